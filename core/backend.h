@@ -1,0 +1,67 @@
+/* Backends: the one table through which the public functions reach an implementation. */
+#ifndef GDN_CORE_BACKEND_H
+#define GDN_CORE_BACKEND_H
+
+#include "core/problem.h"
+
+typedef struct gdn_backend {
+    uint32_t    id;
+    const char *name;
+
+    /* Lists, callable without a context. device_count returns how many there are and, where there are
+     * none, fills `reason`. The caller has checked that the indices are in range. */
+    uint32_t   (*device_count)(char reason[GDN_REASON_MAX]);
+    gdn_status (*describe_device)(uint32_t device, gdn_device_info *info);
+    gdn_status (*describe_implementation)(uint32_t device, uint32_t index, gdn_implementation_info *info);
+
+    /* Open sets ctx->state; implementation is an index into the device's list. Close undoes it, also
+     * after a failed open. */
+    gdn_status (*open)(gdn_context *ctx, const gdn_context_desc *desc, uint32_t implementation);
+    void       (*close)(gdn_context *ctx);
+
+    int32_t host_memory;     /* 1: operands are host memory, so core checks map contents before run   */
+    int32_t data_is_address; /* 1: a span's data is an address; 0: a buffer object                    */
+
+    /* problem points to the gdn_<stem>_problem of `kernel`. query fills supported, exact, emulated,
+     * workspace_bytes, implementation and reason; run may rely on everything core has validated. */
+    gdn_status (*query)(const gdn_context *ctx, int kernel, const void *problem, gdn_capability *capability);
+    gdn_status (*run)(gdn_context *ctx, int kernel, const void *problem, gdn_stream stream);
+
+    gdn_status (*synchronize)(gdn_context *ctx, gdn_stream stream);
+    gdn_status (*poll)(gdn_context *ctx);
+    gdn_status (*buffer_create)(gdn_context *ctx, uint64_t bytes, gdn_span *span);
+    void       (*buffer_destroy)(gdn_context *ctx, gdn_span *span);
+    gdn_status (*buffer_write)(gdn_context *ctx, const gdn_span *span, uint64_t offset, const void *source, uint64_t bytes);
+    gdn_status (*buffer_read)(gdn_context *ctx, const gdn_span *span, uint64_t offset, void *target, uint64_t bytes);
+} gdn_backend;
+
+/* NULL where this build has none. */
+const gdn_backend *gdn_backend_of(uint32_t id);
+
+extern const gdn_backend gdn_backend_cpu;
+extern const gdn_backend gdn_backend_reference;
+
+struct gdn_context {
+    const gdn_backend *backend;
+    gdn_context_desc   desc; /* the caller's, defaults filled in */
+    uint32_t           implementation;
+    void              *state; /* the backend's own */
+};
+
+/* Memory through the context's allocator; NULL when it runs out. */
+void *gdn_context_alloc(const gdn_context *ctx, uint64_t bytes, uint64_t alignment);
+void  gdn_context_free(const gdn_context *ctx, void *memory);
+
+/* A line for the log callback, printf-like; free when nobody listens. */
+void gdn_context_log(const gdn_context *ctx, int32_t level, const char *format, ...)
+    __attribute__((format(printf, 3, 4)));
+
+/* buffer_*, synchronize and poll of backends whose memory is the host's (core/memory.c). */
+gdn_status gdn_host_synchronize(gdn_context *ctx, gdn_stream stream);
+gdn_status gdn_host_poll(gdn_context *ctx);
+gdn_status gdn_host_buffer_create(gdn_context *ctx, uint64_t bytes, gdn_span *span);
+void       gdn_host_buffer_destroy(gdn_context *ctx, gdn_span *span);
+gdn_status gdn_host_buffer_write(gdn_context *ctx, const gdn_span *span, uint64_t offset, const void *source, uint64_t bytes);
+gdn_status gdn_host_buffer_read(gdn_context *ctx, const gdn_span *span, uint64_t offset, void *target, uint64_t bytes);
+
+#endif

@@ -1,0 +1,242 @@
+/* Backends, devices and implementations; creating and destroying contexts. */
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "core/backend.h"
+#include "core/status.h"
+#include "core/structs.h"
+
+static const char *const backend_names[GDN_BACKEND_COUNT] = { "cpu", "reference", "cuda", "vulkan", "metal" };
+
+/* The backends of this build, by number. A new one adds its line, guarded by its build option. */
+const gdn_backend *gdn_backend_of(uint32_t id)
+{
+    static const gdn_backend *const backends[GDN_BACKEND_COUNT] = {
+        [GDN_BACKEND_CPU]       = &gdn_backend_cpu,
+        [GDN_BACKEND_REFERENCE] = &gdn_backend_reference,
+    };
+    return id < GDN_BACKEND_COUNT ? backends[id] : NULL;
+}
+
+/* ---- Lists ---------------------------------------------------------------------------------------- */
+
+gdn_status gdn_backend_describe(uint32_t backend, gdn_backend_info *info)
+{
+    gdn_status status = gdn_struct_check("info", info, sizeof *info);
+    if (status)
+        return status;
+    if (backend >= GDN_BACKEND_COUNT)
+        return gdn_fail(GDN_NOT_FOUND, "backend is %u; there are backends 0..%d", (unsigned)backend,
+                        GDN_BACKEND_COUNT - 1);
+    gdn_backend_info full = { .backend = backend };
+    const gdn_backend *b = gdn_backend_of(backend);
+    (void)snprintf(full.name, sizeof full.name, "%s", backend_names[backend]);
+    if (b) {
+        full.built     = 1;
+        full.n_devices = b->device_count(full.reason);
+        full.available = full.n_devices > 0;
+    } else {
+        (void)snprintf(full.reason, sizeof full.reason, "this build of libgdn has no %s backend", full.name);
+    }
+    gdn_struct_write(info, &full, sizeof full);
+    return GDN_OK;
+}
+
+/* The backend with at least device + 1 devices, or a status. */
+static gdn_status find_device(uint32_t backend, uint32_t device, const gdn_backend **found)
+{
+    gdn_backend_info info = { .size = sizeof info };
+    gdn_status status = gdn_backend_describe(backend, &info);
+    if (status)
+        return status;
+    if (!info.available)
+        return gdn_fail(GDN_UNAVAILABLE, "the %s backend is not available: %s", info.name, info.reason);
+    if (device >= info.n_devices)
+        return gdn_fail(GDN_NOT_FOUND, "device is %u; the %s backend has devices 0..%u", (unsigned)device, info.name,
+                        (unsigned)info.n_devices - 1);
+    *found = gdn_backend_of(backend);
+    return GDN_OK;
+}
+
+gdn_status gdn_device_describe(uint32_t backend, uint32_t device, gdn_device_info *info)
+{
+    const gdn_backend *b = NULL;
+    gdn_status status = gdn_struct_check("info", info, sizeof *info);
+    if (status || (status = find_device(backend, device, &b)))
+        return status;
+    gdn_device_info full = { .backend = backend, .device = device };
+    if ((status = b->describe_device(device, &full)))
+        return status;
+    gdn_struct_write(info, &full, sizeof full);
+    return GDN_OK;
+}
+
+gdn_status gdn_implementation_describe(uint32_t backend, uint32_t device, uint32_t index,
+                                       gdn_implementation_info *info)
+{
+    gdn_status status = gdn_struct_check("info", info, sizeof *info);
+    if (status)
+        return status;
+    gdn_device_info d = { .size = sizeof d };
+    if ((status = gdn_device_describe(backend, device, &d)))
+        return status;
+    if (index >= d.n_implementations)
+        return gdn_fail(GDN_NOT_FOUND, "index is %u; device %u of backend %u has implementations 0..%u",
+                        (unsigned)index, (unsigned)device, (unsigned)backend, (unsigned)d.n_implementations - 1);
+    gdn_implementation_info full = { 0 };
+    if ((status = gdn_backend_of(backend)->describe_implementation(device, index, &full)))
+        return status;
+    gdn_struct_write(info, &full, sizeof full);
+    return GDN_OK;
+}
+
+/* ---- Contexts ------------------------------------------------------------------------------------- */
+
+static void *default_alloc(void *user, uint64_t bytes, uint64_t alignment)
+{
+    (void)user;
+    if (bytes > SIZE_MAX - alignment)
+        return NULL;
+    return aligned_alloc((size_t)alignment, (size_t)((bytes + alignment - 1) / alignment * alignment));
+}
+
+static void default_free(void *user, void *memory)
+{
+    (void)user;
+    free(memory);
+}
+
+void *gdn_context_alloc(const gdn_context *ctx, uint64_t bytes, uint64_t alignment)
+{
+    return ctx->desc.alloc(ctx->desc.alloc_user, bytes, alignment);
+}
+
+void gdn_context_free(const gdn_context *ctx, void *memory)
+{
+    if (memory)
+        ctx->desc.free(ctx->desc.alloc_user, memory);
+}
+
+void gdn_context_log(const gdn_context *ctx, int32_t level, const char *format, ...)
+{
+    char line[512];
+    va_list list;
+    if (!ctx->desc.log)
+        return;
+    va_start(list, format);
+    (void)vsnprintf(line, sizeof line, format, list);
+    va_end(list);
+    ctx->desc.log(ctx->desc.log_user, level, line);
+}
+
+/* Index of the implementation called `name` on the device; NULL is the best one, 0. */
+static gdn_status find_implementation(const gdn_context_desc *desc, const gdn_backend *backend, uint32_t *index)
+{
+    gdn_device_info device = { .size = sizeof device };
+    gdn_status status = gdn_device_describe(desc->backend, desc->device, &device);
+    if (status)
+        return status;
+    *index = 0;
+    if (!desc->implementation)
+        return GDN_OK;
+    char have[256] = "";
+    for (uint32_t i = 0; i < device.n_implementations; i++) {
+        gdn_implementation_info info = { .size = sizeof info };
+        if ((status = gdn_implementation_describe(desc->backend, desc->device, i, &info)))
+            return status;
+        if (!strcmp(info.name, desc->implementation)) {
+            *index = i;
+            return GDN_OK;
+        }
+        const size_t used = strlen(have);
+        (void)snprintf(have + used, sizeof have - used, "%s%s", i ? ", " : "", info.name);
+    }
+    return gdn_fail(GDN_NOT_FOUND, "desc->implementation is \"%.64s\"; device %u of the %s backend has %s",
+                    desc->implementation, (unsigned)desc->device, backend->name, have);
+}
+
+gdn_status gdn_context_create(const gdn_context_desc *caller, gdn_context **out)
+{
+    gdn_context_desc desc;
+    const gdn_backend *backend = NULL;
+    uint32_t implementation = 0;
+    gdn_status status;
+
+    if (!out)
+        return gdn_fail(GDN_INVALID_ARGUMENT, "ctx is NULL");
+    *out = NULL;
+    if ((status = gdn_struct_read("desc", caller, sizeof desc, sizeof desc, &desc)))
+        return status;
+    desc.size = (uint32_t)sizeof desc;
+    if (!desc.alloc != !desc.free)
+        return gdn_fail(GDN_INVALID_ARGUMENT, "desc->%s is NULL but desc->%s is not; give both or neither",
+                        desc.alloc ? "free" : "alloc", desc.alloc ? "alloc" : "free");
+    if (desc.n_threads > 4096)
+        return gdn_fail(GDN_INVALID_ARGUMENT, "desc->n_threads is %u; 0 (one per core) to 4096 are allowed",
+                        (unsigned)desc.n_threads);
+    if ((status = find_device(desc.backend, desc.device, &backend)) ||
+        (status = find_implementation(&desc, backend, &implementation)))
+        return status;
+    if (!desc.alloc) {
+        desc.alloc = default_alloc;
+        desc.free  = default_free;
+    }
+    if (!desc.timeout_ns)
+        desc.timeout_ns = UINT64_C(10000000000);
+
+    gdn_context *ctx = desc.alloc(desc.alloc_user, sizeof *ctx, 64);
+    if (!ctx)
+        return gdn_fail(GDN_OUT_OF_MEMORY, "no memory for a context of %zu bytes", sizeof *ctx);
+    *ctx = (gdn_context){ .backend = backend, .desc = desc, .implementation = implementation };
+    status = backend->open(ctx, &ctx->desc, implementation);
+    /* These were the caller's strings and structs; they need not outlive this call. */
+    ctx->desc.implementation = NULL;
+    ctx->desc.native         = NULL;
+    if (status) {
+        backend->close(ctx);
+        gdn_context_free(ctx, ctx);
+        return status;
+    }
+    gdn_implementation_info info = { .size = sizeof info };
+    if (backend->describe_implementation(desc.device, implementation, &info) == GDN_OK)
+        gdn_context_log(ctx, GDN_LOG_INFO, "%s device %u, %s, %s", backend->name, (unsigned)desc.device, info.name,
+                        info.exact ? "exact" : info.reason);
+    *out = ctx;
+    return GDN_OK;
+}
+
+void gdn_context_destroy(gdn_context *ctx)
+{
+    if (!ctx)
+        return;
+    ctx->backend->close(ctx);
+    gdn_context_free(ctx, ctx);
+}
+
+gdn_status gdn_context_describe(const gdn_context *ctx, gdn_device_info *device, gdn_implementation_info *info)
+{
+    if (!ctx)
+        return gdn_fail(GDN_INVALID_ARGUMENT, "ctx is NULL");
+    gdn_status status = GDN_OK;
+    if (device)
+        status = gdn_device_describe(ctx->backend->id, ctx->desc.device, device);
+    if (!status && info)
+        status = gdn_implementation_describe(ctx->backend->id, ctx->desc.device, ctx->implementation, info);
+    return status;
+}
+
+gdn_status gdn_synchronize(gdn_context *ctx, gdn_stream stream)
+{
+    if (!ctx)
+        return gdn_fail(GDN_INVALID_ARGUMENT, "ctx is NULL");
+    return ctx->backend->synchronize(ctx, stream);
+}
+
+gdn_status gdn_poll(gdn_context *ctx)
+{
+    if (!ctx)
+        return gdn_fail(GDN_INVALID_ARGUMENT, "ctx is NULL");
+    return ctx->backend->poll(ctx);
+}

@@ -1,0 +1,51 @@
+/* The arithmetic mode the contract is written for: round to nearest even, subnormals kept, no traps. Callers
+ * may run with others (flush-to-zero is common in audio and in deep-learning frameworks), so every piece of
+ * host work sets the mode and puts the caller's back. */
+#ifndef GDN_CORE_FLOAT_ENV_H
+#define GDN_CORE_FLOAT_ENV_H
+
+#include <stdint.h>
+
+#if defined(__x86_64__)
+#include <immintrin.h>
+typedef uint32_t gdn_float_env;
+static inline gdn_float_env gdn_float_env_enter(void)
+{
+    const uint32_t caller = _mm_getcsr();
+    _mm_setcsr(0x1f80);
+    return caller;
+}
+static inline void gdn_float_env_leave(gdn_float_env caller)
+{
+    _mm_setcsr(caller);
+}
+#elif defined(__aarch64__)
+typedef uint64_t gdn_float_env;
+static inline gdn_float_env gdn_float_env_enter(void)
+{
+    uint64_t caller;
+    __asm__ volatile("mrs %0, fpcr" : "=r"(caller));
+    __asm__ volatile("msr fpcr, %0" : : "r"((uint64_t)0));
+    return caller;
+}
+static inline void gdn_float_env_leave(gdn_float_env caller)
+{
+    __asm__ volatile("msr fpcr, %0" : : "r"(caller));
+}
+#else
+#include <fenv.h>
+typedef fenv_t gdn_float_env;
+static inline gdn_float_env gdn_float_env_enter(void)
+{
+    fenv_t caller;
+    (void)feholdexcept(&caller);
+    (void)fesetround(FE_TONEAREST);
+    return caller;
+}
+static inline void gdn_float_env_leave(gdn_float_env caller)
+{
+    (void)fesetenv(&caller);
+}
+#endif
+
+#endif

@@ -1,0 +1,230 @@
+/* gated_delta_net: from the caller's arguments to a problem, and on to the backend. */
+#include "core/backend.h"
+#include "core/maps.h"
+#include "core/operands.h"
+#include "core/status.h"
+#include "core/structs.h"
+
+#include <math.h>
+#include <string.h>
+
+typedef gdn_gated_delta_net_args    args_t;
+typedef gdn_gated_delta_net_problem problem_t;
+
+enum { Q, K, V, G, BETA, OUT, STATE, STATE_OUT, SEQ_START, STATE_SRC, STATE_DST, WORKSPACE, N_REGIONS };
+
+#define FLOATS (1u << GDN_F32 | 1u << GDN_F16 | 1u << GDN_BF16)
+
+static gdn_status check_sizes(const args_t *a)
+{
+    gdn_status status;
+    if ((status = gdn_check_range("n_seqs", a->n_seqs, 0, 1 << 24)) ||
+        (status = gdn_check_range("n_tokens", a->n_tokens, 0, INT32_MAX)) ||
+        (status = gdn_check_range("n_heads_k", a->n_heads_k, 1, 1 << 16)) ||
+        (status = gdn_check_range("n_heads_v", a->n_heads_v, 1, 1 << 16)) ||
+        (status = gdn_check_range("head_dim_k", a->head_dim_k, 16, 256)) ||
+        (status = gdn_check_range("head_dim_v", a->head_dim_v, 16, 256)) ||
+        (status = gdn_check_range("head_map", a->head_map, GDN_HEADS_GROUPED, GDN_HEADS_TILED)) ||
+        (status = gdn_check_range("gate", a->gate, GDN_GATE_SCALAR, GDN_GATE_CHANNEL)) ||
+        (status = gdn_check_range("state_layout", a->state_layout, GDN_STATE_VK, GDN_STATE_KV)) ||
+        (status = gdn_check_range("n_rows", a->n_rows, 1, INT32_MAX)) ||
+        (status = gdn_check_range("n_slots", a->n_slots, 1, INT32_MAX)) ||
+        (status = gdn_check_range("n_rows_out", a->n_rows_out, 1, INT32_MAX)) ||
+        (status = gdn_check_range("n_slots_out", a->n_slots_out, 1, INT32_MAX)) ||
+        (status = gdn_check_range("n_snapshots", a->n_snapshots, 1, 1 << 20)) ||
+        (status = gdn_check_range("n_seqs * n_snapshots", (int64_t)a->n_seqs * a->n_snapshots, 0, INT32_MAX)) ||
+        (status = gdn_check_range("n_rows * n_slots", (int64_t)a->n_rows * a->n_slots, 1, INT32_MAX)) ||
+        (status = gdn_check_range("n_rows_out * n_slots_out", (int64_t)a->n_rows_out * a->n_slots_out, 1, INT32_MAX)))
+        return status;
+    if (a->n_heads_v % a->n_heads_k)
+        return gdn_fail(GDN_INVALID_ARGUMENT, "n_heads_v is %d and n_heads_k is %d; it must be a multiple", (int)a->n_heads_v,
+                        (int)a->n_heads_k);
+    if (a->flags || a->reserved)
+        return gdn_fail(GDN_INVALID_ARGUMENT, "%s is %#x; it must be 0", a->flags ? "flags" : "reserved",
+                        a->flags ? (unsigned)a->flags : (unsigned)a->reserved);
+    if (!isfinite(a->scale))
+        return gdn_fail(GDN_INVALID_ARGUMENT, "scale is %g; finite values are allowed, and 0 for 1 / sqrt(head_dim_k)",
+                        (double)a->scale);
+    if (a->n_tokens && !a->n_seqs)
+        return gdn_fail(GDN_INVALID_ARGUMENT, "n_seqs is 0 and n_tokens is %d; tokens need a sequence", (int)a->n_tokens);
+    if (!a->state_out.data && (a->n_rows_out != a->n_rows || a->n_slots_out != a->n_slots))
+        return gdn_fail(GDN_INVALID_ARGUMENT,
+                        "n_rows_out is %d and n_slots_out is %d, but state_out is absent; leave them 0 or give state_out",
+                        (int)a->n_rows_out, (int)a->n_slots_out);
+    return GDN_OK;
+}
+
+static void fill_defaults(args_t *a)
+{
+    a->n_slots     = a->n_slots ? a->n_slots : 1;
+    a->n_rows_out  = a->n_rows_out ? a->n_rows_out : a->n_rows;
+    a->n_slots_out = a->n_slots_out ? a->n_slots_out : a->n_slots;
+    a->n_snapshots = a->n_snapshots ? a->n_snapshots : a->n_slots_out;
+    if (a->scale == 0)
+        a->scale = (float)(1.0 / sqrt((double)a->head_dim_k));
+}
+
+static gdn_status resolve_tokens(const gdn_backend *b, const char *name, const gdn_tensor *t, uint32_t dtypes,
+                                 const args_t *a, int32_t longest, int64_t heads, int64_t inner, int written, int needed,
+                                 gdn_token_view *view, gdn_region *region)
+{
+    const gdn_operand_spec spec = {
+        .name = name, .dtypes = dtypes, .n_axes = 3, .extent = { a->n_seqs, longest, heads }, .inner = inner,
+        .ragged = 1, .ragged_tokens = a->n_tokens, .written = written, .needed = needed,
+    };
+    int64_t stride[4];
+    gdn_status status = gdn_operand_resolve(b, &spec, t, &view->at, stride, region);
+    view->stride_seq   = stride[0];
+    view->stride_token = stride[1];
+    view->stride_head  = stride[2];
+    view->dtype        = t->dtype;
+    return status;
+}
+
+static gdn_status resolve_state(const gdn_backend *b, const char *name, const gdn_tensor *t, const args_t *a, int32_t n_rows,
+                                int32_t n_slots, int needed, gdn_state_view *view, gdn_region *region)
+{
+    const int     kv   = a->state_layout == GDN_STATE_KV;
+    const gdn_operand_spec spec = {
+        .name = name, .dtypes = 1u << GDN_F32, .n_axes = 4,
+        .extent = { n_rows, n_slots, a->n_heads_v, kv ? a->head_dim_k : a->head_dim_v },
+        .inner = kv ? a->head_dim_v : a->head_dim_k, .written = 1, .needed = needed,
+    };
+    int64_t stride[4];
+    gdn_status status = gdn_operand_resolve(b, &spec, t, &view->at, stride, region);
+    view->stride_row  = stride[0];
+    view->stride_slot = stride[1];
+    view->stride_head = stride[2];
+    view->stride_line = stride[3];
+    view->n_rows      = n_rows;
+    view->n_slots     = n_slots;
+    return status;
+}
+
+static int same_pool(const problem_t *p)
+{
+    return p->state_in.at.data == p->state_out.at.data && p->state_in.at.offset == p->state_out.at.offset &&
+           p->state_in.stride_row == p->state_out.stride_row && p->state_in.stride_slot == p->state_out.stride_slot &&
+           p->state_in.stride_head == p->state_out.stride_head && p->state_in.stride_line == p->state_out.stride_line &&
+           p->state_in.n_slots == p->state_out.n_slots;
+}
+
+/* launch: 0 for a query, where data may be absent and maps are not read. */
+static gdn_status resolve(const gdn_context *ctx, const args_t *caller, int launch, problem_t *p)
+{
+    const gdn_backend *b = ctx->backend;
+    args_t     a;
+    gdn_region r[N_REGIONS];
+    gdn_status status;
+
+    if ((status = gdn_struct_read("args", caller, sizeof a, sizeof a, &a)))
+        return status;
+    fill_defaults(&a);
+    if ((status = check_sizes(&a)))
+        return status;
+    memset(r, 0, sizeof r);
+    memset(p, 0, sizeof *p);
+    p->n_seqs       = a.n_seqs;
+    p->n_tokens     = a.n_tokens;
+    p->n_heads_k    = a.n_heads_k;
+    p->n_heads_v    = a.n_heads_v;
+    p->head_dim_k   = a.head_dim_k;
+    p->head_dim_v   = a.head_dim_v;
+    p->head_map     = a.head_map;
+    p->gate         = a.gate;
+    p->state_layout = a.state_layout;
+    p->n_snapshots  = a.n_snapshots;
+    p->scale        = a.scale;
+    p->workspace    = a.workspace;
+
+    /* Maps first: the longest sequence says how far the token operands reach. */
+    if ((status = gdn_span_resolve(b, "seq_start", &a.seq_start, 4 * ((uint64_t)a.n_seqs + 1), 4, 0, &p->seq_start, &r[SEQ_START])) ||
+        (status = gdn_span_resolve(b, "state_src", &a.state_src, 4 * (uint64_t)a.n_seqs, 4, 0, &p->state_src, &r[STATE_SRC])) ||
+        (status = gdn_span_resolve(b, "state_dst", &a.state_dst, 4 * (uint64_t)a.n_seqs * (uint64_t)a.n_snapshots, 4, 0, &p->state_dst, &r[STATE_DST])))
+        return status;
+    const int readable = launch && b->host_memory;
+    if (!a.seq_start.data || readable)
+        if ((status = gdn_check_seq_start(&p->seq_start, a.n_seqs, a.n_tokens)))
+            return status;
+    const int32_t longest = !a.n_seqs                         ? 0
+                            : !a.seq_start.data || readable   ? gdn_longest_sequence(&p->seq_start, a.n_seqs, a.n_tokens)
+                                                              : a.n_tokens;
+    const int     needed = launch && a.n_tokens > 0;
+    const int64_t gates  = a.gate == GDN_GATE_CHANNEL ? a.head_dim_k : 1;
+    if ((status = resolve_tokens(b, "q", &a.q, FLOATS, &a, longest, a.n_heads_k, a.head_dim_k, 0, needed, &p->q, &r[Q])) ||
+        (status = resolve_tokens(b, "k", &a.k, FLOATS, &a, longest, a.n_heads_k, a.head_dim_k, 0, needed, &p->k, &r[K])) ||
+        (status = resolve_tokens(b, "v", &a.v, FLOATS, &a, longest, a.n_heads_v, a.head_dim_v, 0, needed, &p->v, &r[V])) ||
+        (status = resolve_tokens(b, "g", &a.g, 1u << GDN_F32, &a, longest, a.n_heads_v, gates, 0, needed, &p->g, &r[G])) ||
+        (status = resolve_tokens(b, "beta", &a.beta, 1u << GDN_F32, &a, longest, a.n_heads_v, 1, 0, needed, &p->beta, &r[BETA])) ||
+        (status = resolve_tokens(b, "out", &a.out, 1u << GDN_F32, &a, longest, a.n_heads_v, a.head_dim_v, 1, needed, &p->out, &r[OUT])) ||
+        (status = resolve_state(b, "state", &a.state, &a, a.n_rows, a.n_slots, needed, &p->state_in, &r[STATE])))
+        return status;
+    if (a.state_out.data) {
+        if ((status = resolve_state(b, "state_out", &a.state_out, &a, a.n_rows_out, a.n_slots_out, 1, &p->state_out, &r[STATE_OUT])))
+            return status;
+    } else {
+        p->state_out = p->state_in;
+        r[STATE_OUT] = r[STATE];
+    }
+    const int pools = same_pool(p);
+    if (pools && r[STATE_OUT].end < r[STATE].end) /* the same tensor with fewer rows stated */
+        r[STATE_OUT].end = r[STATE].end;
+    if (pools)
+        r[STATE].begin = r[STATE].end = 0;
+
+    if (launch) {
+        if (!a.state_src.data && (status = gdn_check_range("n_seqs (without state_src)", a.n_seqs, 0, a.n_rows)))
+            return status;
+        if (!a.state_dst.data && ((status = gdn_check_range("n_seqs (without state_dst)", a.n_seqs, 0, a.n_rows_out)) ||
+                                  (status = gdn_check_range("n_snapshots (without state_dst)", a.n_snapshots, 1, a.n_slots_out))))
+            return status;
+        gdn_capability c = { .size = sizeof c };
+        if ((status = b->query(ctx, GDN_KERNEL_gated_delta_net, p, &c)))
+            return status;
+        if (!c.supported)
+            return gdn_fail(GDN_UNSUPPORTED, "%s", c.reason);
+        gdn_place workspace;
+        if ((status = gdn_span_resolve(b, "workspace", &a.workspace, c.workspace_bytes, c.workspace_bytes ? 64 : 1, a.n_tokens > 0, &workspace, &r[WORKSPACE])))
+            return status;
+        if ((status = gdn_region_check_apart(&r[OUT], r, N_REGIONS)) ||
+            (status = gdn_region_check_apart(&r[STATE_OUT], r, N_REGIONS)) ||
+            (status = gdn_region_check_apart(&r[WORKSPACE], r, N_REGIONS)))
+            return status;
+    }
+    if (readable) {
+        const gdn_pool_maps maps = {
+            .src_name = "state_src", .dst_name = "state_dst", .src = &p->state_src, .dst = &p->state_dst,
+            .n_seqs = a.n_seqs, .n_tokens = a.n_tokens, .n_entries = a.n_snapshots, .seq_start = &p->seq_start,
+            .src_slots = a.n_slots, .dst_slots = a.n_slots_out,
+            .src_size = (int64_t)a.n_rows * a.n_slots, .dst_size = (int64_t)a.n_rows_out * a.n_slots_out,
+            .same_pool = pools,
+        };
+        return gdn_check_pool_maps(&maps);
+    }
+    return GDN_OK;
+}
+
+gdn_status gdn_gated_delta_net_query(const gdn_context *ctx, const args_t *args, gdn_capability *capability)
+{
+    problem_t p;
+    gdn_capability full = { .size = sizeof full };
+    gdn_status status;
+    if (!ctx)
+        return gdn_fail(GDN_INVALID_ARGUMENT, "ctx is NULL");
+    if ((status = gdn_struct_check("capability", capability, sizeof full)) || (status = resolve(ctx, args, 0, &p)) ||
+        (status = ctx->backend->query(ctx, GDN_KERNEL_gated_delta_net, &p, &full)))
+        return status;
+    gdn_struct_write(capability, &full, sizeof full);
+    return GDN_OK;
+}
+
+gdn_status gdn_gated_delta_net(gdn_context *ctx, const args_t *args, gdn_stream stream)
+{
+    problem_t p;
+    gdn_status status;
+    if (!ctx)
+        return gdn_fail(GDN_INVALID_ARGUMENT, "ctx is NULL");
+    if ((status = resolve(ctx, args, 1, &p)))
+        return status;
+    return p.n_tokens ? ctx->backend->run(ctx, GDN_KERNEL_gated_delta_net, &p, stream) : GDN_OK;
+}

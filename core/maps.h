@@ -1,0 +1,27 @@
+/* Contents of maps, checked where the host can read them (the CPU and the reference). */
+#ifndef GDN_CORE_MAPS_H
+#define GDN_CORE_MAPS_H
+
+#include "core/problem.h"
+
+/* A pair of maps over a pool: which slot each sequence reads, and which n_entries slots it writes. */
+typedef struct gdn_pool_maps {
+    const char      *src_name, *dst_name;
+    const gdn_place *src, *dst;             /* absent: entry s * src_slots, and s * dst_slots + r     */
+    int32_t          n_seqs, n_tokens, n_entries;
+    const gdn_place *seq_start;
+    int64_t          src_slots, dst_slots;  /* slots per row                                          */
+    int64_t          src_size, dst_size;    /* slots of the pools                                     */
+    int32_t          same_pool;             /* 1: source and destination are one pool                 */
+} gdn_pool_maps;
+
+/* seq_start ascends within [0, n_tokens]; absent: n_seqs divides n_tokens. */
+gdn_status gdn_check_seq_start(const gdn_place *seq_start, int32_t n_seqs, int32_t n_tokens);
+
+/* All entries are in range, no slot is written twice, none is written by one sequence and read by another. */
+gdn_status gdn_check_pool_maps(const gdn_pool_maps *maps);
+
+/* Most tokens that one sequence has. */
+int32_t gdn_longest_sequence(const gdn_place *seq_start, int32_t n_seqs, int32_t n_tokens);
+
+#endif

@@ -1,0 +1,99 @@
+/* gdn_buffer_*: memory of a backend, and its implementation for backends whose memory is the host's. */
+#include <string.h>
+
+#include "core/backend.h"
+#include "core/status.h"
+
+static gdn_status check_access(const gdn_context *ctx, const gdn_span *span, uint64_t offset, const void *host,
+                               const char *host_name, uint64_t bytes)
+{
+    if (!ctx)
+        return gdn_fail(GDN_INVALID_ARGUMENT, "ctx is NULL");
+    if (!span || !span->data)
+        return gdn_fail(GDN_INVALID_ARGUMENT, "%s is NULL", span ? "span->data" : "span");
+    if (!host && bytes)
+        return gdn_fail(GDN_INVALID_ARGUMENT, "%s is NULL", host_name);
+    if (span->bytes && (offset > span->bytes || bytes > span->bytes - offset))
+        return gdn_fail(GDN_INVALID_ARGUMENT, "offset %llu and bytes %llu leave the span, which has %llu bytes",
+                        (unsigned long long)offset, (unsigned long long)bytes, (unsigned long long)span->bytes);
+    return GDN_OK;
+}
+
+gdn_status gdn_buffer_create(gdn_context *ctx, uint64_t bytes, gdn_span *span)
+{
+    if (!ctx)
+        return gdn_fail(GDN_INVALID_ARGUMENT, "ctx is NULL");
+    if (!span)
+        return gdn_fail(GDN_INVALID_ARGUMENT, "span is NULL");
+    *span = (gdn_span){ 0 };
+    if (!bytes || bytes > (UINT64_C(1) << 46))
+        return gdn_fail(GDN_INVALID_ARGUMENT, "bytes is %llu; 1 to 2^46 are allowed", (unsigned long long)bytes);
+    return ctx->backend->buffer_create(ctx, bytes, span);
+}
+
+void gdn_buffer_destroy(gdn_context *ctx, gdn_span *span)
+{
+    if (!ctx || !span)
+        return;
+    if (span->data)
+        ctx->backend->buffer_destroy(ctx, span);
+    *span = (gdn_span){ 0 };
+}
+
+gdn_status gdn_buffer_write(gdn_context *ctx, const gdn_span *span, uint64_t offset, const void *source, uint64_t bytes)
+{
+    gdn_status status = check_access(ctx, span, offset, source, "source", bytes);
+    return status ? status : ctx->backend->buffer_write(ctx, span, offset, source, bytes);
+}
+
+gdn_status gdn_buffer_read(gdn_context *ctx, const gdn_span *span, uint64_t offset, void *target, uint64_t bytes)
+{
+    gdn_status status = check_access(ctx, span, offset, target, "target", bytes);
+    return status ? status : ctx->backend->buffer_read(ctx, span, offset, target, bytes);
+}
+
+/* ---- Host memory: calls have finished when they return, so there is nothing to wait for. ------------ */
+
+gdn_status gdn_host_synchronize(gdn_context *ctx, gdn_stream stream)
+{
+    if (stream)
+        return gdn_fail(GDN_INVALID_ARGUMENT, "stream is %p; on the %s backend it must be NULL", stream,
+                        ctx->backend->name);
+    return GDN_OK;
+}
+
+gdn_status gdn_host_poll(gdn_context *ctx)
+{
+    (void)ctx;
+    return GDN_OK;
+}
+
+gdn_status gdn_host_buffer_create(gdn_context *ctx, uint64_t bytes, gdn_span *span)
+{
+    void *data = gdn_context_alloc(ctx, bytes, 64);
+    if (!data)
+        return gdn_fail(GDN_OUT_OF_MEMORY, "no memory for a buffer of %llu bytes", (unsigned long long)bytes);
+    *span = (gdn_span){ .data = data, .bytes = bytes };
+    return GDN_OK;
+}
+
+void gdn_host_buffer_destroy(gdn_context *ctx, gdn_span *span)
+{
+    gdn_context_free(ctx, span->data);
+}
+
+gdn_status gdn_host_buffer_write(gdn_context *ctx, const gdn_span *span, uint64_t offset, const void *source, uint64_t bytes)
+{
+    (void)ctx;
+    if (bytes)
+        memcpy((char *)span->data + span->offset + offset, source, (size_t)bytes);
+    return GDN_OK;
+}
+
+gdn_status gdn_host_buffer_read(gdn_context *ctx, const gdn_span *span, uint64_t offset, void *target, uint64_t bytes)
+{
+    (void)ctx;
+    if (bytes)
+        memcpy(target, (const char *)span->data + span->offset + offset, (size_t)bytes);
+    return GDN_OK;
+}

@@ -1,0 +1,237 @@
+/* Operands. See operands.h. */
+#include "core/operands.h"
+
+#include <stdio.h>
+
+#include "core/status.h"
+
+/* Larger offsets than this are nonsense on any machine, and below it no sum overflows. */
+#define LARGEST_OFFSET ((uint64_t)1 << 56)
+
+static const struct {
+    const char *name;
+    uint64_t    block, block_bytes, alignment; /* elements per block */
+} dtypes[] = {
+    [GDN_F32]  = { "F32", 1, 4, 4 },    [GDN_F16] = { "F16", 1, 2, 2 }, [GDN_BF16] = { "BF16", 1, 2, 2 },
+    [GDN_Q8_0] = { "Q8_0", 32, 34, 2 }, [GDN_I32] = { "I32", 1, 4, 4 }, [GDN_I64] = { "I64", 1, 8, 8 },
+};
+#define N_DTYPES ((int32_t)(sizeof dtypes / sizeof dtypes[0]))
+
+uint64_t gdn_dtype_bytes(int32_t dtype, int64_t n)
+{
+    return (uint64_t)n / dtypes[dtype].block * dtypes[dtype].block_bytes;
+}
+
+uint64_t gdn_dtype_alignment(int32_t dtype)
+{
+    return dtypes[dtype].alignment;
+}
+
+const char *gdn_dtype_name(int32_t dtype)
+{
+    return dtype >= 0 && dtype < N_DTYPES ? dtypes[dtype].name : "?";
+}
+
+gdn_status gdn_check_range(const char *name, int64_t value, int64_t low, int64_t high)
+{
+    if (value < low || value > high)
+        return gdn_fail(GDN_INVALID_ARGUMENT, "%s is %lld; %lld to %lld are allowed", name, (long long)value,
+                        (long long)low, (long long)high);
+    return GDN_OK;
+}
+
+/* a + b * c, or LARGEST_OFFSET when it is not below that. */
+static uint64_t bounded(uint64_t a, uint64_t b, uint64_t c)
+{
+    uint64_t product, sum;
+    if (__builtin_mul_overflow(b, c, &product) || __builtin_add_overflow(a, product, &sum) || sum > LARGEST_OFFSET)
+        return LARGEST_OFFSET;
+    return sum;
+}
+
+static gdn_status check_dtype(const gdn_operand_spec *spec, int32_t dtype)
+{
+    char allowed[64] = "";
+    int  used = 0;
+    if (dtype >= 0 && dtype < N_DTYPES && (spec->dtypes >> dtype & 1))
+        return GDN_OK;
+    for (int32_t d = 0; d < N_DTYPES; d++)
+        if (spec->dtypes >> d & 1)
+            used += snprintf(allowed + used, sizeof allowed - (size_t)used, "%s%s", used ? ", " : "", dtypes[d].name);
+    return gdn_fail(GDN_INVALID_ARGUMENT, "%s.dtype is %d (%s); allowed: %s", spec->name, (int)dtype,
+                    gdn_dtype_name(dtype), allowed);
+}
+
+/* Fill packed strides and check the given ones. extent[] may be lowered to what is really there. */
+static gdn_status resolve_strides(const gdn_operand_spec *spec, const gdn_tensor *t, int64_t extent[4], int64_t stride[4])
+{
+    const uint64_t alignment = gdn_dtype_alignment(t->dtype);
+    uint64_t packed = gdn_dtype_bytes(t->dtype, spec->inner);
+    for (int a = 3; a >= 0; a--) {
+        stride[a] = t->stride[a];
+        if (a >= spec->n_axes) {
+            if (stride[a])
+                return gdn_fail(GDN_INVALID_ARGUMENT, "%s.stride[%d] is %lld; %s has strides 0..%d, the others must be 0",
+                                spec->name, a, (long long)stride[a], spec->name, spec->n_axes - 1);
+            continue;
+        }
+        if (stride[a] < 0 || (uint64_t)stride[a] >= LARGEST_OFFSET)
+            return gdn_fail(GDN_INVALID_ARGUMENT, "%s.stride[%d] is %lld; 0 (packed) to 2^56 are allowed", spec->name, a,
+                            (long long)stride[a]);
+        if ((uint64_t)stride[a] % alignment)
+            return gdn_fail(GDN_INVALID_ARGUMENT, "%s.stride[%d] is %lld; %s needs a multiple of %llu", spec->name, a,
+                            (long long)stride[a], gdn_dtype_name(t->dtype), (unsigned long long)alignment);
+        if (!stride[a] && !(a == 0 && spec->ragged))
+            stride[a] = (int64_t)packed;
+        /* The packed stride of the next axis out is the extent of everything up to here. */
+        const uint64_t rows = extent[a] > 0 ? (uint64_t)extent[a] : 1;
+        packed = bounded(0, rows, (uint64_t)stride[a] > packed ? (uint64_t)stride[a] : packed);
+    }
+    if (spec->ragged && !stride[0]) {
+        extent[0] = extent[0] > 0 ? 1 : 0;
+        extent[1] = spec->ragged_tokens;
+    }
+    return GDN_OK;
+}
+
+/* Rows of a written operand must not share bytes: with the axes sorted by stride, each must step over
+ * everything inside it. (Sufficient; exotic interleavings that would be disjoint all the same are refused.) */
+static gdn_status check_rows_apart(const gdn_operand_spec *spec, const int64_t extent[4], const int64_t stride[4],
+                                   uint64_t inner_bytes)
+{
+    uint64_t inside = inner_bytes;
+    int      done[4] = { 0 };
+    for (int n = 0; n < spec->n_axes; n++) {
+        int least = -1;
+        for (int a = 0; a < spec->n_axes; a++)
+            if (!done[a] && (least < 0 || stride[a] < stride[least]))
+                least = a;
+        done[least] = 1;
+        if (extent[least] <= 1)
+            continue;
+        if ((uint64_t)stride[least] < inside)
+            return gdn_fail(GDN_INVALID_ARGUMENT,
+                            "%s.stride[%d] is %lld; %s is written, and the rows inside that axis cover %llu bytes", spec->name,
+                            least, (long long)stride[least], spec->name, (unsigned long long)inside);
+        inside = bounded(inside, (uint64_t)extent[least] - 1, (uint64_t)stride[least]);
+    }
+    return GDN_OK;
+}
+
+/* Address arithmetic and alignment shared by tensors and spans. */
+static gdn_status resolve_place(const gdn_backend *backend, const char *name, void *data, uint64_t offset, uint64_t bytes,
+                                uint64_t covered, uint64_t alignment, gdn_place *at, gdn_region *region)
+{
+    if (offset >= LARGEST_OFFSET)
+        return gdn_fail(GDN_INVALID_ARGUMENT, "%s.offset is %llu; below 2^56 is allowed", name, (unsigned long long)offset);
+    if (covered >= LARGEST_OFFSET)
+        return gdn_fail(GDN_INVALID_ARGUMENT, "%s covers 2^56 bytes or more; check its sizes and strides", name);
+    const uint64_t first = (backend->data_is_address ? (uint64_t)(uintptr_t)data : 0) + offset;
+    if (first % alignment)
+        return gdn_fail(GDN_INVALID_ARGUMENT, "%s begins at %#llx; it must be a multiple of %llu", name,
+                        (unsigned long long)first, (unsigned long long)alignment);
+    if (backend->data_is_address && first + covered < first)
+        return gdn_fail(GDN_INVALID_ARGUMENT, "%s begins at %#llx and covers %llu bytes, beyond the end of memory", name,
+                        (unsigned long long)first, (unsigned long long)covered);
+    if (bytes && covered > bytes)
+        return gdn_fail(GDN_INVALID_ARGUMENT, "%s.bytes is %llu; the call reaches %llu bytes of it", name,
+                        (unsigned long long)bytes, (unsigned long long)covered);
+    *at = (gdn_place){ .data = data, .offset = offset, .base = backend->data_is_address ? (char *)data + offset : NULL };
+    region->object = backend->data_is_address ? 0 : (uintptr_t)data;
+    region->begin  = first;
+    region->end    = first + covered;
+    return GDN_OK;
+}
+
+gdn_status gdn_operand_resolve(const gdn_backend *backend, const gdn_operand_spec *spec, const gdn_tensor *t, gdn_place *at,
+                               int64_t stride[4], gdn_region *region)
+{
+    int64_t extent[4];
+    gdn_status status;
+    *at     = (gdn_place){ 0 };
+    *region = (gdn_region){ .name = spec->name };
+    for (int a = 0; a < 4; a++)
+        extent[a] = a < spec->n_axes ? spec->extent[a] : 1;
+    if ((status = check_dtype(spec, t->dtype)))
+        return status;
+    if (t->reserved)
+        return gdn_fail(GDN_INVALID_ARGUMENT, "%s.reserved is %d; it must be 0", spec->name, (int)t->reserved);
+    if (gdn_dtype_bytes(t->dtype, 32) == 34 && spec->inner % 32)
+        return gdn_fail(GDN_INVALID_ARGUMENT, "%s has rows of %lld elements; Q8_0 needs a multiple of 32", spec->name,
+                        (long long)spec->inner);
+    if ((status = resolve_strides(spec, t, extent, stride)))
+        return status;
+
+    const uint64_t inner_bytes = gdn_dtype_bytes(t->dtype, spec->inner);
+    if (spec->written && (status = check_rows_apart(spec, extent, stride, inner_bytes)))
+        return status;
+
+    uint64_t covered = inner_bytes, outer = 0;
+    int      outermost = -1;
+    for (int a = 0; a < spec->n_axes; a++) {
+        if (extent[a] <= 0)
+            covered = 0;
+        if (extent[a] > 1 && (uint64_t)stride[a] > outer) {
+            outer     = (uint64_t)stride[a];
+            outermost = a;
+        }
+    }
+    if (covered) {
+        for (int a = 0; a < spec->n_axes; a++)
+            if (a != outermost)
+                covered = bounded(covered, (uint64_t)extent[a] - 1, (uint64_t)stride[a]);
+        region->inner_span   = covered;
+        region->outer_stride = outermost < 0 ? 0 : outer;
+        if (outermost >= 0)
+            covered = bounded(covered, (uint64_t)extent[outermost] - 1, outer);
+    }
+    if (!t->data) {
+        if (spec->needed && covered)
+            return gdn_fail(GDN_INVALID_ARGUMENT, "%s.data is NULL; the call reaches %llu bytes of it", spec->name,
+                            (unsigned long long)covered);
+        return GDN_OK;
+    }
+    return resolve_place(backend, spec->name, t->data, t->offset, t->bytes, covered, gdn_dtype_alignment(t->dtype), at, region);
+}
+
+gdn_status gdn_span_resolve(const gdn_backend *backend, const char *name, const gdn_span *span, uint64_t bytes,
+                            uint64_t alignment, int needed, gdn_place *at, gdn_region *region)
+{
+    *at     = (gdn_place){ 0 };
+    *region = (gdn_region){ .name = name, .inner_span = bytes };
+    if (!span->data) {
+        if (needed && bytes)
+            return gdn_fail(GDN_INVALID_ARGUMENT, "%s.data is NULL; %llu bytes are needed", name, (unsigned long long)bytes);
+        return GDN_OK;
+    }
+    return resolve_place(backend, name, span->data, span->offset, span->bytes, bytes, alignment, at, region);
+}
+
+int gdn_regions_overlap(const gdn_region *a, const gdn_region *b)
+{
+    if (a->begin == a->end || b->begin == b->end || a->object != b->object)
+        return 0;
+    if (a->end <= b->begin || b->end <= a->begin)
+        return 0;
+    /* Two views into one fused buffer, such as the q, k and v of a projection: blocks of the same stride,
+     * disjoint when b's block lies in the gap behind a's. */
+    if (a->outer_stride && a->outer_stride == b->outer_stride) {
+        const uint64_t stride = a->outer_stride;
+        const uint64_t behind = b->begin >= a->begin ? (b->begin - a->begin) % stride
+                                                     : (stride - (a->begin - b->begin) % stride) % stride;
+        if (behind >= a->inner_span && behind + b->inner_span <= stride)
+            return 0;
+    }
+    return 1;
+}
+
+gdn_status gdn_region_check_apart(const gdn_region *written, const gdn_region *others, int n)
+{
+    for (int i = 0; i < n; i++)
+        if (&others[i] != written && gdn_regions_overlap(written, &others[i]))
+            return gdn_fail(GDN_INVALID_ARGUMENT,
+                            "%s (bytes %#llx to %#llx) is written and overlaps %s (bytes %#llx to %#llx)", written->name,
+                            (unsigned long long)written->begin, (unsigned long long)written->end, others[i].name,
+                            (unsigned long long)others[i].begin, (unsigned long long)others[i].end);
+    return GDN_OK;
+}

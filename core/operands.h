@@ -1,0 +1,52 @@
+/* Operands: checking tensors and spans once, and filling in what callers may leave out. */
+#ifndef GDN_CORE_OPERANDS_H
+#define GDN_CORE_OPERANDS_H
+
+#include "core/backend.h"
+
+/* The bytes an operand covers, for overlap checks: `outer_extent` blocks of inner_span bytes, outer_stride
+ * apart, within one buffer object (`object`, 0 where data are addresses). */
+typedef struct gdn_region {
+    const char *name;
+    uintptr_t   object;
+    uint64_t    begin, end; /* begin == end: empty or absent */
+    uint64_t    outer_stride, inner_span;
+} gdn_region;
+
+/* What an operand has to look like. Axes outermost first; the contiguous one is not among them. */
+typedef struct gdn_operand_spec {
+    const char *name;        /* as the caller knows it: "q", "state"                                  */
+    uint32_t    dtypes;      /* allowed: bits 1 << GDN_F32, ...                                       */
+    int32_t     n_axes;
+    int64_t     extent[4];
+    int64_t     inner;       /* elements of the contiguous axis                                       */
+    int32_t     ragged;      /* 1: axis 0 is the sequence axis, whose stride 0 means "not there", and
+                                then axis 1 has ragged_tokens entries                                 */
+    int64_t     ragged_tokens;
+    int32_t     written;     /* 1: its rows must not overlap each other                               */
+    int32_t     needed;      /* 1: data must be given                                                 */
+} gdn_operand_spec;
+
+/* Checks `tensor` against `spec`; fills place and strides[4] and the region. */
+gdn_status gdn_operand_resolve(const gdn_backend *backend, const gdn_operand_spec *spec, const gdn_tensor *tensor,
+                               gdn_place *at, int64_t stride[4], gdn_region *region);
+
+/* Checks a span of `bytes` bytes (an absent one is fine unless needed). */
+gdn_status gdn_span_resolve(const gdn_backend *backend, const char *name, const gdn_span *span, uint64_t bytes,
+                            uint64_t alignment, int needed, gdn_place *at, gdn_region *region);
+
+/* 1 when the two may share a byte. */
+int gdn_regions_overlap(const gdn_region *a, const gdn_region *b);
+
+/* INVALID_ARGUMENT when region `written` overlaps any of the n others (itself, by address, excepted). */
+gdn_status gdn_region_check_apart(const gdn_region *written, const gdn_region *others, int n);
+
+/* Bytes of n contiguous elements; alignment of an element. */
+uint64_t    gdn_dtype_bytes(int32_t dtype, int64_t n);
+uint64_t    gdn_dtype_alignment(int32_t dtype);
+const char *gdn_dtype_name(int32_t dtype);
+
+/* `name` must lie in [low, high]. */
+gdn_status gdn_check_range(const char *name, int64_t value, int64_t low, int64_t high);
+
+#endif

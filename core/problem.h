@@ -1,0 +1,134 @@
+/* Problems: what a kernel works on after validation.
+ *
+ * The public argument structs leave much to defaults. core/<kernel>.c checks them once and turns them
+ * into a problem: every stride filled in, every default map noted as NULL, every address resolved. All
+ * backends, the reference included, compute from a problem, so no default is written down twice. */
+#ifndef GDN_CORE_PROBLEM_H
+#define GDN_CORE_PROBLEM_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+#include "gdn/gdn.h"
+
+enum {
+#define GDN_KERNEL(stem, number, title) GDN_KERNEL_##stem = number,
+#include "core/kernels.def"
+#undef GDN_KERNEL
+#define GDN_KERNEL(stem, number, title) +1
+    GDN_KERNEL_COUNT = 0
+#include "core/kernels.def"
+#undef GDN_KERNEL
+};
+
+/* Where an operand lies: `data` and `offset` as the caller gave them (GPU backends bind these), and for
+ * host backends `base`, their sum. NULL base = absent. */
+typedef struct gdn_place {
+    void    *data;
+    uint64_t offset;
+    char    *base;
+} gdn_place;
+
+/* A tensor over tokens. See gdn_token_at(). */
+typedef struct gdn_token_view {
+    gdn_place at;
+    int64_t   stride_seq; /* 0 = tokens of all sequences follow each other */
+    int64_t   stride_token;
+    int64_t   stride_head;
+    int32_t   dtype;
+} gdn_token_view;
+
+/* The pool of states or of history rows. */
+typedef struct gdn_state_view {
+    gdn_place at;
+    int64_t   stride_row;
+    int64_t   stride_slot; /* history: unused, 0 */
+    int64_t   stride_head; /* history: unused, 0 */
+    int64_t   stride_line; /* history: of a column */
+    int32_t   n_rows;
+    int32_t   n_slots; /* history: 1 */
+} gdn_state_view;
+
+typedef struct gdn_gated_delta_net_problem {
+    gdn_span       workspace; /* first in every problem */
+    int32_t        n_seqs, n_tokens, n_heads_k, n_heads_v, head_dim_k, head_dim_v;
+    int32_t        head_map, gate, state_layout, n_snapshots;
+    float          scale;
+    gdn_token_view q, k, v, g, beta, out;
+    gdn_state_view state_in, state_out; /* equal unless the caller gave a state_out of its own */
+    gdn_place      seq_start, state_src, state_dst;
+} gdn_gated_delta_net_problem;
+
+typedef struct gdn_ssm_conv_problem {
+    gdn_span       workspace; /* first in every problem */
+    int32_t        n_seqs, n_tokens, n_channels, kernel_width;
+    int32_t        n_columns; /* of the ring; 0 = no history */
+    uint32_t       flags;
+    gdn_token_view x, out;    /* stride_head unused */
+    gdn_place      weight;
+    int64_t        weight_stride_channel, weight_stride_tap;
+    gdn_place      bias;
+    gdn_state_view history_in, history_out;
+    gdn_place      seq_start, position, history_src, history_dst;
+} gdn_ssm_conv_problem;
+
+typedef struct gdn_set_rows_problem {
+    gdn_span       workspace; /* first in every problem */
+    int64_t   n_columns, n_rows, n_rows_dst;
+    int64_t   n_batch[2], index_batch[2];
+    gdn_place src, dst, index;
+    int64_t   src_stride[3], dst_stride[3], index_stride[3]; /* batch 0, batch 1, row */
+    int32_t   src_dtype, dst_dtype, index_dtype;
+} gdn_set_rows_problem;
+
+/* ---- Reading a problem on the host: the reference and the CPU backend. ---------------------------- */
+
+/* First token of sequence s on the common token axis; gdn_seq_first(p, n_seqs) is one past the last. */
+static inline int32_t gdn_seq_first(const gdn_place *seq_start, int32_t n_seqs, int32_t n_tokens, int32_t s)
+{
+    return seq_start->base ? ((const int32_t *)(const void *)seq_start->base)[s] : s * (n_tokens / n_seqs);
+}
+
+static inline int32_t gdn_seq_length(const gdn_place *seq_start, int32_t n_seqs, int32_t n_tokens, int32_t s)
+{
+    return gdn_seq_first(seq_start, n_seqs, n_tokens, s + 1) - gdn_seq_first(seq_start, n_seqs, n_tokens, s);
+}
+
+/* Row of head `head` of token t (counted within sequence s, whose first token is `first`). */
+static inline char *gdn_token_at(const gdn_token_view *view, int32_t s, int32_t first, int32_t t, int32_t head)
+{
+    int64_t token = view->stride_seq ? (int64_t)s * view->stride_seq + (int64_t)t * view->stride_token
+                                     : ((int64_t)first + t) * view->stride_token;
+    return view->at.base + token + (int64_t)head * view->stride_head;
+}
+
+/* The matrix of one head in the slot that a map entry names. */
+static inline char *gdn_state_at(const gdn_state_view *view, int32_t entry, int32_t head)
+{
+    return view->at.base + (int64_t)(entry / view->n_slots) * view->stride_row +
+           (int64_t)(entry % view->n_slots) * view->stride_slot + (int64_t)head * view->stride_head;
+}
+
+/* Entry of a map with its default where the map is absent. */
+static inline int32_t gdn_map_at(const gdn_place *map, int64_t index, int32_t absent)
+{
+    return map->base ? ((const int32_t *)(const void *)map->base)[index] : absent;
+}
+
+static inline int32_t gdn_state_src_at(const gdn_gated_delta_net_problem *p, int32_t s)
+{
+    return gdn_map_at(&p->state_src, s, s * p->state_in.n_slots);
+}
+
+static inline int32_t gdn_state_dst_at(const gdn_gated_delta_net_problem *p, int32_t s, int32_t r)
+{
+    return gdn_map_at(&p->state_dst, (int64_t)s * p->n_snapshots + r, s * p->state_out.n_slots + r);
+}
+
+/* kappa(h): the key head of value head h. */
+static inline int32_t gdn_key_head(const gdn_gated_delta_net_problem *p, int32_t h)
+{
+    return p->head_map == GDN_HEADS_TILED ? h % p->n_heads_k : h / (p->n_heads_v / p->n_heads_k);
+}
+
+#endif

@@ -1,0 +1,149 @@
+/* set_rows: from the caller's arguments to a problem, and on to the backend. */
+#include "core/backend.h"
+#include "core/operands.h"
+#include "core/status.h"
+#include "core/structs.h"
+
+#include <string.h>
+
+typedef gdn_set_rows_args    args_t;
+typedef gdn_set_rows_problem problem_t;
+
+enum { SRC, DST, INDEX, WORKSPACE, N_REGIONS };
+
+#define FLOATS (1u << GDN_F32 | 1u << GDN_F16 | 1u << GDN_BF16)
+#define LARGEST ((int64_t)1 << 40)
+
+static gdn_status check_sizes(const args_t *a)
+{
+    gdn_status status;
+    if ((status = gdn_check_range("n_columns", a->n_columns, 1, LARGEST)) ||
+        (status = gdn_check_range("n_rows", a->n_rows, 0, LARGEST)) ||
+        (status = gdn_check_range("n_rows_dst", a->n_rows_dst, a->n_rows ? 1 : 0, LARGEST)))
+        return status;
+    for (int i = 0; i < 2; i++) {
+        const char *const names[2][2] = { { "n_batch[0]", "index_batch[0]" }, { "n_batch[1]", "index_batch[1]" } };
+        if ((status = gdn_check_range(names[i][0], a->n_batch[i], 1, 1 << 30)) ||
+            (status = gdn_check_range(names[i][1], a->index_batch[i], 1, a->n_batch[i])))
+            return status;
+        if (a->n_batch[i] % a->index_batch[i])
+            return gdn_fail(GDN_INVALID_ARGUMENT, "%s is %lld; it must divide %s, which is %lld", names[i][1],
+                            (long long)a->index_batch[i], names[i][0], (long long)a->n_batch[i]);
+    }
+    if (a->flags)
+        return gdn_fail(GDN_INVALID_ARGUMENT, "flags is %#x; it must be 0", (unsigned)a->flags);
+    return GDN_OK;
+}
+
+static int64_t index_at(const problem_t *p, int64_t b, int64_t c, int64_t i)
+{
+    const char *at = p->index.base + b * p->index_stride[0] + c * p->index_stride[1] + i * p->index_stride[2];
+    if (p->index_dtype == GDN_I64) {
+        int64_t value;
+        memcpy(&value, at, sizeof value);
+        return value;
+    }
+    int32_t value;
+    memcpy(&value, at, sizeof value);
+    return value;
+}
+
+static gdn_status check_index(const problem_t *p)
+{
+    for (int64_t b = 0; b < p->index_batch[0]; b++)
+        for (int64_t c = 0; c < p->index_batch[1]; c++)
+            for (int64_t i = 0; i < p->n_rows; i++) {
+                const int64_t row = index_at(p, b, c, i);
+                if (row < GDN_NONE || row >= p->n_rows_dst)
+                    return gdn_fail(GDN_INVALID_ARGUMENT, "index[%lld][%lld][%lld] is %lld; 0 to %lld and GDN_NONE are allowed",
+                                    (long long)b, (long long)c, (long long)i, (long long)row, (long long)p->n_rows_dst - 1);
+            }
+    return GDN_OK;
+}
+
+static gdn_status resolve_operand(const gdn_backend *b, const char *name, const gdn_tensor *t, uint32_t dtypes,
+                                  const int64_t batch[2], int64_t rows, int64_t inner, int written, int needed, gdn_place *at,
+                                  int64_t stride[3], gdn_region *region)
+{
+    const gdn_operand_spec spec = {
+        .name = name, .dtypes = dtypes, .n_axes = 3, .extent = { batch[0], batch[1], rows }, .inner = inner,
+        .written = written, .needed = needed,
+    };
+    int64_t all[4];
+    gdn_status status = gdn_operand_resolve(b, &spec, t, at, all, region);
+    memcpy(stride, all, 3 * sizeof all[0]);
+    return status;
+}
+
+static gdn_status resolve(const gdn_context *ctx, const args_t *caller, int launch, problem_t *p)
+{
+    const gdn_backend *b = ctx->backend;
+    args_t     a;
+    gdn_region r[N_REGIONS];
+    gdn_status status;
+
+    if ((status = gdn_struct_read("args", caller, sizeof a, sizeof a, &a)))
+        return status;
+    for (int i = 0; i < 2; i++) {
+        a.n_batch[i]     = a.n_batch[i] ? a.n_batch[i] : 1;
+        a.index_batch[i] = a.index_batch[i] ? a.index_batch[i] : 1;
+    }
+    if ((status = check_sizes(&a)))
+        return status;
+    memset(r, 0, sizeof r);
+    memset(p, 0, sizeof *p);
+    p->n_columns   = a.n_columns;
+    p->n_rows      = a.n_rows;
+    p->n_rows_dst  = a.n_rows_dst;
+    p->src_dtype   = a.src.dtype;
+    p->dst_dtype   = a.dst.dtype;
+    p->index_dtype = a.index.dtype;
+    p->workspace   = a.workspace;
+    memcpy(p->n_batch, a.n_batch, sizeof p->n_batch);
+    memcpy(p->index_batch, a.index_batch, sizeof p->index_batch);
+
+    const int needed = launch && a.n_rows > 0;
+    if ((status = resolve_operand(b, "src", &a.src, FLOATS, a.n_batch, a.n_rows, a.n_columns, 0, needed, &p->src, p->src_stride, &r[SRC])) ||
+        (status = resolve_operand(b, "dst", &a.dst, FLOATS | 1u << GDN_Q8_0, a.n_batch, a.n_rows_dst, a.n_columns, 1, needed, &p->dst, p->dst_stride, &r[DST])) ||
+        (status = resolve_operand(b, "index", &a.index, 1u << GDN_I32 | 1u << GDN_I64, a.index_batch, a.n_rows, 1, 0, needed, &p->index, p->index_stride, &r[INDEX])))
+        return status;
+    if (!launch)
+        return GDN_OK;
+
+    gdn_capability c = { .size = sizeof c };
+    if ((status = b->query(ctx, GDN_KERNEL_set_rows, p, &c)))
+        return status;
+    if (!c.supported)
+        return gdn_fail(GDN_UNSUPPORTED, "%s", c.reason);
+    gdn_place workspace;
+    if ((status = gdn_span_resolve(b, "workspace", &a.workspace, c.workspace_bytes, c.workspace_bytes ? 64 : 1, a.n_rows > 0, &workspace, &r[WORKSPACE])) ||
+        (status = gdn_region_check_apart(&r[DST], r, N_REGIONS)) ||
+        (status = gdn_region_check_apart(&r[WORKSPACE], r, N_REGIONS)))
+        return status;
+    return b->host_memory && a.n_rows ? check_index(p) : GDN_OK;
+}
+
+gdn_status gdn_set_rows_query(const gdn_context *ctx, const args_t *args, gdn_capability *capability)
+{
+    problem_t p;
+    gdn_capability full = { .size = sizeof full };
+    gdn_status status;
+    if (!ctx)
+        return gdn_fail(GDN_INVALID_ARGUMENT, "ctx is NULL");
+    if ((status = gdn_struct_check("capability", capability, sizeof full)) || (status = resolve(ctx, args, 0, &p)) ||
+        (status = ctx->backend->query(ctx, GDN_KERNEL_set_rows, &p, &full)))
+        return status;
+    gdn_struct_write(capability, &full, sizeof full);
+    return GDN_OK;
+}
+
+gdn_status gdn_set_rows(gdn_context *ctx, const args_t *args, gdn_stream stream)
+{
+    problem_t p;
+    gdn_status status;
+    if (!ctx)
+        return gdn_fail(GDN_INVALID_ARGUMENT, "ctx is NULL");
+    if ((status = resolve(ctx, args, 1, &p)))
+        return status;
+    return p.n_rows ? ctx->backend->run(ctx, GDN_KERNEL_set_rows, &p, stream) : GDN_OK;
+}

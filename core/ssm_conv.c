@@ -1,0 +1,233 @@
+/* ssm_conv: from the caller's arguments to a problem, and on to the backend. */
+#include "core/backend.h"
+#include "core/maps.h"
+#include "core/operands.h"
+#include "core/status.h"
+#include "core/structs.h"
+
+#include <string.h>
+
+typedef gdn_ssm_conv_args    args_t;
+typedef gdn_ssm_conv_problem problem_t;
+
+enum { X, WEIGHT, BIAS, OUT, HISTORY, HISTORY_OUT, SEQ_START, POSITION, HISTORY_SRC, HISTORY_DST, WORKSPACE, N_REGIONS };
+
+static gdn_status check_sizes(const args_t *a)
+{
+    gdn_status status;
+    if ((status = gdn_check_range("n_seqs", a->n_seqs, 0, 1 << 24)) ||
+        (status = gdn_check_range("n_tokens", a->n_tokens, 0, INT32_MAX)) ||
+        (status = gdn_check_range("n_channels", a->n_channels, 1, INT32_MAX)) ||
+        (status = gdn_check_range("kernel_width", a->kernel_width, 1, 16)))
+        return status;
+    if (a->history.data || a->n_rows || a->n_columns) {
+        if ((status = gdn_check_range("n_rows", a->n_rows, 1, INT32_MAX)) ||
+            (status = gdn_check_range("n_rows_out", a->n_rows_out, 1, INT32_MAX)) ||
+            (status = gdn_check_range("n_columns", a->n_columns, a->kernel_width - 1, INT32_MAX)))
+            return status;
+    }
+    if (a->history_out.data && !a->history.data)
+        return gdn_fail(GDN_INVALID_ARGUMENT, "history_out is given and history is absent; give both, or history alone");
+    if (!a->history_out.data && a->n_rows_out != a->n_rows)
+        return gdn_fail(GDN_INVALID_ARGUMENT, "n_rows_out is %d, but history_out is absent; leave it 0 or give history_out",
+                        (int)a->n_rows_out);
+    if (a->flags & ~(uint32_t)GDN_CONV_SILU)
+        return gdn_fail(GDN_INVALID_ARGUMENT, "flags is %#x; GDN_CONV_SILU (%#x) or 0 are allowed", (unsigned)a->flags,
+                        (unsigned)GDN_CONV_SILU);
+    if (a->reserved)
+        return gdn_fail(GDN_INVALID_ARGUMENT, "reserved is %d; it must be 0", (int)a->reserved);
+    if (a->n_tokens && !a->n_seqs)
+        return gdn_fail(GDN_INVALID_ARGUMENT, "n_seqs is 0 and n_tokens is %d; tokens need a sequence", (int)a->n_tokens);
+    return GDN_OK;
+}
+
+static void fill_defaults(args_t *a)
+{
+    a->n_rows_out = a->n_rows_out ? a->n_rows_out : a->n_rows;
+    if (a->history.data || a->n_rows)
+        a->n_columns = a->n_columns ? a->n_columns : a->kernel_width - 1;
+}
+
+static gdn_status resolve_tokens(const gdn_backend *b, const char *name, const gdn_tensor *t, const args_t *a, int32_t longest,
+                                 int written, int needed, gdn_token_view *view, gdn_region *region)
+{
+    const gdn_operand_spec spec = {
+        .name = name, .dtypes = 1u << GDN_F32, .n_axes = 2, .extent = { a->n_seqs, longest }, .inner = a->n_channels,
+        .ragged = 1, .ragged_tokens = a->n_tokens, .written = written, .needed = needed,
+    };
+    int64_t stride[4];
+    gdn_status status = gdn_operand_resolve(b, &spec, t, &view->at, stride, region);
+    view->stride_seq   = stride[0];
+    view->stride_token = stride[1];
+    view->dtype        = t->dtype;
+    return status;
+}
+
+/* The weight's taps need not be contiguous, so its innermost "row" is a single element. */
+static gdn_status resolve_weight(const gdn_backend *b, const args_t *a, int needed, problem_t *p, gdn_region *region)
+{
+    const gdn_operand_spec spec = {
+        .name = "weight", .dtypes = 1u << GDN_F32, .n_axes = 2, .extent = { a->n_channels, a->kernel_width }, .inner = 1,
+        .needed = needed,
+    };
+    int64_t stride[4];
+    gdn_status status = gdn_operand_resolve(b, &spec, &a->weight, &p->weight, stride, region);
+    p->weight_stride_channel = stride[0];
+    p->weight_stride_tap     = stride[1];
+    return status;
+}
+
+static gdn_status resolve_history(const gdn_backend *b, const char *name, const gdn_tensor *t, const args_t *a, int32_t n_rows,
+                                  gdn_state_view *view, gdn_region *region)
+{
+    const gdn_operand_spec spec = {
+        .name = name, .dtypes = 1u << GDN_F32, .n_axes = 2, .extent = { n_rows, a->n_columns }, .inner = a->n_channels,
+        .written = 1,
+    };
+    int64_t stride[4];
+    gdn_status status = gdn_operand_resolve(b, &spec, t, &view->at, stride, region);
+    view->stride_row  = stride[0];
+    view->stride_line = stride[1];
+    view->n_rows      = n_rows;
+    view->n_slots     = 1;
+    return status;
+}
+
+static gdn_status check_positions(const problem_t *p)
+{
+    if (!p->position.base)
+        return GDN_OK;
+    for (int32_t s = 0; s < p->n_seqs; s++) {
+        const int32_t position = gdn_map_at(&p->position, s, 0);
+        const int32_t length   = gdn_seq_length(&p->seq_start, p->n_seqs, p->n_tokens, s);
+        if (position < 0 || position > INT32_MAX - length)
+            return gdn_fail(GDN_INVALID_ARGUMENT, "position[%d] is %d; 0 to %d are allowed for its %d tokens", (int)s,
+                            (int)position, (int)(INT32_MAX - length), (int)length);
+    }
+    return GDN_OK;
+}
+
+static int same_pool(const problem_t *p)
+{
+    return p->history_in.at.data == p->history_out.at.data && p->history_in.at.offset == p->history_out.at.offset &&
+           p->history_in.stride_row == p->history_out.stride_row && p->history_in.stride_line == p->history_out.stride_line;
+}
+
+static gdn_status resolve(const gdn_context *ctx, const args_t *caller, int launch, problem_t *p)
+{
+    const gdn_backend *b = ctx->backend;
+    args_t     a;
+    gdn_region r[N_REGIONS];
+    gdn_status status;
+
+    if ((status = gdn_struct_read("args", caller, sizeof a, sizeof a, &a)))
+        return status;
+    fill_defaults(&a);
+    if ((status = check_sizes(&a)))
+        return status;
+    memset(r, 0, sizeof r);
+    memset(p, 0, sizeof *p);
+    p->n_seqs       = a.n_seqs;
+    p->n_tokens     = a.n_tokens;
+    p->n_channels   = a.n_channels;
+    p->kernel_width = a.kernel_width;
+    p->n_columns    = a.n_columns;
+    p->flags        = a.flags;
+    p->workspace    = a.workspace;
+
+    const uint64_t map_bytes = 4 * (uint64_t)a.n_seqs;
+    if ((status = gdn_span_resolve(b, "seq_start", &a.seq_start, map_bytes + 4, 4, 0, &p->seq_start, &r[SEQ_START])) ||
+        (status = gdn_span_resolve(b, "position", &a.position, map_bytes, 4, 0, &p->position, &r[POSITION])) ||
+        (status = gdn_span_resolve(b, "history_src", &a.history_src, map_bytes, 4, 0, &p->history_src, &r[HISTORY_SRC])) ||
+        (status = gdn_span_resolve(b, "history_dst", &a.history_dst, map_bytes, 4, 0, &p->history_dst, &r[HISTORY_DST])))
+        return status;
+    const int readable = launch && b->host_memory;
+    if (!a.seq_start.data || readable)
+        if ((status = gdn_check_seq_start(&p->seq_start, a.n_seqs, a.n_tokens)))
+            return status;
+    const int32_t longest = !a.n_seqs                       ? 0
+                            : !a.seq_start.data || readable ? gdn_longest_sequence(&p->seq_start, a.n_seqs, a.n_tokens)
+                                                            : a.n_tokens;
+    const int needed = launch && a.n_tokens > 0;
+    if ((status = resolve_tokens(b, "x", &a.x, &a, longest, 0, needed, &p->x, &r[X])) ||
+        (status = resolve_tokens(b, "out", &a.out, &a, longest, 1, needed, &p->out, &r[OUT])) ||
+        (status = resolve_weight(b, &a, needed, p, &r[WEIGHT])))
+        return status;
+    const gdn_operand_spec bias = { .name = "bias", .dtypes = 1u << GDN_F32, .inner = a.n_channels };
+    int64_t none[4];
+    if ((status = gdn_operand_resolve(b, &bias, &a.bias, &p->bias, none, &r[BIAS])) ||
+        (status = resolve_history(b, "history", &a.history, &a, a.n_rows, &p->history_in, &r[HISTORY])))
+        return status;
+    if (a.history_out.data) {
+        if ((status = resolve_history(b, "history_out", &a.history_out, &a, a.n_rows_out, &p->history_out, &r[HISTORY_OUT])))
+            return status;
+    } else {
+        p->history_out = p->history_in;
+        r[HISTORY_OUT] = r[HISTORY];
+    }
+    if (launch && !a.history.data)
+        p->n_columns = 0;
+    const int pools = same_pool(p);
+    if (pools && r[HISTORY_OUT].end < r[HISTORY].end)
+        r[HISTORY_OUT].end = r[HISTORY].end;
+    if (pools)
+        r[HISTORY].begin = r[HISTORY].end = 0;
+
+    if (launch) {
+        if (a.history.data &&
+            ((!a.history_src.data && (status = gdn_check_range("n_seqs (without history_src)", a.n_seqs, 0, a.n_rows))) ||
+             (!a.history_dst.data && (status = gdn_check_range("n_seqs (without history_dst)", a.n_seqs, 0, a.n_rows_out)))))
+            return status;
+        gdn_capability c = { .size = sizeof c };
+        if ((status = b->query(ctx, GDN_KERNEL_ssm_conv, p, &c)))
+            return status;
+        if (!c.supported)
+            return gdn_fail(GDN_UNSUPPORTED, "%s", c.reason);
+        gdn_place workspace;
+        if ((status = gdn_span_resolve(b, "workspace", &a.workspace, c.workspace_bytes, c.workspace_bytes ? 64 : 1, a.n_tokens > 0, &workspace, &r[WORKSPACE])) ||
+            (status = gdn_region_check_apart(&r[OUT], r, N_REGIONS)) ||
+            (status = gdn_region_check_apart(&r[HISTORY_OUT], r, N_REGIONS)) ||
+            (status = gdn_region_check_apart(&r[WORKSPACE], r, N_REGIONS)))
+            return status;
+    }
+    if (readable) {
+        if ((status = check_positions(p)))
+            return status;
+        /* Without a pool the maps may still say GDN_NONE or GDN_SKIP: a pool of no rows allows just these. */
+        const gdn_pool_maps maps = {
+            .src_name = "history_src", .dst_name = "history_dst", .src = &p->history_src, .dst = &p->history_dst,
+            .n_seqs = a.n_seqs, .n_tokens = a.n_tokens, .n_entries = a.history.data || p->history_dst.base ? 1 : 0,
+            .seq_start = &p->seq_start, .src_slots = 1, .dst_slots = 1,
+            .src_size = a.history.data ? a.n_rows : 0, .dst_size = a.history.data ? a.n_rows_out : 0,
+            .same_pool = pools,
+        };
+        if (a.history.data || p->history_src.base || p->history_dst.base)
+            return gdn_check_pool_maps(&maps);
+    }
+    return GDN_OK;
+}
+
+gdn_status gdn_ssm_conv_query(const gdn_context *ctx, const args_t *args, gdn_capability *capability)
+{
+    problem_t p;
+    gdn_capability full = { .size = sizeof full };
+    gdn_status status;
+    if (!ctx)
+        return gdn_fail(GDN_INVALID_ARGUMENT, "ctx is NULL");
+    if ((status = gdn_struct_check("capability", capability, sizeof full)) || (status = resolve(ctx, args, 0, &p)) ||
+        (status = ctx->backend->query(ctx, GDN_KERNEL_ssm_conv, &p, &full)))
+        return status;
+    gdn_struct_write(capability, &full, sizeof full);
+    return GDN_OK;
+}
+
+gdn_status gdn_ssm_conv(gdn_context *ctx, const args_t *args, gdn_stream stream)
+{
+    problem_t p;
+    gdn_status status;
+    if (!ctx)
+        return gdn_fail(GDN_INVALID_ARGUMENT, "ctx is NULL");
+    if ((status = resolve(ctx, args, 1, &p)))
+        return status;
+    return p.n_tokens ? ctx->backend->run(ctx, GDN_KERNEL_ssm_conv, &p, stream) : GDN_OK;
+}

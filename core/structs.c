@@ -1,0 +1,47 @@
+/* Structs that grow. See structs.h. */
+#include "core/structs.h"
+
+#include <string.h>
+
+#include "core/status.h"
+
+gdn_status gdn_struct_check(const char *name, const void *caller, size_t first)
+{
+    uint32_t size;
+    if (!caller)
+        return gdn_fail(GDN_INVALID_ARGUMENT, "%s is NULL", name);
+    memcpy(&size, caller, sizeof size);
+    if (size < first)
+        return gdn_fail(GDN_INVALID_ARGUMENT, "%s->size is %u; set it to sizeof the struct, at least %zu", name,
+                        (unsigned)size, first);
+    if (size > 65536)
+        return gdn_fail(GDN_INVALID_ARGUMENT, "%s->size is %u; at most 65536 is believable", name, (unsigned)size);
+    return GDN_OK;
+}
+
+gdn_status gdn_struct_read(const char *name, const void *caller, size_t first, size_t known, void *copy)
+{
+    gdn_status status = gdn_struct_check(name, caller, first);
+    if (status)
+        return status;
+    uint32_t size;
+    memcpy(&size, caller, sizeof size);
+    memset(copy, 0, known);
+    memcpy(copy, caller, size < known ? size : known);
+    for (size_t i = known; i < size; i++)
+        if (((const unsigned char *)caller)[i])
+            return gdn_fail(GDN_INVALID_ARGUMENT,
+                            "%s has a member at byte %zu that this library, which knows %zu bytes, does not have",
+                            name, i, known);
+    return GDN_OK;
+}
+
+void gdn_struct_write(void *caller, const void *full, size_t known)
+{
+    uint32_t size;
+    memcpy(&size, caller, sizeof size);
+    const size_t n = size < known ? size : known;
+    memcpy((char *)caller + sizeof size, (const char *)full + sizeof size, n - sizeof size);
+    if (size > known)
+        memset((char *)caller + known, 0, size - known);
+}

@@ -1,0 +1,18 @@
+/* Structs that grow: reading and writing them at the size the caller was built with. */
+#ifndef GDN_CORE_STRUCTS_H
+#define GDN_CORE_STRUCTS_H
+
+#include <stddef.h>
+
+#include "gdn/gdn.h"
+
+/* Copy a caller's struct into `copy`, which has room for `known` bytes: what the caller does not have is
+ * zero; what it has beyond our knowledge must be zero, or it asks for something we cannot do. `first` is
+ * the size that the struct had in the first release. */
+gdn_status gdn_struct_read(const char *name, const void *caller, size_t first, size_t known, void *copy);
+
+/* Copy `full` (known bytes, its size member ignored) to a caller's struct, up to the caller's size. */
+gdn_status gdn_struct_check(const char *name, const void *caller, size_t first);
+void       gdn_struct_write(void *caller, const void *full, size_t known);
+
+#endif

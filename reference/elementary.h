@@ -1,0 +1,269 @@
+/* Elementary functions: the definition.
+ *
+ * Every backend computes these exact sequences, so every backend gives these bits. They use only
+ * +, -, *, fma, comparisons with selection, and integer operations on the bits, because a GPU's
+ * divide, sqrt, exp and log are not rounded alike everywhere. There is no min or max, whose treatment
+ * of NaN differs; `a < b ? a : b` does not. Compile with -ffp-contract=off: what is fused is written
+ * fmaf, nothing else is.
+ *
+ * NaN in gives a NaN out; its sign and payload are unspecified. Subnormals are kept, as input and as
+ * output. The numbered steps are the same in cpu/elementary.inc.h and in the GPU versions.
+ * Coefficients: scripts/fit_elementary.py. Proofs: tests/test_elementary.c over all 2^32 inputs.
+ */
+#ifndef GDN_REFERENCE_ELEMENTARY_H
+#define GDN_REFERENCE_ELEMENTARY_H
+
+#include <math.h> /* fmaf only */
+#include <stdint.h>
+#include <string.h>
+
+/* name, scalar definition, largest |result - exact| in ulps of the exact value (2^-149 in the
+ * subnormal range). 0.5 is a claim of correct rounding, tested as such: a backend whose divide is IEEE's
+ * may use it for the reciprocal. The exact softplus is that of the frameworks, x > 20 ? x : log(1 + e^x). */
+#define GDN_ELEMENTARY_LIST(X)                \
+    X(exp, gdn_ref_expf, 0.68)                \
+    X(log1p, gdn_ref_log1pf, 0.90)            \
+    X(reciprocal, gdn_ref_reciprocal, 0.5)    \
+    X(rsqrt, gdn_ref_rsqrt, 0.5)              \
+    X(sigmoid, gdn_ref_sigmoid, 2.0)          \
+    X(silu, gdn_ref_silu, 2.0)                \
+    X(softplus, gdn_ref_softplus, 1.6)
+
+#define GDN_INF_BITS 0x7f800000u
+#define GDN_NAN_BITS 0x7fc00000u
+#define GDN_SIGN_BIT 0x80000000u
+#define GDN_EXPONENT_MASK 0xff800000u /* whole powers of two, as a difference of bits, sign included */
+#define GDN_MIN_NORMAL 0x1p-126f
+
+#define GDN_LOG2E 0x1.715476p+0f
+#define GDN_LN2_HI 0x1.62e4p-1f    /* 15 bits, so that n * LN2_HI is exact */
+#define GDN_LN2_LO 0x1.7f7d1cp-20f /* ln 2 - LN2_HI */
+#define GDN_ROUND_MAGIC 0x1.8p+23f /* adding it rounds to an integer and leaves that in the low bits */
+
+#define GDN_EXP_SUBNORMAL -0x1.5d589ep+6f /* -126 ln 2: exp of anything below it is subnormal */
+
+/* exp(r) = 1 + r + r^2 (C2 + C3 r + ... + C6 r^4), |r| <= ln(2)/2: relative error 2^-28.2. */
+#define GDN_EXP_C2 0x1.fffffcp-2f
+#define GDN_EXP_C3 0x1.55548cp-3f
+#define GDN_EXP_C4 0x1.555858p-5f
+#define GDN_EXP_C5 0x1.123de8p-7f
+#define GDN_EXP_C6 0x1.6ac83ap-10f
+
+/* log(1 + f) = f + f^2 (C2 + C3 f + ... + C10 f^8), -1/4 <= f <= 1/2: relative error 2^-27.0. */
+#define GDN_LOG_C2 -0x1.0p-1f
+#define GDN_LOG_C3 0x1.5555acp-2f
+#define GDN_LOG_C4 -0x1.000082p-2f
+#define GDN_LOG_C5 0x1.99673ep-3f
+#define GDN_LOG_C6 -0x1.54d7e2p-3f
+#define GDN_LOG_C7 0x1.28748ep-3f
+#define GDN_LOG_C8 -0x1.0e73c0p-3f
+#define GDN_LOG_C9 0x1.b16c90p-4f
+#define GDN_LOG_C10 -0x1.788726p-5f
+
+/* Seeds: the bits of the result are nearly linear in the bits of the argument. */
+#define GDN_RECIPROCAL_SEED 0x7ef311c7u /* 1/d to 5.1% */
+#define GDN_RSQRT_SEED 0x5f3759dfu      /* 1/sqrt(d) to 3.5% */
+
+static inline uint32_t gdn_ref_bits(float x)
+{
+    uint32_t b;
+    memcpy(&b, &x, sizeof b);
+    return b;
+}
+
+static inline float gdn_ref_from_bits(uint32_t b)
+{
+    float x;
+    memcpy(&x, &b, sizeof x);
+    return x;
+}
+
+/* Arithmetic shift right by one, in unsigned terms so that C defines it. */
+static inline uint32_t gdn_ref_half(uint32_t b) { return (b >> 1) | (b & GDN_SIGN_BIT); }
+
+/* exp(x) = 2^n exp(r), n = round(x / ln 2).
+ * Domain: all. Overflows to inf above 88.72, underflows gradually, to +0 below -103.97. exp(0) = 1. */
+static inline float gdn_ref_expf(float x)
+{
+    /* [1] clamp, so that n has 9 bits; both ends are past the point where the result is inf or 0 */
+    x = x > 89.0f ? 89.0f : x;
+    x = x < -104.0f ? -104.0f : x;
+    /* [2] reduce: x = n ln2 + r + c; h is exact, c is what r's rounding lost;
+     * n >= -149, because 2^-150 is no float */
+    float t = fmaf(x, GDN_LOG2E, GDN_ROUND_MAGIC);
+    t = t < GDN_ROUND_MAGIC - 149.0f ? GDN_ROUND_MAGIC - 149.0f : t;
+    float n = t - GDN_ROUND_MAGIC;
+    float h = fmaf(-n, GDN_LN2_HI, x);
+    float r = fmaf(-n, GDN_LN2_LO, h);
+    float c = fmaf(-n, GDN_LN2_LO, h - r);
+    /* [3] polynomial: u = exp(r + c) - 1 - r */
+    float q = GDN_EXP_C6;
+    q = fmaf(q, r, GDN_EXP_C5);
+    q = fmaf(q, r, GDN_EXP_C4);
+    q = fmaf(q, r, GDN_EXP_C3);
+    q = fmaf(q, r, GDN_EXP_C2);
+    float u = fmaf(r * r, q, c);
+    /* [4] exp(r + c) = s + w, with 1 + r = s + l exactly; s = 1 for a subnormal result, so that s scaled is exact */
+    float s = x < GDN_EXP_SUBNORMAL ? 1.0f : 1.0f + r;
+    float l = r - (s - 1.0f);
+    float w = l + u;
+    /* [5] scale by 2^n in two halves, because 2^n alone may be out of range; only the fma rounds */
+    uint32_t n_bits = gdn_ref_bits(t) << 23;
+    uint32_t half = gdn_ref_half(n_bits) & GDN_EXPONENT_MASK;
+    float scale1 = gdn_ref_from_bits(0x3f800000u + half);
+    float scale2 = gdn_ref_from_bits(0x3f800000u + (n_bits - half));
+    return fmaf(w * scale1, scale2, s * scale1 * scale2);
+}
+
+/* log1p(x) = k ln2 + log(1 + f), 1 + x = 2^k (1 + f) with 1 + f in [3/4, 3/2).
+ * Domain: x >= -1; log1p(-1) = -inf, below it NaN. Subnormals and -0 come back as they are. */
+static inline float gdn_ref_log1pf(float x)
+{
+    /* [1] reduce: f = x 2^-k + (2^-k - 1), exact; k_bits = k 2^23; 4 2^-k, because 2^-128 is no normal number */
+    uint32_t k_bits = (gdn_ref_bits(1.0f + x) - 0x3f400000u) & GDN_EXPONENT_MASK;
+    float x_scaled = gdn_ref_from_bits(gdn_ref_bits(x) - k_bits);
+    float four_scaled = gdn_ref_from_bits(0x40800000u - k_bits);
+    float f = x_scaled + fmaf(0.25f, four_scaled, -1.0f);
+    /* [2] polynomial: log(1 + f) = f + f^2 q */
+    float q = GDN_LOG_C10;
+    q = fmaf(q, f, GDN_LOG_C9);
+    q = fmaf(q, f, GDN_LOG_C8);
+    q = fmaf(q, f, GDN_LOG_C7);
+    q = fmaf(q, f, GDN_LOG_C6);
+    q = fmaf(q, f, GDN_LOG_C5);
+    q = fmaf(q, f, GDN_LOG_C4);
+    q = fmaf(q, f, GDN_LOG_C3);
+    q = fmaf(q, f, GDN_LOG_C2);
+    /* [3] s + l = k LN2_HI + f exactly, then the small terms */
+    float k = (float)(int32_t)k_bits;
+    float h = k * (GDN_LN2_HI * 0x1p-23f);
+    float s = h + f;
+    float l = f - (s - h);
+    float u = fmaf(f * f, q, fmaf(k, GDN_LN2_LO * 0x1p-23f, l));
+    float result = s + u;
+    /* [4] ends of the domain; the result has the sign of x, which matters for -0 */
+    float below = x == -1.0f ? -gdn_ref_from_bits(GDN_INF_BITS) : gdn_ref_from_bits(GDN_NAN_BITS);
+    result = x > -1.0f ? result : below;
+    result = x == gdn_ref_from_bits(GDN_INF_BITS) ? x : result;
+    return gdn_ref_from_bits(gdn_ref_bits(result) | (gdn_ref_bits(x) & GDN_SIGN_BIT));
+}
+
+/* 1/x, correctly rounded: the bits of an IEEE division 1.0f / x.
+ * Domain: all; 1/(+-0) = +-inf, 1/(+-inf) = +-0. */
+static inline float gdn_ref_reciprocal(float x)
+{
+    /* [1] split: |x| pre = m 2^(e-128), m in [2, 4), e_bits = e 2^23 */
+    float a = gdn_ref_from_bits(gdn_ref_bits(x) & ~GDN_SIGN_BIT);
+    float pre = a < GDN_MIN_NORMAL ? 0x1p24f : 1.0f;
+    uint32_t b = gdn_ref_bits(a * pre);
+    uint32_t e_bits = b & GDN_INF_BITS;
+    float m = gdn_ref_from_bits((b & 0x007fffffu) | 0x40000000u);
+    /* [2] y = 1/m: seed, a cubic step, a Newton step */
+    float y = gdn_ref_from_bits(GDN_RECIPROCAL_SEED - gdn_ref_bits(m));
+    float e = fmaf(-m, y, 1.0f);
+    e = fmaf(e, e, e);
+    y = fmaf(y, e, y);
+    e = fmaf(-m, y, 1.0f);
+    y = fmaf(y, e, y);
+    /* [3] one ulp up: for m = 4 - ulp, y would be 1/4, and e + e^2 in [4] a tie that rounds the wrong way. Where
+     * 1/x may be subnormal, 22 bits instead, so that y scaled is still exact */
+    uint32_t up = gdn_ref_bits(y) + 1u;
+    y = gdn_ref_from_bits(e_bits >= 0x7e800000u ? (up + 1u) & ~3u : up);
+    /* [4] the residual of that y is exact; the last fma is the only rounding */
+    e = fmaf(-m, y, 1.0f);
+    e = fmaf(e, e, e);
+    y = y * gdn_ref_from_bits(GDN_INF_BITS - e_bits);
+    y = fmaf(y, e, y) * pre;
+    /* [5] zero, sign, NaN */
+    y = a == 0.0f ? gdn_ref_from_bits(GDN_INF_BITS) : y;
+    y = gdn_ref_from_bits(gdn_ref_bits(y) | (gdn_ref_bits(x) & GDN_SIGN_BIT));
+    return x == x ? y : x;
+}
+
+/* 1/sqrt(x), correctly rounded.
+ * Domain: x >= 0; rsqrt(+-0) = +-inf, rsqrt(inf) = +0, below 0 NaN. */
+static inline float gdn_ref_rsqrt(float x)
+{
+    /* [1] lift subnormals; the result is never subnormal, so that undoing it is exact */
+    float pre = x < GDN_MIN_NORMAL ? 0x1p24f : 1.0f;
+    float post = x < GDN_MIN_NORMAL ? 0x1p12f : 1.0f;
+    float b = x * pre;
+    /* [2] y = 1/sqrt(b): seed, a cubic step, a Newton step */
+    float y = gdn_ref_from_bits(GDN_RSQRT_SEED - (gdn_ref_bits(b) >> 1));
+    float h = b * y;
+    float e = fmaf(-h, y, 1.0f);
+    y = fmaf(y, fmaf(e, 0.375f, 0.5f) * e, y);
+    h = b * y;
+    e = fmaf(-h, y, 1.0f);
+    y = fmaf(0.5f * y, e, y);
+    /* [3] a cubic step with the residual of b y y in twice the precision: b y = h + l */
+    h = b * y;
+    float l = fmaf(b, y, -h);
+    e = fmaf(-l, y, fmaf(-h, y, 1.0f));
+    y = fmaf(y, fmaf(0.375f * e, e, 0.5f * e), y) * post;
+    /* [4] ends of the domain */
+    float signed_inf = gdn_ref_from_bits(GDN_INF_BITS | (gdn_ref_bits(x) & GDN_SIGN_BIT));
+    y = x > 0.0f ? y : gdn_ref_from_bits(GDN_NAN_BITS);
+    y = x == 0.0f ? signed_inf : y;
+    return x == gdn_ref_from_bits(GDN_INF_BITS) ? 0.0f : y;
+}
+
+/* num / (1 + exp(-x)), for x >= -110 and num = 1 or x: sigmoid and silu.
+ * exp(-x) = 2^n (1 - v). Numerator and denominator are scaled by 2^-half, half = n/2 rounded down: nothing
+ * overflows for very negative x, and a subnormal result is rounded only by the last product. */
+static inline float gdn_ref_logistic(float x, float num)
+{
+    /* [1] reduce: r = x + n ln2 */
+    float t = fmaf(x, -GDN_LOG2E, GDN_ROUND_MAGIC);
+    float n = t - GDN_ROUND_MAGIC;
+    float r = fmaf(n, GDN_LN2_HI, x);
+    r = fmaf(n, GDN_LN2_LO, r);
+    /* [2] polynomial: 1 - v = exp(-r) */
+    float p = GDN_EXP_C6;
+    p = fmaf(-p, r, GDN_EXP_C5);
+    p = fmaf(-p, r, GDN_EXP_C4);
+    p = fmaf(-p, r, GDN_EXP_C3);
+    p = fmaf(-p, r, GDN_EXP_C2);
+    p = fmaf(-p, r, 1.0f);
+    float v = p * r;
+    /* [3] d = (1 + exp(-x)) 2^-half */
+    uint32_t n_bits = gdn_ref_bits(t) << 23;
+    uint32_t half = gdn_ref_half(n_bits) & GDN_EXPONENT_MASK;
+    float scale1 = gdn_ref_from_bits(0x3f800000u + (n_bits - half));
+    float scale2 = gdn_ref_from_bits(0x3f800000u - half);
+    float d = scale1 + fmaf(-v, scale1, scale2);
+    /* [4] y = 1/d to 2^-17: seed, a quartic step */
+    float y = gdn_ref_from_bits(GDN_RECIPROCAL_SEED - gdn_ref_bits(d));
+    float e = fmaf(-d, y, 1.0f);
+    y = fmaf(y, e, y);
+    y = fmaf(y, e * e, y);
+    /* [5] q = num / d, once corrected by its residual; undo the scaling */
+    float q = num * y;
+    e = fmaf(-q, d, num);
+    q = fmaf(e, y, q) * scale2;
+    /* [6] beyond 18 the denominator is 1 to rounding, and n may no longer fit */
+    return x > 18.0f ? num : q;
+}
+
+/* 1 / (1 + exp(-x)). Domain: all; sigmoid(-inf) = +0, sigmoid(inf) = 1. */
+static inline float gdn_ref_sigmoid(float x)
+{
+    x = x < -110.0f ? -110.0f : x;
+    return gdn_ref_logistic(x, 1.0f);
+}
+
+/* x / (1 + exp(-x)). Domain: all; silu(-inf) = -0, silu(inf) = inf, silu(+-0) = +-0. */
+static inline float gdn_ref_silu(float x)
+{
+    x = x < -110.0f ? -110.0f : x;
+    return gdn_ref_logistic(x, x);
+}
+
+/* x > 20 ? x : log(1 + exp(x)), as PyTorch and Hugging Face define it. Domain: all; softplus(-inf) = +0. */
+static inline float gdn_ref_softplus(float x)
+{
+    float y = gdn_ref_log1pf(gdn_ref_expf(x));
+    return x > 20.0f ? x : y;
+}
+
+#endif

@@ -1,0 +1,47 @@
+/* set_rows, scalar: the specification. Rows in order, so that the later of two rows with one target wins.
+ *
+ * Steps, numbered as in docs/kernels/set_rows.md and in every other version:
+ *   1 target   2 load   3 convert and store */
+#include "reference/reference.h"
+
+#include <string.h>
+
+static int64_t index_at(const gdn_set_rows_problem *p, int64_t b, int64_t c, int64_t i)
+{
+    const char *at = p->index.base + b % p->index_batch[0] * p->index_stride[0] + c % p->index_batch[1] * p->index_stride[1] +
+                     i * p->index_stride[2];
+    if (p->index_dtype == GDN_I64) {
+        int64_t row;
+        memcpy(&row, at, sizeof row);
+        return row;
+    }
+    int32_t row;
+    memcpy(&row, at, sizeof row);
+    return row;
+}
+
+void gdn_ref_set_rows(const gdn_set_rows_problem *p, int64_t b, int64_t c)
+{
+    for (int64_t i = 0; i < p->n_rows; i++) {
+        /* 1: target */
+        const int64_t row = index_at(p, b, c, i);
+        if (row < 0)
+            continue;
+        const char *src = p->src.base + b * p->src_stride[0] + c * p->src_stride[1] + i * p->src_stride[2];
+        char       *dst = p->dst.base + b * p->dst_stride[0] + c * p->dst_stride[1] + row * p->dst_stride[2];
+
+        /* Same type: the bits move. Otherwise in pieces of one Q8_0 block. */
+        if (p->src_dtype == p->dst_dtype) {
+            memcpy(dst, src, (size_t)p->n_columns * (p->src_dtype == GDN_F32 ? 4 : 2));
+            continue;
+        }
+        for (int64_t j = 0; j < p->n_columns; j += 32) {
+            const int64_t n = p->n_columns - j < 32 ? p->n_columns - j : 32;
+            float x[32];
+            for (int64_t m = 0; m < n; m++)
+                x[m] = gdn_ref_load(src, p->src_dtype, j + m); /* 2: load */
+            gdn_ref_store(p->dst_dtype == GDN_Q8_0 ? dst + j / 32 * 34 : dst + j * (p->dst_dtype == GDN_F32 ? 4 : 2), p->dst_dtype,
+                          x, n); /* 3: convert and store */
+        }
+    }
+}

@@ -1,0 +1,4 @@
+gdn_kernel_sources(gdn_objects reference)
+target_sources(gdn_objects PRIVATE
+  reference/backend.c
+  reference/convert.c)
