@@ -1,5 +1,6 @@
 /* gated_delta_net: from the caller's arguments to a problem, and on to the backend. */
 #include "core/backend.h"
+#include "core/float_env.h"
 #include "core/maps.h"
 #include "core/operands.h"
 #include "core/status.h"
@@ -60,8 +61,13 @@ static void fill_defaults(args_t *a)
     a->n_rows_out  = a->n_rows_out ? a->n_rows_out : a->n_rows;
     a->n_slots_out = a->n_slots_out ? a->n_slots_out : a->n_slots;
     a->n_snapshots = a->n_snapshots ? a->n_snapshots : a->n_slots_out;
-    if (a->scale == 0)
-        a->scale = (float)(1.0 / sqrt((double)a->head_dim_k));
+    if (a->scale == 0) { /* not in whatever mode the caller rounds in */
+        const gdn_float_env caller = gdn_float_env_enter();
+        volatile double dim = a->head_dim_k; /* the division must not move out of here */
+        volatile float  scale = (float)(1.0 / sqrt(dim));
+        gdn_float_env_leave(caller);
+        a->scale = scale;
+    }
 }
 
 static gdn_status resolve_tokens(const gdn_backend *b, const char *name, const gdn_tensor *t, uint32_t dtypes,
@@ -143,11 +149,12 @@ static gdn_status resolve(const gdn_context *ctx, const args_t *caller, int laun
         (status = gdn_span_resolve(b, "state_dst", &a.state_dst, 4 * (uint64_t)a.n_seqs * (uint64_t)a.n_snapshots, 4, 0, &p->state_dst, &r[STATE_DST])))
         return status;
     const int readable = launch && b->host_memory;
-    if (!a.seq_start.data || readable)
+    if ((launch && !a.seq_start.data) || readable) /* a query may come before the map */
         if ((status = gdn_check_seq_start(&p->seq_start, a.n_seqs, a.n_tokens)))
             return status;
+    const int equal = !a.seq_start.data && a.n_seqs && a.n_tokens % a.n_seqs == 0;
     const int32_t longest = !a.n_seqs                         ? 0
-                            : !a.seq_start.data || readable   ? gdn_longest_sequence(&p->seq_start, a.n_seqs, a.n_tokens)
+                            : equal || readable               ? gdn_longest_sequence(&p->seq_start, a.n_seqs, a.n_tokens)
                                                               : a.n_tokens;
     const int     needed = launch && a.n_tokens > 0;
     const int64_t gates  = a.gate == GDN_GATE_CHANNEL ? a.head_dim_k : 1;

@@ -142,11 +142,12 @@ static gdn_status resolve(const gdn_context *ctx, const args_t *caller, int laun
         (status = gdn_span_resolve(b, "history_dst", &a.history_dst, map_bytes, 4, 0, &p->history_dst, &r[HISTORY_DST])))
         return status;
     const int readable = launch && b->host_memory;
-    if (!a.seq_start.data || readable)
+    if ((launch && !a.seq_start.data) || readable) /* a query may come before the map */
         if ((status = gdn_check_seq_start(&p->seq_start, a.n_seqs, a.n_tokens)))
             return status;
+    const int equal = !a.seq_start.data && a.n_seqs && a.n_tokens % a.n_seqs == 0;
     const int32_t longest = !a.n_seqs                       ? 0
-                            : !a.seq_start.data || readable ? gdn_longest_sequence(&p->seq_start, a.n_seqs, a.n_tokens)
+                            : equal || readable             ? gdn_longest_sequence(&p->seq_start, a.n_seqs, a.n_tokens)
                                                             : a.n_tokens;
     const int needed = launch && a.n_tokens > 0;
     if ((status = resolve_tokens(b, "x", &a.x, &a, longest, 0, needed, &p->x, &r[X])) ||

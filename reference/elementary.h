@@ -21,8 +21,8 @@
  * subnormal range). 0.5 is a claim of correct rounding, tested as such: a backend whose divide is IEEE's
  * may use it for the reciprocal. The exact softplus is that of the frameworks, x > 20 ? x : log(1 + e^x). */
 #define GDN_ELEMENTARY_LIST(X)                \
-    X(exp, gdn_ref_expf, 0.68)                \
-    X(log1p, gdn_ref_log1pf, 0.90)            \
+    X(exp, gdn_ref_expf, 0.69)                \
+    X(log1p, gdn_ref_log1pf, 0.91)            \
     X(reciprocal, gdn_ref_reciprocal, 0.5)    \
     X(rsqrt, gdn_ref_rsqrt, 0.5)              \
     X(sigmoid, gdn_ref_sigmoid, 2.0)          \
@@ -230,17 +230,18 @@ static inline float gdn_ref_logistic(float x, float num)
     uint32_t n_bits = gdn_ref_bits(t) << 23;
     uint32_t half = gdn_ref_half(n_bits) & GDN_EXPONENT_MASK;
     float scale1 = gdn_ref_from_bits(0x3f800000u + (n_bits - half));
-    float scale2 = gdn_ref_from_bits(0x3f800000u - half);
-    float d = scale1 + fmaf(-v, scale1, scale2);
-    /* [4] y = 1/d to 2^-17: seed, a quartic step */
-    float y = gdn_ref_from_bits(GDN_RECIPROCAL_SEED - gdn_ref_bits(d));
-    float e = fmaf(-d, y, 1.0f);
+    float minus_scale2 = gdn_ref_from_bits(0xbf800000u - half);
+    float d = scale1 - fmaf(v, scale1, minus_scale2);
+    /* [4] y = -1/d to 2^-17: seed, a quartic step. Negative, so that silu(-0) = -0 comes out of [5] without negating
+     * an fma: GCC 12 turns -(a b - c) into c - a b, which is the other zero */
+    float y = gdn_ref_from_bits((GDN_RECIPROCAL_SEED | GDN_SIGN_BIT) - gdn_ref_bits(d));
+    float e = fmaf(d, y, 1.0f);
     y = fmaf(y, e, y);
     y = fmaf(y, e * e, y);
-    /* [5] q = num / d, once corrected by its residual; undo the scaling */
+    /* [5] q = -num / d, once corrected by its residual; undo the scaling and the sign */
     float q = num * y;
-    e = fmaf(-q, d, num);
-    q = fmaf(e, y, q) * scale2;
+    e = fmaf(q, d, num);
+    q = fmaf(e, y, q) * minus_scale2;
     /* [6] beyond 18 the denominator is 1 to rounding, and n may no longer fit */
     return x > 18.0f ? num : q;
 }

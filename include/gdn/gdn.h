@@ -25,8 +25,14 @@
  *     a.n_heads_k = 16; a.n_heads_v = 32;  a.head_dim_k = a.head_dim_v = 128;
  *     a.q.data = q; a.k.data = k; a.v.data = v; a.g.data = g; a.beta.data = beta; a.out.data = out;
  *     a.state.data = state;                                    // [8][1][32][128][128], updated in place
+ *
+ *     gdn_capability can = { sizeof can };                     // how much scratch memory, once per shape
+ *     if (gdn_gated_delta_net_query(ctx, &a, &can)) fail(gdn_last_error());
+ *     if (can.workspace_bytes && gdn_buffer_create(ctx, can.workspace_bytes, &a.workspace)) fail(gdn_last_error());
+ *
  *     if (gdn_gated_delta_net(ctx, &a, NULL)) fail(gdn_last_error());
  *
+ *     gdn_buffer_destroy(ctx, &a.workspace);
  *     gdn_context_destroy(ctx);
  *
  * Conventions

@@ -1,0 +1,265 @@
+/* gdn bench: the command. Which rows there are, which are wanted, and one after another their measurement. */
+#define _GNU_SOURCE /* sysconf's cache sizes */
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "bench/bench.h"
+#include "bench/peer.h"
+#include "tools/gdn/cli.h"
+#include "tools/gdn/commands.h"
+#include "tools/gdn/progress.h"
+#include "tools/gdn/target.h"
+
+static const bench_kernel *const kernels[] = {
+#define GDN_KERNEL(stem, number, title) &bench_##stem,
+#include "core/kernels.def"
+#undef GDN_KERNEL
+};
+enum { N_KERNELS = sizeof kernels / sizeof kernels[0] };
+
+static const char *backend, *implementation, *filter, *json_path;
+static int64_t     device, rotate_mib, min_reps;
+static int         quick, list, no_peer, peer_reuse_output;
+static cli_list    threads;
+static double      min_time, max_time = 10.0;
+
+static const cli_option options[] = {
+    { "backend", CLI_STRING, &backend, "NAME", "cpu (default), reference, cuda, vulkan, metal" },
+    { "device", CLI_INT, &device, "N", "device of the backend, default 0" },
+    { "impl", CLI_STRING, &implementation, "NAME", "implementation, default the best; 'gdn info' lists them" },
+    { "threads", CLI_LIST, &threads, "LIST", "numbers of threads of the CPU backend, default 1,2" },
+    { "filter", CLI_STRING, &filter, "SUBSTR", "only rows whose name contains SUBSTR" },
+    { "quick", CLI_FLAG, &quick, NULL, "fewer rows and repetitions" },
+    { "list", CLI_FLAG, &list, NULL, "print the names of the rows and measure nothing" },
+    { "json", CLI_STRING, &json_path, "FILE", "write JSON in Google Benchmark's form to FILE;\n'-' writes it to stdout instead of the table" },
+    { "min-time", CLI_DOUBLE, &min_time, "SECONDS", "least time spent in the kernel per row, default 0.3" },
+    { "min-reps", CLI_INT, &min_reps, "N", "fewest repetitions per row, default 15" },
+    { "max-time", CLI_DOUBLE, &max_time, "SECONDS", "ends a row early once it has 5 repetitions, default 10" },
+    { "rotate-mib", CLI_INT, &rotate_mib, "N", "memory that the copies of a row's operands fill,\ndefault 256 or 4 x L3, the larger" },
+    { "no-peer", CLI_FLAG, &no_peer, NULL, "do not measure ggml, where it is built in" },
+    { "peer-reuse-output", CLI_FLAG, &peer_reuse_output, NULL, "let ggml write its results to the same memory each\ntime, as a graph allocator does, not in rotation" },
+    { NULL, CLI_FLAG, NULL, NULL, NULL },
+};
+static const cli_command command = {
+    "gdn bench", "time the kernels against the limits of this machine", options, NULL,
+    "Every time is set against a floor, the unavoidable part of the work, which is measured\n"
+    "alternately with the kernel on the same memory and threads. docs/benchmarks/README.md\n"
+    "says what each number means.",
+};
+
+static void row_name(char *name, size_t size, const bench_kernel *kernel, int index, int n_threads)
+{
+    const bench_case *c = kernel->describe(index);
+    if (c->seqs) snprintf(name, size, "%s/%s/seqs:%d/threads:%d", kernel->stem, c->name, c->seqs, n_threads);
+    else snprintf(name, size, "%s/%s/threads:%d", kernel->stem, c->name, n_threads);
+}
+
+static int wanted(const bench_kernel *kernel, int index, const char *name)
+{
+    return (!quick || kernel->describe(index)->quick) && (!filter || strstr(name, filter));
+}
+
+/* Linux says how much of the cache this processor can use; sysconf may tell the whole package's. */
+static int64_t l3_bytes(void)
+{
+    long kib = 0;
+    FILE *f = fopen("/sys/devices/system/cpu/cpu0/cache/index3/size", "r");
+    const int n_read = f ? fscanf(f, "%ldK", &kib) : 0;
+    if (f) fclose(f);
+    if (n_read == 1 && kib > 0) return (int64_t)kib << 10;
+#if defined(_SC_LEVEL3_CACHE_SIZE)
+    const long size = sysconf(_SC_LEVEL3_CACHE_SIZE);
+    return size > 0 ? size : 0;
+#else
+    return 0;
+#endif
+}
+
+static int64_t memory_bytes(void)
+{
+#if defined(_SC_PHYS_PAGES)
+    const long pages = sysconf(_SC_PHYS_PAGES), page = sysconf(_SC_PAGESIZE);
+    return pages > 0 && page > 0 ? (int64_t)pages * page : INT64_MAX;
+#else
+    return INT64_MAX;
+#endif
+}
+
+/* Do those who ask for huge pages get them? */
+static int huge_pages(void)
+{
+    char text[64] = "";
+    FILE *f = fopen("/sys/kernel/mm/transparent_hugepage/enabled", "r");
+    if (!f) return 0;
+    if (!fgets(text, sizeof text, f)) text[0] = 0;
+    fclose(f);
+    return text[0] && !strstr(text, "[never]");
+}
+
+/* The defaults of what the options left open. */
+static void choose(bench_context *context, bench_limits *limits)
+{
+    const long cores = sysconf(_SC_NPROCESSORS_ONLN);
+    context->cores = cores > 0 ? (int)cores : 1;
+    context->l3_bytes = l3_bytes();
+    context->huge_pages = huge_pages();
+#if defined(GDN_HAVE_OPENMP)
+    context->openmp = 1;
+#endif
+    context->rotate_bytes = (int64_t)256 << 20;
+    if (context->rotate_bytes < 4 * context->l3_bytes) context->rotate_bytes = 4 * context->l3_bytes;
+    if (context->rotate_bytes > memory_bytes() / 4) context->rotate_bytes = memory_bytes() / 4;
+    if (rotate_mib > 0) context->rotate_bytes = rotate_mib << 20;
+    if (!no_peer && peer_name()) snprintf(context->peer, sizeof context->peer, "%s", peer_name());
+
+    if (backend && strcmp(backend, "cpu")) threads = (cli_list){ 1, { 1 } };
+    if (threads.n == 0) {
+        threads = (cli_list){ 1, { 1 } };
+        if (context->openmp && context->cores > 1) threads.value[threads.n++] = 2;
+    }
+    limits->min_seconds = min_time > 0 ? min_time : quick ? 0.05 : 0.3;
+    limits->min_reps = (int)(min_reps > 0 ? min_reps : quick ? 5 : 15);
+    limits->max_seconds = max_time;
+}
+
+/* Measure one row with a context of its own. */
+static void run_row(const bench_kernel *kernel, int index, int n_threads, const bench_context *context,
+                    const bench_limits *limits, bench_result *r)
+{
+    static char message[512];
+    static bench_row row;
+    *r = (bench_result){ .threads = n_threads, .time = NAN, .time_min = NAN, .cpu_time = NAN, .floor_time = NAN,
+                         .floor_time_min = NAN, .floor_share_raw = NAN, .rmw_share_raw = NAN, .peer_time = NAN, .peer_copy_time = NAN,
+                         .peer_ratio = NAN, .peer_copy_ratio = NAN, .peer_nmse = NAN };
+    snprintf(r->backend, sizeof r->backend, "%s", context->backend);
+    row_name(r->name, sizeof r->name, kernel, index, n_threads);
+
+    memset(&row, 0, sizeof row);
+    row.ctx = target_open(backend, device, implementation, (uint32_t)n_threads, message, sizeof message);
+    if (!row.ctx) {
+        r->skipped = message;
+        r->failed = 1;
+        return;
+    }
+    row.device.size = sizeof row.device;
+    row.implementation.size = sizeof row.implementation;
+    gdn_context_describe(row.ctx, &row.device, &row.implementation);
+    row.floors_of_device = floor_ops_for(&row.device);
+    row.threads = n_threads;
+    row.rotate_bytes = context->rotate_bytes;
+    row.want_peer = context->peer[0] != 0;
+    row.peer_reuses_output = peer_reuse_output;
+
+    const gdn_status status = kernel->setup(&row, index);
+    if (status != GDN_OK) r->skipped = gdn_last_error();
+    else if (!row.capability.supported) r->skipped = row.capability.reason;
+    else bench_measure(&row, limits, r);
+    r->failed |= status != GDN_OK && status != GDN_UNSUPPORTED;
+    if (r->skipped) { /* the text may be the row's or the context's */
+        char text[sizeof message];
+        snprintf(text, sizeof text, "%s", r->skipped);
+        memcpy(message, text, sizeof message);
+        r->skipped = message;
+    }
+    gdn_context *ctx = row.ctx;
+    bench_row_destroy(&row);
+    gdn_context_destroy(ctx);
+}
+
+static char *copy_text(const char *text)
+{
+    char *copy = bench_alloc((int64_t)strlen(text) + 1);
+    strcpy(copy, text);
+    return copy;
+}
+
+/* Measure all wanted rows; their number. results has room for all there are. */
+static int run_rows(bench_context *context, const bench_limits *limits, int n_wanted, bench_result *results)
+{
+    const int table = !json_path || strcmp(json_path, "-");
+    progress_bar bar;
+    int n = 0;
+    progress_begin(&bar, n_wanted);
+    if (table) bench_print_header(context);
+    for (int k = 0; k < N_KERNELS; k++) {
+        for (int i = 0; i < kernels[k]->n_cases; i++) {
+            for (int t = 0; t < threads.n; t++) {
+                char name[160];
+                row_name(name, sizeof name, kernels[k], i, threads.value[t]);
+                if (!wanted(kernels[k], i, name)) continue;
+                progress_step(&bar, name);
+                run_row(kernels[k], i, threads.value[t], context, limits, &results[n]);
+                if (results[n].skipped) results[n].skipped = copy_text(results[n].skipped); /* kept for the JSON */
+                progress_clear(&bar);
+                if (table) bench_print_row(context, &results[n]);
+                fflush(stdout);
+                n++;
+            }
+        }
+    }
+    progress_end(&bar);
+    return n;
+}
+
+/* Count the rows that are wanted; print them with --list. */
+static int count_rows(void)
+{
+    int n = 0;
+    for (int k = 0; k < N_KERNELS; k++)
+        for (int i = 0; i < kernels[k]->n_cases; i++)
+            for (int t = 0; t < threads.n; t++) {
+                char name[160];
+                row_name(name, sizeof name, kernels[k], i, threads.value[t]);
+                if (!wanted(kernels[k], i, name)) continue;
+                if (list) puts(name);
+                n++;
+            }
+    return n;
+}
+
+/* Open the target once to see that it is there, and describe it. */
+static int describe_target(bench_context *context)
+{
+    char message[512];
+    gdn_device_info info = { .size = sizeof info };
+    gdn_backend_info b = { .size = sizeof b };
+    gdn_context *ctx = target_open(backend, device, implementation, (uint32_t)threads.value[0], message, sizeof message);
+    if (!ctx) {
+        cli_error(&command, "%s", message);
+        return 0;
+    }
+    gdn_context_describe(ctx, &info, NULL);
+    gdn_backend_describe(info.backend, &b);
+    const floor_ops *floors = floor_ops_for(&info);
+    snprintf(context->backend, sizeof context->backend, "%s", b.name);
+    snprintf(context->device, sizeof context->device, "%s", info.name);
+    snprintf(context->floors, sizeof context->floors, "%s", floors ? floors->name : "none");
+    gdn_context_destroy(ctx);
+    return 1;
+}
+
+int gdn_bench_main(int argc, char **argv)
+{
+    bench_context context = { .cores = 0 };
+    bench_limits limits;
+    const int parsed = cli_parse(&command, argc, argv);
+    if (parsed != CLI_RUN) return cli_exit_code(parsed);
+    choose(&context, &limits);
+
+    const int n_wanted = count_rows();
+    if (n_wanted == 0) return cli_error(&command, "no row's name contains '%s'; see --list", filter ? filter : "");
+    if (list) return 0;
+    if (!describe_target(&context)) return 2;
+
+    bench_result *results = bench_alloc(n_wanted * (int64_t)sizeof *results);
+    const int n = run_rows(&context, &limits, n_wanted, results);
+    int failed = 0;
+    for (int i = 0; i < n; i++) failed += results[i].failed;
+    if (json_path && !bench_write_json(json_path, &context, results, n)) failed++;
+    for (int i = 0; i < n; i++) free((void *)(uintptr_t)results[i].skipped);
+    free(results);
+    return failed ? 1 : 0;
+}

@@ -1,0 +1,216 @@
+/* gdn bench: how the benchmarks are put together.
+ *
+ *   bench.c      the command: options, which rows to measure
+ *   <kernel>.c   the cases of a kernel: operands, launch, floors (one file per kernel of core/kernels.def)
+ *   harness.c    buffers in rotation, the alternating repetitions, statistics
+ *   floors*.c    what the machine can do (floors.h)
+ *   peer_ggml.c  ggml's operators on the same data, when built with GDN_BENCH_GGML (peer.h)
+ *   report.c     the table and the JSON
+ *
+ * A row is one case on one number of threads. Its operands exist in n_copies copies, enough that together
+ * they are several times larger than the last-level cache, and every single call of anything (kernel,
+ * floor, peer) takes the next copy: what is measured is a kernel that finds its state in memory, as it
+ * does in a model with dozens of layers. One repetition calls the kernel, every floor variant and
+ * the peer once, in random order, so that slow drifts of the machine cancel in the ratios. Samples during which another program
+ * took the processor are left out, as long as enough others remain. */
+#ifndef GDN_BENCH_BENCH_H
+#define GDN_BENCH_BENCH_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+#include "bench/floors.h"
+#include "gdn/gdn.h"
+
+enum { BENCH_MAX_OPERANDS = 12, BENCH_MAX_FLOORS = 12 };
+
+typedef struct bench_row bench_row;
+
+/* ---- Operands ---------------------------------------------------------------------------------- */
+
+typedef struct bench_operand {
+    int64_t   bytes;
+    void     *content; /* of every copy at first; freed once the copies are filled */
+    gdn_span  whole;   /* all copies in one buffer, where spans are host addresses  */
+    gdn_span *copy;    /* [n_copies] */
+} bench_operand;
+
+/* Add an operand and return its number. `content` comes from malloc and becomes the row's; NULL = zeros. */
+int bench_add_operand(bench_row *row, int64_t bytes, void *content);
+
+gdn_tensor bench_tensor(const bench_row *row, int operand, int copy); /* packed F32 */
+
+/* malloc that ends the program when memory runs out: a benchmark cannot go on without. */
+void *bench_alloc(int64_t bytes);
+/* Touched memory that begins at a huge page and asks for huge pages; free() it. */
+void *bench_alloc_huge(int64_t bytes);
+
+/* The same random numbers on every machine. */
+typedef struct bench_random {
+    uint64_t state;
+} bench_random;
+uint64_t bench_random_bits(bench_random *random);
+float    bench_random_float(bench_random *random, float low, float high);
+float   *bench_random_floats(uint64_t seed, int64_t n, float low, float high); /* malloc */
+
+/* ---- Floors ------------------------------------------------------------------------------------ */
+
+/* An operand at an offset; what a floor is written in, because addresses change with the copy. */
+typedef struct bench_ref {
+    int     operand;
+    int64_t offset, stride; /* bytes; stride between blocks */
+} bench_ref;
+
+typedef struct bench_stream {
+    int       n_in, n_out;
+    int64_t   n, n_blocks; /* floats per block */
+    float     factor;
+    bench_ref in[FLOOR_MAX_IN], out[FLOOR_MAX_OUT];
+} bench_stream;
+
+/* A row's floor is the slowest of its parts, and a part is as fast as the fastest of its variants. */
+typedef enum bench_part {
+    PART_PATTERN,    /* the kernel's own reads and writes                                           */
+    PART_ARITHMETIC, /* the kernel's own vector operations                                          */
+    PART_RMW,        /* not part of the floor: the same number of bytes as an update in place       */
+    PART_COUNT
+} bench_part;
+
+typedef struct bench_floor {
+    bench_part   part;
+    int          variant;
+    double       scale;     /* what the measured time is multiplied with */
+    int          n_streams; /* > 0: streams */
+    bench_stream stream[FLOOR_MAX_STREAMS];
+    int64_t      n_rows;    /* > 0: scatter of operand in[0] to out[0] by index */
+    int64_t      row_bytes_in, row_bytes_out;
+    int          in, out, index;
+    double       lane_ops;  /* > 0: arithmetic, counted in operations on single floats */
+    int64_t      fma_count; /* of one call and thread; set by the harness */
+} bench_floor;
+
+/* Add one floor per variant. Nothing happens where the device has no floors. */
+void bench_add_streams(bench_row *row, bench_part part, double scale, const bench_stream *streams, int n);
+void bench_add_scatter(bench_row *row, int64_t n_rows, int in, int64_t row_bytes_in, int out, int64_t row_bytes_out,
+                       int index);
+void bench_add_arithmetic(bench_row *row, double lane_ops);
+
+/* ---- Peers ------------------------------------------------------------------------------------- */
+
+/* Another library's operator on the same copies. run returns 0 when it failed. */
+typedef struct bench_peer {
+    void *state; /* NULL = no peer */
+    int   has_copy;
+    int (*run)(void *state, int with_copy, int copy);
+    void (*close)(void *state);
+    double nmse; /* its results against ours, once, before anything is timed; NAN = not compared */
+} bench_peer;
+
+/* ---- Rows -------------------------------------------------------------------------------------- */
+
+struct bench_row {
+    /* set before setup */
+    gdn_context            *ctx;
+    gdn_device_info         device;
+    gdn_implementation_info implementation;
+    const floor_ops        *floors_of_device; /* NULL = none */
+    int                     threads;
+    int64_t                 rotate_bytes;
+    int                     want_peer;
+    int                     peer_reuses_output;
+
+    /* set by setup */
+    bench_operand operand[BENCH_MAX_OPERANDS];
+    int           n_operands;
+    int           n_copies;       /* set by bench_fill() */
+    double        bytes, ops;     /* of one call, for the rates: least traffic, operations on floats */
+    int           seqs;
+    int           tokens;         /* per sequence; set_rows: rows */
+    int           rmw_is_pattern; /* the pattern floor is an update in place, and serves as PART_RMW */
+    bench_floor   floor[BENCH_MAX_FLOORS];
+    int           n_floors;
+    bench_peer    peer;
+    union {
+        gdn_gated_delta_net_args gated_delta_net;
+        gdn_ssm_conv_args        ssm_conv;
+        gdn_set_rows_args        set_rows;
+    } args;
+    gdn_capability capability;
+    gdn_span       workspace;
+    gdn_status (*launch)(bench_row *row, int copy); /* run the kernel once on a copy */
+};
+
+/* Once all operands are added: decide how many copies there are, create and fill them. */
+gdn_status bench_fill(bench_row *row);
+/* Once args are complete and the query is done: create the workspace that it asks for. */
+gdn_status bench_create_workspace(bench_row *row);
+void       bench_row_destroy(bench_row *row);
+
+typedef struct bench_case {
+    const char *name; /* "decode" */
+    int         seqs; /* 0 = of no meaning here, and no part of the row's name */
+    int         quick; /* 1: also part of --quick */
+} bench_case;
+
+/* A kernel's benchmarks. Setup allocates, fills, queries and adds floors and peer; when it returns anything
+ * but GDN_OK, or a capability that is not supported, the row is reported as skipped. */
+typedef struct bench_kernel {
+    const char *stem;
+    int         n_cases;
+    const bench_case *(*describe)(int index);
+    gdn_status (*setup)(bench_row *row, int index);
+} bench_kernel;
+
+#define GDN_KERNEL(stem, number, title) extern const bench_kernel bench_##stem;
+#include "core/kernels.def"
+#undef GDN_KERNEL
+
+/* ---- Measuring --------------------------------------------------------------------------------- */
+
+typedef struct bench_limits {
+    double min_seconds; /* time spent in the kernel itself                       */
+    double max_seconds; /* of the whole row; ends it once there are 5 repetitions */
+    int    min_reps;
+} bench_limits;
+
+/* Times in seconds; NAN = not measured. Ratios are medians over the repetitions. */
+typedef struct bench_result {
+    char        name[160];
+    const char *skipped; /* why the row has no times, or NULL */
+    int         failed;  /* 1: and that is an error, not a thing that the device cannot do */
+    int         threads, seqs, tokens, copies;
+    int         reps, interrupted; /* interrupted: of reps, those in which the kernel lost a processor */
+    double      time, time_min, cpu_time;
+    double      bytes, ops;
+    double      floor_time, floor_time_min;
+    const char *floor_part;    /* "pattern" or "arithmetic" */
+    const char *floor_variant; /* the fastest */
+    double      floor_share_raw, rmw_share_raw;
+    double      peer_time, peer_copy_time, peer_ratio, peer_copy_ratio, peer_nmse;
+    int         floor_reliable, rmw_reliable, peer_reliable; /* 0: too few samples were left alone */
+    int         exact;
+    char        backend[GDN_NAME_MAX], implementation[GDN_NAME_MAX];
+} bench_result;
+
+void bench_measure(bench_row *row, const bench_limits *limits, bench_result *result);
+
+double bench_now(void); /* seconds, monotonic */
+
+/* ---- Reporting --------------------------------------------------------------------------------- */
+
+typedef struct bench_context {
+    char    backend[GDN_NAME_MAX], device[GDN_NAME_MAX * 2];
+    char    floors[GDN_NAME_MAX]; /* instruction set of the floors, or "none" */
+    char    peer[GDN_NAME_MAX];   /* "" = none                                */
+    int     cores;
+    int64_t l3_bytes, rotate_bytes;
+    int     huge_pages; /* 1: asked for, and the system gives them to those who ask */
+    int     openmp;
+} bench_context;
+
+void bench_print_header(const bench_context *context);
+void bench_print_row(const bench_context *context, const bench_result *result);
+/* To a file, or to stdout where path is "-"; 0 and a text on stderr when that fails. */
+int bench_write_json(const char *path, const bench_context *context, const bench_result *results, int n);
+
+#endif

@@ -1,0 +1,98 @@
+/* The host's floors: shares of the work for each thread, and the choice of the instruction set. */
+#include "bench/floors.h"
+
+#include <stddef.h>
+
+const char *const floor_variant_name[FLOOR_VARIANTS] = { "plain", "prefetch", "non-temporal", "blocked",
+                                                           "blocked non-temporal" };
+
+enum { BLOCK = 2048 }; /* floats of a blocked stream: 8 KiB */
+
+static const floor_isa *host_isa(void)
+{
+#if defined(GDN_ARCH_X86)
+    __builtin_cpu_init();
+    if (__builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512bw") && __builtin_cpu_supports("avx512dq") &&
+        __builtin_cpu_supports("avx512vl"))
+        return &floor_isa_avx512;
+    if (__builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma")) return &floor_isa_avx2;
+#elif defined(GDN_ARCH_ARM64)
+    return &floor_isa_neon;
+#endif
+    return &floor_isa_scalar;
+}
+
+/* Share t of `threads` of n elements, cut at multiples of 64 elements. */
+static int64_t cut(int64_t n, int t, int threads)
+{
+    return t == threads ? n : n * t / threads / 64 * 64;
+}
+
+/* The pieces of all blocks of one stream that lie in this thread's share. */
+static void stream_share(const floor_isa *isa, int variant, const floor_stream *s, int t, int threads)
+{
+    const int64_t first = cut(s->n * s->n_blocks, t, threads), last = cut(s->n * s->n_blocks, t + 1, threads);
+    for (int64_t begin = first; begin < last;) {
+        const int64_t block = begin / s->n, from = begin % s->n;
+        const int64_t to = last - begin < s->n - from ? from + (last - begin) : s->n;
+        const float *in[FLOOR_MAX_IN];
+        float *out[FLOOR_MAX_OUT];
+        for (int r = 0; r < s->n_in; r++)
+            in[r] = (const float *)(const void *)((const char *)s->in[r].data + s->in[r].offset + block * s->in_stride[r]);
+        for (int w = 0; w < s->n_out; w++)
+            out[w] = (float *)(void *)((char *)s->out[w].data + s->out[w].offset + block * s->out_stride[w]);
+        begin += to - from;
+        if (variant < FLOOR_BLOCKED) {
+            isa->stream(variant, s->n_in, s->n_out, in, out, from, to, s->factor);
+            continue;
+        }
+        for (int64_t i = from; i < to; i += BLOCK)
+            for (int w = 0; w < s->n_out; w++)
+                isa->stream(variant == FLOOR_BLOCKED ? FLOOR_PLAIN : FLOOR_STREAMING, s->n_in, 1, in, &out[w], i,
+                            to - i < BLOCK ? to : i + BLOCK, s->factor);
+    }
+}
+
+static void host_stream(int threads, int variant, const floor_stream *streams, int n_streams)
+{
+    const floor_isa *isa = host_isa();
+#if defined(GDN_HAVE_OPENMP)
+#  pragma omp parallel for num_threads(threads) schedule(static, 1)
+#endif
+    for (int t = 0; t < threads; t++)
+        for (int i = 0; i < n_streams; i++) stream_share(isa, variant, &streams[i], t, threads);
+}
+
+static void host_scatter(int threads, int variant, const floor_scatter *s)
+{
+    const floor_isa *isa = host_isa();
+    const char *in = (const char *)s->in.data + s->in.offset;
+    char *out = (char *)s->out.data + s->out.offset;
+    const int32_t *index = (const int32_t *)(const void *)((const char *)s->index.data + s->index.offset);
+#if defined(GDN_HAVE_OPENMP)
+#  pragma omp parallel for num_threads(threads) schedule(static, 1)
+#endif
+    for (int t = 0; t < threads; t++)
+        isa->scatter(variant, in, s->in_bytes, out, s->out_bytes, index, s->n * t / threads, s->n * (t + 1) / threads);
+}
+
+static int64_t host_fma(int threads, int64_t n)
+{
+    const floor_isa *isa = host_isa();
+    int64_t done = n;
+#if defined(GDN_HAVE_OPENMP)
+#  pragma omp parallel for num_threads(threads) schedule(static, 1) lastprivate(done)
+#endif
+    for (int t = 0; t < threads; t++) done = isa->fma(n);
+    return done;
+}
+
+const floor_ops *floor_ops_for(const gdn_device_info *device)
+{
+    static floor_ops host = { NULL, 0, host_stream, host_scatter, host_fma };
+    if (!device->shared_memory || (device->backend != GDN_BACKEND_CPU && device->backend != GDN_BACKEND_REFERENCE))
+        return NULL;
+    host.name = host_isa()->name;
+    host.lanes = host_isa()->lanes;
+    return &host;
+}

@@ -1,0 +1,69 @@
+/* Floors: how fast this machine can do the unavoidable part of a kernel, measured and not assumed.
+ *
+ * A floor moves the bytes that the kernel must move, or does the number of vector operations that it must
+ * do, and nothing else. It runs on the same threads, over the same rotated buffers and in the same
+ * repetition as the kernel, so that a noisy neighbour hits both. There are several ways to move bytes
+ * (plain, with prefetch, past the caches), and which is fastest differs by machine and pattern, so the
+ * harness runs every variant and takes the fastest.
+ *
+ * A device that is to have floors provides one more gdn_floor_ops; see bench_floor_ops_for(). */
+#ifndef GDN_BENCH_FLOORS_H
+#define GDN_BENCH_FLOORS_H
+
+#include <stdint.h>
+
+#include "gdn/gdn.h"
+
+enum { FLOOR_MAX_IN = 8, FLOOR_MAX_OUT = 4, FLOOR_MAX_STREAMS = 5 };
+
+/* Elementwise: for every i in a block of n floats, v = factor * (in[0][i] + ... + in[n_in - 1][i]), stored
+ * to every out. in and out may be the same memory: that is an update in place. Blocks lie `stride` bytes
+ * apart, each operand by its own. */
+typedef struct floor_stream {
+    int      n_in, n_out;
+    int64_t  n, n_blocks;
+    float    factor;
+    gdn_span in[FLOOR_MAX_IN], out[FLOOR_MAX_OUT];
+    int64_t  in_stride[FLOOR_MAX_IN], out_stride[FLOOR_MAX_OUT];
+} floor_stream;
+
+/* Read n rows one after another, write the row that index[] names for each. */
+typedef struct floor_scatter {
+    int64_t  n, in_bytes, out_bytes; /* multiples of 32 */
+    gdn_span in, out, index;         /* index: int32 */
+} floor_scatter;
+
+/* Ways to move bytes. Streaming stores go past the caches; blocked means that several outputs are written
+ * one after another from a block that is in the first cache, which the last two do only for streams. */
+enum { FLOOR_PLAIN, FLOOR_PREFETCH, FLOOR_STREAMING, FLOOR_BLOCKED, FLOOR_BLOCKED_STREAMING, FLOOR_VARIANTS };
+extern const char *const floor_variant_name[FLOOR_VARIANTS];
+
+typedef struct floor_ops {
+    const char *name;  /* instruction set */
+    int         lanes; /* floats per vector operation */
+    void (*stream)(int threads, int variant, const floor_stream *streams, int n_streams);
+    void (*scatter)(int threads, int variant, const floor_scatter *scatter);
+    /* Fused multiply-adds of independent accumulators, on each thread; returns how many vector operations
+     * one thread did, at least `n`. */
+    int64_t (*fma)(int threads, int64_t n);
+} floor_ops;
+
+/* The floors of a device, or NULL where there are none: only devices that share the host's memory have. */
+const floor_ops *floor_ops_for(const gdn_device_info *device);
+
+/* ---- Between floors.c and the files of the instruction sets. --------------------------------------- */
+
+/* One thread's share. Streams: elements [first, last) of one block, addresses resolved. */
+typedef struct floor_isa {
+    const char *name;
+    int         lanes;
+    void (*stream)(int variant, int n_in, int n_out, const float *const *in, float *const *out, int64_t first,
+                   int64_t last, float factor);
+    void (*scatter)(int variant, const char *in, int64_t in_bytes, char *out, int64_t out_bytes, const int32_t *index,
+                    int64_t first, int64_t last);
+    int64_t (*fma)(int64_t n);
+} floor_isa;
+
+extern const floor_isa floor_isa_avx512, floor_isa_avx2, floor_isa_neon, floor_isa_scalar;
+
+#endif

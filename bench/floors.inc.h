@@ -1,0 +1,141 @@
+/* The host's floors on a vector unit. Included by floors_<isa>.c after that instruction set's vocabulary
+ * (cpu/simd_<isa>.h), the same that the kernels are written in.
+ *
+ * STEP floats, two cache lines, are the unit of every loop. Distances are chosen for a plain sequential
+ * walk; a floor that is slower than it need be would flatter the kernels, so there are several variants. */
+#include "bench/floors.h"
+
+enum {
+    STEP = 32,             /* floats per iteration                 */
+    VECTORS = STEP / GDN_VL,
+    AHEAD = 256            /* floats that a prefetch runs ahead: 1 KiB */
+};
+
+/* Loops of fixed length over registers: without it an array of vectors would live in memory. */
+#define UNROLLED _Pragma("GCC unroll 32")
+
+static _Thread_local volatile float sink; /* where results go that nobody wants, so that the work is not removed */
+
+/* Tails shorter than a step are done in single floats. */
+static inline __attribute__((always_inline)) void stream_loop(int variant, int n_in, int n_out,
+                                                              const float *const *in, float *const *out,
+                                                              int64_t first, int64_t last, float factor)
+{
+    const vf f = v_set1(factor);
+    vf kept[VECTORS];
+    UNROLLED
+    for (int k = 0; k < VECTORS; k++) kept[k] = v_zero();
+
+    int64_t i = first;
+    for (; i + STEP <= last; i += STEP) {
+        if (variant == FLOOR_PREFETCH) {
+            for (int line = 0; line < STEP; line += 16) {
+                UNROLLED
+                for (int r = 0; r < n_in; r++) v_prefetch(in[r] + i + AHEAD + line);
+                UNROLLED
+                for (int w = 0; w < n_out; w++) v_prefetchw(out[w] + i + AHEAD + line);
+            }
+        }
+        UNROLLED
+        for (int k = 0; k < VECTORS; k++) {
+            vf v = n_in > 0 ? v_load(in[0] + i + k * GDN_VL) : f;
+            UNROLLED
+            for (int r = 1; r < n_in; r++) v = v_add(v, v_load(in[r] + i + k * GDN_VL));
+            if (n_out == 0) kept[k] = v_add(kept[k], v);
+            else if (n_in > 0) v = v_mul(v, f);
+            UNROLLED
+            for (int w = 0; w < n_out; w++) {
+                if (variant == FLOOR_STREAMING) v_stream(out[w] + i + k * GDN_VL, v);
+                else v_store(out[w] + i + k * GDN_VL, v);
+            }
+        }
+    }
+    for (; i < last; i++) {
+        float v = n_in > 0 ? in[0][i] : factor;
+        for (int r = 1; r < n_in; r++) v += in[r][i];
+        for (int w = 0; w < n_out; w++) out[w][i] = n_in > 0 ? v * factor : v;
+        if (n_out == 0) sink = v;
+    }
+    if (n_out == 0) {
+        UNROLLED
+        for (int k = 1; k < VECTORS; k++) kept[0] = v_add(kept[0], kept[k]);
+        sink = v_sum(kept[0]);
+    }
+    if (variant == FLOOR_STREAMING) v_fence();
+}
+
+/* The shapes that the benchmarks use, each compiled with its counts known. */
+static inline __attribute__((always_inline)) void stream_shapes(int variant, int n_in, int n_out,
+                                                                const float *const *in, float *const *out,
+                                                                int64_t first, int64_t last, float factor)
+{
+    if (n_in == 1 && n_out == 1) stream_loop(variant, 1, 1, in, out, first, last, factor);
+    else if (n_in == 1 && n_out == 4) stream_loop(variant, 1, 4, in, out, first, last, factor);
+    else if (n_in == 8 && n_out == 1) stream_loop(variant, 8, 1, in, out, first, last, factor);
+    else if (n_in == 8 && n_out == 2) stream_loop(variant, 8, 2, in, out, first, last, factor);
+    else if (n_in == 1 && n_out == 0) stream_loop(variant, 1, 0, in, out, first, last, factor);
+    else if (n_in == 0 && n_out == 1) stream_loop(variant, 0, 1, in, out, first, last, factor);
+    else stream_loop(variant, n_in, n_out, in, out, first, last, factor);
+}
+
+/* Non-temporal stores want aligned vectors; where an output has none, plain stores take their place. */
+static void isa_stream(int variant, int n_in, int n_out, const float *const *in, float *const *out, int64_t first,
+                       int64_t last, float factor)
+{
+    if (variant == FLOOR_STREAMING)
+        for (int w = 0; w < n_out; w++)
+            if ((uintptr_t)(out[w] + first) % 64 != 0) variant = FLOOR_PLAIN;
+    if (variant == FLOOR_PLAIN) stream_shapes(FLOOR_PLAIN, n_in, n_out, in, out, first, last, factor);
+    else if (variant == FLOOR_PREFETCH) stream_shapes(FLOOR_PREFETCH, n_in, n_out, in, out, first, last, factor);
+    else stream_shapes(FLOOR_STREAMING, n_in, n_out, in, out, first, last, factor);
+}
+
+/* Rows need not begin at a cache line (those of Q8_0 do not), so stores are 32 bytes or a vector, whichever
+ * is smaller, and non-temporal only where the row allows it. */
+static void isa_scatter(int variant, const char *in, int64_t in_bytes, char *out, int64_t out_bytes,
+                        const int32_t *index, int64_t first, int64_t last)
+{
+    const int64_t n_in = in_bytes / 4, n_out = out_bytes / 4;
+    const int aligned = (uintptr_t)out % 64 == 0 && out_bytes % 64 == 0;
+    for (int64_t row = first; row < last; row++) {
+        const float *s = (const float *)(const void *)(in + row * in_bytes);
+        float *d = (float *)(void *)(out + index[row] * out_bytes);
+        if (variant == FLOOR_PREFETCH && row + 2 < last) {
+            const char *next = out + index[row + 2] * out_bytes;
+            for (int64_t b = 0; b < out_bytes; b += 64) v_prefetchw(next + b);
+            for (int64_t b = 0; b < in_bytes; b += 64) v_prefetch(in + (row + 2) * in_bytes + b);
+        }
+        /* v takes up the source vectors that fall to each stored vector */
+        vf v = v_zero();
+        int64_t i = 0, o = 0;
+        for (; o + GDN_VL <= n_out; o += GDN_VL) {
+            for (const int64_t until = n_in * (o + GDN_VL) / n_out; i + GDN_VL <= until; i += GDN_VL)
+                v = v_add(v, v_load(s + i));
+            if (variant == FLOOR_STREAMING && aligned) v_stream(d + o, v);
+            else v_store(d + o, v);
+        }
+        for (; i + GDN_VL <= n_in; i += GDN_VL) v = v_add(v, v_load(s + i));
+        for (; o + 8 <= n_out; o += 8) v_store_n(d + o, v, 8);
+        sink = v_sum(v);
+    }
+    if (variant == FLOOR_STREAMING) v_fence();
+}
+
+/* Enough accumulators to cover the latency on two or four units, few enough to stay in registers. */
+static int64_t isa_fma(int64_t n)
+{
+    enum { ACCUMULATORS = FLOOR_ACCUMULATORS };
+    vf acc[ACCUMULATORS];
+    const vf a = v_set1(0.999f), b = v_set1(0.001f);
+    UNROLLED
+    for (int k = 0; k < ACCUMULATORS; k++) acc[k] = v_set1(0.5f + (float)k / 64.0f);
+    const int64_t rounds = n / ACCUMULATORS + 1;
+    for (int64_t i = 0; i < rounds; i++) {
+        UNROLLED
+        for (int k = 0; k < ACCUMULATORS; k++) acc[k] = v_fma(acc[k], a, b);
+    }
+    UNROLLED
+    for (int k = 1; k < ACCUMULATORS; k++) acc[0] = v_add(acc[0], acc[k]);
+    sink = v_sum(acc[0]);
+    return rounds * ACCUMULATORS;
+}

@@ -1,0 +1,7 @@
+/* The host's floors with NEON; see floors.h. Compiled with that instruction set's flags. */
+#include "cpu/simd_neon.h"
+
+#define FLOOR_ACCUMULATORS 24
+#include "bench/floors.inc.h"
+
+const floor_isa floor_isa_neon = { "neon", GDN_VL, isa_stream, isa_scatter, isa_fma };

@@ -1,0 +1,150 @@
+/* gdn bench: gated_delta_net, in the shape of Qwen3-Next and Qwen3.5 (32 value heads, 16 key heads, 128).
+ *
+ *   decode    one token: reads and writes the state once, so the floor is an update in place
+ *   kda       the same with a gate per key channel
+ *   kv        the same with the state in the other layout
+ *   verify    four drafted tokens with a snapshot after each: reads one state, writes four
+ *   prefill   many tokens: bound by arithmetic */
+#include <math.h>
+#include <stdlib.h>
+
+#include "bench/bench.h"
+#include "bench/peer.h"
+
+enum { HEADS_V = 32, HEADS_K = 16, HEAD_DIM = 128, STATE = HEADS_V * HEAD_DIM * HEAD_DIM };
+
+typedef struct gated_delta_net_case {
+    bench_case info;
+    int        tokens, slots; /* per sequence */
+    int32_t    gate, layout;
+} gated_delta_net_case;
+
+static const gated_delta_net_case cases[] = {
+    { { "decode", 1, 1 }, 1, 1, GDN_GATE_SCALAR, GDN_STATE_VK },
+    { { "decode", 8, 1 }, 1, 1, GDN_GATE_SCALAR, GDN_STATE_VK },
+    { { "decode_kda", 1, 0 }, 1, 1, GDN_GATE_CHANNEL, GDN_STATE_VK },
+    { { "decode_kda", 8, 0 }, 1, 1, GDN_GATE_CHANNEL, GDN_STATE_VK },
+    { { "decode_kv", 1, 0 }, 1, 1, GDN_GATE_SCALAR, GDN_STATE_KV },
+    { { "decode_kv", 8, 0 }, 1, 1, GDN_GATE_SCALAR, GDN_STATE_KV },
+    { { "verify4", 1, 1 }, 4, 4, GDN_GATE_SCALAR, GDN_STATE_VK },
+    { { "verify4", 8, 0 }, 4, 4, GDN_GATE_SCALAR, GDN_STATE_VK },
+    { { "prefill512", 1, 1 }, 512, 1, GDN_GATE_SCALAR, GDN_STATE_VK },
+    { { "prefill512", 8, 0 }, 512, 1, GDN_GATE_SCALAR, GDN_STATE_VK },
+    { { "prefill512_kda", 1, 0 }, 512, 1, GDN_GATE_CHANNEL, GDN_STATE_VK },
+    { { "prefill512_kv", 1, 0 }, 512, 1, GDN_GATE_SCALAR, GDN_STATE_KV },
+    { { "prefill2048", 1, 0 }, 2048, 1, GDN_GATE_SCALAR, GDN_STATE_VK },
+};
+enum { N_CASES = sizeof cases / sizeof cases[0] };
+
+static const bench_case *describe(int index)
+{
+    return &cases[index].info;
+}
+
+/* Rows of HEAD_DIM with an l2 norm of 1. */
+static float *unit_rows(uint64_t seed, int64_t n_rows)
+{
+    float *x = bench_random_floats(seed, n_rows * HEAD_DIM, -1.0f, 1.0f);
+    for (int64_t r = 0; r < n_rows; r++) {
+        float sum = 0.0f;
+        for (int i = 0; i < HEAD_DIM; i++) sum += x[r * HEAD_DIM + i] * x[r * HEAD_DIM + i];
+        for (int i = 0; i < HEAD_DIM; i++) x[r * HEAD_DIM + i] /= sqrtf(sum);
+    }
+    return x;
+}
+
+static gdn_status launch(bench_row *row, int copy)
+{
+    gdn_gated_delta_net_args *a = &row->args.gated_delta_net;
+    gdn_tensor *const tensor[] = { &a->q, &a->k, &a->v, &a->g, &a->beta, &a->out, &a->state };
+    for (int i = 0; i < row->n_operands; i++) *tensor[i] = bench_tensor(row, i, copy);
+    a->workspace = row->workspace;
+    return gdn_gated_delta_net(row->ctx, a, NULL);
+}
+
+/* Reads of q, k, v and the write of out: small beside the states, and part of the floor all the same. */
+static int token_streams(bench_stream *streams, const int64_t *floats, int first_read, int last_read, int write)
+{
+    int n = 0;
+    for (int i = first_read; i <= last_read; i++)
+        streams[n++] = (bench_stream){ .n_in = 1, .n = floats[i], .n_blocks = 1, .factor = 1.0f, .in = { { i, 0, 0 } } };
+    streams[n++] = (bench_stream){ .n_out = 1, .n = floats[write], .n_blocks = 1, .factor = 1.0f, .out = { { write, 0, 0 } } };
+    return n;
+}
+
+static gdn_status setup(bench_row *row, int index)
+{
+    const gated_delta_net_case *c = &cases[index];
+    const int seqs = c->info.seqs;
+    const int64_t tokens = (int64_t)c->tokens * seqs;
+    const int gate_channels = c->gate == GDN_GATE_CHANNEL ? HEAD_DIM : 1;
+    const int64_t state_floats = (int64_t)seqs * c->slots * STATE;
+    enum { Q, K, V, G, BETA, OUT, STATES, N_OPERANDS }; /* in the order of launch() */
+    const int64_t floats[N_OPERANDS] = {
+        tokens * HEADS_K * HEAD_DIM, tokens * HEADS_K * HEAD_DIM,      tokens * HEADS_V * HEAD_DIM, tokens * HEADS_V * gate_channels,
+        tokens * HEADS_V,            tokens * HEADS_V * HEAD_DIM,      state_floats,
+    };
+    /* The decay stays near 1 and the state near 0.1, far from subnormal numbers. */
+    void *const content[N_OPERANDS] = {
+        unit_rows(1, tokens * HEADS_K),
+        unit_rows(2, tokens * HEADS_K),
+        bench_random_floats(3, floats[V], -1.0f, 1.0f),
+        bench_random_floats(4, floats[G], -0.09f, -0.01f),
+        bench_random_floats(5, floats[BETA], 0.05f, 0.95f),
+        NULL,
+        bench_random_floats(6, floats[STATES], -0.1f, 0.1f),
+    };
+    for (int i = 0; i < N_OPERANDS; i++) bench_add_operand(row, floats[i] * 4, content[i]);
+
+    gdn_gated_delta_net_args *a = &row->args.gated_delta_net;
+    *a = (gdn_gated_delta_net_args){
+        .size = sizeof *a,        .n_seqs = seqs,           .n_tokens = (int32_t)tokens,   .n_heads_k = HEADS_K,
+        .n_heads_v = HEADS_V,     .head_dim_k = HEAD_DIM,   .head_dim_v = HEAD_DIM,        .head_map = GDN_HEADS_TILED,
+        .gate = c->gate,          .state_layout = c->layout, .n_rows = seqs,               .n_slots = c->slots,
+    };
+    row->launch = launch;
+    row->seqs = seqs;
+    row->tokens = c->tokens;
+    row->capability.size = sizeof row->capability;
+    gdn_status status = gdn_gated_delta_net_query(row->ctx, a, &row->capability);
+    if (status || !row->capability.supported) return status;
+    if ((status = bench_fill(row)) || (status = bench_create_workspace(row))) return status;
+
+    /* Per state element and token: decay, two multiply-adds of dots, one of the update. */
+    const double element_steps = (double)tokens * STATE;
+    const int written = c->tokens < c->slots ? c->tokens : c->slots;
+    row->ops = 4.0 * element_steps;
+    row->bytes = 4.0 * ((double)seqs * STATE * (1 + written));
+    for (int i = Q; i <= OUT; i++) row->bytes += 4.0 * (double)floats[i];
+
+    if (c->tokens == 1) {
+        bench_stream streams[FLOOR_MAX_STREAMS] = { {
+            .n_in = 1, .n_out = 1, .n = state_floats, .n_blocks = 1, .factor = 1.0f,
+            .in = { { STATES, 0, 0 } }, .out = { { STATES, 0, 0 } },
+        } };
+        bench_add_streams(row, PART_PATTERN, 1.0, streams, 1 + token_streams(streams + 1, floats, Q, V, OUT));
+        row->rmw_is_pattern = 1;
+    } else if (c->slots == 4) {
+        const int64_t block = 4 * (int64_t)c->slots * STATE;
+        bench_stream streams[FLOOR_MAX_STREAMS] = { {
+            .n_in = 1, .n_out = 4, .n = STATE, .n_blocks = seqs, .factor = 1.0f,
+            .in = { { STATES, 0, block } },
+        } };
+        for (int s = 0; s < 4; s++) streams[0].out[s] = (bench_ref){ STATES, 4 * (int64_t)s * STATE, block };
+        bench_add_streams(row, PART_PATTERN, 1.0, streams, 1 + token_streams(streams + 1, floats, Q, V, OUT));
+        /* An update of one state moves two states; the kernel moves five. */
+        streams[0].n_out = 1;
+        bench_add_streams(row, PART_RMW, 2.5, streams, 1);
+    } else {
+        bench_add_arithmetic(row, row->ops);
+    }
+
+    peer_add_gated_delta_net(row, &(peer_gated_delta_net){
+        .q = Q, .k = K, .v = V, .g = G, .beta = BETA, .out = OUT, .state = STATES, .tokens = c->tokens, .seqs = seqs,
+        .slots = c->slots, .heads_k = HEADS_K, .heads_v = HEADS_V, .head_dim = HEAD_DIM, .gate_channels = gate_channels,
+        .compare = c->layout == GDN_STATE_VK && (c->slots == 1 || seqs == 1),
+    });
+    return GDN_OK;
+}
+
+const bench_kernel bench_gated_delta_net = { "gated_delta_net", N_CASES, describe, setup };

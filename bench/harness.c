@@ -1,0 +1,526 @@
+/* Buffers in rotation, the alternating repetitions, statistics; see bench.h. */
+#define _GNU_SOURCE /* madvise, clock_gettime */
+#include "bench/bench.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/resource.h>
+#include <time.h>
+
+enum {
+    ALIGNMENT = 64,
+    HUGE_PAGE = 2 << 20,
+    MIN_COPIES = 3,
+    MAX_COPIES = 4096,
+    MAX_REPS = 20000,
+    FEWEST_REPS = 5, /* even when max_seconds are over */
+    WARM_UP = 2,
+    CHANNELS = BENCH_MAX_FLOORS + 3, /* kernel, peer, peer with copy, floors */
+    CHANNEL_KERNEL = 0,
+    CHANNEL_PEER = 1,
+    CHANNEL_PEER_COPY = 2,
+    CHANNEL_FLOORS = 3
+};
+
+double bench_now(void)
+{
+    struct timespec t;
+    clock_gettime(CLOCK_MONOTONIC, &t);
+    return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
+}
+
+static double cpu_now(void)
+{
+    struct timespec t;
+    clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &t);
+    return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
+}
+
+static int64_t round_up(int64_t n, int64_t unit)
+{
+    return (n + unit - 1) / unit * unit;
+}
+
+void *bench_alloc(int64_t bytes)
+{
+    void *memory = calloc(1, (size_t)(bytes > 0 ? bytes : 1));
+    if (!memory) {
+        fprintf(stderr, "gdn bench: no memory for %lld bytes\n", (long long)bytes);
+        exit(1);
+    }
+    return memory;
+}
+
+static void ask_for_huge_pages(void *begin, int64_t bytes)
+{
+#if defined(MADV_HUGEPAGE)
+    if (bytes >= HUGE_PAGE) madvise(begin, (size_t)bytes, MADV_HUGEPAGE); /* a refusal costs only speed */
+#else
+    (void)begin, (void)bytes;
+#endif
+}
+
+void *bench_alloc_huge(int64_t bytes)
+{
+    const int64_t rounded = round_up(bytes, HUGE_PAGE);
+    void *memory = aligned_alloc(HUGE_PAGE, (size_t)rounded);
+    if (!memory) return bench_alloc(INT64_MAX); /* reports and ends */
+    ask_for_huge_pages(memory, rounded);
+    memset(memory, 0, (size_t)rounded);
+    return memory;
+}
+
+uint64_t bench_random_bits(bench_random *random) /* splitmix64 */
+{
+    uint64_t z = random->state += 0x9e3779b97f4a7c15u;
+    z = (z ^ z >> 30) * 0xbf58476d1ce4e5b9u;
+    z = (z ^ z >> 27) * 0x94d049bb133111ebu;
+    return z ^ z >> 31;
+}
+
+float bench_random_float(bench_random *random, float low, float high)
+{
+    return low + (high - low) * ((float)(bench_random_bits(random) >> 40) * 0x1p-24f);
+}
+
+float *bench_random_floats(uint64_t seed, int64_t n, float low, float high)
+{
+    bench_random random = { seed };
+    float *x = bench_alloc(n * (int64_t)sizeof *x);
+    for (int64_t i = 0; i < n; i++) x[i] = bench_random_float(&random, low, high);
+    return x;
+}
+
+/* ---- Operands ---------------------------------------------------------------------------------- */
+
+int bench_add_operand(bench_row *row, int64_t bytes, void *content)
+{
+    bench_operand *o = &row->operand[row->n_operands];
+    o->bytes = bytes;
+    o->content = content;
+    return row->n_operands++;
+}
+
+gdn_tensor bench_tensor(const bench_row *row, int operand, int copy)
+{
+    const gdn_span *s = &row->operand[operand].copy[copy];
+    gdn_tensor t = { .data = s->data, .offset = s->offset, .bytes = s->bytes, .dtype = GDN_F32 };
+    return t;
+}
+
+/* On the host one buffer holds all copies of an operand, begins at a huge page and asks for huge pages;
+ * elsewhere every copy is a buffer of its own, because binding ranges of devices are limited. */
+static gdn_status create_copies(bench_row *row, bench_operand *o)
+{
+    o->copy = bench_alloc(row->n_copies * (int64_t)sizeof *o->copy);
+    if (!row->device.shared_memory) {
+        for (int c = 0; c < row->n_copies; c++) {
+            gdn_status status = gdn_buffer_create(row->ctx, (uint64_t)o->bytes, &o->copy[c]);
+            if (status) return status;
+        }
+        return GDN_OK;
+    }
+    const int64_t stride = round_up(o->bytes, ALIGNMENT), total = stride * row->n_copies;
+    gdn_status status = gdn_buffer_create(row->ctx, (uint64_t)(total + HUGE_PAGE), &o->whole);
+    if (status) return status;
+    uintptr_t begin = (uintptr_t)o->whole.data + o->whole.offset;
+    begin = (begin + HUGE_PAGE - 1) / HUGE_PAGE * HUGE_PAGE;
+    ask_for_huge_pages((void *)begin, total);
+    for (int c = 0; c < row->n_copies; c++) {
+        o->copy[c].data = (void *)(begin + (uintptr_t)(c * stride));
+        o->copy[c].bytes = (uint64_t)o->bytes;
+    }
+    return GDN_OK;
+}
+
+gdn_status bench_fill(bench_row *row)
+{
+    int64_t bytes = 0;
+    for (int i = 0; i < row->n_operands; i++) bytes += row->operand[i].bytes;
+    int64_t copies = (row->rotate_bytes + bytes - 1) / bytes;
+    row->n_copies = (int)(copies < MIN_COPIES ? MIN_COPIES : copies > MAX_COPIES ? MAX_COPIES : copies);
+
+    for (int i = 0; i < row->n_operands; i++) {
+        bench_operand *o = &row->operand[i];
+        gdn_status status = create_copies(row, o);
+        if (!o->content) o->content = bench_alloc(o->bytes);
+        for (int c = 0; c < row->n_copies && !status; c++) /* writing also touches every page */
+            status = gdn_buffer_write(row->ctx, &o->copy[c], 0, o->content, (uint64_t)o->bytes);
+        free(o->content);
+        o->content = NULL;
+        if (status) return status;
+    }
+    return GDN_OK;
+}
+
+gdn_status bench_create_workspace(bench_row *row)
+{
+    if (!row->capability.supported || row->capability.workspace_bytes == 0) return GDN_OK;
+    return gdn_buffer_create(row->ctx, row->capability.workspace_bytes, &row->workspace);
+}
+
+void bench_row_destroy(bench_row *row)
+{
+    if (row->peer.state) row->peer.close(row->peer.state);
+    for (int i = 0; i < row->n_operands; i++) {
+        bench_operand *o = &row->operand[i];
+        if (o->whole.data) gdn_buffer_destroy(row->ctx, &o->whole);
+        else
+            for (int c = 0; o->copy && c < row->n_copies; c++)
+                if (o->copy[c].data) gdn_buffer_destroy(row->ctx, &o->copy[c]);
+        free(o->copy);
+        free(o->content);
+    }
+    if (row->workspace.data) gdn_buffer_destroy(row->ctx, &row->workspace);
+    memset(row, 0, sizeof *row);
+}
+
+/* ---- Floors ------------------------------------------------------------------------------------ */
+
+static bench_floor *add_floor(bench_row *row, bench_part part, double scale)
+{
+    if (!row->floors_of_device || row->n_floors == BENCH_MAX_FLOORS) return NULL;
+    bench_floor *f = &row->floor[row->n_floors++];
+    memset(f, 0, sizeof *f);
+    f->part = part;
+    f->scale = scale;
+    return f;
+}
+
+void bench_add_streams(bench_row *row, bench_part part, double scale, const bench_stream *streams, int n)
+{
+    const int n_variants = streams[0].n_out > 1 ? FLOOR_VARIANTS : FLOOR_BLOCKED;
+    for (int variant = 0; variant < n_variants; variant++) {
+        bench_floor *f = add_floor(row, part, scale);
+        if (!f) return;
+        f->variant = variant;
+        f->n_streams = n;
+        memcpy(f->stream, streams, (size_t)n * sizeof *streams);
+    }
+}
+
+void bench_add_scatter(bench_row *row, int64_t n_rows, int in, int64_t row_bytes_in, int out, int64_t row_bytes_out,
+                       int index)
+{
+    for (int variant = 0; variant < FLOOR_BLOCKED; variant++) {
+        bench_floor *f = add_floor(row, PART_PATTERN, 1.0);
+        if (!f) return;
+        f->variant = variant;
+        f->n_rows = n_rows;
+        f->in = in;
+        f->out = out;
+        f->index = index;
+        f->row_bytes_in = row_bytes_in;
+        f->row_bytes_out = row_bytes_out;
+    }
+}
+
+void bench_add_arithmetic(bench_row *row, double lane_ops)
+{
+    bench_floor *f = add_floor(row, PART_ARITHMETIC, 1.0);
+    if (f) f->lane_ops = lane_ops;
+}
+
+static gdn_span resolve(const bench_row *row, const bench_ref *ref, int copy)
+{
+    gdn_span s = row->operand[ref->operand].copy[copy];
+    s.offset += (uint64_t)ref->offset;
+    return s;
+}
+
+static void run_floor(bench_row *row, bench_floor *f, int copy)
+{
+    const floor_ops *ops = row->floors_of_device;
+    if (f->n_streams) {
+        floor_stream streams[FLOOR_MAX_STREAMS];
+        for (int i = 0; i < f->n_streams; i++) {
+            const bench_stream *from = &f->stream[i];
+            floor_stream *to = &streams[i];
+            to->n_in = from->n_in;
+            to->n_out = from->n_out;
+            to->n = from->n;
+            to->n_blocks = from->n_blocks;
+            to->factor = from->factor;
+            for (int r = 0; r < from->n_in; r++) {
+                to->in[r] = resolve(row, &from->in[r], copy);
+                to->in_stride[r] = from->in[r].stride;
+            }
+            for (int w = 0; w < from->n_out; w++) {
+                to->out[w] = resolve(row, &from->out[w], copy);
+                to->out_stride[w] = from->out[w].stride;
+            }
+        }
+        ops->stream(row->threads, f->variant, streams, f->n_streams);
+    } else if (f->n_rows) {
+        const floor_scatter s = { f->n_rows, f->row_bytes_in, f->row_bytes_out, row->operand[f->in].copy[copy],
+                                  row->operand[f->out].copy[copy], row->operand[f->index].copy[copy] };
+        ops->scatter(row->threads, f->variant, &s);
+    } else {
+        const int64_t done = ops->fma(row->threads, f->fma_count);
+        f->scale = f->lane_ops / ((double)done * row->threads * ops->lanes);
+    }
+}
+
+/* Let an arithmetic floor take about as long as the kernel, within 0.2 and 5 ms. */
+static void calibrate(bench_row *row, bench_floor *f, double kernel_seconds)
+{
+    if (f->lane_ops <= 0) return;
+    int64_t n = 1000000;
+    double elapsed = INFINITY; /* of the best of some, on one thread: nobody to wait for on a busy machine */
+    for (int i = 0; i < 4; i++) {
+        const double begin = bench_now();
+        n = row->floors_of_device->fma(1, n);
+        elapsed = fmin(elapsed, bench_now() - begin);
+    }
+    const double wanted = kernel_seconds < 2e-4 ? 2e-4 : kernel_seconds > 5e-3 ? 5e-3 : kernel_seconds;
+    f->fma_count = (int64_t)((double)n * wanted / elapsed) + 1;
+}
+
+/* ---- Statistics -------------------------------------------------------------------------------- */
+
+static int compare_doubles(const void *a, const void *b)
+{
+    const double x = *(const double *)a, y = *(const double *)b;
+    return (x > y) - (x < y);
+}
+
+/* Samples that were interrupted are stored negated; see interruptions(). */
+static int clean(double sample)
+{
+    return sample > 0;
+}
+
+/* Median of x[i] / y[i], or of x alone where y is NULL; over the clean samples if there are enough. */
+static double median_ratio(const double *x, const double *y, int n)
+{
+    if (n == 0) return NAN;
+    double *sorted = bench_alloc(n * (int64_t)sizeof *sorted);
+    int kept = 0;
+    for (int i = 0; i < n; i++)
+        if (clean(x[i]) && (!y || clean(y[i]))) sorted[kept++] = y ? x[i] / y[i] : x[i];
+    if (kept < FEWEST_REPS)
+        for (kept = 0; kept < n; kept++) sorted[kept] = fabs(y ? x[kept] / y[kept] : x[kept]);
+    qsort(sorted, (size_t)kept, sizeof *sorted, compare_doubles);
+    const double median = kept % 2 ? sorted[kept / 2] : 0.5 * (sorted[kept / 2 - 1] + sorted[kept / 2]);
+    free(sorted);
+    return median;
+}
+
+/* Are there enough clean pairs for their ratio to mean anything? */
+static int reliable(const double *x, const double *y, int n)
+{
+    int pairs = 0;
+    for (int i = 0; i < n; i++) pairs += clean(x[i]) && clean(y[i]);
+    return pairs >= FEWEST_REPS;
+}
+
+static double least(const double *x, int n)
+{
+    double value = INFINITY;
+    for (int i = 0; i < n; i++) value = fmin(value, fabs(x[i]));
+    return value;
+}
+
+/* The fastest variant of a part, as a channel; 0 where the part has none. */
+static int fastest(const bench_row *row, double *const *samples, int n, bench_part part, double *seconds)
+{
+    int best = 0;
+    for (int i = 0; i < row->n_floors; i++) {
+        if (row->floor[i].part != part) continue;
+        const double median = median_ratio(samples[CHANNEL_FLOORS + i], NULL, n);
+        if (!best || median < *seconds) {
+            best = CHANNEL_FLOORS + i;
+            *seconds = median;
+        }
+    }
+    return best;
+}
+
+/* ---- Repetitions ------------------------------------------------------------------------------- */
+
+typedef struct repetition {
+    bench_row   *row;
+    int          copy; /* the next one */
+    double      *samples[CHANNELS];
+    int          capacity, n, n_clean; /* clean: the kernel was not interrupted */
+    double       cpu_seconds;
+    int          channel[CHANNELS]; /* those that the row has, in the order of the last repetition */
+    int          n_channels;
+    bench_random random;
+} repetition;
+
+/* How often the system took a processor away from this program while it had work. A sample during which
+ * that happened says more about the neighbours than about the code; kernel, floor and peer alike. */
+static long interruptions(void)
+{
+    struct rusage usage;
+    return getrusage(RUSAGE_SELF, &usage) == 0 ? usage.ru_nivcsw : 0;
+}
+
+static int next_copy(repetition *rep)
+{
+    const int copy = rep->copy;
+    rep->copy = (copy + 1) % rep->row->n_copies;
+    return copy;
+}
+
+static gdn_status kernel_once(repetition *rep, double *seconds)
+{
+    const int copy = next_copy(rep);
+    const double cpu = cpu_now(), begin = bench_now();
+    gdn_status status = rep->row->launch(rep->row, copy);
+    if (!status) status = gdn_synchronize(rep->row->ctx, NULL);
+    *seconds = bench_now() - begin;
+    rep->cpu_seconds += cpu_now() - cpu;
+    return status;
+}
+
+static void grow(repetition *rep, int channels)
+{
+    rep->capacity = rep->capacity ? 2 * rep->capacity : 256;
+    for (int i = 0; i < channels; i++) {
+        rep->samples[i] = realloc(rep->samples[i], (size_t)rep->capacity * sizeof(double));
+        if (!rep->samples[i]) bench_alloc(INT64_MAX); /* reports and ends */
+    }
+}
+
+/* A call of `channel` on the next copy, and its sample. */
+static gdn_status sample_channel(repetition *rep, int channel, double *sample)
+{
+    bench_row *row = rep->row;
+    gdn_status status = GDN_OK;
+    double seconds;
+    const long before = interruptions();
+    if (channel == CHANNEL_KERNEL) {
+        status = kernel_once(rep, &seconds);
+    } else {
+        const int copy = next_copy(rep);
+        const double begin = bench_now();
+        if (channel >= CHANNEL_FLOORS) run_floor(row, &row->floor[channel - CHANNEL_FLOORS], copy);
+        else if (!row->peer.run(row->peer.state, channel == CHANNEL_PEER_COPY, copy)) status = GDN_INTERNAL;
+        seconds = bench_now() - begin;
+        if (channel >= CHANNEL_FLOORS) seconds *= row->floor[channel - CHANNEL_FLOORS].scale;
+    }
+    *sample = interruptions() == before ? seconds : -seconds;
+    return status;
+}
+
+static void list_channels(repetition *rep)
+{
+    const bench_row *row = rep->row;
+    rep->channel[rep->n_channels++] = CHANNEL_KERNEL;
+    if (row->peer.state) rep->channel[rep->n_channels++] = CHANNEL_PEER;
+    if (row->peer.state && row->peer.has_copy) rep->channel[rep->n_channels++] = CHANNEL_PEER_COPY;
+    for (int i = 0; i < row->n_floors; i++) rep->channel[rep->n_channels++] = CHANNEL_FLOORS + i;
+}
+
+/* Everything once, in random order: whoever comes next finds the caches full of the last one's dirty lines. */
+static gdn_status repeat(repetition *rep)
+{
+    double sample[CHANNELS] = { 0 };
+    gdn_status status = GDN_OK;
+    for (int i = rep->n_channels - 1; i > 0; i--) {
+        const int j = (int)(bench_random_bits(&rep->random) % (uint64_t)(i + 1)), other = rep->channel[j];
+        rep->channel[j] = rep->channel[i];
+        rep->channel[i] = other;
+    }
+    for (int i = 0; i < rep->n_channels && !status; i++)
+        status = sample_channel(rep, rep->channel[i], &sample[rep->channel[i]]);
+    if (status) return status;
+    if (rep->n == rep->capacity) grow(rep, CHANNELS);
+    for (int i = 0; i < CHANNELS; i++) rep->samples[i][rep->n] = sample[i];
+    rep->n++;
+    rep->n_clean += clean(sample[CHANNEL_KERNEL]);
+    return GDN_OK;
+}
+
+static gdn_status repeat_enough(repetition *rep, const bench_limits *limits)
+{
+    gdn_status status = GDN_OK;
+    double kernel_seconds = 0;
+    list_channels(rep);
+    for (int i = 0; i < WARM_UP && !status; i++) status = kernel_once(rep, &kernel_seconds);
+    for (int i = 0; i < rep->row->n_floors && !status; i++) calibrate(rep->row, &rep->row->floor[i], kernel_seconds);
+    if (!status) status = repeat(rep); /* warms up floors and peers */
+    rep->n = rep->n_clean = 0;
+    rep->cpu_seconds = 0;
+
+    /* A kernel much faster than its floors and peer would need long to fill its own time. */
+    const double enough = 2 * limits->min_seconds * rep->n_channels;
+    const double begin = bench_now();
+    double spent = 0;
+    while (!status && rep->n < MAX_REPS) {
+        const double elapsed = bench_now() - begin;
+        if (rep->n_clean >= limits->min_reps && (spent >= limits->min_seconds || elapsed >= enough)) break;
+        if (rep->n >= FEWEST_REPS && elapsed >= limits->max_seconds) break;
+        status = repeat(rep);
+        if (!status) spent += fabs(rep->samples[CHANNEL_KERNEL][rep->n - 1]);
+    }
+    return status;
+}
+
+static void evaluate(const repetition *rep, bench_result *result)
+{
+    static const char *const part_name[PART_COUNT] = { "pattern", "arithmetic", "rmw" };
+    const bench_row *row = rep->row;
+    const double *kernel = rep->samples[CHANNEL_KERNEL];
+    const int n = rep->n;
+    result->reps = n;
+    result->interrupted = n - rep->n_clean;
+    result->time = median_ratio(kernel, NULL, n);
+    result->time_min = least(kernel, n);
+    result->cpu_time = rep->cpu_seconds / n;
+
+    for (int part = PART_PATTERN; part <= PART_RMW; part++) {
+        double seconds = 0;
+        const int channel = fastest(row, rep->samples, n, (bench_part)part, &seconds);
+        if (!channel) continue;
+        const double share = median_ratio(rep->samples[channel], kernel, n);
+        const int good = reliable(rep->samples[channel], kernel, n);
+        if (part == PART_RMW || (part == PART_PATTERN && row->rmw_is_pattern)) {
+            result->rmw_share_raw = share;
+            result->rmw_reliable = good;
+        }
+        if (part == PART_RMW || (!isnan(result->floor_time) && seconds <= result->floor_time)) continue;
+        result->floor_time = seconds;
+        result->floor_share_raw = share;
+        result->floor_reliable = good;
+        result->floor_time_min = least(rep->samples[channel], n);
+        result->floor_part = part_name[part];
+        result->floor_variant =
+            part == PART_ARITHMETIC ? "fma" : floor_variant_name[row->floor[channel - CHANNEL_FLOORS].variant];
+    }
+    if (row->peer.state) {
+        result->peer_time = median_ratio(rep->samples[CHANNEL_PEER], NULL, n);
+        result->peer_ratio = median_ratio(rep->samples[CHANNEL_PEER], kernel, n);
+        result->peer_reliable = reliable(rep->samples[CHANNEL_PEER], kernel, n);
+        if (row->peer.has_copy) {
+            result->peer_reliable &= reliable(rep->samples[CHANNEL_PEER_COPY], kernel, n);
+            result->peer_copy_time = median_ratio(rep->samples[CHANNEL_PEER_COPY], NULL, n);
+            result->peer_copy_ratio = median_ratio(rep->samples[CHANNEL_PEER_COPY], kernel, n);
+        }
+    }
+}
+
+void bench_measure(bench_row *row, const bench_limits *limits, bench_result *result)
+{
+    repetition rep = { .row = row };
+    result->threads = row->threads;
+    result->seqs = row->seqs;
+    result->tokens = row->tokens;
+    result->copies = row->n_copies;
+    result->bytes = row->bytes;
+    result->ops = row->ops;
+    result->exact = row->capability.exact;
+    result->peer_nmse = row->peer.state ? row->peer.nmse : NAN;
+    snprintf(result->implementation, sizeof result->implementation, "%s", row->capability.implementation);
+    if (repeat_enough(&rep, limits) == GDN_OK) evaluate(&rep, result);
+    else {
+        result->skipped = "a call failed while it was timed";
+        result->failed = 1;
+    }
+    for (int i = 0; i < CHANNELS; i++) free(rep.samples[i]);
+}

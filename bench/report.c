@@ -1,0 +1,190 @@
+/* The table for people, and JSON in the form of Google Benchmark with a few more fields; see
+ * docs/benchmarks/README.md for what each of them means. */
+#define _DEFAULT_SOURCE /* getloadavg */
+#include <errno.h>
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+#include "bench/bench.h"
+#include "tools/gdn/json.h"
+
+/* A share as a promise can be made of it. Slightly above 1 is noise, or a floor that is not the best, and
+ * counts as 1; far above 1 the floor was disturbed, and then, as with too few clean samples, there is none. */
+static double trusted_share(double raw, int reliable)
+{
+    if (!reliable || !(raw <= 1.1)) return NAN;
+    return raw > 1.0 ? 1.0 : raw;
+}
+
+static const char *time_text(char *text, size_t size, double seconds)
+{
+    if (isnan(seconds)) snprintf(text, size, "-");
+    else if (seconds < 1e-2) snprintf(text, size, "%.1f us", seconds * 1e6);
+    else snprintf(text, size, "%.1f ms", seconds * 1e3);
+    return text;
+}
+
+/* Percent or a factor; "?" marks what too few clean samples stand behind. */
+static const char *percent_text(char *text, size_t size, double share, int reliable)
+{
+    if (isnan(share)) snprintf(text, size, "-");
+    else snprintf(text, size, "%.0f%s", share * 100, reliable ? "%" : "%?");
+    return text;
+}
+
+static const char *factor_text(char *text, size_t size, double ratio, int reliable)
+{
+    if (isnan(ratio)) snprintf(text, size, "-");
+    else snprintf(text, size, "%.2f%s", ratio, reliable ? "x" : "x?");
+    return text;
+}
+
+void bench_print_header(const bench_context *context)
+{
+    printf("%s: %s, %d cores, L3 %lld MiB, floors %s, %lld MiB in rotation%s\n", context->backend, context->device,
+           context->cores, (long long)(context->l3_bytes >> 20), context->floors, (long long)(context->rotate_bytes >> 20),
+           context->huge_pages ? ", huge pages" : "");
+    printf("time: median of one call; floor: median of the unavoidable part, measured alternately; share: median of\n"
+           "floor/time per repetition; best: the same of the minima, for noisy machines;\n"
+           "rmw: the share of an in-place update of as many bytes; reps: all - those that were interrupted;\n"
+           "?: too few were left alone");
+    if (context->peer[0]) printf("; op, graph: %s's time / ours", context->peer);
+    printf("\n\n%-46s %10s %10s %10s %6s %6s %6s %11s %9s", "benchmark", "time", "min", "floor", "share", "best", "rmw", "rate", "reps");
+    if (context->peer[0]) printf(" %7s %7s", "op", "graph");
+    printf("  %-16s %s\n", "implementation", "floor by");
+}
+
+void bench_print_row(const bench_context *context, const bench_result *r)
+{
+    char t[8][32];
+    if (r->skipped) {
+        printf("%-46s skipped: %s\n", r->name, r->skipped);
+        return;
+    }
+    const int arithmetic = r->floor_part ? !strcmp(r->floor_part, "arithmetic") : 0;
+    snprintf(t[3], sizeof t[3], "%.1f %s", (arithmetic ? r->ops : r->bytes) / r->time * 1e-9, arithmetic ? "Gop/s" : "GB/s");
+    if (r->interrupted) snprintf(t[7], sizeof t[7], "%d-%d", r->reps, r->interrupted);
+    else snprintf(t[7], sizeof t[7], "%d", r->reps);
+    printf("%-46s %10s %10s %10s %6s %6s %6s %11s %9s", r->name, time_text(t[0], sizeof t[0], r->time),
+           time_text(t[1], sizeof t[1], r->time_min), time_text(t[2], sizeof t[2], r->floor_time),
+           percent_text(t[4], sizeof t[4], r->floor_share_raw, r->floor_reliable),
+           percent_text(t[5], sizeof t[5], r->floor_time_min / r->time_min, 1),
+           percent_text(t[6], sizeof t[6], r->rmw_share_raw, r->rmw_reliable),
+           t[3], t[7]);
+    if (context->peer[0])
+        printf(" %7s %7s", factor_text(t[0], sizeof t[0], r->peer_ratio, r->peer_reliable),
+               factor_text(t[1], sizeof t[1], r->peer_copy_ratio, r->peer_reliable));
+    printf("  %-16s %s%s%s\n", r->implementation, r->floor_part ? r->floor_part : "-", r->floor_part ? " " : "",
+           r->floor_variant ? r->floor_variant : "");
+}
+
+static void write_context(json_writer *w, const bench_context *context)
+{
+    char date[64] = "", version[32];
+    const time_t now = time(NULL);
+    double load[3];
+    strftime(date, sizeof date, "%Y-%m-%dT%H:%M:%SZ", gmtime(&now));
+    snprintf(version, sizeof version, "%u.%u.%u", gdn_version() >> 16, gdn_version() >> 8 & 0xff, gdn_version() & 0xff);
+    json_object(w, "context");
+    json_string(w, "date", date);
+    json_string(w, "executable", "gdn bench");
+    json_int(w, "num_cpus", context->cores);
+    json_array(w, "caches");
+    if (context->l3_bytes) {
+        json_object(w, NULL);
+        json_string(w, "type", "Unified");
+        json_int(w, "level", 3);
+        json_int(w, "size", context->l3_bytes);
+        json_close(w);
+    }
+    json_close(w);
+    json_array(w, "load_avg");
+    for (int i = 0, n = getloadavg(load, 3); i < n; i++) json_double(w, NULL, load[i]);
+    json_close(w);
+#if defined(NDEBUG)
+    json_string(w, "library_build_type", "release");
+#else
+    json_string(w, "library_build_type", "debug");
+#endif
+    json_string(w, "library_version", version);
+    json_string(w, "compiler", __VERSION__);
+    json_string(w, "backend", context->backend);
+    json_string(w, "device", context->device);
+    json_string(w, "floors", context->floors);
+    json_string(w, "peer", context->peer[0] ? context->peer : NULL);
+    json_int(w, "rotate_bytes", context->rotate_bytes);
+    json_bool(w, "huge_pages", context->huge_pages);
+    json_bool(w, "openmp", context->openmp);
+    json_close(w);
+}
+
+static void write_result(json_writer *w, const bench_result *r)
+{
+    json_object(w, NULL);
+    json_string(w, "name", r->name);
+    json_string(w, "run_name", r->name);
+    json_string(w, "run_type", "iteration");
+    json_int(w, "repetitions", 1);
+    json_int(w, "repetition_index", 0);
+    json_int(w, "threads", r->threads);
+    if (r->skipped) {
+        json_bool(w, "error_occurred", 1);
+        json_string(w, "error_message", r->skipped);
+    }
+    json_int(w, "iterations", r->reps);
+    json_int(w, "interrupted", r->interrupted);
+    json_double(w, "real_time", r->time * 1e6);
+    json_double(w, "cpu_time", r->cpu_time * 1e6);
+    json_string(w, "time_unit", "us");
+    json_double(w, "min_time", r->time_min * 1e6);
+    json_double(w, "bytes_per_second", r->bytes / r->time);
+    json_double(w, "ops_per_second", r->ops > 0 ? r->ops / r->time : NAN);
+    json_double(w, "floor_time", r->floor_time * 1e6);
+    json_string(w, "floor_part", r->floor_part);
+    json_string(w, "floor_variant", r->floor_variant);
+    json_double(w, "floor_share", trusted_share(r->floor_share_raw, r->floor_reliable));
+    json_double(w, "floor_share_raw", r->floor_share_raw);
+    json_double(w, "floor_min_time", r->floor_time_min * 1e6);
+    json_double(w, "floor_share_best", trusted_share(r->floor_time_min / r->time_min, 1));
+    json_double(w, "rmw_share", trusted_share(r->rmw_share_raw, r->rmw_reliable));
+    json_double(w, "rmw_share_raw", r->rmw_share_raw);
+    json_double(w, "ggml_time", r->peer_time * 1e6);
+    json_double(w, "ggml_copy_time", r->peer_copy_time * 1e6);
+    json_double(w, "ggml_ratio", r->peer_reliable ? r->peer_ratio : NAN);
+    json_double(w, "ggml_copy_ratio", r->peer_reliable ? r->peer_copy_ratio : NAN);
+    json_double(w, "ggml_ratio_raw", r->peer_ratio);
+    json_double(w, "ggml_copy_ratio_raw", r->peer_copy_ratio);
+    json_double(w, "ggml_nmse", r->peer_nmse);
+    if (r->seqs) json_int(w, "sequences", r->seqs);
+    json_int(w, "tokens", r->tokens);
+    json_int(w, "copies", r->copies);
+    json_string(w, "backend", r->backend);
+    json_string(w, "implementation", r->implementation);
+    json_bool(w, "exact", r->exact);
+    json_close(w);
+}
+
+int bench_write_json(const char *path, const bench_context *context, const bench_result *results, int n)
+{
+    json_writer w;
+    const int to_stdout = !strcmp(path, "-");
+    FILE *out = to_stdout ? stdout : fopen(path, "w");
+    if (!out) {
+        fprintf(stderr, "gdn bench: cannot write '%s': %s\n", path, strerror(errno));
+        return 0;
+    }
+    json_open(&w, out);
+    json_object(&w, NULL);
+    write_context(&w, context);
+    json_array(&w, "benchmarks");
+    for (int i = 0; i < n; i++) write_result(&w, &results[i]);
+    json_close(&w);
+    json_close(&w);
+    int good = json_finish(&w);
+    if (!to_stdout && fclose(out) != 0) good = 0;
+    if (!good) fprintf(stderr, "gdn bench: writing '%s' failed\n", path);
+    return good;
+}

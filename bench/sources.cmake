@@ -1,0 +1,26 @@
+gdn_kernel_sources(gdn_tool bench)
+target_sources(gdn_tool PRIVATE
+  bench/bench.c
+  bench/floors.c
+  bench/floors_scalar.c
+  bench/harness.c
+  bench/report.c)
+foreach(isa IN LISTS GDN_CPU_ISAS)
+  if(NOT isa STREQUAL "scalar")
+    gdn_isa_source(gdn_tool bench/floors_${isa}.c ${isa})
+  endif()
+endforeach()
+
+if(NOT GDN_GGML_DIR)
+  target_sources(gdn_tool PRIVATE bench/peer_none.c)
+else()
+  find_path(GDN_GGML_INCLUDE ggml.h PATHS "${GDN_GGML_DIR}" PATH_SUFFIXES include NO_DEFAULT_PATH REQUIRED)
+  target_sources(gdn_tool PRIVATE bench/peer_ggml.c)
+  target_include_directories(gdn_tool SYSTEM PRIVATE "${GDN_GGML_INCLUDE}")
+  target_compile_definitions(gdn_tool PRIVATE GDN_BENCH_GGML=1)
+  foreach(library ggml ggml-cpu ggml-base)
+    find_library(GDN_GGML_${library} ${library} PATHS "${GDN_GGML_DIR}"
+      PATH_SUFFIXES lib "lib/${CMAKE_LIBRARY_ARCHITECTURE}" NO_DEFAULT_PATH REQUIRED)
+    target_link_libraries(gdn_tool PRIVATE "${GDN_GGML_${library}}")
+  endforeach()
+endif()

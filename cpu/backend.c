@@ -1,0 +1,194 @@
+/* The CPU backend: a table of kernels for the context's instruction set, run in parallel over items. */
+#if defined(__linux__)
+#define _GNU_SOURCE /* sched_getaffinity */
+#include <sched.h>
+#endif
+
+#include <stdatomic.h>
+#include <stdio.h>
+#include <unistd.h>
+
+#if defined(_OPENMP)
+#include <omp.h>
+#endif
+
+#include "core/backend.h"
+#include "core/float_env.h"
+#include "core/status.h"
+#include "cpu/cpu.h"
+
+/* ---- Lists ---------------------------------------------------------------------------------------- */
+
+static uint32_t device_count(char reason[GDN_REASON_MAX])
+{
+    reason[0] = 0;
+    return 1;
+}
+
+/* The processor's own name, where the system tells it. */
+static void processor_name(char *name, size_t size)
+{
+    (void)snprintf(name, size, "host processor");
+#if defined(__x86_64__)
+    FILE *info = fopen("/proc/cpuinfo", "re");
+    char  line[256], model[GDN_NAME_MAX];
+    while (info && fgets(line, sizeof line, info))
+        if (sscanf(line, "model name : %63[^\n]", model) == 1) {
+            (void)snprintf(name, size, "%s", model);
+            break;
+        }
+    if (info)
+        (void)fclose(info);
+#endif
+}
+
+static gdn_status describe_device(uint32_t device, gdn_device_info *info)
+{
+    (void)device;
+    const long pages = sysconf(_SC_PHYS_PAGES), page = sysconf(_SC_PAGESIZE);
+    processor_name(info->name, sizeof info->name);
+    info->shared_memory = 1;
+    info->memory_bytes  = pages > 0 && page > 0 ? (uint64_t)pages * (uint64_t)page : 0;
+    while (gdn_cpu_table_of(info->n_implementations))
+        info->n_implementations++;
+    return GDN_OK;
+}
+
+static gdn_status describe_implementation(uint32_t device, uint32_t index, gdn_implementation_info *info)
+{
+    (void)device;
+    (void)snprintf(info->name, sizeof info->name, "%s", gdn_cpu_table_of(index)->name);
+    info->exact = 1; /* IEEE arithmetic with hardware fma, or the C library's; core/float_env.h keeps subnormals */
+    return GDN_OK;
+}
+
+/* ---- Context -------------------------------------------------------------------------------------- */
+
+typedef struct cpu_state {
+    const gdn_cpu_table *table;
+    int32_t              n_threads;
+} cpu_state;
+
+static uint32_t cores(void)
+{
+#if defined(_OPENMP)
+    return (uint32_t)omp_get_max_threads(); /* honours OMP_NUM_THREADS and the affinity of the process */
+#elif defined(__linux__)
+    cpu_set_t set;
+    if (!sched_getaffinity(0, sizeof set, &set))
+        return (uint32_t)CPU_COUNT(&set);
+    return 1;
+#else
+    const long n = sysconf(_SC_NPROCESSORS_ONLN);
+    return n > 0 ? (uint32_t)n : 1;
+#endif
+}
+
+static gdn_status open_cpu(gdn_context *ctx, const gdn_context_desc *desc, uint32_t implementation)
+{
+    if (desc->native)
+        return gdn_fail(GDN_INVALID_ARGUMENT, "desc->native is %p; on the cpu backend it must be NULL", desc->native);
+    cpu_state *state = gdn_context_alloc(ctx, sizeof *state, 64);
+    if (!state)
+        return gdn_fail(GDN_OUT_OF_MEMORY, "no memory for a cpu context of %zu bytes", sizeof *state);
+    uint32_t n_threads = desc->n_threads ? desc->n_threads : cores();
+    if (n_threads > 4096)
+        n_threads = 4096;
+#if !defined(_OPENMP)
+    if (!desc->parallel_for)
+        n_threads = 1; /* no threads of our own in this build */
+#endif
+    *state     = (cpu_state){ .table = gdn_cpu_table_of(implementation), .n_threads = (int32_t)n_threads };
+    ctx->state = state;
+    return GDN_OK;
+}
+
+static void close_cpu(gdn_context *ctx)
+{
+    gdn_context_free(ctx, ctx->state);
+    ctx->state = NULL;
+}
+
+/* ---- Running -------------------------------------------------------------------------------------- */
+
+/* Workspace of one thread; also keeps threads off each other's cache lines. */
+static uint64_t scratch_stride(const gdn_cpu_plan *plan)
+{
+    return (plan->scratch_bytes + 63) / 64 * 64;
+}
+
+static gdn_status query(const gdn_context *ctx, int kernel, const void *problem, gdn_capability *c)
+{
+    const cpu_state *state = ctx->state;
+    gdn_cpu_plan plan = { .grain = 1, .path_name = "" };
+    state->table->kernel[kernel]->plan(problem, state->n_threads, &plan);
+    c->supported       = 1;
+    c->exact           = 1;
+    c->workspace_bytes = scratch_stride(&plan) * (uint64_t)state->n_threads;
+    (void)snprintf(c->implementation, sizeof c->implementation, "%s/%s", state->table->name, plan.path_name);
+    return GDN_OK;
+}
+
+typedef struct job {
+    const gdn_cpu_kernel *kernel;
+    const void           *problem;
+    gdn_cpu_plan          plan;
+    char                 *scratch;
+    _Atomic int64_t       next; /* first item that no thread has taken */
+} job;
+
+/* One worker: takes items until none are left. Which worker takes which changes no bit. */
+static void work(void *arg, int32_t worker)
+{
+    job *j = arg;
+    const gdn_float_env caller = gdn_float_env_enter();
+    for (;;) {
+        const int64_t first = atomic_fetch_add_explicit(&j->next, j->plan.grain, memory_order_relaxed);
+        if (first >= j->plan.n_items)
+            break;
+        const int64_t last = j->plan.n_items - first < j->plan.grain ? j->plan.n_items : first + j->plan.grain;
+        j->kernel->run(j->problem, &j->plan, first, last, j->scratch + (uint64_t)worker * scratch_stride(&j->plan));
+    }
+    gdn_float_env_leave(caller);
+}
+
+static void run_workers(const gdn_context *ctx, job *j, int32_t n)
+{
+    if (n <= 1) {
+        work(j, 0);
+    } else if (ctx->desc.parallel_for) {
+        ctx->desc.parallel_for(ctx->desc.parallel_user, n, work, j);
+    } else {
+#if defined(_OPENMP)
+#pragma omp parallel for num_threads(n) schedule(static, 1)
+#endif
+        for (int32_t i = 0; i < n; i++)
+            work(j, i);
+    }
+}
+
+static gdn_status run(gdn_context *ctx, int kernel, const void *problem, gdn_stream stream)
+{
+    const cpu_state *state = ctx->state;
+    const gdn_span  *workspace = problem; /* the first member of every problem */
+    gdn_status status = gdn_host_synchronize(ctx, stream); /* refuses a stream */
+    if (status)
+        return status;
+    job j = {
+        .kernel = state->table->kernel[kernel], .problem = problem, .plan = { .grain = 1, .path_name = "" },
+        .scratch = workspace->data ? (char *)workspace->data + workspace->offset : NULL,
+    };
+    j.kernel->plan(problem, state->n_threads, &j.plan);
+    const int64_t portions = (j.plan.n_items + j.plan.grain - 1) / j.plan.grain;
+    run_workers(ctx, &j, portions < state->n_threads ? (int32_t)portions : state->n_threads);
+    return GDN_OK;
+}
+
+const gdn_backend gdn_backend_cpu = {
+    .id = GDN_BACKEND_CPU, .name = "cpu",
+    .device_count = device_count, .describe_device = describe_device, .describe_implementation = describe_implementation,
+    .open = open_cpu, .close = close_cpu, .host_memory = 1, .data_is_address = 1, .query = query, .run = run,
+    .synchronize = gdn_host_synchronize, .poll = gdn_host_poll,
+    .buffer_create = gdn_host_buffer_create, .buffer_destroy = gdn_host_buffer_destroy,
+    .buffer_write = gdn_host_buffer_write, .buffer_read = gdn_host_buffer_read,
+};

@@ -1,0 +1,23 @@
+/* The elementary functions over arrays, one table per instruction set. Kernels inline the functions
+ * of elementary.inc.h instead; the tables are how tests and benchmarks reach every version. */
+#ifndef GDN_CPU_ELEMENTARY_H
+#define GDN_CPU_ELEMENTARY_H
+
+#include <stddef.h>
+
+#include "reference/elementary.h"
+
+typedef struct gdn_elementary_table {
+    /* out[i] = f(in[i]), 0 <= i < n; in == out is allowed, other overlap is not. */
+#define GDN_ELEMENTARY_MEMBER(name, reference, bound) void (*name)(const float *in, float *out, size_t n);
+    GDN_ELEMENTARY_LIST(GDN_ELEMENTARY_MEMBER)
+#undef GDN_ELEMENTARY_MEMBER
+} gdn_elementary_table;
+
+/* Each exists only where its instruction set can be compiled for; the caller checks the CPU. */
+extern const gdn_elementary_table gdn_cpu_elementary_scalar;
+extern const gdn_elementary_table gdn_cpu_elementary_avx2;
+extern const gdn_elementary_table gdn_cpu_elementary_avx512;
+extern const gdn_elementary_table gdn_cpu_elementary_neon;
+
+#endif

@@ -1,0 +1,183 @@
+/* The sequences of reference/elementary.h over the vector vocabulary, step by step: same names, same
+ * order, same bits. Included after one simd_*.h; compiled with -ffp-contract=off. */
+#ifndef GDN_CPU_ELEMENTARY_INC_H
+#define GDN_CPU_ELEMENTARY_INC_H
+
+#include "reference/elementary.h" /* the constants */
+
+static inline vi gdn_vi_bits(uint32_t b) { return vi_set1((int32_t)b); }
+static inline vf gdn_v_bits(uint32_t b) { return v_from_bits(gdn_vi_bits(b)); }
+
+static inline vf v_exp(vf x)
+{
+    /* [1] clamp */
+    x = v_sel(v_gt(x, v_set1(89.0f)), v_set1(89.0f), x);
+    x = v_sel(v_lt(x, v_set1(-104.0f)), v_set1(-104.0f), x);
+    /* [2] reduce */
+    vf t = v_fma(x, v_set1(GDN_LOG2E), v_set1(GDN_ROUND_MAGIC));
+    t = v_sel(v_lt(t, v_set1(GDN_ROUND_MAGIC - 149.0f)), v_set1(GDN_ROUND_MAGIC - 149.0f), t);
+    vf n = v_sub(t, v_set1(GDN_ROUND_MAGIC));
+    vf h = v_fnma(n, v_set1(GDN_LN2_HI), x);
+    vf r = v_fnma(n, v_set1(GDN_LN2_LO), h);
+    vf c = v_fnma(n, v_set1(GDN_LN2_LO), v_sub(h, r));
+    /* [3] polynomial */
+    vf q = v_set1(GDN_EXP_C6);
+    q = v_fma(q, r, v_set1(GDN_EXP_C5));
+    q = v_fma(q, r, v_set1(GDN_EXP_C4));
+    q = v_fma(q, r, v_set1(GDN_EXP_C3));
+    q = v_fma(q, r, v_set1(GDN_EXP_C2));
+    vf u = v_fma(v_mul(r, r), q, c);
+    /* [4] s + w */
+    vf s = v_sel(v_lt(x, v_set1(GDN_EXP_SUBNORMAL)), v_set1(1.0f), v_add(v_set1(1.0f), r));
+    vf l = v_sub(r, v_sub(s, v_set1(1.0f)));
+    vf w = v_add(l, u);
+    /* [5] scale */
+    vi n_bits = vi_shl(v_bits(t), 23);
+    vi half = vi_and(vi_sar(n_bits, 1), gdn_vi_bits(GDN_EXPONENT_MASK));
+    vf scale1 = v_from_bits(vi_add(gdn_vi_bits(0x3f800000u), half));
+    vf scale2 = v_from_bits(vi_add(gdn_vi_bits(0x3f800000u), vi_sub(n_bits, half)));
+    return v_fma(v_mul(w, scale1), scale2, v_mul(v_mul(s, scale1), scale2));
+}
+
+static inline vf v_log1p(vf x)
+{
+    /* [1] reduce */
+    vi k_bits = vi_and(vi_sub(v_bits(v_add(v_set1(1.0f), x)), gdn_vi_bits(0x3f400000u)),
+                       gdn_vi_bits(GDN_EXPONENT_MASK));
+    vf x_scaled = v_from_bits(vi_sub(v_bits(x), k_bits));
+    vf four_scaled = v_from_bits(vi_sub(gdn_vi_bits(0x40800000u), k_bits));
+    vf f = v_add(x_scaled, v_fma(v_set1(0.25f), four_scaled, v_set1(-1.0f)));
+    /* [2] polynomial */
+    vf q = v_set1(GDN_LOG_C10);
+    q = v_fma(q, f, v_set1(GDN_LOG_C9));
+    q = v_fma(q, f, v_set1(GDN_LOG_C8));
+    q = v_fma(q, f, v_set1(GDN_LOG_C7));
+    q = v_fma(q, f, v_set1(GDN_LOG_C6));
+    q = v_fma(q, f, v_set1(GDN_LOG_C5));
+    q = v_fma(q, f, v_set1(GDN_LOG_C4));
+    q = v_fma(q, f, v_set1(GDN_LOG_C3));
+    q = v_fma(q, f, v_set1(GDN_LOG_C2));
+    /* [3] k ln2 + f + f^2 q */
+    vf k = v_from_int(k_bits);
+    vf h = v_mul(k, v_set1(GDN_LN2_HI * 0x1p-23f));
+    vf s = v_add(h, f);
+    vf l = v_sub(f, v_sub(s, h));
+    vf u = v_fma(v_mul(f, f), q, v_fma(k, v_set1(GDN_LN2_LO * 0x1p-23f), l));
+    vf result = v_add(s, u);
+    /* [4] ends of the domain, sign */
+    vf below = v_sel(v_eq(x, v_set1(-1.0f)), v_neg(gdn_v_bits(GDN_INF_BITS)), gdn_v_bits(GDN_NAN_BITS));
+    result = v_sel(v_gt(x, v_set1(-1.0f)), result, below);
+    result = v_sel(v_eq(x, gdn_v_bits(GDN_INF_BITS)), x, result);
+    return v_from_bits(vi_or(v_bits(result), vi_and(v_bits(x), gdn_vi_bits(GDN_SIGN_BIT))));
+}
+
+static inline vf v_reciprocal(vf x)
+{
+    /* [1] split */
+    vf a = v_abs(x);
+    vf pre = v_sel(v_lt(a, v_set1(GDN_MIN_NORMAL)), v_set1(0x1p24f), v_set1(1.0f));
+    vi b = v_bits(v_mul(a, pre));
+    vi e_bits = vi_and(b, gdn_vi_bits(GDN_INF_BITS));
+    vf m = v_from_bits(vi_or(vi_and(b, gdn_vi_bits(0x007fffffu)), gdn_vi_bits(0x40000000u)));
+    /* [2] y = 1/m */
+    vf y = v_from_bits(vi_sub(gdn_vi_bits(GDN_RECIPROCAL_SEED), v_bits(m)));
+    vf e = v_fnma(m, y, v_set1(1.0f));
+    e = v_fma(e, e, e);
+    y = v_fma(y, e, y);
+    e = v_fnma(m, y, v_set1(1.0f));
+    y = v_fma(y, e, y);
+    /* [3] one ulp up, or 22 bits */
+    vi up = vi_add(v_bits(y), vi_set1(1));
+    vi shortened = vi_and(vi_add(up, vi_set1(1)), vi_set1(~3));
+    y = v_from_bits(vi_sel(vi_lt(e_bits, gdn_vi_bits(0x7e800000u)), up, shortened));
+    /* [4] residual, scale, round */
+    e = v_fnma(m, y, v_set1(1.0f));
+    e = v_fma(e, e, e);
+    y = v_mul(y, v_from_bits(vi_sub(gdn_vi_bits(GDN_INF_BITS), e_bits)));
+    y = v_mul(v_fma(y, e, y), pre);
+    /* [5] zero, sign, NaN */
+    y = v_sel(v_eq(a, v_zero()), gdn_v_bits(GDN_INF_BITS), y);
+    y = v_from_bits(vi_or(v_bits(y), vi_and(v_bits(x), gdn_vi_bits(GDN_SIGN_BIT))));
+    return v_sel(v_unord(x), x, y);
+}
+
+static inline vf v_rsqrt(vf x)
+{
+    /* [1] lift subnormals */
+    vf pre = v_sel(v_lt(x, v_set1(GDN_MIN_NORMAL)), v_set1(0x1p24f), v_set1(1.0f));
+    vf post = v_sel(v_lt(x, v_set1(GDN_MIN_NORMAL)), v_set1(0x1p12f), v_set1(1.0f));
+    vf b = v_mul(x, pre);
+    /* [2] y = 1/sqrt(b) */
+    vf y = v_from_bits(vi_sub(gdn_vi_bits(GDN_RSQRT_SEED), vi_shr(v_bits(b), 1)));
+    vf h = v_mul(b, y);
+    vf e = v_fnma(h, y, v_set1(1.0f));
+    y = v_fma(y, v_mul(v_fma(e, v_set1(0.375f), v_set1(0.5f)), e), y);
+    h = v_mul(b, y);
+    e = v_fnma(h, y, v_set1(1.0f));
+    y = v_fma(v_mul(v_set1(0.5f), y), e, y);
+    /* [3] residual in twice the precision */
+    h = v_mul(b, y);
+    vf l = v_fma(b, y, v_neg(h));
+    e = v_fnma(l, y, v_fnma(h, y, v_set1(1.0f)));
+    vf g = v_fma(v_mul(v_set1(0.375f), e), e, v_mul(v_set1(0.5f), e));
+    y = v_mul(v_fma(y, g, y), post);
+    /* [4] ends of the domain */
+    vf signed_inf = v_from_bits(vi_or(gdn_vi_bits(GDN_INF_BITS), vi_and(v_bits(x), gdn_vi_bits(GDN_SIGN_BIT))));
+    y = v_sel(v_gt(x, v_zero()), y, gdn_v_bits(GDN_NAN_BITS));
+    y = v_sel(v_eq(x, v_zero()), signed_inf, y);
+    return v_sel(v_eq(x, gdn_v_bits(GDN_INF_BITS)), v_zero(), y);
+}
+
+static inline vf gdn_v_logistic(vf x, vf num)
+{
+    /* [1] reduce */
+    vf t = v_fma(x, v_set1(-GDN_LOG2E), v_set1(GDN_ROUND_MAGIC));
+    vf n = v_sub(t, v_set1(GDN_ROUND_MAGIC));
+    vf r = v_fma(n, v_set1(GDN_LN2_HI), x);
+    r = v_fma(n, v_set1(GDN_LN2_LO), r);
+    /* [2] polynomial */
+    vf p = v_set1(GDN_EXP_C6);
+    p = v_fnma(p, r, v_set1(GDN_EXP_C5));
+    p = v_fnma(p, r, v_set1(GDN_EXP_C4));
+    p = v_fnma(p, r, v_set1(GDN_EXP_C3));
+    p = v_fnma(p, r, v_set1(GDN_EXP_C2));
+    p = v_fnma(p, r, v_set1(1.0f));
+    vf v = v_mul(p, r);
+    /* [3] denominator */
+    vi n_bits = vi_shl(v_bits(t), 23);
+    vi half = vi_and(vi_sar(n_bits, 1), gdn_vi_bits(GDN_EXPONENT_MASK));
+    vf scale1 = v_from_bits(vi_add(gdn_vi_bits(0x3f800000u), vi_sub(n_bits, half)));
+    vf minus_scale2 = v_from_bits(vi_sub(gdn_vi_bits(0xbf800000u), half));
+    vf d = v_sub(scale1, v_fma(v, scale1, minus_scale2));
+    /* [4] y = -1/d */
+    vf y = v_from_bits(vi_sub(gdn_vi_bits(GDN_RECIPROCAL_SEED | GDN_SIGN_BIT), v_bits(d)));
+    vf e = v_fma(d, y, v_set1(1.0f));
+    y = v_fma(y, e, y);
+    y = v_fma(y, v_mul(e, e), y);
+    /* [5] quotient */
+    vf q = v_mul(num, y);
+    e = v_fma(q, d, num);
+    q = v_mul(v_fma(e, y, q), minus_scale2);
+    /* [6] large x */
+    return v_sel(v_gt(x, v_set1(18.0f)), num, q);
+}
+
+static inline vf v_sigmoid(vf x)
+{
+    x = v_sel(v_lt(x, v_set1(-110.0f)), v_set1(-110.0f), x);
+    return gdn_v_logistic(x, v_set1(1.0f));
+}
+
+static inline vf v_silu(vf x)
+{
+    x = v_sel(v_lt(x, v_set1(-110.0f)), v_set1(-110.0f), x);
+    return gdn_v_logistic(x, x);
+}
+
+static inline vf v_softplus(vf x)
+{
+    vf y = v_log1p(v_exp(x));
+    return v_sel(v_gt(x, v_set1(20.0f)), x, y);
+}
+
+#endif

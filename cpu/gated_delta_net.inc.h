@@ -1,0 +1,239 @@
+/* gated_delta_net on the CPU: what all instruction sets share. A file gated_delta_net_<isa>.c includes the
+ * vector vocabulary of its instruction set, then this file, and puts plan and run into its table entry.
+ *
+ * The arithmetic is that of reference/gated_delta_net.c, in one of two loop orders. Both read a state once,
+ * update it in cache token by token, and write only the snapshots that were asked for:
+ *
+ *   rows     lanes run along the keys. Needs no transpose where keys are contiguous, so that a call with
+ *            few tokens runs at the speed of memory: decode, and the verification of drafts.
+ *   columns  lanes run across value columns. Needs no sums across lanes, so that a call with many tokens
+ *            runs at the speed of fma: prefill. Serves every size and both layouts.
+ *
+ * In both, one pass over the state per token does everything: it decays and updates an element, and takes
+ * its product with this token's q and with the next token's k while it is in a register.
+ *
+ * An item is a sequence, a head and a group of value columns. Inside it, tokens go in chunks: the q, k and
+ * decay of a chunk are made ready once (float, aligned) for all blocks of columns of the group. */
+#include <stdbool.h>
+#include <string.h>
+
+#include "cpu/cpu.h"
+#include "cpu/elementary.inc.h"
+#include "reference/elementary.h"
+
+#define GDN_INLINE static inline __attribute__((always_inline))
+
+enum {
+    CHUNK_TOKENS = 64,    /* q and k of a chunk take 64 KiB for 128 keys: a small part of the L2 cache */
+    ROWS_MAX_TOKENS = 12, /* the longest sequence for which "rows" is the faster order                 */
+    MIN_GROUP = 32        /* value columns: a smaller item costs more in tokens made ready than it wins */
+};
+
+/* One head of one sequence, and the value columns of it that the item computes. */
+typedef struct head_view {
+    const gdn_gated_delta_net_problem *p;
+    int32_t      s, h, first, n_tokens;
+    int32_t      j0, n_columns;
+    const float *source; /* the head's matrix in the slot to read; NULL = start from zero */
+    int32_t      n;      /* head_dim_k                                                     */
+    int32_t      pitch;  /* of rows of n floats in scratch                                 */
+    bool         channel;
+} head_view;
+
+/* Tokens made ready. */
+typedef struct chunk {
+    int32_t first, n_tokens; /* within the sequence                                                    */
+    float  *q, *k;           /* [token][pitch]                                                         */
+    float  *a;               /* exp(g) per channel; GATE_CHANNEL only                                  */
+    float  *ak;              /* what the state is read with: a * k; GATE_SCALAR: k itself              */
+    float  *v, *out;         /* [token][group]: out is what scale is still to be applied to            */
+    int32_t group;           /* value columns per item, a multiple of 16                               */
+    float   decay[CHUNK_TOKENS]; /* exp(g) per head; GATE_CHANNEL: 1, so that decay * kv is exactly kv */
+    float   beta[CHUNK_TOKENS];
+} chunk;
+
+static int32_t min_i32(int32_t a, int32_t b) { return a < b ? a : b; }
+static int32_t round_up(int32_t a, int32_t unit) { return (a + unit - 1) / unit * unit; }
+static int32_t pitch_of(const gdn_gated_delta_net_problem *p) { return round_up(p->head_dim_k, 16); }
+
+/* n <= GDN_VL elements of any input type. */
+GDN_INLINE vf load_any(const char *src, int32_t dtype, int32_t first, int32_t n)
+{
+    const float    *f = (const float *)(const void *)src + first;
+    const uint16_t *u = (const uint16_t *)(const void *)src + first;
+    if (n == GDN_VL)
+        return dtype == GDN_F32 ? v_load(f) : dtype == GDN_F16 ? v_load_f16(u) : v_load_bf16(u);
+    return dtype == GDN_F32 ? v_load_n(f, n) : dtype == GDN_F16 ? v_load_f16_n(u, n) : v_load_bf16_n(u, n);
+}
+
+static void make_ready(float *dst, const char *src, int32_t dtype, int32_t first, int32_t n)
+{
+    for (int32_t i = 0; i < n; i += GDN_VL) v_store(dst + i, load_any(src, dtype, first + i, min_i32(n - i, GDN_VL)));
+}
+
+/* 2: the decay gate, for a whole chunk; and q, k and v as aligned floats. Rows of tokens lie far apart in
+ * memory: copied one after another, they are waited for together and not one by one. */
+static void chunk_fill(chunk *c, const head_view *x, int32_t first)
+{
+    const gdn_gated_delta_net_problem *p = x->p;
+    const int32_t key_head = gdn_key_head(p, x->h);
+    c->first = first;
+    c->n_tokens = min_i32(x->n_tokens - first, CHUNK_TOKENS);
+    for (int32_t t = 0; t < c->n_tokens; t++) {
+        const int64_t row = (int64_t)t * x->pitch;
+        const char   *g = gdn_token_at(&p->g, x->s, x->first, first + t, x->h);
+        make_ready(c->q + row, gdn_token_at(&p->q, x->s, x->first, first + t, key_head), p->q.dtype, 0, x->n);
+        make_ready(c->k + row, gdn_token_at(&p->k, x->s, x->first, first + t, key_head), p->k.dtype, 0, x->n);
+        make_ready(c->v + (int64_t)t * c->group, gdn_token_at(&p->v, x->s, x->first, first + t, x->h), p->v.dtype,
+                   x->j0, x->n_columns);
+        c->beta[t] = *(const float *)(const void *)gdn_token_at(&p->beta, x->s, x->first, first + t, x->h);
+        c->decay[t] = x->channel ? 1.0f : gdn_ref_expf(*(const float *)(const void *)g);
+        for (int32_t i = 0; x->channel && i < x->n; i += GDN_VL) {
+            vf a = v_exp(load_any(g, GDN_F32, i, min_i32(x->n - i, GDN_VL)));
+            v_store(c->a + row + i, a);
+            v_store(c->ak + row + i, v_mul(a, v_load(c->k + row + i)));
+        }
+    }
+}
+
+GDN_INLINE void prefetch_bytes(const char *first, int64_t bytes)
+{
+    for (int64_t i = 0; i < bytes; i += 64) v_prefetch(first + i);
+}
+
+/* Ask for the rows that the next chunk will read and write in place of token t of this one; in n_turns turns,
+ * so that they come in while there is work to do and the loads of that work do not queue behind them. */
+static void chunk_prefetch(const chunk *c, const head_view *x, int32_t t, int32_t turn, int32_t n_turns)
+{
+    const gdn_gated_delta_net_problem *p = x->p;
+    const int32_t ahead = c->first + t + CHUNK_TOKENS, key_head = gdn_key_head(p, x->h);
+    if (ahead >= x->n_tokens) return;
+    for (; turn < 4; turn += n_turns) {
+        const gdn_token_view *view = turn == 0 ? &p->q : turn == 1 ? &p->k : turn == 2 ? &p->v : &p->out;
+        const int64_t         size = view->dtype == GDN_F32 ? 4 : 2;
+        if (turn < 2) prefetch_bytes(gdn_token_at(view, x->s, x->first, ahead, key_head), size * x->n);
+        else prefetch_bytes(gdn_token_at(view, x->s, x->first, ahead, x->h) + size * x->j0, size * x->n_columns);
+        if (turn == 3 && x->channel) prefetch_bytes(gdn_token_at(&p->g, x->s, x->first, ahead, x->h), 4 * x->n);
+    }
+}
+
+/* 6: the outputs of a chunk, of which c->out holds the sums. */
+static void chunk_output(const chunk *c, const head_view *x)
+{
+    const vf scale = v_set1(x->p->scale);
+    for (int32_t t = 0; t < c->n_tokens; t++) {
+        float *out = (float *)(void *)gdn_token_at(&x->p->out, x->s, x->first, c->first + t, x->h) + x->j0;
+        for (int32_t j = 0; j < x->n_columns; j += GDN_VL) {
+            const vf o = v_mul(scale, v_load(c->out + (int64_t)t * c->group + j));
+            if (x->n_columns - j >= GDN_VL) v_store(out + j, o);
+            else v_store_n(out + j, o, x->n_columns - j);
+        }
+    }
+}
+
+/* Where the state after token t goes, or NULL. */
+static float *snapshot_of(const head_view *x, int32_t t)
+{
+    const int32_t r = x->n_tokens - 1 - t;
+    if (r >= x->p->n_snapshots) return NULL;
+    const int32_t entry = gdn_state_dst_at(x->p, x->s, r);
+    return entry < 0 ? NULL : (float *)(void *)gdn_state_at(&x->p->state_out, entry, x->h);
+}
+
+/* The same for tokens [t, t + n). Says whether to write them past the caches: lines that are written whole
+ * and are not in cache anyway, as those of the slot that is read are, need not be fetched first. */
+static bool snapshots_of(const head_view *x, int32_t t, int32_t n, float **snapshot)
+{
+    const uint64_t line = 4 * (uint64_t)(x->p->state_layout == GDN_STATE_KV ? x->p->head_dim_v : x->n);
+    bool           elsewhere = false, whole = (line | (uint64_t)x->p->state_out.stride_line) % 64 == 0;
+    for (int32_t i = 0; i < n; i++) {
+        snapshot[i] = snapshot_of(x, t + i);
+        elsewhere |= snapshot[i] && snapshot[i] != x->source;
+        whole &= (uintptr_t)snapshot[i] % 64 == 0;
+    }
+    return elsewhere && whole;
+}
+
+/* 4: the delta d of GDN_VL value columns from j on, given what the state holds under k. */
+GDN_INLINE vf delta(const chunk *c, int32_t t, int32_t j, vf kv)
+{
+    const vf v = v_load(c->v + t * c->group + j);
+    return v_mul(v_set1(c->beta[t]), v_sub(v, v_mul(v_set1(c->decay[t]), kv)));
+}
+
+#include "cpu/gated_delta_net_rows.inc.h"
+#include "cpu/gated_delta_net_columns.inc.h"
+#include "cpu/gated_delta_net_lines.inc.h"
+
+/* ---- Items ------------------------------------------------------------------------------------------ */
+
+/* Columns per item: a whole head, or less of it where that leaves threads without work. */
+static int32_t group_of(const gdn_gated_delta_net_problem *p, int32_t n_threads)
+{
+    const int64_t heads = (int64_t)p->n_seqs * p->n_heads_v;
+    int32_t       group = round_up(p->head_dim_v, MIN_GROUP);
+    while (group > MIN_GROUP && heads * ((p->head_dim_v + group - 1) / group) < 4 * (int64_t)n_threads)
+        group = round_up(group / 2, MIN_GROUP);
+    return group;
+}
+
+static void plan(const void *problem, int32_t n_threads, gdn_cpu_plan *plan)
+{
+    const gdn_gated_delta_net_problem *p = problem;
+    const int32_t group = group_of(p, n_threads), pitch = pitch_of(p);
+    const int32_t n_tokens = p->n_seqs ? (p->n_tokens + p->n_seqs - 1) / p->n_seqs : 0;
+    const bool    rows = rows_serves(p, n_tokens), lines = lines_serves(p, n_tokens);
+    const int64_t tokens = min_i32(p->n_tokens, CHUNK_TOKENS);
+    const int64_t state = lines_scratch(pitch, group); /* the most that an order needs */
+
+    plan->n_items = (int64_t)p->n_seqs * p->n_heads_v * ((p->head_dim_v + group - 1) / group);
+    plan->grain = rows || lines ? plan->n_items / (8 * (int64_t)n_threads) : 1; /* neighbours stream better together */
+    if (plan->grain < 1) plan->grain = 1;
+    plan->scratch_bytes = 4 * (uint64_t)(tokens * ((p->gate == GDN_GATE_CHANNEL ? 4 : 2) * pitch + 2 * group) + state);
+    plan->path = group;
+    plan->path_name = rows ? "rows" : lines ? "lines" : "columns";
+}
+
+static void run_item(const gdn_gated_delta_net_problem *p, int32_t group, int64_t item, float *scratch)
+{
+    const int32_t n_groups = (p->head_dim_v + group - 1) / group;
+    const int32_t s = (int32_t)(item / n_groups / p->n_heads_v);
+    const int32_t source = gdn_state_src_at(p, s);
+    head_view     x = {.p = p, .s = s, .h = (int32_t)(item / n_groups % p->n_heads_v)};
+    chunk         c;
+
+    x.n_tokens = gdn_seq_length(&p->seq_start, p->n_seqs, p->n_tokens, s);
+    if (x.n_tokens == 0 || source == GDN_SKIP) return;
+    x.first = gdn_seq_first(&p->seq_start, p->n_seqs, p->n_tokens, s);
+    x.j0 = (int32_t)(item % n_groups) * group;
+    x.n_columns = min_i32(group, p->head_dim_v - x.j0);
+    x.source = source < 0 ? NULL : (const float *)(const void *)gdn_state_at(&p->state_in, source, x.h);
+    x.n = p->head_dim_k;
+    x.pitch = pitch_of(p);
+    x.channel = p->gate == GDN_GATE_CHANNEL;
+
+    const int32_t n_tokens = min_i32(p->n_tokens, CHUNK_TOKENS);
+    c.group = group;
+    c.q = scratch;
+    c.k = c.q + n_tokens * x.pitch;
+    c.a = c.k + n_tokens * x.pitch;
+    c.ak = x.channel ? c.a + n_tokens * x.pitch : c.k;
+    c.v = c.ak + n_tokens * x.pitch;
+    c.out = c.v + n_tokens * group;
+    float *state = c.out + n_tokens * group;
+
+    const bool whole = rows_serves(p, x.n_tokens) || lines_serves(p, x.n_tokens);
+    for (int32_t first = 0; first < x.n_tokens; first += CHUNK_TOKENS) {
+        chunk_fill(&c, &x, first);
+        if (!whole) columns(&x, &c, state);
+        else if (p->state_layout == GDN_STATE_VK) rows(&x, &c);
+        else lines(&x, &c, state);
+        chunk_output(&c, &x);
+    }
+}
+
+static void run(const void *problem, const gdn_cpu_plan *plan, int64_t first, int64_t last, void *scratch)
+{
+    for (int64_t item = first; item < last; item++) run_item(problem, plan->path, item, scratch);
+    v_fence(); /* "rows" may have streamed */
+}

@@ -1,0 +1,238 @@
+/* gated_delta_net by columns: lanes run across value columns, 1 or COLUMN_VECTORS vectors of them at a
+ * time. Part of gated_delta_net.inc.h.
+ *
+ * The state of a block of columns is packed in scratch as [key][column], where it stays in the L1 cache for
+ * a chunk of tokens. All 32 partial sums of a dot product are whole vectors, so the tree needs no shuffles:
+ * the keys are visited in an order in which partial sums that belong together are made after each other
+ * and are added while still in registers. */
+
+enum {
+    COLUMN_VECTORS = 2, 
+    COLUMNS_TOGETHER = 1,
+    FOLD = 8 /* partial sums per dot product that are left to memory, after the steps h = 16 and 8 */
+};
+
+/* One pass over a block of columns. */
+typedef struct columns_pass {
+    const float *from; /* the state before, [key][column] */
+    int64_t      from_pitch;
+    float       *to;   /* the state after                 */
+    int64_t      to_pitch;
+    const float *q, *k, *a, *read; /* as in rows_pass */
+    float        decay;
+    int32_t      n;
+    vf           d[COLUMN_VECTORS];
+} columns_pass;
+
+/* Sums over some of the keys, for each vector of columns. */
+typedef struct dots {
+    vf q[COLUMN_VECTORS], k[COLUMN_VECTORS];
+} dots;
+
+GDN_INLINE dots dots_add(dots a, dots b, int width)
+{
+    for (int w = 0; w < width; w++) {
+        a.q[w] = v_add(a.q[w], b.q[w]);
+        a.k[w] = v_add(a.k[w], b.k[w]);
+    }
+    return a;
+}
+
+/* What a compiled version of the pass fixes. */
+typedef struct columns_form {
+    int  width;   /* vectors of columns                                 */
+    int  n;       /* keys, a multiple of 32, or 0 = any number          */
+    bool packed;  /* from and to are scratch, and the same              */
+    bool channel;
+    bool update;  /* no: only read kv                                   */
+    bool next;    /* read the next token's kv too                       */
+    bool stream;  /* write past the caches                              */
+} columns_form;
+
+/* The partial sums l, over the keys l, l + 32, l + 64, ... */
+GDN_INLINE dots columns_leaf(const columns_pass *x, columns_form form, int32_t l)
+{
+    const int32_t n_steps = form.n ? form.n / 32 : (x->n - l + 31) / 32;
+    const int64_t from_pitch = form.packed ? form.width * GDN_VL : x->from_pitch;
+    const int64_t to_pitch = form.packed ? form.width * GDN_VL : x->to_pitch;
+    const float  *from = x->from + l * from_pitch;
+    float        *to = x->to + l * to_pitch;
+    dots          sum;
+    for (int w = 0; w < COLUMN_VECTORS; w++) sum.q[w] = sum.k[w] = v_zero();
+    for (int32_t step = 0; step < n_steps; step++) {
+        const int32_t i = l + 32 * step;
+        vf            a, k, q, read;
+        if (form.update) {
+            a = v_set1(form.channel ? x->a[i] : x->decay);
+            k = v_set1(x->k[i]);
+            q = v_set1(x->q[i]);
+        }
+        if (form.next) read = v_set1(x->read[i]);
+        for (int w = 0; w < form.width; w++) {
+            vf s = v_load(from + 32 * step * from_pitch + w * GDN_VL);
+            if (form.update) {
+                s = v_fma(k, x->d[w], v_mul(a, s));
+                if (form.stream) v_stream(to + 32 * step * to_pitch + w * GDN_VL, s);
+                else v_store(to + 32 * step * to_pitch + w * GDN_VL, s);
+                sum.q[w] = v_fma(s, q, sum.q[w]);
+            }
+            if (form.next) sum.k[w] = v_fma(s, read, sum.k[w]);
+        }
+    }
+    return sum;
+}
+
+/* 5: update, with 6: the sums of the output and 3: the next token's kv. */
+GDN_INLINE dots columns_form_run(const columns_pass *pass, columns_form form)
+{
+    const columns_pass x = *pass;
+    dots               part[FOLD];
+    for (int32_t l = 0; l < FOLD; l++) {
+        dots even = dots_add(columns_leaf(&x, form, l), columns_leaf(&x, form, l + 16), form.width);
+        dots odd = dots_add(columns_leaf(&x, form, l + 8), columns_leaf(&x, form, l + 24), form.width);
+        part[l] = dots_add(even, odd, form.width);
+    }
+    for (int h = FOLD / 2; h > 0; h /= 2)
+        for (int l = 0; l < h; l++) part[l] = dots_add(part[l], part[l + h], form.width);
+    return part[0];
+}
+
+/* One compiled version for each form: constants are width, n, packed, channel, update, next. Prefill spends
+ * its time in those with a constant n. */
+#define COLUMNS_FORM(...) columns_form_run(pass, (columns_form){__VA_ARGS__, 0})
+#define COLUMNS_VERSIONS(name, width, n)                                                               \
+    static dots columns_##name##_scalar(const columns_pass *pass) { return COLUMNS_FORM(width, n, 1, 0, 1, 1); } \
+    static dots columns_##name##_channel(const columns_pass *pass) { return COLUMNS_FORM(width, n, 1, 1, 1, 1); }
+#define COLUMNS_LAST_VERSIONS(name, width)                                                             \
+    static dots columns_##name##_scalar_last(const columns_pass *pass) { return COLUMNS_FORM(width, 0, 1, 0, 1, 0); } \
+    static dots columns_##name##_channel_last(const columns_pass *pass) { return COLUMNS_FORM(width, 0, 1, 1, 1, 0); } \
+    static dots columns_##name##_read(const columns_pass *pass) { return COLUMNS_FORM(width, 0, 1, 0, 0, 1); }
+COLUMNS_VERSIONS(64, COLUMN_VECTORS, 64)
+COLUMNS_VERSIONS(128, COLUMN_VECTORS, 128)
+COLUMNS_VERSIONS(256, COLUMN_VECTORS, 256)
+COLUMNS_VERSIONS(wide, COLUMN_VECTORS, 0)
+COLUMNS_VERSIONS(one, 1, 0)
+COLUMNS_LAST_VERSIONS(wide, COLUMN_VECTORS)
+COLUMNS_LAST_VERSIONS(one, 1)
+
+typedef dots columns_fn(const columns_pass *pass);
+
+static columns_fn *columns_version(int32_t n, int32_t width, bool channel, bool next)
+{
+    if (width < COLUMN_VECTORS) {
+        if (next) return channel ? columns_one_channel : columns_one_scalar;
+        return channel ? columns_one_channel_last : columns_one_scalar_last;
+    }
+    if (!next) return channel ? columns_wide_channel_last : columns_wide_scalar_last;
+    switch (n) {
+    case 64: return channel ? columns_64_channel : columns_64_scalar;
+    case 128: return channel ? columns_128_channel : columns_128_scalar;
+    case 256: return channel ? columns_256_channel : columns_256_scalar;
+    default: return channel ? columns_wide_channel : columns_wide_scalar;
+    }
+}
+
+/* A block of value columns; state is its place in scratch, which holds it between chunks. */
+typedef struct columns_block {
+    int32_t j, n_columns, width;
+    float  *state;
+} columns_block;
+
+/* 1 and 7: a block of value columns between memory and scratch. In memory, line is a value column (VK, to be
+ * transposed) or a key (KV). */
+static void columns_load(const head_view *x, const float *source, const columns_block *b)
+{
+    const int64_t line = x->p->state_in.stride_line / 4, pitch = (int64_t)b->width * GDN_VL;
+    if (x->p->state_layout == GDN_STATE_KV) {
+        for (int32_t i = 0; i < x->n; i++)
+            for (int32_t w = 0; w < b->width; w++) {
+                const int32_t lanes = min_i32(GDN_VL, b->n_columns - w * GDN_VL);
+                v_store(b->state + i * pitch + w * GDN_VL, v_load_n(source + i * line + x->j0 + b->j + w * GDN_VL, lanes));
+            }
+        return;
+    }
+    for (int32_t w = 0; w < b->width; w++)
+        for (int32_t i = 0; i < x->n; i += GDN_VL) {
+            const int32_t rows = min_i32(GDN_VL, b->n_columns - w * GDN_VL), keys = min_i32(GDN_VL, x->n - i);
+            const float  *tile = source + (x->j0 + b->j + w * GDN_VL) * line + i;
+            vf            r[GDN_VL];
+            for (int32_t m = 0; m < GDN_VL; m++) r[m] = m < rows ? v_load_n(tile + m * line, keys) : v_zero();
+            v_transpose(r);
+            for (int32_t m = 0; m < keys; m++) v_store(b->state + (i + m) * pitch + w * GDN_VL, r[m]);
+        }
+}
+
+static void columns_save(const head_view *x, float *target, const columns_block *b)
+{
+    const int64_t line = x->p->state_out.stride_line / 4, pitch = (int64_t)b->width * GDN_VL;
+    if (x->p->state_layout == GDN_STATE_KV) {
+        for (int32_t i = 0; i < x->n; i++)
+            for (int32_t w = 0; w < b->width; w++) {
+                const int32_t lanes = min_i32(GDN_VL, b->n_columns - w * GDN_VL);
+                v_store_n(target + i * line + x->j0 + b->j + w * GDN_VL, v_load(b->state + i * pitch + w * GDN_VL), lanes);
+            }
+        return;
+    }
+    for (int32_t w = 0; w < b->width; w++)
+        for (int32_t i = 0; i < x->n; i += GDN_VL) {
+            const int32_t rows = min_i32(GDN_VL, b->n_columns - w * GDN_VL), keys = min_i32(GDN_VL, x->n - i);
+            float        *tile = target + (x->j0 + b->j + w * GDN_VL) * line + i;
+            vf            r[GDN_VL];
+            for (int32_t m = 0; m < GDN_VL; m++)
+                r[m] = m < keys ? v_load(b->state + (i + m) * pitch + w * GDN_VL) : v_zero();
+            v_transpose(r);
+            for (int32_t m = 0; m < rows; m++) v_store_n(tile + m * line, r[m], keys);
+        }
+}
+
+/* A chunk of tokens for some blocks of columns, which take turns. */
+static void columns_blocks(const head_view *x, const chunk *c, const columns_block *block, int32_t n_blocks)
+{
+    columns_pass pass[COLUMNS_TOGETHER];
+    dots         sum[COLUMNS_TOGETHER];
+    for (int32_t m = 0; m < n_blocks; m++) {
+        const columns_block *b = &block[m];
+        pass[m] = (columns_pass){.from = b->state, .to = b->state, .n = x->n, .read = c->ak};
+        /* 1: load state */
+        if (c->first == 0 && x->source) columns_load(x, x->source, b);
+        else if (c->first == 0) memset(b->state, 0, sizeof *b->state * (size_t)x->n * (size_t)(b->width * GDN_VL));
+        /* 3: read kv, for the first token of the chunk */
+        sum[m] = b->width == 1 ? columns_one_read(&pass[m]) : columns_wide_read(&pass[m]);
+    }
+    for (int32_t t = 0; t < c->n_tokens; t++) {
+        const int64_t row = (int64_t)t * x->pitch;
+        float        *snapshot = snapshot_of(x, c->first + t);
+        for (int32_t m = 0; m < n_blocks; m++) {
+            const columns_block *b = &block[m];
+            columns_pass        *on = &pass[m];
+            for (int32_t w = 0; w < b->width; w++)
+                on->d[w] = delta(c, t, b->j + w * GDN_VL, sum[m].k[w]);
+            on->q = c->q + row;
+            on->k = c->k + row;
+            on->a = c->a + row;
+            on->read = c->ak + row + x->pitch;
+            on->decay = c->decay[t];
+            sum[m] = columns_version(x->n, b->width, x->channel, t + 1 < c->n_tokens)(on);
+            chunk_prefetch(c, x, t, b->j / (b->width * GDN_VL), x->n_columns / (b->width * GDN_VL));
+            for (int32_t w = 0; w < b->width; w++)
+                v_store(c->out + t * c->group + b->j + w * GDN_VL, sum[m].q[w]);
+            if (snapshot) columns_save(x, snapshot, b); /* 7 */
+        }
+    }
+}
+
+/* A chunk of tokens. */
+static void columns(const head_view *x, const chunk *c, float *state)
+{
+    for (int32_t j = 0; j < x->n_columns;) {
+        columns_block block[COLUMNS_TOGETHER];
+        int32_t       n_blocks = 0;
+        for (; n_blocks < COLUMNS_TOGETHER && j < x->n_columns; n_blocks++) {
+            const int32_t width = x->n_columns - j >= COLUMN_VECTORS * GDN_VL ? COLUMN_VECTORS : 1;
+            const int32_t n_columns = min_i32(width * GDN_VL, x->n_columns - j);
+            block[n_blocks] = (columns_block){j, n_columns, width, state + (int64_t)j * x->pitch};
+            j += n_columns;
+        }
+        columns_blocks(x, c, block, n_blocks);
+    }
+}

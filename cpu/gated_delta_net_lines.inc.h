@@ -1,0 +1,109 @@
+/* gated_delta_net by lines: the order of "rows" for states whose values are contiguous. Lanes run across
+ * value columns, and a pass goes along whole lines (keys) of the state, so that memory is read and written
+ * as a few streams of consecutive addresses: the lines l, l + 32, l + 64, ... of a partial sum l. The
+ * partial sums of all columns are kept in scratch. Part of gated_delta_net.inc.h. */
+
+static bool lines_serves(const gdn_gated_delta_net_problem *p, int32_t n_tokens)
+{
+    return p->state_layout == GDN_STATE_KV && p->head_dim_v % GDN_VL == 0 && n_tokens <= ROWS_MAX_TOKENS;
+}
+
+/* Floats of scratch: the state, and 32 partial sums of two dot products and d per column. */
+static int64_t lines_scratch(int32_t pitch, int32_t group) { return (int64_t)(pitch + 2 * 32 + 1) * group; }
+
+typedef struct lines_pass {
+    columns_pass x;       /* of the first column              */
+    const float *d;       /* [column]                         */
+    float *part_q, *part_k; /* [32][columns]                  */
+    int32_t n_columns;
+} lines_pass;
+
+GDN_INLINE void lines_leaf(const lines_pass *pass, columns_form form, int32_t l, int32_t j)
+{
+    columns_pass x = pass->x;
+    x.from += j;
+    x.to += j;
+    for (int w = 0; form.update && w < form.width; w++) x.d[w] = v_load(pass->d + j + w * GDN_VL);
+    const dots    sum = columns_leaf(&x, form, l);
+    const int64_t at = (int64_t)l * pass->n_columns + j;
+    for (int w = 0; w < form.width; w++) {
+        if (form.update) v_store(pass->part_q + at + w * GDN_VL, sum.q[w]);
+        if (form.next) v_store(pass->part_k + at + w * GDN_VL, sum.k[w]);
+    }
+}
+
+GDN_INLINE void lines_form_run(const lines_pass *p, columns_form form)
+{
+    const lines_pass pass = *p;
+    columns_form     one = form;
+    one.width = 1;
+    for (int32_t l = 0; l < 32; l++) {
+        int32_t j = 0;
+        for (; j + form.width * GDN_VL <= pass.n_columns; j += form.width * GDN_VL) lines_leaf(&pass, form, l, j);
+        for (; j < pass.n_columns; j += GDN_VL) lines_leaf(&pass, one, l, j);
+    }
+}
+
+/* The tree, for GDN_VL columns. */
+static vf lines_sum(const float *part, int32_t n_columns)
+{
+    vf p[16];
+    for (int l = 0; l < 16; l++) p[l] = v_add(v_load(part + l * n_columns), v_load(part + (l + 16) * n_columns));
+    for (int h = 8; h > 0; h /= 2)
+        for (int l = 0; l < h; l++) p[l] = v_add(p[l], p[l + h]);
+    return p[0];
+}
+
+/* One compiled version for each form: all tokens but the last, the last, and the last past the caches. */
+static void lines_update(const lines_pass *pass, bool channel, bool next, bool stream)
+{
+#define LINES_VERSION(...) lines_form_run(pass, (columns_form){COLUMN_VECTORS, 0, 0, __VA_ARGS__})
+    if (next && channel) LINES_VERSION(1, 1, 1, 0);
+    else if (next) LINES_VERSION(0, 1, 1, 0);
+    else if (channel && stream) LINES_VERSION(1, 1, 0, 1);
+    else if (channel) LINES_VERSION(1, 1, 0, 0);
+    else if (stream) LINES_VERSION(0, 1, 0, 1);
+    else LINES_VERSION(0, 1, 0, 0);
+}
+
+static void lines_read(const lines_pass *pass) { LINES_VERSION(0, 0, 1, 0); }
+#undef LINES_VERSION
+
+/* All tokens of a sequence, which fit one chunk. A token reads the state
+ * where the token before it has left it. */
+static void lines(const head_view *x, const chunk *c, float *scratch)
+{
+    const int32_t n_columns = x->n_columns;
+    float        *hold = scratch, *d = hold + (int64_t)x->pitch * n_columns;
+    float        *snapshot[ROWS_MAX_TOKENS];
+    lines_pass    pass = {.d = d, .part_q = d + n_columns, .n_columns = n_columns};
+    const bool    whole = snapshots_of(x, 0, c->n_tokens, snapshot) && x->j0 % 16 == 0 && n_columns % 16 == 0;
+    pass.part_k = pass.part_q + 32 * (int64_t)n_columns;
+    pass.x.n = x->n;
+
+    /* 1: load state, 3: read kv */
+    pass.x.from = x->source ? x->source + x->j0 : hold;
+    pass.x.from_pitch = x->source ? x->p->state_in.stride_line / 4 : n_columns;
+    pass.x.to = hold;
+    if (!x->source) memset(hold, 0, sizeof *hold * (size_t)x->n * (size_t)n_columns);
+    pass.x.read = c->ak;
+    lines_read(&pass);
+    for (int32_t t = 0; t < c->n_tokens; t++) {
+        const int64_t row = (int64_t)t * x->pitch;
+        const bool    next = t + 1 < c->n_tokens;
+        for (int32_t j = 0; j < n_columns; j += GDN_VL)
+            v_store(d + j, delta(c, t, j, lines_sum(pass.part_k + j, n_columns)));
+        pass.x.q = c->q + row;
+        pass.x.k = c->k + row;
+        pass.x.a = c->a + row;
+        pass.x.read = c->ak + row + x->pitch;
+        pass.x.decay = c->decay[t];
+        pass.x.to = snapshot[t] ? snapshot[t] + x->j0 : hold; /* 7: the snapshot is the state itself */
+        pass.x.to_pitch = snapshot[t] ? x->p->state_out.stride_line / 4 : n_columns;
+        lines_update(&pass, x->channel, next, whole && snapshot[t] && snapshot[t] != x->source);
+        for (int32_t j = 0; j < n_columns; j += GDN_VL)
+            v_store(c->out + t * c->group + j, lines_sum(pass.part_q + j, n_columns));
+        pass.x.from = pass.x.to;
+        pass.x.from_pitch = pass.x.to_pitch;
+    }
+}

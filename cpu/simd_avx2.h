@@ -1,0 +1,163 @@
+/* The vector vocabulary over AVX2+FMA+F16C. Names and meanings: simd_avx512.h. */
+#ifndef GDN_SIMD_H
+#define GDN_SIMD_H
+
+#include <immintrin.h>
+#include <stdint.h>
+
+#define GDN_VL 8
+
+typedef __m256 vf;
+typedef __m256i vi;
+typedef __m256 vm; /* all bits of a lane set or clear */
+
+/* --- masks --- */
+static inline vm vm_first_n(int n)
+{
+    __m256i lane = _mm256_setr_epi32(0, 1, 2, 3, 4, 5, 6, 7);
+    return _mm256_castsi256_ps(_mm256_cmpgt_epi32(_mm256_set1_epi32(n), lane));
+}
+static inline vm vm_and(vm a, vm b) { return _mm256_and_ps(a, b); }
+static inline vm vm_or(vm a, vm b) { return _mm256_or_ps(a, b); }
+static inline vm vm_not(vm a) { return _mm256_xor_ps(a, _mm256_castsi256_ps(_mm256_set1_epi32(-1))); }
+static inline int vm_any(vm a) { return _mm256_movemask_ps(a) != 0; }
+
+/* --- memory --- */
+static inline vf v_load(const float *p) { return _mm256_loadu_ps(p); }
+static inline void v_store(float *p, vf a) { _mm256_storeu_ps(p, a); }
+static inline vf v_load_n(const float *p, int n)
+{
+    return _mm256_maskload_ps(p, _mm256_castps_si256(vm_first_n(n)));
+}
+static inline void v_store_n(float *p, vf a, int n)
+{
+    _mm256_maskstore_ps(p, _mm256_castps_si256(vm_first_n(n)), a);
+}
+static inline void v_stream(float *p, vf a) { _mm256_stream_ps(p, a); }
+static inline void v_fence(void) { _mm_sfence(); }
+static inline void v_prefetch(const void *p) { __builtin_prefetch(p, 0, 3); }
+/* Spelled out, because __builtin_prefetch(p, 1) reads for sharing unless -mprfchw is given. */
+static inline void v_prefetchw(const void *p) { __asm__ volatile("prefetchw %0" : : "m"(*(const char *)p)); }
+static inline vi vi_load(const int32_t *p) { return _mm256_loadu_si256((const __m256i *)p); }
+static inline void vi_store(int32_t *p, vi a) { _mm256_storeu_si256((__m256i *)p, a); }
+
+/* --- float lanes --- */
+static inline vf v_set1(float a) { return _mm256_set1_ps(a); }
+static inline vf v_zero(void) { return _mm256_setzero_ps(); }
+static inline vf v_add(vf a, vf b) { return _mm256_add_ps(a, b); }
+static inline vf v_sub(vf a, vf b) { return _mm256_sub_ps(a, b); }
+static inline vf v_mul(vf a, vf b) { return _mm256_mul_ps(a, b); }
+static inline vf v_fma(vf a, vf b, vf c) { return _mm256_fmadd_ps(a, b, c); }
+static inline vf v_fnma(vf a, vf b, vf c) { return _mm256_fnmadd_ps(a, b, c); }
+static inline vf v_neg(vf a) { return -a; } /* so that the compiler can make it part of an fma */
+static inline vf v_abs(vf a) { return _mm256_andnot_ps(_mm256_set1_ps(-0.0f), a); }
+static inline vm v_lt(vf a, vf b) { return _mm256_cmp_ps(a, b, _CMP_LT_OQ); }
+static inline vm v_le(vf a, vf b) { return _mm256_cmp_ps(a, b, _CMP_LE_OQ); }
+static inline vm v_gt(vf a, vf b) { return _mm256_cmp_ps(a, b, _CMP_GT_OQ); }
+static inline vm v_ge(vf a, vf b) { return _mm256_cmp_ps(a, b, _CMP_GE_OQ); }
+static inline vm v_eq(vf a, vf b) { return _mm256_cmp_ps(a, b, _CMP_EQ_OQ); }
+static inline vm v_unord(vf a) { return _mm256_cmp_ps(a, a, _CMP_UNORD_Q); }
+static inline vf v_sel(vm m, vf iftrue, vf iffalse) { return _mm256_blendv_ps(iffalse, iftrue, m); }
+
+/* --- int32 lanes; shift counts are constants --- */
+static inline vi vi_set1(int32_t a) { return _mm256_set1_epi32(a); }
+static inline vi vi_add(vi a, vi b) { return _mm256_add_epi32(a, b); }
+static inline vi vi_sub(vi a, vi b) { return _mm256_sub_epi32(a, b); }
+static inline vi vi_and(vi a, vi b) { return _mm256_and_si256(a, b); }
+static inline vi vi_or(vi a, vi b) { return _mm256_or_si256(a, b); }
+static inline vi vi_xor(vi a, vi b) { return _mm256_xor_si256(a, b); }
+#define vi_shl(a, count) _mm256_slli_epi32((a), (count))
+#define vi_shr(a, count) _mm256_srli_epi32((a), (count))
+#define vi_sar(a, count) _mm256_srai_epi32((a), (count))
+static inline vm vi_eq(vi a, vi b) { return _mm256_castsi256_ps(_mm256_cmpeq_epi32(a, b)); }
+static inline vm vi_lt(vi a, vi b) { return _mm256_castsi256_ps(_mm256_cmpgt_epi32(b, a)); }
+static inline vm vi_gt(vi a, vi b) { return _mm256_castsi256_ps(_mm256_cmpgt_epi32(a, b)); }
+static inline vi vi_sel(vm m, vi iftrue, vi iffalse)
+{
+    return _mm256_blendv_epi8(iffalse, iftrue, _mm256_castps_si256(m));
+}
+
+/* --- between the two --- */
+static inline vi v_bits(vf a) { return _mm256_castps_si256(a); }
+static inline vf v_from_bits(vi a) { return _mm256_castsi256_ps(a); }
+static inline vf v_from_int(vi a) { return _mm256_cvtepi32_ps(a); }
+static inline vi v_to_int(vf a) { return _mm256_cvttps_epi32(a); }
+/* roundps first: the rounding of cvtps2dq alone would follow the caller's MXCSR. */
+static inline vi v_to_int_rne(vf a)
+{
+    return _mm256_cvttps_epi32(_mm256_round_ps(a, _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC));
+}
+
+/* --- 16-bit floats; AVX2 has no 16-bit masked access, so tails go through the stack --- */
+static inline __m128i gdn_load_u16_n(const uint16_t *p, int n)
+{
+    uint16_t t[8] = {0};
+    for (int i = 0; i < n; i++) t[i] = p[i];
+    return _mm_loadu_si128((const __m128i *)t);
+}
+static inline void gdn_store_u16_n(uint16_t *p, __m128i h, int n)
+{
+    uint16_t t[8];
+    _mm_storeu_si128((__m128i *)t, h);
+    for (int i = 0; i < n; i++) p[i] = t[i];
+}
+static inline vf v_load_f16(const uint16_t *p) { return _mm256_cvtph_ps(_mm_loadu_si128((const __m128i *)p)); }
+static inline vf v_load_f16_n(const uint16_t *p, int n) { return _mm256_cvtph_ps(gdn_load_u16_n(p, n)); }
+static inline vf gdn_v_from_bf16(__m128i h) { return v_from_bits(vi_shl(_mm256_cvtepu16_epi32(h), 16)); }
+static inline vf v_load_bf16(const uint16_t *p) { return gdn_v_from_bf16(_mm_loadu_si128((const __m128i *)p)); }
+static inline vf v_load_bf16_n(const uint16_t *p, int n) { return gdn_v_from_bf16(gdn_load_u16_n(p, n)); }
+static inline __m128i gdn_v_to_f16(vf a)
+{
+    return _mm256_cvtps_ph(a, _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC);
+}
+static inline __m128i gdn_v_to_bf16(vf a)
+{
+    vi b = v_bits(a);
+    vi odd = vi_and(vi_shr(b, 16), vi_set1(1));
+    vi rounded = vi_shr(vi_add(vi_add(b, vi_set1(0x7fff)), odd), 16);
+    vi quiet = vi_or(vi_shr(b, 16), vi_set1(0x40));
+    vi h = vi_sel(v_unord(a), quiet, rounded);
+    return _mm_packus_epi32(_mm256_castsi256_si128(h), _mm256_extracti128_si256(h, 1));
+}
+static inline void v_store_f16(uint16_t *p, vf a) { _mm_storeu_si128((__m128i *)p, gdn_v_to_f16(a)); }
+static inline void v_store_f16_n(uint16_t *p, vf a, int n) { gdn_store_u16_n(p, gdn_v_to_f16(a), n); }
+static inline void v_store_bf16(uint16_t *p, vf a) { _mm_storeu_si128((__m128i *)p, gdn_v_to_bf16(a)); }
+static inline void v_store_bf16_n(uint16_t *p, vf a, int n) { gdn_store_u16_n(p, gdn_v_to_bf16(a), n); }
+
+/* --- across lanes --- */
+static inline float v_sum(vf a)
+{
+    __m128 s4 = _mm_add_ps(_mm256_castps256_ps128(a), _mm256_extractf128_ps(a, 1));
+    __m128 s2 = _mm_add_ps(s4, _mm_movehl_ps(s4, s4));
+    return _mm_cvtss_f32(_mm_add_ss(s2, _mm_movehdup_ps(s2)));
+}
+
+static inline float v_hmax(vf a)
+{
+    a = v_sel(v_unord(a), v_set1(-__builtin_inff()), a);
+    __m128 m4 = _mm_max_ps(_mm256_castps256_ps128(a), _mm256_extractf128_ps(a, 1));
+    __m128 m2 = _mm_max_ps(m4, _mm_movehl_ps(m4, m4));
+    return _mm_cvtss_f32(_mm_max_ss(m2, _mm_movehdup_ps(m2)));
+}
+
+/* 4x4 blocks inside 128-bit halves first, then the halves change places. */
+static inline void v_transpose(vf r[GDN_VL])
+{
+    vf t[GDN_VL];
+    for (int i = 0; i < 8; i += 4) {
+        vf ab0 = _mm256_unpacklo_ps(r[i + 0], r[i + 1]);
+        vf ab1 = _mm256_unpackhi_ps(r[i + 0], r[i + 1]);
+        vf cd0 = _mm256_unpacklo_ps(r[i + 2], r[i + 3]);
+        vf cd1 = _mm256_unpackhi_ps(r[i + 2], r[i + 3]);
+        t[i + 0] = _mm256_shuffle_ps(ab0, cd0, 0x44);
+        t[i + 1] = _mm256_shuffle_ps(ab0, cd0, 0xee);
+        t[i + 2] = _mm256_shuffle_ps(ab1, cd1, 0x44);
+        t[i + 3] = _mm256_shuffle_ps(ab1, cd1, 0xee);
+    }
+    for (int i = 0; i < 4; i++) {
+        r[i + 0] = _mm256_permute2f128_ps(t[i + 0], t[i + 4], 0x20);
+        r[i + 4] = _mm256_permute2f128_ps(t[i + 0], t[i + 4], 0x31);
+    }
+}
+
+#endif

@@ -1,0 +1,177 @@
+/* The vector vocabulary over AVX-512 (F+BW+DQ+VL, and F16C by implication).
+ *
+ * simd_avx512.h, simd_avx2.h and simd_neon.h define the same names, so that a kernel is written
+ * once and compiled per instruction set. A translation unit includes exactly one of them and is
+ * compiled with -ffp-contract=off: a*b+c is fused where v_fma says so, and nowhere else.
+ *
+ *   vf, vi, vm     float vector, int32 vector, lane mask; GDN_VL lanes each
+ *   v_fma(a,b,c)   a*b+c, one rounding        v_fnma(a,b,c)  c-a*b, one rounding
+ *   v_sel(m,a,b)   m ? a : b                  comparisons    false where a lane is NaN
+ *   *_n            the first n lanes, 0 <= n <= GDN_VL; memory beyond n is neither read nor
+ *                  written, lanes beyond n load as +0
+ *   v_to_int       towards zero; v_to_int_rne: to nearest, ties to even; both for |x| < 2^31 only,
+ *                  because the instruction sets differ outside
+ *   v_store_f16, v_store_bf16   nearest even, subnormals kept, overflow to inf, NaN stays a NaN
+ *   v_stream       non-temporal where there is such a store, p aligned to the vector; v_fence after
+ *                  the last one, before another thread may look
+ *   v_sum          for h = VL/2, ..., 1: p[l] = p[l] + p[l+h]; the order is part of the contract
+ *   v_hmax         the largest lane; NaN lanes count as -inf; meant for values without -0
+ *   v_transpose    r[i] lane j <-> r[j] lane i
+ * There is no divide and no square root: GPUs do not round them alike (see reference/elementary.h).
+ */
+#ifndef GDN_SIMD_H
+#define GDN_SIMD_H
+
+#include <immintrin.h>
+#include <stdint.h>
+
+#define GDN_VL 16
+
+typedef __m512 vf;
+typedef __m512i vi;
+typedef __mmask16 vm;
+
+/* --- masks --- */
+static inline vm vm_first_n(int n) { return (vm)((1u << (unsigned)n) - 1u); }
+static inline vm vm_and(vm a, vm b) { return (vm)(a & b); }
+static inline vm vm_or(vm a, vm b) { return (vm)(a | b); }
+static inline vm vm_not(vm a) { return (vm)~a; }
+static inline int vm_any(vm a) { return a != 0; }
+
+/* --- memory --- */
+static inline vf v_load(const float *p) { return _mm512_loadu_ps(p); }
+static inline void v_store(float *p, vf a) { _mm512_storeu_ps(p, a); }
+static inline vf v_load_n(const float *p, int n) { return _mm512_maskz_loadu_ps(vm_first_n(n), p); }
+static inline void v_store_n(float *p, vf a, int n) { _mm512_mask_storeu_ps(p, vm_first_n(n), a); }
+static inline void v_stream(float *p, vf a) { _mm512_stream_ps(p, a); }
+static inline void v_fence(void) { _mm_sfence(); }
+static inline void v_prefetch(const void *p) { __builtin_prefetch(p, 0, 3); }
+/* Spelled out, because __builtin_prefetch(p, 1) reads for sharing unless -mprfchw is given. */
+static inline void v_prefetchw(const void *p) { __asm__ volatile("prefetchw %0" : : "m"(*(const char *)p)); }
+static inline vi vi_load(const int32_t *p) { return _mm512_loadu_si512(p); }
+static inline void vi_store(int32_t *p, vi a) { _mm512_storeu_si512(p, a); }
+
+/* --- float lanes --- */
+static inline vf v_set1(float a) { return _mm512_set1_ps(a); }
+static inline vf v_zero(void) { return _mm512_setzero_ps(); }
+static inline vf v_add(vf a, vf b) { return _mm512_add_ps(a, b); }
+static inline vf v_sub(vf a, vf b) { return _mm512_sub_ps(a, b); }
+static inline vf v_mul(vf a, vf b) { return _mm512_mul_ps(a, b); }
+static inline vf v_fma(vf a, vf b, vf c) { return _mm512_fmadd_ps(a, b, c); }
+static inline vf v_fnma(vf a, vf b, vf c) { return _mm512_fnmadd_ps(a, b, c); }
+static inline vf v_neg(vf a) { return -a; } /* so that the compiler can make it part of an fma */
+static inline vf v_abs(vf a) { return _mm512_andnot_ps(_mm512_set1_ps(-0.0f), a); }
+static inline vm v_lt(vf a, vf b) { return _mm512_cmp_ps_mask(a, b, _CMP_LT_OQ); }
+static inline vm v_le(vf a, vf b) { return _mm512_cmp_ps_mask(a, b, _CMP_LE_OQ); }
+static inline vm v_gt(vf a, vf b) { return _mm512_cmp_ps_mask(a, b, _CMP_GT_OQ); }
+static inline vm v_ge(vf a, vf b) { return _mm512_cmp_ps_mask(a, b, _CMP_GE_OQ); }
+static inline vm v_eq(vf a, vf b) { return _mm512_cmp_ps_mask(a, b, _CMP_EQ_OQ); }
+static inline vm v_unord(vf a) { return _mm512_cmp_ps_mask(a, a, _CMP_UNORD_Q); }
+static inline vf v_sel(vm m, vf iftrue, vf iffalse) { return _mm512_mask_blend_ps(m, iffalse, iftrue); }
+
+/* --- int32 lanes; shift counts are constants --- */
+static inline vi vi_set1(int32_t a) { return _mm512_set1_epi32(a); }
+static inline vi vi_add(vi a, vi b) { return _mm512_add_epi32(a, b); }
+static inline vi vi_sub(vi a, vi b) { return _mm512_sub_epi32(a, b); }
+static inline vi vi_and(vi a, vi b) { return _mm512_and_si512(a, b); }
+static inline vi vi_or(vi a, vi b) { return _mm512_or_si512(a, b); }
+static inline vi vi_xor(vi a, vi b) { return _mm512_xor_si512(a, b); }
+#define vi_shl(a, count) _mm512_slli_epi32((a), (count))
+#define vi_shr(a, count) _mm512_srli_epi32((a), (count))
+#define vi_sar(a, count) _mm512_srai_epi32((a), (count))
+static inline vm vi_eq(vi a, vi b) { return _mm512_cmpeq_epi32_mask(a, b); }
+static inline vm vi_lt(vi a, vi b) { return _mm512_cmplt_epi32_mask(a, b); }
+static inline vm vi_gt(vi a, vi b) { return _mm512_cmpgt_epi32_mask(a, b); }
+static inline vi vi_sel(vm m, vi iftrue, vi iffalse) { return _mm512_mask_blend_epi32(m, iffalse, iftrue); }
+
+/* --- between the two --- */
+static inline vi v_bits(vf a) { return _mm512_castps_si512(a); }
+static inline vf v_from_bits(vi a) { return _mm512_castsi512_ps(a); }
+static inline vf v_from_int(vi a) { return _mm512_cvtepi32_ps(a); }
+static inline vi v_to_int(vf a) { return _mm512_cvttps_epi32(a); }
+static inline vi v_to_int_rne(vf a)
+{
+    return _mm512_cvt_roundps_epi32(a, _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC);
+}
+
+/* --- 16-bit floats --- */
+static inline vf v_load_f16(const uint16_t *p) { return _mm512_cvtph_ps(_mm256_loadu_si256((const __m256i *)p)); }
+static inline vf v_load_f16_n(const uint16_t *p, int n)
+{
+    return _mm512_cvtph_ps(_mm256_maskz_loadu_epi16(vm_first_n(n), p));
+}
+static inline vf gdn_v_from_bf16(__m256i h) { return v_from_bits(vi_shl(_mm512_cvtepu16_epi32(h), 16)); }
+static inline vf v_load_bf16(const uint16_t *p) { return gdn_v_from_bf16(_mm256_loadu_si256((const __m256i *)p)); }
+static inline vf v_load_bf16_n(const uint16_t *p, int n)
+{
+    return gdn_v_from_bf16(_mm256_maskz_loadu_epi16(vm_first_n(n), p));
+}
+static inline __m256i gdn_v_to_f16(vf a)
+{
+    return _mm512_cvtps_ph(a, _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC);
+}
+/* Not vcvtneps2bf16: that instruction flushes subnormals. */
+static inline __m256i gdn_v_to_bf16(vf a)
+{
+    vi b = v_bits(a);
+    vi odd = vi_and(vi_shr(b, 16), vi_set1(1));
+    vi rounded = vi_shr(vi_add(vi_add(b, vi_set1(0x7fff)), odd), 16);
+    vi quiet = vi_or(vi_shr(b, 16), vi_set1(0x40));
+    return _mm512_cvtepi32_epi16(vi_sel(v_unord(a), quiet, rounded));
+}
+static inline void v_store_f16(uint16_t *p, vf a) { _mm256_storeu_si256((__m256i *)p, gdn_v_to_f16(a)); }
+static inline void v_store_f16_n(uint16_t *p, vf a, int n)
+{
+    _mm256_mask_storeu_epi16(p, vm_first_n(n), gdn_v_to_f16(a));
+}
+static inline void v_store_bf16(uint16_t *p, vf a) { _mm256_storeu_si256((__m256i *)p, gdn_v_to_bf16(a)); }
+static inline void v_store_bf16_n(uint16_t *p, vf a, int n)
+{
+    _mm256_mask_storeu_epi16(p, vm_first_n(n), gdn_v_to_bf16(a));
+}
+
+/* --- across lanes --- */
+static inline float v_sum(vf a)
+{
+    __m256 s8 = _mm256_add_ps(_mm512_castps512_ps256(a), _mm512_extractf32x8_ps(a, 1));
+    __m128 s4 = _mm_add_ps(_mm256_castps256_ps128(s8), _mm256_extractf128_ps(s8, 1));
+    __m128 s2 = _mm_add_ps(s4, _mm_movehl_ps(s4, s4));
+    return _mm_cvtss_f32(_mm_add_ss(s2, _mm_movehdup_ps(s2)));
+}
+
+static inline float v_hmax(vf a)
+{
+    a = v_sel(v_unord(a), v_set1(-__builtin_inff()), a);
+    __m256 m8 = _mm256_max_ps(_mm512_castps512_ps256(a), _mm512_extractf32x8_ps(a, 1));
+    __m128 m4 = _mm_max_ps(_mm256_castps256_ps128(m8), _mm256_extractf128_ps(m8, 1));
+    __m128 m2 = _mm_max_ps(m4, _mm_movehl_ps(m4, m4));
+    return _mm_cvtss_f32(_mm_max_ss(m2, _mm_movehdup_ps(m2)));
+}
+
+/* 4x4 blocks inside 128-bit quarters first, then the quarters change places. */
+static inline void v_transpose(vf r[GDN_VL])
+{
+    vf t[GDN_VL];
+    for (int i = 0; i < 16; i += 4) {
+        vf ab0 = _mm512_unpacklo_ps(r[i + 0], r[i + 1]);
+        vf ab1 = _mm512_unpackhi_ps(r[i + 0], r[i + 1]);
+        vf cd0 = _mm512_unpacklo_ps(r[i + 2], r[i + 3]);
+        vf cd1 = _mm512_unpackhi_ps(r[i + 2], r[i + 3]);
+        t[i + 0] = _mm512_shuffle_ps(ab0, cd0, 0x44);
+        t[i + 1] = _mm512_shuffle_ps(ab0, cd0, 0xee);
+        t[i + 2] = _mm512_shuffle_ps(ab1, cd1, 0x44);
+        t[i + 3] = _mm512_shuffle_ps(ab1, cd1, 0xee);
+    }
+    for (int i = 0; i < 4; i++) {
+        vf lo0 = _mm512_shuffle_f32x4(t[i + 0], t[i + 4], 0x88);
+        vf lo1 = _mm512_shuffle_f32x4(t[i + 0], t[i + 4], 0xdd);
+        vf hi0 = _mm512_shuffle_f32x4(t[i + 8], t[i + 12], 0x88);
+        vf hi1 = _mm512_shuffle_f32x4(t[i + 8], t[i + 12], 0xdd);
+        r[i + 0] = _mm512_shuffle_f32x4(lo0, hi0, 0x88);
+        r[i + 4] = _mm512_shuffle_f32x4(lo1, hi1, 0x88);
+        r[i + 8] = _mm512_shuffle_f32x4(lo0, hi0, 0xdd);
+        r[i + 12] = _mm512_shuffle_f32x4(lo1, hi1, 0xdd);
+    }
+}
+
+#endif

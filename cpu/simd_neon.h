@@ -1,0 +1,153 @@
+/* The vector vocabulary over AArch64 Advanced SIMD. Names and meanings: simd_avx512.h. */
+#ifndef GDN_SIMD_H
+#define GDN_SIMD_H
+
+#include <arm_neon.h>
+#include <stdint.h>
+
+#define GDN_VL 4
+
+typedef float32x4_t vf;
+typedef int32x4_t vi;
+typedef uint32x4_t vm; /* all bits of a lane set or clear */
+
+/* --- masks --- */
+static inline vm vm_first_n(int n)
+{
+    static const int32_t lane[4] = {0, 1, 2, 3};
+    return vcgtq_s32(vdupq_n_s32(n), vld1q_s32(lane));
+}
+static inline vm vm_and(vm a, vm b) { return vandq_u32(a, b); }
+static inline vm vm_or(vm a, vm b) { return vorrq_u32(a, b); }
+static inline vm vm_not(vm a) { return vmvnq_u32(a); }
+static inline int vm_any(vm a) { return vmaxvq_u32(a) != 0; }
+
+/* --- memory --- */
+static inline vf v_load(const float *p) { return vld1q_f32(p); }
+static inline void v_store(float *p, vf a) { vst1q_f32(p, a); }
+static inline vf v_load_n(const float *p, int n)
+{
+    vf a = vdupq_n_f32(0.0f);
+    switch (n) {
+    case 4: return vld1q_f32(p);
+    case 3: a = vld1q_lane_f32(p + 2, a, 2); /* fall through */
+    case 2: a = vld1q_lane_f32(p + 1, a, 1); /* fall through */
+    case 1: a = vld1q_lane_f32(p, a, 0);     /* fall through */
+    default: return a;
+    }
+}
+static inline void v_store_n(float *p, vf a, int n)
+{
+    switch (n) {
+    case 4: vst1q_f32(p, a); break;
+    case 3: vst1q_lane_f32(p + 2, a, 2); /* fall through */
+    case 2: vst1q_lane_f32(p + 1, a, 1); /* fall through */
+    case 1: vst1q_lane_f32(p, a, 0);     /* fall through */
+    default: break;
+    }
+}
+/* No intrinsic reaches stnp, and plain stores need no fence of their own. */
+static inline void v_stream(float *p, vf a) { vst1q_f32(p, a); }
+static inline void v_fence(void) {}
+static inline void v_prefetch(const void *p) { __builtin_prefetch(p, 0, 3); }
+static inline void v_prefetchw(const void *p) { __builtin_prefetch(p, 1, 3); }
+static inline vi vi_load(const int32_t *p) { return vld1q_s32(p); }
+static inline void vi_store(int32_t *p, vi a) { vst1q_s32(p, a); }
+
+/* --- float lanes --- */
+static inline vf v_set1(float a) { return vdupq_n_f32(a); }
+static inline vf v_zero(void) { return vdupq_n_f32(0.0f); }
+static inline vf v_add(vf a, vf b) { return vaddq_f32(a, b); }
+static inline vf v_sub(vf a, vf b) { return vsubq_f32(a, b); }
+static inline vf v_mul(vf a, vf b) { return vmulq_f32(a, b); }
+static inline vf v_fma(vf a, vf b, vf c) { return vfmaq_f32(c, a, b); }
+static inline vf v_fnma(vf a, vf b, vf c) { return vfmsq_f32(c, a, b); }
+static inline vf v_neg(vf a) { return vnegq_f32(a); }
+static inline vf v_abs(vf a) { return vabsq_f32(a); }
+static inline vm v_lt(vf a, vf b) { return vcltq_f32(a, b); }
+static inline vm v_le(vf a, vf b) { return vcleq_f32(a, b); }
+static inline vm v_gt(vf a, vf b) { return vcgtq_f32(a, b); }
+static inline vm v_ge(vf a, vf b) { return vcgeq_f32(a, b); }
+static inline vm v_eq(vf a, vf b) { return vceqq_f32(a, b); }
+static inline vm v_unord(vf a) { return vmvnq_u32(vceqq_f32(a, a)); }
+static inline vf v_sel(vm m, vf iftrue, vf iffalse) { return vbslq_f32(m, iftrue, iffalse); }
+
+/* --- int32 lanes; shift counts are constants --- */
+static inline vi vi_set1(int32_t a) { return vdupq_n_s32(a); }
+static inline vi vi_add(vi a, vi b) { return vaddq_s32(a, b); }
+static inline vi vi_sub(vi a, vi b) { return vsubq_s32(a, b); }
+static inline vi vi_and(vi a, vi b) { return vandq_s32(a, b); }
+static inline vi vi_or(vi a, vi b) { return vorrq_s32(a, b); }
+static inline vi vi_xor(vi a, vi b) { return veorq_s32(a, b); }
+#define vi_shl(a, count) vshlq_n_s32((a), (count))
+#define vi_shr(a, count) vreinterpretq_s32_u32(vshrq_n_u32(vreinterpretq_u32_s32(a), (count)))
+#define vi_sar(a, count) vshrq_n_s32((a), (count))
+static inline vm vi_eq(vi a, vi b) { return vceqq_s32(a, b); }
+static inline vm vi_lt(vi a, vi b) { return vcltq_s32(a, b); }
+static inline vm vi_gt(vi a, vi b) { return vcgtq_s32(a, b); }
+static inline vi vi_sel(vm m, vi iftrue, vi iffalse) { return vbslq_s32(m, iftrue, iffalse); }
+
+/* --- between the two --- */
+static inline vi v_bits(vf a) { return vreinterpretq_s32_f32(a); }
+static inline vf v_from_bits(vi a) { return vreinterpretq_f32_s32(a); }
+static inline vf v_from_int(vi a) { return vcvtq_f32_s32(a); }
+static inline vi v_to_int(vf a) { return vcvtq_s32_f32(a); }
+static inline vi v_to_int_rne(vf a) { return vcvtnq_s32_f32(a); }
+
+/* --- 16-bit floats --- */
+static inline uint16x4_t gdn_load_u16_n(const uint16_t *p, int n)
+{
+    uint16_t t[4] = {0};
+    for (int i = 0; i < n; i++) t[i] = p[i];
+    return vld1_u16(t);
+}
+static inline void gdn_store_u16_n(uint16_t *p, uint16x4_t h, int n)
+{
+    uint16_t t[4];
+    vst1_u16(t, h);
+    for (int i = 0; i < n; i++) p[i] = t[i];
+}
+static inline vf gdn_v_from_f16(uint16x4_t h) { return vcvt_f32_f16(vreinterpret_f16_u16(h)); }
+static inline vf gdn_v_from_bf16(uint16x4_t h) { return vreinterpretq_f32_u32(vshll_n_u16(h, 16)); }
+static inline vf v_load_f16(const uint16_t *p) { return gdn_v_from_f16(vld1_u16(p)); }
+static inline vf v_load_f16_n(const uint16_t *p, int n) { return gdn_v_from_f16(gdn_load_u16_n(p, n)); }
+static inline vf v_load_bf16(const uint16_t *p) { return gdn_v_from_bf16(vld1_u16(p)); }
+static inline vf v_load_bf16_n(const uint16_t *p, int n) { return gdn_v_from_bf16(gdn_load_u16_n(p, n)); }
+static inline uint16x4_t gdn_v_to_f16(vf a) { return vreinterpret_u16_f16(vcvt_f16_f32(a)); }
+static inline uint16x4_t gdn_v_to_bf16(vf a)
+{
+    vi b = v_bits(a);
+    vi odd = vi_and(vi_shr(b, 16), vi_set1(1));
+    vi rounded = vi_shr(vi_add(vi_add(b, vi_set1(0x7fff)), odd), 16);
+    vi quiet = vi_or(vi_shr(b, 16), vi_set1(0x40));
+    return vmovn_u32(vreinterpretq_u32_s32(vi_sel(v_unord(a), quiet, rounded)));
+}
+static inline void v_store_f16(uint16_t *p, vf a) { vst1_u16(p, gdn_v_to_f16(a)); }
+static inline void v_store_f16_n(uint16_t *p, vf a, int n) { gdn_store_u16_n(p, gdn_v_to_f16(a), n); }
+static inline void v_store_bf16(uint16_t *p, vf a) { vst1_u16(p, gdn_v_to_bf16(a)); }
+static inline void v_store_bf16_n(uint16_t *p, vf a, int n) { gdn_store_u16_n(p, gdn_v_to_bf16(a), n); }
+
+/* --- across lanes --- */
+/* Not vaddvq_f32: it adds neighbours first, which is another order. */
+static inline float v_sum(vf a)
+{
+    float32x2_t s2 = vadd_f32(vget_low_f32(a), vget_high_f32(a));
+    return vget_lane_f32(s2, 0) + vget_lane_f32(s2, 1);
+}
+
+static inline float v_hmax(vf a)
+{
+    return vmaxvq_f32(v_sel(v_unord(a), v_set1(-__builtin_inff()), a));
+}
+
+static inline void v_transpose(vf r[GDN_VL])
+{
+    float32x4_t ab0 = vtrn1q_f32(r[0], r[1]), ab1 = vtrn2q_f32(r[0], r[1]);
+    float32x4_t cd0 = vtrn1q_f32(r[2], r[3]), cd1 = vtrn2q_f32(r[2], r[3]);
+    r[0] = vcombine_f32(vget_low_f32(ab0), vget_low_f32(cd0));
+    r[1] = vcombine_f32(vget_low_f32(ab1), vget_low_f32(cd1));
+    r[2] = vcombine_f32(vget_high_f32(ab0), vget_high_f32(cd0));
+    r[3] = vcombine_f32(vget_high_f32(ab1), vget_high_f32(cd1));
+}
+
+#endif

@@ -1,0 +1,42 @@
+/* The kernels of each instruction set, made from the registry; best set first. A new instruction set adds
+ * its line here and its flags in cpu/sources.cmake. */
+#include "cpu/cpu.h"
+
+static int always(void)
+{
+    return 1;
+}
+
+static const gdn_cpu_table tables[] = {
+#if defined(__x86_64__)
+    { "avx512", gdn_cpu_has_avx512, {
+#define GDN_KERNEL(stem, number, title) [number] = &gdn_cpu_##stem##_avx512,
+#include "core/kernels.def"
+#undef GDN_KERNEL
+    } },
+    { "avx2", gdn_cpu_has_avx2, {
+#define GDN_KERNEL(stem, number, title) [number] = &gdn_cpu_##stem##_avx2,
+#include "core/kernels.def"
+#undef GDN_KERNEL
+    } },
+#elif defined(__aarch64__)
+    { "neon", always, {
+#define GDN_KERNEL(stem, number, title) [number] = &gdn_cpu_##stem##_neon,
+#include "core/kernels.def"
+#undef GDN_KERNEL
+    } },
+#endif
+    { "scalar", always, {
+#define GDN_KERNEL(stem, number, title) [number] = &gdn_cpu_##stem##_scalar,
+#include "core/kernels.def"
+#undef GDN_KERNEL
+    } },
+};
+
+const gdn_cpu_table *gdn_cpu_table_of(uint32_t index)
+{
+    for (uint32_t i = 0; i < sizeof tables / sizeof tables[0]; i++)
+        if (tables[i].present() && index-- == 0)
+            return &tables[i];
+    return NULL;
+}

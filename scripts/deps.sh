@@ -1,0 +1,77 @@
+#!/bin/sh
+# deps.sh [GROUP...]: install the Debian packages of the groups named, or of all groups, where they are
+# missing. Does nothing, and needs no rights, where they are all there.
+#
+#   build    compiler, cmake, ninja              check    cmocka, C++, pkg-config, Python, ABI tools
+#   cross    64-bit Arm compiler and qemu        fuzz     clang with libFuzzer
+#   package  dpkg-dev
+#
+# deps.sh --list prints "group package" lines. Elsewhere than on Debian and its relatives, install the
+# like of that list.
+set -eu
+
+list() {
+    cat <<'PACKAGES'
+build cmake
+build gcc
+build libc6-dev
+build ninja-build
+check g++
+check pkg-config
+check python3
+check libcmocka-dev
+check binutils
+check abigail-tools
+cross gcc-aarch64-linux-gnu
+cross libc6-dev-arm64-cross
+cross qemu-user
+fuzz clang
+fuzz libclang-rt-14-dev
+package dpkg-dev
+package file
+PACKAGES
+}
+
+is_there() {
+    case $1 in
+    python3) command -v python3 >/dev/null 2>&1 ;; # any Python 3 will do
+    *) dpkg-query -W -f '${Status}' "$1" 2>/dev/null | grep -q 'ok installed' ;;
+    esac
+}
+
+case ${1-} in
+--help | -h) sed -n '2,/^set /s/^# \{0,1\}//p' "$0" ; exit 0 ;;
+--list) list; exit 0 ;;
+esac
+[ $# -gt 0 ] || set -- build check cross fuzz package
+
+if ! command -v dpkg-query >/dev/null 2>&1; then
+    echo "deps: no dpkg here; please install the like of these yourself:"
+    list
+    exit 0
+fi
+
+missing=
+for group; do
+    packages=$(list | sed -n "s/^$group //p")
+    [ -n "$packages" ] || { echo "deps: no group '$group'" >&2; exit 2; }
+    for package in $packages; do
+        is_there "$package" || missing="$missing $package"
+    done
+done
+[ -n "$missing" ] || exit 0
+
+root=
+if [ "$(id -u)" -ne 0 ]; then
+    command -v sudo >/dev/null 2>&1 || { echo "deps: not root and no sudo; please install:$missing" >&2; exit 1; }
+    root=sudo
+fi
+echo "deps: installing$missing"
+export DEBIAN_FRONTEND=noninteractive
+$root apt-get update -qq
+# $missing is a list of words.
+# shellcheck disable=SC2086
+$root env DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends $missing >/dev/null
+for package in $missing; do
+    is_there "$package" || { echo "deps: $package is still missing" >&2; exit 1; }
+done

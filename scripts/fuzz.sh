@@ -1,0 +1,27 @@
+#!/bin/sh
+# fuzz.sh [SECONDS]: build the fuzz targets with clang's libFuzzer, run their seeds, then search for
+# SECONDS (30) each. What fails is written to build-fuzz/findings/ and makes the script fail.
+# A finding becomes a seed: append its bytes to tests/fuzz/TARGET.seeds, in hexadecimal on a line.
+set -eu
+cd "$(dirname "$0")/.."
+case ${1-} in
+--help | -h) sed -n '2,/^set /s/^# \{0,1\}//p' scripts/fuzz.sh | sed '$d'; exit 0 ;;
+esac
+seconds=${1:-30}
+export CMAKE_GENERATOR="${CMAKE_GENERATOR:-Ninja}"
+sh scripts/deps.sh build check fuzz
+cmake --preset fuzz
+targets="fuzz_args"
+for target in $targets; do
+    cmake --build --preset fuzz --target "$target" --parallel "$(nproc)"
+    mkdir -p build-fuzz/findings "build-fuzz/corpus/$target" "build-fuzz/seeds/$target"
+    python3 - "tests/fuzz/$target.seeds" "build-fuzz/seeds/$target" <<'UNPACK'
+import pathlib, sys
+path = pathlib.Path(sys.argv[1])
+lines = [line for line in path.read_text().splitlines() if not line.startswith("#")] if path.exists() else []
+for number, line in enumerate(lines):
+    pathlib.Path(sys.argv[2], str(number)).write_bytes(bytes.fromhex(line))
+UNPACK
+    "build-fuzz/bin/$target" -max_total_time="$seconds" -max_len=512 -timeout=20 -print_final_stats=1 \
+        -artifact_prefix=build-fuzz/findings/ "build-fuzz/corpus/$target" "build-fuzz/seeds/$target"
+done

@@ -1,0 +1,212 @@
+#!/usr/bin/env python3
+"""Hold the tree against core/kernels.def and against the rules that a reader relies on.
+
+    lint_kernels.py                check; exit status 1 where something is wrong
+    lint_kernels.py --write-index  write docs/kernels/README.md from the registry
+    lint_kernels.py --self-test    break a copy of the tree in every way, and see that each is found
+    lint_kernels.py --root DIR     another tree
+
+Rules
+  kernel    every kernel has its public functions, validation, reference, CPU versions, check, bench and page
+  index     docs/kernels/README.md is what the registry says
+  listed    every C source stands in a CMake source list, so that none is forgotten
+  length    no source has more than 600 lines
+  ascii     C sources are ASCII
+  machine   no file names a folder of somebody's machine
+"""
+import argparse
+import os
+import pathlib
+import re
+import shutil
+import subprocess
+import sys
+import tempfile
+
+ROOT = pathlib.Path(__file__).resolve().parent.parent
+REGISTRY = "core/kernels.def"
+INDEX = "docs/kernels/README.md"
+ISAS = ("avx2", "avx512", "neon")
+BACKENDS = {"cuda": "cuda/{}.cu", "vulkan": "vulkan/{}.comp", "metal": "metal/{}.metal"}
+MAX_LINES = 600
+C_SOURCE = (".c", ".h", ".def", ".cu", ".cuh", ".comp", ".glsl", ".metal", ".m", ".cpp", ".map")
+SOURCE = C_SOURCE + (".py", ".sh", ".cmake", "CMakeLists.txt", ".ci/run")
+BINARY = (".bin", ".abi", ".png", ".gz", ".xz", ".so", ".a", ".o")
+# Folders of a machine; written in pieces, so that this file does not find itself.
+MACHINE = re.compile(r"(?<![\w./$}*-])/(?:" + "|".join(("home", "root", "work", "Users", "mnt", "media")) + r")/\w")
+
+
+def kernels(root):
+    """[(stem, number, title)] of the registry."""
+    text = re.sub(r"/\*.*?\*/", "", (root / REGISTRY).read_text(), flags=re.S)
+    return re.findall(r'^GDN_KERNEL\((\w+),\s*(\d+),\s*"([^"]*)"\)', text, flags=re.M)
+
+
+def tracked(root):
+    """Paths of the files that are, or would be, in the repository."""
+    try:
+        done = subprocess.run(["git", "-C", root, "ls-files", "-co", "--exclude-standard", "-z"],
+                              capture_output=True, text=True, check=True)
+        names = [name for name in done.stdout.split("\0") if name]
+    except (OSError, subprocess.CalledProcessError):  # not a checkout: an unpacked release
+        names = []
+        for folder, folders, files in os.walk(root):
+            folders[:] = [f for f in folders if f not in (".git", "__pycache__") and not f.startswith("build")]
+            names += [os.path.relpath(os.path.join(folder, f), root) for f in files]
+    return sorted(name for name in set(names) if (root / name).is_file())
+
+
+def check_kernels(root):
+    header = (root / "include/gdn/gdn.h").read_text()
+    found = kernels(root)
+    if not found:
+        yield f"{REGISTRY}: no kernels"
+    if [int(number) for _, number, _ in found] != list(range(len(found))):
+        yield f"{REGISTRY}: the numbers are not 0, 1, 2, ..."
+    for stem, _, _ in found:
+        for text in (f"gdn_{stem}(", f"gdn_{stem}_query(", f"}} gdn_{stem}_args;"):
+            if text not in header:
+                yield f"{stem}: include/gdn/gdn.h has no {text.rstrip('(;').lstrip('} ')}"
+        need = [f"core/{stem}.c", f"reference/{stem}.c", f"tests/check/{stem}.c", f"bench/{stem}.c",
+                f"docs/kernels/{stem}.md"]
+        need += [f"cpu/{stem}_{isa}.c" for isa in ISAS]
+        need += [path.format(stem) for backend, path in BACKENDS.items() if (root / backend / "sources.cmake").exists()]
+        for path in need:
+            if not (root / path).is_file():
+                yield f"{stem}: {path} is missing"
+        if not list((root / "cpu").glob(f"{stem}*.inc.h")):
+            yield f"{stem}: cpu/{stem}.inc.h, or {stem}_<part>.inc.h, is missing"
+
+
+def index_text(root):
+    lines = ["# Kernels", "", "Made from core/kernels.def by `scripts/lint_kernels.py --write-index`.", "",
+             "| kernel | what it is | reference | check | bench |", "|---|---|---|---|---|"]
+    for stem, _, title in kernels(root):
+        lines.append(f"| [{stem}]({stem}.md) | {title} | [{stem}.c](../../reference/{stem}.c) "
+                     f"| [{stem}.c](../../tests/check/{stem}.c) | [{stem}.c](../../bench/{stem}.c) |")
+    return "\n".join(lines) + "\n"
+
+
+def check_index(root):
+    path = root / INDEX
+    if not path.is_file() or path.read_text() != index_text(root):
+        yield f"{INDEX} is not what {REGISTRY} says: run scripts/lint_kernels.py --write-index"
+
+
+def check_listed(root, names):
+    """Lists name a source as it is, or with ${stem} and ${isa}, or all kernels' by gdn_kernel_sources()."""
+    lists = "\n".join((root / n).read_text() for n in names if n.endswith(("CMakeLists.txt", ".cmake")))
+    stems = [stem for stem, _, _ in kernels(root)]
+    for name in names:
+        folder, base = name.rpartition("/")[::2]
+        if not base.endswith(".c") or not re.match(r"(core|reference|cpu|tools|bench|tests|runtime)(/|$)", folder):
+            continue
+        if base[:-2] in stems and re.search(rf"gdn_kernel_sources\(\w+ {folder}\)", lists):
+            continue
+        with_isa = re.sub(rf"_({'|'.join(ISAS)})\.c$", "_${isa}.c", base)
+        with_both = re.sub(rf"^({'|'.join(stems)})_", "${stem}_", with_isa)
+        if not any(re.search(rf"(?<![\w.]){re.escape(text)}(?![\w.])", lists) for text in (base, with_isa, with_both)):
+            yield f"{name} stands in no CMake source list"
+
+
+def check_files(root, names):
+    for name in names:
+        if name.endswith(BINARY):
+            continue
+        data = (root / name).read_bytes()
+        if name.endswith(SOURCE) and data.count(b"\n") > MAX_LINES:
+            yield f"{name} has {data.count(10)} lines; at most {MAX_LINES} keep a file readable"
+        text = data.decode("utf-8", "replace")
+        for number, line in enumerate(text.splitlines(), 1):
+            if name.endswith(C_SOURCE) and not line.isascii():
+                yield f"{name}:{number}: not ASCII"
+            if MACHINE.search(line):
+                yield f"{name}:{number}: names a folder of a machine: {MACHINE.search(line).group(0)}..."
+
+
+def lint(root):
+    names = tracked(root)
+    return [*check_kernels(root), *check_index(root), *check_listed(root, names), *check_files(root, names)]
+
+
+# ---- Self-test ----------------------------------------------------------------------------------------------------
+
+def breakages(root):
+    """(what is done, function that does it to a copy, text that the lint must say)."""
+    def remove(path):
+        return f"without {path}", lambda r: (r / path).unlink(), path
+
+    def append(path, text, says):
+        def do(r):
+            with open(r / path, "a", encoding="utf-8") as file:
+                file.write(text)
+        return f"{path} with {text[:24]!r}", do, says
+
+    def replace(path, old, new, says):
+        def do(r):
+            (r / path).write_text((r / path).read_text().replace(old, new))
+        return f"{path}: {old} -> {new}", do, says
+
+    stem = kernels(root)[0][0]
+    for path in (f"core/{stem}.c", f"reference/{stem}.c", f"cpu/{stem}_avx2.c", f"cpu/{stem}_avx512.c",
+                 f"cpu/{stem}_neon.c", f"tests/check/{stem}.c", f"bench/{stem}.c", f"docs/kernels/{stem}.md"):
+        yield remove(path)
+
+    def remove_templates(r):
+        for path in (r / "cpu").glob(f"{stem}*.inc.h"):
+            path.unlink()
+    yield f"without cpu/{stem}*.inc.h", remove_templates, f"cpu/{stem}.inc.h"
+    yield replace("include/gdn/gdn.h", f"gdn_{stem}_query(", f"gdn_{stem}_ask(", f"gdn_{stem}_query")
+    yield replace(REGISTRY, f"GDN_KERNEL({stem}, 0", f"GDN_KERNEL({stem}, 7", "numbers")
+    yield replace(INDEX, stem, "other", INDEX)
+    yield append(REGISTRY, 'GDN_KERNEL(new_kernel, 3, "not there")\n', "new_kernel: core/new_kernel.c is missing")
+    yield append(f"reference/{stem}.c", "// x\n" * MAX_LINES, "lines")
+    yield append(f"reference/{stem}.c", "// caf\u00e9\n", "not ASCII")
+    yield append("README.md", "see " + "/ho" + "me/somebody/gdn\n", "folder of a machine")
+    yield "a source in no list", lambda r: (r / "core/forgotten.c").write_text("\n"), "core/forgotten.c"
+
+
+def self_test(root):
+    failed = 0
+    count = 0
+    names = tracked(root)
+    with tempfile.TemporaryDirectory() as folder:
+        for what, do, says in breakages(root):
+            copy = pathlib.Path(folder, str(count))
+            for name in names:
+                (copy / name).parent.mkdir(parents=True, exist_ok=True)
+                shutil.copyfile(root / name, copy / name)
+            count += 1
+            before = lint(copy)
+            do(copy)
+            new = [line for line in lint(copy) if line not in before]
+            if not any(says in line for line in new):
+                print(f"self-test: {what} was not found; the lint said {new}")
+                failed += 1
+            shutil.rmtree(copy)
+    print(f"self-test: {count - failed} of {count} breakages found")
+    return failed == 0
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--root", type=pathlib.Path, default=ROOT)
+    parser.add_argument("--write-index", action="store_true")
+    parser.add_argument("--self-test", action="store_true")
+    args = parser.parse_args()
+    root = args.root.resolve()
+    if args.write_index:
+        (root / INDEX).parent.mkdir(parents=True, exist_ok=True)
+        (root / INDEX).write_text(index_text(root))
+        return 0
+    if args.self_test:
+        return 0 if self_test(root) else 1
+    problems = lint(root)
+    for problem in problems:
+        print(problem)
+    print(f"lint: {len(kernels(root))} kernels, {len(tracked(root))} files, {len(problems)} problems")
+    return 1 if problems else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

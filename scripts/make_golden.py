@@ -1,0 +1,340 @@
+#!/usr/bin/env python3
+"""Make tests/golden/*.bin: results of other people's code, for judging the ACCURACY of our kernels.
+
+The bits of our kernels are judged against reference/. These files answer the other question: do we compute the function
+that the models were trained with? They hold inputs and results of HF transformers' own torch functions:
+
+  gated_delta_net  qwen3_next: torch_recurrent_gated_delta_rule   (scalar gate)
+                   kimi_linear: recurrent_kimi_delta_attention    (one gate per key channel, KDA)
+  ssm_conv         qwen3_next: causal_conv1d_fn, causal_conv1d_update
+
+The delta rules cast their arguments to float32, so their files have two results: *_hf32 is what HF's function returned;
+*_ref64 is the same published formula, written here in numpy float64. The yardstick is *_ref64; *_hf32 shows how close
+another float32 implementation comes. The convolutions do not cast, and have *_ref64 only.
+Nothing is written unless *_ref64 agrees with HF's function in float64 (for the delta rules: the same code, its casts to
+float32 turned into casts to float64) and in float32. tests/golden/README.md describes the files and how to remake them.
+"""
+import argparse
+import inspect
+import json
+import pathlib
+import struct
+import sys
+import types
+
+import numpy as np
+import torch
+import transformers
+from transformers.models.kimi_linear import modeling_kimi_linear as kimi
+from transformers.models.qwen3_next import modeling_qwen3_next as qwen
+
+SIZE_LIMIT = 400_000  # bytes, all files together
+TOL_FORMULA = 1e-13   # ref64 against HF's function in float64, relative to the largest result
+TOL_FLOAT32 = 5e-6    # ref64 against HF's function as it is, likewise
+
+
+# ---- HF's functions --------------------------------------------------------------------------------------------------
+# transformers replaces these functions by FLA's or causal_conv1d's kernels where those packages are installed.
+# hf() goes back to the torch function below the replacement.
+
+def hf(module, name):
+    function = inspect.unwrap(getattr(module, name, None) or sys.exit(
+        f"transformers {transformers.__version__} has no {module.__name__}.{name}; see tests/golden/README.md"))
+    if function.__code__.co_filename != module.__file__:
+        sys.exit(f"{module.__name__}.{name} is not transformers' own code but {function.__code__.co_filename}")
+    return function
+
+
+HF_DELTA = hf(qwen, "torch_recurrent_gated_delta_rule")
+HF_DELTA_CHUNKED = hf(qwen, "torch_chunk_gated_delta_rule")
+HF_KDA = hf(kimi, "recurrent_kimi_delta_attention")
+HF_CONV_PREFILL = hf(qwen, "causal_conv1d_fn")
+HF_CONV_UPDATE = hf(qwen, "causal_conv1d_update")
+HF_L2NORM = hf(qwen, "l2norm")  # x * rsqrt(sum x^2 + 1e-6)
+
+try:  # a second witness for KDA, used where it is installed
+    from fla import __version__ as FLA_VERSION
+    from fla.ops.kda.naive import naive_recurrent_kda as FLA_KDA
+except ImportError:
+    FLA_KDA = FLA_VERSION = None
+
+VERSIONS = {"numpy": np.__version__, "torch": torch.__version__, "transformers": transformers.__version__}
+
+
+class Torch64:
+    """The torch module as a function sees it, except that float32 is float64."""
+    float32 = float = torch.float64
+
+    def __getattr__(self, name):
+        return getattr(torch, name)
+
+
+def in_float64(function):
+    """The same code as `function`, with its casts to float32 turned into casts to float64."""
+    copy = types.FunctionType(function.__code__, {**function.__globals__, "torch": Torch64()}, function.__name__,
+                              function.__defaults__, function.__closure__)
+    copy.__kwdefaults__ = function.__kwdefaults__
+    return copy
+
+
+def call_torch(function, *arrays, dtype=torch.float64, **kwargs):
+    """function over copies of numpy arrays as tensors of `dtype`, its results as numpy arrays."""
+    as_tensor = lambda a: torch.tensor(a, dtype=dtype) if isinstance(a, np.ndarray) else a
+    with torch.no_grad():
+        results = function(*map(as_tensor, arrays), **{k: as_tensor(v) for k, v in kwargs.items()})
+    return tuple(r.numpy() for r in results) if isinstance(results, tuple) else results.numpy()
+
+
+# ---- The formulas, in numpy float64 ----------------------------------------------------------------------------------
+
+def delta_rule_ref64(q, k, v, g, beta, state_in):
+    """The gated delta rule, one head and one token at a time. g is [B][T][H_v], or [B][T][H_v][S_k] for KDA."""
+    q, k, v, g, beta, state_in = (x.astype(np.float64) for x in (q, k, v, g, beta, state_in))
+    n_seqs, n_tokens, h_v, s_v = v.shape
+    h_k, s_k = q.shape[2:]
+    out, state_out = np.empty_like(v), np.empty_like(state_in)
+    for b in range(n_seqs):
+        for h in range(h_v):
+            h_qk = h // (h_v // h_k)                            # grouped map: r neighbours share a key head
+            state = state_in[b, h].copy()                       # [S_k][S_v]
+            for t in range(n_tokens):
+                kt, qt = k[b, t, h_qk], q[b, t, h_qk] / np.sqrt(s_k)
+                state *= np.exp(g[b, t, h]).reshape(-1, 1)      # decay
+                kv = (state * kt[:, None]).sum(axis=0)          # read
+                d = beta[b, t, h] * (v[b, t, h] - kv)
+                state += np.outer(kt, d)                        # update
+                out[b, t, h] = (state * qt[:, None]).sum(axis=0)
+            state_out[b, h] = state
+    return out, state_out
+
+
+def conv_ref64(x, weight, bias, history, silu):
+    """The causal depthwise convolution: weight[c][kc-1] meets the current token. Returns (out, new history)."""
+    x, weight, bias, history = (a.astype(np.float64) for a in (x, weight, bias, history))
+    n_tokens, kc = x.shape[1], weight.shape[1]
+    window = np.concatenate([history, x], axis=1)               # [B][kc-1+T][C]
+    u = bias + sum(window[:, j:j + n_tokens] * weight[:, j] for j in range(kc))
+    return u / (1 + np.exp(-u)) if silu else u, window[:, n_tokens:]
+
+
+# ---- The cases -------------------------------------------------------------------------------------------------------
+
+DELTA_CASES = {  # g: the range it is drawn from. from_zero: no state_in.
+    "gdn_t1_s16_r2":   dict(seed=101, T=1,   H_k=2, H_v=4, S_k=16,  S_v=16,  g=(-2.0, -0.01)),
+    "gdn_t7_s32":      dict(seed=102, T=7,   H_k=1, H_v=1, S_k=32,  S_v=32,  g=(-2.0, -0.01), edges=True),
+    "gdn_t64_s16":     dict(seed=103, T=64,  H_k=1, H_v=1, S_k=16,  S_v=16,  g=(-0.5, -0.01)),
+    "gdn_t3_s64":      dict(seed=104, T=3,   H_k=1, H_v=1, S_k=64,  S_v=64,  g=(-1.0, -0.01), from_zero=True),
+    "gdn_t4_s128":     dict(seed=105, T=4,   H_k=1, H_v=1, S_k=128, S_v=128, g=(-1.0, -0.01), from_zero=True),
+    "gdn_t5_s32x48":   dict(seed=106, T=5,   H_k=1, H_v=1, S_k=32,  S_v=48,  g=(-1.0, -0.01)),
+    "gdn_t200_slow":   dict(seed=107, T=200, H_k=1, H_v=1, S_k=16,  S_v=16,  g=(-0.012, -0.008)),
+    "gdn_t7_fast_r3":  dict(seed=108, T=7,   H_k=1, H_v=3, S_k=16,  S_v=16,  g=(-12.0, -8.0)),
+    "gdn_t3_b2":       dict(seed=109, T=3, B=2, H_k=1, H_v=1, S_k=16, S_v=16, g=(-1.0, -0.01)),
+    "kda_t12_s16_r2":  dict(seed=110, T=12,  H_k=1, H_v=2, S_k=16,  S_v=16,  g=(-1.0, -0.001), kda=True),
+}
+
+CONV_CASES = {
+    "conv_k4_t1":      dict(seed=201, T=1,  kc=4, history=True,  silu=True,  bias=False, B=2),
+    "conv_k4_t5":      dict(seed=202, T=5,  kc=4, history=True,  silu=True,  bias=True),
+    "conv_k4_t5_lin":  dict(seed=203, T=5,  kc=4, history=True,  silu=False, bias=False),
+    "conv_k4_t37":     dict(seed=204, T=37, kc=4, history=False, silu=True,  bias=False),
+    "conv_k3_t1":      dict(seed=205, T=1,  kc=3, history=False, silu=False, bias=True),
+    "conv_k3_t5":      dict(seed=206, T=5,  kc=3, history=True,  silu=True,  bias=False),
+}
+
+
+def float32(x):
+    return np.ascontiguousarray(x, dtype=np.float32)
+
+
+def error(got, want):
+    """Largest absolute difference, and the same relative to the largest |want|."""
+    diff = float(np.abs(got.astype(np.float64) - want).max())
+    return diff, diff / float(np.abs(want).max())
+
+
+def judge(name, results, ref):
+    """Compares every witness in results {label: (tolerance, arrays)} with ref. Returns {label: relative error}."""
+    errors = {}
+    for label, (tolerance, arrays) in results.items():
+        pairs = [error(a, b) for a, b in zip(arrays, ref, strict=True)]
+        errors[label] = max(relative for _, relative in pairs)
+        print(f"{name:16} {label:36} {pairs[0][0]:10.2e} {pairs[-1][0]:10.2e} {errors[label]:10.2e}")
+        if not errors[label] <= tolerance:
+            sys.exit(f"{name}: {label} is {errors[label]:.2e} from the formula, allowed is {tolerance:.0e}")
+    return errors
+
+
+def make_delta(name, seed, T, H_k, H_v, S_k, S_v, g, B=1, kda=False, from_zero=False, edges=False):
+    rng = np.random.default_rng(seed)
+    unit = lambda: float32(call_torch(HF_L2NORM, rng.standard_normal((B, T, H_k, S_k))))
+    q, k = unit(), unit()
+    v = float32(rng.standard_normal((B, T, H_v, S_v)))
+    g = float32(rng.uniform(*g, (B, T, H_v, S_k) if kda else (B, T, H_v)))
+    beta = float32(rng.random((B, T, H_v)))
+    if edges:  # token 2 leaves the state to decay, token 4 overwrites without decay
+        beta[:, 2], beta[:, 4], g[:, 4] = 0, 1, 0
+    state_in = np.zeros((B, H_v, S_k, S_v), np.float32) if from_zero else float32(
+        0.5 * rng.standard_normal((B, H_v, S_k, S_v)))
+
+    ref = delta_rule_ref64(q, k, v, g, beta, state_in)
+    heads = lambda x: np.repeat(x, H_v // H_k, axis=2) if kda else x  # HF's KDA wants one key head per value head
+    args = (heads(q), heads(k), v, g, beta)
+    kwargs = dict(initial_state=None if from_zero else state_in, output_final_state=True)
+    function = HF_KDA if kda else HF_DELTA
+    hf32 = call_torch(function, *args, **kwargs, dtype=torch.float32)
+    witnesses = {
+        f"{function.__name__} f64": (TOL_FORMULA, call_torch(in_float64(function), *args, **kwargs)),
+        f"{function.__name__} f32": (TOL_FLOAT32, hf32),
+    }
+    if not kda:
+        witnesses["torch_chunk_gated_delta_rule f32"] = (
+            TOL_FLOAT32, call_torch(HF_DELTA_CHUNKED, *args, **kwargs, dtype=torch.float32))
+    elif FLA_KDA:
+        witnesses["fla naive_recurrent_kda f64"] = (
+            TOL_FORMULA, call_torch(in_float64(FLA_KDA), *args, **kwargs))
+        witnesses["fla naive_recurrent_kda f32"] = (
+            TOL_FLOAT32, call_torch(FLA_KDA, *args, **kwargs, dtype=torch.float32))
+    errors = judge(name, witnesses, ref)
+
+    params = np.array([B, T, H_k, H_v, S_k, S_v, kda], np.int32)
+    tensors = {"params": params, "q": q, "k": k, "v": v, "g": g, "beta": beta}
+    if not from_zero:
+        tensors["state_in"] = state_in
+    tensors |= {"out_ref64": ref[0], "out_hf32": hf32[0]}
+    if S_k * S_v < 4096:
+        tensors["state_out_ref64"] = ref[1]
+    else:  # to keep the file small: the float64 state rounded once to float32
+        tensors["state_out_ref32"] = float32(ref[1])
+    if S_k * S_v < 1024:
+        tensors["state_out_hf32"] = hf32[1]
+    meta = {
+        "function": f"{function.__module__}.{function.__name__}",
+        "params": "B T H_k H_v S_k S_v kda",
+        "layout": {"q": "[B][T][H_k][S_k]", "k": "[B][T][H_k][S_k]", "v": "[B][T][H_v][S_v]",
+                   "g": "[B][T][H_v][S_k]" if kda else "[B][T][H_v]", "beta": "[B][T][H_v]",
+                   "state": "[B][H_v][S_k][S_v]", "out": "[B][T][H_v][S_v]"},
+        "error_over_max": {label: float(f"{e:.2e}") for label, e in errors.items()}, "seed": seed,
+    }
+    return tensors, meta
+
+
+def make_conv(name, seed, T, kc, history, silu, bias, B=1, C=64):
+    rng = np.random.default_rng(seed)
+    x = float32(rng.standard_normal((B, T, C)))
+    weight = float32(rng.standard_normal((C, kc)) / np.sqrt(kc))
+    bias_in = float32(0.5 * rng.standard_normal(C)) if bias else None
+    history_in = float32(rng.standard_normal((B, kc - 1, C))) if history else np.zeros((B, kc - 1, C), np.float32)
+
+    ref = conv_ref64(x, weight, np.zeros(C) if bias_in is None else bias_in, history_in, silu)
+    channels_first = lambda a: np.ascontiguousarray(a.transpose(0, 2, 1))
+    activation = "silu" if silu else None
+
+    def update(dtype):  # returns (out, new history); HF shifts its state in place
+        state = torch.tensor(channels_first(history_in), dtype=dtype)
+        out = call_torch(HF_CONV_UPDATE, channels_first(x), state, weight, bias_in, activation, dtype=dtype)
+        return channels_first(out), channels_first(state.numpy())
+
+    def prefill(dtype):  # leaves the history to its caller
+        out = call_torch(HF_CONV_PREFILL, channels_first(x), weight, bias_in, activation, dtype=dtype)
+        return channels_first(out), ref[1]
+
+    witnesses = {}
+    for function in (update,) if history else (prefill, update):
+        label = "causal_conv1d_" + ("update" if function is update else "fn")
+        witnesses[f"{label} f64"] = (TOL_FORMULA, function(torch.float64))
+        witnesses[f"{label} f32"] = (TOL_FLOAT32, function(torch.float32))
+    errors = judge(name, witnesses, ref)
+
+    tensors = {"params": np.array([B, T, C, kc, silu], np.int32), "x": x, "weight": weight}
+    if bias:
+        tensors["bias"] = bias_in
+    if history:
+        tensors["history"] = history_in
+    tensors |= {"out_ref64": ref[0], "history_out": float32(ref[1])}
+    meta = {
+        "function": f"{qwen.__name__}.causal_conv1d_" + ("update" if history else "fn"),
+        "params": "B T C kc silu",
+        "layout": {"x": "[B][T][C]", "weight": "[C][kc]", "bias": "[C]", "history": "[B][kc-1][C], oldest first",
+                   "out": "[B][T][C]"},
+        "error_over_max": {label: float(f"{e:.2e}") for label, e in errors.items()}, "seed": seed,
+    }
+    return tensors, meta
+
+
+# ---- The container (its format is in tests/golden/README.md) ---------------------------------------------------------
+
+DTYPES = {0: np.dtype("<f4"), 1: np.dtype("<f8"), 2: np.dtype("<i4"), 3: np.dtype("u1")}
+TENSOR_HEADER = struct.Struct("<32s2I4QQ")
+
+
+def pack(tensors):
+    codes = {dtype: code for code, dtype in DTYPES.items()}
+    parts = [struct.pack("<4s3I", b"GDNG", 1, len(tensors), 0)]
+    for name, array in tensors.items():
+        data = np.ascontiguousarray(array).tobytes()
+        dims = array.shape + (1,) * (4 - array.ndim)
+        parts += [TENSOR_HEADER.pack(name.encode(), codes[array.dtype], array.ndim, *dims, len(data)), data,
+                  bytes(-len(data) % 8)]
+    return b"".join(parts)
+
+
+def unpack(blob):
+    magic, version, count, _ = struct.unpack_from("<4s3I", blob)
+    if (magic, version) != (b"GDNG", 1):
+        raise ValueError("not a GDNG file of version 1")
+    tensors, at = {}, 16
+    for _ in range(count):
+        name, code, ndim, *dims, size = TENSOR_HEADER.unpack_from(blob, at)
+        at += TENSOR_HEADER.size
+        tensors[name.rstrip(b"\0").decode()] = np.frombuffer(blob[at:at + size], DTYPES[code]).reshape(dims[:ndim])
+        at += (size + 7) // 8 * 8
+    return tensors
+
+
+def compare(name, old, new):
+    """Inputs must have the same bits; results may differ in rounding, which depends on the CPU and the libraries."""
+    if list(old) != list(new):
+        sys.exit(f"{name}: tensors are {list(old)}, a new one has {list(new)}")
+    for key, array in new.items():
+        if key == "meta":
+            continue
+        tolerance = {"64": TOL_FORMULA, "32": TOL_FLOAT32}.get(key[-2:], 0)
+        if old[key].shape != array.shape or not error(old[key], array.astype(np.float64))[1] <= tolerance:
+            sys.exit(f"{name}: {key} differs")
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--out", type=pathlib.Path, metavar="DIR",
+                        default=pathlib.Path(__file__).resolve().parent.parent / "tests" / "golden",
+                        help="folder to write to (default: tests/golden of this repository)")
+    parser.add_argument("--check", action="store_true",
+                        help="write nothing: compare the files that are there with what would be written")
+    args = parser.parse_args()
+    torch.set_num_threads(1)
+    print("versions:", VERSIONS | ({"fla": FLA_VERSION} if FLA_KDA else {}))
+    print(f"{'case':16} {'witness against ref64':36} {'out':>10} {'state':>10} {'rel. max':>10}")
+
+    blobs = {}
+    for cases, make in ((DELTA_CASES, make_delta), (CONV_CASES, make_conv)):
+        for name, case in cases.items():
+            tensors, meta = make(name, **case)
+            versions = VERSIONS | ({"fla": FLA_VERSION} if FLA_KDA and case.get("kda") else {})
+            meta = {"case": name, "made_by": "scripts/make_golden.py", "versions": versions} | meta
+            tensors["meta"] = np.frombuffer(json.dumps(meta).encode(), np.uint8)
+            blobs[name] = pack(tensors)
+    total = sum(map(len, blobs.values()))
+    if total >= SIZE_LIMIT:
+        sys.exit(f"{total} bytes together, allowed are less than {SIZE_LIMIT}")
+    for name, blob in blobs.items():
+        path = args.out / f"{name}.bin"
+        if args.check:
+            compare(name, unpack(path.read_bytes()), unpack(blob))
+        else:
+            path.write_bytes(blob)
+        print(f"{path.name:24} {len(blob):7} bytes")
+    print(f"{len(blobs)} files, {total} bytes" + (", all as stored" if args.check else ""))
+
+
+if __name__ == "__main__":
+    main()

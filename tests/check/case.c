@@ -1,0 +1,138 @@
+/* Cases and their memory. See case.h. */
+#include "case.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+void *check_alloc(uint64_t bytes)
+{
+    void *memory = calloc(1, bytes ? (size_t)bytes : 1);
+    if (!memory) {
+        fprintf(stderr, "gdn check: out of memory\n");
+        exit(2);
+    }
+    return memory;
+}
+
+uint64_t check_unit_bytes(int32_t dtype)
+{
+    switch (dtype) {
+    case GDN_F16: case GDN_BF16: return 2;
+    case GDN_Q8_0: return 34;
+    case GDN_I64: return 8;
+    default: return 4;
+    }
+}
+
+uint64_t check_alignment(int32_t dtype)
+{
+    return dtype == GDN_Q8_0 ? 2 : check_unit_bytes(dtype);
+}
+
+void check_case_init(check_case *c, const struct check_kernel *kernel)
+{
+    memset(c, 0, sizeof *c);
+    c->kernel = kernel;
+}
+
+void check_case_free(check_case *c)
+{
+    for (int m = 0; m < c->n_memories; m++) {
+        if (!c->memory[m].cut)
+            free(c->memory[m].image);
+        free(c->memory[m].range);
+    }
+    memset(c, 0, sizeof *c);
+}
+
+int check_add_memory(check_case *c, uint64_t body, uint64_t alignment, int written, check_rng *rng)
+{
+    check_memory *m = &c->memory[c->n_memories];
+    const uint64_t shift = rng ? alignment * (uint64_t)check_between(rng, 0, (int)(64 / alignment) - 1) : 0;
+    m->before = c->placement == CHECK_GUARD_BEFORE ? 0 : 128 + shift;
+    m->body = body;
+    m->bytes = m->before + body + (c->placement == CHECK_GUARD_AFTER ? 0 : 128);
+    m->written = written;
+    m->image = check_alloc(m->bytes + 1);
+    for (uint64_t i = 0; i < m->bytes; i++) /* counted from the body, so that its elements are whole poison */
+        m->image[i] = (unsigned char)((i ^ m->before) & 1 ? CHECK_POISON >> 8 : CHECK_POISON & 0xFF);
+    return c->n_memories++;
+}
+
+uint64_t check_lay_out(check_view *v, int32_t dtype, int rank, const int64_t *extent, const int *order, int gaps,
+                       check_rng *rng)
+{
+    const int64_t unit = (int64_t)check_unit_bytes(dtype), step = (int64_t)check_alignment(dtype);
+    int64_t inside, packed;
+    v->dtype = dtype;
+    v->rank = rank;
+    for (int a = 0; a < rank; a++)
+        v->extent[a] = extent[a];
+    v->stride[rank - 1] = unit;
+    inside = unit * extent[rank - 1];
+    for (int n = rank - 2; n >= 0; n--) {
+        const int a = order ? order[n] : n;
+        if (gaps)
+            inside += step * (check_one_in(rng, 2) ? 0 : check_between(rng, 0, gaps));
+        v->stride[a] = inside;
+        inside *= extent[a] > 0 ? extent[a] : 1;
+    }
+    packed = unit * extent[rank - 1];
+    for (int a = rank - 2; a >= 0; a--) {
+        const int64_t rows = extent[a] > 0 ? extent[a] : 1;
+        v->given[a] = v->stride[a] == packed && (!rng || check_one_in(rng, 2)) ? 0 : v->stride[a];
+        packed = rows * (v->stride[a] > packed ? v->stride[a] : packed);
+    }
+    return (uint64_t)inside;
+}
+
+check_view *check_add_view(check_case *c, const check_view *v)
+{
+    c->view[c->n_views] = *v;
+    return &c->view[c->n_views++];
+}
+
+void check_add_map(check_case *c, const char *name, size_t field, const int32_t *values, int n, const char *axis,
+                   check_rng *rng)
+{
+    const int64_t extent[1] = { n };
+    check_view v = { .name = name, .field = field, .is_span = 1, .axis = { axis } };
+    uint64_t bytes = check_lay_out(&v, GDN_I32, 1, extent, NULL, 0, rng);
+    v.memory = check_add_memory(c, bytes, 4, 0, rng);
+    v.stated = check_one_in(rng, 2) ? bytes : 0;
+    check_memory *m = &c->memory[v.memory];
+    memcpy(m->image + m->before, values, bytes);
+    check_add_view(c, &v);
+}
+
+const check_view *check_find(const check_case *c, const char *name)
+{
+    for (int i = 0; i < c->n_views; i++)
+        if (!strcmp(c->view[i].name, name))
+            return &c->view[i];
+    return NULL;
+}
+
+unsigned char *check_at(const check_case *c, const check_view *v, unsigned char *image, int64_t i0, int64_t i1, int64_t i2,
+                        int64_t i3)
+{
+    const int64_t i[CHECK_MAX_AXES] = { i0, i1, i2, i3, 0 };
+    int64_t at = (int64_t)c->memory[v->memory].before + v->first;
+    for (int a = 0; a < v->rank; a++)
+        at += i[a] * v->stride[a];
+    return image + at;
+}
+
+void check_may_write(check_case *c, const check_view *v, const unsigned char *where, uint64_t bytes)
+{
+    check_memory *m = &c->memory[v->memory];
+    if (m->n_ranges == m->room) {
+        m->room = m->room ? 2 * m->room : 64;
+        m->range = realloc(m->range, (size_t)m->room * sizeof m->range[0]);
+        if (!m->range)
+            check_alloc(UINT64_MAX / 2);
+    }
+    m->range[m->n_ranges][0] = (uint64_t)(where - m->image);
+    m->range[m->n_ranges++][1] = (uint64_t)(where - m->image) + bytes;
+}

@@ -1,0 +1,96 @@
+/* A case: the arguments of one call and an image of all memory that it can see.
+ *
+ * Every operand lies in a memory: a stretch of bytes that starts out as poison (a NaN in every float type,
+ * an invalid entry as an integer), in which the builder then fills the elements that the call may read.
+ * What is left of the poison are canaries before and after, gaps between strided rows, tokens of skipped
+ * sequences and slots that no map names. A run copies the images to the device, calls the kernel, and
+ * reads them back whole, so whatever else changed is found by comparing bytes. */
+#ifndef GDN_CHECK_CASE_H
+#define GDN_CHECK_CASE_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+#include "gdn/gdn.h"
+#include "rng.h"
+
+enum { CHECK_POISON = 0xFFAD, CHECK_MAX_MEMORIES = 12, CHECK_MAX_VIEWS = 14, CHECK_MAX_AXES = 5 };
+
+/* Where a memory is put on devices whose memory is the host's: with canaries on both sides in a buffer of
+ * the library, or with one end at a page that must not be touched. Elsewhere always the former. */
+enum { CHECK_CANARIES = 0, CHECK_GUARD_AFTER = 1, CHECK_GUARD_BEFORE = 2 };
+
+typedef struct check_memory {
+    unsigned char *image; /* `bytes` bytes: `before` of canary, the body, canary */
+    uint64_t       bytes, before, body;
+    int            written;    /* holds results; 0 = must come back as it was           */
+    int            cut;        /* 1: image belongs to another case                      */
+    uint64_t     (*range)[2];  /* what the call may write: begin and end in the body    */
+    int            n_ranges, room;
+} check_memory;
+
+/* An operand: elements within a memory. */
+typedef struct check_view {
+    const char *name;
+    int         memory;
+    int64_t     first; /* bytes from the body's begin to the first element */
+    int32_t     dtype, rank;
+    int64_t     extent[CHECK_MAX_AXES], stride[CHECK_MAX_AXES]; /* all axes, the contiguous one last; in
+                                                                   blocks of 34 bytes for Q8_0        */
+    const char *axis[CHECK_MAX_AXES];
+    size_t      field;    /* offset of the gdn_tensor or gdn_span in the arguments */
+    int         is_span;
+    int64_t     given[4]; /* gdn_tensor.stride */
+    uint64_t    stated;   /* .bytes            */
+} check_view;
+
+typedef union check_args {
+    gdn_gated_delta_net_args gated_delta_net;
+    gdn_ssm_conv_args        ssm_conv;
+    gdn_set_rows_args        set_rows;
+} check_args;
+
+struct check_kernel;
+
+typedef struct check_case {
+    const struct check_kernel *kernel;
+    check_args   args;
+    int          n_memories, n_views;
+    check_memory memory[CHECK_MAX_MEMORIES];
+    check_view   view[CHECK_MAX_VIEWS];
+    int          placement;   /* CHECK_CANARIES, ...                                     */
+    int          use_offset;  /* 1: addresses go into data and offset, 0: all into data  */
+    int          executor;    /* which threads run it, see target.h                      */
+    int          environment; /* floating-point mode of the caller, see environment.h    */
+} check_case;
+
+/* Nothing is done about running out of memory but to say so and leave with 2. */
+void *check_alloc(uint64_t bytes);
+
+void check_case_init(check_case *c, const struct check_kernel *kernel);
+void check_case_free(check_case *c);
+
+/* A new memory of poison. rng chooses how far from a 64-byte boundary, in steps of `alignment`; NULL = 0. */
+int check_add_memory(check_case *c, uint64_t body, uint64_t alignment, int written, check_rng *rng);
+
+/* A view whose axes lie in `order` (outermost first, indices into extent), with random gaps if gaps > 0.
+ * Sets extent, stride and given (packed strides become 0 at random); returns the bytes it spans. */
+uint64_t check_lay_out(check_view *v, int32_t dtype, int rank, const int64_t *extent, const int *order, int gaps,
+                       check_rng *rng);
+check_view *check_add_view(check_case *c, const check_view *v);
+
+/* One int32 map, packed, as a span operand. */
+void check_add_map(check_case *c, const char *name, size_t field, const int32_t *values, int n, const char *axis,
+                   check_rng *rng);
+
+const check_view *check_find(const check_case *c, const char *name); /* NULL if absent */
+/* Address in `image` (an image of the view's memory) of an element; axes that are not given are 0. */
+unsigned char *check_at(const check_case *c, const check_view *v, unsigned char *image, int64_t i0, int64_t i1, int64_t i2,
+                        int64_t i3);
+/* Say that the call may write `bytes` bytes at `where`, an address in the memory's image. */
+void check_may_write(check_case *c, const check_view *v, const unsigned char *where, uint64_t bytes);
+
+uint64_t check_unit_bytes(int32_t dtype); /* of an element, or of a Q8_0 block */
+uint64_t check_alignment(int32_t dtype);
+
+#endif

@@ -1,0 +1,436 @@
+/* gdn check: compares every implementation of every backend with the reference, bit for bit.
+ *
+ * Each kernel has random cases, a fixed list, and families of trials that compare several calls with each
+ * other. A case runs once on the reference and then on every target; a trial once per target. The name of
+ * a case and the seed say all about it. */
+#define _POSIX_C_SOURCE 200809L
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "cli.h"
+#include "commands.h"
+#include "progress.h"
+#include "report.h"
+#include "selftest.h"
+#include "trial.h"
+
+#define GDN_KERNEL(stem, number, title) extern const check_kernel check_kernel_##stem;
+#include "core/kernels.def"
+#undef GDN_KERNEL
+static const check_kernel *const kernels[] = {
+#define GDN_KERNEL(stem, number, title) &check_kernel_##stem,
+#include "core/kernels.def"
+#undef GDN_KERNEL
+};
+enum { N_KERNELS = sizeof kernels / sizeof kernels[0], DEFAULT_CASES = 2000, QUICK_SHARE = 8 };
+
+static struct {
+    const char *backend, *implementation, *kernel, *only;
+    int64_t     device, cases, max_reports;
+    uint64_t    seed;
+    cli_list    threads;
+    int         quick, list, json, self_test;
+} options;
+
+static const cli_option option_table[] = {
+    { "backend", CLI_STRING, &options.backend, "NAME", "only these backends (a,b); an error where one is not available" },
+    { "device", CLI_INT, &options.device, "N", "only this device of each backend" },
+    { "impl", CLI_STRING, &options.implementation, "NAME", "only this implementation, e.g. avx2" },
+    { "kernel", CLI_STRING, &options.kernel, "NAME", "only these kernels (a,b)" },
+    { "seed", CLI_UINT64, &options.seed, "N", "seed of the random cases (default 1)" },
+    { "cases", CLI_INT, &options.cases, "N", "random cases per kernel (default 2000, quick 250)" },
+    { "case", CLI_STRING, &options.only, "NAME", "only this case: a number for a random one, a name from --list,\n"
+      "random/N, splits/N, ..., or the beginning of names with a *" },
+    { "threads", CLI_LIST, &options.threads, "LIST", "thread counts to choose from (default 1,2,3,4,5,6,7,8)" },
+    { "max-reports", CLI_INT, &options.max_reports, "N", "mismatches to describe (default 5); all are counted" },
+    { "quick", CLI_FLAG, &options.quick, NULL, "an eighth of the random cases and trials, a quarter of the fixed list" },
+    { "list", CLI_FLAG, &options.list, NULL, "print the names of the fixed cases and of the families, and leave" },
+    { "self-test", CLI_FLAG, &options.self_test, NULL, "corrupt results on purpose and demand that every one is noticed" },
+    { "json", CLI_FLAG, &options.json, NULL, "print one JSON object instead of text" },
+    { NULL, CLI_FLAG, NULL, NULL, NULL }
+};
+static const cli_command command = {
+    "gdn check", "compare every implementation with the reference, bit for bit", option_table, NULL,
+    "Exit status: 0 all passed, 1 a mismatch or nothing ran, 2 wrong command line or a backend is missing."
+};
+
+static check_target *reference, *targets[CHECK_MAX_TARGETS];
+static check_report  report;
+static check_threads threads;
+static progress_bar  bar;
+static int64_t       n_reported;
+
+/* 1 if `name` is in the comma-separated list; NULL holds everything. */
+static int in_list(const char *list, const char *name)
+{
+    const size_t length = strlen(name);
+    for (; list; list = strchr(list, ',') ? strchr(list, ',') + 1 : NULL) {
+        if (!strncmp(list, name, length) && (list[length] == 0 || list[length] == ','))
+            return 1;
+        if (!strchr(list, ','))
+            return 0;
+    }
+    return 1;
+}
+
+/* Does --case ask for this one? */
+static int is_wanted(const char *name)
+{
+    const char *only = options.only;
+    if (!only)
+        return 1;
+    const size_t length = strlen(only);
+    if (length && only[length - 1] == '*')
+        return !strncmp(name, only, length - 1);
+    if (length && strspn(only, "0123456789") == length)
+        return !strncmp(name, "random/", 7) && !strcmp(name + 7, only);
+    return !strcmp(name, only);
+}
+
+/* A quick run leaves out whole cases of the fixed list by number, so that every group keeps some. */
+static int is_due(int number)
+{
+    return options.only || !options.quick || number % 4 == 0;
+}
+
+static void print_repeat(char *text, size_t bytes, const check_kernel *kernel, const char *name, const check_target_info *info)
+{
+    int n = snprintf(text, bytes, "  to repeat: gdn check --kernel %s --backend %s --device %u --impl %s --seed %llu --case %s",
+                     kernel->name, info->backend.name, (unsigned)info->device.device, info->implementation.name,
+                     (unsigned long long)options.seed, name);
+    for (int i = 0; i < options.threads.n && n < (int)bytes - 16; i++)
+        n += snprintf(text + n, bytes - (size_t)n, "%s%d", i ? "," : " --threads ", options.threads.value[i]);
+}
+
+/* A kernel that crashes takes the check with it, but not before the case is named: reading beyond a guarded
+ * memory ends here. What runs is kept as text because little may be done in a signal handler. */
+static char running[600];
+
+static void note_running(const check_kernel *kernel, const char *name, const check_target_info *info)
+{
+    print_repeat(running, sizeof running - 1, kernel, name, info);
+    strcat(running, "\n");
+}
+
+static void on_crash(int signal_number)
+{
+    static const char what[] = "\nCRASH: signal ", where[] = " (memory outside of the operands, a division by 0, ...)\n";
+    const char digits[2] = { (char)('0' + signal_number / 10), (char)('0' + signal_number % 10) };
+    if (write(2, what, sizeof what - 1) < 0 || write(2, digits, 2) < 0 || write(2, where, sizeof where - 1) < 0 ||
+        write(2, running, strlen(running)) < 0)
+        _exit(1);
+    _exit(1);
+}
+
+static void catch_crashes(void)
+{
+    static const int signals[] = { SIGSEGV, SIGBUS, SIGFPE, SIGILL };
+    struct sigaction action;
+    memset(&action, 0, sizeof action);
+    action.sa_handler = on_crash;
+    for (size_t i = 0; i < sizeof signals / sizeof signals[0]; i++)
+        sigaction(signals[i], &action, NULL);
+}
+
+static void describe_failure(const check_kernel *kernel, const char *name, const check_target_info *info, const check_text *text)
+{
+    if (n_reported++ >= options.max_reports)
+        return;
+    progress_clear(&bar);
+    FILE *out = options.json ? stderr : stdout;
+    fprintf(out, "MISMATCH %s %s on %s, device %u (%s), %s\n%s", kernel->name, name, info->backend.name, (unsigned)info->device.device,
+            info->device.name, info->implementation.name, text->at);
+    char repeat[600];
+    print_repeat(repeat, sizeof repeat, kernel, name, info);
+    fputs(repeat, out);
+    fputs("\n\n", out);
+    fflush(out);
+}
+
+static void count(int k, int t, check_outcome outcome, const char *name, const check_text *text)
+{
+    check_tally *tally = &report.tally[k][t];
+    if (outcome == CHECK_RAN)
+        tally->passed++;
+    else if (outcome == CHECK_SKIPPED)
+        check_tally_skip(tally, text->at);
+    else {
+        tally->failed++;
+        describe_failure(kernels[k], name, &report.target[t], text);
+    }
+}
+
+static check_rng case_rng(const check_kernel *kernel, const char *name)
+{
+    return (check_rng){ check_mix_text(check_mix_text(options.seed, kernel->name), name) };
+}
+
+/* fixed: number in the list, or -1 for a random case. */
+static void run_case(int k, const char *name, int fixed)
+{
+    static check_result expected, result;
+    check_rng rng = case_rng(kernels[k], name);
+    check_setting setting;
+    check_case c;
+    check_text text = { "", 0 };
+    check_setting_random(&setting, &threads, &rng);
+    check_case_begin(&c, kernels[k], &setting);
+    if (fixed < 0)
+        kernels[k]->random(&c, &rng);
+    else
+        kernels[k]->fixed(&c, fixed, &rng);
+    note_running(kernels[k], name, check_target_describe(reference));
+    const int expectable = check_expect(reference, &c, &expected, &text);
+    for (int t = 0; t < report.n_targets; t++) {
+        check_outcome outcome = CHECK_FAILED;
+        progress_step(&bar, name);
+        if (expectable) {
+            note_running(kernels[k], name, &report.target[t]);
+            text = (check_text){ "", 0 };
+            outcome = check_judge(targets[t], &c, &expected, &result, &text);
+        }
+        count(k, t, outcome, name, &text);
+    }
+    check_case_free(&c);
+}
+
+static void run_trial(int k, const char *name, const check_family *family, int number)
+{
+    for (int t = 0; t < report.n_targets; t++) {
+        check_rng rng = case_rng(kernels[k], name);
+        check_trial trial = { .target = targets[t], .reference = reference, .threads = &threads, .number = number };
+        progress_step(&bar, name);
+        check_setting_random(&trial.setting, &threads, &rng);
+        note_running(kernels[k], name, &report.target[t]);
+        family->run(&trial, &rng);
+        count(k, t, trial.outcome, name, &trial.text);
+    }
+}
+
+/* What a run does: called for each case in order; also used to count them. */
+typedef void (*visit_fn)(int k, const char *name, int fixed, const check_family *family, int number);
+
+static int64_t n_visited;
+static void visit_count(int k, const char *name, int fixed, const check_family *family, int number)
+{
+    (void)k, (void)name, (void)fixed, (void)family, (void)number;
+    n_visited++;
+}
+
+static void visit_run(int k, const char *name, int fixed, const check_family *family, int number)
+{
+    if (family)
+        run_trial(k, name, family, number);
+    else
+        run_case(k, name, fixed);
+}
+
+static void walk_kernel(int k, visit_fn visit)
+{
+    char name[96];
+    const int64_t n_random = (options.cases >= 0 ? options.cases : options.quick ? DEFAULT_CASES / QUICK_SHARE : DEFAULT_CASES);
+    const int alone = options.only && strspn(options.only, "0123456789") == strlen(options.only);
+    if (alone || (options.only && !strncmp(options.only, "random/", 7) && !strchr(options.only, '*'))) { /* beyond --cases, too */
+        snprintf(name, sizeof name, "%s%s", alone ? "random/" : "", options.only);
+        visit(k, name, -1, NULL, 0);
+        return;
+    }
+    const int n_fixed = kernels[k]->n_fixed();
+    for (int i = 0; i < n_fixed; i++)
+        if (is_due(i) && is_wanted(kernels[k]->fixed_name(i, name, sizeof name)))
+            visit(k, name, i, NULL, 0);
+    for (int64_t i = 0; i < n_random * kernels[k]->random_share / 100; i++) {
+        snprintf(name, sizeof name, "random/%lld", (long long)i);
+        if (is_wanted(name))
+            visit(k, name, -1, NULL, 0);
+    }
+    for (const check_family *f = kernels[k]->families; f->name; f++) {
+        const int n = options.only || !options.quick ? f->n : (f->n + QUICK_SHARE - 1) / QUICK_SHARE;
+        for (int i = 0; i < n; i++) {
+            snprintf(name, sizeof name, "%s/%d", f->name, i);
+            if (is_wanted(name))
+                visit(k, name, 0, f, i);
+        }
+    }
+}
+
+static void walk(visit_fn visit)
+{
+    for (int k = 0; k < N_KERNELS; k++)
+        if (in_list(options.kernel, kernels[k]->name))
+            walk_kernel(k, visit);
+}
+
+static void print_list(void)
+{
+    char name[96];
+    for (int k = 0; k < N_KERNELS; k++) {
+        if (!in_list(options.kernel, kernels[k]->name))
+            continue;
+        for (int i = 0; i < kernels[k]->n_fixed(); i++)
+            printf("%s %s\n", kernels[k]->name, kernels[k]->fixed_name(i, name, sizeof name));
+        for (const check_family *f = kernels[k]->families; f->name; f++)
+            printf("%s %s/0..%d\n", kernels[k]->name, f->name, f->n - 1);
+    }
+}
+
+/* Every part of a comma-separated list has to be one of n names. */
+static const char *unknown_part(const char *list, const char *(*name)(int i), int n)
+{
+    static char part[64];
+    while (list && *list) {
+        const size_t length = strcspn(list, ",");
+        int i = 0;
+        snprintf(part, sizeof part, "%.*s", (int)length, list);
+        while (i < n && strcmp(name(i), part))
+            i++;
+        if (i == n)
+            return part;
+        list += length + (list[length] == ',');
+    }
+    return NULL;
+}
+
+static const char *kernel_name(int i)
+{
+    return kernels[i]->name;
+}
+
+static const char *backend_name(int i)
+{
+    static gdn_backend_info info;
+    info.size = sizeof info;
+    return gdn_backend_describe((uint32_t)i, &info) ? "" : info.name;
+}
+
+static int open_device(uint32_t backend, uint32_t device)
+{
+    gdn_device_info info = { .size = sizeof info };
+    if (gdn_device_describe(backend, device, &info))
+        return cli_error(&command, "device %u of %s: %s", (unsigned)device, backend_name((int)backend), gdn_last_error());
+    for (uint32_t i = 0; i < info.n_implementations; i++) {
+        gdn_implementation_info implementation = { .size = sizeof implementation };
+        if (gdn_implementation_describe(backend, device, i, &implementation))
+            return cli_error(&command, "%s", gdn_last_error());
+        if (options.implementation && !in_list(options.implementation, implementation.name))
+            continue;
+        if (report.n_targets == CHECK_MAX_TARGETS)
+            return cli_error(&command, "more than %d implementations; choose with --backend", CHECK_MAX_TARGETS);
+        check_target *t = check_target_open(backend, device, i);
+        if (!t)
+            return cli_error(&command, "%s %s cannot be opened: %s", backend_name((int)backend), implementation.name, gdn_last_error());
+        report.target[report.n_targets] = *check_target_describe(t);
+        targets[report.n_targets++] = t;
+    }
+    return 0;
+}
+
+static int open_targets(void)
+{
+    reference = check_target_open(GDN_BACKEND_REFERENCE, 0, 0);
+    if (!reference)
+        return cli_error(&command, "there is no reference to compare with: %s", gdn_last_error());
+    for (uint32_t b = 0; b < GDN_BACKEND_COUNT; b++) {
+        gdn_backend_info info = { .size = sizeof info };
+        if (b == GDN_BACKEND_REFERENCE || gdn_backend_describe(b, &info) || !in_list(options.backend, info.name))
+            continue;
+        if (!info.available) {
+            if (options.backend)
+                return cli_error(&command, "backend '%s' is not available: %s", info.name, info.reason);
+            report.unavailable[report.n_unavailable++] = info;
+            continue;
+        }
+        for (uint32_t d = 0; d < info.n_devices; d++) {
+            if (options.device >= 0 && options.device != d)
+                continue;
+            const int status = open_device(b, d);
+            if (status)
+                return status;
+        }
+    }
+    if (!report.n_targets)
+        return cli_error(&command, "no device or implementation is left to check%s%s; 'gdn info' lists them",
+                         options.implementation ? " that is called " : "", options.implementation ? options.implementation : "");
+    return 0;
+}
+
+static int check_options(void)
+{
+    const char *wrong;
+    if ((wrong = unknown_part(options.kernel, kernel_name, N_KERNELS)))
+        return cli_error(&command, "there is no kernel '%s'", wrong);
+    if ((wrong = unknown_part(options.backend, backend_name, GDN_BACKEND_COUNT)))
+        return cli_error(&command, "there is no backend '%s'", wrong);
+    if (options.backend && in_list(options.backend, backend_name(GDN_BACKEND_REFERENCE)))
+        return cli_error(&command, "the reference is what the other backends are compared with");
+    for (int i = 0; i < options.threads.n; i++)
+        if (options.threads.value[i] > 64)
+            return cli_error(&command, "--threads: at most 64, not %d", options.threads.value[i]);
+    threads.n = options.threads.n ? options.threads.n : 8;
+    for (int i = 0; i < threads.n; i++)
+        threads.value[i] = options.threads.n ? options.threads.value[i] : i + 1;
+    return 0;
+}
+
+static int conclude(void)
+{
+    const check_tally sum = check_report_sum(&report);
+    int failed = sum.failed > 0;
+    if (options.json)
+        failed |= !check_report_json(&report);
+    else {
+        if (n_reported > options.max_reports)
+            printf("%lld more mismatches are not described; see --max-reports\n", (long long)(n_reported - options.max_reports));
+        check_report_text(&report);
+    }
+    if (sum.passed + sum.failed == 0) {
+        fprintf(stderr, "gdn check: nothing was run%s\n", sum.skipped ? ": everything was skipped" : "");
+        failed = 1;
+    }
+    return failed;
+}
+
+int gdn_check_main(int argc, char **argv)
+{
+    memset(&options, 0, sizeof options);
+    options.seed = 1;
+    options.cases = options.device = -1;
+    options.max_reports = 5;
+    const int cli = cli_parse(&command, argc, argv);
+    if (cli != CLI_RUN)
+        return cli_exit_code(cli);
+    int status = check_options();
+    if (status)
+        return status;
+    if (options.list) {
+        print_list();
+        return 0;
+    }
+    status = open_targets();
+    catch_crashes();
+    if (!status && options.self_test)
+        status = check_self_test(reference, targets[0], options.seed, options.json);
+    else if (!status) {
+        report.seed = options.seed;
+        report.n_kernels = 0;
+        if (!options.json)
+            printf("seed %llu\n", (unsigned long long)options.seed);
+        walk(visit_count);
+        progress_begin(&bar, n_visited * report.n_targets);
+        walk(visit_run);
+        progress_end(&bar);
+        for (int k = 0; k < N_KERNELS; k++) /* only kernels that were asked for are reported */
+            if (in_list(options.kernel, kernels[k]->name)) {
+                memmove(report.tally[report.n_kernels], report.tally[k], sizeof report.tally[0]);
+                report.kernel[report.n_kernels++] = kernels[k]->name;
+            }
+        status = conclude();
+    }
+    for (int t = 0; t < report.n_targets; t++)
+        check_target_close(targets[t]);
+    check_target_close(reference);
+    return status;
+}

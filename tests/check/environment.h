@@ -1,0 +1,71 @@
+/* Floating-point modes that a caller's thread may be in. Kernels must compute the same bits in all of them
+ * and leave them as they were. */
+#ifndef GDN_CHECK_ENVIRONMENT_H
+#define GDN_CHECK_ENVIRONMENT_H
+
+#include <stdint.h>
+
+#if defined(__x86_64__) || defined(__i386__)
+#  include <xmmintrin.h>
+#endif
+
+enum {
+    CHECK_ENV_DEFAULT = 0,
+    CHECK_ENV_FLUSH,      /* subnormals flushed to zero, as results and as inputs */
+    CHECK_ENV_UP,
+    CHECK_ENV_DOWN,
+    CHECK_ENV_TO_ZERO,
+    CHECK_ENV_FLUSH_DOWN,
+    CHECK_ENV_COUNT
+};
+
+static inline const char *check_environment_name(int environment)
+{
+    static const char *const names[] = { "default", "flush-to-zero", "round-up", "round-down", "round-to-zero",
+                                         "flush-to-zero and round-down" };
+    return names[environment];
+}
+
+/* The control bits of the mode, without sticky exception flags. */
+static inline uint64_t check_environment_get(void)
+{
+#if defined(__x86_64__) || defined(__i386__)
+    return _mm_getcsr() & 0xFFC0u;
+#elif defined(__aarch64__)
+    uint64_t fpcr;
+    __asm__ volatile("mrs %0, fpcr" : "=r"(fpcr));
+    return fpcr;
+#else
+    return 0;
+#endif
+}
+
+static inline void check_environment_put(uint64_t control)
+{
+#if defined(__x86_64__) || defined(__i386__)
+    _mm_setcsr((unsigned)control);
+#elif defined(__aarch64__)
+    __asm__ volatile("msr fpcr, %0" : : "r"(control));
+#else
+    (void)control;
+#endif
+}
+
+/* Enter a mode; what to give to check_environment_put() afterwards. */
+static inline uint64_t check_environment_enter(int environment)
+{
+    const uint64_t old = check_environment_get();
+    uint64_t mode = old;
+#if defined(__x86_64__) || defined(__i386__)
+    static const unsigned bits[] = { 0, 0x8040, 0x4000, 0x2000, 0x6000, 0xA040 };
+    mode = (old & ~(uint64_t)0xE040) | bits[environment];
+#elif defined(__aarch64__)
+    static const uint64_t bits[] = { 0, 1u << 24, 1u << 22, 2u << 22, 3u << 22, 1u << 24 | 2u << 22 };
+    mode = (old & ~(uint64_t)(7u << 22)) | bits[environment];
+#endif
+    if (environment != CHECK_ENV_DEFAULT)
+        check_environment_put(mode);
+    return old;
+}
+
+#endif

@@ -1,0 +1,17 @@
+/* The families of each kernel: comparisons over several calls. */
+#ifndef GDN_CHECK_FAMILIES_H
+#define GDN_CHECK_FAMILIES_H
+
+#include "kernel.h"
+
+extern const check_family check_families_gated_delta_net[]; /* invariances_gated_delta_net.c */
+extern const check_family check_families_ssm_conv[];        /* invariances_ssm_conv.c        */
+extern const check_family check_families_set_rows[];        /* invariances_set_rows.c        */
+
+/* Families in files of their own. */
+void check_speculation(struct check_trial *trial, check_rng *rng); /* invariances_speculation.c: conv and state together */
+void check_far_states(struct check_trial *trial, check_rng *rng);  /* far_rows.c: beyond 2^31 elements */
+void check_far_histories(struct check_trial *trial, check_rng *rng);
+void check_far_rows(struct check_trial *trial, check_rng *rng);
+
+#endif

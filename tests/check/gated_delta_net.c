@@ -1,0 +1,598 @@
+/* gated_delta_net: random cases, the fixed list, and the kernel's descriptor. */
+#include "gated_delta_net.h"
+
+#include <stdio.h>
+#include <string.h>
+
+#include "environment.h"
+#include "families.h"
+#include "ggml_cases.h"
+#include "kernel.h"
+#include "target.h"
+
+void delta_random_values(delta_spec *spec, check_rng *rng)
+{
+    static const int keys[] = { CHECK_SMALL, CHECK_SMALL, CHECK_SMALL, CHECK_NORMAL, CHECK_ZEROS, CHECK_SUBNORMAL, CHECK_WIDE,
+                                CHECK_HUGE, CHECK_SPECIAL, CHECK_ONE_NAN };
+    static const int others[] = { CHECK_NORMAL, CHECK_NORMAL, CHECK_SMALL, CHECK_ZEROS, CHECK_SUBNORMAL, CHECK_WIDE, CHECK_HUGE,
+                                  CHECK_SPECIAL };
+    static const int gates[] = { CHECK_GATE_MODEL, CHECK_GATE_MODEL, CHECK_GATE_SLOW, CHECK_GATE_SLOW, CHECK_GATE_GGML,
+                                 CHECK_GATE_EDGE, CHECK_GATE_EDGE, CHECK_GATE_ZERO, CHECK_GATE_UNDER };
+    const int tame = check_one_in(rng, 2); /* half of the cases stay finite, so that their bits say more */
+    spec->values[DELTA_Q] = tame ? CHECK_SMALL : CHECK_PICK(rng, keys);
+    spec->values[DELTA_K] = tame ? CHECK_SMALL : CHECK_PICK(rng, keys);
+    spec->values[DELTA_V] = tame ? CHECK_NORMAL : CHECK_PICK(rng, others);
+    spec->values[DELTA_G] = CHECK_PICK(rng, gates);
+    spec->values[DELTA_BETA] = tame || !check_one_in(rng, 4) ? CHECK_UNIT : CHECK_PICK(rng, others);
+    spec->values[DELTA_STATE] = tame ? CHECK_NORMAL : CHECK_PICK(rng, others);
+}
+
+void delta_defaults(delta_spec *spec, int n_heads_k, int n_heads_v, int dim_k, int dim_v)
+{
+    memset(spec, 0, sizeof *spec);
+    spec->n_heads_k = n_heads_k;
+    spec->n_heads_v = n_heads_v;
+    spec->dim_k = dim_k;
+    spec->dim_v = dim_v;
+    spec->n_slots = spec->n_slots_out = spec->n_snapshots = 1;
+    spec->n_rows = spec->n_rows_out = 1;
+    spec->values[DELTA_Q] = spec->values[DELTA_K] = CHECK_SMALL;
+    spec->values[DELTA_BETA] = CHECK_UNIT;
+    spec->values[DELTA_G] = CHECK_GATE_MODEL;
+    spec->seed = 1;
+    delta_batch(spec, 1, 1);
+}
+
+void delta_batch(delta_spec *spec, int n, int length)
+{
+    spec->n_seqs = n;
+    spec->n_rows = spec->n_rows_out = n ? n : 1;
+    for (int s = 0; s < n; s++) {
+        spec->seq[s] = (delta_seq){ .length = length, .src = s * spec->n_slots, .key = 1000003u * (uint64_t)(s + 1) };
+        for (int r = 0; r < spec->n_snapshots; r++)
+            spec->seq[s].dst[r] = s * spec->n_slots_out + r;
+    }
+}
+
+void delta_ring(delta_spec *spec, int s, int row, int position)
+{
+    delta_seq *seq = &spec->seq[s];
+    const int k = spec->n_slots;
+    seq->src = position ? row * k + position % k : GDN_NONE;
+    for (int r = 0; r < spec->n_snapshots; r++) {
+        const int newest = position + seq->length - r;
+        seq->dst[r] = r < seq->length ? row * k + newest % k : GDN_NONE;
+    }
+}
+
+/* ---- random cases -------------------------------------------------------------------------------------- */
+
+static int random_dim(check_rng *rng)
+{
+    static const int usual[] = { 16, 32, 64, 128 };
+    const int kind = check_between(rng, 0, 19);
+    if (kind < 10)
+        return CHECK_PICK(rng, usual);
+    return kind < 17 ? check_between(rng, 16, 80) : kind < 19 ? check_between(rng, 16, 256) : 256;
+}
+
+static int random_length(check_rng *rng, int style)
+{
+    switch (style) {
+    case 0: return 1;
+    case 1: return check_between(rng, 0, 3);
+    case 2: return check_between(rng, 1, 9);
+    default: return check_one_in(rng, 4) ? check_between(rng, 10, 70) : check_between(rng, 0, 12);
+    }
+}
+
+static int64_t work(const delta_spec *spec)
+{
+    int64_t tokens = 2;
+    for (int s = 0; s < spec->n_seqs; s++)
+        tokens += spec->seq[s].length;
+    const int64_t state = (int64_t)spec->n_heads_v * spec->dim_k * spec->dim_v;
+    return state * (tokens + (int64_t)spec->n_rows * spec->n_slots +
+                    (spec->where == DELTA_APART ? (int64_t)spec->n_rows_out * spec->n_slots_out : 0));
+}
+
+/* Which sequences have to do with an entry of the pools, for the rule that no slot is written twice nor
+ * written by one sequence and read by another. */
+enum { NOBODY = -1, SEVERAL = -2, MAX_ENTRIES = 256 };
+
+static void random_sources(delta_spec *spec, const int *writer, check_rng *rng)
+{
+    for (int s = 0; s < spec->n_seqs; s++) {
+        delta_seq *seq = &spec->seq[s];
+        const int kind = check_between(rng, 0, 9);
+        seq->src = kind == 0 ? GDN_SKIP : GDN_NONE;
+        for (int attempt = 0; kind > 1 && attempt < 8; attempt++) {
+            const int e = check_between(rng, 0, spec->n_rows * spec->n_slots - 1);
+            if (spec->where != DELTA_APART && writer[e] != NOBODY && writer[e] != s)
+                continue;
+            seq->src = e;
+            break;
+        }
+    }
+}
+
+static void random_targets(delta_spec *spec, check_rng *rng)
+{
+    int reader[MAX_ENTRIES], writer[MAX_ENTRIES];
+    for (int e = 0; e < MAX_ENTRIES; e++)
+        reader[e] = writer[e] = NOBODY;
+    for (int s = 0; s < spec->n_seqs; s++) {
+        const delta_seq *seq = &spec->seq[s];
+        if (seq->src >= 0 && seq->length && spec->where != DELTA_APART)
+            reader[seq->src] = reader[seq->src] == NOBODY ? s : SEVERAL;
+    }
+    for (int s = 0; s < spec->n_seqs; s++) {
+        delta_seq *seq = &spec->seq[s];
+        for (int r = 0; r < spec->n_snapshots; r++) {
+            const int last = spec->n_rows_out * spec->n_slots_out - 1;
+            const int written = seq->src != GDN_SKIP && r < seq->length;
+            const int in_place = spec->where != DELTA_APART && seq->src >= 0 && check_one_in(rng, 3);
+            seq->dst[r] = GDN_NONE;
+            if (check_one_in(rng, 8))
+                continue;
+            for (int attempt = 0; attempt < 8; attempt++) {
+                const int e = in_place && !attempt ? seq->src : check_between(rng, 0, last);
+                if (written && (writer[e] != NOBODY || (reader[e] != NOBODY && reader[e] != s)))
+                    continue;
+                if (written)
+                    writer[e] = s;
+                seq->dst[r] = e;
+                break;
+            }
+        }
+    }
+}
+
+static void random_maps(delta_spec *spec, check_rng *rng)
+{
+    int writer[MAX_ENTRIES];
+    for (int e = 0; e < MAX_ENTRIES; e++)
+        writer[e] = NOBODY;
+    spec->map_src = spec->n_rows < spec->n_seqs || !check_one_in(rng, 4);
+    spec->map_dst = spec->n_rows_out < spec->n_seqs || spec->n_snapshots > spec->n_slots_out || !check_one_in(rng, 4);
+    for (int s = 0; s < spec->n_seqs; s++) {
+        delta_seq *seq = &spec->seq[s];
+        seq->src = s * spec->n_slots;
+        for (int r = 0; !spec->map_dst && r < spec->n_snapshots; r++) {
+            seq->dst[r] = s * spec->n_slots_out + r;
+            writer[seq->dst[r]] = s;
+        }
+    }
+    if (spec->map_src)
+        random_sources(spec, writer, rng);
+    if (spec->map_dst)
+        random_targets(spec, rng);
+    if (spec->map_src && spec->map_dst && spec->where != DELTA_APART && spec->n_slots >= spec->n_snapshots &&
+        spec->n_rows >= spec->n_seqs && check_one_in(rng, 4)) {
+        const int shift = check_between(rng, 0, spec->n_rows - 1);
+        for (int s = 0; s < spec->n_seqs; s++)
+            delta_ring(spec, s, (s + shift) % spec->n_rows, check_one_in(rng, 5) ? 0 : check_between(rng, 1, 1000));
+    }
+}
+
+void delta_random(delta_spec *spec, check_rng *rng, int64_t budget)
+{
+    static const int types[] = { GDN_F32, GDN_F32, GDN_F16, GDN_BF16 };
+    static const int heads[] = { 1, 1, 2, 2, 3, 4, 5, 8 };
+    memset(spec, 0, sizeof *spec);
+    spec->seed = check_next(rng);
+    spec->dim_k = random_dim(rng);
+    spec->dim_v = check_one_in(rng, 2) ? spec->dim_k : random_dim(rng);
+    spec->n_heads_k = CHECK_PICK(rng, heads);
+    spec->n_heads_v = spec->n_heads_k * CHECK_PICK(rng, ((const int[]){ 1, 1, 2, 2, 3, 4 }));
+    spec->head_map = check_between(rng, 0, 1);
+    spec->gate = check_between(rng, 0, 1);
+    spec->layout = check_between(rng, 0, 1);
+    spec->where = check_between(rng, DELTA_IN_PLACE, DELTA_APART);
+    spec->strided = !check_one_in(rng, 4);
+    spec->scale = check_one_in(rng, 2) ? 0 : check_one_in(rng, 8) ? -1e-40f : check_unit(rng) + 0.01f;
+    const int one_type = check_one_in(rng, 2);
+    spec->dtype[0] = CHECK_PICK(rng, types);
+    spec->dtype[1] = one_type ? spec->dtype[0] : CHECK_PICK(rng, types);
+    spec->dtype[2] = one_type ? spec->dtype[0] : CHECK_PICK(rng, types);
+    spec->same_keys = spec->dtype[0] == spec->dtype[1] && check_one_in(rng, 16);
+    delta_random_values(spec, rng);
+
+    spec->n_seqs = check_one_in(rng, 3) ? 1 : check_between(rng, 1, 7);
+    spec->n_slots = check_one_in(rng, 2) ? 1 : check_between(rng, 1, 6);
+    spec->n_rows = check_between(rng, 1, 3) * (check_one_in(rng, 4) ? 1 : spec->n_seqs);
+    spec->n_slots_out = spec->where == DELTA_APART && check_one_in(rng, 2) ? check_between(rng, 1, 6) : spec->n_slots;
+    spec->n_rows_out = spec->where == DELTA_APART && check_one_in(rng, 2) ? check_between(rng, 1, 9) : spec->n_rows;
+    spec->n_snapshots = check_one_in(rng, 2) ? spec->n_slots_out : check_between(rng, 1, 8);
+    const int style = check_between(rng, 0, 3), equal = check_one_in(rng, 3), length = random_length(rng, style);
+    for (int s = 0; s < spec->n_seqs; s++)
+        spec->seq[s] = (delta_seq){ .length = equal ? length : random_length(rng, style), .key = check_next(rng) };
+
+    while (work(spec) > budget) { /* make smaller what is largest */
+        int most = 0;
+        for (int s = 1; s < spec->n_seqs; s++)
+            most = spec->seq[s].length > spec->seq[most].length ? s : most;
+        const int ratio = spec->n_heads_v / spec->n_heads_k;
+        if (ratio > 2) spec->n_heads_v = 2 * spec->n_heads_k;
+        else if (spec->n_heads_k > 2) spec->n_heads_k = 2, spec->n_heads_v = 2 * ratio;
+        else if (!equal && spec->seq[most].length > 3) spec->seq[most].length = spec->seq[most].length / 2;
+        else if (equal && spec->seq[0].length > 3) for (int s = 0; s < spec->n_seqs; s++) spec->seq[s].length = 3;
+        else if (spec->n_rows > spec->n_seqs) spec->n_rows = spec->n_seqs;
+        else if (spec->n_rows_out > spec->n_seqs) spec->n_rows_out = spec->n_seqs;
+        else if (spec->n_seqs > 2) spec->n_seqs = 2, spec->n_rows = spec->n_rows_out = 2;
+        else if (spec->dim_v > 64) spec->dim_v = spec->dim_v / 2 + 8;
+        else break;
+        if (spec->where != DELTA_APART) spec->n_rows_out = spec->n_rows;
+    }
+    int same = 1;
+    for (int s = 1; s < spec->n_seqs; s++)
+        same &= spec->seq[s].length == spec->seq[0].length;
+    spec->map_start = !same || check_one_in(rng, 2);
+    if (spec->map_start) {
+        spec->lead = check_one_in(rng, 3) ? check_between(rng, 0, 3) : 0;
+        spec->tail = check_one_in(rng, 3) ? check_between(rng, 0, 3) : 0;
+    }
+    random_maps(spec, rng);
+}
+
+static void random_case(check_case *c, check_rng *rng)
+{
+    delta_spec spec;
+    delta_random(&spec, rng, check_one_in(rng, 20) ? 1500000 : 200000);
+    delta_build(c, &spec, rng);
+}
+
+/* ---- the fixed list -------------------------------------------------------------------------------------- */
+
+/* Walks the list; fills spec and name at number `want`, and returns how many there are. */
+typedef struct walk {
+    int         want, n;
+    delta_spec *spec;
+    char       *name;
+    size_t      bytes;
+    check_case *c; /* executor and environment may be set here; NULL when only names are asked for */
+} walk;
+
+static int here(walk *w)
+{
+    return w->n++ == w->want;
+}
+
+#define NAME(w, ...) ((void)snprintf((w)->name, (w)->bytes, __VA_ARGS__))
+#define COUNT(array) ((int)(sizeof(array) / sizeof((array)[0])))
+
+static void fixed_sizes(walk *w)
+{
+    static const int dims[] = { 16, 17, 24, 31, 32, 33, 48, 64, 65, 96, 100, 127, 128, 129, 192, 255, 256 };
+    for (int i = 0; i < COUNT(dims); i++)
+        for (int other = 0; other < 2; other++)
+            for (int gate = 0; gate < 2; gate++)
+                for (int layout = 0; layout < 2; layout++)
+                    if (here(w)) {
+                        const int dim_v = other ? dims[(i * 5 + 7) % COUNT(dims)] : dims[i];
+                        delta_defaults(w->spec, 1, 2, dims[i], dim_v);
+                        delta_batch(w->spec, 2, 3);
+                        w->spec->gate = gate;
+                        w->spec->layout = layout;
+                        NAME(w, "sizes/k%d_v%d_%s_%s", dims[i], dim_v, gate ? "channel" : "scalar", layout ? "kv" : "vk");
+                    }
+    static const int heads[][2] = { { 1, 1 }, { 1, 4 }, { 2, 4 }, { 3, 3 }, { 3, 9 }, { 16, 32 }, { 1, 17 } };
+    for (int i = 0; i < COUNT(heads); i++)
+        for (int map = 0; map < 2; map++)
+            for (int gate = 0; gate < 2; gate++)
+                if (here(w)) {
+                    delta_defaults(w->spec, heads[i][0], heads[i][1], 32, 32);
+                    delta_batch(w->spec, 2, 2);
+                    w->spec->head_map = map;
+                    w->spec->gate = gate;
+                    NAME(w, "heads/%d_of_%d_%s_%s", heads[i][0], heads[i][1], map ? "tiled" : "grouped", gate ? "channel" : "scalar");
+                }
+    static const int lengths[] = { 1, 2, 3, 4, 5, 7, 8, 9, 15, 16, 17, 31, 32, 33, 63, 64, 65, 100, 127, 128, 129, 200, 256 };
+    for (int i = 0; i < COUNT(lengths); i++)
+        for (int gate = 0; gate < 2; gate++)
+            for (int layout = 0; layout < 2; layout++)
+                if (here(w)) {
+                    delta_defaults(w->spec, 1, 2, 64, 64);
+                    delta_batch(w->spec, 1, lengths[i]);
+                    w->spec->gate = gate;
+                    w->spec->layout = layout;
+                    w->spec->values[DELTA_G] = CHECK_GATE_SLOW;
+                    NAME(w, "tokens/%d_%s_%s", lengths[i], gate ? "channel" : "scalar", layout ? "kv" : "vk");
+                }
+    for (int q = 0; q < 3; q++)
+        for (int k = 0; k < 3; k++)
+            for (int v = 0; v < 3; v++)
+                if (here(w)) {
+                    static const char *const names[] = { "f32", "f16", "bf16" };
+                    delta_defaults(w->spec, 2, 2, 48, 40);
+                    delta_batch(w->spec, 2, 3);
+                    w->spec->dtype[0] = q;
+                    w->spec->dtype[1] = k;
+                    w->spec->dtype[2] = v;
+                    NAME(w, "types/q_%s_k_%s_v_%s", names[q], names[k], names[v]);
+                }
+}
+
+static void fixed_snapshots(walk *w)
+{
+    static const int slots[] = { 1, 2, 3, 4, 8, 16 }, lengths[] = { 0, 1, 2, 3, 4, 5, 8, 9, 17 };
+    static const char *const where[] = { "in_place", "same", "apart" };
+    for (int i = 0; i < COUNT(slots); i++)
+        for (int j = 0; j < COUNT(lengths); j++)
+            for (int p = 0; p < 3; p++)
+                if (here(w)) {
+                    delta_defaults(w->spec, 1, 2, 24, 16);
+                    w->spec->n_slots = w->spec->n_slots_out = w->spec->n_snapshots = slots[i];
+                    delta_batch(w->spec, 2, lengths[j]);
+                    w->spec->where = p;
+                    w->spec->layout = (i + j) & 1;
+                    NAME(w, "snapshots/K%d_T%d_%s", slots[i], lengths[j], where[p]);
+                }
+    for (int position = 0; position < 9; position++)
+        if (here(w)) {
+            delta_defaults(w->spec, 1, 2, 32, 32);
+            w->spec->n_slots = w->spec->n_slots_out = w->spec->n_snapshots = 5;
+            delta_batch(w->spec, 3, 4);
+            w->spec->map_src = w->spec->map_dst = 1;
+            for (int s = 0; s < 3; s++)
+                delta_ring(w->spec, s, 2 - s, position + s);
+            NAME(w, "snapshots/ring_at_%d", position);
+        }
+}
+
+/* Cases that each need a few lines of their own. */
+typedef struct awkward {
+    const char *name;
+    void (*set)(delta_spec *spec);
+} awkward;
+
+static void set_no_sequences(delta_spec *spec) { delta_batch(spec, 0, 0); }
+static void set_no_tokens(delta_spec *spec) { delta_batch(spec, 3, 0); }
+static void set_no_tokens_maps(delta_spec *spec)
+{
+    delta_batch(spec, 3, 0);
+    spec->map_start = spec->map_src = spec->map_dst = 1;
+    spec->lead = 2;
+}
+static void set_ragged(delta_spec *spec)
+{
+    static const int lengths[] = { 0, 5, 0, 0, 1, 12, 0, 2 };
+    delta_batch(spec, 8, 1);
+    for (int s = 0; s < 8; s++)
+        spec->seq[s].length = lengths[s];
+    spec->map_start = 1;
+}
+static void set_ragged_windows(delta_spec *spec)
+{
+    set_ragged(spec);
+    spec->lead = 3;
+    spec->tail = 4;
+    spec->strided = 1;
+}
+static void set_all_skipped(delta_spec *spec)
+{
+    delta_batch(spec, 4, 3);
+    spec->map_src = spec->map_dst = 1;
+    for (int s = 0; s < 4; s++)
+        spec->seq[s].src = GDN_SKIP;
+}
+static void set_some_skipped(delta_spec *spec)
+{
+    delta_batch(spec, 6, 3);
+    spec->map_src = spec->map_dst = 1;
+    for (int s = 0; s < 6; s += 2)
+        spec->seq[s].src = GDN_SKIP;
+}
+/* Padding in both maps, while row 0 belongs to a live sequence: a peer clamped -1 to 0 and overwrote it. */
+static void set_padding_beside_row_0(delta_spec *spec)
+{
+    delta_batch(spec, 4, 2);
+    spec->map_src = spec->map_dst = 1;
+    for (int s = 1; s < 4; s++) {
+        spec->seq[s].src = s == 1 ? GDN_SKIP : GDN_NONE;
+        spec->seq[s].dst[0] = GDN_NONE;
+    }
+}
+static void set_from_zero(delta_spec *spec)
+{
+    delta_batch(spec, 4, 2);
+    spec->map_src = 1;
+    for (int s = 0; s < 4; s++)
+        spec->seq[s].src = GDN_NONE;
+}
+static void set_nothing_kept(delta_spec *spec)
+{
+    delta_batch(spec, 4, 2);
+    spec->map_dst = 1;
+    for (int s = 0; s < 4; s++)
+        spec->seq[s].dst[0] = GDN_NONE;
+}
+static void set_shared_source(delta_spec *spec)
+{
+    delta_batch(spec, 4, 2);
+    spec->n_rows = spec->n_rows_out = 5;
+    spec->map_src = spec->map_dst = 1;
+    for (int s = 0; s < 4; s++) {
+        spec->seq[s].src = 2;
+        spec->seq[s].dst[0] = s < 2 ? s : s + 1;
+    }
+}
+static void set_permuted_rows(delta_spec *spec)
+{
+    delta_batch(spec, 6, 1);
+    spec->map_src = spec->map_dst = 1;
+    for (int s = 0; s < 6; s++)
+        spec->seq[s].src = spec->seq[s].dst[0] = (s * 5 + 3) % 6;
+}
+static void set_other_slot(delta_spec *spec)
+{
+    spec->n_slots = spec->n_slots_out = 3;
+    delta_batch(spec, 3, 4);
+    spec->map_src = spec->map_dst = 1;
+    for (int s = 0; s < 3; s++) {
+        spec->seq[s].src = s * 3 + 1;
+        spec->seq[s].dst[0] = s * 3 + 2;
+    }
+}
+static void set_only_older_snapshot(delta_spec *spec)
+{
+    spec->n_slots = spec->n_slots_out = spec->n_snapshots = 4;
+    delta_batch(spec, 2, 6);
+    spec->map_dst = 1;
+    for (int s = 0; s < 2; s++)
+        spec->seq[s].dst[0] = spec->seq[s].dst[1] = spec->seq[s].dst[3] = GDN_NONE;
+}
+static void set_strided(delta_spec *spec)
+{
+    spec->n_slots = spec->n_slots_out = spec->n_snapshots = 3;
+    delta_batch(spec, 3, 5);
+    spec->strided = 1;
+}
+static void set_strided_half(delta_spec *spec)
+{
+    set_strided(spec);
+    spec->dtype[0] = spec->dtype[1] = spec->dtype[2] = GDN_F16;
+    spec->dim_k = 33;
+    spec->dim_v = 47;
+}
+static void set_same_keys(delta_spec *spec)
+{
+    delta_batch(spec, 2, 3);
+    spec->same_keys = 1;
+}
+static void set_long_memory(delta_spec *spec)
+{
+    delta_batch(spec, 1, 300);
+    spec->values[DELTA_G] = CHECK_GATE_SLOW;
+}
+static void set_tiny_scale(delta_spec *spec)
+{
+    delta_batch(spec, 1, 3);
+    spec->scale = -1e-41f;
+}
+
+static const awkward awkwards[] = {
+    { "no_sequences", set_no_sequences }, { "no_tokens", set_no_tokens }, { "no_tokens_maps", set_no_tokens_maps },
+    { "ragged", set_ragged }, { "ragged_windows", set_ragged_windows }, { "all_skipped", set_all_skipped },
+    { "some_skipped", set_some_skipped }, { "padding_beside_row_0", set_padding_beside_row_0 },
+    { "from_zero", set_from_zero }, { "nothing_kept", set_nothing_kept }, { "shared_source", set_shared_source },
+    { "permuted_rows", set_permuted_rows }, { "other_slot", set_other_slot },
+    { "only_older_snapshot", set_only_older_snapshot }, { "strided", set_strided }, { "strided_half", set_strided_half },
+    { "same_keys", set_same_keys }, { "long_memory", set_long_memory }, { "tiny_scale", set_tiny_scale },
+};
+
+static void fixed_awkward(walk *w)
+{
+    for (int i = 0; i < COUNT(awkwards); i++)
+        for (int gate = 0; gate < 2; gate++)
+            for (int layout = 0; layout < 2; layout++)
+                if (here(w)) {
+                    delta_defaults(w->spec, 1, 2, 32, 40);
+                    w->spec->gate = gate;
+                    w->spec->layout = layout;
+                    awkwards[i].set(w->spec);
+                    NAME(w, "%s/%s_%s", awkwards[i].name, gate ? "channel" : "scalar", layout ? "kv" : "vk");
+                }
+    static const struct { const char *name; int operand, values; } values[] = {
+        { "subnormal_state", DELTA_STATE, CHECK_SUBNORMAL }, { "subnormal_q", DELTA_Q, CHECK_SUBNORMAL },
+        { "subnormal_k", DELTA_K, CHECK_SUBNORMAL }, { "subnormal_v", DELTA_V, CHECK_SUBNORMAL },
+        { "huge_state", DELTA_STATE, CHECK_HUGE }, { "huge_v", DELTA_V, CHECK_HUGE }, { "huge_k", DELTA_K, CHECK_HUGE },
+        { "wide_q", DELTA_Q, CHECK_WIDE }, { "zeros_k", DELTA_K, CHECK_ZEROS }, { "zeros_state", DELTA_STATE, CHECK_ZEROS },
+        { "gate_edge", DELTA_G, CHECK_GATE_EDGE }, { "gate_under", DELTA_G, CHECK_GATE_UNDER },
+        { "gate_zero", DELTA_G, CHECK_GATE_ZERO }, { "gate_wide", DELTA_G, CHECK_WIDE },
+        { "gate_special", DELTA_G, CHECK_SPECIAL }, { "nan_q", DELTA_Q, CHECK_ONE_NAN }, { "nan_v", DELTA_V, CHECK_ONE_NAN },
+        { "special_k", DELTA_K, CHECK_SPECIAL }, { "special_state", DELTA_STATE, CHECK_SPECIAL },
+        { "beta_wide", DELTA_BETA, CHECK_WIDE },
+    };
+    for (int i = 0; i < COUNT(values); i++)
+        for (int gate = 0; gate < 2; gate++)
+            for (int layout = 0; layout < 2; layout++)
+                if (here(w)) {
+                    delta_defaults(w->spec, 2, 2, 48, 32);
+                    delta_batch(w->spec, 2, 5);
+                    w->spec->gate = gate;
+                    w->spec->layout = layout;
+                    w->spec->values[values[i].operand] = values[i].values;
+                    NAME(w, "values/%s_%s_%s", values[i].name, gate ? "channel" : "scalar", layout ? "kv" : "vk");
+                }
+}
+
+static void fixed_callers(walk *w)
+{
+    static const char *const kinds[] = { "library", "pool", "reverse" };
+    for (int kind = 0; kind < 3; kind++)
+        for (int n = 1; n <= 8; n++)
+            if (here(w)) {
+                delta_defaults(w->spec, 2, 4, 64, 64);
+                w->spec->n_slots = w->spec->n_slots_out = w->spec->n_snapshots = 2;
+                delta_batch(w->spec, 3, 3);
+                if (w->c)
+                    w->c->executor = CHECK_EXECUTOR(kind, n);
+                NAME(w, "threads/%s_%d", kinds[kind], n);
+            }
+    for (int environment = 0; environment < CHECK_ENV_COUNT; environment++)
+        for (int kind = 0; kind < 2; kind++)
+            for (int values = 0; values < 2; values++)
+                if (here(w)) {
+                    delta_defaults(w->spec, 2, 2, 33, 40);
+                    delta_batch(w->spec, 2, 4);
+                    w->spec->values[DELTA_STATE] = values ? CHECK_SUBNORMAL : CHECK_NORMAL;
+                    w->spec->values[DELTA_V] = values ? CHECK_SUBNORMAL : CHECK_NORMAL;
+                    if (w->c) {
+                        w->c->environment = environment;
+                        w->c->executor = CHECK_EXECUTOR(kind, 2);
+                    }
+                    NAME(w, "mode/%d_%s_%s", environment, kinds[kind], values ? "subnormal" : "normal");
+                }
+}
+
+static int walk_list(int want, delta_spec *spec, char *name, size_t bytes, check_case *c)
+{
+    walk w = { want, 0, spec, name, bytes, c };
+    fixed_sizes(&w);
+    fixed_snapshots(&w);
+    fixed_awkward(&w);
+    fixed_callers(&w);
+    if (want >= w.n && want < w.n + ggml_n_delta())
+        ggml_delta(want - w.n, spec, name, bytes);
+    return w.n + ggml_n_delta();
+}
+
+static int n_fixed(void)
+{
+    char name[96];
+    delta_spec spec;
+    return walk_list(-1, &spec, name, sizeof name, NULL);
+}
+
+static const char *fixed_name(int i, char *name, size_t bytes)
+{
+    delta_spec spec;
+    walk_list(i, &spec, name, bytes, NULL);
+    return name;
+}
+
+static void fixed_case(check_case *c, int i, check_rng *rng)
+{
+    char name[96];
+    delta_spec spec;
+    walk_list(i, &spec, name, sizeof name, c);
+    delta_build(c, &spec, rng);
+}
+
+static gdn_status query(const gdn_context *ctx, const void *args, gdn_capability *capability)
+{
+    return gdn_gated_delta_net_query(ctx, args, capability);
+}
+
+static gdn_status run(gdn_context *ctx, const void *args)
+{
+    return gdn_gated_delta_net(ctx, args, NULL);
+}
+
+const check_kernel check_kernel_gated_delta_net = {
+    .name = "gated_delta_net", .args_size = sizeof(gdn_gated_delta_net_args),
+    .workspace = offsetof(gdn_gated_delta_net_args, workspace), .query = query, .run = run,
+    .random = random_case, .n_fixed = n_fixed, .fixed_name = fixed_name, .fixed = fixed_case, .random_share = 100,
+    .families = check_families_gated_delta_net,
+};

@@ -1,0 +1,68 @@
+/* gated_delta_net cases: a specification from which the arguments and the memory of a call are built.
+ *
+ * The data of a token depend on the key of its sequence and its number within it, and not on where the
+ * token lies: the same sequence can be built into any batch, layout, or part of a call. */
+#ifndef GDN_CHECK_GATED_DELTA_NET_H
+#define GDN_CHECK_GATED_DELTA_NET_H
+
+#include "case.h"
+#include "values.h"
+
+enum { DELTA_MAX_SEQS = 12, DELTA_MAX_SNAPSHOTS = 24 };
+enum { DELTA_Q, DELTA_K, DELTA_V, DELTA_G, DELTA_BETA, DELTA_STATE, DELTA_OPERANDS };
+/* Where states are written: state_out absent, the same tensor as state, or apart. */
+enum { DELTA_IN_PLACE, DELTA_SAME, DELTA_APART };
+
+typedef struct delta_seq {
+    int      length;
+    int      first;     /* number of the first token, for its data                         */
+    int      rejected;  /* the last so many tokens are others: drafts that will be refused */
+    int      src;       /* entry, GDN_NONE or GDN_SKIP                                     */
+    int      dst[DELTA_MAX_SNAPSHOTS];
+    uint64_t key;       /* of the token data                                               */
+    uint64_t state_key; /* of the state in src; 0 = by the entry                           */
+} delta_seq;
+
+typedef struct delta_spec {
+    int   n_seqs, n_heads_k, n_heads_v, dim_k, dim_v;
+    int   head_map, gate, layout;
+    int   n_rows, n_slots, n_rows_out, n_slots_out, n_snapshots, where;
+    float scale;
+    int   dtype[3];                     /* of q, k, v                                      */
+    int   narrow[3];                    /* round values to this type first; GDN_F32 = not  */
+    int   values[DELTA_OPERANDS];       /* check_values                                    */
+    int   lead, tail;                   /* tokens before the first and after the last sequence */
+    int   map_start, map_src, map_dst;  /* 1: the map is given; 0: absent, and seq[] holds the defaults */
+    int   strided;                      /* 1: random axis orders, gaps, shifts; 0: packed  */
+    int   same_keys;                    /* 1: q and k are one tensor                       */
+    int   permuted;                     /* 1: value head h has the data of head (h % Hk) * r + h / Hk */
+    uint64_t  seed;                     /* of the data                                     */
+    delta_seq seq[DELTA_MAX_SEQS];
+} delta_spec;
+
+/* One sequence of one token, packed, in place, everything else defaults. */
+void delta_defaults(delta_spec *spec, int n_heads_k, int n_heads_v, int dim_k, int dim_v);
+/* n sequences of `length` tokens each, with keys, and default maps. */
+void delta_batch(delta_spec *spec, int n, int length);
+/* A ring: sequence s in row `row` with K slots, at position p before its tokens. */
+void delta_ring(delta_spec *spec, int s, int row, int position);
+
+void delta_random(delta_spec *spec, check_rng *rng, int64_t budget);
+void delta_random_values(delta_spec *spec, check_rng *rng);
+void delta_build(check_case *c, const delta_spec *spec, check_rng *rng);
+
+/* Parts of results, given an image of all memories: out of token t of sequence s; a state element. */
+unsigned char *delta_token(const check_case *c, const delta_spec *spec, const char *name, unsigned char *const *image, int s,
+                           int t, int h);
+const float *delta_out(const check_case *c, const delta_spec *spec, unsigned char *const *image, int s, int t, int h);
+unsigned char *delta_state(const check_case *c, const delta_spec *spec, const char *pool, unsigned char *const *image,
+                           int entry, int h, int key, int value);
+/* Copy all of the slots of one pool into the memory of a case, as they are. */
+void delta_copy_slot(const check_case *from, const delta_spec *from_spec, const char *from_pool, unsigned char *const *image,
+                     int from_entry, check_case *to, const delta_spec *to_spec, int to_entry);
+/* The images of a case before it ran, in the form that results have. */
+void check_initial(const check_case *c, unsigned char *image[CHECK_MAX_MEMORIES]);
+
+extern const struct check_kernel check_kernel_gated_delta_net;
+
+#endif

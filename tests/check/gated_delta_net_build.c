@@ -1,0 +1,294 @@
+/* Building gated_delta_net calls from specifications. See gated_delta_net.h. */
+#include <string.h>
+
+#include "gated_delta_net.h"
+#include "kernel.h"
+
+#define FIELD(member) offsetof(gdn_gated_delta_net_args, member)
+
+static const char *const token_axes[] = { "seq", "token", "head", "i" };
+
+static int total_tokens(const delta_spec *spec)
+{
+    int n = spec->lead + spec->tail;
+    for (int s = 0; s < spec->n_seqs; s++)
+        n += spec->seq[s].length;
+    return n;
+}
+
+static int longest(const delta_spec *spec)
+{
+    int n = 0;
+    for (int s = 0; s < spec->n_seqs; s++)
+        n = spec->seq[s].length > n ? spec->seq[s].length : n;
+    return n;
+}
+
+static int first_token(const delta_spec *spec, int s)
+{
+    int n = spec->lead;
+    for (int i = 0; i < s; i++)
+        n += spec->seq[i].length;
+    return n;
+}
+
+/* Address of a token's row: through the sequence axis where the view has one. */
+static unsigned char *token_at(const check_case *c, const delta_spec *spec, const check_view *v, unsigned char *image, int s,
+                               int t, int h)
+{
+    return v->given[0] ? check_at(c, v, image, s, t, h, 0) : check_at(c, v, image, 0, first_token(spec, s) + t, h, 0);
+}
+
+static uint64_t row_seed(const delta_spec *spec, int operand, const delta_seq *seq, int t, int h)
+{
+    const int r = spec->n_heads_v / spec->n_heads_k;
+    const int head = spec->permuted && operand >= DELTA_V ? h % spec->n_heads_k * r + h / spec->n_heads_k : h;
+    const uint64_t key = t < seq->length - seq->rejected || operand == DELTA_STATE ? seq->key : ~seq->key;
+    return check_mix(check_mix(check_mix(spec->seed, (uint64_t)operand), key + (uint64_t)(seq->first + t)), (uint64_t)head);
+}
+
+static void fill_row(const delta_spec *spec, int operand, void *to, int32_t dtype, int64_t n, uint64_t seed)
+{
+    uint16_t narrow[256];
+    const int32_t type = operand <= DELTA_V ? spec->narrow[operand] : GDN_F32;
+    if (type == GDN_F32 || type == dtype) {
+        check_fill(to, dtype, n, (check_values)spec->values[operand], seed);
+        return;
+    }
+    check_fill(narrow, type, n, (check_values)spec->values[operand], seed);
+    for (int64_t i = 0; i < n; i++) {
+        const float value = check_load(&narrow[i], type);
+        memcpy((float *)to + i, &value, sizeof value);
+    }
+}
+
+static void fill_tokens(check_case *c, const delta_spec *spec, const check_view *v, int operand)
+{
+    check_memory *m = &c->memory[v->memory];
+    for (int s = 0; s < spec->n_seqs; s++)
+        for (int t = 0; spec->seq[s].src != GDN_SKIP && t < spec->seq[s].length; t++)
+            for (int h = 0; h < (int)v->extent[2]; h++)
+                fill_row(spec, operand, token_at(c, spec, v, m->image, s, t, h), v->dtype, v->extent[3],
+                         row_seed(spec, operand, &spec->seq[s], t, h));
+}
+
+/* Choose where the rows of a token operand lie; memory is left to the caller. Returns the bytes. */
+static uint64_t lay_out_tokens(check_view *v, const delta_spec *spec, int32_t dtype, int heads, int inner, check_rng *rng)
+{
+    const int by_seq = spec->strided && longest(spec) > 0 && check_one_in(rng, 3);
+    const int64_t extent[4] = { by_seq ? spec->n_seqs : 1, by_seq ? longest(spec) : total_tokens(spec), heads, inner };
+    int order[3] = { 0, 1, 2 };
+    if (by_seq)
+        check_shuffle(rng, order, 3);
+    else if (spec->strided && check_one_in(rng, 3))
+        order[1] = 2, order[2] = 1;
+    const uint64_t bytes = check_lay_out(v, dtype, 4, extent, order, spec->strided ? 9 : 0, spec->strided ? rng : NULL);
+    v->given[0] = by_seq ? v->stride[0] : 0;
+    memcpy(v->axis, token_axes, sizeof token_axes);
+    v->stated = spec->strided && check_one_in(rng, 2) ? bytes : 0;
+    return bytes;
+}
+
+static const check_view *add_tokens(check_case *c, const delta_spec *spec, const char *name, size_t field, int32_t dtype,
+                                    int heads, int inner, int written, check_rng *rng)
+{
+    check_view v = { .name = name, .field = field };
+    const uint64_t bytes = lay_out_tokens(&v, spec, dtype, heads, inner, rng);
+    v.memory = check_add_memory(c, bytes, check_alignment(dtype), written, spec->strided ? rng : NULL);
+    return check_add_view(c, &v);
+}
+
+/* n operands side by side in the rows of one tensor, as a projection gives them. */
+static void add_fused(check_case *c, const delta_spec *spec, int n, const char *const *names, const size_t *fields,
+                      int32_t dtype, const int *heads, const int *inner, check_rng *rng)
+{
+    const int64_t unit = (int64_t)check_unit_bytes(dtype), n_tokens = total_tokens(spec);
+    int64_t at = 0, stride = 0;
+    for (int i = 0; i < n; i++)
+        stride += unit * heads[i] * inner[i];
+    stride += unit * check_between(rng, 0, 5);
+    const int memory = check_add_memory(c, (uint64_t)(stride * n_tokens), (uint64_t)unit, 0, rng);
+    for (int i = 0; i < n; i++) {
+        check_view v = { .name = names[i], .field = fields[i], .memory = memory, .first = at, .dtype = dtype, .rank = 4,
+                         .extent = { 1, n_tokens, heads[i], inner[i] },
+                         .stride = { stride * n_tokens, stride, unit * inner[i], unit },
+                         .given = { 0, stride, 0, 0 } };
+        memcpy(v.axis, token_axes, sizeof token_axes);
+        check_add_view(c, &v);
+        at += unit * heads[i] * inner[i];
+    }
+}
+
+static void add_inputs(check_case *c, const delta_spec *spec, check_rng *rng)
+{
+    static const char *const names[] = { "q", "k", "v", "g", "beta" };
+    static const size_t fields[] = { FIELD(q), FIELD(k), FIELD(v), FIELD(g), FIELD(beta) };
+    const int heads[] = { spec->n_heads_k, spec->n_heads_k, spec->n_heads_v, spec->n_heads_v, spec->n_heads_v };
+    const int inner[] = { spec->dim_k, spec->dim_k, spec->dim_v, spec->gate == GDN_GATE_CHANNEL ? spec->dim_k : 1, 1 };
+    const int one_type = spec->dtype[0] == spec->dtype[1] && spec->dtype[1] == spec->dtype[2];
+    if (spec->strided && !spec->same_keys && one_type && check_one_in(rng, 4))
+        add_fused(c, spec, 3, names, fields, spec->dtype[0], heads, inner, rng);
+    else
+        for (int i = 0; i < 3; i++) {
+            if (i == DELTA_K && spec->same_keys) {
+                check_view v = *check_find(c, "q");
+                v.name = names[i];
+                v.field = fields[i];
+                check_add_view(c, &v);
+                continue;
+            }
+            add_tokens(c, spec, names[i], fields[i], spec->dtype[i], heads[i], inner[i], 0, rng);
+        }
+    if (spec->strided && check_one_in(rng, 4))
+        add_fused(c, spec, 2, names + 3, fields + 3, GDN_F32, heads + 3, inner + 3, rng);
+    else
+        for (int i = 3; i < 5; i++)
+            add_tokens(c, spec, names[i], fields[i], GDN_F32, heads[i], inner[i], 0, rng);
+    for (int i = 0; i < 5; i++)
+        fill_tokens(c, spec, check_find(c, names[i]), i);
+}
+
+static const check_view *add_pool(check_case *c, const delta_spec *spec, const char *name, size_t field, int n_rows,
+                                  int n_slots, int written, check_rng *rng)
+{
+    const int kv = spec->layout == GDN_STATE_KV;
+    const int64_t extent[5] = { n_rows, n_slots, spec->n_heads_v, kv ? spec->dim_k : spec->dim_v, kv ? spec->dim_v : spec->dim_k };
+    int order[4] = { 0, 1, 2, 3 };
+    check_view v = { .name = name, .field = field,
+                     .axis = { "row", "slot", "head", kv ? "key" : "value", kv ? "value" : "key" } };
+    if (spec->strided && check_one_in(rng, 3))
+        check_shuffle(rng, order, 4);
+    const uint64_t bytes = check_lay_out(&v, GDN_F32, 5, extent, order, spec->strided && check_one_in(rng, 2) ? 7 : 0,
+                                         spec->strided ? rng : NULL);
+    v.memory = check_add_memory(c, bytes, 4, written, spec->strided ? rng : NULL);
+    v.stated = spec->strided && check_one_in(rng, 2) ? bytes : 0;
+    return check_add_view(c, &v);
+}
+
+static unsigned char *element_at(const check_case *c, const delta_spec *spec, const check_view *v, unsigned char *image,
+                                 int entry, int h, int key, int value)
+{
+    const int n_slots = (int)v->extent[1], kv = spec->layout == GDN_STATE_KV;
+    return check_at(c, v, image, entry / n_slots, entry % n_slots, h, kv ? key : value) + 4 * (kv ? value : key);
+}
+
+/* Drawn key by key for each value, whatever the layout. */
+static void fill_state(check_case *c, const delta_spec *spec, const check_view *v, int entry, uint64_t key)
+{
+    float line[256];
+    for (int h = 0; h < spec->n_heads_v; h++) {
+        const delta_seq seq = { .key = key };
+        for (int j = 0; j < spec->dim_v; j++) {
+            check_fill(line, GDN_F32, spec->dim_k, (check_values)spec->values[DELTA_STATE], row_seed(spec, DELTA_STATE, &seq, j, h));
+            for (int i = 0; i < spec->dim_k; i++)
+                memcpy(element_at(c, spec, v, c->memory[v->memory].image, entry, h, i, j), &line[i], 4);
+        }
+    }
+}
+
+static void allow_writes(check_case *c, const delta_spec *spec, const check_view *out, const check_view *pool)
+{
+    for (int s = 0; s < spec->n_seqs; s++) {
+        const delta_seq *seq = &spec->seq[s];
+        if (seq->src == GDN_SKIP)
+            continue;
+        for (int t = 0; t < seq->length; t++)
+            for (int h = 0; h < spec->n_heads_v; h++)
+                check_may_write(c, out, token_at(c, spec, out, c->memory[out->memory].image, s, t, h), 4 * (uint64_t)spec->dim_v);
+        for (int r = 0; r < spec->n_snapshots && r < seq->length; r++)
+            for (int h = 0; seq->dst[r] >= 0 && h < spec->n_heads_v; h++)
+                for (int64_t line = 0; line < pool->extent[3]; line++)
+                    check_may_write(c, pool,
+                                    check_at(c, pool, c->memory[pool->memory].image, seq->dst[r] / spec->n_slots_out,
+                                             seq->dst[r] % spec->n_slots_out, h, line),
+                                    4 * (uint64_t)pool->extent[4]);
+    }
+}
+
+static void add_maps(check_case *c, const delta_spec *spec, check_rng *rng)
+{
+    int32_t start[DELTA_MAX_SEQS + 1], src[DELTA_MAX_SEQS], dst[DELTA_MAX_SEQS * DELTA_MAX_SNAPSHOTS];
+    for (int s = 0; s <= spec->n_seqs; s++)
+        start[s] = first_token(spec, s);
+    for (int s = 0; s < spec->n_seqs; s++) {
+        src[s] = spec->seq[s].src;
+        for (int r = 0; r < spec->n_snapshots; r++)
+            dst[s * spec->n_snapshots + r] = spec->seq[s].dst[r];
+    }
+    if (spec->map_start)
+        check_add_map(c, "seq_start", FIELD(seq_start), start, spec->n_seqs + 1, "seq", rng);
+    if (spec->map_src)
+        check_add_map(c, "state_src", FIELD(state_src), src, spec->n_seqs, "seq", rng);
+    if (spec->map_dst)
+        check_add_map(c, "state_dst", FIELD(state_dst), dst, spec->n_seqs * spec->n_snapshots, "seq * snapshot", rng);
+}
+
+void delta_build(check_case *c, const delta_spec *spec, check_rng *rng)
+{
+    gdn_gated_delta_net_args *a = &c->args.gated_delta_net;
+    const int shorten = spec->strided && check_one_in(rng, 2); /* leave to defaults what can be */
+    *a = (gdn_gated_delta_net_args){
+        .size = sizeof *a, .n_seqs = spec->n_seqs, .n_tokens = total_tokens(spec), .n_heads_k = spec->n_heads_k,
+        .n_heads_v = spec->n_heads_v, .head_dim_k = spec->dim_k, .head_dim_v = spec->dim_v, .head_map = spec->head_map,
+        .gate = spec->gate, .state_layout = spec->layout, .n_rows = spec->n_rows,
+        .n_slots = shorten && spec->n_slots == 1 ? 0 : spec->n_slots,
+        .n_rows_out = shorten && spec->n_rows_out == spec->n_rows ? 0 : spec->n_rows_out,
+        .n_slots_out = shorten && spec->n_slots_out == spec->n_slots ? 0 : spec->n_slots_out,
+        .n_snapshots = shorten && spec->n_snapshots == spec->n_slots_out ? 0 : spec->n_snapshots, .scale = spec->scale,
+    };
+    add_inputs(c, spec, rng);
+    add_tokens(c, spec, "out", FIELD(out), GDN_F32, spec->n_heads_v, spec->dim_v, 1, rng);
+    add_pool(c, spec, "state", FIELD(state), spec->n_rows, spec->n_slots, spec->where != DELTA_APART, rng);
+    if (spec->where == DELTA_APART)
+        add_pool(c, spec, "state_out", FIELD(state_out), spec->n_rows_out, spec->n_slots_out, 1, rng);
+    else if (spec->where == DELTA_SAME) {
+        check_view v = *check_find(c, "state");
+        v.name = "state_out";
+        v.field = FIELD(state_out);
+        check_add_view(c, &v);
+    }
+    const check_view *state = check_find(c, "state"), *pool = check_find(c, "state_out");
+    for (int s = 0; s < spec->n_seqs; s++)
+        if (spec->seq[s].src >= 0 && spec->seq[s].length > 0)
+            fill_state(c, spec, state, spec->seq[s].src,
+                       spec->seq[s].state_key ? spec->seq[s].state_key : (uint64_t)spec->seq[s].src + 1);
+    allow_writes(c, spec, check_find(c, "out"), pool ? pool : state);
+    add_maps(c, spec, rng);
+}
+
+void check_initial(const check_case *c, unsigned char *image[CHECK_MAX_MEMORIES])
+{
+    for (int m = 0; m < CHECK_MAX_MEMORIES; m++)
+        image[m] = m < c->n_memories ? c->memory[m].image : NULL;
+}
+
+unsigned char *delta_token(const check_case *c, const delta_spec *spec, const char *name, unsigned char *const *image, int s,
+                           int t, int h)
+{
+    const check_view *v = check_find(c, name);
+    return token_at(c, spec, v, image[v->memory], s, t, h);
+}
+
+const float *delta_out(const check_case *c, const delta_spec *spec, unsigned char *const *image, int s, int t, int h)
+{
+    return (const float *)(const void *)delta_token(c, spec, "out", image, s, t, h);
+}
+
+unsigned char *delta_state(const check_case *c, const delta_spec *spec, const char *pool, unsigned char *const *image,
+                           int entry, int h, int key, int value)
+{
+    const check_view *v = check_find(c, pool);
+    return element_at(c, spec, v, image[v->memory], entry, h, key, value);
+}
+
+void delta_copy_slot(const check_case *from, const delta_spec *from_spec, const char *from_pool, unsigned char *const *image,
+                     int from_entry, check_case *to, const delta_spec *to_spec, int to_entry)
+{
+    unsigned char *target[CHECK_MAX_MEMORIES];
+    check_initial(to, target);
+    for (int h = 0; h < from_spec->n_heads_v; h++)
+        for (int j = 0; j < from_spec->dim_v; j++)
+            for (int i = 0; i < from_spec->dim_k; i++)
+                memcpy(delta_state(to, to_spec, "state", target, to_entry, h, i, j),
+                       delta_state(from, from_spec, from_pool, image, from_entry, h, i, j), 4);
+}

@@ -1,0 +1,235 @@
+/* ssm_conv: what must not change the bits. See invariances_gated_delta_net.c. */
+#include <stdlib.h>
+#include <string.h>
+
+#include "families.h"
+#include "ssm_conv.h"
+#include "trial.h"
+
+typedef struct conv_call {
+    conv_spec    spec;
+    check_case   c;
+    check_result result;
+} conv_call;
+
+static int build_and_run(check_trial *trial, conv_call *call, check_rng *rng, const char *what)
+{
+    check_case_begin(&call->c, &check_kernel_ssm_conv, &trial->setting);
+    conv_build(&call->c, &call->spec, rng);
+    return check_trial_run(trial, &call->c, &call->result, what);
+}
+
+static void end(conv_call *call)
+{
+    check_case_free(&call->c);
+    check_result_free(&call->result);
+    memset(call, 0, sizeof *call);
+}
+
+static int same_token(check_trial *trial, const conv_call *a, int s, int t, const conv_call *b, int s2, int t2, const char *what)
+{
+    return check_trial_same(trial, conv_token(&a->c, &a->spec, "out", a->result.image, s, t),
+                            conv_token(&b->c, &b->spec, "out", b->result.image, s2, t2), a->spec.n_channels,
+                            "%s: out of sequence %d, token %d", what, s, t);
+}
+
+/* The newest columns of two rows, as many as both have. */
+static int same_history(check_trial *trial, const conv_call *a, int s, const conv_call *b, int s2, const char *what)
+{
+    const conv_seq *x = &a->spec.seq[s], *y = &b->spec.seq[s2];
+    const int columns = a->spec.n_columns < b->spec.n_columns ? a->spec.n_columns : b->spec.n_columns;
+    const int64_t last = (int64_t)x->position + x->length;
+    for (int64_t p = last - 1; p >= 0 && p >= last - columns; p--)
+        if (!check_trial_same(trial, conv_column(&a->c, &a->spec, a->spec.where == CONV_APART ? "history_out" : "history", a->result.image, x->dst, p),
+                              conv_column(&b->c, &b->spec, b->spec.where == CONV_APART ? "history_out" : "history", b->result.image, y->dst, p),
+                              a->spec.n_channels, "%s: history of sequence %d, position %lld", what, s, (long long)p))
+            return 0;
+    return 1;
+}
+
+static void random_shape(conv_spec *spec, check_rng *rng)
+{
+    static const int values[] = { CHECK_NORMAL, CHECK_NORMAL, CHECK_WIDE, CHECK_SUBNORMAL, CHECK_SPECIAL };
+    conv_defaults(spec, check_between(rng, 1, 150), check_between(rng, 1, 16));
+    spec->n_columns = spec->width - 1 + check_between(rng, spec->width == 1, 6);
+    spec->silu = check_between(rng, 0, 1);
+    spec->bias = check_between(rng, 0, 1);
+    spec->tap_major = check_between(rng, 0, 1);
+    spec->strided = check_between(rng, 0, 1);
+    spec->values = CHECK_PICK(rng, values);
+    spec->seed = check_next(rng);
+    spec->map_position = spec->map_start = 1;
+}
+
+static void random_batch(conv_spec *spec, check_rng *rng, int n, int most)
+{
+    conv_batch(spec, n, 0);
+    for (int s = 0; s < n; s++) {
+        spec->seq[s].length = check_between(rng, 0, most);
+        spec->seq[s].position = check_one_in(rng, 3) ? check_between(rng, 0, 3) : check_between(rng, 0, 100);
+        spec->seq[s].key = check_next(rng) >> 1;
+    }
+}
+
+/* Tokens [first, last) as a call of their own. The history before them is built from the same data, so it
+ * is what the call before leaves there; that it does is compared as well. */
+static void take_part(const conv_spec *whole, int s, int first, int last, conv_spec *part, check_rng *rng)
+{
+    *part = *whole;
+    part->n_seqs = 1;
+    part->map_src = part->map_dst = 1;
+    part->lead = check_between(rng, 0, 2);
+    part->tail = check_between(rng, 0, 2);
+    part->seq[0] = whole->seq[s];
+    part->seq[0].position += first;
+    part->seq[0].length = last - first;
+}
+
+static void splits(check_trial *trial, check_rng *rng)
+{
+    conv_call whole = { 0 }, part = { 0 };
+    const int single = trial->number % 3 == 0;
+    random_shape(&whole.spec, rng);
+    random_batch(&whole.spec, rng, 1, 1);
+    whole.spec.seq[0].length = check_between(rng, 2, 30);
+    if (!build_and_run(trial, &whole, rng, "the whole"))
+        goto done;
+    const int n = whole.spec.seq[0].length;
+    for (int t = 0; t < n;) {
+        const int length = single ? 1 : check_between(rng, 1, n - t < 9 ? n - t : 9);
+        end(&part);
+        take_part(&whole.spec, 0, t, t + length, &part.spec, rng);
+        if (!build_and_run(trial, &part, rng, "a part"))
+            goto done;
+        for (int i = 0; i < length; i++)
+            if (!same_token(trial, &whole, 0, t + i, &part, 0, i, single ? "token by token" : "in parts"))
+                goto done;
+        t += length;
+    }
+    same_history(trial, &whole, 0, &part, 0, "after all parts");
+done:
+    end(&whole);
+    end(&part);
+}
+
+static void batches(check_trial *trial, check_rng *rng)
+{
+    conv_call all = { 0 }, other = { 0 }, one = { 0 };
+    int order[CONV_MAX_SEQS];
+    random_shape(&all.spec, rng);
+    random_batch(&all.spec, rng, check_between(rng, 2, 8), 7);
+    other.spec = all.spec;
+    other.spec.strided = check_between(rng, 0, 1);
+    for (int s = 0; s < all.spec.n_seqs; s++)
+        order[s] = s;
+    check_shuffle(rng, order, all.spec.n_seqs);
+    for (int s = 0; s < all.spec.n_seqs; s++) {
+        other.spec.seq[s] = all.spec.seq[order[s]];
+        other.spec.seq[s].src = other.spec.seq[s].dst = s;
+    }
+    if (!build_and_run(trial, &all, rng, "the batch") || !build_and_run(trial, &other, rng, "the batch in another order"))
+        goto done;
+    for (int s = 0; s < all.spec.n_seqs; s++) {
+        const int length = other.spec.seq[s].length;
+        end(&one);
+        take_part(&all.spec, order[s], 0, length, &one.spec, rng);
+        if (!build_and_run(trial, &one, rng, "one sequence"))
+            goto done;
+        for (int t = 0; t < length; t++)
+            if (!same_token(trial, &all, order[s], t, &other, s, t, "in another order") ||
+                !same_token(trial, &all, order[s], t, &one, 0, t, "alone"))
+                goto done;
+        if (length && (!same_history(trial, &all, order[s], &other, s, "in another order") ||
+                       !same_history(trial, &all, order[s], &one, 0, "alone")))
+            goto done;
+    }
+done:
+    end(&all);
+    end(&other);
+    end(&one);
+}
+
+/* Rolling back and going on = never having gone further: the ring still holds the columns of up to as many
+ * rejected tokens as it has spare columns, in place of the oldest ones. */
+static void rollbacks(check_trial *trial, check_rng *rng)
+{
+    conv_call plain = { 0 }, again = { 0 };
+    random_shape(&plain.spec, rng);
+    plain.spec.n_columns = plain.spec.width - 1 + check_between(rng, 1, 6);
+    random_batch(&plain.spec, rng, 1, 6);
+    again.spec = plain.spec;
+    if (!build_and_run(trial, &plain, rng, "never gone further"))
+        goto done;
+    const conv_seq *seq = &again.spec.seq[0];
+    const int spare = again.spec.n_columns - (again.spec.width - 1), n_rejected = check_between(rng, 1, spare);
+    unsigned char *image[CHECK_MAX_MEMORIES] = { 0 };
+    check_case_begin(&again.c, &check_kernel_ssm_conv, &trial->setting);
+    conv_build(&again.c, &again.spec, rng);
+    for (int m = 0; m < again.c.n_memories; m++)
+        image[m] = again.c.memory[m].image;
+    for (int i = 0; i < n_rejected; i++)
+        check_fill(conv_column(&again.c, &again.spec, "history", image, seq->src, (int64_t)seq->position + i), GDN_F32,
+                   again.spec.n_channels, CHECK_SPECIAL, check_next(rng));
+    if (!check_trial_run(trial, &again.c, &again.result, "after a rollback"))
+        goto done;
+    for (int t = 0; t < seq->length; t++)
+        if (!same_token(trial, &plain, 0, t, &again, 0, t, "after a rollback"))
+            goto done;
+    const int64_t oldest = (int64_t)seq->position + n_rejected - again.spec.n_columns, end_position = (int64_t)seq->position + seq->length;
+    for (int64_t p = oldest > 0 ? oldest : 0; seq->length && p < end_position; p++)
+        if (p >= end_position - again.spec.n_columns &&
+            !check_trial_same(trial, conv_column(&plain.c, &plain.spec, "history", plain.result.image, seq->dst, p),
+                              conv_column(&again.c, &again.spec, "history", again.result.image, seq->dst, p), again.spec.n_channels,
+                              "history after a rollback, position %lld", (long long)p))
+            goto done;
+done:
+    end(&plain);
+    end(&again);
+}
+
+/* Other rows, a pool of its own, more columns, the other order of weights, other threads, strides. */
+static void variants(check_trial *trial, check_rng *rng)
+{
+    static const char *const what[] = { "into another row", "into a pool of its own", "with more columns", "with the other order of weights",
+                                        "with other threads", "strided" };
+    conv_call a = { 0 }, b = { 0 };
+    const int way = trial->number % (int)(sizeof what / sizeof what[0]);
+    random_shape(&a.spec, rng);
+    random_batch(&a.spec, rng, check_between(rng, 1, 4), 6);
+    b.spec = a.spec;
+    if (!build_and_run(trial, &a, rng, "the first way"))
+        goto done;
+    if (way == 0 || way == 1) {
+        b.spec.map_src = b.spec.map_dst = 1;
+        b.spec.where = way == 0 ? CONV_IN_PLACE : CONV_APART;
+        b.spec.n_rows_out = 2 * b.spec.n_seqs;
+        if (way == 0)
+            b.spec.n_rows = b.spec.n_rows_out;
+        for (int s = 0; s < b.spec.n_seqs; s++)
+            b.spec.seq[s].dst = 2 * b.spec.n_seqs - 1 - s;
+    }
+    if (way == 2)
+        b.spec.n_columns += check_between(rng, 1, 5);
+    if (way == 3)
+        b.spec.tap_major = !a.spec.tap_major;
+    if (way == 4)
+        trial->setting.executor = CHECK_EXECUTOR(check_between(rng, 0, 2), trial->threads->value[check_between(rng, 0, trial->threads->n - 1)]);
+    if (way == 5)
+        b.spec.strided = !a.spec.strided;
+    if (!build_and_run(trial, &b, rng, what[way]))
+        goto done;
+    for (int s = 0; s < a.spec.n_seqs; s++) {
+        for (int t = 0; t < a.spec.seq[s].length; t++)
+            if (!same_token(trial, &a, s, t, &b, s, t, what[way]))
+                goto done;
+        if (a.spec.seq[s].length && !same_history(trial, &a, s, &b, s, what[way]))
+            goto done;
+    }
+done:
+    end(&a);
+    end(&b);
+}
+
+const check_family check_families_ssm_conv[] = {
+    { "splits", 60, splits }, { "batches", 40, batches }, { "rollbacks", 40, rollbacks }, { "variants", 60, variants }, { "far", 2, check_far_histories }, { NULL, 0, NULL },
+};

@@ -1,0 +1,31 @@
+/* What came of it: counts per kernel and target, as text or JSON. */
+#ifndef GDN_CHECK_REPORT_H
+#define GDN_CHECK_REPORT_H
+
+#include "target.h"
+
+enum { CHECK_MAX_KERNELS = 16, CHECK_MAX_TARGETS = 64, CHECK_MAX_REASONS = 6 };
+
+typedef struct check_tally {
+    int64_t passed, failed, skipped;
+    struct {
+        char    text[GDN_REASON_MAX];
+        int64_t n;
+    } reason[CHECK_MAX_REASONS]; /* of skips; those that do not fit are counted with the last */
+} check_tally;
+
+typedef struct check_report {
+    uint64_t           seed;
+    int                n_kernels, n_targets, n_unavailable;
+    const char        *kernel[CHECK_MAX_KERNELS];
+    check_target_info  target[CHECK_MAX_TARGETS];
+    check_tally        tally[CHECK_MAX_KERNELS][CHECK_MAX_TARGETS];
+    gdn_backend_info   unavailable[GDN_BACKEND_COUNT];
+} check_report;
+
+void        check_tally_skip(check_tally *tally, const char *reason);
+check_tally check_report_sum(const check_report *report); /* without reasons */
+void        check_report_text(const check_report *report);
+int         check_report_json(const check_report *report); /* 0 when writing failed */
+
+#endif

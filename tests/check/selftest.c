@@ -1,0 +1,623 @@
+/* The self-test. Each corruption is applied to random cases until it has taken effect a few times, and each
+ * time the comparison must say so. Corruptions of results change the images that came back; corruptions of
+ * calls make the target compute something else than the reference did, as a wrong kernel would. */
+#include "selftest.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "environment.h"
+#include "gated_delta_net.h"
+#include "json.h"
+#include "model.h"
+#include "set_rows.h"
+#include "ssm_conv.h"
+#include "trial.h"
+
+enum { WANTED = 8, ATTEMPTS = 400 };
+
+static struct {
+    check_target *reference, *target;
+    uint64_t      seed;
+    int           json;
+    int           passed, failed;
+} self;
+
+static void verdict(const char *kernel, const char *name, int good, const char *how)
+{
+    good ? self.passed++ : self.failed++;
+    if (!self.json)
+        printf("%-6s %-16s %s%s%s\n", good ? "ok" : "FAILED", kernel, name, good ? "" : ": ", good ? "" : how);
+}
+
+/* ---- corruptions of results: 1 if one was made -------------------------------------------------------------- */
+
+typedef int (*corrupt_fn)(const check_case *c, unsigned char *const *image, check_rng *rng);
+
+static int pick_memory(const check_case *c, int written, check_rng *rng)
+{
+    for (int attempt = 0; attempt < 50; attempt++) {
+        const int m = check_between(rng, 0, c->n_memories - 1);
+        if (c->memory[m].body && (!written || c->memory[m].n_ranges))
+            return m;
+    }
+    return -1;
+}
+
+static const check_view *view_of(const check_case *c, int memory)
+{
+    for (int i = 0; i < c->n_views; i++)
+        if (c->view[i].memory == memory)
+            return &c->view[i];
+    return NULL;
+}
+
+static int flip_bit(const check_case *c, unsigned char *const *image, check_rng *rng)
+{
+    const int m = pick_memory(c, 1, rng);
+    if (m < 0)
+        return 0;
+    const check_memory *memory = &c->memory[m];
+    const uint64_t *range = memory->range[check_between(rng, 0, memory->n_ranges - 1)];
+    const check_view *v = view_of(c, m);
+    const uint64_t unit = check_unit_bytes(v->dtype), at = range[0] + unit * (check_next(rng) % ((range[1] - range[0]) / unit));
+    if (v->dtype != GDN_Q8_0 && check_is_nan(image[m] + at, v->dtype))
+        return 0; /* another NaN would be as good */
+    if (v->dtype == GDN_Q8_0) {
+        image[m][at + 2 + check_next(rng) % 32] ^= (unsigned char)(1u << check_next(rng) % 8);
+        return 1;
+    }
+    image[m][at + check_next(rng) % unit] ^= (unsigned char)(1u << check_next(rng) % 8);
+    return 1;
+}
+
+static int write_gap(const check_case *c, unsigned char *const *image, check_rng *rng)
+{
+    const int m = pick_memory(c, 0, rng);
+    for (int attempt = 0; m >= 0 && attempt < 60; attempt++) {
+        const uint64_t at = c->memory[m].before + check_next(rng) % c->memory[m].body;
+        if (check_is_gap(c, m, at)) {
+            image[m][at] ^= (unsigned char)(1u << check_next(rng) % 8);
+            return 1;
+        }
+    }
+    return 0;
+}
+
+static int write_canary_before(const check_case *c, unsigned char *const *image, check_rng *rng)
+{
+    const int m = pick_memory(c, 0, rng);
+    if (m < 0 || !c->memory[m].before)
+        return 0;
+    image[m][c->memory[m].before - 1 - check_next(rng) % 64] ^= 0x10;
+    return 1;
+}
+
+static int write_canary_after(const check_case *c, unsigned char *const *image, check_rng *rng)
+{
+    const int m = pick_memory(c, 0, rng);
+    if (m < 0 || c->memory[m].bytes == c->memory[m].before + c->memory[m].body)
+        return 0;
+    image[m][c->memory[m].before + c->memory[m].body + check_next(rng) % 64] ^= 0x10;
+    return 1;
+}
+
+static int write_input(const check_case *c, unsigned char *const *image, check_rng *rng)
+{
+    const int m = pick_memory(c, 0, rng);
+    if (m < 0 || c->memory[m].written)
+        return 0;
+    image[m][c->memory[m].before + check_next(rng) % c->memory[m].body] ^= 1;
+    return 1;
+}
+
+/* A row of out, a line of a snapshot, a row of dst is what it was before the call. */
+static int drop_write(const check_case *c, unsigned char *const *image, check_rng *rng)
+{
+    const int m = pick_memory(c, 1, rng);
+    if (m < 0)
+        return 0;
+    const check_memory *memory = &c->memory[m];
+    const uint64_t *range = memory->range[check_between(rng, 0, memory->n_ranges - 1)];
+    if (!memcmp(image[m] + range[0], memory->image + range[0], range[1] - range[0]))
+        return 0; /* it computed what was there */
+    memcpy(image[m] + range[0], memory->image + range[0], range[1] - range[0]);
+    return 1;
+}
+
+static int flip_sign_of_zero(const check_case *c, unsigned char *const *image, check_rng *rng)
+{
+    const int m = pick_memory(c, 1, rng);
+    if (m < 0 || view_of(c, m)->dtype != GDN_F32)
+        return 0;
+    for (int i = 0; i < c->memory[m].n_ranges; i++)
+        for (uint64_t at = c->memory[m].range[i][0]; at < c->memory[m].range[i][1]; at += 4) {
+            float value;
+            memcpy(&value, image[m] + at, 4);
+            if (value == 0) {
+                value = -value;
+                memcpy(image[m] + at, &value, 4);
+                return 1;
+            }
+        }
+    return 0;
+}
+
+static int turn_infinity_into_nan(const check_case *c, unsigned char *const *image, check_rng *rng)
+{
+    static const uint32_t nan = 0x7FC00000;
+    const int m = pick_memory(c, 1, rng);
+    if (m < 0 || view_of(c, m)->dtype != GDN_F32)
+        return 0;
+    for (int i = 0; i < c->memory[m].n_ranges; i++)
+        for (uint64_t at = c->memory[m].range[i][0]; at < c->memory[m].range[i][1]; at += 4) {
+            uint32_t bits;
+            memcpy(&bits, image[m] + at, 4);
+            if ((bits & 0x7FFFFFFF) == 0x7F800000) {
+                memcpy(image[m] + at, &nan, 4);
+                return 1;
+            }
+        }
+    return 0;
+}
+
+static int flush_a_subnormal(const check_case *c, unsigned char *const *image, check_rng *rng)
+{
+    const int m = pick_memory(c, 1, rng);
+    if (m < 0 || view_of(c, m)->dtype != GDN_F32)
+        return 0;
+    for (int i = 0; i < c->memory[m].n_ranges; i++)
+        for (uint64_t at = c->memory[m].range[i][0]; at < c->memory[m].range[i][1]; at += 4) {
+            uint32_t bits;
+            memcpy(&bits, image[m] + at, 4);
+            if ((bits & 0x7F800000) == 0 && (bits & 0x7FFFFF)) {
+                bits &= 0x80000000;
+                memcpy(image[m] + at, &bits, 4);
+                return 1;
+            }
+        }
+    return 0;
+}
+
+/* The exception: this must not be noticed. */
+static int another_nan(const check_case *c, unsigned char *const *image, check_rng *rng)
+{
+    static const uint32_t nan = 0xFFC12345;
+    const int m = pick_memory(c, 1, rng);
+    if (m < 0 || view_of(c, m)->dtype != GDN_F32)
+        return 0;
+    for (int i = 0; i < c->memory[m].n_ranges; i++)
+        for (uint64_t at = c->memory[m].range[i][0]; at < c->memory[m].range[i][1]; at += 4)
+            if (check_is_nan(image[m] + at, GDN_F32)) {
+                memcpy(image[m] + at, &nan, 4);
+                return 1;
+            }
+    return 0;
+}
+
+static const struct result_corruption {
+    const char *name;
+    corrupt_fn  corrupt;
+    int         noticed;  /* by the comparison                           */
+    int         confined; /* and by the check of what may change at all  */
+} result_corruptions[] = {
+    { "a bit of a result is flipped", flip_bit, 1, 0 },
+    { "a byte in a gap or a canary beside it is written", write_gap, 1, 1 },
+    { "a byte before an operand is written", write_canary_before, 1, 1 },
+    { "a byte after an operand is written", write_canary_after, 1, 1 },
+    { "a byte of an input is written", write_input, 1, 1 },
+    { "a row, snapshot or column is not written", drop_write, 1, 0 },
+    { "-0 instead of +0, or the other way", flip_sign_of_zero, 1, 0 },
+    { "NaN instead of infinity", turn_infinity_into_nan, 1, 0 },
+    { "a subnormal result is flushed to zero", flush_a_subnormal, 1, 0 },
+    { "another NaN (which is allowed)", another_nan, 0, 0 },
+};
+
+static void begin_random(check_case *c, const check_kernel *kernel, check_rng *rng)
+{
+    static const check_threads two = { 2, { 1, 2 } };
+    check_setting setting;
+    check_setting_random(&setting, &two, rng);
+    setting.environment = 0;
+    check_case_begin(c, kernel, &setting);
+    kernel->random(c, rng);
+}
+
+static void corrupt_results(const check_kernel *kernel)
+{
+    enum { N = sizeof result_corruptions / sizeof result_corruptions[0] };
+    int made[N] = { 0 }, missed[N] = { 0 }, clean = 0, dirty = 0;
+    check_result expected, result;
+    memset(&expected, 0, sizeof expected);
+    memset(&result, 0, sizeof result);
+    for (int i = 0; i < ATTEMPTS; i++) {
+        check_rng rng = { check_mix(check_mix_text(self.seed, kernel->name), (uint64_t)i) };
+        check_case c;
+        check_text text = { "", 0 };
+        begin_random(&c, kernel, &rng);
+        if (!check_expect(self.reference, &c, &expected, &text) ||
+            check_judge(self.target, &c, &expected, &result, &text) != CHECK_RAN)
+            dirty++;
+        else {
+            clean++;
+            for (int n = 0; n < N; n++) {
+                unsigned char *saved[CHECK_MAX_MEMORIES];
+                if (made[n] >= WANTED)
+                    continue;
+                for (int m = 0; m < c.n_memories; m++) {
+                    saved[m] = check_alloc(c.memory[m].bytes);
+                    memcpy(saved[m], result.image[m], c.memory[m].bytes);
+                }
+                if (result_corruptions[n].corrupt(&c, saved, &rng)) {
+                    made[n]++;
+                    if ((check_compare(&c, expected.image, saved, &text) != 0) != result_corruptions[n].noticed)
+                        missed[n]++;
+                    else if (result_corruptions[n].confined && !check_confined(&c, saved, &text))
+                        missed[n]++;
+                }
+                for (int m = 0; m < c.n_memories; m++)
+                    free(saved[m]);
+            }
+        }
+        check_case_free(&c);
+    }
+    verdict(kernel->name, "results that are left alone pass", clean && !dirty, "some did not, or none ran");
+    for (int n = 0; n < N; n++)
+        verdict(kernel->name, result_corruptions[n].name, made[n] && !missed[n], made[n] ? "not noticed" : "never happened");
+    check_result_free(&expected);
+    check_result_free(&result);
+}
+
+/* ---- corruptions of calls: 1 if the target is to run it ----------------------------------------------------- */
+
+typedef int (*mislead_fn)(check_case *c);
+
+static int64_t get_entry(const check_case *c, const check_view *v, int64_t i)
+{
+    int64_t wide;
+    int32_t narrow;
+    const unsigned char *at = c->memory[v->memory].image + c->memory[v->memory].before + v->first + i * v->stride[v->rank - 1];
+    if (v->dtype == GDN_I64) {
+        memcpy(&wide, at, 8);
+        return wide;
+    }
+    memcpy(&narrow, at, 4);
+    return narrow;
+}
+
+static void put_entry(check_case *c, const check_view *v, int64_t i, int64_t value)
+{
+    const int32_t narrow = (int32_t)value;
+    unsigned char *at = c->memory[v->memory].image + c->memory[v->memory].before + v->first + i * v->stride[v->rank - 1];
+    if (v->dtype == GDN_I64)
+        memcpy(at, &value, 8);
+    else
+        memcpy(at, &narrow, 4);
+}
+
+static int replace_entries(check_case *c, const char *map, int64_t from, int64_t to)
+{
+    const check_view *v = check_find(c, map);
+    int n = 0;
+    for (int64_t i = 0; v && i < v->extent[0]; i++)
+        if (get_entry(c, v, i) == from) {
+            put_entry(c, v, i, to);
+            n++;
+        }
+    return n;
+}
+
+static int none_as_row_0(check_case *c)
+{
+    return replace_entries(c, "state_src", GDN_NONE, 0) + replace_entries(c, "history_src", GDN_NONE, 0);
+}
+
+static int unwritten_as_row_0(check_case *c)
+{
+    return replace_entries(c, "state_dst", GDN_NONE, 0) + replace_entries(c, "history_dst", GDN_NONE, 0);
+}
+
+static int skipped_as_zero(check_case *c)
+{
+    return replace_entries(c, "state_src", GDN_SKIP, GDN_NONE) + replace_entries(c, "history_src", GDN_SKIP, GDN_NONE);
+}
+
+static int not_rolled_back(check_case *c)
+{
+    const check_view *v = check_find(c, "position");
+    for (int64_t i = 0; v && i < v->extent[0]; i++)
+        if (get_entry(c, v, i) < INT32_MAX - 100)
+            put_entry(c, v, i, get_entry(c, v, i) + 1);
+    return v != NULL;
+}
+
+static int oldest_snapshot_first(check_case *c)
+{
+    const check_view *v = check_find(c, "state_dst");
+    for (int64_t i = 0; v && i < v->extent[0] / 2; i++) {
+        const int64_t a = get_entry(c, v, i), b = get_entry(c, v, v->extent[0] - 1 - i);
+        put_entry(c, v, i, b);
+        put_entry(c, v, v->extent[0] - 1 - i, a);
+    }
+    return v && v->extent[0] > 1;
+}
+
+static int other_head_map(check_case *c)
+{
+    gdn_gated_delta_net_args *a = &c->args.gated_delta_net;
+    if (strcmp(c->kernel->name, "gated_delta_net") || a->n_heads_k == 1 || a->n_heads_v == a->n_heads_k)
+        return 0; /* both maps are the same */
+    a->head_map ^= 1;
+    return 1;
+}
+
+static int other_flags(check_case *c)
+{
+    if (strcmp(c->kernel->name, "ssm_conv"))
+        return 0;
+    c->args.ssm_conv.flags ^= GDN_CONV_SILU;
+    return 1;
+}
+
+/* Index entries, whatever their batch strides: those of the first batch do. */
+static int first_row_wins(check_case *c)
+{
+    const check_view *v = check_find(c, "index");
+    int n = 0;
+    for (int64_t i = 1; v && i < v->extent[2]; i++)
+        for (int64_t j = 0; j < i; j++) {
+            unsigned char *a = check_at(c, v, c->memory[v->memory].image, 0, 0, i, 0);
+            const unsigned char *b = check_at(c, v, c->memory[v->memory].image, 0, 0, j, 0);
+            if (a[0] != 0xFF && !memcmp(a, b, check_unit_bytes(v->dtype))) {
+                memset(a, 0xFF, check_unit_bytes(v->dtype));
+                n++;
+                break;
+            }
+        }
+    return n;
+}
+
+static int unwritten_row_as_row_0(check_case *c)
+{
+    const check_view *v = check_find(c, "index");
+    int n = 0;
+    for (int64_t i = 0; v && i < v->extent[2]; i++) {
+        unsigned char *a = check_at(c, v, c->memory[v->memory].image, 0, 0, i, 0);
+        if (a[0] == 0xFF && a[check_unit_bytes(v->dtype) - 1] == 0xFF) {
+            memset(a, 0, check_unit_bytes(v->dtype));
+            n++;
+        }
+    }
+    return n;
+}
+
+static const struct call_corruption {
+    const char *kernel, *name;
+    mislead_fn  mislead;
+} call_corruptions[] = {
+    { "gated_delta_net", "GDN_NONE as a source is taken for row 0", none_as_row_0 },
+    { "gated_delta_net", "GDN_NONE as a target is taken for row 0", unwritten_as_row_0 },
+    { "gated_delta_net", "GDN_SKIP is taken for GDN_NONE", skipped_as_zero },
+    { "gated_delta_net", "snapshots go where others belong", oldest_snapshot_first },
+    { "gated_delta_net", "heads are mapped the other way", other_head_map },
+    { "ssm_conv", "GDN_NONE as a source is taken for row 0", none_as_row_0 },
+    { "ssm_conv", "GDN_NONE as a target is taken for row 0", unwritten_as_row_0 },
+    { "ssm_conv", "GDN_SKIP is taken for GDN_NONE", skipped_as_zero },
+    { "ssm_conv", "the convolution is not rolled back", not_rolled_back },
+    { "ssm_conv", "SiLU is done or not against the flag", other_flags },
+    { "set_rows", "the first of two rows with one target wins", first_row_wins },
+    { "set_rows", "GDN_NONE is taken for row 0", unwritten_row_as_row_0 },
+};
+
+/* Run c misled, and compare with what the true c gives. The misleading maps are put back before. */
+static int is_noticed(check_case *c, const check_result *expected, mislead_fn mislead, int *ran)
+{
+    unsigned char *truth[CHECK_MAX_MEMORIES];
+    check_result result;
+    check_args args = c->args;
+    memset(&result, 0, sizeof result);
+    for (int m = 0; m < c->n_memories; m++) {
+        truth[m] = check_alloc(c->memory[m].bytes);
+        memcpy(truth[m], c->memory[m].image, c->memory[m].bytes);
+    }
+    *ran = 0;
+    int noticed = 0;
+    if (mislead(c)) {
+        check_target_run(self.target, c, &result);
+        *ran = result.outcome == CHECK_RAN; /* maps that broke a rule are refused */
+        for (int m = 0; *ran && m < c->n_memories; m++)
+            if (!c->memory[m].written)
+                memcpy(result.image[m], truth[m], c->memory[m].bytes);
+    }
+    for (int m = 0; m < c->n_memories; m++) {
+        memcpy(c->memory[m].image, truth[m], c->memory[m].bytes);
+        free(truth[m]);
+    }
+    c->args = args;
+    if (*ran)
+        noticed = check_compare(c, expected->image, result.image, NULL) != 0;
+    check_result_free(&result);
+    return noticed;
+}
+
+static void corrupt_calls(const check_kernel *kernel)
+{
+    check_result expected;
+    memset(&expected, 0, sizeof expected);
+    for (size_t n = 0; n < sizeof call_corruptions / sizeof call_corruptions[0]; n++) {
+        int noticed = 0, made = 0;
+        if (strcmp(call_corruptions[n].kernel, kernel->name))
+            continue;
+        for (int i = 0; i < ATTEMPTS && noticed < WANTED; i++) {
+            check_rng rng = { check_mix(check_mix_text(self.seed, kernel->name), 7000u + (uint64_t)i) };
+            check_case c;
+            check_text text = { "", 0 };
+            int ran = 0;
+            begin_random(&c, kernel, &rng);
+            if (check_expect(self.reference, &c, &expected, &text)) {
+                noticed += is_noticed(&c, &expected, call_corruptions[n].mislead, &ran);
+                made += ran;
+            }
+            check_case_free(&c);
+        }
+        /* A wrong source or target may happen to make no difference, but not nearly always. */
+        verdict(kernel->name, call_corruptions[n].name, noticed >= WANTED && 4 * noticed >= made, "noticed too rarely");
+    }
+    check_result_free(&expected);
+}
+
+/* ---- a caller's floating-point mode that is not restored ------------------------------------------------------ */
+
+static gdn_status (*true_run)(gdn_context *ctx, const void *args);
+
+static gdn_status run_and_leave_flushing(gdn_context *ctx, const void *args)
+{
+    const gdn_status status = true_run(ctx, args);
+    check_environment_enter(CHECK_ENV_FLUSH);
+    return status;
+}
+
+static void leave_mode(const check_kernel *kernel)
+{
+    check_kernel wrong = *kernel;
+    check_rng rng = { self.seed };
+    check_result result;
+    check_case c;
+    memset(&result, 0, sizeof result);
+    begin_random(&c, kernel, &rng);
+    true_run = kernel->run;
+    wrong.run = run_and_leave_flushing;
+    c.kernel = &wrong;
+    const uint64_t mode = check_environment_get();
+    if (check_environment_enter(CHECK_ENV_FLUSH), check_environment_get() != mode) { /* the machine has such a mode */
+        check_environment_put(mode);
+        check_target_run(self.target, &c, &result);
+        verdict(kernel->name, "the caller's floating-point mode is not restored", result.outcome == CHECK_FAILED, "not noticed");
+    }
+    check_environment_put(mode);
+    check_result_free(&result);
+    check_case_free(&c);
+}
+
+/* ---- multiply-adds that are not fused -------------------------------------------------------------------------- */
+
+static float *floats_of(const check_case *c, unsigned char *const *image, const char *name)
+{
+    const check_view *v = check_find(c, name);
+    return (float *)(void *)check_at(c, v, image[v->memory], 0, 0, 0, 0);
+}
+
+static void copy_initial(const check_case *c, unsigned char **image)
+{
+    for (int m = 0; m < c->n_memories; m++) {
+        image[m] = check_alloc(c->memory[m].bytes);
+        memcpy(image[m], c->memory[m].image, c->memory[m].bytes);
+    }
+}
+
+static int model_differs(const check_case *c, int fused, const check_result *expected)
+{
+    unsigned char *image[CHECK_MAX_MEMORIES] = { 0 };
+    copy_initial(c, image);
+    if (!strcmp(c->kernel->name, "gated_delta_net")) {
+        const gdn_gated_delta_net_args *a = &c->args.gated_delta_net;
+        const model_delta m = { a->n_tokens, a->n_heads_v, a->head_dim_k, a->head_dim_v, a->scale,
+                                floats_of(c, image, "q"), floats_of(c, image, "k"), floats_of(c, image, "v"),
+                                floats_of(c, image, "beta"), floats_of(c, image, "state"), floats_of(c, image, "out") };
+        check_model_delta(&m, fused);
+    } else {
+        const gdn_ssm_conv_args *a = &c->args.ssm_conv;
+        const model_conv m = { a->n_tokens, a->n_channels, a->kernel_width, floats_of(c, image, "x"),
+                               floats_of(c, image, "weight"), floats_of(c, image, "bias"), floats_of(c, image, "out") };
+        check_model_conv(&m, fused);
+    }
+    const int differs = check_compare(c, expected->image, image, NULL) != 0;
+    for (int m = 0; m < c->n_memories; m++)
+        free(image[m]);
+    return differs;
+}
+
+static void unfuse(const check_kernel *kernel)
+{
+    int fused_differs = 0, unfused_same = 0, refused = 0;
+    check_result expected;
+    memset(&expected, 0, sizeof expected);
+    for (int i = 0; i < WANTED; i++) {
+        check_rng rng = { check_mix(self.seed, 9000u + (uint64_t)i) };
+        static const check_setting plain = { 0 };
+        check_case c;
+        check_text text = { "", 0 };
+        check_case_begin(&c, kernel, &plain);
+        if (!strcmp(kernel->name, "gated_delta_net")) {
+            delta_spec spec;
+            delta_defaults(&spec, 2, 2, 16 + 9 * i, 24 + 5 * i);
+            delta_batch(&spec, 1, 4);
+            spec.values[DELTA_G] = CHECK_GATE_ZERO;
+            spec.scale = 0.1f;
+            spec.seed = check_next(&rng);
+            delta_build(&c, &spec, &rng);
+        } else {
+            conv_spec spec;
+            conv_defaults(&spec, 20 + i, 2 + i);
+            conv_batch(&spec, 1, 9);
+            spec.where = CONV_NOWHERE;
+            spec.seed = check_next(&rng);
+            conv_build(&c, &spec, &rng);
+        }
+        if (!check_expect(self.reference, &c, &expected, &text))
+            refused++;
+        else {
+            fused_differs += model_differs(&c, 1, &expected);
+            unfused_same += !model_differs(&c, 0, &expected);
+        }
+        check_case_free(&c);
+    }
+    verdict(kernel->name, "a second implementation from the documentation agrees", !refused && !fused_differs, "it differs");
+    verdict(kernel->name, "multiply-adds that are not fused", !refused && !unfused_same, "not noticed");
+    check_result_free(&expected);
+}
+
+/* ---- comparisons of trials ---------------------------------------------------------------------------------------- */
+
+static void trials(void)
+{
+    static const float a[3] = { 1, 2, 3 }, b[3] = { 1, 2, 3.0000002f };
+    check_trial same = { .target = self.target, .reference = self.reference }, other = same;
+    check_trial_same(&same, a, a, 3, "the same");
+    check_trial_same(&other, a, b, 3, "another");
+    verdict("trials", "equal rows pass and others do not", same.outcome == CHECK_RAN && other.outcome == CHECK_FAILED, "no");
+}
+
+int check_self_test(check_target *reference, check_target *target, uint64_t seed, int json)
+{
+    static const check_kernel *const kernels[] = { &check_kernel_gated_delta_net, &check_kernel_ssm_conv, &check_kernel_set_rows };
+    self.reference = reference;
+    self.target = target;
+    self.seed = seed;
+    self.json = json;
+    for (size_t k = 0; k < sizeof kernels / sizeof kernels[0]; k++) {
+        corrupt_results(kernels[k]);
+        corrupt_calls(kernels[k]);
+        leave_mode(kernels[k]);
+        if (kernels[k] != &check_kernel_set_rows)
+            unfuse(kernels[k]);
+    }
+    trials();
+    if (json) {
+        json_writer w;
+        json_open(&w, stdout);
+        json_object(&w, NULL);
+        json_int(&w, "cases", self.passed + self.failed);
+        json_int(&w, "mismatches", self.failed);
+        json_int(&w, "skipped", 0);
+        json_uint(&w, "seed", seed);
+        json_array(&w, "backends");
+        json_close(&w);
+        json_close(&w);
+        if (!json_finish(&w))
+            return 1;
+    } else
+        printf("%d passed, %d failed\n", self.passed, self.failed);
+    return self.failed || !self.passed;
+}

@@ -1,0 +1,381 @@
+/* ssm_conv: random cases, the fixed list, and the kernel's descriptor. */
+#include "ssm_conv.h"
+
+#include <stdio.h>
+#include <string.h>
+
+#include "environment.h"
+#include "families.h"
+#include "ggml_cases.h"
+#include "target.h"
+
+void conv_defaults(conv_spec *spec, int n_channels, int width)
+{
+    memset(spec, 0, sizeof *spec);
+    spec->n_channels = n_channels;
+    spec->width = width;
+    spec->n_columns = width - 1;
+    spec->bias = 1;
+    spec->seed = 1;
+    conv_batch(spec, 1, 1);
+}
+
+void conv_batch(conv_spec *spec, int n, int length)
+{
+    spec->n_seqs = n;
+    spec->n_rows = spec->n_rows_out = n ? n : 1;
+    for (int s = 0; s < n; s++)
+        spec->seq[s] = (conv_seq){ .length = length, .src = s, .dst = s, .key = 1000003u * (uint64_t)(s + 1) };
+}
+
+/* ---- random cases ---------------------------------------------------------------------------------------- */
+
+enum { NOBODY = -1, SEVERAL = -2, MAX_ROWS = 64 };
+
+static int32_t random_position(check_rng *rng, int n_columns, int length)
+{
+    switch (check_between(rng, 0, 7)) {
+    case 0: return 0;
+    case 1: return INT32_MAX - length;
+    case 2: return check_between(rng, 1 << 20, 1 << 30);
+    case 3: case 4: return check_between(rng, 0, n_columns + 1);
+    default: return check_between(rng, 0, 300);
+    }
+}
+
+static void random_maps(conv_spec *spec, check_rng *rng)
+{
+    int reader[MAX_ROWS], writer[MAX_ROWS];
+    const int apart = spec->where == CONV_APART;
+    for (int r = 0; r < MAX_ROWS; r++)
+        reader[r] = writer[r] = NOBODY;
+    spec->map_src = spec->n_rows < spec->n_seqs || !check_one_in(rng, 3);
+    spec->map_dst = spec->n_rows_out < spec->n_seqs || !check_one_in(rng, 3);
+    if (spec->where == CONV_NOWHERE) { /* only a map of what to skip makes sense */
+        spec->map_dst = 0;
+        spec->map_src = check_one_in(rng, 2);
+    }
+    for (int s = 0; s < spec->n_seqs; s++) {
+        conv_seq *seq = &spec->seq[s];
+        seq->src = seq->dst = s;
+        if (!spec->map_dst && s < MAX_ROWS)
+            writer[s] = s;
+    }
+    for (int s = 0; s < spec->n_seqs; s++) {
+        conv_seq *seq = &spec->seq[s];
+        if (spec->map_src) {
+            const int kind = check_between(rng, 0, 9);
+            seq->src = kind == 0 ? GDN_SKIP : GDN_NONE;
+            for (int attempt = 0; kind > 1 && spec->where != CONV_NOWHERE && attempt < 8; attempt++) {
+                const int row = check_between(rng, 0, spec->n_rows - 1);
+                if (!apart && writer[row] != NOBODY && writer[row] != s)
+                    continue;
+                seq->src = row;
+                break;
+            }
+        }
+        if (seq->src >= 0 && seq->length && !apart)
+            reader[seq->src] = reader[seq->src] == NOBODY ? s : SEVERAL;
+    }
+    for (int s = 0; spec->map_dst && s < spec->n_seqs; s++) {
+        conv_seq *seq = &spec->seq[s];
+        const int written = seq->src != GDN_SKIP && seq->length;
+        const int in_place = !apart && seq->src >= 0 && check_one_in(rng, 2);
+        seq->dst = GDN_NONE;
+        for (int attempt = check_one_in(rng, 8) ? 8 : 0; attempt < 8; attempt++) {
+            const int row = in_place && !attempt ? seq->src : check_between(rng, 0, spec->n_rows_out - 1);
+            if (written && (writer[row] != NOBODY || (reader[row] != NOBODY && reader[row] != s)))
+                continue;
+            if (written)
+                writer[row] = s;
+            seq->dst = row;
+            break;
+        }
+    }
+}
+
+void conv_random(conv_spec *spec, check_rng *rng)
+{
+    static const int values[] = { CHECK_NORMAL, CHECK_NORMAL, CHECK_NORMAL, CHECK_SMALL, CHECK_ZEROS, CHECK_SUBNORMAL,
+                                  CHECK_WIDE, CHECK_HUGE, CHECK_SPECIAL, CHECK_ONE_NAN };
+    static const int channels[] = { 1, 7, 8, 15, 16, 17, 31, 32, 33, 64, 100, 128, 257 };
+    static const int widths[] = { 3, 4, 4, 4, 5, 9, 15 };
+    memset(spec, 0, sizeof *spec);
+    spec->seed = check_next(rng);
+    spec->n_channels = check_one_in(rng, 2) ? CHECK_PICK(rng, channels) : check_between(rng, 1, 300);
+    spec->width = check_one_in(rng, 2) ? CHECK_PICK(rng, widths) : check_between(rng, 1, 16);
+    spec->n_columns = spec->width - 1 + (check_one_in(rng, 2) ? 0 : check_between(rng, 1, 9));
+    spec->where = check_one_in(rng, 8) ? CONV_NOWHERE : check_between(rng, CONV_IN_PLACE, CONV_APART);
+    spec->silu = check_between(rng, 0, 1);
+    spec->bias = check_between(rng, 0, 1);
+    spec->tap_major = check_between(rng, 0, 1);
+    spec->strided = !check_one_in(rng, 4);
+    spec->values = CHECK_PICK(rng, values);
+    spec->weight_values = check_one_in(rng, 2) ? CHECK_NORMAL : CHECK_PICK(rng, values);
+    spec->n_seqs = check_one_in(rng, 3) ? 1 : check_between(rng, 1, 8);
+    spec->n_rows = check_one_in(rng, 2) ? spec->n_seqs : check_between(rng, 1, 12);
+    spec->n_rows_out = spec->where == CONV_APART && check_one_in(rng, 2) ? check_between(rng, 1, 12) : spec->n_rows;
+    const int equal = check_one_in(rng, 2), most = check_one_in(rng, 5) ? 60 : 6, length = check_between(rng, 0, most);
+    spec->map_position = check_one_in(rng, 5) ? 0 : 1;
+    for (int s = 0; s < spec->n_seqs; s++) {
+        conv_seq *seq = &spec->seq[s];
+        seq->key = check_next(rng);
+        seq->length = equal ? length : check_between(rng, 0, most);
+        seq->position = spec->map_position ? random_position(rng, spec->n_columns, seq->length) : 0;
+    }
+    int same = 1;
+    for (int s = 1; s < spec->n_seqs; s++)
+        same &= spec->seq[s].length == spec->seq[0].length;
+    spec->map_start = !same || check_one_in(rng, 2);
+    if (spec->map_start) {
+        spec->lead = check_one_in(rng, 3) ? check_between(rng, 0, 3) : 0;
+        spec->tail = check_one_in(rng, 3) ? check_between(rng, 0, 3) : 0;
+    }
+    random_maps(spec, rng);
+}
+
+static void random_case(check_case *c, check_rng *rng)
+{
+    conv_spec spec;
+    conv_random(&spec, rng);
+    conv_build(c, &spec, rng);
+}
+
+/* ---- the fixed list ---------------------------------------------------------------------------------------- */
+
+#define COUNT(array) ((int)(sizeof(array) / sizeof((array)[0])))
+#define NAME(...) ((void)snprintf(name, bytes, __VA_ARGS__))
+
+static void set_no_sequences(conv_spec *spec) { conv_batch(spec, 0, 0); }
+static void set_no_tokens(conv_spec *spec) { conv_batch(spec, 3, 0); }
+static void set_no_history(conv_spec *spec)
+{
+    conv_batch(spec, 3, 5);
+    spec->where = CONV_NOWHERE;
+}
+static void set_some_skipped(conv_spec *spec)
+{
+    conv_batch(spec, 5, 3);
+    spec->map_src = 1;
+    for (int s = 0; s < 5; s += 2)
+        spec->seq[s].src = GDN_SKIP;
+}
+static void set_from_zero(conv_spec *spec)
+{
+    conv_batch(spec, 3, 2);
+    spec->map_src = spec->map_position = 1;
+    for (int s = 0; s < 3; s++) {
+        spec->seq[s].src = GDN_NONE;
+        spec->seq[s].position = 3 * s; /* the columns before are zeros and are written as such */
+    }
+}
+static void set_nothing_kept(conv_spec *spec)
+{
+    conv_batch(spec, 3, 2);
+    spec->map_dst = spec->map_position = 1;
+    for (int s = 0; s < 3; s++) {
+        spec->seq[s].dst = GDN_NONE;
+        spec->seq[s].position = 20 + s;
+    }
+}
+static void set_other_row(conv_spec *spec)
+{
+    spec->n_columns += 4;
+    conv_batch(spec, 3, 2);
+    spec->n_rows = spec->n_rows_out = 6;
+    spec->map_dst = spec->map_position = 1;
+    for (int s = 0; s < 3; s++) {
+        spec->seq[s].dst = 5 - s;
+        spec->seq[s].position = 4 * s; /* at 0, partly filled, full */
+    }
+}
+static void set_shared_row(conv_spec *spec)
+{
+    spec->n_columns += 2;
+    conv_batch(spec, 3, 4);
+    spec->n_rows = spec->n_rows_out = 4;
+    spec->map_src = spec->map_dst = spec->map_position = 1;
+    for (int s = 0; s < 3; s++) {
+        spec->seq[s].src = 3;
+        spec->seq[s].key = 5;
+        spec->seq[s].position = 11 - s; /* rolled back by 0, 1, 2 */
+    }
+}
+static void set_ragged(conv_spec *spec)
+{
+    static const int lengths[] = { 0, 5, 0, 1, 12, 2, 0 };
+    conv_batch(spec, 7, 0);
+    spec->map_start = spec->map_position = 1;
+    spec->lead = 2;
+    spec->tail = 1;
+    for (int s = 0; s < 7; s++) {
+        spec->seq[s].length = lengths[s];
+        spec->seq[s].position = 2 * s;
+    }
+}
+static void set_strided(conv_spec *spec)
+{
+    set_ragged(spec);
+    spec->strided = 1;
+}
+static void set_far_position(conv_spec *spec)
+{
+    conv_batch(spec, 2, 7);
+    spec->map_position = 1;
+    spec->seq[0].position = INT32_MAX - 7;
+    spec->seq[1].position = (1 << 24) + 1;
+}
+static void set_subnormal(conv_spec *spec)
+{
+    conv_batch(spec, 2, 3);
+    spec->values = CHECK_SUBNORMAL;
+}
+static void set_huge(conv_spec *spec)
+{
+    conv_batch(spec, 2, 3);
+    spec->values = CHECK_HUGE;
+}
+static void set_wide(conv_spec *spec)
+{
+    conv_batch(spec, 2, 9);
+    spec->values = CHECK_WIDE;
+}
+static void set_special(conv_spec *spec)
+{
+    conv_batch(spec, 2, 9);
+    spec->values = CHECK_SPECIAL;
+}
+static void set_zeros(conv_spec *spec)
+{
+    conv_batch(spec, 2, 3);
+    spec->values = spec->weight_values = CHECK_ZEROS;
+}
+
+static const struct awkward {
+    const char *name;
+    void (*set)(conv_spec *spec);
+} awkwards[] = {
+    { "no_sequences", set_no_sequences }, { "no_tokens", set_no_tokens }, { "no_history", set_no_history },
+    { "some_skipped", set_some_skipped }, { "from_zero", set_from_zero }, { "nothing_kept", set_nothing_kept },
+    { "other_row", set_other_row }, { "shared_row", set_shared_row }, { "ragged", set_ragged }, { "strided", set_strided },
+    { "far_position", set_far_position }, { "subnormal", set_subnormal }, { "huge", set_huge }, { "wide", set_wide },
+    { "special", set_special }, { "zeros", set_zeros },
+};
+
+static int walk_list(int want, conv_spec *spec, char *name, size_t bytes, check_case *c)
+{
+    static const int channels[] = { 1, 2, 3, 4, 5, 7, 8, 9, 15, 16, 17, 31, 32, 33, 63, 64, 65, 127, 128, 200, 1024 };
+    static const int lengths[] = { 1, 2, 3, 4, 5, 8, 17, 64 };
+    int n = 0;
+    for (int width = 1; width <= 16; width++)
+        for (int silu = 0; silu < 2; silu++)
+            for (int bias = 0; bias < 2; bias++)
+                for (int tap_major = 0; tap_major < 2; tap_major++)
+                    if (n++ == want) {
+                        conv_defaults(spec, 37, width);
+                        conv_batch(spec, 3, 5);
+                        spec->map_position = 1;
+                        for (int s = 0; s < 3; s++)
+                            spec->seq[s].position = s * width;
+                        spec->silu = silu;
+                        spec->bias = bias;
+                        spec->tap_major = tap_major;
+                        NAME("widths/%d%s%s%s", width, silu ? "_silu" : "", bias ? "_bias" : "", tap_major ? "_tapmajor" : "");
+                    }
+    for (int i = 0; i < COUNT(channels); i++)
+        for (int j = 0; j < COUNT(lengths); j++)
+            if (n++ == want) {
+                conv_defaults(spec, channels[i], 4);
+                conv_batch(spec, 2, lengths[j]);
+                spec->map_position = 1;
+                spec->seq[0].position = 2;
+                spec->seq[1].position = 33;
+                spec->silu = j & 1;
+                NAME("channels/%d_T%d", channels[i], lengths[j]);
+            }
+    for (int extra = 0; extra < 6; extra++)
+        for (int position = 0; position < 12; position++)
+            for (int where = CONV_IN_PLACE; where <= CONV_APART; where++)
+                if (n++ == want) {
+                    conv_defaults(spec, 24, 4);
+                    spec->n_columns = 3 + extra;
+                    conv_batch(spec, 2, 1 + extra);
+                    spec->where = where;
+                    spec->map_position = 1;
+                    spec->seq[0].position = position;
+                    spec->seq[1].position = position + 100;
+                    NAME("ring/columns%d_at%d_%s", spec->n_columns, position,
+                         where == CONV_IN_PLACE ? "in_place" : where == CONV_SAME ? "same" : "apart");
+                }
+    for (int i = 0; i < COUNT(awkwards); i++)
+        for (int silu = 0; silu < 2; silu++)
+            for (int width = 1; width <= 9; width += width == 1 ? 3 : 5)
+                if (n++ == want) {
+                    conv_defaults(spec, 37, width);
+                    spec->silu = silu;
+                    awkwards[i].set(spec);
+                    NAME("%s/width%d%s", awkwards[i].name, width, silu ? "_silu" : "");
+                }
+    for (int kind = 0; kind < 3; kind++)
+        for (int threads = 1; threads <= 8; threads++)
+            if (n++ == want) {
+                static const char *const kinds[] = { "library", "pool", "reverse" };
+                conv_defaults(spec, 700, 4);
+                conv_batch(spec, 3, 5);
+                if (c)
+                    c->executor = CHECK_EXECUTOR(kind, threads);
+                NAME("threads/%s_%d", kinds[kind], threads);
+            }
+    for (int environment = 0; environment < CHECK_ENV_COUNT; environment++)
+        for (int silu = 0; silu < 2; silu++)
+            if (n++ == want) {
+                conv_defaults(spec, 50, 4);
+                conv_batch(spec, 2, 5);
+                spec->silu = silu;
+                spec->values = CHECK_SUBNORMAL;
+                if (c)
+                    c->environment = environment;
+                NAME("mode/%d%s", environment, silu ? "_silu" : "");
+            }
+    if (want >= n && want < n + ggml_n_conv())
+        ggml_conv(want - n, spec, name, bytes);
+    return n + ggml_n_conv();
+}
+
+static int n_fixed(void)
+{
+    char name[96];
+    conv_spec spec;
+    return walk_list(-1, &spec, name, sizeof name, NULL);
+}
+
+static const char *fixed_name(int i, char *name, size_t bytes)
+{
+    conv_spec spec;
+    walk_list(i, &spec, name, bytes, NULL);
+    return name;
+}
+
+static void fixed_case(check_case *c, int i, check_rng *rng)
+{
+    char name[96];
+    conv_spec spec;
+    walk_list(i, &spec, name, sizeof name, c);
+    conv_build(c, &spec, rng);
+}
+
+static gdn_status query(const gdn_context *ctx, const void *args, gdn_capability *capability)
+{
+    return gdn_ssm_conv_query(ctx, args, capability);
+}
+
+static gdn_status run(gdn_context *ctx, const void *args)
+{
+    return gdn_ssm_conv(ctx, args, NULL);
+}
+
+const check_kernel check_kernel_ssm_conv = {
+    .name = "ssm_conv", .args_size = sizeof(gdn_ssm_conv_args), .workspace = offsetof(gdn_ssm_conv_args, workspace),
+    .query = query, .run = run, .random = random_case, .n_fixed = n_fixed, .fixed_name = fixed_name, .fixed = fixed_case,
+    .random_share = 100, .families = check_families_ssm_conv,
+};

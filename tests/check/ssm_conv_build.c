@@ -1,0 +1,182 @@
+/* Building ssm_conv calls from specifications. See ssm_conv.h. */
+#include <string.h>
+
+#include "kernel.h"
+#include "ssm_conv.h"
+
+#define FIELD(member) offsetof(gdn_ssm_conv_args, member)
+
+static int first_token(const conv_spec *spec, int s)
+{
+    int n = spec->lead;
+    for (int i = 0; i < s; i++)
+        n += spec->seq[i].length;
+    return n;
+}
+
+unsigned char *conv_token(const check_case *c, const conv_spec *spec, const char *name, unsigned char *const *image, int s, int t)
+{
+    const check_view *v = check_find(c, name);
+    return v->given[0] ? check_at(c, v, image[v->memory], s, t, 0, 0)
+                       : check_at(c, v, image[v->memory], 0, first_token(spec, s) + t, 0, 0);
+}
+
+unsigned char *conv_column(const check_case *c, const conv_spec *spec, const char *pool, unsigned char *const *image, int row,
+                           int64_t position)
+{
+    const check_view *v = check_find(c, pool);
+    return check_at(c, v, image[v->memory], row, position % spec->n_columns, 0, 0);
+}
+
+static void add_tokens(check_case *c, const conv_spec *spec, const char *name, size_t field, int written, check_rng *rng)
+{
+    int longest = 0, order[2] = { 0, 1 };
+    for (int s = 0; s < spec->n_seqs; s++)
+        longest = spec->seq[s].length > longest ? spec->seq[s].length : longest;
+    const int by_seq = spec->strided && longest && check_one_in(rng, 3);
+    const int64_t extent[3] = { by_seq ? spec->n_seqs : 1, by_seq ? longest : first_token(spec, spec->n_seqs) + spec->tail,
+                                spec->n_channels };
+    check_view v = { .name = name, .field = field, .axis = { "seq", "token", "channel" } };
+    if (by_seq)
+        check_shuffle(rng, order, 2);
+    const uint64_t bytes = check_lay_out(&v, GDN_F32, 3, extent, order, spec->strided ? 9 : 0, spec->strided ? rng : NULL);
+    v.given[0] = by_seq ? v.stride[0] : 0;
+    v.memory = check_add_memory(c, bytes, 4, written, spec->strided ? rng : NULL);
+    v.stated = spec->strided && check_one_in(rng, 2) ? bytes : 0;
+    check_add_view(c, &v);
+}
+
+static void add_weights(check_case *c, const conv_spec *spec, check_rng *rng)
+{
+    const int64_t extent[3] = { spec->n_channels, spec->width, 1 };
+    const int order[2] = { spec->tap_major ? 1 : 0, spec->tap_major ? 0 : 1 };
+    check_view w = { .name = "weight", .field = FIELD(weight), .axis = { "channel", "tap", "" } };
+    uint64_t bytes = check_lay_out(&w, GDN_F32, 3, extent, order, spec->strided && check_one_in(rng, 2) ? 5 : 0,
+                                   spec->strided ? rng : NULL);
+    w.memory = check_add_memory(c, bytes, 4, 0, spec->strided ? rng : NULL);
+    w.stated = spec->strided && check_one_in(rng, 2) ? bytes : 0;
+    const check_view *v = check_add_view(c, &w);
+    for (int i = 0; i < spec->n_channels; i++) {
+        float taps[16];
+        check_fill(taps, GDN_F32, spec->width, (check_values)spec->weight_values, check_mix(spec->seed, 77000u + (uint64_t)i));
+        for (int j = 0; j < spec->width; j++)
+            memcpy(check_at(c, v, c->memory[v->memory].image, i, j, 0, 0), &taps[j], 4);
+    }
+    if (!spec->bias)
+        return;
+    check_view b = { .name = "bias", .field = FIELD(bias), .axis = { "channel" } };
+    const int64_t channels[1] = { spec->n_channels };
+    bytes = check_lay_out(&b, GDN_F32, 1, channels, NULL, 0, NULL);
+    b.memory = check_add_memory(c, bytes, 4, 0, spec->strided ? rng : NULL);
+    v = check_add_view(c, &b);
+    check_fill(check_at(c, v, c->memory[v->memory].image, 0, 0, 0, 0), GDN_F32, spec->n_channels,
+               (check_values)spec->weight_values, check_mix(spec->seed, 99));
+}
+
+static void add_history(check_case *c, const conv_spec *spec, const char *name, size_t field, int n_rows, int written,
+                        check_rng *rng)
+{
+    const int64_t extent[3] = { n_rows, spec->n_columns, spec->n_channels };
+    int order[2] = { 0, 1 };
+    check_view v = { .name = name, .field = field, .axis = { "row", "column", "channel" } };
+    if (spec->strided && check_one_in(rng, 3))
+        check_shuffle(rng, order, 2);
+    const uint64_t bytes = check_lay_out(&v, GDN_F32, 3, extent, order, spec->strided ? 7 : 0, spec->strided ? rng : NULL);
+    v.memory = check_add_memory(c, bytes, 4, written, spec->strided ? rng : NULL);
+    v.stated = spec->strided && spec->n_columns && check_one_in(rng, 2) ? bytes : 0;
+    check_add_view(c, &v);
+}
+
+/* x and the columns that the history must have; the rest of it stays poison. */
+static void fill(check_case *c, const conv_spec *spec)
+{
+    unsigned char *image[CHECK_MAX_MEMORIES];
+    for (int m = 0; m < c->n_memories; m++)
+        image[m] = c->memory[m].image;
+    for (int s = 0; s < spec->n_seqs; s++) {
+        const conv_seq *seq = &spec->seq[s];
+        if (seq->src == GDN_SKIP || !seq->length)
+            continue;
+        for (int t = 0; t < seq->length; t++)
+            check_fill(conv_token(c, spec, "x", image, s, t), GDN_F32, spec->n_channels, (check_values)spec->values,
+                       check_mix(spec->seed, (t < seq->length - seq->rejected ? seq->key : ~seq->key) + (uint64_t)seq->position + (uint64_t)t));
+        for (int64_t p = (int64_t)seq->position - spec->n_columns; seq->src >= 0 && spec->where != CONV_NOWHERE && p < seq->position; p++)
+            if (p >= 0)
+                check_fill(conv_column(c, spec, "history", image, seq->src, p), GDN_F32, spec->n_channels,
+                           (check_values)spec->values, check_mix(spec->seed, seq->key + (uint64_t)p));
+    }
+}
+
+static void allow_writes(check_case *c, const conv_spec *spec)
+{
+    const char *pool = check_find(c, "history_out") ? "history_out" : "history";
+    const check_view *out = check_find(c, "out"), *history = check_find(c, pool);
+    const uint64_t row = 4 * (uint64_t)spec->n_channels;
+    unsigned char *image[CHECK_MAX_MEMORIES];
+    for (int m = 0; m < c->n_memories; m++)
+        image[m] = c->memory[m].image;
+    for (int s = 0; s < spec->n_seqs; s++) {
+        const conv_seq *seq = &spec->seq[s];
+        if (seq->src == GDN_SKIP || !seq->length)
+            continue;
+        for (int t = 0; t < seq->length; t++)
+            check_may_write(c, out, conv_token(c, spec, "out", image, s, t), row);
+        if (!history || seq->dst < 0)
+            continue;
+        const int in_place = spec->where != CONV_APART && seq->src == seq->dst;
+        const int64_t end = (int64_t)seq->position + seq->length;
+        for (int64_t p = end - spec->n_columns; p < end; p++)
+            if (p >= (in_place ? seq->position : 0))
+                check_may_write(c, history, conv_column(c, spec, pool, image, seq->dst, p), row);
+    }
+}
+
+static void add_maps(check_case *c, const conv_spec *spec, check_rng *rng)
+{
+    int32_t start[CONV_MAX_SEQS + 1], position[CONV_MAX_SEQS], src[CONV_MAX_SEQS], dst[CONV_MAX_SEQS];
+    for (int s = 0; s <= spec->n_seqs; s++)
+        start[s] = first_token(spec, s);
+    for (int s = 0; s < spec->n_seqs; s++) {
+        position[s] = spec->seq[s].position;
+        src[s] = spec->seq[s].src;
+        dst[s] = spec->seq[s].dst;
+    }
+    if (spec->map_start)
+        check_add_map(c, "seq_start", FIELD(seq_start), start, spec->n_seqs + 1, "seq", rng);
+    if (spec->map_position)
+        check_add_map(c, "position", FIELD(position), position, spec->n_seqs, "seq", rng);
+    if (spec->map_src)
+        check_add_map(c, "history_src", FIELD(history_src), src, spec->n_seqs, "seq", rng);
+    if (spec->map_dst)
+        check_add_map(c, "history_dst", FIELD(history_dst), dst, spec->n_seqs, "seq", rng);
+}
+
+void conv_build(check_case *c, const conv_spec *spec, check_rng *rng)
+{
+    gdn_ssm_conv_args *a = &c->args.ssm_conv;
+    const int shorten = spec->strided && check_one_in(rng, 2), history = spec->where != CONV_NOWHERE;
+    *a = (gdn_ssm_conv_args){
+        .size = sizeof *a, .flags = spec->silu ? GDN_CONV_SILU : 0, .n_seqs = spec->n_seqs,
+        .n_tokens = first_token(spec, spec->n_seqs) + spec->tail, .n_channels = spec->n_channels,
+        .kernel_width = spec->width, .n_rows = history ? spec->n_rows : 0,
+        .n_columns = !history || (shorten && spec->n_columns == spec->width - 1) ? 0 : spec->n_columns,
+        .n_rows_out = !history || (shorten && spec->n_rows_out == spec->n_rows) ? 0 : spec->n_rows_out,
+    };
+    add_tokens(c, spec, "x", FIELD(x), 0, rng);
+    add_weights(c, spec, rng);
+    add_tokens(c, spec, "out", FIELD(out), 1, rng);
+    if (history) {
+        add_history(c, spec, "history", FIELD(history), spec->n_rows, spec->where != CONV_APART, rng);
+        if (spec->where == CONV_APART)
+            add_history(c, spec, "history_out", FIELD(history_out), spec->n_rows_out, 1, rng);
+        if (spec->where == CONV_SAME) {
+            check_view v = *check_find(c, "history");
+            v.name = "history_out";
+            v.field = FIELD(history_out);
+            check_add_view(c, &v);
+        }
+    }
+    fill(c, spec);
+    allow_writes(c, spec);
+    add_maps(c, spec, rng);
+}

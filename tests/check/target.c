@@ -1,0 +1,342 @@
+/* Targets. See target.h. */
+#define _DEFAULT_SOURCE
+#include "target.h"
+
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+#include "environment.h"
+#include "executor.h"
+#include "kernel.h"
+
+enum { MAX_CONTEXTS = 24 };
+
+typedef struct context_entry {
+    int          executor;
+    gdn_context *ctx;
+    check_pool  *pool;
+} context_entry;
+
+/* Where a memory of a case lies on the target. Kept from case to case and replaced when it is too small. */
+typedef struct place {
+    gdn_span       span;  /* from gdn_buffer_create() */
+    uint64_t       bytes;
+    unsigned char *guarded; /* mapped pages between two that must not be touched */
+    uint64_t       guarded_bytes;
+} place;
+
+struct check_target {
+    check_target_info info;
+    context_entry     entry[MAX_CONTEXTS];
+    int               n_entries;
+    place             place[CHECK_MAX_MEMORIES];
+    gdn_span          workspace;
+    uint64_t          workspace_bytes;
+    unsigned char    *scratch; /* host side of the workspace */
+};
+
+enum { WORKSPACE_CANARY = 64 };
+
+check_target *check_target_open(uint32_t backend, uint32_t device, uint32_t implementation)
+{
+    check_target *t = check_alloc(sizeof *t);
+    t->info.backend.size = sizeof t->info.backend;
+    t->info.device.size = sizeof t->info.device;
+    t->info.implementation.size = sizeof t->info.implementation;
+    if (gdn_backend_describe(backend, &t->info.backend) || gdn_device_describe(backend, device, &t->info.device) ||
+        gdn_implementation_describe(backend, device, implementation, &t->info.implementation) ||
+        !check_target_context(t, 0)) {
+        check_target_close(t);
+        return NULL;
+    }
+    return t;
+}
+
+const check_target_info *check_target_describe(const check_target *t)
+{
+    return &t->info;
+}
+
+gdn_context *check_target_context(check_target *t, int executor)
+{
+    if (!t->info.device.shared_memory)
+        executor = 0; /* threads are the host's business */
+    for (int i = 0; i < t->n_entries; i++)
+        if (t->entry[i].executor == executor)
+            return t->entry[i].ctx;
+    if (t->n_entries == MAX_CONTEXTS)
+        return t->entry[0].ctx;
+    context_entry *e = &t->entry[t->n_entries];
+    const int n = executor & 255;
+    gdn_context_desc desc = { sizeof desc };
+    *e = (context_entry){ .executor = executor };
+    desc.backend = t->info.backend.backend;
+    desc.device = t->info.device.device;
+    desc.implementation = t->info.implementation.name;
+    desc.n_threads = (uint32_t)n;
+    if (executor >> 8 == CHECK_THREADS_POOL && (e->pool = check_pool_create(n)) != NULL) {
+        desc.parallel_for = check_pool_run;
+        desc.parallel_user = e->pool;
+    }
+    if (executor >> 8 == CHECK_THREADS_REVERSE)
+        desc.parallel_for = check_reverse_run;
+    if (gdn_context_create(&desc, &e->ctx)) {
+        check_pool_destroy(e->pool);
+        return NULL;
+    }
+    t->n_entries++;
+    return e->ctx;
+}
+
+static void free_guarded(place *p)
+{
+    const uint64_t page = (uint64_t)sysconf(_SC_PAGESIZE);
+    if (p->guarded)
+        munmap(p->guarded - page, (size_t)(p->guarded_bytes + 2 * page));
+    p->guarded = NULL;
+}
+
+void check_target_close(check_target *t)
+{
+    if (!t)
+        return;
+    for (int m = 0; m < CHECK_MAX_MEMORIES; m++) {
+        if (t->place[m].span.data)
+            gdn_buffer_destroy(t->entry[0].ctx, &t->place[m].span);
+        free_guarded(&t->place[m]);
+    }
+    if (t->workspace.data)
+        gdn_buffer_destroy(t->entry[0].ctx, &t->workspace);
+    free(t->scratch);
+    for (int i = 0; i < t->n_entries; i++) {
+        gdn_context_destroy(t->entry[i].ctx);
+        check_pool_destroy(t->entry[i].pool);
+    }
+    free(t);
+}
+
+void check_result_free(check_result *result)
+{
+    for (int m = 0; m < CHECK_MAX_MEMORIES; m++)
+        free(result->image[m]);
+    memset(result, 0, sizeof *result);
+}
+
+static void conclude(check_result *r, check_outcome outcome, const char *format, ...) __attribute__((format(printf, 3, 4)));
+static void conclude(check_result *r, check_outcome outcome, const char *format, ...)
+{
+    va_list args;
+    r->outcome = outcome;
+    va_start(args, format);
+    vsnprintf(r->text, sizeof r->text, format, args);
+    va_end(args);
+}
+
+/* A buffer of at least `bytes` bytes at *span, whose size is kept in *have. Contents are lost. */
+static int grow_buffer(gdn_context *ctx, gdn_span *span, uint64_t *have, uint64_t bytes)
+{
+    if (span->data && *have >= bytes)
+        return 1;
+    if (span->data)
+        gdn_buffer_destroy(ctx, span);
+    *have = bytes + bytes / 2 + 4096;
+    memset(span, 0, sizeof *span);
+    return gdn_buffer_create(ctx, *have, span) == GDN_OK;
+}
+
+static int grow_guarded(place *p, uint64_t bytes)
+{
+    const uint64_t page = (uint64_t)sysconf(_SC_PAGESIZE);
+    if (p->guarded && p->guarded_bytes >= bytes)
+        return 1;
+    free_guarded(p);
+    p->guarded_bytes = (bytes + bytes / 2 + page) / page * page;
+    unsigned char *base = mmap(NULL, (size_t)(p->guarded_bytes + 2 * page), PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    if (base == MAP_FAILED)
+        return 0;
+    p->guarded = base + page;
+    return mprotect(p->guarded, (size_t)p->guarded_bytes, PROT_READ | PROT_WRITE) == 0;
+}
+
+/* Put memory m of the case where its placement says. *where: its first byte. */
+static int put_memory(check_target *t, gdn_context *ctx, const check_case *c, int m, gdn_span *where)
+{
+    const check_memory *memory = &c->memory[m];
+    place *p = &t->place[m];
+    if (c->placement != CHECK_CANARIES && t->info.device.shared_memory) {
+        if (!grow_guarded(p, memory->bytes))
+            return 0;
+        unsigned char *at = c->placement == CHECK_GUARD_AFTER ? p->guarded + p->guarded_bytes - memory->bytes : p->guarded;
+        memcpy(at, memory->image, memory->bytes);
+        *where = (gdn_span){ at, 0, memory->bytes };
+        return 1;
+    }
+    if (!grow_buffer(ctx, &p->span, &p->bytes, memory->bytes) ||
+        gdn_buffer_write(ctx, &p->span, 0, memory->image, memory->bytes))
+        return 0;
+    *where = p->span;
+    return 1;
+}
+
+static int get_memory(check_target *t, gdn_context *ctx, const check_case *c, int m, const gdn_span *where, check_result *r)
+{
+    const uint64_t bytes = c->memory[m].bytes;
+    if (r->room[m] < bytes + 1) {
+        free(r->image[m]);
+        r->room[m] = bytes + bytes / 2 + 1;
+        r->image[m] = check_alloc(r->room[m]);
+    }
+    if (c->placement != CHECK_CANARIES && t->info.device.shared_memory) {
+        memcpy(r->image[m], where->data, bytes);
+        return 1;
+    }
+    return gdn_buffer_read(ctx, &t->place[m].span, 0, r->image[m], bytes) == GDN_OK;
+}
+
+static void bind_operands(const check_target *t, const check_case *c, const gdn_span *where, check_args *args)
+{
+    for (int i = 0; i < c->n_views; i++) {
+        const check_view *v = &c->view[i];
+        const gdn_span *base = &where[v->memory];
+        const uint64_t at = c->memory[v->memory].before + (uint64_t)v->first;
+        void *data = base->data;
+        uint64_t offset = base->offset + at;
+        if (t->info.device.shared_memory && !c->use_offset) {
+            data = (char *)base->data + offset;
+            offset = 0;
+        }
+        if (v->is_span) {
+            gdn_span *span = (gdn_span *)(void *)((char *)args + v->field);
+            *span = (gdn_span){ data, offset, v->stated };
+        } else {
+            gdn_tensor *tensor = (gdn_tensor *)(void *)((char *)args + v->field);
+            *tensor = (gdn_tensor){ .data = data, .offset = offset, .bytes = v->stated, .dtype = v->dtype };
+            memcpy(tensor->stride, v->given, sizeof tensor->stride);
+        }
+    }
+}
+
+int check_target_workspace(check_target *t, gdn_context *ctx, uint64_t bytes, gdn_span *span)
+{
+    const uint64_t had = t->workspace_bytes;
+    memset(span, 0, sizeof *span);
+    if (!bytes)
+        return 1;
+    if (!grow_buffer(ctx, &t->workspace, &t->workspace_bytes, bytes + 2 * WORKSPACE_CANARY))
+        return 0;
+    if (!t->scratch || had != t->workspace_bytes) {
+        free(t->scratch);
+        t->scratch = check_alloc(t->workspace_bytes);
+    }
+    for (uint64_t i = 0; i < bytes + 2 * WORKSPACE_CANARY; i++)
+        t->scratch[i] = (unsigned char)(i & 1 ? CHECK_POISON >> 8 : CHECK_POISON & 0xFF);
+    if (gdn_buffer_write(ctx, &t->workspace, 0, t->scratch, bytes + 2 * WORKSPACE_CANARY))
+        return 0;
+    *span = (gdn_span){ t->workspace.data, t->workspace.offset + WORKSPACE_CANARY, bytes };
+    return 1;
+}
+
+static int workspace_overrun(check_target *t, gdn_context *ctx, uint64_t bytes)
+{
+    if (!bytes)
+        return 0;
+    if (gdn_buffer_read(ctx, &t->workspace, 0, t->scratch, bytes + 2 * WORKSPACE_CANARY))
+        return 1;
+    for (uint64_t i = 0; i < 2 * WORKSPACE_CANARY; i++) {
+        const uint64_t at = i < WORKSPACE_CANARY ? i : i + bytes;
+        if (t->scratch[at] != (unsigned char)(at & 1 ? CHECK_POISON >> 8 : CHECK_POISON & 0xFF))
+            return 1;
+    }
+    return 0;
+}
+
+void check_target_run(check_target *t, const check_case *c, check_result *r)
+{
+    gdn_context *ctx = check_target_context(t, c->executor);
+    gdn_span where[CHECK_MAX_MEMORIES], workspace;
+    gdn_capability without = { .size = sizeof without }, with = { .size = sizeof with };
+    check_args args = c->args;
+    gdn_status status;
+
+    r->outcome = CHECK_RAN;
+    r->text[0] = 0;
+    if (!ctx) {
+        conclude(r, CHECK_FAILED, "no context with executor %#x: %s", (unsigned)c->executor, gdn_last_error());
+        return;
+    }
+    for (int m = 0; m < c->n_memories; m++)
+        if (!put_memory(t, ctx, c, m, &where[m])) {
+            conclude(r, CHECK_FAILED, "no memory of %llu bytes on the device: %s", (unsigned long long)c->memory[m].bytes,
+                     gdn_last_error());
+            return;
+        }
+
+    bind_operands(t, c, where, &args);
+    check_args dataless = args;
+    for (int i = 0; i < c->n_views; i++) {
+        if (c->view[i].is_span)
+            memset((char *)&dataless + c->view[i].field, 0, sizeof(gdn_span));
+        else {
+            gdn_tensor *tensor = (gdn_tensor *)(void *)((char *)&dataless + c->view[i].field);
+            if (strcmp(c->view[i].name, "state_out") && strcmp(c->view[i].name, "history_out") && strcmp(c->view[i].name, "history"))
+                tensor->data = NULL;
+            tensor->offset = 0;
+            tensor->bytes = 0;
+        }
+    }
+    (void)dataless;
+    if ((status = c->kernel->query(ctx, &args, &with))) {
+        conclude(r, CHECK_FAILED, "the query returned %s: %s", gdn_status_name(status), gdn_last_error());
+        return;
+    }
+    if ((status = c->kernel->query(ctx, &dataless, &without)) || memcmp(&with, &without, sizeof with)) {
+        conclude(r, CHECK_FAILED, "the query depends on whether data are given: without, %s; workspace %llu and %llu; %s and %s; %s",
+                 gdn_status_name(status), (unsigned long long)with.workspace_bytes, (unsigned long long)without.workspace_bytes,
+                 with.implementation, without.implementation, status ? gdn_last_error() : "");
+        return;
+    }
+    r->exact = with.exact;
+    r->emulated = with.emulated;
+    memcpy(r->implementation, with.implementation, sizeof r->implementation);
+    if (!with.supported) {
+        conclude(r, CHECK_SKIPPED, "%s", with.reason[0] ? with.reason : "not supported, and no reason given");
+        return;
+    }
+    if (!check_target_workspace(t, ctx, with.workspace_bytes, &workspace)) {
+        conclude(r, CHECK_FAILED, "no workspace of %llu bytes: %s", (unsigned long long)with.workspace_bytes, gdn_last_error());
+        return;
+    }
+    memcpy((char *)&args + c->kernel->workspace, &workspace, sizeof workspace);
+
+    check_executor_mode_changes();
+    const uint64_t old = check_environment_enter(t->info.device.shared_memory ? c->environment : CHECK_ENV_DEFAULT);
+    const uint64_t entered = check_environment_get();
+    status = c->kernel->run(ctx, &args);
+    const uint64_t left = check_environment_get();
+    check_environment_put(old);
+    if (status) {
+        conclude(r, CHECK_FAILED, "the call returned %s: %s", gdn_status_name(status), gdn_last_error());
+        return;
+    }
+    if ((status = gdn_synchronize(ctx, NULL)) || (status = gdn_poll(ctx))) {
+        conclude(r, CHECK_FAILED, "after the call: %s: %s", gdn_status_name(status), gdn_last_error());
+        return;
+    }
+    for (int m = 0; m < c->n_memories; m++)
+        if (!get_memory(t, ctx, c, m, &where[m], r)) {
+            conclude(r, CHECK_FAILED, "reading back: %s", gdn_last_error());
+            return;
+        }
+    if (workspace_overrun(t, ctx, with.workspace_bytes))
+        conclude(r, CHECK_FAILED, "bytes outside the %llu bytes of workspace were written",
+                 (unsigned long long)with.workspace_bytes);
+    else if (left != entered)
+        conclude(r, CHECK_FAILED, "the caller's floating-point mode was %#llx (%s) and is %#llx afterwards",
+                 (unsigned long long)entered, check_environment_name(c->environment), (unsigned long long)left);
+    else if (check_executor_mode_changes())
+        conclude(r, CHECK_FAILED, "a task left its thread in another floating-point mode");
+}

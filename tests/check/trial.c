@@ -1,0 +1,149 @@
+/* Judging runs. See trial.h. */
+#include "trial.h"
+
+#include <stdarg.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "environment.h"
+
+void check_setting_random(check_setting *setting, const check_threads *threads, check_rng *rng)
+{
+    const int kind = check_between(rng, 0, 9);
+    int n = threads->value[check_between(rng, 0, threads->n - 1)];
+    if (n > 2 && !check_one_in(rng, 4)) /* mostly few: more threads than cores are slow */
+        n = threads->value[check_between(rng, 0, threads->n > 1)];
+    setting->placement = check_between(rng, CHECK_CANARIES, CHECK_GUARD_BEFORE);
+    setting->use_offset = check_between(rng, 0, 1);
+    if (kind > 1 && kind < 6) /* OpenMP's threads burn their time waiting for the next call */
+        n = threads->value[0];
+    setting->executor = CHECK_EXECUTOR(kind < 6 ? CHECK_THREADS_LIBRARY : kind < 9 ? CHECK_THREADS_POOL : CHECK_THREADS_REVERSE, n);
+    setting->environment = check_one_in(rng, 4) ? check_between(rng, 0, CHECK_ENV_COUNT - 1) : CHECK_ENV_DEFAULT;
+}
+
+void check_case_begin(check_case *c, const check_kernel *kernel, const check_setting *setting)
+{
+    check_case_init(c, kernel);
+    c->placement = setting->placement;
+    c->use_offset = setting->use_offset;
+    c->executor = setting->executor;
+    c->environment = setting->environment;
+}
+
+int check_expect(check_target *reference, const check_case *c, check_result *expected, check_text *text)
+{
+    check_case plain = *c; /* always in the default mode: a mode that leaks into both must show */
+    check_text found = { "", 0 };
+    plain.environment = CHECK_ENV_DEFAULT;
+    check_target_run(reference, &plain, expected);
+    if (expected->outcome != CHECK_RAN) {
+        check_say(text, "  the reference: %s\n", expected->text);
+        return 0;
+    }
+    if (c->environment != CHECK_ENV_DEFAULT) {
+        check_result again;
+        memset(&again, 0, sizeof again);
+        check_target_run(reference, c, &again);
+        const int same = again.outcome == CHECK_RAN && !check_compare(c, expected->image, again.image, &found);
+        if (!same)
+            check_say(text, "  the reference in the mode %s differs from itself: %s\n%s", check_environment_name(c->environment),
+                      again.text, found.at);
+        check_result_free(&again);
+        if (!same)
+            return 0;
+    }
+    if (check_confined(c, expected->image, &found)) {
+        check_say(text, "  the reference wrote what it should not, or did not write what it should; 'expected' is before the call\n%s",
+                  found.at);
+        return 0;
+    }
+    return 1;
+}
+
+check_outcome check_judge(check_target *t, const check_case *c, const check_result *expected, check_result *result,
+                          check_text *text)
+{
+    check_target_run(t, c, result);
+    if (result->outcome == CHECK_SKIPPED && check_target_describe(t)->backend.backend == GDN_BACKEND_CPU) {
+        check_say(text, "  the CPU supports everything, but here: %s\n", result->text);
+        return CHECK_FAILED;
+    }
+    if (result->outcome != CHECK_RAN) {
+        check_say(text, result->outcome == CHECK_SKIPPED ? "%s" : "  %s\n", result->text);
+        return result->outcome;
+    }
+    return check_compare(c, expected->image, result->image, text) ? CHECK_FAILED : CHECK_RAN;
+}
+
+static void conclude(check_trial *trial, check_outcome outcome, const char *format, va_list args)
+{
+    char text[600];
+    if (trial->outcome == CHECK_FAILED)
+        return;
+    trial->outcome = outcome;
+    vsnprintf(text, sizeof text, format, args);
+    check_say(&trial->text, outcome == CHECK_SKIPPED ? "%s" : "  %s\n", text);
+}
+
+void check_trial_fail(check_trial *trial, const char *format, ...)
+{
+    va_list args;
+    va_start(args, format);
+    conclude(trial, CHECK_FAILED, format, args);
+    va_end(args);
+}
+
+void check_trial_skip(check_trial *trial, const char *format, ...)
+{
+    va_list args;
+    va_start(args, format);
+    conclude(trial, CHECK_SKIPPED, format, args);
+    va_end(args);
+}
+
+int check_trial_run(check_trial *trial, const check_case *c, check_result *result, const char *what)
+{
+    check_result expected;
+    check_text found = { "", 0 };
+    if (trial->outcome != CHECK_RAN)
+        return 0;
+    memset(&expected, 0, sizeof expected);
+    check_outcome outcome = CHECK_FAILED;
+    if (check_expect(trial->reference, c, &expected, &found))
+        outcome = check_judge(trial->target, c, &expected, result, &found);
+    check_result_free(&expected);
+    if (outcome == CHECK_SKIPPED)
+        check_trial_skip(trial, "%s", found.at);
+    else if (outcome == CHECK_FAILED) {
+        trial->outcome = CHECK_FAILED;
+        check_say(&trial->text, "  %s differs from the reference:\n%s", what, found.at);
+    }
+    return outcome == CHECK_RAN;
+}
+
+int check_trial_same(check_trial *trial, const void *expected, const void *actual, int64_t n, const char *format, ...)
+{
+    const unsigned char *a = expected, *b = actual;
+    int64_t differ = 0, first = -1;
+    if (trial->outcome != CHECK_RAN || !memcmp(a, b, 4 * (size_t)n))
+        return trial->outcome == CHECK_RAN;
+    for (int64_t i = 0; i < n; i++)
+        if (!check_same(a + 4 * i, b + 4 * i, GDN_F32)) {
+            if (!differ++)
+                first = i;
+        }
+    if (!differ)
+        return 1;
+    char where[200];
+    va_list args;
+    va_start(args, format);
+    vsnprintf(where, sizeof where, format, args);
+    va_end(args);
+    trial->outcome = CHECK_FAILED;
+    check_say(&trial->text, "  %s: %lld of %lld differ; first [%lld]: ", where, (long long)differ, (long long)n, (long long)first);
+    check_say_value(&trial->text, a + 4 * first, GDN_F32);
+    check_say(&trial->text, " against ");
+    check_say_value(&trial->text, b + 4 * first, GDN_F32);
+    check_say(&trial->text, "\n");
+    return 0;
+}

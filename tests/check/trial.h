@@ -1,0 +1,48 @@
+/* Judging runs: one case on a target against the reference, and trials of families. */
+#ifndef GDN_CHECK_TRIAL_H
+#define GDN_CHECK_TRIAL_H
+
+#include "compare.h"
+#include "kernel.h"
+#include "target.h"
+
+/* Settings of a call that must not change its bits. */
+typedef struct check_setting {
+    int placement, use_offset, executor, environment;
+} check_setting;
+
+/* Thread counts to choose from. */
+typedef struct check_threads {
+    int n, value[16];
+} check_threads;
+
+void check_setting_random(check_setting *setting, const check_threads *threads, check_rng *rng);
+/* An empty case with these settings. */
+void check_case_begin(check_case *c, const check_kernel *kernel, const check_setting *setting);
+
+/* Run c on the reference, and make sure that it only wrote what it may. 1 if it is fit to compare with. */
+int check_expect(check_target *reference, const check_case *c, check_result *expected, check_text *text);
+/* Run c on t and compare. text says what is wrong, or why it was skipped. */
+check_outcome check_judge(check_target *t, const check_case *c, const check_result *expected, check_result *result,
+                          check_text *text);
+
+/* A trial of a family: several calls that have to agree. */
+typedef struct check_trial {
+    check_target        *target, *reference;
+    const check_threads *threads;
+    check_setting        setting;  /* of the next calls; families may change it */
+    int                  number;   /* of this trial */
+    check_outcome        outcome;  /* CHECK_RAN unless something happened; then the rest is of no use */
+    check_text           text;
+} check_trial;
+
+/* Run c on the target and on the reference and compare. 1 if result holds the results. `what` names the
+ * call in the report. After a failure or a skip it does nothing and returns 0. */
+int  check_trial_run(check_trial *trial, const check_case *c, check_result *result, const char *what);
+void check_trial_fail(check_trial *trial, const char *format, ...) __attribute__((format(printf, 2, 3)));
+void check_trial_skip(check_trial *trial, const char *format, ...) __attribute__((format(printf, 2, 3)));
+/* n F32 elements of two results that have to be the same. `where` names them in the report. */
+int  check_trial_same(check_trial *trial, const void *expected, const void *actual, int64_t n, const char *format, ...)
+     __attribute__((format(printf, 5, 6)));
+
+#endif

@@ -1,0 +1,137 @@
+/* Runs a fuzz target without libFuzzer, with any compiler:
+ *
+ *   driver [--random N] [--seed S] [--first I] [FILE | FOLDER | FILE.seeds]...
+ *
+ * A FILE is one input, a FOLDER has such files, FILE.seeds is text with one input per line in hexadecimal
+ * and comments after #. Then N random inputs; input I of seed S is always the same, so that a failure, whose
+ * number is printed by a handler, can be run alone with --first I --random 1. */
+#define _DEFAULT_SOURCE
+#include <dirent.h>
+#include <signal.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
+
+static uint8_t input[1 << 16];
+static char    about[600]; /* the input that runs */
+static long    count;
+
+static void on_abort(int number)
+{
+    (void)fprintf(stderr, "driver: signal %d in %s\n", number, about);
+    (void)signal(number, SIG_DFL);
+    (void)raise(number);
+}
+
+static void run(size_t size)
+{
+    (void)LLVMFuzzerTestOneInput(input, size);
+    count++;
+}
+
+static int hex(int c)
+{
+    const char *digits = "0123456789abcdef", *at = c ? strchr(digits, c) : NULL;
+    return at ? (int)(at - digits) : -1;
+}
+
+static int run_seeds(FILE *file, const char *path)
+{
+    static char line[2 * sizeof input + 2];
+    for (int number = 1; fgets(line, sizeof line, file); number++) {
+        size_t n = 0;
+        if (line[0] == '#')
+            continue;
+        for (; n < sizeof input && hex(line[2 * n]) >= 0 && hex(line[2 * n + 1]) >= 0; n++)
+            input[n] = (uint8_t)(hex(line[2 * n]) << 4 | hex(line[2 * n + 1]));
+        (void)snprintf(about, sizeof about, "%s, line %d", path, number);
+        if (line[2 * n + strspn(line + 2 * n, " \r\n")]) {
+            (void)fprintf(stderr, "driver: %s is not hexadecimal\n", about);
+            return 2;
+        }
+        run(n);
+    }
+    return 0;
+}
+
+static int run_path(const char *path)
+{
+    struct stat info;
+    if (stat(path, &info)) {
+        (void)fprintf(stderr, "driver: there is no %s\n", path);
+        return 2;
+    }
+    if (S_ISDIR(info.st_mode)) {
+        DIR *folder = opendir(path);
+        int  failed = !folder;
+        for (struct dirent *e; folder && !failed && (e = readdir(folder));) {
+            char inside[512];
+            if (e->d_name[0] == '.')
+                continue;
+            (void)snprintf(inside, sizeof inside, "%s/%s", path, e->d_name);
+            failed = run_path(inside);
+        }
+        if (folder)
+            (void)closedir(folder);
+        return failed;
+    }
+    FILE *file = fopen(path, "rb");
+    if (!file) {
+        (void)fprintf(stderr, "driver: cannot read %s\n", path);
+        return 2;
+    }
+    int failed = 0;
+    const size_t length = strlen(path);
+    if (length > 6 && !strcmp(path + length - 6, ".seeds")) {
+        failed = run_seeds(file, path);
+    } else {
+        (void)snprintf(about, sizeof about, "%s", path);
+        run(fread(input, 1, sizeof input, file));
+    }
+    (void)fclose(file);
+    return failed;
+}
+
+static uint64_t splitmix(uint64_t *state)
+{
+    uint64_t z = (*state += 0x9E3779B97F4A7C15u);
+    z = (z ^ (z >> 30)) * 0xBF58476D1CE4E5B9u;
+    z = (z ^ (z >> 27)) * 0x94D049BB133111EBu;
+    return z ^ (z >> 31);
+}
+
+int main(int argc, char **argv)
+{
+    uint64_t n = 0, seed = 1, first = 0;
+    (void)signal(SIGABRT, on_abort);
+    (void)signal(SIGSEGV, on_abort);
+    (void)signal(SIGFPE, on_abort);
+    for (int i = 1; i < argc; i++) {
+        uint64_t *number = !strcmp(argv[i], "--random") ? &n
+                           : !strcmp(argv[i], "--seed") ? &seed
+                           : !strcmp(argv[i], "--first") ? &first
+                                                         : NULL;
+        if (number && i + 1 < argc) {
+            *number = strtoull(argv[++i], NULL, 0);
+        } else if (number || argv[i][0] == '-') {
+            (void)fprintf(stderr, "usage: driver [--random N] [--seed S] [--first I] [FILE | FOLDER | FILE.seeds]...\n");
+            return 2;
+        } else if (run_path(argv[i])) {
+            return 2;
+        }
+    }
+    for (uint64_t i = first; i < first + n; i++) {
+        uint64_t state = seed * 0xD6E8FEB86659FD93u + i;
+        const size_t size = 8 + (size_t)(splitmix(&state) % 250);
+        for (size_t k = 0; k < size; k++)
+            input[k] = (uint8_t)(splitmix(&state) >> 56);
+        (void)snprintf(about, sizeof about, "--seed %llu --first %llu --random 1", (unsigned long long)seed, (unsigned long long)i);
+        run(size);
+    }
+    printf("%ld inputs ran\n", count);
+    return count == 0;
+}

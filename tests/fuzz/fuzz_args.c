@@ -1,0 +1,223 @@
+/* Fuzz target: the arguments of the three kernels. See fuzz_args.h for its parts. Of every input:
+ *   - a call that breaks no rule runs;
+ *   - a call that fails says why and has written nothing, and so has every query;
+ *   - a call that runs has written only what it may, and no access of it leaves the memory it was given;
+ *   - the reference makes the same bits of it, or refuses it with the same text. */
+#include "fuzz_args.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+static arena memory;
+
+/* Worker 3 of 3 first: any order is allowed, and this one is the same every time. */
+static void backwards(void *user, int32_t n, gdn_task_fn task, void *arg)
+{
+    (void)user;
+    while (n-- > 0)
+        task(arg, n);
+}
+
+enum { MAX_TARGETS = 8 };
+
+static gdn_context *reference, *target[MAX_TARGETS];
+static int n_targets;
+
+/* With FUZZ_ARGS_STATISTICS in the environment: how many calls of each kernel ran, and how many were refused. */
+static long ran[3], refused[3];
+
+static void print_statistics(void)
+{
+    static const char *const names[] = { "gated_delta_net", "ssm_conv", "set_rows" };
+    for (int k = 0; k < 3; k++)
+        (void)fprintf(stderr, "%-16s %8ld ran, %8ld refused\n", names[k], ran[k], refused[k]);
+}
+
+static void open_targets(void)
+{
+    if (getenv("FUZZ_ARGS_STATISTICS"))
+        (void)atexit(print_statistics);
+    gdn_context_desc desc = { .size = sizeof desc, .backend = GDN_BACKEND_REFERENCE };
+    FUZZ_REQUIRE(!gdn_context_create(&desc, &reference), "%s", gdn_last_error());
+    gdn_implementation_info info = { .size = sizeof info };
+    desc = (gdn_context_desc){ .size = sizeof desc, .n_threads = 3, .parallel_for = backwards };
+    while (n_targets < MAX_TARGETS && !gdn_implementation_describe(GDN_BACKEND_CPU, 0, (uint32_t)n_targets, &info)) {
+        desc.implementation = info.name;
+        FUZZ_REQUIRE(!gdn_context_create(&desc, &target[n_targets++]), "%s", gdn_last_error());
+    }
+}
+
+static gdn_status run(gdn_context *ctx, int kernel, const void *args)
+{
+    return kernel == DELTA  ? gdn_gated_delta_net(ctx, args, NULL)
+           : kernel == CONV ? gdn_ssm_conv(ctx, args, NULL)
+                            : gdn_set_rows(ctx, args, NULL);
+}
+
+static gdn_status query(gdn_context *ctx, int kernel, const void *args, void *capability)
+{
+    return kernel == DELTA  ? gdn_gated_delta_net_query(ctx, args, capability)
+           : kernel == CONV ? gdn_ssm_conv_query(ctx, args, capability)
+                            : gdn_set_rows_query(ctx, args, capability);
+}
+
+static gdn_span *workspace_of(fuzz_call *call)
+{
+    return call->kernel == DELTA  ? &call->args.delta.workspace
+           : call->kernel == CONV ? &call->args.conv.workspace
+                                  : &call->args.rows.workspace;
+}
+
+/* The struct in memory of exactly the size that it says it has. */
+static void place_args(const fuzz_call *call, slab *at)
+{
+    const size_t known = sizeof call->args < call->args_bytes ? sizeof call->args : call->args_bytes;
+    const size_t first = call->kernel == DELTA  ? sizeof call->args.delta
+                         : call->kernel == CONV ? sizeof call->args.conv
+                                                : sizeof call->args.rows;
+    memset(at->at, 0, at->bytes);
+    memcpy(at->at, &call->args, known < first ? known : first);
+    if (call->dirty_tail && at->bytes > first)
+        at->at[at->bytes - 1] = 1;
+}
+
+static void require_unwritten(const char *what, gdn_status status)
+{
+    for (int i = 0; i < memory.n; i++) {
+        const slab *s = &memory.slabs[i];
+        for (size_t k = 0; k < s->bytes; k++)
+            FUZZ_REQUIRE(s->at[k] == s->before[k], "%s gave %s (%s) and wrote byte %zu of slab %d", what,
+                         gdn_status_name(status), gdn_last_error(), k, i);
+    }
+}
+
+/* The answer in memory of its own, which the query may fill and nothing else. */
+static gdn_status ask(gdn_context *ctx, const fuzz_call *call, const slab *args, gdn_capability *answer)
+{
+    slab *s = arena_take(&memory, sizeof *answer + (size_t)call->capability_extra, 8, 1);
+    const uint32_t size = (uint32_t)s->bytes;
+    memset(s->at, 0xab, s->bytes);
+    memcpy(s->at, &size, 4);
+    const gdn_status status = query(ctx, call->kernel, args->at, s->at);
+    for (size_t i = 4; status && i < s->bytes; i++)
+        FUZZ_REQUIRE(s->at[i] == 0xab, "a query that failed wrote byte %zu of the capability", i);
+    memcpy(answer, s->at, sizeof *answer);
+    memory.n--; /* its memory is not the call's */
+    return status;
+}
+
+/* Give the workspace that the query asked for, or what the input wants to be wrong with it. */
+static void give_workspace(fuzz_call *call, uint64_t bytes)
+{
+    gdn_span *w = workspace_of(call);
+    *w = (gdn_span){ 0 };
+    FUZZ_REQUIRE(bytes < SLAB_BYTES - 4096, "a workspace of %llu bytes for a small call", (unsigned long long)bytes);
+    if (!bytes || call->workspace == WORKSPACE_ABSENT)
+        return;
+    if (call->workspace == WORKSPACE_SHARED) {
+        const slab *s = &memory.slabs[memory.n - 1];
+        *w = (gdn_span){ .data = (void *)(((uintptr_t)s->at + 63) / 64 * 64), .bytes = 0 };
+        w->bytes = s->at + s->bytes > (unsigned char *)w->data ? (uint64_t)(s->at + s->bytes - (unsigned char *)w->data) : 1;
+        return;
+    }
+    slab *s = arena_take(&memory, (size_t)bytes + 63, 64, 1);
+    /* The last byte of the workspace is the last one before the page that must not be touched, or nearly. */
+    s->bytes = (size_t)bytes;
+    *w = (gdn_span){ .data = s->at, .bytes = bytes };
+    if (call->workspace == WORKSPACE_SHORT)
+        w->bytes -= 1 + bytes % 3;
+    if (call->workspace == WORKSPACE_SKEWED)
+        w->data = s->at + 4, w->bytes -= 4;
+}
+
+static int is_nan(const unsigned char *p, int kind)
+{
+    uint32_t bits = 0;
+    memcpy(&bits, p, kind == MASK_F32 ? 4 : 2);
+    return kind == MASK_F32    ? (bits & 0x7fffffffu) > 0x7f800000u
+           : kind == MASK_F16  ? (bits & 0x7fffu) > 0x7c00u
+           : kind == MASK_BF16 ? (bits & 0x7fffu) > 0x7f80u
+                               : 0;
+}
+
+/* `at` is what the reference made, `result` what the target made of `before`. */
+static void compare(const char *implementation)
+{
+    static const size_t width[] = { 1, 4, 2, 2, 1, 1 };
+    for (int i = 0; i < memory.n; i++) {
+        const slab *s = &memory.slabs[i];
+        for (size_t k = 0; k < s->bytes;) {
+            const int    kind = s->mask[k];
+            const size_t n    = width[kind];
+            FUZZ_REQUIRE(kind != MASK_NO || s->result[k] == s->before[k], "%s wrote byte %zu of slab %d, which it may not",
+                         implementation, k, i);
+            FUZZ_REQUIRE(kind != MASK_NO || s->at[k] == s->before[k], "the reference wrote byte %zu of slab %d, which it may not", k, i);
+            FUZZ_REQUIRE(!memcmp(s->result + k, s->at + k, n) || (is_nan(s->result + k, kind) && is_nan(s->at + k, kind)),
+                         "%s and the reference differ at byte %zu of slab %d", implementation, k, i);
+            k += n;
+        }
+    }
+}
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
+{
+    fuzz_call call;
+    gdn_capability answer, other;
+    char said[512];
+    if (!reference)
+        open_targets();
+    fuzz_decode(data, size, &memory, &call);
+    gdn_context *ctx = target[call.implementation % n_targets];
+    slab *args = arena_take(&memory, call.args_bytes, 8, 1);
+    const int operands = memory.n;
+    place_args(&call, args);
+    arena_remember(&memory);
+
+    const gdn_status asked = ask(ctx, &call, args, &answer);
+    require_unwritten("the query", asked);
+    FUZZ_REQUIRE(asked || call.mutations || (answer.supported && answer.exact), "a valid call is not supported: %s", answer.reason);
+    (void)snprintf(said, sizeof said, "%s", gdn_last_error());
+    if (!asked) {
+        give_workspace(&call, answer.workspace_bytes);
+        place_args(&call, args);
+        arena_remember(&memory);
+    }
+    const gdn_status status = run(ctx, call.kernel, args->at);
+    arena_check_canaries(&memory);
+    (status ? refused : ran)[call.kernel]++;
+    FUZZ_REQUIRE(call.mutations || !status, "a valid call was refused: %s", gdn_last_error());
+    /* Texts may differ: the call reads the maps first. */
+    FUZZ_REQUIRE(!asked || status, "the call ran, but the query says \"%s\"", said);
+    if (status) {
+        FUZZ_REQUIRE(status == GDN_INVALID_ARGUMENT && gdn_last_error()[0], "refused with %s and \"%s\"", gdn_status_name(status),
+                     gdn_last_error());
+        require_unwritten("the call", status);
+    } else {
+        fuzz_mask(&call);
+        for (int i = 0; i < memory.n; i++)
+            memcpy(memory.slabs[i].result, memory.slabs[i].at, memory.slabs[i].bytes);
+    }
+    (void)snprintf(said, sizeof said, "%s", gdn_last_error());
+
+    /* The reference needs no workspace, so it cannot refuse a wrong one. */
+    memory.n = operands;
+    arena_restore(&memory);
+    *workspace_of(&call) = (gdn_span){ 0 };
+    place_args(&call, args);
+    memcpy(args->before, args->at, args->bytes); /* the workspace is absent now */
+    memcpy(args->result, args->at, args->bytes);
+    FUZZ_REQUIRE(ask(reference, &call, args, &other) == asked, "the reference's query disagrees");
+    const gdn_status expected = run(reference, call.kernel, args->at);
+    arena_check_canaries(&memory);
+    if (call.workspace != WORKSPACE_GOOD && status) {
+        FUZZ_REQUIRE(expected ? !strcmp(said, gdn_last_error()) || strstr(said, "workspace") != NULL : strstr(said, "workspace") != NULL,
+                     "refused with \"%s\", and not for the workspace", said);
+        return 0;
+    }
+    FUZZ_REQUIRE(expected == status && (!status || !strcmp(said, gdn_last_error())), "%s: \"%s\", the reference: %s: \"%s\"",
+                 gdn_status_name(status), said, gdn_status_name(expected), gdn_last_error());
+    if (!status)
+        compare(answer.implementation);
+    return 0;
+}

@@ -1,0 +1,80 @@
+/* The fuzz target for kernel arguments, in parts:
+ *   fuzz_args_arena.c   memory whose every stray access is seen
+ *   fuzz_args_decode.c  bytes to a call: a valid one, and then up to three things wrong with it
+ *   fuzz_args_mask.c    which bytes a call that succeeds may write, from the header's words alone
+ *   fuzz_args.c         runs the call and judges it */
+#ifndef GDN_FUZZ_ARGS_H
+#define GDN_FUZZ_ARGS_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+#include "gdn/gdn.h"
+
+/* Says why and aborts, which is how a fuzzer notices. */
+void fuzz_fail(const char *format, ...) __attribute__((format(printf, 1, 2), noreturn));
+#define FUZZ_REQUIRE(condition, ...)                                                                   \
+    do {                                                                                               \
+        if (!(condition))                                                                              \
+            fuzz_fail(__VA_ARGS__);                                                                    \
+    } while (0)
+
+/* ---- Arena -------------------------------------------------------------------------------------------- */
+
+enum { SLAB_BYTES = 1 << 18, MAX_SLABS = 16 };
+
+/* Element that begins at a byte that may be written; MASK_INSIDE is the rest of one. */
+enum { MASK_NO = 0, MASK_F32, MASK_F16, MASK_BF16, MASK_BYTE, MASK_INSIDE };
+
+/* Memory with a page before and behind that must not be touched. `at` has `bytes` accessible bytes at one
+ * of the ends; what is left of the slab is poisoned under AddressSanitizer and a canary elsewhere. */
+typedef struct slab {
+    unsigned char *base, *at, *before, *result, *mask;
+    size_t bytes;
+} slab;
+
+typedef struct arena {
+    slab slabs[MAX_SLABS];
+    int  n;
+} arena;
+
+void  arena_reset(arena *a); /* no slab is in use */
+slab *arena_take(arena *a, size_t bytes, size_t alignment, int at_end);
+/* The slab in which all `bytes` bytes from p lie, or NULL. */
+slab *arena_find(arena *a, const void *p, size_t bytes);
+void  arena_remember(arena *a);  /* slabs to `before`, and no byte may be written  */
+void  arena_restore(arena *a);   /* and back                                       */
+void  arena_check_canaries(arena *a);
+
+/* ---- Calls -------------------------------------------------------------------------------------------- */
+
+enum { DELTA = 0, CONV = 1, ROWS = 2 };
+
+typedef union fuzz_args {
+    uint32_t                 size;
+    gdn_gated_delta_net_args delta;
+    gdn_ssm_conv_args        conv;
+    gdn_set_rows_args        rows;
+} fuzz_args;
+
+typedef struct fuzz_call {
+    arena    *arena;
+    int       kernel, implementation;
+    fuzz_args args;
+    size_t    args_bytes; /* what the struct really has in memory */
+    int       dirty_tail; /* its bytes beyond what we know are not zero */
+    int       mutations;
+    /* The workspace is known only after the query, so its mistakes are kept until then. */
+    enum { WORKSPACE_GOOD = 0, WORKSPACE_ABSENT, WORKSPACE_SHORT, WORKSPACE_SKEWED, WORKSPACE_SHARED } workspace;
+    int       capability_extra;
+} fuzz_call;
+
+void fuzz_decode(const uint8_t *data, size_t size, arena *a, fuzz_call *call);
+
+/* Marks what the call, which the library has accepted, may write; fails where that is not within the bytes
+ * that the caller gave. */
+void fuzz_mask(fuzz_call *call);
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
+
+#endif

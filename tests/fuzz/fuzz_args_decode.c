@@ -1,0 +1,479 @@
+/* Bytes to a call. See fuzz_args.h. First a valid call in any of the forms the header allows, then, for
+ * four inputs in ten, up to three things wrong with it. Byte 0 always means the plainest choice, so a short
+ * input is a plain call. `bytes` members never claim more memory than there is. */
+#include "fuzz_args.h"
+
+#include <string.h>
+
+typedef struct source {
+    const uint8_t *data;
+    size_t         size;
+    uint64_t       noise; /* contents of operands */
+} source;
+
+static unsigned take(source *in)
+{
+    if (!in->size)
+        return 0;
+    in->size--;
+    return *in->data++;
+}
+
+static int below(source *in, int n) { return (int)(take(in) % (unsigned)n); }
+static int one_in(source *in, int n) { return (int)take(in) >= 256 - 256 / n; } /* no for byte 0 */
+
+static uint32_t noise(source *in)
+{
+    in->noise += 0x9E3779B97F4A7C15u; /* splitmix64 */
+    uint64_t z = in->noise;
+    z = (z ^ (z >> 30)) * 0xBF58476D1CE4E5B9u;
+    z = (z ^ (z >> 27)) * 0x94D049BB133111EBu;
+    return (uint32_t)(z >> 32);
+}
+
+#define PICK(in, array) ((array)[below(in, (int)(sizeof(array) / sizeof((array)[0])))])
+
+static size_t element_bytes(int32_t dtype)
+{
+    return dtype == GDN_I64 ? 8 : dtype == GDN_F32 || dtype == GDN_I32 ? 4 : 2;
+}
+
+static uint64_t row_bytes(int32_t dtype, int64_t n)
+{
+    return dtype == GDN_Q8_0 ? 34 * (uint64_t)n / 32 : element_bytes(dtype) * (uint64_t)n;
+}
+
+/* ---- Operands ------------------------------------------------------------------------------------------ */
+
+/* Values of a float type. Wild ones are any bits, NaN and subnormals included. */
+static void fill(source *in, slab *s, int32_t dtype, int wild)
+{
+    for (size_t i = 0; i + element_bytes(dtype) <= s->bytes; i += element_bytes(dtype)) {
+        const uint32_t r = noise(in);
+        uint32_t bits = r;
+        if (!wild) {
+            const float x = (float)(int32_t)r * 0x1p-31f;
+            memcpy(&bits, &x, 4);
+        }
+        if (element_bytes(dtype) == 4) {
+            memcpy(s->at + i, &bits, 4);
+        } else {
+            const uint16_t half = (uint16_t)(wild ? r : dtype == GDN_F16 ? 0x3800u | (r & 0x83ffu) : bits >> 16);
+            memcpy(s->at + i, &half, 2);
+        }
+    }
+}
+
+static void point(source *in, gdn_tensor *t, slab *s)
+{
+    static const uint64_t offsets[] = { 0, 0, 8, 64, 4096, 1 << 20 };
+    t->offset = PICK(in, offsets);
+    t->data   = (void *)((uintptr_t)s->at - t->offset);
+    t->bytes  = s->bytes;
+}
+
+/* An operand of `n` axes outside a contiguous one. ragged: axis 0 is the sequence, which tokens (axis 1) may
+ * ignore. Strides packed, with gaps, or with the axes in another order. */
+static void operand(source *in, arena *a, gdn_tensor *t, int32_t dtype, int n, const int64_t *extent, int64_t inner,
+                    int ragged, int64_t n_tokens, int wild)
+{
+    const int64_t unit = (int64_t)element_bytes(dtype);
+    const int form = below(in, 8), by_sequence = ragged && form >= 6;
+    int order[4], from = ragged && !by_sequence ? 1 : 0;
+    int64_t e[4], stride[4] = { 0 }, inside = (int64_t)row_bytes(dtype, inner);
+    uint64_t covered = (uint64_t)inside;
+    for (int i = 0; i < n; i++) {
+        e[i]     = extent[i];
+        order[i] = n - 1 - i; /* innermost first */
+    }
+    if (from)
+        e[1] = n_tokens;
+    if (form >= 4 && n - from > 1) {
+        const int i = below(in, n - from - 1), swap = order[i];
+        order[i] = order[i + 1], order[i + 1] = swap;
+    }
+    for (int i = 0; i < n; i++) {
+        const int axis = order[i];
+        if (axis < from)
+            continue;
+        stride[axis] = inside + (form % 4 == 3 ? unit * below(in, 9) : 0);
+        inside       = (e[axis] > 0 ? e[axis] : 1) * stride[axis];
+        if (e[axis] <= 0)
+            covered = 0;
+        else if (covered)
+            covered += (uint64_t)(e[axis] - 1) * (uint64_t)stride[axis];
+    }
+    *t = (gdn_tensor){ .dtype = dtype };
+    for (int i = 0; i < n && form >= 2; i++) /* forms 0 and 1 are packed and say so by zeros */
+        t->stride[i] = stride[i];
+    if (covered + 64 > SLAB_BYTES) { /* too large with its gaps: packed */
+        source plain = { .noise = noise(in) };
+        operand(&plain, a, t, dtype, n, extent, inner, ragged, n_tokens, wild);
+        return;
+    }
+    slab *s = arena_take(a, covered ? (size_t)covered : 1, (size_t)unit, below(in, 4) != 3);
+    if (dtype != GDN_I32 && dtype != GDN_I64)
+        fill(in, s, dtype, wild);
+    point(in, t, s);
+}
+
+static int32_t *map(source *in, arena *a, gdn_span *span, int n)
+{
+    slab *s = arena_take(a, n ? 4 * (size_t)n : 1, 4, 1);
+    (void)in;
+    *span = (gdn_span){ .data = s->at, .bytes = s->bytes };
+    return (int32_t *)(void *)s->at;
+}
+
+/* ---- Sequences and pools --------------------------------------------------------------------------------- */
+
+enum { MAX_SEQS = 5, MAX_SLOTS = 64 };
+
+typedef struct batch {
+    int n_seqs, n_tokens, longest, ragged, start[MAX_SEQS + 1];
+} batch;
+
+static batch make_batch(source *in, int long_ones)
+{
+    batch b = { .n_seqs = 1 };
+    static const int counts[] = { 1, 2, 3, 5, 1, 2, 4, 0 };
+    static const int lengths[] = { 1, 2, 3, 4, 1, 5, 0, 7 };
+    b.n_seqs = PICK(in, counts);
+    b.ragged = b.n_seqs && below(in, 2);
+    if (!b.ragged) {
+        const int each = long_ones && one_in(in, 16) ? 13 + below(in, 60) : PICK(in, lengths);
+        b.n_tokens = b.n_seqs * each;
+        b.longest  = b.n_seqs ? each : 0;
+        for (int s = 0; s <= b.n_seqs; s++)
+            b.start[s] = s * each;
+        return b;
+    }
+    b.start[0] = one_in(in, 8) ? below(in, 3) : 0; /* tokens that belong to nobody */
+    for (int s = 0; s < b.n_seqs; s++) {
+        const int length = long_ones && one_in(in, 16) ? 13 + below(in, 20) : PICK(in, lengths);
+        b.start[s + 1] = b.start[s] + length;
+        b.longest      = length > b.longest ? length : b.longest;
+    }
+    b.n_tokens = b.start[b.n_seqs] + (one_in(in, 8) ? below(in, 3) : 0);
+    return b;
+}
+
+/* Entries that are allowed: every slot written once at most, and none that another sequence reads. */
+static void fill_pool_maps(source *in, const batch *b, int entries, int32_t *src, int src_slots, int src_size, int32_t *dst,
+                           int dst_slots, int dst_size, int same)
+{
+    int reader[MAX_SLOTS], taken[MAX_SLOTS] = { 0 };
+    for (int i = 0; i < MAX_SLOTS; i++)
+        reader[i] = -1;
+    for (int s = 0; s < b->n_seqs; s++) {
+        int slot = s * src_slots;
+        if (src) {
+            const int what = below(in, 8);
+            slot = what == 7 ? GDN_SKIP : what == 6 ? GDN_NONE : below(in, src_size);
+            /* Default targets: the slots of the own row are what no other sequence writes. */
+            if (slot >= 0 && !dst && same)
+                slot = s * src_slots + slot % src_slots;
+            src[s] = slot;
+        }
+        if (slot >= 0)
+            reader[slot] = reader[slot] < 0 || reader[slot] == s ? s : MAX_SEQS; /* several */
+    }
+    (void)dst_slots;
+    for (int s = 0; dst && s < b->n_seqs; s++)
+        for (int r = 0; r < entries; r++) {
+            int32_t *entry = &dst[s * entries + r];
+            const int wish = below(in, dst_size);
+            *entry = GDN_NONE;
+            for (int i = 0; i < dst_size && !one_in(in, 8); i++) {
+                const int slot = (wish + i) % dst_size;
+                if (!taken[slot] && !(same && reader[slot] >= 0 && reader[slot] != s)) {
+                    taken[slot] = 1;
+                    *entry      = slot;
+                    break;
+                }
+            }
+        }
+}
+
+/* ---- Valid calls ------------------------------------------------------------------------------------------ */
+
+static void fuse(source *in, fuzz_call *c, gdn_gated_delta_net_args *a)
+{
+    /* q, k and v of a token side by side, as a projection leaves them. */
+    const int64_t q = 4 * (int64_t)a->n_heads_k * a->head_dim_k, v = 4 * (int64_t)a->n_heads_v * a->head_dim_v;
+    slab *s = arena_take(c->arena, (size_t)((2 * q + v) * a->n_tokens), 4, 1);
+    gdn_tensor *const t[] = { &a->q, &a->k, &a->v };
+    const int64_t at[] = { 0, q, 2 * q };
+    fill(in, s, GDN_F32, 0);
+    for (int i = 0; i < 3; i++)
+        *t[i] = (gdn_tensor){ .data = s->at + at[i], .bytes = s->bytes - (uint64_t)at[i],
+                              .stride = { 0, 2 * q + v, i < 2 ? 4 * a->head_dim_k : 4 * a->head_dim_v } };
+}
+
+static void make_delta(source *in, fuzz_call *c, int wild)
+{
+    static const int dims[] = { 16, 32, 17, 33, 48, 64, 20, 31, 16, 128 };
+    static const int32_t floats[] = { GDN_F32, GDN_F16, GDN_BF16 };
+    gdn_gated_delta_net_args *a = &c->args.delta;
+    const batch b = make_batch(in, 1);
+    const int hk = 1 + below(in, 3) % 2, hv = hk * (1 + below(in, 3)), dk = PICK(in, dims), dv = PICK(in, dims);
+    const int with_src = below(in, 2), with_dst = below(in, 2), other = below(in, 3) == 2;
+    /* The pools fit their slabs. */
+    int room = SLAB_BYTES / 2 / (4 * hv * dk * dv), slots = 1 + below(in, 3), rows = (b.n_seqs ? b.n_seqs : 1) + below(in, 2);
+    room  = room < MAX_SLOTS ? room : MAX_SLOTS;
+    slots = slots * rows <= room ? slots : 1;
+    if (rows > room || (int64_t)b.n_tokens * 4 * (2 * hk * dk + hv * (dk + dv)) > SLAB_BYTES / 2) {
+        make_delta(&(source){ 0 }, c, 0); /* too large a choice: the plainest call */
+        return;
+    }
+    *a = (gdn_gated_delta_net_args){ .size = sizeof *a, .n_seqs = b.n_seqs, .n_tokens = b.n_tokens, .n_heads_k = hk,
+                                     .n_heads_v = hv, .head_dim_k = dk, .head_dim_v = dv, .n_rows = rows, .n_slots = slots };
+    a->head_map = below(in, 2), a->gate = below(in, 2), a->state_layout = below(in, 2);
+    a->scale = below(in, 4) == 3 ? 0.5f : 0;
+    int rows_out = rows, slots_out = slots;
+    if (other && rows * slots + 1 <= room) {
+        slots_out     = below(in, 2) ? 1 : slots;
+        a->n_rows_out = rows_out = rows + (slots_out == 1), a->n_slots_out = slots_out;
+    }
+    int entries = slots_out;
+    if (with_dst)
+        a->n_snapshots = entries = 1 + below(in, 4);
+    else if (below(in, 2))
+        a->n_snapshots = entries = 1;
+    const int64_t tokens[] = { b.n_seqs, b.longest, hk }, values[] = { b.n_seqs, b.longest, hv };
+    if (b.n_tokens && below(in, 4) == 3) {
+        fuse(in, c, a);
+    } else {
+        operand(in, c->arena, &a->q, PICK(in, floats), 3, tokens, dk, 1, b.n_tokens, wild);
+        operand(in, c->arena, &a->k, PICK(in, floats), 3, tokens, dk, 1, b.n_tokens, wild);
+        operand(in, c->arena, &a->v, PICK(in, floats), 3, values, dv, 1, b.n_tokens, wild);
+    }
+    operand(in, c->arena, &a->g, GDN_F32, 3, values, a->gate ? dk : 1, 1, b.n_tokens, wild);
+    operand(in, c->arena, &a->beta, GDN_F32, 3, values, 1, 1, b.n_tokens, wild);
+    operand(in, c->arena, &a->out, GDN_F32, 3, values, dv, 1, b.n_tokens, 0);
+    const int64_t lines = a->state_layout == GDN_STATE_KV ? dk : dv, inner = a->state_layout == GDN_STATE_KV ? dv : dk;
+    operand(in, c->arena, &a->state, GDN_F32, 4, (int64_t[]){ rows, slots, hv, lines }, inner, 0, 0, wild);
+    if (a->n_rows_out)
+        operand(in, c->arena, &a->state_out, GDN_F32, 4, (int64_t[]){ rows_out, slots_out, hv, lines }, inner, 0, 0, 0);
+    else if (other)
+        a->state_out = a->state;
+    if (b.ragged)
+        memcpy(map(in, c->arena, &a->seq_start, b.n_seqs + 1), b.start, 4 * (size_t)(b.n_seqs + 1));
+    fill_pool_maps(in, &b, entries, with_src ? map(in, c->arena, &a->state_src, b.n_seqs) : NULL, slots, rows * slots,
+                   with_dst ? map(in, c->arena, &a->state_dst, b.n_seqs * entries) : NULL, slots_out, rows_out * slots_out,
+                   !a->n_rows_out);
+}
+
+static void make_conv(source *in, fuzz_call *c, int wild)
+{
+    gdn_ssm_conv_args *a = &c->args.conv;
+    const batch b = make_batch(in, 1);
+    static const int sizes[] = { 1, 3, 16, 17, 33, 64, 100, 257 };
+    const int pick = PICK(in, sizes), channels = b.n_tokens > 100 && pick > 100 ? 37 : pick, width = 1 + (3 + below(in, 16)) % 16, with_history = below(in, 4) != 3;
+    const int columns = width - 1 + below(in, 3), rows = (b.n_seqs ? b.n_seqs : 1) + below(in, 2), other = below(in, 3) == 2;
+    *a = (gdn_ssm_conv_args){ .size = sizeof *a, .flags = (uint32_t)below(in, 2), .n_seqs = b.n_seqs, .n_tokens = b.n_tokens,
+                              .n_channels = channels, .kernel_width = width };
+    const int64_t tokens[] = { b.n_seqs, b.longest };
+    operand(in, c->arena, &a->x, GDN_F32, 2, tokens, channels, 1, b.n_tokens, wild);
+    operand(in, c->arena, &a->out, GDN_F32, 2, tokens, channels, 1, b.n_tokens, 0);
+    operand(in, c->arena, &a->weight, GDN_F32, 2, (int64_t[]){ channels, width }, 1, 0, 0, wild);
+    if (below(in, 2))
+        operand(in, c->arena, &a->bias, GDN_F32, 0, NULL, channels, 0, 0, wild);
+    if (b.ragged)
+        memcpy(map(in, c->arena, &a->seq_start, b.n_seqs + 1), b.start, 4 * (size_t)(b.n_seqs + 1));
+    if (below(in, 2)) {
+        int32_t *position = map(in, c->arena, &a->position, b.n_seqs);
+        for (int s = 0; s < b.n_seqs; s++)
+            position[s] = one_in(in, 16) ? INT32_MAX - (b.start[s + 1] - b.start[s]) - below(in, 4) : below(in, 40);
+    }
+    if (!with_history)
+        return;
+    a->n_rows    = rows;
+    a->n_columns = columns == width - 1 && below(in, 2) ? 0 : columns;
+    operand(in, c->arena, &a->history, GDN_F32, 2, (int64_t[]){ rows, columns }, channels, 0, 0, wild);
+    int rows_out = rows;
+    if (other && below(in, 2)) {
+        a->history_out = a->history;
+    } else if (other) {
+        a->n_rows_out = rows_out = rows + below(in, 2);
+        operand(in, c->arena, &a->history_out, GDN_F32, 2, (int64_t[]){ rows_out, columns }, channels, 0, 0, 0);
+    }
+    const int with_src = below(in, 2), with_dst = below(in, 2);
+    fill_pool_maps(in, &b, 1, with_src ? map(in, c->arena, &a->history_src, b.n_seqs) : NULL, 1, rows,
+                   with_dst ? map(in, c->arena, &a->history_dst, b.n_seqs) : NULL, 1, rows_out, !a->n_rows_out);
+}
+
+static void make_rows(source *in, fuzz_call *c, int wild)
+{
+    static const int32_t from[] = { GDN_F32, GDN_F16, GDN_BF16 }, to[] = { GDN_F16, GDN_F32, GDN_BF16, GDN_Q8_0 };
+    static const int sizes[] = { 32, 1, 7, 33, 64, 96, 100, 15 };
+    gdn_set_rows_args *a = &c->args.rows;
+    const int32_t dtype = PICK(in, to), type = below(in, 2) ? GDN_I64 : GDN_I32;
+    int columns = PICK(in, sizes);
+    columns = dtype == GDN_Q8_0 ? (columns + 31) / 32 * 32 : columns;
+    const int n = below(in, 8), n_dst = 1 + below(in, 9);
+    int batches[2], index[2];
+    for (int i = 0; i < 2; i++) {
+        batches[i] = 1 + below(in, 4);
+        index[i]   = 1 + below(in, batches[i]);
+        index[i]   = batches[i] % index[i] ? 1 : index[i];
+    }
+    *a = (gdn_set_rows_args){ .size = sizeof *a, .n_columns = columns, .n_rows = n, .n_rows_dst = n_dst };
+    for (int i = 0; i < 2; i++) {
+        a->n_batch[i]     = batches[i] == 1 && below(in, 2) ? 0 : batches[i];
+        a->index_batch[i] = index[i] == 1 && below(in, 2) ? 0 : index[i];
+    }
+    operand(in, c->arena, &a->src, PICK(in, from), 3, (int64_t[]){ batches[0], batches[1], n }, columns, 0, 0, wild);
+    operand(in, c->arena, &a->dst, dtype, 3, (int64_t[]){ batches[0], batches[1], n_dst }, columns, 0, 0, wild);
+    operand(in, c->arena, &a->index, type, 3, (int64_t[]){ index[0], index[1], n }, 1, 0, 0, 0);
+    /* Every 4 or 8 bytes, gaps included. */
+    slab *s = arena_find(c->arena, (char *)a->index.data + a->index.offset, 1);
+    for (size_t i = 0; i + element_bytes(type) <= s->bytes; i += element_bytes(type)) {
+        const int64_t row = (int64_t)(noise(in) % (unsigned)(n_dst + 1)) - 1;
+        const int32_t narrow = (int32_t)row;
+        memcpy(s->at + i, type == GDN_I64 ? (const void *)&row : (const void *)&narrow, element_bytes(type));
+    }
+}
+
+/* ---- Mistakes ---------------------------------------------------------------------------------------------- */
+
+static const int64_t nasty[] = { 0, 1, -1, 2, -2, 3, 15, 17, 257, 65537, 1 << 20, INT32_MAX, INT32_MIN, INT64_MAX, INT64_MIN,
+                                 (int64_t)1 << 32, (int64_t)1 << 55, (int64_t)1 << 56, 4, -4 };
+
+typedef struct layout {
+    size_t tensors, spans, end; /* offsets in the argument struct: scalars are in front */
+    int    wide;                /* scalars are int64 */
+} layout;
+
+static layout layout_of(int kernel)
+{
+    if (kernel == DELTA)
+        return (layout){ offsetof(gdn_gated_delta_net_args, q), offsetof(gdn_gated_delta_net_args, seq_start),
+                         offsetof(gdn_gated_delta_net_args, workspace), 0 };
+    if (kernel == CONV)
+        return (layout){ offsetof(gdn_ssm_conv_args, x), offsetof(gdn_ssm_conv_args, seq_start),
+                         offsetof(gdn_ssm_conv_args, workspace), 0 };
+    return (layout){ offsetof(gdn_set_rows_args, src), offsetof(gdn_set_rows_args, workspace),
+                     offsetof(gdn_set_rows_args, workspace), 1 };
+}
+
+static void break_scalar(source *in, fuzz_call *c, layout l)
+{
+    char *at = (char *)&c->args + 4; /* size is another mistake */
+    if (l.wide && below(in, 8)) {
+        const int i = below(in, (int)(l.tensors - 8) / 8);
+        int64_t value;
+        memcpy(&value, at + 4 + 8 * i, 8);
+        value = below(in, 2) ? PICK(in, nasty) : value + PICK(in, nasty) % 3;
+        memcpy(at + 4 + 8 * i, &value, 8);
+    } else {
+        const int i = l.wide ? 0 : below(in, (int)(l.tensors - 4) / 4);
+        int32_t value;
+        memcpy(&value, at + 4 * i, 4);
+        value = (int32_t)(uint32_t)(below(in, 2) ? PICK(in, nasty) : value + PICK(in, nasty) % 3);
+        memcpy(at + 4 * i, &value, 4);
+    }
+}
+
+/* True bytes from a tensor's or span's first element to the end of its slab; 1 where it is in none, which
+ * is too few for any element. */
+static uint64_t honest_bytes(fuzz_call *c, const void *data, uint64_t offset)
+{
+    const unsigned char *first = (const unsigned char *)((uintptr_t)data + (uintptr_t)offset);
+    const slab *s = arena_find(c->arena, first, 0);
+    const uint64_t n = s ? s->bytes - (uint64_t)(first - s->at) : 0;
+    return n ? n : 1;
+}
+
+static void break_place(source *in, fuzz_call *c, void **data, uint64_t *offset, uint64_t *bytes)
+{
+    const slab *s = &c->arena->slabs[below(in, c->arena->n)];
+    switch (below(in, 6)) {
+    case 0: *offset += (uint64_t)below(in, 9); break;
+    case 1: *data = (char *)*data + below(in, 70); break;
+    case 2: *data = NULL; return;
+    case 3: *offset = (uint64_t)PICK(in, nasty); break;
+    case 4: /* into, or over, another operand */
+        *data   = s->at + (size_t)(take(in) | take(in) << 8) % (s->bytes + 1) / 4 * 4;
+        *offset = 0;
+        break;
+    default: /* the same place, but less of it */
+        if (*data && *bytes > 1)
+            *bytes -= (uint64_t)below(in, 70) % *bytes;
+        return;
+    }
+    *bytes = *data ? honest_bytes(c, *data, *offset) : 0;
+}
+
+static void break_tensor(source *in, fuzz_call *c, layout l)
+{
+    const int i = below(in, (int)((l.spans - l.tensors) / sizeof(gdn_tensor)));
+    gdn_tensor *t = (gdn_tensor *)(void *)((char *)&c->args + l.tensors) + i;
+    const int a = below(in, 4);
+    switch (below(in, 8)) {
+    case 0: t->dtype = below(in, 8) - 1; break;
+    case 1: t->reserved = below(in, 2); break;
+    case 2: t->stride[a] = PICK(in, nasty); break;
+    case 3: t->stride[a] += 4 * (below(in, 9) - 4); break;
+    case 4: t->stride[a] = 4 * below(in, 256); break;
+    default: break_place(in, c, &t->data, &t->offset, &t->bytes); break;
+    }
+}
+
+static void break_map(source *in, fuzz_call *c, layout l)
+{
+    const size_t n = (l.end - l.spans) / sizeof(gdn_span);
+    gdn_span *s = (gdn_span *)(void *)((char *)&c->args + l.spans) + (n ? below(in, (int)n) : 0);
+    gdn_span index = { c->args.rows.index.data, c->args.rows.index.offset, c->args.rows.index.bytes };
+    s = n ? s : &index;
+    const int what = below(in, 4);
+    if (what == 3 && n) {
+        break_place(in, c, &s->data, &s->offset, &s->bytes);
+        return;
+    }
+    const size_t at = (size_t)take(in) * 4 % (s->bytes > 3 ? s->bytes - 3 : 1) / 4 * 4;
+    if (!s->data || !arena_find(c->arena, (char *)s->data + s->offset + at, 4))
+        return;
+    int32_t value = what ? below(in, 20) - 4 : (int32_t)(uint32_t)PICK(in, nasty);
+    memcpy((char *)s->data + s->offset + at, &value, 4);
+}
+
+static void break_struct(source *in, fuzz_call *c)
+{
+    static const uint32_t sizes[] = { 0, 3, 4, 100, 65536, 65537, UINT32_MAX };
+    const uint32_t known = c->args.size;
+    const int more = below(in, 2) ? 1 + below(in, 200) : 0, less = below(in, 32);
+    c->args.size  = more ? known + (uint32_t)more : below(in, 2) ? PICK(in, sizes) : known - (uint32_t)less;
+    c->dirty_tail = more && below(in, 2);
+}
+
+void fuzz_decode(const uint8_t *data, size_t size, arena *a, fuzz_call *c)
+{
+    source in = { data, size, 0 };
+    memset(c, 0, sizeof *c);
+    arena_reset(a);
+    c->arena          = a;
+    c->kernel         = below(&in, 3);
+    c->implementation = below(&in, 16);
+    in.noise          = take(&in);
+    const int wild    = one_in(&in, 4);
+    const unsigned n  = take(&in);
+    c->mutations        = n >= 240 ? 3 : n >= 216 ? 2 : n >= 152 ? 1 : 0;
+    c->capability_extra = one_in(&in, 8) ? below(&in, 100) : 0;
+    if (c->kernel == DELTA)
+        make_delta(&in, c, wild);
+    else if (c->kernel == CONV)
+        make_conv(&in, c, wild);
+    else
+        make_rows(&in, c, wild);
+    const layout l = layout_of(c->kernel);
+    for (int i = 0; i < c->mutations; i++)
+        switch (below(&in, 16)) {
+        case 0: case 1: case 2: break_scalar(&in, c, l); break;
+        case 3: break_struct(&in, c); break;
+        case 4: c->workspace = 1 + below(&in, 4); break;
+        case 5: case 6: case 7: case 8: case 9: break_map(&in, c, l); break;
+        default: break_tensor(&in, c, l); break;
+        }
+    c->args_bytes = c->args.size > 65536 || c->args.size < 4 ? 4 : c->args.size;
+}

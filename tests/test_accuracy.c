@@ -1,0 +1,386 @@
+/* Accuracy: are the kernels the functions that were published, and how far from them is binary32?
+ *
+ *   test_accuracy [GOLDEN_DIR] [--verbose]
+ *
+ * Bits are judged against the reference elsewhere; here the reference is judged too. Two yardsticks, both in
+ * binary64: equation 10 of the gated delta net paper and the channel-gated form of the Kimi paper, written
+ * down below as matrices, and the results of other implementations in tests/golden/. An error is the largest
+ * difference, relative to the largest magnitude of the yardstick's tensor. Every case has a bound and a
+ * control: the same call with its input off by 2^-12, which must break the bound. */
+#include <math.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "gdn/gdn.h"
+#include "tests/golden/golden.h"
+
+/* What README.md of the golden files promises of a binary32 kernel. */
+#define GOLDEN_BOUND 1e-6
+/* What ggml's tests ask of its backends: the mean squared error over the mean square. */
+#define NMSE_BOUND 1e-7
+#define PERTURBED (1.0f + 0x1p-12f)
+
+static int verbose, failures, comparisons;
+static double worst;
+
+static void *allocate(size_t n, size_t bytes)
+{
+    void *memory = calloc(n ? n : 1, bytes);
+    if (!memory) {
+        (void)fprintf(stderr, "test_accuracy: out of memory\n");
+        exit(2);
+    }
+    return memory;
+}
+
+/* Yardstick element i: golden files hold binary64, and binary32 for large tensors. */
+typedef struct yardstick {
+    const double      *values;
+    const gdng_tensor *golden;
+    size_t             n;
+} yardstick;
+
+static double at(const yardstick *y, size_t i)
+{
+    return y->values ? y->values[i] : gdng_at(y->golden, i);
+}
+
+typedef struct errors {
+    double relative, nmse;
+} errors;
+
+static errors measure(const float *x, const yardstick *y)
+{
+    double largest = 0, off = 0, squares = 0, off_squares = 0;
+    for (size_t i = 0; i < y->n; i++) {
+        const double want = at(y, i), e = fabs((double)x[i] - want);
+        largest = fmax(largest, fabs(want));
+        off     = e > off || !(e == e) ? (e == e ? e : INFINITY) : off;
+        squares += want * want;
+        off_squares += e * e;
+    }
+    return (errors){ largest > 0 ? off / largest : off, squares > 0 ? off_squares / squares : off_squares };
+}
+
+static void report(int ok, const char *target, const char *name, const char *tensor, errors e, double bound)
+{
+    comparisons++;
+    failures += !ok;
+    worst = fmax(worst, e.relative / bound);
+    if (!ok || verbose)
+        printf("%-6s %-22s %-18s %-6s error %.2e of %.0e, NMSE %.1e\n", ok ? "ok" : "FAILED", target, name, tensor, e.relative,
+               bound, e.nmse);
+}
+
+static void require_close(const char *target, const char *name, const char *tensor, const float *x, const yardstick *y,
+                          double bound)
+{
+    const errors e = measure(x, y);
+    report(e.relative <= bound && e.nmse < NMSE_BOUND, target, name, tensor, e, bound);
+}
+
+static void require_far(const char *target, const char *name, const char *tensor, const float *x, const yardstick *y, double bound)
+{
+    const errors e = measure(x, y);
+    comparisons++;
+    if (e.relative > bound)
+        return;
+    failures++;
+    printf("FAILED %-22s %-18s %-6s is within the bound with another input: error %.2e of %.0e\n", target, name, tensor,
+           e.relative, bound);
+}
+
+/* ---- Running a kernel anywhere -------------------------------------------------------------------------- */
+
+static void put(gdn_context *ctx, gdn_tensor *t, const void *data, size_t bytes)
+{
+    gdn_span span = { 0 };
+    if (!data)
+        return;
+    if (gdn_buffer_create(ctx, bytes, &span) || gdn_buffer_write(ctx, &span, 0, data, bytes)) {
+        (void)fprintf(stderr, "test_accuracy: %s\n", gdn_last_error());
+        exit(2);
+    }
+    t->data = span.data, t->offset = span.offset, t->bytes = span.bytes;
+}
+
+static void get(gdn_context *ctx, gdn_tensor *t, void *data, size_t bytes)
+{
+    gdn_span span = { t->data, t->offset, t->bytes };
+    if (!t->data)
+        return;
+    if (data && gdn_buffer_read(ctx, &span, 0, data, bytes)) {
+        (void)fprintf(stderr, "test_accuracy: %s\n", gdn_last_error());
+        exit(2);
+    }
+    gdn_buffer_destroy(ctx, &span);
+    t->data = NULL;
+}
+
+static void put_map(gdn_context *ctx, gdn_span *span, const int32_t *values, int n)
+{
+    gdn_tensor t = { 0 };
+    put(ctx, &t, values, (size_t)n * 4);
+    *span = (gdn_span){ t.data, t.offset, t.bytes };
+}
+
+static void get_map(gdn_context *ctx, gdn_span *span)
+{
+    if (span->data)
+        gdn_buffer_destroy(ctx, span);
+}
+
+static void no_run(const char *target, const char *name)
+{
+    failures++;
+    printf("FAILED %-22s %-18s %s\n", target, name, gdn_last_error());
+}
+
+/* ---- gated_delta_net ------------------------------------------------------------------------------------- */
+
+typedef struct delta_case {
+    int B, T, Hk, Hv, Sk, Sv, channel;
+    const float *q, *k, *v, *g, *beta;
+    const float *state_in; /* [B][Hv][Sk][Sv], or NULL = zero */
+    yardstick out, state;
+    double bound_out, bound_state;
+} delta_case;
+
+static size_t state_size(const delta_case *c)
+{
+    return (size_t)c->B * (size_t)c->Hv * (size_t)c->Sk * (size_t)c->Sv;
+}
+
+static size_t out_size(const delta_case *c)
+{
+    return (size_t)c->B * (size_t)c->T * (size_t)c->Hv * (size_t)c->Sv;
+}
+
+/* S_t = (I - beta k k^T) Diag(a) S_{t-1} + beta k v^T and o = S_t^T q / sqrt(d_k), with the state as keys x values. */
+static void delta_formula(const delta_case *c, double *out, double *S)
+{
+    double *w = allocate((size_t)c->Sv, sizeof *w);
+    const size_t matrix = (size_t)c->Sk * (size_t)c->Sv;
+    for (size_t i = 0; i < state_size(c); i++)
+        S[i] = c->state_in ? (double)c->state_in[i] : 0.0;
+    for (int b = 0; b < c->B; b++)
+        for (int h = 0; h < c->Hv; h++)
+            for (int t = 0; t < c->T; t++) {
+                const size_t token = (size_t)b * (size_t)c->T + (size_t)t, head = token * (size_t)c->Hv + (size_t)h;
+                const size_t key = (token * (size_t)c->Hk + (size_t)(h / (c->Hv / c->Hk))) * (size_t)c->Sk;
+                const float *q = c->q + key, *k = c->k + key, *v = c->v + head * (size_t)c->Sv;
+                const double beta = c->beta[head];
+                double *X = S + ((size_t)b * (size_t)c->Hv + (size_t)h) * matrix, *o = out + head * (size_t)c->Sv;
+                for (int j = 0; j < c->Sv; j++)
+                    w[j] = o[j] = 0;
+                for (int i = 0; i < c->Sk; i++) {
+                    const double a = exp((double)c->g[c->channel ? head * (size_t)c->Sk + (size_t)i : head]);
+                    for (int j = 0; j < c->Sv; j++)
+                        w[j] += (double)k[i] * (X[i * c->Sv + j] *= a);
+                }
+                for (int i = 0; i < c->Sk; i++)
+                    for (int j = 0; j < c->Sv; j++) {
+                        X[i * c->Sv + j] += beta * (double)k[i] * ((double)v[j] - w[j]);
+                        o[j] += X[i * c->Sv + j] * (double)q[i] / sqrt((double)c->Sk);
+                    }
+            }
+    free(w);
+}
+
+/* 1 if it ran. v_factor perturbs; head_map is the right one or not. */
+static int delta_run(gdn_context *ctx, const delta_case *c, float v_factor, int head_map, float *out, float *state)
+{
+    const size_t tokens = (size_t)c->B * (size_t)c->T, n_q = tokens * (size_t)(c->Hk * c->Sk) * 4;
+    const size_t n_v = out_size(c), n_gates = tokens * (size_t)c->Hv;
+    gdn_gated_delta_net_args a = { .size = sizeof a, .n_seqs = c->B, .n_tokens = c->B * c->T, .n_heads_k = c->Hk,
+                                   .n_heads_v = c->Hv, .head_dim_k = c->Sk, .head_dim_v = c->Sv, .n_rows = c->B,
+                                   .head_map = head_map, .gate = c->channel ? GDN_GATE_CHANNEL : GDN_GATE_SCALAR,
+                                   .state_layout = GDN_STATE_KV };
+    float *v = allocate(n_v, 4), *start = allocate(state_size(c), 4);
+    for (size_t i = 0; i < n_v; i++)
+        v[i] = c->v[i] * v_factor;
+    /* A slot that holds NaN, for GDN_NONE must not look at it. */
+    for (size_t i = 0; i < state_size(c); i++)
+        start[i] = c->state_in ? c->state_in[i] : NAN;
+    int32_t *none = allocate((size_t)c->B, 4);
+    for (int b = 0; b < c->B; b++)
+        none[b] = c->state_in ? b : GDN_NONE;
+    put(ctx, &a.q, c->q, n_q);
+    put(ctx, &a.k, c->k, n_q);
+    put(ctx, &a.v, v, n_v * 4);
+    put(ctx, &a.g, c->g, n_gates * (size_t)(c->channel ? c->Sk : 1) * 4);
+    put(ctx, &a.beta, c->beta, n_gates * 4);
+    put(ctx, &a.out, v, n_v * 4);
+    put(ctx, &a.state, start, state_size(c) * 4);
+    put_map(ctx, &a.state_src, none, c->B);
+    gdn_capability cap = { .size = sizeof cap };
+    gdn_status status = gdn_gated_delta_net_query(ctx, &a, &cap);
+    if (!status && cap.workspace_bytes)
+        status = gdn_buffer_create(ctx, cap.workspace_bytes, &a.workspace);
+    if (!status)
+        status = gdn_gated_delta_net(ctx, &a, NULL);
+    if (!status)
+        status = gdn_synchronize(ctx, NULL);
+    get(ctx, &a.q, NULL, 0), get(ctx, &a.k, NULL, 0), get(ctx, &a.v, NULL, 0), get(ctx, &a.g, NULL, 0);
+    get(ctx, &a.beta, NULL, 0);
+    get(ctx, &a.out, out, n_v * 4);
+    get(ctx, &a.state, state, state_size(c) * 4);
+    get_map(ctx, &a.state_src);
+    get_map(ctx, &a.workspace);
+    free(v);
+    free(start);
+    free(none);
+    return status == GDN_OK;
+}
+
+static void delta_judge(gdn_context *ctx, const char *target, const char *name, const delta_case *c)
+{
+    float *out = allocate(out_size(c), 4), *state = allocate(state_size(c), 4);
+    if (!delta_run(ctx, c, 1.0f, GDN_HEADS_GROUPED, out, state)) {
+        no_run(target, name);
+    } else {
+        require_close(target, name, "out", out, &c->out, c->bound_out);
+        require_close(target, name, "state", state, &c->state, c->bound_state);
+        if (delta_run(ctx, c, PERTURBED, GDN_HEADS_GROUPED, out, state)) {
+            require_far(target, name, "out", out, &c->out, c->bound_out);
+            require_far(target, name, "state", state, &c->state, c->bound_state);
+        }
+        if (c->Hk > 1 && c->Hk < c->Hv && delta_run(ctx, c, 1.0f, GDN_HEADS_TILED, out, state))
+            require_far(target, name, "out", out, &c->out, c->bound_out);
+    }
+    free(out);
+    free(state);
+}
+
+/* ---- ssm_conv ----------------------------------------------------------------------------------------------- */
+
+typedef struct conv_case {
+    int B, T, C, kc, silu;
+    const float *x, *weight, *bias, *history; /* history [B][kc - 1][C], oldest first; NULL = zero */
+    yardstick out;
+    const float *history_out; /* likewise, after the call */
+    double bound;
+} conv_case;
+
+/* With history: the first token is at a position where the ring has gone round. */
+static int first_position(const conv_case *c)
+{
+    return c->history ? 3 * (c->kc + 1) + 1 : 0;
+}
+
+static int conv_run(gdn_context *ctx, const conv_case *c, float x_factor, int reversed, float *out, float *ring)
+{
+    const int    W = c->kc + 1, P = first_position(c); /* two columns more than the kernel looks back */
+    const size_t n = (size_t)c->B * (size_t)c->T * (size_t)c->C, n_ring = (size_t)c->B * (size_t)W * (size_t)c->C;
+    gdn_ssm_conv_args a = { .size = sizeof a, .flags = c->silu ? GDN_CONV_SILU : 0, .n_seqs = c->B, .n_tokens = c->B * c->T,
+                            .n_channels = c->C, .kernel_width = c->kc, .n_rows = c->B, .n_columns = W };
+    float *x = allocate(n, 4);
+    for (size_t i = 0; i < n; i++)
+        x[i] = c->x[i] * x_factor;
+    for (size_t i = 0; i < n_ring; i++)
+        ring[i] = NAN; /* columns that the call has no business to read */
+    for (int b = 0; b < c->B && c->history; b++)
+        for (int j = 0; j < c->kc - 1; j++) {
+            const int p = P - (c->kc - 1) + (reversed ? c->kc - 2 - j : j);
+            memcpy(ring + (size_t)(b * W + p % W) * (size_t)c->C, c->history + (size_t)(b * (c->kc - 1) + j) * (size_t)c->C,
+                   (size_t)c->C * 4);
+        }
+    int32_t *position = allocate((size_t)c->B, 4);
+    for (int b = 0; b < c->B; b++)
+        position[b] = P;
+    put(ctx, &a.x, x, n * 4);
+    put(ctx, &a.weight, c->weight, (size_t)(c->C * c->kc) * 4);
+    put(ctx, &a.bias, c->bias, (size_t)c->C * 4);
+    put(ctx, &a.out, x, n * 4);
+    put(ctx, &a.history, ring, n_ring * 4);
+    put_map(ctx, &a.position, position, c->B);
+    gdn_capability cap = { .size = sizeof cap };
+    gdn_status status = gdn_ssm_conv_query(ctx, &a, &cap);
+    if (!status && cap.workspace_bytes)
+        status = gdn_buffer_create(ctx, cap.workspace_bytes, &a.workspace);
+    if (!status)
+        status = gdn_ssm_conv(ctx, &a, NULL);
+    if (!status)
+        status = gdn_synchronize(ctx, NULL);
+    get(ctx, &a.x, NULL, 0), get(ctx, &a.weight, NULL, 0), get(ctx, &a.bias, NULL, 0);
+    get(ctx, &a.out, out, n * 4);
+    get(ctx, &a.history, ring, n_ring * 4);
+    get_map(ctx, &a.position);
+    get_map(ctx, &a.workspace);
+    free(x);
+    free(position);
+    return status == GDN_OK;
+}
+
+static void conv_judge(gdn_context *ctx, const char *target, const char *name, const conv_case *c)
+{
+    const int W = c->kc + 1, P = first_position(c);
+    float *out  = allocate((size_t)(c->B * c->T * c->C), 4);
+    float *ring = allocate((size_t)(c->B * W * c->C), 4);
+    if (!conv_run(ctx, c, 1.0f, 0, out, ring)) {
+        no_run(target, name);
+    } else {
+        require_close(target, name, "out", out, &c->out, c->bound);
+        /* The history is a copy, so equal in bits. What lies before position 0 is zero and not kept. */
+        for (int b = 0; b < c->B && c->history_out; b++)
+            for (int j = 0; j < c->kc - 1; j++) {
+                const int    p    = P + c->T - (c->kc - 1) + j;
+                const float *want = c->history_out + (size_t)(b * (c->kc - 1) + j) * (size_t)c->C;
+                comparisons++;
+                if (p >= 0 && memcmp(ring + (size_t)(b * W + p % W) * (size_t)c->C, want, (size_t)c->C * 4)) {
+                    failures++;
+                    printf("FAILED %-22s %-18s the history differs at position %d of sequence %d\n", target, name, p, b);
+                }
+            }
+        if (conv_run(ctx, c, PERTURBED, 0, out, ring))
+            require_far(target, name, "out", out, &c->out, c->bound);
+        if (c->history && c->kc > 2 && conv_run(ctx, c, 1.0f, 1, out, ring))
+            require_far(target, name, "out", out, &c->out, c->bound);
+    }
+    free(out);
+    free(ring);
+}
+
+#include "test_accuracy_cases.inc.h"
+
+/* ---- Targets ------------------------------------------------------------------------------------------------ */
+
+int main(int argc, char **argv)
+{
+    const char *golden = "tests/golden";
+    for (int i = 1; i < argc; i++) {
+        if (!strcmp(argv[i], "--verbose"))
+            verbose = 1;
+        else
+            golden = argv[i];
+    }
+    make_cases(golden);
+    int n_targets = 0;
+    for (uint32_t b = 0; b < GDN_BACKEND_COUNT; b++) {
+        gdn_device_info device = { .size = sizeof device };
+        for (uint32_t d = 0; gdn_device_describe(b, d, &device) == GDN_OK; d++)
+            for (uint32_t i = 0; i < device.n_implementations; i++, n_targets++) {
+                gdn_backend_info backend = { .size = sizeof backend };
+                gdn_implementation_info info = { .size = sizeof info };
+                gdn_context *ctx = NULL;
+                char target[2 * GDN_NAME_MAX + 8];
+                (void)gdn_backend_describe(b, &backend);
+                (void)gdn_implementation_describe(b, d, i, &info);
+                (void)snprintf(target, sizeof target, "%s/%s", backend.name, info.name);
+                const gdn_context_desc desc = { .size = sizeof desc, .backend = b, .device = d, .implementation = info.name };
+                if (gdn_context_create(&desc, &ctx)) {
+                    no_run(target, "context");
+                    continue;
+                }
+                judge_cases(ctx, target);
+                gdn_context_destroy(ctx);
+            }
+    }
+    printf("%d cases on %d implementations, %d comparisons: the largest error is %.0f%% of its bound, %d failed\n", n_cases(),
+           n_targets, comparisons, 100 * worst, failures);
+    free_cases();
+    return failures != 0 || n_targets == 0;
+}

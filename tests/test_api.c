@@ -1,0 +1,423 @@
+/* The public interface: every function of include/gdn/gdn.h with what it accepts and what it refuses. Here:
+ * versions, lists, contexts and buffers. test_api_args.c has the bad arguments of the kernels,
+ * test_api_calls.c the calls that are allowed. */
+#include "test_api.h"
+
+#include <pthread.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "core/structs.h"
+
+#define FAILS(call, status, ...)                                                                       \
+    do {                                                                                               \
+        assert_int_equal(call, status);                                                                \
+        says((const char *const[]){ __VA_ARGS__, NULL });                                              \
+    } while (0)
+
+static void says(const char *const *texts)
+{
+    for (; *texts; texts++)
+        if (!strstr(gdn_last_error(), *texts))
+            fail_msg("the error says \"%s\" without \"%s\"", gdn_last_error(), *texts);
+}
+
+/* ---- Status and versions --------------------------------------------------------------------------------- */
+
+static void statuses(void **state)
+{
+    (void)state;
+    /* The numbers are part of the interface, so they are written out here once more. */
+    static const struct { gdn_status status; int value; const char *name; } all[] = {
+        { GDN_OK, 0, "GDN_OK" },
+        { GDN_INVALID_ARGUMENT, 1, "GDN_INVALID_ARGUMENT" },
+        { GDN_UNSUPPORTED, 2, "GDN_UNSUPPORTED" },
+        { GDN_OUT_OF_MEMORY, 3, "GDN_OUT_OF_MEMORY" },
+        { GDN_NOT_FOUND, 4, "GDN_NOT_FOUND" },
+        { GDN_UNAVAILABLE, 5, "GDN_UNAVAILABLE" },
+        { GDN_DEVICE_LOST, 6, "GDN_DEVICE_LOST" },
+        { GDN_TIMEOUT, 7, "GDN_TIMEOUT" },
+        { GDN_BAD_MAP, 8, "GDN_BAD_MAP" },
+        { GDN_INTERNAL, 9, "GDN_INTERNAL" },
+    };
+    for (size_t i = 0; i < sizeof all / sizeof all[0]; i++) {
+        assert_int_equal(all[i].status, all[i].value);
+        assert_string_equal(gdn_status_name(all[i].status), all[i].name);
+    }
+    const gdn_status others[] = { -1, 10, 11, 1000, INT32_MAX, INT32_MIN };
+    for (size_t i = 0; i < sizeof others / sizeof others[0]; i++)
+        assert_string_equal(gdn_status_name(others[i]), "unknown status");
+}
+
+static void versions(void **state)
+{
+    (void)state;
+    assert_int_equal(gdn_version(), GDN_VERSION_MAJOR << 16 | GDN_VERSION_MINOR << 8 | GDN_VERSION_PATCH);
+    assert_int_equal(gdn_abi_version(), GDN_ABI_VERSION);
+}
+
+static void *first_error_of_a_thread(void *arg)
+{
+    *(int *)arg = gdn_last_error() && !gdn_last_error()[0];
+    (void)gdn_buffer_create(NULL, 1, NULL);
+    return NULL;
+}
+
+static void last_error(void **state)
+{
+    (void)state;
+    pthread_t thread;
+    int empty = 0;
+    (void)gdn_poll(NULL);
+    char mine[256];
+    (void)snprintf(mine, sizeof mine, "%s", gdn_last_error());
+    assert_int_equal(pthread_create(&thread, NULL, first_error_of_a_thread, &empty), 0);
+    assert_int_equal(pthread_join(thread, NULL), 0);
+    assert_true(empty);                            /* nothing has failed there yet */
+    assert_string_equal(gdn_last_error(), mine);   /* and its failure is not ours  */
+    /* A success leaves the text alone. */
+    gdn_backend_info info = { .size = sizeof info };
+    assert_int_equal(gdn_backend_describe(GDN_BACKEND_CPU, &info), GDN_OK);
+    assert_string_equal(gdn_last_error(), mine);
+}
+
+/* ---- Lists ------------------------------------------------------------------------------------------------- */
+
+static void backends(void **state)
+{
+    (void)state;
+    static const char *const names[] = { "cpu", "reference", "cuda", "vulkan", "metal" };
+    assert_int_equal(GDN_BACKEND_COUNT, 5);
+    for (uint32_t b = 0; b < GDN_BACKEND_COUNT; b++) {
+        gdn_backend_info info;
+        memset(&info, 0xab, sizeof info);
+        info.size = sizeof info;
+        assert_int_equal(gdn_backend_describe(b, &info), GDN_OK);
+        assert_int_equal(info.size, sizeof info);
+        assert_int_equal(info.backend, b);
+        assert_int_equal(info.reserved, 0);
+        assert_string_equal(info.name, names[b]);
+        assert_int_equal(info.available, info.n_devices > 0);
+        assert_true(info.built || !info.available);
+        assert_int_equal(info.reason[0] == 0, info.available); /* a reason exactly where there is nothing */
+        if (b == GDN_BACKEND_CPU || b == GDN_BACKEND_REFERENCE) {
+            assert_int_equal(info.built, 1);
+            assert_int_equal(info.n_devices, 1);
+        }
+    }
+    gdn_backend_info info = { .size = sizeof info };
+    FAILS(gdn_backend_describe(GDN_BACKEND_COUNT, &info), GDN_NOT_FOUND, "backend is 5", "0..4");
+    FAILS(gdn_backend_describe(UINT32_MAX, &info), GDN_NOT_FOUND, "backend is 4294967295");
+}
+
+static void devices(void **state)
+{
+    (void)state;
+    for (uint32_t b = 0; b < GDN_BACKEND_COUNT; b++) {
+        gdn_backend_info backend = { .size = sizeof backend };
+        gdn_device_info device = { .size = sizeof device };
+        gdn_implementation_info info = { .size = sizeof info };
+        assert_int_equal(gdn_backend_describe(b, &backend), GDN_OK);
+        if (!backend.available) {
+            FAILS(gdn_device_describe(b, 0, &device), GDN_UNAVAILABLE, backend.name, backend.reason);
+            FAILS(gdn_implementation_describe(b, 0, 0, &info), GDN_UNAVAILABLE, backend.name);
+            continue;
+        }
+        for (uint32_t d = 0; d < backend.n_devices; d++) {
+            memset(&device, 0xab, sizeof device);
+            device.size = sizeof device;
+            assert_int_equal(gdn_device_describe(b, d, &device), GDN_OK);
+            assert_int_equal(device.backend, b);
+            assert_int_equal(device.device, d);
+            assert_true(device.n_implementations > 0);
+            assert_true(device.name[0] && memchr(device.name, 0, sizeof device.name));
+            for (uint32_t i = 0; i < device.n_implementations; i++) {
+                memset(&info, 0xab, sizeof info);
+                info.size = sizeof info;
+                assert_int_equal(gdn_implementation_describe(b, d, i, &info), GDN_OK);
+                assert_true(info.name[0] && memchr(info.name, 0, sizeof info.name));
+                assert_int_equal(info.reason[0] == 0, info.exact == 1); /* a reason exactly where it is not exact */
+            }
+            FAILS(gdn_implementation_describe(b, d, device.n_implementations, &info), GDN_NOT_FOUND, "index is ");
+            FAILS(gdn_implementation_describe(b, d, UINT32_MAX, &info), GDN_NOT_FOUND, "index is 4294967295");
+        }
+        char text[32];
+        (void)snprintf(text, sizeof text, "device is %u", (unsigned)backend.n_devices);
+        FAILS(gdn_device_describe(b, backend.n_devices, &device), GDN_NOT_FOUND, text, backend.name);
+        FAILS(gdn_implementation_describe(b, UINT32_MAX, 0, &info), GDN_NOT_FOUND, "device is 4294967295");
+    }
+    gdn_device_info device = { .size = sizeof device };
+    FAILS(gdn_device_describe(99, 0, &device), GDN_NOT_FOUND, "backend is 99");
+    /* The CPU's last implementation is the portable one, and both host backends share memory. */
+    gdn_implementation_info info = { .size = sizeof info };
+    assert_int_equal(gdn_device_describe(GDN_BACKEND_CPU, 0, &device), GDN_OK);
+    assert_int_equal(device.shared_memory, 1);
+    assert_int_equal(device.emulated, 0);
+    assert_int_equal(gdn_implementation_describe(GDN_BACKEND_CPU, 0, device.n_implementations - 1, &info), GDN_OK);
+    assert_string_equal(info.name, "scalar");
+    assert_int_equal(info.exact, 1);
+}
+
+/* Structs that the library fills, at sizes that are older, newer or wrong. */
+static void described_sizes(void **state)
+{
+    (void)state;
+    _Alignas(16) unsigned char grown[1024];
+    gdn_context *ctx = api_target_list[0].ctx;
+    gdn_device_info device = { .size = sizeof device };
+    gdn_implementation_info info = { .size = sizeof info };
+#define DESCRIBED(type, call)                                                                          \
+    do {                                                                                               \
+        const uint32_t wrong[] = { 0, 3, 4, sizeof(type) - 1, 65537, UINT32_MAX };                     \
+        for (size_t w = 0; w < sizeof wrong / sizeof wrong[0]; w++) {                                  \
+            unsigned char before[sizeof grown];                                                        \
+            memset(grown, 0xab, sizeof grown);                                                         \
+            memcpy(grown, &wrong[w], 4);                                                               \
+            memcpy(before, grown, sizeof grown);                                                       \
+            void *at = grown;                                                                          \
+            FAILS(call, GDN_INVALID_ARGUMENT, "->size is ");                                           \
+            assert_memory_equal(grown, before, sizeof grown);                                          \
+        }                                                                                              \
+        const uint32_t newer = sizeof(type) + 40;                                                      \
+        memset(grown, 0xab, sizeof grown);                                                             \
+        memcpy(grown, &newer, 4);                                                                      \
+        void *at = grown;                                                                              \
+        assert_int_equal(call, GDN_OK);                                                                \
+        assert_memory_equal(grown, &newer, 4);                                                         \
+        for (size_t i = sizeof(type); i < newer; i++)                                                  \
+            assert_int_equal(grown[i], 0); /* what we do not know is nothing */                        \
+        assert_int_equal(grown[newer], 0xab);                                                          \
+        at = NULL;                                                                                     \
+        FAILS(call, GDN_INVALID_ARGUMENT, " is NULL");                                                 \
+    } while (0)
+    DESCRIBED(gdn_backend_info, gdn_backend_describe(GDN_BACKEND_CPU, at));
+    DESCRIBED(gdn_device_info, gdn_device_describe(GDN_BACKEND_CPU, 0, at));
+    DESCRIBED(gdn_implementation_info, gdn_implementation_describe(GDN_BACKEND_CPU, 0, 0, at));
+    delta_fixture.reset();
+    DESCRIBED(gdn_capability, gdn_gated_delta_net_query(ctx, &delta_args, at));
+
+    /* gdn_context_describe: either may be NULL, and a failure of one writes none of the two. */
+    assert_int_equal(gdn_context_describe(ctx, NULL, NULL), GDN_OK);
+    assert_int_equal(gdn_context_describe(ctx, &device, NULL), GDN_OK);
+    assert_int_equal(gdn_context_describe(ctx, NULL, &info), GDN_OK);
+    assert_int_equal(device.backend, GDN_BACKEND_REFERENCE);
+    assert_string_equal(info.name, "scalar");
+    FAILS(gdn_context_describe(NULL, &device, &info), GDN_INVALID_ARGUMENT, "ctx is NULL");
+    gdn_device_info pattern, written;
+    memset(&pattern, 0xab, sizeof pattern);
+    pattern.size = sizeof pattern;
+    written = pattern;
+    info.size = 8;
+    FAILS(gdn_context_describe(ctx, &written, &info), GDN_INVALID_ARGUMENT, "->size is 8");
+    assert_memory_equal(&written, &pattern, sizeof pattern);
+}
+
+/* Growth, as a later release will see it: this library knows a member that an older caller does not have. */
+static void growth(void **state)
+{
+    (void)state;
+    struct old { uint32_t size, a; } old = { sizeof old, 1 };
+    struct now { uint32_t size, a, b, c; } copy, full = { 99, 2, 3, 4 };
+    assert_int_equal(gdn_struct_read("s", &old, sizeof old, sizeof copy, &copy), GDN_OK);
+    assert_int_equal(copy.a, 1);
+    assert_int_equal(copy.b, 0); /* zero is the default */
+    assert_int_equal(copy.c, 0);
+    struct { struct old old; uint32_t canary; } target = { { sizeof old, 0 }, 7 };
+    gdn_struct_write(&target, &full, sizeof full);
+    assert_int_equal(target.old.size, sizeof old); /* the caller's own */
+    assert_int_equal(target.old.a, 2);
+    assert_int_equal(target.canary, 7);
+    old.size = 4;
+    FAILS(gdn_struct_read("s", &old, sizeof old, sizeof copy, &copy), GDN_INVALID_ARGUMENT, "s->size is 4", "at least 8");
+}
+
+/* ---- Contexts ---------------------------------------------------------------------------------------------- */
+
+typedef struct listener {
+    int  lines, errors;
+    char last[256];
+} listener;
+
+static void listen(void *user, int32_t level, const char *message)
+{
+    listener *l = user;
+    l->lines++;
+    l->errors += level < GDN_LOG_ERROR || level > GDN_LOG_DEBUG || strchr(message, '\n') != NULL || !message[0];
+    (void)snprintf(l->last, sizeof l->last, "%s", message);
+}
+
+static void *one_alloc(void *user, uint64_t bytes, uint64_t alignment)
+{
+    (void)user, (void)bytes, (void)alignment;
+    return NULL;
+}
+
+static void one_free(void *user, void *memory)
+{
+    (void)user, (void)memory;
+}
+
+static void contexts(void **state)
+{
+    (void)state;
+    gdn_context *ctx = NULL;
+    gdn_context_desc desc = { .size = sizeof desc };
+    gdn_device_info device = { .size = sizeof device };
+    gdn_implementation_info best = { .size = sizeof best }, info = { .size = sizeof info };
+
+    /* All zeros: the CPU with its best instruction set. */
+    assert_int_equal(gdn_context_create(&desc, &ctx), GDN_OK);
+    assert_non_null(ctx);
+    assert_int_equal(gdn_context_describe(ctx, &device, &info), GDN_OK);
+    assert_int_equal(device.backend, GDN_BACKEND_CPU);
+    assert_int_equal(gdn_implementation_describe(GDN_BACKEND_CPU, 0, 0, &best), GDN_OK);
+    assert_string_equal(info.name, best.name);
+    assert_int_equal(gdn_synchronize(ctx, NULL), GDN_OK);
+    assert_int_equal(gdn_poll(ctx), GDN_OK);
+    FAILS(gdn_synchronize(ctx, &desc), GDN_INVALID_ARGUMENT, "stream is 0x", "must be NULL");
+    FAILS(gdn_synchronize(NULL, NULL), GDN_INVALID_ARGUMENT, "ctx is NULL");
+    FAILS(gdn_poll(NULL), GDN_INVALID_ARGUMENT, "ctx is NULL");
+    gdn_context_destroy(ctx);
+    gdn_context_destroy(NULL);
+
+    FAILS(gdn_context_create(&desc, NULL), GDN_INVALID_ARGUMENT, "ctx is NULL");
+#define CREATE(change, status, ...)                                                                    \
+    do {                                                                                               \
+        gdn_context_desc e = { .size = sizeof e };                                                     \
+        ctx = (gdn_context *)&device; /* is set to NULL */                                             \
+        change;                                                                                        \
+        FAILS(gdn_context_create(&e, &ctx), status, __VA_ARGS__);                                      \
+        assert_null(ctx);                                                                              \
+    } while (0)
+    ctx = (gdn_context *)&device;
+    FAILS(gdn_context_create(NULL, &ctx), GDN_INVALID_ARGUMENT, "desc is NULL");
+    assert_null(ctx);
+    CREATE(e.size = 0, GDN_INVALID_ARGUMENT, "desc->size is 0");
+    CREATE(e.size--, GDN_INVALID_ARGUMENT, "desc->size is", "at least");
+    CREATE(e.backend = 5, GDN_NOT_FOUND, "backend is 5");
+    CREATE(e.device = 1, GDN_NOT_FOUND, "device is 1", "cpu");
+    CREATE(e.implementation = "avx1024", GDN_NOT_FOUND, "avx1024", "scalar");
+    CREATE(e.implementation = "", GDN_NOT_FOUND, "\"\"");
+    CREATE(e.n_threads = 4097, GDN_INVALID_ARGUMENT, "n_threads is 4097", "4096");
+    CREATE(e.alloc = one_alloc, GDN_INVALID_ARGUMENT, "desc->free is NULL", "both");
+    CREATE(e.free = one_free, GDN_INVALID_ARGUMENT, "desc->alloc is NULL", "both");
+    CREATE(e.native = &device, GDN_INVALID_ARGUMENT, "desc->native", "must be NULL");
+    CREATE((e.native = &device, e.backend = 1), GDN_INVALID_ARGUMENT, "desc->native", "must be NULL");
+    CREATE((e.alloc = one_alloc, e.free = one_free), GDN_OUT_OF_MEMORY, "no memory");
+    for (uint32_t b = 0; b < GDN_BACKEND_COUNT; b++) {
+        gdn_backend_info backend = { .size = sizeof backend };
+        assert_int_equal(gdn_backend_describe(b, &backend), GDN_OK);
+        if (!backend.available)
+            CREATE(e.backend = b, GDN_UNAVAILABLE, backend.name, backend.reason);
+    }
+
+    /* A newer caller whose new members are zero, and one that wants something. */
+    struct { gdn_context_desc old; uint64_t more; } newer = { .old = { .size = sizeof newer } };
+    assert_int_equal(gdn_context_create(&newer.old, &ctx), GDN_OK);
+    gdn_context_destroy(ctx);
+    newer.more = 1;
+    FAILS(gdn_context_create(&newer.old, &ctx), GDN_INVALID_ARGUMENT, "desc has a member at byte");
+    assert_null(ctx);
+}
+
+static void implementations(void **state)
+{
+    (void)state;
+    gdn_implementation_info info = { .size = sizeof info }, chosen = { .size = sizeof chosen };
+    const uint32_t backend[] = { GDN_BACKEND_CPU, GDN_BACKEND_REFERENCE };
+    for (int b = 0; b < 2; b++)
+        for (uint32_t i = 0; gdn_implementation_describe(backend[b], 0, i, &info) == GDN_OK; i++) {
+            listener l = { 0 };
+            char name[GDN_NAME_MAX];
+            (void)snprintf(name, sizeof name, "%s", info.name);
+            gdn_context_desc desc = { .size = sizeof desc, .backend = backend[b], .implementation = name, .log = listen,
+                                      .log_user = &l, .n_threads = 4096 };
+            gdn_context *ctx = NULL;
+            assert_int_equal(gdn_context_create(&desc, &ctx), GDN_OK);
+            memset(name, 'x', sizeof name); /* the string need not outlive the call */
+            assert_int_equal(gdn_context_describe(ctx, NULL, &chosen), GDN_OK);
+            assert_string_equal(chosen.name, info.name);
+            gdn_context_destroy(ctx);
+            assert_true(l.lines > 0);
+            assert_int_equal(l.errors, 0);
+            assert_non_null(strstr(l.last, info.name));
+        }
+}
+
+/* ---- Buffers ----------------------------------------------------------------------------------------------- */
+
+static void buffers(void **state)
+{
+    (void)state;
+    for (int i = 0; i < api_target_count; i++) {
+        gdn_context *ctx = api_target_list[i].ctx;
+        const uint64_t sizes[] = { 1, 63, 64, 4097 };
+        for (int n = 0; n < 4; n++) {
+            unsigned char in[4097], out[4097];
+            gdn_span span = { 0 };
+            assert_int_equal(gdn_buffer_create(ctx, sizes[n], &span), GDN_OK);
+            assert_int_equal(span.bytes, sizes[n]);
+            assert_int_equal(span.offset, 0);
+            assert_int_equal((uintptr_t)span.data % 64, 0);
+            for (size_t k = 0; k < sizeof in; k++) in[k] = (unsigned char)(k * 7 + n);
+            memset(out, 0, sizeof out);
+            assert_int_equal(gdn_buffer_write(ctx, &span, 0, in, sizes[n]), GDN_OK);
+            assert_int_equal(gdn_buffer_read(ctx, &span, 0, out, sizes[n]), GDN_OK);
+            assert_memory_equal(in, out, (size_t)sizes[n]);
+            assert_int_equal(gdn_buffer_read(ctx, &span, sizes[n] - 1, out, 1), GDN_OK);
+            assert_int_equal(out[0], in[sizes[n] - 1]);
+            assert_int_equal(gdn_buffer_read(ctx, &span, sizes[n], NULL, 0), GDN_OK); /* nothing, at the end */
+            assert_int_equal(gdn_buffer_write(ctx, &span, sizes[n], NULL, 0), GDN_OK);
+            /* Beyond the end, also where offset + bytes wraps around; and nothing is copied. */
+            const uint64_t bad[][2] = { { 0, sizes[n] + 1 }, { sizes[n], 1 }, { 1, sizes[n] }, { UINT64_MAX, 1 }, { 1, UINT64_MAX } };
+            for (int k = 0; k < 5; k++) {
+                memset(out, 0xab, sizeof out);
+                FAILS(gdn_buffer_read(ctx, &span, bad[k][0], out, bad[k][1]), GDN_INVALID_ARGUMENT, "leave the span");
+                FAILS(gdn_buffer_write(ctx, &span, bad[k][0], out, bad[k][1]), GDN_INVALID_ARGUMENT, "leave the span");
+                assert_int_equal(out[0], 0xab);
+            }
+            assert_int_equal(gdn_buffer_read(ctx, &span, 0, out, sizes[n]), GDN_OK);
+            assert_memory_equal(in, out, (size_t)sizes[n]);
+            FAILS(gdn_buffer_write(ctx, &span, 0, NULL, 1), GDN_INVALID_ARGUMENT, "source is NULL");
+            FAILS(gdn_buffer_read(ctx, &span, 0, NULL, 1), GDN_INVALID_ARGUMENT, "target is NULL");
+            FAILS(gdn_buffer_write(NULL, &span, 0, in, 1), GDN_INVALID_ARGUMENT, "ctx is NULL");
+            FAILS(gdn_buffer_read(NULL, &span, 0, out, 1), GDN_INVALID_ARGUMENT, "ctx is NULL");
+            FAILS(gdn_buffer_write(ctx, NULL, 0, in, 1), GDN_INVALID_ARGUMENT, "span is NULL");
+            gdn_buffer_destroy(ctx, &span);
+            assert_null(span.data);
+            assert_int_equal(span.bytes, 0);
+            FAILS(gdn_buffer_read(ctx, &span, 0, out, 1), GDN_INVALID_ARGUMENT, "span->data is NULL");
+            gdn_buffer_destroy(ctx, &span); /* twice is harmless */
+        }
+        gdn_span span = { 0 };
+        FAILS(gdn_buffer_create(ctx, 0, &span), GDN_INVALID_ARGUMENT, "bytes is 0", "2^46");
+        FAILS(gdn_buffer_create(ctx, (UINT64_C(1) << 46) + 1, &span), GDN_INVALID_ARGUMENT, "bytes is 70368744177665");
+        FAILS(gdn_buffer_create(ctx, UINT64_MAX, &span), GDN_INVALID_ARGUMENT, "bytes is 18446744073709551615");
+        FAILS(gdn_buffer_create(ctx, 64, NULL), GDN_INVALID_ARGUMENT, "span is NULL");
+        FAILS(gdn_buffer_create(NULL, 64, &span), GDN_INVALID_ARGUMENT, "ctx is NULL");
+        gdn_buffer_destroy(ctx, NULL);
+        gdn_buffer_destroy(NULL, &span);
+        /* A span of the caller's own, with an offset. */
+        char own[16] = "0123456789abcde", got[4] = "";
+        const gdn_span at = { .data = own, .offset = 4, .bytes = 8 };
+        assert_int_equal(gdn_buffer_read(ctx, &at, 2, got, 3), GDN_OK);
+        assert_string_equal(got, "678");
+        assert_int_equal(gdn_buffer_write(ctx, &at, 0, "xyz", 3), GDN_OK);
+        assert_string_equal(own, "0123xyz789abcde");
+    }
+}
+
+int main(void)
+{
+    const struct CMUnitTest general[] = {
+        cmocka_unit_test(statuses),        cmocka_unit_test(versions), cmocka_unit_test(last_error),
+        cmocka_unit_test(backends),        cmocka_unit_test(devices),  cmocka_unit_test(described_sizes),
+        cmocka_unit_test(growth),          cmocka_unit_test(contexts), cmocka_unit_test(implementations),
+        cmocka_unit_test(buffers),
+    };
+    int failed = cmocka_run_group_tests_name("general", general, api_open_targets, api_close_targets);
+    failed += _cmocka_run_group_tests("arguments", api_argument_tests, api_n_argument_tests, api_open_targets, api_close_targets);
+    failed += _cmocka_run_group_tests("calls", api_call_tests, api_n_call_tests, api_open_targets, api_close_targets);
+    return failed != 0;
+}

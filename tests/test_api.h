@@ -1,0 +1,145 @@
+/* What the files of the API test share: the contexts to test, and one small valid call per kernel.
+ *
+ * A fixture keeps all memory that its call can see in one struct, so that "nothing was written" is one
+ * comparison of the whole struct, canaries and inputs included. Tests take the valid call, change one
+ * thing, and say what must happen. */
+#ifndef GDN_TEST_API_H
+#define GDN_TEST_API_H
+
+/* cmocka.h wants these before it. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+
+#include "gdn/gdn.h"
+
+/* ---- Contexts: the reference first, then every implementation whose memory is the host's ------------- */
+
+enum { API_MAX_TARGETS = 16, API_THREADS = 3 };
+
+typedef struct api_target {
+    gdn_context *ctx;
+    char         name[2 * GDN_NAME_MAX];
+} api_target;
+
+extern api_target api_target_list[API_MAX_TARGETS];
+extern int        api_target_count;
+
+int api_open_targets(void **state); /* group setup and teardown */
+int api_close_targets(void **state);
+
+/* ---- Fixtures ------------------------------------------------------------------------------------------ */
+
+enum { API_WORKSPACE = 1 << 18, API_MAX_OPERANDS = 8, API_MAX_SPANS = 5 };
+
+/* Where an operand or a map lies in the argument struct, and what is special about it. */
+typedef struct api_operand {
+    const char *name;
+    size_t      field;
+    int         n_axes;   /* strides that apply                */
+    int         written;
+    int         optional; /* may be absent                     */
+    int         alignment;
+} api_operand;
+
+typedef struct api_fixture {
+    const char       *kernel;
+    const api_operand operand[API_MAX_OPERANDS + 1]; /* ends with a name of NULL; spans likewise */
+    const api_operand span[API_MAX_SPANS + 1];
+    gdn_span         *workspace;
+    void  *args, *args_copy;
+    size_t args_bytes;
+    void  *memory, *before, *first; /* first: what the reference made of an accepted call */
+    size_t memory_bytes;
+    size_t result_bytes;            /* memory without the workspace at its end */
+    void       (*reset)(void);
+    gdn_status (*run)(gdn_context *ctx, const void *args, gdn_stream stream);
+    gdn_status (*query)(const gdn_context *ctx, const void *args, gdn_capability *capability);
+} api_fixture;
+
+typedef struct delta_memory {
+    _Alignas(64) float q[5 * 2 * 16];
+    _Alignas(64) float k[5 * 2 * 16];
+    _Alignas(64) float v[5 * 4 * 32];
+    _Alignas(64) float g[5 * 4 * 16]; /* room for a gate per channel */
+    _Alignas(64) float beta[5 * 4];
+    _Alignas(64) float out[5 * 4 * 32];
+    _Alignas(64) float state[3 * 2 * 4 * 32 * 16];
+    _Alignas(64) float state_out[3 * 2 * 4 * 32 * 16];
+    _Alignas(64) float fused[5 * 192]; /* q, k and v of a token side by side */
+    _Alignas(64) int32_t seq_start[3];
+    _Alignas(64) int32_t state_src[2];
+    _Alignas(64) int32_t state_dst[4];
+    _Alignas(64) unsigned char workspace[API_WORKSPACE];
+} delta_memory;
+
+typedef struct conv_memory {
+    _Alignas(64) float x[5 * 20];
+    _Alignas(64) float weight[20 * 4];
+    _Alignas(64) float bias[20];
+    _Alignas(64) float out[5 * 20];
+    _Alignas(64) float history[3 * 5 * 20];
+    _Alignas(64) float history_out[3 * 5 * 20];
+    _Alignas(64) int32_t seq_start[3];
+    _Alignas(64) int32_t position[2];
+    _Alignas(64) int32_t history_src[2];
+    _Alignas(64) int32_t history_dst[2];
+    _Alignas(64) unsigned char workspace[API_WORKSPACE];
+} conv_memory;
+
+typedef struct rows_memory {
+    _Alignas(64) float   src[2 * 3 * 32];
+    _Alignas(64) uint16_t dst[2 * 5 * 32];
+    _Alignas(64) int64_t index[3];
+    _Alignas(64) int32_t index32[3];
+    _Alignas(64) unsigned char workspace[API_WORKSPACE];
+} rows_memory;
+
+extern gdn_gated_delta_net_args delta_args;
+extern gdn_ssm_conv_args        conv_args;
+extern gdn_set_rows_args        rows_args;
+extern delta_memory             delta_mem;
+extern conv_memory              conv_mem;
+extern rows_memory              rows_mem;
+extern const api_fixture        delta_fixture, conv_fixture, rows_fixture;
+
+/* The call as it stands must fail with `status` on every target and write nothing, and the text must
+ * contain all the strings. Where the query refuses as well, it must say the same. */
+void api_refuse(const api_fixture *f, int line, gdn_status status, const char *const *texts);
+
+/* The call as it stands must succeed with the same bits on every target; f->first then holds the memory. */
+void api_accept(const api_fixture *f, int line);
+
+/* What one call makes of the memory; api_accept() must have run before. Fails where bytes differ. */
+void api_same_as_first(const api_fixture *f, int line);
+
+/* Take the valid call, change it, and see. The strings are parts of the error text. */
+#define REFUSED_AS(f, status, change, ...)                                                             \
+    do {                                                                                               \
+        (f).reset();                                                                                   \
+        change;                                                                                        \
+        api_refuse(&(f), __LINE__, status, (const char *const[]){ __VA_ARGS__, NULL });                \
+    } while (0)
+#define REFUSED(f, change, ...) REFUSED_AS(f, GDN_INVALID_ARGUMENT, change, __VA_ARGS__)
+#define ACCEPTED(f, change)                                                                            \
+    do {                                                                                               \
+        (f).reset();                                                                                   \
+        change;                                                                                        \
+        api_accept(&(f), __LINE__);                                                                    \
+    } while (0)
+/* A call that says the same as the last accepted one in other words. */
+#define SAME(f, change)                                                                                \
+    do {                                                                                               \
+        (f).reset();                                                                                   \
+        change;                                                                                        \
+        api_same_as_first(&(f), __LINE__);                                                             \
+    } while (0)
+
+/* The tests of the other files, for main() in test_api.c. */
+extern const struct CMUnitTest api_argument_tests[], api_call_tests[];
+extern const size_t            api_n_argument_tests, api_n_call_tests;
+
+#endif

@@ -1,0 +1,466 @@
+/* Every argument out of its documented range: the status, what the text says, and that nothing is written. */
+#include "test_api.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <string.h>
+
+static gdn_gated_delta_net_args *const d = &delta_args;
+static gdn_ssm_conv_args *const c = &conv_args;
+static gdn_set_rows_args *const r = &rows_args;
+
+/* "member is value": what every text about a number begins with. */
+static const char *is(const char *member, long long value)
+{
+    static char text[4][128];
+    static int next;
+    next = (next + 1) % 4;
+    (void)snprintf(text[next], sizeof text[next], "%s is %lld", member, value);
+    return text[next];
+}
+
+/* ---- Sizes --------------------------------------------------------------------------------------------- */
+
+static void refuse_sizes(const api_fixture *f, const char *member, size_t field, const int64_t *values, size_t n, int wide,
+                         const char *allowed)
+{
+    for (size_t i = 0; i < n; i++) {
+        f->reset();
+        const int32_t narrow = (int32_t)values[i];
+        memcpy((char *)f->args + field, wide ? (const void *)&values[i] : (const void *)&narrow, wide ? 8 : 4);
+        api_refuse(f, __LINE__, GDN_INVALID_ARGUMENT, (const char *const[]){ is(member, values[i]), allowed, NULL });
+    }
+}
+#define SIZES(f, args, member, wide, allowed, ...)                                                     \
+    refuse_sizes(&(f), #member, offsetof(args, member), (const int64_t[]){ __VA_ARGS__ },              \
+                 sizeof((const int64_t[]){ __VA_ARGS__ }) / 8, wide, allowed)
+#define DELTA(member, allowed, ...) SIZES(delta_fixture, gdn_gated_delta_net_args, member, 0, allowed, __VA_ARGS__)
+#define CONV(member, allowed, ...)  SIZES(conv_fixture, gdn_ssm_conv_args, member, 0, allowed, __VA_ARGS__)
+#define ROWS(member, allowed, ...)  SIZES(rows_fixture, gdn_set_rows_args, member, 1, allowed, __VA_ARGS__)
+
+static void delta_sizes(void **state)
+{
+    (void)state;
+    DELTA(n_seqs, "0 to 16777216 are allowed", -1, INT32_MIN, 16777217, INT32_MAX);
+    DELTA(n_tokens, "0 to 2147483647 are allowed", -1, INT32_MIN);
+    DELTA(n_heads_k, "1 to 65536 are allowed", 0, -1, 65537, INT32_MAX);
+    DELTA(n_heads_v, "1 to 65536 are allowed", 0, -4, 65537, INT32_MIN);
+    DELTA(head_dim_k, "16 to 256 are allowed", 0, 15, 257, -16, INT32_MAX);
+    DELTA(head_dim_v, "16 to 256 are allowed", 0, 15, 257, -16, INT32_MAX);
+    DELTA(head_map, "0 to 1 are allowed", -1, 2);
+    DELTA(gate, "0 to 1 are allowed", -1, 2);
+    DELTA(state_layout, "0 to 1 are allowed", -1, 2);
+    DELTA(n_rows, "1 to 2147483647 are allowed", 0, -1);
+    DELTA(n_slots, "1 to 2147483647 are allowed", -1);
+    DELTA(n_rows_out, "1 to 2147483647 are allowed", -1);
+    DELTA(n_slots_out, "1 to 2147483647 are allowed", -1);
+    DELTA(n_snapshots, "1 to 1048576 are allowed", -1, 1048577);
+    REFUSED(delta_fixture, d->flags = 1, "flags is 0x1", "must be 0");
+    REFUSED(delta_fixture, d->reserved = 1, "reserved is 0x1", "must be 0");
+    REFUSED(delta_fixture, d->flags = 0x80000000u, "flags is 0x80000000");
+    REFUSED(delta_fixture, d->n_heads_v = 3, "n_heads_v is 3 and n_heads_k is 2", "multiple");
+    REFUSED(delta_fixture, (d->n_rows = 65536, d->n_slots = 32768), "n_rows * n_slots is 2147483648");
+    REFUSED(delta_fixture, (d->n_seqs = 1 << 24, d->n_snapshots = 1 << 10), "n_seqs * n_snapshots is 17179869184");
+    REFUSED(delta_fixture, (d->state_out = d->state, d->n_rows_out = 65536, d->n_slots_out = 32768),
+            "n_rows_out * n_slots_out is 2147483648");
+    REFUSED(delta_fixture, d->scale = NAN, "scale is", "nan", "finite");
+    REFUSED(delta_fixture, d->scale = -INFINITY, "scale is -inf", "finite");
+    REFUSED(delta_fixture, d->n_seqs = 0, "n_seqs is 0 and n_tokens is 5");
+    REFUSED(delta_fixture, d->n_rows_out = 2, "n_rows_out is 2", "state_out is absent");
+    REFUSED(delta_fixture, d->n_slots_out = 1, "n_slots_out is 1", "state_out is absent");
+}
+
+static void conv_sizes(void **state)
+{
+    (void)state;
+    CONV(n_seqs, "0 to 16777216 are allowed", -1, 16777217, INT32_MIN);
+    CONV(n_tokens, "0 to 2147483647 are allowed", -1, INT32_MIN);
+    CONV(n_channels, "1 to 2147483647 are allowed", 0, -1, INT32_MIN);
+    CONV(kernel_width, "1 to 16 are allowed", 0, 17, -1, INT32_MAX);
+    CONV(n_rows, "1 to 2147483647 are allowed", 0, -1);
+    CONV(n_columns, "3 to 2147483647 are allowed", 2, 1, -1);
+    CONV(n_rows_out, "1 to 2147483647 are allowed", -1);
+    CONV(reserved, "must be 0", 1, -1);
+    REFUSED(conv_fixture, c->flags = 2, "flags is 0x2", "GDN_CONV_SILU");
+    REFUSED(conv_fixture, c->flags = 0x80000001u, "flags is 0x80000001", "GDN_CONV_SILU");
+    REFUSED(conv_fixture, c->n_seqs = 0, "n_seqs is 0 and n_tokens is 5");
+    REFUSED(conv_fixture, c->n_rows_out = 2, "n_rows_out is 2", "history_out is absent");
+    REFUSED(conv_fixture, (c->history_out = c->history, c->history.data = NULL), "history_out is given and history is absent");
+}
+
+static void rows_sizes(void **state)
+{
+    (void)state;
+    const int64_t huge = ((int64_t)1 << 40) + 1;
+    ROWS(n_columns, "1 to 1099511627776 are allowed", 0, -1, huge, INT64_MIN);
+    ROWS(n_rows, "0 to 1099511627776 are allowed", -1, huge, INT64_MAX);
+    ROWS(n_rows_dst, "1 to 1099511627776 are allowed", 0, -1, huge);
+    ROWS(n_batch[0], "1 to 1073741824 are allowed", -1, 1073741825, INT64_MAX);
+    ROWS(n_batch[1], "1 to 1073741824 are allowed", -1, 1073741825);
+    ROWS(index_batch[0], "1 to 2 are allowed", -1, 3, INT64_MAX);
+    ROWS(index_batch[1], "1 to 1 are allowed", -1, 2);
+    REFUSED(rows_fixture, (r->n_batch[0] = 3, r->index_batch[0] = 2), "index_batch[0] is 2", "n_batch[0]", "3");
+    REFUSED(rows_fixture, r->flags = 1, "flags is 0x1", "must be 0");
+    REFUSED(rows_fixture, (r->dst.dtype = GDN_Q8_0, r->n_columns = 31), "dst has rows of 31 elements", "multiple of 32");
+}
+
+/* ---- Operands: the same mistakes for each -------------------------------------------------------------- */
+
+static gdn_tensor *tensor_of(const api_fixture *f, const api_operand *o)
+{
+    f->reset();
+    return (gdn_tensor *)(void *)((char *)f->args + o->field);
+}
+
+static void refuse_operand(const api_fixture *f, int line, const char *name, const char *member, const char *text)
+{
+    char about[64];
+    (void)snprintf(about, sizeof about, "%s%s", name, member);
+    api_refuse(f, line, GDN_INVALID_ARGUMENT, (const char *const[]){ about, text, NULL });
+}
+#define OPERAND(change, member, text)                                                                  \
+    do {                                                                                               \
+        gdn_tensor *t = tensor_of(f, o);                                                               \
+        change;                                                                                        \
+        refuse_operand(f, __LINE__, o->name, member, text);                                            \
+    } while (0)
+
+static void refuse_strides(const api_fixture *f, const api_operand *o)
+{
+    char member[32];
+    for (int a = 0; a < 4; a++) {
+        (void)snprintf(member, sizeof member, ".stride[%d] is ", a);
+        if (a >= o->n_axes) {
+            OPERAND(t->stride[a] = 1024, member, "the others must be 0");
+            continue;
+        }
+        OPERAND(t->stride[a] = -4, member, "-4; 0 (packed) to 2^56 are allowed");
+        OPERAND(t->stride[a] = INT64_MIN, member, "are allowed");
+        OPERAND(t->stride[a] = INT64_MAX, member, "are allowed");
+        OPERAND(t->stride[a] = (int64_t)1 << 56, member, "are allowed");
+        OPERAND(t->stride[a] = 4096 + o->alignment / 2, member, "needs a multiple of");
+        OPERAND(t->stride[a] = 4097, member, "needs a multiple of");
+    }
+}
+
+static void operands(void **state)
+{
+    (void)state;
+    const api_fixture *const all[] = { &delta_fixture, &conv_fixture, &rows_fixture };
+    for (int k = 0; k < 3; k++) {
+        const api_fixture *f = all[k];
+        for (const api_operand *o = f->operand; o->name; o++) {
+            char bytes[64], offset[64];
+            (void)snprintf(bytes, sizeof bytes, ".bytes is %llu; the call reaches %llu",
+                           (unsigned long long)tensor_of(f, o)->bytes - 1, (unsigned long long)tensor_of(f, o)->bytes);
+            (void)snprintf(offset, sizeof offset, "it must be a multiple of %d", o->alignment);
+            OPERAND(t->dtype = -1, ".dtype is -1 (?)", "allowed: ");
+            OPERAND(t->dtype = 6, ".dtype is 6 (?)", "allowed: ");
+            OPERAND(t->dtype = INT32_MAX, ".dtype is ", "allowed: ");
+            OPERAND(t->dtype = f == &rows_fixture && o == &f->operand[2] ? GDN_F32 : GDN_I32, ".dtype is ", "allowed: ");
+            OPERAND(t->reserved = 1, ".reserved is 1", "must be 0");
+            OPERAND(t->bytes--, "", bytes);
+            OPERAND(t->bytes = 1, ".bytes is 1", "the call reaches");
+            OPERAND(t->offset = (uint64_t)1 << 56, ".offset is", "below 2^56");
+            OPERAND(t->offset = UINT64_MAX, ".offset is", "below 2^56");
+            OPERAND((t->data = (char *)t->data + 1, t->bytes = 0), " begins at", offset);
+            OPERAND((t->offset = (uint64_t)o->alignment / 2, t->bytes = 0), " begins at", offset);
+            if (!o->optional)
+                OPERAND(t->data = NULL, ".data is NULL", "the call reaches");
+            refuse_strides(f, o);
+        }
+        for (const api_operand *o = f->span; o->name; o++) {
+            f->reset();
+            gdn_span *s = (gdn_span *)(void *)((char *)f->args + o->field);
+            s->bytes--;
+            refuse_operand(f, __LINE__, o->name, ".bytes is", "the call reaches");
+            f->reset();
+            s->data  = (char *)s->data + 2;
+            s->bytes = 0;
+            refuse_operand(f, __LINE__, o->name, " begins at", "multiple of 4");
+            f->reset();
+            s->offset = (uint64_t)1 << 56;
+            refuse_operand(f, __LINE__, o->name, ".offset is", "below 2^56");
+        }
+    }
+}
+
+/* Which element types an operand takes is listed in the text. */
+static void dtypes(void **state)
+{
+    (void)state;
+    REFUSED(delta_fixture, d->q.dtype = GDN_Q8_0, "q.dtype is 3 (Q8_0)", "allowed: F32, F16, BF16");
+    REFUSED(delta_fixture, d->v.dtype = GDN_I64, "v.dtype is 5 (I64)", "allowed: F32, F16, BF16");
+    REFUSED(delta_fixture, d->g.dtype = GDN_F16, "g.dtype is 1 (F16)", "allowed: F32");
+    REFUSED(delta_fixture, d->beta.dtype = GDN_BF16, "beta.dtype is 2 (BF16)", "allowed: F32");
+    REFUSED(delta_fixture, d->out.dtype = GDN_F16, "out.dtype is 1 (F16)", "allowed: F32");
+    REFUSED(delta_fixture, d->state.dtype = GDN_BF16, "state.dtype is 2 (BF16)", "allowed: F32");
+    REFUSED(delta_fixture, (d->state_out = d->state, d->state_out.dtype = 1), "state_out.dtype is 1 (F16)", "allowed: F32");
+    REFUSED(conv_fixture, c->x.dtype = GDN_F16, "x.dtype is 1 (F16)", "allowed: F32");
+    REFUSED(rows_fixture, r->src.dtype = GDN_Q8_0, "src.dtype is 3 (Q8_0)", "allowed: F32, F16, BF16");
+    REFUSED(rows_fixture, r->dst.dtype = GDN_I64, "dst.dtype is 5 (I64)", "allowed: F32, F16, BF16, Q8_0");
+    REFUSED(rows_fixture, r->index.dtype = GDN_BF16, "index.dtype is 2 (BF16)", "allowed: I32, I64");
+}
+
+/* Rows of what is written must not share bytes. */
+static void strides_of_results(void **state)
+{
+    (void)state;
+    REFUSED(delta_fixture, d->out.stride[2] = 124, "out.stride[2] is 124", "cover 128 bytes");
+    REFUSED(delta_fixture, d->out.stride[1] = 508, "out.stride[1] is 508", "cover 512 bytes");
+    REFUSED(delta_fixture, d->out.stride[0] = 256, "out.stride[0] is 256", "is written");
+    REFUSED(delta_fixture, d->state.stride[3] = 60, "state.stride[3] is 60", "cover 64 bytes");
+    REFUSED(delta_fixture, d->state.stride[2] = 1024, "state.stride[2] is 1024", "cover 2048 bytes");
+    REFUSED(delta_fixture, d->state.stride[1] = 4, "state.stride[1] is 4", "is written");
+    REFUSED(delta_fixture, d->state.stride[0] = 12288, "state.stride[0] is 12288", "is written");
+    REFUSED(conv_fixture, c->out.stride[1] = 76, "out.stride[1] is 76", "cover 80 bytes");
+    REFUSED(conv_fixture, c->history.stride[1] = 40, "history.stride[1] is 40", "cover 80 bytes");
+    REFUSED(conv_fixture, c->history.stride[0] = 240, "history.stride[0] is 240", "cover 400 bytes");
+    REFUSED(rows_fixture, r->dst.stride[2] = 62, "dst.stride[2] is 62", "cover 64 bytes");
+    REFUSED(rows_fixture, r->dst.stride[0] = 2, "dst.stride[0] is 2", "is written");
+}
+
+/* ---- Workspace, stream, struct sizes ---------------------------------------------------------------------- */
+
+static void workspaces(void **state)
+{
+    (void)state;
+    const api_fixture *const all[] = { &delta_fixture, &conv_fixture, &rows_fixture };
+    int needed = 0;
+    for (int k = 0; k < 3; k++) {
+        const api_fixture *f = all[k];
+        for (int i = 0; i < api_target_count; i++) {
+            gdn_context *ctx = api_target_list[i].ctx;
+            gdn_capability cap = { .size = sizeof cap };
+            f->reset();
+            memcpy(f->before, f->memory, f->memory_bytes);
+            assert_int_equal(f->query(ctx, f->args, &cap), GDN_OK);
+            if (!cap.workspace_bytes)
+                continue; /* this implementation works without */
+            needed++;
+            char bytes[64];
+            (void)snprintf(bytes, sizeof bytes, "%llu bytes", (unsigned long long)cap.workspace_bytes);
+#define WORKSPACE(change, text1, text2)                                                                \
+    do {                                                                                               \
+        f->reset();                                                                                    \
+        gdn_span *w = f->workspace;                                                                    \
+        change;                                                                                        \
+        assert_int_equal(f->run(ctx, f->args, NULL), GDN_INVALID_ARGUMENT);                            \
+        assert_non_null(strstr(gdn_last_error(), text1));                                              \
+        assert_non_null(strstr(gdn_last_error(), text2));                                              \
+        assert_memory_equal(f->memory, f->before, f->memory_bytes);                                    \
+    } while (0)
+            WORKSPACE(w->data = NULL, "workspace.data is NULL", bytes);
+            WORKSPACE(w->bytes = cap.workspace_bytes - 1, "workspace.bytes is", bytes);
+            WORKSPACE(w->data = (char *)w->data + 32, "workspace begins at", "multiple of 64");
+            WORKSPACE(w->offset = 1, "workspace begins at", "multiple of 64");
+            WORKSPACE(w->offset = (uint64_t)1 << 56, "workspace.offset is", "below 2^56");
+            /* Each operand and map in turn; the first one is in front of the others, so the workspace is
+             * long enough to reach several. */
+            for (const api_operand *o = f->operand; o->name; o++) {
+                gdn_tensor *t = tensor_of(f, o);
+                WORKSPACE((w->data = t->data, w->bytes = 0), "overlaps", "workspace");
+            }
+            for (const api_operand *o = f->span; o->name; o++) {
+                gdn_span *s = (gdn_span *)(void *)((char *)f->args + o->field);
+                f->reset();
+                WORKSPACE((w->data = s->data, w->bytes = 0), "overlaps", "workspace");
+            }
+        }
+    }
+    print_message("workspace is needed by %d of %d pairs of kernel and target\n", needed, 3 * api_target_count);
+}
+
+static void streams(void **state)
+{
+    (void)state;
+    const api_fixture *const all[] = { &delta_fixture, &conv_fixture, &rows_fixture };
+    int on_the_stack;
+    for (int k = 0; k < 3; k++)
+        for (int i = 0; i < api_target_count; i++) {
+            all[k]->reset();
+            memcpy(all[k]->before, all[k]->memory, all[k]->memory_bytes);
+            assert_int_equal(all[k]->run(api_target_list[i].ctx, all[k]->args, &on_the_stack), GDN_INVALID_ARGUMENT);
+            assert_non_null(strstr(gdn_last_error(), "stream is 0x"));
+            assert_non_null(strstr(gdn_last_error(), "must be NULL"));
+            assert_memory_equal(all[k]->memory, all[k]->before, all[k]->memory_bytes);
+        }
+}
+
+static void struct_sizes(void **state)
+{
+    (void)state;
+    const api_fixture *const all[] = { &delta_fixture, &conv_fixture, &rows_fixture };
+    _Alignas(16) static unsigned char grown[2048];
+    for (int k = 0; k < 3; k++) {
+        const api_fixture *f = all[k];
+        const uint32_t sizes[] = { 0, 1, 3, 4, 8, (uint32_t)f->args_bytes - 1, (uint32_t)f->args_bytes - 8, 65537, UINT32_MAX };
+        for (size_t i = 0; i < sizeof sizes / sizeof sizes[0]; i++) {
+            f->reset();
+            memcpy(f->args, &sizes[i], 4);
+            api_refuse(f, __LINE__, GDN_INVALID_ARGUMENT, (const char *const[]){ is("args->size", sizes[i]), NULL });
+        }
+        /* A newer caller: what we do not know must be zero. */
+        for (int i = 0; i < api_target_count; i++) {
+            gdn_context *ctx = api_target_list[i].ctx;
+            const uint32_t size = (uint32_t)f->args_bytes + 64;
+            gdn_capability cap = { .size = sizeof cap };
+            f->reset();
+            memset(grown, 0, sizeof grown);
+            memcpy(grown, f->args, f->args_bytes);
+            memcpy(grown, &size, 4);
+            memcpy(f->before, f->memory, f->memory_bytes);
+            for (uint32_t at = (uint32_t)f->args_bytes; at < size; at += 21) {
+                char text[64];
+                grown[at] = 1;
+                (void)snprintf(text, sizeof text, "a member at byte %u", (unsigned)at);
+                assert_int_equal(f->run(ctx, grown, NULL), GDN_INVALID_ARGUMENT);
+                assert_non_null(strstr(gdn_last_error(), text));
+                assert_int_equal(f->query(ctx, grown, &cap), GDN_INVALID_ARGUMENT);
+                assert_memory_equal(f->memory, f->before, f->memory_bytes);
+                grown[at] = 0;
+            }
+            grown[size] = 1; /* beyond what the caller says it has */
+            assert_int_equal(f->query(ctx, grown, &cap), GDN_OK);
+            assert_int_equal(f->run(ctx, grown, NULL), GDN_OK);
+        }
+        /* NULL for each pointer. */
+        f->reset();
+        memcpy(f->before, f->memory, f->memory_bytes);
+        gdn_context *ctx = api_target_list[0].ctx;
+        gdn_capability cap = { .size = sizeof cap };
+#define NULLS(call, text)                                                                              \
+    assert_int_equal(call, GDN_INVALID_ARGUMENT);                                                      \
+    assert_non_null(strstr(gdn_last_error(), text " is NULL"))
+        NULLS(f->run(NULL, f->args, NULL), "ctx");
+        NULLS(f->run(ctx, NULL, NULL), "args");
+        NULLS(f->query(NULL, f->args, &cap), "ctx");
+        NULLS(f->query(ctx, NULL, &cap), "args");
+        NULLS(f->query(ctx, f->args, NULL), "capability");
+        cap.size = sizeof cap - 1;
+        assert_int_equal(f->query(ctx, f->args, &cap), GDN_INVALID_ARGUMENT);
+        assert_non_null(strstr(gdn_last_error(), "capability->size is"));
+        assert_memory_equal(f->memory, f->before, f->memory_bytes);
+    }
+}
+
+/* ---- Contents of maps ------------------------------------------------------------------------------------ */
+
+#define MAP(array, ...) memcpy(array, (int32_t[]){ __VA_ARGS__ }, sizeof((int32_t[]){ __VA_ARGS__ }))
+
+static void delta_maps(void **state)
+{
+    (void)state;
+    delta_memory *m = &delta_mem;
+    REFUSED(delta_fixture, m->seq_start[0] = -1, "seq_start[0] is -1; 0 ");
+    REFUSED(delta_fixture, m->seq_start[1] = 6, "seq_start[1] is 6; 0 ", "to 5 (n_tokens)");
+    REFUSED(delta_fixture, MAP(m->seq_start, 3, 2, 5), "seq_start[1] is 2; 3 (the entry before)");
+    REFUSED(delta_fixture, m->seq_start[2] = 6, "seq_start[2] is 6", "to 5");
+    REFUSED(delta_fixture, m->seq_start[2] = INT32_MAX, "seq_start[2] is 2147483647");
+    REFUSED(delta_fixture, m->seq_start[2] = INT32_MIN, "seq_start[2] is -2147483648");
+    REFUSED(delta_fixture, m->state_src[1] = -3, "state_src[1] is -3; 0 to 5, GDN_NONE and GDN_SKIP are allowed");
+    REFUSED(delta_fixture, m->state_src[0] = 6, "state_src[0] is 6; 0 to 5");
+    REFUSED(delta_fixture, m->state_src[0] = INT32_MIN, "state_src[0] is -2147483648");
+    REFUSED(delta_fixture, m->state_dst[1] = 6, "state_dst[0][1] is 6; 0 to 5 and GDN_NONE are allowed");
+    REFUSED(delta_fixture, m->state_dst[2] = GDN_SKIP, "state_dst[1][0] is -2; 0 to 5");
+    REFUSED(delta_fixture, m->state_dst[3] = INT32_MAX, "state_dst[1][1] is 2147483647");
+    /* Written twice: by one sequence, and by two. */
+    REFUSED(delta_fixture, MAP(m->state_dst, 1, 1, 2, -1), "state_dst[0][1] is 1", "another entry writes");
+    REFUSED(delta_fixture, MAP(m->state_dst, 1, 0, 2, 1), "state_dst[1][1] is 1", "another entry writes");
+    /* Sequence 1 reads slot 3, which sequence 0 writes; its own slot it may write. */
+    REFUSED(delta_fixture, MAP(m->state_dst, 3, 0, 2, -1), "state_src[1] is 3", "another sequence", "state_dst");
+    REFUSED(delta_fixture, MAP(m->state_src, 0, 1), "state_src[1] is 1", "another sequence", "state_dst");
+}
+
+static void delta_default_maps(void **state)
+{
+    (void)state;
+    gdn_gated_delta_net_args *a = d;
+    REFUSED(delta_fixture, a->seq_start.data = NULL, "n_tokens is 5 and n_seqs is 2", "n_tokens / n_seqs");
+    /* As many rows as sequences, where the maps that say otherwise are absent. */
+    REFUSED(delta_fixture, (a->state_src.data = NULL, a->n_rows = 1, a->n_slots = 6, a->n_snapshots = 2), "n_seqs (without state_src) is 2; 0 to 1");
+    REFUSED(delta_fixture, (a->state_dst.data = NULL, a->n_rows = 1, a->n_slots = 6), "n_seqs (without state_dst) is 2; 0 to 1");
+    REFUSED(delta_fixture, (a->state_dst.data = NULL, a->n_snapshots = 3), "n_snapshots (without state_dst) is 3; 1 to 2");
+    /* The default target of sequence 0 is the slot that sequence 1 reads. */
+    REFUSED(delta_fixture, a->state_dst.data = NULL; MAP(delta_mem.state_src, 2, 0), "state_src", "another sequence");
+}
+
+static void conv_maps(void **state)
+{
+    (void)state;
+    conv_memory *m = &conv_mem;
+    REFUSED(conv_fixture, m->seq_start[1] = -1, "seq_start[1] is -1; 0 ");
+    REFUSED(conv_fixture, m->position[0] = -1, "position[0] is -1; 0 to 2147483645 are allowed for its 2 tokens");
+    REFUSED(conv_fixture, m->position[1] = INT32_MAX - 2, "position[1] is 2147483645; 0 to 2147483644", "3 tokens");
+    REFUSED(conv_fixture, m->position[1] = INT32_MIN, "position[1] is -2147483648");
+    REFUSED(conv_fixture, m->history_src[0] = 3, "history_src[0] is 3; 0 to 2, GDN_NONE and GDN_SKIP are allowed");
+    REFUSED(conv_fixture, m->history_src[1] = -3, "history_src[1] is -3");
+    REFUSED(conv_fixture, m->history_dst[0] = 3, "history_dst[0]", "is 3; 0 to 2 and GDN_NONE are allowed");
+    REFUSED(conv_fixture, m->history_dst[1] = GDN_SKIP, "history_dst[1]", "is -2");
+    REFUSED(conv_fixture, MAP(m->history_dst, 2, 2), "history_dst[1]", "is 2", "another entry writes");
+    REFUSED(conv_fixture, MAP(m->history_dst, 1, 2), "history_src[1] is 1", "another sequence", "history_dst");
+    REFUSED(conv_fixture, (c->history.data = NULL, c->n_rows = c->n_columns = 0), "history_src[0] is 0");
+    REFUSED(conv_fixture, (c->history_src.data = NULL, c->n_rows = 1, MAP(m->history_dst, 0, -1)),
+            "n_seqs (without history_src) is 2; 0 to 1");
+    REFUSED(conv_fixture, (c->history_dst.data = NULL, c->n_rows = 1, MAP(m->history_src, 0, -1)),
+            "n_seqs (without history_dst) is 2; 0 to 1");
+    REFUSED(conv_fixture, c->seq_start.data = NULL, "n_tokens is 5 and n_seqs is 2");
+}
+
+static void rows_index(void **state)
+{
+    (void)state;
+    REFUSED(rows_fixture, rows_mem.index[1] = 5, "index[0][0][1] is 5; 0 to 4 and GDN_NONE are allowed");
+    REFUSED(rows_fixture, rows_mem.index[2] = -2, "index[0][0][2] is -2");
+    REFUSED(rows_fixture, rows_mem.index[0] = (int64_t)1 << 32, "index[0][0][0] is 4294967296");
+    REFUSED(rows_fixture, rows_mem.index[0] = INT64_MIN, "index[0][0][0] is -9223372036854775808");
+    rows_fixture.reset();
+    r->index = (gdn_tensor){ .data = rows_mem.index32, .bytes = 12, .dtype = GDN_I32 };
+    rows_mem.index32[2] = 5;
+    api_refuse(&rows_fixture, __LINE__, GDN_INVALID_ARGUMENT, (const char *const[]){ "index[0][0][2] is 5; 0 to 4", NULL });
+}
+
+/* ---- Overlaps -------------------------------------------------------------------------------------------- */
+
+static void overlaps(void **state)
+{
+    (void)state;
+    /* Each written operand on each other operand and map. */
+    const api_fixture *const all[] = { &delta_fixture, &conv_fixture, &rows_fixture };
+    for (int k = 0; k < 3; k++) {
+        const api_fixture *f = all[k];
+        for (const api_operand *o = f->operand; o->name; o++) {
+            for (const api_operand *w = f->operand; o->written && w->name; w++) {
+                if (w == o)
+                    continue;
+                gdn_tensor *to = tensor_of(f, o), *at = (gdn_tensor *)(void *)((char *)f->args + w->field);
+                /* The last element of one is the first of the other. */
+                to->data  = (char *)at->data + at->bytes - (unsigned)w->alignment;
+                to->bytes = 0;
+                api_refuse(f, __LINE__, GDN_INVALID_ARGUMENT,
+                           (const char *const[]){ o->name, "is written and overlaps", NULL });
+            }
+            for (const api_operand *w = f->span; o->written && w->name; w++) {
+                gdn_tensor *to = tensor_of(f, o);
+                to->data  = ((gdn_span *)(void *)((char *)f->args + w->field))->data;
+                to->bytes = 0;
+                api_refuse(f, __LINE__, GDN_INVALID_ARGUMENT, (const char *const[]){ o->name, "is written and overlaps", NULL });
+            }
+        }
+    }
+    /* A second pool: the same one shifted, or with other strides, is neither the same nor apart. */
+    REFUSED(delta_fixture, (d->state_out = d->state, d->state_out.bytes = 0, d->state_out.offset = 4), "state_out", "overlaps state ");
+    REFUSED(delta_fixture, (d->state_out = d->state, d->n_rows_out = 6, d->n_slots_out = 1, d->n_snapshots = 2), "state_out", "overlaps state ");
+    REFUSED(delta_fixture, (d->state_out = d->out, d->state_out.bytes = 0), "out", "overlaps");
+    REFUSED(conv_fixture, (c->history_out = c->history, c->history_out.bytes = 0, c->history_out.offset = 80), "history_out",
+            "overlaps history ");
+}
+
+const struct CMUnitTest api_argument_tests[] = {
+    cmocka_unit_test(delta_sizes),        cmocka_unit_test(conv_sizes), cmocka_unit_test(rows_sizes),
+    cmocka_unit_test(operands),           cmocka_unit_test(dtypes),     cmocka_unit_test(strides_of_results),
+    cmocka_unit_test(workspaces),         cmocka_unit_test(streams),    cmocka_unit_test(struct_sizes),
+    cmocka_unit_test(delta_maps),         cmocka_unit_test(delta_default_maps), cmocka_unit_test(conv_maps),
+    cmocka_unit_test(rows_index),         cmocka_unit_test(overlaps),
+};
+const size_t api_n_argument_tests = sizeof api_argument_tests / sizeof api_argument_tests[0];

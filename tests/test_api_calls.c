@@ -1,0 +1,420 @@
+/* Calls that are allowed: defaults mean what the header says, operands may lie as it says, and many threads
+ * may call at the same time. Every one is run on every target and compared with the reference's bits. */
+#include "test_api.h"
+
+#include <math.h>
+#include <pthread.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+static gdn_gated_delta_net_args *const d = &delta_args;
+static gdn_ssm_conv_args *const c = &conv_args;
+static gdn_set_rows_args *const r = &rows_args;
+
+#define MAP(array, ...) memcpy(array, (int32_t[]){ __VA_ARGS__ }, sizeof((int32_t[]){ __VA_ARGS__ }))
+#define STRIDES(tensor, ...) memcpy((tensor).stride, (int64_t[4]){ __VA_ARGS__ }, 4 * sizeof(int64_t))
+
+/* ---- Defaults are these values, bit for bit --------------------------------------------------------------- */
+
+static void delta_defaults(void **state)
+{
+    (void)state;
+    ACCEPTED(delta_fixture, (void)0);
+    SAME(delta_fixture, (d->n_rows_out = 3, d->n_slots_out = 2));
+    SAME(delta_fixture, d->n_snapshots = 2);
+    SAME(delta_fixture, d->scale = 0.25f); /* 1 / sqrt(16) */
+    SAME(delta_fixture, d->state_out = d->state);
+    SAME(delta_fixture, STRIDES(d->q, 0, 128, 64));
+    SAME(delta_fixture, STRIDES(d->v, 0, 512, 128));
+    SAME(delta_fixture, STRIDES(d->g, 0, 16, 4));
+    SAME(delta_fixture, STRIDES(d->beta, 0, 16, 4));
+    SAME(delta_fixture, STRIDES(d->out, 0, 512, 128));
+    SAME(delta_fixture, STRIDES(d->state, 16384, 8192, 2048, 64));
+    SAME(delta_fixture, (d->q.bytes = 0, d->state.bytes = 0, d->out.bytes = 0, d->state_src.bytes = 0));
+    SAME(delta_fixture, (d->k.data = (char *)d->k.data - 4096, d->k.offset = 4096));
+    SAME(delta_fixture, (d->seq_start.data = (char *)d->seq_start.data - 8, d->seq_start.offset = 8));
+
+    /* Slots: 0 is 1. */
+    ACCEPTED(delta_fixture, (d->n_slots = 0, d->n_snapshots = 1, d->n_rows = 6); MAP(delta_mem.state_dst, 1, 3));
+    SAME(delta_fixture, (d->n_slots = 1, d->n_snapshots = 0, d->n_rows = 6); MAP(delta_mem.state_dst, 1, 3));
+
+    /* Maps: row s, slot 0; slot r of row s; the same number of tokens each. */
+    ACCEPTED(delta_fixture, (d->n_tokens = 4, d->seq_start.data = d->state_src.data = d->state_dst.data = NULL));
+    SAME(delta_fixture, (d->n_tokens = 4, MAP(delta_mem.seq_start, 0, 2, 4), d->state_src.data = d->state_dst.data = NULL);
+         MAP(((delta_memory *)delta_fixture.first)->seq_start, 0, 2, 4));
+    SAME(delta_fixture, d->n_tokens = 4; d->seq_start.data = NULL; MAP(delta_mem.state_src, 0, 2);
+         MAP(delta_mem.state_dst, 0, 1, 2, 3); MAP(((delta_memory *)delta_fixture.first)->seq_start, 0, 2, 5);
+         MAP(((delta_memory *)delta_fixture.first)->state_src, 0, 2);
+         MAP(((delta_memory *)delta_fixture.first)->state_dst, 0, 1, 2, 3));
+
+    /* A sequence stride says where tokens are without seq_start's help; this one says what packed says. */
+    ACCEPTED(delta_fixture, (d->n_tokens = 4, d->seq_start.data = d->state_src.data = d->state_dst.data = NULL));
+    SAME(delta_fixture, (d->n_tokens = 4, d->seq_start.data = d->state_src.data = d->state_dst.data = NULL);
+         STRIDES(d->q, 256); STRIDES(d->out, 1024); STRIDES(d->v, 1024));
+
+    /* The scale of a dimension that has no exact square root. */
+    const float scale = (float)(1.0 / sqrt(20.0));
+    ACCEPTED(delta_fixture, d->n_tokens = 4; d->n_heads_k = d->n_heads_v = 1; d->head_dim_k = 20; d->seq_start.data = NULL);
+    SAME(delta_fixture, d->n_tokens = 4; d->n_heads_k = d->n_heads_v = 1; d->head_dim_k = 20; d->seq_start.data = NULL;
+         d->scale = scale);
+}
+
+static void conv_defaults(void **state)
+{
+    (void)state;
+    ACCEPTED(conv_fixture, (void)0);
+    SAME(conv_fixture, c->n_rows_out = 3);
+    SAME(conv_fixture, c->history_out = c->history);
+    SAME(conv_fixture, STRIDES(c->x, 0, 80));
+    SAME(conv_fixture, STRIDES(c->out, 0, 80));
+    SAME(conv_fixture, STRIDES(c->weight, 16, 4));
+    SAME(conv_fixture, STRIDES(c->history, 400, 80));
+    /* Columns: as many as the kernel looks back. */
+    ACCEPTED(conv_fixture, c->n_columns = 0);
+    SAME(conv_fixture, c->n_columns = 3);
+    /* Maps: row s, position 0, equal shares. */
+    ACCEPTED(conv_fixture, c->n_tokens = 4; c->seq_start.data = c->position.data = c->history_src.data = c->history_dst.data = NULL);
+#define FIRST ((conv_memory *)conv_fixture.first)
+    SAME(conv_fixture, c->n_tokens = 4; c->seq_start.data = c->history_src.data = c->history_dst.data = NULL;
+         MAP(conv_mem.position, 0, 0); MAP(FIRST->position, 0, 0));
+    SAME(conv_fixture, c->n_tokens = 4; c->seq_start.data = c->position.data = c->history_dst.data = NULL;
+         MAP(conv_mem.history_src, 0, 1); MAP(FIRST->position, 7, 1); MAP(FIRST->history_src, 0, 1));
+    SAME(conv_fixture, c->n_tokens = 4; c->seq_start.data = c->position.data = c->history_src.data = NULL;
+         MAP(conv_mem.history_dst, 0, 1); MAP(FIRST->history_dst, 0, 1));
+    /* Without a bias: a bias of zero. */
+    ACCEPTED(conv_fixture, c->bias.data = NULL; memset(conv_mem.bias, 0, sizeof conv_mem.bias));
+    SAME(conv_fixture, memset(conv_mem.bias, 0, sizeof conv_mem.bias));
+    /* Without a history: zeros, and none is kept. */
+    ACCEPTED(conv_fixture, c->history.data = c->history_src.data = c->history_dst.data = NULL; c->n_rows = c->n_columns = 0);
+    SAME(conv_fixture, MAP(conv_mem.history_src, -1, -1); MAP(conv_mem.history_dst, -1, -1); MAP(FIRST->history_src, -1, -1);
+         MAP(FIRST->history_dst, -1, -1));
+    SAME(conv_fixture, c->history.data = NULL; c->n_rows = c->n_columns = 0; MAP(conv_mem.history_src, -1, -1);
+         MAP(conv_mem.history_dst, -1, -1));
+    SAME(conv_fixture, c->history.data = c->history_src.data = NULL; c->n_rows = c->n_columns = 0;
+         MAP(conv_mem.history_src, -1, -1); MAP(conv_mem.history_dst, -1, -1));
+#undef FIRST
+}
+
+static void rows_defaults(void **state)
+{
+    (void)state;
+    ACCEPTED(rows_fixture, (void)0);
+    SAME(rows_fixture, (r->n_batch[1] = 1, r->index_batch[0] = 1, r->index_batch[1] = 1));
+    SAME(rows_fixture, STRIDES(r->src, 384, 384, 128));
+    SAME(rows_fixture, STRIDES(r->dst, 320, 320, 64));
+    SAME(rows_fixture, STRIDES(r->index, 24, 24, 8));
+    SAME(rows_fixture, r->index = ((gdn_tensor){ .data = rows_mem.index32, .bytes = 12, .dtype = GDN_I32 }));
+    SAME(rows_fixture, (r->n_batch[0] = 0, r->n_batch[1] = 2));
+}
+
+/* ---- What may lie where ------------------------------------------------------------------------------------ */
+
+static void fuse(int with_bytes)
+{
+    /* Of a token: q of 2 heads, k of 2 heads, v of 4 heads, as a projection leaves them. */
+    const uint64_t whole = sizeof delta_mem.fused;
+    gdn_tensor *const t[] = { &d->q, &d->k, &d->v };
+    const uint64_t    at[] = { 0, 128, 256 };
+    for (int i = 0; i < 3; i++)
+        *t[i] = (gdn_tensor){ .data = delta_mem.fused, .offset = at[i], .bytes = with_bytes ? whole - at[i] : 0,
+                              .stride = { 0, 768, i == 2 ? 128 : 64 } };
+}
+
+static void layouts(void **state)
+{
+    (void)state;
+    ACCEPTED(delta_fixture, fuse(0));
+    SAME(delta_fixture, fuse(1));
+    /* The output in the gap between fused rows: the value heads take its place, and are packed themselves. */
+    ACCEPTED(delta_fixture, fuse(0); d->v = (gdn_tensor){ .data = delta_mem.v };
+             d->out = ((gdn_tensor){ .data = delta_mem.fused, .offset = 256, .stride = { 0, 768, 128 } }));
+    REFUSED(delta_fixture, fuse(0); d->v = (gdn_tensor){ .data = delta_mem.v };
+            d->out = ((gdn_tensor){ .data = delta_mem.fused, .offset = 252, .stride = { 0, 768, 128 } }), "out", "overlaps k");
+    REFUSED(delta_fixture, fuse(0); d->v = (gdn_tensor){ .data = delta_mem.v };
+            d->out = ((gdn_tensor){ .data = delta_mem.fused, .offset = 260, .stride = { 0, 768, 128 } }), "out", "overlaps q");
+    /* Inputs may overlap each other. */
+    ACCEPTED(delta_fixture, d->k = d->q);
+    ACCEPTED(delta_fixture, d->beta = d->g);
+    ACCEPTED(conv_fixture, c->bias = c->x);
+    ACCEPTED(conv_fixture, (c->bias = c->weight, c->bias.bytes = 80));
+    /* Heads outermost; a weight by taps; strides of 0 heads that all read the same row do not exist, but
+     * rows of inputs may share bytes. */
+    ACCEPTED(delta_fixture, STRIDES(d->q, 0, 64, 320); STRIDES(d->out, 0, 128, 640));
+    ACCEPTED(delta_fixture, STRIDES(d->v, 0, 4, 128));
+    ACCEPTED(conv_fixture, STRIDES(c->weight, 4, 80));
+    ACCEPTED(conv_fixture, STRIDES(c->x, 0, 4));
+    /* Types. */
+    ACCEPTED(delta_fixture, (d->q.dtype = GDN_F16, d->k.dtype = GDN_BF16, d->v.dtype = GDN_F16));
+    ACCEPTED(rows_fixture, r->dst.dtype = GDN_BF16);
+    ACCEPTED(rows_fixture, (r->dst.dtype = GDN_Q8_0));
+    ACCEPTED(rows_fixture, (r->src.dtype = GDN_F16));
+    ACCEPTED(rows_fixture, (r->src.dtype = GDN_BF16, r->dst.dtype = GDN_BF16, r->n_columns = 31));
+    ACCEPTED(rows_fixture, (r->dst.dtype = GDN_F32, r->n_columns = 7));
+    /* Variants of the kernels. */
+    ACCEPTED(delta_fixture, (d->gate = GDN_GATE_CHANNEL, d->g.bytes = 0));
+    ACCEPTED(delta_fixture, d->state_layout = GDN_STATE_KV);
+    ACCEPTED(delta_fixture, d->head_map = GDN_HEADS_TILED);
+    ACCEPTED(conv_fixture, c->flags = 0);
+    ACCEPTED(conv_fixture, (c->kernel_width = 1, c->weight.bytes = 80));
+    /* Another pool to write to. */
+    ACCEPTED(delta_fixture, d->state_out = ((gdn_tensor){ .data = delta_mem.state_out, .bytes = sizeof delta_mem.state_out }));
+    ACCEPTED(delta_fixture, d->state_out = ((gdn_tensor){ .data = delta_mem.state_out, .bytes = sizeof delta_mem.state_out });
+             d->n_rows_out = 1; d->n_slots_out = 4; d->n_snapshots = 2; MAP(delta_mem.state_src, 3, 3));
+    ACCEPTED(conv_fixture, c->history_out = ((gdn_tensor){ .data = conv_mem.history_out, .bytes = sizeof conv_mem.history_out }));
+}
+
+/* Memory that an accepted call may not touch, by hand. */
+static void untouched(void **state)
+{
+    (void)state;
+    const delta_memory *before = delta_fixture.before, *now = delta_fixture.first;
+    const size_t slot = 4 * 32 * 16, out = 4 * 32;
+    /* Sequence 0 is padding; sequence 1 starts from zero and keeps its newest state only, in slot 2. */
+    ACCEPTED(delta_fixture, MAP(delta_mem.state_src, GDN_SKIP, GDN_NONE));
+    assert_memory_equal(now->out, before->out, 2 * out * 4);
+    assert_memory_not_equal(now->out + 2 * out, before->out + 2 * out, 3 * out * 4);
+    assert_memory_equal(now->state, before->state, 2 * slot * 4);
+    assert_memory_not_equal(now->state + 2 * slot, before->state + 2 * slot, slot * 4);
+    assert_memory_equal(now->state + 3 * slot, before->state + 3 * slot, 3 * slot * 4);
+    /* Sequence 0 has no tokens, so it neither reads nor writes, and its entries conflict with nothing. */
+    ACCEPTED(delta_fixture, MAP(delta_mem.seq_start, 2, 2, 5); MAP(delta_mem.state_dst, 3, 2, 2, 0));
+    assert_memory_equal(now->out, before->out, 2 * out * 4);
+    /* One token of two entries: the second is not written. */
+    ACCEPTED(delta_fixture, MAP(delta_mem.seq_start, 0, 1, 2); MAP(delta_mem.state_dst, 0, 2, 2, 0));
+    assert_memory_equal(now->state + slot, before->state + slot, slot * 4);
+    assert_memory_equal(now->state + 3 * slot, before->state + 3 * slot, 3 * slot * 4);
+    assert_memory_equal(now->out + 2 * out, before->out + 2 * out, 3 * out * 4);
+    /* All maps say no. */
+    ACCEPTED(delta_fixture, MAP(delta_mem.state_dst, -1, -1, -1, -1));
+    assert_memory_equal(now->state, before->state, sizeof now->state);
+    ACCEPTED(conv_fixture, MAP(conv_mem.history_src, GDN_SKIP, GDN_SKIP));
+    assert_memory_equal(conv_fixture.before, conv_fixture.first, offsetof(conv_memory, workspace));
+    ACCEPTED(rows_fixture, memset(rows_mem.index, 0xff, sizeof rows_mem.index));
+    assert_memory_equal(rows_fixture.before, rows_fixture.first, offsetof(rows_memory, workspace));
+    /* The later of two rows with one target wins. */
+    ACCEPTED(rows_fixture, rows_mem.index[0] = 0);
+    SAME(rows_fixture, rows_mem.index[0] = GDN_NONE; ((rows_memory *)rows_fixture.first)->index[0] = GDN_NONE);
+}
+
+static void nothing_to_do(void **state)
+{
+    (void)state;
+    const api_fixture *const all[] = { &delta_fixture, &conv_fixture, &rows_fixture };
+    ACCEPTED(delta_fixture, d->n_tokens = 0; MAP(delta_mem.seq_start, 0, 0, 0));
+    ACCEPTED(delta_fixture, d->n_tokens = 0; d->n_seqs = 0; d->seq_start.data = NULL);
+    ACCEPTED(delta_fixture, d->n_tokens = 0; d->q.data = d->k.data = d->v.data = d->g.data = d->beta.data = d->out.data =
+             d->state.data = d->seq_start.data = d->state_src.data = d->state_dst.data = d->workspace.data = NULL);
+    ACCEPTED(conv_fixture, c->n_tokens = 0; MAP(conv_mem.seq_start, 0, 0, 0));
+    ACCEPTED(conv_fixture, c->n_tokens = 0; c->n_seqs = 0; c->seq_start.data = NULL);
+    ACCEPTED(rows_fixture, r->n_rows = 0);
+    ACCEPTED(rows_fixture, r->n_rows = 0; r->n_rows_dst = 0; r->src.data = r->dst.data = r->index.data = r->workspace.data = NULL);
+    /* A stream is refused also where there is nothing to do. */
+    for (int k = 0; k < 3; k++)
+        for (int i = 0; i < api_target_count; i++) {
+            int on_the_stack;
+            all[k]->reset();
+            d->n_tokens = d->n_seqs = c->n_tokens = c->n_seqs = 0;
+            d->seq_start.data = c->seq_start.data = NULL;
+            r->n_rows = 0;
+            assert_int_equal(all[k]->run(api_target_list[i].ctx, all[k]->args, &on_the_stack), GDN_INVALID_ARGUMENT);
+        }
+}
+
+/* ---- Queries ------------------------------------------------------------------------------------------------ */
+
+static void strip(const api_fixture *f)
+{
+    for (const api_operand *o = f->operand; o->name; o++)
+        ((gdn_tensor *)(void *)((char *)f->args + o->field))->data = NULL;
+    for (const api_operand *o = f->span; o->name; o++)
+        ((gdn_span *)(void *)((char *)f->args + o->field))->data = NULL;
+    f->workspace->data = NULL;
+}
+
+static void queries(void **state)
+{
+    (void)state;
+    const api_fixture *const all[] = { &delta_fixture, &conv_fixture, &rows_fixture };
+    for (int k = 0; k < 3; k++)
+        for (int i = 0; i < api_target_count; i++) {
+            gdn_context *ctx = api_target_list[i].ctx;
+            gdn_implementation_info info = { .size = sizeof info };
+            gdn_capability full = { .size = sizeof full }, bare = { .size = sizeof bare };
+            assert_int_equal(gdn_context_describe(ctx, NULL, &info), GDN_OK);
+            all[k]->reset();
+            assert_int_equal(all[k]->query(ctx, all[k]->args, &full), GDN_OK);
+            /* Data, maps and workspace may be absent: 5 tokens of 2 sequences are ragged all the same. */
+            strip(all[k]);
+            if (all[k]->query(ctx, all[k]->args, &bare))
+                fail_msg("%s_query on %s without data: %s", all[k]->kernel, api_target_list[i].name, gdn_last_error());
+            assert_memory_equal(&full, &bare, sizeof full);
+            assert_int_equal(full.supported, 1);
+            assert_int_equal(full.exact, info.exact);
+            assert_int_equal(full.emulated, 0);
+            assert_string_equal(full.reason, "");
+            assert_int_equal(strncmp(full.implementation, info.name, strlen(info.name)), 0);
+            /* It reads no maps. */
+            all[k]->reset();
+            memset(delta_mem.seq_start, 0x7f, sizeof delta_mem.seq_start);
+            memset(conv_mem.position, 0xff, sizeof conv_mem.position);
+            memset(rows_mem.index, 0x7f, sizeof rows_mem.index);
+            assert_int_equal(all[k]->query(ctx, all[k]->args, &bare), GDN_OK);
+        }
+    /* Another pool to write to can be asked about before it exists. */
+    delta_fixture.reset();
+    d->n_rows_out = 7;
+    d->n_slots_out = 3;
+    strip(&delta_fixture);
+    gdn_capability cap = { .size = sizeof cap };
+    if (gdn_gated_delta_net_query(api_target_list[0].ctx, d, &cap))
+        fail_msg("a query about a state_out without data: %s", gdn_last_error());
+}
+
+/* ---- Threads ------------------------------------------------------------------------------------------------ */
+
+enum { THREADS = 6, ROUNDS = 60 };
+
+typedef struct worker {
+    gdn_context *ctx;
+    delta_memory delta;
+    conv_memory  conv;
+    rows_memory  rows;
+    int          number, failed;
+} worker;
+
+static void *pointer_into(void *data, void *from, void *to)
+{
+    return data ? (char *)to + ((char *)data - (char *)from) : NULL;
+}
+
+/* The fixture's call on memory of one's own. */
+static void *move_args(const api_fixture *f, void *memory, void *args)
+{
+    memcpy(args, f->args, f->args_bytes);
+    for (const api_operand *o = f->operand; o->name; o++) {
+        gdn_tensor *t = (gdn_tensor *)(void *)((char *)args + o->field);
+        t->data = pointer_into(t->data, f->memory, memory);
+    }
+    for (const api_operand *o = f->span; o->name; o++) {
+        gdn_span *s = (gdn_span *)(void *)((char *)args + o->field);
+        s->data = pointer_into(s->data, f->memory, memory);
+    }
+    gdn_span *w = (gdn_span *)(void *)((char *)args + ((char *)f->workspace - (char *)f->args));
+    w->data  = pointer_into(w->data, f->memory, memory);
+    w->bytes = 0;
+    return args;
+}
+
+static void *work(void *arg)
+{
+    worker *w = arg;
+    gdn_gated_delta_net_args da;
+    gdn_ssm_conv_args ca;
+    gdn_set_rows_args ra;
+    for (int i = 0; i < ROUNDS && !w->failed; i++) {
+        memcpy(&w->delta, delta_fixture.before, sizeof w->delta);
+        memcpy(&w->conv, conv_fixture.before, sizeof w->conv);
+        memcpy(&w->rows, rows_fixture.before, sizeof w->rows);
+        w->failed = gdn_gated_delta_net(w->ctx, move_args(&delta_fixture, &w->delta, &da), NULL) ||
+                    gdn_ssm_conv(w->ctx, move_args(&conv_fixture, &w->conv, &ca), NULL) ||
+                    gdn_set_rows(w->ctx, move_args(&rows_fixture, &w->rows, &ra), NULL) ||
+                    memcmp(&w->delta, delta_fixture.first, delta_fixture.result_bytes) ||
+                    memcmp(&w->conv, conv_fixture.first, conv_fixture.result_bytes) ||
+                    memcmp(&w->rows, rows_fixture.first, rows_fixture.result_bytes);
+        /* Errors are the thread's own. */
+        ca.n_channels = -1 - i - w->number * ROUNDS;
+        char text[32];
+        (void)snprintf(text, sizeof text, "n_channels is %d;", (int)ca.n_channels);
+        if (gdn_ssm_conv(w->ctx, &ca, NULL) != GDN_INVALID_ARGUMENT || !strstr(gdn_last_error(), text))
+            w->failed = 1;
+    }
+    return NULL;
+}
+
+/* contexts[i % n] for thread i: one for all, or one each. */
+static void run_threads(gdn_context *const *contexts, int n, const char *name)
+{
+    pthread_t thread[THREADS];
+    worker *w = aligned_alloc(64, THREADS * sizeof *w);
+    assert_non_null(w);
+    memset(w, 0, THREADS * sizeof *w);
+    for (int i = 0; i < THREADS; i++) {
+        w[i].ctx    = contexts[i % n];
+        w[i].number = i;
+        assert_int_equal(pthread_create(&thread[i], NULL, work, &w[i]), 0);
+    }
+    int failed = 0;
+    for (int i = 0; i < THREADS; i++) {
+        assert_int_equal(pthread_join(thread[i], NULL), 0);
+        failed += w[i].failed;
+    }
+    free(w);
+    if (failed)
+        fail_msg("%d of %d threads got other bits, or an error, on %s with %d contexts", failed, THREADS, name, n);
+}
+
+static void threads(void **state)
+{
+    (void)state;
+    ACCEPTED(delta_fixture, (void)0);
+    ACCEPTED(conv_fixture, (void)0);
+    ACCEPTED(rows_fixture, (void)0);
+    for (int i = 0; i < api_target_count; i++)
+        run_threads(&api_target_list[i].ctx, 1, api_target_list[i].name);
+    /* Different contexts at the same time. */
+    gdn_context *all[API_MAX_TARGETS];
+    for (int i = 0; i < api_target_count; i++)
+        all[i] = api_target_list[i].ctx;
+    run_threads(all, api_target_count, "all targets");
+}
+
+/* The caller's threads, which here is the calling one, from the last task to the first. */
+typedef struct executor {
+    int32_t calls, tasks;
+} executor;
+
+static void backwards(void *user, int32_t n, gdn_task_fn task, void *arg)
+{
+    executor *e = user;
+    e->calls++;
+    e->tasks += n;
+    while (n-- > 0)
+        task(arg, n);
+}
+
+static void parallel_for(void **state)
+{
+    (void)state;
+    const api_fixture *const all[] = { &delta_fixture, &conv_fixture, &rows_fixture };
+    executor e = { 0 };
+    gdn_context_desc desc = { .size = sizeof desc, .n_threads = API_THREADS, .parallel_for = backwards, .parallel_user = &e };
+    gdn_implementation_info info = { .size = sizeof info };
+    for (int k = 0; k < 3; k++) {
+        all[k]->reset();
+        api_accept(all[k], __LINE__);
+    }
+    for (uint32_t i = 0; gdn_implementation_describe(GDN_BACKEND_CPU, 0, i, &info) == GDN_OK; i++) {
+        gdn_context *ctx = NULL;
+        desc.implementation = info.name;
+        assert_int_equal(gdn_context_create(&desc, &ctx), GDN_OK);
+        for (int k = 0; k < 3; k++) {
+            const int32_t calls = e.calls;
+            e.tasks = 0;
+            all[k]->reset();
+            assert_int_equal(all[k]->run(ctx, all[k]->args, NULL), GDN_OK);
+            assert_memory_equal(all[k]->memory, all[k]->first, all[k]->result_bytes);
+            assert_in_range(e.calls - calls, 0, 1);
+            assert_in_range(e.tasks, 0, API_THREADS);
+        }
+        gdn_context_destroy(ctx);
+    }
+    assert_true(e.calls > 0);
+}
+
+const struct CMUnitTest api_call_tests[] = {
+    cmocka_unit_test(delta_defaults), cmocka_unit_test(conv_defaults), cmocka_unit_test(rows_defaults),
+    cmocka_unit_test(layouts),        cmocka_unit_test(untouched),     cmocka_unit_test(nothing_to_do),
+    cmocka_unit_test(queries),        cmocka_unit_test(threads),       cmocka_unit_test(parallel_for),
+};
+const size_t api_n_call_tests = sizeof api_call_tests / sizeof api_call_tests[0];

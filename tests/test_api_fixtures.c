@@ -1,0 +1,272 @@
+/* The fixtures of the API test. See test_api.h. */
+#include "test_api.h"
+
+#include <stdio.h>
+#include <string.h>
+
+api_target api_target_list[API_MAX_TARGETS];
+int        api_target_count;
+
+gdn_gated_delta_net_args delta_args;
+gdn_ssm_conv_args        conv_args;
+gdn_set_rows_args        rows_args;
+delta_memory             delta_mem;
+conv_memory              conv_mem;
+rows_memory              rows_mem;
+
+/* ---- Contexts ------------------------------------------------------------------------------------------ */
+
+static void open_target(uint32_t backend, uint32_t device, const gdn_implementation_info *info)
+{
+    api_target *t = &api_target_list[api_target_count];
+    gdn_context_desc desc = { .size = sizeof desc, .backend = backend, .device = device, .n_threads = API_THREADS,
+                              .implementation = info->name };
+    if (gdn_context_create(&desc, &t->ctx))
+        fail_msg("backend %u, %s: %s", (unsigned)backend, info->name, gdn_last_error());
+    (void)snprintf(t->name, sizeof t->name, "backend %u, %s", (unsigned)backend, info->name);
+    api_target_count++;
+}
+
+static void open_backend(uint32_t backend)
+{
+    gdn_device_info device = { .size = sizeof device };
+    for (uint32_t d = 0; gdn_device_describe(backend, d, &device) == GDN_OK; d++) {
+        gdn_implementation_info info = { .size = sizeof info };
+        for (uint32_t i = 0; device.shared_memory && gdn_implementation_describe(backend, d, i, &info) == GDN_OK; i++)
+            if (api_target_count < API_MAX_TARGETS)
+                open_target(backend, d, &info);
+    }
+}
+
+int api_open_targets(void **state)
+{
+    (void)state;
+    open_backend(GDN_BACKEND_REFERENCE);
+    open_backend(GDN_BACKEND_CPU);
+    assert_true(api_target_count >= 2);
+    for (int i = 0; i < api_target_count; i++)
+        print_message("target: %s\n", api_target_list[i].name);
+    return 0;
+}
+
+int api_close_targets(void **state)
+{
+    (void)state;
+    while (api_target_count > 0)
+        gdn_context_destroy(api_target_list[--api_target_count].ctx);
+    return 0;
+}
+
+/* ---- The valid calls ----------------------------------------------------------------------------------- */
+
+/* Values that are different everywhere and mean nothing. */
+static void fill(float *x, size_t n, float low, float high)
+{
+    static uint32_t state;
+    for (size_t i = 0; i < n; i++) {
+        state = state * 1664525u + 1013904223u;
+        x[i]  = low + (high - low) * (float)(state >> 8) * 0x1p-24f;
+    }
+}
+
+#define FILL(array, low, high) fill(array, sizeof(array) / sizeof((array)[0]), low, high)
+#define TENSOR(array)          { .data = (array), .bytes = sizeof(array) }
+#define SPAN(array)            { .data = (array), .bytes = sizeof(array) }
+
+static void delta_reset(void)
+{
+    static delta_memory m;
+    static int made;
+    if (!made) {
+        FILL(m.q, -1, 1), FILL(m.k, -0.3f, 0.3f), FILL(m.v, -1, 1), FILL(m.g, -0.5f, 0), FILL(m.beta, 0, 1);
+        FILL(m.out, -9, -8), FILL(m.state, -1, 1), FILL(m.state_out, -9, -8), FILL(m.fused, -0.3f, 0.3f);
+        memcpy(m.seq_start, (int32_t[]){ 0, 2, 5 }, sizeof m.seq_start);
+        memcpy(m.state_src, (int32_t[]){ 0, 3 }, sizeof m.state_src);
+        memcpy(m.state_dst, (int32_t[]){ 1, 0, 2, GDN_NONE }, sizeof m.state_dst);
+        memset(m.workspace, 0x5a, sizeof m.workspace);
+        made = 1;
+    }
+    memcpy(&delta_mem, &m, sizeof m);
+    delta_args = (gdn_gated_delta_net_args){
+        .size = sizeof delta_args, .n_seqs = 2, .n_tokens = 5, .n_heads_k = 2, .n_heads_v = 4, .head_dim_k = 16,
+        .head_dim_v = 32, .n_rows = 3, .n_slots = 2,
+        .q = TENSOR(delta_mem.q), .k = TENSOR(delta_mem.k), .v = TENSOR(delta_mem.v),
+        .g = { .data = delta_mem.g, .bytes = 5 * 4 * 4 }, .beta = TENSOR(delta_mem.beta), .out = TENSOR(delta_mem.out),
+        .state = TENSOR(delta_mem.state), .seq_start = SPAN(delta_mem.seq_start),
+        .state_src = SPAN(delta_mem.state_src), .state_dst = SPAN(delta_mem.state_dst),
+        .workspace = SPAN(delta_mem.workspace),
+    };
+}
+
+static void conv_reset(void)
+{
+    static conv_memory m;
+    static int made;
+    if (!made) {
+        FILL(m.x, -1, 1), FILL(m.weight, -1, 1), FILL(m.bias, -1, 1), FILL(m.out, -9, -8), FILL(m.history, -1, 1);
+        FILL(m.history_out, -9, -8);
+        memcpy(m.seq_start, (int32_t[]){ 0, 2, 5 }, sizeof m.seq_start);
+        memcpy(m.position, (int32_t[]){ 7, 1 }, sizeof m.position);
+        memcpy(m.history_src, (int32_t[]){ 0, 1 }, sizeof m.history_src);
+        memcpy(m.history_dst, (int32_t[]){ 0, 2 }, sizeof m.history_dst);
+        memset(m.workspace, 0x5a, sizeof m.workspace);
+        made = 1;
+    }
+    memcpy(&conv_mem, &m, sizeof m);
+    conv_args = (gdn_ssm_conv_args){
+        .size = sizeof conv_args, .flags = GDN_CONV_SILU, .n_seqs = 2, .n_tokens = 5, .n_channels = 20,
+        .kernel_width = 4, .n_rows = 3, .n_columns = 5,
+        .x = TENSOR(conv_mem.x), .weight = TENSOR(conv_mem.weight), .bias = TENSOR(conv_mem.bias),
+        .out = TENSOR(conv_mem.out), .history = TENSOR(conv_mem.history), .seq_start = SPAN(conv_mem.seq_start),
+        .position = SPAN(conv_mem.position), .history_src = SPAN(conv_mem.history_src),
+        .history_dst = SPAN(conv_mem.history_dst), .workspace = SPAN(conv_mem.workspace),
+    };
+}
+
+static void rows_reset(void)
+{
+    static rows_memory m;
+    static int made;
+    if (!made) {
+        FILL(m.src, -100, 100);
+        memset(m.dst, 0x77, sizeof m.dst);
+        memcpy(m.index, (int64_t[]){ 4, GDN_NONE, 0 }, sizeof m.index);
+        memcpy(m.index32, (int32_t[]){ 4, GDN_NONE, 0 }, sizeof m.index32);
+        memset(m.workspace, 0x5a, sizeof m.workspace);
+        made = 1;
+    }
+    memcpy(&rows_mem, &m, sizeof m);
+    rows_args = (gdn_set_rows_args){
+        .size = sizeof rows_args, .n_columns = 32, .n_rows = 3, .n_rows_dst = 5, .n_batch = { 2, 1 },
+        .src = TENSOR(rows_mem.src), .dst = { .data = rows_mem.dst, .bytes = sizeof rows_mem.dst, .dtype = GDN_F16 },
+        .index = { .data = rows_mem.index, .bytes = sizeof rows_mem.index, .dtype = GDN_I64 },
+        .workspace = SPAN(rows_mem.workspace),
+    };
+}
+
+#define CALLS(stem)                                                                                    \
+    static gdn_status stem##_run(gdn_context *ctx, const void *args, gdn_stream stream)               \
+    {                                                                                                  \
+        return gdn_##stem(ctx, args, stream);                                                          \
+    }                                                                                                  \
+    static gdn_status stem##_query(const gdn_context *ctx, const void *args, gdn_capability *c)        \
+    {                                                                                                  \
+        return gdn_##stem##_query(ctx, args, c);                                                       \
+    }
+CALLS(gated_delta_net)
+CALLS(ssm_conv)
+CALLS(set_rows)
+
+#define FIXTURE(stem, short)                                                                           \
+    .kernel = #stem, .workspace = &short##_args.workspace, .args = &short##_args,                      \
+    .args_copy = &short##_args_copy, .args_bytes = sizeof short##_args, .memory = &short##_mem,        \
+    .before = &short##_before, .first = &short##_first, .memory_bytes = sizeof short##_mem,            \
+    .result_bytes = offsetof(short##_memory, workspace), .reset = short##_reset, .run = stem##_run,    \
+    .query = stem##_query
+#define SPARE(stem, short)                                                                             \
+    static short##_memory  short##_before, short##_first;                                              \
+    static gdn_##stem##_args short##_args_copy
+SPARE(gated_delta_net, delta);
+SPARE(ssm_conv, conv);
+SPARE(set_rows, rows);
+
+#define DELTA(member) #member, offsetof(gdn_gated_delta_net_args, member)
+const api_fixture delta_fixture = {
+    FIXTURE(gated_delta_net, delta),
+    .operand = { { DELTA(q), 3, 0, 0, 4 }, { DELTA(k), 3, 0, 0, 4 }, { DELTA(v), 3, 0, 0, 4 }, { DELTA(g), 3, 0, 0, 4 },
+                 { DELTA(beta), 3, 0, 0, 4 }, { DELTA(out), 3, 1, 0, 4 }, { DELTA(state), 4, 1, 0, 4 } },
+    .span = { { DELTA(seq_start), 0, 0, 1, 4 }, { DELTA(state_src), 0, 0, 1, 4 }, { DELTA(state_dst), 0, 0, 1, 4 } },
+};
+
+#define CONV(member) #member, offsetof(gdn_ssm_conv_args, member)
+const api_fixture conv_fixture = {
+    FIXTURE(ssm_conv, conv),
+    .operand = { { CONV(x), 2, 0, 0, 4 }, { CONV(weight), 2, 0, 0, 4 }, { CONV(bias), 0, 0, 1, 4 },
+                 { CONV(out), 2, 1, 0, 4 }, { CONV(history), 2, 1, 1, 4 } },
+    .span = { { CONV(seq_start), 0, 0, 1, 4 }, { CONV(position), 0, 0, 1, 4 }, { CONV(history_src), 0, 0, 1, 4 },
+              { CONV(history_dst), 0, 0, 1, 4 } },
+};
+
+#define ROWS(member) #member, offsetof(gdn_set_rows_args, member)
+const api_fixture rows_fixture = {
+    FIXTURE(set_rows, rows),
+    .operand = { { ROWS(src), 3, 0, 0, 4 }, { ROWS(dst), 3, 1, 0, 2 }, { ROWS(index), 3, 0, 0, 8 } },
+};
+
+/* ---- Verdicts ------------------------------------------------------------------------------------------ */
+
+static void require_unchanged(const api_fixture *f, const api_target *t, int line, const char *call)
+{
+    const unsigned char *now = f->memory, *before = f->before;
+    for (size_t i = 0; i < f->memory_bytes; i++)
+        if (now[i] != before[i])
+            fail_msg("line %d: %s on %s failed, but wrote byte %zu of the fixture's memory", line, call, t->name, i);
+    if (memcmp(f->args, f->args_copy, f->args_bytes))
+        fail_msg("line %d: %s on %s changed its arguments", line, call, t->name);
+}
+
+void api_refuse(const api_fixture *f, int line, gdn_status status, const char *const *texts)
+{
+    memcpy(f->before, f->memory, f->memory_bytes);
+    memcpy(f->args_copy, f->args, f->args_bytes);
+    for (int i = 0; i < api_target_count; i++) {
+        const api_target *t = &api_target_list[i];
+        const gdn_status got = f->run(t->ctx, f->args, NULL);
+        if (got != status)
+            fail_msg("line %d: %s on %s gave %s, not %s", line, f->kernel, t->name, gdn_status_name(got),
+                     gdn_status_name(status));
+        char said[512];
+        (void)snprintf(said, sizeof said, "%s", gdn_last_error());
+        for (const char *const *text = texts; *text; text++)
+            if (!strstr(said, *text))
+                fail_msg("line %d: %s on %s says \"%s\" without \"%s\"", line, f->kernel, t->name, said, *text);
+        require_unchanged(f, t, line, f->kernel);
+
+        /* A query need not see what only the run can see, such as the contents of maps. */
+        gdn_capability c, pattern;
+        memset(&pattern, 0xab, sizeof pattern);
+        pattern.size = sizeof pattern;
+        c = pattern;
+        const gdn_status query = f->query(t->ctx, f->args, &c);
+        if (query && (query != status || strcmp(said, gdn_last_error())))
+            fail_msg("line %d: the query on %s says \"%s\", the run \"%s\"", line, t->name, gdn_last_error(), said);
+        if (query && memcmp(&c, &pattern, sizeof c))
+            fail_msg("line %d: the query on %s failed, but wrote the capability", line, t->name);
+        require_unchanged(f, t, line, "the query");
+    }
+}
+
+static void run_and_compare(const api_fixture *f, int line, int is_first)
+{
+    memcpy(f->before, f->memory, f->memory_bytes);
+    for (int i = 0; i < api_target_count; i++) {
+        const api_target *t = &api_target_list[i];
+        gdn_capability c = { .size = sizeof c };
+        memcpy(f->memory, f->before, f->memory_bytes);
+        if (f->query(t->ctx, f->args, &c) || !c.supported || !c.exact)
+            fail_msg("line %d: the query on %s refuses: %s%s", line, t->name, gdn_last_error(), c.reason);
+        assert_true(c.workspace_bytes <= API_WORKSPACE);
+        if (f->workspace->data)
+            f->workspace->bytes = c.workspace_bytes; /* one byte more would be written unnoticed */
+        if (f->run(t->ctx, f->args, NULL))
+            fail_msg("line %d: %s on %s: %s", line, f->kernel, t->name, gdn_last_error());
+        if (is_first && i == 0)
+            memcpy(f->first, f->memory, f->memory_bytes);
+        for (size_t b = 0; b < f->result_bytes; b++)
+            if (((unsigned char *)f->memory)[b] != ((unsigned char *)f->first)[b])
+                fail_msg("line %d: %s on %s differs at byte %zu of the fixture's memory", line, f->kernel, t->name, b);
+        for (size_t b = f->result_bytes + (size_t)c.workspace_bytes; b < f->memory_bytes; b++)
+            if (((unsigned char *)f->memory)[b] != 0x5a)
+                fail_msg("line %d: %s on %s wrote byte %zu, behind its workspace", line, f->kernel, t->name, b);
+    }
+}
+
+void api_accept(const api_fixture *f, int line)
+{
+    run_and_compare(f, line, 1);
+}
+
+void api_same_as_first(const api_fixture *f, int line)
+{
+    run_and_compare(f, line, 0);
+}

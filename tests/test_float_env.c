@@ -1,0 +1,167 @@
+/* The caller's floating-point mode: results are the same bits in all of them, and the mode is as it was
+ * afterwards. gdn check runs whole suites in these modes; this is about what lies around the kernels, such
+ * as defaults that are computed, and about callers that let exceptions trap. */
+#define _POSIX_C_SOURCE 200809L /* sigsetjmp */
+#include <setjmp.h>
+#include <signal.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "gdn/gdn.h"
+#include "tests/check/environment.h"
+
+static int failures;
+
+#define REQUIRE(condition, ...)                                                                        \
+    do {                                                                                               \
+        if (!(condition)) {                                                                            \
+            failures++;                                                                                \
+            printf("FAILED: " __VA_ARGS__);                                                            \
+            printf(" (line %d)\n", __LINE__);                                                          \
+        }                                                                                              \
+    } while (0)
+
+/* Small enough that subnormals appear, and with a dimension whose default scale is not a power of two. */
+enum { T = 6, H = 2, MAX_DIM = 256, C = 40 };
+
+typedef struct memory {
+    float q[T * H * MAX_DIM], k[T * H * MAX_DIM], v[T * H * MAX_DIM], g[T * H], beta[T * H], out[T * H * MAX_DIM];
+    float state[H * MAX_DIM * MAX_DIM];
+    float weight[C * 4], history[3 * C], conv_out[T * C];
+    uint16_t rows[T * C];
+    _Alignas(64) unsigned char workspace[8 << 20];
+} memory;
+
+static memory m, first;
+
+static void fill(float *x, size_t n, float size)
+{
+    uint32_t state = 12345;
+    for (size_t i = 0; i < n; i++) {
+        state = state * 1664525u + 1013904223u;
+        x[i] = size * ((float)(state >> 8) * 0x1p-23f - 1.0f);
+    }
+}
+
+static void reset(void)
+{
+    memset(&m, 0, offsetof(memory, workspace));
+    fill(m.q, T * H * MAX_DIM, 1.0f);
+    fill(m.k, T * H * MAX_DIM, 1e-20f); /* times v: subnormal */
+    fill(m.v, T * H * MAX_DIM, 1e-20f);
+    fill(m.g, T * H, 0.5f);
+    fill(m.beta, T * H, 1.0f);
+    fill(m.state, H * MAX_DIM * MAX_DIM, 1e-38f);
+    fill(m.weight, C * 4, 1e-20f);
+    fill(m.history, 3 * C, 1e-19f);
+}
+
+static gdn_status run(gdn_context *ctx, int32_t dim)
+{
+    gdn_gated_delta_net_args a = { .size = sizeof a, .n_seqs = 1, .n_tokens = T, .n_heads_k = H, .n_heads_v = H,
+                                   .head_dim_k = dim, .head_dim_v = dim, .n_rows = 1 };
+    a.q.data = m.q, a.k.data = m.k, a.v.data = m.v, a.g.data = m.g, a.beta.data = m.beta, a.out.data = m.out;
+    a.state.data = m.state;
+    a.workspace = (gdn_span){ .data = m.workspace, .bytes = sizeof m.workspace };
+    gdn_status status = gdn_gated_delta_net(ctx, &a, NULL);
+    if (status)
+        return status;
+
+    gdn_ssm_conv_args b = { .size = sizeof b, .flags = GDN_CONV_SILU, .n_seqs = 1, .n_tokens = T, .n_channels = C,
+                            .kernel_width = 4, .n_rows = 1 };
+    b.x.data = m.v, b.weight.data = m.weight, b.history.data = m.history, b.out.data = m.conv_out;
+    b.workspace = a.workspace;
+    if ((status = gdn_ssm_conv(ctx, &b, NULL)))
+        return status;
+
+    static const int32_t index[T] = { 0, 1, 2, 3, 4, 5 };
+    gdn_set_rows_args c = { .size = sizeof c, .n_columns = C, .n_rows = T, .n_rows_dst = T };
+    c.src.data = m.q, c.dst.data = m.rows, c.dst.dtype = GDN_F16, c.index.data = (void *)index, c.index.dtype = GDN_I32;
+    c.workspace = a.workspace;
+    return gdn_set_rows(ctx, &c, NULL);
+}
+
+/* One mode more than gdn check has: every exception traps, inexact included. Arm processors mostly cannot. */
+#if defined(__x86_64__)
+enum { N_MODES = CHECK_ENV_COUNT + 1 };
+#else
+enum { N_MODES = CHECK_ENV_COUNT };
+#endif
+
+static sigjmp_buf trapped;
+
+static void on_trap(int number)
+{
+    siglongjmp(trapped, number);
+}
+
+enum { TRAPPED = -1 };
+
+/* Run in a mode; and the mode afterwards. */
+static gdn_status run_in(gdn_context *ctx, int32_t dim, uint64_t mode, uint64_t *after)
+{
+    const uint64_t old = check_environment_get();
+    volatile gdn_status status = TRAPPED; /* survives the jump */
+    if (!sigsetjmp(trapped, 1)) {
+        check_environment_put(mode);
+        status = run(ctx, dim);
+    }
+    *after = check_environment_get();
+    check_environment_put(old);
+    return status;
+}
+
+static void target(uint32_t backend, const char *implementation)
+{
+    const int32_t dims[] = { 16, 20, 31, 64, 128, 200, 256 };
+    gdn_context_desc desc = { .size = sizeof desc, .backend = backend, .implementation = implementation, .n_threads = 2 };
+    gdn_context *ctx = NULL;
+    REQUIRE(gdn_context_create(&desc, &ctx) == GDN_OK, "%s", gdn_last_error());
+    for (size_t d = 0; ctx && d < sizeof dims / sizeof dims[0]; d++) {
+        reset();
+        REQUIRE(run(ctx, dims[d]) == GDN_OK, "%s", gdn_last_error());
+        memcpy(&first, &m, offsetof(memory, workspace));
+        for (int mode = 0; mode < N_MODES; mode++) {
+            reset();
+            const char *name = mode < CHECK_ENV_COUNT ? check_environment_name(mode) : "exceptions that trap";
+            const uint64_t old = check_environment_enter(mode < CHECK_ENV_COUNT ? mode : CHECK_ENV_DEFAULT);
+            uint64_t before = check_environment_get(), after;
+            check_environment_put(old);
+#if defined(__x86_64__)
+            if (mode == CHECK_ENV_COUNT)
+                before = old & ~(uint64_t)0x1f80;
+#endif
+            const gdn_status status = run_in(ctx, dims[d], before, &after);
+            if (status == TRAPPED) {
+                REQUIRE(0, "backend %u, %s, dim %d: a trap outside of the kernels", (unsigned)backend, implementation, (int)dims[d]);
+                continue;
+            }
+            REQUIRE(status == GDN_OK, "%s", gdn_last_error());
+            REQUIRE(before == after, "%s changed the mode \"%s\"", implementation, name);
+            const unsigned char *x = (const unsigned char *)&m, *y = (const unsigned char *)&first;
+            size_t differ = 0, at = 0;
+            for (size_t i = offsetof(memory, workspace); i-- > 0;)
+                if (x[i] != y[i])
+                    differ++, at = i;
+            REQUIRE(!differ, "backend %u, %s, dim %d: %zu bytes differ with %s, the first at %zu", (unsigned)backend,
+                    implementation, (int)dims[d], differ, name, at);
+        }
+    }
+    gdn_context_destroy(ctx);
+}
+
+int main(void)
+{
+    int n = 0;
+    const struct sigaction action = { .sa_handler = on_trap };
+    (void)sigaction(SIGFPE, &action, NULL);
+    for (uint32_t b = GDN_BACKEND_CPU; b <= GDN_BACKEND_REFERENCE; b++) {
+        gdn_implementation_info info = { .size = sizeof info };
+        for (uint32_t i = 0; gdn_implementation_describe(b, 0, i, &info) == GDN_OK; i++, n++)
+            target(b, info.name);
+    }
+    printf("%d implementations in %d floating-point modes: %d failures\n", n, N_MODES, failures);
+    return failures != 0;
+}

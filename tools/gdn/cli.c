@@ -1,0 +1,167 @@
+/* Command lines of the gdn tool; see cli.h. */
+#include "cli.h"
+
+#include <errno.h>
+#include <math.h>
+#include <stdarg.h>
+#include <stdint.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { HELP_COLUMN = 26 }; /* where the help texts begin */
+
+int cli_exit_code(int parsed)
+{
+    return parsed == CLI_BAD ? 2 : 0;
+}
+
+int cli_error(const cli_command *command, const char *format, ...)
+{
+    va_list args;
+    fprintf(stderr, "%s: ", command->name);
+    va_start(args, format);
+    vfprintf(stderr, format, args);
+    va_end(args);
+    fprintf(stderr, "\nTry '%s --help'.\n", command->name);
+    return 2;
+}
+
+static void print_option(FILE *out, const char *name, const char *argument, const char *help)
+{
+    int column = fprintf(out, "  --%s%s%s", name, argument ? " " : "", argument ? argument : "");
+    for (;;) {
+        const char *end = strchr(help, '\n');
+        int length = end ? (int)(end - help) : (int)strlen(help);
+        if (column > HELP_COLUMN - 2) {
+            fputc('\n', out);
+            column = 0;
+        }
+        fprintf(out, "%*s%.*s", HELP_COLUMN - column, "", length, help);
+        if (!end) break;
+        help = end + 1;
+        column = HELP_COLUMN; /* forces a new line */
+    }
+    fputc('\n', out);
+}
+
+void cli_print_help(const cli_command *command, FILE *out)
+{
+    fprintf(out, "%s - %s\n\nUsage: %s [OPTION]...%s%s\n\nOptions:\n", command->name, command->summary, command->name,
+            command->operands ? " " : "", command->operands ? command->operands : "");
+    for (const cli_option *o = command->options; o && o->name; o++)
+        print_option(out, o->name, o->argument, o->help);
+    print_option(out, "help", NULL, "print this text");
+    if (command->notes) fprintf(out, "\n%s\n", command->notes);
+}
+
+/* Whole of `text` as an integer. */
+static int parse_int64(const char *text, int64_t *value)
+{
+    char *end;
+    errno = 0;
+    *value = strtoll(text, &end, 0);
+    return end != text && *end == 0 && errno == 0;
+}
+
+static int parse_uint64(const char *text, uint64_t *value)
+{
+    char *end;
+    errno = 0;
+    if (strchr(text, '-')) return 0; /* strtoull would wrap it around */
+    *value = strtoull(text, &end, 0);
+    return end != text && *end == 0 && errno == 0;
+}
+
+static int parse_double(const char *text, double *value)
+{
+    char *end;
+    *value = strtod(text, &end);
+    return end != text && *end == 0 && isfinite(*value);
+}
+
+static int parse_list(const char *text, cli_list *list)
+{
+    list->n = 0;
+    while (list->n < CLI_LIST_MAX) {
+        char *end;
+        long value = strtol(text, &end, 10);
+        if (end == text || value < 1 || value > 1 << 20) return 0;
+        list->value[list->n++] = (int)value;
+        if (*end == 0) return 1;
+        if (*end != ',') return 0;
+        text = end + 1;
+    }
+    return 0;
+}
+
+/* Store `text` as the kind says; NULL, or what was expected. */
+static const char *store(const cli_option *option, const char *text)
+{
+    switch (option->kind) {
+    case CLI_FLAG: *(int *)option->target = 1; return NULL;
+    case CLI_STRING: *(const char **)option->target = text; return NULL;
+    case CLI_INT: return parse_int64(text, option->target) ? NULL : "an integer";
+    case CLI_UINT64: return parse_uint64(text, option->target) ? NULL : "an integer from 0 to 2^64 - 1";
+    case CLI_DOUBLE: return parse_double(text, option->target) ? NULL : "a number";
+    case CLI_LIST: return parse_list(text, option->target) ? NULL : "up to 16 positive integers like 1,2,8";
+    }
+    return "nothing";
+}
+
+int cli_parse_operands(const cli_command *command, int argc, char **argv, int *n_operands)
+{
+    int n = 0, only_operands = 0;
+    for (int i = 1; i < argc; i++) {
+        char *arg = argv[i];
+        if (only_operands || arg[0] != '-' || arg[1] == 0) {
+            if (!command->operands) {
+                cli_error(command, "unexpected operand '%s'", arg);
+                return CLI_BAD;
+            }
+            argv[1 + n++] = arg;
+            continue;
+        }
+        if (!strcmp(arg, "--")) {
+            only_operands = 1;
+            continue;
+        }
+        if (!strcmp(arg, "--help") || !strcmp(arg, "-h")) {
+            cli_print_help(command, stdout);
+            return CLI_HELPED;
+        }
+
+        size_t length = strcspn(arg, "=");
+        const char *value = arg[length] ? arg + length + 1 : NULL;
+        const cli_option *option = command->options;
+        while (option && option->name && (length < 3 || strncmp(arg, "--", 2) || strlen(option->name) != length - 2 ||
+                                          strncmp(arg + 2, option->name, length - 2)))
+            option++;
+        if (!option || !option->name) {
+            cli_error(command, "unknown option '%.*s'", (int)length, arg);
+            return CLI_BAD;
+        }
+        if (option->kind == CLI_FLAG && value) {
+            cli_error(command, "option '--%s' takes no value", option->name);
+            return CLI_BAD;
+        }
+        if (option->kind != CLI_FLAG && !value) {
+            if (i + 1 == argc) {
+                cli_error(command, "option '--%s' needs a value (%s)", option->name, option->argument);
+                return CLI_BAD;
+            }
+            value = argv[++i];
+        }
+        const char *expected = store(option, value);
+        if (expected) {
+            cli_error(command, "option '--%s' wants %s, not '%s'", option->name, expected, value);
+            return CLI_BAD;
+        }
+    }
+    if (n_operands) *n_operands = n;
+    return CLI_RUN;
+}
+
+int cli_parse(const cli_command *command, int argc, char **argv)
+{
+    return cli_parse_operands(command, argc, argv, NULL);
+}

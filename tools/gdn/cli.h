@@ -1,0 +1,68 @@
+/* Command lines of the gdn tool: a table of options per command, from which parsing and --help both come.
+ *
+ *     static const char *filter;  static int json;
+ *     static const cli_option options[] = {
+ *         { "filter", CLI_STRING, &filter, "SUBSTR", "only cases whose name contains SUBSTR" },
+ *         { "json",   CLI_FLAG,   &json,   NULL,     "print JSON" },
+ *         { NULL }
+ *     };
+ *     static const cli_command command = { "gdn check", "compare every backend with the reference", options, NULL, NULL };
+ *     int cli = cli_parse(&command, argc, argv);
+ *     if (cli != CLI_RUN) return cli_exit_code(cli);
+ *
+ * Both "--name value" and "--name=value" work, "--" ends the options, "--help" and "-h" are always there.
+ * What is not an option is an operand; a command that wants none says so by operands = NULL. */
+#ifndef GDN_TOOL_CLI_H
+#define GDN_TOOL_CLI_H
+
+#include <stdio.h>
+
+/* Kinds of option, and what `target` points to. Numbers may be written in decimal, 0x hex or 0 octal. */
+typedef enum cli_kind {
+    CLI_FLAG,   /* int, set to 1                                                            */
+    CLI_STRING, /* const char *, points into argv                                           */
+    CLI_INT,    /* int64_t                                                                  */
+    CLI_UINT64, /* uint64_t: seeds                                                          */
+    CLI_DOUBLE, /* double, finite                                                           */
+    CLI_LIST    /* cli_list: positive integers, "1,2,8"                                     */
+} cli_kind;
+
+#define CLI_LIST_MAX 16
+typedef struct cli_list {
+    int n;
+    int value[CLI_LIST_MAX];
+} cli_list;
+
+typedef struct cli_option {
+    const char *name;     /* without the dashes; NULL ends the table              */
+    cli_kind    kind;
+    void       *target;   /* left alone when the option is not given              */
+    const char *argument; /* how --help calls the value; NULL for flags           */
+    const char *help;     /* one line, or several separated by newlines           */
+} cli_option;
+
+typedef struct cli_command {
+    const char       *name;     /* "gdn bench": begins every message               */
+    const char       *summary;  /* one line for --help                             */
+    const cli_option *options;
+    const char       *operands; /* "FILE...", for the usage line; NULL = none      */
+    const char       *notes;    /* text after the options in --help, or NULL       */
+} cli_command;
+
+/* What the caller does next: run, or leave with cli_exit_code(). */
+enum { CLI_RUN = 0, CLI_HELPED = 1, CLI_BAD = 2 };
+
+/* Parse argv[1..argc). Operands are moved to argv[1..], in order, and *n_operands (may be NULL) says how
+ * many; CLI_BAD has printed to stderr what is wrong. */
+int cli_parse_operands(const cli_command *command, int argc, char **argv, int *n_operands);
+int cli_parse(const cli_command *command, int argc, char **argv);
+
+/* 0 after --help, 2 after a bad command line. */
+int cli_exit_code(int parsed);
+
+void cli_print_help(const cli_command *command, FILE *out);
+
+/* "NAME: message" and a hint at --help, to stderr. Returns 2, the exit code. */
+int cli_error(const cli_command *command, const char *format, ...) __attribute__((format(printf, 2, 3)));
+
+#endif

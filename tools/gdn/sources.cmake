@@ -1,0 +1,18 @@
+# The tool gdn: its commands info (tools/gdn), check (tests/check) and bench (bench). It uses the public
+# interface only, and so checks and measures the very library that other programs load.
+add_executable(gdn_tool
+  tools/gdn/cli.c
+  tools/gdn/info.c
+  tools/gdn/json.c
+  tools/gdn/main.c
+  tools/gdn/progress.c
+  tools/gdn/target.c)
+include(tests/check/sources.cmake)
+include(bench/sources.cmake)
+set_target_properties(gdn_tool PROPERTIES OUTPUT_NAME gdn)
+target_include_directories(gdn_tool PRIVATE "${PROJECT_SOURCE_DIR}/tools/gdn")
+target_link_libraries(gdn_tool PRIVATE gdn_build_options gdn::gdn)
+if(UNIX AND NOT CMAKE_INSTALL_PREFIX STREQUAL "/usr")
+  file(RELATIVE_PATH gdn_rpath "/${CMAKE_INSTALL_BINDIR}" "/${CMAKE_INSTALL_LIBDIR}")
+  set_target_properties(gdn_tool PROPERTIES INSTALL_RPATH "$ORIGIN/${gdn_rpath}")
+endif()

@@ -1,0 +1,40 @@
+/* The --backend, --device and --impl options; see target.h. */
+#include "target.h"
+
+#include <stdio.h>
+#include <string.h>
+
+int target_backend(const char *name, uint32_t *backend)
+{
+    for (uint32_t b = 0; b < GDN_BACKEND_COUNT; b++) {
+        gdn_backend_info info = { .size = sizeof info };
+        if (gdn_backend_describe(b, &info) == GDN_OK && !strcmp(info.name, name)) {
+            *backend = b;
+            return 1;
+        }
+    }
+    return 0;
+}
+
+gdn_context *target_open(const char *backend, int64_t device, const char *implementation, uint32_t n_threads,
+                         char *message, uint64_t message_bytes)
+{
+    gdn_context_desc desc = { .size = sizeof desc };
+    gdn_context *ctx = NULL;
+    if (!target_backend(backend ? backend : "cpu", &desc.backend)) {
+        snprintf(message, message_bytes, "there is no backend '%s'; 'gdn info' lists them", backend);
+        return NULL;
+    }
+    if (device < 0 || device > UINT32_MAX) {
+        snprintf(message, message_bytes, "device %lld is out of range", (long long)device);
+        return NULL;
+    }
+    desc.device = (uint32_t)device;
+    desc.n_threads = n_threads;
+    desc.implementation = implementation;
+    if (gdn_context_create(&desc, &ctx) != GDN_OK) {
+        snprintf(message, message_bytes, "%s", gdn_last_error());
+        return NULL;
+    }
+    return ctx;
+}
