@@ -61,7 +61,9 @@ static void fill_defaults(args_t *a)
     a->n_rows_out  = a->n_rows_out ? a->n_rows_out : a->n_rows;
     a->n_slots_out = a->n_slots_out ? a->n_slots_out : a->n_slots;
     a->n_snapshots = a->n_snapshots ? a->n_snapshots : a->n_slots_out;
-    if (a->scale == 0) { /* not in whatever mode the caller rounds in */
+    uint32_t scale_bits;
+    memcpy(&scale_bits, &a->scale, 4); /* a caller that flushes subnormals would find a tiny scale equal to 0 */
+    if (!(scale_bits & 0x7fffffffu)) { /* and the default is not computed in whatever mode the caller rounds in */
         const gdn_float_env caller = gdn_float_env_enter();
         volatile double dim = a->head_dim_k; /* the division must not move out of here */
         volatile float  scale = (float)(1.0 / sqrt(dim));
@@ -152,10 +154,11 @@ static gdn_status resolve(const gdn_context *ctx, const args_t *caller, int laun
     if ((launch && !a.seq_start.data) || readable) /* a query may come before the map */
         if ((status = gdn_check_seq_start(&p->seq_start, a.n_seqs, a.n_tokens)))
             return status;
+    /* Without reading the map, one token per sequence is all that is certain. */
     const int equal = !a.seq_start.data && a.n_seqs && a.n_tokens % a.n_seqs == 0;
     const int32_t longest = !a.n_seqs                         ? 0
                             : equal || readable               ? gdn_longest_sequence(&p->seq_start, a.n_seqs, a.n_tokens)
-                                                              : a.n_tokens;
+                                                              : 1;
     const int     needed = launch && a.n_tokens > 0;
     const int64_t gates  = a.gate == GDN_GATE_CHANNEL ? a.head_dim_k : 1;
     if ((status = resolve_tokens(b, "q", &a.q, FLOATS, &a, longest, a.n_heads_k, a.head_dim_k, 0, needed, &p->q, &r[Q])) ||

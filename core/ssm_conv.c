@@ -145,10 +145,11 @@ static gdn_status resolve(const gdn_context *ctx, const args_t *caller, int laun
     if ((launch && !a.seq_start.data) || readable) /* a query may come before the map */
         if ((status = gdn_check_seq_start(&p->seq_start, a.n_seqs, a.n_tokens)))
             return status;
+    /* Without reading the map, one token per sequence is all that is certain. */
     const int equal = !a.seq_start.data && a.n_seqs && a.n_tokens % a.n_seqs == 0;
     const int32_t longest = !a.n_seqs                       ? 0
                             : equal || readable             ? gdn_longest_sequence(&p->seq_start, a.n_seqs, a.n_tokens)
-                                                            : a.n_tokens;
+                                                            : 1;
     const int needed = launch && a.n_tokens > 0;
     if ((status = resolve_tokens(b, "x", &a.x, &a, longest, 0, needed, &p->x, &r[X])) ||
         (status = resolve_tokens(b, "out", &a.out, &a, longest, 1, needed, &p->out, &r[OUT])) ||

@@ -141,13 +141,14 @@ typedef struct job {
 static void work(void *arg, int32_t worker)
 {
     job *j = arg;
+    char *scratch = j->scratch ? j->scratch + (uint64_t)worker * scratch_stride(&j->plan) : NULL;
     const gdn_float_env caller = gdn_float_env_enter();
     for (;;) {
         const int64_t first = atomic_fetch_add_explicit(&j->next, j->plan.grain, memory_order_relaxed);
         if (first >= j->plan.n_items)
             break;
         const int64_t last = j->plan.n_items - first < j->plan.grain ? j->plan.n_items : first + j->plan.grain;
-        j->kernel->run(j->problem, &j->plan, first, last, j->scratch + (uint64_t)worker * scratch_stride(&j->plan));
+        j->kernel->run(j->problem, &j->plan, first, last, scratch);
     }
     gdn_float_env_leave(caller);
 }

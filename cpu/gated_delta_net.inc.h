@@ -1,19 +1,20 @@
 /* gated_delta_net on the CPU: what all instruction sets share. A file gated_delta_net_<isa>.c includes the
  * vector vocabulary of its instruction set, then this file, and puts plan and run into its table entry.
  *
- * The arithmetic is that of reference/gated_delta_net.c, in one of two loop orders. Both read a state once,
- * update it in cache token by token, and write only the snapshots that were asked for:
+ * The arithmetic is that of reference/gated_delta_net.c, in one of three loop orders. All read a state once,
+ * update it in cache or registers token by token, and write only the snapshots that were asked for:
  *
- *   rows     lanes run along the keys. Needs no transpose where keys are contiguous, so that a call with
- *            few tokens runs at the speed of memory: decode, and the verification of drafts.
- *   columns  lanes run across value columns. Needs no sums across lanes, so that a call with many tokens
- *            runs at the speed of fma: prefill. Serves every size and both layouts.
+ *   rows     lanes run along the keys; for few tokens where keys are contiguous (STATE_VK). A row stays in
+ *            registers, and memory is the limit: decode, and the verification of drafts.
+ *   lines    lanes run across value columns; the same for states whose values are contiguous (STATE_KV).
+ *   columns  lanes run across value columns of a state packed in L1; fma is the limit: prefill. Serves every
+ *            size and both layouts.
  *
- * In both, one pass over the state per token does everything: it decays and updates an element, and takes
+ * In each, one pass over the state per token does everything: it decays and updates an element, and takes
  * its product with this token's q and with the next token's k while it is in a register.
  *
- * An item is a sequence, a head and a group of value columns. Inside it, tokens go in chunks: the q, k and
- * decay of a chunk are made ready once (float, aligned) for all blocks of columns of the group. */
+ * An item is a sequence, a head and a group of value columns. Inside it, tokens go in chunks: what the tokens
+ * of a chunk bring is made ready (float, aligned) once for all blocks of columns of the group. */
 #include <stdbool.h>
 #include <string.h>
 
@@ -24,8 +25,8 @@
 #define GDN_INLINE static inline __attribute__((always_inline))
 
 enum {
-    CHUNK_TOKENS = 64,    /* q and k of a chunk take 64 KiB for 128 keys: a small part of the L2 cache */
-    ROWS_MAX_TOKENS = 12, /* the longest sequence for which "rows" is the faster order                 */
+    CHUNK_TOKENS = 32,    /* q, k, v and out of a chunk: 64 KiB for 128 x 128, to stay in the L2 cache */
+    ROWS_MAX_TOKENS = 12, /* the longest sequence for which "rows" or "lines" is faster than "columns" */
     MIN_GROUP = 32        /* value columns: a smaller item costs more in tokens made ready than it wins */
 };
 
@@ -108,6 +109,7 @@ static void chunk_prefetch(const chunk *c, const head_view *x, int32_t t, int32_
     const gdn_gated_delta_net_problem *p = x->p;
     const int32_t ahead = c->first + t + CHUNK_TOKENS, key_head = gdn_key_head(p, x->h);
     if (ahead >= x->n_tokens) return;
+    if (n_turns < 1) n_turns = 1; /* fewer columns than a vector */
     for (; turn < 4; turn += n_turns) {
         const gdn_token_view *view = turn == 0 ? &p->q : turn == 1 ? &p->k : turn == 2 ? &p->v : &p->out;
         const int64_t         size = view->dtype == GDN_F32 ? 4 : 2;
@@ -184,10 +186,12 @@ static void plan(const void *problem, int32_t n_threads, gdn_cpu_plan *plan)
     const int32_t n_tokens = p->n_seqs ? (p->n_tokens + p->n_seqs - 1) / p->n_seqs : 0;
     const bool    rows = rows_serves(p, n_tokens), lines = lines_serves(p, n_tokens);
     const int64_t tokens = min_i32(p->n_tokens, CHUNK_TOKENS);
-    const int64_t state = lines_scratch(pitch, group); /* the most that an order needs */
+    const int64_t for_columns = (int64_t)pitch * group, for_lines = lines_scratch(pitch, group);
+    const int64_t state = for_columns > for_lines ? for_columns : for_lines;
 
     plan->n_items = (int64_t)p->n_seqs * p->n_heads_v * ((p->head_dim_v + group - 1) / group);
-    plan->grain = rows || lines ? plan->n_items / (8 * (int64_t)n_threads) : 1; /* neighbours stream better together */
+    /* Where memory is the limit, items that are neighbours there should go to one thread. */
+    plan->grain = rows || lines ? plan->n_items / (8 * (int64_t)n_threads) : 1;
     if (plan->grain < 1) plan->grain = 1;
     plan->scratch_bytes = 4 * (uint64_t)(tokens * ((p->gate == GDN_GATE_CHANNEL ? 4 : 2) * pitch + 2 * group) + state);
     plan->path = group;
@@ -222,12 +226,12 @@ static void run_item(const gdn_gated_delta_net_problem *p, int32_t group, int64_
     c.out = c.v + n_tokens * group;
     float *state = c.out + n_tokens * group;
 
-    const bool whole = rows_serves(p, x.n_tokens) || lines_serves(p, x.n_tokens);
+    const bool by_rows = rows_serves(p, x.n_tokens), by_lines = lines_serves(p, x.n_tokens);
     for (int32_t first = 0; first < x.n_tokens; first += CHUNK_TOKENS) {
         chunk_fill(&c, &x, first);
-        if (!whole) columns(&x, &c, state);
-        else if (p->state_layout == GDN_STATE_VK) rows(&x, &c);
-        else lines(&x, &c, state);
+        if (by_rows) rows(&x, &c);
+        else if (by_lines) lines(&x, &c, state);
+        else columns(&x, &c, state);
         chunk_output(&c, &x);
     }
 }
@@ -235,5 +239,5 @@ static void run_item(const gdn_gated_delta_net_problem *p, int32_t group, int64_
 static void run(const void *problem, const gdn_cpu_plan *plan, int64_t first, int64_t last, void *scratch)
 {
     for (int64_t item = first; item < last; item++) run_item(problem, plan->path, item, scratch);
-    v_fence(); /* "rows" may have streamed */
+    v_fence(); /* for v_stream() */
 }

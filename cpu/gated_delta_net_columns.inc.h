@@ -1,5 +1,5 @@
-/* gated_delta_net by columns: lanes run across value columns, 1 or COLUMN_VECTORS vectors of them at a
- * time. Part of gated_delta_net.inc.h.
+/* gated_delta_net by columns: lanes run across value columns, COLUMN_VECTORS vectors of them at a time, or
+ * one where fewer are left. Part of gated_delta_net.inc.h.
  *
  * The state of a block of columns is packed in scratch as [key][column], where it stays in the L1 cache for
  * a chunk of tokens. All 32 partial sums of a dot product are whole vectors, so the tree needs no shuffles:
@@ -7,8 +7,7 @@
  * and are added while still in registers. */
 
 enum {
-    COLUMN_VECTORS = 2, 
-    COLUMNS_TOGETHER = 1,
+    COLUMN_VECTORS = 2, /* so that k, q and a, once spread over the lanes, serve two vectors */
     FOLD = 8 /* partial sums per dot product that are left to memory, after the steps h = 16 and 8 */
 };
 
@@ -18,7 +17,7 @@ typedef struct columns_pass {
     int64_t      from_pitch;
     float       *to;   /* the state after                 */
     int64_t      to_pitch;
-    const float *q, *k, *a, *read; /* as in rows_pass */
+    const float *q, *k, *a, *read; /* of this token; read: what the state after is read with next */
     float        decay;
     int32_t      n;
     vf           d[COLUMN_VECTORS];
@@ -132,6 +131,14 @@ static columns_fn *columns_version(int32_t n, int32_t width, bool channel, bool 
     }
 }
 
+/* Up to GDN_VL columns or keys of a snapshot. */
+GDN_INLINE void save_vector(float *to, vf a, int32_t lanes, bool stream)
+{
+    if (lanes < GDN_VL) v_store_n(to, a, lanes);
+    else if (stream) v_stream(to, a);
+    else v_store(to, a);
+}
+
 /* A block of value columns; state is its place in scratch, which holds it between chunks. */
 typedef struct columns_block {
     int32_t j, n_columns, width;
@@ -162,14 +169,17 @@ static void columns_load(const head_view *x, const float *source, const columns_
         }
 }
 
+/* Whole cache lines go past the caches, see snapshots_of(). */
 static void columns_save(const head_view *x, float *target, const columns_block *b)
 {
     const int64_t line = x->p->state_out.stride_line / 4, pitch = (int64_t)b->width * GDN_VL;
+    const bool    stream = GDN_VL == 16 && ((uintptr_t)target | (uintptr_t)(4 * line)) % 64 == 0;
     if (x->p->state_layout == GDN_STATE_KV) {
         for (int32_t i = 0; i < x->n; i++)
             for (int32_t w = 0; w < b->width; w++) {
                 const int32_t lanes = min_i32(GDN_VL, b->n_columns - w * GDN_VL);
-                v_store_n(target + i * line + x->j0 + b->j + w * GDN_VL, v_load(b->state + i * pitch + w * GDN_VL), lanes);
+                float        *to = target + i * line + x->j0 + b->j + w * GDN_VL;
+                save_vector(to, v_load(b->state + i * pitch + w * GDN_VL), lanes, stream);
             }
         return;
     }
@@ -181,43 +191,34 @@ static void columns_save(const head_view *x, float *target, const columns_block 
             for (int32_t m = 0; m < GDN_VL; m++)
                 r[m] = m < keys ? v_load(b->state + (i + m) * pitch + w * GDN_VL) : v_zero();
             v_transpose(r);
-            for (int32_t m = 0; m < rows; m++) v_store_n(tile + m * line, r[m], keys);
+            for (int32_t m = 0; m < rows; m++) save_vector(tile + m * line, r[m], keys, stream);
         }
 }
 
-/* A chunk of tokens for some blocks of columns, which take turns. */
-static void columns_blocks(const head_view *x, const chunk *c, const columns_block *block, int32_t n_blocks)
+/* A chunk of tokens for one block of columns. */
+static void columns_tokens(const head_view *x, const chunk *c, const columns_block *b)
 {
-    columns_pass pass[COLUMNS_TOGETHER];
-    dots         sum[COLUMNS_TOGETHER];
-    for (int32_t m = 0; m < n_blocks; m++) {
-        const columns_block *b = &block[m];
-        pass[m] = (columns_pass){.from = b->state, .to = b->state, .n = x->n, .read = c->ak};
-        /* 1: load state */
-        if (c->first == 0 && x->source) columns_load(x, x->source, b);
-        else if (c->first == 0) memset(b->state, 0, sizeof *b->state * (size_t)x->n * (size_t)(b->width * GDN_VL));
-        /* 3: read kv, for the first token of the chunk */
-        sum[m] = b->width == 1 ? columns_one_read(&pass[m]) : columns_wide_read(&pass[m]);
-    }
+    const int32_t turn = b->j / (b->width * GDN_VL), n_turns = x->n_columns / (b->width * GDN_VL);
+    columns_pass  pass = {.from = b->state, .to = b->state, .n = x->n, .read = c->ak};
+    dots          sum;
+    /* 1: load state */
+    if (c->first == 0 && x->source) columns_load(x, x->source, b);
+    else if (c->first == 0) memset(b->state, 0, sizeof *b->state * (size_t)x->n * (size_t)(b->width * GDN_VL));
+    /* 3: read kv, for the first token of the chunk */
+    sum = b->width == 1 ? columns_one_read(&pass) : columns_wide_read(&pass);
     for (int32_t t = 0; t < c->n_tokens; t++) {
-        const int64_t row = (int64_t)t * x->pitch;
+        const int64_t row = (int64_t)t * x->pitch, at = (int64_t)t * c->group + b->j;
         float        *snapshot = snapshot_of(x, c->first + t);
-        for (int32_t m = 0; m < n_blocks; m++) {
-            const columns_block *b = &block[m];
-            columns_pass        *on = &pass[m];
-            for (int32_t w = 0; w < b->width; w++)
-                on->d[w] = delta(c, t, b->j + w * GDN_VL, sum[m].k[w]);
-            on->q = c->q + row;
-            on->k = c->k + row;
-            on->a = c->a + row;
-            on->read = c->ak + row + x->pitch;
-            on->decay = c->decay[t];
-            sum[m] = columns_version(x->n, b->width, x->channel, t + 1 < c->n_tokens)(on);
-            chunk_prefetch(c, x, t, b->j / (b->width * GDN_VL), x->n_columns / (b->width * GDN_VL));
-            for (int32_t w = 0; w < b->width; w++)
-                v_store(c->out + t * c->group + b->j + w * GDN_VL, sum[m].q[w]);
-            if (snapshot) columns_save(x, snapshot, b); /* 7 */
-        }
+        for (int32_t w = 0; w < b->width; w++) pass.d[w] = delta(c, t, b->j + w * GDN_VL, sum.k[w]);
+        pass.q = c->q + row;
+        pass.k = c->k + row;
+        pass.a = c->a + row;
+        pass.read = c->ak + row + x->pitch;
+        pass.decay = c->decay[t];
+        sum = columns_version(x->n, b->width, x->channel, t + 1 < c->n_tokens)(&pass);
+        chunk_prefetch(c, x, t, turn, n_turns);
+        for (int32_t w = 0; w < b->width; w++) v_store(c->out + at + w * GDN_VL, sum.q[w]);
+        if (snapshot) columns_save(x, snapshot, b); /* 7 */
     }
 }
 
@@ -225,14 +226,9 @@ static void columns_blocks(const head_view *x, const chunk *c, const columns_blo
 static void columns(const head_view *x, const chunk *c, float *state)
 {
     for (int32_t j = 0; j < x->n_columns;) {
-        columns_block block[COLUMNS_TOGETHER];
-        int32_t       n_blocks = 0;
-        for (; n_blocks < COLUMNS_TOGETHER && j < x->n_columns; n_blocks++) {
-            const int32_t width = x->n_columns - j >= COLUMN_VECTORS * GDN_VL ? COLUMN_VECTORS : 1;
-            const int32_t n_columns = min_i32(width * GDN_VL, x->n_columns - j);
-            block[n_blocks] = (columns_block){j, n_columns, width, state + (int64_t)j * x->pitch};
-            j += n_columns;
-        }
-        columns_blocks(x, c, block, n_blocks);
+        const int32_t width = x->n_columns - j >= COLUMN_VECTORS * GDN_VL ? COLUMN_VECTORS : 1;
+        const int32_t n_columns = min_i32(width * GDN_VL, x->n_columns - j);
+        columns_tokens(x, c, &(columns_block){j, n_columns, width, state + (int64_t)j * x->pitch});
+        j += n_columns;
     }
 }

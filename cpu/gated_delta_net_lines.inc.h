@@ -1,7 +1,11 @@
-/* gated_delta_net by lines: the order of "rows" for states whose values are contiguous. Lanes run across
- * value columns, and a pass goes along whole lines (keys) of the state, so that memory is read and written
- * as a few streams of consecutive addresses: the lines l, l + 32, l + 64, ... of a partial sum l. The
- * partial sums of all columns are kept in scratch. Part of gated_delta_net.inc.h. */
+/* gated_delta_net by lines: the order of "rows" for states whose values are contiguous. Part of
+ * gated_delta_net.inc.h.
+ *
+ * Lanes run across value columns. kv must be complete before an update can begin, so the state of the item
+ * is passed over once to read it, and then once per token, when it is found in the L2 cache. A pass goes along
+ * whole lines (keys) of the state, in a few streams of ascending addresses: the lines l, l + 32, l + 64, ...
+ * of a partial sum l. The 32 partial sums of all columns are kept in scratch. Narrower blocks, which would fit
+ * the L1 cache, were measured to be slower: memory serves short pieces of lines badly. */
 
 static bool lines_serves(const gdn_gated_delta_net_problem *p, int32_t n_tokens)
 {
@@ -11,13 +15,15 @@ static bool lines_serves(const gdn_gated_delta_net_problem *p, int32_t n_tokens)
 /* Floats of scratch: the state, and 32 partial sums of two dot products and d per column. */
 static int64_t lines_scratch(int32_t pitch, int32_t group) { return (int64_t)(pitch + 2 * 32 + 1) * group; }
 
+/* One pass over all columns of the item. */
 typedef struct lines_pass {
-    columns_pass x;       /* of the first column              */
-    const float *d;       /* [column]                         */
-    float *part_q, *part_k; /* [32][columns]                  */
-    int32_t n_columns;
+    columns_pass x;               /* of the first column */
+    const float *d;               /* [column]            */
+    float       *part_q, *part_k; /* [32][columns]       */
+    int32_t      n_columns;
 } lines_pass;
 
+/* The partial sums l of some columns. */
 GDN_INLINE void lines_leaf(const lines_pass *pass, columns_form form, int32_t l, int32_t j)
 {
     columns_pass x = pass->x;
@@ -32,6 +38,7 @@ GDN_INLINE void lines_leaf(const lines_pass *pass, columns_form form, int32_t l,
     }
 }
 
+/* 5: update, with 6: the sums of the output and 3: the next token's kv, and 7: the snapshot. */
 GDN_INLINE void lines_form_run(const lines_pass *p, columns_form form)
 {
     const lines_pass pass = *p;
@@ -44,6 +51,30 @@ GDN_INLINE void lines_form_run(const lines_pass *p, columns_form form)
     }
 }
 
+/* One compiled version for each form: all tokens but the last, the last, and the last past the caches. */
+static void lines_update(const lines_pass *pass, bool channel, bool next, bool stream)
+{
+    switch ((pass->x.n == 128) * 8 + channel * 4 + (next ? 2 : stream)) {
+#define LINES_CASE(is_128, channel, next, stream)                                                      \
+    case is_128 * 8 + channel * 4 + next * 2 + stream:                                                 \
+        lines_form_run(pass, (columns_form){COLUMN_VECTORS, is_128 * 128, 0, channel, 1, next, stream}); \
+        break;
+#define LINES_CASES(is_128, channel)                                                                   \
+    LINES_CASE(is_128, channel, 0, 0) LINES_CASE(is_128, channel, 0, 1) LINES_CASE(is_128, channel, 1, 0)
+        LINES_CASES(0, 0) LINES_CASES(0, 1) LINES_CASES(1, 0) LINES_CASES(1, 1)
+#undef LINES_CASES
+#undef LINES_CASE
+    default: break;
+    }
+}
+
+/* 3: read kv, for the first token. */
+static void lines_read(const lines_pass *pass)
+{
+    if (pass->x.n == 128) lines_form_run(pass, (columns_form){COLUMN_VECTORS, 128, 0, 0, 0, 1, 0});
+    else lines_form_run(pass, (columns_form){COLUMN_VECTORS, 0, 0, 0, 0, 1, 0});
+}
+
 /* The tree, for GDN_VL columns. */
 static vf lines_sum(const float *part, int32_t n_columns)
 {
@@ -54,43 +85,27 @@ static vf lines_sum(const float *part, int32_t n_columns)
     return p[0];
 }
 
-/* One compiled version for each form: all tokens but the last, the last, and the last past the caches. */
-static void lines_update(const lines_pass *pass, bool channel, bool next, bool stream)
-{
-#define LINES_VERSION(...) lines_form_run(pass, (columns_form){COLUMN_VECTORS, 0, 0, __VA_ARGS__})
-    if (next && channel) LINES_VERSION(1, 1, 1, 0);
-    else if (next) LINES_VERSION(0, 1, 1, 0);
-    else if (channel && stream) LINES_VERSION(1, 1, 0, 1);
-    else if (channel) LINES_VERSION(1, 1, 0, 0);
-    else if (stream) LINES_VERSION(0, 1, 0, 1);
-    else LINES_VERSION(0, 1, 0, 0);
-}
-
-static void lines_read(const lines_pass *pass) { LINES_VERSION(0, 0, 1, 0); }
-#undef LINES_VERSION
-
-/* All tokens of a sequence, which fit one chunk. A token reads the state
- * where the token before it has left it. */
+/* All tokens of a sequence, which fit one chunk. A token reads the state where the one before has left it. */
 static void lines(const head_view *x, const chunk *c, float *scratch)
 {
     const int32_t n_columns = x->n_columns;
     float        *hold = scratch, *d = hold + (int64_t)x->pitch * n_columns;
     float        *snapshot[ROWS_MAX_TOKENS];
     lines_pass    pass = {.d = d, .part_q = d + n_columns, .n_columns = n_columns};
-    const bool    whole = snapshots_of(x, 0, c->n_tokens, snapshot) && x->j0 % 16 == 0 && n_columns % 16 == 0;
+    const bool    whole = snapshots_of(x, 0, c->n_tokens, snapshot) && (x->j0 | n_columns) % 16 == 0;
     pass.part_k = pass.part_q + 32 * (int64_t)n_columns;
-    pass.x.n = x->n;
 
-    /* 1: load state, 3: read kv */
-    pass.x.from = x->source ? x->source + x->j0 : hold;
-    pass.x.from_pitch = x->source ? x->p->state_in.stride_line / 4 : n_columns;
-    pass.x.to = hold;
-    if (!x->source) memset(hold, 0, sizeof *hold * (size_t)x->n * (size_t)n_columns);
-    pass.x.read = c->ak;
+    /* 1: load state */
+    pass.x = (columns_pass){.from = hold, .from_pitch = n_columns, .to = hold, .n = x->n, .read = c->ak};
+    if (x->source) {
+        pass.x.from = x->source + x->j0;
+        pass.x.from_pitch = x->p->state_in.stride_line / 4;
+    } else {
+        memset(hold, 0, sizeof *hold * (size_t)x->n * (size_t)n_columns);
+    }
     lines_read(&pass);
     for (int32_t t = 0; t < c->n_tokens; t++) {
-        const int64_t row = (int64_t)t * x->pitch;
-        const bool    next = t + 1 < c->n_tokens;
+        const int64_t row = (int64_t)t * x->pitch, at = (int64_t)t * c->group;
         for (int32_t j = 0; j < n_columns; j += GDN_VL)
             v_store(d + j, delta(c, t, j, lines_sum(pass.part_k + j, n_columns)));
         pass.x.q = c->q + row;
@@ -100,9 +115,8 @@ static void lines(const head_view *x, const chunk *c, float *scratch)
         pass.x.decay = c->decay[t];
         pass.x.to = snapshot[t] ? snapshot[t] + x->j0 : hold; /* 7: the snapshot is the state itself */
         pass.x.to_pitch = snapshot[t] ? x->p->state_out.stride_line / 4 : n_columns;
-        lines_update(&pass, x->channel, next, whole && snapshot[t] && snapshot[t] != x->source);
-        for (int32_t j = 0; j < n_columns; j += GDN_VL)
-            v_store(c->out + t * c->group + j, lines_sum(pass.part_q + j, n_columns));
+        lines_update(&pass, x->channel, t + 1 < c->n_tokens, whole && snapshot[t] && snapshot[t] != x->source);
+        for (int32_t j = 0; j < n_columns; j += GDN_VL) v_store(c->out + at + j, lines_sum(pass.part_q + j, n_columns));
         pass.x.from = pass.x.to;
         pass.x.from_pitch = pass.x.to_pitch;
     }

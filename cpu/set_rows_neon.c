@@ -2,6 +2,7 @@
 #include "cpu/simd_neon.h"
 
 static inline vf v_larger(vf a, vf b) { return v_sel(v_gt(a, b), a, b); }
+static inline vf v_inverse(vf a) { return vdivq_f32(v_set1(1.0f), a); }
 
 /* The conversion itself makes 0 of a NaN. */
 static inline void v_store_i8(int8_t *p, const vf *y)

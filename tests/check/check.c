@@ -25,7 +25,7 @@ static const check_kernel *const kernels[] = {
 #include "core/kernels.def"
 #undef GDN_KERNEL
 };
-enum { N_KERNELS = sizeof kernels / sizeof kernels[0], DEFAULT_CASES = 2000, QUICK_SHARE = 8 };
+enum { N_KERNELS = sizeof kernels / sizeof kernels[0], DEFAULT_CASES = 2000, QUICK_SHARE = 8, HANG_SECONDS = 120 };
 
 static struct {
     const char *backend, *implementation, *kernel, *only;
@@ -106,18 +106,20 @@ static void print_repeat(char *text, size_t bytes, const check_kernel *kernel, c
 }
 
 /* A kernel that crashes takes the check with it, but not before the case is named: reading beyond a guarded
- * memory ends here. What runs is kept as text because little may be done in a signal handler. */
+ * memory ends here. So does one that does not return. What runs is kept as text because little may be done in a signal handler. */
 static char running[600];
 
 static void note_running(const check_kernel *kernel, const char *name, const check_target_info *info)
 {
     print_repeat(running, sizeof running - 1, kernel, name, info);
     strcat(running, "\n");
+    alarm(HANG_SECONDS);
 }
 
 static void on_crash(int signal_number)
 {
-    static const char what[] = "\nCRASH: signal ", where[] = " (memory outside of the operands, a division by 0, ...)\n";
+    static const char what[] = "\nCRASH or, with signal 14, no end in sight: signal ";
+    static const char where[] = " (memory outside of the operands, a division by 0, ...)\n";
     const char digits[2] = { (char)('0' + signal_number / 10), (char)('0' + signal_number % 10) };
     if (write(2, what, sizeof what - 1) < 0 || write(2, digits, 2) < 0 || write(2, where, sizeof where - 1) < 0 ||
         write(2, running, strlen(running)) < 0)
@@ -127,7 +129,7 @@ static void on_crash(int signal_number)
 
 static void catch_crashes(void)
 {
-    static const int signals[] = { SIGSEGV, SIGBUS, SIGFPE, SIGILL };
+    static const int signals[] = { SIGSEGV, SIGBUS, SIGFPE, SIGILL, SIGALRM };
     struct sigaction action;
     memset(&action, 0, sizeof action);
     action.sa_handler = on_crash;
@@ -418,10 +420,12 @@ int gdn_check_main(int argc, char **argv)
         report.n_kernels = 0;
         if (!options.json)
             printf("seed %llu\n", (unsigned long long)options.seed);
+        fflush(stdout);
         walk(visit_count);
         progress_begin(&bar, n_visited * report.n_targets);
         walk(visit_run);
         progress_end(&bar);
+        alarm(0);
         for (int k = 0; k < N_KERNELS; k++) /* only kernels that were asked for are reported */
             if (in_list(options.kernel, kernels[k]->name)) {
                 memmove(report.tally[report.n_kernels], report.tally[k], sizeof report.tally[0]);

@@ -1,0 +1,103 @@
+/* Part of test_elementary.c: what the functions are compared with. */
+
+/* ------------------------------------------------------------------ oracle, in double, without branches so that it vectorises */
+
+#define INLINE static inline __attribute__((always_inline))
+
+INLINE double oracle_exp(double x)
+{
+    x = x < -200.0 ? -200.0 : x; /* already 0 in float, and still positive here */
+    x = x > 200.0 ? 200.0 : x;
+    double t = x * 0x1.71547652b82fep+0 + 0x1.8p+52;
+    double n = t - 0x1.8p+52;
+    double r = (x - n * 0x1.62e42fee00000p-1) - n * 0x1.a39ef35793c76p-33;
+    double p = 1.0 / 479001600.0;
+    p = p * r + 1.0 / 39916800.0;
+    p = p * r + 1.0 / 3628800.0;
+    p = p * r + 1.0 / 362880.0;
+    p = p * r + 1.0 / 40320.0;
+    p = p * r + 1.0 / 5040.0;
+    p = p * r + 1.0 / 720.0;
+    p = p * r + 1.0 / 120.0;
+    p = p * r + 1.0 / 24.0;
+    p = p * r + 1.0 / 6.0;
+    p = p * r + 0.5;
+    p = p * r + 1.0;
+    p = p * r + 1.0;
+    return p * double_from_bits((double_bits(t) << 52) + 0x3ff0000000000000u);
+}
+
+INLINE double oracle_log1p(double x)
+{
+    const uint64_t bias = (uint64_t)1024 << 52;
+    uint64_t k_biased = (double_bits(1.0 + x) - 0x3fe6a09e667f3bcdu + bias) >> 52;
+    double scale = double_from_bits(0x3ff0000000000000u - ((k_biased << 52) - bias));
+    double k = double_from_bits(0x4330000000000000u + k_biased) - (0x1p52 + 1024.0);
+    double f = x * scale + (scale - 1.0);
+    double s = f / (2.0 + f), z = s * s;
+    double p = 1.0 / 21.0;
+    p = p * z + 1.0 / 19.0;
+    p = p * z + 1.0 / 17.0;
+    p = p * z + 1.0 / 15.0;
+    p = p * z + 1.0 / 13.0;
+    p = p * z + 1.0 / 11.0;
+    p = p * z + 1.0 / 9.0;
+    p = p * z + 1.0 / 7.0;
+    p = p * z + 1.0 / 5.0;
+    p = p * z + 1.0 / 3.0;
+    p = p * z + 1.0;
+    double y = k * 0x1.62e42fefa39efp-1 + 2.0 * s * p;
+    y = x == 0.0 ? x : y;
+    y = x == (double)INFINITY ? x : y;
+    double below = x == -1.0 ? -(double)INFINITY : (double)NAN;
+    return x > -1.0 ? y : below;
+}
+
+INLINE double oracle_reciprocal(double x) { return 1.0 / x; }
+INLINE double oracle_rsqrt(double x) { return 1.0 / sqrt(x); }
+INLINE double oracle_sigmoid(double x) { return 1.0 / (1.0 + oracle_exp(-x)); }
+INLINE double oracle_silu(double x)
+{
+    x = x < -200.0 ? -200.0 : x;
+    return x * oracle_sigmoid(x);
+}
+INLINE double oracle_softplus(double x)
+{
+    double y = oracle_log1p(oracle_exp(x));
+    return x > 20.0 ? x : y;
+}
+
+/* The same by libm, to validate the oracle. */
+static long double libm_exp(long double x) { return expl(x); }
+static long double libm_log1p(long double x) { return log1pl(x); }
+static long double libm_reciprocal(long double x) { return 1.0L / x; }
+static long double libm_rsqrt(long double x) { return 1.0L / sqrtl(x); }
+static long double libm_sigmoid(long double x) { return 1.0L / (1.0L + expl(-x)); }
+static long double libm_silu(long double x) { return x == -(long double)INFINITY ? -0.0L : x / (1.0L + expl(-x)); }
+static long double libm_softplus(long double x) { return x > 20.0L ? x : log1pl(expl(x)); }
+
+/* 1 / ulp of the float at exact: 2^-149 and up. */
+INLINE double inverse_ulp(double exact)
+{
+    uint64_t e = (double_bits(exact) >> 52) & 0x7ff;
+    e = e < 1023 - 126 ? 1023 - 126 : e;
+    e = e > 1023 + 127 ? 1023 + 127 : e;
+    return double_from_bits((uint64_t)(2 * 1023 + 23 - e) << 52);
+}
+
+/* |result - exact| in ulps; infinite for a wrong sign (of a zero too) or a NaN on one side only. An overflow
+ * counts as 2^128, the next value if the format went on. */
+INLINE double ulps(double result, double exact)
+{
+    double limit = 0x1p128;
+    double r = result > limit ? limit : result;
+    double x = exact > limit ? limit : exact;
+    r = r < -limit ? -limit : r;
+    x = x < -limit ? -limit : x;
+    double error = fabs(r - x) * inverse_ulp(x);
+    bool sign_differs = ((double_bits(result) ^ double_bits(exact)) >> 63) != 0;
+    error = sign_differs ? (double)INFINITY : error;
+    bool result_nan = result != result, exact_nan = exact != exact;
+    error = (result_nan | exact_nan) ? (double)INFINITY : error;
+    return (result_nan & exact_nan) ? 0.0 : error;
+}
