@@ -52,6 +52,9 @@ struct gdn_context {
 void *gdn_context_alloc(const gdn_context *ctx, uint64_t bytes, uint64_t alignment);
 void  gdn_context_free(const gdn_context *ctx, void *memory);
 
+/* What a call without work returns: host backends refuse a stream all the same. */
+gdn_status gdn_nothing_to_do(gdn_context *ctx, gdn_stream stream);
+
 /* A line for the log callback, printf-like; free when nobody listens. */
 void gdn_context_log(const gdn_context *ctx, int32_t level, const char *format, ...)
     __attribute__((format(printf, 3, 4)));

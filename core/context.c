@@ -220,11 +220,19 @@ gdn_status gdn_context_describe(const gdn_context *ctx, gdn_device_info *device,
     if (!ctx)
         return gdn_fail(GDN_INVALID_ARGUMENT, "ctx is NULL");
     gdn_status status = GDN_OK;
+    if ((device && (status = gdn_struct_check("device", device, sizeof *device))) ||
+        (info && (status = gdn_struct_check("implementation", info, sizeof *info))))
+        return status; /* both or none is written */
     if (device)
         status = gdn_device_describe(ctx->backend->id, ctx->desc.device, device);
     if (!status && info)
         status = gdn_implementation_describe(ctx->backend->id, ctx->desc.device, ctx->implementation, info);
     return status;
+}
+
+gdn_status gdn_nothing_to_do(gdn_context *ctx, gdn_stream stream)
+{
+    return ctx->backend->host_memory ? ctx->backend->synchronize(ctx, stream) : GDN_OK;
 }
 
 gdn_status gdn_synchronize(gdn_context *ctx, gdn_stream stream)

@@ -16,7 +16,7 @@ enum { Q, K, V, G, BETA, OUT, STATE, STATE_OUT, SEQ_START, STATE_SRC, STATE_DST,
 
 #define FLOATS (1u << GDN_F32 | 1u << GDN_F16 | 1u << GDN_BF16)
 
-static gdn_status check_sizes(const args_t *a)
+static gdn_status check_sizes(const args_t *a, int launch)
 {
     gdn_status status;
     if ((status = gdn_check_range("n_seqs", a->n_seqs, 0, 1 << 24)) ||
@@ -48,7 +48,7 @@ static gdn_status check_sizes(const args_t *a)
                         (double)a->scale);
     if (a->n_tokens && !a->n_seqs)
         return gdn_fail(GDN_INVALID_ARGUMENT, "n_seqs is 0 and n_tokens is %d; tokens need a sequence", (int)a->n_tokens);
-    if (!a->state_out.data && (a->n_rows_out != a->n_rows || a->n_slots_out != a->n_slots))
+    if (launch && !a->state_out.data && (a->n_rows_out != a->n_rows || a->n_slots_out != a->n_slots))
         return gdn_fail(GDN_INVALID_ARGUMENT,
                         "n_rows_out is %d and n_slots_out is %d, but state_out is absent; leave them 0 or give state_out",
                         (int)a->n_rows_out, (int)a->n_slots_out);
@@ -128,7 +128,7 @@ static gdn_status resolve(const gdn_context *ctx, const args_t *caller, int laun
     if ((status = gdn_struct_read("args", caller, sizeof a, sizeof a, &a)))
         return status;
     fill_defaults(&a);
-    if ((status = check_sizes(&a)))
+    if ((status = check_sizes(&a, launch)))
         return status;
     memset(r, 0, sizeof r);
     memset(p, 0, sizeof *p);
@@ -236,5 +236,5 @@ gdn_status gdn_gated_delta_net(gdn_context *ctx, const args_t *args, gdn_stream 
         return gdn_fail(GDN_INVALID_ARGUMENT, "ctx is NULL");
     if ((status = resolve(ctx, args, 1, &p)))
         return status;
-    return p.n_tokens ? ctx->backend->run(ctx, GDN_KERNEL_gated_delta_net, &p, stream) : GDN_OK;
+    return p.n_tokens ? ctx->backend->run(ctx, GDN_KERNEL_gated_delta_net, &p, stream) : gdn_nothing_to_do(ctx, stream);
 }

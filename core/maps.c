@@ -37,12 +37,16 @@ int32_t gdn_longest_sequence(const gdn_place *seq_start, int32_t n_seqs, int32_t
 
 static int64_t source_of(const gdn_pool_maps *m, int32_t s)
 {
-    return m->src->base ? ((const int32_t *)(const void *)m->src->base)[s] : s * m->src_slots;
+    if (m->src->base)
+        return ((const int32_t *)(const void *)m->src->base)[s];
+    return m->src_size ? s * m->src_slots : GDN_NONE;
 }
 
 static int64_t target_of(const gdn_pool_maps *m, int32_t s, int32_t r)
 {
-    return m->dst->base ? ((const int32_t *)(const void *)m->dst->base)[(int64_t)s * m->n_entries + r] : s * m->dst_slots + r;
+    if (m->dst->base)
+        return ((const int32_t *)(const void *)m->dst->base)[(int64_t)s * m->n_entries + r];
+    return m->dst_size ? s * m->dst_slots + r : GDN_NONE;
 }
 
 /* How many entries of its row of dst the sequence writes: none as padding, at most one per token. */

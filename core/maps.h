@@ -7,7 +7,8 @@
 /* A pair of maps over a pool: which slot each sequence reads, and which n_entries slots it writes. */
 typedef struct gdn_pool_maps {
     const char      *src_name, *dst_name;
-    const gdn_place *src, *dst;             /* absent: entry s * src_slots, and s * dst_slots + r     */
+    const gdn_place *src, *dst;             /* absent: entry s * src_slots, and s * dst_slots + r; or
+                                               GDN_NONE where there is no pool                        */
     int32_t          n_seqs, n_tokens, n_entries;
     const gdn_place *seq_start;
     int64_t          src_slots, dst_slots;  /* slots per row                                          */

@@ -145,5 +145,5 @@ gdn_status gdn_set_rows(gdn_context *ctx, const args_t *args, gdn_stream stream)
         return gdn_fail(GDN_INVALID_ARGUMENT, "ctx is NULL");
     if ((status = resolve(ctx, args, 1, &p)))
         return status;
-    return p.n_rows ? ctx->backend->run(ctx, GDN_KERNEL_set_rows, &p, stream) : GDN_OK;
+    return p.n_rows ? ctx->backend->run(ctx, GDN_KERNEL_set_rows, &p, stream) : gdn_nothing_to_do(ctx, stream);
 }

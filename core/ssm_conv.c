@@ -12,7 +12,7 @@ typedef gdn_ssm_conv_problem problem_t;
 
 enum { X, WEIGHT, BIAS, OUT, HISTORY, HISTORY_OUT, SEQ_START, POSITION, HISTORY_SRC, HISTORY_DST, WORKSPACE, N_REGIONS };
 
-static gdn_status check_sizes(const args_t *a)
+static gdn_status check_sizes(const args_t *a, int launch)
 {
     gdn_status status;
     if ((status = gdn_check_range("n_seqs", a->n_seqs, 0, 1 << 24)) ||
@@ -28,7 +28,7 @@ static gdn_status check_sizes(const args_t *a)
     }
     if (a->history_out.data && !a->history.data)
         return gdn_fail(GDN_INVALID_ARGUMENT, "history_out is given and history is absent; give both, or history alone");
-    if (!a->history_out.data && a->n_rows_out != a->n_rows)
+    if (launch && !a->history_out.data && a->n_rows_out != a->n_rows)
         return gdn_fail(GDN_INVALID_ARGUMENT, "n_rows_out is %d, but history_out is absent; leave it 0 or give history_out",
                         (int)a->n_rows_out);
     if (a->flags & ~(uint32_t)GDN_CONV_SILU)
@@ -123,7 +123,7 @@ static gdn_status resolve(const gdn_context *ctx, const args_t *caller, int laun
     if ((status = gdn_struct_read("args", caller, sizeof a, sizeof a, &a)))
         return status;
     fill_defaults(&a);
-    if ((status = check_sizes(&a)))
+    if ((status = check_sizes(&a, launch)))
         return status;
     memset(r, 0, sizeof r);
     memset(p, 0, sizeof *p);
@@ -231,5 +231,5 @@ gdn_status gdn_ssm_conv(gdn_context *ctx, const args_t *args, gdn_stream stream)
         return gdn_fail(GDN_INVALID_ARGUMENT, "ctx is NULL");
     if ((status = resolve(ctx, args, 1, &p)))
         return status;
-    return p.n_tokens ? ctx->backend->run(ctx, GDN_KERNEL_ssm_conv, &p, stream) : GDN_OK;
+    return p.n_tokens ? ctx->backend->run(ctx, GDN_KERNEL_ssm_conv, &p, stream) : gdn_nothing_to_do(ctx, stream);
 }
