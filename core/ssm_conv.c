@@ -142,14 +142,12 @@ static gdn_status resolve(const gdn_context *ctx, const args_t *caller, int laun
         (status = gdn_span_resolve(b, "history_dst", &a.history_dst, map_bytes, 4, 0, &p->history_dst, &r[HISTORY_DST])))
         return status;
     const int readable = launch && b->host_memory;
-    if ((launch && !a.seq_start.data) || readable) /* a query may come before the map */
-        if ((status = gdn_check_seq_start(&p->seq_start, a.n_seqs, a.n_tokens)))
-            return status;
-    /* Without reading the map, one token per sequence is all that is certain. */
-    const int equal = !a.seq_start.data && a.n_seqs && a.n_tokens % a.n_seqs == 0;
-    const int32_t longest = !a.n_seqs                       ? 0
-                            : equal || readable             ? gdn_longest_sequence(&p->seq_start, a.n_seqs, a.n_tokens)
-                                                            : 1;
+    /* A query may come before the map, and a device's map is not ours to read: then nothing is known about the
+     * lengths of sequences, and how far they reach is not judged. */
+    const int known = readable || (launch && !a.seq_start.data);
+    if (known && (status = gdn_check_seq_start(&p->seq_start, a.n_seqs, a.n_tokens)))
+        return status;
+    const int32_t longest = known && a.n_seqs ? gdn_longest_sequence(&p->seq_start, a.n_seqs, a.n_tokens) : 0;
     const int needed = launch && a.n_tokens > 0;
     if ((status = resolve_tokens(b, "x", &a.x, &a, longest, 0, needed, &p->x, &r[X])) ||
         (status = resolve_tokens(b, "out", &a.out, &a, longest, 1, needed, &p->out, &r[OUT])) ||

@@ -299,6 +299,21 @@ static void fixed_sizes(walk *w)
                     w->spec->values[DELTA_G] = CHECK_GATE_SLOW;
                     NAME(w, "tokens/%d_%s_%s", lengths[i], gate ? "channel" : "scalar", layout ? "kv" : "vk");
                 }
+    /* Long calls at sizes that leave remainders: implementations cut tokens into chunks and columns into blocks. */
+    static const int odd[][2] = { { 16, 16 }, { 33, 17 }, { 64, 40 }, { 32, 100 }, { 100, 72 } };
+    for (int i = 0; i < COUNT(odd); i++)
+        for (int length = 75; length <= 300; length *= 2)
+            for (int gate = 0; gate < 2; gate++)
+                for (int layout = 0; layout < 2; layout++)
+                    if (here(w)) {
+                        delta_defaults(w->spec, 1, 1, odd[i][0], odd[i][1]);
+                        w->spec->n_slots = w->spec->n_slots_out = w->spec->n_snapshots = 2;
+                        delta_batch(w->spec, 1, length);
+                        w->spec->gate = gate;
+                        w->spec->layout = layout;
+                        w->spec->values[DELTA_G] = CHECK_GATE_SLOW;
+                        NAME(w, "chunks/k%d_v%d_T%d_%s_%s", odd[i][0], odd[i][1], length, gate ? "channel" : "scalar", layout ? "kv" : "vk");
+                    }
     for (int q = 0; q < 3; q++)
         for (int k = 0; k < 3; k++)
             for (int v = 0; v < 3; v++)

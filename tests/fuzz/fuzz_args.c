@@ -121,9 +121,8 @@ static void give_workspace(fuzz_call *call, uint64_t bytes)
         w->bytes = s->at + s->bytes > (unsigned char *)w->data ? (uint64_t)(s->at + s->bytes - (unsigned char *)w->data) : 1;
         return;
     }
-    slab *s = arena_take(&memory, (size_t)bytes + 63, 64, 1);
     /* The last byte of the workspace is the last one before the page that must not be touched, or nearly. */
-    s->bytes = (size_t)bytes;
+    slab *s = arena_take(&memory, (size_t)bytes, 64, 1);
     *w = (gdn_span){ .data = s->at, .bytes = bytes };
     if (call->workspace == WORKSPACE_SHORT)
         w->bytes -= 1 + bytes % 3;

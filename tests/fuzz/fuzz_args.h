@@ -21,7 +21,7 @@ void fuzz_fail(const char *format, ...) __attribute__((format(printf, 1, 2), nor
 
 /* ---- Arena -------------------------------------------------------------------------------------------- */
 
-enum { SLAB_BYTES = 1 << 18, MAX_SLABS = 16 };
+enum { SLAB_BYTES = 1 << 20, MAX_SLABS = 16 };
 
 /* Element that begins at a byte that may be written; MASK_INSIDE is the rest of one. */
 enum { MASK_NO = 0, MASK_F32, MASK_F16, MASK_BF16, MASK_BYTE, MASK_INSIDE };
