@@ -25,8 +25,9 @@
 #define GDN_INLINE static inline __attribute__((always_inline))
 
 enum {
-    CHUNK_TOKENS = 32,    /* q, k, v and out of a chunk: 64 KiB for 128 x 128, to stay in the L2 cache */
-    ROWS_MAX_TOKENS = 12, /* the longest sequence for which "rows" or "lines" is faster than "columns" */
+    CHUNK_TOKENS = 32,    /* q, k, v and out of a chunk: 64 KiB for 128 x 128, to stay in the L2 cache  */
+    ROWS_MAX_TOKENS = 16, /* the longest sequence for which "rows" is not slower than "columns"         */
+    LINES_MAX_TOKENS = 6, /* and "lines"                                                                */
     MIN_GROUP = 32        /* value columns: a smaller item costs more in tokens made ready than it wins */
 };
 

@@ -9,7 +9,7 @@
 
 static bool lines_serves(const gdn_gated_delta_net_problem *p, int32_t n_tokens)
 {
-    return p->state_layout == GDN_STATE_KV && p->head_dim_v % GDN_VL == 0 && n_tokens <= ROWS_MAX_TOKENS;
+    return p->state_layout == GDN_STATE_KV && p->head_dim_v % GDN_VL == 0 && n_tokens <= LINES_MAX_TOKENS;
 }
 
 /* Floats of scratch: the state, and 32 partial sums of two dot products and d per column. */
@@ -90,7 +90,7 @@ static void lines(const head_view *x, const chunk *c, float *scratch)
 {
     const int32_t n_columns = x->n_columns;
     float        *hold = scratch, *d = hold + (int64_t)x->pitch * n_columns;
-    float        *snapshot[ROWS_MAX_TOKENS];
+    float        *snapshot[LINES_MAX_TOKENS];
     lines_pass    pass = {.d = d, .part_q = d + n_columns, .n_columns = n_columns};
     const bool    whole = snapshots_of(x, 0, c->n_tokens, snapshot) && (x->j0 | n_columns) % 16 == 0;
     pass.part_k = pass.part_q + 32 * (int64_t)n_columns;
