@@ -1,0 +1,201 @@
+/* See support.h. */
+#include "support.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+int    failures;
+faults fault;
+
+/* ---- The call ---------------------------------------------------------------------------------------- */
+
+static float number(uint32_t *state)
+{
+    *state = *state * 1664525u + 1013904223u;
+    return (float)(int32_t)*state * 0x1p-31f;
+}
+
+void step_init(step *s, uint32_t seed)
+{
+    memset(s, 0, sizeof *s);
+    for (int i = 0; i < N_Q; i++)
+        s->q[i] = number(&seed), s->k[i] = 0.3f * number(&seed), s->v[i] = number(&seed);
+    for (int i = 0; i < N_G; i++)
+        s->g[i] = -0.1f + 0.1f * number(&seed), s->beta[i] = 0.5f + 0.4f * number(&seed);
+    for (int i = 0; i < N_STATE; i++)
+        s->state[i] = number(&seed);
+    for (int i = 0; i < SEQS; i++)
+        s->src[i] = s->dst[i] = i;
+    s->args = (gdn_gated_delta_net_args){ .size = sizeof s->args, .n_seqs = SEQS, .n_tokens = SEQS, .n_heads_k = HEADS, .n_heads_v = HEADS,
+                                          .head_dim_k = DIM, .head_dim_v = DIM, .n_rows = SEQS, .n_slots = 1 };
+}
+
+void step_reference(step *s, int n)
+{
+    gdn_context *ctx = NULL;
+    gdn_context_desc desc = { .size = sizeof desc, .backend = GDN_BACKEND_REFERENCE };
+    CHECK(gdn_context_create(&desc, &ctx) == GDN_OK);
+    gdn_gated_delta_net_args a = s->args;
+    a.q.data = s->q, a.k.data = s->k, a.v.data = s->v, a.g.data = s->g, a.beta.data = s->beta, a.out.data = s->out, a.state.data = s->state;
+    for (int i = 0; i < n; i++)
+        CHECK(gdn_gated_delta_net(ctx, &a, NULL) == GDN_OK);
+    gdn_context_destroy(ctx);
+}
+
+enum { OUT = 5, STATE = 6, WORKSPACE = 9 };
+
+gdn_status step_put(step_on *on, gdn_context *ctx, const step *s)
+{
+    const struct {
+        const void *data;
+        uint64_t    bytes;
+    } parts[] = {
+        { s->q, sizeof s->q }, { s->k, sizeof s->k }, { s->v, sizeof s->v }, { s->g, sizeof s->g }, { s->beta, sizeof s->beta },
+        { s->out, sizeof s->out }, { s->state, sizeof s->state }, { s->src, sizeof s->src }, { s->dst, sizeof s->dst },
+    };
+    gdn_status status;
+    *on = (step_on){ .ctx = ctx, .args = s->args };
+    gdn_tensor *const tensors[] = { &on->args.q, &on->args.k, &on->args.v, &on->args.g, &on->args.beta, &on->args.out, &on->args.state };
+    for (int i = 0; i < WORKSPACE; i++) {
+        if ((status = gdn_buffer_create(ctx, parts[i].bytes, &on->span[i])) ||
+            (status = gdn_buffer_write(ctx, &on->span[i], 0, parts[i].data, parts[i].bytes)))
+            return status;
+        if (i <= STATE)
+            tensors[i]->data = on->span[i].data;
+    }
+    on->args.state_src = on->span[7];
+    on->args.state_dst = on->span[8];
+    gdn_capability c = { .size = sizeof c };
+    if ((status = gdn_gated_delta_net_query(ctx, &on->args, &c)) || (status = gdn_buffer_create(ctx, c.workspace_bytes, &on->span[WORKSPACE])))
+        return status;
+    on->args.workspace = on->span[WORKSPACE];
+    return GDN_OK;
+}
+
+gdn_status step_run(step_on *on, gdn_stream stream)
+{
+    return gdn_gated_delta_net(on->ctx, &on->args, stream);
+}
+
+int step_same(step_on *on, const step *expected)
+{
+    static _Thread_local step got;
+    return gdn_buffer_read(on->ctx, &on->span[OUT], 0, got.out, sizeof got.out) == GDN_OK &&
+           gdn_buffer_read(on->ctx, &on->span[STATE], 0, got.state, sizeof got.state) == GDN_OK &&
+           !memcmp(got.out, expected->out, sizeof got.out) && !memcmp(got.state, expected->state, sizeof got.state);
+}
+
+void step_drop(step_on *on)
+{
+    for (int i = 0; i <= WORKSPACE; i++)
+        gdn_buffer_destroy(on->ctx, &on->span[i]);
+}
+
+/* ---- Faults ------------------------------------------------------------------------------------------ */
+
+static PFN_vkGetInstanceProcAddr real_instance;
+static PFN_vkGetDeviceProcAddr   real_device;
+#define WRAPPED(X) X(QueueSubmit) X(WaitSemaphores) X(AllocateMemory) X(FreeMemory) X(CreateComputePipelines) X(GetSemaphoreCounterValue) \
+    X(CreateBuffer) X(CreateShaderModule) X(CreateSemaphore) X(AllocateCommandBuffers)
+#define X(name) static PFN_vk##name real_##name;
+WRAPPED(X)
+#undef X
+
+static VkResult VKAPI_CALL fake_QueueSubmit(VkQueue queue, uint32_t n, const VkSubmitInfo *info, VkFence fence)
+{
+    fault.submissions++;
+    return fault.submit ? fault.submit : real_QueueSubmit(queue, n, info, fence);
+}
+
+static VkResult VKAPI_CALL fake_WaitSemaphores(VkDevice device, const VkSemaphoreWaitInfo *info, uint64_t timeout)
+{
+    if (timeout > fault.longest_wait)
+        fault.longest_wait = timeout;
+    return fault.wait ? fault.wait : real_WaitSemaphores(device, info, timeout);
+}
+
+static VkResult VKAPI_CALL fake_AllocateMemory(VkDevice device, const VkMemoryAllocateInfo *info, const VkAllocationCallbacks *a, VkDeviceMemory *out)
+{
+    fault.creations++;
+    if (fault.allocate && fault.allocate_after-- <= 0)
+        return fault.allocate;
+    return real_AllocateMemory(device, info, a, out);
+}
+
+static void VKAPI_CALL fake_FreeMemory(VkDevice device, VkDeviceMemory memory, const VkAllocationCallbacks *a)
+{
+    fault.frees += memory != VK_NULL_HANDLE;
+    real_FreeMemory(device, memory, a);
+}
+
+static VkResult VKAPI_CALL fake_CreateComputePipelines(VkDevice device, VkPipelineCache cache, uint32_t n, const VkComputePipelineCreateInfo *info,
+                                                       const VkAllocationCallbacks *a, VkPipeline *out)
+{
+    fault.creations++;
+    return fault.pipeline ? fault.pipeline : real_CreateComputePipelines(device, cache, n, info, a, out);
+}
+
+static VkResult VKAPI_CALL fake_GetSemaphoreCounterValue(VkDevice device, VkSemaphore semaphore, uint64_t *value)
+{
+    return fault.counter ? fault.counter : real_GetSemaphoreCounterValue(device, semaphore, value);
+}
+
+static VkResult VKAPI_CALL fake_CreateBuffer(VkDevice device, const VkBufferCreateInfo *info, const VkAllocationCallbacks *a, VkBuffer *out)
+{
+    fault.creations++;
+    return real_CreateBuffer(device, info, a, out);
+}
+
+static VkResult VKAPI_CALL fake_CreateShaderModule(VkDevice device, const VkShaderModuleCreateInfo *info, const VkAllocationCallbacks *a, VkShaderModule *out)
+{
+    fault.creations++;
+    return real_CreateShaderModule(device, info, a, out);
+}
+
+static VkResult VKAPI_CALL fake_CreateSemaphore(VkDevice device, const VkSemaphoreCreateInfo *info, const VkAllocationCallbacks *a, VkSemaphore *out)
+{
+    fault.creations++;
+    return real_CreateSemaphore(device, info, a, out);
+}
+
+static VkResult VKAPI_CALL fake_AllocateCommandBuffers(VkDevice device, const VkCommandBufferAllocateInfo *info, VkCommandBuffer *out)
+{
+    fault.creations++;
+    return real_AllocateCommandBuffers(device, info, out);
+}
+
+static PFN_vkVoidFunction VKAPI_CALL fake_device(VkDevice device, const char *name)
+{
+    if (fault.no_device_function && !strcmp(name, "vkCmdDispatch"))
+        return NULL;
+#define X(function)                                                         \
+    if (!strcmp(name, "vk" #function)) {                                    \
+        real_##function = (PFN_vk##function)real_device(device, name);      \
+        return (PFN_vkVoidFunction)fake_##function;                         \
+    }
+    WRAPPED(X)
+#undef X
+    return real_device(device, name);
+}
+
+static PFN_vkVoidFunction VKAPI_CALL fake_instance(VkInstance instance, const char *name)
+{
+    if (!strcmp(name, "vkGetDeviceProcAddr")) {
+        real_device = (PFN_vkGetDeviceProcAddr)real_instance(instance, name);
+        return (PFN_vkVoidFunction)fake_device;
+    }
+    return real_instance(instance, name);
+}
+
+gdn_vulkan_function faulty_loader(void)
+{
+    real_instance = gdn_vk_catalogue_get()->vk.GetInstanceProcAddr;
+    return (gdn_vulkan_function)fake_instance;
+}
+
+gdn_status faulty_context(gdn_context **ctx, uint64_t timeout_ns)
+{
+    gdn_vulkan_desc native = { .size = sizeof native, .get_instance_proc_addr = faulty_loader() };
+    gdn_context_desc desc = { .size = sizeof desc, .backend = GDN_BACKEND_VULKAN, .native = &native, .timeout_ns = timeout_ns };
+    return gdn_context_create(&desc, ctx);
+}

@@ -1,0 +1,497 @@
+/* The Vulkan backend where `gdn check` does not reach: a program's own device and command buffers, threads, the
+ * pipeline cache, and everything that can go wrong. Needs a Vulkan device; lavapipe will do.
+ *
+ *     test_vulkan                      all tests; exit status 77 (skipped) where there is no device
+ *     test_vulkan missing-loader       as on a machine without Vulkan
+ *     test_vulkan write-spirv FOLDER   the shaders as devices with all float controls get them, for spirv-val */
+#define _GNU_SOURCE
+#include <dlfcn.h>
+#include <pthread.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "support.h"
+
+static step wanted, wanted_twice, start;
+
+static gdn_context *open_default(const char *implementation)
+{
+    gdn_context *ctx = NULL;
+    gdn_context_desc desc = { .size = sizeof desc, .backend = GDN_BACKEND_VULKAN, .implementation = implementation };
+    CHECK(gdn_context_create(&desc, &ctx) == GDN_OK);
+    return ctx;
+}
+
+/* ---- A program's device and command buffer ------------------------------------------------------------- */
+
+typedef struct program {
+    gdn_vk_device   own; /* opened with the library's own code, and then handed to it as a stranger's */
+    gdn_vulkan_desc native;
+    int             locks, unlocks;
+} program;
+
+static void lock(void *user) { ((program *)user)->locks++; }
+static void unlock(void *user) { ((program *)user)->unlocks++; }
+
+static gdn_context *open_program(program *p, uint32_t features)
+{
+    gdn_context *ctx = NULL;
+    memset(p, 0, sizeof *p);
+    CHECK(gdn_vk_device_open(&p->own, NULL, 0, NULL) == GDN_OK);
+    p->native = (gdn_vulkan_desc){
+        .size = sizeof p->native, .features = features, .get_instance_proc_addr = (gdn_vulkan_function)p->own.vk.GetInstanceProcAddr,
+        .instance = gdn_vk_catalogue_get()->instance, .physical_device = p->own.traits.physical, .device = p->own.device,
+        .queue = p->own.queue, .queue_family = p->own.queue_family, .lock_queue = lock, .unlock_queue = unlock, .lock_user = p,
+    };
+    gdn_context_desc desc = { .size = sizeof desc, .backend = GDN_BACKEND_VULKAN, .native = &p->native };
+    CHECK(gdn_context_create(&desc, &ctx) == GDN_OK);
+    return ctx;
+}
+
+static void test_programs_device(void)
+{
+    program p;
+    step_on on;
+    gdn_context *ctx = open_program(&p, GDN_VULKAN_FLOAT64 | GDN_VULKAN_STORAGE_16 | GDN_VULKAN_FULL_SUBGROUPS);
+    gdn_implementation_info info = { .size = sizeof info };
+    gdn_device_info device = { .size = sizeof device };
+    CHECK(gdn_context_describe(ctx, &device, &info) == GDN_OK && info.exact && !strcmp(device.name, p.own.traits.name));
+    CHECK(step_put(&on, ctx, &start) == GDN_OK && step_run(&on, NULL) == GDN_OK && gdn_synchronize(ctx, NULL) == GDN_OK);
+    CHECK(step_same(&on, &wanted));
+    CHECK(p.locks > 0 && p.locks == p.unlocks);
+
+    /* A buffer of the program's, which the library cannot map: through the staging buffer, larger than that. */
+    gdn_vk_buffer foreign;
+    const uint64_t bytes = 3 * (uint64_t)GDN_VK_STAGING_BYTES + 20;
+    unsigned char *data = malloc(bytes), *back = malloc(bytes);
+    CHECK(data && back && gdn_vk_allocate(&p.own, bytes, 0, &foreign) == GDN_OK);
+    for (uint64_t i = 0; i < bytes; i++)
+        data[i] = (unsigned char)(i * 2654435761u >> 13);
+    const gdn_span span = { .data = (void *)foreign.buffer, .bytes = bytes };
+    CHECK(gdn_buffer_write(ctx, &span, 0, data, bytes) == GDN_OK && gdn_buffer_read(ctx, &span, 0, back, bytes) == GDN_OK);
+    CHECK(!memcmp(data, back, bytes));
+    gdn_vk_release(&p.own, &foreign);
+    free(data), free(back);
+    step_drop(&on);
+    gdn_context_destroy(ctx);
+    gdn_vk_device_close(&p.own);
+}
+
+/* Recorded once, submitted twice by the program: two steps, and nothing submitted by the library. */
+static void test_command_buffer(void)
+{
+    program p;
+    step_on on;
+    VkCommandBuffer commands;
+    const VkCommandBufferBeginInfo again = { .sType = VK_STRUCTURE_TYPE_COMMAND_BUFFER_BEGIN_INFO };
+    gdn_context *ctx = open_program(&p, GDN_VULKAN_FLOAT64 | GDN_VULKAN_STORAGE_16);
+    CHECK(step_put(&on, ctx, &start) == GDN_OK);
+    CHECK(gdn_vk_begin(&p.own, &commands) == GDN_OK); /* a command buffer, begun again for more than one use */
+    CHECK(p.own.vk.EndCommandBuffer(commands) == VK_SUCCESS && p.own.vk.BeginCommandBuffer(commands, &again) == VK_SUCCESS);
+    const int before = p.locks;
+    CHECK(step_run(&on, commands) == GDN_OK);
+    CHECK(p.own.vk.EndCommandBuffer(commands) == VK_SUCCESS);
+    CHECK(gdn_synchronize(ctx, commands) == GDN_INVALID_ARGUMENT);
+    CHECK(p.locks == before);
+    for (int i = 0; i < 2; i++) {
+        const VkSubmitInfo submit = { .sType = VK_STRUCTURE_TYPE_SUBMIT_INFO, .commandBufferCount = 1, .pCommandBuffers = &commands };
+        VkCommandBuffer empty; /* whose timeline value says when the queue has come this far */
+        CHECK(p.own.vk.QueueSubmit(p.own.queue, 1, &submit, VK_NULL_HANDLE) == VK_SUCCESS);
+        p.own.ring_next = 1 + (uint32_t)i;
+        CHECK(gdn_vk_begin(&p.own, &empty) == GDN_OK && gdn_vk_submit(&p.own, empty) == GDN_OK && gdn_vk_wait(&p.own) == GDN_OK);
+        CHECK(step_same(&on, i ? &wanted_twice : &wanted));
+    }
+    CHECK(gdn_poll(ctx) == GDN_OK);
+    step_drop(&on);
+    gdn_context_destroy(ctx);
+    gdn_vk_device_close(&p.own);
+}
+
+static void test_missing_features(void)
+{
+    program p;
+    gdn_context *ctx = open_program(&p, 0);
+    gdn_implementation_info info = { .size = sizeof info };
+    gdn_gated_delta_net_args a = start.args;
+    gdn_capability c = { .size = sizeof c };
+    a.q.dtype = a.k.dtype = GDN_F16;
+    CHECK(gdn_gated_delta_net_query(ctx, &a, &c) == GDN_OK && !c.supported && strstr(c.reason, "storageBuffer16BitAccess"));
+    CHECK(gdn_context_describe(ctx, NULL, &info) == GDN_OK && (info.exact || info.reason[0]));
+    gdn_context_destroy(ctx);
+    gdn_context_desc desc = { .size = sizeof desc, .backend = GDN_BACKEND_VULKAN, .native = &p.native };
+    gdn_vulkan_desc broken = p.native;
+    desc.native = &broken;
+    broken.queue = NULL;
+    CHECK(gdn_context_create(&desc, &ctx) == GDN_INVALID_ARGUMENT && strstr(gdn_last_error(), "queue"));
+    broken = p.native, broken.unlock_queue = NULL;
+    CHECK(gdn_context_create(&desc, &ctx) == GDN_INVALID_ARGUMENT);
+    broken = p.native, broken.features = 1u << 20;
+    CHECK(gdn_context_create(&desc, &ctx) == GDN_INVALID_ARGUMENT);
+    desc.native = &p.native, desc.implementation = "no-such";
+    CHECK(gdn_context_create(&desc, &ctx) == GDN_NOT_FOUND && ctx == NULL);
+    gdn_vk_device_close(&p.own);
+}
+
+static void test_device_name(void)
+{
+    gdn_context *ctx = NULL;
+    gdn_vulkan_desc native = { .size = sizeof native, .device_name = gdn_vk_catalogue_get()->traits[0].name };
+    gdn_context_desc desc = { .size = sizeof desc, .backend = GDN_BACKEND_VULKAN, .device = 1000, .native = &native };
+    CHECK(gdn_context_create(&desc, &ctx) == GDN_OK);
+    gdn_context_destroy(ctx);
+    native.device_name = "no such device";
+    CHECK(gdn_context_create(&desc, &ctx) == GDN_NOT_FOUND && strstr(gdn_last_error(), "no such device"));
+}
+
+/* ---- Threads -------------------------------------------------------------------------------------------- */
+
+static void *work(void *result)
+{
+    step_on on;
+    int good = 0;
+    gdn_context *ctx = open_default(NULL);
+    for (int i = 0; i < 20; i++) {
+        good += step_put(&on, ctx, &start) == GDN_OK && step_run(&on, NULL) == GDN_OK && step_run(&on, NULL) == GDN_OK &&
+                gdn_synchronize(ctx, NULL) == GDN_OK && step_same(&on, &wanted_twice);
+        step_drop(&on);
+    }
+    gdn_context_destroy(ctx);
+    *(int *)result = good;
+    return NULL;
+}
+
+static void test_two_threads(void)
+{
+    pthread_t thread[2];
+    int good[2] = { 0, 0 };
+    for (int i = 0; i < 2; i++)
+        CHECK(!pthread_create(&thread[i], NULL, work, &good[i]));
+    for (int i = 0; i < 2; i++)
+        CHECK(!pthread_join(thread[i], NULL) && good[i] == 20);
+}
+
+/* ---- The pipeline cache ---------------------------------------------------------------------------------- */
+
+typedef struct saved {
+    unsigned char data[1 << 20];
+    uint64_t      bytes;
+    int           saves, used, refused;
+} saved;
+
+static uint64_t cache_load(void *user, void *data, uint64_t capacity)
+{
+    const saved *s = user;
+    if (capacity)
+        memcpy(data, s->data, capacity < s->bytes ? capacity : s->bytes);
+    return s->bytes;
+}
+
+static void cache_save(void *user, const void *data, uint64_t bytes)
+{
+    saved *s = user;
+    s->saves++;
+    s->bytes = bytes <= sizeof s->data ? bytes : 0;
+    memcpy(s->data, data, s->bytes);
+}
+
+static void listen(void *user, int32_t level, const char *message)
+{
+    saved *s = user;
+    (void)level;
+    s->used += strstr(message, "cache is used") != NULL;
+    s->refused += strstr(message, "not used") != NULL;
+}
+
+static void run_with_cache(saved *s)
+{
+    gdn_context *ctx = NULL;
+    step_on on;
+    gdn_vulkan_desc native = { .size = sizeof native, .cache_load = cache_load, .cache_save = cache_save, .cache_user = s };
+    gdn_context_desc desc = { .size = sizeof desc, .backend = GDN_BACKEND_VULKAN, .native = &native, .log = listen, .log_user = s };
+    CHECK(gdn_context_create(&desc, &ctx) == GDN_OK && step_put(&on, ctx, &start) == GDN_OK && step_run(&on, NULL) == GDN_OK);
+    CHECK(step_same(&on, &wanted));
+    step_drop(&on);
+    gdn_context_destroy(ctx);
+}
+
+static void test_cache(void)
+{
+    static saved s;
+    run_with_cache(&s);
+    CHECK(s.saves == 1 && s.bytes > 64 && !s.used && !s.refused);
+    run_with_cache(&s);
+    CHECK(s.saves == 2 && s.used == 1 && !s.refused);
+    for (int i = 0; i < 2; i++) { /* damaged data, then another device's */
+        s.data[i ? 30 : s.bytes - 1] ^= 1;
+        run_with_cache(&s);
+        CHECK(s.used == 1 && s.refused == 1 + i);
+    }
+    s.bytes -= 5; /* cut off */
+    run_with_cache(&s);
+    CHECK(s.used == 1 && s.refused == 3);
+}
+
+/* ---- What can go wrong ----------------------------------------------------------------------------------- */
+
+static void test_device_loss(void)
+{
+    static const VkResult lost = VK_ERROR_DEVICE_LOST;
+    for (int where = 0; where < 3; where++) {
+        gdn_context *ctx = NULL;
+        step_on on;
+        memset(&fault, 0, sizeof fault);
+        CHECK(faulty_context(&ctx, 0) == GDN_OK && step_put(&on, ctx, &start) == GDN_OK);
+        VkResult *const at[] = { &fault.submit, &fault.wait, &fault.counter };
+        CHECK(step_run(&on, NULL) == GDN_OK && gdn_synchronize(ctx, NULL) == GDN_OK); /* so that nothing is really running */
+        *at[where] = lost;
+        if (where == 0)
+            CHECK(step_run(&on, NULL) == GDN_DEVICE_LOST);
+        CHECK(gdn_synchronize(ctx, NULL) == GDN_DEVICE_LOST);
+        memset(&fault, 0, sizeof fault);
+        CHECK(gdn_poll(ctx) == GDN_DEVICE_LOST && step_run(&on, NULL) == GDN_DEVICE_LOST && strstr(gdn_last_error(), "lost"));
+        CHECK(fault.submissions == 0);
+        step_drop(&on);
+        gdn_context_destroy(ctx);
+    }
+}
+
+static void test_out_of_memory(void)
+{
+    gdn_context *ctx = NULL;
+    gdn_span span;
+    step_on on;
+    for (int n = 0; n < 6; n++) { /* the n-th allocation of a context's creation fails */
+        memset(&fault, 0, sizeof fault);
+        fault.allocate = VK_ERROR_OUT_OF_DEVICE_MEMORY;
+        fault.allocate_after = n;
+        gdn_status status = faulty_context(&ctx, 0);
+        CHECK(n < 3 ? status == GDN_OUT_OF_MEMORY && !ctx : status == GDN_OK);
+        CHECK(n >= 3 || fault.frees == n); /* nothing is left behind */
+        gdn_context_destroy(ctx);
+    }
+    memset(&fault, 0, sizeof fault);
+    CHECK(faulty_context(&ctx, 0) == GDN_OK);
+    fault.allocate = VK_ERROR_OUT_OF_DEVICE_MEMORY;
+    CHECK(gdn_buffer_create(ctx, 4096, &span) == GDN_OUT_OF_MEMORY && !span.data && strstr(gdn_last_error(), "vkAllocateMemory"));
+    fault.allocate = VK_SUCCESS;
+    CHECK(gdn_buffer_create(ctx, UINT64_C(1) << 46, &span) == GDN_OUT_OF_MEMORY || gdn_buffer_create(ctx, UINT64_C(1) << 46, &span) == GDN_INTERNAL);
+    CHECK(step_put(&on, ctx, &start) == GDN_OK);
+    fault.pipeline = VK_ERROR_OUT_OF_HOST_MEMORY;
+    CHECK(step_run(&on, NULL) == GDN_OUT_OF_MEMORY && strstr(gdn_last_error(), "vkCreateComputePipelines"));
+    fault.pipeline = VK_SUCCESS;
+    fault.submit = VK_ERROR_OUT_OF_DEVICE_MEMORY;
+    CHECK(step_run(&on, NULL) == GDN_OUT_OF_MEMORY);
+    fault.submit = VK_SUCCESS; /* and the context is as good as before */
+    CHECK(step_run(&on, NULL) == GDN_OK && step_same(&on, &wanted));
+    step_drop(&on);
+    gdn_context_destroy(ctx);
+}
+
+static void test_bounded_waits(void)
+{
+    gdn_context *ctx = NULL;
+    step_on on;
+    const uint64_t timeout = UINT64_C(20000000000);
+    memset(&fault, 0, sizeof fault);
+    CHECK(faulty_context(&ctx, timeout) == GDN_OK && step_put(&on, ctx, &start) == GDN_OK);
+    fault.wait = VK_TIMEOUT;
+    int queued = 0;
+    gdn_status status = GDN_OK;
+    while (queued <= GDN_VK_RING && (status = step_run(&on, NULL)) == GDN_OK)
+        queued++;
+    CHECK(status == GDN_TIMEOUT && queued > 0); /* no command buffer is free */
+    CHECK(gdn_synchronize(ctx, NULL) == GDN_TIMEOUT && strstr(gdn_last_error(), "20000000000 ns"));
+    fault.wait = VK_SUCCESS;
+    CHECK(gdn_synchronize(ctx, NULL) == GDN_OK);
+    CHECK(fault.longest_wait == timeout);
+    step_drop(&on);
+    gdn_context_destroy(ctx);
+    CHECK(fault.longest_wait == timeout);
+}
+
+static VKAPI_ATTR PFN_vkVoidFunction VKAPI_CALL empty_loader(VkInstance instance, const char *name)
+{
+    (void)instance, (void)name;
+    return NULL;
+}
+
+static void test_broken_loader(void)
+{
+    gdn_context *ctx = NULL;
+    gdn_vulkan_desc native = { .size = sizeof native, .get_instance_proc_addr = (gdn_vulkan_function)empty_loader };
+    gdn_context_desc desc = { .size = sizeof desc, .backend = GDN_BACKEND_VULKAN, .native = &native };
+    CHECK(gdn_context_create(&desc, &ctx) == GDN_UNAVAILABLE && !ctx && strstr(gdn_last_error(), "1.2 is needed"));
+    memset(&fault, 0, sizeof fault);
+    fault.no_device_function = 1;
+    CHECK(faulty_context(&ctx, 0) == GDN_UNAVAILABLE && !ctx && strstr(gdn_last_error(), "vkCmdDispatch"));
+}
+
+/* Calls after the first of their shape create nothing. */
+static int host_allocations;
+static void *count_alloc(void *user, uint64_t bytes, uint64_t alignment)
+{
+    (void)user;
+    host_allocations++;
+    return aligned_alloc((size_t)alignment, (size_t)((bytes + alignment - 1) / alignment * alignment));
+}
+static void count_free(void *user, void *memory)
+{
+    (void)user;
+    free(memory);
+}
+
+static void test_no_allocation(void)
+{
+    gdn_context *ctx = NULL;
+    step_on on;
+    memset(&fault, 0, sizeof fault);
+    gdn_vulkan_desc native = { .size = sizeof native, .get_instance_proc_addr = faulty_loader() };
+    gdn_context_desc desc = { .size = sizeof desc, .backend = GDN_BACKEND_VULKAN, .native = &native, .alloc = count_alloc, .free = count_free };
+    CHECK(gdn_context_create(&desc, &ctx) == GDN_OK && step_put(&on, ctx, &start) == GDN_OK && step_run(&on, NULL) == GDN_OK);
+    const int creations = fault.creations, allocations = host_allocations;
+    for (int i = 0; i < 50; i++)
+        CHECK(step_run(&on, NULL) == GDN_OK);
+    CHECK(gdn_synchronize(ctx, NULL) == GDN_OK && fault.creations == creations && host_allocations == allocations && allocations > 0);
+    step_drop(&on);
+    gdn_context_destroy(ctx);
+}
+
+/* A bad map value is reported, once; its sequence is skipped; the others are computed; nothing else is written. */
+static void test_bad_maps(void)
+{
+    static const int32_t bad[] = { SEQS, 1 << 30, -3, INT32_MIN };
+    gdn_context *ctx = open_default(NULL);
+    for (int source = 0; source < 2; source++)
+        for (int i = 0; i < 4; i++) {
+            step_on on;
+            step got, want = wanted;
+            step s = start;
+            const int victim = i % SEQS;
+            (source ? s.src : s.dst)[victim] = bad[i];
+            memcpy(want.state + victim * N_STATE / SEQS, start.state + victim * N_STATE / SEQS, sizeof start.state / SEQS);
+            if (source) /* skipped altogether; a bad target only keeps the state from being written */
+                memcpy(want.out + victim * N_Q / SEQS, start.out + victim * N_Q / SEQS, sizeof start.out / SEQS);
+            CHECK(step_put(&on, ctx, &s) == GDN_OK && step_run(&on, NULL) == GDN_OK);
+            CHECK(gdn_synchronize(ctx, NULL) == GDN_BAD_MAP && strstr(gdn_last_error(), source ? "state_src" : "state_dst"));
+            CHECK(gdn_poll(ctx) == GDN_OK);
+            CHECK(step_same(&on, &want));
+            (void)got;
+            step_drop(&on);
+        }
+    gdn_context_destroy(ctx);
+}
+
+/* ---- The shaders ------------------------------------------------------------------------------------------ */
+
+/* Every float instruction that could be contracted says that it must not be: some optimizers drop that. */
+static int contractible(gdn_vk_code code)
+{
+    enum { OP_DECORATE = 71, NO_CONTRACTION = 42, FIRST = 129 /* OpFAdd */, LAST = 136 /* OpFDiv */, OP_FNEGATE = 127 };
+    const uint32_t bound = code.words[3];
+    unsigned char *exact = calloc(bound, 1);
+    int found = 0;
+    for (size_t i = 5; exact && i < code.n; i += code.words[i] >> 16) {
+        const uint32_t op = code.words[i] & 0xffff;
+        if (op == OP_DECORATE && code.words[i + 2] == NO_CONTRACTION)
+            exact[code.words[i + 1]] = 1;
+        const int of_floats = op == 129 || op == 131 || op == 133 || op == 136; /* OpFAdd, OpFSub, OpFMul, OpFDiv */
+        found += op >= FIRST && op <= LAST && of_floats && !exact[code.words[i + 2]];
+    }
+    free(exact);
+    return found;
+}
+
+static const char *const shader_names[] = { "gated_delta_net", "ssm_conv", "set_rows", "probe" };
+
+static void test_shaders(void)
+{
+    for (int kernel = 0; kernel <= GDN_VK_SHADER_PROBE; kernel++)
+        for (int variant = 0; variant < 8; variant++) {
+            const int n = contractible(gdn_vk_shader(kernel, variant & 1, variant >> 1 & 1, variant >> 2));
+            if (n)
+                (void)printf("%s, variant %d: %d instructions without NoContraction\n", shader_names[kernel], variant, n);
+            CHECK(n == 0);
+        }
+}
+
+static int write_spirv(const char *folder)
+{
+    const gdn_vk_traits all = { .denorm_preserve = 1, .inf_nan_preserve = 1, .round_to_even = 1 };
+    for (int kernel = 0; kernel <= GDN_VK_SHADER_PROBE; kernel++)
+        for (int variant = 0; variant < 8; variant++) {
+            const gdn_vk_code code = gdn_vk_shader(kernel, variant & 1, variant >> 1 & 1, variant >> 2);
+            uint32_t *words = malloc((code.n + GDN_VK_CONTROL_WORDS) * sizeof *words);
+            char path[512];
+            (void)snprintf(path, sizeof path, "%s/%s_%d_controls.spv", folder, shader_names[kernel], variant);
+            FILE *file = fopen(path, "wb");
+            if (!words || !file)
+                return 1;
+            const size_t n = gdn_vk_add_float_controls(&all, code, words);
+            const int good = fwrite(words, sizeof *words, n, file) == n;
+            free(words);
+            if (fclose(file) || !good)
+                return 1;
+        }
+    return 0;
+}
+
+/* ---- No Vulkan on the machine ------------------------------------------------------------------------------ */
+
+static int hide_loader;
+
+/* In place of the C library's, for this program and for the library's objects in it. */
+void *dlopen(const char *name, int flags)
+{
+    static void *(*real)(const char *, int);
+    if (!real) {
+        void *symbol = dlsym(RTLD_NEXT, "dlopen");
+        memcpy(&real, &symbol, sizeof real);
+    }
+    return hide_loader && name && strstr(name, "libvulkan") ? NULL : real(name, flags);
+}
+
+static int missing_loader(void)
+{
+    gdn_context *ctx = NULL;
+    gdn_backend_info info = { .size = sizeof info };
+    gdn_context_desc desc = { .size = sizeof desc, .backend = GDN_BACKEND_VULKAN };
+    hide_loader = 1;
+    CHECK(gdn_backend_describe(GDN_BACKEND_VULKAN, &info) == GDN_OK && info.built && !info.available && strstr(info.reason, "no Vulkan loader"));
+    CHECK(gdn_context_create(&desc, &ctx) == GDN_UNAVAILABLE && !ctx && strstr(gdn_last_error(), "no Vulkan loader"));
+    step_init(&start, 1); /* everything else works */
+    step_reference(&start, 1);
+    (void)printf("missing-loader: %d failures\n", failures);
+    return failures != 0;
+}
+
+int main(int argc, char **argv)
+{
+    static const struct {
+        const char *name;
+        void (*run)(void);
+    } tests[] = {
+        { "shaders", test_shaders }, { "program's device", test_programs_device }, { "command buffer", test_command_buffer },
+        { "missing features", test_missing_features }, { "device name", test_device_name }, { "two threads", test_two_threads },
+        { "pipeline cache", test_cache }, { "device loss", test_device_loss }, { "out of memory", test_out_of_memory },
+        { "bounded waits", test_bounded_waits }, { "broken loader", test_broken_loader }, { "no allocation", test_no_allocation },
+        { "bad maps", test_bad_maps },
+    };
+    if (argc == 2 && !strcmp(argv[1], "missing-loader"))
+        return missing_loader();
+    if (argc == 3 && !strcmp(argv[1], "write-spirv"))
+        return write_spirv(argv[2]);
+    if (!gdn_vk_catalogue_get()->n) {
+        (void)printf("skipped: %s\n", gdn_vk_catalogue_get()->reason);
+        return 77;
+    }
+    step_init(&start, 7);
+    wanted = wanted_twice = start;
+    step_reference(&wanted, 1);
+    step_reference(&wanted_twice, 2);
+    for (size_t i = 0; i < sizeof tests / sizeof tests[0]; i++) {
+        const int before = failures;
+        tests[i].run();
+        (void)printf("%-20s %s\n", tests[i].name, failures == before ? "ok" : "FAILED");
+    }
+    return failures != 0;
+}

@@ -1,0 +1,236 @@
+/* Opening and closing a device: one of ours, or the caller's. See device.h. */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "core/status.h"
+#include "core/structs.h"
+#include "vulkan/device.h"
+
+static const char *result_name(VkResult result)
+{
+    switch (result) {
+    case VK_TIMEOUT: return "VK_TIMEOUT";
+    case VK_NOT_READY: return "VK_NOT_READY";
+    case VK_INCOMPLETE: return "VK_INCOMPLETE";
+    case VK_ERROR_OUT_OF_HOST_MEMORY: return "VK_ERROR_OUT_OF_HOST_MEMORY";
+    case VK_ERROR_OUT_OF_DEVICE_MEMORY: return "VK_ERROR_OUT_OF_DEVICE_MEMORY";
+    case VK_ERROR_INITIALIZATION_FAILED: return "VK_ERROR_INITIALIZATION_FAILED";
+    case VK_ERROR_DEVICE_LOST: return "VK_ERROR_DEVICE_LOST";
+    case VK_ERROR_MEMORY_MAP_FAILED: return "VK_ERROR_MEMORY_MAP_FAILED";
+    case VK_ERROR_LAYER_NOT_PRESENT: return "VK_ERROR_LAYER_NOT_PRESENT";
+    case VK_ERROR_EXTENSION_NOT_PRESENT: return "VK_ERROR_EXTENSION_NOT_PRESENT";
+    case VK_ERROR_FEATURE_NOT_PRESENT: return "VK_ERROR_FEATURE_NOT_PRESENT";
+    case VK_ERROR_INCOMPATIBLE_DRIVER: return "VK_ERROR_INCOMPATIBLE_DRIVER";
+    case VK_ERROR_TOO_MANY_OBJECTS: return "VK_ERROR_TOO_MANY_OBJECTS";
+    case VK_ERROR_OUT_OF_POOL_MEMORY: return "VK_ERROR_OUT_OF_POOL_MEMORY";
+    default: return "an error";
+    }
+}
+
+gdn_status gdn_vk_fail(gdn_vk_device *dev, VkResult result, const char *call)
+{
+    gdn_status status = GDN_INTERNAL;
+    switch (result) {
+    case VK_TIMEOUT: status = GDN_TIMEOUT; break;
+    case VK_ERROR_OUT_OF_HOST_MEMORY:
+    case VK_ERROR_OUT_OF_DEVICE_MEMORY:
+    case VK_ERROR_OUT_OF_POOL_MEMORY:
+    case VK_ERROR_MEMORY_MAP_FAILED:
+    case VK_ERROR_TOO_MANY_OBJECTS: status = GDN_OUT_OF_MEMORY; break;
+    case VK_ERROR_DEVICE_LOST: status = GDN_DEVICE_LOST; break;
+    case VK_ERROR_LAYER_NOT_PRESENT:
+    case VK_ERROR_INITIALIZATION_FAILED:
+    case VK_ERROR_INCOMPATIBLE_DRIVER: status = GDN_UNAVAILABLE; break;
+    case VK_ERROR_EXTENSION_NOT_PRESENT:
+    case VK_ERROR_FEATURE_NOT_PRESENT: status = GDN_UNSUPPORTED; break;
+    default: break;
+    }
+    if (status == GDN_DEVICE_LOST && dev)
+        dev->lost = 1;
+    return gdn_fail(status, "%s returned %s (%d)%s%s", call, result_name(result), (int)result, dev ? " on " : "",
+                    dev ? dev->traits.name : "");
+}
+
+void *gdn_vk_host_alloc(const gdn_vk_device *dev, uint64_t bytes)
+{
+    return dev->ctx ? gdn_context_alloc(dev->ctx, bytes, 64) : malloc((size_t)bytes);
+}
+
+void gdn_vk_host_free(const gdn_vk_device *dev, void *memory)
+{
+    if (dev->ctx)
+        gdn_context_free(dev->ctx, memory);
+    else
+        free(memory);
+}
+
+/* ---- A device of ours ------------------------------------------------------------------------------ */
+
+static gdn_status create_device(gdn_vk_device *dev)
+{
+    const gdn_vk_traits *t = &dev->traits;
+    const float priority = 1.0f;
+    VkPhysicalDeviceSubgroupSizeControlFeatures sizes = {
+        .sType = VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_SUBGROUP_SIZE_CONTROL_FEATURES, .subgroupSizeControl = VK_TRUE, .computeFullSubgroups = VK_TRUE,
+    };
+    VkPhysicalDeviceVulkan12Features f12 = {
+        .sType = VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_VULKAN_1_2_FEATURES, .pNext = t->full_subgroups ? &sizes : NULL,
+        .bufferDeviceAddress = VK_TRUE, .timelineSemaphore = VK_TRUE,
+    };
+    VkPhysicalDeviceVulkan11Features f11 = {
+        .sType = VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_VULKAN_1_1_FEATURES, .pNext = &f12, .storageBuffer16BitAccess = (VkBool32)t->storage16,
+    };
+    const VkPhysicalDeviceFeatures2 f2 = {
+        .sType = VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_FEATURES_2, .pNext = &f11,
+        .features = { .shaderInt64 = VK_TRUE, .shaderFloat64 = (VkBool32)t->float64 },
+    };
+    const VkDeviceQueueCreateInfo queue = {
+        .sType = VK_STRUCTURE_TYPE_DEVICE_QUEUE_CREATE_INFO, .queueFamilyIndex = t->queue_family, .queueCount = 1, .pQueuePriorities = &priority,
+    };
+    VkPhysicalDeviceProperties basic;
+    dev->vk.GetPhysicalDeviceProperties(t->physical, &basic);
+    const char *const extension = VK_EXT_SUBGROUP_SIZE_CONTROL_EXTENSION_NAME;
+    const VkDeviceCreateInfo info = {
+        .sType = VK_STRUCTURE_TYPE_DEVICE_CREATE_INFO, .pNext = &f2, .queueCreateInfoCount = 1, .pQueueCreateInfos = &queue,
+        .enabledExtensionCount = t->full_subgroups && basic.apiVersion < VK_API_VERSION_1_3, .ppEnabledExtensionNames = &extension,
+    };
+    VkResult result = dev->vk.CreateDevice(t->physical, &info, NULL, &dev->device);
+    if (result != VK_SUCCESS) {
+        dev->device = VK_NULL_HANDLE;
+        return gdn_vk_fail(dev, result, "vkCreateDevice");
+    }
+    dev->own_device   = 1;
+    dev->queue_family = t->queue_family;
+    gdn_status status = gdn_vk_load_device_functions(&dev->vk, dev->device);
+    if (status)
+        return status;
+    dev->vk.GetDeviceQueue(dev->device, dev->queue_family, 0, &dev->queue);
+    return GDN_OK;
+}
+
+static gdn_status choose(const gdn_vk_traits *list, uint32_t n, uint32_t index, const char *name, gdn_vk_traits *chosen)
+{
+    for (uint32_t i = 0; name && i < n; i++)
+        if (strstr(list[i].name, name)) {
+            *chosen = list[i];
+            return GDN_OK;
+        }
+    if (name)
+        return gdn_fail(GDN_NOT_FOUND, "device_name is \"%.64s\"; no Vulkan device has that in its name, the first is \"%s\"", name,
+                        list[0].name);
+    if (index >= n)
+        return gdn_fail(GDN_NOT_FOUND, "device is %u; the vulkan backend has devices 0..%u", (unsigned)index, (unsigned)n - 1);
+    *chosen = list[index];
+    return GDN_OK;
+}
+
+/* On the process's instance, or on one behind the loader that the caller gave. */
+static gdn_status open_own(gdn_vk_device *dev, uint32_t index, const gdn_vulkan_desc *native)
+{
+    gdn_status status;
+    const char *name = native ? native->device_name : NULL;
+    if (native && native->get_instance_proc_addr) {
+        gdn_vk_traits *list = NULL;
+        uint32_t n = 0;
+        if ((status = gdn_vk_instance_open((PFN_vkGetInstanceProcAddr)native->get_instance_proc_addr, &dev->vk, &dev->instance)))
+            return status;
+        dev->own_instance = 1;
+        if ((status = gdn_vk_list_devices(&dev->vk, dev->instance, &list, &n)))
+            return status;
+        status = choose(list, n, index, name, &dev->traits);
+        free(list);
+    } else {
+        const gdn_vk_catalogue *c = gdn_vk_catalogue_get();
+        if (!c->n)
+            return gdn_fail(GDN_UNAVAILABLE, "%s", c->reason);
+        dev->vk = c->vk;
+        status = choose(c->traits, c->n, index, name, &dev->traits);
+    }
+    return status ? status : create_device(dev);
+}
+
+/* ---- The caller's device --------------------------------------------------------------------------- */
+
+static gdn_status open_callers(gdn_vk_device *dev, const gdn_vulkan_desc *native)
+{
+    gdn_status status;
+    if (!native->get_instance_proc_addr || !native->instance || !native->physical_device || !native->queue)
+        return gdn_fail(GDN_INVALID_ARGUMENT, "native->%s is NULL, but native->device is not; give both, or no device",
+                        !native->get_instance_proc_addr ? "get_instance_proc_addr"
+                        : !native->instance             ? "instance"
+                        : !native->physical_device      ? "physical_device"
+                                                        : "queue");
+    dev->vk = (gdn_vk_functions){ .GetInstanceProcAddr = (PFN_vkGetInstanceProcAddr)native->get_instance_proc_addr };
+    if ((status = gdn_vk_load_instance_functions(&dev->vk, native->instance)) ||
+        (status = gdn_vk_load_device_functions(&dev->vk, native->device)) ||
+        (status = gdn_vk_read_traits(&dev->vk, native->physical_device, &dev->traits)))
+        return status;
+    /* What the device can do is only there where the caller asked for it. */
+    dev->traits.float64        &= !!(native->features & GDN_VULKAN_FLOAT64);
+    dev->traits.storage16      &= !!(native->features & GDN_VULKAN_STORAGE_16);
+    dev->traits.full_subgroups &= !!(native->features & GDN_VULKAN_FULL_SUBGROUPS);
+    dev->device       = native->device;
+    dev->queue        = native->queue;
+    dev->queue_family = native->queue_family;
+    dev->lock         = native->lock_queue;
+    dev->unlock       = native->unlock_queue;
+    dev->lock_user    = native->lock_user;
+    return GDN_OK;
+}
+
+static gdn_status check_native(const gdn_vulkan_desc *native)
+{
+    const uint32_t known = GDN_VULKAN_FLOAT64 | GDN_VULKAN_STORAGE_16 | GDN_VULKAN_FULL_SUBGROUPS;
+    if (native->features & ~known || native->reserved)
+        return gdn_fail(GDN_INVALID_ARGUMENT, "native->%s is %#x; %#x are allowed", native->reserved ? "reserved" : "features",
+                        native->reserved ? (unsigned)native->reserved : (unsigned)native->features, native->reserved ? 0 : (unsigned)known);
+    if (!native->lock_queue != !native->unlock_queue)
+        return gdn_fail(GDN_INVALID_ARGUMENT, "native->%s is NULL; give lock_queue and unlock_queue, or neither",
+                        native->lock_queue ? "unlock_queue" : "lock_queue");
+    if (!native->device && (native->instance || native->physical_device || native->queue || native->features))
+        return gdn_fail(GDN_INVALID_ARGUMENT, "native->device is NULL, but the instance, physical device, queue or features are given");
+    if (native->device && native->device_name)
+        return gdn_fail(GDN_INVALID_ARGUMENT, "native->device and native->device_name are both given");
+    return GDN_OK;
+}
+
+gdn_status gdn_vk_device_open(gdn_vk_device *dev, const gdn_context *ctx, uint32_t index, const gdn_vulkan_desc *callers)
+{
+    gdn_vulkan_desc native = { 0 };
+    gdn_status status;
+    dev->ctx        = ctx;
+    dev->timeout_ns = ctx ? ctx->desc.timeout_ns : UINT64_C(10000000000);
+    if (callers && ((status = gdn_struct_read("native", callers, sizeof native, sizeof native, &native)) || (status = check_native(&native))))
+        return status;
+    dev->cache_load = native.cache_load;
+    dev->cache_save = native.cache_save;
+    dev->cache_user = native.cache_user;
+    if ((status = native.device ? open_callers(dev, &native) : open_own(dev, index, callers ? &native : NULL)))
+        return status;
+    dev->vk.GetPhysicalDeviceMemoryProperties(dev->traits.physical, &dev->memory);
+    if ((status = gdn_vk_queue_open(dev)) || (status = gdn_vk_memory_open(dev)))
+        return status;
+    return gdn_vk_pipelines_open(dev);
+}
+
+/* Where the device does not finish in time, its objects are left alone: destroying what is in use is undefined, and
+ * waiting without bound is not an option. */
+void gdn_vk_device_close(gdn_vk_device *dev)
+{
+    const int idle = !dev->timeline || gdn_vk_wait(dev) == GDN_OK || dev->lost;
+    if (!idle && dev->ctx)
+        gdn_context_log(dev->ctx, GDN_LOG_ERROR, "vulkan: the device did not finish in time; its objects are left behind");
+    if (idle) {
+        gdn_vk_pipelines_close(dev);
+        gdn_vk_memory_close(dev);
+        gdn_vk_queue_close(dev);
+        if (dev->own_device && dev->vk.DestroyDevice)
+            dev->vk.DestroyDevice(dev->device, NULL);
+        if (dev->own_instance)
+            dev->vk.DestroyInstance(dev->instance, NULL);
+    }
+    dev->device   = VK_NULL_HANDLE;
+    dev->instance = VK_NULL_HANDLE;
+    dev->own_device = dev->own_instance = 0;
+}

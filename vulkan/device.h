@@ -1,0 +1,201 @@
+/* The Vulkan backend, inside: from the loader to a device that can run kernels.
+ *
+ *   loader.c     the loader library, instances, function tables, the process's list of devices
+ *   device.c     opening a device: ours, or the caller's
+ *   queue.c      command buffers of our own queue, submission, bounded waits, what the device reports
+ *   memory.c     buffers, and the copies of gdn_buffer_read() and gdn_buffer_write()
+ *   pipelines.c  pipelines made on first use, the pipeline cache
+ *   shaders.c    SPIR-V, and the float controls that a device lets us ask for
+ *   probe.c      what a device's arithmetic really does, and so which implementations it has
+ *   record.c     what every dispatch has in common
+ *   dispatch_<kernel>.c, backend.c */
+#ifndef GDN_VULKAN_DEVICE_H
+#define GDN_VULKAN_DEVICE_H
+
+#include "core/backend.h"
+#include "gdn/vulkan.h"
+#include "vulkan/functions.h"
+#include "vulkan/params.h"
+
+_Static_assert(sizeof(void *) == 8, "a VkBuffer travels in gdn_span.data, which takes 64-bit pointers");
+
+/* What a physical device is and offers. */
+typedef struct gdn_vk_traits {
+    VkPhysicalDevice     physical;
+    VkPhysicalDeviceType type;
+    char                 name[GDN_NAME_MAX * 2];
+    uint32_t vendor, id, driver_version;
+    uint8_t  cache_uuid[VK_UUID_SIZE], device_uuid[VK_UUID_SIZE], driver_uuid[VK_UUID_SIZE];
+    uint64_t memory_bytes;
+    uint32_t queue_family;      /* the first with compute                                               */
+    uint32_t subgroup_size;
+    int      shuffle;           /* subgroup shuffles in compute shaders                                 */
+    int      full_subgroups;    /* can be asked for whole subgroups                                     */
+    int      float64, storage16;
+    int      denorm_preserve, inf_nan_preserve, round_to_even; /* float controls for binary32           */
+} gdn_vk_traits;
+
+/* Implementations: which of the shaders' variants, in the order of the device's list. */
+typedef struct gdn_vk_variant {
+    char name[GDN_NAME_MAX];
+    char reason[GDN_REASON_MAX];
+    int  soft_fma, subgroup, exact;
+} gdn_vk_variant;
+
+enum { GDN_VK_MAX_VARIANTS = 4 };
+typedef struct gdn_vk_variants {
+    uint32_t       n;
+    gdn_vk_variant list[GDN_VK_MAX_VARIANTS];
+} gdn_vk_variants;
+
+enum { GDN_VK_RING = 8, GDN_VK_STAGING_BYTES = 1 << 20 };
+
+typedef struct gdn_vk_buffer {
+    struct gdn_vk_buffer *next;
+    VkBuffer              buffer;
+    VkDeviceMemory        memory;
+    VkDeviceAddress       address;
+    uint64_t              bytes;
+    void                 *mapped; /* NULL where the host cannot see it */
+} gdn_vk_buffer;
+
+typedef struct gdn_vk_pipeline gdn_vk_pipeline;
+
+typedef struct gdn_vk_device {
+    gdn_vk_functions  vk;
+    gdn_vk_traits     traits;
+    const gdn_context *ctx; /* whose allocator and log are used; NULL while a device is only described */
+    uint64_t          timeout_ns;
+    VkInstance        instance;
+    VkDevice          device;
+    VkQueue           queue;
+    uint32_t          queue_family;
+    int               own_instance, own_device;
+    void            (*lock)(void *user);
+    void            (*unlock)(void *user);
+    void             *lock_user;
+    VkPhysicalDeviceMemoryProperties memory;
+
+    /* queue.c */
+    VkCommandPool   pool;
+    VkCommandBuffer ring[GDN_VK_RING];
+    uint64_t        ring_value[GDN_VK_RING]; /* of the timeline, when the command buffer is free again */
+    uint32_t        ring_next;
+    VkSemaphore     timeline;
+    uint64_t        submitted; /* last value that will be signalled */
+    int             lost;
+
+    /* memory.c */
+    gdn_vk_buffer *buffers;
+    gdn_vk_buffer  staging, bad; /* bad: GDN_VK_BAD_WORDS words that shaders set */
+
+    /* pipelines.c */
+    VkPipelineLayout layout;
+    VkPipelineCache  cache;
+    gdn_vk_pipeline *pipelines;
+    uint64_t (*cache_load)(void *user, void *data, uint64_t capacity);
+    void     (*cache_save)(void *user, const void *data, uint64_t bytes);
+    void      *cache_user;
+
+    gdn_vk_variants variants;
+    gdn_vk_variant  variant; /* the one this context runs */
+} gdn_vk_device;
+
+/* ---- loader.c ---- */
+/* The process's own instance and its devices, best first. Found once; reason says why there are none. */
+typedef struct gdn_vk_catalogue {
+    gdn_vk_functions vk;
+    VkInstance       instance;
+    uint32_t         n;
+    gdn_vk_traits   *traits;
+    char             reason[GDN_REASON_MAX];
+} gdn_vk_catalogue;
+const gdn_vk_catalogue *gdn_vk_catalogue_get(void);
+
+/* An instance of our own behind the given loader, and its usable devices (malloc), best first. */
+gdn_status gdn_vk_instance_open(PFN_vkGetInstanceProcAddr get, gdn_vk_functions *vk, VkInstance *instance);
+gdn_status gdn_vk_list_devices(const gdn_vk_functions *vk, VkInstance instance, gdn_vk_traits **traits, uint32_t *n);
+gdn_status gdn_vk_load_instance_functions(gdn_vk_functions *vk, VkInstance instance);
+gdn_status gdn_vk_load_device_functions(gdn_vk_functions *vk, VkDevice device);
+/* GDN_UNSUPPORTED with a text where the device lacks what the backend cannot do without. */
+gdn_status gdn_vk_read_traits(const gdn_vk_functions *vk, VkPhysicalDevice physical, gdn_vk_traits *traits);
+
+/* ---- device.c ---- */
+/* Fills *dev, which starts as zeros. native may be NULL. Close also undoes a failed open. */
+gdn_status gdn_vk_device_open(gdn_vk_device *dev, const gdn_context *ctx, uint32_t index, const gdn_vulkan_desc *native);
+void       gdn_vk_device_close(gdn_vk_device *dev);
+/* A VkResult as a status with a text: "vkCreateBuffer returned VK_ERROR_...". dev may be NULL; notes a lost device. */
+gdn_status gdn_vk_fail(gdn_vk_device *dev, VkResult result, const char *call);
+void      *gdn_vk_host_alloc(const gdn_vk_device *dev, uint64_t bytes);
+void       gdn_vk_host_free(const gdn_vk_device *dev, void *memory);
+
+/* ---- queue.c ---- */
+gdn_status gdn_vk_queue_open(gdn_vk_device *dev);
+void       gdn_vk_queue_close(gdn_vk_device *dev);
+gdn_status gdn_vk_begin(gdn_vk_device *dev, VkCommandBuffer *commands); /* waits for a free command buffer */
+gdn_status gdn_vk_submit(gdn_vk_device *dev, VkCommandBuffer commands);
+gdn_status gdn_vk_wait(gdn_vk_device *dev);          /* for everything submitted */
+gdn_status gdn_vk_take_report(gdn_vk_device *dev);   /* BAD_MAP once per occurrence, DEVICE_LOST for good */
+
+/* ---- memory.c ---- */
+gdn_status gdn_vk_memory_open(gdn_vk_device *dev);
+void       gdn_vk_memory_close(gdn_vk_device *dev);
+gdn_status gdn_vk_buffer_create(gdn_context *ctx, uint64_t bytes, gdn_span *span);
+void       gdn_vk_buffer_destroy(gdn_context *ctx, gdn_span *span);
+gdn_status gdn_vk_buffer_write(gdn_context *ctx, const gdn_span *span, uint64_t offset, const void *source, uint64_t bytes);
+gdn_status gdn_vk_buffer_read(gdn_context *ctx, const gdn_span *span, uint64_t offset, void *target, uint64_t bytes);
+/* Memory of the backend's own: host-visible and coherent where `visible`. */
+gdn_status gdn_vk_allocate(gdn_vk_device *dev, uint64_t bytes, int visible, gdn_vk_buffer *buffer);
+void       gdn_vk_release(gdn_vk_device *dev, gdn_vk_buffer *buffer);
+/* Address of a place; 0 where it is absent. */
+uint64_t   gdn_vk_address(const gdn_vk_device *dev, const gdn_place *at);
+
+/* ---- shaders.c ---- */
+enum { GDN_VK_SHADER_PROBE = GDN_KERNEL_COUNT };
+typedef struct gdn_vk_code {
+    const uint32_t *words;
+    size_t          n;
+} gdn_vk_code;
+/* The variant of a kernel's shader, or of the probe's. */
+gdn_vk_code gdn_vk_shader(int kernel, int soft_fma, int subgroup, int storage16);
+/* Words that gdn_vk_add_float_controls() needs more than the code has. */
+enum { GDN_VK_CONTROL_WORDS = 3 * (2 + 4) };
+/* Copies `code` to `to` with what the device allows of denorm-preserve, signed-zero-inf-nan-preserve and
+ * round-to-even. Returns the number of words. */
+size_t gdn_vk_add_float_controls(const gdn_vk_traits *traits, gdn_vk_code code, uint32_t *to);
+
+/* ---- pipelines.c ---- */
+gdn_status gdn_vk_pipelines_open(gdn_vk_device *dev);
+void       gdn_vk_pipelines_close(gdn_vk_device *dev);
+enum { GDN_VK_CONSTANTS = 4 }; /* constant 0 is the workgroup's size */
+gdn_status gdn_vk_pipeline_get(gdn_vk_device *dev, int kernel, const uint32_t constants[GDN_VK_CONSTANTS], VkPipeline *pipeline);
+/* The same for a given variant: the probe's. Not kept. */
+gdn_status gdn_vk_pipeline_make(gdn_vk_device *dev, int kernel, int soft_fma, int subgroup,
+                                const uint32_t constants[GDN_VK_CONSTANTS], VkPipeline *pipeline);
+
+/* ---- probe.c ---- */
+gdn_status gdn_vk_probe(gdn_vk_device *dev, gdn_vk_variants *variants);
+/* The variants of device `index` of the catalogue, probed once per process. */
+gdn_status gdn_vk_variants_of(uint32_t index, gdn_vk_variants *variants);
+
+/* ---- record.c ---- */
+enum { GDN_VK_PARAMS_BYTES = 512 }; /* at the start of every workspace */
+typedef struct gdn_vk_dispatch {
+    VkPipeline pipeline;
+    uint64_t   n_items;
+    int        after_previous; /* 1: reads what the dispatch before it wrote */
+} gdn_vk_dispatch;
+/* Parameter block, optional zeroed table behind it, dispatches; on `stream`, or on our queue where that is NULL. */
+gdn_status gdn_vk_run(gdn_vk_device *dev, const gdn_span *workspace, const void *params, size_t params_bytes,
+                      uint64_t zeroed_bytes, const gdn_vk_dispatch *dispatches, int n, gdn_stream stream);
+/* The grid for n workgroups; 0 where there are too many. */
+int gdn_vk_grid(uint64_t n, uint32_t *width, uint32_t *height);
+
+/* ---- dispatch_<kernel>.c ---- */
+#define GDN_KERNEL(stem, number, title)                                                                        \
+    void       gdn_vk_query_##stem(const gdn_vk_device *dev, const gdn_##stem##_problem *p, gdn_capability *c); \
+    gdn_status gdn_vk_run_##stem(gdn_vk_device *dev, const gdn_##stem##_problem *p, gdn_stream stream);
+#include "core/kernels.def"
+#undef GDN_KERNEL
+
+#endif

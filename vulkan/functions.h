@@ -1,0 +1,71 @@
+/* The Vulkan functions that the backend calls. One table of them per device, and no global pointers: the library's own
+ * instance and a caller's may be open side by side, behind different loaders, and a test can replace any function for one
+ * device by what its get_instance_proc_addr returns. (This is what volk does, whose pointers are one set per process.) */
+#ifndef GDN_VULKAN_FUNCTIONS_H
+#define GDN_VULKAN_FUNCTIONS_H
+
+#ifndef VK_NO_PROTOTYPES
+#define VK_NO_PROTOTYPES
+#endif
+#include <vulkan/vulkan_core.h>
+
+#define GDN_VK_INSTANCE_FUNCTIONS(X)           \
+    X(DestroyInstance)                         \
+    X(EnumeratePhysicalDevices)                \
+    X(GetPhysicalDeviceProperties)             \
+    X(GetPhysicalDeviceProperties2)            \
+    X(GetPhysicalDeviceFeatures2)              \
+    X(GetPhysicalDeviceMemoryProperties)       \
+    X(GetPhysicalDeviceQueueFamilyProperties)  \
+    X(EnumerateDeviceExtensionProperties)      \
+    X(CreateDevice)                            \
+    X(GetDeviceProcAddr)
+
+#define GDN_VK_DEVICE_FUNCTIONS(X)   \
+    X(DestroyDevice)                 \
+    X(GetDeviceQueue)                \
+    X(QueueSubmit)                   \
+    X(CreateCommandPool)             \
+    X(DestroyCommandPool)            \
+    X(AllocateCommandBuffers)        \
+    X(BeginCommandBuffer)            \
+    X(EndCommandBuffer)              \
+    X(CreateSemaphore)               \
+    X(DestroySemaphore)              \
+    X(WaitSemaphores)                \
+    X(GetSemaphoreCounterValue)      \
+    X(CreateBuffer)                  \
+    X(DestroyBuffer)                 \
+    X(GetBufferMemoryRequirements)   \
+    X(GetBufferDeviceAddress)        \
+    X(AllocateMemory)                \
+    X(FreeMemory)                    \
+    X(BindBufferMemory)              \
+    X(MapMemory)                     \
+    X(CreateShaderModule)            \
+    X(DestroyShaderModule)           \
+    X(CreatePipelineLayout)          \
+    X(DestroyPipelineLayout)         \
+    X(CreatePipelineCache)           \
+    X(DestroyPipelineCache)          \
+    X(GetPipelineCacheData)          \
+    X(CreateComputePipelines)        \
+    X(DestroyPipeline)               \
+    X(CmdBindPipeline)               \
+    X(CmdPushConstants)              \
+    X(CmdUpdateBuffer)               \
+    X(CmdFillBuffer)                 \
+    X(CmdCopyBuffer)                 \
+    X(CmdPipelineBarrier)            \
+    X(CmdDispatch)
+
+typedef struct gdn_vk_functions {
+    PFN_vkGetInstanceProcAddr GetInstanceProcAddr;
+    PFN_vkCreateInstance      CreateInstance;
+#define X(name) PFN_vk##name name;
+    GDN_VK_INSTANCE_FUNCTIONS(X)
+    GDN_VK_DEVICE_FUNCTIONS(X)
+#undef X
+} gdn_vk_functions;
+
+#endif

@@ -1,0 +1,239 @@
+/* The loader library, instances, and the list of devices that a process has. See device.h.
+ *
+ * The list is kept once it is made: describing devices must be cheap, and neither the loader nor drivers like to be
+ * opened and closed often. It is the one thing of this backend that is process-wide. */
+#include <dlfcn.h>
+#include <pthread.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "core/status.h"
+#include "vulkan/device.h"
+
+/* POSIX promises that an object pointer from dlsym can hold a function's; ISO C has no cast for it. */
+static PFN_vkGetInstanceProcAddr entry_point(void *library)
+{
+    PFN_vkGetInstanceProcAddr get = NULL;
+    void *symbol = dlsym(library, "vkGetInstanceProcAddr");
+    memcpy(&get, &symbol, sizeof get);
+    return get;
+}
+
+static PFN_vkGetInstanceProcAddr open_loader(char reason[GDN_REASON_MAX])
+{
+#if defined(__APPLE__)
+    static const char *const names[] = { "libvulkan.1.dylib", "libvulkan.dylib", "libMoltenVK.dylib" };
+#else
+    static const char *const names[] = { "libvulkan.so.1", "libvulkan.so" };
+#endif
+    for (size_t i = 0; i < sizeof names / sizeof names[0]; i++) {
+        void *library = dlopen(names[i], RTLD_NOW | RTLD_LOCAL);
+        PFN_vkGetInstanceProcAddr get = library ? entry_point(library) : NULL;
+        if (get)
+            return get;
+        if (library)
+            (void)dlclose(library);
+    }
+    (void)snprintf(reason, GDN_REASON_MAX, "no Vulkan loader (%s) on this machine", names[0]);
+    return NULL;
+}
+
+gdn_status gdn_vk_load_instance_functions(gdn_vk_functions *vk, VkInstance instance)
+{
+#define X(name)                                                                                     \
+    if (!(vk->name = (PFN_vk##name)vk->GetInstanceProcAddr(instance, "vk" #name)))                  \
+        return gdn_fail(GDN_UNAVAILABLE, "the Vulkan loader has no vk" #name "; Vulkan 1.2 is needed");
+    GDN_VK_INSTANCE_FUNCTIONS(X)
+#undef X
+    return GDN_OK;
+}
+
+gdn_status gdn_vk_load_device_functions(gdn_vk_functions *vk, VkDevice device)
+{
+#define X(name)                                                                                     \
+    if (!(vk->name = (PFN_vk##name)vk->GetDeviceProcAddr(device, "vk" #name)))                      \
+        return gdn_fail(GDN_UNAVAILABLE, "the Vulkan driver has no vk" #name "; Vulkan 1.2 is needed");
+    GDN_VK_DEVICE_FUNCTIONS(X)
+#undef X
+    return GDN_OK;
+}
+
+gdn_status gdn_vk_instance_open(PFN_vkGetInstanceProcAddr get, gdn_vk_functions *vk, VkInstance *instance)
+{
+    *vk = (gdn_vk_functions){ .GetInstanceProcAddr = get };
+    *instance = VK_NULL_HANDLE;
+    vk->CreateInstance = (PFN_vkCreateInstance)get(NULL, "vkCreateInstance");
+    PFN_vkEnumerateInstanceVersion version_of = (PFN_vkEnumerateInstanceVersion)get(NULL, "vkEnumerateInstanceVersion");
+    uint32_t version = 0;
+    if (!vk->CreateInstance || !version_of || version_of(&version) != VK_SUCCESS || version < VK_API_VERSION_1_2)
+        return gdn_fail(GDN_UNAVAILABLE, "the Vulkan loader offers version %u.%u; 1.2 is needed",
+                        (unsigned)VK_API_VERSION_MAJOR(version), (unsigned)VK_API_VERSION_MINOR(version));
+    const VkApplicationInfo application = {
+        .sType = VK_STRUCTURE_TYPE_APPLICATION_INFO, .pEngineName = "libgdn", .engineVersion = gdn_version(),
+        .apiVersion = version < VK_API_VERSION_1_3 ? VK_API_VERSION_1_2 : VK_API_VERSION_1_3,
+    };
+    const VkInstanceCreateInfo info = { .sType = VK_STRUCTURE_TYPE_INSTANCE_CREATE_INFO, .pApplicationInfo = &application };
+    VkResult result = vk->CreateInstance(&info, NULL, instance);
+    if (result != VK_SUCCESS) {
+        *instance = VK_NULL_HANDLE;
+        return gdn_vk_fail(NULL, result, "vkCreateInstance");
+    }
+    gdn_status status = gdn_vk_load_instance_functions(vk, *instance);
+    if (status && vk->DestroyInstance) {
+        vk->DestroyInstance(*instance, NULL);
+        *instance = VK_NULL_HANDLE;
+    }
+    return status;
+}
+
+/* ---- Physical devices ------------------------------------------------------------------------------ */
+
+static int has_extension(const gdn_vk_functions *vk, VkPhysicalDevice physical, const char *name)
+{
+    uint32_t n = 0;
+    int      found = 0;
+    if (vk->EnumerateDeviceExtensionProperties(physical, NULL, &n, NULL) != VK_SUCCESS || !n)
+        return 0;
+    VkExtensionProperties *list = calloc(n, sizeof *list);
+    if (list && vk->EnumerateDeviceExtensionProperties(physical, NULL, &n, list) >= 0)
+        for (uint32_t i = 0; i < n; i++)
+            found |= !strcmp(list[i].extensionName, name);
+    free(list);
+    return found;
+}
+
+static int find_queue_family(const gdn_vk_functions *vk, VkPhysicalDevice physical, uint32_t *family)
+{
+    VkQueueFamilyProperties list[32];
+    uint32_t n = 32;
+    vk->GetPhysicalDeviceQueueFamilyProperties(physical, &n, list);
+    for (uint32_t i = 0; i < n; i++)
+        if (list[i].queueCount && (list[i].queueFlags & VK_QUEUE_COMPUTE_BIT)) {
+            *family = i;
+            return 1;
+        }
+    return 0;
+}
+
+gdn_status gdn_vk_read_traits(const gdn_vk_functions *vk, VkPhysicalDevice physical, gdn_vk_traits *t)
+{
+    *t = (gdn_vk_traits){ .physical = physical };
+    VkPhysicalDeviceProperties basic;
+    vk->GetPhysicalDeviceProperties(physical, &basic);
+    if (basic.apiVersion < VK_API_VERSION_1_2) /* its other structs may not be asked for */
+        return gdn_fail(GDN_UNSUPPORTED, "%s is of Vulkan %u.%u; 1.2 is needed", basic.deviceName,
+                        (unsigned)VK_API_VERSION_MAJOR(basic.apiVersion), (unsigned)VK_API_VERSION_MINOR(basic.apiVersion));
+
+    VkPhysicalDeviceVulkan12Properties p12 = { .sType = VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_VULKAN_1_2_PROPERTIES };
+    VkPhysicalDeviceVulkan11Properties p11 = { .sType = VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_VULKAN_1_1_PROPERTIES, .pNext = &p12 };
+    VkPhysicalDeviceProperties2 p2 = { .sType = VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_PROPERTIES_2, .pNext = &p11 };
+    vk->GetPhysicalDeviceProperties2(physical, &p2);
+
+    const int sizes = basic.apiVersion >= VK_API_VERSION_1_3 || has_extension(vk, physical, VK_EXT_SUBGROUP_SIZE_CONTROL_EXTENSION_NAME);
+    VkPhysicalDeviceSubgroupSizeControlFeatures size_control = { .sType = VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_SUBGROUP_SIZE_CONTROL_FEATURES };
+    VkPhysicalDeviceVulkan12Features f12 = { .sType = VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_VULKAN_1_2_FEATURES, .pNext = sizes ? &size_control : NULL };
+    VkPhysicalDeviceVulkan11Features f11 = { .sType = VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_VULKAN_1_1_FEATURES, .pNext = &f12 };
+    VkPhysicalDeviceFeatures2 f2 = { .sType = VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_FEATURES_2, .pNext = &f11 };
+    vk->GetPhysicalDeviceFeatures2(physical, &f2);
+
+    if (!f12.bufferDeviceAddress || !f12.timelineSemaphore || !f2.features.shaderInt64)
+        return gdn_fail(GDN_UNSUPPORTED, "%s has no %s", basic.deviceName,
+                        !f12.bufferDeviceAddress ? "bufferDeviceAddress" : !f12.timelineSemaphore ? "timelineSemaphore" : "shaderInt64");
+    if (!find_queue_family(vk, physical, &t->queue_family))
+        return gdn_fail(GDN_UNSUPPORTED, "%s has no queue with compute", basic.deviceName);
+
+    (void)snprintf(t->name, sizeof t->name, "%.120s", basic.deviceName);
+    t->type           = basic.deviceType;
+    t->vendor         = basic.vendorID;
+    t->id             = basic.deviceID;
+    t->driver_version = basic.driverVersion;
+    memcpy(t->cache_uuid, basic.pipelineCacheUUID, VK_UUID_SIZE);
+    memcpy(t->device_uuid, p11.deviceUUID, VK_UUID_SIZE);
+    memcpy(t->driver_uuid, p11.driverUUID, VK_UUID_SIZE);
+    t->subgroup_size  = p11.subgroupSize;
+    t->shuffle        = (p11.subgroupSupportedStages & VK_SHADER_STAGE_COMPUTE_BIT) &&
+                        (p11.subgroupSupportedOperations & VK_SUBGROUP_FEATURE_SHUFFLE_BIT);
+    t->full_subgroups = size_control.subgroupSizeControl && size_control.computeFullSubgroups;
+    t->float64        = (int)f2.features.shaderFloat64;
+    t->storage16      = (int)f11.storageBuffer16BitAccess;
+    t->denorm_preserve  = (int)p12.shaderDenormPreserveFloat32;
+    t->inf_nan_preserve = (int)p12.shaderSignedZeroInfNanPreserveFloat32;
+    t->round_to_even    = (int)p12.shaderRoundingModeRTEFloat32;
+    VkPhysicalDeviceMemoryProperties memory;
+    vk->GetPhysicalDeviceMemoryProperties(physical, &memory);
+    for (uint32_t i = 0; i < memory.memoryHeapCount; i++)
+        if (memory.memoryHeaps[i].flags & VK_MEMORY_HEAP_DEVICE_LOCAL_BIT)
+            t->memory_bytes += memory.memoryHeaps[i].size;
+    return GDN_OK;
+}
+
+/* Real GPUs before software. */
+static int rank(const gdn_vk_traits *t)
+{
+    switch (t->type) {
+    case VK_PHYSICAL_DEVICE_TYPE_DISCRETE_GPU: return 0;
+    case VK_PHYSICAL_DEVICE_TYPE_INTEGRATED_GPU: return 1;
+    case VK_PHYSICAL_DEVICE_TYPE_VIRTUAL_GPU: return 2;
+    case VK_PHYSICAL_DEVICE_TYPE_CPU: return 4;
+    default: return 3;
+    }
+}
+
+gdn_status gdn_vk_list_devices(const gdn_vk_functions *vk, VkInstance instance, gdn_vk_traits **out, uint32_t *n_out)
+{
+    VkPhysicalDevice physical[64];
+    uint32_t n = 64, kept = 0;
+    gdn_status status = GDN_OK;
+    *out   = NULL;
+    *n_out = 0;
+    VkResult result = vk->EnumeratePhysicalDevices(instance, &n, physical);
+    if (result != VK_SUCCESS && result != VK_INCOMPLETE)
+        return gdn_vk_fail(NULL, result, "vkEnumeratePhysicalDevices");
+    if (!n)
+        return gdn_fail(GDN_UNAVAILABLE, "the Vulkan loader knows no device");
+    gdn_vk_traits *traits = calloc(n, sizeof *traits);
+    if (!traits)
+        return gdn_fail(GDN_OUT_OF_MEMORY, "no memory for a list of %u devices", (unsigned)n);
+    for (uint32_t i = 0; i < n; i++) {
+        gdn_vk_traits t;
+        gdn_status one = gdn_vk_read_traits(vk, physical[i], &t);
+        if (one) {
+            status = one;
+            continue;
+        }
+        uint32_t at = kept++;
+        for (; at && rank(&traits[at - 1]) > rank(&t); at--)
+            traits[at] = traits[at - 1];
+        traits[at] = t;
+    }
+    if (!kept) {
+        free(traits);
+        return status;
+    }
+    *out   = traits;
+    *n_out = kept;
+    return GDN_OK;
+}
+
+/* ---- The process's list ---------------------------------------------------------------------------- */
+
+static gdn_vk_catalogue catalogue;
+static pthread_once_t   catalogue_once = PTHREAD_ONCE_INIT;
+
+static void fill_catalogue(void)
+{
+    gdn_vk_catalogue *c = &catalogue;
+    PFN_vkGetInstanceProcAddr get = open_loader(c->reason);
+    if (!get)
+        return;
+    if (gdn_vk_instance_open(get, &c->vk, &c->instance) ||
+        gdn_vk_list_devices(&c->vk, c->instance, &c->traits, &c->n))
+        (void)snprintf(c->reason, sizeof c->reason, "%.*s", GDN_REASON_MAX - 1, gdn_last_error());
+}
+
+const gdn_vk_catalogue *gdn_vk_catalogue_get(void)
+{
+    (void)pthread_once(&catalogue_once, fill_catalogue);
+    return &catalogue;
+}

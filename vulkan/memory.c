@@ -1,0 +1,213 @@
+/* Buffers, and copies between them and the host. See device.h. */
+#include <string.h>
+
+#include "core/status.h"
+#include "vulkan/device.h"
+
+/* The first memory type among `bits` that has all of `want`; -1 where there is none. */
+static int find_type(const gdn_vk_device *dev, uint32_t bits, VkMemoryPropertyFlags want)
+{
+    for (uint32_t i = 0; i < dev->memory.memoryTypeCount; i++)
+        if ((bits >> i & 1) && (dev->memory.memoryTypes[i].propertyFlags & want) == want)
+            return (int)i;
+    return -1;
+}
+
+/* Device memory, which the host sees too where the two share one memory anyway. */
+static int choose_type(const gdn_vk_device *dev, uint32_t bits, int visible)
+{
+    const VkMemoryPropertyFlags host = VK_MEMORY_PROPERTY_HOST_VISIBLE_BIT | VK_MEMORY_PROPERTY_HOST_COHERENT_BIT;
+    const int shared = dev->traits.type == VK_PHYSICAL_DEVICE_TYPE_CPU || dev->traits.type == VK_PHYSICAL_DEVICE_TYPE_INTEGRATED_GPU;
+    int type = -1;
+    if (visible) {
+        type = find_type(dev, bits, host | VK_MEMORY_PROPERTY_HOST_CACHED_BIT);
+        return type >= 0 ? type : find_type(dev, bits, host);
+    }
+    if (shared) {
+        type = find_type(dev, bits, host | VK_MEMORY_PROPERTY_HOST_CACHED_BIT | VK_MEMORY_PROPERTY_DEVICE_LOCAL_BIT);
+        type = type >= 0 ? type : find_type(dev, bits, host | VK_MEMORY_PROPERTY_DEVICE_LOCAL_BIT);
+    }
+    type = type >= 0 ? type : find_type(dev, bits, VK_MEMORY_PROPERTY_DEVICE_LOCAL_BIT);
+    return type >= 0 ? type : find_type(dev, bits, 0);
+}
+
+gdn_status gdn_vk_allocate(gdn_vk_device *dev, uint64_t bytes, int visible, gdn_vk_buffer *b)
+{
+    const VkBufferCreateInfo info = {
+        .sType = VK_STRUCTURE_TYPE_BUFFER_CREATE_INFO, .size = bytes,
+        .usage = VK_BUFFER_USAGE_STORAGE_BUFFER_BIT | VK_BUFFER_USAGE_SHADER_DEVICE_ADDRESS_BIT | VK_BUFFER_USAGE_TRANSFER_SRC_BIT |
+                 VK_BUFFER_USAGE_TRANSFER_DST_BIT,
+        .sharingMode = VK_SHARING_MODE_EXCLUSIVE,
+    };
+    VkMemoryRequirements need;
+    VkResult result;
+    *b = (gdn_vk_buffer){ .bytes = bytes };
+    if ((result = dev->vk.CreateBuffer(dev->device, &info, NULL, &b->buffer)) != VK_SUCCESS) {
+        b->buffer = VK_NULL_HANDLE;
+        return gdn_vk_fail(dev, result, "vkCreateBuffer");
+    }
+    dev->vk.GetBufferMemoryRequirements(dev->device, b->buffer, &need);
+    const int type = choose_type(dev, need.memoryTypeBits, visible);
+    if (type < 0) {
+        gdn_vk_release(dev, b);
+        return gdn_fail(GDN_INTERNAL, "the device %s has no memory type for a %s buffer", dev->traits.name, visible ? "host-visible" : "storage");
+    }
+    const VkMemoryAllocateFlagsInfo flags = { .sType = VK_STRUCTURE_TYPE_MEMORY_ALLOCATE_FLAGS_INFO, .flags = VK_MEMORY_ALLOCATE_DEVICE_ADDRESS_BIT };
+    const VkMemoryAllocateInfo allocate = {
+        .sType = VK_STRUCTURE_TYPE_MEMORY_ALLOCATE_INFO, .pNext = &flags, .allocationSize = need.size, .memoryTypeIndex = (uint32_t)type,
+    };
+    const char *call = "vkAllocateMemory";
+    if ((result = dev->vk.AllocateMemory(dev->device, &allocate, NULL, &b->memory)) != VK_SUCCESS) {
+        b->memory = VK_NULL_HANDLE;
+    } else if (call = "vkBindBufferMemory", (result = dev->vk.BindBufferMemory(dev->device, b->buffer, b->memory, 0)) == VK_SUCCESS) {
+        const VkMemoryPropertyFlags host = VK_MEMORY_PROPERTY_HOST_VISIBLE_BIT | VK_MEMORY_PROPERTY_HOST_COHERENT_BIT;
+        if ((dev->memory.memoryTypes[type].propertyFlags & host) == host) {
+            call = "vkMapMemory";
+            result = dev->vk.MapMemory(dev->device, b->memory, 0, VK_WHOLE_SIZE, 0, &b->mapped);
+        }
+    }
+    if (result != VK_SUCCESS) {
+        gdn_vk_release(dev, b);
+        return gdn_vk_fail(dev, result, call);
+    }
+    const VkBufferDeviceAddressInfo at = { .sType = VK_STRUCTURE_TYPE_BUFFER_DEVICE_ADDRESS_INFO, .buffer = b->buffer };
+    b->address = dev->vk.GetBufferDeviceAddress(dev->device, &at);
+    return GDN_OK;
+}
+
+void gdn_vk_release(gdn_vk_device *dev, gdn_vk_buffer *b)
+{
+    if (b->buffer)
+        dev->vk.DestroyBuffer(dev->device, b->buffer, NULL);
+    if (b->memory)
+        dev->vk.FreeMemory(dev->device, b->memory, NULL); /* unmaps it */
+    *b = (gdn_vk_buffer){ 0 };
+}
+
+gdn_status gdn_vk_memory_open(gdn_vk_device *dev)
+{
+    gdn_status status;
+    if ((status = gdn_vk_allocate(dev, GDN_VK_STAGING_BYTES, 1, &dev->staging)) || (status = gdn_vk_allocate(dev, 256, 1, &dev->bad)))
+        return status;
+    memset(dev->bad.mapped, 0, 256);
+    return GDN_OK;
+}
+
+void gdn_vk_memory_close(gdn_vk_device *dev)
+{
+    while (dev->buffers) {
+        gdn_vk_buffer *b = dev->buffers;
+        dev->buffers = b->next;
+        gdn_vk_release(dev, b);
+        gdn_vk_host_free(dev, b);
+    }
+    gdn_vk_release(dev, &dev->staging);
+    gdn_vk_release(dev, &dev->bad);
+}
+
+/* ---- Buffers for programs --------------------------------------------------------------------------- */
+
+gdn_status gdn_vk_buffer_create(gdn_context *ctx, uint64_t bytes, gdn_span *span)
+{
+    gdn_vk_device *dev = ctx->state;
+    gdn_vk_buffer *b = gdn_vk_host_alloc(dev, sizeof *b);
+    if (!b)
+        return gdn_fail(GDN_OUT_OF_MEMORY, "no memory for the record of a buffer");
+    gdn_status status = gdn_vk_allocate(dev, bytes, 0, b);
+    if (status) {
+        gdn_vk_host_free(dev, b);
+        return status;
+    }
+    b->next      = dev->buffers;
+    dev->buffers = b;
+    *span = (gdn_span){ .data = (void *)b->buffer, .bytes = bytes };
+    return GDN_OK;
+}
+
+void gdn_vk_buffer_destroy(gdn_context *ctx, gdn_span *span)
+{
+    gdn_vk_device *dev = ctx->state;
+    for (gdn_vk_buffer **at = &dev->buffers; *at; at = &(*at)->next)
+        if ((*at)->buffer == (VkBuffer)span->data) {
+            gdn_vk_buffer *b = *at;
+            if (gdn_vk_wait(dev) && !dev->lost)
+                return; /* still in use: gdn_context_destroy() tries again */
+            *at = b->next;
+            gdn_vk_release(dev, b);
+            gdn_vk_host_free(dev, b);
+            return;
+        }
+}
+
+/* The bytes of a buffer of ours that the host sees, or NULL. */
+static char *mapped_bytes(const gdn_vk_device *dev, const gdn_span *span)
+{
+    for (const gdn_vk_buffer *b = dev->buffers; b; b = b->next)
+        if (b->buffer == (VkBuffer)span->data)
+            return b->mapped;
+    return NULL;
+}
+
+/* One piece through the staging buffer, and wait for it. Also flushes earlier calls' writes, and makes the copy visible
+ * to whatever comes after. */
+static gdn_status copy_piece(gdn_vk_device *dev, VkBuffer from, uint64_t from_at, VkBuffer to, uint64_t to_at, uint64_t bytes)
+{
+    const VkMemoryBarrier before = {
+        .sType = VK_STRUCTURE_TYPE_MEMORY_BARRIER, .srcAccessMask = VK_ACCESS_MEMORY_WRITE_BIT | VK_ACCESS_HOST_WRITE_BIT,
+        .dstAccessMask = VK_ACCESS_TRANSFER_READ_BIT | VK_ACCESS_TRANSFER_WRITE_BIT,
+    };
+    const VkMemoryBarrier after = {
+        .sType = VK_STRUCTURE_TYPE_MEMORY_BARRIER, .srcAccessMask = VK_ACCESS_TRANSFER_WRITE_BIT,
+        .dstAccessMask = VK_ACCESS_MEMORY_READ_BIT | VK_ACCESS_MEMORY_WRITE_BIT | VK_ACCESS_HOST_READ_BIT,
+    };
+    const VkBufferCopy region = { from_at, to_at, bytes };
+    VkCommandBuffer commands;
+    gdn_status status = gdn_vk_begin(dev, &commands);
+    if (status)
+        return status;
+    dev->vk.CmdPipelineBarrier(commands, VK_PIPELINE_STAGE_ALL_COMMANDS_BIT | VK_PIPELINE_STAGE_HOST_BIT, VK_PIPELINE_STAGE_TRANSFER_BIT, 0, 1, &before, 0, NULL, 0, NULL);
+    dev->vk.CmdCopyBuffer(commands, from, to, 1, &region);
+    dev->vk.CmdPipelineBarrier(commands, VK_PIPELINE_STAGE_TRANSFER_BIT, VK_PIPELINE_STAGE_ALL_COMMANDS_BIT | VK_PIPELINE_STAGE_HOST_BIT, 0, 1, &after, 0, NULL, 0, NULL);
+    return (status = gdn_vk_submit(dev, commands)) ? status : gdn_vk_wait(dev);
+}
+
+gdn_status gdn_vk_buffer_write(gdn_context *ctx, const gdn_span *span, uint64_t offset, const void *source, uint64_t bytes)
+{
+    gdn_vk_device *dev = ctx->state;
+    gdn_status status = gdn_vk_wait(dev); /* nothing queued may still read what is overwritten, here or in staging */
+    char *mapped = mapped_bytes(dev, span);
+    if (!status && mapped && bytes)
+        memcpy(mapped + span->offset + offset, source, (size_t)bytes);
+    for (uint64_t done = 0; !status && !mapped && done < bytes;) {
+        const uint64_t piece = bytes - done < GDN_VK_STAGING_BYTES ? bytes - done : GDN_VK_STAGING_BYTES;
+        memcpy(dev->staging.mapped, (const char *)source + done, (size_t)piece);
+        status = copy_piece(dev, dev->staging.buffer, 0, (VkBuffer)span->data, span->offset + offset + done, piece);
+        done += piece;
+    }
+    return status;
+}
+
+gdn_status gdn_vk_buffer_read(gdn_context *ctx, const gdn_span *span, uint64_t offset, void *target, uint64_t bytes)
+{
+    gdn_vk_device *dev = ctx->state;
+    gdn_status status = gdn_vk_wait(dev);
+    const char *mapped = mapped_bytes(dev, span);
+    if (!status && mapped && bytes)
+        memcpy(target, mapped + span->offset + offset, (size_t)bytes);
+    for (uint64_t done = 0; !status && !mapped && done < bytes;) {
+        const uint64_t piece = bytes - done < GDN_VK_STAGING_BYTES ? bytes - done : GDN_VK_STAGING_BYTES;
+        status = copy_piece(dev, (VkBuffer)span->data, span->offset + offset + done, dev->staging.buffer, 0, piece);
+        if (!status)
+            memcpy((char *)target + done, dev->staging.mapped, (size_t)piece);
+        done += piece;
+    }
+    return status;
+}
+
+uint64_t gdn_vk_address(const gdn_vk_device *dev, const gdn_place *at)
+{
+    if (!at->data)
+        return 0;
+    const VkBufferDeviceAddressInfo info = { .sType = VK_STRUCTURE_TYPE_BUFFER_DEVICE_ADDRESS_INFO, .buffer = (VkBuffer)at->data };
+    return dev->vk.GetBufferDeviceAddress(dev->device, &info) + at->offset;
+}

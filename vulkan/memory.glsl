@@ -1,0 +1,72 @@
+// Memory by address (VK_KHR_buffer_device_address): no descriptors, and 64-bit offsets into buffers of any size.
+// Included first by every shader.
+#extension GL_EXT_buffer_reference : require
+#extension GL_EXT_shader_explicit_arithmetic_types_int64 : require
+#extension GL_EXT_control_flow_attributes : require
+#ifdef GDN_STORAGE_16
+#extension GL_EXT_shader_16bit_storage : require
+#endif
+#define GDN_GLSL
+#include "params.h"
+
+#define GDN_F32 0
+#define GDN_F16 1
+#define GDN_BF16 2
+#define GDN_Q8_0 3
+#define GDN_I64 5
+
+layout(push_constant) uniform Push { gdn_vk_push push; };
+
+layout(buffer_reference, std430, buffer_reference_align = 4) buffer Word { uint x; };
+layout(buffer_reference, std430, buffer_reference_align = 4) buffer Int { int x; };
+layout(buffer_reference, std430, buffer_reference_align = 4) buffer Float { float x; };
+layout(buffer_reference, std430, buffer_reference_align = 8) buffer Long { int64_t x; };
+layout(buffer_reference, std430, buffer_reference_align = 8) buffer Pair { uint64_t x; };
+layout(buffer_reference, std430, buffer_reference_align = 16) buffer Quad { vec4 x; };
+#ifdef GDN_STORAGE_16
+layout(buffer_reference, std430, buffer_reference_align = 2) buffer Half { uint16_t x; };
+#endif
+
+// Workgroups in order, whatever the shape of the grid.
+uint item()
+{
+    return gl_WorkGroupID.y * push.grid_width + gl_WorkGroupID.x;
+}
+
+int map_at(uint64_t map, int64_t index, int absent)
+{
+    return map != 0 ? Int(map + 4 * index).x : absent;
+}
+
+// A bad map value: the sequence, or the row, is skipped, and the host hears of it.
+void report(uint64_t bad, int word)
+{
+    Word(bad + 4 * word).x = 1;
+}
+
+float from_f16(uint h)
+{
+    uint sign = (h & 0x8000u) << 16, exponent = h >> 10 & 31u, fraction = h & 1023u;
+    precise float magnitude = float(fraction) * uintBitsToFloat(0x33800000u); // 2^-24; exact
+    uint bits = exponent == 31u ? 0x7f800000u | fraction << 13
+                : exponent != 0u ? (exponent + 112u) << 23 | fraction << 13
+                                 : floatBitsToUint(magnitude);
+    return uintBitsToFloat(sign | bits);
+}
+
+float from_bf16(uint b)
+{
+    return uintBitsToFloat(b << 16);
+}
+
+// One element of type F32, F16 or BF16.
+float load_element(uint64_t at, int dtype)
+{
+#ifdef GDN_STORAGE_16
+    if (dtype != GDN_F32) {
+        uint h = uint(Half(at).x);
+        return dtype == GDN_F16 ? from_f16(h) : from_bf16(h);
+    }
+#endif
+    return Float(at).x;
+}

@@ -1,0 +1,192 @@
+/* Pipelines: made when a call first needs them, kept until the device is closed. See device.h.
+ *
+ * None is ever thrown away, because a command buffer of the caller may use it for as long as the context lives. */
+#include <stdlib.h>
+#include <string.h>
+
+#include "core/status.h"
+#include "vulkan/device.h"
+
+struct gdn_vk_pipeline {
+    gdn_vk_pipeline *next;
+    int              kernel;
+    uint32_t         constants[GDN_VK_CONSTANTS];
+    VkPipeline       pipeline;
+};
+
+/* ---- The cache, as the caller keeps it ---------------------------------------------------------------- */
+
+/* In front of the driver's data: drivers are not all careful with data that is not theirs, or damaged. */
+typedef struct cache_header {
+    char     magic[8];
+    uint64_t bytes, hash; /* of what follows */
+    uint8_t  cache_uuid[VK_UUID_SIZE], device_uuid[VK_UUID_SIZE], driver_uuid[VK_UUID_SIZE];
+    uint32_t vendor, id, driver_version, library;
+} cache_header;
+
+static uint64_t hash_of(const unsigned char *data, uint64_t n)
+{
+    uint64_t h = UINT64_C(0xcbf29ce484222325); /* FNV-1a */
+    for (uint64_t i = 0; i < n; i++)
+        h = (h ^ data[i]) * UINT64_C(0x100000001b3);
+    return h;
+}
+
+static cache_header header_of(const gdn_vk_device *dev, const unsigned char *data, uint64_t bytes)
+{
+    const gdn_vk_traits *t = &dev->traits;
+    cache_header h = { .bytes = bytes, .hash = hash_of(data, bytes), .vendor = t->vendor, .id = t->id,
+                       .driver_version = t->driver_version, .library = gdn_version() };
+    memcpy(h.magic, "gdnvkpc1", 8);
+    memcpy(h.cache_uuid, t->cache_uuid, VK_UUID_SIZE);
+    memcpy(h.device_uuid, t->device_uuid, VK_UUID_SIZE);
+    memcpy(h.driver_uuid, t->driver_uuid, VK_UUID_SIZE);
+    return h;
+}
+
+static void log_cache(const gdn_vk_device *dev, const char *what)
+{
+    if (dev->ctx)
+        gdn_context_log(dev->ctx, GDN_LOG_INFO, "vulkan: the saved pipeline cache %s", what);
+}
+
+/* The caller's data, where they fit this device; NULL otherwise. *bytes: of the driver's part. */
+static unsigned char *load_cache(const gdn_vk_device *dev, uint64_t *bytes)
+{
+    const uint64_t total = dev->cache_load ? dev->cache_load(dev->cache_user, NULL, 0) : 0;
+    *bytes = 0;
+    if (total <= sizeof(cache_header))
+        return NULL;
+    unsigned char *data = gdn_vk_host_alloc(dev, total);
+    if (!data)
+        return NULL;
+    cache_header h;
+    if (dev->cache_load(dev->cache_user, data, total) == total) {
+        memcpy(&h, data, sizeof h);
+        const cache_header want = header_of(dev, data + sizeof h, total - sizeof h);
+        if (!memcmp(&h, &want, sizeof h)) {
+            *bytes = total - sizeof h;
+            log_cache(dev, "is used");
+            return data;
+        }
+    }
+    log_cache(dev, "is of another device, driver or release, or damaged, and not used");
+    gdn_vk_host_free(dev, data);
+    return NULL;
+}
+
+static void save_cache(const gdn_vk_device *dev)
+{
+    size_t n = 0;
+    if (!dev->cache_save || !dev->cache || !dev->pipelines || dev->lost ||
+        dev->vk.GetPipelineCacheData(dev->device, dev->cache, &n, NULL) != VK_SUCCESS || !n)
+        return;
+    unsigned char *data = gdn_vk_host_alloc(dev, sizeof(cache_header) + n);
+    if (data && dev->vk.GetPipelineCacheData(dev->device, dev->cache, &n, data + sizeof(cache_header)) == VK_SUCCESS) {
+        const cache_header h = header_of(dev, data + sizeof h, n);
+        memcpy(data, &h, sizeof h);
+        dev->cache_save(dev->cache_user, data, sizeof h + n);
+    }
+    gdn_vk_host_free(dev, data);
+}
+
+gdn_status gdn_vk_pipelines_open(gdn_vk_device *dev)
+{
+    const VkPushConstantRange range = { VK_SHADER_STAGE_COMPUTE_BIT, 0, sizeof(gdn_vk_push) };
+    const VkPipelineLayoutCreateInfo layout = {
+        .sType = VK_STRUCTURE_TYPE_PIPELINE_LAYOUT_CREATE_INFO, .pushConstantRangeCount = 1, .pPushConstantRanges = &range,
+    };
+    VkResult result = dev->vk.CreatePipelineLayout(dev->device, &layout, NULL, &dev->layout);
+    if (result != VK_SUCCESS) {
+        dev->layout = VK_NULL_HANDLE;
+        return gdn_vk_fail(dev, result, "vkCreatePipelineLayout");
+    }
+    uint64_t bytes;
+    unsigned char *saved = load_cache(dev, &bytes);
+    const VkPipelineCacheCreateInfo cache = {
+        .sType = VK_STRUCTURE_TYPE_PIPELINE_CACHE_CREATE_INFO, .initialDataSize = (size_t)bytes,
+        .pInitialData = saved ? saved + sizeof(cache_header) : NULL,
+    };
+    result = dev->vk.CreatePipelineCache(dev->device, &cache, NULL, &dev->cache);
+    gdn_vk_host_free(dev, saved);
+    if (result != VK_SUCCESS) {
+        dev->cache = VK_NULL_HANDLE;
+        return gdn_vk_fail(dev, result, "vkCreatePipelineCache");
+    }
+    return GDN_OK;
+}
+
+void gdn_vk_pipelines_close(gdn_vk_device *dev)
+{
+    save_cache(dev);
+    while (dev->pipelines) {
+        gdn_vk_pipeline *p = dev->pipelines;
+        dev->pipelines = p->next;
+        dev->vk.DestroyPipeline(dev->device, p->pipeline, NULL);
+        gdn_vk_host_free(dev, p);
+    }
+    if (dev->cache)
+        dev->vk.DestroyPipelineCache(dev->device, dev->cache, NULL);
+    if (dev->layout)
+        dev->vk.DestroyPipelineLayout(dev->device, dev->layout, NULL);
+    dev->cache  = VK_NULL_HANDLE;
+    dev->layout = VK_NULL_HANDLE;
+}
+
+/* ---- Pipelines ---------------------------------------------------------------------------------------- */
+
+gdn_status gdn_vk_pipeline_make(gdn_vk_device *dev, int kernel, int soft_fma, int subgroup,
+                                const uint32_t constants[GDN_VK_CONSTANTS], VkPipeline *pipeline)
+{
+    const gdn_vk_code code = gdn_vk_shader(kernel, soft_fma, subgroup, dev->traits.storage16);
+    uint32_t *words = gdn_vk_host_alloc(dev, (code.n + GDN_VK_CONTROL_WORDS) * sizeof *words);
+    VkShaderModule module = VK_NULL_HANDLE;
+    if (!words)
+        return gdn_fail(GDN_OUT_OF_MEMORY, "no memory for a shader of %zu words", code.n);
+    const VkShaderModuleCreateInfo module_info = {
+        .sType = VK_STRUCTURE_TYPE_SHADER_MODULE_CREATE_INFO, .pCode = words,
+        .codeSize = gdn_vk_add_float_controls(&dev->traits, code, words) * sizeof *words,
+    };
+    VkResult result = dev->vk.CreateShaderModule(dev->device, &module_info, NULL, &module);
+    gdn_vk_host_free(dev, words);
+    if (result != VK_SUCCESS)
+        return gdn_vk_fail(dev, result, "vkCreateShaderModule");
+
+    VkSpecializationMapEntry entries[GDN_VK_CONSTANTS];
+    for (uint32_t i = 0; i < GDN_VK_CONSTANTS; i++)
+        entries[i] = (VkSpecializationMapEntry){ i, i * (uint32_t)sizeof constants[0], sizeof constants[0] };
+    const VkSpecializationInfo specialization = { GDN_VK_CONSTANTS, entries, GDN_VK_CONSTANTS * sizeof constants[0], constants };
+    const int whole = subgroup && dev->traits.full_subgroups && constants[0] % dev->traits.subgroup_size == 0;
+    const VkComputePipelineCreateInfo info = {
+        .sType = VK_STRUCTURE_TYPE_COMPUTE_PIPELINE_CREATE_INFO, .layout = dev->layout,
+        .stage = { .sType = VK_STRUCTURE_TYPE_PIPELINE_SHADER_STAGE_CREATE_INFO, .stage = VK_SHADER_STAGE_COMPUTE_BIT, .module = module,
+                   .pName = "main", .pSpecializationInfo = &specialization,
+                   .flags = whole ? VK_PIPELINE_SHADER_STAGE_CREATE_REQUIRE_FULL_SUBGROUPS_BIT : 0 },
+    };
+    result = dev->vk.CreateComputePipelines(dev->device, dev->cache, 1, &info, NULL, pipeline);
+    dev->vk.DestroyShaderModule(dev->device, module, NULL);
+    return result == VK_SUCCESS ? GDN_OK : gdn_vk_fail(dev, result, "vkCreateComputePipelines");
+}
+
+gdn_status gdn_vk_pipeline_get(gdn_vk_device *dev, int kernel, const uint32_t constants[GDN_VK_CONSTANTS], VkPipeline *pipeline)
+{
+    for (const gdn_vk_pipeline *p = dev->pipelines; p; p = p->next)
+        if (p->kernel == kernel && !memcmp(p->constants, constants, sizeof p->constants)) {
+            *pipeline = p->pipeline;
+            return GDN_OK;
+        }
+    gdn_vk_pipeline *p = gdn_vk_host_alloc(dev, sizeof *p);
+    if (!p)
+        return gdn_fail(GDN_OUT_OF_MEMORY, "no memory for the record of a pipeline");
+    *p = (gdn_vk_pipeline){ .kernel = kernel };
+    memcpy(p->constants, constants, sizeof p->constants);
+    gdn_status status = gdn_vk_pipeline_make(dev, kernel, dev->variant.soft_fma, dev->variant.subgroup, constants, &p->pipeline);
+    if (status) {
+        gdn_vk_host_free(dev, p);
+        return status;
+    }
+    p->next        = dev->pipelines;
+    dev->pipelines = p;
+    *pipeline      = p->pipeline;
+    return GDN_OK;
+}

@@ -1,0 +1,184 @@
+// set_rows: a workgroup writes a piece of one row. Rows run in parallel, so which of two rows with one target is the
+// later has to be known beforehand: few rows are compared with all that follow them; for many, a first dispatch
+// (PART 1) enters them into a hash table in the workspace, whose slots keep the largest row number of their target.
+//
+// Steps, numbered as in docs/kernels/set_rows.md and in every other version:
+//   1 target   2 load   3 convert and store
+#version 460
+#extension GL_GOOGLE_include_directive : require
+#include "memory.glsl"
+#include "arithmetic.glsl"
+#include "elementary.glsl"
+
+layout(local_size_x_id = 0) in;
+layout(constant_id = 1) const int PART = 0;  // 0 write rows, 1 enter rows into the table
+layout(constant_id = 2) const int PIECE = 1024; // columns of a workgroup, a multiple of 32
+
+layout(buffer_reference, std430, buffer_reference_align = 8) readonly buffer Params { gdn_vk_set_rows p; };
+
+gdn_vk_set_rows p;
+shared uint later; // 1: a later row has this row's target
+
+int64_t index_at(int b, int c, int64_t i)
+{
+    const uint64_t at = p.index + b * p.index_stride[0] + c * p.index_stride[1] + i * p.index_stride[2];
+    return p.index_dtype == GDN_I64 ? Long(at).x : int64_t(Int(at).x);
+}
+
+uint hash(int64_t row)
+{
+    uint h = uint(row) * 0x9e3779b1u ^ uint(row >> 32) * 0x85ebca77u;
+    return h ^ h >> 15;
+}
+
+// Slots hold row number + 1, 0 = empty. All rows that ever hold a slot have one target.
+uint64_t slot(uint64_t table, uint at)
+{
+    return table + 4 * uint64_t(at & p.table_mask);
+}
+
+void enter(int b, int c, int64_t i)
+{
+    const int64_t row = index_at(b, c, i);
+    if (row < 0 || row >= p.n_rows_dst)
+        return; // the writing dispatch reports it
+    const uint64_t table = p.table + 4 * (uint64_t(b) * p.index_batch1 + c) * (uint64_t(p.table_mask) + 1);
+    uint at = hash(row);
+    for (uint tried = 0; tried <= p.table_mask; tried++, at++) {
+        const uint held = atomicCompSwap(Word(slot(table, at)).x, 0, uint(i) + 1);
+        if (held == 0)
+            return;
+        if (index_at(b, c, int64_t(held) - 1) == row) {
+            atomicMax(Word(slot(table, at)).x, uint(i) + 1);
+            return;
+        }
+    }
+}
+
+bool wins(int b, int c, int64_t i, int64_t row)
+{
+    if (p.table != 0) {
+        const uint64_t table = p.table + 4 * (uint64_t(b) * p.index_batch1 + c) * (uint64_t(p.table_mask) + 1);
+        uint at = hash(row);
+        for (uint tried = 0; tried <= p.table_mask; tried++, at++) {
+            const uint held = Word(slot(table, at)).x;
+            if (held == 0)
+                return true;
+            if (index_at(b, c, int64_t(held) - 1) == row)
+                return held == uint(i) + 1;
+        }
+        return true;
+    }
+    if (gl_LocalInvocationIndex == 0)
+        later = 0;
+    barrier();
+    for (int64_t n = i + 1 + gl_LocalInvocationIndex; n < p.n_rows; n += gl_WorkGroupSize.x)
+        if (index_at(b, c, n) == row)
+            later = 1;
+    barrier();
+    return later == 0;
+}
+
+#ifdef GDN_STORAGE_16
+uint to_bf16(float x)
+{
+    const uint b = floatBitsToUint(x);
+    return is_nan(x) ? b >> 16 | 0x40u : b + 0x7fffu + (b >> 16 & 1u) >> 16;
+}
+
+uint to_f16(float x)
+{
+    const uint b = floatBitsToUint(x), magnitude = b & 0x7fffffffu, sign = b >> 16 & 0x8000u;
+    precise float lifted = uintBitsToFloat(magnitude) + 0.5; // where F16 is subnormal, this addition rounds
+    const uint normal = magnitude - 0x38000000u + 0xfffu + (magnitude >> 13 & 1u) >> 13;
+    const uint small = floatBitsToUint(lifted) - 0x3f000000u;
+    return sign | (magnitude > INF_BITS       ? 0x7e00u
+                   : magnitude >= 0x477ff000u ? 0x7c00u
+                   : magnitude >= 0x38800000u ? normal
+                                              : small);
+}
+
+// One block of Q8_0: a binary16 scale and 32 bytes, written as 17 halves since blocks are only aligned to two.
+void store_q8_0(uint64_t block, uint64_t src)
+{
+    const int bytes = p.src_dtype == GDN_F32 ? 4 : 2;
+    float amax = 0.0;
+    for (int m = 0; m < 32; m++) {
+        const float magnitude = abs(load_element(src + bytes * m, p.src_dtype));
+        if (!is_nan(magnitude) && magnitude > amax)
+            amax = magnitude;
+    }
+    const bool infinite = floatBitsToUint(amax) == INF_BITS;
+    const float inverse = uintBitsToFloat(0x3c010204u); // 1/127 rounded
+    precise float q0 = amax * inverse;
+    precise float d = fma1(fma1(-127.0, q0, amax), inverse, q0);
+    if (infinite)
+        d = uintBitsToFloat(INF_BITS);
+    precise float id = infinite || d < uintBitsToFloat(0x0d800000u) ? 0.0 : gdn_reciprocal(d); // 2^-100
+    Half(block).x = uint16_t(to_f16(d));
+    for (int m = 0; m < 32; m += 2) {
+        uint two = 0;
+        [[unroll]] for (int e = 0; e < 2; e++) {
+            precise float y = load_element(src + bytes * (m + e), p.src_dtype) * id;
+            precise float shifted = y + 12582912.0;
+            precise float even = shifted - 12582912.0;
+            two |= (is_nan(y) ? 0u : uint(int(even)) & 255u) << 8 * e;
+        }
+        Half(block + 2 + m).x = uint16_t(two);
+    }
+}
+#endif
+
+void main()
+{
+    if (item() >= push.n_items)
+        return;
+    Params params = Params(push.params);
+    p = params.p;
+    if (PART == 1) {
+        const int64_t n = int64_t(item()) * gl_WorkGroupSize.x + gl_LocalInvocationIndex;
+        const int64_t batch = n / p.n_rows;
+        if (batch < int64_t(p.index_batch0) * p.index_batch1)
+            enter(int(batch / p.index_batch1), int(batch % p.index_batch1), n % p.n_rows);
+        return;
+    }
+    const int64_t piece = item() % p.blocks, row_number = item() / p.blocks;
+    const int64_t i = row_number % p.n_rows, batch = row_number / p.n_rows;
+    const int b = int(batch / p.n_batch1), c = int(batch % p.n_batch1);
+
+    // 1: target
+    const int ib = b % p.index_batch0, ic = c % p.index_batch1;
+    const int64_t row = index_at(ib, ic, i);
+    if (row < -1 || row >= p.n_rows_dst)
+        report(p.bad, GDN_VK_BAD_INDEX);
+    if (row < 0 || row >= p.n_rows_dst || !wins(ib, ic, i, row))
+        return;
+    const uint64_t src = p.src + b * p.src_stride[0] + c * p.src_stride[1] + i * p.src_stride[2];
+    const uint64_t dst = p.dst + b * p.dst_stride[0] + c * p.dst_stride[1] + row * p.dst_stride[2];
+    const int64_t begin = piece * PIECE, end = min(begin + PIECE, p.n_columns);
+    const int lanes = int(gl_WorkGroupSize.x), me = int(gl_LocalInvocationIndex);
+
+    // 2: load, 3: convert and store
+    if (p.src_dtype == GDN_F32 && p.dst_dtype == GDN_F32) { // the bits move
+        for (int64_t j = begin + me; j < end; j += lanes)
+            Word(dst + 4 * j).x = Word(src + 4 * j).x;
+        return;
+    }
+#ifdef GDN_STORAGE_16
+    if (p.dst_dtype == GDN_Q8_0) {
+        for (int64_t j = begin / 32 + me; j < end / 32; j += lanes)
+            store_q8_0(dst + 34 * j, src + (p.src_dtype == GDN_F32 ? 128 : 64) * j);
+    } else if (p.dst_dtype == GDN_F32) {
+        for (int64_t j = begin + me; j < end; j += lanes)
+            Float(dst + 4 * j).x = load_element(src + 2 * j, p.src_dtype);
+    } else if (p.dst_dtype == p.src_dtype) {
+        for (int64_t j = begin + me; j < end; j += lanes)
+            Half(dst + 2 * j).x = Half(src + 2 * j).x;
+    } else {
+        for (int64_t j = begin + me; j < end; j += lanes) {
+            const float x = load_element(src + (p.src_dtype == GDN_F32 ? 4 : 2) * j, p.src_dtype);
+            Half(dst + 2 * j).x = uint16_t(p.dst_dtype == GDN_F16 ? to_f16(x) : to_bf16(x));
+        }
+    }
+#endif
+}

@@ -1,0 +1,173 @@
+// ssm_conv: one channel per lane, with the last KW inputs in registers while it walks along tokens.
+//
+// Three ways to cut a call (PART): whole sequences, for decode, where one dispatch does everything; or else pieces
+// of the token axis, and then, behind a barrier since it may overwrite history that pieces read, the history.
+//
+// Steps, numbered as in docs/kernels/ssm_conv.md and in every other version:
+//   1 history   2 taps   3 activation   4 output   5 keep history
+#version 460
+#extension GL_GOOGLE_include_directive : require
+#include "memory.glsl"
+#include "arithmetic.glsl"
+#include "elementary.glsl"
+
+layout(local_size_x_id = 0) in;
+layout(constant_id = 1) const int KW = 4;   // kernel_width
+layout(constant_id = 2) const int SILU = 0;
+layout(constant_id = 3) const int PART = 0; // 0 whole sequences, 1 pieces of the token axis, 2 history only
+
+#define WHOLE 0
+#define PIECES 1
+#define HISTORY 2
+#define SKIP -2
+
+layout(buffer_reference, std430, buffer_reference_align = 8) readonly buffer Params { gdn_vk_ssm_conv p; };
+
+gdn_vk_ssm_conv p;
+
+struct Sequence {
+    int  s, first, T, position, src, dst;
+    bool run;
+};
+
+int start_of(int s)
+{
+    return p.seq_start != 0 ? Int(p.seq_start + 4 * int64_t(s)).x : s * p.even_tokens;
+}
+
+// The maps of sequence s, guarded: a bad value makes the sequence one that is skipped.
+Sequence sequence(int s)
+{
+    Sequence q;
+    q.s = s;
+    q.first = start_of(s);
+    const int after = start_of(s + 1);
+    q.T = after - q.first;
+    q.position = map_at(p.position, s, 0);
+    const int absent = p.n_columns > 0 ? s : -1;
+    q.src = map_at(p.history_src, s, absent);
+    q.dst = map_at(p.history_dst, s, absent);
+    q.run = true;
+    if (q.first < 0 || after < q.first || after > p.n_tokens) {
+        report(p.bad, GDN_VK_BAD_SEQ_START);
+        q.run = false;
+    } else if (q.position < 0 || q.position > 2147483647 - q.T) {
+        report(p.bad, GDN_VK_BAD_POSITION);
+        q.run = false;
+    }
+    if (q.src < SKIP || q.src >= p.rows_in) {
+        report(p.bad, GDN_VK_BAD_HISTORY_SRC);
+        q.run = false;
+    }
+    if (q.dst < -1 || q.dst >= p.rows_out) {
+        report(p.bad, GDN_VK_BAD_HISTORY_DST);
+        q.run = false;
+    }
+    q.run = q.run && q.src != SKIP && q.T > 0;
+    return q;
+}
+
+uint64_t token_at(gdn_vk_tokens view, Sequence q, int t)
+{
+    return view.base + (view.seq != 0 ? q.s * view.seq + t * view.token : (int64_t(q.first) + t) * view.token);
+}
+
+uint64_t history_at(gdn_vk_pool pool, int row, int position)
+{
+    return pool.base + row * pool.row + (position % p.n_columns) * pool.line;
+}
+
+// Tokens t0 .. t1 - 1 of a sequence, for channel c.
+void convolve(Sequence q, int t0, int t1, int c)
+{
+    const int64_t at_c = 4 * int64_t(c);
+    float weight[KW], x[KW];
+    [[unroll]] for (int j = 0; j < KW; j++)
+        weight[j] = Float(p.weight + c * p.weight_channel + j * p.weight_tap).x;
+    const float bias = p.bias != 0 ? Float(p.bias + at_c).x : 0.0;
+
+    // 1: history, and tokens of this call before t0. x[j] is the input of tap j
+    [[unroll]] for (int j = 1; j < KW; j++) {
+        const int from = t0 - KW + j;
+        x[j] = 0.0;
+        if (from >= 0)
+            x[j] = Float(token_at(p.x, q, from) + at_c).x;
+        else if (q.src >= 0 && q.position + from >= 0)
+            x[j] = Float(history_at(p.history_in, q.src, q.position + from) + at_c).x;
+    }
+    uint64_t in_at = token_at(p.x, q, t0) + at_c, out_at = token_at(p.result, q, t0) + at_c;
+    for (int t = t0; t < t1; t++) {
+        [[unroll]] for (int j = 0; j < KW - 1; j++)
+            x[j] = x[j + 1];
+        x[KW - 1] = Float(in_at).x;
+        // 2: taps, oldest first
+        float u = bias;
+        [[unroll]] for (int j = 0; j < KW; j++)
+            u = fma1(weight[j], x[j], u);
+        // 3: activation, 4: output
+        Float(out_at).x = SILU != 0 ? gdn_silu(u) : u;
+        in_at += p.x.token;
+        out_at += p.result.token;
+    }
+}
+
+// 5: keep history: the newest columns; the older of them only move when the row changes
+void keep(Sequence q, int c)
+{
+    if (q.dst < 0)
+        return;
+    const int64_t at_c = 4 * int64_t(c);
+    const bool in_place = q.src == q.dst && p.same_pool != 0;
+    const int end = q.position + q.T;
+    for (int at = max(end - p.n_columns, in_place ? q.position : 0); at < end; at++) {
+        float x = 0.0;
+        if (at >= q.position)
+            x = Float(token_at(p.x, q, at - q.position) + at_c).x;
+        else if (q.src >= 0)
+            x = Float(history_at(p.history_in, q.src, at) + at_c).x;
+        Float(history_at(p.history_out, q.dst, at) + at_c).x = x;
+    }
+}
+
+// The last sequence that begins at or before token i; 0 where there is none.
+int sequence_of(int i)
+{
+    if (p.seq_start == 0)
+        return i / p.even_tokens;
+    int low = 0, high = p.n_seqs - 1;
+    while (low < high) {
+        const int middle = low + (high - low + 1) / 2;
+        if (start_of(middle) <= i)
+            low = middle;
+        else
+            high = middle - 1;
+    }
+    return low;
+}
+
+void main()
+{
+    if (item() >= push.n_items)
+        return;
+    Params params = Params(push.params);
+    p = params.p;
+    const int unit = int(item() / uint(p.blocks));
+    const int c = int(item() % uint(p.blocks)) * int(gl_WorkGroupSize.x) + int(gl_LocalInvocationIndex);
+    if (c >= p.n_channels)
+        return;
+    if (PART != PIECES) {
+        const Sequence q = sequence(unit);
+        if (q.run && PART == WHOLE)
+            convolve(q, 0, q.T, c);
+        if (q.run)
+            keep(q, c);
+        return;
+    }
+    const int begin = unit * p.chunk, end = min(p.n_tokens - begin, p.chunk) + begin;
+    for (int s = sequence_of(begin); s < p.n_seqs && start_of(s) < end; s++) {
+        const Sequence q = sequence(s);
+        const int t0 = max(begin - q.first, 0), t1 = min(end - q.first, q.T);
+        if (q.run && t0 < t1)
+            convolve(q, t0, t1, c);
+    }
+}
