@@ -84,8 +84,8 @@ static void column(const gdn_gated_delta_net_problem *p, int32_t s, int32_t h, i
 
 void gdn_ref_gated_delta_net(const gdn_gated_delta_net_problem *p, int32_t s, int32_t h)
 {
-    if (gdn_state_src_at(p, s) == GDN_SKIP)
-        return;
+    if (gdn_state_src_at(p, s) == GDN_SKIP || !gdn_seq_length(&p->seq_start, p->n_seqs, p->n_tokens, s))
+        return; /* padding; without tokens even the source is another sequence's to write */
     for (int32_t j = 0; j < p->head_dim_v; j++)
         column(p, s, h, j);
 }

@@ -53,7 +53,7 @@ static void channel(const gdn_ssm_conv_problem *p, int32_t s, int32_t c)
     }
 
     /* 5: keep history: the newest W positions; the older of them only move when the row changes */
-    if (dst < 0 || T == 0)
+    if (dst < 0)
         return;
     const int32_t end = position + T;
     for (int32_t at = end > W ? end - W : 0; at < end; at++) {
@@ -70,8 +70,8 @@ static void channel(const gdn_ssm_conv_problem *p, int32_t s, int32_t c)
 
 void gdn_ref_ssm_conv(const gdn_ssm_conv_problem *p, int32_t s, int32_t first, int32_t last)
 {
-    if (gdn_map_at(&p->history_src, s, s) == GDN_SKIP)
-        return;
+    if (gdn_map_at(&p->history_src, s, s) == GDN_SKIP || !gdn_seq_length(&p->seq_start, p->n_seqs, p->n_tokens, s))
+        return; /* padding; without tokens even the source is another sequence's to write */
     for (int32_t c = first; c < last; c++)
         channel(p, s, c);
 }
