@@ -1,6 +1,7 @@
 /* Threads through OpenMP; without it everything runs on the caller. See parallel.h. */
 #include "runtime/parallel.h"
 
+#include <stddef.h>
 #ifdef GDN_HAVE_OPENMP
 #include <omp.h>
 #endif
