@@ -18,13 +18,17 @@ typedef struct rt_engine_desc {
     int32_t         n_ctx;          /* KV cells of all sequences together                                   */
     int32_t         n_batch;        /* most rows of one micro-batch; 0 = 512                                */
     int32_t         n_rollback;
-    int32_t         kv_type;
+    int32_t         kv_type;        /* GDN_F32, GDN_F16 or GDN_BF16                                         */
+    int32_t         draft;          /* 1: keep the MTP block ready for rt_draft_mtp                         */
 } rt_engine_desc;
 
 /* Bytes that creating it would take besides the weights. */
 gdn_status rt_engine_size(const rt_engine_desc *desc, rt_memory_bytes *memory, uint64_t *scratch);
 gdn_status rt_engine_create(const rt_engine_desc *desc, rt_engine **engine);
 void       rt_engine_destroy(rt_engine *engine);
+/* What it was created with, zeros filled in. */
+typedef struct rt_engine_limits { int32_t n_vocab, n_seqs, n_ctx, n_batch, n_rollback, draft; } rt_engine_limits;
+rt_engine_limits rt_engine_limits_of(const rt_engine *engine);
 rt_memory *rt_engine_memory(rt_engine *engine);
 rt_dense  *rt_engine_dense(rt_engine *engine);
 

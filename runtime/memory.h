@@ -97,9 +97,12 @@ unsigned char *rt_memory_v(const rt_memory *m, int32_t attention_layer);
 /* ---- Draft head (models with an MTP block): it has KV in the same cells, and lags behind. ---- */
 int32_t      rt_draft_length(const rt_memory *m, int32_t seq);          /* positions whose draft KV is exact     */
 void         rt_draft_set_length(rt_memory *m, int32_t seq, int32_t n);
-const float *rt_hidden_row(const rt_memory *m, int32_t seq, int32_t position); /* trunk output; NULL: not kept   */
-void         rt_hidden_put(rt_memory *m, int32_t seq, int32_t position, const float *row);
+/* The trunk's output row at a position, and the token there; NULL: not kept. */
+const float *rt_hidden_row(const rt_memory *m, int32_t seq, int32_t position, int32_t *token);
+void         rt_hidden_put(rt_memory *m, int32_t seq, int32_t position, int32_t token, const float *row);
 /* Cells for positions length .. length + n - 1, kept for the step that follows, so that drafting can write KV. */
-gdn_status   rt_draft_reserve(rt_memory *m, int32_t seq, int32_t n, const int32_t **cells);
+gdn_status   rt_draft_reserve(rt_memory *m, int32_t seq, int32_t n);
+/* The cells of a sequence by position, reserved ones included; valid until its next change. */
+const int32_t *rt_seq_cells(const rt_memory *m, int32_t seq);
 
 #endif

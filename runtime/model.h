@@ -25,6 +25,7 @@ typedef struct rt_hparams {
     int32_t l2_mode;           /* 0: HF's rsqrt(sum + eps), eps 1e-6; 1: ggml's                           */
     /* feed forward: dense where n_expert is 0 */
     int32_t n_ff, n_expert, n_expert_used, n_ff_expert, n_ff_shared;
+    float   expert_scale;      /* of the experts' weights after they were made to sum to 1               */
 } rt_hparams;
 
 /* Vectors are F32, converted at load and aligned; matrices are views. Absent ones have data == NULL. */
