@@ -32,6 +32,7 @@ abi         exported symbols, layout of structs, abidiff
 package     the Debian packages and the archive
 asan        the check, unit and golden tests under AddressSanitizer and UndefinedBehaviorSanitizer
 tsan        the check with many threads under ThreadSanitizer
+clang       the whole project with clang; gdn check --quick, unit and golden tests under its UndefinedBehaviorSanitizer
 arm64       cross build for 64-bit Arm, gdn check on NEON under qemu
 fuzz        the seed corpus and a short run of every fuzz target
 STAGES
@@ -124,6 +125,12 @@ stage_tsan() {
     # $plain is a list of words.
     # shellcheck disable=SC2086
     capture $plain build-tsan/bin/gdn check --quick
+}
+
+stage_clang() {
+    build clang -DGDN_CMOCKA=ON
+    run_ctest build-clang -L 'unit|golden'
+    capture build-clang/bin/gdn check --quick
 }
 
 stage_arm64() {

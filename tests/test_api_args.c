@@ -77,6 +77,7 @@ static void conv_sizes(void **state)
     CONV(n_tokens, "0 to 2147483647 are allowed", -1, INT32_MIN);
     CONV(n_channels, "1 to 2147483647 are allowed", 0, -1, INT32_MIN);
     CONV(kernel_width, "1 to 16 are allowed", 0, 17, -1, INT32_MAX);
+    REFUSED(conv_fixture, (c->kernel_width = INT32_MIN, c->n_columns = 0), "kernel_width is -2147483648");
     CONV(n_rows, "1 to 2147483647 are allowed", 0, -1);
     CONV(n_columns, "3 to 2147483647 are allowed", 2, 1, -1);
     CONV(n_rows_out, "1 to 2147483647 are allowed", -1);
