@@ -51,10 +51,6 @@ if(GDN_SANITIZE)
   string(REPLACE ";" "," gdn_sanitizers "${GDN_SANITIZE}")
   add_compile_options(-fsanitize=${gdn_sanitizers} -fno-sanitize-recover=all -fno-omit-frame-pointer -g)
   add_link_options(-fsanitize=${gdn_sanitizers})
-  if(CMAKE_C_COMPILER_ID MATCHES "Clang")
-    # Clang objects to NULL + 0, which absent operands give and C2y (N3322) defines; GCC does not.
-    add_compile_options(-fno-sanitize=pointer-overflow)
-  endif()
 endif()
 
 if(GDN_FUZZ)

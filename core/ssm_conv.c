@@ -44,8 +44,8 @@ static gdn_status check_sizes(const args_t *a, int launch)
 static void fill_defaults(args_t *a)
 {
     a->n_rows_out = a->n_rows_out ? a->n_rows_out : a->n_rows;
-    if (a->history.data || a->n_rows)
-        a->n_columns = a->n_columns ? a->n_columns : a->kernel_width - 1;
+    if ((a->history.data || a->n_rows) && !a->n_columns && a->kernel_width > 0) /* it is checked only afterwards */
+        a->n_columns = a->kernel_width - 1;
 }
 
 static gdn_status resolve_tokens(const gdn_backend *b, const char *name, const gdn_tensor *t, const args_t *a, int32_t longest,

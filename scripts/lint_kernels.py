@@ -12,6 +12,7 @@ Rules
   listed    every C source stands in a CMake source list, so that none is forgotten
   length    no source has more than 600 lines
   ascii     C sources are ASCII
+  negated   no result of fma() is negated: gcc 12 changes the sign of a zero (docs/numerics.md)
   machine   no file names a folder of somebody's machine
 """
 import argparse
@@ -34,6 +35,7 @@ SOURCE = C_SOURCE + (".py", ".sh", ".cmake", "CMakeLists.txt", ".ci/run")
 BINARY = (".bin", ".abi", ".png", ".gz", ".xz", ".so", ".a", ".o")
 # Folders of a machine; written in pieces, so that this file does not find itself.
 MACHINE = re.compile(r"(?<![\w./$}*-])/(?:" + "|".join(("home", "root", "work", "Users", "mnt", "media")) + r")/\w")
+NEGATED = re.compile(r"(?:^|[=(,?:{;&|*/+<>]|return)\s*-\s*fmaf?\s*\(")
 
 
 def kernels(root):
@@ -120,6 +122,8 @@ def check_files(root, names):
         for number, line in enumerate(text.splitlines(), 1):
             if name.endswith(C_SOURCE) and not line.isascii():
                 yield f"{name}:{number}: not ASCII"
+            if name.endswith(C_SOURCE) and NEGATED.search(line):
+                yield f"{name}:{number}: negates the result of fma()"
             if MACHINE.search(line):
                 yield f"{name}:{number}: names a folder of a machine: {MACHINE.search(line).group(0)}..."
 
@@ -162,6 +166,7 @@ def breakages(root):
     yield append(REGISTRY, 'GDN_KERNEL(new_kernel, 3, "not there")\n', "new_kernel: core/new_kernel.c is missing")
     yield append(f"reference/{stem}.c", "// x\n" * MAX_LINES, "lines")
     yield append(f"reference/{stem}.c", "// caf\u00e9\n", "not ASCII")
+    yield append(f"reference/{stem}.c", "float f(float x) { return -" + "fmaf(x, x, -x); }\n", "negates the result")
     yield append("README.md", "see " + "/ho" + "me/somebody/gdn\n", "folder of a machine")
     yield "a source in no list", lambda r: (r / "core/forgotten.c").write_text("\n"), "core/forgotten.c"
 

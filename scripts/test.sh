@@ -31,7 +31,8 @@ consumers   the installed library in other projects: CMake, pkg-config, C++, Pyt
 abi         exported symbols, layout of structs, abidiff
 package     the Debian packages and the archive
 asan        the check, unit and golden tests under AddressSanitizer and UndefinedBehaviorSanitizer
-tsan        the check with many threads under ThreadSanitizer
+tsan        the check with many threads, and API tests with threads, under ThreadSanitizer
+clang       the whole project with clang; gdn check --quick, unit and golden tests under its UndefinedBehaviorSanitizer
 arm64       cross build for 64-bit Arm, gdn check on NEON under qemu
 fuzz        the seed corpus and a short run of every fuzz target
 STAGES
@@ -123,7 +124,25 @@ stage_tsan() {
     export TSAN_OPTIONS=halt_on_error=1
     # $plain is a list of words.
     # shellcheck disable=SC2086
-    capture $plain build-tsan/bin/gdn check --quick
+    for tests in threads parallel_for untouched; do # contexts that threads share, and the caller's threads
+        capture $plain sh -c 'exec build-tsan/bin/test_api "$1" 2>&1' - "$tests"
+        grep -q 'PASSED.* 1 test' "$GDN_STAGE_NOTE.out" # and not none, of another name
+    done
+    # shellcheck disable=SC2086
+    $plain build-tsan/bin/test_alloc
+    # A quick run; every case about threads; random cases with more threads than cores.
+    set -f
+    for cases in "--quick" "--case threads/*" "--seed 2 --cases 200 --case random/* --threads 5,6,7,8" \
+        "--seed 3 --cases 200 --case random/* --threads 5,6,7,8"; do
+        # shellcheck disable=SC2086
+        capture $plain build-tsan/bin/gdn check $cases
+    done
+}
+
+stage_clang() {
+    build clang -DGDN_CMOCKA=ON
+    run_ctest build-clang -L 'unit|golden'
+    capture build-clang/bin/gdn check --quick
 }
 
 stage_arm64() {

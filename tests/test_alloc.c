@@ -268,6 +268,19 @@ static void refuse_all(gdn_context *ctx)
     assert_int_equal(gdn_poll(ctx), GDN_OK);
 }
 
+#if defined(__clang__) && defined(GDN_HAVE_OPENMP)
+/* LLVM's OpenMP runtime allocates whenever a team begins. That is not ours to count, so the tasks run here. */
+static void in_order(void *user, int32_t n, gdn_task_fn task, void *arg)
+{
+    (void)user;
+    for (int32_t i = 0; i < n; i++)
+        task(arg, i);
+}
+#  define PARALLEL_FOR in_order
+#else
+#  define PARALLEL_FOR NULL
+#endif
+
 static void no_allocation(gdn_context_desc *desc, const char *name)
 {
     counting c = { .fail_at = -1 };
@@ -278,6 +291,7 @@ static void no_allocation(gdn_context_desc *desc, const char *name)
     desc->alloc      = count_alloc;
     desc->free       = count_free;
     desc->alloc_user = &c;
+    desc->parallel_for = PARALLEL_FOR;
     assert_int_equal(gdn_context_create(desc, &ctx), GDN_OK);
     gdn_span *const all[] = { &o.q, &o.v, &o.g, &o.out, &o.state, &o.weight, &o.history, &o.rows, &o.index, &o.map };
     const uint64_t bytes = 4 * (uint64_t)T * C * 4 + 4 * 2 * 2 * H * D * D; /* more than any of them needs */

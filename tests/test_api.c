@@ -408,8 +408,11 @@ static void buffers(void **state)
     }
 }
 
-int main(void)
+/* test_api [PATTERN]: all tests, or those whose name fits, with * and ?. */
+int main(int argc, char **argv)
 {
+    if (argc > 1)
+        cmocka_set_test_filter(argv[1]);
     const struct CMUnitTest general[] = {
         cmocka_unit_test(statuses),        cmocka_unit_test(versions), cmocka_unit_test(last_error),
         cmocka_unit_test(backends),        cmocka_unit_test(devices),  cmocka_unit_test(described_sizes),

@@ -77,6 +77,7 @@ static void conv_sizes(void **state)
     CONV(n_tokens, "0 to 2147483647 are allowed", -1, INT32_MIN);
     CONV(n_channels, "1 to 2147483647 are allowed", 0, -1, INT32_MIN);
     CONV(kernel_width, "1 to 16 are allowed", 0, 17, -1, INT32_MAX);
+    REFUSED(conv_fixture, (c->kernel_width = INT32_MIN, c->n_columns = 0), "kernel_width is -2147483648");
     CONV(n_rows, "1 to 2147483647 are allowed", 0, -1);
     CONV(n_columns, "3 to 2147483647 are allowed", 2, 1, -1);
     CONV(n_rows_out, "1 to 2147483647 are allowed", -1);
@@ -200,6 +201,20 @@ static void dtypes(void **state)
     REFUSED(rows_fixture, r->src.dtype = GDN_Q8_0, "src.dtype is 3 (Q8_0)", "allowed: F32, F16, BF16");
     REFUSED(rows_fixture, r->dst.dtype = GDN_I64, "dst.dtype is 5 (I64)", "allowed: F32, F16, BF16, Q8_0");
     REFUSED(rows_fixture, r->index.dtype = GDN_BF16, "index.dtype is 2 (BF16)", "allowed: I32, I64");
+}
+
+/* Sizes and addresses whose sums and products do not fit. */
+static void overflows(void **state)
+{
+    (void)state;
+    const int64_t far = (int64_t)1 << 55; /* 512 times that is 0 in 64 bits */
+    void *const last = (void *)(UINTPTR_MAX - 63);
+    REFUSED(rows_fixture, (r->n_rows_dst = 513, r->dst.stride[2] = far, r->dst.bytes = 0), "dst covers 2^56 bytes or more");
+    REFUSED(delta_fixture, (d->out.stride[1] = far, d->out.bytes = 0), "out covers 2^56 bytes or more");
+    REFUSED(delta_fixture, (d->q.data = last, d->q.bytes = 0), "q begins at", "beyond the end of memory");
+    REFUSED(conv_fixture, (c->x.data = last, c->x.offset = 64, c->x.bytes = 0), "x begins at 0", "beyond the end of memory");
+    REFUSED(conv_fixture, (c->seq_start.data = last, c->seq_start.offset = 128, c->seq_start.bytes = 0), "seq_start begins at 0x40",
+            "beyond the end of memory");
 }
 
 /* Rows of what is written must not share bytes. */
@@ -458,7 +473,7 @@ static void overlaps(void **state)
 
 const struct CMUnitTest api_argument_tests[] = {
     cmocka_unit_test(delta_sizes),        cmocka_unit_test(conv_sizes), cmocka_unit_test(rows_sizes),
-    cmocka_unit_test(operands),           cmocka_unit_test(dtypes),     cmocka_unit_test(strides_of_results),
+    cmocka_unit_test(operands),           cmocka_unit_test(dtypes),     cmocka_unit_test(overflows), cmocka_unit_test(strides_of_results),
     cmocka_unit_test(workspaces),         cmocka_unit_test(streams),    cmocka_unit_test(struct_sizes),
     cmocka_unit_test(delta_maps),         cmocka_unit_test(delta_default_maps), cmocka_unit_test(conv_maps),
     cmocka_unit_test(rows_index),         cmocka_unit_test(overlaps),

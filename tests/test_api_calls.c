@@ -177,6 +177,8 @@ static void untouched(void **state)
     assert_memory_equal(now->state, before->state, 2 * slot * 4);
     assert_memory_not_equal(now->state + 2 * slot, before->state + 2 * slot, slot * 4);
     assert_memory_equal(now->state + 3 * slot, before->state + 3 * slot, 3 * slot * 4);
+    /* What padding would write conflicts with nothing. */
+    ACCEPTED(delta_fixture, MAP(delta_mem.state_src, GDN_SKIP, GDN_NONE); MAP(delta_mem.state_dst, 2, 3, 2, 3));
     /* Sequence 0 has no tokens, so it neither reads nor writes, and its entries conflict with nothing. */
     ACCEPTED(delta_fixture, MAP(delta_mem.seq_start, 2, 2, 5); MAP(delta_mem.state_dst, 3, 2, 2, 0));
     assert_memory_equal(now->out, before->out, 2 * out * 4);

@@ -3,15 +3,13 @@
  * Each kernel has random cases, a fixed list, and families of trials that compare several calls with each
  * other. A case runs once on the reference and then on every target; a trial once per target. The name of
  * a case and the seed say all about it. */
-#define _POSIX_C_SOURCE 200809L
-#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
 
 #include "cli.h"
 #include "commands.h"
+#include "crash.h"
 #include "progress.h"
 #include "report.h"
 #include "selftest.h"
@@ -25,10 +23,11 @@ static const check_kernel *const kernels[] = {
 #include "core/kernels.def"
 #undef GDN_KERNEL
 };
-enum { N_KERNELS = sizeof kernels / sizeof kernels[0], DEFAULT_CASES = 2000, QUICK_SHARE = 8, HANG_SECONDS = 120 };
+enum { N_KERNELS = sizeof kernels / sizeof kernels[0], DEFAULT_CASES = 2000, QUICK_SHARE = 8 };
 
 static struct {
-    const char *backend, *implementation, *kernel, *only;
+    cli_names   backend, implementation, kernel;
+    const char *only, *crash;
     int64_t     device, cases, max_reports;
     uint64_t    seed;
     cli_list    threads;
@@ -36,10 +35,10 @@ static struct {
 } options;
 
 static const cli_option option_table[] = {
-    { "backend", CLI_STRING, &options.backend, "NAME", "only these backends (a,b); an error where one is not available" },
+    { "backend", CLI_NAMES, &options.backend, "NAMES", "only these backends (a,b); an error where one is not available" },
     { "device", CLI_INT, &options.device, "N", "only this device of each backend" },
-    { "impl", CLI_STRING, &options.implementation, "NAME", "only this implementation, e.g. avx2" },
-    { "kernel", CLI_STRING, &options.kernel, "NAME", "only these kernels (a,b)" },
+    { "impl", CLI_NAMES, &options.implementation, "NAMES", "only these implementations, e.g. avx2,scalar" },
+    { "kernel", CLI_NAMES, &options.kernel, "NAMES", "only these kernels (a,b)" },
     { "seed", CLI_UINT64, &options.seed, "N", "seed of the random cases (default 1)" },
     { "cases", CLI_INT, &options.cases, "N", "random cases per kernel (default 2000, quick 250)" },
     { "case", CLI_STRING, &options.only, "NAME", "only this case: a number for a random one, a name from --list,\n"
@@ -50,11 +49,12 @@ static const cli_option option_table[] = {
     { "list", CLI_FLAG, &options.list, NULL, "print the names of the fixed cases and of the families, and leave" },
     { "self-test", CLI_FLAG, &options.self_test, NULL, "corrupt results on purpose and demand that every one is noticed" },
     { "json", CLI_FLAG, &options.json, NULL, "print one JSON object instead of text" },
+    { "crash", CLI_STRING, &options.crash, "KIND", NULL }, /* in place of the first case: see crash.h */
     { NULL, CLI_FLAG, NULL, NULL, NULL }
 };
 static const cli_command command = {
     "gdn check", "compare every implementation with the reference, bit for bit", option_table, NULL,
-    "Exit status: 0 all passed, 1 a mismatch or nothing ran, 2 wrong command line or a backend is missing."
+    "Exit status: 0 all passed, 1 a mismatch, a crash or nothing ran, 2 wrong command line or a backend is missing."
 };
 
 static check_target *reference, *targets[CHECK_MAX_TARGETS];
@@ -62,19 +62,6 @@ static check_report  report;
 static check_threads threads;
 static progress_bar  bar;
 static int64_t       n_reported;
-
-/* 1 if `name` is in the comma-separated list; NULL holds everything. */
-static int in_list(const char *list, const char *name)
-{
-    const size_t length = strlen(name);
-    for (; list; list = strchr(list, ',') ? strchr(list, ',') + 1 : NULL) {
-        if (!strncmp(list, name, length) && (list[length] == 0 || list[length] == ','))
-            return 1;
-        if (!strchr(list, ','))
-            return 0;
-    }
-    return 1;
-}
 
 /* Does --case ask for this one? */
 static int is_wanted(const char *name)
@@ -98,43 +85,20 @@ static int is_due(int number)
 
 static void print_repeat(char *text, size_t bytes, const check_kernel *kernel, const char *name, const check_target_info *info)
 {
-    int n = snprintf(text, bytes, "  to repeat: gdn check --kernel %s --backend %s --device %u --impl %s --seed %llu --case %s",
-                     kernel->name, info->backend.name, (unsigned)info->device.device, info->implementation.name,
-                     (unsigned long long)options.seed, name);
+    int n = snprintf(text, bytes, "gdn check --kernel %s --seed %llu --case %s", kernel->name, (unsigned long long)options.seed, name);
+    if (info->backend.backend != GDN_BACKEND_REFERENCE && n < (int)bytes) /* any target runs the reference first */
+        n += snprintf(text + n, bytes - (size_t)n, " --backend %s --device %u --impl %s", info->backend.name,
+                      (unsigned)info->device.device, info->implementation.name);
     for (int i = 0; i < options.threads.n && n < (int)bytes - 16; i++)
         n += snprintf(text + n, bytes - (size_t)n, "%s%d", i ? "," : " --threads ", options.threads.value[i]);
 }
 
-/* A kernel that crashes takes the check with it, but not before the case is named: reading beyond a guarded
- * memory ends here. So does one that does not return. What runs is kept as text because little may be done in a signal handler. */
-static char running[600];
-
 static void note_running(const check_kernel *kernel, const char *name, const check_target_info *info)
 {
-    print_repeat(running, sizeof running - 1, kernel, name, info);
-    strcat(running, "\n");
-    alarm(HANG_SECONDS);
-}
-
-static void on_crash(int signal_number)
-{
-    static const char what[] = "\nCRASH or, with signal 14, no end in sight: signal ";
-    static const char where[] = " (memory outside of the operands, a division by 0, ...)\n";
-    const char digits[2] = { (char)('0' + signal_number / 10), (char)('0' + signal_number % 10) };
-    if (write(2, what, sizeof what - 1) < 0 || write(2, digits, 2) < 0 || write(2, where, sizeof where - 1) < 0 ||
-        write(2, running, strlen(running)) < 0)
-        _exit(1);
-    _exit(1);
-}
-
-static void catch_crashes(void)
-{
-    static const int signals[] = { SIGSEGV, SIGBUS, SIGFPE, SIGILL, SIGALRM };
-    struct sigaction action;
-    memset(&action, 0, sizeof action);
-    action.sa_handler = on_crash;
-    for (size_t i = 0; i < sizeof signals / sizeof signals[0]; i++)
-        sigaction(signals[i], &action, NULL);
+    char repeat[CHECK_REPEAT_MAX];
+    print_repeat(repeat, sizeof repeat, kernel, name, info);
+    check_crash_note(kernel->name, name, info, repeat);
+    check_crash_now(options.crash);
 }
 
 static void describe_failure(const check_kernel *kernel, const char *name, const check_target_info *info, const check_text *text)
@@ -145,10 +109,9 @@ static void describe_failure(const check_kernel *kernel, const char *name, const
     FILE *out = options.json ? stderr : stdout;
     fprintf(out, "MISMATCH %s %s on %s, device %u (%s), %s\n%s", kernel->name, name, info->backend.name, (unsigned)info->device.device,
             info->device.name, info->implementation.name, text->at);
-    char repeat[600];
+    char repeat[CHECK_REPEAT_MAX];
     print_repeat(repeat, sizeof repeat, kernel, name, info);
-    fputs(repeat, out);
-    fputs("\n\n", out);
+    fprintf(out, "  to repeat: %s\n\n", repeat);
     fflush(out);
 }
 
@@ -262,7 +225,7 @@ static void walk_kernel(int k, visit_fn visit)
 static void walk(visit_fn visit)
 {
     for (int k = 0; k < N_KERNELS; k++)
-        if (in_list(options.kernel, kernels[k]->name))
+        if (cli_has_name(&options.kernel, kernels[k]->name))
             walk_kernel(k, visit);
 }
 
@@ -270,30 +233,13 @@ static void print_list(void)
 {
     char name[96];
     for (int k = 0; k < N_KERNELS; k++) {
-        if (!in_list(options.kernel, kernels[k]->name))
+        if (!cli_has_name(&options.kernel, kernels[k]->name))
             continue;
         for (int i = 0; i < kernels[k]->n_fixed(); i++)
             printf("%s %s\n", kernels[k]->name, kernels[k]->fixed_name(i, name, sizeof name));
         for (const check_family *f = kernels[k]->families; f->name; f++)
             printf("%s %s/0..%d\n", kernels[k]->name, f->name, f->n - 1);
     }
-}
-
-/* Every part of a comma-separated list has to be one of n names. */
-static const char *unknown_part(const char *list, const char *(*name)(int i), int n)
-{
-    static char part[64];
-    while (list && *list) {
-        const size_t length = strcspn(list, ",");
-        int i = 0;
-        snprintf(part, sizeof part, "%.*s", (int)length, list);
-        while (i < n && strcmp(name(i), part))
-            i++;
-        if (i == n)
-            return part;
-        list += length + (list[length] == ',');
-    }
-    return NULL;
 }
 
 static const char *kernel_name(int i)
@@ -308,6 +254,11 @@ static const char *backend_name(int i)
     return gdn_backend_describe((uint32_t)i, &info) ? "" : info.name;
 }
 
+static const char *implementation_name(int i)
+{
+    return report.target[i].implementation.name;
+}
+
 static int open_device(uint32_t backend, uint32_t device)
 {
     gdn_device_info info = { .size = sizeof info };
@@ -317,7 +268,7 @@ static int open_device(uint32_t backend, uint32_t device)
         gdn_implementation_info implementation = { .size = sizeof implementation };
         if (gdn_implementation_describe(backend, device, i, &implementation))
             return cli_error(&command, "%s", gdn_last_error());
-        if (options.implementation && !in_list(options.implementation, implementation.name))
+        if (!cli_has_name(&options.implementation, implementation.name))
             continue;
         if (report.n_targets == CHECK_MAX_TARGETS)
             return cli_error(&command, "more than %d implementations; choose with --backend", CHECK_MAX_TARGETS);
@@ -337,10 +288,10 @@ static int open_targets(void)
         return cli_error(&command, "there is no reference to compare with: %s", gdn_last_error());
     for (uint32_t b = 0; b < GDN_BACKEND_COUNT; b++) {
         gdn_backend_info info = { .size = sizeof info };
-        if (b == GDN_BACKEND_REFERENCE || gdn_backend_describe(b, &info) || !in_list(options.backend, info.name))
+        if (b == GDN_BACKEND_REFERENCE || gdn_backend_describe(b, &info) || !cli_has_name(&options.backend, info.name))
             continue;
         if (!info.available) {
-            if (options.backend)
+            if (options.backend.text[0])
                 return cli_error(&command, "backend '%s' is not available: %s", info.name, info.reason);
             report.unavailable[report.n_unavailable++] = info;
             continue;
@@ -353,20 +304,22 @@ static int open_targets(void)
                 return status;
         }
     }
+    const char *wrong = cli_unknown_name(&options.implementation, implementation_name, report.n_targets);
+    if (wrong)
+        return cli_error(&command, "there is no implementation '%s' to check; 'gdn info' lists them", wrong);
     if (!report.n_targets)
-        return cli_error(&command, "no device or implementation is left to check%s%s; 'gdn info' lists them",
-                         options.implementation ? " that is called " : "", options.implementation ? options.implementation : "");
+        return cli_error(&command, "no device is left to check; 'gdn info' lists them");
     return 0;
 }
 
 static int check_options(void)
 {
     const char *wrong;
-    if ((wrong = unknown_part(options.kernel, kernel_name, N_KERNELS)))
+    if ((wrong = cli_unknown_name(&options.kernel, kernel_name, N_KERNELS)))
         return cli_error(&command, "there is no kernel '%s'", wrong);
-    if ((wrong = unknown_part(options.backend, backend_name, GDN_BACKEND_COUNT)))
+    if ((wrong = cli_unknown_name(&options.backend, backend_name, GDN_BACKEND_COUNT)))
         return cli_error(&command, "there is no backend '%s'", wrong);
-    if (options.backend && in_list(options.backend, backend_name(GDN_BACKEND_REFERENCE)))
+    if (options.backend.text[0] && cli_has_name(&options.backend, backend_name(GDN_BACKEND_REFERENCE)))
         return cli_error(&command, "the reference is what the other backends are compared with");
     for (int i = 0; i < options.threads.n; i++)
         if (options.threads.value[i] > 64)
@@ -412,7 +365,7 @@ int gdn_check_main(int argc, char **argv)
         return 0;
     }
     status = open_targets();
-    catch_crashes();
+    check_crash_catch(options.json, options.seed);
     if (!status && options.self_test)
         status = check_self_test(reference, targets[0], options.seed, options.json);
     else if (!status) {
@@ -425,9 +378,9 @@ int gdn_check_main(int argc, char **argv)
         progress_begin(&bar, n_visited * report.n_targets);
         walk(visit_run);
         progress_end(&bar);
-        alarm(0);
+        check_crash_end();
         for (int k = 0; k < N_KERNELS; k++) /* only kernels that were asked for are reported */
-            if (in_list(options.kernel, kernels[k]->name)) {
+            if (cli_has_name(&options.kernel, kernels[k]->name)) {
                 memmove(report.tally[report.n_kernels], report.tally[k], sizeof report.tally[0]);
                 report.kernel[report.n_kernels++] = kernels[k]->name;
             }

@@ -422,6 +422,14 @@ static void fixed_callers(walk *w)
                     w->c->executor = CHECK_EXECUTOR(kind, n);
                 NAME(w, "threads/%s_%d", kinds[kind], n);
             }
+    for (int n = 2; n <= 8; n++)
+        if (here(w)) {
+            delta_defaults(w->spec, 2, 4, 64, 64);
+            set_empty_source(w->spec);
+            if (w->c)
+                w->c->executor = CHECK_EXECUTOR(CHECK_THREADS_POOL, n);
+            NAME(w, "threads/empty_source_%d", n);
+        }
     for (int environment = 0; environment < CHECK_ENV_COUNT; environment++)
         for (int kind = 0; kind < 2; kind++)
             for (int values = 0; values < 2; values++)

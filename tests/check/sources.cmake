@@ -3,6 +3,7 @@ target_sources(gdn_tool PRIVATE
   tests/check/case.c
   tests/check/check.c
   tests/check/compare.c
+  tests/check/crash.c
   tests/check/executor.c
   tests/check/far_rows.c
   tests/check/gated_delta_net_build.c

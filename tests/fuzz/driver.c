@@ -1,10 +1,12 @@
 /* Runs a fuzz target without libFuzzer, with any compiler:
  *
- *   driver [--random N] [--seed S] [--first I] [FILE | FOLDER | FILE.seeds]...
+ *   driver [--random N] [--seed S] [--first I] [--pick] [FILE | FOLDER | FILE.seeds]...
  *
  * A FILE is one input, a FOLDER has such files, FILE.seeds is text with one input per line in hexadecimal
- * and comments after #. Then N random inputs; input I of seed S is always the same, so that a failure, whose
- * number is printed by a handler, can be run alone with --first I --random 1. */
+ * and comments after #. Lines "#= TEXT" are kinds that the next input has to be of, as the target says in
+ * fuzz_outcome(). Then N random inputs; input I of seed S is always the same, so that a failure, whose number is
+ * printed by a handler, can be run alone with --first I --random 1. With --pick, those random inputs that are of
+ * kinds which none before was of, files included, are printed as a FILE.seeds, cut as short as they can be. */
 #define _DEFAULT_SOURCE
 #include <dirent.h>
 #include <signal.h>
@@ -15,6 +17,7 @@
 #include <sys/stat.h>
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
+const char *fuzz_outcome(void);
 
 static uint8_t input[1 << 16];
 static char    about[600]; /* the input that runs */
@@ -33,6 +36,64 @@ static void run(size_t size)
     count++;
 }
 
+/* ---- Kinds: the lines of fuzz_outcome(). ----------------------------------------------------------------- */
+
+enum { MAX_KINDS = 4096 };
+static char *kinds[MAX_KINDS];
+static int   n_kinds, n_wanted;
+static char  wanted[8][300];
+
+/* Length of the line at `at`, and whether the last input is of that kind. */
+static size_t line_length(const char *at) { return strcspn(at, "\n"); }
+
+static int is_of_kind(const char *kind)
+{
+    for (const char *at = fuzz_outcome(); *at; at += line_length(at) + 1)
+        if (line_length(at) == strlen(kind) && !strncmp(at, kind, strlen(kind)))
+            return 1;
+    return 0;
+}
+
+/* Take the last input's kinds to what was seen; the new ones are printed as what the next line has to be. */
+static int learn(int print)
+{
+    int n_new = 0;
+    for (const char *at = fuzz_outcome(); *at; at += line_length(at) + 1) {
+        int i = 0;
+        while (i < n_kinds && (strlen(kinds[i]) != line_length(at) || strncmp(kinds[i], at, line_length(at))))
+            i++;
+        if (i < n_kinds || n_kinds == MAX_KINDS)
+            continue;
+        kinds[n_kinds] = calloc(1, line_length(at) + 1);
+        if (!kinds[n_kinds])
+            abort();
+        memcpy(kinds[n_kinds], at, line_length(at));
+        if (print)
+            printf("#= %s\n", kinds[n_kinds]);
+        n_kinds++;
+        n_new++;
+    }
+    return n_new;
+}
+
+static void pick(size_t size)
+{
+    char before[1024];
+    (void)snprintf(before, sizeof before, "%s", fuzz_outcome());
+    if (!learn(1))
+        return;
+    for (size_t step = size / 2; step; step /= 2) /* what is not there is zero */
+        while (size > step) {
+            (void)LLVMFuzzerTestOneInput(input, size - step);
+            if (strcmp(before, fuzz_outcome()))
+                break;
+            size -= step;
+        }
+    for (size_t i = 0; i < size; i++)
+        printf("%02x", input[i]);
+    printf("\n");
+}
+
 static int hex(int c)
 {
     const char *digits = "0123456789abcdef", *at = c ? strchr(digits, c) : NULL;
@@ -44,6 +105,8 @@ static int run_seeds(FILE *file, const char *path)
     static char line[2 * sizeof input + 2];
     for (int number = 1; fgets(line, sizeof line, file); number++) {
         size_t n = 0;
+        if (!strncmp(line, "#= ", 3) && n_wanted < (int)(sizeof wanted / sizeof wanted[0]))
+            (void)snprintf(wanted[n_wanted++], sizeof wanted[0], "%.*s", (int)line_length(line + 3), line + 3);
         if (line[0] == '#')
             continue;
         for (; n < sizeof input && hex(line[2 * n]) >= 0 && hex(line[2 * n + 1]) >= 0; n++)
@@ -54,6 +117,13 @@ static int run_seeds(FILE *file, const char *path)
             return 2;
         }
         run(n);
+        (void)learn(0);
+        for (; n_wanted; n_wanted--)
+            if (!is_of_kind(wanted[n_wanted - 1])) {
+                (void)fprintf(stderr, "driver: %s is not \"%s\" any more, but\n%sIf the decoder has changed, pick new seeds.\n",
+                              about, wanted[n_wanted - 1], fuzz_outcome());
+                return 2;
+            }
     }
     return 0;
 }
@@ -107,6 +177,7 @@ static uint64_t splitmix(uint64_t *state)
 int main(int argc, char **argv)
 {
     uint64_t n = 0, seed = 1, first = 0;
+    int picks = 0;
     (void)signal(SIGABRT, on_abort);
     (void)signal(SIGSEGV, on_abort);
     (void)signal(SIGFPE, on_abort);
@@ -115,10 +186,12 @@ int main(int argc, char **argv)
                            : !strcmp(argv[i], "--seed") ? &seed
                            : !strcmp(argv[i], "--first") ? &first
                                                          : NULL;
-        if (number && i + 1 < argc) {
+        if (!strcmp(argv[i], "--pick")) {
+            picks = 1;
+        } else if (number && i + 1 < argc) {
             *number = strtoull(argv[++i], NULL, 0);
         } else if (number || argv[i][0] == '-') {
-            (void)fprintf(stderr, "usage: driver [--random N] [--seed S] [--first I] [FILE | FOLDER | FILE.seeds]...\n");
+            (void)fprintf(stderr, "usage: driver [--random N] [--seed S] [--first I] [--pick] [FILE | FOLDER | FILE.seeds]...\n");
             return 2;
         } else if (run_path(argv[i])) {
             return 2;
@@ -131,7 +204,10 @@ int main(int argc, char **argv)
             input[k] = (uint8_t)(splitmix(&state) >> 56);
         (void)snprintf(about, sizeof about, "--seed %llu --first %llu --random 1", (unsigned long long)seed, (unsigned long long)i);
         run(size);
+        if (picks)
+            pick(size);
     }
-    printf("%ld inputs ran\n", count);
+    if (!picks)
+        printf("%ld inputs of %d kinds in files ran\n", count, n_kinds);
     return count == 0;
 }

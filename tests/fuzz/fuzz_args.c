@@ -5,6 +5,7 @@
  *   - the reference makes the same bits of it, or refuses it with the same text. */
 #include "fuzz_args.h"
 
+#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -159,11 +160,81 @@ static void compare(const char *implementation)
     }
 }
 
+/* ---- What an input was, for the driver to choose seeds by. See fuzz_outcome(). -------------------------------- */
+
+static char outcome[1024];
+
+const char *fuzz_outcome(void)
+{
+    return outcome;
+}
+
+static void say(const char *format, ...) __attribute__((format(printf, 1, 2)));
+static void say(const char *format, ...)
+{
+    const size_t used = strlen(outcome);
+    va_list list;
+    va_start(list, format);
+    (void)vsnprintf(outcome + used, sizeof outcome - used, format, list);
+    va_end(list);
+}
+
+static const char *few(int64_t n) { return n > 1 ? "some" : n ? "1" : "no"; }
+static const char *given(const void *data) { return data ? "given" : "absent"; }
+static const char *pool_of(const gdn_tensor *in, const gdn_tensor *out)
+{
+    return !in->data ? "none" : !out->data ? "in place" : out->data == in->data ? "the same" : "apart";
+}
+static const char *form_of(const gdn_tensor *t) { return t->stride[0] ? "by sequence" : t->stride[1] ? "with strides" : "packed"; }
+
+static void say_refused(const fuzz_call *call, const char *text)
+{
+    static const char *const names[] = { "gated_delta_net", "ssm_conv", "set_rows" };
+    char plain[256];
+    size_t n = 0;
+    for (const char *s = text; *s && n + 1 < sizeof plain;) {
+        const size_t sign = *s == '-', digits = strspn(s + sign, "0123456789");
+        const int    number = digits && (s == text || s[-1] == ' ' || s[-1] == '[' || s[-1] == '.');
+        plain[n++] = number ? '#' : *s;
+        s += number ? sign + strspn(s + sign, "0123456789abcdefx") : 1; /* addresses, too */
+    }
+    plain[n] = 0;
+    say("%s refused: %s\n", names[call->kernel], plain);
+}
+
+static void say_ran(const fuzz_call *call)
+{
+    const gdn_gated_delta_net_args *d = &call->args.delta;
+    const gdn_ssm_conv_args *c = &call->args.conv;
+    const gdn_set_rows_args *r = &call->args.rows;
+    if (call->kernel == DELTA) {
+        say("gated_delta_net ran: gate %d, layout %d, pool %s\n", (int)d->gate, (int)d->state_layout, pool_of(&d->state, &d->state_out));
+        say("gated_delta_net ran: q %d, k %d, v %d\n", (int)d->q.dtype, (int)d->k.dtype, (int)d->v.dtype);
+        say("gated_delta_net ran: %s sequences, %s tokens, seq_start %s\n", few(d->n_seqs), few(d->n_tokens), given(d->seq_start.data));
+        say("gated_delta_net ran: state_src %s, state_dst %s, %s snapshots, pool %s\n", given(d->state_src.data),
+            given(d->state_dst.data), few(d->n_snapshots), pool_of(&d->state, &d->state_out));
+        say("gated_delta_net ran: head_map %d, head_dim_k %d\n", (int)d->head_map, (int)d->head_dim_k);
+        say("gated_delta_net ran: q %s, out %s\n", form_of(&d->q), form_of(&d->out));
+    } else if (call->kernel == CONV) {
+        say("ssm_conv ran: width %d, flags %d\n", (int)c->kernel_width, (int)c->flags);
+        say("ssm_conv ran: %s sequences, %s tokens, seq_start %s, position %s\n", few(c->n_seqs), few(c->n_tokens),
+            given(c->seq_start.data), given(c->position.data));
+        say("ssm_conv ran: history_src %s, history_dst %s, pool %s\n", given(c->history_src.data), given(c->history_dst.data),
+            pool_of(&c->history, &c->history_out));
+        say("ssm_conv ran: bias %s, x %s, out %s\n", given(c->bias.data), form_of(&c->x), form_of(&c->out));
+    } else {
+        say("set_rows ran: from %d to %d by %d\n", (int)r->src.dtype, (int)r->dst.dtype, (int)r->index.dtype);
+        say("set_rows ran: %s rows, %s by %s batches, %s by %s of the index\n", few(r->n_rows), few(r->n_batch[0]), few(r->n_batch[1]),
+            few(r->index_batch[0]), few(r->index_batch[1]));
+    }
+}
+
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
     fuzz_call call;
     gdn_capability answer, other;
     char said[512];
+    outcome[0] = 0;
     if (!reference)
         open_targets();
     fuzz_decode(data, size, &memory, &call);
@@ -198,6 +269,10 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
             memcpy(memory.slabs[i].result, memory.slabs[i].at, memory.slabs[i].bytes);
     }
     (void)snprintf(said, sizeof said, "%s", gdn_last_error());
+    if (status && call.workspace == WORKSPACE_GOOD)
+        say_refused(&call, said);
+    else if (call.workspace == WORKSPACE_GOOD)
+        say_ran(&call);
 
     /* The reference needs no workspace, so it cannot refuse a wrong one. */
     memory.n = operands;

@@ -77,4 +77,8 @@ void fuzz_mask(fuzz_call *call);
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
+/* What the last input was: lines like "ssm_conv ran: width 4, silu" or "set_rows refused: ...", numbers left out.
+ * "" where that depends on the machine, as it does when something is wrong with the workspace. */
+const char *fuzz_outcome(void);
+
 #endif

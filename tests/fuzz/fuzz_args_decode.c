@@ -390,7 +390,7 @@ static void break_place(source *in, fuzz_call *c, void **data, uint64_t *offset,
     const slab *s = &c->arena->slabs[below(in, c->arena->n)];
     switch (below(in, 6)) {
     case 0: *offset += (uint64_t)below(in, 9); break;
-    case 1: *data = (char *)*data + below(in, 70); break;
+    case 1: *data = (void *)((uintptr_t)*data + (uintptr_t)below(in, 70)); break; /* also of NULL */
     case 2: *data = NULL; return;
     case 3: *offset = (uint64_t)PICK(in, nasty); break;
     case 4: /* into, or over, another operand */
@@ -432,10 +432,11 @@ static void break_map(source *in, fuzz_call *c, layout l)
         return;
     }
     const size_t at = (size_t)take(in) * 4 % (s->bytes > 3 ? s->bytes - 3 : 1) / 4 * 4;
-    if (!s->data || !arena_find(c->arena, (char *)s->data + s->offset + at, 4))
+    void *entry = (void *)((uintptr_t)s->data + (uintptr_t)s->offset + at); /* may lie anywhere by now */
+    if (!s->data || !arena_find(c->arena, entry, 4))
         return;
     int32_t value = what ? below(in, 20) - 4 : (int32_t)(uint32_t)PICK(in, nasty);
-    memcpy((char *)s->data + s->offset + at, &value, 4);
+    memcpy(entry, &value, 4);
 }
 
 static void break_struct(source *in, fuzz_call *c)

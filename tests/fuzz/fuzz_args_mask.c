@@ -23,7 +23,8 @@ static uint64_t dtype_bytes(int32_t dtype, int64_t n)
 /* A stride of 0 is the extent of everything inside the axis. Axis 0 of a ragged operand stays 0. */
 static place resolve(const gdn_tensor *t, int n_axes, const int64_t *extent, int64_t inner, int ragged)
 {
-    place p = { (unsigned char *)t->data + t->offset, t->bytes, { 0 } };
+    /* NULL + 0 is undefined, and an absent operand says so by NULL. */
+    place p = { t->data ? (unsigned char *)t->data + t->offset : NULL, t->bytes, { 0 } };
     int64_t inside = (int64_t)dtype_bytes(t->dtype, inner);
     for (int a = n_axes - 1; a >= 0; a--) {
         p.stride[a] = t->stride[a];

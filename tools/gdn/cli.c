@@ -49,7 +49,7 @@ void cli_print_help(const cli_command *command, FILE *out)
     fprintf(out, "%s - %s\n\nUsage: %s [OPTION]...%s%s\n\nOptions:\n", command->name, command->summary, command->name,
             command->operands ? " " : "", command->operands ? command->operands : "");
     for (const cli_option *o = command->options; o && o->name; o++)
-        print_option(out, o->name, o->argument, o->help);
+        if (o->help) print_option(out, o->name, o->argument, o->help);
     print_option(out, "help", NULL, "print this text");
     if (command->notes) fprintf(out, "\n%s\n", command->notes);
 }
@@ -81,7 +81,6 @@ static int parse_double(const char *text, double *value)
 
 static int parse_list(const char *text, cli_list *list)
 {
-    list->n = 0;
     while (list->n < CLI_LIST_MAX) {
         char *end;
         long value = strtol(text, &end, 10);
@@ -94,6 +93,41 @@ static int parse_list(const char *text, cli_list *list)
     return 0;
 }
 
+static int parse_names(const char *text, cli_names *names)
+{
+    const size_t length = strlen(text), used = strlen(names->text);
+    if (!length || text[0] == ',' || text[length - 1] == ',' || strstr(text, ",,") || used + length + 2 > sizeof names->text)
+        return 0;
+    sprintf(names->text + used, "%s%s", used ? "," : "", text);
+    return 1;
+}
+
+int cli_has_name(const cli_names *names, const char *name)
+{
+    const size_t length = strlen(name);
+    const char *at = names->text;
+    while (*at) {
+        const size_t part = strcspn(at, ",");
+        if (part == length && !strncmp(at, name, length)) return 1;
+        at += part + (at[part] == ',');
+    }
+    return !names->text[0];
+}
+
+const char *cli_unknown_name(const cli_names *names, const char *(*name)(int i), int n)
+{
+    static char part[sizeof names->text];
+    for (const char *at = names->text; *at;) {
+        const size_t length = strcspn(at, ",");
+        int i = 0;
+        snprintf(part, sizeof part, "%.*s", (int)length, at);
+        while (i < n && strcmp(name(i), part)) i++;
+        if (i == n) return part;
+        at += length + (at[length] == ',');
+    }
+    return NULL;
+}
+
 /* Store `text` as the kind says; NULL, or what was expected. */
 static const char *store(const cli_option *option, const char *text)
 {
@@ -103,7 +137,8 @@ static const char *store(const cli_option *option, const char *text)
     case CLI_INT: return parse_int64(text, option->target) ? NULL : "an integer";
     case CLI_UINT64: return parse_uint64(text, option->target) ? NULL : "an integer from 0 to 2^64 - 1";
     case CLI_DOUBLE: return parse_double(text, option->target) ? NULL : "a number";
-    case CLI_LIST: return parse_list(text, option->target) ? NULL : "up to 16 positive integers like 1,2,8";
+    case CLI_LIST: return parse_list(text, option->target) ? NULL : "up to 16 positive integers like 1,2,8, in all";
+    case CLI_NAMES: return parse_names(text, option->target) ? NULL : "names like a,b";
     }
     return "nothing";
 }
@@ -111,6 +146,7 @@ static const char *store(const cli_option *option, const char *text)
 int cli_parse_operands(const cli_command *command, int argc, char **argv, int *n_operands)
 {
     int n = 0, only_operands = 0;
+    uint64_t given = 0; /* options, by their number in the table */
     for (int i = 1; i < argc; i++) {
         char *arg = argv[i];
         if (only_operands || arg[0] != '-' || arg[1] == 0) {
@@ -151,6 +187,12 @@ int cli_parse_operands(const cli_command *command, int argc, char **argv, int *n
             }
             value = argv[++i];
         }
+        const uint64_t bit = UINT64_C(1) << (option - command->options);
+        if (given & bit && option->kind != CLI_FLAG && option->kind != CLI_LIST && option->kind != CLI_NAMES) {
+            cli_error(command, "option '--%s' is given twice; it has one value", option->name);
+            return CLI_BAD;
+        }
+        given |= bit;
         const char *expected = store(option, value);
         if (expected) {
             cli_error(command, "option '--%s' wants %s, not '%s'", option->name, expected, value);

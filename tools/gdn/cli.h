@@ -17,14 +17,17 @@
 
 #include <stdio.h>
 
-/* Kinds of option, and what `target` points to. Numbers may be written in decimal, 0x hex or 0 octal. */
+/* Kinds of option, and what `target` points to. Numbers may be written in decimal, 0x hex or 0 octal.
+ * Lists and names may be given several times and accumulate: "--backend a --backend b" is "--backend a,b".
+ * A flag may be repeated; what has one value may not. */
 typedef enum cli_kind {
     CLI_FLAG,   /* int, set to 1                                                            */
     CLI_STRING, /* const char *, points into argv                                           */
     CLI_INT,    /* int64_t                                                                  */
     CLI_UINT64, /* uint64_t: seeds                                                          */
     CLI_DOUBLE, /* double, finite                                                           */
-    CLI_LIST    /* cli_list: positive integers, "1,2,8"                                     */
+    CLI_LIST,   /* cli_list: positive integers, "1,2,8"                                     */
+    CLI_NAMES   /* cli_names: "a,b", none of them empty                                     */
 } cli_kind;
 
 #define CLI_LIST_MAX 16
@@ -33,13 +36,17 @@ typedef struct cli_list {
     int value[CLI_LIST_MAX];
 } cli_list;
 
+typedef struct cli_names {
+    char text[256]; /* all of them, separated by commas; "" where the option was not given */
+} cli_names;
+
 typedef struct cli_option {
     const char *name;     /* without the dashes; NULL ends the table              */
     cli_kind    kind;
     void       *target;   /* left alone when the option is not given              */
     const char *argument; /* how --help calls the value; NULL for flags           */
-    const char *help;     /* one line, or several separated by newlines           */
-} cli_option;
+    const char *help;     /* one line, or several separated by newlines; NULL: for tests, --help leaves it out */
+} cli_option; /* at most 64 of a command */
 
 typedef struct cli_command {
     const char       *name;     /* "gdn bench": begins every message               */
@@ -56,6 +63,11 @@ enum { CLI_RUN = 0, CLI_HELPED = 1, CLI_BAD = 2 };
  * many; CLI_BAD has printed to stderr what is wrong. */
 int cli_parse_operands(const cli_command *command, int argc, char **argv, int *n_operands);
 int cli_parse(const cli_command *command, int argc, char **argv);
+
+/* 1 if `name` is among the names, or if none were given. The first of the names that is not one of
+ * name(0) .. name(n - 1), or NULL. */
+int         cli_has_name(const cli_names *names, const char *name);
+const char *cli_unknown_name(const cli_names *names, const char *(*name)(int i), int n);
 
 /* 0 after --help, 2 after a bad command line. */
 int cli_exit_code(int parsed);

@@ -1,0 +1,167 @@
+/* Crashes. See crash.h. Little may be done in a signal handler, so all texts are made before the case runs, and
+ * the handler writes them with write(2). */
+#define _POSIX_C_SOURCE 200809L
+#define _XOPEN_SOURCE   700 /* sigaltstack */
+#include "crash.h"
+
+#include <pthread.h>
+#include <signal.h>
+#include <stdatomic.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "json.h"
+
+enum { HANG_SECONDS = 120, STACK_BYTES = 1 << 16 };
+
+static struct {
+    int      json;
+    uint64_t seed;
+    size_t   n_text, n_document; /* bytes that the handler writes */
+    char     text[CHECK_REPEAT_MAX + 64], document[4 * CHECK_REPEAT_MAX];
+} now;
+static atomic_flag reported = ATOMIC_FLAG_INIT;
+
+static const struct {
+    int         number;
+    const char *name;
+} signals[] = {
+    { SIGSEGV, "SIGSEGV" }, { SIGBUS, "SIGBUS" },   { SIGFPE, "SIGFPE" },   { SIGILL, "SIGILL" },
+    { SIGABRT, "SIGABRT" }, { SIGTRAP, "SIGTRAP" }, { SIGALRM, "SIGALRM" },
+};
+enum { N_SIGNALS = sizeof signals / sizeof signals[0] };
+
+static void put(int file, const char *text, size_t bytes)
+{
+    while (bytes) {
+        const ssize_t n = write(file, text, bytes);
+        if (n <= 0)
+            return; /* nobody reads: there is nothing left to do about it */
+        text += n;
+        bytes -= (size_t)n;
+    }
+}
+
+static void put_text(int file, const char *text)
+{
+    put(file, text, strlen(text));
+}
+
+static void on_crash(int number)
+{
+    const char *name = "a signal";
+    if (atomic_flag_test_and_set(&reported))
+        for (;;)
+            pause(); /* another thread is writing, and then leaves */
+    for (int i = 0; i < N_SIGNALS; i++)
+        if (signals[i].number == number)
+            name = signals[i].name;
+    put_text(2, number == SIGALRM ? "\nHANG: no end in sight after two minutes: " : "\nCRASH: memory outside of the operands, a failed assertion, ...: ");
+    put_text(2, name);
+    put_text(2, "\n");
+    put(2, now.text, now.n_text);
+    if (now.json && now.n_document) { /* open at the object "crash" */
+        put(1, now.document, now.n_document);
+        put_text(1, ",\n    \"signal\": \"");
+        put_text(1, name);
+        put_text(1, "\"\n  }\n}\n");
+    }
+    _exit(1);
+}
+
+/* Everything of the document but the signal. */
+static void write_document(const char *kernel, const char *name, const check_target_info *info, const char *repeat)
+{
+    json_writer w;
+    FILE *file = fmemopen(now.document, sizeof now.document, "w");
+    now.n_document = 0;
+    if (!file)
+        return;
+    json_open(&w, file);
+    json_object(&w, NULL);
+    json_bool(&w, "crashed", 1);
+    json_uint(&w, "seed", now.seed);
+    json_object(&w, "crash");
+    json_string(&w, "kernel", kernel);
+    json_string(&w, "case", name);
+    json_string(&w, "backend", info ? info->backend.name : NULL);
+    json_string(&w, "device", info ? info->device.name : NULL);
+    json_string(&w, "implementation", info ? info->implementation.name : NULL);
+    json_string(&w, "repeat", repeat);
+    const long bytes = ftell(file);
+    const int good = !w.failed && !ferror(file) && bytes > 0 && bytes < (long)sizeof now.document;
+    if (fclose(file) == 0 && good)
+        now.n_document = (size_t)bytes;
+}
+
+void check_crash_note(const char *kernel, const char *name, const check_target_info *info, const char *repeat)
+{
+    const int n = snprintf(now.text, sizeof now.text, "  to repeat: %s\n", repeat ? repeat : "(before the first case)");
+    now.n_text = n < 0 ? 0 : (size_t)n < sizeof now.text ? (size_t)n : sizeof now.text - 1;
+    if (now.json)
+        write_document(kernel, name, info, repeat);
+    alarm(HANG_SECONDS);
+}
+
+void check_crash_catch(int json, uint64_t seed)
+{
+    static char stack[STACK_BYTES]; /* a stack that has run over has no room for a handler */
+    const stack_t other = { .ss_sp = stack, .ss_size = sizeof stack };
+    struct sigaction action;
+    now.json = json;
+    now.seed = seed;
+    check_crash_note(NULL, NULL, NULL, NULL);
+    alarm(0);
+    memset(&action, 0, sizeof action);
+    action.sa_handler = on_crash;
+    action.sa_flags = sigaltstack(&other, NULL) ? 0 : SA_ONSTACK;
+    sigfillset(&action.sa_mask);
+    for (int i = 0; i < N_SIGNALS; i++)
+        sigaction(signals[i].number, &action, NULL);
+}
+
+void check_crash_end(void)
+{
+    alarm(0);
+    for (int i = 0; i < N_SIGNALS; i++)
+        signal(signals[i].number, SIG_DFL);
+}
+
+/* ---- For tests ------------------------------------------------------------------------------------------------ */
+
+static void *volatile nowhere;
+
+static void *touch(void *unused)
+{
+    *(volatile char *)nowhere = 1;
+    return unused;
+}
+
+static volatile int enough = 1 << 30;
+
+static int deeper(int depth)
+{
+    volatile char block[4096];
+    block[0] = (char)depth;
+    return depth < enough ? deeper(depth + 1) + block[0] : 0;
+}
+
+void check_crash_now(const char *kind)
+{
+    pthread_t thread;
+    if (!kind)
+        return;
+    nowhere = (void *)(uintptr_t)sysconf(_SC_PAGESIZE); /* not NULL, which sanitizers see before it happens */
+    if (!strcmp(kind, "memory"))
+        touch(NULL);
+    if (!strcmp(kind, "thread") && !pthread_create(&thread, NULL, touch, NULL))
+        pthread_join(thread, NULL);
+    if (!strcmp(kind, "stack"))
+        (void)deeper(0);
+    if (!strcmp(kind, "hang"))
+        for (alarm(1);;)
+            pause();
+    abort();
+}

@@ -1,0 +1,93 @@
+#!/usr/bin/env python3
+"""Break the library on purpose, one mistake after another, and demand that the tests notice each.
+
+    mutations.py            all of them
+    mutations.py --list     what they are
+    mutations.py TEXT...    those whose description contains a TEXT
+
+Works in a copy of the tree, in a temporary folder. Every mistake of mistakes.py names the program that has to fail;
+a text to replace that is not there exactly once is an error, so that no mistake silently goes missing. The programs
+have to pass before and after.
+"""
+import os
+import pathlib
+import re
+import shutil
+import subprocess
+import sys
+import tempfile
+import time
+
+HERE = pathlib.Path(__file__).resolve().parent
+ROOT = HERE.parent.parent
+sys.path.insert(0, str(HERE))
+from mistakes import MISTAKES  # noqa: E402
+
+SEEDS = "tests/fuzz/fuzz_args.seeds"
+PROGRAMS = {"test_api": [], "test_alloc": [], "test_float_env": [], "fuzz_args": ["--random", "500", SEEDS]}
+TREE = ("CMakeLists.txt", "cmake", "core", "cpu", "include", "reference", "tests", "LICENSE")
+
+
+def build(tree, program):
+    done = subprocess.run(["cmake", "--build", tree / "build", "--target", program, "--parallel", str(os.cpu_count())],
+                          capture_output=True, text=True, check=False)
+    if done.returncode:
+        print(done.stdout[-3000:] + done.stderr[-3000:])
+        sys.exit("mutations: this does not compile")
+
+
+def run(tree, program):
+    """Status of the program, and the first line that says what is wrong."""
+    try:
+        done = subprocess.run([tree / "build" / "bin" / program, *PROGRAMS[program]], cwd=tree, capture_output=True, text=True,
+                              errors="replace", timeout=60, check=False)
+    except subprocess.TimeoutExpired:
+        return "timeout", ""
+    said = re.findall(r"^.*(?:ERROR|FAILED:|fuzz_args:|driver:|error:).*$", done.stdout + done.stderr, flags=re.M)
+    return done.returncode, said[0][:150] if said else ""
+
+
+def main(arguments):
+    if "--help" in arguments or "-h" in arguments:
+        print(__doc__)
+        return 0
+    wanted = [m for m in MISTAKES if not arguments or arguments == ["--list"] or any(text in m[0] for text in arguments)]
+    if arguments == ["--list"]:
+        for what, path, _, _, program in wanted:
+            print(f"{program:15} {path:28} {what}")
+        return 0
+    if not wanted:
+        sys.exit("mutations: there is no such mistake; see --list")
+    begin = time.time()
+    missed = 0
+    with tempfile.TemporaryDirectory() as folder:
+        tree = pathlib.Path(folder)
+        for name in TREE:
+            (shutil.copytree if (ROOT / name).is_dir() else shutil.copyfile)(ROOT / name, tree / name)
+        subprocess.run(["cmake", "-S", tree, "-B", tree / "build", "-DCMAKE_BUILD_TYPE=", "-DCMAKE_C_FLAGS=-O1", "-DGDN_CMOCKA=ON",
+                        "-DGDN_BUILD_SHARED=OFF", "-DGDN_BUILD_TOOLS=OFF", "-DGDN_INSTALL=OFF"], check=True, stdout=subprocess.DEVNULL)
+
+        def all_pass(when):
+            for program in PROGRAMS:
+                build(tree, program)
+                status, said = run(tree, program)
+                if status:
+                    sys.exit(f"mutations: {program} fails {when} any mistake: {said}")
+
+        all_pass("before")
+        for what, path, old, new, program in wanted:
+            original = (tree / path).read_text()
+            if original.count(old) != 1:
+                sys.exit(f"mutations: '{what}': {path} has {original.count(old)} times\n{old}")
+            (tree / path).write_text(original.replace(old, new))
+            build(tree, program)
+            status, said = run(tree, program)
+            (tree / path).write_text(original)
+            missed += status == 0
+            print(f"{'MISSED' if status == 0 else 'noticed'} {program:15} {what}{': ' + said if said else ''}", flush=True)
+        all_pass("after")
+    print(f"{len(wanted) - missed} of {len(wanted)} mistakes noticed in {time.time() - begin:.0f} s")
+    return 1 if missed else 0
+
+
+sys.exit(main(sys.argv[1:]))
