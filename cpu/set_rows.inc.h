@@ -27,6 +27,8 @@ enum {
     LIST = 128,            /* rows that are selected before they are written */
     RANGE = 1 << 18,       /* target rows that the bitmap can tell apart: 32 KB */
     GROUP = 8,             /* neighbouring target rows in one share */
+    STREAM = 1 << 18,      /* bytes to be written from which they go past the caches */
+    PIECE = 1024,          /* bytes on the way there */
     NEAR_ROWS = 2,         /* rows from a prefetch to its use */
     NEAR_BYTES = 256,      /* of each; the processor's own prefetchers find the rest */
     SHARE_BYTES = 1 << 16, /* of source rows, at least, in a share: below, a thread is not worth waking */
@@ -76,6 +78,25 @@ static inline __attribute__((always_inline)) void convert_row(const char *src, i
         store_floats(dst, dst_dtype, j, load_floats(src, src_dtype, j, GDN_VL), GDN_VL);
     const int n = (int)(n_columns - j);
     if (n) store_floats(dst, dst_dtype, j, load_floats(src, src_dtype, j, n), n);
+}
+
+/* The same past the caches, into a row of whole cache lines. What is converted to 16 bits goes there by way of
+ * a piece on the stack, long enough that its first stores are in the cache when they are read back. */
+static inline __attribute__((always_inline)) void stream_row(const char *src, int src_dtype, char *dst, int dst_dtype,
+                                                             int64_t n_columns)
+{
+    const int64_t size = dst_dtype == GDN_F32 ? 4 : 2;
+    _Alignas(64) char piece[PIECE];
+    for (int64_t at = 0; at < n_columns * size; at += PIECE) {
+        const int64_t bytes = n_columns * size - at < PIECE ? n_columns * size - at : PIECE;
+        const char   *from = src + at / size * (src_dtype == GDN_F32 ? 4 : 2);
+        if (src_dtype != dst_dtype) {
+            convert_row(from, src_dtype, piece, dst_dtype, bytes / size);
+            from = piece;
+        }
+        for (int64_t i = 0; i < bytes; i += 4 * GDN_VL)
+            v_stream((float *)(void *)(dst + at + i), v_load((const float *)(const void *)(from + i)));
+    }
 }
 
 /* Blocks that wait for their batch. */
@@ -130,6 +151,7 @@ typedef struct rows_item {
     int64_t     first, last; /* source rows to look at */
     int         by_target;   /* and to take those whose target is in the share */
     int         scattered;   /* targets do not increase */
+    int         stream;      /* write past the caches: much is written, in whole cache lines */
     int         unique;      /* no target is named twice; 0 where that was not found out */
 } rows_item;
 
@@ -198,12 +220,16 @@ static inline __attribute__((always_inline)) void scatter(const rows_item *it, i
     for (int64_t first = it->first; first < it->last; first += LIST) {
         const int n = select_rows(it, first, it->last - first < LIST ? it->last : first + LIST, from, to);
         for (int i = 0; i < n; i++) {
-            if (it->scattered) { /* in a run of rows this would only be in the way */
+            if (it->scattered && !it->stream) { /* in a run of rows this would only be in the way */
                 const int ahead = i + NEAR_ROWS < n ? i + NEAR_ROWS : i;
                 for (int64_t k = 0; k < dst_bytes && k < NEAR_BYTES; k += 64) v_prefetchw(it->dst + to[ahead] + k);
             }
             const char *src = it->src + from[i];
             char *dst = it->dst + to[i];
+            if (dst_dtype != GDN_Q8_0 && it->stream) {
+                stream_row(src, src_dtype, dst, dst_dtype, p->n_columns);
+                continue;
+            }
             if (dst_dtype != GDN_Q8_0) {
                 convert_row(src, src_dtype, dst, dst_dtype, p->n_columns);
                 continue;
@@ -264,9 +290,19 @@ static void rows_plan(const void *problem, int32_t n_threads, gdn_cpu_plan *plan
     plan->path_name = "rows";
 }
 
+/* Whole cache lines that are not in a cache anyway need not be fetched before they are written. */
+static int streams(const gdn_set_rows_problem *p)
+{
+    const int64_t row = p->n_columns * (p->dst_dtype == GDN_F32 ? 4 : 2);
+    return p->dst_dtype != GDN_Q8_0 && row * p->n_rows * p->n_batch[0] * p->n_batch[1] >= STREAM &&
+           ((uintptr_t)p->dst.base | (uintptr_t)row | (uintptr_t)p->dst_stride[0] | (uintptr_t)p->dst_stride[1] |
+            (uintptr_t)p->dst_stride[2]) % 64 == 0;
+}
+
 static void rows_run(const void *problem, const gdn_cpu_plan *plan, int64_t first, int64_t last, void *scratch)
 {
     const gdn_set_rows_problem *p = problem;
+    const int stream = streams(p);
     (void)scratch;
     for (int64_t item = first; item < last; item++) {
         const int64_t batch = item / plan->path, b = batch / p->n_batch[1], c = batch % p->n_batch[1];
@@ -276,7 +312,7 @@ static void rows_run(const void *problem, const gdn_cpu_plan *plan, int64_t firs
             .dst = p->dst.base + b * p->dst_stride[0] + c * p->dst_stride[1],
             .index = p->index.base + b % p->index_batch[0] * p->index_stride[0] +
                      c % p->index_batch[1] * p->index_stride[1],
-            .share = item % plan->path, .n_shares = plan->path, .first = 0, .last = p->n_rows,
+            .share = item % plan->path, .n_shares = plan->path, .first = 0, .last = p->n_rows, .stream = stream,
         };
         study_index(&it);
         it.by_target = it.n_shares > 1 && !it.unique;
@@ -286,4 +322,5 @@ static void rows_run(const void *problem, const gdn_cpu_plan *plan, int64_t firs
         }
         scatter_types(&it);
     }
+    if (stream) v_fence();
 }

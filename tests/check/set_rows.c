@@ -196,6 +196,16 @@ static int walk_list(int want, rows_spec *spec, char *name, size_t bytes, check_
             spec->dst_type = dst_types[d];
             NAME("no_rows/to_%s", types[d]);
         }
+    for (int s = 0; s < 3; s++) /* so much that backends may write past their caches; with and without duplicates */
+        for (int d = 0; d < 3; d++)
+            for (int i = 0; i < 2; i++)
+                if (n++ == want) {
+                    rows_defaults(spec, 544, 300, 310);
+                    spec->src_type = src_types[s];
+                    spec->dst_type = dst_types[d];
+                    spec->index_style = indices[i].style;
+                    NAME("many/%s_to_%s_%s", types[s], types[d], indices[i].name);
+                }
     for (int kind = 0; kind < 3; kind++)
         for (int threads = 1; threads <= 8; threads++)
             if (n++ == want) {
