@@ -14,6 +14,10 @@ typedef struct gdn_backend {
     gdn_status (*describe_device)(uint32_t device, gdn_device_info *info);
     gdn_status (*describe_implementation)(uint32_t device, uint32_t index, gdn_implementation_info *info);
 
+    /* Optional. Where desc->native brings the device, the lists do not hold it: then core asks this about a context, and
+     * open finds desc->implementation itself (implementation is 0). Either of the last two may be NULL. */
+    gdn_status (*describe_context)(const gdn_context *ctx, gdn_device_info *device, gdn_implementation_info *implementation);
+
     /* Open sets ctx->state; implementation is an index into the device's list. Close undoes it, also
      * after a failed open. */
     gdn_status (*open)(gdn_context *ctx, const gdn_context_desc *desc, uint32_t implementation);
@@ -40,6 +44,9 @@ const gdn_backend *gdn_backend_of(uint32_t id);
 
 extern const gdn_backend gdn_backend_cpu;
 extern const gdn_backend gdn_backend_reference;
+#ifdef GDN_HAVE_VULKAN
+extern const gdn_backend gdn_backend_vulkan;
+#endif
 
 struct gdn_context {
     const gdn_backend *backend;

@@ -89,7 +89,7 @@ stage_selftest() {
 }
 
 stage_check() {
-    capture build/bin/gdn check
+    capture build/bin/gdn check --backend cpu
 }
 
 stage_elementary() {
@@ -123,7 +123,7 @@ stage_tsan() {
     export TSAN_OPTIONS=halt_on_error=1
     # $plain is a list of words.
     # shellcheck disable=SC2086
-    capture $plain build-tsan/bin/gdn check --quick
+    capture $plain build-tsan/bin/gdn check --backend cpu --quick
 }
 
 stage_arm64() {

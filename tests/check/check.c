@@ -38,7 +38,8 @@ static struct {
 static const cli_option option_table[] = {
     { "backend", CLI_STRING, &options.backend, "NAME", "only these backends (a,b); an error where one is not available" },
     { "device", CLI_INT, &options.device, "N", "only this device of each backend" },
-    { "impl", CLI_STRING, &options.implementation, "NAME", "only this implementation, e.g. avx2" },
+    { "impl", CLI_STRING, &options.implementation, "NAME", "only these implementations (a,b), e.g. avx2. Those that say\n"
+      "themselves that they are not exact run only when named" },
     { "kernel", CLI_STRING, &options.kernel, "NAME", "only these kernels (a,b)" },
     { "seed", CLI_UINT64, &options.seed, "N", "seed of the random cases (default 1)" },
     { "cases", CLI_INT, &options.cases, "N", "random cases per kernel (default 2000, quick 250)" },
@@ -319,6 +320,11 @@ static int open_device(uint32_t backend, uint32_t device)
             return cli_error(&command, "%s", gdn_last_error());
         if (options.implementation && !in_list(options.implementation, implementation.name))
             continue;
+        if (!implementation.exact && !options.implementation) { /* it would fail, and rightly */
+            if (report.n_inexact < CHECK_MAX_TARGETS)
+                report.inexact[report.n_inexact++] = (check_inexact){ info, implementation };
+            continue;
+        }
         if (report.n_targets == CHECK_MAX_TARGETS)
             return cli_error(&command, "more than %d implementations; choose with --backend", CHECK_MAX_TARGETS);
         check_target *t = check_target_open(backend, device, i);
@@ -353,6 +359,9 @@ static int open_targets(void)
                 return status;
         }
     }
+    if (!report.n_targets && report.n_inexact)
+        return cli_error(&command, "no implementation here is exact; name one with --impl to check it all the same, e.g. %s (%s)",
+                         report.inexact[0].implementation.name, report.inexact[0].implementation.reason);
     if (!report.n_targets)
         return cli_error(&command, "no device or implementation is left to check%s%s; 'gdn info' lists them",
                          options.implementation ? " that is called " : "", options.implementation ? options.implementation : "");
