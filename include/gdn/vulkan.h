@@ -41,7 +41,9 @@
  * ---- Maps ----
  * Maps lie in device memory, so a call does not read them. A value out of range makes its sequence (set_rows: its
  * row) one that is skipped, nothing is written out of range, and GDN_BAD_MAP is reported by gdn_synchronize() or
- * gdn_poll(). That no slot is written twice cannot be checked there: which write stays is then not defined.
+ * gdn_poll(). A bad value in state_dst is one that is not written. Where seq_start does not ascend, other sequences of
+ * the call may be left out too. That no slot is written twice cannot be checked there: which write stays is then not
+ * defined.
  *
  * ---- Pipelines ----
  * A pipeline is created at the first call that needs it (a head size, a gate, an alignment) and kept until the

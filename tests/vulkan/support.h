@@ -53,4 +53,7 @@ gdn_vulkan_function faulty_loader(void);
 /* A context on a device of the library's own behind that loader. */
 gdn_status faulty_context(gdn_context **ctx, uint64_t timeout_ns);
 
+/* test_maps.c */
+void test_bad_maps(void);
+
 #endif
