@@ -26,6 +26,7 @@ unit        the tool, the public interface, errors
 golden      accuracy against results of other implementations
 selftest    gdn check finds mistakes that are planted
 check       gdn check: every instruction set of this machine, bit for bit against the reference
+vulkan      gdn check and more on every Vulkan device (lavapipe will do), validation layer, spirv-val, a control
 elementary  the elementary functions over all 2^32 floats
 consumers   the installed library in other projects: CMake, pkg-config, C++, Python
 abi         exported symbols, layout of structs, abidiff
@@ -92,6 +93,13 @@ stage_check() {
     capture build/bin/gdn check --backend cpu
 }
 
+# All of it needs a device, and deps installs one; tests that skip for want of it have not shown anything.
+stage_vulkan() {
+    build/bin/gdn info
+    run_ctest build -L vulkan --timeout 900
+    if grep -E 'Skipped|Not Run' "$GDN_STAGE_NOTE.out"; then exit 1; fi
+}
+
 stage_elementary() {
     capture build/bin/test_elementary
 }
@@ -147,7 +155,7 @@ esac
 
 needs_build() {
     case $1 in
-    unit | golden | selftest | check | elementary | consumers | abi) return 0 ;;
+    unit | golden | selftest | check | vulkan | elementary | consumers | abi) return 0 ;;
     *) return 1 ;;
     esac
 }

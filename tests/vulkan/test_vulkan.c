@@ -3,7 +3,8 @@
  *
  *     test_vulkan                      all tests; exit status 77 (skipped) where there is no device
  *     test_vulkan missing-loader       as on a machine without Vulkan
- *     test_vulkan write-spirv FOLDER   the shaders as devices with all float controls get them, for spirv-val */
+ *     test_vulkan write-spirv FOLDER   the shaders as devices with all float controls get them, for spirv-val
+ *     test_vulkan validation-bait      mistakes that a validation layer has to notice; nothing is submitted */
 #define _GNU_SOURCE
 #include <dlfcn.h>
 #include <pthread.h>
@@ -429,6 +430,26 @@ static int write_spirv(const char *folder)
     return 0;
 }
 
+/* A size that is not a multiple of 4, and a read behind a write without a barrier. */
+static int validation_bait(void)
+{
+    static gdn_vk_device dev;
+    gdn_vk_buffer a, b;
+    VkCommandBuffer commands;
+    if (gdn_vk_device_open(&dev, NULL, 0, NULL) || gdn_vk_allocate(&dev, 4096, 0, &a) || gdn_vk_allocate(&dev, 4096, 0, &b) ||
+        gdn_vk_begin(&dev, &commands))
+        return 1;
+    const VkBufferCopy all = { .size = 4096 };
+    dev.vk.CmdFillBuffer(commands, a.buffer, 0, 4096, 0);
+    dev.vk.CmdCopyBuffer(commands, a.buffer, b.buffer, 1, &all);
+    dev.vk.CmdFillBuffer(commands, b.buffer, 0, 7, 0);
+    (void)dev.vk.EndCommandBuffer(commands);
+    gdn_vk_release(&dev, &a);
+    gdn_vk_release(&dev, &b);
+    gdn_vk_device_close(&dev);
+    return 0;
+}
+
 /* ---- No Vulkan on the machine ------------------------------------------------------------------------------ */
 
 static int hide_loader;
@@ -474,6 +495,8 @@ int main(int argc, char **argv)
         return missing_loader();
     if (argc == 3 && !strcmp(argv[1], "write-spirv"))
         return write_spirv(argv[2]);
+    if (argc == 2 && !strcmp(argv[1], "validation-bait"))
+        return validation_bait();
     if (!gdn_vk_catalogue_get()->n) {
         (void)printf("skipped: %s\n", gdn_vk_catalogue_get()->reason);
         return 77;
