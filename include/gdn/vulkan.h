@@ -10,7 +10,8 @@
  *     native.get_instance_proc_addr = (gdn_vulkan_function)vkGetInstanceProcAddr;
  *     native.instance = instance;  native.physical_device = physical;  native.device = device;
  *     native.queue = queue;        native.queue_family = family;
- *     native.features = GDN_VULKAN_FLOAT64 | GDN_VULKAN_STORAGE_16;   // those the device was created with
+ *     native.features = GDN_VULKAN_FLOAT64 | GDN_VULKAN_STORAGE_16 | GDN_VULKAN_FULL_SUBGROUPS;
+ *                                                    // those of them that the device was created with
  *     gdn_context_desc desc = { sizeof desc };
  *     desc.backend = GDN_BACKEND_VULKAN;  desc.native = &native;
  *     if (gdn_context_create(&desc, &ctx)) fail(gdn_last_error());
@@ -75,7 +76,8 @@ typedef void (*gdn_vulkan_cache_save_fn)(void *user, const void *data, uint64_t 
 enum {
     GDN_VULKAN_FLOAT64        = 1, /* shaderFloat64: the software fma                               */
     GDN_VULKAN_STORAGE_16     = 2, /* storageBuffer16BitAccess: F16, BF16 and Q8_0 operands         */
-    GDN_VULKAN_FULL_SUBGROUPS = 4  /* subgroupSizeControl and computeFullSubgroups                  */
+    GDN_VULKAN_FULL_SUBGROUPS = 4  /* subgroupSizeControl and computeFullSubgroups: lanes exchange
+                                      through shuffles and not through shared memory               */
 };
 
 typedef struct gdn_vulkan_desc {

@@ -245,6 +245,21 @@ static void bad_set_rows(gdn_context *ctx, int n_rows, int32_t index_dtype)
     }
 }
 
+/* The same calls with an eye on the barriers around their dispatches. */
+void test_barriers(void)
+{
+    gdn_context *ctx = NULL;
+    memset(&fault, 0, sizeof fault);
+    CHECK(faulty_context(&ctx, 0) == GDN_OK);
+    bad_gated_delta_net(ctx);
+    bad_ssm_conv(ctx, LENGTH);
+    bad_ssm_conv(ctx, LONGEST);
+    bad_set_rows(ctx, 12, GDN_I32);
+    bad_set_rows(ctx, MOST_ROWS, GDN_I32);
+    CHECK(fault.dispatches > 40 && fault.hazards == 0);
+    gdn_context_destroy(ctx);
+}
+
 void test_bad_maps(void)
 {
     gdn_context *ctx = NULL;

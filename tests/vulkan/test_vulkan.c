@@ -5,7 +5,7 @@
  *     test_vulkan missing-loader       as on a machine without Vulkan
  *     test_vulkan write-spirv FOLDER   the shaders as devices with all float controls get them, for spirv-val
  *     test_vulkan validation-bait      mistakes that a validation layer has to notice; nothing is submitted */
-#define _GNU_SOURCE
+#define _GNU_SOURCE /* RTLD_NEXT */
 #include <dlfcn.h>
 #include <pthread.h>
 #include <stdlib.h>
@@ -141,6 +141,19 @@ static void test_missing_features(void)
     desc.native = &p.native, desc.implementation = "no-such";
     CHECK(gdn_context_create(&desc, &ctx) == GDN_NOT_FOUND && ctx == NULL);
     gdn_vk_device_close(&p.own);
+
+    /* Lanes talk by shuffles only where whole subgroups were promised; either way the bits are the reference's. */
+    for (int whole = 0; whole < 2; whole++) {
+        step_on on;
+        ctx = open_program(&p, GDN_VULKAN_FLOAT64 | GDN_VULKAN_STORAGE_16 | (whole ? GDN_VULKAN_FULL_SUBGROUPS : 0));
+        CHECK(step_put(&on, ctx, &start) == GDN_OK && step_run(&on, NULL) == GDN_OK && step_same(&on, &wanted));
+        CHECK(gdn_gated_delta_net_query(ctx, &on.args, &c) == GDN_OK);
+        const int shuffles = whole && p.own.traits.shuffle && p.own.traits.full_subgroups && p.own.traits.subgroup_size >= 8;
+        CHECK(strstr(c.implementation, shuffles ? "/subgroup" : "/shared"));
+        step_drop(&on);
+        gdn_context_destroy(ctx);
+        gdn_vk_device_close(&p.own);
+    }
 }
 
 static void test_device_name(void)
@@ -489,7 +502,7 @@ int main(int argc, char **argv)
         { "missing features", test_missing_features }, { "device name", test_device_name }, { "two threads", test_two_threads },
         { "pipeline cache", test_cache }, { "device loss", test_device_loss }, { "out of memory", test_out_of_memory },
         { "bounded waits", test_bounded_waits }, { "broken loader", test_broken_loader }, { "no allocation", test_no_allocation },
-        { "bad maps", test_bad_maps },
+        { "bad maps", test_bad_maps }, { "barriers", test_barriers },
     };
     if (argc == 2 && !strcmp(argv[1], "missing-loader"))
         return missing_loader();
