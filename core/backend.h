@@ -33,6 +33,7 @@ typedef struct gdn_backend {
 
     gdn_status (*synchronize)(gdn_context *ctx, gdn_stream stream);
     gdn_status (*poll)(gdn_context *ctx);
+    gdn_status (*timeline)(gdn_context *ctx, void **semaphore, uint64_t *value); /* NULL where there is no such thing */
     gdn_status (*buffer_create)(gdn_context *ctx, uint64_t bytes, gdn_span *span);
     void       (*buffer_destroy)(gdn_context *ctx, gdn_span *span);
     gdn_status (*buffer_write)(gdn_context *ctx, const gdn_span *span, uint64_t offset, const void *source, uint64_t bytes);

@@ -7,6 +7,7 @@
 #include "core/backend.h"
 #include "core/status.h"
 #include "core/structs.h"
+#include "gdn/vulkan.h"
 
 static const char *const backend_names[GDN_BACKEND_COUNT] = { "cpu", "reference", "cuda", "vulkan", "metal" };
 
@@ -264,4 +265,16 @@ gdn_status gdn_poll(gdn_context *ctx)
     if (!ctx)
         return gdn_fail(GDN_INVALID_ARGUMENT, "ctx is NULL");
     return ctx->backend->poll(ctx);
+}
+
+/* Here and not in vulkan/, because it is there in every build. */
+gdn_status gdn_vulkan_timeline(gdn_context *ctx, void **semaphore, uint64_t *value)
+{
+    if (!ctx || !semaphore || !value)
+        return gdn_fail(GDN_INVALID_ARGUMENT, "%s is NULL", !ctx ? "ctx" : !semaphore ? "semaphore" : "value");
+    *semaphore = NULL;
+    *value     = 0;
+    if (!ctx->backend->timeline)
+        return gdn_fail(GDN_UNSUPPORTED, "the %s backend has no timeline semaphore", ctx->backend->name);
+    return ctx->backend->timeline(ctx, semaphore, value);
 }

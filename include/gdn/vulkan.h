@@ -23,6 +23,10 @@
  * one that is passed to gdn_buffer_read() or gdn_buffer_write() TRANSFER_SRC_BIT or TRANSFER_DST_BIT. Buffers of
  * gdn_buffer_create() have all of that. Sharing mode: exclusive to the queue's family, or concurrent.
  *
+ * ---- Queue ----
+ * With stream = NULL a call is recorded into a command buffer of the context's and submitted to the queue; it returns
+ * then. gdn_synchronize() waits on the host, gdn_vulkan_timeline() lets other submissions wait on the device.
+ *
  * ---- Recording ----
  * gdn_stream is a VkCommandBuffer in the recording state, outside a render pass, of a family with compute. A call
  * records into it and never submits it. It leaves another compute pipeline and other push constants bound, and
@@ -104,6 +108,12 @@ typedef struct gdn_vulkan_desc {
     gdn_vulkan_cache_save_fn cache_save;
     void               *cache_user;
 } gdn_vulkan_desc;
+
+/* For a program whose own submissions need what calls with stream = NULL compute: the timeline semaphore (VkSemaphore) of
+ * the context's submissions, and the value that it has when everything queued so far is done. A submission that waits
+ * for that value, in the stages that read, needs no further barrier, and nothing waits on the host. The semaphore lives
+ * as long as the context; only the library signals it. GDN_UNSUPPORTED on other backends. */
+GDN_API gdn_status gdn_vulkan_timeline(gdn_context *ctx, void **semaphore, uint64_t *value);
 
 #ifdef __cplusplus
 }

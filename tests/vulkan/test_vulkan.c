@@ -61,6 +61,34 @@ static void test_programs_device(void)
     CHECK(step_same(&on, &wanted));
     CHECK(p.locks > 0 && p.locks == p.unlocks);
 
+    /* A submission of the program's that waits on the device for what was queued, and nothing else that waits. */
+    void *semaphore;
+    uint64_t queued = 0, before = 0;
+    CHECK(gdn_vulkan_timeline(ctx, &semaphore, &before) == GDN_OK && semaphore && before);
+    CHECK(step_run(&on, NULL) == GDN_OK && gdn_vulkan_timeline(ctx, &semaphore, &queued) == GDN_OK && queued == before + 1);
+    const uint64_t done = p.own.submitted + 1;
+    const VkSemaphore waited = semaphore;
+    const VkPipelineStageFlags stages = VK_PIPELINE_STAGE_ALL_COMMANDS_BIT;
+    const VkTimelineSemaphoreSubmitInfo values = {
+        .sType = VK_STRUCTURE_TYPE_TIMELINE_SEMAPHORE_SUBMIT_INFO, .waitSemaphoreValueCount = 1, .pWaitSemaphoreValues = &queued,
+        .signalSemaphoreValueCount = 1, .pSignalSemaphoreValues = &done,
+    };
+    const VkSubmitInfo submit = {
+        .sType = VK_STRUCTURE_TYPE_SUBMIT_INFO, .pNext = &values, .waitSemaphoreCount = 1, .pWaitSemaphores = &waited,
+        .pWaitDstStageMask = &stages, .signalSemaphoreCount = 1, .pSignalSemaphores = &p.own.timeline,
+    };
+    CHECK(p.own.vk.QueueSubmit(p.own.queue, 1, &submit, VK_NULL_HANDLE) == VK_SUCCESS);
+    p.own.submitted = done;
+    uint64_t reached = 0;
+    CHECK(gdn_vk_wait(&p.own) == GDN_OK);
+    CHECK(p.own.vk.GetSemaphoreCounterValue(p.own.device, waited, &reached) == VK_SUCCESS && reached == queued);
+    CHECK(step_same(&on, &wanted_twice));
+    gdn_context *cpu = NULL;
+    gdn_context_desc plain = { .size = sizeof plain };
+    CHECK(gdn_context_create(&plain, &cpu) == GDN_OK && gdn_vulkan_timeline(cpu, &semaphore, &queued) == GDN_UNSUPPORTED && !semaphore);
+    CHECK(gdn_vulkan_timeline(ctx, &semaphore, NULL) == GDN_INVALID_ARGUMENT);
+    gdn_context_destroy(cpu);
+
     /* A buffer of the program's, which the library cannot map: through the staging buffer, larger than that. */
     gdn_vk_buffer foreign;
     const uint64_t bytes = 3 * (uint64_t)GDN_VK_STAGING_BYTES + 20;
