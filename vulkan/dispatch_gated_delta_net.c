@@ -84,19 +84,15 @@ static uint32_t width_of_loads(const gdn_vk_device *dev, const problem_t *p, con
     return bits % 16 ? 0 : 1;
 }
 
-/* The shader's constants NB, SHAPE and WIDE. The head sizes that models have get pipelines of their own; every other
- * size, and operands that are not aligned, share a general one, since a driver needs a second or so for each. */
+/* The shader's constants NB, SHAPE and WIDE. Multiples of 32, aligned, get pipelines of their own; every other head size,
+ * and operands that are not aligned, share a general one (NB = 0), since a driver takes seconds for each. */
 static void specialize(const gdn_vk_device *dev, const problem_t *p, uint32_t width, uint32_t constants[GDN_VK_CONSTANTS])
 {
-    uint32_t blocks_of_keys = 1;
-    while (32 * blocks_of_keys < (uint32_t)p->head_dim_k)
-        blocks_of_keys *= 2;
-    const int general = 32 * blocks_of_keys != (uint32_t)p->head_dim_k || !width;
+    const int general = p->head_dim_k % 32 || !width;
     const int narrow  = general ? dev->traits.storage16 : is_narrow(p);
     constants[0] = lanes(dev);
-    constants[1] = blocks_of_keys;
-    constants[2] = (p->gate == GDN_GATE_CHANNEL ? 1u : 0u) | (p->state_layout == GDN_STATE_KV ? 2u : 0u) | (narrow ? 4u : 0u) |
-                   (general ? 8u : 0u);
+    constants[1] = general ? 0 : (uint32_t)p->head_dim_k / 32;
+    constants[2] = (p->gate == GDN_GATE_CHANNEL ? 1u : 0u) | (p->state_layout == GDN_STATE_KV ? 2u : 0u) | (narrow ? 4u : 0u);
     constants[3] = general ? 0 : width;
 }
 

@@ -147,7 +147,8 @@ static double seconds(void)
 gdn_status gdn_vk_pipeline_make(gdn_vk_device *dev, int kernel, int soft_fma, int subgroup,
                                 const uint32_t constants[GDN_VK_CONSTANTS], VkPipeline *pipeline)
 {
-    const gdn_vk_code code = gdn_vk_shader(kernel, soft_fma, subgroup, dev->traits.storage16);
+    const int general = kernel == GDN_KERNEL_gated_delta_net && !constants[1]; /* vulkan/dispatch_gated_delta_net.c */
+    const gdn_vk_code code = gdn_vk_shader(kernel, general, soft_fma, subgroup, dev->traits.storage16);
     uint32_t *words = gdn_vk_host_alloc(dev, (code.n + GDN_VK_CONTROL_WORDS) * sizeof *words);
     VkShaderModule module = VK_NULL_HANDLE;
     if (!words)

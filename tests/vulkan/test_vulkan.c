@@ -442,8 +442,8 @@ static const char *const shader_names[] = { "gated_delta_net", "ssm_conv", "set_
 static void test_shaders(void)
 {
     for (int kernel = 0; kernel <= GDN_VK_SHADER_PROBE; kernel++)
-        for (int variant = 0; variant < 8; variant++) {
-            const int n = contractible(gdn_vk_shader(kernel, variant & 1, variant >> 1 & 1, variant >> 2));
+        for (int variant = 0; variant < 16; variant++) {
+            const int n = contractible(gdn_vk_shader(kernel, variant >> 3, variant & 1, variant >> 1 & 1, variant >> 2 & 1));
             if (n)
                 (void)printf("%s, variant %d: %d instructions without NoContraction\n", shader_names[kernel], variant, n);
             CHECK(n == 0);
@@ -454,8 +454,8 @@ static int write_spirv(const char *folder)
 {
     const gdn_vk_traits all = { .denorm_preserve = 1, .inf_nan_preserve = 1, .round_to_even = 1 };
     for (int kernel = 0; kernel <= GDN_VK_SHADER_PROBE; kernel++)
-        for (int variant = 0; variant < 8; variant++) {
-            const gdn_vk_code code = gdn_vk_shader(kernel, variant & 1, variant >> 1 & 1, variant >> 2);
+        for (int variant = 0; variant < 16; variant++) {
+            const gdn_vk_code code = gdn_vk_shader(kernel, variant >> 3, variant & 1, variant >> 1 & 1, variant >> 2 & 1);
             uint32_t *words = malloc((code.n + GDN_VK_CONTROL_WORDS) * sizeof *words);
             char path[512];
             (void)snprintf(path, sizeof path, "%s/%s_%d_controls.spv", folder, shader_names[kernel], variant);
