@@ -1,0 +1,185 @@
+/* Batches of tokens through the trunk, cut into micro-batches. */
+#include <string.h>
+
+#include "runtime/engine_internal.h"
+
+/* ---- One micro-batch ---- */
+
+static void tap(rt_engine *e, int32_t layer, const float *rows, int32_t n)
+{
+    if (e->tap)
+        e->tap(e->tap_user, layer, rows, n, e->model->hp.n_embd, e->row_of_batch);
+}
+
+static gdn_status trunk(rt_engine *e, const rt_step *step)
+{
+    const rt_model   *m  = e->model;
+    const rt_hparams *hp = &m->hp;
+    const int32_t     n  = step->n_rows, E = hp->n_embd;
+    const rt_rows     rows = { n, step->rope, step->new_cell, step->cells, step->n_cells };
+    rt_embed(&m->tok_embd, e->row_token, n, E, e->x);
+    tap(e, -1, e->x, n);
+    for (int32_t l = 0; l < hp->n_layer; l++) {
+        const rt_layer  *layer  = &m->layer[l];
+        const gdn_status status = layer->recurrent ? rt_layer_recurrent(e, layer, step) : rt_layer_attention(e, layer, &rows);
+        if (status)
+            return status;
+        rt_layer_feed_forward(e, layer, n);
+        tap(e, l, e->x, n);
+    }
+    rt_rms_norm(e->dense, e->x, E, m->output_norm, hp->rms_eps, n, E, e->hidden, E);
+    tap(e, hp->n_layer, e->hidden, n);
+    return GDN_OK;
+}
+
+/* Logits of the rows that want them, gathered so that the head's weights are read once. */
+static void head(rt_engine *e, int32_t n)
+{
+    const rt_hparams *hp = &e->model->hp;
+    const int32_t     E  = hp->n_embd;
+    int32_t first = -1, n_out = 0;
+    for (int32_t i = 0; i < n; i++) {
+        const int32_t at = e->logits_row[e->row_of_batch[i]];
+        if (at < 0)
+            continue;
+        first = n_out ? first : at; /* rows are numbered in the order of the micro-batches */
+        memcpy(e->xn + (int64_t)n_out++ * E, e->hidden + (int64_t)i * E, 4 * (size_t)E);
+    }
+    if (n_out)
+        rt_matmul(e->dense, &e->model->output, 0, e->xn, E, n_out, e->logits + (int64_t)first * hp->n_vocab, hp->n_vocab, e->scratch);
+}
+
+static gdn_status micro_batch(rt_engine *e, int32_t n_spans)
+{
+    /* what the draft head was fed at a sequence's end holds only if that is what comes */
+    for (int32_t i = 0; e->draft && i < n_spans; i++) {
+        const int32_t seq = e->spans[i].seq, length = rt_seq_length(e->memory, seq);
+        if (rt_draft_length(e->memory, seq) > length && e->draft_token[seq] != e->row_token[e->spans[i].first_row])
+            rt_draft_set_length(e->memory, seq, length);
+    }
+    rt_step   *step;
+    gdn_status status = rt_step_begin(e->memory, e->spans, n_spans, &step);
+    if (status)
+        return status;
+    const int32_t n = step->n_rows;
+    status = trunk(e, step);
+    if (status) {
+        rt_step_cancel(e->memory, step, 1);
+        return status;
+    }
+    rt_step_commit(e->memory, step);
+    e->counters.steps++;
+    e->counters.rows += (uint64_t)n;
+    head(e, n);
+    return e->draft ? rt_draft_follow(e, e->spans, n_spans, e->row_token) : GDN_OK;
+}
+
+/* ---- A batch ---- */
+
+static gdn_status check(const rt_engine *e, const rt_batch *batch)
+{
+    const rt_hparams *hp = &e->model->hp;
+    if (batch->n_rows < 1)
+        return rt_fail(GDN_INVALID_ARGUMENT, "n_rows is %d; at least 1 is needed", (int)batch->n_rows);
+    if (!batch->token || !batch->seq)
+        return rt_fail(GDN_INVALID_ARGUMENT, "%s is NULL", batch->token ? "seq" : "token");
+    for (int32_t i = 0; i < batch->n_rows; i++) {
+        if (batch->token[i] < 0 || batch->token[i] >= hp->n_vocab)
+            return rt_fail(GDN_INVALID_ARGUMENT, "token[%d] is %d; 0 to %d are allowed", (int)i, (int)batch->token[i], (int)hp->n_vocab - 1);
+        if (batch->seq[i] < 0 || batch->seq[i] >= e->n_seqs)
+            return rt_fail(GDN_INVALID_ARGUMENT, "seq[%d] is %d; 0 to %d are allowed", (int)i, (int)batch->seq[i], (int)e->n_seqs - 1);
+    }
+    return GDN_OK;
+}
+
+/* Memory for `n` rows and `n_logits` rows of logits; what is there is kept until both are. */
+static gdn_status grow(rt_engine *e, int32_t n, int32_t n_logits)
+{
+    if (n > e->rows_capacity) {
+        int32_t *rows  = rt_calloc((uint64_t)n, 4, "a batch");
+        int32_t *order = rt_calloc(2 * (uint64_t)n + (uint64_t)e->n_seqs + 1, 4, "a batch");
+        if (!rows || !order) {
+            rt_free(rows);
+            rt_free(order);
+            return GDN_OUT_OF_MEMORY;
+        }
+        rt_free(e->logits_row);
+        rt_free(e->order);
+        e->logits_row    = rows;
+        e->order         = order;
+        e->rows_capacity = n;
+        e->n_rows        = 0;
+    }
+    if (n_logits > e->logits_capacity) {
+        float *logits = rt_calloc((uint64_t)n_logits * (uint64_t)e->model->hp.n_vocab, 4, "logits");
+        if (!logits)
+            return GDN_OUT_OF_MEMORY;
+        rt_free(e->logits);
+        e->logits          = logits;
+        e->logits_capacity = n_logits;
+    }
+    return GDN_OK;
+}
+
+/* order: the batch's rows by sequence, stable; sequences in the order of their numbers. */
+static void sort_rows(rt_engine *e, const rt_batch *batch)
+{
+    int32_t *start = e->order + batch->n_rows;
+    memset(start, 0, 4 * (size_t)(e->n_seqs + 1));
+    for (int32_t i = 0; i < batch->n_rows; i++)
+        start[batch->seq[i] + 1]++;
+    for (int32_t s = 0; s < e->n_seqs; s++)
+        start[s + 1] += start[s];
+    for (int32_t i = 0; i < batch->n_rows; i++)
+        e->order[start[batch->seq[i]]++] = i;
+}
+
+static int is_last(const rt_engine *e, const rt_batch *batch, int32_t at)
+{
+    return at + 1 == batch->n_rows || batch->seq[e->order[at + 1]] != batch->seq[e->order[at]];
+}
+
+gdn_status rt_decode(rt_engine *e, const rt_batch *batch)
+{
+    gdn_status status = check(e, batch);
+    if (!status)
+        status = grow(e, batch->n_rows > e->n_seqs ? batch->n_rows : e->n_seqs + 1, 0);
+    if (status)
+        return status;
+    sort_rows(e, batch);
+    int32_t n_logits = 0;
+    for (int32_t at = 0; at < batch->n_rows; at++) {
+        const int32_t row = e->order[at];
+        const int     want = batch->logits ? batch->logits[row] : is_last(e, batch, at);
+        e->logits_row[row] = want ? n_logits++ : -1;
+    }
+    e->n_rows = 0;
+    status = grow(e, 0, n_logits);
+    if (!status && batch->n_rows > e->n_batch && batch->n_rows > rt_memory_free_cells(e->memory))
+        status = rt_fail(GDN_OUT_OF_MEMORY, "the batch has %d tokens, and %d KV cells are free", (int)batch->n_rows,
+                         (int)rt_memory_free_cells(e->memory));
+    for (int32_t at = 0; !status && at < batch->n_rows;) {
+        int32_t n = 0, n_spans = 0;
+        for (; n < e->n_batch && at < batch->n_rows; n++, at++) {
+            const int32_t row = e->order[at], seq = batch->seq[row];
+            if (!n_spans || e->spans[n_spans - 1].seq != seq)
+                e->spans[n_spans++] = (rt_span){ seq, n, 0 };
+            e->spans[n_spans - 1].n_rows++;
+            e->row_token[n]    = batch->token[row];
+            e->row_of_batch[n] = row;
+        }
+        status = micro_batch(e, n_spans);
+    }
+    if (status)
+        return status;
+    e->n_rows   = batch->n_rows;
+    e->n_logits = n_logits;
+    return GDN_OK;
+}
+
+const float *rt_logits(const rt_engine *e, int32_t row)
+{
+    if (row < 0 || row >= e->n_rows || e->logits_row[row] < 0)
+        return NULL;
+    return e->logits + (int64_t)e->logits_row[row] * e->model->hp.n_vocab;
+}

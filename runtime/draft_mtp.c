@@ -1,0 +1,219 @@
+/* The MTP block as a draft head: at position p it takes the token there and the trunk's output row before it, and
+ * says what comes after. Its KV lies in the trunk's cells, as one more attention layer. */
+#include <string.h>
+
+#include "runtime/engine_internal.h"
+
+static const rt_layer *block(const rt_engine *e) { return &e->model->layer[e->model->hp.n_layer]; }
+
+/* Rows row_token / row_hidden (NULL: zeros) at row_rope, row_cell, row_cells through the block; its normed output rows
+ * go to e->draft_hidden. */
+static gdn_status block_rows(rt_engine *e, const int32_t *token, int32_t n)
+{
+    const rt_model   *m  = e->model;
+    const rt_hparams *hp = &m->hp;
+    const rt_layer   *b  = block(e);
+    const int32_t     E  = hp->n_embd;
+    for (int32_t i = 0; i < n; i++) { /* draft_hidden may hold the rows that come in */
+        if (e->row_hidden[i])
+            memmove(e->proj + (int64_t)i * E, e->row_hidden[i], 4 * (size_t)E);
+        else
+            memset(e->proj + (int64_t)i * E, 0, 4 * (size_t)E);
+    }
+    rt_embed(&m->mtp_embd, token, n, E, e->x);
+    rt_rms_norm(e->dense, e->x, E, b->enorm, hp->rms_eps, n, E, e->xn, 2 * (int64_t)E);
+    rt_rms_norm(e->dense, e->proj, E, b->hnorm, hp->rms_eps, n, E, e->xn + E, 2 * (int64_t)E);
+    rt_matmul(e->dense, &b->eh_proj, 0, e->xn, 2 * (int64_t)E, n, e->x, E, e->scratch);
+    const rt_rows    rows   = { n, e->row_rope, e->row_cell, e->row_cells, e->row_cells_n };
+    const gdn_status status = rt_layer_attention(e, b, &rows);
+    if (status)
+        return status;
+    rt_layer_feed_forward(e, b, n);
+    rt_rms_norm(e->dense, e->x, E, b->head_norm, hp->rms_eps, n, E, e->draft_hidden, E);
+    e->counters.draft_rows += (uint64_t)n;
+    return GDN_OK;
+}
+
+static void place_row(rt_engine *e, int32_t row, int32_t seq, int32_t position, const float *hidden)
+{
+    const int32_t *cells = rt_seq_cells(e->memory, seq);
+    e->row_rope[row]    = rt_seq_position(e->memory, seq, position);
+    e->row_cell[row]    = cells[position];
+    e->row_cells[row]   = cells;
+    e->row_cells_n[row] = position + 1;
+    e->row_hidden[row]  = hidden;
+}
+
+gdn_status rt_draft_follow(rt_engine *e, const rt_span *spans, int32_t n_spans, const int32_t *token)
+{
+    const int32_t E = e->model->hp.n_embd;
+    gdn_status    status = GDN_OK;
+    for (int32_t i = 0; !status && i < n_spans; i++) {
+        const rt_span *s      = &spans[i];
+        const int32_t  length = rt_seq_length(e->memory, s->seq), before = length - s->n_rows;
+        int32_t        p      = rt_draft_length(e->memory, s->seq);
+        /* within reach of the hidden ring it can wait for the draft round, which pays for accepted tokens only */
+        if (length - p <= e->n_rollback)
+            p = length;
+        while (!status && p < length) {
+            int32_t n = 0, *tokens = e->draft_rows_token;
+            for (; n < e->n_batch && p < length; n++, p++) {
+                const float *hidden = NULL;
+                int32_t      old    = 0;
+                if (p > before)
+                    hidden = e->hidden + (int64_t)(s->first_row + p - 1 - before) * E;
+                else if (p > 0)
+                    hidden = rt_hidden_row(e->memory, s->seq, p - 1, &old);
+                if (p >= before)
+                    tokens[n] = token[s->first_row + p - before];
+                else if (!rt_hidden_row(e->memory, s->seq, p, &tokens[n]))
+                    tokens[n] = -1;
+                if (tokens[n] < 0 || (p > 0 && !hidden)) { /* lost, as after loading elsewhere: no drafts for it */
+                    p = -1;
+                    break;
+                }
+                place_row(e, n, s->seq, p, hidden);
+            }
+            if (p < 0)
+                break;
+            status = block_rows(e, tokens, n);
+            if (!status)
+                rt_draft_set_length(e->memory, s->seq, p);
+        }
+    }
+    for (int32_t i = 0; !status && i < n_spans; i++) {
+        const int32_t length = rt_seq_length(e->memory, spans[i].seq);
+        const int32_t keep   = spans[i].n_rows < e->n_snapshots ? spans[i].n_rows : e->n_snapshots;
+        for (int32_t j = spans[i].n_rows - keep; j < spans[i].n_rows; j++)
+            rt_hidden_put(e->memory, spans[i].seq, length - spans[i].n_rows + j, token[spans[i].first_row + j],
+                          e->hidden + (int64_t)(spans[i].first_row + j) * E);
+    }
+    return status;
+}
+
+/* Can the sequence be drafted for: are all rows that the block has not seen still there? */
+static int can_catch_up(const rt_engine *e, int32_t seq)
+{
+    const int32_t length = rt_seq_length(e->memory, seq);
+    int32_t       token, p = rt_draft_length(e->memory, seq);
+    for (p = p < length ? p : length; p <= length; p++) {
+        if (p > 0 && !rt_hidden_row(e->memory, seq, p - 1, &token))
+            return 0;
+        if (p < length && !rt_hidden_row(e->memory, seq, p, &token))
+            return 0;
+    }
+    return 1;
+}
+
+/* The head's argmax for row `row` of e->draft_logits, ties to the lower token, and whether it is likely enough. */
+static int pick(rt_engine *e, int32_t row, float p_min, int32_t *token)
+{
+    const int32_t V = e->model->hp.n_vocab;
+    float        *x = e->draft_logits + (int64_t)row * V;
+    rt_top_k(x, V, 1, token);
+    if (p_min <= 0)
+        return 1;
+    rt_softmax(e->dense, x, V);
+    return x[*token] >= p_min;
+}
+
+static gdn_status check_requests(const rt_engine *e, const rt_draft_request *request, int32_t n, int32_t n_max)
+{
+    if (!e->draft)
+        return rt_fail(GDN_UNSUPPORTED, "%s", e->model->hp.n_mtp ? "the engine was created without draft" : "the model has no MTP block");
+    if (n < 0 || n > e->n_seqs)
+        return rt_fail(GDN_INVALID_ARGUMENT, "n is %d; 0 to %d requests are allowed", (int)n, (int)e->n_seqs);
+    for (int32_t i = 0; i < n; i++) {
+        if (request[i].seq < 0 || request[i].seq >= e->n_seqs)
+            return rt_fail(GDN_INVALID_ARGUMENT, "request[%d].seq is %d; 0 to %d are allowed", (int)i, (int)request[i].seq, (int)e->n_seqs - 1);
+        if (request[i].token < 0 || request[i].token >= e->model->hp.n_vocab)
+            return rt_fail(GDN_INVALID_ARGUMENT, "request[%d].token is %d; 0 to %d are allowed", (int)i, (int)request[i].token,
+                           (int)e->model->hp.n_vocab - 1);
+        if (request[i].n_max < 0 || request[i].n_max > n_max || request[i].n_max > e->n_rollback)
+            return rt_fail(GDN_INVALID_ARGUMENT, "request[%d].n_max is %d; 0 to %d are allowed", (int)i, (int)request[i].n_max,
+                           (int)(n_max < e->n_rollback ? n_max : e->n_rollback));
+        for (int32_t j = 0; j < i; j++)
+            if (request[j].seq == request[i].seq)
+                return rt_fail(GDN_INVALID_ARGUMENT, "request[%d].seq is %d, which request[%d] has too", (int)i, (int)request[i].seq, (int)j);
+    }
+    return GDN_OK;
+}
+
+/* First round, for sequences [*from, to): all rows that the block has not seen, then the drawn token. Takes as many
+ * sequences as fit into a micro-batch. last[i]: normed output row of sequence i. */
+static gdn_status first_round(rt_engine *e, const rt_draft_request *request, const int32_t *active, int32_t n_active, int32_t *from)
+{
+    const int32_t E = e->model->hp.n_embd, begin = *from;
+    int32_t       n = 0, *tokens = e->draft_rows_token;
+    for (; *from < n_active; ++*from) {
+        const rt_draft_request *r = &request[active[*from]];
+        const int32_t length = rt_seq_length(e->memory, r->seq);
+        int32_t       p      = rt_draft_length(e->memory, r->seq), unused;
+        p = p > length ? length : p; /* the end is fed again: another token may have been drawn */
+        if (n && n + length - p + 1 > e->n_batch)
+            break;
+        for (; p <= length; p++, n++) {
+            const float *hidden = p > 0 ? rt_hidden_row(e->memory, r->seq, p - 1, &unused) : NULL;
+            if (p < length)
+                rt_hidden_row(e->memory, r->seq, p, &tokens[n]);
+            else
+                tokens[n] = r->token;
+            place_row(e, n, r->seq, p, hidden);
+        }
+        e->draft_last[*from] = n - 1;
+    }
+    const gdn_status status = block_rows(e, tokens, n);
+    if (status)
+        return status;
+    for (int32_t i = begin; i < *from; i++) {
+        const rt_draft_request *r = &request[active[i]];
+        rt_draft_set_length(e->memory, r->seq, rt_seq_length(e->memory, r->seq) + 1);
+        e->draft_token[r->seq] = r->token;
+        memcpy(e->draft_feed + (int64_t)i * E, e->draft_hidden + (int64_t)e->draft_last[i] * E, 4 * (size_t)E);
+    }
+    return GDN_OK;
+}
+
+gdn_status rt_draft_mtp(rt_engine *e, const rt_draft_request *request, int32_t n, int32_t n_max, float p_min, int32_t *draft,
+                        int32_t *n_draft)
+{
+    const rt_hparams *hp = &e->model->hp;
+    const int32_t     E  = hp->n_embd;
+    gdn_status        status = check_requests(e, request, n, n_max);
+    if (status)
+        return status;
+    int32_t *active = e->draft_active, n_active = 0;
+    for (int32_t i = 0; i < n; i++) {
+        n_draft[i] = 0;
+        /* no room or nothing to go on from: no drafts, which is no failure */
+        if (request[i].n_max && can_catch_up(e, request[i].seq) && !rt_draft_reserve(e->memory, request[i].seq, request[i].n_max))
+            active[n_active++] = i;
+    }
+    for (int32_t from = 0; !status && from < n_active;)
+        status = first_round(e, request, active, n_active, &from);
+    for (int32_t round = 0; !status && n_active; round++) {
+        rt_matmul(e->dense, &e->model->mtp_head, 0, e->draft_feed, E, n_active, e->draft_logits, hp->n_vocab, e->scratch);
+        int32_t kept = 0;
+        for (int32_t a = 0; a < n_active; a++) {
+            const int32_t i = active[a];
+            int32_t       token;
+            if (!pick(e, a, p_min, &token))
+                continue;
+            draft[(int64_t)i * n_max + n_draft[i]++] = token;
+            if (n_draft[i] == request[i].n_max)
+                continue;
+            active[kept] = i;
+            e->draft_rows_token[kept] = token;
+            memmove(e->draft_feed + (int64_t)kept * E, e->draft_feed + (int64_t)a * E, 4 * (size_t)E);
+            place_row(e, kept, request[i].seq, rt_seq_length(e->memory, request[i].seq) + round + 1, e->draft_feed + (int64_t)kept * E);
+            kept++;
+        }
+        n_active = kept;
+        if (!n_active)
+            break;
+        status = block_rows(e, e->draft_rows_token, n_active);
+        if (!status)
+            memcpy(e->draft_feed, e->draft_hidden, 4 * (size_t)n_active * (size_t)E);
+    }
+    return status;
+}

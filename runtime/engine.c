@@ -1,0 +1,319 @@
+/* An engine: contexts, buffers and weights for one model on one device. See engine.h. */
+#include <math.h>
+#include <string.h>
+
+#include "runtime/engine_internal.h"
+
+static int32_t largest(int32_t a, int32_t b) { return a > b ? a : b; }
+
+/* What a desc's zeros stand for. */
+static gdn_status complete(rt_engine_desc *d)
+{
+    if (!d->model)
+        return rt_fail(GDN_INVALID_ARGUMENT, "model is NULL");
+    d->n_seqs  = d->n_seqs ? d->n_seqs : 1;
+    d->n_batch = d->n_batch ? d->n_batch : 512;
+    if (d->n_seqs < 1 || d->n_seqs > 4096)
+        return rt_fail(GDN_INVALID_ARGUMENT, "n_seqs is %d; 1 to 4096 are allowed", (int)d->n_seqs);
+    if (d->n_rollback < 0 || d->n_rollback > 255)
+        return rt_fail(GDN_INVALID_ARGUMENT, "n_rollback is %d; 0 to 255 are allowed", (int)d->n_rollback);
+    if (d->n_ctx < 1 || d->n_ctx > 1 << 26)
+        return rt_fail(GDN_INVALID_ARGUMENT, "n_ctx is %d; 1 to %d are allowed", (int)d->n_ctx, 1 << 26);
+    if (d->n_batch < 1 || d->n_batch > 65536)
+        return rt_fail(GDN_INVALID_ARGUMENT, "n_batch is %d; 1 to 65536 are allowed", (int)d->n_batch);
+    if (d->kv_type != GDN_F32 && d->kv_type != GDN_F16 && d->kv_type != GDN_BF16)
+        return rt_fail(GDN_INVALID_ARGUMENT, "kv_type is %d; GDN_F32, GDN_F16 and GDN_BF16 are allowed", (int)d->kv_type);
+    /* a draft round has one row per sequence and more where it catches up */
+    d->n_batch = largest(d->n_batch, largest(d->n_seqs, d->n_rollback + 1));
+    if (!d->model->hp.n_mtp)
+        d->draft = 0;
+    return GDN_OK;
+}
+
+/* Floats of the buffers that every micro-batch uses, in one allocation; `base` NULL only counts. */
+static uint64_t place_buffers(rt_engine *e, float *base)
+{
+    const rt_hparams *hp = &e->model->hp;
+    const uint64_t    B = (uint64_t)e->n_batch, E = (uint64_t)hp->n_embd;
+    const uint64_t    inner = (uint64_t)hp->n_value_heads * (uint64_t)hp->state_size;
+    const uint64_t    F = (uint64_t)largest(hp->n_ff, largest(hp->n_ff_expert, hp->n_ff_shared));
+    const uint64_t    X = (uint64_t)hp->n_expert, U = (uint64_t)hp->n_expert_used, nv = (uint64_t)hp->n_value_heads;
+    const uint64_t    q = (uint64_t)hp->n_head * (uint64_t)hp->head_dim, kv = (uint64_t)hp->n_head_kv * (uint64_t)hp->head_dim;
+    const struct { float **at; uint64_t n; } list[] = {
+        { &e->x, B * E }, { &e->xn, B * 2 * E }, { &e->proj, B * E }, { &e->hidden, B * E },
+        { &e->gate, B * inner }, { &e->ba, B * 2 * nv }, { &e->b, B * nv }, { &e->a, B * nv },
+        { &e->qg, B * 2 * q }, { &e->k, B * kv }, { &e->v, B * kv }, { &e->attn, B * q },
+        { &e->ff_a, B * F }, { &e->ff_b, B * F },
+        { &e->router, B * (X + U) }, { &e->moe_x, X ? B * E : 0 }, { &e->moe_y, B * U * E },
+        { &e->draft_hidden, e->draft ? B * E : 0 }, { &e->draft_feed, e->draft ? (uint64_t)e->n_seqs * E : 0 },
+        { &e->draft_logits, e->draft ? (uint64_t)e->n_seqs * (uint64_t)hp->n_vocab : 0 },
+    };
+    uint64_t at = 0;
+    for (size_t i = 0; i < sizeof list / sizeof list[0]; i++) {
+        if (base)
+            *list[i].at = base + at;
+        at += (list[i].n + 31) / 16 * 16; /* a gap between neighbours, for checkers and for cache sets */
+    }
+    return at;
+}
+
+static uint64_t matmul_scratch(const rt_hparams *hp, int32_t n_batch)
+{
+    int32_t widest = largest(2 * hp->n_embd, hp->n_head * hp->head_dim);
+    widest = largest(widest, hp->n_value_heads * hp->state_size);
+    widest = largest(widest, largest(hp->n_ff, largest(hp->n_ff_expert, hp->n_ff_shared)));
+    return rt_matmul_scratch(n_batch, widest);
+}
+
+static uint64_t map_ints(const rt_engine *e)
+{
+    return (uint64_t)e->n_seqs * (uint64_t)(e->n_snapshots + 5) + 6 * 16 + 16;
+}
+
+/* Largest workspace that any micro-batch may need: one long sequence, or all of them. */
+static uint64_t workspace_bytes(const rt_engine *e)
+{
+    const rt_hparams *hp   = &e->model->hp;
+    uint64_t          most = 0;
+    for (int all = 0; all < 2; all++) {
+        gdn_gated_delta_net_args a = { sizeof a };
+        gdn_ssm_conv_args        c = { sizeof c };
+        gdn_capability           can = { sizeof can };
+        a.n_seqs = c.n_seqs = all ? e->n_seqs : 1;
+        a.n_tokens = c.n_tokens = e->n_batch / a.n_seqs * a.n_seqs;
+        a.n_heads_k  = hp->n_key_heads;
+        a.n_heads_v  = hp->n_value_heads;
+        a.head_dim_k = a.head_dim_v = hp->state_size;
+        a.head_map   = hp->head_map;
+        a.n_rows     = e->n_seqs * e->n_snapshots;
+        a.n_slots    = 1;
+        a.n_snapshots = 1;
+        if (!gdn_gated_delta_net_query(e->device, &a, &can) && can.workspace_bytes > most)
+            most = can.workspace_bytes;
+        c.n_channels   = hp->n_channels;
+        c.kernel_width = hp->conv_kernel;
+        c.n_rows       = e->n_seqs;
+        c.flags        = GDN_CONV_SILU;
+        if (!gdn_ssm_conv_query(e->device, &c, &can) && can.workspace_bytes > most)
+            most = can.workspace_bytes;
+    }
+    return most;
+}
+
+static gdn_status open_contexts(rt_engine *e, const rt_engine_desc *d)
+{
+    gdn_context_desc cpu = { sizeof cpu };
+    cpu.parallel_for  = rt_parallel_for;
+    cpu.parallel_user = e->threads;
+    cpu.n_threads     = (uint32_t)rt_threads_count(e->threads);
+    if (d->backend == GDN_BACKEND_CPU)
+        cpu.implementation = d->implementation;
+    gdn_status status = gdn_context_create(&cpu, &e->host);
+    if (status)
+        return rt_fail_gdn(status, "the CPU context");
+    e->device = e->host;
+    if (d->backend != GDN_BACKEND_CPU) {
+        gdn_context_desc other = { sizeof other };
+        other.backend        = d->backend;
+        other.device         = d->device;
+        other.implementation = d->implementation;
+        e->device = NULL;
+        status = gdn_context_create(&other, &e->device);
+        if (status)
+            return rt_fail_gdn(status, "the device");
+    }
+    gdn_device_info info = { sizeof info };
+    status    = gdn_context_describe(e->device, &info, NULL);
+    e->shared = info.shared_memory;
+    return status ? rt_fail_gdn(status, "the device") : GDN_OK;
+}
+
+/* The convolution's weights go to the device once. */
+static gdn_status upload_weights(rt_engine *e)
+{
+    const rt_hparams *hp    = &e->model->hp;
+    const uint64_t    bytes = 4 * (uint64_t)hp->n_channels * (uint64_t)hp->conv_kernel;
+    e->conv_weight = rt_calloc((uint64_t)e->model->n_recurrent, sizeof *e->conv_weight, "convolution weights");
+    gdn_status status = e->conv_weight ? GDN_OK : GDN_OUT_OF_MEMORY;
+    for (int32_t l = 0; !status && l < hp->n_layer; l++) {
+        const rt_layer *layer = &e->model->layer[l];
+        if (!layer->recurrent)
+            continue;
+        rt_stage *stage = &e->conv_weight[layer->index_in_kind];
+        status = rt_stage_create(e->device, e->shared, bytes, "convolution weights", stage);
+        if (!status) {
+            memcpy(stage->host, layer->conv, bytes);
+            status = rt_stage_push(stage, bytes);
+        }
+    }
+    return status;
+}
+
+static gdn_status create_stages(rt_engine *e)
+{
+    const rt_hparams *hp = &e->model->hp;
+    const uint64_t    B = 4 * (uint64_t)e->n_batch, nv = (uint64_t)hp->n_value_heads;
+    const struct { rt_stage *stage; uint64_t bytes; } list[] = {
+        { &e->mixed, B * (uint64_t)hp->n_channels }, { &e->conv_out, B * (uint64_t)hp->n_channels },
+        { &e->beta, B * nv }, { &e->decay, B * nv }, { &e->delta_out, B * nv * (uint64_t)hp->state_size },
+        { &e->maps, 4 * map_ints(e) },
+    };
+    gdn_status status = GDN_OK;
+    for (size_t i = 0; !status && i < sizeof list / sizeof list[0]; i++)
+        status = rt_stage_create(e->device, e->shared, list[i].bytes, "activations", list[i].stage);
+    const uint64_t work = workspace_bytes(e);
+    if (!status && work) {
+        status = gdn_buffer_create(e->device, work, &e->workspace);
+        status = status ? rt_fail_gdn(status, "the kernels' workspace") : GDN_OK;
+    }
+    return status;
+}
+
+static gdn_status create_arrays(rt_engine *e)
+{
+    const rt_hparams *hp = &e->model->hp;
+    const uint64_t    B = (uint64_t)e->n_batch, S = (uint64_t)e->n_seqs;
+    float *buffers  = rt_calloc(place_buffers(e, NULL), 4, "activations");
+    e->scratch      = rt_calloc(matmul_scratch(hp, e->n_batch), 1, "matrix products");
+    e->attn_scratch = rt_calloc(rt_attention_scratch(e->dense, e->n_cells), 4, "attention");
+    e->expert       = rt_calloc(B * (uint64_t)hp->n_expert_used, 4, "experts");
+    e->expert_rows  = rt_calloc(B * (uint64_t)hp->n_expert_used, 4, "experts");
+    e->row_of_batch = rt_calloc(B, 4, "rows");
+    e->row_token    = rt_calloc(B, 4, "rows");
+    e->row_rope     = rt_calloc(B, 4, "rows");
+    e->row_cell     = rt_calloc(B, 4, "rows");
+    e->row_cells_n  = rt_calloc(B, 4, "rows");
+    e->row_cells    = rt_calloc(B, sizeof *e->row_cells, "rows");
+    e->row_hidden   = rt_calloc(B, sizeof *e->row_hidden, "rows");
+    e->spans        = rt_calloc(S, sizeof *e->spans, "sequences");
+    e->draft_token  = rt_calloc(S, 4, "sequences");
+    e->draft_active = rt_calloc(S, 4, "sequences");
+    e->draft_last   = rt_calloc(S, 4, "sequences");
+    e->draft_rows_token = rt_calloc(B, 4, "rows");
+    if (buffers)
+        place_buffers(e, buffers);
+    return buffers && e->scratch && e->attn_scratch && e->expert && e->expert_rows && e->row_of_batch && e->row_token && e->row_rope &&
+                   e->row_cell && e->row_cells_n && e->row_cells && e->row_hidden && e->spans && e->draft_token && e->draft_active && e->draft_last &&
+                   e->draft_rows_token
+               ? GDN_OK : GDN_OUT_OF_MEMORY;
+}
+
+static rt_memory_desc memory_desc(const rt_engine_desc *d, gdn_context *device, gdn_context *host)
+{
+    const rt_memory_desc m = { d->model, device, host, d->n_seqs, d->n_ctx, d->n_rollback, d->kv_type };
+    return m;
+}
+
+static void take(rt_engine *e, const rt_engine_desc *d)
+{
+    e->model       = d->model;
+    e->n_seqs      = d->n_seqs;
+    e->n_cells     = d->n_ctx;
+    e->n_batch     = d->n_batch;
+    e->n_rollback  = d->n_rollback;
+    e->n_snapshots = d->n_rollback + 1;
+    e->kv_type     = d->kv_type;
+    e->draft       = d->draft;
+    e->attention_scale = 1.0f / sqrtf((float)d->model->hp.head_dim);
+}
+
+gdn_status rt_engine_size(const rt_engine_desc *desc, rt_memory_bytes *memory, uint64_t *scratch)
+{
+    rt_engine_desc d = *desc;
+    rt_engine      e = { 0 };
+    gdn_status status = complete(&d);
+    if (status)
+        return status;
+    take(&e, &d);
+    const rt_hparams *hp = &d.model->hp;
+    *scratch = 4 * place_buffers(&e, NULL) + matmul_scratch(hp, d.n_batch) +
+               4 * (uint64_t)d.n_batch * (uint64_t)(2 * hp->n_channels + 2 * hp->n_value_heads + hp->n_value_heads * hp->state_size);
+    const rt_memory_desc m = memory_desc(&d, NULL, NULL);
+    return rt_memory_size(&m, memory);
+}
+
+gdn_status rt_engine_create(const rt_engine_desc *desc, rt_engine **engine)
+{
+    *engine = NULL;
+    rt_engine_desc d = *desc;
+    gdn_status     status = complete(&d);
+    if (status)
+        return status;
+    rt_engine *e = rt_calloc(1, sizeof *e, "the engine");
+    if (!e)
+        return GDN_OUT_OF_MEMORY;
+    take(e, &d);
+    const rt_hparams *hp = &e->model->hp;
+    status = rt_threads_create(d.n_threads, &e->threads);
+    if (!status)
+        status = rt_dense_create(d.isa, e->threads, &e->dense);
+    if (!status)
+        status = open_contexts(e, &d);
+    if (!status)
+        status = rt_rope_create(hp->n_rot, hp->rope_base, d.n_ctx + 1, &e->rope);
+    if (!status)
+        status = create_arrays(e);
+    if (!status)
+        status = create_stages(e);
+    if (!status)
+        status = upload_weights(e);
+    if (!status) {
+        const rt_memory_desc m = memory_desc(&d, e->device, e->host);
+        status = rt_memory_create(&m, &e->memory);
+    }
+    if (status) {
+        rt_engine_destroy(e);
+        return status;
+    }
+    *engine = e;
+    return GDN_OK;
+}
+
+void rt_engine_destroy(rt_engine *e)
+{
+    if (!e)
+        return;
+    rt_memory_destroy(e->memory);
+    for (int32_t i = 0; e->conv_weight && i < e->model->n_recurrent; i++)
+        rt_stage_destroy(&e->conv_weight[i]);
+    rt_stage *stages[] = { &e->mixed, &e->conv_out, &e->beta, &e->decay, &e->delta_out, &e->maps };
+    for (size_t i = 0; i < sizeof stages / sizeof stages[0]; i++)
+        rt_stage_destroy(stages[i]);
+    if (e->workspace.data)
+        gdn_buffer_destroy(e->device, &e->workspace);
+    void *arrays[] = { e->conv_weight, e->x, e->scratch, e->attn_scratch, e->expert, e->expert_rows, e->row_of_batch, e->row_token,
+                       e->row_rope, e->row_cell, e->row_cells_n, (void *)e->row_cells, (void *)e->row_hidden, e->spans, e->draft_token,
+                       e->draft_active, e->draft_last, e->draft_rows_token,
+                       e->logits, e->logits_row, e->order };
+    for (size_t i = 0; i < sizeof arrays / sizeof arrays[0]; i++)
+        rt_free(arrays[i]);
+    rt_rope_destroy(e->rope);
+    if (e->device != e->host)
+        gdn_context_destroy(e->device);
+    gdn_context_destroy(e->host);
+    rt_dense_destroy(e->dense);
+    rt_threads_destroy(e->threads);
+    rt_free(e);
+}
+
+rt_engine_limits rt_engine_limits_of(const rt_engine *e)
+{
+    const rt_engine_limits limits = { e->model->hp.n_vocab, e->n_seqs, e->n_cells, e->n_batch, e->n_rollback, e->draft };
+    return limits;
+}
+
+rt_memory  *rt_engine_memory(rt_engine *e) { return e->memory; }
+rt_dense   *rt_engine_dense(rt_engine *e) { return e->dense; }
+rt_counters rt_engine_counters(const rt_engine *e) { return e->counters; }
+
+void rt_engine_tap(rt_engine *e, rt_tap_fn tap, void *user)
+{
+    e->tap      = tap;
+    e->tap_user = user;
+}
+
+void rt_embed(const rt_weight *embeddings, const int32_t *token, int32_t n, int32_t n_embd, float *y)
+{
+    for (int32_t i = 0; i < n; i++)
+        rt_weight_row(embeddings, token[i], y + (int64_t)i * n_embd);
+}

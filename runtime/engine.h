@@ -1,0 +1,69 @@
+/* The forward pass: tokens of many sequences in, logits out. One engine = one model on one device. */
+#ifndef GDN_RUNTIME_ENGINE_H
+#define GDN_RUNTIME_ENGINE_H
+
+#include "runtime/dense.h"
+#include "runtime/memory.h"
+
+typedef struct rt_engine rt_engine;
+
+typedef struct rt_engine_desc {
+    const rt_model *model;
+    uint32_t        backend;        /* GDN_BACKEND_*: where the three kernels run and the states live       */
+    uint32_t        device;
+    const char     *implementation; /* of that backend, NULL = best                                         */
+    const char     *isa;            /* of the dense kernels, NULL = best                                    */
+    int32_t         n_threads;      /* 0 = all                                                              */
+    int32_t         n_seqs;
+    int32_t         n_ctx;          /* KV cells of all sequences together                                   */
+    int32_t         n_batch;        /* most rows of one micro-batch; 0 = 512                                */
+    int32_t         n_rollback;
+    int32_t         kv_type;        /* GDN_F32, GDN_F16 or GDN_BF16                                         */
+    int32_t         draft;          /* 1: keep the MTP block ready for rt_draft_mtp                         */
+} rt_engine_desc;
+
+/* Bytes that creating it would take besides the weights. */
+gdn_status rt_engine_size(const rt_engine_desc *desc, rt_memory_bytes *memory, uint64_t *scratch);
+gdn_status rt_engine_create(const rt_engine_desc *desc, rt_engine **engine);
+void       rt_engine_destroy(rt_engine *engine);
+/* What it was created with, zeros filled in. */
+typedef struct rt_engine_limits { int32_t n_vocab, n_seqs, n_ctx, n_batch, n_rollback, draft; } rt_engine_limits;
+rt_engine_limits rt_engine_limits_of(const rt_engine *engine);
+rt_memory *rt_engine_memory(rt_engine *engine);
+rt_dense  *rt_engine_dense(rt_engine *engine);
+
+/* Tokens in any order: several of one sequence, several sequences, interleaved. Those of one sequence continue it, in
+ * the order given. Runs in micro-batches; the bits do not depend on how. logits[i] asks for row i's logits.
+ * Fails with nothing changed (bad token, sequence or memory); after a failure of the device, what rt_step_cancel says. */
+typedef struct rt_batch {
+    int32_t        n_rows;
+    const int32_t *token, *seq;
+    const uint8_t *logits;          /* NULL = of each sequence's last row                                   */
+} rt_batch;
+gdn_status rt_decode(rt_engine *engine, const rt_batch *batch);
+
+/* Logits of row i of the last batch, n_vocab of them; NULL if they were not asked for. */
+const float *rt_logits(const rt_engine *engine, int32_t row);
+
+/* One draft round for several sequences at once. For each: catch up on the tokens the draft head has not seen, feed
+ * `token` (drawn, not decoded yet, at position length), and go on with its own argmax for up to n_max tokens, stopping
+ * a sequence where the draft's probability falls below p_min. draft[i * n_max ..] receives n_draft[i] tokens. */
+typedef struct rt_draft_request { int32_t seq, token, n_max; } rt_draft_request;
+gdn_status rt_draft_mtp(rt_engine *engine, const rt_draft_request *request, int32_t n, int32_t n_max, float p_min,
+                        int32_t *draft, int32_t *n_draft);
+
+/* Counters, for tests and --stats: what was launched and moved since creation. */
+typedef struct rt_counters {
+    uint64_t steps;             /* micro-batches                                                            */
+    uint64_t recurrent_launches;/* gated_delta_net calls                                                    */
+    uint64_t rows, draft_rows;
+    uint64_t rollbacks, state_copies; /* the latter stays 0                                                 */
+} rt_counters;
+rt_counters rt_engine_counters(const rt_engine *engine);
+
+/* Called after every layer of every micro-batch with the residual stream, when set: for tests and debugging.
+ * layer -1: embeddings; n_layer: after the final norm. */
+typedef void (*rt_tap_fn)(void *user, int32_t layer, const float *rows, int32_t n_rows, int32_t n_embd, const int32_t *row_of_batch);
+void rt_engine_tap(rt_engine *engine, rt_tap_fn tap, void *user);
+
+#endif

@@ -1,0 +1,70 @@
+/* What the parts of the engine share: buffers for one micro-batch, and the layers as functions. */
+#ifndef GDN_RUNTIME_ENGINE_INTERNAL_H
+#define GDN_RUNTIME_ENGINE_INTERNAL_H
+
+#include "runtime/engine.h"
+#include "runtime/error.h"
+#include "runtime/stage.h"
+
+/* Where the rows of a micro-batch stand, for attention; from a step, or made up by the draft head. */
+typedef struct rt_rows {
+    int32_t               n;
+    const int32_t        *rope;     /* [n] rotary positions                          */
+    const int32_t        *new_cell; /* [n] cell that each row writes                 */
+    const int32_t *const *cells;    /* [n] cells by position, of the row's sequence  */
+    const int32_t        *n_cells;  /* [n] how many of them the row attends to       */
+} rt_rows;
+
+struct rt_engine {
+    const rt_model *model;
+    rt_memory      *memory;
+    rt_threads     *threads;
+    rt_dense       *dense;
+    rt_rope        *rope;
+    gdn_context    *device, *host; /* the same where the device is the CPU           */
+    int32_t         shared;        /* the device reads host memory                   */
+    int32_t         n_seqs, n_cells, n_batch, n_rollback, n_snapshots, kv_type, draft;
+    float           attention_scale;
+
+    /* one micro-batch; sizes: engine.c */
+    float    *x, *xn, *gate, *proj, *ba, *b, *a, *qg, *k, *v, *attn, *ff_a, *ff_b, *moe_x, *moe_y, *router;
+    int32_t  *expert, *expert_rows;
+    float    *hidden;              /* the trunk's output rows                        */
+    float    *draft_hidden, *draft_feed, *draft_logits; /* [n_batch][E], [n_seqs][E], [n_seqs][n_vocab] */
+    int32_t  *draft_token;         /* [n_seqs] fed to the draft head at the sequence's end */
+    int32_t  *draft_active, *draft_last; /* [n_seqs] of a draft round                  */
+    int32_t  *draft_rows_token;    /* [n_batch]                                      */
+    int32_t  *row_rope, *row_cell, *row_cells_n; /* rows that the draft head makes up */
+    const int32_t **row_cells;
+    const float   **row_hidden;
+    float    *scratch, *attn_scratch;
+    rt_stage  mixed, conv_out, beta, decay, delta_out, maps; /* reached by the device */
+    rt_stage *conv_weight;         /* [n_recurrent]                                  */
+    gdn_span  workspace;
+    int32_t  *order, *row_seq, *row_token, *row_of_batch; /* a batch sorted by sequence */
+    rt_span  *spans;
+
+    /* results of the last batch */
+    float   *logits;
+    int32_t  n_logits, logits_capacity;
+    int32_t *logits_row;           /* [n_rows of the batch] row of logits, or -1     */
+    int32_t  n_rows, rows_capacity;
+
+    rt_counters counters;
+    rt_tap_fn   tap;
+    void       *tap_user;
+};
+
+/* x += the mixer, and x += the feed forward, of a layer; e->x holds rows.n rows. */
+gdn_status rt_layer_recurrent(rt_engine *e, const rt_layer *layer, const rt_step *step);
+gdn_status rt_layer_attention(rt_engine *e, const rt_layer *layer, const rt_rows *rows);
+void       rt_layer_feed_forward(rt_engine *e, const rt_layer *layer, int32_t n);
+
+/* Weights' rows as F32, one per token, into y. */
+void rt_embed(const rt_weight *embeddings, const int32_t *token, int32_t n, int32_t n_embd, float *y);
+
+/* After a committed step: e->hidden goes to the memory, and the draft head catches up where the memory could not keep
+ * all the rows it needs. token: of the step's rows. */
+gdn_status rt_draft_follow(rt_engine *e, const rt_span *spans, int32_t n_spans, const int32_t *token);
+
+#endif

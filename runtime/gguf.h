@@ -1,0 +1,64 @@
+/* Reads GGUF files (versions 2 and 3, little endian): maps the file, checks every offset, length, count and
+ * type against it once, and then answers by name. A malformed file gives GDN_INVALID_ARGUMENT and a text that
+ * names the key or tensor and the position in the file; nothing is ever read outside the mapping, and a file
+ * of n bytes cannot make the reader allocate much more than n bytes. */
+#ifndef GDN_RUNTIME_GGUF_H
+#define GDN_RUNTIME_GGUF_H
+
+#include "gdn/gdn.h"
+
+typedef struct rt_gguf rt_gguf;
+
+/* Types of metadata values, with GGUF's numbers. */
+typedef enum rt_gguf_kind {
+    RT_GGUF_U8 = 0, RT_GGUF_I8 = 1, RT_GGUF_U16 = 2, RT_GGUF_I16 = 3, RT_GGUF_U32 = 4, RT_GGUF_I32 = 5,
+    RT_GGUF_F32 = 6, RT_GGUF_BOOL = 7, RT_GGUF_STRING = 8, RT_GGUF_ARRAY = 9,
+    RT_GGUF_U64 = 10, RT_GGUF_I64 = 11, RT_GGUF_F64 = 12
+} rt_gguf_kind;
+
+typedef struct rt_string {
+    const char *text; /* not terminated; points into the mapping */
+    uint64_t    bytes;
+} rt_string;
+
+typedef struct rt_gguf_tensor {
+    rt_string            name;
+    int32_t              type;    /* ggml's number; may be one the runtime cannot multiply with      */
+    int32_t              n_dims;  /* 1..4                                                           */
+    int64_t              ne[4];   /* ne[0] contiguous; 1 beyond n_dims                              */
+    const unsigned char *data;    /* within the mapping; NULL where the type is unknown to the reader */
+    uint64_t             bytes;
+} rt_gguf_tensor;
+
+/* Open a file, or a file's bytes in memory (kept by the caller; what the fuzz target uses). */
+gdn_status rt_gguf_open(const char *path, rt_gguf **file);
+gdn_status rt_gguf_open_memory(const void *bytes, uint64_t n, rt_gguf **file);
+void       rt_gguf_close(rt_gguf *file);
+
+const char *rt_gguf_path(const rt_gguf *file); /* "memory" where there is none */
+uint64_t    rt_gguf_bytes(const rt_gguf *file);
+
+/* Tensors: in file order, and by name (NULL when absent). */
+int64_t               rt_gguf_n_tensors(const rt_gguf *file);
+const rt_gguf_tensor *rt_gguf_tensor_at(const rt_gguf *file, int64_t index);
+const rt_gguf_tensor *rt_gguf_find(const rt_gguf *file, const char *name);
+
+/* Metadata. The get functions return GDN_OK and fill *value; GDN_NOT_FOUND, with a text, when the key is
+ * absent; GDN_INVALID_ARGUMENT when it has another kind or is out of the range asked for. Integers of every
+ * width are accepted where an integer is wanted. */
+int        rt_gguf_has(const rt_gguf *file, const char *key);
+gdn_status rt_gguf_get_int(const rt_gguf *file, const char *key, int64_t low, int64_t high, int64_t *value);
+gdn_status rt_gguf_get_float(const rt_gguf *file, const char *key, float *value);
+gdn_status rt_gguf_get_bool(const rt_gguf *file, const char *key, int *value);
+gdn_status rt_gguf_get_string(const rt_gguf *file, const char *key, rt_string *value);
+/* An array of strings: count, then element by element in O(1) (an index is built when the file is opened). */
+gdn_status rt_gguf_get_strings(const rt_gguf *file, const char *key, int64_t *count);
+rt_string  rt_gguf_string_at(const rt_gguf *file, const char *key, int64_t index);
+/* An array of integers or bools (any width), at most `capacity` of them; *count is how many there are. */
+gdn_status rt_gguf_get_ints(const rt_gguf *file, const char *key, int64_t *values, int64_t capacity, int64_t *count);
+
+/* Walk all keys: NULL past the end. kind of an array's elements in *element (or -1). */
+int64_t   rt_gguf_n_keys(const rt_gguf *file);
+rt_string rt_gguf_key_at(const rt_gguf *file, int64_t index, rt_gguf_kind *kind);
+
+#endif

@@ -1,0 +1,108 @@
+/* What a model remembers: recurrent states, convolution history, attention and draft KV cells, and the hidden rows
+ * that the draft head needs, for many sequences, as ONE transactional object (docs/runtime.md, "Memory").
+ *
+ * A sequence is a list of n tokens. Position p is the index of a token in it, 0-based; "length n" means that the
+ * tokens 0 .. n-1 are in. With n_rollback = R the newest R+1 lengths can be returned to: K = R + 1 snapshots.
+ *
+ *   - State slot of length p: ring index p % K of the sequence; each ring index names a physical slot of a pool of
+ *     n_seqs * K slots, with a reference count, and carries the length as its tag. seq_cp shares physical slots; a
+ *     step that would write a shared slot takes a free one instead (copy on write, done by the kernel's maps).
+ *   - Convolution ring of conv_kernel - 1 + R columns per row; rows are shared and replaced likewise.
+ *   - KV cells: one list per sequence, position -> cell; cells have reference counts. Written with set_rows.
+ *   - Hidden ring (models with an MTP block): the trunk's output rows of the newest K positions.
+ * Rolling back is choosing a smaller length whose tag is still there; nothing is computed or copied.
+ *
+ * Every function either does all of what it says or changes nothing and fails with a text. One thread at a time. */
+#ifndef GDN_RUNTIME_MEMORY_H
+#define GDN_RUNTIME_MEMORY_H
+
+#include "runtime/model.h"
+
+typedef struct rt_memory rt_memory;
+
+typedef struct rt_memory_desc {
+    const rt_model *model;
+    gdn_context    *device;      /* where states and convolution history live                              */
+    gdn_context    *host;        /* a CPU context: KV cells live where attention is computed                */
+    int32_t         n_seqs;      /* sequence ids 0 .. n_seqs - 1                                            */
+    int32_t         n_cells;     /* KV cells of all sequences together                                      */
+    int32_t         n_rollback;  /* R; 0 = no snapshots, and no memory for any                              */
+    int32_t         kv_type;     /* GDN_F32, GDN_F16 or GDN_BF16                                            */
+} rt_memory_desc;
+
+typedef struct rt_memory_bytes { uint64_t state, conv, snapshots, kv, hidden; } rt_memory_bytes;
+
+/* What a memory would take, without creating it: state and conv are the base (R = 0), snapshots is what R adds. */
+gdn_status rt_memory_size(const rt_memory_desc *desc, rt_memory_bytes *bytes);
+gdn_status rt_memory_create(const rt_memory_desc *desc, rt_memory **memory);
+void       rt_memory_destroy(rt_memory *memory);
+
+/* ---- Sequences ---- */
+int32_t rt_seq_length(const rt_memory *m, int32_t seq);         /* tokens in it; 0 for an empty one           */
+int32_t rt_seq_min_length(const rt_memory *m, int32_t seq);     /* the smallest length it can roll back to without
+                                                                   emptying it                               */
+int32_t rt_memory_free_cells(const rt_memory *m);
+/* Remove tokens [p0, p1); p1 < 0 = to the end; seq < 0 = every sequence (all or none). Only tails can be removed
+ * from a recurrent state: p1 must be the end. p0 = 0 empties it always; other p0 must still have their snapshot. */
+gdn_status rt_seq_rm(rt_memory *m, int32_t seq, int32_t p0, int32_t p1);
+/* to becomes a copy of from (what to held is gone): shares everything, copies nothing. to == from does nothing. */
+gdn_status rt_seq_cp(rt_memory *m, int32_t from, int32_t to);
+gdn_status rt_seq_keep(rt_memory *m, int32_t seq);              /* empty all others                           */
+/* Shift the positions that rotary embedding sees: of the whole sequence (p0 = 0; relative distances stay, so nothing
+ * is recomputed), or of the tokens to come (p0 = length). Others would need cells rotated again: GDN_UNSUPPORTED. */
+gdn_status rt_seq_add(rt_memory *m, int32_t seq, int32_t p0, int32_t delta);
+int32_t    rt_seq_position(const rt_memory *m, int32_t seq, int32_t index); /* rotary position of a token      */
+void       rt_memory_clear(rt_memory *m);
+
+/* ---- Saving: the state at the present length only, whatever K was or will be. seq < 0 = all. ---- */
+uint64_t   rt_memory_save_size(const rt_memory *m, int32_t seq);
+gdn_status rt_memory_save(rt_memory *m, int32_t seq, void *bytes, uint64_t n);
+/* Replace sequence `seq` (or, for a save of all, everything) by what was saved. Checked against the model and against
+ * its own checksum; a malformed or foreign one is refused and changes nothing. */
+gdn_status rt_memory_load(rt_memory *m, int32_t seq, const void *bytes, uint64_t n);
+
+/* ---- A step: what the forward pass asks for. begin reserves everything; then commit or cancel. ---- */
+typedef struct rt_span { int32_t seq, first_row, n_rows; } rt_span; /* rows [first_row, +n_rows) of a step     */
+
+typedef struct rt_step {
+    int32_t        n_spans, n_rows;
+    const rt_span *span;
+    /* filled by rt_step_begin; host arrays, valid until commit or cancel */
+    int32_t       *seq_start;   /* [n_spans + 1]                                                            */
+    int32_t       *length;      /* [n_spans] before the step                                                */
+    int32_t       *state_src;   /* [n_spans]                                                                */
+    int32_t       *state_dst;   /* [n_spans][K]                                                             */
+    int32_t       *conv_src, *conv_dst; /* [n_spans]                                                        */
+    int32_t       *rope;        /* [n_rows] rotary positions                                                */
+    int32_t       *new_cell;    /* [n_rows] cell that each row writes                                       */
+    const int32_t **cells;      /* [n_rows] the row's cells by position ...                                 */
+    int32_t       *n_cells;     /* [n_rows] ... and how many it attends to, itself included                 */
+} rt_step;
+
+/* Reserve cells, slots and rows for these spans (each sequence at most once per step, at least one row each). Refused
+ * with nothing changed: GDN_OUT_OF_MEMORY when cells run out, GDN_INVALID_ARGUMENT for bad spans. */
+gdn_status rt_step_begin(rt_memory *m, const rt_span *spans, int32_t n_spans, rt_step **step);
+/* The kernels have run: lengths grow, tags are set, replaced slots are released. */
+void       rt_step_commit(rt_memory *m, rt_step *step);
+/* They have not, or not all: lengths stay; snapshots whose slots may have been written are forgotten, all others
+ * remain. started = 0: no kernel was launched, nothing is forgotten. */
+void       rt_step_cancel(rt_memory *m, rt_step *step, int started);
+
+/* Pools, for the kernels' arguments. layer: index_in_kind. */
+typedef struct rt_pool { gdn_span state, conv; int32_t n_slots, n_conv_rows, n_columns, n_snapshots; } rt_pool;
+rt_pool        rt_memory_pool(const rt_memory *m, int32_t recurrent_layer);
+unsigned char *rt_memory_k(const rt_memory *m, int32_t attention_layer); /* [n_cells][n_head_kv * head_dim]   */
+unsigned char *rt_memory_v(const rt_memory *m, int32_t attention_layer);
+
+/* ---- Draft head (models with an MTP block): it has KV in the same cells, and lags behind. ---- */
+int32_t      rt_draft_length(const rt_memory *m, int32_t seq);          /* positions whose draft KV is exact     */
+void         rt_draft_set_length(rt_memory *m, int32_t seq, int32_t n);
+/* The trunk's output row at a position, and the token there; NULL: not kept. */
+const float *rt_hidden_row(const rt_memory *m, int32_t seq, int32_t position, int32_t *token);
+void         rt_hidden_put(rt_memory *m, int32_t seq, int32_t position, int32_t token, const float *row);
+/* Cells for positions length .. length + n - 1, kept for the step that follows, so that drafting can write KV. */
+gdn_status   rt_draft_reserve(rt_memory *m, int32_t seq, int32_t n);
+/* The cells of a sequence by position, reserved ones included; valid until its next change. */
+const int32_t *rt_seq_cells(const rt_memory *m, int32_t seq);
+
+#endif

@@ -1,0 +1,404 @@
+/* Hyperparameters and tensors of a model file. See model.h. */
+#include "runtime/model.h"
+
+#include <math.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "runtime/error.h"
+
+/* A file being read: the first failure sticks, so that the lists below need no checks between them. */
+typedef struct reader {
+    rt_model   *model;
+    const char *arch;
+    gdn_status  status;
+    uint64_t    n_vectors; /* floats of vectors so far; where storage is given, also written          */
+    float      *storage;   /* NULL while counting                                                    */
+} reader;
+
+static const char *key_of(const reader *r, const char *name, char *buffer, size_t bytes)
+{
+    snprintf(buffer, bytes, "%s.%s", r->arch, name);
+    return buffer;
+}
+
+static int64_t whole(reader *r, const char *name, int64_t low, int64_t high)
+{
+    char    key[128];
+    int64_t value = 0;
+    if (!r->status)
+        r->status = rt_gguf_get_int(r->model->file, key_of(r, name, key, sizeof key), low, high, &value);
+    return value;
+}
+
+static int64_t whole_or(reader *r, const char *name, int64_t low, int64_t high, int64_t otherwise)
+{
+    char key[128];
+    return rt_gguf_has(r->model->file, key_of(r, name, key, sizeof key)) ? whole(r, name, low, high) : otherwise;
+}
+
+static float real(reader *r, const char *name, float low, float high)
+{
+    char  key[128];
+    float value = 0;
+    if (!r->status)
+        r->status = rt_gguf_get_float(r->model->file, key_of(r, name, key, sizeof key), &value);
+    if (!r->status && !(value >= low && value <= high))
+        r->status = rt_fail(GDN_INVALID_ARGUMENT, "%s is %g; %g to %g are allowed", key, (double)value, (double)low, (double)high);
+    return value;
+}
+
+static float real_or(reader *r, const char *name, float low, float high, float otherwise)
+{
+    char key[128];
+    return rt_gguf_has(r->model->file, key_of(r, name, key, sizeof key)) ? real(r, name, low, high) : otherwise;
+}
+
+static gdn_status find_arch(rt_model *m, const char **name)
+{
+    static const rt_arch arches[] = { RT_QWEN3NEXT, RT_QWEN35, RT_QWEN35MOE };
+    rt_string given;
+    gdn_status status = rt_gguf_get_string(m->file, "general.architecture", &given);
+    for (int i = 0; !status && i < 3; i++) {
+        *name = rt_arch_name(arches[i]);
+        if (given.bytes == strlen(*name) && !memcmp(given.text, *name, given.bytes)) {
+            m->hp.arch = arches[i];
+            return GDN_OK;
+        }
+    }
+    if (status)
+        return status;
+    return rt_fail(GDN_UNSUPPORTED, "general.architecture is \"%.*s\"; qwen3next, qwen35 and qwen35moe can be run",
+                   given.bytes > 64 ? 64 : (int)given.bytes, given.text);
+}
+
+const char *rt_arch_name(rt_arch arch)
+{
+    return arch == RT_QWEN3NEXT ? "qwen3next" : arch == RT_QWEN35 ? "qwen35" : "qwen35moe";
+}
+
+static void read_hparams(reader *r)
+{
+    rt_hparams *hp   = &r->model->hp;
+    hp->n_ctx_train  = (int32_t)whole(r, "context_length", 1, INT32_MAX);
+    hp->n_embd       = (int32_t)whole(r, "embedding_length", 32, 1 << 20);
+    hp->n_mtp        = (int32_t)whole_or(r, "nextn_predict_layers", 0, 1, 0);
+    hp->n_layer      = (int32_t)whole(r, "block_count", 1, 4096) - hp->n_mtp;
+    hp->rms_eps      = real(r, "attention.layer_norm_rms_epsilon", 0, 1);
+    hp->n_head       = (int32_t)whole(r, "attention.head_count", 1, 4096);
+    hp->n_head_kv    = (int32_t)whole(r, "attention.head_count_kv", 1, 4096);
+    hp->head_dim     = (int32_t)whole_or(r, "attention.key_length", 2, 4096, hp->n_embd / (hp->n_head ? hp->n_head : 1));
+    hp->n_rot        = (int32_t)whole_or(r, "rope.dimension_count", 2, 4096, hp->head_dim);
+    hp->rope_base    = real_or(r, "rope.freq_base", 1, 1e12f, 10000.0f);
+    hp->conv_kernel  = (int32_t)whole(r, "ssm.conv_kernel", 1, 16);
+    hp->state_size   = (int32_t)whole(r, "ssm.state_size", 16, 256);
+    hp->n_key_heads  = (int32_t)whole(r, "ssm.group_count", 1, 4096);
+    hp->n_value_heads = (int32_t)whole(r, "ssm.time_step_rank", 1, 4096);
+    hp->n_expert     = (int32_t)whole_or(r, "expert_count", 0, 65536, 0);
+    hp->head_map     = hp->arch == RT_QWEN3NEXT ? GDN_HEADS_GROUPED : GDN_HEADS_TILED;
+    hp->l2_eps       = 1e-6f; /* HF's and FLA's; converters do not record it */
+    hp->l2_mode      = 0;
+    if (hp->n_expert) {
+        hp->n_expert_used = (int32_t)whole(r, "expert_used_count", 1, hp->n_expert < 1024 ? hp->n_expert : 1024);
+        hp->n_ff_expert   = (int32_t)whole(r, "expert_feed_forward_length", 32, 1 << 24);
+        hp->n_ff_shared   = (int32_t)whole_or(r, "expert_shared_feed_forward_length", 0, 1 << 24, 0);
+        hp->expert_scale  = real_or(r, "expert_weights_scale", 0, 1e6f, 1.0f);
+        hp->expert_scale  = hp->expert_scale == 0.0f ? 1.0f : hp->expert_scale;
+    } else {
+        hp->n_ff = (int32_t)whole(r, "feed_forward_length", 32, 1 << 24);
+    }
+    const int64_t inner  = whole(r, "ssm.inner_size", 16, 1 << 24);
+    const int64_t length = whole_or(r, "attention.value_length", 2, 4096, hp->head_dim);
+    if (r->status)
+        return;
+    hp->n_channels = hp->state_size * (2 * hp->n_key_heads + hp->n_value_heads);
+    if (hp->n_layer < 1)
+        r->status = rt_fail(GDN_INVALID_ARGUMENT, "%s.block_count leaves no layers before the MTP block", r->arch);
+    else if (inner != (int64_t)hp->state_size * hp->n_value_heads)
+        r->status = rt_fail(GDN_INVALID_ARGUMENT, "%s.ssm.inner_size is %lld; ssm.state_size x ssm.time_step_rank = %d x %d is expected",
+                            r->arch, (long long)inner, (int)hp->state_size, (int)hp->n_value_heads);
+    else if (hp->n_value_heads % hp->n_key_heads)
+        r->status = rt_fail(GDN_INVALID_ARGUMENT, "%s.ssm.time_step_rank is %d, which is no multiple of ssm.group_count, %d", r->arch,
+                            (int)hp->n_value_heads, (int)hp->n_key_heads);
+    else if (hp->n_head % hp->n_head_kv)
+        r->status = rt_fail(GDN_INVALID_ARGUMENT, "%s.attention.head_count is %d, which is no multiple of head_count_kv, %d", r->arch,
+                            (int)hp->n_head, (int)hp->n_head_kv);
+    else if (length != hp->head_dim)
+        r->status = rt_fail(GDN_UNSUPPORTED, "%s.attention.value_length is %lld; only key_length, %d, can be run", r->arch,
+                            (long long)length, (int)hp->head_dim);
+    else if (hp->n_rot > hp->head_dim || hp->n_rot % 2)
+        r->status = rt_fail(GDN_INVALID_ARGUMENT, "%s.rope.dimension_count is %d; even numbers to %d are allowed", r->arch, (int)hp->n_rot,
+                            (int)hp->head_dim);
+}
+
+/* Which layers are recurrent: as listed, or all but every full_attention_interval-th. */
+static void read_layer_kinds(reader *r)
+{
+    rt_model *m = r->model;
+    char      key[128];
+    int64_t   count = 0, listed[4096];
+    key_of(r, "attention.recurrent_layers", key, sizeof key);
+    const int     has      = rt_gguf_has(m->file, key);
+    const int64_t interval = whole_or(r, "full_attention_interval", 1, 4096, 4);
+    if (!r->status && has)
+        r->status = rt_gguf_get_ints(m->file, key, listed, 4096, &count);
+    if (!r->status && has && count < m->hp.n_layer)
+        r->status = rt_fail(GDN_INVALID_ARGUMENT, "%s has %lld entries; %d layers are expected", key, (long long)count, (int)m->hp.n_layer);
+    for (int32_t l = 0; !r->status && l < m->hp.n_layer + m->hp.n_mtp; l++) {
+        rt_layer *layer      = &m->layer[l];
+        layer->recurrent     = l < m->hp.n_layer && (has ? listed[l] != 0 : (l + 1) % interval != 0);
+        layer->index_in_kind = layer->recurrent ? m->n_recurrent++ : m->n_attention;
+        if (!layer->recurrent && l < m->hp.n_layer)
+            m->n_attention++;
+    }
+    if (!r->status && !m->n_recurrent)
+        r->status = rt_fail(GDN_UNSUPPORTED, "the model has no recurrent layers");
+}
+
+/* ---- Tensors ---- */
+
+enum { OPTIONAL = 1 };
+
+static rt_weight matrix(reader *r, int flags, int32_t n_columns, int32_t n_rows, int32_t n_matrices, const char *format, ...)
+    __attribute__((format(printf, 6, 7)));
+static rt_weight matrix(reader *r, int flags, int32_t n_columns, int32_t n_rows, int32_t n_matrices, const char *format, ...)
+{
+    rt_weight none = { 0 };
+    char      name[96];
+    va_list   args;
+    va_start(args, format);
+    vsnprintf(name, sizeof name, format, args);
+    va_end(args);
+    if (r->status)
+        return none;
+    const rt_gguf_tensor *t = rt_gguf_find(r->model->file, name);
+    if (!t) {
+        if (!(flags & OPTIONAL))
+            r->status = rt_fail(GDN_INVALID_ARGUMENT, "tensor %s is missing", name);
+        return none;
+    }
+    const rt_type_info *type = rt_type_describe(t->type);
+    if (!type || !t->data) {
+        r->status = rt_fail(GDN_UNSUPPORTED, "tensor %s has ggml type %d; F32, F16, BF16, Q8_0, Q4_0, Q4_K, Q5_K and Q6_K can be run", name,
+                            (int)t->type);
+        return none;
+    }
+    const int64_t rows = n_rows ? n_rows : t->ne[1]; /* 0: as many as there are, which is the vocabulary */
+    if (t->ne[0] != n_columns || t->ne[1] != rows || t->ne[2] != n_matrices || t->ne[3] != 1 || rows > INT32_MAX) {
+        r->status = rt_fail(GDN_INVALID_ARGUMENT, "tensor %s has ne = {%lld, %lld, %lld, %lld}; {%d, %lld, %d, 1} is expected", name,
+                            (long long)t->ne[0], (long long)t->ne[1], (long long)t->ne[2], (long long)t->ne[3], (int)n_columns,
+                            (long long)rows, (int)n_matrices);
+        return none;
+    }
+    const rt_weight w = { t->data, t->type, n_columns, (int32_t)rows, n_matrices, n_columns / type->block * type->block_bytes };
+    if (!r->storage)
+        r->model->weight_bytes += t->bytes;
+    return w;
+}
+
+/* A vector as F32 in the model's storage; NULL while counting. */
+static const float *vector(reader *r, int flags, int64_t n, const char *format, ...) __attribute__((format(printf, 4, 5)));
+static const float *vector(reader *r, int flags, int64_t n, const char *format, ...)
+{
+    char    name[96];
+    va_list args;
+    va_start(args, format);
+    vsnprintf(name, sizeof name, format, args);
+    va_end(args);
+    if (r->status)
+        return NULL;
+    const rt_gguf_tensor *t = rt_gguf_find(r->model->file, name);
+    if (!t) {
+        if (!(flags & OPTIONAL))
+            r->status = rt_fail(GDN_INVALID_ARGUMENT, "tensor %s is missing", name);
+        return NULL;
+    }
+    const rt_type_info *type = rt_type_describe(t->type);
+    const int64_t       have = t->ne[0] * t->ne[1] * t->ne[2] * t->ne[3];
+    if (!type || !t->data || t->ne[0] % type->block) {
+        r->status = rt_fail(GDN_UNSUPPORTED, "tensor %s has ggml type %d, which cannot be run here", name, (int)t->type);
+        return NULL;
+    }
+    if (have != n) {
+        r->status = rt_fail(GDN_INVALID_ARGUMENT, "tensor %s has %lld elements; %lld are expected", name, (long long)have, (long long)n);
+        return NULL;
+    }
+    const uint64_t at = r->n_vectors;
+    r->n_vectors += (uint64_t)(n + 15) / 16 * 16;
+    if (!r->storage) {
+        r->model->weight_bytes += t->bytes;
+        return NULL;
+    }
+    const rt_weight w = { t->data, t->type, (int32_t)t->ne[0], (int32_t)(n / t->ne[0]), 1, t->ne[0] / type->block * type->block_bytes };
+    for (int64_t row = 0; row < n / t->ne[0]; row++)
+        rt_weight_row(&w, row, r->storage + at + row * t->ne[0]);
+    return r->storage + at;
+}
+
+static void bind_recurrent(reader *r, rt_layer *layer, int l)
+{
+    const rt_hparams *hp    = &r->model->hp;
+    const int32_t     E     = hp->n_embd, nv = hp->n_value_heads;
+    const int32_t     inner = nv * hp->state_size;
+    char legacy[96];
+    snprintf(legacy, sizeof legacy, "blk.%d.ssm_in.weight", l);
+    if (!r->status && rt_gguf_find(r->model->file, legacy))
+        r->status = rt_fail(GDN_UNSUPPORTED, "tensor %s: files of the early qwen3next conversion, with q, k, v and z interleaved, cannot "
+                                             "be run; convert the model again", legacy);
+    layer->qkv  = matrix(r, 0, E, hp->n_channels, 1, "blk.%d.attn_qkv.weight", l);
+    layer->gate = matrix(r, 0, E, inner, 1, "blk.%d.attn_gate.weight", l);
+    if (hp->arch == RT_QWEN3NEXT) {
+        layer->ba = matrix(r, 0, E, 2 * nv, 1, "blk.%d.ssm_ba.weight", l);
+    } else {
+        layer->beta  = matrix(r, 0, E, nv, 1, "blk.%d.ssm_beta.weight", l);
+        layer->alpha = matrix(r, 0, E, nv, 1, "blk.%d.ssm_alpha.weight", l);
+    }
+    layer->conv     = vector(r, 0, (int64_t)hp->n_channels * hp->conv_kernel, "blk.%d.ssm_conv1d.weight", l);
+    layer->dt_bias  = vector(r, 0, nv, "blk.%d.ssm_dt.bias", l);
+    layer->a        = vector(r, 0, nv, "blk.%d.ssm_a", l);
+    layer->ssm_norm = vector(r, 0, hp->state_size, "blk.%d.ssm_norm.weight", l);
+    layer->ssm_out  = matrix(r, 0, inner, E, 1, "blk.%d.ssm_out.weight", l);
+}
+
+static void bind_attention(reader *r, rt_layer *layer, int l)
+{
+    const rt_hparams *hp = &r->model->hp;
+    const int32_t     E  = hp->n_embd, hd = hp->head_dim;
+    layer->wq     = matrix(r, 0, E, 2 * hd * hp->n_head, 1, "blk.%d.attn_q.weight", l);
+    layer->wk     = matrix(r, 0, E, hd * hp->n_head_kv, 1, "blk.%d.attn_k.weight", l);
+    layer->wv     = matrix(r, 0, E, hd * hp->n_head_kv, 1, "blk.%d.attn_v.weight", l);
+    layer->wo     = matrix(r, 0, hd * hp->n_head, E, 1, "blk.%d.attn_output.weight", l);
+    layer->q_norm = vector(r, 0, hd, "blk.%d.attn_q_norm.weight", l);
+    layer->k_norm = vector(r, 0, hd, "blk.%d.attn_k_norm.weight", l);
+}
+
+static void bind_feed_forward(reader *r, rt_layer *layer, int l)
+{
+    const rt_hparams *hp = &r->model->hp;
+    const int32_t     E  = hp->n_embd;
+    if (!hp->n_expert) {
+        layer->ffn_gate = matrix(r, 0, E, hp->n_ff, 1, "blk.%d.ffn_gate.weight", l);
+        layer->ffn_up   = matrix(r, 0, E, hp->n_ff, 1, "blk.%d.ffn_up.weight", l);
+        layer->ffn_down = matrix(r, 0, hp->n_ff, E, 1, "blk.%d.ffn_down.weight", l);
+        return;
+    }
+    const int32_t X = hp->n_expert, F = hp->n_ff_expert;
+    layer->router    = matrix(r, 0, E, X, 1, "blk.%d.ffn_gate_inp.weight", l);
+    layer->gate_exps = matrix(r, 0, E, F, X, "blk.%d.ffn_gate_exps.weight", l);
+    layer->up_exps   = matrix(r, 0, E, F, X, "blk.%d.ffn_up_exps.weight", l);
+    layer->down_exps = matrix(r, 0, F, E, X, "blk.%d.ffn_down_exps.weight", l);
+    if (hp->n_ff_shared) {
+        layer->gate_shexp = matrix(r, 0, E, hp->n_ff_shared, 1, "blk.%d.ffn_gate_shexp.weight", l);
+        layer->up_shexp   = matrix(r, 0, E, hp->n_ff_shared, 1, "blk.%d.ffn_up_shexp.weight", l);
+        layer->down_shexp = matrix(r, 0, hp->n_ff_shared, E, 1, "blk.%d.ffn_down_shexp.weight", l);
+        layer->shexp_gate = vector(r, 0, E, "blk.%d.ffn_gate_inp_shexp.weight", l);
+    }
+}
+
+static void bind(reader *r)
+{
+    rt_model   *m  = r->model;
+    rt_hparams *hp = &m->hp;
+    m->tok_embd    = matrix(r, 0, hp->n_embd, 0, 1, "token_embd.weight");
+    if (r->status)
+        return;
+    hp->n_vocab    = m->tok_embd.n_rows;
+    m->output      = matrix(r, OPTIONAL, hp->n_embd, hp->n_vocab, 1, "output.weight");
+    m->output      = m->output.data ? m->output : m->tok_embd;
+    m->output_norm = vector(r, 0, hp->n_embd, "output_norm.weight");
+    m->mtp_embd    = m->tok_embd;
+    m->mtp_head    = m->output;
+    for (int32_t l = 0; l < hp->n_layer + hp->n_mtp; l++) {
+        rt_layer *layer            = &m->layer[l];
+        layer->attn_norm           = vector(r, 0, hp->n_embd, "blk.%d.attn_norm.weight", (int)l);
+        layer->post_attention_norm = vector(r, 0, hp->n_embd, "blk.%d.post_attention_norm.weight", (int)l);
+        (layer->recurrent ? bind_recurrent : bind_attention)(r, layer, (int)l);
+        bind_feed_forward(r, layer, (int)l);
+        if (l < hp->n_layer)
+            continue;
+        layer->eh_proj   = matrix(r, 0, 2 * hp->n_embd, hp->n_embd, 1, "blk.%d.nextn.eh_proj.weight", (int)l);
+        layer->enorm     = vector(r, 0, hp->n_embd, "blk.%d.nextn.enorm.weight", (int)l);
+        layer->hnorm     = vector(r, 0, hp->n_embd, "blk.%d.nextn.hnorm.weight", (int)l);
+        layer->head_norm = vector(r, OPTIONAL, hp->n_embd, "blk.%d.nextn.shared_head_norm.weight", (int)l);
+        layer->head_norm = layer->head_norm ? layer->head_norm : m->output_norm;
+        const rt_weight embd = matrix(r, OPTIONAL, hp->n_embd, hp->n_vocab, 1, "blk.%d.nextn.embed_tokens.weight", (int)l);
+        const rt_weight head = matrix(r, OPTIONAL, hp->n_embd, hp->n_vocab, 1, "blk.%d.nextn.shared_head_head.weight", (int)l);
+        m->mtp_embd = embd.data ? embd : m->mtp_embd;
+        m->mtp_head = head.data ? head : m->mtp_head;
+    }
+}
+
+/* FNV-1a over what a saved state depends on. */
+static uint64_t fingerprint(const rt_model *m)
+{
+    const rt_hparams *hp = &m->hp;
+    const int64_t     of[] = { hp->arch, hp->n_vocab, hp->n_embd, hp->n_layer, hp->n_mtp, hp->n_head, hp->n_head_kv, hp->head_dim,
+                               hp->n_rot, hp->conv_kernel, hp->state_size, hp->n_key_heads, hp->n_value_heads, hp->n_ff, hp->n_expert,
+                               hp->n_ff_expert, (int64_t)m->weight_bytes, m->n_recurrent, m->n_attention };
+    uint64_t hash = UINT64_C(14695981039346656037);
+    for (size_t i = 0; i < sizeof of; i++)
+        hash = (hash ^ ((const unsigned char *)of)[i]) * UINT64_C(1099511628211);
+    /* and over some of the weights themselves: two models of one shape are two models */
+    const uint64_t step = (uint64_t)m->tok_embd.row_bytes / 8 + 1;
+    for (int32_t row = 0; row < hp->n_vocab; row += hp->n_vocab / 64 + 1)
+        for (uint64_t i = 0; i < (uint64_t)m->tok_embd.row_bytes; i += step)
+            hash = (hash ^ m->tok_embd.data[row * m->tok_embd.row_bytes + (int64_t)i]) * UINT64_C(1099511628211);
+    return hash;
+}
+
+gdn_status rt_model_from_gguf(rt_gguf *file, rt_model **model)
+{
+    *model      = NULL;
+    rt_model *m = rt_calloc(1, sizeof *m, "the model");
+    if (!m) {
+        rt_gguf_close(file);
+        return GDN_OUT_OF_MEMORY;
+    }
+    m->file  = file;
+    reader r = { m, NULL, GDN_OK, 0, NULL };
+    r.status = find_arch(m, &r.arch);
+    if (!r.status)
+        read_hparams(&r);
+    if (!r.status) {
+        m->layer = rt_calloc((uint64_t)(m->hp.n_layer + m->hp.n_mtp), sizeof *m->layer, "layers");
+        r.status = m->layer ? GDN_OK : GDN_OUT_OF_MEMORY;
+    }
+    if (!r.status)
+        read_layer_kinds(&r);
+    if (!r.status)
+        bind(&r); /* once to check and count, once to fill */
+    if (!r.status) {
+        m->vectors  = rt_calloc(r.n_vectors, sizeof *m->vectors, "norms and other vectors");
+        r.status    = m->vectors ? GDN_OK : GDN_OUT_OF_MEMORY;
+        r.storage   = m->vectors;
+        r.n_vectors = 0;
+        if (!r.status)
+            bind(&r);
+    }
+    if (r.status) {
+        rt_model_free(m);
+        return r.status;
+    }
+    m->fingerprint = fingerprint(m);
+    *model = m;
+    return GDN_OK;
+}
+
+gdn_status rt_model_load(const char *path, rt_model **model)
+{
+    rt_gguf *file;
+    *model = NULL;
+    const gdn_status status = rt_gguf_open(path, &file);
+    return status ? status : rt_model_from_gguf(file, model);
+}
+
+void rt_model_free(rt_model *model)
+{
+    if (!model)
+        return;
+    rt_gguf_close(model->file);
+    rt_free(model->layer);
+    rt_free(model->vectors);
+    rt_free(model);
+}

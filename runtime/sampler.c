@@ -1,0 +1,155 @@
+/* The next token from logits. See sampler.h. Order of the filters: repetition penalty, top_k, top_p, min_p, temperature. */
+#include "runtime/sampler.h"
+
+#include <math.h>
+#include <string.h>
+
+#include "runtime/error.h"
+
+struct rt_sampler {
+    int32_t   n_vocab;
+    rt_dense *dense;
+    float    *logits, *p; /* [n_vocab]: after the penalty; as probabilities */
+    int32_t  *index;      /* [n_vocab]                                      */
+};
+
+gdn_status rt_sampling_check(const rt_sampling *s)
+{
+    if (!(s->temperature >= 0 && s->temperature <= 100))
+        return rt_fail(GDN_INVALID_ARGUMENT, "temperature is %g; 0 (greedy) to 100 are allowed", (double)s->temperature);
+    if (s->top_k < 0)
+        return rt_fail(GDN_INVALID_ARGUMENT, "top_k is %d; 0 (off) and more are allowed", (int)s->top_k);
+    if (!(s->top_p > 0 && s->top_p <= 1))
+        return rt_fail(GDN_INVALID_ARGUMENT, "top_p is %g; above 0 to 1 (off) are allowed", (double)s->top_p);
+    if (!(s->min_p >= 0 && s->min_p <= 1))
+        return rt_fail(GDN_INVALID_ARGUMENT, "min_p is %g; 0 (off) to 1 are allowed", (double)s->min_p);
+    if (!(s->repeat_penalty > 0 && s->repeat_penalty <= 100))
+        return rt_fail(GDN_INVALID_ARGUMENT, "repeat_penalty is %g; above 0 to 100 are allowed, 1 is off", (double)s->repeat_penalty);
+    if (s->repeat_last < 0)
+        return rt_fail(GDN_INVALID_ARGUMENT, "repeat_last is %d; 0 and more are allowed", (int)s->repeat_last);
+    return GDN_OK;
+}
+
+gdn_status rt_sampler_create(int32_t n_vocab, rt_dense *dense, rt_sampler **sampler)
+{
+    *sampler = NULL;
+    rt_sampler *s = rt_calloc(1, sizeof *s, "a sampler");
+    if (!s)
+        return GDN_OUT_OF_MEMORY;
+    s->n_vocab = n_vocab;
+    s->dense   = dense;
+    s->logits  = rt_calloc((uint64_t)n_vocab, 4, "a sampler");
+    s->p       = rt_calloc((uint64_t)n_vocab, 4, "a sampler");
+    s->index   = rt_calloc((uint64_t)n_vocab, 4, "a sampler");
+    if (!s->logits || !s->p || !s->index) {
+        rt_sampler_destroy(s);
+        return GDN_OUT_OF_MEMORY;
+    }
+    *sampler = s;
+    return GDN_OK;
+}
+
+void rt_sampler_destroy(rt_sampler *s)
+{
+    if (!s)
+        return;
+    rt_free(s->logits);
+    rt_free(s->p);
+    rt_free(s->index);
+    rt_free(s);
+}
+
+/* A number in [0, 1) that depends on (seed, position) alone: two rounds of splitmix64 (Steele, Lea, Flood 2014). */
+static double uniform(uint64_t seed, int32_t position)
+{
+    uint64_t z = seed;
+    for (int round = 0; round < 2; round++) {
+        z += UINT64_C(0x9e3779b97f4a7c15) * (round ? (uint64_t)position + 1 : 1);
+        z = (z ^ (z >> 30)) * UINT64_C(0xbf58476d1ce4e5b9);
+        z = (z ^ (z >> 27)) * UINT64_C(0x94d049bb133111eb);
+        z ^= z >> 31;
+    }
+    return (double)(z >> 11) * 0x1p-53;
+}
+
+/* Each token of the window once, however often it occurs. */
+static void penalize(rt_sampler *s, const rt_sampling *c, const int32_t *tokens, int32_t n)
+{
+    const int32_t from = n > c->repeat_last ? n - c->repeat_last : 0;
+    for (int32_t i = from; i < n; i++) {
+        int seen = 0;
+        for (int32_t j = from; j < i && !seen; j++)
+            seen = tokens[j] == tokens[i];
+        if (seen || tokens[i] < 0 || tokens[i] >= s->n_vocab)
+            continue;
+        float *logit = &s->logits[tokens[i]];
+        *logit = *logit > 0 ? *logit / c->repeat_penalty : *logit * c->repeat_penalty;
+    }
+}
+
+/* Candidates in s->index, most likely first unless nothing needs an order; returns how many. */
+static int32_t candidates(rt_sampler *s, const rt_sampling *c)
+{
+    const int32_t V = s->n_vocab;
+    int32_t       k = c->top_k && c->top_k < V ? c->top_k : V;
+    if (k == V && c->top_p >= 1 && c->min_p <= 0) {
+        for (int32_t i = 0; i < V; i++)
+            s->index[i] = i;
+        return V;
+    }
+    memcpy(s->p, s->logits, 4 * (size_t)V);
+    rt_softmax(s->dense, s->p, V);
+    double total = 0; /* of the k candidates that top_k leaves */
+    if (k < V) {
+        rt_top_k(s->p, V, k, s->index);
+        for (int32_t i = 0; i < k; i++)
+            total += (double)s->p[s->index[i]];
+    } else {
+        for (int32_t i = 0; i < V; i++)
+            total += (double)s->p[i];
+    }
+    /* As few as hold top_p of the mass: of a large vocabulary mostly a few hundred, so sorting goes in growing pieces. */
+    int32_t sorted = k < V ? k : 0, n = 0;
+    double  mass = 0;
+    float   highest = 0;
+    for (; n < k; n++) {
+        if (n == sorted) {
+            sorted = sorted ? (sorted < V / 8 ? sorted * 8 : V) : (V < 256 ? V : 256);
+            rt_top_k(s->p, V, sorted, s->index);
+        }
+        const float p = s->p[s->index[n]];
+        highest = n ? highest : p;
+        if (n && (mass >= (double)c->top_p * total || p < c->min_p * highest))
+            break;
+        mass += (double)p;
+    }
+    return n;
+}
+
+int32_t rt_sample(rt_sampler *s, const rt_sampling *c, const float *logits, const int32_t *tokens, int32_t n)
+{
+    const int32_t V = s->n_vocab;
+    memcpy(s->logits, logits, 4 * (size_t)V);
+    if (c->repeat_penalty != 1.0f && c->repeat_last)
+        penalize(s, c, tokens, n);
+    if (c->temperature == 0.0f) {
+        int32_t best;
+        rt_top_k(s->logits, V, 1, &best);
+        return best;
+    }
+    const int32_t k = candidates(s, c);
+    for (int32_t i = 0; i < k; i++)
+        s->p[i] = s->logits[s->index[i]] / c->temperature;
+    rt_softmax(s->dense, s->p, k);
+    double total = 0;
+    for (int32_t i = 0; i < k; i++)
+        total += (double)s->p[i];
+    const double target = uniform(c->seed, n) * total;
+    double       mass   = 0;
+    for (int32_t i = 0; i < k; i++) {
+        mass += (double)s->p[i];
+        if (mass > target)
+            return s->index[i];
+    }
+    return s->index[0]; /* rounding at the very end, or NaN logits */
+}

@@ -1,0 +1,181 @@
+/* Requests in and out of the scheduler; the steps are in scheduler_step.c. See scheduler.h. */
+#include <string.h>
+
+#include "runtime/scheduler_internal.h"
+
+gdn_status rt_scheduler_create(const rt_scheduler_desc *desc, rt_scheduler **scheduler)
+{
+    *scheduler = NULL;
+    if (!desc->engine)
+        return rt_fail(GDN_INVALID_ARGUMENT, "engine is NULL");
+    const rt_engine_limits limits = rt_engine_limits_of(desc->engine);
+    if (desc->n_parallel < 1 || desc->n_parallel > limits.n_seqs)
+        return rt_fail(GDN_INVALID_ARGUMENT, "n_parallel is %d; 1 to %d (the engine's n_seqs) are allowed", (int)desc->n_parallel,
+                       (int)limits.n_seqs);
+    if (desc->spec != RT_SPEC_OFF && (desc->draft_max < 1 || desc->draft_max > limits.n_rollback))
+        return rt_fail(GDN_INVALID_ARGUMENT, "draft_max is %d; 1 to %d (the engine's n_rollback) are allowed", (int)desc->draft_max,
+                       (int)limits.n_rollback);
+    if (desc->spec == RT_SPEC_MTP && !limits.draft)
+        return rt_fail(GDN_UNSUPPORTED, "the model has no MTP block, or the engine was created without draft; ngram needs none");
+    if (desc->n_step_rows < 0)
+        return rt_fail(GDN_INVALID_ARGUMENT, "n_step_rows is %d; 0 and more are allowed", (int)desc->n_step_rows);
+
+    rt_scheduler *s = rt_calloc(1, sizeof *s, "a scheduler");
+    if (!s)
+        return GDN_OUT_OF_MEMORY;
+    s->desc      = *desc;
+    s->n_vocab   = limits.n_vocab;
+    s->n_ctx     = limits.n_ctx;
+    if (desc->spec == RT_SPEC_OFF)
+        s->desc.draft_max = 0;
+    /* a step always has room for every running sequence and its drafts */
+    const int32_t generating = desc->n_parallel * (s->desc.draft_max + 1);
+    s->n_step_rows = desc->n_step_rows ? desc->n_step_rows : limits.n_batch;
+    s->n_step_rows = s->n_step_rows > generating ? s->n_step_rows : generating;
+    const uint64_t P = (uint64_t)desc->n_parallel, R = (uint64_t)s->n_step_rows, D = (uint64_t)s->desc.draft_max + 1;
+    s->running     = rt_calloc(P, sizeof *s->running, "a scheduler");
+    s->batch_token = rt_calloc(R, 4, "a scheduler");
+    s->batch_seq   = rt_calloc(R, 4, "a scheduler");
+    s->batch_logits = rt_calloc(R, 1, "a scheduler");
+    s->draft       = rt_calloc(P * D, 4, "a scheduler");
+    s->n_draft     = rt_calloc(P, 4, "a scheduler");
+    s->ask         = rt_calloc(P, sizeof *s->ask, "a scheduler");
+    s->ask_draft   = rt_calloc(P * D, 4, "a scheduler");
+    s->ask_n       = rt_calloc(P, 4, "a scheduler");
+    s->first_row   = rt_calloc(P, 4, "a scheduler");
+    s->n_rows      = rt_calloc(P, 4, "a scheduler");
+    gdn_status status = s->running && s->batch_token && s->batch_seq && s->batch_logits && s->draft && s->n_draft && s->ask &&
+                        s->ask_draft && s->ask_n && s->first_row && s->n_rows ? GDN_OK : GDN_OUT_OF_MEMORY;
+    if (!status)
+        status = rt_sampler_create(s->n_vocab, rt_engine_dense(desc->engine), &s->sampler);
+    if (status) {
+        rt_scheduler_destroy(s);
+        return status;
+    }
+    *scheduler = s;
+    return GDN_OK;
+}
+
+static void free_job(rt_job *job)
+{
+    if (!job)
+        return;
+    rt_free(job->tokens);
+    rt_free(job->stop);
+    rt_free(job);
+}
+
+void rt_scheduler_destroy(rt_scheduler *s)
+{
+    if (!s)
+        return;
+    for (int32_t i = 0; i < s->n_jobs; i++)
+        free_job(s->job[i]);
+    void *arrays[] = { s->job, (void *)s->running, s->batch_token, s->batch_seq, s->batch_logits, s->draft, s->n_draft, s->ask,
+                       s->ask_draft, s->ask_n, s->first_row, s->n_rows };
+    for (size_t i = 0; i < sizeof arrays / sizeof arrays[0]; i++)
+        rt_free(arrays[i]);
+    rt_sampler_destroy(s->sampler);
+    rt_free(s);
+}
+
+static gdn_status check_request(const rt_scheduler *s, const rt_request *r)
+{
+    if (r->n_prompt < 1 || !r->prompt)
+        return rt_fail(GDN_INVALID_ARGUMENT, "the prompt is empty; at least one token is needed");
+    if (r->n_prompt >= s->n_ctx)
+        return rt_fail(GDN_INVALID_ARGUMENT, "the prompt has %d tokens; the context holds %d, and one must be left to generate",
+                       (int)r->n_prompt, (int)s->n_ctx);
+    if (r->n_max < 1)
+        return rt_fail(GDN_INVALID_ARGUMENT, "n_max is %d; 1 and more are allowed", (int)r->n_max);
+    if (r->n_stop < 0 || (r->n_stop && !r->stop))
+        return rt_fail(GDN_INVALID_ARGUMENT, "n_stop is %d, and stop is %s", (int)r->n_stop, r->stop ? "given" : "NULL");
+    for (int32_t i = 0; i < r->n_prompt; i++)
+        if (r->prompt[i] < 0 || r->prompt[i] >= s->n_vocab)
+            return rt_fail(GDN_INVALID_ARGUMENT, "prompt[%d] is %d; 0 to %d are allowed", (int)i, (int)r->prompt[i], (int)s->n_vocab - 1);
+    return rt_sampling_check(&r->sampling);
+}
+
+gdn_status rt_submit(rt_scheduler *s, const rt_request *request, int32_t *id)
+{
+    gdn_status status = check_request(s, request);
+    if (status)
+        return status;
+    const int32_t room  = s->n_ctx - request->n_prompt;
+    const int32_t n_max = request->n_max < room ? request->n_max : room;
+    rt_job       *job   = rt_calloc(1, sizeof *job, "a request");
+    int32_t      *stop  = rt_calloc((uint64_t)request->n_stop, 4, "a request");
+    int32_t      *tokens = rt_calloc((uint64_t)(request->n_prompt + n_max), 4, "a request");
+    rt_job      **grown = s->n_jobs % 64 ? s->job : rt_calloc((uint64_t)s->n_jobs + 64, sizeof *grown, "requests");
+    if (!job || !stop || !tokens || !grown) {
+        rt_free(job);
+        rt_free(stop);
+        rt_free(tokens);
+        if (grown != s->job)
+            rt_free(grown);
+        return GDN_OUT_OF_MEMORY;
+    }
+    if (grown != s->job) {
+        if (s->n_jobs)
+            memcpy(grown, s->job, (size_t)s->n_jobs * sizeof *grown);
+        rt_free(s->job);
+        s->job = grown;
+    }
+    job->request  = *request;
+    job->request.prompt = NULL; /* the caller's; copied */
+    job->request.stop   = NULL;
+    job->id       = s->n_jobs;
+    job->n_prompt = request->n_prompt;
+    job->n_tokens = request->n_prompt;
+    job->n_max    = n_max;
+    job->cut      = n_max < request->n_max;
+    job->tokens   = tokens;
+    job->stop     = stop;
+    memcpy(tokens, request->prompt, 4 * (size_t)request->n_prompt);
+    if (request->n_stop)
+        memcpy(stop, request->stop, 4 * (size_t)request->n_stop);
+    s->job[s->n_jobs++] = job;
+    *id = job->id;
+    return GDN_OK;
+}
+
+static gdn_status find(const rt_scheduler *s, int32_t id, rt_job **job)
+{
+    if (id < 0 || id >= s->n_jobs)
+        return rt_fail(GDN_NOT_FOUND, "request %d: there are %d", (int)id, (int)s->n_jobs);
+    *job = s->job[id];
+    return GDN_OK;
+}
+
+gdn_status rt_cancel(rt_scheduler *s, int32_t id)
+{
+    rt_job          *job;
+    const gdn_status status = find(s, id, &job);
+    if (status)
+        return status;
+    if (job->finish == RT_FINISH_NONE)
+        job->cancelled = 1; /* takes effect between tokens */
+    return GDN_OK;
+}
+
+gdn_status rt_result_get(const rt_scheduler *s, int32_t id, rt_result *result)
+{
+    rt_job          *job;
+    const gdn_status status = find(s, id, &job);
+    if (status)
+        return status;
+    *result          = job->result;
+    result->n_tokens = job->n_tokens - job->n_prompt;
+    result->finish   = job->finish;
+    return GDN_OK;
+}
+
+const int32_t *rt_result_tokens(const rt_scheduler *s, int32_t id, int32_t *n)
+{
+    rt_job *job;
+    *n = 0;
+    if (find(s, id, &job))
+        return NULL;
+    *n = job->n_tokens - job->n_prompt;
+    return job->tokens + job->n_prompt;
+}

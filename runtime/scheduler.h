@@ -1,0 +1,59 @@
+/* Continuous batching of many requests, with lossless speculation. */
+#ifndef GDN_RUNTIME_SCHEDULER_H
+#define GDN_RUNTIME_SCHEDULER_H
+
+#include "runtime/engine.h"
+#include "runtime/sampler.h"
+#include "runtime/tokenizer.h"
+
+typedef enum rt_spec { RT_SPEC_OFF, RT_SPEC_MTP, RT_SPEC_NGRAM } rt_spec;
+
+typedef struct rt_scheduler_desc {
+    rt_engine          *engine;
+    const rt_tokenizer *tokenizer;    /* for end tokens; may be NULL                                         */
+    int32_t             n_parallel;   /* sequences that run at once                                          */
+    int32_t             n_step_rows;  /* token budget of a step; 0 = the engine's n_batch                    */
+    rt_spec             spec;
+    int32_t             draft_max;    /* <= n_rollback of the engine                                         */
+    float               p_min;
+    int                 always;       /* 1: draft even where it does not pay (tests, benchmarks)             */
+} rt_scheduler_desc;
+
+enum { RT_FINISH_NONE, RT_FINISH_STOP, RT_FINISH_LENGTH, RT_FINISH_CONTEXT, RT_FINISH_CANCELLED };
+
+/* What a request hears about: called in the order of its tokens. Return nonzero to end it there: tokens behind an
+ * accepted window's cut are as if they had never been drawn. */
+typedef int (*rt_token_fn)(void *user, int32_t request, int32_t token);
+typedef void (*rt_prompt_fn)(void *user, int32_t request, int32_t done, int32_t total);
+
+typedef struct rt_request {
+    const int32_t *prompt;            /* copied                                                             */
+    int32_t        n_prompt;
+    int32_t        n_max;             /* tokens to generate at most                                         */
+    rt_sampling    sampling;
+    const int32_t *stop;              /* further end tokens; copied                                         */
+    int32_t        n_stop;
+    int            ignore_end;
+    rt_token_fn    on_token;
+    rt_prompt_fn   on_prompt;         /* may be NULL                                                        */
+    void          *user;
+} rt_request;
+
+typedef struct rt_result {
+    int32_t n_tokens, finish;
+    int32_t n_drafted, n_accepted, n_rounds;
+    double  prompt_seconds, generation_seconds;
+} rt_result;
+
+typedef struct rt_scheduler rt_scheduler;
+gdn_status rt_scheduler_create(const rt_scheduler_desc *desc, rt_scheduler **scheduler);
+void       rt_scheduler_destroy(rt_scheduler *scheduler);
+gdn_status rt_submit(rt_scheduler *s, const rt_request *request, int32_t *id); /* GDN_INVALID_ARGUMENT: too long  */
+gdn_status rt_cancel(rt_scheduler *s, int32_t id);
+/* One step; *busy = 0 when nothing is left to do. */
+gdn_status rt_step_run(rt_scheduler *s, int *busy);
+gdn_status rt_result_get(const rt_scheduler *s, int32_t id, rt_result *result);
+/* Tokens generated so far. */
+const int32_t *rt_result_tokens(const rt_scheduler *s, int32_t id, int32_t *n);
+
+#endif

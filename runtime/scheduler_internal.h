@@ -1,0 +1,37 @@
+/* What the parts of the scheduler share. */
+#ifndef GDN_RUNTIME_SCHEDULER_INTERNAL_H
+#define GDN_RUNTIME_SCHEDULER_INTERNAL_H
+
+#include "runtime/error.h"
+#include "runtime/payoff.h"
+#include "runtime/scheduler.h"
+
+/* A request and how far it is. tokens[0, n_tokens): prompt, then what was generated. While it generates, all but the
+ * last token are in the memory: a drawn token is decoded by the step that follows, and is never drawn again. */
+typedef struct rt_job {
+    rt_request request;
+    int32_t    id, n_prompt, n_tokens, n_max, cut;
+    int32_t   *tokens, *stop;
+    int32_t    started, cancelled, finish;
+    rt_result  result;
+} rt_job;
+
+struct rt_scheduler {
+    rt_scheduler_desc desc;
+    int32_t           n_vocab, n_ctx, n_step_rows;
+    rt_sampler       *sampler;
+    rt_payoff         payoff;
+    rt_job          **job;       /* [n_jobs], in the order they were submitted, which is the order they start in */
+    int32_t           n_jobs, next;
+    rt_job          **running;   /* [n_parallel] by sequence; NULL: free                                         */
+
+    /* one step */
+    int32_t *batch_token, *batch_seq;
+    uint8_t *batch_logits;
+    int32_t *draft, *n_draft;    /* [n_parallel][draft_max + 1] by sequence                                      */
+    rt_draft_request *ask;       /* a draft round: requests and answers                                          */
+    int32_t *ask_draft, *ask_n;
+    int32_t *first_row, *n_rows; /* [n_parallel] of the sequence in the batch                                    */
+};
+
+#endif

@@ -1,0 +1,240 @@
+/* One step of continuous batching: start requests, draft, decode everything at once, draw, roll back what was not
+ * accepted. */
+#include <string.h>
+#include <time.h>
+
+#include "runtime/draft_ngram.h"
+#include "runtime/scheduler_internal.h"
+
+static double now(void)
+{
+    struct timespec t;
+    timespec_get(&t, TIME_UTC);
+    return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
+}
+
+static rt_memory *memory(const rt_scheduler *s) { return rt_engine_memory(s->desc.engine); }
+
+/* Generating: the prompt is in, and one token is drawn. */
+static int generates(const rt_job *job) { return job->n_tokens > job->n_prompt; }
+
+/* ---- Starting and ending ---- */
+
+static gdn_status finish(rt_scheduler *s, int32_t seq, int32_t why)
+{
+    s->running[seq]->finish = why;
+    s->running[seq] = NULL;
+    return rt_seq_rm(memory(s), seq, 0, -1);
+}
+
+/* Cells that a job can come to need; what is promised to the running ones is never given away twice. */
+static int32_t demand(const rt_job *job) { return job->n_prompt + job->n_max; }
+
+static gdn_status admit(rt_scheduler *s)
+{
+    int32_t promised = 0;
+    for (int32_t seq = 0; seq < s->desc.n_parallel; seq++)
+        promised += s->running[seq] ? demand(s->running[seq]) : 0;
+    for (int32_t seq = 0; seq < s->desc.n_parallel && s->next < s->n_jobs; seq++) {
+        if (s->running[seq])
+            continue;
+        rt_job *job = s->job[s->next];
+        if (job->cancelled) {
+            job->finish = RT_FINISH_CANCELLED;
+            s->next++;
+            seq--;
+            continue;
+        }
+        if (promised + demand(job) > s->n_ctx)
+            break; /* in order: nobody is overtaken, so nobody waits for ever */
+        const gdn_status status = rt_seq_rm(memory(s), seq, 0, -1);
+        if (status)
+            return status;
+        promised += demand(job);
+        s->running[seq] = job;
+        s->next++;
+    }
+    return GDN_OK;
+}
+
+/* ---- Drafting ---- */
+
+/* How many drafts are of use: each must leave room for the token that is drawn after it. */
+static int32_t draft_room(const rt_scheduler *s, const rt_job *job)
+{
+    const int32_t left = job->n_prompt + job->n_max - job->n_tokens; /* tokens still to be drawn, at least 1 */
+    return left - 1 < s->desc.draft_max ? left - 1 : s->desc.draft_max;
+}
+
+static gdn_status draft(rt_scheduler *s)
+{
+    const int32_t D = s->desc.draft_max;
+    int32_t       n_ask = 0;
+    for (int32_t seq = 0; seq < s->desc.n_parallel; seq++) {
+        const rt_job *job = s->running[seq];
+        if (!job || !generates(job))
+            continue;
+        const int32_t room = draft_room(s, job);
+        if (s->desc.spec == RT_SPEC_NGRAM)
+            s->n_draft[seq] = rt_draft_ngram(job->tokens, job->n_tokens, room, s->draft + (int64_t)seq * D);
+        else if (room > 0)
+            s->ask[n_ask++] = (rt_draft_request){ seq, job->tokens[job->n_tokens - 1], room };
+    }
+    if (!n_ask)
+        return GDN_OK;
+    const gdn_status status = rt_draft_mtp(s->desc.engine, s->ask, n_ask, D, s->desc.p_min, s->ask_draft, s->ask_n);
+    for (int32_t i = 0; !status && i < n_ask; i++) {
+        s->n_draft[s->ask[i].seq] = s->ask_n[i];
+        memcpy(s->draft + (int64_t)s->ask[i].seq * D, s->ask_draft + (int64_t)i * D, 4 * (size_t)s->ask_n[i]);
+    }
+    return status;
+}
+
+/* ---- The batch ---- */
+
+static void append(rt_scheduler *s, int32_t *n, int32_t token, int32_t seq, int logits)
+{
+    s->batch_token[*n]  = token;
+    s->batch_seq[*n]    = seq;
+    s->batch_logits[*n] = (uint8_t)logits;
+    ++*n;
+}
+
+/* Those that generate first, one row and their drafts each; then prompts, as the budget allows. */
+static int32_t build(rt_scheduler *s)
+{
+    int32_t n = 0;
+    for (int32_t seq = 0; seq < s->desc.n_parallel; seq++) {
+        const rt_job *job = s->running[seq];
+        s->n_rows[seq] = 0;
+        if (!job || !generates(job))
+            continue;
+        s->first_row[seq] = n;
+        append(s, &n, job->tokens[job->n_tokens - 1], seq, 1);
+        for (int32_t i = 0; i < s->n_draft[seq]; i++)
+            append(s, &n, s->draft[(int64_t)seq * s->desc.draft_max + i], seq, 1);
+        s->n_rows[seq] = n - s->first_row[seq];
+    }
+    for (int32_t seq = 0; seq < s->desc.n_parallel; seq++) {
+        const rt_job *job = s->running[seq];
+        if (!job || generates(job))
+            continue;
+        s->first_row[seq] = n;
+        for (int32_t p = rt_seq_length(memory(s), seq); p < job->n_prompt && n < s->n_step_rows; p++)
+            append(s, &n, job->tokens[p], seq, p + 1 == job->n_prompt);
+        s->n_rows[seq] = n - s->first_row[seq];
+    }
+    return n;
+}
+
+/* ---- Drawing ---- */
+
+static int is_end(const rt_scheduler *s, const rt_job *job, int32_t token)
+{
+    for (int32_t i = 0; i < job->request.n_stop; i++)
+        if (job->stop[i] == token)
+            return 1;
+    return !job->request.ignore_end && s->desc.tokenizer && rt_tokenizer_is_end(s->desc.tokenizer, token);
+}
+
+/* Take a drawn token in; nonzero: why the request ends with it. */
+static int32_t take(rt_scheduler *s, rt_job *job, int32_t token)
+{
+    job->tokens[job->n_tokens++] = token;
+    if (job->request.on_token && job->request.on_token(job->request.user, job->id, token))
+        return RT_FINISH_CANCELLED;
+    if (is_end(s, job, token))
+        return RT_FINISH_STOP;
+    if (job->n_tokens == job->n_prompt + job->n_max)
+        return job->cut ? RT_FINISH_CONTEXT : RT_FINISH_LENGTH;
+    return job->cancelled ? RT_FINISH_CANCELLED : RT_FINISH_NONE;
+}
+
+/* The rows of a sequence that generates: draw after each, as long as what was drawn is what the next row was fed. */
+static gdn_status verify(rt_scheduler *s, int32_t seq, int32_t *n_drawn)
+{
+    rt_job       *job     = s->running[seq];
+    const int32_t n_draft = s->n_rows[seq] - 1, before = job->n_tokens - 1; /* length before the step */
+    int32_t       accepted = 0, why = RT_FINISH_NONE;
+    for (int32_t i = 0; i <= n_draft; i++) {
+        const float  *logits = rt_logits(s->desc.engine, s->first_row[seq] + i);
+        const int32_t token  = rt_sample(s->sampler, &job->request.sampling, logits, job->tokens, job->n_tokens);
+        ++*n_drawn;
+        why = take(s, job, token);
+        if (why || i == n_draft || token != s->draft[(int64_t)seq * s->desc.draft_max + i])
+            break;
+        accepted++;
+    }
+    job->result.n_drafted  += n_draft;
+    job->result.n_accepted += accepted;
+    job->result.n_rounds++;
+    if (why)
+        return finish(s, seq, why);
+    return accepted < n_draft ? rt_seq_rm(memory(s), seq, before + 1 + accepted, -1) : GDN_OK;
+}
+
+/* The rows of a prompt: after its last one, the first token. */
+static gdn_status prompt(rt_scheduler *s, int32_t seq, double seconds)
+{
+    rt_job       *job  = s->running[seq];
+    const int32_t done = rt_seq_length(memory(s), seq);
+    job->result.prompt_seconds += seconds;
+    if (job->request.on_prompt)
+        job->request.on_prompt(job->request.user, job->id, done, job->n_prompt);
+    if (done < job->n_prompt)
+        return job->cancelled ? finish(s, seq, RT_FINISH_CANCELLED) : GDN_OK;
+    const float  *logits = rt_logits(s->desc.engine, s->first_row[seq] + s->n_rows[seq] - 1);
+    const int32_t token  = rt_sample(s->sampler, &job->request.sampling, logits, job->tokens, job->n_tokens);
+    const int32_t why    = take(s, job, token);
+    return why ? finish(s, seq, why) : GDN_OK;
+}
+
+gdn_status rt_step_run(rt_scheduler *s, int *busy)
+{
+    *busy = 0;
+    gdn_status status = admit(s);
+    int32_t    n_running = 0, n_generating = 0;
+    for (int32_t seq = 0; !status && seq < s->desc.n_parallel; seq++) {
+        rt_job *job = s->running[seq];
+        s->n_draft[seq] = 0;
+        if (job && job->cancelled)
+            status = finish(s, seq, RT_FINISH_CANCELLED);
+        n_running    += s->running[seq] != NULL;
+        n_generating += s->running[seq] && generates(job);
+    }
+    if (status)
+        return status;
+    if (!n_running) {
+        *busy = s->next < s->n_jobs;
+        return GDN_OK;
+    }
+    const double begin = now();
+    const int    want  = s->desc.draft_max && n_generating && (s->desc.always || rt_payoff_choose(&s->payoff, n_generating));
+    if (want)
+        status = draft(s);
+    if (status)
+        return status;
+    const int32_t  n_rows = build(s);
+    const rt_batch batch  = { n_rows, s->batch_token, s->batch_seq, s->batch_logits };
+    status = rt_decode(s->desc.engine, &batch);
+    const double decoded = now();
+    int32_t n_drawn = 0;
+    int     prompts = 0;
+    for (int32_t seq = 0; !status && seq < s->desc.n_parallel; seq++) {
+        rt_job *job = s->running[seq];
+        if (!job || !s->n_rows[seq])
+            continue;
+        if (generates(job)) {
+            job->result.generation_seconds += decoded - begin;
+            status = verify(s, seq, &n_drawn);
+        } else {
+            prompts = 1;
+            status  = prompt(s, seq, decoded - begin);
+        }
+    }
+    /* steps that also read a prompt say nothing about drafting */
+    if (!prompts && n_generating)
+        rt_payoff_record(&s->payoff, n_generating, want, n_drawn, now() - begin);
+    *busy = 1;
+    return status;
+}

@@ -1,0 +1,50 @@
+/* Memory between the host and a backend. See stage.h. */
+#include "runtime/stage.h"
+
+#include <string.h>
+
+#include "runtime/error.h"
+
+gdn_status rt_stage_create(gdn_context *ctx, int shared, uint64_t bytes, const char *what, rt_stage *stage)
+{
+    memset(stage, 0, sizeof *stage);
+    const uint64_t   rounded = bytes ? (bytes + 63) / 64 * 64 : 64;
+    const gdn_status status  = gdn_buffer_create(ctx, rounded, &stage->span);
+    if (status)
+        return rt_fail_gdn(status, what);
+    stage->ctx    = ctx;
+    stage->bytes  = rounded;
+    stage->shared = shared;
+    stage->host   = shared ? (char *)stage->span.data + stage->span.offset : rt_calloc(rounded, 1, what);
+    if (!stage->host) {
+        rt_stage_destroy(stage);
+        return GDN_OUT_OF_MEMORY;
+    }
+    return GDN_OK;
+}
+
+void rt_stage_destroy(rt_stage *stage)
+{
+    if (!stage->ctx)
+        return;
+    gdn_buffer_destroy(stage->ctx, &stage->span);
+    if (!stage->shared)
+        rt_free(stage->host);
+    memset(stage, 0, sizeof *stage);
+}
+
+gdn_status rt_stage_push(rt_stage *stage, uint64_t bytes)
+{
+    if (stage->shared || !bytes)
+        return GDN_OK;
+    const gdn_status status = gdn_buffer_write(stage->ctx, &stage->span, 0, stage->host, bytes);
+    return status ? rt_fail_gdn(status, "copying to the device") : GDN_OK;
+}
+
+gdn_status rt_stage_pull(rt_stage *stage, uint64_t bytes)
+{
+    if (stage->shared || !bytes)
+        return GDN_OK;
+    const gdn_status status = gdn_buffer_read(stage->ctx, &stage->span, 0, stage->host, bytes);
+    return status ? rt_fail_gdn(status, "copying from the device") : GDN_OK;
+}
