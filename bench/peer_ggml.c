@@ -10,11 +10,10 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "bench/peer.h"
+#include "bench/peer_ggml.h"
 #include "ggml-cpu.h"
-#include "ggml.h"
 
-enum { MAX_BUFFERS = 4, GRAPH_NODES = 16, TENSORS = 24 };
+enum { MAX_BUFFERS = 4 };
 #define NMSE_LIMIT 1e-6
 
 typedef struct peer_buffer {
@@ -70,12 +69,12 @@ static peer_state *peer_open(bench_row *row)
         p->graph[with_copy] = bench_alloc(p->n_copies * (int64_t)sizeof *p->graph[with_copy]);
     for (int c = 0; c < p->n_copies; c++) {
         const struct ggml_init_params params = {
-            .mem_size = TENSORS * ggml_tensor_overhead() + 2 * ggml_graph_overhead_custom(GRAPH_NODES, false),
+            .mem_size = PEER_TENSORS * ggml_tensor_overhead() + 2 * ggml_graph_overhead_custom(PEER_GRAPH_NODES, false),
             .no_alloc = true,
         };
         p->ctx[c] = ggml_init(params);
         for (int with_copy = 0; with_copy < 2; with_copy++)
-            p->graph[with_copy][c] = ggml_new_graph_custom(p->ctx[c], GRAPH_NODES, false);
+            p->graph[with_copy][c] = ggml_new_graph_custom(p->ctx[c], PEER_GRAPH_NODES, false);
     }
     return p;
 }
@@ -123,12 +122,7 @@ static char *operand_at(const bench_row *row, int operand, int copy)
     return (char *)row->operand[operand].copy[copy].data + row->operand[operand].copy[copy].offset;
 }
 
-/* Mean squared difference over mean square. */
-typedef struct nmse {
-    double difference, square;
-} nmse;
-
-static void nmse_add(nmse *e, const float *ours, const float *theirs, int64_t n)
+void nmse_add(nmse *e, const float *ours, const float *theirs, int64_t n)
 {
     for (int64_t i = 0; i < n; i++) {
         const double d = (double)ours[i] - (double)theirs[i];
@@ -137,8 +131,7 @@ static void nmse_add(nmse *e, const float *ours, const float *theirs, int64_t n)
     }
 }
 
-/* Another computation than ours is no peer: then there are no ratios. */
-static void nmse_finish(bench_row *row, const nmse *e, const char *what)
+void nmse_finish(bench_row *row, const nmse *e, const char *what)
 {
     row->peer.nmse = e->difference / e->square;
     if (row->peer.nmse < NMSE_LIMIT) return;
@@ -147,16 +140,15 @@ static void nmse_finish(bench_row *row, const nmse *e, const char *what)
     row->peer.state = NULL;
 }
 
-static int usable(const bench_row *row)
-{
-    return row->want_peer && row->device.shared_memory;
-}
-
 /* ---- gated_delta_net --------------------------------------------------------------------------- */
 
 void peer_add_gated_delta_net(bench_row *row, const peer_gated_delta_net *s)
 {
-    if (!usable(row)) return;
+    if (!row->want_peer) return;
+    if (!row->device.shared_memory) {
+        peer_device_gated_delta_net(row, s);
+        return;
+    }
     peer_state *p = peer_open(row);
     const int64_t d = s->head_dim, hk = s->heads_k, hv = s->heads_v, t = s->tokens, b = s->seqs;
     const int64_t attention = d * hv * t * b, state = d * d * hv * b; /* floats; state: of one slot */
@@ -193,7 +185,11 @@ void peer_add_gated_delta_net(bench_row *row, const peer_gated_delta_net *s)
 
 void peer_add_ssm_conv(bench_row *row, const peer_ssm_conv *s)
 {
-    if (!usable(row)) return;
+    if (!row->want_peer) return;
+    if (!row->device.shared_memory) {
+        peer_device_ssm_conv(row, s);
+        return;
+    }
     peer_state *p = peer_open(row);
     const int64_t d = s->channels, t = s->tokens, b = s->seqs, w = s->kernel_width, h = w - 1;
     const int window = add_buffer(row, p, 4 * (h + t) * d * b, 1);
@@ -240,10 +236,13 @@ void peer_add_ssm_conv(bench_row *row, const peer_ssm_conv *s)
 
 void peer_add_set_rows(bench_row *row, const peer_set_rows *s)
 {
-    static const enum ggml_type types[] = { GGML_TYPE_F32, GGML_TYPE_F16, GGML_TYPE_BF16, GGML_TYPE_Q8_0 };
-    if (!usable(row)) return;
+    if (!row->want_peer) return;
+    if (!row->device.shared_memory) {
+        peer_device_set_rows(row, s);
+        return;
+    }
     peer_state *p = peer_open(row);
-    const enum ggml_type type = types[s->dtype];
+    const enum ggml_type type = peer_types[s->dtype];
     for (int c = 0; c < p->n_copies; c++) {
         struct ggml_context *g = p->ctx[c];
         struct ggml_tensor *dst = tensor_at(g, type, operand_at(row, s->dst, c), s->columns, s->rows_dst, 1, 1);

@@ -33,6 +33,9 @@ set(CPACK_DEBIAN_RUNTIME_PACKAGE_NAME "libgdn${header_ABI_VERSION}")
 set(CPACK_DEBIAN_RUNTIME_PACKAGE_SECTION libs)
 set(CPACK_COMPONENT_RUNTIME_DESCRIPTION "kernels of hybrid language models, shared library
 ${gdn_description}")
+if("vulkan" IN_LIST GDN_BACKENDS)
+  set(CPACK_DEBIAN_RUNTIME_PACKAGE_SUGGESTS libvulkan1) # looked for at run time
+endif()
 set(CPACK_DEBIAN_DEV_PACKAGE_NAME libgdn-dev)
 set(CPACK_DEBIAN_DEV_PACKAGE_SECTION libdevel)
 set(CPACK_COMPONENT_DEV_DESCRIPTION "kernels of hybrid language models, header and static library

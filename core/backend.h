@@ -14,6 +14,10 @@ typedef struct gdn_backend {
     gdn_status (*describe_device)(uint32_t device, gdn_device_info *info);
     gdn_status (*describe_implementation)(uint32_t device, uint32_t index, gdn_implementation_info *info);
 
+    /* Optional. Where desc->native brings the device, the lists do not hold it: then core asks this about a context, and
+     * open finds desc->implementation itself (implementation is 0). Either of the last two may be NULL. */
+    gdn_status (*describe_context)(const gdn_context *ctx, gdn_device_info *device, gdn_implementation_info *implementation);
+
     /* Open sets ctx->state; implementation is an index into the device's list. Close undoes it, also
      * after a failed open. */
     gdn_status (*open)(gdn_context *ctx, const gdn_context_desc *desc, uint32_t implementation);
@@ -29,6 +33,7 @@ typedef struct gdn_backend {
 
     gdn_status (*synchronize)(gdn_context *ctx, gdn_stream stream);
     gdn_status (*poll)(gdn_context *ctx);
+    gdn_status (*timeline)(gdn_context *ctx, void **semaphore, uint64_t *value); /* NULL where there is no such thing */
     gdn_status (*buffer_create)(gdn_context *ctx, uint64_t bytes, gdn_span *span);
     void       (*buffer_destroy)(gdn_context *ctx, gdn_span *span);
     gdn_status (*buffer_write)(gdn_context *ctx, const gdn_span *span, uint64_t offset, const void *source, uint64_t bytes);
@@ -40,6 +45,9 @@ const gdn_backend *gdn_backend_of(uint32_t id);
 
 extern const gdn_backend gdn_backend_cpu;
 extern const gdn_backend gdn_backend_reference;
+#ifdef GDN_HAVE_VULKAN
+extern const gdn_backend gdn_backend_vulkan;
+#endif
 
 struct gdn_context {
     const gdn_backend *backend;

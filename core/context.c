@@ -7,6 +7,7 @@
 #include "core/backend.h"
 #include "core/status.h"
 #include "core/structs.h"
+#include "gdn/vulkan.h"
 
 static const char *const backend_names[GDN_BACKEND_COUNT] = { "cpu", "reference", "cuda", "vulkan", "metal" };
 
@@ -16,6 +17,9 @@ const gdn_backend *gdn_backend_of(uint32_t id)
     static const gdn_backend *const backends[GDN_BACKEND_COUNT] = {
         [GDN_BACKEND_CPU]       = &gdn_backend_cpu,
         [GDN_BACKEND_REFERENCE] = &gdn_backend_reference,
+#ifdef GDN_HAVE_VULKAN
+        [GDN_BACKEND_VULKAN]    = &gdn_backend_vulkan,
+#endif
     };
     return id < GDN_BACKEND_COUNT ? backends[id] : NULL;
 }
@@ -176,8 +180,11 @@ gdn_status gdn_context_create(const gdn_context_desc *caller, gdn_context **out)
     if (desc.n_threads > 4096)
         return gdn_fail(GDN_INVALID_ARGUMENT, "desc->n_threads is %u; 0 (one per core) to 4096 are allowed",
                         (unsigned)desc.n_threads);
-    if ((status = find_device(desc.backend, desc.device, &backend)) ||
-        (status = find_implementation(&desc, backend, &implementation)))
+    /* A device that the caller brings is on no list; its backend finds out what it can do when it opens it. */
+    backend = desc.native ? gdn_backend_of(desc.backend) : NULL;
+    if ((!backend || !backend->describe_context) &&
+        ((status = find_device(desc.backend, desc.device, &backend)) ||
+         (status = find_implementation(&desc, backend, &implementation))))
         return status;
     if (!desc.alloc) {
         desc.alloc = default_alloc;
@@ -200,7 +207,7 @@ gdn_status gdn_context_create(const gdn_context_desc *caller, gdn_context **out)
         return status;
     }
     gdn_implementation_info info = { .size = sizeof info };
-    if (backend->describe_implementation(desc.device, implementation, &info) == GDN_OK)
+    if (gdn_context_describe(ctx, NULL, &info) == GDN_OK)
         gdn_context_log(ctx, GDN_LOG_INFO, "%s device %u, %s, %s", backend->name, (unsigned)desc.device, info.name,
                         info.exact ? "exact" : info.reason);
     *out = ctx;
@@ -223,6 +230,17 @@ gdn_status gdn_context_describe(const gdn_context *ctx, gdn_device_info *device,
     if ((device && (status = gdn_struct_check("device", device, sizeof *device))) ||
         (info && (status = gdn_struct_check("implementation", info, sizeof *info))))
         return status; /* both or none is written */
+    if (ctx->backend->describe_context) {
+        gdn_device_info         full_device = { .backend = ctx->backend->id, .device = ctx->desc.device };
+        gdn_implementation_info full_info = { 0 };
+        if ((status = ctx->backend->describe_context(ctx, &full_device, &full_info)))
+            return status;
+        if (device)
+            gdn_struct_write(device, &full_device, sizeof full_device);
+        if (info)
+            gdn_struct_write(info, &full_info, sizeof full_info);
+        return GDN_OK;
+    }
     if (device)
         status = gdn_device_describe(ctx->backend->id, ctx->desc.device, device);
     if (!status && info)
@@ -247,4 +265,16 @@ gdn_status gdn_poll(gdn_context *ctx)
     if (!ctx)
         return gdn_fail(GDN_INVALID_ARGUMENT, "ctx is NULL");
     return ctx->backend->poll(ctx);
+}
+
+/* Here and not in vulkan/, because it is there in every build. */
+gdn_status gdn_vulkan_timeline(gdn_context *ctx, void **semaphore, uint64_t *value)
+{
+    if (!ctx || !semaphore || !value)
+        return gdn_fail(GDN_INVALID_ARGUMENT, "%s is NULL", !ctx ? "ctx" : !semaphore ? "semaphore" : "value");
+    *semaphore = NULL;
+    *value     = 0;
+    if (!ctx->backend->timeline)
+        return gdn_fail(GDN_UNSUPPORTED, "the %s backend has no timeline semaphore", ctx->backend->name);
+    return ctx->backend->timeline(ctx, semaphore, value);
 }

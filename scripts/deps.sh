@@ -3,6 +3,7 @@
 # missing. Does nothing, and needs no rights, where they are all there.
 #
 #   build    compiler, cmake, ninja              check    cmocka, C++, pkg-config, Python, ABI tools
+#   vulkan   shader compiler, headers, a driver for the CPU, the validation layer, spirv-val
 #   cross    64-bit Arm compiler and qemu        fuzz     clang with libFuzzer
 #   package  dpkg-dev
 #
@@ -22,6 +23,11 @@ check python3
 check libcmocka-dev
 check binutils
 check abigail-tools
+vulkan glslc
+vulkan libvulkan-dev
+vulkan mesa-vulkan-drivers
+vulkan vulkan-validationlayers
+vulkan spirv-tools
 cross gcc-aarch64-linux-gnu
 cross libc6-dev-arm64-cross
 cross qemu-user
@@ -43,7 +49,7 @@ case ${1-} in
 --help | -h) sed -n '2,/^set /s/^# \{0,1\}//p' "$0" ; exit 0 ;;
 --list) list; exit 0 ;;
 esac
-[ $# -gt 0 ] || set -- build check cross fuzz package
+[ $# -gt 0 ] || set -- build check vulkan cross fuzz package
 
 if ! command -v dpkg-query >/dev/null 2>&1; then
     echo "deps: no dpkg here; please install the like of these yourself:"

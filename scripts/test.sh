@@ -26,6 +26,7 @@ unit        the tool, the public interface, errors
 golden      accuracy against results of other implementations
 selftest    gdn check finds mistakes that are planted
 check       gdn check: every instruction set of this machine, bit for bit against the reference
+vulkan      gdn check and more on every Vulkan device (lavapipe will do), validation layer, spirv-val, a control
 elementary  the elementary functions over all 2^32 floats
 consumers   the installed library in other projects: CMake, pkg-config, C++, Python
 abi         exported symbols, layout of structs, abidiff
@@ -90,7 +91,14 @@ stage_selftest() {
 }
 
 stage_check() {
-    capture build/bin/gdn check
+    capture build/bin/gdn check --backend cpu
+}
+
+# All of it needs a device, and deps installs one; tests that skip for want of it have not shown anything.
+stage_vulkan() {
+    build/bin/gdn info
+    run_ctest build -L vulkan --timeout 900
+    if grep -E 'Skipped|Not Run' "$GDN_STAGE_NOTE.out"; then exit 1; fi
 }
 
 stage_elementary() {
@@ -135,14 +143,14 @@ stage_tsan() {
     for cases in "--quick" "--case threads/*" "--seed 2 --cases 200 --case random/* --threads 5,6,7,8" \
         "--seed 3 --cases 200 --case random/* --threads 5,6,7,8"; do
         # shellcheck disable=SC2086
-        capture $plain build-tsan/bin/gdn check $cases
+        capture $plain build-tsan/bin/gdn check --backend cpu $cases
     done
 }
 
 stage_clang() {
     build clang -DGDN_CMOCKA=ON
     run_ctest build-clang -L 'unit|golden'
-    capture build-clang/bin/gdn check --quick
+    capture build-clang/bin/gdn check --backend cpu --quick
 }
 
 stage_arm64() {
@@ -166,7 +174,7 @@ esac
 
 needs_build() {
     case $1 in
-    unit | golden | selftest | check | elementary | consumers | abi) return 0 ;;
+    unit | golden | selftest | check | vulkan | elementary | consumers | abi) return 0 ;;
     *) return 1 ;;
     esac
 }

@@ -18,6 +18,13 @@ float fma1(float a, float b, float c)
     bits += abs(error) > 0.0 && (bits & 1) == 0 ? (away | 1) : 0;
     return float(int64BitsToDouble(bits));
 }
+// Where a * b is exact in binary32, so that rounding it changes nothing.
+float fma_exact_product(float a, float b, float c)
+{
+    precise float product = a * b;
+    precise float sum = product + c;
+    return sum;
+}
 vec4 fma4(vec4 a, vec4 b, vec4 c)
 {
     return vec4(fma1(a.x, b.x, c.x), fma1(a.y, b.y, c.y), fma1(a.z, b.z, c.z), fma1(a.w, b.w, c.w));
@@ -28,6 +35,7 @@ float fma1(float a, float b, float c)
     precise float r = fma(a, b, c);
     return r;
 }
+#define fma_exact_product fma1
 vec4 fma4(vec4 a, vec4 b, vec4 c)
 {
     precise vec4 r = fma(a, b, c);

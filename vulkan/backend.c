@@ -143,12 +143,20 @@ static gdn_status poll_vulkan(gdn_context *ctx)
     return gdn_vk_take_report(ctx->state);
 }
 
+static gdn_status timeline(gdn_context *ctx, void **semaphore, uint64_t *value)
+{
+    const gdn_vk_device *dev = ctx->state;
+    *semaphore = (void *)dev->timeline;
+    *value     = dev->submitted;
+    return GDN_OK;
+}
+
 const gdn_backend gdn_backend_vulkan = {
     .id = GDN_BACKEND_VULKAN, .name = "vulkan",
     .device_count = device_count, .describe_device = describe_device, .describe_implementation = describe_implementation,
     .describe_context = describe_context,
     .open = open_vulkan, .close = close_vulkan, .host_memory = 0, .data_is_address = 0, .query = query, .run = run,
-    .synchronize = synchronize, .poll = poll_vulkan,
+    .synchronize = synchronize, .poll = poll_vulkan, .timeline = timeline,
     .buffer_create = gdn_vk_buffer_create, .buffer_destroy = gdn_vk_buffer_destroy,
     .buffer_write = gdn_vk_buffer_write, .buffer_read = gdn_vk_buffer_read,
 };

@@ -156,8 +156,8 @@ typedef struct gdn_vk_code {
     const uint32_t *words;
     size_t          n;
 } gdn_vk_code;
-/* The variant of a kernel's shader, or of the probe's. */
-gdn_vk_code gdn_vk_shader(int kernel, int soft_fma, int subgroup, int storage16);
+/* The variant of a kernel's shader, or of the probe's; general is for gated_delta_net only. */
+gdn_vk_code gdn_vk_shader(int kernel, int general, int soft_fma, int subgroup, int storage16);
 /* Words that gdn_vk_add_float_controls() needs more than the code has. */
 enum { GDN_VK_CONTROL_WORDS = 3 * (2 + 4) };
 /* Copies `code` to `to` with what the device allows of denorm-preserve, signed-zero-inf-nan-preserve and

@@ -84,10 +84,16 @@ static uint32_t width_of_loads(const gdn_vk_device *dev, const problem_t *p, con
     return bits % 16 ? 0 : 1;
 }
 
-/* Constant SHAPE of the shader. */
-static uint32_t shape(const problem_t *p)
+/* The shader's constants NB, SHAPE and WIDE. Multiples of 32, aligned, get pipelines of their own; every other head size,
+ * and operands that are not aligned, share a general one (NB = 0), since a driver takes seconds for each. */
+static void specialize(const gdn_vk_device *dev, const problem_t *p, uint32_t width, uint32_t constants[GDN_VK_CONSTANTS])
 {
-    return (p->gate == GDN_GATE_CHANNEL ? 1 : 0) | (p->state_layout == GDN_STATE_KV ? 2 : 0) | (is_narrow(p) ? 4 : 0);
+    const int general = p->head_dim_k % 32 || !width;
+    const int narrow  = general ? dev->traits.storage16 : is_narrow(p);
+    constants[0] = lanes(dev);
+    constants[1] = general ? 0 : (uint32_t)p->head_dim_k / 32;
+    constants[2] = (p->gate == GDN_GATE_CHANNEL ? 1u : 0u) | (p->state_layout == GDN_STATE_KV ? 2u : 0u) | (narrow ? 4u : 0u);
+    constants[3] = general ? 0 : width;
 }
 
 gdn_status gdn_vk_run_gated_delta_net(gdn_vk_device *dev, const problem_t *p, gdn_stream stream)
@@ -99,13 +105,14 @@ gdn_status gdn_vk_run_gated_delta_net(gdn_vk_device *dev, const problem_t *p, gd
         .seq_start = gdn_vk_address(dev, &p->seq_start), .state_src = gdn_vk_address(dev, &p->state_src),
         .state_dst = gdn_vk_address(dev, &p->state_dst), .bad = dev->bad.address,
         .n_seqs = p->n_seqs, .n_tokens = p->n_tokens, .n_heads_k = p->n_heads_k, .n_heads_v = p->n_heads_v,
-        .head_dim_v = p->head_dim_v, .head_map = p->head_map, .n_snapshots = p->n_snapshots,
+        .head_dim_k = p->head_dim_k, .head_dim_v = p->head_dim_v, .head_map = p->head_map, .n_snapshots = p->n_snapshots,
         .slots_in = p->state_in.n_slots, .entries_in = p->state_in.n_rows * p->state_in.n_slots,
         .slots_out = p->state_out.n_slots, .entries_out = p->state_out.n_rows * p->state_out.n_slots,
         .q_dtype = p->q.dtype, .k_dtype = p->k.dtype, .v_dtype = p->v.dtype,
         .blocks = (int32_t)blocks(dev, p), .scale = p->scale, .even_tokens = p->n_tokens / p->n_seqs,
     };
-    const uint32_t constants[GDN_VK_CONSTANTS] = { lanes(dev), (uint32_t)p->head_dim_k, shape(p), width_of_loads(dev, p, &params) };
+    uint32_t constants[GDN_VK_CONSTANTS];
+    specialize(dev, p, width_of_loads(dev, p, &params), constants);
     gdn_vk_dispatch dispatch = { .n_items = items(dev, p) };
     gdn_status status = gdn_vk_pipeline_get(dev, GDN_KERNEL_gated_delta_net, constants, &dispatch.pipeline);
     return status ? status : gdn_vk_run(dev, &p->workspace, &params, sizeof params, 0, &dispatch, 1, stream);

@@ -38,7 +38,7 @@ float gdn_exp(float argument)
     precise float t = fma1(x, LOG2E, ROUND_MAGIC);
     t = t < ROUND_MAGIC - 149.0 ? ROUND_MAGIC - 149.0 : t;
     precise float n = t - ROUND_MAGIC;
-    precise float h = fma1(-n, LN2_HI, x);
+    precise float h = fma_exact_product(-n, LN2_HI, x); // n has 8 bits, LN2_HI 15
     precise float r = fma1(-n, LN2_LO, h);
     precise float hr = h - r;
     precise float c = fma1(-n, LN2_LO, hr);
@@ -100,7 +100,7 @@ float gdn_logistic(float x, float num)
     // [1] reduce
     precise float t = fma1(x, -LOG2E, ROUND_MAGIC);
     precise float n = t - ROUND_MAGIC;
-    precise float r = fma1(n, LN2_HI, x);
+    precise float r = fma_exact_product(n, LN2_HI, x);
     r = fma1(n, LN2_LO, r);
     // [2] polynomial: 1 - v = exp(-r)
     precise float p = EXP_C6;
@@ -115,7 +115,7 @@ float gdn_logistic(float x, float num)
     uint part = half_of(n_bits) & EXPONENT_MASK;
     float scale1 = uintBitsToFloat(0x3f800000u + (n_bits - part));
     float minus_scale2 = uintBitsToFloat(0xbf800000u - part);
-    precise float d = scale1 - fma1(v, scale1, minus_scale2);
+    precise float d = scale1 - fma_exact_product(v, scale1, minus_scale2); // scale1 is a power of two
     // [4] y = -1/d
     precise float y = uintBitsToFloat((RECIPROCAL_SEED | SIGN_BIT) - floatBitsToUint(d));
     precise float e = fma1(d, y, 1.0);

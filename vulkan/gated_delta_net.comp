@@ -18,13 +18,21 @@
 #include "elementary.glsl"
 
 layout(local_size_x_id = 0) in;
-layout(constant_id = 1) const int DK = 128;    // head_dim_k
+#ifdef GDN_GENERAL // any head_dim_k: a loop over its blocks of 32 keys
+const int NB = 8;
+const bool GENERAL = true;
+int n_blocks;
+#define EACH_BLOCK(m) [[dont_unroll]] for (int m = 0; m < n_blocks; m++)
+#else              // head_dim_k is 32 NB: all indices are constants, so that the state is in registers
+layout(constant_id = 1) const int NB = 4;
+const bool GENERAL = false;
+#define EACH_BLOCK(m) [[unroll]] for (int m = 0; m < NB; m++)
+#endif
 layout(constant_id = 2) const int SHAPE = 0;   // bits below: what would otherwise be code that never runs
 layout(constant_id = 3) const int WIDE = 0;    // rows of four: 0 element by element, 1 as 16 bytes, 2 as 2 x 8 bytes
-const int NB = (DK + 31) / 32;
 const bool CHANNEL = (SHAPE & 1) != 0;   // a gate per key channel
 const bool KEY_MAJOR = (SHAPE & 2) != 0; // the state's lines are keys
-const bool NARROW = (SHAPE & 4) != 0;    // q, k or v are of 16 bits
+const bool NARROW = (SHAPE & 4) != 0;    // q, k or v may be of 16 bits
 
 layout(buffer_reference, std430, buffer_reference_align = 8) readonly buffer Params { gdn_vk_gated_delta_net p; };
 
@@ -130,14 +138,15 @@ void store_quad(uint64_t at, vec4 x)
     }
 }
 
-// Which of the keys i .. i + 3 exist. Folds to a constant where a block of 32 is whole.
-bool whole(int m, int i)
+// Which of the keys i .. i + 3 exist. Folds to a constant unless GENERAL.
+int n_keys;
+bool whole(int i)
 {
-    return 32 * m + 32 <= DK || i + 4 <= DK;
+    return !GENERAL || i + 4 <= n_keys;
 }
 bvec4 present(int i)
 {
-    return lessThan(ivec4(i) + ivec4(0, 1, 2, 3), ivec4(DK));
+    return lessThan(ivec4(i) + ivec4(0, 1, 2, 3), ivec4(n_keys));
 }
 
 float load_any(uint64_t at, int dtype)
@@ -146,12 +155,12 @@ float load_any(uint64_t at, int dtype)
 }
 
 // Elements i .. i + 3 of a row; those beyond the head are 0.
-vec4 load_row(uint64_t row, int dtype, int m, int i)
+vec4 load_row(uint64_t row, int dtype, int i)
 {
     vec4 x = vec4(0);
-    if (dtype == GDN_F32 && whole(m, i)) {
+    if (dtype == GDN_F32 && whole(i)) {
         x = load_quad(row + 4 * i);
-    } else if (dtype != GDN_F32 || 32 * m + 32 > DK) {
+    } else if (dtype != GDN_F32 || GENERAL) {
         bvec4 there = present(i);
         int bytes = dtype == GDN_F32 ? 4 : 2;
         [[unroll]] for (int e = 0; e < 4; e++)
@@ -162,10 +171,10 @@ vec4 load_row(uint64_t row, int dtype, int m, int i)
 }
 
 // Sums of keys that do not exist stay as they are: fma(0, 0, -0) would be +0.
-vec4 sum_step(vec4 x, vec4 y, vec4 sum, int m, int i)
+vec4 sum_step(vec4 x, vec4 y, vec4 sum, int i)
 {
     vec4 next = fma4(x, y, sum);
-    return 32 * m + 32 <= DK ? next : mix(sum, next, present(i));
+    return GENERAL ? mix(sum, next, present(i)) : next;
 }
 
 void main()
@@ -174,6 +183,10 @@ void main()
         return;
     Params params = Params(push.params);
     gdn_vk_gated_delta_net p = params.p;
+    n_keys = GENERAL ? p.head_dim_k : 32 * NB;
+#ifdef GDN_GENERAL
+    n_blocks = (n_keys + 31) / 32;
+#endif
     const uint lane = lane_of_workgroup() & 7u;
     const int block = int(item() % uint(p.blocks)), row = int(item() / uint(p.blocks));
     const int s = row / p.n_heads_v, h = row % p.n_heads_v;
@@ -212,18 +225,18 @@ void main()
 
     // 1: load state. S[m][c] has column j + c
     vec4 S[NB][4];
-    [[unroll]] for (int m = 0; m < NB; m++)
+    EACH_BLOCK(m)
         [[unroll]] for (int c = 0; c < 4; c++)
             S[m][c] = vec4(0);
     if (src >= 0) {
         uint64_t at = p.state_in.base + int64_t(src / p.slots_in) * p.state_in.row +
                       int64_t(src % p.slots_in) * p.state_in.slot + h * p.state_in.head;
-        [[unroll]] for (int m = 0; m < NB; m++) {
+        EACH_BLOCK(m) {
             const int i = 32 * m + i0;
             if (!KEY_MAJOR) {
                 [[unroll]] for (int c = 0; c < 4; c++)
                     if (c < columns)
-                        S[m][c] = load_row(at + (j + c) * p.state_in.line, GDN_F32, m, i);
+                        S[m][c] = load_row(at + (j + c) * p.state_in.line, GDN_F32, i);
             } else {
                 bvec4 there = present(i);
                 [[unroll]] for (int e = 0; e < 4; e++) {
@@ -247,9 +260,9 @@ void main()
     for (int t = 0; t < T; t++) {
         // Rows of this token
         vec4 k[NB], q[NB];
-        [[unroll]] for (int m = 0; m < NB; m++) {
-            k[m] = load_row(k_at, NARROW ? p.k_dtype : GDN_F32, m, 32 * m + i0);
-            q[m] = load_row(q_at, NARROW ? p.q_dtype : GDN_F32, m, 32 * m + i0);
+        EACH_BLOCK(m) {
+            k[m] = load_row(k_at, NARROW ? p.k_dtype : GDN_F32, 32 * m + i0);
+            q[m] = load_row(q_at, NARROW ? p.q_dtype : GDN_F32, 32 * m + i0);
         }
         const float v = mine < columns ? load_any(v_at, p.v_dtype) : 0.0;
         const float beta = Float(beta_at).x;
@@ -260,8 +273,8 @@ void main()
         if (!CHANNEL) {
             a = gdn_exp(Float(g_at).x);
         } else {
-            [[unroll]] for (int m = 0; m < NB; m++) {
-                const vec4 g = load_row(g_at, GDN_F32, m, 32 * m + i0);
+            EACH_BLOCK(m) {
+                const vec4 g = load_row(g_at, GDN_F32, 32 * m + i0);
                 decay[m] = vec4(gdn_exp(g.x), gdn_exp(g.y), gdn_exp(g.z), gdn_exp(g.w));
             }
         }
@@ -270,10 +283,10 @@ void main()
         vec4 sum[4];
         [[unroll]] for (int c = 0; c < 4; c++)
             sum[c] = vec4(0);
-        [[unroll]] for (int m = 0; m < NB; m++) {
+        EACH_BLOCK(m) {
             precise vec4 with = !CHANNEL ? k[m] : decay[m] * k[m];
             [[unroll]] for (int c = 0; c < 4; c++)
-                sum[c] = sum_step(S[m][c], with, sum[c], m, 32 * m + i0);
+                sum[c] = sum_step(S[m][c], with, sum[c], 32 * m + i0);
         }
         precise float kv = fold(sum, lane, 0, 1, 2);
         if (!CHANNEL)
@@ -286,11 +299,11 @@ void main()
         // 5: update, 6: output
         [[unroll]] for (int c = 0; c < 4; c++)
             sum[c] = vec4(0);
-        [[unroll]] for (int m = 0; m < NB; m++) {
+        EACH_BLOCK(m) {
             [[unroll]] for (int c = 0; c < 4; c++) {
                 precise vec4 kept = (!CHANNEL ? vec4(a) : decay[m]) * S[m][c];
                 S[m][c] = fma4(k[m], vec4(delta[c]), kept);
-                sum[c] = sum_step(S[m][c], q[m], sum[c], m, 32 * m + i0);
+                sum[c] = sum_step(S[m][c], q[m], sum[c], 32 * m + i0);
             }
         }
         precise float o = p.scale * fold(sum, lane, 1, 2, 1);
@@ -306,13 +319,13 @@ void main()
             if (dst >= 0 && dst < p.entries_out) {
                 uint64_t at = p.state_out.base + int64_t(dst / p.slots_out) * p.state_out.row +
                               int64_t(dst % p.slots_out) * p.state_out.slot + h * p.state_out.head;
-                [[unroll]] for (int m = 0; m < NB; m++) {
+                EACH_BLOCK(m) {
                     const int i = 32 * m + i0;
                     bvec4 there = present(i);
                     if (!KEY_MAJOR) {
                         [[unroll]] for (int c = 0; c < 4; c++) {
                             const uint64_t line = at + (j + c) * p.state_out.line + 4 * i;
-                            if (c < columns && whole(m, i)) {
+                            if (c < columns && whole(i)) {
                                 store_quad(line, S[m][c]);
                             } else if (c < columns) {
                                 [[unroll]] for (int e = 0; e < 4; e++)

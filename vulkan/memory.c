@@ -1,4 +1,5 @@
 /* Buffers, and copies between them and the host. See device.h. */
+#include <stdio.h>
 #include <string.h>
 
 #include "core/status.h"
@@ -112,11 +113,13 @@ gdn_status gdn_vk_buffer_create(gdn_context *ctx, uint64_t bytes, gdn_span *span
     gdn_vk_device *dev = ctx->state;
     gdn_vk_buffer *b = gdn_vk_host_alloc(dev, sizeof *b);
     if (!b)
-        return gdn_fail(GDN_OUT_OF_MEMORY, "no memory for the record of a buffer");
+        return gdn_fail(GDN_OUT_OF_MEMORY, "no memory for the record of a buffer of %llu bytes", (unsigned long long)bytes);
     gdn_status status = gdn_vk_allocate(dev, bytes, 0, b);
     if (status) {
+        char why[GDN_REASON_MAX];
+        (void)snprintf(why, sizeof why, "%.*s", GDN_REASON_MAX - 1, gdn_last_error());
         gdn_vk_host_free(dev, b);
-        return status;
+        return gdn_fail(status, "no buffer of %llu bytes: %s", (unsigned long long)bytes, why);
     }
     b->next      = dev->buffers;
     dev->buffers = b;

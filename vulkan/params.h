@@ -57,7 +57,7 @@ PARAM_STRUCT(gdn_vk_gated_delta_net)
     PARAM_U64 seq_start, state_src, state_dst; /* 0 = absent */
     PARAM_U64 bad;
     PARAM_I32 n_seqs, n_tokens, n_heads_k, n_heads_v;
-    PARAM_I32 head_dim_v, head_map, n_snapshots, unused;
+    PARAM_I32 head_dim_k, head_dim_v, head_map, n_snapshots;
     PARAM_I32 slots_in, entries_in, slots_out, entries_out;
     PARAM_I32 q_dtype, k_dtype, v_dtype;
     PARAM_I32 blocks; /* workgroups per head */

@@ -1,8 +1,10 @@
 /* Pipelines: made when a call first needs them, kept until the device is closed. See device.h.
  *
  * None is ever thrown away, because a command buffer of the caller may use it for as long as the context lives. */
+#define _POSIX_C_SOURCE 200809L /* clock_gettime */
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 
 #include "core/status.h"
 #include "vulkan/device.h"
@@ -135,10 +137,18 @@ void gdn_vk_pipelines_close(gdn_vk_device *dev)
 
 /* ---- Pipelines ---------------------------------------------------------------------------------------- */
 
+static double seconds(void)
+{
+    struct timespec t;
+    (void)clock_gettime(CLOCK_MONOTONIC, &t);
+    return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
+}
+
 gdn_status gdn_vk_pipeline_make(gdn_vk_device *dev, int kernel, int soft_fma, int subgroup,
                                 const uint32_t constants[GDN_VK_CONSTANTS], VkPipeline *pipeline)
 {
-    const gdn_vk_code code = gdn_vk_shader(kernel, soft_fma, subgroup, dev->traits.storage16);
+    const int general = kernel == GDN_KERNEL_gated_delta_net && !constants[1]; /* vulkan/dispatch_gated_delta_net.c */
+    const gdn_vk_code code = gdn_vk_shader(kernel, general, soft_fma, subgroup, dev->traits.storage16);
     uint32_t *words = gdn_vk_host_alloc(dev, (code.n + GDN_VK_CONTROL_WORDS) * sizeof *words);
     VkShaderModule module = VK_NULL_HANDLE;
     if (!words)
@@ -180,11 +190,16 @@ gdn_status gdn_vk_pipeline_get(gdn_vk_device *dev, int kernel, const uint32_t co
         return gdn_fail(GDN_OUT_OF_MEMORY, "no memory for the record of a pipeline");
     *p = (gdn_vk_pipeline){ .kernel = kernel };
     memcpy(p->constants, constants, sizeof p->constants);
+    const double before = seconds();
     gdn_status status = gdn_vk_pipeline_make(dev, kernel, dev->variant.soft_fma, dev->variant.subgroup, constants, &p->pipeline);
     if (status) {
         gdn_vk_host_free(dev, p);
         return status;
     }
+    if (dev->ctx)
+        gdn_context_log(dev->ctx, GDN_LOG_DEBUG, "vulkan: pipeline %d of %u lanes (%u, %u, %u) made in %.3f s", kernel,
+                        (unsigned)constants[0], (unsigned)constants[1], (unsigned)constants[2], (unsigned)constants[3],
+                        seconds() - before);
     p->next        = dev->pipelines;
     dev->pipelines = p;
     *pipeline      = p->pipeline;

@@ -162,8 +162,9 @@ gdn_status gdn_vk_probe(gdn_vk_device *dev, gdn_vk_variants *v)
     if (status)
         return status;
 
-    /* Lanes talk through subgroup shuffles where eight of them fit in a subgroup, else through shared memory. */
-    const int sub = dev->traits.shuffle && dev->traits.subgroup_size >= 8;
+    /* Lanes talk through subgroup shuffles where eight of them fit in a subgroup and no subgroup can be partly empty,
+     * which nobody promises unless whole ones can be asked for; else through shared memory. */
+    const int sub = dev->traits.shuffle && dev->traits.full_subgroups && dev->traits.subgroup_size >= 8;
     if (!hard[0] || !dev->traits.float64 || soft[0]) {
         if (sub)
             add(v, hard[0] ? "plain-fma" : "fma", 0, 1, hard);

@@ -32,6 +32,30 @@ CODE(gated_delta_net_soft_subgroup_32)
 CODE(gated_delta_net_soft_subgroup_16)
 #include "gated_delta_net_soft_subgroup_16.inc"
 ;
+CODE(gated_delta_net_general_fma_shared_32)
+#include "gated_delta_net_general_fma_shared_32.inc"
+;
+CODE(gated_delta_net_general_fma_shared_16)
+#include "gated_delta_net_general_fma_shared_16.inc"
+;
+CODE(gated_delta_net_general_fma_subgroup_32)
+#include "gated_delta_net_general_fma_subgroup_32.inc"
+;
+CODE(gated_delta_net_general_fma_subgroup_16)
+#include "gated_delta_net_general_fma_subgroup_16.inc"
+;
+CODE(gated_delta_net_general_soft_shared_32)
+#include "gated_delta_net_general_soft_shared_32.inc"
+;
+CODE(gated_delta_net_general_soft_shared_16)
+#include "gated_delta_net_general_soft_shared_16.inc"
+;
+CODE(gated_delta_net_general_soft_subgroup_32)
+#include "gated_delta_net_general_soft_subgroup_32.inc"
+;
+CODE(gated_delta_net_general_soft_subgroup_16)
+#include "gated_delta_net_general_soft_subgroup_16.inc"
+;
 CODE(ssm_conv_fma)
 #include "ssm_conv_fma.inc"
 ;
@@ -59,22 +83,18 @@ CODE(probe_soft)
 
 #define WORDS(name) { code_##name, sizeof code_##name / sizeof code_##name[0] }
 
-gdn_vk_code gdn_vk_shader(int kernel, int soft_fma, int subgroup, int storage16)
+#define STORAGES(name) { WORDS(name##_32), WORDS(name##_16) }
+#define EXCHANGES(name) { STORAGES(name##_shared), STORAGES(name##_subgroup) }
+#define FMAS(name) { EXCHANGES(name##_fma), EXCHANGES(name##_soft) }
+
+gdn_vk_code gdn_vk_shader(int kernel, int general, int soft_fma, int subgroup, int storage16)
 {
-    static const gdn_vk_code gated_delta_net[2][2][2] = {
-        { { WORDS(gated_delta_net_fma_shared_32), WORDS(gated_delta_net_fma_shared_16) },
-          { WORDS(gated_delta_net_fma_subgroup_32), WORDS(gated_delta_net_fma_subgroup_16) } },
-        { { WORDS(gated_delta_net_soft_shared_32), WORDS(gated_delta_net_soft_shared_16) },
-          { WORDS(gated_delta_net_soft_subgroup_32), WORDS(gated_delta_net_soft_subgroup_16) } },
-    };
-    static const gdn_vk_code set_rows[2][2] = {
-        { WORDS(set_rows_fma_32), WORDS(set_rows_fma_16) },
-        { WORDS(set_rows_soft_32), WORDS(set_rows_soft_16) },
-    };
+    static const gdn_vk_code gated_delta_net[2][2][2][2] = { FMAS(gated_delta_net), FMAS(gated_delta_net_general) };
+    static const gdn_vk_code set_rows[2][2] = { STORAGES(set_rows_fma), STORAGES(set_rows_soft) };
     static const gdn_vk_code ssm_conv[2] = { WORDS(ssm_conv_fma), WORDS(ssm_conv_soft) };
     static const gdn_vk_code probe[2] = { WORDS(probe_fma), WORDS(probe_soft) };
     switch (kernel) {
-    case GDN_KERNEL_gated_delta_net: return gated_delta_net[soft_fma][subgroup][storage16];
+    case GDN_KERNEL_gated_delta_net: return gated_delta_net[general][soft_fma][subgroup][storage16];
     case GDN_KERNEL_ssm_conv: return ssm_conv[soft_fma];
     case GDN_KERNEL_set_rows: return set_rows[soft_fma][storage16];
     default: return probe[soft_fma];

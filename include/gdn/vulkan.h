@@ -10,7 +10,8 @@
  *     native.get_instance_proc_addr = (gdn_vulkan_function)vkGetInstanceProcAddr;
  *     native.instance = instance;  native.physical_device = physical;  native.device = device;
  *     native.queue = queue;        native.queue_family = family;
- *     native.features = GDN_VULKAN_FLOAT64 | GDN_VULKAN_STORAGE_16;   // those the device was created with
+ *     native.features = GDN_VULKAN_FLOAT64 | GDN_VULKAN_STORAGE_16 | GDN_VULKAN_FULL_SUBGROUPS;
+ *                                                    // those of them that the device was created with
  *     gdn_context_desc desc = { sizeof desc };
  *     desc.backend = GDN_BACKEND_VULKAN;  desc.native = &native;
  *     if (gdn_context_create(&desc, &ctx)) fail(gdn_last_error());
@@ -21,6 +22,10 @@
  * VK_MEMORY_ALLOCATE_DEVICE_ADDRESS_BIT. One that is passed as a workspace needs TRANSFER_DST_BIT as well, and
  * one that is passed to gdn_buffer_read() or gdn_buffer_write() TRANSFER_SRC_BIT or TRANSFER_DST_BIT. Buffers of
  * gdn_buffer_create() have all of that. Sharing mode: exclusive to the queue's family, or concurrent.
+ *
+ * ---- Queue ----
+ * With stream = NULL a call is recorded into a command buffer of the context's and submitted to the queue; it returns
+ * then. gdn_synchronize() waits on the host, gdn_vulkan_timeline() lets other submissions wait on the device.
  *
  * ---- Recording ----
  * gdn_stream is a VkCommandBuffer in the recording state, outside a render pass, of a family with compute. A call
@@ -41,7 +46,9 @@
  * ---- Maps ----
  * Maps lie in device memory, so a call does not read them. A value out of range makes its sequence (set_rows: its
  * row) one that is skipped, nothing is written out of range, and GDN_BAD_MAP is reported by gdn_synchronize() or
- * gdn_poll(). That no slot is written twice cannot be checked there: which write stays is then not defined.
+ * gdn_poll(). A bad value in state_dst is one that is not written. Where seq_start does not ascend, other sequences of
+ * the call may be left out too. That no slot is written twice cannot be checked there: which write stays is then not
+ * defined.
  *
  * ---- Pipelines ----
  * A pipeline is created at the first call that needs it (a head size, a gate, an alignment) and kept until the
@@ -73,7 +80,8 @@ typedef void (*gdn_vulkan_cache_save_fn)(void *user, const void *data, uint64_t 
 enum {
     GDN_VULKAN_FLOAT64        = 1, /* shaderFloat64: the software fma                               */
     GDN_VULKAN_STORAGE_16     = 2, /* storageBuffer16BitAccess: F16, BF16 and Q8_0 operands         */
-    GDN_VULKAN_FULL_SUBGROUPS = 4  /* subgroupSizeControl and computeFullSubgroups                  */
+    GDN_VULKAN_FULL_SUBGROUPS = 4  /* subgroupSizeControl and computeFullSubgroups: lanes exchange
+                                      through shuffles and not through shared memory               */
 };
 
 typedef struct gdn_vulkan_desc {
@@ -100,6 +108,12 @@ typedef struct gdn_vulkan_desc {
     gdn_vulkan_cache_save_fn cache_save;
     void               *cache_user;
 } gdn_vulkan_desc;
+
+/* For a program whose own submissions need what calls with stream = NULL compute: the timeline semaphore (VkSemaphore) of
+ * the context's submissions, and the value that it has when everything queued so far is done. A submission that waits
+ * for that value, in the stages that read, needs no further barrier, and nothing waits on the host. The semaphore lives
+ * as long as the context; only the library signals it. GDN_UNSUPPORTED on other backends. */
+GDN_API gdn_status gdn_vulkan_timeline(gdn_context *ctx, void **semaphore, uint64_t *value);
 
 #ifdef __cplusplus
 }

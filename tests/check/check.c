@@ -37,7 +37,8 @@ static struct {
 static const cli_option option_table[] = {
     { "backend", CLI_NAMES, &options.backend, "NAMES", "only these backends (a,b); an error where one is not available" },
     { "device", CLI_INT, &options.device, "N", "only this device of each backend" },
-    { "impl", CLI_NAMES, &options.implementation, "NAMES", "only these implementations, e.g. avx2,scalar" },
+    { "impl", CLI_NAMES, &options.implementation, "NAMES", "only these implementations, e.g. avx2,scalar. Those that say\n"
+      "themselves that they are not exact run only when named" },
     { "kernel", CLI_NAMES, &options.kernel, "NAMES", "only these kernels (a,b)" },
     { "seed", CLI_UINT64, &options.seed, "N", "seed of the random cases (default 1)" },
     { "cases", CLI_INT, &options.cases, "N", "random cases per kernel (default 2000, quick 250)" },
@@ -270,6 +271,11 @@ static int open_device(uint32_t backend, uint32_t device)
             return cli_error(&command, "%s", gdn_last_error());
         if (!cli_has_name(&options.implementation, implementation.name))
             continue;
+        if (!implementation.exact && !options.implementation.text[0]) { /* it would fail, and rightly */
+            if (report.n_inexact < CHECK_MAX_TARGETS)
+                report.inexact[report.n_inexact++] = (check_inexact){ info, implementation };
+            continue;
+        }
         if (report.n_targets == CHECK_MAX_TARGETS)
             return cli_error(&command, "more than %d implementations; choose with --backend", CHECK_MAX_TARGETS);
         check_target *t = check_target_open(backend, device, i);
@@ -307,6 +313,9 @@ static int open_targets(void)
     const char *wrong = cli_unknown_name(&options.implementation, implementation_name, report.n_targets);
     if (wrong)
         return cli_error(&command, "there is no implementation '%s' to check; 'gdn info' lists them", wrong);
+    if (!report.n_targets && report.n_inexact)
+        return cli_error(&command, "no implementation here is exact; name one with --impl to check it all the same, e.g. %s (%s)",
+                         report.inexact[0].implementation.name, report.inexact[0].implementation.reason);
     if (!report.n_targets)
         return cli_error(&command, "no device is left to check; 'gdn info' lists them");
     return 0;

@@ -36,16 +36,19 @@ check_tally check_report_sum(const check_report *report)
 void check_report_text(const check_report *report)
 {
     for (int i = 0; i < report->n_unavailable; i++)
-        printf("%-10s not available: %s\n", report->unavailable[i].name, report->unavailable[i].reason);
+        printf("%-16s not available: %s\n", report->unavailable[i].name, report->unavailable[i].reason);
+    for (int i = 0; i < report->n_inexact; i++)
+        printf("%-16s left out on %s, not exact: %s\n", report->inexact[i].implementation.name, report->inexact[i].device.name,
+               report->inexact[i].implementation.reason);
     for (int t = 0; t < report->n_targets; t++)
         for (int k = 0; k < report->n_kernels; k++) {
             const check_target_info *info = &report->target[t];
             const check_tally *tally = &report->tally[k][t];
-            printf("%-10s %-16s %s%s%s  %lld passed, %lld failed, %lld skipped\n", info->implementation.name, report->kernel[k],
+            printf("%-16s %-16s %s%s%s  %lld passed, %lld failed, %lld skipped\n", info->implementation.name, report->kernel[k],
                    info->device.name, info->device.emulated ? " (emulated)" : "", info->implementation.exact ? "" : " (not exact)",
                    (long long)tally->passed, (long long)tally->failed, (long long)tally->skipped);
             for (int r = 0; r < CHECK_MAX_REASONS && tally->reason[r].n; r++)
-                printf("           skipped %lld: %s\n", (long long)tally->reason[r].n, tally->reason[r].text);
+                printf("                 skipped %lld: %s\n", (long long)tally->reason[r].n, tally->reason[r].text);
         }
     const check_tally sum = check_report_sum(report);
     if (sum.skipped)
@@ -108,6 +111,15 @@ int check_report_json(const check_report *report)
         json_object(&w, NULL);
         json_string(&w, "backend", report->unavailable[i].name);
         json_string(&w, "reason", report->unavailable[i].reason);
+        json_close(&w);
+    }
+    json_close(&w);
+    json_array(&w, "left_out");
+    for (int i = 0; i < report->n_inexact; i++) {
+        json_object(&w, NULL);
+        json_string(&w, "device", report->inexact[i].device.name);
+        json_string(&w, "implementation", report->inexact[i].implementation.name);
+        json_string(&w, "reason", report->inexact[i].implementation.reason);
         json_close(&w);
     }
     json_close(&w);

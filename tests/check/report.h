@@ -14,13 +14,20 @@ typedef struct check_tally {
     } reason[CHECK_MAX_REASONS]; /* of skips; those that do not fit are counted with the last */
 } check_tally;
 
+/* An implementation that was left out because it says that it is not exact. */
+typedef struct check_inexact {
+    gdn_device_info         device;
+    gdn_implementation_info implementation;
+} check_inexact;
+
 typedef struct check_report {
     uint64_t           seed;
-    int                n_kernels, n_targets, n_unavailable;
+    int                n_kernels, n_targets, n_unavailable, n_inexact;
     const char        *kernel[CHECK_MAX_KERNELS];
     check_target_info  target[CHECK_MAX_TARGETS];
     check_tally        tally[CHECK_MAX_KERNELS][CHECK_MAX_TARGETS];
     gdn_backend_info   unavailable[GDN_BACKEND_COUNT];
+    check_inexact      inexact[CHECK_MAX_TARGETS];
 } check_report;
 
 void        check_tally_skip(check_tally *tally, const char *reason);

@@ -10,4 +10,4 @@ for file in "$3"/*.spv "$folder"/*.spv; do
     n=$((n + 1))
 done
 echo "spirv-val: $n shaders are valid"
-[ "$n" -ge 48 ]
+[ "$n" -ge 88 ]

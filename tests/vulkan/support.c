@@ -96,7 +96,8 @@ void step_drop(step_on *on)
 static PFN_vkGetInstanceProcAddr real_instance;
 static PFN_vkGetDeviceProcAddr   real_device;
 #define WRAPPED(X) X(QueueSubmit) X(WaitSemaphores) X(AllocateMemory) X(FreeMemory) X(CreateComputePipelines) X(GetSemaphoreCounterValue) \
-    X(CreateBuffer) X(CreateShaderModule) X(CreateSemaphore) X(AllocateCommandBuffers)
+    X(CreateBuffer) X(CreateShaderModule) X(CreateSemaphore) X(AllocateCommandBuffers) \
+    X(BeginCommandBuffer) X(EndCommandBuffer) X(CmdPipelineBarrier) X(CmdUpdateBuffer) X(CmdFillBuffer) X(CmdDispatch)
 #define X(name) static PFN_vk##name real_##name;
 WRAPPED(X)
 #undef X
@@ -162,6 +163,83 @@ static VkResult VKAPI_CALL fake_AllocateCommandBuffers(VkDevice device, const Vk
 {
     fault.creations++;
     return real_AllocateCommandBuffers(device, info, out);
+}
+
+/* ---- Barriers: what was written and not yet made available to whom. ---- */
+
+/* Synchronization validation does not follow accesses by address, so this does, taking every dispatch for one that reads
+ * and writes everything. A command buffer begins with everything written, by calls that are still on their way. */
+static struct {
+    int by_shader, by_transfer; /* written, and no barrier since */
+    int to_host;                /* what shaders wrote is available to the host */
+} hazard;
+
+static void hazardous(int is)
+{
+    fault.hazards += is;
+}
+
+static VkResult VKAPI_CALL fake_BeginCommandBuffer(VkCommandBuffer commands, const VkCommandBufferBeginInfo *info)
+{
+    hazard.by_shader = hazard.by_transfer = hazard.to_host = 1;
+    fault.transfer_barriers = 0;
+    return real_BeginCommandBuffer(commands, info);
+}
+
+static VkResult VKAPI_CALL fake_EndCommandBuffer(VkCommandBuffer commands)
+{
+    hazardous(!hazard.to_host);
+    return real_EndCommandBuffer(commands);
+}
+
+static void VKAPI_CALL fake_CmdPipelineBarrier(VkCommandBuffer commands, VkPipelineStageFlags from, VkPipelineStageFlags to, VkDependencyFlags flags,
+                                               uint32_t n, const VkMemoryBarrier *memory, uint32_t n_buffers, const VkBufferMemoryBarrier *buffers,
+                                               uint32_t n_images, const VkImageMemoryBarrier *images)
+{
+    const VkPipelineStageFlags shader = VK_PIPELINE_STAGE_COMPUTE_SHADER_BIT, transfer = VK_PIPELINE_STAGE_TRANSFER_BIT;
+    const VkAccessFlags shader_all = VK_ACCESS_SHADER_READ_BIT | VK_ACCESS_SHADER_WRITE_BIT;
+    for (uint32_t i = 0; i < n; i++) {
+        /* Everything that this library does next is a dispatch, unless the barrier is for transfers as well, or the last. */
+        const int for_shader = (to & shader) && (memory[i].dstAccessMask & shader_all) == shader_all;
+        const int after_shader = (from & shader) && (memory[i].srcAccessMask & VK_ACCESS_SHADER_WRITE_BIT);
+        const int after_transfer = (from & transfer) && (memory[i].srcAccessMask & VK_ACCESS_TRANSFER_WRITE_BIT);
+        if (for_shader && after_shader)
+            hazard.by_shader = 0;
+        if (for_shader && after_transfer)
+            hazard.by_transfer = 0;
+        if (after_shader && (to & VK_PIPELINE_STAGE_HOST_BIT) && (memory[i].dstAccessMask & VK_ACCESS_HOST_READ_BIT))
+            hazard.to_host = 1;
+        if ((to & transfer) && (memory[i].dstAccessMask & VK_ACCESS_TRANSFER_WRITE_BIT) && after_shader && after_transfer)
+            fault.transfer_barriers++;
+    }
+    real_CmdPipelineBarrier(commands, from, to, flags, n, memory, n_buffers, buffers, n_images, images);
+}
+
+static void written_by_transfer(void)
+{
+    hazardous(fault.transfer_barriers == 0); /* the workspace may still be in use by the call before */
+    hazard.by_transfer = 1;
+}
+
+static void VKAPI_CALL fake_CmdUpdateBuffer(VkCommandBuffer commands, VkBuffer buffer, VkDeviceSize offset, VkDeviceSize bytes, const void *data)
+{
+    written_by_transfer();
+    real_CmdUpdateBuffer(commands, buffer, offset, bytes, data);
+}
+
+static void VKAPI_CALL fake_CmdFillBuffer(VkCommandBuffer commands, VkBuffer buffer, VkDeviceSize offset, VkDeviceSize bytes, uint32_t data)
+{
+    written_by_transfer();
+    real_CmdFillBuffer(commands, buffer, offset, bytes, data);
+}
+
+static void VKAPI_CALL fake_CmdDispatch(VkCommandBuffer commands, uint32_t x, uint32_t y, uint32_t z)
+{
+    hazardous(hazard.by_shader || hazard.by_transfer);
+    hazard.by_shader = 1;
+    hazard.to_host   = 0;
+    fault.dispatches++;
+    real_CmdDispatch(commands, x, y, z);
 }
 
 static PFN_vkVoidFunction VKAPI_CALL fake_device(VkDevice device, const char *name)

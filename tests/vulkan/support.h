@@ -46,11 +46,17 @@ typedef struct faults {
     int      no_device_function;                        /* 1: vkGetDeviceProcAddr knows no vkCmdDispatch           */
     uint64_t longest_wait;                              /* timeout of the longest wait that was asked for          */
     int      creations, submissions, frees;             /* vkCreate*, vkAllocate*; vkQueueSubmit; vkFreeMemory     */
+    int      dispatches, hazards;                       /* vkCmdDispatch; accesses that no barrier separates       */
+    int      transfer_barriers;                         /* in this command buffer, before transfers                */
 } faults;
 extern faults fault;
 /* A vkGetInstanceProcAddr through which `fault` has effect. */
 gdn_vulkan_function faulty_loader(void);
 /* A context on a device of the library's own behind that loader. */
 gdn_status faulty_context(gdn_context **ctx, uint64_t timeout_ns);
+
+/* test_maps.c */
+void test_bad_maps(void);
+void test_barriers(void);
 
 #endif

@@ -3,8 +3,9 @@
  *
  *     test_vulkan                      all tests; exit status 77 (skipped) where there is no device
  *     test_vulkan missing-loader       as on a machine without Vulkan
- *     test_vulkan write-spirv FOLDER   the shaders as devices with all float controls get them, for spirv-val */
-#define _GNU_SOURCE
+ *     test_vulkan write-spirv FOLDER   the shaders as devices with all float controls get them, for spirv-val
+ *     test_vulkan validation-bait      mistakes that a validation layer has to notice; nothing is submitted */
+#define _GNU_SOURCE /* RTLD_NEXT */
 #include <dlfcn.h>
 #include <pthread.h>
 #include <stdlib.h>
@@ -60,6 +61,34 @@ static void test_programs_device(void)
     CHECK(step_same(&on, &wanted));
     CHECK(p.locks > 0 && p.locks == p.unlocks);
 
+    /* A submission of the program's that waits on the device for what was queued, and nothing else that waits. */
+    void *semaphore;
+    uint64_t queued = 0, before = 0;
+    CHECK(gdn_vulkan_timeline(ctx, &semaphore, &before) == GDN_OK && semaphore && before);
+    CHECK(step_run(&on, NULL) == GDN_OK && gdn_vulkan_timeline(ctx, &semaphore, &queued) == GDN_OK && queued == before + 1);
+    const uint64_t done = p.own.submitted + 1;
+    const VkSemaphore waited = semaphore;
+    const VkPipelineStageFlags stages = VK_PIPELINE_STAGE_ALL_COMMANDS_BIT;
+    const VkTimelineSemaphoreSubmitInfo values = {
+        .sType = VK_STRUCTURE_TYPE_TIMELINE_SEMAPHORE_SUBMIT_INFO, .waitSemaphoreValueCount = 1, .pWaitSemaphoreValues = &queued,
+        .signalSemaphoreValueCount = 1, .pSignalSemaphoreValues = &done,
+    };
+    const VkSubmitInfo submit = {
+        .sType = VK_STRUCTURE_TYPE_SUBMIT_INFO, .pNext = &values, .waitSemaphoreCount = 1, .pWaitSemaphores = &waited,
+        .pWaitDstStageMask = &stages, .signalSemaphoreCount = 1, .pSignalSemaphores = &p.own.timeline,
+    };
+    CHECK(p.own.vk.QueueSubmit(p.own.queue, 1, &submit, VK_NULL_HANDLE) == VK_SUCCESS);
+    p.own.submitted = done;
+    uint64_t reached = 0;
+    CHECK(gdn_vk_wait(&p.own) == GDN_OK);
+    CHECK(p.own.vk.GetSemaphoreCounterValue(p.own.device, waited, &reached) == VK_SUCCESS && reached == queued);
+    CHECK(step_same(&on, &wanted_twice));
+    gdn_context *cpu = NULL;
+    gdn_context_desc plain = { .size = sizeof plain };
+    CHECK(gdn_context_create(&plain, &cpu) == GDN_OK && gdn_vulkan_timeline(cpu, &semaphore, &queued) == GDN_UNSUPPORTED && !semaphore);
+    CHECK(gdn_vulkan_timeline(ctx, &semaphore, NULL) == GDN_INVALID_ARGUMENT);
+    gdn_context_destroy(cpu);
+
     /* A buffer of the program's, which the library cannot map: through the staging buffer, larger than that. */
     gdn_vk_buffer foreign;
     const uint64_t bytes = 3 * (uint64_t)GDN_VK_STAGING_BYTES + 20;
@@ -102,6 +131,16 @@ static void test_command_buffer(void)
         CHECK(step_same(&on, i ? &wanted_twice : &wanted));
     }
     CHECK(gdn_poll(ctx) == GDN_OK);
+
+    /* Maps are read when the commands run, and what is wrong with them is reported by gdn_poll(). */
+    const int32_t bad = SEQS;
+    const VkSubmitInfo submit = { .sType = VK_STRUCTURE_TYPE_SUBMIT_INFO, .commandBufferCount = 1, .pCommandBuffers = &commands };
+    VkCommandBuffer empty;
+    CHECK(gdn_buffer_write(ctx, &on.args.state_src, 0, &bad, sizeof bad) == GDN_OK);
+    CHECK(p.own.vk.QueueSubmit(p.own.queue, 1, &submit, VK_NULL_HANDLE) == VK_SUCCESS);
+    CHECK(gdn_vk_begin(&p.own, &empty) == GDN_OK && gdn_vk_submit(&p.own, empty) == GDN_OK && gdn_vk_wait(&p.own) == GDN_OK);
+    CHECK(gdn_poll(ctx) == GDN_BAD_MAP && strstr(gdn_last_error(), "state_src"));
+    CHECK(gdn_poll(ctx) == GDN_OK);
     step_drop(&on);
     gdn_context_destroy(ctx);
     gdn_vk_device_close(&p.own);
@@ -130,6 +169,19 @@ static void test_missing_features(void)
     desc.native = &p.native, desc.implementation = "no-such";
     CHECK(gdn_context_create(&desc, &ctx) == GDN_NOT_FOUND && ctx == NULL);
     gdn_vk_device_close(&p.own);
+
+    /* Lanes talk by shuffles only where whole subgroups were promised; either way the bits are the reference's. */
+    for (int whole = 0; whole < 2; whole++) {
+        step_on on;
+        ctx = open_program(&p, GDN_VULKAN_FLOAT64 | GDN_VULKAN_STORAGE_16 | (whole ? GDN_VULKAN_FULL_SUBGROUPS : 0));
+        CHECK(step_put(&on, ctx, &start) == GDN_OK && step_run(&on, NULL) == GDN_OK && step_same(&on, &wanted));
+        CHECK(gdn_gated_delta_net_query(ctx, &on.args, &c) == GDN_OK);
+        const int shuffles = whole && p.own.traits.shuffle && p.own.traits.full_subgroups && p.own.traits.subgroup_size >= 8;
+        CHECK(strstr(c.implementation, shuffles ? "/subgroup" : "/shared"));
+        step_drop(&on);
+        gdn_context_destroy(ctx);
+        gdn_vk_device_close(&p.own);
+    }
 }
 
 static void test_device_name(void)
@@ -145,14 +197,21 @@ static void test_device_name(void)
 
 /* ---- Threads -------------------------------------------------------------------------------------------- */
 
+/* More calls are queued than there are command buffers, so that every one of them is used again while others of the same
+ * context and of the other thread's are on their way. */
+enum { QUEUED = 3 * GDN_VK_RING + 1, ROUNDS = 20 };
+static step wanted_queued;
+
 static void *work(void *result)
 {
     step_on on;
     int good = 0;
     gdn_context *ctx = open_default(NULL);
-    for (int i = 0; i < 20; i++) {
-        good += step_put(&on, ctx, &start) == GDN_OK && step_run(&on, NULL) == GDN_OK && step_run(&on, NULL) == GDN_OK &&
-                gdn_synchronize(ctx, NULL) == GDN_OK && step_same(&on, &wanted_twice);
+    for (int i = 0; i < ROUNDS; i++) {
+        int queued = step_put(&on, ctx, &start) == GDN_OK;
+        for (int n = 0; n < QUEUED; n++)
+            queued &= step_run(&on, NULL) == GDN_OK;
+        good += queued && gdn_synchronize(ctx, NULL) == GDN_OK && step_same(&on, &wanted_queued);
         step_drop(&on);
     }
     gdn_context_destroy(ctx);
@@ -164,10 +223,12 @@ static void test_two_threads(void)
 {
     pthread_t thread[2];
     int good[2] = { 0, 0 };
+    wanted_queued = start;
+    step_reference(&wanted_queued, QUEUED);
     for (int i = 0; i < 2; i++)
         CHECK(!pthread_create(&thread[i], NULL, work, &good[i]));
     for (int i = 0; i < 2; i++)
-        CHECK(!pthread_join(thread[i], NULL) && good[i] == 20);
+        CHECK(!pthread_join(thread[i], NULL) && good[i] == ROUNDS);
 }
 
 /* ---- The pipeline cache ---------------------------------------------------------------------------------- */
@@ -356,31 +417,6 @@ static void test_no_allocation(void)
     gdn_context_destroy(ctx);
 }
 
-/* A bad map value is reported, once; its sequence is skipped; the others are computed; nothing else is written. */
-static void test_bad_maps(void)
-{
-    static const int32_t bad[] = { SEQS, 1 << 30, -3, INT32_MIN };
-    gdn_context *ctx = open_default(NULL);
-    for (int source = 0; source < 2; source++)
-        for (int i = 0; i < 4; i++) {
-            step_on on;
-            step got, want = wanted;
-            step s = start;
-            const int victim = i % SEQS;
-            (source ? s.src : s.dst)[victim] = bad[i];
-            memcpy(want.state + victim * N_STATE / SEQS, start.state + victim * N_STATE / SEQS, sizeof start.state / SEQS);
-            if (source) /* skipped altogether; a bad target only keeps the state from being written */
-                memcpy(want.out + victim * N_Q / SEQS, start.out + victim * N_Q / SEQS, sizeof start.out / SEQS);
-            CHECK(step_put(&on, ctx, &s) == GDN_OK && step_run(&on, NULL) == GDN_OK);
-            CHECK(gdn_synchronize(ctx, NULL) == GDN_BAD_MAP && strstr(gdn_last_error(), source ? "state_src" : "state_dst"));
-            CHECK(gdn_poll(ctx) == GDN_OK);
-            CHECK(step_same(&on, &want));
-            (void)got;
-            step_drop(&on);
-        }
-    gdn_context_destroy(ctx);
-}
-
 /* ---- The shaders ------------------------------------------------------------------------------------------ */
 
 /* Every float instruction that could be contracted says that it must not be: some optimizers drop that. */
@@ -406,8 +442,8 @@ static const char *const shader_names[] = { "gated_delta_net", "ssm_conv", "set_
 static void test_shaders(void)
 {
     for (int kernel = 0; kernel <= GDN_VK_SHADER_PROBE; kernel++)
-        for (int variant = 0; variant < 8; variant++) {
-            const int n = contractible(gdn_vk_shader(kernel, variant & 1, variant >> 1 & 1, variant >> 2));
+        for (int variant = 0; variant < 16; variant++) {
+            const int n = contractible(gdn_vk_shader(kernel, variant >> 3, variant & 1, variant >> 1 & 1, variant >> 2 & 1));
             if (n)
                 (void)printf("%s, variant %d: %d instructions without NoContraction\n", shader_names[kernel], variant, n);
             CHECK(n == 0);
@@ -418,8 +454,8 @@ static int write_spirv(const char *folder)
 {
     const gdn_vk_traits all = { .denorm_preserve = 1, .inf_nan_preserve = 1, .round_to_even = 1 };
     for (int kernel = 0; kernel <= GDN_VK_SHADER_PROBE; kernel++)
-        for (int variant = 0; variant < 8; variant++) {
-            const gdn_vk_code code = gdn_vk_shader(kernel, variant & 1, variant >> 1 & 1, variant >> 2);
+        for (int variant = 0; variant < 16; variant++) {
+            const gdn_vk_code code = gdn_vk_shader(kernel, variant >> 3, variant & 1, variant >> 1 & 1, variant >> 2 & 1);
             uint32_t *words = malloc((code.n + GDN_VK_CONTROL_WORDS) * sizeof *words);
             char path[512];
             (void)snprintf(path, sizeof path, "%s/%s_%d_controls.spv", folder, shader_names[kernel], variant);
@@ -432,6 +468,26 @@ static int write_spirv(const char *folder)
             if (fclose(file) || !good)
                 return 1;
         }
+    return 0;
+}
+
+/* A size that is not a multiple of 4, and a read behind a write without a barrier. */
+static int validation_bait(void)
+{
+    static gdn_vk_device dev;
+    gdn_vk_buffer a, b;
+    VkCommandBuffer commands;
+    if (gdn_vk_device_open(&dev, NULL, 0, NULL) || gdn_vk_allocate(&dev, 4096, 0, &a) || gdn_vk_allocate(&dev, 4096, 0, &b) ||
+        gdn_vk_begin(&dev, &commands))
+        return 1;
+    const VkBufferCopy all = { .size = 4096 };
+    dev.vk.CmdFillBuffer(commands, a.buffer, 0, 4096, 0);
+    dev.vk.CmdCopyBuffer(commands, a.buffer, b.buffer, 1, &all);
+    dev.vk.CmdFillBuffer(commands, b.buffer, 0, 7, 0);
+    (void)dev.vk.EndCommandBuffer(commands);
+    gdn_vk_release(&dev, &a);
+    gdn_vk_release(&dev, &b);
+    gdn_vk_device_close(&dev);
     return 0;
 }
 
@@ -474,12 +530,14 @@ int main(int argc, char **argv)
         { "missing features", test_missing_features }, { "device name", test_device_name }, { "two threads", test_two_threads },
         { "pipeline cache", test_cache }, { "device loss", test_device_loss }, { "out of memory", test_out_of_memory },
         { "bounded waits", test_bounded_waits }, { "broken loader", test_broken_loader }, { "no allocation", test_no_allocation },
-        { "bad maps", test_bad_maps },
+        { "bad maps", test_bad_maps }, { "barriers", test_barriers },
     };
     if (argc == 2 && !strcmp(argv[1], "missing-loader"))
         return missing_loader();
     if (argc == 3 && !strcmp(argv[1], "write-spirv"))
         return write_spirv(argv[2]);
+    if (argc == 2 && !strcmp(argv[1], "validation-bait"))
+        return validation_bait();
     if (!gdn_vk_catalogue_get()->n) {
         (void)printf("skipped: %s\n", gdn_vk_catalogue_get()->reason);
         return 77;

@@ -43,7 +43,7 @@ static void print_table(void)
             for (uint32_t i = 0; i < device.n_implementations; i++) {
                 gdn_implementation_info impl = { .size = sizeof impl };
                 if (gdn_implementation_describe(b, d, i, &impl) != GDN_OK) continue;
-                printf("%24s    %-10s %s%s%s\n", "", impl.name, impl.exact ? "exact" : "not exact",
+                printf("%24s    %-16s %s%s%s\n", "", impl.name, impl.exact ? "exact" : "not exact",
                        impl.reason[0] ? ": " : "", impl.reason);
             }
         }
