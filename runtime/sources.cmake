@@ -5,5 +5,11 @@ add_library(gdn_runtime STATIC
   # errors, memory and threads of the process
   runtime/error.c
   runtime/parallel.c
+  # states, convolution history, KV cells and hidden rows
+  runtime/memory.c
+  runtime/memory_load.c
+  runtime/memory_save.c
+  runtime/memory_seq.c
+  runtime/memory_step.c
 )
 target_link_libraries(gdn_runtime PUBLIC gdn_build_options PRIVATE gdn::gdn)
