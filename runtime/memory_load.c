@@ -152,11 +152,10 @@ static gdn_status get_seq(rt_memory *m, int32_t seq, const rt_save_seq *record, 
         from = get_kv(rt_memory_k(m, layer), m, s, rows, from);
         from = get_kv(rt_memory_v(m, layer), m, s, rows, from);
     }
-    for (int32_t p = n - record->n_hidden; p < n && !status; p++, from += m->hidden_bytes)
-        if (n - p <= m->K) { /* fewer are kept here than there */
-            memcpy(rt_hidden_at(m, seq, p), from, (size_t)m->hidden_bytes);
-            s->hidden_at[p % m->K] = p;
-        }
+    for (int32_t p = n - record->n_hidden; p < n && !status; p++, from += m->hidden_bytes) {
+        memcpy(rt_hidden_at(m, seq, p), from, (size_t)m->hidden_bytes);
+        s->hidden_at[p % m->K] = p; /* where fewer are kept here than there, the newest stay */
+    }
     return status;
 }
 

@@ -134,12 +134,13 @@ static void compare_state(world *w, int32_t seq, int32_t p)
         }
 }
 
-static void compare_columns(world *w, int32_t seq, int32_t p)
+/* The columns of the positions [first, p). */
+static void compare_columns(world *w, int32_t seq, int32_t first, int32_t p)
 {
     const truth *t = &w->t[seq];
     const rt_pool pool = rt_memory_pool(w->m, 0);
     for (int32_t layer = 0; layer < w->model.n_recurrent; layer++)
-        for (int32_t at = p < W_KERNEL - 1 ? 0 : p - (W_KERNEL - 1); at < p; at++) {
+        for (int32_t at = first; at < p; at++) {
             const float *column = (const float *)rt_memory_pool(w->m, layer).conv.data +
                                   ((int64_t)w->m->seq[seq].conv_row * pool.n_columns + at % pool.n_columns) * W_CHANNELS;
             for (int32_t c = 0; c < W_CHANNELS; c++)
@@ -188,13 +189,14 @@ static void compare_seq(world *w, int32_t seq)
             world_differ(w, "sequence %d of length %d: is length %d readable?", seq, t->n, p);
         } else if (readable) {
             compare_state(w, seq, p);
-            compare_columns(w, seq, p);
+            compare_columns(w, seq, p < W_KERNEL - 1 ? 0 : p - (W_KERNEL - 1), p);
         }
         const float *hidden = rt_hidden_row(w->m, seq, p - 1);
         if (hidden ? p > t->n || memcmp(hidden, value_hidden(p <= t->n ? t->token[p - 1] : 0, p - 1), 4 * W_EMBD) != 0
                    : readable && t->put[p - 1])
             world_differ(w, "sequence %d of length %d: hidden row of position %d", seq, t->n, p - 1);
     }
+    compare_columns(w, seq, w->m->seq[seq].conv_from, t->n); /* more than is readable may be there: as it is said to be */
     compare_kv(w, seq);
 }
 

@@ -285,6 +285,9 @@ static void drafting(world *w)
         world_rm(w, 2, w->t[2].n - 2, -1);
         for (int32_t s = 0; s < 3; s++)
             world_catch_up(w, s);
+        rt_hidden_put(w->m, 0, w->t[0].n - 1 - w->m->K, (float[W_EMBD]){ 0 }); /* too old, and what is to come: not kept */
+        rt_hidden_put(w->m, 0, w->t[0].n - 1 + w->m->K, (float[W_EMBD]){ 0 });
+        rt_draft_set_length(w->m, 0, w->t[0].n + 9);
         world_compare(w);
     }
     world_reserve(w, 1, 3);

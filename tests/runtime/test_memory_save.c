@@ -125,6 +125,18 @@ static void malformed(world *sum)
             }
             rt_free(copy);
         }
+    for (uint64_t cut = HEAD + 8; cut < n; cut += cut < HEAD + 80 ? 1 : 29) { /* cut short, otherwise right */
+        unsigned char *copy = malloc(cut);
+        if (!copy)
+            break;
+        memcpy(copy, bytes, cut);
+        memcpy(copy + AT(bytes), &cut, 8);
+        const uint64_t checksum = rt_save_checksum(copy, cut - 8);
+        memcpy(copy + cut - 8, &checksum, 8);
+        EXPECT(&w, world_load(&w, -1, copy, cut, &w, -1) == GDN_INVALID_ARGUMENT);
+        EXPECT(&w, strstr(rt_last_error(), "ends within"));
+        free(copy);
+    }
     world_compare(&w);
     EXPECT(&w, world_load(&w, -1, bytes, n, &w, -1) == GDN_OK);
     world_compare(&w);
@@ -233,6 +245,7 @@ static void no_memory(world *sum)
             EXPECT(&w, world_step(&w, 1, &zero, &rows[1], 0) == GDN_OK || ++refused);
         world_compare(&w);
     }
+    world_one(&w, 2, 3);
     world_fail_calloc = 0;
     EXPECT(&w, world_cp(&w, 0, 2) == GDN_OUT_OF_MEMORY);
     world_compare(&w);
@@ -241,7 +254,7 @@ static void no_memory(world *sum)
     EXPECT(&w, world_load(&w, 2, bytes, n, &w, 0) == GDN_OUT_OF_MEMORY);
     world_compare(&w);
     world_fail_calloc = 0;
-    EXPECT(&w, rt_draft_reserve(w.m, 2, 5, NULL) == GDN_OUT_OF_MEMORY);
+    EXPECT(&w, rt_draft_reserve(w.m, 2, 70, NULL) == GDN_OUT_OF_MEMORY);
     world_fail_calloc = -1;
     world_compare(&w);
     EXPECT(&w, rt_memory_load(w.m, 2, bytes, n) == GDN_OK && rt_seq_length(w.m, 2) == 70);
