@@ -82,7 +82,6 @@ static inline void rt_drop(rt_resource *r, int32_t i)
 
 /* ---- Sequences (memory_seq.c) ---- */
 /* GDN_INVALID_ARGUMENT where `seq` is none, or a step is under way: sequences do not change then. */
-gdn_status rt_check_idle(const rt_memory *m, const char *what);
 gdn_status rt_check_seq(const rt_memory *m, int32_t seq, const char *what);
 /* Room for `n` cells in the list; GDN_OUT_OF_MEMORY with nothing changed. */
 gdn_status rt_seq_grow(rt_memory *m, int32_t seq, int32_t n);

@@ -5,18 +5,13 @@
 
 /* ---- Checks --------------------------------------------------------------------------------------------- */
 
-gdn_status rt_check_idle(const rt_memory *m, const char *what)
-{
-    if (m->step_active)
-        return rt_fail(GDN_INVALID_ARGUMENT, "%s: a step is under way; commit or cancel it first", what);
-    return GDN_OK;
-}
-
 gdn_status rt_check_seq(const rt_memory *m, int32_t seq, const char *what)
 {
     if (seq < 0 || seq >= m->n_seqs)
         return rt_fail(GDN_INVALID_ARGUMENT, "%s: there is no sequence %d; ids are 0 to %d", what, seq, m->n_seqs - 1);
-    return rt_check_idle(m, what);
+    if (m->step_active)
+        return rt_fail(GDN_INVALID_ARGUMENT, "%s: a step is under way; commit or cancel it first", what);
+    return GDN_OK;
 }
 
 int rt_seq_readable(const rt_memory *m, const rt_sequence *s, int32_t p)

@@ -190,7 +190,10 @@ static void no_snapshots(world *w)
     EXPECT(w, world_rm(w, 0, 4, -1) == GDN_UNSUPPORTED && world_rm(w, 0, 5, -1) == GDN_OK);
     world_one(w, 0, 1);
     world_cp(w, 0, 1);
+    const rt_span spans[] = { { 0, 0, 1 }, { 1, 1, 1 } };
+    EXPECT(w, rt_step_fit(w->m, spans, 2) == 1); /* the second would need a third slot, while the first reads theirs */
     EXPECT(w, world_step(w, 2, both, rows, 1) == GDN_OK);
+    EXPECT(w, rt_step_fit(w->m, spans, 2) == 2);
     world_compare(w);
     EXPECT(w, w->m->slots.n == w->desc.n_seqs && world_rm(w, 1, 0, -1) == GDN_OK);
     world_one(w, 1, 3);
@@ -221,6 +224,11 @@ static void refusals(world *w)
     world_compare(w);
     world_one(w, 0, 1);
     world_compare(w);
+    EXPECT(w, rt_step_begin(w->m, twice, 1, &step) == GDN_OK);
+    world_clear(w); /* which ends the step */
+    rt_step_commit(w->m, step);
+    world_compare(w);
+    world_one(w, 0, 2);
 }
 
 /* 16: one to eight sequences at once, each with its own tokens. */

@@ -137,6 +137,24 @@ static void malformed(world *sum)
         EXPECT(&w, strstr(rt_last_error(), "ends within"));
         free(copy);
     }
+    /* More draft or hidden rows than tokens, and bytes for them: only the numbers tell. */
+    for (int which = 0; which < 2; which++) {
+        uint64_t n_one;
+        world_catch_up(&w, 0);
+        unsigned char *one = world_save(&w, 0, &n_one), *longer = rt_calloc(n_one + 6 * W_EMBD * 4, 1, "a copy");
+        memcpy(longer, one, n_one - 8);
+        rt_save_seq record;
+        memcpy(&record, one + HEAD, sizeof record);
+        *(which ? &record.n_hidden : &record.draft) = w.t[0].n + 1;
+        memcpy(longer + HEAD, &record, sizeof record);
+        const uint64_t size = HEAD + rt_save_seq_bytes(w.m, &record) + 8;
+        memcpy(longer + AT(bytes), &size, 8);
+        const uint64_t checksum = rt_save_checksum(longer, size - 8);
+        memcpy(longer + size - 8, &checksum, 8);
+        EXPECT(&w, world_load(&w, 0, longer, size, &w, 0) == GDN_INVALID_ARGUMENT && strstr(rt_last_error(), "contradicts"));
+        rt_free(one);
+        rt_free(longer);
+    }
     world_compare(&w);
     EXPECT(&w, world_load(&w, -1, bytes, n, &w, -1) == GDN_OK);
     world_compare(&w);
@@ -155,6 +173,41 @@ static void malformed(world *sum)
     printf("%-50s %s\n", "malformed saves (24)", w.differences ? "FAILED" : "ok");
     sum->differences += w.differences;
     world_close(&w);
+}
+
+/* A model without a draft head: nothing of one is kept, reserved, or taken from a save. */
+static void no_draft_head(world *sum)
+{
+    rt_model model;
+    world_fake_model(&model);
+    model.hp.n_mtp = 0;
+    const int32_t before = sum->differences;
+    const rt_memory_desc desc = { .model = &model, .device = world_context(), .host = world_context(), .n_seqs = 2, .n_cells = 8, .n_rollback = 1,
+                                  .kv_type = GDN_F32 };
+    rt_memory *m;
+    rt_step *step;
+    if (rt_memory_create(&desc, &m) || rt_step_begin(m, &(rt_span){ 0, 0, 3 }, 1, &step)) {
+        world_differ(sum, "no memory without a draft head: %s", rt_last_error());
+        return;
+    }
+    rt_step_commit(m, step);
+    rt_hidden_put(m, 0, 2, (float[W_EMBD]){ 1 });
+    rt_draft_set_length(m, 0, 3);
+    EXPECT(sum, !rt_hidden_row(m, 0, 2) && rt_draft_length(m, 0) == 0 && rt_seq_cp(m, 0, 1) == GDN_OK);
+    const uint64_t n = rt_memory_save_size(m, 0);
+    unsigned char *bytes = rt_calloc(n, 1, "a save");
+    EXPECT(sum, rt_memory_save(m, 0, bytes, n) == GDN_OK && rt_memory_load(m, 1, bytes, n) == GDN_OK);
+    for (int which = 0; which < 2; which++) { /* neither adds a byte */
+        const uint64_t at = sizeof(rt_save_header) + (which ? offsetof(rt_save_seq, draft) : offsetof(rt_save_seq, n_hidden));
+        bytes[at] = 1;
+        const uint64_t checksum = rt_save_checksum(bytes, n - 8);
+        memcpy(bytes + n - 8, &checksum, 8);
+        EXPECT(sum, rt_memory_load(m, 1, bytes, n) == GDN_INVALID_ARGUMENT);
+        bytes[at] = 0;
+    }
+    rt_free(bytes);
+    rt_memory_destroy(m);
+    printf("%-50s %s\n", "no draft head", sum->differences > before ? "FAILED" : "ok");
 }
 
 /* What rt_memory_size() says is what is allocated; 25: in 64 bits. */
@@ -232,7 +285,9 @@ static void no_memory(world *sum)
         }
     if (!world_open(&w, 3, 90, 2, GDN_F32, 9))
         return;
-    world_one(&w, 0, 70); /* longer than a list is at first */
+    world_one(&w, 0, 60);
+    world_one(&w, 0, 10); /* longer than a list is at first */
+    world_compare(&w);
     uint64_t n;
     void *bytes = world_save(&w, 0, &n);
     const int32_t one = 1, zero = 0, rows[] = { 3, 10 };
@@ -269,6 +324,7 @@ void test_memory_saves(world *sum)
     rolled_back_to_used(sum);
     one_bit(sum);
     malformed(sum);
+    no_draft_head(sum);
     sizes(sum);
     no_memory(sum);
 }
