@@ -3,8 +3,8 @@
  *   bit 0  the checksum is made right      bit 1  so is the number of bytes in the header
  *   bit 2  a save of all, into all; otherwise of one sequence
  *   bit 3  the others are changes to a save that is right, three bytes each: offset (16 bit), value
- * Of every input: what is refused has a text and has changed nothing; what is taken leaves a memory whose references
- * add up, which can be saved, loaded again to the same save, and go on. */
+ * Of every input: what is refused has a text and has changed nothing; what is taken has the right checksum and length,
+ * and leaves a memory whose references add up, which can be saved, loaded again to the same save, and go on. */
 #include <stddef.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -103,6 +103,24 @@ static uint64_t look(rt_memory *m)
            (uint64_t)rt_seq_min_length(m, 1) * 41;
 }
 
+/* What was taken is as long as its sequences, and has the checksum of its bytes. */
+static void check_taken(const rt_memory *m, const unsigned char *bytes, uint64_t n)
+{
+    rt_save_header header;
+    rt_save_seq    record;
+    uint64_t at = sizeof header, sum;
+    memcpy(&header, bytes, sizeof header);
+    for (int32_t i = 0; i < header.n_seqs; i++) {
+        REQUIRE(at + sizeof record + 8 <= n);
+        memcpy(&record, bytes + at, sizeof record);
+        REQUIRE(record.draft <= record.length && record.n_hidden <= record.length);
+        at += rt_save_seq_bytes(m, &record);
+    }
+    REQUIRE(at + 8 == n);
+    memcpy(&sum, bytes + at, 8);
+    REQUIRE(sum == rt_save_checksum(bytes, at));
+}
+
 static void start(void)
 {
     gdn_context_desc desc = { .size = sizeof desc, .backend = GDN_BACKEND_REFERENCE };
@@ -151,6 +169,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
         REQUIRE((status == GDN_INVALID_ARGUMENT || status == GDN_OUT_OF_MEMORY) && rt_last_error()[0]);
         REQUIRE(look(m) == before);
     } else {
+        check_taken(m, bytes, n);
         const uint64_t saved = save_into(m, -1, bytes);
         REQUIRE(!rt_memory_load(m, -1, bytes, saved) && save_into(m, -1, again) == saved && !memcmp(bytes, again, saved));
         audit(m);

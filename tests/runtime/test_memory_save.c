@@ -222,7 +222,7 @@ static void sizes(world *sum)
         model.hp.conv_kernel = i % 3 + 1;
         const rt_memory_desc desc = { .model = &model, .device = world_context(), .host = world_context(), .n_seqs = 1 + i % 4, .n_cells = 5 + i,
                                 .n_rollback = i % 5, .kv_type = i % 2 ? GDN_F16 : GDN_F32 };
-        rt_memory *m;
+        rt_memory *m = NULL;
         const uint64_t before = world_alloc.bytes;
         EXPECT(sum, rt_memory_size(&desc, &b) == GDN_OK && rt_memory_create(&desc, &m) == GDN_OK);
         EXPECT(sum, world_alloc.bytes - before == b.state + b.conv + b.snapshots + b.kv + b.hidden);
