@@ -23,6 +23,7 @@ static uint64_t element_bytes(int32_t kv_type)
 
 gdn_status rt_memory_shape_of(const rt_memory_desc *desc, rt_memory_shape *shape)
 {
+    *shape = (rt_memory_shape){ 0 };
     if (!desc || !desc->model)
         return rt_fail(GDN_INVALID_ARGUMENT, "memory: no model");
     const rt_model   *model = desc->model;
