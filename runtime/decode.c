@@ -51,23 +51,25 @@ static void head(rt_engine *e, int32_t n)
 
 static gdn_status micro_batch(rt_engine *e, int32_t n_spans)
 {
-    /* what the draft head was fed at a sequence's end holds only if that is what comes */
-    for (int32_t i = 0; e->draft && i < n_spans; i++) {
-        const int32_t seq = e->spans[i].seq, length = rt_seq_length(e->memory, seq);
-        if (rt_draft_length(e->memory, seq) > length && e->draft_token[seq] != e->row_token[e->spans[i].first_row])
-            rt_draft_set_length(e->memory, seq, length);
-    }
     rt_step   *step;
     gdn_status status = rt_step_begin(e->memory, e->spans, n_spans, &step);
     if (status)
         return status;
     const int32_t n = step->n_rows;
+    /* what the draft head was fed at a sequence's end holds if that is what comes */
+    for (int32_t i = 0; i < n_spans; i++) {
+        const int32_t ahead = rt_draft_ahead(e->memory, e->spans[i].seq);
+        e->draft_ahead[i] = ahead >= 0 && ahead == e->row_token[e->spans[i].first_row] ? step->length[i] + 1 : 0;
+    }
     status = trunk(e, step);
     if (status) {
         rt_step_cancel(e->memory, step, 1);
         return status;
     }
     rt_step_commit(e->memory, step);
+    for (int32_t i = 0; i < n_spans; i++)
+        if (e->draft_ahead[i])
+            rt_draft_set_length(e->memory, e->spans[i].seq, e->draft_ahead[i]);
     e->counters.steps++;
     e->counters.rows += (uint64_t)n;
     head(e, n);
@@ -139,6 +141,45 @@ static int is_last(const rt_engine *e, const rt_batch *batch, int32_t at)
     return at + 1 == batch->n_rows || batch->seq[e->order[at + 1]] != batch->seq[e->order[at]];
 }
 
+/* All that a micro-batch could be refused for is refused before the first one, so that a batch is decoded or it is not. */
+static gdn_status check_room(const rt_engine *e, const rt_batch *batch)
+{
+    int64_t cells = 0;
+    for (int32_t at = 0, n = 1; at < batch->n_rows; at++, n++) {
+        if (!is_last(e, batch, at))
+            continue;
+        const int32_t seq = batch->seq[e->order[at]], length = rt_seq_length(e->memory, seq);
+        if (rt_seq_min_length(e->memory, seq) > length)
+            return rt_fail(GDN_INVALID_ARGUMENT, "the state of sequence %d was lost in a step that failed; remove its tokens", (int)seq);
+        const int32_t rope = rt_seq_rope(e->memory, seq, length + n - 1);
+        if (rope < 0 || rope >= e->n_positions)
+            return rt_fail(GDN_INVALID_ARGUMENT, "sequence %d would reach position %d; 0 to %d are allowed", (int)seq, (int)rope,
+                           (int)e->n_positions - 1);
+        const int32_t reserved = rt_draft_reserved(e->memory, seq);
+        cells += n > reserved ? n - reserved : 0;
+        n = 0;
+    }
+    if (cells > rt_memory_free_cells(e->memory))
+        return rt_fail(GDN_OUT_OF_MEMORY, "the batch needs %lld KV cells, and %d are free", (long long)cells,
+                       (int)rt_memory_free_cells(e->memory));
+    return GDN_OK;
+}
+
+/* The next micro-batch, from row `at` of the sorted batch: e->spans, e->row_token, e->row_of_batch. */
+static int32_t next_spans(rt_engine *e, const rt_batch *batch, int32_t at)
+{
+    int32_t n_spans = 0;
+    for (int32_t n = 0; n < e->n_batch && at < batch->n_rows; n++, at++) {
+        const int32_t row = e->order[at], seq = batch->seq[row];
+        if (!n_spans || e->spans[n_spans - 1].seq != seq)
+            e->spans[n_spans++] = (rt_span){ seq, n, 0 };
+        e->spans[n_spans - 1].n_rows++;
+        e->row_token[n]    = batch->token[row];
+        e->row_of_batch[n] = row;
+    }
+    return n_spans;
+}
+
 gdn_status rt_decode(rt_engine *e, const rt_batch *batch)
 {
     gdn_status status = check(e, batch);
@@ -155,20 +196,14 @@ gdn_status rt_decode(rt_engine *e, const rt_batch *batch)
     }
     e->n_rows = 0;
     status = grow(e, 0, n_logits);
-    if (!status && batch->n_rows > e->n_batch && batch->n_rows > rt_memory_free_cells(e->memory))
-        status = rt_fail(GDN_OUT_OF_MEMORY, "the batch has %d tokens, and %d KV cells are free", (int)batch->n_rows,
-                         (int)rt_memory_free_cells(e->memory));
+    if (!status)
+        status = check_room(e, batch);
     for (int32_t at = 0; !status && at < batch->n_rows;) {
-        int32_t n = 0, n_spans = 0;
-        for (; n < e->n_batch && at < batch->n_rows; n++, at++) {
-            const int32_t row = e->order[at], seq = batch->seq[row];
-            if (!n_spans || e->spans[n_spans - 1].seq != seq)
-                e->spans[n_spans++] = (rt_span){ seq, n, 0 };
-            e->spans[n_spans - 1].n_rows++;
-            e->row_token[n]    = batch->token[row];
-            e->row_of_batch[n] = row;
-        }
+        int32_t n_spans = next_spans(e, batch, at);
+        n_spans = rt_step_fit(e->memory, e->spans, n_spans);
+        const int32_t n = e->spans[n_spans - 1].first_row + e->spans[n_spans - 1].n_rows;
         status = micro_batch(e, n_spans);
+        at += n;
     }
     if (status)
         return status;

@@ -34,10 +34,19 @@ static gdn_status block_rows(rt_engine *e, const int32_t *token, int32_t n)
     return GDN_OK;
 }
 
+/* The token at a position whose hidden row is still there, or -1. A saved one may be of another vocabulary. */
+static int32_t kept_token(const rt_engine *e, int32_t seq, int32_t position)
+{
+    int32_t token;
+    if (!rt_hidden_row(e->memory, seq, position, &token) || token < 0 || token >= e->model->hp.n_vocab)
+        return -1;
+    return token;
+}
+
 static void place_row(rt_engine *e, int32_t row, int32_t seq, int32_t position, const float *hidden)
 {
     const int32_t *cells = rt_seq_cells(e->memory, seq);
-    e->row_rope[row]    = rt_seq_position(e->memory, seq, position);
+    e->row_rope[row]    = rt_seq_rope(e->memory, seq, position);
     e->row_cell[row]    = cells[position];
     e->row_cells[row]   = cells;
     e->row_cells_n[row] = position + 1;
@@ -59,15 +68,11 @@ gdn_status rt_draft_follow(rt_engine *e, const rt_span *spans, int32_t n_spans, 
             int32_t n = 0, *tokens = e->draft_rows_token;
             for (; n < e->n_batch && p < length; n++, p++) {
                 const float *hidden = NULL;
-                int32_t      old    = 0;
                 if (p > before)
                     hidden = e->hidden + (int64_t)(s->first_row + p - 1 - before) * E;
                 else if (p > 0)
-                    hidden = rt_hidden_row(e->memory, s->seq, p - 1, &old);
-                if (p >= before)
-                    tokens[n] = token[s->first_row + p - before];
-                else if (!rt_hidden_row(e->memory, s->seq, p, &tokens[n]))
-                    tokens[n] = -1;
+                    hidden = rt_hidden_row(e->memory, s->seq, p - 1, NULL);
+                tokens[n] = p >= before ? token[s->first_row + p - before] : kept_token(e, s->seq, p);
                 if (tokens[n] < 0 || (p > 0 && !hidden)) { /* lost, as after loading elsewhere: no drafts for it */
                     p = -1;
                     break;
@@ -91,18 +96,18 @@ gdn_status rt_draft_follow(rt_engine *e, const rt_span *spans, int32_t n_spans, 
     return status;
 }
 
-/* Can the sequence be drafted for: are all rows that the block has not seen still there? */
-static int can_catch_up(const rt_engine *e, int32_t seq)
+/* Can the sequence be drafted for: are all rows that the block has not seen still there, and positions in range? */
+static int can_catch_up(const rt_engine *e, int32_t seq, int32_t n_max)
 {
     const int32_t length = rt_seq_length(e->memory, seq);
-    int32_t       token, p = rt_draft_length(e->memory, seq);
-    for (p = p < length ? p : length; p <= length; p++) {
-        if (p > 0 && !rt_hidden_row(e->memory, seq, p - 1, &token))
+    int32_t       p      = rt_draft_length(e->memory, seq);
+    if (p > 0 && !rt_hidden_row(e->memory, seq, p - 1, NULL))
+        return 0;
+    for (; p < length; p++)
+        if (kept_token(e, seq, p) < 0)
             return 0;
-        if (p < length && !rt_hidden_row(e->memory, seq, p, &token))
-            return 0;
-    }
-    return 1;
+    const int32_t last = rt_seq_rope(e->memory, seq, length + n_max);
+    return last >= 0 && last < e->n_positions;
 }
 
 /* The head's argmax for row `row` of e->draft_logits, ties to the lower token, and whether it is likely enough. */
@@ -148,16 +153,12 @@ static gdn_status first_round(rt_engine *e, const rt_draft_request *request, con
     for (; *from < n_active; ++*from) {
         const rt_draft_request *r = &request[active[*from]];
         const int32_t length = rt_seq_length(e->memory, r->seq);
-        int32_t       p      = rt_draft_length(e->memory, r->seq), unused;
-        p = p > length ? length : p; /* the end is fed again: another token may have been drawn */
+        int32_t       p      = rt_draft_length(e->memory, r->seq);
         if (n && n + length - p + 1 > e->n_batch)
             break;
         for (; p <= length; p++, n++) {
-            const float *hidden = p > 0 ? rt_hidden_row(e->memory, r->seq, p - 1, &unused) : NULL;
-            if (p < length)
-                rt_hidden_row(e->memory, r->seq, p, &tokens[n]);
-            else
-                tokens[n] = r->token;
+            const float *hidden = p > 0 ? rt_hidden_row(e->memory, r->seq, p - 1, NULL) : NULL;
+            tokens[n] = p < length ? kept_token(e, r->seq, p) : r->token;
             place_row(e, n, r->seq, p, hidden);
         }
         e->draft_last[*from] = n - 1;
@@ -167,8 +168,8 @@ static gdn_status first_round(rt_engine *e, const rt_draft_request *request, con
         return status;
     for (int32_t i = begin; i < *from; i++) {
         const rt_draft_request *r = &request[active[i]];
-        rt_draft_set_length(e->memory, r->seq, rt_seq_length(e->memory, r->seq) + 1);
-        e->draft_token[r->seq] = r->token;
+        rt_draft_set_length(e->memory, r->seq, rt_seq_length(e->memory, r->seq));
+        rt_draft_set_ahead(e->memory, r->seq, r->token);
         memcpy(e->draft_feed + (int64_t)i * E, e->draft_hidden + (int64_t)e->draft_last[i] * E, 4 * (size_t)E);
     }
     return GDN_OK;
@@ -186,7 +187,8 @@ gdn_status rt_draft_mtp(rt_engine *e, const rt_draft_request *request, int32_t n
     for (int32_t i = 0; i < n; i++) {
         n_draft[i] = 0;
         /* no room or nothing to go on from: no drafts, which is no failure */
-        if (request[i].n_max && can_catch_up(e, request[i].seq) && !rt_draft_reserve(e->memory, request[i].seq, request[i].n_max))
+        if (request[i].n_max && can_catch_up(e, request[i].seq, request[i].n_max) &&
+            !rt_draft_reserve(e->memory, request[i].seq, request[i].n_max, NULL))
             active[n_active++] = i;
     }
     for (int32_t from = 0; !status && from < n_active;)

@@ -186,14 +186,14 @@ static gdn_status create_arrays(rt_engine *e)
     e->row_cells    = rt_calloc(B, sizeof *e->row_cells, "rows");
     e->row_hidden   = rt_calloc(B, sizeof *e->row_hidden, "rows");
     e->spans        = rt_calloc(S, sizeof *e->spans, "sequences");
-    e->draft_token  = rt_calloc(S, 4, "sequences");
+    e->draft_ahead  = rt_calloc(S, 4, "sequences");
     e->draft_active = rt_calloc(S, 4, "sequences");
     e->draft_last   = rt_calloc(S, 4, "sequences");
     e->draft_rows_token = rt_calloc(B, 4, "rows");
     if (buffers)
         place_buffers(e, buffers);
     return buffers && e->scratch && e->attn_scratch && e->expert && e->expert_rows && e->row_of_batch && e->row_token && e->row_rope &&
-                   e->row_cell && e->row_cells_n && e->row_cells && e->row_hidden && e->spans && e->draft_token && e->draft_active && e->draft_last &&
+                   e->row_cell && e->row_cells_n && e->row_cells && e->row_hidden && e->spans && e->draft_ahead && e->draft_active && e->draft_last &&
                    e->draft_rows_token
                ? GDN_OK : GDN_OUT_OF_MEMORY;
 }
@@ -209,6 +209,7 @@ static void take(rt_engine *e, const rt_engine_desc *d)
     e->model       = d->model;
     e->n_seqs      = d->n_seqs;
     e->n_cells     = d->n_ctx;
+    e->n_positions = d->n_ctx + d->n_rollback; /* drafts may stand beyond the last cell */
     e->n_batch     = d->n_batch;
     e->n_rollback  = d->n_rollback;
     e->n_snapshots = d->n_rollback + 1;
@@ -250,7 +251,7 @@ gdn_status rt_engine_create(const rt_engine_desc *desc, rt_engine **engine)
     if (!status)
         status = open_contexts(e, &d);
     if (!status)
-        status = rt_rope_create(hp->n_rot, hp->rope_base, d.n_ctx + 1, &e->rope);
+        status = rt_rope_create(hp->n_rot, hp->rope_base, e->n_positions, &e->rope);
     if (!status)
         status = create_arrays(e);
     if (!status)
@@ -282,7 +283,7 @@ void rt_engine_destroy(rt_engine *e)
     if (e->workspace.data)
         gdn_buffer_destroy(e->device, &e->workspace);
     void *arrays[] = { e->conv_weight, e->x, e->scratch, e->attn_scratch, e->expert, e->expert_rows, e->row_of_batch, e->row_token,
-                       e->row_rope, e->row_cell, e->row_cells_n, (void *)e->row_cells, (void *)e->row_hidden, e->spans, e->draft_token,
+                       e->row_rope, e->row_cell, e->row_cells_n, (void *)e->row_cells, (void *)e->row_hidden, e->spans, e->draft_ahead,
                        e->draft_active, e->draft_last, e->draft_rows_token,
                        e->logits, e->logits_row, e->order };
     for (size_t i = 0; i < sizeof arrays / sizeof arrays[0]; i++)

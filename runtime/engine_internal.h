@@ -23,7 +23,7 @@ struct rt_engine {
     rt_rope        *rope;
     gdn_context    *device, *host; /* the same where the device is the CPU           */
     int32_t         shared;        /* the device reads host memory                   */
-    int32_t         n_seqs, n_cells, n_batch, n_rollback, n_snapshots, kv_type, draft;
+    int32_t         n_seqs, n_cells, n_positions, n_batch, n_rollback, n_snapshots, kv_type, draft;
     float           attention_scale;
 
     /* one micro-batch; sizes: engine.c */
@@ -31,7 +31,7 @@ struct rt_engine {
     int32_t  *expert, *expert_rows;
     float    *hidden;              /* the trunk's output rows                        */
     float    *draft_hidden, *draft_feed, *draft_logits; /* [n_batch][E], [n_seqs][E], [n_seqs][n_vocab] */
-    int32_t  *draft_token;         /* [n_seqs] fed to the draft head at the sequence's end */
+    int32_t  *draft_ahead;         /* [n_seqs] by span: draft length after the step, or 0 */
     int32_t  *draft_active, *draft_last; /* [n_seqs] of a draft round                  */
     int32_t  *draft_rows_token;    /* [n_batch]                                      */
     int32_t  *row_rope, *row_cell, *row_cells_n; /* rows that the draft head makes up */

@@ -32,7 +32,8 @@ typedef struct rt_memory_desc {
 
 typedef struct rt_memory_bytes { uint64_t state, conv, snapshots, kv, hidden; } rt_memory_bytes;
 
-/* What a memory would take, without creating it: state and conv are the base (R = 0), snapshots is what R adds. */
+/* What the pools of a memory take, without creating it: state and conv are the base (R = 0), snapshots is what R adds.
+ * Lists and counts come on top: about 20 bytes per cell and 4 per token. */
 gdn_status rt_memory_size(const rt_memory_desc *desc, rt_memory_bytes *bytes);
 gdn_status rt_memory_create(const rt_memory_desc *desc, rt_memory **memory);
 void       rt_memory_destroy(rt_memory *memory);
@@ -40,7 +41,7 @@ void       rt_memory_destroy(rt_memory *memory);
 /* ---- Sequences ---- */
 int32_t rt_seq_length(const rt_memory *m, int32_t seq);         /* tokens in it; 0 for an empty one           */
 int32_t rt_seq_min_length(const rt_memory *m, int32_t seq);     /* the smallest length it can roll back to without
-                                                                   emptying it                               */
+                                                                   emptying it; length + 1: none             */
 int32_t rt_memory_free_cells(const rt_memory *m);
 /* Remove tokens [p0, p1); p1 < 0 = to the end; seq < 0 = every sequence (all or none). Only tails can be removed
  * from a recurrent state: p1 must be the end. p0 = 0 empties it always; other p0 must still have their snapshot. */
@@ -52,13 +53,19 @@ gdn_status rt_seq_keep(rt_memory *m, int32_t seq);              /* empty all oth
  * is recomputed), or of the tokens to come (p0 = length). Others would need cells rotated again: GDN_UNSUPPORTED. */
 gdn_status rt_seq_add(rt_memory *m, int32_t seq, int32_t p0, int32_t delta);
 int32_t    rt_seq_position(const rt_memory *m, int32_t seq, int32_t index); /* rotary position of a token      */
-void       rt_memory_clear(rt_memory *m);
+/* The same in the frame in which the sequence's keys were rotated and stored, which shifting the whole does not move:
+ * what rt_step.rope has, and what a draft's rows must be rotated to. index may be beyond the length; -1 for none. */
+int32_t    rt_seq_rope(const rt_memory *m, int32_t seq, int32_t index);
+/* Cells by position, those reserved for drafting included. Valid until the sequence changes or a step begins. */
+const int32_t *rt_seq_cells(const rt_memory *m, int32_t seq);
+void       rt_memory_clear(rt_memory *m); /* empties every sequence; a step under way is cancelled          */
 
 /* ---- Saving: the state at the present length only, whatever K was or will be. seq < 0 = all. ---- */
 uint64_t   rt_memory_save_size(const rt_memory *m, int32_t seq);
 gdn_status rt_memory_save(rt_memory *m, int32_t seq, void *bytes, uint64_t n);
 /* Replace sequence `seq` (or, for a save of all, everything) by what was saved. Checked against the model and against
- * its own checksum; a malformed or foreign one is refused and changes nothing. */
+ * its own checksum; a malformed or foreign one is refused and changes nothing. A device that fails in the middle of
+ * writing states leaves empty what was to be replaced. n_seqs, n_cells and n_rollback may differ from the saver's. */
 gdn_status rt_memory_load(rt_memory *m, int32_t seq, const void *bytes, uint64_t n);
 
 /* ---- A step: what the forward pass asks for. begin reserves everything; then commit or cancel. ---- */
@@ -73,19 +80,29 @@ typedef struct rt_step {
     int32_t       *state_src;   /* [n_spans]                                                                */
     int32_t       *state_dst;   /* [n_spans][K]                                                             */
     int32_t       *conv_src, *conv_dst; /* [n_spans]                                                        */
-    int32_t       *rope;        /* [n_rows] rotary positions                                                */
+    int32_t       *rope;        /* [n_rows] rotary positions: rt_seq_rope()                                 */
     int32_t       *new_cell;    /* [n_rows] cell that each row writes                                       */
     const int32_t **cells;      /* [n_rows] the row's cells by position ...                                 */
     int32_t       *n_cells;     /* [n_rows] ... and how many it attends to, itself included                 */
 } rt_step;
 
-/* Reserve cells, slots and rows for these spans (each sequence at most once per step, at least one row each). Refused
- * with nothing changed: GDN_OUT_OF_MEMORY when cells run out, GDN_INVALID_ARGUMENT for bad spans. */
+/* How many of the spans, counted from the first, one step can hold as far as slots and rows go (at least 1; cells are
+ * not looked at). All of them, but for one case: sequences that share a state after rt_seq_cp() and go on in the same
+ * step. Each needs a slot of its own while the shared one is read, and that can be one more than there are; run what
+ * fits, and the rest in the next step, where the last sharer writes in place. */
+int32_t    rt_step_fit(const rt_memory *m, const rt_span *spans, int32_t n_spans);
+
+/* Reserve cells, slots and rows for these spans (each sequence at most once per step, at least one row each, spans in
+ * the order of their rows and without gaps). One step at a time; while it is under way sequences cannot be changed.
+ * Refused with nothing changed: GDN_OUT_OF_MEMORY when cells run out or rt_step_fit() says fewer,
+ * GDN_INVALID_ARGUMENT for bad spans, and for a sequence whose state a cancelled step has lost. */
 gdn_status rt_step_begin(rt_memory *m, const rt_span *spans, int32_t n_spans, rt_step **step);
 /* The kernels have run: lengths grow, tags are set, replaced slots are released. */
 void       rt_step_commit(rt_memory *m, rt_step *step);
 /* They have not, or not all: lengths stay; snapshots whose slots may have been written are forgotten, all others
- * remain. started = 0: no kernel was launched, nothing is forgotten. */
+ * remain. started = 0: no kernel was launched, nothing is forgotten. A sequence that was given K rows or more may have
+ * lost the state of its present length: rt_seq_min_length() is then beyond rt_seq_length(), and it takes no further
+ * tokens until it is emptied, copied over or loaded. */
 void       rt_step_cancel(rt_memory *m, rt_step *step, int started);
 
 /* Pools, for the kernels' arguments. layer: index_in_kind. */
@@ -97,12 +114,19 @@ unsigned char *rt_memory_v(const rt_memory *m, int32_t attention_layer);
 /* ---- Draft head (models with an MTP block): it has KV in the same cells, and lags behind. ---- */
 int32_t      rt_draft_length(const rt_memory *m, int32_t seq);          /* positions whose draft KV is exact     */
 void         rt_draft_set_length(rt_memory *m, int32_t seq, int32_t n);
+/* Ahead of its sequence: it was fed `token` for position `length`, which is drawn and not decoded yet, so that its draft KV
+ * there (in a reserved cell) is exact if that token comes. -1: it was not, or the cell is gone. */
+int32_t      rt_draft_ahead(const rt_memory *m, int32_t seq);
+void         rt_draft_set_ahead(rt_memory *m, int32_t seq, int32_t token);
 /* The trunk's output row at a position, and the token there; NULL: not kept. */
 const float *rt_hidden_row(const rt_memory *m, int32_t seq, int32_t position, int32_t *token);
+/* After commit. Positions that are not among the newest K of the sequence are not kept. */
 void         rt_hidden_put(rt_memory *m, int32_t seq, int32_t position, int32_t token, const float *row);
-/* Cells for positions length .. length + n - 1, kept for the step that follows, so that drafting can write KV. */
-gdn_status   rt_draft_reserve(rt_memory *m, int32_t seq, int32_t n);
-/* The cells of a sequence by position, reserved ones included; valid until its next change. */
-const int32_t *rt_seq_cells(const rt_memory *m, int32_t seq);
+/* Cells for positions length .. length + n - 1, kept for the step that follows, so that drafting can write KV. The next
+ * step of the sequence uses them first, and commit frees the others; a step that is cancelled leaves them. They are
+ * freed as well by n = 0, by rt_seq_rm() of any tail (that of length .. removes nothing else), by rt_seq_add() at the
+ * end, and when the sequence is replaced; rt_seq_cp() does not copy them. A larger n adds to what is reserved. */
+int32_t      rt_draft_reserved(const rt_memory *m, int32_t seq);
+gdn_status   rt_draft_reserve(rt_memory *m, int32_t seq, int32_t n, const int32_t **cells);
 
 #endif

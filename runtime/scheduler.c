@@ -139,20 +139,20 @@ gdn_status rt_submit(rt_scheduler *s, const rt_request *request, int32_t *id)
     return GDN_OK;
 }
 
-static gdn_status find(const rt_scheduler *s, int32_t id, rt_job **job)
+/* NULL, with a text, for an id that is none. */
+static rt_job *find(const rt_scheduler *s, int32_t id)
 {
-    if (id < 0 || id >= s->n_jobs)
-        return rt_fail(GDN_NOT_FOUND, "request %d: there are %d", (int)id, (int)s->n_jobs);
-    *job = s->job[id];
-    return GDN_OK;
+    if (id >= 0 && id < s->n_jobs)
+        return s->job[id];
+    (void)rt_fail(GDN_NOT_FOUND, "request %d: there are %d", (int)id, (int)s->n_jobs);
+    return NULL;
 }
 
 gdn_status rt_cancel(rt_scheduler *s, int32_t id)
 {
-    rt_job          *job;
-    const gdn_status status = find(s, id, &job);
-    if (status)
-        return status;
+    rt_job *job = find(s, id);
+    if (!job)
+        return GDN_NOT_FOUND;
     if (job->finish == RT_FINISH_NONE)
         job->cancelled = 1; /* takes effect between tokens */
     return GDN_OK;
@@ -160,10 +160,9 @@ gdn_status rt_cancel(rt_scheduler *s, int32_t id)
 
 gdn_status rt_result_get(const rt_scheduler *s, int32_t id, rt_result *result)
 {
-    rt_job          *job;
-    const gdn_status status = find(s, id, &job);
-    if (status)
-        return status;
+    rt_job *job = find(s, id);
+    if (!job)
+        return GDN_NOT_FOUND;
     *result          = job->result;
     result->n_tokens = job->n_tokens - job->n_prompt;
     result->finish   = job->finish;
@@ -172,9 +171,9 @@ gdn_status rt_result_get(const rt_scheduler *s, int32_t id, rt_result *result)
 
 const int32_t *rt_result_tokens(const rt_scheduler *s, int32_t id, int32_t *n)
 {
-    rt_job *job;
+    const rt_job *job = find(s, id);
     *n = 0;
-    if (find(s, id, &job))
+    if (!job)
         return NULL;
     *n = job->n_tokens - job->n_prompt;
     return job->tokens + job->n_prompt;

@@ -1,0 +1,127 @@
+/* What the files of the memory share: memory.c creates it, memory_seq.c changes sequences, memory_step.c runs
+ * steps, memory_save.c and memory_load.c move sequences in and out. Semantics are in memory.h.
+ *
+ * Everything that sequences share (state slots, convolution rows, KV cells) is a resource: a number below n with a
+ * reference count. The invariant that tests audit: a count is the number of places that name the resource, and a
+ * resource is on the free stack exactly when its count is 0. */
+#ifndef GDN_RUNTIME_MEMORY_INTERNAL_H
+#define GDN_RUNTIME_MEMORY_INTERNAL_H
+
+#include "runtime/error.h"
+#include "runtime/memory.h"
+
+enum { RT_POSITION_LIMIT = 1 << 29 }; /* of cells and of rotary jumps: sums of two of them stay below 2^31 */
+
+typedef struct rt_resource {
+    int32_t *count; /* [n] references         */
+    int32_t *free;  /* [n] stack; n_free used */
+    int32_t  n, n_free;
+} rt_resource;
+
+/* One ring index of a sequence: where the state of length `tag` lies. slot GDN_NONE: no snapshot, tag -1. */
+typedef struct rt_snapshot { int32_t slot, tag; } rt_snapshot;
+
+/* What lies at one index of the ring of hidden rows, by position % K; -1 = nothing. */
+typedef struct rt_hidden_tag { int32_t position, token; } rt_hidden_tag;
+
+typedef struct rt_sequence {
+    int32_t      length;
+    int32_t      n_listed;  /* cells in the list: length of them, then those reserved for drafting            */
+    int32_t      capacity;  /* of the list, which grows with the sequence                                     */
+    int32_t     *cell;      /* position -> cell                                                               */
+    rt_snapshot *snapshot;  /* [K] by length % K                                                              */
+    int32_t      conv_row;  /* GDN_NONE: no tokens                                                            */
+    int32_t      conv_from; /* the columns of the positions [conv_from, length) are in the row                */
+    int32_t      next_rope; /* of the token at position `length`                                              */
+    int32_t      shift;     /* rt_seq_position() = rope + shift                                               */
+    int32_t      draft;     /* rt_draft_length()                                                              */
+    int32_t      ahead;     /* rt_draft_ahead()                                                               */
+    rt_hidden_tag *hidden_at; /* [K]                                                                          */
+} rt_sequence;
+
+/* What a step took for one span, so that commit and cancel need not work it out again. */
+typedef struct rt_taken { int32_t n_listed, conv_row; } rt_taken; /* listed before; new row or GDN_NONE */
+
+struct rt_memory {
+    const rt_model *model;
+    gdn_context    *device, *host;
+    int32_t         n_seqs, n_cells, K, kernel, n_columns, kv_type;
+    int32_t         n_recurrent, n_attention; /* the latter with the draft head's layer, which comes last     */
+    int32_t         has_draft;
+    uint64_t        state_bytes, column_bytes, kv_bytes, hidden_bytes; /* of one slot, column, row, row       */
+    gdn_span       *state, *conv, *k, *v; /* by layer */
+    gdn_span        hidden;               /* [n_seqs][K][n_embd], in the host's memory                        */
+    rt_resource     slots, rows, cells;
+    rt_sequence    *seq;
+    int32_t        *cell_rope; /* rotary position that a cell's key was rotated to */
+
+    rt_step  step;
+    int32_t  step_active;
+    int32_t  step_capacity;  /* rows that the arrays of the step can hold */
+    rt_span *step_span;      /* [n_seqs] */
+    rt_taken *taken;         /* [n_seqs] */
+    uint8_t *seen;           /* [n_seqs] scratch of checks */
+};
+
+/* Sizes of the pools for a description; GDN_INVALID_ARGUMENT with a text where it is not one. */
+typedef struct rt_memory_shape {
+    uint64_t state_bytes, column_bytes, kv_bytes, hidden_bytes;
+    int32_t  K, n_columns, n_attention;
+} rt_memory_shape;
+gdn_status rt_memory_shape_of(const rt_memory_desc *desc, rt_memory_shape *shape);
+
+/* ---- Resources ---- */
+static inline int32_t rt_take(rt_resource *r)
+{
+    const int32_t i = r->free[--r->n_free];
+    r->count[i] = 1;
+    return i;
+}
+static inline void rt_hold(rt_resource *r, int32_t i) { r->count[i]++; }
+static inline void rt_drop(rt_resource *r, int32_t i)
+{
+    if (--r->count[i] == 0)
+        r->free[r->n_free++] = i;
+}
+
+/* ---- Sequences (memory_seq.c) ---- */
+/* GDN_INVALID_ARGUMENT where `seq` is none, or a step is under way: sequences do not change then. */
+gdn_status rt_check_seq(const rt_memory *m, int32_t seq, const char *what);
+/* Room for `n` cells in the list; GDN_OUT_OF_MEMORY with nothing changed. */
+gdn_status rt_seq_grow(rt_memory *m, int32_t seq, int32_t n);
+/* Drop what is named beyond: cells of the list, snapshots, the convolution row. None can fail. */
+void rt_seq_truncate_cells(rt_memory *m, rt_sequence *s, int32_t n);
+void rt_seq_drop_snapshot(rt_memory *m, rt_snapshot *at);
+void rt_seq_empty(rt_memory *m, rt_sequence *s);
+/* Are the state and the columns that the token at position p would need there (0 < p <= length)? */
+int rt_seq_readable(const rt_memory *m, const rt_sequence *s, int32_t p);
+
+static inline float *rt_hidden_at(const rt_memory *m, int32_t seq, int32_t position)
+{
+    const uint64_t row = (uint64_t)seq * (uint64_t)m->K + (uint64_t)(position % m->K);
+    return (float *)(void *)((unsigned char *)m->hidden.data + row * m->hidden_bytes);
+}
+
+/* ---- Saves (memory_save.c) ---- */
+enum { RT_SAVE_VERSION = 1, RT_SAVE_ONE = 1, RT_SAVE_ALL = 2 };
+#define RT_SAVE_MAGIC UINT64_C(0x6574617473646e67) /* "gdnstate"; other byte orders read something else */
+
+/* No member needs padding, so that the struct is the format. All numbers have the byte order of the machine. */
+typedef struct rt_save_header {
+    uint64_t magic;
+    int32_t  version, kind;
+    uint64_t fingerprint, bytes; /* bytes of the whole save, the checksum at its end included */
+    uint64_t state_bytes, column_bytes, kv_bytes, hidden_bytes;
+    int32_t  kv_type, kernel, n_recurrent, n_attention, has_draft, n_seqs;
+} rt_save_header;
+
+/* Then, for each sequence: this, rope [length], and where there are tokens: state and newest columns by layer, keys
+ * and values by layer (the draft head's only as far as exact), tokens and hidden rows of the newest positions, oldest first. */
+typedef struct rt_save_seq { int32_t seq, length, draft, next_rope, shift, n_hidden; } rt_save_seq;
+
+/* Bytes of one sequence in a save. No overflow: see rt_memory_shape_of() for what bounds each factor. */
+uint64_t rt_save_seq_bytes(const rt_memory *m, const rt_save_seq *s);
+/* Of all bytes but the checksum itself; every single changed byte changes it. */
+uint64_t rt_save_checksum(const void *bytes, uint64_t n);
+
+#endif

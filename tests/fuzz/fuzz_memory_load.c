@@ -1,0 +1,185 @@
+/* Fuzz target: rt_memory_load(). The memory is as small as one can be, so that a save is a few hundred bytes, and it
+ * is in use before. Byte 0 of an input says what the others are:
+ *   bit 0  the checksum is made right      bit 1  so is the number of bytes in the header
+ *   bit 2  a save of all, into all; otherwise of one sequence
+ *   bit 3  the others are changes to a save that is right, three bytes each: offset (16 bit), value
+ * Of every input: what is refused has a text and has changed nothing; what is taken has the right checksum and length,
+ * and leaves a memory whose references add up, which can be saved, loaded again to the same save, and go on. */
+#include <stddef.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "runtime/memory_internal.h"
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
+
+#define REQUIRE(condition)                                                                                  \
+    do {                                                                                                    \
+        if (!(condition)) {                                                                                 \
+            (void)fprintf(stderr, "%s:%d: %s (%s)\n", __FILE__, __LINE__, #condition, rt_last_error());     \
+            abort();                                                                                        \
+        }                                                                                                   \
+    } while (0)
+
+enum { N_SEQS = 3, N_CELLS = 12, ROOM = 1024 };
+
+static const rt_model model = { .n_recurrent = 1, .n_attention = 1, .fingerprint = 0x1234,
+                                .hp = { .n_embd = 1, .n_mtp = 1, .n_head_kv = 1, .head_dim = 1, .conv_kernel = 3, .state_size = 1,
+                                        .n_value_heads = 1, .n_channels = 1 } };
+static gdn_context *context;
+static unsigned char valid[2][ROOM]; /* saves of one and of all, for bit 3 */
+static uint64_t      n_valid[2];
+
+static rt_memory *open_memory(void)
+{
+    const rt_memory_desc desc = { .model = &model, .device = context, .host = context, .n_seqs = N_SEQS, .n_cells = N_CELLS,
+                                  .n_rollback = 1, .kv_type = GDN_F16 };
+    rt_memory *m;
+    REQUIRE(!rt_memory_create(&desc, &m));
+    const rt_pool pool = rt_memory_pool(m, 0);
+    memset(pool.state.data, 1, pool.state.bytes);
+    memset(pool.conv.data, 2, pool.conv.bytes);
+    for (int32_t layer = 0; layer < 2; layer++) {
+        memset(rt_memory_k(m, layer), 3, N_CELLS * 2);
+        memset(rt_memory_v(m, layer), 4, N_CELLS * 2);
+    }
+    return m;
+}
+
+static gdn_status go_on(rt_memory *m, int32_t seq, int32_t n_rows)
+{
+    rt_step *step;
+    const gdn_status status = rt_step_begin(m, &(rt_span){ seq, 0, n_rows }, 1, &step);
+    if (status)
+        return status;
+    rt_step_commit(m, step);
+    for (int32_t p = rt_seq_length(m, seq) - n_rows; p < rt_seq_length(m, seq); p++)
+        rt_hidden_put(m, seq, p, p, &(float){ (float)p });
+    return GDN_OK;
+}
+
+/* Two sequences that share cells, one of them rolled back. */
+static void use(rt_memory *m)
+{
+    REQUIRE(!go_on(m, 0, 4) && !rt_seq_cp(m, 0, 1) && !rt_seq_rm(m, 1, 3, -1) && !go_on(m, 1, 1));
+    REQUIRE(!rt_seq_add(m, 1, 4, 9) && !rt_draft_reserve(m, 1, 2, NULL));
+    rt_draft_set_length(m, 0, 4);
+    rt_draft_set_length(m, 1, 2);
+}
+
+static void audit(const rt_memory *m)
+{
+    int32_t slots[N_SEQS * 2] = { 0 }, rows[N_SEQS] = { 0 }, cells[N_CELLS] = { 0 }, n_free = 0;
+    for (int32_t s = 0; s < N_SEQS; s++) {
+        for (int32_t r = 0; r < 2; r++)
+            if (m->seq[s].snapshot[r].slot != GDN_NONE)
+                slots[m->seq[s].snapshot[r].slot]++;
+        if (m->seq[s].conv_row != GDN_NONE)
+            rows[m->seq[s].conv_row]++;
+        for (int32_t p = 0; p < m->seq[s].n_listed; p++)
+            cells[m->seq[s].cell[p]]++;
+    }
+    REQUIRE(!memcmp(slots, m->slots.count, sizeof slots) && !memcmp(rows, m->rows.count, sizeof rows));
+    REQUIRE(!memcmp(cells, m->cells.count, sizeof cells));
+    for (int32_t i = 0; i < N_CELLS; i++)
+        n_free += cells[i] == 0;
+    REQUIRE(n_free == m->cells.n_free);
+}
+
+static uint64_t save_into(rt_memory *m, int32_t seq, unsigned char *to)
+{
+    const uint64_t n = rt_memory_save_size(m, seq);
+    REQUIRE(n && n <= ROOM && !rt_memory_save(m, seq, to, n));
+    return n;
+}
+
+/* What a refused load must leave alone: all that a save shows, and what is reserved. */
+static uint64_t look(rt_memory *m)
+{
+    static unsigned char bytes[ROOM];
+    const uint64_t n = save_into(m, -1, bytes);
+    return rt_save_checksum(bytes, n) + (uint64_t)rt_memory_free_cells(m) * 31 + (uint64_t)rt_seq_min_length(m, 0) * 37 +
+           (uint64_t)rt_seq_min_length(m, 1) * 41;
+}
+
+/* What was taken is as long as its sequences, and has the checksum of its bytes. */
+static void check_taken(const rt_memory *m, const unsigned char *bytes, uint64_t n)
+{
+    rt_save_header header;
+    rt_save_seq    record;
+    uint64_t at = sizeof header, sum;
+    memcpy(&header, bytes, sizeof header);
+    for (int32_t i = 0; i < header.n_seqs; i++) {
+        REQUIRE(at + sizeof record + 8 <= n);
+        memcpy(&record, bytes + at, sizeof record);
+        REQUIRE(record.draft <= record.length && record.n_hidden <= record.length);
+        at += rt_save_seq_bytes(m, &record);
+    }
+    REQUIRE(at + 8 == n);
+    memcpy(&sum, bytes + at, 8);
+    REQUIRE(sum == rt_save_checksum(bytes, at));
+}
+
+static void start(void)
+{
+    gdn_context_desc desc = { .size = sizeof desc, .backend = GDN_BACKEND_REFERENCE };
+    REQUIRE(!gdn_context_create(&desc, &context));
+    rt_memory *m = open_memory();
+    use(m);
+    n_valid[0] = save_into(m, 1, valid[0]);
+    n_valid[1] = save_into(m, -1, valid[1]);
+    rt_memory_destroy(m);
+}
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
+{
+    static unsigned char bytes[ROOM], again[ROOM];
+    if (!context)
+        start();
+    if (size < 1 || size > ROOM)
+        return 0;
+    const int mode = data[0], all = mode >> 2 & 1;
+    uint64_t n = size - 1;
+    if (mode & 8) {
+        n = n_valid[all];
+        memcpy(bytes, valid[all], n);
+        for (size_t i = 1; i + 2 < size; i += 3)
+            bytes[(data[i] | data[i + 1] << 8) % n] = data[i + 2];
+    } else {
+        memcpy(bytes, data + 1, n);
+    }
+    if (mode & 2 && n >= sizeof(rt_save_header))
+        memcpy(bytes + offsetof(rt_save_header, bytes), &n, 8);
+    if (mode & 1 && n >= 8) {
+        const uint64_t sum = rt_save_checksum(bytes, n - 8);
+        memcpy(bytes + n - 8, &sum, 8);
+    }
+
+    rt_memory *m = open_memory();
+    use(m);
+    const uint64_t before = look(m);
+    unsigned char *exact = malloc(n ? n : 1); /* so that a sanitizer sees the end */
+    REQUIRE(exact);
+    memcpy(exact, bytes, n);
+    const gdn_status status = rt_memory_load(m, all ? -1 : 2, exact, n);
+    free(exact);
+    audit(m);
+    if (status) {
+        REQUIRE((status == GDN_INVALID_ARGUMENT || status == GDN_OUT_OF_MEMORY) && rt_last_error()[0]);
+        REQUIRE(look(m) == before);
+    } else {
+        check_taken(m, bytes, n);
+        const uint64_t saved = save_into(m, -1, bytes);
+        REQUIRE(!rt_memory_load(m, -1, bytes, saved) && save_into(m, -1, again) == saved && !memcmp(bytes, again, saved));
+        audit(m);
+        for (int32_t s = 0; s < N_SEQS; s++) {
+            REQUIRE(rt_seq_length(m, s) == 0 || rt_seq_min_length(m, s) == rt_seq_length(m, s));
+            if (rt_memory_free_cells(m))
+                REQUIRE(!go_on(m, s, 1));
+        }
+        audit(m);
+    }
+    rt_memory_destroy(m);
+    return 0;
+}
