@@ -44,8 +44,10 @@ gdn_status rt_scheduler_create(const rt_scheduler_desc *desc, rt_scheduler **sch
     s->ask_n       = rt_calloc(P, 4, "a scheduler");
     s->first_row   = rt_calloc(P, 4, "a scheduler");
     s->n_rows      = rt_calloc(P, 4, "a scheduler");
+    s->generating  = rt_calloc(P, 1, "a scheduler");
     gdn_status status = s->running && s->batch_token && s->batch_seq && s->batch_logits && s->draft && s->n_draft && s->ask &&
-                        s->ask_draft && s->ask_n && s->first_row && s->n_rows ? GDN_OK : GDN_OUT_OF_MEMORY;
+                        s->ask_draft && s->ask_n && s->first_row && s->n_rows &&
+                        s->generating ? GDN_OK : GDN_OUT_OF_MEMORY;
     if (!status)
         status = rt_sampler_create(s->n_vocab, rt_engine_dense(desc->engine), &s->sampler);
     if (status) {
@@ -72,7 +74,7 @@ void rt_scheduler_destroy(rt_scheduler *s)
     for (int32_t i = 0; i < s->n_jobs; i++)
         free_job(s->job[i]);
     void *arrays[] = { s->job, (void *)s->running, s->batch_token, s->batch_seq, s->batch_logits, s->draft, s->n_draft, s->ask,
-                       s->ask_draft, s->ask_n, s->first_row, s->n_rows };
+                       s->ask_draft, s->ask_n, s->first_row, s->n_rows, s->generating };
     for (size_t i = 0; i < sizeof arrays / sizeof arrays[0]; i++)
         rt_free(arrays[i]);
     rt_sampler_destroy(s->sampler);
@@ -168,6 +170,8 @@ gdn_status rt_result_get(const rt_scheduler *s, int32_t id, rt_result *result)
     result->finish   = job->finish;
     return GDN_OK;
 }
+
+rt_totals rt_scheduler_totals(const rt_scheduler *s) { return s->totals; }
 
 const int32_t *rt_result_tokens(const rt_scheduler *s, int32_t id, int32_t *n)
 {

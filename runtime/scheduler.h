@@ -53,6 +53,14 @@ gdn_status rt_cancel(rt_scheduler *s, int32_t id);
 /* One step; *busy = 0 when nothing is left to do. */
 gdn_status rt_step_run(rt_scheduler *s, int *busy);
 gdn_status rt_result_get(const rt_scheduler *s, int32_t id, rt_result *result);
+/* Sums over all requests. The time of a step that both reads prompts and generates is split by rows. */
+typedef struct rt_totals {
+    double  prompt_seconds, generation_seconds;
+    int64_t prompt_tokens, generated_tokens; /* prompt: what was read; generated: without each request's first token,
+                                                which the prompt's step draws                                */
+    int64_t drafted, accepted, rounds, rollbacks;
+} rt_totals;
+rt_totals rt_scheduler_totals(const rt_scheduler *s);
 /* Tokens generated so far. */
 const int32_t *rt_result_tokens(const rt_scheduler *s, int32_t id, int32_t *n);
 

@@ -6,8 +6,9 @@
 #include "runtime/payoff.h"
 #include "runtime/scheduler.h"
 
-/* A request and how far it is. tokens[0, n_tokens): prompt, then what was generated. While it generates, all but the
- * last token are in the memory: a drawn token is decoded by the step that follows, and is never drawn again. */
+/* A request and how far it is. tokens[0, n_tokens): prompt, then what was generated. The memory holds the first of them;
+ * a step decodes those that it does not hold, and draws after the last. So a drawn token is decoded by the step that
+ * follows and never drawn again, and a sequence whose memory was lost is simply read again. */
 typedef struct rt_job {
     rt_request request;
     int32_t    id, n_prompt, n_tokens, n_max, cut;
@@ -21,6 +22,7 @@ struct rt_scheduler {
     int32_t           n_vocab, n_ctx, n_step_rows;
     rt_sampler       *sampler;
     rt_payoff         payoff;
+    rt_totals         totals;
     rt_job          **job;       /* [n_jobs], in the order they were submitted, which is the order they start in */
     int32_t           n_jobs, next;
     rt_job          **running;   /* [n_parallel] by sequence; NULL: free                                         */
@@ -32,6 +34,7 @@ struct rt_scheduler {
     rt_draft_request *ask;       /* a draft round: requests and answers                                          */
     int32_t *ask_draft, *ask_n;
     int32_t *first_row, *n_rows; /* [n_parallel] of the sequence in the batch                                    */
+    uint8_t *generating;         /* [n_parallel] one token is to be decoded, and was drawn: drafts may follow it  */
 };
 
 #endif

@@ -15,9 +15,6 @@ static double now(void)
 
 static rt_memory *memory(const rt_scheduler *s) { return rt_engine_memory(s->desc.engine); }
 
-/* Generating: the prompt is in, and one token is drawn. */
-static int generates(const rt_job *job) { return job->n_tokens > job->n_prompt; }
-
 /* ---- Starting and ending ---- */
 
 static gdn_status finish(rt_scheduler *s, int32_t seq, int32_t why)
@@ -57,6 +54,18 @@ static gdn_status admit(rt_scheduler *s)
     return GDN_OK;
 }
 
+/* Whatever a step that failed has left: the memory holds a beginning of the job's tokens, and the last is to come. */
+static gdn_status reconcile(rt_scheduler *s, int32_t seq)
+{
+    const rt_job *job    = s->running[seq];
+    const int32_t length = rt_seq_length(memory(s), seq), last = job->n_tokens - 1;
+    if (rt_seq_min_length(memory(s), seq) > length)
+        return rt_seq_rm(memory(s), seq, 0, -1);
+    if (length > last && rt_seq_rm(memory(s), seq, last, -1))
+        return rt_seq_rm(memory(s), seq, 0, -1);
+    return GDN_OK;
+}
+
 /* ---- Drafting ---- */
 
 /* How many drafts are of use: each must leave room for the token that is drawn after it. */
@@ -72,7 +81,7 @@ static gdn_status draft(rt_scheduler *s)
     int32_t       n_ask = 0;
     for (int32_t seq = 0; seq < s->desc.n_parallel; seq++) {
         const rt_job *job = s->running[seq];
-        if (!job || !generates(job))
+        if (!s->generating[seq])
             continue;
         const int32_t room = draft_room(s, job);
         if (s->desc.spec == RT_SPEC_NGRAM)
@@ -107,7 +116,7 @@ static int32_t build(rt_scheduler *s)
     for (int32_t seq = 0; seq < s->desc.n_parallel; seq++) {
         const rt_job *job = s->running[seq];
         s->n_rows[seq] = 0;
-        if (!job || !generates(job))
+        if (!s->generating[seq])
             continue;
         s->first_row[seq] = n;
         append(s, &n, job->tokens[job->n_tokens - 1], seq, 1);
@@ -117,11 +126,11 @@ static int32_t build(rt_scheduler *s)
     }
     for (int32_t seq = 0; seq < s->desc.n_parallel; seq++) {
         const rt_job *job = s->running[seq];
-        if (!job || generates(job))
+        if (!job || s->generating[seq])
             continue;
         s->first_row[seq] = n;
-        for (int32_t p = rt_seq_length(memory(s), seq); p < job->n_prompt && n < s->n_step_rows; p++)
-            append(s, &n, job->tokens[p], seq, p + 1 == job->n_prompt);
+        for (int32_t p = rt_seq_length(memory(s), seq); p < job->n_tokens && n < s->n_step_rows; p++)
+            append(s, &n, job->tokens[p], seq, p + 1 == job->n_tokens);
         s->n_rows[seq] = n - s->first_row[seq];
     }
     return n;
@@ -168,20 +177,26 @@ static gdn_status verify(rt_scheduler *s, int32_t seq, int32_t *n_drawn)
     job->result.n_drafted  += n_draft;
     job->result.n_accepted += accepted;
     job->result.n_rounds++;
+    s->totals.drafted  += n_draft;
+    s->totals.accepted += accepted;
+    s->totals.rounds++;
     if (why)
         return finish(s, seq, why);
-    return accepted < n_draft ? rt_seq_rm(memory(s), seq, before + 1 + accepted, -1) : GDN_OK;
+    if (accepted == n_draft)
+        return GDN_OK;
+    s->totals.rollbacks++;
+    return rt_seq_rm(memory(s), seq, before + 1 + accepted, -1);
 }
 
-/* The rows of a prompt: after its last one, the first token. */
+/* The rows of a prompt, or of what is read again: after the last one, the next token. */
 static gdn_status prompt(rt_scheduler *s, int32_t seq, double seconds)
 {
     rt_job       *job  = s->running[seq];
     const int32_t done = rt_seq_length(memory(s), seq);
     job->result.prompt_seconds += seconds;
-    if (job->request.on_prompt)
+    if (job->request.on_prompt && job->n_tokens == job->n_prompt)
         job->request.on_prompt(job->request.user, job->id, done, job->n_prompt);
-    if (done < job->n_prompt)
+    if (done < job->n_tokens)
         return job->cancelled ? finish(s, seq, RT_FINISH_CANCELLED) : GDN_OK;
     const float  *logits = rt_logits(s->desc.engine, s->first_row[seq] + s->n_rows[seq] - 1);
     const int32_t token  = rt_sample(s->sampler, &job->request.sampling, logits, job->tokens, job->n_tokens);
@@ -195,12 +210,17 @@ gdn_status rt_step_run(rt_scheduler *s, int *busy)
     gdn_status status = admit(s);
     int32_t    n_running = 0, n_generating = 0;
     for (int32_t seq = 0; !status && seq < s->desc.n_parallel; seq++) {
-        rt_job *job = s->running[seq];
-        s->n_draft[seq] = 0;
-        if (job && job->cancelled)
-            status = finish(s, seq, RT_FINISH_CANCELLED);
-        n_running    += s->running[seq] != NULL;
-        n_generating += s->running[seq] && generates(job);
+        const rt_job *job = s->running[seq];
+        s->n_draft[seq]    = 0;
+        s->generating[seq] = 0;
+        if (!job)
+            continue;
+        status = job->cancelled ? finish(s, seq, RT_FINISH_CANCELLED) : reconcile(s, seq);
+        if (status || !s->running[seq])
+            continue;
+        s->generating[seq] = job->n_tokens > job->n_prompt && job->n_tokens - rt_seq_length(memory(s), seq) == 1;
+        n_running++;
+        n_generating += s->generating[seq];
     }
     if (status)
         return status;
@@ -218,23 +238,27 @@ gdn_status rt_step_run(rt_scheduler *s, int *busy)
     const rt_batch batch  = { n_rows, s->batch_token, s->batch_seq, s->batch_logits };
     status = rt_decode(s->desc.engine, &batch);
     const double decoded = now();
-    int32_t n_drawn = 0;
-    int     prompts = 0;
+    int32_t n_drawn = 0, n_read = 0;
     for (int32_t seq = 0; !status && seq < s->desc.n_parallel; seq++) {
         rt_job *job = s->running[seq];
         if (!job || !s->n_rows[seq])
             continue;
-        if (generates(job)) {
+        if (s->generating[seq]) {
             job->result.generation_seconds += decoded - begin;
             status = verify(s, seq, &n_drawn);
         } else {
-            prompts = 1;
+            n_read += s->n_rows[seq];
             status  = prompt(s, seq, decoded - begin);
         }
     }
     /* steps that also read a prompt say nothing about drafting */
-    if (!prompts && n_generating)
-        rt_payoff_record(&s->payoff, n_generating, want, n_drawn, now() - begin);
+    const double seconds = now() - begin;
+    if (!n_read && n_generating)
+        rt_payoff_record(&s->payoff, n_generating, want, n_drawn, seconds);
+    s->totals.prompt_tokens      += n_read;
+    s->totals.generated_tokens   += n_drawn;
+    s->totals.prompt_seconds     += seconds * n_read / n_rows;
+    s->totals.generation_seconds += seconds * (n_rows - n_read) / n_rows;
     *busy = 1;
     return status;
 }

@@ -26,9 +26,10 @@ int cli_error(const cli_command *command, const char *format, ...)
     return 2;
 }
 
-static void print_option(FILE *out, const char *name, const char *argument, const char *help)
+static void print_option(FILE *out, char letter, const char *name, const char *argument, const char *help)
 {
-    int column = fprintf(out, "  --%s%s%s", name, argument ? " " : "", argument ? argument : "");
+    int column = letter ? fprintf(out, "  -%c, ", letter) : fprintf(out, "  ");
+    column += fprintf(out, "--%s%s%s", name, argument ? " " : "", argument ? argument : "");
     for (;;) {
         const char *end = strchr(help, '\n');
         int length = end ? (int)(end - help) : (int)strlen(help);
@@ -49,8 +50,8 @@ void cli_print_help(const cli_command *command, FILE *out)
     fprintf(out, "%s - %s\n\nUsage: %s [OPTION]...%s%s\n\nOptions:\n", command->name, command->summary, command->name,
             command->operands ? " " : "", command->operands ? command->operands : "");
     for (const cli_option *o = command->options; o && o->name; o++)
-        if (o->help) print_option(out, o->name, o->argument, o->help);
-    print_option(out, "help", NULL, "print this text");
+        if (o->help) print_option(out, o->letter, o->name, o->argument, o->help);
+    print_option(out, 0, "help", NULL, "print this text");
     if (command->notes) fprintf(out, "\n%s\n", command->notes);
 }
 
@@ -139,8 +140,24 @@ static const char *store(const cli_option *option, const char *text)
     case CLI_DOUBLE: return parse_double(text, option->target) ? NULL : "a number";
     case CLI_LIST: return parse_list(text, option->target) ? NULL : "up to 16 positive integers like 1,2,8, in all";
     case CLI_NAMES: return parse_names(text, option->target) ? NULL : "names like a,b";
+    case CLI_TEXTS: {
+        cli_texts *texts = option->target;
+        if (texts->n == CLI_TEXTS_MAX) return "to be given at most 64 times";
+        texts->text[texts->n++] = text;
+        return NULL;
+    }
     }
     return "nothing";
+}
+
+/* The option that `arg` begins with, its name `length` bytes long, or NULL. */
+static const cli_option *find(const cli_command *command, const char *arg, size_t length)
+{
+    for (const cli_option *o = command->options; o && o->name; o++) {
+        if (o->letter && length == 2 && arg[1] == o->letter) return o;
+        if (length > 2 && arg[1] == '-' && strlen(o->name) == length - 2 && !strncmp(arg + 2, o->name, length - 2)) return o;
+    }
+    return NULL;
 }
 
 int cli_parse_operands(const cli_command *command, int argc, char **argv, int *n_operands)
@@ -168,11 +185,8 @@ int cli_parse_operands(const cli_command *command, int argc, char **argv, int *n
 
         size_t length = strcspn(arg, "=");
         const char *value = arg[length] ? arg + length + 1 : NULL;
-        const cli_option *option = command->options;
-        while (option && option->name && (length < 3 || strncmp(arg, "--", 2) || strlen(option->name) != length - 2 ||
-                                          strncmp(arg + 2, option->name, length - 2)))
-            option++;
-        if (!option || !option->name) {
+        const cli_option *option = find(command, arg, length);
+        if (!option) {
             cli_error(command, "unknown option '%.*s'", (int)length, arg);
             return CLI_BAD;
         }
@@ -188,7 +202,8 @@ int cli_parse_operands(const cli_command *command, int argc, char **argv, int *n
             value = argv[++i];
         }
         const uint64_t bit = UINT64_C(1) << (option - command->options);
-        if (given & bit && option->kind != CLI_FLAG && option->kind != CLI_LIST && option->kind != CLI_NAMES) {
+        if (given & bit && option->kind != CLI_FLAG && option->kind != CLI_LIST && option->kind != CLI_NAMES &&
+            option->kind != CLI_TEXTS) {
             cli_error(command, "option '--%s' is given twice; it has one value", option->name);
             return CLI_BAD;
         }

@@ -10,7 +10,8 @@
  *     int cli = cli_parse(&command, argc, argv);
  *     if (cli != CLI_RUN) return cli_exit_code(cli);
  *
- * Both "--name value" and "--name=value" work, "--" ends the options, "--help" and "-h" are always there.
+ * Both "--name value" and "--name=value" work, and "-x value" where an option has a letter; "--" ends the options,
+ * "--help" and "-h" are always there.
  * What is not an option is an operand; a command that wants none says so by operands = NULL. */
 #ifndef GDN_TOOL_CLI_H
 #define GDN_TOOL_CLI_H
@@ -18,7 +19,7 @@
 #include <stdio.h>
 
 /* Kinds of option, and what `target` points to. Numbers may be written in decimal, 0x hex or 0 octal.
- * Lists and names may be given several times and accumulate: "--backend a --backend b" is "--backend a,b".
+ * Lists, names and texts may be given several times and accumulate: "--backend a --backend b" is "--backend a,b".
  * A flag may be repeated; what has one value may not. */
 typedef enum cli_kind {
     CLI_FLAG,   /* int, set to 1                                                            */
@@ -27,7 +28,8 @@ typedef enum cli_kind {
     CLI_UINT64, /* uint64_t: seeds                                                          */
     CLI_DOUBLE, /* double, finite                                                           */
     CLI_LIST,   /* cli_list: positive integers, "1,2,8"                                     */
-    CLI_NAMES   /* cli_names: "a,b", none of them empty                                     */
+    CLI_NAMES,  /* cli_names: "a,b", none of them empty                                     */
+    CLI_TEXTS   /* cli_texts: any texts, one each time the option is given; point into argv */
 } cli_kind;
 
 #define CLI_LIST_MAX 16
@@ -40,12 +42,19 @@ typedef struct cli_names {
     char text[256]; /* all of them, separated by commas; "" where the option was not given */
 } cli_names;
 
+#define CLI_TEXTS_MAX 64
+typedef struct cli_texts {
+    int         n;
+    const char *text[CLI_TEXTS_MAX];
+} cli_texts;
+
 typedef struct cli_option {
     const char *name;     /* without the dashes; NULL ends the table              */
     cli_kind    kind;
     void       *target;   /* left alone when the option is not given              */
     const char *argument; /* how --help calls the value; NULL for flags           */
     const char *help;     /* one line, or several separated by newlines; NULL: for tests, --help leaves it out */
+    char        letter;   /* 'm' where "-m" means the same; 0 where none does     */
 } cli_option; /* at most 64 of a command */
 
 typedef struct cli_command {

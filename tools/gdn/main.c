@@ -1,6 +1,6 @@
 /* gdn - the command line tool: what is on this machine, is it right, is it fast.
  *
- * It uses only the public header, so it also serves as an example of a program on top of libgdn. */
+ * It uses only the public header (and the runtime over it), so it is also an example of a program on top of libgdn. */
 #include <stdio.h>
 #include <string.h>
 
@@ -17,6 +17,9 @@ static const command commands[] = {
     { "info", "list backends, devices and implementations", gdn_info_main },
     { "check", "compare every implementation with the reference, bit for bit", gdn_check_main },
     { "bench", "time the kernels against the limits of this machine", gdn_bench_main },
+#if GDN_HAVE_RUNTIME
+    { "run", "generate text with a hybrid model from a GGUF file", gdn_run_main },
+#endif
 };
 enum { N_COMMANDS = sizeof commands / sizeof commands[0] };
 

@@ -31,10 +31,12 @@ void progress_begin(progress_bar *bar, int64_t total)
     bar->enabled = is_terminal(stderr) && !(terminal && !strcmp(terminal, "dumb"));
 }
 
-void progress_step(progress_bar *bar, const char *label)
+void progress_step(progress_bar *bar, const char *label) { progress_to(bar, bar->done + 1, label); }
+
+void progress_to(progress_bar *bar, int64_t n, const char *label)
 {
     int64_t now;
-    bar->done++;
+    bar->done = n;
     if (!bar->enabled || (now = now_ms()) - bar->drawn_at < REDRAW_MS) return;
     bar->drawn_at = now;
     bar->visible = 1;

@@ -18,6 +18,7 @@ typedef struct progress_bar {
 
 void progress_begin(progress_bar *bar, int64_t total);
 void progress_step(progress_bar *bar, const char *label); /* one more begins; label says which */
+void progress_to(progress_bar *bar, int64_t done, const char *label); /* `done` of them are done */
 void progress_clear(progress_bar *bar);                   /* before other output */
 void progress_end(progress_bar *bar);
 

@@ -7,6 +7,16 @@ add_executable(gdn_tool
   tools/gdn/main.c
   tools/gdn/progress.c
   tools/gdn/target.c)
+if(GDN_BUILD_RUNTIME)
+  target_sources(gdn_tool PRIVATE
+    tools/gdn/run.c
+    tools/gdn/run_bench.c
+    tools/gdn/run_load.c
+    tools/gdn/run_report.c
+    tools/gdn/run_text.c)
+  target_compile_definitions(gdn_tool PRIVATE GDN_HAVE_RUNTIME=1)
+  target_link_libraries(gdn_tool PRIVATE gdn_runtime)
+endif()
 include(tests/check/sources.cmake)
 include(bench/sources.cmake)
 set_target_properties(gdn_tool PROPERTIES OUTPUT_NAME gdn)

@@ -1,0 +1,281 @@
+/* gdn run - text from a hybrid model. See run.h. */
+#include "run.h"
+
+#include <signal.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "commands.h"
+
+run_options run_opt;
+
+static const cli_option option_table[] = {
+    { "model", CLI_STRING, &run_opt.model, "FILE", "the model, a GGUF file: qwen35, qwen35moe or qwen3next", 'm' },
+    { "prompt", CLI_TEXTS, &run_opt.prompt, "TEXT", "a prompt; may be given several times", 'p' },
+    { "file", CLI_TEXTS, &run_opt.file, "FILE", "a file with a prompt, - is standard input; several times too.\n"
+      "Without -p and -f the prompt is read from standard input", 'f' },
+    { "predict", CLI_INT, &run_opt.n_predict, "N", "tokens to generate at most (default 128)", 'n' },
+    { "chat", CLI_FLAG, &run_opt.chat, NULL, "prompts are messages of a user to an assistant (ChatML)", 0 },
+    { "system", CLI_STRING, &run_opt.system, "TEXT", "with --chat: the system message", 0 },
+    { "parallel", CLI_INT, &run_opt.parallel, "N", "sequences at once (default: one per prompt, at most 8). Fewer\n"
+      "prompts than N are repeated, with the next seed", 0 },
+    { "spec", CLI_STRING, &run_opt.spec, "KIND", "speculation: mtp, ngram, off, or auto (default): mtp where the\n"
+      "model can. The text is the same with each", 0 },
+    { "draft-max", CLI_INT, &run_opt.draft_max, "N", "tokens to draft at a time (default 3)", 0 },
+    { "p-min", CLI_DOUBLE, &run_opt.p_min, "P", "mtp: end a draft at a token less likely than this (default 0)", 0 },
+    { "always-draft", CLI_FLAG, &run_opt.always_draft, NULL, "draft even while it measures as slower than not to", 0 },
+    { "temp", CLI_DOUBLE, &run_opt.temperature, "T", "temperature; 0 takes the likeliest token (default 0)", 0 },
+    { "top-k", CLI_INT, &run_opt.top_k, "K", "draw among the K likeliest tokens; 0 = all (default 0)", 0 },
+    { "top-p", CLI_DOUBLE, &run_opt.top_p, "P", "... that together have probability P (default 1)", 0 },
+    { "min-p", CLI_DOUBLE, &run_opt.min_p, "P", "... each at least P times as likely as the likeliest (default 0)", 0 },
+    { "repeat-penalty", CLI_DOUBLE, &run_opt.repeat_penalty, "X", "tokens seen lately are less likely (default 1: off)", 0 },
+    { "repeat-last", CLI_INT, &run_opt.repeat_last, "N", "how many tokens back that looks (default 64)", 0 },
+    { "seed", CLI_UINT64, &run_opt.seed, "N", "seed of what is drawn (default 1)", 0 },
+    { "ignore-end", CLI_FLAG, &run_opt.ignore_end, NULL, "go on after the model's end-of-text token", 0 },
+    { "special", CLI_FLAG, &run_opt.raw, NULL, "special tokens may be written in prompts, and are printed", 0 },
+    { "ctx", CLI_INT, &run_opt.context, "N", "tokens that one sequence can hold (default: the model's, at most 4096)", 0 },
+    { "batch", CLI_INT, &run_opt.batch, "N", "most rows of one micro-batch (default 512)", 0 },
+    { "step", CLI_INT, &run_opt.step_rows, "N", "token budget of one step of all requests (default: as --batch)", 0 },
+    { "kv", CLI_STRING, &run_opt.kv, "TYPE", "cells of attention: f16 (default), bf16 or f32", 0 },
+    { "threads", CLI_INT, &run_opt.threads, "N", "threads (default: one per processor)", 0 },
+    { "backend", CLI_STRING, &run_opt.backend, "NAME", "where the recurrent kernels run and states live: cpu (default),\n"
+      "vulkan, cuda, metal, reference", 0 },
+    { "device", CLI_INT, &run_opt.device, "N", "which device of the backend (default 0)", 0 },
+    { "impl", CLI_STRING, &run_opt.implementation, "NAME", "which implementation of the device; see gdn info", 0 },
+    { "isa", CLI_STRING, &run_opt.isa, "NAME", "instruction set of the dense kernels: avx512, avx2, scalar", 0 },
+    { "memory", CLI_INT, &run_opt.memory_mib, "MIB", "refuse to use more than this (default: what is free)", 0 },
+    { "stats", CLI_FLAG, &run_opt.stats, NULL, "speed, acceptance and memory, on standard error", 0 },
+    { "json", CLI_FLAG, &run_opt.json, NULL, "texts, tokens and statistics as JSON on standard output", 0 },
+    { "bench", CLI_FLAG, &run_opt.bench, NULL, "measure instead: speed at several widths, with and without drafts", 0 },
+    { "widths", CLI_LIST, &run_opt.widths, "LIST", "with --bench: sequences at once (default 1,2,5,8)", 0 },
+    { "bench-prompt", CLI_INT, &run_opt.bench_prompt, "N", "with --bench: tokens of each prompt (default 128)", 0 },
+    { 0 },
+};
+
+const cli_command run_command = {
+    "gdn run", "generate text with a hybrid model from a GGUF file", option_table, NULL,
+    "Text goes to standard output, everything else to standard error.\n"
+    "The tokens depend on the model, the prompt, the sampler and the seed alone: not on --parallel, --spec,\n"
+    "--batch, --threads, --isa or --backend.",
+};
+
+/* ---- The command line ---- */
+
+static const struct { const char *name; rt_spec spec; } specs[] = { { "off", RT_SPEC_OFF }, { "mtp", RT_SPEC_MTP }, { "ngram", RT_SPEC_NGRAM } };
+
+static int in_range(const char *name, int64_t value, int64_t low, int64_t high)
+{
+    if (value >= low && value <= high)
+        return 1;
+    cli_error(&run_command, "--%s is %lld; %lld to %lld are allowed", name, (long long)value, (long long)low, (long long)high);
+    return 0;
+}
+
+static void set_defaults(void)
+{
+    memset(&run_opt, 0, sizeof run_opt);
+    run_opt.spec        = "auto";
+    run_opt.backend     = "cpu";
+    run_opt.kv          = "f16";
+    run_opt.n_predict   = 128;
+    run_opt.draft_max   = 3;
+    run_opt.batch       = 512;
+    run_opt.top_p       = 1;
+    run_opt.repeat_penalty = 1;
+    run_opt.repeat_last = 64;
+    run_opt.seed        = 1;
+    run_opt.bench_prompt = 128;
+}
+
+static rt_sampling sampling(uint64_t seed)
+{
+    const rt_sampling s = { (float)run_opt.temperature, (int32_t)run_opt.top_k, (float)run_opt.top_p, (float)run_opt.min_p,
+                            (float)run_opt.repeat_penalty, (int32_t)run_opt.repeat_last, seed };
+    return s;
+}
+
+/* 0 where all is well; otherwise what is wrong was printed. */
+static int check_options(void)
+{
+    const int64_t big = 1 << 26;
+    if (!run_opt.model)
+        return cli_error(&run_command, "which model? -m FILE");
+    int known = !strcmp(run_opt.spec, "auto");
+    for (size_t i = 0; i < sizeof specs / sizeof specs[0]; i++)
+        known |= !strcmp(run_opt.spec, specs[i].name);
+    if (!known)
+        return cli_error(&run_command, "--spec is '%s'; mtp, ngram, off and auto are allowed", run_opt.spec);
+    if (!in_range("predict", run_opt.n_predict, 1, big) || !in_range("parallel", run_opt.parallel, 0, 1024) ||
+        !in_range("draft-max", run_opt.draft_max, 1, 64) || !in_range("threads", run_opt.threads, 0, 1024) ||
+        !in_range("ctx", run_opt.context, 0, big) || !in_range("batch", run_opt.batch, 1, 65536) ||
+        !in_range("step", run_opt.step_rows, 0, 65536) || !in_range("top-k", run_opt.top_k, 0, big) ||
+        !in_range("repeat-last", run_opt.repeat_last, 0, big) || !in_range("device", run_opt.device, 0, 1024) ||
+        !in_range("memory", run_opt.memory_mib, 0, INT64_C(1) << 40) || !in_range("bench-prompt", run_opt.bench_prompt, 1, big))
+        return 2;
+    const rt_sampling s = sampling(run_opt.seed);
+    if (rt_sampling_check(&s))
+        return cli_error(&run_command, "%s", rt_last_error());
+    if (run_opt.system && !run_opt.chat)
+        return cli_error(&run_command, "--system needs --chat");
+    return 0;
+}
+
+/* ---- Generating ---- */
+
+static volatile sig_atomic_t interrupted;
+static void on_interrupt(int number)
+{
+    (void)number;
+    interrupted = 1;
+}
+
+typedef struct generation {
+    run_output  *output;
+    progress_bar bar;
+    int32_t      prompt_total, prompt_done, *done; /* of all prompts, for the bar */
+    int          failed;
+} generation;
+
+static int on_token(void *user, int32_t request, int32_t token)
+{
+    generation *g = user;
+    progress_clear(&g->bar);
+    g->failed |= run_output_token(g->output, request, token);
+    return g->failed || interrupted;
+}
+
+static void on_prompt(void *user, int32_t request, int32_t done, int32_t total)
+{
+    generation *g = user;
+    (void)total;
+    g->prompt_done += done - g->done[request];
+    g->done[request] = done;
+    progress_to(&g->bar, g->prompt_done, "tokens of prompts");
+}
+
+/* Submits request i of n: prompt i modulo their number; where they are repeated, with the next seed. */
+static gdn_status submit(rt_scheduler *scheduler, const run_prompt *prompt, uint64_t seed, generation *g)
+{
+    rt_request r = { 0 };
+    int32_t    id;
+    r.prompt     = prompt->token;
+    r.n_prompt   = prompt->n_tokens;
+    r.n_max      = (int32_t)run_opt.n_predict;
+    r.sampling   = sampling(seed);
+    r.ignore_end = run_opt.ignore_end;
+    r.on_token   = on_token;
+    r.on_prompt  = on_prompt;
+    r.user       = g;
+    g->prompt_total += prompt->n_tokens;
+    return rt_submit(scheduler, &r, &id);
+}
+
+static int generate(run_session *s, const run_prompt *prompts, int32_t n_prompts)
+{
+    const int32_t n = n_prompts > s->n_seqs ? n_prompts : s->n_seqs;
+    const rt_scheduler_desc desc = { s->engine, s->tokenizer, s->n_seqs, (int32_t)run_opt.step_rows, s->spec,
+                                     s->spec == RT_SPEC_OFF ? 0 : (int32_t)run_opt.draft_max, (float)run_opt.p_min, run_opt.always_draft };
+    rt_scheduler *scheduler = NULL;
+    int32_t      *prompt_of = calloc((size_t)n, sizeof *prompt_of);
+    uint8_t      *ended     = calloc((size_t)n, 1);
+    generation    g = { run_output_create(s->tokenizer, n, !run_opt.json), { 0 }, 0, 0, calloc((size_t)n, sizeof(int32_t)), 0 };
+    int           code = prompt_of && ended && g.output && g.done ? 0 : 1;
+    if (code)
+        (void)fprintf(stderr, "gdn run: out of memory\n");
+    else if (rt_scheduler_create(&desc, &scheduler))
+        code = run_fail("the scheduler");
+    for (int32_t i = 0; !code && i < n; i++) {
+        prompt_of[i] = i % n_prompts;
+        if (submit(scheduler, &prompts[prompt_of[i]], run_opt.seed + (uint64_t)(i / n_prompts), &g)) {
+            (void)fprintf(stderr, "gdn run: prompt %d: %s\n", (int)prompt_of[i] + 1, rt_last_error());
+            code = 1;
+        }
+    }
+    progress_begin(&g.bar, g.prompt_total);
+    (void)signal(SIGINT, on_interrupt); /* ends between tokens, with the statistics */
+    const double begin = run_now();
+    for (int busy = !code; busy;) {
+        if (rt_step_run(scheduler, &busy)) {
+            progress_end(&g.bar);
+            code = run_fail("decoding");
+            break;
+        }
+        for (int32_t i = 0; i < n; i++) {
+            rt_result r;
+            if (interrupted)
+                (void)rt_cancel(scheduler, i);
+            if (!ended[i] && !rt_result_get(scheduler, i, &r) && r.finish != RT_FINISH_NONE) {
+                ended[i] = 1;
+                run_output_end(g.output, i);
+            }
+        }
+    }
+    const double seconds = run_now() - begin;
+    (void)signal(SIGINT, SIG_DFL);
+    progress_end(&g.bar);
+    if (g.failed) {
+        (void)fprintf(stderr, "gdn run: out of memory\n");
+        code = 1;
+    }
+    if (!code && run_opt.json && !run_print_json(s, scheduler, prompts, prompt_of, n, g.output, seconds))
+        code = 1;
+    if (!code && run_opt.stats)
+        run_print_stats(s, scheduler, prompts, n, seconds);
+    if (!code && interrupted)
+        code = 1;
+    rt_scheduler_destroy(scheduler);
+    run_output_destroy(g.output);
+    free(g.done);
+    free(prompt_of);
+    free(ended);
+    return code;
+}
+
+static int32_t sequences(int32_t n_prompts)
+{
+    if (run_opt.parallel)
+        return (int32_t)run_opt.parallel;
+    return n_prompts < 8 ? n_prompts : 8;
+}
+
+static int choose_spec(run_session *s)
+{
+    for (size_t i = 0; i < sizeof specs / sizeof specs[0]; i++)
+        if (!strcmp(run_opt.spec, specs[i].name))
+            s->spec = specs[i].spec;
+    if (!strcmp(run_opt.spec, "auto"))
+        s->spec = s->model->hp.n_mtp ? RT_SPEC_MTP : RT_SPEC_OFF;
+    if (s->spec != RT_SPEC_MTP || s->model->hp.n_mtp)
+        return 0;
+    (void)fprintf(stderr, "gdn run: %s has no MTP block to draft with; --spec ngram needs none\n", run_opt.model);
+    return 1;
+}
+
+int gdn_run_main(int argc, char **argv)
+{
+    set_defaults();
+    const int cli = cli_parse(&run_command, argc, argv);
+    if (cli != CLI_RUN)
+        return cli_exit_code(cli);
+    int code = check_options();
+    if (code)
+        return code;
+    run_session session = { 0 };
+    run_prompt *prompts = NULL;
+    int32_t     n_prompts = 0;
+    code = run_load_model(&session);
+    if (!code)
+        code = choose_spec(&session);
+    if (!code && run_opt.bench) {
+        code = run_bench(&session);
+    } else if (!code) {
+        code = run_read_prompts(&session, &prompts, &n_prompts);
+        if (!code)
+            code = run_open_engine(&session, sequences(n_prompts), session.spec == RT_SPEC_OFF ? 0 : (int32_t)run_opt.draft_max);
+        if (!code)
+            code = generate(&session, prompts, n_prompts);
+    }
+    run_free_prompts(prompts, n_prompts);
+    run_close(&session);
+    return code;
+}

@@ -1,0 +1,69 @@
+/* `gdn run`: what its parts share. run.c reads the command line and generates; run_load.c opens the model and the engine;
+ * run_text.c has prompts and the text that comes out; run_report.c the statistics; run_bench.c is `gdn run --bench`. */
+#ifndef GDN_TOOL_RUN_H
+#define GDN_TOOL_RUN_H
+
+#include "cli.h"
+#include "gdn/gdn.h"
+#include "progress.h"
+#include "runtime/chat.h"
+#include "runtime/error.h"
+#include "runtime/scheduler.h"
+
+typedef struct run_options {
+    const char *model, *system, *spec, *backend, *implementation, *isa, *kv;
+    cli_texts   prompt, file;
+    cli_list    widths;
+    int64_t     n_predict, parallel, draft_max, device, threads, context, batch, step_rows, rollback, top_k, repeat_last;
+    int64_t     memory_mib, bench_prompt;
+    double      temperature, top_p, min_p, repeat_penalty, p_min;
+    uint64_t    seed;
+    int         chat, ignore_end, always_draft, stats, json, bench, raw;
+} run_options;
+extern run_options       run_opt;
+extern const cli_command run_command;
+
+/* A request as the command line has it: where its text came from, its tokens, and what was generated. */
+typedef struct run_prompt {
+    char    *text;
+    uint64_t bytes;
+    int32_t *token;
+    int32_t  n_tokens;
+} run_prompt;
+
+typedef struct run_session {
+    rt_gguf      *file;     /* the model's                                  */
+    rt_model     *model;
+    rt_tokenizer *tokenizer;
+    rt_engine    *engine;
+    rt_spec       spec;     /* what --spec auto came to                     */
+    int32_t       n_seqs, n_ctx;
+    rt_memory_bytes memory;
+    uint64_t      scratch;
+} run_session;
+
+/* Each prints what is wrong and returns the tool's exit code; 0 = fine. */
+int  run_load_model(run_session *s);                       /* model and tokenizer                         */
+int  run_open_engine(run_session *s, int32_t n_seqs, int32_t n_rollback);
+void run_close(run_session *s);
+int  run_fail(const char *what);                           /* "gdn run: WHAT: rt_last_error()", returns 1 */
+
+int  run_read_prompts(run_session *s, run_prompt **prompts, int32_t *n);
+void run_free_prompts(run_prompt *prompts, int32_t n);
+
+/* Bytes of generated text, kept until they are whole characters and their request's turn has come. */
+typedef struct run_output run_output;
+run_output *run_output_create(const rt_tokenizer *tokenizer, int32_t n_requests, int live);
+void        run_output_destroy(run_output *o);
+int         run_output_token(run_output *o, int32_t request, int32_t token); /* 0, or 1 when out of memory  */
+void        run_output_end(run_output *o, int32_t request);
+const char *run_output_text(const run_output *o, int32_t request);          /* terminated                  */
+
+double      run_now(void);
+const char *run_finish_name(int32_t finish);
+void        run_print_stats(const run_session *s, const rt_scheduler *scheduler, const run_prompt *prompts, int32_t n, double seconds);
+int         run_print_json(const run_session *s, const rt_scheduler *scheduler, const run_prompt *prompts, const int32_t *prompt_of,
+                           int32_t n, const run_output *output, double seconds);
+int         run_bench(run_session *s);
+
+#endif

@@ -1,0 +1,241 @@
+/* gdn run --bench: prompt and generation speed at several widths, with and without drafts. Rounds go through all
+ * settings in turn, so that a slow moment of the machine falls on all of them; the best of each is shown, with ratios
+ * of figures of the same run. See run.h. */
+#include <stdlib.h>
+#include <string.h>
+
+#include "json.h"
+#include "run.h"
+
+enum { ROUNDS = 3, COST_ROUNDS = 16, MAX_ROWS = CLI_LIST_MAX * 3 };
+
+typedef struct setting {
+    int32_t width; /* requests at once */
+    rt_spec spec;
+    /* best of the rounds */
+    double  prompt, generation; /* tokens per second, all requests together */
+    int64_t drafted, accepted, rounds;
+} setting;
+
+static const char *name(rt_spec spec) { return spec == RT_SPEC_MTP ? "mtp" : spec == RT_SPEC_NGRAM ? "ngram" : "off"; }
+
+/* Prompts of one length: pieces of the text that was given, or else of tokens drawn at random. */
+static int make_prompts(run_session *s, int32_t width, int32_t length, int32_t **tokens)
+{
+    *tokens = calloc((size_t)width * (size_t)length, sizeof **tokens);
+    if (!*tokens)
+        return run_fail("out of memory");
+    run_prompt *given = NULL;
+    int32_t     n_given = 0;
+    int         code = 0;
+    if (run_opt.prompt.n || run_opt.file.n)
+        code = run_read_prompts(s, &given, &n_given);
+    uint64_t random = run_opt.seed;
+    for (int32_t w = 0; !code && w < width; w++) {
+        const run_prompt *p = n_given ? &given[w % n_given] : NULL;
+        for (int32_t i = 0; i < length; i++) {
+            int32_t *to = &(*tokens)[(int64_t)w * length + i];
+            random = random * UINT64_C(6364136223846793005) + UINT64_C(1442695040888963407);
+            /* each width reads another place of the text */
+            *to = p ? p->token[((int64_t)(w / n_given) * length + i) % p->n_tokens]
+                    : (int32_t)((random >> 33) % (uint64_t)s->model->hp.n_vocab);
+        }
+    }
+    run_free_prompts(given, n_given);
+    return code;
+}
+
+static int measure(run_session *s, setting *at, const int32_t *tokens, int32_t length)
+{
+    const rt_scheduler_desc desc = { s->engine, NULL, at->width, 0, at->spec, at->spec == RT_SPEC_OFF ? 0 : (int32_t)run_opt.draft_max,
+                                     (float)run_opt.p_min, run_opt.always_draft };
+    rt_scheduler *scheduler;
+    if (rt_scheduler_create(&desc, &scheduler))
+        return run_fail("the scheduler");
+    gdn_status status = GDN_OK;
+    for (int32_t i = 0; !status && i < at->width; i++) {
+        rt_request r = { 0 };
+        int32_t    id;
+        r.prompt   = tokens + (int64_t)i * length;
+        r.n_prompt = length;
+        r.n_max    = (int32_t)run_opt.n_predict + 1; /* the first comes with the prompt */
+        r.sampling = (rt_sampling){ (float)run_opt.temperature, (int32_t)run_opt.top_k, (float)run_opt.top_p, (float)run_opt.min_p,
+                                    (float)run_opt.repeat_penalty, (int32_t)run_opt.repeat_last, run_opt.seed + (uint64_t)i };
+        r.ignore_end = 1;
+        status = rt_submit(scheduler, &r, &id);
+    }
+    for (int busy = 1; !status && busy;)
+        status = rt_step_run(scheduler, &busy);
+    const rt_totals t = rt_scheduler_totals(scheduler);
+    rt_scheduler_destroy(scheduler);
+    if (status)
+        return run_fail("the benchmark");
+    const double prompt = (double)t.prompt_tokens / t.prompt_seconds, generation = (double)t.generated_tokens / t.generation_seconds;
+    at->prompt     = prompt > at->prompt ? prompt : at->prompt;
+    at->generation = generation > at->generation ? generation : at->generation;
+    at->drafted    = t.drafted;
+    at->accepted   = t.accepted;
+    at->rounds     = t.rounds;
+    return 0;
+}
+
+/* Milliseconds of a step of n rows of one sequence, and of drafting n tokens (n = 0: none was asked for). */
+typedef struct cost { double step, draft; } cost;
+
+static int measure_costs(run_session *s, const int32_t *tokens, int32_t length, cost *costs, int32_t n_max)
+{
+    rt_memory *memory = rt_engine_memory(s->engine);
+    int32_t   *seq = calloc((size_t)(length > 80 ? length : 80), 4), drafts[64], n_draft;
+    uint8_t    all[80];
+    memset(all, 1, sizeof all);
+    if (!seq)
+        return run_fail("out of memory");
+    rt_batch   batch  = { length, tokens, seq, NULL };
+    gdn_status status = rt_seq_rm(memory, -1, 0, -1);
+    if (!status)
+        status = rt_decode(s->engine, &batch);
+    for (int32_t round = 0; !status && round < COST_ROUNDS; round++)
+        for (int32_t n = 1; !status && n <= n_max; n++) {
+            batch = (rt_batch){ n, tokens, seq, all };
+            double       begin = run_now();
+            status = rt_decode(s->engine, &batch);
+            const double step = run_now() - begin;
+            if (!status && n > 1) /* as if only the first token had been accepted */
+                status = rt_seq_rm(memory, 0, rt_seq_length(memory, 0) - n + 1, -1);
+            double draft = 0;
+            if (!status && s->spec == RT_SPEC_MTP && n < n_max) {
+                const rt_draft_request request = { 0, tokens[0], n };
+                begin  = run_now();
+                status = rt_draft_mtp(s->engine, &request, 1, n, 0.0f, drafts, &n_draft);
+                draft  = run_now() - begin;
+            }
+            if (round == 0 || step < costs[n].step)
+                costs[n].step = step;
+            if (round == 0 || draft < costs[n].draft)
+                costs[n].draft = draft;
+        }
+    free(seq);
+    if (!status)
+        status = rt_seq_rm(memory, -1, 0, -1);
+    return status ? run_fail("the benchmark") : 0;
+}
+
+/* ---- What is printed ---- */
+
+static const setting *plain_of(const setting *rows, int n, int32_t width)
+{
+    for (int i = 0; i < n; i++)
+        if (rows[i].width == width && rows[i].spec == RT_SPEC_OFF)
+            return &rows[i];
+    return rows;
+}
+
+static void print_table(const run_session *s, const setting *rows, int n, const cost *costs, int32_t n_costs, int32_t length)
+{
+    printf("%s, %s, backend %s, dense kernels %s; prompts of %d tokens, %lld generated; best of %d rounds\n\n", run_opt.model,
+           rt_arch_name(s->model->hp.arch), run_opt.backend, rt_dense_isa(rt_engine_dense(s->engine)), (int)length,
+           (long long)run_opt.n_predict, ROUNDS);
+    printf("%8s %6s %13s %13s %10s %9s %9s %12s\n", "parallel", "drafts", "prompt tok/s", "gener. tok/s", "x of one", "x of off", "accepted",
+           "tokens/round");
+    for (int i = 0; i < n; i++) {
+        const setting *at = &rows[i], *one = plain_of(rows, n, 1), *off = plain_of(rows, n, at->width);
+        printf("%8d %6s %13.1f %13.1f %10.2f %9.2f", (int)at->width, name(at->spec), at->prompt, at->generation,
+               at->generation / one->generation, at->generation / off->generation);
+        if (at->drafted)
+            printf(" %8.1f%% %12.2f", 100.0 * (double)at->accepted / (double)at->drafted, 1.0 + (double)at->accepted / (double)at->rounds);
+        printf("\n");
+    }
+    printf("\nA step of one sequence, in milliseconds:");
+    for (int32_t i = 1; i <= n_costs; i++)
+        printf("  %d row%s %.3f", (int)i, i > 1 ? "s" : "", 1e3 * costs[i].step);
+    if (s->spec == RT_SPEC_MTP) {
+        printf("\nDrafting by the MTP block:");
+        for (int32_t i = 1; i < n_costs; i++)
+            printf("  %d token%s %.3f", (int)i, i > 1 ? "s" : "", 1e3 * costs[i].draft);
+    }
+    printf("\n");
+}
+
+static int print_json(const run_session *s, const setting *rows, int n, const cost *costs, int32_t n_costs, int32_t length)
+{
+    json_writer w;
+    json_open(&w, stdout);
+    json_object(&w, NULL);
+    json_string(&w, "model", run_opt.model);
+    json_string(&w, "architecture", rt_arch_name(s->model->hp.arch));
+    json_string(&w, "backend", run_opt.backend);
+    json_string(&w, "isa", rt_dense_isa(rt_engine_dense(s->engine)));
+    json_int(&w, "prompt_tokens", length);
+    json_int(&w, "generated_tokens", run_opt.n_predict);
+    json_array(&w, "results");
+    for (int i = 0; i < n; i++) {
+        json_object(&w, NULL);
+        json_int(&w, "parallel", rows[i].width);
+        json_string(&w, "spec", name(rows[i].spec));
+        json_double(&w, "prompt_tokens_per_second", rows[i].prompt);
+        json_double(&w, "generated_tokens_per_second", rows[i].generation);
+        json_double(&w, "ratio_to_one", rows[i].generation / plain_of(rows, n, 1)->generation);
+        json_double(&w, "ratio_to_off", rows[i].generation / plain_of(rows, n, rows[i].width)->generation);
+        json_int(&w, "drafted", rows[i].drafted);
+        json_int(&w, "accepted", rows[i].accepted);
+        json_int(&w, "rounds", rows[i].rounds);
+        json_close(&w);
+    }
+    json_close(&w);
+    json_array(&w, "step_seconds");
+    for (int32_t i = 1; i <= n_costs; i++)
+        json_double(&w, NULL, costs[i].step);
+    json_close(&w);
+    json_array(&w, "draft_seconds");
+    for (int32_t i = 1; i < n_costs && s->spec == RT_SPEC_MTP; i++)
+        json_double(&w, NULL, costs[i].draft);
+    json_close(&w);
+    json_close(&w);
+    return json_finish(&w) ? 0 : 1;
+}
+
+int run_bench(run_session *s)
+{
+    static const int default_widths[] = { 1, 2, 5, 8 };
+    cli_list widths = run_opt.widths;
+    if (!widths.n)
+        for (widths.n = 0; widths.n < 4; widths.n++)
+            widths.value[widths.n] = default_widths[widths.n];
+    int32_t widest = 1;
+    for (int i = 0; i < widths.n; i++)
+        widest = widths.value[i] > widest ? widths.value[i] : widest;
+    if (widest > 1024)
+        return cli_error(&run_command, "--widths goes up to %d; 1024 are allowed", (int)widest);
+    const int32_t length = (int32_t)run_opt.bench_prompt, n_costs = (int32_t)run_opt.draft_max + 1;
+    const int64_t most = run_opt.n_predict > COST_ROUNDS * n_costs ? run_opt.n_predict : COST_ROUNDS * n_costs;
+    if (!run_opt.context)
+        run_opt.context = length + most + n_costs + 1;
+    int code = run_open_engine(s, widest, (int32_t)run_opt.draft_max);
+    if (code)
+        return code;
+    int32_t *tokens = NULL;
+    cost     costs[80] = { { 0, 0 } };
+    setting  rows[MAX_ROWS] = { { 0 } };
+    int      n = 0;
+    for (int i = 0; i < widths.n; i++)
+        for (int spec = 0; spec < 3; spec++)
+            if (spec == RT_SPEC_OFF || (spec == RT_SPEC_NGRAM && s->spec != RT_SPEC_OFF) || (spec == RT_SPEC_MTP && s->spec == RT_SPEC_MTP))
+                rows[n++] = (setting){ .width = widths.value[i], .spec = (rt_spec)spec };
+    code = make_prompts(s, widest, length, &tokens);
+    progress_bar bar;
+    progress_begin(&bar, (int64_t)n * ROUNDS);
+    for (int round = 0; !code && round < ROUNDS; round++)
+        for (int i = 0; !code && i < n; i++) {
+            progress_step(&bar, name(rows[i].spec));
+            code = measure(s, &rows[i], tokens, length);
+        }
+    progress_end(&bar);
+    if (!code)
+        code = measure_costs(s, tokens, length, costs, n_costs);
+    if (!code && run_opt.json)
+        code = print_json(s, rows, n, costs, n_costs, length);
+    else if (!code)
+        print_table(s, rows, n, costs, n_costs, length);
+    free(tokens);
+    return code;
+}

@@ -1,0 +1,121 @@
+/* The model and the engine of `gdn run`. See run.h. */
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+#include "run.h"
+
+double run_now(void)
+{
+    struct timespec t;
+    timespec_get(&t, TIME_UTC);
+    return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
+}
+
+int run_fail(const char *what)
+{
+    (void)fprintf(stderr, "gdn run: %s: %s\n", what, rt_last_error());
+    return 1;
+}
+
+int run_load_model(run_session *s)
+{
+    if (rt_model_load(run_opt.model, &s->model))
+        return run_fail(run_opt.model);
+    if (rt_tokenizer_create(s->model->file, &s->tokenizer))
+        return run_fail(run_opt.model);
+    if (rt_tokenizer_n_tokens(s->tokenizer) != s->model->hp.n_vocab) {
+        (void)fprintf(stderr, "gdn run: %s: the tokenizer has %d tokens and the embeddings have %d\n", run_opt.model,
+                      (int)rt_tokenizer_n_tokens(s->tokenizer), (int)s->model->hp.n_vocab);
+        return 1;
+    }
+    return 0;
+}
+
+/* Bytes of memory that are free or can be freed; 0 where the system does not say. */
+static uint64_t available_memory(void)
+{
+    FILE              *f = fopen("/proc/meminfo", "r");
+    char               line[128];
+    unsigned long long kib = 0;
+    while (f && fgets(line, sizeof line, f))
+        if (sscanf(line, "MemAvailable: %llu kB", &kib) == 1)
+            break;
+    if (f)
+        (void)fclose(f);
+    return (uint64_t)kib << 10;
+}
+
+/* Everything is counted before any of it is allocated: an engine that would swap is of no use. */
+static int check_memory(const run_session *s)
+{
+    const rt_memory_bytes *m = &s->memory;
+    const uint64_t need  = s->model->weight_bytes + m->state + m->conv + m->snapshots + m->kv + m->hidden + s->scratch;
+    const uint64_t limit = run_opt.memory_mib ? (uint64_t)run_opt.memory_mib << 20 : available_memory();
+    if (!limit || need <= limit)
+        return 0;
+    (void)fprintf(stderr,
+                  "gdn run: not enough memory: %llu MiB are needed and %llu MiB are %s\n"
+                  "         weights %llu, KV cells %llu, states %llu, snapshots %llu, scratch %llu MiB; a smaller --ctx, --parallel,\n"
+                  "         --draft-max or --batch needs less\n",
+                  (unsigned long long)(need >> 20), (unsigned long long)(limit >> 20), run_opt.memory_mib ? "allowed" : "available",
+                  (unsigned long long)(s->model->weight_bytes >> 20), (unsigned long long)(m->kv >> 20),
+                  (unsigned long long)((m->state + m->conv) >> 20), (unsigned long long)(m->snapshots >> 20),
+                  (unsigned long long)(s->scratch >> 20));
+    return 1;
+}
+
+/* The backend of that name, or GDN_BACKEND_COUNT. */
+static uint32_t backend_named(const char *name)
+{
+    for (uint32_t b = 0; b < GDN_BACKEND_COUNT; b++) {
+        gdn_backend_info info = { .size = sizeof info };
+        if (!gdn_backend_describe(b, &info) && !strcmp(info.name, name))
+            return b;
+    }
+    return GDN_BACKEND_COUNT;
+}
+
+int run_open_engine(run_session *s, int32_t n_seqs, int32_t n_rollback)
+{
+    static const struct { const char *name; int32_t type; } kv[] = { { "f16", GDN_F16 }, { "bf16", GDN_BF16 }, { "f32", GDN_F32 } };
+    rt_engine_desc d = { .model = s->model };
+    int64_t context  = run_opt.context;
+    if (!context)
+        context = s->model->hp.n_ctx_train < 4096 ? s->model->hp.n_ctx_train : 4096;
+    if (context * n_seqs > 1 << 26)
+        return cli_error(&run_command, "--ctx %lld for %d sequences is too much; %d in all are allowed", (long long)context, (int)n_seqs, 1 << 26);
+    d.backend = backend_named(run_opt.backend);
+    if (d.backend == GDN_BACKEND_COUNT)
+        return cli_error(&run_command, "--backend is '%s'; 'gdn info' lists them", run_opt.backend);
+    d.kv_type = -1;
+    for (size_t i = 0; i < sizeof kv / sizeof kv[0]; i++)
+        if (!strcmp(kv[i].name, run_opt.kv))
+            d.kv_type = kv[i].type;
+    if (d.kv_type < 0)
+        return cli_error(&run_command, "--kv is '%s'; f16, bf16 and f32 are allowed", run_opt.kv);
+    d.device         = (uint32_t)run_opt.device;
+    d.implementation = run_opt.implementation;
+    d.isa            = run_opt.isa;
+    d.n_threads      = (int32_t)run_opt.threads;
+    d.n_seqs         = n_seqs;
+    d.n_ctx          = (int32_t)(context * n_seqs);
+    d.n_batch        = (int32_t)run_opt.batch;
+    d.n_rollback     = n_rollback;
+    d.draft          = s->spec == RT_SPEC_MTP;
+    s->n_seqs        = n_seqs;
+    s->n_ctx         = d.n_ctx;
+    if (rt_engine_size(&d, &s->memory, &s->scratch))
+        return run_fail("the engine");
+    if (check_memory(s))
+        return 1;
+    return rt_engine_create(&d, &s->engine) ? run_fail("the engine") : 0;
+}
+
+void run_close(run_session *s)
+{
+    rt_engine_destroy(s->engine);
+    rt_tokenizer_destroy(s->tokenizer);
+    rt_model_free(s->model);
+    memset(s, 0, sizeof *s);
+}

@@ -1,0 +1,113 @@
+/* What `gdn run --stats` and `--json` say. See run.h. */
+#include "json.h"
+#include "run.h"
+
+const char *run_finish_name(int32_t finish)
+{
+    switch (finish) {
+    case RT_FINISH_STOP: return "stop";
+    case RT_FINISH_LENGTH: return "length";
+    case RT_FINISH_CONTEXT: return "context";
+    case RT_FINISH_CANCELLED: return "cancelled";
+    default: return "none";
+    }
+}
+
+static double rate(int64_t n, double seconds) { return seconds > 0 ? (double)n / seconds : 0; }
+static double mib(uint64_t bytes) { return (double)bytes / (1 << 20); }
+
+static const char *spec_name(rt_spec spec) { return spec == RT_SPEC_MTP ? "mtp" : spec == RT_SPEC_NGRAM ? "ngram" : "off"; }
+
+void run_print_stats(const run_session *s, const rt_scheduler *scheduler, const run_prompt *prompts, int32_t n, double seconds)
+{
+    const rt_totals        t = rt_scheduler_totals(scheduler);
+    const rt_counters      c = rt_engine_counters(s->engine);
+    const rt_memory_bytes *m = &s->memory;
+    (void)prompts;
+    (void)fprintf(stderr, "\nrequests    %d, at most %d at once, in %.2f s; %s on %s, dense kernels %s\n", (int)n, (int)s->n_seqs, seconds,
+                  rt_arch_name(s->model->hp.arch), run_opt.backend, rt_dense_isa(rt_engine_dense(s->engine)));
+    (void)fprintf(stderr, "prompts     %lld tokens, %.1f tokens/s\n", (long long)t.prompt_tokens, rate(t.prompt_tokens, t.prompt_seconds));
+    (void)fprintf(stderr, "generation  %lld tokens, %.1f tokens/s, and the first of each request with its prompt\n",
+                  (long long)t.generated_tokens, rate(t.generated_tokens, t.generation_seconds));
+    if (s->spec != RT_SPEC_OFF)
+        (void)fprintf(stderr, "drafts      %s: %lld drafted, %lld accepted (%.1f%%), %.2f tokens per round, %lld rollbacks\n",
+                      spec_name(s->spec), (long long)t.drafted, (long long)t.accepted,
+                      t.drafted ? 100.0 * (double)t.accepted / (double)t.drafted : 0.0,
+                      t.rounds ? 1.0 + (double)t.accepted / (double)t.rounds : 0.0, (long long)t.rollbacks);
+    (void)fprintf(stderr, "steps       %llu, %llu rows, %llu recurrent launches, %llu rows of the draft head\n",
+                  (unsigned long long)c.steps, (unsigned long long)c.rows, (unsigned long long)c.recurrent_launches,
+                  (unsigned long long)c.draft_rows);
+    (void)fprintf(stderr, "memory      weights %.1f, KV cells %.1f, states %.2f, convolution %.2f, snapshots %.2f, hidden rows %.2f, scratch %.1f MiB\n",
+                  mib(s->model->weight_bytes), mib(m->kv), mib(m->state), mib(m->conv), mib(m->snapshots), mib(m->hidden), mib(s->scratch));
+}
+
+static void requests(json_writer *w, const rt_scheduler *scheduler, const run_prompt *prompts, const int32_t *prompt_of, int32_t n,
+                     const run_output *output)
+{
+    json_array(w, "requests");
+    for (int32_t i = 0; i < n; i++) {
+        rt_result      r = { 0 };
+        int32_t        n_tokens;
+        const int32_t *tokens = rt_result_tokens(scheduler, i, &n_tokens);
+        (void)rt_result_get(scheduler, i, &r);
+        json_object(w, NULL);
+        json_int(w, "prompt", prompt_of[i]);
+        json_int(w, "prompt_tokens", prompts[prompt_of[i]].n_tokens);
+        json_array(w, "tokens");
+        for (int32_t j = 0; tokens && j < n_tokens; j++)
+            json_int(w, NULL, tokens[j]);
+        json_close(w);
+        json_string(w, "text", run_output_text(output, i));
+        json_string(w, "finish", run_finish_name(r.finish));
+        json_int(w, "drafted", r.n_drafted);
+        json_int(w, "accepted", r.n_accepted);
+        json_int(w, "rounds", r.n_rounds);
+        json_double(w, "prompt_seconds", r.prompt_seconds);
+        json_double(w, "generation_seconds", r.generation_seconds);
+        json_close(w);
+    }
+    json_close(w);
+}
+
+int run_print_json(const run_session *s, const rt_scheduler *scheduler, const run_prompt *prompts, const int32_t *prompt_of, int32_t n,
+                   const run_output *output, double seconds)
+{
+    const rt_totals   t = rt_scheduler_totals(scheduler);
+    const rt_counters c = rt_engine_counters(s->engine);
+    json_writer       w;
+    json_open(&w, stdout);
+    json_object(&w, NULL);
+    json_string(&w, "model", run_opt.model);
+    json_string(&w, "architecture", rt_arch_name(s->model->hp.arch));
+    json_string(&w, "backend", run_opt.backend);
+    json_string(&w, "isa", rt_dense_isa(rt_engine_dense(s->engine)));
+    json_string(&w, "spec", spec_name(s->spec));
+    json_int(&w, "parallel", s->n_seqs);
+    requests(&w, scheduler, prompts, prompt_of, n, output);
+    json_double(&w, "seconds", seconds);
+    json_int(&w, "prompt_tokens", t.prompt_tokens);
+    json_double(&w, "prompt_tokens_per_second", rate(t.prompt_tokens, t.prompt_seconds));
+    json_int(&w, "generated_tokens", t.generated_tokens);
+    json_double(&w, "generated_tokens_per_second", rate(t.generated_tokens, t.generation_seconds));
+    json_int(&w, "drafted", t.drafted);
+    json_int(&w, "accepted", t.accepted);
+    json_int(&w, "rounds", t.rounds);
+    json_int(&w, "rollbacks", t.rollbacks);
+    json_object(&w, "counters");
+    json_uint(&w, "steps", c.steps);
+    json_uint(&w, "rows", c.rows);
+    json_uint(&w, "recurrent_launches", c.recurrent_launches);
+    json_uint(&w, "draft_rows", c.draft_rows);
+    json_close(&w);
+    json_object(&w, "memory_bytes");
+    json_uint(&w, "weights", s->model->weight_bytes);
+    json_uint(&w, "kv", s->memory.kv);
+    json_uint(&w, "state", s->memory.state);
+    json_uint(&w, "convolution", s->memory.conv);
+    json_uint(&w, "snapshots", s->memory.snapshots);
+    json_uint(&w, "hidden", s->memory.hidden);
+    json_uint(&w, "scratch", s->scratch);
+    json_close(&w);
+    json_close(&w);
+    return json_finish(&w);
+}
