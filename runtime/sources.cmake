@@ -5,5 +5,11 @@ add_library(gdn_runtime STATIC
   # errors, memory and threads of the process
   runtime/error.c
   runtime/parallel.c
+  # weights and dense kernels
+  runtime/dense.c
+  runtime/dense_scalar.c
+  runtime/rope.c
+  runtime/top_k.c
+  runtime/weights.c
 )
 target_link_libraries(gdn_runtime PUBLIC gdn_build_options PRIVATE gdn::gdn)
