@@ -18,15 +18,23 @@ gdn_status  rt_dense_create(const char *isa, rt_threads *threads, rt_dense **den
 void        rt_dense_destroy(rt_dense *dense);
 const char *rt_dense_isa(const rt_dense *dense);
 
-/* Bytes of scratch that rt_matmul needs for n rows of n_columns inputs, for any weight type. */
+/* Bytes of scratch that rt_matmul needs for n rows of n_columns inputs, for any weight type. Aligned to 64. */
 uint64_t rt_matmul_scratch(int32_t n_rows, int32_t n_columns);
 
 /* y[r][o] = sum_i W[o][i] x[r][i] for r < n, o < W.n_rows; x has row stride x_stride, y y_stride.
  *   F32, F16, BF16 weights: dot32 of the row (numerics.md), W converted to F32 exactly.
- *   Quantised weights: x is quantised once, in blocks of 32: d = max|x| / 127, q = round to nearest even (x * (1/d));
- *   then 16 partial sums: elements 64 b + 4 l .. 64 b + 4 l + 3 belong to partial l (0..15), whose integer dot
- *   with the weights' integers is exact, and is added by one fma per partial and 64 elements with the product of
- *   the two scales; minima (Q4_K, Q5_K) by a second fma with the sum of q. Then p[l] += p[l + h] for h = 8, 4, 2, 1.
+ *   Quantised weights: x is quantised once, in blocks of 32: d = max|x| / 127 and q = round to nearest even (x * (1/d)),
+ *   by the sequence of set_rows to Q8_0 (numerics.md) except that d is not rounded to F16, and that d is NaN where a
+ *   value is: a block with an infinity or a NaN makes every output of its row NaN. Then, with 16 partial sums,
+ *       p[0..15] = +0
+ *       for block b = 0, 1, ..:   t = sum over the block of q * w, an exact integer
+ *                                 p[b % 16] = fma(t, dw * d, p[b % 16])
+ *                                 p[b % 16] = fma(-m, d * (sum of q), p[b % 16])       Q4_K, Q5_K
+ *       for h = 8, 4, 2, 1:       p[l] = p[l] + p[l + h]     for l < h
+ *   A block with its scale dw (d x 6-bit scale in Q4_K, Q5_K: exact) has 32 elements whatever the type; the 8-bit scales
+ *   of Q6_K, two per block, are in the integer t, which stays below 2^24. Blocks are filled up to a multiple of 16 with
+ *   zeros. One partial per block, not per group of lanes: so a vector's lanes can be blocks, and the integers need no
+ *   sum across lanes, whatever the width.
  * Every block of W is decoded once for all rows of a tile. Parallel over outputs. */
 void rt_matmul(rt_dense *d, const rt_weight *w, int32_t matrix, const float *x, int64_t x_stride, int32_t n, float *y,
                int64_t y_stride, void *scratch);
@@ -41,13 +49,14 @@ typedef struct rt_product {
 void rt_matmul_many(rt_dense *d, const rt_product *products, int32_t n_products, const float *x, int64_t x_stride,
                     int32_t n, void *scratch);
 
-/* y = x * rsqrt(mean(x^2) + eps) * w, rows of m. The sum of squares is dot32(x, x). y may be x. */
+/* y = (x * rsqrt(fma(dot32(x, x), 1 / m, eps))) * w, rows of m. y may be x. */
 void rt_rms_norm(rt_dense *d, const float *x, int64_t x_stride, const float *w, float eps, int32_t n, int32_t m, float *y,
                  int64_t y_stride);
-/* As rms_norm, then times silu(gate): the gated norm after gated_delta_net. */
+/* As rms_norm, then times silu(gate): the gated norm after gated_delta_net. y may be x or gate. */
 void rt_rms_norm_silu_gate(rt_dense *d, const float *x, int64_t x_stride, const float *w, float eps, const float *gate,
                            int64_t gate_stride, int32_t n, int32_t m, float *y, int64_t y_stride);
-/* y = x / sqrt(sum x^2 + eps) (mode 0: HF, FLA) or x / max(sqrt(sum x^2), eps) (mode 1: ggml). y may be x. */
+/* y = x / sqrt(sum x^2 + eps) (mode 0: HF, FLA) or x / max(sqrt(sum x^2), eps) (mode 1: ggml), as a product of x with
+ * rsqrt(dot32(x, x) + eps), or with the smaller of rsqrt(dot32(x, x)) and 1 / eps. y may be x. */
 void rt_l2_norm(rt_dense *d, const float *x, int64_t x_stride, float eps, int32_t mode, int32_t n, int32_t m, float *y,
                 int64_t y_stride);
 
@@ -60,9 +69,9 @@ void rt_sigmoid_gate(rt_dense *d, const float *x, int64_t x_stride, const float 
 void rt_gates(rt_dense *d, const float *b, int64_t b_stride, const float *a, int64_t a_stride, const float *dt_bias,
               const float *a_neg, int32_t n, int32_t m, float *beta, float *g);
 
-/* Rotate the first n_rot elements of every head, pairs (i, i + n_rot / 2), angle = position[r] * base^(-2 i / n_rot).
- * cos and sin come from a table made in float64 and rounded (rt_rope_table), so that libm's version does not matter
- * within a run. x: n rows of n_heads heads of head_dim; row stride x_stride, head stride head_stride. In place. */
+/* Rotate the first n_rot elements of every head, pairs (i, i + n_rot / 2), angle = position[r] * base^(-2 i / n_rot):
+ *   x[i]' = fma(-x[j], sin, x[i] * cos);  x[j]' = fma(x[i], sin, x[j] * cos)
+ * cos and sin are computed in float64 and rounded, from a table for positions [0, n_positions), else on the spot. x: n rows of n_heads heads of head_dim; row stride x_stride, head stride head_stride. In place. */
 typedef struct rt_rope rt_rope;
 gdn_status rt_rope_create(int32_t n_rot, float base, int32_t n_positions, rt_rope **rope);
 void       rt_rope_destroy(rt_rope *rope);
@@ -71,9 +80,10 @@ void       rt_rope_apply(rt_dense *d, const rt_rope *rope, const int32_t *positi
 
 /* Causal attention of one query row against cells of a cache, per head h with kv head h / (n_heads / n_heads_kv):
  *   s_p = scale * dot32(q_h, k_p);  m = max s_p;  w_p = exp(s_p - m);  z = sum of w_p with 32 partials (p mod 32) and
- *   dot32's tree;  out_d = (sum_p w_p v_p[d], by fma in the order of p from +0) * (1 / z), the quotient rounded once.
+ *   dot32's tree;  out_d = (sum_p w_p v_p[d], by fma in the order of p from +0) * (1 / z). A NaN is never the largest.
  * p runs over the n_cells[r] logical positions of row r; cell[r][p] says where its k and v lie: rows of
- * n_heads_kv * head_dim elements of `type` (RT_F32, RT_F16, RT_BF16). Parallel over rows and heads. */
+ * n_heads_kv * head_dim elements of `type` (RT_F32, RT_F16, RT_BF16). Parallel over rows and heads; heads that
+ * share k and v are computed together where there are threads for it, so that a cell is read once for them. */
 typedef struct rt_attention_args {
     const float          *q;        /* [n][q_stride]: n_heads heads, head_stride apart                   */
     int64_t               q_stride, q_head_stride;
@@ -84,13 +94,14 @@ typedef struct rt_attention_args {
     const int32_t *const *cell;     /* [n]                                                               */
     const int32_t        *n_cells;  /* [n]                                                               */
     float                *out;      /* [n][n_heads * head_dim]                                           */
-    float                *scratch;  /* rt_attention_scratch floats                                       */
+    float                *scratch;  /* rt_attention_scratch floats, aligned to 64                        */
 } rt_attention_args;
-uint64_t rt_attention_scratch(const rt_dense *d, int32_t max_cells);
+uint64_t rt_attention_scratch(const rt_dense *d, int32_t n_heads, int32_t n_heads_kv, int32_t max_cells);
 void     rt_attention(rt_dense *d, const rt_attention_args *args);
 
-/* Softmax of a row (as in attention), in place; then the k largest, ties to the lower index, in descending order. */
+/* Softmax of a row (m, z and 1 / z as in attention), in place. */
 void rt_softmax(rt_dense *d, float *x, int32_t n);
+/* The k largest, k <= n, in descending order, ties to the lower index; a NaN comes after everything else. */
 void rt_top_k(const float *x, int32_t n, int32_t k, int32_t *index);
 
 #endif

@@ -175,7 +175,7 @@ static gdn_status create_arrays(rt_engine *e)
     const uint64_t    B = (uint64_t)e->n_batch, S = (uint64_t)e->n_seqs;
     float *buffers  = rt_calloc(place_buffers(e, NULL), 4, "activations");
     e->scratch      = rt_calloc(matmul_scratch(hp, e->n_batch), 1, "matrix products");
-    e->attn_scratch = rt_calloc(rt_attention_scratch(e->dense, e->n_cells), 4, "attention");
+    e->attn_scratch = rt_calloc(rt_attention_scratch(e->dense, hp->n_head, hp->n_head_kv, e->n_cells), 4, "attention");
     e->expert       = rt_calloc(B * (uint64_t)hp->n_expert_used, 4, "experts");
     e->expert_rows  = rt_calloc(B * (uint64_t)hp->n_expert_used, 4, "experts");
     e->row_of_batch = rt_calloc(B, 4, "rows");

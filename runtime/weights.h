@@ -37,7 +37,18 @@ typedef struct rt_weight {
     int64_t              row_bytes;
 } rt_weight;
 
-/* Elements [0, n_columns) of row r (counted over all matrices) as F32. */
+/* Elements [0, n_columns) of row r (counted over all matrices) as F32. Each is rounded once; F16, BF16 exact. */
 void rt_weight_row(const rt_weight *w, int64_t row, float *out);
+
+/* 32 elements of a quantised row: element i is d * factor[i / 16] * w[i] - m. d takes in the block's own scale as far
+ * as that is exact: F16 times 6 bits. Only Q6_K has factors other than 1, only Q4_K and Q5_K have minima. */
+typedef struct rt_weight_block {
+    int8_t  w[32];
+    int32_t factor[2];
+    float   d, m;
+} rt_weight_block;
+
+/* Elements [32 b, 32 b + 32) of a row that begins at `row`, of a quantised type. */
+void rt_weight_block_read(int32_t type, const unsigned char *row, int32_t b, rt_weight_block *out);
 
 #endif

@@ -1,0 +1,383 @@
+/* The dense kernels: choice of the instruction set, and the sharing out of work among threads. See dense.h. */
+#include "runtime/dense.h"
+
+#include <stdatomic.h>
+#include <string.h>
+
+#include "core/float_env.h"
+#include "runtime/dense_internal.h"
+#include "runtime/error.h"
+#include "runtime/rope.h"
+
+#ifdef GDN_ARCH_X86
+#include <cpuid.h>
+#endif
+
+struct rt_dense {
+    const rt_kernels *kernels;
+    rt_threads       *threads;
+    int32_t           n_threads;
+    unsigned char    *panels; /* RT_PANEL_BYTES for each thread */
+};
+
+/* ---- Instruction sets: the same rules as cpu/features.c, which a user of libgdn.so cannot call ---- */
+
+static int always(void) { return 1; }
+
+#ifdef RT_VECTOR_X86
+static int has_avx2(void)
+{
+    unsigned a, b, c, d;
+    __builtin_cpu_init();
+    return __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma") && __get_cpuid(1, &a, &b, &c, &d) && (c & bit_F16C);
+}
+
+static int has_avx512(void)
+{
+    return has_avx2() && __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512bw") &&
+           __builtin_cpu_supports("avx512dq") && __builtin_cpu_supports("avx512vl");
+}
+
+static int has_avx512_vnni(void)
+{
+    return has_avx512() && __builtin_cpu_supports("avx512vnni");
+}
+#endif
+
+static const struct { const rt_kernels *kernels; int (*present)(void); } tables[] = { /* best first */
+#ifdef RT_VECTOR_X86
+    { &rt_kernels_avx512_vnni, has_avx512_vnni },
+    { &rt_kernels_avx512, has_avx512 },
+    { &rt_kernels_avx2, has_avx2 },
+#endif
+#ifdef RT_VECTOR_ARM64
+    { &rt_kernels_neon, always },
+#endif
+    { &rt_kernels_scalar, always },
+};
+
+gdn_status rt_dense_create(const char *isa, rt_threads *threads, rt_dense **dense)
+{
+    const rt_kernels *kernels = NULL;
+    char              present[128] = "";
+    *dense = NULL;
+    for (size_t i = 0; i < sizeof tables / sizeof tables[0]; i++) {
+        if (!tables[i].present())
+            continue;
+        strcat(present, present[0] ? ", " : "");
+        strcat(present, tables[i].kernels->isa);
+        if (!kernels && (!isa || !strcmp(isa, tables[i].kernels->isa)))
+            kernels = tables[i].kernels;
+    }
+    if (!kernels)
+        return rt_fail(GDN_UNSUPPORTED, "isa is \"%s\"; this processor has %s", isa, present);
+    rt_dense *d = rt_calloc(1, sizeof *d, "dense kernels");
+    if (!d)
+        return GDN_OUT_OF_MEMORY;
+    d->kernels   = kernels;
+    d->threads   = threads;
+    d->n_threads = rt_threads_count(threads);
+    d->panels    = rt_calloc((uint64_t)d->n_threads, RT_PANEL_BYTES, "decoded weights");
+    if (!d->panels) {
+        rt_dense_destroy(d);
+        return GDN_OUT_OF_MEMORY;
+    }
+    *dense = d;
+    return GDN_OK;
+}
+
+void rt_dense_destroy(rt_dense *d)
+{
+    if (!d)
+        return;
+    rt_free(d->panels);
+    rt_free(d);
+}
+
+const char *rt_dense_isa(const rt_dense *d) { return d->kernels->isa; }
+
+/* ---- Work for threads: items that threads take one by one. A slot is one thread's for the length of a call. ---- */
+
+typedef void item_fn(const rt_dense *d, const void *arg, int64_t item, int32_t slot);
+
+typedef struct job {
+    const rt_dense *d;
+    item_fn        *fn;
+    const void     *arg;
+    int64_t         n_items;
+    _Atomic int64_t next;
+} job;
+
+static void work(void *user, int32_t slot)
+{
+    job                *j      = user;
+    const gdn_float_env caller = gdn_float_env_enter();
+    for (int64_t i; (i = atomic_fetch_add_explicit(&j->next, 1, memory_order_relaxed)) < j->n_items;)
+        j->fn(j->d, j->arg, i, slot);
+    gdn_float_env_leave(caller);
+}
+
+/* cost: about the nanoseconds of all items together. */
+static void share(const rt_dense *d, item_fn *fn, const void *arg, int64_t n_items, int64_t cost)
+{
+    enum { WORTH_WAKING = 5000 }; /* a parallel region costs some 1000 ns where its threads are awake */
+    job j = { d, fn, arg, n_items, 0 };
+    if (d->n_threads == 1 || n_items <= 1 || cost < WORTH_WAKING)
+        work(&j, 0);
+    else
+        rt_parallel_for(d->threads, n_items < d->n_threads ? (int32_t)n_items : d->n_threads, work, &j);
+}
+
+/* Rows in groups that are large enough to be worth taking. */
+enum { ROWS_ELEMENTS = 4096 };
+
+static int64_t rows_per_item(int64_t m) { return m < ROWS_ELEMENTS ? ROWS_ELEMENTS / (m < 1 ? 1 : m) : 1; }
+static int64_t items_of(int64_t n, int64_t per_item) { return (n + per_item - 1) / per_item; }
+
+/* ---- Matrix products ---- */
+
+typedef struct products {
+    const rt_product *list;
+    int32_t           n_products, n_columns, n;
+    const float      *x;
+    int64_t           x_stride;
+    rt_x_group       *xq;
+    int32_t           per_item; /* outputs; of all products */
+} products;
+
+static int is_quantised(const rt_weight *w) { return w->type != RT_F32 && w->type != RT_F16 && w->type != RT_BF16; }
+
+uint64_t rt_matmul_scratch(int32_t n_rows, int32_t n_columns)
+{
+    return (uint64_t)n_rows * (uint64_t)rt_groups(n_columns) * sizeof(rt_x_group);
+}
+
+static void quantize_row(const rt_dense *d, const void *arg, int64_t row, int32_t slot)
+{
+    const products *p = arg;
+    (void)slot;
+    d->kernels->quantize(p->x + row * p->x_stride, p->n_columns, p->xq + row, p->n);
+}
+
+static void product_outputs(const rt_dense *d, const void *arg, int64_t item, int32_t slot)
+{
+    const products   *p   = arg;
+    const rt_product *one = p->list;
+    for (int64_t n; item >= (n = items_of(one->w->n_rows, p->per_item)); one++)
+        item -= n;
+    const rt_weight *w     = one->w;
+    const int32_t    first = (int32_t)item * p->per_item, left = w->n_rows - first;
+    rt_product_args  a     = { w->data + (int64_t)one->matrix * w->n_rows * w->row_bytes, w->row_bytes, w->type, w->n_columns, p->n,
+                               p->x, p->x_stride, is_quantised(w) ? p->xq : NULL, one->y, one->y_stride };
+    d->kernels->product(&a, first, first + (left < p->per_item ? left : p->per_item), d->panels + (int64_t)slot * RT_PANEL_BYTES);
+}
+
+void rt_matmul_many(rt_dense *d, const rt_product *list, int32_t n_products, const float *x, int64_t x_stride, int32_t n, void *scratch)
+{
+    enum { BYTES = 32 * 1024, TILE = 16 }; /* of weights in an item; outputs come in tiles */
+    products p     = { list, n_products, 0, n, x, x_stride, scratch, TILE };
+    int64_t  bytes = 0, outputs = 0, n_items = 0;
+    int      quantised = 0;
+    for (int32_t i = 0; i < n_products; i++) {
+        const rt_weight *w = list[i].w;
+        p.n_columns = w->n_columns;
+        quantised |= is_quantised(w);
+        outputs += w->n_rows;
+        bytes += w->n_rows * w->row_bytes;
+    }
+    if (n < 1 || !outputs)
+        return;
+    if (quantised)
+        share(d, quantize_row, &p, n, (int64_t)n * p.n_columns / 4);
+    /* items not too small for a row of memory, nor so large that threads end at different times */
+    const int64_t by_bytes = BYTES * outputs / (bytes ? bytes : 1), by_threads = outputs / (4 * (int64_t)d->n_threads);
+    const int64_t per_item = by_bytes < by_threads ? by_bytes : by_threads;
+    p.per_item = per_item < TILE ? TILE : (int32_t)(per_item / TILE * TILE);
+    for (int32_t i = 0; i < n_products; i++)
+        n_items += items_of(list[i].w->n_rows, p.per_item);
+    share(d, product_outputs, &p, n_items, bytes / 16 * n);
+}
+
+void rt_matmul(rt_dense *d, const rt_weight *w, int32_t matrix, const float *x, int64_t x_stride, int32_t n, float *y, int64_t y_stride,
+               void *scratch)
+{
+    const rt_product one = { w, matrix, y, y_stride };
+    rt_matmul_many(d, &one, 1, x, x_stride, n, scratch);
+}
+
+/* ---- Rows ---- */
+
+typedef enum row_kind { RMS_NORM, L2_NORM, SIGMOID_GATE, GATES } row_kind;
+
+typedef struct row_args {
+    row_kind     kind;
+    int32_t      n, m, mode;
+    const float *x, *w, *gate, *bias;
+    int64_t      x_stride, gate_stride, y_stride;
+    float        eps;
+    float       *y, *y2;
+} row_args;
+
+static void rows_item(const rt_dense *d, const void *arg, int64_t item, int32_t slot)
+{
+    const row_args *a   = arg;
+    const int64_t   per = rows_per_item(a->m), last = (item + 1) * per < a->n ? (item + 1) * per : a->n;
+    (void)slot;
+    for (int64_t r = item * per; r < last; r++) {
+        const float *x = a->x + r * a->x_stride, *gate = a->gate ? a->gate + r * a->gate_stride : NULL;
+        float       *y = a->y + r * a->y_stride;
+        if (a->kind == RMS_NORM)
+            d->kernels->rms_norm(x, a->w, a->eps, gate, a->m, y);
+        else if (a->kind == L2_NORM)
+            d->kernels->l2_norm(x, a->eps, a->mode, a->m, y);
+        else if (a->kind == SIGMOID_GATE)
+            d->kernels->sigmoid_gate(x, gate, a->m, y);
+        else
+            d->kernels->gates(x, gate, a->bias, a->w, a->m, y, a->y2 + r * a->y_stride);
+    }
+}
+
+static void share_rows(const rt_dense *d, const row_args *a)
+{
+    share(d, rows_item, a, items_of(a->n, rows_per_item(a->m)), (int64_t)a->n * a->m);
+}
+
+void rt_rms_norm(rt_dense *d, const float *x, int64_t x_stride, const float *w, float eps, int32_t n, int32_t m, float *y, int64_t y_stride)
+{
+    share_rows(d, &(row_args){ .kind = RMS_NORM, .n = n, .m = m, .x = x, .x_stride = x_stride, .w = w, .eps = eps, .y = y,
+                               .y_stride = y_stride });
+}
+
+void rt_rms_norm_silu_gate(rt_dense *d, const float *x, int64_t x_stride, const float *w, float eps, const float *gate,
+                           int64_t gate_stride, int32_t n, int32_t m, float *y, int64_t y_stride)
+{
+    share_rows(d, &(row_args){ .kind = RMS_NORM, .n = n, .m = m, .x = x, .x_stride = x_stride, .w = w, .eps = eps, .gate = gate,
+                               .gate_stride = gate_stride, .y = y, .y_stride = y_stride });
+}
+
+void rt_l2_norm(rt_dense *d, const float *x, int64_t x_stride, float eps, int32_t mode, int32_t n, int32_t m, float *y, int64_t y_stride)
+{
+    share_rows(d, &(row_args){ .kind = L2_NORM, .n = n, .m = m, .mode = mode, .x = x, .x_stride = x_stride, .eps = eps, .y = y,
+                               .y_stride = y_stride });
+}
+
+void rt_sigmoid_gate(rt_dense *d, const float *x, int64_t x_stride, const float *gate, int64_t gate_stride, int32_t n, int32_t m,
+                     float *y, int64_t y_stride)
+{
+    share_rows(d, &(row_args){ .kind = SIGMOID_GATE, .n = n, .m = m, .x = x, .x_stride = x_stride, .gate = gate,
+                               .gate_stride = gate_stride, .y = y, .y_stride = y_stride });
+}
+
+void rt_gates(rt_dense *d, const float *b, int64_t b_stride, const float *a, int64_t a_stride, const float *dt_bias, const float *a_neg,
+              int32_t n, int32_t m, float *beta, float *g)
+{
+    share_rows(d, &(row_args){ .kind = GATES, .n = n, .m = m, .x = b, .x_stride = b_stride, .gate = a, .gate_stride = a_stride,
+                               .bias = dt_bias, .w = a_neg, .y = beta, .y_stride = m, .y2 = g });
+}
+
+/* ---- Long vectors ---- */
+
+typedef struct vector_args { const float *a, *b; float *y; int64_t n; } vector_args; /* b NULL: y += a */
+
+enum { PIECE = 8192 };
+
+static void vector_item(const rt_dense *d, const void *arg, int64_t item, int32_t slot)
+{
+    const vector_args *v  = arg;
+    const int64_t      at = item * PIECE, n = v->n - at < PIECE ? v->n - at : PIECE;
+    (void)slot;
+    if (v->b)
+        d->kernels->swiglu(v->a + at, v->b + at, v->y + at, n);
+    else
+        d->kernels->add(v->a + at, v->y + at, n);
+}
+
+void rt_add(rt_dense *d, const float *x, float *y, int64_t n)
+{
+    const vector_args v = { x, NULL, y, n };
+    share(d, vector_item, &v, items_of(n, PIECE), n / 4);
+}
+
+void rt_swiglu(rt_dense *d, const float *a, const float *b, float *y, int64_t n)
+{
+    const vector_args v = { a, b, y, n };
+    share(d, vector_item, &v, items_of(n, PIECE), n);
+}
+
+static void softmax_item(const rt_dense *d, const void *arg, int64_t item, int32_t slot)
+{
+    const vector_args *v = arg;
+    (void)item, (void)slot;
+    d->kernels->softmax(v->y, (int32_t)v->n);
+}
+
+void rt_softmax(rt_dense *d, float *x, int32_t n)
+{
+    const vector_args v = { NULL, NULL, x, n };
+    share(d, softmax_item, &v, 1, 0);
+}
+
+/* ---- Rotary embedding ---- */
+
+typedef struct rope_args {
+    const rt_rope *rope;
+    const int32_t *position;
+    float         *x;
+    int64_t        x_stride, head_stride;
+    int32_t        n_heads;
+} rope_args;
+
+static void rope_item(const rt_dense *d, const void *arg, int64_t row, int32_t slot)
+{
+    const rope_args *a = arg;
+    float            made[RT_ROPE_MAX];
+    const int32_t    half    = rt_rope_half(a->rope);
+    const float     *cosines = rt_rope_angles(a->rope, a->position[row], made);
+    (void)slot;
+    for (int32_t h = 0; h < a->n_heads; h++)
+        d->kernels->rope(a->x + row * a->x_stride + h * a->head_stride, cosines, cosines + half, half);
+}
+
+void rt_rope_apply(rt_dense *d, const rt_rope *rope, const int32_t *position, float *x, int64_t x_stride, int64_t head_stride, int32_t n,
+                   int32_t n_heads)
+{
+    const rope_args a = { rope, position, x, x_stride, head_stride, n_heads };
+    share(d, rope_item, &a, n, (int64_t)n * n_heads * rt_rope_half(rope) / 2);
+}
+
+/* ---- Attention ---- */
+
+typedef struct attention_args {
+    const rt_attention_args *a;
+    int32_t                  per_item; /* heads */
+    int64_t                  scratch;  /* floats per thread */
+} attention_args;
+
+static void attention_item(const rt_dense *d, const void *arg, int64_t item, int32_t slot)
+{
+    const attention_args *t = arg;
+    const int32_t         per_row = t->a->n_heads / t->per_item;
+    d->kernels->attention(t->a, (int32_t)(item / per_row), (int32_t)(item % per_row) * t->per_item, t->per_item,
+                          t->a->scratch + slot * t->scratch);
+}
+
+uint64_t rt_attention_scratch(const rt_dense *d, int32_t n_heads, int32_t n_heads_kv, int32_t max_cells)
+{
+    return (uint64_t)d->n_threads * (uint64_t)(n_heads / n_heads_kv) * (uint64_t)rt_cells_padded(max_cells);
+}
+
+void rt_attention(rt_dense *d, const rt_attention_args *a)
+{
+    const int32_t group = a->n_heads / a->n_heads_kv;
+    int64_t       most = 0, cells = 0;
+    for (int32_t r = 0; r < a->n; r++) {
+        most = a->n_cells[r] > most ? a->n_cells[r] : most;
+        cells += a->n_cells[r];
+    }
+    /* as many heads together as share a kv head, unless threads would stand idle */
+    attention_args t = { a, group, group * rt_cells_padded(most) };
+    for (int32_t per = group; (int64_t)a->n * (a->n_heads / t.per_item) < 2 * (int64_t)d->n_threads && per > 1;)
+        if (group % --per == 0)
+            t.per_item = per;
+    share(d, attention_item, &t, (int64_t)a->n * (a->n_heads / t.per_item), cells * a->n_heads * a->head_dim / 8);
+}

@@ -1,0 +1,213 @@
+/* The dense kernels in scalar C: the specification that every instruction set is held against. */
+#include <math.h>
+#include <string.h>
+
+#include "reference/dot32.h"
+#include "reference/elementary.h"
+#include "runtime/dense_internal.h"
+#include "runtime/half.h"
+
+/* ---- Sums ---- */
+
+/* p[l] += p[l + h] for h = n/2 .. 1 */
+static float tree(float *p, int32_t n)
+{
+    for (int32_t h = n / 2; h; h /= 2)
+        for (int32_t l = 0; l < h; l++)
+            p[l] = p[l] + p[l + h];
+    return p[0];
+}
+
+static float load(const unsigned char *row, int32_t type, int64_t i)
+{
+    float x;
+    if (type == RT_F16)
+        return rt_load_f16(row + 2 * i);
+    if (type == RT_BF16)
+        return rt_load_bf16(row + 2 * i);
+    memcpy(&x, row + 4 * i, 4);
+    return x;
+}
+
+/* dot32 with the second operand as it is stored. */
+static float dot32_typed(const float *x, const unsigned char *row, int32_t type, int32_t n)
+{
+    float p[32] = { 0 };
+    for (int32_t i = 0; i < n; i++)
+        p[i % 32] = fmaf(load(row, type, i), x[i], p[i % 32]);
+    return tree(p, 32);
+}
+
+/* ---- Matrix products; a group's q and lanes stand in the order of the elements ---- */
+
+static void quantize_block(const float *x, rt_x_group *g, int32_t b)
+{
+    uint32_t largest = 0; /* as bits, where infinity is above all numbers and NaN above infinity */
+    for (int i = 0; i < 32; i++) {
+        const uint32_t magnitude = gdn_ref_bits(x[i]) & ~GDN_SIGN_BIT;
+        largest = magnitude > largest ? magnitude : largest;
+    }
+    const float amax = gdn_ref_from_bits(largest);
+    const float q0   = amax * 0x1.020408p-7f; /* d = amax / 127, correctly rounded */
+    float       d    = fmaf(fmaf(-127.0f, q0, amax), 0x1.020408p-7f, q0);
+    d = largest >= GDN_INF_BITS ? amax : d;
+    const float id = d >= 0x1p-100f && d < gdn_ref_from_bits(GDN_INF_BITS) ? gdn_ref_reciprocal(d) : 0.0f;
+    g->half[2 * b] = g->half[2 * b + 1] = 0;
+    for (int i = 0; i < 32; i++) {
+        const float y    = x[i] * id;
+        const float even = (y + 12582912.0f) - 12582912.0f; /* to the nearest integer, ties to even */
+        const int   q    = y != y ? 0 : (int)even;
+        g->q[32 * b + i] = (int8_t)q;
+        g->half[2 * b + i / 16] += q;
+    }
+    g->sum[b] = g->half[2 * b] + g->half[2 * b + 1];
+    g->d[b]   = d;
+    g->ds[b]  = d * (float)g->sum[b];
+}
+
+static void quantize(const float *x, int32_t n, rt_x_group *out, int64_t stride)
+{
+    for (int32_t g = 0; g < rt_groups(n); g++) {
+        memset(&out[g * stride], 0, sizeof *out);
+        for (int32_t b = 0; b < RT_BLOCKS && g * RT_GROUP + 32 * b < n; b++)
+            quantize_block(x + g * RT_GROUP + 32 * b, &out[g * stride], b);
+    }
+}
+
+static void product_quantised(const rt_product_args *a, int32_t o)
+{
+    for (int32_t r = 0; r < a->n; r++) {
+        float p[RT_BLOCKS] = { 0 };
+        for (int32_t b = 0; b < rt_groups(a->n_columns) * RT_BLOCKS; b++) {
+            const rt_x_group *x = &a->xq[(int64_t)(b / RT_BLOCKS) * a->n + r];
+            const int32_t     l = b % RT_BLOCKS;
+            rt_weight_block   w = { { 0 }, { 0, 0 }, 0, 0 };
+            if (32 * b < a->n_columns)
+                rt_weight_block_read(a->type, a->w + o * a->row_bytes, b, &w);
+            int32_t t[2] = { 0, 0 };
+            for (int i = 0; i < 32; i++)
+                t[i / 16] += w.w[i] * x->q[32 * l + i];
+            p[l] = fmaf((float)(t[0] * w.factor[0] + t[1] * w.factor[1]), w.d * x->d[l], p[l]);
+            if (a->type == RT_Q4_K || a->type == RT_Q5_K)
+                p[l] = fmaf(-w.m, x->ds[l], p[l]);
+        }
+        a->y[r * a->y_stride + o] = tree(p, RT_BLOCKS);
+    }
+}
+
+static void product(const rt_product_args *a, int32_t first, int32_t last, void *panel)
+{
+    (void)panel;
+    for (int32_t o = first; o < last; o++) {
+        if (a->xq)
+            product_quantised(a, o);
+        else
+            for (int32_t r = 0; r < a->n; r++)
+                a->y[r * a->y_stride + o] = dot32_typed(a->x + r * a->x_stride, a->w + o * a->row_bytes, a->type, a->n_columns);
+    }
+}
+
+/* ---- Rows ---- */
+
+static void rms_norm(const float *x, const float *w, float eps, const float *gate, int32_t m, float *y)
+{
+    const float scale = gdn_ref_rsqrt(fmaf(gdn_ref_dot32(x, x, m), gdn_ref_reciprocal((float)m), eps));
+    for (int32_t i = 0; i < m; i++) {
+        const float normed = x[i] * scale * w[i];
+        y[i] = gate ? normed * gdn_ref_silu(gate[i]) : normed;
+    }
+}
+
+static void l2_norm(const float *x, float eps, int32_t mode, int32_t m, float *y)
+{
+    const float ss = gdn_ref_dot32(x, x, m), limit = gdn_ref_reciprocal(eps);
+    float       scale = gdn_ref_rsqrt(mode ? ss : ss + eps);
+    scale = mode && scale > limit ? limit : scale;
+    for (int32_t i = 0; i < m; i++)
+        y[i] = x[i] * scale;
+}
+
+static void add(const float *x, float *y, int64_t n)
+{
+    for (int64_t i = 0; i < n; i++)
+        y[i] = y[i] + x[i];
+}
+
+static void swiglu(const float *a, const float *b, float *y, int64_t n)
+{
+    for (int64_t i = 0; i < n; i++)
+        y[i] = gdn_ref_silu(a[i]) * b[i];
+}
+
+static void sigmoid_gate(const float *x, const float *gate, int32_t m, float *y)
+{
+    for (int32_t i = 0; i < m; i++)
+        y[i] = x[i] * gdn_ref_sigmoid(gate[i]);
+}
+
+static void gates(const float *b, const float *a, const float *dt_bias, const float *a_neg, int32_t m, float *beta, float *g)
+{
+    for (int32_t i = 0; i < m; i++) {
+        beta[i] = gdn_ref_sigmoid(b[i]);
+        g[i]    = a_neg[i] * gdn_ref_softplus(a[i] + dt_bias[i]);
+    }
+}
+
+static void rope(float *x, const float *cosine, const float *sine, int32_t half)
+{
+    for (int32_t i = 0; i < half; i++) {
+        const float a = x[i], b = x[i + half];
+        x[i]        = fmaf(-b, sine[i], a * cosine[i]);
+        x[i + half] = fmaf(a, sine[i], b * cosine[i]);
+    }
+}
+
+/* exp(x - max x) in place; returns 1 / sum. */
+static float exponentials(float *x, int32_t n)
+{
+    float m = -gdn_ref_from_bits(GDN_INF_BITS), p[32] = { 0 };
+    for (int32_t i = 0; i < n; i++)
+        m = x[i] > m ? x[i] : m;
+    for (int32_t i = 0; i < n; i++) {
+        x[i] = gdn_ref_expf(x[i] - m);
+        p[i % 32] = p[i % 32] + x[i];
+    }
+    return gdn_ref_reciprocal(tree(p, 32));
+}
+
+static void softmax(float *x, int32_t n)
+{
+    const float inverse = exponentials(x, n);
+    for (int32_t i = 0; i < n; i++)
+        x[i] = x[i] * inverse;
+}
+
+/* ---- Attention ---- */
+
+static void attention_head(const rt_attention_args *a, int32_t row, int32_t h, float *score)
+{
+    const int32_t  n = a->n_cells[row], *cell = a->cell[row];
+    const int64_t  size = a->type == RT_F32 ? 4 : 2, head_bytes = a->head_dim * size, row_bytes = a->n_heads_kv * head_bytes;
+    const int64_t  kv_head = h / (a->n_heads / a->n_heads_kv) * head_bytes;
+    const float   *q   = a->q + row * a->q_stride + h * a->q_head_stride;
+    float         *out = a->out + ((int64_t)row * a->n_heads + h) * a->head_dim;
+    for (int32_t p = 0; p < n; p++)
+        score[p] = a->scale * dot32_typed(q, a->k + cell[p] * row_bytes + kv_head, a->type, a->head_dim);
+    const float inverse = exponentials(score, n);
+    for (int32_t d = 0; d < a->head_dim; d++) {
+        float sum = 0;
+        for (int32_t p = 0; p < n; p++)
+            sum = fmaf(score[p], load(a->v + cell[p] * row_bytes + kv_head, a->type, d), sum);
+        out[d] = sum * inverse;
+    }
+}
+
+static void attention(const rt_attention_args *a, int32_t row, int32_t head, int32_t n_heads, float *scratch)
+{
+    for (int32_t h = head; h < head + n_heads; h++)
+        attention_head(a, row, h, scratch);
+}
+
+const rt_kernels rt_kernels_scalar = {
+    "scalar", quantize, product, rms_norm, l2_norm, add, swiglu, sigmoid_gate, gates, rope, softmax, attention,
+};

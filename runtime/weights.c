@@ -1,0 +1,107 @@
+/* Weights, decoded one by one: what the bytes mean. The kernels decode whole blocks in registers. See weights.h. */
+#include "runtime/weights.h"
+
+#include <stddef.h>
+#include <string.h>
+
+#include "runtime/half.h"
+
+static const struct { int32_t type; rt_type_info info; } types[] = {
+    { RT_F32,  { "F32",  1,   4   } },
+    { RT_F16,  { "F16",  1,   2   } },
+    { RT_BF16, { "BF16", 1,   2   } },
+    { RT_Q4_0, { "Q4_0", 32,  18  } },
+    { RT_Q8_0, { "Q8_0", 32,  34  } },
+    { RT_Q4_K, { "Q4_K", 256, 144 } },
+    { RT_Q5_K, { "Q5_K", 256, 176 } },
+    { RT_Q6_K, { "Q6_K", 256, 210 } },
+};
+
+const rt_type_info *rt_type_describe(int32_t type)
+{
+    for (size_t i = 0; i < sizeof types / sizeof types[0]; i++)
+        if (types[i].type == type)
+            return &types[i].info;
+    return NULL;
+}
+
+/* Scale and minimum of sub-block j of Q4_K and Q5_K: 6 bits each, 8 + 8 of them in 12 bytes. The first four lie in the
+ * low bits of bytes 0..7; the others have 4 bits in bytes 8..11 and 2 in the high bits of bytes 0..7. */
+static void scale_min(const unsigned char *s, int32_t j, int32_t *scale, int32_t *min)
+{
+    if (j < 4) {
+        *scale = s[j] & 63;
+        *min   = s[j + 4] & 63;
+    } else {
+        *scale = (s[j + 4] & 15) | (s[j - 4] >> 6) << 4;
+        *min   = (s[j + 4] >> 4) | (s[j] >> 6) << 4;
+    }
+}
+
+/* d and dmin as F16, scales, [Q5_K: 32 bytes of fifth bits], then nibbles: 32 bytes hold two sub-blocks. */
+static void read_k4_k5(const unsigned char *at, int five, int32_t j, rt_weight_block *out)
+{
+    const unsigned char *high = at + 16, *nibbles = at + (five ? 48 : 16) + j / 2 * 32;
+    int32_t scale, min;
+    scale_min(at + 4, j, &scale, &min);
+    out->d = rt_load_f16(at) * (float)scale;
+    out->m = rt_load_f16(at + 2) * (float)min;
+    for (int i = 0; i < 32; i++) {
+        const int bit = five ? high[i] >> j & 1 : 0;
+        out->w[i] = (int8_t)((nibbles[i] >> j % 2 * 4 & 15) | bit << 4);
+    }
+}
+
+/* 128 bytes of low nibbles, 64 of two high bits, 16 scales, d. Halves of 128 elements: the low nibbles of 64 bytes,
+ * then the high ones; each byte of high bits serves four elements, 32 apart. */
+static void read_k6(const unsigned char *at, int32_t j, rt_weight_block *out)
+{
+    const int            h = j / 4, quarter = j % 4;
+    const unsigned char *low = at + 64 * h + quarter % 2 * 32, *high = at + 128 + 32 * h;
+    for (int i = 0; i < 32; i++)
+        out->w[i] = (int8_t)(((low[i] >> quarter / 2 * 4 & 15) | (high[i] >> 2 * quarter & 3) << 4) - 32);
+    for (int i = 0; i < 2; i++)
+        out->factor[i] = (int8_t)at[192 + 2 * j + i];
+    out->d = rt_load_f16(at + 208);
+    out->m = 0;
+}
+
+void rt_weight_block_read(int32_t type, const unsigned char *row, int32_t b, rt_weight_block *out)
+{
+    out->factor[0] = out->factor[1] = 1;
+    out->m = 0;
+    if (type == RT_Q8_0) {
+        const unsigned char *at = row + (int64_t)b * 34;
+        out->d = rt_load_f16(at);
+        memcpy(out->w, at + 2, 32);
+    } else if (type == RT_Q4_0) { /* low nibbles are elements 0..15, high ones 16..31 */
+        const unsigned char *at = row + (int64_t)b * 18;
+        out->d = rt_load_f16(at);
+        for (int i = 0; i < 16; i++) {
+            out->w[i]      = (int8_t)((at[2 + i] & 15) - 8);
+            out->w[i + 16] = (int8_t)((at[2 + i] >> 4) - 8);
+        }
+    } else if (type == RT_Q6_K) {
+        read_k6(row + (int64_t)(b / 8) * 210, b % 8, out);
+    } else {
+        read_k4_k5(row + (int64_t)(b / 8) * (type == RT_Q5_K ? 176 : 144), type == RT_Q5_K, b % 8, out);
+    }
+}
+
+void rt_weight_row(const rt_weight *w, int64_t row, float *out)
+{
+    const unsigned char *from = w->data + row * w->row_bytes;
+    if (w->type == RT_F32) {
+        memcpy(out, from, 4 * (size_t)w->n_columns);
+    } else if (w->type == RT_F16 || w->type == RT_BF16) {
+        for (int32_t i = 0; i < w->n_columns; i++)
+            out[i] = w->type == RT_F16 ? rt_load_f16(from + 2 * (size_t)i) : rt_load_bf16(from + 2 * (size_t)i);
+    } else {
+        for (int32_t b = 0; b < w->n_columns / 32; b++) {
+            rt_weight_block block;
+            rt_weight_block_read(w->type, from, b, &block);
+            for (int i = 0; i < 32; i++) /* all but the last operation are exact, or nothing follows them */
+                out[32 * b + i] = block.d * (float)block.factor[i / 16] * (float)block.w[i] - block.m;
+        }
+    }
+}
