@@ -5,5 +5,9 @@ add_library(gdn_runtime STATIC
   # errors, memory and threads of the process
   runtime/error.c
   runtime/parallel.c
+  # model files
+  runtime/gguf.c
+  runtime/gguf_get.c
+  runtime/gguf_parse.c
 )
 target_link_libraries(gdn_runtime PUBLIC gdn_build_options PRIVATE gdn::gdn)
