@@ -9,5 +9,29 @@ add_library(gdn_runtime STATIC
   runtime/gguf.c
   runtime/gguf_get.c
   runtime/gguf_parse.c
+  # text
+  runtime/chat.c
+  runtime/tokenizer.c
+  runtime/tokenizer_bpe.c
+  runtime/tokenizer_split.c
+  runtime/tokenizer_text.c
 )
 target_link_libraries(gdn_runtime PUBLIC gdn_build_options PRIVATE gdn::gdn)
+
+# PCRE2 cuts text into words. Without it everything is built, and creating a tokenizer says what is missing.
+set(GDN_HAVE_PCRE2 OFF)
+if(NOT GDN_PCRE2 MATCHES "^(OFF|FALSE|NO|0)$")
+  find_path(GDN_PCRE2_INCLUDE pcre2.h)
+  find_library(GDN_PCRE2_LIBRARY pcre2-8)
+  mark_as_advanced(GDN_PCRE2_INCLUDE GDN_PCRE2_LIBRARY)
+  if(GDN_PCRE2_INCLUDE AND GDN_PCRE2_LIBRARY)
+    set(GDN_HAVE_PCRE2 ON)
+    target_include_directories(gdn_runtime SYSTEM PRIVATE "${GDN_PCRE2_INCLUDE}")
+    target_link_libraries(gdn_runtime PRIVATE "${GDN_PCRE2_LIBRARY}")
+    target_compile_definitions(gdn_runtime PRIVATE GDN_HAVE_PCRE2=1)
+  elseif(GDN_PCRE2 STREQUAL "AUTO")
+    message(STATUS "The runtime has no tokenizer: PCRE2 (libpcre2-dev) was not found")
+  else()
+    message(FATAL_ERROR "GDN_PCRE2 is ${GDN_PCRE2}, but PCRE2 was not found.")
+  endif()
+endif()
