@@ -11,7 +11,8 @@ typedef struct rt_message {
 
 /* Tokens of the conversation, followed by the opening of the assistant's turn. The frame's special tokens are
  * placed by us, and the messages' own text is tokenized without RT_PARSE_SPECIAL, so that nobody can forge a turn
- * by writing "<|im_end|>" into a message. capacity and *count as in rt_tokenize. */
+ * by writing "<|im_end|>" into a message. capacity and *count as in rt_tokenize. GDN_INVALID_ARGUMENT: another
+ * role; GDN_UNSUPPORTED: a vocabulary without the frame's tokens. */
 gdn_status rt_chat_tokenize(const rt_tokenizer *t, const rt_message *messages, int32_t n_messages, int32_t *tokens,
                             int64_t capacity, int64_t *count);
 

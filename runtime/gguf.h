@@ -1,7 +1,9 @@
 /* Reads GGUF files (versions 2 and 3, little endian): maps the file, checks every offset, length, count and
  * type against it once, and then answers by name. A malformed file gives GDN_INVALID_ARGUMENT and a text that
- * names the key or tensor and the position in the file; nothing is ever read outside the mapping, and a file
- * of n bytes cannot make the reader allocate much more than n bytes. */
+ * names the key or tensor and the position in the file (GDN_UNSUPPORTED for other versions and for arrays of
+ * arrays); nothing is ever read outside the mapping, and a file of n bytes cannot make the reader allocate more
+ * than a few times n bytes. An open file is immutable: any number of threads may read it. The file must not
+ * shrink while it is open: the system ends a program that reads a mapping's lost pages. */
 #ifndef GDN_RUNTIME_GGUF_H
 #define GDN_RUNTIME_GGUF_H
 
@@ -25,9 +27,9 @@ typedef struct rt_gguf_tensor {
     rt_string            name;
     int32_t              type;    /* ggml's number; may be one the runtime cannot multiply with      */
     int32_t              n_dims;  /* 1..4                                                           */
-    int64_t              ne[4];   /* ne[0] contiguous; 1 beyond n_dims                              */
+    int64_t              ne[4];   /* ne[0] contiguous, whole blocks; 1 beyond n_dims; never 0       */
     const unsigned char *data;    /* within the mapping; NULL where the type is unknown to the reader */
-    uint64_t             bytes;
+    uint64_t             bytes;   /* 0 where the type is unknown                                    */
 } rt_gguf_tensor;
 
 /* Open a file, or a file's bytes in memory (kept by the caller; what the fuzz target uses). */
@@ -57,8 +59,10 @@ rt_string  rt_gguf_string_at(const rt_gguf *file, const char *key, int64_t index
 /* An array of integers or bools (any width), at most `capacity` of them; *count is how many there are. */
 gdn_status rt_gguf_get_ints(const rt_gguf *file, const char *key, int64_t *values, int64_t capacity, int64_t *count);
 
-/* Walk all keys: NULL past the end. kind of an array's elements in *element (or -1). */
+/* Walk all keys, in file order: text is NULL past the end. kind may be NULL. rt_gguf_element: the kind of an
+ * array's elements, and how many in *count (may be NULL); -1 where the key is no array. */
 int64_t   rt_gguf_n_keys(const rt_gguf *file);
 rt_string rt_gguf_key_at(const rt_gguf *file, int64_t index, rt_gguf_kind *kind);
+int       rt_gguf_element(const rt_gguf *file, const char *key, int64_t *count);
 
 #endif

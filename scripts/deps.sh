@@ -2,8 +2,12 @@
 # deps.sh [GROUP...]: install the Debian packages of the groups named, or of all groups, where they are
 # missing. Does nothing, and needs no rights, where they are all there.
 #
+<<<<<<< HEAD
 #   build    compiler, cmake, ninja              check    cmocka, C++, pkg-config, Python, ABI tools
 #   vulkan   shader compiler, headers, a driver for the CPU, the validation layer, spirv-val
+=======
+#   build    compiler, cmake, ninja, PCRE2        check    cmocka, C++, pkg-config, Python, ABI tools
+>>>>>>> rt-gguf
 #   cross    64-bit Arm compiler and qemu        fuzz     clang with libFuzzer
 #   package  dpkg-dev
 #
@@ -17,6 +21,7 @@ build cmake
 build gcc
 build libc6-dev
 build ninja-build
+build libpcre2-dev
 check g++
 check pkg-config
 check python3

@@ -1,0 +1,105 @@
+/* The prompt of a conversation, as ChatML. See chat.h. */
+#include "runtime/chat.h"
+
+#include <string.h>
+
+#include "runtime/error.h"
+
+typedef struct prompt {
+    const rt_tokenizer *t;
+    int32_t            *tokens;
+    int64_t             capacity, count;
+} prompt;
+
+static void put_token(prompt *p, int32_t token)
+{
+    if (p->count < p->capacity)
+        p->tokens[p->count] = token;
+    p->count++;
+}
+
+static gdn_status put_text(prompt *p, const char *text, uint64_t bytes)
+{
+    const int64_t    room   = p->count < p->capacity ? p->capacity - p->count : 0;
+    int64_t          count  = 0;
+    const gdn_status status = rt_tokenize(p->t, text, bytes, 0, room ? p->tokens + p->count : NULL, room, &count);
+    p->count += count;
+    return status;
+}
+
+/* The role and the text are one text for the words' cutting: empty lines at the text's beginning join the role's line
+ * end, as they did when the model was trained. */
+static gdn_status put_message(prompt *p, const rt_message *message)
+{
+    const uint64_t n_role = strlen(message->role), n_text = strlen(message->text);
+    char          *joined = rt_calloc(n_role + 1 + n_text, 1, "a message");
+    if (!joined)
+        return GDN_OUT_OF_MEMORY;
+    memcpy(joined, message->role, (size_t)n_role);
+    joined[n_role] = '\n';
+    memcpy(joined + n_role + 1, message->text, (size_t)n_text);
+    const gdn_status status = put_text(p, joined, n_role + 1 + n_text);
+    rt_free(joined);
+    return status;
+}
+
+static gdn_status check_message(const rt_message *message, int32_t number)
+{
+    static const char *const roles[] = { "system", "user", "assistant" };
+    if (!message->role || !message->text)
+        return rt_fail(GDN_INVALID_ARGUMENT, "message %d has no %s", (int)number, message->role ? "text" : "role");
+    for (size_t i = 0; i < sizeof roles / sizeof *roles; i++)
+        if (!strcmp(message->role, roles[i]))
+            return GDN_OK;
+    return rt_fail(GDN_INVALID_ARGUMENT, "message %d has the role \"%.32s\"; system, user and assistant are allowed", (int)number,
+                   message->role);
+}
+
+gdn_status rt_chat_tokenize(const rt_tokenizer *t, const rt_message *messages, int32_t n_messages, int32_t *tokens, int64_t capacity,
+                            int64_t *count)
+{
+    const int32_t open = rt_tokenizer_find(t, "<|im_start|>"), close = rt_tokenizer_find(t, "<|im_end|>");
+    gdn_status    status = GDN_OK;
+    prompt        p      = { t, tokens, capacity, 0 };
+    *count = 0;
+    if (capacity < 0 || (capacity && !tokens))
+        return rt_fail(GDN_INVALID_ARGUMENT, "capacity is %lld%s; 0 or more, with tokens, are allowed", (long long)capacity,
+                       tokens ? "" : " and tokens is NULL");
+    if (n_messages < 0 || (n_messages && !messages))
+        return rt_fail(GDN_INVALID_ARGUMENT, "n_messages is %d%s; 0 or more, with messages, are allowed", (int)n_messages,
+                       messages ? "" : " and messages is NULL");
+    if (!rt_token_is_special(t, open) || !rt_token_is_special(t, close))
+        return rt_fail(GDN_UNSUPPORTED, "the vocabulary has no %s: the model was not trained for ChatML",
+                       rt_token_is_special(t, open) ? "<|im_end|>" : "<|im_start|>");
+    for (int32_t i = 0; !status && i < n_messages; i++)
+        status = check_message(&messages[i], i);
+    for (int32_t i = 0; !status && i < n_messages; i++) {
+        put_token(&p, open);
+        status = put_message(&p, &messages[i]);
+        put_token(&p, close);
+        if (!status)
+            status = put_text(&p, "\n", 1);
+    }
+    put_token(&p, open);
+    if (!status)
+        status = put_text(&p, "assistant\n", 10);
+    if (!status)
+        *count = p.count;
+    return status;
+}
+
+static int contains(rt_string text, const char *part)
+{
+    const uint64_t n = strlen(part);
+    for (uint64_t i = 0; i + n <= text.bytes; i++)
+        if (!memcmp(text.text + i, part, (size_t)n))
+            return 1;
+    return 0;
+}
+
+int rt_chat_supported(const rt_gguf *file)
+{
+    rt_string form;
+    return rt_gguf_has(file, "tokenizer.chat_template") && !rt_gguf_get_string(file, "tokenizer.chat_template", &form) &&
+           contains(form, "<|im_start|>") && contains(form, "<|im_end|>");
+}

@@ -1,0 +1,183 @@
+/* Metadata of GGUF files. gguf_parse.c has checked all values. See gguf.h. */
+#include "runtime/gguf_internal.h"
+
+#include <float.h>
+#include <string.h>
+
+#include "runtime/error.h"
+
+static const char *kind_name(int32_t kind)
+{
+    static const char *const names[] = { "u8", "i8", "u16", "i16", "u32", "i32", "f32", "bool", "string", "array", "u64", "i64", "f64" };
+    return names[kind];
+}
+
+static const gguf_key *find_key(const rt_gguf *file, const char *name)
+{
+    return (const gguf_key *)gguf_lookup(file->key_index, file->n_keys, name, strlen(name));
+}
+
+static gdn_status want_key(const rt_gguf *file, const char *name, const gguf_key **key)
+{
+    *key = find_key(file, name);
+    return *key ? GDN_OK : rt_fail(GDN_NOT_FOUND, "%.100s has no key %s", file->label, name);
+}
+
+static gdn_status wrong_kind(const gguf_key *key, const char *name, const char *wanted)
+{
+    return rt_fail(GDN_INVALID_ARGUMENT, "%s is of kind %s%s%s; %s is wanted", name, kind_name(key->kind), key->element < 0 ? "" : " of ",
+                   key->element < 0 ? "" : kind_name(key->element), wanted);
+}
+
+static int is_int(int32_t kind)
+{
+    return kind >= 0 && kind != RT_GGUF_F32 && kind != RT_GGUF_F64 && kind != RT_GGUF_BOOL && gguf_kind_bytes(kind);
+}
+
+/* An integer or bool; 0 where it does not fit into 64 signed bits. */
+static int load_int(const unsigned char *at, int32_t kind, int64_t *value)
+{
+    const int      bytes = gguf_kind_bytes(kind);
+    const uint64_t raw   = gguf_load(at, bytes);
+    const int      has_sign = kind == RT_GGUF_I8 || kind == RT_GGUF_I16 || kind == RT_GGUF_I32 || kind == RT_GGUF_I64;
+    const uint64_t sign     = (uint64_t)1 << (8 * bytes - 1);
+    if (has_sign && raw & sign) {
+        *value = -(int64_t)(sign - (raw & (sign - 1)) - 1) - 1; /* without a conversion that C leaves open */
+        return 1;
+    }
+    *value = raw > INT64_MAX ? INT64_MAX : (int64_t)raw;
+    return raw <= INT64_MAX;
+}
+
+static rt_string load_string(const unsigned char *at)
+{
+    const rt_string string = { (const char *)at + 8, gguf_load(at, 8) };
+    return string;
+}
+
+int rt_gguf_has(const rt_gguf *file, const char *key) { return find_key(file, key) != NULL; }
+
+gdn_status rt_gguf_get_int(const rt_gguf *file, const char *name, int64_t low, int64_t high, int64_t *value)
+{
+    const gguf_key  *key;
+    int64_t          got    = 0;
+    const gdn_status status = want_key(file, name, &key);
+    if (status)
+        return status;
+    if (!is_int(key->kind))
+        return wrong_kind(key, name, "an integer");
+    if (!load_int(key->value, key->kind, &got))
+        return rt_fail(GDN_INVALID_ARGUMENT, "%s is %llu; %lld to %lld are allowed", name, (unsigned long long)gguf_load(key->value, 8),
+                       (long long)low, (long long)high);
+    if (got < low || got > high)
+        return rt_fail(GDN_INVALID_ARGUMENT, "%s is %lld; %lld to %lld are allowed", name, (long long)got, (long long)low,
+                       (long long)high);
+    *value = got;
+    return GDN_OK;
+}
+
+gdn_status rt_gguf_get_float(const rt_gguf *file, const char *name, float *value)
+{
+    const gguf_key  *key;
+    const gdn_status status = want_key(file, name, &key);
+    if (status)
+        return status;
+    if (key->kind == RT_GGUF_F32) {
+        const uint32_t bits = (uint32_t)gguf_load(key->value, 4);
+        memcpy(value, &bits, sizeof bits);
+        return GDN_OK;
+    }
+    if (key->kind != RT_GGUF_F64)
+        return wrong_kind(key, name, "f32 or f64");
+    const uint64_t bits = gguf_load(key->value, 8);
+    double         wide;
+    memcpy(&wide, &bits, sizeof bits);
+    if (wide - wide == 0.0 && (wide > (double)FLT_MAX || wide < -(double)FLT_MAX)) /* finite, but not as f32 */
+        return rt_fail(GDN_INVALID_ARGUMENT, "%s is %g; %g to %g are allowed", name, wide, -(double)FLT_MAX, (double)FLT_MAX);
+    *value = (float)wide;
+    return GDN_OK;
+}
+
+gdn_status rt_gguf_get_bool(const rt_gguf *file, const char *name, int *value)
+{
+    const gguf_key  *key;
+    const gdn_status status = want_key(file, name, &key);
+    if (status)
+        return status;
+    if (key->kind != RT_GGUF_BOOL)
+        return wrong_kind(key, name, "a bool");
+    *value = key->value[0];
+    return GDN_OK;
+}
+
+gdn_status rt_gguf_get_string(const rt_gguf *file, const char *name, rt_string *value)
+{
+    const gguf_key  *key;
+    const gdn_status status = want_key(file, name, &key);
+    if (status)
+        return status;
+    if (key->kind != RT_GGUF_STRING)
+        return wrong_kind(key, name, "a string");
+    *value = load_string(key->value);
+    return GDN_OK;
+}
+
+gdn_status rt_gguf_get_strings(const rt_gguf *file, const char *name, int64_t *count)
+{
+    const gguf_key  *key;
+    const gdn_status status = want_key(file, name, &key);
+    if (status)
+        return status;
+    if (key->element != RT_GGUF_STRING)
+        return wrong_kind(key, name, "an array of strings");
+    *count = (int64_t)key->count;
+    return GDN_OK;
+}
+
+rt_string rt_gguf_string_at(const rt_gguf *file, const char *name, int64_t index)
+{
+    const rt_string none = { "", 0 };
+    const gguf_key *key  = find_key(file, name);
+    if (!key || key->element != RT_GGUF_STRING || index < 0 || (uint64_t)index >= key->count)
+        return none;
+    return load_string(file->bytes + file->string_at[key->first_string + (uint64_t)index]);
+}
+
+gdn_status rt_gguf_get_ints(const rt_gguf *file, const char *name, int64_t *values, int64_t capacity, int64_t *count)
+{
+    const gguf_key  *key;
+    const gdn_status status = want_key(file, name, &key);
+    if (status)
+        return status;
+    if (!is_int(key->element) && key->element != RT_GGUF_BOOL)
+        return wrong_kind(key, name, "an array of integers or bools");
+    const uint64_t size = (uint64_t)gguf_kind_bytes(key->element);
+    for (uint64_t i = 0; i < key->count && (int64_t)i < capacity; i++)
+        if (!load_int(key->value + i * size, key->element, &values[i]))
+            return rt_fail(GDN_INVALID_ARGUMENT, "%s[%llu] is %llu; at most 2^63 - 1 is allowed", name, (unsigned long long)i,
+                           (unsigned long long)gguf_load(key->value + i * size, 8));
+    *count = (int64_t)key->count;
+    return GDN_OK;
+}
+
+int64_t rt_gguf_n_keys(const rt_gguf *file) { return file->n_keys; }
+
+rt_string rt_gguf_key_at(const rt_gguf *file, int64_t index, rt_gguf_kind *kind)
+{
+    const rt_string none = { NULL, 0 };
+    if (index < 0 || index >= file->n_keys)
+        return none;
+    if (kind)
+        *kind = (rt_gguf_kind)file->keys[index].kind;
+    return file->keys[index].name;
+}
+
+int rt_gguf_element(const rt_gguf *file, const char *name, int64_t *count)
+{
+    const gguf_key *key = find_key(file, name);
+    if (!key || key->element < 0)
+        return -1;
+    if (count)
+        *count = (int64_t)key->count;
+    return key->element;
+}

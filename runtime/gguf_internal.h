@@ -1,0 +1,51 @@
+/* The reader of GGUF files, between its files: gguf.c opens and answers for tensors, gguf_parse.c checks the
+ * bytes, gguf_get.c answers for metadata. */
+#ifndef GDN_RUNTIME_GGUF_INTERNAL_H
+#define GDN_RUNTIME_GGUF_INTERNAL_H
+
+#include "runtime/gguf.h"
+
+typedef struct gguf_key {
+    rt_string            name;         /* first: the index is an array of pointers to names            */
+    const unsigned char *value;        /* a scalar; a string's length; an array's first element        */
+    uint64_t             count;        /* elements of an array                                         */
+    uint64_t             first_string; /* array of strings: where its positions begin in string_at     */
+    int32_t              kind;         /* rt_gguf_kind                                                 */
+    int32_t              element;      /* rt_gguf_kind of an array's elements, or -1                   */
+} gguf_key;
+
+struct rt_gguf {
+    const unsigned char *bytes;
+    uint64_t             n_bytes;
+    int                  mapped;
+    char                *path;
+    const char          *label;        /* the path's last component, for texts                         */
+    gguf_key            *keys;
+    int64_t              n_keys;
+    rt_gguf_tensor      *tensors;
+    int64_t              n_tensors;
+    const rt_string    **key_index;    /* names in the order of their bytes; each is the first member  */
+    const rt_string    **tensor_index; /* of a gguf_key or an rt_gguf_tensor                           */
+    uint64_t            *string_at;    /* position in the file of every string of every array          */
+};
+
+/* Check all of file->bytes and fill the rest. */
+gdn_status gguf_parse(rt_gguf *file);
+
+/* Entry of that name in an index, or NULL. */
+const rt_string *gguf_lookup(const rt_string *const *index, int64_t n, const char *name, uint64_t bytes);
+
+int gguf_compare(rt_string a, rt_string b); /* as memcmp; a prefix comes first */
+
+/* Bytes of a scalar of that kind; 0 for strings, arrays and numbers that are no kind. */
+int gguf_kind_bytes(int64_t kind);
+
+static inline uint64_t gguf_load(const unsigned char *at, int bytes)
+{
+    uint64_t value = 0;
+    for (int i = 0; i < bytes; i++)
+        value |= (uint64_t)at[i] << 8 * i;
+    return value;
+}
+
+#endif

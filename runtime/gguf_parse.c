@@ -1,0 +1,346 @@
+/* Checks a GGUF file's bytes, once and completely, so that the getters need not. See gguf.h.
+ *
+ * The file: magic, version, number of tensors, number of keys; the keys with their values; the tensors' names,
+ * shapes, types and offsets; zeros to a multiple of general.alignment; the data, which offsets count from.
+ * Every number is checked against the bytes that are left before anything is computed from it. */
+#include "runtime/gguf_internal.h"
+
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "runtime/error.h"
+
+enum {
+    HEADER_BYTES     = 24,
+    MIN_KEY_BYTES    = 8 + 1 + 4 + 1,             /* what the shortest key takes: bounds the number of keys */
+    MIN_TENSOR_BYTES = 8 + 1 + 4 + 8 + 4 + 8,
+    MAX_NAME         = 65535,
+    MAX_ALIGNMENT    = 1 << 20,
+    SHOWN            = 64                         /* bytes of a name that texts show */
+};
+
+typedef struct parser {
+    rt_gguf *file;
+    uint64_t at;             /* position of the next byte; never beyond the file */
+    uint64_t n_strings;      /* in all arrays so far                             */
+    char     what[SHOWN + 24]; /* "key "general.name"": what is being read       */
+} parser;
+
+/* Blocks of ggml's element types, by number; those that files hold. 0: unknown. */
+static const struct { uint16_t block, bytes; } types[] = {
+    [0]  = { 1, 4 },      /* F32     */ [1]  = { 1, 2 },      /* F16     */ [2]  = { 32, 18 },    /* Q4_0    */
+    [3]  = { 32, 20 },    /* Q4_1    */ [6]  = { 32, 22 },    /* Q5_0    */ [7]  = { 32, 24 },    /* Q5_1    */
+    [8]  = { 32, 34 },    /* Q8_0    */ [10] = { 256, 84 },   /* Q2_K    */ [11] = { 256, 110 },  /* Q3_K    */
+    [12] = { 256, 144 },  /* Q4_K    */ [13] = { 256, 176 },  /* Q5_K    */ [14] = { 256, 210 },  /* Q6_K    */
+    [16] = { 256, 66 },   /* IQ2_XXS */ [17] = { 256, 74 },   /* IQ2_XS  */ [18] = { 256, 98 },   /* IQ3_XXS */
+    [19] = { 256, 50 },   /* IQ1_S   */ [20] = { 32, 18 },    /* IQ4_NL  */ [21] = { 256, 110 },  /* IQ3_S   */
+    [22] = { 256, 82 },   /* IQ2_S   */ [23] = { 256, 136 },  /* IQ4_XS  */ [24] = { 1, 1 },      /* I8      */
+    [25] = { 1, 2 },      /* I16     */ [26] = { 1, 4 },      /* I32     */ [27] = { 1, 8 },      /* I64     */
+    [28] = { 1, 8 },      /* F64     */ [29] = { 256, 56 },   /* IQ1_M   */ [30] = { 1, 2 },      /* BF16    */
+    [34] = { 256, 54 },   /* TQ1_0   */ [35] = { 256, 66 },   /* TQ2_0   */ [39] = { 32, 17 },    /* MXFP4   */
+};
+
+int gguf_kind_bytes(int64_t kind)
+{
+    static const signed char bytes[] = { 1, 1, 2, 2, 4, 4, 4, 1, 0, 0, 8, 8, 8 };
+    return kind >= 0 && kind < (int64_t)sizeof bytes ? bytes[kind] : 0;
+}
+
+/* "what "name"" for texts; the name may hold any bytes. */
+static void describe(parser *p, const char *what, rt_string name)
+{
+    char      shown[SHOWN + 1];
+    const int n = name.bytes < SHOWN ? (int)name.bytes : SHOWN;
+    for (int i = 0; i < n; i++)
+        shown[i] = name.text[i] >= ' ' && name.text[i] <= '~' ? name.text[i] : '?';
+    shown[n] = 0;
+    (void)snprintf(p->what, sizeof p->what, "%s \"%s\"%s", what, shown, name.bytes > SHOWN ? "..." : "");
+}
+
+static gdn_status fail(const parser *p, uint64_t at, const char *format, ...) __attribute__((format(printf, 3, 4)));
+static gdn_status fail(const parser *p, uint64_t at, const char *format, ...)
+{
+    char    text[256];
+    va_list args;
+    va_start(args, format);
+    (void)vsnprintf(text, sizeof text, format, args);
+    va_end(args);
+    return rt_fail(GDN_INVALID_ARGUMENT, "%.100s: %s, at byte %llu: %s", p->file->label, p->what, (unsigned long long)at, text);
+}
+
+static uint64_t left(const parser *p) { return p->file->n_bytes - p->at; }
+
+static gdn_status take(parser *p, int bytes, const char *name, uint64_t *value)
+{
+    if (left(p) < (uint64_t)bytes)
+        return fail(p, p->at, "the file ends in %s", name);
+    *value = gguf_load(p->file->bytes + p->at, bytes);
+    p->at += (uint64_t)bytes;
+    return GDN_OK;
+}
+
+static gdn_status take_string(parser *p, const char *name, rt_string *string)
+{
+    const uint64_t at     = p->at;
+    gdn_status     status = take(p, 8, name, &string->bytes);
+    if (!status && string->bytes > left(p))
+        status = fail(p, at, "%s has %llu bytes; %llu are left in the file", name, (unsigned long long)string->bytes,
+                      (unsigned long long)left(p));
+    if (!status) {
+        string->text = (const char *)p->file->bytes + p->at;
+        p->at += string->bytes;
+    }
+    return status;
+}
+
+static gdn_status take_name(parser *p, const char *what, int64_t number, rt_string *name)
+{
+    (void)snprintf(p->what, sizeof p->what, "%s %lld", what, (long long)number);
+    const uint64_t at     = p->at;
+    gdn_status     status = take_string(p, "the name", name);
+    if (!status && (name->bytes < 1 || name->bytes > MAX_NAME))
+        status = fail(p, at, "the name has %llu bytes; 1 to %d are allowed", (unsigned long long)name->bytes, MAX_NAME);
+    if (!status)
+        describe(p, what, *name);
+    return status;
+}
+
+static gdn_status check_bools(const parser *p, uint64_t at, uint64_t count)
+{
+    for (uint64_t i = 0; i < count; i++)
+        if (p->file->bytes[at + i] > 1)
+            return fail(p, at + i, "a bool is %d; 0 and 1 are allowed", (int)p->file->bytes[at + i]);
+    return GDN_OK;
+}
+
+static gdn_status parse_array(parser *p, gguf_key *key)
+{
+    uint64_t   element = 0;
+    uint64_t   at      = p->at;
+    gdn_status status  = take(p, 4, "the kind of an array's elements", &element);
+    if (!status && element == RT_GGUF_ARRAY)
+        return rt_fail(GDN_UNSUPPORTED, "%.100s: %s, at byte %llu: arrays of arrays cannot be read", p->file->label, p->what,
+                       (unsigned long long)at);
+    if (!status && element != RT_GGUF_STRING && !gguf_kind_bytes((int64_t)element))
+        status = fail(p, at, "an array's elements have kind %llu; 0 to 12 are allowed", (unsigned long long)element);
+    at = p->at;
+    if (!status)
+        status = take(p, 8, "an array's length", &key->count);
+    const int      size  = gguf_kind_bytes((int64_t)element);
+    const uint64_t least = size ? (uint64_t)size : 8; /* a string takes 8 bytes at least */
+    if (!status && key->count > left(p) / least)
+        status = fail(p, at, "an array has %llu elements of at least %d bytes; %llu bytes are left in the file",
+                      (unsigned long long)key->count, (int)least, (unsigned long long)left(p));
+    if (status)
+        return status;
+    key->element = (int32_t)element;
+    key->value   = p->file->bytes + p->at;
+    if (element == RT_GGUF_STRING) {
+        rt_string ignored;
+        key->first_string = p->n_strings;
+        p->n_strings += key->count;
+        for (uint64_t i = 0; !status && i < key->count; i++)
+            status = take_string(p, "a string of an array", &ignored);
+        return status;
+    }
+    if (element == RT_GGUF_BOOL)
+        status = check_bools(p, p->at, key->count);
+    p->at += key->count * (uint64_t)size;
+    return status;
+}
+
+static gdn_status parse_key(parser *p, int64_t number, gguf_key *key)
+{
+    uint64_t   kind   = 0;
+    gdn_status status = take_name(p, "key", number, &key->name);
+    uint64_t   at     = p->at;
+    if (!status)
+        status = take(p, 4, "the kind", &kind);
+    if (!status && kind > RT_GGUF_F64)
+        status = fail(p, at, "the kind is %llu; 0 to 12 are allowed", (unsigned long long)kind);
+    if (status)
+        return status;
+    key->kind    = (int32_t)kind;
+    key->element = -1;
+    at           = p->at;
+    key->value   = p->file->bytes + at;
+    if (kind == RT_GGUF_ARRAY)
+        return parse_array(p, key);
+    if (kind == RT_GGUF_STRING) {
+        rt_string ignored;
+        return take_string(p, "the value", &ignored);
+    }
+    uint64_t ignored;
+    status = take(p, gguf_kind_bytes((int64_t)kind), "the value", &ignored);
+    return status || kind != RT_GGUF_BOOL ? status : check_bools(p, at, 1);
+}
+
+static int by_name(const void *a, const void *b)
+{
+    const rt_string *const *left_name = a, *const *right_name = b;
+    return gguf_compare(**left_name, **right_name);
+}
+
+/* Names in order; the entries are `stride` bytes apart and begin with their names. */
+static gdn_status build_index(parser *p, const char *what, const void *entries, size_t stride, int64_t n, const rt_string ***index)
+{
+    *index = rt_calloc((uint64_t)n, sizeof **index, "the index of names");
+    if (!*index)
+        return GDN_OUT_OF_MEMORY;
+    for (int64_t i = 0; i < n; i++)
+        (*index)[i] = (const rt_string *)(const void *)((const char *)entries + (size_t)i * stride);
+    if (n > 1)
+        qsort(*index, (size_t)n, sizeof **index, by_name);
+    for (int64_t i = 1; i < n; i++) {
+        if (gguf_compare(*(*index)[i - 1], *(*index)[i]))
+            continue;
+        const char *first = (*index)[i - 1]->text, *second = (*index)[i]->text;
+        describe(p, what, *(*index)[i]);
+        return fail(p, (uint64_t)((const unsigned char *)(first > second ? first : second) - p->file->bytes), "the name is there twice");
+    }
+    return GDN_OK;
+}
+
+/* Where every string of every array lies; at most 8 bytes for each 8 bytes of the file. */
+static gdn_status index_strings(parser *p)
+{
+    rt_gguf *f   = p->file;
+    f->string_at = rt_calloc(p->n_strings, sizeof *f->string_at, "the index of strings");
+    if (!f->string_at)
+        return GDN_OUT_OF_MEMORY;
+    for (int64_t k = 0; k < f->n_keys; k++) {
+        const gguf_key *key = &f->keys[k];
+        uint64_t        at  = (uint64_t)(key->value - f->bytes);
+        for (uint64_t i = 0; key->element == RT_GGUF_STRING && i < key->count; i++) {
+            f->string_at[key->first_string + i] = at;
+            at += 8 + gguf_load(f->bytes + at, 8);
+        }
+    }
+    return GDN_OK;
+}
+
+/* The tensor's description; data and bytes follow when it is known where the data begins. Its offset waits in
+ * `bytes`. */
+static gdn_status parse_tensor(parser *p, int64_t number, rt_gguf_tensor *t)
+{
+    uint64_t   n_dims = 0, elements = 1, type = 0;
+    gdn_status status = take_name(p, "tensor", number, &t->name);
+    uint64_t   at     = p->at;
+    if (!status)
+        status = take(p, 4, "the number of dimensions", &n_dims);
+    if (!status && (n_dims < 1 || n_dims > 4))
+        status = fail(p, at, "it has %llu dimensions; 1 to 4 are allowed", (unsigned long long)n_dims);
+    t->n_dims = (int32_t)n_dims;
+    for (int d = 0; !status && d < 4; d++) {
+        uint64_t ne = 1;
+        at = p->at;
+        if (d < t->n_dims)
+            status = take(p, 8, "the dimensions", &ne);
+        if (!status && (ne < 1 || ne > (uint64_t)INT64_MAX / elements))
+            status = fail(p, at, "dimension %d is %llu; 1 or more are allowed, and 2^63 - 1 elements in all", d, (unsigned long long)ne);
+        elements *= ne;
+        t->ne[d] = (int64_t)ne;
+    }
+    at = p->at;
+    if (!status)
+        status = take(p, 4, "the type", &type);
+    if (!status && type > INT32_MAX)
+        status = fail(p, at, "the type is %llu; ggml's types are allowed", (unsigned long long)type);
+    t->type = (int32_t)type;
+    return status ? status : take(p, 8, "the offset", &t->bytes);
+}
+
+static gdn_status place_tensor(parser *p, rt_gguf_tensor *t, uint64_t data, uint64_t alignment)
+{
+    const uint64_t offset = t->bytes;
+    const int      known  = (uint64_t)t->type < sizeof types / sizeof *types && types[t->type].block;
+    describe(p, "tensor", t->name);
+    const uint64_t at = (uint64_t)((const unsigned char *)t->name.text - p->file->bytes);
+    t->bytes = 0;
+    if (offset % alignment)
+        return fail(p, at, "the offset %llu is not a multiple of the alignment, %llu", (unsigned long long)offset,
+                    (unsigned long long)alignment);
+    if (data > p->file->n_bytes || offset > p->file->n_bytes - data)
+        return fail(p, at, "the data would begin at byte %llu + %llu; the file has %llu bytes", (unsigned long long)data,
+                    (unsigned long long)offset, (unsigned long long)p->file->n_bytes);
+    if (!known)
+        return GDN_OK;
+    const uint64_t block = types[t->type].block, block_bytes = types[t->type].bytes;
+    if ((uint64_t)t->ne[0] % block)
+        return fail(p, at, "rows have %lld elements, which is no multiple of %d, the block of ggml type %d", (long long)t->ne[0],
+                    (int)block, (int)t->type);
+    const uint64_t blocks = (uint64_t)t->ne[0] / block * (uint64_t)t->ne[1] * (uint64_t)t->ne[2] * (uint64_t)t->ne[3];
+    const uint64_t room   = p->file->n_bytes - data - offset;
+    if (blocks > room / block_bytes)
+        return fail(p, at, "the data has %llu blocks of %d bytes; %llu bytes are left after its offset", (unsigned long long)blocks,
+                    (int)block_bytes, (unsigned long long)room);
+    t->data  = p->file->bytes + data + offset;
+    t->bytes = blocks * block_bytes;
+    return GDN_OK;
+}
+
+static gdn_status parse_header(parser *p, uint64_t *n_tensors, uint64_t *n_keys)
+{
+    const unsigned char *bytes = p->file->bytes;
+    if (p->file->n_bytes < HEADER_BYTES)
+        return fail(p, 0, "the file has %llu bytes; a GGUF file has at least %d", (unsigned long long)p->file->n_bytes, HEADER_BYTES);
+    if (memcmp(bytes, "GGUF", 4))
+        return fail(p, 0, "this is no GGUF file: it begins with %02x %02x %02x %02x", bytes[0], bytes[1], bytes[2], bytes[3]);
+    const uint64_t version = gguf_load(bytes + 4, 4);
+    if (version != 2 && version != 3)
+        return rt_fail(GDN_UNSUPPORTED, "%.100s: the header, at byte 4: the version is %llu%s; 2 and 3 can be read", p->file->label,
+                       (unsigned long long)version, version && !(version & 0xFFFF) ? ", which looks like a big-endian file" : "");
+    *n_tensors = gguf_load(bytes + 8, 8);
+    *n_keys    = gguf_load(bytes + 16, 8);
+    p->at      = HEADER_BYTES;
+    if (*n_keys > left(p) / MIN_KEY_BYTES)
+        return fail(p, 16, "%llu keys do not fit into the file", (unsigned long long)*n_keys);
+    if (*n_tensors > left(p) / MIN_TENSOR_BYTES)
+        return fail(p, 8, "%llu tensors do not fit into the file", (unsigned long long)*n_tensors);
+    return GDN_OK;
+}
+
+static gdn_status parse_keys(parser *p, uint64_t n_keys)
+{
+    rt_gguf   *f      = p->file;
+    gdn_status status = GDN_OK;
+    f->keys = rt_calloc(n_keys, sizeof *f->keys, "keys");
+    if (!f->keys)
+        return GDN_OUT_OF_MEMORY;
+    for (uint64_t i = 0; !status && i < n_keys; i++)
+        status = parse_key(p, (int64_t)i, &f->keys[i]);
+    f->n_keys = (int64_t)n_keys;
+    if (!status)
+        status = build_index(p, "key", f->keys, sizeof *f->keys, f->n_keys, &f->key_index);
+    return status ? status : index_strings(p);
+}
+
+gdn_status gguf_parse(rt_gguf *file)
+{
+    parser     p         = { .file = file, .what = "the header" };
+    uint64_t   n_tensors = 0, n_keys = 0;
+    int64_t    alignment = 32;
+    gdn_status status    = file->n_bytes >> 62 ? fail(&p, 0, "a file of %llu bytes cannot be read", (unsigned long long)file->n_bytes)
+                                               : parse_header(&p, &n_tensors, &n_keys);
+    if (!status)
+        status = parse_keys(&p, n_keys);
+    if (!status && rt_gguf_has(file, "general.alignment"))
+        status = rt_gguf_get_int(file, "general.alignment", 8, MAX_ALIGNMENT, &alignment);
+    if (!status && (alignment & (alignment - 1)))
+        status = rt_fail(GDN_INVALID_ARGUMENT, "general.alignment is %lld; powers of two from 8 to %d are allowed", (long long)alignment,
+                         MAX_ALIGNMENT);
+    if (status)
+        return status;
+    file->tensors = rt_calloc(n_tensors, sizeof *file->tensors, "descriptions of tensors");
+    if (!file->tensors)
+        return GDN_OUT_OF_MEMORY;
+    for (uint64_t i = 0; !status && i < n_tensors; i++)
+        status = parse_tensor(&p, (int64_t)i, &file->tensors[i]);
+    file->n_tensors = (int64_t)n_tensors;
+    const uint64_t step = (uint64_t)alignment, data = (p.at + step - 1) / step * step;
+    for (uint64_t i = 0; !status && i < n_tensors; i++)
+        status = place_tensor(&p, &file->tensors[i], data, step);
+    return status ? status : build_index(&p, "tensor", file->tensors, sizeof *file->tensors, file->n_tensors, &file->tensor_index);
+}

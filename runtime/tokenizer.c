@@ -1,0 +1,322 @@
+/* Vocabulary of a tokenizer: tokens, their bytes and kinds. See tokenizer.h. */
+#include "runtime/tokenizer_internal.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "runtime/error.h"
+
+#define KEY(name) "tokenizer.ggml." name
+
+enum { MAX_TOKENS = 1 << 28, SHOWN = 64 };
+
+/* GGUF's token_type. */
+enum { TYPE_UNKNOWN = 2, TYPE_CONTROL = 3, TYPE_USER = 4, TYPE_LAST = 6 };
+
+/* ---- GPT-2's alphabet: bytes 33-126, 161-172 and 174-255 stand for themselves, the other 68, in their order, are
+ *      U+0100 and following ---- */
+
+static int byte_of(uint32_t c)
+{
+    if ((c >= 0x21 && c <= 0x7E) || (c >= 0xA1 && c <= 0xFF && c != 0xAD))
+        return (int)c;
+    if (c >= 0x100 && c <= 0x120)
+        return (int)(c - 0x100); /* 0 to 32 */
+    if (c >= 0x121 && c <= 0x142)
+        return (int)(c - 0x121 + 0x7F); /* 127 to 160 */
+    return c == 0x143 ? 0xAD : -1;
+}
+
+int64_t tok_decode_alphabet(rt_string text, char *out)
+{
+    int64_t n = 0;
+    for (uint64_t i = 0; i < text.bytes; n++) {
+        const unsigned char first = (unsigned char)text.text[i];
+        uint32_t            c     = first;
+        if (first >= 0x80) { /* all of the alphabet has two bytes at most */
+            if (first < 0xC2 || first > 0xDF || i + 1 >= text.bytes || ((unsigned char)text.text[i + 1] & 0xC0) != 0x80)
+                return -1;
+            c = (uint32_t)(first & 0x1F) << 6 | ((unsigned char)text.text[i + 1] & 0x3F);
+        }
+        const int byte = byte_of(c);
+        if (byte < 0)
+            return -1;
+        out[n] = (char)(unsigned char)byte;
+        i += first >= 0x80 ? 2 : 1;
+    }
+    return n;
+}
+
+/* ---- Tokens by their bytes ---- */
+
+static uint64_t hash_of(const char *text, uint64_t bytes)
+{
+    uint64_t hash = UINT64_C(14695981039346656037); /* FNV-1a */
+    for (uint64_t i = 0; i < bytes; i++)
+        hash = (hash ^ (unsigned char)text[i]) * UINT64_C(1099511628211);
+    return hash ^ hash >> 32;
+}
+
+/* The place of the token in the table, or the free place where it would be. */
+static uint64_t place_of(const rt_tokenizer *t, const char *text, uint64_t bytes, int special)
+{
+    uint64_t place = hash_of(text, bytes) & t->text_mask;
+    for (;; place = (place + 1) & t->text_mask) {
+        const int32_t id = t->by_text[place];
+        if (id < 0)
+            return place;
+        if ((t->kind[id] != TOK_NORMAL) == special && t->text[id].bytes == bytes && !memcmp(t->text[id].text, text, (size_t)bytes))
+            return place;
+    }
+}
+
+int32_t tok_find(const rt_tokenizer *t, const char *text, uint64_t bytes, int special)
+{
+    return t->by_text[place_of(t, text, bytes, special)];
+}
+
+int32_t rt_tokenizer_find(const rt_tokenizer *t, const char *text)
+{
+    const uint64_t bytes = strlen(text);
+    const int32_t  id    = tok_find(t, text, bytes, 1);
+    return id >= 0 ? id : tok_find(t, text, bytes, 0);
+}
+
+/* ---- Loading ---- */
+
+static gdn_status load_kinds(rt_tokenizer *t, const rt_gguf *file)
+{
+    int64_t count = 0;
+    t->kind = rt_calloc((uint64_t)t->n_tokens, 1, "kinds of tokens");
+    if (!t->kind)
+        return GDN_OUT_OF_MEMORY;
+    if (!rt_gguf_has(file, KEY("token_type")))
+        return GDN_OK;
+    gdn_status status = rt_gguf_get_ints(file, KEY("token_type"), NULL, 0, &count);
+    if (!status && count != t->n_tokens)
+        status = rt_fail(GDN_INVALID_ARGUMENT, KEY("token_type") " has %lld elements; " KEY("tokens") " has %d", (long long)count,
+                         (int)t->n_tokens);
+    if (status)
+        return status;
+    int64_t *types = rt_calloc((uint64_t)count, sizeof *types, "types of tokens");
+    if (!types)
+        return GDN_OUT_OF_MEMORY;
+    status = rt_gguf_get_ints(file, KEY("token_type"), types, count, &count);
+    for (int32_t i = 0; !status && i < t->n_tokens; i++) {
+        if (types[i] < 0 || types[i] > TYPE_LAST)
+            status = rt_fail(GDN_INVALID_ARGUMENT, KEY("token_type") "[%d] is %lld; 0 to %d are allowed", (int)i, (long long)types[i],
+                             TYPE_LAST);
+        t->kind[i] = types[i] == TYPE_CONTROL || types[i] == TYPE_UNKNOWN ? TOK_CONTROL : types[i] == TYPE_USER ? TOK_USER : TOK_NORMAL;
+    }
+    rt_free(types);
+    return status;
+}
+
+/* An id from the file, or -1 where it has none. */
+static gdn_status load_id(const rt_tokenizer *t, const rt_gguf *file, const char *key, int32_t *id)
+{
+    int64_t    value  = -1;
+    gdn_status status = GDN_OK;
+    if (rt_gguf_has(file, key))
+        status = rt_gguf_get_int(file, key, 0, t->n_tokens - 1, &value);
+    *id = (int32_t)value;
+    return status;
+}
+
+static gdn_status load_ids(rt_tokenizer *t, const rt_gguf *file)
+{
+    static const char *const keys[] = { KEY("eos_token_id"), KEY("eot_token_id") };
+    gdn_status status = load_id(t, file, KEY("bos_token_id"), &t->bos);
+    if (!status && rt_gguf_has(file, KEY("add_bos_token"))) {
+        int add = 0;
+        status     = rt_gguf_get_bool(file, KEY("add_bos_token"), &add);
+        t->add_bos = add;
+    }
+    if (!status && t->add_bos && t->bos < 0)
+        status = rt_fail(GDN_INVALID_ARGUMENT, KEY("add_bos_token") " is true, but there is no " KEY("bos_token_id"));
+    for (size_t i = 0; !status && i < sizeof keys / sizeof *keys; i++) {
+        int32_t id;
+        status = load_id(t, file, keys[i], &id);
+        if (!status && id >= 0)
+            t->end[t->n_end++] = id;
+    }
+    return status;
+}
+
+/* Tokens that frame a text must not come out of the text itself, whatever type a file gives them. */
+static int frames_text(const rt_tokenizer *t, int32_t id, rt_string text)
+{
+    static const char *const frames[] = { "<|im_start|>", "<|im_end|>", "<|endoftext|>" };
+    for (size_t i = 0; i < sizeof frames / sizeof *frames; i++)
+        if (text.bytes == strlen(frames[i]) && !memcmp(text.text, frames[i], (size_t)text.bytes))
+            return 1;
+    int frame = id == t->bos;
+    for (int32_t i = 0; i < t->n_end; i++)
+        frame |= id == t->end[i];
+    return frame;
+}
+
+static gdn_status load_texts(rt_tokenizer *t, const rt_gguf *file)
+{
+    uint64_t bytes = 0, places = 64;
+    for (int32_t i = 0; i < t->n_tokens; i++)
+        bytes += rt_gguf_string_at(file, KEY("tokens"), i).bytes;
+    while (places < 2 * (uint64_t)t->n_tokens)
+        places *= 2;
+    t->text      = rt_calloc((uint64_t)t->n_tokens, sizeof *t->text, "tokens");
+    t->arena     = rt_calloc(bytes, 1, "the bytes of tokens");
+    t->by_text   = rt_calloc(places, sizeof *t->by_text, "the table of tokens");
+    t->text_mask = places - 1;
+    if (!t->text || !t->arena || !t->by_text)
+        return GDN_OUT_OF_MEMORY;
+    memset(t->by_text, -1, (size_t)places * sizeof *t->by_text);
+    char *at = t->arena;
+    for (int32_t i = 0; i < t->n_tokens; i++) {
+        const rt_string raw = rt_gguf_string_at(file, KEY("tokens"), i);
+        if (frames_text(t, i, raw))
+            t->kind[i] = TOK_CONTROL;
+        int64_t n = t->kind[i] == TOK_NORMAL ? tok_decode_alphabet(raw, at) : -1;
+        if (n < 0) { /* a special token, or one that no merge can make: its text as it is */
+            n = (int64_t)raw.bytes;
+            memcpy(at, raw.text, (size_t)n);
+        }
+        t->text[i].text  = at;
+        t->text[i].bytes = (uint64_t)n;
+        at += n;
+        const uint64_t place = place_of(t, t->text[i].text, t->text[i].bytes, t->kind[i] != TOK_NORMAL);
+        if (t->by_text[place] < 0) /* of equal tokens the first is used */
+            t->by_text[place] = i;
+    }
+    for (int b = 0; b < 256; b++) {
+        const char byte = (char)(unsigned char)b;
+        t->byte_token[b] = tok_find(t, &byte, 1, 0);
+    }
+    return GDN_OK;
+}
+
+static int compare_texts(const void *a, const void *b)
+{
+    const rt_string *x = a, *y = b;
+    const uint64_t   common = x->bytes < y->bytes ? x->bytes : y->bytes;
+    const int        order  = memcmp(x->text, y->text, (size_t)common);
+    return order ? order : (x->bytes > y->bytes) - (x->bytes < y->bytes);
+}
+
+/* Special tokens in the order of their bytes, each text once, for rt_tokenize to search in. */
+static gdn_status sort_special(rt_tokenizer *t)
+{
+    uint64_t n = 0;
+    for (int32_t i = 0; i < t->n_tokens; i++)
+        n += t->kind[i] != TOK_NORMAL;
+    rt_string *texts = rt_calloc(n, sizeof *texts, "special tokens");
+    t->special = rt_calloc(n, sizeof *t->special, "special tokens");
+    if (!texts || !t->special) {
+        rt_free(texts);
+        return GDN_OUT_OF_MEMORY;
+    }
+    n = 0;
+    for (int32_t i = 0; i < t->n_tokens; i++)
+        if (t->kind[i] != TOK_NORMAL && t->text[i].bytes && tok_find(t, t->text[i].text, t->text[i].bytes, 1) == i)
+            texts[n++] = t->text[i];
+    if (n > 1)
+        qsort(texts, (size_t)n, sizeof *texts, compare_texts);
+    for (uint64_t i = 0; i < n; i++) {
+        t->special[i] = tok_find(t, texts[i].text, texts[i].bytes, 1);
+        t->begins_special[(unsigned char)texts[i].text[0]] = 1;
+    }
+    t->n_special = (int32_t)n;
+    rt_free(texts);
+    return GDN_OK;
+}
+
+/* ChatML and GPT-2's end of text end a generation, also where the file names another token. */
+static void add_ends(rt_tokenizer *t)
+{
+    static const char *const ends[] = { "<|im_end|>", "<|endoftext|>" };
+    for (size_t i = 0; i < sizeof ends / sizeof *ends; i++) {
+        const int32_t id = tok_find(t, ends[i], strlen(ends[i]), 1);
+        if (id >= 0 && !rt_tokenizer_is_end(t, id))
+            t->end[t->n_end++] = id;
+    }
+}
+
+gdn_status rt_tokenizer_create(const rt_gguf *file, rt_tokenizer **tokenizer)
+{
+    rt_string model, pre = { "default", 7 };
+    int64_t   n = 0;
+    *tokenizer = NULL;
+    gdn_status status = rt_gguf_get_string(file, KEY("model"), &model);
+    if (!status && (model.bytes != 4 || memcmp(model.text, "gpt2", 4)))
+        status = rt_fail(GDN_UNSUPPORTED, KEY("model") " is \"%.*s\"; gpt2 (byte-level BPE) can be used",
+                         model.bytes > SHOWN ? SHOWN : (int)model.bytes, model.text);
+    if (!status && rt_gguf_has(file, KEY("pre")))
+        status = rt_gguf_get_string(file, KEY("pre"), &pre);
+    if (!status)
+        status = rt_gguf_get_strings(file, KEY("tokens"), &n);
+    if (!status && (n < 1 || n > MAX_TOKENS))
+        status = rt_fail(GDN_INVALID_ARGUMENT, KEY("tokens") " has %lld elements; 1 to %d are allowed", (long long)n, MAX_TOKENS);
+    if (status)
+        return status;
+    rt_tokenizer *t = rt_calloc(1, sizeof *t, "the tokenizer");
+    if (!t)
+        return GDN_OUT_OF_MEMORY;
+    t->n_tokens = (int32_t)n;
+    status      = tok_splitter_create(pre, &t->splitter);
+    if (!status)
+        status = load_kinds(t, file);
+    if (!status)
+        status = load_ids(t, file);
+    if (!status)
+        status = load_texts(t, file);
+    if (!status)
+        status = sort_special(t);
+    if (!status)
+        status = tok_load_merges(t, file);
+    if (status) {
+        rt_tokenizer_destroy(t);
+        return status;
+    }
+    add_ends(t);
+    *tokenizer = t;
+    return GDN_OK;
+}
+
+void rt_tokenizer_destroy(rt_tokenizer *t)
+{
+    if (!t)
+        return;
+    tok_splitter_destroy(t->splitter);
+    rt_free(t->text);
+    rt_free(t->kind);
+    rt_free(t->arena);
+    rt_free(t->by_text);
+    rt_free(t->merges);
+    rt_free(t->by_pair);
+    rt_free(t->special);
+    rt_free(t);
+}
+
+/* ---- Questions ---- */
+
+int32_t rt_tokenizer_n_tokens(const rt_tokenizer *t) { return t->n_tokens; }
+int32_t rt_tokenizer_bos(const rt_tokenizer *t) { return t->bos; }
+int     rt_tokenizer_add_bos(const rt_tokenizer *t) { return t->add_bos; }
+
+int rt_tokenizer_is_end(const rt_tokenizer *t, int32_t id)
+{
+    for (int32_t i = 0; i < t->n_end; i++)
+        if (t->end[i] == id)
+            return 1;
+    return 0;
+}
+
+rt_string rt_token_bytes(const rt_tokenizer *t, int32_t id)
+{
+    const rt_string none = { "", 0 };
+    return id >= 0 && id < t->n_tokens ? t->text[id] : none;
+}
+
+int rt_token_is_special(const rt_tokenizer *t, int32_t id)
+{
+    return id >= 0 && id < t->n_tokens && t->kind[id] == TOK_CONTROL;
+}

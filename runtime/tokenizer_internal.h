@@ -1,0 +1,91 @@
+/* The tokenizer, between its files: tokenizer.c loads the vocabulary, tokenizer_bpe.c merges the bytes of a word,
+ * tokenizer_split.c cuts text into words, tokenizer_text.c goes through a text. */
+#ifndef GDN_RUNTIME_TOKENIZER_INTERNAL_H
+#define GDN_RUNTIME_TOKENIZER_INTERNAL_H
+
+#include "runtime/tokenizer.h"
+
+typedef enum tok_kind {
+    TOK_NORMAL  = 0, /* what merges make; its text in the file is written in GPT-2's alphabet of bytes */
+    TOK_USER    = 1, /* found in every text, before words are cut                                     */
+    TOK_CONTROL = 2  /* found only with RT_PARSE_SPECIAL                                              */
+} tok_kind;
+
+/* merges[rank]: the neighbours left and right become result. Lower ranks go first. */
+typedef struct tok_merge {
+    int32_t left, right, result;
+} tok_merge;
+
+typedef struct tok_splitter tok_splitter; /* the regular expression; immutable */
+
+enum { TOK_MAX_END = 8 };
+
+struct rt_tokenizer {
+    int32_t        n_tokens;
+    rt_string     *text;            /* bytes of each token                                            */
+    unsigned char *kind;            /* tok_kind of each token                                         */
+    char          *arena;           /* what `text` points into                                        */
+    int32_t       *by_text;         /* hash table of tokens, -1 where free; text_mask + 1 places      */
+    uint64_t       text_mask;
+    tok_merge     *merges;
+    int32_t        n_merges;
+    int32_t       *by_pair;         /* hash table of merges, by left and right                        */
+    uint64_t       pair_mask;
+    int32_t        byte_token[256]; /* the normal token of each byte, or -1                           */
+    int32_t       *special;         /* user-defined and control tokens, in the order of their bytes   */
+    int32_t        n_special;
+    unsigned char  begins_special[256];
+    int32_t        bos, add_bos;
+    int32_t        end[TOK_MAX_END];
+    int32_t        n_end;
+    tok_splitter  *splitter;
+};
+
+/* Where tokens go: counted, and written while there is room. */
+typedef struct tok_sink {
+    int32_t *tokens;
+    int64_t  capacity, count;
+} tok_sink;
+
+static inline void tok_put(tok_sink *sink, int32_t token)
+{
+    if (sink->count < sink->capacity)
+        sink->tokens[sink->count] = token;
+    sink->count++;
+}
+
+/* The normal (or, with special, the user-defined or control) token of exactly these bytes, or -1. */
+int32_t tok_find(const rt_tokenizer *t, const char *text, uint64_t bytes, int special);
+
+/* Merges. tok_load_merges needs the vocabulary. */
+gdn_status tok_load_merges(rt_tokenizer *t, const rt_gguf *file);
+
+/* Bytes of text in GPT-2's alphabet, which has a printable character for each byte; `out` has room for as many
+ * bytes as the text. -1 where a character is not in the alphabet. */
+int64_t tok_decode_alphabet(rt_string text, char *out);
+
+/* Room to merge words in; grows with the longest. Zero it to begin with. */
+typedef struct tok_work {
+    int32_t  *id, *previous, *next;
+    uint64_t *heap;
+    void     *memory;
+    uint64_t  room;
+} tok_work;
+
+/* Tokens of one word; every byte of it must have a token. */
+gdn_status tok_merge_word(const rt_tokenizer *t, tok_work *work, const char *word, uint64_t bytes, tok_sink *sink);
+void       tok_work_free(tok_work *work);
+
+/* pre: tokenizer.ggml.pre. */
+gdn_status tok_splitter_create(rt_string pre, tok_splitter **splitter);
+void       tok_splitter_destroy(tok_splitter *splitter);
+
+/* What a thread needs to use a splitter. */
+typedef struct tok_cutter tok_cutter;
+gdn_status tok_cutter_create(const tok_splitter *splitter, tok_cutter **cutter);
+void       tok_cutter_destroy(tok_cutter *cutter);
+
+/* The end of the word that begins at `at` < bytes of a text that is valid UTF-8. */
+gdn_status tok_cut(tok_cutter *cutter, const char *text, uint64_t bytes, uint64_t at, uint64_t *end);
+
+#endif
