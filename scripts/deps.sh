@@ -2,12 +2,8 @@
 # deps.sh [GROUP...]: install the Debian packages of the groups named, or of all groups, where they are
 # missing. Does nothing, and needs no rights, where they are all there.
 #
-<<<<<<< HEAD
-#   build    compiler, cmake, ninja              check    cmocka, C++, pkg-config, Python, ABI tools
+#   build    compiler, cmake, ninja, PCRE2       check    cmocka, C++, pkg-config, Python, ABI tools
 #   vulkan   shader compiler, headers, a driver for the CPU, the validation layer, spirv-val
-=======
-#   build    compiler, cmake, ninja, PCRE2        check    cmocka, C++, pkg-config, Python, ABI tools
->>>>>>> rt-gguf
 #   cross    64-bit Arm compiler and qemu        fuzz     clang with libFuzzer
 #   package  dpkg-dev
 #
