@@ -55,7 +55,7 @@ def lists():
     same("--kernel twice", ran("--kernel", "ssm_conv", "--kernel=set_rows")[0], ["ssm_conv", "set_rows"])
     same("--kernel with a list", ran("--kernel", "set_rows,ssm_conv")[0], ["ssm_conv", "set_rows"])
     same("--impl twice", ran("--impl", best, "--impl", last)[1], list(dict.fromkeys((best, last))))
-    same("--backend twice", ran("--backend", "cpu", "--backend", "cpu")[1], implementations)
+    same("--backend twice", ran("--backend", "cpu", "--backend", "cpu")[1], ran("--backend", "cpu")[1])
     refused("backend 'metal' is not available", "--backend", "metal", "--backend", "cpu")
     refused("no backend 'first'", "--backend", "first", "--backend", "cpu")
     refused("no kernel 'first'", "--kernel", "first", "--kernel", "ssm_conv")
