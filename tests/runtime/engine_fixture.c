@@ -1,0 +1,70 @@
+/* See engine_fixture.h. */
+#include "engine_fixture.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+int fixture_failures;
+
+void fixture_fail(const char *file, int line, const char *what)
+{
+    fixture_failures++;
+    if (fixture_failures <= 20)
+        printf("FAILED %s:%d: %s (%s)\n", strrchr(file, '/') ? strrchr(file, '/') + 1 : file, line, what, rt_last_error());
+}
+
+void fixture_stop(const char *file, int line, const char *what)
+{
+    fixture_fail(file, line, what);
+    exit(1);
+}
+
+const char *fixture_path(const char *folder, const char *name)
+{
+    static char path[1024];
+    (void)snprintf(path, sizeof path, "%s/%s", folder, name);
+    return path;
+}
+
+rt_model *fixture_model(const char *folder, const char *name)
+{
+    rt_model *model;
+    if (rt_model_load(fixture_path(folder, name), &model))
+        fixture_stop(__FILE__, __LINE__, name);
+    return model;
+}
+
+rt_engine *fixture_open(const rt_model *model, const fixture_engine *with)
+{
+    rt_engine_desc d = { .model = model };
+    rt_engine     *e;
+    d.backend    = with->backend;
+    d.isa        = with->isa;
+    d.n_threads  = with->n_threads ? with->n_threads : 1;
+    d.n_seqs     = with->n_seqs ? with->n_seqs : 1;
+    d.n_ctx      = with->n_ctx ? with->n_ctx : 128 * d.n_seqs;
+    d.n_batch    = with->n_batch ? with->n_batch : 64;
+    d.n_rollback = with->n_rollback;
+    d.draft      = with->draft;
+    d.kv_type    = with->kv_type; /* 0: GDN_F32 */
+    if (rt_engine_create(&d, &e))
+        fixture_stop(__FILE__, __LINE__, "an engine");
+    return e;
+}
+
+uint64_t fixture_random(uint64_t *state)
+{
+    uint64_t z = *state += UINT64_C(0x9e3779b97f4a7c15);
+    z = (z ^ (z >> 30)) * UINT64_C(0xbf58476d1ce4e5b9);
+    z = (z ^ (z >> 27)) * UINT64_C(0x94d049bb133111eb);
+    return z ^ (z >> 31);
+}
+
+int fixture_end(void)
+{
+    if (fixture_failures)
+        printf("%d failed\n", fixture_failures);
+    else
+        printf("ok\n");
+    return fixture_failures != 0;
+}

@@ -1,0 +1,354 @@
+/* Thousands of operations on one engine with several sequences: ragged batches in any order, rollbacks, copies, removals,
+ * saves and loads, shifted positions, drafts, calls that are refused, and a device that fails in the middle. The truth is
+ * each sequence's list of tokens: another engine, with one sequence and no snapshots, replays it from nothing, and every
+ * row of logits must have the same bits. Drafts too: what the draft head says depends on the tokens alone.
+ *
+ *   test_engine_random FOLDER [OPERATIONS [SEED]]
+ *
+ * Linked with --wrap=gdn_gated_delta_net, so that launches are counted and fail on request. */
+#include <stdlib.h>
+#include <string.h>
+
+#include "engine_fixture.h"
+
+enum { N_SEQS = 5, ROLLBACK = 3, MAX_LENGTH = 40, N_CELLS = 150, N_CACHE = 1 << 16, N_SAVES = 3 };
+
+/* ---- The device, which can fail ---- */
+
+static int64_t launches, fail_in = -1; /* fail_in: launches until one fails; -1 = never */
+gdn_status __real_gdn_gated_delta_net(gdn_context *ctx, const gdn_gated_delta_net_args *args, void *queue);
+gdn_status __wrap_gdn_gated_delta_net(gdn_context *ctx, const gdn_gated_delta_net_args *args, void *queue);
+gdn_status __wrap_gdn_gated_delta_net(gdn_context *ctx, const gdn_gated_delta_net_args *args, void *queue)
+{
+    launches++;
+    if (fail_in >= 0 && fail_in-- == 0)
+        return GDN_DEVICE_LOST;
+    return __real_gdn_gated_delta_net(ctx, args, queue);
+}
+
+/* ---- The truth: digests of logits by list of tokens ---- */
+
+typedef struct truth {
+    const rt_model *model;
+    rt_engine      *engine;
+    uint64_t        key[N_CACHE], digest[N_CACHE]; /* by hash of the tokens; key 0: free */
+    int64_t         n_replays;
+} truth;
+
+static uint64_t digest_of(const void *bytes, size_t n)
+{
+    uint64_t h = UINT64_C(0xcbf29ce484222325);
+    for (size_t i = 0; i < n; i++)
+        h = (h ^ ((const unsigned char *)bytes)[i]) * UINT64_C(0x100000001b3);
+    return h | 1;
+}
+
+static uint64_t logits_digest(const truth *t, const rt_engine *e, int32_t row)
+{
+    const float *logits = rt_logits(e, row);
+    return logits ? digest_of(logits, 4 * (size_t)t->model->hp.n_vocab) : 0;
+}
+
+/* The digest after token n - 1 of the list. */
+static uint64_t truth_of(truth *t, const int32_t *tokens, int32_t n)
+{
+    const uint64_t key = digest_of(tokens, 4 * (size_t)n);
+    for (uint64_t at = key % N_CACHE;; at = (at + 1) % N_CACHE) {
+        if (t->key[at] == key)
+            return t->digest[at];
+        if (t->key[at])
+            continue;
+        int32_t seq[MAX_LENGTH] = { 0 };
+        uint8_t all[MAX_LENGTH];
+        memset(all, 1, sizeof all);
+        const rt_batch batch = { n, tokens, seq, all };
+        REQUIRE(!rt_seq_rm(rt_engine_memory(t->engine), 0, 0, -1) && !rt_decode(t->engine, &batch));
+        t->n_replays++;
+        for (int32_t i = 1; i <= n; i++) { /* all beginnings of the list are known now */
+            const uint64_t k = digest_of(tokens, 4 * (size_t)i);
+            uint64_t to = k % N_CACHE;
+            while (t->key[to] && t->key[to] != k)
+                to = (to + 1) % N_CACHE;
+            t->key[to]    = k;
+            t->digest[to] = logits_digest(t, t->engine, i - 1);
+        }
+        return logits_digest(t, t->engine, n - 1);
+    }
+}
+
+/* ---- The engine under test ---- */
+
+typedef struct list { int32_t token[MAX_LENGTH], n; } list;
+typedef struct save { unsigned char *bytes; uint64_t n; list was[N_SEQS]; int32_t seq; } save;
+
+typedef struct world {
+    truth     *t;
+    rt_engine *e;
+    rt_memory *m;
+    list       seq[N_SEQS];
+    save       saved[N_SAVES];
+    uint64_t   random;
+    int64_t    rows, rollbacks, refused, failed, drafts, lost;
+} world;
+
+static int32_t below(world *w, int32_t n) { return (int32_t)(fixture_random(&w->random) % (uint64_t)n); }
+
+/* A batch of a few sequences, tokens of all of them in any order. */
+static void decode(world *w, int may_fail)
+{
+    int32_t token[64], seq[64], n = 0, add[N_SEQS] = { 0 }, steps = 0;
+    uint8_t logits[64];
+    list    after[N_SEQS];
+    int32_t place[64]; /* of the row in its sequence's list */
+    memcpy(after, w->seq, sizeof after);
+    for (int32_t s = 0; s < N_SEQS; s++)
+        if (below(w, 2))
+            add[s] = 1 + below(w, below(w, 3) ? 4 : 12);
+    for (int32_t left = 1; left;) {
+        left = 0;
+        for (int32_t s = 0; s < N_SEQS; s++) {
+            if (!add[s] || after[s].n == MAX_LENGTH || n == 64)
+                continue;
+            left = 1;
+            if (below(w, 3) == 0)
+                continue;
+            add[s]--;
+            place[n]  = after[s].n;
+            seq[n]    = s;
+            logits[n] = (uint8_t)(below(w, 4) != 0);
+            token[n]  = below(w, w->t->model->hp.n_vocab);
+            after[s].token[after[s].n++] = token[n++];
+        }
+    }
+    if (!n)
+        return;
+    int bad = 0;
+    if (may_fail && below(w, 4) == 0) { /* a call that must be refused with nothing changed */
+        bad = 1 + below(w, 3);
+        const int32_t i = below(w, n);
+        if (bad == 1)
+            token[i] = below(w, 2) ? -1 : w->t->model->hp.n_vocab;
+        if (bad == 2)
+            seq[i] = below(w, 2) ? -1 : N_SEQS;
+        if (bad == 3)
+            fail_in = below(w, 2 * w->t->model->n_recurrent);
+    }
+    const rt_batch    batch    = { n, token, seq, logits };
+    const rt_counters before   = rt_engine_counters(w->e);
+    const int64_t     launched = launches;
+    const gdn_status  status   = rt_decode(w->e, &batch);
+    const int64_t     n_launches = launches - launched; /* the truth launches too, below */
+    fail_in = -1;
+    if (bad == 1 || bad == 2) {
+        EXPECT(status == GDN_INVALID_ARGUMENT && n_launches == 0);
+        w->refused++;
+    } else if (status == GDN_OUT_OF_MEMORY) {
+        EXPECT(n_launches == 0 && n > rt_memory_free_cells(w->m));
+        w->refused++;
+    } else if (status) { /* the device: lengths are a beginning of what was asked, state is there or known to be lost */
+        EXPECT(bad == 3 && status == GDN_DEVICE_LOST);
+        w->failed++;
+        for (int32_t s = 0; s < N_SEQS; s++) {
+            const int32_t length = rt_seq_length(w->m, s);
+            EXPECT(length >= w->seq[s].n && length <= after[s].n);
+            after[s].n = length;
+            w->seq[s]  = after[s];
+            if (rt_seq_min_length(w->m, s) > length) {
+                w->lost++;
+                const rt_batch more = { 1, (int32_t[]){ 0 }, (int32_t[]){ s }, NULL };
+                EXPECT(rt_decode(w->e, &more) == GDN_INVALID_ARGUMENT && !rt_seq_rm(w->m, s, 0, -1));
+                w->seq[s].n = 0;
+            }
+        }
+    } else {
+        memcpy(w->seq, after, sizeof after);
+        for (int32_t i = 0; i < n; i++) {
+            EXPECT(!logits[i] == !rt_logits(w->e, i));
+            if (logits[i])
+                EXPECT(logits_digest(w->t, w->e, i) == truth_of(w->t, after[seq[i]].token, place[i] + 1));
+        }
+        w->rows += n;
+        steps = (int32_t)(rt_engine_counters(w->e).steps - before.steps);
+        EXPECT(n_launches == (int64_t)steps * w->t->model->n_recurrent); /* one launch serves all sequences */
+        EXPECT(rt_engine_counters(w->e).rows - before.rows == (uint64_t)n);
+    }
+}
+
+static void roll_back(world *w)
+{
+    const int32_t s = below(w, N_SEQS), n = w->seq[s].n;
+    if (!n)
+        return;
+    const int32_t  to = below(w, 4) ? n - 1 - below(w, n < 5 ? n : 5) : below(w, n), low = rt_seq_min_length(w->m, s);
+    const int64_t  launched = launches;
+    const uint64_t rows     = rt_engine_counters(w->e).rows;
+    const gdn_status status = rt_seq_rm(w->m, s, to, -1);
+    EXPECT((status == GDN_OK) == (to == 0 || to >= low) && (!status || status == GDN_UNSUPPORTED));
+    EXPECT(low >= 1 && low <= n && launches == launched && rt_engine_counters(w->e).rows == rows); /* no recomputation */
+    if (!status) {
+        w->seq[s].n = to;
+        w->rollbacks++;
+    }
+    EXPECT(rt_seq_length(w->m, s) == w->seq[s].n);
+}
+
+static void copy_or_clear(world *w)
+{
+    const int32_t a = below(w, N_SEQS), b = below(w, N_SEQS);
+    switch (below(w, 12)) {
+    case 0:
+        EXPECT(!rt_seq_keep(w->m, a));
+        for (int32_t s = 0; s < N_SEQS; s++)
+            if (s != a)
+                w->seq[s].n = 0;
+        break;
+    case 1:
+        if (below(w, 4) == 0) {
+            rt_memory_clear(w->m);
+            for (int32_t s = 0; s < N_SEQS; s++)
+                w->seq[s].n = 0;
+        }
+        break;
+    case 2:
+        EXPECT(!rt_seq_rm(w->m, a, 0, -1));
+        w->seq[a].n = 0;
+        break;
+    case 3: /* all positions of a text move together: nothing that attention sees changes */
+        EXPECT(!w->seq[a].n || !rt_seq_add(w->m, a, 0, below(w, 9) - 4));
+        break;
+    default:
+        if (rt_seq_cp(w->m, a, b) == GDN_OK)
+            w->seq[b] = w->seq[a];
+        else
+            EXPECT(0);
+    }
+}
+
+static void save_or_load(world *w)
+{
+    save *s = &w->saved[below(w, N_SAVES)];
+    if (!s->bytes || below(w, 2)) {
+        const int32_t seq = below(w, 3) ? below(w, N_SEQS) : -1;
+        free(s->bytes);
+        s->n     = rt_memory_save_size(w->m, seq);
+        s->bytes = malloc(s->n ? s->n : 1);
+        s->seq   = seq;
+        memcpy(s->was, w->seq, sizeof s->was);
+        REQUIRE(s->bytes && s->n && !rt_memory_save(w->m, seq, s->bytes, s->n));
+        return;
+    }
+    const int32_t    to     = s->seq < 0 ? -1 : below(w, N_SEQS);
+    const gdn_status status = rt_memory_load(w->m, to, s->bytes, s->n);
+    EXPECT(!status || status == GDN_OUT_OF_MEMORY);
+    if (!status && to < 0)
+        memcpy(w->seq, s->was, sizeof w->seq);
+    else if (!status)
+        w->seq[to] = s->was[s->seq];
+}
+
+/* A draft round for some sequences, against one for each alone on an engine that has just read its tokens. */
+static void draft(world *w)
+{
+    rt_draft_request ask[N_SEQS];
+    int32_t          n = 0, got[N_SEQS * ROLLBACK], n_got[N_SEQS];
+    for (int32_t s = N_SEQS - 1; s >= 0; s--)
+        if (w->seq[s].n && w->seq[s].n < MAX_LENGTH - ROLLBACK && below(w, 2))
+            ask[n++] = (rt_draft_request){ s, below(w, w->t->model->hp.n_vocab), 1 + below(w, ROLLBACK) };
+    if (!n)
+        return;
+    const int64_t launched = launches;
+    REQUIRE(!rt_draft_mtp(w->e, ask, n, ROLLBACK, 0.0f, got, n_got));
+    EXPECT(launches == launched);
+    for (int32_t i = 0; i < n; i++) {
+        const list    *l = &w->seq[ask[i].seq];
+        rt_memory     *m = rt_engine_memory(w->t->engine);
+        int32_t        expected[ROLLBACK], n_expected, seq[MAX_LENGTH] = { 0 };
+        const rt_batch batch = { l->n, l->token, seq, NULL };
+        if (!n_got[i])
+            continue; /* no cells, or hidden rows that a load or a failure has lost */
+        EXPECT(n_got[i] == ask[i].n_max);
+        REQUIRE(!rt_seq_rm(m, 0, 0, -1) && !rt_decode(w->t->engine, &batch));
+        const rt_draft_request alone = { 0, ask[i].token, ask[i].n_max };
+        REQUIRE(!rt_draft_mtp(w->t->engine, &alone, 1, ROLLBACK, 0.0f, expected, &n_expected));
+        EXPECT(n_expected == n_got[i] && !memcmp(expected, got + i * ROLLBACK, 4 * (size_t)n_got[i]));
+        w->drafts++;
+        if (below(w, 2)) { /* verify it: the drawn token and the drafts, then keep some */
+            int32_t token[ROLLBACK + 1] = { ask[i].token }, of[ROLLBACK + 1];
+            uint8_t all[ROLLBACK + 1];
+            list   *own = &w->seq[ask[i].seq];
+            memset(all, 1, sizeof all);
+            memcpy(token + 1, got + i * ROLLBACK, 4 * (size_t)n_got[i]);
+            for (int32_t j = 0; j <= n_got[i]; j++)
+                of[j] = ask[i].seq;
+            const rt_batch verify = { n_got[i] + 1, token, of, all };
+            if (rt_decode(w->e, &verify))
+                continue; /* other drafts hold the cells */
+            memcpy(own->token + own->n, token, 4 * (size_t)(n_got[i] + 1));
+            for (int32_t j = 0; j <= n_got[i]; j++)
+                EXPECT(logits_digest(w->t, w->e, j) == truth_of(w->t, own->token, own->n + j + 1));
+            const int32_t keep = 1 + below(w, n_got[i] + 1);
+            own->n += keep;
+            if (keep <= n_got[i])
+                EXPECT(!rt_seq_rm(w->m, ask[i].seq, own->n, -1));
+        }
+    }
+}
+
+static void drive(const rt_model *model, const char *name, int64_t n_operations, uint64_t seed)
+{
+    truth *t = calloc(1, sizeof *t);
+    world  w = { .t = t, .random = seed };
+    REQUIRE(t);
+    t->model  = model;
+    t->engine = fixture_open(model, &(fixture_engine){ .n_seqs = 1, .n_ctx = MAX_LENGTH + ROLLBACK + 1, .n_batch = 32, .n_rollback = ROLLBACK,
+                                                       .draft = model->hp.n_mtp });
+    for (int64_t i = 0; i < n_operations && fixture_failures < 5; i++) {
+        if (i % 400 == 0) { /* another engine: other micro-batches, threads, rollbacks */
+            rt_engine_destroy(w.e);
+            w.e = fixture_open(model, &(fixture_engine){ .n_seqs = N_SEQS, .n_ctx = N_CELLS, .n_batch = (int32_t[]){ 64, 5, 17, 1 }[i / 400 % 4],
+                                                         .n_threads = 1 + (int32_t)(i / 400 % 2), .n_rollback = ROLLBACK, .draft = model->hp.n_mtp });
+            w.m = rt_engine_memory(w.e);
+            memset(w.seq, 0, sizeof w.seq);
+        }
+        const int32_t what = below(&w, 16);
+        if (what < 7)
+            decode(&w, 1);
+        else if (what < 10)
+            roll_back(&w);
+        else if (what < 12)
+            copy_or_clear(&w);
+        else if (what < 14)
+            save_or_load(&w);
+        else if (model->hp.n_mtp)
+            draft(&w);
+        if (fixture_failures) {
+            printf("%s: operation %lld (%d) of seed %llu\n", name, (long long)i, (int)what, (unsigned long long)seed);
+            break;
+        }
+        if (t->n_replays > N_CACHE / MAX_LENGTH / 2) { /* start over with an empty cache */
+            memset(t->key, 0, sizeof t->key);
+            t->n_replays = 0;
+        }
+    }
+    EXPECT(w.rows && w.rollbacks && w.refused && w.failed && w.lost && (w.drafts || !model->hp.n_mtp)); /* or it tested less than it says */
+    printf("%-24s %lld operations, seed %llu: %lld rows compared, %lld rollbacks, %lld refused, %lld failed, %lld states lost, %lld drafts\n", name,
+           (long long)n_operations, (unsigned long long)seed, (long long)w.rows, (long long)w.rollbacks, (long long)w.refused, (long long)w.failed,
+           (long long)w.lost, (long long)w.drafts);
+    for (int i = 0; i < N_SAVES; i++)
+        free(w.saved[i].bytes);
+    rt_engine_destroy(w.e);
+    rt_engine_destroy(t->engine);
+    free(t);
+}
+
+int main(int argc, char **argv)
+{
+    static const char *const names[] = { "fixtures/tiny-qwen35.gguf", "fixtures/tiny-qwen35moe.gguf", "fixtures/tiny-qwen3next.gguf" };
+    REQUIRE(argc >= 2);
+    for (size_t i = 0; i < sizeof names / sizeof names[0]; i++) {
+        rt_model *model = fixture_model(argv[1], names[i]);
+        drive(model, strrchr(names[i], '/') + 1, argc > 2 ? strtoll(argv[2], NULL, 0) : 3000, argc > 3 ? strtoull(argv[3], NULL, 0) : 1);
+        rt_model_free(model);
+    }
+    return fixture_end();
+}

@@ -1,0 +1,265 @@
+/* A stream of tokens depends on the model, the prompt, the sampler and the seed alone. Here the same requests run one by
+ * one and plainly, and then in every other way: side by side, drafted by the MTP block or by n-grams, in other
+ * micro-batches, with more threads, other instruction sets and other backends; cut by stop tokens, limits and callers.
+ *
+ *   test_streams FOLDER     the folder that has fixtures/ and the repository's models in ../../models */
+#include <stdlib.h>
+#include <string.h>
+
+#include "engine_fixture.h"
+
+enum { N_REQUESTS = 8, MAX_TOKENS = 64 };
+
+typedef struct request {
+    int32_t     prompt[64], n_prompt, n_max, stop, interrupt_at; /* stop: -1 none; interrupt_at: 0 never */
+    rt_sampling sampling;
+} request;
+
+typedef struct stream { int32_t token[MAX_TOKENS], n, finish; } stream;
+
+/* How requests are run. */
+typedef struct way {
+    const char *name;
+    int32_t     parallel, n_batch, step_rows, n_threads, draft_max;
+    rt_spec     spec;
+    float       p_min;
+    const char *isa;
+    uint32_t    backend;
+    int         corrupt; /* the control: 1 states, 2 convolution, 3 keys of one sequence are changed under way */
+} way;
+
+typedef struct totals { int64_t drafted, accepted, rollbacks; } totals;
+
+static int at_token(void *user, int32_t id, int32_t token)
+{
+    int32_t *left = user; /* by request: tokens until it is interrupted */
+    (void)token;
+    return --left[id] == 0;
+}
+
+static void corrupt(rt_engine *e, const rt_model *model, int what)
+{
+    rt_memory *m = rt_engine_memory(e);
+    const rt_pool pool = rt_memory_pool(m, 0);
+    if (what == 1)
+        for (uint64_t i = 0; i < pool.state.bytes / 4; i += 3)
+            ((float *)pool.state.data)[i] += 0.5f;
+    if (what == 2)
+        for (uint64_t i = 0; i < pool.conv.bytes / 4; i++)
+            ((float *)pool.conv.data)[i] = -((float *)pool.conv.data)[i] + 0.25f;
+    if (what == 3) {
+        const int32_t *cells = rt_seq_cells(m, 0);
+        const int64_t  row   = (int64_t)model->hp.n_head_kv * model->hp.head_dim;
+        float         *v     = (float *)(void *)rt_memory_v(m, 0);
+        for (int64_t i = 0; i < row && cells; i++)
+            v[cells[0] * row + i] += 4.0f;
+    }
+}
+
+static totals run(const rt_model *model, const request *r, int32_t n, const way *w, stream *out)
+{
+    const int32_t draft_max = w->spec == RT_SPEC_OFF ? 0 : w->draft_max;
+    const fixture_engine with = { w->isa, w->n_threads, w->parallel, 0, w->n_batch, draft_max, w->spec == RT_SPEC_MTP, GDN_F32, w->backend };
+    rt_engine    *e = fixture_open(model, &with);
+    rt_scheduler *s;
+    const rt_scheduler_desc desc = { e, NULL, w->parallel, w->step_rows, w->spec, draft_max, w->p_min, 1 };
+    REQUIRE(!rt_scheduler_create(&desc, &s));
+    int32_t left[N_REQUESTS];
+    for (int32_t i = 0; i < n; i++) {
+        rt_request q = { 0 };
+        int32_t    id;
+        q.prompt   = r[i].prompt;
+        q.n_prompt = r[i].n_prompt;
+        q.n_max    = r[i].n_max;
+        q.sampling = r[i].sampling;
+        q.stop     = &r[i].stop;
+        q.n_stop   = r[i].stop >= 0;
+        q.on_token = at_token;
+        q.user     = left;
+        left[i]    = r[i].interrupt_at;
+        REQUIRE(!rt_submit(s, &q, &id) && id == i);
+    }
+    int step = 0;
+    for (int busy = 1; busy; step++) {
+        REQUIRE(!rt_step_run(s, &busy));
+        if (w->corrupt && step == 3)
+            corrupt(e, model, w->corrupt);
+    }
+    for (int32_t i = 0; i < n; i++) {
+        rt_result      result;
+        const int32_t *tokens = rt_result_tokens(s, i, &out[i].n);
+        REQUIRE(!rt_result_get(s, i, &result) && tokens && out[i].n <= MAX_TOKENS);
+        memcpy(out[i].token, tokens, 4 * (size_t)out[i].n);
+        out[i].finish = result.finish;
+    }
+    EXPECT(rt_memory_free_cells(rt_engine_memory(e)) == 128 * w->parallel); /* all sequences have ended */
+    const rt_totals t = rt_scheduler_totals(s);
+    const totals all = { t.drafted, t.accepted, t.rollbacks };
+    rt_scheduler_destroy(s);
+    rt_engine_destroy(e);
+    return all;
+}
+
+static int same(const stream *a, const stream *b)
+{
+    return a->n == b->n && a->finish == b->finish && !memcmp(a->token, b->token, 4 * (size_t)a->n);
+}
+
+static void make_requests(const rt_model *model, uint64_t seed, request *r)
+{
+    for (int32_t i = 0; i < N_REQUESTS; i++) {
+        memset(&r[i], 0, sizeof r[i]);
+        r[i].n_prompt = 1 + (int32_t)(fixture_random(&seed) % 40);
+        r[i].n_max    = 8 + (int32_t)(fixture_random(&seed) % 40);
+        r[i].stop     = -1;
+        const int32_t period = i % 4 ? 64 : 5; /* some prompts repeat themselves, for the n-grams */
+        for (int32_t p = 0; p < r[i].n_prompt; p++)
+            r[i].prompt[p] = p < period ? (int32_t)(fixture_random(&seed) % (uint64_t)model->hp.n_vocab) : r[i].prompt[p - period];
+        r[i].sampling = (rt_sampling){ 0, 0, 1, 0, 1, 64, seed };
+        if (i % 2)
+            r[i].sampling = (rt_sampling){ 0.5f + 0.1f * (float)i, i % 3 ? 20 : 0, i % 4 == 1 ? 0.9f : 1.0f, i == 3 ? 0.02f : 0.0f,
+                                           i == 5 ? 1.3f : 1.0f, 16, seed };
+    }
+}
+
+static const way plain = { .name = "plain", .parallel = 1, .n_batch = 64, .n_threads = 1 };
+
+/* All ways against one by one. */
+static void ways(const rt_model *model, const char *name)
+{
+    static const way all[] = {
+        { .name = "8 at once", .parallel = 8, .n_batch = 64, .n_threads = 1 },
+        { .name = "3 at once, 2 threads", .parallel = 3, .n_batch = 64, .n_threads = 2 },
+        { .name = "micro-batches of 1", .parallel = 2, .n_batch = 1, .n_threads = 1 },
+        { .name = "micro-batches of 7, steps of 5", .parallel = 4, .n_batch = 7, .step_rows = 5, .n_threads = 2 },
+        { .name = "mtp", .parallel = 1, .n_batch = 64, .n_threads = 1, .spec = RT_SPEC_MTP, .draft_max = 3 },
+        { .name = "mtp of 1, 5 at once", .parallel = 5, .n_batch = 64, .n_threads = 2, .spec = RT_SPEC_MTP, .draft_max = 1 },
+        { .name = "mtp of 6, 8 at once, micro-batches of 9", .parallel = 8, .n_batch = 9, .n_threads = 2, .spec = RT_SPEC_MTP, .draft_max = 6 },
+        { .name = "mtp with p_min", .parallel = 2, .n_batch = 16, .n_threads = 1, .spec = RT_SPEC_MTP, .draft_max = 4, .p_min = 0.2f },
+        { .name = "n-grams", .parallel = 1, .n_batch = 64, .n_threads = 1, .spec = RT_SPEC_NGRAM, .draft_max = 4 },
+        { .name = "n-grams of 8, 6 at once, 2 threads", .parallel = 6, .n_batch = 11, .n_threads = 2, .spec = RT_SPEC_NGRAM, .draft_max = 8 },
+        { .name = "scalar", .parallel = 4, .n_batch = 64, .n_threads = 1, .isa = "scalar", .spec = RT_SPEC_MTP, .draft_max = 2 },
+        { .name = "avx2", .parallel = 4, .n_batch = 64, .n_threads = 1, .isa = "avx2", .spec = RT_SPEC_NGRAM, .draft_max = 2 },
+        { .name = "avx512", .parallel = 4, .n_batch = 64, .n_threads = 1, .isa = "avx512" },
+        { .name = "kernels of the reference", .parallel = 3, .n_batch = 64, .n_threads = 1, .backend = GDN_BACKEND_REFERENCE,
+          .spec = RT_SPEC_MTP, .draft_max = 2 },
+    };
+    static stream truth[N_REQUESTS], out[N_REQUESTS];
+    request r[N_REQUESTS];
+    totals  sum = { 0, 0, 0 };
+    make_requests(model, 7, r);
+    run(model, r, N_REQUESTS, &plain, truth);
+    for (size_t i = 0; i < sizeof all / sizeof all[0]; i++) {
+        way w = all[i];
+        if (w.spec == RT_SPEC_MTP && !model->hp.n_mtp)
+            w.spec = RT_SPEC_NGRAM;
+        rt_dense   *dense;
+        rt_threads *threads;
+        REQUIRE(!rt_threads_create(1, &threads));
+        const int missing = rt_dense_create(w.isa, threads, &dense) != GDN_OK;
+        if (!missing)
+            rt_dense_destroy(dense);
+        rt_threads_destroy(threads);
+        if (missing)
+            continue; /* not an instruction set of this machine */
+        const totals t = run(model, r, N_REQUESTS, &w, out);
+        sum.drafted += t.drafted;
+        sum.accepted += t.accepted;
+        sum.rollbacks += t.rollbacks;
+        for (int32_t j = 0; j < N_REQUESTS; j++)
+            if (!same(&truth[j], &out[j])) {
+                printf("%s, %s: request %d differs\n", name, w.name, (int)j);
+                fixture_failures++;
+            }
+    }
+    EXPECT(sum.drafted > 0 && sum.accepted > 0 && sum.rollbacks > 0); /* or drafting was not tested */
+    printf("%-28s %d ways, %lld drafted, %lld accepted, %lld rollbacks\n", name, (int)(sizeof all / sizeof all[0]), (long long)sum.drafted,
+           (long long)sum.accepted, (long long)sum.rollbacks);
+}
+
+/* Controls: memory that is changed under way shows, plainly and with drafts (29: acceptance would not tell). */
+static void controls(const rt_model *model, const char *name)
+{
+    static stream truth[N_REQUESTS], out[N_REQUESTS];
+    request r[N_REQUESTS];
+    make_requests(model, 7, r);
+    run(model, r, N_REQUESTS, &plain, truth);
+    for (int what = 1; what <= 3; what++)
+        for (int spec = 0; spec < 2; spec++) {
+            const way w = { .name = "corrupted", .parallel = 4, .n_batch = 64, .n_threads = 1, .corrupt = what,
+                            .spec = spec ? RT_SPEC_NGRAM : RT_SPEC_OFF, .draft_max = 3 };
+            int differ = 0;
+            run(model, r, N_REQUESTS, &w, out);
+            for (int32_t i = 0; i < N_REQUESTS; i++)
+                differ += !same(&truth[i], &out[i]);
+            if (!differ) {
+                printf("%s: a corrupted memory (%d) was not noticed\n", name, what);
+                fixture_failures++;
+            }
+        }
+}
+
+/* 27, 28: every place where a stream can end, inside accepted windows too; and going on from there. */
+static void cuts(const rt_model *model, const char *name)
+{
+    static stream truth, out;
+    request r[N_REQUESTS];
+    make_requests(model, 11, r);
+    int n_cuts = 0;
+    for (int32_t which = 0; which < 2; which++) { /* greedy, sampled */
+        request q = r[which];
+        q.n_prompt = 20;
+        q.n_max    = 24;
+        for (int32_t p = 5; p < 20; p++)
+            q.prompt[p] = q.prompt[p - 5];
+        run(model, &q, 1, &plain, &truth);
+        for (int spec = 1; spec < 3; spec++) {
+            if (spec == RT_SPEC_MTP && !model->hp.n_mtp)
+                continue;
+            const way w = { .name = "cut", .parallel = 1, .n_batch = 64, .n_threads = 1, .spec = (rt_spec)spec, .draft_max = 5 };
+            for (int32_t n = 1; n < truth.n; n++) {
+                request at = q; /* by length */
+                at.n_max = n;
+                run(model, &at, 1, &w, &out);
+                EXPECT(out.n == n && out.finish == RT_FINISH_LENGTH && !memcmp(out.token, truth.token, 4 * (size_t)n));
+
+                at = q; /* by a stop token: at its first place */
+                at.stop = truth.token[n];
+                int32_t first = 0;
+                while (truth.token[first] != at.stop)
+                    first++;
+                run(model, &at, 1, &w, &out);
+                EXPECT(out.n == first + 1 && out.finish == RT_FINISH_STOP && !memcmp(out.token, truth.token, 4 * (size_t)out.n));
+
+                at = q; /* by the caller; what was drawn is kept, and the text goes on from it as if nothing had happened */
+                at.interrupt_at = n;
+                run(model, &at, 1, &w, &out);
+                EXPECT(out.n == n && out.finish == RT_FINISH_CANCELLED && !memcmp(out.token, truth.token, 4 * (size_t)n));
+                at = q;
+                memcpy(at.prompt + at.n_prompt, out.token, 4 * (size_t)n);
+                at.n_prompt += n;
+                at.n_max = truth.n - n;
+                run(model, &at, 1, &w, &out);
+                EXPECT(out.n == truth.n - n && !memcmp(out.token, truth.token + n, 4 * (size_t)out.n));
+                n_cuts += 4;
+            }
+        }
+    }
+    printf("%-28s %d cuts\n", name, n_cuts);
+}
+
+int main(int argc, char **argv)
+{
+    static const char *const names[] = { "fixtures/tiny-qwen35.gguf", "fixtures/tiny-qwen35moe.gguf", "fixtures/tiny-qwen3next.gguf",
+                                         "../../models/kjv-small-q8_0.gguf" };
+    REQUIRE(argc == 2);
+    for (size_t i = 0; i < sizeof names / sizeof names[0]; i++) {
+        rt_model   *model = fixture_model(argv[1], names[i]);
+        const char *name  = strrchr(names[i], '/') + 1;
+        ways(model, name);
+        controls(model, name);
+        cuts(model, name);
+        rt_model_free(model);
+    }
+    return fixture_end();
+}
