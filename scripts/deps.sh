@@ -2,7 +2,7 @@
 # deps.sh [GROUP...]: install the Debian packages of the groups named, or of all groups, where they are
 # missing. Does nothing, and needs no rights, where they are all there.
 #
-#   build    compiler, cmake, ninja, PCRE2        check    cmocka, C++, pkg-config, Python, ABI tools
+#   build    compiler, cmake, ninja, PCRE2       check    cmocka, C++, pkg-config, Python, ABI tools
 #   cross    64-bit Arm compiler and qemu        fuzz     clang with libFuzzer
 #   package  dpkg-dev
 #
