@@ -32,7 +32,7 @@ BACKENDS = {"cuda": "cuda/{}.cu", "vulkan": "vulkan/{}.comp", "metal": "metal/{}
 MAX_LINES = 600
 C_SOURCE = (".c", ".h", ".def", ".cu", ".cuh", ".comp", ".glsl", ".metal", ".m", ".cpp", ".map")
 SOURCE = C_SOURCE + (".py", ".sh", ".cmake", "CMakeLists.txt", ".ci/run")
-BINARY = (".bin", ".abi", ".png", ".gz", ".xz", ".so", ".a", ".o")
+BINARY = (".bin", ".gguf", ".abi", ".png", ".gz", ".xz", ".so", ".a", ".o")
 # Folders of a machine; written in pieces, so that this file does not find itself.
 MACHINE = re.compile(r"(?<![\w./$}*-])/(?:" + "|".join(("home", "root", "work", "Users", "mnt", "media")) + r")/\w")
 NEGATED = re.compile(r"(?:^|[=(,?:{;&|*/+<>]|return)\s*-\s*fmaf?\s*\(")
