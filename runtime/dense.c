@@ -24,7 +24,7 @@ struct rt_dense {
 
 static int always(void) { return 1; }
 
-#ifdef RT_VECTOR_X86
+#ifdef GDN_ARCH_X86
 static int has_avx2(void)
 {
     unsigned a, b, c, d;
@@ -45,12 +45,12 @@ static int has_avx512_vnni(void)
 #endif
 
 static const struct { const rt_kernels *kernels; int (*present)(void); } tables[] = { /* best first */
-#ifdef RT_VECTOR_X86
+#ifdef GDN_ARCH_X86
     { &rt_kernels_avx512_vnni, has_avx512_vnni },
     { &rt_kernels_avx512, has_avx512 },
     { &rt_kernels_avx2, has_avx2 },
 #endif
-#ifdef RT_VECTOR_ARM64
+#ifdef GDN_ARCH_ARM64
     { &rt_kernels_neon, always },
 #endif
     { &rt_kernels_scalar, always },

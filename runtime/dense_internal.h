@@ -56,6 +56,10 @@ extern const rt_kernels rt_kernels_scalar, rt_kernels_avx2, rt_kernels_avx512, r
 /* The same with the integer dot products of AVX512_VNNI. */
 extern const rt_kernels rt_kernels_avx512_vnni;
 
+/* The scalar ones, for a table that has none of its own. */
+void rt_scalar_quantize(const float *x, int32_t n, rt_x_group *out, int64_t stride);
+void rt_scalar_product(const rt_product_args *a, int32_t first, int32_t last, void *panel);
+
 static inline int32_t rt_groups(int32_t n_columns) { return n_columns / RT_GROUP + (n_columns % RT_GROUP != 0); }
 static inline int64_t rt_cells_padded(int64_t n_cells) { return (n_cells + 31) / 32 * 32; }
 

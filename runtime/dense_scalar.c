@@ -65,7 +65,7 @@ static void quantize_block(const float *x, rt_x_group *g, int32_t b)
     g->ds[b]  = d * (float)g->sum[b];
 }
 
-static void quantize(const float *x, int32_t n, rt_x_group *out, int64_t stride)
+void rt_scalar_quantize(const float *x, int32_t n, rt_x_group *out, int64_t stride)
 {
     for (int32_t g = 0; g < rt_groups(n); g++) {
         memset(&out[g * stride], 0, sizeof *out);
@@ -95,7 +95,7 @@ static void product_quantised(const rt_product_args *a, int32_t o)
     }
 }
 
-static void product(const rt_product_args *a, int32_t first, int32_t last, void *panel)
+void rt_scalar_product(const rt_product_args *a, int32_t first, int32_t last, void *panel)
 {
     (void)panel;
     for (int32_t o = first; o < last; o++) {
@@ -209,5 +209,5 @@ static void attention(const rt_attention_args *a, int32_t row, int32_t head, int
 }
 
 const rt_kernels rt_kernels_scalar = {
-    "scalar", quantize, product, rms_norm, l2_norm, add, swiglu, sigmoid_gate, gates, rope, softmax, attention,
+    "scalar", rt_scalar_quantize, rt_scalar_product, rms_norm, l2_norm, add, swiglu, sigmoid_gate, gates, rope, softmax, attention,
 };

@@ -42,6 +42,16 @@ add_library(gdn_runtime STATIC
   runtime/scheduler.c
   runtime/scheduler_step.c
 )
+# as cpu/sources.cmake does it; VNNI is a set of its own, because processors have AVX-512 without it
+set(gdn_flags_avx512_vnni ${gdn_flags_avx512} -mavx512vnni)
+foreach(isa IN LISTS GDN_CPU_ISAS)
+  if(NOT isa STREQUAL "scalar")
+    gdn_isa_source(gdn_runtime runtime/dense_${isa}.c ${isa})
+  endif()
+endforeach()
+if(GDN_ARCH STREQUAL "x86_64")
+  gdn_isa_source(gdn_runtime runtime/dense_avx512_vnni.c avx512_vnni)
+endif()
 target_link_libraries(gdn_runtime PUBLIC gdn_build_options PRIVATE gdn::gdn)
 
 # PCRE2 cuts text into words. Without it everything is built, and creating a tokenizer says what is missing.

@@ -1,0 +1,16 @@
+/* Only integer dot products differ from dense_avx512.c. */
+#include "cpu/simd_avx512.h"
+
+#include "cpu/elementary.inc.h"
+#define RT_VNNI 1
+#include "runtime/rows.inc.h"
+
+#include "runtime/attention.inc.h"
+#include "runtime/matmul.inc.h"
+#include "runtime/quant_avx512.h"
+
+#include "runtime/matmul_quant.inc.h"
+
+#define RT_TABLE rt_kernels_avx512_vnni
+#define RT_ISA   "avx512_vnni"
+#include "runtime/dense_table.inc.h"

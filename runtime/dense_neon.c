@@ -1,0 +1,20 @@
+/* Quantised products are the scalar ones: no one has measured others yet. */
+#include "cpu/simd_neon.h"
+
+#include "cpu/elementary.inc.h"
+#include "runtime/rows.inc.h"
+
+#include "runtime/attention.inc.h"
+#include "runtime/matmul.inc.h"
+
+#define quantize rt_scalar_quantize
+
+static void product(const rt_product_args *a, int32_t first, int32_t last, void *panel)
+{
+    if (a->xq) rt_scalar_product(a, first, last, panel);
+    else product_of_floats(a, first, last);
+}
+
+#define RT_TABLE rt_kernels_neon
+#define RT_ISA   "neon"
+#include "runtime/dense_table.inc.h"

@@ -1,0 +1,171 @@
+/* Blocks of quantised weights in AVX2 registers, for matmul_quant.inc.h. Included before it, after vector.inc.h. */
+#include "runtime/quant_scales.h"
+
+#define WV 2
+typedef __m256i wv;
+
+/* 512 weights, decoded: bytes in the order of matmul_quant.inc.h, scale and minimum of blocks in the order of lanes,
+ * and, for Q6_K, scales of 16 bytes in the order of accumulators. */
+typedef struct group {
+    wv w[2][8];
+    vf d[2], m[2];
+    vi factor[2][2];
+} group;
+
+enum { Q8_SIGNED = 1 };
+
+INLINE wv wv_load(const void *p) { return _mm256_loadu_si256((const __m256i *)p); }
+INLINE void wv_store(void *p, wv a) { _mm256_storeu_si256((__m256i *)p, a); }
+INLINE wv wv_ones(void) { return _mm256_set1_epi8(1); }
+INLINE vi vi_mul(vi a, vi b) { return _mm256_mullo_epi32(a, b); }
+
+INLINE void pack_i8(int8_t *p, const vi q[4])
+{
+    const __m256i a = _mm256_packs_epi32(q[0], q[1]), b = _mm256_packs_epi32(q[2], q[3]);
+    wv_store(p, _mm256_permutevar8x32_epi32(_mm256_packs_epi16(a, b), _mm256_setr_epi32(0, 4, 1, 5, 2, 6, 3, 7)));
+}
+
+/* Pairs of products in 16 bits: at most 2 * 127 * 15, 31, 63 or, signed, 128; what is added before widening fits. */
+INLINE vi dot4(int type, const wv w[4], const wv x[4])
+{
+    const wv one = _mm256_set1_epi16(1);
+    wv       t[4];
+    UNROLLED
+    for (int k = 0; k < 4; k++) {
+        if (type == RT_Q8_0) t[k] = _mm256_maddubs_epi16(_mm256_abs_epi8(w[k]), _mm256_sign_epi8(x[k], w[k]));
+        else t[k] = _mm256_maddubs_epi16(w[k], x[k]);
+    }
+    if (type == RT_Q8_0)
+        return vi_add(vi_add(_mm256_madd_epi16(t[0], one), _mm256_madd_epi16(t[1], one)),
+                      vi_add(_mm256_madd_epi16(t[2], one), _mm256_madd_epi16(t[3], one)));
+    const wv a = _mm256_add_epi16(t[0], t[1]), b = _mm256_add_epi16(t[2], t[3]);
+    if (type == RT_Q6_K) return vi_add(_mm256_madd_epi16(a, one), _mm256_madd_epi16(b, one));
+    return _mm256_madd_epi16(_mm256_add_epi16(a, b), one);
+}
+
+/* An accumulator's halves are the two halves of blocks: of even j in [0], of odd j in [1]. */
+INLINE void unite(vi acc[2][2], vi t[2])
+{
+    UNROLLED
+    for (int u = 0; u < 2; u++)
+        t[u] = vi_add(_mm256_permute2x128_si256(acc[u][0], acc[u][1], 0x20), _mm256_permute2x128_si256(acc[u][0], acc[u][1], 0x31));
+}
+
+/* w[j] is block j of a unit; 4 x 4 dwords of each half change places, among even j and among odd j. */
+INLINE void order_unit(wv w[8])
+{
+    wv from[8];
+    UNROLLED
+    for (int j = 0; j < 8; j++) from[j] = w[j];
+    UNROLLED
+    for (int h = 0; h < 2; h++) {
+        const wv a = _mm256_unpacklo_epi32(from[h], from[h + 2]), b = _mm256_unpackhi_epi32(from[h], from[h + 2]);
+        const wv c = _mm256_unpacklo_epi32(from[h + 4], from[h + 6]), d = _mm256_unpackhi_epi32(from[h + 4], from[h + 6]);
+        w[0 + h] = _mm256_unpacklo_epi64(a, c);
+        w[2 + h] = _mm256_unpackhi_epi64(a, c);
+        w[4 + h] = _mm256_unpacklo_epi64(b, d);
+        w[6 + h] = _mm256_unpackhi_epi64(b, d);
+    }
+}
+
+INLINE void blocks_to_units(const unsigned char *base, int stride, wv w[2][8])
+{
+    UNROLLED
+    for (int u = 0; u < 2; u++) {
+        UNROLLED
+        for (int j = 0; j < 8; j++) w[u][j] = wv_load(base + (2 * j + u) * stride);
+        order_unit(w[u]);
+    }
+}
+
+INLINE void f16_scales(const unsigned char *from, int stride, vf d[2])
+{
+    const __m256i f16 = rt_scales_f16(from, stride);
+    d[0] = _mm256_cvtph_ps(_mm256_castsi256_si128(f16));
+    d[1] = _mm256_cvtph_ps(_mm256_extracti128_si256(f16, 1));
+}
+
+INLINE void decode_q8_0(const unsigned char *from, group *g)
+{
+    blocks_to_units(from + 2, 34, g->w);
+    f16_scales(from, 34, g->d);
+}
+
+/* 16 bytes of a block twice: low nibbles, then high ones. */
+INLINE void decode_q4_0(const unsigned char *from, group *g)
+{
+    const __m256i shift = _mm256_setr_epi32(0, 0, 0, 0, 4, 4, 4, 4);
+    UNROLLED
+    for (int u = 0; u < 2; u++) {
+        UNROLLED
+        for (int j = 0; j < 8; j++) {
+            const __m256i twice = _mm256_broadcastsi128_si256(_mm_loadu_si128((const __m128i *)(const void *)(from + 2 + (2 * j + u) * 18)));
+            g->w[u][j] = _mm256_and_si256(_mm256_srlv_epi32(twice, shift), _mm256_set1_epi8(15));
+        }
+        order_unit(g->w[u]);
+    }
+    f16_scales(from, 18, g->d);
+}
+
+INLINE void decode_k4_k5(const unsigned char *from, int five, group *g)
+{
+    const int     bytes = five ? 176 : 144;
+    const __m256i low = _mm256_set1_epi8(15), bit = _mm256_set1_epi8(16);
+    UNROLLED
+    for (int j = 0; j < 8; j++) {
+        const unsigned char *at  = from + j / 4 * bytes;
+        const __m256i        raw = wv_load(at + (five ? 48 : 16) + j % 4 * 32);
+        __m256i              l = _mm256_and_si256(raw, low), u = _mm256_and_si256(_mm256_srli_epi16(raw, 4), low);
+        if (five) { /* bit 2 (j % 4) of a byte, and the next one, to bit 4 */
+            const __m256i high = wv_load(at + 16);
+            const __m256i even = j % 4 == 0 ? _mm256_slli_epi16(high, 4) : j % 4 == 1 ? _mm256_slli_epi16(high, 2)
+                               : j % 4 == 2 ? high : _mm256_srli_epi16(high, 2);
+            const __m256i odd  = j % 4 == 0 ? _mm256_slli_epi16(high, 3) : j % 4 == 1 ? _mm256_slli_epi16(high, 1)
+                               : j % 4 == 2 ? _mm256_srli_epi16(high, 1) : _mm256_srli_epi16(high, 3);
+            l = _mm256_or_si256(l, _mm256_and_si256(even, bit));
+            u = _mm256_or_si256(u, _mm256_and_si256(odd, bit));
+        }
+        g->w[0][j] = l;
+        g->w[1][j] = u;
+    }
+    order_unit(g->w[0]);
+    order_unit(g->w[1]);
+    __m128i scale, min;
+    __m128  d4, m4;
+    rt_scales_k4_k5(from + 4, from + bytes + 4, &scale, &min);
+    rt_d_dmin(from, from + bytes, &d4, &m4);
+    const vf d = _mm256_set_m128(d4, d4), m = _mm256_set_m128(m4, m4);
+    g->d[0] = v_mul(d, v_from_int(_mm256_cvtepu8_epi32(scale)));
+    g->d[1] = v_mul(d, v_from_int(_mm256_cvtepu8_epi32(_mm_srli_si128(scale, 8))));
+    g->m[0] = v_mul(m, v_from_int(_mm256_cvtepu8_epi32(min)));
+    g->m[1] = v_mul(m, v_from_int(_mm256_cvtepu8_epi32(_mm_srli_si128(min, 8))));
+}
+
+INLINE void decode_q6_k(const unsigned char *from, group *g)
+{
+    const __m256i low = _mm256_set1_epi8(15), two = _mm256_set1_epi8(48);
+    UNROLLED
+    for (int h = 0; h < 4; h++) { /* halves of super-blocks: j = 2 h, 2 h + 1 */
+        const unsigned char *at = from + h / 2 * 210, *nibbles = at + h % 2 * 64;
+        const __m256i high = wv_load(at + 128 + h % 2 * 32), l0 = wv_load(nibbles), l1 = wv_load(nibbles + 32);
+        g->w[0][2 * h] = _mm256_or_si256(_mm256_and_si256(l0, low), _mm256_and_si256(_mm256_slli_epi16(high, 4), two));
+        g->w[1][2 * h] = _mm256_or_si256(_mm256_and_si256(l1, low), _mm256_and_si256(_mm256_slli_epi16(high, 2), two));
+        g->w[0][2 * h + 1] = _mm256_or_si256(_mm256_and_si256(_mm256_srli_epi16(l0, 4), low), _mm256_and_si256(high, two));
+        g->w[1][2 * h + 1] = _mm256_or_si256(_mm256_and_si256(_mm256_srli_epi16(l1, 4), low), _mm256_and_si256(_mm256_srli_epi16(high, 2), two));
+    }
+    order_unit(g->w[0]);
+    order_unit(g->w[1]);
+    /* dword j has the scales of unit 0, bytes 0 and 16, and of unit 1 */
+    const __m256i dwords = _mm256_inserti128_si256(_mm256_castsi128_si256(_mm_loadu_si128((const __m128i *)(const void *)(from + 192))),
+                                                   _mm_loadu_si128((const __m128i *)(const void *)(from + 210 + 192)), 1);
+    const __m256i up0 = _mm256_setr_epi32(24, 24, 24, 24, 16, 16, 16, 16), up1 = _mm256_setr_epi32(8, 8, 8, 8, 0, 0, 0, 0);
+    const __m256i even = _mm256_permutevar8x32_epi32(dwords, _mm256_setr_epi32(0, 2, 4, 6, 0, 2, 4, 6));
+    const __m256i odd  = _mm256_permutevar8x32_epi32(dwords, _mm256_setr_epi32(1, 3, 5, 7, 1, 3, 5, 7));
+    g->factor[0][0] = _mm256_srai_epi32(_mm256_sllv_epi32(even, up0), 24);
+    g->factor[0][1] = _mm256_srai_epi32(_mm256_sllv_epi32(odd, up0), 24);
+    g->factor[1][0] = _mm256_srai_epi32(_mm256_sllv_epi32(even, up1), 24);
+    g->factor[1][1] = _mm256_srai_epi32(_mm256_sllv_epi32(odd, up1), 24);
+    const __m128 d = _mm_cvtph_ps(_mm_setr_epi16((short)rt_load_u16(from + 208), 0, (short)rt_load_u16(from + 210 + 208), 0, 0, 0, 0, 0));
+    const __m128 d4 = _mm_shuffle_ps(d, d, _MM_SHUFFLE(2, 2, 0, 0));
+    g->d[0] = g->d[1] = _mm256_set_m128(d4, d4);
+}
