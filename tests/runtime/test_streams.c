@@ -51,8 +51,9 @@ static void corrupt(rt_engine *e, const rt_model *model, int what)
         const int32_t *cells = rt_seq_cells(m, 0);
         const int64_t  row   = (int64_t)model->hp.n_head_kv * model->hp.head_dim;
         float         *v     = (float *)(void *)rt_memory_v(m, 0);
-        for (int64_t i = 0; i < row && cells; i++)
-            v[cells[0] * row + i] += 4.0f;
+        for (int32_t p = 0; p < rt_seq_length(m, 0); p++)
+            for (int64_t i = 0; i < row; i++)
+                v[cells[p] * row + i] += 4.0f;
     }
 }
 
@@ -122,6 +123,8 @@ static void make_requests(const rt_model *model, uint64_t seed, request *r)
     }
 }
 
+static int64_t n_accepted; /* of all models: random ones agree with their drafts rarely, the trained one often */
+
 static const way plain = { .name = "plain", .parallel = 1, .n_batch = 64, .n_threads = 1 };
 
 /* All ways against one by one. */
@@ -172,7 +175,8 @@ static void ways(const rt_model *model, const char *name)
                 fixture_failures++;
             }
     }
-    EXPECT(sum.drafted > 0 && sum.accepted > 0 && sum.rollbacks > 0); /* or drafting was not tested */
+    EXPECT(sum.drafted > 0 && sum.rollbacks > 0); /* or drafting was not tested */
+    n_accepted += sum.accepted;
     printf("%-28s %d ways, %lld drafted, %lld accepted, %lld rollbacks\n", name, (int)(sizeof all / sizeof all[0]), (long long)sum.drafted,
            (long long)sum.accepted, (long long)sum.rollbacks);
 }
@@ -261,5 +265,6 @@ int main(int argc, char **argv)
         cuts(model, name);
         rt_model_free(model);
     }
+    EXPECT(n_accepted > 500);
     return fixture_end();
 }

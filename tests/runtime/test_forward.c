@@ -1,0 +1,192 @@
+/* The forward pass against HF transformers: logits, the residual stream after every layer, the normed output, and the
+ * draft head's logits and hidden rows, on golden files made by scripts/make_tiny_models.py. The bound is 1e-4 of each
+ * array's range; files with quantised weights have a wider one, as activations are rounded to 8 bits there.
+ *
+ *   test_forward FOLDER      the folder that has fixtures/ */
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "engine_fixture.h"
+#include "runtime/engine_internal.h" /* the draft head's logits are nobody else's business */
+
+/* ---- Golden files: scripts/models/golden.py ---- */
+
+enum { MAX_ARRAYS = 16 };
+typedef struct array { char name[33]; int32_t kind, n_dims, dim[4]; const void *data; } array;
+typedef struct golden { unsigned char *bytes; array a[MAX_ARRAYS]; int32_t n; } golden;
+
+static void golden_read(const char *path, golden *g)
+{
+    FILE *f = fopen(path, "rb");
+    REQUIRE(f && !fseek(f, 0, SEEK_END));
+    const long n = ftell(f);
+    REQUIRE(n > 12 && !fseek(f, 0, SEEK_SET) && (g->bytes = malloc((size_t)n)) && fread(g->bytes, 1, (size_t)n, f) == (size_t)n);
+    (void)fclose(f);
+    REQUIRE(!memcmp(g->bytes, "GDNGOLD1", 8));
+    memcpy(&g->n, g->bytes + 8, 4);
+    REQUIRE(g->n > 0 && g->n <= MAX_ARRAYS);
+    long at = 12;
+    for (int32_t i = 0; i < g->n; i++) {
+        array *a = &g->a[i];
+        REQUIRE(at + 56 <= n);
+        memcpy(a->name, g->bytes + at, 32);
+        memcpy(&a->kind, g->bytes + at + 32, 24);
+        a->data = g->bytes + at + 56;
+        at += 56 + 4L * a->dim[0] * a->dim[1] * a->dim[2] * a->dim[3];
+    }
+    REQUIRE(at == n);
+}
+
+static const array *find(const golden *g, const char *name)
+{
+    for (int32_t i = 0; i < g->n; i++)
+        if (!strcmp(g->a[i].name, name))
+            return &g->a[i];
+    return NULL;
+}
+
+/* ---- Comparing ---- */
+
+typedef struct comparison {
+    double worst, tolerance; /* worst: |difference| over the range, of all that was compared */
+    double squares;
+    int64_t n;
+} comparison;
+
+static void compare(comparison *c, const float *got, const float *expected, int64_t n, double range, const char *what, int32_t at)
+{
+    for (int64_t i = 0; i < n; i++) {
+        const double d = fabs((double)got[i] - (double)expected[i]) / range;
+        if (!(d <= c->worst))
+            c->worst = d;
+        c->squares += d * d;
+        if (!(d <= c->tolerance)) {
+            printf("%s[%d][%lld]: %.9g, expected %.9g: %.3g of the range\n", what, (int)at, (long long)i, (double)got[i], (double)expected[i], d);
+            fixture_failures++;
+            break;
+        }
+    }
+    c->n += n;
+}
+
+static double range_of(const float *x, int64_t n)
+{
+    double low = x[0], high = x[0];
+    for (int64_t i = 1; i < n; i++) {
+        low  = x[i] < low ? x[i] : low;
+        high = x[i] > high ? x[i] : high;
+    }
+    return high - low;
+}
+
+/* ---- The trunk ---- */
+
+typedef struct tapped { const golden *g; comparison *c; int32_t first, n_layer, seen; } tapped;
+
+static void tap(void *user, int32_t layer, const float *rows, int32_t n_rows, int32_t n_embd, const int32_t *row_of_batch)
+{
+    tapped *t = user;
+    if (layer < 0 || layer > t->n_layer)
+        return;
+    const array *a = find(t->g, layer == t->n_layer ? "final" : "hidden");
+    const int64_t all = (int64_t)a->dim[a->n_dims - 2] * n_embd;
+    const float *of = (const float *)a->data + (layer == t->n_layer ? 0 : layer * all);
+    for (int32_t i = 0; i < n_rows; i++, t->seen++)
+        compare(t->c, rows + (int64_t)i * n_embd, of + (int64_t)(t->first + row_of_batch[i]) * n_embd, n_embd, range_of(of, all),
+                layer == t->n_layer ? "final" : "hidden", layer);
+}
+
+/* All tokens, in calls of `chunk` and micro-batches of n_batch. */
+static void trunk(const rt_model *model, const golden *g, comparison *c, int32_t chunk, int32_t n_batch)
+{
+    const array *tokens = find(g, "tokens"), *logits = find(g, "logits");
+    const int32_t n = tokens->dim[0], V = model->hp.n_vocab;
+    REQUIRE(logits && logits->dim[0] == n && logits->dim[1] == V && find(g, "hidden")->dim[0] == model->hp.n_layer && n <= 64);
+    const double range = range_of(logits->data, (int64_t)n * V);
+    rt_engine *e = fixture_open(model, &(fixture_engine){ .n_batch = n_batch, .n_rollback = 2 });
+    tapped t = { g, c, 0, model->hp.n_layer, 0 };
+    rt_engine_tap(e, tap, &t);
+    int32_t seq[64] = { 0 };
+    uint8_t all[64];
+    memset(all, 1, sizeof all);
+    for (int32_t p = 0; p < n; p += chunk) {
+        const int32_t  rows  = n - p < chunk ? n - p : chunk;
+        const rt_batch batch = { rows, (const int32_t *)tokens->data + p, seq, all };
+        t.first = p;
+        REQUIRE(!rt_decode(e, &batch));
+        for (int32_t i = 0; i < rows; i++)
+            compare(c, rt_logits(e, i), (const float *)logits->data + (int64_t)(p + i) * V, V, range, "logits", p + i);
+    }
+    EXPECT(t.seen == n * (model->hp.n_layer + 1)); /* every layer was looked at */
+    rt_engine_destroy(e);
+}
+
+/* ---- The draft head ---- */
+
+static void draft_head(const rt_model *model, const golden *g, comparison *c)
+{
+    const array *tokens = find(g, "tokens"), *first = find(g, "mtp_logits"), *first_hidden = find(g, "mtp_hidden");
+    const array *from = find(g, "draft_from"), *drafts = find(g, "draft_tokens"), *logits = find(g, "draft_logits"), *hidden = find(g, "draft_hidden");
+    REQUIRE(first && first_hidden && from && drafts && logits && hidden);
+    const int32_t *token = tokens->data, n = tokens->dim[0], V = model->hp.n_vocab, E = model->hp.n_embd, depth = drafts->dim[1];
+    const double   range = range_of(first->data, (int64_t)n * V), hidden_range = range_of(first_hidden->data, (int64_t)n * E);
+    int32_t        seq[64] = { 0 }, got[8], n_got;
+    rt_engine *e = fixture_open(model, &(fixture_engine){ .n_batch = 13, .n_rollback = depth, .draft = 1 });
+    rt_memory *m = rt_engine_memory(e);
+    /* every position, one draft each, as the text grows: the head has caught up by what the trunk gave */
+    for (int32_t p = 0; p < n; p++) {
+        const rt_draft_request ask   = { 0, token[p], 1 };
+        const rt_batch         batch = { 1, token + p, seq, NULL };
+        REQUIRE(!rt_draft_mtp(e, &ask, 1, 1, 0.0f, got, &n_got));
+        EXPECT(n_got == 1);
+        compare(c, e->draft_logits, (const float *)first->data + (int64_t)p * V, V, range, "mtp_logits", p);
+        compare(c, e->draft_feed, (const float *)first_hidden->data + (int64_t)p * E, E, hidden_range, "mtp_hidden", p);
+        REQUIRE(!rt_decode(e, &batch));
+    }
+    /* a few positions, deeper; the head reads the whole text at once */
+    for (int32_t i = 0; i < from->dim[0]; i++)
+        for (int32_t d = 1; d <= depth; d++) {
+            const int32_t          p     = ((const int32_t *)from->data)[i];
+            const rt_draft_request ask   = { 0, token[p], d };
+            const rt_batch         batch = { p, token, seq, NULL };
+            REQUIRE(!rt_seq_rm(m, 0, 0, -1) && (!p || !rt_decode(e, &batch)) && !rt_draft_mtp(e, &ask, 1, d, 0.0f, got, &n_got));
+            EXPECT(n_got == d && !memcmp(got, (const int32_t *)drafts->data + (int64_t)i * depth, 4 * (size_t)d));
+            compare(c, e->draft_logits, (const float *)logits->data + ((int64_t)i * depth + d - 1) * V, V, range, "draft_logits", p);
+            compare(c, e->draft_feed, (const float *)hidden->data + ((int64_t)i * depth + d - 1) * E, E, hidden_range, "draft_hidden", p);
+        }
+    rt_engine_destroy(e);
+}
+
+int main(int argc, char **argv)
+{
+    static const struct { const char *name; double tolerance; } files[] = {
+        { "tiny-qwen35", 1e-4 }, { "tiny-qwen35-d128", 1e-4 }, { "tiny-qwen35moe", 1e-4 }, { "tiny-qwen3next", 1e-4 },
+        { "tiny-qwen35-mixed", 0.08 }, /* quantised: the mean is bounded below */
+    };
+    REQUIRE(argc == 2);
+    for (size_t i = 0; i < sizeof files / sizeof files[0]; i++) {
+        char       name[64];
+        golden     g = { 0 };
+        comparison c = { 0, files[i].tolerance, 0, 0 }, draft = c;
+        (void)snprintf(name, sizeof name, "fixtures/%s.golden", files[i].name);
+        golden_read(fixture_path(argv[1], name), &g);
+        (void)snprintf(name, sizeof name, "fixtures/%s.gguf", files[i].name);
+        rt_model *model = fixture_model(argv[1], name);
+        trunk(model, &g, &c, 64, 64);
+        trunk(model, &g, &c, 1, 64);
+        trunk(model, &g, &c, 7, 64);
+        trunk(model, &g, &c, 64, 5);
+        if (model->hp.n_mtp)
+            draft_head(model, &g, &draft);
+        const double mean = sqrt(c.squares / (double)c.n);
+        EXPECT(mean < 0.1 * c.tolerance);
+        printf("%-20s trunk %.2e of the range (mean %.1e), %lld values", files[i].name, c.worst, mean, (long long)c.n);
+        if (model->hp.n_mtp)
+            printf("; draft head %.2e, %lld values", draft.worst, (long long)draft.n);
+        printf("\n");
+        rt_model_free(model);
+        free(g.bytes);
+    }
+    return fixture_end();
+}
