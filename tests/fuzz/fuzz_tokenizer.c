@@ -1,5 +1,7 @@
 /* Fuzz target: the tokenizer. The first byte of an input selects the form of words and the flags, the others are a
- * text: its tokens' bytes are the text again, and a message of this text is framed by exactly the tokens of the frame. */
+ * text: its tokens' bytes are the text again, and a message of this text is framed by exactly the tokens of the frame.
+ * With 0x40 in the first byte, 12 bytes before the text change the vocabulary's file, in triples of two bytes of
+ * position and a value. It is refused; or a text is refused, for bytes without a token; or all holds as before. */
 #include "../runtime/gguf_build.h"
 
 #include <stdio.h>
@@ -11,7 +13,7 @@
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
-enum { N_FORMS = 3, MAX_TEXT = 1 << 16 };
+enum { N_FORMS = 3, MAX_TEXT = 1 << 16, CHANGE_BYTES = 12 };
 
 static rt_tokenizer *tokenizers[N_FORMS];
 
@@ -34,13 +36,39 @@ static void create(void)
     }
 }
 
-static void check_text(const rt_tokenizer *t, const char *text, uint64_t bytes, uint32_t flags)
+/* A tokenizer of a changed vocabulary, or NULL. */
+static rt_tokenizer *create_changed(const uint8_t *changes)
+{
+    static gguf_build built;
+    rt_gguf          *file;
+    rt_tokenizer     *t = NULL;
+    build_vocabulary(&built, changes[0] & 1 ? "qwen35" : NULL);
+    for (int i = 0; i < CHANGE_BYTES; i += 3)
+        built.bytes[(uint64_t)(changes[i] << 8 | changes[i + 1]) % built.n] = changes[i + 2];
+    unsigned char *copy = malloc((size_t)built.n);
+    if (!copy)
+        return NULL;
+    memcpy(copy, built.bytes, (size_t)built.n);
+    if (!rt_gguf_open_memory(copy, built.n, &file)) {
+        const gdn_status status = rt_tokenizer_create(file, &t);
+        if (!status != !!t || (status && !*rt_last_error()))
+            stop("neither a tokenizer nor an error");
+        rt_gguf_close(file);
+    }
+    free(copy);
+    return t;
+}
+
+static void check_text(const rt_tokenizer *t, const char *text, uint64_t bytes, uint32_t flags, int changed)
 {
     static int32_t tokens[MAX_TEXT];
     int64_t        count = 0, asked = 0;
     uint64_t       at    = 0;
-    if (rt_tokenize(t, text, bytes, flags, tokens, MAX_TEXT, &count) || rt_tokenize(t, text, bytes, flags, NULL, 0, &asked))
+    if (rt_tokenize(t, text, bytes, flags, tokens, MAX_TEXT, &count) || rt_tokenize(t, text, bytes, flags, NULL, 0, &asked)) {
+        if (changed && strstr(rt_last_error(), "no token for the byte"))
+            return;
         stop("no tokens");
+    }
     if (count != asked || count > (int64_t)bytes)
         stop("another count");
     for (int64_t i = 0; i < count; i++) {
@@ -55,13 +83,16 @@ static void check_text(const rt_tokenizer *t, const char *text, uint64_t bytes, 
         stop("a shorter text");
 }
 
-static void check_chat(const rt_tokenizer *t, const char *text)
+static void check_chat(const rt_tokenizer *t, const char *text, int changed)
 {
     static int32_t   tokens[MAX_TEXT + 64];
     const rt_message message = { "user", text };
     int64_t          count = 0, frame = 0;
-    if (rt_chat_tokenize(t, &message, 1, tokens, MAX_TEXT + 64, &count))
+    if (rt_chat_tokenize(t, &message, 1, tokens, MAX_TEXT + 64, &count)) {
+        if (changed) /* the frame's tokens, or those of its bytes, are not there */
+            return;
         stop("no chat");
+    }
     for (int64_t i = 0; i < count; i++)
         frame += rt_token_is_special(t, tokens[i]);
     if (frame != 3)
@@ -74,17 +105,19 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
         create();
     if (size < 1 || size > MAX_TEXT)
         return 0;
-    const size_t bytes = size - 1;
-    char        *text  = malloc(bytes + 1), *terminated = malloc(bytes + 1);
-    if (text && terminated) {
-        memcpy(text, data + 1, bytes);
-        memcpy(terminated, data + 1, bytes);
+    const int     changed = data[0] & 0x40 && size > CHANGE_BYTES;
+    const size_t  skip    = changed ? 1 + CHANGE_BYTES : 1, bytes = size - skip;
+    rt_tokenizer *t       = changed ? create_changed(data + 1) : tokenizers[data[0] % N_FORMS];
+    char         *text    = malloc(bytes ? bytes : 1), *terminated = malloc(bytes + 1); /* of their size, for AddressSanitizer */
+    if (t && text && terminated) {
+        memcpy(text, data + skip, bytes);
+        memcpy(terminated, data + skip, bytes);
         terminated[bytes] = 0;
-        char *exact = realloc(text, bytes ? bytes : 1); /* of its size, for AddressSanitizer */
-        text        = exact ? exact : text;
-        check_text(tokenizers[data[0] % N_FORMS], text, bytes, data[0] & 0x80 ? RT_PARSE_SPECIAL : 0);
-        check_chat(tokenizers[data[0] % N_FORMS], terminated);
+        check_text(t, text, bytes, data[0] & 0x80 ? RT_PARSE_SPECIAL : 0, changed);
+        check_chat(t, terminated, changed);
     }
+    if (changed)
+        rt_tokenizer_destroy(t);
     free(text);
     free(terminated);
     return 0;
