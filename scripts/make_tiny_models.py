@@ -2,7 +2,7 @@
 """Make tests/runtime/fixtures/: tiny random models and what HF transformers computes with them.
 
   make_tiny_models.py [--out FOLDER]     write tiny-*.gguf and tiny-*.golden
-  make_tiny_models.py --check            read the files that are there, rebuild HF's models from them, compare; and compare with models/forward.py
+  make_tiny_models.py --check            read the files, rebuild HF's models from them, compare, also with models/forward.py
 
 Needs torch, transformers >= 5.2, gguf and numpy (from PyPI). The models are strong on purpose: weights of standard
 deviation 0.3 to 0.5, decays over three orders of magnitude; a weak random model forgives a wrong state.
@@ -20,7 +20,7 @@ from models import convert, forward, gguf_io, golden, hf
 
 FIXTURES = pathlib.Path(__file__).resolve().parent.parent / "tests/runtime/fixtures"
 N_PROMPT, N_MORE, DEPTH = 40, 8, 3
-CLOSE = 1e-3  # in logits: no choice among experts or drafted tokens may be closer, so that rounding cannot change it
+CLOSE = 1e-3  # in logits: no choice among experts or drafted tokens is closer, so that rounding cannot change it
 STARTS = [0, 1, 5, 17, 31, 38, 39, 43, 47]  # positions from which three draft steps are recorded
 BASE = dict(hidden_size=64, num_hidden_layers=4, full_attention_interval=2, vocab_size=96, num_attention_heads=2,
             num_key_value_heads=1, head_dim=32, linear_key_head_dim=16, linear_value_head_dim=16,
