@@ -1,0 +1,128 @@
+#!/usr/bin/env python3
+"""Write a model of real size with random weights, for measuring throughput. What it says is noise.
+
+  make_synthetic_model.py OUT.gguf [--shape 0.8b] [--type Q8_0] [--vocab 248320]
+
+Shapes are those of the published Qwen3.5 text models, MTP block included. Weights are random bits with a fixed scale
+per matrix, so that activations keep their size; nothing is quantised, which makes this as fast as the disk. The
+vocabulary is the 256 bytes, invented tokens and the chat marks. Needs numpy and gguf (from PyPI).
+"""
+import argparse
+import time
+import types
+
+import gguf
+import numpy as np
+
+from models import gguf_io
+
+SHAPES = {
+    "0.8b": dict(hidden_size=1024, num_hidden_layers=24, intermediate_size=3584, num_attention_heads=8,
+                 num_key_value_heads=2, linear_num_value_heads=16),
+    "4b": dict(hidden_size=2560, num_hidden_layers=32, intermediate_size=9216, num_attention_heads=16,
+               num_key_value_heads=4, linear_num_value_heads=32),
+}
+COMMON = dict(model_type="qwen3_5_text", head_dim=256, linear_num_key_heads=16, linear_key_head_dim=128,
+              linear_value_head_dim=128, linear_conv_kernel_dim=4, rms_norm_eps=1e-6, tie_word_embeddings=True,
+              rope_parameters=dict(rope_theta=1e7, partial_rotary_factor=0.25))
+BLOCKS = {"Q8_0": (np.dtype([("d", "<f2"), ("q", "i1", 32)]), 128 / 3 ** 0.5),  # and the deviation of random integers
+          "Q4_0": (np.dtype([("d", "<f2"), ("q", "u1", 16)]), (255 / 12) ** 0.5)}
+
+
+def configuration(shape, vocab):
+    c = types.SimpleNamespace(**COMMON, **SHAPES[shape], vocab_size=vocab)
+    c.layer_types = ["linear_attention" if (i + 1) % 4 else "full_attention" for i in range(c.num_hidden_layers)]
+    return c
+
+
+def matrices(c):
+    """[(name, numpy shape)] of everything; one dimension means a vector, kept in F32."""
+    e, f, hd, nh, nkv = c.hidden_size, c.intermediate_size, c.head_dim, c.num_attention_heads, c.num_key_value_heads
+    nv, d = c.linear_num_value_heads, c.linear_value_head_dim
+    inner, channels = nv * d, nv * d + 2 * c.linear_num_key_heads * d
+    out = [("token_embd.weight", (c.vocab_size, e)), ("output_norm.weight", (e,))]
+    for i, kind in enumerate([*c.layer_types, "full_attention"]):
+        own = [("attn_norm.weight", (e,)), ("post_attention_norm.weight", (e,))]
+        if kind == "full_attention":
+            own += [("attn_q.weight", (2 * hd * nh, e)), ("attn_k.weight", (hd * nkv, e)),
+                    ("attn_v.weight", (hd * nkv, e)), ("attn_output.weight", (e, hd * nh)),
+                    ("attn_q_norm.weight", (hd,)), ("attn_k_norm.weight", (hd,))]
+        else:
+            own += [("attn_qkv.weight", (channels, e)), ("attn_gate.weight", (inner, e)), ("ssm_beta.weight", (nv, e)),
+                    ("ssm_alpha.weight", (nv, e)), ("ssm_conv1d.weight", (channels, c.linear_conv_kernel_dim)),
+                    ("ssm_dt.bias", (nv,)), ("ssm_a", (nv,)), ("ssm_norm.weight", (d,)), ("ssm_out.weight", (e, inner))]
+        own += [("ffn_gate.weight", (f, e)), ("ffn_up.weight", (f, e)), ("ffn_down.weight", (e, f))]
+        if i == c.num_hidden_layers:
+            own += [("nextn.eh_proj.weight", (e, 2 * e)), ("nextn.enorm.weight", (e,)), ("nextn.hnorm.weight", (e,)),
+                    ("nextn.shared_head_norm.weight", (e,))]
+        out += [(f"blk.{i}.{name}", shape) for name, shape in own]
+    return out
+
+
+def vector(name, shape, rng):
+    if "conv1d" in name:
+        x = rng.normal(0, 0.5, shape)
+    elif "ssm_a" in name:
+        x = -rng.uniform(0.5, 8, shape)
+    elif "ssm_dt" in name:
+        x = rng.normal(-3, 1, shape)
+    else:
+        x = 1 + rng.normal(0, 0.05, shape)
+    return x.astype(np.float32)
+
+
+def blocks(shape, kind, rng):
+    """A matrix as bytes, one row per row."""
+    dtype, deviation = BLOCKS[kind]
+    x = np.empty((shape[0], shape[1] // 32), dtype)
+    x["d"] = shape[1] ** -0.5 / deviation
+    x["q"] = np.frombuffer(rng.bytes(x["q"].nbytes), x["q"].dtype).reshape(x["q"].shape)
+    return x.view(np.uint8)
+
+
+def vocabulary(n):
+    printable = [*range(33, 127), *range(161, 173), *range(174, 256)]
+    alphabet = [chr(b) for b in printable] + [chr(256 + i) for i in range(256 - len(printable))]
+    marks = ["<|endoftext|>", "<|im_start|>", "<|im_end|>"]
+    fill = [f"\u0120w{i}" for i in range(n - len(alphabet) - len(marks) - 1)]
+    tokens = [*alphabet, "th", *fill, *marks]
+    types_of = [1] * (n - len(marks)) + [3] * len(marks)
+    return gguf_io.tokenizer_pairs(tokens, types_of, ["t h"], n - 1)
+
+
+def main():
+    p = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    p.add_argument("out")
+    p.add_argument("--shape", choices=SHAPES, default="0.8b")
+    p.add_argument("--type", choices=BLOCKS, default="Q8_0")
+    p.add_argument("--vocab", type=int, default=248320, help="tokens; 260 at least (248320)")
+    p.add_argument("--seed", type=int, default=1)
+    args = p.parse_args()
+    if args.vocab < 260:
+        p.error(f"--vocab is {args.vocab}; 260 is the least")
+    started, rng = time.time(), np.random.default_rng(args.seed)
+    c = configuration(args.shape, args.vocab)
+    writer = gguf_io.open_writer(args.out, "qwen35", f"synthetic {args.shape}",
+                                 [*gguf_io.hyperparameters(c, 1, 262144), *vocabulary(args.vocab)])
+    listed = matrices(c)
+    is_vector = lambda name, shape: len(shape) == 1 or "conv1d" in name
+    total = 0
+    for name, shape in listed:
+        if is_vector(name, shape):
+            writer.add_tensor_info(name, shape, np.dtype(np.float32), 4 * int(np.prod(shape)))
+        else:
+            row = shape[1] // 32 * BLOCKS[args.type][0].itemsize
+            writer.add_tensor_info(name, (shape[0], row), np.dtype(np.uint8), shape[0] * row,
+                                   raw_dtype=gguf.GGMLQuantizationType[args.type])
+        total += int(np.prod(shape))
+    writer.write_header_to_file()
+    writer.write_kv_data_to_file()
+    writer.write_ti_data_to_file()
+    for name, shape in listed:
+        writer.write_tensor_data(vector(name, shape, rng) if is_vector(name, shape) else blocks(shape, args.type, rng))
+    writer.close()
+    print(f"{args.out}: {total / 1e6:.0f} million weights, {time.time() - started:.0f} s")
+
+
+if __name__ == "__main__":
+    main()
