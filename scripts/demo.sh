@@ -1,6 +1,6 @@
 #!/bin/sh
 # See libgdn work, in a few minutes: sh scripts/demo.sh
-# Installs what is missing, builds the tool build/bin/gdn, and runs it three times.
+# Installs what is missing, builds the tool build/bin/gdn, generates text with it, and checks and times the kernels.
 set -eu
 cd "$(dirname "$0")/.."
 case ${1-} in
@@ -26,16 +26,50 @@ build/bin/gdn --version
 say "1. What is on this machine: the backends, their devices, and the instruction sets, best first"
 build/bin/gdn info
 
-say "2. Is it right? Every implementation against the scalar reference, bit for bit"
-build/bin/gdn check --quick
+model=models/kjv-small-q8_0.gguf
+out=build/demo
+mkdir -p "$out"
+run() { build/bin/gdn run -m "$model" "$@"; }
 
-say "3. Is it fast? Next to the time that this machine needs for the unavoidable part alone"
-build/bin/gdn bench --quick
+say "2. The main job: text from a hybrid model with gated delta net layers, token by token"
+echo "(models/kjv-small-q8_0.gguf, 5.7 million weights, trained on the King James Bible; see docs/models.md)"
+run -p "And it came to pass in those days, that" -n 120 --spec off --stats | tee "$out/plain.txt"
+
+say "3. The same with speculation: the model's draft block guesses tokens ahead, one pass checks them, wrong ones are rolled back"
+run -p "And it came to pass in those days, that" -n 120 --spec mtp --always-draft --stats | tee "$out/mtp.txt"
+if ! cmp "$out/plain.txt" "$out/mtp.txt"; then
+    echo "demo: the two texts differ" >&2
+    exit 1
+fi
+echo "The two texts are the same, byte for byte."
+
+say "4. Five prompts at once, drafted and drawn at a temperature; then each alone, without drafts"
+set -- "In the beginning" "And the LORD spake unto Moses, saying," "Blessed are" "The words of the wise" "And it came to pass"
+for prompt; do
+    run -p "$prompt" -n 40 --temp 0.8 --seed 3 --spec off
+    echo
+done | sed '$d' >"$out/one-by-one.txt"
+run -p "$1" -p "$2" -p "$3" -p "$4" -p "$5" -n 40 --temp 0.8 --seed 3 --spec mtp --always-draft | tee "$out/together.txt"
+if ! cmp "$out/one-by-one.txt" "$out/together.txt"; then
+    echo "demo: the texts differ" >&2
+    exit 1
+fi
+echo "(Each of the five is what the model writes for it alone: compared.)"
+
+say "5. How much faster that is: tokens per second at several widths, without and with drafts"
+run --bench -p "And it came to pass in those days, that the word of the LORD came unto the king, saying," --widths 1,5 -n 96 --bench-prompt 64
+
+say "6. Are the kernels right? Every implementation against the scalar reference, bit for bit"
+build/bin/gdn check --quick --backend cpu
+
+say "7. Are they fast? Next to the time that this machine needs for the unavoidable part alone"
+build/bin/gdn bench --quick --backend cpu
 
 say "That was it"
 cat <<'TEXT'
 gdn info   lists what can run here. Every implementation it calls exact gives the bits of the reference.
+gdn run    generates text from GGUF files of Qwen3-Next, Qwen3.5 and Qwen3.6 style models; -m FILE -p PROMPT.
 gdn check  ran each kernel in many shapes and cuts, and compared every bit; one difference would have failed.
 gdn bench  timed the kernels next to floors measured in the same run: the closer to the floor, the better.
-Longer runs: build/bin/gdn check, build/bin/gdn bench; all tests: sh scripts/test.sh; reading: README.md.
+Longer runs: build/bin/gdn check and build/bin/gdn bench (Vulkan too, where there is a device); all tests: sh scripts/test.sh; reading: README.md.
 TEXT

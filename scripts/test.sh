@@ -27,6 +27,7 @@ golden      accuracy against results of other implementations
 selftest    gdn check finds mistakes that are planted
 check       gdn check: every instruction set of this machine, bit for bit against the reference
 vulkan      gdn check and more on every Vulkan device (lavapipe will do), validation layer, spirv-val, a control
+runtime     the runtime: models against goldens, streams in many ways, random operations, text, saves
 elementary  the elementary functions over all 2^32 floats
 consumers   the installed library in other projects: CMake, pkg-config, C++, Python
 abi         exported symbols, layout of structs, abidiff
@@ -101,6 +102,8 @@ stage_vulkan() {
     if grep -E 'Skipped|Not Run' "$GDN_STAGE_NOTE.out"; then exit 1; fi
 }
 
+stage_runtime() { run_ctest build -L runtime; }
+
 stage_elementary() {
     capture build/bin/test_elementary
 }
@@ -121,7 +124,7 @@ stage_package() {
 
 stage_asan() {
     build asan -DGDN_CMOCKA=ON
-    run_ctest build-asan -L 'unit|golden|check'
+    run_ctest build-asan -L 'unit|golden|check|runtime'
 }
 
 stage_tsan() {

@@ -1,0 +1,143 @@
+#!/usr/bin/env python3
+"""gdn run, as people and programs use it: texts, drafts, widths, backends, errors.
+
+    test_run.py GDN FOLDER        GDN is the tool; FOLDER has fixtures/, and the repository's models in ../../models
+"""
+import json
+import pathlib
+import subprocess
+import sys
+import tempfile
+
+TOOL, FOLDER = sys.argv[1], pathlib.Path(sys.argv[2])
+MODEL = str(FOLDER / "../../models/kjv-small-q8_0.gguf")
+PROMPTS = ["In the beginning", "And the LORD spake unto Moses, saying,", "Blessed are", "And it came to pass in those days, that",
+           "The words of the wise"]
+failures = []
+
+
+def gdn(*arguments, text=None):
+    return subprocess.run([TOOL, "run", *arguments], input=text or b"", capture_output=True, timeout=600)
+
+
+def require(good, what, done=None):
+    if good:
+        return
+    failures.append(what)
+    print(f"FAILED: {what}")
+    if done:
+        print(f"  {' '.join(done.args)}\n  status {done.returncode}\n  {done.stdout[-600:]}\n  {done.stderr[-600:]}")
+
+
+def generate(*arguments, prompts=PROMPTS):
+    """The report of --json."""
+    given = [part for prompt in prompts for part in ("-p", prompt)]
+    done = gdn("-m", MODEL, *given, "-n", "40", "--json", *arguments)
+    require(done.returncode == 0, f"gdn run {' '.join(arguments)}", done)
+    return json.loads(done.stdout) if done.returncode == 0 else {"requests": [], "drafted": 0, "accepted": 0, "rollbacks": 0}
+
+
+def tokens(report):
+    return [request["tokens"] for request in report["requests"]]
+
+
+def refused(says, status, *arguments, text=None):
+    done = gdn(*arguments, text=text)
+    require(done.returncode == status and says in done.stderr.decode() and not done.stdout, f"refused: {says}", done)
+
+
+def backends():
+    done = subprocess.run([TOOL, "info", "--json"], capture_output=True, check=True)
+    return [backend["name"] for backend in json.loads(done.stdout)["backends"] if backend.get("available")]
+
+
+def same_streams():
+    for sampler in (["--temp", "0"], ["--temp", "0.9", "--top-k", "40", "--top-p", "0.95", "--repeat-penalty", "1.1", "--seed", "7"]):
+        plain = generate("--spec", "off", "--parallel", "1", *sampler)
+        require(all(len(t) == 40 for t in tokens(plain)), "40 tokens each")
+        ways = [["--spec", "mtp", "--parallel", "1", "--always-draft"], ["--spec", "mtp", "--draft-max", "5", "--always-draft"],
+                ["--spec", "ngram", "--parallel", "2", "--always-draft"], ["--spec", "off", "--parallel", "5", "--threads", "1"],
+                ["--spec", "auto", "--parallel", "3", "--batch", "7", "--step", "9"], ["--spec", "off", "--isa", "avx2", "--impl", "avx2"],
+                ["--spec", "mtp", "--isa", "scalar", "--impl", "scalar"]]
+        ways += [["--backend", name, "--spec", "mtp"] for name in backends() if name not in ("cpu",)]
+        for way in ways:
+            if "avx2" in way and not has_avx2():
+                continue
+            report = generate(*way, *sampler)
+            require(tokens(report) == tokens(plain), f"{' '.join(way + sampler)}: the tokens of plain decoding")
+            if "mtp" in way and "--always-draft" in way:
+                require(report["accepted"] > 0 and report["rollbacks"] > 0, "drafts are accepted, and some are not")
+    few = generate("--spec", "off", "--parallel", "1", prompts=PROMPTS[1:2])
+    require(tokens(few)[0] == tokens(generate("--spec", "off", "--temp", "0"))[1], "one request alone reads as among others")
+
+
+def has_avx2():
+    return pathlib.Path("/proc/cpuinfo").exists() and " avx2 " in pathlib.Path("/proc/cpuinfo").read_text().split("flags", 1)[-1]
+
+
+def text_and_files(folder):
+    one = gdn("-m", MODEL, "-p", PROMPTS[0], "-n", "24", "--stats")
+    require(one.returncode == 0 and len(one.stdout) > 20, "text on standard output", one)
+    for word in ("prompts", "generation", "drafts", "memory", "snapshots"):
+        require(word in one.stderr.decode(), f"--stats says '{word}'", one)
+    file = folder / "prompt.txt"
+    file.write_text(PROMPTS[0])
+    for done in (gdn("-m", MODEL, "-f", str(file), "-n", "24"), gdn("-m", MODEL, "-n", "24", text=PROMPTS[0].encode()),
+                 gdn("-m", MODEL, "-f", "-", "-n", "24", text=PROMPTS[0].encode())):
+        require(done.stdout == one.stdout and not done.stderr, "the same text from a file and from standard input", done)
+    both = gdn("-m", MODEL, "-p", PROMPTS[0], "-p", PROMPTS[1], "-n", "24")
+    require(both.stdout.startswith(one.stdout[:-1] + b"\n\n"), "texts of several prompts one after another", both)
+    many = json.loads(gdn("-m", MODEL, "-p", PROMPTS[0], "--parallel", "3", "-n", "24", "--temp", "1", "--json").stdout)
+    require(len({tuple(t) for t in tokens(many)}) == 3, "a prompt that is repeated gets other seeds")
+    chat = gdn("-m", MODEL, "--chat", "--system", "Be brief.", "-p", "Who was Moses?", "-n", "8", "--json")
+    require(chat.returncode == 0 and json.loads(chat.stdout)["requests"][0]["prompt_tokens"] > 10, "--chat", chat)
+    bench = gdn("-m", MODEL, "--bench", "--widths", "1,3", "-n", "16", "--bench-prompt", "16", "--json", "-p", PROMPTS[3])
+    require(bench.returncode == 0, "--bench", bench)
+    if bench.returncode == 0:
+        rows = json.loads(bench.stdout)["results"]
+        require({(row["parallel"], row["spec"]) for row in rows} == {(w, s) for w in (1, 3) for s in ("off", "mtp", "ngram")}, "rows of --bench")
+        require(all(row["generated_tokens_per_second"] > 0 and row["prompt_tokens_per_second"] > 0 for row in rows), "speeds of --bench")
+
+
+def memory():
+    off = generate("--spec", "off", prompts=PROMPTS[:2])["memory_bytes"]
+    on = generate("--spec", "mtp", "--draft-max", "3", prompts=PROMPTS[:2])["memory_bytes"]
+    require(off["snapshots"] == 0, "no snapshots where nothing is drafted")
+    require(on["state"] == off["state"] and on["snapshots"] >= 3 * on["state"], "three more snapshots of every state")
+
+
+def errors(folder):
+    fixtures = FOLDER / "fixtures"
+    refused("which model", 2)
+    refused("no file", 1, "-m", str(folder / "nothing.gguf"), "-p", "x")
+    (folder / "text.gguf").write_bytes(b"this is no model at all, but long enough to be read")
+    refused("text.gguf", 1, "-m", str(folder / "text.gguf"), "-p", "x")
+    whole = pathlib.Path(MODEL).read_bytes()
+    (folder / "cut.gguf").write_bytes(whole[: len(whole) // 2])
+    refused("cut.gguf", 1, "-m", str(folder / "cut.gguf"), "-p", "x")
+    (folder / "arch.gguf").write_bytes(whole.replace(b"qwen35", b"llama9"))
+    refused("general.architecture", 1, "-m", str(folder / "arch.gguf"), "-p", "x")
+    refused("not enough memory", 1, "-m", MODEL, "-p", "x", "--memory", "1")
+    refused("the context holds 16", 1, "-m", MODEL, "-p", "word " * 40, "--ctx", "16", "--spec", "off")
+    refused("the prompt is empty", 1, "-m", MODEL, "-p", "")
+    refused("no MTP block", 1, "-m", str(fixtures / "tiny-qwen3next.gguf"), "-p", "x", "--spec", "mtp")
+    refused("--spec is 'magic'", 2, "-m", MODEL, "--spec", "magic")
+    refused("top_p is 2", 2, "-m", MODEL, "--top-p", "2")
+    refused("--backend is 'abacus'", 2, "-m", MODEL, "-p", "x", "--backend", "abacus")
+    refused("--kv is 'q4'", 2, "-m", MODEL, "-p", "x", "--kv", "q4")
+    refused("--predict is 0", 2, "-m", MODEL, "-p", "x", "-n", "0")
+    refused("needs --chat", 2, "-m", MODEL, "-p", "x", "--system", "y")
+
+
+def main():
+    with tempfile.TemporaryDirectory() as name:
+        folder = pathlib.Path(name)
+        text_and_files(folder)
+        same_streams()
+        memory()
+        errors(folder)
+    print(f"{len(failures)} failed")
+    return 1 if failures else 0
+
+
+sys.exit(main())
