@@ -271,7 +271,7 @@ int gdn_run_main(int argc, char **argv)
     } else if (!code) {
         code = run_read_prompts(&session, &prompts, &n_prompts);
         if (!code)
-            code = run_open_engine(&session, sequences(n_prompts), session.spec == RT_SPEC_OFF ? 0 : (int32_t)run_opt.draft_max);
+            code = run_open_engine(&session, sequences(n_prompts), session.spec, &session.engine);
         if (!code)
             code = generate(&session, prompts, n_prompts);
     }

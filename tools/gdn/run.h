@@ -44,7 +44,7 @@ typedef struct run_session {
 
 /* Each prints what is wrong and returns the tool's exit code; 0 = fine. */
 int  run_load_model(run_session *s);                       /* model and tokenizer                         */
-int  run_open_engine(run_session *s, int32_t n_seqs, int32_t n_rollback);
+int  run_open_engine(run_session *s, int32_t n_seqs, rt_spec spec, rt_engine **engine);
 void run_close(run_session *s);
 int  run_fail(const char *what);                           /* "gdn run: WHAT: rt_last_error()", returns 1 */
 

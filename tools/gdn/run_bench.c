@@ -10,8 +10,9 @@
 enum { ROUNDS = 3, COST_ROUNDS = 16, MAX_ROWS = CLI_LIST_MAX * 3 };
 
 typedef struct setting {
-    int32_t width; /* requests at once */
-    rt_spec spec;
+    int32_t    width;  /* requests at once */
+    rt_spec    spec;
+    rt_engine *engine; /* with room for the widest, but for one that has room for one */
     /* best of the rounds */
     double  prompt, generation; /* tokens per second, all requests together */
     int64_t drafted, accepted, rounds;
@@ -45,9 +46,9 @@ static int make_prompts(run_session *s, int32_t width, int32_t length, int32_t *
     return code;
 }
 
-static int measure(run_session *s, setting *at, const int32_t *tokens, int32_t length)
+static int measure(setting *at, const int32_t *tokens, int32_t length)
 {
-    const rt_scheduler_desc desc = { s->engine, NULL, at->width, 0, at->spec, at->spec == RT_SPEC_OFF ? 0 : (int32_t)run_opt.draft_max,
+    const rt_scheduler_desc desc = { at->engine, NULL, at->width, 0, at->spec, at->spec == RT_SPEC_OFF ? 0 : (int32_t)run_opt.draft_max,
                                      (float)run_opt.p_min, run_opt.always_draft };
     rt_scheduler *scheduler;
     if (rt_scheduler_create(&desc, &scheduler))
@@ -82,9 +83,9 @@ static int measure(run_session *s, setting *at, const int32_t *tokens, int32_t l
 /* Milliseconds of a step of n rows of one sequence, and of drafting n tokens (n = 0: none was asked for). */
 typedef struct cost { double step, draft; } cost;
 
-static int measure_costs(run_session *s, const int32_t *tokens, int32_t length, cost *costs, int32_t n_max)
+static int measure_costs(run_session *s, rt_engine *engine, const int32_t *tokens, int32_t length, cost *costs, int32_t n_max)
 {
-    rt_memory *memory = rt_engine_memory(s->engine);
+    rt_memory *memory = rt_engine_memory(engine);
     int32_t   *seq = calloc((size_t)(length > 80 ? length : 80), 4), drafts[64], n_draft;
     uint8_t    all[80];
     memset(all, 1, sizeof all);
@@ -93,12 +94,12 @@ static int measure_costs(run_session *s, const int32_t *tokens, int32_t length, 
     rt_batch   batch  = { length, tokens, seq, NULL };
     gdn_status status = rt_seq_rm(memory, -1, 0, -1);
     if (!status)
-        status = rt_decode(s->engine, &batch);
+        status = rt_decode(engine, &batch);
     for (int32_t round = 0; !status && round < COST_ROUNDS; round++)
         for (int32_t n = 1; !status && n <= n_max; n++) {
             batch = (rt_batch){ n, tokens, seq, all };
             double       begin = run_now();
-            status = rt_decode(s->engine, &batch);
+            status = rt_decode(engine, &batch);
             const double step = run_now() - begin;
             if (!status && n > 1) /* as if only the first token had been accepted */
                 status = rt_seq_rm(memory, 0, rt_seq_length(memory, 0) - n + 1, -1);
@@ -106,7 +107,7 @@ static int measure_costs(run_session *s, const int32_t *tokens, int32_t length, 
             if (!status && s->spec == RT_SPEC_MTP && n < n_max) {
                 const rt_draft_request request = { 0, tokens[0], n };
                 begin  = run_now();
-                status = rt_draft_mtp(s->engine, &request, 1, n, 0.0f, drafts, &n_draft);
+                status = rt_draft_mtp(engine, &request, 1, n, 0.0f, drafts, &n_draft);
                 draft  = run_now() - begin;
             }
             if (round == 0 || step < costs[n].step)
@@ -130,10 +131,10 @@ static const setting *plain_of(const setting *rows, int n, int32_t width)
     return rows;
 }
 
-static void print_table(const run_session *s, const setting *rows, int n, const cost *costs, int32_t n_costs, int32_t length)
+static void print_table(const run_session *s, const setting *rows, int n, const setting *alone, const cost *costs, int32_t n_costs, int32_t length)
 {
     printf("%s, %s, backend %s, dense kernels %s; prompts of %d tokens, %lld generated; best of %d rounds\n\n", run_opt.model,
-           rt_arch_name(s->model->hp.arch), run_opt.backend, rt_dense_isa(rt_engine_dense(s->engine)), (int)length,
+           rt_arch_name(s->model->hp.arch), run_opt.backend, rt_dense_isa(rt_engine_dense(rows->engine)), (int)length,
            (long long)run_opt.n_predict, ROUNDS);
     printf("%8s %6s %13s %13s %10s %9s %9s %12s\n", "parallel", "drafts", "prompt tok/s", "gener. tok/s", "x of one", "x of off", "accepted",
            "tokens/round");
@@ -145,6 +146,8 @@ static void print_table(const run_session *s, const setting *rows, int n, const 
             printf(" %8.1f%% %12.2f", 100.0 * (double)at->accepted / (double)at->drafted, 1.0 + (double)at->accepted / (double)at->rounds);
         printf("\n");
     }
+    printf("\nOne sequence on an engine made for one: %.1f tok/s; on this one %.3f of that.", alone->generation,
+           plain_of(rows, n, 1)->generation / alone->generation);
     printf("\nA step of one sequence, in milliseconds:");
     for (int32_t i = 1; i <= n_costs; i++)
         printf("  %d row%s %.3f", (int)i, i > 1 ? "s" : "", 1e3 * costs[i].step);
@@ -156,7 +159,7 @@ static void print_table(const run_session *s, const setting *rows, int n, const 
     printf("\n");
 }
 
-static int print_json(const run_session *s, const setting *rows, int n, const cost *costs, int32_t n_costs, int32_t length)
+static int print_json(const run_session *s, const setting *rows, int n, const setting *alone, const cost *costs, int32_t n_costs, int32_t length)
 {
     json_writer w;
     json_open(&w, stdout);
@@ -164,7 +167,7 @@ static int print_json(const run_session *s, const setting *rows, int n, const co
     json_string(&w, "model", run_opt.model);
     json_string(&w, "architecture", rt_arch_name(s->model->hp.arch));
     json_string(&w, "backend", run_opt.backend);
-    json_string(&w, "isa", rt_dense_isa(rt_engine_dense(s->engine)));
+    json_string(&w, "isa", rt_dense_isa(rt_engine_dense(rows->engine)));
     json_int(&w, "prompt_tokens", length);
     json_int(&w, "generated_tokens", run_opt.n_predict);
     json_array(&w, "results");
@@ -182,6 +185,7 @@ static int print_json(const run_session *s, const setting *rows, int n, const co
         json_close(&w);
     }
     json_close(&w);
+    json_double(&w, "engine_for_one_tokens_per_second", alone->generation);
     json_array(&w, "step_seconds");
     for (int32_t i = 1; i <= n_costs; i++)
         json_double(&w, NULL, costs[i].step);
@@ -210,32 +214,44 @@ int run_bench(run_session *s)
     const int64_t most = run_opt.n_predict > COST_ROUNDS * n_costs ? run_opt.n_predict : COST_ROUNDS * n_costs;
     if (!run_opt.context)
         run_opt.context = length + most + n_costs + 1;
-    int code = run_open_engine(s, widest, (int32_t)run_opt.draft_max);
-    if (code)
-        return code;
+    /* an engine for each kind of drafts, so that none pays for another's snapshots; and one for a single sequence */
+    rt_engine *engines[4] = { NULL };
+    int        code = 0;
+    const int  ngram = strcmp(run_opt.spec, "off") != 0;
+    for (int spec = 0; !code && spec < 3; spec++)
+        if (spec == RT_SPEC_OFF || (spec == RT_SPEC_NGRAM && ngram) || (spec == RT_SPEC_MTP && s->spec == RT_SPEC_MTP))
+            code = run_open_engine(s, widest, (rt_spec)spec, &engines[spec]);
+    if (!code)
+        code = run_open_engine(s, 1, RT_SPEC_OFF, &engines[3]);
     int32_t *tokens = NULL;
     cost     costs[80] = { { 0, 0 } };
     setting  rows[MAX_ROWS] = { { 0 } };
     int      n = 0;
+    setting  alone = { .width = 1, .engine = engines[3] };
     for (int i = 0; i < widths.n; i++)
         for (int spec = 0; spec < 3; spec++)
-            if (spec == RT_SPEC_OFF || (spec == RT_SPEC_NGRAM && s->spec != RT_SPEC_OFF) || (spec == RT_SPEC_MTP && s->spec == RT_SPEC_MTP))
-                rows[n++] = (setting){ .width = widths.value[i], .spec = (rt_spec)spec };
-    code = make_prompts(s, widest, length, &tokens);
+            if (engines[spec])
+                rows[n++] = (setting){ .width = widths.value[i], .spec = (rt_spec)spec, .engine = engines[spec] };
+    if (!code)
+        code = make_prompts(s, widest, length, &tokens);
     progress_bar bar;
     progress_begin(&bar, (int64_t)n * ROUNDS);
     for (int round = 0; !code && round < ROUNDS; round++)
         for (int i = 0; !code && i < n; i++) {
             progress_step(&bar, name(rows[i].spec));
-            code = measure(s, &rows[i], tokens, length);
+            code = measure(&rows[i], tokens, length);
+            if (!code && i == 0)
+                code = measure(&alone, tokens, length);
         }
     progress_end(&bar);
     if (!code)
-        code = measure_costs(s, tokens, length, costs, n_costs);
+        code = measure_costs(s, engines[s->spec], tokens, length, costs, n_costs);
     if (!code && run_opt.json)
-        code = print_json(s, rows, n, costs, n_costs, length);
+        code = print_json(s, rows, n, &alone, costs, n_costs, length);
     else if (!code)
-        print_table(s, rows, n, costs, n_costs, length);
+        print_table(s, rows, n, &alone, costs, n_costs, length);
     free(tokens);
+    for (int i = 0; i < 4; i++)
+        rt_engine_destroy(engines[i]);
     return code;
 }

@@ -76,7 +76,8 @@ static uint32_t backend_named(const char *name)
     return GDN_BACKEND_COUNT;
 }
 
-int run_open_engine(run_session *s, int32_t n_seqs, int32_t n_rollback)
+/* With snapshots for the drafts of `spec`, and none where there are no drafts. */
+int run_open_engine(run_session *s, int32_t n_seqs, rt_spec spec, rt_engine **engine)
 {
     static const struct { const char *name; int32_t type; } kv[] = { { "f16", GDN_F16 }, { "bf16", GDN_BF16 }, { "f32", GDN_F32 } };
     rt_engine_desc d = { .model = s->model };
@@ -101,15 +102,15 @@ int run_open_engine(run_session *s, int32_t n_seqs, int32_t n_rollback)
     d.n_seqs         = n_seqs;
     d.n_ctx          = (int32_t)(context * n_seqs);
     d.n_batch        = (int32_t)run_opt.batch;
-    d.n_rollback     = n_rollback;
-    d.draft          = s->spec == RT_SPEC_MTP;
+    d.n_rollback     = spec == RT_SPEC_OFF ? 0 : (int32_t)run_opt.draft_max;
+    d.draft          = spec == RT_SPEC_MTP;
     s->n_seqs        = n_seqs;
     s->n_ctx         = d.n_ctx;
     if (rt_engine_size(&d, &s->memory, &s->scratch))
         return run_fail("the engine");
     if (check_memory(s))
         return 1;
-    return rt_engine_create(&d, &s->engine) ? run_fail("the engine") : 0;
+    return rt_engine_create(&d, engine) ? run_fail("the engine") : 0;
 }
 
 void run_close(run_session *s)
