@@ -201,16 +201,19 @@ static void test_any_bytes(const rt_tokenizer *t)
     EXPECT(tokenize(t, "\xC3\xA9", 2, 0) == 1, "e with an acute accent is one token here");
     EXPECT(tokenize(t, "\xC3" "the\xA9", 5, 0) == 3 && tokens[0] == 0xC3 && tokens[2] == 0xA9, "bytes alone are words");
     EXPECT(tokenize(t, "th\xFF" "e", 4, 0) == 3 && tokens[1] == 0xFF, "nothing is merged over an invalid byte");
+    EXPECT(tokenize(t, "\xED\xA0\x80", 3, 0) == 3 && tokenize(t, "\xE0\x80\x80", 3, 0) == 3, "a surrogate; three bytes for U+0000");
+    EXPECT(tokenize(t, "\xC0\x80", 2, 0) == 2 && tokenize(t, "\xF4\x90\x80\x80", 4, 0) == 4, "two bytes for U+0000; U+110000");
+    EXPECT(tokenize(t, "\xF0\x80\x80\x80", 4, 0) == 4 && tokenize(t, "\xE1\x80\x80", 3, 0) == 2, "four bytes for U+0000; U+1000");
     EXPECT(tokenize(t, "a\xC3", 2, 0) == 2 && tokenize(t, "\0\0a", 3, 0) == 3, "an end inside a character; zeros");
 }
 
 static void test_special(const rt_tokenizer *t)
 {
-    EXPECT(tokenize_text(t, "<|im_end|>", RT_PARSE_SPECIAL) == 1 && tokens[0] == 267, "a control token");
-    EXPECT(tokenize_text(t, "<|im_end|>x", RT_PARSE_SPECIAL) == 1 && tokens[0] == 269, "the longest one");
+    EXPECT(tokenize_text(t, "<|im_end|>", RT_PARSE_SPECIAL) == 1 && tokens[0] == BUILD_IM_END, "a control token");
+    EXPECT(tokenize_text(t, "<|im_end|>x", RT_PARSE_SPECIAL) == 1 && tokens[0] == BUILD_IM_END_X, "the longest one");
     EXPECT(tokenize_text(t, "a<|im_end|>", RT_PARSE_SPECIAL) == 2 && tokens[0] == 'a', "after text");
-    EXPECT(tokenize_text(t, "<<think>", RT_PARSE_SPECIAL) == 2 && tokens[1] == 268, "after its first byte");
-    EXPECT(tokenize_text(t, "<think>", 0) == 1 && tokens[0] == 268, "user-defined tokens are found always");
+    EXPECT(tokenize_text(t, "<<think>", RT_PARSE_SPECIAL) == 2 && tokens[1] == BUILD_THINK, "after its first byte");
+    EXPECT(tokenize_text(t, "<think>", 0) == 1 && tokens[0] == BUILD_THINK, "user-defined tokens are found always");
     const int64_t count   = tokenize_text(t, "<|im_end|>", 0);
     int           special = 0;
     for (int64_t i = 0; i < count; i++)
@@ -360,7 +363,7 @@ static void test_chat(const rt_tokenizer *t)
     EXPECT(!rt_chat_tokenize(t, talk, 4, NULL, 0, &cut) && cut == count, "capacity 0");
     again[7] = -5;
     EXPECT(!rt_chat_tokenize(t, talk, 4, again, 7, &cut) && cut == count && again[7] == -5, "capacity 7");
-    EXPECT(!rt_chat_tokenize(t, NULL, 0, again, 9, &cut) && cut > 2 && again[0] == 266, "no messages");
+    EXPECT(!rt_chat_tokenize(t, NULL, 0, again, 9, &cut) && cut > 2 && again[0] == BUILD_IM_START, "no messages");
 }
 
 static int holds(const char *bytes, uint64_t n, const char *text)
@@ -400,7 +403,7 @@ static void test_forgery_by_types(void)
         if (!memcmp(file.bytes + at, "\3\0\0\0\3\0\0\0\3\0\0\0\4\0\0\0\3\0\0\0", 20))
             file.bytes[at] = file.bytes[at + 4] = file.bytes[at + 8] = 4;
     rt_tokenizer *t = create(file.bytes, file.n);
-    EXPECT(rt_token_is_special(t, 265) && rt_token_is_special(t, 266) && rt_token_is_special(t, 267), "types");
+    EXPECT(rt_token_is_special(t, BUILD_ENDOFTEXT) && rt_token_is_special(t, BUILD_IM_START) && rt_token_is_special(t, BUILD_IM_END), "types");
     test_forgery(t);
     rt_tokenizer_destroy(t);
 }
