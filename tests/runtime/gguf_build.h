@@ -32,7 +32,7 @@ void build_tensor(gguf_build *b, const char *name, uint32_t n_dims, const uint64
 
 /* A whole file without tensors: a vocabulary of the 256 bytes, some merges, and special tokens. `pre` may be NULL. */
 enum {
-    BUILD_N_MERGES  = 12,
+    BUILD_N_MERGES  = 13,
     BUILD_ENDOFTEXT = 256 + BUILD_N_MERGES, /* <|endoftext|>, a control token                    */
     BUILD_IM_START,                         /* <|im_start|>                                      */
     BUILD_IM_END,                           /* <|im_end|>, which is eos                          */
