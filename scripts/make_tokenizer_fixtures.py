@@ -80,7 +80,7 @@ def train():
     tokenizer.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False, use_regex=False)
     plain = [text for text in awkward() if "<" not in text and "\u2603" not in text]  # special tokens are not made of parts
     tokenizer.train_from_iterator([*TEXT.split("\n"), *plain * AWKWARD_WEIGHT], trainers.BpeTrainer(
-        vocab_size=VOCABULARY, min_frequency=1, max_token_length=6, initial_alphabet=pre_tokenizers.ByteLevel.alphabet(),
+        vocab_size=VOCABULARY, min_frequency=1, max_token_length=9, initial_alphabet=pre_tokenizers.ByteLevel.alphabet(),
         show_progress=False))
     model = json.loads(tokenizer.to_str())["model"]
     tokens = sorted(model["vocab"], key=model["vocab"].get)
@@ -132,8 +132,9 @@ def awkward():
         "", " ", "  ", "\n", " \n", "\n ", "\r\n", "\r\n\r\n x", "\t\n\t\n", "a", " a", "  a", "   a b  ", "a\n", "a \n", "a\n\nb",
         "a  \n  b", "a\n  b", "\n\n\n   ", "\u3000\u3000a", "\u00a0x", "\u00a0\u00a0x", "\u0085x", "\u2028\u2029x", "\u180ex", " \u180e x",
         "\u1680x", "\u200bx", "\ufeffx", "\x1cx \x1d", "\x0b\x0cx", "\0", "a\0b", "\x7f",
+        "\u180e\u180ex", "\u0085\u0085x", ".\u180ex", ".\u0085x", "\u200b\u200bx", "\u2009\u2009x", ".\u2009x", "\u202f\u202fx", "\u205f\u205fx",
         "it's", "IT'S", "it'S", "we'Re", "they'LL've", "'s's", "x'dx", "x'mm", "'tis", "it\u2019s", "it'\u017f", "it'\u017fabc",
-        "\u017f", "' s", "''s", "I'D'VE", "a'lLb", "'",
+        "\u017f", "\u017fx", " \u017fx", "a\u017fx", ".\u017fx", "'\u017fx", "' s", "''s", "I'D'VE", "a'lLb", "'",
         "1", "12", "123456", "a1b22c333", "3.14", "1,000", "\u0661\u0662\u0663", "\u0967\u0968", "\u00b2\u00b3\u00bd", "\u2167\u2168", "x\u00b2", "\u2460\u2461",
         "e\u0301", "e\u0301\u0302x", "\u0301", "\u0301\u0301", " \u0301a", "a\u0301 b", "1\u0301", ".\u0301", ".\u0301.", "\n\u0301", "\u0928\u0926\u0940",
         "\u0915\u094d\u0937", "\u0e19\u0e49\u0e33", "\u0e01\u0e33", "a\u20dd", "\u20dd", "!\u0301?", "\u200d\u0301", "\u2764\ufe0f", "\u0915\u093f",
