@@ -161,7 +161,7 @@ static void test_values(void)
 /* 3000 names: lookups find each of them. */
 static void test_many(void)
 {
-    rt_gguf *f;
+    rt_gguf *f = NULL;
     char     name[16];
     build_header(&file, 0, 3000);
     for (int i = 0; i < 3000; i++) {
