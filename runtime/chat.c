@@ -51,23 +51,23 @@ static gdn_status check_message(const rt_message *message, int32_t number)
     for (size_t i = 0; i < sizeof roles / sizeof *roles; i++)
         if (!strcmp(message->role, roles[i]))
             return GDN_OK;
-    return rt_fail(GDN_INVALID_ARGUMENT, "message %d has the role \"%.32s\"; system, user and assistant are allowed", (int)number,
-                   message->role);
+    return rt_fail(GDN_INVALID_ARGUMENT, "message %d has the role \"%.32s\"; system, user and assistant are allowed",
+                   (int)number, message->role);
 }
 
-gdn_status rt_chat_tokenize(const rt_tokenizer *t, const rt_message *messages, int32_t n_messages, int32_t *tokens, int64_t capacity,
-                            int64_t *count)
+gdn_status rt_chat_tokenize(const rt_tokenizer *t, const rt_message *messages, int32_t n_messages, int32_t *tokens,
+                            int64_t capacity, int64_t *count)
 {
     const int32_t open = rt_tokenizer_find(t, "<|im_start|>"), close = rt_tokenizer_find(t, "<|im_end|>");
     gdn_status    status = GDN_OK;
     prompt        p      = { t, tokens, capacity, 0 };
     *count = 0;
     if (capacity < 0 || (capacity && !tokens))
-        return rt_fail(GDN_INVALID_ARGUMENT, "capacity is %lld%s; 0 or more, with tokens, are allowed", (long long)capacity,
-                       tokens ? "" : " and tokens is NULL");
+        return rt_fail(GDN_INVALID_ARGUMENT, "capacity is %lld%s; 0 or more, with tokens, are allowed",
+                       (long long)capacity, tokens ? "" : " and tokens is NULL");
     if (n_messages < 0 || (n_messages && !messages))
-        return rt_fail(GDN_INVALID_ARGUMENT, "n_messages is %d%s; 0 or more, with messages, are allowed", (int)n_messages,
-                       messages ? "" : " and messages is NULL");
+        return rt_fail(GDN_INVALID_ARGUMENT, "n_messages is %d%s; 0 or more, with messages, are allowed",
+                       (int)n_messages, messages ? "" : " and messages is NULL");
     if (!rt_token_is_special(t, open) || !rt_token_is_special(t, close))
         return rt_fail(GDN_UNSUPPORTED, "the vocabulary has no %s: the model was not trained for ChatML",
                        rt_token_is_special(t, open) ? "<|im_end|>" : "<|im_start|>");
@@ -100,6 +100,7 @@ static int contains(rt_string text, const char *part)
 int rt_chat_supported(const rt_gguf *file)
 {
     rt_string form;
-    return rt_gguf_has(file, "tokenizer.chat_template") && !rt_gguf_get_string(file, "tokenizer.chat_template", &form) &&
+    return rt_gguf_has(file, "tokenizer.chat_template") &&
+           !rt_gguf_get_string(file, "tokenizer.chat_template", &form) &&
            contains(form, "<|im_start|>") && contains(form, "<|im_end|>");
 }

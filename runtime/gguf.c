@@ -90,7 +90,8 @@ gdn_status rt_gguf_open(const char *path, rt_gguf **file)
     if (!status) {
         bytes = mmap(NULL, (size_t)info.st_size, PROT_READ, MAP_PRIVATE, descriptor, 0);
         if (bytes == MAP_FAILED)
-            status = rt_fail(GDN_OUT_OF_MEMORY, "cannot map %s (%lld bytes): %s", path, (long long)info.st_size, strerror(errno));
+            status = rt_fail(GDN_OUT_OF_MEMORY, "cannot map %s (%lld bytes): %s", path, (long long)info.st_size,
+                             strerror(errno));
     }
     (void)close(descriptor); /* the mapping stays */
     if (status)

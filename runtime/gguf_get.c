@@ -8,7 +8,8 @@
 
 static const char *kind_name(int32_t kind)
 {
-    static const char *const names[] = { "u8", "i8", "u16", "i16", "u32", "i32", "f32", "bool", "string", "array", "u64", "i64", "f64" };
+    static const char *const names[] = { "u8", "i8", "u16", "i16", "u32", "i32", "f32", "bool", "string", "array",
+                                         "u64", "i64", "f64" };
     return names[kind];
 }
 
@@ -25,8 +26,8 @@ static gdn_status want_key(const rt_gguf *file, const char *name, const gguf_key
 
 static gdn_status wrong_kind(const gguf_key *key, const char *name, const char *wanted)
 {
-    return rt_fail(GDN_INVALID_ARGUMENT, "%s is of kind %s%s%s; %s is wanted", name, kind_name(key->kind), key->element < 0 ? "" : " of ",
-                   key->element < 0 ? "" : kind_name(key->element), wanted);
+    return rt_fail(GDN_INVALID_ARGUMENT, "%s is of kind %s%s%s; %s is wanted", name, kind_name(key->kind),
+                   key->element < 0 ? "" : " of ", key->element < 0 ? "" : kind_name(key->element), wanted);
 }
 
 static int is_int(int32_t kind)
@@ -67,11 +68,11 @@ gdn_status rt_gguf_get_int(const rt_gguf *file, const char *name, int64_t low, i
     if (!is_int(key->kind))
         return wrong_kind(key, name, "an integer");
     if (!load_int(key->value, key->kind, &got))
-        return rt_fail(GDN_INVALID_ARGUMENT, "%s is %llu; %lld to %lld are allowed", name, (unsigned long long)gguf_load(key->value, 8),
-                       (long long)low, (long long)high);
+        return rt_fail(GDN_INVALID_ARGUMENT, "%s is %llu; %lld to %lld are allowed", name,
+                       (unsigned long long)gguf_load(key->value, 8), (long long)low, (long long)high);
     if (got < low || got > high)
-        return rt_fail(GDN_INVALID_ARGUMENT, "%s is %lld; %lld to %lld are allowed", name, (long long)got, (long long)low,
-                       (long long)high);
+        return rt_fail(GDN_INVALID_ARGUMENT, "%s is %lld; %lld to %lld are allowed", name, (long long)got,
+                       (long long)low, (long long)high);
     *value = got;
     return GDN_OK;
 }
@@ -93,7 +94,8 @@ gdn_status rt_gguf_get_float(const rt_gguf *file, const char *name, float *value
     double         wide;
     memcpy(&wide, &bits, sizeof bits);
     if (wide - wide == 0.0 && (wide > (double)FLT_MAX || wide < -(double)FLT_MAX)) /* finite, but not as f32 */
-        return rt_fail(GDN_INVALID_ARGUMENT, "%s is %g; %g to %g are allowed", name, wide, -(double)FLT_MAX, (double)FLT_MAX);
+        return rt_fail(GDN_INVALID_ARGUMENT, "%s is %g; %g to %g are allowed", name, wide, -(double)FLT_MAX,
+                       (double)FLT_MAX);
     *value = (float)wide;
     return GDN_OK;
 }
@@ -154,8 +156,8 @@ gdn_status rt_gguf_get_ints(const rt_gguf *file, const char *name, int64_t *valu
     const uint64_t size = (uint64_t)gguf_kind_bytes(key->element);
     for (uint64_t i = 0; i < key->count && (int64_t)i < capacity; i++)
         if (!load_int(key->value + i * size, key->element, &values[i]))
-            return rt_fail(GDN_INVALID_ARGUMENT, "%s[%llu] is %llu; at most 2^63 - 1 is allowed", name, (unsigned long long)i,
-                           (unsigned long long)gguf_load(key->value + i * size, 8));
+            return rt_fail(GDN_INVALID_ARGUMENT, "%s[%llu] is %llu; at most 2^63 - 1 is allowed", name,
+                           (unsigned long long)i, (unsigned long long)gguf_load(key->value + i * size, 8));
     *count = (int64_t)key->count;
     return GDN_OK;
 }

@@ -67,7 +67,8 @@ static gdn_status fail(const parser *p, uint64_t at, const char *format, ...)
     va_start(args, format);
     (void)vsnprintf(text, sizeof text, format, args);
     va_end(args);
-    return rt_fail(GDN_INVALID_ARGUMENT, "%.100s: %s, at byte %llu: %s", p->file->label, p->what, (unsigned long long)at, text);
+    return rt_fail(GDN_INVALID_ARGUMENT, "%.100s: %s, at byte %llu: %s", p->file->label, p->what,
+                   (unsigned long long)at, text);
 }
 
 static uint64_t left(const parser *p) { return p->file->n_bytes - p->at; }
@@ -121,8 +122,8 @@ static gdn_status parse_array(parser *p, gguf_key *key)
     uint64_t   at      = p->at;
     gdn_status status  = take(p, 4, "the kind of an array's elements", &element);
     if (!status && element == RT_GGUF_ARRAY)
-        return rt_fail(GDN_UNSUPPORTED, "%.100s: %s, at byte %llu: arrays of arrays cannot be read", p->file->label, p->what,
-                       (unsigned long long)at);
+        return rt_fail(GDN_UNSUPPORTED, "%.100s: %s, at byte %llu: arrays of arrays cannot be read", p->file->label,
+                       p->what, (unsigned long long)at);
     if (!status && element != RT_GGUF_STRING && !gguf_kind_bytes((int64_t)element))
         status = fail(p, at, "an array's elements have kind %llu; 0 to 12 are allowed", (unsigned long long)element);
     at = p->at;
@@ -184,7 +185,8 @@ static int by_name(const void *a, const void *b)
 }
 
 /* Names in order; the entries are `stride` bytes apart and begin with their names. */
-static gdn_status build_index(parser *p, const char *what, const void *entries, size_t stride, int64_t n, const rt_string ***index)
+static gdn_status build_index(parser *p, const char *what, const void *entries, size_t stride, int64_t n,
+                              const rt_string ***index)
 {
     *index = rt_calloc((uint64_t)n, sizeof **index, "the index of names");
     if (!*index)
@@ -198,7 +200,8 @@ static gdn_status build_index(parser *p, const char *what, const void *entries, 
             continue;
         const char *first = (*index)[i - 1]->text, *second = (*index)[i]->text;
         describe(p, what, *(*index)[i]);
-        return fail(p, (uint64_t)((const unsigned char *)(first > second ? first : second) - p->file->bytes), "the name is there twice");
+        return fail(p, (uint64_t)((const unsigned char *)(first > second ? first : second) - p->file->bytes),
+                    "the name is there twice");
     }
     return GDN_OK;
 }
@@ -239,7 +242,8 @@ static gdn_status parse_tensor(parser *p, int64_t number, rt_gguf_tensor *t)
         if (d < t->n_dims)
             status = take(p, 8, "the dimensions", &ne);
         if (!status && (ne < 1 || ne > (uint64_t)INT64_MAX / elements))
-            status = fail(p, at, "dimension %d is %llu; 1 or more are allowed, and 2^63 - 1 elements in all", d, (unsigned long long)ne);
+            status = fail(p, at, "dimension %d is %llu; 1 or more are allowed, and 2^63 - 1 elements in all", d,
+                          (unsigned long long)ne);
         elements *= ne;
         t->ne[d] = (int64_t)ne;
     }
@@ -263,19 +267,19 @@ static gdn_status place_tensor(parser *p, rt_gguf_tensor *t, uint64_t data, uint
         return fail(p, at, "the offset %llu is not a multiple of the alignment, %llu", (unsigned long long)offset,
                     (unsigned long long)alignment);
     if (data > p->file->n_bytes || offset > p->file->n_bytes - data)
-        return fail(p, at, "the data would begin at byte %llu + %llu; the file has %llu bytes", (unsigned long long)data,
-                    (unsigned long long)offset, (unsigned long long)p->file->n_bytes);
+        return fail(p, at, "the data would begin at byte %llu + %llu; the file has %llu bytes",
+                    (unsigned long long)data, (unsigned long long)offset, (unsigned long long)p->file->n_bytes);
     if (!known)
         return GDN_OK;
     const uint64_t block = types[t->type].block, block_bytes = types[t->type].bytes;
     if ((uint64_t)t->ne[0] % block)
-        return fail(p, at, "rows have %lld elements, which is no multiple of %d, the block of ggml type %d", (long long)t->ne[0],
-                    (int)block, (int)t->type);
+        return fail(p, at, "rows have %lld elements, which is no multiple of %d, the block of ggml type %d",
+                    (long long)t->ne[0], (int)block, (int)t->type);
     const uint64_t blocks = (uint64_t)t->ne[0] / block * (uint64_t)t->ne[1] * (uint64_t)t->ne[2] * (uint64_t)t->ne[3];
     const uint64_t room   = p->file->n_bytes - data - offset;
     if (blocks > room / block_bytes)
-        return fail(p, at, "the data has %llu blocks of %d bytes; %llu bytes are left after its offset", (unsigned long long)blocks,
-                    (int)block_bytes, (unsigned long long)room);
+        return fail(p, at, "the data has %llu blocks of %d bytes; %llu bytes are left after its offset",
+                    (unsigned long long)blocks, (int)block_bytes, (unsigned long long)room);
     t->data  = p->file->bytes + data + offset;
     t->bytes = blocks * block_bytes;
     return GDN_OK;
@@ -285,13 +289,16 @@ static gdn_status parse_header(parser *p, uint64_t *n_tensors, uint64_t *n_keys)
 {
     const unsigned char *bytes = p->file->bytes;
     if (p->file->n_bytes < HEADER_BYTES)
-        return fail(p, 0, "the file has %llu bytes; a GGUF file has at least %d", (unsigned long long)p->file->n_bytes, HEADER_BYTES);
+        return fail(p, 0, "the file has %llu bytes; a GGUF file has at least %d", (unsigned long long)p->file->n_bytes,
+                    HEADER_BYTES);
     if (memcmp(bytes, "GGUF", 4))
-        return fail(p, 0, "this is no GGUF file: it begins with %02x %02x %02x %02x", bytes[0], bytes[1], bytes[2], bytes[3]);
+        return fail(p, 0, "this is no GGUF file: it begins with %02x %02x %02x %02x", bytes[0], bytes[1], bytes[2],
+                    bytes[3]);
     const uint64_t version = gguf_load(bytes + 4, 4);
     if (version != 2 && version != 3)
-        return rt_fail(GDN_UNSUPPORTED, "%.100s: the header, at byte 4: the version is %llu%s; 2 and 3 can be read", p->file->label,
-                       (unsigned long long)version, version && !(version & 0xFFFF) ? ", which looks like a big-endian file" : "");
+        return rt_fail(GDN_UNSUPPORTED, "%.100s: the header, at byte 4: the version is %llu%s; 2 and 3 can be read",
+                       p->file->label, (unsigned long long)version,
+                       version && !(version & 0xFFFF) ? ", which looks like a big-endian file" : "");
     *n_tensors = gguf_load(bytes + 8, 8);
     *n_keys    = gguf_load(bytes + 16, 8);
     p->at      = HEADER_BYTES;
@@ -322,15 +329,16 @@ gdn_status gguf_parse(rt_gguf *file)
     parser     p         = { .file = file, .what = "the header" };
     uint64_t   n_tensors = 0, n_keys = 0;
     int64_t    alignment = 32;
-    gdn_status status    = file->n_bytes >> 62 ? fail(&p, 0, "a file of %llu bytes cannot be read", (unsigned long long)file->n_bytes)
+    gdn_status status    = file->n_bytes >> 62 ? fail(&p, 0, "a file of %llu bytes cannot be read",
+                                                      (unsigned long long)file->n_bytes)
                                                : parse_header(&p, &n_tensors, &n_keys);
     if (!status)
         status = parse_keys(&p, n_keys);
     if (!status && rt_gguf_has(file, "general.alignment"))
         status = rt_gguf_get_int(file, "general.alignment", 8, MAX_ALIGNMENT, &alignment);
     if (!status && (alignment & (alignment - 1)))
-        status = rt_fail(GDN_INVALID_ARGUMENT, "general.alignment is %lld; powers of two from 8 to %d are allowed", (long long)alignment,
-                         MAX_ALIGNMENT);
+        status = rt_fail(GDN_INVALID_ARGUMENT, "general.alignment is %lld; powers of two from 8 to %d are allowed",
+                         (long long)alignment, MAX_ALIGNMENT);
     if (status)
         return status;
     file->tensors = rt_calloc(n_tensors, sizeof *file->tensors, "descriptions of tensors");
@@ -342,5 +350,6 @@ gdn_status gguf_parse(rt_gguf *file)
     const uint64_t step = (uint64_t)alignment, data = (p.at + step - 1) / step * step;
     for (uint64_t i = 0; !status && i < n_tensors; i++)
         status = place_tensor(&p, &file->tensors[i], data, step);
-    return status ? status : build_index(&p, "tensor", file->tensors, sizeof *file->tensors, file->n_tensors, &file->tensor_index);
+    return status ? status : build_index(&p, "tensor", file->tensors, sizeof *file->tensors, file->n_tensors,
+                                         &file->tensor_index);
 }

@@ -65,7 +65,8 @@ static uint64_t place_of(const rt_tokenizer *t, const char *text, uint64_t bytes
         const int32_t id = t->by_text[place];
         if (id < 0)
             return place;
-        if ((t->kind[id] != TOK_NORMAL) == special && t->text[id].bytes == bytes && !memcmp(t->text[id].text, text, (size_t)bytes))
+        if ((t->kind[id] != TOK_NORMAL) == special && t->text[id].bytes == bytes &&
+            !memcmp(t->text[id].text, text, (size_t)bytes))
             return place;
     }
 }
@@ -94,8 +95,8 @@ static gdn_status load_kinds(rt_tokenizer *t, const rt_gguf *file)
         return GDN_OK;
     gdn_status status = rt_gguf_get_ints(file, KEY("token_type"), NULL, 0, &count);
     if (!status && count != t->n_tokens)
-        status = rt_fail(GDN_INVALID_ARGUMENT, KEY("token_type") " has %lld elements; " KEY("tokens") " has %d", (long long)count,
-                         (int)t->n_tokens);
+        status = rt_fail(GDN_INVALID_ARGUMENT, KEY("token_type") " has %lld elements; " KEY("tokens") " has %d",
+                         (long long)count, (int)t->n_tokens);
     if (status)
         return status;
     int64_t *types = rt_calloc((uint64_t)count, sizeof *types, "types of tokens");
@@ -104,9 +105,11 @@ static gdn_status load_kinds(rt_tokenizer *t, const rt_gguf *file)
     status = rt_gguf_get_ints(file, KEY("token_type"), types, count, &count);
     for (int32_t i = 0; !status && i < t->n_tokens; i++) {
         if (types[i] < 0 || types[i] > TYPE_LAST)
-            status = rt_fail(GDN_INVALID_ARGUMENT, KEY("token_type") "[%d] is %lld; 0 to %d are allowed", (int)i, (long long)types[i],
-                             TYPE_LAST);
-        t->kind[i] = types[i] == TYPE_CONTROL || types[i] == TYPE_UNKNOWN ? TOK_CONTROL : types[i] == TYPE_USER ? TOK_USER : TOK_NORMAL;
+            status = rt_fail(GDN_INVALID_ARGUMENT, KEY("token_type") "[%d] is %lld; 0 to %d are allowed", (int)i,
+                             (long long)types[i], TYPE_LAST);
+        t->kind[i] = types[i] == TYPE_CONTROL || types[i] == TYPE_UNKNOWN ? TOK_CONTROL
+                     : types[i] == TYPE_USER                                    ? TOK_USER
+                                                                                : TOK_NORMAL;
     }
     rt_free(types);
     return status;
@@ -254,7 +257,8 @@ gdn_status rt_tokenizer_create(const rt_gguf *file, rt_tokenizer **tokenizer)
     if (!status)
         status = rt_gguf_get_strings(file, KEY("tokens"), &n);
     if (!status && (n < 1 || n > MAX_TOKENS))
-        status = rt_fail(GDN_INVALID_ARGUMENT, KEY("tokens") " has %lld elements; 1 to %d are allowed", (long long)n, MAX_TOKENS);
+        status = rt_fail(GDN_INVALID_ARGUMENT, KEY("tokens") " has %lld elements; 1 to %d are allowed", (long long)n,
+                         MAX_TOKENS);
     if (status)
         return status;
     rt_tokenizer *t = rt_calloc(1, sizeof *t, "the tokenizer");

@@ -25,8 +25,8 @@ static uint64_t place_of_pair(const rt_tokenizer *t, int32_t left, int32_t right
 
 static gdn_status bad_merge(int64_t rank, rt_string text, const char *problem)
 {
-    return rt_fail(GDN_INVALID_ARGUMENT, MERGES "[%lld], \"%.*s\", %s", (long long)rank, text.bytes > SHOWN ? SHOWN : (int)text.bytes,
-                   text.text, problem);
+    return rt_fail(GDN_INVALID_ARGUMENT, MERGES "[%lld], \"%.*s\", %s", (long long)rank,
+                   text.bytes > SHOWN ? SHOWN : (int)text.bytes, text.text, problem);
 }
 
 /* "left right", both in GPT-2's alphabet, in which a space is not a space. `bytes` has room for the text. */
@@ -60,7 +60,8 @@ gdn_status tok_load_merges(rt_tokenizer *t, const rt_gguf *file)
     int64_t    n      = 0;
     gdn_status status = rt_gguf_get_strings(file, MERGES, &n);
     if (!status && n > MAX_MERGES)
-        status = rt_fail(GDN_INVALID_ARGUMENT, MERGES " has %lld elements; at most %d are allowed", (long long)n, MAX_MERGES);
+        status = rt_fail(GDN_INVALID_ARGUMENT, MERGES " has %lld elements; at most %d are allowed", (long long)n,
+                         MAX_MERGES);
     if (status)
         return status;
     uint64_t longest = 0, places = 64;
@@ -165,7 +166,8 @@ gdn_status tok_merge_word(const rt_tokenizer *t, tok_work *work, const char *wor
     for (int32_t i = 0; i < n; i++) {
         work->id[i] = t->byte_token[(unsigned char)word[i]];
         if (work->id[i] < 0)
-            return rt_fail(GDN_INVALID_ARGUMENT, "the vocabulary has no token for the byte 0x%02x", (int)(unsigned char)word[i]);
+            return rt_fail(GDN_INVALID_ARGUMENT, "the vocabulary has no token for the byte 0x%02x",
+                           (int)(unsigned char)word[i]);
         work->previous[i] = i - 1;
         work->next[i]     = i + 1 < n ? i + 1 : -1;
     }

@@ -20,8 +20,8 @@
 static const struct { const char *pre, *regex; } forms[] = {
     { "qwen2", "(?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\\r\\n\\p{L}\\p{N}]?\\p{L}+|\\p{N}| ?[^" SPACE "\\p{L}\\p{N}]+[\\r\\n]*"
                "|[" SPACE "]*[\\r\\n]+|" SPACES_AT_END },
-    { "qwen35", "(?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\\r\\n\\p{L}\\p{N}]?[\\p{L}\\p{M}]+|\\p{N}| ?[^" SPACE "\\p{L}\\p{M}\\p{N}]+[\\r\\n]*"
-                "|[" SPACE "]*[\\r\\n]+|" SPACES_AT_END },
+    { "qwen35", "(?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\\r\\n\\p{L}\\p{N}]?[\\p{L}\\p{M}]+|\\p{N}"
+                "| ?[^" SPACE "\\p{L}\\p{M}\\p{N}]+[\\r\\n]*|[" SPACE "]*[\\r\\n]+|" SPACES_AT_END },
     { "default", "'s|'t|'re|'ve|'m|'ll|'d| ?\\p{L}+| ?\\p{N}+| ?[^" SPACE "\\p{L}\\p{N}]+|" SPACES_AT_END },
 };
 
@@ -86,7 +86,8 @@ gdn_status tok_splitter_create(rt_string pre, tok_splitter **splitter)
     if (!s->code) {
         tok_splitter_destroy(s);
         return options && error != PCRE2_ERROR_HEAP_FAILED
-                   ? rt_fail(GDN_INTERNAL, "PCRE2 refuses the regular expression at %llu, error %d", (unsigned long long)at, error)
+                   ? rt_fail(GDN_INTERNAL, "PCRE2 refuses the regular expression at %llu, error %d",
+                             (unsigned long long)at, error)
                    : GDN_OUT_OF_MEMORY;
     }
     /* A text of 2^30 spaces is no reason to give up: the expressions step back over a run once at most. */
@@ -134,10 +135,12 @@ void tok_cutter_destroy(tok_cutter *c)
 gdn_status tok_cut(tok_cutter *c, const char *text, uint64_t bytes, uint64_t at, uint64_t *end)
 {
     uint32_t flags = PCRE2_NO_UTF_CHECK; /* the caller has checked */
-    int      found = pcre2_match(c->splitter->code, (PCRE2_SPTR)text, (PCRE2_SIZE)bytes, (PCRE2_SIZE)at, flags, c->match, c->splitter->limits);
+    int      found = pcre2_match(c->splitter->code, (PCRE2_SPTR)text, (PCRE2_SIZE)bytes, (PCRE2_SIZE)at, flags,
+                                 c->match, c->splitter->limits);
     if (found == PCRE2_ERROR_JIT_STACKLIMIT) {
         flags |= PCRE2_NO_JIT;
-        found = pcre2_match(c->splitter->code, (PCRE2_SPTR)text, (PCRE2_SIZE)bytes, (PCRE2_SIZE)at, flags, c->match, c->splitter->limits);
+        found = pcre2_match(c->splitter->code, (PCRE2_SPTR)text, (PCRE2_SIZE)bytes, (PCRE2_SIZE)at, flags, c->match,
+                            c->splitter->limits);
     }
     if (found < 0 && found != PCRE2_ERROR_NOMATCH)
         return rt_fail(found == PCRE2_ERROR_NOMEMORY ? GDN_OUT_OF_MEMORY : GDN_INTERNAL,
@@ -159,7 +162,8 @@ gdn_status tok_cut(tok_cutter *c, const char *text, uint64_t bytes, uint64_t at,
 gdn_status tok_splitter_create(rt_string pre, tok_splitter **splitter)
 {
     *splitter = NULL;
-    return regex_of(pre) ? rt_fail(GDN_UNAVAILABLE, "this build has no PCRE2, which the tokenizer needs") : unknown_form(pre);
+    return regex_of(pre) ? rt_fail(GDN_UNAVAILABLE, "this build has no PCRE2, which the tokenizer needs")
+                         : unknown_form(pre);
 }
 
 void tok_splitter_destroy(tok_splitter *s) { (void)s; }

@@ -22,7 +22,8 @@ static int character_bytes(const unsigned char *s, uint64_t n)
         if ((s[i] & 0xC0) != 0x80)
             return 0;
     /* longer than needed, surrogates, beyond U+10FFFF */
-    if ((s[0] == 0xE0 && s[1] < 0xA0) || (s[0] == 0xED && s[1] > 0x9F) || (s[0] == 0xF0 && s[1] < 0x90) || (s[0] == 0xF4 && s[1] > 0x8F))
+    if ((s[0] == 0xE0 && s[1] < 0xA0) || (s[0] == 0xED && s[1] > 0x9F) || (s[0] == 0xF0 && s[1] < 0x90) ||
+        (s[0] == 0xF4 && s[1] > 0x8F))
         return 0;
     return bytes;
 }
@@ -92,7 +93,8 @@ static gdn_status put_text(pass *p, const char *text, uint64_t bytes, uint32_t f
     gdn_status status = GDN_OK;
     uint64_t   begin  = 0, at = 0;
     while (!status && at < bytes) {
-        const int32_t id = p->t->begins_special[(unsigned char)text[at]] ? special_at(p->t, text + at, bytes - at, flags) : -1;
+        const int     may_be = p->t->begins_special[(unsigned char)text[at]];
+        const int32_t id     = may_be ? special_at(p->t, text + at, bytes - at, flags) : -1;
         if (id < 0) {
             at++;
             continue;
@@ -105,19 +107,20 @@ static gdn_status put_text(pass *p, const char *text, uint64_t bytes, uint32_t f
     return status ? status : put_plain(p, text + begin, bytes - begin);
 }
 
-gdn_status rt_tokenize(const rt_tokenizer *t, const char *text, uint64_t bytes, uint32_t flags, int32_t *tokens, int64_t capacity,
-                       int64_t *count)
+gdn_status rt_tokenize(const rt_tokenizer *t, const char *text, uint64_t bytes, uint32_t flags, int32_t *tokens,
+                       int64_t capacity, int64_t *count)
 {
     *count = 0;
     if (bytes > MAX_TEXT)
-        return rt_fail(GDN_INVALID_ARGUMENT, "the text has %llu bytes; at most 2^30 are allowed", (unsigned long long)bytes);
+        return rt_fail(GDN_INVALID_ARGUMENT, "the text has %llu bytes; at most 2^30 are allowed",
+                       (unsigned long long)bytes);
     if (!text && bytes)
         return rt_fail(GDN_INVALID_ARGUMENT, "text is NULL, but bytes is %llu", (unsigned long long)bytes);
     if (flags & ~(uint32_t)RT_PARSE_SPECIAL)
         return rt_fail(GDN_INVALID_ARGUMENT, "flags is 0x%x; 0 and RT_PARSE_SPECIAL are allowed", (unsigned)flags);
     if (capacity < 0 || (capacity && !tokens))
-        return rt_fail(GDN_INVALID_ARGUMENT, "capacity is %lld%s; 0 or more, with tokens, are allowed", (long long)capacity,
-                       tokens ? "" : " and tokens is NULL");
+        return rt_fail(GDN_INVALID_ARGUMENT, "capacity is %lld%s; 0 or more, with tokens, are allowed",
+                       (long long)capacity, tokens ? "" : " and tokens is NULL");
     if (!bytes)
         return GDN_OK;
     pass       p      = { .t = t, .sink = { tokens, capacity, 0 } };

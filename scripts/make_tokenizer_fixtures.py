@@ -8,7 +8,8 @@ many texts. Needs the PyPI packages tokenizers and gguf; the tests themselves ne
                u16 count and u16 tokens, or only u16 65535: as the form before.
                flags 1: with control tokens (RT_PARSE_SPECIAL); else with user-defined tokens only
 
-The vocabulary is byte-level BPE, trained on the text below. The regular expressions are those of tokenizer.json of
+The vocabulary is byte-level BPE, trained on the text and the awkward texts below as they are, not cut into words: so
+there are merges across the ends of words, and a word that is cut elsewhere has other tokens. The regular expressions are those of tokenizer.json of
 Qwen2 and of Qwen3.5, and GPT-2's, which the package has built in. There is no Unicode normalisation.
 """
 import argparse
@@ -23,7 +24,8 @@ from tokenizers import AddedToken, Regex, Tokenizer, decoders, models, pre_token
 
 FOLDER = pathlib.Path(__file__).resolve().parent.parent / "tests/runtime/fixtures"
 SIZE_LIMIT = 300_000
-VOCABULARY = 720
+VOCABULARY = 1400
+AWKWARD_WEIGHT = 10
 CONTRACTIONS = "(?i:'s|'t|'re|'ve|'m|'ll|'d)"
 REGEX = {
     "qwen2": CONTRACTIONS + r"|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}| ?[^\s\p{L}\p{N}]+[\r\n]*|\s*[\r\n]+|\s+(?!\S)|\s+",
@@ -75,11 +77,14 @@ def cutter(form):
 def train():
     """(tokens in the order of their ids, merges as pairs), without special tokens."""
     tokenizer = Tokenizer(models.BPE())
-    tokenizer.pre_tokenizer = cutter("qwen35")
-    tokenizer.train_from_iterator([TEXT], trainers.BpeTrainer(
-        vocab_size=VOCABULARY, min_frequency=1, initial_alphabet=pre_tokenizers.ByteLevel.alphabet(), show_progress=False))
+    tokenizer.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False, use_regex=False)
+    plain = [text for text in awkward() if "<" not in text and "\u2603" not in text]  # special tokens are not made of parts
+    tokenizer.train_from_iterator([*TEXT.split("\n"), *plain * AWKWARD_WEIGHT], trainers.BpeTrainer(
+        vocab_size=VOCABULARY, min_frequency=1, max_token_length=9, initial_alphabet=pre_tokenizers.ByteLevel.alphabet(),
+        show_progress=False))
     model = json.loads(tokenizer.to_str())["model"]
     tokens = sorted(model["vocab"], key=model["vocab"].get)
+    assert not set(tokens) & set(CONTROL + USER)
     return tokens, [tuple(m) if isinstance(m, list) else tuple(m.split(" ")) for m in model["merges"]]
 
 
@@ -121,25 +126,32 @@ def old_characters():
             and unicodedata.category(chr(c)) == unicodedata.ucd_3_2_0.category(chr(c)) != "Cn"]
 
 
+def awkward():
+    """Texts where the forms' alternatives meet."""
+    return [
+        "", " ", "  ", "\n", " \n", "\n ", "\r\n", "\r\n\r\n x", "\t\n\t\n", "a", " a", "  a", "   a b  ", "a\n", "a \n", "a\n\nb",
+        "a  \n  b", "a\n  b", "\n\n\n   ", "\u3000\u3000a", "\u00a0x", "\u00a0\u00a0x", "\u0085x", "\u2028\u2029x", "\u180ex", " \u180e x",
+        "\u1680x", "\u200bx", "\ufeffx", "\x1cx \x1d", "\x0b\x0cx", "\0", "a\0b", "\x7f",
+        "\u180e\u180ex", "\u0085\u0085x", ".\u180ex", ".\u0085x", "\u200b\u200bx", "\u2009\u2009x", ".\u2009x", "\u202f\u202fx", "\u205f\u205fx",
+        "it's", "IT'S", "it'S", "we'Re", "they'LL've", "'s's", "x'dx", "x'mm", "'tis", "it\u2019s", "it'\u017f", "it'\u017fabc",
+        "\u017f", "\u017fx", " \u017fx", "a\u017fx", ".\u017fx", "'\u017fx", "' s", "''s", "I'D'VE", "a'lLb", "'",
+        "1", "12", "123456", "a1b22c333", "3.14", "1,000", "\u0661\u0662\u0663", "\u0967\u0968", "\u00b2\u00b3\u00bd", "\u2167\u2168", "x\u00b2", "\u2460\u2461",
+        "e\u0301", "e\u0301\u0302x", "\u0301", "\u0301\u0301", " \u0301a", "a\u0301 b", "1\u0301", ".\u0301", ".\u0301.", "\n\u0301", "\u0928\u0926\u0940",
+        "\u0915\u094d\u0937", "\u0e19\u0e49\u0e33", "\u0e01\u0e33", "a\u20dd", "\u20dd", "!\u0301?", "\u200d\u0301", "\u2764\ufe0f", "\u0915\u093f",
+        "...", "...\n", "...\n\n", "... \n", "!?\r\n!", " -- ", "a->b", "{}\n}", "};\n\n", "// x", "/*\n * y\n */\n", "a\n}\n", "#include <a.h>",
+        "x=[1,2];", "~`@#$%^&*()_+", "\u3002\uff0c\uff01", "\u00bf?", "$\u20ac\u00a3", " $", "\t$", "a\t$", "\u00a0$",
+        "\U0001f600", "\U0001f600\U0001f600", "\U0001f468\u200d\U0001f469\u200d\U0001f467", "\U0001f44d\U0001f3fd ok", "\U0001f1e9\U0001f1ea", "\U0001d54f\U0001d400", "\U00010348", "\U0010ffff",
+        "\ue000", "\ud7ff\ue000", "\uffff", "\u2603", "\u2603\u2603", "\u2603\u2603\u2603", "\u2603\u2603\u2603\u2603",
+        "<|im_start|>user\nhello<|im_end|>\n", "<|im_start|>", "<|im_start|", "<|im_start|>>", "<<|im_end|>", "<|im_end|><|im_end|>",
+        " <|im_end|> ", "a<|endoftext|>b", "<|im_<|im_end|>", "<think>\nx\n</think>\n\n", "<think", "<think>>", "<a>", "<a>b", "<a>bc", "<a>bcd",
+        "<a>bc<a>bcd<a>b<", "<a><a>", "<A>bc", " <a> ", "x <a>", "<a> x", "\n<a>\n", "<|im_start|>system\n\n\nx<|im_end|>\n<|im_start|>assistant\n",
+    ]
+
+
 def texts():
     rng = random.Random(20240917)
-    lines = TEXT.split("\n")
-    yield from ["", " ", "  ", "\n", " \n", "\n ", "\r\n", "\r\n\r\n x", "\t\n\t\n", "a", " a", "  a", "   a b  ", "a\n", "a \n", "a\n\nb",
-                "a  \n  b", "a\n  b", "\n\n\n   ", "\u3000\u3000a", "\u00a0x", "\u00a0\u00a0x", "\u0085x", "\u2028\u2029x", "\u180ex", " \u180e x",
-                "\u1680x", "\u200bx", "\ufeffx", "\x1cx \x1d", "\x0b\x0cx", "\0", "a\0b", "\x7f"]
-    yield from ["it's", "IT'S", "it'S", "we'Re", "they'LL've", "'s's", "x'dx", "x'mm", "'tis", "it\u2019s", "it'\u017f", "it'\u017fabc",
-                "\u017f", "' s", "''s", "I'D'VE", "a'lLb", "'"]
-    yield from ["1", "12", "123456", "a1b22c333", "3.14", "1,000", "\u0661\u0662\u0663", "\u0967\u0968", "\u00b2\u00b3\u00bd", "\u2167\u2168", "x\u00b2", "\u2460\u2461"]
-    yield from ["e\u0301", "e\u0301\u0302x", "\u0301", "\u0301\u0301", " \u0301a", "a\u0301 b", "1\u0301", ".\u0301", ".\u0301.", "\n\u0301", "\u0928\u0926\u0940",
-                "\u0915\u094d\u0937", "\u0e19\u0e49\u0e33", "\u0e01\u0e33", "a\u20dd", "\u20dd", "!\u0301?", "\u200d\u0301", "\u2764\ufe0f", "\u0915\u093f"]
-    yield from ["...", "...\n", "...\n\n", "... \n", "!?\r\n!", " -- ", "a->b", "{}\n}", "};\n\n", "// x", "/*\n * y\n */\n", "a\n}\n", "#include <a.h>",
-                "x=[1,2];", "~`@#$%^&*()_+", "\u3002\uff0c\uff01", "\u00bf?", "$\u20ac\u00a3", " $", "\t$", "a\t$", "\u00a0$"]
-    yield from ["\U0001f600", "\U0001f600\U0001f600", "\U0001f468\u200d\U0001f469\u200d\U0001f467", "\U0001f44d\U0001f3fd ok", "\U0001f1e9\U0001f1ea", "\U0001d54f\U0001d400", "\U00010348", "\U0010ffff",
-                "\ue000", "\ud7ff\ue000", "\uffff", "\u2603", "\u2603\u2603", "\u2603\u2603\u2603", "\u2603\u2603\u2603\u2603"]
-    yield from ["<|im_start|>user\nhello<|im_end|>\n", "<|im_start|>", "<|im_start|", "<|im_start|>>", "<<|im_end|>", "<|im_end|><|im_end|>",
-                " <|im_end|> ", "a<|endoftext|>b", "<|im_<|im_end|>", "<think>\nx\n</think>\n\n", "<think", "<think>>", "<a>", "<a>b", "<a>bc", "<a>bcd",
-                "<a>bc<a>bcd<a>b<", "<a><a>", "<A>bc", " <a> ", "x <a>", "<a> x", "\n<a>\n", "<|im_start|>system\n\n\nx<|im_end|>\n<|im_start|>assistant\n"]
-    yield from lines
+    yield from awkward()
+    yield from TEXT.split("\n")
     yield TEXT
     yield "a" * 700
     yield "ab" * 300 + " " * 400 + "\n" * 50 + "the " * 100

@@ -51,7 +51,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     if (!is_file) {
         build_file(&whole);
         /* few changes leave most of the file as it is, so that the reader gets far */
-        n = change_file(data, size > 2 + 3 * 4 ? 2 + 3 * (1 + data[size - 1] % 4u) : size, whole.bytes, (size_t)whole.n);
+        n = change_file(data, size > 2 + 3 * 4 ? 2 + 3 * (1 + data[size - 1] % 4u) : size, whole.bytes,
+                        (size_t)whole.n);
     }
     unsigned char *copy = malloc(n ? n : 1); /* of its size, for AddressSanitizer */
     if (!copy)

@@ -64,7 +64,8 @@ static void check_text(const rt_tokenizer *t, const char *text, uint64_t bytes, 
     static int32_t tokens[MAX_TEXT];
     int64_t        count = 0, asked = 0;
     uint64_t       at    = 0;
-    if (rt_tokenize(t, text, bytes, flags, tokens, MAX_TEXT, &count) || rt_tokenize(t, text, bytes, flags, NULL, 0, &asked)) {
+    if (rt_tokenize(t, text, bytes, flags, tokens, MAX_TEXT, &count) ||
+        rt_tokenize(t, text, bytes, flags, NULL, 0, &asked)) {
         if (changed && strstr(rt_last_error(), "no token for the byte"))
             return;
         stop("no tokens");
@@ -108,7 +109,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     const int     changed = data[0] & 0x40 && size > CHANGE_BYTES;
     const size_t  skip    = changed ? 1 + CHANGE_BYTES : 1, bytes = size - skip;
     rt_tokenizer *t       = changed ? create_changed(data + 1) : tokenizers[data[0] % N_FORMS];
-    char         *text    = malloc(bytes ? bytes : 1), *terminated = malloc(bytes + 1); /* of their size, for AddressSanitizer */
+    char         *text    = malloc(bytes ? bytes : 1); /* of their size, for AddressSanitizer */
+    char         *terminated = malloc(bytes + 1);
     if (t && text && terminated) {
         memcpy(text, data + skip, bytes);
         memcpy(terminated, data + skip, bytes);

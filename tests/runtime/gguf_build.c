@@ -96,10 +96,17 @@ static void letter_of(int byte, char *text)
 
 void build_vocabulary(gguf_build *b, const char *pre)
 {
-    /* "\xC4\xA0" is the space's letter, U+0120; "\xC3\xA9" in bytes is two letters, U+00C3 and U+00A9 */
-    static const char *const merged[]  = { "he", "in", "th", "the", "\xC4\xA0t", "\xC4\xA0the", "\xC4\xA0\xC4\xA0", "aa", "\xC3\x83\xC2\xA9" };
-    static const char *const merges[]  = { "h e", "i n", "t h", "t he", "\xC4\xA0 t", "\xC4\xA0t he", "\xC4\xA0 \xC4\xA0", "a a",
-                                           "\xC3\x83 \xC2\xA9" };
+    /* In GPT-2's alphabet "\xC4\xA0" is the space, "\xC4\x8A" a line's end, "\xC3\x83\xC2\xA9" the bytes of e with
+     * an acute accent. The last three join bytes that stand together in no UTF-8 text: a0 80 after ed, 80 80
+     * after e0, c0 80. */
+    static const char *const merged[] = { "he", "in", "th", "the", "\xC4\xA0t", "\xC4\xA0the", "\xC4\xA0\xC4\xA0",
+                                          "aa", "\xC4\x8A\xC4\x8A",
+                                          "\xC3\x83\xC2\xA9", "\xC5\x82\xC4\xA2", "\xC4\xA2\xC4\xA2",
+                                          "\xC3\x80\xC4\xA2" };
+    static const char *const merges[] = { "h e", "i n", "t h", "t he", "\xC4\xA0 t", "\xC4\xA0t he",
+                                          "\xC4\xA0 \xC4\xA0", "a a", "\xC4\x8A \xC4\x8A",
+                                          "\xC3\x83 \xC2\xA9", "\xC5\x82 \xC4\xA2", "\xC4\xA2 \xC4\xA2",
+                                          "\xC3\x80 \xC4\xA2" };
     static const char *const special[] = { "<|endoftext|>", "<|im_start|>", "<|im_end|>", "<think>", "<|im_end|>x" };
     build_header(b, 0, pre ? 6 : 5);
     build_key_string(b, "tokenizer.ggml.model", "gpt2");
@@ -111,15 +118,15 @@ void build_vocabulary(gguf_build *b, const char *pre)
         letter_of(i, text);
         build_string(b, text);
     }
-    for (int i = 0; i < 9; i++)
+    for (int i = 0; i < BUILD_N_MERGES; i++)
         build_string(b, merged[i]);
     for (int i = 0; i < 5; i++)
         build_string(b, special[i]);
     build_key_array(b, "tokenizer.ggml.token_type", RT_GGUF_I32, BUILD_N_TOKENS);
     for (int i = 0; i < BUILD_N_TOKENS; i++)
-        build_number(b, i < 265 ? 1 : i == 268 ? 4 : 3, 4);
-    build_key_array(b, "tokenizer.ggml.merges", RT_GGUF_STRING, 9);
-    for (int i = 0; i < 9; i++)
+        build_number(b, i < BUILD_ENDOFTEXT ? 1 : i == BUILD_THINK ? 4 : 3, 4);
+    build_key_array(b, "tokenizer.ggml.merges", RT_GGUF_STRING, BUILD_N_MERGES);
+    for (int i = 0; i < BUILD_N_MERGES; i++)
         build_string(b, merges[i]);
-    build_key_number(b, "tokenizer.ggml.eos_token_id", RT_GGUF_U32, 267);
+    build_key_number(b, "tokenizer.ggml.eos_token_id", RT_GGUF_U32, BUILD_IM_END);
 }

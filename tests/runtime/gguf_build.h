@@ -31,7 +31,15 @@ void build_key_array(gguf_build *b, const char *name, uint32_t element, uint64_t
 void build_tensor(gguf_build *b, const char *name, uint32_t n_dims, const uint64_t *ne, uint32_t type, uint64_t offset);
 
 /* A whole file without tensors: a vocabulary of the 256 bytes, some merges, and special tokens. `pre` may be NULL. */
-enum { BUILD_N_TOKENS = 256 + 9 + 5 };
+enum {
+    BUILD_N_MERGES  = 13,
+    BUILD_ENDOFTEXT = 256 + BUILD_N_MERGES, /* <|endoftext|>, a control token                    */
+    BUILD_IM_START,                         /* <|im_start|>                                      */
+    BUILD_IM_END,                           /* <|im_end|>, which is eos                          */
+    BUILD_THINK,                            /* <think>, user-defined                             */
+    BUILD_IM_END_X,                         /* <|im_end|>x, a control token                      */
+    BUILD_N_TOKENS
+};
 void build_vocabulary(gguf_build *b, const char *pre);
 
 #endif

@@ -88,7 +88,8 @@ int main(int argc, char **argv)
         const gdn_status status = use(path);
         /* PCRE2's compiler to machine code may fail: then it interprets, and all succeeds */
         const int optional = !status && strstr(rt_last_error(), "no memory for the regular expression");
-        EXPECT(optional || (status == GDN_OUT_OF_MEMORY && strstr(rt_last_error(), "no memory for")), "allocation %ld gives status %d", i,
+        EXPECT(optional || (status == GDN_OUT_OF_MEMORY && strstr(rt_last_error(), "no memory for")),
+               "allocation %ld gives status %d", i,
                (int)status);
         n_optional += optional;
         EXPECT(!n_live, "allocation %ld leaves %d pieces of memory", i, n_live);
