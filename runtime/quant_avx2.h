@@ -1,6 +1,7 @@
 /* Blocks of quantised weights in AVX2 registers, for matmul_quant.inc.h. Included before it, after vector.inc.h. */
 #include "runtime/quant_scales.h"
 
+#define KEEP_REGISTER(vector) "x"(vector)
 #define WV 2
 typedef __m256i wv;
 
@@ -12,7 +13,7 @@ typedef struct group {
     vi factor[2][2];
 } group;
 
-enum { Q8_SIGNED = 1 };
+enum { STEPWISE = 0, STEP_ROWS = 2, Q8_SIGNED = 1 };
 
 INLINE wv wv_load(const void *p) { return _mm256_loadu_si256((const __m256i *)p); }
 INLINE void wv_store(void *p, wv a) { _mm256_storeu_si256((__m256i *)p, a); }
@@ -23,6 +24,12 @@ INLINE void pack_i8(int8_t *p, const vi q[4])
 {
     const __m256i a = _mm256_packs_epi32(q[0], q[1]), b = _mm256_packs_epi32(q[2], q[3]);
     wv_store(p, _mm256_permutevar8x32_epi32(_mm256_packs_epi16(a, b), _mm256_setr_epi32(0, 4, 1, 5, 2, 6, 3, 7)));
+}
+
+INLINE vi dot1(vi sum, wv w, wv x) /* not called */
+{
+    (void)w, (void)x;
+    return sum;
 }
 
 /* Pairs of products in 16 bits: at most 2 * 127 * 15, 31, 63 or, signed, 128; what is added before widening fits. */

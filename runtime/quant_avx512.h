@@ -2,6 +2,7 @@
  * Included before it, after vector.inc.h. */
 #include "runtime/quant_scales.h"
 
+#define KEEP_REGISTER(vector) "v"(vector)
 #define WV 1
 typedef __m512i wv;
 
@@ -15,8 +16,10 @@ typedef struct group {
 
 enum {
 #ifdef RT_VNNI
+    STEPWISE = 1, STEP_ROWS = 4,
     Q8_SIGNED = 0 /* bytes of Q8_0 are kept 128 larger, as vpdpbusd wants them; the sum of q times 128 is taken off */
 #else
+    STEPWISE = 0, STEP_ROWS = 2,
     Q8_SIGNED = 1
 #endif
 };
@@ -33,6 +36,7 @@ INLINE void pack_i8(int8_t *p, const vi q[2])
 }
 
 #ifdef RT_VNNI
+INLINE vi dot1(vi sum, wv w, wv x) { return _mm512_dpbusd_epi32(sum, w, x); }
 INLINE vi dot4(int type, const wv w[4], const wv x[4])
 {
     vi sum = _mm512_setzero_si512();
@@ -42,6 +46,11 @@ INLINE vi dot4(int type, const wv w[4], const wv x[4])
     return sum;
 }
 #else
+INLINE vi dot1(vi sum, wv w, wv x) /* not called */
+{
+    (void)w, (void)x;
+    return sum;
+}
 /* Pairs of products in 16 bits: at most 2 * 127 * 15, 31, 63 or, signed, 128; what is added before widening fits. */
 INLINE vi dot4(int type, const wv w[4], const wv x[4])
 {
