@@ -24,3 +24,7 @@ else()
     target_link_libraries(gdn_tool PRIVATE "${GDN_GGML_${library}}")
   endforeach()
 endif()
+if(GDN_BUILD_RUNTIME) # matrix products of the runtime; not installed
+  add_executable(gdn_dense_bench bench/runtime_dense.c)
+  target_link_libraries(gdn_dense_bench PRIVATE gdn_runtime gdn_build_options gdn::gdn)
+endif()

@@ -5,7 +5,10 @@
  *   wv_load(p), wv_store(p, a)
  *   blocks_to_units(base, stride, w)   16 blocks of 32 bytes, brought into the order below
  *   decode_<type>(from, g)             a group of 512 weights, as unsigned bytes (Q8_0: see Q8_SIGNED)
- *   dot4(type, w, x)       4 x 4 bytes per lane: the sum of w[k] * x[k], exact; w and x are WV apart
+ *   STEPWISE, STEP_ROWS    whether dot products are made of dot1() or of dot4(); rows that are computed together
+ *   dot1(sum, w, x)        4 bytes per lane: sum + w * x, exact
+ *   dot4(type, w, x)       4 x 4 bytes per lane: the sum of w[k] * x[k], exact
+ *   KEEP_REGISTER          the constraint of a vector register
  *   unite(acc, t)          accumulators of both units to lanes of blocks
  *   pack_i8(p, q)          32 integers to bytes
  *
@@ -19,7 +22,13 @@
 
 #include "runtime/vector.inc.h"
 
-enum { LANES = RT_BLOCKS / GDN_VL, UNIT = 4 * WV }; /* vectors of lanes; vectors of bytes in a unit */
+enum {
+    LANES = RT_BLOCKS / GDN_VL, /* vectors of lanes                                   */
+    UNIT  = 4 * WV,             /* vectors of bytes in a unit                         */
+    TILE  = 2,                  /* outputs that share a loaded input, with many rows  */
+    TILE_ROWS = 8,
+    BLOCK_OUTPUTS = 32
+};
 
 INLINE int group_bytes(int type)
 {
@@ -44,35 +53,90 @@ static void copy_tail(int type, const unsigned char *from, int32_t n_columns, un
     memset(padded + there, 0, (size_t)bytes - there);
 }
 
-/* p of one output and row goes on with a group. */
-INLINE void add_group(int type, const group *g, const rt_x_group *x, vf p[LANES])
+/* Have the compiler load it once, not as the operand of several instructions. */
+#define KEEP(vector) __asm__("" : "+" KEEP_REGISTER(vector))
+
+/* Integer dot products of n_outputs outputs and n_rows rows, as accumulators. STEPWISE: dot products take one step after
+ * another, with those of other outputs and rows between them to fill the time that each needs. */
+INLINE void dot_group(int type, const group *g, int n_outputs, const rt_x_group *x, int n_rows, vi acc[TILE * STEP_ROWS][2][WV])
 {
-    vi acc[2][WV], t[LANES];
     UNROLLED
-    for (int u = 0; u < 2; u++) {
-        UNROLLED
-        for (int a = 0; a < WV; a++) {
-            wv in[4], w[4];
+    for (int ua = 0; ua < 2 * WV; ua++) {
+        const int u = ua / WV, a = ua % WV;
+        if (STEPWISE) {
+            UNROLLED
+            for (int c = 0; c < n_outputs * n_rows; c++) acc[c][u][a] = vi_set1(0);
             UNROLLED
             for (int k = 0; k < 4; k++) {
-                in[k] = wv_load(x->q + 256 * u + 64 * k + 64 / WV * a);
-                w[k]  = g->w[u][k * WV + a];
+                UNROLLED
+                for (int y = 0; y < n_rows; y++) {
+                    wv in = wv_load(x[y].q + 256 * u + 64 * k + 64 / WV * a);
+                    if (n_outputs > 1) KEEP(in);
+                    UNROLLED
+                    for (int o = 0; o < n_outputs; o++)
+                        acc[o * n_rows + y][u][a] = dot1(acc[o * n_rows + y][u][a], g[o].w[u][k * WV + a], in);
+                }
             }
-            acc[u][a] = dot4(type, w, in);
-            if (type == RT_Q6_K) { /* weights are 32 too large; scales of 16 */
-                const vi sum = vi_load(x->half + 16 * u + 16 / WV * a);
-                acc[u][a] = vi_mul(vi_sub(acc[u][a], vi_shl(sum, 5)), g->factor[u][a]);
+        } else {
+            UNROLLED
+            for (int y = 0; y < n_rows; y++) {
+                wv in[4], w[4];
+                UNROLLED
+                for (int k = 0; k < 4; k++) in[k] = wv_load(x[y].q + 256 * u + 64 * k + 64 / WV * a);
+                UNROLLED
+                for (int o = 0; o < n_outputs; o++) {
+                    UNROLLED
+                    for (int k = 0; k < 4; k++) w[k] = g[o].w[u][k * WV + a];
+                    acc[o * n_rows + y][u][a] = dot4(type, w, in);
+                }
             }
         }
     }
-    unite(acc, t);
+}
+
+/* The sums of n_outputs outputs and n_rows rows go on with a group; p is [n_rows][TILE], from output 0 of these on. */
+INLINE void add_group(int type, const group *g, int n_outputs, const rt_x_group *x, int n_rows, vf p[][TILE][LANES])
+{
+    vi acc[TILE * STEP_ROWS][2][WV], t[TILE * STEP_ROWS][LANES];
+    dot_group(type, g, n_outputs, x, n_rows, acc);
     UNROLLED
-    for (int l = 0; l < LANES; l++) {
-        if (type == RT_Q8_0 && !Q8_SIGNED) t[l] = vi_sub(t[l], vi_shl(vi_load(x->sum + l * GDN_VL), 7));
-        if (type == RT_Q4_0) t[l] = vi_sub(t[l], vi_shl(vi_load(x->sum + l * GDN_VL), 3));
-        p[l] = v_fma(v_from_int(t[l]), v_mul(g->d[l], v_load(x->d + l * GDN_VL)), p[l]);
-        if (type == RT_Q4_K || type == RT_Q5_K) p[l] = v_fnma(g->m[l], v_load(x->ds + l * GDN_VL), p[l]);
+    for (int c = 0; c < n_outputs * n_rows; c++) {
+        const int o = c / n_rows, y = c % n_rows;
+        if (type == RT_Q6_K) { /* weights are 32 too large; scales of 16 */
+            UNROLLED
+            for (int ua = 0; ua < 2 * WV; ua++) {
+                const vi sum = vi_load(x[y].half + ua * (16 / WV));
+                acc[c][ua / WV][ua % WV] = vi_mul(vi_sub(acc[c][ua / WV][ua % WV], vi_shl(sum, 5)), g[o].factor[ua / WV][ua % WV]);
+            }
+        }
+        unite(acc[c], t[c]);
     }
+    UNROLLED
+    for (int c = 0; c < n_outputs * n_rows; c++) {
+        const int o = c / n_rows, y = c % n_rows;
+        UNROLLED
+        for (int l = 0; l < LANES; l++) {
+            vi dot = t[c][l];
+            vf sum = p[y][o][l];
+            if (type == RT_Q8_0 && !Q8_SIGNED) dot = vi_sub(dot, vi_shl(vi_load(x[y].sum + l * GDN_VL), 7));
+            if (type == RT_Q4_0) dot = vi_sub(dot, vi_shl(vi_load(x[y].sum + l * GDN_VL), 3));
+            sum = v_fma(v_from_int(dot), v_mul(g[o].d[l], v_load(x[y].d + l * GDN_VL)), sum);
+            if (type == RT_Q4_K || type == RT_Q5_K) sum = v_fnma(g[o].m[l], v_load(x[y].ds + l * GDN_VL), sum);
+            p[y][o][l] = sum;
+        }
+    }
+}
+
+/* The same for a tile of rows, STEP_ROWS / n_outputs at a time. */
+INLINE void add_rows(int type, const group *g, int n_outputs, const rt_x_group *x, int n_rows, vf p[][TILE][LANES])
+{
+    enum { FEW = STEP_ROWS / TILE };
+    int y = 0;
+    if (n_outputs == 1)
+        for (; y + STEP_ROWS <= n_rows; y += STEP_ROWS) add_group(type, g, n_outputs, x + y, STEP_ROWS, p + y);
+    if (FEW > 1)
+        for (; y + FEW <= n_rows; y += FEW) add_group(type, g, n_outputs, x + y, FEW, p + y);
+    for (; y < n_rows; y++) add_group(type, g, n_outputs, x + y, 1, p + y);
 }
 
 /* p[l] = p[l] + p[l + h] for blocks l, h = 8 .. 1 */
@@ -87,110 +151,130 @@ INLINE float sum16(const vf p[LANES])
     return (s[0] + s[1]) + (s[2] + s[3]);
 }
 
-INLINE void zero16(vf p[LANES])
+/* Sums of a block of outputs and a tile of rows; they stay in the first-level cache. */
+typedef struct sums { vf p[BLOCK_OUTPUTS / TILE][TILE_ROWS][TILE][LANES]; } sums;
+
+/* Groups of inputs that fit into the first-level cache together, for a tile of n_rows. */
+INLINE int segment(int n_rows) { return n_rows < 4 ? INT32_MAX : 32 / n_rows; }
+
+INLINE void zero_sums(sums *s, int32_t n_outputs, int n_rows)
 {
-    UNROLLED
-    for (int l = 0; l < LANES; l++) p[l] = v_zero();
+    for (int32_t o = 0; o < (n_outputs + TILE - 1) / TILE; o++)
+        for (int y = 0; y < n_rows; y++)
+            for (int t = 0; t < TILE; t++)
+                for (int l = 0; l < LANES; l++) s->p[o][y][t][l] = v_zero();
 }
 
-/* One output for n_rows rows, decoding as it goes. */
-INLINE void quant_row(const rt_product_args *a, int type, int n_rows, int32_t o, int32_t r)
+/* The tree of sum16 for VL outputs at once: lanes change places with outputs. */
+INLINE void store_sums_of(const sums *s, int32_t o, int y, float *out)
 {
-    const unsigned char *w = a->w + o * a->row_bytes;
-    const rt_x_group    *x = a->xq + r;
-    const int            whole = a->n_columns / RT_GROUP;
-    vf                   p[8][LANES];
-    group                g;
+    vf t[RT_BLOCKS];
     UNROLLED
-    for (int y = 0; y < n_rows; y++) zero16(p[y]);
-    for (int i = 0; i < whole; i++, w += group_bytes(type), x += a->n) {
-        decode(type, w, &g);
+    for (int l = 0; l < LANES; l++) {
         UNROLLED
-        for (int y = 0; y < n_rows; y++) add_group(type, &g, x + y, p[y]);
+        for (int k = 0; k < GDN_VL; k++) t[l * GDN_VL + k] = s->p[(o + k) / TILE][y][(o + k) % TILE][l];
+        v_transpose(t + l * GDN_VL);
     }
-    if (a->n_columns % RT_GROUP) {
+    vf c[4]; /* one for each quarter: blocks b with the same b % 4 */
+    UNROLLED
+    for (int k = 0; k < 4; k++) c[k] = v_add(v_add(t[4 * k], t[4 * k + 2]), v_add(t[4 * k + 1], t[4 * k + 3]));
+    v_store(out, v_add(v_add(c[0], c[1]), v_add(c[2], c[3])));
+}
+
+INLINE void store_sums(const rt_product_args *a, const sums *s, int32_t first, int32_t n_outputs, int32_t row, int n_rows)
+{
+    for (int y = 0; y < n_rows; y++) {
+        float  *out = a->y + (row + y) * a->y_stride + first;
+        int32_t o   = 0;
+        for (; o + GDN_VL <= n_outputs; o += GDN_VL) store_sums_of(s, o, y, out + o);
+        for (; o < n_outputs; o++) out[o] = sum16(s->p[o / TILE][y][o % TILE]);
+    }
+}
+
+INLINE void decode_group(const rt_product_args *a, int type, const unsigned char *row, int32_t i, group *g)
+{
+    const unsigned char *from = row + (int64_t)i * group_bytes(type);
+    if (i < a->n_columns / RT_GROUP) {
+        decode(type, from, g);
+    } else {
         unsigned char padded[16 * 34];
-        copy_tail(type, w, a->n_columns, padded);
-        decode(type, padded, &g);
-        UNROLLED
-        for (int y = 0; y < n_rows; y++) add_group(type, &g, x + y, p[y]);
+        copy_tail(type, from, a->n_columns, padded);
+        decode(type, padded, g);
     }
-    UNROLLED
-    for (int y = 0; y < n_rows; y++) a->y[(r + y) * a->y_stride + o] = sum16(p[y]);
 }
 
-/* n_outputs decoded outputs, n_groups apart, for n_rows rows. */
-INLINE void panel_tile(const rt_product_args *a, int type, const group *panel, int n_groups, int n_outputs, int n_rows, int32_t o,
-                       int32_t r)
+/* The same part of the next row; past the end it does no harm. With one or two rows of inputs the processor's own
+ * prefetchers do better alone (measured: by a third). */
+INLINE void prefetch_ahead(const unsigned char *p, int bytes)
 {
-    const rt_x_group *x = a->xq + r;
-    vf                p[8][LANES];
-    UNROLLED
-    for (int t = 0; t < n_outputs * n_rows; t++) zero16(p[t]);
-    for (int i = 0; i < n_groups; i++, x += a->n) {
-        UNROLLED
-        for (int y = 0; y < n_rows; y++) {
-            UNROLLED
-            for (int t = 0; t < n_outputs; t++) add_group(type, panel + t * n_groups + i, x + y, p[t * n_rows + y]);
+    for (int b = 0; b < bytes; b += 64) v_prefetch(p + b);
+}
+
+/* Few rows: weights are decoded into registers, once for all rows. */
+INLINE void few_rows(const rt_product_args *a, int type, int32_t first, int32_t n_outputs, int32_t row, int n_rows, sums *s)
+{
+    const int n_groups = rt_groups(a->n_columns), whole = a->n_columns / RT_GROUP, step = segment(n_rows);
+    zero_sums(s, n_outputs, n_rows);
+    for (int from = 0, to; from < n_groups; from = to) {
+        to = n_groups - from <= step ? n_groups : from + step;
+        for (int32_t o = 0; o < n_outputs; o++) {
+            const unsigned char *w = a->w + (first + o) * a->row_bytes;
+            for (int i = from; i < to; i++) {
+                const rt_x_group *x = a->xq + (int64_t)i * a->n + row;
+                group g;
+                if (n_rows > 2) prefetch_ahead(w + a->row_bytes + (int64_t)i * group_bytes(type), group_bytes(type));
+                if (i < whole) decode(type, w + (int64_t)i * group_bytes(type), &g);
+                else decode_group(a, type, w, i, &g);
+                add_rows(type, &g, 1, x, n_rows, (vf(*)[TILE][LANES])&s->p[o / TILE][0][o % TILE]);
+            }
         }
     }
-    UNROLLED
-    for (int t = 0; t < n_outputs; t++) {
-        UNROLLED
-        for (int y = 0; y < n_rows; y++) a->y[(r + y) * a->y_stride + o + t] = sum16(p[t * n_rows + y]);
-    }
+    store_sums(a, s, first, n_outputs, row, n_rows);
 }
 
-INLINE void decode_row(const rt_product_args *a, int type, int32_t o, int n_groups, group *out)
+/* Many rows: weights of a block of outputs were decoded into the panel, [outputs / TILE][group][TILE], which stays in
+ * the second-level cache for all tiles of rows. */
+INLINE void many_rows(const rt_product_args *a, int type, const group *panel, int32_t first, int32_t n_outputs, int32_t row, int n_rows,
+                      sums *s)
 {
-    const unsigned char *w = a->w + o * a->row_bytes;
-    for (int i = 0; i < n_groups; i++, w += group_bytes(type)) {
-        if (32 * 16 * (i + 1) <= a->n_columns) {
-            decode(type, w, &out[i]);
-        } else {
-            unsigned char padded[16 * 34];
-            copy_tail(type, w, a->n_columns, padded);
-            decode(type, padded, &out[i]);
+    const int n_groups = rt_groups(a->n_columns), step = segment(n_rows);
+    zero_sums(s, n_outputs, n_rows);
+    for (int from = 0, to; from < n_groups; from = to) {
+        to = n_groups - from <= step ? n_groups : from + step;
+        for (int32_t o = 0; o < (n_outputs + TILE - 1) / TILE; o++) {
+            for (int i = from; i < to; i++) {
+                const rt_x_group *x = a->xq + (int64_t)i * a->n + row;
+                group g[TILE];
+                memcpy(g, panel + ((int64_t)o * n_groups + i) * TILE, sizeof g);
+                add_rows(type, g, TILE, x, n_rows, s->p[o]);
+            }
         }
     }
+    store_sums(a, s, first, n_outputs, row, n_rows);
 }
 
-/* Many rows: some outputs are decoded into the panel, which then stays in the second-level cache for all rows. */
-INLINE void quant_panels(const rt_product_args *a, int type, int32_t first, int32_t last, group *panel, int n_groups)
-{
-    const int32_t fit = (int32_t)(RT_PANEL_BYTES / sizeof(group)) / n_groups, most = fit / 2 * 2;
-    for (int32_t from = first; from < last; from += most) {
-        const int32_t count = last - from < most ? last - from : most;
-        for (int32_t o = 0; o < count; o++) decode_row(a, type, from + o, n_groups, panel + o * n_groups);
-        int32_t r = 0;
-        for (; r + 4 <= a->n; r += 4) {
-            int32_t o = 0;
-            for (; o + 2 <= count; o += 2) panel_tile(a, type, panel + o * n_groups, n_groups, 2, 4, from + o, r);
-            for (; o < count; o++) panel_tile(a, type, panel + o * n_groups, n_groups, 1, 4, from + o, r);
-        }
-        for (; r < a->n; r++)
-            for (int32_t o = 0; o < count; o++) panel_tile(a, type, panel + o * n_groups, n_groups, 1, 1, from + o, r);
-    }
-}
-
-INLINE void quant_product(const rt_product_args *a, int type, int32_t first, int32_t last, void *panel)
+INLINE void quant_product(const rt_product_args *a, int type, int32_t first, int32_t last, void *memory)
 {
     const int n_groups = rt_groups(a->n_columns);
-    if (a->n > 8 && 2 * n_groups * sizeof(group) <= RT_PANEL_BYTES) {
-        quant_panels(a, type, first, last, panel, n_groups);
-        return;
+    const int fit      = (int)(RT_PANEL_BYTES / sizeof(group)) / n_groups / TILE * TILE;
+    const int panels   = a->n > TILE_ROWS && fit >= TILE;
+    const int most     = panels && fit < BLOCK_OUTPUTS ? fit : BLOCK_OUTPUTS;
+    group    *panel    = memory;
+    sums      s;
+    for (int32_t from = first; from < last; from += most) {
+        const int32_t count = last - from < most ? last - from : most;
+        for (int32_t o = 0; o < count && panels; o++) {
+            const int32_t even = o == count - 1 && count % TILE ? TILE - 1 : 0; /* a last single one stands there twice */
+            for (int i = 0; i < n_groups; i++)
+                for (int32_t t = 0; t <= even; t++)
+                    decode_group(a, type, a->w + (from + o) * a->row_bytes, i, &panel[((int64_t)(o / TILE) * n_groups + i) * TILE + (o + t) % TILE]);
+        }
+        for (int32_t r = 0; r < a->n; r += TILE_ROWS) {
+            const int n_rows = a->n - r < TILE_ROWS ? a->n - r : TILE_ROWS;
+            if (panels) many_rows(a, type, panel, from, count, r, n_rows, &s);
+            else few_rows(a, type, from, count, r, n_rows, &s);
+        }
     }
-    int32_t r = 0;
-    for (; r + 8 <= a->n; r += 8)
-        for (int32_t o = first; o < last; o++) quant_row(a, type, 8, o, r);
-    if (r + 4 <= a->n) {
-        for (int32_t o = first; o < last; o++) quant_row(a, type, 4, o, r);
-        r += 4;
-    }
-    const int left = a->n - r;
-    for (int32_t o = first; o < last && left == 3; o++) quant_row(a, type, 3, o, r);
-    for (int32_t o = first; o < last && left == 2; o++) quant_row(a, type, 2, o, r);
-    for (int32_t o = first; o < last && left == 1; o++) quant_row(a, type, 1, o, r);
 }
 
 /* A function for each type, so that none is longer than it needs to be. */

@@ -36,18 +36,18 @@ int32_t rt_threads_count(const rt_threads *threads) { return threads->n; }
 void rt_parallel_for(void *threads, int32_t n, gdn_task_fn task, void *arg)
 {
     const rt_threads *t = threads;
-    const int32_t n_workers = n < t->n ? n : t->n;
     (void)t;
 #ifdef GDN_HAVE_OPENMP
-    if (n_workers > 1) {
-        /* Dynamic: tasks differ in length, and another program may hold one of the processors. */
-        #pragma omp parallel for schedule(dynamic, 1) num_threads(n_workers)
+    if (n > 1 && t->n > 1) {
+        /* Dynamic: tasks differ in length, and another program may hold one of the processors. Always all threads, also
+         * for few tasks: libgomp ends those that a smaller team leaves out, and starts them again for a larger one. Its
+         * threads spin between regions before they sleep, so that waking them is cheap while a model runs. */
+        #pragma omp parallel for schedule(dynamic, 1) num_threads(t->n)
         for (int32_t i = 0; i < n; i++)
             task(arg, i);
         return;
     }
 #endif
-    (void)n_workers;
     for (int32_t i = 0; i < n; i++)
         task(arg, i);
 }

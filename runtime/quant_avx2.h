@@ -1,6 +1,7 @@
 /* Blocks of quantised weights in AVX2 registers, for matmul_quant.inc.h. Included before it, after vector.inc.h. */
 #include "runtime/quant_scales.h"
 
+#define KEEP_REGISTER(vector) "x"(vector)
 #define WV 2
 typedef __m256i wv;
 
@@ -12,7 +13,7 @@ typedef struct group {
     vi factor[2][2];
 } group;
 
-enum { Q8_SIGNED = 1 };
+enum { STEPWISE = 0, STEP_ROWS = 2, Q8_SIGNED = 1 };
 
 INLINE wv wv_load(const void *p) { return _mm256_loadu_si256((const __m256i *)p); }
 INLINE void wv_store(void *p, wv a) { _mm256_storeu_si256((__m256i *)p, a); }
@@ -23,6 +24,12 @@ INLINE void pack_i8(int8_t *p, const vi q[4])
 {
     const __m256i a = _mm256_packs_epi32(q[0], q[1]), b = _mm256_packs_epi32(q[2], q[3]);
     wv_store(p, _mm256_permutevar8x32_epi32(_mm256_packs_epi16(a, b), _mm256_setr_epi32(0, 4, 1, 5, 2, 6, 3, 7)));
+}
+
+INLINE vi dot1(vi sum, wv w, wv x) /* not called */
+{
+    (void)w, (void)x;
+    return sum;
 }
 
 /* Pairs of products in 16 bits: at most 2 * 127 * 15, 31, 63 or, signed, 128; what is added before widening fits. */
@@ -111,25 +118,28 @@ INLINE void decode_k4_k5(const unsigned char *from, int five, group *g)
 {
     const int     bytes = five ? 176 : 144;
     const __m256i low = _mm256_set1_epi8(15), bit = _mm256_set1_epi8(16);
+    wv            raw[8], high[8];
     UNROLLED
     for (int j = 0; j < 8; j++) {
-        const unsigned char *at  = from + j / 4 * bytes;
-        const __m256i        raw = wv_load(at + (five ? 48 : 16) + j % 4 * 32);
-        __m256i              l = _mm256_and_si256(raw, low), u = _mm256_and_si256(_mm256_srli_epi16(raw, 4), low);
-        if (five) { /* bit 2 (j % 4) of a byte, and the next one, to bit 4 */
-            const __m256i high = wv_load(at + 16);
-            const __m256i even = j % 4 == 0 ? _mm256_slli_epi16(high, 4) : j % 4 == 1 ? _mm256_slli_epi16(high, 2)
-                               : j % 4 == 2 ? high : _mm256_srli_epi16(high, 2);
-            const __m256i odd  = j % 4 == 0 ? _mm256_slli_epi16(high, 3) : j % 4 == 1 ? _mm256_slli_epi16(high, 1)
-                               : j % 4 == 2 ? _mm256_srli_epi16(high, 1) : _mm256_srli_epi16(high, 3);
-            l = _mm256_or_si256(l, _mm256_and_si256(even, bit));
-            u = _mm256_or_si256(u, _mm256_and_si256(odd, bit));
+        const unsigned char *at = from + j / 4 * bytes;
+        raw[j] = wv_load(at + (five ? 48 : 16) + j % 4 * 32);
+        if (five) { /* bit 2 (j % 4) of a byte to bit 4; the next one, to bit 5, is unit 1's */
+            const __m256i bits = wv_load(at + 16);
+            high[j] = j % 4 == 0 ? _mm256_slli_epi16(bits, 4) : j % 4 == 1 ? _mm256_slli_epi16(bits, 2)
+                    : j % 4 == 2 ? bits : _mm256_srli_epi16(bits, 2);
         }
-        g->w[0][j] = l;
-        g->w[1][j] = u;
     }
-    order_unit(g->w[0]);
-    order_unit(g->w[1]);
+    order_unit(raw);
+    if (five) order_unit(high);
+    UNROLLED
+    for (int k = 0; k < 8; k++) {
+        g->w[0][k] = _mm256_and_si256(raw[k], low);
+        g->w[1][k] = _mm256_and_si256(_mm256_srli_epi16(raw[k], 4), low);
+        if (five) {
+            g->w[0][k] = _mm256_or_si256(g->w[0][k], _mm256_and_si256(high[k], bit));
+            g->w[1][k] = _mm256_or_si256(g->w[1][k], _mm256_and_si256(_mm256_srli_epi16(high[k], 1), bit));
+        }
+    }
     __m128i scale, min;
     __m128  d4, m4;
     rt_scales_k4_k5(from + 4, from + bytes + 4, &scale, &min);

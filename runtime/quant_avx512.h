@@ -2,6 +2,7 @@
  * Included before it, after vector.inc.h. */
 #include "runtime/quant_scales.h"
 
+#define KEEP_REGISTER(vector) "v"(vector)
 #define WV 1
 typedef __m512i wv;
 
@@ -15,8 +16,10 @@ typedef struct group {
 
 enum {
 #ifdef RT_VNNI
+    STEPWISE = 1, STEP_ROWS = 4,
     Q8_SIGNED = 0 /* bytes of Q8_0 are kept 128 larger, as vpdpbusd wants them; the sum of q times 128 is taken off */
 #else
+    STEPWISE = 0, STEP_ROWS = 2,
     Q8_SIGNED = 1
 #endif
 };
@@ -33,6 +36,7 @@ INLINE void pack_i8(int8_t *p, const vi q[2])
 }
 
 #ifdef RT_VNNI
+INLINE vi dot1(vi sum, wv w, wv x) { return _mm512_dpbusd_epi32(sum, w, x); }
 INLINE vi dot4(int type, const wv w[4], const wv x[4])
 {
     vi sum = _mm512_setzero_si512();
@@ -42,6 +46,11 @@ INLINE vi dot4(int type, const wv w[4], const wv x[4])
     return sum;
 }
 #else
+INLINE vi dot1(vi sum, wv w, wv x) /* not called */
+{
+    (void)w, (void)x;
+    return sum;
+}
 /* Pairs of products in 16 bits: at most 2 * 127 * 15, 31, 63 or, signed, 128; what is added before widening fits. */
 INLINE vi dot4(int type, const wv w[4], const wv x[4])
 {
@@ -127,30 +136,30 @@ INLINE void decode_q4_0(const unsigned char *from, group *g)
 
 INLINE void decode_k4_k5(const unsigned char *from, int five, group *g)
 {
-    const int      bytes = five ? 176 : 144;
-    const __m512i  low   = _mm512_set1_epi8(15);
-    const __m512i  bit   = _mm512_set1_epi8(16);
+    const int     bytes = five ? 176 : 144;
+    const __m512i low = _mm512_set1_epi8(15), bit = _mm512_set1_epi8(16);
+    wv            raw[4], high[4];
     UNROLLED
-    for (int s = 0; s < 2; s++) {
-        const unsigned char *nibbles = from + s * bytes + (five ? 48 : 16);
-        const __m512i high = _mm512_broadcast_i64x4(_mm256_loadu_si256((const __m256i *)(const void *)(from + s * bytes + 16)));
-        UNROLLED
-        for (int h = 0; h < 2; h++) { /* j = 4 s + 2 h and the one after it, in both units */
-            const __m512i raw = _mm512_loadu_si512(nibbles + 64 * h);
-            __m512i       l = _mm512_and_si512(raw, low), u = _mm512_and_si512(_mm512_srli_epi16(raw, 4), low);
-            if (five) { /* bit b of a byte to bit 4: to the left by 4 - b, in a circle; b = 4 h, 4 h + 2; odd ones for unit 1 */
-                const __m512i by = h ? _mm512_setr_epi32(0, 0, 0, 0, 0, 0, 0, 0, 30, 30, 30, 30, 30, 30, 30, 30)
+    for (int i = 0; i < 4; i++) { /* j = 2 i and the one after it, in both units */
+        const unsigned char *at = from + i / 2 * bytes;
+        raw[i] = _mm512_loadu_si512(at + (five ? 48 : 16) + i % 2 * 64);
+        if (five) { /* bit b of a byte to bit 4: to the left by 4 - b, in a circle; b = 0, 2, or 4, 6; the next one is unit 1's */
+            const __m512i by = i % 2 ? _mm512_setr_epi32(0, 0, 0, 0, 0, 0, 0, 0, 30, 30, 30, 30, 30, 30, 30, 30)
                                      : _mm512_setr_epi32(4, 4, 4, 4, 4, 4, 4, 4, 2, 2, 2, 2, 2, 2, 2, 2);
-                const __m512i even = _mm512_rolv_epi32(high, by);
-                l = _mm512_or_si512(l, _mm512_and_si512(even, bit));
-                u = _mm512_or_si512(u, _mm512_and_si512(_mm512_ror_epi32(even, 1), bit));
-            }
-            g->w[0][2 * s + h] = l;
-            g->w[1][2 * s + h] = u;
+            high[i] = _mm512_rolv_epi32(_mm512_broadcast_i64x4(_mm256_loadu_si256((const __m256i *)(const void *)(at + 16))), by);
         }
     }
-    order_unit(g->w[0]);
-    order_unit(g->w[1]);
+    order_unit(raw);
+    if (five) order_unit(high);
+    UNROLLED
+    for (int k = 0; k < 4; k++) {
+        g->w[0][k] = _mm512_and_si512(raw[k], low);
+        g->w[1][k] = _mm512_and_si512(_mm512_srli_epi16(raw[k], 4), low);
+        if (five) {
+            g->w[0][k] = _mm512_or_si512(g->w[0][k], _mm512_and_si512(high[k], bit));
+            g->w[1][k] = _mm512_or_si512(g->w[1][k], _mm512_and_si512(_mm512_ror_epi32(high[k], 1), bit));
+        }
+    }
     __m128i scale, min;
     __m128  d, dmin;
     rt_scales_k4_k5(from + 4, from + bytes + 4, &scale, &min);

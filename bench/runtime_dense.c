@@ -1,0 +1,157 @@
+/* gdn_dense_bench: matrix products of the runtime against what the machine can do, measured in the same run.
+ *
+ *     gdn_dense_bench [isa [threads [MiB of weights]]]
+ *
+ * Weights exceed the caches by cycling through many matrices, as a forward pass does. Few rows are bound by memory, so
+ * the share is that of a sum over the same bytes; many rows are bound by arithmetic, and products per second are told. */
+#define _POSIX_C_SOURCE 200809L /* clock_gettime */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+#include "runtime/dense.h"
+#include "runtime/error.h"
+
+enum { COLUMNS = 4096, ROWS = 1024, MOST = 512 };
+
+/* One thread is timed by the processor time it got, so that a busy machine does not matter as much. */
+static clockid_t the_clock = CLOCK_MONOTONIC;
+
+static double now(void)
+{
+    struct timespec t;
+    clock_gettime(the_clock, &t);
+    return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
+}
+
+/* ---- Reading: each thread sums its part, as several streams of 8-byte words, which compilers turn into vectors ---- */
+
+typedef struct reader {
+    const unsigned char *data;
+    int64_t              bytes;
+    int32_t              n_parts;
+    uint64_t             sum[1024];
+} reader;
+
+#ifdef GDN_ARCH_X86
+__attribute__((target_clones("avx512f", "avx2", "default")))
+#endif
+static void read_part(void *arg, int32_t part)
+{
+    enum { STREAMS = 4, WORDS = 32 };
+    reader       *r = arg;
+    const int64_t words = r->bytes / 8 / r->n_parts / STREAMS;
+    uint64_t      sum[WORDS] = { 0 };
+    for (int64_t i = 0; i + WORDS <= words; i += WORDS)
+        for (int s = 0; s < STREAMS; s++) {
+            const unsigned char *at = r->data + 8 * (((int64_t)part * STREAMS + s) * words + i);
+            uint64_t             w[WORDS];
+            for (int ahead = 0; ahead < 8 * WORDS; ahead += 64)
+                __builtin_prefetch(at + 2048 + ahead);
+            memcpy(w, at, sizeof w);
+            for (int k = 0; k < WORDS; k++)
+                sum[k] += w[k];
+        }
+    for (int k = 1; k < WORDS; k++)
+        sum[0] += sum[k];
+    r->sum[part] = sum[0];
+}
+
+static double best_of(double *times, int n)
+{
+    double best = times[0];
+    for (int i = 1; i < n; i++)
+        best = times[i] < best ? times[i] : best;
+    return best;
+}
+
+static double read_seconds(rt_threads *threads, const unsigned char *data, int64_t bytes)
+{
+    enum { ROUNDS = 15 };
+    static reader r;
+    double        times[ROUNDS];
+    r.data = data, r.bytes = bytes, r.n_parts = rt_threads_count(threads);
+    for (int i = 0; i < ROUNDS; i++) {
+        const double begin = now();
+        rt_parallel_for(threads, r.n_parts, read_part, &r);
+        times[i] = now() - begin;
+    }
+    return best_of(times, ROUNDS);
+}
+
+/* ---- Products ---- */
+
+static double product_seconds(rt_dense *d, rt_weight *w, int32_t n, const float *x, float *y, void *scratch)
+{
+    enum { ROUNDS = 9 };
+    double  times[ROUNDS];
+    int32_t matrices = n <= 8 ? w->n_matrices : n <= 64 ? (w->n_matrices + 7) / 8 : 1;
+    for (int i = 0; i < ROUNDS; i++) {
+        const double begin = now();
+        for (int32_t m = 0; m < matrices; m++)
+            rt_matmul(d, w, m, x, COLUMNS, n, y, ROWS, scratch);
+        times[i] = (now() - begin) / matrices;
+    }
+    return best_of(times, ROUNDS);
+}
+
+static void bench_type(rt_dense *d, rt_threads *threads, int32_t type, int64_t bytes, const unsigned char *random, const float *x, float *y,
+                       void *scratch)
+{
+    const rt_type_info *info = rt_type_describe(type);
+    const int64_t       row = COLUMNS / info->block * info->block_bytes, matrix = row * ROWS;
+    rt_weight           w = { random, type, COLUMNS, ROWS, (int32_t)(bytes / matrix), row };
+    if (w.n_matrices < 1)
+        w.n_matrices = 1;
+    const double reading = read_seconds(threads, random, matrix * w.n_matrices) / w.n_matrices;
+    printf("%-5s reading %5.1f GB/s;", info->name, 1e-9 * (double)matrix / reading);
+    const int32_t rows[] = { 1, 2, 4, 8, 64, 512 };
+    double        first = 0;
+    for (int i = 0; i < 6; i++) {
+        const double s = product_seconds(d, &w, rows[i], x, y, scratch);
+        if (!i)
+            first = s;
+        if (rows[i] <= 8)
+            printf(" n=%d %5.1f GB/s (%3.0f%%, x%.2f)", (int)rows[i], 1e-9 * (double)matrix / s, 100 * reading / s, s / first);
+        else
+            printf(" n=%d %5.1f Gmac/s", (int)rows[i], 1e-9 * (double)rows[i] * ROWS * COLUMNS / s);
+    }
+    printf("\n");
+}
+
+int main(int argc, char **argv)
+{
+    const int32_t types[] = { RT_F32, RT_F16, RT_BF16, RT_Q8_0, RT_Q4_0, RT_Q4_K, RT_Q5_K, RT_Q6_K };
+    const int64_t bytes = (int64_t)(argc > 3 ? atoi(argv[3]) : 256) << 20;
+    rt_threads   *threads;
+    rt_dense     *d;
+    if (rt_threads_create(argc > 2 ? atoi(argv[2]) : 1, &threads) || rt_dense_create(argc > 1 && argv[1][0] ? argv[1] : NULL, threads, &d)) {
+        printf("%s\n", rt_last_error());
+        return 1;
+    }
+    unsigned char *random  = rt_calloc((uint64_t)bytes + (64 << 20), 1, "weights");
+    float         *x       = rt_calloc((uint64_t)MOST * COLUMNS, 4, "inputs"), *y = rt_calloc((uint64_t)MOST * ROWS, 4, "outputs");
+    void          *scratch = rt_calloc(rt_matmul_scratch(MOST, COLUMNS), 1, "scratch");
+    if (!random || !x || !y || !scratch) {
+        printf("%s\n", rt_last_error());
+        return 1;
+    }
+    /* bytes whose floats are all ordinary numbers, in each of the types */
+    for (int64_t i = 0; i < bytes + (64 << 20); i++)
+        random[i] = (unsigned char)(0x21 + (i * 0x9e3779b1u >> 13) % 16);
+    for (int64_t i = 0; i < (int64_t)MOST * COLUMNS; i++)
+        x[i] = (float)(i * 0x9e3779b1u % 1000003) * 1e-6f - 0.5f;
+    if (rt_threads_count(threads) == 1)
+        the_clock = CLOCK_PROCESS_CPUTIME_ID;
+    printf("%s, %d threads, %d x %d, weights of %d MiB\n", rt_dense_isa(d), (int)rt_threads_count(threads), ROWS, COLUMNS, (int)(bytes >> 20));
+    for (int i = 0; i < 8; i++)
+        bench_type(d, threads, types[i], bytes, random, x, y, scratch);
+    rt_free(random);
+    rt_free(x);
+    rt_free(y);
+    rt_free(scratch);
+    rt_dense_destroy(d);
+    rt_threads_destroy(threads);
+    return 0;
+}

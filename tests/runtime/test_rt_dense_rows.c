@@ -1,0 +1,317 @@
+/* Norms, gates, activations, rotation, softmax, top-k and attention: every instruction set and number of threads
+ * against scalar by bits, special values, canaries, and accuracy against float64. */
+#include "dense_test.h"
+
+/* One call of a kernel: fills out[0 .. n_out) from what a case prepared. */
+typedef struct rows_case {
+    int32_t  kernel, n, m, mode, in_place;
+    int64_t  x_stride, gate_stride, y_stride, head_stride;
+    float    eps;
+    float   *x, *w, *gate, *bias;
+    int32_t *position;
+    rt_rope *rope;
+} rows_case;
+
+enum { RMS_NORM, RMS_GATE, L2_NORM, ADD, SWIGLU, SIGMOID_GATE, GATES, ROPE, SOFTMAX, KERNELS };
+static const char *const names[] = { "rms_norm", "rms_norm_silu_gate", "l2_norm", "add", "swiglu", "sigmoid_gate", "gates", "rope", "softmax" };
+
+static int64_t x_size(const rows_case *c) { return c->n * c->x_stride; }
+static int64_t y_size(const rows_case *c) { return c->n * c->y_stride; }
+
+/* The result, with everything around it; second: of gates. In place, a copy of x is worked on. */
+static float *run(rt_dense *d, const rows_case *c, float **second)
+{
+    const int     inner = c->in_place || c->kernel == ROPE || c->kernel == SOFTMAX || c->kernel == ADD;
+    const int64_t size  = inner ? x_size(c) : y_size(c);
+    float        *y     = floats(size);
+    const float  *x     = inner ? y : c->x;
+    const int64_t xs = c->x_stride, ys = inner ? xs : c->y_stride;
+    *second = NULL;
+    if (inner)
+        memcpy(y, c->x, 4 * (size_t)size);
+    switch (c->kernel) {
+    case RMS_NORM:     rt_rms_norm(d, x, xs, c->w, c->eps, c->n, c->m, y, ys); break;
+    case RMS_GATE:     rt_rms_norm_silu_gate(d, x, xs, c->w, c->eps, c->gate, c->gate_stride, c->n, c->m, y, ys); break;
+    case L2_NORM:      rt_l2_norm(d, x, xs, c->eps, c->mode, c->n, c->m, y, ys); break;
+    case ADD:          rt_add(d, c->gate, y, c->m); break;
+    case SWIGLU:       rt_swiglu(d, x, c->gate, y, c->m); break;
+    case SIGMOID_GATE: rt_sigmoid_gate(d, x, xs, c->gate, c->gate_stride, c->n, c->m, y, ys); break;
+    case GATES:
+        *second = floats(size);
+        rt_gates(d, c->x, xs, c->gate, c->gate_stride, c->bias, c->w, c->n, c->m, y, *second);
+        break;
+    case ROPE: rt_rope_apply(d, c->rope, c->position, y, xs, c->head_stride, c->n, c->mode); break;
+    default: rt_softmax(d, y, c->m);
+    }
+    CHECK(canaries_live(y, size) && (!*second || canaries_live(*second, size)), "%s, n %d, m %d", names[c->kernel], (int)c->n, (int)c->m);
+    return y;
+}
+
+static rows_case random_case(int kernel, int special)
+{
+    rows_case c = { .kernel = kernel, .n = random_int(1, 12), .m = random_int(1, random_bits() % 4 ? 100 : 1000) };
+    const int flat = kernel == ADD || kernel == SWIGLU || kernel == SOFTMAX, packed = kernel == GATES;
+    if (flat)
+        c.n = 1, c.m = random_int(1, random_bits() % 4 ? 200 : 40000);
+    c.in_place    = !packed && random_bits() % 2;
+    c.x_stride    = c.m + (flat ? 0 : random_int(0, 5));
+    c.gate_stride = c.m + (flat ? 0 : random_int(0, 5));
+    c.y_stride    = c.m + (flat || packed ? 0 : random_int(0, 5));
+    c.eps         = random_bits() % 2 ? 1e-6f : 1e-5f;
+    c.mode        = random_int(0, 1);
+    if (kernel == ROPE) {
+        const int32_t half = random_int(1, 40), n_heads = random_int(1, 4);
+        c.mode        = n_heads;
+        c.head_stride = 2 * half + random_int(0, 9);
+        c.x_stride    = n_heads * c.head_stride + random_int(0, 9);
+        if (rt_rope_create(2 * half, 10000.0f, 50, &c.rope))
+            exit(1);
+    }
+    const int64_t widest = c.n * (c.x_stride + c.gate_stride + c.y_stride);
+    c.x = floats(widest), c.w = floats(widest), c.gate = floats(widest), c.bias = floats(widest);
+    c.position = calloc((size_t)c.n, sizeof *c.position);
+    const float scale = random_bits() % 3 ? 2.0f : 100.0f;
+    random_floats(c.x, widest, scale);
+    random_floats(c.w, widest, 2);
+    random_floats(c.gate, widest, scale);
+    random_floats(c.bias, widest, 2);
+    if (special) {
+        sprinkle(c.x, widest, special);
+        sprinkle(c.w, widest, special);
+        sprinkle(c.gate, widest, special);
+    }
+    if (random_bits() % 8 == 0)
+        memset(c.x, 0, 4 * (size_t)widest);
+    for (int32_t r = 0; r < c.n; r++)
+        c.position[r] = random_int(-5, 100); /* also beyond the table */
+    return c;
+}
+
+static void free_case(rows_case *c)
+{
+    release(c->x), release(c->w), release(c->gate), release(c->bias);
+    free(c->position);
+    rt_rope_destroy(c->rope);
+}
+
+static void check_random_rows(int rounds)
+{
+    rt_threads *one = threads_of(1);
+    rt_dense   *scalar = dense_of("scalar", one);
+    for (int round = 0; round < rounds; round++) {
+        rows_case c = random_case(round % KERNELS, round % 4 == 3 ? 30 : 0);
+        float    *want2, *want = run(scalar, &c, &want2);
+        for (int i = -1; i < ISAS; i++) {
+            rt_threads *t = threads_of(random_int(1, 4));
+            rt_dense   *d = dense_of(i < 0 ? "scalar" : isas[i], t);
+            if (d) {
+                float        *y2, *y = run(d, &c, &y2);
+                const int     inner = c.in_place || c.kernel == ROPE || c.kernel == SOFTMAX || c.kernel == ADD;
+                const int64_t size = inner ? x_size(&c) : y_size(&c), at = differs(want, y, size);
+                CHECK(at < 0, "%s, %s, n %d, m %d: [%d] is %a, scalar has %a", names[c.kernel], rt_dense_isa(d), (int)c.n, (int)c.m, (int)at,
+                      (double)y[at], (double)want[at]);
+                CHECK(!y2 || differs(want2, y2, size) < 0, "%s, %s: g", names[c.kernel], rt_dense_isa(d));
+                release(y), release(y2);
+            }
+            rt_dense_destroy(d);
+            rt_threads_destroy(t);
+        }
+        release(want), release(want2);
+        free_case(&c);
+    }
+    rt_dense_destroy(scalar);
+    rt_threads_destroy(one);
+}
+
+/* ---- Against float64 ---- */
+
+static void check_near(const char *what, float got, double exact, double relative, double absolute)
+{
+    CHECK(fabs((double)got - exact) <= relative * fabs(exact) + absolute, "%s: %.9g, exactly %.9g", what, (double)got, exact);
+}
+
+static double logistic(double x) { return 1 / (1 + exp(-x)); }
+
+static void check_accuracy(rt_dense *d)
+{
+    enum { M = 300 };
+    float  x[M], w[M], gate[M], bias[M], y[M], g[M];
+    double ss = 0;
+    random_floats(x, M, 3), random_floats(w, M, 2), random_floats(gate, M, 6), random_floats(bias, M, 1);
+    for (int i = 0; i < M; i++)
+        ss += (double)x[i] * (double)x[i];
+    rt_rms_norm(d, x, M, w, 1e-3f, 1, M, y, M);
+    for (int i = 0; i < M; i++)
+        check_near("rms_norm", y[i], (double)x[i] / sqrt(ss / M + (double)1e-3f) * (double)w[i], 1e-6, 0);
+    rt_rms_norm_silu_gate(d, x, M, w, 1e-3f, gate, M, 1, M, y, M);
+    for (int i = 0; i < M; i++)
+        check_near("gated", y[i], (double)x[i] / sqrt(ss / M + (double)1e-3f) * (double)w[i] * (double)gate[i] * logistic((double)gate[i]), 2e-6, 0);
+    for (int mode = 0; mode < 2; mode++) {
+        for (int tiny = 0; tiny < 2; tiny++) { /* eps decides in the second */
+            const float eps = tiny ? 100.0f : 1e-6f;
+            rt_l2_norm(d, x, M, eps, mode, 1, M, y, M);
+            const double norm = mode ? fmax(sqrt(ss), (double)eps) : sqrt(ss + (double)eps);
+            for (int i = 0; i < M; i++)
+                check_near("l2_norm", y[i], (double)x[i] / norm, 1e-6, 0);
+        }
+    }
+    rt_swiglu(d, gate, x, y, M);
+    for (int i = 0; i < M; i++)
+        check_near("swiglu", y[i], (double)gate[i] * logistic((double)gate[i]) * (double)x[i], 1e-6, 0);
+    rt_sigmoid_gate(d, x, M, gate, M, 1, M, y, M);
+    for (int i = 0; i < M; i++)
+        check_near("sigmoid_gate", y[i], (double)x[i] * logistic((double)gate[i]), 1e-6, 0);
+    rt_gates(d, x, M, gate, M, bias, w, 1, M, y, g);
+    for (int i = 0; i < M; i++) {
+        check_near("beta", y[i], logistic((double)x[i]), 1e-6, 0);
+        check_near("g", g[i], (double)w[i] * log1p(exp((double)(gate[i] + bias[i]))), 1e-6, 0);
+    }
+    double sum = 0;
+    for (int i = 0; i < M; i++)
+        sum += exp((double)x[i]);
+    memcpy(y, x, sizeof y);
+    rt_softmax(d, y, M);
+    for (int i = 0; i < M; i++)
+        check_near("softmax", y[i], exp((double)x[i]) / sum, 2e-6, 0);
+
+    rt_rope      *rope;
+    const int32_t position = 77;
+    if (rt_rope_create(64, 1e7f, 60, &rope))
+        exit(1);
+    memcpy(y, x, sizeof y);
+    rt_rope_apply(d, rope, &position, y, M, 100, 1, 3);
+    for (int h = 0; h < 3; h++)
+        for (int i = 0; i < 100; i++) {
+            const int    pair = i % 32 + 100 * h;
+            const double angle = 77 * pow(1e7, -2.0 * (i % 32) / 64), a = (double)x[pair], b = (double)x[pair + 32];
+            check_near("rope", y[100 * h + i], i < 32 ? a * cos(angle) - b * sin(angle) : i < 64 ? b * cos(angle) + a * sin(angle)
+                       : (double)x[100 * h + i], 0, 1e-6);
+        }
+    rt_rope_destroy(rope);
+    CHECK(rt_rope_create(63, 1e4f, 1, &rope) == GDN_INVALID_ARGUMENT && strstr(rt_last_error(), "63"), "%s", rt_last_error());
+    CHECK(rt_rope_create(64, NAN, 1, &rope) == GDN_INVALID_ARGUMENT, "%s", rt_last_error());
+}
+
+/* ---- Attention ---- */
+
+static void check_attention(int rounds)
+{
+    rt_threads *one = threads_of(1);
+    rt_dense   *scalar = dense_of("scalar", one);
+    for (int round = 0; round < rounds; round++) {
+        const int32_t n_kv = random_int(1, 3), group = random_bits() % 8 ? random_int(1, 6) : 18, dim = random_bits() % 2 ? 32 * random_int(1, 8) : random_int(1, 300);
+        const int32_t n = random_int(1, 5), n_heads = n_kv * group, total = random_int(1, random_bits() % 4 ? 80 : 700);
+        const int32_t type = round % 3 == 0 ? RT_F32 : round % 3 == 1 ? RT_F16 : RT_BF16;
+        const int64_t head_stride = dim + random_int(0, 9), stride = n_heads * head_stride + random_int(0, 9);
+        const int64_t elements = (int64_t)total * n_kv * dim;
+        float        *q = floats(n * stride), *k = floats(elements), *v = floats(elements);
+        int32_t       n_cells[8], *cells[8];
+        random_floats(q, n * stride, 3), random_floats(k, elements, 1), random_floats(v, elements, 1);
+        if (type != RT_F32) /* any two halves are below 1 as F16, finite as BF16 */
+            for (int64_t i = 0; i < elements; i++) {
+                ((uint16_t *)(void *)k)[i] = (uint16_t)(type == RT_F16 ? random_bits() & 0xbbffu : (random_bits() & 0x80ffu) | 0x3f00u);
+                ((uint16_t *)(void *)v)[i] = (uint16_t)(type == RT_F16 ? random_bits() & 0xbbffu : (random_bits() & 0x80ffu) | 0x3f00u);
+            }
+        if (round % 7 == 6) {
+            sprinkle(q, n * stride, 500);
+            if (type == RT_F32)
+                sprinkle(v, elements, 500);
+        }
+        for (int32_t r = 0; r < n; r++) {
+            n_cells[r] = random_int(1, total);
+            cells[r]   = malloc(4 * (size_t)n_cells[r]);
+            for (int32_t p = 0; p < n_cells[r]; p++)
+                cells[r][p] = random_int(0, total - 1);
+        }
+        rt_attention_args a = { q, stride, head_stride, (unsigned char *)k, (unsigned char *)v, type, n, n_heads, n_kv, dim,
+                                1 / sqrtf((float)dim), (const int32_t *const *)cells, n_cells, NULL, NULL };
+        const int64_t size = (int64_t)n * n_heads * dim;
+        float        *want = NULL;
+        for (int i = -1; i < ISAS; i++)
+            for (int32_t n_threads = 1; n_threads <= (i < 0 ? 1 : 4); n_threads++) {
+                rt_threads *t = threads_of(n_threads);
+                rt_dense   *d = dense_of(i < 0 ? "scalar" : isas[i], t);
+                if (d) {
+                    const int64_t scratch = (int64_t)rt_attention_scratch(d, n_heads, n_kv, total);
+                    a.out = floats(size), a.scratch = floats(scratch);
+                    rt_attention(d, &a);
+                    CHECK(canaries_live(a.out, size) && canaries_live(a.scratch, scratch), "attention, %s", rt_dense_isa(d));
+                    const int64_t at = want ? differs(want, a.out, size) : -1;
+                    CHECK(at < 0, "attention, %s, %d threads, type %d, dim %d, %d heads of %d: [%d] is %a, scalar has %a", rt_dense_isa(d),
+                          (int)n_threads, (int)type, (int)dim, (int)n_heads, (int)n_kv, (int)at, (double)a.out[at], (double)want[at]);
+                    release(a.scratch);
+                    if (!want)
+                        want = a.out;
+                    else
+                        release(a.out);
+                }
+                rt_dense_destroy(d);
+                rt_threads_destroy(t);
+            }
+        if (type == RT_F32 && round % 7 != 6) /* the last row and head against float64 */
+            for (int32_t e = 0; e < dim; e++) {
+                const int32_t r = n - 1, h = n_heads - 1;
+                double        sum = 0, out = 0, most = -1e300, *s = malloc(sizeof *s * (size_t)n_cells[r]);
+                for (int32_t p = 0; p < n_cells[r]; p++) {
+                    s[p] = 0;
+                    for (int32_t c = 0; c < dim; c++)
+                        s[p] += (double)q[r * stride + h * head_stride + c] * (double)k[((int64_t)cells[r][p] * n_kv + n_kv - 1) * dim + c];
+                    s[p] *= (double)a.scale;
+                    most = s[p] > most ? s[p] : most;
+                }
+                for (int32_t p = 0; p < n_cells[r]; p++) {
+                    sum += exp(s[p] - most);
+                    out += exp(s[p] - most) * (double)v[((int64_t)cells[r][p] * n_kv + n_kv - 1) * dim + e];
+                }
+                check_near("attention", want[((int64_t)r * n_heads + h) * dim + e], out / sum, 1e-5, 1e-5);
+                free(s);
+                if (e % 16)
+                    e += 15;
+            }
+        for (int32_t r = 0; r < n; r++)
+            free(cells[r]);
+        release(want), release(q), release(k), release(v);
+    }
+    rt_dense_destroy(scalar);
+    rt_threads_destroy(one);
+}
+
+/* ---- top_k against a simple selection ---- */
+
+static void check_top_k(int rounds)
+{
+    for (int round = 0; round < rounds; round++) {
+        const int32_t n = random_int(1, 300), k = random_bits() % 3 ? random_int(1, n) : random_bits() % 2 ? 1 : n;
+        float         x[300];
+        int32_t       index[300], taken[300] = { 0 };
+        for (int32_t i = 0; i < n; i++)
+            x[i] = (float)random_int(-20, 20); /* many are equal */
+        if (round % 3 == 2)
+            sprinkle(x, n, 4);
+        rt_top_k(x, n, k, index);
+        for (int32_t j = 0; j < k; j++) {
+            int32_t best = -1;
+            for (int32_t i = 0; i < n; i++)
+                if (!taken[i] && (best < 0 || x[i] > x[best] || (x[best] != x[best] && x[i] == x[i])))
+                    best = i;
+            taken[best] = 1;
+            CHECK(index[j] == best, "top_k %d of %d: [%d] is %d, not %d", (int)k, (int)n, (int)j, (int)index[j], (int)best);
+        }
+    }
+}
+
+int main(int argc, char **argv)
+{
+    const int rounds = argc > 2 ? atoi(argv[2]) : 400;
+    rt_threads *t = threads_of(2);
+    rt_dense   *d = dense_of(NULL, t), *scalar = dense_of("scalar", t);
+    check_accuracy(d);
+    check_accuracy(scalar);
+    check_random_rows(4 * rounds);
+    check_attention(rounds / 4 + 1);
+    check_top_k(rounds);
+    rt_dense_destroy(d);
+    rt_dense_destroy(scalar);
+    rt_threads_destroy(t);
+    return report("dense_rows");
+}
