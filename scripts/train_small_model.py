@@ -150,7 +150,7 @@ def train(args):
 def main():
     p = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     p.add_argument("command", choices=["train", "export", "measure"])
-    p.add_argument("--work", default="/tmp/kjv-ckpt", help="corpus, tokenizer and checkpoints")
+    p.add_argument("--work", default="build/kjv", help="corpus, tokenizer and checkpoints")
     p.add_argument("--root", default="/", help="where bible-kjv and bible-kjv-text are installed or unpacked")
     p.add_argument("--fetch", action="store_true", help="get the two packages with apt-get download")
     p.add_argument("--seed", type=int, default=1)
