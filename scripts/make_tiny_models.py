@@ -2,7 +2,7 @@
 """Make tests/runtime/fixtures/: tiny random models and what HF transformers computes with them.
 
   make_tiny_models.py [--out FOLDER]     write tiny-*.gguf and tiny-*.golden
-  make_tiny_models.py --check            read the files, rebuild HF's models from them, compare, also with models/forward.py
+  make_tiny_models.py --check            rebuild HF's models from the files and compare; also with models/forward.py
 
 Needs torch, transformers >= 5.2, gguf and numpy (from PyPI). The models are strong on purpose: weights of standard
 deviation 0.3 to 0.5, decays over three orders of magnitude; a weak random model forgives a wrong state.

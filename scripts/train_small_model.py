@@ -11,7 +11,6 @@ of another machine or thread count. --resume goes on from the newest checkpoint,
 never stopped; the learning rate reaches zero at --steps, so a run that must end sooner is resumed with fewer steps.
 """
 import argparse
-import json
 import math
 import pathlib
 import sys
@@ -21,10 +20,11 @@ import types
 import torch
 import torch.nn.functional as F
 
-from models import bpe, corpus
+from models import bpe, corpus, release
 from models.muon import Muon
 from models.net import Net
 
+MODEL = pathlib.Path(__file__).resolve().parent.parent / "models/kjv-small-q8_0.gguf"
 SHAPE = dict(hidden=256, layers=8, interval=4, ffn=384, nk=2, nv=4, d=64, kernel=4, heads=4, kv_heads=2, head_dim=64,
              n_rot=16, rope_base=10000.0, vocab=2048)
 DRAFT_WEIGHTS = (0.3, 0.15)  # of the first and second draft step's loss
@@ -95,7 +95,6 @@ def validate(net, held, length, bf16):
 
 
 def train(args):
-    torch.set_num_threads(args.threads)
     torch.manual_seed(args.seed)
     data, work, started = prepare(args), pathlib.Path(args.work), time.time()
     net = Net(types.SimpleNamespace(**SHAPE))
@@ -150,8 +149,8 @@ def train(args):
 
 def main():
     p = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    p.add_argument("command", choices=["train"])
-    p.add_argument("--work", default="/tmp/kjv-ckpt", help="corpus, tokenizer and checkpoints")
+    p.add_argument("command", choices=["train", "export", "measure"])
+    p.add_argument("--work", default="build/kjv", help="corpus, tokenizer and checkpoints")
     p.add_argument("--root", default="/", help="where bible-kjv and bible-kjv-text are installed or unpacked")
     p.add_argument("--fetch", action="store_true", help="get the two packages with apt-get download")
     p.add_argument("--seed", type=int, default=1)
@@ -164,8 +163,15 @@ def main():
     p.add_argument("--bf16", type=int, default=1)
     p.add_argument("--save-every", type=float, default=180.0, help="seconds")
     p.add_argument("--resume", action="store_true")
+    p.add_argument("--model", default=str(MODEL), help="the GGUF file to write or to measure")
     args = p.parse_args()
-    train(args)
+    torch.set_num_threads(args.threads)
+    if args.command == "train":
+        train(args)
+    elif args.command == "export":
+        release.export(args.work, args.model, SHAPE, say)
+    else:
+        release.measure(args.work, args.model, SHAPE, say)
 
 
 if __name__ == "__main__":
