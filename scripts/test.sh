@@ -33,7 +33,7 @@ consumers   the installed library in other projects: CMake, pkg-config, C++, Pyt
 abi         exported symbols, layout of structs, abidiff
 package     the Debian packages and the archive
 asan        the check, unit, golden and runtime tests under AddressSanitizer and UndefinedBehaviorSanitizer
-tsan        the check with many threads, API tests and the runtime with threads, under ThreadSanitizer
+tsan        the check with many threads, and API tests with threads, under ThreadSanitizer
 clang       the whole project with clang; gdn check --quick, unit and golden tests under its UndefinedBehaviorSanitizer
 arm64       cross build for 64-bit Arm, gdn check on NEON under qemu
 fuzz        the seed corpus and a short run of every fuzz target
@@ -141,10 +141,6 @@ stage_tsan() {
     done
     # shellcheck disable=SC2086
     $plain build-tsan/bin/test_alloc
-    # shellcheck disable=SC2086
-    for tests in dense streams; do # the runtime's own threads
-        $plain "build-tsan/bin/test_rt_$tests" tests/runtime
-    done
     # A quick run; every case about threads; random cases with more threads than cores.
     set -f
     for cases in "--quick" "--case threads/*" "--seed 2 --cases 200 --case random/* --threads 5,6,7,8" \
