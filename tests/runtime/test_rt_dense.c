@@ -48,6 +48,14 @@ static float *multiply(rt_dense *d, const shape *s, const rt_weight *w, const fl
     void         *scratch = aligned_alloc(64, (size_t)rt_matmul_scratch(s->n, s->n_columns));
     rt_matmul(d, w, s->matrix, x, s->x_stride, s->n, y, s->y_stride, scratch);
     CHECK(canaries_live(y, size), "type %d, %d x %d, n %d", (int)s->type, (int)s->n_rows, (int)s->n_columns, (int)s->n);
+    int written = 1, kept = 1;
+    for (int64_t i = 0; i < size; i++)
+        if (i % s->y_stride < s->n_rows)
+            written &= bits_of(y[i]) != CANARY_BITS;
+        else
+            kept &= bits_of(y[i]) == CANARY_BITS;
+    CHECK(written && kept, "%s, type %d, %d x %d, n %d: outputs missing, or written between rows", rt_dense_isa(d), (int)s->type,
+          (int)s->n_rows, (int)s->n_columns, (int)s->n);
     free(scratch);
     return y;
 }
@@ -130,14 +138,14 @@ static void check_accuracy(void)
     rt_threads *t = threads_of(2);
     rt_dense   *d = dense_of(NULL, t);
     for (int i = 0; i < TYPES; i++) {
-        const shape    s = { types[i], 2048, 40, 5, 2048, 40, 0 };
+        const shape    s = { types[i], 2048, 40, 5, 2048, 40, i % 3 };
         rt_weight      w;
-        unsigned char *memory = random_weights(&w, s.type, s.n_columns, s.n_rows, 1, 0);
+        unsigned char *memory = random_weights(&w, s.type, s.n_columns, s.n_rows, 3, 0);
         float         *x = floats(s.n * s.x_stride), *row = floats(s.n_columns);
         random_floats(x, s.n * s.x_stride, 2.0f);
         float *y = multiply(d, &s, &w, x);
         for (int32_t o = 0; o < s.n_rows; o++) {
-            rt_weight_row(&w, o, row);
+            rt_weight_row(&w, s.matrix * s.n_rows + o, row);
             for (int32_t r = 0; r < s.n; r++) {
                 double exact = 0, size = 0, square = 0;
                 for (int32_t c = 0; c < s.n_columns; c++) {

@@ -44,6 +44,8 @@ static float *run(rt_dense *d, const rows_case *c, float **second)
     default: rt_softmax(d, y, c->m);
     }
     CHECK(canaries_live(y, size) && (!*second || canaries_live(*second, size)), "%s, n %d, m %d", names[c->kernel], (int)c->n, (int)c->m);
+    for (int64_t i = 0; i < size && !inner; i++)
+        CHECK((bits_of(y[i]) == CANARY_BITS) == (i % ys >= c->m), "%s: [%d] is missing, or between rows", names[c->kernel], (int)i);
     return y;
 }
 
