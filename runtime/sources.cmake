@@ -57,7 +57,8 @@ if(GDN_SANITIZE) # GCC 12 takes more than ten minutes for one of them, instrumen
     set_property(SOURCE runtime/dense_${name}.c APPEND PROPERTY COMPILE_OPTIONS -O0)
   endforeach()
 endif()
-target_link_libraries(gdn_runtime PUBLIC gdn_build_options PRIVATE gdn::gdn)
+find_package(Threads REQUIRED)
+target_link_libraries(gdn_runtime PUBLIC gdn_build_options Threads::Threads PRIVATE gdn::gdn)
 
 # PCRE2 cuts text into words. Without it everything is built, and creating a tokenizer says what is missing.
 set(GDN_HAVE_PCRE2 OFF)
