@@ -16,7 +16,8 @@ gdn_status rt_threads_create(int32_t n_threads, rt_threads **threads)
 {
     *threads = NULL;
     if (n_threads < 0 || n_threads > MAX_THREADS)
-        return rt_fail(GDN_INVALID_ARGUMENT, "the number of threads is %d; 0 (all processors) to %d are allowed", (int)n_threads, (int)MAX_THREADS);
+        return rt_fail(GDN_INVALID_ARGUMENT, "the number of threads is %d; 0 (all processors) to %d are allowed",
+                       (int)n_threads, (int)MAX_THREADS);
     rt_threads *t = rt_calloc(1, sizeof *t, "threads");
     if (!t)
         return GDN_OUT_OF_MEMORY;
