@@ -3,7 +3,8 @@
  *     gdn_dense_bench [isa [threads [MiB of weights]]]
  *
  * Weights exceed the caches by cycling through many matrices, as a forward pass does. Few rows are bound by memory, so
- * the share is that of a sum over the same bytes; many rows are bound by arithmetic, and products per second are told. */
+ * the share is that of a sum over the same bytes; many rows are bound by arithmetic, and products per second are told.
+ */
 #define _POSIX_C_SOURCE 200809L /* clock_gettime */
 #include <stdio.h>
 #include <stdlib.h>
@@ -25,7 +26,8 @@ static double now(void)
     return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
 }
 
-/* ---- Reading: each thread sums its part, as several streams of 8-byte words, which compilers turn into vectors ---- */
+/* ---- Reading: each thread sums its part, as several streams of 8-byte words, which compilers turn into vectors ----
+ */
 
 typedef struct reader {
     const unsigned char *data;
@@ -96,8 +98,8 @@ static double product_seconds(rt_dense *d, rt_weight *w, int32_t n, const float 
     return best_of(times, ROUNDS);
 }
 
-static void bench_type(rt_dense *d, rt_threads *threads, int32_t type, int64_t bytes, const unsigned char *random, const float *x, float *y,
-                       void *scratch)
+static void bench_type(rt_dense *d, rt_threads *threads, int32_t type, int64_t bytes, const unsigned char *random,
+                       const float *x, float *y, void *scratch)
 {
     const rt_type_info *info = rt_type_describe(type);
     const int64_t       row = COLUMNS / info->block * info->block_bytes, matrix = row * ROWS;
@@ -113,7 +115,8 @@ static void bench_type(rt_dense *d, rt_threads *threads, int32_t type, int64_t b
         if (!i)
             first = s;
         if (rows[i] <= 8)
-            printf(" n=%d %5.1f GB/s (%3.0f%%, x%.2f)", (int)rows[i], 1e-9 * (double)matrix / s, 100 * reading / s, s / first);
+            printf(" n=%d %5.1f GB/s (%3.0f%%, x%.2f)", (int)rows[i], 1e-9 * (double)matrix / s, 100 * reading / s,
+                   s / first);
         else
             printf(" n=%d %5.1f Gmac/s", (int)rows[i], 1e-9 * (double)rows[i] * ROWS * COLUMNS / s);
     }
@@ -126,12 +129,13 @@ int main(int argc, char **argv)
     const int64_t bytes = (int64_t)(argc > 3 ? atoi(argv[3]) : 256) << 20;
     rt_threads   *threads;
     rt_dense     *d;
-    if (rt_threads_create(argc > 2 ? atoi(argv[2]) : 1, &threads) || rt_dense_create(argc > 1 && argv[1][0] ? argv[1] : NULL, threads, &d)) {
+    if (rt_threads_create(argc > 2 ? atoi(argv[2]) : 1, &threads) ||
+        rt_dense_create(argc > 1 && argv[1][0] ? argv[1] : NULL, threads, &d)) {
         printf("%s\n", rt_last_error());
         return 1;
     }
     unsigned char *random  = rt_calloc((uint64_t)bytes + (64 << 20), 1, "weights");
-    float         *x       = rt_calloc((uint64_t)MOST * COLUMNS, 4, "inputs"), *y = rt_calloc((uint64_t)MOST * ROWS, 4, "outputs");
+    float *x = rt_calloc((uint64_t)MOST * COLUMNS, 4, "inputs"), *y = rt_calloc((uint64_t)MOST * ROWS, 4, "outputs");
     void          *scratch = rt_calloc(rt_matmul_scratch(MOST, COLUMNS), 1, "scratch");
     if (!random || !x || !y || !scratch) {
         printf("%s\n", rt_last_error());
@@ -144,7 +148,8 @@ int main(int argc, char **argv)
         x[i] = (float)(i * 0x9e3779b1u % 1000003) * 1e-6f - 0.5f;
     if (rt_threads_count(threads) == 1)
         the_clock = CLOCK_PROCESS_CPUTIME_ID;
-    printf("%s, %d threads, %d x %d, weights of %d MiB\n", rt_dense_isa(d), (int)rt_threads_count(threads), ROWS, COLUMNS, (int)(bytes >> 20));
+    printf("%s, %d threads, %d x %d, weights of %d MiB\n", rt_dense_isa(d), (int)rt_threads_count(threads), ROWS,
+           COLUMNS, (int)(bytes >> 20));
     for (int i = 0; i < 8; i++)
         bench_type(d, threads, types[i], bytes, random, x, y, scratch);
     rt_free(random);

@@ -35,7 +35,8 @@ INLINE void prefetch(const unsigned char *p, int64_t bytes)
 }
 
 /* out[0 .. m) of one head, m <= COLUMNS, goes on with n cells; v points at the first of these elements of cell 0. */
-INLINE void weigh(const unsigned char *v, int64_t row_bytes, int type, const int32_t *cell, const float *w, int32_t n, float *out, int m)
+INLINE void weigh(const unsigned char *v, int64_t row_bytes, int type, const int32_t *cell, const float *w, int32_t n,
+                  float *out, int m)
 {
     enum { VECTORS = COLUMNS / GDN_VL };
     vf acc[VECTORS];
@@ -55,7 +56,8 @@ INLINE void weigh(const unsigned char *v, int64_t row_bytes, int type, const int
         if (lanes_of(m, c)) store_some(out + c * GDN_VL, acc[c], lanes_of(m, c));
 }
 
-INLINE void attention_typed(const rt_attention_args *a, int type, int32_t row, int32_t head, int32_t n_heads, float *scratch)
+INLINE void attention_typed(const rt_attention_args *a, int type, int32_t row, int32_t head, int32_t n_heads,
+                            float *scratch)
 {
     enum { CHUNK = 32 }; /* cells whose v stays in the first-level cache from one head to the next */
     const int32_t        n = a->n_cells[row], *cell = a->cell[row], dim = a->head_dim;
@@ -75,13 +77,16 @@ INLINE void attention_typed(const rt_attention_args *a, int type, int32_t row, i
     memset(out, 0, sizeof *out * (size_t)(n_heads * dim));
     for (int32_t from = 0; from < n; from += CHUNK) {
         const int32_t count = n - from < CHUNK ? n - from : CHUNK;
-        for (int32_t p = from + count; p < from + 2 * count && p < n; p++) prefetch(v + cell[p] * row_bytes, head_bytes);
+        for (int32_t p = from + count; p < from + 2 * count && p < n; p++)
+            prefetch(v + cell[p] * row_bytes, head_bytes);
         for (int32_t h = 0; h < n_heads; h++) {
             int32_t d = 0;
             for (; d + COLUMNS <= dim; d += COLUMNS)
-                weigh(v + d * size, row_bytes, type, cell + from, scratch + h * stride + from, count, out + h * dim + d, COLUMNS);
+                weigh(v + d * size, row_bytes, type, cell + from, scratch + h * stride + from, count, out + h * dim + d,
+                      COLUMNS);
             if (d < dim)
-                weigh(v + d * size, row_bytes, type, cell + from, scratch + h * stride + from, count, out + h * dim + d, dim - d);
+                weigh(v + d * size, row_bytes, type, cell + from, scratch + h * stride + from, count, out + h * dim + d,
+                      dim - d);
         }
     }
     for (int32_t h = 0; h < n_heads; h++)

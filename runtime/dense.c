@@ -29,7 +29,8 @@ static int has_avx2(void)
 {
     unsigned a, b, c, d;
     __builtin_cpu_init();
-    return __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma") && __get_cpuid(1, &a, &b, &c, &d) && (c & bit_F16C);
+    return __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma") && __get_cpuid(1, &a, &b, &c, &d) &&
+           (c & bit_F16C);
 }
 
 static int has_avx512(void)
@@ -167,12 +168,22 @@ static void product_outputs(const rt_dense *d, const void *arg, int64_t item, in
         item -= n;
     const rt_weight *w     = one->w;
     const int32_t    first = (int32_t)item * p->per_item, left = w->n_rows - first;
-    rt_product_args  a     = { w->data + (int64_t)one->matrix * w->n_rows * w->row_bytes, w->row_bytes, w->type, w->n_columns, p->n,
-                               p->x, p->x_stride, is_quantised(w) ? p->xq : NULL, one->y, one->y_stride };
-    d->kernels->product(&a, first, first + (left < p->per_item ? left : p->per_item), d->panels + (int64_t)slot * RT_PANEL_BYTES);
+    rt_product_args a = { w->data + (int64_t)one->matrix * w->n_rows * w->row_bytes,
+                          w->row_bytes,
+                          w->type,
+                          w->n_columns,
+                          p->n,
+                          p->x,
+                          p->x_stride,
+                          is_quantised(w) ? p->xq : NULL,
+                          one->y,
+                          one->y_stride };
+    d->kernels->product(&a, first, first + (left < p->per_item ? left : p->per_item),
+                        d->panels + (int64_t)slot * RT_PANEL_BYTES);
 }
 
-void rt_matmul_many(rt_dense *d, const rt_product *list, int32_t n_products, const float *x, int64_t x_stride, int32_t n, void *scratch)
+void rt_matmul_many(rt_dense *d, const rt_product *list, int32_t n_products, const float *x, int64_t x_stride,
+                    int32_t n, void *scratch)
 {
     enum { BYTES = 32 * 1024, TILE = 16 }; /* of weights in an item; outputs come in tiles */
     products p     = { list, n_products, 0, n, x, x_stride, scratch, TILE };
@@ -198,8 +209,8 @@ void rt_matmul_many(rt_dense *d, const rt_product *list, int32_t n_products, con
     share(d, product_outputs, &p, n_items, bytes / 16 * n);
 }
 
-void rt_matmul(rt_dense *d, const rt_weight *w, int32_t matrix, const float *x, int64_t x_stride, int32_t n, float *y, int64_t y_stride,
-               void *scratch)
+void rt_matmul(rt_dense *d, const rt_weight *w, int32_t matrix, const float *x, int64_t x_stride, int32_t n, float *y,
+               int64_t y_stride, void *scratch)
 {
     const rt_product one = { w, matrix, y, y_stride };
     rt_matmul_many(d, &one, 1, x, x_stride, n, scratch);
@@ -242,37 +253,72 @@ static void share_rows(const rt_dense *d, const row_args *a)
     share(d, rows_item, a, items_of(a->n, rows_per_item(a->m)), (int64_t)a->n * a->m);
 }
 
-void rt_rms_norm(rt_dense *d, const float *x, int64_t x_stride, const float *w, float eps, int32_t n, int32_t m, float *y, int64_t y_stride)
+void rt_rms_norm(rt_dense *d, const float *x, int64_t x_stride, const float *w, float eps, int32_t n, int32_t m,
+                 float *y, int64_t y_stride)
 {
-    share_rows(d, &(row_args){ .kind = RMS_NORM, .n = n, .m = m, .x = x, .x_stride = x_stride, .w = w, .eps = eps, .y = y,
+    share_rows(d, &(row_args){ .kind = RMS_NORM,
+                               .n = n,
+                               .m = m,
+                               .x = x,
+                               .x_stride = x_stride,
+                               .w = w,
+                               .eps = eps,
+                               .y = y,
                                .y_stride = y_stride });
 }
 
 void rt_rms_norm_silu_gate(rt_dense *d, const float *x, int64_t x_stride, const float *w, float eps, const float *gate,
                            int64_t gate_stride, int32_t n, int32_t m, float *y, int64_t y_stride)
 {
-    share_rows(d, &(row_args){ .kind = RMS_NORM, .n = n, .m = m, .x = x, .x_stride = x_stride, .w = w, .eps = eps, .gate = gate,
-                               .gate_stride = gate_stride, .y = y, .y_stride = y_stride });
-}
-
-void rt_l2_norm(rt_dense *d, const float *x, int64_t x_stride, float eps, int32_t mode, int32_t n, int32_t m, float *y, int64_t y_stride)
-{
-    share_rows(d, &(row_args){ .kind = L2_NORM, .n = n, .m = m, .mode = mode, .x = x, .x_stride = x_stride, .eps = eps, .y = y,
+    share_rows(d, &(row_args){ .kind = RMS_NORM,
+                               .n = n,
+                               .m = m,
+                               .x = x,
+                               .x_stride = x_stride,
+                               .w = w,
+                               .eps = eps,
+                               .gate = gate,
+                               .gate_stride = gate_stride,
+                               .y = y,
                                .y_stride = y_stride });
 }
 
-void rt_sigmoid_gate(rt_dense *d, const float *x, int64_t x_stride, const float *gate, int64_t gate_stride, int32_t n, int32_t m,
-                     float *y, int64_t y_stride)
+void rt_l2_norm(rt_dense *d, const float *x, int64_t x_stride, float eps, int32_t mode, int32_t n, int32_t m, float *y,
+                int64_t y_stride)
+{
+    share_rows(d, &(row_args){ .kind = L2_NORM,
+                               .n = n,
+                               .m = m,
+                               .mode = mode,
+                               .x = x,
+                               .x_stride = x_stride,
+                               .eps = eps,
+                               .y = y,
+                               .y_stride = y_stride });
+}
+
+void rt_sigmoid_gate(rt_dense *d, const float *x, int64_t x_stride, const float *gate, int64_t gate_stride, int32_t n,
+                     int32_t m, float *y, int64_t y_stride)
 {
     share_rows(d, &(row_args){ .kind = SIGMOID_GATE, .n = n, .m = m, .x = x, .x_stride = x_stride, .gate = gate,
                                .gate_stride = gate_stride, .y = y, .y_stride = y_stride });
 }
 
-void rt_gates(rt_dense *d, const float *b, int64_t b_stride, const float *a, int64_t a_stride, const float *dt_bias, const float *a_neg,
-              int32_t n, int32_t m, float *beta, float *g)
+void rt_gates(rt_dense *d, const float *b, int64_t b_stride, const float *a, int64_t a_stride, const float *dt_bias,
+              const float *a_neg, int32_t n, int32_t m, float *beta, float *g)
 {
-    share_rows(d, &(row_args){ .kind = GATES, .n = n, .m = m, .x = b, .x_stride = b_stride, .gate = a, .gate_stride = a_stride,
-                               .bias = dt_bias, .w = a_neg, .y = beta, .y_stride = m, .y2 = g });
+    share_rows(d, &(row_args){ .kind = GATES,
+                               .n = n,
+                               .m = m,
+                               .x = b,
+                               .x_stride = b_stride,
+                               .gate = a,
+                               .gate_stride = a_stride,
+                               .bias = dt_bias,
+                               .w = a_neg,
+                               .y = beta,
+                               .y_stride = m,
+                               .y2 = g });
 }
 
 /* ---- Long vectors ---- */
@@ -338,8 +384,8 @@ static void rope_item(const rt_dense *d, const void *arg, int64_t row, int32_t s
         d->kernels->rope(a->x + row * a->x_stride + h * a->head_stride, cosines, cosines + half, half);
 }
 
-void rt_rope_apply(rt_dense *d, const rt_rope *rope, const int32_t *position, float *x, int64_t x_stride, int64_t head_stride, int32_t n,
-                   int32_t n_heads)
+void rt_rope_apply(rt_dense *d, const rt_rope *rope, const int32_t *position, float *x, int64_t x_stride,
+                   int64_t head_stride, int32_t n, int32_t n_heads)
 {
     const rope_args a = { rope, position, x, x_stride, head_stride, n_heads };
     share(d, rope_item, &a, n, (int64_t)n * n_heads * rt_rope_half(rope) / 2);

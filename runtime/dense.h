@@ -23,19 +23,19 @@ uint64_t rt_matmul_scratch(int32_t n_rows, int32_t n_columns);
 
 /* y[r][o] = sum_i W[o][i] x[r][i] for r < n, o < W.n_rows; x has row stride x_stride, y y_stride.
  *   F32, F16, BF16 weights: dot32 of the row (numerics.md), W converted to F32 exactly.
- *   Quantised weights: x is quantised once, in blocks of 32: d = max|x| / 127 and q = round to nearest even (x * (1/d)),
- *   by the sequence of set_rows to Q8_0 (numerics.md) except that d is not rounded to F16, and that d is NaN where a
- *   value is: a block with an infinity or a NaN makes every output of its row NaN. Then, with 16 partial sums,
+ *   Quantised weights: x is quantised once, in blocks of 32: d = max|x| / 127 and q = round to nearest even (x *
+ * (1/d)), by the sequence of set_rows to Q8_0 (numerics.md) except that d is not rounded to F16, and that d is NaN
+ * where a value is: a block with an infinity or a NaN makes every output of its row NaN. Then, with 16 partial sums,
  *       p[0..15] = +0
  *       for block b = 0, 1, ..:   t = sum over the block of q * w, an exact integer
  *                                 p[b % 16] = fma(t, dw * d, p[b % 16])
  *                                 p[b % 16] = fma(-m, d * (sum of q), p[b % 16])       Q4_K, Q5_K
  *       for h = 8, 4, 2, 1:       p[l] = p[l] + p[l + h]     for l < h
- *   A block with its scale dw (d x 6-bit scale in Q4_K, Q5_K: exact) has 32 elements whatever the type; the 8-bit scales
- *   of Q6_K, two per block, are in the integer t, which stays below 2^24. Blocks are filled up to a multiple of 16 with
- *   zeros. One partial per block, not per group of lanes: so a vector's lanes can be blocks, and the integers need no
- *   sum across lanes, whatever the width.
- * Every block of W is decoded once for all rows of a tile. Parallel over outputs. */
+ *   A block with its scale dw (d x 6-bit scale in Q4_K, Q5_K: exact) has 32 elements whatever the type; the 8-bit
+ * scales of Q6_K, two per block, are in the integer t, which stays below 2^24. Blocks are filled up to a multiple of 16
+ * with zeros. One partial per block, not per group of lanes: so a vector's lanes can be blocks, and the integers need
+ * no sum across lanes, whatever the width. Every block of W is decoded once for all rows of a tile. Parallel over
+ * outputs. */
 void rt_matmul(rt_dense *d, const rt_weight *w, int32_t matrix, const float *x, int64_t x_stride, int32_t n, float *y,
                int64_t y_stride, void *scratch);
 
@@ -50,8 +50,8 @@ void rt_matmul_many(rt_dense *d, const rt_product *products, int32_t n_products,
                     int32_t n, void *scratch);
 
 /* y = (x * rsqrt(fma(dot32(x, x), 1 / m, eps))) * w, rows of m. y may be x. */
-void rt_rms_norm(rt_dense *d, const float *x, int64_t x_stride, const float *w, float eps, int32_t n, int32_t m, float *y,
-                 int64_t y_stride);
+void rt_rms_norm(rt_dense *d, const float *x, int64_t x_stride, const float *w, float eps, int32_t n, int32_t m,
+                 float *y, int64_t y_stride);
 /* As rms_norm, then times silu(gate): the gated norm after gated_delta_net. y may be x or gate. */
 void rt_rms_norm_silu_gate(rt_dense *d, const float *x, int64_t x_stride, const float *w, float eps, const float *gate,
                            int64_t gate_stride, int32_t n, int32_t m, float *y, int64_t y_stride);
@@ -71,7 +71,8 @@ void rt_gates(rt_dense *d, const float *b, int64_t b_stride, const float *a, int
 
 /* Rotate the first n_rot elements of every head, pairs (i, i + n_rot / 2), angle = position[r] * base^(-2 i / n_rot):
  *   x[i]' = fma(-x[j], sin, x[i] * cos);  x[j]' = fma(x[i], sin, x[j] * cos)
- * cos and sin are computed in float64 and rounded, from a table for positions [0, n_positions), else on the spot. x: n rows of n_heads heads of head_dim; row stride x_stride, head stride head_stride. In place. */
+ * cos and sin are computed in float64 and rounded, from a table for positions [0, n_positions), else on the spot. x: n
+ * rows of n_heads heads of head_dim; row stride x_stride, head stride head_stride. In place. */
 typedef struct rt_rope rt_rope;
 gdn_status rt_rope_create(int32_t n_rot, float base, int32_t n_positions, rt_rope **rope);
 void       rt_rope_destroy(rt_rope *rope);

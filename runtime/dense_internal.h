@@ -44,7 +44,8 @@ typedef struct rt_kernels {
     void (*add)(const float *x, float *y, int64_t n);
     void (*swiglu)(const float *a, const float *b, float *y, int64_t n);
     void (*sigmoid_gate)(const float *x, const float *gate, int32_t m, float *y);
-    void (*gates)(const float *b, const float *a, const float *dt_bias, const float *a_neg, int32_t m, float *beta, float *g);
+    void (*gates)(const float *b, const float *a, const float *dt_bias, const float *a_neg, int32_t m, float *beta,
+                  float *g);
     /* one head; half = n_rot / 2 */
     void (*rope)(float *x, const float *cosine, const float *sine, int32_t half);
     void (*softmax)(float *x, int32_t n);

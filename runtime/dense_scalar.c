@@ -103,7 +103,8 @@ void rt_scalar_product(const rt_product_args *a, int32_t first, int32_t last, vo
             product_quantised(a, o);
         else
             for (int32_t r = 0; r < a->n; r++)
-                a->y[r * a->y_stride + o] = dot32_typed(a->x + r * a->x_stride, a->w + o * a->row_bytes, a->type, a->n_columns);
+                a->y[r * a->y_stride + o] =
+                    dot32_typed(a->x + r * a->x_stride, a->w + o * a->row_bytes, a->type, a->n_columns);
     }
 }
 
@@ -145,7 +146,8 @@ static void sigmoid_gate(const float *x, const float *gate, int32_t m, float *y)
         y[i] = x[i] * gdn_ref_sigmoid(gate[i]);
 }
 
-static void gates(const float *b, const float *a, const float *dt_bias, const float *a_neg, int32_t m, float *beta, float *g)
+static void gates(const float *b, const float *a, const float *dt_bias, const float *a_neg, int32_t m, float *beta,
+                  float *g)
 {
     for (int32_t i = 0; i < m; i++) {
         beta[i] = gdn_ref_sigmoid(b[i]);
@@ -187,7 +189,8 @@ static void softmax(float *x, int32_t n)
 static void attention_head(const rt_attention_args *a, int32_t row, int32_t h, float *score)
 {
     const int32_t  n = a->n_cells[row], *cell = a->cell[row];
-    const int64_t  size = a->type == RT_F32 ? 4 : 2, head_bytes = a->head_dim * size, row_bytes = a->n_heads_kv * head_bytes;
+    const int64_t size = a->type == RT_F32 ? 4 : 2, head_bytes = a->head_dim * size,
+                  row_bytes = a->n_heads_kv * head_bytes;
     const int64_t  kv_head = h / (a->n_heads / a->n_heads_kv) * head_bytes;
     const float   *q   = a->q + row * a->q_stride + h * a->q_head_stride;
     float         *out = a->out + ((int64_t)row * a->n_heads + h) * a->head_dim;
@@ -209,5 +212,6 @@ static void attention(const rt_attention_args *a, int32_t row, int32_t head, int
 }
 
 const rt_kernels rt_kernels_scalar = {
-    "scalar", rt_scalar_quantize, rt_scalar_product, rms_norm, l2_norm, add, swiglu, sigmoid_gate, gates, rope, softmax, attention,
+    "scalar", rt_scalar_quantize, rt_scalar_product, rms_norm, l2_norm, add, swiglu, sigmoid_gate, gates, rope,
+    softmax,  attention,
 };

@@ -43,7 +43,8 @@ INLINE void float_tile(const rt_product_args *a, int type, int n_outputs, int n_
                 UNROLLED
                 for (int y = 0; y < n_rows; y++) {
                     vf *sum = &p[t * n_rows + y][s];
-                    *sum = v_sel(vm_first_n(m), v_fma(weights, v_load_n(x + y * a->x_stride + i + s * GDN_VL, m), *sum), *sum);
+                    *sum = v_sel(vm_first_n(m), v_fma(weights, v_load_n(x + y * a->x_stride + i + s * GDN_VL, m), *sum),
+                                 *sum);
                 }
             }
         }

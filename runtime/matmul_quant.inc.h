@@ -32,7 +32,11 @@ enum {
 
 INLINE int group_bytes(int type)
 {
-    return type == RT_Q8_0 ? 16 * 34 : type == RT_Q4_0 ? 16 * 18 : type == RT_Q4_K ? 2 * 144 : type == RT_Q5_K ? 2 * 176 : 2 * 210;
+    return type == RT_Q8_0   ? 16 * 34
+           : type == RT_Q4_0 ? 16 * 18
+           : type == RT_Q4_K ? 2 * 144
+           : type == RT_Q5_K ? 2 * 176
+                             : 2 * 210;
 }
 
 INLINE void decode(int type, const unsigned char *from, group *g)
@@ -56,9 +60,10 @@ static void copy_tail(int type, const unsigned char *from, int32_t n_columns, un
 /* Have the compiler load it once, not as the operand of several instructions. */
 #define KEEP(vector) __asm__("" : "+" KEEP_REGISTER(vector))
 
-/* Integer dot products of n_outputs outputs and n_rows rows, as accumulators. STEPWISE: dot products take one step after
- * another, with those of other outputs and rows between them to fill the time that each needs. */
-INLINE void dot_group(int type, const group *g, int n_outputs, const rt_x_group *x, int n_rows, vi acc[TILE * STEP_ROWS][2][WV])
+/* Integer dot products of n_outputs outputs and n_rows rows, as accumulators. STEPWISE: dot products take one step
+ * after another, with those of other outputs and rows between them to fill the time that each needs. */
+INLINE void dot_group(int type, const group *g, int n_outputs, const rt_x_group *x, int n_rows,
+                      vi acc[TILE * STEP_ROWS][2][WV])
 {
     UNROLLED
     for (int ua = 0; ua < 2 * WV; ua++) {
@@ -106,7 +111,8 @@ INLINE void add_group(int type, const group *g, int n_outputs, const rt_x_group 
             UNROLLED
             for (int ua = 0; ua < 2 * WV; ua++) {
                 const vi sum = vi_load(x[y].half + ua * (16 / WV));
-                acc[c][ua / WV][ua % WV] = vi_mul(vi_sub(acc[c][ua / WV][ua % WV], vi_shl(sum, 5)), g[o].factor[ua / WV][ua % WV]);
+                acc[c][ua / WV][ua % WV] =
+                    vi_mul(vi_sub(acc[c][ua / WV][ua % WV], vi_shl(sum, 5)), g[o].factor[ua / WV][ua % WV]);
             }
         }
         unite(acc[c], t[c]);
@@ -181,7 +187,8 @@ INLINE void store_sums_of(const sums *s, int32_t o, int y, float *out)
     v_store(out, v_add(v_add(c[0], c[1]), v_add(c[2], c[3])));
 }
 
-INLINE void store_sums(const rt_product_args *a, const sums *s, int32_t first, int32_t n_outputs, int32_t row, int n_rows)
+INLINE void store_sums(const rt_product_args *a, const sums *s, int32_t first, int32_t n_outputs, int32_t row,
+                       int n_rows)
 {
     for (int y = 0; y < n_rows; y++) {
         float  *out = a->y + (row + y) * a->y_stride + first;
@@ -211,7 +218,8 @@ INLINE void prefetch_ahead(const unsigned char *p, int bytes)
 }
 
 /* Few rows: weights are decoded into registers, once for all rows. */
-INLINE void few_rows(const rt_product_args *a, int type, int32_t first, int32_t n_outputs, int32_t row, int n_rows, sums *s)
+INLINE void few_rows(const rt_product_args *a, int type, int32_t first, int32_t n_outputs, int32_t row, int n_rows,
+                     sums *s)
 {
     const int n_groups = rt_groups(a->n_columns), whole = a->n_columns / RT_GROUP, step = segment(n_rows);
     zero_sums(s, n_outputs, n_rows);
@@ -234,8 +242,8 @@ INLINE void few_rows(const rt_product_args *a, int type, int32_t first, int32_t 
 
 /* Many rows: weights of a block of outputs were decoded into the panel, [outputs / TILE][group][TILE], which stays in
  * the second-level cache for all tiles of rows. */
-INLINE void many_rows(const rt_product_args *a, int type, const group *panel, int32_t first, int32_t n_outputs, int32_t row, int n_rows,
-                      sums *s)
+INLINE void many_rows(const rt_product_args *a, int type, const group *panel, int32_t first, int32_t n_outputs,
+                      int32_t row, int n_rows, sums *s)
 {
     const int n_groups = rt_groups(a->n_columns), step = segment(n_rows);
     zero_sums(s, n_outputs, n_rows);
@@ -264,10 +272,12 @@ INLINE void quant_product(const rt_product_args *a, int type, int32_t first, int
     for (int32_t from = first; from < last; from += most) {
         const int32_t count = last - from < most ? last - from : most;
         for (int32_t o = 0; o < count && panels; o++) {
-            const int32_t even = o == count - 1 && count % TILE ? TILE - 1 : 0; /* a last single one stands there twice */
+            const int32_t even =
+                o == count - 1 && count % TILE ? TILE - 1 : 0; /* a last single one stands there twice */
             for (int i = 0; i < n_groups; i++)
                 for (int32_t t = 0; t <= even; t++)
-                    decode_group(a, type, a->w + (from + o) * a->row_bytes, i, &panel[((int64_t)(o / TILE) * n_groups + i) * TILE + (o + t) % TILE]);
+                    decode_group(a, type, a->w + (from + o) * a->row_bytes, i,
+                                 &panel[((int64_t)(o / TILE) * n_groups + i) * TILE + (o + t) % TILE]);
         }
         for (int32_t r = 0; r < a->n; r += TILE_ROWS) {
             const int n_rows = a->n - r < TILE_ROWS ? a->n - r : TILE_ROWS;
@@ -278,11 +288,26 @@ INLINE void quant_product(const rt_product_args *a, int type, int32_t first, int
 }
 
 /* A function for each type, so that none is longer than it needs to be. */
-static void product_q8_0(const rt_product_args *a, int32_t first, int32_t last, void *panel) { quant_product(a, RT_Q8_0, first, last, panel); }
-static void product_q4_0(const rt_product_args *a, int32_t first, int32_t last, void *panel) { quant_product(a, RT_Q4_0, first, last, panel); }
-static void product_q4_k(const rt_product_args *a, int32_t first, int32_t last, void *panel) { quant_product(a, RT_Q4_K, first, last, panel); }
-static void product_q5_k(const rt_product_args *a, int32_t first, int32_t last, void *panel) { quant_product(a, RT_Q5_K, first, last, panel); }
-static void product_q6_k(const rt_product_args *a, int32_t first, int32_t last, void *panel) { quant_product(a, RT_Q6_K, first, last, panel); }
+static void product_q8_0(const rt_product_args *a, int32_t first, int32_t last, void *panel)
+{
+    quant_product(a, RT_Q8_0, first, last, panel);
+}
+static void product_q4_0(const rt_product_args *a, int32_t first, int32_t last, void *panel)
+{
+    quant_product(a, RT_Q4_0, first, last, panel);
+}
+static void product_q4_k(const rt_product_args *a, int32_t first, int32_t last, void *panel)
+{
+    quant_product(a, RT_Q4_K, first, last, panel);
+}
+static void product_q5_k(const rt_product_args *a, int32_t first, int32_t last, void *panel)
+{
+    quant_product(a, RT_Q5_K, first, last, panel);
+}
+static void product_q6_k(const rt_product_args *a, int32_t first, int32_t last, void *panel)
+{
+    quant_product(a, RT_Q6_K, first, last, panel);
+}
 
 static void product(const rt_product_args *a, int32_t first, int32_t last, void *panel)
 {

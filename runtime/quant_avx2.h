@@ -55,7 +55,8 @@ INLINE void unite(vi acc[2][2], vi t[2])
 {
     UNROLLED
     for (int u = 0; u < 2; u++)
-        t[u] = vi_add(_mm256_permute2x128_si256(acc[u][0], acc[u][1], 0x20), _mm256_permute2x128_si256(acc[u][0], acc[u][1], 0x31));
+        t[u] = vi_add(_mm256_permute2x128_si256(acc[u][0], acc[u][1], 0x20),
+                      _mm256_permute2x128_si256(acc[u][0], acc[u][1], 0x31));
 }
 
 /* w[j] is block j of a unit; 4 x 4 dwords of each half change places, among even j and among odd j. */
@@ -67,7 +68,8 @@ INLINE void order_unit(wv w[8])
     UNROLLED
     for (int h = 0; h < 2; h++) {
         const wv a = _mm256_unpacklo_epi32(from[h], from[h + 2]), b = _mm256_unpackhi_epi32(from[h], from[h + 2]);
-        const wv c = _mm256_unpacklo_epi32(from[h + 4], from[h + 6]), d = _mm256_unpackhi_epi32(from[h + 4], from[h + 6]);
+        const wv c = _mm256_unpacklo_epi32(from[h + 4], from[h + 6]),
+                 d = _mm256_unpackhi_epi32(from[h + 4], from[h + 6]);
         w[0 + h] = _mm256_unpacklo_epi64(a, c);
         w[2 + h] = _mm256_unpackhi_epi64(a, c);
         w[4 + h] = _mm256_unpacklo_epi64(b, d);
@@ -106,7 +108,8 @@ INLINE void decode_q4_0(const unsigned char *from, group *g)
     for (int u = 0; u < 2; u++) {
         UNROLLED
         for (int j = 0; j < 8; j++) {
-            const __m256i twice = _mm256_broadcastsi128_si256(_mm_loadu_si128((const __m128i *)(const void *)(from + 2 + (2 * j + u) * 18)));
+            const __m256i twice = _mm256_broadcastsi128_si256(
+                _mm_loadu_si128((const __m128i *)(const void *)(from + 2 + (2 * j + u) * 18)));
             g->w[u][j] = _mm256_and_si256(_mm256_srlv_epi32(twice, shift), _mm256_set1_epi8(15));
         }
         order_unit(g->w[u]);
@@ -160,22 +163,27 @@ INLINE void decode_q6_k(const unsigned char *from, group *g)
         const __m256i high = wv_load(at + 128 + h % 2 * 32), l0 = wv_load(nibbles), l1 = wv_load(nibbles + 32);
         g->w[0][2 * h] = _mm256_or_si256(_mm256_and_si256(l0, low), _mm256_and_si256(_mm256_slli_epi16(high, 4), two));
         g->w[1][2 * h] = _mm256_or_si256(_mm256_and_si256(l1, low), _mm256_and_si256(_mm256_slli_epi16(high, 2), two));
-        g->w[0][2 * h + 1] = _mm256_or_si256(_mm256_and_si256(_mm256_srli_epi16(l0, 4), low), _mm256_and_si256(high, two));
-        g->w[1][2 * h + 1] = _mm256_or_si256(_mm256_and_si256(_mm256_srli_epi16(l1, 4), low), _mm256_and_si256(_mm256_srli_epi16(high, 2), two));
+        g->w[0][2 * h + 1] =
+            _mm256_or_si256(_mm256_and_si256(_mm256_srli_epi16(l0, 4), low), _mm256_and_si256(high, two));
+        g->w[1][2 * h + 1] = _mm256_or_si256(_mm256_and_si256(_mm256_srli_epi16(l1, 4), low),
+                                             _mm256_and_si256(_mm256_srli_epi16(high, 2), two));
     }
     order_unit(g->w[0]);
     order_unit(g->w[1]);
     /* dword j has the scales of unit 0, bytes 0 and 16, and of unit 1 */
-    const __m256i dwords = _mm256_inserti128_si256(_mm256_castsi128_si256(_mm_loadu_si128((const __m128i *)(const void *)(from + 192))),
-                                                   _mm_loadu_si128((const __m128i *)(const void *)(from + 210 + 192)), 1);
-    const __m256i up0 = _mm256_setr_epi32(24, 24, 24, 24, 16, 16, 16, 16), up1 = _mm256_setr_epi32(8, 8, 8, 8, 0, 0, 0, 0);
+    const __m256i dwords =
+        _mm256_inserti128_si256(_mm256_castsi128_si256(_mm_loadu_si128((const __m128i *)(const void *)(from + 192))),
+                                _mm_loadu_si128((const __m128i *)(const void *)(from + 210 + 192)), 1);
+    const __m256i up0 = _mm256_setr_epi32(24, 24, 24, 24, 16, 16, 16, 16),
+                  up1 = _mm256_setr_epi32(8, 8, 8, 8, 0, 0, 0, 0);
     const __m256i even = _mm256_permutevar8x32_epi32(dwords, _mm256_setr_epi32(0, 2, 4, 6, 0, 2, 4, 6));
     const __m256i odd  = _mm256_permutevar8x32_epi32(dwords, _mm256_setr_epi32(1, 3, 5, 7, 1, 3, 5, 7));
     g->factor[0][0] = _mm256_srai_epi32(_mm256_sllv_epi32(even, up0), 24);
     g->factor[0][1] = _mm256_srai_epi32(_mm256_sllv_epi32(odd, up0), 24);
     g->factor[1][0] = _mm256_srai_epi32(_mm256_sllv_epi32(even, up1), 24);
     g->factor[1][1] = _mm256_srai_epi32(_mm256_sllv_epi32(odd, up1), 24);
-    const __m128 d = _mm_cvtph_ps(_mm_setr_epi16((short)rt_load_u16(from + 208), 0, (short)rt_load_u16(from + 210 + 208), 0, 0, 0, 0, 0));
+    const __m128 d = _mm_cvtph_ps(
+        _mm_setr_epi16((short)rt_load_u16(from + 208), 0, (short)rt_load_u16(from + 210 + 208), 0, 0, 0, 0, 0));
     const __m128 d4 = _mm_shuffle_ps(d, d, _MM_SHUFFLE(2, 2, 0, 0));
     g->d[0] = g->d[1] = _mm256_set_m128(d4, d4);
 }

@@ -59,7 +59,8 @@ INLINE vi dot4(int type, const wv w[4], const wv x[4])
     UNROLLED
     for (int k = 0; k < 4; k++) {
         if (type == RT_Q8_0)
-            t[k] = _mm512_maddubs_epi16(_mm512_abs_epi8(w[k]), _mm512_mask_sub_epi8(x[k], _mm512_movepi8_mask(w[k]), _mm512_setzero_si512(), x[k]));
+            t[k] = _mm512_maddubs_epi16(_mm512_abs_epi8(w[k]), _mm512_mask_sub_epi8(x[k], _mm512_movepi8_mask(w[k]),
+                                                                                    _mm512_setzero_si512(), x[k]));
         else
             t[k] = _mm512_maddubs_epi16(w[k], x[k]);
     }
@@ -126,7 +127,8 @@ INLINE void decode_q4_0(const unsigned char *from, group *g)
         for (int i = 0; i < 4; i++) {
             const unsigned char *at = from + 2 + (4 * i + u) * 18;
             const __m512i one = _mm512_broadcast_i32x4(_mm_loadu_si128((const __m128i *)(const void *)at));
-            const __m512i both = _mm512_mask_broadcast_i32x4(one, 0xff00, _mm_loadu_si128((const __m128i *)(const void *)(at + 36)));
+            const __m512i both =
+                _mm512_mask_broadcast_i32x4(one, 0xff00, _mm_loadu_si128((const __m128i *)(const void *)(at + 36)));
             g->w[u][i] = _mm512_and_si512(_mm512_srlv_epi32(both, shift), _mm512_set1_epi8(15));
         }
         order_unit(g->w[u]);
@@ -143,10 +145,12 @@ INLINE void decode_k4_k5(const unsigned char *from, int five, group *g)
     for (int i = 0; i < 4; i++) { /* j = 2 i and the one after it, in both units */
         const unsigned char *at = from + i / 2 * bytes;
         raw[i] = _mm512_loadu_si512(at + (five ? 48 : 16) + i % 2 * 64);
-        if (five) { /* bit b of a byte to bit 4: to the left by 4 - b, in a circle; b = 0, 2, or 4, 6; the next one is unit 1's */
+        if (five) { /* bit b of a byte to bit 4: to the left by 4 - b, in a circle; b = 0, 2, or 4, 6; the next one is
+                       unit 1's */
             const __m512i by = i % 2 ? _mm512_setr_epi32(0, 0, 0, 0, 0, 0, 0, 0, 30, 30, 30, 30, 30, 30, 30, 30)
                                      : _mm512_setr_epi32(4, 4, 4, 4, 4, 4, 4, 4, 2, 2, 2, 2, 2, 2, 2, 2);
-            high[i] = _mm512_rolv_epi32(_mm512_broadcast_i64x4(_mm256_loadu_si256((const __m256i *)(const void *)(at + 16))), by);
+            high[i] = _mm512_rolv_epi32(
+                _mm512_broadcast_i64x4(_mm256_loadu_si256((const __m256i *)(const void *)(at + 16))), by);
         }
     }
     order_unit(raw);
@@ -177,11 +181,14 @@ INLINE void decode_q6_k(const unsigned char *from, group *g)
     UNROLLED
     for (int i = 0; i < 4; i++) { /* j = 2 i, 2 i + 1: a half of a super-block */
         const unsigned char *at = from + i / 2 * 210, *l = at + i % 2 * 64;
-        const __m512i high = _mm512_broadcast_i64x4(_mm256_loadu_si256((const __m256i *)(const void *)(at + 128 + i % 2 * 32)));
+        const __m512i high =
+            _mm512_broadcast_i64x4(_mm256_loadu_si256((const __m256i *)(const void *)(at + 128 + i % 2 * 32)));
         const __m512i l0 = _mm512_broadcast_i64x4(_mm256_loadu_si256((const __m256i *)(const void *)l));
         const __m512i l1 = _mm512_broadcast_i64x4(_mm256_loadu_si256((const __m256i *)(const void *)(l + 32)));
-        g->w[0][i] = _mm512_or_si512(_mm512_and_si512(_mm512_srlv_epi32(l0, shift), low), _mm512_and_si512(_mm512_rolv_epi32(high, by0), two));
-        g->w[1][i] = _mm512_or_si512(_mm512_and_si512(_mm512_srlv_epi32(l1, shift), low), _mm512_and_si512(_mm512_rolv_epi32(high, by1), two));
+        g->w[0][i] = _mm512_or_si512(_mm512_and_si512(_mm512_srlv_epi32(l0, shift), low),
+                                     _mm512_and_si512(_mm512_rolv_epi32(high, by0), two));
+        g->w[1][i] = _mm512_or_si512(_mm512_and_si512(_mm512_srlv_epi32(l1, shift), low),
+                                     _mm512_and_si512(_mm512_rolv_epi32(high, by1), two));
     }
     order_unit(g->w[0]);
     order_unit(g->w[1]);
@@ -189,9 +196,13 @@ INLINE void decode_q6_k(const unsigned char *from, group *g)
     const __m512i dwords = _mm512_castsi256_si512(_mm256_inserti128_si256(
         _mm256_castsi128_si256(_mm_loadu_si128((const __m128i *)(const void *)(from + 192))),
         _mm_loadu_si128((const __m128i *)(const void *)(from + 210 + 192)), 1));
-    const __m512i f = _mm512_permutexvar_epi32(_mm512_setr_epi32(0, 2, 4, 6, 0, 2, 4, 6, 1, 3, 5, 7, 1, 3, 5, 7), dwords);
-    g->factor[0][0] = _mm512_srai_epi32(_mm512_sllv_epi32(f, _mm512_setr_epi32(24, 24, 24, 24, 16, 16, 16, 16, 24, 24, 24, 24, 16, 16, 16, 16)), 24);
-    g->factor[1][0] = _mm512_srai_epi32(_mm512_sllv_epi32(f, _mm512_setr_epi32(8, 8, 8, 8, 0, 0, 0, 0, 8, 8, 8, 8, 0, 0, 0, 0)), 24);
-    const __m128 d = _mm_cvtph_ps(_mm_setr_epi16((short)rt_load_u16(from + 208), 0, (short)rt_load_u16(from + 210 + 208), 0, 0, 0, 0, 0));
+    const __m512i f =
+        _mm512_permutexvar_epi32(_mm512_setr_epi32(0, 2, 4, 6, 0, 2, 4, 6, 1, 3, 5, 7, 1, 3, 5, 7), dwords);
+    g->factor[0][0] = _mm512_srai_epi32(
+        _mm512_sllv_epi32(f, _mm512_setr_epi32(24, 24, 24, 24, 16, 16, 16, 16, 24, 24, 24, 24, 16, 16, 16, 16)), 24);
+    g->factor[1][0] =
+        _mm512_srai_epi32(_mm512_sllv_epi32(f, _mm512_setr_epi32(8, 8, 8, 8, 0, 0, 0, 0, 8, 8, 8, 8, 0, 0, 0, 0)), 24);
+    const __m128 d = _mm_cvtph_ps(
+        _mm_setr_epi16((short)rt_load_u16(from + 208), 0, (short)rt_load_u16(from + 210 + 208), 0, 0, 0, 0, 0));
     g->d[0] = _mm512_broadcast_f32x4(_mm_shuffle_ps(d, d, _MM_SHUFFLE(2, 2, 0, 0)));
 }

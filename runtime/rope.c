@@ -26,7 +26,8 @@ gdn_status rt_rope_create(int32_t n_rot, float base, int32_t n_positions, rt_rop
 {
     *rope = NULL;
     if (n_rot < 2 || n_rot > RT_ROPE_MAX || n_rot % 2)
-        return rt_fail(GDN_INVALID_ARGUMENT, "n_rot is %d; even numbers from 2 to %d are allowed", (int)n_rot, (int)RT_ROPE_MAX);
+        return rt_fail(GDN_INVALID_ARGUMENT, "n_rot is %d; even numbers from 2 to %d are allowed", (int)n_rot,
+                       (int)RT_ROPE_MAX);
     if (!(base > 0) || base > 1e30f)
         return rt_fail(GDN_INVALID_ARGUMENT, "the rotary base is %g; above 0 to 1e30 are allowed", (double)base);
     if (n_positions < 0)

@@ -30,15 +30,18 @@ static void add(const float *x, float *y, int64_t n)
 
 static void swiglu(const float *a, const float *b, float *y, int64_t n)
 {
-    FOR_LANES(i, lanes, n, { store_some(y + i, v_mul(v_silu(load_some(a + i, lanes)), load_some(b + i, lanes)), lanes); });
+    FOR_LANES(i, lanes, n,
+              { store_some(y + i, v_mul(v_silu(load_some(a + i, lanes)), load_some(b + i, lanes)), lanes); });
 }
 
 static void sigmoid_gate(const float *x, const float *gate, int32_t m, float *y)
 {
-    FOR_LANES(i, lanes, m, { store_some(y + i, v_mul(load_some(x + i, lanes), v_sigmoid(load_some(gate + i, lanes))), lanes); });
+    FOR_LANES(i, lanes, m,
+              { store_some(y + i, v_mul(load_some(x + i, lanes), v_sigmoid(load_some(gate + i, lanes))), lanes); });
 }
 
-static void gates(const float *b, const float *a, const float *dt_bias, const float *a_neg, int32_t m, float *beta, float *g)
+static void gates(const float *b, const float *a, const float *dt_bias, const float *a_neg, int32_t m, float *beta,
+                  float *g)
 {
     FOR_LANES(i, lanes, m, {
         const vf step = v_softplus(v_add(load_some(a + i, lanes), load_some(dt_bias + i, lanes)));

@@ -33,7 +33,10 @@ static inline uint64_t random_bits(void)
     return z ^ z >> 31;
 }
 
-static inline int32_t random_int(int32_t from, int32_t to) { return from + (int32_t)(random_bits() % (uint64_t)(to - from + 1)); }
+static inline int32_t random_int(int32_t from, int32_t to)
+{
+    return from + (int32_t)(random_bits() % (uint64_t)(to - from + 1));
+}
 static inline float random_float(void) { return (float)((double)(random_bits() >> 11) * 0x1p-52 - 1.0); }
 
 static inline void random_floats(float *x, int64_t n, float scale)
@@ -45,7 +48,8 @@ static inline void random_floats(float *x, int64_t n, float scale)
 /* Now and then infinities, NaN, zeros of both signs, subnormals, the largest and the smallest. */
 static inline void sprinkle(float *x, int64_t n, int one_in)
 {
-    static const float odd[] = { INFINITY, -INFINITY, NAN, 0.0f, -0.0f, 0x1p-149f, -0x1p-130f, 3.4e38f, -3.4e38f, 0x1p-126f, 1e-30f, 100.0f };
+    static const float odd[] = { INFINITY,   -INFINITY, NAN,      0.0f,      -0.0f,  0x1p-149f,
+                                 -0x1p-130f, 3.4e38f,   -3.4e38f, 0x1p-126f, 1e-30f, 100.0f };
     for (int64_t i = 0; i < n; i++)
         if (random_bits() % (uint64_t)one_in == 0)
             x[i] = odd[random_bits() % (sizeof odd / sizeof odd[0])];

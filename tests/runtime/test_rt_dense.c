@@ -11,16 +11,19 @@ static int quantised(int32_t type) { return rt_type_describe(type)->block > 1; }
 static uint16_t random_half(int32_t type)
 {
     const uint16_t sign = (uint16_t)(random_bits() & 0x8000u);
-    return (uint16_t)(type == RT_BF16 ? sign | (uint16_t)random_int(0x3c00, 0x3f80) : sign | (uint16_t)random_int(0x1000, 0x3c00));
+    return (uint16_t)(type == RT_BF16 ? sign | (uint16_t)random_int(0x3c00, 0x3f80)
+                                      : sign | (uint16_t)random_int(0x1000, 0x3c00));
 }
 
 /* Any bytes are valid blocks; scales are kept finite, so that a single one does not make all outputs NaN. */
-static unsigned char *random_weights(rt_weight *w, int32_t type, int32_t n_columns, int32_t n_rows, int32_t n_matrices, int special)
+static unsigned char *random_weights(rt_weight *w, int32_t type, int32_t n_columns, int32_t n_rows, int32_t n_matrices,
+                                     int special)
 {
     const rt_type_info *info = rt_type_describe(type);
     *w = (rt_weight){ NULL, type, n_columns, n_rows, n_matrices, (int64_t)n_columns / info->block * info->block_bytes };
     const int64_t  bytes  = w->row_bytes * n_rows * n_matrices;
-    unsigned char *memory = malloc((size_t)bytes + 2), *data = memory + 2; /* aligned to 2, the end is the end of memory */
+    unsigned char *memory = malloc((size_t)bytes + 2),
+                  *data = memory + 2; /* aligned to 2, the end is the end of memory */
     for (int64_t i = 0; i < bytes; i++)
         data[i] = (unsigned char)random_bits();
     for (int64_t at = 0; at < bytes; at += info->block_bytes) {
@@ -54,8 +57,8 @@ static float *multiply(rt_dense *d, const shape *s, const rt_weight *w, const fl
             written &= bits_of(y[i]) != CANARY_BITS;
         else
             kept &= bits_of(y[i]) == CANARY_BITS;
-    CHECK(written && kept, "%s, type %d, %d x %d, n %d: outputs missing, or written between rows", rt_dense_isa(d), (int)s->type,
-          (int)s->n_rows, (int)s->n_columns, (int)s->n);
+    CHECK(written && kept, "%s, type %d, %d x %d, n %d: outputs missing, or written between rows", rt_dense_isa(d),
+          (int)s->type, (int)s->n_rows, (int)s->n_columns, (int)s->n);
     free(scratch);
     return y;
 }
@@ -67,8 +70,8 @@ static void check_rows(rt_dense *d, const shape *s, const rt_weight *w, const fl
     one.n = 1;
     for (int32_t r = 0; r < s->n; r++) {
         float *alone = multiply(d, &one, w, x + (int64_t)r * s->x_stride);
-        CHECK(differs(alone, y + (int64_t)r * s->y_stride, s->n_rows) < 0, "%s, type %d, row %d of %d differs when alone",
-              rt_dense_isa(d), (int)s->type, (int)r, (int)s->n);
+        CHECK(differs(alone, y + (int64_t)r * s->y_stride, s->n_rows) < 0,
+              "%s, type %d, row %d of %d differs when alone", rt_dense_isa(d), (int)s->type, (int)r, (int)s->n);
         release(alone);
     }
 }
@@ -91,9 +94,9 @@ static void check_shape(const shape *s, int special)
             if (d) {
                 float        *y  = multiply(d, s, &w, x);
                 const int64_t at = differs(want, y, (int64_t)s->n * s->y_stride);
-                CHECK(at < 0, "%s, %d threads, type %s, %d x %d, n %d: [%d][%d] is %a, scalar has %a", isas[i], (int)n_threads,
-                      rt_type_describe(s->type)->name, (int)s->n_rows, (int)s->n_columns, (int)s->n, (int)(at / s->y_stride),
-                      (int)(at % s->y_stride), (double)y[at], (double)want[at]);
+                CHECK(at < 0, "%s, %d threads, type %s, %d x %d, n %d: [%d][%d] is %a, scalar has %a", isas[i],
+                      (int)n_threads, rt_type_describe(s->type)->name, (int)s->n_rows, (int)s->n_columns, (int)s->n,
+                      (int)(at / s->y_stride), (int)(at % s->y_stride), (double)y[at], (double)want[at]);
                 if (n_threads == 1)
                     check_rows(d, s, &w, x, y);
                 release(y);
@@ -113,8 +116,11 @@ static void check_random_shapes(int n)
     for (int i = 0; i < n; i++) {
         const int32_t type  = types[i % TYPES], block = rt_type_describe(type)->block;
         const int32_t rows  = random_int(1, 70), most = block == 256 ? 5 : block == 32 ? 40 : 1100;
-        const int32_t n_columns = block * random_int(1, most), batch = i % 5 == 4 ? random_int(10, 40) : random_int(1, 9);
-        const shape   s = { type, n_columns, rows, batch, n_columns + random_int(0, 7), rows + random_int(0, 5), random_int(0, 2) };
+        const int32_t n_columns = block * random_int(1, most),
+                      batch = i % 5 == 4 ? random_int(10, 40) : random_int(1, 9);
+        const shape s = {
+            type, n_columns, rows, batch, n_columns + random_int(0, 7), rows + random_int(0, 5), random_int(0, 2)
+        };
         check_shape(&s, i % 3 == 2 ? 4000 : i % 11 == 10 ? 50 : 0);
     }
 }
@@ -154,11 +160,13 @@ static void check_accuracy(void)
                     size += fabs(p);
                     square += (double)row[c] * (double)row[c];
                 }
-                /* errors of x are independent: their sum has a deviation of step / sqrt(12) * sqrt(sum w^2); six of them */
-                const double allowed = size * 3e-6 + (quantised(s.type) ? 6 * 2.0 / 127 / sqrt(12.0) * sqrt(square) : 0);
+                /* errors of x are independent: their sum has a deviation of step / sqrt(12) * sqrt(sum w^2); six of
+                 * them */
+                const double allowed =
+                    size * 3e-6 + (quantised(s.type) ? 6 * 2.0 / 127 / sqrt(12.0) * sqrt(square) : 0);
                 const double got     = (double)y[r * s.y_stride + o];
-                CHECK(fabs(got - exact) <= allowed, "type %s: %.9g, exactly %.9g, allowed %.3g", rt_type_describe(s.type)->name, got, exact,
-                      allowed);
+                CHECK(fabs(got - exact) <= allowed, "type %s: %.9g, exactly %.9g, allowed %.3g",
+                      rt_type_describe(s.type)->name, got, exact, allowed);
             }
         }
         release(row);
@@ -202,7 +210,8 @@ static void check_exact(void)
             memset(x[0], 0, sizeof x[0]);
             x[0][5] = k == 0 ? NAN : k == 1 ? INFINITY : k == 2 ? -INFINITY : 0x1p-140f;
             rt_matmul(d, &m, 0, x[0], 32, 1, y[0], 4, scratch);
-            CHECK(k == 3 ? bits_of(y[0][0]) == 0 : y[0][0] != y[0][0], "%s, case %d: %g", rt_dense_isa(d), k, (double)y[0][0]);
+            CHECK(k == 3 ? bits_of(y[0][0]) == 0 : y[0][0] != y[0][0], "%s, case %d: %g", rt_dense_isa(d), k,
+                  (double)y[0][0]);
         }
         rt_dense_destroy(d);
     }
@@ -253,8 +262,9 @@ int main(int argc, char **argv)
     check_random_shapes(rounds);
     rt_dense *d;
     rt_threads *t = threads_of(1);
-    CHECK(rt_dense_create("z80", t, &d) == GDN_UNSUPPORTED && !d && strstr(rt_last_error(), "z80") && strstr(rt_last_error(), "scalar"), "%s",
-          rt_last_error());
+    CHECK(rt_dense_create("z80", t, &d) == GDN_UNSUPPORTED && !d && strstr(rt_last_error(), "z80") &&
+              strstr(rt_last_error(), "scalar"),
+          "%s", rt_last_error());
     rt_threads_destroy(t);
     return report("dense");
 }

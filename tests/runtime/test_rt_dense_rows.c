@@ -13,7 +13,9 @@ typedef struct rows_case {
 } rows_case;
 
 enum { RMS_NORM, RMS_GATE, L2_NORM, ADD, SWIGLU, SIGMOID_GATE, GATES, ROPE, SOFTMAX, KERNELS };
-static const char *const names[] = { "rms_norm", "rms_norm_silu_gate", "l2_norm", "add", "swiglu", "sigmoid_gate", "gates", "rope", "softmax" };
+static const char *const names[] = { "rms_norm", "rms_norm_silu_gate", "l2_norm", "add",
+                                     "swiglu",   "sigmoid_gate",       "gates",   "rope",
+                                     "softmax" };
 
 static int64_t x_size(const rows_case *c) { return c->n * c->x_stride; }
 static int64_t y_size(const rows_case *c) { return c->n * c->y_stride; }
@@ -43,9 +45,11 @@ static float *run(rt_dense *d, const rows_case *c, float **second)
     case ROPE: rt_rope_apply(d, c->rope, c->position, y, xs, c->head_stride, c->n, c->mode); break;
     default: rt_softmax(d, y, c->m);
     }
-    CHECK(canaries_live(y, size) && (!*second || canaries_live(*second, size)), "%s, n %d, m %d", names[c->kernel], (int)c->n, (int)c->m);
+    CHECK(canaries_live(y, size) && (!*second || canaries_live(*second, size)), "%s, n %d, m %d", names[c->kernel],
+          (int)c->n, (int)c->m);
     for (int64_t i = 0; i < size && !inner; i++)
-        CHECK((bits_of(y[i]) == CANARY_BITS) == (i % ys >= c->m), "%s: [%d] is missing, or between rows", names[c->kernel], (int)i);
+        CHECK((bits_of(y[i]) == CANARY_BITS) == (i % ys >= c->m), "%s: [%d] is missing, or between rows",
+              names[c->kernel], (int)i);
     return y;
 }
 
@@ -110,8 +114,8 @@ static void check_random_rows(int rounds)
                 float        *y2, *y = run(d, &c, &y2);
                 const int     inner = c.in_place || c.kernel == ROPE || c.kernel == SOFTMAX || c.kernel == ADD;
                 const int64_t size = inner ? x_size(&c) : y_size(&c), at = differs(want, y, size);
-                CHECK(at < 0, "%s, %s, n %d, m %d: [%d] is %a, scalar has %a", names[c.kernel], rt_dense_isa(d), (int)c.n, (int)c.m, (int)at,
-                      (double)y[at], (double)want[at]);
+                CHECK(at < 0, "%s, %s, n %d, m %d: [%d] is %a, scalar has %a", names[c.kernel], rt_dense_isa(d),
+                      (int)c.n, (int)c.m, (int)at, (double)y[at], (double)want[at]);
                 CHECK(!y2 || differs(want2, y2, size) < 0, "%s, %s: g", names[c.kernel], rt_dense_isa(d));
                 release(y), release(y2);
             }
@@ -129,7 +133,8 @@ static void check_random_rows(int rounds)
 
 static void check_near(const char *what, float got, double exact, double relative, double absolute)
 {
-    CHECK(fabs((double)got - exact) <= relative * fabs(exact) + absolute, "%s: %.9g, exactly %.9g", what, (double)got, exact);
+    CHECK(fabs((double)got - exact) <= relative * fabs(exact) + absolute, "%s: %.9g, exactly %.9g", what, (double)got,
+          exact);
 }
 
 static double logistic(double x) { return 1 / (1 + exp(-x)); }
@@ -147,7 +152,10 @@ static void check_accuracy(rt_dense *d)
         check_near("rms_norm", y[i], (double)x[i] / sqrt(ss / M + (double)1e-3f) * (double)w[i], 1e-6, 0);
     rt_rms_norm_silu_gate(d, x, M, w, 1e-3f, gate, M, 1, M, y, M);
     for (int i = 0; i < M; i++)
-        check_near("gated", y[i], (double)x[i] / sqrt(ss / M + (double)1e-3f) * (double)w[i] * (double)gate[i] * logistic((double)gate[i]), 2e-6, 0);
+        check_near("gated", y[i],
+                   (double)x[i] / sqrt(ss / M + (double)1e-3f) * (double)w[i] * (double)gate[i] *
+                       logistic((double)gate[i]),
+                   2e-6, 0);
     for (int mode = 0; mode < 2; mode++) {
         for (int tiny = 0; tiny < 2; tiny++) { /* eps decides in the second */
             const float eps = tiny ? 100.0f : 1e-6f;
@@ -186,11 +194,15 @@ static void check_accuracy(rt_dense *d)
         for (int i = 0; i < 100; i++) {
             const int    pair = i % 32 + 100 * h;
             const double angle = 77 * pow(1e7, -2.0 * (i % 32) / 64), a = (double)x[pair], b = (double)x[pair + 32];
-            check_near("rope", y[100 * h + i], i < 32 ? a * cos(angle) - b * sin(angle) : i < 64 ? b * cos(angle) + a * sin(angle)
-                       : (double)x[100 * h + i], 0, 1e-6);
+            check_near("rope", y[100 * h + i],
+                       i < 32   ? a * cos(angle) - b * sin(angle)
+                       : i < 64 ? b * cos(angle) + a * sin(angle)
+                                : (double)x[100 * h + i],
+                       0, 1e-6);
         }
     rt_rope_destroy(rope);
-    CHECK(rt_rope_create(63, 1e4f, 1, &rope) == GDN_INVALID_ARGUMENT && strstr(rt_last_error(), "63"), "%s", rt_last_error());
+    CHECK(rt_rope_create(63, 1e4f, 1, &rope) == GDN_INVALID_ARGUMENT && strstr(rt_last_error(), "63"), "%s",
+          rt_last_error());
     CHECK(rt_rope_create(64, NAN, 1, &rope) == GDN_INVALID_ARGUMENT, "%s", rt_last_error());
 }
 
@@ -201,7 +213,8 @@ static void check_attention(int rounds)
     rt_threads *one = threads_of(1);
     rt_dense   *scalar = dense_of("scalar", one);
     for (int round = 0; round < rounds; round++) {
-        const int32_t n_kv = random_int(1, 3), group = random_bits() % 8 ? random_int(1, 6) : 18, dim = random_bits() % 2 ? 32 * random_int(1, 8) : random_int(1, 300);
+        const int32_t n_kv = random_int(1, 3), group = random_bits() % 8 ? random_int(1, 6) : 18,
+                      dim = random_bits() % 2 ? 32 * random_int(1, 8) : random_int(1, 300);
         const int32_t n = random_int(1, 5), n_heads = n_kv * group, total = random_int(1, random_bits() % 4 ? 80 : 700);
         const int32_t type = round % 3 == 0 ? RT_F32 : round % 3 == 1 ? RT_F16 : RT_BF16;
         const int64_t head_stride = dim + random_int(0, 9), stride = n_heads * head_stride + random_int(0, 9);
@@ -211,8 +224,10 @@ static void check_attention(int rounds)
         random_floats(q, n * stride, 3), random_floats(k, elements, 1), random_floats(v, elements, 1);
         if (type != RT_F32) /* any two halves are below 1 as F16, finite as BF16 */
             for (int64_t i = 0; i < elements; i++) {
-                ((uint16_t *)(void *)k)[i] = (uint16_t)(type == RT_F16 ? random_bits() & 0xbbffu : (random_bits() & 0x80ffu) | 0x3f00u);
-                ((uint16_t *)(void *)v)[i] = (uint16_t)(type == RT_F16 ? random_bits() & 0xbbffu : (random_bits() & 0x80ffu) | 0x3f00u);
+                ((uint16_t *)(void *)k)[i] =
+                    (uint16_t)(type == RT_F16 ? random_bits() & 0xbbffu : (random_bits() & 0x80ffu) | 0x3f00u);
+                ((uint16_t *)(void *)v)[i] =
+                    (uint16_t)(type == RT_F16 ? random_bits() & 0xbbffu : (random_bits() & 0x80ffu) | 0x3f00u);
             }
         if (round % 7 == 6) {
             sprinkle(q, n * stride, 500);
@@ -225,8 +240,21 @@ static void check_attention(int rounds)
             for (int32_t p = 0; p < n_cells[r]; p++)
                 cells[r][p] = random_int(0, total - 1);
         }
-        rt_attention_args a = { q, stride, head_stride, (unsigned char *)k, (unsigned char *)v, type, n, n_heads, n_kv, dim,
-                                1 / sqrtf((float)dim), (const int32_t *const *)cells, n_cells, NULL, NULL };
+        rt_attention_args a = { q,
+                                stride,
+                                head_stride,
+                                (unsigned char *)k,
+                                (unsigned char *)v,
+                                type,
+                                n,
+                                n_heads,
+                                n_kv,
+                                dim,
+                                1 / sqrtf((float)dim),
+                                (const int32_t *const *)cells,
+                                n_cells,
+                                NULL,
+                                NULL };
         const int64_t size = (int64_t)n * n_heads * dim;
         float        *want = NULL;
         for (int i = -1; i < ISAS; i++)
@@ -237,10 +265,13 @@ static void check_attention(int rounds)
                     const int64_t scratch = (int64_t)rt_attention_scratch(d, n_heads, n_kv, total);
                     a.out = floats(size), a.scratch = floats(scratch);
                     rt_attention(d, &a);
-                    CHECK(canaries_live(a.out, size) && canaries_live(a.scratch, scratch), "attention, %s", rt_dense_isa(d));
+                    CHECK(canaries_live(a.out, size) && canaries_live(a.scratch, scratch), "attention, %s",
+                          rt_dense_isa(d));
                     const int64_t at = want ? differs(want, a.out, size) : -1;
-                    CHECK(at < 0, "attention, %s, %d threads, type %d, dim %d, %d heads of %d: [%d] is %a, scalar has %a", rt_dense_isa(d),
-                          (int)n_threads, (int)type, (int)dim, (int)n_heads, (int)n_kv, (int)at, (double)a.out[at], (double)want[at]);
+                    CHECK(at < 0,
+                          "attention, %s, %d threads, type %d, dim %d, %d heads of %d: [%d] is %a, scalar has %a",
+                          rt_dense_isa(d), (int)n_threads, (int)type, (int)dim, (int)n_heads, (int)n_kv, (int)at,
+                          (double)a.out[at], (double)want[at]);
                     release(a.scratch);
                     if (!want)
                         want = a.out;
@@ -257,7 +288,8 @@ static void check_attention(int rounds)
                 for (int32_t p = 0; p < n_cells[r]; p++) {
                     s[p] = 0;
                     for (int32_t c = 0; c < dim; c++)
-                        s[p] += (double)q[r * stride + h * head_stride + c] * (double)k[((int64_t)cells[r][p] * n_kv + n_kv - 1) * dim + c];
+                        s[p] += (double)q[r * stride + h * head_stride + c] *
+                                (double)k[((int64_t)cells[r][p] * n_kv + n_kv - 1) * dim + c];
                     s[p] *= (double)a.scale;
                     most = s[p] > most ? s[p] : most;
                 }
@@ -297,7 +329,8 @@ static void check_top_k(int rounds)
                 if (!taken[i] && (best < 0 || x[i] > x[best] || (x[best] != x[best] && x[i] == x[i])))
                     best = i;
             taken[best] = 1;
-            CHECK(index[j] == best, "top_k %d of %d: [%d] is %d, not %d", (int)k, (int)n, (int)j, (int)index[j], (int)best);
+            CHECK(index[j] == best, "top_k %d of %d: [%d] is %d, not %d", (int)k, (int)n, (int)j, (int)index[j],
+                  (int)best);
         }
     }
 }

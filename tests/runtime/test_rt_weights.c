@@ -18,7 +18,8 @@ int main(int argc, char **argv)
             break;
         const rt_weight w = { data, head[0], N, 1, 1, (int64_t)N / info->block * info->block_bytes };
         float           want[N], got[N];
-        CHECK(fread(data, (size_t)w.row_bytes, 1, file) == 1 && fread(want, sizeof want, 1, file) == 1, "%s is cut short", path);
+        CHECK(fread(data, (size_t)w.row_bytes, 1, file) == 1 && fread(want, sizeof want, 1, file) == 1,
+              "%s is cut short", path);
         rt_weight_row(&w, 0, got);
         const int64_t at = differs(want, got, N);
         CHECK(at < 0, "%s: [%d] is %a, gguf has %a", info->name, (int)at, (double)got[at], (double)want[at]);
