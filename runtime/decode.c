@@ -52,7 +52,9 @@ static void head(rt_engine *e, int32_t n)
 static gdn_status micro_batch(rt_engine *e, int32_t n_spans)
 {
     rt_step   *step;
-    gdn_status status = rt_step_begin(e->memory, e->spans, n_spans, &step);
+    gdn_status status = rt_reserve_workspace(e, n_spans, e->spans[n_spans - 1].first_row + e->spans[n_spans - 1].n_rows);
+    if (!status)
+        status = rt_step_begin(e->memory, e->spans, n_spans, &step);
     if (status)
         return status;
     const int32_t n = step->n_rows;

@@ -70,34 +70,48 @@ static uint64_t map_ints(const rt_engine *e)
     return (uint64_t)e->n_seqs * (uint64_t)(e->n_snapshots + 5) + 6 * 16 + 16;
 }
 
-/* Largest workspace that any micro-batch may need: one long sequence, or all of them. */
-static uint64_t workspace_bytes(const rt_engine *e)
+/* Workspace for a micro-batch of n_rows in n_spans sequences, both kernels. */
+static uint64_t workspace_bytes(const rt_engine *e, int32_t n_spans, int32_t n_rows)
 {
-    const rt_hparams *hp   = &e->model->hp;
-    uint64_t          most = 0;
-    for (int all = 0; all < 2; all++) {
-        gdn_gated_delta_net_args a = { sizeof a };
-        gdn_ssm_conv_args        c = { sizeof c };
-        gdn_capability           can = { sizeof can };
-        a.n_seqs = c.n_seqs = all ? e->n_seqs : 1;
-        a.n_tokens = c.n_tokens = e->n_batch / a.n_seqs * a.n_seqs;
-        a.n_heads_k  = hp->n_key_heads;
-        a.n_heads_v  = hp->n_value_heads;
-        a.head_dim_k = a.head_dim_v = hp->state_size;
-        a.head_map   = hp->head_map;
-        a.n_rows     = e->n_seqs * e->n_snapshots;
-        a.n_slots    = 1;
-        a.n_snapshots = 1;
-        if (!gdn_gated_delta_net_query(e->device, &a, &can) && can.workspace_bytes > most)
-            most = can.workspace_bytes;
-        c.n_channels   = hp->n_channels;
-        c.kernel_width = hp->conv_kernel;
-        c.n_rows       = e->n_seqs;
-        c.flags        = GDN_CONV_SILU;
-        if (!gdn_ssm_conv_query(e->device, &c, &can) && can.workspace_bytes > most)
-            most = can.workspace_bytes;
-    }
+    const rt_hparams        *hp  = &e->model->hp;
+    gdn_gated_delta_net_args a   = { sizeof a };
+    gdn_ssm_conv_args        c   = { sizeof c };
+    gdn_capability           can = { sizeof can };
+    uint64_t                 most = 0;
+    a.n_seqs = c.n_seqs = n_spans;
+    a.n_tokens = c.n_tokens = n_rows;
+    a.n_heads_k  = hp->n_key_heads;
+    a.n_heads_v  = hp->n_value_heads;
+    a.head_dim_k = a.head_dim_v = hp->state_size;
+    a.head_map   = hp->head_map;
+    a.n_rows     = e->n_seqs * e->n_snapshots;
+    a.n_slots    = 1;
+    a.n_snapshots = e->n_snapshots;
+    a.seq_start = c.seq_start = e->maps.span; /* ragged; a query reads no maps */
+    if (!gdn_gated_delta_net_query(e->device, &a, &can))
+        most = can.workspace_bytes;
+    c.n_channels   = hp->n_channels;
+    c.kernel_width = hp->conv_kernel;
+    c.n_rows       = e->n_seqs;
+    c.flags        = GDN_CONV_SILU;
+    if (!gdn_ssm_conv_query(e->device, &c, &can) && can.workspace_bytes > most)
+        most = can.workspace_bytes;
     return most;
+}
+
+gdn_status rt_reserve_workspace(rt_engine *e, int32_t n_spans, int32_t n_rows)
+{
+    const uint64_t need = workspace_bytes(e, n_spans, n_rows);
+    if (need <= e->workspace.bytes)
+        return GDN_OK;
+    gdn_span         larger;
+    const gdn_status status = gdn_buffer_create(e->device, need + need / 2, &larger);
+    if (status)
+        return rt_fail_gdn(status, "a workspace");
+    if (e->workspace.data)
+        gdn_buffer_destroy(e->device, &e->workspace);
+    e->workspace = larger;
+    return GDN_OK;
 }
 
 static gdn_status open_contexts(rt_engine *e, const rt_engine_desc *d)
@@ -161,11 +175,11 @@ static gdn_status create_stages(rt_engine *e)
     gdn_status status = GDN_OK;
     for (size_t i = 0; !status && i < sizeof list / sizeof list[0]; i++)
         status = rt_stage_create(e->device, e->shared, list[i].bytes, "activations", list[i].stage);
-    const uint64_t work = workspace_bytes(e);
-    if (!status && work) {
-        status = gdn_buffer_create(e->device, work, &e->workspace);
-        status = status ? rt_fail_gdn(status, "the kernels' workspace") : GDN_OK;
-    }
+    /* what most micro-batches need; others make it grow */
+    if (!status)
+        status = rt_reserve_workspace(e, 1, e->n_batch);
+    if (!status)
+        status = rt_reserve_workspace(e, e->n_seqs, e->n_batch);
     return status;
 }
 

@@ -60,6 +60,9 @@ gdn_status rt_layer_recurrent(rt_engine *e, const rt_layer *layer, const rt_step
 gdn_status rt_layer_attention(rt_engine *e, const rt_layer *layer, const rt_rows *rows);
 void       rt_layer_feed_forward(rt_engine *e, const rt_layer *layer, int32_t n);
 
+/* Have workspace for a micro-batch of n_rows in n_spans sequences; changes nothing else. */
+gdn_status rt_reserve_workspace(rt_engine *e, int32_t n_spans, int32_t n_rows);
+
 /* Weights' rows as F32, one per token, into y. */
 void rt_embed(const rt_weight *embeddings, const int32_t *token, int32_t n, int32_t n_embd, float *y);
 
