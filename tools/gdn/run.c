@@ -21,7 +21,7 @@ static const cli_option option_table[] = {
       "prompts than N are repeated, with the next seed", 0 },
     { "spec", CLI_STRING, &run_opt.spec, "KIND", "speculation: mtp, ngram, off, or auto (default): mtp where the\n"
       "model can. The text is the same with each", 0 },
-    { "draft-max", CLI_INT, &run_opt.draft_max, "N", "tokens to draft at a time (default 3)", 0 },
+    { "draft-max", CLI_INT, &run_opt.draft_max, "N", "tokens to draft at a time (default 2)", 0 },
     { "p-min", CLI_DOUBLE, &run_opt.p_min, "P", "mtp: end a draft at a token less likely than this (default 0)", 0 },
     { "always-draft", CLI_FLAG, &run_opt.always_draft, NULL, "draft even while it measures as slower than not to", 0 },
     { "temp", CLI_DOUBLE, &run_opt.temperature, "T", "temperature; 0 takes the likeliest token (default 0)", 0 },
@@ -78,7 +78,7 @@ static void set_defaults(void)
     run_opt.backend     = "cpu";
     run_opt.kv          = "f16";
     run_opt.n_predict   = 128;
-    run_opt.draft_max   = 3;
+    run_opt.draft_max   = 2;
     run_opt.batch       = 512;
     run_opt.top_p       = 1;
     run_opt.repeat_penalty = 1;
