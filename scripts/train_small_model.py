@@ -3,6 +3,7 @@
 
   train_small_model.py train --steps 3000      corpus, tokenizer, training; checkpoints in --work
   train_small_model.py export                  the newest checkpoint to models/kjv-small-q8_0.gguf, checked against HF
+  train_small_model.py golden                  what HF says about that file: tests/runtime/fixtures/kjv-small.golden
   train_small_model.py measure                 losses and draft acceptance on held-out books, from the GGUF file
 
 Needs torch, transformers >= 5.2, tokenizers, gguf, numpy (from PyPI) and Debian's packages bible-kjv and
@@ -25,6 +26,7 @@ from models.muon import Muon
 from models.net import Net
 
 MODEL = pathlib.Path(__file__).resolve().parent.parent / "models/kjv-small-q8_0.gguf"
+GOLDEN = MODEL.parent.parent / "tests/runtime/fixtures/kjv-small.golden"
 SHAPE = dict(hidden=256, layers=8, interval=4, ffn=384, nk=2, nv=4, d=64, kernel=4, heads=4, kv_heads=2, head_dim=64,
              n_rot=16, rope_base=10000.0, vocab=2048)
 DRAFT_WEIGHTS = (0.3, 0.15)  # of the first and second draft step's loss
@@ -149,7 +151,7 @@ def train(args):
 
 def main():
     p = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    p.add_argument("command", choices=["train", "export", "measure"])
+    p.add_argument("command", choices=["train", "export", "golden", "measure"])
     p.add_argument("--work", default="build/kjv", help="corpus, tokenizer and checkpoints")
     p.add_argument("--root", default="/", help="where bible-kjv and bible-kjv-text are installed or unpacked")
     p.add_argument("--fetch", action="store_true", help="get the two packages with apt-get download")
@@ -170,6 +172,8 @@ def main():
         train(args)
     elif args.command == "export":
         release.export(args.work, args.model, SHAPE, say)
+    elif args.command == "golden":
+        say("HF and the float64 forward pass differ by", release.write_golden(args.work, args.model, GOLDEN, SHAPE))
     else:
         release.measure(args.work, args.model, SHAPE, say)
 

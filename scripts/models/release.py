@@ -8,7 +8,7 @@ import torch
 import torch.nn.functional as F
 from tokenizers import Tokenizer
 
-from models import bpe, convert, corpus, gguf_io, hf
+from models import bpe, convert, corpus, forward, gguf_io, golden, hf
 from models.net import Net
 
 # ChatML, as the dialogues of the corpus are written
@@ -144,3 +144,43 @@ def measure(work, path, shape, say, n_sequences=24, n_prompt=64, n_new=96):
     rates, gain = acceptance(trunk, mtp, [data["held"][i * step:i * step + n_prompt + n_new].tolist()
                                           for i in range(n_sequences)], n_prompt)
     say(f"held-out text itself: {', '.join(f'{r:.3f}' for r in rates)}; {gain:.2f} tokens per verification")
+
+
+TEXTS = (
+    "In the beginning God created the heaven and the earth.", "Ruth 1\n1 Now it came to pass in the days",
+    "  two  spaces, a tab\tand a line\n\n\nmore   \n", "don't I'LL we've they're it's", "3 score and 10, 1611 A.D.",
+    "Na\u00efve caf\u00e9 \u2014 \u05d1\u05bc\u05b0\u05e8\u05b5\u05d0\u05e9\u05c1\u05b4\u05d9\u05ea "
+    "\u03bb\u03cc\u03b3\u03bf\u03c2 \u592a\u521d\u6709\u9053",
+    "\U0001f54a\ufe0f\U0001f468\u200d\U0001f469\u200d\U0001f467", "((( ...!? ))) --;:", "a\r\nb\rc \n d",
+    "\u00a0\u3000x", "<|im_start|>user\nPeace be unto you.<|im_end|>\n<|im_start|>assistant\n", "x<|endoftext|>y", "")
+
+
+@torch.no_grad()
+def write_golden(work, path, out, shape, n_prompt=48, n_new=48):
+    """What HF's tokenizer and classes say about the shipped file, for tests of the whole chain."""
+    data = torch.load(pathlib.Path(work) / "data.pt")
+    tokenizer = Tokenizer.from_file(str(pathlib.Path(work) / "tokenizer.json"))
+    arrays = {}
+    for i, text in enumerate(TEXTS):
+        ids = tokenizer.encode(text, add_special_tokens=False).ids
+        if tokenizer.decode(ids, skip_special_tokens=False) != text:
+            raise SystemExit(f"{text!r} does not survive the tokenizer")
+        arrays[f"text_{i}"] = np.frombuffer(text.encode(), np.uint8).astype(np.int32)
+        arrays[f"tokens_{i}"] = np.array(ids, np.int32)
+    config = configuration(shape)
+    trunk, mtp = hf.load("qwen35", config, convert.from_gguf(config, gguf_io.read(path)))
+    tokens = generate(trunk, data["held"][1:n_prompt + 1].tolist(), n_new, 0.0, None)
+    logits, _, final = hf.run_trunk(trunk, torch.tensor(tokens), n_prompt)
+    best = logits.sort(-1, descending=True)
+    starts = list(range(0, len(tokens) - 3, 4))
+    drafted = hf.run_mtp(trunk, mtp, torch.tensor(tokens), final, starts, 3)[2]
+    rows = [0, 1, n_prompt - 1, len(tokens) - 1]
+    ahead = drafted[1].sort(-1, descending=True).values
+    arrays |= dict(n_prompt=np.array([n_prompt]), tokens=np.array(tokens), best=best.indices[:, 0].numpy(),
+                   margin=(best.values[:, 0] - best.values[:, 1]).numpy(), rows=np.array(rows),
+                   logits=logits[rows].numpy(), draft_from=np.array(starts), draft_tokens=drafted[0].numpy(),
+                   draft_margin=(ahead[..., 0] - ahead[..., 1]).numpy())
+    golden.write(out, arrays)
+    whole = dict(tokens=np.array(tokens), **{k: x.numpy() for k, x in zip(
+        ("logits", "hidden", "final"), hf.run_trunk(trunk, torch.tensor(tokens), n_prompt))})
+    return forward.compare(path, whole)
