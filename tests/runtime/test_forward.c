@@ -8,43 +8,8 @@
 #include <string.h>
 
 #include "engine_fixture.h"
+#include "golden.h"
 #include "runtime/engine_internal.h" /* the draft head's logits are nobody else's business */
-
-/* ---- Golden files: scripts/models/golden.py ---- */
-
-enum { MAX_ARRAYS = 16 };
-typedef struct array { char name[33]; int32_t kind, n_dims, dim[4]; const void *data; } array;
-typedef struct golden { unsigned char *bytes; array a[MAX_ARRAYS]; int32_t n; } golden;
-
-static void golden_read(const char *path, golden *g)
-{
-    FILE *f = fopen(path, "rb");
-    REQUIRE(f && !fseek(f, 0, SEEK_END));
-    const long n = ftell(f);
-    REQUIRE(n > 12 && !fseek(f, 0, SEEK_SET) && (g->bytes = malloc((size_t)n)) && fread(g->bytes, 1, (size_t)n, f) == (size_t)n);
-    (void)fclose(f);
-    REQUIRE(!memcmp(g->bytes, "GDNGOLD1", 8));
-    memcpy(&g->n, g->bytes + 8, 4);
-    REQUIRE(g->n > 0 && g->n <= MAX_ARRAYS);
-    long at = 12;
-    for (int32_t i = 0; i < g->n; i++) {
-        array *a = &g->a[i];
-        REQUIRE(at + 56 <= n);
-        memcpy(a->name, g->bytes + at, 32);
-        memcpy(&a->kind, g->bytes + at + 32, 24);
-        a->data = g->bytes + at + 56;
-        at += 56 + 4L * a->dim[0] * a->dim[1] * a->dim[2] * a->dim[3];
-    }
-    REQUIRE(at == n);
-}
-
-static const array *find(const golden *g, const char *name)
-{
-    for (int32_t i = 0; i < g->n; i++)
-        if (!strcmp(g->a[i].name, name))
-            return &g->a[i];
-    return NULL;
-}
 
 /* ---- Comparing ---- */
 
@@ -89,7 +54,7 @@ static void tap(void *user, int32_t layer, const float *rows, int32_t n_rows, in
     tapped *t = user;
     if (layer < 0 || layer > t->n_layer)
         return;
-    const array *a = find(t->g, layer == t->n_layer ? "final" : "hidden");
+    const golden_array *a = golden_find(t->g, layer == t->n_layer ? "final" : "hidden");
     const int64_t all = (int64_t)a->dim[a->n_dims - 2] * n_embd;
     const float *of = (const float *)a->data + (layer == t->n_layer ? 0 : layer * all);
     for (int32_t i = 0; i < n_rows; i++, t->seen++)
@@ -100,9 +65,9 @@ static void tap(void *user, int32_t layer, const float *rows, int32_t n_rows, in
 /* All tokens, in calls of `chunk` and micro-batches of n_batch. */
 static void trunk(const rt_model *model, const golden *g, comparison *c, int32_t chunk, int32_t n_batch)
 {
-    const array *tokens = find(g, "tokens"), *logits = find(g, "logits");
+    const golden_array *tokens = golden_find(g, "tokens"), *logits = golden_find(g, "logits");
     const int32_t n = tokens->dim[0], V = model->hp.n_vocab;
-    REQUIRE(logits && logits->dim[0] == n && logits->dim[1] == V && find(g, "hidden")->dim[0] == model->hp.n_layer && n <= 64);
+    REQUIRE(logits && logits->dim[0] == n && logits->dim[1] == V && golden_find(g, "hidden")->dim[0] == model->hp.n_layer && n <= 64);
     const double range = range_of(logits->data, (int64_t)n * V);
     rt_engine *e = fixture_open(model, &(fixture_engine){ .n_batch = n_batch, .n_rollback = 2 });
     tapped t = { g, c, 0, model->hp.n_layer, 0 };
@@ -126,8 +91,8 @@ static void trunk(const rt_model *model, const golden *g, comparison *c, int32_t
 
 static void draft_head(const rt_model *model, const golden *g, comparison *c)
 {
-    const array *tokens = find(g, "tokens"), *first = find(g, "mtp_logits"), *first_hidden = find(g, "mtp_hidden");
-    const array *from = find(g, "draft_from"), *drafts = find(g, "draft_tokens"), *logits = find(g, "draft_logits"), *hidden = find(g, "draft_hidden");
+    const golden_array *tokens = golden_find(g, "tokens"), *first = golden_find(g, "mtp_logits"), *first_hidden = golden_find(g, "mtp_hidden");
+    const golden_array *from = golden_find(g, "draft_from"), *drafts = golden_find(g, "draft_tokens"), *logits = golden_find(g, "draft_logits"), *hidden = golden_find(g, "draft_hidden");
     REQUIRE(first && first_hidden && from && drafts && logits && hidden);
     const int32_t *token = tokens->data, n = tokens->dim[0], V = model->hp.n_vocab, E = model->hp.n_embd, depth = drafts->dim[1];
     const double   range = range_of(first->data, (int64_t)n * V), hidden_range = range_of(first_hidden->data, (int64_t)n * E);
@@ -186,7 +151,7 @@ int main(int argc, char **argv)
             printf("; draft head %.2e, %lld values", draft.worst, (long long)draft.n);
         printf("\n");
         rt_model_free(model);
-        free(g.bytes);
+        golden_free(&g);
     }
     return fixture_end();
 }
