@@ -88,9 +88,11 @@ static void sampler(rt_dense *dense)
     EXPECT(rt_sample(s, &tired, logits, text, 3) == 4);
     float below[V];
     for (int32_t i = 0; i < V; i++)
-        below[i] = -6 - (float)(i % 5);
+        below[i] = i ? -6 : -1;
     tired.repeat_last = 3;
-    EXPECT(rt_sample(s, &tired, below, (const int32_t[]){ 0, 0, 0 }, 3) == 5); /* below zero it multiplies */
+    EXPECT(rt_sample(s, &tired, below, (const int32_t[]){ 0, 0, 0 }, 3) == 0); /* -3: once, however often it occurs */
+    tired.repeat_penalty = 7;
+    EXPECT(rt_sample(s, &tired, below, (const int32_t[]){ 0, 0, 0 }, 3) == 1); /* -7: below zero it multiplies */
 
     /* the same seed and position: the same draw; others differ */
     int32_t equal = 0, other = 0;
