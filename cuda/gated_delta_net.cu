@@ -254,25 +254,32 @@ template <class X> GDN_INLINE void gated_delta_net_rows(const gdn_cuda_gated_del
     }
 }
 
-// ---- Kernels: gated_delta_net_<rows or tiles>_<NB>[_channel][_any]; the general ones have no NB. `any`: F16 and BF16 too.
-#define GDN_DELTA(form, name, NB, C, CHANNEL, NARROW, GENERAL)                                                           \
-    GDN_KERNEL(gdn_cuda_delta_##form##_##name, gdn_cuda_gated_delta_net, 32 * GDN_CUDA_DELTA_WARPS)                       \
+// ---- Kernels: gdn_cuda_delta_<rows or tiles>_<NB>[_channel][_any]; the general ones have no NB. `any`: F16 and BF16 too.
+#define GDN_DELTA_ROWS(name, ...)                                                                                        \
+    GDN_KERNEL(gdn_cuda_delta_rows_##name, gdn_cuda_gated_delta_net, 32 * GDN_CUDA_DELTA_WARPS)                          \
     {                                                                                                                    \
-        gated_delta_net_##form<Shape<NB, C, CHANNEL, NARROW, GENERAL>>(p);                                                \
+        gated_delta_net_rows<Shape<__VA_ARGS__>>(p);                                                                     \
     }
-#define GDN_DELTAS(form, NB, C)                             \
-    GDN_DELTA(form, NB, NB, C, false, false, false)          \
-    GDN_DELTA(form, NB##_any, NB, C, false, true, false)     \
-    GDN_DELTA(form, NB##_channel, NB, C, true, false, false) \
-    GDN_DELTA(form, NB##_channel_any, NB, C, true, true, false)
+#define GDN_DELTA_TILES(name, ...)                                                                                       \
+    GDN_KERNEL(gdn_cuda_delta_tiles_##name, gdn_cuda_gated_delta_net, 32 * GDN_CUDA_DELTA_WARPS)                         \
+    {                                                                                                                    \
+        typedef Shape<__VA_ARGS__> X;                                                                                    \
+        __shared__ Tile<X> tiles[2];                                                                                     \
+        gated_delta_net_tiles<X>(p, tiles);                                                                              \
+    }
+#define GDN_DELTAS(form, NB, C)                      \
+    form(NB, NB, C, false, false, false)              \
+    form(NB##_any, NB, C, false, true, false)         \
+    form(NB##_channel, NB, C, true, false, false)     \
+    form(NB##_channel_any, NB, C, true, true, false)
 
-GDN_DELTAS(rows, 2, 4)
-GDN_DELTAS(rows, 4, 4)
-GDN_DELTAS(rows, 8, 2)
-GDN_DELTA(rows, general, 8, 2, false, true, true)
-GDN_DELTA(rows, general_channel, 8, 2, true, true, true)
-GDN_DELTAS(tiles, 2, 2)
-GDN_DELTAS(tiles, 4, 2)
-GDN_DELTAS(tiles, 8, 2)
-GDN_DELTA(tiles, general, 8, 2, false, true, true)
-GDN_DELTA(tiles, general_channel, 8, 2, true, true, true)
+GDN_DELTAS(GDN_DELTA_ROWS, 2, 4)
+GDN_DELTAS(GDN_DELTA_ROWS, 4, 4)
+GDN_DELTAS(GDN_DELTA_ROWS, 8, 2)
+GDN_DELTA_ROWS(general, 8, 2, false, true, true)
+GDN_DELTA_ROWS(general_channel, 8, 2, true, true, true)
+GDN_DELTAS(GDN_DELTA_TILES, 2, 2)
+GDN_DELTAS(GDN_DELTA_TILES, 4, 2)
+GDN_DELTAS(GDN_DELTA_TILES, 8, 2)
+GDN_DELTA_TILES(general, 8, 2, false, true, true)
+GDN_DELTA_TILES(general_channel, 8, 2, true, true, true)

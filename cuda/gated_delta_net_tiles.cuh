@@ -154,10 +154,10 @@ GDN_INLINE void store_elements(const gdn_cuda_gated_delta_net &p, const Place &w
         }
 }
 
-template <class X> GDN_INLINE void gated_delta_net_tiles(const gdn_cuda_gated_delta_net &p)
+// tiles: two, in shared memory
+template <class X> GDN_INLINE void gated_delta_net_tiles(const gdn_cuda_gated_delta_net &p, Tile<X> *tiles)
 {
     static_assert(X::C == 2, "fold_lanes() is for two columns");
-    __shared__ Tile<X> tiles[2];
     Place w;
     if (!find_place<X>(p, w))
         return; // the whole block

@@ -1,5 +1,5 @@
-// What all kernels share: how one is declared, memory by address, conversions, maps. Compiled by nvcc, and as C++ by the
-// emulator of tests/simt, which brings its own GDN_KERNEL and the intrinsics.
+// What all kernels share: how one is declared, memory by address, conversions, maps. Compiled by nvcc, and as C++ for the
+// emulator, whose tests/simt/cuda_shim.h comes before (-include) with GDN_KERNEL and the intrinsics.
 //
 // Arithmetic is written with the _rn intrinsics, which no compiler fuses or reorders; reference/elementary.h is plain C,
 // whose `fmaf` is one fused instruction and whose other operations stay apart with -fmad=false.
@@ -12,8 +12,8 @@
 #define GDN_ELEMENTARY_FUNCTION static __device__ __forceinline__
 #define GDN_KERNEL(name, params, threads) \
     extern "C" __global__ void __launch_bounds__(threads) name(const __grid_constant__ params p)
-#else
-#include "tests/simt/simt.h"
+#elif !defined(GDN_KERNEL)
+#error "kernels are compiled by nvcc, or behind tests/simt/cuda_shim.h"
 #endif
 #include "reference/elementary.h"
 

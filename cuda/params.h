@@ -72,7 +72,7 @@ typedef struct gdn_cuda_ssm_conv {
     int32_t  chunk;      /* tokens of a block where the token axis is cut */
     int32_t  same_pool;  /* history_in and history_out are one */
     int32_t  even_tokens;
-    int32_t  unused;
+    int32_t  wide_weight; /* 1: a channel's taps lie side by side, at a multiple of 16 bytes */
 } gdn_cuda_ssm_conv;
 
 #define GDN_CUDA_ROWS_THREADS 128
