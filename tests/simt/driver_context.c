@@ -1,26 +1,8 @@
 /* Contexts: the primary one, others, and which is current to a thread. */
+#include "tests/simt/driver_api.h"
 #include "tests/simt/driver_internal.h"
 
 #include <stdlib.h>
-
-SIMT_EXPORT simt_result cuDevicePrimaryCtxRetain(simt_context **out, simt_device device);
-SIMT_EXPORT simt_result cuDevicePrimaryCtxRelease_v2(simt_device device);
-SIMT_EXPORT simt_result cuDevicePrimaryCtxReset_v2(simt_device device);
-SIMT_EXPORT simt_result cuDevicePrimaryCtxGetState(simt_device device, unsigned *flags, int *active);
-SIMT_EXPORT simt_result cuDevicePrimaryCtxSetFlags_v2(simt_device device, unsigned flags);
-SIMT_EXPORT simt_result cuCtxCreate_v2(simt_context **out, unsigned flags, simt_device device);
-SIMT_EXPORT simt_result cuCtxCreate_v3(simt_context **out, void *affinity, int n, unsigned flags, simt_device device);
-SIMT_EXPORT simt_result cuCtxCreate_v4(simt_context **out, void *params, unsigned flags, simt_device device);
-SIMT_EXPORT simt_result cuCtxDestroy_v2(simt_context *context);
-SIMT_EXPORT simt_result cuCtxPushCurrent_v2(simt_context *context);
-SIMT_EXPORT simt_result cuCtxPopCurrent_v2(simt_context **out);
-SIMT_EXPORT simt_result cuCtxSetCurrent(simt_context *context);
-SIMT_EXPORT simt_result cuCtxGetCurrent(simt_context **out);
-SIMT_EXPORT simt_result cuCtxGetDevice(simt_device *device);
-SIMT_EXPORT simt_result cuCtxGetFlags(unsigned *flags);
-SIMT_EXPORT simt_result cuCtxGetApiVersion(simt_context *context, unsigned *version);
-SIMT_EXPORT simt_result cuCtxGetStreamPriorityRange(int *least, int *greatest);
-SIMT_EXPORT simt_result cuCtxSynchronize(void);
 
 #define MAX_DEVICES 8
 #define MAX_DEPTH   32

@@ -1,23 +1,9 @@
 /* Copies and memsets, at once or in a stream. */
+#include "tests/simt/driver_api.h"
 #include "tests/simt/driver_internal.h"
 
 #include <stdlib.h>
 #include <string.h>
-
-SIMT_EXPORT simt_result cuMemcpyHtoD_v2(simt_ptr to, const void *from, size_t bytes);
-SIMT_EXPORT simt_result cuMemcpyDtoH_v2(void *to, simt_ptr from, size_t bytes);
-SIMT_EXPORT simt_result cuMemcpyDtoD_v2(simt_ptr to, simt_ptr from, size_t bytes);
-SIMT_EXPORT simt_result cuMemcpy(simt_ptr to, simt_ptr from, size_t bytes);
-SIMT_EXPORT simt_result cuMemcpyHtoDAsync_v2(simt_ptr to, const void *from, size_t bytes, simt_stream *stream);
-SIMT_EXPORT simt_result cuMemcpyDtoHAsync_v2(void *to, simt_ptr from, size_t bytes, simt_stream *stream);
-SIMT_EXPORT simt_result cuMemcpyDtoDAsync_v2(simt_ptr to, simt_ptr from, size_t bytes, simt_stream *stream);
-SIMT_EXPORT simt_result cuMemcpyAsync(simt_ptr to, simt_ptr from, size_t bytes, simt_stream *stream);
-SIMT_EXPORT simt_result cuMemsetD8_v2(simt_ptr to, unsigned char value, size_t n);
-SIMT_EXPORT simt_result cuMemsetD16_v2(simt_ptr to, unsigned short value, size_t n);
-SIMT_EXPORT simt_result cuMemsetD32_v2(simt_ptr to, unsigned value, size_t n);
-SIMT_EXPORT simt_result cuMemsetD8Async(simt_ptr to, unsigned char value, size_t n, simt_stream *stream);
-SIMT_EXPORT simt_result cuMemsetD16Async(simt_ptr to, unsigned short value, size_t n, simt_stream *stream);
-SIMT_EXPORT simt_result cuMemsetD32Async(simt_ptr to, unsigned value, size_t n, simt_stream *stream);
 
 enum { TO_DEVICE = 1, FROM_DEVICE = 2 }; /* which addresses are device memory */
 

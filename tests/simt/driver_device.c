@@ -1,18 +1,9 @@
 /* cuInit, versions, devices and their attributes. The device resembles a small H100. */
+#include "tests/simt/driver_api.h"
 #include "tests/simt/driver_internal.h"
 
 #include <stdio.h>
 #include <string.h>
-
-SIMT_EXPORT simt_result cuInit(unsigned flags);
-SIMT_EXPORT simt_result cuDriverGetVersion(int *version);
-SIMT_EXPORT simt_result cuDeviceGetCount(int *count);
-SIMT_EXPORT simt_result cuDeviceGet(simt_device *device, int ordinal);
-SIMT_EXPORT simt_result cuDeviceGetName(char *name, int size, simt_device device);
-SIMT_EXPORT simt_result cuDeviceGetUuid(simt_uuid *uuid, simt_device device);
-SIMT_EXPORT simt_result cuDeviceGetUuid_v2(simt_uuid *uuid, simt_device device);
-SIMT_EXPORT simt_result cuDeviceTotalMem_v2(size_t *bytes, simt_device device);
-SIMT_EXPORT simt_result cuDeviceGetAttribute(int *value, int attribute, simt_device device);
 
 simt_result cuInit(unsigned flags)
 {

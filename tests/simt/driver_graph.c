@@ -1,19 +1,9 @@
 /* Stream capture and graphs. A graph is its work in the order of capture, which is one of the orders a device may take. */
+#include "tests/simt/driver_api.h"
 #include "tests/simt/driver_internal.h"
 
 #include <stdlib.h>
 #include <string.h>
-
-SIMT_EXPORT simt_result cuStreamBeginCapture_v2(simt_stream *stream, int mode);
-SIMT_EXPORT simt_result cuStreamEndCapture(simt_stream *stream, simt_graph **out);
-SIMT_EXPORT simt_result cuStreamIsCapturing(simt_stream *stream, int *status);
-SIMT_EXPORT simt_result cuThreadExchangeStreamCaptureMode(int *mode);
-SIMT_EXPORT simt_result cuGraphGetNodes(simt_graph *graph, void **nodes, size_t *n);
-SIMT_EXPORT simt_result cuGraphInstantiateWithFlags(simt_graph_exec **out, simt_graph *graph, unsigned long long flags);
-SIMT_EXPORT simt_result cuGraphLaunch(simt_graph_exec *exec, simt_stream *stream);
-SIMT_EXPORT simt_result cuGraphUpload(simt_graph_exec *exec, simt_stream *stream);
-SIMT_EXPORT simt_result cuGraphDestroy(simt_graph *graph);
-SIMT_EXPORT simt_result cuGraphExecDestroy(simt_graph_exec *exec);
 
 static _Thread_local int thread_mode; /* 0 global, 1 thread-local, 2 relaxed */
 

@@ -1,23 +1,11 @@
 /* Device memory, which is host memory with guards around it, and pinned host memory. */
 #define _GNU_SOURCE
+#include "tests/simt/driver_api.h"
 #include "tests/simt/driver_internal.h"
 
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-
-SIMT_EXPORT simt_result cuMemAlloc_v2(simt_ptr *out, size_t bytes);
-SIMT_EXPORT simt_result cuMemFree_v2(simt_ptr at);
-SIMT_EXPORT simt_result cuMemAllocAsync(simt_ptr *out, size_t bytes, simt_stream *stream);
-SIMT_EXPORT simt_result cuMemFreeAsync(simt_ptr at, simt_stream *stream);
-SIMT_EXPORT simt_result cuMemAllocHost_v2(void **out, size_t bytes);
-SIMT_EXPORT simt_result cuMemHostAlloc(void **out, size_t bytes, unsigned flags);
-SIMT_EXPORT simt_result cuMemFreeHost(void *at);
-SIMT_EXPORT simt_result cuMemHostGetDevicePointer_v2(simt_ptr *out, void *at, unsigned flags);
-SIMT_EXPORT simt_result cuMemGetInfo_v2(size_t *available, size_t *total);
-SIMT_EXPORT simt_result cuMemGetAddressRange_v2(simt_ptr *base, size_t *bytes, simt_ptr at);
-SIMT_EXPORT simt_result cuPointerGetAttribute(void *out, int attribute, simt_ptr at);
-SIMT_EXPORT simt_result cuPointerGetAttributes(unsigned n, int *attributes, void **out, simt_ptr at);
 
 #define ALIGNMENT 256u
 #if defined(__SANITIZE_ADDRESS__)

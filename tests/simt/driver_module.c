@@ -1,32 +1,10 @@
 /* Modules, functions and launches. A module's image is only looked at to see whether it is one: the kernels are those
  * that are linked into this library, and any image has them all. */
+#include "tests/simt/driver_api.h"
 #include "tests/simt/driver_internal.h"
 
 #include <stdlib.h>
 #include <string.h>
-
-SIMT_EXPORT simt_result cuModuleLoadData(simt_module **out, const void *image);
-SIMT_EXPORT simt_result cuModuleLoadDataEx(simt_module **out, const void *image, unsigned n, int *options, void **values);
-SIMT_EXPORT simt_result cuModuleLoadFatBinary(simt_module **out, const void *image);
-SIMT_EXPORT simt_result cuModuleUnload(simt_module *module);
-SIMT_EXPORT simt_result cuModuleGetFunction(simt_function **out, simt_module *module, const char *name);
-SIMT_EXPORT simt_result cuModuleGetLoadingMode(int *mode);
-SIMT_EXPORT simt_result cuLibraryLoadData(simt_module **out, const void *image, int *jit, void **jit_values,
-                                          unsigned n_jit, int *options, void **values, unsigned n);
-SIMT_EXPORT simt_result cuLibraryUnload(simt_module *library);
-SIMT_EXPORT simt_result cuLibraryGetModule(simt_module **out, simt_module *library);
-SIMT_EXPORT simt_result cuLibraryGetKernel(simt_function **out, simt_module *library, const char *name);
-SIMT_EXPORT simt_result cuKernelGetFunction(simt_function **out, simt_function *kernel);
-SIMT_EXPORT simt_result cuFuncSetAttribute(simt_function *function, int attribute, int value);
-SIMT_EXPORT simt_result cuFuncGetAttribute(int *value, int attribute, simt_function *function);
-SIMT_EXPORT simt_result cuFuncSetCacheConfig(simt_function *function, int config);
-SIMT_EXPORT simt_result cuOccupancyMaxActiveBlocksPerMultiprocessor(int *n, simt_function *function, int block,
-                                                                    size_t shared);
-SIMT_EXPORT simt_result cuLaunchKernel(simt_function *function, unsigned grid_x, unsigned grid_y, unsigned grid_z,
-                                       unsigned block_x, unsigned block_y, unsigned block_z, unsigned shared,
-                                       simt_stream *stream, void **params, void **extra);
-SIMT_EXPORT simt_result cuLaunchKernelEx(const simt_launch_config *config, simt_function *function, void **params,
-                                         void **extra);
 
 /* A fat binary, a cubin (ELF), PTX, or the text that stands for an image in a build without nvcc. */
 static int is_image(const void *image)

@@ -1,10 +1,8 @@
 /* Names and texts of results. */
+#include "tests/simt/driver_api.h"
 #include "tests/simt/driver_internal.h"
 
 #include <string.h>
-
-SIMT_EXPORT simt_result cuGetErrorName(simt_result result, const char **name);
-SIMT_EXPORT simt_result cuGetErrorString(simt_result result, const char **text);
 
 static const struct { simt_result result; const char *name, *text; } results[] = {
 #define X(name, value, text) { value, "CUDA_" #name, text },

@@ -1,30 +1,12 @@
 /* Streams and events: queues of work. By default work runs as late as it may, when somebody waits for it or asks about
  * it, so that a host that forgets to wait reads garbage. */
 #define _GNU_SOURCE
+#include "tests/simt/driver_api.h"
 #include "tests/simt/driver_internal.h"
 
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
-
-SIMT_EXPORT simt_result cuStreamCreate(simt_stream **out, unsigned flags);
-SIMT_EXPORT simt_result cuStreamCreateWithPriority(simt_stream **out, unsigned flags, int priority);
-SIMT_EXPORT simt_result cuStreamDestroy_v2(simt_stream *stream);
-SIMT_EXPORT simt_result cuStreamSynchronize(simt_stream *stream);
-SIMT_EXPORT simt_result cuStreamQuery(simt_stream *stream);
-SIMT_EXPORT simt_result cuStreamGetCtx(simt_stream *stream, simt_context **out);
-SIMT_EXPORT simt_result cuStreamGetFlags(simt_stream *stream, unsigned *flags);
-SIMT_EXPORT simt_result cuStreamGetPriority(simt_stream *stream, int *priority);
-SIMT_EXPORT simt_result cuStreamWaitEvent(simt_stream *stream, simt_event *event, unsigned flags);
-SIMT_EXPORT simt_result cuLaunchHostFunc(simt_stream *stream, simt_host_fn fn, void *data);
-SIMT_EXPORT simt_result cuEventCreate(simt_event **out, unsigned flags);
-SIMT_EXPORT simt_result cuEventRecord(simt_event *event, simt_stream *stream);
-SIMT_EXPORT simt_result cuEventRecordWithFlags(simt_event *event, simt_stream *stream, unsigned flags);
-SIMT_EXPORT simt_result cuEventQuery(simt_event *event);
-SIMT_EXPORT simt_result cuEventSynchronize(simt_event *event);
-SIMT_EXPORT simt_result cuEventDestroy_v2(simt_event *event);
-SIMT_EXPORT simt_result cuEventElapsedTime(float *ms, simt_event *start, simt_event *end);
-SIMT_EXPORT simt_result cuEventElapsedTime_v2(float *ms, simt_event *start, simt_event *end);
 
 #define MAX_QUEUED 1024 /* as on a device, more makes the host wait */
 
