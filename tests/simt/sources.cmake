@@ -1,0 +1,57 @@
+# The SIMT emulator: runs .cu files on the CPU, behind a fake libcuda.so.1. tests/simt/README.md is its manual.
+# Included by tests/CMakeLists.txt.
+#
+#   gdn_simt_library(<target> <file.cu> ... [CHECKED])
+#
+# makes <build>/tests/simt/<target>/libcuda.so.1 with the kernels of these files. A program finds it through
+# LD_LIBRARY_PATH (GDN_SIMT_FOLDER of the target's properties), or links the target.
+set(GDN_SIMT OFF)
+if(CMAKE_CROSSCOMPILING AND NOT CMAKE_CXX_COMPILER)
+  message(STATUS "Without the SIMT emulator: no C++ cross compiler is set")
+  return()
+endif()
+include(CheckLanguage)
+check_language(CXX)
+if(NOT CMAKE_CXX_COMPILER)
+  message(STATUS "Without the SIMT emulator: no C++ compiler")
+  return()
+endif()
+enable_language(CXX)
+set(GDN_SIMT ON)
+
+set(gdn_simt_sources fiber.c core.c warp.c copies.c garbage.c section.c registry.c control.c handles.c driver_device.c
+  driver_context.c driver_memory.c driver_copy.c driver_stream.c driver_work.c driver_module.c driver_graph.c
+  driver_names.c driver_table.c)
+list(TRANSFORM gdn_simt_sources PREPEND "${CMAKE_CURRENT_LIST_DIR}/")
+find_package(Threads REQUIRED)
+
+add_library(gdn_simt_objects OBJECT ${gdn_simt_sources})
+set_target_properties(gdn_simt_objects PROPERTIES POSITION_INDEPENDENT_CODE ON)
+target_link_libraries(gdn_simt_objects PRIVATE gdn_build_options)
+
+# As for nvcc: no contraction. Nothing here needs a C++ library.
+set(gdn_simt_flags -std=c++17 -ffp-contract=off -fno-math-errno -fno-trapping-math -fno-exceptions -fno-rtti
+  -fno-threadsafe-statics -fvisibility=hidden -Wall -Wextra -Wno-unknown-pragmas -Wno-unused-function)
+if(GDN_WERROR)
+  list(APPEND gdn_simt_flags -Werror)
+endif()
+
+function(gdn_simt_library target)
+  cmake_parse_arguments(PARSE_ARGV 1 simt "CHECKED" "" "")
+  set(folder "${CMAKE_BINARY_DIR}/tests/simt/${target}")
+  add_library(${target} SHARED ${simt_UNPARSED_ARGUMENTS} $<TARGET_OBJECTS:gdn_simt_objects>)
+  set_source_files_properties(${simt_UNPARSED_ARGUMENTS} PROPERTIES LANGUAGE CXX)
+  target_compile_options(${target} PRIVATE ${gdn_simt_flags}
+    "SHELL:-include \"${PROJECT_SOURCE_DIR}/tests/simt/cuda_shim.h\"")
+  target_include_directories(${target} PRIVATE "${PROJECT_SOURCE_DIR}" "${PROJECT_SOURCE_DIR}/include")
+  target_link_libraries(${target} PRIVATE Threads::Threads m)
+  set_target_properties(${target} PROPERTIES OUTPUT_NAME cuda SOVERSION 1 LINKER_LANGUAGE C
+    LIBRARY_OUTPUT_DIRECTORY "${folder}" GDN_SIMT_FOLDER "${folder}")
+endfunction()
+
+# ---- The emulator's own tests ----
+gdn_simt_library(gdn_simt_test "${CMAKE_CURRENT_LIST_DIR}/test_kernels.cu")
+add_executable(test_simt "${CMAKE_CURRENT_LIST_DIR}/test_simt.c")
+target_link_libraries(test_simt PRIVATE gdn_build_options gdn_simt_test)
+add_test(NAME simt.driver COMMAND test_simt)
+set_tests_properties(simt.driver PROPERTIES LABELS "simt;unit")
