@@ -1,5 +1,7 @@
 /* The image: code for every architecture, and PTX for those to come, as the build embeds it; and its kernels, all looked up
  * when a context is opened, so that no call has to load anything, not even while a stream is captured. */
+#include <stdio.h>
+
 #include "core/status.h"
 #include "cuda/device.h"
 
@@ -23,14 +25,16 @@ gdn_status gdn_cuda_kernels_open(gdn_cuda_device *dev)
     if (result != CUDA_SUCCESS) {
         dev->module = NULL;
 #ifdef GDN_CUDA_EMULATED
-        return gdn_fail(GDN_UNAVAILABLE, "this build of libgdn has CUDA kernels for the emulator only, and %s is none (cuModuleLoadData returned %d)",
-                        dev->traits.name, (int)result);
-#else
-        return gdn_cuda_fail(dev, dev->cu, result, "cuModuleLoadData");
+        if (result == CUDA_ERROR_INVALID_IMAGE)
+            return gdn_fail(GDN_UNAVAILABLE, "this build of libgdn has CUDA kernels for the emulator only, and %s is none", dev->traits.name);
 #endif
+        return gdn_cuda_fail(dev, dev->cu, result, "cuModuleLoadData");
     }
     for (int i = 0; i < GDN_CUDA_KERNEL_COUNT; i++)
-        if ((result = dev->cu->ModuleGetFunction(&dev->kernels[i], dev->module, names[i])) != CUDA_SUCCESS)
-            return gdn_fail(GDN_INTERNAL, "cuModuleGetFunction returned %d for %s", (int)result, names[i]);
+        if ((result = dev->cu->ModuleGetFunction(&dev->kernels[i], dev->module, names[i])) != CUDA_SUCCESS) {
+            char call[96];
+            (void)snprintf(call, sizeof call, "cuModuleGetFunction(%s)", names[i]);
+            return gdn_cuda_fail(dev, dev->cu, result, call);
+        }
     return GDN_OK;
 }

@@ -14,8 +14,9 @@ if(NOT GDN_CUDA_EMULATED AND NOT GDN_NVCC)
   set(GDN_CUDA_MISSING "the CUDA compiler nvcc was not found")
 elseif(NOT CMAKE_SIZEOF_VOID_P EQUAL 8)
   set(GDN_CUDA_MISSING "it needs 64-bit pointers")
-elseif(GDN_CUDA STREQUAL "AUTO" AND NOT GDN_CUDA_EMULATED AND (CMAKE_CROSSCOMPILING OR GDN_SANITIZE OR GDN_FUZZ))
-  set(GDN_CUDA_MISSING "AUTO does not compile kernels in cross builds and under sanitizers")
+elseif(GDN_CUDA STREQUAL "AUTO" AND NOT GDN_CUDA_EMULATED AND
+       (NOT PROJECT_IS_TOP_LEVEL OR CMAKE_CROSSCOMPILING OR GDN_SANITIZE OR GDN_FUZZ))
+  set(GDN_CUDA_MISSING "AUTO compiles kernels, which takes minutes, in plain builds of libgdn itself only")
 endif()
 
 if(NOT GDN_CUDA_MISSING AND NOT GDN_CUDA_EMULATED)
@@ -25,24 +26,28 @@ if(NOT GDN_CUDA_MISSING AND NOT GDN_CUDA_EMULATED)
   if(gdn_cuda_failed)
     message(FATAL_ERROR "${GDN_NVCC} --list-gpu-arch failed; it has to be of CUDA 11.4 or newer.")
   endif()
+  # The first of each generation, whose code runs on the others of it: 80 on 86 and 89, 100 on 103. What lies between
+  # or comes later (110) is compiled by the driver, from PTX.
   set(gdn_cuda_wanted ${GDN_CUDA_ARCHITECTURES})
   if(NOT gdn_cuda_wanted)
-    set(gdn_cuda_wanted 75 80 86 89 90 100 103 110 120)
+    set(gdn_cuda_wanted 75 80 90 100 120)
   endif()
   set(gdn_cuda_code "")
   set(gdn_cuda_newest "")
   foreach(arch IN LISTS gdn_cuda_wanted)
     if(gdn_cuda_known MATCHES "compute_${arch}\n")
-      list(APPEND gdn_cuda_code -gencode "arch=compute_${arch},code=sm_${arch}")
+      list(APPEND gdn_cuda_code "-gencode=arch=compute_${arch},code=sm_${arch}")
       set(gdn_cuda_newest ${arch})
     elseif(GDN_CUDA_ARCHITECTURES)
       message(FATAL_ERROR "GDN_CUDA_ARCHITECTURES has ${arch}, which ${GDN_NVCC} does not know.")
     endif()
   endforeach()
-  list(GET gdn_cuda_wanted 0 gdn_cuda_oldest)
-  foreach(arch IN ITEMS ${gdn_cuda_oldest} ${gdn_cuda_newest}) # PTX: for architectures between, and for those to come
-    list(APPEND gdn_cuda_code -gencode "arch=compute_${arch},code=compute_${arch}")
+  foreach(arch IN ITEMS 100 ${gdn_cuda_newest})
+    if(gdn_cuda_code MATCHES "sm_${arch}")
+      list(APPEND gdn_cuda_code "-gencode=arch=compute_${arch},code=compute_${arch}")
+    endif()
   endforeach()
+  list(REMOVE_DUPLICATES gdn_cuda_code)
   # -fmad=false: what is fused is written so, nothing else is. A .cu with all kernels, because an image is one module.
   set(gdn_cuda_all "${gdn_cuda_folder}/all.cu")
   set(gdn_cuda_includes "")
@@ -54,7 +59,7 @@ if(NOT GDN_CUDA_MISSING AND NOT GDN_CUDA_EMULATED)
   add_custom_command(
     OUTPUT "${gdn_cuda_folder}/gdn_cuda_image.inc"
     BYPRODUCTS "${gdn_cuda_folder}/gdn_cuda.fatbin"
-    COMMAND "${GDN_NVCC}" ${gdn_cuda_flags} -fatbin -threads 0 ${gdn_cuda_code} "${gdn_cuda_all}" -o "${gdn_cuda_folder}/gdn_cuda.fatbin"
+    COMMAND "${GDN_NVCC}" ${gdn_cuda_flags} -fatbin -t 0 ${gdn_cuda_code} "${gdn_cuda_all}" -o "${gdn_cuda_folder}/gdn_cuda.fatbin"
     COMMAND "${CMAKE_COMMAND}" "-DIN=${gdn_cuda_folder}/gdn_cuda.fatbin" "-DOUT=${gdn_cuda_folder}/gdn_cuda_image.inc"
             -P "${PROJECT_SOURCE_DIR}/cuda/embed.cmake"
     DEPENDS ${gdn_cuda_kernel_sources} ${gdn_cuda_kernel_headers} "${gdn_cuda_all}" "${PROJECT_SOURCE_DIR}/cuda/embed.cmake"
