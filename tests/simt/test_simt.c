@@ -1,9 +1,11 @@
 /* Tests of the SIMT emulator: threads, lanes, shared memory, conversions, and that mistakes are found. */
+#define _GNU_SOURCE
 #include "tests/simt/test_support.h"
 
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 
 /* That a kernel fails, with a text that has these words. */
 static void fails(fixture *f, const char *kernel, unsigned block, int mode, const char *words)
@@ -196,9 +198,37 @@ static void test_conversions(void)
     tear_down(&f);
 }
 
-int main(void)
+/* What a launch, a barrier and a shuffle cost. */
+static void measure(void)
+{
+    static const struct { const char *what; int barriers; unsigned shuffles, launches; double per; } cases[] = {
+        { "launch of 128 threads", 0, 0, 20000, 1 },        { "launch with 4 barriers", 4, 0, 20000, 1 },
+        { "barrier, per thread", 1000, 0, 100, 128000 },    { "shuffle, per thread", 0, 1000, 100, 128000 },
+    };
+    fixture f;
+    set_up(&f, 1024);
+    for (unsigned i = 0; i < sizeof cases / sizeof *cases; i++) {
+        test_params params = { NULL, (float *)(uintptr_t)f.out, NULL, cases[i].shuffles, cases[i].barriers };
+        struct timespec start, end;
+        simt_function *spin = function(&f, "spin");
+        clock_gettime(CLOCK_MONOTONIC, &start);
+        for (unsigned n = 0; n < cases[i].launches; n++)
+            OK(cuLaunchKernel(spin, 1, 1, 1, 128, 1, 1, 0, NULL, (void *[]){ &params }, NULL));
+        OK(cuCtxSynchronize());
+        clock_gettime(CLOCK_MONOTONIC, &end);
+        const double ns = 1e9 * (double)(end.tv_sec - start.tv_sec) + (double)(end.tv_nsec - start.tv_nsec);
+        printf("%-24s %8.1f ns\n", cases[i].what, ns / cases[i].launches / cases[i].per);
+    }
+    tear_down(&f);
+}
+
+int main(int argc, char **argv)
 {
     fixture f;
+    if (argc > 1 && strcmp(argv[1], "measure") == 0) {
+        measure();
+        return failures != 0;
+    }
     set_up(&f, 1024);
     test_reductions(&f);
     test_lanes(&f);

@@ -6,13 +6,14 @@
 #include "tests/simt/test_kernels.h"
 
 #include <stdio.h>
+#include <stdlib.h>
 
 extern int failures, checks;
 #define CHECK(condition, ...)                                                                                          \
     do {                                                                                                               \
         checks++;                                                                                                      \
         if (!(condition)) {                                                                                            \
-            failures++;                                                                                                \
+            if (failures++ > 20) exit(1);                                                                              \
             printf("%s:%d: %s: ", __FILE__, __LINE__, #condition);                                                     \
             printf(__VA_ARGS__);                                                                                       \
             printf("\n");                                                                                              \
