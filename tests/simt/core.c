@@ -15,7 +15,7 @@ static simt_thread threads[SIMT_MAX_THREADS];
 static simt_warp warps[SIMT_MAX_WARPS];
 static simt_fiber scheduler; /* the thread of the machine that runs the grid */
 static const simt_grid *running;
-static unsigned arrived, exited; /* threads of the block at its barrier; that have returned */
+static unsigned exited; /* threads of the block that have returned */
 static int failed;
 static char error_text[2048];
 
@@ -35,11 +35,35 @@ void simt_shared_section(void *start, void *stop)
 }
 
 /* ---- What a thread does when it cannot go on ---- */
-void simt_suspend(void)
+static simt_thread *pick(simt_warp *warp)
+{
+    const uint32_t mask = warp->runnable;
+    unsigned lane;
+    if (simt_seed()) { /* any of them */
+        const unsigned turn = (unsigned)(simt_random() >> 40) % 32;
+        const uint32_t turned = turn ? mask >> turn | mask << (32 - turn) : mask;
+        lane = ((unsigned)__builtin_ctz(turned) + turn) % 32;
+    } else {
+        lane = (unsigned)__builtin_ctz(mask);
+    }
+    warp->runnable &= ~(1u << lane);
+    return &warp->threads[lane];
+}
+
+/* Go on with another lane of the warp, or let the scheduler choose a warp. */
+static void leave(int last)
 {
     simt_thread *self = simt_self;
-    simt_fiber_switch(&self->fiber, &scheduler, 0);
+    simt_warp *warp = self->warp;
+    if (warp->runnable && !(simt_seed() && simt_random() >> 59 == 0)) {
+        simt_self = pick(warp);
+        if (simt_self != self) simt_fiber_switch(&self->fiber, &simt_self->fiber, last);
+    } else {
+        simt_fiber_switch(&self->fiber, &scheduler, last);
+    }
 }
+
+void simt_suspend(void) { leave(0); }
 
 static void set_error(const char *format, va_list arguments)
 {
@@ -77,17 +101,9 @@ static void fail(const char *format, ...)
 }
 
 /* ---- The block's barrier ---- */
-static int barrier_value(void)
-{
-    unsigned count = 0;
-    for (unsigned i = 0; i < simt_current.n_threads; i++) count += threads[i].value != 0;
-    switch (threads[0].op) {
-    case SIMT_OP_BARRIER_COUNT: return (int)count;
-    case SIMT_OP_BARRIER_AND: return count == simt_current.n_threads;
-    case SIMT_OP_BARRIER_OR: return count != 0;
-    default: return 0;
-    }
-}
+static unsigned arrived, votes; /* threads that are at it; whose value is not 0 */
+static int barrier_result;
+static simt_thread *first_there;
 
 static int same_site(simt_site a, simt_site b)
 {
@@ -95,67 +111,56 @@ static int same_site(simt_site a, simt_site b)
 }
 
 /* All threads have come: let them go on. */
-static void release(void)
+static void release(enum simt_op op)
 {
-    for (unsigned i = 1; i < simt_current.n_threads; i++)
-        if (threads[i].op != threads[0].op || !same_site(threads[i].site, threads[0].site)) {
-            char text[1024];
-            simt_describe(text, sizeof text);
-            simt_fault("not all threads are at the same barrier: %s", text);
-        }
-    const uint64_t result = (uint64_t)(int64_t)barrier_value();
-    for (unsigned i = 0; i < simt_current.n_threads; i++) {
-        threads[i].op = SIMT_OP_NONE;
-        threads[i].result = result;
-        threads[i].epoch++;
-    }
+    const unsigned n = simt_current.n_threads;
+    barrier_result = op == SIMT_OP_BARRIER_COUNT ? (int)votes : op == SIMT_OP_BARRIER_AND ? votes == n : votes != 0;
     for (unsigned w = 0; w < simt_current.n_warps; w++) warps[w].runnable = warps[w].exists;
-    arrived = 0;
+    arrived = votes = 0;
+    simt_current.epoch++;
 }
 
 int simt_barrier(enum simt_op op, int value, simt_site site)
 {
     simt_thread *self = simt_self;
     self->op = op;
-    self->value = (uint64_t)(int64_t)value;
     self->site = site;
-    if (++arrived == simt_current.n_threads) {
-        release();
-        if (!simt_seed()) { /* the last to come goes on at once */
-            self->warp->runnable &= ~(1u << self->lane);
-            return (int)(int64_t)self->result;
-        }
+    votes += value != 0;
+    if (++arrived == 1) first_there = self;
+    if (first_there->op != op || !same_site(first_there->site, site)) {
+        char text[1024];
+        simt_describe(text, sizeof text);
+        simt_fault("not all threads are at the same barrier: %s", text);
     }
-    simt_suspend();
-    return (int)(int64_t)self->result;
+    if (arrived == simt_current.n_threads) {
+        release(op);
+        if (!simt_seed()) /* the last to come goes on at once */
+            self->warp->runnable &= ~(1u << self->lane);
+        else
+            simt_suspend();
+    } else {
+        simt_suspend();
+    }
+    self->op = SIMT_OP_NONE;
+    return barrier_result; /* the next barrier is not complete before all have been here */
 }
 
 /* ---- Threads ---- */
 static void thread_main(void)
 {
-    simt_fiber_entered(&simt_self->fiber, &scheduler);
+    simt_fiber_entered(&simt_self->fiber);
     running->fn(running->arg);
     simt_thread *self = simt_self;
     self->warp->exited |= 1u << self->lane;
     exited++;
     simt_warp_exit(self);
-    simt_fiber_switch(&self->fiber, &scheduler, 1);
+    leave(1);
     abort();
 }
 
 static void resume(simt_warp *warp)
 {
-    uint32_t mask = warp->runnable;
-    unsigned lane;
-    if (simt_seed()) { /* any of them */
-        const unsigned turn = (unsigned)(simt_random() >> 40) % 32;
-        const uint32_t turned = turn ? mask >> turn | mask << (32 - turn) : mask;
-        lane = ((unsigned)__builtin_ctz(turned) + turn) % 32;
-    } else {
-        lane = (unsigned)__builtin_ctz(mask);
-    }
-    warp->runnable &= ~(1u << lane);
-    simt_self = &warp->threads[lane];
+    simt_self = pick(warp);
     simt_fiber_switch(&scheduler, &simt_self->fiber, 0);
 }
 
@@ -194,7 +199,8 @@ static void run_block(void)
 {
     const simt_dim3 size = running->block;
     const unsigned n = simt_current.n_threads;
-    arrived = exited = 0;
+    arrived = votes = exited = 0;
+    simt_current.epoch = 0;
     for (unsigned w = 0; w < simt_current.n_warps; w++) {
         const unsigned left = n - w * SIMT_LANES;
         warps[w] = (simt_warp){ .threads = &threads[w * SIMT_LANES], .number = w };
@@ -209,7 +215,6 @@ static void run_block(void)
                 thread->number = i;
                 thread->lane = i % SIMT_LANES;
                 thread->warp = &warps[i / SIMT_LANES];
-                thread->epoch = 0;
                 thread->op = SIMT_OP_NONE;
                 simt_fiber_start(&thread->fiber, i, thread_main);
             }

@@ -43,7 +43,6 @@ typedef struct simt_thread {
     unsigned number;          /* x + X * (y + Y * z) */
     unsigned lane;
     struct simt_warp *warp;
-    unsigned epoch;           /* barriers it has passed */
     /* What it waits in, and its operands. */
     enum simt_op op;
     uint32_t mask;
@@ -57,6 +56,7 @@ typedef struct simt_warp {
     simt_thread *threads;     /* its lane 0 */
     unsigned number;
     uint32_t exists, runnable, exited;
+    uint32_t waiting;         /* in what lanes do together */
 } simt_warp;
 
 typedef struct simt_block {
@@ -65,6 +65,7 @@ typedef struct simt_block {
     void *shared;             /* dynamic shared memory */
     size_t shared_bytes;
     const char *kernel;
+    unsigned epoch;           /* barriers that it has passed */
 } simt_block;
 
 extern simt_thread *simt_self; /* the thread that runs, NULL outside of kernels */
@@ -91,9 +92,6 @@ void simt_poison(void *at, size_t bytes); /* fill with garbage */
 
 /* Static shared memory: poisoned when a block starts. A module announces its part once. */
 void simt_shared_section(void *start, void *stop);
-
-/* Told of every allocation's bounds, the memory checker (check.h) knows what a kernel may touch; NULL-safe no-ops
- * unless kernels were compiled for it. */
 
 /* ---- Called by kernels, through a shim ---- */
 int simt_barrier(enum simt_op op, int value, simt_site site); /* all threads of the block */

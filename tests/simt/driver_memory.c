@@ -8,16 +8,17 @@
 #include <string.h>
 
 #define ALIGNMENT 256u
-#if defined(__SANITIZE_ADDRESS__)
-#define GUARD 0u /* AddressSanitizer's are better */
-#elif defined(__has_feature)
+#ifdef __has_feature
 #if __has_feature(address_sanitizer)
-#define GUARD 0u
-#else
-#define GUARD ALIGNMENT
+#define WITH_ASAN 1
 #endif
+#elif defined(__SANITIZE_ADDRESS__)
+#define WITH_ASAN 1
+#endif
+#ifdef WITH_ASAN
+static const size_t guard; /* none: AddressSanitizer's are better */
 #else
-#define GUARD ALIGNMENT
+static const size_t guard = ALIGNMENT;
 #endif
 #define GUARD_BYTE 0xa7
 
@@ -69,10 +70,10 @@ static simt_result allocate(char **out, simt_context *context, size_t bytes, int
         capacity = more;
     }
     void *memory;
-    if (bytes > (size_t)1 << 46 || posix_memalign(&memory, ALIGNMENT, bytes + 2 * GUARD)) return SIMT_OUT_OF_MEMORY;
-    memset(memory, GUARD_BYTE, GUARD);
-    char *at = (char *)memory + GUARD;
-    memset(at + bytes, GUARD_BYTE, GUARD);
+    if (bytes > (size_t)1 << 46 || posix_memalign(&memory, ALIGNMENT, bytes + 2 * guard)) return SIMT_OUT_OF_MEMORY;
+    memset(memory, GUARD_BYTE, guard);
+    char *at = (char *)memory + guard;
+    memset(at + bytes, GUARD_BYTE, guard);
     simt_poison(at, bytes);
     const size_t i = position(at);
     memmove(blocks + i + 1, blocks + i, (n_blocks - i) * sizeof *blocks);
@@ -85,7 +86,7 @@ static simt_result allocate(char **out, simt_context *context, size_t bytes, int
 
 static int guard_damaged(const char *at)
 {
-    for (unsigned i = 0; i < GUARD; i++)
+    for (size_t i = 0; i < guard; i++)
         if ((unsigned char)at[i] != GUARD_BYTE) return 1;
     return 0;
 }
@@ -93,7 +94,7 @@ static int guard_damaged(const char *at)
 const char *simt_damaged(void)
 {
     static char text[160];
-    for (size_t i = 0; GUARD && i < n_blocks; i++) {
+    for (size_t i = 0; guard && i < n_blocks; i++) {
         block *b = &blocks[i];
         const int before = guard_damaged(b->memory), after = guard_damaged(b->at + b->bytes);
         if (b->broken || (!before && !after)) continue;

@@ -7,12 +7,12 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
-#if defined(__SANITIZE_ADDRESS__)
-#define WITH_ASAN 1
-#elif defined(__has_feature)
+#ifdef __has_feature
 #if __has_feature(address_sanitizer)
 #define WITH_ASAN 1
 #endif
+#elif defined(__SANITIZE_ADDRESS__)
+#define WITH_ASAN 1
 #endif
 #ifdef WITH_ASAN
 #include <sanitizer/asan_interface.h>
@@ -24,6 +24,9 @@
 #define MAX_FIBERS 1024
 #define GUARD 4096u
 
+#ifdef WITH_ASAN
+static simt_fiber *left; /* the last that was switched from */
+#endif
 static char *stacks; /* address space for all fibers; a page is used once it is touched */
 
 int simt_fibers_reserve(unsigned count)
@@ -43,6 +46,7 @@ int simt_fibers_reserve(unsigned count)
 }
 
 #if defined(__x86_64__)
+/* It ends in a jump: a return would be predicted to go where this stack was left last. */
 void simt_switch_stack(void **save, void *load);
 __asm__(".text\n.p2align 4\n.hidden simt_switch_stack\n.globl simt_switch_stack\n"
         ".type simt_switch_stack, @function\n"
@@ -50,7 +54,7 @@ __asm__(".text\n.p2align 4\n.hidden simt_switch_stack\n.globl simt_switch_stack\
         "pushq %rbp\npushq %rbx\npushq %r12\npushq %r13\npushq %r14\npushq %r15\n"
         "movq %rsp, (%rdi)\nmovq %rsi, %rsp\n"
         "popq %r15\npopq %r14\npopq %r13\npopq %r12\npopq %rbx\npopq %rbp\n"
-        "ret\n.size simt_switch_stack, . - simt_switch_stack\n");
+        "popq %rcx\njmpq *%rcx\n.size simt_switch_stack, . - simt_switch_stack\n");
 
 static void *first_frame(char *top, void (*entry)(void))
 {
@@ -118,6 +122,7 @@ void simt_fiber_start(simt_fiber *fiber, unsigned number, void (*entry)(void))
 void simt_fiber_switch(simt_fiber *from, simt_fiber *to, int last)
 {
 #ifdef WITH_ASAN
+    left = from;
     __sanitizer_start_switch_fiber(last ? NULL : &from->fake, to->stack, to->size);
 #else
     (void)last;
@@ -128,15 +133,13 @@ void simt_fiber_switch(simt_fiber *from, simt_fiber *to, int last)
 #endif
 }
 
-void simt_fiber_entered(simt_fiber *self, simt_fiber *from)
+void simt_fiber_entered(simt_fiber *self)
 {
 #ifdef WITH_ASAN
     const void *bottom;
-    size_t size;
-    __sanitizer_finish_switch_fiber(self->fake, &bottom, &size);
-    from->stack = (char *)(uintptr_t)bottom; /* the first switch back needs the machine's own stack */
-    from->size = size;
+    __sanitizer_finish_switch_fiber(self->fake, &bottom, &left->size);
+    left->stack = (char *)(uintptr_t)bottom; /* of the machine's own stack, this is how it is known */
 #else
-    (void)self, (void)from;
+    (void)self;
 #endif
 }

@@ -25,7 +25,7 @@ void simt_fiber_start(simt_fiber *fiber, unsigned number, void (*entry)(void));
 void simt_fiber_switch(simt_fiber *from, simt_fiber *to, int last);
 
 /* The first thing that a started fiber calls. */
-void simt_fiber_entered(simt_fiber *self, simt_fiber *from);
+void simt_fiber_entered(simt_fiber *self);
 
 #ifdef __cplusplus
 }

@@ -51,7 +51,12 @@ endfunction()
 
 # ---- The emulator's own tests ----
 gdn_simt_library(gdn_simt_test "${CMAKE_CURRENT_LIST_DIR}/test_kernels.cu")
-add_executable(test_simt "${CMAKE_CURRENT_LIST_DIR}/test_simt.c")
+set(simt_test_sources test_simt.c test_support.c test_driver.c test_graphs.c)
+list(TRANSFORM simt_test_sources PREPEND "${CMAKE_CURRENT_LIST_DIR}/")
+add_executable(test_simt ${simt_test_sources})
+if(GDN_SANITIZE MATCHES "address")
+  target_compile_definitions(test_simt PRIVATE SIMT_TEST_ASAN)
+endif()
 target_link_libraries(test_simt PRIVATE gdn_build_options gdn_simt_test)
 add_test(NAME simt.driver COMMAND test_simt)
 set_tests_properties(simt.driver PROPERTIES LABELS "simt;unit")

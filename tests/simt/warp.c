@@ -63,6 +63,7 @@ static void complete(simt_warp *warp, uint32_t lanes, enum simt_op op)
         thread->op = SIMT_OP_NONE;
     }
     warp->runnable |= lanes;
+    warp->waiting &= ~lanes;
 }
 
 /* Have all the lanes come that `thread` waits for? Those that have returned are not waited for. */
@@ -70,6 +71,7 @@ static int all_here(const simt_thread *thread, uint32_t *lanes)
 {
     const simt_warp *warp = thread->warp;
     *lanes = thread->mask & warp->exists & ~warp->exited;
+    if (*lanes & ~warp->waiting) return 0;
     for (uint32_t left = *lanes; left; left &= left - 1) {
         const simt_thread *other = &warp->threads[__builtin_ctz(left)];
         if (other->op != thread->op || other->mask != thread->mask || !same_site(other->site, thread->site)) return 0;
@@ -89,6 +91,7 @@ uint64_t simt_lanes(enum simt_op op, uint32_t mask, uint64_t value, unsigned sou
     self->value = value;
     self->source = source;
     self->site = site;
+    warp->waiting |= 1u << self->lane;
     uint32_t lanes;
     if (all_here(self, &lanes)) {
         complete(warp, lanes, op);
@@ -104,10 +107,10 @@ uint64_t simt_lanes(enum simt_op op, uint32_t mask, uint64_t value, unsigned sou
 void simt_warp_exit(simt_thread *thread)
 {
     simt_warp *warp = thread->warp;
-    for (uint32_t left = warp->exists & ~warp->exited; left; left &= left - 1) {
+    for (uint32_t left = warp->waiting; left; left &= left - 1) {
         simt_thread *other = &warp->threads[__builtin_ctz(left)];
         uint32_t lanes;
-        if (other->op >= SIMT_OP_SYNC && (other->mask >> thread->lane & 1) && all_here(other, &lanes)) {
+        if ((other->mask >> thread->lane & 1) && all_here(other, &lanes)) {
             complete(warp, lanes, other->op);
             simt_warp_exit(thread); /* another group may have waited for it too */
             return;
