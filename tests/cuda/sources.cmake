@@ -28,6 +28,12 @@ if(GDN_SIMT) # a C++ compiler was found
       "${gdn_simt_cuda_folder}")
     set_tests_properties(cuda.no_driver PROPERTIES LABELS cuda)
   endif()
+  if(GDN_BUILD_TOOLS AND Python3_FOUND AND NOT GDN_SANITIZE)
+    add_test(NAME cuda.mutations COMMAND "${Python3_EXECUTABLE}" "${CMAKE_CURRENT_SOURCE_DIR}/cuda/mutations.py"
+      --cxx "${CMAKE_CXX_COMPILER}" --gdn $<TARGET_FILE:gdn_tool> --test-cuda $<TARGET_FILE:test_cuda>
+      --objects $<TARGET_OBJECTS:gdn_simt_objects> COMMAND_EXPAND_LISTS)
+    set_tests_properties(cuda.mutations PROPERTIES LABELS cuda RUN_SERIAL ON) # takes all cores itself
+  endif()
   foreach(name IN LISTS gdn_cuda_tests)
     set_property(TEST cuda.${name} APPEND PROPERTY LABELS cuda)
     set_tests_properties(cuda.${name} PROPERTIES ENVIRONMENT "LD_LIBRARY_PATH=${gdn_simt_cuda_folder}")
