@@ -1,5 +1,6 @@
 /* Grids, blocks and the scheduler of a block's threads; barriers of the block. Warps are in warp.c. */
 #define _GNU_SOURCE
+#include "tests/simt/check.h"
 #include "tests/simt/copies.h"
 #include "tests/simt/core_internal.h"
 
@@ -10,6 +11,8 @@
 
 simt_thread *simt_self;
 simt_block simt_current;
+const simt_checker *simt_check;
+int (*simt_region_of)(const void *at, simt_region *region);
 
 static simt_thread threads[SIMT_MAX_THREADS];
 static simt_warp warps[SIMT_MAX_WARPS];
@@ -117,7 +120,7 @@ static void release(enum simt_op op)
     barrier_result = op == SIMT_OP_BARRIER_COUNT ? (int)votes : op == SIMT_OP_BARRIER_AND ? votes == n : votes != 0;
     for (unsigned w = 0; w < simt_current.n_warps; w++) warps[w].runnable = warps[w].exists;
     arrived = votes = 0;
-    simt_current.epoch++;
+    if (simt_check) simt_check->barrier();
 }
 
 int simt_barrier(enum simt_op op, int value, simt_site site)
@@ -200,7 +203,6 @@ static void run_block(void)
     const simt_dim3 size = running->block;
     const unsigned n = simt_current.n_threads;
     arrived = votes = exited = 0;
-    simt_current.epoch = 0;
     for (unsigned w = 0; w < simt_current.n_warps; w++) {
         const unsigned left = n - w * SIMT_LANES;
         warps[w] = (simt_warp){ .threads = &threads[w * SIMT_LANES], .number = w };
@@ -221,6 +223,7 @@ static void run_block(void)
     for (unsigned s = 0; s < n_sections; s++) simt_poison(sections[s].start, (size_t)(sections[s].stop - sections[s].start));
     if (simt_current.shared_bytes) simt_poison(simt_current.shared, simt_current.shared_bytes);
     simt_copies_forget();
+    if (simt_check) simt_check->block();
     schedule();
     simt_self = NULL;
 }
@@ -257,6 +260,7 @@ int simt_run_grid(const simt_grid *grid)
     simt_current = (simt_block){ .size = grid->block, .grid = grid->grid, .n_threads = (unsigned)per_block,
                                  .n_warps = (unsigned)((per_block + SIMT_LANES - 1) / SIMT_LANES), .shared = shared,
                                  .shared_bytes = grid->shared_bytes, .kernel = grid->name };
+    if (simt_check) simt_check->grid(grid->arg, grid->arg_bytes);
     uint64_t first = 0, step = 1; /* the blocks in another order: first + i * step modulo n */
     if (simt_seed() && n > 1) {
         first = simt_random() % n;

@@ -1,4 +1,5 @@
 /* What the lanes of a warp do together: synchronise, shuffle, vote, reduce. */
+#include "tests/simt/check.h"
 #include "tests/simt/core_internal.h"
 
 #include <stdio.h>
@@ -62,6 +63,7 @@ static void complete(simt_warp *warp, uint32_t lanes, enum simt_op op)
         }
         thread->op = SIMT_OP_NONE;
     }
+    if (simt_check && op == SIMT_OP_SYNC) simt_check->sync(warp, lanes);
     warp->runnable |= lanes;
     warp->waiting &= ~lanes;
 }
