@@ -107,7 +107,7 @@ static void test_checker(fixture *f)
         fails(f, "memory", 64, 0, "shared memory that nobody has written");
         fails(f, "memory", 64, 1, "a write outside of any memory");
         fails(f, "memory", 64, 2, "not aligned");
-        fails(f, "memory", 64, 3, "a race");
+        fails(f, "memory", 64, 3, "shared memory");
         fails(f, "memory", 64, 4, "a race: block");
         fails(f, "memory", 64, 5, "a read outside of any memory");
         fails(f, "memory", 64, 10, "a race: thread");
