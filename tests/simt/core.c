@@ -248,9 +248,9 @@ int simt_run_grid(const simt_grid *grid)
                  grid->name, (unsigned long long)n, (unsigned long long)per_block);
         return -1;
     }
-    /* Of its very own size, so that AddressSanitizer sees what reaches beyond it. */
-    void *shared = NULL;
-    if (grid->shared_bytes && posix_memalign(&shared, 128, grid->shared_bytes)) {
+    /* Of its very own size, so that AddressSanitizer sees what reaches beyond it; aligned to 16 bytes and to no more. */
+    void *memory = NULL;
+    if (grid->shared_bytes && posix_memalign(&memory, 32, grid->shared_bytes + 16)) {
         snprintf(error_text, sizeof error_text, "kernel %s: out of memory", grid->name);
         return -1;
     }
@@ -258,7 +258,7 @@ int simt_run_grid(const simt_grid *grid)
     failed = 0;
     error_text[0] = 0;
     simt_current = (simt_block){ .size = grid->block, .grid = grid->grid, .n_threads = (unsigned)per_block,
-                                 .n_warps = (unsigned)((per_block + SIMT_LANES - 1) / SIMT_LANES), .shared = shared,
+                                 .n_warps = (unsigned)((per_block + SIMT_LANES - 1) / SIMT_LANES), .shared = memory ? (char *)memory + 16 : NULL,
                                  .shared_bytes = grid->shared_bytes, .kernel = grid->name };
     if (simt_check) simt_check->grid(grid->arg, grid->arg_bytes);
     uint64_t first = 0, step = 1; /* the blocks in another order: first + i * step modulo n */
@@ -276,7 +276,7 @@ int simt_run_grid(const simt_grid *grid)
         run_block();
     }
     simt_float_restore(mode);
-    free(shared);
+    free(memory);
     running = NULL;
     simt_self = NULL;
     return failed ? -1 : 0;

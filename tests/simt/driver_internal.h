@@ -128,6 +128,7 @@ simt_context *simt_current_context(void); /* NULL: none */
 void simt_set_initialized(void);
 void simt_complain(const char *format, ...) __attribute__((format(printf, 1, 2))); /* stderr, simt_last_fault() */
 unsigned long long simt_this_thread(void);
+void simt_host_function(simt_host_fn fn, void *data);
 
 /* ---- Settings (control.c) ---- */
 extern struct simt_settings {

@@ -66,7 +66,7 @@ void simt_execute(simt_stream *stream, simt_work *work)
         set(work->to, work->value, work->width, work->bytes / work->width);
         break;
     case SIMT_WAIT: simt_until(work->event, work->ticket); break;
-    case SIMT_HOST: work->fn(work->data); break;
+    case SIMT_HOST: simt_host_function(work->fn, work->data); break;
     case SIMT_FREE: simt_release_block(work->to, 0); break;
     default: break;
     }

@@ -56,7 +56,8 @@ function(gdn_simt_library target)
   set_source_files_properties(${simt_UNPARSED_ARGUMENTS} PROPERTIES LANGUAGE CXX)
   target_compile_options(${target} PRIVATE ${gdn_simt_flags}
     "SHELL:-include \"${PROJECT_SOURCE_DIR}/tests/simt/cuda_shim.h\"")
-  target_include_directories(${target} PRIVATE "${PROJECT_SOURCE_DIR}" "${PROJECT_SOURCE_DIR}/include")
+  target_include_directories(${target} PRIVATE "${PROJECT_SOURCE_DIR}/tests/simt/include" "${PROJECT_SOURCE_DIR}"
+    "${PROJECT_SOURCE_DIR}/include")
   target_link_libraries(${target} PRIVATE Threads::Threads m)
   set_target_properties(${target} PROPERTIES OUTPUT_NAME cuda SOVERSION 1 LINKER_LANGUAGE C
     LIBRARY_OUTPUT_DIRECTORY "${folder}" GDN_SIMT_FOLDER "${folder}")

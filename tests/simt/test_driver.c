@@ -15,6 +15,13 @@ static simt_result launch(fixture *f, simt_stream *stream, test_params *params, 
     return cuLaunchKernel(function(f, "add_one"), 4, 1, 1, block, 1, 1, 0, stream, (void *[]){ params }, NULL);
 }
 
+static void host_function(void *data)
+{
+    int *seen = data;
+    seen[0]++;
+    seen[1] = cuDeviceGetCount(&seen[2]); /* is refused */
+}
+
 /* Work is done when somebody waits, and not before. */
 static void test_order(void)
 {
@@ -60,6 +67,11 @@ static void test_order(void)
     OK(cuMemcpyDtoH_v2(plain, f.in, 16));
     CHECK(plain[0] == 2, "%g", (double)plain[0]);
 
+    int seen[3] = { 0 };
+    OK(cuLaunchHostFunc(a, host_function, seen));
+    CHECK(seen[0] == 0, "%d", seen[0]);
+    OK(cuStreamSynchronize(a));
+    CHECK(seen[0] == 1 && seen[1] == SIMT_NOT_PERMITTED, "%d %d", seen[0], seen[1]);
     OK(cuEventRecord(other, a));
     EXPECT(cuEventElapsedTime_v2(plain, other, event), SIMT_INVALID_HANDLE); /* one has no timing */
     OK(cuEventDestroy_v2(event));

@@ -1,6 +1,9 @@
 // Kernels for the emulator's own tests: what is right, and the mistakes that it has to find.
 #include "tests/simt/test_kernels.h"
 
+#include <cuda_bf16.h>
+#include <cuda_fp16.h>
+
 #define FULL 0xffffffffu
 
 GDN_KERNEL(add_one, test_params, 256)
@@ -128,6 +131,7 @@ GDN_KERNEL(memory, test_params, 1024)
     case 9: atomicAdd(&p.words[0], 1u); atomicMax(&p.words[1], t); atomicOr(&p.words[2], 1u << t % 32);
         if (atomicCAS(&p.words[3], 0u, t + 1) == 0) atomicExch(&p.words[4], t + 1);
         break;
+    case 11: if (t == 40) __trap(); break;
     case 10: box[t % 32] = 1; break; // two threads write the same, without order
     }
 }

@@ -139,6 +139,7 @@ static void test_memory(fixture *f)
     CHECK(memcmp(first, f->host_out, sizeof first) != 0 && !isnan(f->host_out[7]), "%g", (double)f->host_out[7]);
     simt_control("seed", 0);
     fails(f, "memory", 64, 2, "not aligned");
+    fails(f, "memory", 64, 11, "__trap");
 #ifndef SIMT_TEST_ASAN
     fails(f, "memory", 64, 1, "wrote behind an allocation");
 #endif
