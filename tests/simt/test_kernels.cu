@@ -98,6 +98,10 @@ GDN_KERNEL(lanes, test_params, 1024)
         r = __ballot_sync(FULL, 1);
         break;
     case 13: r = __activemask(); break;
+    case 14: // two groups wait for a lane that returns last
+        if (lane >= 16) return;
+        r = lane < 8 ? __ballot_sync(0x800000ffu, 1) : __ballot_sync(0x8000ff00u, 1);
+        break;
     // Mistakes.
     case 20: if (lane < 16) r = (unsigned)__shfl_xor_sync(FULL, v, 1); else __syncwarp(0xffff0000u); __syncthreads(); break;
     case 21: if (lane < 16) r = (unsigned)__shfl_sync(0x0000ffffu, v, 20); break;
@@ -105,6 +109,8 @@ GDN_KERNEL(lanes, test_params, 1024)
     case 23: if (lane >= 20) return; r = (unsigned)__shfl_sync(FULL, v, 25); break;
     case 24: r = __ballot_sync(lane < 16 ? FULL : 0xffff0000u, 1); __syncthreads(); break;
     case 25: r = (unsigned)__shfl_sync(FULL, v, 0, 12); break;
+    case 26: r = __ballot_sync(lane ? FULL : 0x7fffffffu, 1); break;
+    case 27: if (lane < 16) r = __ballot_sync(FULL, 1); else __syncwarp(); break;
     }
     p.words[threadIdx.x] = r;
 }
@@ -133,19 +139,55 @@ GDN_KERNEL(memory, test_params, 1024)
         break;
     case 11: if (t == 40) __trap(); break;
     case 10: box[t % 32] = 1; break; // two threads write the same, without order
+    case 12: { // dynamic shared memory that nobody has written
+        GDN_SHARED_DYNAMIC(float, tile);
+        p.out[t] = tile[t];
+        break;
+    }
+    case 13: { // written too early for another thread that reads it
+        box[t % 64] = 1;
+        __syncthreads();
+        const float next = box[(t + 1) % 64];
+        box[t % 64] = next + 1;
+        break;
+    }
+    case 14: // read by one block, written by another
+        if (blockIdx.x == 0) p.out[t] = p.in[0];
+        else if (t == 0) ((volatile float *)p.in)[0] = 1;
+        break;
+    case 15: { // right: a barrier of the warp wherever one is needed
+        float sum = 0;
+        for (int i = 0; i < 4; i++) {
+            box[t % 32] = sum + 1;
+            __syncwarp();
+            sum += box[(t + 1) % 32];
+            __syncwarp();
+        }
+        p.out[t] = sum;
+        break;
+    }
+    case 16: // a barrier of the warp in the wrong place
+        box[t % 32] = 0;
+        __syncwarp();
+        box[t % 32] = 1;
+        p.out[t] = box[(t + 1) % 32];
+        break;
+    case 17: ((volatile test_params *)&p)->n = 3; break;
     }
 }
 
-// Copies to shared memory that are made in the background. mode 1: nobody waits for them.
+// Copies to shared memory that are made in the background. mode 1: nobody waits for them; 2: also, over what was there.
 GDN_KERNEL(copies, test_params, 32)
 {
     __shared__ __align__(16) float tile[2][128];
     const unsigned t = threadIdx.x;
+    if (p.mode == 2)
+        for (int i = 0; i < 4; i++) tile[0][4 * t + i] = 5;
     __pipeline_memcpy_async(&tile[0][4 * t], p.in + 4 * t, 16);
     __pipeline_commit();
     __pipeline_memcpy_async(&tile[1][4 * t], p.in + 128 + 4 * t, 16, 8);
     __pipeline_commit();
-    __pipeline_wait_prior(p.mode == 1 ? 2 : 1);
+    __pipeline_wait_prior(p.mode ? 2 : 1);
     __syncwarp();
     for (int i = 0; i < 4; i++) p.out[t + 32 * i] = tile[0][t + 32 * i];
     __pipeline_wait_prior(0);
