@@ -132,7 +132,7 @@ GDN_KERNEL(memory, test_params, 1024)
     case 8: // a barrier of the warp orders its lanes: right for 32 threads
         box[t % 64] = (float)t;
         __syncwarp();
-        p.out[t] = box[(t / 32 * 32 + (t + 1) % 32) % 64];
+        p.out[blockIdx.x * 128 + t] = box[(t / 32 * 32 + (t + 1) % 32) % 64];
         break;
     case 9: atomicAdd(&p.words[0], 1u); atomicMax(&p.words[1], t); atomicOr(&p.words[2], 1u << t % 32);
         if (atomicCAS(&p.words[3], 0u, t + 1) == 0) atomicExch(&p.words[4], t + 1);
@@ -170,7 +170,7 @@ GDN_KERNEL(memory, test_params, 1024)
         box[t % 32] = 0;
         __syncwarp();
         box[t % 32] = 1;
-        p.out[t] = box[(t + 1) % 32];
+        p.out[blockIdx.x * 32 + t] = box[(t + 1) % 32];
         break;
     case 17: ((volatile test_params *)&p)->n = 3; break;
     }
