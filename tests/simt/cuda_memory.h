@@ -34,12 +34,22 @@ static inline void __threadfence_system() {}
 static inline void __nanosleep(unsigned) {}
 
 /* Fibers are never interrupted, so that any step is atomic. The compiler sees __atomic_*, and so does the checker. */
-template <class T> static inline T atomicExch(T *at, T value) { return __atomic_exchange_n(at, value, __ATOMIC_RELAXED); }
-template <class T> static inline T atomicAdd(T *at, T value) { return __atomic_fetch_add(at, value, __ATOMIC_RELAXED); }
-template <class T> static inline T atomicSub(T *at, T value) { return __atomic_fetch_sub(at, value, __ATOMIC_RELAXED); }
-template <class T> static inline T atomicAnd(T *at, T value) { return __atomic_fetch_and(at, value, __ATOMIC_RELAXED); }
-template <class T> static inline T atomicOr(T *at, T value) { return __atomic_fetch_or(at, value, __ATOMIC_RELAXED); }
-template <class T> static inline T atomicXor(T *at, T value) { return __atomic_fetch_xor(at, value, __ATOMIC_RELAXED); }
+#define SIMT_ATOMIC(name, builtin)                                                                                     \
+    template <class T> static inline T name(T *at, T value) { return builtin(at, value, __ATOMIC_RELAXED); }
+SIMT_ATOMIC(atomicExch, __atomic_exchange_n)
+SIMT_ATOMIC(atomicAdd, __atomic_fetch_add)
+SIMT_ATOMIC(atomicSub, __atomic_fetch_sub)
+SIMT_ATOMIC(atomicAnd, __atomic_fetch_and)
+SIMT_ATOMIC(atomicOr, __atomic_fetch_or)
+SIMT_ATOMIC(atomicXor, __atomic_fetch_xor)
+#undef SIMT_ATOMIC
+static inline float atomicAdd(float *at, float value)
+{
+    unsigned *const bits = reinterpret_cast<unsigned *>(at);
+    const unsigned old = __atomic_load_n(bits, __ATOMIC_RELAXED);
+    __atomic_store_n(bits, __float_as_uint(__uint_as_float(old) + value), __ATOMIC_RELAXED);
+    return __uint_as_float(old);
+}
 template <class T> static inline T atomicCAS(T *at, T compare, T value)
 {
     __atomic_compare_exchange_n(at, &compare, value, 0, __ATOMIC_RELAXED, __ATOMIC_RELAXED);

@@ -188,7 +188,10 @@ static int rounds_to(float x, unsigned h, float (*value)(unsigned), unsigned inf
     return m == infinity || !(above - a < a - at || (above - a == a - at && m % 2));
 }
 
-static float half_value(unsigned h) { return (float)ldexp(h < 1024 ? h : 1024 + h % 1024, (h < 1024 ? 1 : (int)(h >> 10)) - 25); }
+static float half_value(unsigned h)
+{
+    return (float)ldexp(h < 1024 ? h : 1024 + h % 1024, (h < 1024 ? 1 : (int)(h >> 10)) - 25);
+}
 
 static float bfloat_value(unsigned h)
 {
@@ -288,7 +291,8 @@ int main(int argc, char **argv)
     test_conversions();
     test_driver();
     test_graphs();
-    const char *const kinds[] = { "contexts", "streams", "events", "modules", "graphs", "graph execs", "device blocks" };
+    const char *const kinds[] = { "contexts", "streams", "events", "modules", "graphs", "graph execs",
+                                  "device blocks" };
     for (unsigned i = 0; i < 7; i++) CHECK(simt_count(kinds[i]) == 0, "%s left: %lld", kinds[i], simt_count(kinds[i]));
     printf("%d checks, %d failed\n", checks, failures);
     return failures != 0;
