@@ -48,7 +48,8 @@ GDN_KERNEL(barriers, test_params, 1024)
     const unsigned t = threadIdx.x;
     switch (p.mode) {
     case 0: // the vote of all threads
-        p.words[t] = (unsigned)(__syncthreads_count(t < 40) * 4 + __syncthreads_and(t < 40) * 2 + __syncthreads_or(t == 40));
+        p.words[t] = (unsigned)__syncthreads_count(t < 40) * 4;
+        p.words[t] += (unsigned)(__syncthreads_and(t < 40) * 2 + __syncthreads_or(t == 40));
         break;
     case 1: // half of the threads never come
         if (t < blockDim.x / 2) __syncthreads();
@@ -103,7 +104,11 @@ GDN_KERNEL(lanes, test_params, 1024)
         r = lane < 8 ? __ballot_sync(0x800000ffu, 1) : __ballot_sync(0x8000ff00u, 1);
         break;
     // Mistakes.
-    case 20: if (lane < 16) r = (unsigned)__shfl_xor_sync(FULL, v, 1); else __syncwarp(0xffff0000u); __syncthreads(); break;
+    case 20:
+        if (lane < 16) r = (unsigned)__shfl_xor_sync(FULL, v, 1);
+        else __syncwarp(0xffff0000u);
+        __syncthreads();
+        break;
     case 21: if (lane < 16) r = (unsigned)__shfl_sync(0x0000ffffu, v, 20); break;
     case 22: r = (unsigned)__shfl_xor_sync(0x0000ffffu, v, 1); break;
     case 23: if (lane >= 20) return; r = (unsigned)__shfl_sync(FULL, v, 25); break;
@@ -134,7 +139,7 @@ GDN_KERNEL(memory, test_params, 1024)
         __syncwarp();
         p.out[blockIdx.x * 128 + t] = box[(t / 32 * 32 + (t + 1) % 32) % 64];
         break;
-    case 9: atomicAdd(&p.words[0], 1u); atomicMax(&p.words[1], t); atomicOr(&p.words[2], 1u << t % 32);
+    case 9: atomicAdd(&p.words[0], 1); atomicMax(&p.words[1], t); atomicOr(&p.words[2], 1u << t % 32);
         if (atomicCAS(&p.words[3], 0u, t + 1) == 0) atomicExch(&p.words[4], t + 1);
         break;
     case 11: if (t == 40) __trap(); break;

@@ -280,6 +280,10 @@ int main(int argc, char **argv)
         measure();
         return failures != 0;
     }
+    if (argc > 1 && strcmp(argv[1], "environment") == 0) {
+        test_environment();
+        return failures != 0;
+    }
     int n;
     EXPECT(cuDeviceGetCount(&n), SIMT_NOT_INITIALIZED);
     checked = argc > 1 && strcmp(argv[1], "CHECKED") == 0;

@@ -71,7 +71,8 @@ static int all_here(const simt_thread *thread, uint32_t *lanes)
     if (*lanes & ~warp->waiting) return 0;
     for (uint32_t left = *lanes; left; left &= left - 1) {
         const simt_thread *other = &warp->threads[__builtin_ctz(left)];
-        if (other->op != thread->op || other->mask != thread->mask || !simt_same_site(other->site, thread->site)) return 0;
+        if (other->op != thread->op || other->mask != thread->mask || !simt_same_site(other->site, thread->site))
+            return 0;
     }
     return 1;
 }
