@@ -1,4 +1,5 @@
 /* Asynchronous copies to shared memory: made as late as the language allows. */
+#include "tests/simt/check.h"
 #include "tests/simt/copies.h"
 #include "tests/simt/core_internal.h"
 
@@ -32,6 +33,7 @@ void simt_copy_async(void *to, const void *from, unsigned bytes, unsigned zeros,
     if (*n == MAX_COPIES) simt_fault("%s:%d: more than %d copies in flight", site.file, site.line, MAX_COPIES);
     flight[simt_self->number].copies[(*n)++] =
         (copy){ to, from, bytes, zeros, flight[simt_self->number].group };
+    if (simt_check) simt_check->copy_started(to, bytes);
     simt_poison(to, bytes);
 }
 
@@ -43,6 +45,8 @@ void simt_copy_wait(unsigned pending)
     copy *copies = flight[simt_self->number].copies;
     unsigned i = 0;
     for (; i < n && copies[i].group + pending < group; i++) {
+        if (simt_check)
+            simt_check->copy_done(copies[i].to, copies[i].from, copies[i].bytes, copies[i].bytes - copies[i].zeros);
         memcpy(copies[i].to, copies[i].from, copies[i].bytes - copies[i].zeros);
         memset(copies[i].to + copies[i].bytes - copies[i].zeros, 0, copies[i].zeros);
     }

@@ -1,5 +1,6 @@
 /* Grids, blocks and the scheduler of a block's threads; barriers of the block. Warps are in warp.c. */
 #define _GNU_SOURCE
+#include "tests/simt/check.h"
 #include "tests/simt/copies.h"
 #include "tests/simt/core_internal.h"
 
@@ -10,6 +11,8 @@
 
 simt_thread *simt_self;
 simt_block simt_current;
+const simt_checker *simt_check;
+int (*simt_region_of)(const void *at, simt_region *region);
 
 static simt_thread threads[SIMT_MAX_THREADS];
 static simt_warp warps[SIMT_MAX_WARPS];
@@ -105,11 +108,6 @@ static unsigned arrived, votes; /* threads that are at it; whose value is not 0 
 static int barrier_result;
 static simt_thread *first_there;
 
-static int same_site(simt_site a, simt_site b)
-{
-    return a.line == b.line && (a.file == b.file || strcmp(a.file, b.file) == 0);
-}
-
 /* All threads have come: let them go on. */
 static void release(enum simt_op op)
 {
@@ -117,7 +115,7 @@ static void release(enum simt_op op)
     barrier_result = op == SIMT_OP_BARRIER_COUNT ? (int)votes : op == SIMT_OP_BARRIER_AND ? votes == n : votes != 0;
     for (unsigned w = 0; w < simt_current.n_warps; w++) warps[w].runnable = warps[w].exists;
     arrived = votes = 0;
-    simt_current.epoch++;
+    if (simt_check) simt_check->barrier();
 }
 
 int simt_barrier(enum simt_op op, int value, simt_site site)
@@ -127,7 +125,7 @@ int simt_barrier(enum simt_op op, int value, simt_site site)
     self->site = site;
     votes += value != 0;
     if (++arrived == 1) first_there = self;
-    if (first_there->op != op || !same_site(first_there->site, site)) {
+    if (first_there->op != op || !simt_same_site(first_there->site, site)) {
         char text[1024];
         simt_describe(text, sizeof text);
         simt_fault("not all threads are at the same barrier: %s", text);
@@ -200,7 +198,6 @@ static void run_block(void)
     const simt_dim3 size = running->block;
     const unsigned n = simt_current.n_threads;
     arrived = votes = exited = 0;
-    simt_current.epoch = 0;
     for (unsigned w = 0; w < simt_current.n_warps; w++) {
         const unsigned left = n - w * SIMT_LANES;
         warps[w] = (simt_warp){ .threads = &threads[w * SIMT_LANES], .number = w };
@@ -218,9 +215,11 @@ static void run_block(void)
                 thread->op = SIMT_OP_NONE;
                 simt_fiber_start(&thread->fiber, i, thread_main);
             }
-    for (unsigned s = 0; s < n_sections; s++) simt_poison(sections[s].start, (size_t)(sections[s].stop - sections[s].start));
+    for (unsigned s = 0; s < n_sections; s++)
+        simt_poison(sections[s].start, (size_t)(sections[s].stop - sections[s].start));
     if (simt_current.shared_bytes) simt_poison(simt_current.shared, simt_current.shared_bytes);
     simt_copies_forget();
+    if (simt_check) simt_check->block();
     schedule();
     simt_self = NULL;
 }
@@ -245,9 +244,9 @@ int simt_run_grid(const simt_grid *grid)
                  grid->name, (unsigned long long)n, (unsigned long long)per_block);
         return -1;
     }
-    /* Of its very own size, so that AddressSanitizer sees what reaches beyond it. */
-    void *shared = NULL;
-    if (grid->shared_bytes && posix_memalign(&shared, 128, grid->shared_bytes)) {
+    /* Of its very own size, so that AddressSanitizer sees what reaches beyond it; aligned to 16 bytes, no more. */
+    void *memory = NULL;
+    if (grid->shared_bytes && posix_memalign(&memory, 32, grid->shared_bytes + 16)) {
         snprintf(error_text, sizeof error_text, "kernel %s: out of memory", grid->name);
         return -1;
     }
@@ -255,8 +254,10 @@ int simt_run_grid(const simt_grid *grid)
     failed = 0;
     error_text[0] = 0;
     simt_current = (simt_block){ .size = grid->block, .grid = grid->grid, .n_threads = (unsigned)per_block,
-                                 .n_warps = (unsigned)((per_block + SIMT_LANES - 1) / SIMT_LANES), .shared = shared,
+                                 .n_warps = (unsigned)((per_block + SIMT_LANES - 1) / SIMT_LANES),
+                                 .shared = memory ? (char *)memory + 16 : NULL,
                                  .shared_bytes = grid->shared_bytes, .kernel = grid->name };
+    if (simt_check) simt_check->grid(grid->arg, grid->arg_bytes);
     uint64_t first = 0, step = 1; /* the blocks in another order: first + i * step modulo n */
     if (simt_seed() && n > 1) {
         first = simt_random() % n;
@@ -272,7 +273,7 @@ int simt_run_grid(const simt_grid *grid)
         run_block();
     }
     simt_float_restore(mode);
-    free(shared);
+    free(memory);
     running = NULL;
     simt_self = NULL;
     return failed ? -1 : 0;

@@ -65,7 +65,6 @@ typedef struct simt_block {
     void *shared;             /* dynamic shared memory */
     size_t shared_bytes;
     const char *kernel;
-    unsigned epoch;           /* barriers that it has passed */
 } simt_block;
 
 extern simt_thread *simt_self; /* the thread that runs, NULL outside of kernels */
@@ -77,6 +76,7 @@ typedef struct simt_grid {
     size_t shared_bytes;
     void (*fn)(const void *arg);
     const void *arg;
+    size_t arg_bytes;
 } simt_grid;
 
 /* Run a grid to its end. 0, or -1: the grid was not valid or broke a rule, and simt_error() has the text. */

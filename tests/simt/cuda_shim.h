@@ -31,6 +31,7 @@
 
 /* ---- Kernels: one struct by value, `p` in the body ---- */
 #define GDN_KERNEL(name, ParamsType, max_threads_per_block)                                                            \
+    static_assert(sizeof(ParamsType) <= 4096 && __is_trivially_copyable(ParamsType), "no parameter of a kernel");      \
     static void name(const ParamsType &p);                                                                             \
     static void simt_run_##name(const void *p) { name(*static_cast<const ParamsType *>(p)); }                          \
     __attribute__((constructor)) static void simt_add_##name()                                                         \
@@ -49,6 +50,8 @@ typedef simt_dim3 dim3;
 #define blockDim  (const_cast<const simt_dim3 &>(simt_current.size))
 #define gridDim   (const_cast<const simt_dim3 &>(simt_current.grid))
 #define warpSize  32
+
+#define __trap() simt_fault("%s:%d: __trap()", __FILE__, __LINE__)
 
 #include "tests/simt/cuda_types.h"
 #include "tests/simt/cuda_math.h"

@@ -1,5 +1,6 @@
 /* Device memory, which is host memory with guards around it, and pinned host memory. */
 #define _GNU_SOURCE
+#include "tests/simt/check.h"
 #include "tests/simt/driver_api.h"
 #include "tests/simt/driver_internal.h"
 
@@ -27,6 +28,8 @@ typedef struct block {
     size_t bytes;
     int host, broken;
     simt_context *context;
+    void *shadow; /* the checker's */
+    size_t shadow_bytes;
 } block;
 static block *blocks; /* in order of address */
 static size_t n_blocks, capacity, device_bytes;
@@ -50,6 +53,15 @@ static block *find(const char *at, size_t bytes)
 }
 
 int simt_device_range(const void *at, size_t bytes) { return !bytes || find(at, bytes) != NULL; }
+
+static int region_of(const void *at, simt_region *region)
+{
+    block *b = find(at, 1);
+    if (b) *region = (simt_region){ b->at, b->bytes, &b->shadow, &b->shadow_bytes };
+    return b != NULL;
+}
+
+__attribute__((constructor)) static void tell_checker(void) { simt_region_of = region_of; }
 
 int simt_is_pinned(const void *at, size_t bytes)
 {
@@ -77,7 +89,7 @@ static simt_result allocate(char **out, simt_context *context, size_t bytes, int
     simt_poison(at, bytes);
     const size_t i = position(at);
     memmove(blocks + i + 1, blocks + i, (n_blocks - i) * sizeof *blocks);
-    blocks[i] = (block){ at, memory, bytes, host, 0, context };
+    blocks[i] = (block){ .at = at, .memory = memory, .bytes = bytes, .host = host, .context = context };
     n_blocks++;
     if (!host) device_bytes += bytes;
     *out = at;
@@ -114,6 +126,7 @@ int simt_release_block(void *at, int host)
     if (damaged) simt_complain("%s", damaged);
     b = find(at, 1);
     if (!b->host) device_bytes -= b->bytes;
+    if (b->shadow) simt_check->release_shadow(b->shadow, b->shadow_bytes);
     free(b->memory);
     n_blocks--;
     memmove(b, b + 1, (size_t)(blocks + n_blocks - b) * sizeof *b);

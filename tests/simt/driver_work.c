@@ -14,7 +14,8 @@ static void fault(simt_context *context, simt_result result)
 static void run_kernel(simt_work *work)
 {
     const simt_grid grid = { .name = work->kernel->name, .grid = work->grid, .block = work->block,
-                             .shared_bytes = work->shared_bytes, .fn = work->kernel->run, .arg = work->params };
+                             .shared_bytes = work->shared_bytes, .fn = work->kernel->run, .arg = work->params,
+                             .arg_bytes = work->kernel->param_bytes };
     const int status = simt_run_grid(&grid);
     const char *damaged = simt_damaged();
     simt_launches++;
@@ -65,7 +66,7 @@ void simt_execute(simt_stream *stream, simt_work *work)
         set(work->to, work->value, work->width, work->bytes / work->width);
         break;
     case SIMT_WAIT: simt_until(work->event, work->ticket); break;
-    case SIMT_HOST: work->fn(work->data); break;
+    case SIMT_HOST: simt_host_function(work->fn, work->data); break;
     case SIMT_FREE: simt_release_block(work->to, 0); break;
     default: break;
     }

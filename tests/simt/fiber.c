@@ -45,7 +45,7 @@ int simt_fibers_reserve(unsigned count)
     return 0;
 }
 
-#if defined(__x86_64__)
+#if defined(__x86_64__) && !defined(SIMT_UCONTEXT)
 /* It ends in a jump: a return would be predicted to go where this stack was left last. */
 void simt_switch_stack(void **save, void *load);
 __asm__(".text\n.p2align 4\n.hidden simt_switch_stack\n.globl simt_switch_stack\n"
@@ -63,7 +63,7 @@ static void *first_frame(char *top, void (*entry)(void))
     memcpy(&frame[6], &entry, sizeof entry);
     return frame;
 }
-#elif defined(__aarch64__)
+#elif defined(__aarch64__) && !defined(SIMT_UCONTEXT)
 void simt_switch_stack(void **save, void *load);
 __asm__(".text\n.p2align 4\n.hidden simt_switch_stack\n.globl simt_switch_stack\n"
         ".type simt_switch_stack, %function\n"
@@ -105,7 +105,7 @@ void simt_fiber_start(simt_fiber *fiber, unsigned number, void (*entry)(void))
 #ifdef WITH_ASAN
     __asan_unpoison_memory_region(fiber->stack, fiber->size); /* a fiber that was given up left its frames */
 #endif
-#if defined(__x86_64__) || defined(__aarch64__)
+#if (defined(__x86_64__) || defined(__aarch64__)) && !defined(SIMT_UCONTEXT)
     /* Stacks that end at the same place within a page would compete for the same cache lines. */
     fiber->sp = first_frame(stack + STACK_BYTES - (size_t)(number % 61) * 192, entry);
 #else

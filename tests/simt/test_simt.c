@@ -7,6 +7,8 @@
 #include <string.h>
 #include <time.h>
 
+static int checked; /* the kernels' accesses are watched */
+
 /* That a kernel fails, with a text that has these words. */
 static void fails(fixture *f, const char *kernel, unsigned block, int mode, const char *words)
 {
@@ -32,6 +34,7 @@ static void test_reductions(fixture *f)
             CHECK(f->host_out[0] == (float)(block * (block + 1) / 2), "%g", (double)f->host_out[0]);
         }
     }
+    if (checked) return;
     /* A barrier is missing: the result depends on the seed, and is wrong with some. */
     int wrong = 0;
     for (int seed = 0; seed < 8; seed++) {
@@ -61,6 +64,7 @@ static unsigned lanes_expected(int mode, unsigned lane)
     case 10: for (unsigned l = lane % 5; l < 32; l += 5) r |= 1u << l; return r;
     case 11: return (lane ^ 31) + 1;
     case 12: return lane < 20 ? 0xfffffu : 0;
+    case 14: return lane < 8 ? 0xffu : lane < 16 ? 0xff00u : 0;
     default: return 0xffffffffu;
     }
 #undef V
@@ -69,7 +73,7 @@ static unsigned lanes_expected(int mode, unsigned lane)
 static void test_lanes(fixture *f)
 {
     for (int seed = 0; seed < 6; seed++)
-        for (int mode = 0; mode <= 13; mode++) {
+        for (int mode = 0; mode <= 14; mode++) {
             simt_control("seed", seed);
             OK(cuMemsetD32_v2(f->words, 0, f->n));
             OK(run(f, "lanes", 1, 96, 0, mode, 0));
@@ -85,10 +89,12 @@ static void test_lanes(fixture *f)
         fails(f, "lanes", 64, 23, "reads from lane 25");
         fails(f, "lanes", 64, 24, "never come");
         fails(f, "lanes", 64, 25, "a width of 12");
+        fails(f, "lanes", 32, 26, "never come");
+        fails(f, "lanes", 32, 27, "never come");
         fails(f, "barriers", 128, 1, "never come");
         fails(f, "barriers", 128, 2, "not all threads are at the same barrier");
         fails(f, "barriers", 128, 3, "returned");
-        OK(run(f, "barriers", 2, 64, 0, 0, 0));
+        OK(run(f, "barriers", 1, 64, 0, 0, 0));
         for (unsigned t = 0; t < 64; t++) CHECK(f->host_words[t] == 40 * 4 + 1, "%u: %u", t, f->host_words[t]);
         OK(run(f, "barriers", 1, 40, 0, 0, 0)); /* a warp that is not whole */
         CHECK(f->host_words[3] == 40 * 4 + 2, "%u", f->host_words[3]);
@@ -96,9 +102,48 @@ static void test_lanes(fixture *f)
     simt_control("seed", 0);
 }
 
+/* What only the checker finds, whatever the order. */
+static void test_checker(fixture *f)
+{
+    for (int seed = 0; seed < 4; seed++) {
+        simt_control("seed", seed);
+        fails(f, "memory", 64, 0, "shared memory that nobody has written");
+        fails(f, "memory", 64, 1, "a write outside of any memory");
+        fails(f, "memory", 64, 2, "not aligned");
+        fails(f, "memory", 64, 3, "shared memory");
+        fails(f, "memory", 64, 4, "a race: block");
+        fails(f, "memory", 64, 5, "a read outside of any memory");
+        fails(f, "memory", 64, 10, "a race: thread");
+        fails(f, "memory", 128, 8, "a race");
+        fails(f, "reduce", 256, 1, "shared memory");
+        fails(f, "copies", 32, 1, "shared memory");
+        OK(run(f, "memory", 1, 64, 0, 8, 0)); /* lanes are ordered by __syncwarp */
+        OK(run(f, "memory", 1, 64, 0, 7, 0));
+        OK(run(f, "copies", 1, 32, 0, 0, 0));
+        OK(run(f, "memory", 1, 32, 0, 15, 0));
+        CHECK(f->host_out[31] == 15, "%g", (double)f->host_out[31]);
+        OK(run(f, "memory", 3, 96, 0, 9, 0));
+        fails(f, "memory", 32, 16, "a race");
+        fails(f, "copies", 32, 2, "nobody has written");
+    }
+    simt_control("seed", 0);
+    fails(f, "memory", 64, 13, "another thread has read");
+    fails(f, "memory", 64, 14, "another block has read");
+    fails(f, "memory", 64, 17, "a write to a parameter");
+    simt_control("quiet", 1);
+    CHECK(run(f, "reduce_shared", 1, 256, 1020, 0, 256) != 0, "dynamic shared memory is too small");
+    simt_control("quiet", 0);
+}
+
 static void test_memory(fixture *f)
 {
     float first[64];
+    if (checked) {
+        test_checker(f);
+        return;
+    }
+    OK(run(f, "memory", 1, 64, 256, 12, 0));
+    for (int i = 0; i < 64; i++) CHECK(isnan(f->host_out[i]), "%g", (double)f->host_out[i]);
     OK(run(f, "memory", 1, 64, 0, 0, 0)); /* uninitialised: two seeds differ, and seed 0 is NaN */
     memcpy(first, f->host_out, sizeof first);
     CHECK(isnan(first[7]), "%g", (double)first[7]);
@@ -107,6 +152,7 @@ static void test_memory(fixture *f)
     CHECK(memcmp(first, f->host_out, sizeof first) != 0 && !isnan(f->host_out[7]), "%g", (double)f->host_out[7]);
     simt_control("seed", 0);
     fails(f, "memory", 64, 2, "not aligned");
+    fails(f, "memory", 64, 11, "__trap");
 #ifndef SIMT_TEST_ASAN
     fails(f, "memory", 64, 1, "wrote behind an allocation");
 #endif
@@ -123,6 +169,8 @@ static void test_memory(fixture *f)
     }
     OK(run(f, "copies", 1, 32, 0, 1, 0)); /* the wait is missing */
     CHECK(f->host_out[31] != 32, "a copy that nobody waited for has arrived");
+    OK(run(f, "copies", 1, 32, 0, 2, 0));
+    CHECK(isnan(f->host_out[31]), "a copy that nobody waited for has arrived");
 }
 
 /* Is h, of those that could be, what x rounds to? */
@@ -140,7 +188,10 @@ static int rounds_to(float x, unsigned h, float (*value)(unsigned), unsigned inf
     return m == infinity || !(above - a < a - at || (above - a == a - at && m % 2));
 }
 
-static float half_value(unsigned h) { return (float)ldexp(h < 1024 ? h : 1024 + h % 1024, (h < 1024 ? 1 : (int)(h >> 10)) - 25); }
+static float half_value(unsigned h)
+{
+    return (float)ldexp(h < 1024 ? h : 1024 + h % 1024, (h < 1024 ? 1 : (int)(h >> 10)) - 25);
+}
 
 static float bfloat_value(unsigned h)
 {
@@ -229,6 +280,18 @@ int main(int argc, char **argv)
         measure();
         return failures != 0;
     }
+    if (argc > 1 && strcmp(argv[1], "overflow") == 0) { /* AddressSanitizer ends this one */
+        set_up(&f, 1024);
+        run(&f, "memory", 1, 64, 0, 1, f.n);
+        return 0;
+    }
+    if (argc > 1 && strcmp(argv[1], "environment") == 0) {
+        test_environment();
+        return failures != 0;
+    }
+    int n;
+    EXPECT(cuDeviceGetCount(&n), SIMT_NOT_INITIALIZED);
+    checked = argc > 1 && strcmp(argv[1], "CHECKED") == 0;
     set_up(&f, 1024);
     test_reductions(&f);
     test_lanes(&f);
@@ -237,7 +300,8 @@ int main(int argc, char **argv)
     test_conversions();
     test_driver();
     test_graphs();
-    const char *const kinds[] = { "contexts", "streams", "events", "modules", "graphs", "graph execs", "device blocks" };
+    const char *const kinds[] = { "contexts", "streams", "events", "modules", "graphs", "graph execs",
+                                  "device blocks" };
     for (unsigned i = 0; i < 7; i++) CHECK(simt_count(kinds[i]) == 0, "%s left: %lld", kinds[i], simt_count(kinds[i]));
     printf("%d checks, %d failed\n", checks, failures);
     return failures != 0;
