@@ -23,7 +23,7 @@ void fixture_fail(const char *file, int line, const char *what);
         if (!(condition))                                                                                                \
             fixture_stop(__FILE__, __LINE__, #condition);                                                                \
     } while (0)
-void fixture_stop(const char *file, int line, const char *what);
+void fixture_stop(const char *file, int line, const char *what) __attribute__((noreturn));
 
 /* FOLDER/name: the model and its path, or the end of the program. */
 rt_model   *fixture_model(const char *folder, const char *name);
