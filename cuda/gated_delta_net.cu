@@ -255,31 +255,31 @@ template <class X> GDN_INLINE void gated_delta_net_rows(const gdn_cuda_gated_del
 }
 
 // ---- Kernels: gdn_cuda_delta_<rows or tiles>_<NB>[_channel][_any]; the general ones have no NB. `any`: F16 and BF16 too.
-#define GDN_DELTA_ROWS(name, ...)                                                                                        \
-    GDN_KERNEL(gdn_cuda_delta_rows_##name, gdn_cuda_gated_delta_net, 32 * GDN_CUDA_DELTA_WARPS)                          \
+#define GDN_DELTA_ROWS(name, blocks, ...)                                                                                      \
+    GDN_KERNEL(gdn_cuda_delta_rows_##name, gdn_cuda_gated_delta_net, GDN_BLOCKS(32 * GDN_CUDA_DELTA_WARPS, blocks))      \
     {                                                                                                                    \
         gated_delta_net_rows<Shape<__VA_ARGS__>>(p);                                                                     \
     }
-#define GDN_DELTA_TILES(name, ...)                                                                                       \
-    GDN_KERNEL(gdn_cuda_delta_tiles_##name, gdn_cuda_gated_delta_net, 32 * GDN_CUDA_DELTA_WARPS)                         \
+#define GDN_DELTA_TILES(name, blocks, ...)                                                                                     \
+    GDN_KERNEL(gdn_cuda_delta_tiles_##name, gdn_cuda_gated_delta_net, GDN_BLOCKS(32 * GDN_CUDA_DELTA_WARPS, blocks))     \
     {                                                                                                                    \
         typedef Shape<__VA_ARGS__> X;                                                                                    \
         __shared__ Tile<X> tiles[2];                                                                                     \
         gated_delta_net_tiles<X>(p, tiles);                                                                              \
     }
-#define GDN_DELTAS(form, NB, C)                      \
-    form(NB, NB, C, false, false, false)              \
-    form(NB##_any, NB, C, false, true, false)         \
-    form(NB##_channel, NB, C, true, false, false)     \
-    form(NB##_channel_any, NB, C, true, true, false)
+#define GDN_DELTAS(form, NB, C, blocks, channel_blocks)              \
+    form(NB, blocks, NB, C, false, false, false)                      \
+    form(NB##_any, blocks, NB, C, false, true, false)                 \
+    form(NB##_channel, channel_blocks, NB, C, true, false, false)     \
+    form(NB##_channel_any, channel_blocks, NB, C, true, true, false)
 
-GDN_DELTAS(GDN_DELTA_ROWS, 2, 4)
-GDN_DELTAS(GDN_DELTA_ROWS, 4, 4)
-GDN_DELTAS(GDN_DELTA_ROWS, 8, 2)
-GDN_DELTA_ROWS(general, 8, 2, false, true, true)
-GDN_DELTA_ROWS(general_channel, 8, 2, true, true, true)
-GDN_DELTAS(GDN_DELTA_TILES, 2, 2)
-GDN_DELTAS(GDN_DELTA_TILES, 4, 2)
-GDN_DELTAS(GDN_DELTA_TILES, 8, 2)
-GDN_DELTA_TILES(general, 8, 2, false, true, true)
-GDN_DELTA_TILES(general_channel, 8, 2, true, true, true)
+GDN_DELTAS(GDN_DELTA_ROWS, 2, 4, 4, 3)
+GDN_DELTAS(GDN_DELTA_ROWS, 4, 4, 3, 2)
+GDN_DELTAS(GDN_DELTA_ROWS, 8, 2, 2, 1)
+GDN_DELTA_ROWS(general, 1, 8, 2, false, true, true)
+GDN_DELTA_ROWS(general_channel, 1, 8, 2, true, true, true)
+GDN_DELTAS(GDN_DELTA_TILES, 2, 2, 4, 4)
+GDN_DELTAS(GDN_DELTA_TILES, 4, 2, 4, 3)
+GDN_DELTAS(GDN_DELTA_TILES, 8, 2, 2, 1)
+GDN_DELTA_TILES(general, 1, 8, 2, false, true, true)
+GDN_DELTA_TILES(general_channel, 1, 8, 2, true, true, true)

@@ -11,8 +11,11 @@
 #if defined(__CUDACC__)
 #define GDN_ELEMENTARY_FUNCTION static __device__ __forceinline__
 #define GDN_KERNEL(name, params, threads) \
-    extern "C" __global__ void __launch_bounds__(threads, 1) name(const __grid_constant__ params p)
-#elif !defined(GDN_KERNEL)
+    extern "C" __global__ void __launch_bounds__(threads) name(const __grid_constant__ params p)
+#define GDN_BLOCKS(threads, blocks) threads, blocks // how many a multiprocessor should have at least: bounds the registers
+#elif defined(GDN_KERNEL)
+#define GDN_BLOCKS(threads, blocks) threads
+#else
 #error "kernels are compiled by nvcc, or behind tests/simt/cuda_shim.h"
 #endif
 #include "reference/elementary.h"

@@ -122,7 +122,7 @@ GDN_INLINE void move(char *dst, uint64_t src, int64_t bytes, bool wide)
         store_half(dst + 2 * (uint64_t)n, __ldg((const unsigned short *)(src + 2 * (uint64_t)n)));
 }
 
-GDN_KERNEL(gdn_cuda_rows_write, gdn_cuda_set_rows, GDN_CUDA_ROWS_THREADS)
+GDN_KERNEL(gdn_cuda_rows_write, gdn_cuda_set_rows, GDN_BLOCKS(GDN_CUDA_ROWS_THREADS, 7))
 {
     const int64_t item = blockIdx.x, piece = item % p.blocks, row_number = item / p.blocks;
     const int64_t i = row_number % p.n_rows, batch = row_number / p.n_rows;

@@ -186,8 +186,10 @@ template <int KW, bool EXACT> GDN_INLINE void ssm_conv(const gdn_cuda_ssm_conv &
     const int begin = unit * p.chunk, end = (p.n_tokens - begin < p.chunk ? p.n_tokens - begin : p.chunk) + begin;
     for (int s = sequence_of(p, begin); s < p.n_seqs && start_of(p, s) < end; s++) {
         const Sequence q = sequence(p, s);
+        if (!q.run)
+            continue;
         const int t0 = begin - q.first > 0 ? begin - q.first : 0, t1 = end - q.first < q.T ? end - q.first : q.T;
-        if (q.run && t0 < t1)
+        if (t0 < t1)
             convolve<KW, EXACT>(p, q, t0, t1, c);
     }
 }
