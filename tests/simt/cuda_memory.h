@@ -1,0 +1,70 @@
+/* CUDA's loads and stores with a hint, fences, atomics and asynchronous copies; part of cuda_shim.h. */
+#ifndef GDN_SIMT_CUDA_MEMORY_H
+#define GDN_SIMT_CUDA_MEMORY_H
+
+#include "tests/simt/copies.h"
+
+/* A device faults on an address that is not a multiple of the size; a CPU would not notice. */
+template <class T> static inline void simt_aligned(const T *at, const char *file, int line)
+{
+    if ((uintptr_t)at % alignof(T)) simt_fault("%s:%d: an address is not aligned to %zu bytes", file, line, alignof(T));
+}
+
+#define SIMT_WHERE const char *file = __builtin_FILE(), int line = __builtin_LINE()
+#define SIMT_LOAD(name)                                                                                                \
+    template <class T> static inline T name(const T *at, SIMT_WHERE)                                                   \
+    {                                                                                                                  \
+        simt_aligned(at, file, line);                                                                                  \
+        return *at;                                                                                                    \
+    }
+#define SIMT_STORE(name)                                                                                               \
+    template <class T> static inline void name(T *at, T value, SIMT_WHERE)                                             \
+    {                                                                                                                  \
+        simt_aligned(at, file, line);                                                                                  \
+        *at = value;                                                                                                   \
+    }
+SIMT_LOAD(__ldg) SIMT_LOAD(__ldcs) SIMT_LOAD(__ldcg) SIMT_LOAD(__ldca) SIMT_LOAD(__ldlu) SIMT_LOAD(__ldcv)
+SIMT_STORE(__stcs) SIMT_STORE(__stcg) SIMT_STORE(__stwb) SIMT_STORE(__stwt)
+#undef SIMT_LOAD
+#undef SIMT_STORE
+
+static inline void __threadfence() {}
+static inline void __threadfence_block() {}
+static inline void __threadfence_system() {}
+static inline void __nanosleep(unsigned) {}
+
+/* Fibers are never interrupted, so that any step is atomic. The compiler sees __atomic_*, and so does the checker. */
+template <class T> static inline T atomicExch(T *at, T value) { return __atomic_exchange_n(at, value, __ATOMIC_RELAXED); }
+template <class T> static inline T atomicAdd(T *at, T value) { return __atomic_fetch_add(at, value, __ATOMIC_RELAXED); }
+template <class T> static inline T atomicSub(T *at, T value) { return __atomic_fetch_sub(at, value, __ATOMIC_RELAXED); }
+template <class T> static inline T atomicAnd(T *at, T value) { return __atomic_fetch_and(at, value, __ATOMIC_RELAXED); }
+template <class T> static inline T atomicOr(T *at, T value) { return __atomic_fetch_or(at, value, __ATOMIC_RELAXED); }
+template <class T> static inline T atomicXor(T *at, T value) { return __atomic_fetch_xor(at, value, __ATOMIC_RELAXED); }
+template <class T> static inline T atomicCAS(T *at, T compare, T value)
+{
+    __atomic_compare_exchange_n(at, &compare, value, 0, __ATOMIC_RELAXED, __ATOMIC_RELAXED);
+    return compare;
+}
+template <class T> static inline T atomicMax(T *at, T value)
+{
+    const T old = __atomic_load_n(at, __ATOMIC_RELAXED);
+    if (old < value) __atomic_store_n(at, value, __ATOMIC_RELAXED);
+    return old;
+}
+template <class T> static inline T atomicMin(T *at, T value)
+{
+    const T old = __atomic_load_n(at, __ATOMIC_RELAXED);
+    if (value < old) __atomic_store_n(at, value, __ATOMIC_RELAXED);
+    return old;
+}
+
+/* ---- Asynchronous copies to shared memory (cuda_pipeline_primitives.h) ---- */
+static inline void __pipeline_memcpy_async(void *to, const void *from, size_t bytes, size_t zfill = 0, SIMT_WHERE)
+{
+    simt_copy_async(to, from, (unsigned)bytes, (unsigned)zfill, { file, line });
+}
+static inline void __pipeline_commit() { simt_copy_commit(); }
+static inline void __pipeline_wait_prior(size_t pending) { simt_copy_wait((unsigned)pending); }
+#undef SIMT_WHERE
+
+#endif

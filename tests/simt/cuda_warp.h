@@ -1,0 +1,96 @@
+/* CUDA's barriers, shuffles, votes and reductions; part of cuda_shim.h. */
+#ifndef GDN_SIMT_CUDA_WARP_H
+#define GDN_SIMT_CUDA_WARP_H
+
+/* The default arguments are the place of the call. */
+#define SIMT_SITE const char *file = __builtin_FILE(), int line = __builtin_LINE()
+#define SIMT_HERE simt_site { file, line }
+
+static inline void __syncthreads(SIMT_SITE) { simt_barrier(SIMT_OP_BARRIER, 0, SIMT_HERE); }
+static inline int __syncthreads_count(int x, SIMT_SITE) { return simt_barrier(SIMT_OP_BARRIER_COUNT, x, SIMT_HERE); }
+static inline int __syncthreads_and(int x, SIMT_SITE) { return simt_barrier(SIMT_OP_BARRIER_AND, x, SIMT_HERE); }
+static inline int __syncthreads_or(int x, SIMT_SITE) { return simt_barrier(SIMT_OP_BARRIER_OR, x, SIMT_HERE); }
+static inline void __syncwarp(unsigned mask = 0xffffffffu, SIMT_SITE) { simt_lanes(SIMT_OP_SYNC, mask, 0, 0, SIMT_HERE); }
+static inline unsigned __activemask() { return simt_active_mask(); }
+
+static inline unsigned __ballot_sync(unsigned mask, int x, SIMT_SITE)
+{
+    return (unsigned)simt_lanes(SIMT_OP_BALLOT, mask, x != 0, 0, SIMT_HERE);
+}
+static inline int __any_sync(unsigned mask, int x, SIMT_SITE)
+{
+    return simt_lanes(SIMT_OP_BALLOT, mask, x != 0, 0, SIMT_HERE) != 0;
+}
+static inline int __all_sync(unsigned mask, int x, SIMT_SITE)
+{
+    return simt_lanes(SIMT_OP_BALLOT, mask, x == 0, 0, SIMT_HERE) == 0;
+}
+
+template <class T> static inline uint64_t simt_to_64(T value)
+{
+    static_assert(sizeof(T) == 4 || sizeof(T) == 8 || sizeof(T) == 2, "no shuffle of this type");
+    uint64_t bits = 0;
+    memcpy(&bits, &value, sizeof value);
+    return bits;
+}
+template <class T> static inline T simt_from_64(uint64_t bits)
+{
+    T value;
+    memcpy(&value, &bits, sizeof value);
+    return value;
+}
+/* The lanes of a shuffle of this width are [first, end). */
+static inline unsigned simt_first(int width, const char *file, int line)
+{
+    if (width < 1 || width > 32 || (width & (width - 1))) simt_fault("%s:%d: a width of %d", file, line, width);
+    return simt_self->lane & ~(unsigned)(width - 1);
+}
+template <class T> static inline T simt_shuffle(unsigned mask, T value, unsigned source, simt_site site)
+{
+    return simt_from_64<T>(simt_lanes(SIMT_OP_SHUFFLE, mask, simt_to_64(value), source, site));
+}
+
+template <class T> static inline T __shfl_sync(unsigned mask, T value, int source, int width = 32, SIMT_SITE)
+{
+    const unsigned first = simt_first(width, file, line);
+    return simt_shuffle(mask, value, first + ((unsigned)source & (unsigned)(width - 1)), SIMT_HERE);
+}
+template <class T> static inline T __shfl_xor_sync(unsigned mask, T value, int lane_mask, int width = 32, SIMT_SITE)
+{
+    const unsigned end = simt_first(width, file, line) + (unsigned)width, at = simt_self->lane ^ (unsigned)lane_mask;
+    return simt_shuffle(mask, value, at < end ? at : simt_self->lane, SIMT_HERE);
+}
+template <class T> static inline T __shfl_up_sync(unsigned mask, T value, unsigned by, int width = 32, SIMT_SITE)
+{
+    const unsigned first = simt_first(width, file, line), lane = simt_self->lane;
+    return simt_shuffle(mask, value, lane - first >= by ? lane - by : lane, SIMT_HERE);
+}
+template <class T> static inline T __shfl_down_sync(unsigned mask, T value, unsigned by, int width = 32, SIMT_SITE)
+{
+    const unsigned first = simt_first(width, file, line), lane = simt_self->lane;
+    return simt_shuffle(mask, value, lane - first + by < (unsigned)width ? lane + by : lane, SIMT_HERE);
+}
+
+template <class T> static inline unsigned __match_any_sync(unsigned mask, T value, SIMT_SITE)
+{
+    return (unsigned)simt_lanes(SIMT_OP_MATCH, mask, simt_to_64(value), 0, SIMT_HERE);
+}
+#define SIMT_REDUCE(name, type, op)                                                                                    \
+    static inline type name(unsigned mask, type value, SIMT_SITE)                                                      \
+    {                                                                                                                  \
+        return (type)simt_lanes(op, mask, (uint64_t)(int64_t)value, 0, SIMT_HERE);                                     \
+    }
+SIMT_REDUCE(__reduce_add_sync, unsigned, SIMT_OP_ADD)
+SIMT_REDUCE(__reduce_add_sync, int, SIMT_OP_ADD)
+SIMT_REDUCE(__reduce_min_sync, unsigned, SIMT_OP_MIN)
+SIMT_REDUCE(__reduce_min_sync, int, SIMT_OP_MIN)
+SIMT_REDUCE(__reduce_max_sync, unsigned, SIMT_OP_MAX)
+SIMT_REDUCE(__reduce_max_sync, int, SIMT_OP_MAX)
+SIMT_REDUCE(__reduce_and_sync, unsigned, SIMT_OP_AND)
+SIMT_REDUCE(__reduce_or_sync, unsigned, SIMT_OP_OR)
+SIMT_REDUCE(__reduce_xor_sync, unsigned, SIMT_OP_XOR)
+#undef SIMT_REDUCE
+#undef SIMT_SITE
+#undef SIMT_HERE
+
+#endif

@@ -1,0 +1,27 @@
+/* The list of kernels. */
+#include "tests/simt/registry.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+static simt_kernel *kernels;
+
+simt_kernel *simt_kernel_list(void) { return kernels; }
+
+void simt_register_kernel(simt_kernel *kernel)
+{
+    if (simt_find_kernel(kernel->name)) { /* nvcc's linker would refuse two of one name */
+        fprintf(stderr, "simt: there are two kernels of the name %s\n", kernel->name);
+        abort();
+    }
+    kernel->next = kernels;
+    kernels = kernel;
+}
+
+simt_kernel *simt_find_kernel(const char *name)
+{
+    for (simt_kernel *kernel = kernels; kernel; kernel = kernel->next)
+        if (strcmp(kernel->name, name) == 0) return kernel;
+    return NULL;
+}

@@ -1,0 +1,26 @@
+/* The kernels that are linked into the fake driver: a shim's macro adds each before main() runs. */
+#ifndef GDN_SIMT_REGISTRY_H
+#define GDN_SIMT_REGISTRY_H
+
+#include <stddef.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+typedef struct simt_kernel {
+    const char *name;
+    size_t param_bytes;
+    unsigned max_threads; /* of a block */
+    void (*run)(const void *params);
+    struct simt_kernel *next;
+} simt_kernel;
+
+void simt_register_kernel(simt_kernel *kernel); /* it stays the caller's */
+simt_kernel *simt_kernel_list(void);
+simt_kernel *simt_find_kernel(const char *name); /* NULL: there is none */
+
+#ifdef __cplusplus
+}
+#endif
+#endif
