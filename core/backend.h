@@ -45,6 +45,9 @@ const gdn_backend *gdn_backend_of(uint32_t id);
 
 extern const gdn_backend gdn_backend_cpu;
 extern const gdn_backend gdn_backend_reference;
+#ifdef GDN_HAVE_CUDA
+extern const gdn_backend gdn_backend_cuda;
+#endif
 #ifdef GDN_HAVE_VULKAN
 extern const gdn_backend gdn_backend_vulkan;
 #endif

@@ -17,6 +17,9 @@ const gdn_backend *gdn_backend_of(uint32_t id)
     static const gdn_backend *const backends[GDN_BACKEND_COUNT] = {
         [GDN_BACKEND_CPU]       = &gdn_backend_cpu,
         [GDN_BACKEND_REFERENCE] = &gdn_backend_reference,
+#ifdef GDN_HAVE_CUDA
+        [GDN_BACKEND_CUDA]      = &gdn_backend_cuda,
+#endif
 #ifdef GDN_HAVE_VULKAN
         [GDN_BACKEND_VULKAN]    = &gdn_backend_vulkan,
 #endif

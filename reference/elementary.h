@@ -17,6 +17,11 @@
 #include <stdint.h>
 #include <string.h>
 
+/* CUDA kernels include this very file; there, functions have to be declared for the device (cuda/kernel.cuh). */
+#ifndef GDN_ELEMENTARY_FUNCTION
+#define GDN_ELEMENTARY_FUNCTION static inline
+#endif
+
 /* name, scalar definition, largest |result - exact| in ulps of the exact value (2^-149 in the
  * subnormal range). 0.5 is a claim of correct rounding, tested as such: a backend whose divide is IEEE's
  * may use it for the reciprocal. The exact softplus is that of the frameworks, x > 20 ? x : log(1 + e^x). */
@@ -64,14 +69,14 @@
 #define GDN_RECIPROCAL_SEED 0x7ef311c7u /* 1/d to 5.1% */
 #define GDN_RSQRT_SEED 0x5f3759dfu      /* 1/sqrt(d) to 3.5% */
 
-static inline uint32_t gdn_ref_bits(float x)
+GDN_ELEMENTARY_FUNCTION uint32_t gdn_ref_bits(float x)
 {
     uint32_t b;
     memcpy(&b, &x, sizeof b);
     return b;
 }
 
-static inline float gdn_ref_from_bits(uint32_t b)
+GDN_ELEMENTARY_FUNCTION float gdn_ref_from_bits(uint32_t b)
 {
     float x;
     memcpy(&x, &b, sizeof x);
@@ -79,11 +84,11 @@ static inline float gdn_ref_from_bits(uint32_t b)
 }
 
 /* Arithmetic shift right by one, in unsigned terms so that C defines it. */
-static inline uint32_t gdn_ref_half(uint32_t b) { return (b >> 1) | (b & GDN_SIGN_BIT); }
+GDN_ELEMENTARY_FUNCTION uint32_t gdn_ref_half(uint32_t b) { return (b >> 1) | (b & GDN_SIGN_BIT); }
 
 /* exp(x) = 2^n exp(r), n = round(x / ln 2).
  * Domain: all. Overflows to inf above 88.72, underflows gradually, to +0 below -103.97. exp(0) = 1. */
-static inline float gdn_ref_expf(float x)
+GDN_ELEMENTARY_FUNCTION float gdn_ref_expf(float x)
 {
     /* [1] clamp, so that n has 9 bits; both ends are past the point where the result is inf or 0 */
     x = x > 89.0f ? 89.0f : x;
@@ -117,7 +122,7 @@ static inline float gdn_ref_expf(float x)
 
 /* log1p(x) = k ln2 + log(1 + f), 1 + x = 2^k (1 + f) with 1 + f in [3/4, 3/2).
  * Domain: x >= -1; log1p(-1) = -inf, below it NaN. Subnormals and -0 come back as they are. */
-static inline float gdn_ref_log1pf(float x)
+GDN_ELEMENTARY_FUNCTION float gdn_ref_log1pf(float x)
 {
     /* [1] reduce: f = x 2^-k + (2^-k - 1), exact; k_bits = k 2^23; 4 2^-k, because 2^-128 is no normal number */
     uint32_t k_bits = (gdn_ref_bits(1.0f + x) - 0x3f400000u) & GDN_EXPONENT_MASK;
@@ -150,7 +155,7 @@ static inline float gdn_ref_log1pf(float x)
 
 /* 1/x, correctly rounded: the bits of an IEEE division 1.0f / x.
  * Domain: all; 1/(+-0) = +-inf, 1/(+-inf) = +-0. */
-static inline float gdn_ref_reciprocal(float x)
+GDN_ELEMENTARY_FUNCTION float gdn_ref_reciprocal(float x)
 {
     /* [1] split: |x| pre = m 2^(e-128), m in [2, 4), e_bits = e 2^23 */
     float a = gdn_ref_from_bits(gdn_ref_bits(x) & ~GDN_SIGN_BIT);
@@ -182,7 +187,7 @@ static inline float gdn_ref_reciprocal(float x)
 
 /* 1/sqrt(x), correctly rounded.
  * Domain: x >= 0; rsqrt(+-0) = +-inf, rsqrt(inf) = +0, below 0 NaN. */
-static inline float gdn_ref_rsqrt(float x)
+GDN_ELEMENTARY_FUNCTION float gdn_ref_rsqrt(float x)
 {
     /* [1] lift subnormals; the result is never subnormal, so that undoing it is exact */
     float pre = x < GDN_MIN_NORMAL ? 0x1p24f : 1.0f;
@@ -211,7 +216,7 @@ static inline float gdn_ref_rsqrt(float x)
 /* num / (1 + exp(-x)), for x >= -110 and num = 1 or x: sigmoid and silu.
  * exp(-x) = 2^n (1 - v). Numerator and denominator are scaled by 2^-half, half = n/2 rounded down: nothing
  * overflows for very negative x, and a subnormal result is rounded only by the last product. */
-static inline float gdn_ref_logistic(float x, float num)
+GDN_ELEMENTARY_FUNCTION float gdn_ref_logistic(float x, float num)
 {
     /* [1] reduce: r = x + n ln2 */
     float t = fmaf(x, -GDN_LOG2E, GDN_ROUND_MAGIC);
@@ -247,21 +252,21 @@ static inline float gdn_ref_logistic(float x, float num)
 }
 
 /* 1 / (1 + exp(-x)). Domain: all; sigmoid(-inf) = +0, sigmoid(inf) = 1. */
-static inline float gdn_ref_sigmoid(float x)
+GDN_ELEMENTARY_FUNCTION float gdn_ref_sigmoid(float x)
 {
     x = x < -110.0f ? -110.0f : x;
     return gdn_ref_logistic(x, 1.0f);
 }
 
 /* x / (1 + exp(-x)). Domain: all; silu(-inf) = -0, silu(inf) = inf, silu(+-0) = +-0. */
-static inline float gdn_ref_silu(float x)
+GDN_ELEMENTARY_FUNCTION float gdn_ref_silu(float x)
 {
     x = x < -110.0f ? -110.0f : x;
     return gdn_ref_logistic(x, x);
 }
 
 /* x > 20 ? x : log(1 + exp(x)), as PyTorch and Hugging Face define it. Domain: all; softplus(-inf) = +0. */
-static inline float gdn_ref_softplus(float x)
+GDN_ELEMENTARY_FUNCTION float gdn_ref_softplus(float x)
 {
     float y = gdn_ref_log1pf(gdn_ref_expf(x));
     return x > 20.0f ? x : y;

@@ -1,43 +1,10 @@
-/* What the tests of the Vulkan backend share: a small call whose result is known, and faults that are injected by
- * answering vkGetDeviceProcAddr with functions of our own. */
+/* What the tests of the Vulkan backend share, besides tests/device/device.h: faults that are injected by answering
+ * vkGetDeviceProcAddr with functions of our own. */
 #ifndef GDN_TEST_VULKAN_SUPPORT_H
 #define GDN_TEST_VULKAN_SUPPORT_H
 
-#include <stdio.h>
-
+#include "tests/device/device.h"
 #include "vulkan/device.h"
-
-extern int failures;
-#define CHECK(condition)                                                                              \
-    do {                                                                                              \
-        if (!(condition)) {                                                                           \
-            failures++;                                                                               \
-            (void)printf("%s:%d: not so: %s; last error: %s\n", __FILE__, __LINE__, #condition, gdn_last_error()); \
-        }                                                                                             \
-    } while (0)
-
-/* A decode step of gated_delta_net for 3 sequences over a pool of 3 rows, and what the reference makes of it. */
-enum { SEQS = 3, HEADS = 2, DIM = 32, N_Q = SEQS * HEADS * DIM, N_G = SEQS * HEADS, N_STATE = SEQS * HEADS * DIM * DIM };
-typedef struct step {
-    float   q[N_Q], k[N_Q], v[N_Q], g[N_G], beta[N_G], state[N_STATE];
-    float   out[N_Q];
-    int32_t src[SEQS], dst[SEQS];
-    gdn_gated_delta_net_args args; /* shapes only */
-} step;
-void step_init(step *s, uint32_t seed);
-/* n steps with the same inputs, by the reference: state and out. */
-void step_reference(step *s, int n);
-
-/* The same on a context: buffers, a call, and a comparison. */
-typedef struct step_on {
-    gdn_context *ctx;
-    gdn_gated_delta_net_args args;
-    gdn_span span[10];
-} step_on;
-gdn_status step_put(step_on *on, gdn_context *ctx, const step *s);
-gdn_status step_run(step_on *on, gdn_stream stream);
-int        step_same(step_on *on, const step *expected); /* 1: state and out have the reference's bits */
-void       step_drop(step_on *on);
 
 /* ---- Faults ---- */
 typedef struct faults {
@@ -54,9 +21,5 @@ extern faults fault;
 gdn_vulkan_function faulty_loader(void);
 /* A context on a device of the library's own behind that loader. */
 gdn_status faulty_context(gdn_context **ctx, uint64_t timeout_ns);
-
-/* test_maps.c */
-void test_bad_maps(void);
-void test_barriers(void);
 
 #endif

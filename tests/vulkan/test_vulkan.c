@@ -520,6 +520,24 @@ static int missing_loader(void)
     return failures != 0;
 }
 
+/* The calls with bad maps also with an eye on the barriers around their dispatches. */
+static void test_barriers(void)
+{
+    gdn_context *ctx = NULL;
+    memset(&fault, 0, sizeof fault);
+    CHECK(faulty_context(&ctx, 0) == GDN_OK);
+    device_bad_maps(ctx);
+    CHECK(fault.dispatches > 40 && fault.hazards == 0);
+    gdn_context_destroy(ctx);
+}
+
+static void test_bad_maps(void)
+{
+    gdn_context *ctx = open_default(NULL);
+    device_bad_maps(ctx);
+    gdn_context_destroy(ctx);
+}
+
 int main(int argc, char **argv)
 {
     static const struct {

@@ -1,0 +1,154 @@
+/* Opening and closing: a device's primary context, or the caller's own; errors of the driver. See device.h. */
+#include <stdio.h>
+#include <string.h>
+
+#include "core/status.h"
+#include "core/structs.h"
+#include "cuda/device.h"
+
+static gdn_status status_of(CUresult result)
+{
+    switch (result) {
+    case CUDA_ERROR_OUT_OF_MEMORY: return GDN_OUT_OF_MEMORY;
+    case CUDA_ERROR_NOT_INITIALIZED:
+    case CUDA_ERROR_STUB_LIBRARY:
+    case CUDA_ERROR_NO_DEVICE:
+    case CUDA_ERROR_DEVICE_UNAVAILABLE:
+    case CUDA_ERROR_SYSTEM_DRIVER_MISMATCH:
+    case CUDA_ERROR_INVALID_IMAGE:
+    case CUDA_ERROR_NO_BINARY_FOR_GPU:
+    case CUDA_ERROR_INVALID_PTX:
+    case CUDA_ERROR_JIT_COMPILER_NOT_FOUND:
+    case CUDA_ERROR_UNSUPPORTED_PTX_VERSION: return GDN_UNAVAILABLE;
+    case CUDA_ERROR_INVALID_DEVICE: return GDN_NOT_FOUND;
+    case CUDA_ERROR_DEINITIALIZED:
+    case CUDA_ERROR_ECC_UNCORRECTABLE:
+    case CUDA_ERROR_ILLEGAL_ADDRESS:
+    case CUDA_ERROR_LAUNCH_TIMEOUT:
+    case CUDA_ERROR_CONTEXT_IS_DESTROYED:
+    case CUDA_ERROR_ASSERT: return GDN_DEVICE_LOST;
+    default: return result >= CUDA_ERROR_HARDWARE_STACK_ERROR && result <= CUDA_ERROR_LAUNCH_FAILED ? GDN_DEVICE_LOST : GDN_INTERNAL;
+    }
+}
+
+gdn_status gdn_cuda_fail(gdn_cuda_device *dev, const gdn_cuda_driver *cu, CUresult result, const char *call)
+{
+    const char *name = NULL;
+    const gdn_status status = status_of(result);
+    if (!cu->GetErrorName || cu->GetErrorName(result, &name) != CUDA_SUCCESS || !name)
+        name = "an error";
+    if (status == GDN_DEVICE_LOST && dev)
+        dev->lost = 1;
+    return gdn_fail(status, "%s returned %s (%d)%s%s", call, name, (int)result, dev ? " on " : "", dev ? dev->traits.name : "");
+}
+
+gdn_status gdn_cuda_enter(gdn_cuda_device *dev, gdn_cuda_scope *scope)
+{
+    if (dev->lost)
+        return gdn_fail(GDN_DEVICE_LOST, "the context on %s was lost; it can only be destroyed", dev->traits.name);
+    CUresult result = dev->cu->CtxPushCurrent(dev->context);
+    if (result == CUDA_ERROR_INVALID_CONTEXT) /* its owner has destroyed it */
+        result = CUDA_ERROR_CONTEXT_IS_DESTROYED;
+    if (result != CUDA_SUCCESS)
+        return gdn_cuda_fail(dev, dev->cu, result, "cuCtxPushCurrent");
+    scope->mode = CU_STREAM_CAPTURE_MODE_RELAXED;
+    if (dev->cu->ThreadExchangeStreamCaptureMode(&scope->mode) != CUDA_SUCCESS)
+        scope->mode = -1;
+    return GDN_OK;
+}
+
+void gdn_cuda_leave(gdn_cuda_device *dev, const gdn_cuda_scope *scope)
+{
+    CUcontext context;
+    int mode = scope->mode;
+    if (mode >= 0)
+        (void)dev->cu->ThreadExchangeStreamCaptureMode(&mode);
+    (void)dev->cu->CtxPopCurrent(&context);
+}
+
+static gdn_status open_primary(gdn_cuda_device *dev, const gdn_cuda_catalogue *c, uint32_t index)
+{
+    if (index >= c->n)
+        return gdn_fail(c->n ? GDN_NOT_FOUND : GDN_UNAVAILABLE, c->n ? "device is %u; the cuda backend has devices 0..%u" : "%.0d%.0d%s",
+                        c->n ? (unsigned)index : 0u, c->n ? (unsigned)c->n - 1 : 0u, c->reason);
+    dev->traits = c->traits[index];
+    CUresult result = dev->cu->DevicePrimaryCtxRetain(&dev->context, dev->traits.device);
+    if (result != CUDA_SUCCESS) {
+        dev->context = NULL;
+        return gdn_cuda_fail(dev, dev->cu, result, "cuDevicePrimaryCtxRetain");
+    }
+    dev->own_context = 1;
+    return GDN_OK;
+}
+
+static gdn_status open_callers(gdn_cuda_device *dev, CUcontext context)
+{
+    CUdevice  device = 0;
+    CUcontext popped;
+    CUresult result = dev->cu->CtxPushCurrent(context);
+    if (result != CUDA_SUCCESS)
+        return gdn_fail(GDN_INVALID_ARGUMENT, "native->context is %p, which is no CUDA context: cuCtxPushCurrent returned %d",
+                        (void *)context, (int)result);
+    result = dev->cu->CtxGetDevice(&device);
+    (void)dev->cu->CtxPopCurrent(&popped);
+    if (result != CUDA_SUCCESS)
+        return gdn_cuda_fail(NULL, dev->cu, result, "cuCtxGetDevice");
+    dev->context = context;
+    return gdn_cuda_read_traits(dev->cu, device, &dev->traits);
+}
+
+gdn_status gdn_cuda_device_open(gdn_cuda_device *dev, const gdn_context *ctx, uint32_t index, const gdn_cuda_desc *callers)
+{
+    const gdn_cuda_catalogue *c = gdn_cuda_catalogue_get();
+    gdn_cuda_desc  native = { 0 };
+    gdn_cuda_scope scope;
+    gdn_status     status;
+    dev->cu         = &c->cu;
+    dev->ctx        = ctx;
+    dev->timeout_ns = ctx ? ctx->desc.timeout_ns : UINT64_C(10000000000);
+    if (callers && (status = gdn_struct_read("native", callers, sizeof native, sizeof native, &native)))
+        return status;
+    if (native.flags)
+        return gdn_fail(GDN_INVALID_ARGUMENT, "native->flags is %#x; it must be 0", (unsigned)native.flags);
+    if (!c->loaded)
+        return gdn_fail(GDN_UNAVAILABLE, "%s", c->reason);
+    if ((status = native.context ? open_callers(dev, native.context) : open_primary(dev, c, index)) || (status = gdn_cuda_enter(dev, &scope)))
+        return status;
+    const CUresult result = dev->cu->StreamCreate(&dev->stream, CU_STREAM_NON_BLOCKING);
+    if (result != CUDA_SUCCESS) {
+        dev->stream = NULL;
+        status = gdn_cuda_fail(dev, dev->cu, result, "cuStreamCreate");
+    }
+    if (!status && !(status = gdn_cuda_memory_open(dev)))
+        status = gdn_cuda_kernels_open(dev);
+    gdn_cuda_leave(dev, &scope);
+    return status;
+}
+
+/* Where the device does not finish in time, its objects are left alone: freeing what is in use would wait without bound.
+ * Those of a context that was lost go with it. */
+void gdn_cuda_device_close(gdn_cuda_device *dev)
+{
+    gdn_cuda_scope scope;
+    if (dev->context && gdn_cuda_enter(dev, &scope) == GDN_OK) {
+        if (!dev->stream || gdn_cuda_wait(dev, dev->stream) == GDN_OK) {
+            gdn_cuda_memory_close(dev);
+            if (dev->module)
+                (void)dev->cu->ModuleUnload(dev->module);
+            if (dev->stream)
+                (void)dev->cu->StreamDestroy(dev->stream);
+        } else if (dev->ctx && !dev->lost) {
+            gdn_context_log(dev->ctx, GDN_LOG_ERROR, "cuda: the device did not finish in time; its objects are left behind");
+        }
+        gdn_cuda_leave(dev, &scope);
+    }
+    while (dev->buffers) { /* records of buffers that could not be freed */
+        gdn_cuda_buffer *b = dev->buffers;
+        dev->buffers = b->next;
+        gdn_context_free(dev->ctx, b);
+    }
+    if (dev->own_context)
+        (void)dev->cu->DevicePrimaryCtxRelease(dev->traits.device);
+    dev->context     = NULL;
+    dev->own_context = 0;
+}

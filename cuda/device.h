@@ -1,0 +1,133 @@
+/* The CUDA backend, inside: from the driver library to a context that can launch kernels.
+ *
+ *   loader.c     libcuda.so.1, its functions, the process's list of devices
+ *   device.c     opening a context: the device's primary one, or the caller's; errors of the driver
+ *   queue.c      streams, bounded waits, launches, what the device reports
+ *   memory.c     buffers and copies
+ *   kernels.c    the embedded image and its kernels
+ *   probe.c      what the device's arithmetic really does
+ *   dispatch_<kernel>.c, backend.c */
+#ifndef GDN_CUDA_DEVICE_H
+#define GDN_CUDA_DEVICE_H
+
+#include "core/backend.h"
+#include "cuda/driver.h"
+#include "cuda/params.h"
+#include "gdn/cuda.h"
+
+_Static_assert(sizeof(void *) == 8, "a CUdeviceptr travels in gdn_span.data, which takes 64-bit pointers");
+
+/* All kernels. X(name): gdn_cuda_<name> in the image. */
+#define GDN_CUDA_DELTA_KERNELS(X, form)                                                                     \
+    X(delta_##form##_2) X(delta_##form##_2_any) X(delta_##form##_2_channel) X(delta_##form##_2_channel_any) \
+    X(delta_##form##_4) X(delta_##form##_4_any) X(delta_##form##_4_channel) X(delta_##form##_4_channel_any) \
+    X(delta_##form##_8) X(delta_##form##_8_any) X(delta_##form##_8_channel) X(delta_##form##_8_channel_any) \
+    X(delta_##form##_general) X(delta_##form##_general_channel)
+#define GDN_CUDA_KERNELS(X)                                                      \
+    GDN_CUDA_DELTA_KERNELS(X, rows) GDN_CUDA_DELTA_KERNELS(X, tiles)             \
+    X(conv_4) X(conv_any) X(rows_clear) X(rows_enter) X(rows_write) X(probe_arithmetic)
+
+typedef enum gdn_cuda_kernel {
+#define X(name) GDN_CUDA_##name,
+    GDN_CUDA_KERNELS(X)
+#undef X
+    GDN_CUDA_KERNEL_COUNT
+} gdn_cuda_kernel;
+
+typedef struct gdn_cuda_traits {
+    CUdevice device;
+    char     name[GDN_NAME_MAX * 2];
+    uint64_t memory_bytes;
+    int      major, minor, multiprocessors;
+    int      emulated; /* the tests' fake driver, which says so in the device's name */
+} gdn_cuda_traits;
+
+typedef struct gdn_cuda_buffer {
+    struct gdn_cuda_buffer *next;
+    CUdeviceptr             address;
+} gdn_cuda_buffer;
+
+typedef struct gdn_cuda_device {
+    const gdn_cuda_driver *cu;
+    gdn_cuda_traits    traits;
+    const gdn_context *ctx; /* whose allocator and log are used; NULL while a device is only described */
+    uint64_t           timeout_ns;
+    CUcontext          context;
+    int                own_context; /* the primary one, retained */
+    CUstream           stream;      /* our own */
+    CUmodule           module;
+    CUfunction         kernels[GDN_CUDA_KERNEL_COUNT];
+    uint32_t          *bad;         /* GDN_CUDA_BAD_WORDS words of host memory that kernels set */
+    CUdeviceptr        bad_address;
+    gdn_cuda_buffer   *buffers;
+    int                lost;
+    int                exact;
+    char               reason[GDN_REASON_MAX]; /* why not exact */
+} gdn_cuda_device;
+
+/* ---- loader.c ---- */
+enum { GDN_CUDA_MAX_DEVICES = 64 };
+typedef struct gdn_cuda_catalogue {
+    gdn_cuda_driver cu;
+    int             loaded; /* the driver is there and initialized, with or without devices */
+    uint32_t        n;
+    gdn_cuda_traits traits[GDN_CUDA_MAX_DEVICES];
+    char            reason[GDN_REASON_MAX];
+} gdn_cuda_catalogue;
+/* The process's devices. Found once; reason says why there are none. */
+const gdn_cuda_catalogue *gdn_cuda_catalogue_get(void);
+gdn_status gdn_cuda_read_traits(const gdn_cuda_driver *cu, CUdevice device, gdn_cuda_traits *traits);
+
+/* ---- device.c ---- */
+/* Fills *dev, which starts as zeros. native may be NULL. Close also undoes a failed open. */
+gdn_status gdn_cuda_device_open(gdn_cuda_device *dev, const gdn_context *ctx, uint32_t index, const gdn_cuda_desc *native);
+void       gdn_cuda_device_close(gdn_cuda_device *dev);
+/* A CUresult as a status with a text: "cuMemAlloc returned CUDA_ERROR_...". dev may be NULL; notes a lost device. */
+gdn_status gdn_cuda_fail(gdn_cuda_device *dev, const gdn_cuda_driver *cu, CUresult result, const char *call);
+/* Make the context current, and allow what a capture of this thread would forbid; leave undoes both. */
+typedef struct gdn_cuda_scope {
+    int mode;
+} gdn_cuda_scope;
+gdn_status gdn_cuda_enter(gdn_cuda_device *dev, gdn_cuda_scope *scope);
+void       gdn_cuda_leave(gdn_cuda_device *dev, const gdn_cuda_scope *scope);
+
+/* ---- queue.c: within enter and leave ---- */
+/* GDN_INVALID_ARGUMENT where it is not a stream of the context; NULL becomes our own. */
+gdn_status gdn_cuda_stream(gdn_cuda_device *dev, gdn_stream stream, CUstream *out);
+gdn_status gdn_cuda_wait(gdn_cuda_device *dev, CUstream stream);
+gdn_status gdn_cuda_launch(gdn_cuda_device *dev, gdn_cuda_kernel kernel, CUstream stream, uint64_t blocks, uint32_t threads,
+                           const void *params);
+/* BAD_MAP once per occurrence, DEVICE_LOST for good. Does not wait. */
+gdn_status gdn_cuda_take_report(gdn_cuda_device *dev);
+enum { GDN_CUDA_MAX_BLOCKS = INT32_MAX };
+
+/* ---- kernels.c ---- */
+gdn_status gdn_cuda_kernels_open(gdn_cuda_device *dev);
+
+/* ---- memory.c ---- */
+gdn_status gdn_cuda_memory_open(gdn_cuda_device *dev);
+void       gdn_cuda_memory_close(gdn_cuda_device *dev);
+gdn_status gdn_cuda_copy_in(gdn_cuda_device *dev, CUdeviceptr to, const void *from, uint64_t bytes);
+gdn_status gdn_cuda_copy_out(gdn_cuda_device *dev, void *to, CUdeviceptr from, uint64_t bytes);
+gdn_status gdn_cuda_buffer_create(gdn_context *ctx, uint64_t bytes, gdn_span *span);
+void       gdn_cuda_buffer_destroy(gdn_context *ctx, gdn_span *span);
+gdn_status gdn_cuda_buffer_write(gdn_context *ctx, const gdn_span *span, uint64_t offset, const void *source, uint64_t bytes);
+gdn_status gdn_cuda_buffer_read(gdn_context *ctx, const gdn_span *span, uint64_t offset, void *target, uint64_t bytes);
+static inline uint64_t gdn_cuda_address(const gdn_place *at) /* 0 where it is absent */
+{
+    return at->data ? (uint64_t)(uintptr_t)at->data + at->offset : 0;
+}
+
+/* ---- probe.c ---- */
+gdn_status gdn_cuda_probe_device(gdn_cuda_device *dev); /* fills exact and reason */
+/* The same for device `index` of the catalogue, once per process. */
+gdn_status gdn_cuda_exact_of(uint32_t index, int *exact, char reason[GDN_REASON_MAX]);
+
+/* ---- dispatch_<kernel>.c: run is called within enter and leave ---- */
+#define GDN_KERNEL(stem, number, title)                                                                              \
+    void       gdn_cuda_query_##stem(const gdn_cuda_device *dev, const gdn_##stem##_problem *p, gdn_capability *c); \
+    gdn_status gdn_cuda_run_##stem(gdn_cuda_device *dev, const gdn_##stem##_problem *p, CUstream stream);
+#include "core/kernels.def"
+#undef GDN_KERNEL
+
+#endif

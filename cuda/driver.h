@@ -1,0 +1,100 @@
+/* The part of the CUDA driver's interface that the backend uses, declared here so that no CUDA header is needed to build.
+ * Values are the driver's, which never change; functions are found in libcuda.so.1 when the library runs. */
+#ifndef GDN_CUDA_DRIVER_H
+#define GDN_CUDA_DRIVER_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+typedef int      CUresult;
+typedef int      CUdevice;
+typedef uint64_t CUdeviceptr;
+typedef struct CUctx_st    *CUcontext;
+typedef struct CUmod_st    *CUmodule;
+typedef struct CUfunc_st   *CUfunction;
+typedef struct CUstream_st *CUstream;
+
+enum {
+    CUDA_SUCCESS                          = 0,
+    CUDA_ERROR_INVALID_VALUE              = 1,
+    CUDA_ERROR_OUT_OF_MEMORY              = 2,
+    CUDA_ERROR_NOT_INITIALIZED            = 3,
+    CUDA_ERROR_DEINITIALIZED              = 4,
+    CUDA_ERROR_STUB_LIBRARY               = 34,
+    CUDA_ERROR_DEVICE_UNAVAILABLE         = 46,
+    CUDA_ERROR_NO_DEVICE                  = 100,
+    CUDA_ERROR_INVALID_DEVICE             = 101,
+    CUDA_ERROR_INVALID_IMAGE              = 200,
+    CUDA_ERROR_INVALID_CONTEXT            = 201,
+    CUDA_ERROR_NO_BINARY_FOR_GPU          = 209,
+    CUDA_ERROR_ECC_UNCORRECTABLE          = 214,
+    CUDA_ERROR_INVALID_PTX                = 218,
+    CUDA_ERROR_JIT_COMPILER_NOT_FOUND     = 221,
+    CUDA_ERROR_UNSUPPORTED_PTX_VERSION    = 222,
+    CUDA_ERROR_INVALID_HANDLE             = 400,
+    CUDA_ERROR_NOT_FOUND                  = 500,
+    CUDA_ERROR_NOT_READY                  = 600,
+    CUDA_ERROR_ILLEGAL_ADDRESS            = 700,
+    CUDA_ERROR_LAUNCH_OUT_OF_RESOURCES    = 701,
+    CUDA_ERROR_LAUNCH_TIMEOUT             = 702,
+    CUDA_ERROR_CONTEXT_IS_DESTROYED       = 709,
+    CUDA_ERROR_ASSERT                     = 710,
+    CUDA_ERROR_HARDWARE_STACK_ERROR       = 714,
+    CUDA_ERROR_LAUNCH_FAILED              = 719, /* 714 to 719 all break the context */
+    CUDA_ERROR_SYSTEM_DRIVER_MISMATCH     = 803,
+    CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED = 900,
+    CUDA_ERROR_STREAM_CAPTURE_IMPLICIT    = 906
+};
+
+enum {
+    CU_DEVICE_ATTRIBUTE_MULTIPROCESSOR_COUNT     = 16,
+    CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MAJOR = 75,
+    CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MINOR = 76
+};
+enum { CU_STREAM_NON_BLOCKING = 1 };
+enum { CU_MEMHOSTALLOC_PORTABLE = 1, CU_MEMHOSTALLOC_DEVICEMAP = 2 };
+enum { CU_STREAM_CAPTURE_MODE_GLOBAL = 0, CU_STREAM_CAPTURE_MODE_RELAXED = 2 };
+enum { CU_STREAM_CAPTURE_STATUS_NONE = 0 };
+
+/* X(name here, symbol, parameters): the newest version of a symbol that CUDA 11.4's driver has. */
+#define GDN_CUDA_DRIVER_FUNCTIONS(X)                                                                                     \
+    X(Init, "cuInit", (unsigned flags))                                                                                  \
+    X(GetErrorName, "cuGetErrorName", (CUresult error, const char **name))                                               \
+    X(DriverGetVersion, "cuDriverGetVersion", (int *version))                                                            \
+    X(DeviceGetCount, "cuDeviceGetCount", (int *count))                                                                  \
+    X(DeviceGet, "cuDeviceGet", (CUdevice *device, int ordinal))                                                         \
+    X(DeviceGetName, "cuDeviceGetName", (char *name, int bytes, CUdevice device))                                        \
+    X(DeviceGetAttribute, "cuDeviceGetAttribute", (int *value, int attribute, CUdevice device))                          \
+    X(DeviceTotalMem, "cuDeviceTotalMem_v2", (size_t *bytes, CUdevice device))                                           \
+    X(DevicePrimaryCtxRetain, "cuDevicePrimaryCtxRetain", (CUcontext *context, CUdevice device))                         \
+    X(DevicePrimaryCtxRelease, "cuDevicePrimaryCtxRelease_v2", (CUdevice device))                                        \
+    X(CtxPushCurrent, "cuCtxPushCurrent_v2", (CUcontext context))                                                        \
+    X(CtxPopCurrent, "cuCtxPopCurrent_v2", (CUcontext *context))                                                         \
+    X(CtxGetDevice, "cuCtxGetDevice", (CUdevice *device))                                                                \
+    X(ModuleLoadData, "cuModuleLoadData", (CUmodule *module, const void *image))                                         \
+    X(ModuleUnload, "cuModuleUnload", (CUmodule module))                                                                 \
+    X(ModuleGetFunction, "cuModuleGetFunction", (CUfunction *function, CUmodule module, const char *name))               \
+    X(LaunchKernel, "cuLaunchKernel",                                                                                    \
+      (CUfunction function, unsigned grid_x, unsigned grid_y, unsigned grid_z, unsigned block_x, unsigned block_y,       \
+       unsigned block_z, unsigned shared_bytes, CUstream stream, void **params, void **extra))                           \
+    X(StreamCreate, "cuStreamCreate", (CUstream *stream, unsigned flags))                                                \
+    X(StreamDestroy, "cuStreamDestroy_v2", (CUstream stream))                                                            \
+    X(StreamQuery, "cuStreamQuery", (CUstream stream))                                                                   \
+    X(StreamGetCtx, "cuStreamGetCtx", (CUstream stream, CUcontext *context))                                             \
+    X(StreamIsCapturing, "cuStreamIsCapturing", (CUstream stream, int *status))                                          \
+    X(ThreadExchangeStreamCaptureMode, "cuThreadExchangeStreamCaptureMode", (int *mode))                                 \
+    X(MemAlloc, "cuMemAlloc_v2", (CUdeviceptr *address, size_t bytes))                                                   \
+    X(MemFree, "cuMemFree_v2", (CUdeviceptr address))                                                                    \
+    X(MemHostAlloc, "cuMemHostAlloc", (void **memory, size_t bytes, unsigned flags))                                     \
+    X(MemHostGetDevicePointer, "cuMemHostGetDevicePointer_v2", (CUdeviceptr *address, void *memory, unsigned flags))     \
+    X(MemFreeHost, "cuMemFreeHost", (void *memory))                                                                      \
+    X(MemcpyHtoDAsync, "cuMemcpyHtoDAsync_v2", (CUdeviceptr to, const void *from, size_t bytes, CUstream stream))        \
+    X(MemcpyDtoHAsync, "cuMemcpyDtoHAsync_v2", (void *to, CUdeviceptr from, size_t bytes, CUstream stream))
+
+typedef struct gdn_cuda_driver {
+#define X(name, symbol, parameters) CUresult(*name) parameters;
+    GDN_CUDA_DRIVER_FUNCTIONS(X)
+#undef X
+} gdn_cuda_driver;
+
+#endif

@@ -1,0 +1,285 @@
+// gated_delta_net for few tokens per sequence: decode and verification, bound by memory. See gated_delta_net.cuh for
+// how a head is spread over lanes.
+//
+// Lane l of the eight has the keys i = 32 m + 4 l + e, e = 0 .. 3: the residues 4l .. 4l+3 of dot32. So a row of 32 keys is
+// one coalesced access of 128 bytes; the tree's steps h = 16, 8, 4 are exchanges with the lanes l^4, l^2, l^1, and h = 2, 1
+// stay within a lane. The addition commutes, so it does not matter which of the two lanes adds. All loads of a
+// state are issued before the first is used, and the next token's before the snapshot is stored.
+//
+// Steps, numbered as in docs/kernels/gated_delta_net.md and in every other version:
+//   1 load state   2 decay   3 read kv   4 delta   5 update   6 output   7 snapshot
+#include "cuda/gated_delta_net.cuh"
+#include "cuda/gated_delta_net_tiles.cuh"
+
+// The column of the eight lanes whose sum fold() leaves in lane l, and the first lane that has column c's.
+template <int C> GDN_INLINE int column_of_lane(int l)
+{
+    return C == 4 ? l >> 1 : C == 2 ? l >> 2 : 0;
+}
+template <int C> GDN_INLINE int lane_of_column(int c)
+{
+    return 8 / C * c;
+}
+
+// The tree over the columns' partial sums. Where a step pairs lanes, each keeps half of the columns while there are several.
+template <int C> GDN_INLINE float fold(const float4 (&partial)[C], int l)
+{
+    const bool upper = (l & 4) != 0, right = (l & 2) != 0;
+    float4 a, b, c;
+    if (C == 4) { // h = 16, h = 8
+        a = add4(upper ? partial[C / 2] : partial[0], exchange4(upper ? partial[0] : partial[C / 2], 4));
+        b = add4(upper ? partial[C - 1] : partial[C / 4], exchange4(upper ? partial[C / 4] : partial[C - 1], 4));
+        c = add4(right ? b : a, exchange4(right ? a : b, 2));
+    } else {
+        a = add4(upper ? partial[C - 1] : partial[0], exchange4(upper ? partial[0] : partial[C - 1], 4));
+        c = add4(a, exchange4(a, 2));
+    }
+    const float4 s = add4(c, exchange4(c, 1)); // h = 4
+    return __fadd_rn(__fadd_rn(s.x, s.z), __fadd_rn(s.y, s.w)); // h = 2, 1
+}
+
+// The C columns that a lane group has of key i, from or to values that lie side by side.
+template <class X> GDN_INLINE void load_columns(uint64_t at, int columns, float (&x)[X::C])
+{
+    if (!X::GENERAL && X::C == 4 && columns == 4) {
+        const float4 four = float4_at(at);
+        x[0] = four.x, x[X::C / 4] = four.y, x[X::C / 2] = four.z, x[X::C - 1] = four.w;
+    } else {
+#pragma unroll
+        for (int c = 0; c < X::C; c++)
+            x[c] = c < columns ? float_at(at + 4 * (uint64_t)c) : 0.0f;
+    }
+}
+template <class X> GDN_INLINE void store_columns(uint64_t at, int columns, const float (&x)[X::C])
+{
+    if (!X::GENERAL && X::C == 4 && columns == 4) {
+        float4_at(at) = make_float4(x[0], x[X::C / 4], x[X::C / 2], x[X::C - 1]);
+    } else {
+#pragma unroll
+        for (int c = 0; c < X::C; c++)
+            if (c < columns)
+                float_at(at + 4 * (uint64_t)c) = x[c];
+    }
+}
+
+// 1: load state. S[m][c] has column j + c
+template <class X> GDN_INLINE void load_state(const gdn_cuda_gated_delta_net &p, const Place &w, float4 (&S)[X::NB][X::C])
+{
+    const uint64_t at = w.src < 0 ? 0 : state_at(p.state_in, w.src, p.slots_in, w.h);
+#pragma unroll
+    for (int m = 0; m < X::NB; m++) {
+        const int i = 32 * m + 4 * w.l;
+#pragma unroll
+        for (int c = 0; c < X::C; c++)
+            S[m][c] = zero4();
+        if (w.src < 0 || (X::GENERAL && i >= w.n_keys))
+            continue;
+        if (!p.key_major) {
+#pragma unroll
+            for (int c = 0; c < X::C; c++) {
+                const uint64_t line = at + (uint64_t)((w.j + c) * p.state_in.line + 4 * i);
+                if (c >= w.columns)
+                    continue;
+                if (!X::GENERAL) {
+                    S[m][c] = float4_at(line);
+                    continue;
+                }
+                S[m][c].x = float_at(line);
+                if (i + 1 < w.n_keys)
+                    S[m][c].y = float_at(line + 4);
+                if (i + 2 < w.n_keys)
+                    S[m][c].z = float_at(line + 8);
+                if (i + 3 < w.n_keys)
+                    S[m][c].w = float_at(line + 12);
+            }
+        } else {
+            float x[4][X::C] = {};
+#pragma unroll
+            for (int e = 0; e < 4; e++)
+                if (!X::GENERAL || i + e < w.n_keys)
+                    load_columns<X>(at + (uint64_t)((i + e) * p.state_in.line + 4 * w.j), w.columns, x[e]);
+#pragma unroll
+            for (int c = 0; c < X::C; c++)
+                S[m][c] = make_float4(x[0][c], x[1][c], x[2][c], x[3][c]);
+        }
+    }
+}
+
+// 7: snapshot
+template <class X>
+GDN_INLINE void store_state(const gdn_cuda_gated_delta_net &p, const Place &w, int dst, const float4 (&S)[X::NB][X::C])
+{
+    const uint64_t at = state_at(p.state_out, dst, p.slots_out, w.h);
+#pragma unroll
+    for (int m = 0; m < X::NB; m++) {
+        const int i = 32 * m + 4 * w.l;
+        if (X::GENERAL && i >= w.n_keys)
+            continue;
+        if (!p.key_major) {
+#pragma unroll
+            for (int c = 0; c < X::C; c++) {
+                const uint64_t line = at + (uint64_t)((w.j + c) * p.state_out.line + 4 * i);
+                if (c >= w.columns)
+                    continue;
+                if (!X::GENERAL) {
+                    float4_at(line) = S[m][c];
+                    continue;
+                }
+                float_at(line) = S[m][c].x;
+                if (i + 1 < w.n_keys)
+                    float_at(line + 4) = S[m][c].y;
+                if (i + 2 < w.n_keys)
+                    float_at(line + 8) = S[m][c].z;
+                if (i + 3 < w.n_keys)
+                    float_at(line + 12) = S[m][c].w;
+            }
+        } else {
+            float x[4][X::C];
+#pragma unroll
+            for (int c = 0; c < X::C; c++)
+                x[0][c] = S[m][c].x, x[1][c] = S[m][c].y, x[2][c] = S[m][c].z, x[3][c] = S[m][c].w;
+#pragma unroll
+            for (int e = 0; e < 4; e++)
+                if (!X::GENERAL || i + e < w.n_keys)
+                    store_columns<X>(at + (uint64_t)((i + e) * p.state_out.line + 4 * w.j), w.columns, x[e]);
+        }
+    }
+}
+
+// What a lane needs of one token.
+template <class X> struct Token {
+    float4 q[X::NB], k[X::NB], g[X::CHANNEL ? X::NB : 1];
+    float  v, beta;
+};
+
+// Addresses of the token to load next.
+struct Cursor {
+    uint64_t q, k, v, g, beta, out;
+};
+
+template <class X>
+GDN_INLINE void load_token(const gdn_cuda_gated_delta_net &p, const Place &w, int mine, Cursor &at, Token<X> &x)
+{
+#pragma unroll
+    for (int m = 0; m < X::NB; m++)
+        x.k[m] = read_row<X>(at.k, X::NARROW ? p.k_dtype : GDN_CUDA_F32, 32 * m + 4 * w.l, w.n_keys);
+    x.v    = mine < w.columns ? read_element(at.v, X::NARROW ? p.v_dtype : GDN_CUDA_F32) : 0.0f;
+    x.beta = read_float(at.beta);
+    if (!X::CHANNEL)
+        x.g[0].x = read_float(at.g);
+#pragma unroll
+    for (int m = 0; m < X::NB; m++) {
+        if (X::CHANNEL)
+            x.g[X::CHANNEL ? m : 0] = read_row<X>(at.g, GDN_CUDA_F32, 32 * m + 4 * w.l, w.n_keys);
+        x.q[m] = read_row<X>(at.q, X::NARROW ? p.q_dtype : GDN_CUDA_F32, 32 * m + 4 * w.l, w.n_keys);
+    }
+    at.q += p.q.token;
+    at.k += p.k.token;
+    at.v += p.v.token;
+    at.g += p.g.token;
+    at.beta += p.beta.token;
+}
+
+template <class X> GDN_INLINE void gated_delta_net_rows(const gdn_cuda_gated_delta_net &p)
+{
+    Place w;
+    if (!find_place<X>(p, w) || w.j / (4 * X::C) * (4 * X::C) >= p.head_dim_v)
+        return; // nothing to do, or none for this warp
+    const int mine = column_of_lane<X::C>(w.l);
+    const int group = (int)threadIdx.x & 24; // the first of the eight lanes
+    Cursor at = { token_at(p.q, w, w.kappa), token_at(p.k, w, w.kappa),
+                  token_at(p.v, w, w.h) + (uint64_t)((w.j + mine) * (p.v_dtype == GDN_CUDA_F32 ? 4 : 2)),
+                  token_at(p.g, w, w.h), token_at(p.beta, w, w.h), token_at(p.result, w, w.h) + 4 * (uint64_t)(w.j + mine) };
+
+    Token<X> x;
+    load_token<X>(p, w, mine, at, x);
+    float4 S[X::NB][X::C];
+    load_state<X>(p, w, S); // 1
+
+    for (int t = 0; t < w.T; t++) {
+        // 2: decay
+        float4 decay[X::CHANNEL ? X::NB : 1];
+        if (!X::CHANNEL)
+            decay[0] = all4(gdn_ref_expf(x.g[0].x));
+        else
+#pragma unroll
+            for (int m = 0; m < X::NB; m++)
+                decay[X::CHANNEL ? m : 0] = exp4(x.g[X::CHANNEL ? m : 0]);
+
+        // 3: read kv
+        float4 sum[X::C];
+#pragma unroll
+        for (int c = 0; c < X::C; c++)
+            sum[c] = zero4();
+#pragma unroll
+        for (int m = 0; m < X::NB; m++) {
+            const float4 with = X::CHANNEL ? mul4(decay[X::CHANNEL ? m : 0], x.k[m]) : x.k[m];
+#pragma unroll
+            for (int c = 0; c < X::C; c++)
+                sum[c] = sum_step<X>(S[m][c], with, sum[c], 32 * m + 4 * w.l, 1, w.n_keys);
+        }
+        float kv = fold<X::C>(sum, w.l);
+        if (!X::CHANNEL)
+            kv = __fmul_rn(decay[0].x, kv);
+
+        // 4: delta
+        const float d = __fmul_rn(x.beta, __fsub_rn(x.v, kv));
+        float delta[X::C];
+#pragma unroll
+        for (int c = 0; c < X::C; c++)
+            delta[c] = __shfl_sync(GDN_FULL_WARP, d, group + lane_of_column<X::C>(c));
+
+        // 5: update, 6: output
+#pragma unroll
+        for (int c = 0; c < X::C; c++)
+            sum[c] = zero4();
+#pragma unroll
+        for (int m = 0; m < X::NB; m++)
+#pragma unroll
+            for (int c = 0; c < X::C; c++) {
+                S[m][c] = update(S[m][c], x.k[m], delta[c], decay[X::CHANNEL ? m : 0]);
+                sum[c] = sum_step<X>(S[m][c], x.q[m], sum[c], 32 * m + 4 * w.l, 1, w.n_keys);
+            }
+        if (t + 1 < w.T)
+            load_token<X>(p, w, mine, at, x);
+        const float o = __fmul_rn(p.scale, fold<X::C>(sum, w.l));
+        if (w.l == lane_of_column<X::C>(mine) && mine < w.columns)
+            float_at(at.out) = o;
+        at.out += p.result.token;
+
+        // 7: snapshot, r tokens before the newest
+        const int dst = snapshot_of(p, w, t);
+        if (dst >= 0)
+            store_state<X>(p, w, dst, S);
+    }
+}
+
+// ---- Kernels: gdn_cuda_delta_<rows or tiles>_<NB>[_channel][_any]; the general ones have no NB. `any`: F16 and BF16 too.
+#define GDN_DELTA_ROWS(name, ...)                                                                                        \
+    GDN_KERNEL(gdn_cuda_delta_rows_##name, gdn_cuda_gated_delta_net, 32 * GDN_CUDA_DELTA_WARPS)                          \
+    {                                                                                                                    \
+        gated_delta_net_rows<Shape<__VA_ARGS__>>(p);                                                                     \
+    }
+#define GDN_DELTA_TILES(name, ...)                                                                                       \
+    GDN_KERNEL(gdn_cuda_delta_tiles_##name, gdn_cuda_gated_delta_net, 32 * GDN_CUDA_DELTA_WARPS)                         \
+    {                                                                                                                    \
+        typedef Shape<__VA_ARGS__> X;                                                                                    \
+        __shared__ Tile<X> tiles[2];                                                                                     \
+        gated_delta_net_tiles<X>(p, tiles);                                                                              \
+    }
+#define GDN_DELTAS(form, NB, C)                      \
+    form(NB, NB, C, false, false, false)              \
+    form(NB##_any, NB, C, false, true, false)         \
+    form(NB##_channel, NB, C, true, false, false)     \
+    form(NB##_channel_any, NB, C, true, true, false)
+
+GDN_DELTAS(GDN_DELTA_ROWS, 2, 4)
+GDN_DELTAS(GDN_DELTA_ROWS, 4, 4)
+GDN_DELTAS(GDN_DELTA_ROWS, 8, 2)
+GDN_DELTA_ROWS(general, 8, 2, false, true, true)
+GDN_DELTA_ROWS(general_channel, 8, 2, true, true, true)
+GDN_DELTAS(GDN_DELTA_TILES, 2, 2)
+GDN_DELTAS(GDN_DELTA_TILES, 4, 2)
+GDN_DELTAS(GDN_DELTA_TILES, 8, 2)
+GDN_DELTA_TILES(general, 8, 2, false, true, true)
+GDN_DELTA_TILES(general_channel, 8, 2, true, true, true)

@@ -1,0 +1,125 @@
+// gated_delta_net, what its two forms share: which head a warp has, where things lie, how rows and states move.
+//
+// Eight lanes hold C value columns of a head's state in registers over all tokens of the call; a warp has 4 C columns.
+// Of each 32 keys a lane has four. Which four differs:
+//
+//   rows   (decode, verification; gated_delta_net.cu)    keys 4l .. 4l+3: rows of k, q and the state are 16-byte accesses
+//   tiles  (prefill; gated_delta_net_tiles.cuh)          keys l, l+8, l+16, l+24: two of dot32's five steps stay in a lane
+#ifndef GDN_CUDA_GATED_DELTA_NET_CUH
+#define GDN_CUDA_GATED_DELTA_NET_CUH
+
+#include "cuda/kernel.cuh"
+
+// What is known when a kernel is compiled. NB: blocks of 32 keys, exactly, or at most where GENERAL; then head_dim_k, the
+// alignment of rows and their type may be any.
+template <int NB_, int C_, bool CHANNEL_, bool NARROW_, bool GENERAL_> struct Shape {
+    static constexpr int NB = NB_;              // blocks of 32 keys
+    static constexpr int C = C_;                // columns of eight lanes: 1, 2 or 4
+    static constexpr bool CHANNEL = CHANNEL_;   // a gate per key channel
+    static constexpr bool NARROW = NARROW_;     // q, k or v may be of 16 bits
+    static constexpr bool GENERAL = GENERAL_;
+    static constexpr int COLUMNS = GDN_CUDA_DELTA_WARPS * 4 * C; // of a thread block
+};
+
+// Everything about this warp's place in the call that does not change from token to token.
+struct Place {
+    int s, h, kappa;   // sequence, value head, key head
+    int first, T;      // its tokens
+    int src;           // entry that it starts from, or GDN_MAP_NONE
+    int l;             // lane of the eight
+    int j, columns;    // first column of the eight lanes, how many of the C there are
+    int n_keys;
+};
+
+// False where there is nothing to do: padding, no tokens, or a bad map, which is reported. The same for the whole block.
+template <class X> GDN_INLINE bool find_place(const gdn_cuda_gated_delta_net &p, Place &at)
+{
+    const int block = (int)(blockIdx.x % (unsigned)p.blocks), row = (int)(blockIdx.x / (unsigned)p.blocks);
+    at.s = row / p.n_heads_v;
+    at.h = row % p.n_heads_v;
+    at.first = p.seq_start ? read_int(p.seq_start + 4 * (uint64_t)at.s) : at.s * p.even_tokens;
+    const int after = p.seq_start ? read_int(p.seq_start + 4 * (uint64_t)at.s + 4) : at.first + p.even_tokens;
+    at.src = map_at(p.state_src, at.s, at.s * p.slots_in);
+    if (at.first < 0 || after < at.first || after > p.n_tokens) {
+        report(p.bad, GDN_CUDA_BAD_SEQ_START);
+        return false;
+    }
+    if (at.src < GDN_MAP_SKIP || at.src >= p.entries_in) {
+        report(p.bad, GDN_CUDA_BAD_STATE_SRC);
+        return false;
+    }
+    at.T = after - at.first;
+    at.kappa = p.head_map ? at.h % p.n_heads_k : at.h / (p.n_heads_v / p.n_heads_k);
+    at.l = (int)threadIdx.x & 7;
+    at.j = block * X::COLUMNS + (int)(threadIdx.x / 8) * X::C;
+    at.columns = p.head_dim_v - at.j < X::C ? p.head_dim_v - at.j : X::C;
+    at.columns = at.columns < 0 ? 0 : at.columns;
+    at.n_keys = X::GENERAL ? p.head_dim_k : 32 * X::NB;
+    return at.src != GDN_MAP_SKIP && at.T > 0;
+}
+
+// Where the sequence's first token lies.
+GDN_INLINE uint64_t token_at(const gdn_cuda_tokens &view, const Place &at, int head)
+{
+    return view.base + (uint64_t)(head * view.head + (view.seq ? at.s * view.seq : at.first * view.token));
+}
+
+GDN_INLINE uint64_t state_at(const gdn_cuda_pool &pool, int entry, int n_slots, int head)
+{
+    return pool.base + (uint64_t)(entry / n_slots * pool.row + entry % n_slots * pool.slot + head * pool.head);
+}
+
+// The entry that takes the state after token t of the sequence, or GDN_MAP_NONE.
+GDN_INLINE int snapshot_of(const gdn_cuda_gated_delta_net &p, const Place &at, int t)
+{
+    const int r = at.T - 1 - t;
+    if (r >= p.n_snapshots)
+        return GDN_MAP_NONE;
+    const int dst = map_at(p.state_dst, (int64_t)at.s * p.n_snapshots + r, at.s * p.slots_out + r);
+    if (dst >= GDN_MAP_NONE && dst < p.entries_out)
+        return dst;
+    report(p.bad, GDN_CUDA_BAD_STATE_DST);
+    return GDN_MAP_NONE;
+}
+
+// Elements i .. i + 3 of a row of q, k or g; those beyond the head are 0.
+template <class X> GDN_INLINE float4 read_row(uint64_t row, int dtype, int i, int n_keys)
+{
+    if (!X::GENERAL && (!X::NARROW || dtype == GDN_CUDA_F32))
+        return read_float4(row + 4 * (uint64_t)i);
+    if (!X::GENERAL) {
+        const uint2 x = __ldg((const uint2 *)(row + 2 * (uint64_t)i));
+        return make_float4(from_half(x.x & 0xffffu, dtype), from_half(x.x >> 16, dtype), from_half(x.y & 0xffffu, dtype),
+                           from_half(x.y >> 16, dtype));
+    }
+    const uint64_t bytes = dtype == GDN_CUDA_F32 ? 4 : 2;
+    float4 x = zero4();
+    if (i < n_keys)
+        x.x = read_element(row + bytes * (uint64_t)i, dtype);
+    if (i + 1 < n_keys)
+        x.y = read_element(row + bytes * (uint64_t)(i + 1), dtype);
+    if (i + 2 < n_keys)
+        x.z = read_element(row + bytes * (uint64_t)(i + 2), dtype);
+    if (i + 3 < n_keys)
+        x.w = read_element(row + bytes * (uint64_t)(i + 3), dtype);
+    return x;
+}
+
+// A step of four partial sums, of the keys i, i + step, ... Sums of keys that do not exist stay as they are: fma(0, 0, -0)
+// would be +0.
+template <class X> GDN_INLINE float4 sum_step(float4 x, float4 y, float4 sum, int i, int step, int n_keys)
+{
+    const float4 next = fma4(x, y, sum);
+    if (!X::GENERAL)
+        return next;
+    return make_float4(i < n_keys ? next.x : sum.x, i + step < n_keys ? next.y : sum.y, i + 2 * step < n_keys ? next.z : sum.z,
+                       i + 3 * step < n_keys ? next.w : sum.w);
+}
+
+// S' = fma(k, d, a S), the product rounded first.
+GDN_INLINE float4 update(float4 state, float4 k, float d, float4 a)
+{
+    return fma4(k, all4(d), mul4(a, state));
+}
+
+#endif

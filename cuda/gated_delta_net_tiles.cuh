@@ -1,0 +1,251 @@
+// gated_delta_net for many tokens per sequence: prefill, bound by arithmetic and by the chain from token to token. See
+// gated_delta_net.cuh for how a head is spread over lanes.
+//
+// Lane l of the eight has the keys i = 32 m + l + 8 e, e = 0 .. 3. The tree's steps h = 16 and 8 stay within a lane, and
+// h = 4, 2, 1 exchange one number per column with the lanes l^4, l^2, l^1. The tree of a token's kv and that of the
+// output of the token before run side by side, because each alone would be waiting most of the time.
+//
+// Tokens pass through shared memory in tiles, two in turns: while one is computed with, the loads of the next are on their
+// way to registers. There k, q and decay lie in the order in which lanes read them, 16 bytes each, and exp(g) is computed
+// once per block. Steps as in gated_delta_net.cu.
+#ifndef GDN_CUDA_GATED_DELTA_NET_TILES_CUH
+#define GDN_CUDA_GATED_DELTA_NET_TILES_CUH
+
+#include "cuda/gated_delta_net.cuh"
+
+template <class X> struct Tile {
+    static constexpr int TOKENS = X::NB > 4 ? 4 : 8;
+    static constexpr int QUADS = 8 * X::NB; // of a row
+    float4 k[TOKENS][QUADS], q[TOKENS][QUADS], decay[TOKENS][X::CHANNEL ? QUADS : 1];
+    float  v[TOKENS][X::COLUMNS];
+    float  beta[TOKENS];
+};
+
+// A tile on its way from memory to shared memory: this thread's part of it.
+template <class X> struct Staging {
+    static constexpr int THREADS = 32 * GDN_CUDA_DELTA_WARPS;
+    static constexpr int N_ROWS = Tile<X>::TOKENS * Tile<X>::QUADS / THREADS, N_V = Tile<X>::TOKENS * X::COLUMNS / THREADS;
+    float4 k[N_ROWS], q[N_ROWS], g[X::CHANNEL ? N_ROWS : 1];
+    float  v[N_V], beta;
+
+    __device__ __forceinline__ void load(const gdn_cuda_gated_delta_net &p, const Place &w, int t0)
+    {
+        const int me = (int)threadIdx.x, first_column = w.j - me / 8 * X::C;
+        const uint64_t k_at = token_at(p.k, w, w.kappa), q_at = token_at(p.q, w, w.kappa), v_at = token_at(p.v, w, w.h);
+        const uint64_t g_at = token_at(p.g, w, w.h), beta_at = token_at(p.beta, w, w.h);
+#pragma unroll
+        for (int u = 0; u < N_ROWS; u++) {
+            const int n = me + THREADS * u, t = t0 + n / Tile<X>::QUADS, i = 4 * (n % Tile<X>::QUADS);
+            const bool there = t < w.T;
+            k[u] = there ? read_row<X>(k_at + (uint64_t)(t * p.k.token), X::NARROW ? p.k_dtype : GDN_CUDA_F32, i, w.n_keys) : zero4();
+            q[u] = there ? read_row<X>(q_at + (uint64_t)(t * p.q.token), X::NARROW ? p.q_dtype : GDN_CUDA_F32, i, w.n_keys) : zero4();
+            if (X::CHANNEL)
+                g[X::CHANNEL ? u : 0] = there ? read_row<X>(g_at + (uint64_t)(t * p.g.token), GDN_CUDA_F32, i, w.n_keys) : zero4();
+        }
+#pragma unroll
+        for (int u = 0; u < N_V; u++) {
+            const int n = me + THREADS * u, t = t0 + n / X::COLUMNS, column = first_column + n % X::COLUMNS;
+            const int dtype = X::NARROW ? p.v_dtype : GDN_CUDA_F32;
+            v[u] = t < w.T && column < p.head_dim_v
+                       ? read_element(v_at + (uint64_t)(t * p.v.token + column * (dtype == GDN_CUDA_F32 ? 4 : 2)), dtype)
+                       : 0.0f;
+        }
+        const bool mine = me < Tile<X>::TOKENS && t0 + me < w.T;
+        beta = mine ? read_float(beta_at + (uint64_t)((t0 + me) * p.beta.token)) : 0.0f;
+        if (!X::CHANNEL)
+            g[0].x = mine ? read_float(g_at + (uint64_t)((t0 + me) * p.g.token)) : 0.0f;
+    }
+
+    // Keys i .. i + 3 go to four lanes: key i is element e = i / 8 % 4 of lane i % 8.
+    static __device__ __forceinline__ void scatter(float4 *row, int i, float4 x)
+    {
+        float *to = (float *)row + i / 32 * 32 + i % 8 * 4 + i / 8 % 4;
+        to[0] = x.x, to[4] = x.y, to[8] = x.z, to[12] = x.w;
+    }
+
+    // 2: decay, on the way
+    __device__ __forceinline__ void store(Tile<X> &tile) const
+    {
+        const int me = (int)threadIdx.x;
+#pragma unroll
+        for (int u = 0; u < N_ROWS; u++) {
+            const int n = me + THREADS * u, t = n / Tile<X>::QUADS, i = 4 * (n % Tile<X>::QUADS);
+            scatter(tile.k[t], i, k[u]);
+            scatter(tile.q[t], i, q[u]);
+            if (X::CHANNEL)
+                scatter(tile.decay[t], i, exp4(g[X::CHANNEL ? u : 0]));
+        }
+#pragma unroll
+        for (int u = 0; u < N_V; u++) {
+            const int n = me + THREADS * u;
+            tile.v[n / X::COLUMNS][n % X::COLUMNS] = v[u];
+        }
+        if (me < Tile<X>::TOKENS) {
+            tile.beta[me] = beta;
+            if (!X::CHANNEL)
+                tile.decay[me][0].x = gdn_ref_expf(g[0].x);
+        }
+    }
+};
+
+// h = 16, 8 of the tree
+GDN_INLINE float fold_lane(float4 x)
+{
+    return __fadd_rn(__fadd_rn(x.x, x.z), __fadd_rn(x.y, x.w));
+}
+
+// h = 4, 2, 1 for all columns of `kv`, which every lane gets, and for those of `o`, of which lane l gets column l / 4.
+static_assert(GDN_CUDA_DELTA_WARPS == 4, "tiles are cut for 128 threads");
+GDN_INLINE float fold_lanes(float (&kv)[2], const float (&o)[2], int l)
+{
+    const bool upper = (l & 4) != 0;
+    float mine = __fadd_rn(upper ? o[1] : o[0], exchange(upper ? o[0] : o[1], 4));
+    kv[0] = __fadd_rn(kv[0], exchange(kv[0], 4));
+    kv[1] = __fadd_rn(kv[1], exchange(kv[1], 4));
+    mine  = __fadd_rn(mine, exchange(mine, 2));
+    kv[0] = __fadd_rn(kv[0], exchange(kv[0], 2));
+    kv[1] = __fadd_rn(kv[1], exchange(kv[1], 2));
+    mine  = __fadd_rn(mine, exchange(mine, 1));
+    kv[0] = __fadd_rn(kv[0], exchange(kv[0], 1));
+    kv[1] = __fadd_rn(kv[1], exchange(kv[1], 1));
+    return mine;
+}
+
+// 1: load state, element by element: 8 lanes have 32 bytes
+template <class X> GDN_INLINE uint64_t element_at(const gdn_cuda_pool &pool, bool key_major, uint64_t head, int j, int i)
+{
+    return head + (uint64_t)(key_major ? i * pool.line + 4 * j : j * pool.line + 4 * i);
+}
+
+template <class X> GDN_INLINE void load_elements(const gdn_cuda_gated_delta_net &p, const Place &w, float4 (&S)[X::NB][X::C])
+{
+    const uint64_t head = w.src < 0 ? 0 : state_at(p.state_in, w.src, p.slots_in, w.h);
+#pragma unroll
+    for (int m = 0; m < X::NB; m++)
+#pragma unroll
+        for (int c = 0; c < X::C; c++) {
+            float x[4];
+#pragma unroll
+            for (int e = 0; e < 4; e++) {
+                const int i = 32 * m + w.l + 8 * e;
+                const bool there = w.src >= 0 && c < w.columns && (!X::GENERAL || i < w.n_keys);
+                x[e] = there ? float_at(element_at<X>(p.state_in, p.key_major, head, w.j + c, i)) : 0.0f;
+            }
+            S[m][c] = make_float4(x[0], x[1], x[2], x[3]);
+        }
+}
+
+// 7: snapshot
+template <class X>
+GDN_INLINE void store_elements(const gdn_cuda_gated_delta_net &p, const Place &w, int dst, const float4 (&S)[X::NB][X::C])
+{
+    const uint64_t head = state_at(p.state_out, dst, p.slots_out, w.h);
+#pragma unroll
+    for (int m = 0; m < X::NB; m++)
+#pragma unroll
+        for (int c = 0; c < X::C; c++) {
+            const float x[4] = { S[m][c].x, S[m][c].y, S[m][c].z, S[m][c].w };
+#pragma unroll
+            for (int e = 0; e < 4; e++) {
+                const int i = 32 * m + w.l + 8 * e;
+                if (c < w.columns && (!X::GENERAL || i < w.n_keys))
+                    float_at(element_at<X>(p.state_out, p.key_major, head, w.j + c, i)) = x[e];
+            }
+        }
+}
+
+// tiles: two, in shared memory
+template <class X> GDN_INLINE void gated_delta_net_tiles(const gdn_cuda_gated_delta_net &p, Tile<X> *tiles)
+{
+    static_assert(X::C == 2, "fold_lanes() is for two columns");
+    Place w;
+    if (!find_place<X>(p, w))
+        return; // the whole block
+    const int mine = w.l / 4; // the column whose output this lane has
+    const bool writes = w.l % 4 == 0 && mine < w.columns;
+    uint64_t out_at = token_at(p.result, w, w.h) + 4 * (uint64_t)(w.j + mine);
+
+    Staging<X> next;
+    next.load(p, w, 0);
+    float4 S[X::NB][X::C];
+    load_elements<X>(p, w, S); // 1
+    next.store(tiles[0]);
+    __syncthreads();
+
+    float before[2] = { 0.0f, 0.0f }; // the output sums of the token before, folded within the lane
+    for (int t0 = 0, turn = 0; t0 < w.T; t0 += Tile<X>::TOKENS, turn ^= 1) {
+        const Tile<X> &tile = tiles[turn];
+        const bool more = t0 + Tile<X>::TOKENS < w.T;
+        const int n = more ? Tile<X>::TOKENS : w.T - t0;
+        if (more)
+            next.load(p, w, t0 + Tile<X>::TOKENS);
+        for (int u = 0; u < n; u++) {
+            float4 k[X::NB], q[X::NB], decay[X::CHANNEL ? X::NB : 1];
+#pragma unroll
+            for (int m = 0; m < X::NB; m++)
+                k[m] = tile.k[u][8 * m + w.l];
+            if (!X::CHANNEL)
+                decay[0] = all4(tile.decay[u][0].x);
+            else
+#pragma unroll
+                for (int m = 0; m < X::NB; m++)
+                    decay[X::CHANNEL ? m : 0] = tile.decay[u][X::CHANNEL ? 8 * m + w.l : 0];
+            const float beta = tile.beta[u];
+            const float *v = &tile.v[u][(int)threadIdx.x / 8 * X::C];
+
+            // 3: read kv
+            float4 sum[2] = { zero4(), zero4() };
+#pragma unroll
+            for (int m = 0; m < X::NB; m++) {
+                const float4 with = X::CHANNEL ? mul4(decay[X::CHANNEL ? m : 0], k[m]) : k[m];
+#pragma unroll
+                for (int c = 0; c < 2; c++)
+                    sum[c] = sum_step<X>(S[m][c], with, sum[c], 32 * m + w.l, 8, w.n_keys);
+            }
+#pragma unroll
+            for (int m = 0; m < X::NB; m++)
+                q[m] = tile.q[u][8 * m + w.l];
+            float kv[2] = { fold_lane(sum[0]), fold_lane(sum[1]) };
+            const float o = __fmul_rn(p.scale, fold_lanes(kv, before, w.l));
+            if (t0 + u > 0) { // 6: output, of the token before
+                if (writes)
+                    float_at(out_at) = o;
+                out_at += p.result.token;
+            }
+
+            // 4: delta
+            float d[2];
+#pragma unroll
+            for (int c = 0; c < 2; c++) {
+                const float read = X::CHANNEL ? kv[c] : __fmul_rn(decay[0].x, kv[c]);
+                d[c] = __fmul_rn(beta, __fsub_rn(v[c], read));
+            }
+
+            // 5: update, and the sums of 6
+            sum[0] = sum[1] = zero4();
+#pragma unroll
+            for (int m = 0; m < X::NB; m++)
+#pragma unroll
+                for (int c = 0; c < 2; c++) {
+                    S[m][c] = update(S[m][c], k[m], d[c], decay[X::CHANNEL ? m : 0]);
+                    sum[c] = sum_step<X>(S[m][c], q[m], sum[c], 32 * m + w.l, 8, w.n_keys);
+                }
+            before[0] = fold_lane(sum[0]);
+            before[1] = fold_lane(sum[1]);
+
+            // 7: snapshot, r tokens before the newest
+            const int dst = snapshot_of(p, w, t0 + u);
+            if (dst >= 0)
+                store_elements<X>(p, w, dst, S);
+        }
+        if (more)
+            next.store(tiles[turn ^ 1]);
+        __syncthreads();
+    }
+    float none[2] = { 0.0f, 0.0f };
+    const float o = __fmul_rn(p.scale, fold_lanes(none, before, w.l));
+    if (writes)
+        float_at(out_at) = o;
+}
+
+#endif

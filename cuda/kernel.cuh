@@ -1,0 +1,136 @@
+// What all kernels share: how one is declared, memory by address, conversions, maps. Compiled by nvcc, and as C++ for the
+// emulator, whose tests/simt/cuda_shim.h comes before (-include) with GDN_KERNEL and the intrinsics.
+//
+// Arithmetic is written with the _rn intrinsics, which no compiler fuses or reorders; reference/elementary.h is plain C,
+// whose `fmaf` is one fused instruction and whose other operations stay apart with -fmad=false.
+#ifndef GDN_CUDA_KERNEL_CUH
+#define GDN_CUDA_KERNEL_CUH
+
+#include "cuda/params.h"
+
+#if defined(__CUDACC__)
+#define GDN_ELEMENTARY_FUNCTION static __device__ __forceinline__
+#define GDN_KERNEL(name, params, threads) \
+    extern "C" __global__ void __launch_bounds__(threads) name(const __grid_constant__ params p)
+#elif !defined(GDN_KERNEL)
+#error "kernels are compiled by nvcc, or behind tests/simt/cuda_shim.h"
+#endif
+#include "reference/elementary.h"
+
+#define GDN_INLINE static __device__ __forceinline__
+#define GDN_FULL_WARP 0xffffffffu
+#define GDN_MAP_NONE -1
+#define GDN_MAP_SKIP -2
+
+// ---- Memory. Operands that nothing of the same call writes are read through __ldg.
+GDN_INLINE float read_float(uint64_t at)
+{
+    return __ldg((const float *)at);
+}
+GDN_INLINE float4 read_float4(uint64_t at)
+{
+    return __ldg((const float4 *)at);
+}
+GDN_INLINE float &float_at(uint64_t at)
+{
+    return *(float *)at;
+}
+GDN_INLINE float4 &float4_at(uint64_t at)
+{
+    return *(float4 *)at;
+}
+GDN_INLINE int read_int(uint64_t at)
+{
+    return __ldg((const int *)at);
+}
+
+// A map's entry, or its default where there is no map.
+GDN_INLINE int map_at(uint64_t map, int64_t index, int absent)
+{
+    return map ? read_int(map + 4 * (uint64_t)index) : absent;
+}
+
+// A bad map value: the sequence, or the row, is skipped, and the host hears of it.
+GDN_INLINE void report(uint64_t bad, int word)
+{
+    *(volatile uint32_t *)(bad + 4 * word) = 1;
+}
+
+// ---- Conversions, on the bits: exact, or round to nearest, ties to even, subnormals kept.
+GDN_INLINE float from_bf16(uint32_t b)
+{
+    return gdn_ref_from_bits(b << 16);
+}
+
+// The exponent of binary16 in the place of binary32's is too small by 112, subnormals included; the product is exact.
+GDN_INLINE float from_f16(uint32_t h)
+{
+    const uint32_t sign = (h & 0x8000u) << 16, magnitude = (h & 0x7fffu) << 13;
+    const uint32_t bits = gdn_ref_bits(__fmul_rn(gdn_ref_from_bits(magnitude), 0x1p112f));
+    return gdn_ref_from_bits(sign | ((h & 0x7c00u) == 0x7c00u ? magnitude | 0x7f800000u : bits));
+}
+
+GDN_INLINE uint32_t to_bf16(float x)
+{
+    const uint32_t b = gdn_ref_bits(x);
+    return (b & 0x7fffffffu) > 0x7f800000u ? b >> 16 | 0x40u : (b + 0x7fffu + (b >> 16 & 1u)) >> 16;
+}
+
+GDN_INLINE uint32_t to_f16(float x)
+{
+    const uint32_t b = gdn_ref_bits(x), magnitude = b & 0x7fffffffu, sign = b >> 16 & 0x8000u;
+    const uint32_t normal = (magnitude - 0x38000000u + 0xfffu + (magnitude >> 13 & 1u)) >> 13;
+    const uint32_t small = gdn_ref_bits(__fadd_rn(gdn_ref_from_bits(magnitude), 0.5f)) - 0x3f000000u; // the addition rounds
+    return sign | (magnitude > 0x7f800000u    ? 0x7e00u
+                   : magnitude >= 0x477ff000u ? 0x7c00u
+                   : magnitude >= 0x38800000u ? normal
+                                              : small);
+}
+
+GDN_INLINE float from_half(uint32_t h, int dtype)
+{
+    return dtype == GDN_CUDA_F16 ? from_f16(h) : from_bf16(h);
+}
+
+// One element of type F32, F16 or BF16.
+GDN_INLINE float read_element(uint64_t at, int dtype)
+{
+    return dtype == GDN_CUDA_F32 ? read_float(at) : from_half(__ldg((const unsigned short *)at), dtype);
+}
+
+// ---- Four floats at a time. Every component goes its own way; nothing is summed across them.
+GDN_INLINE float4 zero4()
+{
+    return make_float4(0.0f, 0.0f, 0.0f, 0.0f);
+}
+GDN_INLINE float4 all4(float x)
+{
+    return make_float4(x, x, x, x);
+}
+GDN_INLINE float4 add4(float4 x, float4 y)
+{
+    return make_float4(__fadd_rn(x.x, y.x), __fadd_rn(x.y, y.y), __fadd_rn(x.z, y.z), __fadd_rn(x.w, y.w));
+}
+GDN_INLINE float4 mul4(float4 x, float4 y)
+{
+    return make_float4(__fmul_rn(x.x, y.x), __fmul_rn(x.y, y.y), __fmul_rn(x.z, y.z), __fmul_rn(x.w, y.w));
+}
+GDN_INLINE float4 fma4(float4 x, float4 y, float4 z)
+{
+    return make_float4(__fmaf_rn(x.x, y.x, z.x), __fmaf_rn(x.y, y.y, z.y), __fmaf_rn(x.z, y.z, z.z), __fmaf_rn(x.w, y.w, z.w));
+}
+GDN_INLINE float4 exp4(float4 x)
+{
+    return make_float4(gdn_ref_expf(x.x), gdn_ref_expf(x.y), gdn_ref_expf(x.z), gdn_ref_expf(x.w));
+}
+GDN_INLINE float4 exchange4(float4 x, int mask)
+{
+    return make_float4(__shfl_xor_sync(GDN_FULL_WARP, x.x, mask), __shfl_xor_sync(GDN_FULL_WARP, x.y, mask),
+                       __shfl_xor_sync(GDN_FULL_WARP, x.z, mask), __shfl_xor_sync(GDN_FULL_WARP, x.w, mask));
+}
+GDN_INLINE float exchange(float x, int mask)
+{
+    return __shfl_xor_sync(GDN_FULL_WARP, x, mask);
+}
+
+#endif

@@ -1,0 +1,106 @@
+/* The driver library, its functions, and the list of devices that a process has. See device.h.
+ *
+ * Both are kept once they are made: a driver cannot be taken out of a process again. They are the one thing of this
+ * backend that is process-wide. */
+#include <dlfcn.h>
+#include <pthread.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "core/status.h"
+#include "cuda/device.h"
+
+enum { OLDEST = 75 }; /* compute capability 7.5; older ones have no code in the image */
+
+/* POSIX promises that an object pointer from dlsym can hold a function's; ISO C has no cast for it. */
+static int find(void *library, const char *symbol, void *function)
+{
+    void *found = dlsym(library, symbol);
+    memcpy(function, &found, sizeof found);
+    return found != NULL;
+}
+
+static int open_driver(gdn_cuda_catalogue *c)
+{
+    static const char *const names[] = { "libcuda.so.1", "libcuda.so" };
+    void *library = NULL;
+    for (size_t i = 0; !library && i < sizeof names / sizeof names[0]; i++)
+        library = dlopen(names[i], RTLD_NOW | RTLD_LOCAL);
+    if (!library) {
+        (void)snprintf(c->reason, sizeof c->reason, "no CUDA driver (%s) on this machine", names[0]);
+        return 0;
+    }
+#define X(name, symbol, parameters)                                                                           \
+    if (!find(library, symbol, &c->cu.name)) {                                                                \
+        (void)snprintf(c->reason, sizeof c->reason, "the CUDA driver has no " symbol "; CUDA 11.4 is needed"); \
+        (void)dlclose(library);                                                                               \
+        return 0;                                                                                             \
+    }
+    GDN_CUDA_DRIVER_FUNCTIONS(X)
+#undef X
+    return 1;
+}
+
+gdn_status gdn_cuda_read_traits(const gdn_cuda_driver *cu, CUdevice device, gdn_cuda_traits *t)
+{
+    size_t bytes = 0;
+    CUresult result;
+    *t = (gdn_cuda_traits){ .device = device };
+    if ((result = cu->DeviceGetName(t->name, (int)sizeof t->name, device)) != CUDA_SUCCESS)
+        return gdn_cuda_fail(NULL, cu, result, "cuDeviceGetName");
+    if ((result = cu->DeviceGetAttribute(&t->major, CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MAJOR, device)) != CUDA_SUCCESS ||
+        (result = cu->DeviceGetAttribute(&t->minor, CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MINOR, device)) != CUDA_SUCCESS ||
+        (result = cu->DeviceGetAttribute(&t->multiprocessors, CU_DEVICE_ATTRIBUTE_MULTIPROCESSOR_COUNT, device)) != CUDA_SUCCESS)
+        return gdn_cuda_fail(NULL, cu, result, "cuDeviceGetAttribute");
+    if ((result = cu->DeviceTotalMem(&bytes, device)) != CUDA_SUCCESS)
+        return gdn_cuda_fail(NULL, cu, result, "cuDeviceTotalMem");
+    t->name[sizeof t->name - 1] = 0;
+    t->memory_bytes = bytes;
+    t->emulated     = strstr(t->name, "emulat") != NULL;
+    if (10 * t->major + t->minor < OLDEST)
+        return gdn_fail(GDN_UNSUPPORTED, "%s has compute capability %d.%d; 7.5 is needed", t->name, t->major, t->minor);
+    return GDN_OK;
+}
+
+static void list_devices(gdn_cuda_catalogue *c)
+{
+    int n = 0;
+    CUresult result = c->cu.Init(0);
+    const char *call = "cuInit";
+    if (result == CUDA_SUCCESS) {
+        call   = "cuDeviceGetCount";
+        result = c->cu.DeviceGetCount(&n);
+    }
+    if (result != CUDA_SUCCESS) {
+        (void)gdn_cuda_fail(NULL, &c->cu, result, call);
+        (void)snprintf(c->reason, sizeof c->reason, "%.*s", GDN_REASON_MAX - 1, gdn_last_error());
+        return;
+    }
+    c->loaded = 1;
+    (void)snprintf(c->reason, sizeof c->reason, "the CUDA driver has no devices");
+    for (int i = 0; i < n && c->n < GDN_CUDA_MAX_DEVICES; i++) {
+        CUdevice device;
+        if ((result = c->cu.DeviceGet(&device, i)) != CUDA_SUCCESS)
+            (void)gdn_cuda_fail(NULL, &c->cu, result, "cuDeviceGet");
+        else if (!gdn_cuda_read_traits(&c->cu, device, &c->traits[c->n])) {
+            c->n++;
+            continue;
+        }
+        (void)snprintf(c->reason, sizeof c->reason, "%.*s", GDN_REASON_MAX - 1, gdn_last_error());
+    }
+}
+
+static gdn_cuda_catalogue the_catalogue;
+
+static void make_catalogue(void)
+{
+    if (open_driver(&the_catalogue))
+        list_devices(&the_catalogue);
+}
+
+const gdn_cuda_catalogue *gdn_cuda_catalogue_get(void)
+{
+    static pthread_once_t once = PTHREAD_ONCE_INIT;
+    (void)pthread_once(&once, make_catalogue);
+    return &the_catalogue;
+}

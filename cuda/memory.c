@@ -1,0 +1,135 @@
+/* Buffers for programs, and copies, all on our own stream. See device.h. */
+#include <stdio.h>
+#include <string.h>
+
+#include "core/status.h"
+#include "cuda/device.h"
+
+enum { BAD_BYTES = 256 };
+
+/* Host memory for what kernels report: it can be read at any time without a copy, and outlives a context that is lost. */
+gdn_status gdn_cuda_memory_open(gdn_cuda_device *dev)
+{
+    void *bad = NULL;
+    CUresult result = dev->cu->MemHostAlloc(&bad, BAD_BYTES, CU_MEMHOSTALLOC_PORTABLE | CU_MEMHOSTALLOC_DEVICEMAP);
+    if (result != CUDA_SUCCESS)
+        return gdn_cuda_fail(dev, dev->cu, result, "cuMemHostAlloc");
+    dev->bad = bad;
+    memset(bad, 0, BAD_BYTES);
+    result = dev->cu->MemHostGetDevicePointer(&dev->bad_address, bad, 0);
+    return result == CUDA_SUCCESS ? GDN_OK : gdn_cuda_fail(dev, dev->cu, result, "cuMemHostGetDevicePointer");
+}
+
+void gdn_cuda_memory_close(gdn_cuda_device *dev)
+{
+    while (dev->buffers) {
+        gdn_cuda_buffer *b = dev->buffers;
+        dev->buffers = b->next;
+        (void)dev->cu->MemFree(b->address);
+        gdn_context_free(dev->ctx, b);
+    }
+    if (dev->bad)
+        (void)dev->cu->MemFreeHost(dev->bad);
+    dev->bad = NULL;
+}
+
+/* Pageable memory: the driver has read the source when it returns, but written the device only when the stream says so. */
+gdn_status gdn_cuda_copy_in(gdn_cuda_device *dev, CUdeviceptr to, const void *from, uint64_t bytes)
+{
+    gdn_status status = gdn_cuda_wait(dev, dev->stream);
+    if (status || !bytes)
+        return status;
+    const CUresult result = dev->cu->MemcpyHtoDAsync(to, from, (size_t)bytes, dev->stream);
+    return result == CUDA_SUCCESS ? gdn_cuda_wait(dev, dev->stream) : gdn_cuda_fail(dev, dev->cu, result, "cuMemcpyHtoDAsync");
+}
+
+gdn_status gdn_cuda_copy_out(gdn_cuda_device *dev, void *to, CUdeviceptr from, uint64_t bytes)
+{
+    gdn_status status = gdn_cuda_wait(dev, dev->stream); /* the copy itself would wait without bound */
+    if (status || !bytes)
+        return status;
+    const CUresult result = dev->cu->MemcpyDtoHAsync(to, from, (size_t)bytes, dev->stream);
+    return result == CUDA_SUCCESS ? gdn_cuda_wait(dev, dev->stream) : gdn_cuda_fail(dev, dev->cu, result, "cuMemcpyDtoHAsync");
+}
+
+/* ---- Buffers for programs --------------------------------------------------------------------------- */
+
+static gdn_status create(gdn_cuda_device *dev, uint64_t bytes, gdn_cuda_buffer *b)
+{
+    gdn_cuda_scope scope;
+    gdn_status status = gdn_cuda_enter(dev, &scope);
+    if (status)
+        return status;
+    const CUresult result = dev->cu->MemAlloc(&b->address, (size_t)bytes);
+    if (result != CUDA_SUCCESS) {
+        char why[GDN_REASON_MAX];
+        status = gdn_cuda_fail(dev, dev->cu, result, "cuMemAlloc");
+        (void)snprintf(why, sizeof why, "%.*s", GDN_REASON_MAX - 1, gdn_last_error());
+        status = gdn_fail(status, "no buffer of %llu bytes: %s", (unsigned long long)bytes, why);
+    }
+    gdn_cuda_leave(dev, &scope);
+    return status;
+}
+
+gdn_status gdn_cuda_buffer_create(gdn_context *ctx, uint64_t bytes, gdn_span *span)
+{
+    gdn_cuda_device *dev = ctx->state;
+    gdn_cuda_buffer *b = gdn_context_alloc(ctx, sizeof *b, 64);
+    if (!b)
+        return gdn_fail(GDN_OUT_OF_MEMORY, "no memory for the record of a buffer of %llu bytes", (unsigned long long)bytes);
+    const gdn_status status = create(dev, bytes, b);
+    if (status) {
+        gdn_context_free(ctx, b);
+        return status;
+    }
+    b->next      = dev->buffers;
+    dev->buffers = b;
+    *span = (gdn_span){ .data = (void *)(uintptr_t)b->address, .bytes = bytes };
+    return GDN_OK;
+}
+
+void gdn_cuda_buffer_destroy(gdn_context *ctx, gdn_span *span)
+{
+    gdn_cuda_device *dev = ctx->state;
+    gdn_cuda_scope scope;
+    for (gdn_cuda_buffer **at = &dev->buffers; *at; at = &(*at)->next) {
+        gdn_cuda_buffer *b = *at;
+        if (b->address != (uint64_t)(uintptr_t)span->data)
+            continue;
+        if (gdn_cuda_enter(dev, &scope) == GDN_OK) {
+            const gdn_status status = gdn_cuda_wait(dev, dev->stream);
+            if (!status)
+                (void)dev->cu->MemFree(b->address);
+            gdn_cuda_leave(dev, &scope);
+            if (status && !dev->lost)
+                return; /* still in use: gdn_context_destroy() tries again */
+        }
+        *at = b->next;
+        gdn_context_free(ctx, b);
+        return;
+    }
+}
+
+gdn_status gdn_cuda_buffer_write(gdn_context *ctx, const gdn_span *span, uint64_t offset, const void *source, uint64_t bytes)
+{
+    gdn_cuda_device *dev = ctx->state;
+    gdn_cuda_scope scope;
+    gdn_status status = gdn_cuda_enter(dev, &scope);
+    if (status)
+        return status;
+    status = gdn_cuda_copy_in(dev, (uint64_t)(uintptr_t)span->data + span->offset + offset, source, bytes);
+    gdn_cuda_leave(dev, &scope);
+    return status;
+}
+
+gdn_status gdn_cuda_buffer_read(gdn_context *ctx, const gdn_span *span, uint64_t offset, void *target, uint64_t bytes)
+{
+    gdn_cuda_device *dev = ctx->state;
+    gdn_cuda_scope scope;
+    gdn_status status = gdn_cuda_enter(dev, &scope);
+    if (status)
+        return status;
+    status = gdn_cuda_copy_out(dev, target, (uint64_t)(uintptr_t)span->data + span->offset + offset, bytes);
+    gdn_cuda_leave(dev, &scope);
+    return status;
+}

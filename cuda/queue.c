@@ -1,0 +1,90 @@
+/* Streams: which one a call is for, bounded waits, launches, and what the device reports. See device.h.
+ *
+ * The driver has no wait with a bound, so a wait asks again and again, at growing intervals. A wait that runs out
+ * changes nothing. */
+#define _POSIX_C_SOURCE 200809L
+#include <time.h>
+
+#include "core/status.h"
+#include "cuda/device.h"
+
+gdn_status gdn_cuda_stream(gdn_cuda_device *dev, gdn_stream stream, CUstream *out)
+{
+    CUcontext context = NULL;
+    *out = stream ? (CUstream)stream : dev->stream;
+    if (!stream)
+        return GDN_OK;
+    const CUresult result = dev->cu->StreamGetCtx(*out, &context);
+    if (result == CUDA_ERROR_INVALID_HANDLE || result == CUDA_ERROR_INVALID_VALUE || result == CUDA_ERROR_INVALID_CONTEXT)
+        return gdn_fail(GDN_INVALID_ARGUMENT, "stream is %p, which is no CUDA stream (cuStreamGetCtx returned %d); NULL and streams of the "
+                        "context's CUDA context are allowed", stream, (int)result);
+    if (result != CUDA_SUCCESS)
+        return gdn_cuda_fail(dev, dev->cu, result, "cuStreamGetCtx");
+    if (context != dev->context)
+        return gdn_fail(GDN_INVALID_ARGUMENT, "stream is %p, of the CUDA context %p; this gdn_context runs in %p", stream, (void *)context,
+                        (void *)dev->context);
+    return GDN_OK;
+}
+
+static uint64_t now_ns(void)
+{
+    struct timespec t;
+    (void)clock_gettime(CLOCK_MONOTONIC, &t);
+    return (uint64_t)t.tv_sec * UINT64_C(1000000000) + (uint64_t)t.tv_nsec;
+}
+
+gdn_status gdn_cuda_wait(gdn_cuda_device *dev, CUstream stream)
+{
+    const uint64_t begin = now_ns();
+    int capturing = CU_STREAM_CAPTURE_STATUS_NONE;
+    CUresult result = stream == dev->stream ? CUDA_SUCCESS : dev->cu->StreamIsCapturing(stream, &capturing);
+    if (result != CUDA_SUCCESS)
+        return gdn_cuda_fail(dev, dev->cu, result, "cuStreamIsCapturing");
+    if (capturing != CU_STREAM_CAPTURE_STATUS_NONE)
+        return gdn_fail(GDN_INVALID_ARGUMENT, "stream is %p, which is being captured; there is nothing yet to wait for", (void *)stream);
+    for (long pause_ns = 0;;) {
+        result = dev->cu->StreamQuery(stream);
+        if (result != CUDA_ERROR_NOT_READY)
+            return result == CUDA_SUCCESS ? GDN_OK : gdn_cuda_fail(dev, dev->cu, result, "cuStreamQuery");
+        const uint64_t waited = now_ns() - begin;
+        if (waited >= dev->timeout_ns)
+            return gdn_fail(GDN_TIMEOUT, "the device %s was not done after %llu ns (desc->timeout_ns)", dev->traits.name,
+                            (unsigned long long)dev->timeout_ns);
+        if (waited > 200000) { /* what takes longer than that does not mind 2% more */
+            pause_ns = (long)(waited / 50 < 1000000 ? waited / 50 : 1000000);
+            const struct timespec pause = { 0, pause_ns };
+            (void)nanosleep(&pause, NULL);
+        }
+    }
+}
+
+gdn_status gdn_cuda_launch(gdn_cuda_device *dev, gdn_cuda_kernel kernel, CUstream stream, uint64_t blocks, uint32_t threads,
+                           const void *params)
+{
+    void *list[1];
+    union { /* the driver's signature has no const, and it only reads */
+        const void *in;
+        void       *out;
+    } p = { .in = params };
+    list[0] = p.out;
+    const CUresult result = dev->cu->LaunchKernel(dev->kernels[kernel], (unsigned)blocks, 1, 1, threads, 1, 1, 0, stream, list, NULL);
+    return result == CUDA_SUCCESS ? GDN_OK : gdn_cuda_fail(dev, dev->cu, result, "cuLaunchKernel");
+}
+
+gdn_status gdn_cuda_take_report(gdn_cuda_device *dev)
+{
+    static const char *const names[GDN_CUDA_BAD_WORDS] = {
+        [GDN_CUDA_BAD_SEQ_START] = "seq_start", [GDN_CUDA_BAD_STATE_SRC] = "state_src", [GDN_CUDA_BAD_STATE_DST] = "state_dst",
+        [GDN_CUDA_BAD_POSITION] = "position", [GDN_CUDA_BAD_HISTORY_SRC] = "history_src", [GDN_CUDA_BAD_HISTORY_DST] = "history_dst",
+        [GDN_CUDA_BAD_INDEX] = "index",
+    };
+    /* A fault is everybody's in the CUDA context, so that any stream tells of it. */
+    const CUresult result = dev->cu->StreamQuery(dev->stream);
+    gdn_status status = GDN_OK;
+    if (result != CUDA_SUCCESS && result != CUDA_ERROR_NOT_READY)
+        return gdn_cuda_fail(dev, dev->cu, result, "cuStreamQuery");
+    for (int i = 0; i < GDN_CUDA_BAD_WORDS; i++)
+        if (__atomic_exchange_n(&dev->bad[i], 0, __ATOMIC_ACQ_REL) && !status)
+            status = gdn_fail(GDN_BAD_MAP, "the device found a value out of range in %s; what it named was skipped", names[i]);
+    return status;
+}

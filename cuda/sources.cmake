@@ -1,0 +1,92 @@
+# The CUDA backend: host code in C, which needs nothing of CUDA to build, and kernels that nvcc compiles into one image
+# for all architectures, embedded in the library. Nothing of CUDA is linked: the driver is looked for when the library runs.
+#
+# Without nvcc there is GDN_CUDA_EMULATED=ON: the same host code with an empty image, which only the tests' fake driver
+# takes (tests/simt). Such a library has no use elsewhere, and says so.
+find_program(GDN_NVCC nvcc PATHS /usr/local/cuda/bin "$ENV{CUDA_HOME}/bin" "$ENV{CUDA_PATH}/bin")
+mark_as_advanced(GDN_NVCC)
+set(gdn_cuda_kernel_sources gated_delta_net.cu probe.cu set_rows.cu ssm_conv.cu)
+list(TRANSFORM gdn_cuda_kernel_sources PREPEND "${PROJECT_SOURCE_DIR}/cuda/")
+file(GLOB gdn_cuda_kernel_headers CONFIGURE_DEPENDS "${PROJECT_SOURCE_DIR}/cuda/*.cuh")
+list(APPEND gdn_cuda_kernel_headers "${PROJECT_SOURCE_DIR}/cuda/params.h" "${PROJECT_SOURCE_DIR}/reference/elementary.h")
+
+if(NOT GDN_CUDA_EMULATED AND NOT GDN_NVCC)
+  set(GDN_CUDA_MISSING "the CUDA compiler nvcc was not found")
+elseif(NOT CMAKE_SIZEOF_VOID_P EQUAL 8)
+  set(GDN_CUDA_MISSING "it needs 64-bit pointers")
+elseif(GDN_CUDA STREQUAL "AUTO" AND NOT GDN_CUDA_EMULATED AND
+       (NOT PROJECT_IS_TOP_LEVEL OR CMAKE_CROSSCOMPILING OR GDN_SANITIZE OR GDN_FUZZ))
+  set(GDN_CUDA_MISSING "AUTO compiles kernels, which takes minutes, in plain builds of libgdn itself only")
+endif()
+
+if(NOT GDN_CUDA_MISSING AND NOT GDN_CUDA_EMULATED)
+  set(gdn_cuda_folder "${PROJECT_BINARY_DIR}/cuda")
+  file(MAKE_DIRECTORY "${gdn_cuda_folder}")
+  execute_process(COMMAND "${GDN_NVCC}" --list-gpu-arch OUTPUT_VARIABLE gdn_cuda_known RESULT_VARIABLE gdn_cuda_failed)
+  if(gdn_cuda_failed)
+    message(FATAL_ERROR "${GDN_NVCC} --list-gpu-arch failed; it has to be of CUDA 11.4 or newer.")
+  endif()
+  # The first of each generation, whose code runs on the others of it: 80 on 86 and 89, 100 on 103. What lies between
+  # or comes later (110) is compiled by the driver, from PTX.
+  set(gdn_cuda_wanted ${GDN_CUDA_ARCHITECTURES})
+  if(NOT gdn_cuda_wanted)
+    set(gdn_cuda_wanted 75 80 90 100 120)
+  endif()
+  set(gdn_cuda_code "")
+  set(gdn_cuda_newest "")
+  foreach(arch IN LISTS gdn_cuda_wanted)
+    if(gdn_cuda_known MATCHES "compute_${arch}\n")
+      list(APPEND gdn_cuda_code "-gencode=arch=compute_${arch},code=sm_${arch}")
+      set(gdn_cuda_newest ${arch})
+    elseif(GDN_CUDA_ARCHITECTURES)
+      message(FATAL_ERROR "GDN_CUDA_ARCHITECTURES has ${arch}, which ${GDN_NVCC} does not know.")
+    endif()
+  endforeach()
+  foreach(arch IN ITEMS 100 ${gdn_cuda_newest})
+    if(gdn_cuda_code MATCHES "sm_${arch}")
+      list(APPEND gdn_cuda_code "-gencode=arch=compute_${arch},code=compute_${arch}")
+    endif()
+  endforeach()
+  list(REMOVE_DUPLICATES gdn_cuda_code)
+  # -fmad=false: what is fused is written so, nothing else is. A .cu with all kernels, because an image is one module.
+  set(gdn_cuda_all "${gdn_cuda_folder}/all.cu")
+  set(gdn_cuda_includes "")
+  foreach(source IN LISTS gdn_cuda_kernel_sources)
+    string(APPEND gdn_cuda_includes "#include \"${source}\"\n")
+  endforeach()
+  file(CONFIGURE OUTPUT "${gdn_cuda_all}" CONTENT "${gdn_cuda_includes}")
+  set(gdn_cuda_flags -std=c++17 -O3 -fmad=false -ftz=false -Werror all-warnings "-I${PROJECT_SOURCE_DIR}")
+  add_custom_command(
+    OUTPUT "${gdn_cuda_folder}/gdn_cuda_image.inc"
+    BYPRODUCTS "${gdn_cuda_folder}/gdn_cuda.fatbin"
+    COMMAND "${GDN_NVCC}" ${gdn_cuda_flags} -fatbin -t 0 ${gdn_cuda_code} "${gdn_cuda_all}" -o "${gdn_cuda_folder}/gdn_cuda.fatbin"
+    COMMAND "${CMAKE_COMMAND}" "-DIN=${gdn_cuda_folder}/gdn_cuda.fatbin" "-DOUT=${gdn_cuda_folder}/gdn_cuda_image.inc"
+            -P "${PROJECT_SOURCE_DIR}/cuda/embed.cmake"
+    DEPENDS ${gdn_cuda_kernel_sources} ${gdn_cuda_kernel_headers} "${gdn_cuda_all}" "${PROJECT_SOURCE_DIR}/cuda/embed.cmake"
+    COMMENT "CUDA kernels for all architectures" VERBATIM)
+  target_sources(gdn_objects PRIVATE "${gdn_cuda_folder}/gdn_cuda_image.inc")
+  set_source_files_properties(cuda/kernels.c PROPERTIES OBJECT_DEPENDS "${gdn_cuda_folder}/gdn_cuda_image.inc")
+  target_include_directories(gdn_objects PRIVATE "${gdn_cuda_folder}")
+endif()
+
+if(NOT GDN_CUDA_MISSING)
+  target_sources(gdn_objects PRIVATE
+    cuda/backend.c
+    cuda/device.c
+    cuda/dispatch_gated_delta_net.c
+    cuda/dispatch_set_rows.c
+    cuda/dispatch_ssm_conv.c
+    cuda/kernels.c
+    cuda/loader.c
+    cuda/memory.c
+    cuda/probe.c
+    cuda/queue.c)
+  target_compile_definitions(gdn_build_options INTERFACE GDN_HAVE_CUDA=1 $<$<BOOL:${GDN_CUDA_EMULATED}>:GDN_CUDA_EMULATED=1>)
+  if(GDN_NVTX)
+    find_path(GDN_NVTX_INCLUDE nvtx3/nvToolsExt.h PATHS /usr/local/cuda/include REQUIRED)
+    target_include_directories(gdn_objects SYSTEM PRIVATE "${GDN_NVTX_INCLUDE}")
+    target_compile_definitions(gdn_objects PRIVATE GDN_HAVE_NVTX=1)
+  endif()
+  find_package(Threads REQUIRED)
+  list(APPEND GDN_PRIVATE_LIBRARIES Threads::Threads ${CMAKE_DL_LIBS})
+endif()

@@ -1,0 +1,202 @@
+// ssm_conv: one channel per lane, with the last KW inputs in registers while it walks along tokens, and the next
+// tokens' inputs on their way.
+//
+// Three ways to cut a call (p.part): whole sequences, for decode, where one launch does everything; or else pieces of the
+// token axis, and then, in a launch behind it since it may overwrite history that pieces read, the history.
+//
+// Steps, numbered as in docs/kernels/ssm_conv.md and in every other version:
+//   1 history   2 taps   3 activation   4 output   5 keep history
+#include "cuda/kernel.cuh"
+
+struct Sequence {
+    int s, first, T, position, src, dst;
+    bool run;
+};
+
+GDN_INLINE int start_of(const gdn_cuda_ssm_conv &p, int s)
+{
+    return p.seq_start ? read_int(p.seq_start + 4 * (uint64_t)s) : s * p.even_tokens;
+}
+
+GDN_INLINE Sequence sequence(const gdn_cuda_ssm_conv &p, int s)
+{
+    Sequence q;
+    q.s = s;
+    q.first = start_of(p, s);
+    const int after = start_of(p, s + 1);
+    q.position = map_at(p.position, s, 0);
+    const int absent = p.n_columns > 0 ? s : GDN_MAP_NONE;
+    q.src = map_at(p.history_src, s, absent);
+    q.dst = map_at(p.history_dst, s, absent);
+    q.run = true;
+    q.T = 0;
+    if (q.first < 0 || after < q.first || after > p.n_tokens) {
+        report(p.bad, GDN_CUDA_BAD_SEQ_START);
+        q.run = false;
+    } else {
+        q.T = after - q.first;
+        if (q.position < 0 || q.position > 2147483647 - q.T) {
+            report(p.bad, GDN_CUDA_BAD_POSITION);
+            q.run = false;
+        }
+    }
+    if (q.src < GDN_MAP_SKIP || q.src >= p.rows_in) {
+        report(p.bad, GDN_CUDA_BAD_HISTORY_SRC);
+        q.run = false;
+    }
+    if (q.dst < GDN_MAP_NONE || q.dst >= p.rows_out) {
+        report(p.bad, GDN_CUDA_BAD_HISTORY_DST);
+        q.run = false;
+    }
+    q.run = q.run && q.src != GDN_MAP_SKIP && q.T > 0;
+    return q;
+}
+
+GDN_INLINE uint64_t token_at(const gdn_cuda_tokens &view, const Sequence &q, int t)
+{
+    return view.base + (uint64_t)(view.seq ? q.s * view.seq + t * view.token : ((int64_t)q.first + t) * view.token);
+}
+
+GDN_INLINE uint64_t history_at(const gdn_cuda_ssm_conv &p, const gdn_cuda_pool &pool, int row, int position)
+{
+    return pool.base + (uint64_t)(row * pool.row + position % p.n_columns * pool.line);
+}
+
+// Taps of a kernel of width kw lie at the end of KW registers, so that the newest is always the last; those before it are
+// not there, and skipped.
+template <int KW> GDN_INLINE float taps(const float (&weight)[KW], const float (&x)[KW], float u, int kw, bool exact)
+{
+#pragma unroll
+    for (int j = 0; j < KW; j++)
+        if (exact || j >= KW - kw)
+            u = __fmaf_rn(weight[j], x[j], u);
+    return u;
+}
+
+// Tokens t0 .. t1 - 1 of a sequence, for channel c. EXACT: kernel_width is KW.
+template <int KW, bool EXACT> GDN_INLINE void convolve(const gdn_cuda_ssm_conv &p, const Sequence &q, int t0, int t1, int c)
+{
+    constexpr int AHEAD = 4; // tokens whose inputs are loaded together
+    const uint64_t at_c = 4 * (uint64_t)c, weight_at = p.weight + (uint64_t)(c * p.weight_channel);
+    const int kw = EXACT ? KW : p.kernel_width;
+    float weight[KW], x[KW], coming[AHEAD];
+    uint64_t in_at = token_at(p.x, q, t0) + at_c, out_at = token_at(p.result, q, t0) + at_c;
+#pragma unroll
+    for (int a = 0; a < AHEAD; a++)
+        coming[a] = t0 + a < t1 ? read_float(in_at + (uint64_t)(a * p.x.token)) : 0.0f;
+
+    // 1: history, and tokens of this call before t0. x[j] is the input of tap j
+#pragma unroll
+    for (int j = 0; j < KW; j++) {
+        weight[j] = x[j] = 0.0f;
+        if (!EXACT && j < KW - kw)
+            continue;
+        if (!EXACT || KW != 4 || !p.wide_weight)
+            weight[j] = read_float(weight_at + (uint64_t)((j - (KW - kw)) * p.weight_tap));
+        const int from = t0 - KW + j;
+        if (j == KW - kw)
+            continue; // shifted out before it is used
+        if (from >= 0)
+            x[j] = read_float(token_at(p.x, q, from) + at_c);
+        else if (q.src >= 0 && q.position + from >= 0)
+            x[j] = float_at(history_at(p, p.history_in, q.src, q.position + from) + at_c);
+    }
+    if (EXACT && KW == 4 && p.wide_weight) {
+        const float4 w = read_float4(weight_at);
+        weight[0] = w.x, weight[KW > 1] = w.y, weight[KW / 2] = w.z, weight[KW - 1] = w.w;
+    }
+    const float bias = p.bias ? read_float(p.bias + at_c) : 0.0f;
+    for (int t = t0; t < t1; t += AHEAD) {
+        float now[AHEAD];
+#pragma unroll
+        for (int a = 0; a < AHEAD; a++)
+            now[a] = coming[a];
+        in_at += (uint64_t)(AHEAD * p.x.token);
+#pragma unroll
+        for (int a = 0; a < AHEAD; a++)
+            coming[a] = t + AHEAD + a < t1 ? read_float(in_at + (uint64_t)(a * p.x.token)) : 0.0f;
+#pragma unroll
+        for (int a = 0; a < AHEAD; a++) {
+            if (t + a >= t1)
+                break;
+#pragma unroll
+            for (int j = 0; j < KW - 1; j++)
+                x[j] = x[j + 1];
+            x[KW - 1] = now[a];
+            const float u = taps<KW>(weight, x, bias, kw, EXACT);     // 2: taps, oldest first
+            float_at(out_at) = p.silu ? gdn_ref_silu(u) : u;           // 3: activation, 4: output
+            out_at += p.result.token;
+        }
+    }
+}
+
+// 5: keep history: the newest columns; the older of them only move when the row changes
+GDN_INLINE void keep(const gdn_cuda_ssm_conv &p, const Sequence &q, int c)
+{
+    if (q.dst < 0)
+        return;
+    const uint64_t at_c = 4 * (uint64_t)c;
+    const bool in_place = q.src == q.dst && p.same_pool;
+    const int end = q.position + q.T;
+    int at = end > p.n_columns ? end - p.n_columns : 0;
+    if (in_place && at < q.position)
+        at = q.position;
+    for (; at < end; at++) {
+        float x = 0.0f;
+        if (at >= q.position)
+            x = read_float(token_at(p.x, q, at - q.position) + at_c);
+        else if (q.src >= 0)
+            x = float_at(history_at(p, p.history_in, q.src, at) + at_c);
+        float_at(history_at(p, p.history_out, q.dst, at) + at_c) = x;
+    }
+}
+
+// The last sequence that begins at or before token i; 0 where there is none.
+GDN_INLINE int sequence_of(const gdn_cuda_ssm_conv &p, int i)
+{
+    if (!p.seq_start)
+        return i / p.even_tokens;
+    int low = 0, high = p.n_seqs - 1;
+    while (low < high) {
+        const int middle = low + (high - low + 1) / 2;
+        if (start_of(p, middle) <= i)
+            low = middle;
+        else
+            high = middle - 1;
+    }
+    return low;
+}
+
+template <int KW, bool EXACT> GDN_INLINE void ssm_conv(const gdn_cuda_ssm_conv &p)
+{
+    const int unit = (int)(blockIdx.x / (unsigned)p.blocks);
+    const int64_t wide_c = (int64_t)(blockIdx.x % (unsigned)p.blocks) * GDN_CUDA_CONV_THREADS + threadIdx.x;
+    if (wide_c >= p.n_channels)
+        return;
+    const int c = (int)wide_c;
+    if (p.part != GDN_CUDA_CONV_PIECES) {
+        const Sequence q = sequence(p, unit);
+        if (q.run && p.part == GDN_CUDA_CONV_WHOLE)
+            convolve<KW, EXACT>(p, q, 0, q.T, c);
+        if (q.run)
+            keep(p, q, c);
+        return;
+    }
+    const int begin = unit * p.chunk, end = (p.n_tokens - begin < p.chunk ? p.n_tokens - begin : p.chunk) + begin;
+    for (int s = sequence_of(p, begin); s < p.n_seqs && start_of(p, s) < end; s++) {
+        const Sequence q = sequence(p, s);
+        const int t0 = begin - q.first > 0 ? begin - q.first : 0, t1 = end - q.first < q.T ? end - q.first : q.T;
+        if (q.run && t0 < t1)
+            convolve<KW, EXACT>(p, q, t0, t1, c);
+    }
+}
+
+// The widths that models have, and any up to 16.
+GDN_KERNEL(gdn_cuda_conv_4, gdn_cuda_ssm_conv, GDN_CUDA_CONV_THREADS)
+{
+    ssm_conv<4, true>(p);
+}
+GDN_KERNEL(gdn_cuda_conv_any, gdn_cuda_ssm_conv, GDN_CUDA_CONV_THREADS)
+{
+    ssm_conv<16, false>(p);
+}

@@ -1,0 +1,48 @@
+"""The mistakes of mutations.py: what is wrong, the file, a text that it has once, what to put there, and what has to
+notice: the check of a kernel, or the program test_cuda."""
+
+DELTA, CONV, ROWS, ROBUST = "gated_delta_net", "ssm_conv", "set_rows", "test_cuda"
+TILES, FORM = "cuda/gated_delta_net_tiles.cuh", "cuda/gated_delta_net.cuh"
+ALL = "cuda/kernel.cuh"
+
+MISTAKES = [
+    # ---- arithmetic
+    ("fma is a product and a sum", ALL, "return make_float4(__fmaf_rn(x.x, y.x, z.x), ",
+     "return make_float4(__fadd_rn(__fmul_rn(x.x, y.x), z.x), ", DELTA),
+    ("the decayed state is not rounded before the fma", FORM, "return fma4(k, all4(d), mul4(a, state));",
+     "return fma4(a, state, mul4(k, all4(d)));", DELTA),
+    ("the wrong width of an exchange", ALL, "return __shfl_xor_sync(GDN_FULL_WARP, x, mask);",
+     "return __shfl_xor_sync(GDN_FULL_WARP, x, mask, 4);", DELTA),
+    ("an exchange with the wrong lane", "cuda/gated_delta_net.cu", "add4(c, exchange4(c, 1))", "add4(c, exchange4(c, 2))", DELTA),
+    ("an exchange that half of the lanes do not take part in", TILES, "    mine  = __fadd_rn(mine, exchange(mine, 1));\n",
+     "    if (l < 4)\n        mine  = __fadd_rn(mine, exchange(mine, 1));\n", DELTA),
+    ("the tree of a lane in another order", TILES, "__fadd_rn(__fadd_rn(x.x, x.z), __fadd_rn(x.y, x.w))",
+     "__fadd_rn(__fadd_rn(x.x, x.y), __fadd_rn(x.z, x.w))", DELTA),
+    ("keys that do not exist are summed", FORM, "i + 3 * step < n_keys ? next.w : sum.w", "next.w", DELTA),
+    # ---- barriers
+    ("no barrier before the first tile is read", TILES, "    next.store(tiles[0]);\n    __syncthreads();\n", "    next.store(tiles[0]);\n", DELTA),
+    ("no barrier between tiles", TILES, "            next.store(tiles[turn ^ 1]);\n        __syncthreads();\n",
+     "            next.store(tiles[turn ^ 1]);\n", DELTA),
+    ("one tile instead of two in turns", TILES, "next.store(tiles[turn ^ 1]);", "next.store(tiles[turn]);", DELTA),
+    # ---- maps
+    ("a source of -1 is row 0", FORM, "at.src = map_at(p.state_src, at.s, at.s * p.slots_in);",
+     "at.src = map_at(p.state_src, at.s, at.s * p.slots_in);\n    at.src = at.src == -1 ? 0 : at.src;", DELTA),
+    ("a target of -1 is row 0", FORM, "        return dst;\n", "        return dst < 0 ? 0 : dst;\n", DELTA),
+    ("padding is computed", FORM, "return at.src != GDN_MAP_SKIP && at.T > 0;", "return at.T > 0;", DELTA),
+    ("snapshots oldest first", FORM, "const int r = at.T - 1 - t;", "const int r = t;", DELTA),
+    ("heads are grouped, always", FORM, "p.head_map ? at.h % p.n_heads_k : ", "", DELTA),
+    ("the source may lie behind the pool", FORM, " || at.src >= p.entries_in)", ")", ROBUST),
+    ("bad targets are not reported", FORM, "    report(p.bad, GDN_CUDA_BAD_STATE_DST);\n", "", ROBUST),
+    ("bad targets are written", FORM, " && dst < p.entries_out)", ")", ROBUST),
+    # ---- the others
+    ("taps newest first", "cuda/ssm_conv.cu", "u = __fmaf_rn(weight[j], x[j], u);", "u = __fmaf_rn(weight[KW - 1 - j], x[KW - 1 - j], u);", CONV),
+    ("a history of -1 is row 0", "cuda/ssm_conv.cu", "q.dst = map_at(p.history_dst, s, absent);",
+     "q.dst = map_at(p.history_dst, s, absent);\n    q.src = q.src == -1 && p.rows_in ? 0 : q.src;", CONV),
+    ("a row that is copied is taken for the same", "cuda/ssm_conv.cu", "q.src == q.dst && p.same_pool", "p.same_pool", CONV),
+    ("any of two rows wins", "cuda/set_rows.cu", "return !__any_sync(GDN_FULL_WARP, later);", "return true;", ROWS),
+    ("the earlier of many rows wins", "cuda/set_rows.cu", "atomicMax(to, (unsigned)i + 1u);", "atomicMin(to, (unsigned)i + 1u);", ROWS),
+    ("the table is not cleared", "cuda/set_rows.cu", "        *(unsigned *)(p.table + 4 * (uint64_t)n) = 0;\n", "        return;\n", ROWS),
+    ("an index of -1 is row 0", "cuda/set_rows.cu", "if (row < 0 || row >= p.n_rows_dst || !wins",
+     "if (row >= p.n_rows_dst || !wins", ROWS),
+    ("a NaN is the largest", "cuda/set_rows.cu", "own > 0x7f800000u ? 0 : own", "own", ROWS),
+]

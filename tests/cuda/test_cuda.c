@@ -1,0 +1,296 @@
+/* The CUDA backend where `gdn check` does not reach: a program's context and streams, threads, and everything that can go
+ * wrong. Runs on the emulator's driver, whose simt_* functions make things go wrong. */
+#define _POSIX_C_SOURCE 200809L
+#include <pthread.h>
+#include <string.h>
+#include <time.h>
+
+#include "support.h"
+
+step wanted, wanted_twice, start;
+
+gdn_context *open_cuda(simt_context *native, uint64_t timeout_ns)
+{
+    gdn_context *ctx = NULL;
+    const gdn_cuda_desc mine = { .size = sizeof mine, .context = native };
+    const gdn_context_desc desc = { .size = sizeof desc, .backend = GDN_BACKEND_CUDA, .native = native ? &mine : NULL, .timeout_ns = timeout_ns };
+    CHECK(gdn_context_create(&desc, &ctx) == GDN_OK);
+    return ctx;
+}
+
+static void test_default(void)
+{
+    step_on on;
+    gdn_context *ctx = open_cuda(NULL, 0);
+    gdn_device_info device = { .size = sizeof device };
+    gdn_implementation_info info = { .size = sizeof info };
+    CHECK(gdn_context_describe(ctx, &device, &info) == GDN_OK && device.emulated && !device.shared_memory && info.exact);
+    CHECK(step_put(&on, ctx, &start) == GDN_OK && step_run(&on, NULL) == GDN_OK && gdn_synchronize(ctx, NULL) == GDN_OK);
+    CHECK(step_same(&on, &wanted));
+    CHECK(step_run(&on, NULL) == GDN_OK && step_same(&on, &wanted_twice)); /* reading waits for the context's own stream */
+    gdn_capability c = { .size = sizeof c };
+    CHECK(gdn_gated_delta_net_query(ctx, &on.args, &c) == GDN_OK && c.emulated && c.exact && !c.workspace_bytes);
+    step_drop(&on);
+    gdn_context_destroy(ctx);
+}
+
+/* ---- A program's context and streams ------------------------------------------------------------------- */
+
+static void test_programs_context(void)
+{
+    simt_context *mine = NULL, *other = NULL, *current = NULL;
+    simt_stream *stream = NULL, *foreign = NULL;
+    step_on on;
+    CHECK(cuInit(0) == SIMT_SUCCESS && cuCtxCreate_v2(&other, 0, 0) == SIMT_SUCCESS && cuStreamCreate(&foreign, 1) == SIMT_SUCCESS);
+    CHECK(cuCtxCreate_v2(&mine, 0, 0) == SIMT_SUCCESS && cuStreamCreate(&stream, 1) == SIMT_SUCCESS);
+    CHECK(cuCtxSetCurrent(other) == SIMT_SUCCESS);
+    gdn_context *ctx = open_cuda(mine, 0);
+    CHECK(step_put(&on, ctx, &start) == GDN_OK);
+
+    /* On a stream of the program's; nothing waits, and the program's current context stays. */
+    const unsigned long long waits = simt_calls("cuStreamSynchronize") + simt_calls("cuCtxSynchronize") + simt_calls("cuStreamQuery");
+    const unsigned long long memory = simt_calls("cuMemAlloc_v2") + simt_calls("cuMemHostAlloc") + simt_calls("cuMemcpyHtoDAsync_v2");
+    CHECK(step_run(&on, stream) == GDN_OK);
+    CHECK(waits == simt_calls("cuStreamSynchronize") + simt_calls("cuCtxSynchronize") + simt_calls("cuStreamQuery"));
+    CHECK(memory == simt_calls("cuMemAlloc_v2") + simt_calls("cuMemHostAlloc") + simt_calls("cuMemcpyHtoDAsync_v2"));
+    CHECK(simt_count("queued") == 1); /* it has not run yet */
+    CHECK(cuCtxGetCurrent(&current) == SIMT_SUCCESS && current == other);
+    CHECK(gdn_synchronize(ctx, stream) == GDN_OK && step_same(&on, &wanted));
+    CHECK(simt_calls("cuStreamSynchronize") == 0 && simt_calls("cuCtxSynchronize") == 0);
+
+    /* The legacy stream, CU_STREAM_LEGACY. (The fake driver does not have the one per thread.) */
+    CHECK(step_run(&on, (gdn_stream)(uintptr_t)1) == GDN_OK && gdn_synchronize(ctx, (gdn_stream)(uintptr_t)1) == GDN_OK);
+    CHECK(step_same(&on, &wanted_twice));
+
+    /* Bad streams: of another context, and none at all. */
+    static int nothing[64];
+    const unsigned long long launches = simt_calls("cuLaunchKernel");
+    CHECK(step_run(&on, foreign) == GDN_INVALID_ARGUMENT && strstr(gdn_last_error(), "stream is"));
+    CHECK(gdn_synchronize(ctx, foreign) == GDN_INVALID_ARGUMENT);
+    CHECK(step_run(&on, nothing) == GDN_INVALID_ARGUMENT && strstr(gdn_last_error(), "no CUDA stream"));
+    CHECK(gdn_synchronize(ctx, nothing) == GDN_INVALID_ARGUMENT);
+    CHECK(launches == simt_calls("cuLaunchKernel") && gdn_poll(ctx) == GDN_OK);
+    CHECK(cuCtxGetCurrent(&current) == SIMT_SUCCESS && current == other);
+
+    step_drop(&on);
+    gdn_context_destroy(ctx);
+    CHECK(cuCtxDestroy_v2(mine) == SIMT_SUCCESS && cuCtxDestroy_v2(other) == SIMT_SUCCESS);
+}
+
+static void test_bad_native(void)
+{
+    static int nothing[64];
+    gdn_context *ctx = NULL;
+    gdn_cuda_desc native = { .size = sizeof native, .flags = 1 };
+    gdn_context_desc desc = { .size = sizeof desc, .backend = GDN_BACKEND_CUDA, .native = &native };
+    CHECK(gdn_context_create(&desc, &ctx) == GDN_INVALID_ARGUMENT && strstr(gdn_last_error(), "flags") && !ctx);
+    native = (gdn_cuda_desc){ .size = 4 };
+    CHECK(gdn_context_create(&desc, &ctx) == GDN_INVALID_ARGUMENT && strstr(gdn_last_error(), "size"));
+    native = (gdn_cuda_desc){ .size = sizeof native, .context = nothing };
+    CHECK(gdn_context_create(&desc, &ctx) == GDN_INVALID_ARGUMENT && strstr(gdn_last_error(), "no CUDA context"));
+    native = (gdn_cuda_desc){ .size = sizeof native };
+    desc.device = 7;
+    CHECK(gdn_context_create(&desc, &ctx) == GDN_NOT_FOUND && strstr(gdn_last_error(), "device is 7"));
+    desc.device = 0;
+    desc.implementation = "quick";
+    CHECK(gdn_context_create(&desc, &ctx) == GDN_NOT_FOUND && strstr(gdn_last_error(), "quick"));
+    desc.native = NULL;
+    CHECK(gdn_context_create(&desc, &ctx) == GDN_NOT_FOUND && strstr(gdn_last_error(), "quick"));
+    desc.implementation = "fma";
+    CHECK(gdn_context_create(&desc, &ctx) == GDN_OK);
+    gdn_context_destroy(ctx);
+    native = (gdn_cuda_desc){ .size = sizeof native };
+    desc.native = &native; /* nothing of the program's after all: the primary context */
+    CHECK(gdn_context_create(&desc, &ctx) == GDN_OK);
+    gdn_context_destroy(ctx);
+}
+
+/* ---- Failing calls --------------------------------------------------------------------------------------- */
+
+static long long alive(void)
+{
+    return simt_count("device blocks") + simt_count("host blocks") + simt_count("contexts") + simt_count("streams") + simt_count("modules");
+}
+
+/* Every call of the driver that creating and using a context makes fails once: a status and a text, nothing left behind,
+ * nothing broken. */
+static void test_every_call_fails(void)
+{
+    static const char *const functions[] = {
+        "cuDevicePrimaryCtxRetain", "cuCtxPushCurrent_v2", "cuStreamCreate", "cuStreamCreateWithPriority", "cuMemHostAlloc",
+        "cuMemHostGetDevicePointer_v2", "cuModuleLoadData", "cuModuleGetFunction", "cuMemAlloc_v2", "cuMemcpyHtoDAsync_v2",
+        "cuMemcpyDtoHAsync_v2", "cuLaunchKernel", "cuStreamQuery", "cuThreadExchangeStreamCaptureMode",
+    };
+    int failed = 0;
+    for (size_t f = 0; f < sizeof functions / sizeof functions[0]; f++)
+        for (unsigned nth = 1, reached = 1; reached && nth < 60; nth++) {
+            const gdn_context_desc desc = { .size = sizeof desc, .backend = GDN_BACKEND_CUDA };
+            const long long before = alive();
+            const unsigned long long calls = simt_calls(functions[f]);
+            gdn_context *ctx = NULL;
+            step_on on = { 0 };
+            CHECK(simt_fail_call(functions[f], nth, SIMT_OUT_OF_MEMORY, 1) == 0);
+            gdn_status status = gdn_context_create(&desc, &ctx);
+            CHECK(!status == !!ctx);
+            if (!status) {
+                status = step_put(&on, ctx, &start);
+                status = status ? status : step_run(&on, NULL);
+                status = status ? status : gdn_synchronize(ctx, NULL);
+                if (!status)
+                    status = step_same(&on, &wanted) ? GDN_OK : GDN_OUT_OF_MEMORY; /* its reads may fail, too */
+            }
+            const int in_use = simt_calls(functions[f]) >= calls + nth; /* and not only in what follows, which reports nothing */
+            if (ctx)
+                step_drop(&on);
+            gdn_context_destroy(ctx);
+            reached = simt_calls(functions[f]) >= calls + nth;
+            (void)simt_fail_call(functions[f], 1u << 30, SIMT_SUCCESS, 1);
+            if (in_use && strcmp(functions[f], "cuThreadExchangeStreamCaptureMode")) { /* the one that a call can do without */
+                failed++;
+                CHECK(status == GDN_OUT_OF_MEMORY);
+                CHECK(strstr(gdn_last_error(), "CUDA_ERROR_OUT_OF_MEMORY (2)"));
+            }
+            if (alive() != before)
+                (void)printf("    after failure %u of %s: %lld things more are alive\n", nth, functions[f], alive() - before);
+            /* What could not be freed because the push or the wait before it failed stays, until the context goes. */
+            CHECK(alive() == before || !strcmp(functions[f], "cuCtxPushCurrent_v2") || !strcmp(functions[f], "cuStreamQuery"));
+        }
+    CHECK(failed > 60);
+    gdn_context *ctx = open_cuda(NULL, 0); /* and all is well afterwards */
+    gdn_context_destroy(ctx);
+}
+
+static void test_out_of_memory(void)
+{
+    gdn_span span;
+    gdn_context *ctx = open_cuda(NULL, 0);
+    CHECK(gdn_buffer_create(ctx, UINT64_C(1) << 40, &span) == GDN_OUT_OF_MEMORY && !span.data);
+    CHECK(strstr(gdn_last_error(), "no buffer of 1099511627776 bytes") && strstr(gdn_last_error(), "CUDA_ERROR_OUT_OF_MEMORY"));
+    CHECK(gdn_buffer_create(ctx, 1000, &span) == GDN_OK && (uintptr_t)span.data % 64 == 0); /* and is given back with the context */
+    const long long blocks = simt_count("device blocks");
+    gdn_context_destroy(ctx);
+    CHECK(simt_count("device blocks") < blocks);
+}
+
+static void test_lost(void)
+{
+    gdn_span span = { 0 };
+    step_on on;
+    for (int when = 0; when < 2; when++) {
+        gdn_context *ctx = open_cuda(NULL, 0);
+        CHECK(step_put(&on, ctx, &start) == GDN_OK);
+        if (when)
+            CHECK(step_run(&on, NULL) == GDN_OK && gdn_poll(ctx) == GDN_OK);
+        CHECK(simt_control("lose", when ? SIMT_ILLEGAL_ADDRESS : SIMT_LAUNCH_FAILED) == 0);
+        CHECK((when ? gdn_poll(ctx) : gdn_synchronize(ctx, NULL)) == GDN_DEVICE_LOST);
+        CHECK(strstr(gdn_last_error(), when ? "CUDA_ERROR_ILLEGAL_ADDRESS" : "CUDA_ERROR_LAUNCH_FAILED"));
+        CHECK(simt_control("lose", 0) == 0); /* the library remembers */
+        CHECK(step_run(&on, NULL) == GDN_DEVICE_LOST && strstr(gdn_last_error(), "can only be destroyed"));
+        CHECK(gdn_synchronize(ctx, NULL) == GDN_DEVICE_LOST && gdn_poll(ctx) == GDN_DEVICE_LOST);
+        CHECK(gdn_buffer_create(ctx, 64, &span) == GDN_DEVICE_LOST && gdn_buffer_write(ctx, &on.args.workspace, 0, "x", 0) != GDN_OK);
+        step_drop(&on);
+        gdn_context_destroy(ctx);
+        CHECK(cuDevicePrimaryCtxReset_v2(0) == SIMT_SUCCESS);
+        ctx = open_cuda(NULL, 0); /* the device itself works again */
+        CHECK(step_put(&on, ctx, &start) == GDN_OK && step_run(&on, NULL) == GDN_OK && step_same(&on, &wanted));
+        step_drop(&on);
+        gdn_context_destroy(ctx);
+    }
+
+    /* A program that destroys its CUDA context too early. */
+    simt_context *mine = NULL;
+    CHECK(cuCtxCreate_v2(&mine, 0, 0) == SIMT_SUCCESS);
+    gdn_context *ctx = open_cuda(mine, 0);
+    CHECK(step_put(&on, ctx, &start) == GDN_OK);
+    CHECK(cuCtxDestroy_v2(mine) == SIMT_SUCCESS);
+    CHECK(step_run(&on, NULL) == GDN_DEVICE_LOST && gdn_poll(ctx) == GDN_DEVICE_LOST);
+    step_drop(&on);
+    gdn_context_destroy(ctx);
+}
+
+static double seconds(void)
+{
+    struct timespec t;
+    (void)clock_gettime(CLOCK_MONOTONIC, &t);
+    return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
+}
+
+static void test_bounded_waits(void)
+{
+    step_on on;
+    gdn_context *ctx = open_cuda(NULL, UINT64_C(30000000));
+    CHECK(step_put(&on, ctx, &start) == GDN_OK);
+    CHECK(simt_control("hang", 1) == 0);
+    const double begin = seconds();
+    CHECK(step_run(&on, NULL) == GDN_OK && gdn_poll(ctx) == GDN_OK);
+    CHECK(gdn_synchronize(ctx, NULL) == GDN_TIMEOUT && strstr(gdn_last_error(), "30000000 ns"));
+    float x;
+    CHECK(gdn_buffer_read(ctx, &on.span[5], 0, &x, sizeof x) == GDN_TIMEOUT);
+    CHECK(gdn_buffer_write(ctx, &on.span[5], 0, &x, sizeof x) == GDN_TIMEOUT);
+    gdn_span kept = on.span[5];
+    gdn_buffer_destroy(ctx, &kept); /* still in use, so it stays */
+    CHECK(seconds() - begin > 0.1 && seconds() - begin < 5);
+    CHECK(simt_control("hang", 0) == 0);
+    CHECK(gdn_synchronize(ctx, NULL) == GDN_OK && step_same(&on, &wanted));
+    CHECK(step_run(&on, NULL) == GDN_OK && simt_control("hang", 1) == 0 && step_run(&on, NULL) == GDN_OK);
+    gdn_context_destroy(ctx); /* leaves what is in use behind */
+    CHECK(seconds() - begin < 5);
+    CHECK(simt_control("hang", 0) == 0);
+}
+
+/* ---- Others ------------------------------------------------------------------------------------------- */
+
+static void *work(void *result)
+{
+    step_on on;
+    gdn_context *ctx = open_cuda(NULL, 0);
+    int *good = result;
+    *good = 1;
+    for (int i = 0; i < 10; i++) {
+        *good &= step_put(&on, ctx, &start) == GDN_OK && step_run(&on, NULL) == GDN_OK && step_same(&on, &wanted);
+        step_drop(&on);
+    }
+    gdn_context_destroy(ctx);
+    return NULL;
+}
+
+static void test_two_threads(void)
+{
+    pthread_t thread[2];
+    int good[2] = { 0 };
+    for (int i = 0; i < 2; i++)
+        CHECK(pthread_create(&thread[i], NULL, work, &good[i]) == 0);
+    for (int i = 0; i < 2; i++)
+        CHECK(pthread_join(thread[i], NULL) == 0 && good[i]);
+}
+
+static void test_bad_maps(void)
+{
+    gdn_context *ctx = open_cuda(NULL, 0);
+    device_bad_maps(ctx);
+    gdn_context_destroy(ctx);
+}
+
+int main(void)
+{
+    static const struct {
+        const char *name;
+        void (*run)(void);
+    } tests[] = {
+        { "default", test_default }, { "program's context", test_programs_context }, { "bad native", test_bad_native },
+        { "graph", test_graph }, { "graph of everything", test_graph_of_everything }, { "every call fails", test_every_call_fails },
+        { "out of memory", test_out_of_memory }, { "lost context", test_lost }, { "bounded waits", test_bounded_waits },
+        { "two threads", test_two_threads }, { "bad maps", test_bad_maps },
+    };
+    (void)simt_control("quiet", 1); /* misuse is what is tested here */
+    step_init(&start, 7);
+    wanted = wanted_twice = start;
+    step_reference(&wanted, 1);
+    step_reference(&wanted_twice, 2);
+    for (size_t i = 0; i < sizeof tests / sizeof tests[0]; i++) {
+        const int before = failures;
+        tests[i].run();
+        (void)printf("%-20s %s\n", tests[i].name, failures == before ? "ok" : "FAILED");
+    }
+    return failures != 0;
+}

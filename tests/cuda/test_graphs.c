@@ -1,0 +1,145 @@
+/* Calls that are captured in a graph and replayed, with other contents of maps and tensors each time. */
+#include <stdlib.h>
+#include <string.h>
+
+#include "support.h"
+
+enum { OUT = 5, STATE = 6, SRC = 7, DST = 8 }; /* step_on.span */
+enum { RELAXED = 2 };
+
+static simt_graph_exec *end_capture(simt_stream *stream)
+{
+    simt_graph *graph = NULL;
+    simt_graph_exec *exec = NULL;
+    CHECK(cuStreamEndCapture(stream, &graph) == SIMT_SUCCESS);
+    CHECK(cuGraphInstantiateWithFlags(&exec, graph, 0) == SIMT_SUCCESS);
+    CHECK(cuGraphDestroy(graph) == SIMT_SUCCESS);
+    return exec;
+}
+
+/* Recorded once; replayed with the same maps, with other maps, and with bad ones. */
+void test_graph(void)
+{
+    for (int mode = 0; mode <= RELAXED; mode++) {
+        simt_context *mine = NULL;
+        simt_stream *stream = NULL;
+        gdn_span more = { 0 };
+        step_on on;
+        CHECK(cuCtxCreate_v2(&mine, 0, 0) == SIMT_SUCCESS && cuStreamCreate(&stream, 1) == SIMT_SUCCESS);
+        gdn_context *ctx = open_cuda(mine, 0);
+        CHECK(step_put(&on, ctx, &start) == GDN_OK);
+        const long long launches = simt_count("launches");
+        CHECK(cuStreamBeginCapture_v2(stream, mode) == SIMT_SUCCESS);
+        CHECK(step_run(&on, stream) == GDN_OK);
+        CHECK(gdn_poll(ctx) == GDN_OK); /* none of these touches the capture */
+        CHECK(gdn_synchronize(ctx, stream) == GDN_INVALID_ARGUMENT && strstr(gdn_last_error(), "captured"));
+        CHECK(gdn_buffer_create(ctx, 100, &more) == GDN_OK && gdn_buffer_write(ctx, &more, 0, "hello", 5) == GDN_OK);
+        gdn_buffer_destroy(ctx, &more);
+        CHECK(simt_count("launches") == launches);
+        simt_graph_exec *exec = end_capture(stream);
+        CHECK(exec && step_same(&on, &start));
+
+        for (int i = 0; i < 2; i++) {
+            CHECK(cuGraphLaunch(exec, stream) == SIMT_SUCCESS && gdn_synchronize(ctx, stream) == GDN_OK);
+            CHECK(step_same(&on, i ? &wanted_twice : &wanted));
+        }
+
+        /* Other maps: rows in another order, a sequence that starts from zero, one that is padding. */
+        step other = start;
+        const int32_t src[SEQS] = { 2, GDN_NONE, GDN_SKIP }, dst[SEQS] = { 2, 0, 1 };
+        memcpy(other.src, src, sizeof src);
+        memcpy(other.dst, dst, sizeof dst);
+        CHECK(gdn_buffer_write(ctx, &on.span[SRC], 0, src, sizeof src) == GDN_OK && gdn_buffer_write(ctx, &on.span[DST], 0, dst, sizeof dst) == GDN_OK);
+        CHECK(gdn_buffer_write(ctx, &on.span[STATE], 0, start.state, sizeof start.state) == GDN_OK);
+        CHECK(gdn_buffer_write(ctx, &on.span[OUT], 0, start.out, sizeof start.out) == GDN_OK);
+        CHECK(cuGraphLaunch(exec, stream) == SIMT_SUCCESS && gdn_synchronize(ctx, stream) == GDN_OK);
+        gdn_context *reference = NULL;
+        const gdn_context_desc desc = { .size = sizeof desc, .backend = GDN_BACKEND_REFERENCE };
+        gdn_gated_delta_net_args a = other.args;
+        a.q.data = other.q, a.k.data = other.k, a.v.data = other.v, a.g.data = other.g, a.beta.data = other.beta;
+        a.out.data = other.out, a.state.data = other.state, a.state_src.data = other.src, a.state_dst.data = other.dst;
+        CHECK(gdn_context_create(&desc, &reference) == GDN_OK && gdn_gated_delta_net(reference, &a, NULL) == GDN_OK);
+        gdn_context_destroy(reference);
+        CHECK(step_same(&on, &other));
+
+        /* A bad one: reported once, and nothing of that sequence is written. */
+        const int32_t bad[SEQS] = { GDN_SKIP, SEQS, GDN_SKIP };
+        CHECK(gdn_buffer_write(ctx, &on.span[SRC], 0, bad, sizeof bad) == GDN_OK);
+        CHECK(cuGraphLaunch(exec, stream) == SIMT_SUCCESS && gdn_synchronize(ctx, stream) == GDN_BAD_MAP);
+        CHECK(strstr(gdn_last_error(), "state_src") && gdn_synchronize(ctx, stream) == GDN_OK && step_same(&on, &other));
+
+        CHECK(cuGraphExecDestroy(exec) == SIMT_SUCCESS);
+        step_drop(&on);
+        gdn_context_destroy(ctx);
+        CHECK(cuCtxDestroy_v2(mine) == SIMT_SUCCESS);
+    }
+}
+
+/* Calls of several launches that depend on each other: a long convolution, and set_rows with its table. */
+enum { T = 100, CHANNELS = 20, WIDTH = 4, ROWS = 90, TARGETS = 40, COLUMNS = 8 };
+
+typedef struct everything {
+    float   x[T * CHANNELS], weight[CHANNELS * WIDTH], out[T * CHANNELS], history[2 * (WIDTH - 1) * CHANNELS];
+    int32_t position[1];
+    float   src[ROWS * COLUMNS], dst[TARGETS * COLUMNS];
+    int32_t index[ROWS];
+} everything;
+
+static void fill(everything *e, uint32_t seed)
+{
+    float *all = e->x;
+    for (size_t i = 0; i < offsetof(everything, position) / 4; i++, seed = seed * 1664525u + 1013904223u)
+        all[i] = (float)(int32_t)seed * 0x1p-31f;
+    e->position[0] = (int32_t)(seed % 50);
+    for (int i = 0; i < ROWS * COLUMNS; i++, seed = seed * 1664525u + 1013904223u)
+        e->src[i] = (float)(int32_t)seed * 0x1p-31f;
+    for (int i = 0; i < ROWS; i++, seed = seed * 1664525u + 1013904223u)
+        e->index[i] = (int32_t)(seed >> 8) % (TARGETS + 1) - 1;
+}
+
+/* The calls, with all operands in one piece of memory that begins at `at`. */
+static gdn_status run_everything(gdn_context *ctx, char *at, const gdn_span *workspace, gdn_stream stream)
+{
+    gdn_ssm_conv_args c = { .size = sizeof c, .flags = GDN_CONV_SILU, .n_seqs = 1, .n_tokens = T, .n_channels = CHANNELS, .kernel_width = WIDTH,
+                            .n_rows = 2 };
+    c.x.data = at + offsetof(everything, x), c.weight.data = at + offsetof(everything, weight), c.out.data = at + offsetof(everything, out);
+    c.history.data = at + offsetof(everything, history), c.position.data = at + offsetof(everything, position);
+    gdn_set_rows_args r = { .size = sizeof r, .n_columns = COLUMNS, .n_rows = ROWS, .n_rows_dst = TARGETS };
+    r.src.data = at + offsetof(everything, src), r.dst.data = at + offsetof(everything, dst), r.index.data = at + offsetof(everything, index);
+    r.index.dtype = GDN_I32;
+    r.workspace   = *workspace;
+    const gdn_status status = gdn_ssm_conv(ctx, &c, stream);
+    return status ? status : gdn_set_rows(ctx, &r, stream);
+}
+
+void test_graph_of_everything(void)
+{
+    static everything here, there;
+    const gdn_context_desc desc = { .size = sizeof desc, .backend = GDN_BACKEND_REFERENCE };
+    gdn_context *reference = NULL, *ctx;
+    simt_context *mine = NULL;
+    simt_stream *stream = NULL;
+    gdn_span memory = { 0 }, workspace = { 0 };
+    const gdn_span none = { 0 };
+    CHECK(cuCtxCreate_v2(&mine, 0, 0) == SIMT_SUCCESS && cuStreamCreate(&stream, 0) == SIMT_SUCCESS);
+    ctx = open_cuda(mine, 0);
+    CHECK(gdn_context_create(&desc, &reference) == GDN_OK);
+    CHECK(gdn_buffer_create(ctx, sizeof here, &memory) == GDN_OK && gdn_buffer_create(ctx, 4096, &workspace) == GDN_OK);
+    CHECK(cuStreamBeginCapture_v2(stream, 0) == SIMT_SUCCESS);
+    CHECK(run_everything(ctx, memory.data, &workspace, stream) == GDN_OK);
+    simt_graph_exec *exec = end_capture(stream);
+    for (uint32_t seed = 1; seed < 4; seed++) {
+        fill(&here, seed);
+        CHECK(gdn_buffer_write(ctx, &memory, 0, &here, sizeof here) == GDN_OK);
+        CHECK(cuGraphLaunch(exec, stream) == SIMT_SUCCESS && gdn_synchronize(ctx, stream) == GDN_OK);
+        CHECK(gdn_buffer_read(ctx, &memory, 0, &there, sizeof there) == GDN_OK);
+        CHECK(run_everything(reference, (char *)&here, &none, NULL) == GDN_OK);
+        CHECK(!memcmp(&here, &there, sizeof here));
+    }
+    CHECK(cuGraphExecDestroy(exec) == SIMT_SUCCESS);
+    gdn_buffer_destroy(ctx, &memory);
+    gdn_buffer_destroy(ctx, &workspace);
+    gdn_context_destroy(ctx);
+    gdn_context_destroy(reference);
+    CHECK(cuCtxDestroy_v2(mine) == SIMT_SUCCESS);
+}
