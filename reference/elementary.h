@@ -218,7 +218,7 @@ GDN_ELEMENTARY_FUNCTION float gdn_ref_rsqrt(float x)
 }
 
 /* num / (1 + exp(-x)), for x >= -110 and num = 1 or x: sigmoid and silu.
- * exp(-x) = 2^n (1 - v). Numerator and denominator are scaled by 2^-half, half_bits = n/2 rounded down: nothing
+ * exp(-x) = 2^n (1 - v). Numerator and denominator are scaled by 2^-half, half = n/2 rounded down: nothing
  * overflows for very negative x, and a subnormal result is rounded only by the last product. */
 GDN_ELEMENTARY_FUNCTION float gdn_ref_logistic(float x, float num)
 {
