@@ -148,7 +148,7 @@ GDN_INLINE void load_state(constant gdn_metal_gated_delta_net &p, thread const D
 {
     device const uchar *pool = b.state_in;
     if (p.has & GDN_METAL_ONE_POOL)
-        pool = b.state_out;
+        pool = b.state_out + p.pool_offset;
     pool += w.src < 0 ? 0 : delta_entry(p.state_in, w.src, p.slots_in, w.h);
     const int64_t along = p.key_major ? p.state_in.line : 4, across = p.key_major ? 4 : p.state_in.line;
     const int n_keys = p.head_dim_k;

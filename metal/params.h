@@ -31,8 +31,8 @@
 #define GDN_METAL_HAS_POSITION 8
 #define GDN_METAL_HAS_BIAS 16
 #define GDN_METAL_HAS_TABLE 32
-#define GDN_METAL_ONE_POOL 64    /* the pool that is read is the one that is written: read it through the latter, because
-                                    the compiler may take it that two buffers are not the same memory */
+#define GDN_METAL_ONE_POOL 64    /* the pool that is read is in the buffer that is written, pool_offset bytes from it: it is read
+                                    through that, because the compiler may take it that two buffers are not the same memory */
 
 typedef struct gdn_metal_tokens {
     int64_t seq, token, head; /* byte strides; seq 0: tokens of all sequences follow each other */
@@ -48,6 +48,7 @@ typedef struct gdn_metal_pool {
 typedef struct gdn_metal_gated_delta_net {
     gdn_metal_tokens q, k, v, g, beta, result;
     gdn_metal_pool   state_in, state_out;
+    int64_t pool_offset;
     int32_t n_seqs, n_tokens, n_heads_k, n_heads_v;
     int32_t head_dim_k, head_dim_v, head_map, n_snapshots;
     int32_t slots_in, entries_in, slots_out, entries_out;
@@ -67,6 +68,7 @@ typedef struct gdn_metal_gated_delta_net {
 typedef struct gdn_metal_ssm_conv {
     gdn_metal_tokens x, result;
     gdn_metal_pool   history_in, history_out; /* row and line used */
+    int64_t pool_offset;
     int64_t weight_channel, weight_tap;
     int32_t n_seqs, n_tokens, n_channels, n_columns;
     int32_t rows_in, rows_out;

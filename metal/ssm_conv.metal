@@ -73,7 +73,7 @@ GDN_INLINE float old_input(constant gdn_metal_ssm_conv &p, thread const ConvBuff
 {
     device const uchar *pool = b.history_in;
     if (p.has & GDN_METAL_ONE_POOL)
-        pool = b.history_out;
+        pool = b.history_out + p.pool_offset;
     return read_float(pool + row * p.history_in.row + position % p.n_columns * p.history_in.line + at_c);
 }
 
