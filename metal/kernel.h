@@ -1,38 +1,9 @@
-// What all kernels share: how one is declared, memory, conversions, maps. Compiled by Metal's compiler on the user's machine,
-// as one source with everything that it includes (metal/embed.cmake), and as C++ for the emulator, whose
-// tests/simt/metal_shim.h comes before (-include) with GDN_KERNEL and the language.
-//
-// Nothing is fused but what is written fma: contraction is off, and the host asks for safe math, without which compilers
-// reorder and approximate. There is no simd_sum and no min or max: the order of the one is not defined, and what the others
-// make of NaN differs. A kernel's last two arguments are always its place: GDN_PLACE.
+// What all kernels share: memory, conversions, maps.
 #ifndef GDN_METAL_KERNEL_H
 #define GDN_METAL_KERNEL_H
 
-#if defined(__METAL_VERSION__)
-#include <metal_stdlib>
-using namespace metal;
-#pragma METAL fp math_mode(safe)
-#pragma METAL fp contract(off)
-#define GDN_KERNEL(name, ...) kernel void name(__VA_ARGS__)
-#elif !defined(GDN_KERNEL)
-#error "kernels are compiled by Metal's compiler, or behind tests/simt/metal_shim.h"
-#endif
-#define GDN_PLACE uint3 group [[threadgroup_position_in_grid]], uint me [[thread_index_in_threadgroup]]
-#define GDN_INLINE static inline
-
+#include "metal/language.h"
 #include "metal/params.h"
-
-// reference/elementary.h is plain C but for these.
-#define GDN_ELEMENTARY_BITS
-#define fmaf fma
-GDN_INLINE uint32_t gdn_ref_bits(float x)
-{
-    return as_type<uint32_t>(x);
-}
-GDN_INLINE float gdn_ref_from_bits(uint32_t b)
-{
-    return as_type<float>(b);
-}
 #include "reference/elementary.h"
 
 #define GDN_MAP_NONE -1
