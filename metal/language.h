@@ -1,5 +1,5 @@
-// Metal's language, and what reference/elementary.h needs of it; how a kernel is declared. Compiled by Metal's compiler on the user's machine,
-// as one source with everything that it includes (metal/embed.cmake), and as C++ for the emulator, whose
+// Metal's language, and what reference/elementary.h needs of it; how a kernel is declared. Compiled by Metal's compiler on the
+// user's machine, as one source with everything that is included (metal/embed.cmake), and as C++ for the emulator, whose
 // tests/simt/metal_shim.h comes before (-include) with GDN_KERNEL and the language.
 //
 // Nothing is fused but what is written fma: contraction is off, and the host asks for safe math, without which compilers
