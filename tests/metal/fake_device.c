@@ -1,4 +1,5 @@
 /* Device, strings, errors, library, pipelines, buffers. See fake.h. */
+#define _GNU_SOURCE
 #include "tests/metal/fake.h"
 
 #include <stdio.h>
