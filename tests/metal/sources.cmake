@@ -46,6 +46,13 @@ if(GDN_SIMT AND GDN_METAL_EMULATED) # a C++ compiler was found
       list(APPEND gdn_metal_tests check_${kernel})
     endforeach()
   endif()
+  # The same kernels with every access to memory checked: races, and what lies outside of a buffer.
+  if(GDN_BUILD_TOOLS AND NOT GDN_SANITIZE) # two sanitizers do not go together
+    gdn_metal_fake(gdn_metal_checked CHECKED)
+    add_test(NAME metal.memory COMMAND gdn_tool check --backend metal --quick --cases 60)
+    set_tests_properties(metal.memory PROPERTIES LABELS metal ENVIRONMENT
+      "LD_LIBRARY_PATH=${CMAKE_BINARY_DIR}/tests/metal/gdn_metal_checked")
+  endif()
   foreach(name IN LISTS gdn_metal_tests)
     set_property(TEST metal.${name} APPEND PROPERTY LABELS metal)
     set_tests_properties(metal.${name} PROPERTIES ENVIRONMENT "LD_LIBRARY_PATH=${gdn_metal_fake_folder}")

@@ -118,8 +118,7 @@ static inline uint atomic_fetch_max_explicit(atomic_uint *at, uint value, memory
 /* Fails for no reason now and then, as it may. */
 static inline bool atomic_compare_exchange_weak_explicit(atomic_uint *at, uint *expected, uint desired, memory_order, memory_order)
 {
-    static unsigned turn;
-    if (++turn % 5 == 0) {
+    if (simt_random() % 5 == 0) {
         *expected = __atomic_load_n(&at->value, __ATOMIC_RELAXED);
         return false;
     }
