@@ -53,6 +53,17 @@ if(GDN_SIMT AND GDN_METAL_EMULATED) # a C++ compiler was found
     set_tests_properties(metal.memory PROPERTIES LABELS metal ENVIRONMENT
       "LD_LIBRARY_PATH=${CMAKE_BINARY_DIR}/tests/metal/gdn_metal_checked")
   endif()
+  if(GDN_BUILD_TOOLS AND Python3_FOUND AND NOT GDN_SANITIZE)
+    add_test(NAME metal.mutations COMMAND "${Python3_EXECUTABLE}" "${CMAKE_CURRENT_SOURCE_DIR}/metal/mutations.py"
+      --cxx "${CMAKE_CXX_COMPILER}" --gdn $<TARGET_FILE:gdn_tool> --test-metal $<TARGET_FILE:test_metal>
+      --objects $<TARGET_OBJECTS:gdn_metal_fake_objects> COMMAND_EXPAND_LISTS)
+    set_tests_properties(metal.mutations PROPERTIES LABELS metal RUN_SERIAL ON) # takes all cores itself
+  endif()
+  if(GDN_BUILD_TOOLS AND TARGET gdn)
+    add_test(NAME metal.no_metal COMMAND sh "${CMAKE_CURRENT_SOURCE_DIR}/metal/no_metal.sh" $<TARGET_FILE:gdn_tool> $<TARGET_FILE:gdn>
+      "${gdn_metal_fake_folder}")
+    set_tests_properties(metal.no_metal PROPERTIES LABELS metal)
+  endif()
   foreach(name IN LISTS gdn_metal_tests)
     set_property(TEST metal.${name} APPEND PROPERTY LABELS metal)
     set_tests_properties(metal.${name} PROPERTIES ENVIRONMENT "LD_LIBRARY_PATH=${gdn_metal_fake_folder}")

@@ -115,10 +115,10 @@ static inline uint atomic_fetch_max_explicit(atomic_uint *at, uint value, memory
     if (old < value) __atomic_store_n(&at->value, value, __ATOMIC_RELAXED);
     return old;
 }
-/* Fails for no reason now and then, as it may. */
+/* Fails for no reason half of the time, as it may. */
 static inline bool atomic_compare_exchange_weak_explicit(atomic_uint *at, uint *expected, uint desired, memory_order, memory_order)
 {
-    if (simt_random() % 5 == 0) {
+    if (simt_random() >> 63) {
         *expected = __atomic_load_n(&at->value, __ATOMIC_RELAXED);
         return false;
     }
