@@ -97,9 +97,11 @@ gdn_status gdn_cuda_stream(gdn_cuda_device *dev, gdn_stream stream, CUstream *ou
 gdn_status gdn_cuda_wait(gdn_cuda_device *dev, CUstream stream);
 gdn_status gdn_cuda_launch(gdn_cuda_device *dev, gdn_cuda_kernel kernel, CUstream stream, uint64_t blocks, uint32_t threads,
                            const void *params);
+gdn_status gdn_cuda_launch_3d(gdn_cuda_device *dev, gdn_cuda_kernel kernel, CUstream stream, const uint32_t blocks[3], uint32_t threads,
+                              const void *params);
 /* BAD_MAP once per occurrence, DEVICE_LOST for good. Does not wait. */
 gdn_status gdn_cuda_take_report(gdn_cuda_device *dev);
-enum { GDN_CUDA_MAX_BLOCKS = INT32_MAX };
+enum { GDN_CUDA_MAX_BLOCKS = INT32_MAX, GDN_CUDA_MAX_BLOCKS_YZ = 65535 };
 
 /* ---- kernels.c ---- */
 gdn_status gdn_cuda_kernels_open(gdn_cuda_device *dev);

@@ -35,18 +35,13 @@ static uint64_t blocks(const problem_t *p, int nb)
     return ((uint64_t)p->head_dim_v + columns(in_tiles(p), nb) - 1) / columns(in_tiles(p), nb);
 }
 
-static uint64_t items(const problem_t *p, int nb)
-{
-    return (uint64_t)p->n_seqs * (uint64_t)p->n_heads_v * blocks(p, nb);
-}
-
 void gdn_cuda_query_gated_delta_net(const gdn_cuda_device *dev, const problem_t *p, gdn_capability *c)
 {
     (void)dev;
     (void)snprintf(c->implementation, sizeof c->implementation, "fma/%s", in_tiles(p) ? "tiles" : "rows");
-    if (items(p, GENERAL) > GDN_CUDA_MAX_BLOCKS) { /* which variant it is depends on addresses; this one has the most blocks */
+    if (p->n_heads_v > GDN_CUDA_MAX_BLOCKS_YZ) {
         c->supported = 0;
-        (void)snprintf(c->reason, sizeof c->reason, "the call has 2^31 thread blocks or more (sequences x heads x blocks of columns)");
+        (void)snprintf(c->reason, sizeof c->reason, "n_heads_v is %d; a CUDA grid has at most %d of them", (int)p->n_heads_v, GDN_CUDA_MAX_BLOCKS_YZ);
     }
 }
 
@@ -94,7 +89,7 @@ static gdn_cuda_kernel kernel_of(const problem_t *p, int nb)
 
 gdn_status gdn_cuda_run_gated_delta_net(gdn_cuda_device *dev, const problem_t *p, CUstream stream)
 {
-    gdn_cuda_gated_delta_net params = {
+    const gdn_cuda_gated_delta_net params = {
         .q = tokens(&p->q), .k = tokens(&p->k), .v = tokens(&p->v), .g = tokens(&p->g), .beta = tokens(&p->beta),
         .result = tokens(&p->out), .state_in = pool(&p->state_in), .state_out = pool(&p->state_out),
         .seq_start = gdn_cuda_address(&p->seq_start), .state_src = gdn_cuda_address(&p->state_src),
@@ -107,6 +102,6 @@ gdn_status gdn_cuda_run_gated_delta_net(gdn_cuda_device *dev, const problem_t *p
         .even_tokens = p->n_tokens / p->n_seqs, .scale = p->scale,
     };
     const int nb = aligned(p, &params) ? blocks_of_keys(p) : GENERAL;
-    params.blocks = (int32_t)blocks(p, nb);
-    return gdn_cuda_launch(dev, kernel_of(p, nb), stream, items(p, nb), 32 * GDN_CUDA_DELTA_WARPS, &params);
+    const uint32_t grid[3] = { (uint32_t)p->n_seqs, (uint32_t)p->n_heads_v, (uint32_t)blocks(p, nb) };
+    return gdn_cuda_launch_3d(dev, kernel_of(p, nb), stream, grid, 32 * GDN_CUDA_DELTA_WARPS, &params);
 }

@@ -39,33 +39,33 @@ template <int C> GDN_INLINE float fold(const float4 (&partial)[C], int l)
 }
 
 // The C columns that a lane group has of key i, from or to values that lie side by side.
-template <class X> GDN_INLINE void load_columns(uint64_t at, int columns, float (&x)[X::C])
+template <class X> GDN_INLINE void load_columns(const char *at, int columns, float (&x)[X::C])
 {
     if (!X::GENERAL && X::C == 4 && columns == 4) {
-        const float4 four = float4_at(at);
+        const float4 four = load_float4(at);
         x[0] = four.x, x[X::C / 4] = four.y, x[X::C / 2] = four.z, x[X::C - 1] = four.w;
     } else {
 #pragma unroll
         for (int c = 0; c < X::C; c++)
-            x[c] = c < columns ? float_at(at + 4 * (uint64_t)c) : 0.0f;
+            x[c] = c < columns ? load_float(at + 4 * (uint64_t)c) : 0.0f;
     }
 }
-template <class X> GDN_INLINE void store_columns(uint64_t at, int columns, const float (&x)[X::C])
+template <class X> GDN_INLINE void store_columns(char *at, int columns, const float (&x)[X::C])
 {
     if (!X::GENERAL && X::C == 4 && columns == 4) {
-        float4_at(at) = make_float4(x[0], x[X::C / 4], x[X::C / 2], x[X::C - 1]);
+        store_float4(at, make_float4(x[0], x[X::C / 4], x[X::C / 2], x[X::C - 1]));
     } else {
 #pragma unroll
         for (int c = 0; c < X::C; c++)
             if (c < columns)
-                float_at(at + 4 * (uint64_t)c) = x[c];
+                store_float(at + 4 * (uint64_t)c, x[c]);
     }
 }
 
 // 1: load state. S[m][c] has column j + c
 template <class X> GDN_INLINE void load_state(const gdn_cuda_gated_delta_net &p, const Place &w, float4 (&S)[X::NB][X::C])
 {
-    const uint64_t at = w.src < 0 ? 0 : state_at(p.state_in, w.src, p.slots_in, w.h);
+    const char *at = w.src < 0 ? p.state_in.base : state_at(p.state_in, w.src, p.slots_in, w.h);
 #pragma unroll
     for (int m = 0; m < X::NB; m++) {
         const int i = 32 * m + 4 * w.l;
@@ -77,20 +77,20 @@ template <class X> GDN_INLINE void load_state(const gdn_cuda_gated_delta_net &p,
         if (!p.key_major) {
 #pragma unroll
             for (int c = 0; c < X::C; c++) {
-                const uint64_t line = at + (uint64_t)((w.j + c) * p.state_in.line + 4 * i);
+                const char *line = at + (uint64_t)((w.j + c) * p.state_in.line + 4 * i);
                 if (c >= w.columns)
                     continue;
                 if (!X::GENERAL) {
-                    S[m][c] = float4_at(line);
+                    S[m][c] = load_float4(line);
                     continue;
                 }
-                S[m][c].x = float_at(line);
+                S[m][c].x = load_float(line);
                 if (i + 1 < w.n_keys)
-                    S[m][c].y = float_at(line + 4);
+                    S[m][c].y = load_float(line + 4);
                 if (i + 2 < w.n_keys)
-                    S[m][c].z = float_at(line + 8);
+                    S[m][c].z = load_float(line + 8);
                 if (i + 3 < w.n_keys)
-                    S[m][c].w = float_at(line + 12);
+                    S[m][c].w = load_float(line + 12);
             }
         } else {
             float x[4][X::C] = {};
@@ -109,7 +109,7 @@ template <class X> GDN_INLINE void load_state(const gdn_cuda_gated_delta_net &p,
 template <class X>
 GDN_INLINE void store_state(const gdn_cuda_gated_delta_net &p, const Place &w, int dst, const float4 (&S)[X::NB][X::C])
 {
-    const uint64_t at = state_at(p.state_out, dst, p.slots_out, w.h);
+    char *at = state_at(p.state_out, dst, p.slots_out, w.h);
 #pragma unroll
     for (int m = 0; m < X::NB; m++) {
         const int i = 32 * m + 4 * w.l;
@@ -118,20 +118,20 @@ GDN_INLINE void store_state(const gdn_cuda_gated_delta_net &p, const Place &w, i
         if (!p.key_major) {
 #pragma unroll
             for (int c = 0; c < X::C; c++) {
-                const uint64_t line = at + (uint64_t)((w.j + c) * p.state_out.line + 4 * i);
+                char *line = at + (uint64_t)((w.j + c) * p.state_out.line + 4 * i);
                 if (c >= w.columns)
                     continue;
                 if (!X::GENERAL) {
-                    float4_at(line) = S[m][c];
+                    store_float4(line, S[m][c]);
                     continue;
                 }
-                float_at(line) = S[m][c].x;
+                store_float(line, S[m][c].x);
                 if (i + 1 < w.n_keys)
-                    float_at(line + 4) = S[m][c].y;
+                    store_float(line + 4, S[m][c].y);
                 if (i + 2 < w.n_keys)
-                    float_at(line + 8) = S[m][c].z;
+                    store_float(line + 8, S[m][c].z);
                 if (i + 3 < w.n_keys)
-                    float_at(line + 12) = S[m][c].w;
+                    store_float(line + 12, S[m][c].w);
             }
         } else {
             float x[4][X::C];
@@ -154,7 +154,7 @@ template <class X> struct Token {
 
 // Addresses of the token to load next.
 struct Cursor {
-    uint64_t q, k, v, g, beta, out;
+    char *q, *k, *v, *g, *beta, *out;
 };
 
 template <class X>
@@ -163,10 +163,10 @@ GDN_INLINE void load_token(const gdn_cuda_gated_delta_net &p, const Place &w, in
 #pragma unroll
     for (int m = 0; m < X::NB; m++)
         x.k[m] = read_row<X>(at.k, X::NARROW ? p.k_dtype : GDN_CUDA_F32, 32 * m + 4 * w.l, w.n_keys);
-    x.v    = mine < w.columns ? read_element(at.v, X::NARROW ? p.v_dtype : GDN_CUDA_F32) : 0.0f;
-    x.beta = read_float(at.beta);
+    x.v    = mine < w.columns ? read_element((uint64_t)at.v, X::NARROW ? p.v_dtype : GDN_CUDA_F32) : 0.0f;
+    x.beta = read_float((uint64_t)at.beta);
     if (!X::CHANNEL)
-        x.g[0].x = read_float(at.g);
+        x.g[0].x = read_float((uint64_t)at.g);
 #pragma unroll
     for (int m = 0; m < X::NB; m++) {
         if (X::CHANNEL)
@@ -244,7 +244,7 @@ template <class X> GDN_INLINE void gated_delta_net_rows(const gdn_cuda_gated_del
             load_token<X>(p, w, mine, at, x);
         const float o = __fmul_rn(p.scale, fold<X::C>(sum, w.l));
         if (w.l == lane_of_column<X::C>(mine) && mine < w.columns)
-            float_at(at.out) = o;
+            store_float(at.out, o);
         at.out += p.result.token;
 
         // 7: snapshot, r tokens before the newest
@@ -255,31 +255,31 @@ template <class X> GDN_INLINE void gated_delta_net_rows(const gdn_cuda_gated_del
 }
 
 // ---- Kernels: gdn_cuda_delta_<rows or tiles>_<NB>[_channel][_any]; the general ones have no NB. `any`: F16 and BF16 too.
-#define GDN_DELTA_ROWS(name, ...)                                                                                        \
-    GDN_KERNEL(gdn_cuda_delta_rows_##name, gdn_cuda_gated_delta_net, 32 * GDN_CUDA_DELTA_WARPS)                          \
+#define GDN_DELTA_ROWS(name, blocks, ...)                                                                                      \
+    GDN_KERNEL(gdn_cuda_delta_rows_##name, gdn_cuda_gated_delta_net, GDN_BLOCKS(32 * GDN_CUDA_DELTA_WARPS, blocks))      \
     {                                                                                                                    \
         gated_delta_net_rows<Shape<__VA_ARGS__>>(p);                                                                     \
     }
-#define GDN_DELTA_TILES(name, ...)                                                                                       \
-    GDN_KERNEL(gdn_cuda_delta_tiles_##name, gdn_cuda_gated_delta_net, 32 * GDN_CUDA_DELTA_WARPS)                         \
+#define GDN_DELTA_TILES(name, blocks, ...)                                                                                     \
+    GDN_KERNEL(gdn_cuda_delta_tiles_##name, gdn_cuda_gated_delta_net, GDN_BLOCKS(32 * GDN_CUDA_DELTA_WARPS, blocks))     \
     {                                                                                                                    \
         typedef Shape<__VA_ARGS__> X;                                                                                    \
         __shared__ Tile<X> tiles[2];                                                                                     \
         gated_delta_net_tiles<X>(p, tiles);                                                                              \
     }
-#define GDN_DELTAS(form, NB, C)                      \
-    form(NB, NB, C, false, false, false)              \
-    form(NB##_any, NB, C, false, true, false)         \
-    form(NB##_channel, NB, C, true, false, false)     \
-    form(NB##_channel_any, NB, C, true, true, false)
+#define GDN_DELTAS(form, NB, C, blocks, channel_blocks)              \
+    form(NB, blocks, NB, C, false, false, false)                      \
+    form(NB##_any, blocks, NB, C, false, true, false)                 \
+    form(NB##_channel, channel_blocks, NB, C, true, false, false)     \
+    form(NB##_channel_any, channel_blocks, NB, C, true, true, false)
 
-GDN_DELTAS(GDN_DELTA_ROWS, 2, 4)
-GDN_DELTAS(GDN_DELTA_ROWS, 4, 4)
-GDN_DELTAS(GDN_DELTA_ROWS, 8, 2)
-GDN_DELTA_ROWS(general, 8, 2, false, true, true)
-GDN_DELTA_ROWS(general_channel, 8, 2, true, true, true)
-GDN_DELTAS(GDN_DELTA_TILES, 2, 2)
-GDN_DELTAS(GDN_DELTA_TILES, 4, 2)
-GDN_DELTAS(GDN_DELTA_TILES, 8, 2)
-GDN_DELTA_TILES(general, 8, 2, false, true, true)
-GDN_DELTA_TILES(general_channel, 8, 2, true, true, true)
+GDN_DELTAS(GDN_DELTA_ROWS, 2, 4, 4, 3)
+GDN_DELTAS(GDN_DELTA_ROWS, 4, 4, 3, 2)
+GDN_DELTAS(GDN_DELTA_ROWS, 8, 2, 2, 1)
+GDN_DELTA_ROWS(general, 1, 8, 2, false, true, true)
+GDN_DELTA_ROWS(general_channel, 1, 8, 2, true, true, true)
+GDN_DELTAS(GDN_DELTA_TILES, 2, 2, 4, 4)
+GDN_DELTAS(GDN_DELTA_TILES, 4, 2, 4, 3)
+GDN_DELTAS(GDN_DELTA_TILES, 8, 2, 2, 1)
+GDN_DELTA_TILES(general, 1, 8, 2, false, true, true)
+GDN_DELTA_TILES(general_channel, 1, 8, 2, true, true, true)

@@ -34,9 +34,8 @@ struct Place {
 // False where there is nothing to do: padding, no tokens, or a bad map, which is reported. The same for the whole block.
 template <class X> GDN_INLINE bool find_place(const gdn_cuda_gated_delta_net &p, Place &at)
 {
-    const int block = (int)(blockIdx.x % (unsigned)p.blocks), row = (int)(blockIdx.x / (unsigned)p.blocks);
-    at.s = row / p.n_heads_v;
-    at.h = row % p.n_heads_v;
+    at.s = (int)blockIdx.x;
+    at.h = (int)blockIdx.y;
     at.first = p.seq_start ? read_int(p.seq_start + 4 * (uint64_t)at.s) : at.s * p.even_tokens;
     const int after = p.seq_start ? read_int(p.seq_start + 4 * (uint64_t)at.s + 4) : at.first + p.even_tokens;
     at.src = map_at(p.state_src, at.s, at.s * p.slots_in);
@@ -51,7 +50,7 @@ template <class X> GDN_INLINE bool find_place(const gdn_cuda_gated_delta_net &p,
     at.T = after - at.first;
     at.kappa = p.head_map ? at.h % p.n_heads_k : at.h / (p.n_heads_v / p.n_heads_k);
     at.l = (int)threadIdx.x & 7;
-    at.j = block * X::COLUMNS + (int)(threadIdx.x / 8) * X::C;
+    at.j = (int)blockIdx.z * X::COLUMNS + (int)(threadIdx.x / 8) * X::C;
     at.columns = p.head_dim_v - at.j < X::C ? p.head_dim_v - at.j : X::C;
     at.columns = at.columns < 0 ? 0 : at.columns;
     at.n_keys = X::GENERAL ? p.head_dim_k : 32 * X::NB;
@@ -59,12 +58,12 @@ template <class X> GDN_INLINE bool find_place(const gdn_cuda_gated_delta_net &p,
 }
 
 // Where the sequence's first token lies.
-GDN_INLINE uint64_t token_at(const gdn_cuda_tokens &view, const Place &at, int head)
+GDN_INLINE char *token_at(const gdn_cuda_tokens &view, const Place &at, int head)
 {
     return view.base + (uint64_t)(head * view.head + (view.seq ? at.s * view.seq : at.first * view.token));
 }
 
-GDN_INLINE uint64_t state_at(const gdn_cuda_pool &pool, int entry, int n_slots, int head)
+GDN_INLINE char *state_at(const gdn_cuda_pool &pool, int entry, int n_slots, int head)
 {
     return pool.base + (uint64_t)(entry / n_slots * pool.row + entry % n_slots * pool.slot + head * pool.head);
 }
@@ -83,8 +82,9 @@ GDN_INLINE int snapshot_of(const gdn_cuda_gated_delta_net &p, const Place &at, i
 }
 
 // Elements i .. i + 3 of a row of q, k or g; those beyond the head are 0.
-template <class X> GDN_INLINE float4 read_row(uint64_t row, int dtype, int i, int n_keys)
+template <class X> GDN_INLINE float4 read_row(const char *place, int dtype, int i, int n_keys)
 {
+    const uint64_t row = (uint64_t)place;
     if (!X::GENERAL && (!X::NARROW || dtype == GDN_CUDA_F32))
         return read_float4(row + 4 * (uint64_t)i);
     if (!X::GENERAL) {

@@ -31,8 +31,8 @@ template <class X> struct Staging {
     __device__ __forceinline__ void load(const gdn_cuda_gated_delta_net &p, const Place &w, int t0)
     {
         const int me = (int)threadIdx.x, first_column = w.j - me / 8 * X::C;
-        const uint64_t k_at = token_at(p.k, w, w.kappa), q_at = token_at(p.q, w, w.kappa), v_at = token_at(p.v, w, w.h);
-        const uint64_t g_at = token_at(p.g, w, w.h), beta_at = token_at(p.beta, w, w.h);
+        const char *k_at = token_at(p.k, w, w.kappa), *q_at = token_at(p.q, w, w.kappa), *g_at = token_at(p.g, w, w.h);
+        const uint64_t v_at = (uint64_t)token_at(p.v, w, w.h), beta_at = (uint64_t)token_at(p.beta, w, w.h);
 #pragma unroll
         for (int u = 0; u < N_ROWS; u++) {
             const int n = me + THREADS * u, t = t0 + n / Tile<X>::QUADS, i = 4 * (n % Tile<X>::QUADS);
@@ -53,7 +53,7 @@ template <class X> struct Staging {
         const bool mine = me < Tile<X>::TOKENS && t0 + me < w.T;
         beta = mine ? read_float(beta_at + (uint64_t)((t0 + me) * p.beta.token)) : 0.0f;
         if (!X::CHANNEL)
-            g[0].x = mine ? read_float(g_at + (uint64_t)((t0 + me) * p.g.token)) : 0.0f;
+            g[0].x = mine ? read_float((uint64_t)g_at + (uint64_t)((t0 + me) * p.g.token)) : 0.0f;
     }
 
     // Keys i .. i + 3 go to four lanes: key i is element e = i / 8 % 4 of lane i % 8.
@@ -112,14 +112,14 @@ GDN_INLINE float fold_lanes(float (&kv)[2], const float (&o)[2], int l)
 }
 
 // 1: load state, element by element: 8 lanes have 32 bytes
-template <class X> GDN_INLINE uint64_t element_at(const gdn_cuda_pool &pool, bool key_major, uint64_t head, int j, int i)
+template <class X> GDN_INLINE char *element_at(const gdn_cuda_pool &pool, bool key_major, char *head, int j, int i)
 {
     return head + (uint64_t)(key_major ? i * pool.line + 4 * j : j * pool.line + 4 * i);
 }
 
 template <class X> GDN_INLINE void load_elements(const gdn_cuda_gated_delta_net &p, const Place &w, float4 (&S)[X::NB][X::C])
 {
-    const uint64_t head = w.src < 0 ? 0 : state_at(p.state_in, w.src, p.slots_in, w.h);
+    char *head = w.src < 0 ? p.state_in.base : state_at(p.state_in, w.src, p.slots_in, w.h);
 #pragma unroll
     for (int m = 0; m < X::NB; m++)
 #pragma unroll
@@ -129,7 +129,7 @@ template <class X> GDN_INLINE void load_elements(const gdn_cuda_gated_delta_net 
             for (int e = 0; e < 4; e++) {
                 const int i = 32 * m + w.l + 8 * e;
                 const bool there = w.src >= 0 && c < w.columns && (!X::GENERAL || i < w.n_keys);
-                x[e] = there ? float_at(element_at<X>(p.state_in, p.key_major, head, w.j + c, i)) : 0.0f;
+                x[e] = there ? load_float(element_at<X>(p.state_in, p.key_major, head, w.j + c, i)) : 0.0f;
             }
             S[m][c] = make_float4(x[0], x[1], x[2], x[3]);
         }
@@ -139,7 +139,7 @@ template <class X> GDN_INLINE void load_elements(const gdn_cuda_gated_delta_net 
 template <class X>
 GDN_INLINE void store_elements(const gdn_cuda_gated_delta_net &p, const Place &w, int dst, const float4 (&S)[X::NB][X::C])
 {
-    const uint64_t head = state_at(p.state_out, dst, p.slots_out, w.h);
+    char *head = state_at(p.state_out, dst, p.slots_out, w.h);
 #pragma unroll
     for (int m = 0; m < X::NB; m++)
 #pragma unroll
@@ -149,7 +149,7 @@ GDN_INLINE void store_elements(const gdn_cuda_gated_delta_net &p, const Place &w
             for (int e = 0; e < 4; e++) {
                 const int i = 32 * m + w.l + 8 * e;
                 if (c < w.columns && (!X::GENERAL || i < w.n_keys))
-                    float_at(element_at<X>(p.state_out, p.key_major, head, w.j + c, i)) = x[e];
+                    store_float(element_at<X>(p.state_out, p.key_major, head, w.j + c, i), x[e]);
             }
         }
 }
@@ -163,7 +163,7 @@ template <class X> GDN_INLINE void gated_delta_net_tiles(const gdn_cuda_gated_de
         return; // the whole block
     const int mine = w.l / 4; // the column whose output this lane has
     const bool writes = w.l % 4 == 0 && mine < w.columns;
-    uint64_t out_at = token_at(p.result, w, w.h) + 4 * (uint64_t)(w.j + mine);
+    char *out_at = token_at(p.result, w, w.h) + 4 * (uint64_t)(w.j + mine);
 
     Staging<X> next;
     next.load(p, w, 0);
@@ -209,7 +209,7 @@ template <class X> GDN_INLINE void gated_delta_net_tiles(const gdn_cuda_gated_de
             const float o = __fmul_rn(p.scale, fold_lanes(kv, before, w.l));
             if (t0 + u > 0) { // 6: output, of the token before
                 if (writes)
-                    float_at(out_at) = o;
+                    store_float(out_at, o);
                 out_at += p.result.token;
             }
 
@@ -245,7 +245,7 @@ template <class X> GDN_INLINE void gated_delta_net_tiles(const gdn_cuda_gated_de
     float none[2] = { 0.0f, 0.0f };
     const float o = __fmul_rn(p.scale, fold_lanes(none, before, w.l));
     if (writes)
-        float_at(out_at) = o;
+        store_float(out_at, o);
 }
 
 #endif

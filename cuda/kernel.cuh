@@ -12,7 +12,10 @@
 #define GDN_ELEMENTARY_FUNCTION static __device__ __forceinline__
 #define GDN_KERNEL(name, params, threads) \
     extern "C" __global__ void __launch_bounds__(threads) name(const __grid_constant__ params p)
-#elif !defined(GDN_KERNEL)
+#define GDN_BLOCKS(threads, blocks) threads, blocks // how many a multiprocessor should have at least: bounds the registers
+#elif defined(GDN_KERNEL)
+#define GDN_BLOCKS(threads, blocks) threads
+#else
 #error "kernels are compiled by nvcc, or behind tests/simt/cuda_shim.h"
 #endif
 #include "reference/elementary.h"
@@ -22,7 +25,8 @@
 #define GDN_MAP_NONE -1
 #define GDN_MAP_SKIP -2
 
-// ---- Memory. Operands that nothing of the same call writes are read through __ldg.
+// ---- Memory. Operands that nothing of the same call writes are read through __ldg, by address; what a call also writes,
+// through pointers that came with the parameters (cuda/params.h).
 GDN_INLINE float read_float(uint64_t at)
 {
     return __ldg((const float *)at);
@@ -31,17 +35,37 @@ GDN_INLINE float4 read_float4(uint64_t at)
 {
     return __ldg((const float4 *)at);
 }
-GDN_INLINE float &float_at(uint64_t at)
-{
-    return *(float *)at;
-}
-GDN_INLINE float4 &float4_at(uint64_t at)
-{
-    return *(float4 *)at;
-}
 GDN_INLINE int read_int(uint64_t at)
 {
     return __ldg((const int *)at);
+}
+GDN_INLINE float load_float(const char *at)
+{
+    return *(const float *)at;
+}
+GDN_INLINE float4 load_float4(const char *at)
+{
+    return *(const float4 *)at;
+}
+GDN_INLINE unsigned load_word(const char *at)
+{
+    return *(const unsigned *)at;
+}
+GDN_INLINE void store_float(char *at, float x)
+{
+    *(float *)at = x;
+}
+GDN_INLINE void store_float4(char *at, float4 x)
+{
+    *(float4 *)at = x;
+}
+GDN_INLINE void store_word(char *at, unsigned x)
+{
+    *(unsigned *)at = x;
+}
+GDN_INLINE void store_half(char *at, uint32_t x)
+{
+    *(unsigned short *)at = (unsigned short)x;
 }
 
 // A map's entry, or its default where there is no map.
@@ -51,9 +75,9 @@ GDN_INLINE int map_at(uint64_t map, int64_t index, int absent)
 }
 
 // A bad map value: the sequence, or the row, is skipped, and the host hears of it.
-GDN_INLINE void report(uint64_t bad, int word)
+GDN_INLINE void report(char *bad, int word)
 {
-    *(volatile uint32_t *)(bad + 4 * word) = 1;
+    store_word(bad + 4 * (uint64_t)word, 1);
 }
 
 // ---- Conversions, on the bits: exact, or round to nearest, ties to even, subnormals kept.

@@ -1,9 +1,16 @@
 /* Parameters of the kernels: each takes one struct by value. Included by the host code and by the kernels. Addresses
- * are integers on both sides, so that one layout serves both; 0 = absent. */
+ * are integers, 0 = absent; but those that kernels write through are pointers there, because nvcc knows that a pointer
+ * from a kernel's parameters is one to global memory, and takes slower instructions where it does not know. */
 #ifndef GDN_CUDA_PARAMS_H
 #define GDN_CUDA_PARAMS_H
 
 #include <stdint.h>
+
+#ifdef __cplusplus
+typedef char *gdn_cuda_memory;
+#else
+typedef uint64_t gdn_cuda_memory;
+#endif
 
 /* Words that a kernel sets where a map holds a bad value; the host reads them (cuda/queue.c). */
 #define GDN_CUDA_BAD_SEQ_START 0
@@ -23,32 +30,31 @@
 #define GDN_CUDA_I64 5
 
 typedef struct gdn_cuda_tokens {
-    uint64_t base;
+    gdn_cuda_memory base;
     int64_t  seq, token, head; /* byte strides; seq 0: tokens of all sequences follow each other */
 } gdn_cuda_tokens;
 
 typedef struct gdn_cuda_pool {
-    uint64_t base;
+    gdn_cuda_memory base;
     int64_t  row, slot, head, line;
 } gdn_cuda_pool;
 
-/* Threads of a block of gated_delta_net, in warps: each warp has its own columns of one head. */
+/* Threads of a block of gated_delta_net, in warps: each warp has its own columns of one head. The grid is sequences x value
+ * heads x blocks of columns. */
 #define GDN_CUDA_DELTA_WARPS 4
 
 typedef struct gdn_cuda_gated_delta_net {
     gdn_cuda_tokens q, k, v, g, beta, result;
     gdn_cuda_pool   state_in, state_out;
     uint64_t seq_start, state_src, state_dst;
-    uint64_t bad;
+    gdn_cuda_memory bad;
     int32_t  n_seqs, n_tokens, n_heads_k, n_heads_v;
     int32_t  head_dim_k, head_dim_v, head_map, n_snapshots;
     int32_t  slots_in, entries_in, slots_out, entries_out;
     int32_t  q_dtype, k_dtype, v_dtype;
     int32_t  key_major;   /* 1: the state's lines are keys */
-    int32_t  blocks;      /* thread blocks per head */
     int32_t  even_tokens; /* tokens of each sequence where seq_start is absent */
     float    scale;
-    int32_t  unused;
 } gdn_cuda_gated_delta_net;
 
 #define GDN_CUDA_CONV_THREADS 128
@@ -62,7 +68,7 @@ typedef struct gdn_cuda_ssm_conv {
     uint64_t weight, bias;
     int64_t  weight_channel, weight_tap;
     uint64_t seq_start, position, history_src, history_dst;
-    uint64_t bad;
+    gdn_cuda_memory bad;
     int32_t  n_seqs, n_tokens, n_channels, n_columns;
     int32_t  rows_in, rows_out;
     int32_t  kernel_width;
@@ -80,8 +86,9 @@ typedef struct gdn_cuda_ssm_conv {
 #define GDN_CUDA_ROWS_FEW 64     /* rows that are compared with each other directly; more go through a table */
 
 typedef struct gdn_cuda_set_rows {
-    uint64_t src, dst, index, bad;
-    uint64_t table;           /* winners by hash, 0 where rows are compared directly */
+    uint64_t src, index;
+    gdn_cuda_memory dst, bad;
+    gdn_cuda_memory table;           /* winners by hash, 0 where rows are compared directly */
     int64_t  n_columns, n_rows, n_rows_dst;
     int64_t  src_stride[3], dst_stride[3], index_stride[3]; /* batch 0, batch 1, row */
     int64_t  blocks;          /* thread blocks per row */
@@ -98,7 +105,7 @@ typedef struct gdn_cuda_set_rows {
 
 typedef struct gdn_cuda_probe {
     uint64_t operands; /* [n][3] */
-    uint64_t results;  /* [n][GDN_CUDA_PROBE_RESULTS] */
+    gdn_cuda_memory results; /* [n][GDN_CUDA_PROBE_RESULTS] */
     uint32_t n, unused;
 } gdn_cuda_probe;
 

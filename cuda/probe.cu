@@ -7,15 +7,16 @@ GDN_KERNEL(gdn_cuda_probe_arithmetic, gdn_cuda_probe, GDN_CUDA_PROBE_THREADS)
     const uint32_t i = blockIdx.x * blockDim.x + threadIdx.x;
     if (i >= p.n)
         return;
-    const uint64_t in = p.operands + 12 * (uint64_t)i, out = p.results + 4 * GDN_CUDA_PROBE_RESULTS * (uint64_t)i;
+    const uint64_t in = p.operands + 12 * (uint64_t)i;
+    char *out = p.results + 4 * GDN_CUDA_PROBE_RESULTS * (uint64_t)i;
     const float a = read_float(in), b = read_float(in + 4), c = read_float(in + 8);
     const float product = __fmul_rn(a, b);
-    float_at(out)      = __fmaf_rn(a, b, c);
-    float_at(out + 4)  = __fadd_rn(b, c);
-    float_at(out + 8)  = product;
-    float_at(out + 12) = __fadd_rn(product, c); // must not become an fma
-    float_at(out + 16) = gdn_ref_expf(c);
-    float_at(out + 20) = gdn_ref_silu(c);
-    float_at(out + 24) = gdn_ref_reciprocal(c);
-    *(uint32_t *)(out + 28) = (a < b ? 1u : 0u) | (a == b ? 2u : 0u) | (a != a ? 4u : 0u);
+    store_float(out, __fmaf_rn(a, b, c));
+    store_float(out + 4, __fadd_rn(b, c));
+    store_float(out + 8, product);
+    store_float(out + 12, __fadd_rn(product, c)); // must not become an fma
+    store_float(out + 16, gdn_ref_expf(c));
+    store_float(out + 20, gdn_ref_silu(c));
+    store_float(out + 24, gdn_ref_reciprocal(c));
+    store_word(out + 28, (a < b ? 1u : 0u) | (a == b ? 2u : 0u) | (a != a ? 4u : 0u));
 }

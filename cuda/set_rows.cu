@@ -19,17 +19,17 @@ GDN_INLINE uint32_t hash(int64_t row)
 }
 
 // Slots hold row number + 1, 0 = empty. All rows that ever hold a slot have one target.
-GDN_INLINE unsigned *slot(const gdn_cuda_set_rows &p, int b, int c, uint32_t at)
+GDN_INLINE char *slot(const gdn_cuda_set_rows &p, int b, int c, uint32_t at)
 {
     const uint64_t batch = (uint64_t)b * (uint64_t)p.index_batch1 + (uint64_t)c;
-    return (unsigned *)(p.table + 4 * (batch * ((uint64_t)p.table_mask + 1) + (at & p.table_mask)));
+    return p.table + 4 * (batch * ((uint64_t)p.table_mask + 1) + (at & p.table_mask));
 }
 
 GDN_KERNEL(gdn_cuda_rows_clear, gdn_cuda_set_rows, GDN_CUDA_ROWS_THREADS)
 {
     const int64_t n = (int64_t)blockIdx.x * GDN_CUDA_ROWS_THREADS + threadIdx.x;
     if (n < p.table_words)
-        *(unsigned *)(p.table + 4 * (uint64_t)n) = 0;
+        store_word(p.table + 4 * (uint64_t)n, 0);
 }
 
 GDN_KERNEL(gdn_cuda_rows_enter, gdn_cuda_set_rows, GDN_CUDA_ROWS_THREADS)
@@ -44,7 +44,7 @@ GDN_KERNEL(gdn_cuda_rows_enter, gdn_cuda_set_rows, GDN_CUDA_ROWS_THREADS)
         return; // the writing launch reports it
     uint32_t at = hash(row);
     for (uint32_t tried = 0; tried <= p.table_mask; tried++, at++) {
-        unsigned *to = slot(p, b, c, at);
+        unsigned *to = (unsigned *)slot(p, b, c, at);
         const unsigned held = atomicCAS(to, 0u, (unsigned)i + 1u);
         if (held == 0)
             return;
@@ -61,7 +61,7 @@ GDN_INLINE bool wins(const gdn_cuda_set_rows &p, int b, int c, int64_t i, int64_
     if (p.table) {
         uint32_t at = hash(row);
         for (uint32_t tried = 0; tried <= p.table_mask; tried++, at++) {
-            const unsigned held = *slot(p, b, c, at);
+            const unsigned held = load_word(slot(p, b, c, at));
             if (held == 0)
                 return true;
             if (index_at(p, b, c, (int64_t)held - 1) == row)
@@ -77,7 +77,7 @@ GDN_INLINE bool wins(const gdn_cuda_set_rows &p, int b, int c, int64_t i, int64_
 }
 
 // One block of Q8_0 per warp: a binary16 scale and 32 bytes, written as 17 halves since blocks are only aligned to two.
-GDN_INLINE void store_q8_0(uint64_t block, float x, int lane)
+GDN_INLINE void store_q8_0(char *block, float x, int lane)
 {
     // The largest magnitude; a NaN is never larger. Magnitudes are ordered as their bits are.
     const uint32_t own = gdn_ref_bits(x) & 0x7fffffffu;
@@ -98,31 +98,31 @@ GDN_INLINE void store_q8_0(uint64_t block, float x, int lane)
     const uint32_t byte = y != y ? 0u : (uint32_t)(int)even & 255u;
     const uint32_t next = __shfl_down_sync(GDN_FULL_WARP, byte, 1);
     if (lane % 2 == 0)
-        *(unsigned short *)(block + 2 + (uint64_t)lane) = (unsigned short)(byte | next << 8);
+        store_half(block + 2 + (uint64_t)lane, byte | next << 8);
     if (lane == 1)
-        *(unsigned short *)block = (unsigned short)to_f16(d);
+        store_half(block, to_f16(d));
 }
 
-GDN_INLINE void store_half(uint64_t at, float x, int dtype)
+GDN_INLINE uint32_t half_of(float x, int dtype)
 {
-    *(unsigned short *)at = (unsigned short)(dtype == GDN_CUDA_F16 ? to_f16(x) : to_bf16(x));
+    return dtype == GDN_CUDA_F16 ? to_f16(x) : to_bf16(x);
 }
 GDN_INLINE uint32_t two_halves(float low, float high, int dtype)
 {
-    return dtype == GDN_CUDA_F16 ? to_f16(low) | to_f16(high) << 16 : to_bf16(low) | to_bf16(high) << 16;
+    return half_of(low, dtype) | half_of(high, dtype) << 16;
 }
 
 // Bytes of a piece of a row as they are; 16 at a time where rows are aligned to that.
-GDN_INLINE void move(uint64_t dst, uint64_t src, int64_t bytes, bool wide)
+GDN_INLINE void move(char *dst, uint64_t src, int64_t bytes, bool wide)
 {
     const int64_t whole = wide ? bytes / 16 : 0;
     for (int64_t n = threadIdx.x; n < whole; n += GDN_CUDA_ROWS_THREADS)
         *(uint4 *)(dst + 16 * (uint64_t)n) = __ldg((const uint4 *)(src + 16 * (uint64_t)n));
     for (int64_t n = 8 * whole + threadIdx.x; n < bytes / 2; n += GDN_CUDA_ROWS_THREADS)
-        *(unsigned short *)(dst + 2 * (uint64_t)n) = __ldg((const unsigned short *)(src + 2 * (uint64_t)n));
+        store_half(dst + 2 * (uint64_t)n, __ldg((const unsigned short *)(src + 2 * (uint64_t)n)));
 }
 
-GDN_KERNEL(gdn_cuda_rows_write, gdn_cuda_set_rows, GDN_CUDA_ROWS_THREADS)
+GDN_KERNEL(gdn_cuda_rows_write, gdn_cuda_set_rows, GDN_BLOCKS(GDN_CUDA_ROWS_THREADS, 7))
 {
     const int64_t item = blockIdx.x, piece = item % p.blocks, row_number = item / p.blocks;
     const int64_t i = row_number % p.n_rows, batch = row_number / p.n_rows;
@@ -139,8 +139,8 @@ GDN_KERNEL(gdn_cuda_rows_write, gdn_cuda_set_rows, GDN_CUDA_ROWS_THREADS)
     const int64_t n = p.n_columns - begin < GDN_CUDA_ROWS_PIECE ? p.n_columns - begin : GDN_CUDA_ROWS_PIECE;
     const uint64_t src_bytes = p.src_dtype == GDN_CUDA_F32 ? 4 : 2, dst_bytes = p.dst_dtype == GDN_CUDA_F32 ? 4 : 2;
     const uint64_t src = p.src + (uint64_t)(b * p.src_stride[0] + c * p.src_stride[1] + i * p.src_stride[2]) + src_bytes * (uint64_t)begin;
-    const uint64_t dst_row = p.dst + (uint64_t)(b * p.dst_stride[0] + c * p.dst_stride[1] + row * p.dst_stride[2]);
-    const uint64_t dst = dst_row + dst_bytes * (uint64_t)begin;
+    char *const dst_row = p.dst + (uint64_t)(b * p.dst_stride[0] + c * p.dst_stride[1] + row * p.dst_stride[2]);
+    char *const dst = dst_row + dst_bytes * (uint64_t)begin;
 
     // 2: load, 3: convert and store
     if (p.src_dtype == p.dst_dtype) { // the bits move
@@ -155,14 +155,14 @@ GDN_KERNEL(gdn_cuda_rows_write, gdn_cuda_set_rows, GDN_CUDA_ROWS_THREADS)
             *(uint2 *)(dst + 8 * (uint64_t)j) = make_uint2(two_halves(x.x, x.y, p.dst_dtype), two_halves(x.z, x.w, p.dst_dtype));
         }
         for (int64_t j = 4 * whole + me; j < n; j += GDN_CUDA_ROWS_THREADS)
-            store_half(dst + 2 * (uint64_t)j, read_float(src + 4 * (uint64_t)j), p.dst_dtype);
+            store_half(dst + 2 * (uint64_t)j, half_of(read_float(src + 4 * (uint64_t)j), p.dst_dtype));
     } else {
         for (int64_t j = me; j < n; j += GDN_CUDA_ROWS_THREADS) {
             const float x = read_element(src + src_bytes * (uint64_t)j, p.src_dtype);
             if (p.dst_dtype == GDN_CUDA_F32)
-                float_at(dst + 4 * (uint64_t)j) = x;
+                store_float(dst + 4 * (uint64_t)j, x);
             else
-                store_half(dst + 2 * (uint64_t)j, x, p.dst_dtype);
+                store_half(dst + 2 * (uint64_t)j, half_of(x, p.dst_dtype));
         }
     }
 }

@@ -52,12 +52,12 @@ GDN_INLINE Sequence sequence(const gdn_cuda_ssm_conv &p, int s)
     return q;
 }
 
-GDN_INLINE uint64_t token_at(const gdn_cuda_tokens &view, const Sequence &q, int t)
+GDN_INLINE char *token_at(const gdn_cuda_tokens &view, const Sequence &q, int t)
 {
     return view.base + (uint64_t)(view.seq ? q.s * view.seq + t * view.token : ((int64_t)q.first + t) * view.token);
 }
 
-GDN_INLINE uint64_t history_at(const gdn_cuda_ssm_conv &p, const gdn_cuda_pool &pool, int row, int position)
+GDN_INLINE char *history_at(const gdn_cuda_ssm_conv &p, const gdn_cuda_pool &pool, int row, int position)
 {
     return pool.base + (uint64_t)(row * pool.row + position % p.n_columns * pool.line);
 }
@@ -80,7 +80,8 @@ template <int KW, bool EXACT> GDN_INLINE void convolve(const gdn_cuda_ssm_conv &
     const uint64_t at_c = 4 * (uint64_t)c, weight_at = p.weight + (uint64_t)(c * p.weight_channel);
     const int kw = EXACT ? KW : p.kernel_width;
     float weight[KW], x[KW], coming[AHEAD];
-    uint64_t in_at = token_at(p.x, q, t0) + at_c, out_at = token_at(p.result, q, t0) + at_c;
+    uint64_t in_at = (uint64_t)token_at(p.x, q, t0) + at_c;
+    char *out_at = token_at(p.result, q, t0) + at_c;
 #pragma unroll
     for (int a = 0; a < AHEAD; a++)
         coming[a] = t0 + a < t1 ? read_float(in_at + (uint64_t)(a * p.x.token)) : 0.0f;
@@ -97,9 +98,9 @@ template <int KW, bool EXACT> GDN_INLINE void convolve(const gdn_cuda_ssm_conv &
         if (j == KW - kw)
             continue; // shifted out before it is used
         if (from >= 0)
-            x[j] = read_float(token_at(p.x, q, from) + at_c);
+            x[j] = read_float((uint64_t)token_at(p.x, q, from) + at_c);
         else if (q.src >= 0 && q.position + from >= 0)
-            x[j] = float_at(history_at(p, p.history_in, q.src, q.position + from) + at_c);
+            x[j] = load_float(history_at(p, p.history_in, q.src, q.position + from) + at_c);
     }
     if (EXACT && KW == 4 && p.wide_weight) {
         const float4 w = read_float4(weight_at);
@@ -124,7 +125,7 @@ template <int KW, bool EXACT> GDN_INLINE void convolve(const gdn_cuda_ssm_conv &
                 x[j] = x[j + 1];
             x[KW - 1] = now[a];
             const float u = taps<KW>(weight, x, bias, kw, EXACT);     // 2: taps, oldest first
-            float_at(out_at) = p.silu ? gdn_ref_silu(u) : u;           // 3: activation, 4: output
+            store_float(out_at, p.silu ? gdn_ref_silu(u) : u);           // 3: activation, 4: output
             out_at += p.result.token;
         }
     }
@@ -144,10 +145,10 @@ GDN_INLINE void keep(const gdn_cuda_ssm_conv &p, const Sequence &q, int c)
     for (; at < end; at++) {
         float x = 0.0f;
         if (at >= q.position)
-            x = read_float(token_at(p.x, q, at - q.position) + at_c);
+            x = read_float((uint64_t)token_at(p.x, q, at - q.position) + at_c);
         else if (q.src >= 0)
-            x = float_at(history_at(p, p.history_in, q.src, at) + at_c);
-        float_at(history_at(p, p.history_out, q.dst, at) + at_c) = x;
+            x = load_float(history_at(p, p.history_in, q.src, at) + at_c);
+        store_float(history_at(p, p.history_out, q.dst, at) + at_c, x);
     }
 }
 
@@ -185,8 +186,10 @@ template <int KW, bool EXACT> GDN_INLINE void ssm_conv(const gdn_cuda_ssm_conv &
     const int begin = unit * p.chunk, end = (p.n_tokens - begin < p.chunk ? p.n_tokens - begin : p.chunk) + begin;
     for (int s = sequence_of(p, begin); s < p.n_seqs && start_of(p, s) < end; s++) {
         const Sequence q = sequence(p, s);
+        if (!q.run)
+            continue;
         const int t0 = begin - q.first > 0 ? begin - q.first : 0, t1 = end - q.first < q.T ? end - q.first : q.T;
-        if (q.run && t0 < t1)
+        if (t0 < t1)
             convolve<KW, EXACT>(p, q, t0, t1, c);
     }
 }

@@ -28,6 +28,7 @@ selftest    gdn check finds mistakes that are planted
 check       gdn check: every instruction set of this machine, bit for bit against the reference
 vulkan      gdn check and more on every Vulkan device (lavapipe will do), validation layer, spirv-val, a control
 runtime     the runtime: models against goldens, streams in many ways, random operations, text, saves
+cuda        the CUDA kernels on an emulator: gdn check, contexts, graphs, faults, mistakes that must be noticed; nvcc's code where it is
 elementary  the elementary functions over all 2^32 floats
 consumers   the installed library in other projects: CMake, pkg-config, C++, Python
 abi         exported symbols, layout of structs, abidiff
@@ -77,8 +78,12 @@ stage_lint() {
     capture python3 scripts/lint_kernels.py --self-test
 }
 
+# The CUDA backend is built for the emulator; the stage cuda compiles its kernels with nvcc where that is there.
+emulated="-DGDN_CUDA=ON -DGDN_CUDA_EMULATED=ON"
+
 stage_build() {
-    build release -DGDN_CMOCKA=ON
+    # shellcheck disable=SC2086
+    build release -DGDN_CMOCKA=ON $emulated
     note "$(build/bin/gdn --version)"
 }
 
@@ -104,12 +109,25 @@ stage_vulkan() {
 
 stage_runtime() { run_ctest build -L runtime; }
 
+# One architecture: a report of registers and instructions, and that the image can be embedded. All of them take minutes.
+stage_cuda() {
+    run_ctest build -L '^cuda$' --timeout 900
+    if grep -E 'Skipped|Not Run' "$GDN_STAGE_NOTE.out"; then exit 1; fi
+    tests=$(cat "$GDN_STAGE_NOTE")
+    if command -v nvcc >/dev/null 2>&1 || [ -x /usr/local/cuda/bin/nvcc ]; then
+        capture sh scripts/cuda_report.sh --arch 90 --out build/cuda-report
+        note "$tests; $(cat "$GDN_STAGE_NOTE")"
+    else
+        note "$tests; no nvcc here, so nothing was compiled for a device"
+    fi
+}
+
 stage_elementary() {
     capture build/bin/test_elementary
 }
 
 stage_package() {
-    build package
+    build package -DGDN_CUDA_ARCHITECTURES=90 # where there is nvcc; a release has them all
     rm -rf build-package/packages
     cpack --preset package
     ls build-package/packages
@@ -123,7 +141,8 @@ stage_package() {
 }
 
 stage_asan() {
-    build asan -DGDN_CMOCKA=ON
+    # shellcheck disable=SC2086
+    build asan -DGDN_CMOCKA=ON $emulated
     run_ctest build-asan -L 'unit|golden|check|runtime'
 }
 
@@ -151,7 +170,8 @@ stage_tsan() {
 }
 
 stage_clang() {
-    build clang -DGDN_CMOCKA=ON
+    # shellcheck disable=SC2086
+    build clang -DGDN_CMOCKA=ON $emulated
     run_ctest build-clang -L 'unit|golden'
     capture build-clang/bin/gdn check --backend cpu --quick
 }
@@ -177,7 +197,7 @@ esac
 
 needs_build() {
     case $1 in
-    unit | golden | selftest | check | vulkan | elementary | consumers | abi) return 0 ;;
+    unit | golden | selftest | check | vulkan | cuda | elementary | consumers | abi) return 0 ;;
     *) return 1 ;;
     esac
 }

@@ -4,7 +4,7 @@
     mutations.py --cxx C++ --gdn GDN --test-cuda TEST_CUDA --objects OBJECT... [--only TEXT]
 
 Each mistake of mistakes.py becomes a libcuda.so.1 of its own, in a temporary folder, with which `gdn check` or test_cuda
-has to fail. A text to replace that is not there exactly once is an error. Without a mistake both pass.
+has to fail; blocks and threads run in an order of the emulator's seed. A text to replace that is not there exactly once is an error. Without a mistake both pass.
 """
 import argparse
 import concurrent.futures
@@ -40,10 +40,11 @@ def link(args, objects, folder):
 
 def run(args, folder, what):
     """Status, and the first line that says what is wrong."""
-    command = [args.test_cuda] if what == ROBUST else [args.gdn, "check", "--backend", "cuda", "--kernel", what, "--quick",
-                                                       "--cases", CASES[what]]
+    kernel, *cases = what.split()
+    cases = cases or ["--quick", "--cases", CASES.get(kernel)]
+    command = [args.test_cuda] if what == ROBUST else [args.gdn, "check", "--backend", "cuda", "--kernel", kernel, *cases]
     try:
-        done = subprocess.run(command, env={**os.environ, "LD_LIBRARY_PATH": str(folder)}, capture_output=True, text=True,
+        done = subprocess.run(command, env={**os.environ, "LD_LIBRARY_PATH": str(folder), "GDN_SIMT_SEED": "1"}, capture_output=True, text=True,
                               errors="replace", timeout=120, check=False)
     except subprocess.TimeoutExpired:
         return "timeout", ""
@@ -61,7 +62,7 @@ def attempt(args, good, folder, mistake):
     if text.count(old) != 1:
         sys.exit(f"mutations: '{what}': {path} has {text.count(old)} times\n{old}")
     (tree / path).write_text(text.replace(old, new))
-    kernel = DELTA if program == ROBUST else program
+    kernel = DELTA if program == ROBUST else program.split()[0]
     objects = dict(good)
     objects[kernel] = folder / f"{kernel}.o"
     compile_kernel(args, tree, kernel, objects[kernel])
@@ -97,7 +98,7 @@ def main():
             return result
         for mistake, (status, said) in zip(wanted, pool.map(one, range(len(wanted)))):
             missed += status == 0
-            print(f"{'MISSED ' if status == 0 else 'noticed'} {mistake[4]:16} {mistake[0]}{': ' + said.strip() if said else ''}", flush=True)
+            print(f"{'MISSED ' if status == 0 else 'noticed'} {mistake[4].split()[0]:16} {mistake[0]}{': ' + said.strip() if said else ''}", flush=True)
     print(f"{len(wanted) - missed} of {len(wanted)} mistakes noticed in {time.time() - begin:.0f} s")
     return 1 if missed or not wanted else 0
 

@@ -23,6 +23,11 @@ if(GDN_SIMT) # a C++ compiler was found
       list(APPEND gdn_cuda_tests check_${kernel})
     endforeach()
   endif()
+  if(GDN_BUILD_TOOLS)
+    add_test(NAME cuda.check_shuffled COMMAND gdn_tool check --backend cuda --quick --cases 100)
+    set_tests_properties(cuda.check_shuffled PROPERTIES LABELS cuda
+      ENVIRONMENT "LD_LIBRARY_PATH=${gdn_simt_cuda_folder};GDN_SIMT_SEED=2;GDN_SIMT_CONTROL=async=2")
+  endif()
   if(GDN_BUILD_TOOLS AND TARGET gdn)
     add_test(NAME cuda.no_driver COMMAND sh "${CMAKE_CURRENT_SOURCE_DIR}/cuda/no_driver.sh" $<TARGET_FILE:gdn_tool> $<TARGET_FILE:gdn>
       "${gdn_simt_cuda_folder}")

@@ -1,9 +1,10 @@
-/* Watches every access of a kernel to memory. The kernels of a CHECKED library are compiled with -fsanitize=thread, which
- * puts a call before each access; the functions that it calls are here (check_hooks.c) in place of that sanitizer's own.
+/* Watches every access of a kernel to memory. The kernels of a CHECKED library are compiled with -fsanitize=thread,
+ * which puts a call before each access; check_hooks.c has what it calls, in place of that sanitizer's own library.
  *
- * Found are: accesses outside of any memory, writes to parameters and constants, reads of shared memory that nobody has
- * written, and races: two threads touch the same bytes, one of them writes, and neither a barrier of the block nor a
- * __syncwarp of both lanes lies between; or they are of different blocks. Shuffles and votes order nothing, as CUDA says.
+ * Found are: accesses outside of any memory, writes to parameters and constants, reads of shared memory that nobody
+ * has written, and races: two threads touch the same bytes, one of them writes, and neither a barrier of the block nor
+ * a __syncwarp of both lanes lies between; or they are of different blocks. Shuffles and votes order nothing, as CUDA
+ * says.
  *
  * What it may miss: of several threads that wrote parts of one word, only the last is remembered; of readers, those of
  * one warp. */
@@ -28,7 +29,7 @@ typedef struct cell { /* of a word of 4 bytes */
 static uint32_t epoch = 1, block_base, grid_base; /* epochs count barriers, of all blocks and grids */
 static uint32_t block_number;
 static uint32_t clocks[SIMT_MAX_THREADS];               /* a thread's own time within its warp */
-static uint32_t known[SIMT_MAX_THREADS][SIMT_LANES];    /* the time of each lane of the warp that it has synchronised with */
+static uint32_t known[SIMT_MAX_THREADS][SIMT_LANES];    /* and that of each lane, when they last synchronised */
 static const char *params;
 static size_t param_bytes;
 static simt_region region; /* the last that was met */
@@ -131,8 +132,8 @@ static void word(cell *c, unsigned mask, enum simt_access access, int local, con
     /* Against the last write. */
     if (c->write_mask & mask && !(access == SIMT_ATOMIC && c->atomic)) {
         if (c->write_block != block_number) {
-            snprintf(text, sizeof text, "a race: block %u has written %s memory that another block uses", c->write_block,
-                     memory);
+            snprintf(text, sizeof text, "a race: block %u has written %s memory that another block uses",
+                     c->write_block, memory);
             report(text, at, pc);
         }
         if (c->write_epoch == epoch && !ordered_after(self, c->write_thread, c->write_clock)) {
@@ -166,7 +167,8 @@ static void word(cell *c, unsigned mask, enum simt_access access, int local, con
             report(text, at, pc);
         }
         if (c->read_epoch == epoch && !readers_ordered(self, c)) {
-            snprintf(text, sizeof text, "a race: another thread has read %s memory, and no barrier lies between", memory);
+            snprintf(text, sizeof text, "a race: another thread has read %s memory, and no barrier lies between",
+                     memory);
             report(text, at, pc);
         }
         c->read_mask = 0;
@@ -207,7 +209,8 @@ void simt_accessed(const void *address, size_t bytes, enum simt_access access, c
     const char *at = address;
     if (!self) return; /* a constructor */
     if (within(at, bytes, self->fiber.stack, self->fiber.size)) return;
-    if (bytes <= 16 && (bytes & (bytes - 1)) == 0 && (uintptr_t)at % bytes) report("an access that is not aligned", at, pc);
+    if (bytes <= 16 && (bytes & (bytes - 1)) == 0 && (uintptr_t)at % bytes)
+        report("an access that is not aligned", at, pc);
     if (within(at, bytes, simt_current.shared, simt_current.shared_bytes)) {
         words(shared_cells, simt_current.shared, at, bytes, access, 1, pc);
         return;
@@ -253,5 +256,6 @@ static void copy_done(void *to, const void *from, unsigned bytes, unsigned read)
     simt_accessed(to, bytes, SIMT_WRITE, __builtin_return_address(0));
 }
 
-static const simt_checker checker = { start_grid, start_block, barrier, sync_lanes, copy_started, copy_done, release_shadow };
+static const simt_checker checker = { start_grid, start_block,  barrier,       sync_lanes,
+                                      copy_started, copy_done, release_shadow };
 __attribute__((constructor)) static void install(void) { simt_check = &checker; }

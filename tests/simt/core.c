@@ -108,11 +108,6 @@ static unsigned arrived, votes; /* threads that are at it; whose value is not 0 
 static int barrier_result;
 static simt_thread *first_there;
 
-static int same_site(simt_site a, simt_site b)
-{
-    return a.line == b.line && (a.file == b.file || strcmp(a.file, b.file) == 0);
-}
-
 /* All threads have come: let them go on. */
 static void release(enum simt_op op)
 {
@@ -130,7 +125,7 @@ int simt_barrier(enum simt_op op, int value, simt_site site)
     self->site = site;
     votes += value != 0;
     if (++arrived == 1) first_there = self;
-    if (first_there->op != op || !same_site(first_there->site, site)) {
+    if (first_there->op != op || !simt_same_site(first_there->site, site)) {
         char text[1024];
         simt_describe(text, sizeof text);
         simt_fault("not all threads are at the same barrier: %s", text);
@@ -220,7 +215,8 @@ static void run_block(void)
                 thread->op = SIMT_OP_NONE;
                 simt_fiber_start(&thread->fiber, i, thread_main);
             }
-    for (unsigned s = 0; s < n_sections; s++) simt_poison(sections[s].start, (size_t)(sections[s].stop - sections[s].start));
+    for (unsigned s = 0; s < n_sections; s++)
+        simt_poison(sections[s].start, (size_t)(sections[s].stop - sections[s].start));
     if (simt_current.shared_bytes) simt_poison(simt_current.shared, simt_current.shared_bytes);
     simt_copies_forget();
     if (simt_check) simt_check->block();
@@ -248,7 +244,7 @@ int simt_run_grid(const simt_grid *grid)
                  grid->name, (unsigned long long)n, (unsigned long long)per_block);
         return -1;
     }
-    /* Of its very own size, so that AddressSanitizer sees what reaches beyond it; aligned to 16 bytes and to no more. */
+    /* Of its very own size, so that AddressSanitizer sees what reaches beyond it; aligned to 16 bytes, no more. */
     void *memory = NULL;
     if (grid->shared_bytes && posix_memalign(&memory, 32, grid->shared_bytes + 16)) {
         snprintf(error_text, sizeof error_text, "kernel %s: out of memory", grid->name);
@@ -258,7 +254,8 @@ int simt_run_grid(const simt_grid *grid)
     failed = 0;
     error_text[0] = 0;
     simt_current = (simt_block){ .size = grid->block, .grid = grid->grid, .n_threads = (unsigned)per_block,
-                                 .n_warps = (unsigned)((per_block + SIMT_LANES - 1) / SIMT_LANES), .shared = memory ? (char *)memory + 16 : NULL,
+                                 .n_warps = (unsigned)((per_block + SIMT_LANES - 1) / SIMT_LANES),
+                                 .shared = memory ? (char *)memory + 16 : NULL,
                                  .shared_bytes = grid->shared_bytes, .kernel = grid->name };
     if (simt_check) simt_check->grid(grid->arg, grid->arg_bytes);
     uint64_t first = 0, step = 1; /* the blocks in another order: first + i * step modulo n */

@@ -4,6 +4,10 @@
 
 #include "tests/simt/copies.h"
 
+/* A parameter that follows the pointer's type, so that atomicAdd(&word, 1) is what CUDA's overloads make it. */
+template <class T> struct simt_type { typedef T type; };
+#define SIMT_VALUE(T) typename simt_type<T>::type
+
 /* A device faults on an address that is not a multiple of the size; a CPU would not notice. */
 template <class T> static inline void simt_aligned(const T *at, const char *file, int line)
 {
@@ -18,7 +22,7 @@ template <class T> static inline void simt_aligned(const T *at, const char *file
         return *at;                                                                                                    \
     }
 #define SIMT_STORE(name)                                                                                               \
-    template <class T> static inline void name(T *at, T value, SIMT_WHERE)                                             \
+    template <class T> static inline void name(T *at, SIMT_VALUE(T) value, SIMT_WHERE)                                                \
     {                                                                                                                  \
         simt_aligned(at, file, line);                                                                                  \
         *at = value;                                                                                                   \
@@ -34,24 +38,34 @@ static inline void __threadfence_system() {}
 static inline void __nanosleep(unsigned) {}
 
 /* Fibers are never interrupted, so that any step is atomic. The compiler sees __atomic_*, and so does the checker. */
-template <class T> static inline T atomicExch(T *at, T value) { return __atomic_exchange_n(at, value, __ATOMIC_RELAXED); }
-template <class T> static inline T atomicAdd(T *at, T value) { return __atomic_fetch_add(at, value, __ATOMIC_RELAXED); }
-template <class T> static inline T atomicSub(T *at, T value) { return __atomic_fetch_sub(at, value, __ATOMIC_RELAXED); }
-template <class T> static inline T atomicAnd(T *at, T value) { return __atomic_fetch_and(at, value, __ATOMIC_RELAXED); }
-template <class T> static inline T atomicOr(T *at, T value) { return __atomic_fetch_or(at, value, __ATOMIC_RELAXED); }
-template <class T> static inline T atomicXor(T *at, T value) { return __atomic_fetch_xor(at, value, __ATOMIC_RELAXED); }
-template <class T> static inline T atomicCAS(T *at, T compare, T value)
+#define SIMT_ATOMIC(name, builtin)                                                                                     \
+    template <class T> static inline T name(T *at, SIMT_VALUE(T) value) { return builtin(at, value, __ATOMIC_RELAXED); }
+SIMT_ATOMIC(atomicExch, __atomic_exchange_n)
+SIMT_ATOMIC(atomicAdd, __atomic_fetch_add)
+SIMT_ATOMIC(atomicSub, __atomic_fetch_sub)
+SIMT_ATOMIC(atomicAnd, __atomic_fetch_and)
+SIMT_ATOMIC(atomicOr, __atomic_fetch_or)
+SIMT_ATOMIC(atomicXor, __atomic_fetch_xor)
+#undef SIMT_ATOMIC
+static inline float atomicAdd(float *at, float value)
+{
+    unsigned *const bits = reinterpret_cast<unsigned *>(at);
+    const unsigned old = __atomic_load_n(bits, __ATOMIC_RELAXED);
+    __atomic_store_n(bits, __float_as_uint(__uint_as_float(old) + value), __ATOMIC_RELAXED);
+    return __uint_as_float(old);
+}
+template <class T> static inline T atomicCAS(T *at, SIMT_VALUE(T) compare, SIMT_VALUE(T) value)
 {
     __atomic_compare_exchange_n(at, &compare, value, 0, __ATOMIC_RELAXED, __ATOMIC_RELAXED);
     return compare;
 }
-template <class T> static inline T atomicMax(T *at, T value)
+template <class T> static inline T atomicMax(T *at, SIMT_VALUE(T) value)
 {
     const T old = __atomic_load_n(at, __ATOMIC_RELAXED);
     if (old < value) __atomic_store_n(at, value, __ATOMIC_RELAXED);
     return old;
 }
-template <class T> static inline T atomicMin(T *at, T value)
+template <class T> static inline T atomicMin(T *at, SIMT_VALUE(T) value)
 {
     const T old = __atomic_load_n(at, __ATOMIC_RELAXED);
     if (value < old) __atomic_store_n(at, value, __ATOMIC_RELAXED);

@@ -10,7 +10,10 @@ static inline void __syncthreads(SIMT_SITE) { simt_barrier(SIMT_OP_BARRIER, 0, S
 static inline int __syncthreads_count(int x, SIMT_SITE) { return simt_barrier(SIMT_OP_BARRIER_COUNT, x, SIMT_HERE); }
 static inline int __syncthreads_and(int x, SIMT_SITE) { return simt_barrier(SIMT_OP_BARRIER_AND, x, SIMT_HERE); }
 static inline int __syncthreads_or(int x, SIMT_SITE) { return simt_barrier(SIMT_OP_BARRIER_OR, x, SIMT_HERE); }
-static inline void __syncwarp(unsigned mask = 0xffffffffu, SIMT_SITE) { simt_lanes(SIMT_OP_SYNC, mask, 0, 0, SIMT_HERE); }
+static inline void __syncwarp(unsigned mask = 0xffffffffu, SIMT_SITE)
+{
+    simt_lanes(SIMT_OP_SYNC, mask, 0, 0, SIMT_HERE);
+}
 static inline unsigned __activemask() { return simt_active_mask(); }
 
 static inline unsigned __ballot_sync(unsigned mask, int x, SIMT_SITE)

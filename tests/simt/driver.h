@@ -95,7 +95,8 @@ enum {
 SIMT_EXPORT int simt_control(const char *name, long long value);
 
 /* The nth call from now (1: the next) of a function of the interface, by its exported name, does nothing but return
- * `result`. times: how many of its calls fail from there, 0: all. GDN_SIMT_FAIL="cuMemAlloc_v2:3:2" is the same, once. */
+ * `result`. times: how many of its calls fail from there, 0: all. GDN_SIMT_FAIL="cuMemAlloc_v2:3:2" is the same,
+ * once. */
 SIMT_EXPORT int simt_fail_call(const char *function, unsigned nth, simt_result result, unsigned times);
 
 /* Calls so far of a function, by its exported name; NULL: of all. */

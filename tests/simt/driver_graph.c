@@ -1,4 +1,4 @@
-/* Stream capture and graphs. A graph is its work in the order of capture, which is one of the orders a device may take. */
+/* Stream capture and graphs. A graph is its work in the order of capture, one of the orders that are allowed. */
 #include "tests/simt/driver_api.h"
 #include "tests/simt/driver_internal.h"
 

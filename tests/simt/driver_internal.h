@@ -7,7 +7,9 @@
 #include "tests/simt/registry.h"
 
 /* ---- Handles: known by their address, so that a wrong one is never followed ---- */
-enum simt_kind { SIMT_CONTEXT, SIMT_MODULE, SIMT_FUNCTION, SIMT_STREAM, SIMT_EVENT, SIMT_GRAPH, SIMT_GRAPH_EXEC, SIMT_KINDS };
+enum simt_kind {
+    SIMT_CONTEXT, SIMT_MODULE, SIMT_FUNCTION, SIMT_STREAM, SIMT_EVENT, SIMT_GRAPH, SIMT_GRAPH_EXEC, SIMT_KINDS
+};
 typedef struct simt_handle { /* the first member of each */
     enum simt_kind kind;
     struct simt_handle *next, *previous;
@@ -148,7 +150,8 @@ void simt_context_memory_gone(const simt_context *context);
 void simt_memory_totals(size_t *bytes, size_t *device_blocks, size_t *host_blocks);
 
 /* ---- Streams (driver_stream.c) ---- */
-simt_stream *simt_find_stream(simt_context *context, simt_stream *stream); /* NULL handle: the legacy stream; NULL: bad */
+/* A handle of NULL is the legacy stream; NULL comes back where it is no stream of this context. */
+simt_stream *simt_find_stream(simt_context *context, simt_stream *stream);
 simt_work *simt_new_work(enum simt_work_kind kind, size_t params);
 void simt_free_work(simt_work *work);
 simt_result simt_submit(simt_stream *stream, simt_work *work); /* takes the work; it may be NULL: no memory */

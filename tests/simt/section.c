@@ -6,4 +6,7 @@ extern char __start_simt_shared[] __attribute__((visibility("hidden")));
 extern char __stop_simt_shared[] __attribute__((visibility("hidden")));
 __attribute__((section("simt_shared"), used)) static unsigned keep[4];
 
-__attribute__((constructor)) static void announce(void) { simt_shared_section(__start_simt_shared, __stop_simt_shared); }
+__attribute__((constructor)) static void announce(void)
+{
+    simt_shared_section(__start_simt_shared, __stop_simt_shared);
+}

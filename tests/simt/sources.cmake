@@ -78,6 +78,13 @@ function(gdn_simt_test name)
 endfunction()
 set(gdn_simt_source_folder "${CMAKE_CURRENT_LIST_DIR}")
 gdn_simt_test(plain)
+add_test(NAME simt.environment COMMAND test_simt_plain environment)
+set_tests_properties(simt.environment PROPERTIES LABELS "simt;unit" ENVIRONMENT
+  "GDN_SIMT_CONTROL=devices=2,compute=75;GDN_SIMT_FAIL=cuMemAlloc_v2:2:2;GDN_SIMT_HIDE=cuLaunchKernel;GDN_SIMT_SEED=4")
+if(GDN_SANITIZE MATCHES "address")
+  add_test(NAME simt.overflow COMMAND test_simt_plain overflow)
+  set_tests_properties(simt.overflow PROPERTIES LABELS "simt;unit" WILL_FAIL ON)
+endif()
 if(NOT GDN_SANITIZE) # two sanitizers do not go together
   gdn_simt_test(checked CHECKED)
 endif()

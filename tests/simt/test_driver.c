@@ -15,6 +15,29 @@ static simt_result launch(fixture *f, simt_stream *stream, test_params *params, 
     return cuLaunchKernel(function(f, "add_one"), 4, 1, 1, block, 1, 1, 0, stream, (void *[]){ params }, NULL);
 }
 
+/* What the environment sets; a test of its own, with GDN_SIMT_CONTROL, GDN_SIMT_FAIL, GDN_SIMT_HIDE, GDN_SIMT_SEED. */
+void test_environment(void)
+{
+    int n, status;
+    simt_ptr memory;
+    simt_context *context;
+    void *function_pointer;
+    float value = 0;
+    OK(cuInit(0));
+    OK(cuDeviceGetCount(&n));
+    CHECK(n == 2, "%d devices", n);
+    OK(cuDeviceGetAttribute(&n, 75, 1));
+    CHECK(n == 7, "capability %d", n);
+    OK(cuCtxCreate_v4(&context, NULL, 0, 1));
+    OK(cuMemAlloc_v2(&memory, 16));
+    OK(cuMemcpyDtoH_v2(&value, memory, 4));
+    CHECK(value == value && value != 0, "%g", (double)value); /* an even seed: a number */
+    EXPECT(cuMemAlloc_v2(&memory, 16), SIMT_OUT_OF_MEMORY);
+    OK(cuGetProcAddress_v2("cuLaunchKernel", &function_pointer, 13000, 0, &status));
+    CHECK(!function_pointer && status == 1, "%d", status);
+    OK(cuCtxDestroy_v2(context));
+}
+
 static void host_function(void *data)
 {
     int *seen = data;

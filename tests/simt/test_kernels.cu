@@ -48,7 +48,8 @@ GDN_KERNEL(barriers, test_params, 1024)
     const unsigned t = threadIdx.x;
     switch (p.mode) {
     case 0: // the vote of all threads
-        p.words[t] = (unsigned)(__syncthreads_count(t < 40) * 4 + __syncthreads_and(t < 40) * 2 + __syncthreads_or(t == 40));
+        p.words[t] = (unsigned)__syncthreads_count(t < 40) * 4;
+        p.words[t] += (unsigned)(__syncthreads_and(t < 40) * 2 + __syncthreads_or(t == 40));
         break;
     case 1: // half of the threads never come
         if (t < blockDim.x / 2) __syncthreads();
@@ -98,13 +99,23 @@ GDN_KERNEL(lanes, test_params, 1024)
         r = __ballot_sync(FULL, 1);
         break;
     case 13: r = __activemask(); break;
+    case 14: // two groups wait for a lane that returns last
+        if (lane >= 16) return;
+        r = lane < 8 ? __ballot_sync(0x800000ffu, 1) : __ballot_sync(0x8000ff00u, 1);
+        break;
     // Mistakes.
-    case 20: if (lane < 16) r = (unsigned)__shfl_xor_sync(FULL, v, 1); else __syncwarp(0xffff0000u); __syncthreads(); break;
+    case 20:
+        if (lane < 16) r = (unsigned)__shfl_xor_sync(FULL, v, 1);
+        else __syncwarp(0xffff0000u);
+        __syncthreads();
+        break;
     case 21: if (lane < 16) r = (unsigned)__shfl_sync(0x0000ffffu, v, 20); break;
     case 22: r = (unsigned)__shfl_xor_sync(0x0000ffffu, v, 1); break;
     case 23: if (lane >= 20) return; r = (unsigned)__shfl_sync(FULL, v, 25); break;
     case 24: r = __ballot_sync(lane < 16 ? FULL : 0xffff0000u, 1); __syncthreads(); break;
     case 25: r = (unsigned)__shfl_sync(FULL, v, 0, 12); break;
+    case 26: r = __ballot_sync(lane ? FULL : 0x7fffffffu, 1); break;
+    case 27: if (lane < 16) r = __ballot_sync(FULL, 1); else __syncwarp(); break;
     }
     p.words[threadIdx.x] = r;
 }
@@ -126,26 +137,62 @@ GDN_KERNEL(memory, test_params, 1024)
     case 8: // a barrier of the warp orders its lanes: right for 32 threads
         box[t % 64] = (float)t;
         __syncwarp();
-        p.out[t] = box[(t / 32 * 32 + (t + 1) % 32) % 64];
+        p.out[blockIdx.x * 128 + t] = box[(t / 32 * 32 + (t + 1) % 32) % 64];
         break;
-    case 9: atomicAdd(&p.words[0], 1u); atomicMax(&p.words[1], t); atomicOr(&p.words[2], 1u << t % 32);
+    case 9: atomicAdd(&p.words[0], 1); atomicMax(&p.words[1], t); atomicOr(&p.words[2], 1u << t % 32);
         if (atomicCAS(&p.words[3], 0u, t + 1) == 0) atomicExch(&p.words[4], t + 1);
         break;
     case 11: if (t == 40) __trap(); break;
     case 10: box[t % 32] = 1; break; // two threads write the same, without order
+    case 12: { // dynamic shared memory that nobody has written
+        GDN_SHARED_DYNAMIC(float, tile);
+        p.out[t] = tile[t];
+        break;
+    }
+    case 13: { // written too early for another thread that reads it
+        box[t % 64] = 1;
+        __syncthreads();
+        const float next = box[(t + 1) % 64];
+        box[t % 64] = next + 1;
+        break;
+    }
+    case 14: // read by one block, written by another
+        if (blockIdx.x == 0) p.out[t] = p.in[0];
+        else if (t == 0) ((volatile float *)p.in)[0] = 1;
+        break;
+    case 15: { // right: a barrier of the warp wherever one is needed
+        float sum = 0;
+        for (int i = 0; i < 4; i++) {
+            box[t % 32] = sum + 1;
+            __syncwarp();
+            sum += box[(t + 1) % 32];
+            __syncwarp();
+        }
+        p.out[t] = sum;
+        break;
+    }
+    case 16: // a barrier of the warp in the wrong place
+        box[t % 32] = 0;
+        __syncwarp();
+        box[t % 32] = 1;
+        p.out[blockIdx.x * 32 + t] = box[(t + 1) % 32];
+        break;
+    case 17: ((volatile test_params *)&p)->n = 3; break;
     }
 }
 
-// Copies to shared memory that are made in the background. mode 1: nobody waits for them.
+// Copies to shared memory that are made in the background. mode 1: nobody waits for them; 2: also, over what was there.
 GDN_KERNEL(copies, test_params, 32)
 {
     __shared__ __align__(16) float tile[2][128];
     const unsigned t = threadIdx.x;
+    if (p.mode == 2)
+        for (int i = 0; i < 4; i++) tile[0][4 * t + i] = 5;
     __pipeline_memcpy_async(&tile[0][4 * t], p.in + 4 * t, 16);
     __pipeline_commit();
     __pipeline_memcpy_async(&tile[1][4 * t], p.in + 128 + 4 * t, 16, 8);
     __pipeline_commit();
-    __pipeline_wait_prior(p.mode == 1 ? 2 : 1);
+    __pipeline_wait_prior(p.mode ? 2 : 1);
     __syncwarp();
     for (int i = 0; i < 4; i++) p.out[t + 32 * i] = tile[0][t + 32 * i];
     __pipeline_wait_prior(0);

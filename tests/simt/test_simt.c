@@ -64,6 +64,7 @@ static unsigned lanes_expected(int mode, unsigned lane)
     case 10: for (unsigned l = lane % 5; l < 32; l += 5) r |= 1u << l; return r;
     case 11: return (lane ^ 31) + 1;
     case 12: return lane < 20 ? 0xfffffu : 0;
+    case 14: return lane < 8 ? 0xffu : lane < 16 ? 0xff00u : 0;
     default: return 0xffffffffu;
     }
 #undef V
@@ -72,7 +73,7 @@ static unsigned lanes_expected(int mode, unsigned lane)
 static void test_lanes(fixture *f)
 {
     for (int seed = 0; seed < 6; seed++)
-        for (int mode = 0; mode <= 13; mode++) {
+        for (int mode = 0; mode <= 14; mode++) {
             simt_control("seed", seed);
             OK(cuMemsetD32_v2(f->words, 0, f->n));
             OK(run(f, "lanes", 1, 96, 0, mode, 0));
@@ -88,6 +89,8 @@ static void test_lanes(fixture *f)
         fails(f, "lanes", 64, 23, "reads from lane 25");
         fails(f, "lanes", 64, 24, "never come");
         fails(f, "lanes", 64, 25, "a width of 12");
+        fails(f, "lanes", 32, 26, "never come");
+        fails(f, "lanes", 32, 27, "never come");
         fails(f, "barriers", 128, 1, "never come");
         fails(f, "barriers", 128, 2, "not all threads are at the same barrier");
         fails(f, "barriers", 128, 3, "returned");
@@ -117,8 +120,16 @@ static void test_checker(fixture *f)
         OK(run(f, "memory", 1, 64, 0, 8, 0)); /* lanes are ordered by __syncwarp */
         OK(run(f, "memory", 1, 64, 0, 7, 0));
         OK(run(f, "copies", 1, 32, 0, 0, 0));
+        OK(run(f, "memory", 1, 32, 0, 15, 0));
+        CHECK(f->host_out[31] == 15, "%g", (double)f->host_out[31]);
+        OK(run(f, "memory", 3, 96, 0, 9, 0));
+        fails(f, "memory", 32, 16, "a race");
+        fails(f, "copies", 32, 2, "nobody has written");
     }
     simt_control("seed", 0);
+    fails(f, "memory", 64, 13, "another thread has read");
+    fails(f, "memory", 64, 14, "another block has read");
+    fails(f, "memory", 64, 17, "a write to a parameter");
     simt_control("quiet", 1);
     CHECK(run(f, "reduce_shared", 1, 256, 1020, 0, 256) != 0, "dynamic shared memory is too small");
     simt_control("quiet", 0);
@@ -131,6 +142,8 @@ static void test_memory(fixture *f)
         test_checker(f);
         return;
     }
+    OK(run(f, "memory", 1, 64, 256, 12, 0));
+    for (int i = 0; i < 64; i++) CHECK(isnan(f->host_out[i]), "%g", (double)f->host_out[i]);
     OK(run(f, "memory", 1, 64, 0, 0, 0)); /* uninitialised: two seeds differ, and seed 0 is NaN */
     memcpy(first, f->host_out, sizeof first);
     CHECK(isnan(first[7]), "%g", (double)first[7]);
@@ -156,6 +169,8 @@ static void test_memory(fixture *f)
     }
     OK(run(f, "copies", 1, 32, 0, 1, 0)); /* the wait is missing */
     CHECK(f->host_out[31] != 32, "a copy that nobody waited for has arrived");
+    OK(run(f, "copies", 1, 32, 0, 2, 0));
+    CHECK(isnan(f->host_out[31]), "a copy that nobody waited for has arrived");
 }
 
 /* Is h, of those that could be, what x rounds to? */
@@ -173,7 +188,10 @@ static int rounds_to(float x, unsigned h, float (*value)(unsigned), unsigned inf
     return m == infinity || !(above - a < a - at || (above - a == a - at && m % 2));
 }
 
-static float half_value(unsigned h) { return (float)ldexp(h < 1024 ? h : 1024 + h % 1024, (h < 1024 ? 1 : (int)(h >> 10)) - 25); }
+static float half_value(unsigned h)
+{
+    return (float)ldexp(h < 1024 ? h : 1024 + h % 1024, (h < 1024 ? 1 : (int)(h >> 10)) - 25);
+}
 
 static float bfloat_value(unsigned h)
 {
@@ -262,6 +280,17 @@ int main(int argc, char **argv)
         measure();
         return failures != 0;
     }
+    if (argc > 1 && strcmp(argv[1], "overflow") == 0) { /* AddressSanitizer ends this one */
+        set_up(&f, 1024);
+        run(&f, "memory", 1, 64, 0, 1, f.n);
+        return 0;
+    }
+    if (argc > 1 && strcmp(argv[1], "environment") == 0) {
+        test_environment();
+        return failures != 0;
+    }
+    int n;
+    EXPECT(cuDeviceGetCount(&n), SIMT_NOT_INITIALIZED);
     checked = argc > 1 && strcmp(argv[1], "CHECKED") == 0;
     set_up(&f, 1024);
     test_reductions(&f);
@@ -271,7 +300,8 @@ int main(int argc, char **argv)
     test_conversions();
     test_driver();
     test_graphs();
-    const char *const kinds[] = { "contexts", "streams", "events", "modules", "graphs", "graph execs", "device blocks" };
+    const char *const kinds[] = { "contexts", "streams", "events", "modules", "graphs", "graph execs",
+                                  "device blocks" };
     for (unsigned i = 0; i < 7; i++) CHECK(simt_count(kinds[i]) == 0, "%s left: %lld", kinds[i], simt_count(kinds[i]));
     printf("%d checks, %d failed\n", checks, failures);
     return failures != 0;

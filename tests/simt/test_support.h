@@ -42,6 +42,7 @@ simt_function *function(fixture *f, const char *name);
 simt_result run(fixture *f, const char *kernel, unsigned grid, unsigned block, unsigned shared, int mode, unsigned n);
 
 void test_driver(void);
+void test_environment(void);
 void test_graphs(void);
 
 #endif

@@ -7,11 +7,6 @@
 
 uint32_t simt_active_mask(void) { return simt_self->warp->exists & ~simt_self->warp->exited; }
 
-static int same_site(simt_site a, simt_site b)
-{
-    return a.line == b.line && (a.file == b.file || strcmp(a.file, b.file) == 0);
-}
-
 static uint64_t reduced(const simt_warp *warp, uint32_t lanes, enum simt_op op)
 {
     const uint64_t sign = (uint64_t)1 << 63; /* operands are ordered as signed numbers of 64 bits */
@@ -76,7 +71,8 @@ static int all_here(const simt_thread *thread, uint32_t *lanes)
     if (*lanes & ~warp->waiting) return 0;
     for (uint32_t left = *lanes; left; left &= left - 1) {
         const simt_thread *other = &warp->threads[__builtin_ctz(left)];
-        if (other->op != thread->op || other->mask != thread->mask || !same_site(other->site, thread->site)) return 0;
+        if (other->op != thread->op || other->mask != thread->mask || !simt_same_site(other->site, thread->site))
+            return 0;
     }
     return 1;
 }
@@ -132,7 +128,7 @@ static int same_place(const simt_thread *a, const simt_thread *b)
     if (gone_a || gone_b) return gone_a == gone_b;
     if (a->op != b->op) return 0;
     return a->op == SIMT_OP_NONE ||
-           (same_site(a->site, b->site) && (a->op < SIMT_OP_SYNC || a->mask == b->mask));
+           (simt_same_site(a->site, b->site) && (a->op < SIMT_OP_SYNC || a->mask == b->mask));
 }
 
 void simt_describe(char *text, size_t size)
@@ -143,7 +139,8 @@ void simt_describe(char *text, size_t size)
     for (unsigned i = 0, end; i < simt_current.n_threads && used + 160 < size; i = end) {
         const simt_thread *thread = &threads[i];
         for (end = i + 1; end < simt_current.n_threads && same_place(thread, &threads[end]);) end++;
-        used += (size_t)snprintf(text + used, size - used, "%sthread%s %u", used ? "; " : "", end > i + 1 ? "s" : "", i);
+        used += (size_t)snprintf(text + used, size - used, "%sthread%s %u", used ? "; " : "",
+                                 end > i + 1 ? "s" : "", i);
         if (end > i + 1) used += (size_t)snprintf(text + used, size - used, "-%u", end - 1);
         if (thread->warp->exited >> thread->lane & 1)
             used += (size_t)snprintf(text + used, size - used, " returned");

@@ -1,0 +1,105 @@
+#!/usr/bin/env python3
+"""The table and the verdict of scripts/cuda_report.sh, from the compiler's output in a folder.
+
+    cuda_report.py FOLDER
+"""
+import pathlib
+import re
+import sys
+
+# Per multiprocessor: registers, warps, blocks, kilobytes of shared memory (CUDA C++ Programming Guide, "Compute Capabilities").
+LIMITS = {75: (65536, 32, 16, 64), 80: (65536, 64, 32, 164), 86: (65536, 48, 16, 100), 89: (65536, 48, 24, 100),
+          90: (65536, 64, 32, 228), 100: (65536, 64, 32, 228), 103: (65536, 64, 32, 228), 110: (65536, 48, 24, 228), 120: (65536, 48, 24, 100)}
+WARPS = 4  # of a block, in every kernel
+
+
+def resources(text):
+    """{kernel: (registers, spilled bytes, stack bytes, shared bytes)} of ptxas -v."""
+    found = {}
+    for part in text.split("Compiling entry function '")[1:]:
+        name = part.split("'")[0]
+        spills = sum(int(n) for n in re.findall(r"(\d+) bytes spill", part))
+        stack = int(re.search(r"(\d+) bytes stack frame", part).group(1))
+        shared = re.search(r"(\d+) bytes smem", part)
+        found[name] = (int(re.search(r"Used (\d+) registers", part).group(1)), spills, stack, int(shared.group(1)) if shared else 0)
+    return found
+
+
+def instructions(text):
+    """{kernel: {"FFMA": n, ...}} of cuobjdump -sass."""
+    found = {}
+    for part in re.split(r"\n\s*Function : ", text)[1:]:
+        name = part.split("\n")[0].strip()
+        ops = re.findall(r"/\*[0-9a-f]{4,}\*/\s+(?:@!?U?P\w+\s+)?([A-Z][\w.]*)", part)
+        found[name] = {
+            "FFMA": sum(op.startswith("FFMA") for op in ops),
+            "FMUL": sum(op.startswith("FMUL") for op in ops), "FADD": sum(op.startswith("FADD") for op in ops),
+            "loads": sum(op.startswith("LDG") and ".128" in op for op in ops), "stores": sum(op.startswith("STG") and ".128" in op for op in ops),
+            "shared": sum(op.startswith("LDS") and ".128" in op for op in ops), "SHFL": sum(op.startswith("SHFL") for op in ops),
+            "local": sum(op.startswith(("LDL", "STL")) for op in ops),
+            # MUFU.RCP is part of an integer division; a division of floats has FCHK besides
+            "bad": sum(op.startswith("FCHK") or (op.startswith("MUFU") and op != "MUFU.RCP") or
+                       (".FTZ" in op and op.startswith(("FFMA", "FMUL", "FADD", "FSETP"))) for op in ops), "all": len(ops),
+            "generic": sum(op.startswith(("LD.", "ST.")) for op in ops),
+        }
+    return found
+
+
+def occupancy(arch, registers, shared):
+    all_registers, warps, blocks, kilobytes = LIMITS.get(arch, LIMITS[90])
+    per_warp = -(-registers * 32 // 256) * 256
+    per_block = min(all_registers // per_warp // 4 * 4 // WARPS, warps // WARPS, blocks)
+    if shared:
+        per_block = min(per_block, kilobytes * 1024 // (shared + 1024))
+    return per_block, 100 * per_block * WARPS // warps
+
+
+def main(folder):
+    folder = pathlib.Path(folder)
+    problems, rows, with_sass = [], [], False
+    for ptxas in sorted(folder.glob("*.ptxas"), key=lambda p: (int(p.stem.rpartition("_")[2]), p.stem)):
+        arch = int(ptxas.stem.rpartition("_")[2])
+        sass = instructions(ptxas.with_suffix(".sass").read_text())
+        for name, (registers, spills, stack, shared) in sorted(resources(ptxas.read_text()).items()):
+            blocks, percent = occupancy(arch, registers, shared)
+            ops = sass.get(name)
+            cells = [f"{ops[key]}" for key in ("FFMA", "FMUL", "FADD", "SHFL", "loads", "stores", "shared", "all")] if ops else ["?"] * 8
+            rows.append(f"| {arch} | {name} | {registers} | {spills} | {shared} | {blocks} | {percent}% | " + " | ".join(cells) + " |")
+            where = f"{name} on sm_{arch}"
+            if spills or stack:
+                problems.append(f"{where}: {spills} bytes of spills, {stack} bytes of stack")
+            if not ops:
+                continue
+            with_sass = True
+            exact_shape = "delta" in name and "general" not in name
+            if "delta" in name and not ops["FFMA"]:
+                problems.append(f"{where}: no FFMA")
+            if exact_shape and not ops["loads"] and not name.endswith("_any"):
+                problems.append(f"{where}: no 128-bit loads")
+            if exact_shape and "rows" in name and not ops["stores"]:
+                problems.append(f"{where}: no 128-bit stores")
+            if exact_shape and "tiles" in name and not ops["shared"]:
+                problems.append(f"{where}: no 128-bit loads of shared memory")
+            if ops["local"]:
+                problems.append(f"{where}: {ops['local']} accesses of local memory")
+            if ops["generic"]:
+                problems.append(f"{where}: {ops['generic']} accesses of memory of an unknown kind")
+            if ops["bad"]:
+                problems.append(f"{where}: {ops['bad']} instructions that approximate or flush")
+    head = ["# The CUDA kernels as compiled", "", "Made by `scripts/cuda_report.sh`. Blocks of 128 threads; instructions are counted in the code, not as executed.",
+            "", "| sm | kernel | registers | spilled bytes | shared bytes | blocks per SM | occupancy | FFMA | FMUL | FADD | SHFL | LDG.128 | STG.128 "
+            "| LDS.128 | all |", "|" + "---|" * 15]
+    (folder / "report.md").write_text("\n".join(head + rows) + "\n")
+    print("\n".join(head + rows))
+    for problem in problems:
+        print(f"cuda_report: {problem}")
+    if not rows:
+        print("cuda_report: nothing was compiled")
+        return 1
+    checked = "registers and SASS" if with_sass else "registers (no cuobjdump: SASS was not looked at)"
+    print(f"{len(rows)} kernels compiled by nvcc, {checked}, {len(problems)} problems")
+    return 1 if problems else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1]))

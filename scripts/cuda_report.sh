@@ -1,0 +1,40 @@
+#!/bin/sh
+# cuda_report.sh: compile the CUDA kernels and report what the compiler made of them; no GPU is needed.
+#
+#   cuda_report.sh [--arch LIST] [--out FOLDER]      LIST: such as 80,90 (default: 75,80,90,100,120, what nvcc knows of them)
+#
+# For each kernel and architecture: registers, spills, shared memory, blocks and warps per multiprocessor; and, where cuobjdump
+# is found, how many fused multiply-adds (FFMA), separate products and sums, and 128-bit loads and stores of global memory
+# its code has. FOLDER (default build/cuda-report) gets report.md and the compiler's output.
+#
+# Fails where a kernel spills or has a stack, where gated_delta_net has no FFMA or no 128-bit accesses (rows) or loads (tiles),
+# and where a kernel has an instruction that the contract does not know: approximations, divisions of floats, .FTZ.
+set -eu
+cd "$(dirname "$0")/.."
+arch=75,80,90,100,120 out=build/cuda-report
+while [ $# -gt 0 ]; do
+    case $1 in
+    --arch) arch=$2; shift ;;
+    --out) out=$2; shift ;;
+    --help | -h) sed -n '2,/^set /s/^# \{0,1\}//p' "$0"; exit 0 ;;
+    *) echo "cuda_report: unknown argument '$1'; see --help" >&2; exit 2 ;;
+    esac
+    shift
+done
+nvcc=$(command -v nvcc || echo /usr/local/cuda/bin/nvcc)
+[ -x "$nvcc" ] || { echo "cuda_report: no nvcc" >&2; exit 2; }
+cuobjdump=$(command -v cuobjdump || echo "${CUOBJDUMP:-$(dirname "$nvcc")/cuobjdump}")
+if [ -x "$cuobjdump" ]; then :; else cuobjdump=; fi
+mkdir -p "$out"
+known=$("$nvcc" --list-gpu-arch)
+for one in $(echo "$arch" | tr ',' ' '); do
+    echo "$known" | grep -qx "compute_$one" || { echo "nvcc does not know sm_$one"; continue; }
+    for kernel in gated_delta_net ssm_conv set_rows probe; do
+        # The flags of cuda/sources.cmake.
+        "$nvcc" -std=c++17 -O3 -fmad=false -ftz=false -I. -Xptxas -v -arch="sm_$one" -cubin -o "$out/${kernel}_$one.cubin" \
+            "cuda/$kernel.cu" >"$out/${kernel}_$one.ptxas" 2>&1 || { cat "$out/${kernel}_$one.ptxas"; exit 1; }
+        : >"$out/${kernel}_$one.sass"
+        [ -z "$cuobjdump" ] || "$cuobjdump" -sass "$out/${kernel}_$one.cubin" >"$out/${kernel}_$one.sass"
+    done
+done
+python3 scripts/cuda_report.py "$out"
