@@ -89,6 +89,14 @@ static void trunk(const rt_model *model, const golden *g, comparison *c, int32_t
 
 /* ---- The draft head ---- */
 
+static int32_t largest(const float *x, int32_t n)
+{
+    int32_t best = 0;
+    for (int32_t i = 1; i < n; i++)
+        best = x[i] > x[best] ? i : best;
+    return best;
+}
+
 static void draft_head(const rt_model *model, const golden *g, comparison *c)
 {
     const golden_array *tokens = golden_find(g, "tokens"), *first = golden_find(g, "mtp_logits"), *first_hidden = golden_find(g, "mtp_hidden");
@@ -108,6 +116,18 @@ static void draft_head(const rt_model *model, const golden *g, comparison *c)
         compare(c, e->draft_logits, (const float *)first->data + (int64_t)p * V, V, range, "mtp_logits", p);
         compare(c, e->draft_feed, (const float *)first_hidden->data + (int64_t)p * E, E, hidden_range, "mtp_hidden", p);
         REQUIRE(!rt_decode(e, &batch));
+    }
+    /* the same with windows as long as the snapshots reach, of which only the first token is kept: the head must not need
+     * output rows that are gone */
+    REQUIRE(!rt_seq_rm(m, 0, 0, -1));
+    for (int32_t p = 0; p < n; p++) {
+        const rt_draft_request ask = { 0, token[p], depth };
+        int32_t window[9] = { token[p] };
+        REQUIRE(!rt_draft_mtp(e, &ask, 1, depth, 0.0f, got, &n_got));
+        EXPECT(n_got == depth && got[0] == largest((const float *)first->data + (int64_t)p * V, V));
+        memcpy(window + 1, got, 4 * (size_t)depth);
+        const rt_batch batch = { depth + 1, window, seq, NULL };
+        REQUIRE(!rt_decode(e, &batch) && !rt_seq_rm(m, 0, p + 1, -1));
     }
     /* a few positions, deeper; the head reads the whole text at once */
     for (int32_t i = 0; i < from->dim[0]; i++)

@@ -1,0 +1,189 @@
+/* What comes next: the sampler's filters and its draws, prompt lookup, and whether drafting pays. */
+#include <math.h>
+#include <string.h>
+
+#include "engine_fixture.h"
+#include "runtime/draft_ngram.h"
+#include "runtime/payoff.h"
+
+enum { V = 37, DRAWS = 20000 };
+
+static const rt_sampling open_sampling = { 1, 0, 1, 0, 1, 64, 1 };
+
+/* How often each token is drawn at positions 1 .. DRAWS. */
+static void draw_many(rt_sampler *s, const rt_sampling *with, const float *logits, const int32_t *tokens, int32_t n, int32_t *counts)
+{
+    memset(counts, 0, V * sizeof *counts);
+    static int32_t text[DRAWS + 1];
+    memset(text, 0, sizeof text);
+    if (n)
+        memcpy(text, tokens, 4 * (size_t)n);
+    for (int32_t p = n ? n : 1; p < DRAWS; p++)
+        counts[rt_sample(s, with, logits, text, p)]++;
+}
+
+static void sampler(rt_dense *dense)
+{
+    rt_sampler *s;
+    float       logits[V];
+    int32_t     counts[V], tokens[4] = { 3, 5, 3, 7 };
+    uint64_t    random = 1;
+    double      p[V], total = 0;
+    REQUIRE(!rt_sampler_create(V, dense, &s));
+    for (int32_t i = 0; i < V; i++)
+        logits[i] = (float)(fixture_random(&random) % 1000) / 250.0f;
+    logits[4] = logits[20] = 6; /* the likeliest two are equal */
+    for (int32_t i = 0; i < V; i++)
+        total += p[i] = exp((double)logits[i]);
+
+    /* greedy, and every filter at its end: the lower of equals; nobody else */
+    const rt_sampling greedy[] = { { 0, 0, 1, 0, 1, 64, 9 }, { 1, 1, 1, 0, 1, 64, 9 }, { 1, 0, 1e-6f, 0, 1, 64, 9 } };
+    for (size_t i = 0; i < 3; i++)
+        for (int32_t n = 1; n < 50; n++)
+            EXPECT(rt_sample(s, &greedy[i], logits, tokens, n < 4 ? n : 4) == 4);
+    rt_sampling min_p = open_sampling;
+    min_p.min_p = 1;
+    draw_many(s, &min_p, logits, NULL, 0, counts);
+    EXPECT(counts[4] > 0 && counts[20] > 0 && counts[4] + counts[20] == DRAWS - 1); /* both reach it */
+
+    /* draws follow the probabilities: chi squared, 36 degrees of freedom, far beyond 99.99% at 80 */
+    draw_many(s, &open_sampling, logits, NULL, 0, counts);
+    double chi = 0;
+    for (int32_t i = 0; i < V; i++)
+        chi += pow(counts[i] - (DRAWS - 1) * p[i] / total, 2) / ((DRAWS - 1) * p[i] / total);
+    EXPECT(chi < 80);
+    /* a temperature of 2 is the square root of the probabilities */
+    rt_sampling warm = open_sampling;
+    warm.temperature = 2;
+    double warm_total = 0;
+    for (int32_t i = 0; i < V; i++)
+        warm_total += sqrt(p[i]);
+    draw_many(s, &warm, logits, NULL, 0, counts);
+    chi = 0;
+    for (int32_t i = 0; i < V; i++)
+        chi += pow(counts[i] - (DRAWS - 1) * sqrt(p[i]) / warm_total, 2) / ((DRAWS - 1) * sqrt(p[i]) / warm_total);
+    EXPECT(chi < 80);
+
+    /* top_k: the k largest, all of them; top_p: as few as hold that much */
+    rt_sampling few = open_sampling;
+    few.top_k = 5;
+    draw_many(s, &few, logits, NULL, 0, counts);
+    int32_t n_seen = 0;
+    for (int32_t i = 0; i < V; i++) {
+        int32_t larger = 0;
+        for (int32_t j = 0; j < V; j++)
+            larger += logits[j] > logits[i] || (logits[j] == logits[i] && j < i);
+        EXPECT(larger < 5 || !counts[i]);
+        n_seen += counts[i] > 0;
+    }
+    EXPECT(n_seen == 5);
+
+    /* the penalty: seen lately, once however often, and only within its reach */
+    rt_sampling tired = open_sampling;
+    tired.temperature    = 0;
+    tired.repeat_penalty = 3;
+    int32_t text[] = { 4, 1, 2 };
+    EXPECT(rt_sample(s, &tired, logits, text, 3) == 20);
+    tired.repeat_last = 2;
+    EXPECT(rt_sample(s, &tired, logits, text, 3) == 4);
+    float below[V];
+    for (int32_t i = 0; i < V; i++)
+        below[i] = i ? -6 : -1;
+    tired.repeat_last = 3;
+    EXPECT(rt_sample(s, &tired, below, (const int32_t[]){ 0, 0, 0 }, 3) == 0); /* -3: once, however often it occurs */
+    tired.repeat_penalty = 7;
+    EXPECT(rt_sample(s, &tired, below, (const int32_t[]){ 0, 0, 0 }, 3) == 1); /* -7: below zero it multiplies */
+
+    /* the same seed and position: the same draw; others differ */
+    int32_t equal = 0, other = 0;
+    rt_sampling seed = open_sampling;
+    seed.seed = 2;
+    for (int32_t n = 1; n < 1000; n++) {
+        static const int32_t zeros[1000];
+        const int32_t a = rt_sample(s, &open_sampling, logits, zeros, n);
+        equal += a == rt_sample(s, &open_sampling, logits, zeros, n);
+        other += a == rt_sample(s, &seed, logits, zeros, n);
+    }
+    EXPECT(equal == 999 && other < 500);
+
+    rt_sampling wrong[7];
+    for (int i = 0; i < 7; i++)
+        wrong[i] = open_sampling;
+    wrong[0].temperature = -1;
+    wrong[1].top_k = -1;
+    wrong[2].top_p = 0;
+    wrong[3].min_p = 1.5f;
+    wrong[4].repeat_penalty = 0;
+    wrong[5].repeat_last = -1;
+    wrong[6].temperature = NAN;
+    for (int i = 0; i < 7; i++)
+        EXPECT(rt_sampling_check(&wrong[i]) == GDN_INVALID_ARGUMENT);
+    EXPECT(!rt_sampling_check(&open_sampling));
+    rt_sampler_destroy(s);
+}
+
+static void lookup(void)
+{
+    int32_t draft[8];
+    const int32_t text[] = { 1, 2, 3, 4, 9, 2, 3, 5, 8, 7, 2, 3 };
+    EXPECT(rt_draft_ngram(text, 12, 8, draft) == 5 && draft[0] == 5 && draft[1] == 8 && draft[4] == 3); /* the latest place */
+    EXPECT(rt_draft_ngram(text, 12, 2, draft) == 2 && rt_draft_ngram(text, 12, 0, draft) == 0);
+    const int32_t longer[] = { 1, 2, 3, 4, 9, 2, 3, 5, 1, 2, 3 };
+    EXPECT(rt_draft_ngram(longer, 11, 8, draft) == 8 && draft[0] == 4); /* a longer match before a later one */
+    EXPECT(rt_draft_ngram(text, 4, 8, draft) == 0 && rt_draft_ngram(text, 1, 8, draft) == 0);
+}
+
+/* Steps with drafts give `drafted` tokens per second, plain ones 100: how many of 1000 steps draft? */
+static int32_t drafting_steps(int32_t width, double drafted)
+{
+    rt_payoff p = { 0 };
+    int32_t   n = 0;
+    for (int i = 0; i < 1000; i++) {
+        const int draft = rt_payoff_choose(&p, width);
+        rt_payoff_record(&p, width, draft, 10, 10 / (draft ? drafted : 100.0));
+        n += draft;
+    }
+    return n;
+}
+
+static void payoff(void)
+{
+    EXPECT(drafting_steps(1, 150) > 900 && drafting_steps(1, 150) < 1000); /* it pays, and the other way is looked at too */
+    EXPECT(drafting_steps(1, 60) > 0 && drafting_steps(1, 60) < 100);
+    EXPECT(drafting_steps(5000, 60) < 100);
+    rt_payoff p = { 0 };
+    for (int i = 0; i < 200; i++) { /* it pays for one, and not for five at once */
+        rt_payoff_record(&p, 1, rt_payoff_choose(&p, 1), 10, 0.1);
+        rt_payoff_record(&p, 5, 1, 10, 0.2);
+        rt_payoff_record(&p, 5, 0, 10, 0.1);
+        rt_payoff_record(&p, 1, 1, 10, 0.05);
+    }
+    int32_t one = 0, five = 0;
+    for (int i = 0; i < 64; i++) {
+        one += rt_payoff_choose(&p, 1);
+        five += rt_payoff_choose(&p, 5);
+    }
+    EXPECT(one > 60 && five < 4);
+    for (int i = 0; i < 300; i++) /* texts change: now it pays for five too, and that is found out */
+        rt_payoff_record(&p, 5, rt_payoff_choose(&p, 5), 10, rt_payoff_choose(&p, 5) ? 0.01 : 0.1);
+    for (int i = 0; i < 100; i++) {
+        const int draft = rt_payoff_choose(&p, 5);
+        rt_payoff_record(&p, 5, draft, 10, draft ? 0.01 : 0.1);
+    }
+    for (five = 0; five < 8 && rt_payoff_choose(&p, 5); five++)
+        ;
+    EXPECT(five >= 7);
+}
+
+int main(void)
+{
+    rt_threads *threads;
+    rt_dense   *dense;
+    REQUIRE(!rt_threads_create(1, &threads) && !rt_dense_create(NULL, threads, &dense));
+    sampler(dense);
+    lookup();
+    payoff();
+    rt_dense_destroy(dense);
+    rt_threads_destroy(threads);
+    return fixture_end();
+}
