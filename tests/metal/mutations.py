@@ -25,7 +25,7 @@ from mistakes import CONV, DELTA, MISTAKES, ROBUST, ROWS  # noqa: E402
 FLAGS = ("-std=c++17 -O1 -fPIC -ffp-contract=off -fno-math-errno -fno-trapping-math -fno-exceptions -fno-rtti "
          "-fno-threadsafe-statics -fno-strict-aliasing -fvisibility=hidden -w").split()
 KERNELS = (DELTA, "probe", ROWS, CONV)
-CASES = {DELTA: "12", CONV: "100", ROWS: "100"}
+CASES = {DELTA: "12", CONV: "40", ROWS: "60"}
 LIBRARY = "libgdn-metal-emulated.so"
 
 
@@ -39,10 +39,10 @@ def link(args, objects, folder):
                    check=True)
 
 
-def run(args, folder, what):
+def run(args, folder, what, cases=()):
     """Status, and the first line that says what is wrong. With a seed, threadgroups and lanes run in any order."""
-    command = [args.test_metal] if what == ROBUST else [args.gdn, "check", "--backend", "metal", "--kernel", what, "--quick",
-                                                        "--cases", CASES[what]]
+    command = [args.test_metal] if what == ROBUST else [args.gdn, "check", "--backend", "metal", "--kernel", what,
+                                                        *(cases or ("--quick", "--cases", CASES[what]))]
     try:
         done = subprocess.run(command, env={**os.environ, "LD_LIBRARY_PATH": str(folder), "GDN_SIMT_SEED": "1"}, capture_output=True, text=True,
                               errors="replace", timeout=120, check=False)
@@ -53,7 +53,7 @@ def run(args, folder, what):
 
 
 def attempt(args, good, folder, mistake):
-    what, path, old, new, program = mistake
+    what, path, old, new, program, *cases = mistake
     tree = folder / "tree"
     shutil.copytree(ROOT / "metal", tree / "metal")
     (tree / "reference").mkdir()
@@ -67,7 +67,7 @@ def attempt(args, good, folder, mistake):
     objects[kernel] = folder / f"{kernel}.o"
     compile_kernel(args, tree, kernel, objects[kernel])
     link(args, objects.values(), folder)
-    return run(args, folder, program)
+    return run(args, folder, program, *cases)
 
 
 def main():
