@@ -51,6 +51,9 @@ extern const gdn_backend gdn_backend_cuda;
 #ifdef GDN_HAVE_VULKAN
 extern const gdn_backend gdn_backend_vulkan;
 #endif
+#ifdef GDN_HAVE_METAL
+extern const gdn_backend gdn_backend_metal;
+#endif
 
 struct gdn_context {
     const gdn_backend *backend;

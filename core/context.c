@@ -23,6 +23,9 @@ const gdn_backend *gdn_backend_of(uint32_t id)
 #ifdef GDN_HAVE_VULKAN
         [GDN_BACKEND_VULKAN]    = &gdn_backend_vulkan,
 #endif
+#ifdef GDN_HAVE_METAL
+        [GDN_BACKEND_METAL]     = &gdn_backend_metal,
+#endif
     };
     return id < GDN_BACKEND_COUNT ? backends[id] : NULL;
 }

@@ -13,11 +13,13 @@
 #ifndef GDN_REFERENCE_ELEMENTARY_H
 #define GDN_REFERENCE_ELEMENTARY_H
 
+/* CUDA and Metal kernels include this very file. For CUDA, functions have to be declared for the device (cuda/kernel.cuh);
+ * Metal's language has no C library, so that metal/kernel.h brings fmaf and the two functions between a float and its bits. */
+#ifndef GDN_ELEMENTARY_BITS
 #include <math.h> /* fmaf only */
 #include <stdint.h>
 #include <string.h>
-
-/* CUDA kernels include this very file; there, functions have to be declared for the device (cuda/kernel.cuh). */
+#endif
 #ifndef GDN_ELEMENTARY_FUNCTION
 #define GDN_ELEMENTARY_FUNCTION static inline
 #endif
@@ -69,6 +71,7 @@
 #define GDN_RECIPROCAL_SEED 0x7ef311c7u /* 1/d to 5.1% */
 #define GDN_RSQRT_SEED 0x5f3759dfu      /* 1/sqrt(d) to 3.5% */
 
+#ifndef GDN_ELEMENTARY_BITS
 GDN_ELEMENTARY_FUNCTION uint32_t gdn_ref_bits(float x)
 {
     uint32_t b;
@@ -82,6 +85,7 @@ GDN_ELEMENTARY_FUNCTION float gdn_ref_from_bits(uint32_t b)
     memcpy(&x, &b, sizeof x);
     return x;
 }
+#endif
 
 /* Arithmetic shift right by one, in unsigned terms so that C defines it. */
 GDN_ELEMENTARY_FUNCTION uint32_t gdn_ref_half(uint32_t b) { return (b >> 1) | (b & GDN_SIGN_BIT); }
@@ -114,9 +118,9 @@ GDN_ELEMENTARY_FUNCTION float gdn_ref_expf(float x)
     float w = l + u;
     /* [5] scale by 2^n in two halves, because 2^n alone may be out of range; only the fma rounds */
     uint32_t n_bits = gdn_ref_bits(t) << 23;
-    uint32_t half = gdn_ref_half(n_bits) & GDN_EXPONENT_MASK;
-    float scale1 = gdn_ref_from_bits(0x3f800000u + half);
-    float scale2 = gdn_ref_from_bits(0x3f800000u + (n_bits - half));
+    uint32_t half_bits = gdn_ref_half(n_bits) & GDN_EXPONENT_MASK;
+    float scale1 = gdn_ref_from_bits(0x3f800000u + half_bits);
+    float scale2 = gdn_ref_from_bits(0x3f800000u + (n_bits - half_bits));
     return fmaf(w * scale1, scale2, s * scale1 * scale2);
 }
 
@@ -233,9 +237,9 @@ GDN_ELEMENTARY_FUNCTION float gdn_ref_logistic(float x, float num)
     float v = p * r;
     /* [3] d = (1 + exp(-x)) 2^-half */
     uint32_t n_bits = gdn_ref_bits(t) << 23;
-    uint32_t half = gdn_ref_half(n_bits) & GDN_EXPONENT_MASK;
-    float scale1 = gdn_ref_from_bits(0x3f800000u + (n_bits - half));
-    float minus_scale2 = gdn_ref_from_bits(0xbf800000u - half);
+    uint32_t half_bits = gdn_ref_half(n_bits) & GDN_EXPONENT_MASK;
+    float scale1 = gdn_ref_from_bits(0x3f800000u + (n_bits - half_bits));
+    float minus_scale2 = gdn_ref_from_bits(0xbf800000u - half_bits);
     float d = scale1 - fmaf(v, scale1, minus_scale2);
     /* [4] y = -1/d to 2^-17: seed, a quartic step. Negative, so that silu(-0) = -0 comes out of [5] without negating
      * an fma: GCC 12 turns -(a b - c) into c - a b, which is the other zero */

@@ -29,6 +29,7 @@ check       gdn check: every instruction set of this machine, bit for bit agains
 vulkan      gdn check and more on every Vulkan device (lavapipe will do), validation layer, spirv-val, a control
 runtime     the runtime: models against goldens, streams in many ways, random operations, text, saves
 cuda        the CUDA kernels on an emulator: gdn check, contexts, graphs, faults, mistakes that must be noticed; nvcc's code where it is
+metal       the Metal kernels on the emulator, behind a fake Metal: gdn check, its objects, faults, mistakes that must be noticed
 elementary  the elementary functions over all 2^32 floats
 consumers   the installed library in other projects: CMake, pkg-config, C++, Python
 abi         exported symbols, layout of structs, abidiff
@@ -75,11 +76,13 @@ stage_deps() {
 
 stage_lint() {
     python3 scripts/lint_kernels.py
+    python3 scripts/lint_metal.py
+    python3 scripts/lint_metal.py --self-test
     capture python3 scripts/lint_kernels.py --self-test
 }
 
 # The CUDA backend is built for the emulator; the stage cuda compiles its kernels with nvcc where that is there.
-emulated="-DGDN_CUDA=ON -DGDN_CUDA_EMULATED=ON"
+emulated="-DGDN_CUDA=ON -DGDN_CUDA_EMULATED=ON -DGDN_METAL=ON -DGDN_METAL_EMULATED=ON"
 
 stage_build() {
     # shellcheck disable=SC2086
@@ -120,6 +123,12 @@ stage_cuda() {
     else
         note "$tests; no nvcc here, so nothing was compiled for a device"
     fi
+}
+
+# On a Mac this is the device itself; see scripts/metal_device.sh.
+stage_metal() {
+    run_ctest build -L '^metal$' --timeout 900
+    if grep -E 'Skipped|Not Run' "$GDN_STAGE_NOTE.out"; then exit 1; fi
 }
 
 stage_elementary() {
@@ -197,7 +206,7 @@ esac
 
 needs_build() {
     case $1 in
-    unit | golden | selftest | check | vulkan | cuda | elementary | consumers | abi) return 0 ;;
+    unit | golden | selftest | check | vulkan | cuda | metal | elementary | consumers | abi) return 0 ;;
     *) return 1 ;;
     esac
 }

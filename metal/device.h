@@ -1,0 +1,147 @@
+/* The Metal backend, inside: from the frameworks to a device that can run kernels.
+ *
+ *   objc.h       the Objective-C runtime and Metal's interface, from C
+ *   loader.c     the frameworks, their functions, the process's default device
+ *   device.c     opening a device: ours, or the caller's; errors of Metal
+ *   library.c    the kernels' source, compiled when a context is created, and their pipelines
+ *   queue.c      command buffers of our own, bounded waits, what the device reports
+ *   memory.c     buffers, and the copies of gdn_buffer_read() and gdn_buffer_write()
+ *   record.c     what every call encodes
+ *   probe.c      what a device's arithmetic really does
+ *   dispatch_<kernel>.c, backend.c */
+#ifndef GDN_METAL_DEVICE_H
+#define GDN_METAL_DEVICE_H
+
+#include "core/backend.h"
+#include "gdn/metal.h"
+#include "metal/objc.h"
+#include "metal/params.h"
+
+_Static_assert(sizeof(void *) == 8 && sizeof(unsigned long) == 8, "NSUInteger, and int64_t in the kernels' params, have 64 bits");
+
+typedef struct gdn_metal_traits {
+    char     name[GDN_NAME_MAX * 2];
+    uint64_t memory_bytes;
+    int      emulated; /* the device says so itself: tests/metal */
+} gdn_metal_traits;
+
+/* X(name): the kernels are gdn_metal_<name>. Those of gated_delta_net stand in the order that its dispatch counts in. */
+#define GDN_METAL_KERNELS(X)                                                                              \
+    X(delta_2) X(delta_2_channel) X(delta_2_any) X(delta_2_any_channel)                                   \
+    X(delta_4) X(delta_4_channel) X(delta_4_any) X(delta_4_any_channel)                                   \
+    X(delta_8) X(delta_8_channel) X(delta_8_any) X(delta_8_any_channel)                                   \
+    X(conv_4) X(conv_any) X(rows_clear) X(rows_enter) X(rows_write) X(probe_arithmetic)
+typedef enum gdn_metal_kernel {
+#define X(name) GDN_METAL_##name,
+    GDN_METAL_KERNELS(X)
+#undef X
+    GDN_METAL_KERNEL_COUNT
+} gdn_metal_kernel;
+
+enum { GDN_METAL_RING = 16, GDN_METAL_STAGING_BYTES = 1 << 20 };
+
+typedef struct gdn_metal_buffer {
+    struct gdn_metal_buffer *next;
+    gdn_id                   buffer;
+} gdn_metal_buffer;
+
+typedef struct gdn_metal_device {
+    const gdn_objc    *rt;
+    gdn_metal_traits   traits;
+    const gdn_context *ctx; /* whose allocator and log are used; NULL while a device is only described */
+    uint64_t           timeout_ns;
+    gdn_id             device, queue, library; /* retained, the caller's too */
+    gdn_id             pipelines[GDN_METAL_KERNEL_COUNT];
+    gdn_id             ring[GDN_METAL_RING]; /* our command buffers that may not be done, retained */
+    uint32_t           ring_next;
+    gdn_id             staging, bad_buffer;  /* shared memory */
+    uint32_t          *bad;                  /* GDN_METAL_BAD_WORDS words that kernels set */
+    gdn_metal_buffer  *buffers;
+    int                lost;
+    int                exact;
+    char               reason[GDN_REASON_MAX]; /* why not exact */
+} gdn_metal_device;
+
+/* ---- loader.c ---- */
+typedef struct gdn_metal_catalogue {
+    gdn_objc         rt;
+    int              loaded; /* the frameworks are there, with or without a device */
+    gdn_id           device; /* the default device, or NULL */
+    gdn_metal_traits traits;
+    char             reason[GDN_REASON_MAX];
+} gdn_metal_catalogue;
+/* Found once; reason says why there is no device. */
+const gdn_metal_catalogue *gdn_metal_catalogue_get(void);
+/* GDN_UNSUPPORTED with a text where the device lacks what the kernels need. */
+gdn_status gdn_metal_read_traits(const gdn_objc *rt, gdn_id device, gdn_metal_traits *traits);
+
+/* ---- device.c ---- */
+/* Fills *dev, which starts as zeros. native may be NULL. Close also undoes a failed open. Both within a pool. */
+gdn_status gdn_metal_device_open(gdn_metal_device *dev, const gdn_context *ctx, uint32_t index, const gdn_metal_desc *native);
+void       gdn_metal_device_close(gdn_metal_device *dev);
+/* Fails with what `call` returned nil for; error may be nil. */
+gdn_status gdn_metal_fail(const gdn_metal_device *dev, gdn_status status, const char *call, gdn_id error);
+gdn_status gdn_metal_lost(const gdn_metal_device *dev);
+
+/* ---- library.c ---- */
+gdn_status gdn_metal_library_open(gdn_metal_device *dev);
+void       gdn_metal_library_close(gdn_metal_device *dev);
+gdn_status gdn_metal_pipeline_get(gdn_metal_device *dev, gdn_metal_kernel kernel, gdn_id *pipeline); /* made on first use */
+
+/* ---- queue.c ---- */
+gdn_status gdn_metal_begin(gdn_metal_device *dev, gdn_id *commands); /* waits for a free place in the ring */
+void       gdn_metal_submit(gdn_metal_device *dev, gdn_id commands);
+gdn_status gdn_metal_wait(gdn_metal_device *dev);        /* for everything submitted */
+gdn_status gdn_metal_take_report(gdn_metal_device *dev); /* BAD_MAP once per occurrence, DEVICE_LOST for good. Does not wait. */
+void       gdn_metal_queue_close(gdn_metal_device *dev);
+
+/* ---- memory.c ---- */
+gdn_status gdn_metal_memory_open(gdn_metal_device *dev);
+void       gdn_metal_memory_close(gdn_metal_device *dev);
+gdn_status gdn_metal_allocate(gdn_metal_device *dev, uint64_t bytes, gdn_id *buffer);
+gdn_status gdn_metal_buffer_create(gdn_context *ctx, uint64_t bytes, gdn_span *span);
+void       gdn_metal_buffer_destroy(gdn_context *ctx, gdn_span *span);
+gdn_status gdn_metal_buffer_write(gdn_context *ctx, const gdn_span *span, uint64_t offset, const void *source, uint64_t bytes);
+gdn_status gdn_metal_buffer_read(gdn_context *ctx, const gdn_span *span, uint64_t offset, void *target, uint64_t bytes);
+
+/* ---- record.c ---- */
+enum { GDN_METAL_MAX_BINDINGS = 12, GDN_METAL_MAX_GROUPS = INT32_MAX };
+typedef struct gdn_metal_binding { /* of buffer i + 1; data NULL: an operand that is not there */
+    gdn_id   data;
+    uint64_t offset;
+} gdn_metal_binding;
+typedef struct gdn_metal_dispatch {
+    gdn_metal_kernel  kernel;
+    const void       *params;
+    size_t            params_bytes;
+    uint64_t          groups;
+    uint32_t          threads; /* of a threadgroup */
+    uint32_t          n_bindings;
+    gdn_metal_binding bindings[GDN_METAL_MAX_BINDINGS];
+} gdn_metal_dispatch;
+/* Each reads what those before it wrote. On `stream`, or on our own queue where that is NULL. */
+gdn_status gdn_metal_run(gdn_metal_device *dev, const gdn_metal_dispatch *dispatches, int n, gdn_stream stream);
+static inline gdn_metal_binding gdn_metal_bind(const gdn_place *at)
+{
+    return (gdn_metal_binding){ at->data, at->data ? at->offset : 0 };
+}
+/* GDN_METAL_ONE_POOL, where what is read lies in the buffer that is written, and how far apart they are. */
+static inline int32_t gdn_metal_one_pool(const gdn_place *in, const gdn_place *out, int64_t *apart)
+{
+    const int same = in->data && in->data == out->data;
+    *apart = same ? (int64_t)(in->offset - out->offset) : 0;
+    return same ? GDN_METAL_ONE_POOL : 0;
+}
+
+/* ---- probe.c ---- */
+gdn_status gdn_metal_probe_device(gdn_metal_device *dev); /* fills exact and reason */
+gdn_status gdn_metal_exact_of_default(int *exact, char reason[GDN_REASON_MAX]); /* the default device, once per process */
+
+/* ---- dispatch_<kernel>.c ---- */
+#define GDN_KERNEL(stem, number, title)                                                                               \
+    void       gdn_metal_query_##stem(const gdn_metal_device *dev, const gdn_##stem##_problem *p, gdn_capability *c); \
+    gdn_status gdn_metal_run_##stem(gdn_metal_device *dev, const gdn_##stem##_problem *p, gdn_stream stream);
+#include "core/kernels.def"
+#undef GDN_KERNEL
+
+#endif

@@ -1,0 +1,321 @@
+// gated_delta_net. Eight lanes hold C value columns of a head's state in registers over all tokens of the call; a simdgroup has
+// 4 C columns. Lane l of the eight has the keys i = 32 m + 4 l + e, e = 0 .. 3: the residues 4l .. 4l+3 of dot32. So a row
+// of 32 keys is one access of 128 bytes; the tree's steps h = 16, 8, 4 are exchanges with the lanes l^4, l^2, l^1, and
+// h = 2, 1 stay within a lane. The addition commutes, so it does not matter which of the two lanes adds.
+//
+// The number of snapshots and all maps are arguments, not constants of the pipeline; with one snapshot the test of
+// snapshot_of() is all that they cost.
+//
+// Steps, numbered as in docs/kernels/gated_delta_net.md and in every other version:
+//   1 load state   2 decay   3 read kv   4 delta   5 update   6 output   7 snapshot
+#include "metal/kernel.h"
+
+struct DeltaBuffers {
+    device const uchar *q;
+    device const uchar *k;
+    device const uchar *v;
+    device const uchar *g;
+    device const uchar *beta;
+    device uchar       *result;
+    device const uchar *state_in;
+    device uchar       *state_out;
+    device const uchar *seq_start;
+    device const uchar *state_src;
+    device const uchar *state_dst;
+    device atomic_uint *bad;
+};
+
+// Everything about this simdgroup's place in the call that does not change from token to token.
+struct DeltaPlace {
+    int s, h, kappa; // sequence, value head, key head
+    int first, T;    // its tokens
+    int src;         // entry that it starts from, or GDN_MAP_NONE
+    int l;           // lane of the eight
+    int j, columns;  // first column of the eight lanes, how many of the C there are
+};
+
+// False where there is nothing to do: padding, no tokens, no columns, or a bad map, which is reported.
+template <int C>
+GDN_INLINE bool delta_place(constant gdn_metal_gated_delta_net &p, thread const DeltaBuffers &b, uint group, uint me, thread DeltaPlace &at)
+{
+    const int block = int(group % uint(p.blocks)), row = int(group / uint(p.blocks));
+    const bool ragged = (p.has & GDN_METAL_HAS_SEQ_START) != 0;
+    at.s = row / p.n_heads_v;
+    at.h = row % p.n_heads_v;
+    at.first = map_at(b.seq_start, ragged, at.s, at.s * p.even_tokens);
+    const int after = map_at(b.seq_start, ragged, int64_t(at.s) + 1, at.first + p.even_tokens);
+    at.src = map_at(b.state_src, (p.has & GDN_METAL_HAS_SRC) != 0, at.s, at.s * p.slots_in);
+    if (at.first < 0 || after < at.first || after > p.n_tokens) {
+        report(b.bad, GDN_METAL_BAD_SEQ_START);
+        return false;
+    }
+    if (at.src < GDN_MAP_SKIP || at.src >= p.entries_in) {
+        report(b.bad, GDN_METAL_BAD_STATE_SRC);
+        return false;
+    }
+    at.T = after - at.first;
+    at.kappa = p.head_map ? at.h % p.n_heads_k : at.h / (p.n_heads_v / p.n_heads_k);
+    at.l = int(me & 7u);
+    at.j = block * (GDN_METAL_DELTA_THREADS / 8 * C) + int(me / 8u) * C;
+    const int left = p.head_dim_v - at.j;
+    at.columns = left < 0 ? 0 : left < C ? left : C;
+    return at.src != GDN_MAP_SKIP && at.T > 0 && at.j / (4 * C) * (4 * C) < p.head_dim_v;
+}
+
+// Where the sequence's first token lies.
+GDN_INLINE int64_t delta_token(constant gdn_metal_tokens &view, thread const DeltaPlace &at, int head)
+{
+    return head * view.head + (view.seq ? at.s * view.seq : at.first * view.token);
+}
+
+GDN_INLINE int64_t delta_entry(constant gdn_metal_pool &pool, int entry, int n_slots, int head)
+{
+    return entry / n_slots * pool.row + entry % n_slots * pool.slot + head * pool.head;
+}
+
+// The entry that takes the state after token t of the sequence, or GDN_MAP_NONE.
+GDN_INLINE int snapshot_of(constant gdn_metal_gated_delta_net &p, thread const DeltaBuffers &b, thread const DeltaPlace &at, int t)
+{
+    const int r = at.T - 1 - t;
+    if (r >= p.n_snapshots)
+        return GDN_MAP_NONE;
+    const int dst = map_at(b.state_dst, (p.has & GDN_METAL_HAS_DST) != 0, int64_t(at.s) * p.n_snapshots + r, at.s * p.slots_out + r);
+    if (dst >= GDN_MAP_NONE && dst < p.entries_out)
+        return dst;
+    report(b.bad, GDN_METAL_BAD_STATE_DST);
+    return GDN_MAP_NONE;
+}
+
+// Elements i .. i + 3 of a row of q, k or g; those beyond the head are 0.
+template <bool GENERAL> GDN_INLINE float4 read_row(device const uchar *row, int dtype, int i, int n_keys)
+{
+    if (!GENERAL && dtype == GDN_METAL_F32)
+        return read_float4(row + 4 * i);
+    const int bytes = element_bytes(dtype);
+    device const uchar *at = row + bytes * i;
+    float4 x = float4(0.0f);
+    if (!GENERAL || i < n_keys)
+        x.x = read_element(at, dtype);
+    if (!GENERAL || i + 1 < n_keys)
+        x.y = read_element(at + bytes, dtype);
+    if (!GENERAL || i + 2 < n_keys)
+        x.z = read_element(at + 2 * bytes, dtype);
+    if (!GENERAL || i + 3 < n_keys)
+        x.w = read_element(at + 3 * bytes, dtype);
+    return x;
+}
+
+// A step of four partial sums. Sums of keys that do not exist stay as they are: fma(0, 0, -0) would be +0.
+template <bool GENERAL> GDN_INLINE float4 sum_step(float4 x, float4 y, float4 sum, int i, int n_keys)
+{
+    const float4 next = fma(x, y, sum);
+    if (!GENERAL)
+        return next;
+    return four(i < n_keys ? next.x : sum.x, i + 1 < n_keys ? next.y : sum.y, i + 2 < n_keys ? next.z : sum.z,
+                i + 3 < n_keys ? next.w : sum.w);
+}
+
+// The column of the eight lanes whose sum fold() leaves in lane l, and the first lane that has column c's.
+template <int C> GDN_INLINE int column_of_lane(int l)
+{
+    return C == 4 ? l >> 1 : l >> 2;
+}
+template <int C> GDN_INLINE int lane_of_column(int c)
+{
+    return 8 / C * c;
+}
+
+// The tree over the columns' partial sums. Where a step pairs lanes, each keeps half of the columns while there are several.
+template <int C> GDN_INLINE float fold(thread const float4 (&partial)[C], int l)
+{
+    const bool upper = (l & 4) != 0, right = (l & 2) != 0;
+    float4 c;
+    if (C == 4) { // h = 16, h = 8
+        const float4 a = (upper ? partial[C / 2] : partial[0]) + simd_shuffle_xor(upper ? partial[0] : partial[C / 2], 4);
+        const float4 b = (upper ? partial[C - 1] : partial[C / 4]) + simd_shuffle_xor(upper ? partial[C / 4] : partial[C - 1], 4);
+        c = (right ? b : a) + simd_shuffle_xor(right ? a : b, 2);
+    } else {
+        const float4 a = (upper ? partial[C - 1] : partial[0]) + simd_shuffle_xor(upper ? partial[0] : partial[C - 1], 4);
+        c = a + simd_shuffle_xor(a, 2);
+    }
+    const float4 s = c + simd_shuffle_xor(c, 1); // h = 4
+    return (s.x + s.z) + (s.y + s.w); // h = 2, 1
+}
+
+// 1: load state. S[m][c] has column j + c
+template <int NB, int C, bool GENERAL>
+GDN_INLINE void load_state(constant gdn_metal_gated_delta_net &p, thread const DeltaBuffers &b, thread const DeltaPlace &w, thread float4 (&S)[NB][C])
+{
+    device const uchar *pool = b.state_in;
+    if (p.has & GDN_METAL_ONE_POOL)
+        pool = b.state_out + p.pool_offset;
+    pool += w.src < 0 ? 0 : delta_entry(p.state_in, w.src, p.slots_in, w.h);
+    const int64_t along = p.key_major ? p.state_in.line : 4, across = p.key_major ? 4 : p.state_in.line;
+    const int n_keys = p.head_dim_k;
+#pragma unroll
+    for (int m = 0; m < NB; m++) {
+        const int i = 32 * m + 4 * w.l;
+#pragma unroll
+        for (int c = 0; c < C; c++) {
+            float4 x = float4(0.0f);
+            if (w.src >= 0 && c < w.columns && (!GENERAL || i < n_keys)) {
+                device const uchar *at = pool + i * along + (w.j + c) * across;
+                if (!GENERAL && !p.key_major) {
+                    x = read_float4(at);
+                } else {
+                    x.x = read_float(at);
+                    if (!GENERAL || i + 1 < n_keys)
+                        x.y = read_float(at + along);
+                    if (!GENERAL || i + 2 < n_keys)
+                        x.z = read_float(at + 2 * along);
+                    if (!GENERAL || i + 3 < n_keys)
+                        x.w = read_float(at + 3 * along);
+                }
+            }
+            S[m][c] = x;
+        }
+    }
+}
+
+// 7: snapshot
+template <int NB, int C, bool GENERAL>
+GDN_INLINE void store_state(constant gdn_metal_gated_delta_net &p, thread const DeltaBuffers &b, thread const DeltaPlace &w, int dst,
+                            thread const float4 (&S)[NB][C])
+{
+    device uchar *pool = b.state_out + delta_entry(p.state_out, dst, p.slots_out, w.h);
+    const int64_t along = p.key_major ? p.state_out.line : 4, across = p.key_major ? 4 : p.state_out.line;
+    const int n_keys = p.head_dim_k;
+#pragma unroll
+    for (int m = 0; m < NB; m++) {
+        const int i = 32 * m + 4 * w.l;
+#pragma unroll
+        for (int c = 0; c < C; c++) {
+            if (c >= w.columns || (GENERAL && i >= n_keys))
+                continue;
+            device uchar *at = pool + i * along + (w.j + c) * across;
+            if (!GENERAL && !p.key_major) {
+                write_float4(at, S[m][c]);
+                continue;
+            }
+            write_float(at, S[m][c].x);
+            if (!GENERAL || i + 1 < n_keys)
+                write_float(at + along, S[m][c].y);
+            if (!GENERAL || i + 2 < n_keys)
+                write_float(at + 2 * along, S[m][c].z);
+            if (!GENERAL || i + 3 < n_keys)
+                write_float(at + 3 * along, S[m][c].w);
+        }
+    }
+}
+
+// NB: blocks of 32 keys, exactly, or at most where GENERAL; then head_dim_k may be any.
+template <int NB, int C, bool CHANNEL, bool GENERAL>
+GDN_INLINE void gated_delta_net(constant gdn_metal_gated_delta_net &p, thread const DeltaBuffers &b, uint group, uint me)
+{
+    DeltaPlace w;
+    if (!delta_place<C>(p, b, group, me, w))
+        return; // the whole simdgroup
+    const int n_keys = p.head_dim_k, mine = column_of_lane<C>(w.l);
+    const ushort eight = ushort(me & 24u); // the first of the eight lanes
+    device const uchar *q_at = b.q + delta_token(p.q, w, w.kappa);
+    device const uchar *k_at = b.k + delta_token(p.k, w, w.kappa);
+    device const uchar *v_at = b.v + delta_token(p.v, w, w.h) + (w.j + mine) * element_bytes(p.v_dtype);
+    device const uchar *g_at = b.g + delta_token(p.g, w, w.h);
+    device const uchar *beta_at = b.beta + delta_token(p.beta, w, w.h);
+    device uchar *out_at = b.result + delta_token(p.result, w, w.h) + 4 * (w.j + mine);
+
+    float4 S[NB][C];
+    load_state<NB, C, GENERAL>(p, b, w, S); // 1
+
+    for (int t = 0; t < w.T; t++) {
+        float4 k[NB], decay[CHANNEL ? NB : 1];
+        const float v = mine < w.columns ? read_element(v_at, p.v_dtype) : 0.0f;
+        const float beta = read_float(beta_at);
+#pragma unroll
+        for (int m = 0; m < NB; m++)
+            k[m] = read_row<GENERAL>(k_at, p.k_dtype, 32 * m + 4 * w.l, n_keys);
+
+        // 2: decay
+        if (!CHANNEL) {
+            decay[0] = float4(gdn_ref_expf(read_float(g_at)));
+        } else {
+#pragma unroll
+            for (int m = 0; m < NB; m++)
+                decay[CHANNEL ? m : 0] = exp4(read_row<GENERAL>(g_at, GDN_METAL_F32, 32 * m + 4 * w.l, n_keys));
+        }
+
+        // 3: read kv
+        float4 sum[C];
+#pragma unroll
+        for (int c = 0; c < C; c++)
+            sum[c] = float4(0.0f);
+#pragma unroll
+        for (int m = 0; m < NB; m++) {
+            const float4 with = CHANNEL ? decay[CHANNEL ? m : 0] * k[m] : k[m];
+#pragma unroll
+            for (int c = 0; c < C; c++)
+                sum[c] = sum_step<GENERAL>(S[m][c], with, sum[c], 32 * m + 4 * w.l, n_keys);
+        }
+        float kv = fold<C>(sum, w.l);
+        if (!CHANNEL)
+            kv = decay[0].x * kv;
+
+        // 4: delta
+        const float d = beta * (v - kv);
+        float delta[C];
+#pragma unroll
+        for (int c = 0; c < C; c++)
+            delta[c] = simd_shuffle(d, ushort(eight + lane_of_column<C>(c)));
+
+        // 5: update, the product rounded first; 6: output
+#pragma unroll
+        for (int c = 0; c < C; c++)
+            sum[c] = float4(0.0f);
+#pragma unroll
+        for (int m = 0; m < NB; m++) {
+            const float4 q = read_row<GENERAL>(q_at, p.q_dtype, 32 * m + 4 * w.l, n_keys);
+#pragma unroll
+            for (int c = 0; c < C; c++) {
+                S[m][c] = fma(k[m], float4(delta[c]), decay[CHANNEL ? m : 0] * S[m][c]);
+                sum[c] = sum_step<GENERAL>(S[m][c], q, sum[c], 32 * m + 4 * w.l, n_keys);
+            }
+        }
+        const float o = p.scale * fold<C>(sum, w.l);
+        if (w.l == lane_of_column<C>(mine) && mine < w.columns)
+            write_float(out_at, o);
+
+        // 7: snapshot, r tokens before the newest
+        const int dst = snapshot_of(p, b, w, t);
+        if (dst >= 0)
+            store_state<NB, C, GENERAL>(p, b, w, dst, S);
+        q_at += p.q.token;
+        k_at += p.k.token;
+        v_at += p.v.token;
+        g_at += p.g.token;
+        beta_at += p.beta.token;
+        out_at += p.result.token;
+    }
+}
+
+// ---- Kernels: gdn_metal_delta_<NB>[_any][_channel]; `any`: head_dim_k is no more than 32 NB.
+#define GDN_DELTA(name, ...)                                                                                          \
+    GDN_KERNEL(gdn_metal_delta_##name, constant gdn_metal_gated_delta_net &p [[buffer(0)]],                           \
+               device const uchar *q [[buffer(1)]], device const uchar *k [[buffer(2)]],                              \
+               device const uchar *v [[buffer(3)]], device const uchar *g [[buffer(4)]],                              \
+               device const uchar *beta [[buffer(5)]], device uchar *result [[buffer(6)]],                            \
+               device const uchar *state_in [[buffer(7)]], device uchar *state_out [[buffer(8)]],                     \
+               device const uchar *seq_start [[buffer(9)]], device const uchar *state_src [[buffer(10)]],             \
+               device const uchar *state_dst [[buffer(11)]], device atomic_uint *bad [[buffer(12)]], GDN_PLACE)       \
+    {                                                                                                                 \
+        const DeltaBuffers b = { q, k, v, g, beta, result, state_in, state_out, seq_start, state_src, state_dst, bad }; \
+        gated_delta_net<__VA_ARGS__>(p, b, group.x, me);                                                              \
+    }
+#define GDN_DELTAS(NB, C)                       \
+    GDN_DELTA(NB, NB, C, false, false)          \
+    GDN_DELTA(NB##_channel, NB, C, true, false) \
+    GDN_DELTA(NB##_any, NB, C, false, true)     \
+    GDN_DELTA(NB##_any_channel, NB, C, true, true)
+
+GDN_DELTAS(2, 4)
+GDN_DELTAS(4, 4)
+GDN_DELTAS(8, 2)

@@ -1,0 +1,117 @@
+// What all kernels share: memory, conversions, maps.
+#ifndef GDN_METAL_KERNEL_H
+#define GDN_METAL_KERNEL_H
+
+#include "metal/language.h"
+#include "metal/params.h"
+#include "reference/elementary.h"
+
+#define GDN_MAP_NONE -1
+#define GDN_MAP_SKIP -2
+
+// ---- Memory. Floats lie at multiples of 4 bytes; rows need no more alignment than that.
+GDN_INLINE float read_float(device const uchar *at)
+{
+    return *(device const float *)at;
+}
+GDN_INLINE float4 read_float4(device const uchar *at)
+{
+    return float4(*(device const packed_float4 *)at);
+}
+GDN_INLINE void write_float(device uchar *at, float x)
+{
+    *(device float *)at = x;
+}
+GDN_INLINE void write_float4(device uchar *at, float4 x)
+{
+    *(device packed_float4 *)at = packed_float4(x);
+}
+GDN_INLINE int read_int(device const uchar *at)
+{
+    return *(device const int *)at;
+}
+GDN_INLINE uint read_half(device const uchar *at)
+{
+    return *(device const ushort *)at;
+}
+GDN_INLINE void write_half(device uchar *at, uint x)
+{
+    *(device ushort *)at = ushort(x);
+}
+
+// A map's entry, or its default where there is no map.
+GDN_INLINE int map_at(device const uchar *map, bool there, int64_t index, int absent)
+{
+    return there ? read_int(map + 4 * index) : absent;
+}
+
+// A bad map value: the sequence, or the row, is skipped, and the host hears of it.
+GDN_INLINE void report(device atomic_uint *bad, int word)
+{
+    atomic_store_explicit(bad + word, 1u, memory_order_relaxed);
+}
+
+// ---- Conversions, on the bits: exact, or round to nearest, ties to even. Devices may flush subnormals of binary32, so those
+// of binary16 do not pass through them.
+GDN_INLINE float from_bf16(uint32_t b)
+{
+    return gdn_ref_from_bits(b << 16);
+}
+
+GDN_INLINE float from_f16(uint32_t h)
+{
+    const uint32_t sign = (h & 0x8000u) << 16, exponent = h >> 10 & 31u, fraction = h & 1023u;
+    const uint32_t small = gdn_ref_bits(float(fraction) * 0x1p-24f); // exact
+    const uint32_t normal = (exponent + 112u) << 23 | fraction << 13, special = 0x7f800000u | fraction << 13;
+    return gdn_ref_from_bits(sign | (exponent == 31u ? special : exponent ? normal : small));
+}
+
+GDN_INLINE uint32_t to_bf16(float x)
+{
+    const uint32_t b = gdn_ref_bits(x);
+    return (b & 0x7fffffffu) > 0x7f800000u ? b >> 16 | 0x40u : (b + 0x7fffu + (b >> 16 & 1u)) >> 16;
+}
+
+GDN_INLINE uint32_t to_f16(float x)
+{
+    const uint32_t b = gdn_ref_bits(x), magnitude = b & 0x7fffffffu, sign = b >> 16 & 0x8000u;
+    const uint32_t normal = (magnitude - 0x38000000u + 0xfffu + (magnitude >> 13 & 1u)) >> 13;
+    const uint32_t small = gdn_ref_bits(gdn_ref_from_bits(magnitude) + 0.5f) - 0x3f000000u; // the addition rounds
+    return sign | (magnitude > 0x7f800000u    ? 0x7e00u
+                   : magnitude >= 0x477ff000u ? 0x7c00u
+                   : magnitude >= 0x38800000u ? normal
+                                              : small);
+}
+
+GDN_INLINE float from_half(uint32_t h, int dtype)
+{
+    return dtype == GDN_METAL_F16 ? from_f16(h) : from_bf16(h);
+}
+
+// One element of type F32, F16 or BF16.
+GDN_INLINE float read_element(device const uchar *at, int dtype)
+{
+    return dtype == GDN_METAL_F32 ? read_float(at) : from_half(read_half(at), dtype);
+}
+
+GDN_INLINE int element_bytes(int dtype)
+{
+    return dtype == GDN_METAL_F32 ? 4 : 2;
+}
+
+// ---- Four floats at a time. Every component goes its own way; nothing is summed across them.
+GDN_INLINE float4 four(float x, float y, float z, float w)
+{
+    float4 r;
+    r.x = x;
+    r.y = y;
+    r.z = z;
+    r.w = w;
+    return r;
+}
+GDN_INLINE float4 exp4(float4 x)
+{
+    return four(gdn_ref_expf(x.x), gdn_ref_expf(x.y), gdn_ref_expf(x.z), gdn_ref_expf(x.w));
+}
+
+#endif

@@ -1,0 +1,35 @@
+// Metal's language, and what reference/elementary.h needs of it; how a kernel is declared. Compiled by Metal's compiler on the
+// user's machine, as one source with everything that is included (metal/embed.cmake), and as C++ for the emulator, whose
+// tests/simt/metal_shim.h comes before (-include) with GDN_KERNEL and the language.
+//
+// Nothing is fused but what is written fma: contraction is off, and the host asks for safe math, without which compilers
+// reorder and approximate. There is no simd_sum and no min or max: the order of the one is not defined, and what the others
+// make of NaN differs. A kernel's last two arguments are always its place: GDN_PLACE.
+#ifndef GDN_METAL_LANGUAGE_H
+#define GDN_METAL_LANGUAGE_H
+
+#if defined(__METAL_VERSION__)
+#include <metal_stdlib>
+using namespace metal;
+#pragma METAL fp math_mode(safe)
+#pragma METAL fp contract(off)
+#define GDN_KERNEL(name, ...) kernel void name(__VA_ARGS__)
+#elif !defined(GDN_KERNEL)
+#error "kernels are compiled by Metal's compiler, or behind tests/simt/metal_shim.h"
+#endif
+#define GDN_PLACE uint3 group [[threadgroup_position_in_grid]], uint me [[thread_index_in_threadgroup]]
+#define GDN_INLINE static inline
+
+// reference/elementary.h is plain C but for these.
+#define GDN_ELEMENTARY_BITS
+#define fmaf fma
+GDN_INLINE uint32_t gdn_ref_bits(float x)
+{
+    return as_type<uint32_t>(x);
+}
+GDN_INLINE float gdn_ref_from_bits(uint32_t b)
+{
+    return as_type<float>(b);
+}
+
+#endif

@@ -1,0 +1,94 @@
+/* The frameworks, their functions, and the device that a process has. See device.h.
+ *
+ * All is kept once it is made: it is the one thing of this backend that is process-wide. Metal's other devices (a Mac may have
+ * several GPUs) are reached by passing them as native->device. */
+#include <dlfcn.h>
+#include <pthread.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "core/status.h"
+#include "metal/device.h"
+
+/* POSIX promises that an object pointer from dlsym can hold a function's; ISO C has no cast for it. */
+static int find(void *const libraries[], int n, const char *symbol, void *function)
+{
+    void *found = NULL;
+    for (int i = 0; !found && i < n; i++)
+        if (libraries[i])
+            found = dlsym(libraries[i], symbol);
+    memcpy(function, &found, sizeof found);
+    return found != NULL;
+}
+
+static int open_frameworks(gdn_metal_catalogue *c)
+{
+#ifdef __APPLE__
+    /* A program without a window finds no default device before CoreGraphics is loaded. */
+    static const char *const names[] = { "/System/Library/Frameworks/Metal.framework/Metal", "/usr/lib/libobjc.A.dylib",
+                                         "/System/Library/Frameworks/Foundation.framework/Foundation",
+                                         "/System/Library/Frameworks/CoreGraphics.framework/CoreGraphics" };
+#else
+    static const char *const names[] = { "libgdn-metal-emulated.so" }; /* tests/metal */
+#endif
+    enum { N = sizeof names / sizeof names[0] };
+    void *libraries[N];
+    for (int i = 0; i < N; i++)
+        libraries[i] = dlopen(names[i], RTLD_NOW | RTLD_LOCAL);
+    if (!libraries[0]) {
+        (void)snprintf(c->reason, sizeof c->reason, "no Metal (%s) on this machine", names[0]);
+        return 0;
+    }
+#define X(name, symbol, type, parameters)                                                          \
+    if (!find(libraries, N, symbol, &c->rt.name)) {                                                \
+        (void)snprintf(c->reason, sizeof c->reason, "the system's Metal has no function " symbol); \
+        return 0;                                                                                  \
+    }
+    GDN_OBJC_FUNCTIONS(X)
+#undef X
+#define X(name, text) c->rt.sel.name = c->rt.selector(text);
+    GDN_OBJC_SELECTORS(X)
+#undef X
+    return 1;
+}
+
+gdn_status gdn_metal_read_traits(const gdn_objc *rt, gdn_id device, gdn_metal_traits *t)
+{
+    const gdn_id name = gdn_send(rt, device, rt->sel.name);
+    const char *text = name ? (const char *)gdn_send(rt, name, rt->sel.UTF8String) : NULL;
+    *t = (gdn_metal_traits){ 0 };
+    (void)snprintf(t->name, sizeof t->name, "%s", text ? text : "a Metal device");
+    t->memory_bytes = gdn_number(rt, device, rt->sel.recommendedMaxWorkingSetSize);
+    t->emulated     = strstr(t->name, "emulat") != NULL;
+    if (!gdn_responds(rt, device, rt->sel.supportsFamily) ||
+        (!gdn_bool_n(rt, device, rt->sel.supportsFamily, GDN_MTL_FAMILY_APPLE6) && !gdn_bool_n(rt, device, rt->sel.supportsFamily, GDN_MTL_FAMILY_MAC2)))
+        return gdn_fail(GDN_UNSUPPORTED, "%s has no shuffles between the lanes of a simdgroup; GPU family Apple6 or Mac2 is needed", t->name);
+    return GDN_OK;
+}
+
+static gdn_metal_catalogue the_catalogue;
+
+static void make_catalogue(void)
+{
+    gdn_metal_catalogue *c = &the_catalogue;
+    if (!open_frameworks(c))
+        return;
+    c->loaded = 1;
+    void *pool = c->rt.pool_push();
+    c->device = c->rt.default_device();
+    if (!c->device) {
+        (void)snprintf(c->reason, sizeof c->reason, "Metal has no device (MTLCreateSystemDefaultDevice returned nil)");
+    } else if (gdn_metal_read_traits(&c->rt, c->device, &c->traits)) {
+        (void)snprintf(c->reason, sizeof c->reason, "%.*s", GDN_REASON_MAX - 1, gdn_last_error());
+        c->rt.release(c->device);
+        c->device = NULL;
+    }
+    c->rt.pool_pop(pool);
+}
+
+const gdn_metal_catalogue *gdn_metal_catalogue_get(void)
+{
+    static pthread_once_t once = PTHREAD_ONCE_INIT;
+    (void)pthread_once(&once, make_catalogue);
+    return &the_catalogue;
+}

@@ -1,0 +1,23 @@
+// What this device's arithmetic really does: fma, +, * and a few others on hard operands, for the host to compare with
+// its own bits (metal/probe.c).
+#include "metal/kernel.h"
+
+GDN_KERNEL(gdn_metal_probe_arithmetic, constant gdn_metal_probe &p [[buffer(0)]], device const uchar *operands [[buffer(1)]],
+           device uchar *results [[buffer(2)]], GDN_PLACE)
+{
+    const uint i = group.x * GDN_METAL_PROBE_THREADS + me;
+    if (i >= p.n)
+        return;
+    device const uchar *in = operands + 12 * i;
+    device uchar *out = results + 4 * GDN_METAL_PROBE_RESULTS * i;
+    const float a = read_float(in), b = read_float(in + 4), c = read_float(in + 8);
+    const float product = a * b;
+    write_float(out, fma(a, b, c));
+    write_float(out + 4, b + c);
+    write_float(out + 8, product);
+    write_float(out + 12, product + c); // must not become an fma
+    write_float(out + 16, gdn_ref_expf(c));
+    write_float(out + 20, gdn_ref_silu(c));
+    write_float(out + 24, gdn_ref_reciprocal(c));
+    *(device uint *)(out + 28) = (a < b ? 1u : 0u) | (a == b ? 2u : 0u) | (a != a ? 4u : 0u);
+}

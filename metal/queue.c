@@ -1,0 +1,110 @@
+/* Our use of a queue: a ring of command buffers, bounded waits, and what the device reports. See device.h.
+ *
+ * Metal's own wait has no bound, so a wait asks again and again, at growing intervals. A wait that runs out changes
+ * nothing. Command buffers of a queue are done in the order in which they were committed. */
+#define _POSIX_C_SOURCE 200809L
+#include <time.h>
+
+#include "core/status.h"
+#include "metal/device.h"
+
+static uint64_t now_ns(void)
+{
+    struct timespec t;
+    (void)clock_gettime(CLOCK_MONOTONIC, &t);
+    return (uint64_t)t.tv_sec * UINT64_C(1000000000) + (uint64_t)t.tv_nsec;
+}
+
+/* 1: the command buffer in this place of the ring is done, and given back; 0: not yet, or it failed, and *status says so. */
+static int is_done(gdn_metal_device *dev, uint32_t i, gdn_status *status)
+{
+    const gdn_objc *rt = dev->rt;
+    const gdn_id commands = dev->ring[i];
+    if (!commands)
+        return 1;
+    const unsigned long state = gdn_number(rt, commands, rt->sel.status);
+    if (state < GDN_MTL_STATUS_COMPLETED)
+        return 0;
+    if (state == GDN_MTL_STATUS_ERROR) {
+        dev->lost = 1;
+        *status = gdn_metal_fail(dev, GDN_DEVICE_LOST, "a command buffer", gdn_send(rt, commands, rt->sel.error));
+        return 0;
+    }
+    rt->release(commands);
+    dev->ring[i] = NULL;
+    return 1;
+}
+
+static gdn_status wait_for(gdn_metal_device *dev, uint32_t i)
+{
+    const uint64_t begin = now_ns();
+    gdn_status status = GDN_OK;
+    if (dev->lost)
+        return gdn_metal_lost(dev);
+    while (!is_done(dev, i, &status)) {
+        if (status)
+            return status;
+        const uint64_t waited = now_ns() - begin;
+        if (waited >= dev->timeout_ns)
+            return gdn_fail(GDN_TIMEOUT, "the device %s was not done after %llu ns (desc->timeout_ns)", dev->traits.name,
+                            (unsigned long long)dev->timeout_ns);
+        if (waited > 200000) { /* what takes longer than that does not mind 2% more */
+            const struct timespec pause = { 0, (long)(waited / 50 < 1000000 ? waited / 50 : 1000000) };
+            (void)nanosleep(&pause, NULL);
+        }
+    }
+    return GDN_OK;
+}
+
+gdn_status gdn_metal_wait(gdn_metal_device *dev)
+{
+    for (uint32_t n = 0; n < GDN_METAL_RING; n++) { /* the oldest first */
+        const gdn_status status = wait_for(dev, (dev->ring_next + n) % GDN_METAL_RING);
+        if (status)
+            return status;
+    }
+    return GDN_OK;
+}
+
+gdn_status gdn_metal_begin(gdn_metal_device *dev, gdn_id *commands)
+{
+    const gdn_status status = wait_for(dev, dev->ring_next);
+    if (status)
+        return status;
+    *commands = gdn_send(dev->rt, dev->queue, dev->rt->sel.commandBuffer);
+    return *commands ? GDN_OK : gdn_metal_fail(dev, GDN_OUT_OF_MEMORY, "commandBuffer", NULL);
+}
+
+void gdn_metal_submit(gdn_metal_device *dev, gdn_id commands)
+{
+    dev->ring[dev->ring_next] = dev->rt->retain(commands);
+    dev->ring_next = (dev->ring_next + 1) % GDN_METAL_RING;
+    gdn_tell(dev->rt, commands, dev->rt->sel.commit);
+}
+
+gdn_status gdn_metal_take_report(gdn_metal_device *dev)
+{
+    static const char *const names[GDN_METAL_BAD_WORDS] = {
+        [GDN_METAL_BAD_SEQ_START] = "seq_start", [GDN_METAL_BAD_STATE_SRC] = "state_src", [GDN_METAL_BAD_STATE_DST] = "state_dst",
+        [GDN_METAL_BAD_POSITION] = "position", [GDN_METAL_BAD_HISTORY_SRC] = "history_src", [GDN_METAL_BAD_HISTORY_DST] = "history_dst",
+        [GDN_METAL_BAD_INDEX] = "index",
+    };
+    gdn_status status = GDN_OK;
+    if (dev->lost)
+        return gdn_metal_lost(dev);
+    for (uint32_t i = 0; i < GDN_METAL_RING && !status; i++)
+        (void)is_done(dev, i, &status);
+    for (int i = 0; i < GDN_METAL_BAD_WORDS; i++)
+        if (__atomic_exchange_n(&dev->bad[i], 0, __ATOMIC_ACQ_REL) && !status)
+            status = gdn_fail(GDN_BAD_MAP, "the device found a value out of range in %s; what it named was skipped", names[i]);
+    return status;
+}
+
+void gdn_metal_queue_close(gdn_metal_device *dev)
+{
+    for (uint32_t i = 0; i < GDN_METAL_RING; i++) {
+        if (dev->ring[i])
+            dev->rt->release(dev->ring[i]);
+        dev->ring[i] = NULL;
+    }
+}

@@ -1,0 +1,155 @@
+// set_rows: a threadgroup writes a piece of one row. Rows run in parallel, so which of two rows with one target is the later has
+// to be known beforehand: few rows are compared with all that follow them; for many, two dispatches before (clear, enter)
+// put them into a hash table in the workspace, whose slots keep the largest row number of their target.
+//
+// Steps, numbered as in docs/kernels/set_rows.md and in every other version:
+//   1 target   2 load   3 convert and store
+#include "metal/kernel.h"
+
+GDN_INLINE int64_t index_at(constant gdn_metal_set_rows &p, device const uchar *index, int b, int c, int64_t i)
+{
+    device const uchar *at = index + b * p.index_stride[0] + c * p.index_stride[1] + i * p.index_stride[2];
+    return p.index_dtype == GDN_METAL_I64 ? *(device const int64_t *)at : int64_t(read_int(at));
+}
+
+GDN_INLINE uint32_t hash(int64_t row)
+{
+    const uint32_t h = uint32_t(row) * 0x9e3779b1u ^ uint32_t(row >> 32) * 0x85ebca77u;
+    return h ^ h >> 15;
+}
+
+// Slots hold row number + 1, 0 = empty. All rows that ever hold a slot have one target.
+GDN_INLINE int64_t slot(constant gdn_metal_set_rows &p, int b, int c, uint32_t at)
+{
+    const int64_t batch = int64_t(b) * p.index_batch1 + c;
+    return batch * (int64_t(p.table_mask) + 1) + (at & p.table_mask);
+}
+
+GDN_KERNEL(gdn_metal_rows_clear, constant gdn_metal_set_rows &p [[buffer(0)]], device uint *table [[buffer(1)]], GDN_PLACE)
+{
+    const int64_t n = int64_t(group.x) * GDN_METAL_ROWS_THREADS + me;
+    if (n < p.table_words)
+        table[n] = 0u;
+}
+
+GDN_KERNEL(gdn_metal_rows_enter, constant gdn_metal_set_rows &p [[buffer(0)]], device atomic_uint *table [[buffer(1)]],
+           device const uchar *index [[buffer(2)]], GDN_PLACE)
+{
+    const int64_t n = int64_t(group.x) * GDN_METAL_ROWS_THREADS + me;
+    const int64_t batch = n / p.n_rows, i = n % p.n_rows;
+    if (batch >= int64_t(p.index_batch0) * p.index_batch1)
+        return;
+    const int b = int(batch / p.index_batch1), c = int(batch % p.index_batch1);
+    const int64_t row = index_at(p, index, b, c, i);
+    if (row < 0 || row >= p.n_rows_dst)
+        return; // the writing dispatch reports it
+    uint32_t at = hash(row);
+    for (uint32_t tried = 0; tried <= p.table_mask; tried++, at++) {
+        device atomic_uint *to = table + slot(p, b, c, at);
+        uint held = 0u;
+        bool taken = false;
+        do { // the exchange may fail for no reason
+            held = 0u;
+            taken = atomic_compare_exchange_weak_explicit(to, &held, uint(i) + 1u, memory_order_relaxed, memory_order_relaxed);
+        } while (!taken && held == 0u);
+        if (taken)
+            return;
+        if (index_at(p, index, b, c, int64_t(held) - 1) == row) {
+            atomic_fetch_max_explicit(to, uint(i) + 1u, memory_order_relaxed);
+            return;
+        }
+    }
+}
+
+// The same for all threads of a threadgroup.
+GDN_INLINE bool wins(constant gdn_metal_set_rows &p, device const uint *table, device const uchar *index, int b, int c, int64_t i,
+                     int64_t row, uint me)
+{
+    if (p.has & GDN_METAL_HAS_TABLE) {
+        uint32_t at = hash(row);
+        for (uint32_t tried = 0; tried <= p.table_mask; tried++, at++) {
+            const uint held = table[slot(p, b, c, at)];
+            if (held == 0u)
+                return true;
+            if (index_at(p, index, b, c, int64_t(held) - 1) == row)
+                return held == uint(i) + 1u;
+        }
+        return true;
+    }
+    // Lanes of every simdgroup look at the rows that follow, at most GDN_METAL_ROWS_FEW: no exchange between simdgroups.
+    bool later = false;
+    for (int64_t n = i + 1 + (me & 31u); n < p.n_rows; n += 32)
+        later = later || index_at(p, index, b, c, n) == row;
+    return !simd_any(later);
+}
+
+// One block of Q8_0 per simdgroup: a binary16 scale and 32 bytes, written as 17 halves since blocks are only aligned to two.
+GDN_INLINE void store_q8_0(device uchar *block, float x, uint lane)
+{
+    // The largest magnitude; a NaN is never larger. Magnitudes are ordered as their bits are.
+    const uint32_t own = gdn_ref_bits(x) & 0x7fffffffu;
+    uint32_t most = own > 0x7f800000u ? 0u : own;
+#pragma unroll
+    for (ushort h = 16; h; h /= 2) {
+        const uint32_t other = simd_shuffle_xor(most, h);
+        most = other > most ? other : most;
+    }
+    const float amax = gdn_ref_from_bits(most), inverse = 0x1.020408p-7f; // 1/127 rounded
+    const bool infinite = most == 0x7f800000u;
+    const float q0 = amax * inverse;
+    const float quotient = fma(fma(-127.0f, q0, amax), inverse, q0);
+    const float d  = infinite ? gdn_ref_from_bits(0x7f800000u) : quotient;
+    const float id = infinite || d < 0x1p-100f ? 0.0f : gdn_ref_reciprocal(d);
+    const float y  = x * id;
+    const float even = (y + 12582912.0f) - 12582912.0f; // to the nearest integer, ties to even
+    const uint32_t byte = y != y ? 0u : uint32_t(int(even)) & 255u;
+    const uint32_t next = simd_shuffle_xor(byte, 1); // of the odd lane
+    if (lane % 2u == 0u)
+        write_half(block + 2 + lane, byte | next << 8);
+    if (lane == 1u)
+        write_half(block, to_f16(d));
+}
+
+GDN_KERNEL(gdn_metal_rows_write, constant gdn_metal_set_rows &p [[buffer(0)]], device const uint *table [[buffer(1)]],
+           device const uchar *index [[buffer(2)]], device const uchar *src [[buffer(3)]], device uchar *dst [[buffer(4)]],
+           device atomic_uint *bad [[buffer(5)]], GDN_PLACE)
+{
+    const int64_t item = group.x, piece = item % p.blocks, row_number = item / p.blocks;
+    const int64_t i = row_number % p.n_rows, batch = row_number / p.n_rows;
+    const int b = int(batch / p.n_batch1), c = int(batch % p.n_batch1);
+    const uint lane = me & 31u;
+
+    // 1: target
+    const int ib = b % p.index_batch0, ic = c % p.index_batch1;
+    const int64_t row = index_at(p, index, ib, ic, i);
+    if (row < GDN_MAP_NONE || row >= p.n_rows_dst)
+        report(bad, GDN_METAL_BAD_INDEX);
+    if (row < 0 || row >= p.n_rows_dst || !wins(p, table, index, ib, ic, i, row, me))
+        return;
+    const int64_t begin = piece * GDN_METAL_ROWS_PIECE;
+    const int64_t n = p.n_columns - begin < GDN_METAL_ROWS_PIECE ? p.n_columns - begin : GDN_METAL_ROWS_PIECE;
+    const int src_bytes = element_bytes(p.src_dtype), dst_bytes = element_bytes(p.dst_dtype);
+    device const uchar *from = src + b * p.src_stride[0] + c * p.src_stride[1] + i * p.src_stride[2] + src_bytes * begin;
+    device uchar *row_at = dst + b * p.dst_stride[0] + c * p.dst_stride[1] + row * p.dst_stride[2];
+    device uchar *to = row_at + dst_bytes * begin;
+
+    // 2: load, 3: convert and store
+    if (p.dst_dtype == GDN_METAL_Q8_0) {
+        for (int64_t j = me / 32u; j < n / 32; j += GDN_METAL_ROWS_THREADS / 32)
+            store_q8_0(row_at + 34 * (begin / 32 + j), read_element(from + src_bytes * (32 * j + lane), p.src_dtype), lane);
+    } else if (p.src_dtype == p.dst_dtype && p.src_dtype == GDN_METAL_F32) { // the bits move
+        for (int64_t j = me; j < n; j += GDN_METAL_ROWS_THREADS)
+            *(device uint *)(to + 4 * j) = *(device const uint *)(from + 4 * j);
+    } else if (p.src_dtype == p.dst_dtype) {
+        for (int64_t j = me; j < n; j += GDN_METAL_ROWS_THREADS)
+            write_half(to + 2 * j, read_half(from + 2 * j));
+    } else {
+        for (int64_t j = me; j < n; j += GDN_METAL_ROWS_THREADS) {
+            const float x = read_element(from + src_bytes * j, p.src_dtype);
+            if (p.dst_dtype == GDN_METAL_F32)
+                write_float(to + 4 * j, x);
+            else
+                write_half(to + 2 * j, p.dst_dtype == GDN_METAL_F16 ? to_f16(x) : to_bf16(x));
+        }
+    }
+}

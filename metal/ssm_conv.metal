@@ -1,0 +1,199 @@
+// ssm_conv: one channel per lane, with the last KW inputs in registers while it walks along tokens.
+//
+// Three ways to cut a call (p.part): whole sequences, for decode, where one dispatch does everything; or else pieces of the
+// token axis, and then, in a dispatch behind it since it may overwrite history that pieces read, the history.
+//
+// Steps, numbered as in docs/kernels/ssm_conv.md and in every other version:
+//   1 history   2 taps   3 activation   4 output   5 keep history
+#include "metal/kernel.h"
+
+struct ConvBuffers {
+    device const uchar *x;
+    device const uchar *weight;
+    device const uchar *bias;
+    device uchar       *result;
+    device const uchar *history_in;
+    device uchar       *history_out;
+    device const uchar *seq_start;
+    device const uchar *position;
+    device const uchar *history_src;
+    device const uchar *history_dst;
+    device atomic_uint *bad;
+};
+
+struct ConvSequence {
+    int s, first, T, position, src, dst;
+    bool run;
+};
+
+GDN_INLINE int start_of(constant gdn_metal_ssm_conv &p, thread const ConvBuffers &b, int s)
+{
+    return map_at(b.seq_start, (p.has & GDN_METAL_HAS_SEQ_START) != 0, s, s * p.even_tokens);
+}
+
+GDN_INLINE ConvSequence conv_sequence(constant gdn_metal_ssm_conv &p, thread const ConvBuffers &b, int s)
+{
+    ConvSequence q;
+    q.s = s;
+    q.first = start_of(p, b, s);
+    const int after = start_of(p, b, s + 1), absent = p.n_columns > 0 ? s : GDN_MAP_NONE;
+    q.position = map_at(b.position, (p.has & GDN_METAL_HAS_POSITION) != 0, s, 0);
+    q.src = map_at(b.history_src, (p.has & GDN_METAL_HAS_SRC) != 0, s, absent);
+    q.dst = map_at(b.history_dst, (p.has & GDN_METAL_HAS_DST) != 0, s, absent);
+    q.run = true;
+    q.T = 0;
+    if (q.first < 0 || after < q.first || after > p.n_tokens) {
+        report(b.bad, GDN_METAL_BAD_SEQ_START);
+        q.run = false;
+    } else {
+        q.T = after - q.first;
+        if (q.position < 0 || q.position > 2147483647 - q.T) {
+            report(b.bad, GDN_METAL_BAD_POSITION);
+            q.run = false;
+        }
+    }
+    if (q.src < GDN_MAP_SKIP || q.src >= p.rows_in) {
+        report(b.bad, GDN_METAL_BAD_HISTORY_SRC);
+        q.run = false;
+    }
+    if (q.dst < GDN_MAP_NONE || q.dst >= p.rows_out) {
+        report(b.bad, GDN_METAL_BAD_HISTORY_DST);
+        q.run = false;
+    }
+    q.run = q.run && q.src != GDN_MAP_SKIP && q.T > 0;
+    return q;
+}
+
+GDN_INLINE int64_t conv_token(constant gdn_metal_tokens &view, thread const ConvSequence &q, int t)
+{
+    return view.seq ? q.s * view.seq + t * view.token : (int64_t(q.first) + t) * view.token;
+}
+
+GDN_INLINE float old_input(constant gdn_metal_ssm_conv &p, thread const ConvBuffers &b, int row, int position, int64_t at_c)
+{
+    device const uchar *pool = b.history_in;
+    if (p.has & GDN_METAL_ONE_POOL)
+        pool = b.history_out + p.pool_offset;
+    return read_float(pool + row * p.history_in.row + position % p.n_columns * p.history_in.line + at_c);
+}
+
+// Tokens t0 .. t1 - 1 of a sequence, for channel c. EXACT: kernel_width is KW. Otherwise its taps lie at the end of KW
+// registers, so that the newest is always the last; those before it are not there, and skipped.
+template <int KW, bool EXACT>
+GDN_INLINE void convolve(constant gdn_metal_ssm_conv &p, thread const ConvBuffers &b, thread const ConvSequence &q, int t0, int t1, int c)
+{
+    const int64_t at_c = 4 * int64_t(c);
+    device const uchar *weight_at = b.weight + c * p.weight_channel;
+    const int kw = EXACT ? KW : p.kernel_width, none = KW - kw;
+    float weight[KW], x[KW];
+
+    // 1: history, and tokens of this call before t0. x[j] is the input of tap j
+#pragma unroll
+    for (int j = 0; j < KW; j++) {
+        weight[j] = x[j] = 0.0f;
+        if (!EXACT && j < none)
+            continue;
+        weight[j] = read_float(weight_at + (j - none) * p.weight_tap);
+        const int from = t0 - KW + j;
+        if (j == none)
+            continue; // shifted out before it is used
+        if (from >= 0)
+            x[j] = read_float(b.x + conv_token(p.x, q, from) + at_c);
+        else if (q.src >= 0 && q.position + from >= 0)
+            x[j] = old_input(p, b, q.src, q.position + from, at_c);
+    }
+    const float bias = p.has & GDN_METAL_HAS_BIAS ? read_float(b.bias + at_c) : 0.0f;
+    device const uchar *in_at = b.x + conv_token(p.x, q, t0) + at_c;
+    device uchar *out_at = b.result + conv_token(p.result, q, t0) + at_c;
+    for (int t = t0; t < t1; t++) {
+#pragma unroll
+        for (int j = 0; j < KW - 1; j++)
+            x[j] = x[j + 1];
+        x[KW - 1] = read_float(in_at);
+        float u = bias;
+#pragma unroll
+        for (int j = 0; j < KW; j++) // 2: taps, oldest first
+            if (EXACT || j >= none)
+                u = fma(weight[j], x[j], u);
+        write_float(out_at, p.silu ? gdn_ref_silu(u) : u); // 3: activation, 4: output
+        in_at += p.x.token;
+        out_at += p.result.token;
+    }
+}
+
+// 5: keep history: the newest columns; the older of them only move when the row changes
+GDN_INLINE void keep(constant gdn_metal_ssm_conv &p, thread const ConvBuffers &b, thread const ConvSequence &q, int c)
+{
+    if (q.dst < 0)
+        return;
+    const int64_t at_c = 4 * int64_t(c);
+    const bool in_place = q.src == q.dst && p.same_pool;
+    const int end = q.position + q.T;
+    int at = end > p.n_columns ? end - p.n_columns : 0;
+    if (in_place && at < q.position)
+        at = q.position;
+    for (; at < end; at++) {
+        float x = 0.0f;
+        if (at >= q.position)
+            x = read_float(b.x + conv_token(p.x, q, at - q.position) + at_c);
+        else if (q.src >= 0)
+            x = old_input(p, b, q.src, at, at_c);
+        write_float(b.history_out + q.dst * p.history_out.row + at % p.n_columns * p.history_out.line + at_c, x);
+    }
+}
+
+// The last sequence that begins at or before token i; 0 where there is none.
+GDN_INLINE int sequence_of(constant gdn_metal_ssm_conv &p, thread const ConvBuffers &b, int i)
+{
+    if (!(p.has & GDN_METAL_HAS_SEQ_START))
+        return i / p.even_tokens;
+    int low = 0, high = p.n_seqs - 1;
+    while (low < high) {
+        const int middle = low + (high - low + 1) / 2;
+        if (start_of(p, b, middle) <= i)
+            low = middle;
+        else
+            high = middle - 1;
+    }
+    return low;
+}
+
+template <int KW, bool EXACT> GDN_INLINE void ssm_conv(constant gdn_metal_ssm_conv &p, thread const ConvBuffers &b, uint group, uint me)
+{
+    const int unit = int(group / uint(p.blocks));
+    const int64_t wide_c = int64_t(group % uint(p.blocks)) * GDN_METAL_CONV_THREADS + me;
+    if (wide_c >= p.n_channels)
+        return;
+    const int c = int(wide_c);
+    if (p.part != GDN_METAL_CONV_PIECES) {
+        const ConvSequence q = conv_sequence(p, b, unit);
+        if (q.run && p.part == GDN_METAL_CONV_WHOLE)
+            convolve<KW, EXACT>(p, b, q, 0, q.T, c);
+        if (q.run)
+            keep(p, b, q, c);
+        return;
+    }
+    const int begin = unit * p.chunk, end = (p.n_tokens - begin < p.chunk ? p.n_tokens - begin : p.chunk) + begin;
+    for (int s = sequence_of(p, b, begin); s < p.n_seqs && start_of(p, b, s) < end; s++) {
+        const ConvSequence q = conv_sequence(p, b, s);
+        const int t0 = begin - q.first > 0 ? begin - q.first : 0, t1 = end - q.first < q.T ? end - q.first : q.T;
+        if (q.run && t0 < t1)
+            convolve<KW, EXACT>(p, b, q, t0, t1, c);
+    }
+}
+
+// The widths that models have, and any up to 16.
+#define GDN_CONV(name, ...)                                                                                              \
+    GDN_KERNEL(gdn_metal_conv_##name, constant gdn_metal_ssm_conv &p [[buffer(0)]], device const uchar *x [[buffer(1)]], \
+               device const uchar *weight [[buffer(2)]], device const uchar *bias [[buffer(3)]],                         \
+               device uchar *result [[buffer(4)]], device const uchar *history_in [[buffer(5)]],                         \
+               device uchar *history_out [[buffer(6)]], device const uchar *seq_start [[buffer(7)]],                     \
+               device const uchar *position [[buffer(8)]], device const uchar *history_src [[buffer(9)]],                \
+               device const uchar *history_dst [[buffer(10)]], device atomic_uint *bad [[buffer(11)]], GDN_PLACE)        \
+    {                                                                                                                    \
+        const ConvBuffers b = { x, weight, bias, result, history_in, history_out, seq_start, position, history_src,      \
+                                history_dst, bad };                                                                      \
+        ssm_conv<__VA_ARGS__>(p, b, group.x, me);                                                                        \
+    }
+GDN_CONV(4, 4, true)
+GDN_CONV(any, 16, false)

@@ -1,0 +1,74 @@
+# Tests of the Metal backend, included by tests/CMakeLists.txt where the backend is built. They run its kernels on the emulator of
+# tests/simt, which needs a C++ compiler, behind a fake Metal. On Apple's systems `gdn check` runs on the device.
+add_library(test_metal_header OBJECT metal/header.c) # by itself, as C99
+set_target_properties(test_metal_header PROPERTIES C_STANDARD 99)
+target_include_directories(test_metal_header PRIVATE "${PROJECT_SOURCE_DIR}/include")
+target_compile_options(test_metal_header PRIVATE -Wall -Wextra -Wpedantic -Werror)
+set(gdn_metal_tests "")
+
+if(GDN_SIMT AND GDN_METAL_EMULATED) # a C++ compiler was found
+  set(gdn_metal_fake_sources metal/fake_commands.c metal/fake_device.c metal/fake_runtime.c)
+  set(gdn_metal_core fiber.c core.c warp.c copies.c garbage.c section.c registry.c)
+  list(TRANSFORM gdn_metal_core PREPEND "${CMAKE_CURRENT_SOURCE_DIR}/simt/")
+  add_library(gdn_metal_fake_objects OBJECT ${gdn_metal_fake_sources} ${gdn_metal_core})
+  set_target_properties(gdn_metal_fake_objects PROPERTIES POSITION_INDEPENDENT_CODE ON)
+  target_link_libraries(gdn_metal_fake_objects PRIVATE gdn_build_options)
+
+  # The kernels as the one source that the library embeds.
+  function(gdn_metal_fake target)
+    set(folder "${CMAKE_BINARY_DIR}/tests/metal/${target}")
+    set(text "${PROJECT_BINARY_DIR}/metal/gdn_metal_source.metal")
+    add_custom_command(OUTPUT "${folder}/kernels.cpp" COMMAND "${CMAKE_COMMAND}" -E copy "${text}" "${folder}/kernels.cpp"
+      DEPENDS "${text}" "${PROJECT_BINARY_DIR}/metal/gdn_metal_source.inc" VERBATIM)
+    add_library(${target} SHARED "${folder}/kernels.cpp" $<TARGET_OBJECTS:gdn_metal_fake_objects>)
+    add_dependencies(${target} gdn_objects)
+    target_compile_options(${target} PRIVATE ${gdn_simt_flags} -fno-strict-aliasing -Wno-attributes
+      "SHELL:-include \"${PROJECT_SOURCE_DIR}/tests/simt/metal_shim.h\"")
+    if(ARGN STREQUAL "CHECKED")
+      target_sources(${target} PRIVATE $<TARGET_OBJECTS:gdn_simt_checker>)
+      target_compile_options(${target} PRIVATE -fsanitize=thread -g)
+      target_link_libraries(${target} PRIVATE ${CMAKE_DL_LIBS})
+    endif()
+    target_include_directories(${target} PRIVATE "${PROJECT_SOURCE_DIR}")
+    target_link_libraries(${target} PRIVATE Threads::Threads m)
+    set_target_properties(${target} PROPERTIES OUTPUT_NAME gdn-metal-emulated LINKER_LANGUAGE C LIBRARY_OUTPUT_DIRECTORY "${folder}")
+  endfunction()
+  gdn_metal_fake(gdn_metal_plain)
+  set(gdn_metal_fake_folder "${CMAKE_BINARY_DIR}/tests/metal/gdn_metal_plain")
+  gdn_test_program(test_metal metal/test_metal.c device/maps.c device/step.c)
+  target_link_libraries(test_metal PRIVATE ${GDN_PRIVATE_LIBRARIES} gdn_metal_plain)
+  add_test(NAME metal.robustness COMMAND test_metal)
+  set_tests_properties(metal.robustness PROPERTIES LABELS unit)
+  list(APPEND gdn_metal_tests robustness)
+  if(GDN_BUILD_TOOLS)
+    foreach(kernel IN LISTS GDN_KERNELS)
+      add_test(NAME metal.check_${kernel} COMMAND gdn_tool check --backend metal --kernel ${kernel})
+      list(APPEND gdn_metal_tests check_${kernel})
+    endforeach()
+  endif()
+  # The same kernels with every access to memory checked: races, and what lies outside of a buffer.
+  if(GDN_BUILD_TOOLS AND NOT GDN_SANITIZE) # two sanitizers do not go together
+    gdn_metal_fake(gdn_metal_checked CHECKED)
+    add_test(NAME metal.memory COMMAND gdn_tool check --backend metal --quick --cases 60)
+    set_tests_properties(metal.memory PROPERTIES LABELS metal ENVIRONMENT
+      "LD_LIBRARY_PATH=${CMAKE_BINARY_DIR}/tests/metal/gdn_metal_checked")
+  endif()
+  if(GDN_BUILD_TOOLS AND Python3_FOUND AND NOT GDN_SANITIZE)
+    add_test(NAME metal.mutations COMMAND "${Python3_EXECUTABLE}" "${CMAKE_CURRENT_SOURCE_DIR}/metal/mutations.py"
+      --cxx "${CMAKE_CXX_COMPILER}" --gdn $<TARGET_FILE:gdn_tool> --test-metal $<TARGET_FILE:test_metal>
+      --objects $<TARGET_OBJECTS:gdn_metal_fake_objects> COMMAND_EXPAND_LISTS)
+    set_tests_properties(metal.mutations PROPERTIES LABELS metal RUN_SERIAL ON) # takes all cores itself
+  endif()
+  if(GDN_BUILD_TOOLS AND TARGET gdn)
+    add_test(NAME metal.no_metal COMMAND sh "${CMAKE_CURRENT_SOURCE_DIR}/metal/no_metal.sh" $<TARGET_FILE:gdn_tool> $<TARGET_FILE:gdn>
+      "${gdn_metal_fake_folder}")
+    set_tests_properties(metal.no_metal PROPERTIES LABELS metal)
+  endif()
+  foreach(name IN LISTS gdn_metal_tests)
+    set_property(TEST metal.${name} APPEND PROPERTY LABELS metal)
+    set_tests_properties(metal.${name} PROPERTIES ENVIRONMENT "LD_LIBRARY_PATH=${gdn_metal_fake_folder}")
+  endforeach()
+elseif(APPLE AND GDN_BUILD_TOOLS)
+  add_test(NAME metal.device COMMAND gdn_tool check --backend metal)
+  set_tests_properties(metal.device PROPERTIES LABELS metal)
+endif()

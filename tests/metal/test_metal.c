@@ -1,0 +1,381 @@
+/* The Metal backend where `gdn check` does not reach: a program's device, queue, command buffers and encoders, private
+ * buffers, and everything that can go wrong. Runs on the fake Metal, whose metal_fake_* functions make things go wrong. */
+#define _POSIX_C_SOURCE 200809L
+#include <pthread.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+#include "gdn/metal.h"
+#include "metal/device.h"
+#include "tests/device/device.h"
+#include "tests/metal/fake.h"
+
+FAKE_API void *metal_fake_other_device(void);
+static step wanted, wanted_twice, start;
+static const gdn_objc *rt;
+
+static gdn_context *open_metal(gdn_id device, gdn_id queue, uint64_t timeout_ns)
+{
+    gdn_context *ctx = NULL;
+    const gdn_metal_desc mine = { .size = sizeof mine, .device = device, .queue = queue };
+    const gdn_context_desc desc = { .size = sizeof desc, .backend = GDN_BACKEND_METAL, .native = device || queue ? &mine : NULL, .timeout_ns = timeout_ns };
+    CHECK(gdn_context_create(&desc, &ctx) == GDN_OK);
+    return ctx;
+}
+
+static gdn_id selector(const char *name) { return rt->selector(name); }
+
+static void test_default(void)
+{
+    step_on on;
+    gdn_context *ctx = open_metal(NULL, NULL, 0);
+    gdn_device_info device = { .size = sizeof device };
+    gdn_implementation_info info = { .size = sizeof info };
+    CHECK(gdn_context_describe(ctx, &device, &info) == GDN_OK && device.emulated && !device.shared_memory && info.exact);
+    CHECK(step_put(&on, ctx, &start) == GDN_OK);
+    const unsigned long asked = metal_fake_calls("status"), made = metal_fake_calls("newBufferWithLength:options:");
+    CHECK(step_run(&on, NULL) == GDN_OK);
+    CHECK(asked == metal_fake_calls("status") && made == metal_fake_calls("newBufferWithLength:options:")); /* nothing waits or allocates */
+    CHECK(gdn_synchronize(ctx, NULL) == GDN_OK && step_same(&on, &wanted));
+    CHECK(step_run(&on, NULL) == GDN_OK && step_same(&on, &wanted_twice)); /* reading waits for the context's own queue */
+    gdn_capability c = { .size = sizeof c };
+    CHECK(gdn_gated_delta_net_query(ctx, &on.args, &c) == GDN_OK && c.emulated && c.exact && !c.workspace_bytes);
+    step_drop(&on);
+    gdn_context_destroy(ctx);
+}
+
+/* More calls in flight than the ring holds, and none of them is lost. */
+static void test_many_in_flight(void)
+{
+    step_on on;
+    gdn_context *ctx = open_metal(NULL, NULL, 0);
+    step *many = malloc(sizeof *many);
+    *many = start;
+    step_reference(many, 40);
+    CHECK(step_put(&on, ctx, &start) == GDN_OK);
+    for (int i = 0; i < 40; i++)
+        CHECK(step_run(&on, NULL) == GDN_OK);
+    CHECK(step_same(&on, many));
+    free(many);
+    step_drop(&on);
+    gdn_context_destroy(ctx);
+}
+
+/* ---- A program's objects ------------------------------------------------------------------------------ */
+
+static void test_programs_objects(void)
+{
+    step_on on;
+    void *pool = rt->pool_push();
+    const gdn_id device = metal_fake_other_device(), queue = gdn_send(rt, device, rt->sel.newCommandQueue);
+    gdn_context *ctx = open_metal(NULL, queue, 0);
+    CHECK(step_put(&on, ctx, &start) == GDN_OK);
+
+    /* A command buffer: an encoder of the library's own; it neither commits nor waits. */
+    gdn_id commands = gdn_send(rt, queue, rt->sel.commandBuffer);
+    const unsigned long commits = metal_fake_calls("commit");
+    CHECK(step_run(&on, commands) == GDN_OK && commits == metal_fake_calls("commit"));
+    CHECK(gdn_number(rt, commands, rt->sel.status) == 0);
+    gdn_tell(rt, commands, rt->sel.commit);
+    gdn_tell(rt, commands, selector("waitUntilCompleted"));
+    CHECK(gdn_poll(ctx) == GDN_OK && step_same(&on, &wanted));
+
+    /* An encoder, which stays open, with a call that needs the one before it. */
+    CHECK(step_put(&on, ctx, &start) == GDN_OK);
+    commands = gdn_send(rt, queue, rt->sel.commandBuffer);
+    const gdn_id encoder = gdn_send(rt, commands, rt->sel.computeCommandEncoder);
+    const unsigned long ends = metal_fake_calls("endEncoding");
+    CHECK(step_run(&on, encoder) == GDN_OK && step_run(&on, encoder) == GDN_OK);
+    CHECK(ends == metal_fake_calls("endEncoding"));
+    gdn_tell(rt, encoder, rt->sel.endEncoding);
+    gdn_tell(rt, commands, rt->sel.commit);
+    gdn_tell(rt, commands, selector("waitUntilCompleted"));
+    CHECK(gdn_poll(ctx) == GDN_OK && step_same(&on, &wanted_twice));
+
+    /* What is neither, or is committed already. */
+    CHECK(step_run(&on, commands) == GDN_INVALID_ARGUMENT && strstr(gdn_last_error(), "committed already"));
+    CHECK(step_run(&on, queue) == GDN_INVALID_ARGUMENT && strstr(gdn_last_error(), "no MTLCommandBuffer"));
+    CHECK(gdn_synchronize(ctx, commands) == GDN_INVALID_ARGUMENT && strstr(gdn_last_error(), "waitUntilCompleted"));
+    step_drop(&on);
+    gdn_context_destroy(ctx);
+
+    /* Only the device. */
+    ctx = open_metal(device, NULL, 0);
+    CHECK(step_put(&on, ctx, &start) == GDN_OK && step_run(&on, NULL) == GDN_OK && step_same(&on, &wanted));
+    step_drop(&on);
+    gdn_context_destroy(ctx);
+    rt->release(queue);
+    rt->release(device);
+    rt->pool_pop(pool);
+}
+
+static void test_bad_native(void)
+{
+    void *pool = rt->pool_push();
+    const gdn_id device = metal_fake_other_device(), other = metal_fake_other_device(), queue = gdn_send(rt, device, rt->sel.newCommandQueue);
+    const gdn_id none = gdn_send_p(rt, rt->get_class("NSString"), rt->sel.stringWithUTF8String, "none");
+    gdn_context *ctx = NULL;
+    gdn_metal_desc native = { .size = sizeof native, .flags = 1 };
+    gdn_context_desc desc = { .size = sizeof desc, .backend = GDN_BACKEND_METAL, .native = &native };
+    CHECK(gdn_context_create(&desc, &ctx) == GDN_INVALID_ARGUMENT && strstr(gdn_last_error(), "flags") && !ctx);
+    native = (gdn_metal_desc){ .size = 4 };
+    CHECK(gdn_context_create(&desc, &ctx) == GDN_INVALID_ARGUMENT && strstr(gdn_last_error(), "size"));
+    native = (gdn_metal_desc){ .size = sizeof native, .device = none };
+    CHECK(gdn_context_create(&desc, &ctx) == GDN_INVALID_ARGUMENT && strstr(gdn_last_error(), "no MTLDevice"));
+    native = (gdn_metal_desc){ .size = sizeof native, .queue = none };
+    CHECK(gdn_context_create(&desc, &ctx) == GDN_INVALID_ARGUMENT && strstr(gdn_last_error(), "no MTLCommandQueue"));
+    native = (gdn_metal_desc){ .size = sizeof native, .device = other, .queue = queue };
+    CHECK(gdn_context_create(&desc, &ctx) == GDN_INVALID_ARGUMENT && strstr(gdn_last_error(), "of the device"));
+    native = (gdn_metal_desc){ .size = sizeof native };
+    desc.device = 7;
+    CHECK(gdn_context_create(&desc, &ctx) == GDN_NOT_FOUND && strstr(gdn_last_error(), "device is 7"));
+    desc.device = 0;
+    desc.implementation = "quick";
+    CHECK(gdn_context_create(&desc, &ctx) == GDN_NOT_FOUND && strstr(gdn_last_error(), "quick"));
+    desc.native = NULL;
+    CHECK(gdn_context_create(&desc, &ctx) == GDN_NOT_FOUND && strstr(gdn_last_error(), "quick"));
+    rt->release(queue);
+    rt->release(device);
+    rt->release(other);
+    rt->pool_pop(pool);
+}
+
+static void test_devices_that_will_not_do(void)
+{
+    static const struct {
+        const char *what, *says;
+        long value, restore;
+        gdn_status status;
+    } cases[] = {
+        { "family", "family Apple6", 1005, 1009, GDN_UNSUPPORTED }, { "width", "simdgroups of 64", 64, 32, GDN_UNSUPPORTED },
+        { "threads", "threadgroups of up to 32", 32, 1024, GDN_UNSUPPORTED }, { "compile", "does not compile", 0, 1, GDN_UNAVAILABLE },
+        { "old", NULL, 1, 0, GDN_OK }, /* only setFastMathEnabled: */
+    };
+    const gdn_id device = metal_fake_other_device();
+    const gdn_metal_desc native = { .size = sizeof native, .device = device };
+    const gdn_context_desc desc = { .size = sizeof desc, .backend = GDN_BACKEND_METAL, .native = &native };
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+        gdn_context *ctx = NULL;
+        metal_fake_set(cases[i].what, cases[i].value);
+        CHECK(gdn_context_create(&desc, &ctx) == cases[i].status && (!cases[i].says || strstr(gdn_last_error(), cases[i].says)));
+        metal_fake_set(cases[i].what, cases[i].restore);
+        gdn_context_destroy(ctx);
+    }
+    rt->release(device);
+}
+
+/* ---- Memory ------------------------------------------------------------------------------------------- */
+
+/* The state in a private buffer, which only the device sees; larger than the staging buffer. */
+static void test_private_buffers(void)
+{
+    static unsigned char in[(1 << 20) + 4096], out[sizeof in];
+    step_on on;
+    const gdn_id device = metal_fake_other_device();
+    gdn_context *ctx = open_metal(device, NULL, 0);
+    const gdn_id large = gdn_send_nn(rt, device, rt->sel.newBuffer, sizeof in + 8, GDN_MTL_STORAGE_PRIVATE << 4);
+    const gdn_span span = { .data = large, .offset = 8, .bytes = sizeof in };
+    for (size_t i = 0; i < sizeof in; i++)
+        in[i] = (unsigned char)(i * 31 >> 4);
+    CHECK(gdn_buffer_write(ctx, &span, 0, in, sizeof in) == GDN_OK && gdn_buffer_read(ctx, &span, 0, out, sizeof out) == GDN_OK);
+    CHECK(!memcmp(in, out, sizeof in));
+    CHECK(gdn_buffer_read(ctx, &span, 2, out, 4) == GDN_UNSUPPORTED && strstr(gdn_last_error(), "multiples of 4"));
+    const gdn_span beyond = { .data = large, .offset = sizeof in };
+    CHECK(gdn_buffer_read(ctx, &beyond, 0, out, 64) == GDN_INVALID_ARGUMENT && strstr(gdn_last_error(), "of a buffer of"));
+    const gdn_id managed = gdn_send_nn(rt, device, rt->sel.newBuffer, 64, GDN_MTL_STORAGE_MANAGED << 4);
+    const gdn_span of_managed = { .data = managed, .bytes = 64 };
+    CHECK(gdn_buffer_write(ctx, &of_managed, 0, in, 64) == GDN_UNSUPPORTED && strstr(gdn_last_error(), "storageMode is 1"));
+
+    CHECK(step_put(&on, ctx, &start) == GDN_OK);
+    const gdn_id state = gdn_send_nn(rt, device, rt->sel.newBuffer, sizeof start.state, GDN_MTL_STORAGE_PRIVATE << 4);
+    const gdn_span private_state = { .data = state, .bytes = sizeof start.state };
+    static float got[N_STATE];
+    CHECK(gdn_buffer_write(ctx, &private_state, 0, start.state, sizeof start.state) == GDN_OK);
+    on.args.state.data = state;
+    CHECK(step_run(&on, NULL) == GDN_OK && gdn_buffer_read(ctx, &private_state, 0, got, sizeof got) == GDN_OK);
+    CHECK(!memcmp(got, wanted.state, sizeof got));
+    step_drop(&on);
+    gdn_context_destroy(ctx);
+    rt->release(large);
+    rt->release(managed);
+    rt->release(state);
+    rt->release(device);
+}
+
+static void test_out_of_memory(void)
+{
+    gdn_span span;
+    gdn_context *ctx = open_metal(NULL, NULL, 0);
+    CHECK(gdn_buffer_create(ctx, UINT64_C(1) << 40, &span) == GDN_OUT_OF_MEMORY && !span.data);
+    CHECK(strstr(gdn_last_error(), "no buffer of 1099511627776 bytes"));
+    CHECK(gdn_buffer_create(ctx, 1000, &span) == GDN_OK); /* and is given back with the context */
+    gdn_context_destroy(ctx);
+}
+
+/* ---- Failing messages --------------------------------------------------------------------------------- */
+
+/* Everything that may return nil does so once, in each place: a status and a text, nothing left behind, nothing broken. */
+static void test_every_message_fails(void)
+{
+    static const char *const messages[] = {
+        "newCommandQueue", "new", "stringWithUTF8String:", "newLibraryWithSource:options:error:", "newFunctionWithName:",
+        "newComputePipelineStateWithFunction:error:", "newBufferWithLength:options:", "commandBuffer", "computeCommandEncoder",
+    };
+    int failed = 0;
+    const gdn_id device = metal_fake_other_device();
+    const gdn_metal_desc native = { .size = sizeof native, .device = device };
+    const gdn_context_desc desc = { .size = sizeof desc, .backend = GDN_BACKEND_METAL, .native = &native };
+    for (size_t m = 0; m < sizeof messages / sizeof messages[0]; m++)
+        for (unsigned nth = 1, reached = 1; reached && nth < 60; nth++) {
+            const long before = metal_fake_alive(NULL);
+            const unsigned long calls = metal_fake_calls(messages[m]);
+            gdn_context *ctx = NULL;
+            step_on on = { 0 };
+            metal_fake_fail(messages[m], nth);
+            gdn_status status = gdn_context_create(&desc, &ctx);
+            CHECK(!status == !!ctx);
+            if (!status) {
+                status = step_put(&on, ctx, &start);
+                status = status ? status : step_run(&on, NULL);
+                status = status ? status : gdn_synchronize(ctx, NULL);
+                CHECK(status || step_same(&on, &wanted));
+                step_drop(&on);
+            }
+            gdn_context_destroy(ctx);
+            reached = metal_fake_calls(messages[m]) >= calls + nth;
+            metal_fake_fail(messages[m], 0);
+            if (reached) {
+                failed++;
+                CHECK(status && strlen(gdn_last_error()) > 10);
+            }
+            CHECK(metal_fake_alive(NULL) == before);
+        }
+    CHECK(failed > 20);
+    rt->release(device);
+}
+
+static void test_lost(void)
+{
+    gdn_span span = { 0 };
+    step_on on;
+    for (int when = 0; when < 3; when++) {
+        gdn_context *ctx = open_metal(NULL, NULL, 0);
+        CHECK(step_put(&on, ctx, &start) == GDN_OK);
+        metal_fake_set("break", 1);
+        CHECK(step_run(&on, NULL) == GDN_OK);
+        float x;
+        const gdn_status first = when == 0 ? gdn_synchronize(ctx, NULL) : when == 1 ? gdn_buffer_read(ctx, &on.span[5], 0, &x, sizeof x) : (gdn_poll(ctx), gdn_poll(ctx));
+        CHECK(first == GDN_DEVICE_LOST && strstr(gdn_last_error(), "the device stopped"));
+        metal_fake_set("break", 0); /* the library remembers */
+        CHECK(step_run(&on, NULL) == GDN_DEVICE_LOST && strstr(gdn_last_error(), "can only be destroyed"));
+        CHECK(gdn_synchronize(ctx, NULL) == GDN_DEVICE_LOST && gdn_poll(ctx) == GDN_DEVICE_LOST);
+        CHECK(gdn_buffer_create(ctx, 64, &span) == GDN_DEVICE_LOST);
+        CHECK(gdn_buffer_write(ctx, &on.span[5], 0, &x, sizeof x) == GDN_DEVICE_LOST);
+        step_drop(&on);
+        gdn_context_destroy(ctx);
+    }
+}
+
+static double seconds(void)
+{
+    struct timespec t;
+    (void)clock_gettime(CLOCK_MONOTONIC, &t);
+    return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
+}
+
+static void test_bounded_waits(void)
+{
+    step_on on;
+    gdn_context *ctx = open_metal(NULL, NULL, UINT64_C(30000000));
+    CHECK(step_put(&on, ctx, &start) == GDN_OK);
+    metal_fake_set("hang", 1);
+    const double begin = seconds();
+    CHECK(step_run(&on, NULL) == GDN_OK && gdn_poll(ctx) == GDN_OK);
+    CHECK(gdn_synchronize(ctx, NULL) == GDN_TIMEOUT && strstr(gdn_last_error(), "30000000 ns"));
+    float x;
+    CHECK(gdn_buffer_read(ctx, &on.span[5], 0, &x, sizeof x) == GDN_TIMEOUT);
+    CHECK(gdn_buffer_write(ctx, &on.span[5], 0, &x, sizeof x) == GDN_TIMEOUT);
+    CHECK(seconds() - begin > 0.08 && seconds() - begin < 5);
+    metal_fake_set("hang", 0);
+    CHECK(gdn_synchronize(ctx, NULL) == GDN_OK && step_same(&on, &wanted));
+    metal_fake_set("hang", 1);
+    int queued = 0;
+    gdn_status status = GDN_OK;
+    while (queued < 100 && !(status = step_run(&on, NULL))) /* the ring is full */
+        queued++;
+    CHECK(queued == GDN_METAL_RING && status == GDN_TIMEOUT);
+    step_drop(&on);
+    gdn_context_destroy(ctx); /* Metal keeps what is in use */
+    metal_fake_set("hang", 0);
+    ctx = open_metal(NULL, NULL, 0);
+    gdn_context_destroy(ctx);
+}
+
+/* ---- Others ------------------------------------------------------------------------------------------- */
+
+static void *work(void *result)
+{
+    step_on on;
+    gdn_context *ctx = open_metal(NULL, NULL, 0);
+    int *good = result;
+    *good = 1;
+    for (int i = 0; i < 10; i++) {
+        *good &= step_put(&on, ctx, &start) == GDN_OK && step_run(&on, NULL) == GDN_OK && step_same(&on, &wanted);
+        step_drop(&on);
+    }
+    gdn_context_destroy(ctx);
+    return NULL;
+}
+
+static void test_two_threads(void)
+{
+    pthread_t thread[2];
+    int good[2] = { 0 };
+    for (int i = 0; i < 2; i++)
+        CHECK(pthread_create(&thread[i], NULL, work, &good[i]) == 0);
+    for (int i = 0; i < 2; i++)
+        CHECK(pthread_join(thread[i], NULL) == 0 && good[i]);
+}
+
+static void test_bad_maps(void)
+{
+    gdn_context *ctx = open_metal(NULL, NULL, 0);
+    device_bad_maps(ctx);
+    gdn_context_destroy(ctx);
+}
+
+int main(void)
+{
+    static const struct {
+        const char *name;
+        void (*run)(void);
+        int leaves; /* objects that the fake holds for good */
+    } tests[] = {
+        { "default", test_default, 0 }, { "many in flight", test_many_in_flight, 0 }, { "program's objects", test_programs_objects, 0 },
+        { "bad native", test_bad_native, 0 }, { "will not do", test_devices_that_will_not_do, 0 }, { "private buffers", test_private_buffers, 0 },
+        { "out of memory", test_out_of_memory, 0 }, { "every message fails", test_every_message_fails, 0 }, { "lost device", test_lost, 0 },
+        { "two threads", test_two_threads, 0 }, { "bad maps", test_bad_maps, 0 }, { "bounded waits", test_bounded_waits, 1 },
+    };
+    step_init(&start, 7);
+    wanted = wanted_twice = start;
+    step_reference(&wanted, 1);
+    step_reference(&wanted_twice, 2);
+    rt = &gdn_metal_catalogue_get()->rt;
+    if (!gdn_metal_catalogue_get()->device) {
+        (void)printf("no device: %s\n", gdn_metal_catalogue_get()->reason);
+        return 1;
+    }
+    gdn_context_destroy(open_metal(NULL, NULL, 0)); /* what a process makes once */
+    for (size_t i = 0; i < sizeof tests / sizeof tests[0]; i++) {
+        const int before = failures;
+        const long alive = metal_fake_alive(NULL), complaints = metal_fake_complaints();
+        tests[i].run();
+        if (!tests[i].leaves && metal_fake_alive(NULL) != alive)
+            (void)printf("    %ld objects more are alive\n", metal_fake_alive(NULL) - alive);
+        CHECK(tests[i].leaves || metal_fake_alive(NULL) == alive);
+        CHECK(metal_fake_complaints() == complaints);
+        (void)printf("%-20s %s\n", tests[i].name, failures == before ? "ok" : "FAILED");
+    }
+    return failures != 0;
+}
