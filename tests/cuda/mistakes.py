@@ -42,7 +42,7 @@ MISTAKES = [
     ("a row that is copied is taken for the same", "cuda/ssm_conv.cu", "q.src == q.dst && p.same_pool", "p.same_pool", CONV),
     ("any of two rows wins", "cuda/set_rows.cu", "return !__any_sync(GDN_FULL_WARP, later);", "return true;", ROWS),
     ("the earlier of many rows wins", "cuda/set_rows.cu", "atomicMax(to, (unsigned)i + 1u);", "atomicMin(to, (unsigned)i + 1u);", ROWS),
-    ("the table is not cleared", "cuda/set_rows.cu", "        *(unsigned *)(p.table + 4 * (uint64_t)n) = 0;\n", "        return;\n", ROWS),
+    ("the table is not cleared", "cuda/set_rows.cu", "        store_word(p.table + 4 * (uint64_t)n, 0);\n", "        return;\n", ROWS),
     ("an index of -1 is row 0", "cuda/set_rows.cu", "if (row < 0 || row >= p.n_rows_dst || !wins",
      "if (row >= p.n_rows_dst || !wins", ROWS),
     ("a NaN is the largest", "cuda/set_rows.cu", "own > 0x7f800000u ? 0 : own", "own", ROWS),
