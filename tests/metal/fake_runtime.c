@@ -199,7 +199,7 @@ FAKE_API void *objc_autoreleasePoolPush(void);
 void *objc_autoreleasePoolPush(void)
 {
     depth++;
-    return (char *)NULL + n_waiting + 1;
+    return (void *)(uintptr_t)(n_waiting + 1);
 }
 
 FAKE_API void objc_autoreleasePoolPop(void *pool);
