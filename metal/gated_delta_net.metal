@@ -43,7 +43,7 @@ GDN_INLINE bool delta_place(constant gdn_metal_gated_delta_net &p, thread const 
     at.s = row / p.n_heads_v;
     at.h = row % p.n_heads_v;
     at.first = map_at(b.seq_start, ragged, at.s, at.s * p.even_tokens);
-    const int after = map_at(b.seq_start, ragged, int64_t(at.s) + 1, at.first + p.even_tokens);
+    const int after = ragged ? read_int(b.seq_start + 4 * (int64_t(at.s) + 1)) : at.first + p.even_tokens;
     at.src = map_at(b.state_src, (p.has & GDN_METAL_HAS_SRC) != 0, at.s, at.s * p.slots_in);
     if (at.first < 0 || after < at.first || after > p.n_tokens) {
         report(b.bad, GDN_METAL_BAD_SEQ_START);

@@ -176,8 +176,10 @@ template <int KW, bool EXACT> GDN_INLINE void ssm_conv(constant gdn_metal_ssm_co
     const int begin = unit * p.chunk, end = (p.n_tokens - begin < p.chunk ? p.n_tokens - begin : p.chunk) + begin;
     for (int s = sequence_of(p, b, begin); s < p.n_seqs && start_of(p, b, s) < end; s++) {
         const ConvSequence q = conv_sequence(p, b, s);
+        if (!q.run)
+            continue; // what it says of its tokens may be nonsense
         const int t0 = begin - q.first > 0 ? begin - q.first : 0, t1 = end - q.first < q.T ? end - q.first : q.T;
-        if (q.run && t0 < t1)
+        if (t0 < t1)
             convolve<KW, EXACT>(p, b, q, t0, t1, c);
     }
 }
