@@ -46,9 +46,26 @@ def refused(says, status, *arguments, text=None):
     require(done.returncode == status and says in done.stderr.decode() and not done.stdout, f"refused: {says}", done)
 
 
-def backends():
+def backends(emulated=False):
+    """Names of those that are available, with or without the emulated ones, which are slow."""
     done = subprocess.run([TOOL, "info", "--json"], capture_output=True, check=True)
-    return [backend["name"] for backend in json.loads(done.stdout)["backends"] if backend.get("available")]
+    return [backend["name"] for backend in json.loads(done.stdout)["backends"] if backend.get("available")
+            and (emulated or not any(device["emulated"] for device in backend["devices"]))]
+
+
+def same_on_every_backend():
+    """A tiny model of each architecture, drafting and rolling back, with states on every device there is."""
+    names = backends(emulated=True)
+    for model in ("tiny-qwen35", "tiny-qwen35moe", "tiny-qwen3next"):
+        results = {}
+        for name in names:
+            spec = "ngram" if model == "tiny-qwen3next" else "mtp"
+            done = gdn("-m", str(FOLDER / f"fixtures/{model}.gguf"), "-p", "abcabcabcabc", "-p", "a", "-p", "xyz", "-n", "16", "--temp", "0.8",
+                       "--spec", spec, "--always-draft", "--backend", name, "--batch", "8", "--json", "--ignore-end")
+            require(done.returncode == 0, f"{model} on {name}", done)
+            results[name] = tokens(json.loads(done.stdout)) if done.returncode == 0 else None
+        require(len(results) >= 2 and all(result == results["cpu"] for result in results.values()), f"{model}: the same on {', '.join(names)}")
+    print("the same tokens on", ", ".join(names))
 
 
 def same_streams():
@@ -134,6 +151,7 @@ def main():
         folder = pathlib.Path(name)
         text_and_files(folder)
         same_streams()
+        same_on_every_backend()
         memory()
         errors(folder)
     print(f"{len(failures)} failed")
