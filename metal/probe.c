@@ -1,122 +1,21 @@
-/* The probe: runs the device's arithmetic on hard operands and compares with this file's own, which is the contract's. Metal
+/* The probe: runs the device's arithmetic on hard operands and compares with the contract's (core/probe.h). Metal
  * says that fma is fused, and leaves it to devices whether subnormals are kept; `exact` is what was found. A compiler that did
  * not heed the math mode would be found here too. As vulkan/probe.c. */
-#include <math.h>
 #include <pthread.h>
-#include <stdio.h>
 #include <string.h>
 
 #include "core/float_env.h"
+#include "core/probe.h"
 #include "core/status.h"
 #include "metal/device.h"
-#include "reference/elementary.h"
 
-enum { N_OPERANDS = 8192 };
-
-typedef struct triple {
-    float a, b, c;
-} triple;
-
-static uint32_t next(uint64_t *state) /* splitmix64 */
-{
-    uint64_t z = (*state += UINT64_C(0x9e3779b97f4a7c15));
-    z = (z ^ (z >> 30)) * UINT64_C(0xbf58476d1ce4e5b9);
-    z = (z ^ (z >> 27)) * UINT64_C(0x94d049bb133111eb);
-    return (uint32_t)((z ^ (z >> 31)) >> 32);
-}
-
-static triple operands(uint32_t i, uint64_t *random)
-{
-    static const uint32_t special[] = { 0, 0x80000000u, 1, 0x80000001u, 0x007fffffu, 0x00800000u, 0x00800001u, 0x3f800000u, 0xbf800000u,
-                                        0x7f7fffffu, 0x7f800000u, 0xff800000u, 0x7fc00000u, 0x33800000u, 0x42b17218u, 0xc2cff1b5u };
-    const uint32_t x = next(random), y = next(random), z = next(random);
-    const float c = gdn_ref_from_bits(0x3f800000u | (x & 0x807fffffu)); /* +-[1, 2) */
-    switch (i % 6) {
-    case 0: /* any bits */
-        return (triple){ gdn_ref_from_bits(x), gdn_ref_from_bits(y), gdn_ref_from_bits(z) };
-    case 1: /* every pair of special values */
-        return (triple){ gdn_ref_from_bits(special[x & 15]), gdn_ref_from_bits(special[y & 15]), gdn_ref_from_bits(special[z & 15]) };
-    case 2: { /* half an ulp of c and a little more or less: (1 + e)(1 - e) = 1 - e^2, lost where the product or the sum is rounded early */
-        const float e = (float)(1 + (y & 255)) * 0x1p-23f;
-        return (triple){ (z & 1 ? -0x1p-24f : 0x1p-24f) * (1.0f + e), z & 2 ? 1.0f - e : 1.0f + e, c };
-    }
-    case 3: { /* the product nearly cancels c: only what the product's rounding would lose is left */
-        const float a = gdn_ref_from_bits(0x3f800000u | (y & 0x7fffffu)), b = gdn_ref_from_bits(0x3f800000u | (z & 0x7fffffu));
-        return (triple){ a, b, -(a * b) };
-    }
-    case 4: /* subnormal results, also from a tie in the subnormal range */
-        return (triple){ gdn_ref_from_bits(0x1f000000u + (y & 0x00ffffffu)), gdn_ref_from_bits(0x1f000000u + (z & 0x80ffffffu)),
-                         gdn_ref_from_bits(x & 0x80ffffffu) };
-    default: /* the range that gates and inputs have */
-        return (triple){ c * gdn_ref_from_bits(0x3f000000u + (y & 0x7fffffu)), gdn_ref_from_bits(0x3f800000u | (z & 0x7fffffu)),
-                         (float)(int32_t)(z & 0xffffu) * 0x1p-9f - 110.0f };
-    }
-}
-
-static int same(uint32_t a, uint32_t b)
-{
-    const int nan_a = (a & 0x7fffffffu) > 0x7f800000u, nan_b = (b & 0x7fffffffu) > 0x7f800000u;
-    return a == b || (nan_a && nan_b);
-}
-
-static const char *const result_names[GDN_METAL_PROBE_RESULTS] = { "fma", "+", "*", "* then +", "exp", "silu", "reciprocal", "comparison" };
-
-static void expected(triple t, uint32_t want[GDN_METAL_PROBE_RESULTS])
-{
-    const float product = t.a * t.b;
-    want[0] = gdn_ref_bits(fmaf(t.a, t.b, t.c));
-    want[1] = gdn_ref_bits(t.b + t.c);
-    want[2] = gdn_ref_bits(product);
-    want[3] = gdn_ref_bits(product + t.c);
-    want[4] = gdn_ref_bits(gdn_ref_expf(t.c));
-    want[5] = gdn_ref_bits(gdn_ref_silu(t.c));
-    want[6] = gdn_ref_bits(gdn_ref_reciprocal(t.c));
-    want[7] = (t.a < t.b ? 1u : 0u) | (t.a == t.b ? 2u : 0u) | (t.a != t.a ? 4u : 0u);
-}
-
-static int subnormal(uint32_t bits)
-{
-    return (bits & 0x7f800000u) == 0 && (bits & 0x007fffffu) != 0;
-}
-
-/* "" where all results are right; else what is wrong. */
-static void compare(const triple *in, const uint32_t *out, char reason[GDN_REASON_MAX])
-{
-    uint32_t wrong[GDN_METAL_PROBE_RESULTS] = { 0 }, flushed = 0, all = 0, first = 0, first_result = 0;
-    for (uint32_t i = 0; i < N_OPERANDS; i++) {
-        uint32_t want[GDN_METAL_PROBE_RESULTS];
-        expected(in[i], want);
-        for (uint32_t r = 0; r < GDN_METAL_PROBE_RESULTS; r++) {
-            const uint32_t got = out[GDN_METAL_PROBE_RESULTS * i + r];
-            if (r == 7 ? got == want[r] : same(got, want[r]))
-                continue;
-            if (!all++) {
-                first        = i;
-                first_result = r;
-            }
-            wrong[r]++;
-            flushed += subnormal(want[r]) || subnormal(gdn_ref_bits(in[i].a)) || subnormal(gdn_ref_bits(in[i].b)) || subnormal(gdn_ref_bits(in[i].c));
-        }
-    }
-    reason[0] = 0;
-    if (!all)
-        return;
-    const triple t = in[first];
-    if (flushed == all)
-        (void)snprintf(reason, GDN_REASON_MAX, "subnormal numbers are flushed to zero; everything else is exact");
-    else if (wrong[0] && !wrong[1] && !wrong[2] && !wrong[3])
-        (void)snprintf(reason, GDN_REASON_MAX, "the device's fma rounds twice: %u of %d differ, the first is fma(%a, %a, %a)", (unsigned)wrong[0],
-                       N_OPERANDS, (double)t.a, (double)t.b, (double)t.c);
-    else
-        (void)snprintf(reason, GDN_REASON_MAX, "%u results differ from IEEE arithmetic, the first is %s of %a, %a, %a", (unsigned)all,
-                       result_names[first_result], (double)t.a, (double)t.b, (double)t.c);
-}
+_Static_assert(GDN_METAL_PROBE_RESULTS == GDN_PROBE_RESULTS, "the kernel writes what core/probe.h lists");
 
 static gdn_status run(gdn_metal_device *dev, const gdn_metal_probe *params, gdn_id in, gdn_id out)
 {
     const gdn_metal_dispatch dispatch = {
         .kernel = GDN_METAL_probe_arithmetic, .params = params, .params_bytes = sizeof *params,
-        .groups = (N_OPERANDS + GDN_METAL_PROBE_THREADS - 1) / GDN_METAL_PROBE_THREADS, .threads = GDN_METAL_PROBE_THREADS, .n_bindings = 2,
+        .groups = (GDN_PROBE_OPERANDS + GDN_METAL_PROBE_THREADS - 1) / GDN_METAL_PROBE_THREADS, .threads = GDN_METAL_PROBE_THREADS, .n_bindings = 2,
         .bindings = { { in, 0 }, { out, 0 } },
     };
     const gdn_status status = gdn_metal_run(dev, &dispatch, 1, NULL);
@@ -125,21 +24,19 @@ static gdn_status run(gdn_metal_device *dev, const gdn_metal_probe *params, gdn_
 
 gdn_status gdn_metal_probe_device(gdn_metal_device *dev)
 {
-    const uint64_t out_bytes = (uint64_t)N_OPERANDS * GDN_METAL_PROBE_RESULTS * 4;
-    const gdn_metal_probe params = { .n = N_OPERANDS };
+    const uint64_t out_bytes = (uint64_t)GDN_PROBE_OPERANDS * GDN_METAL_PROBE_RESULTS * 4;
+    const gdn_metal_probe params = { .n = GDN_PROBE_OPERANDS };
     const gdn_objc *rt = dev->rt;
-    uint64_t random = 1;
     gdn_id in = NULL, out = NULL;
     gdn_status status;
     const gdn_float_env caller = gdn_float_env_enter();
-    if (!(status = gdn_metal_allocate(dev, N_OPERANDS * sizeof(triple), &in)) && !(status = gdn_metal_allocate(dev, out_bytes, &out))) {
-        triple *list = gdn_send(rt, in, rt->sel.contents);
+    if (!(status = gdn_metal_allocate(dev, GDN_PROBE_OPERANDS * sizeof(gdn_probe_triple), &in)) && !(status = gdn_metal_allocate(dev, out_bytes, &out))) {
+        gdn_probe_triple *list = gdn_send(rt, in, rt->sel.contents);
         uint32_t *results = gdn_send(rt, out, rt->sel.contents);
-        for (uint32_t i = 0; i < N_OPERANDS; i++)
-            list[i] = operands(i, &random);
+        gdn_probe_fill(list);
         memset(results, 0xa5, out_bytes);
         if (!(status = run(dev, &params, in, out)))
-            compare(list, results, dev->reason);
+            gdn_probe_compare(list, results, dev->reason);
     }
     gdn_float_env_leave(caller);
     if (in)

@@ -1,135 +1,33 @@
-/* The probe: runs the shaders' arithmetic on hard operands and compares with this file's own, which is the contract's.
+/* The probe: runs the shaders' arithmetic on hard operands and compares with the contract's (core/probe.h).
  * What comes out decides which implementations a device has, which is the best, and whether they are exact. */
-#include <math.h>
 #include <pthread.h>
 #include <stdio.h>
 #include <string.h>
 
 #include "core/float_env.h"
+#include "core/probe.h"
 #include "core/status.h"
-#include "reference/elementary.h"
 #include "vulkan/device.h"
 
-enum { N_OPERANDS = 8192 };
-
-typedef struct triple {
-    float a, b, c;
-} triple;
-
-static uint32_t next(uint64_t *state) /* splitmix64 */
-{
-    uint64_t z = (*state += UINT64_C(0x9e3779b97f4a7c15));
-    z = (z ^ (z >> 30)) * UINT64_C(0xbf58476d1ce4e5b9);
-    z = (z ^ (z >> 27)) * UINT64_C(0x94d049bb133111eb);
-    return (uint32_t)((z ^ (z >> 31)) >> 32);
-}
-
-static triple operands(uint32_t i, uint64_t *random)
-{
-    static const uint32_t special[] = { 0, 0x80000000u, 1, 0x80000001u, 0x007fffffu, 0x00800000u, 0x00800001u, 0x3f800000u, 0xbf800000u,
-                                        0x7f7fffffu, 0x7f800000u, 0xff800000u, 0x7fc00000u, 0x33800000u, 0x42b17218u, 0xc2cff1b5u };
-    const uint32_t x = next(random), y = next(random), z = next(random);
-    const float c = gdn_ref_from_bits(0x3f800000u | (x & 0x807fffffu)); /* +-[1, 2) */
-    switch (i % 6) {
-    case 0: /* any bits */
-        return (triple){ gdn_ref_from_bits(x), gdn_ref_from_bits(y), gdn_ref_from_bits(z) };
-    case 1: /* every pair of special values */
-        return (triple){ gdn_ref_from_bits(special[x & 15]), gdn_ref_from_bits(special[y & 15]), gdn_ref_from_bits(special[z & 15]) };
-    case 2: { /* half an ulp of c and a little more or less: (1 + e)(1 - e) = 1 - e^2, lost where the product or the sum is rounded early */
-        const float e = (float)(1 + (y & 255)) * 0x1p-23f;
-        return (triple){ (z & 1 ? -0x1p-24f : 0x1p-24f) * (1.0f + e), z & 2 ? 1.0f - e : 1.0f + e, c };
-    }
-    case 3: { /* the product nearly cancels c: only what the product's rounding would lose is left */
-        const float a = gdn_ref_from_bits(0x3f800000u | (y & 0x7fffffu)), b = gdn_ref_from_bits(0x3f800000u | (z & 0x7fffffu));
-        return (triple){ a, b, -(a * b) };
-    }
-    case 4: /* subnormal results, also from a tie in the subnormal range */
-        return (triple){ gdn_ref_from_bits(0x1f000000u + (y & 0x00ffffffu)), gdn_ref_from_bits(0x1f000000u + (z & 0x80ffffffu)),
-                         gdn_ref_from_bits(x & 0x80ffffffu) };
-    default: /* the range that gates and inputs have */
-        return (triple){ c * gdn_ref_from_bits(0x3f000000u + (y & 0x7fffffu)), gdn_ref_from_bits(0x3f800000u | (z & 0x7fffffu)),
-                         (float)(int32_t)(z & 0xffffu) * 0x1p-9f - 110.0f };
-    }
-}
-
-static int same(uint32_t a, uint32_t b)
-{
-    const int nan_a = (a & 0x7fffffffu) > 0x7f800000u, nan_b = (b & 0x7fffffffu) > 0x7f800000u;
-    return a == b || (nan_a && nan_b);
-}
-
-static const char *const result_names[GDN_VK_PROBE_RESULTS] = { "fma", "+", "*", "* then +", "exp", "silu", "reciprocal", "comparison" };
-
-static void expected(triple t, uint32_t want[GDN_VK_PROBE_RESULTS])
-{
-    const float product = t.a * t.b;
-    want[0] = gdn_ref_bits(fmaf(t.a, t.b, t.c));
-    want[1] = gdn_ref_bits(t.b + t.c);
-    want[2] = gdn_ref_bits(product);
-    want[3] = gdn_ref_bits(product + t.c);
-    want[4] = gdn_ref_bits(gdn_ref_expf(t.c));
-    want[5] = gdn_ref_bits(gdn_ref_silu(t.c));
-    want[6] = gdn_ref_bits(gdn_ref_reciprocal(t.c));
-    want[7] = (t.a < t.b ? 1u : 0u) | (t.a == t.b ? 2u : 0u) | (t.a != t.a ? 4u : 0u);
-}
-
-static int subnormal(uint32_t bits)
-{
-    return (bits & 0x7f800000u) == 0 && (bits & 0x007fffffu) != 0;
-}
-
-/* "" where all results are right; else what is wrong. */
-static void compare(const triple *in, const uint32_t *out, char reason[GDN_REASON_MAX])
-{
-    uint32_t wrong[GDN_VK_PROBE_RESULTS] = { 0 }, flushed = 0, all = 0, first = 0, first_result = 0;
-    for (uint32_t i = 0; i < N_OPERANDS; i++) {
-        uint32_t want[GDN_VK_PROBE_RESULTS];
-        expected(in[i], want);
-        for (uint32_t r = 0; r < GDN_VK_PROBE_RESULTS; r++) {
-            const uint32_t got = out[GDN_VK_PROBE_RESULTS * i + r];
-            if (r == 7 ? got == want[r] : same(got, want[r]))
-                continue;
-            if (!all++) {
-                first        = i;
-                first_result = r;
-            }
-            wrong[r]++;
-            flushed += subnormal(want[r]) || subnormal(gdn_ref_bits(in[i].a)) || subnormal(gdn_ref_bits(in[i].b)) || subnormal(gdn_ref_bits(in[i].c));
-        }
-    }
-    reason[0] = 0;
-    if (!all)
-        return;
-    const triple t = in[first];
-    if (flushed == all)
-        (void)snprintf(reason, GDN_REASON_MAX, "subnormal numbers are flushed to zero; everything else is exact");
-    else if (wrong[0] && !wrong[1] && !wrong[2] && !wrong[3])
-        (void)snprintf(reason, GDN_REASON_MAX, "the device's fma rounds twice: %u of %d differ, the first is fma(%a, %a, %a)", (unsigned)wrong[0],
-                       N_OPERANDS, (double)t.a, (double)t.b, (double)t.c);
-    else
-        (void)snprintf(reason, GDN_REASON_MAX, "%u results differ from IEEE arithmetic, the first is %s of %a, %a, %a", (unsigned)all,
-                       result_names[first_result], (double)t.a, (double)t.b, (double)t.c);
-}
+_Static_assert(GDN_VK_PROBE_RESULTS == GDN_PROBE_RESULTS, "the kernel writes what core/probe.h lists");
 
 /* Run one probe shader and compare. A status only where the device fails. */
 static gdn_status probe_one(gdn_vk_device *dev, gdn_vk_buffer *memory, int soft_fma, char reason[GDN_REASON_MAX])
 {
-    const uint64_t in_bytes = N_OPERANDS * sizeof(triple), out_bytes = (uint64_t)N_OPERANDS * GDN_VK_PROBE_RESULTS * 4;
+    const uint64_t in_bytes = GDN_PROBE_OPERANDS * sizeof(gdn_probe_triple), out_bytes = (uint64_t)GDN_PROBE_OPERANDS * GDN_VK_PROBE_RESULTS * 4;
     const uint32_t constants[GDN_VK_CONSTANTS] = { 32, 0, 0, 0 };
-    triple   *in = memory->mapped;
+    gdn_probe_triple   *in = memory->mapped;
     uint32_t *out = (uint32_t *)(void *)((char *)memory->mapped + in_bytes);
-    const gdn_vk_probe_params params = { .operands = memory->address, .results = memory->address + in_bytes, .n = N_OPERANDS };
+    const gdn_vk_probe_params params = { .operands = memory->address, .results = memory->address + in_bytes, .n = GDN_PROBE_OPERANDS };
     const gdn_span workspace = { .data = (void *)memory->buffer, .offset = in_bytes + out_bytes, .bytes = GDN_VK_PARAMS_BYTES };
-    uint64_t random = 1;
-    for (uint32_t i = 0; i < N_OPERANDS; i++)
-        in[i] = operands(i, &random);
+    gdn_probe_fill(in);
     memset(out, 0xa5, out_bytes);
-    gdn_vk_dispatch dispatch = { .n_items = (N_OPERANDS + constants[0] - 1) / constants[0] };
+    gdn_vk_dispatch dispatch = { .n_items = (GDN_PROBE_OPERANDS + constants[0] - 1) / constants[0] };
     gdn_status status = gdn_vk_pipeline_make(dev, GDN_VK_SHADER_PROBE, soft_fma, 0, constants, &dispatch.pipeline);
     if (status)
         return status;
     if (!(status = gdn_vk_run(dev, &workspace, &params, sizeof params, 0, &dispatch, 1, NULL)) && !(status = gdn_vk_wait(dev)))
-        compare(in, out, reason);
+        gdn_probe_compare(in, out, reason);
     if (status != GDN_TIMEOUT) /* else it is still running */
         dev->vk.DestroyPipeline(dev->device, dispatch.pipeline, NULL);
     return status;
@@ -147,7 +45,7 @@ gdn_status gdn_vk_probe(gdn_vk_device *dev, gdn_vk_variants *v)
 {
     char hard[GDN_REASON_MAX] = "", soft[GDN_REASON_MAX] = "";
     gdn_vk_buffer memory;
-    const uint64_t bytes = N_OPERANDS * sizeof(triple) + (uint64_t)N_OPERANDS * GDN_VK_PROBE_RESULTS * 4 + GDN_VK_PARAMS_BYTES;
+    const uint64_t bytes = GDN_PROBE_OPERANDS * sizeof(gdn_probe_triple) + (uint64_t)GDN_PROBE_OPERANDS * GDN_VK_PROBE_RESULTS * 4 + GDN_VK_PARAMS_BYTES;
     gdn_status status = gdn_vk_allocate(dev, bytes, 1, &memory);
     *v = (gdn_vk_variants){ 0 };
     if (status)
