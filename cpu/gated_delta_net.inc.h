@@ -28,6 +28,7 @@ enum {
     CHUNK_TOKENS = 32,    /* q, k, v and out of a chunk: 64 KiB for 128 x 128, to stay in the L2 cache  */
     ROWS_MAX_TOKENS = 16, /* the longest sequence for which "rows" is not slower than "columns"         */
     LINES_MAX_TOKENS = 6, /* and "lines"                                                                */
+    RUN_BYTES = 1 << 20,  /* of states, in a run of items where memory is the limit                    */
     MIN_GROUP = 32        /* value columns: a smaller item costs more in tokens made ready than it wins */
 };
 
@@ -180,6 +181,17 @@ static int32_t group_of(const gdn_gated_delta_net_problem *p, int32_t n_threads)
     return group;
 }
 
+/* How many neighbours a thread takes at once where memory is the limit. What prefetchers fetch beyond the end of a
+ * run is taken from the thread that works there, so runs are long, as far as every thread still gets one. */
+static int64_t run_of_items(const gdn_gated_delta_net_problem *p, int32_t group, int64_t n_items, int32_t n_threads)
+{
+    const int64_t share = (n_items + n_threads - 1) / n_threads;
+    int64_t       run = RUN_BYTES / (4 * (int64_t)p->head_dim_k * group);
+    if (run < share / 8) run = share / 8;
+    if (run > share) run = share;
+    return run > 1 ? run : 1;
+}
+
 static void plan(const void *problem, int32_t n_threads, gdn_cpu_plan *plan)
 {
     const gdn_gated_delta_net_problem *p = problem;
@@ -191,9 +203,7 @@ static void plan(const void *problem, int32_t n_threads, gdn_cpu_plan *plan)
     const int64_t state = for_columns > for_lines ? for_columns : for_lines;
 
     plan->n_items = (int64_t)p->n_seqs * p->n_heads_v * ((p->head_dim_v + group - 1) / group);
-    /* Where memory is the limit, items that are neighbours there should go to one thread. */
-    plan->grain = rows || lines ? plan->n_items / (8 * (int64_t)n_threads) : 1;
-    if (plan->grain < 1) plan->grain = 1;
+    plan->grain = rows || lines ? run_of_items(p, group, plan->n_items, n_threads) : 1;
     plan->scratch_bytes = 4 * (uint64_t)(tokens * ((p->gate == GDN_GATE_CHANNEL ? 4 : 2) * pitch + 2 * group) + state);
     plan->path = group;
     plan->path_name = rows ? "rows" : lines ? "lines" : "columns";
@@ -228,6 +238,10 @@ static void run_item(const gdn_gated_delta_net_problem *p, int32_t group, int64_
     float *state = c.out + n_tokens * group;
 
     const bool by_rows = rows_serves(p, x.n_tokens), by_lines = lines_serves(p, x.n_tokens);
+    if (by_rows && rows_decode_serves(&x)) {
+        rows_decode(&x, c.v);
+        return;
+    }
     for (int32_t first = 0; first < x.n_tokens; first += CHUNK_TOKENS) {
         chunk_fill(&c, &x, first);
         if (by_rows) rows(&x, &c);

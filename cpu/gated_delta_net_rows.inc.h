@@ -2,13 +2,17 @@
  *
  * A row stays in registers for all tokens of the call: it is read once, and each token writes one snapshot
  * of it. Two rows go together, so that one has work while the other waits for its sums; beyond that, rows
- * are independent and the processor overlaps them. Memory is then asked for evenly and in order, which is
- * what its prefetchers follow best (prefetching by instructions was measured to be slower: it can only keep
- * as many lines in flight as the L1 cache has miss buffers). */
+ * are independent and the processor overlaps them.
+ *
+ * One token asks memory for rows evenly and in order, which is what its prefetchers follow best (prefetching by
+ * instructions was measured to be slower: it can only keep as many lines in flight as the L1 cache has miss
+ * buffers). Several tokens spend so long on a row that those prefetchers lose the thread: each token then asks for
+ * a part of a row to come (a fifth faster), and not for the whole row at once (a twentieth slower). */
 
 enum {
     PARTS = 32 / GDN_VL, /* registers for the 32 partial sums of a dot product */
-    ROWS_TOGETHER = 2
+    ROWS_TOGETHER = GDN_VL == 16 ? 2 : 1, /* two only where there are 32 wide registers */
+    AHEAD = 4 /* rows from a prefetch to its use */
 };
 
 static bool rows_serves(const gdn_gated_delta_net_problem *p, int32_t n_tokens)
@@ -22,7 +26,9 @@ typedef struct rows_block {
     const float *from; /* the state to read; NULL = zero */
     int64_t      from_pitch, to_pitch, pitch;
     int32_t      n;
-    float       *to[ROWS_MAX_TOKENS]; /* where the state after each token goes; NULL = nowhere */
+    int32_t      ahead; /* floats of a row to come that a token asks for */
+    float       *to[ROWS_MAX_TOKENS];     /* where the state after each token goes; NULL = nowhere */
+    bool         stream[ROWS_MAX_TOKENS]; /* past the caches */
 } rows_block;
 
 /* The tree over partial sums. */
@@ -34,8 +40,8 @@ GDN_INLINE float parts_sum(vf part[PARTS])
 }
 
 /* One token for rows [r, r + count), whose state is s. kv: what it holds under k, then under the next k. */
-GDN_INLINE void rows_token(rows_block *b, int32_t r, int32_t t, int32_t n, int count, bool channel, bool stream,
-                           bool next, vf s[][256 / GDN_VL], float *kv)
+GDN_INLINE void rows_token(rows_block *b, int32_t r, int32_t t, int32_t n, int count, bool channel, bool next,
+                           vf s[][256 / GDN_VL], float *kv)
 {
     const int64_t row = (int64_t)t * b->pitch;
     const float  *q = b->c->q + row, *k = b->c->k + row, *a = b->c->a + row, *read = b->c->ak + row + b->pitch;
@@ -44,6 +50,8 @@ GDN_INLINE void rows_token(rows_block *b, int32_t r, int32_t t, int32_t n, int c
     const float   decay = b->c->decay[t], beta = b->c->beta[t];
     float        *to = b->to[t] ? b->to[t] + r * b->to_pitch : NULL;
     vf            part_q[ROWS_TOGETHER][PARTS], part_k[ROWS_TOGETHER][PARTS], d[ROWS_TOGETHER];
+    for (int32_t i = t * b->ahead; i < (t + 1) * b->ahead; i += 16)
+        for (int m = 0; m < count; m++) v_prefetch(b->from + (r + AHEAD + m) * b->from_pitch + i);
     for (int m = 0; m < count; m++) {
         d[m] = v_set1(beta * (v[m] - decay * kv[m])); /* 4: delta d */
         for (int j = 0; j < PARTS; j++) part_q[m][j] = part_k[m][j] = v_zero();
@@ -61,13 +69,13 @@ GDN_INLINE void rows_token(rows_block *b, int32_t r, int32_t t, int32_t n, int c
             }
         }
     }
-    for (int m = 0; to && m < count; m++) { /* 7: snapshot */
+    const bool stream = b->stream[t];
+    for (int m = 0; to && stream && m < count; m++) /* 7: snapshot */
 #pragma GCC unroll 32
-        for (int32_t i = 0; i < n; i += GDN_VL) {
-            if (stream) v_stream(to + m * b->to_pitch + i, s[m][i / GDN_VL]);
-            else v_store(to + m * b->to_pitch + i, s[m][i / GDN_VL]);
-        }
-    }
+        for (int32_t i = 0; i < n; i += GDN_VL) v_stream(to + m * b->to_pitch + i, s[m][i / GDN_VL]);
+    for (int m = 0; to && !stream && m < count; m++)
+#pragma GCC unroll 32
+        for (int32_t i = 0; i < n; i += GDN_VL) v_store(to + m * b->to_pitch + i, s[m][i / GDN_VL]);
     for (int m = 0; m < count; m++) {
         out[m] = parts_sum(part_q[m]);
         if (next) kv[m] = parts_sum(part_k[m]);
@@ -76,7 +84,7 @@ GDN_INLINE void rows_token(rows_block *b, int32_t r, int32_t t, int32_t n, int c
 
 /* All tokens for rows [r, r + count). Vectors beyond n are left out and not multiplied by zeros: p + 0 * 0
  * is +0 where p is -0. */
-GDN_INLINE void rows_tokens(rows_block *b, int32_t r, int32_t n, int count, bool channel, bool stream)
+GDN_INLINE void rows_tokens(rows_block *b, int32_t r, int32_t n, int count, bool channel)
 {
     const int32_t last = b->c->n_tokens - 1;
     vf            s[ROWS_TOGETHER][256 / GDN_VL], part[ROWS_TOGETHER][PARTS];
@@ -96,31 +104,24 @@ GDN_INLINE void rows_tokens(rows_block *b, int32_t r, int32_t n, int count, bool
         }
     }
     for (int m = 0; m < count; m++) kv[m] = parts_sum(part[m]);
-    for (int32_t t = 0; t < last; t++) rows_token(b, r, t, n, count, channel, stream, true, s, kv);
-    rows_token(b, r, last, n, count, channel, stream, false, s, kv);
+    for (int32_t t = 0; t < last; t++) rows_token(b, r, t, n, count, channel, true, s, kv);
+    rows_token(b, r, last, n, count, channel, false, s, kv);
 }
 
-GDN_INLINE void rows_block_run(rows_block *b, int32_t n_rows, int32_t n, bool channel, bool stream)
+GDN_INLINE void rows_block_run(rows_block *b, int32_t n_rows, int32_t n, bool channel)
 {
     int32_t r = 0;
-    for (; r + ROWS_TOGETHER <= n_rows; r += ROWS_TOGETHER) rows_tokens(b, r, n, ROWS_TOGETHER, channel, stream);
-    for (; r < n_rows; r++) rows_tokens(b, r, b->n, 1, channel, stream);
+    for (; r + ROWS_TOGETHER <= n_rows; r += ROWS_TOGETHER) rows_tokens(b, r, n, ROWS_TOGETHER, channel);
+    for (; r < n_rows; r++) rows_tokens(b, r, b->n, 1, channel);
 }
 
 /* One compiled version for each form; n as a constant where it is a common one. */
-static void rows_block_any(rows_block *b, int32_t n_rows, bool channel, bool stream)
+static void rows_block_any(rows_block *b, int32_t n_rows, bool channel)
 {
-    switch ((b->n == 128) * 4 + channel * 2 + stream) {
-    case 0: rows_block_run(b, n_rows, b->n, 0, 0); break;
-    case 1: rows_block_run(b, n_rows, b->n, 0, 1); break;
-    case 2: rows_block_run(b, n_rows, b->n, 1, 0); break;
-    case 3: rows_block_run(b, n_rows, b->n, 1, 1); break;
-    case 4: rows_block_run(b, n_rows, 128, 0, 0); break;
-    case 5: rows_block_run(b, n_rows, 128, 0, 1); break;
-    case 6: rows_block_run(b, n_rows, 128, 1, 0); break;
-    case 7: rows_block_run(b, n_rows, 128, 1, 1); break;
-    default: break;
-    }
+    if (b->n == 128 && channel) rows_block_run(b, n_rows, 128, 1);
+    else if (b->n == 128) rows_block_run(b, n_rows, 128, 0);
+    else if (channel) rows_block_run(b, n_rows, b->n, 1);
+    else rows_block_run(b, n_rows, b->n, 0);
 }
 
 /* All tokens of a sequence, which fit one chunk. */
@@ -132,6 +133,96 @@ static void rows(const head_view *x, const chunk *c)
     b.from_pitch = x->p->state_in.stride_line / 4;
     b.to_pitch = x->p->state_out.stride_line / 4;
     b.from = x->source ? x->source + x->j0 * b.from_pitch : NULL;
-    for (int32_t t = 0; t < c->n_tokens; t++) b.to[t] = snapshot[t] ? snapshot[t] + x->j0 * b.to_pitch : NULL;
-    rows_block_any(&b, x->n_columns, x->channel, stream);
+    for (int32_t t = 0; t < c->n_tokens; t++) {
+        b.to[t] = snapshot[t] ? snapshot[t] + x->j0 * b.to_pitch : NULL;
+        b.stream[t] = stream && snapshot[t] != x->source;
+    }
+    b.ahead = b.from && c->n_tokens > 1 ? round_up(x->n, 16 * c->n_tokens) / c->n_tokens : 0;
+    rows_block_any(&b, x->n_columns, x->channel);
+}
+
+/* ---- One token of the usual head ----
+ *
+ * k and q stay in registers for all rows, so that the loads that are left are those of the state: loads of k and q
+ * from the L1 cache were measured to slow the memory down by a twentieth. Nothing that a token brings is copied
+ * where it can be used in place, because a copy is read back while its stores still wait behind those of the head
+ * before: another twentieth. */
+enum { DECODE_KEYS = 128, DECODE_VECTORS = DECODE_KEYS / GDN_VL };
+
+static bool rows_decode_serves(const head_view *x)
+{
+    return x->n_tokens == 1 && x->n == DECODE_KEYS && x->source;
+}
+
+/* The rows of an item. */
+typedef struct rows_decode_block {
+    const char  *q, *k, *g;
+    const float *from, *v;
+    float       *to, *out; /* to: where the state goes, or NULL */
+    int64_t      from_pitch, to_pitch;
+    int32_t      n_rows;
+    float        decay, beta, scale;
+} rows_decode_block;
+
+GDN_INLINE void rows_decode_run(const head_view *x, const rows_decode_block *block, bool channel, bool stream)
+{
+    rows_decode_block b = *block;
+    vf                k[DECODE_VECTORS], q[DECODE_VECTORS], a[DECODE_VECTORS], ak[DECODE_VECTORS], s[DECODE_VECTORS];
+#pragma GCC unroll 32
+    for (int i = 0; i < DECODE_VECTORS; i++) {
+        k[i] = load_any(b.k, x->p->k.dtype, i * GDN_VL, GDN_VL);
+        q[i] = load_any(b.q, x->p->q.dtype, i * GDN_VL, GDN_VL);
+        a[i] = channel ? v_exp(load_any(b.g, GDN_F32, i * GDN_VL, GDN_VL)) : v_set1(b.decay); /* 2: decay */
+        ak[i] = channel ? v_mul(a[i], k[i]) : k[i];
+    }
+    for (int32_t r = 0; r < b.n_rows; r++, b.from += b.from_pitch) {
+        vf part_q[PARTS], part_k[PARTS];
+        for (int j = 0; j < PARTS; j++) part_q[j] = part_k[j] = v_zero();
+#pragma GCC unroll 32
+        for (int i = 0; i < DECODE_VECTORS; i++) {
+            s[i] = v_load(b.from + i * GDN_VL);                            /* 1: load state */
+            part_k[i % PARTS] = v_fma(s[i], ak[i], part_k[i % PARTS]);     /* 3: read kv    */
+        }
+        const vf d = v_set1(b.beta * (b.v[r] - b.decay * parts_sum(part_k))); /* 4: delta d */
+#pragma GCC unroll 32
+        for (int i = 0; i < DECODE_VECTORS; i++) {
+            s[i] = v_fma(k[i], d, v_mul(a[i], s[i]));                      /* 5: update     */
+            part_q[i % PARTS] = v_fma(s[i], q[i], part_q[i % PARTS]);      /* 6: output     */
+            if (!b.to) continue;
+            if (stream) v_stream(b.to + i * GDN_VL, s[i]);                 /* 7: snapshot   */
+            else v_store(b.to + i * GDN_VL, s[i]);
+        }
+        b.out[r] = b.scale * parts_sum(part_q);
+        if (b.to) b.to += b.to_pitch;
+    }
+}
+
+/* v: scratch for values that are not float. */
+static void rows_decode(const head_view *x, float *v)
+{
+    const gdn_gated_delta_net_problem *p = x->p;
+    const int32_t     key_head = gdn_key_head(p, x->h);
+    const char       *values = gdn_token_at(&p->v, x->s, x->first, 0, x->h);
+    float            *snapshot;
+    const bool        stream = snapshots_of(x, 0, 1, &snapshot);
+    rows_decode_block b = {.n_rows = x->n_columns, .decay = 1.0f, .scale = p->scale};
+    b.q = gdn_token_at(&p->q, x->s, x->first, 0, key_head);
+    b.k = gdn_token_at(&p->k, x->s, x->first, 0, key_head);
+    b.g = gdn_token_at(&p->g, x->s, x->first, 0, x->h);
+    b.beta = *(const float *)(const void *)gdn_token_at(&p->beta, x->s, x->first, 0, x->h);
+    b.out = (float *)(void *)gdn_token_at(&p->out, x->s, x->first, 0, x->h) + x->j0;
+    b.from_pitch = p->state_in.stride_line / 4;
+    b.to_pitch = p->state_out.stride_line / 4;
+    b.from = x->source + x->j0 * b.from_pitch;
+    b.to = snapshot ? snapshot + x->j0 * b.to_pitch : NULL;
+    b.v = (const float *)(const void *)values + x->j0;
+    if (p->v.dtype != GDN_F32) {
+        make_ready(v, values, p->v.dtype, x->j0, x->n_columns);
+        b.v = v;
+    }
+    if (!x->channel) b.decay = gdn_ref_expf(*(const float *)(const void *)b.g);
+    if (x->channel && stream) rows_decode_run(x, &b, 1, 1);
+    else if (x->channel) rows_decode_run(x, &b, 1, 0);
+    else if (stream) rows_decode_run(x, &b, 0, 1);
+    else rows_decode_run(x, &b, 0, 0);
 }

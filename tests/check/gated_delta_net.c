@@ -328,6 +328,36 @@ static void fixed_sizes(walk *w)
                 }
 }
 
+/* One token, which implementations treat apart: lines of the state that lie differently where they are read and
+ * where they are written, snapshots in place, elsewhere and nowhere, and every type of q, k and v. */
+static void fixed_decode(walk *w)
+{
+    static const char *const where[] = { "in_place", "same", "apart" }, *const types[] = { "f32", "f16", "bf16" };
+    static const int dims[][2] = { { 64, 64 }, { 128, 128 }, { 128, 40 }, { 256, 64 } };
+    for (int i = 0; i < COUNT(dims); i++)
+        for (int gate = 0; gate < 2; gate++)
+            for (int p = 0; p < 3; p++)
+                for (int type = 0; type < 3; type++)
+                    for (int strided = 0; strided < 2; strided++)
+                        if (here(w)) {
+                            delta_defaults(w->spec, 2, 4, dims[i][0], dims[i][1]);
+                            w->spec->n_slots = w->spec->n_slots_out = 2;
+                            w->spec->n_snapshots = 1;
+                            delta_batch(w->spec, 3, 1);
+                            w->spec->map_src = w->spec->map_dst = 1;
+                            w->spec->gate = gate;
+                            w->spec->where = p;
+                            w->spec->strided = strided;
+                            for (int s = 0; s < 3; s++) { /* the slot that is read, the other, none */
+                                w->spec->seq[s].src = 2 * s;
+                                w->spec->seq[s].dst[0] = s == 2 ? GDN_NONE : 2 * s + s;
+                            }
+                            for (int m = 0; m < 3; m++) w->spec->dtype[m] = type;
+                            NAME(w, "decode/k%d_v%d_%s_%s_%s_%s", dims[i][0], dims[i][1], gate ? "channel" : "scalar",
+                                 where[p], types[type], strided ? "gaps" : "packed");
+                        }
+}
+
 static void fixed_snapshots(walk *w)
 {
     static const int slots[] = { 1, 2, 3, 4, 8, 16 }, lengths[] = { 0, 1, 2, 3, 4, 5, 8, 9, 17 };
@@ -450,6 +480,7 @@ static int walk_list(int want, delta_spec *spec, char *name, size_t bytes, check
 {
     walk w = { want, 0, spec, name, bytes, c };
     fixed_sizes(&w);
+    fixed_decode(&w);
     fixed_snapshots(&w);
     fixed_awkward(&w);
     fixed_callers(&w);
