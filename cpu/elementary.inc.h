@@ -11,11 +11,11 @@ static inline vf gdn_v_bits(uint32_t b) { return v_from_bits(gdn_vi_bits(b)); }
 static inline vf v_exp(vf x)
 {
     /* [1] clamp */
-    x = v_sel(v_gt(x, v_set1(89.0f)), v_set1(89.0f), x);
-    x = v_sel(v_lt(x, v_set1(-104.0f)), v_set1(-104.0f), x);
+    x = v_smaller(v_set1(89.0f), x);
+    x = v_larger(v_set1(-104.0f), x);
     /* [2] reduce */
     vf t = v_fma(x, v_set1(GDN_LOG2E), v_set1(GDN_ROUND_MAGIC));
-    t = v_sel(v_lt(t, v_set1(GDN_ROUND_MAGIC - 149.0f)), v_set1(GDN_ROUND_MAGIC - 149.0f), t);
+    t = v_larger(v_set1(GDN_ROUND_MAGIC - 149.0f), t);
     vf n = v_sub(t, v_set1(GDN_ROUND_MAGIC));
     vf h = v_fnma(n, v_set1(GDN_LN2_HI), x);
     vf r = v_fnma(n, v_set1(GDN_LN2_LO), h);
@@ -128,50 +128,61 @@ static inline vf v_rsqrt(vf x)
     return v_sel(v_eq(x, gdn_v_bits(GDN_INF_BITS)), v_zero(), y);
 }
 
-static inline vf gdn_v_logistic(vf x, vf num)
+/* num / (1 + exp(-x)) for n vectors at once, into x: a step is done for all of them before the next, so that there is
+ * always work for which nothing has to be waited. n is a constant, at most GDN_LOGISTIC_MAX. */
+enum { GDN_LOGISTIC_MAX = 8 };
+#define GDN_EACH for (int i = 0; i < n; i++)
+static inline __attribute__((always_inline)) void gdn_v_logistic(vf *x, const vf *num, int n)
 {
+    vf t[GDN_LOGISTIC_MAX], r[GDN_LOGISTIC_MAX], p[GDN_LOGISTIC_MAX], d[GDN_LOGISTIC_MAX], q[GDN_LOGISTIC_MAX];
+    vf scale1[GDN_LOGISTIC_MAX], minus_scale2[GDN_LOGISTIC_MAX];
     /* [1] reduce */
-    vf t = v_fma(x, v_set1(-GDN_LOG2E), v_set1(GDN_ROUND_MAGIC));
-    vf n = v_sub(t, v_set1(GDN_ROUND_MAGIC));
-    vf r = v_fma(n, v_set1(GDN_LN2_HI), x);
-    r = v_fma(n, v_set1(GDN_LN2_LO), r);
+    GDN_EACH t[i] = v_fma(x[i], v_set1(-GDN_LOG2E), v_set1(GDN_ROUND_MAGIC));
+    GDN_EACH p[i] = v_sub(t[i], v_set1(GDN_ROUND_MAGIC));
+    GDN_EACH r[i] = v_fma(p[i], v_set1(GDN_LN2_HI), x[i]);
+    GDN_EACH r[i] = v_fma(p[i], v_set1(GDN_LN2_LO), r[i]);
     /* [2] polynomial */
-    vf p = v_set1(GDN_EXP_C6);
-    p = v_fnma(p, r, v_set1(GDN_EXP_C5));
-    p = v_fnma(p, r, v_set1(GDN_EXP_C4));
-    p = v_fnma(p, r, v_set1(GDN_EXP_C3));
-    p = v_fnma(p, r, v_set1(GDN_EXP_C2));
-    p = v_fnma(p, r, v_set1(1.0f));
-    vf v = v_mul(p, r);
+    GDN_EACH p[i] = v_fnma(v_set1(GDN_EXP_C6), r[i], v_set1(GDN_EXP_C5));
+    GDN_EACH p[i] = v_fnma(p[i], r[i], v_set1(GDN_EXP_C4));
+    GDN_EACH p[i] = v_fnma(p[i], r[i], v_set1(GDN_EXP_C3));
+    GDN_EACH p[i] = v_fnma(p[i], r[i], v_set1(GDN_EXP_C2));
+    GDN_EACH p[i] = v_fnma(p[i], r[i], v_set1(1.0f));
+    GDN_EACH p[i] = v_mul(p[i], r[i]);
     /* [3] denominator */
-    vi n_bits = vi_shl(v_bits(t), 23);
-    vi half = vi_and(vi_sar(n_bits, 1), gdn_vi_bits(GDN_EXPONENT_MASK));
-    vf scale1 = v_from_bits(vi_add(gdn_vi_bits(0x3f800000u), vi_sub(n_bits, half)));
-    vf minus_scale2 = v_from_bits(vi_sub(gdn_vi_bits(0xbf800000u), half));
-    vf d = v_sub(scale1, v_fma(v, scale1, minus_scale2));
-    /* [4] y = -1/d */
-    vf y = v_from_bits(vi_sub(gdn_vi_bits(GDN_RECIPROCAL_SEED | GDN_SIGN_BIT), v_bits(d)));
-    vf e = v_fma(d, y, v_set1(1.0f));
-    y = v_fma(y, e, y);
-    y = v_fma(y, v_mul(e, e), y);
-    /* [5] quotient */
-    vf q = v_mul(num, y);
-    e = v_fma(q, d, num);
-    q = v_mul(v_fma(e, y, q), minus_scale2);
-    /* [6] large x */
-    return v_sel(v_gt(x, v_set1(18.0f)), num, q);
+    GDN_EACH
+    {
+        const vi n_bits = vi_shl(v_bits(t[i]), 23);
+        const vi half = vi_and(vi_sar(n_bits, 1), gdn_vi_bits(GDN_EXPONENT_MASK));
+        scale1[i] = v_from_bits(vi_add(gdn_vi_bits(0x3f800000u), vi_sub(n_bits, half)));
+        minus_scale2[i] = v_from_bits(vi_sub(gdn_vi_bits(0xbf800000u), half));
+    }
+    GDN_EACH d[i] = v_sub(v_fma(p[i], scale1[i], minus_scale2[i]), scale1[i]); /* -d */
+    /* [4] and [5] quotient, correctly rounded */
+    GDN_EACH q[i] = v_mul(v_div(num[i], d[i]), minus_scale2[i]);
+    /* [6] large x; asked this way round, the selection becomes a mask of the product */
+    GDN_EACH x[i] = v_sel(v_ngt(x[i], v_set1(18.0f)), q[i], num[i]);
 }
 
 static inline vf v_sigmoid(vf x)
 {
-    x = v_sel(v_lt(x, v_set1(-110.0f)), v_set1(-110.0f), x);
-    return gdn_v_logistic(x, v_set1(1.0f));
+    const vf one = v_set1(1.0f);
+    x = v_larger(v_set1(-110.0f), x);
+    gdn_v_logistic(&x, &one, 1);
+    return x;
 }
+
+static inline __attribute__((always_inline)) void v_silu_n(vf *x, int n)
+{
+    vf num[GDN_LOGISTIC_MAX];
+    GDN_EACH num[i] = x[i] = v_larger(v_set1(-110.0f), x[i]);
+    gdn_v_logistic(x, num, n);
+}
+#undef GDN_EACH
 
 static inline vf v_silu(vf x)
 {
-    x = v_sel(v_lt(x, v_set1(-110.0f)), v_set1(-110.0f), x);
-    return gdn_v_logistic(x, x);
+    v_silu_n(&x, 1);
+    return x;
 }
 
 static inline vf v_softplus(vf x)

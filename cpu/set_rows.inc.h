@@ -1,6 +1,5 @@
 /* set_rows on a vector unit: see reference/set_rows.c for the steps. Included by set_rows_<isa>.c after that
  * instruction set's vocabulary and
- *   v_larger(a, b)     a > b ? a : b, so b where a is a NaN
  *   v_inverse(a)       1 / a, correctly rounded: what gdn_ref_reciprocal() gives, in half the time
  *   v_store_i8(p, y)   32 floats rounded to integers, ties to even, as bytes; 0 for a NaN
  *

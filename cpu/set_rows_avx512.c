@@ -1,7 +1,6 @@
 /* set_rows for AVX-512. */
 #include "cpu/simd_avx512.h"
 
-static inline vf v_larger(vf a, vf b) { return _mm512_max_ps(a, b); }
 static inline vf v_inverse(vf a) { return _mm512_div_ps(v_set1(1.0f), a); }
 
 static inline void v_store_i8(int8_t *p, const vf *y)

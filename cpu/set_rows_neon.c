@@ -1,7 +1,6 @@
 /* set_rows for AArch64 Advanced SIMD. */
 #include "cpu/simd_neon.h"
 
-static inline vf v_larger(vf a, vf b) { return v_sel(v_gt(a, b), a, b); }
 static inline vf v_inverse(vf a) { return vdivq_f32(v_set1(1.0f), a); }
 
 /* The conversion itself makes 0 of a NaN. */

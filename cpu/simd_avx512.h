@@ -6,7 +6,8 @@
  *
  *   vf, vi, vm     float vector, int32 vector, lane mask; GDN_VL lanes each
  *   v_fma(a,b,c)   a*b+c, one rounding        v_fnma(a,b,c)  c-a*b, one rounding
- *   v_sel(m,a,b)   m ? a : b                  comparisons    false where a lane is NaN
+ *   v_sel(m,a,b)   m ? a : b                  comparisons    false where a lane is NaN, but v_ngt
+ *   v_larger(a,b)  a > b ? a : b, v_smaller(a,b)  a < b ? a : b; so b where a lane is NaN
  *   *_n            the first n lanes, 0 <= n <= GDN_VL; memory beyond n is neither read nor
  *                  written, lanes beyond n load as +0
  *   v_to_int       towards zero; v_to_int_rne: to nearest, ties to even; both for |x| < 2^31 only,
@@ -17,7 +18,8 @@
  *   v_sum          for h = VL/2, ..., 1: p[l] = p[l] + p[l+h]; the order is part of the contract
  *   v_hmax         the largest lane; NaN lanes count as -inf; meant for values without -0
  *   v_transpose    r[i] lane j <-> r[j] lane i
- * There is no divide and no square root: GPUs do not round them alike (see reference/elementary.h).
+ *   v_div          IEEE's, for quotients that are defined as correctly rounded: GPUs divide otherwise and compute
+ *                  those by the sequences of reference/elementary.h. There is no square root.
  */
 #ifndef GDN_SIMD_H
 #define GDN_SIMD_H
@@ -58,12 +60,16 @@ static inline vf v_add(vf a, vf b) { return _mm512_add_ps(a, b); }
 static inline vf v_sub(vf a, vf b) { return _mm512_sub_ps(a, b); }
 static inline vf v_mul(vf a, vf b) { return _mm512_mul_ps(a, b); }
 static inline vf v_fma(vf a, vf b, vf c) { return _mm512_fmadd_ps(a, b, c); }
+static inline vf v_div(vf a, vf b) { return _mm512_div_ps(a, b); }
 static inline vf v_fnma(vf a, vf b, vf c) { return _mm512_fnmadd_ps(a, b, c); }
 static inline vf v_neg(vf a) { return -a; } /* so that the compiler can make it part of an fma */
+static inline vf v_larger(vf a, vf b) { return _mm512_max_ps(a, b); }
+static inline vf v_smaller(vf a, vf b) { return _mm512_min_ps(a, b); }
 static inline vf v_abs(vf a) { return _mm512_andnot_ps(_mm512_set1_ps(-0.0f), a); }
 static inline vm v_lt(vf a, vf b) { return _mm512_cmp_ps_mask(a, b, _CMP_LT_OQ); }
 static inline vm v_le(vf a, vf b) { return _mm512_cmp_ps_mask(a, b, _CMP_LE_OQ); }
 static inline vm v_gt(vf a, vf b) { return _mm512_cmp_ps_mask(a, b, _CMP_GT_OQ); }
+static inline vm v_ngt(vf a, vf b) { return _mm512_cmp_ps_mask(a, b, _CMP_NGT_UQ); }
 static inline vm v_ge(vf a, vf b) { return _mm512_cmp_ps_mask(a, b, _CMP_GE_OQ); }
 static inline vm v_eq(vf a, vf b) { return _mm512_cmp_ps_mask(a, b, _CMP_EQ_OQ); }
 static inline vm v_unord(vf a) { return _mm512_cmp_ps_mask(a, a, _CMP_UNORD_Q); }

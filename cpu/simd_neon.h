@@ -61,16 +61,21 @@ static inline vf v_add(vf a, vf b) { return vaddq_f32(a, b); }
 static inline vf v_sub(vf a, vf b) { return vsubq_f32(a, b); }
 static inline vf v_mul(vf a, vf b) { return vmulq_f32(a, b); }
 static inline vf v_fma(vf a, vf b, vf c) { return vfmaq_f32(c, a, b); }
+static inline vf v_div(vf a, vf b) { return vdivq_f32(a, b); }
 static inline vf v_fnma(vf a, vf b, vf c) { return vfmsq_f32(c, a, b); }
 static inline vf v_neg(vf a) { return vnegq_f32(a); }
 static inline vf v_abs(vf a) { return vabsq_f32(a); }
 static inline vm v_lt(vf a, vf b) { return vcltq_f32(a, b); }
 static inline vm v_le(vf a, vf b) { return vcleq_f32(a, b); }
 static inline vm v_gt(vf a, vf b) { return vcgtq_f32(a, b); }
+static inline vm v_ngt(vf a, vf b) { return vmvnq_u32(vcgtq_f32(a, b)); }
 static inline vm v_ge(vf a, vf b) { return vcgeq_f32(a, b); }
 static inline vm v_eq(vf a, vf b) { return vceqq_f32(a, b); }
 static inline vm v_unord(vf a) { return vmvnq_u32(vceqq_f32(a, a)); }
 static inline vf v_sel(vm m, vf iftrue, vf iffalse) { return vbslq_f32(m, iftrue, iffalse); }
+/* Not fmax and fmin, which give NaN where either is NaN. */
+static inline vf v_larger(vf a, vf b) { return v_sel(v_gt(a, b), a, b); }
+static inline vf v_smaller(vf a, vf b) { return v_sel(v_lt(a, b), a, b); }
 
 /* --- int32 lanes; shift counts are constants --- */
 static inline vi vi_set1(int32_t a) { return vdupq_n_s32(a); }

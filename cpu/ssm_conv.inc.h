@@ -116,8 +116,7 @@ static inline __attribute__((always_inline)) void conv_tokens(const conv_item *i
     for (; c + GDN_VL <= it.width; c += GDN_VL) {
         for (int i = 0; i < n_ahead && c % 16 == 0; i++) v_prefetch(ahead[i] + c);
         conv_taps(&it, row, c, GDN_VL, n_out, kernel_width, packed, u);
-        if (silu)
-            for (int i = 0; i < n_out; i++) u[i] = v_silu(u[i]);
+        if (silu) v_silu_n(u, n_out);
         for (int i = 0; i < n_out; i++) {
             if (it.stream) v_stream(out[i] + c, u[i]);
             else v_store(out[i] + c, u[i]);

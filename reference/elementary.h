@@ -241,13 +241,16 @@ GDN_ELEMENTARY_FUNCTION float gdn_ref_logistic(float x, float num)
     float scale1 = gdn_ref_from_bits(0x3f800000u + (n_bits - half_bits));
     float minus_scale2 = gdn_ref_from_bits(0xbf800000u - half_bits);
     float d = scale1 - fmaf(v, scale1, minus_scale2);
-    /* [4] y = -1/d to 2^-17: seed, a quartic step. Negative, so that silu(-0) = -0 comes out of [5] without negating
-     * an fma: GCC 12 turns -(a b - c) into c - a b, which is the other zero */
+    /* [4] y = -1/d: seed, a quartic step, a cubic one. Negative, so that silu(-0) = -0 comes out of [5] without
+     * negating an fma: GCC 12 turns -(a b - c) into c - a b, which is the other zero */
     float y = gdn_ref_from_bits((GDN_RECIPROCAL_SEED | GDN_SIGN_BIT) - gdn_ref_bits(d));
     float e = fmaf(d, y, 1.0f);
     y = fmaf(y, e, y);
     y = fmaf(y, e * e, y);
-    /* [5] q = -num / d, once corrected by its residual; undo the scaling and the sign */
+    e = fmaf(d, y, 1.0f);
+    e = fmaf(e, e, e);
+    y = fmaf(y, e, y);
+    /* [5] q = -num / d, correctly rounded by its residual: IEEE's division does as well. Undo the scaling and the sign */
     float q = num * y;
     e = fmaf(q, d, num);
     q = fmaf(e, y, q) * minus_scale2;

@@ -122,7 +122,10 @@ float gdn_logistic(float x, float num)
     y = fma1(y, e, y);
     precise float ee = e * e;
     y = fma1(y, ee, y);
-    // [5] q = -num / d
+    e = fma1(d, y, 1.0);
+    e = fma1(e, e, e);
+    y = fma1(y, e, y);
+    // [5] q = -num / d, correctly rounded
     precise float q = num * y;
     e = fma1(q, d, num);
     q = fma1(e, y, q) * minus_scale2;
