@@ -199,7 +199,7 @@ static void plan(const void *problem, int32_t n_threads, gdn_cpu_plan *plan)
     const int32_t n_tokens = p->n_seqs ? (p->n_tokens + p->n_seqs - 1) / p->n_seqs : 0;
     const bool    rows = rows_serves(p, n_tokens), lines = lines_serves(p, n_tokens);
     const int64_t tokens = min_i32(p->n_tokens, CHUNK_TOKENS);
-    const int64_t for_columns = (int64_t)pitch * group, for_lines = lines_scratch(pitch, group);
+    const int64_t for_columns = (int64_t)round_up(p->head_dim_k, 32) * group, for_lines = lines_scratch(pitch, group);
     const int64_t state = for_columns > for_lines ? for_columns : for_lines;
 
     plan->n_items = (int64_t)p->n_seqs * p->n_heads_v * ((p->head_dim_v + group - 1) / group);

@@ -48,14 +48,24 @@ typedef struct columns_form {
     bool stream;  /* write past the caches                              */
 } columns_form;
 
+/* Where key i lies in scratch: in the order in which the pass below visits keys. A pass is then one walk through the
+ * L1 cache. In the order of the keys its steps would be 32 lines of 128 bytes apart, and every load would lie 4096
+ * bytes from a store that is still under way, which processors take for its target at first. */
+GDN_INLINE int32_t columns_place(int32_t n, int32_t i)
+{
+    const int32_t leaf = i % 32, visit = leaf % FOLD * 4 + (leaf / 16 + leaf / 8 % 2 * 2); /* l, l + 16, l + 8, l + 24 */
+    return visit * ((n + 31) / 32) + i / 32;
+}
+
 /* The partial sums l, over the keys l, l + 32, l + 64, ... */
 GDN_INLINE dots columns_leaf(const columns_pass *x, columns_form form, int32_t l)
 {
     const int32_t n_steps = form.n ? form.n / 32 : (x->n - l + 31) / 32;
-    const int64_t from_pitch = form.packed ? form.width * GDN_VL : x->from_pitch;
-    const int64_t to_pitch = form.packed ? form.width * GDN_VL : x->to_pitch;
-    const float  *from = x->from + l * from_pitch;
-    float        *to = x->to + l * to_pitch;
+    const int64_t from_pitch = form.packed ? form.width * GDN_VL : 32 * x->from_pitch; /* of steps */
+    const int64_t to_pitch = form.packed ? form.width * GDN_VL : 32 * x->to_pitch;
+    const int32_t first = form.packed ? columns_place(form.n ? form.n : x->n, l) : 0;
+    const float  *from = form.packed ? x->from + first * from_pitch : x->from + l * x->from_pitch;
+    float        *to = form.packed ? x->to + first * to_pitch : x->to + l * x->to_pitch;
     dots          sum;
     for (int w = 0; w < COLUMN_VECTORS; w++) sum.q[w] = sum.k[w] = v_zero();
     for (int32_t step = 0; step < n_steps; step++) {
@@ -68,11 +78,11 @@ GDN_INLINE dots columns_leaf(const columns_pass *x, columns_form form, int32_t l
         }
         if (form.next) read = v_set1(x->read[i]);
         for (int w = 0; w < form.width; w++) {
-            vf s = v_load(from + 32 * step * from_pitch + w * GDN_VL);
+            vf s = v_load(from + step * from_pitch + w * GDN_VL);
             if (form.update) {
                 s = v_fma(k, x->d[w], v_mul(a, s));
-                if (form.stream) v_stream(to + 32 * step * to_pitch + w * GDN_VL, s);
-                else v_store(to + 32 * step * to_pitch + w * GDN_VL, s);
+                if (form.stream) v_stream(to + step * to_pitch + w * GDN_VL, s);
+                else v_store(to + step * to_pitch + w * GDN_VL, s);
                 sum.q[w] = v_fma(s, q, sum.q[w]);
             }
             if (form.next) sum.k[w] = v_fma(s, read, sum.k[w]);
@@ -154,7 +164,7 @@ static void columns_load(const head_view *x, const float *source, const columns_
         for (int32_t i = 0; i < x->n; i++)
             for (int32_t w = 0; w < b->width; w++) {
                 const int32_t lanes = min_i32(GDN_VL, b->n_columns - w * GDN_VL);
-                v_store(b->state + i * pitch + w * GDN_VL, v_load_n(source + i * line + x->j0 + b->j + w * GDN_VL, lanes));
+                v_store(b->state + columns_place(x->n, i) * pitch + w * GDN_VL, v_load_n(source + i * line + x->j0 + b->j + w * GDN_VL, lanes));
             }
         return;
     }
@@ -165,7 +175,7 @@ static void columns_load(const head_view *x, const float *source, const columns_
             vf            r[GDN_VL];
             for (int32_t m = 0; m < GDN_VL; m++) r[m] = m < rows ? v_load_n(tile + m * line, keys) : v_zero();
             v_transpose(r);
-            for (int32_t m = 0; m < keys; m++) v_store(b->state + (i + m) * pitch + w * GDN_VL, r[m]);
+            for (int32_t m = 0; m < keys; m++) v_store(b->state + columns_place(x->n, i + m) * pitch + w * GDN_VL, r[m]);
         }
 }
 
@@ -179,7 +189,7 @@ static void columns_save(const head_view *x, float *target, const columns_block 
             for (int32_t w = 0; w < b->width; w++) {
                 const int32_t lanes = min_i32(GDN_VL, b->n_columns - w * GDN_VL);
                 float        *to = target + i * line + x->j0 + b->j + w * GDN_VL;
-                save_vector(to, v_load(b->state + i * pitch + w * GDN_VL), lanes, stream);
+                save_vector(to, v_load(b->state + columns_place(x->n, i) * pitch + w * GDN_VL), lanes, stream);
             }
         return;
     }
@@ -189,7 +199,7 @@ static void columns_save(const head_view *x, float *target, const columns_block 
             float        *tile = target + (x->j0 + b->j + w * GDN_VL) * line + i;
             vf            r[GDN_VL];
             for (int32_t m = 0; m < GDN_VL; m++)
-                r[m] = m < keys ? v_load(b->state + (i + m) * pitch + w * GDN_VL) : v_zero();
+                r[m] = m < keys ? v_load(b->state + columns_place(x->n, i + m) * pitch + w * GDN_VL) : v_zero();
             v_transpose(r);
             for (int32_t m = 0; m < rows; m++) save_vector(tile + m * line, r[m], keys, stream);
         }
@@ -203,7 +213,7 @@ static void columns_tokens(const head_view *x, const chunk *c, const columns_blo
     dots          sum;
     /* 1: load state */
     if (c->first == 0 && x->source) columns_load(x, x->source, b);
-    else if (c->first == 0) memset(b->state, 0, sizeof *b->state * (size_t)x->n * (size_t)(b->width * GDN_VL));
+    else if (c->first == 0) memset(b->state, 0, sizeof *b->state * (size_t)round_up(x->n, 32) * (size_t)(b->width * GDN_VL));
     /* 3: read kv, for the first token of the chunk */
     sum = b->width == 1 ? columns_one_read(&pass) : columns_wide_read(&pass);
     for (int32_t t = 0; t < c->n_tokens; t++) {
@@ -228,7 +238,7 @@ static void columns(const head_view *x, const chunk *c, float *state)
     for (int32_t j = 0; j < x->n_columns;) {
         const int32_t width = x->n_columns - j >= COLUMN_VECTORS * GDN_VL ? COLUMN_VECTORS : 1;
         const int32_t n_columns = min_i32(width * GDN_VL, x->n_columns - j);
-        columns_tokens(x, c, &(columns_block){j, n_columns, width, state + (int64_t)j * x->pitch});
+        columns_tokens(x, c, &(columns_block){j, n_columns, width, state + (int64_t)j * round_up(x->n, 32)});
         j += n_columns;
     }
 }
