@@ -68,6 +68,12 @@ GDN_INLINE dots columns_leaf(const columns_pass *x, columns_form form, int32_t l
     float        *to = form.packed ? x->to + first * to_pitch : x->to + l * x->to_pitch;
     dots          sum;
     for (int w = 0; w < COLUMN_VECTORS; w++) sum.q[w] = sum.k[w] = v_zero();
+    /* Lines of a state in memory are often whole pages apart: no load after a store, see columns_place(). */
+    const bool first_all = !form.packed && form.update && form.n == 128;
+    vf         loaded[4][COLUMN_VECTORS];
+    for (int32_t step = 0; first_all && step < 4; step++)
+        for (int w = 0; w < form.width; w++) loaded[step][w] = v_load(from + step * from_pitch + w * GDN_VL);
+#pragma GCC unroll 4
     for (int32_t step = 0; step < n_steps; step++) {
         const int32_t i = l + 32 * step;
         vf            a, k, q, read;
@@ -78,7 +84,7 @@ GDN_INLINE dots columns_leaf(const columns_pass *x, columns_form form, int32_t l
         }
         if (form.next) read = v_set1(x->read[i]);
         for (int w = 0; w < form.width; w++) {
-            vf s = v_load(from + step * from_pitch + w * GDN_VL);
+            vf s = first_all ? loaded[step & 3][w] : v_load(from + step * from_pitch + w * GDN_VL);
             if (form.update) {
                 s = v_fma(k, x->d[w], v_mul(a, s));
                 if (form.stream) v_stream(to + step * to_pitch + w * GDN_VL, s);
