@@ -17,7 +17,8 @@
  * block. For a few tokens of the usual weights, 4 packed taps to a channel, that would be a second pass over
  * what is half of all bytes of a decode step, so that these are then turned in registers.
  *
- * The history is written last, from x: by then no token needs an overwritten column any more. out goes
+ * The history is written last, from x: by then no token needs an overwritten column any more. Only the one column that a
+ * decode step in place overwrites is written on the way, channel by channel, after its taps have been read. out goes
  * past the caches when it is too large for them (measured: a third less time on two cores). */
 #include "cpu/cpu.h"
 #include "cpu/elementary.inc.h"
@@ -26,7 +27,7 @@ enum {
     MAX_WIDTH = 16,   /* of the kernel */
     TOKENS = 4,       /* outputs of one visit of a vector of channels */
     AHEAD = 2,        /* visits from the prefetch of a token to its use */
-    NEAR = 96,        /* channels from a prefetch within a row to its use, where no visit has prefetched */
+    NEAR = 64,        /* channels from a prefetch within a row to its use, where no visit has prefetched */
     STREAM = 4 << 20, /* bytes of out from which it is more than caches keep for whoever reads it next */
     LONG = 8,         /* tokens of a sequence for which packed weights are worth gathering */
     SMALL = 1 << 16,  /* outputs per thread up to which every thread gets one run of items */
@@ -47,6 +48,7 @@ typedef struct conv_item {
     int64_t      stride_tap;                 /* of a tap-major weight, in floats */
     int          packed;                     /* weight is [channel][4] */
     int          stream;                     /* out is too large to stay in the caches, and aligned */
+    float       *keep;                       /* one token in place: the column of the history that takes it, or NULL */
 } conv_item;
 
 /* Step 1, history: where x(position) lies. */
@@ -117,6 +119,7 @@ static inline __attribute__((always_inline)) void conv_tokens(const conv_item *i
         for (int i = 0; i < n_ahead && c % 16 == 0; i++) v_prefetch(ahead[i] + c);
         conv_taps(&it, row, c, GDN_VL, n_out, kernel_width, packed, u);
         if (silu) v_silu_n(u, n_out);
+        if (n_out == 1 && it.keep) v_store(it.keep + c, v_load(row[kernel_width - 1] + c));
         for (int i = 0; i < n_out; i++) {
             if (it.stream) v_stream(out[i] + c, u[i]);
             else v_store(out[i] + c, u[i]);
@@ -126,6 +129,7 @@ static inline __attribute__((always_inline)) void conv_tokens(const conv_item *i
     if (n == 0) return;
     conv_taps(&it, row, c, n, n_out, kernel_width, packed, u);
     for (int i = 0; i < n_out; i++) v_store_n(out[i] + c, silu ? v_silu(u[i]) : u[i], n);
+    if (n_out == 1 && it.keep) v_store_n(it.keep + c, v_load_n(row[kernel_width - 1] + c, n), n);
 }
 
 /* The same with what the compiler should know: how many tokens, the usual width and weights, whether silu. */
@@ -148,10 +152,20 @@ static void conv_dispatch(const conv_item *it, const float *const *row, float *c
 #undef CONV
 }
 
-static void conv_sequence(const conv_item *it)
+/* Where the history keeps x(position). */
+static inline float *kept_row(const conv_item *it, int64_t position)
+{
+    const gdn_ssm_conv_problem *p = it->p;
+    return (float *)(void *)(p->history_out.at.base + it->dst * p->history_out.stride_row +
+                             position % p->n_columns * p->history_out.stride_line) + it->c0;
+}
+
+static void conv_sequence(conv_item *it)
 {
     const gdn_ssm_conv_problem *p = it->p;
     const int kernel_width = p->kernel_width;
+    const int in_place = it->dst >= 0 && it->src == it->dst && p->history_in.at.base == p->history_out.at.base;
+    it->keep = in_place && it->length == 1 ? kept_row(it, it->position) : NULL;
     const float *row[MAX_WIDTH + TOKENS], *ahead[MAX_WIDTH + 2 * TOKENS];
     float *out[TOKENS];
 
@@ -169,18 +183,16 @@ static void conv_sequence(const conv_item *it)
         }
         conv_dispatch(it, row, out, ahead, n_ahead, n_out);
     }
-    if (it->dst < 0) return;
+    if (it->dst < 0 || it->keep) return;
 
     /* Step 5, keep history: the newest n_columns positions; those from before this call are already there
      * when the row is the one that was read. */
     const int64_t end = (int64_t)it->position + it->length;
-    const int in_place = it->src == it->dst && p->history_in.at.base == p->history_out.at.base;
     int64_t position = end > p->n_columns ? end - p->n_columns : 0;
     if (in_place && position < it->position) position = it->position;
     for (; position < end; position++) {
         const float *from = tap_row(it, position);
-        float *to = (float *)(void *)(p->history_out.at.base + it->dst * p->history_out.stride_row +
-                                      position % p->n_columns * p->history_out.stride_line) + it->c0;
+        float *to = kept_row(it, position);
         int64_t c = 0;
         for (; c + GDN_VL <= it->width; c += GDN_VL) v_store(to + c, v_load(from + c));
         if (c < it->width) v_store_n(to + c, v_load_n(from + c, (int)(it->width - c)), (int)(it->width - c));
