@@ -32,9 +32,10 @@ enum {
     LONG = 8,         /* tokens of a sequence for which packed weights are worth gathering */
     SMALL = 1 << 16,  /* outputs per thread up to which every thread gets one run of items */
     WIDTH_MIN = 256,  /* channels of a block */
-    WIDTH_MAX = 2048,
-    GATHERED = 4096,  /* weights of a block that is gathered */
-    SKEW = 80         /* keeps its taps off each other's cache sets */
+    WIDTH_MAX = 4096,
+    GATHERED = 16384, /* weights of a block that is gathered */
+    SKEW = 80,        /* keeps its taps off each other's cache sets */
+    PAGE = 4096       /* bytes after which the low bits of addresses repeat */
 };
 
 static const float zeros[WIDTH_MAX];
@@ -236,13 +237,13 @@ static void conv_plan(const void *problem, int32_t n_threads, gdn_cpu_plan *plan
 {
     const gdn_ssm_conv_problem *p = problem;
     const int64_t n_outputs = (int64_t)p->n_tokens * p->n_channels;
-    /* Wide blocks stream best; narrower ones only so that every thread has a few items. */
+    /* Wide blocks stream best; narrower ones only so that every thread has two items. */
     int64_t width = WIDTH_MAX, n_blocks;
     const int in_place = is_tap_major(p) || (is_packed(p) && p->n_tokens < (int64_t)p->n_seqs * LONG);
     while (!in_place && width * p->kernel_width > GATHERED) width /= 2;
     for (;; width /= 2) {
         n_blocks = (p->n_channels + width - 1) / width;
-        if (width <= WIDTH_MIN || n_blocks * p->n_seqs >= 4 * (int64_t)n_threads) break;
+        if (width <= WIDTH_MIN || n_blocks * p->n_seqs >= 2 * (int64_t)n_threads) break;
     }
     plan->n_items = n_blocks * p->n_seqs;
     /* Starting a run costs its weights and a cold start: one run per thread if all is over in microseconds. */
@@ -258,13 +259,22 @@ static int aligned64(const gdn_token_view *view)
     return ((uintptr_t)view->at.base | (uintptr_t)view->stride_seq | (uintptr_t)view->stride_token) % 64 == 0;
 }
 
+/* Floats to leave out of `gathered`, so that a weight lies a quarter of a page or more behind the output of its channel,
+ * modulo pages. Just before it, a load of weights would follow stores to the same low bits of the address and be held up
+ * by them: a quarter of the speed, or not, with the luck of the stack's address. */
+static int64_t lead_of(const gdn_ssm_conv_problem *p, const float *gathered)
+{
+    return (int64_t)(((uintptr_t)p->out.at.base + PAGE / 4 - (uintptr_t)gathered) % PAGE / 4);
+}
+
 static void conv_run(const void *problem, const gdn_cpu_plan *plan, int64_t first, int64_t last, void *scratch)
 {
     const gdn_ssm_conv_problem *p = problem;
     const int64_t width = plan->path; /* of a block */
     const int stream = (int64_t)p->n_tokens * p->n_channels * 4 >= STREAM && aligned64(&p->out);
     const int packed = is_packed(p), tap_major = is_tap_major(p);
-    float gathered[GATHERED + MAX_WIDTH * SKEW];
+    float gathered[GATHERED + MAX_WIDTH * SKEW + PAGE / 4];
+    float *const taps = gathered + lead_of(p, gathered);
     (void)scratch;
 
     /* Sequences are innermost, so that they share the block's weights. */
@@ -285,9 +295,9 @@ static void conv_run(const void *problem, const gdn_cpu_plan *plan, int64_t firs
         it.weight = (const float *)(const void *)(p->weight.base + it.c0 * p->weight_stride_channel);
         it.stride_tap = p->weight_stride_tap / 4;
         if (!it.packed && !tap_major) {
-            it.weight = gathered;
+            it.weight = taps;
             it.stride_tap = width + SKEW;
-            if (have != block) gather_weight(p, it.c0, it.width, gathered, it.stride_tap);
+            if (have != block) gather_weight(p, it.c0, it.width, taps, it.stride_tap);
             have = block;
         }
         it.stream = stream;
