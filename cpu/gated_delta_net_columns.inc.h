@@ -53,7 +53,8 @@ typedef struct columns_form {
  * bytes from a store that is still under way, which processors take for its target at first. */
 GDN_INLINE int32_t columns_place(int32_t n, int32_t i)
 {
-    const int32_t leaf = i % 32, visit = leaf % FOLD * 4 + (leaf / 16 + leaf / 8 % 2 * 2); /* l, l + 16, l + 8, l + 24 */
+    const int32_t leaf = i % 32, of_four = leaf / 16 + leaf / 8 % 2 * 2; /* l, l + 16, l + 8, l + 24 */
+    const int32_t visit = leaf % FOLD * 4 + of_four;
     return visit * ((n + 31) / 32) + i / 32;
 }
 
@@ -170,7 +171,8 @@ static void columns_load(const head_view *x, const float *source, const columns_
         for (int32_t i = 0; i < x->n; i++)
             for (int32_t w = 0; w < b->width; w++) {
                 const int32_t lanes = min_i32(GDN_VL, b->n_columns - w * GDN_VL);
-                v_store(b->state + columns_place(x->n, i) * pitch + w * GDN_VL, v_load_n(source + i * line + x->j0 + b->j + w * GDN_VL, lanes));
+                const float  *from = source + i * line + x->j0 + b->j + w * GDN_VL;
+                v_store(b->state + columns_place(x->n, i) * pitch + w * GDN_VL, v_load_n(from, lanes));
             }
         return;
     }
@@ -181,7 +183,8 @@ static void columns_load(const head_view *x, const float *source, const columns_
             vf            r[GDN_VL];
             for (int32_t m = 0; m < GDN_VL; m++) r[m] = m < rows ? v_load_n(tile + m * line, keys) : v_zero();
             v_transpose(r);
-            for (int32_t m = 0; m < keys; m++) v_store(b->state + columns_place(x->n, i + m) * pitch + w * GDN_VL, r[m]);
+            for (int32_t m = 0; m < keys; m++)
+                v_store(b->state + columns_place(x->n, i + m) * pitch + w * GDN_VL, r[m]);
         }
 }
 
@@ -219,7 +222,7 @@ static void columns_tokens(const head_view *x, const chunk *c, const columns_blo
     dots          sum;
     /* 1: load state */
     if (c->first == 0 && x->source) columns_load(x, x->source, b);
-    else if (c->first == 0) memset(b->state, 0, sizeof *b->state * (size_t)round_up(x->n, 32) * (size_t)(b->width * GDN_VL));
+    else if (c->first == 0) memset(b->state, 0, 4 * (size_t)round_up(x->n, 32) * (size_t)(b->width * GDN_VL));
     /* 3: read kv, for the first token of the chunk */
     sum = b->width == 1 ? columns_one_read(&pass) : columns_wide_read(&pass);
     for (int32_t t = 0; t < c->n_tokens; t++) {

@@ -215,11 +215,8 @@ static void rows_decode(const head_view *x, float *v)
     b.to_pitch = p->state_out.stride_line / 4;
     b.from = x->source + x->j0 * b.from_pitch;
     b.to = snapshot ? snapshot + x->j0 * b.to_pitch : NULL;
-    b.v = (const float *)(const void *)values + x->j0;
-    if (p->v.dtype != GDN_F32) {
-        make_ready(v, values, p->v.dtype, x->j0, x->n_columns);
-        b.v = v;
-    }
+    if (p->v.dtype == GDN_F32) b.v = (const float *)(const void *)values + x->j0;
+    else make_ready(v, values, p->v.dtype, x->j0, x->n_columns), b.v = v;
     if (!x->channel) b.decay = gdn_ref_expf(*(const float *)(const void *)b.g);
     if (x->channel && stream) rows_decode_run(x, &b, 1, 1);
     else if (x->channel) rows_decode_run(x, &b, 1, 0);

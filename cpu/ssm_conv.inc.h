@@ -17,9 +17,9 @@
  * block. For a few tokens of the usual weights, 4 packed taps to a channel, that would be a second pass over
  * what is half of all bytes of a decode step, so that these are then turned in registers.
  *
- * The history is written last, from x: by then no token needs an overwritten column any more. Only the one column that a
- * decode step in place overwrites is written on the way, channel by channel, after its taps have been read. out goes
- * past the caches when it is too large for them (measured: a third less time on two cores). */
+ * The history is written last, from x: by then no token needs an overwritten column any more. Only the one
+ * column that a decode step in place overwrites is written on the way, channel by channel, after its taps have
+ * been read. out goes past the caches when it is too large for them (measured: a third less time on two cores). */
 #include "cpu/cpu.h"
 #include "cpu/elementary.inc.h"
 
@@ -259,12 +259,12 @@ static int aligned64(const gdn_token_view *view)
     return ((uintptr_t)view->at.base | (uintptr_t)view->stride_seq | (uintptr_t)view->stride_token) % 64 == 0;
 }
 
-/* Floats to leave out of `gathered`, so that a weight lies a quarter of a page or more behind the output of its channel,
- * modulo pages. Just before it, a load of weights would follow stores to the same low bits of the address and be held up
- * by them: a quarter of the speed, or not, with the luck of the stack's address. */
-static int64_t lead_of(const gdn_ssm_conv_problem *p, const float *gathered)
+/* Floats to leave out of `gathered`, so that a weight lies a quarter of a page or more behind the output of its
+ * channel, modulo pages. Just before it, a load of weights would follow stores to the same low bits of the address
+ * and be held up by them: a quarter of the speed, or not, with the luck of the stack's address. */
+static int64_t lead_of(const gdn_ssm_conv_problem *p, int64_t c0, const float *gathered)
 {
-    return (int64_t)(((uintptr_t)p->out.at.base + PAGE / 4 - (uintptr_t)gathered) % PAGE / 4);
+    return (int64_t)(((uintptr_t)p->out.at.base + 4 * (uintptr_t)c0 + PAGE / 4 - (uintptr_t)gathered) % PAGE / 4);
 }
 
 static void conv_run(const void *problem, const gdn_cpu_plan *plan, int64_t first, int64_t last, void *scratch)
@@ -274,7 +274,6 @@ static void conv_run(const void *problem, const gdn_cpu_plan *plan, int64_t firs
     const int stream = (int64_t)p->n_tokens * p->n_channels * 4 >= STREAM && aligned64(&p->out);
     const int packed = is_packed(p), tap_major = is_tap_major(p);
     float gathered[GATHERED + MAX_WIDTH * SKEW + PAGE / 4];
-    float *const taps = gathered + lead_of(p, gathered);
     (void)scratch;
 
     /* Sequences are innermost, so that they share the block's weights. */
@@ -295,6 +294,7 @@ static void conv_run(const void *problem, const gdn_cpu_plan *plan, int64_t firs
         it.weight = (const float *)(const void *)(p->weight.base + it.c0 * p->weight_stride_channel);
         it.stride_tap = p->weight_stride_tap / 4;
         if (!it.packed && !tap_major) {
+            float *const taps = gathered + lead_of(p, it.c0, gathered);
             it.weight = taps;
             it.stride_tap = width + SKEW;
             if (have != block) gather_weight(p, it.c0, it.width, taps, it.stride_tap);
