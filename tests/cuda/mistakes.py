@@ -1,5 +1,5 @@
-"""The mistakes of mutations.py: what is wrong, the file, a text that it has once, what to put there, and what has to
-notice: the check of a kernel (and which of its cases), or the program test_cuda."""
+"""For tests/simt/mutations.py: what is wrong, the file, a text that it has once, what to put there, and what has to
+notice: the check of a kernel, or the program test_cuda; then, where few cases would, the check's arguments."""
 
 DELTA, CONV, ROWS, ROBUST = "gated_delta_net", "ssm_conv", "set_rows", "test_cuda"
 TILES, FORM = "cuda/gated_delta_net_tiles.cuh", "cuda/gated_delta_net.cuh"
@@ -19,7 +19,7 @@ MISTAKES = [
     ("the tree of a lane in another order", TILES, "__fadd_rn(__fadd_rn(x.x, x.z), __fadd_rn(x.y, x.w))",
      "__fadd_rn(__fadd_rn(x.x, x.y), __fadd_rn(x.z, x.w))", DELTA),
     ("keys that do not exist are summed", FORM, "    if (!X::GENERAL)\n        return next;\n", "    return next;\n",
-     DELTA + " --case random/251"), # sums of -0
+     DELTA, ("--case", "random/251")), # sums of -0
     # ---- barriers
     ("no barrier before the first tile is read", TILES, "    next.store(tiles[0]);\n    __syncthreads();\n", "    next.store(tiles[0]);\n", DELTA),
     ("no barrier between tiles", TILES, "            next.store(tiles[turn ^ 1]);\n        __syncthreads();\n",

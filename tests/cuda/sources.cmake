@@ -34,8 +34,8 @@ if(GDN_SIMT) # a C++ compiler was found
     set_tests_properties(cuda.no_driver PROPERTIES LABELS cuda)
   endif()
   if(GDN_BUILD_TOOLS AND Python3_FOUND AND NOT GDN_SANITIZE)
-    add_test(NAME cuda.mutations COMMAND "${Python3_EXECUTABLE}" "${CMAKE_CURRENT_SOURCE_DIR}/cuda/mutations.py"
-      --cxx "${CMAKE_CXX_COMPILER}" --gdn $<TARGET_FILE:gdn_tool> --test-cuda $<TARGET_FILE:test_cuda>
+    add_test(NAME cuda.mutations COMMAND "${Python3_EXECUTABLE}" "${CMAKE_CURRENT_SOURCE_DIR}/simt/mutations.py" --backend cuda
+      --cxx "${CMAKE_CXX_COMPILER}" --gdn $<TARGET_FILE:gdn_tool> --test $<TARGET_FILE:test_cuda>
       --objects $<TARGET_OBJECTS:gdn_simt_objects> COMMAND_EXPAND_LISTS)
     set_tests_properties(cuda.mutations PROPERTIES LABELS cuda RUN_SERIAL ON) # takes all cores itself
   endif()

@@ -1,4 +1,4 @@
-"""The mistakes of mutations.py: what is wrong, the file, a text that it has once, what to put there, and what has to
+"""For tests/simt/mutations.py: what is wrong, the file, a text that it has once, what to put there, and what has to
 notice: the check of a kernel, or the program test_metal; then, where few cases would, the check's arguments."""
 
 DELTA, CONV, ROWS, ROBUST = "gated_delta_net", "ssm_conv", "set_rows", "test_metal"

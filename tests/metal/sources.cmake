@@ -54,8 +54,8 @@ if(GDN_SIMT AND GDN_METAL_EMULATED) # a C++ compiler was found
       "LD_LIBRARY_PATH=${CMAKE_BINARY_DIR}/tests/metal/gdn_metal_checked")
   endif()
   if(GDN_BUILD_TOOLS AND Python3_FOUND AND NOT GDN_SANITIZE)
-    add_test(NAME metal.mutations COMMAND "${Python3_EXECUTABLE}" "${CMAKE_CURRENT_SOURCE_DIR}/metal/mutations.py"
-      --cxx "${CMAKE_CXX_COMPILER}" --gdn $<TARGET_FILE:gdn_tool> --test-metal $<TARGET_FILE:test_metal>
+    add_test(NAME metal.mutations COMMAND "${Python3_EXECUTABLE}" "${CMAKE_CURRENT_SOURCE_DIR}/simt/mutations.py" --backend metal
+      --cxx "${CMAKE_CXX_COMPILER}" --gdn $<TARGET_FILE:gdn_tool> --test $<TARGET_FILE:test_metal>
       --objects $<TARGET_OBJECTS:gdn_metal_fake_objects> COMMAND_EXPAND_LISTS)
     set_tests_properties(metal.mutations PROPERTIES LABELS metal RUN_SERIAL ON) # takes all cores itself
   endif()
