@@ -48,6 +48,7 @@ static inline void v_store_n(float *p, vf a, int n) { _mm512_mask_storeu_ps(p, v
 static inline void v_stream(float *p, vf a) { _mm512_stream_ps(p, a); }
 static inline void v_fence(void) { _mm_sfence(); }
 static inline void v_prefetch(const void *p) { __builtin_prefetch(p, 0, 3); }
+static inline void v_prefetch_l2(const void *p) { __builtin_prefetch(p, 0, 2); }
 /* Spelled out, because __builtin_prefetch(p, 1) reads for sharing unless -mprfchw is given. */
 static inline void v_prefetchw(const void *p) { __asm__ volatile("prefetchw %0" : : "m"(*(const char *)p)); }
 static inline vi vi_load(const int32_t *p) { return _mm512_loadu_si512(p); }

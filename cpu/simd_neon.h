@@ -50,6 +50,7 @@ static inline void v_store_n(float *p, vf a, int n)
 static inline void v_stream(float *p, vf a) { vst1q_f32(p, a); }
 static inline void v_fence(void) {}
 static inline void v_prefetch(const void *p) { __builtin_prefetch(p, 0, 3); }
+static inline void v_prefetch_l2(const void *p) { __builtin_prefetch(p, 0, 2); }
 static inline void v_prefetchw(const void *p) { __builtin_prefetch(p, 1, 3); }
 static inline vi vi_load(const int32_t *p) { return vld1q_s32(p); }
 static inline void vi_store(int32_t *p, vi a) { vst1q_s32(p, a); }

@@ -117,7 +117,10 @@ static inline __attribute__((always_inline)) void conv_tokens(const conv_item *i
     vf u[TOKENS];
     int64_t c = 0;
     for (; c + GDN_VL <= it.width; c += GDN_VL) {
-        for (int i = 0; i < n_ahead && c % 16 == 0; i++) v_prefetch(ahead[i] + c);
+        for (int i = 0; i < n_ahead && c % 16 == 0; i++) {
+            if (n_out == 1) v_prefetch(ahead[i] + c);
+            else v_prefetch_l2(ahead[i] + c); /* two visits are more than the L1 cache holds */
+        }
         conv_taps(&it, row, c, GDN_VL, n_out, kernel_width, packed, u);
         if (silu) v_silu_n(u, n_out);
         if (n_out == 1 && it.keep) v_store(it.keep + c, v_load(row[kernel_width - 1] + c));
