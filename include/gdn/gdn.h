@@ -168,7 +168,8 @@ typedef void (*gdn_log_fn)(void *user, int32_t level, const char *message);
 
 /* The caller's threads. Must call task(arg, i) exactly once for every i in [0, n), on any threads and
  * in any order, and return when all calls have returned. Tasks do not wait for each other, so running
- * them one after another on the calling thread is correct too. Results never depend on it. */
+ * them one after another on the calling thread is correct too. Results never depend on it. A task takes
+ * up to 96 KiB of the thread's stack. */
 typedef void (*gdn_task_fn)(void *arg, int32_t index);
 typedef void (*gdn_parallel_for_fn)(void *user, int32_t n, gdn_task_fn task, void *arg);
 

@@ -7,6 +7,15 @@
 
 #include "environment.h"
 
+/* What include/gdn/gdn.h says of a task, and a third for the thread itself; sanitizers take more. */
+#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
+enum { STACK_BYTES = 0 };
+#elif defined(__has_feature)
+enum { STACK_BYTES = __has_feature(address_sanitizer) || __has_feature(thread_sanitizer) ? 0 : 128 << 10 };
+#else
+enum { STACK_BYTES = 128 << 10 };
+#endif
+
 struct check_pool {
     pthread_mutex_t lock;
     pthread_cond_t  work, done;
@@ -97,10 +106,15 @@ check_pool *check_pool_create(int n)
     pthread_mutex_init(&pool->lock, NULL);
     pthread_cond_init(&pool->work, NULL);
     pthread_cond_init(&pool->done, NULL);
+    pthread_attr_t attributes;
+    pthread_attr_init(&attributes);
+    if (STACK_BYTES)
+        pthread_attr_setstacksize(&attributes, STACK_BYTES);
     pool->thread = calloc((size_t)(n > 1 ? n - 1 : 1), sizeof pool->thread[0]);
     for (int i = 0; pool->thread && i < n - 1; i++, pool->n_threads++)
-        if (pthread_create(&pool->thread[i], NULL, worker, pool))
+        if (pthread_create(&pool->thread[i], &attributes, worker, pool))
             break;
+    pthread_attr_destroy(&attributes);
     if (!pool->thread || pool->n_threads != n - 1) {
         check_pool_destroy(pool);
         return NULL;
