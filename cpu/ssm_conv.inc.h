@@ -299,7 +299,7 @@ static void conv_run(const void *problem, const gdn_cpu_plan *plan, int64_t firs
         if (!it.packed && !tap_major) {
             float *const taps = gathered + lead_of(p, it.c0, gathered);
             it.weight = taps;
-            it.stride_tap = width + SKEW;
+            it.stride_tap = (width < PAGE / 4 ? PAGE / 4 : width) + SKEW; /* whole pages and SKEW */
             if (have != block) gather_weight(p, it.c0, it.width, taps, it.stride_tap);
             have = block;
         }
