@@ -1,5 +1,5 @@
 /* The host's floors on a vector unit. Included by floors_<isa>.c after that instruction set's vocabulary
- * (cpu/simd_<isa>.h), the same that the kernels are written in.
+ * (simd/<isa>.h), the same that the kernels are written in.
  *
  * STEP floats, two cache lines, are the unit of every loop. Distances are chosen for a plain sequential
  * walk; a floor that is slower than it need be would flatter the kernels, so there are several variants. */

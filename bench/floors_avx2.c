@@ -1,5 +1,5 @@
 /* The host's floors with AVX2 and FMA; see floors.h. Compiled with that instruction set's flags. */
-#include "cpu/simd_avx2.h"
+#include "simd/avx2.h"
 
 #define FLOOR_ACCUMULATORS 12
 #include "bench/floors.inc.h"

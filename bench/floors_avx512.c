@@ -1,5 +1,5 @@
 /* The host's floors with AVX-512; see floors.h. Compiled with that instruction set's flags. */
-#include "cpu/simd_avx512.h"
+#include "simd/avx512.h"
 
 #define FLOOR_ACCUMULATORS 24
 #include "bench/floors.inc.h"

@@ -1,5 +1,5 @@
 /* The host's floors with NEON; see floors.h. Compiled with that instruction set's flags. */
-#include "cpu/simd_neon.h"
+#include "simd/neon.h"
 
 #define FLOOR_ACCUMULATORS 24
 #include "bench/floors.inc.h"

@@ -5,11 +5,7 @@ target_sources(gdn_tool PRIVATE
   bench/floors_scalar.c
   bench/harness.c
   bench/report.c)
-foreach(isa IN LISTS GDN_CPU_ISAS)
-  if(NOT isa STREQUAL "scalar")
-    gdn_isa_source(gdn_tool bench/floors_${isa}.c ${isa})
-  endif()
-endforeach()
+gdn_isa_sources(gdn_tool bench/floors)
 
 if(NOT GDN_GGML_DIR)
   target_sources(gdn_tool PRIVATE bench/peer_none.c)

@@ -11,7 +11,7 @@ enum {
     COLUMNS = WIDTH - 1,
     POSITION = 5, /* of the first token: the history is full */
     /* Vector operations per output, for the floor: one multiply-add per tap, and the 14 floating-point operations
-     * of silu in reference/elementary.h where steps 4 and 5 are a division (step 1: 4, step 2: 6, step 3: 2, the
+     * of silu in numerics/elementary.h where steps 4 and 5 are a division (step 1: 4, step 2: 6, step 3: 2, the
      * division, the scaling back), all taken for as fast as an fma. Its integer operations, clamps and selections
      * are not counted. */
     OPS_PER_OUTPUT = WIDTH + 14

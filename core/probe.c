@@ -4,7 +4,7 @@
 #include <math.h>
 #include <stdio.h>
 
-#include "reference/elementary.h"
+#include "numerics/elementary.h"
 
 static uint32_t next(uint64_t *state) /* splitmix64 */
 {
@@ -19,25 +19,25 @@ static gdn_probe_triple operands(uint32_t i, uint64_t *random)
     static const uint32_t special[] = { 0, 0x80000000u, 1, 0x80000001u, 0x007fffffu, 0x00800000u, 0x00800001u, 0x3f800000u, 0xbf800000u,
                                         0x7f7fffffu, 0x7f800000u, 0xff800000u, 0x7fc00000u, 0x33800000u, 0x42b17218u, 0xc2cff1b5u };
     const uint32_t x = next(random), y = next(random), z = next(random);
-    const float c = gdn_ref_from_bits(0x3f800000u | (x & 0x807fffffu)); /* +-[1, 2) */
+    const float c = gdn_from_bits(0x3f800000u | (x & 0x807fffffu)); /* +-[1, 2) */
     switch (i % 6) {
     case 0: /* any bits */
-        return (gdn_probe_triple){ gdn_ref_from_bits(x), gdn_ref_from_bits(y), gdn_ref_from_bits(z) };
+        return (gdn_probe_triple){ gdn_from_bits(x), gdn_from_bits(y), gdn_from_bits(z) };
     case 1: /* every pair of special values */
-        return (gdn_probe_triple){ gdn_ref_from_bits(special[x & 15]), gdn_ref_from_bits(special[y & 15]), gdn_ref_from_bits(special[z & 15]) };
+        return (gdn_probe_triple){ gdn_from_bits(special[x & 15]), gdn_from_bits(special[y & 15]), gdn_from_bits(special[z & 15]) };
     case 2: { /* half an ulp of c and a little more or less: (1 + e)(1 - e) = 1 - e^2, lost where the product or the sum is rounded early */
         const float e = (float)(1 + (y & 255)) * 0x1p-23f;
         return (gdn_probe_triple){ (z & 1 ? -0x1p-24f : 0x1p-24f) * (1.0f + e), z & 2 ? 1.0f - e : 1.0f + e, c };
     }
     case 3: { /* the product nearly cancels c: only what the product's rounding would lose is left */
-        const float a = gdn_ref_from_bits(0x3f800000u | (y & 0x7fffffu)), b = gdn_ref_from_bits(0x3f800000u | (z & 0x7fffffu));
+        const float a = gdn_from_bits(0x3f800000u | (y & 0x7fffffu)), b = gdn_from_bits(0x3f800000u | (z & 0x7fffffu));
         return (gdn_probe_triple){ a, b, -(a * b) };
     }
     case 4: /* subnormal results, also from a tie in the subnormal range */
-        return (gdn_probe_triple){ gdn_ref_from_bits(0x1f000000u + (y & 0x00ffffffu)), gdn_ref_from_bits(0x1f000000u + (z & 0x80ffffffu)),
-                         gdn_ref_from_bits(x & 0x80ffffffu) };
+        return (gdn_probe_triple){ gdn_from_bits(0x1f000000u + (y & 0x00ffffffu)), gdn_from_bits(0x1f000000u + (z & 0x80ffffffu)),
+                         gdn_from_bits(x & 0x80ffffffu) };
     default: /* the range that gates and inputs have */
-        return (gdn_probe_triple){ c * gdn_ref_from_bits(0x3f000000u + (y & 0x7fffffu)), gdn_ref_from_bits(0x3f800000u | (z & 0x7fffffu)),
+        return (gdn_probe_triple){ c * gdn_from_bits(0x3f000000u + (y & 0x7fffffu)), gdn_from_bits(0x3f800000u | (z & 0x7fffffu)),
                          (float)(int32_t)(z & 0xffffu) * 0x1p-9f - 110.0f };
     }
 }
@@ -53,13 +53,13 @@ static const char *const result_names[GDN_PROBE_RESULTS] = { "fma", "+", "*", "*
 static void expected(gdn_probe_triple t, uint32_t want[GDN_PROBE_RESULTS])
 {
     const float product = t.a * t.b;
-    want[0] = gdn_ref_bits(fmaf(t.a, t.b, t.c));
-    want[1] = gdn_ref_bits(t.b + t.c);
-    want[2] = gdn_ref_bits(product);
-    want[3] = gdn_ref_bits(product + t.c);
-    want[4] = gdn_ref_bits(gdn_ref_expf(t.c));
-    want[5] = gdn_ref_bits(gdn_ref_silu(t.c));
-    want[6] = gdn_ref_bits(gdn_ref_reciprocal(t.c));
+    want[0] = gdn_bits(fmaf(t.a, t.b, t.c));
+    want[1] = gdn_bits(t.b + t.c);
+    want[2] = gdn_bits(product);
+    want[3] = gdn_bits(product + t.c);
+    want[4] = gdn_bits(gdn_expf(t.c));
+    want[5] = gdn_bits(gdn_silu(t.c));
+    want[6] = gdn_bits(gdn_reciprocal(t.c));
     want[7] = (t.a < t.b ? 1u : 0u) | (t.a == t.b ? 2u : 0u) | (t.a != t.a ? 4u : 0u);
 }
 
@@ -90,7 +90,7 @@ void gdn_probe_compare(const gdn_probe_triple *in, const uint32_t *out, char rea
                 first_result = r;
             }
             wrong[r]++;
-            flushed += subnormal(want[r]) || subnormal(gdn_ref_bits(in[i].a)) || subnormal(gdn_ref_bits(in[i].b)) || subnormal(gdn_ref_bits(in[i].c));
+            flushed += subnormal(want[r]) || subnormal(gdn_bits(in[i].a)) || subnormal(gdn_bits(in[i].b)) || subnormal(gdn_bits(in[i].c));
         }
     }
     reason[0] = 0;

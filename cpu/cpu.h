@@ -42,8 +42,4 @@ typedef struct gdn_cpu_table {
 /* The tables that this processor can run, best first; index beyond the end gives NULL. */
 const gdn_cpu_table *gdn_cpu_table_of(uint32_t index);
 
-/* Which of them this processor and operating system can run (cpu/features.c). */
-int gdn_cpu_has_avx2(void);   /* AVX2, FMA, F16C               */
-int gdn_cpu_has_avx512(void); /* and AVX-512 F, BW, DQ, VL     */
-
 #endif

@@ -19,10 +19,10 @@
 #include <string.h>
 
 #include "cpu/cpu.h"
-#include "cpu/elementary.inc.h"
-#include "reference/elementary.h"
+#include "simd/elementary.inc.h"
+#include "simd/typed.inc.h"
+#include "numerics/elementary.h"
 
-#define GDN_INLINE static inline __attribute__((always_inline))
 
 enum {
     CHUNK_TOKENS = 32,    /* q, k, v and out of a chunk: 64 KiB for 128 x 128, to stay in the L2 cache  */
@@ -59,19 +59,9 @@ static int32_t min_i32(int32_t a, int32_t b) { return a < b ? a : b; }
 static int32_t round_up(int32_t a, int32_t unit) { return (a + unit - 1) / unit * unit; }
 static int32_t pitch_of(const gdn_gated_delta_net_problem *p) { return round_up(p->head_dim_k, 16); }
 
-/* n <= GDN_VL elements of any input type. */
-GDN_INLINE vf load_any(const char *src, int32_t dtype, int32_t first, int32_t n)
-{
-    const float    *f = (const float *)(const void *)src + first;
-    const uint16_t *u = (const uint16_t *)(const void *)src + first;
-    if (n == GDN_VL)
-        return dtype == GDN_F32 ? v_load(f) : dtype == GDN_F16 ? v_load_f16(u) : v_load_bf16(u);
-    return dtype == GDN_F32 ? v_load_n(f, n) : dtype == GDN_F16 ? v_load_f16_n(u, n) : v_load_bf16_n(u, n);
-}
-
 static void make_ready(float *dst, const char *src, int32_t dtype, int32_t first, int32_t n)
 {
-    for (int32_t i = 0; i < n; i += GDN_VL) v_store(dst + i, load_any(src, dtype, first + i, min_i32(n - i, GDN_VL)));
+    for (int32_t i = 0; i < n; i += GDN_VL) v_store(dst + i, v_load_typed(src, dtype, first + i, min_i32(n - i, GDN_VL)));
 }
 
 /* 2: the decay gate, for a whole chunk; and q, k and v as aligned floats. Rows of tokens lie far apart in
@@ -90,9 +80,9 @@ static void chunk_fill(chunk *c, const head_view *x, int32_t first)
         make_ready(c->v + (int64_t)t * c->group, gdn_token_at(&p->v, x->s, x->first, first + t, x->h), p->v.dtype,
                    x->j0, x->n_columns);
         c->beta[t] = *(const float *)(const void *)gdn_token_at(&p->beta, x->s, x->first, first + t, x->h);
-        c->decay[t] = x->channel ? 1.0f : gdn_ref_expf(*(const float *)(const void *)g);
+        c->decay[t] = x->channel ? 1.0f : gdn_expf(*(const float *)(const void *)g);
         for (int32_t i = 0; x->channel && i < x->n; i += GDN_VL) {
-            vf a = v_exp(load_any(g, GDN_F32, i, min_i32(x->n - i, GDN_VL)));
+            vf a = v_exp(v_load_typed(g, GDN_F32, i, min_i32(x->n - i, GDN_VL)));
             v_store(c->a + row + i, a);
             v_store(c->ak + row + i, v_mul(a, v_load(c->k + row + i)));
         }

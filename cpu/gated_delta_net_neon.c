@@ -1,5 +1,5 @@
 /* gated_delta_net for NEON. */
-#include "cpu/simd_neon.h"
+#include "simd/neon.h"
 #include "cpu/gated_delta_net.inc.h"
 
 const gdn_cpu_kernel gdn_cpu_gated_delta_net_neon = { plan, run };

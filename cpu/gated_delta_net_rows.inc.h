@@ -170,9 +170,9 @@ GDN_INLINE void rows_decode_run(const head_view *x, const rows_decode_block *blo
     vf                k[DECODE_VECTORS], q[DECODE_VECTORS], a[DECODE_VECTORS], ak[DECODE_VECTORS], s[DECODE_VECTORS];
 #pragma GCC unroll 32
     for (int i = 0; i < DECODE_VECTORS; i++) {
-        k[i] = load_any(b.k, x->p->k.dtype, i * GDN_VL, GDN_VL);
-        q[i] = load_any(b.q, x->p->q.dtype, i * GDN_VL, GDN_VL);
-        a[i] = channel ? v_exp(load_any(b.g, GDN_F32, i * GDN_VL, GDN_VL)) : v_set1(b.decay); /* 2: decay */
+        k[i] = v_load_typed(b.k, x->p->k.dtype, i * GDN_VL, GDN_VL);
+        q[i] = v_load_typed(b.q, x->p->q.dtype, i * GDN_VL, GDN_VL);
+        a[i] = channel ? v_exp(v_load_typed(b.g, GDN_F32, i * GDN_VL, GDN_VL)) : v_set1(b.decay); /* 2: decay */
         ak[i] = channel ? v_mul(a[i], k[i]) : k[i];
     }
     for (int32_t r = 0; r < b.n_rows; r++, b.from += b.from_pitch) {
@@ -217,7 +217,7 @@ static void rows_decode(const head_view *x, float *v)
     b.to = snapshot ? snapshot + x->j0 * b.to_pitch : NULL;
     if (p->v.dtype == GDN_F32) b.v = (const float *)(const void *)values + x->j0;
     else make_ready(v, values, p->v.dtype, x->j0, x->n_columns), b.v = v;
-    if (!x->channel) b.decay = gdn_ref_expf(*(const float *)(const void *)b.g);
+    if (!x->channel) b.decay = gdn_expf(*(const float *)(const void *)b.g);
     if (x->channel && stream) rows_decode_run(x, &b, 1, 1);
     else if (x->channel) rows_decode_run(x, &b, 1, 0);
     else if (stream) rows_decode_run(x, &b, 0, 1);

@@ -1,6 +1,6 @@
 /* set_rows on a vector unit: see reference/set_rows.c for the steps. Included by set_rows_<isa>.c after that
  * instruction set's vocabulary and
- *   v_inverse(a)       1 / a, correctly rounded: what gdn_ref_reciprocal() gives, in half the time
+ *   v_inverse(a)       1 / a, correctly rounded: what gdn_reciprocal() gives, in half the time
  *   v_store_i8(p, y)   32 floats rounded to integers, ties to even, as bytes; 0 for a NaN
  *
  * The later of two rows with one target has to win on any number of threads, so that rows cannot simply be
@@ -21,6 +21,7 @@
 #include <string.h>
 
 #include "cpu/cpu.h"
+#include "simd/typed.inc.h"
 
 enum {
     LIST = 128,            /* rows that are selected before they are written */
@@ -36,52 +37,24 @@ enum {
     VECTORS = BLOCK / GDN_VL
 };
 
-/* Step 2, load: n lanes from column j on. */
-static inline __attribute__((always_inline)) vf load_floats(const char *src, int dtype, int64_t j, int n)
-{
-    if (dtype == GDN_F32) {
-        const float *at = (const float *)(const void *)src + j;
-        return n == GDN_VL ? v_load(at) : v_load_n(at, n);
-    }
-    const uint16_t *at = (const uint16_t *)(const void *)src + j;
-    if (dtype == GDN_F16) return n == GDN_VL ? v_load_f16(at) : v_load_f16_n(at, n);
-    return n == GDN_VL ? v_load_bf16(at) : v_load_bf16_n(at, n);
-}
-
-/* Step 3, convert and store, for the types that are converted value by value. */
-static inline __attribute__((always_inline)) void store_floats(char *dst, int dtype, int64_t j, vf x, int n)
-{
-    if (dtype == GDN_F32) {
-        float *at = (float *)(void *)dst + j;
-        if (n == GDN_VL) v_store(at, x);
-        else v_store_n(at, x, n);
-        return;
-    }
-    uint16_t *at = (uint16_t *)(void *)dst + j;
-    if (dtype == GDN_F16 && n == GDN_VL) v_store_f16(at, x);
-    else if (dtype == GDN_F16) v_store_f16_n(at, x, n);
-    else if (n == GDN_VL) v_store_bf16(at, x);
-    else v_store_bf16_n(at, x, n);
-}
-
-static inline __attribute__((always_inline)) void convert_row(const char *src, int src_dtype, char *dst, int dst_dtype,
+GDN_INLINE void convert_row(const char *src, int src_dtype, char *dst, int dst_dtype,
                                                               int64_t n_columns)
 {
     int64_t j = 0;
     for (; j + 4 * GDN_VL <= n_columns; j += 4 * GDN_VL) {
         vf x[4];
-        for (int m = 0; m < 4; m++) x[m] = load_floats(src, src_dtype, j + m * GDN_VL, GDN_VL);
-        for (int m = 0; m < 4; m++) store_floats(dst, dst_dtype, j + m * GDN_VL, x[m], GDN_VL);
+        for (int m = 0; m < 4; m++) x[m] = v_load_typed(src, src_dtype, j + m * GDN_VL, GDN_VL);
+        for (int m = 0; m < 4; m++) v_store_typed(dst, dst_dtype, j + m * GDN_VL, x[m], GDN_VL);
     }
     for (; j + GDN_VL <= n_columns; j += GDN_VL)
-        store_floats(dst, dst_dtype, j, load_floats(src, src_dtype, j, GDN_VL), GDN_VL);
+        v_store_typed(dst, dst_dtype, j, v_load_typed(src, src_dtype, j, GDN_VL), GDN_VL);
     const int n = (int)(n_columns - j);
-    if (n) store_floats(dst, dst_dtype, j, load_floats(src, src_dtype, j, n), n);
+    if (n) v_store_typed(dst, dst_dtype, j, v_load_typed(src, src_dtype, j, n), n);
 }
 
 /* The same past the caches, into a row of whole cache lines. What is converted to 16 bits goes there by way of
  * a piece on the stack, long enough that its first stores are in the cache when they are read back. */
-static inline __attribute__((always_inline)) void stream_row(const char *src, int src_dtype, char *dst, int dst_dtype,
+GDN_INLINE void stream_row(const char *src, int src_dtype, char *dst, int dst_dtype,
                                                              int64_t n_columns)
 {
     const int64_t size = dst_dtype == GDN_F32 ? 4 : 2;
@@ -105,7 +78,7 @@ typedef struct q8_batch {
     char       *dst[GDN_VL];
 } q8_batch;
 
-static inline __attribute__((always_inline)) void convert_batch(q8_batch *batch, int src_dtype)
+GDN_INLINE void convert_batch(q8_batch *batch, int src_dtype)
 {
     const int n = batch->n;
     vf amax[GDN_VL];
@@ -113,7 +86,7 @@ static inline __attribute__((always_inline)) void convert_batch(q8_batch *batch,
     for (int b = 0; b < GDN_VL; b++) {
         amax[b] = v_zero();
         for (int m = 0; m < VECTORS; m++)
-            amax[b] = v_larger(v_abs(load_floats(batch->src[b], src_dtype, m * GDN_VL, GDN_VL)), amax[b]);
+            amax[b] = v_larger(v_abs(v_load_typed(batch->src[b], src_dtype, m * GDN_VL, GDN_VL)), amax[b]);
     }
     v_transpose(amax);
     for (int h = GDN_VL / 2; h; h /= 2)
@@ -134,7 +107,7 @@ static inline __attribute__((always_inline)) void convert_batch(q8_batch *batch,
     for (int b = 0; b < n; b++) {
         vf y[VECTORS];
         for (int m = 0; m < VECTORS; m++)
-            y[m] = v_mul(load_floats(batch->src[b], src_dtype, m * GDN_VL, GDN_VL), v_set1(factor[b]));
+            y[m] = v_mul(v_load_typed(batch->src[b], src_dtype, m * GDN_VL, GDN_VL), v_set1(factor[b]));
         memcpy(batch->dst[b], &scale[b], 2);
         v_store_i8((int8_t *)batch->dst[b] + 2, y);
     }
@@ -206,7 +179,7 @@ static inline int select_rows(const rows_item *it, int64_t first, int64_t last, 
     return n;
 }
 
-static inline __attribute__((always_inline)) void scatter(const rows_item *it, int src_dtype, int dst_dtype)
+GDN_INLINE void scatter(const rows_item *it, int src_dtype, int dst_dtype)
 {
     const gdn_set_rows_problem *p = it->p;
     const int64_t src_size = src_dtype == GDN_F32 ? 4 : 2;

@@ -1,5 +1,5 @@
 /* set_rows for AVX2. */
-#include "cpu/simd_avx2.h"
+#include "simd/avx2.h"
 
 static inline vf v_inverse(vf a) { return _mm256_div_ps(v_set1(1.0f), a); }
 

@@ -1,5 +1,5 @@
 /* set_rows for AVX-512. */
-#include "cpu/simd_avx512.h"
+#include "simd/avx512.h"
 
 static inline vf v_inverse(vf a) { return _mm512_div_ps(v_set1(1.0f), a); }
 

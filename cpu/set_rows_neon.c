@@ -1,5 +1,5 @@
 /* set_rows for AArch64 Advanced SIMD. */
-#include "cpu/simd_neon.h"
+#include "simd/neon.h"
 
 static inline vf v_inverse(vf a) { return vdivq_f32(v_set1(1.0f), a); }
 

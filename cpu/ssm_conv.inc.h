@@ -21,7 +21,8 @@
  * column that a decode step in place overwrites is written on the way, channel by channel, after its taps have
  * been read. out goes past the caches when it is too large for them (measured: a third less time on two cores). */
 #include "cpu/cpu.h"
-#include "cpu/elementary.inc.h"
+#include "simd/elementary.inc.h"
+#include "simd/typed.inc.h"
 
 enum {
     MAX_WIDTH = 16,   /* of the kernel */
@@ -68,13 +69,13 @@ static inline const float *tap_row(const conv_item *it, int64_t position)
 }
 
 /* The taps of the n channels from c on. */
-static inline __attribute__((always_inline)) void load_weight(const conv_item *it, int64_t c, int n,
+GDN_INLINE void load_weight(const conv_item *it, int64_t c, int n,
                                                               int kernel_width, int packed, vf *w)
 {
     if (!packed) {
         for (int j = 0; j < kernel_width; j++) {
             const float *tap = it->weight + j * it->stride_tap + c;
-            w[j] = n == GDN_VL ? v_load(tap) : v_load_n(tap, n);
+            w[j] = v_load_some(tap, n);
         }
     } else if (n == GDN_VL) {
         for (int j = 0; j < 4; j++) v_prefetch(it->weight + 4 * (c + NEAR) + j * GDN_VL);
@@ -88,23 +89,23 @@ static inline __attribute__((always_inline)) void load_weight(const conv_item *i
 
 /* Step 2, taps, oldest first, for n lanes from channel c of the block on and n_out tokens; row[i + j] is tap
  * j of token i. */
-static inline __attribute__((always_inline)) void conv_taps(const conv_item *it, const float *const *row,
+GDN_INLINE void conv_taps(const conv_item *it, const float *const *row,
                                                             int64_t c, int n, int n_out, int kernel_width,
                                                             int packed, vf *u)
 {
     vf w[MAX_WIDTH];
     load_weight(it, c, n, kernel_width, packed, w);
-    for (int i = 0; i < n_out; i++) u[i] = n == GDN_VL ? v_load(it->bias + c) : v_load_n(it->bias + c, n);
+    for (int i = 0; i < n_out; i++) u[i] = v_load_some(it->bias + c, n);
     for (int j = 0; j < kernel_width; j++)
         for (int i = 0; i < n_out; i++) {
             const float *x = row[i + j] + c;
-            u[i] = v_fma(w[j], n == GDN_VL ? v_load(x) : v_load_n(x, n), u[i]);
+            u[i] = v_fma(w[j], v_load_some(x, n), u[i]);
         }
 }
 
 /* Steps 2 to 4, taps, activation and output, for all channels of the block and n_out tokens, while the
  * n_ahead rows of `ahead` are fetched. The copies tell the compiler that no store to out changes a pointer. */
-static inline __attribute__((always_inline)) void conv_tokens(const conv_item *item, const float *const *rows,
+GDN_INLINE void conv_tokens(const conv_item *item, const float *const *rows,
                                                               float *const *outs, const float *const *ahead,
                                                               int n_ahead, int n_out, int kernel_width,
                                                               int silu, int packed)

@@ -1,5 +1,5 @@
 /* ssm_conv for AVX2. */
-#include "cpu/simd_avx2.h"
+#include "simd/avx2.h"
 
 static inline void v_load4(const float *p, vf r[4])
 {

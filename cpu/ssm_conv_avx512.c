@@ -1,5 +1,5 @@
 /* ssm_conv for AVX-512. */
-#include "cpu/simd_avx512.h"
+#include "simd/avx512.h"
 
 static inline void v_load4(const float *p, vf r[4])
 {

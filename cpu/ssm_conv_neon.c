@@ -1,5 +1,5 @@
 /* ssm_conv for AArch64 Advanced SIMD. */
-#include "cpu/simd_neon.h"
+#include "simd/neon.h"
 
 static inline void v_load4(const float *p, vf r[4])
 {

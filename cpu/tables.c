@@ -1,6 +1,7 @@
 /* The kernels of each instruction set, made from the registry; best set first. A new instruction set adds
- * its line here and its flags in cpu/sources.cmake. */
+ * its line here and its flags in simd/sources.cmake. */
 #include "cpu/cpu.h"
+#include "simd/features.h"
 
 static int always(void)
 {
@@ -9,12 +10,12 @@ static int always(void)
 
 static const gdn_cpu_table tables[] = {
 #if defined(__x86_64__)
-    { "avx512", gdn_cpu_has_avx512, {
+    { "avx512", gdn_simd_has_avx512, {
 #define GDN_KERNEL(stem, number, title) [number] = &gdn_cpu_##stem##_avx512,
 #include "core/kernels.def"
 #undef GDN_KERNEL
     } },
-    { "avx2", gdn_cpu_has_avx2, {
+    { "avx2", gdn_simd_has_avx2, {
 #define GDN_KERNEL(stem, number, title) [number] = &gdn_cpu_##stem##_avx2,
 #include "core/kernels.def"
 #undef GDN_KERNEL

@@ -200,7 +200,7 @@ template <class X> GDN_INLINE void gated_delta_net_rows(const gdn_cuda_gated_del
         // 2: decay
         float4 decay[X::CHANNEL ? X::NB : 1];
         if (!X::CHANNEL)
-            decay[0] = all4(gdn_ref_expf(x.g[0].x));
+            decay[0] = all4(gdn_expf(x.g[0].x));
         else
 #pragma unroll
             for (int m = 0; m < X::NB; m++)

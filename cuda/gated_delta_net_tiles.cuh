@@ -83,7 +83,7 @@ template <class X> struct Staging {
         if (me < Tile<X>::TOKENS) {
             tile.beta[me] = beta;
             if (!X::CHANNEL)
-                tile.decay[me][0].x = gdn_ref_expf(g[0].x);
+                tile.decay[me][0].x = gdn_expf(g[0].x);
         }
     }
 };

@@ -1,7 +1,7 @@
 // What all kernels share: how one is declared, memory by address, conversions, maps. Compiled by nvcc, and as C++ for the
 // emulator, whose tests/simt/cuda_shim.h comes before (-include) with GDN_KERNEL and the intrinsics.
 //
-// Arithmetic is written with the _rn intrinsics, which no compiler fuses or reorders; reference/elementary.h is plain C,
+// Arithmetic is written with the _rn intrinsics, which no compiler fuses or reorders; numerics/elementary.h is plain C,
 // whose `fmaf` is one fused instruction and whose other operations stay apart with -fmad=false.
 #ifndef GDN_CUDA_KERNEL_CUH
 #define GDN_CUDA_KERNEL_CUH
@@ -18,7 +18,7 @@
 #else
 #error "kernels are compiled by nvcc, or behind tests/simt/cuda_shim.h"
 #endif
-#include "reference/elementary.h"
+#include "numerics/elementary.h"
 
 #define GDN_INLINE static __device__ __forceinline__
 #define GDN_FULL_WARP 0xffffffffu
@@ -83,28 +83,28 @@ GDN_INLINE void report(char *bad, int word)
 // ---- Conversions, on the bits: exact, or round to nearest, ties to even, subnormals kept.
 GDN_INLINE float from_bf16(uint32_t b)
 {
-    return gdn_ref_from_bits(b << 16);
+    return gdn_from_bits(b << 16);
 }
 
 // The exponent of binary16 in the place of binary32's is too small by 112, subnormals included; the product is exact.
 GDN_INLINE float from_f16(uint32_t h)
 {
     const uint32_t sign = (h & 0x8000u) << 16, magnitude = (h & 0x7fffu) << 13;
-    const uint32_t bits = gdn_ref_bits(__fmul_rn(gdn_ref_from_bits(magnitude), 0x1p112f));
-    return gdn_ref_from_bits(sign | ((h & 0x7c00u) == 0x7c00u ? magnitude | 0x7f800000u : bits));
+    const uint32_t bits = gdn_bits(__fmul_rn(gdn_from_bits(magnitude), 0x1p112f));
+    return gdn_from_bits(sign | ((h & 0x7c00u) == 0x7c00u ? magnitude | 0x7f800000u : bits));
 }
 
 GDN_INLINE uint32_t to_bf16(float x)
 {
-    const uint32_t b = gdn_ref_bits(x);
+    const uint32_t b = gdn_bits(x);
     return (b & 0x7fffffffu) > 0x7f800000u ? b >> 16 | 0x40u : (b + 0x7fffu + (b >> 16 & 1u)) >> 16;
 }
 
 GDN_INLINE uint32_t to_f16(float x)
 {
-    const uint32_t b = gdn_ref_bits(x), magnitude = b & 0x7fffffffu, sign = b >> 16 & 0x8000u;
+    const uint32_t b = gdn_bits(x), magnitude = b & 0x7fffffffu, sign = b >> 16 & 0x8000u;
     const uint32_t normal = (magnitude - 0x38000000u + 0xfffu + (magnitude >> 13 & 1u)) >> 13;
-    const uint32_t small = gdn_ref_bits(__fadd_rn(gdn_ref_from_bits(magnitude), 0.5f)) - 0x3f000000u; // the addition rounds
+    const uint32_t small = gdn_bits(__fadd_rn(gdn_from_bits(magnitude), 0.5f)) - 0x3f000000u; // the addition rounds
     return sign | (magnitude > 0x7f800000u    ? 0x7e00u
                    : magnitude >= 0x477ff000u ? 0x7c00u
                    : magnitude >= 0x38800000u ? normal
@@ -145,7 +145,7 @@ GDN_INLINE float4 fma4(float4 x, float4 y, float4 z)
 }
 GDN_INLINE float4 exp4(float4 x)
 {
-    return make_float4(gdn_ref_expf(x.x), gdn_ref_expf(x.y), gdn_ref_expf(x.z), gdn_ref_expf(x.w));
+    return make_float4(gdn_expf(x.x), gdn_expf(x.y), gdn_expf(x.z), gdn_expf(x.w));
 }
 GDN_INLINE float4 exchange4(float4 x, int mask)
 {

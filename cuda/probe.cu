@@ -15,8 +15,8 @@ GDN_KERNEL(gdn_cuda_probe_arithmetic, gdn_cuda_probe, GDN_CUDA_PROBE_THREADS)
     store_float(out + 4, __fadd_rn(b, c));
     store_float(out + 8, product);
     store_float(out + 12, __fadd_rn(product, c)); // must not become an fma
-    store_float(out + 16, gdn_ref_expf(c));
-    store_float(out + 20, gdn_ref_silu(c));
-    store_float(out + 24, gdn_ref_reciprocal(c));
+    store_float(out + 16, gdn_expf(c));
+    store_float(out + 20, gdn_silu(c));
+    store_float(out + 24, gdn_reciprocal(c));
     store_word(out + 28, (a < b ? 1u : 0u) | (a == b ? 2u : 0u) | (a != a ? 4u : 0u));
 }

@@ -80,19 +80,19 @@ GDN_INLINE bool wins(const gdn_cuda_set_rows &p, int b, int c, int64_t i, int64_
 GDN_INLINE void store_q8_0(char *block, float x, int lane)
 {
     // The largest magnitude; a NaN is never larger. Magnitudes are ordered as their bits are.
-    const uint32_t own = gdn_ref_bits(x) & 0x7fffffffu;
+    const uint32_t own = gdn_bits(x) & 0x7fffffffu;
     uint32_t most = own > 0x7f800000u ? 0 : own;
 #pragma unroll
     for (int h = 16; h; h /= 2) {
         const uint32_t other = __shfl_xor_sync(GDN_FULL_WARP, most, h);
         most = other > most ? other : most;
     }
-    const float amax = gdn_ref_from_bits(most), inverse = 0x1.020408p-7f; // 1/127 rounded
+    const float amax = gdn_from_bits(most), inverse = 0x1.020408p-7f; // 1/127 rounded
     const bool infinite = most == 0x7f800000u;
     const float q0 = __fmul_rn(amax, inverse);
     const float quotient = __fmaf_rn(__fmaf_rn(-127.0f, q0, amax), inverse, q0);
-    const float d  = infinite ? gdn_ref_from_bits(0x7f800000u) : quotient;
-    const float id = infinite || d < 0x1p-100f ? 0.0f : gdn_ref_reciprocal(d);
+    const float d  = infinite ? gdn_from_bits(0x7f800000u) : quotient;
+    const float id = infinite || d < 0x1p-100f ? 0.0f : gdn_reciprocal(d);
     const float y  = __fmul_rn(x, id);
     const float even = __fsub_rn(__fadd_rn(y, 12582912.0f), 12582912.0f); // to the nearest integer, ties to even
     const uint32_t byte = y != y ? 0u : (uint32_t)(int)even & 255u;

@@ -125,7 +125,7 @@ template <int KW, bool EXACT> GDN_INLINE void convolve(const gdn_cuda_ssm_conv &
                 x[j] = x[j + 1];
             x[KW - 1] = now[a];
             const float u = taps<KW>(weight, x, bias, kw, EXACT);     // 2: taps, oldest first
-            store_float(out_at, p.silu ? gdn_ref_silu(u) : u);           // 3: activation, 4: output
+            store_float(out_at, p.silu ? gdn_silu(u) : u);           // 3: activation, 4: output
             out_at += p.result.token;
         }
     }

@@ -237,7 +237,7 @@ GDN_INLINE void gated_delta_net(constant gdn_metal_gated_delta_net &p, thread co
 
         // 2: decay
         if (!CHANNEL) {
-            decay[0] = float4(gdn_ref_expf(read_float(g_at)));
+            decay[0] = float4(gdn_expf(read_float(g_at)));
         } else {
 #pragma unroll
             for (int m = 0; m < NB; m++)

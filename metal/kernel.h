@@ -4,7 +4,7 @@
 
 #include "metal/language.h"
 #include "metal/params.h"
-#include "reference/elementary.h"
+#include "numerics/elementary.h"
 
 #define GDN_MAP_NONE -1
 #define GDN_MAP_SKIP -2
@@ -55,28 +55,28 @@ GDN_INLINE void report(device atomic_uint *bad, int word)
 // of binary16 do not pass through them.
 GDN_INLINE float from_bf16(uint32_t b)
 {
-    return gdn_ref_from_bits(b << 16);
+    return gdn_from_bits(b << 16);
 }
 
 GDN_INLINE float from_f16(uint32_t h)
 {
     const uint32_t sign = (h & 0x8000u) << 16, exponent = h >> 10 & 31u, fraction = h & 1023u;
-    const uint32_t small = gdn_ref_bits(float(fraction) * 0x1p-24f); // exact
+    const uint32_t small = gdn_bits(float(fraction) * 0x1p-24f); // exact
     const uint32_t normal = (exponent + 112u) << 23 | fraction << 13, special = 0x7f800000u | fraction << 13;
-    return gdn_ref_from_bits(sign | (exponent == 31u ? special : exponent ? normal : small));
+    return gdn_from_bits(sign | (exponent == 31u ? special : exponent ? normal : small));
 }
 
 GDN_INLINE uint32_t to_bf16(float x)
 {
-    const uint32_t b = gdn_ref_bits(x);
+    const uint32_t b = gdn_bits(x);
     return (b & 0x7fffffffu) > 0x7f800000u ? b >> 16 | 0x40u : (b + 0x7fffu + (b >> 16 & 1u)) >> 16;
 }
 
 GDN_INLINE uint32_t to_f16(float x)
 {
-    const uint32_t b = gdn_ref_bits(x), magnitude = b & 0x7fffffffu, sign = b >> 16 & 0x8000u;
+    const uint32_t b = gdn_bits(x), magnitude = b & 0x7fffffffu, sign = b >> 16 & 0x8000u;
     const uint32_t normal = (magnitude - 0x38000000u + 0xfffu + (magnitude >> 13 & 1u)) >> 13;
-    const uint32_t small = gdn_ref_bits(gdn_ref_from_bits(magnitude) + 0.5f) - 0x3f000000u; // the addition rounds
+    const uint32_t small = gdn_bits(gdn_from_bits(magnitude) + 0.5f) - 0x3f000000u; // the addition rounds
     return sign | (magnitude > 0x7f800000u    ? 0x7e00u
                    : magnitude >= 0x477ff000u ? 0x7c00u
                    : magnitude >= 0x38800000u ? normal
@@ -111,7 +111,7 @@ GDN_INLINE float4 four(float x, float y, float z, float w)
 }
 GDN_INLINE float4 exp4(float4 x)
 {
-    return four(gdn_ref_expf(x.x), gdn_ref_expf(x.y), gdn_ref_expf(x.z), gdn_ref_expf(x.w));
+    return four(gdn_expf(x.x), gdn_expf(x.y), gdn_expf(x.z), gdn_expf(x.w));
 }
 
 #endif

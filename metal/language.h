@@ -1,4 +1,4 @@
-// Metal's language, and what reference/elementary.h needs of it; how a kernel is declared. Compiled by Metal's compiler on the
+// Metal's language, and what numerics/elementary.h needs of it; how a kernel is declared. Compiled by Metal's compiler on the
 // user's machine, as one source with everything that is included (metal/embed.cmake), and as C++ for the emulator, whose
 // tests/simt/metal_shim.h comes before (-include) with GDN_KERNEL and the language.
 //
@@ -20,14 +20,14 @@ using namespace metal;
 #define GDN_PLACE uint3 group [[threadgroup_position_in_grid]], uint me [[thread_index_in_threadgroup]]
 #define GDN_INLINE static inline
 
-// reference/elementary.h is plain C but for these.
+// numerics/elementary.h is plain C but for these.
 #define GDN_ELEMENTARY_BITS
 #define fmaf fma
-GDN_INLINE uint32_t gdn_ref_bits(float x)
+GDN_INLINE uint32_t gdn_bits(float x)
 {
     return as_type<uint32_t>(x);
 }
-GDN_INLINE float gdn_ref_from_bits(uint32_t b)
+GDN_INLINE float gdn_from_bits(uint32_t b)
 {
     return as_type<float>(b);
 }

@@ -16,8 +16,8 @@ GDN_KERNEL(gdn_metal_probe_arithmetic, constant gdn_metal_probe &p [[buffer(0)]]
     write_float(out + 4, b + c);
     write_float(out + 8, product);
     write_float(out + 12, product + c); // must not become an fma
-    write_float(out + 16, gdn_ref_expf(c));
-    write_float(out + 20, gdn_ref_silu(c));
-    write_float(out + 24, gdn_ref_reciprocal(c));
+    write_float(out + 16, gdn_expf(c));
+    write_float(out + 20, gdn_silu(c));
+    write_float(out + 24, gdn_reciprocal(c));
     *(device uint *)(out + 28) = (a < b ? 1u : 0u) | (a == b ? 2u : 0u) | (a != a ? 4u : 0u);
 }

@@ -115,7 +115,7 @@ GDN_INLINE void convolve(constant gdn_metal_ssm_conv &p, thread const ConvBuffer
         for (int j = 0; j < KW; j++) // 2: taps, oldest first
             if (EXACT || j >= none)
                 u = fma(weight[j], x[j], u);
-        write_float(out_at, p.silu ? gdn_ref_silu(u) : u); // 3: activation, 4: output
+        write_float(out_at, p.silu ? gdn_silu(u) : u); // 3: activation, 4: output
         in_at += p.x.token;
         out_at += p.result.token;
     }

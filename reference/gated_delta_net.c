@@ -8,8 +8,8 @@
 #include <math.h>
 #include <string.h>
 
-#include "reference/dot32.h"
-#include "reference/elementary.h"
+#include "numerics/convert.h"
+#include "numerics/dot32.h"
 
 enum { MAX_DIM = 256 };
 
@@ -23,7 +23,7 @@ static char *column_element(const gdn_gated_delta_net_problem *p, const gdn_stat
 static void load_row(const char *row, int32_t dtype, int32_t n, float *x)
 {
     for (int32_t i = 0; i < n; i++)
-        x[i] = gdn_ref_load(row, dtype, i);
+        x[i] = gdn_load_element(row, dtype, i);
 }
 
 static void column(const gdn_gated_delta_net_problem *p, int32_t s, int32_t h, int32_t j)
@@ -45,21 +45,21 @@ static void column(const gdn_gated_delta_net_problem *p, int32_t s, int32_t h, i
         const int32_t kappa = gdn_key_head(p, h);
         load_row(gdn_token_at(&p->q, s, first, t, kappa), p->q.dtype, n, q);
         load_row(gdn_token_at(&p->k, s, first, t, kappa), p->k.dtype, n, k);
-        const float v    = gdn_ref_load(gdn_token_at(&p->v, s, first, t, h), p->v.dtype, j);
-        const float beta = gdn_ref_load(gdn_token_at(&p->beta, s, first, t, h), GDN_F32, 0);
+        const float v    = gdn_load_element(gdn_token_at(&p->v, s, first, t, h), p->v.dtype, j);
+        const float beta = gdn_load_element(gdn_token_at(&p->beta, s, first, t, h), GDN_F32, 0);
 
         /* 2: decay, per head or per key channel */
         for (int32_t i = 0; i < n; i++)
-            a[i] = gdn_ref_expf(gdn_ref_load(gdn_token_at(&p->g, s, first, t, h), GDN_F32, p->gate == GDN_GATE_CHANNEL ? i : 0));
+            a[i] = gdn_expf(gdn_load_element(gdn_token_at(&p->g, s, first, t, h), GDN_F32, p->gate == GDN_GATE_CHANNEL ? i : 0));
 
         /* 3: read kv */
         float kv;
         if (p->gate == GDN_GATE_CHANNEL) {
             for (int32_t i = 0; i < n; i++)
                 ak[i] = a[i] * k[i];
-            kv = gdn_ref_dot32(S, ak, n);
+            kv = gdn_dot32(S, ak, n);
         } else {
-            kv = a[0] * gdn_ref_dot32(S, k, n);
+            kv = a[0] * gdn_dot32(S, k, n);
         }
 
         /* 4: delta */
@@ -70,7 +70,7 @@ static void column(const gdn_gated_delta_net_problem *p, int32_t s, int32_t h, i
             S[i] = fmaf(k[i], d, a[i] * S[i]);
 
         /* 6: output */
-        const float o = p->scale * gdn_ref_dot32(S, q, n);
+        const float o = p->scale * gdn_dot32(S, q, n);
         memcpy(gdn_token_at(&p->out, s, first, t, h) + 4 * (int64_t)j, &o, 4);
 
         /* 7: snapshot, r tokens before the newest */

@@ -16,12 +16,4 @@ void gdn_ref_ssm_conv(const gdn_ssm_conv_problem *p, int32_t s, int32_t first, i
 /* All rows of batch (b, c). */
 void gdn_ref_set_rows(const gdn_set_rows_problem *p, int64_t b, int64_t c);
 
-/* Conversions between element types (reference/convert.c). n is a multiple of 32 for Q8_0. */
-float    gdn_ref_load(const void *row, int32_t dtype, int64_t i);
-void     gdn_ref_store(void *row, int32_t dtype, const float *x, int64_t n);
-float    gdn_ref_from_f16(uint16_t bits);
-uint16_t gdn_ref_to_f16(float x);
-float    gdn_ref_from_bf16(uint16_t bits);
-uint16_t gdn_ref_to_bf16(float x);
-
 #endif

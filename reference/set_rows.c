@@ -6,6 +6,8 @@
 
 #include <string.h>
 
+#include "numerics/convert.h"
+
 static int64_t index_at(const gdn_set_rows_problem *p, int64_t b, int64_t c, int64_t i)
 {
     const char *at = p->index.base + b % p->index_batch[0] * p->index_stride[0] + c % p->index_batch[1] * p->index_stride[1] +
@@ -39,8 +41,8 @@ void gdn_ref_set_rows(const gdn_set_rows_problem *p, int64_t b, int64_t c)
             const int64_t n = p->n_columns - j < 32 ? p->n_columns - j : 32;
             float x[32];
             for (int64_t m = 0; m < n; m++)
-                x[m] = gdn_ref_load(src, p->src_dtype, j + m); /* 2: load */
-            gdn_ref_store(p->dst_dtype == GDN_Q8_0 ? dst + j / 32 * 34 : dst + j * (p->dst_dtype == GDN_F32 ? 4 : 2), p->dst_dtype,
+                x[m] = gdn_load_element(src, p->src_dtype, j + m); /* 2: load */
+            gdn_store_elements(p->dst_dtype == GDN_Q8_0 ? dst + j / 32 * 34 : dst + j * (p->dst_dtype == GDN_F32 ? 4 : 2), p->dst_dtype,
                           x, n); /* 3: convert and store */
         }
     }

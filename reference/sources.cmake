@@ -1,4 +1,2 @@
 gdn_kernel_sources(gdn_objects reference)
-target_sources(gdn_objects PRIVATE
-  reference/backend.c
-  reference/convert.c)
+target_sources(gdn_objects PRIVATE reference/backend.c)

@@ -7,7 +7,7 @@
 #include <math.h>
 #include <string.h>
 
-#include "reference/elementary.h"
+#include "numerics/elementary.h"
 
 enum { MAX_WIDTH = 16 };
 
@@ -48,7 +48,7 @@ static void channel(const gdn_ssm_conv_problem *p, int32_t s, int32_t c)
             u = fmaf(load(p->weight.base + c * p->weight_stride_channel + j * p->weight_stride_tap), x, u);
         }
         /* 3: activation, 4: output */
-        const float y = p->flags & GDN_CONV_SILU ? gdn_ref_silu(u) : u;
+        const float y = p->flags & GDN_CONV_SILU ? gdn_silu(u) : u;
         memcpy(gdn_token_at(&p->out, s, first, t, 0) + 4 * (int64_t)c, &y, 4);
     }
 

@@ -10,7 +10,7 @@ enum {
     AHEAD   = 4   /* cells that prefetches run ahead */
 };
 
-INLINE float dot_cell(const float *q, const unsigned char *k, int type, int32_t n)
+GDN_INLINE float dot_cell(const float *q, const unsigned char *k, int type, int32_t n)
 {
     vf      p[SUMS];
     int32_t i = 0;
@@ -18,45 +18,45 @@ INLINE float dot_cell(const float *q, const unsigned char *k, int type, int32_t 
     for (; i + 32 <= n; i += 32) {
         UNROLLED
         for (int s = 0; s < SUMS; s++)
-            p[s] = v_fma(load_typed(k, type, i + s * GDN_VL, GDN_VL), v_load(q + i + s * GDN_VL), p[s]);
+            p[s] = v_fma(v_load_typed(k, type, i + s * GDN_VL, GDN_VL), v_load(q + i + s * GDN_VL), p[s]);
     }
     for (int s = 0; s < SUMS; s++) {
         const int m = lanes_of(n - i, s);
         if (!m) break;
-        const vf t = v_fma(load_typed(k, type, i + s * GDN_VL, m), v_load_n(q + i + s * GDN_VL, m), p[s]);
+        const vf t = v_fma(v_load_typed(k, type, i + s * GDN_VL, m), v_load_n(q + i + s * GDN_VL, m), p[s]);
         p[s] = v_sel(vm_first_n(m), t, p[s]);
     }
     return sum32(p);
 }
 
-INLINE void prefetch(const unsigned char *p, int64_t bytes)
+GDN_INLINE void prefetch(const unsigned char *p, int64_t bytes)
 {
     for (int64_t b = 0; b < bytes; b += 64) v_prefetch(p + b);
 }
 
 /* out[0 .. m) of one head, m <= COLUMNS, goes on with n cells; v points at the first of these elements of cell 0. */
-INLINE void weigh(const unsigned char *v, int64_t row_bytes, int type, const int32_t *cell, const float *w, int32_t n,
+GDN_INLINE void weigh(const unsigned char *v, int64_t row_bytes, int type, const int32_t *cell, const float *w, int32_t n,
                   float *out, int m)
 {
     enum { VECTORS = COLUMNS / GDN_VL };
     vf acc[VECTORS];
     UNROLLED
-    for (int c = 0; c < VECTORS; c++) acc[c] = lanes_of(m, c) ? load_some(out + c * GDN_VL, lanes_of(m, c)) : v_zero();
+    for (int c = 0; c < VECTORS; c++) acc[c] = lanes_of(m, c) ? v_load_some(out + c * GDN_VL, lanes_of(m, c)) : v_zero();
     for (int32_t p = 0; p < n; p++) {
         const unsigned char *at = v + cell[p] * row_bytes;
         const vf             f  = v_set1(w[p]);
         UNROLLED
         for (int c = 0; c < VECTORS; c++) {
             const int lanes = lanes_of(m, c);
-            if (lanes) acc[c] = v_fma(f, load_typed(at, type, c * GDN_VL, lanes), acc[c]);
+            if (lanes) acc[c] = v_fma(f, v_load_typed(at, type, c * GDN_VL, lanes), acc[c]);
         }
     }
     UNROLLED
     for (int c = 0; c < VECTORS; c++)
-        if (lanes_of(m, c)) store_some(out + c * GDN_VL, acc[c], lanes_of(m, c));
+        if (lanes_of(m, c)) v_store_some(out + c * GDN_VL, acc[c], lanes_of(m, c));
 }
 
-INLINE void attention_typed(const rt_attention_args *a, int type, int32_t row, int32_t head, int32_t n_heads,
+GDN_INLINE void attention_typed(const rt_attention_args *a, int type, int32_t row, int32_t head, int32_t n_heads,
                             float *scratch)
 {
     enum { CHUNK = 32 }; /* cells whose v stays in the first-level cache from one head to the next */
@@ -91,7 +91,7 @@ INLINE void attention_typed(const rt_attention_args *a, int type, int32_t row, i
     }
     for (int32_t h = 0; h < n_heads; h++)
         FOR_LANES(d, lanes, dim, {
-            store_some(out + h * dim + d, v_mul(load_some(out + h * dim + d, lanes), v_set1(inverse[h])), lanes);
+            v_store_some(out + h * dim + d, v_mul(v_load_some(out + h * dim + d, lanes), v_set1(inverse[h])), lanes);
         });
 }
 

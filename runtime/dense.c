@@ -8,10 +8,7 @@
 #include "runtime/dense_internal.h"
 #include "runtime/error.h"
 #include "runtime/rope.h"
-
-#ifdef GDN_ARCH_X86
-#include <cpuid.h>
-#endif
+#include "simd/features.h"
 
 struct rt_dense {
     const rt_kernels *kernels;
@@ -20,36 +17,13 @@ struct rt_dense {
     unsigned char    *panels; /* RT_PANEL_BYTES for each thread */
 };
 
-/* ---- Instruction sets: the same rules as cpu/features.c, which a user of libgdn.so cannot call ---- */
-
 static int always(void) { return 1; }
-
-#ifdef GDN_ARCH_X86
-static int has_avx2(void)
-{
-    unsigned a, b, c, d;
-    __builtin_cpu_init();
-    return __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma") && __get_cpuid(1, &a, &b, &c, &d) &&
-           (c & bit_F16C);
-}
-
-static int has_avx512(void)
-{
-    return has_avx2() && __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512bw") &&
-           __builtin_cpu_supports("avx512dq") && __builtin_cpu_supports("avx512vl");
-}
-
-static int has_avx512_vnni(void)
-{
-    return has_avx512() && __builtin_cpu_supports("avx512vnni");
-}
-#endif
 
 static const struct { const rt_kernels *kernels; int (*present)(void); } tables[] = { /* best first */
 #ifdef GDN_ARCH_X86
-    { &rt_kernels_avx512_vnni, has_avx512_vnni },
-    { &rt_kernels_avx512, has_avx512 },
-    { &rt_kernels_avx2, has_avx2 },
+    { &rt_kernels_avx512_vnni, gdn_simd_has_avx512_vnni },
+    { &rt_kernels_avx512, gdn_simd_has_avx512 },
+    { &rt_kernels_avx2, gdn_simd_has_avx2 },
 #endif
 #ifdef GDN_ARCH_ARM64
     { &rt_kernels_neon, always },

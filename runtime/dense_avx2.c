@@ -1,6 +1,6 @@
-#include "cpu/simd_avx2.h"
+#include "simd/avx2.h"
 
-#include "cpu/elementary.inc.h"
+#include "simd/elementary.inc.h"
 #include "runtime/rows.inc.h"
 
 #include "runtime/attention.inc.h"

@@ -1,7 +1,7 @@
 /* Only integer dot products differ from dense_avx512.c. */
-#include "cpu/simd_avx512.h"
+#include "simd/avx512.h"
 
-#include "cpu/elementary.inc.h"
+#include "simd/elementary.inc.h"
 #define RT_VNNI 1
 #include "runtime/rows.inc.h"
 

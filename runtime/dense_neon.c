@@ -1,7 +1,7 @@
 /* Quantised products are the scalar ones: no one has measured others yet. */
-#include "cpu/simd_neon.h"
+#include "simd/neon.h"
 
-#include "cpu/elementary.inc.h"
+#include "simd/elementary.inc.h"
 #include "runtime/rows.inc.h"
 
 #include "runtime/attention.inc.h"

@@ -2,10 +2,9 @@
 #include <math.h>
 #include <string.h>
 
-#include "reference/dot32.h"
-#include "reference/elementary.h"
+#include "numerics/convert.h"
+#include "numerics/dot32.h"
 #include "runtime/dense_internal.h"
-#include "runtime/half.h"
 
 /* ---- Sums ---- */
 
@@ -18,23 +17,12 @@ static float tree(float *p, int32_t n)
     return p[0];
 }
 
-static float load(const unsigned char *row, int32_t type, int64_t i)
-{
-    float x;
-    if (type == RT_F16)
-        return rt_load_f16(row + 2 * i);
-    if (type == RT_BF16)
-        return rt_load_bf16(row + 2 * i);
-    memcpy(&x, row + 4 * i, 4);
-    return x;
-}
-
 /* dot32 with the second operand as it is stored. */
 static float dot32_typed(const float *x, const unsigned char *row, int32_t type, int32_t n)
 {
     float p[32] = { 0 };
     for (int32_t i = 0; i < n; i++)
-        p[i % 32] = fmaf(load(row, type, i), x[i], p[i % 32]);
+        p[i % 32] = fmaf(gdn_load_element(row, type, i), x[i], p[i % 32]);
     return tree(p, 32);
 }
 
@@ -44,20 +32,14 @@ static void quantize_block(const float *x, rt_x_group *g, int32_t b)
 {
     uint32_t largest = 0; /* as bits, where infinity is above all numbers and NaN above infinity */
     for (int i = 0; i < 32; i++) {
-        const uint32_t magnitude = gdn_ref_bits(x[i]) & ~GDN_SIGN_BIT;
+        const uint32_t magnitude = gdn_bits(x[i]) & ~GDN_SIGN_BIT;
         largest = magnitude > largest ? magnitude : largest;
     }
-    const float amax = gdn_ref_from_bits(largest);
-    const float q0   = amax * 0x1.020408p-7f; /* d = amax / 127, correctly rounded */
-    float       d    = fmaf(fmaf(-127.0f, q0, amax), 0x1.020408p-7f, q0);
-    d = largest >= GDN_INF_BITS ? amax : d;
-    const float id = d >= 0x1p-100f && d < gdn_ref_from_bits(GDN_INF_BITS) ? gdn_ref_reciprocal(d) : 0.0f;
+    const float d = gdn_q8_0_step(gdn_from_bits(largest)), inverse = gdn_q8_0_inverse(d);
     g->half[2 * b] = g->half[2 * b + 1] = 0;
     for (int i = 0; i < 32; i++) {
-        const float y    = x[i] * id;
-        const float even = (y + 12582912.0f) - 12582912.0f; /* to the nearest integer, ties to even */
-        const int   q    = y != y ? 0 : (int)even;
-        g->q[32 * b + i] = (int8_t)q;
+        const int8_t q = gdn_q8_0_value(x[i], inverse);
+        g->q[32 * b + i] = q;
         g->half[2 * b + i / 16] += q;
     }
     g->sum[b] = g->half[2 * b] + g->half[2 * b + 1];
@@ -112,17 +94,17 @@ void rt_scalar_product(const rt_product_args *a, int32_t first, int32_t last, vo
 
 static void rms_norm(const float *x, const float *w, float eps, const float *gate, int32_t m, float *y)
 {
-    const float scale = gdn_ref_rsqrt(fmaf(gdn_ref_dot32(x, x, m), gdn_ref_reciprocal((float)m), eps));
+    const float scale = gdn_rsqrt(fmaf(gdn_dot32(x, x, m), gdn_reciprocal((float)m), eps));
     for (int32_t i = 0; i < m; i++) {
         const float normed = x[i] * scale * w[i];
-        y[i] = gate ? normed * gdn_ref_silu(gate[i]) : normed;
+        y[i] = gate ? normed * gdn_silu(gate[i]) : normed;
     }
 }
 
 static void l2_norm(const float *x, float eps, int32_t mode, int32_t m, float *y)
 {
-    const float ss = gdn_ref_dot32(x, x, m), limit = gdn_ref_reciprocal(eps);
-    float       scale = gdn_ref_rsqrt(mode ? ss : ss + eps);
+    const float ss = gdn_dot32(x, x, m), limit = gdn_reciprocal(eps);
+    float       scale = gdn_rsqrt(mode ? ss : ss + eps);
     scale = mode && scale > limit ? limit : scale;
     for (int32_t i = 0; i < m; i++)
         y[i] = x[i] * scale;
@@ -137,21 +119,21 @@ static void add(const float *x, float *y, int64_t n)
 static void swiglu(const float *a, const float *b, float *y, int64_t n)
 {
     for (int64_t i = 0; i < n; i++)
-        y[i] = gdn_ref_silu(a[i]) * b[i];
+        y[i] = gdn_silu(a[i]) * b[i];
 }
 
 static void sigmoid_gate(const float *x, const float *gate, int32_t m, float *y)
 {
     for (int32_t i = 0; i < m; i++)
-        y[i] = x[i] * gdn_ref_sigmoid(gate[i]);
+        y[i] = x[i] * gdn_sigmoid(gate[i]);
 }
 
 static void gates(const float *b, const float *a, const float *dt_bias, const float *a_neg, int32_t m, float *beta,
                   float *g)
 {
     for (int32_t i = 0; i < m; i++) {
-        beta[i] = gdn_ref_sigmoid(b[i]);
-        g[i]    = a_neg[i] * gdn_ref_softplus(a[i] + dt_bias[i]);
+        beta[i] = gdn_sigmoid(b[i]);
+        g[i]    = a_neg[i] * gdn_softplus(a[i] + dt_bias[i]);
     }
 }
 
@@ -167,14 +149,14 @@ static void rope(float *x, const float *cosine, const float *sine, int32_t half)
 /* exp(x - max x) in place; returns 1 / sum. */
 static float exponentials(float *x, int32_t n)
 {
-    float m = -gdn_ref_from_bits(GDN_INF_BITS), p[32] = { 0 };
+    float m = -gdn_from_bits(GDN_INF_BITS), p[32] = { 0 };
     for (int32_t i = 0; i < n; i++)
         m = x[i] > m ? x[i] : m;
     for (int32_t i = 0; i < n; i++) {
-        x[i] = gdn_ref_expf(x[i] - m);
+        x[i] = gdn_expf(x[i] - m);
         p[i % 32] = p[i % 32] + x[i];
     }
-    return gdn_ref_reciprocal(tree(p, 32));
+    return gdn_reciprocal(tree(p, 32));
 }
 
 static void softmax(float *x, int32_t n)
@@ -200,7 +182,7 @@ static void attention_head(const rt_attention_args *a, int32_t row, int32_t h, f
     for (int32_t d = 0; d < a->head_dim; d++) {
         float sum = 0;
         for (int32_t p = 0; p < n; p++)
-            sum = fmaf(score[p], load(a->v + cell[p] * row_bytes + kv_head, a->type, d), sum);
+            sum = fmaf(score[p], gdn_load_element(a->v + cell[p] * row_bytes + kv_head, a->type, d), sum);
         out[d] = sum * inverse;
     }
 }

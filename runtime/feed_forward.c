@@ -1,7 +1,7 @@
 /* Feed forward: dense, or a mixture of experts with a shared one. */
 #include <string.h>
 
-#include "reference/elementary.h"
+#include "numerics/elementary.h"
 #include "runtime/engine_internal.h"
 
 /* y = down(silu(gate x) * (up x)) for n rows. */
@@ -60,7 +60,7 @@ static void mixture(rt_engine *e, const rt_layer *layer, int32_t n)
     rt_matmul(e->dense, &gate, 0, e->xn, E, n, e->router, 1, e->scratch);
     swiglu(e, &layer->gate_shexp, &layer->up_shexp, &layer->down_shexp, 0, e->xn, n, e->proj);
     for (int32_t i = 0; i < n; i++) {
-        const float s = gdn_ref_sigmoid(e->router[i]);
+        const float s = gdn_sigmoid(e->router[i]);
         for (int32_t c = 0; c < E; c++)
             e->moe_x[(int64_t)i * E + c] += s * e->proj[(int64_t)i * E + c];
     }

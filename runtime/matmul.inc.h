@@ -9,7 +9,7 @@ enum {
     SINGLE_OUTPUTS = GDN_VL == 16 ? 4 : 2 /* with one row */
 };
 
-INLINE void float_tile(const rt_product_args *a, int type, int n_outputs, int n_rows, int32_t o, int32_t r)
+GDN_INLINE void float_tile(const rt_product_args *a, int type, int n_outputs, int n_rows, int32_t o, int32_t r)
 {
     const unsigned char *w = a->w + o * a->row_bytes;
     const float         *x = a->x + r * a->x_stride;
@@ -26,7 +26,7 @@ INLINE void float_tile(const rt_product_args *a, int type, int n_outputs, int n_
             for (int y = 0; y < n_rows; y++) in[y] = v_load(x + y * a->x_stride + i + s * GDN_VL);
             UNROLLED
             for (int t = 0; t < n_outputs; t++) {
-                const vf weights = load_typed(w + t * a->row_bytes, type, i + s * GDN_VL, GDN_VL);
+                const vf weights = v_load_typed(w + t * a->row_bytes, type, i + s * GDN_VL, GDN_VL);
                 UNROLLED
                 for (int y = 0; y < n_rows; y++) p[t * n_rows + y][s] = v_fma(weights, in[y], p[t * n_rows + y][s]);
             }
@@ -39,7 +39,7 @@ INLINE void float_tile(const rt_product_args *a, int type, int n_outputs, int n_
             if (!m) break;
             UNROLLED
             for (int t = 0; t < n_outputs; t++) {
-                const vf weights = load_typed(w + t * a->row_bytes, type, i + s * GDN_VL, m);
+                const vf weights = v_load_typed(w + t * a->row_bytes, type, i + s * GDN_VL, m);
                 UNROLLED
                 for (int y = 0; y < n_rows; y++) {
                     vf *sum = &p[t * n_rows + y][s];
@@ -56,7 +56,7 @@ INLINE void float_tile(const rt_product_args *a, int type, int n_outputs, int n_
     }
 }
 
-INLINE void float_product(const rt_product_args *a, int type, int32_t first, int32_t last)
+GDN_INLINE void float_product(const rt_product_args *a, int type, int32_t first, int32_t last)
 {
     int32_t r = 0;
     for (; r + ROWS <= a->n; r += ROWS) {

@@ -30,7 +30,7 @@ enum {
     BLOCK_OUTPUTS = 32
 };
 
-INLINE int group_bytes(int type)
+GDN_INLINE int group_bytes(int type)
 {
     return type == RT_Q8_0   ? 16 * 34
            : type == RT_Q4_0 ? 16 * 18
@@ -39,7 +39,7 @@ INLINE int group_bytes(int type)
                              : 2 * 210;
 }
 
-INLINE void decode(int type, const unsigned char *from, group *g)
+GDN_INLINE void decode(int type, const unsigned char *from, group *g)
 {
     if (type == RT_Q8_0) decode_q8_0(from, g);
     else if (type == RT_Q4_0) decode_q4_0(from, g);
@@ -62,7 +62,7 @@ static void copy_tail(int type, const unsigned char *from, int32_t n_columns, un
 
 /* Integer dot products of n_outputs outputs and n_rows rows, as accumulators. STEPWISE: dot products take one step
  * after another, with those of other outputs and rows between them to fill the time that each needs. */
-INLINE void dot_group(int type, const group *g, int n_outputs, const rt_x_group *x, int n_rows,
+GDN_INLINE void dot_group(int type, const group *g, int n_outputs, const rt_x_group *x, int n_rows,
                       vi acc[TILE * STEP_ROWS][2][WV])
 {
     UNROLLED
@@ -100,7 +100,7 @@ INLINE void dot_group(int type, const group *g, int n_outputs, const rt_x_group 
 }
 
 /* The sums of n_outputs outputs and n_rows rows go on with a group; p is [n_rows][TILE], from output 0 of these on. */
-INLINE void add_group(int type, const group *g, int n_outputs, const rt_x_group *x, int n_rows, vf p[][TILE][LANES])
+GDN_INLINE void add_group(int type, const group *g, int n_outputs, const rt_x_group *x, int n_rows, vf p[][TILE][LANES])
 {
     vi acc[TILE * STEP_ROWS][2][WV], t[TILE * STEP_ROWS][LANES];
     dot_group(type, g, n_outputs, x, n_rows, acc);
@@ -134,7 +134,7 @@ INLINE void add_group(int type, const group *g, int n_outputs, const rt_x_group 
 }
 
 /* The same for a tile of rows, STEP_ROWS / n_outputs at a time. */
-INLINE void add_rows(int type, const group *g, int n_outputs, const rt_x_group *x, int n_rows, vf p[][TILE][LANES])
+GDN_INLINE void add_rows(int type, const group *g, int n_outputs, const rt_x_group *x, int n_rows, vf p[][TILE][LANES])
 {
     enum { FEW = STEP_ROWS / TILE };
     int y = 0;
@@ -146,7 +146,7 @@ INLINE void add_rows(int type, const group *g, int n_outputs, const rt_x_group *
 }
 
 /* p[l] = p[l] + p[l + h] for blocks l, h = 8 .. 1 */
-INLINE float sum16(const vf p[LANES])
+GDN_INLINE float sum16(const vf p[LANES])
 {
     float t[RT_BLOCKS];
     UNROLLED
@@ -161,9 +161,9 @@ INLINE float sum16(const vf p[LANES])
 typedef struct sums { vf p[BLOCK_OUTPUTS / TILE][TILE_ROWS][TILE][LANES]; } sums;
 
 /* Groups of inputs that fit into the first-level cache together, for a tile of n_rows. */
-INLINE int segment(int n_rows) { return n_rows < 4 ? INT32_MAX : 32 / n_rows; }
+GDN_INLINE int segment(int n_rows) { return n_rows < 4 ? INT32_MAX : 32 / n_rows; }
 
-INLINE void zero_sums(sums *s, int32_t n_outputs, int n_rows)
+GDN_INLINE void zero_sums(sums *s, int32_t n_outputs, int n_rows)
 {
     for (int32_t o = 0; o < (n_outputs + TILE - 1) / TILE; o++)
         for (int y = 0; y < n_rows; y++)
@@ -172,7 +172,7 @@ INLINE void zero_sums(sums *s, int32_t n_outputs, int n_rows)
 }
 
 /* The tree of sum16 for VL outputs at once: lanes change places with outputs. */
-INLINE void store_sums_of(const sums *s, int32_t o, int y, float *out)
+GDN_INLINE void store_sums_of(const sums *s, int32_t o, int y, float *out)
 {
     vf t[RT_BLOCKS];
     UNROLLED
@@ -187,7 +187,7 @@ INLINE void store_sums_of(const sums *s, int32_t o, int y, float *out)
     v_store(out, v_add(v_add(c[0], c[1]), v_add(c[2], c[3])));
 }
 
-INLINE void store_sums(const rt_product_args *a, const sums *s, int32_t first, int32_t n_outputs, int32_t row,
+GDN_INLINE void store_sums(const rt_product_args *a, const sums *s, int32_t first, int32_t n_outputs, int32_t row,
                        int n_rows)
 {
     for (int y = 0; y < n_rows; y++) {
@@ -198,7 +198,7 @@ INLINE void store_sums(const rt_product_args *a, const sums *s, int32_t first, i
     }
 }
 
-INLINE void decode_group(const rt_product_args *a, int type, const unsigned char *row, int32_t i, group *g)
+GDN_INLINE void decode_group(const rt_product_args *a, int type, const unsigned char *row, int32_t i, group *g)
 {
     const unsigned char *from = row + (int64_t)i * group_bytes(type);
     if (i < a->n_columns / RT_GROUP) {
@@ -212,13 +212,13 @@ INLINE void decode_group(const rt_product_args *a, int type, const unsigned char
 
 /* The same part of the next row; past the end it does no harm. With one or two rows of inputs the processor's own
  * prefetchers do better alone (measured: by a third). */
-INLINE void prefetch_ahead(const unsigned char *p, int bytes)
+GDN_INLINE void prefetch_ahead(const unsigned char *p, int bytes)
 {
     for (int b = 0; b < bytes; b += 64) v_prefetch(p + b);
 }
 
 /* Few rows: weights are decoded into registers, once for all rows. */
-INLINE void few_rows(const rt_product_args *a, int type, int32_t first, int32_t n_outputs, int32_t row, int n_rows,
+GDN_INLINE void few_rows(const rt_product_args *a, int type, int32_t first, int32_t n_outputs, int32_t row, int n_rows,
                      sums *s)
 {
     const int n_groups = rt_groups(a->n_columns), whole = a->n_columns / RT_GROUP, step = segment(n_rows);
@@ -242,7 +242,7 @@ INLINE void few_rows(const rt_product_args *a, int type, int32_t first, int32_t 
 
 /* Many rows: weights of a block of outputs were decoded into the panel, [outputs / TILE][group][TILE], which stays in
  * the second-level cache for all tiles of rows. */
-INLINE void many_rows(const rt_product_args *a, int type, const group *panel, int32_t first, int32_t n_outputs,
+GDN_INLINE void many_rows(const rt_product_args *a, int type, const group *panel, int32_t first, int32_t n_outputs,
                       int32_t row, int n_rows, sums *s)
 {
     const int n_groups = rt_groups(a->n_columns), step = segment(n_rows);
@@ -261,7 +261,7 @@ INLINE void many_rows(const rt_product_args *a, int type, const group *panel, in
     store_sums(a, s, first, n_outputs, row, n_rows);
 }
 
-INLINE void quant_product(const rt_product_args *a, int type, int32_t first, int32_t last, void *memory)
+GDN_INLINE void quant_product(const rt_product_args *a, int type, int32_t first, int32_t last, void *memory)
 {
     const int n_groups = rt_groups(a->n_columns);
     const int fit      = (int)(RT_PANEL_BYTES / sizeof(group)) / n_groups / TILE * TILE;
@@ -322,7 +322,7 @@ static void product(const rt_product_args *a, int32_t first, int32_t last, void 
 /* ---- Inputs ---- */
 
 /* Scales of a group in the order of its blocks, and their inverses. */
-INLINE void block_scales(const float *x, float d[RT_BLOCKS], float id[RT_BLOCKS])
+GDN_INLINE void block_scales(const float *x, float d[RT_BLOCKS], float id[RT_BLOCKS])
 {
     for (int first = 0; first < RT_BLOCKS; first += GDN_VL) {
         vf largest[GDN_VL];

@@ -15,25 +15,25 @@ typedef struct group {
 
 enum { STEPWISE = 0, STEP_ROWS = 2, Q8_SIGNED = 1 };
 
-INLINE wv wv_load(const void *p) { return _mm256_loadu_si256((const __m256i *)p); }
-INLINE void wv_store(void *p, wv a) { _mm256_storeu_si256((__m256i *)p, a); }
-INLINE wv wv_ones(void) { return _mm256_set1_epi8(1); }
-INLINE vi vi_mul(vi a, vi b) { return _mm256_mullo_epi32(a, b); }
+GDN_INLINE wv wv_load(const void *p) { return _mm256_loadu_si256((const __m256i *)p); }
+GDN_INLINE void wv_store(void *p, wv a) { _mm256_storeu_si256((__m256i *)p, a); }
+GDN_INLINE wv wv_ones(void) { return _mm256_set1_epi8(1); }
+GDN_INLINE vi vi_mul(vi a, vi b) { return _mm256_mullo_epi32(a, b); }
 
-INLINE void pack_i8(int8_t *p, const vi q[4])
+GDN_INLINE void pack_i8(int8_t *p, const vi q[4])
 {
     const __m256i a = _mm256_packs_epi32(q[0], q[1]), b = _mm256_packs_epi32(q[2], q[3]);
     wv_store(p, _mm256_permutevar8x32_epi32(_mm256_packs_epi16(a, b), _mm256_setr_epi32(0, 4, 1, 5, 2, 6, 3, 7)));
 }
 
-INLINE vi dot1(vi sum, wv w, wv x) /* not called */
+GDN_INLINE vi dot1(vi sum, wv w, wv x) /* not called */
 {
     (void)w, (void)x;
     return sum;
 }
 
 /* Pairs of products in 16 bits: at most 2 * 127 * 15, 31, 63 or, signed, 128; what is added before widening fits. */
-INLINE vi dot4(int type, const wv w[4], const wv x[4])
+GDN_INLINE vi dot4(int type, const wv w[4], const wv x[4])
 {
     const wv one = _mm256_set1_epi16(1);
     wv       t[4];
@@ -51,7 +51,7 @@ INLINE vi dot4(int type, const wv w[4], const wv x[4])
 }
 
 /* An accumulator's halves are the two halves of blocks: of even j in [0], of odd j in [1]. */
-INLINE void unite(vi acc[2][2], vi t[2])
+GDN_INLINE void unite(vi acc[2][2], vi t[2])
 {
     UNROLLED
     for (int u = 0; u < 2; u++)
@@ -60,7 +60,7 @@ INLINE void unite(vi acc[2][2], vi t[2])
 }
 
 /* w[j] is block j of a unit; 4 x 4 dwords of each half change places, among even j and among odd j. */
-INLINE void order_unit(wv w[8])
+GDN_INLINE void order_unit(wv w[8])
 {
     wv from[8];
     UNROLLED
@@ -77,7 +77,7 @@ INLINE void order_unit(wv w[8])
     }
 }
 
-INLINE void blocks_to_units(const unsigned char *base, int stride, wv w[2][8])
+GDN_INLINE void blocks_to_units(const unsigned char *base, int stride, wv w[2][8])
 {
     UNROLLED
     for (int u = 0; u < 2; u++) {
@@ -87,21 +87,21 @@ INLINE void blocks_to_units(const unsigned char *base, int stride, wv w[2][8])
     }
 }
 
-INLINE void f16_scales(const unsigned char *from, int stride, vf d[2])
+GDN_INLINE void f16_scales(const unsigned char *from, int stride, vf d[2])
 {
     const __m256i f16 = rt_scales_f16(from, stride);
     d[0] = _mm256_cvtph_ps(_mm256_castsi256_si128(f16));
     d[1] = _mm256_cvtph_ps(_mm256_extracti128_si256(f16, 1));
 }
 
-INLINE void decode_q8_0(const unsigned char *from, group *g)
+GDN_INLINE void decode_q8_0(const unsigned char *from, group *g)
 {
     blocks_to_units(from + 2, 34, g->w);
     f16_scales(from, 34, g->d);
 }
 
 /* 16 bytes of a block twice: low nibbles, then high ones. */
-INLINE void decode_q4_0(const unsigned char *from, group *g)
+GDN_INLINE void decode_q4_0(const unsigned char *from, group *g)
 {
     const __m256i shift = _mm256_setr_epi32(0, 0, 0, 0, 4, 4, 4, 4);
     UNROLLED
@@ -117,7 +117,7 @@ INLINE void decode_q4_0(const unsigned char *from, group *g)
     f16_scales(from, 18, g->d);
 }
 
-INLINE void decode_k4_k5(const unsigned char *from, int five, group *g)
+GDN_INLINE void decode_k4_k5(const unsigned char *from, int five, group *g)
 {
     const int     bytes = five ? 176 : 144;
     const __m256i low = _mm256_set1_epi8(15), bit = _mm256_set1_epi8(16);
@@ -154,7 +154,7 @@ INLINE void decode_k4_k5(const unsigned char *from, int five, group *g)
     g->m[1] = v_mul(m, v_from_int(_mm256_cvtepu8_epi32(_mm_srli_si128(min, 8))));
 }
 
-INLINE void decode_q6_k(const unsigned char *from, group *g)
+GDN_INLINE void decode_q6_k(const unsigned char *from, group *g)
 {
     const __m256i low = _mm256_set1_epi8(15), two = _mm256_set1_epi8(48);
     UNROLLED

@@ -24,20 +24,20 @@ enum {
 #endif
 };
 
-INLINE wv wv_load(const void *p) { return _mm512_loadu_si512(p); }
-INLINE void wv_store(void *p, wv a) { _mm512_storeu_si512(p, a); }
-INLINE wv wv_ones(void) { return _mm512_set1_epi8(1); }
-INLINE vi vi_mul(vi a, vi b) { return _mm512_mullo_epi32(a, b); }
+GDN_INLINE wv wv_load(const void *p) { return _mm512_loadu_si512(p); }
+GDN_INLINE void wv_store(void *p, wv a) { _mm512_storeu_si512(p, a); }
+GDN_INLINE wv wv_ones(void) { return _mm512_set1_epi8(1); }
+GDN_INLINE vi vi_mul(vi a, vi b) { return _mm512_mullo_epi32(a, b); }
 
-INLINE void pack_i8(int8_t *p, const vi q[2])
+GDN_INLINE void pack_i8(int8_t *p, const vi q[2])
 {
     _mm_storeu_si128((__m128i *)(void *)p, _mm512_cvtepi32_epi8(q[0]));
     _mm_storeu_si128((__m128i *)(void *)(p + 16), _mm512_cvtepi32_epi8(q[1]));
 }
 
 #ifdef RT_VNNI
-INLINE vi dot1(vi sum, wv w, wv x) { return _mm512_dpbusd_epi32(sum, w, x); }
-INLINE vi dot4(int type, const wv w[4], const wv x[4])
+GDN_INLINE vi dot1(vi sum, wv w, wv x) { return _mm512_dpbusd_epi32(sum, w, x); }
+GDN_INLINE vi dot4(int type, const wv w[4], const wv x[4])
 {
     vi sum = _mm512_setzero_si512();
     (void)type;
@@ -46,13 +46,13 @@ INLINE vi dot4(int type, const wv w[4], const wv x[4])
     return sum;
 }
 #else
-INLINE vi dot1(vi sum, wv w, wv x) /* not called */
+GDN_INLINE vi dot1(vi sum, wv w, wv x) /* not called */
 {
     (void)w, (void)x;
     return sum;
 }
 /* Pairs of products in 16 bits: at most 2 * 127 * 15, 31, 63 or, signed, 128; what is added before widening fits. */
-INLINE vi dot4(int type, const wv w[4], const wv x[4])
+GDN_INLINE vi dot4(int type, const wv w[4], const wv x[4])
 {
     const wv one = _mm512_set1_epi16(1);
     wv       t[4];
@@ -75,13 +75,13 @@ INLINE vi dot4(int type, const wv w[4], const wv x[4])
 #endif
 
 /* Accumulators' quarters are: 16 bytes of even j, the other 16, the same of odd j. */
-INLINE void unite(vi acc[2][1], vi t[1])
+GDN_INLINE void unite(vi acc[2][1], vi t[1])
 {
     t[0] = vi_add(_mm512_shuffle_i32x4(acc[0][0], acc[1][0], 0x88), _mm512_shuffle_i32x4(acc[0][0], acc[1][0], 0xdd));
 }
 
 /* Vector i of a unit holds blocks of j = 2 i and 2 i + 1, in order; 4 x 4 dwords of each quarter change places. */
-INLINE void order_unit(wv w[4])
+GDN_INLINE void order_unit(wv w[4])
 {
     const wv a = _mm512_unpacklo_epi32(w[0], w[1]), b = _mm512_unpackhi_epi32(w[0], w[1]);
     const wv c = _mm512_unpacklo_epi32(w[2], w[3]), d = _mm512_unpackhi_epi32(w[2], w[3]);
@@ -91,13 +91,13 @@ INLINE void order_unit(wv w[4])
     w[3] = _mm512_unpackhi_epi64(b, d);
 }
 
-INLINE wv two_blocks(const unsigned char *first, const unsigned char *second)
+GDN_INLINE wv two_blocks(const unsigned char *first, const unsigned char *second)
 {
     return _mm512_inserti64x4(_mm512_castsi256_si512(_mm256_loadu_si256((const __m256i *)(const void *)first)),
                               _mm256_loadu_si256((const __m256i *)(const void *)second), 1);
 }
 
-INLINE void blocks_to_units(const unsigned char *base, int stride, wv w[2][4])
+GDN_INLINE void blocks_to_units(const unsigned char *base, int stride, wv w[2][4])
 {
     UNROLLED
     for (int u = 0; u < 2; u++) {
@@ -107,7 +107,7 @@ INLINE void blocks_to_units(const unsigned char *base, int stride, wv w[2][4])
     }
 }
 
-INLINE void decode_q8_0(const unsigned char *from, group *g)
+GDN_INLINE void decode_q8_0(const unsigned char *from, group *g)
 {
     blocks_to_units(from + 2, 34, g->w);
     if (!Q8_SIGNED) {
@@ -118,7 +118,7 @@ INLINE void decode_q8_0(const unsigned char *from, group *g)
 }
 
 /* 16 bytes of a block twice: low nibbles, then high ones. */
-INLINE void decode_q4_0(const unsigned char *from, group *g)
+GDN_INLINE void decode_q4_0(const unsigned char *from, group *g)
 {
     const __m512i shift = _mm512_setr_epi32(0, 0, 0, 0, 4, 4, 4, 4, 0, 0, 0, 0, 4, 4, 4, 4);
     UNROLLED
@@ -136,7 +136,7 @@ INLINE void decode_q4_0(const unsigned char *from, group *g)
     g->d[0] = _mm512_cvtph_ps(rt_scales_f16(from, 18));
 }
 
-INLINE void decode_k4_k5(const unsigned char *from, int five, group *g)
+GDN_INLINE void decode_k4_k5(const unsigned char *from, int five, group *g)
 {
     const int     bytes = five ? 176 : 144;
     const __m512i low = _mm512_set1_epi8(15), bit = _mm512_set1_epi8(16);
@@ -172,7 +172,7 @@ INLINE void decode_k4_k5(const unsigned char *from, int five, group *g)
     g->m[0] = v_mul(_mm512_broadcast_f32x4(dmin), v_from_int(_mm512_cvtepu8_epi32(min)));
 }
 
-INLINE void decode_q6_k(const unsigned char *from, group *g)
+GDN_INLINE void decode_q6_k(const unsigned char *from, group *g)
 {
     const __m512i low = _mm512_set1_epi8(15), two = _mm512_set1_epi8(48);
     const __m512i shift = _mm512_setr_epi32(0, 0, 0, 0, 0, 0, 0, 0, 4, 4, 4, 4, 4, 4, 4, 4);

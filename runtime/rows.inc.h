@@ -3,70 +3,70 @@
 
 static void rms_norm(const float *x, const float *w, float eps, const float *gate, int32_t m, float *y)
 {
-    const vf scale = v_set1(gdn_ref_rsqrt(fmaf(dot32_self(x, m), gdn_ref_reciprocal((float)m), eps)));
+    const vf scale = v_set1(gdn_rsqrt(fmaf(dot32_self(x, m), gdn_reciprocal((float)m), eps)));
     if (gate)
         FOR_LANES(i, lanes, m, {
-            const vf normed = v_mul(v_mul(load_some(x + i, lanes), scale), load_some(w + i, lanes));
-            store_some(y + i, v_mul(normed, v_silu(load_some(gate + i, lanes))), lanes);
+            const vf normed = v_mul(v_mul(v_load_some(x + i, lanes), scale), v_load_some(w + i, lanes));
+            v_store_some(y + i, v_mul(normed, v_silu(v_load_some(gate + i, lanes))), lanes);
         });
     else
         FOR_LANES(i, lanes, m, {
-            store_some(y + i, v_mul(v_mul(load_some(x + i, lanes), scale), load_some(w + i, lanes)), lanes);
+            v_store_some(y + i, v_mul(v_mul(v_load_some(x + i, lanes), scale), v_load_some(w + i, lanes)), lanes);
         });
 }
 
 static void l2_norm(const float *x, float eps, int32_t mode, int32_t m, float *y)
 {
-    const float ss = dot32_self(x, m), limit = gdn_ref_reciprocal(eps);
-    float       scale = gdn_ref_rsqrt(mode ? ss : ss + eps);
+    const float ss = dot32_self(x, m), limit = gdn_reciprocal(eps);
+    float       scale = gdn_rsqrt(mode ? ss : ss + eps);
     scale = mode && scale > limit ? limit : scale;
-    FOR_LANES(i, lanes, m, { store_some(y + i, v_mul(load_some(x + i, lanes), v_set1(scale)), lanes); });
+    FOR_LANES(i, lanes, m, { v_store_some(y + i, v_mul(v_load_some(x + i, lanes), v_set1(scale)), lanes); });
 }
 
 static void add(const float *x, float *y, int64_t n)
 {
-    FOR_LANES(i, lanes, n, { store_some(y + i, v_add(load_some(y + i, lanes), load_some(x + i, lanes)), lanes); });
+    FOR_LANES(i, lanes, n, { v_store_some(y + i, v_add(v_load_some(y + i, lanes), v_load_some(x + i, lanes)), lanes); });
 }
 
 static void swiglu(const float *a, const float *b, float *y, int64_t n)
 {
     FOR_LANES(i, lanes, n,
-              { store_some(y + i, v_mul(v_silu(load_some(a + i, lanes)), load_some(b + i, lanes)), lanes); });
+              { v_store_some(y + i, v_mul(v_silu(v_load_some(a + i, lanes)), v_load_some(b + i, lanes)), lanes); });
 }
 
 static void sigmoid_gate(const float *x, const float *gate, int32_t m, float *y)
 {
     FOR_LANES(i, lanes, m,
-              { store_some(y + i, v_mul(load_some(x + i, lanes), v_sigmoid(load_some(gate + i, lanes))), lanes); });
+              { v_store_some(y + i, v_mul(v_load_some(x + i, lanes), v_sigmoid(v_load_some(gate + i, lanes))), lanes); });
 }
 
 static void gates(const float *b, const float *a, const float *dt_bias, const float *a_neg, int32_t m, float *beta,
                   float *g)
 {
     FOR_LANES(i, lanes, m, {
-        const vf step = v_softplus(v_add(load_some(a + i, lanes), load_some(dt_bias + i, lanes)));
-        store_some(beta + i, v_sigmoid(load_some(b + i, lanes)), lanes);
-        store_some(g + i, v_mul(load_some(a_neg + i, lanes), step), lanes);
+        const vf step = v_softplus(v_add(v_load_some(a + i, lanes), v_load_some(dt_bias + i, lanes)));
+        v_store_some(beta + i, v_sigmoid(v_load_some(b + i, lanes)), lanes);
+        v_store_some(g + i, v_mul(v_load_some(a_neg + i, lanes), step), lanes);
     });
 }
 
 static void rope(float *x, const float *cosine, const float *sine, int32_t half)
 {
     FOR_LANES(i, lanes, half, {
-        const vf a = load_some(x + i, lanes), b = load_some(x + i + half, lanes);
-        const vf c = load_some(cosine + i, lanes), s = load_some(sine + i, lanes);
-        store_some(x + i, v_fnma(b, s, v_mul(a, c)), lanes);
-        store_some(x + i + half, v_fma(a, s, v_mul(b, c)), lanes);
+        const vf a = v_load_some(x + i, lanes), b = v_load_some(x + i + half, lanes);
+        const vf c = v_load_some(cosine + i, lanes), s = v_load_some(sine + i, lanes);
+        v_store_some(x + i, v_fnma(b, s, v_mul(a, c)), lanes);
+        v_store_some(x + i + half, v_fma(a, s, v_mul(b, c)), lanes);
     });
 }
 
 /* exp(x - max x) in place; returns 1 / sum. */
-INLINE float exponentials(float *x, int32_t n)
+GDN_INLINE float exponentials(float *x, int32_t n)
 {
     const float lowest = -__builtin_inff();
     vf          largest = v_set1(lowest), p[SUMS];
     FOR_LANES(i, lanes, n, {
-        const vf v = v_sel(vm_first_n(lanes), load_some(x + i, lanes), v_set1(lowest));
+        const vf v = v_sel(vm_first_n(lanes), v_load_some(x + i, lanes), v_set1(lowest));
         largest = v_sel(v_gt(v, largest), v, largest);
     });
     const vf m = v_set1(v_hmax(largest));
@@ -87,11 +87,11 @@ INLINE float exponentials(float *x, int32_t n)
         v_store_n(x + i + k * GDN_VL, e, lanes);
         p[k] = v_sel(vm_first_n(lanes), v_add(p[k], e), p[k]);
     }
-    return gdn_ref_reciprocal(sum32(p));
+    return gdn_reciprocal(sum32(p));
 }
 
 static void softmax(float *x, int32_t n)
 {
     const vf inverse = v_set1(exponentials(x, n));
-    FOR_LANES(i, lanes, n, { store_some(x + i, v_mul(load_some(x + i, lanes), inverse), lanes); });
+    FOR_LANES(i, lanes, n, { v_store_some(x + i, v_mul(v_load_some(x + i, lanes), inverse), lanes); });
 }

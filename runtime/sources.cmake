@@ -1,6 +1,6 @@
 # The hybrid runtime: a static library over the public interface of libgdn (docs/runtime.md), for the tool and tests.
-# It compiles cpu/simd_*.h and the elementary functions as headers, for dense kernels with the contract's bits; every
-# kernel call goes through include/gdn.
+# It shares numerics/ and simd/ with the library, as sources, for dense kernels with the contract's bits; every kernel
+# call goes through include/gdn.
 add_library(gdn_runtime STATIC
   # errors, memory and threads of the process
   runtime/error.c
@@ -21,6 +21,7 @@ add_library(gdn_runtime STATIC
   runtime/rope.c
   runtime/top_k.c
   runtime/weights.c
+  simd/features.c
   # states, convolution history, KV cells and hidden rows
   runtime/memory.c
   runtime/memory_load.c
@@ -42,13 +43,7 @@ add_library(gdn_runtime STATIC
   runtime/scheduler.c
   runtime/scheduler_step.c
 )
-# as cpu/sources.cmake does it; VNNI is a set of its own, because processors have AVX-512 without it
-set(gdn_flags_avx512_vnni ${gdn_flags_avx512} -mavx512vnni)
-foreach(isa IN LISTS GDN_CPU_ISAS)
-  if(NOT isa STREQUAL "scalar")
-    gdn_isa_source(gdn_runtime runtime/dense_${isa}.c ${isa})
-  endif()
-endforeach()
+gdn_isa_sources(gdn_runtime runtime/dense)
 if(GDN_ARCH STREQUAL "x86_64")
   gdn_isa_source(gdn_runtime runtime/dense_avx512_vnni.c avx512_vnni)
 endif()

@@ -4,7 +4,7 @@
 #include <stddef.h>
 #include <string.h>
 
-#include "runtime/half.h"
+#include "numerics/convert.h"
 
 static const struct { int32_t type; rt_type_info info; } types[] = {
     { RT_F32,  { "F32",  1,   4   } },
@@ -44,8 +44,8 @@ static void read_k4_k5(const unsigned char *at, int five, int32_t j, rt_weight_b
     const unsigned char *high = at + 16, *nibbles = at + (five ? 48 : 16) + j / 2 * 32;
     int32_t scale, min;
     scale_min(at + 4, j, &scale, &min);
-    out->d = rt_load_f16(at) * (float)scale;
-    out->m = rt_load_f16(at + 2) * (float)min;
+    out->d = gdn_load_f16(at) * (float)scale;
+    out->m = gdn_load_f16(at + 2) * (float)min;
     for (int i = 0; i < 32; i++) {
         const int bit = five ? high[i] >> j & 1 : 0;
         out->w[i] = (int8_t)((nibbles[i] >> j % 2 * 4 & 15) | bit << 4);
@@ -62,7 +62,7 @@ static void read_k6(const unsigned char *at, int32_t j, rt_weight_block *out)
         out->w[i] = (int8_t)(((low[i] >> quarter / 2 * 4 & 15) | (high[i] >> 2 * quarter & 3) << 4) - 32);
     for (int i = 0; i < 2; i++)
         out->factor[i] = (int8_t)at[192 + 2 * j + i];
-    out->d = rt_load_f16(at + 208);
+    out->d = gdn_load_f16(at + 208);
     out->m = 0;
 }
 
@@ -72,11 +72,11 @@ void rt_weight_block_read(int32_t type, const unsigned char *row, int32_t b, rt_
     out->m = 0;
     if (type == RT_Q8_0) {
         const unsigned char *at = row + (int64_t)b * 34;
-        out->d = rt_load_f16(at);
+        out->d = gdn_load_f16(at);
         memcpy(out->w, at + 2, 32);
     } else if (type == RT_Q4_0) { /* low nibbles are elements 0..15, high ones 16..31 */
         const unsigned char *at = row + (int64_t)b * 18;
-        out->d = rt_load_f16(at);
+        out->d = gdn_load_f16(at);
         for (int i = 0; i < 16; i++) {
             out->w[i]      = (int8_t)((at[2 + i] & 15) - 8);
             out->w[i + 16] = (int8_t)((at[2 + i] >> 4) - 8);
@@ -95,7 +95,7 @@ void rt_weight_row(const rt_weight *w, int64_t row, float *out)
         memcpy(out, from, 4 * (size_t)w->n_columns);
     } else if (w->type == RT_F16 || w->type == RT_BF16) {
         for (int32_t i = 0; i < w->n_columns; i++)
-            out[i] = w->type == RT_F16 ? rt_load_f16(from + 2 * (size_t)i) : rt_load_bf16(from + 2 * (size_t)i);
+            out[i] = w->type == RT_F16 ? gdn_load_f16(from + 2 * (size_t)i) : gdn_load_bf16(from + 2 * (size_t)i);
     } else {
         for (int32_t b = 0; b < w->n_columns / 32; b++) {
             rt_weight_block block;

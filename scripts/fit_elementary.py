@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Prints the polynomial coefficients of reference/elementary.h.
+"""Prints the polynomial coefficients of numerics/elementary.h.
 
 Each is a weighted minimax fit (Remez exchange, 60 digits). The coefficients are then rounded to
 binary32: the first two one at a time, with the rest fitted again around it, so that the rounding

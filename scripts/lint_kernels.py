@@ -96,18 +96,21 @@ def check_index(root):
 
 
 def check_listed(root, names):
-    """Lists name a source as it is, or with ${stem} and ${isa}, or all kernels' by gdn_kernel_sources()."""
+    """Lists name a source as it is, or with ${stem}; all kernels' by gdn_kernel_sources(), all instruction sets' by
+    gdn_isa_sources()."""
     lists = "\n".join((root / n).read_text() for n in names if n.endswith(("CMakeLists.txt", ".cmake")))
     stems = [stem for stem, _, _ in kernels(root)]
     for name in names:
         folder, base = name.rpartition("/")[::2]
-        if not base.endswith(".c") or not re.match(r"(core|reference|cpu|tools|bench|tests|runtime)(/|$)", folder):
+        if not base.endswith(".c") or not re.match(r"(core|reference|cpu|simd|tools|bench|tests|runtime)(/|$)", folder):
             continue
         if base[:-2] in stems and re.search(rf"gdn_kernel_sources\(\w+ {folder}\)", lists):
             continue
-        with_isa = re.sub(rf"_({'|'.join(ISAS)})\.c$", "_${isa}.c", base)
-        with_both = re.sub(rf"^({'|'.join(stems)})_", "${stem}_", with_isa)
-        if not any(re.search(rf"(?<![\w.]){re.escape(text)}(?![\w.])", lists) for text in (base, with_isa, with_both)):
+        without_isa = re.sub(rf"_({'|'.join(ISAS)})\.c$", "", name)
+        stem = re.sub(rf"/({'|'.join(stems)})$", "/${stem}", without_isa)
+        if without_isa != name and re.search(rf"gdn_isa_sources\(\w+ ({re.escape(without_isa)}|{re.escape(stem)})\)", lists):
+            continue
+        if not re.search(rf"(?<![\w.]){re.escape(base)}(?![\w.])", lists):
             yield f"{name} stands in no CMake source list"
 
 

@@ -24,7 +24,7 @@ import sys
 import tempfile
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
-ELEMENTARY = "reference/elementary.h"
+ELEMENTARY = "numerics/elementary.h"
 HEADERS = ("metal/language.h", "metal/params.h", ELEMENTARY, "metal/kernel.h")
 SPACES = ("device", "constant", "threadgroup", "thread")
 # What Metal does not have: no double, no 80-bit anything, no exceptions, no run-time types, no virtual functions, no new.
@@ -191,7 +191,7 @@ BREAKAGES = [
     ("metal/library.c", "sel.setFastMathEnabled, 0", "sel.setFastMathEnabled, 1", "setFastMathEnabled"),
     ("metal/set_rows.metal", "0x1.020408p-7f", "0x1.020408p-7", "is a double"),
     ("metal/sources.cmake", "metal/ssm_conv.metal", "", "does not embed it"),
-    ("reference/elementary.h", "x = x > 89.0f ? 89.0f : x;", "x = fminf(x, 89.0f);", "fminf() is neither"),
+    ("numerics/elementary.h", "x = x > 89.0f ? 89.0f : x;", "x = fminf(x, 89.0f);", "fminf() is neither"),
     ("metal/ssm_conv.metal", "device const uchar *pool = b.history_in;", "device uchar *pool = b.history_in;", "clang says"),
 ]
 
@@ -205,7 +205,7 @@ def self_test(root):
             continue
         with tempfile.TemporaryDirectory() as folder:
             copy = pathlib.Path(folder)
-            for name in ("metal", "reference", "tests/simt"):
+            for name in ("metal", "numerics", "tests/simt"):
                 shutil.copytree(root / name, copy / name)
             text = (copy / path).read_text()
             if old not in text:

@@ -1,5 +1,5 @@
 /* Exhaustive test of the elementary functions: over all 2^32 inputs,
- *   bits   every instruction set's table gives the bits of reference/elementary.h (any NaN equals any NaN);
+ *   bits   every instruction set's table gives the bits of numerics/elementary.h (any NaN equals any NaN);
  *   bound  |result - exact| is within the bound of GDN_ELEMENTARY_LIST; a bound of 0.5 is a claim of correct
  *          rounding, and everything near a tie is decided in exact arithmetic.
  * and over samples: special values, tails of every length touch nothing beyond n, the baseline scalar build (whose fmaf may
@@ -22,7 +22,8 @@
 #include <unistd.h>
 
 #include "cpu/cpu.h"
-#include "cpu/elementary.h"
+#include "simd/elementary.h"
+#include "simd/features.h"
 
 enum {
     BLOCK = 4096,              /* inputs per inner loop: the buffers of a thread stay in its L1 and L2 caches */
@@ -149,11 +150,11 @@ static void detect(const char *only)
 {
 #define OFFER(name, condition)                                       \
     if ((condition) && (!only || strcmp(only, #name) == 0))          \
-    isas[isa_count++] = make_isa(#name, &gdn_cpu_elementary_##name)
+    isas[isa_count++] = make_isa(#name, &gdn_elementary_##name)
     OFFER(scalar, true);
 #if defined(__x86_64__)
-    has_fma = gdn_cpu_has_avx2() != 0; /* not __builtin_cpu_supports(): clang 14 does not know "f16c" */
-    has_wide = gdn_cpu_has_avx512() != 0;
+    has_fma = gdn_simd_has_avx2() != 0; /* not __builtin_cpu_supports(): clang 14 does not know "f16c" */
+    has_wide = gdn_simd_has_avx512() != 0;
     OFFER(avx2, has_fma);
     OFFER(avx512, has_wide);
 #elif defined(__aarch64__)
@@ -369,7 +370,7 @@ static void test_all_inputs(int f_index, uint64_t stride, int threads)
         report(o.bits[k].failures == 0, isas[k].name, f->name, text);
     }
     float x = input_at(&w, o.worst_index), y;
-    array_fn *scalar = make_isa("scalar", &gdn_cpu_elementary_scalar).fn[f_index];
+    array_fn *scalar = make_isa("scalar", &gdn_elementary_scalar).fn[f_index];
     scalar(&x, &y, 1);
     int used = snprintf(text, sizeof text, "worst %.6f ulp (bound %g) at %08x (%a = %.9g): result %08x (%a); %.1f s", o.worst,
                         f->bound, float_bits(x), (double)x, (double)x, float_bits(y), (double)y, t);
@@ -390,7 +391,7 @@ static void test_scalar(int f_index, uint64_t stride)
     static float in[BLOCK], want[BLOCK], got[BLOCK];
     if (stride < SCALAR_STRIDE) stride = SCALAR_STRIDE;
     work w = {.stride = stride, .count = (((uint64_t)1 << 32) + stride - 1) / stride};
-    array_fn *scalar = make_isa("scalar", &gdn_cpu_elementary_scalar).fn[f_index];
+    array_fn *scalar = make_isa("scalar", &gdn_elementary_scalar).fn[f_index];
     difference d = {0};
     for (uint64_t start = 0; start < w.count; start += BLOCK) {
         int n = w.count - start < BLOCK ? (int)(w.count - start) : BLOCK;
@@ -470,7 +471,7 @@ static void test_tails(int f_index, const isa *tested)
     float in[N + GUARD], want[N], out[N + GUARD];
     const float sentinel = float_from_bits(0xdeadbeefu);
     bool ok = true;
-    array_fn *scalar = make_isa("scalar", &gdn_cpu_elementary_scalar).fn[f_index];
+    array_fn *scalar = make_isa("scalar", &gdn_elementary_scalar).fn[f_index];
     for (int i = 0; i < N; i++) in[i] = (float)(i - 30) * 0.37f;
     scalar(in, want, N);
     for (int n = 0; n <= N; n++) {

@@ -1,4 +1,4 @@
-// Elementary functions: the sequences of reference/elementary.h, with its step numbers and names. Those that no
+// Elementary functions: the sequences of numerics/elementary.h, with its step numbers and names. Those that no
 // kernel calls are left out.
 #define INF_BITS 0x7f800000u
 #define NAN_BITS 0x7fc00000u

@@ -3,7 +3,7 @@ notice: the check of a kernel, or the program test_metal; then, where few cases 
 
 DELTA, CONV, ROWS, ROBUST = "gated_delta_net", "ssm_conv", "set_rows", "test_metal"
 G, C, S, ALL, ELEMENTARY = ("metal/gated_delta_net.metal", "metal/ssm_conv.metal", "metal/set_rows.metal", "metal/kernel.h",
-                            "reference/elementary.h")
+                            "numerics/elementary.h")
 
 MISTAKES = [
     # ---- arithmetic

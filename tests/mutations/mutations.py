@@ -25,7 +25,7 @@ from mistakes import MISTAKES  # noqa: E402
 
 SEEDS = "tests/fuzz/fuzz_args.seeds"
 PROGRAMS = {"test_api": [], "test_alloc": [], "test_float_env": [], "fuzz_args": ["--random", "500", SEEDS]}
-TREE = ("CMakeLists.txt", "cmake", "core", "cpu", "include", "reference", "tests", "LICENSE")
+TREE = ("CMakeLists.txt", "cmake", "core", "cpu", "include", "numerics", "reference", "simd", "tests", "LICENSE")
 
 
 def build(tree, program):

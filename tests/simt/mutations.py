@@ -78,8 +78,8 @@ def attempt(args, good, folder, mistake):
     what, path, old, new, noticed_by, *cases = mistake
     tree = folder / "tree"
     shutil.copytree(ROOT / args.backend, tree / args.backend)
-    (tree / "reference").mkdir()
-    shutil.copyfile(ROOT / "reference/elementary.h", tree / "reference/elementary.h")
+    (tree / "numerics").mkdir()
+    shutil.copyfile(ROOT / "numerics/elementary.h", tree / "numerics/elementary.h")
     text = (tree / path).read_text()
     if text.count(old) != 1:
         sys.exit(f"mutations: '{what}': {path} has {text.count(old)} times\n{old}")

@@ -7,11 +7,11 @@
  * fmaf, nothing else is.
  *
  * NaN in gives a NaN out; its sign and payload are unspecified. Subnormals are kept, as input and as
- * output. The numbered steps are the same in cpu/elementary.inc.h and in the GPU versions.
+ * output. The numbered steps are the same in simd/elementary.inc.h and in the GPU versions.
  * Coefficients: scripts/fit_elementary.py. Proofs: tests/test_elementary.c over all 2^32 inputs.
  */
-#ifndef GDN_REFERENCE_ELEMENTARY_H
-#define GDN_REFERENCE_ELEMENTARY_H
+#ifndef GDN_NUMERICS_ELEMENTARY_H
+#define GDN_NUMERICS_ELEMENTARY_H
 
 /* CUDA and Metal kernels include this very file. For CUDA, functions have to be declared for the device (cuda/kernel.cuh);
  * Metal's language has no C library, so that metal/kernel.h brings fmaf and the two functions between a float and its bits. */
@@ -28,13 +28,13 @@
  * subnormal range). 0.5 is a claim of correct rounding, tested as such: a backend whose divide is IEEE's
  * may use it for the reciprocal. The exact softplus is that of the frameworks, x > 20 ? x : log(1 + e^x). */
 #define GDN_ELEMENTARY_LIST(X)                \
-    X(exp, gdn_ref_expf, 0.69)                \
-    X(log1p, gdn_ref_log1pf, 0.91)            \
-    X(reciprocal, gdn_ref_reciprocal, 0.5)    \
-    X(rsqrt, gdn_ref_rsqrt, 0.5)              \
-    X(sigmoid, gdn_ref_sigmoid, 2.0)          \
-    X(silu, gdn_ref_silu, 2.0)                \
-    X(softplus, gdn_ref_softplus, 1.6)
+    X(exp, gdn_expf, 0.69)                \
+    X(log1p, gdn_log1pf, 0.91)            \
+    X(reciprocal, gdn_reciprocal, 0.5)    \
+    X(rsqrt, gdn_rsqrt, 0.5)              \
+    X(sigmoid, gdn_sigmoid, 2.0)          \
+    X(silu, gdn_silu, 2.0)                \
+    X(softplus, gdn_softplus, 1.6)
 
 #define GDN_INF_BITS 0x7f800000u
 #define GDN_NAN_BITS 0x7fc00000u
@@ -72,14 +72,14 @@
 #define GDN_RSQRT_SEED 0x5f3759dfu      /* 1/sqrt(d) to 3.5% */
 
 #ifndef GDN_ELEMENTARY_BITS
-GDN_ELEMENTARY_FUNCTION uint32_t gdn_ref_bits(float x)
+GDN_ELEMENTARY_FUNCTION uint32_t gdn_bits(float x)
 {
     uint32_t b;
     memcpy(&b, &x, sizeof b);
     return b;
 }
 
-GDN_ELEMENTARY_FUNCTION float gdn_ref_from_bits(uint32_t b)
+GDN_ELEMENTARY_FUNCTION float gdn_from_bits(uint32_t b)
 {
     float x;
     memcpy(&x, &b, sizeof x);
@@ -88,11 +88,11 @@ GDN_ELEMENTARY_FUNCTION float gdn_ref_from_bits(uint32_t b)
 #endif
 
 /* Arithmetic shift right by one, in unsigned terms so that C defines it. */
-GDN_ELEMENTARY_FUNCTION uint32_t gdn_ref_half(uint32_t b) { return (b >> 1) | (b & GDN_SIGN_BIT); }
+GDN_ELEMENTARY_FUNCTION uint32_t gdn_sar1(uint32_t b) { return (b >> 1) | (b & GDN_SIGN_BIT); }
 
 /* exp(x) = 2^n exp(r), n = round(x / ln 2).
  * Domain: all. Overflows to inf above 88.72, underflows gradually, to +0 below -103.97. exp(0) = 1. */
-GDN_ELEMENTARY_FUNCTION float gdn_ref_expf(float x)
+GDN_ELEMENTARY_FUNCTION float gdn_expf(float x)
 {
     /* [1] clamp, so that n has 9 bits; both ends are past the point where the result is inf or 0 */
     x = x > 89.0f ? 89.0f : x;
@@ -117,21 +117,21 @@ GDN_ELEMENTARY_FUNCTION float gdn_ref_expf(float x)
     float l = r - (s - 1.0f);
     float w = l + u;
     /* [5] scale by 2^n in two halves, because 2^n alone may be out of range; only the fma rounds */
-    uint32_t n_bits = gdn_ref_bits(t) << 23;
-    uint32_t half_bits = gdn_ref_half(n_bits) & GDN_EXPONENT_MASK;
-    float scale1 = gdn_ref_from_bits(0x3f800000u + half_bits);
-    float scale2 = gdn_ref_from_bits(0x3f800000u + (n_bits - half_bits));
+    uint32_t n_bits = gdn_bits(t) << 23;
+    uint32_t half_bits = gdn_sar1(n_bits) & GDN_EXPONENT_MASK;
+    float scale1 = gdn_from_bits(0x3f800000u + half_bits);
+    float scale2 = gdn_from_bits(0x3f800000u + (n_bits - half_bits));
     return fmaf(w * scale1, scale2, s * scale1 * scale2);
 }
 
 /* log1p(x) = k ln2 + log(1 + f), 1 + x = 2^k (1 + f) with 1 + f in [3/4, 3/2).
  * Domain: x >= -1; log1p(-1) = -inf, below it NaN. Subnormals and -0 come back as they are. */
-GDN_ELEMENTARY_FUNCTION float gdn_ref_log1pf(float x)
+GDN_ELEMENTARY_FUNCTION float gdn_log1pf(float x)
 {
     /* [1] reduce: f = x 2^-k + (2^-k - 1), exact; k_bits = k 2^23; 4 2^-k, because 2^-128 is no normal number */
-    uint32_t k_bits = (gdn_ref_bits(1.0f + x) - 0x3f400000u) & GDN_EXPONENT_MASK;
-    float x_scaled = gdn_ref_from_bits(gdn_ref_bits(x) - k_bits);
-    float four_scaled = gdn_ref_from_bits(0x40800000u - k_bits);
+    uint32_t k_bits = (gdn_bits(1.0f + x) - 0x3f400000u) & GDN_EXPONENT_MASK;
+    float x_scaled = gdn_from_bits(gdn_bits(x) - k_bits);
+    float four_scaled = gdn_from_bits(0x40800000u - k_bits);
     float f = x_scaled + fmaf(0.25f, four_scaled, -1.0f);
     /* [2] polynomial: log(1 + f) = f + f^2 q */
     float q = GDN_LOG_C10;
@@ -151,24 +151,24 @@ GDN_ELEMENTARY_FUNCTION float gdn_ref_log1pf(float x)
     float u = fmaf(f * f, q, fmaf(k, GDN_LN2_LO * 0x1p-23f, l));
     float result = s + u;
     /* [4] ends of the domain; the result has the sign of x, which matters for -0 */
-    float below = x == -1.0f ? -gdn_ref_from_bits(GDN_INF_BITS) : gdn_ref_from_bits(GDN_NAN_BITS);
+    float below = x == -1.0f ? -gdn_from_bits(GDN_INF_BITS) : gdn_from_bits(GDN_NAN_BITS);
     result = x > -1.0f ? result : below;
-    result = x == gdn_ref_from_bits(GDN_INF_BITS) ? x : result;
-    return gdn_ref_from_bits(gdn_ref_bits(result) | (gdn_ref_bits(x) & GDN_SIGN_BIT));
+    result = x == gdn_from_bits(GDN_INF_BITS) ? x : result;
+    return gdn_from_bits(gdn_bits(result) | (gdn_bits(x) & GDN_SIGN_BIT));
 }
 
 /* 1/x, correctly rounded: the bits of an IEEE division 1.0f / x.
  * Domain: all; 1/(+-0) = +-inf, 1/(+-inf) = +-0. */
-GDN_ELEMENTARY_FUNCTION float gdn_ref_reciprocal(float x)
+GDN_ELEMENTARY_FUNCTION float gdn_reciprocal(float x)
 {
     /* [1] split: |x| pre = m 2^(e-128), m in [2, 4), e_bits = e 2^23 */
-    float a = gdn_ref_from_bits(gdn_ref_bits(x) & ~GDN_SIGN_BIT);
+    float a = gdn_from_bits(gdn_bits(x) & ~GDN_SIGN_BIT);
     float pre = a < GDN_MIN_NORMAL ? 0x1p24f : 1.0f;
-    uint32_t b = gdn_ref_bits(a * pre);
+    uint32_t b = gdn_bits(a * pre);
     uint32_t e_bits = b & GDN_INF_BITS;
-    float m = gdn_ref_from_bits((b & 0x007fffffu) | 0x40000000u);
+    float m = gdn_from_bits((b & 0x007fffffu) | 0x40000000u);
     /* [2] y = 1/m: seed, a cubic step, a Newton step */
-    float y = gdn_ref_from_bits(GDN_RECIPROCAL_SEED - gdn_ref_bits(m));
+    float y = gdn_from_bits(GDN_RECIPROCAL_SEED - gdn_bits(m));
     float e = fmaf(-m, y, 1.0f);
     e = fmaf(e, e, e);
     y = fmaf(y, e, y);
@@ -176,29 +176,29 @@ GDN_ELEMENTARY_FUNCTION float gdn_ref_reciprocal(float x)
     y = fmaf(y, e, y);
     /* [3] one ulp up: for m = 4 - ulp, y would be 1/4, and e + e^2 in [4] a tie that rounds the wrong way. Where
      * 1/x may be subnormal, 22 bits instead, so that y scaled is still exact */
-    uint32_t up = gdn_ref_bits(y) + 1u;
-    y = gdn_ref_from_bits(e_bits >= 0x7e800000u ? (up + 1u) & ~3u : up);
+    uint32_t up = gdn_bits(y) + 1u;
+    y = gdn_from_bits(e_bits >= 0x7e800000u ? (up + 1u) & ~3u : up);
     /* [4] the residual of that y is exact; the last fma is the only rounding */
     e = fmaf(-m, y, 1.0f);
     e = fmaf(e, e, e);
-    y = y * gdn_ref_from_bits(GDN_INF_BITS - e_bits);
+    y = y * gdn_from_bits(GDN_INF_BITS - e_bits);
     y = fmaf(y, e, y) * pre;
     /* [5] zero, sign, NaN */
-    y = a == 0.0f ? gdn_ref_from_bits(GDN_INF_BITS) : y;
-    y = gdn_ref_from_bits(gdn_ref_bits(y) | (gdn_ref_bits(x) & GDN_SIGN_BIT));
+    y = a == 0.0f ? gdn_from_bits(GDN_INF_BITS) : y;
+    y = gdn_from_bits(gdn_bits(y) | (gdn_bits(x) & GDN_SIGN_BIT));
     return x == x ? y : x;
 }
 
 /* 1/sqrt(x), correctly rounded.
  * Domain: x >= 0; rsqrt(+-0) = +-inf, rsqrt(inf) = +0, below 0 NaN. */
-GDN_ELEMENTARY_FUNCTION float gdn_ref_rsqrt(float x)
+GDN_ELEMENTARY_FUNCTION float gdn_rsqrt(float x)
 {
     /* [1] lift subnormals; the result is never subnormal, so that undoing it is exact */
     float pre = x < GDN_MIN_NORMAL ? 0x1p24f : 1.0f;
     float post = x < GDN_MIN_NORMAL ? 0x1p12f : 1.0f;
     float b = x * pre;
     /* [2] y = 1/sqrt(b): seed, a cubic step, a Newton step */
-    float y = gdn_ref_from_bits(GDN_RSQRT_SEED - (gdn_ref_bits(b) >> 1));
+    float y = gdn_from_bits(GDN_RSQRT_SEED - (gdn_bits(b) >> 1));
     float h = b * y;
     float e = fmaf(-h, y, 1.0f);
     y = fmaf(y, fmaf(e, 0.375f, 0.5f) * e, y);
@@ -211,16 +211,16 @@ GDN_ELEMENTARY_FUNCTION float gdn_ref_rsqrt(float x)
     e = fmaf(-l, y, fmaf(-h, y, 1.0f));
     y = fmaf(y, fmaf(0.375f * e, e, 0.5f * e), y) * post;
     /* [4] ends of the domain */
-    float signed_inf = gdn_ref_from_bits(GDN_INF_BITS | (gdn_ref_bits(x) & GDN_SIGN_BIT));
-    y = x > 0.0f ? y : gdn_ref_from_bits(GDN_NAN_BITS);
+    float signed_inf = gdn_from_bits(GDN_INF_BITS | (gdn_bits(x) & GDN_SIGN_BIT));
+    y = x > 0.0f ? y : gdn_from_bits(GDN_NAN_BITS);
     y = x == 0.0f ? signed_inf : y;
-    return x == gdn_ref_from_bits(GDN_INF_BITS) ? 0.0f : y;
+    return x == gdn_from_bits(GDN_INF_BITS) ? 0.0f : y;
 }
 
 /* num / (1 + exp(-x)), for x >= -110 and num = 1 or x: sigmoid and silu.
  * exp(-x) = 2^n (1 - v). Numerator and denominator are scaled by 2^-half, half = n/2 rounded down: nothing
  * overflows for very negative x, and a subnormal result is rounded only by the last product. */
-GDN_ELEMENTARY_FUNCTION float gdn_ref_logistic(float x, float num)
+GDN_ELEMENTARY_FUNCTION float gdn_logistic(float x, float num)
 {
     /* [1] reduce: r = x + n ln2 */
     float t = fmaf(x, -GDN_LOG2E, GDN_ROUND_MAGIC);
@@ -236,14 +236,14 @@ GDN_ELEMENTARY_FUNCTION float gdn_ref_logistic(float x, float num)
     p = fmaf(-p, r, 1.0f);
     float v = p * r;
     /* [3] d = (1 + exp(-x)) 2^-half */
-    uint32_t n_bits = gdn_ref_bits(t) << 23;
-    uint32_t half_bits = gdn_ref_half(n_bits) & GDN_EXPONENT_MASK;
-    float scale1 = gdn_ref_from_bits(0x3f800000u + (n_bits - half_bits));
-    float minus_scale2 = gdn_ref_from_bits(0xbf800000u - half_bits);
+    uint32_t n_bits = gdn_bits(t) << 23;
+    uint32_t half_bits = gdn_sar1(n_bits) & GDN_EXPONENT_MASK;
+    float scale1 = gdn_from_bits(0x3f800000u + (n_bits - half_bits));
+    float minus_scale2 = gdn_from_bits(0xbf800000u - half_bits);
     float d = scale1 - fmaf(v, scale1, minus_scale2);
     /* [4] y = -1/d: seed, a quartic step, a cubic one. Negative, so that silu(-0) = -0 comes out of [5] without
      * negating an fma: GCC 12 turns -(a b - c) into c - a b, which is the other zero */
-    float y = gdn_ref_from_bits((GDN_RECIPROCAL_SEED | GDN_SIGN_BIT) - gdn_ref_bits(d));
+    float y = gdn_from_bits((GDN_RECIPROCAL_SEED | GDN_SIGN_BIT) - gdn_bits(d));
     float e = fmaf(d, y, 1.0f);
     y = fmaf(y, e, y);
     y = fmaf(y, e * e, y);
@@ -259,23 +259,23 @@ GDN_ELEMENTARY_FUNCTION float gdn_ref_logistic(float x, float num)
 }
 
 /* 1 / (1 + exp(-x)). Domain: all; sigmoid(-inf) = +0, sigmoid(inf) = 1. */
-GDN_ELEMENTARY_FUNCTION float gdn_ref_sigmoid(float x)
+GDN_ELEMENTARY_FUNCTION float gdn_sigmoid(float x)
 {
     x = x < -110.0f ? -110.0f : x;
-    return gdn_ref_logistic(x, 1.0f);
+    return gdn_logistic(x, 1.0f);
 }
 
 /* x / (1 + exp(-x)). Domain: all; silu(-inf) = -0, silu(inf) = inf, silu(+-0) = +-0. */
-GDN_ELEMENTARY_FUNCTION float gdn_ref_silu(float x)
+GDN_ELEMENTARY_FUNCTION float gdn_silu(float x)
 {
     x = x < -110.0f ? -110.0f : x;
-    return gdn_ref_logistic(x, x);
+    return gdn_logistic(x, x);
 }
 
 /* x > 20 ? x : log(1 + exp(x)), as PyTorch and Hugging Face define it. Domain: all; softplus(-inf) = +0. */
-GDN_ELEMENTARY_FUNCTION float gdn_ref_softplus(float x)
+GDN_ELEMENTARY_FUNCTION float gdn_softplus(float x)
 {
-    float y = gdn_ref_log1pf(gdn_ref_expf(x));
+    float y = gdn_log1pf(gdn_expf(x));
     return x > 20.0f ? x : y;
 }
 

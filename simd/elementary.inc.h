@@ -1,9 +1,9 @@
-/* The sequences of reference/elementary.h over the vector vocabulary, step by step: same names, same
+/* The sequences of numerics/elementary.h over the vector vocabulary, step by step: same names, same
  * order, same bits. Included after one simd_*.h; compiled with -ffp-contract=off. */
-#ifndef GDN_CPU_ELEMENTARY_INC_H
-#define GDN_CPU_ELEMENTARY_INC_H
+#ifndef GDN_SIMD_ELEMENTARY_INC_H
+#define GDN_SIMD_ELEMENTARY_INC_H
 
-#include "reference/elementary.h" /* the constants */
+#include "numerics/elementary.h" /* the constants */
 
 static inline vi gdn_vi_bits(uint32_t b) { return vi_set1((int32_t)b); }
 static inline vf gdn_v_bits(uint32_t b) { return v_from_bits(gdn_vi_bits(b)); }

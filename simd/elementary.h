@@ -1,11 +1,11 @@
 /* The elementary functions over arrays, one table per instruction set. Kernels inline the functions
  * of elementary.inc.h instead; the tables are how tests and benchmarks reach every version. */
-#ifndef GDN_CPU_ELEMENTARY_H
-#define GDN_CPU_ELEMENTARY_H
+#ifndef GDN_SIMD_ELEMENTARY_H
+#define GDN_SIMD_ELEMENTARY_H
 
 #include <stddef.h>
 
-#include "reference/elementary.h"
+#include "numerics/elementary.h"
 
 typedef struct gdn_elementary_table {
     /* out[i] = f(in[i]), 0 <= i < n; in == out is allowed, other overlap is not. */
@@ -15,9 +15,9 @@ typedef struct gdn_elementary_table {
 } gdn_elementary_table;
 
 /* Each exists only where its instruction set can be compiled for; the caller checks the CPU. */
-extern const gdn_elementary_table gdn_cpu_elementary_scalar;
-extern const gdn_elementary_table gdn_cpu_elementary_avx2;
-extern const gdn_elementary_table gdn_cpu_elementary_avx512;
-extern const gdn_elementary_table gdn_cpu_elementary_neon;
+extern const gdn_elementary_table gdn_elementary_scalar;
+extern const gdn_elementary_table gdn_elementary_avx2;
+extern const gdn_elementary_table gdn_elementary_avx512;
+extern const gdn_elementary_table gdn_elementary_neon;
 
 #endif

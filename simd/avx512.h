@@ -19,7 +19,7 @@
  *   v_hmax         the largest lane; NaN lanes count as -inf; meant for values without -0
  *   v_transpose    r[i] lane j <-> r[j] lane i
  *   v_div          IEEE's, for quotients that are defined as correctly rounded: GPUs divide otherwise and compute
- *                  those by the sequences of reference/elementary.h. There is no square root.
+ *                  those by the sequences of numerics/elementary.h. There is no square root.
  */
 #ifndef GDN_SIMD_H
 #define GDN_SIMD_H

@@ -1,6 +1,6 @@
 /* The array functions and the table of one instruction set, from the functions of elementary.inc.h.
  * The includer defines GDN_ELEMENTARY_TABLE, the table's name. */
-#include "cpu/elementary.h"
+#include "simd/elementary.h"
 
 #define GDN_ELEMENTARY_ARRAY(name, reference, bound)                              \
     static void name##_array(const float *in, float *out, size_t n) {            \

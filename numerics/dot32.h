@@ -1,12 +1,12 @@
 /* dot32: the one way in which this library sums products. 32 partial sums, then a fixed tree; it maps onto
  * a 32-lane warp, onto SIMD registers of any width, and onto lanes that each own another column. */
-#ifndef GDN_REFERENCE_DOT32_H
-#define GDN_REFERENCE_DOT32_H
+#ifndef GDN_NUMERICS_DOT32_H
+#define GDN_NUMERICS_DOT32_H
 
 #include <math.h>
 #include <stdint.h>
 
-static inline float gdn_ref_dot32(const float *a, const float *b, int32_t n)
+static inline float gdn_dot32(const float *a, const float *b, int32_t n)
 {
     float p[32] = { 0 };
     for (int32_t i = 0; i < n; i++)

@@ -1,0 +1,6 @@
+#include "simd/avx2.h"
+
+#include "simd/elementary.inc.h"
+
+#define GDN_ELEMENTARY_TABLE gdn_elementary_avx2
+#include "simd/elementary_table.inc.h"

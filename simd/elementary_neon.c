@@ -1,0 +1,6 @@
+#include "simd/neon.h"
+
+#include "simd/elementary.inc.h"
+
+#define GDN_ELEMENTARY_TABLE gdn_elementary_neon
+#include "simd/elementary_table.inc.h"

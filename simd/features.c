@@ -1,0 +1,25 @@
+#include "simd/features.h"
+
+#if defined(__x86_64__)
+#include <cpuid.h>
+
+/* The compiler's list knows about the registers that the system saves; F16C is the one it may not name. */
+int gdn_simd_has_avx2(void)
+{
+    unsigned a, b, c, d;
+    __builtin_cpu_init();
+    return __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma") && __get_cpuid(1, &a, &b, &c, &d) && (c & bit_F16C);
+}
+
+int gdn_simd_has_avx512(void)
+{
+    return gdn_simd_has_avx2() && __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512bw") &&
+           __builtin_cpu_supports("avx512dq") && __builtin_cpu_supports("avx512vl");
+}
+
+int gdn_simd_has_avx512_vnni(void) { return gdn_simd_has_avx512() && __builtin_cpu_supports("avx512vnni"); }
+#else
+int gdn_simd_has_avx2(void) { return 0; }
+int gdn_simd_has_avx512(void) { return 0; }
+int gdn_simd_has_avx512_vnni(void) { return 0; }
+#endif

@@ -1,0 +1,33 @@
+# The vector vocabulary (avx512.h, avx2.h, neon.h), the elementary functions over it, and which of them a processor can
+# run. Shared by cpu/, runtime/ and bench/. Only the files of an instruction set are compiled for it, and without
+# link-time optimization, so that none of its instructions can reach code that other processors run.
+set(gdn_flags_avx2 -mavx2 -mfma -mf16c)
+set(gdn_flags_avx512 -mavx512f -mavx512bw -mavx512dq -mavx512vl -mfma -mf16c)
+set(gdn_flags_avx512_vnni ${gdn_flags_avx512} -mavx512vnni) # a set of its own: processors have AVX-512 without it
+set(gdn_flags_neon "")
+
+set(GDN_CPU_ISAS scalar)
+if(GDN_ARCH STREQUAL "x86_64")
+  set(GDN_CPU_ISAS avx512 avx2 scalar)
+elseif(GDN_ARCH STREQUAL "arm64")
+  set(GDN_CPU_ISAS neon scalar)
+endif()
+
+function(gdn_isa_source target file isa)
+  target_sources(${target} PRIVATE "${file}")
+  set_source_files_properties("${file}" PROPERTIES COMPILE_OPTIONS "${gdn_flags_${isa}};-fno-lto")
+endfunction()
+
+# gdn_isa_sources(TARGET STEM): STEM_<isa>.c for every instruction set that has code of its own
+function(gdn_isa_sources target stem)
+  foreach(isa IN LISTS GDN_CPU_ISAS)
+    if(NOT isa STREQUAL "scalar")
+      gdn_isa_source(${target} ${stem}_${isa}.c ${isa})
+    endif()
+  endforeach()
+endfunction()
+
+# The elementary functions as tables, which only tests call: kernels inline the functions.
+add_library(gdn_elementary OBJECT EXCLUDE_FROM_ALL simd/elementary_scalar.c)
+target_link_libraries(gdn_elementary PRIVATE gdn_build_options)
+gdn_isa_sources(gdn_elementary simd/elementary)
