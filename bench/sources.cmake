@@ -4,7 +4,8 @@ target_sources(gdn_tool PRIVATE
   bench/floors.c
   bench/floors_scalar.c
   bench/harness.c
-  bench/report.c)
+  bench/report.c
+  threads/team.c) # the floors' threads; the library exports none
 foreach(isa IN LISTS GDN_CPU_ISAS)
   if(NOT isa STREQUAL "scalar")
     gdn_isa_source(gdn_tool bench/floors_${isa}.c ${isa})
