@@ -118,7 +118,7 @@ static void choose(bench_context *context, bench_limits *limits)
     if (backend && strcmp(backend, "cpu")) threads = (cli_list){ 1, { 1 } };
     if (threads.n == 0) {
         threads = (cli_list){ 1, { 1 } };
-        if (context->openmp && context->cores > 1) threads.value[threads.n++] = 2;
+        if (context->cores > 1) threads.value[threads.n++] = 2;
     }
     limits->min_seconds = min_time > 0 ? min_time : quick ? 0.05 : 0.3;
     limits->min_reps = (int)(min_reps > 0 ? min_reps : quick ? 5 : 15);

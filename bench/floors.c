@@ -1,7 +1,9 @@
 /* The host's floors: shares of the work for each thread, and the choice of the instruction set. */
 #include "bench/floors.h"
 
-#include <stddef.h>
+#include <stdlib.h>
+
+#include "threads/team.h"
 
 const char *const floor_variant_name[FLOOR_VARIANTS] = { "plain", "prefetch", "non-temporal", "blocked",
                                                            "blocked non-temporal" };
@@ -53,38 +55,71 @@ static void stream_share(const floor_isa *isa, int variant, const floor_stream *
     }
 }
 
+/* On as many threads as the kernels have; one team, kept from call to call. */
+static void on_threads(int threads, gdn_task_fn task, void *arg)
+{
+    static gdn_team *team;
+    static int n;
+    if (threads > n) {
+        if (team) gdn_team_stop(team);
+        free(team);
+        void *memory = aligned_alloc(64, (gdn_team_bytes(threads) + 63) / 64 * 64);
+        team = memory ? gdn_team_start(memory, threads) : NULL;
+        n = memory ? threads : 0;
+    }
+    if (team) gdn_team_run(team, threads, task, arg);
+    else for (int t = 0; t < threads; t++) task(arg, t);
+}
+
+typedef struct floor_work {
+    const floor_isa     *isa;
+    int                  threads, variant, n_streams;
+    const floor_stream  *streams;
+    const floor_scatter *scatter;
+    int64_t              n;
+    _Atomic int64_t      done;
+} floor_work;
+
+static void stream_task(void *arg, int32_t t)
+{
+    const floor_work *w = arg;
+    for (int i = 0; i < w->n_streams; i++) stream_share(w->isa, w->variant, &w->streams[i], t, w->threads);
+}
+
 static void host_stream(int threads, int variant, const floor_stream *streams, int n_streams)
 {
-    const floor_isa *isa = host_isa();
-#if defined(GDN_HAVE_OPENMP)
-#  pragma omp parallel for num_threads(threads) schedule(static, 1)
-#endif
-    for (int t = 0; t < threads; t++)
-        for (int i = 0; i < n_streams; i++) stream_share(isa, variant, &streams[i], t, threads);
+    floor_work w = { .isa = host_isa(), .threads = threads, .variant = variant, .n_streams = n_streams, .streams = streams };
+    on_threads(threads, stream_task, &w);
+}
+
+static void scatter_task(void *arg, int32_t t)
+{
+    const floor_work *w = arg;
+    const floor_scatter *s = w->scatter;
+    const char *in = (const char *)s->in.data + s->in.offset;
+    char *out = (char *)s->out.data + s->out.offset;
+    const int32_t *index = (const int32_t *)(const void *)((const char *)s->index.data + s->index.offset);
+    w->isa->scatter(w->variant, in, s->in_bytes, out, s->out_bytes, index, s->n * t / w->threads, s->n * (t + 1) / w->threads);
 }
 
 static void host_scatter(int threads, int variant, const floor_scatter *s)
 {
-    const floor_isa *isa = host_isa();
-    const char *in = (const char *)s->in.data + s->in.offset;
-    char *out = (char *)s->out.data + s->out.offset;
-    const int32_t *index = (const int32_t *)(const void *)((const char *)s->index.data + s->index.offset);
-#if defined(GDN_HAVE_OPENMP)
-#  pragma omp parallel for num_threads(threads) schedule(static, 1)
-#endif
-    for (int t = 0; t < threads; t++)
-        isa->scatter(variant, in, s->in_bytes, out, s->out_bytes, index, s->n * t / threads, s->n * (t + 1) / threads);
+    floor_work w = { .isa = host_isa(), .threads = threads, .variant = variant, .scatter = s };
+    on_threads(threads, scatter_task, &w);
+}
+
+static void fma_task(void *arg, int32_t t)
+{
+    floor_work *w = arg;
+    (void)t;
+    w->done = w->isa->fma(w->n);
 }
 
 static int64_t host_fma(int threads, int64_t n)
 {
-    const floor_isa *isa = host_isa();
-    int64_t done = n;
-#if defined(GDN_HAVE_OPENMP)
-#  pragma omp parallel for num_threads(threads) schedule(static, 1) lastprivate(done)
-#endif
-    for (int t = 0; t < threads; t++) done = isa->fma(n);
-    return done;
+    floor_work w = { .isa = host_isa(), .n = n };
+    on_threads(threads, fma_task, &w);
+    return w.done;
 }
 
 const floor_ops *floor_ops_for(const gdn_device_info *device)

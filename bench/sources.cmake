@@ -4,7 +4,8 @@ target_sources(gdn_tool PRIVATE
   bench/floors.c
   bench/floors_scalar.c
   bench/harness.c
-  bench/report.c)
+  bench/report.c
+  threads/team.c) # the floors' threads; the library exports none
 gdn_isa_sources(gdn_tool bench/floors)
 
 if(NOT GDN_GGML_DIR)

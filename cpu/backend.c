@@ -1,11 +1,7 @@
 /* The CPU backend: a table of kernels for the context's instruction set, run in parallel over items. */
-#if defined(__linux__)
-#define _GNU_SOURCE /* sched_getaffinity */
-#include <sched.h>
-#endif
-
 #include <stdatomic.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <unistd.h>
 
 #if defined(_OPENMP)
@@ -16,6 +12,7 @@
 #include "core/float_env.h"
 #include "core/status.h"
 #include "cpu/cpu.h"
+#include "threads/team.h"
 
 /* ---- Lists ---------------------------------------------------------------------------------------- */
 
@@ -67,21 +64,33 @@ static gdn_status describe_implementation(uint32_t device, uint32_t index, gdn_i
 typedef struct cpu_state {
     const gdn_cpu_table *table;
     int32_t              n_threads;
+    gdn_team            *team; /* threads of our own; NULL where there are others, or one is enough */
 } cpu_state;
 
-static uint32_t cores(void)
+static int32_t default_threads(void)
 {
 #if defined(_OPENMP)
-    return (uint32_t)omp_get_max_threads(); /* honours OMP_NUM_THREADS and the affinity of the process */
-#elif defined(__linux__)
-    cpu_set_t set;
-    if (!sched_getaffinity(0, sizeof set, &set))
-        return (uint32_t)CPU_COUNT(&set);
-    return 1;
-#else
-    const long n = sysconf(_SC_NPROCESSORS_ONLN);
-    return n > 0 ? (uint32_t)n : 1;
+    if (!getenv("GDN_NUM_THREADS"))
+        return omp_get_max_threads(); /* honours OMP_NUM_THREADS and the affinity of the process */
 #endif
+    return gdn_team_default_threads();
+}
+
+/* Now, as nothing is allocated after creation. */
+static gdn_status start_team(const gdn_context *ctx, cpu_state *state)
+{
+#if !defined(_OPENMP)
+    if (state->n_threads > 1 && !ctx->desc.parallel_for) {
+        const uint64_t bytes = gdn_team_bytes(state->n_threads);
+        void *memory = gdn_context_alloc(ctx, bytes, 64);
+        if (!memory)
+            return gdn_fail(GDN_OUT_OF_MEMORY, "no memory for a team of %d threads, %llu bytes", (int)state->n_threads,
+                            (unsigned long long)bytes);
+        state->team = gdn_team_start(memory, state->n_threads);
+    }
+#endif
+    (void)ctx, (void)state;
+    return GDN_OK;
 }
 
 static gdn_status open_cpu(gdn_context *ctx, const gdn_context_desc *desc, uint32_t implementation)
@@ -91,21 +100,22 @@ static gdn_status open_cpu(gdn_context *ctx, const gdn_context_desc *desc, uint3
     cpu_state *state = gdn_context_alloc(ctx, sizeof *state, 64);
     if (!state)
         return gdn_fail(GDN_OUT_OF_MEMORY, "no memory for a cpu context of %zu bytes", sizeof *state);
-    uint32_t n_threads = desc->n_threads ? desc->n_threads : cores();
-    if (n_threads > 4096)
-        n_threads = 4096;
-#if !defined(_OPENMP)
-    if (!desc->parallel_for)
-        n_threads = 1; /* no threads of our own in this build */
-#endif
-    *state     = (cpu_state){ .table = gdn_cpu_table_of(implementation), .n_threads = (int32_t)n_threads };
+    int32_t n_threads = desc->n_threads ? (int32_t)desc->n_threads : default_threads();
+    if (n_threads > GDN_TEAM_MAX_THREADS)
+        n_threads = GDN_TEAM_MAX_THREADS;
+    *state     = (cpu_state){ .table = gdn_cpu_table_of(implementation), .n_threads = n_threads };
     ctx->state = state;
-    return GDN_OK;
+    return start_team(ctx, state);
 }
 
 static void close_cpu(gdn_context *ctx)
 {
-    gdn_context_free(ctx, ctx->state);
+    cpu_state *state = ctx->state;
+    if (state && state->team) {
+        gdn_team_stop(state->team);
+        gdn_context_free(ctx, state->team);
+    }
+    gdn_context_free(ctx, state);
     ctx->state = NULL;
 }
 
@@ -155,10 +165,13 @@ static void work(void *arg, int32_t worker)
 
 static void run_workers(const gdn_context *ctx, job *j, int32_t n)
 {
+    const cpu_state *state = ctx->state;
     if (n <= 1) {
         work(j, 0);
     } else if (ctx->desc.parallel_for) {
         ctx->desc.parallel_for(ctx->desc.parallel_user, n, work, j);
+    } else if (state->team) {
+        gdn_team_run(state->team, n, work, j);
     } else {
 #if defined(_OPENMP)
 #pragma omp parallel for num_threads(n) schedule(static, 1)

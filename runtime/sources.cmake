@@ -5,6 +5,7 @@ add_library(gdn_runtime STATIC
   # errors, memory and threads of the process
   runtime/error.c
   runtime/parallel.c
+  threads/team.c
   # model files
   runtime/gguf.c
   runtime/gguf_get.c

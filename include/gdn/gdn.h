@@ -109,7 +109,7 @@ GDN_API uint32_t gdn_abi_version(void);
  * a CPU, or the pipelines of a GPU with hardware fma and with software fma. The lists can be walked
  * without a context; that is what `gdn info` prints. Values are pinned. */
 enum {
-    GDN_BACKEND_CPU       = 0, /* SIMD on the host, with OpenMP or the caller's threads              */
+    GDN_BACKEND_CPU       = 0, /* SIMD on the host, with threads of its own or the caller's          */
     GDN_BACKEND_REFERENCE = 1, /* the scalar specification, one thread; slow and always right        */
     GDN_BACKEND_CUDA      = 2,
     GDN_BACKEND_VULKAN    = 3,
@@ -182,9 +182,9 @@ typedef struct gdn_context_desc {
     uint32_t            size;
     uint32_t            backend;        /* GDN_BACKEND_*, default the CPU                            */
     uint32_t            device;         /* index among the backend's devices                         */
-    uint32_t            n_threads;      /* CPU: most threads for one call; 0 = one per core          */
+    uint32_t            n_threads;      /* CPU: most threads for one call; 0 = see "Threads" below   */
     const char         *implementation; /* a name from gdn_implementation_describe(); NULL = best    */
-    gdn_parallel_for_fn parallel_for;   /* CPU: the caller's threads; NULL = OpenMP if built with it */
+    gdn_parallel_for_fn parallel_for;   /* CPU: the caller's threads; NULL = the context's own       */
     void               *parallel_user;
     gdn_log_fn          log;            /* NULL = silent                                             */
     void               *log_user;
@@ -194,6 +194,12 @@ typedef struct gdn_context_desc {
     uint64_t            timeout_ns;     /* GPU: longest wait in one call; 0 = 10 seconds             */
     const void         *native;         /* GPU: the caller's own device, see the backend's header    */
 } gdn_context_desc;
+
+/* Threads: a context on the CPU starts n_threads - 1 of its own when it is created and joins them when it
+ * is destroyed. n_threads 0 means the environment's GDN_NUM_THREADS if that is a number from 1 to 4096,
+ * otherwise one per processor that the process may use. Where the system gives fewer threads, or none,
+ * calls take longer. In a forked child a context from before the fork has no threads and runs on the
+ * calling one; create a new context there for more. (A library built with OpenMP: docs/building.md.) */
 
 /* Create a context. On failure *ctx is NULL and nothing is left behind.
  * Thread-safe. Errors: INVALID_ARGUMENT, NOT_FOUND, UNAVAILABLE, OUT_OF_MEMORY. */

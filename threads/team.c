@@ -1,0 +1,329 @@
+/* A team of POSIX threads. See team.h.
+ *
+ * Tasks are handed out one by one. The caller takes its share and waits only for tasks that a member has begun, so that
+ * members that come late, because the system gave their processor to another program, find nothing to do and hold nobody
+ * up. A member that sleeps through a call, or that a forked child does not have, is never missed.
+ *
+ * Why a task can neither be lost, nor run twice, nor run for a caller that has gone: all that a claim depends on is one
+ * word, n | next, and a claim is one atomic addition to `next`. What the addition returns decides: next < n means that
+ * this thread owns task `next` of the job that is in the word *now*; otherwise it owns nothing. Only then does it read the
+ * job's other fields. They are that job's, as its caller returns, and a new job is written, only when all n tasks have
+ * been counted as done, this one included. So nothing that a thread read before its claim can do harm, however long it
+ * was held up in between: there is no number of a job that could come round again. */
+#if defined(__linux__)
+#  define _GNU_SOURCE /* sched_getaffinity, syscall, pthread_setname_np, MADV_WIPEONFORK */
+#elif defined(__APPLE__)
+#  define _DARWIN_C_SOURCE
+#endif
+#include "threads/team.h"
+
+#include <limits.h>
+#include <pthread.h>
+#include <sched.h>
+#include <signal.h>
+#include <stdalign.h>
+#include <stdatomic.h>
+#include <stdlib.h>
+#include <time.h>
+#include <unistd.h>
+
+#if defined(__linux__)
+#  include <sys/mman.h>
+#  include <sys/syscall.h>
+#endif
+#if defined(__linux__) && defined(SYS_futex) && !defined(GDN_TEAM_PORTABLE)
+#  define HAS_FUTEX 1
+#  include <linux/futex.h>
+#endif
+
+enum {
+    SPINS         = 4000, /* of 10 to 60 ns: longer than from one kernel of a layer to the next */
+    SPINS_CROWDED = 50,   /* with more threads than processors, where somebody else needs this one */
+    STACK_BYTES   = 1 << 20
+};
+
+struct gdn_team {
+    alignas(64) _Atomic uint64_t word;   /* n << 32 | next; also what idle members watch                 */
+    alignas(64) _Atomic uint32_t n_done; /* tasks of the job that have returned                          */
+    _Atomic int32_t  caller_waits;       /* the caller is, or is about to be, asleep until n_done is n   */
+    alignas(64) gdn_task_fn task;        /* of the job, with arg; written by the caller that has `taken` */
+    void            *arg;
+    alignas(64) _Atomic int32_t taken;   /* a caller's job is with the members                           */
+    _Atomic int32_t  n_callers;
+    alignas(64) _Atomic uint32_t bell;   /* sleeping members wait for it to change                       */
+    _Atomic int32_t  n_asleep, n_alive, quit;
+    int32_t          n_members, spins;
+    pid_t            pid;                /* of the process that has the members                          */
+    int             *here;               /* 1, and the system makes it 0 in a forked child; NULL where it cannot */
+#if !defined(HAS_FUTEX)
+    pthread_mutex_t  lock;
+    pthread_cond_t   changed;
+#endif
+    pthread_t        thread[];
+};
+
+static void relax(void)
+{
+#if defined(__x86_64__) || defined(__i386__)
+    __builtin_ia32_pause();
+#elif defined(__aarch64__)
+    __asm__ volatile("yield");
+#endif
+}
+
+/* ---- Sleeping: until *word is no longer `seen`, or for no reason ----------------------------------------- */
+
+#if defined(HAS_FUTEX)
+static void sleep_on(gdn_team *t, _Atomic uint32_t *word, uint32_t seen)
+{
+    (void)t;
+    (void)syscall(SYS_futex, word, FUTEX_WAIT_PRIVATE, seen, NULL, NULL, 0);
+}
+
+static void wake(gdn_team *t, _Atomic uint32_t *word, int32_t n)
+{
+    (void)t;
+    (void)syscall(SYS_futex, word, FUTEX_WAKE_PRIVATE, n, NULL, NULL, 0);
+}
+#else
+static void sleep_on(gdn_team *t, _Atomic uint32_t *word, uint32_t seen)
+{
+    (void)pthread_mutex_lock(&t->lock);
+    while (atomic_load(word) == seen)
+        (void)pthread_cond_wait(&t->changed, &t->lock);
+    (void)pthread_mutex_unlock(&t->lock);
+}
+
+/* The caller and the members sleep on the same condition, so one signal might find the wrong one. */
+static void wake(gdn_team *t, _Atomic uint32_t *word, int32_t n)
+{
+    (void)word, (void)n;
+    (void)pthread_mutex_lock(&t->lock);
+    (void)pthread_cond_broadcast(&t->changed);
+    (void)pthread_mutex_unlock(&t->lock);
+}
+#endif
+
+/* ---- Tasks ------------------------------------------------------------------------------------------------ */
+
+static uint32_t count_of(uint64_t word) { return (uint32_t)(word >> 32); }
+static uint32_t next_of(uint64_t word) { return (uint32_t)word; }
+static int has_task(uint64_t word) { return next_of(word) < count_of(word); }
+
+/* Tasks of the present job, as long as there are any. Looking before adding keeps `next` below n + threads: it cannot
+ * overflow. Acquires what the caller wrote before it published the job, and releases what a task has written. */
+static void take_tasks(gdn_team *t)
+{
+    while (has_task(atomic_load_explicit(&t->word, memory_order_relaxed))) {
+        const uint64_t claim = atomic_fetch_add(&t->word, 1);
+        if (!has_task(claim))
+            return;
+        t->task(t->arg, (int32_t)next_of(claim));
+        if (atomic_fetch_add(&t->n_done, 1) + 1 == count_of(claim) && atomic_load(&t->caller_waits))
+            wake(t, &t->n_done, 1);
+    }
+}
+
+static int is_idle(gdn_team *t)
+{
+    return !has_task(atomic_load_explicit(&t->word, memory_order_relaxed)) && !atomic_load(&t->quit);
+}
+
+static void *member(void *team)
+{
+    gdn_team *t = team;
+#if defined(__linux__)
+    (void)pthread_setname_np(pthread_self(), "gdn");
+#elif defined(__APPLE__)
+    (void)pthread_setname_np("gdn");
+#endif
+    while (!atomic_load(&t->quit)) {
+        take_tasks(t);
+        for (int i = 0; i < t->spins && is_idle(t); i++)
+            relax();
+        if (!is_idle(t))
+            continue;
+        atomic_fetch_add(&t->n_asleep, 1); /* before looking: who publishes a job looks here after it */
+        const uint32_t seen = atomic_load(&t->bell);
+        if (!has_task(atomic_load(&t->word)) && !atomic_load(&t->quit))
+            sleep_on(t, &t->bell, seen);
+        atomic_fetch_sub(&t->n_asleep, 1);
+    }
+    atomic_fetch_sub(&t->n_alive, 1);
+    return NULL;
+}
+
+/* Is this a child that was forked from the process that has the members? They were not copied. Two processes may have
+ * the same number, one after the other or in two name spaces; the page tells them apart. */
+static int is_forked(const gdn_team *t)
+{
+    return t->here ? !*t->here : t->pid != getpid();
+}
+
+static void run_here(int32_t n, gdn_task_fn task, void *arg)
+{
+    for (int32_t i = 0; i < n; i++)
+        task(arg, i);
+}
+
+/* Publish a job, take a share, wait for the rest. */
+static void run_with_members(gdn_team *t, int32_t n, int32_t n_helpers, gdn_task_fn task, void *arg)
+{
+    t->task = task;
+    t->arg  = arg;
+    atomic_store(&t->n_done, 0);
+    atomic_store(&t->word, (uint64_t)(uint32_t)n << 32);
+    if (atomic_load(&t->n_asleep)) {
+        atomic_fetch_add(&t->bell, 1);
+        wake(t, &t->bell, n_helpers < n - 1 ? n_helpers : n - 1);
+    }
+    take_tasks(t);
+    for (int i = 0; i < t->spins && atomic_load(&t->n_done) < (uint32_t)n; i++)
+        relax();
+    if (atomic_load(&t->n_done) == (uint32_t)n)
+        return;
+    /* The system has taken a processor from a member with a task; ours may be what it needs to go on. */
+    atomic_store(&t->caller_waits, 1);
+    for (uint32_t done; (done = atomic_load(&t->n_done)) < (uint32_t)n;)
+        sleep_on(t, &t->n_done, done);
+    atomic_store(&t->caller_waits, 0);
+}
+
+/* Callers count among the team's threads: with as many of them as threads, each works alone, and the members, of whom
+ * none is free then, take no processor from any. */
+void gdn_team_run(void *team, int32_t n, gdn_task_fn task, void *arg)
+{
+    gdn_team *t = team;
+    if (n < 2 || !t->n_members || is_forked(t)) {
+        run_here(n, task, arg);
+        return;
+    }
+    const int32_t n_helpers = t->n_members - atomic_fetch_add(&t->n_callers, 1);
+    if (n_helpers > 0 && !atomic_exchange(&t->taken, 1)) {
+        run_with_members(t, n, n_helpers, task, arg);
+        atomic_store(&t->taken, 0);
+    } else {
+        run_here(n, task, arg);
+    }
+    atomic_fetch_sub(&t->n_callers, 1);
+}
+
+/* ---- Starting and stopping ---------------------------------------------------------------------------------- */
+
+static int32_t processors(void)
+{
+#if defined(__linux__)
+    cpu_set_t set;
+    if (!sched_getaffinity(0, sizeof set, &set)) /* fails with more processors than the set has room for */
+        return CPU_COUNT(&set) > 0 ? CPU_COUNT(&set) : 1;
+#endif
+    const long n = sysconf(_SC_NPROCESSORS_ONLN);
+    return n < 1 ? 1 : n < GDN_TEAM_MAX_THREADS ? (int32_t)n : GDN_TEAM_MAX_THREADS;
+}
+
+int32_t gdn_team_default_threads(void)
+{
+    const char *text = getenv("GDN_NUM_THREADS");
+    char *end = NULL;
+    const long n = text && *text >= '0' && *text <= '9' ? strtol(text, &end, 10) : 0;
+    return n > 0 && n <= GDN_TEAM_MAX_THREADS && !*end ? (int32_t)n : processors();
+}
+
+uint64_t gdn_team_bytes(int32_t n_threads)
+{
+    return sizeof(gdn_team) + (uint64_t)n_threads * sizeof(pthread_t);
+}
+
+/* Members take no signals of the program, except those that a fault in a task sends to its own thread. */
+static void block_signals(sigset_t *before)
+{
+    static const int own[] = { SIGSEGV, SIGBUS, SIGFPE, SIGILL, SIGTRAP, SIGABRT, SIGSYS };
+    sigset_t set;
+    (void)sigfillset(&set);
+    for (size_t i = 0; i < sizeof own / sizeof own[0]; i++)
+        (void)sigdelset(&set, own[i]);
+    (void)pthread_sigmask(SIG_SETMASK, &set, before);
+}
+
+static void start_members(gdn_team *t, int32_t n)
+{
+    pthread_attr_t attributes;
+    if (pthread_attr_init(&attributes))
+        return;
+    (void)pthread_attr_setstacksize(&attributes, STACK_BYTES);
+    sigset_t before;
+    block_signals(&before);
+    for (; t->n_members < n; t->n_members++) {
+        atomic_fetch_add(&t->n_alive, 1);
+        pthread_t *thread = &t->thread[t->n_members];
+        /* The second try is for programs whose thread-local variables alone fill a stack of that size. */
+        if (pthread_create(thread, &attributes, member, t) && pthread_create(thread, NULL, member, t)) {
+            atomic_fetch_sub(&t->n_alive, 1);
+            break;
+        }
+    }
+    (void)pthread_sigmask(SIG_SETMASK, &before, NULL);
+    (void)pthread_attr_destroy(&attributes);
+}
+
+static int *fork_mark(void)
+{
+#if defined(__linux__) && defined(MADV_WIPEONFORK)
+    const size_t bytes = (size_t)sysconf(_SC_PAGESIZE);
+    int *page = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    if (page == MAP_FAILED)
+        return NULL;
+    if (!madvise(page, bytes, MADV_WIPEONFORK)) {
+        *page = 1;
+        return page;
+    }
+    (void)munmap(page, bytes);
+#endif
+    return NULL;
+}
+
+gdn_team *gdn_team_start(void *memory, int32_t n_threads)
+{
+    const int32_t n_processors = processors();
+    const int32_t most = n_processors < 4 ? 16 : n_processors < 1024 ? 4 * n_processors : GDN_TEAM_MAX_THREADS;
+    gdn_team *t = memory;
+    *t = (gdn_team){ .pid = getpid() };
+    t->spins = n_threads <= n_processors ? SPINS : SPINS_CROWDED;
+#if !defined(HAS_FUTEX)
+    (void)pthread_mutex_init(&t->lock, NULL);
+    (void)pthread_cond_init(&t->changed, NULL);
+#endif
+    if (n_threads > 1) {
+        t->here = fork_mark();
+        start_members(t, (n_threads < most ? n_threads : most) - 1);
+    }
+    return t;
+}
+
+void gdn_team_stop(gdn_team *t)
+{
+    if (t->n_members && !is_forked(t) && t->pid == getpid()) {
+        atomic_store(&t->quit, 1);
+        /* Again and again, because the bell is a counter: one ring could bring back the value that a member has seen. */
+        for (int i = 0; atomic_load(&t->n_alive); i++) {
+            atomic_fetch_add(&t->bell, 1);
+            wake(t, &t->bell, INT_MAX);
+            if (i < 100)
+                (void)sched_yield();
+            else
+                (void)nanosleep(&(struct timespec){ .tv_nsec = 1000000 }, NULL);
+        }
+        for (int32_t i = 0; i < t->n_members; i++)
+            (void)pthread_join(t->thread[i], NULL);
+#if !defined(HAS_FUTEX)
+        (void)pthread_cond_destroy(&t->changed);
+        (void)pthread_mutex_destroy(&t->lock);
+#endif
+    }
+#if defined(__linux__)
+    if (t->here)
+        (void)munmap(t->here, (size_t)sysconf(_SC_PAGESIZE));
+#endif
+}
+
+int32_t gdn_team_members(const gdn_team *t) { return t->n_members; }

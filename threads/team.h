@@ -1,0 +1,37 @@
+/* A team of threads that stand by to run tasks: libgdn's own parallel-for on the CPU, and the runtime's.
+ *
+ * A team lies in memory of its owner and allocates nothing itself. Results never depend on how many members it has: where
+ * the system gives fewer threads than were asked for, or none, the caller runs what they would have run. */
+#ifndef GDN_THREADS_TEAM_H
+#define GDN_THREADS_TEAM_H
+
+#include "gdn/gdn.h"
+
+typedef struct gdn_team gdn_team;
+
+enum { GDN_TEAM_MAX_THREADS = 4096 };
+
+/* Threads where nobody says how many: the environment's GDN_NUM_THREADS if it is a number from 1 to
+ * GDN_TEAM_MAX_THREADS, otherwise the processors that this process may use. */
+int32_t gdn_team_default_threads(void);
+
+/* Bytes of a team of n_threads threads, the caller's included; its memory must be aligned to 64. */
+uint64_t gdn_team_bytes(int32_t n_threads);
+
+/* Start a team in `memory`. It has at most n_threads - 1 members; fewer where the system gives no more threads, and where
+ * they would be several times as many as the processors. Cannot fail. */
+gdn_team *gdn_team_start(void *memory, int32_t n_threads);
+
+/* End and join the members; no code of theirs runs afterwards, and the memory is its owner's again. No task may be
+ * running. In a forked child, which has no members, there is nothing to join. */
+void gdn_team_stop(gdn_team *team);
+
+/* Members that were started. */
+int32_t gdn_team_members(const gdn_team *team);
+
+/* Run task(arg, i) for every i in [0, n), on the calling thread too, and return when all have returned. Its type is
+ * gdn_parallel_for_fn with user = the team. May be called by several threads at once, and from within a task: a caller
+ * that finds the members at work runs its tasks itself. A task has 1 MiB of stack on a member. */
+void gdn_team_run(void *team, int32_t n, gdn_task_fn task, void *arg);
+
+#endif
