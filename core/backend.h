@@ -2,6 +2,7 @@
 #ifndef GDN_CORE_BACKEND_H
 #define GDN_CORE_BACKEND_H
 
+#include "core/plan.h"
 #include "core/problem.h"
 
 typedef struct gdn_backend {
@@ -26,10 +27,15 @@ typedef struct gdn_backend {
     int32_t host_memory;     /* 1: operands are host memory, so core checks map contents before run   */
     int32_t data_is_address; /* 1: a span's data is an address; 0: a buffer object                    */
 
-    /* problem points to the gdn_<stem>_problem of `kernel`. query fills supported, exact, emulated,
-     * workspace_bytes, implementation and reason; run may rely on everything core has validated. */
-    gdn_status (*query)(const gdn_context *ctx, int kernel, const void *problem, gdn_capability *capability);
-    gdn_status (*run)(gdn_context *ctx, int kernel, const void *problem, gdn_stream stream);
+    /* One pair per kernel, backend->gated_delta_net.plan() and so on. plan fills all of plan->capability but its size, and
+     * what run wants to know; run may rely on everything core has validated, and on the plan made for this problem. */
+#define GDN_KERNEL(stem, number, title)                                                                              \
+    struct {                                                                                                         \
+        gdn_status (*plan)(const gdn_context *ctx, const gdn_##stem##_problem *p, gdn_plan *plan);                  \
+        gdn_status (*run)(gdn_context *ctx, const gdn_##stem##_problem *p, const gdn_plan *plan, gdn_stream stream); \
+    } stem;
+#include "core/kernels.def"
+#undef GDN_KERNEL
 
     gdn_status (*synchronize)(gdn_context *ctx, gdn_stream stream);
     gdn_status (*poll)(gdn_context *ctx);
@@ -65,9 +71,6 @@ struct gdn_context {
 /* Memory through the context's allocator; NULL when it runs out. */
 void *gdn_context_alloc(const gdn_context *ctx, uint64_t bytes, uint64_t alignment);
 void  gdn_context_free(const gdn_context *ctx, void *memory);
-
-/* What a call without work returns: host backends refuse a stream all the same. */
-gdn_status gdn_nothing_to_do(gdn_context *ctx, gdn_stream stream);
 
 /* A line for the log callback, printf-like; free when nobody listens. */
 void gdn_context_log(const gdn_context *ctx, int32_t level, const char *format, ...)

@@ -254,11 +254,6 @@ gdn_status gdn_context_describe(const gdn_context *ctx, gdn_device_info *device,
     return status;
 }
 
-gdn_status gdn_nothing_to_do(gdn_context *ctx, gdn_stream stream)
-{
-    return ctx->backend->host_memory ? ctx->backend->synchronize(ctx, stream) : GDN_OK;
-}
-
 gdn_status gdn_synchronize(gdn_context *ctx, gdn_stream stream)
 {
     if (!ctx)

@@ -1,6 +1,6 @@
 /* gated_delta_net: from the caller's arguments to a problem, and on to the backend. */
-#include "core/backend.h"
 #include "core/float_env.h"
+#include "core/kernels.h"
 #include "core/maps.h"
 #include "core/operands.h"
 #include "core/status.h"
@@ -117,9 +117,9 @@ static int same_pool(const problem_t *p)
            p->state_in.n_slots == p->state_out.n_slots;
 }
 
-/* launch: 0 for a query, where data may be absent and maps are not read. */
-static gdn_status resolve(const gdn_context *ctx, const args_t *caller, int launch, problem_t *p)
+gdn_status gdn_gated_delta_net_resolve(const gdn_context *ctx, const args_t *caller, gdn_plan *plan, problem_t *p)
 {
+    const int launch = plan != NULL;
     const gdn_backend *b = ctx->backend;
     args_t     a;
     gdn_region r[N_REGIONS];
@@ -143,7 +143,7 @@ static gdn_status resolve(const gdn_context *ctx, const args_t *caller, int laun
     p->state_layout = a.state_layout;
     p->n_snapshots  = a.n_snapshots;
     p->scale        = a.scale;
-    p->workspace    = a.workspace;
+    p->empty = !a.n_tokens;
 
     /* Maps first: the longest sequence says how far the token operands reach. */
     if ((status = gdn_span_resolve(b, "seq_start", &a.seq_start, 4 * ((uint64_t)a.n_seqs + 1), 4, 0, &p->seq_start, &r[SEQ_START])) ||
@@ -186,13 +186,8 @@ static gdn_status resolve(const gdn_context *ctx, const args_t *caller, int laun
         if (!a.state_dst.data && ((status = gdn_check_range("n_seqs (without state_dst)", a.n_seqs, 0, a.n_rows_out)) ||
                                   (status = gdn_check_range("n_snapshots (without state_dst)", a.n_snapshots, 1, a.n_slots_out))))
             return status;
-        gdn_capability c = { .size = sizeof c };
-        if ((status = b->query(ctx, GDN_KERNEL_gated_delta_net, p, &c)))
-            return status;
-        if (!c.supported)
-            return gdn_fail(GDN_UNSUPPORTED, "%s", c.reason);
-        gdn_place workspace;
-        if ((status = gdn_span_resolve(b, "workspace", &a.workspace, c.workspace_bytes, c.workspace_bytes ? 64 : 1, a.n_tokens > 0, &workspace, &r[WORKSPACE])))
+        if ((status = b->gated_delta_net.plan(ctx, p, plan)) ||
+            (status = gdn_workspace_resolve(b, &plan->capability, &a.workspace, a.n_tokens > 0, &p->workspace, &r[WORKSPACE])))
             return status;
         if ((status = gdn_region_check_apart(&r[OUT], r, N_REGIONS)) ||
             (status = gdn_region_check_apart(&r[STATE_OUT], r, N_REGIONS)) ||
@@ -210,29 +205,4 @@ static gdn_status resolve(const gdn_context *ctx, const args_t *caller, int laun
         return gdn_check_pool_maps(&maps);
     }
     return GDN_OK;
-}
-
-gdn_status gdn_gated_delta_net_query(const gdn_context *ctx, const args_t *args, gdn_capability *capability)
-{
-    problem_t p;
-    gdn_capability full = { .size = sizeof full };
-    gdn_status status;
-    if (!ctx)
-        return gdn_fail(GDN_INVALID_ARGUMENT, "ctx is NULL");
-    if ((status = gdn_struct_check("capability", capability, sizeof full)) || (status = resolve(ctx, args, 0, &p)) ||
-        (status = ctx->backend->query(ctx, GDN_KERNEL_gated_delta_net, &p, &full)))
-        return status;
-    gdn_struct_write(capability, &full, sizeof full);
-    return GDN_OK;
-}
-
-gdn_status gdn_gated_delta_net(gdn_context *ctx, const args_t *args, gdn_stream stream)
-{
-    problem_t p;
-    gdn_status status;
-    if (!ctx)
-        return gdn_fail(GDN_INVALID_ARGUMENT, "ctx is NULL");
-    if ((status = resolve(ctx, args, 1, &p)))
-        return status;
-    return p.n_tokens ? ctx->backend->run(ctx, GDN_KERNEL_gated_delta_net, &p, stream) : gdn_nothing_to_do(ctx, stream);
 }

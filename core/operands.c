@@ -207,6 +207,14 @@ gdn_status gdn_span_resolve(const gdn_backend *backend, const char *name, const 
     return resolve_place(backend, name, span->data, span->offset, span->bytes, bytes, alignment, at, region);
 }
 
+gdn_status gdn_workspace_resolve(const gdn_backend *backend, const gdn_capability *plan, const gdn_span *workspace, int needed,
+                                 gdn_place *at, gdn_region *region)
+{
+    if (!plan->supported)
+        return gdn_fail(GDN_UNSUPPORTED, "%s", plan->reason);
+    return gdn_span_resolve(backend, "workspace", workspace, plan->workspace_bytes, plan->workspace_bytes ? 64 : 1, needed, at, region);
+}
+
 int gdn_regions_overlap(const gdn_region *a, const gdn_region *b)
 {
     if (a->begin == a->end || b->begin == b->end || a->object != b->object)

@@ -35,6 +35,10 @@ gdn_status gdn_operand_resolve(const gdn_backend *backend, const gdn_operand_spe
 gdn_status gdn_span_resolve(const gdn_backend *backend, const char *name, const gdn_span *span, uint64_t bytes,
                             uint64_t alignment, int needed, gdn_place *at, gdn_region *region);
 
+/* The workspace that a plan asks for, 64-byte aligned. GDN_UNSUPPORTED where the plan says that the call would not run. */
+gdn_status gdn_workspace_resolve(const gdn_backend *backend, const gdn_capability *plan, const gdn_span *workspace, int needed,
+                                 gdn_place *at, gdn_region *region);
+
 /* 1 when the two may share a byte. */
 int gdn_regions_overlap(const gdn_region *a, const gdn_region *b);
 

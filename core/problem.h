@@ -50,7 +50,8 @@ typedef struct gdn_state_view {
 } gdn_state_view;
 
 typedef struct gdn_gated_delta_net_problem {
-    gdn_span       workspace; /* first in every problem */
+    gdn_place      workspace;
+    int32_t        empty; /* 1: there is nothing to do */
     int32_t        n_seqs, n_tokens, n_heads_k, n_heads_v, head_dim_k, head_dim_v;
     int32_t        head_map, gate, state_layout, n_snapshots;
     float          scale;
@@ -60,7 +61,8 @@ typedef struct gdn_gated_delta_net_problem {
 } gdn_gated_delta_net_problem;
 
 typedef struct gdn_ssm_conv_problem {
-    gdn_span       workspace; /* first in every problem */
+    gdn_place      workspace;
+    int32_t        empty; /* 1: there is nothing to do */
     int32_t        n_seqs, n_tokens, n_channels, kernel_width;
     int32_t        n_columns; /* of the ring; 0 = no history */
     uint32_t       flags;
@@ -73,7 +75,8 @@ typedef struct gdn_ssm_conv_problem {
 } gdn_ssm_conv_problem;
 
 typedef struct gdn_set_rows_problem {
-    gdn_span       workspace; /* first in every problem */
+    gdn_place      workspace;
+    int32_t        empty; /* 1: there is nothing to do */
     int64_t   n_columns, n_rows, n_rows_dst;
     int64_t   n_batch[2], index_batch[2];
     gdn_place src, dst, index;

@@ -1,5 +1,5 @@
 /* set_rows: from the caller's arguments to a problem, and on to the backend. */
-#include "core/backend.h"
+#include "core/kernels.h"
 #include "core/operands.h"
 #include "core/status.h"
 #include "core/structs.h"
@@ -75,8 +75,9 @@ static gdn_status resolve_operand(const gdn_backend *b, const char *name, const 
     return status;
 }
 
-static gdn_status resolve(const gdn_context *ctx, const args_t *caller, int launch, problem_t *p)
+gdn_status gdn_set_rows_resolve(const gdn_context *ctx, const args_t *caller, gdn_plan *plan, problem_t *p)
 {
+    const int launch = plan != NULL;
     const gdn_backend *b = ctx->backend;
     args_t     a;
     gdn_region r[N_REGIONS];
@@ -98,7 +99,7 @@ static gdn_status resolve(const gdn_context *ctx, const args_t *caller, int laun
     p->src_dtype   = a.src.dtype;
     p->dst_dtype   = a.dst.dtype;
     p->index_dtype = a.index.dtype;
-    p->workspace   = a.workspace;
+    p->empty = !a.n_rows;
     memcpy(p->n_batch, a.n_batch, sizeof p->n_batch);
     memcpy(p->index_batch, a.index_batch, sizeof p->index_batch);
 
@@ -110,40 +111,10 @@ static gdn_status resolve(const gdn_context *ctx, const args_t *caller, int laun
     if (!launch)
         return GDN_OK;
 
-    gdn_capability c = { .size = sizeof c };
-    if ((status = b->query(ctx, GDN_KERNEL_set_rows, p, &c)))
-        return status;
-    if (!c.supported)
-        return gdn_fail(GDN_UNSUPPORTED, "%s", c.reason);
-    gdn_place workspace;
-    if ((status = gdn_span_resolve(b, "workspace", &a.workspace, c.workspace_bytes, c.workspace_bytes ? 64 : 1, a.n_rows > 0, &workspace, &r[WORKSPACE])) ||
+    if ((status = b->set_rows.plan(ctx, p, plan)) ||
+            (status = gdn_workspace_resolve(b, &plan->capability, &a.workspace, a.n_rows > 0, &p->workspace, &r[WORKSPACE])) ||
         (status = gdn_region_check_apart(&r[DST], r, N_REGIONS)) ||
         (status = gdn_region_check_apart(&r[WORKSPACE], r, N_REGIONS)))
         return status;
     return b->host_memory && a.n_rows ? check_index(p) : GDN_OK;
-}
-
-gdn_status gdn_set_rows_query(const gdn_context *ctx, const args_t *args, gdn_capability *capability)
-{
-    problem_t p;
-    gdn_capability full = { .size = sizeof full };
-    gdn_status status;
-    if (!ctx)
-        return gdn_fail(GDN_INVALID_ARGUMENT, "ctx is NULL");
-    if ((status = gdn_struct_check("capability", capability, sizeof full)) || (status = resolve(ctx, args, 0, &p)) ||
-        (status = ctx->backend->query(ctx, GDN_KERNEL_set_rows, &p, &full)))
-        return status;
-    gdn_struct_write(capability, &full, sizeof full);
-    return GDN_OK;
-}
-
-gdn_status gdn_set_rows(gdn_context *ctx, const args_t *args, gdn_stream stream)
-{
-    problem_t p;
-    gdn_status status;
-    if (!ctx)
-        return gdn_fail(GDN_INVALID_ARGUMENT, "ctx is NULL");
-    if ((status = resolve(ctx, args, 1, &p)))
-        return status;
-    return p.n_rows ? ctx->backend->run(ctx, GDN_KERNEL_set_rows, &p, stream) : gdn_nothing_to_do(ctx, stream);
 }

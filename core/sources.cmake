@@ -12,6 +12,7 @@ endfunction()
 
 gdn_kernel_sources(gdn_objects core)
 target_sources(gdn_objects PRIVATE
+  core/calls.c
   core/context.c
   core/maps.c
   core/memory.c

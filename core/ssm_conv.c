@@ -1,5 +1,5 @@
 /* ssm_conv: from the caller's arguments to a problem, and on to the backend. */
-#include "core/backend.h"
+#include "core/kernels.h"
 #include "core/maps.h"
 #include "core/operands.h"
 #include "core/status.h"
@@ -113,8 +113,9 @@ static int same_pool(const problem_t *p)
            p->history_in.stride_row == p->history_out.stride_row && p->history_in.stride_line == p->history_out.stride_line;
 }
 
-static gdn_status resolve(const gdn_context *ctx, const args_t *caller, int launch, problem_t *p)
+gdn_status gdn_ssm_conv_resolve(const gdn_context *ctx, const args_t *caller, gdn_plan *plan, problem_t *p)
 {
+    const int launch = plan != NULL;
     const gdn_backend *b = ctx->backend;
     args_t     a;
     gdn_region r[N_REGIONS];
@@ -133,7 +134,7 @@ static gdn_status resolve(const gdn_context *ctx, const args_t *caller, int laun
     p->kernel_width = a.kernel_width;
     p->n_columns    = a.n_columns;
     p->flags        = a.flags;
-    p->workspace    = a.workspace;
+    p->empty = !a.n_tokens;
 
     const uint64_t map_bytes = 4 * (uint64_t)a.n_seqs;
     if ((status = gdn_span_resolve(b, "seq_start", &a.seq_start, map_bytes + 4, 4, 0, &p->seq_start, &r[SEQ_START])) ||
@@ -178,13 +179,8 @@ static gdn_status resolve(const gdn_context *ctx, const args_t *caller, int laun
             ((!a.history_src.data && (status = gdn_check_range("n_seqs (without history_src)", a.n_seqs, 0, a.n_rows))) ||
              (!a.history_dst.data && (status = gdn_check_range("n_seqs (without history_dst)", a.n_seqs, 0, a.n_rows_out)))))
             return status;
-        gdn_capability c = { .size = sizeof c };
-        if ((status = b->query(ctx, GDN_KERNEL_ssm_conv, p, &c)))
-            return status;
-        if (!c.supported)
-            return gdn_fail(GDN_UNSUPPORTED, "%s", c.reason);
-        gdn_place workspace;
-        if ((status = gdn_span_resolve(b, "workspace", &a.workspace, c.workspace_bytes, c.workspace_bytes ? 64 : 1, a.n_tokens > 0, &workspace, &r[WORKSPACE])) ||
+        if ((status = b->ssm_conv.plan(ctx, p, plan)) ||
+            (status = gdn_workspace_resolve(b, &plan->capability, &a.workspace, a.n_tokens > 0, &p->workspace, &r[WORKSPACE])) ||
             (status = gdn_region_check_apart(&r[OUT], r, N_REGIONS)) ||
             (status = gdn_region_check_apart(&r[HISTORY_OUT], r, N_REGIONS)) ||
             (status = gdn_region_check_apart(&r[WORKSPACE], r, N_REGIONS)))
@@ -205,29 +201,4 @@ static gdn_status resolve(const gdn_context *ctx, const args_t *caller, int laun
             return gdn_check_pool_maps(&maps);
     }
     return GDN_OK;
-}
-
-gdn_status gdn_ssm_conv_query(const gdn_context *ctx, const args_t *args, gdn_capability *capability)
-{
-    problem_t p;
-    gdn_capability full = { .size = sizeof full };
-    gdn_status status;
-    if (!ctx)
-        return gdn_fail(GDN_INVALID_ARGUMENT, "ctx is NULL");
-    if ((status = gdn_struct_check("capability", capability, sizeof full)) || (status = resolve(ctx, args, 0, &p)) ||
-        (status = ctx->backend->query(ctx, GDN_KERNEL_ssm_conv, &p, &full)))
-        return status;
-    gdn_struct_write(capability, &full, sizeof full);
-    return GDN_OK;
-}
-
-gdn_status gdn_ssm_conv(gdn_context *ctx, const args_t *args, gdn_stream stream)
-{
-    problem_t p;
-    gdn_status status;
-    if (!ctx)
-        return gdn_fail(GDN_INVALID_ARGUMENT, "ctx is NULL");
-    if ((status = resolve(ctx, args, 1, &p)))
-        return status;
-    return p.n_tokens ? ctx->backend->run(ctx, GDN_KERNEL_ssm_conv, &p, stream) : gdn_nothing_to_do(ctx, stream);
 }

@@ -122,43 +122,42 @@ static void close_cpu(gdn_context *ctx)
 /* ---- Running -------------------------------------------------------------------------------------- */
 
 /* Workspace of one thread; also keeps threads off each other's cache lines. */
-static uint64_t scratch_stride(const gdn_cpu_plan *plan)
+static uint64_t scratch_stride(const gdn_plan *plan)
 {
     return (plan->scratch_bytes + 63) / 64 * 64;
 }
 
-static gdn_status query(const gdn_context *ctx, int kernel, const void *problem, gdn_capability *c)
+/* The capability, from what the kernel has planned. */
+static void complete(const cpu_state *state, gdn_plan *plan)
 {
-    const cpu_state *state = ctx->state;
-    gdn_cpu_plan plan = { .grain = 1, .path_name = "" };
-    state->table->kernel[kernel]->plan(problem, state->n_threads, &plan);
+    gdn_capability *c = &plan->capability;
     c->supported       = 1;
     c->exact           = 1;
-    c->workspace_bytes = scratch_stride(&plan) * (uint64_t)state->n_threads;
-    (void)snprintf(c->implementation, sizeof c->implementation, "%s/%s", state->table->name, plan.path_name);
-    return GDN_OK;
+    c->workspace_bytes = scratch_stride(plan) * (uint64_t)state->n_threads;
+    (void)snprintf(c->implementation, sizeof c->implementation, "%s/%s", state->table->name, plan->form);
 }
 
 typedef struct job {
-    const gdn_cpu_kernel *kernel;
-    const void           *problem;
-    gdn_cpu_plan          plan;
-    char                 *scratch;
-    _Atomic int64_t       next; /* first item that no thread has taken */
+    void          (*run)(const struct job *j, int64_t first, int64_t last, void *scratch); /* knows the problem's type */
+    const gdn_cpu_table *table;
+    const void     *problem;
+    const gdn_plan *plan;
+    char           *scratch;
+    _Atomic int64_t next; /* first item that no thread has taken */
 } job;
 
 /* One worker: takes items until none are left. Which worker takes which changes no bit. */
 static void work(void *arg, int32_t worker)
 {
     job *j = arg;
-    char *scratch = j->scratch ? j->scratch + (uint64_t)worker * scratch_stride(&j->plan) : NULL;
+    char *scratch = j->scratch ? j->scratch + (uint64_t)worker * scratch_stride(j->plan) : NULL;
+    const int64_t n_items = j->plan->n_items, grain = j->plan->grain;
     const gdn_float_env caller = gdn_float_env_enter();
     for (;;) {
-        const int64_t first = atomic_fetch_add_explicit(&j->next, j->plan.grain, memory_order_relaxed);
-        if (first >= j->plan.n_items)
+        const int64_t first = atomic_fetch_add_explicit(&j->next, grain, memory_order_relaxed);
+        if (first >= n_items)
             break;
-        const int64_t last = j->plan.n_items - first < j->plan.grain ? j->plan.n_items : first + j->plan.grain;
-        j->kernel->run(j->problem, &j->plan, first, last, scratch);
+        j->run(j, first, n_items - first < grain ? n_items : first + grain, scratch);
     }
     gdn_float_env_leave(caller);
 }
@@ -181,28 +180,49 @@ static void run_workers(const gdn_context *ctx, job *j, int32_t n)
     }
 }
 
-static gdn_status run(gdn_context *ctx, int kernel, const void *problem, gdn_stream stream)
+static gdn_status run_job(gdn_context *ctx, job *j, gdn_stream stream)
 {
     const cpu_state *state = ctx->state;
-    const gdn_span  *workspace = problem; /* the first member of every problem */
     gdn_status status = gdn_host_synchronize(ctx, stream); /* refuses a stream */
     if (status)
         return status;
-    job j = {
-        .kernel = state->table->kernel[kernel], .problem = problem, .plan = { .grain = 1, .path_name = "" },
-        .scratch = workspace->data ? (char *)workspace->data + workspace->offset : NULL,
-    };
-    j.kernel->plan(problem, state->n_threads, &j.plan);
-    const int64_t portions = (j.plan.n_items + j.plan.grain - 1) / j.plan.grain;
-    run_workers(ctx, &j, portions < state->n_threads ? (int32_t)portions : state->n_threads);
+    j->table = state->table;
+    const int64_t portions = (j->plan->n_items + j->plan->grain - 1) / j->plan->grain;
+    run_workers(ctx, j, portions < state->n_threads ? (int32_t)portions : state->n_threads);
     return GDN_OK;
 }
+
+#define GDN_KERNEL(stem, number, title)                                                                                \
+    static gdn_status plan_##stem(const gdn_context *ctx, const gdn_##stem##_problem *p, gdn_plan *plan)              \
+    {                                                                                                                  \
+        const cpu_state *state = ctx->state;                                                                           \
+        state->table->stem->plan(p, state->n_threads, plan);                                                           \
+        complete(state, plan);                                                                                         \
+        return GDN_OK;                                                                                                 \
+    }                                                                                                                  \
+                                                                                                                       \
+    static void items_##stem(const job *j, int64_t first, int64_t last, void *scratch)                                \
+    {                                                                                                                  \
+        j->table->stem->run(j->problem, j->plan, first, last, scratch);                                               \
+    }                                                                                                                  \
+                                                                                                                       \
+    static gdn_status run_##stem(gdn_context *ctx, const gdn_##stem##_problem *p, const gdn_plan *plan,               \
+                                 gdn_stream stream)                                                                    \
+    {                                                                                                                  \
+        job j = { .run = items_##stem, .problem = p, .plan = plan, .scratch = p->workspace.base };                    \
+        return run_job(ctx, &j, stream);                                                                               \
+    }
+#include "core/kernels.def"
+#undef GDN_KERNEL
 
 const gdn_backend gdn_backend_cpu = {
     .id = GDN_BACKEND_CPU, .name = "cpu",
     .device_count = device_count, .describe_device = describe_device, .describe_implementation = describe_implementation,
-    .open = open_cpu, .close = close_cpu, .host_memory = 1, .data_is_address = 1, .query = query, .run = run,
+    .open = open_cpu, .close = close_cpu, .host_memory = 1, .data_is_address = 1,
     .synchronize = gdn_host_synchronize, .poll = gdn_host_poll,
     .buffer_create = gdn_host_buffer_create, .buffer_destroy = gdn_host_buffer_destroy,
     .buffer_write = gdn_host_buffer_write, .buffer_read = gdn_host_buffer_read,
+#define GDN_KERNEL(stem, number, title) .stem = { plan_##stem, run_##stem },
+#include "core/kernels.def"
+#undef GDN_KERNEL
 };

@@ -182,9 +182,8 @@ static int64_t run_of_items(const gdn_gated_delta_net_problem *p, int32_t group,
     return run > 1 ? run : 1;
 }
 
-static void plan(const void *problem, int32_t n_threads, gdn_cpu_plan *plan)
+static void plan(const gdn_gated_delta_net_problem *p, int32_t n_threads, gdn_plan *plan)
 {
-    const gdn_gated_delta_net_problem *p = problem;
     const int32_t group = group_of(p, n_threads), pitch = pitch_of(p);
     const int32_t n_tokens = p->n_seqs ? (p->n_tokens + p->n_seqs - 1) / p->n_seqs : 0;
     const bool    rows = rows_serves(p, n_tokens), lines = lines_serves(p, n_tokens);
@@ -195,8 +194,8 @@ static void plan(const void *problem, int32_t n_threads, gdn_cpu_plan *plan)
     plan->n_items = (int64_t)p->n_seqs * p->n_heads_v * ((p->head_dim_v + group - 1) / group);
     plan->grain = rows || lines ? run_of_items(p, group, plan->n_items, n_threads) : 1;
     plan->scratch_bytes = 4 * (uint64_t)(tokens * ((p->gate == GDN_GATE_CHANNEL ? 4 : 2) * pitch + 2 * group) + state);
-    plan->path = group;
-    plan->path_name = rows ? "rows" : lines ? "lines" : "columns";
+    plan->cut = group;
+    plan->form = rows ? "rows" : lines ? "lines" : "columns";
 }
 
 static void run_item(const gdn_gated_delta_net_problem *p, int32_t group, int64_t item, float *scratch)
@@ -241,8 +240,8 @@ static void run_item(const gdn_gated_delta_net_problem *p, int32_t group, int64_
     }
 }
 
-static void run(const void *problem, const gdn_cpu_plan *plan, int64_t first, int64_t last, void *scratch)
+static void run(const gdn_gated_delta_net_problem *p, const gdn_plan *plan, int64_t first, int64_t last, void *scratch)
 {
-    for (int64_t item = first; item < last; item++) run_item(problem, plan->path, item, scratch);
+    for (int64_t item = first; item < last; item++) run_item(p, plan->cut, item, scratch);
     v_fence(); /* for v_stream() */
 }

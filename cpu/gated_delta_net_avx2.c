@@ -2,4 +2,4 @@
 #include "simd/avx2.h"
 #include "cpu/gated_delta_net.inc.h"
 
-const gdn_cpu_kernel gdn_cpu_gated_delta_net_avx2 = { plan, run };
+const gdn_cpu_gated_delta_net gdn_cpu_gated_delta_net_avx2 = { plan, run };

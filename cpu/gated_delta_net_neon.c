@@ -2,4 +2,4 @@
 #include "simd/neon.h"
 #include "cpu/gated_delta_net.inc.h"
 
-const gdn_cpu_kernel gdn_cpu_gated_delta_net_neon = { plan, run };
+const gdn_cpu_gated_delta_net gdn_cpu_gated_delta_net_neon = { plan, run };

@@ -245,9 +245,8 @@ static void scatter_types(const rows_item *it)
 #undef PAIR
 }
 
-static void rows_plan(const void *problem, int32_t n_threads, gdn_cpu_plan *plan)
+static void rows_plan(const gdn_set_rows_problem *p, int32_t n_threads, gdn_plan *plan)
 {
-    const gdn_set_rows_problem *p = problem;
     const int64_t n_batches = p->n_batch[0] * p->n_batch[1];
     const int64_t bytes = p->n_rows * p->n_columns * (p->src_dtype == GDN_F32 ? 4 : 2);
     /* Every share looks at the whole index, so there are no more of them than threads. */
@@ -257,9 +256,8 @@ static void rows_plan(const void *problem, int32_t n_threads, gdn_cpu_plan *plan
     plan->n_items = n_batches * n_shares;
     const int64_t per_run = bytes > 0 ? SHARE_BYTES * n_shares / bytes : n_batches; /* batches may be small */
     plan->grain = per_run > 1 ? per_run : 1;
-    plan->scratch_bytes = 0;
-    plan->path = (int32_t)n_shares;
-    plan->path_name = "rows";
+    plan->cut = (int32_t)n_shares;
+    plan->form = "rows";
 }
 
 /* Whole cache lines that are not in a cache anyway need not be fetched before they are written. */
@@ -271,20 +269,19 @@ static int streams(const gdn_set_rows_problem *p)
             (uintptr_t)p->dst_stride[2]) % 64 == 0;
 }
 
-static void rows_run(const void *problem, const gdn_cpu_plan *plan, int64_t first, int64_t last, void *scratch)
+static void rows_run(const gdn_set_rows_problem *p, const gdn_plan *plan, int64_t first, int64_t last, void *scratch)
 {
-    const gdn_set_rows_problem *p = problem;
     const int stream = streams(p);
     (void)scratch;
     for (int64_t item = first; item < last; item++) {
-        const int64_t batch = item / plan->path, b = batch / p->n_batch[1], c = batch % p->n_batch[1];
+        const int64_t batch = item / plan->cut, b = batch / p->n_batch[1], c = batch % p->n_batch[1];
         rows_item it = {
             .p = p,
             .src = p->src.base + b * p->src_stride[0] + c * p->src_stride[1],
             .dst = p->dst.base + b * p->dst_stride[0] + c * p->dst_stride[1],
             .index = p->index.base + b % p->index_batch[0] * p->index_stride[0] +
                      c % p->index_batch[1] * p->index_stride[1],
-            .share = item % plan->path, .n_shares = plan->path, .first = 0, .last = p->n_rows, .stream = stream,
+            .share = item % plan->cut, .n_shares = plan->cut, .first = 0, .last = p->n_rows, .stream = stream,
         };
         study_index(&it);
         it.by_target = it.n_shares > 1 && !it.unique;

@@ -15,4 +15,4 @@ static inline void v_store_i8(int8_t *p, const vf *y)
 
 #include "cpu/set_rows.inc.h"
 
-const gdn_cpu_kernel gdn_cpu_set_rows_neon = { rows_plan, rows_run };
+const gdn_cpu_set_rows gdn_cpu_set_rows_neon = { rows_plan, rows_run };

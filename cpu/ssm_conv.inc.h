@@ -237,9 +237,8 @@ static void gather_weight(const gdn_ssm_conv_problem *p, int64_t c0, int64_t wid
             weight[j * stride_tap + c] = *(const float *)(const void *)(base + c * stride + j * p->weight_stride_tap);
 }
 
-static void conv_plan(const void *problem, int32_t n_threads, gdn_cpu_plan *plan)
+static void conv_plan(const gdn_ssm_conv_problem *p, int32_t n_threads, gdn_plan *plan)
 {
-    const gdn_ssm_conv_problem *p = problem;
     const int64_t n_outputs = (int64_t)p->n_tokens * p->n_channels;
     /* Wide blocks stream best; narrower ones only so that every thread has two items. */
     int64_t width = WIDTH_MAX, n_blocks;
@@ -253,9 +252,8 @@ static void conv_plan(const void *problem, int32_t n_threads, gdn_cpu_plan *plan
     /* Starting a run costs its weights and a cold start: one run per thread if all is over in microseconds. */
     const int64_t n_runs = n_outputs < SMALL * (int64_t)n_threads ? n_threads : 4 * (int64_t)n_threads;
     plan->grain = plan->n_items > n_runs ? (plan->n_items + n_runs - 1) / n_runs : 1;
-    plan->scratch_bytes = 0;
-    plan->path = (int32_t)width;
-    plan->path_name = "channels";
+    plan->cut = (int32_t)width;
+    plan->form = "channels";
 }
 
 static int aligned64(const gdn_token_view *view)
@@ -271,10 +269,9 @@ static int64_t lead_of(const gdn_ssm_conv_problem *p, int64_t c0, const float *g
     return (int64_t)(((uintptr_t)p->out.at.base + 4 * (uintptr_t)c0 + PAGE / 4 - (uintptr_t)gathered) % PAGE / 4);
 }
 
-static void conv_run(const void *problem, const gdn_cpu_plan *plan, int64_t first, int64_t last, void *scratch)
+static void conv_run(const gdn_ssm_conv_problem *p, const gdn_plan *plan, int64_t first, int64_t last, void *scratch)
 {
-    const gdn_ssm_conv_problem *p = problem;
-    const int64_t width = plan->path; /* of a block */
+    const int64_t width = plan->cut; /* of a block */
     const int stream = (int64_t)p->n_tokens * p->n_channels * 4 >= STREAM && aligned64(&p->out);
     const int packed = is_packed(p), tap_major = is_tap_major(p);
     float gathered[GATHERED + MAX_WIDTH * SKEW + PAGE / 4];

@@ -16,4 +16,4 @@ static inline void v_load4(const float *p, vf r[4])
 
 #include "cpu/ssm_conv.inc.h"
 
-const gdn_cpu_kernel gdn_cpu_ssm_conv_avx512 = { conv_plan, conv_run };
+const gdn_cpu_ssm_conv gdn_cpu_ssm_conv_avx512 = { conv_plan, conv_run };

@@ -10,28 +10,28 @@ static int always(void)
 
 static const gdn_cpu_table tables[] = {
 #if defined(__x86_64__)
-    { "avx512", gdn_simd_has_avx512, {
-#define GDN_KERNEL(stem, number, title) [number] = &gdn_cpu_##stem##_avx512,
+    { "avx512", gdn_simd_has_avx512, 
+#define GDN_KERNEL(stem, number, title) .stem = &gdn_cpu_##stem##_avx512,
 #include "core/kernels.def"
 #undef GDN_KERNEL
-    } },
-    { "avx2", gdn_simd_has_avx2, {
-#define GDN_KERNEL(stem, number, title) [number] = &gdn_cpu_##stem##_avx2,
+    },
+    { "avx2", gdn_simd_has_avx2, 
+#define GDN_KERNEL(stem, number, title) .stem = &gdn_cpu_##stem##_avx2,
 #include "core/kernels.def"
 #undef GDN_KERNEL
-    } },
+    },
 #elif defined(__aarch64__)
-    { "neon", always, {
-#define GDN_KERNEL(stem, number, title) [number] = &gdn_cpu_##stem##_neon,
+    { "neon", always, 
+#define GDN_KERNEL(stem, number, title) .stem = &gdn_cpu_##stem##_neon,
 #include "core/kernels.def"
 #undef GDN_KERNEL
-    } },
+    },
 #endif
-    { "scalar", always, {
-#define GDN_KERNEL(stem, number, title) [number] = &gdn_cpu_##stem##_scalar,
+    { "scalar", always, 
+#define GDN_KERNEL(stem, number, title) .stem = &gdn_cpu_##stem##_scalar,
 #include "core/kernels.def"
 #undef GDN_KERNEL
-    } },
+    },
 };
 
 const gdn_cpu_table *gdn_cpu_table_of(uint32_t index)

@@ -91,53 +91,42 @@ static void close_cuda(gdn_context *ctx)
 
 /* ---- Running ---------------------------------------------------------------------------------------- */
 
-static gdn_status query(const gdn_context *ctx, int kernel, const void *problem, gdn_capability *c)
+/* What is the same for every kernel, which then says its part. */
+static void begin_plan(const gdn_cuda_device *dev, gdn_capability *c)
 {
-    const gdn_cuda_device *dev = ctx->state;
     c->supported = 1; /* unless the kernel says otherwise */
     c->exact     = dev->exact;
     c->emulated  = dev->traits.emulated;
     (void)snprintf(c->reason, sizeof c->reason, "%s", dev->reason);
-    switch (kernel) {
-#define GDN_KERNEL(stem, number, title) \
-    case GDN_KERNEL_##stem: gdn_cuda_query_##stem(dev, problem, c); break;
-#include "core/kernels.def"
-#undef GDN_KERNEL
-    default: break;
-    }
-    return GDN_OK;
 }
 
-static gdn_status dispatch(gdn_cuda_device *dev, int kernel, const void *problem, CUstream stream)
-{
-    gdn_status status = GDN_INTERNAL;
-    switch (kernel) {
-#define GDN_KERNEL(stem, number, title)                        \
-    case GDN_KERNEL_##stem:                                    \
-        RANGE_BEGIN("gdn_" #stem);                             \
-        status = gdn_cuda_run_##stem(dev, problem, stream);    \
-        RANGE_END();                                           \
-        break;
+#define GDN_KERNEL(stem, number, title)                                                                                \
+    static gdn_status plan_##stem(const gdn_context *ctx, const gdn_##stem##_problem *p, gdn_plan *plan)              \
+    {                                                                                                                  \
+        begin_plan(ctx->state, &plan->capability);                                                                     \
+        gdn_cuda_plan_##stem(ctx->state, p, plan);                                                                     \
+        return GDN_OK;                                                                                                 \
+    }                                                                                                                  \
+                                                                                                                       \
+    static gdn_status run_##stem(gdn_context *ctx, const gdn_##stem##_problem *p, const gdn_plan *plan,               \
+                                 gdn_stream stream)                                                                    \
+    {                                                                                                                  \
+        gdn_cuda_device *dev = ctx->state;                                                                             \
+        gdn_cuda_scope scope;                                                                                          \
+        CUstream on;                                                                                                   \
+        gdn_status status = gdn_cuda_enter(dev, &scope);                                                               \
+        if (status)                                                                                                    \
+            return status;                                                                                             \
+        if (!(status = gdn_cuda_stream(dev, stream, &on))) {                                                           \
+            RANGE_BEGIN("gdn_" #stem);                                                                                 \
+            status = gdn_cuda_run_##stem(dev, p, plan, on);                                                            \
+            RANGE_END();                                                                                               \
+        }                                                                                                              \
+        gdn_cuda_leave(dev, &scope);                                                                                   \
+        return status;                                                                                                 \
+    }
 #include "core/kernels.def"
 #undef GDN_KERNEL
-    default: break;
-    }
-    return status;
-}
-
-static gdn_status run(gdn_context *ctx, int kernel, const void *problem, gdn_stream stream)
-{
-    gdn_cuda_device *dev = ctx->state;
-    gdn_cuda_scope scope;
-    CUstream on;
-    gdn_status status = gdn_cuda_enter(dev, &scope);
-    if (status)
-        return status;
-    if (!(status = gdn_cuda_stream(dev, stream, &on)))
-        status = dispatch(dev, kernel, problem, on);
-    gdn_cuda_leave(dev, &scope);
-    return status;
-}
 
 static gdn_status synchronize(gdn_context *ctx, gdn_stream stream)
 {
@@ -169,8 +158,11 @@ const gdn_backend gdn_backend_cuda = {
     .id = GDN_BACKEND_CUDA, .name = "cuda",
     .device_count = device_count, .describe_device = describe_device, .describe_implementation = describe_implementation,
     .describe_context = describe_context,
-    .open = open_cuda, .close = close_cuda, .host_memory = 0, .data_is_address = 1, .query = query, .run = run,
+    .open = open_cuda, .close = close_cuda, .host_memory = 0, .data_is_address = 1,
     .synchronize = synchronize, .poll = poll_cuda,
     .buffer_create = gdn_cuda_buffer_create, .buffer_destroy = gdn_cuda_buffer_destroy,
     .buffer_write = gdn_cuda_buffer_write, .buffer_read = gdn_cuda_buffer_read,
+#define GDN_KERNEL(stem, number, title) .stem = { plan_##stem, run_##stem },
+#include "core/kernels.def"
+#undef GDN_KERNEL
 };

@@ -127,8 +127,8 @@ gdn_status gdn_cuda_exact_of(uint32_t index, int *exact, char reason[GDN_REASON_
 
 /* ---- dispatch_<kernel>.c: run is called within enter and leave ---- */
 #define GDN_KERNEL(stem, number, title)                                                                              \
-    void       gdn_cuda_query_##stem(const gdn_cuda_device *dev, const gdn_##stem##_problem *p, gdn_capability *c); \
-    gdn_status gdn_cuda_run_##stem(gdn_cuda_device *dev, const gdn_##stem##_problem *p, CUstream stream);
+    void       gdn_cuda_plan_##stem(const gdn_cuda_device *dev, const gdn_##stem##_problem *p, gdn_plan *plan); \
+    gdn_status gdn_cuda_run_##stem(gdn_cuda_device *dev, const gdn_##stem##_problem *p, const gdn_plan *plan, CUstream stream);
 #include "core/kernels.def"
 #undef GDN_KERNEL
 

@@ -35,8 +35,9 @@ static uint64_t blocks(const problem_t *p, int nb)
     return ((uint64_t)p->head_dim_v + columns(in_tiles(p), nb) - 1) / columns(in_tiles(p), nb);
 }
 
-void gdn_cuda_query_gated_delta_net(const gdn_cuda_device *dev, const problem_t *p, gdn_capability *c)
+void gdn_cuda_plan_gated_delta_net(const gdn_cuda_device *dev, const problem_t *p, gdn_plan *plan)
 {
+    gdn_capability *c = &plan->capability;
     (void)dev;
     (void)snprintf(c->implementation, sizeof c->implementation, "fma/%s", in_tiles(p) ? "tiles" : "rows");
     if (p->n_heads_v > GDN_CUDA_MAX_BLOCKS_YZ) {
@@ -87,8 +88,9 @@ static gdn_cuda_kernel kernel_of(const problem_t *p, int nb)
     return (gdn_cuda_kernel)((int)kernels[in_tiles(p)][nb] + variant);
 }
 
-gdn_status gdn_cuda_run_gated_delta_net(gdn_cuda_device *dev, const problem_t *p, CUstream stream)
+gdn_status gdn_cuda_run_gated_delta_net(gdn_cuda_device *dev, const problem_t *p, const gdn_plan *plan, CUstream stream)
 {
+    (void)plan;
     const gdn_cuda_gated_delta_net params = {
         .q = tokens(&p->q), .k = tokens(&p->k), .v = tokens(&p->v), .g = tokens(&p->g), .beta = tokens(&p->beta),
         .result = tokens(&p->out), .state_in = pool(&p->state_in), .state_out = pool(&p->state_out),

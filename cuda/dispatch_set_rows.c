@@ -35,8 +35,9 @@ static int too_large(const problem_t *p)
            items > GDN_CUDA_MAX_BLOCKS;
 }
 
-void gdn_cuda_query_set_rows(const gdn_cuda_device *dev, const problem_t *p, gdn_capability *c)
+void gdn_cuda_plan_set_rows(const gdn_cuda_device *dev, const problem_t *p, gdn_plan *plan)
 {
+    gdn_capability *c = &plan->capability;
     (void)dev;
     (void)snprintf(c->implementation, sizeof c->implementation, "fma/%s", p->n_rows > GDN_CUDA_ROWS_FEW ? "table" : "compare");
     if (too_large(p)) {
@@ -56,13 +57,13 @@ static int wide(const problem_t *p, const gdn_cuda_set_rows *x)
     return bits % 16 == 0;
 }
 
-gdn_status gdn_cuda_run_set_rows(gdn_cuda_device *dev, const problem_t *p, CUstream stream)
+gdn_status gdn_cuda_run_set_rows(gdn_cuda_device *dev, const problem_t *p, const gdn_plan *plan, CUstream stream)
 {
-    const gdn_place at = { .data = p->workspace.data, .offset = p->workspace.offset };
+    (void)plan;
     const uint64_t table_slots = slots(p), words = index_batches(p) * table_slots, threads = GDN_CUDA_ROWS_THREADS;
     gdn_cuda_set_rows params = {
         .src = gdn_cuda_address(&p->src), .dst = gdn_cuda_address(&p->dst), .index = gdn_cuda_address(&p->index),
-        .bad = dev->bad_address, .table = table_slots ? gdn_cuda_address(&at) : 0,
+        .bad = dev->bad_address, .table = table_slots ? gdn_cuda_address(&p->workspace) : 0,
         .n_columns = p->n_columns, .n_rows = p->n_rows, .n_rows_dst = p->n_rows_dst,
         .src_stride = { p->src_stride[0], p->src_stride[1], p->src_stride[2] },
         .dst_stride = { p->dst_stride[0], p->dst_stride[1], p->dst_stride[2] },

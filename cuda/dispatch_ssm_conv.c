@@ -23,8 +23,9 @@ static uint64_t pieces(const problem_t *p)
     return ((uint64_t)p->n_tokens + CHUNK - 1) / CHUNK;
 }
 
-void gdn_cuda_query_ssm_conv(const gdn_cuda_device *dev, const problem_t *p, gdn_capability *c)
+void gdn_cuda_plan_ssm_conv(const gdn_cuda_device *dev, const problem_t *p, gdn_plan *plan)
 {
+    gdn_capability *c = &plan->capability;
     (void)dev;
     (void)snprintf(c->implementation, sizeof c->implementation, "fma/%s", in_pieces(p) ? "pieces" : "sequences");
     if ((uint64_t)p->n_seqs * blocks(p) > GDN_CUDA_MAX_BLOCKS || pieces(p) * blocks(p) > GDN_CUDA_MAX_BLOCKS) {
@@ -43,8 +44,9 @@ static gdn_cuda_pool pool(const gdn_state_view *view)
     return (gdn_cuda_pool){ gdn_cuda_address(&view->at), view->stride_row, 0, 0, view->stride_line };
 }
 
-gdn_status gdn_cuda_run_ssm_conv(gdn_cuda_device *dev, const problem_t *p, CUstream stream)
+gdn_status gdn_cuda_run_ssm_conv(gdn_cuda_device *dev, const problem_t *p, const gdn_plan *plan, CUstream stream)
 {
+    (void)plan;
     const int cut = in_pieces(p);
     gdn_cuda_ssm_conv params = {
         .x = tokens(&p->x), .result = tokens(&p->out), .history_in = pool(&p->history_in), .history_out = pool(&p->history_out),

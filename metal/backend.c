@@ -106,33 +106,30 @@ static void close_metal(gdn_context *ctx)
 
 /* ---- Running ---------------------------------------------------------------------------------------- */
 
-static gdn_status query(const gdn_context *ctx, int kernel, const void *problem, gdn_capability *c)
+/* What is the same for every kernel, which then says its part. */
+static void begin_plan(const gdn_metal_device *dev, gdn_capability *c)
 {
-    const gdn_metal_device *dev = ctx->state;
     c->supported = 1; /* unless the kernel says otherwise */
     c->exact     = dev->exact;
     c->emulated  = dev->traits.emulated;
     (void)snprintf(c->reason, sizeof c->reason, "%s", dev->reason);
-    switch (kernel) {
-#define GDN_KERNEL(stem, number, title) \
-    case GDN_KERNEL_##stem: gdn_metal_query_##stem(dev, problem, c); break;
-#include "core/kernels.def"
-#undef GDN_KERNEL
-    default: break;
-    }
-    return GDN_OK;
 }
 
-static gdn_status run(gdn_context *ctx, int kernel, const void *problem, gdn_stream stream)
-{
-    switch (kernel) {
-#define GDN_KERNEL(stem, number, title) \
-    case GDN_KERNEL_##stem: return gdn_metal_run_##stem(ctx->state, problem, stream);
+#define GDN_KERNEL(stem, number, title)                                                                                \
+    static gdn_status plan_##stem(const gdn_context *ctx, const gdn_##stem##_problem *p, gdn_plan *plan)              \
+    {                                                                                                                  \
+        begin_plan(ctx->state, &plan->capability);                                                                     \
+        gdn_metal_plan_##stem(ctx->state, p, plan);                                                                  \
+        return GDN_OK;                                                                                                 \
+    }                                                                                                                  \
+                                                                                                                       \
+    static gdn_status run_##stem(gdn_context *ctx, const gdn_##stem##_problem *p, const gdn_plan *plan,               \
+                                 gdn_stream stream)                                                                    \
+    {                                                                                                                  \
+        return gdn_metal_run_##stem(ctx->state, p, plan, stream);                                                    \
+    }
 #include "core/kernels.def"
 #undef GDN_KERNEL
-    default: return GDN_INTERNAL;
-    }
-}
 
 static gdn_status wait_and_report(gdn_metal_device *dev)
 {
@@ -165,8 +162,11 @@ const gdn_backend gdn_backend_metal = {
     .id = GDN_BACKEND_METAL, .name = "metal",
     .device_count = device_count, .describe_device = describe_device, .describe_implementation = describe_implementation,
     .describe_context = describe_context,
-    .open = open_metal, .close = close_metal, .host_memory = 0, .data_is_address = 0, .query = query, .run = run,
+    .open = open_metal, .close = close_metal, .host_memory = 0, .data_is_address = 0,
     .synchronize = synchronize, .poll = poll_metal,
     .buffer_create = gdn_metal_buffer_create, .buffer_destroy = gdn_metal_buffer_destroy,
     .buffer_write = gdn_metal_buffer_write, .buffer_read = gdn_metal_buffer_read,
+#define GDN_KERNEL(stem, number, title) .stem = { plan_##stem, run_##stem },
+#include "core/kernels.def"
+#undef GDN_KERNEL
 };

@@ -139,8 +139,8 @@ gdn_status gdn_metal_exact_of_default(int *exact, char reason[GDN_REASON_MAX]); 
 
 /* ---- dispatch_<kernel>.c ---- */
 #define GDN_KERNEL(stem, number, title)                                                                               \
-    void       gdn_metal_query_##stem(const gdn_metal_device *dev, const gdn_##stem##_problem *p, gdn_capability *c); \
-    gdn_status gdn_metal_run_##stem(gdn_metal_device *dev, const gdn_##stem##_problem *p, gdn_stream stream);
+    void       gdn_metal_plan_##stem(const gdn_metal_device *dev, const gdn_##stem##_problem *p, gdn_plan *plan); \
+    gdn_status gdn_metal_run_##stem(gdn_metal_device *dev, const gdn_##stem##_problem *p, const gdn_plan *plan, gdn_stream stream);
 #include "core/kernels.def"
 #undef GDN_KERNEL
 

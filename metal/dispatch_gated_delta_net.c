@@ -29,8 +29,9 @@ static uint64_t items(const problem_t *p)
     return (uint64_t)p->n_seqs * (uint64_t)p->n_heads_v * blocks(p);
 }
 
-void gdn_metal_query_gated_delta_net(const gdn_metal_device *dev, const problem_t *p, gdn_capability *c)
+void gdn_metal_plan_gated_delta_net(const gdn_metal_device *dev, const problem_t *p, gdn_plan *plan)
 {
+    gdn_capability *c = &plan->capability;
     (void)dev;
     (void)snprintf(c->implementation, sizeof c->implementation, "fma/rows");
     if (items(p) > GDN_METAL_MAX_GROUPS) {
@@ -49,8 +50,9 @@ static gdn_metal_pool pool(const gdn_state_view *view)
     return (gdn_metal_pool){ view->stride_row, view->stride_slot, view->stride_head, view->stride_line };
 }
 
-gdn_status gdn_metal_run_gated_delta_net(gdn_metal_device *dev, const problem_t *p, gdn_stream stream)
+gdn_status gdn_metal_run_gated_delta_net(gdn_metal_device *dev, const problem_t *p, const gdn_plan *plan, gdn_stream stream)
 {
+    (void)plan;
     gdn_metal_gated_delta_net params = {
         .q = tokens(&p->q), .k = tokens(&p->k), .v = tokens(&p->v), .g = tokens(&p->g), .beta = tokens(&p->beta),
         .result = tokens(&p->out), .state_in = pool(&p->state_in), .state_out = pool(&p->state_out),

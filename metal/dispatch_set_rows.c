@@ -35,8 +35,9 @@ static int too_large(const problem_t *p)
            items > GDN_METAL_MAX_GROUPS || index_batches(p) * slots(p) / GDN_METAL_ROWS_THREADS >= GDN_METAL_MAX_GROUPS;
 }
 
-void gdn_metal_query_set_rows(const gdn_metal_device *dev, const problem_t *p, gdn_capability *c)
+void gdn_metal_plan_set_rows(const gdn_metal_device *dev, const problem_t *p, gdn_plan *plan)
 {
+    gdn_capability *c = &plan->capability;
     (void)dev;
     (void)snprintf(c->implementation, sizeof c->implementation, "fma/%s", p->n_rows > GDN_METAL_ROWS_FEW ? "table" : "compare");
     if (too_large(p)) {
@@ -47,8 +48,9 @@ void gdn_metal_query_set_rows(const gdn_metal_device *dev, const problem_t *p, g
     c->workspace_bytes = 4 * index_batches(p) * slots(p);
 }
 
-gdn_status gdn_metal_run_set_rows(gdn_metal_device *dev, const problem_t *p, gdn_stream stream)
+gdn_status gdn_metal_run_set_rows(gdn_metal_device *dev, const problem_t *p, const gdn_plan *plan, gdn_stream stream)
 {
+    (void)plan;
     const uint64_t table_slots = slots(p), words = index_batches(p) * table_slots, threads = GDN_METAL_ROWS_THREADS;
     const gdn_metal_set_rows params = {
         .n_columns = p->n_columns, .n_rows = p->n_rows, .n_rows_dst = p->n_rows_dst,

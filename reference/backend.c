@@ -42,44 +42,40 @@ static void close_reference(gdn_context *ctx)
     (void)ctx;
 }
 
-static gdn_status query(const gdn_context *ctx, int kernel, const void *problem, gdn_capability *c)
-{
-    (void)ctx, (void)kernel, (void)problem;
-    c->supported = c->exact = 1;
-    (void)snprintf(c->implementation, sizeof c->implementation, "scalar");
-    return GDN_OK;
-}
-
-static gdn_status run(gdn_context *ctx, int kernel, const void *problem, gdn_stream stream)
-{
-    gdn_status status = gdn_host_synchronize(ctx, stream); /* refuses a stream */
-    if (status)
-        return status;
-    const gdn_float_env caller = gdn_float_env_enter();
-    if (kernel == GDN_KERNEL_gated_delta_net) {
-        const gdn_gated_delta_net_problem *p = problem;
-        for (int32_t s = 0; s < p->n_seqs; s++)
-            for (int32_t h = 0; h < p->n_heads_v; h++)
-                gdn_ref_gated_delta_net(p, s, h);
-    } else if (kernel == GDN_KERNEL_ssm_conv) {
-        const gdn_ssm_conv_problem *p = problem;
-        for (int32_t s = 0; s < p->n_seqs; s++)
-            gdn_ref_ssm_conv(p, s, 0, p->n_channels);
-    } else {
-        const gdn_set_rows_problem *p = problem;
-        for (int64_t b = 0; b < p->n_batch[0]; b++)
-            for (int64_t c = 0; c < p->n_batch[1]; c++)
-                gdn_ref_set_rows(p, b, c);
+#define GDN_KERNEL(stem, number, title)                                                                                \
+    static gdn_status plan_##stem(const gdn_context *ctx, const gdn_##stem##_problem *p, gdn_plan *plan)              \
+    {                                                                                                                  \
+        gdn_capability *c = &plan->capability;                                                                         \
+        (void)ctx;                                                                                                     \
+        c->supported = c->exact = 1;                                                                                   \
+        (void)snprintf(c->implementation, sizeof c->implementation, "scalar");                                         \
+        plan->n_items = gdn_ref_##stem##_items(p);                                                                     \
+        return GDN_OK;                                                                                                 \
+    }                                                                                                                  \
+                                                                                                                       \
+    static gdn_status run_##stem(gdn_context *ctx, const gdn_##stem##_problem *p, const gdn_plan *plan,               \
+                                 gdn_stream stream)                                                                    \
+    {                                                                                                                  \
+        gdn_status status = gdn_host_synchronize(ctx, stream); /* refuses a stream */                                  \
+        if (status)                                                                                                    \
+            return status;                                                                                             \
+        const gdn_float_env caller = gdn_float_env_enter();                                                            \
+        for (int64_t item = 0; item < plan->n_items; item++)                                                           \
+            gdn_ref_##stem(p, item);                                                                                   \
+        gdn_float_env_leave(caller);                                                                                   \
+        return GDN_OK;                                                                                                 \
     }
-    gdn_float_env_leave(caller);
-    return GDN_OK;
-}
+#include "core/kernels.def"
+#undef GDN_KERNEL
 
 const gdn_backend gdn_backend_reference = {
     .id = GDN_BACKEND_REFERENCE, .name = "reference",
     .device_count = device_count, .describe_device = describe_device, .describe_implementation = describe_implementation,
-    .open = open_reference, .close = close_reference, .host_memory = 1, .data_is_address = 1, .query = query, .run = run,
+    .open = open_reference, .close = close_reference, .host_memory = 1, .data_is_address = 1,
     .synchronize = gdn_host_synchronize, .poll = gdn_host_poll,
     .buffer_create = gdn_host_buffer_create, .buffer_destroy = gdn_host_buffer_destroy,
     .buffer_write = gdn_host_buffer_write, .buffer_read = gdn_host_buffer_read,
+#define GDN_KERNEL(stem, number, title) .stem = { plan_##stem, run_##stem },
+#include "core/kernels.def"
+#undef GDN_KERNEL
 };

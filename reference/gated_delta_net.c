@@ -82,8 +82,14 @@ static void column(const gdn_gated_delta_net_problem *p, int32_t s, int32_t h, i
     }
 }
 
-void gdn_ref_gated_delta_net(const gdn_gated_delta_net_problem *p, int32_t s, int32_t h)
+int64_t gdn_ref_gated_delta_net_items(const gdn_gated_delta_net_problem *p)
 {
+    return (int64_t)p->n_seqs * p->n_heads_v;
+}
+
+void gdn_ref_gated_delta_net(const gdn_gated_delta_net_problem *p, int64_t item)
+{
+    const int32_t s = (int32_t)(item / p->n_heads_v), h = (int32_t)(item % p->n_heads_v);
     if (gdn_state_src_at(p, s) == GDN_SKIP || !gdn_seq_length(&p->seq_start, p->n_seqs, p->n_tokens, s))
         return; /* padding; without tokens even the source is another sequence's to write */
     for (int32_t j = 0; j < p->head_dim_v; j++)

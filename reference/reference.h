@@ -7,13 +7,12 @@
 
 #include "core/problem.h"
 
-/* All tokens of sequence s for value head h. */
-void gdn_ref_gated_delta_net(const gdn_gated_delta_net_problem *p, int32_t s, int32_t h);
-
-/* All tokens of sequence s for channels [first, last). */
-void gdn_ref_ssm_conv(const gdn_ssm_conv_problem *p, int32_t s, int32_t first, int32_t last);
-
-/* All rows of batch (b, c). */
-void gdn_ref_set_rows(const gdn_set_rows_problem *p, int64_t b, int64_t c);
+/* How many items a problem has, and item 0 <= i < n: a sequence and value head of gated_delta_net, a sequence and block of
+ * channels of ssm_conv, a batch of set_rows (whose rows stay together, as the later of two with one target wins). */
+#define GDN_KERNEL(stem, number, title)                            \
+    int64_t gdn_ref_##stem##_items(const gdn_##stem##_problem *p); \
+    void    gdn_ref_##stem(const gdn_##stem##_problem *p, int64_t item);
+#include "core/kernels.def"
+#undef GDN_KERNEL
 
 #endif

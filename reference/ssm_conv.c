@@ -9,7 +9,7 @@
 
 #include "numerics/elementary.h"
 
-enum { MAX_WIDTH = 16 };
+enum { MAX_WIDTH = 16, BLOCK = 64 }; /* taps; channels of an item */
 
 static float *history_at(const gdn_state_view *view, int32_t row, int32_t column, int32_t c)
 {
@@ -68,8 +68,20 @@ static void channel(const gdn_ssm_conv_problem *p, int32_t s, int32_t c)
     }
 }
 
-void gdn_ref_ssm_conv(const gdn_ssm_conv_problem *p, int32_t s, int32_t first, int32_t last)
+static int32_t blocks(const gdn_ssm_conv_problem *p)
 {
+    return p->n_channels / BLOCK + (p->n_channels % BLOCK != 0);
+}
+
+int64_t gdn_ref_ssm_conv_items(const gdn_ssm_conv_problem *p)
+{
+    return (int64_t)p->n_seqs * blocks(p);
+}
+
+void gdn_ref_ssm_conv(const gdn_ssm_conv_problem *p, int64_t item)
+{
+    const int32_t s = (int32_t)(item / blocks(p)), first = (int32_t)(item % blocks(p)) * BLOCK;
+    const int32_t last = p->n_channels - first < BLOCK ? p->n_channels : first + BLOCK;
     if (gdn_map_at(&p->history_src, s, s) == GDN_SKIP || !gdn_seq_length(&p->seq_start, p->n_seqs, p->n_tokens, s))
         return; /* padding; without tokens even the source is another sequence's to write */
     for (int32_t c = first; c < last; c++)

@@ -186,15 +186,15 @@ typedef struct gdn_vk_dispatch {
     int        after_previous; /* 1: reads what the dispatch before it wrote */
 } gdn_vk_dispatch;
 /* Parameter block, optional zeroed table behind it, dispatches; on `stream`, or on our queue where that is NULL. */
-gdn_status gdn_vk_run(gdn_vk_device *dev, const gdn_span *workspace, const void *params, size_t params_bytes,
+gdn_status gdn_vk_run(gdn_vk_device *dev, const gdn_place *workspace, const void *params, size_t params_bytes,
                       uint64_t zeroed_bytes, const gdn_vk_dispatch *dispatches, int n, gdn_stream stream);
 /* The grid for n workgroups; 0 where there are too many. */
 int gdn_vk_grid(uint64_t n, uint32_t *width, uint32_t *height);
 
 /* ---- dispatch_<kernel>.c ---- */
 #define GDN_KERNEL(stem, number, title)                                                                        \
-    void       gdn_vk_query_##stem(const gdn_vk_device *dev, const gdn_##stem##_problem *p, gdn_capability *c); \
-    gdn_status gdn_vk_run_##stem(gdn_vk_device *dev, const gdn_##stem##_problem *p, gdn_stream stream);
+    void       gdn_vk_plan_##stem(const gdn_vk_device *dev, const gdn_##stem##_problem *p, gdn_plan *plan); \
+    gdn_status gdn_vk_run_##stem(gdn_vk_device *dev, const gdn_##stem##_problem *p, const gdn_plan *plan, gdn_stream stream);
 #include "core/kernels.def"
 #undef GDN_KERNEL
 

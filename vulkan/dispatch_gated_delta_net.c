@@ -34,14 +34,12 @@ static int is_narrow(const problem_t *p)
     return p->q.dtype != GDN_F32 || p->k.dtype != GDN_F32 || p->v.dtype != GDN_F32;
 }
 
-void gdn_vk_query_gated_delta_net(const gdn_vk_device *dev, const problem_t *p, gdn_capability *c)
+void gdn_vk_plan_gated_delta_net(const gdn_vk_device *dev, const problem_t *p, gdn_plan *plan)
 {
+    gdn_capability *c = &plan->capability;
     uint32_t width, height;
-    c->supported       = 1;
-    c->exact           = dev->variant.exact;
     c->workspace_bytes = GDN_VK_PARAMS_BYTES;
     (void)snprintf(c->implementation, sizeof c->implementation, "%.40s/%s", dev->variant.name, dev->variant.subgroup ? "subgroup" : "shared");
-    (void)snprintf(c->reason, sizeof c->reason, "%s", dev->variant.reason);
     if (is_narrow(p) && !dev->traits.storage16) {
         c->supported = 0;
         (void)snprintf(c->reason, sizeof c->reason, "F16 and BF16 need storageBuffer16BitAccess, which %.100s does not have", dev->traits.name);
@@ -96,8 +94,9 @@ static void specialize(const gdn_vk_device *dev, const problem_t *p, uint32_t wi
     constants[3] = general ? 0 : width;
 }
 
-gdn_status gdn_vk_run_gated_delta_net(gdn_vk_device *dev, const problem_t *p, gdn_stream stream)
+gdn_status gdn_vk_run_gated_delta_net(gdn_vk_device *dev, const problem_t *p, const gdn_plan *plan, gdn_stream stream)
 {
+    (void)plan;
     const gdn_vk_gated_delta_net params = {
         .q = tokens(dev, &p->q), .k = tokens(dev, &p->k), .v = tokens(dev, &p->v), .g = tokens(dev, &p->g),
         .beta = tokens(dev, &p->beta), .result = tokens(dev, &p->out),

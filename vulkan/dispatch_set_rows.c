@@ -45,28 +45,28 @@ static int too_large(const problem_t *p)
            items >= most || index_batches(p) * (slots(p) ? slots(p) : 1) >= most;
 }
 
-void gdn_vk_query_set_rows(const gdn_vk_device *dev, const problem_t *p, gdn_capability *c)
+void gdn_vk_plan_set_rows(const gdn_vk_device *dev, const problem_t *p, gdn_plan *plan)
 {
-    c->exact = dev->variant.exact;
+    gdn_capability *c = &plan->capability;
     (void)snprintf(c->implementation, sizeof c->implementation, "%.40s/%s", dev->variant.name, slots(p) ? "table" : "compare");
-    (void)snprintf(c->reason, sizeof c->reason, "%s", dev->variant.reason);
     if ((p->src_dtype != GDN_F32 || p->dst_dtype != GDN_F32) && !dev->traits.storage16) {
+        c->supported = 0;
         (void)snprintf(c->reason, sizeof c->reason, "F16, BF16 and Q8_0 need storageBuffer16BitAccess, which %.100s does not have", dev->traits.name);
     } else if (too_large(p)) {
+        c->supported = 0;
         (void)snprintf(c->reason, sizeof c->reason, "the call has 2^32 workgroups or more (batches x rows x 1024 columns)");
     } else {
-        c->supported       = 1;
         c->workspace_bytes = GDN_VK_PARAMS_BYTES + 4 * index_batches(p) * slots(p);
     }
 }
 
-gdn_status gdn_vk_run_set_rows(gdn_vk_device *dev, const problem_t *p, gdn_stream stream)
+gdn_status gdn_vk_run_set_rows(gdn_vk_device *dev, const problem_t *p, const gdn_plan *plan, gdn_stream stream)
 {
-    const gdn_place at = { .data = p->workspace.data, .offset = p->workspace.offset };
+    (void)plan;
     const uint64_t table_slots = slots(p);
     const gdn_vk_set_rows params = {
         .src = gdn_vk_address(dev, &p->src), .dst = gdn_vk_address(dev, &p->dst), .index = gdn_vk_address(dev, &p->index),
-        .bad = dev->bad.address, .table = table_slots ? gdn_vk_address(dev, &at) + GDN_VK_PARAMS_BYTES : 0,
+        .bad = dev->bad.address, .table = table_slots ? gdn_vk_address(dev, &p->workspace) + GDN_VK_PARAMS_BYTES : 0,
         .n_columns = p->n_columns, .n_rows = p->n_rows, .n_rows_dst = p->n_rows_dst,
         .src_stride = { p->src_stride[0], p->src_stride[1], p->src_stride[2] },
         .dst_stride = { p->dst_stride[0], p->dst_stride[1], p->dst_stride[2] },

@@ -31,14 +31,12 @@ static uint64_t pieces(const problem_t *p)
     return ((uint64_t)p->n_tokens + CHUNK - 1) / CHUNK;
 }
 
-void gdn_vk_query_ssm_conv(const gdn_vk_device *dev, const problem_t *p, gdn_capability *c)
+void gdn_vk_plan_ssm_conv(const gdn_vk_device *dev, const problem_t *p, gdn_plan *plan)
 {
+    gdn_capability *c = &plan->capability;
     uint32_t width, height;
-    c->supported       = 1;
-    c->exact           = dev->variant.exact;
     c->workspace_bytes = GDN_VK_PARAMS_BYTES;
     (void)snprintf(c->implementation, sizeof c->implementation, "%.40s/%s", dev->variant.name, in_pieces(p) ? "pieces" : "sequences");
-    (void)snprintf(c->reason, sizeof c->reason, "%s", dev->variant.reason);
     if (!gdn_vk_grid((uint64_t)p->n_seqs * blocks(dev, p), &width, &height) || !gdn_vk_grid(pieces(p) * blocks(dev, p), &width, &height)) {
         c->supported = 0;
         (void)snprintf(c->reason, sizeof c->reason, "the call has more than 2^32 workgroups (tokens or sequences x blocks of channels)");
@@ -55,8 +53,9 @@ static gdn_vk_pool pool(const gdn_vk_device *dev, const gdn_state_view *view)
     return (gdn_vk_pool){ gdn_vk_address(dev, &view->at), view->stride_row, 0, 0, view->stride_line };
 }
 
-gdn_status gdn_vk_run_ssm_conv(gdn_vk_device *dev, const problem_t *p, gdn_stream stream)
+gdn_status gdn_vk_run_ssm_conv(gdn_vk_device *dev, const problem_t *p, const gdn_plan *plan, gdn_stream stream)
 {
+    (void)plan;
     gdn_vk_ssm_conv params = {
         .x = tokens(dev, &p->x), .result = tokens(dev, &p->out),
         .history_in = pool(dev, &p->history_in), .history_out = pool(dev, &p->history_out),

@@ -19,7 +19,7 @@ static gdn_status probe_one(gdn_vk_device *dev, gdn_vk_buffer *memory, int soft_
     gdn_probe_triple   *in = memory->mapped;
     uint32_t *out = (uint32_t *)(void *)((char *)memory->mapped + in_bytes);
     const gdn_vk_probe_params params = { .operands = memory->address, .results = memory->address + in_bytes, .n = GDN_PROBE_OPERANDS };
-    const gdn_span workspace = { .data = (void *)memory->buffer, .offset = in_bytes + out_bytes, .bytes = GDN_VK_PARAMS_BYTES };
+    const gdn_place workspace = { .data = (void *)memory->buffer, .offset = in_bytes + out_bytes };
     gdn_probe_fill(in);
     memset(out, 0xa5, out_bytes);
     gdn_vk_dispatch dispatch = { .n_items = (GDN_PROBE_OPERANDS + constants[0] - 1) / constants[0] };

@@ -20,12 +20,11 @@ static void barrier(const gdn_vk_device *dev, VkCommandBuffer commands, VkPipeli
     dev->vk.CmdPipelineBarrier(commands, from, to, 0, 1, &memory, 0, NULL, 0, NULL);
 }
 
-gdn_status gdn_vk_run(gdn_vk_device *dev, const gdn_span *workspace, const void *params, size_t params_bytes,
+gdn_status gdn_vk_run(gdn_vk_device *dev, const gdn_place *workspace, const void *params, size_t params_bytes,
                       uint64_t zeroed_bytes, const gdn_vk_dispatch *dispatches, int n, gdn_stream stream)
 {
     const VkPipelineStageFlags both = VK_PIPELINE_STAGE_COMPUTE_SHADER_BIT | VK_PIPELINE_STAGE_TRANSFER_BIT;
-    const gdn_place at = { .data = workspace->data, .offset = workspace->offset };
-    const uint64_t  address = gdn_vk_address(dev, &at);
+    const uint64_t  address = gdn_vk_address(dev, workspace);
     VkCommandBuffer commands = stream;
     gdn_status status;
     if (dev->lost)

@@ -1,0 +1,40 @@
+/* The public functions of every kernel: validate, plan, run. */
+#include "core/kernels.h"
+#include "core/status.h"
+#include "core/structs.h"
+
+static gdn_status check_context(const gdn_context *ctx)
+{
+    return ctx ? GDN_OK : gdn_fail(GDN_INVALID_ARGUMENT, "ctx is NULL");
+}
+
+/* What a call without work returns: host backends refuse a stream all the same. */
+static gdn_status nothing_to_do(gdn_context *ctx, gdn_stream stream)
+{
+    return ctx->backend->host_memory ? ctx->backend->synchronize(ctx, stream) : GDN_OK;
+}
+
+#define GDN_KERNEL(stem, number, title)                                                                                \
+    gdn_status gdn_##stem##_query(const gdn_context *ctx, const gdn_##stem##_args *args, gdn_capability *capability)  \
+    {                                                                                                                  \
+        gdn_##stem##_problem p;                                                                                        \
+        gdn_plan   plan   = GDN_PLAN_INIT;                                                                             \
+        gdn_status status = check_context(ctx);                                                                        \
+        if (status || (status = gdn_struct_check("capability", capability, sizeof plan.capability)) ||                \
+            (status = gdn_##stem##_resolve(ctx, args, NULL, &p)) || (status = ctx->backend->stem.plan(ctx, &p, &plan))) \
+            return status;                                                                                             \
+        gdn_struct_write(capability, &plan.capability, sizeof plan.capability);                                        \
+        return GDN_OK;                                                                                                 \
+    }                                                                                                                  \
+                                                                                                                       \
+    gdn_status gdn_##stem(gdn_context *ctx, const gdn_##stem##_args *args, gdn_stream stream)                         \
+    {                                                                                                                  \
+        gdn_##stem##_problem p;                                                                                        \
+        gdn_plan   plan   = GDN_PLAN_INIT;                                                                             \
+        gdn_status status = check_context(ctx);                                                                        \
+        if (status || (status = gdn_##stem##_resolve(ctx, args, &plan, &p)))                                          \
+            return status;                                                                                             \
+        return p.empty ? nothing_to_do(ctx, stream) : ctx->backend->stem.run(ctx, &p, &plan, stream);                 \
+    }
+#include "core/kernels.def"
+#undef GDN_KERNEL
