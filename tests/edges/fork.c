@@ -1,0 +1,88 @@
+/* fork() after calls on several threads, and while another thread is inside one, as Python's multiprocessing does it. The
+ * child must be able to use the context that it inherited, a new one, and to destroy both. */
+#define _GNU_SOURCE
+#include <pthread.h>
+#include <stdatomic.h>
+#include <sys/wait.h>
+#include <unistd.h>
+#if defined(__linux__)
+#  include <signal.h>
+#  include <sys/prctl.h>
+#endif
+
+#include "call.h"
+
+enum { THREADS = 4, FORKS_AT_REST = 4, FORKS_AT_WORK = 20 };
+
+const char *__tsan_default_options(void);
+const char *__tsan_default_options(void) { return "die_after_fork=0"; } /* a child of many threads may have some, too */
+
+static const call_api api = { gdn_context_create, gdn_context_destroy, gdn_gated_delta_net_query, gdn_gated_delta_net };
+static call_memory    expected;
+static atomic_int     leave, n_calls;
+
+static void call_on(gdn_context *ctx)
+{
+    static _Thread_local call_memory m;
+    REQUIRE(ctx);
+    REQUIRE(call_run(&api, ctx, &m) == GDN_OK);
+    REQUIRE(!memcmp(&m, &expected, sizeof m));
+}
+
+static void child(gdn_context *inherited)
+{
+#if defined(__linux__)
+    (void)prctl(PR_SET_PDEATHSIG, SIGKILL); /* should it hang, it ends with the test */
+#endif
+    call_on(inherited);
+    call_on(inherited);
+    gdn_context *mine = call_context(&api, THREADS);
+    call_on(mine);
+    call_on(inherited);
+    gdn_context_destroy(inherited);
+    call_on(mine);
+    gdn_context_destroy(mine);
+    _exit(0);
+}
+
+static void fork_one(gdn_context *ctx)
+{
+    int status = 0;
+    const pid_t pid = fork();
+    if (!pid)
+        child(ctx);
+    REQUIRE(pid > 0 && waitpid(pid, &status, 0) == pid);
+    REQUIRE(WIFEXITED(status) && WEXITSTATUS(status) == 0);
+}
+
+static void *call_until_told(void *ctx)
+{
+    while (!atomic_load(&leave)) {
+        call_on(ctx);
+        atomic_fetch_add(&n_calls, 1);
+    }
+    return NULL;
+}
+
+int main(void)
+{
+    call_expect(&api, &expected);
+    gdn_context *ctx = call_context(&api, THREADS);
+    fork_one(ctx); /* before any call */
+    for (int i = 0; i < FORKS_AT_REST; i++) {
+        call_on(ctx);
+        fork_one(ctx);
+    }
+    pthread_t other;
+    REQUIRE(!pthread_create(&other, NULL, call_until_told, ctx));
+    while (!atomic_load(&n_calls))
+        (void)sched_yield();
+    for (int i = 0; i < FORKS_AT_WORK; i++)
+        fork_one(ctx);
+    atomic_store(&leave, 1);
+    REQUIRE(!pthread_join(other, NULL));
+    call_on(ctx);
+    gdn_context_destroy(ctx);
+    (void)printf("%d forks at rest, %d beside %d calls\n", FORKS_AT_REST + 1, FORKS_AT_WORK, (int)n_calls);
+    return 0;
+}
