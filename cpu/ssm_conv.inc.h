@@ -274,7 +274,7 @@ static void conv_run(const void *problem, const gdn_cpu_plan *plan, int64_t firs
 {
     const gdn_ssm_conv_problem *p = problem;
     const int64_t width = plan->path; /* of a block */
-    const int stream = (int64_t)p->n_tokens * p->n_channels * 4 >= STREAM && aligned64(&p->out);
+    const int stream = (int64_t)p->n_tokens * p->n_channels >= STREAM / 4 && aligned64(&p->out);
     const int packed = is_packed(p), tap_major = is_tap_major(p);
     float gathered[GATHERED + MAX_WIDTH * SKEW + PAGE / 4];
     (void)scratch;
