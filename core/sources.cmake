@@ -13,6 +13,7 @@ endfunction()
 gdn_kernel_sources(gdn_objects core)
 target_sources(gdn_objects PRIVATE
   core/context.c
+  core/environment.c
   core/maps.c
   core/memory.c
   core/operands.c
