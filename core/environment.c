@@ -45,7 +45,8 @@ static gdn_status read_log(gdn_context_desc *desc)
             desc->log_user = (void *)&level_names[level];
             return GDN_OK;
         }
-    return gdn_fail(GDN_INVALID_ARGUMENT, "GDN_LOG in the environment is \"%.64s\"; error, warning, info and debug are allowed", value);
+    return gdn_fail(GDN_INVALID_ARGUMENT, "GDN_LOG in the environment is \"%.64s\"; error, warning, info and debug are allowed",
+                    value);
 }
 
 static gdn_status read_implementation(gdn_context_desc *desc, const char *const *names)
@@ -62,7 +63,8 @@ static gdn_status read_implementation(gdn_context_desc *desc, const char *const 
                 desc->implementation = colon + 1;
             return GDN_OK;
         }
-    return gdn_fail(GDN_NOT_FOUND, "GDN_IMPLEMENTATION in the environment is \"%.64s\"; before the colon goes cpu, reference, cuda, vulkan or metal",
+    return gdn_fail(GDN_NOT_FOUND,
+                    "GDN_IMPLEMENTATION in the environment is \"%.64s\"; before the colon, cpu, reference, cuda, vulkan and metal are allowed",
                     value);
 }
 
