@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "core/backend.h"
+#include "core/environment.h"
 #include "core/status.h"
 #include "core/structs.h"
 #include "gdn/vulkan.h"
@@ -167,6 +168,16 @@ static gdn_status find_implementation(const gdn_context_desc *desc, const gdn_ba
                     desc->implementation, (unsigned)desc->device, backend->name, have);
 }
 
+/* An implementation that is not there, and that nobody who reads the program's source can find in it. */
+static gdn_status from_environment(gdn_status status)
+{
+    char text[384];
+    if (status != GDN_NOT_FOUND)
+        return status;
+    (void)snprintf(text, sizeof text, "%s", gdn_last_error());
+    return gdn_fail(status, "GDN_IMPLEMENTATION in the environment sets desc->implementation: %s", text);
+}
+
 gdn_status gdn_context_create(const gdn_context_desc *caller, gdn_context **out)
 {
     gdn_context_desc desc;
@@ -186,12 +197,16 @@ gdn_status gdn_context_create(const gdn_context_desc *caller, gdn_context **out)
     if (desc.n_threads > 4096)
         return gdn_fail(GDN_INVALID_ARGUMENT, "desc->n_threads is %u; 0 (one per core) to 4096 are allowed",
                         (unsigned)desc.n_threads);
+    const char *asked_for = desc.implementation;
+    if ((status = gdn_environment_read(&desc, backend_names)))
+        return status;
+    const int forced = desc.implementation != asked_for; /* by GDN_IMPLEMENTATION */
     /* A device that the caller brings is on no list; its backend finds out what it can do when it opens it. */
     backend = desc.native ? gdn_backend_of(desc.backend) : NULL;
     if ((!backend || !backend->describe_context) &&
         ((status = find_device(desc.backend, desc.device, &backend)) ||
          (status = find_implementation(&desc, backend, &implementation))))
-        return status;
+        return forced ? from_environment(status) : status;
     if (!desc.alloc) {
         desc.alloc = default_alloc;
         desc.free  = default_free;
@@ -210,7 +225,7 @@ gdn_status gdn_context_create(const gdn_context_desc *caller, gdn_context **out)
     if (status) {
         backend->close(ctx);
         gdn_context_free(ctx, ctx);
-        return status;
+        return forced ? from_environment(status) : status;
     }
     gdn_implementation_info info = { .size = sizeof info };
     if (gdn_context_describe(ctx, NULL, &info) == GDN_OK)

@@ -16,6 +16,15 @@ enum { Q, K, V, G, BETA, OUT, STATE, STATE_OUT, SEQ_START, STATE_SRC, STATE_DST,
 
 #define FLOATS (1u << GDN_F32 | 1u << GDN_F16 | 1u << GDN_BF16)
 
+/* The scale is looked at as bits: a comparison with a subnormal number or a NaN traps where the caller wants traps, and a
+ * caller that flushes subnormal numbers would find a tiny scale equal to 0. */
+static uint32_t scale_bits(const args_t *a)
+{
+    uint32_t bits;
+    memcpy(&bits, &a->scale, 4);
+    return bits;
+}
+
 static gdn_status check_sizes(const args_t *a, int launch)
 {
     gdn_status status;
@@ -43,9 +52,9 @@ static gdn_status check_sizes(const args_t *a, int launch)
     if (a->flags || a->reserved)
         return gdn_fail(GDN_INVALID_ARGUMENT, "%s is %#x; it must be 0", a->flags ? "flags" : "reserved",
                         a->flags ? (unsigned)a->flags : (unsigned)a->reserved);
-    if (!isfinite(a->scale))
-        return gdn_fail(GDN_INVALID_ARGUMENT, "scale is %g; finite values are allowed, and 0 for 1 / sqrt(head_dim_k)",
-                        (double)a->scale);
+    if ((scale_bits(a) & 0x7f800000u) == 0x7f800000u)
+        return gdn_fail(GDN_INVALID_ARGUMENT, "scale is %s%s; finite values are allowed, and 0 for 1 / sqrt(head_dim_k)",
+                        scale_bits(a) >> 31 ? "-" : "", scale_bits(a) & 0x007fffffu ? "nan" : "inf");
     if (a->n_tokens && !a->n_seqs)
         return gdn_fail(GDN_INVALID_ARGUMENT, "n_seqs is 0 and n_tokens is %d; tokens need a sequence", (int)a->n_tokens);
     if (launch && !a->state_out.data && (a->n_rows_out != a->n_rows || a->n_slots_out != a->n_slots))
@@ -61,9 +70,7 @@ static void fill_defaults(args_t *a)
     a->n_rows_out  = a->n_rows_out ? a->n_rows_out : a->n_rows;
     a->n_slots_out = a->n_slots_out ? a->n_slots_out : a->n_slots;
     a->n_snapshots = a->n_snapshots ? a->n_snapshots : a->n_slots_out;
-    uint32_t scale_bits;
-    memcpy(&scale_bits, &a->scale, 4); /* a caller that flushes subnormals would find a tiny scale equal to 0 */
-    if (!(scale_bits & 0x7fffffffu)) { /* and the default is not computed in whatever mode the caller rounds in */
+    if (!(scale_bits(a) & 0x7fffffffu)) { /* the default is not computed in whatever mode the caller rounds in */
         const gdn_float_env caller = gdn_float_env_enter();
         volatile double dim = a->head_dim_k; /* the division must not move out of here */
         volatile float  scale = (float)(1.0 / sqrt(dim));
@@ -175,10 +182,6 @@ gdn_status gdn_gated_delta_net_resolve(const gdn_context *ctx, const args_t *cal
         r[STATE_OUT] = r[STATE];
     }
     const int pools = same_pool(p);
-    if (pools && r[STATE_OUT].end < r[STATE].end) /* the same tensor with fewer rows stated */
-        r[STATE_OUT].end = r[STATE].end;
-    if (pools)
-        r[STATE].begin = r[STATE].end = 0;
 
     if (launch) {
         if (!a.state_src.data && (status = gdn_check_range("n_seqs (without state_src)", a.n_seqs, 0, a.n_rows)))
@@ -190,8 +193,11 @@ gdn_status gdn_gated_delta_net_resolve(const gdn_context *ctx, const args_t *cal
             (status = gdn_workspace_resolve(b, &plan->capability, &a.workspace, a.n_tokens > 0, &p->workspace, &r[WORKSPACE])))
             return status;
         if ((status = gdn_region_check_apart(&r[OUT], r, N_REGIONS)) ||
-            (status = gdn_region_check_apart(&r[STATE_OUT], r, N_REGIONS)) ||
             (status = gdn_region_check_apart(&r[WORKSPACE], r, N_REGIONS)))
+            return status;
+        if (pools) /* one pool: the maps say what of it is read and written, whatever rows each side states */
+            r[STATE].begin = r[STATE].end = 0;
+        if ((status = gdn_region_check_apart(&r[STATE_OUT], r, N_REGIONS)))
             return status;
     }
     if (readable) {

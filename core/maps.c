@@ -58,26 +58,41 @@ static int32_t written_entries(const gdn_pool_maps *m, int32_t s)
     return length < m->n_entries ? length : m->n_entries;
 }
 
-/* Also finds the lowest and highest slot that is written. */
-static gdn_status check_ranges(const gdn_pool_maps *m, int64_t *low, int64_t *high)
+static void visit(const gdn_pool_maps *m, int64_t entries)
 {
-    *low  = m->dst_size;
-    *high = -1;
+    if (m->n_visits)
+        *m->n_visits += entries;
+}
+
+/* What a look at all entries finds. */
+typedef struct survey {
+    int64_t n_written, low, high; /* how many slots are written, and in which range            */
+    int     ascending;            /* each lies behind the one before: then none is written twice */
+} survey;
+
+static gdn_status check_ranges(const gdn_pool_maps *m, survey *all)
+{
+    *all = (survey){ .low = m->dst_size, .high = -1, .ascending = 1 };
+    visit(m, m->n_seqs);
     for (int32_t s = 0; s < m->n_seqs; s++) {
         const int64_t source = source_of(m, s);
         if (source < GDN_SKIP || source >= m->src_size)
             return gdn_fail(GDN_INVALID_ARGUMENT, "%s[%d] is %lld%s; 0 to %lld, GDN_NONE and GDN_SKIP are allowed", m->src_name,
                             (int)s, (long long)source, m->src->base ? "" : " (the default)", (long long)m->src_size - 1);
-        for (int32_t r = 0; r < m->n_entries; r++) {
+        const int32_t used = written_entries(m, s), looked_at = m->check_unused ? m->n_entries : used;
+        visit(m, looked_at);
+        for (int32_t r = 0; r < looked_at; r++) {
             const int64_t target = target_of(m, s, r);
             if (target < GDN_NONE || target >= m->dst_size)
                 return gdn_fail(GDN_INVALID_ARGUMENT, "%s[%d][%d] is %lld%s; 0 to %lld and GDN_NONE are allowed", m->dst_name,
                                 (int)s, (int)r, (long long)target, m->dst->base ? "" : " (the default)",
                                 (long long)m->dst_size - 1);
-            if (target >= 0) {
-                *low  = target < *low ? target : *low;
-                *high = target > *high ? target : *high;
-            }
+            if (target < 0 || r >= used)
+                continue;
+            all->ascending &= target > all->high;
+            all->low  = target < all->low ? target : all->low;
+            all->high = target > all->high ? target : all->high;
+            all->n_written++;
         }
     }
     return GDN_OK;
@@ -86,52 +101,218 @@ static gdn_status check_ranges(const gdn_pool_maps *m, int64_t *low, int64_t *hi
 static int writes_itself(const gdn_pool_maps *m, int32_t s, int64_t slot)
 {
     const int32_t n = written_entries(m, s);
+    visit(m, n);
     for (int32_t r = 0; r < n; r++)
         if (target_of(m, s, r) == slot)
             return 1;
     return 0;
 }
 
-/* One window of the pool at a time, so that a bitmap on the stack is enough for pools of any size. */
-enum { WINDOW = 65536 };
-
-static gdn_status check_window(const gdn_pool_maps *m, int64_t low)
+/* The slot that the sequence reads and does not write itself, or GDN_NONE. */
+static int64_t foreign_source(const gdn_pool_maps *m, int32_t s)
 {
-    uint64_t written[WINDOW / 64];
-    memset(written, 0, sizeof written);
+    const int64_t slot = m->same_pool ? source_of(m, s) : GDN_NONE;
+    if (slot < 0 || !gdn_seq_length(m->seq_start, m->n_seqs, m->n_tokens, s) || writes_itself(m, s, slot))
+        return GDN_NONE;
+    return slot;
+}
+
+/* ---- No slot is written twice, none is written by one sequence and read by another -------------------------------
+ *
+ * A pool may be of any size, there may be any number of entries, and there is no memory but some of the stack. Every
+ * slot has a key of 32 bits that no other slot has: its upper bits are a class, its lower ones a place in a bitmap.
+ * For a range of classes at a time the written slots of these classes mark their places. Whoever finds a place marked
+ * is a suspect; there are few. If there are any, the entries are looked at again, now with a small table of the
+ * suspects. In a range of one class no two slots have the same place, so that a suspect is guilty at once; and where a
+ * range has more suspects than the table holds, it is halved.
+ *
+ * The work: where the slots that are written lie within 2^18 of each other, keys are the slots themselves and one look
+ * is enough. Otherwise keys are scrambled slots, and for each 2^14 entries there is expected to be a range of about 500
+ * suspects, two looks at all entries: few calls have more than one range. The size of the pool does not matter. Nobody's
+ * choice of slots makes more than 42 looks more for each 1024 entries, since a range is halved, at most 14 times in a
+ * row, only where it has more than 1024 suspects. Most calls have targets that ascend and sequences that read what they
+ * write, or a pool that nobody reads: then there is nothing to be marked at all. */
+enum {
+    PLACE_BITS = 18,
+    CLASS_BITS = 14,       /* PLACE_BITS and CLASS_BITS: 32 */
+    RANGE_ENTRIES = 16384, /* of a range of classes, on average */
+    TABLE = 2048,          /* a power of two, half of it in use at most */
+};
+
+typedef struct ledger {
+    uint64_t marked[1 << PLACE_BITS >> 6];
+    int32_t  slot[TABLE];   /* suspects, by hash; -1 = free */
+    int32_t  writer[TABLE]; /* -1 = nobody yet */
+    int32_t  n;
+    uint32_t words;         /* of marked that have places                                */
+    int64_t  base;          /* keys are slot - base, or scrambled where base is negative */
+    uint32_t first, n_classes;
+} ledger;
+
+/* One to one: odd factors and shifts can be undone. */
+static uint32_t scrambled(uint32_t x)
+{
+    x = (x ^ x >> 16) * 0x7feb352du;
+    x = (x ^ x >> 15) * 0x846ca68bu;
+    return x ^ x >> 16;
+}
+
+/* 1 where the slot is of the range's classes and may have been marked; *place is its place then. */
+static int in_range(const ledger *l, int64_t slot, uint32_t *place)
+{
+    const uint32_t key = l->base < 0 ? scrambled((uint32_t)slot) : (uint32_t)(slot - l->base);
+    *place = key & ((1u << PLACE_BITS) - 1);
+    return (key >> PLACE_BITS) - l->first < l->n_classes && *place / 64 < l->words;
+}
+
+/* Where the suspect is in the table, or the free place that it would have. */
+static int32_t find_suspect(const ledger *l, int64_t slot)
+{
+    uint32_t at = scrambled((uint32_t)slot) * 0x9e3779b1u >> 21;
+    while (l->slot[at] >= 0 && l->slot[at] != slot)
+        at = (at + 1) % TABLE;
+    return (int32_t)at;
+}
+
+/* 0 when the table is full. */
+static int suspect(ledger *l, int64_t slot)
+{
+    const int32_t at = find_suspect(l, slot);
+    if (l->slot[at] >= 0)
+        return 1;
+    if (l->n == TABLE / 2)
+        return 0;
+    l->slot[at] = (int32_t)slot;
+    l->n++;
+    return 1;
+}
+
+static gdn_status written_twice(const gdn_pool_maps *m, int32_t s, int32_t r, int64_t slot)
+{
+    return gdn_fail(GDN_INVALID_ARGUMENT, "%s[%d][%d] is %lld, which another entry writes too", m->dst_name, (int)s, (int)r,
+                    (long long)slot);
+}
+
+static gdn_status read_and_written(const gdn_pool_maps *m, int32_t s, int64_t slot)
+{
+    return gdn_fail(GDN_INVALID_ARGUMENT, "%s[%d] is %lld, which another sequence's %s writes in the same call", m->src_name,
+                    (int)s, (long long)slot, m->dst_name);
+}
+
+/* Looks at the entries of the range for suspects; *full where the table does not hold them. */
+static gdn_status mark(const gdn_pool_maps *m, ledger *l, int *full)
+{
+    uint32_t place;
+    *full = 0;
+    l->n  = 0;
+    memset(l->marked, 0, l->words * sizeof l->marked[0]);
+    if (l->n_classes > 1) {
+        memset(l->slot, 0xff, sizeof l->slot);
+        memset(l->writer, 0xff, sizeof l->writer);
+    }
+    visit(m, m->n_seqs);
     for (int32_t s = 0; s < m->n_seqs; s++) {
         const int32_t n = written_entries(m, s);
+        visit(m, n);
         for (int32_t r = 0; r < n; r++) {
             const int64_t slot = target_of(m, s, r);
-            if (slot < low || slot >= low + WINDOW)
+            if (slot < 0 || !in_range(l, slot, &place))
                 continue;
-            const uint64_t bit = UINT64_C(1) << ((slot - low) % 64);
-            if (written[(slot - low) / 64] & bit)
-                return gdn_fail(GDN_INVALID_ARGUMENT, "%s[%d][%d] is %lld, which another entry writes too", m->dst_name, (int)s,
-                                (int)r, (long long)slot);
-            written[(slot - low) / 64] |= bit;
+            const uint64_t bit = UINT64_C(1) << place % 64, word = l->marked[place / 64];
+            if (word & bit && l->n_classes == 1)
+                return written_twice(m, s, r, slot);
+            if (word & bit && !suspect(l, slot)) {
+                *full = 1;
+                return GDN_OK;
+            }
+            l->marked[place / 64] = word | bit;
         }
     }
-    if (!m->same_pool)
-        return GDN_OK;
-    for (int32_t s = 0; s < m->n_seqs; s++) {
-        const int64_t slot = source_of(m, s);
-        if (slot < low || slot >= low + WINDOW || !gdn_seq_length(m->seq_start, m->n_seqs, m->n_tokens, s))
+    visit(m, m->same_pool ? m->n_seqs : 0);
+    for (int32_t s = 0; m->same_pool && s < m->n_seqs; s++) {
+        const int64_t slot = foreign_source(m, s);
+        if (slot < 0 || !in_range(l, slot, &place) || !(l->marked[place / 64] >> place % 64 & 1))
             continue;
-        if ((written[(slot - low) / 64] >> ((slot - low) % 64) & 1) && !writes_itself(m, s, slot))
-            return gdn_fail(GDN_INVALID_ARGUMENT, "%s[%d] is %lld, which another sequence's %s writes in the same call",
-                            m->src_name, (int)s, (long long)slot, m->dst_name);
+        if (l->n_classes == 1)
+            return read_and_written(m, s, slot);
+        if (!suspect(l, slot)) {
+            *full = 1;
+            return GDN_OK;
+        }
     }
     return GDN_OK;
 }
 
+/* The suspects' second chance. */
+static gdn_status try_suspects(const gdn_pool_maps *m, ledger *l)
+{
+    visit(m, m->n_seqs);
+    for (int32_t s = 0; s < m->n_seqs; s++) {
+        const int32_t n = written_entries(m, s);
+        visit(m, n);
+        for (int32_t r = 0; r < n; r++) {
+            const int64_t slot = target_of(m, s, r);
+            const int32_t at = slot < 0 ? -1 : find_suspect(l, slot);
+            if (at < 0 || l->slot[at] < 0)
+                continue;
+            if (l->writer[at] >= 0)
+                return written_twice(m, s, r, slot);
+            l->writer[at] = s;
+        }
+    }
+    visit(m, m->same_pool ? m->n_seqs : 0);
+    for (int32_t s = 0; m->same_pool && s < m->n_seqs; s++) {
+        const int64_t slot = foreign_source(m, s);
+        const int32_t at = slot < 0 ? -1 : find_suspect(l, slot);
+        if (at >= 0 && l->slot[at] >= 0 && l->writer[at] >= 0)
+            return read_and_written(m, s, slot);
+    }
+    return GDN_OK;
+}
+
+static int reads_only_its_own(const gdn_pool_maps *m)
+{
+    visit(m, m->same_pool ? m->n_seqs : 0);
+    for (int32_t s = 0; m->same_pool && s < m->n_seqs; s++)
+        if (foreign_source(m, s) >= 0)
+            return 0;
+    return 1;
+}
+
 gdn_status gdn_check_pool_maps(const gdn_pool_maps *m)
 {
-    int64_t    low, high;
-    gdn_status status = check_ranges(m, &low, &high);
+    survey     all;
+    gdn_status status = check_ranges(m, &all);
+    if (status || !all.n_written)
+        return status;
     if (!m->dst->base && (!m->src->base || !m->same_pool))
-        return status; /* the default targets are distinct, and each sequence reads a slot of its own row */
-    for (; !status && low <= high; low += WINDOW)
-        status = check_window(m, low);
-    return status;
+        return GDN_OK; /* the default targets are distinct, and each sequence reads a slot of its own row */
+    if (all.ascending && reads_only_its_own(m))
+        return GDN_OK;
+
+    ledger         l;
+    const uint32_t windows = (uint32_t)((all.high - all.low) >> PLACE_BITS) + 1;
+    uint32_t       ranges = 1, widest;
+    while (ranges < 1u << CLASS_BITS && (int64_t)ranges * RANGE_ENTRIES < all.n_written)
+        ranges *= 2;
+    /* A look for each window of the pool, or two for each range of scrambled slots. */
+    l.base = windows <= 2 * ranges ? all.low : -1;
+    widest = l.base < 0 ? (1u << CLASS_BITS) / ranges : 1;
+    const uint32_t end = l.base < 0 ? 1u << CLASS_BITS : windows;
+    l.words     = l.base < 0 || windows > 1 ? 1u << PLACE_BITS >> 6 : (uint32_t)(all.high - all.low) / 64 + 1;
+    l.n_classes = widest;
+    for (l.first = 0; l.first < end;) {
+        int full;
+        if ((status = mark(m, &l, &full)) || (!full && l.n && (status = try_suspects(m, &l))))
+            return status;
+        if (full) {
+            l.n_classes /= 2;
+            continue;
+        }
+        l.first += l.n_classes;
+        /* Halves belong together: on to the widest range that begins here. */
+        for (l.n_classes = widest; l.first % l.n_classes; l.n_classes /= 2)
+            ;
+    }
+    return GDN_OK;
 }

@@ -14,12 +14,14 @@ typedef struct gdn_pool_maps {
     int64_t          src_slots, dst_slots;  /* slots per row                                          */
     int64_t          src_size, dst_size;    /* slots of the pools                                     */
     int32_t          same_pool;             /* 1: source and destination are one pool                 */
+    int32_t          check_unused;          /* 1: entries that are not written must be in range too   */
+    int64_t         *n_visits;              /* grows by the visits of entries: a test's; or NULL      */
 } gdn_pool_maps;
 
 /* seq_start ascends within [0, n_tokens]; absent: n_seqs divides n_tokens. */
 gdn_status gdn_check_seq_start(const gdn_place *seq_start, int32_t n_seqs, int32_t n_tokens);
 
-/* All entries are in range, no slot is written twice, none is written by one sequence and read by another. */
+/* All entries that are used are in range, no slot is written twice, none is written by one sequence and read by another. */
 gdn_status gdn_check_pool_maps(const gdn_pool_maps *maps);
 
 /* Most tokens that one sequence has. */

@@ -143,6 +143,35 @@ static gdn_status resolve_place(const gdn_backend *backend, const char *name, vo
     return GDN_OK;
 }
 
+/* The axes of a region, sorted and merged. */
+static void fill_axes(gdn_region *region, int n_axes, const int64_t extent[4], const int64_t stride[4], uint64_t piece)
+{
+    uint64_t *e = region->extent, *s = region->stride;
+    int n = 0;
+    for (int a = 0; a < n_axes; a++) {
+        int at = n;
+        if (extent[a] <= 1)
+            continue;
+        for (; at > 0 && s[at - 1] < (uint64_t)stride[a]; at--)
+            e[at] = e[at - 1], s[at] = s[at - 1];
+        e[at] = (uint64_t)extent[a], s[at] = (uint64_t)stride[a];
+        n++;
+    }
+    for (; n > 0 && s[n - 1] <= piece; n--)
+        piece += (e[n - 1] - 1) * s[n - 1];
+    for (int a = n - 1; a > 0; a--) {
+        if (s[a - 1] % s[a] || s[a - 1] / s[a] > e[a])
+            continue;
+        e[a - 1] = (e[a - 1] - 1) * (s[a - 1] / s[a]) + e[a];
+        s[a - 1] = s[a];
+        for (int b = a; b + 1 < n; b++)
+            e[b] = e[b + 1], s[b] = s[b + 1];
+        n--;
+    }
+    region->piece  = piece;
+    region->n_axes = n;
+}
+
 gdn_status gdn_operand_resolve(const gdn_backend *backend, const gdn_operand_spec *spec, const gdn_tensor *t, gdn_place *at,
                                int64_t stride[4], gdn_region *region)
 {
@@ -184,6 +213,8 @@ gdn_status gdn_operand_resolve(const gdn_backend *backend, const gdn_operand_spe
         region->outer_stride = outermost < 0 ? 0 : outer;
         if (outermost >= 0)
             covered = bounded(covered, (uint64_t)extent[outermost] - 1, outer);
+        if (covered < LARGEST_OFFSET)
+            fill_axes(region, spec->n_axes, extent, stride, inner_bytes);
     }
     if (!t->data) {
         if (spec->needed && covered)
@@ -198,7 +229,7 @@ gdn_status gdn_span_resolve(const gdn_backend *backend, const char *name, const 
                             uint64_t alignment, int needed, gdn_place *at, gdn_region *region)
 {
     *at     = (gdn_place){ 0 };
-    *region = (gdn_region){ .name = name, .inner_span = bytes };
+    *region = (gdn_region){ .name = name, .inner_span = bytes, .piece = bytes };
     if (!span->data) {
         if (needed && bytes)
             return gdn_fail(GDN_INVALID_ARGUMENT, "%s.data is NULL; %llu bytes are needed", name, (unsigned long long)bytes);
@@ -215,8 +246,52 @@ gdn_status gdn_workspace_resolve(const gdn_backend *backend, const gdn_capabilit
     return gdn_span_resolve(backend, "workspace", workspace, plan->workspace_bytes, plan->workspace_bytes ? 64 : 1, needed, at, region);
 }
 
+/* Bytes from the first to the last of what is left of a region inside its first `axis` axes. */
+static int64_t reach(const gdn_region *r, int axis)
+{
+    uint64_t bytes = r->piece;
+    for (int a = axis; a < r->n_axes; a++)
+        bytes += (r->extent[a] - 1) * r->stride[a];
+    return (int64_t)bytes;
+}
+
+static int64_t floor_divide(int64_t a, int64_t b)
+{
+    return a / b - (a % b < 0);
+}
+
+/* Do the parts of a and b inside their first axes share a byte, where b's begins `behind` bytes behind a's? The wider
+ * axis is opened, and of its steps only those that come near the other are looked at; axes of the same stride are
+ * opened together, where only the difference of the two steps counts. *steps bounds the work. */
+static int meet(const gdn_region *a, int axis_a, const gdn_region *b, int axis_b, int64_t behind, int *steps)
+{
+    const int64_t reach_a = reach(a, axis_a), reach_b = reach(b, axis_b);
+    if (behind >= reach_a || -behind >= reach_b)
+        return 0;
+    if ((axis_a == a->n_axes && axis_b == b->n_axes) || --*steps < 0)
+        return 1;
+    const int64_t stride_a = axis_a < a->n_axes ? (int64_t)a->stride[axis_a] : 0;
+    const int64_t stride_b = axis_b < b->n_axes ? (int64_t)b->stride[axis_b] : 0;
+    const int     open_a = stride_a >= stride_b, open_b = stride_b >= stride_a;
+    const int64_t stride = open_a ? stride_a : stride_b;
+    const int64_t inside_a = reach(a, axis_a + open_a), inside_b = reach(b, axis_b + open_b);
+    /* behind + k * stride, with k steps of b forwards and of a backwards, must lie above -inside_b and below inside_a. */
+    int64_t low  = floor_divide(-inside_b - behind, stride) + 1;
+    int64_t high = floor_divide(inside_a - 1 - behind, stride);
+    const int64_t least = open_a ? 1 - (int64_t)a->extent[axis_a] : 0, most = open_b ? (int64_t)b->extent[axis_b] - 1 : 0;
+    low  = low < least ? least : low;
+    high = high > most ? most : high;
+    for (int64_t k = low; k <= high; k++)
+        if (meet(a, axis_a + open_a, b, axis_b + open_b, behind + k * stride, steps))
+            return 1;
+    return 0;
+}
+
+enum { MOST_STEPS = 4096 };
+
 int gdn_regions_overlap(const gdn_region *a, const gdn_region *b)
 {
+    int steps = MOST_STEPS;
     if (a->begin == a->end || b->begin == b->end || a->object != b->object)
         return 0;
     if (a->end <= b->begin || b->end <= a->begin)
@@ -230,7 +305,7 @@ int gdn_regions_overlap(const gdn_region *a, const gdn_region *b)
         if (behind >= a->inner_span && behind + b->inner_span <= stride)
             return 0;
     }
-    return 1;
+    return meet(a, 0, b, 0, (int64_t)(b->begin - a->begin), &steps);
 }
 
 gdn_status gdn_region_check_apart(const gdn_region *written, const gdn_region *others, int n)

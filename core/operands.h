@@ -4,13 +4,17 @@
 
 #include "core/backend.h"
 
-/* The bytes an operand covers, for overlap checks: `outer_extent` blocks of inner_span bytes, outer_stride
- * apart, within one buffer object (`object`, 0 where data are addresses). */
+/* The bytes an operand covers, for overlap checks, within one buffer object (`object`, 0 where data are addresses):
+ * pieces of `piece` contiguous bytes on the points of n_axes axes, the widest stride first. Axes that lie on another
+ * one's points, or leave no gap, have been merged, so that what is packed is one piece. */
 typedef struct gdn_region {
     const char *name;
     uintptr_t   object;
     uint64_t    begin, end; /* begin == end: empty or absent */
-    uint64_t    outer_stride, inner_span;
+    uint64_t    outer_stride, inner_span; /* the outermost axis as it was given, and what one step of it covers */
+    uint64_t    piece;
+    int32_t     n_axes;
+    uint64_t    extent[4], stride[4];
 } gdn_region;
 
 /* What an operand has to look like. Axes outermost first; the contiguous one is not among them. */
@@ -39,7 +43,7 @@ gdn_status gdn_span_resolve(const gdn_backend *backend, const char *name, const 
 gdn_status gdn_workspace_resolve(const gdn_backend *backend, const gdn_capability *plan, const gdn_span *workspace, int needed,
                                  gdn_place *at, gdn_region *region);
 
-/* 1 when the two may share a byte. */
+/* 1 when the two may share a byte: 0 is certain, and so is 1 but where that would take thousands of steps to find. */
 int gdn_regions_overlap(const gdn_region *a, const gdn_region *b);
 
 /* INVALID_ARGUMENT when region `written` overlaps any of the n others (itself, by address, excepted). */

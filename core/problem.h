@@ -118,14 +118,15 @@ static inline int32_t gdn_map_at(const gdn_place *map, int64_t index, int32_t ab
     return map->base ? ((const int32_t *)(const void *)map->base)[index] : absent;
 }
 
+/* The defaults are slots of the pool only where the map is absent; beside a map, they may not even fit 32 bits. */
 static inline int32_t gdn_state_src_at(const gdn_gated_delta_net_problem *p, int32_t s)
 {
-    return gdn_map_at(&p->state_src, s, s * p->state_in.n_slots);
+    return gdn_map_at(&p->state_src, s, p->state_src.base ? 0 : s * p->state_in.n_slots);
 }
 
 static inline int32_t gdn_state_dst_at(const gdn_gated_delta_net_problem *p, int32_t s, int32_t r)
 {
-    return gdn_map_at(&p->state_dst, (int64_t)s * p->n_snapshots + r, s * p->state_out.n_slots + r);
+    return gdn_map_at(&p->state_dst, (int64_t)s * p->n_snapshots + r, p->state_dst.base ? 0 : s * p->state_out.n_slots + r);
 }
 
 /* kappa(h): the key head of value head h. */

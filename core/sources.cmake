@@ -14,6 +14,7 @@ gdn_kernel_sources(gdn_objects core)
 target_sources(gdn_objects PRIVATE
   core/calls.c
   core/context.c
+  core/environment.c
   core/maps.c
   core/memory.c
   core/operands.c

@@ -169,10 +169,6 @@ gdn_status gdn_ssm_conv_resolve(const gdn_context *ctx, const args_t *caller, gd
     if (launch && !a.history.data)
         p->n_columns = 0;
     const int pools = same_pool(p);
-    if (pools && r[HISTORY_OUT].end < r[HISTORY].end)
-        r[HISTORY_OUT].end = r[HISTORY].end;
-    if (pools)
-        r[HISTORY].begin = r[HISTORY].end = 0;
 
     if (launch) {
         if (a.history.data &&
@@ -182,8 +178,11 @@ gdn_status gdn_ssm_conv_resolve(const gdn_context *ctx, const args_t *caller, gd
         if ((status = b->ssm_conv.plan(ctx, p, plan)) ||
             (status = gdn_workspace_resolve(b, &plan->capability, &a.workspace, a.n_tokens > 0, &p->workspace, &r[WORKSPACE])) ||
             (status = gdn_region_check_apart(&r[OUT], r, N_REGIONS)) ||
-            (status = gdn_region_check_apart(&r[HISTORY_OUT], r, N_REGIONS)) ||
             (status = gdn_region_check_apart(&r[WORKSPACE], r, N_REGIONS)))
+            return status;
+        if (pools) /* one pool: the maps say what of it is read and written, whatever rows each side states */
+            r[HISTORY].begin = r[HISTORY].end = 0;
+        if ((status = gdn_region_check_apart(&r[HISTORY_OUT], r, N_REGIONS)))
             return status;
     }
     if (readable) {
@@ -195,7 +194,7 @@ gdn_status gdn_ssm_conv_resolve(const gdn_context *ctx, const args_t *caller, gd
             .n_seqs = a.n_seqs, .n_tokens = a.n_tokens, .n_entries = a.history.data || p->history_dst.base ? 1 : 0,
             .seq_start = &p->seq_start, .src_slots = 1, .dst_slots = 1,
             .src_size = a.history.data ? a.n_rows : 0, .dst_size = a.history.data ? a.n_rows_out : 0,
-            .same_pool = pools,
+            .same_pool = pools, .check_unused = 1,
         };
         if (a.history.data || p->history_src.base || p->history_dst.base)
             return gdn_check_pool_maps(&maps);

@@ -185,7 +185,7 @@ static int64_t run_of_items(const gdn_gated_delta_net_problem *p, int32_t group,
 static void plan(const gdn_gated_delta_net_problem *p, int32_t n_threads, gdn_plan *plan)
 {
     const int32_t group = group_of(p, n_threads), pitch = pitch_of(p);
-    const int32_t n_tokens = p->n_seqs ? (p->n_tokens + p->n_seqs - 1) / p->n_seqs : 0;
+    const int32_t n_tokens = p->n_seqs ? (int32_t)(((int64_t)p->n_tokens + p->n_seqs - 1) / p->n_seqs) : 0;
     const bool    rows = rows_serves(p, n_tokens), lines = lines_serves(p, n_tokens);
     const int64_t tokens = min_i32(p->n_tokens, CHUNK_TOKENS);
     const int64_t for_columns = (int64_t)round_up(p->head_dim_k, 32) * group, for_lines = lines_scratch(pitch, group);

@@ -245,15 +245,22 @@ static void scatter_types(const rows_item *it)
 #undef PAIR
 }
 
+/* a * b of sizes, or the largest number: who asks for it only wants to know whether it is large. */
+static int64_t product(int64_t a, int64_t b)
+{
+    int64_t result;
+    return __builtin_mul_overflow(a, b, &result) ? INT64_MAX : result;
+}
+
 static void rows_plan(const gdn_set_rows_problem *p, int32_t n_threads, gdn_plan *plan)
 {
     const int64_t n_batches = p->n_batch[0] * p->n_batch[1];
-    const int64_t bytes = p->n_rows * p->n_columns * (p->src_dtype == GDN_F32 ? 4 : 2);
+    const int64_t bytes = product(product(p->n_rows, p->n_columns), p->src_dtype == GDN_F32 ? 4 : 2);
     /* Every share looks at the whole index, so there are no more of them than threads. */
     int64_t n_shares = bytes / SHARE_BYTES;
     if (n_shares > n_threads) n_shares = n_threads;
     if (n_shares < 1 || n_batches >= 4 * (int64_t)n_threads) n_shares = 1;
-    plan->n_items = n_batches * n_shares;
+    plan->n_items = product(n_batches, n_shares);
     const int64_t per_run = bytes > 0 ? SHARE_BYTES * n_shares / bytes : n_batches; /* batches may be small */
     plan->grain = per_run > 1 ? per_run : 1;
     plan->cut = (int32_t)n_shares;
@@ -264,7 +271,7 @@ static void rows_plan(const gdn_set_rows_problem *p, int32_t n_threads, gdn_plan
 static int streams(const gdn_set_rows_problem *p)
 {
     const int64_t row = p->n_columns * (p->dst_dtype == GDN_F32 ? 4 : 2);
-    return p->dst_dtype != GDN_Q8_0 && row * p->n_rows * p->n_batch[0] * p->n_batch[1] >= STREAM &&
+    return p->dst_dtype != GDN_Q8_0 && product(product(row, p->n_rows), p->n_batch[0] * p->n_batch[1]) >= STREAM &&
            ((uintptr_t)p->dst.base | (uintptr_t)row | (uintptr_t)p->dst_stride[0] | (uintptr_t)p->dst_stride[1] |
             (uintptr_t)p->dst_stride[2]) % 64 == 0;
 }

@@ -272,7 +272,7 @@ static int64_t lead_of(const gdn_ssm_conv_problem *p, int64_t c0, const float *g
 static void conv_run(const gdn_ssm_conv_problem *p, const gdn_plan *plan, int64_t first, int64_t last, void *scratch)
 {
     const int64_t width = plan->cut; /* of a block */
-    const int stream = (int64_t)p->n_tokens * p->n_channels * 4 >= STREAM && aligned64(&p->out);
+    const int stream = (int64_t)p->n_tokens * p->n_channels >= STREAM / 4 && aligned64(&p->out);
     const int packed = is_packed(p), tap_major = is_tap_major(p);
     float gathered[GATHERED + MAX_WIDTH * SKEW + PAGE / 4];
     (void)scratch;

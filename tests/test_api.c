@@ -1,12 +1,14 @@
 /* The public interface: every function of include/gdn/gdn.h with what it accepts and what it refuses. Here:
  * versions, lists, contexts and buffers. test_api_args.c has the bad arguments of the kernels,
  * test_api_calls.c the calls that are allowed. */
+#define _POSIX_C_SOURCE 200809L /* setenv */
 #include "test_api.h"
 
 #include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "core/structs.h"
 
@@ -408,6 +410,96 @@ static void buffers(void **state)
     }
 }
 
+/* ---- The environment -------------------------------------------------------------------------------------- */
+
+static void count_line(void *user, int32_t level, const char *message)
+{
+    (void)level, (void)message;
+    ++*(int *)user;
+}
+
+/* What a context of the backend is with the variable set, or the status; what it writes to standard error goes to `said`. */
+static gdn_status create_with(const char *variable, const char *value, gdn_context_desc desc, gdn_implementation_info *info,
+                              char said[512])
+{
+    FILE *file = tmpfile();
+    assert_non_null(file);
+    const int before = dup(STDERR_FILENO);
+    (void)fflush(stderr);
+    assert_true(before >= 0 && dup2(fileno(file), STDERR_FILENO) >= 0);
+    assert_int_equal(setenv(variable, value, 1), 0);
+    gdn_context *ctx;
+    gdn_status status = gdn_context_create(&desc, &ctx);
+    assert_int_equal(unsetenv(variable), 0); /* read at creation, and never again */
+    info->size = sizeof *info;
+    if (!status)
+        status = gdn_context_describe(ctx, NULL, info);
+    gdn_context_destroy(ctx);
+    (void)fflush(stderr);
+    assert_true(dup2(before, STDERR_FILENO) >= 0);
+    (void)close(before);
+    rewind(file);
+    said[fread(said, 1, 511, file)] = 0;
+    (void)fclose(file);
+    return status;
+}
+
+static void environment(void **state)
+{
+    (void)state;
+    gdn_implementation_info info;
+    char said[512];
+    gdn_context_desc cpu = { .size = sizeof cpu }, other = { .size = sizeof other, .backend = GDN_BACKEND_REFERENCE };
+    char *saved[2] = { getenv("GDN_LOG"), getenv("GDN_IMPLEMENTATION") };
+    for (int i = 0; i < 2; i++)
+        saved[i] = saved[i] ? strdup(saved[i]) : NULL;
+    (void)unsetenv("GDN_LOG"), (void)unsetenv("GDN_IMPLEMENTATION");
+
+#define NAMED(value, desc, text)                                                                       \
+    assert_int_equal(create_with("GDN_IMPLEMENTATION", value, desc, &info, said), GDN_OK);             \
+    assert_string_equal(info.name, text)
+    gdn_implementation_info best = { .size = sizeof best };
+    assert_int_equal(gdn_implementation_describe(GDN_BACKEND_CPU, 0, 0, &best), GDN_OK);
+    NAMED("scalar", cpu, "scalar");
+    NAMED("cpu:scalar", cpu, "scalar");
+    NAMED("", cpu, best.name);
+    NAMED("cuda:sse9", cpu, best.name); /* another backend's matter */
+    NAMED("cpu:sse9", other, "scalar");
+    for (uint32_t i = 0; gdn_implementation_describe(GDN_BACKEND_CPU, 0, i, &best) == GDN_OK; i++) {
+        gdn_context_desc asked = cpu;
+        asked.implementation = best.name; /* what the program says comes first */
+        NAMED("sse9", asked, best.name);
+    }
+    FAILS(create_with("GDN_IMPLEMENTATION", "sse9", cpu, &info, said), GDN_NOT_FOUND, "GDN_IMPLEMENTATION in the environment", "sse9",
+          "device 0 of the cpu backend has", "scalar");
+    FAILS(create_with("GDN_IMPLEMENTATION", "cpu:", cpu, &info, said), GDN_NOT_FOUND, "GDN_IMPLEMENTATION");
+    FAILS(create_with("GDN_IMPLEMENTATION", "cp:scalar", cpu, &info, said), GDN_NOT_FOUND, "\"cp:scalar\"", "before the colon");
+    FAILS(create_with("GDN_IMPLEMENTATION", "opencl:scalar", cpu, &info, said), GDN_NOT_FOUND, "before the colon");
+
+    /* A context says what it is at level info. */
+    static const struct { const char *value; int lines; } levels[] = { { "error", 0 }, { "warning", 0 }, { "info", 1 }, { "debug", 1 } };
+    for (size_t i = 0; i < sizeof levels / sizeof levels[0]; i++) {
+        assert_int_equal(create_with("GDN_LOG", levels[i].value, cpu, &info, said), GDN_OK);
+        assert_int_equal(strstr(said, "gdn: info: cpu device 0, ") != NULL, levels[i].lines);
+        assert_int_equal(said[0] != 0, levels[i].lines);
+    }
+    assert_int_equal(create_with("GDN_LOG", "", cpu, &info, said), GDN_OK);
+    assert_string_equal(said, "");
+    FAILS(create_with("GDN_LOG", "loud", cpu, &info, said), GDN_INVALID_ARGUMENT, "GDN_LOG in the environment is \"loud\"", "debug");
+    cpu.log = count_line; /* the caller's own comes first, whatever the variable says */
+    int lines = 0;
+    cpu.log_user = &lines;
+    assert_int_equal(create_with("GDN_LOG", "debug", cpu, &info, said), GDN_OK);
+    assert_string_equal(said, "");
+    assert_true(lines > 0);
+
+    for (int i = 0; i < 2; i++) {
+        if (saved[i])
+            (void)setenv(i ? "GDN_IMPLEMENTATION" : "GDN_LOG", saved[i], 1);
+        free(saved[i]);
+    }
+}
+
 /* test_api [PATTERN]: all tests, or those whose name fits, with * and ?. */
 int main(int argc, char **argv)
 {
@@ -417,7 +509,7 @@ int main(int argc, char **argv)
         cmocka_unit_test(statuses),        cmocka_unit_test(versions), cmocka_unit_test(last_error),
         cmocka_unit_test(backends),        cmocka_unit_test(devices),  cmocka_unit_test(described_sizes),
         cmocka_unit_test(growth),          cmocka_unit_test(contexts), cmocka_unit_test(implementations),
-        cmocka_unit_test(buffers),
+        cmocka_unit_test(buffers),         cmocka_unit_test(environment),
     };
     int failed = cmocka_run_group_tests_name("general", general, api_open_targets, api_close_targets);
     failed += _cmocka_run_group_tests("arguments", api_argument_tests, api_n_argument_tests, api_open_targets, api_close_targets);

@@ -63,7 +63,7 @@ static void delta_sizes(void **state)
     REFUSED(delta_fixture, (d->n_seqs = 1 << 24, d->n_snapshots = 1 << 10), "n_seqs * n_snapshots is 17179869184");
     REFUSED(delta_fixture, (d->state_out = d->state, d->n_rows_out = 65536, d->n_slots_out = 32768),
             "n_rows_out * n_slots_out is 2147483648");
-    REFUSED(delta_fixture, d->scale = NAN, "scale is", "nan", "finite");
+    REFUSED(delta_fixture, d->scale = NAN, "scale is nan", "finite");
     REFUSED(delta_fixture, d->scale = -INFINITY, "scale is -inf", "finite");
     REFUSED(delta_fixture, d->n_seqs = 0, "n_seqs is 0 and n_tokens is 5");
     REFUSED(delta_fixture, d->n_rows_out = 2, "n_rows_out is 2", "state_out is absent");
@@ -376,6 +376,7 @@ static void delta_maps(void **state)
     REFUSED(delta_fixture, m->state_src[1] = -3, "state_src[1] is -3; 0 to 5, GDN_NONE and GDN_SKIP are allowed");
     REFUSED(delta_fixture, m->state_src[0] = 6, "state_src[0] is 6; 0 to 5");
     REFUSED(delta_fixture, m->state_src[0] = INT32_MIN, "state_src[0] is -2147483648");
+    /* Entries that are used, in sequences that have tokens; see unused_entries in test_api_calls.c. */
     REFUSED(delta_fixture, m->state_dst[1] = 6, "state_dst[0][1] is 6; 0 to 5 and GDN_NONE are allowed");
     REFUSED(delta_fixture, m->state_dst[2] = GDN_SKIP, "state_dst[1][0] is -2; 0 to 5");
     REFUSED(delta_fixture, m->state_dst[3] = INT32_MAX, "state_dst[1][1] is 2147483647");
@@ -471,11 +472,72 @@ static void overlaps(void **state)
             "overlaps history ");
 }
 
+/* States of two heads in slots of `unit` bytes, every other unit of the memory; out is to lie in the units between. */
+enum { SLOT = 2 * 32 * 16 * 4, COLUMN = 20 * 4 };
+
+static void apart_slots(int row_units, int n_rows, int n_rows_out)
+{
+    d->n_heads_v = 2;
+    d->n_rows = n_rows;
+    d->state.bytes = d->out.bytes = 0;
+    d->state.stride[0] = row_units * SLOT, d->state.stride[1] = 2 * SLOT;
+    d->out.data = (char *)d->state.data + SLOT, d->out.stride[1] = 2 * SLOT;
+    if (n_rows_out) {
+        d->state_out   = d->state;
+        d->n_rows_out  = n_rows_out;
+        d->n_slots_out = 2;
+    }
+    MAP(delta_mem.state_src, GDN_NONE, 1);
+    MAP(delta_mem.state_dst, 0, GDN_NONE, 1, GDN_NONE);
+}
+
+static void apart_columns(int row_units, int n_rows, int n_rows_out)
+{
+    c->n_rows = n_rows, c->n_columns = 3;
+    c->history.bytes = c->out.bytes = 0;
+    c->history.stride[0] = row_units * COLUMN, c->history.stride[1] = 2 * COLUMN;
+    c->out.data = (char *)c->history.data + COLUMN, c->out.stride[1] = 2 * COLUMN;
+    if (n_rows_out)
+        c->history_out = c->history, c->n_rows_out = n_rows_out;
+    MAP(conv_mem.history_src, GDN_NONE, 0);
+    MAP(conv_mem.history_dst, GDN_NONE, 0);
+}
+
+/* out between the slots of a state. Where rows do not begin at a multiple of a slot's stride, the second row lies on it, also
+ * where the tensor that is read or the one that is written states fewer rows. */
+static void interleaved(void **state)
+{
+    (void)state;
+    REFUSED(delta_fixture, apart_slots(5, 2, 0), "out", "is written and overlaps state");
+    REFUSED(delta_fixture, apart_slots(5, 2, 1), "out", "is written and overlaps state");
+    REFUSED(delta_fixture, apart_slots(5, 1, 2), "out", "is written and overlaps state");
+    REFUSED(delta_fixture, apart_slots(5, 2, 2), "out", "is written and overlaps state");
+    REFUSED(conv_fixture, apart_columns(7, 2, 0), "out", "is written and overlaps history");
+    REFUSED(conv_fixture, apart_columns(7, 2, 1), "out", "is written and overlaps history");
+    REFUSED(conv_fixture, apart_columns(7, 1, 2), "out", "is written and overlaps history");
+    for (int rows = 1; rows <= 2; rows++)
+        for (int out = 0; out <= 2; out++) {
+            ACCEPTED(delta_fixture, apart_slots(4, rows, out));
+            ACCEPTED(conv_fixture, apart_columns(6, rows, out));
+        }
+    ACCEPTED(delta_fixture, apart_slots(5, 1, 0));
+    ACCEPTED(delta_fixture, apart_slots(5, 1, 1));
+    ACCEPTED(conv_fixture, apart_columns(7, 1, 1));
+    /* A pool of its own between the slots of another, and on one of them. */
+    REFUSED(delta_fixture, apart_slots(4, 2, 2); d->out = ((gdn_tensor){ .data = delta_mem.out }); d->state_out.offset = SLOT / 2,
+            "state_out", "is written and overlaps state");
+    ACCEPTED(delta_fixture, apart_slots(4, 2, 2); d->out = ((gdn_tensor){ .data = delta_mem.out }); d->state_out.offset = SLOT);
+    /* The same tensor cut into other slots is another pool, on the same memory. */
+    REFUSED(delta_fixture, d->state_out = d->state; d->n_rows_out = 1; d->n_slots_out = 4; d->n_snapshots = 2, "state_out", "overlaps state ");
+    REFUSED(delta_fixture, d->state_out = d->state; d->state_out.stride[0] = 2 * 16384; d->n_rows_out = 1, "state_out", "overlaps state ");
+    REFUSED(conv_fixture, c->history_out = c->history; c->history_out.stride[0] = 480; c->n_rows_out = 2, "history_out", "overlaps history ");
+}
+
 const struct CMUnitTest api_argument_tests[] = {
     cmocka_unit_test(delta_sizes),        cmocka_unit_test(conv_sizes), cmocka_unit_test(rows_sizes),
     cmocka_unit_test(operands),           cmocka_unit_test(dtypes),     cmocka_unit_test(overflows), cmocka_unit_test(strides_of_results),
     cmocka_unit_test(workspaces),         cmocka_unit_test(streams),    cmocka_unit_test(struct_sizes),
     cmocka_unit_test(delta_maps),         cmocka_unit_test(delta_default_maps), cmocka_unit_test(conv_maps),
-    cmocka_unit_test(rows_index),         cmocka_unit_test(overlaps),
+    cmocka_unit_test(rows_index),         cmocka_unit_test(overlaps), cmocka_unit_test(interleaved),
 };
 const size_t api_n_argument_tests = sizeof api_argument_tests / sizeof api_argument_tests[0];

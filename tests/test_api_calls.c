@@ -199,6 +199,90 @@ static void untouched(void **state)
     SAME(rows_fixture, rows_mem.index[0] = GDN_NONE; ((rows_memory *)rows_fixture.first)->index[0] = GDN_NONE);
 }
 
+/* Of state_dst, what is not used is not looked at: of padding, of sequences without tokens, and of more snapshots than
+ * tokens. The other maps have an entry per sequence, which has to be in range always. */
+static void unused_entries(void **state)
+{
+    (void)state;
+    delta_memory *m = &delta_mem;
+    const delta_memory *before = delta_fixture.before, *now = delta_fixture.first;
+    const size_t slot = 4 * 32 * 16;
+    ACCEPTED(delta_fixture, MAP(m->state_src, GDN_SKIP, 3); MAP(m->state_dst, 77, INT32_MIN, 2, GDN_NONE));
+    assert_memory_equal(now->state, before->state, 2 * slot * 4);
+    ACCEPTED(delta_fixture, MAP(m->seq_start, 2, 2, 5); MAP(m->state_dst, INT32_MAX, GDN_SKIP, 2, 0));
+    ACCEPTED(delta_fixture, MAP(m->seq_start, 0, 1, 2); MAP(m->state_dst, 0, 6, 2, -3));
+    assert_memory_equal(now->state + slot, before->state + slot, slot * 4);
+    assert_memory_equal(now->state + 3 * slot, before->state + 3 * slot, 3 * slot * 4);
+    REFUSED(delta_fixture, MAP(m->seq_start, 0, 1, 3); MAP(m->state_dst, 0, 6, 2, -3), "state_dst[1][1] is -3");
+    REFUSED(delta_fixture, MAP(m->seq_start, 2, 2, 5); m->state_src[0] = 6, "state_src[0] is 6; 0 to 5");
+    REFUSED(conv_fixture, MAP(conv_mem.seq_start, 2, 2, 5); conv_mem.history_src[0] = 3, "history_src[0] is 3");
+    REFUSED(conv_fixture, MAP(conv_mem.seq_start, 2, 2, 5); conv_mem.history_dst[0] = 3, "history_dst[0][0] is 3");
+    REFUSED(conv_fixture, MAP(conv_mem.seq_start, 2, 2, 5); conv_mem.position[0] = -1, "position[0] is -1");
+    REFUSED(conv_fixture, conv_mem.history_src[0] = GDN_SKIP; conv_mem.history_dst[0] = 3, "history_dst[0][0] is 3");
+}
+
+/* Sizes at their limits. Nothing of them is in memory: queries, whose sums and products must not overflow (a sanitizer's
+ * build sees those that do no harm), and a call whose maps name one slot of a large pool. */
+static void limits(void **state)
+{
+    (void)state;
+    enum { SEQS = 46342, SLOTS = 46342 }; /* together more than 2^31 */
+    const int64_t large = (int64_t)1 << 40;
+    int32_t *maps = calloc(3 * SEQS + 1, sizeof *maps);
+    float   *pool = calloc(SLOTS, 1024); /* one page of which is touched */
+    assert_non_null(maps);
+    assert_non_null(pool);
+    for (int i = 0; i < api_target_count; i++) {
+        gdn_context *ctx = api_target_list[i].ctx;
+        gdn_capability cap = { .size = sizeof cap };
+        gdn_gated_delta_net_args a = { .size = sizeof a, .n_seqs = 2, .n_tokens = INT32_MAX, .n_rows = 2, .n_heads_k = 1, .n_heads_v = 1,
+                                       .head_dim_k = 64, .head_dim_v = 64 };
+        assert_int_equal(gdn_gated_delta_net_query(ctx, &a, &cap), GDN_OK);
+        if (!strstr(cap.implementation, "scalar")) /* long prompts */
+            assert_non_null(strstr(cap.implementation, "/columns"));
+        a.n_seqs = 1 << 24, a.n_heads_k = a.n_heads_v = 1 << 16, a.head_dim_k = a.head_dim_v = 256;
+        a.n_rows = 1 << 20, a.n_snapshots = 127;
+        assert_int_equal(gdn_gated_delta_net_query(ctx, &a, &cap), GDN_OK);
+        gdn_ssm_conv_args b = { .size = sizeof b, .n_seqs = 1 << 24, .n_tokens = INT32_MAX, .n_channels = INT32_MAX, .kernel_width = 16,
+                                .n_rows = INT32_MAX, .n_columns = 15 };
+        assert_int_equal(gdn_ssm_conv_query(ctx, &b, &cap), GDN_OK); /* data is absent, so how far it reaches is not judged */
+        b.n_rows = b.n_columns = 0;
+        assert_int_equal(gdn_ssm_conv_query(ctx, &b, &cap), GDN_OK);
+        gdn_set_rows_args s = { .size = sizeof s, .n_columns = large, .n_rows = large, .n_rows_dst = 1 };
+        s.index.dtype = GDN_I32;
+        (void)gdn_set_rows_query(ctx, &s, &cap); /* which of them are too large is the operands' matter */
+        s.n_columns = 1, s.n_batch[0] = s.n_batch[1] = 1 << 30;
+        (void)gdn_set_rows_query(ctx, &s, &cap);
+        s.n_rows = large, s.n_rows_dst = 1, s.index_batch[0] = s.index_batch[1] = 1 << 30;
+        (void)gdn_set_rows_query(ctx, &s, &cap);
+        s = (gdn_set_rows_args){ .size = sizeof s, .n_columns = (int64_t)1 << 34, .n_rows = (int64_t)1 << 34, .n_rows_dst = 1,
+                                 .n_batch = { 256, 256 } };
+        s.src.stride[0] = s.src.stride[1] = s.src.stride[2] = 4; /* rows of an input may share bytes */
+        s.dst.stride[0] = (int64_t)1 << 46, s.dst.stride[1] = (int64_t)1 << 37;
+        s.index.dtype = GDN_I32;
+        assert_int_equal(gdn_set_rows_query(ctx, &s, &cap), GDN_OK);
+
+        int32_t *start = maps, *src = start + SEQS + 1, *dst = src + SEQS;
+        for (int k = 0; k < SEQS; k++)
+            src[k] = dst[k] = GDN_NONE;
+        start[SEQS] = 1;
+        src[SEQS - 1] = 0, dst[SEQS - 1] = SLOTS - 1;
+        float row[16] = { 1 };
+        _Alignas(64) static unsigned char workspace[API_WORKSPACE];
+        float out[16];
+        a = (gdn_gated_delta_net_args){ .size = sizeof a, .n_seqs = SEQS, .n_tokens = 1, .n_rows = 1, .n_slots = SLOTS, .n_snapshots = 1,
+                                        .n_heads_k = 1, .n_heads_v = 1, .head_dim_k = 16, .head_dim_v = 16 };
+        a.q.data = a.k.data = a.v.data = a.g.data = a.beta.data = row;
+        a.out.data = out, a.state.data = pool;
+        a.seq_start.data = start, a.state_src.data = src, a.state_dst.data = dst;
+        a.workspace = (gdn_span){ .data = workspace, .bytes = sizeof workspace };
+        if (gdn_gated_delta_net(ctx, &a, NULL))
+            fail_msg("%s: %s", api_target_list[i].name, gdn_last_error());
+    }
+    free(maps);
+    free(pool);
+}
+
 static void nothing_to_do(void **state)
 {
     (void)state;
@@ -418,5 +502,6 @@ const struct CMUnitTest api_call_tests[] = {
     cmocka_unit_test(delta_defaults), cmocka_unit_test(conv_defaults), cmocka_unit_test(rows_defaults),
     cmocka_unit_test(layouts),        cmocka_unit_test(untouched),     cmocka_unit_test(nothing_to_do),
     cmocka_unit_test(queries),        cmocka_unit_test(threads),       cmocka_unit_test(parallel_for),
+    cmocka_unit_test(unused_entries), cmocka_unit_test(limits),
 };
 const size_t api_n_call_tests = sizeof api_call_tests / sizeof api_call_tests[0];

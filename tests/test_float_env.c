@@ -58,14 +58,16 @@ static void reset(void)
     fill(m.history, 3 * C, 1e-19f);
 }
 
-static gdn_status run(gdn_context *ctx, int32_t dim)
+static gdn_status run(gdn_context *ctx, int32_t dim, float scale)
 {
     gdn_gated_delta_net_args a = { .size = sizeof a, .n_seqs = 1, .n_tokens = T, .n_heads_k = H, .n_heads_v = H,
-                                   .head_dim_k = dim, .head_dim_v = dim, .n_rows = 1 };
+                                   .head_dim_k = dim, .head_dim_v = dim, .n_rows = 1, .scale = scale };
     a.q.data = m.q, a.k.data = m.k, a.v.data = m.v, a.g.data = m.g, a.beta.data = m.beta, a.out.data = m.out;
     a.state.data = m.state;
     a.workspace = (gdn_span){ .data = m.workspace, .bytes = sizeof m.workspace };
-    gdn_status status = gdn_gated_delta_net(ctx, &a, NULL);
+    gdn_capability can = { .size = sizeof can };
+    gdn_status status = gdn_gated_delta_net_query(ctx, &a, &can);
+    status = status ? status : gdn_gated_delta_net(ctx, &a, NULL);
     if (status)
         return status;
 
@@ -100,17 +102,79 @@ static void on_trap(int number)
 enum { TRAPPED = -1 };
 
 /* Run in a mode; and the mode afterwards. */
-static gdn_status run_in(gdn_context *ctx, int32_t dim, uint64_t mode, uint64_t *after)
+static gdn_status run_in(gdn_context *ctx, int32_t dim, float scale, uint64_t mode, uint64_t *after)
 {
     const uint64_t old = check_environment_get();
     volatile gdn_status status = TRAPPED; /* survives the jump */
     if (!sigsetjmp(trapped, 1)) {
         check_environment_put(mode);
-        status = run(ctx, dim);
+        status = run(ctx, dim, scale);
     }
     *after = check_environment_get();
     check_environment_put(old);
     return status;
+}
+
+/* The mode's bits, as the processor keeps them, and its name. */
+static uint64_t mode_bits(int mode, const char **name)
+{
+    const uint64_t old = check_environment_enter(mode < CHECK_ENV_COUNT ? mode : CHECK_ENV_DEFAULT);
+    uint64_t bits = check_environment_get();
+    check_environment_put(old);
+    *name = mode < CHECK_ENV_COUNT ? check_environment_name(mode) : "exceptions that trap";
+#if defined(__x86_64__)
+    if (mode == CHECK_ENV_COUNT)
+        bits = old & ~(uint64_t)0x1f80;
+#endif
+    return bits;
+}
+
+static void modes(gdn_context *ctx, uint32_t backend, const char *implementation, int32_t dim, float scale)
+{
+    reset();
+    REQUIRE(run(ctx, dim, scale) == GDN_OK, "%s", gdn_last_error());
+    memcpy(&first, &m, offsetof(memory, workspace));
+    for (int mode = 0; mode < N_MODES; mode++) {
+        const char *name;
+        const uint64_t before = mode_bits(mode, &name);
+        uint64_t after;
+        reset();
+        const gdn_status status = run_in(ctx, dim, scale, before, &after);
+        if (status == TRAPPED) {
+            REQUIRE(0, "backend %u, %s, dim %d, scale %a: a trap outside of the kernels", (unsigned)backend, implementation, (int)dim,
+                    (double)scale);
+            continue;
+        }
+        REQUIRE(status == GDN_OK, "%s", gdn_last_error());
+        REQUIRE(before == after, "%s changed the mode \"%s\"", implementation, name);
+        const unsigned char *x = (const unsigned char *)&m, *y = (const unsigned char *)&first;
+        size_t differ = 0, at = 0;
+        for (size_t i = offsetof(memory, workspace); i-- > 0;)
+            if (x[i] != y[i])
+                differ++, at = i;
+        REQUIRE(!differ, "backend %u, %s, dim %d: %zu bytes differ with %s, the first at %zu", (unsigned)backend, implementation,
+                (int)dim, differ, name, at);
+    }
+}
+
+/* Scales that are refused, in every mode, with the same text. */
+static void refusals(gdn_context *ctx)
+{
+    static const struct {
+        uint32_t    bits;
+        const char *text;
+    } scales[] = { { 0x7f800000u, "scale is inf;" }, { 0xff800000u, "scale is -inf;" }, { 0x7fc00000u, "scale is nan;" },
+                   { 0x7f800001u, "scale is nan;" }, { 0xffa00000u, "scale is -nan;" } };
+    for (size_t i = 0; i < sizeof scales / sizeof scales[0]; i++)
+        for (int mode = 0; mode < N_MODES; mode++) {
+            const char *name;
+            uint64_t after;
+            float scale;
+            memcpy(&scale, &scales[i].bits, 4);
+            REQUIRE(run_in(ctx, 16, scale, mode_bits(mode, &name), &after) == GDN_INVALID_ARGUMENT, "%s is not refused with %s",
+                    scales[i].text, name);
+            REQUIRE(!strncmp(gdn_last_error(), scales[i].text, strlen(scales[i].text)), "\"%s\" with %s", gdn_last_error(), name);
+        }
 }
 
 static void target(uint32_t backend, const char *implementation)
@@ -119,36 +183,12 @@ static void target(uint32_t backend, const char *implementation)
     gdn_context_desc desc = { .size = sizeof desc, .backend = backend, .implementation = implementation, .n_threads = 2 };
     gdn_context *ctx = NULL;
     REQUIRE(gdn_context_create(&desc, &ctx) == GDN_OK, "%s", gdn_last_error());
-    for (size_t d = 0; ctx && d < sizeof dims / sizeof dims[0]; d++) {
-        reset();
-        REQUIRE(run(ctx, dims[d]) == GDN_OK, "%s", gdn_last_error());
-        memcpy(&first, &m, offsetof(memory, workspace));
-        for (int mode = 0; mode < N_MODES; mode++) {
-            reset();
-            const char *name = mode < CHECK_ENV_COUNT ? check_environment_name(mode) : "exceptions that trap";
-            const uint64_t old = check_environment_enter(mode < CHECK_ENV_COUNT ? mode : CHECK_ENV_DEFAULT);
-            uint64_t before = check_environment_get(), after;
-            check_environment_put(old);
-#if defined(__x86_64__)
-            if (mode == CHECK_ENV_COUNT)
-                before = old & ~(uint64_t)0x1f80;
-#endif
-            const gdn_status status = run_in(ctx, dims[d], before, &after);
-            if (status == TRAPPED) {
-                REQUIRE(0, "backend %u, %s, dim %d: a trap outside of the kernels", (unsigned)backend, implementation, (int)dims[d]);
-                continue;
-            }
-            REQUIRE(status == GDN_OK, "%s", gdn_last_error());
-            REQUIRE(before == after, "%s changed the mode \"%s\"", implementation, name);
-            const unsigned char *x = (const unsigned char *)&m, *y = (const unsigned char *)&first;
-            size_t differ = 0, at = 0;
-            for (size_t i = offsetof(memory, workspace); i-- > 0;)
-                if (x[i] != y[i])
-                    differ++, at = i;
-            REQUIRE(!differ, "backend %u, %s, dim %d: %zu bytes differ with %s, the first at %zu", (unsigned)backend,
-                    implementation, (int)dims[d], differ, name, at);
-        }
-    }
+    for (size_t d = 0; ctx && d < sizeof dims / sizeof dims[0]; d++)
+        modes(ctx, backend, implementation, dims[d], 0.0f);
+    for (int i = 0; ctx && i < 2; i++) /* subnormal: to compare one is enough to trap, or to find it zero */
+        modes(ctx, backend, implementation, 64, i ? -0x1p-149f : 1e-39f);
+    if (ctx)
+        refusals(ctx);
     gdn_context_destroy(ctx);
 }
 

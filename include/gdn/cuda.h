@@ -5,9 +5,9 @@
  * gdn_context_desc.backend = GDN_BACKEND_CUDA does that, and memory and streams of the runtime can be passed as they are.
  * With this header a program brings a context of its own. Needs no CUDA header.
  *
- *     gdn_cuda_desc native = { sizeof native };
+ *     gdn_cuda_desc native = GDN_INIT(gdn_cuda_desc);
  *     native.context = context;                              // CUcontext
- *     gdn_context_desc desc = { sizeof desc };
+ *     gdn_context_desc desc = GDN_INIT(gdn_context_desc);
  *     desc.backend = GDN_BACKEND_CUDA;  desc.native = &native;
  *     if (gdn_context_create(&desc, &ctx)) fail(gdn_last_error());
  *
@@ -27,9 +27,12 @@
  * be called at any time.
  *
  * ---- Maps ----
- * Maps lie in device memory, so a call does not read them. A value out of range makes its sequence (set_rows: its
- * row) one that is skipped, nothing is written out of range, and GDN_BAD_MAP is reported by gdn_synchronize() or
- * gdn_poll(). A bad value in state_dst is one that is not written. Where seq_start does not ascend, other sequences of
+ * Maps lie in memory that the device can read, so a call does not read them: a kernel does, when the stream comes to it.
+ * Written on the same stream, by cuMemcpyHtoDAsync() from page-locked memory or by a kernel of the program, they need no
+ * wait on the host; page-locked memory that is mapped may be passed as it is.
+ *
+ * A value out of range makes its sequence (set_rows: its row) one that is skipped, nothing is written out of range, and
+ * GDN_BAD_MAP is reported by gdn_synchronize() or gdn_poll(). A bad value in state_dst is one that is not written. Where seq_start does not ascend, other sequences of
  * the call may be left out too. That no slot is written twice cannot be checked there: which write stays is then not
  * defined.
  *

@@ -17,16 +17,16 @@
  * ---- 1  Five minutes -------------------------------------------------------------------------------
  *
  *     gdn_context *ctx;
- *     gdn_context_desc desc = { sizeof desc };                 // zero = default: the CPU, all its cores
+ *     gdn_context_desc desc = GDN_INIT(gdn_context_desc);      // zero = default: the CPU, all its cores
  *     if (gdn_context_create(&desc, &ctx)) fail(gdn_last_error());
  *
- *     gdn_gated_delta_net_args a = { sizeof a };               // one token for each of 8 sequences
+ *     gdn_gated_delta_net_args a = GDN_INIT(gdn_gated_delta_net_args); // one token for each of 8 sequences
  *     a.n_seqs = a.n_tokens = a.n_rows = 8;  a.n_slots = 1;
  *     a.n_heads_k = 16; a.n_heads_v = 32;  a.head_dim_k = a.head_dim_v = 128;
  *     a.q.data = q; a.k.data = k; a.v.data = v; a.g.data = g; a.beta.data = beta; a.out.data = out;
  *     a.state.data = state;                                    // [8][1][32][128][128], updated in place
  *
- *     gdn_capability can = { sizeof can };                     // how much scratch memory, once per shape
+ *     gdn_capability can = GDN_INIT(gdn_capability);           // how much scratch memory, once per shape
  *     if (gdn_gated_delta_net_query(ctx, &a, &can)) fail(gdn_last_error());
  *     if (can.workspace_bytes && gdn_buffer_create(ctx, can.workspace_bytes, &a.workspace)) fail(gdn_last_error());
  *
@@ -36,9 +36,9 @@
  *     gdn_context_destroy(ctx);
  *
  * Conventions
- *   - Structs that are passed by pointer begin with `uint32_t size`: set it to sizeof the struct. They
- *     only ever grow at the end, zero always means "the default", and a program built against an older
- *     header keeps working. Reserved members and unknown flag bits must be zero.
+ *   - Structs that are passed by pointer begin with `uint32_t size`: set it to sizeof the struct, as
+ *     GDN_INIT does. They only ever grow at the end, zero always means "the default", and a program built
+ *     against an older header keeps working. Reserved members and unknown flag bits must be zero.
  *   - Shapes are written outermost first: [a][b][c] has c contiguous. Strides are in bytes.
  *   - Nothing allocates after gdn_context_create() except gdn_buffer_create(). Where a kernel needs
  *     scratch memory, its query function says how much and the caller passes it in.
@@ -65,6 +65,22 @@ extern "C" {
 #  define GDN_API __attribute__((visibility("default")))
 #else
 #  define GDN_API
+#endif
+
+/* What a struct that begins with `size` is declared with: its size, and zeros. In C a list of initialisers, so
+ * that it does for objects with static storage too; in C++ an expression. */
+#ifdef __cplusplus
+#  define GDN_INIT(type) (::gdn_initialised<type>())
+extern "C++" { /* templates have no C linkage */
+template <class type> inline type gdn_initialised()
+{
+    type object = type();
+    object.size = static_cast<uint32_t>(sizeof object);
+    return object;
+}
+}
+#else
+#  define GDN_INIT(type) { .size = (uint32_t)sizeof(type) }
 #endif
 
 /* ---- 2  Status and errors ---------------------------------------------------------------------- */
@@ -160,6 +176,10 @@ GDN_API gdn_status gdn_implementation_describe(uint32_t backend, uint32_t device
 
 typedef struct gdn_context gdn_context; /* opaque: one device of one backend, ready to run */
 
+/* Callbacks return to their caller: to leave one by longjmp() or by an exception is undefined, because memory,
+ * locks and the floating-point mode are then not what they were. They may call the library, but not with the
+ * context that calls them. */
+
 /* Levels of the log callback. */
 enum { GDN_LOG_ERROR = 1, GDN_LOG_WARNING = 2, GDN_LOG_INFO = 3, GDN_LOG_DEBUG = 4 };
 
@@ -186,7 +206,7 @@ typedef struct gdn_context_desc {
     const char         *implementation; /* a name from gdn_implementation_describe(); NULL = best    */
     gdn_parallel_for_fn parallel_for;   /* CPU: the caller's threads; NULL = the context's own       */
     void               *parallel_user;
-    gdn_log_fn          log;            /* NULL = silent                                             */
+    gdn_log_fn          log;            /* NULL = silent, but for GDN_LOG                            */
     void               *log_user;
     gdn_alloc_fn        alloc;          /* NULL = the C library's; alloc and free go together        */
     gdn_free_fn         free;
@@ -202,7 +222,14 @@ typedef struct gdn_context_desc {
  * calling one; create a new context there for more. (A library built with OpenMP: docs/building.md.) */
 
 /* Create a context. On failure *ctx is NULL and nothing is left behind.
- * Thread-safe. Errors: INVALID_ARGUMENT, NOT_FOUND, UNAVAILABLE, OUT_OF_MEMORY. */
+ * Thread-safe. Errors: INVALID_ARGUMENT, NOT_FOUND, UNAVAILABLE, OUT_OF_MEMORY.
+ *
+ * What the description leaves open, the program's user may say in the environment, which is read here and at
+ * no other time, and not at all in setuid programs. Empty is not set; a value that is not allowed is an error.
+ *   GDN_LOG             error, warning, info or debug: where desc->log is NULL, lines up to that level go to
+ *                       standard error.
+ *   GDN_IMPLEMENTATION  a name for desc->implementation where that is NULL, such as scalar; or with a backend
+ *                       in front, as in cpu:avx2, which leaves contexts of the other backends alone. */
 GDN_API gdn_status gdn_context_create(const gdn_context_desc *desc, gdn_context **ctx);
 
 /* Destroy a context; NULL is allowed. Nothing of it may be in use. */
@@ -279,7 +306,24 @@ typedef struct gdn_tensor {
 /* Ragged batches. Tokens of all sequences lie one after another on one token axis of n_tokens:
  * sequence s owns the tokens seq_start[s] <= i < seq_start[s + 1], and may own none. Where a token
  * operand's sequence stride is not 0, token t of sequence s is instead found at
- * s * stride[sequence] + t * stride[token]; that expresses [n_seqs][...] tensors in any axis order. */
+ * s * stride[sequence] + t * stride[token]; that expresses [n_seqs][...] tensors in any axis order.
+ *
+ * For example: sequences of 3, 1 and 5 tokens, whose projection left q and k (16 heads of 128) and v (32 heads
+ * of 128) of a token side by side in rows of 8192 floats. The sequence stride stays 0, since the tokens of all
+ * sequences follow each other, and all three have the token stride of the row:
+ *
+ *     int32_t seq_start[] = { 0, 3, 4, 9 };                     a.n_seqs = 3;  a.n_tokens = 9;
+ *     a.q.data = row;         a.q.stride[1] = 4 * 8192;         a.q.stride[2] = 4 * 128;
+ *     a.k.data = row + 2048;  a.k.stride[1] = 4 * 8192;         a.k.stride[2] = 4 * 128;
+ *     a.v.data = row + 4096;  a.v.stride[1] = 4 * 8192;         a.v.stride[2] = 4 * 128;
+ *
+ * Maps on a GPU are read when the kernel runs, from the device's memory. gdn_buffer_write() is synchronous; a
+ * program that decodes step after step orders the copy of its maps with the calls instead, and nothing waits:
+ *   CUDA    cuMemcpyHtoDAsync() from page-locked memory on the call's stream, or a kernel that computes them.
+ *   Vulkan  vkCmdUpdateBuffer() in front of the call in its command buffer, or host-visible memory.
+ *   Metal   the `contents` of a shared buffer, written before the command buffer is committed.
+ * gdn/cuda.h, gdn/vulkan.h and gdn/metal.h say more under "Maps". Whatever the host writes to, a map or what it
+ * is copied from, must not change before it has been read: keep as many as there are steps in flight. */
 
 /* What a kernel's query function tells about a call with these arguments, without running it. */
 typedef struct gdn_capability {
@@ -287,7 +331,10 @@ typedef struct gdn_capability {
     int32_t  supported;                    /* 1: the call would run                                  */
     int32_t  exact;                        /* 1: and give the reference's bits                       */
     int32_t  emulated;                     /* 1: on an emulator of the device                        */
-    uint64_t workspace_bytes;              /* what args.workspace must hold, 64-byte aligned; or 0   */
+    uint64_t workspace_bytes;              /* what args.workspace must hold, 64-byte aligned; or 0.
+                                              With all else the same it never shrinks where n_tokens,
+                                              n_seqs, rows or batches grow, so that the workspace of
+                                              the largest call serves the smaller ones              */
     char     implementation[GDN_NAME_MAX]; /* which one would run, e.g. "avx512/columns"             */
     char     reason[GDN_REASON_MAX];       /* why it is not supported or not exact, or ""            */
 } gdn_capability;
@@ -309,7 +356,8 @@ enum {
     GDN_STATE_VK = 0, /* [head_dim_v][head_dim_k], keys contiguous: ggml, vLLM, SGLang, FlashInfer   */
     GDN_STATE_KV = 1  /* [head_dim_k][head_dim_v], values contiguous: HF transformers, FLA           */
 };
-/* Special entries of maps. */
+/* Special entries of maps. The first call of a sequence has GDN_NONE in state_src and history_src, and position
+ * 0: what was left in its row is then not read, and nobody needs to clear it. */
 enum {
     GDN_NONE = -1, /* state_src, history_src: start from zero.  *_dst, index: write nothing          */
     GDN_SKIP = -2  /* state_src, history_src: the sequence is padding; nothing of it is read/written */
@@ -326,6 +374,8 @@ enum {
  *
  * Operands, with their axes outermost first and the strides that apply to them:
  *   q, k     [n_tokens][n_heads_k][head_dim_k]   F32 F16 BF16   stride: sequence, token, head
+ *            Taken as they are. Models divide each head's q and k by its length first (l2 norm): with a k much
+ *            longer than 1 the states grow without bound.
  *   v        [n_tokens][n_heads_v][head_dim_v]   F32 F16 BF16   stride: sequence, token, head
  *   g        [n_tokens][n_heads_v], or [..][head_dim_k] for GATE_CHANNEL; F32; natural logarithm of the
  *            decay (usually <= 0)                                stride: sequence, token, head
@@ -342,16 +392,19 @@ enum {
  *   state_src [n_seqs]      where sequence s starts from: row * n_slots + slot, or GDN_NONE for a zero
  *                           state, or GDN_SKIP. Absent: slot 0 of row s.
  *   state_dst [n_seqs][n_snapshots]  where the state r tokens before the sequence's newest goes, for
- *                           r < n_snapshots: row * n_slots_out + slot, or GDN_NONE. Entries with r not
- *                           less than the sequence's number of tokens are not written. Absent: slot r
+ *                           r < n_snapshots: row * n_slots_out + slot, or GDN_NONE. Absent: slot r
  *                           of row s.
+ * Every entry has to be in range, also of padding and of sequences without tokens; but of state_dst only those
+ * that are used: no backend looks at entries with r not less than the sequence's number of tokens, nor at those
+ * of padding.
  * No slot may be written twice in one call, nor be written by one sequence and read by another. A
  * sequence may write the slot it reads: that is the in-place update. Memory that no map entry names is
  * never touched, and a sequence without tokens reads and writes nothing.
  *
  * A ring of snapshots tagged by position needs no copies ever: the state after p tokens lives in slot
  * p % n_slots, so state_src = row * K + p % K and state_dst[r] = row * K + (p + T - r) % K; rolling back
- * is choosing a smaller p.
+ * is choosing a smaller p. To verify N drafts, a call has N + 1 tokens, the last accepted one and the drafts, any
+ * number of which may be rejected: K = N + 1 slots, for the state behind the accepted token and N behind drafts.
  *
  * Limits: head_dim_k, head_dim_v 16..256; n_heads_v a multiple of n_heads_k.
  * Aliasing: inputs may overlap each other. out and the written states overlap nothing else; state_out
@@ -416,8 +469,8 @@ enum { GDN_CONV_SILU = 1 }; /* flag: out = silu(sum) */
  *   out      [n_tokens][n_channels]              F32   stride: sequence, token
  *   history  [n_rows][n_columns][n_channels]     F32   stride: row, column. Optional: absent means that
  *            every sequence starts from zero and none is kept. The column of position p is p % n_columns.
- *            n_columns >= kernel_width - 1; each column more allows a rollback one token deeper.
- *            Read and written.
+ *            n_columns >= kernel_width - 1; each column more allows a rollback one token deeper: to verify
+ *            N drafts, kernel_width - 1 + N. Read and written.
  *   history_out  as history, n_rows_out rows: where columns are written. Absent = history itself.
  *
  * Maps, int32, as in gated_delta_net; each may be absent:
@@ -426,6 +479,7 @@ enum { GDN_CONV_SILU = 1 }; /* flag: out = silu(sum) */
  *                          it, >= 0. Absent: 0. Rolling back is passing a smaller position.
  *   history_src [n_seqs]   row to read, GDN_NONE for a zero history, GDN_SKIP. Absent: row s.
  *   history_dst [n_seqs]   row to write, or GDN_NONE. Absent: row s.
+ * Every entry has to be in range, also those of padding and of sequences without tokens.
  * After the call the written row holds the columns of the newest min(position + T, n_columns) positions;
  * where the row is another than the one read, the older of them are copied over (or are zero), so that
  * the new row rolls back as deep as the old one. No row may be written twice, nor be written by one

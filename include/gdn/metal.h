@@ -5,9 +5,9 @@
  * header a program brings its device and queue. Needs no Metal header, and no Objective-C: objects are passed as pointers,
  * (__bridge void *)device from a file with ARC.
  *
- *     gdn_metal_desc native = { sizeof native };
+ *     gdn_metal_desc native = GDN_INIT(gdn_metal_desc);
  *     native.queue = (__bridge void *)queue;                 // id<MTLCommandQueue>
- *     gdn_context_desc desc = { sizeof desc };
+ *     gdn_context_desc desc = GDN_INIT(gdn_context_desc);
  *     desc.backend = GDN_BACKEND_METAL;  desc.native = &native;
  *     if (gdn_context_create(&desc, &ctx)) fail(gdn_last_error());
  *
@@ -34,9 +34,11 @@
  * waitUntilCompleted, and gdn_poll() then reports what the device found.
  *
  * ---- Maps ----
- * Maps lie in device memory, so a call does not read them. A value out of range makes its sequence (set_rows: its
- * row) one that is skipped, nothing is written out of range, and GDN_BAD_MAP is reported by gdn_synchronize() or
- * gdn_poll(). A bad value in state_dst is one that is not written. Where seq_start does not ascend, other sequences of
+ * Maps lie in memory that the device can read, so a call does not read them: a kernel does. The program writes the
+ * `contents` of shared buffers before it commits, and leaves them alone until the command buffer is done.
+ *
+ * A value out of range makes its sequence (set_rows: its row) one that is skipped, nothing is written out of range, and
+ * GDN_BAD_MAP is reported by gdn_synchronize() or gdn_poll(). A bad value in state_dst is one that is not written. Where seq_start does not ascend, other sequences of
  * the call may be left out too. That no slot is written twice cannot be checked there: which write stays is then not
  * defined.
  *

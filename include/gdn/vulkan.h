@@ -6,13 +6,13 @@
  * the pipeline cache, or chooses a device by name. Needs no Vulkan header: handles are as Vulkan defines them
  * for 64-bit programs.
  *
- *     gdn_vulkan_desc native = { sizeof native };
+ *     gdn_vulkan_desc native = GDN_INIT(gdn_vulkan_desc);
  *     native.get_instance_proc_addr = (gdn_vulkan_function)vkGetInstanceProcAddr;
  *     native.instance = instance;  native.physical_device = physical;  native.device = device;
  *     native.queue = queue;        native.queue_family = family;
  *     native.features = GDN_VULKAN_FLOAT64 | GDN_VULKAN_STORAGE_16 | GDN_VULKAN_FULL_SUBGROUPS;
  *                                                    // those of them that the device was created with
- *     gdn_context_desc desc = { sizeof desc };
+ *     gdn_context_desc desc = GDN_INIT(gdn_context_desc);
  *     desc.backend = GDN_BACKEND_VULKAN;  desc.native = &native;
  *     if (gdn_context_create(&desc, &ctx)) fail(gdn_last_error());
  *
@@ -44,9 +44,13 @@
  * program's fence, and gdn_poll() then reports what the device found.
  *
  * ---- Maps ----
- * Maps lie in device memory, so a call does not read them. A value out of range makes its sequence (set_rows: its
- * row) one that is skipped, nothing is written out of range, and GDN_BAD_MAP is reported by gdn_synchronize() or
- * gdn_poll(). A bad value in state_dst is one that is not written. Where seq_start does not ascend, other sequences of
+ * Maps lie in memory that the device can read, so a call does not read them: a shader does. vkCmdUpdateBuffer() (up to
+ * 64 KiB) into a buffer with TRANSFER_DST_BIT, recorded in front of the call, writes them without a wait: the call's first
+ * barrier is enough. Where an earlier call reads the same buffer, a barrier from its shader to the transfer comes before.
+ * Host-visible memory is as good, if it is written before the submission and left alone until that is done.
+ *
+ * A value out of range makes its sequence (set_rows: its row) one that is skipped, nothing is written out of range, and
+ * GDN_BAD_MAP is reported by gdn_synchronize() or gdn_poll(). A bad value in state_dst is one that is not written. Where seq_start does not ascend, other sequences of
  * the call may be left out too. That no slot is written twice cannot be checked there: which write stays is then not
  * defined.
  *

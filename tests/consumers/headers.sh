@@ -12,7 +12,11 @@ for header in $(cd "$include" && find gdn -name '*.h' | sort); do
         esac
         # $strict is a list of words.
         # shellcheck disable=SC2086
-        printf '#include <%s>\n#include <%s>\n' "$header" "$header" |
+        # Each struct that begins with its size is declared with GDN_INIT, without a warning.
+        { printf '#include <%s>\n#include <%s>\n' "$header" "$header"
+          awk '/^typedef struct gdn_/ { name = $3 }
+               /^    uint32_t +size;/ { printf "void use_%s(%s *);\nvoid use_%s(%s *to)\n{\n    %s x = GDN_INIT(%s);\n    *to = x;\n}\n",
+                                        name, name, name, name, name, name }' "$include/$header"; } |
             "$compiler" -x "$kind" -std="$language" $strict -I "$include" - ||
             { echo "$header does not compile alone as $language"; exit 1; }
     done

@@ -1,0 +1,75 @@
+/* Environment variables. See environment.h. */
+#define _GNU_SOURCE /* secure_getenv */
+#include "core/environment.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#if !defined(_WIN32)
+#include <unistd.h>
+#endif
+
+#include "core/status.h"
+
+const char *gdn_environment(const char *name)
+{
+#if defined(__linux__)
+    const char *value = secure_getenv(name);
+#elif defined(__APPLE__) || defined(__FreeBSD__) || defined(__OpenBSD__) || defined(__NetBSD__)
+    const char *value = issetugid() ? NULL : getenv(name);
+#else
+    const char *value = getenv(name);
+#endif
+    return value && value[0] ? value : NULL;
+}
+
+static const char *const level_names[] = { "", "error", "warning", "info", "debug" };
+enum { N_LEVELS = sizeof level_names / sizeof level_names[0] };
+
+/* user points to the name of the highest level that is wanted. One call of stdio, so that lines of threads stay whole. */
+static void log_line(void *user, int32_t level, const char *message)
+{
+    const char *const *wanted = user;
+    if (level >= GDN_LOG_ERROR && level < N_LEVELS && level <= wanted - level_names)
+        (void)fprintf(stderr, "gdn: %s: %s\n", level_names[level], message);
+}
+
+static gdn_status read_log(gdn_context_desc *desc)
+{
+    const char *value = desc->log ? NULL : gdn_environment("GDN_LOG");
+    if (!value)
+        return GDN_OK;
+    for (int level = GDN_LOG_ERROR; level < N_LEVELS; level++)
+        if (!strcmp(value, level_names[level])) {
+            desc->log      = log_line;
+            desc->log_user = (void *)&level_names[level];
+            return GDN_OK;
+        }
+    return gdn_fail(GDN_INVALID_ARGUMENT, "GDN_LOG in the environment is \"%.64s\"; error, warning, info and debug are allowed",
+                    value);
+}
+
+static gdn_status read_implementation(gdn_context_desc *desc, const char *const *names)
+{
+    const char *value = desc->implementation ? NULL : gdn_environment("GDN_IMPLEMENTATION");
+    const char *colon = value ? strchr(value, ':') : NULL;
+    if (value && !colon)
+        desc->implementation = value;
+    if (!colon)
+        return GDN_OK;
+    for (uint32_t b = 0; b < GDN_BACKEND_COUNT; b++)
+        if (strlen(names[b]) == (size_t)(colon - value) && !strncmp(value, names[b], (size_t)(colon - value))) {
+            if (b == desc->backend)
+                desc->implementation = colon + 1;
+            return GDN_OK;
+        }
+    return gdn_fail(GDN_NOT_FOUND,
+                    "GDN_IMPLEMENTATION in the environment is \"%.64s\"; before the colon, cpu, reference, cuda, vulkan and metal are allowed",
+                    value);
+}
+
+gdn_status gdn_environment_read(gdn_context_desc *desc, const char *const *names)
+{
+    gdn_status status = read_log(desc);
+    return status ? status : read_implementation(desc, names);
+}
