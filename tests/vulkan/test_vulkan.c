@@ -535,6 +535,7 @@ static void test_bad_maps(void)
 {
     gdn_context *ctx = open_default(NULL);
     device_bad_maps(ctx);
+    device_drawn_maps(ctx);
     gdn_context_destroy(ctx);
 }
 
