@@ -167,6 +167,12 @@ static gdn_status find_implementation(const gdn_context_desc *desc, const gdn_ba
                     desc->implementation, (unsigned)desc->device, backend->name, have);
 }
 
+uint64_t gdn_timeout_ns(const gdn_context *ctx, int software)
+{
+    const uint64_t second = UINT64_C(1000000000);
+    return ctx && ctx->desc.timeout_ns ? ctx->desc.timeout_ns : software ? 3600 * second : 10 * second;
+}
+
 gdn_status gdn_context_create(const gdn_context_desc *caller, gdn_context **out)
 {
     gdn_context_desc desc;
@@ -196,8 +202,6 @@ gdn_status gdn_context_create(const gdn_context_desc *caller, gdn_context **out)
         desc.alloc = default_alloc;
         desc.free  = default_free;
     }
-    if (!desc.timeout_ns)
-        desc.timeout_ns = UINT64_C(10000000000);
 
     gdn_context *ctx = desc.alloc(desc.alloc_user, sizeof *ctx, 64);
     if (!ctx)
