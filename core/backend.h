@@ -68,6 +68,10 @@ struct gdn_context {
     void              *state; /* the backend's own */
 };
 
+/* The longest wait for a device: desc->timeout_ns, or the default. A device that is software shares the host's cores with every
+ * other program, so how long it takes says little about whether it works; its default is an hour. ctx may be NULL. */
+uint64_t gdn_timeout_ns(const gdn_context *ctx, int software);
+
 /* Memory through the context's allocator; NULL when it runs out. */
 void *gdn_context_alloc(const gdn_context *ctx, uint64_t bytes, uint64_t alignment);
 void  gdn_context_free(const gdn_context *ctx, void *memory);

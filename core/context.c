@@ -178,6 +178,12 @@ static gdn_status from_environment(gdn_status status)
     return gdn_fail(status, "GDN_IMPLEMENTATION in the environment sets desc->implementation: %s", text);
 }
 
+uint64_t gdn_timeout_ns(const gdn_context *ctx, int software)
+{
+    const uint64_t second = UINT64_C(1000000000);
+    return ctx && ctx->desc.timeout_ns ? ctx->desc.timeout_ns : software ? 3600 * second : 10 * second;
+}
+
 gdn_status gdn_context_create(const gdn_context_desc *caller, gdn_context **out)
 {
     gdn_context_desc desc;
@@ -211,8 +217,6 @@ gdn_status gdn_context_create(const gdn_context_desc *caller, gdn_context **out)
         desc.alloc = default_alloc;
         desc.free  = default_free;
     }
-    if (!desc.timeout_ns)
-        desc.timeout_ns = UINT64_C(10000000000);
 
     gdn_context *ctx = desc.alloc(desc.alloc_user, sizeof *ctx, 64);
     if (!ctx)

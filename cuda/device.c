@@ -103,9 +103,8 @@ gdn_status gdn_cuda_device_open(gdn_cuda_device *dev, const gdn_context *ctx, ui
     gdn_cuda_desc  native = { 0 };
     gdn_cuda_scope scope;
     gdn_status     status;
-    dev->cu         = &c->cu;
-    dev->ctx        = ctx;
-    dev->timeout_ns = ctx ? ctx->desc.timeout_ns : UINT64_C(10000000000);
+    dev->cu  = &c->cu;
+    dev->ctx = ctx;
     if (callers && (status = gdn_struct_read("native", callers, sizeof native, sizeof native, &native)))
         return status;
     if (native.flags)
@@ -114,6 +113,7 @@ gdn_status gdn_cuda_device_open(gdn_cuda_device *dev, const gdn_context *ctx, ui
         return gdn_fail(GDN_UNAVAILABLE, "%s", c->reason);
     if ((status = native.context ? open_callers(dev, native.context) : open_primary(dev, c, index)) || (status = gdn_cuda_enter(dev, &scope)))
         return status;
+    dev->timeout_ns = gdn_timeout_ns(ctx, dev->traits.emulated);
     const CUresult result = dev->cu->StreamCreate(&dev->stream, CU_STREAM_NON_BLOCKING);
     if (result != CUDA_SUCCESS) {
         dev->stream = NULL;

@@ -64,8 +64,13 @@ gdn_status gdn_cuda_run_ssm_conv(gdn_cuda_device *dev, const problem_t *p, const
     params.same_pool   = params.history_in.base == params.history_out.base;
     params.wide_weight = params.weight_tap == 4 && (params.weight | (uint64_t)params.weight_channel) % 16 == 0;
     gdn_status status = gdn_cuda_launch(dev, kernel, stream, blocks(p) * (cut ? pieces(p) : (uint64_t)p->n_seqs), GDN_CUDA_CONV_THREADS, &params);
-    if (status || !cut || !params.rows_out) /* without a history there is none to keep */
+    /* Pieces look only at the sequences that they meet. The launch behind them looks at each, and so also finds the bad values
+     * of those that none met; without a history and without maps there is nothing for it to do. */
+    const int maps = params.seq_start || params.position || params.history_src || params.history_dst;
+    if (status || !cut || (!params.rows_out && !maps))
         return status;
     params.part = GDN_CUDA_CONV_HISTORY;
-    return gdn_cuda_launch(dev, kernel, stream, blocks(p) * (uint64_t)p->n_seqs, GDN_CUDA_CONV_THREADS, &params);
+    if (!params.rows_out)
+        params.blocks = 1; /* there are only maps to look at */
+    return gdn_cuda_launch(dev, kernel, stream, (uint64_t)params.blocks * (uint64_t)p->n_seqs, GDN_CUDA_CONV_THREADS, &params);
 }

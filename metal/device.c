@@ -51,9 +51,8 @@ gdn_status gdn_metal_device_open(gdn_metal_device *dev, const gdn_context *ctx, 
     const gdn_metal_catalogue *c = gdn_metal_catalogue_get();
     gdn_metal_desc native = { 0 };
     gdn_status     status;
-    dev->rt         = &c->rt;
-    dev->ctx        = ctx;
-    dev->timeout_ns = ctx ? ctx->desc.timeout_ns : UINT64_C(10000000000);
+    dev->rt  = &c->rt;
+    dev->ctx = ctx;
     if (callers && (status = gdn_struct_read("native", callers, sizeof native, sizeof native, &native)))
         return status;
     if (native.flags)
@@ -62,6 +61,7 @@ gdn_status gdn_metal_device_open(gdn_metal_device *dev, const gdn_context *ctx, 
         return gdn_fail(GDN_UNAVAILABLE, "%s", c->reason);
     if ((status = native.device || native.queue ? open_callers(dev, &native) : open_default(dev, c, index)))
         return status;
+    dev->timeout_ns = gdn_timeout_ns(ctx, dev->traits.emulated);
     if (!dev->queue && !(dev->queue = gdn_send(dev->rt, dev->device, dev->rt->sel.newCommandQueue)))
         return gdn_metal_fail(dev, GDN_OUT_OF_MEMORY, "newCommandQueue", NULL);
     return (status = gdn_metal_memory_open(dev)) ? status : gdn_metal_library_open(dev);

@@ -13,7 +13,7 @@ failures = []
 
 
 def gdn(*arguments):
-    return subprocess.run([*TOOL, *arguments], capture_output=True, text=True, timeout=300)
+    return subprocess.run([*TOOL, *arguments], capture_output=True, text=True)
 
 
 def require(good, what, done):
@@ -75,7 +75,7 @@ def single():
 
 def crashes():
     for kind, signal in (("memory", "SIGSEGV"), ("thread", "SIGSEGV"), ("stack", "SIGSEGV"), ("abort", "SIGABRT"),
-                         ("hang", "SIGALRM")):
+                         ("hang", "HANG"), ("spin", "HANG")):
         done = gdn("check", *FEW, "--kernel", "ssm_conv", "--seed", "7", "--crash", kind)
         try:
             report = json.loads(done.stdout)
@@ -96,10 +96,28 @@ def crashes():
     require(good, "names are escaped", odd)
 
 
+def errors():
+    """A call that times out is an error, named as what it is, and no mismatch."""
+    few = ("--quick", "--cases", "3", "--case", "random/*", "--kernel", "ssm_conv", "--backend", "cpu", "--crash", "timeout")
+    done = gdn("check", *few, "--json")
+    try:
+        report = json.loads(done.stdout)
+        good = report["errors"] >= 3 and report["mismatches"] == 0 and report["cases"] == report["errors"] and \
+            report["backends"][0]["kernels"][0]["errors"] == 3
+    except (ValueError, KeyError, IndexError):
+        good = False
+    require(good and done.returncode == 1 and "the call failed: GDN_TIMEOUT" in done.stderr, "timeouts are errors in JSON", done)
+    done = gdn("check", *few)
+    require(done.returncode == 1 and "ERROR ssm_conv random/0" in done.stdout and "the call failed: GDN_TIMEOUT" in done.stdout and
+            "calls that returned an error" in done.stdout and "MISMATCH" not in done.stdout and "differ" not in done.stdout,
+            "timeouts are errors in text", done)
+
+
 if not TOOL:
     sys.exit(__doc__)
 lists()
 single()
 crashes()
+errors()
 print(f"{len(failures)} failed")
 sys.exit(1 if failures else 0)

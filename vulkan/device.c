@@ -199,8 +199,7 @@ gdn_status gdn_vk_device_open(gdn_vk_device *dev, const gdn_context *ctx, uint32
 {
     gdn_vulkan_desc native = { 0 };
     gdn_status status;
-    dev->ctx        = ctx;
-    dev->timeout_ns = ctx ? ctx->desc.timeout_ns : UINT64_C(10000000000);
+    dev->ctx = ctx;
     if (callers && ((status = gdn_struct_read("native", callers, sizeof native, sizeof native, &native)) || (status = check_native(&native))))
         return status;
     dev->cache_load = native.cache_load;
@@ -208,6 +207,7 @@ gdn_status gdn_vk_device_open(gdn_vk_device *dev, const gdn_context *ctx, uint32
     dev->cache_user = native.cache_user;
     if ((status = native.device ? open_callers(dev, &native) : open_own(dev, index, callers ? &native : NULL)))
         return status;
+    dev->timeout_ns = gdn_timeout_ns(ctx, dev->traits.type == VK_PHYSICAL_DEVICE_TYPE_CPU);
     dev->vk.GetPhysicalDeviceMemoryProperties(dev->traits.physical, &dev->memory);
     if ((status = gdn_vk_queue_open(dev)) || (status = gdn_vk_memory_open(dev)))
         return status;

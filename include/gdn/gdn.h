@@ -211,7 +211,8 @@ typedef struct gdn_context_desc {
     gdn_alloc_fn        alloc;          /* NULL = the C library's; alloc and free go together        */
     gdn_free_fn         free;
     void               *alloc_user;
-    uint64_t            timeout_ns;     /* GPU: longest wait in one call; 0 = 10 seconds             */
+    uint64_t            timeout_ns;     /* GPU: longest wait in one call; 0 = 10 seconds, or an hour
+                                           where the device is software (an emulator, lavapipe)      */
     const void         *native;         /* GPU: the caller's own device, see the backend's header    */
 } gdn_context_desc;
 

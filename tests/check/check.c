@@ -45,7 +45,7 @@ static const cli_option option_table[] = {
     { "case", CLI_STRING, &options.only, "NAME", "only this case: a number for a random one, a name from --list,\n"
       "random/N, splits/N, ..., or the beginning of names with a *" },
     { "threads", CLI_LIST, &options.threads, "LIST", "thread counts to choose from (default 1,2,3,4,5,6,7,8)" },
-    { "max-reports", CLI_INT, &options.max_reports, "N", "mismatches to describe (default 5); all are counted" },
+    { "max-reports", CLI_INT, &options.max_reports, "N", "mismatches and errors to describe (default 5); all are counted" },
     { "quick", CLI_FLAG, &options.quick, NULL, "an eighth of the random cases and trials, a quarter of the fixed list" },
     { "list", CLI_FLAG, &options.list, NULL, "print the names of the fixed cases and of the families, and leave" },
     { "self-test", CLI_FLAG, &options.self_test, NULL, "corrupt results on purpose and demand that every one is noticed" },
@@ -55,7 +55,7 @@ static const cli_option option_table[] = {
 };
 static const cli_command command = {
     "gdn check", "compare every implementation with the reference, bit for bit", option_table, NULL,
-    "Exit status: 0 all passed, 1 a mismatch, a crash or nothing ran, 2 wrong command line or a backend is missing."
+    "Exit status: 0 all passed, 1 a mismatch, an error, a crash or nothing ran, 2 wrong command line or a backend is missing."
 };
 
 static check_target *reference, *targets[CHECK_MAX_TARGETS];
@@ -102,13 +102,14 @@ static void note_running(const check_kernel *kernel, const char *name, const che
     check_crash_now(options.crash);
 }
 
-static void describe_failure(const check_kernel *kernel, const char *name, const check_target_info *info, const check_text *text)
+static void describe_failure(const check_kernel *kernel, check_outcome outcome, const char *name, const check_target_info *info,
+                             const check_text *text)
 {
     if (n_reported++ >= options.max_reports)
         return;
     progress_clear(&bar);
     FILE *out = options.json ? stderr : stdout;
-    fprintf(out, "MISMATCH %s %s on %s, device %u (%s), %s\n%s", kernel->name, name, info->backend.name, (unsigned)info->device.device,
+    fprintf(out, "%s %s %s on %s, device %u (%s), %s\n%s", outcome == CHECK_ERROR ? "ERROR" : "MISMATCH", kernel->name, name, info->backend.name, (unsigned)info->device.device,
             info->device.name, info->implementation.name, text->at);
     char repeat[CHECK_REPEAT_MAX];
     print_repeat(repeat, sizeof repeat, kernel, name, info);
@@ -124,8 +125,8 @@ static void count(int k, int t, check_outcome outcome, const char *name, const c
     else if (outcome == CHECK_SKIPPED)
         check_tally_skip(tally, text->at);
     else {
-        tally->failed++;
-        describe_failure(kernels[k], name, &report.target[t], text);
+        outcome == CHECK_ERROR ? tally->errors++ : tally->failed++;
+        describe_failure(kernels[k], outcome, name, &report.target[t], text);
     }
 }
 
@@ -148,10 +149,12 @@ static void run_case(int k, const char *name, int fixed)
         kernels[k]->random(&c, &rng);
     else
         kernels[k]->fixed(&c, fixed, &rng);
+    if (options.crash && !strcmp(options.crash, "timeout"))
+        c.kernel = check_crash_timeout(kernels[k]);
     note_running(kernels[k], name, check_target_describe(reference));
     const int expectable = check_expect(reference, &c, &expected, &text);
     for (int t = 0; t < report.n_targets; t++) {
-        check_outcome outcome = CHECK_FAILED;
+        check_outcome outcome = check_unexpected(&expected);
         progress_step(&bar, name);
         if (expectable) {
             note_running(kernels[k], name, &report.target[t]);
@@ -342,15 +345,15 @@ static int check_options(void)
 static int conclude(void)
 {
     const check_tally sum = check_report_sum(&report);
-    int failed = sum.failed > 0;
+    int failed = sum.failed + sum.errors > 0;
     if (options.json)
         failed |= !check_report_json(&report);
     else {
         if (n_reported > options.max_reports)
-            printf("%lld more mismatches are not described; see --max-reports\n", (long long)(n_reported - options.max_reports));
+            printf("%lld more failures are not described; see --max-reports\n", (long long)(n_reported - options.max_reports));
         check_report_text(&report);
     }
-    if (sum.passed + sum.failed == 0) {
+    if (sum.passed + sum.failed + sum.errors == 0) {
         fprintf(stderr, "gdn check: nothing was run%s\n", sum.skipped ? ": everything was skipped" : "");
         failed = 1;
     }

@@ -87,14 +87,18 @@ static int call(check_trial *trial, int side, const check_kernel *kernel, void *
     gdn_context *ctx = check_target_context(t, side == ON_TARGET ? trial->setting.executor : 0);
     gdn_capability capability = { .size = sizeof capability };
     gdn_span workspace;
-    if (!ctx || kernel->query(ctx, args, &capability) || !capability.supported ||
-        !check_target_workspace(t, ctx, capability.workspace_bytes, &workspace)) {
-        check_trial_fail(trial, "not supported far away: %s %s", gdn_last_error(), capability.reason);
+    gdn_status status = ctx ? kernel->query(ctx, args, &capability) : GDN_INTERNAL;
+    if (!status && !capability.supported) {
+        check_trial_fail(trial, "not supported far away: %s", capability.reason);
+        return 0;
+    }
+    if (status || (status = check_target_workspace(t, ctx, capability.workspace_bytes, &workspace))) {
+        check_trial_error(trial, status, "a call far away");
         return 0;
     }
     memcpy((char *)args + kernel->workspace, &workspace, sizeof workspace);
-    if (kernel->run(ctx, args) || gdn_synchronize(ctx, NULL)) {
-        check_trial_fail(trial, "%s", gdn_last_error());
+    if ((status = kernel->run(ctx, args)) || (status = gdn_synchronize(ctx, NULL))) {
+        check_trial_error(trial, status, "a call far away");
         return 0;
     }
     return 1;

@@ -20,6 +20,7 @@ static void add(check_tally *sum, const check_tally *tally)
 {
     sum->passed += tally->passed;
     sum->failed += tally->failed;
+    sum->errors += tally->errors;
     sum->skipped += tally->skipped;
 }
 
@@ -46,20 +47,23 @@ void check_report_text(const check_report *report)
             const check_tally *tally = &report->tally[k][t];
             printf("%-16s %-16s %s%s%s  %lld passed, %lld failed, %lld skipped\n", info->implementation.name, report->kernel[k],
                    info->device.name, info->device.emulated ? " (emulated)" : "", info->implementation.exact ? "" : " (not exact)",
-                   (long long)tally->passed, (long long)tally->failed, (long long)tally->skipped);
+                   (long long)tally->passed, (long long)(tally->failed + tally->errors), (long long)tally->skipped);
+            if (tally->errors)
+                printf("                 %lld of the failed are calls that returned an error\n", (long long)tally->errors);
             for (int r = 0; r < CHECK_MAX_REASONS && tally->reason[r].n; r++)
                 printf("                 skipped %lld: %s\n", (long long)tally->reason[r].n, tally->reason[r].text);
         }
     const check_tally sum = check_report_sum(report);
     if (sum.skipped)
         printf("%lld skipped\n", (long long)sum.skipped);
-    printf("%lld passed, %lld failed\n", (long long)sum.passed, (long long)sum.failed);
+    printf("%lld passed, %lld failed\n", (long long)sum.passed, (long long)(sum.failed + sum.errors));
 }
 
 static void write_counts(json_writer *w, const check_tally *tally)
 {
-    json_int(w, "cases", tally->passed + tally->failed);
+    json_int(w, "cases", tally->passed + tally->failed + tally->errors);
     json_int(w, "mismatches", tally->failed);
+    json_int(w, "errors", tally->errors);
     json_int(w, "skipped", tally->skipped);
 }
 

@@ -7,7 +7,7 @@
 enum { CHECK_MAX_KERNELS = 16, CHECK_MAX_TARGETS = 64, CHECK_MAX_REASONS = 6 };
 
 typedef struct check_tally {
-    int64_t passed, failed, skipped;
+    int64_t passed, failed, errors, skipped; /* errors: calls that returned a status, so that nothing was compared */
     struct {
         char    text[GDN_REASON_MAX];
         int64_t n;

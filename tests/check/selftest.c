@@ -7,6 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "crash.h"
 #include "environment.h"
 #include "gated_delta_net.h"
 #include "json.h"
@@ -480,6 +481,30 @@ static void trials(void)
     verdict("trials", "equal rows pass and others do not", same.outcome == CHECK_RAN && other.outcome == CHECK_FAILED, "no");
 }
 
+/* A call that does not return in time, as on a machine that is too busy: an error that says so, and no difference. */
+static void time_out(const check_kernel *kernel)
+{
+    check_result expected, result;
+    check_trial trial = { .target = self.target, .reference = self.reference };
+    check_rng rng = { check_mix_text(self.seed, kernel->name) };
+    check_case c;
+    check_text text = { "", 0 };
+    memset(&expected, 0, sizeof expected);
+    memset(&result, 0, sizeof result);
+    begin_random(&c, kernel, &rng);
+    c.kernel = check_crash_timeout(kernel);
+    const int expectable = check_expect(self.reference, &c, &expected, &text);
+    verdict(kernel->name, "a call that times out is an error",
+            expectable && check_judge(self.target, &c, &expected, &result, &text) == CHECK_ERROR && strstr(text.at, "the call failed: GDN_TIMEOUT") &&
+            !strstr(text.at, "differ") && !strstr(text.at, "expected"), text.at);
+    verdict(kernel->name, "so it is in a trial",
+            !check_trial_run(&trial, &c, &result, "a call") && trial.outcome == CHECK_ERROR && strstr(trial.text.at, "the call failed: GDN_TIMEOUT") &&
+            !strstr(trial.text.at, "differ"), trial.text.at);
+    check_case_free(&c);
+    check_result_free(&expected);
+    check_result_free(&result);
+}
+
 int check_self_test(check_target *reference, check_target *target, uint64_t seed, int json)
 {
     static const check_kernel *const kernels[] = { &check_kernel_gated_delta_net, &check_kernel_ssm_conv, &check_kernel_set_rows };
@@ -491,6 +516,7 @@ int check_self_test(check_target *reference, check_target *target, uint64_t seed
         corrupt_results(kernels[k]);
         corrupt_calls(kernels[k]);
         leave_mode(kernels[k]);
+        time_out(kernels[k]);
         if (kernels[k] != &check_kernel_set_rows)
             unfuse(kernels[k]);
     }

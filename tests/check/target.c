@@ -136,16 +136,22 @@ static void conclude(check_result *r, check_outcome outcome, const char *format,
     va_end(args);
 }
 
+/* "What failed: GDN_TIMEOUT: the device ... was not done after ..." */
+static void conclude_error(check_result *r, gdn_status status, const char *what)
+{
+    conclude(r, CHECK_ERROR, "%s failed: %s: %s", what, gdn_status_name(status), gdn_last_error());
+}
+
 /* A buffer of at least `bytes` bytes at *span, whose size is kept in *have. Contents are lost. */
-static int grow_buffer(gdn_context *ctx, gdn_span *span, uint64_t *have, uint64_t bytes)
+static gdn_status grow_buffer(gdn_context *ctx, gdn_span *span, uint64_t *have, uint64_t bytes)
 {
     if (span->data && *have >= bytes)
-        return 1;
+        return GDN_OK;
     if (span->data)
         gdn_buffer_destroy(ctx, span);
     *have = bytes + bytes / 2 + 4096;
     memset(span, 0, sizeof *span);
-    return gdn_buffer_create(ctx, *have, span) == GDN_OK;
+    return gdn_buffer_create(ctx, *have, span);
 }
 
 static int grow_guarded(place *p, uint64_t bytes)
@@ -163,26 +169,26 @@ static int grow_guarded(place *p, uint64_t bytes)
 }
 
 /* Put memory m of the case where its placement says. *where: its first byte. */
-static int put_memory(check_target *t, gdn_context *ctx, const check_case *c, int m, gdn_span *where)
+static gdn_status put_memory(check_target *t, gdn_context *ctx, const check_case *c, int m, gdn_span *where)
 {
     const check_memory *memory = &c->memory[m];
     place *p = &t->place[m];
     if (c->placement != CHECK_CANARIES && t->info.device.shared_memory) {
         if (!grow_guarded(p, memory->bytes))
-            return 0;
+            return GDN_OUT_OF_MEMORY;
         unsigned char *at = c->placement == CHECK_GUARD_AFTER ? p->guarded + p->guarded_bytes - memory->bytes : p->guarded;
         memcpy(at, memory->image, memory->bytes);
         *where = (gdn_span){ at, 0, memory->bytes };
-        return 1;
+        return GDN_OK;
     }
-    if (!grow_buffer(ctx, &p->span, &p->bytes, memory->bytes) ||
-        gdn_buffer_write(ctx, &p->span, 0, memory->image, memory->bytes))
-        return 0;
+    gdn_status status = grow_buffer(ctx, &p->span, &p->bytes, memory->bytes);
+    if (!status)
+        status = gdn_buffer_write(ctx, &p->span, 0, memory->image, memory->bytes);
     *where = p->span;
-    return 1;
+    return status;
 }
 
-static int get_memory(check_target *t, gdn_context *ctx, const check_case *c, int m, const gdn_span *where, check_result *r)
+static gdn_status get_memory(check_target *t, gdn_context *ctx, const check_case *c, int m, const gdn_span *where, check_result *r)
 {
     const uint64_t bytes = c->memory[m].bytes;
     if (r->room[m] < bytes + 1) {
@@ -192,9 +198,9 @@ static int get_memory(check_target *t, gdn_context *ctx, const check_case *c, in
     }
     if (c->placement != CHECK_CANARIES && t->info.device.shared_memory) {
         memcpy(r->image[m], where->data, bytes);
-        return 1;
+        return GDN_OK;
     }
-    return gdn_buffer_read(ctx, &t->place[m].span, 0, r->image[m], bytes) == GDN_OK;
+    return gdn_buffer_read(ctx, &t->place[m].span, 0, r->image[m], bytes);
 }
 
 static void bind_operands(const check_target *t, const check_case *c, const gdn_span *where, check_args *args)
@@ -220,38 +226,40 @@ static void bind_operands(const check_target *t, const check_case *c, const gdn_
     }
 }
 
-int check_target_workspace(check_target *t, gdn_context *ctx, uint64_t bytes, gdn_span *span)
+gdn_status check_target_workspace(check_target *t, gdn_context *ctx, uint64_t bytes, gdn_span *span)
 {
     const uint64_t had = t->workspace_bytes;
     memset(span, 0, sizeof *span);
+    gdn_status status;
     if (!bytes)
-        return 1;
-    if (!grow_buffer(ctx, &t->workspace, &t->workspace_bytes, bytes + 2 * WORKSPACE_CANARY))
-        return 0;
+        return GDN_OK;
+    if ((status = grow_buffer(ctx, &t->workspace, &t->workspace_bytes, bytes + 2 * WORKSPACE_CANARY)))
+        return status;
     if (!t->scratch || had != t->workspace_bytes) {
         free(t->scratch);
         t->scratch = check_alloc(t->workspace_bytes);
     }
     for (uint64_t i = 0; i < bytes + 2 * WORKSPACE_CANARY; i++)
         t->scratch[i] = (unsigned char)(i & 1 ? CHECK_POISON >> 8 : CHECK_POISON & 0xFF);
-    if (gdn_buffer_write(ctx, &t->workspace, 0, t->scratch, bytes + 2 * WORKSPACE_CANARY))
-        return 0;
+    if ((status = gdn_buffer_write(ctx, &t->workspace, 0, t->scratch, bytes + 2 * WORKSPACE_CANARY)))
+        return status;
     *span = (gdn_span){ t->workspace.data, t->workspace.offset + WORKSPACE_CANARY, bytes };
-    return 1;
+    return GDN_OK;
 }
 
-static int workspace_overrun(check_target *t, gdn_context *ctx, uint64_t bytes)
+static gdn_status workspace_overrun(check_target *t, gdn_context *ctx, uint64_t bytes, int *overrun)
 {
+    gdn_status status;
+    *overrun = 0;
     if (!bytes)
-        return 0;
-    if (gdn_buffer_read(ctx, &t->workspace, 0, t->scratch, bytes + 2 * WORKSPACE_CANARY))
-        return 1;
+        return GDN_OK;
+    if ((status = gdn_buffer_read(ctx, &t->workspace, 0, t->scratch, bytes + 2 * WORKSPACE_CANARY)))
+        return status;
     for (uint64_t i = 0; i < 2 * WORKSPACE_CANARY; i++) {
         const uint64_t at = i < WORKSPACE_CANARY ? i : i + bytes;
-        if (t->scratch[at] != (unsigned char)(at & 1 ? CHECK_POISON >> 8 : CHECK_POISON & 0xFF))
-            return 1;
+        *overrun |= t->scratch[at] != (unsigned char)(at & 1 ? CHECK_POISON >> 8 : CHECK_POISON & 0xFF);
     }
-    return 0;
+    return GDN_OK;
 }
 
 void check_target_run(check_target *t, const check_case *c, check_result *r)
@@ -265,13 +273,12 @@ void check_target_run(check_target *t, const check_case *c, check_result *r)
     r->outcome = CHECK_RAN;
     r->text[0] = 0;
     if (!ctx) {
-        conclude(r, CHECK_FAILED, "no context with executor %#x: %s", (unsigned)c->executor, gdn_last_error());
+        conclude(r, CHECK_ERROR, "no context with executor %#x: %s", (unsigned)c->executor, gdn_last_error());
         return;
     }
     for (int m = 0; m < c->n_memories; m++)
-        if (!put_memory(t, ctx, c, m, &where[m])) {
-            conclude(r, CHECK_FAILED, "no memory of %llu bytes on the device: %s", (unsigned long long)c->memory[m].bytes,
-                     gdn_last_error());
+        if ((status = put_memory(t, ctx, c, m, &where[m]))) {
+            conclude_error(r, status, "bringing the operands to the device");
             return;
         }
 
@@ -296,7 +303,7 @@ void check_target_run(check_target *t, const check_case *c, check_result *r)
         }
     }
     if ((status = c->kernel->query(ctx, &args, &with))) {
-        conclude(r, CHECK_FAILED, "the query returned %s: %s", gdn_status_name(status), gdn_last_error());
+        conclude_error(r, status, "the query");
         return;
     }
     if ((status = c->kernel->query(ctx, &dataless, &without)) || memcmp(&with, &without, sizeof with)) {
@@ -312,8 +319,8 @@ void check_target_run(check_target *t, const check_case *c, check_result *r)
         conclude(r, CHECK_SKIPPED, "%s", with.reason[0] ? with.reason : "not supported, and no reason given");
         return;
     }
-    if (!check_target_workspace(t, ctx, with.workspace_bytes, &workspace)) {
-        conclude(r, CHECK_FAILED, "no workspace of %llu bytes: %s", (unsigned long long)with.workspace_bytes, gdn_last_error());
+    if ((status = check_target_workspace(t, ctx, with.workspace_bytes, &workspace))) {
+        conclude_error(r, status, "making a workspace");
         return;
     }
     memcpy((char *)&args + c->kernel->workspace, &workspace, sizeof workspace);
@@ -325,19 +332,22 @@ void check_target_run(check_target *t, const check_case *c, check_result *r)
     const uint64_t left = check_environment_get();
     check_environment_put(old);
     if (status) {
-        conclude(r, CHECK_FAILED, "the call returned %s: %s", gdn_status_name(status), gdn_last_error());
+        conclude_error(r, status, "the call");
         return;
     }
     if ((status = gdn_synchronize(ctx, NULL)) || (status = gdn_poll(ctx))) {
-        conclude(r, CHECK_FAILED, "after the call: %s: %s", gdn_status_name(status), gdn_last_error());
+        conclude_error(r, status, "waiting for the call");
         return;
     }
     for (int m = 0; m < c->n_memories; m++)
-        if (!get_memory(t, ctx, c, m, &where[m], r)) {
-            conclude(r, CHECK_FAILED, "reading back: %s", gdn_last_error());
+        if ((status = get_memory(t, ctx, c, m, &where[m], r))) {
+            conclude_error(r, status, "reading the results");
             return;
         }
-    if (workspace_overrun(t, ctx, with.workspace_bytes))
+    int overrun;
+    if ((status = workspace_overrun(t, ctx, with.workspace_bytes, &overrun)))
+        conclude_error(r, status, "reading the workspace");
+    else if (overrun)
         conclude(r, CHECK_FAILED, "bytes outside the %llu bytes of workspace were written",
                  (unsigned long long)with.workspace_bytes);
     else if (left != entered)

@@ -23,11 +23,13 @@ check_target            *check_target_open(uint32_t backend, uint32_t device, ui
 void                     check_target_close(check_target *t);
 const check_target_info *check_target_describe(const check_target *t);
 
-typedef enum check_outcome { CHECK_RAN, CHECK_SKIPPED, CHECK_FAILED } check_outcome;
+/* Failed: something is not as it has to be. Error: the library returned a status (GDN_TIMEOUT, GDN_OUT_OF_MEMORY, ...), so that
+ * there is nothing to compare. */
+typedef enum check_outcome { CHECK_RAN, CHECK_SKIPPED, CHECK_FAILED, CHECK_ERROR } check_outcome;
 
 typedef struct check_result {
     check_outcome  outcome;
-    char           text[400]; /* why skipped or failed */
+    char           text[400]; /* why it did not run well */
     int            exact;     /* what the query said   */
     int            emulated;
     char           implementation[GDN_NAME_MAX];
@@ -36,14 +38,14 @@ typedef struct check_result {
 } check_result;
 
 /* Copy the case's memory there, query, run, read everything back. result may be reused for other cases;
- * it starts as zeros. Also fails when: the query's answer depends on data being given, the run returns an
- * error, the workspace is overrun, or the thread's floating-point mode is not restored. */
+ * it starts as zeros. An error when any call returns one. Fails when: the query's answer depends on data being
+ * given, the workspace is overrun, or the thread's floating-point mode is not restored. */
 void check_target_run(check_target *t, const check_case *c, check_result *result);
 void check_result_free(check_result *result);
 
 /* For cases whose memory is not a check_case's: the context that `executor` means. NULL: gdn_last_error(). */
 gdn_context *check_target_context(check_target *t, int executor);
-/* The workspace of a call, poisoned; 1 on success. */
-int check_target_workspace(check_target *t, gdn_context *ctx, uint64_t bytes, gdn_span *span);
+/* The workspace of a call, poisoned. */
+gdn_status check_target_workspace(check_target *t, gdn_context *ctx, uint64_t bytes, gdn_span *span);
 
 #endif

@@ -45,9 +45,10 @@ int check_expect(check_target *reference, const check_case *c, check_result *exp
         memset(&again, 0, sizeof again);
         check_target_run(reference, c, &again);
         const int same = again.outcome == CHECK_RAN && !check_compare(c, expected->image, again.image, &found);
+        expected->outcome = again.outcome == CHECK_ERROR ? CHECK_ERROR : CHECK_RAN;
         if (!same)
-            check_say(text, "  the reference in the mode %s differs from itself: %s\n%s", check_environment_name(c->environment),
-                      again.text, found.at);
+            check_say(text, "  the reference in the mode %s%s: %s\n%s", check_environment_name(c->environment),
+                      again.outcome == CHECK_ERROR ? "" : " differs from itself", again.text, found.at);
         check_result_free(&again);
         if (!same)
             return 0;
@@ -58,6 +59,11 @@ int check_expect(check_target *reference, const check_case *c, check_result *exp
         return 0;
     }
     return 1;
+}
+
+check_outcome check_unexpected(const check_result *expected)
+{
+    return expected->outcome == CHECK_ERROR ? CHECK_ERROR : CHECK_FAILED;
 }
 
 check_outcome check_judge(check_target *t, const check_case *c, const check_result *expected, check_result *result,
@@ -78,7 +84,7 @@ check_outcome check_judge(check_target *t, const check_case *c, const check_resu
 static void conclude(check_trial *trial, check_outcome outcome, const char *format, va_list args)
 {
     char text[600];
-    if (trial->outcome == CHECK_FAILED)
+    if (trial->outcome == CHECK_FAILED || trial->outcome == CHECK_ERROR)
         return;
     trial->outcome = outcome;
     vsnprintf(text, sizeof text, format, args);
@@ -91,6 +97,14 @@ void check_trial_fail(check_trial *trial, const char *format, ...)
     va_start(args, format);
     conclude(trial, CHECK_FAILED, format, args);
     va_end(args);
+}
+
+void check_trial_error(check_trial *trial, gdn_status status, const char *what)
+{
+    if (trial->outcome == CHECK_FAILED || trial->outcome == CHECK_ERROR)
+        return;
+    trial->outcome = CHECK_ERROR;
+    check_say(&trial->text, "  %s failed: %s: %s\n", what, gdn_status_name(status), gdn_last_error());
 }
 
 void check_trial_skip(check_trial *trial, const char *format, ...)
@@ -108,15 +122,17 @@ int check_trial_run(check_trial *trial, const check_case *c, check_result *resul
     if (trial->outcome != CHECK_RAN)
         return 0;
     memset(&expected, 0, sizeof expected);
-    check_outcome outcome = CHECK_FAILED;
-    if (check_expect(trial->reference, c, &expected, &found))
-        outcome = check_judge(trial->target, c, &expected, result, &found);
+    const int expectable = check_expect(trial->reference, c, &expected, &found);
+    const check_outcome outcome = expectable ? check_judge(trial->target, c, &expected, result, &found) : check_unexpected(&expected);
     check_result_free(&expected);
     if (outcome == CHECK_SKIPPED)
         check_trial_skip(trial, "%s", found.at);
     else if (outcome == CHECK_FAILED) {
         trial->outcome = CHECK_FAILED;
         check_say(&trial->text, "  %s differs from the reference:\n%s", what, found.at);
+    } else if (outcome == CHECK_ERROR) {
+        trial->outcome = CHECK_ERROR;
+        check_say(&trial->text, "  %s:\n%s", what, found.at);
     }
     return outcome == CHECK_RAN;
 }

@@ -20,8 +20,10 @@ void check_setting_random(check_setting *setting, const check_threads *threads, 
 /* An empty case with these settings. */
 void check_case_begin(check_case *c, const check_kernel *kernel, const check_setting *setting);
 
-/* Run c on the reference, and make sure that it only wrote what it may. 1 if it is fit to compare with. */
+/* Run c on the reference, and make sure that it only wrote what it may. 1 if it is fit to compare with; otherwise
+ * check_unexpected(expected) is the outcome. */
 int check_expect(check_target *reference, const check_case *c, check_result *expected, check_text *text);
+check_outcome check_unexpected(const check_result *expected);
 /* Run c on t and compare. text says what is wrong, or why it was skipped. */
 check_outcome check_judge(check_target *t, const check_case *c, const check_result *expected, check_result *result,
                           check_text *text);
@@ -40,6 +42,8 @@ typedef struct check_trial {
  * call in the report. After a failure or a skip it does nothing and returns 0. */
 int  check_trial_run(check_trial *trial, const check_case *c, check_result *result, const char *what);
 void check_trial_fail(check_trial *trial, const char *format, ...) __attribute__((format(printf, 2, 3)));
+/* "%s failed: GDN_TIMEOUT: ..." */
+void check_trial_error(check_trial *trial, gdn_status status, const char *what);
 void check_trial_skip(check_trial *trial, const char *format, ...) __attribute__((format(printf, 2, 3)));
 /* n F32 elements of two results that have to be the same. `where` names them in the report. */
 int  check_trial_same(check_trial *trial, const void *expected, const void *actual, int64_t n, const char *format, ...)

@@ -39,8 +39,9 @@ gdn_status step_run(step_on *on, gdn_stream stream);
 int        step_same(step_on *on, const step *expected); /* 1: state and out have the reference's bits */
 void       step_drop(step_on *on);
 
-/* ---- maps.c ---- */
+/* ---- maps.c and drawn_maps.c ---- */
 /* Calls with bad values in every map of every kernel; what comes out and what is reported is checked. */
 void device_bad_maps(gdn_context *ctx);
+void device_drawn_maps(gdn_context *ctx);
 
 #endif

@@ -1,99 +1,19 @@
 /* Bad values in every map, which only the device sees: the sequence or the row is skipped, nothing else is written, the
  * others are computed, and GDN_BAD_MAP names the map, once. What is expected comes from the reference, which is given the
  * map that the documentation says a bad value amounts to. */
+#include "tests/device/call.h"
 #include "tests/device/device.h"
 
 #include <stddef.h>
 #include <stdlib.h>
 #include <string.h>
 
-/* An operand of a call: host memory, and where its data pointer is in the arguments. */
-typedef struct operand {
-    size_t   field;
-    void    *host;
-    uint64_t bytes;
-} operand;
-
-enum { MAX_OPERANDS = 12 };
-
-/* The kernels behind one signature. */
-typedef struct kernel {
-    size_t     args_size, workspace;
-    gdn_status (*query)(const gdn_context *ctx, const void *args, gdn_capability *c);
-    gdn_status (*run)(gdn_context *ctx, const void *args);
-} kernel;
-
-#define KERNEL(stem)                                                                                     \
-    static gdn_status query_##stem(const gdn_context *ctx, const void *args, gdn_capability *c)          \
-    {                                                                                                    \
-        return gdn_##stem##_query(ctx, args, c);                                                         \
-    }                                                                                                    \
-    static gdn_status run_##stem(gdn_context *ctx, const void *args)                                     \
-    {                                                                                                    \
-        return gdn_##stem(ctx, args, NULL);                                                              \
-    }                                                                                                    \
-    static const kernel kernel_##stem = { sizeof(gdn_##stem##_args), offsetof(gdn_##stem##_args, workspace), \
-                                          query_##stem, run_##stem };
-KERNEL(gated_delta_net)
-KERNEL(ssm_conv)
-KERNEL(set_rows)
-
-typedef union any_args {
-    gdn_gated_delta_net_args gated_delta_net;
-    gdn_ssm_conv_args        ssm_conv;
-    gdn_set_rows_args        set_rows;
-} any_args;
-
-static void set_data(any_args *args, size_t field, void *data)
-{
-    memcpy((char *)args + field, &data, sizeof data);
-}
-
-static void on_reference(const kernel *k, any_args args, const operand *o, int n)
-{
-    gdn_context *ctx = NULL;
-    gdn_context_desc desc = { .size = sizeof desc, .backend = GDN_BACKEND_REFERENCE };
-    for (int i = 0; i < n; i++)
-        set_data(&args, o[i].field, o[i].host);
-    CHECK(gdn_context_create(&desc, &ctx) == GDN_OK && k->run(ctx, &args) == GDN_OK);
-    gdn_context_destroy(ctx);
-}
-
-/* Runs the call, reads every operand back into its host memory, and returns what was reported after it. */
-static gdn_status on_device(gdn_context *ctx, const kernel *k, any_args args, const operand *o, int n)
-{
-    gdn_span span[MAX_OPERANDS + 1] = { { 0 } };
-    gdn_capability c = { .size = sizeof c };
-    for (int i = 0; i < n; i++) {
-        CHECK(gdn_buffer_create(ctx, o[i].bytes, &span[i]) == GDN_OK && gdn_buffer_write(ctx, &span[i], 0, o[i].host, o[i].bytes) == GDN_OK);
-        set_data(&args, o[i].field, span[i].data);
-    }
-    CHECK(k->query(ctx, &args, &c) == GDN_OK && c.supported);
-    CHECK(!c.workspace_bytes || gdn_buffer_create(ctx, c.workspace_bytes, &span[n]) == GDN_OK);
-    memcpy((char *)&args + k->workspace, &span[n], sizeof span[n]);
-    CHECK(k->run(ctx, &args) == GDN_OK);
-    const gdn_status status = gdn_synchronize(ctx, NULL);
-    for (int i = 0; i < n; i++)
-        CHECK(gdn_buffer_read(ctx, &span[i], 0, o[i].host, o[i].bytes) == GDN_OK);
-    for (int i = 0; i <= n; i++)
-        gdn_buffer_destroy(ctx, &span[i]);
-    return status;
-}
-
-static void fill(float *x, size_t n, uint32_t seed)
-{
-    for (size_t i = 0; i < n; i++) {
-        seed = seed * 1664525u + 1013904223u;
-        x[i] = (float)(int32_t)seed * 0x1p-31f;
-    }
-}
-
 /* The call with a bad map on the device, and with the map that this amounts to on the reference. `lenient`: what was
  * not written is right too, since pieces of the token axis find their sequences by a seq_start that ascends. */
-static void judge(gdn_context *ctx, const kernel *k, const any_args *args, const operand *o, int n, int bad, const void *bad_map,
+static void judge(gdn_context *ctx, const device_kernel *k, const any_args *args, const device_operand *o, int n, int bad, const void *bad_map,
                   int good, const void *good_map, int lenient, const char *name)
 {
-    operand device[MAX_OPERANDS], reference[MAX_OPERANDS];
+    device_operand device[MAX_OPERANDS], reference[MAX_OPERANDS];
     for (int i = 0; i < n; i++) {
         device[i] = reference[i] = o[i];
         device[i].host    = malloc(o[i].bytes);
@@ -101,9 +21,9 @@ static void judge(gdn_context *ctx, const kernel *k, const any_args *args, const
         memcpy(device[i].host, i == bad ? bad_map : o[i].host, o[i].bytes);
         memcpy(reference[i].host, i == good ? good_map : o[i].host, o[i].bytes);
     }
-    on_reference(k, *args, reference, n);
+    device_reference(k, *args, reference, n);
     const int before = failures;
-    CHECK(on_device(ctx, k, *args, device, n) == GDN_BAD_MAP);
+    CHECK(device_run(ctx, k, *args, device, n) == GDN_BAD_MAP);
     CHECK(strstr(gdn_last_error(), name));
     CHECK(gdn_poll(ctx) == GDN_OK); /* reported once */
     for (int i = 0; i < n; i++) {
@@ -129,14 +49,14 @@ static void bad_gated_delta_net(gdn_context *ctx)
     static float q[TOKENS * G_HEADS * G_DIM], g[TOKENS * G_HEADS], out[TOKENS * G_HEADS * G_DIM],
         state[G_ROWS * G_SLOTS * G_HEADS * G_DIM * G_DIM];
     static int32_t start[] = { 0, 3, 6, 9 }, src[] = { 6, 0, 2 }, dst[] = { 6, 7, 1, -1, 3, 2 };
-    fill(q, sizeof q / 4, 1), fill(out, sizeof out / 4, 2), fill(state, sizeof state / 4, 3);
+    device_fill(q, sizeof q / 4, 1), device_fill(out, sizeof out / 4, 2), device_fill(state, sizeof state / 4, 3);
     for (size_t i = 0; i < sizeof g / 4; i++)
         g[i] = -0.25f;
     const any_args args = { .gated_delta_net = { .size = sizeof args.gated_delta_net, .n_seqs = G_SEQS, .n_tokens = TOKENS,
         .n_heads_k = G_HEADS, .n_heads_v = G_HEADS, .head_dim_k = G_DIM, .head_dim_v = G_DIM, .n_rows = G_ROWS, .n_slots = G_SLOTS } };
 #define FIELD(name) offsetof(gdn_gated_delta_net_args, name)
     enum { START = 7, SRC, DST };
-    const operand o[] = {
+    const device_operand o[] = {
         { FIELD(q), q, sizeof q }, { FIELD(k), q, sizeof q }, { FIELD(v), q, sizeof q }, { FIELD(g), g, sizeof g },
         { FIELD(beta), g, sizeof g }, { FIELD(out), out, sizeof out }, { FIELD(state), state, sizeof state },
         { FIELD(seq_start), start, sizeof start }, { FIELD(state_src), src, sizeof src }, { FIELD(state_dst), dst, sizeof dst },
@@ -150,17 +70,17 @@ static void bad_gated_delta_net(gdn_context *ctx)
         memcpy(bad_dst, dst, sizeof dst), memcpy(good_dst, dst, sizeof dst);
         bad_src[i % 3]  = bad_slot[i];
         good_src[i % 3] = GDN_SKIP;
-        judge(ctx, &kernel_gated_delta_net, &args, o, n, SRC, bad_src, SRC, good_src, 0, "state_src");
+        judge(ctx, &device_kernel_gated_delta_net, &args, o, n, SRC, bad_src, SRC, good_src, 0, "state_src");
         bad_dst[i]  = bad_slot[i] == -3 ? GDN_SKIP : bad_slot[i]; /* only a source may say skip */
         good_dst[i] = GDN_NONE;
-        judge(ctx, &kernel_gated_delta_net, &args, o, n, DST, bad_dst, DST, good_dst, 0, "state_dst");
+        judge(ctx, &device_kernel_gated_delta_net, &args, o, n, DST, bad_dst, DST, good_dst, 0, "state_dst");
     }
     static const int32_t bad_start[][4] = { { 0, TOKENS + 1, 6, 9 }, { 0, -1, 6, 9 }, { 0, INT32_MAX, 6, 9 }, { 0, INT32_MIN, 6, 9 } };
     static const int32_t without[] = { GDN_SKIP, GDN_SKIP, 2 }; /* the sequences that the value delimits */
     for (int i = 0; i < 4; i++)
-        judge(ctx, &kernel_gated_delta_net, &args, o, n, START, bad_start[i], SRC, without, 0, "seq_start");
+        judge(ctx, &device_kernel_gated_delta_net, &args, o, n, START, bad_start[i], SRC, without, 0, "seq_start");
     static const int32_t descends[] = { 0, 3, 2, 2 }, empty[] = { 0, 3, 3, 3 };
-    judge(ctx, &kernel_gated_delta_net, &args, o, n, START, descends, START, empty, 0, "seq_start");
+    judge(ctx, &device_kernel_gated_delta_net, &args, o, n, START, descends, START, empty, 0, "seq_start");
 }
 
 /* ---- ssm_conv -------------------------------------------------------------------------------------------- */
@@ -173,12 +93,12 @@ static void bad_ssm_conv(gdn_context *ctx, int32_t length)
     static float x[C_SEQS * LONGEST * CHANNELS], weight[CHANNELS * WIDTH], out[C_SEQS * LONGEST * CHANNELS], history[C_ROWS * COLUMNS * CHANNELS];
     const int32_t total = C_SEQS * length;
     int32_t start[] = { 0, length, 2 * length, total }, position[] = { 7, 0, 12 }, src[] = { 2, -1, 0 }, dst[] = { 2, 3, 1 };
-    fill(x, sizeof x / 4, 4), fill(weight, sizeof weight / 4, 5), fill(out, sizeof out / 4, 6), fill(history, sizeof history / 4, 7);
+    device_fill(x, sizeof x / 4, 4), device_fill(weight, sizeof weight / 4, 5), device_fill(out, sizeof out / 4, 6), device_fill(history, sizeof history / 4, 7);
     const any_args args = { .ssm_conv = { .size = sizeof args.ssm_conv, .flags = GDN_CONV_SILU, .n_seqs = C_SEQS, .n_tokens = total,
         .n_channels = CHANNELS, .kernel_width = WIDTH, .n_rows = C_ROWS, .n_columns = COLUMNS } };
 #define FIELD(name) offsetof(gdn_ssm_conv_args, name)
     enum { START = 4, POSITION, SRC, DST };
-    const operand o[] = {
+    const device_operand o[] = {
         { FIELD(x), x, sizeof x }, { FIELD(weight), weight, sizeof weight }, { FIELD(out), out, sizeof out },
         { FIELD(history), history, sizeof history }, { FIELD(seq_start), start, sizeof start },
         { FIELD(position), position, sizeof position }, { FIELD(history_src), src, sizeof src }, { FIELD(history_dst), dst, sizeof dst },
@@ -201,15 +121,15 @@ static void bad_ssm_conv(gdn_context *ctx, int32_t length)
         memcpy(bad, values[i].good, sizeof bad), memcpy(without, src, sizeof without);
         bad[i % C_SEQS]     = values[i].bad;
         without[i % C_SEQS] = GDN_SKIP;
-        judge(ctx, &kernel_ssm_conv, &args, o, n, values[i].map, bad, SRC, without, 0, values[i].name);
+        judge(ctx, &device_kernel_ssm_conv, &args, o, n, values[i].map, bad, SRC, without, 0, values[i].name);
     }
     const int32_t between[] = { total + 1, -1, INT32_MAX, INT32_MIN }, without[] = { GDN_SKIP, GDN_SKIP, 0 };
     for (int i = 0; i < 4; i++) {
         const int32_t bad[] = { 0, between[i], 2 * length, total };
-        judge(ctx, &kernel_ssm_conv, &args, o, n, START, bad, SRC, without, 1, "seq_start");
+        judge(ctx, &device_kernel_ssm_conv, &args, o, n, START, bad, SRC, without, 1, "seq_start");
     }
     const int32_t descends[] = { 0, length, length - 1, length - 1 }, empty[] = { 0, length, length, length };
-    judge(ctx, &kernel_ssm_conv, &args, o, n, START, descends, START, empty, 1, "seq_start");
+    judge(ctx, &device_kernel_ssm_conv, &args, o, n, START, descends, START, empty, 1, "seq_start");
 }
 
 /* ---- set_rows -------------------------------------------------------------------------------------------- */
@@ -224,7 +144,7 @@ static void bad_set_rows(gdn_context *ctx, int n_rows, int32_t index_dtype)
     int64_t index[MOST_ROWS], bad_index[MOST_ROWS], good_index[MOST_ROWS];
     int32_t narrow[3][MOST_ROWS];
     static const int64_t bad[] = { TARGETS, -2, INT32_MAX, INT32_MIN, (INT64_C(1) << 32) + 3, INT64_MAX, INT64_MIN, -(INT64_C(1) << 32) };
-    fill(src, sizeof src / 4, 8);
+    device_fill(src, sizeof src / 4, 8);
     memset(dst, 0x55, sizeof dst);
     any_args args = { .set_rows = { .size = sizeof args.set_rows, .n_columns = R_COLUMNS, .n_rows = n_rows, .n_rows_dst = TARGETS } };
     args.set_rows.dst.dtype   = GDN_F16;
@@ -237,11 +157,11 @@ static void bad_set_rows(gdn_context *ctx, int n_rows, int32_t index_dtype)
         for (int i = 0; i < n_rows; i++)
             narrow[0][i] = (int32_t)index[i], narrow[1][i] = (int32_t)bad_index[i], narrow[2][i] = (int32_t)good_index[i];
         const int      is_narrow = index_dtype == GDN_I32;
-        const operand  o[] = {
+        const device_operand o[] = {
             { offsetof(gdn_set_rows_args, src), src, (uint64_t)n_rows * R_COLUMNS * 4 }, { offsetof(gdn_set_rows_args, dst), dst, sizeof dst },
             { offsetof(gdn_set_rows_args, index), is_narrow ? (void *)narrow[0] : (void *)index, (uint64_t)n_rows * (is_narrow ? 4 : 8) },
         };
-        judge(ctx, &kernel_set_rows, &args, o, 3, 2, is_narrow ? (void *)narrow[1] : (void *)bad_index, 2,
+        judge(ctx, &device_kernel_set_rows, &args, o, 3, 2, is_narrow ? (void *)narrow[1] : (void *)bad_index, 2,
               is_narrow ? (void *)narrow[2] : (void *)good_index, 0, "index");
     }
 }

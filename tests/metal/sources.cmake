@@ -35,7 +35,7 @@ if(GDN_SIMT AND GDN_METAL_EMULATED) # a C++ compiler was found
   endfunction()
   gdn_metal_fake(gdn_metal_plain)
   set(gdn_metal_fake_folder "${CMAKE_BINARY_DIR}/tests/metal/gdn_metal_plain")
-  gdn_test_program(test_metal metal/test_metal.c device/maps.c device/step.c)
+  gdn_test_program(test_metal metal/test_metal.c device/call.c device/drawn_maps.c device/maps.c device/step.c)
   target_link_libraries(test_metal PRIVATE ${GDN_PRIVATE_LIBRARIES} gdn_metal_plain)
   add_test(NAME metal.robustness COMMAND test_metal)
   set_tests_properties(metal.robustness PROPERTIES LABELS unit)

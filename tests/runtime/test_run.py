@@ -17,7 +17,7 @@ failures = []
 
 
 def gdn(*arguments, text=None):
-    return subprocess.run([TOOL, "run", *arguments], input=text or b"", capture_output=True, timeout=600)
+    return subprocess.run([TOOL, "run", *arguments], input=text or b"", capture_output=True)
 
 
 def require(good, what, done=None):

@@ -352,7 +352,7 @@ static void test_bounded_waits(void)
 {
     gdn_context *ctx = NULL;
     step_on on;
-    const uint64_t timeout = UINT64_C(20000000000);
+    const uint64_t timeout = UINT64_C(20000000000000);
     memset(&fault, 0, sizeof fault);
     CHECK(faulty_context(&ctx, timeout) == GDN_OK && step_put(&on, ctx, &start) == GDN_OK);
     fault.wait = VK_TIMEOUT;
@@ -361,13 +361,22 @@ static void test_bounded_waits(void)
     while (queued <= GDN_VK_RING && (status = step_run(&on, NULL)) == GDN_OK)
         queued++;
     CHECK(status == GDN_TIMEOUT && queued > 0); /* no command buffer is free */
-    CHECK(gdn_synchronize(ctx, NULL) == GDN_TIMEOUT && strstr(gdn_last_error(), "20000000000 ns"));
+    CHECK(gdn_synchronize(ctx, NULL) == GDN_TIMEOUT && strstr(gdn_last_error(), "20000000000000 ns"));
     fault.wait = VK_SUCCESS;
     CHECK(gdn_synchronize(ctx, NULL) == GDN_OK);
     CHECK(fault.longest_wait == timeout);
     step_drop(&on);
     gdn_context_destroy(ctx);
     CHECK(fault.longest_wait == timeout);
+
+    /* The default, of hardware and of a device that is software. */
+    memset(&fault, 0, sizeof fault);
+    CHECK(faulty_context(&ctx, 0) == GDN_OK && step_put(&on, ctx, &start) == GDN_OK && step_run(&on, NULL) == GDN_OK);
+    CHECK(gdn_synchronize(ctx, NULL) == GDN_OK);
+    const int software = ((const gdn_vk_device *)ctx->state)->traits.type == VK_PHYSICAL_DEVICE_TYPE_CPU;
+    CHECK(fault.longest_wait == (software ? UINT64_C(3600000000000) : UINT64_C(10000000000)));
+    step_drop(&on);
+    gdn_context_destroy(ctx);
 }
 
 static VKAPI_ATTR PFN_vkVoidFunction VKAPI_CALL empty_loader(VkInstance instance, const char *name)
@@ -535,6 +544,7 @@ static void test_bad_maps(void)
 {
     gdn_context *ctx = open_default(NULL);
     device_bad_maps(ctx);
+    device_drawn_maps(ctx);
     gdn_context_destroy(ctx);
 }
 
