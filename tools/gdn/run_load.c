@@ -3,6 +3,7 @@
 #include <string.h>
 #include <time.h>
 
+#include "fault.h"
 #include "run.h"
 
 double run_now(void)
@@ -35,6 +36,7 @@ static uint64_t available_memory(void)
 int run_load_model(run_session *s)
 {
     int64_t n_tokens = 0;
+    fault_watch(run_opt.model);
     s->budget.limit = run_opt.memory_mib ? (uint64_t)run_opt.memory_mib << 20 : available_memory();
     if (rt_model_load_within(run_opt.model, &s->budget, &s->model))
         return run_fail(run_opt.model);
