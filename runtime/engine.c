@@ -1,7 +1,10 @@
 /* An engine: contexts, buffers and weights for one model on one device. See engine.h. */
+#define _POSIX_C_SOURCE 200809L /* sysconf */
 #include <math.h>
 #include <string.h>
+#include <unistd.h>
 
+#include "runtime/dense_internal.h"
 #include "runtime/engine_internal.h"
 
 static int32_t largest(int32_t a, int32_t b) { return a > b ? a : b; }
@@ -232,6 +235,23 @@ static void take(rt_engine *e, const rt_engine_desc *d)
     e->attention_scale = 1.0f / sqrtf((float)d->model->hp.head_dim);
 }
 
+/* What does not grow with the rows of a micro-batch alone. Where the system gives this process fewer processors than it
+ * has, there will be fewer threads, and this is more than they take. */
+static uint64_t tables_bytes(const rt_engine *e, int32_t n_threads)
+{
+    const rt_hparams *hp     = &e->model->hp;
+    const int64_t     online = n_threads ? n_threads : sysconf(_SC_NPROCESSORS_ONLN);
+    const uint64_t    threads = (uint64_t)(online > 1 ? online : 1), cells = ((uint64_t)e->n_cells + 31) / 32 * 32;
+    const uint64_t    B = (uint64_t)e->n_batch, rows = (uint64_t)e->n_seqs * (uint64_t)e->n_snapshots;
+    return 4 * (uint64_t)e->n_positions * (uint64_t)hp->n_rot +                         /* rotary angles              */
+           4 * threads * (uint64_t)(hp->n_head / hp->n_head_kv) * cells +              /* attention's scores         */
+           threads * RT_PANEL_BYTES +                                                  /* decoded rows of weights    */
+           4 * (uint64_t)e->model->n_recurrent * (uint64_t)hp->n_channels * (uint64_t)hp->conv_kernel +
+           (uint64_t)hp->n_vocab * (4 * rows + 12) +                                   /* logits; the sampler        */
+           B * (8 * (uint64_t)hp->n_expert_used + 64) +                                /* experts; maps of rows      */
+           4 * 4 * cells;                                                              /* lists of cells             */
+}
+
 gdn_status rt_engine_size(const rt_engine_desc *desc, rt_memory_bytes *memory, uint64_t *scratch)
 {
     rt_engine_desc d = *desc;
@@ -242,7 +262,8 @@ gdn_status rt_engine_size(const rt_engine_desc *desc, rt_memory_bytes *memory, u
     take(&e, &d);
     const rt_hparams *hp = &d.model->hp;
     *scratch = 4 * place_buffers(&e, NULL) + matmul_scratch(hp, d.n_batch) +
-               4 * (uint64_t)d.n_batch * (uint64_t)(2 * hp->n_channels + 2 * hp->n_value_heads + hp->n_value_heads * hp->state_size);
+               4 * (uint64_t)d.n_batch * (uint64_t)(2 * hp->n_channels + 2 * hp->n_value_heads + hp->n_value_heads * hp->state_size) +
+               tables_bytes(&e, d.n_threads);
     const rt_memory_desc m = memory_desc(&d, NULL, NULL);
     return rt_memory_size(&m, memory);
 }

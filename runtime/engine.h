@@ -22,7 +22,8 @@ typedef struct rt_engine_desc {
     int32_t         draft;          /* 1: keep the MTP block ready for rt_draft_mtp                         */
 } rt_engine_desc;
 
-/* Bytes that creating it would take besides the weights. */
+/* Bytes of the host's memory that creating it would take besides the weights, and then decoding with logits for each
+ * draft, sampling and scheduling. Not counted: what a device and its driver take, and the kernels' workspace. */
 gdn_status rt_engine_size(const rt_engine_desc *desc, rt_memory_bytes *memory, uint64_t *scratch);
 gdn_status rt_engine_create(const rt_engine_desc *desc, rt_engine **engine);
 void       rt_engine_destroy(rt_engine *engine);

@@ -35,7 +35,7 @@ const rt_string *gguf_lookup(const rt_string *const *index, int64_t n, const cha
     return NULL;
 }
 
-static gdn_status open_bytes(const void *bytes, uint64_t n, int mapped, const char *path, rt_gguf **file)
+static gdn_status open_bytes(const void *bytes, uint64_t n, int mapped, const char *path, rt_budget *budget, rt_gguf **file)
 {
     const size_t length = strlen(path);
     rt_gguf     *f      = rt_calloc(1, sizeof *f, "the file's description");
@@ -50,7 +50,7 @@ static gdn_status open_bytes(const void *bytes, uint64_t n, int mapped, const ch
     f->n_bytes = n;
     f->path    = copy;
     f->label   = slash && slash[1] ? slash + 1 : copy;
-    const gdn_status status = gguf_parse(f);
+    const gdn_status status = gguf_parse(f, budget);
     if (status) {
         rt_gguf_close(f); /* the mapping is not its own yet */
         return status;
@@ -62,21 +62,31 @@ static gdn_status open_bytes(const void *bytes, uint64_t n, int mapped, const ch
 
 gdn_status rt_gguf_open_memory(const void *bytes, uint64_t n, rt_gguf **file)
 {
+    return rt_gguf_open_memory_within(bytes, n, NULL, file);
+}
+
+gdn_status rt_gguf_open_memory_within(const void *bytes, uint64_t n, rt_budget *budget, rt_gguf **file)
+{
     *file = NULL;
     if (!bytes && n)
         return rt_fail(GDN_INVALID_ARGUMENT, "bytes is NULL, but n is %llu", (unsigned long long)n);
-    return open_bytes(bytes, n, 0, "memory", file);
+    return open_bytes(bytes, n, 0, "memory", budget, file);
 }
 
-gdn_status rt_gguf_open(const char *path, rt_gguf **file)
+gdn_status rt_gguf_open(const char *path, rt_gguf **file) { return rt_gguf_open_within(path, NULL, file); }
+
+gdn_status rt_gguf_open_within(const char *path, rt_budget *budget, rt_gguf **file)
 {
     struct stat info;
     *file = NULL;
     if (!path || !*path)
         return rt_fail(GDN_INVALID_ARGUMENT, "no path of a model file is given");
-    const int descriptor = open(path, O_RDONLY | O_CLOEXEC);
+    /* without O_NONBLOCK a pipe is waited for until somebody writes to it; a regular file knows no difference */
+    const int descriptor = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
     if (descriptor < 0 && errno == ENOENT)
         return rt_fail(GDN_NOT_FOUND, "there is no file %s", path);
+    if (descriptor < 0 && errno == ENXIO) /* a socket, or a device that is not there */
+        return rt_fail(GDN_INVALID_ARGUMENT, "%s is not a regular file", path);
     if (descriptor < 0)
         return rt_fail(GDN_INVALID_ARGUMENT, "cannot open %s: %s", path, strerror(errno));
     gdn_status status = GDN_OK;
@@ -96,7 +106,7 @@ gdn_status rt_gguf_open(const char *path, rt_gguf **file)
     (void)close(descriptor); /* the mapping stays */
     if (status)
         return status;
-    status = open_bytes(bytes, (uint64_t)info.st_size, 1, path, file);
+    status = open_bytes(bytes, (uint64_t)info.st_size, 1, path, budget, file);
     if (status)
         (void)munmap(bytes, (size_t)info.st_size);
     return status;

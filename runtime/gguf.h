@@ -1,13 +1,14 @@
 /* Reads GGUF files (versions 2 and 3, little endian): maps the file, checks every offset, length, count and
  * type against it once, and then answers by name. A malformed file gives GDN_INVALID_ARGUMENT and a text that
  * names the key or tensor and the position in the file (GDN_UNSUPPORTED for other versions and for arrays of
- * arrays); nothing is ever read outside the mapping, and a file of n bytes cannot make the reader allocate more
- * than a few times n bytes. An open file is immutable: any number of threads may read it. The file must not
- * shrink while it is open: the system ends a program that reads a mapping's lost pages. */
+ * arrays); nothing is ever read outside the mapping, and what the reader allocates is limited: at most 4 MiB for
+ * keys, 20 MiB for tensors, and half a byte for each string of an array. No two tensors share a byte. An open file is
+ * immutable: any number of threads may read it. The file must not shrink while it is open: the system sends SIGBUS to
+ * a program that reads a mapping's lost pages, and what then becomes of it is the program's affair. */
 #ifndef GDN_RUNTIME_GGUF_H
 #define GDN_RUNTIME_GGUF_H
 
-#include "gdn/gdn.h"
+#include "runtime/budget.h"
 
 typedef struct rt_gguf rt_gguf;
 
@@ -32,9 +33,13 @@ typedef struct rt_gguf_tensor {
     uint64_t             bytes;   /* 0 where the type is unknown                                    */
 } rt_gguf_tensor;
 
-/* Open a file, or a file's bytes in memory (kept by the caller; what the fuzz target uses). */
+/* Open a file, or a file's bytes in memory (kept by the caller; what the fuzz target uses). A path is a regular file's:
+ * what is a folder, a pipe, a socket or a device is refused, and never waited for. _within: what the reader allocates
+ * is counted against `budget`, which may be NULL. */
 gdn_status rt_gguf_open(const char *path, rt_gguf **file);
+gdn_status rt_gguf_open_within(const char *path, rt_budget *budget, rt_gguf **file);
 gdn_status rt_gguf_open_memory(const void *bytes, uint64_t n, rt_gguf **file);
+gdn_status rt_gguf_open_memory_within(const void *bytes, uint64_t n, rt_budget *budget, rt_gguf **file);
 void       rt_gguf_close(rt_gguf *file);
 
 const char *rt_gguf_path(const rt_gguf *file); /* "memory" where there is none */
@@ -53,11 +58,16 @@ gdn_status rt_gguf_get_int(const rt_gguf *file, const char *key, int64_t low, in
 gdn_status rt_gguf_get_float(const rt_gguf *file, const char *key, float *value);
 gdn_status rt_gguf_get_bool(const rt_gguf *file, const char *key, int *value);
 gdn_status rt_gguf_get_string(const rt_gguf *file, const char *key, rt_string *value);
-/* An array of strings: count, then element by element in O(1) (an index is built when the file is opened). */
+/* An array of strings: count, then element by element, in O(1) (an index of every 16th is built when the file is
+ * opened). To read them all, begin with element 0 and go on with _next; neither looks where the array ends. */
 gdn_status rt_gguf_get_strings(const rt_gguf *file, const char *key, int64_t *count);
 rt_string  rt_gguf_string_at(const rt_gguf *file, const char *key, int64_t index);
-/* An array of integers or bools (any width), at most `capacity` of them; *count is how many there are. */
+rt_string  rt_gguf_string_next(rt_string string); /* of an element that is not the last */
+/* An array of integers or bools (any width), at most `capacity` of them, of _from element `first` on; *count is how
+ * many the array has. */
 gdn_status rt_gguf_get_ints(const rt_gguf *file, const char *key, int64_t *values, int64_t capacity, int64_t *count);
+gdn_status rt_gguf_get_ints_from(const rt_gguf *file, const char *key, int64_t first, int64_t *values, int64_t capacity,
+                                 int64_t *count);
 
 /* Walk all keys, in file order: text is NULL past the end. kind may be NULL. rt_gguf_element: the kind of an
  * array's elements, and how many in *count (may be NULL); -1 where the key is no array. */

@@ -142,10 +142,24 @@ rt_string rt_gguf_string_at(const rt_gguf *file, const char *name, int64_t index
     const gguf_key *key  = find_key(file, name);
     if (!key || key->element != RT_GGUF_STRING || index < 0 || (uint64_t)index >= key->count)
         return none;
-    return load_string(file->bytes + file->string_at[key->first_string + (uint64_t)index]);
+    rt_string string = load_string(file->bytes + file->string_at[key->first_mark + (uint64_t)index / GGUF_MARK]);
+    for (int64_t i = index % GGUF_MARK; i > 0; i--)
+        string = rt_gguf_string_next(string);
+    return string;
+}
+
+rt_string rt_gguf_string_next(rt_string string)
+{
+    return load_string((const unsigned char *)string.text + string.bytes);
 }
 
 gdn_status rt_gguf_get_ints(const rt_gguf *file, const char *name, int64_t *values, int64_t capacity, int64_t *count)
+{
+    return rt_gguf_get_ints_from(file, name, 0, values, capacity, count);
+}
+
+gdn_status rt_gguf_get_ints_from(const rt_gguf *file, const char *name, int64_t first, int64_t *values, int64_t capacity,
+                                 int64_t *count)
 {
     const gguf_key  *key;
     const gdn_status status = want_key(file, name, &key);
@@ -154,8 +168,10 @@ gdn_status rt_gguf_get_ints(const rt_gguf *file, const char *name, int64_t *valu
     if (!is_int(key->element) && key->element != RT_GGUF_BOOL)
         return wrong_kind(key, name, "an array of integers or bools");
     const uint64_t size = (uint64_t)gguf_kind_bytes(key->element);
-    for (uint64_t i = 0; i < key->count && (int64_t)i < capacity; i++)
-        if (!load_int(key->value + i * size, key->element, &values[i]))
+    if (first < 0)
+        return rt_fail(GDN_INVALID_ARGUMENT, "%s: elements from %lld on; 0 and more are allowed", name, (long long)first);
+    for (uint64_t i = (uint64_t)first; i < key->count && (int64_t)i - first < capacity; i++)
+        if (!load_int(key->value + i * size, key->element, &values[(int64_t)i - first]))
             return rt_fail(GDN_INVALID_ARGUMENT, "%s[%llu] is %llu; at most 2^63 - 1 is allowed", name,
                            (unsigned long long)i, (unsigned long long)gguf_load(key->value + i * size, 8));
     *count = (int64_t)key->count;

@@ -9,7 +9,7 @@ typedef struct gguf_key {
     rt_string            name;         /* first: the index is an array of pointers to names            */
     const unsigned char *value;        /* a scalar; a string's length; an array's first element        */
     uint64_t             count;        /* elements of an array                                         */
-    uint64_t             first_string; /* array of strings: where its positions begin in string_at     */
+    uint64_t             first_mark;   /* array of strings: where its positions begin in string_at     */
     int32_t              kind;         /* rt_gguf_kind                                                 */
     int32_t              element;      /* rt_gguf_kind of an array's elements, or -1                   */
 } gguf_key;
@@ -26,11 +26,13 @@ struct rt_gguf {
     int64_t              n_tensors;
     const rt_string    **key_index;    /* names in the order of their bytes; each is the first member  */
     const rt_string    **tensor_index; /* of a gguf_key or an rt_gguf_tensor                           */
-    uint64_t            *string_at;    /* position in the file of every string of every array          */
+    uint64_t            *string_at;    /* position in the file of every GGUF_MARK-th string of each array */
 };
 
-/* Check all of file->bytes and fill the rest. */
-gdn_status gguf_parse(rt_gguf *file);
+enum { GGUF_MARK = 16 };
+
+/* Check all of file->bytes and fill the rest. budget: see gguf.h. */
+gdn_status gguf_parse(rt_gguf *file, rt_budget *budget);
 
 /* Entry of that name in an index, or NULL. */
 const rt_string *gguf_lookup(const rt_string *const *index, int64_t n, const char *name, uint64_t bytes);

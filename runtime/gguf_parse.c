@@ -17,14 +17,17 @@ enum {
     MIN_KEY_BYTES    = 8 + 1 + 4 + 1,             /* what the shortest key takes: bounds the number of keys */
     MIN_TENSOR_BYTES = 8 + 1 + 4 + 8 + 4 + 8,
     MAX_NAME         = 65535,
+    MAX_KEYS         = 1 << 16,                   /* models have some dozens           */
+    MAX_TENSORS      = 1 << 18,                   /* and hundreds; 4096 layers of 64   */
     MAX_ALIGNMENT    = 1 << 20,
     SHOWN            = 64                         /* bytes of a name that texts show */
 };
 
 typedef struct parser {
     rt_gguf *file;
+    rt_budget *budget;
     uint64_t at;             /* position of the next byte; never beyond the file */
-    uint64_t n_strings;      /* in all arrays so far                             */
+    uint64_t n_marks;        /* of all arrays so far                             */
     char     what[SHOWN + 24]; /* "key "general.name"": what is being read       */
 } parser;
 
@@ -140,8 +143,8 @@ static gdn_status parse_array(parser *p, gguf_key *key)
     key->value   = p->file->bytes + p->at;
     if (element == RT_GGUF_STRING) {
         rt_string ignored;
-        key->first_string = p->n_strings;
-        p->n_strings += key->count;
+        key->first_mark = p->n_marks;
+        p->n_marks += (key->count + GGUF_MARK - 1) / GGUF_MARK;
         for (uint64_t i = 0; !status && i < key->count; i++)
             status = take_string(p, "a string of an array", &ignored);
         return status;
@@ -206,18 +209,23 @@ static gdn_status build_index(parser *p, const char *what, const void *entries, 
     return GDN_OK;
 }
 
-/* Where every string of every array lies; at most 8 bytes for each 8 bytes of the file. */
+/* Where every GGUF_MARK-th string of every array lies: a string takes 8 bytes of the file at least, and its part of
+ * the index half a byte. */
 static gdn_status index_strings(parser *p)
 {
-    rt_gguf *f   = p->file;
-    f->string_at = rt_calloc(p->n_strings, sizeof *f->string_at, "the index of strings");
+    rt_gguf         *f      = p->file;
+    const gdn_status status = rt_budget_take(p->budget, p->n_marks * sizeof *f->string_at, "positions of strings");
+    if (status)
+        return status;
+    f->string_at = rt_calloc(p->n_marks, sizeof *f->string_at, "the index of strings");
     if (!f->string_at)
         return GDN_OUT_OF_MEMORY;
     for (int64_t k = 0; k < f->n_keys; k++) {
         const gguf_key *key = &f->keys[k];
         uint64_t        at  = (uint64_t)(key->value - f->bytes);
         for (uint64_t i = 0; key->element == RT_GGUF_STRING && i < key->count; i++) {
-            f->string_at[key->first_string + i] = at;
+            if (i % GGUF_MARK == 0)
+                f->string_at[key->first_mark + i / GGUF_MARK] = at;
             at += 8 + gguf_load(f->bytes + at, 8);
         }
     }
@@ -304,15 +312,21 @@ static gdn_status parse_header(parser *p, uint64_t *n_tensors, uint64_t *n_keys)
     p->at      = HEADER_BYTES;
     if (*n_keys > left(p) / MIN_KEY_BYTES)
         return fail(p, 16, "%llu keys do not fit into the file", (unsigned long long)*n_keys);
+    if (*n_keys > MAX_KEYS)
+        return fail(p, 16, "there are %llu keys; at most %d are allowed", (unsigned long long)*n_keys, MAX_KEYS);
     if (*n_tensors > left(p) / MIN_TENSOR_BYTES)
         return fail(p, 8, "%llu tensors do not fit into the file", (unsigned long long)*n_tensors);
+    if (*n_tensors > MAX_TENSORS)
+        return fail(p, 8, "there are %llu tensors; at most %d are allowed", (unsigned long long)*n_tensors, MAX_TENSORS);
     return GDN_OK;
 }
 
 static gdn_status parse_keys(parser *p, uint64_t n_keys)
 {
     rt_gguf   *f      = p->file;
-    gdn_status status = GDN_OK;
+    gdn_status status = rt_budget_take(p->budget, n_keys * (sizeof *f->keys + sizeof *f->key_index), "the keys");
+    if (status)
+        return status;
     f->keys = rt_calloc(n_keys, sizeof *f->keys, "keys");
     if (!f->keys)
         return GDN_OUT_OF_MEMORY;
@@ -324,9 +338,45 @@ static gdn_status parse_keys(parser *p, uint64_t n_keys)
     return status ? status : index_strings(p);
 }
 
-gdn_status gguf_parse(rt_gguf *file)
+static int by_place(const void *a, const void *b)
 {
-    parser     p         = { .file = file, .what = "the header" };
+    const rt_gguf_tensor *const *x = a, *const *y = b;
+    return ((*x)->data > (*y)->data) - ((*x)->data < (*y)->data);
+}
+
+/* Writers lay tensors one after another. Where they share bytes, a small file asks for as much memory as it likes
+ * once they are converted; so that is no model. */
+static gdn_status check_overlaps(parser *p)
+{
+    const rt_gguf         *f      = p->file;
+    const rt_gguf_tensor **place  = rt_calloc((uint64_t)f->n_tensors, sizeof *place, "the order of tensors");
+    gdn_status             status = place ? GDN_OK : GDN_OUT_OF_MEMORY;
+    size_t                 n      = 0;
+    for (int64_t i = 0; !status && i < f->n_tensors; i++)
+        if (f->tensors[i].data)
+            place[n++] = &f->tensors[i];
+    if (n > 1)
+        qsort(place, n, sizeof *place, by_place);
+    for (size_t i = 1; !status && i < n; i++) {
+        const rt_gguf_tensor *first = place[i - 1], *second = place[i];
+        if (first->bytes <= (uint64_t)(second->data - first->data))
+            continue;
+        char other[sizeof p->what];
+        describe(p, "tensor", first->name);
+        memcpy(other, p->what, sizeof other);
+        describe(p, "tensor", second->name);
+        status = fail(p, (uint64_t)((const unsigned char *)second->name.text - f->bytes),
+                      "its data begins at byte %llu, within %s, which has %llu bytes from byte %llu",
+                      (unsigned long long)(second->data - f->bytes), other, (unsigned long long)first->bytes,
+                      (unsigned long long)(first->data - f->bytes));
+    }
+    rt_free((void *)place);
+    return status;
+}
+
+gdn_status gguf_parse(rt_gguf *file, rt_budget *budget)
+{
+    parser     p         = { .file = file, .budget = budget, .what = "the header" };
     uint64_t   n_tensors = 0, n_keys = 0;
     int64_t    alignment = 32;
     gdn_status status    = file->n_bytes >> 62 ? fail(&p, 0, "a file of %llu bytes cannot be read",
@@ -339,6 +389,8 @@ gdn_status gguf_parse(rt_gguf *file)
     if (!status && (alignment & (alignment - 1)))
         status = rt_fail(GDN_INVALID_ARGUMENT, "general.alignment is %lld; powers of two from 8 to %d are allowed",
                          (long long)alignment, MAX_ALIGNMENT);
+    if (!status) /* with their two orders, by name and by place */
+        status = rt_budget_take(budget, n_tensors * (sizeof *file->tensors + 2 * sizeof *file->tensor_index), "the tensors");
     if (status)
         return status;
     file->tensors = rt_calloc(n_tensors, sizeof *file->tensors, "descriptions of tensors");
@@ -350,6 +402,7 @@ gdn_status gguf_parse(rt_gguf *file)
     const uint64_t step = (uint64_t)alignment, data = (p.at + step - 1) / step * step;
     for (uint64_t i = 0; !status && i < n_tensors; i++)
         status = place_tensor(&p, &file->tensors[i], data, step);
-    return status ? status : build_index(&p, "tensor", file->tensors, sizeof *file->tensors, file->n_tensors,
-                                         &file->tensor_index);
+    if (!status)
+        status = build_index(&p, "tensor", file->tensors, sizeof *file->tensors, file->n_tensors, &file->tensor_index);
+    return status ? status : check_overlaps(&p);
 }

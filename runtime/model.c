@@ -113,7 +113,10 @@ static void read_hparams(reader *r)
     if (r->status)
         return;
     hp->n_channels = hp->state_size * (2 * hp->n_key_heads + hp->n_value_heads);
-    if (hp->n_layer < 1)
+    if (hp->head_dim < 2 || hp->head_dim > 4096) /* where the file does not say it, it is derived */
+        r->status = rt_fail(GDN_INVALID_ARGUMENT, "%s.embedding_length / attention.head_count is %d; a head has 2 to 4096 elements",
+                            r->arch, (int)hp->head_dim);
+    else if (hp->n_layer < 1)
         r->status = rt_fail(GDN_INVALID_ARGUMENT, "%s.block_count leaves no layers before the MTP block", r->arch);
     else if (inner != (int64_t)hp->state_size * hp->n_value_heads)
         r->status = rt_fail(GDN_INVALID_ARGUMENT, "%s.ssm.inner_size is %lld; ssm.state_size x ssm.time_step_rank = %d x %d is expected",
@@ -347,7 +350,9 @@ static uint64_t fingerprint(const rt_model *m)
     return hash;
 }
 
-gdn_status rt_model_from_gguf(rt_gguf *file, rt_model **model)
+gdn_status rt_model_from_gguf(rt_gguf *file, rt_model **model) { return rt_model_from_gguf_within(file, NULL, model); }
+
+gdn_status rt_model_from_gguf_within(rt_gguf *file, rt_budget *budget, rt_model **model)
 {
     *model      = NULL;
     rt_model *m = rt_calloc(1, sizeof *m, "the model");
@@ -360,6 +365,8 @@ gdn_status rt_model_from_gguf(rt_gguf *file, rt_model **model)
     r.status = find_arch(m, &r.arch);
     if (!r.status)
         read_hparams(&r);
+    if (!r.status)
+        r.status = rt_budget_take(budget, (uint64_t)(m->hp.n_layer + m->hp.n_mtp) * sizeof *m->layer, "layers");
     if (!r.status) {
         m->layer = rt_calloc((uint64_t)(m->hp.n_layer + m->hp.n_mtp), sizeof *m->layer, "layers");
         r.status = m->layer ? GDN_OK : GDN_OUT_OF_MEMORY;
@@ -368,6 +375,10 @@ gdn_status rt_model_from_gguf(rt_gguf *file, rt_model **model)
         read_layer_kinds(&r);
     if (!r.status)
         bind(&r); /* once to check and count, once to fill */
+    if (!r.status)
+        r.status = rt_budget_take(budget, m->weight_bytes, "the weights");
+    if (!r.status)
+        r.status = rt_budget_take(budget, r.n_vectors * sizeof *m->vectors, "norms and other vectors, as F32,");
     if (!r.status) {
         m->vectors  = rt_calloc(r.n_vectors, sizeof *m->vectors, "norms and other vectors");
         r.status    = m->vectors ? GDN_OK : GDN_OUT_OF_MEMORY;
@@ -385,12 +396,14 @@ gdn_status rt_model_from_gguf(rt_gguf *file, rt_model **model)
     return GDN_OK;
 }
 
-gdn_status rt_model_load(const char *path, rt_model **model)
+gdn_status rt_model_load(const char *path, rt_model **model) { return rt_model_load_within(path, NULL, model); }
+
+gdn_status rt_model_load_within(const char *path, rt_budget *budget, rt_model **model)
 {
     rt_gguf *file;
     *model = NULL;
-    const gdn_status status = rt_gguf_open(path, &file);
-    return status ? status : rt_model_from_gguf(file, model);
+    const gdn_status status = rt_gguf_open_within(path, budget, &file);
+    return status ? status : rt_model_from_gguf_within(file, budget, model);
 }
 
 void rt_model_free(rt_model *model)

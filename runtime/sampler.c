@@ -126,9 +126,25 @@ static int32_t candidates(rt_sampler *s, const rt_sampling *c)
     return n;
 }
 
+/* Are all of them numbers? By their bits: one pass over a row that is copied anyway, in which
+ * nothing depends on what stood before. */
+static int all_finite(const float *logits, int32_t n)
+{
+    uint32_t largest = 0;
+    for (int32_t i = 0; i < n; i++) {
+        uint32_t bits;
+        memcpy(&bits, &logits[i], sizeof bits);
+        bits &= 0x7FFFFFFF;
+        largest = bits > largest ? bits : largest;
+    }
+    return largest < 0x7F800000;
+}
+
 int32_t rt_sample(rt_sampler *s, const rt_sampling *c, const float *logits, const int32_t *tokens, int32_t n)
 {
     const int32_t V = s->n_vocab;
+    if (!all_finite(logits, V))
+        return -1;
     memcpy(s->logits, logits, 4 * (size_t)V);
     if (c->repeat_penalty != 1.0f && c->repeat_last)
         penalize(s, c, tokens, n);
@@ -151,5 +167,5 @@ int32_t rt_sample(rt_sampler *s, const rt_sampling *c, const float *logits, cons
         if (mass > target)
             return s->index[i];
     }
-    return s->index[0]; /* rounding at the very end, or NaN logits */
+    return s->index[0]; /* rounding at the very end */
 }

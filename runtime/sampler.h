@@ -22,7 +22,8 @@ typedef struct rt_sampler rt_sampler; /* scratch for one vocabulary */
 gdn_status rt_sampler_create(int32_t n_vocab, rt_dense *dense, rt_sampler **sampler);
 void       rt_sampler_destroy(rt_sampler *sampler);
 
-/* tokens[0, n): the sequence so far; the drawn token gets position n. */
+/* tokens[0, n): the sequence so far; the drawn token gets position n. -1 where a logit is NaN or infinite: no sound
+ * model has any, and what is drawn from them means nothing. */
 int32_t rt_sample(rt_sampler *sampler, const rt_sampling *s, const float *logits, const int32_t *tokens, int32_t n);
 
 #endif

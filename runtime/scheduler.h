@@ -19,7 +19,7 @@ typedef struct rt_scheduler_desc {
     int                 always;       /* 1: draft even where it does not pay (tests, benchmarks)             */
 } rt_scheduler_desc;
 
-enum { RT_FINISH_NONE, RT_FINISH_STOP, RT_FINISH_LENGTH, RT_FINISH_CONTEXT, RT_FINISH_CANCELLED };
+enum { RT_FINISH_NONE, RT_FINISH_STOP, RT_FINISH_LENGTH, RT_FINISH_CONTEXT, RT_FINISH_CANCELLED, RT_FINISH_FAILED };
 
 /* What a request hears about: called in the order of its tokens. Return nonzero to end it there: tokens behind an
  * accepted window's cut are as if they had never been drawn. */
@@ -43,6 +43,8 @@ typedef struct rt_result {
     int32_t n_tokens, finish;
     int32_t n_drafted, n_accepted, n_rounds;
     double  prompt_seconds, generation_seconds;
+    const char *error; /* what is wrong where it failed, the scheduler's; otherwise NULL. Its tokens until then stand, and
+                          other requests go on                                                               */
 } rt_result;
 
 typedef struct rt_scheduler rt_scheduler;

@@ -15,6 +15,7 @@ typedef struct rt_job {
     int32_t   *tokens, *stop;
     int32_t    started, cancelled, finish;
     rt_result  result;
+    char       error[256];
 } rt_job;
 
 struct rt_scheduler {

@@ -1,5 +1,7 @@
 /* One step of continuous batching: start requests, draft, decode everything at once, draw, roll back what was not
  * accepted. */
+#include <math.h>
+#include <stdio.h>
 #include <string.h>
 #include <time.h>
 
@@ -159,6 +161,24 @@ static int32_t take(rt_scheduler *s, rt_job *job, int32_t token)
     return job->cancelled ? RT_FINISH_CANCELLED : RT_FINISH_NONE;
 }
 
+/* The next token from the logits of a row, or -1: then the job knows what is wrong with them. A model that computes NaN
+ * or infinity is damaged, or its file is; this ends the request that met it, and no other. */
+static int32_t sample(rt_scheduler *s, rt_job *job, int32_t row)
+{
+    const float  *logits = rt_logits(s->desc.engine, row);
+    const int32_t token  = rt_sample(s->sampler, &job->request.sampling, logits, job->tokens, job->n_tokens);
+    if (token < 0) {
+        int32_t bad = 0;
+        while (isfinite(logits[bad]))
+            bad++;
+        (void)snprintf(job->error, sizeof job->error,
+                       "the model computes no numbers: after %d tokens (%d of the prompt) the logit of token %d is %g; are its weights damaged?",
+                       (int)job->n_tokens, (int)job->n_prompt, (int)bad, (double)logits[bad]);
+        job->result.error = job->error;
+    }
+    return token;
+}
+
 /* The rows of a sequence that generates: draw after each, as long as what was drawn is what the next row was fed. */
 static gdn_status verify(rt_scheduler *s, int32_t seq, int32_t *n_drawn)
 {
@@ -166,8 +186,11 @@ static gdn_status verify(rt_scheduler *s, int32_t seq, int32_t *n_drawn)
     const int32_t n_draft = s->n_rows[seq] - 1, before = job->n_tokens - 1; /* length before the step */
     int32_t       accepted = 0, why = RT_FINISH_NONE;
     for (int32_t i = 0; i <= n_draft; i++) {
-        const float  *logits = rt_logits(s->desc.engine, s->first_row[seq] + i);
-        const int32_t token  = rt_sample(s->sampler, &job->request.sampling, logits, job->tokens, job->n_tokens);
+        const int32_t token = sample(s, job, s->first_row[seq] + i);
+        if (token < 0) {
+            why = RT_FINISH_FAILED;
+            break;
+        }
         ++*n_drawn;
         why = take(s, job, token);
         if (why || i == n_draft || token != s->draft[(int64_t)seq * s->desc.draft_max + i])
@@ -198,9 +221,8 @@ static gdn_status prompt(rt_scheduler *s, int32_t seq, double seconds)
         job->request.on_prompt(job->request.user, job->id, done, job->n_prompt);
     if (done < job->n_tokens)
         return job->cancelled ? finish(s, seq, RT_FINISH_CANCELLED) : GDN_OK;
-    const float  *logits = rt_logits(s->desc.engine, s->first_row[seq] + s->n_rows[seq] - 1);
-    const int32_t token  = rt_sample(s->sampler, &job->request.sampling, logits, job->tokens, job->n_tokens);
-    const int32_t why    = take(s, job, token);
+    const int32_t token = sample(s, job, s->first_row[seq] + s->n_rows[seq] - 1);
+    const int32_t why   = token < 0 ? RT_FINISH_FAILED : take(s, job, token);
     return why ? finish(s, seq, why) : GDN_OK;
 }
 

@@ -3,6 +3,7 @@
 # call goes through include/gdn.
 add_library(gdn_runtime STATIC
   # errors, memory and threads of the process
+  runtime/budget.c
   runtime/error.c
   runtime/parallel.c
   threads/team.c

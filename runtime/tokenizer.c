@@ -1,14 +1,13 @@
 /* Vocabulary of a tokenizer: tokens, their bytes and kinds. See tokenizer.h. */
 #include "runtime/tokenizer_internal.h"
 
-#include <stdlib.h>
 #include <string.h>
 
 #include "runtime/error.h"
 
 #define KEY(name) "tokenizer.ggml." name
 
-enum { MAX_TOKENS = 1 << 28, SHOWN = 64 };
+enum { MAX_TOKENS = 1 << 24, SHOWN = 64, PIECE = 256 };
 
 /* GGUF's token_type. */
 enum { TYPE_UNKNOWN = 2, TYPE_CONTROL = 3, TYPE_USER = 4, TYPE_LAST = 6 };
@@ -54,19 +53,19 @@ static uint64_t hash_of(const char *text, uint64_t bytes)
     uint64_t hash = UINT64_C(14695981039346656037); /* FNV-1a */
     for (uint64_t i = 0; i < bytes; i++)
         hash = (hash ^ (unsigned char)text[i]) * UINT64_C(1099511628211);
-    return hash ^ hash >> 32;
+    return (hash ^ hash >> 32) * UINT64_C(0x9E3779B97F4A7C15); /* its high bits depend on all of the text */
 }
 
 /* The place of the token in the table, or the free place where it would be. */
 static uint64_t place_of(const rt_tokenizer *t, const char *text, uint64_t bytes, int special)
 {
-    uint64_t place = hash_of(text, bytes) & t->text_mask;
-    for (;; place = (place + 1) & t->text_mask) {
+    uint64_t place = tok_place(hash_of(text, bytes), t->n_by_text);
+    for (;; place = place + 1 < t->n_by_text ? place + 1 : 0) {
         const int32_t id = t->by_text[place];
         if (id < 0)
             return place;
-        if ((t->kind[id] != TOK_NORMAL) == special && t->text[id].bytes == bytes &&
-            !memcmp(t->text[id].text, text, (size_t)bytes))
+        const rt_string other = tok_text(t, id);
+        if ((t->kind[id] != TOK_NORMAL) == special && other.bytes == bytes && !memcmp(other.text, text, (size_t)bytes))
             return place;
     }
 }
@@ -87,7 +86,7 @@ int32_t rt_tokenizer_find(const rt_tokenizer *t, const char *text)
 
 static gdn_status load_kinds(rt_tokenizer *t, const rt_gguf *file)
 {
-    int64_t count = 0;
+    int64_t count = 0, types[PIECE];
     t->kind = rt_calloc((uint64_t)t->n_tokens, 1, "kinds of tokens");
     if (!t->kind)
         return GDN_OUT_OF_MEMORY;
@@ -97,21 +96,17 @@ static gdn_status load_kinds(rt_tokenizer *t, const rt_gguf *file)
     if (!status && count != t->n_tokens)
         status = rt_fail(GDN_INVALID_ARGUMENT, KEY("token_type") " has %lld elements; " KEY("tokens") " has %d",
                          (long long)count, (int)t->n_tokens);
-    if (status)
-        return status;
-    int64_t *types = rt_calloc((uint64_t)count, sizeof *types, "types of tokens");
-    if (!types)
-        return GDN_OUT_OF_MEMORY;
-    status = rt_gguf_get_ints(file, KEY("token_type"), types, count, &count);
     for (int32_t i = 0; !status && i < t->n_tokens; i++) {
-        if (types[i] < 0 || types[i] > TYPE_LAST)
+        if (i % PIECE == 0)
+            status = rt_gguf_get_ints_from(file, KEY("token_type"), i, types, PIECE, &count);
+        if (status)
+            break;
+        const int64_t type = types[i % PIECE];
+        if (type < 0 || type > TYPE_LAST)
             status = rt_fail(GDN_INVALID_ARGUMENT, KEY("token_type") "[%d] is %lld; 0 to %d are allowed", (int)i,
-                             (long long)types[i], TYPE_LAST);
-        t->kind[i] = types[i] == TYPE_CONTROL || types[i] == TYPE_UNKNOWN ? TOK_CONTROL
-                     : types[i] == TYPE_USER                                    ? TOK_USER
-                                                                                : TOK_NORMAL;
+                             (long long)type, TYPE_LAST);
+        t->kind[i] = type == TYPE_CONTROL || type == TYPE_UNKNOWN ? TOK_CONTROL : type == TYPE_USER ? TOK_USER : TOK_NORMAL;
     }
-    rt_free(types);
     return status;
 }
 
@@ -159,34 +154,43 @@ static int frames_text(const rt_tokenizer *t, int32_t id, rt_string text)
     return frame;
 }
 
-static gdn_status load_texts(rt_tokenizer *t, const rt_gguf *file)
+static gdn_status load_texts(rt_tokenizer *t, const rt_gguf *file, rt_budget *budget)
 {
-    uint64_t bytes = 0, places = 64;
-    for (int32_t i = 0; i < t->n_tokens; i++)
-        bytes += rt_gguf_string_at(file, KEY("tokens"), i).bytes;
-    while (places < 2 * (uint64_t)t->n_tokens)
-        places *= 2;
-    t->text      = rt_calloc((uint64_t)t->n_tokens, sizeof *t->text, "tokens");
+    const uint64_t  n = (uint64_t)t->n_tokens, places = 2 * n + 64;
+    const rt_string first = rt_gguf_string_at(file, KEY("tokens"), 0);
+    rt_string       raw   = first;
+    uint64_t        bytes = raw.bytes;
+    for (int32_t i = 1; i < t->n_tokens; i++) {
+        raw = rt_gguf_string_next(raw);
+        bytes += raw.bytes;
+    }
+    if (bytes > UINT32_MAX)
+        return rt_fail(GDN_INVALID_ARGUMENT, KEY("tokens") " have %llu bytes; at most 2^32 - 1 are allowed",
+                       (unsigned long long)bytes);
+    const gdn_status status = rt_budget_take(budget, (n + 1) * sizeof *t->begin + bytes + places * sizeof *t->by_text,
+                                             "the tokens");
+    if (status)
+        return status;
+    t->begin     = rt_calloc(n + 1, sizeof *t->begin, "tokens");
     t->arena     = rt_calloc(bytes, 1, "the bytes of tokens");
     t->by_text   = rt_calloc(places, sizeof *t->by_text, "the table of tokens");
-    t->text_mask = places - 1;
-    if (!t->text || !t->arena || !t->by_text)
+    t->n_by_text = places;
+    if (!t->begin || !t->arena || !t->by_text)
         return GDN_OUT_OF_MEMORY;
     memset(t->by_text, -1, (size_t)places * sizeof *t->by_text);
     char *at = t->arena;
     for (int32_t i = 0; i < t->n_tokens; i++) {
-        const rt_string raw = rt_gguf_string_at(file, KEY("tokens"), i);
+        raw = i ? rt_gguf_string_next(raw) : first;
         if (frames_text(t, i, raw))
             t->kind[i] = TOK_CONTROL;
-        int64_t n = t->kind[i] == TOK_NORMAL ? tok_decode_alphabet(raw, at) : -1;
-        if (n < 0) { /* a special token, or one that no merge can make: its text as it is */
-            n = (int64_t)raw.bytes;
-            memcpy(at, raw.text, (size_t)n);
+        int64_t length = t->kind[i] == TOK_NORMAL ? tok_decode_alphabet(raw, at) : -1;
+        if (length < 0) { /* a special token, or one that no merge can make: its text as it is */
+            length = (int64_t)raw.bytes;
+            memcpy(at, raw.text, (size_t)length);
         }
-        t->text[i].text  = at;
-        t->text[i].bytes = (uint64_t)n;
-        at += n;
-        const uint64_t place = place_of(t, t->text[i].text, t->text[i].bytes, t->kind[i] != TOK_NORMAL);
+        const uint64_t place = place_of(t, at, (uint64_t)length, t->kind[i] != TOK_NORMAL);
+        at += length;
+        t->begin[i + 1] = (uint32_t)(at - t->arena);
         if (t->by_text[place] < 0) /* of equal tokens the first is used */
             t->by_text[place] = i;
     }
@@ -197,38 +201,61 @@ static gdn_status load_texts(rt_tokenizer *t, const rt_gguf *file)
     return GDN_OK;
 }
 
-static int compare_texts(const void *a, const void *b)
+static int stands_before(const rt_tokenizer *t, int32_t a, int32_t b)
 {
-    const rt_string *x = a, *y = b;
-    const uint64_t   common = x->bytes < y->bytes ? x->bytes : y->bytes;
-    const int        order  = memcmp(x->text, y->text, (size_t)common);
-    return order ? order : (x->bytes > y->bytes) - (x->bytes < y->bytes);
+    const rt_string x = tok_text(t, a), y = tok_text(t, b);
+    const uint64_t  common = x.bytes < y.bytes ? x.bytes : y.bytes;
+    const int       order  = memcmp(x.text, y.text, (size_t)common);
+    return order ? order < 0 : x.bytes < y.bytes;
+}
+
+/* The heap's element i goes down from there; its root is the last of its n elements. */
+static void sift(const rt_tokenizer *t, int32_t *heap, int64_t n, int64_t i)
+{
+    const int32_t moving = heap[i];
+    for (int64_t child; (child = 2 * i + 1) < n; i = child) {
+        child += child + 1 < n && stands_before(t, heap[child], heap[child + 1]);
+        if (!stands_before(t, moving, heap[child]))
+            break;
+        heap[i] = heap[child];
+    }
+    heap[i] = moving;
 }
 
 /* Special tokens in the order of their bytes, each text once, for rt_tokenize to search in. */
-static gdn_status sort_special(rt_tokenizer *t)
+static gdn_status sort_special(rt_tokenizer *t, rt_budget *budget)
 {
-    uint64_t n = 0;
-    for (int32_t i = 0; i < t->n_tokens; i++)
-        n += t->kind[i] != TOK_NORMAL;
-    rt_string *texts = rt_calloc(n, sizeof *texts, "special tokens");
-    t->special = rt_calloc(n, sizeof *t->special, "special tokens");
-    if (!texts || !t->special) {
-        rt_free(texts);
-        return GDN_OUT_OF_MEMORY;
+    int64_t n = 0;
+    for (int pass = 0; pass < 2; pass++) { /* counted, then listed */
+        n = 0;
+        for (int32_t i = 0; i < t->n_tokens; i++) {
+            const rt_string text = tok_text(t, i);
+            if (t->kind[i] == TOK_NORMAL || !text.bytes || tok_find(t, text.text, text.bytes, 1) != i)
+                continue;
+            if (pass) {
+                t->special[n] = i;
+                t->begins_special[(unsigned char)text.text[0]] = 1;
+            }
+            n++;
+        }
+        if (pass)
+            break;
+        const gdn_status status = rt_budget_take(budget, (uint64_t)n * sizeof *t->special, "special tokens");
+        if (status)
+            return status;
+        t->special = rt_calloc((uint64_t)n, sizeof *t->special, "special tokens");
+        if (!t->special)
+            return GDN_OUT_OF_MEMORY;
     }
-    n = 0;
-    for (int32_t i = 0; i < t->n_tokens; i++)
-        if (t->kind[i] != TOK_NORMAL && t->text[i].bytes && tok_find(t, t->text[i].text, t->text[i].bytes, 1) == i)
-            texts[n++] = t->text[i];
-    if (n > 1)
-        qsort(texts, (size_t)n, sizeof *texts, compare_texts);
-    for (uint64_t i = 0; i < n; i++) {
-        t->special[i] = tok_find(t, texts[i].text, texts[i].bytes, 1);
-        t->begins_special[(unsigned char)texts[i].text[0]] = 1;
+    for (int64_t i = n / 2 - 1; i >= 0; i--)
+        sift(t, t->special, n, i);
+    for (int64_t last = n - 1; last > 0; last--) { /* the root leaves the heap for the end */
+        const int32_t id = t->special[0];
+        t->special[0]    = t->special[last];
+        t->special[last] = id;
+        sift(t, t->special, last, 0);
     }
     t->n_special = (int32_t)n;
-    rt_free(texts);
     return GDN_OK;
 }
 
@@ -244,6 +271,11 @@ static void add_ends(rt_tokenizer *t)
 }
 
 gdn_status rt_tokenizer_create(const rt_gguf *file, rt_tokenizer **tokenizer)
+{
+    return rt_tokenizer_create_within(file, NULL, tokenizer);
+}
+
+gdn_status rt_tokenizer_create_within(const rt_gguf *file, rt_budget *budget, rt_tokenizer **tokenizer)
 {
     rt_string model, pre = { "default", 7 };
     int64_t   n = 0;
@@ -267,15 +299,17 @@ gdn_status rt_tokenizer_create(const rt_gguf *file, rt_tokenizer **tokenizer)
     t->n_tokens = (int32_t)n;
     status      = tok_splitter_create(pre, &t->splitter);
     if (!status)
+        status = rt_budget_take(budget, (uint64_t)n, "kinds of tokens");
+    if (!status)
         status = load_kinds(t, file);
     if (!status)
         status = load_ids(t, file);
     if (!status)
-        status = load_texts(t, file);
+        status = load_texts(t, file, budget);
     if (!status)
-        status = sort_special(t);
+        status = sort_special(t, budget);
     if (!status)
-        status = tok_load_merges(t, file);
+        status = tok_load_merges(t, file, budget);
     if (status) {
         rt_tokenizer_destroy(t);
         return status;
@@ -290,7 +324,7 @@ void rt_tokenizer_destroy(rt_tokenizer *t)
     if (!t)
         return;
     tok_splitter_destroy(t->splitter);
-    rt_free(t->text);
+    rt_free(t->begin);
     rt_free(t->kind);
     rt_free(t->arena);
     rt_free(t->by_text);
@@ -317,7 +351,7 @@ int rt_tokenizer_is_end(const rt_tokenizer *t, int32_t id)
 rt_string rt_token_bytes(const rt_tokenizer *t, int32_t id)
 {
     const rt_string none = { "", 0 };
-    return id >= 0 && id < t->n_tokens ? t->text[id] : none;
+    return id >= 0 && id < t->n_tokens ? tok_text(t, id) : none;
 }
 
 int rt_token_is_special(const rt_tokenizer *t, int32_t id)

@@ -13,6 +13,10 @@ typedef struct rt_tokenizer rt_tokenizer;
 /* The file may be closed afterwards. GDN_UNSUPPORTED: another kind of vocabulary; GDN_UNAVAILABLE: this build has
  * no PCRE2. */
 gdn_status rt_tokenizer_create(const rt_gguf *file, rt_tokenizer **tokenizer);
+/* Its tables are counted against `budget`, which may be NULL, before they are allocated: 13 bytes for each token, 20 for
+ * each merge, 4 more for each special token, and the bytes of all tokens. A file has at least 8 bytes for each of them,
+ * and 11 for a merge. */
+gdn_status rt_tokenizer_create_within(const rt_gguf *file, rt_budget *budget, rt_tokenizer **tokenizer);
 void       rt_tokenizer_destroy(rt_tokenizer *tokenizer);
 
 int32_t rt_tokenizer_n_tokens(const rt_tokenizer *t);

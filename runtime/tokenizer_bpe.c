@@ -7,7 +7,7 @@
 
 #define MERGES "tokenizer.ggml.merges"
 
-enum { MAX_MERGES = 1 << 28, SHOWN = 64 };
+enum { MAX_MERGES = 1 << 24, SHOWN = 64 };
 
 /* ---- Merges by the tokens they join ---- */
 
@@ -15,8 +15,8 @@ static uint64_t place_of_pair(const rt_tokenizer *t, int32_t left, int32_t right
 {
     uint64_t hash = ((uint64_t)(uint32_t)left << 32 | (uint32_t)right) * UINT64_C(0x9E3779B97F4A7C15);
     hash          = (hash ^ hash >> 29) * UINT64_C(0xBF58476D1CE4E5B9);
-    uint64_t place = (hash ^ hash >> 32) & t->pair_mask;
-    for (;; place = (place + 1) & t->pair_mask) {
+    uint64_t place = tok_place(hash ^ hash << 32, t->n_by_pair);
+    for (;; place = place + 1 < t->n_by_pair ? place + 1 : 0) {
         const int32_t rank = t->by_pair[place];
         if (rank < 0 || (t->merges[rank].left == left && t->merges[rank].right == right))
             return place;
@@ -55,7 +55,7 @@ static gdn_status load_merge(rt_tokenizer *t, int64_t rank, rt_string text, char
     return GDN_OK;
 }
 
-gdn_status tok_load_merges(rt_tokenizer *t, const rt_gguf *file)
+gdn_status tok_load_merges(rt_tokenizer *t, const rt_gguf *file, rt_budget *budget)
 {
     int64_t    n      = 0;
     gdn_status status = rt_gguf_get_strings(file, MERGES, &n);
@@ -64,25 +64,33 @@ gdn_status tok_load_merges(rt_tokenizer *t, const rt_gguf *file)
                          MAX_MERGES);
     if (status)
         return status;
-    uint64_t longest = 0, places = 64;
+    uint64_t  longest = 0;
+    rt_string merge   = rt_gguf_string_at(file, MERGES, 0);
     for (int64_t i = 0; i < n; i++) {
-        const uint64_t bytes = rt_gguf_string_at(file, MERGES, i).bytes;
-        longest = bytes > longest ? bytes : longest;
+        longest = merge.bytes > longest ? merge.bytes : longest;
+        if (i + 1 < n)
+            merge = rt_gguf_string_next(merge);
     }
-    while (places < 2 * (uint64_t)n)
-        places *= 2;
+    const uint64_t places = 2 * (uint64_t)n + 64;
+    status = rt_budget_take(budget, longest + (uint64_t)n * sizeof *t->merges + places * sizeof *t->by_pair, "the merges");
+    if (status)
+        return status;
     char *bytes  = rt_calloc(longest, 1, "a merge's bytes");
     t->merges    = rt_calloc((uint64_t)n, sizeof *t->merges, "merges");
     t->by_pair   = rt_calloc(places, sizeof *t->by_pair, "the table of merges");
-    t->pair_mask = places - 1;
+    t->n_by_pair = places;
     t->n_merges  = (int32_t)n;
     if (!bytes || !t->merges || !t->by_pair) {
         rt_free(bytes);
         return GDN_OUT_OF_MEMORY;
     }
     memset(t->by_pair, -1, (size_t)places * sizeof *t->by_pair);
-    for (int64_t i = 0; !status && i < n; i++)
-        status = load_merge(t, i, rt_gguf_string_at(file, MERGES, i), bytes);
+    merge = rt_gguf_string_at(file, MERGES, 0);
+    for (int64_t i = 0; !status && i < n; i++) {
+        status = load_merge(t, i, merge, bytes);
+        if (i + 1 < n)
+            merge = rt_gguf_string_next(merge);
+    }
     rt_free(bytes);
     return status;
 }

@@ -22,15 +22,15 @@ enum { TOK_MAX_END = 8 };
 
 struct rt_tokenizer {
     int32_t        n_tokens;
-    rt_string     *text;            /* bytes of each token                                            */
+    uint32_t      *begin;           /* where the bytes of each token begin in `arena`, and the last end */
     unsigned char *kind;            /* tok_kind of each token                                         */
-    char          *arena;           /* what `text` points into                                        */
-    int32_t       *by_text;         /* hash table of tokens, -1 where free; text_mask + 1 places      */
-    uint64_t       text_mask;
+    char          *arena;
+    int32_t       *by_text;         /* hash table of tokens, -1 where free                            */
+    uint64_t       n_by_text;       /* its places: half of them stay free                             */
     tok_merge     *merges;
     int32_t        n_merges;
     int32_t       *by_pair;         /* hash table of merges, by left and right                        */
-    uint64_t       pair_mask;
+    uint64_t       n_by_pair;
     int32_t        byte_token[256]; /* the normal token of each byte, or -1                           */
     int32_t       *special;         /* user-defined and control tokens, in the order of their bytes   */
     int32_t        n_special;
@@ -40,6 +40,15 @@ struct rt_tokenizer {
     int32_t        n_end;
     tok_splitter  *splitter;
 };
+
+static inline rt_string tok_text(const rt_tokenizer *t, int32_t id)
+{
+    const rt_string text = { t->arena + t->begin[id], t->begin[id + 1] - t->begin[id] };
+    return text;
+}
+
+/* A place of a table of n < 2^32 places, from a hash whose bits are all alike. */
+static inline uint64_t tok_place(uint64_t hash, uint64_t n) { return (hash >> 32) * n >> 32; }
 
 /* Where tokens go: counted, and written while there is room. */
 typedef struct tok_sink {
@@ -58,7 +67,7 @@ static inline void tok_put(tok_sink *sink, int32_t token)
 int32_t tok_find(const rt_tokenizer *t, const char *text, uint64_t bytes, int special);
 
 /* Merges. tok_load_merges needs the vocabulary. */
-gdn_status tok_load_merges(rt_tokenizer *t, const rt_gguf *file);
+gdn_status tok_load_merges(rt_tokenizer *t, const rt_gguf *file, rt_budget *budget);
 
 /* Bytes of text in GPT-2's alphabet, which has a printable character for each byte; `out` has room for as many
  * bytes as the text. -1 where a character is not in the alphabet. */

@@ -68,7 +68,7 @@ static int32_t special_at(const rt_tokenizer *t, const char *text, uint64_t byte
             int32_t from = low, to = high;
             while (from < to) {
                 const int32_t       middle = from + (to - from) / 2;
-                const unsigned char byte   = (unsigned char)t->text[t->special[middle]].text[d];
+                const unsigned char byte   = (unsigned char)tok_text(t, t->special[middle]).text[d];
                 if (byte < wanted || (side && byte == wanted))
                     from = middle + 1;
                 else
@@ -79,7 +79,7 @@ static int32_t special_at(const rt_tokenizer *t, const char *text, uint64_t byte
             else
                 low = from;
         }
-        if (low < high && t->text[t->special[low]].bytes == d + 1) {
+        if (low < high && tok_text(t, t->special[low]).bytes == d + 1) {
             const int32_t id = t->special[low++];
             if (t->kind[id] == TOK_USER || flags & RT_PARSE_SPECIAL)
                 best = id;
@@ -101,7 +101,7 @@ static gdn_status put_text(pass *p, const char *text, uint64_t bytes, uint32_t f
         }
         status = put_plain(p, text + begin, at - begin);
         tok_put(&p->sink, id);
-        at += p->t->text[id].bytes;
+        at += tok_text(p->t, id).bytes;
         begin = at;
     }
     return status ? status : put_plain(p, text + begin, bytes - begin);

@@ -11,7 +11,7 @@ seconds=${1:-30}
 export CMAKE_GENERATOR="${CMAKE_GENERATOR:-Ninja}"
 sh scripts/deps.sh build check fuzz
 cmake --preset fuzz
-targets="fuzz_args fuzz_gguf fuzz_memory_load fuzz_tokenizer"
+targets="fuzz_args fuzz_gguf fuzz_memory_load fuzz_model fuzz_tokenizer"
 for target in $targets; do
     cmake --build --preset fuzz --target "$target" --parallel "$(nproc)"
     mkdir -p build-fuzz/findings "build-fuzz/corpus/$target" "build-fuzz/seeds/$target"

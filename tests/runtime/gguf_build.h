@@ -6,7 +6,7 @@
 
 #include "runtime/gguf.h"
 
-enum { GGUF_BUILD_MAX = 1 << 16 };
+enum { GGUF_BUILD_MAX = 1 << 20 };
 
 typedef struct gguf_build {
     unsigned char bytes[GGUF_BUILD_MAX];

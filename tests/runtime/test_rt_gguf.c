@@ -1,8 +1,12 @@
 /* The reader of GGUF files: values of well-formed files; named texts for malformed ones; nothing is read outside the
  * bytes however a file is cut or changed (which AddressSanitizer sees, as the bytes are in memory of their size). */
+#define _POSIX_C_SOURCE 200809L /* mkfifo, mkdtemp */
 #include "expect.h"
 #include "gguf_build.h"
 #include "gguf_walk.h"
+
+#include <sys/stat.h>
+#include <unistd.h>
 
 static gguf_build file;
 
@@ -190,6 +194,74 @@ static void test_many(void)
     rt_gguf_close(f);
 }
 
+/* Strings of several lengths, more than the index has places for: found at random and one after another. */
+static void test_many_strings(void)
+{
+    enum { N = 1003 };
+    rt_gguf *f = NULL;
+    char     text[16];
+    build_header(&file, 0, 3);
+    build_key_array(&file, "a", RT_GGUF_STRING, 5);
+    for (int i = 0; i < 5; i++)
+        build_string(&file, "before");
+    build_key_array(&file, "list", RT_GGUF_STRING, N);
+    for (int i = 0; i < N; i++) {
+        (void)snprintf(text, sizeof text, "%.*s%d", i % 4, "....", i);
+        build_string(&file, text);
+    }
+    build_key_array(&file, "ints", RT_GGUF_U16, 600);
+    for (uint64_t i = 0; i < 600; i++)
+        build_number(&file, i * i & 0xFFFF, 2);
+    EXPECT(!rt_gguf_open_memory(file.bytes, file.n, &f), "many strings");
+    int       wrong = 0;
+    rt_string next  = f ? rt_gguf_string_at(f, "list", 0) : (rt_string){ "", 0 };
+    for (int i = 0; f && i < N; i++) {
+        const int at = i * 571 % N;
+        (void)snprintf(text, sizeof text, "%.*s%d", at % 4, "....", at);
+        wrong += !is(rt_gguf_string_at(f, "list", at), text);
+        (void)snprintf(text, sizeof text, "%.*s%d", i % 4, "....", i);
+        wrong += !is(next, text);
+        if (i + 1 < N)
+            next = rt_gguf_string_next(next);
+    }
+    EXPECT(!wrong, "%d strings are not those of the file", wrong);
+    int64_t values[8] = { 0 }, count = 0;
+    EXPECT(f && !rt_gguf_get_ints_from(f, "ints", 250, values, 8, &count) && count == 600 && values[0] == 62500 &&
+           values[7] == (257 * 257 & 0xFFFF), "a piece of an array");
+    values[2] = -7;
+    EXPECT(f && !rt_gguf_get_ints_from(f, "ints", 598, values, 8, &count) && values[1] == (599 * 599 & 0xFFFF) &&
+           values[2] == -7, "the end of an array");
+    EXPECT(f && !rt_gguf_get_ints_from(f, "ints", 600, values, 8, &count) && count == 600 && values[2] == -7, "beyond it");
+    EXPECT(f && rt_gguf_get_ints_from(f, "ints", -1, values, 8, &count) == GDN_INVALID_ARGUMENT, "before it");
+    rt_gguf_close(f);
+}
+
+/* What the reader allocates is counted, and refused before it is there. */
+static void test_budget(void)
+{
+    rt_budget all = { 0, 0 };
+    rt_gguf  *f;
+    put_all();
+    EXPECT(!rt_gguf_open_memory_within(file.bytes, file.n, &all, &f) && f && all.used > 16 * 48, "counted: %llu bytes",
+           (unsigned long long)all.used);
+    rt_gguf_close(f);
+    for (uint64_t limit = 1; limit <= all.used; limit++) {
+        rt_budget        b      = { limit, 0 };
+        const gdn_status status = rt_gguf_open_memory_within(file.bytes, file.n, &b, &f);
+        if (limit == all.used)
+            EXPECT(!status && f && b.used == limit, "exactly enough");
+        else if (status != GDN_OUT_OF_MEMORY || f || b.used > limit || !strstr(rt_last_error(), "not enough memory: "))
+            EXPECT(0, "%llu bytes of %llu give status %d", (unsigned long long)limit, (unsigned long long)all.used, (int)status);
+        rt_gguf_close(f);
+    }
+    rt_budget full = { 100, 40 };
+    EXPECT(rt_budget_take(&full, UINT64_MAX, "it all") == GDN_OUT_OF_MEMORY && full.used == 40, "no sum wraps around");
+    EXPECT(rt_budget_take(&full, 61, "it all") == GDN_OUT_OF_MEMORY && !rt_budget_take(&full, 60, "it all"), "to the limit");
+    rt_budget counter = { 0, 40 };
+    EXPECT(rt_budget_take(&counter, UINT64_MAX, "it all") == GDN_OUT_OF_MEMORY && counter.used == 40, "nor without a limit");
+    EXPECT(!rt_budget_take(NULL, UINT64_MAX, "it all"), "no budget, no limit");
+}
+
 /* ---- Malformed files ---- */
 
 static void expect_refused(const char *what, gdn_status wanted, const char *text)
@@ -365,6 +437,58 @@ static void test_malformed_tensors(void)
     expect_refused("a tensor twice", GDN_INVALID_ARGUMENT, "tensor \"t\", at byte 65: the name is there twice");
 }
 
+/* Counts that the file has room for, and no model has. */
+static void test_too_many(void)
+{
+    const uint64_t n     = 24 + (uint64_t)33 * ((1 << 18) + 1);
+    unsigned char *bytes = calloc((size_t)n, 1);
+    rt_gguf       *f;
+    if (!bytes)
+        exit(2);
+    build_header(&file, 0, (1 << 16) + 1);
+    memcpy(bytes, file.bytes, 24);
+    EXPECT(rt_gguf_open_memory(bytes, n, &f) == GDN_INVALID_ARGUMENT && !f &&
+           strstr(rt_last_error(), "there are 65537 keys; at most 65536 are allowed"), "keys");
+    build_header(&file, (1 << 18) + 1, 0);
+    memcpy(bytes, file.bytes, 24);
+    EXPECT(rt_gguf_open_memory(bytes, n, &f) == GDN_INVALID_ARGUMENT && !f &&
+           strstr(rt_last_error(), "there are 262145 tensors; at most 262144 are allowed"), "tensors");
+    free(bytes);
+}
+
+/* Two tensors of 64 and 32 bytes at offsets a and b. */
+static void put_two(uint64_t a, uint64_t b)
+{
+    const uint64_t first[] = { 16 }, second[] = { 8 };
+    build_header(&file, 2, 0);
+    build_tensor(&file, "large", 1, first, 0, a);
+    build_tensor(&file, "small", 1, second, 0, b);
+    build_pad(&file, 32);
+    for (int i = 0; i < 256; i++)
+        build_number(&file, 1, 1);
+}
+
+static void test_overlaps(void)
+{
+    static const struct { uint64_t a, b; const char *text; } cases[] = {
+        { 0, 32, "tensor \"small\", at byte 69: its data begins at byte 160, within tensor \"large\", which has 64 bytes from byte 128" },
+        { 0, 0, "which has" },
+        { 32, 32, "which has" },
+        { 32, 64, "tensor \"small\"" },
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        put_two(cases[i].a, cases[i].b);
+        expect_refused("tensors that overlap", GDN_INVALID_ARGUMENT, cases[i].text);
+    }
+    static const struct { uint64_t a, b; } fine[] = { { 0, 64 }, { 32, 0 }, { 96, 32 }, { 32, 96 } };
+    for (size_t i = 0; i < sizeof fine / sizeof *fine; i++) {
+        rt_gguf *f;
+        put_two(fine[i].a, fine[i].b);
+        EXPECT(!rt_gguf_open_memory(file.bytes, file.n, &f), "offsets %d and %d", (int)fine[i].a, (int)fine[i].b);
+        rt_gguf_close(f);
+    }
+}
+
 static void test_alignment(void)
 {
     rt_gguf       *f;
@@ -441,6 +565,15 @@ static void test_paths(const char *folder)
     EXPECT(rt_gguf_open(folder, &f) == GDN_INVALID_ARGUMENT && strstr(rt_last_error(), "not a regular file"),
            "a folder");
     EXPECT(rt_gguf_open("/dev/null", &f) == GDN_INVALID_ARGUMENT && !f, "a device");
+    char made[] = "/tmp/test_rt_gguf.XXXXXX";
+    EXPECT(mkdtemp(made), "a folder for a pipe");
+    (void)snprintf(path, sizeof path, "%s/pipe", made);
+    (void)alarm(60); /* a reader that waits for a writer would wait for ever */
+    EXPECT(!mkfifo(path, 0600) && rt_gguf_open(path, &f) == GDN_INVALID_ARGUMENT && !f &&
+           strstr(rt_last_error(), "is not a regular file"), "a pipe");
+    (void)alarm(0);
+    (void)unlink(path);
+    (void)rmdir(made);
     EXPECT(rt_gguf_open("", &f) == GDN_INVALID_ARGUMENT && rt_gguf_open(NULL, &f) == GDN_INVALID_ARGUMENT, "no path");
     (void)snprintf(path, sizeof path, "%s/fixtures/tokens.bin", folder);
     EXPECT(rt_gguf_open(path, &f) == GDN_INVALID_ARGUMENT && strstr(rt_last_error(), "tokens.bin: the header"),
@@ -461,10 +594,14 @@ int main(int argc, char **argv)
     }
     test_values();
     test_many();
+    test_many_strings();
+    test_budget();
     test_malformed_header();
     test_malformed_keys();
     test_malformed_arrays();
     test_malformed_tensors();
+    test_too_many();
+    test_overlaps();
     test_alignment();
     test_cut_and_changed();
     test_paths(argv[1]);

@@ -133,7 +133,7 @@ typedef struct generation {
     run_output  *output;
     progress_bar bar;
     int32_t      prompt_total, prompt_done, *done; /* of all prompts, for the bar */
-    int          failed;
+    int          failed, broken; /* out of memory; a request for which the model computes no numbers */
 } generation;
 
 static int on_token(void *user, int32_t request, int32_t token)
@@ -178,7 +178,7 @@ static int generate(run_session *s, const run_prompt *prompts, int32_t n_prompts
     rt_scheduler *scheduler = NULL;
     int32_t      *prompt_of = calloc((size_t)n, sizeof *prompt_of);
     uint8_t      *ended     = calloc((size_t)n, 1);
-    generation    g = { run_output_create(s->tokenizer, n, !run_opt.json), { 0 }, 0, 0, calloc((size_t)n, sizeof(int32_t)), 0 };
+    generation    g = { run_output_create(s->tokenizer, n, !run_opt.json), { 0 }, 0, 0, calloc((size_t)n, sizeof(int32_t)), 0, 0 };
     int           code = prompt_of && ended && g.output && g.done ? 0 : 1;
     if (code)
         (void)fprintf(stderr, "gdn run: out of memory\n");
@@ -207,6 +207,11 @@ static int generate(run_session *s, const run_prompt *prompts, int32_t n_prompts
             if (!ended[i] && !rt_result_get(scheduler, i, &r) && r.finish != RT_FINISH_NONE) {
                 ended[i] = 1;
                 run_output_end(g.output, i);
+                if (r.finish == RT_FINISH_FAILED) {
+                    progress_clear(&g.bar);
+                    (void)fprintf(stderr, "gdn run: prompt %d: %s\n", (int)prompt_of[i] + 1, r.error);
+                    g.broken = 1;
+                }
             }
         }
     }
@@ -221,7 +226,7 @@ static int generate(run_session *s, const run_prompt *prompts, int32_t n_prompts
         code = 1;
     if (!code && run_opt.stats)
         run_print_stats(s, scheduler, prompts, n, seconds);
-    if (!code && interrupted)
+    if (!code && (interrupted || g.broken))
         code = 1;
     rt_scheduler_destroy(scheduler);
     run_output_destroy(g.output);

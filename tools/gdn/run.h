@@ -33,6 +33,7 @@ typedef struct run_prompt {
 
 typedef struct run_session {
     rt_gguf      *file;     /* the model's                                  */
+    rt_budget     budget;   /* --memory, and what loading took of it        */
     rt_model     *model;
     rt_tokenizer *tokenizer;
     rt_engine    *engine;

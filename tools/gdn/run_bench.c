@@ -67,8 +67,17 @@ static int measure(setting *at, const int32_t *tokens, int32_t length)
     }
     for (int busy = 1; !status && busy;)
         status = rt_step_run(scheduler, &busy);
+    int broken = 0;
+    for (int32_t i = 0; !status && !broken && i < at->width; i++) {
+        rt_result r;
+        broken = !rt_result_get(scheduler, i, &r) && r.error;
+        if (broken)
+            (void)fprintf(stderr, "gdn run: the benchmark: %s\n", r.error);
+    }
     const rt_totals t = rt_scheduler_totals(scheduler);
     rt_scheduler_destroy(scheduler);
+    if (broken)
+        return 1;
     if (status)
         return run_fail("the benchmark");
     const double prompt = (double)t.prompt_tokens / t.prompt_seconds, generation = (double)t.generated_tokens / t.generation_seconds;

@@ -3,6 +3,7 @@
 #include <string.h>
 #include <time.h>
 
+#include "fault.h"
 #include "run.h"
 
 double run_now(void)
@@ -16,20 +17,6 @@ int run_fail(const char *what)
 {
     (void)fprintf(stderr, "gdn run: %s: %s\n", what, rt_last_error());
     return 1;
-}
-
-int run_load_model(run_session *s)
-{
-    if (rt_model_load(run_opt.model, &s->model))
-        return run_fail(run_opt.model);
-    if (rt_tokenizer_create(s->model->file, &s->tokenizer))
-        return run_fail(run_opt.model);
-    if (rt_tokenizer_n_tokens(s->tokenizer) != s->model->hp.n_vocab) {
-        (void)fprintf(stderr, "gdn run: %s: the tokenizer has %d tokens and the embeddings have %d\n", run_opt.model,
-                      (int)rt_tokenizer_n_tokens(s->tokenizer), (int)s->model->hp.n_vocab);
-        return 1;
-    }
-    return 0;
 }
 
 /* Bytes of memory that are free or can be freed; 0 where the system does not say. */
@@ -46,12 +33,29 @@ static uint64_t available_memory(void)
     return (uint64_t)kib << 10;
 }
 
+int run_load_model(run_session *s)
+{
+    int64_t n_tokens = 0;
+    fault_watch(run_opt.model);
+    s->budget.limit = run_opt.memory_mib ? (uint64_t)run_opt.memory_mib << 20 : available_memory();
+    if (rt_model_load_within(run_opt.model, &s->budget, &s->model))
+        return run_fail(run_opt.model);
+    if (rt_gguf_get_strings(s->model->file, "tokenizer.ggml.tokens", &n_tokens))
+        return run_fail(run_opt.model);
+    if (n_tokens != s->model->hp.n_vocab) { /* before there are tables of them */
+        (void)fprintf(stderr, "gdn run: %s: the tokenizer has %lld tokens and the embeddings have %d\n", run_opt.model,
+                      (long long)n_tokens, (int)s->model->hp.n_vocab);
+        return 1;
+    }
+    return rt_tokenizer_create_within(s->model->file, &s->budget, &s->tokenizer) ? run_fail(run_opt.model) : 0;
+}
+
 /* Everything is counted before any of it is allocated: an engine that would swap is of no use. */
 static int check_memory(const run_session *s)
 {
     const rt_memory_bytes *m = &s->memory;
-    const uint64_t need  = s->model->weight_bytes + m->state + m->conv + m->snapshots + m->kv + m->hidden + s->scratch;
-    const uint64_t limit = run_opt.memory_mib ? (uint64_t)run_opt.memory_mib << 20 : available_memory();
+    const uint64_t need  = s->budget.used + m->state + m->conv + m->snapshots + m->kv + m->hidden + s->scratch;
+    const uint64_t limit = run_opt.memory_mib ? (uint64_t)run_opt.memory_mib << 20 : available_memory(); /* now */
     if (!limit || need <= limit)
         return 0;
     (void)fprintf(stderr,

@@ -9,6 +9,7 @@ const char *run_finish_name(int32_t finish)
     case RT_FINISH_LENGTH: return "length";
     case RT_FINISH_CONTEXT: return "context";
     case RT_FINISH_CANCELLED: return "cancelled";
+    case RT_FINISH_FAILED: return "failed";
     default: return "none";
     }
 }

@@ -9,6 +9,7 @@ add_executable(gdn_tool
   tools/gdn/target.c)
 if(GDN_BUILD_RUNTIME)
   target_sources(gdn_tool PRIVATE
+    tools/gdn/fault.c
     tools/gdn/run.c
     tools/gdn/run_bench.c
     tools/gdn/run_load.c
