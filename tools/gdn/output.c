@@ -36,6 +36,12 @@ int output_flush(void)
     if (failed && !reason)
         reason = errno;
     lost |= failed || ferror(stdout);
+#if !defined(_WIN32)
+    /* The stream remembers that something failed, and not why; the next byte meets the same. */
+    errno = 0;
+    if (lost && !reason && write(STDOUT_FILENO, "\n", 1) < 0)
+        reason = errno;
+#endif
     return lost;
 }
 
