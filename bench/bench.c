@@ -10,6 +10,7 @@
 #include "bench/peer.h"
 #include "tools/gdn/cli.h"
 #include "tools/gdn/commands.h"
+#include "tools/gdn/output.h"
 #include "tools/gdn/progress.h"
 #include "tools/gdn/target.h"
 
@@ -195,8 +196,11 @@ static int run_rows(bench_context *context, const bench_limits *limits, int n_wa
                 if (results[n].skipped) results[n].skipped = copy_text(results[n].skipped); /* kept for the JSON */
                 progress_clear(&bar);
                 if (table) bench_print_row(context, &results[n]);
-                fflush(stdout);
                 n++;
+                if (output_flush()) { /* nobody will see the rest */
+                    progress_end(&bar);
+                    return n;
+                }
             }
         }
     }

@@ -31,8 +31,10 @@ static gdn_status put_text(prompt *p, const char *text, uint64_t bytes)
  * end, as they did when the model was trained. */
 static gdn_status put_message(prompt *p, const rt_message *message)
 {
-    const uint64_t n_role = strlen(message->role), n_text = strlen(message->text);
-    char          *joined = rt_calloc(n_role + 1 + n_text, 1, "a message");
+    const uint64_t n_role = strlen(message->role), n_text = message->bytes ? message->bytes : strlen(message->text);
+    if (n_text > UINT64_C(1) << 29)
+        return rt_fail(GDN_INVALID_ARGUMENT, "a message has %llu bytes; 2^29 are allowed", (unsigned long long)n_text);
+    char *joined = rt_calloc(n_role + 1 + n_text, 1, "a message");
     if (!joined)
         return GDN_OUT_OF_MEMORY;
     memcpy(joined, message->role, (size_t)n_role);

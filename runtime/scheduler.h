@@ -58,8 +58,9 @@ gdn_status rt_result_get(const rt_scheduler *s, int32_t id, rt_result *result);
 /* Sums over all requests. The time of a step that both reads prompts and generates is split by rows. */
 typedef struct rt_totals {
     double  prompt_seconds, generation_seconds;
-    int64_t prompt_tokens, generated_tokens; /* prompt: what was read; generated: without each request's first token,
-                                                which the prompt's step draws                                */
+    int64_t prompt_tokens, generated_tokens; /* what was read, and what was drawn                             */
+    int64_t decoded_tokens;                  /* those of generated_tokens that generation_seconds were spent on:
+                                                each request's first one is drawn by its prompt's step       */
     int64_t drafted, accepted, rounds, rollbacks;
 } rt_totals;
 rt_totals rt_scheduler_totals(const rt_scheduler *s);

@@ -151,6 +151,7 @@ static int is_end(const rt_scheduler *s, const rt_job *job, int32_t token)
 /* Take a drawn token in; nonzero: why the request ends with it. */
 static int32_t take(rt_scheduler *s, rt_job *job, int32_t token)
 {
+    s->totals.generated_tokens++;
     job->tokens[job->n_tokens++] = token;
     if (job->request.on_token && job->request.on_token(job->request.user, job->id, token))
         return RT_FINISH_CANCELLED;
@@ -278,7 +279,7 @@ gdn_status rt_step_run(rt_scheduler *s, int *busy)
     if (!n_read && n_generating)
         rt_payoff_record(&s->payoff, n_generating, want, n_drawn, seconds);
     s->totals.prompt_tokens      += n_read;
-    s->totals.generated_tokens   += n_drawn;
+    s->totals.decoded_tokens     += n_drawn;
     s->totals.prompt_seconds     += seconds * n_read / n_rows;
     s->totals.generation_seconds += seconds * (n_rows - n_read) / n_rows;
     *busy = 1;

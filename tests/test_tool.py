@@ -1,11 +1,17 @@
 #!/usr/bin/env python3
-"""The command line of the tool gdn, and that `gdn check --json` is one JSON object however it ends.
+"""The command line of the tool gdn, what becomes of output that cannot be written, and that `gdn check --json` is one JSON
+object however it ends.
 
     test_tool.py GDN          GDN is the tool, with an emulator in front of it where it needs one
 """
 import json
+import os
+import pathlib
+import re
+import signal
 import subprocess
 import sys
+import tempfile
 
 TOOL = sys.argv[1:]
 FEW = ("--quick", "--cases", "3", "--case", "random/*", "--json")
@@ -113,11 +119,95 @@ def errors():
             "timeouts are errors in text", done)
 
 
+def said(text):
+    """What standard error says besides progress, which a busy machine may have time for."""
+    return re.sub(r"^progress: .*\n", "", text, flags=re.MULTILINE)
+
+
+COMMANDS = (("--help",), ("--version",), ("help", "check"), ("info",), ("info", "--json"), ("check", "--list"), ("check", *FEW),
+            ("check", *FEW[:-1]), ("bench", "--list"), ("bench", "--help"))
+
+
+def lost():
+    """Output that cannot be written is a failure, and standard error says so, but for a pipe that nobody reads."""
+    for command in COMMANDS:
+        if pathlib.Path("/dev/full").exists():
+            with open("/dev/full", "wb") as full:
+                done = subprocess.run([*TOOL, *command], stdout=full, stderr=subprocess.PIPE, text=True, timeout=300)
+            require(done.returncode == 1 and said(done.stderr) == "gdn: cannot write the output: No space left on device\n",
+                    f"{' '.join(command)} on a full device", done)
+        if len(TOOL) == 1:  # an emulator would take the place of the closed stream itself
+            done = subprocess.run([*TOOL, *command], stderr=subprocess.PIPE, text=True, timeout=300, preexec_fn=lambda: os.close(1))
+            require(done.returncode == 1 and said(done.stderr) == "gdn: cannot write the output: Bad file descriptor\n",
+                    f"{' '.join(command)} without standard output", done)
+        for handler, status in ((signal.SIG_IGN, 1), (signal.SIG_DFL, -signal.SIGPIPE)):
+            reader, writer = os.pipe()
+            os.close(reader)
+            done = subprocess.run([*TOOL, *command], stdout=writer, stderr=subprocess.PIPE, text=True, timeout=300,
+                                  restore_signals=False, preexec_fn=lambda: signal.signal(signal.SIGPIPE, handler))
+            os.close(writer)
+            require(done.returncode == status and not said(done.stderr), f"{' '.join(command)} into a broken pipe", done)
+    if len(TOOL) > 1:
+        return
+    with tempfile.TemporaryDirectory() as folder:  # the file is not what stands in for standard output
+        path = pathlib.Path(folder) / "bench.json"
+        done = subprocess.run([*TOOL, "bench", "--quick", "--filter", "set_rows/f32_to_f32/threads:1", "--rotate-mib", "1", "--min-reps", "1",
+                               "--min-time", "0.001", "--no-peer", "--json", str(path)], stderr=subprocess.PIPE, text=True, timeout=300,
+                              preexec_fn=lambda: os.close(1))
+        good = path.exists() and "benchmarks" in json.loads(path.read_text())
+        require(good and done.returncode == 1, "gdn bench --json FILE without standard output", done)
+
+
+def habits():
+    for command in ("info", "check", "bench"):
+        long, short = gdn(command, "--help"), gdn("help", command)
+        require(short.returncode == 0 and short.stdout == long.stdout and f"Usage: gdn {command}" in short.stdout, f"help {command}", short)
+    require(gdn("help").stdout == gdn("--help").stdout, "help", gdn("help"))
+    require(gdn("-V").stdout == gdn("--version").stdout and gdn("-V").returncode == 0, "-V", gdn("-V"))
+    for arguments in (("help", "first"), ("first",)):
+        done = gdn(*arguments)
+        require(done.returncode == 2 and "unknown command 'first'" in done.stderr and not done.stdout, "an unknown command", done)
+    for command in ("check", "bench"):
+        done = gdn(command, "--device", "7", "--backend", "cpu")
+        require(done.returncode == 2 and not done.stdout, f"{command} --device 7", done)
+
+
+def progress():
+    """Lines without control characters where standard error is no terminal; a bar that is wiped off where it is one."""
+    few = ("check", *FEW[:-1], "--kernel", "set_rows")
+    done = subprocess.run([*TOOL, *few], capture_output=True, text=True, timeout=300, env={**os.environ, "GDN_PROGRESS": "0"})
+    lines = done.stderr.splitlines()
+    require(done.returncode == 0 and len(lines) > 2 and all(re.fullmatch(r"progress: \d+/\d+ \(\d+%\) [ -~]+", line) for line in lines),
+            "lines of progress", done)
+    done = subprocess.run([*TOOL, *few], capture_output=True, text=True, timeout=300, env={**os.environ, "GDN_PROGRESS": "off"})
+    require(done.returncode == 0 and not done.stderr, "no progress", done)
+    for number in (signal.SIGINT, signal.SIGTERM):
+        master, terminal = os.openpty()
+        process = subprocess.Popen([*TOOL, "check", "--backend", "cpu"], stdout=subprocess.DEVNULL, stderr=terminal,
+                                   env={**os.environ, "TERM": "xterm"}, preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL))
+        os.close(terminal)
+        seen = b""
+        while b"]" not in seen:
+            seen += os.read(master, 4096)
+        process.send_signal(number)
+        status = process.wait(timeout=300)
+        try:
+            while (more := os.read(master, 4096)):
+                seen += more
+        except OSError:  # the terminal is closed
+            pass
+        os.close(master)
+        require(status == -number and seen.endswith(b"\r\x1b[K"), f"signal {number} wipes the bar off: {status}, {seen[-60:]}", gdn("info"))
+
+
 if not TOOL:
     sys.exit(__doc__)
 lists()
 single()
 crashes()
 errors()
+lost()
+habits()
+progress()
 print(f"{len(failures)} failed")
 sys.exit(1 if failures else 0)

@@ -386,6 +386,16 @@ static void test_chat(const rt_tokenizer *t)
     again[7] = -5;
     EXPECT(!rt_chat_tokenize(t, talk, 4, again, 7, &cut) && cut == count && again[7] == -5, "capacity 7");
     EXPECT(!rt_chat_tokenize(t, NULL, 0, again, 9, &cut) && cut > 2 && again[0] == BUILD_IM_START, "no messages");
+
+    /* a text with its length may hold a NUL, and needs none at its end */
+    static const char       nul[]  = "<|im_start|>user\nthe\0 bell<|im_end|>\n<|im_start|>assistant\n";
+    static const rt_message long_ = { "user", "the\0 bell?", 9 }, short_ = { "user", "the" };
+    const int64_t whole = tokenize(t, nul, sizeof nul - 1, RT_PARSE_SPECIAL);
+    EXPECT(!rt_chat_tokenize(t, &long_, 1, again, MAX_TOKENS, &count) && count == whole &&
+           !memcmp(again, tokens, (size_t)whole * sizeof *tokens), "a NUL in a message: %lld tokens", (long long)count);
+    EXPECT(!rt_chat_tokenize(t, &short_, 1, again, MAX_TOKENS, &cut) && cut < count, "and one at its end");
+    const rt_message vast = { "user", "the", (UINT64_C(1) << 29) + 1 };
+    EXPECT(rt_chat_tokenize(t, &vast, 1, again, MAX_TOKENS, &count) == GDN_INVALID_ARGUMENT && !count, "a vast message");
 }
 
 static int holds(const char *bytes, uint64_t n, const char *text)

@@ -51,7 +51,7 @@ void cli_print_help(const cli_command *command, FILE *out)
             command->operands ? " " : "", command->operands ? command->operands : "");
     for (const cli_option *o = command->options; o && o->name; o++)
         if (o->help) print_option(out, o->letter, o->name, o->argument, o->help);
-    print_option(out, 0, "help", NULL, "print this text");
+    print_option(out, 'h', "help", NULL, "print this text");
     if (command->notes) fprintf(out, "\n%s\n", command->notes);
 }
 
@@ -134,6 +134,7 @@ static const char *store(const cli_option *option, const char *text)
 {
     switch (option->kind) {
     case CLI_FLAG: *(int *)option->target = 1; return NULL;
+    case CLI_UNFLAG: *(int *)option->target = 0; return NULL;
     case CLI_STRING: *(const char **)option->target = text; return NULL;
     case CLI_INT: return parse_int64(text, option->target) ? NULL : "an integer";
     case CLI_UINT64: return parse_uint64(text, option->target) ? NULL : "an integer from 0 to 2^64 - 1";
@@ -190,11 +191,12 @@ int cli_parse_operands(const cli_command *command, int argc, char **argv, int *n
             cli_error(command, "unknown option '%.*s'", (int)length, arg);
             return CLI_BAD;
         }
-        if (option->kind == CLI_FLAG && value) {
+        const int is_flag = option->kind == CLI_FLAG || option->kind == CLI_UNFLAG;
+        if (is_flag && value) {
             cli_error(command, "option '--%s' takes no value", option->name);
             return CLI_BAD;
         }
-        if (option->kind != CLI_FLAG && !value) {
+        if (!is_flag && !value) {
             if (i + 1 == argc) {
                 cli_error(command, "option '--%s' needs a value (%s)", option->name, option->argument);
                 return CLI_BAD;
@@ -202,7 +204,7 @@ int cli_parse_operands(const cli_command *command, int argc, char **argv, int *n
             value = argv[++i];
         }
         const uint64_t bit = UINT64_C(1) << (option - command->options);
-        if (given & bit && option->kind != CLI_FLAG && option->kind != CLI_LIST && option->kind != CLI_NAMES &&
+        if (given & bit && !is_flag && option->kind != CLI_LIST && option->kind != CLI_NAMES &&
             option->kind != CLI_TEXTS) {
             cli_error(command, "option '--%s' is given twice; it has one value", option->name);
             return CLI_BAD;

@@ -20,9 +20,10 @@
 
 /* Kinds of option, and what `target` points to. Numbers may be written in decimal, 0x hex or 0 octal.
  * Lists, names and texts may be given several times and accumulate: "--backend a --backend b" is "--backend a,b".
- * A flag may be repeated; what has one value may not. */
+ * Flags may be repeated; what has one value may not. */
 typedef enum cli_kind {
     CLI_FLAG,   /* int, set to 1                                                            */
+    CLI_UNFLAG, /* int, set to 0: "--no-x" beside "--x", of which the later one holds       */
     CLI_STRING, /* const char *, points into argv                                           */
     CLI_INT,    /* int64_t                                                                  */
     CLI_UINT64, /* uint64_t: seeds                                                          */

@@ -21,10 +21,11 @@ static int utf8_length(const unsigned char *s)
     return code < least[n] || code > 0x10ffff || (code >= 0xd800 && code < 0xe000) ? 0 : n;
 }
 
-static void put_string(FILE *out, const char *text)
+static void put_bytes(FILE *out, const char *text, uint64_t bytes)
 {
+    const unsigned char *s = (const unsigned char *)text, *end = s + bytes;
     fputc('"', out);
-    for (const unsigned char *s = (const unsigned char *)text; *s;) {
+    while (s < end) {
         int n = utf8_length(s);
         if (n == 0) {
             fputs("\\ufffd", out);
@@ -40,6 +41,8 @@ static void put_string(FILE *out, const char *text)
     }
     fputc('"', out);
 }
+
+static void put_string(FILE *out, const char *text) { put_bytes(out, text, strlen(text)); }
 
 /* What precedes a value: comma, line break, indentation, key. */
 static void put_prefix(json_writer *w, const char *key)
@@ -104,6 +107,12 @@ void json_string(json_writer *w, const char *key, const char *value)
     put_prefix(w, key);
     if (value) put_string(w->out, value);
     else fputs("null", w->out);
+}
+
+void json_bytes(json_writer *w, const char *key, const char *value, uint64_t bytes)
+{
+    put_prefix(w, key);
+    put_bytes(w->out, value, bytes);
 }
 
 void json_double(json_writer *w, const char *key, double value)

@@ -34,6 +34,7 @@ void json_object(json_writer *w, const char *key);
 void json_array(json_writer *w, const char *key);
 void json_close(json_writer *w); /* the innermost object or array */
 void json_string(json_writer *w, const char *key, const char *value); /* NULL becomes null */
+void json_bytes(json_writer *w, const char *key, const char *value, uint64_t bytes); /* terminated, and NULs before that */
 void json_double(json_writer *w, const char *key, double value);
 void json_int(json_writer *w, const char *key, int64_t value);
 void json_uint(json_writer *w, const char *key, uint64_t value);

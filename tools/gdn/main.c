@@ -6,6 +6,7 @@
 
 #include "commands.h"
 #include "gdn/gdn.h"
+#include "output.h"
 
 typedef struct command {
     const char *name;
@@ -28,9 +29,13 @@ static void print_help(FILE *out)
     fputs("gdn - kernels of hybrid language models, with the same bits on every backend\n\n"
           "Usage: gdn COMMAND [OPTION]...\n\nCommands:\n", out);
     for (int i = 0; i < N_COMMANDS; i++) fprintf(out, "  %-10s %s\n", commands[i].name, commands[i].summary);
-    fputs("\nOptions:\n  --help     print this text; 'gdn COMMAND --help' describes a command\n"
-          "  --version  print the versions of the tool and of the library it runs on\n\n"
-          "Exit status: 0 success, 1 a check or run failed, 2 wrong command line.\n", out);
+    fputs("\nOptions:\n  -h, --help     print this text; 'gdn COMMAND --help' and 'gdn help COMMAND' describe a command\n"
+          "  -V, --version  print the versions of the tool and of the library it runs on\n\n"
+          "Environment:\n"
+          "  GDN_PROGRESS   seconds between two lines of progress where standard error is no terminal\n"
+          "                 (default 10; 0 prints every step), or 'off' for no progress at all\n\n"
+          "Exit status: 0 success, 1 a check or run failed or its output could not be written, 2 wrong command\n"
+          "line; 128 + N after signal N: 130 after Ctrl-C, 143 after SIGTERM.\n", out);
 }
 
 static int print_version(void)
@@ -41,18 +46,42 @@ static int print_version(void)
     return 0;
 }
 
-int main(int argc, char **argv)
+static const command *find(const char *name)
 {
-    const char *name = argc > 1 ? argv[1] : "";
-    if (!strcmp(name, "--version")) return print_version();
-    if (!strcmp(name, "--help") || !strcmp(name, "-h") || !strcmp(name, "help")) {
+    for (int i = 0; i < N_COMMANDS; i++)
+        if (!strcmp(name, commands[i].name)) return &commands[i];
+    fprintf(stderr, "gdn: unknown %s '%s'\nTry 'gdn --help'.\n", name[0] == '-' ? "option" : "command", name);
+    return NULL;
+}
+
+/* gdn help [COMMAND] */
+static int help(const char *name)
+{
+    char option[] = "--help";
+    if (!name) {
         print_help(stdout);
         return 0;
     }
-    for (int i = 0; i < N_COMMANDS; i++)
-        if (!strcmp(name, commands[i].name)) return commands[i].run(argc - 1, argv + 1);
+    const command *c = find(name);
+    char *arguments[] = { option, option, NULL }; /* the first is the command's own name, which it does not read */
+    return c ? c->run(2, arguments) : 2;
+}
 
-    if (argc < 2) print_help(stderr);
-    else fprintf(stderr, "gdn: unknown %s '%s'\nTry 'gdn --help'.\n", name[0] == '-' ? "option" : "command", name);
-    return 2;
+static int run(int argc, char **argv)
+{
+    const char *name = argc > 1 ? argv[1] : "";
+    if (argc < 2) {
+        print_help(stderr);
+        return 2;
+    }
+    if (!strcmp(name, "--version") || !strcmp(name, "-V")) return print_version();
+    if (!strcmp(name, "--help") || !strcmp(name, "-h") || !strcmp(name, "help")) return help(argv[2]);
+    const command *c = find(name);
+    return c ? c->run(argc - 1, argv + 1) : 2;
+}
+
+int main(int argc, char **argv)
+{
+    output_begin();
+    return output_end("gdn", run(argc, argv));
 }

@@ -1,7 +1,8 @@
-/* A progress bar on stderr; see progress.h. */
+/* Progress on stderr; see progress.h. */
 #define _POSIX_C_SOURCE 200809L
 #include "progress.h"
 
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -14,7 +15,7 @@
 #  define is_terminal(file) isatty(fileno(file))
 #endif
 
-enum { BAR_CELLS = 24, REDRAW_MS = 50 };
+enum { BAR_CELLS = 24, REDRAW_MS = 50, LINE_MS = 10000 };
 
 static int64_t now_ms(void)
 {
@@ -23,12 +24,56 @@ static int64_t now_ms(void)
     return (int64_t)t.tv_sec * 1000 + t.tv_nsec / 1000000;
 }
 
+/* ---- A bar is wiped off the terminal also when a signal ends the program ---- */
+
+#if defined(_WIN32)
+static void wipe_on_signals(int wipe) { (void)wipe; }
+#else
+static volatile sig_atomic_t drawn;
+
+static void wipe_and_end(int number)
+{
+    if (drawn && write(STDERR_FILENO, "\r\033[K", 4) < 0) return; /* the signal comes again: SA_RESETHAND */
+    raise(number);
+}
+
+/* Only where a signal would have its usual effect: commands that have handlers of their own call progress_clear(). */
+static void wipe_on_signals(int wipe)
+{
+    static const int signals[] = { SIGINT, SIGTERM };
+    for (int i = 0; i < 2; i++) {
+        struct sigaction now, with = { 0 };
+        with.sa_handler = wipe ? wipe_and_end : SIG_DFL;
+        with.sa_flags = wipe ? (int)SA_RESETHAND | SA_NODEFER : 0;
+        sigemptyset(&with.sa_mask);
+        if (!sigaction(signals[i], NULL, &now) && now.sa_handler == (wipe ? SIG_DFL : wipe_and_end)) sigaction(signals[i], &with, NULL);
+    }
+}
+#endif
+
+static void set_visible(progress_bar *bar, int visible)
+{
+    bar->visible = visible;
+#if !defined(_WIN32)
+    drawn = visible;
+#endif
+}
+
 void progress_begin(progress_bar *bar, int64_t total)
 {
-    const char *terminal = getenv("TERM");
+    const char *terminal = getenv("TERM"), *pause = getenv("GDN_PROGRESS");
     memset(bar, 0, sizeof *bar);
     bar->total = total > 0 ? total : 1;
-    bar->enabled = is_terminal(stderr) && !(terminal && !strcmp(terminal, "dumb"));
+    bar->kind = is_terminal(stderr) && !(terminal && !strcmp(terminal, "dumb")) ? PROGRESS_BAR : PROGRESS_LINES;
+    bar->pause = bar->kind == PROGRESS_BAR ? REDRAW_MS : LINE_MS;
+    if (pause && !strcmp(pause, "off")) bar->kind = PROGRESS_OFF;
+    if (pause && bar->kind == PROGRESS_LINES) {
+        char *end;
+        const double seconds = strtod(pause, &end);
+        if (end != pause && *end == 0 && seconds >= 0 && seconds <= 1e6) bar->pause = (int64_t)(1000 * seconds);
+    }
+    if (bar->kind == PROGRESS_LINES) bar->drawn_at = now_ms(); /* what is soon done needs no line */
+    if (bar->kind == PROGRESS_BAR) wipe_on_signals(1);
 }
 
 void progress_step(progress_bar *bar, const char *label) { progress_to(bar, bar->done + 1, label); }
@@ -37,10 +82,15 @@ void progress_to(progress_bar *bar, int64_t n, const char *label)
 {
     int64_t now;
     bar->done = n;
-    if (!bar->enabled || (now = now_ms()) - bar->drawn_at < REDRAW_MS) return;
+    if (bar->kind == PROGRESS_OFF || (now = now_ms()) - bar->drawn_at < bar->pause) return;
     bar->drawn_at = now;
-    bar->visible = 1;
     int64_t done = bar->done < bar->total ? bar->done : bar->total;
+    if (bar->kind == PROGRESS_LINES) {
+        fprintf(stderr, "progress: %lld/%lld (%lld%%) %.80s\n", (long long)done, (long long)bar->total, (long long)(100 * done / bar->total),
+                label ? label : "");
+        return;
+    }
+    set_visible(bar, 1);
     char cells[BAR_CELLS + 1];
     for (int i = 0; i < BAR_CELLS; i++) cells[i] = i < done * BAR_CELLS / bar->total ? '#' : '.';
     cells[BAR_CELLS] = 0;
@@ -53,12 +103,13 @@ void progress_clear(progress_bar *bar)
     if (!bar->visible) return;
     fputs("\r\033[K", stderr);
     fflush(stderr);
-    bar->visible = 0;
+    set_visible(bar, 0);
     bar->drawn_at = 0;
 }
 
 void progress_end(progress_bar *bar)
 {
     progress_clear(bar);
-    bar->enabled = 0;
+    if (bar->kind == PROGRESS_BAR) wipe_on_signals(0);
+    bar->kind = PROGRESS_OFF;
 }

@@ -1,4 +1,6 @@
-/* A progress bar on stderr, shown only when stderr is a terminal, so that logs stay clean.
+/* Progress on stderr: a bar where that is a terminal; elsewhere a line every ten seconds, without control characters, so
+ * that logs stay clean. GDN_PROGRESS=N is the seconds between two lines (0: each step gets one), GDN_PROGRESS=off
+ * turns both off.
  *
  *     progress_bar bar;
  *     progress_begin(&bar, n_cases);
@@ -9,11 +11,14 @@
 
 #include <stdint.h>
 
+typedef enum progress_kind { PROGRESS_OFF, PROGRESS_BAR, PROGRESS_LINES } progress_kind;
+
 typedef struct progress_bar {
-    int64_t total, done;
-    int64_t drawn_at; /* milliseconds; draws at most some 20 times a second */
-    int     enabled;
-    int     visible;
+    int64_t       total, done;
+    int64_t       drawn_at;   /* milliseconds, of the last drawing or line   */
+    int64_t       pause;      /* milliseconds from one to the next           */
+    progress_kind kind;
+    int           visible;    /* there is a bar on the terminal              */
 } progress_bar;
 
 void progress_begin(progress_bar *bar, int64_t total);

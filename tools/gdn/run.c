@@ -1,11 +1,12 @@
 /* gdn run - text from a hybrid model. See run.h. */
 #include "run.h"
 
-#include <signal.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "commands.h"
+#include "interrupt.h"
+#include "output.h"
 
 run_options run_opt;
 
@@ -14,7 +15,15 @@ static const cli_option option_table[] = {
     { "prompt", CLI_TEXTS, &run_opt.prompt, "TEXT", "a prompt; may be given several times", 'p' },
     { "file", CLI_TEXTS, &run_opt.file, "FILE", "a file with a prompt, - is standard input; several times too.\n"
       "Without -p and -f the prompt is read from standard input", 'f' },
-    { "predict", CLI_INT, &run_opt.n_predict, "N", "tokens to generate at most (default 128)", 'n' },
+    { "keep-newline", CLI_FLAG, &run_opt.keep_newline, NULL, "a line end at the end of a file or of standard input belongs to\n"
+      "the prompt (without this option one is taken away)", 0 },
+    { "escape", CLI_FLAG, &run_opt.escape, NULL, "in the texts of -p, --system and --stop \\n is a line end; also\n"
+      "\\r \\t \\0 \\e \\\\ \\\" \\' and \\xHH", 'e' },
+    { "no-escape", CLI_UNFLAG, &run_opt.escape, NULL, "a backslash is a backslash (default)", 0 },
+    { "predict", CLI_INT, &run_opt.n_predict, "N", "tokens to generate at most (default 128); -1: until the text ends\n"
+      "or the context is full", 'n' },
+    { "stop", CLI_TEXTS, &run_opt.stop, "TEXT", "end a text where TEXT would begin, which is not printed; may be\n"
+      "given several times", 0 },
     { "chat", CLI_FLAG, &run_opt.chat, NULL, "prompts are messages of a user to an assistant (ChatML)", 0 },
     { "system", CLI_STRING, &run_opt.system, "TEXT", "with --chat: the system message", 0 },
     { "parallel", CLI_INT, &run_opt.parallel, "N", "sequences at once (default: one per prompt, at most 8). Fewer\n"
@@ -30,14 +39,14 @@ static const cli_option option_table[] = {
     { "min-p", CLI_DOUBLE, &run_opt.min_p, "P", "... each at least P times as likely as the likeliest (default 0)", 0 },
     { "repeat-penalty", CLI_DOUBLE, &run_opt.repeat_penalty, "X", "tokens seen lately are less likely (default 1: off)", 0 },
     { "repeat-last", CLI_INT, &run_opt.repeat_last, "N", "how many tokens back that looks (default 64)", 0 },
-    { "seed", CLI_UINT64, &run_opt.seed, "N", "seed of what is drawn (default 1)", 0 },
+    { "seed", CLI_UINT64, &run_opt.seed, "N", "seed of what is drawn (default 1)", 's' },
     { "ignore-end", CLI_FLAG, &run_opt.ignore_end, NULL, "go on after the model's end-of-text token", 0 },
     { "special", CLI_FLAG, &run_opt.raw, NULL, "special tokens may be written in prompts, and are printed", 0 },
-    { "ctx", CLI_INT, &run_opt.context, "N", "tokens that one sequence can hold (default: the model's, at most 4096)", 0 },
-    { "batch", CLI_INT, &run_opt.batch, "N", "most rows of one micro-batch (default 512)", 0 },
+    { "ctx", CLI_INT, &run_opt.context, "N", "tokens that one sequence can hold (default: the model's, at most 4096)", 'c' },
+    { "batch", CLI_INT, &run_opt.batch, "N", "most rows of one micro-batch (default 512)", 'b' },
     { "step", CLI_INT, &run_opt.step_rows, "N", "token budget of one step of all requests (default: as --batch)", 0 },
     { "kv", CLI_STRING, &run_opt.kv, "TYPE", "cells of attention: f16 (default), bf16 or f32", 0 },
-    { "threads", CLI_INT, &run_opt.threads, "N", "threads (default: one per processor)", 0 },
+    { "threads", CLI_INT, &run_opt.threads, "N", "threads (default: one per processor)", 't' },
     { "backend", CLI_STRING, &run_opt.backend, "NAME", "where the recurrent kernels run and states live: cpu (default),\n"
       "vulkan, cuda, metal, reference", 0 },
     { "device", CLI_INT, &run_opt.device, "N", "which device of the backend (default 0)", 0 },
@@ -54,9 +63,19 @@ static const cli_option option_table[] = {
 
 const cli_command run_command = {
     "gdn run", "generate text with a hybrid model from a GGUF file", option_table, NULL,
-    "Text goes to standard output, everything else to standard error.\n"
-    "The tokens depend on the model, the prompt, the sampler and the seed alone: not on --parallel, --spec,\n"
-    "--batch, --threads, --isa or --backend.",
+    "Text goes to standard output as it is generated, everything else to standard error. Several texts come\n"
+    "one after another, each below a line '==> 2: In the beginning <==' with its number and its prompt or\n"
+    "file; as texts may hold such lines too, programs want --json.\n"
+    "\n"
+    "A text ends at the model's end token, at a stop string, after -n tokens, or when the context is full, of\n"
+    "which standard error tells. --json has it as \"finish\": stop, string, length, context, or cancelled after\n"
+    "Ctrl-C. There \"text\" ends before the stop string, and \"tokens\" with the token that completed it.\n"
+    "\n"
+    "The tokens depend on the model, the prompt, the sampler, the seed and --ctx alone: not on --parallel,\n"
+    "--spec, --batch, --threads, --isa or --backend. Prompts of files end at 64 MiB.\n"
+    "\n"
+    "Exit status: 0 success; 1 failure, also when the output cannot be written; 2 wrong command line; 130 after\n"
+    "Ctrl-C and 143 after SIGTERM: a first one ends the texts where they are, a second one the program.",
 };
 
 /* ---- The command line ---- */
@@ -105,7 +124,11 @@ static int check_options(void)
         known |= !strcmp(run_opt.spec, specs[i].name);
     if (!known)
         return cli_error(&run_command, "--spec is '%s'; mtp, ngram, off and auto are allowed", run_opt.spec);
-    if (!in_range("predict", run_opt.n_predict, 1, big) || !in_range("parallel", run_opt.parallel, 0, 1024) ||
+    if (run_opt.n_predict != -1 && !in_range("predict", run_opt.n_predict, 1, big))
+        return 2;
+    if (run_opt.n_predict == -1 && run_opt.bench)
+        return cli_error(&run_command, "--predict is -1; --bench wants a number of tokens");
+    if (!in_range("parallel", run_opt.parallel, 0, 1024) ||
         !in_range("draft-max", run_opt.draft_max, 1, 64) || !in_range("threads", run_opt.threads, 0, 1024) ||
         !in_range("ctx", run_opt.context, 0, big) || !in_range("batch", run_opt.batch, 1, 65536) ||
         !in_range("step", run_opt.step_rows, 0, 65536) || !in_range("top-k", run_opt.top_k, 0, big) ||
@@ -122,117 +145,158 @@ static int check_options(void)
 
 /* ---- Generating ---- */
 
-static volatile sig_atomic_t interrupted;
-static void on_interrupt(int number)
-{
-    (void)number;
-    interrupted = 1;
-}
-
 typedef struct generation {
-    run_output  *output;
-    progress_bar bar;
-    int32_t      prompt_total, prompt_done, *done; /* of all prompts, for the bar */
-    int          failed, broken; /* out of memory; a request for which the model computes no numbers */
+    const run_session *session;
+    const run_prompt  *prompts;
+    run_request       *requests;
+    int32_t            n;
+    run_output        *output;
+    progress_bar       bar;
+    int64_t            total, read, drawn; /* tokens: to come at most; of prompts that were read; that were generated */
+    int                counts_drawn;       /* progress goes on while text is written, as nobody sees the text         */
+    int                trouble;            /* RUN_LOST, RUN_NO_MEMORY                                                 */
+    int                broken;             /* the model computes no numbers for a request                             */
 } generation;
 
 static int on_token(void *user, int32_t request, int32_t token)
 {
     generation *g = user;
-    progress_clear(&g->bar);
-    g->failed |= run_output_token(g->output, request, token);
-    return g->failed || interrupted;
+    g->drawn++;
+    if (g->counts_drawn)
+        progress_to(&g->bar, g->read + g->drawn, "tokens read and generated");
+    else if (output_is_terminal())
+        progress_clear(&g->bar);
+    else
+        progress_end(&g->bar); /* one file for text and errors: no line of ours stands within the text */
+    const int end = run_output_token(g->output, request, token);
+    if (end == RUN_STRING)
+        g->requests[request].string = 1;
+    else if (end)
+        g->trouble = end;
+    return end || interrupt_noted();
 }
 
 static void on_prompt(void *user, int32_t request, int32_t done, int32_t total)
 {
     generation *g = user;
     (void)total;
-    g->prompt_done += done - g->done[request];
-    g->done[request] = done;
-    progress_to(&g->bar, g->prompt_done, "tokens of prompts");
+    g->read += done - g->requests[request].n_read;
+    g->requests[request].n_read = done;
+    progress_to(&g->bar, g->read + (g->counts_drawn ? g->drawn : 0), g->counts_drawn ? "tokens read and generated" : "tokens of prompts");
 }
 
-/* Submits request i of n: prompt i modulo their number; where they are repeated, with the next seed. */
-static gdn_status submit(rt_scheduler *scheduler, const run_prompt *prompt, uint64_t seed, generation *g)
+/* Request i: prompt i modulo their number; where they are repeated, with the next seed. */
+static int submit(rt_scheduler *scheduler, generation *g, int32_t i, int32_t n_prompts)
 {
+    run_request      *q      = &g->requests[i];
+    q->prompt = i % n_prompts;
+    q->seed   = run_opt.seed + (uint64_t)(i / n_prompts);
+    const run_prompt *prompt = &g->prompts[q->prompt];
+    const int32_t     room   = g->session->context - prompt->n_tokens;
+    if (room < 1) {
+        (void)fprintf(stderr, "gdn run: prompt %d has %d tokens; the context holds %d (--ctx), and one must be left to generate\n",
+                      (int)q->prompt + 1, (int)prompt->n_tokens, (int)g->session->context);
+        return 1;
+    }
+    q->cut   = run_opt.n_predict < 0 || run_opt.n_predict > room;
+    q->n_max = q->cut ? room : (int32_t)run_opt.n_predict;
     rt_request r = { 0 };
     int32_t    id;
     r.prompt     = prompt->token;
     r.n_prompt   = prompt->n_tokens;
-    r.n_max      = (int32_t)run_opt.n_predict;
-    r.sampling   = sampling(seed);
+    r.n_max      = q->n_max;
+    r.sampling   = sampling(q->seed);
     r.ignore_end = run_opt.ignore_end;
     r.on_token   = on_token;
     r.on_prompt  = on_prompt;
     r.user       = g;
-    g->prompt_total += prompt->n_tokens;
-    return rt_submit(scheduler, &r, &id);
+    g->total += prompt->n_tokens + (g->counts_drawn ? q->n_max : 0);
+    if (!rt_submit(scheduler, &r, &id))
+        return 0;
+    (void)fprintf(stderr, "gdn run: prompt %d: %s\n", (int)q->prompt + 1, rt_last_error());
+    return 1;
 }
 
-static int generate(run_session *s, const run_prompt *prompts, int32_t n_prompts)
+/* Step by step until all requests have ended; nonzero where decoding failed. */
+static int work(rt_scheduler *scheduler, generation *g)
 {
-    const int32_t n = n_prompts > s->n_seqs ? n_prompts : s->n_seqs;
-    const rt_scheduler_desc desc = { s->engine, s->tokenizer, s->n_seqs, (int32_t)run_opt.step_rows, s->spec,
-                                     s->spec == RT_SPEC_OFF ? 0 : (int32_t)run_opt.draft_max, (float)run_opt.p_min, run_opt.always_draft };
-    rt_scheduler *scheduler = NULL;
-    int32_t      *prompt_of = calloc((size_t)n, sizeof *prompt_of);
-    uint8_t      *ended     = calloc((size_t)n, 1);
-    generation    g = { run_output_create(s->tokenizer, n, !run_opt.json), { 0 }, 0, 0, calloc((size_t)n, sizeof(int32_t)), 0, 0 };
-    int           code = prompt_of && ended && g.output && g.done ? 0 : 1;
-    if (code)
-        (void)fprintf(stderr, "gdn run: out of memory\n");
-    else if (rt_scheduler_create(&desc, &scheduler))
-        code = run_fail("the scheduler");
-    for (int32_t i = 0; !code && i < n; i++) {
-        prompt_of[i] = i % n_prompts;
-        if (submit(scheduler, &prompts[prompt_of[i]], run_opt.seed + (uint64_t)(i / n_prompts), &g)) {
-            (void)fprintf(stderr, "gdn run: prompt %d: %s\n", (int)prompt_of[i] + 1, rt_last_error());
-            code = 1;
-        }
-    }
-    progress_begin(&g.bar, g.prompt_total);
-    (void)signal(SIGINT, on_interrupt); /* ends between tokens, with the statistics */
-    const double begin = run_now();
-    for (int busy = !code; busy;) {
+    for (int busy = 1; busy;) {
         if (rt_step_run(scheduler, &busy)) {
-            progress_end(&g.bar);
-            code = run_fail("decoding");
-            break;
+            progress_end(&g->bar);
+            return run_fail("decoding");
         }
-        for (int32_t i = 0; i < n; i++) {
+        for (int32_t i = 0; i < g->n; i++) {
             rt_result r;
-            if (interrupted)
+            if (interrupt_noted() || g->trouble)
                 (void)rt_cancel(scheduler, i);
-            if (!ended[i] && !rt_result_get(scheduler, i, &r) && r.finish != RT_FINISH_NONE) {
-                ended[i] = 1;
-                run_output_end(g.output, i);
+            if (!g->requests[i].ended && !rt_result_get(scheduler, i, &r) && r.finish != RT_FINISH_NONE) {
+                g->requests[i].ended = 1;
+                const int lost = run_output_end(g->output, i);
+                if (lost && !g->trouble)
+                    g->trouble = lost;
                 if (r.finish == RT_FINISH_FAILED) {
-                    progress_clear(&g.bar);
-                    (void)fprintf(stderr, "gdn run: prompt %d: %s\n", (int)prompt_of[i] + 1, r.error);
-                    g.broken = 1;
+                    progress_clear(&g->bar);
+                    (void)fprintf(stderr, "gdn run: prompt %d: %s\n", (int)g->requests[i].prompt + 1, r.error);
+                    g->broken = 1;
                 }
             }
         }
     }
-    const double seconds = run_now() - begin;
-    (void)signal(SIGINT, SIG_DFL);
-    progress_end(&g.bar);
-    if (g.failed) {
-        (void)fprintf(stderr, "gdn run: out of memory\n");
-        code = 1;
+    return 0;
+}
+
+/* A text that is cut looks like one that is finished. */
+static void tell_full(const rt_scheduler *scheduler, const generation *g)
+{
+    for (int32_t i = 0; i < g->n; i++) {
+        char number[24] = "";
+        if (strcmp(run_finish_name(scheduler, g->requests, i), "context") != 0)
+            continue;
+        if (g->n > 1)
+            (void)snprintf(number, sizeof number, "text %d ", (int)i + 1);
+        (void)fprintf(stderr, "gdn run: %sstopped: the context of %d tokens is full (--ctx)\n", number, (int)g->session->context);
     }
-    if (!code && run_opt.json && !run_print_json(s, scheduler, prompts, prompt_of, n, g.output, seconds))
+}
+
+static int generate(run_session *s, const run_prompt *prompts, int32_t n_prompts)
+{
+    const rt_scheduler_desc desc = { s->engine, s->tokenizer, s->n_seqs, (int32_t)run_opt.step_rows, s->spec,
+                                     s->spec == RT_SPEC_OFF ? 0 : (int32_t)run_opt.draft_max, (float)run_opt.p_min, run_opt.always_draft };
+    rt_scheduler *scheduler = NULL;
+    generation    g = { .session = s, .prompts = prompts, .n = n_prompts > s->n_seqs ? n_prompts : s->n_seqs };
+    g.requests     = calloc((size_t)g.n, sizeof *g.requests);
+    g.output       = g.requests ? run_output_create(s, prompts, g.requests, g.n, !run_opt.json) : NULL;
+    g.counts_drawn = run_opt.json || (!output_is_terminal() && !output_is_errors());
+    int code = 0;
+    if (!g.output)
+        g.trouble = RUN_NO_MEMORY;
+    else if (rt_scheduler_create(&desc, &scheduler))
+        code = run_fail("the scheduler");
+    for (int32_t i = 0; scheduler && !code && i < g.n; i++)
+        code = submit(scheduler, &g, i, n_prompts);
+    if (scheduler && !code) {
+        progress_begin(&g.bar, g.total);
+        interrupt_catch(); /* ends between tokens, with the statistics */
+        const double begin = run_now();
+        code = work(scheduler, &g);
+        const double seconds = run_now() - begin;
+        progress_end(&g.bar);
+        if (!code && !g.trouble && run_opt.json)
+            code = !run_print_json(s, scheduler, prompts, g.requests, g.n, g.output, seconds);
+        if (!code && !g.trouble && !run_opt.json)
+            tell_full(scheduler, &g);
+        if (!code && !g.trouble && run_opt.stats)
+            run_print_stats(s, scheduler, g.n, seconds);
+    }
+    if (g.trouble == RUN_NO_MEMORY)
+        (void)fprintf(stderr, "gdn run: out of memory\n");
+    if (!code && g.broken)
         code = 1;
-    if (!code && run_opt.stats)
-        run_print_stats(s, scheduler, prompts, n, seconds);
-    if (!code && (interrupted || g.broken))
+    if (g.trouble) /* of what was lost, the end of the program tells */
         code = 1;
     rt_scheduler_destroy(scheduler);
     run_output_destroy(g.output);
-    free(g.done);
-    free(prompt_of);
-    free(ended);
+    free(g.requests);
     return code;
 }
 
@@ -268,7 +332,9 @@ int gdn_run_main(int argc, char **argv)
     run_session session = { 0 };
     run_prompt *prompts = NULL;
     int32_t     n_prompts = 0;
-    code = run_load_model(&session);
+    code = run_read_texts(&session);
+    if (!code)
+        code = run_load_model(&session);
     if (!code)
         code = choose_spec(&session);
     if (!code && run_opt.bench) {
@@ -282,5 +348,5 @@ int gdn_run_main(int argc, char **argv)
     }
     run_free_prompts(prompts, n_prompts);
     run_close(&session);
-    return code;
+    return interrupt_noted() ? interrupt_end(output_end("gdn", code)) : code;
 }

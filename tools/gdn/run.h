@@ -1,5 +1,5 @@
 /* `gdn run`: what its parts share. run.c reads the command line and generates; run_load.c opens the model and the engine;
- * run_text.c has prompts and the text that comes out; run_report.c the statistics; run_bench.c is `gdn run --bench`. */
+ * run_prompt.c reads prompts; run_text.c has the text that comes out; run_report.c the statistics; run_bench.c is `gdn run --bench`. */
 #ifndef GDN_TOOL_RUN_H
 #define GDN_TOOL_RUN_H
 
@@ -12,24 +12,37 @@
 
 typedef struct run_options {
     const char *model, *system, *spec, *backend, *implementation, *isa, *kv;
-    cli_texts   prompt, file;
+    cli_texts   prompt, file, stop;
     cli_list    widths;
     int64_t     n_predict, parallel, draft_max, device, threads, context, batch, step_rows, rollback, top_k, repeat_last;
     int64_t     memory_mib, bench_prompt;
     double      temperature, top_p, min_p, repeat_penalty, p_min;
     uint64_t    seed;
-    int         chat, ignore_end, always_draft, stats, json, bench, raw;
+    int         chat, ignore_end, always_draft, stats, json, bench, raw, escape, keep_newline;
 } run_options;
 extern run_options       run_opt;
 extern const cli_command run_command;
 
-/* A request as the command line has it: where its text came from, its tokens, and what was generated. */
+typedef struct run_bytes {
+    char    *bytes; /* terminated, and may hold NULs before that */
+    uint64_t n;
+} run_bytes;
+
 typedef struct run_prompt {
-    char    *text;
-    uint64_t bytes;
-    int32_t *token;
-    int32_t  n_tokens;
+    run_bytes   text;
+    const char *name; /* the file it is from; NULL: the text names itself */
+    int32_t    *token;
+    int32_t     n_tokens;
 } run_prompt;
+
+/* What is asked of the scheduler: a prompt with a seed; its number is the scheduler's and the output's. */
+typedef struct run_request {
+    int32_t  prompt;
+    uint64_t seed;
+    int32_t  n_max, n_read; /* tokens to generate at most; tokens of the prompt that were read                    */
+    int      cut;           /* n_max is what the context leaves, and less than was asked for                      */
+    int      string, ended; /* a stop string ended it; it has ended                                               */
+} run_request;
 
 typedef struct run_session {
     rt_gguf      *file;     /* the model's                                  */
@@ -38,7 +51,9 @@ typedef struct run_session {
     rt_tokenizer *tokenizer;
     rt_engine    *engine;
     rt_spec       spec;     /* what --spec auto came to                     */
-    int32_t       n_seqs, n_ctx;
+    int32_t       n_seqs;
+    int32_t       context;  /* tokens that one sequence can hold            */
+    run_bytes     system, stop[CLI_TEXTS_MAX];
     rt_memory_bytes memory;
     uint64_t      scratch;
 } run_session;
@@ -51,19 +66,22 @@ int  run_fail(const char *what);                           /* "gdn run: WHAT: rt
 
 int  run_read_prompts(run_session *s, run_prompt **prompts, int32_t *n);
 void run_free_prompts(run_prompt *prompts, int32_t n);
+int  run_read_texts(run_session *s);                       /* the system message and the stop strings     */
 
-/* Bytes of generated text, kept until they are whole characters and their request's turn has come. */
+/* Bytes of generated text, kept until they are whole characters, cannot be the beginning of a stop string, and their
+ * request's turn has come. */
 typedef struct run_output run_output;
-run_output *run_output_create(const rt_tokenizer *tokenizer, int32_t n_requests, int live);
+enum { RUN_MORE, RUN_STRING, RUN_LOST, RUN_NO_MEMORY }; /* go on; the text ends at a stop string; it cannot be written */
+run_output *run_output_create(const run_session *s, const run_prompt *prompts, const run_request *requests, int32_t n, int live);
 void        run_output_destroy(run_output *o);
-int         run_output_token(run_output *o, int32_t request, int32_t token); /* 0, or 1 when out of memory  */
-void        run_output_end(run_output *o, int32_t request);
-const char *run_output_text(const run_output *o, int32_t request);          /* terminated                  */
+int         run_output_token(run_output *o, int32_t request, int32_t token);
+int         run_output_end(run_output *o, int32_t request);
+run_bytes   run_output_text(const run_output *o, int32_t request);
 
 double      run_now(void);
-const char *run_finish_name(int32_t finish);
-void        run_print_stats(const run_session *s, const rt_scheduler *scheduler, const run_prompt *prompts, int32_t n, double seconds);
-int         run_print_json(const run_session *s, const rt_scheduler *scheduler, const run_prompt *prompts, const int32_t *prompt_of,
+const char *run_finish_name(const rt_scheduler *scheduler, const run_request *requests, int32_t i);
+void        run_print_stats(const run_session *s, const rt_scheduler *scheduler, int32_t n, double seconds);
+int         run_print_json(const run_session *s, const rt_scheduler *scheduler, const run_prompt *prompts, const run_request *requests,
                            int32_t n, const run_output *output, double seconds);
 int         run_bench(run_session *s);
 

@@ -1,10 +1,11 @@
-/* gdn run --bench: prompt and generation speed at several widths, with and without drafts. Rounds go through all
- * settings in turn, so that a slow moment of the machine falls on all of them; the best of each is shown, with ratios
- * of figures of the same run. See run.h. */
+/* gdn run --bench: prompt and generation speed at several widths, with and without drafts. The settings of a width and plain
+ * decoding of one sequence take turns for some rounds, so that a slow moment of the machine falls on all of them; the best
+ * of each is shown as soon as the width is done, with ratios of figures of the same rounds. See run.h. */
 #include <stdlib.h>
 #include <string.h>
 
 #include "json.h"
+#include "output.h"
 #include "run.h"
 
 enum { ROUNDS = 3, COST_ROUNDS = 16, MAX_ROWS = CLI_LIST_MAX * 3 };
@@ -16,6 +17,7 @@ typedef struct setting {
     /* best of the rounds */
     double  prompt, generation; /* tokens per second, all requests together */
     int64_t drafted, accepted, rounds;
+    double  to_one, to_off; /* generation / plain decoding's of one sequence, of this width                   */
 } setting;
 
 static const char *name(rt_spec spec) { return spec == RT_SPEC_MTP ? "mtp" : spec == RT_SPEC_NGRAM ? "ngram" : "off"; }
@@ -80,7 +82,7 @@ static int measure(setting *at, const int32_t *tokens, int32_t length)
         return 1;
     if (status)
         return run_fail("the benchmark");
-    const double prompt = (double)t.prompt_tokens / t.prompt_seconds, generation = (double)t.generated_tokens / t.generation_seconds;
+    const double prompt = (double)t.prompt_tokens / t.prompt_seconds, generation = (double)t.decoded_tokens / t.generation_seconds;
     at->prompt     = prompt > at->prompt ? prompt : at->prompt;
     at->generation = generation > at->generation ? generation : at->generation;
     at->drafted    = t.drafted;
@@ -132,31 +134,28 @@ static int measure_costs(run_session *s, rt_engine *engine, const int32_t *token
 
 /* ---- What is printed ---- */
 
-static const setting *plain_of(const setting *rows, int n, int32_t width)
+static void print_header(const run_session *s, rt_engine *engine, int32_t length)
 {
-    for (int i = 0; i < n; i++)
-        if (rows[i].width == width && rows[i].spec == RT_SPEC_OFF)
-            return &rows[i];
-    return rows;
-}
-
-static void print_table(const run_session *s, const setting *rows, int n, const setting *alone, const cost *costs, int32_t n_costs, int32_t length)
-{
+    if (run_opt.json)
+        return;
     printf("%s, %s, backend %s, dense kernels %s; prompts of %d tokens, %lld generated; best of %d rounds\n\n", run_opt.model,
-           rt_arch_name(s->model->hp.arch), run_opt.backend, rt_dense_isa(rt_engine_dense(rows->engine)), (int)length,
+           rt_arch_name(s->model->hp.arch), run_opt.backend, rt_dense_isa(rt_engine_dense(engine)), (int)length,
            (long long)run_opt.n_predict, ROUNDS);
     printf("%8s %6s %13s %13s %10s %9s %9s %12s\n", "parallel", "drafts", "prompt tok/s", "gener. tok/s", "x of one", "x of off", "accepted",
            "tokens/round");
-    for (int i = 0; i < n; i++) {
-        const setting *at = &rows[i], *one = plain_of(rows, n, 1), *off = plain_of(rows, n, at->width);
-        printf("%8d %6s %13.1f %13.1f %10.2f %9.2f", (int)at->width, name(at->spec), at->prompt, at->generation,
-               at->generation / one->generation, at->generation / off->generation);
-        if (at->drafted)
-            printf(" %8.1f%% %12.2f", 100.0 * (double)at->accepted / (double)at->drafted, 1.0 + (double)at->accepted / (double)at->rounds);
-        printf("\n");
-    }
-    printf("\nOne sequence on an engine made for one: %.1f tok/s; on this one %.3f of that.", alone->generation,
-           plain_of(rows, n, 1)->generation / alone->generation);
+}
+
+static void print_row(const setting *at)
+{
+    printf("%8d %6s %13.1f %13.1f %10.2f %9.2f", (int)at->width, name(at->spec), at->prompt, at->generation, at->to_one, at->to_off);
+    if (at->drafted)
+        printf(" %8.1f%% %12.2f", 100.0 * (double)at->accepted / (double)at->drafted, 1.0 + (double)at->accepted / (double)at->rounds);
+    printf("\n");
+}
+
+static void print_end(const run_session *s, double alone_to_one, double alone, const cost *costs, int32_t n_costs)
+{
+    printf("\nOne sequence on an engine made for one: %.1f tok/s; on this one %.3f of that.", alone, 1 / alone_to_one);
     printf("\nA step of one sequence, in milliseconds:");
     for (int32_t i = 1; i <= n_costs; i++)
         printf("  %d row%s %.3f", (int)i, i > 1 ? "s" : "", 1e3 * costs[i].step);
@@ -186,8 +185,8 @@ static int print_json(const run_session *s, const setting *rows, int n, const se
         json_string(&w, "spec", name(rows[i].spec));
         json_double(&w, "prompt_tokens_per_second", rows[i].prompt);
         json_double(&w, "generated_tokens_per_second", rows[i].generation);
-        json_double(&w, "ratio_to_one", rows[i].generation / plain_of(rows, n, 1)->generation);
-        json_double(&w, "ratio_to_off", rows[i].generation / plain_of(rows, n, rows[i].width)->generation);
+        json_double(&w, "ratio_to_one", rows[i].to_one);
+        json_double(&w, "ratio_to_off", rows[i].to_off);
         json_int(&w, "drafted", rows[i].drafted);
         json_int(&w, "accepted", rows[i].accepted);
         json_int(&w, "rounds", rows[i].rounds);
@@ -205,6 +204,36 @@ static int print_json(const run_session *s, const setting *rows, int n, const se
     json_close(&w);
     json_close(&w);
     return json_finish(&w) ? 0 : 1;
+}
+
+/* The n rows of one width, plain decoding first, and plain decoding of one sequence, in turn; then the rows are printed.
+ * `alone`, where it is not NULL, is measured with them. */
+static int measure_width(setting *rows, int n, setting *alone, const int32_t *tokens, int32_t length, progress_bar *bar)
+{
+    setting one = { .width = 1, .engine = rows->engine };
+    int     code = 0;
+    for (int round = 0; !code && round < ROUNDS; round++) {
+        progress_step(bar, "rounds of a width");
+        for (int i = 0; !code && i < n; i++)
+            code = measure(&rows[i], tokens, length);
+        if (!code && rows->width != 1)
+            code = measure(&one, tokens, length);
+        if (!code && alone)
+            code = measure(alone, tokens, length);
+    }
+    if (code)
+        return code;
+    const double plain = rows->width == 1 ? rows->generation : one.generation;
+    if (alone)
+        alone->to_one = alone->generation / plain;
+    progress_clear(bar);
+    for (int i = 0; i < n; i++) {
+        rows[i].to_one = rows[i].generation / plain;
+        rows[i].to_off = rows[i].generation / rows->generation;
+        if (!run_opt.json)
+            print_row(&rows[i]);
+    }
+    return output_flush();
 }
 
 int run_bench(run_session *s)
@@ -234,31 +263,30 @@ int run_bench(run_session *s)
         code = run_open_engine(s, 1, RT_SPEC_OFF, &engines[3]);
     int32_t *tokens = NULL;
     cost     costs[80] = { { 0, 0 } };
-    setting  rows[MAX_ROWS] = { { 0 } };
+    setting  rows[MAX_ROWS] = { { 0 } }, alone = { .width = 1, .engine = engines[3] };
     int      n = 0;
-    setting  alone = { .width = 1, .engine = engines[3] };
-    for (int i = 0; i < widths.n; i++)
+    if (!code)
+        code = make_prompts(s, widest, length, &tokens);
+    if (!code)
+        print_header(s, engines[0], length);
+    progress_bar bar;
+    int          n_kinds = 0;
+    for (int spec = 0; spec < 3; spec++)
+        n_kinds += engines[spec] != NULL;
+    progress_begin(&bar, (int64_t)widths.n * ROUNDS);
+    for (int i = 0; !code && i < widths.n; i++) {
         for (int spec = 0; spec < 3; spec++)
             if (engines[spec])
                 rows[n++] = (setting){ .width = widths.value[i], .spec = (rt_spec)spec, .engine = engines[spec] };
-    if (!code)
-        code = make_prompts(s, widest, length, &tokens);
-    progress_bar bar;
-    progress_begin(&bar, (int64_t)n * ROUNDS);
-    for (int round = 0; !code && round < ROUNDS; round++)
-        for (int i = 0; !code && i < n; i++) {
-            progress_step(&bar, name(rows[i].spec));
-            code = measure(&rows[i], tokens, length);
-            if (!code && i == 0)
-                code = measure(&alone, tokens, length);
-        }
+        code = measure_width(&rows[n - n_kinds], n_kinds, i ? NULL : &alone, tokens, length, &bar);
+    }
     progress_end(&bar);
     if (!code)
         code = measure_costs(s, engines[s->spec], tokens, length, costs, n_costs);
     if (!code && run_opt.json)
         code = print_json(s, rows, n, &alone, costs, n_costs, length);
     else if (!code)
-        print_table(s, rows, n, &alone, costs, n_costs, length);
+        print_end(s, alone.to_one, alone.generation, costs, n_costs);
     free(tokens);
     for (int i = 0; i < 4; i++)
         rt_engine_destroy(engines[i]);

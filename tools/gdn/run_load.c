@@ -93,6 +93,10 @@ int run_open_engine(run_session *s, int32_t n_seqs, rt_spec spec, rt_engine **en
     d.backend = backend_named(run_opt.backend);
     if (d.backend == GDN_BACKEND_COUNT)
         return cli_error(&run_command, "--backend is '%s'; 'gdn info' lists them", run_opt.backend);
+    gdn_backend_info info = { .size = sizeof info };
+    if (!gdn_backend_describe(d.backend, &info) && info.available && run_opt.device >= info.n_devices)
+        return cli_error(&run_command, "--device is %lld; 0 to %u are allowed, the devices of backend %s", (long long)run_opt.device,
+                         (unsigned)info.n_devices - 1, info.name);
     d.kv_type = -1;
     for (size_t i = 0; i < sizeof kv / sizeof kv[0]; i++)
         if (!strcmp(kv[i].name, run_opt.kv))
@@ -109,7 +113,7 @@ int run_open_engine(run_session *s, int32_t n_seqs, rt_spec spec, rt_engine **en
     d.n_rollback     = spec == RT_SPEC_OFF ? 0 : (int32_t)run_opt.draft_max;
     d.draft          = spec == RT_SPEC_MTP;
     s->n_seqs        = n_seqs;
-    s->n_ctx         = d.n_ctx;
+    s->context       = (int32_t)context;
     if (rt_engine_size(&d, &s->memory, &s->scratch))
         return run_fail("the engine");
     if (check_memory(s))
@@ -122,5 +126,8 @@ void run_close(run_session *s)
     rt_engine_destroy(s->engine);
     rt_tokenizer_destroy(s->tokenizer);
     rt_model_free(s->model);
+    free(s->system.bytes);
+    for (int i = 0; i < CLI_TEXTS_MAX; i++)
+        free(s->stop[i].bytes);
     memset(s, 0, sizeof *s);
 }

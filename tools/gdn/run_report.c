@@ -2,14 +2,16 @@
 #include "json.h"
 #include "run.h"
 
-const char *run_finish_name(int32_t finish)
+const char *run_finish_name(const rt_scheduler *scheduler, const run_request *requests, int32_t i)
 {
-    switch (finish) {
+    rt_result r = { 0 };
+    (void)rt_result_get(scheduler, i, &r);
+    switch (r.finish) {
     case RT_FINISH_STOP: return "stop";
-    case RT_FINISH_LENGTH: return "length";
+    case RT_FINISH_LENGTH: return requests[i].cut ? "context" : "length";
     case RT_FINISH_CONTEXT: return "context";
-    case RT_FINISH_CANCELLED: return "cancelled";
     case RT_FINISH_FAILED: return "failed";
+    case RT_FINISH_CANCELLED: return requests[i].string ? "string" : "cancelled";
     default: return "none";
     }
 }
@@ -19,17 +21,16 @@ static double mib(uint64_t bytes) { return (double)bytes / (1 << 20); }
 
 static const char *spec_name(rt_spec spec) { return spec == RT_SPEC_MTP ? "mtp" : spec == RT_SPEC_NGRAM ? "ngram" : "off"; }
 
-void run_print_stats(const run_session *s, const rt_scheduler *scheduler, const run_prompt *prompts, int32_t n, double seconds)
+void run_print_stats(const run_session *s, const rt_scheduler *scheduler, int32_t n, double seconds)
 {
     const rt_totals        t = rt_scheduler_totals(scheduler);
     const rt_counters      c = rt_engine_counters(s->engine);
     const rt_memory_bytes *m = &s->memory;
-    (void)prompts;
     (void)fprintf(stderr, "\nrequests    %d, at most %d at once, in %.2f s; %s on %s, dense kernels %s\n", (int)n, (int)s->n_seqs, seconds,
                   rt_arch_name(s->model->hp.arch), run_opt.backend, rt_dense_isa(rt_engine_dense(s->engine)));
     (void)fprintf(stderr, "prompts     %lld tokens, %.1f tokens/s\n", (long long)t.prompt_tokens, rate(t.prompt_tokens, t.prompt_seconds));
-    (void)fprintf(stderr, "generation  %lld tokens, %.1f tokens/s, and the first of each request with its prompt\n",
-                  (long long)t.generated_tokens, rate(t.generated_tokens, t.generation_seconds));
+    (void)fprintf(stderr, "generation  %lld tokens, %.1f tokens/s after the first of each request, which comes with its prompt\n",
+                  (long long)t.generated_tokens, rate(t.decoded_tokens, t.generation_seconds));
     if (s->spec != RT_SPEC_OFF)
         (void)fprintf(stderr, "drafts      %s: %lld drafted, %lld accepted (%.1f%%), %.2f tokens per round, %lld rollbacks\n",
                       spec_name(s->spec), (long long)t.drafted, (long long)t.accepted,
@@ -42,8 +43,8 @@ void run_print_stats(const run_session *s, const rt_scheduler *scheduler, const 
                   mib(s->model->weight_bytes), mib(m->kv), mib(m->state), mib(m->conv), mib(m->snapshots), mib(m->hidden), mib(s->scratch));
 }
 
-static void requests(json_writer *w, const rt_scheduler *scheduler, const run_prompt *prompts, const int32_t *prompt_of, int32_t n,
-                     const run_output *output)
+static void print_requests(json_writer *w, const rt_scheduler *scheduler, const run_prompt *prompts, const run_request *requests, int32_t n,
+                           const run_output *output)
 {
     json_array(w, "requests");
     for (int32_t i = 0; i < n; i++) {
@@ -52,14 +53,16 @@ static void requests(json_writer *w, const rt_scheduler *scheduler, const run_pr
         const int32_t *tokens = rt_result_tokens(scheduler, i, &n_tokens);
         (void)rt_result_get(scheduler, i, &r);
         json_object(w, NULL);
-        json_int(w, "prompt", prompt_of[i]);
-        json_int(w, "prompt_tokens", prompts[prompt_of[i]].n_tokens);
+        json_int(w, "prompt", requests[i].prompt);
+        json_uint(w, "seed", requests[i].seed);
+        json_int(w, "prompt_tokens", prompts[requests[i].prompt].n_tokens);
         json_array(w, "tokens");
         for (int32_t j = 0; tokens && j < n_tokens; j++)
             json_int(w, NULL, tokens[j]);
         json_close(w);
-        json_string(w, "text", run_output_text(output, i));
-        json_string(w, "finish", run_finish_name(r.finish));
+        const run_bytes text = run_output_text(output, i);
+        json_bytes(w, "text", text.bytes, text.n);
+        json_string(w, "finish", run_finish_name(scheduler, requests, i));
         json_int(w, "drafted", r.n_drafted);
         json_int(w, "accepted", r.n_accepted);
         json_int(w, "rounds", r.n_rounds);
@@ -70,8 +73,8 @@ static void requests(json_writer *w, const rt_scheduler *scheduler, const run_pr
     json_close(w);
 }
 
-int run_print_json(const run_session *s, const rt_scheduler *scheduler, const run_prompt *prompts, const int32_t *prompt_of, int32_t n,
-                   const run_output *output, double seconds)
+int run_print_json(const run_session *s, const rt_scheduler *scheduler, const run_prompt *prompts, const run_request *requests,
+                   int32_t n, const run_output *output, double seconds)
 {
     const rt_totals   t = rt_scheduler_totals(scheduler);
     const rt_counters c = rt_engine_counters(s->engine);
@@ -84,12 +87,13 @@ int run_print_json(const run_session *s, const rt_scheduler *scheduler, const ru
     json_string(&w, "isa", rt_dense_isa(rt_engine_dense(s->engine)));
     json_string(&w, "spec", spec_name(s->spec));
     json_int(&w, "parallel", s->n_seqs);
-    requests(&w, scheduler, prompts, prompt_of, n, output);
+    json_int(&w, "context", s->context);
+    print_requests(&w, scheduler, prompts, requests, n, output);
     json_double(&w, "seconds", seconds);
     json_int(&w, "prompt_tokens", t.prompt_tokens);
     json_double(&w, "prompt_tokens_per_second", rate(t.prompt_tokens, t.prompt_seconds));
     json_int(&w, "generated_tokens", t.generated_tokens);
-    json_double(&w, "generated_tokens_per_second", rate(t.generated_tokens, t.generation_seconds));
+    json_double(&w, "generated_tokens_per_second", rate(t.decoded_tokens, t.generation_seconds));
     json_int(&w, "drafted", t.drafted);
     json_int(&w, "accepted", t.accepted);
     json_int(&w, "rounds", t.rounds);

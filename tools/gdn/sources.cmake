@@ -3,8 +3,10 @@
 add_executable(gdn_tool
   tools/gdn/cli.c
   tools/gdn/info.c
+  tools/gdn/interrupt.c
   tools/gdn/json.c
   tools/gdn/main.c
+  tools/gdn/output.c
   tools/gdn/progress.c
   tools/gdn/target.c)
 if(GDN_BUILD_RUNTIME)
@@ -13,6 +15,7 @@ if(GDN_BUILD_RUNTIME)
     tools/gdn/run.c
     tools/gdn/run_bench.c
     tools/gdn/run_load.c
+    tools/gdn/run_prompt.c
     tools/gdn/run_report.c
     tools/gdn/run_text.c)
   target_compile_definitions(gdn_tool PRIVATE GDN_HAVE_RUNTIME=1)

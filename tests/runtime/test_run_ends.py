@@ -1,0 +1,267 @@
+#!/usr/bin/env python3
+"""How gdn run begins and ends: where prompts end, why texts end, and what becomes of them when something ends the program.
+
+    test_run_ends.py GDN FOLDER   as test_run.py
+"""
+import json
+import os
+import pathlib
+import re
+import signal
+import subprocess
+import sys
+import tempfile
+import threading
+
+TOOL, FOLDER = sys.argv[1], pathlib.Path(sys.argv[2])
+MODEL = str(FOLDER / "../../models/kjv-small-q8_0.gguf")
+PROMPT = "In the beginning"
+ENDLESS = ("-m", MODEL, "-p", PROMPT, "-n", "16000", "--ctx", "16384", "--ignore-end", "--threads", "1")
+failures = []
+
+
+def gdn(*arguments, text=b"", **options):
+    options = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, "input": text, "timeout": 600, **options}
+    return subprocess.run([TOOL, "run", *arguments], **options)
+
+
+def require(good, what, done=None):
+    if good:
+        return
+    failures.append(what)
+    print(f"FAILED: {what}")
+    if done:
+        print(f"  {' '.join(done.args)}\n  status {done.returncode}\n  {(done.stdout or b'')[-600:]}\n  {(done.stderr or b'')[-600:]}")
+
+
+def said(done):
+    """What standard error says besides progress, which a busy machine may have time for."""
+    return re.sub(rb"^progress: .*\n", b"", done.stderr, flags=re.MULTILINE).decode()
+
+
+def report(*arguments, **options):
+    done = gdn("-m", MODEL, "--json", *arguments, **options)
+    require(done.returncode == 0, f"gdn run {' '.join(arguments)}", done)
+    return json.loads(done.stdout) if done.returncode == 0 else {"requests": [{"tokens": [], "text": "", "finish": "", "prompt_tokens": 0}]}
+
+
+def first(*arguments, **options):
+    return report(*arguments, **options)["requests"][0]
+
+
+def prompts(folder):
+    """Line ends, NULs, sizes, pipes and escapes of prompts."""
+    few = ("-n", "4", "--threads", "1")
+    plain, lines = first(*few, "-p", PROMPT), {}
+    for end in (b"", b"\n", b"\r\n", b"\n\n"):
+        file = folder / "prompt.txt"
+        file.write_bytes(PROMPT.encode() + end)
+        lines[end] = first(*few, "-f", str(file))
+        require(lines[end]["tokens"] == first(*few, text=file.read_bytes())["tokens"], f"{end}: the same from standard input")
+        kept, escaped = first(*few, "-f", str(file), "--keep-newline"), first(*few, "-e", "-p", PROMPT + end.decode().encode("unicode_escape").decode())
+        require((kept["prompt_tokens"], kept["tokens"]) == (escaped["prompt_tokens"], escaped["tokens"]), f"{end}: --keep-newline keeps it")
+        require((end == b"") == (kept["prompt_tokens"] == plain["prompt_tokens"]), f"{end}: it is a token")
+    for end in (b"\n", b"\r\n"):
+        require(lines[end]["prompt_tokens"] == plain["prompt_tokens"] and lines[end]["tokens"] == plain["tokens"], f"{end} is taken away")
+    require(lines[b"\n\n"]["prompt_tokens"] > plain["prompt_tokens"], "only one line end is taken away")
+
+    pipe = folder / "pipe"
+    os.mkfifo(pipe)
+    writer = threading.Thread(target=lambda: pipe.write_text(PROMPT))
+    writer.start()
+    require(first(*few, "-f", str(pipe))["tokens"] == plain["tokens"], "a prompt from a FIFO")
+    writer.join()
+    endless = b"In the beginning God created the heaven and the earth.\n" * (1 << 20) + b"\n" * (12 << 20)  # 66 MiB
+    done = gdn("-m", MODEL, "-n", "1", text=endless)
+    require(done.returncode == 1 and "standard input: the prompt is longer than 64 MiB" in done.stderr.decode() and not done.stdout, "a limit", done)
+
+    (folder / "nul").write_bytes(b"Who was\0 Moses?")
+    for chat in ((), ("--chat",)):
+        whole, cut = first(*few, *chat, "-f", str(folder / "nul")), first(*few, *chat, "-p", "Who was")
+        require(whole["prompt_tokens"] > cut["prompt_tokens"], f"a NUL does not end the prompt {chat}")
+        for text in (r"Who was\0 Moses?", r"Who\x20was\x00 Moses?"):
+            require(first(*few, *chat, "-e", "-p", text)["tokens"] == whole["tokens"], f"escapes {text} {chat}")
+    system = [first(*few, "--chat", "-e", "-p", "x", "--system", text)["prompt_tokens"] for text in ("Be", r"Be\0kind and brief.")]
+    require(system[0] < system[1], "a NUL does not end the system message")
+    for arguments in (("-p", r"a\nb"), ("-e", "--no-escape", "-p", r"a\nb")):
+        require(first(*few, *arguments)["prompt_tokens"] != first(*few, "-e", "-p", r"a\nb")["prompt_tokens"], f"{arguments}: no escapes")
+    require(first(*few, "--no-escape", "-e", "-p", r"a\nb")["prompt_tokens"] == first(*few, "-p", "a\nb")["prompt_tokens"], "the later one holds")
+
+
+def terminal():
+    """A terminal is told that it is waited for; Ctrl-C there ends the program as everywhere."""
+    expected = gdn("-m", MODEL, "-n", "4", "-p", PROMPT).stdout
+    for number in (0, signal.SIGINT):
+        master, slave = os.openpty()
+        process = subprocess.Popen([TOOL, "run", "-m", MODEL, "-n", "4"], stdin=slave, stdout=subprocess.PIPE, stderr=subprocess.PIPE,
+                                   preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL))
+        if number:
+            process.stderr.readline()
+            process.send_signal(number)
+        else:
+            os.write(master, PROMPT.encode() + b"\n\x04")
+        out, hint = process.communicate(timeout=600)
+        os.close(slave)
+        os.close(master)
+        require(process.returncode == -number and out == (b"" if number else expected), f"a typed prompt, signal {number}: {process.returncode}, {out}")
+        if not number and b"Ctrl-D" not in hint:
+            require(False, f"the hint at a terminal: {hint}")
+            return  # what follows waits for it
+
+
+def habits():
+    long = report("-p", PROMPT, "--predict", "9", "--threads", "1", "--ctx", "64", "--batch", "8", "--seed", "5", "--temp", "1", "--ignore-end")
+    short = report("-p", PROMPT, "-n", "9", "-t", "1", "-c", "64", "-b", "8", "-s", "5", "--temp", "1", "--ignore-end")
+    require(long["requests"][0]["tokens"] == short["requests"][0]["tokens"] and len(short["requests"][0]["tokens"]) == 9, "letters of options")
+    require(short["context"] == 64 and short["memory_bytes"] == long["memory_bytes"] and short["requests"][0]["seed"] == 5, "letters of options")
+    require(subprocess.run([TOOL, "help", "run"], capture_output=True, check=False).stdout == gdn("--help").stdout, "gdn help run")
+
+
+def reasons():
+    """Why a text ended; it is the same for a request alone and among others."""
+    more = ("-p", "And the LORD spake unto Moses, saying,", "-p", "Blessed are")
+    for tokens in ("100", "-1"):
+        few = ("-p", PROMPT, "-n", tokens, "--ctx", "24", "--ignore-end", "--temp", "1")
+        alone = first(*few, "--parallel", "1")
+        require(alone["finish"] == "context" and alone["prompt_tokens"] + len(alone["tokens"]) == 24, f"-n {tokens}: the context is full")
+        for way in (("--parallel", "3"), ("--parallel", "2"), ("--parallel", "3", "--spec", "mtp", "--always-draft")):
+            among = report(*few, *more, *way)["requests"]
+            require(among[0]["tokens"] == alone["tokens"], f"--ctx is each sequence's own, {way}")
+            require(all(r["finish"] == "context" and r["prompt_tokens"] + len(r["tokens"]) == 24 for r in among), f"{way}: all contexts are full")
+        done = gdn("-m", MODEL, *few)
+        require(done.returncode == 0 and said(done) == "gdn run: stopped: the context of 24 tokens is full (--ctx)\n", "what is said of it", done)
+        done = gdn("-m", MODEL, *few, *more)
+        require([f"text {i} stopped" in said(done) for i in range(1, 5)] == [True] * 3 + [False], "which texts", done)
+    full = first("-p", PROMPT, "-n", "20", "--ctx", "24", "--ignore-end")
+    require(full["finish"] == "length" and len(full["tokens"]) == 20, "as many tokens as fit are no cut")
+    done = gdn("-m", MODEL, "-p", PROMPT, "-n", "20", "--ctx", "24", "--ignore-end")
+    require(not said(done), "nothing to tell", done)
+    answer = first("--chat", "-p", "Who was Moses?", "-n", "-1", "--ctx", "512", "--temp", "0.8")
+    require(answer["finish"] == "stop", f"the model's end token: {answer['finish']}")
+
+
+def stop_strings():
+    """Wherever a stop string lies in the tokens, and whatever drafts: the text is the plain one up to it."""
+    few = ("-p", PROMPT, "-n", "60", "--temp", "0.9", "--seed", "11", "--ignore-end", "--threads", "1")
+    plain = first(*few, "--spec", "off")
+    text = plain["text"]
+    pieces = [text[at:at + n] for at, n in ((0, 1), (3, 7), (20, 2), (33, 12), (50, 5), (71, 40), (len(text) - 6, 6), (len(text) - 1, 1))]
+    ways = (("--spec", "off"), ("--spec", "mtp", "--always-draft", "--draft-max", "4"), ("--spec", "ngram", "--always-draft"))
+    for number, piece in enumerate(pieces):
+        end = text.find(piece)
+        way = ways[number % len(ways)]
+        done = gdn("-m", MODEL, *few, *way, "--stop", piece)
+        require(done.returncode == 0 and done.stdout.decode() == text[:end] + "\n", f"{way}: text before {piece!r}", done)
+        json_ = first(*few, *way, "--stop", piece)
+        require(json_["text"] == text[:end] and json_["finish"] == "string", f"{way}: --json before {piece!r}: {json_['finish']}")
+        require(json_["tokens"] == plain["tokens"][:len(json_["tokens"])] and len(json_["tokens"]) <= 60, f"{way}: tokens before {piece!r}")
+    # beginnings of stop strings that do not come to their end are printed all the same, at the text's end too
+    nearly = [arg for at in range(10, len(text), 9) for arg in ("--stop", text[at:at + 8] + "\x01")] + ["--stop", text[-3:] + "\x02"]
+    done = gdn("-m", MODEL, *few, *nearly)
+    require(done.stdout.decode() == text + "\n", "no stop string comes to its end", done)
+    done = gdn("-m", MODEL, *few, "--stop", pieces[4], "--stop", pieces[3], "--stop", "no such text", "--stop", pieces[5])
+    require(done.stdout.decode() == text[:min(text.find(piece) for piece in pieces[3:6])] + "\n", "the first of several", done)
+    # of two that one token completes, the one that begins first
+    done = gdn("-m", MODEL, *few, "--stop", text[40:42], "--stop", text[38:42])
+    require(done.stdout.decode() == text[:min(text.find(text[40:42]), text.find(text[38:42]))] + "\n", "the one that begins first", done)
+    two = report("-p", PROMPT, "-p", PROMPT, *few[2:], "--parallel", "2", "--stop", pieces[3])["requests"]
+    require([r["text"] for r in two] == [text[:text.find(pieces[3])]] * 2, "each request for itself")
+
+
+def lost():
+    """Output that cannot be written ends the work, not only the program."""
+    progress = {**os.environ, "GDN_PROGRESS": "0"}
+    if pathlib.Path("/dev/full").exists():
+        for arguments in ((), ("--bench", "-n", "8", "--bench-prompt", "8", "--ctx", "256"), ("--json", "-n", "4")):
+            few = ENDLESS if not arguments else ("-m", MODEL, "-p", PROMPT, *arguments)
+            with open("/dev/full", "wb") as full:
+                done = gdn(*few, stdout=full, env=progress)
+            require(done.returncode == 1 and said(done) == "gdn: cannot write the output: No space left on device\n", f"a full device {arguments}", done)
+            require(done.stderr.count(b"progress: ") < 12, "it ends at once", done)
+    done = gdn(*ENDLESS, stdout=None, env=progress, preexec_fn=lambda: os.close(1))
+    require(done.returncode == 1 and said(done) == "gdn: cannot write the output: Bad file descriptor\n", "no standard output", done)
+    require(done.stderr.count(b"progress: ") < 12, "it ends at once", done)
+    for handler, status in ((signal.SIG_IGN, 1), (signal.SIG_DFL, -signal.SIGPIPE)):
+        process = subprocess.Popen([TOOL, "run", *ENDLESS], stdout=subprocess.PIPE, stderr=subprocess.PIPE, restore_signals=False,
+                                   preexec_fn=lambda: signal.signal(signal.SIGPIPE, handler))
+        begun = process.stdout.read(4)
+        process.stdout.close()
+        process.wait(timeout=600)
+        errors = re.sub(rb"progress: .*\n", b"", process.stderr.read())
+        require(len(begun) == 4 and process.returncode == status and not errors, f"a broken pipe: {process.returncode}, {errors}")
+
+
+def signals():
+    """Ctrl-C and SIGTERM: what there is of the texts is written, and the program ends by the signal: 130 and 143 in a shell."""
+    plain = gdn("-m", MODEL, "-p", PROMPT, "-n", "64", "--ignore-end").stdout[:-1]
+    for number, status in ((signal.SIGINT, 130), (signal.SIGTERM, 143)):
+        for stats in ((), ("--stats",)):
+            process = subprocess.Popen([TOOL, "run", *ENDLESS, *stats], stdout=subprocess.PIPE, stderr=subprocess.PIPE,
+                                       preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL))
+            begun = process.stdout.read(40)
+            process.send_signal(number)
+            rest, errors = process.communicate(timeout=600)
+            text = begun + rest
+            require(process.returncode == -number, f"{number}: status {process.returncode}")
+            require(text.endswith(b"\n") and text[:40] == plain[:40], f"{number}: the text so far: {text[-80:]}")
+            require((b"generation " in errors) == bool(stats), f"{number}: statistics: {errors}")
+        # what a shell sees
+        script = f'''(while ! test -s "$IN/out"; do sleep 0.05; done; kill -{int(number)} "$(cat "$IN/pid")") &
+            sh -c 'echo $$ >"$IN/pid"; exec "$0" "$@" >"$IN/out"' "$0" "$@"; echo "status $?"'''
+        with tempfile.TemporaryDirectory() as folder:
+            done = subprocess.run(["sh", "-c", script, TOOL, "run", *ENDLESS], capture_output=True, timeout=600, check=False,
+                                  env={**os.environ, "IN": folder}, preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL))
+        require(done.stdout == f"status {status}\n".encode(), f"{number}: in a shell", done)
+    json_ = subprocess.Popen([TOOL, "run", *ENDLESS, "--json"], stdout=subprocess.PIPE, stderr=subprocess.PIPE,
+                             env={**os.environ, "GDN_PROGRESS": "0"}, preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL))
+    json_.stderr.readline()
+    json_.send_signal(signal.SIGINT)
+    out, _ = json_.communicate(timeout=600)
+    require(json_.returncode == -signal.SIGINT and json.loads(out)["requests"][0]["finish"] == "cancelled", f"--json after a signal: {out[-200:]}")
+
+
+def bench_rows():
+    """Rows of --bench come as they are measured: here one is read, and the rest is never waited for."""
+    process = subprocess.Popen([TOOL, "run", "-m", MODEL, "--bench", "--widths", "1,2,3,4,5,6,7,8", "-n", "100", "--bench-prompt", "8", "--threads", "1"],
+                               stdout=subprocess.PIPE, stderr=subprocess.DEVNULL)
+    rows = []
+    for line in process.stdout:
+        rows.append(line)
+        if re.match(rb" +1 +off ", line):
+            break
+    process.terminate()
+    rest = process.communicate(timeout=600)[0]
+    require(len(rows) == 4 and process.returncode == -signal.SIGTERM and b" 8    off" not in rest, f"a row before the end: {process.returncode}, {rows}, {rest}")
+
+
+def progress():
+    """Lines on a pipe, for prompts and for texts that nobody sees; none within a text."""
+    lines = {**os.environ, "GDN_PROGRESS": "0"}
+    few = ("-m", MODEL, "-p", PROMPT * 4, "-n", "6", "-b", "4", "--ignore-end")
+    done = gdn(*few, env=lines)
+    found = done.stderr.decode().splitlines()
+    require(len(found) > 6 and all(re.fullmatch(r"progress: \d+/\d+ \(\d+%\) tokens read and generated", line) for line in found), "lines of progress", done)
+    require("(100%)" in found[-1], "all of it", done)
+    plain = done.stdout
+    done = gdn(*few, env=lines, stderr=subprocess.STDOUT)
+    require(done.stdout.endswith(plain) and b"progress" in done.stdout[:-len(plain)] and b"\r" not in done.stdout and b"\x1b" not in done.stdout,
+            "no line within the text", done)
+    require(not gdn(*few, env={**os.environ, "GDN_PROGRESS": "off"}).stderr, "no progress")
+
+
+def main():
+    with tempfile.TemporaryDirectory() as name:
+        prompts(pathlib.Path(name))
+    terminal()
+    habits()
+    reasons()
+    stop_strings()
+    lost()
+    signals()
+    bench_rows()
+    progress()
+    print(f"{len(failures)} failed")
+    return 1 if failures else 0
+
+
+sys.exit(main())
