@@ -1,13 +1,4 @@
-# Compiler settings, AUTO/ON/OFF options and the target architecture.
-
-# A cached option of three values. AUTO takes the feature where it is found, ON fails where it is not.
-function(gdn_tristate name default help)
-  set(${name} ${default} CACHE STRING "${help} (AUTO, ON, OFF)")
-  set_property(CACHE ${name} PROPERTY STRINGS AUTO ON OFF)
-  if(NOT "${${name}}" MATCHES "^(AUTO|ON|OFF|TRUE|FALSE|YES|NO|1|0)$")
-    message(FATAL_ERROR "${name} is '${${name}}'; it can be AUTO, ON or OFF.")
-  endif()
-endfunction()
+# What the options of CMakeLists.txt lead to: compiler settings, the target architecture, how backends come in.
 
 if(NOT CMAKE_BUILD_TYPE AND NOT CMAKE_CONFIGURATION_TYPES AND PROJECT_IS_TOP_LEVEL)
   set(CMAKE_BUILD_TYPE Release CACHE STRING "Debug, Release, RelWithDebInfo or MinSizeRel" FORCE)
