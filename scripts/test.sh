@@ -85,7 +85,7 @@ build() { # preset cmake-arguments...
 
 stage_deps() {
     sh scripts/deps.sh
-    note "$(sh scripts/deps.sh --list | wc -l) packages are there"
+    note "$(sh scripts/deps.sh --list | grep -vc '^bare ') packages are there"
 }
 
 stage_lint() {
