@@ -10,6 +10,11 @@ foreach(isa IN LISTS GDN_CPU_ISAS)
     gdn_isa_source(gdn_tool bench/floors_${isa}.c ${isa})
   endif()
 endforeach()
+if(GDN_SANITIZE) # floors are measured elsewhere, and GCC takes a minute for each
+  foreach(name avx2 avx512 neon)
+    set_property(SOURCE bench/floors_${name}.c APPEND PROPERTY COMPILE_OPTIONS -O0)
+  endforeach()
+endif()
 
 if(NOT GDN_GGML_DIR)
   target_sources(gdn_tool PRIVATE bench/peer_none.c)

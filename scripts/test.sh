@@ -75,13 +75,15 @@ run_ctest() { # preset label [not-label]; both are regular expressions
     note "$ran tests"
 }
 
-build() { # preset cmake-arguments...
+build() { # preset cmake-arguments...; the targets $targets, or all of them
     preset=$1
     shift
     cmake --preset "$preset" -DGDN_WERROR=ON "$@"
     case $preset in test | asan | clang | arm64-qemu) python3 tests/list.py check "$preset" ;; esac
-    cmake --build --preset "$preset" --parallel "$jobs"
+    # shellcheck disable=SC2086
+    cmake --build --preset "$preset" --parallel "$jobs" ${targets:+--target $targets}
 }
+targets=
 
 stage_deps() {
     sh scripts/deps.sh
@@ -164,6 +166,7 @@ stage_asan() {
 }
 
 stage_tsan() {
+    targets="gdn_tool test_api test_alloc"
     build tsan
     # ThreadSanitizer of GCC 12 cannot start where the kernel randomizes addresses in more than 28 bits.
     plain=

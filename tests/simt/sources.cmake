@@ -53,6 +53,9 @@ set(gdn_simt_flags -std=c++17 -ffp-contract=off -fno-math-errno -fno-trapping-ma
 if(GDN_WERROR)
   list(APPEND gdn_simt_flags -Werror)
 endif()
+if(GDN_SANITIZE) # GCC 12 takes minutes for one of them, instrumented and optimised
+  list(APPEND gdn_simt_flags -O0)
+endif()
 
 function(gdn_simt_library target)
   cmake_parse_arguments(PARSE_ARGV 1 simt "CHECKED" "" "")
