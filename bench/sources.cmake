@@ -7,6 +7,11 @@ target_sources(gdn_tool PRIVATE
   bench/report.c
   threads/team.c) # the floors' threads; the library exports none
 gdn_isa_sources(gdn_tool bench/floors)
+if(GDN_SANITIZE) # floors are measured elsewhere, and GCC takes a minute for each
+  foreach(name avx2 avx512 neon)
+    set_property(SOURCE bench/floors_${name}.c APPEND PROPERTY COMPILE_OPTIONS -O0)
+  endforeach()
+endif()
 
 if(NOT GDN_GGML_DIR)
   target_sources(gdn_tool PRIVATE bench/peer_none.c)

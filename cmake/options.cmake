@@ -1,13 +1,4 @@
-# Compiler settings, AUTO/ON/OFF options and the target architecture.
-
-# A cached option of three values. AUTO takes the feature where it is found, ON fails where it is not.
-function(gdn_tristate name default help)
-  set(${name} ${default} CACHE STRING "${help} (AUTO, ON, OFF)")
-  set_property(CACHE ${name} PROPERTY STRINGS AUTO ON OFF)
-  if(NOT "${${name}}" MATCHES "^(AUTO|ON|OFF|TRUE|FALSE|YES|NO|1|0)$")
-    message(FATAL_ERROR "${name} is '${${name}}'; it can be AUTO, ON or OFF.")
-  endif()
-endfunction()
+# What the options of CMakeLists.txt lead to: compiler settings, the target architecture, how backends come in.
 
 if(NOT CMAKE_BUILD_TYPE AND NOT CMAKE_CONFIGURATION_TYPES AND PROJECT_IS_TOP_LEVEL)
   set(CMAKE_BUILD_TYPE Release CACHE STRING "Debug, Release, RelWithDebInfo or MinSizeRel" FORCE)
@@ -47,9 +38,22 @@ if(NOT WIN32)
   target_link_libraries(gdn_build_options INTERFACE m)
 endif()
 
-if(GDN_SANITIZE)
+# Without optimisation prefill is fifty times slower, and a project that has libgdn inside itself may well have no build type, or
+# be debugged itself. So whichever configurations have no -O1 or more get Release's -O3, unless this library is to be debugged.
+if(NOT GDN_DEBUG_KERNELS)
+  foreach(config IN LISTS CMAKE_CONFIGURATION_TYPES CMAKE_BUILD_TYPE ITEMS "")
+    string(TOUPPER "${config}" upper)
+    string(REGEX MATCHALL "(^| )-O[^ ]*" levels "${CMAKE_C_FLAGS} ${CMAKE_C_FLAGS_${upper}}")
+    list(POP_BACK levels level) # the last one counts
+    if(NOT level MATCHES "-O($|[123s]|fast)")
+      target_compile_options(gdn_build_options INTERFACE "$<$<CONFIG:${config}>:-O3>")
+    endif()
+  endforeach()
+endif()
+
+if(GDN_SANITIZE) # -g1 is what their reports need; more takes GCC several times as long
   string(REPLACE ";" "," gdn_sanitizers "${GDN_SANITIZE}")
-  add_compile_options(-fsanitize=${gdn_sanitizers} -fno-sanitize-recover=all -fno-omit-frame-pointer -g)
+  add_compile_options(-fsanitize=${gdn_sanitizers} -fno-sanitize-recover=all -fno-omit-frame-pointer -g1)
   add_link_options(-fsanitize=${gdn_sanitizers})
 endif()
 

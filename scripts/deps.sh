@@ -5,7 +5,7 @@
 #   build    compiler, cmake, ninja, PCRE2       check    cmocka, C++, pkg-config, Python, ABI tools
 #   vulkan   shader compiler, headers, a driver for the CPU, the validation layer, spirv-val
 #   cross    64-bit Arm compiler and qemu        fuzz     clang with libFuzzer
-#   package  dpkg-dev
+#   package  dpkg-dev                            bare     debootstrap, for scripts/bare.sh; only where it is named
 #
 # deps.sh --list prints "group package" lines. Elsewhere than on Debian and its relatives, install the
 # like of that list.
@@ -36,6 +36,7 @@ fuzz clang
 fuzz libclang-rt-14-dev
 package dpkg-dev
 package file
+bare debootstrap
 PACKAGES
 }
 
@@ -75,10 +76,17 @@ if [ "$(id -u)" -ne 0 ]; then
 fi
 echo "deps: installing$missing"
 export DEBIAN_FRONTEND=noninteractive
-$root apt-get update -qq
+said=$(mktemp)
+trap 'rm -f "$said"' EXIT
+# What they say matters where they fail: on a minimal system they complain of the lack of apt-utils and of a terminal.
 # $missing is a list of words.
 # shellcheck disable=SC2086
-$root env DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends $missing >/dev/null
+if ! { $root apt-get update -qq &&
+    $root env DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends $missing; } >"$said" 2>&1; then
+    tail -n 40 "$said" >&2
+    echo "deps: could not install$missing" >&2
+    exit 1
+fi
 for package in $missing; do
     is_there "$package" || { echo "deps: $package is still missing" >&2; exit 1; }
 done

@@ -2,18 +2,21 @@
 # Run all tests of libgdn. On a bare Debian 12: sh scripts/test.sh
 #
 #   test.sh                     all stages
+#   test.sh --quick             for work in progress, a few minutes: lint, build, unit, golden, selftest, and the stage quick
 #   test.sh --stage NAME ...    these stages only (and `build` before those that need it)
+#   test.sh --lanes N           stages that run side by side: 2 where there are 2 cores or more, else 1
 #   test.sh --list              what the stages are
 #   test.sh --help              this text
 #
-# Missing packages are installed first (scripts/deps.sh). Every stage prints one line; its whole output is
-# in build/logs/NAME.log. A stage that cannot run here and is documented as optional prints SKIPPED with
-# the reason; everything else that cannot run has failed. The last line is 'N passed, N failed', counting
-# stages, and the exit status is 0 only where none failed.
+# Missing packages are installed first (scripts/deps.sh). Builds are in build-test/ and other build-*/ folders, never in build/.
+# Every stage prints one line when it ends, with its time and the processors' time in it; its whole output is in
+# build-test/logs/NAME.log. A stage that cannot run here and is documented as optional prints SKIPPED with the reason;
+# everything else that cannot run has failed, and so has a stage that finds other tests than tests/list.txt has. The last
+# line is 'N passed, N failed', counting stages, and the exit status is 0 only where none failed.
 set -u
 cd "$(dirname "$0")/.." || exit 1
 self=scripts/test.sh
-logs=build/logs
+logs=build-test/logs
 jobs=$(nproc 2>/dev/null || echo 2)
 export CMAKE_GENERATOR="${CMAKE_GENERATOR:-Ninja}" CTEST_OUTPUT_ON_FAILURE=1 DEBIAN_FRONTEND=noninteractive
 
@@ -21,8 +24,8 @@ stages() {
     cat <<'STAGES'
 deps        install what is missing
 lint        the tree against the registry of kernels; and that the lint finds what is broken
-build       the Release build in build/
-unit        the tool, the public interface, errors
+build       the Release build in build-test/, with all tests that tests/list.txt has
+unit        the tool, the public interface, errors; those of vulkan, cuda and metal are in their stages
 golden      accuracy against results of other implementations
 selftest    gdn check finds mistakes that are planted
 check       gdn check: every instruction set of this machine, bit for bit against the reference
@@ -31,7 +34,7 @@ runtime     the runtime: models against goldens, streams in many ways, random op
 cuda        the CUDA kernels on an emulator: gdn check, contexts, graphs, faults, mistakes that must be noticed; nvcc's code where it is
 metal       the Metal kernels on the emulator, behind a fake Metal: gdn check, its objects, faults, mistakes that must be noticed
 elementary  the elementary functions over all 2^32 floats
-consumers   the installed library in other projects: CMake, pkg-config, C++, Python
+consumers   the installed library in other projects: CMake, pkg-config, C++, Python; configuring where something is missing
 abi         exported symbols, layout of structs, abidiff
 package     the Debian packages and the archive
 asan        the check, unit, golden and runtime tests under AddressSanitizer and UndefinedBehaviorSanitizer
@@ -39,6 +42,7 @@ tsan        the check with many threads, and API tests with threads, under Threa
 clang       the whole project with clang; gdn check --quick, unit and golden tests under its UndefinedBehaviorSanitizer
 arm64       cross build for 64-bit Arm, gdn check on NEON under qemu
 fuzz        the seed corpus and a short run of every fuzz target
+quick       with --quick only: gdn check --quick on every backend, the shorter tests of the runtime
 STAGES
 }
 
@@ -55,23 +59,35 @@ capture() {
     [ -f "$GDN_STAGE_NOTE.ok" ]
 }
 
-run_ctest() { # build-folder ctest-arguments...; no tests at all is a failure
-    folder=$1
-    shift
-    capture ctest --test-dir "$folder" --no-tests=error --parallel "$jobs" "$@"
-    note "$(sed -n 's/.*tests passed, 0 tests failed out of \([0-9]*\)/\1 tests/p' "$GDN_STAGE_NOTE.out")"
+# The tests of a preset's build that have a label, and none of the others: all that tests/list.txt has, and none skipped.
+run_ctest() { # preset label [not-label]; both are regular expressions
+    want=$(python3 tests/list.py count "$@")
+    capture ctest --test-dir "build-$1" --no-tests=error --parallel "$jobs" --timeout 7200 -L "$2" ${3:+-LE "$3"}
+    ran=$(sed -n 's/.*tests passed, 0 tests failed out of \([0-9]*\)/\1/p' "$GDN_STAGE_NOTE.out")
+    if [ "$ran" != "$want" ]; then
+        echo "test: ctest ran $ran tests of the label '$2' in build-$1, but tests/list.txt has $want"
+        return 1
+    fi
+    if grep -E '\*\*\*(Skipped|Not Run)' "$GDN_STAGE_NOTE.out"; then
+        echo "test: the tests above were skipped, and so have shown nothing"
+        return 1
+    fi
+    note "$ran tests"
 }
 
-build() { # preset cmake-arguments...
+build() { # preset cmake-arguments...; the targets $targets, or all of them
     preset=$1
     shift
     cmake --preset "$preset" -DGDN_WERROR=ON "$@"
-    cmake --build --preset "$preset" --parallel "$jobs"
+    case $preset in test | asan | clang | arm64-qemu) python3 tests/list.py check "$preset" ;; esac
+    # shellcheck disable=SC2086
+    cmake --build --preset "$preset" --parallel "$jobs" ${targets:+--target $targets}
 }
+targets=
 
 stage_deps() {
     sh scripts/deps.sh
-    note "$(sh scripts/deps.sh --list | wc -l) packages are there"
+    note "$(sh scripts/deps.sh --list | grep -vc '^bare ') packages are there"
 }
 
 stage_lint() {
@@ -82,43 +98,39 @@ stage_lint() {
 }
 
 # The CUDA backend is built for the emulator; the stage cuda compiles its kernels with nvcc where that is there.
-emulated="-DGDN_CUDA=ON -DGDN_CUDA_EMULATED=ON -DGDN_METAL=ON -DGDN_METAL_EMULATED=ON"
-
 stage_build() {
-    # shellcheck disable=SC2086
-    build release -DGDN_CMOCKA=ON $emulated
-    note "$(build/bin/gdn --version)"
+    build test
+    note "$(build-test/bin/gdn --version), $(python3 tests/list.py count test) tests"
 }
 
-stage_unit() { run_ctest build -L unit; }
-stage_golden() { run_ctest build -L golden; }
-stage_consumers() { run_ctest build -L install; }
-stage_abi() { run_ctest build -L abi; }
+devices='^(vulkan|cuda|metal)$' # labels that have a stage of their own
+stage_unit() { run_ctest test unit "$devices"; }
+stage_golden() { run_ctest test golden; }
+stage_consumers() { run_ctest test 'install|configure'; }
+stage_abi() { run_ctest test abi; }
 
 stage_selftest() {
-    capture build/bin/gdn check --self-test
+    capture build-test/bin/gdn check --self-test
 }
 
 stage_check() {
-    capture build/bin/gdn check --backend cpu
+    capture build-test/bin/gdn check --backend cpu
 }
 
 # All of it needs a device, and deps installs one; tests that skip for want of it have not shown anything.
 stage_vulkan() {
-    build/bin/gdn info
-    run_ctest build -L vulkan --timeout 900
-    if grep -E 'Skipped|Not Run' "$GDN_STAGE_NOTE.out"; then exit 1; fi
+    build-test/bin/gdn info
+    run_ctest test vulkan
 }
 
-stage_runtime() { run_ctest build -L runtime; }
+stage_runtime() { run_ctest test runtime; }
 
 # One architecture: a report of registers and instructions, and that the image can be embedded. All of them take minutes.
 stage_cuda() {
-    run_ctest build -L '^cuda$' --timeout 900
-    if grep -E 'Skipped|Not Run' "$GDN_STAGE_NOTE.out"; then exit 1; fi
+    run_ctest test '^cuda$'
     tests=$(cat "$GDN_STAGE_NOTE")
     if command -v nvcc >/dev/null 2>&1 || [ -x /usr/local/cuda/bin/nvcc ]; then
-        capture sh scripts/cuda_report.sh --arch 90 --out build/cuda-report
+        capture sh scripts/cuda_report.sh --arch 90 --out build-test/cuda-report
         note "$tests; $(cat "$GDN_STAGE_NOTE")"
     else
         note "$tests; no nvcc here, so nothing was compiled for a device"
@@ -127,12 +139,11 @@ stage_cuda() {
 
 # On a Mac this is the device itself; see scripts/metal_device.sh.
 stage_metal() {
-    run_ctest build -L '^metal$' --timeout 900
-    if grep -E 'Skipped|Not Run' "$GDN_STAGE_NOTE.out"; then exit 1; fi
+    run_ctest test '^metal$'
 }
 
 stage_elementary() {
-    capture build/bin/test_elementary
+    capture build-test/bin/test_elementary
 }
 
 stage_package() {
@@ -150,13 +161,13 @@ stage_package() {
 }
 
 stage_asan() {
-    # shellcheck disable=SC2086
-    build asan -DGDN_CMOCKA=ON $emulated
-    run_ctest build-asan -L 'unit|golden|check|runtime'
+    build asan
+    run_ctest asan 'unit|golden|check|runtime'
 }
 
 stage_tsan() {
-    build tsan -DGDN_CMOCKA=ON
+    targets="gdn_tool test_api test_alloc"
+    build tsan
     # ThreadSanitizer of GCC 12 cannot start where the kernel randomizes addresses in more than 28 bits.
     plain=
     if setarch "$(uname -m)" -R true 2>/dev/null; then plain="setarch $(uname -m) -R"; fi
@@ -179,54 +190,77 @@ stage_tsan() {
 }
 
 stage_clang() {
-    # shellcheck disable=SC2086
-    build clang -DGDN_CMOCKA=ON $emulated
-    run_ctest build-clang -L 'unit|golden'
+    build clang
+    run_ctest clang 'unit|golden'
     capture build-clang/bin/gdn check --backend cpu --quick
 }
 
 stage_arm64() {
     build arm64-qemu
-    run_ctest build-arm64-qemu -L 'check|golden|unit|abi'
+    run_ctest arm64-qemu 'check|golden|unit|abi'
 }
 
 stage_fuzz() { sh scripts/fuzz.sh; }
 
+# Every backend, and of the runtime what is soon done.
+stage_quick() {
+    for backend in cpu vulkan cuda metal; do
+        case $backend in
+        cuda) folder=build-test/tests/simt/gdn_simt_cuda ;;
+        metal) folder=build-test/tests/metal/gdn_metal_plain ;;
+        *) folder= ;;
+        esac
+        LD_LIBRARY_PATH=$folder${LD_LIBRARY_PATH:+:$LD_LIBRARY_PATH} build-test/bin/gdn check --quick --backend "$backend"
+    done
+    run_ctest test '^runtime$' '^long$'
+    note "4 backends, $(cat "$GDN_STAGE_NOTE")"
+}
+
 # ---- Running them -----------------------------------------------------------------------------------
 
-case ${1-} in
---help | -h) sed -n '2,/^set /s/^# \{0,1\}//p' "$self"; exit 0 ;;
---list) stages; exit 0 ;;
---run-stage) # for this script only
-    set -e
-    "stage_$2"
-    exit 0
-    ;;
-esac
+usage() { echo "test: $*" >&2; exit 2; }
+
+names=$(stages | cut -d ' ' -f 1)
+wanted=
+lanes=2
+[ "$jobs" -gt 1 ] || lanes=1
+while [ $# -gt 0 ]; do
+    case $1 in
+    --help | -h) sed -n '2,/^set /s/^# \{0,1\}//p' "$self"; exit 0 ;;
+    --list) stages; exit 0 ;;
+    --run-stage) # for this script only
+        trap 'times >"$GDN_STAGE_NOTE.times"' EXIT
+        set -e
+        "stage_$2"
+        exit 0
+        ;;
+    --quick) wanted="$wanted deps lint build unit golden selftest quick" ;;
+    --stage)
+        [ $# -gt 1 ] || usage "--stage needs a name; see --list"
+        printf '%s\n' "$names" | grep -qx -- "$2" || usage "no stage '$2'; see --list"
+        case " $wanted " in *" $2 "*) ;; *) wanted="$wanted $2" ;; esac
+        shift
+        ;;
+    --lanes)
+        [ $# -gt 1 ] || usage "--lanes needs a number"
+        case $2 in '' | *[!0-9]* | 0*) usage "--lanes is '$2'; it can be 1 or more" ;; esac
+        lanes=$2
+        shift
+        ;;
+    *) usage "unknown argument '$1'; see --help" ;;
+    esac
+    shift
+done
 
 needs_build() {
     case $1 in
-    unit | golden | selftest | check | vulkan | cuda | metal | elementary | consumers | abi) return 0 ;;
+    unit | golden | selftest | check | vulkan | runtime | cuda | metal | elementary | consumers | abi | quick) return 0 ;;
     *) return 1 ;;
     esac
 }
 
-names=$(stages | cut -d ' ' -f 1)
-wanted=
-while [ $# -gt 0 ]; do
-    case $1 in
-    --stage)
-        [ $# -gt 1 ] || { echo "test: --stage needs a name; see --list" >&2; exit 2; }
-        printf '%s\n' "$names" | grep -qx -- "$2" || { echo "test: no stage '$2'; see --list" >&2; exit 2; }
-        wanted="$wanted $2"
-        shift
-        ;;
-    *) echo "test: unknown argument '$1'; see --help" >&2; exit 2 ;;
-    esac
-    shift
-done
 if [ -z "$wanted" ]; then
-    wanted=$names
+    wanted=$(printf '%s\n' "$names" | grep -vx quick)
 else
     for name in $wanted; do
         if needs_build "$name"; then
@@ -235,48 +269,87 @@ else
     done
 fi
 
+# shellcheck disable=SC2086
+wanted=$(echo $wanted) # one space between two, also where they came from a list of lines
 mkdir -p "$logs"
+state=$(mktemp -d) || exit 1
+trap 'rm -rf "$state"' EXIT
+trap 'exit 130' INT
+trap 'exit 143' TERM
 # shellcheck disable=SC2086
 total=$(set -- $wanted; echo $#)
-number=0 passed=0 failed=0 skipped=0 failures=
 begin=$(date +%s)
-printf 'libgdn tests: %d stages on %s cores, logs in %s\n' "$total" "$jobs" "$logs"
-build_failed=
-for name in $wanted; do
-    number=$((number + 1))
-    printf '[%2d/%d] %-11s' "$number" "$total" "$name"
-    export GDN_STAGE_NOTE="$logs/$name.note"
-    rm -f "$GDN_STAGE_NOTE"
+
+# What a stage took of the processors, in seconds: its children's times, the second line of what `times` says.
+processors() {
+    awk 'NR == 2 { for (i = 1; i <= 2; i++) { split($i, t, /[ms]/); sum += t[1] * 60 + t[2] } } END { printf "%d", sum + 0.5 }' "$1" 2>/dev/null
+}
+
+run_stage() { # name; its line is printed at once, so that lanes do not mix
+    export GDN_STAGE_NOTE="$state/$1.note"
     start=$(date +%s)
     status=0
-    if [ -n "$build_failed" ] && needs_build "$name"; then # and not what an older build left there
-        echo "the stage build failed" >"$logs/$name.log"
+    if needs_build "$1" && [ -e "$state/build.failed" ]; then # and not what an older build left there
+        echo "the stage build failed" >"$logs/$1.log"
         status=1
     else
-        sh "$self" --run-stage "$name" >"$logs/$name.log" 2>&1 </dev/null || status=$?
+        sh "$self" --run-stage "$1" >"$logs/$1.log" 2>&1 </dev/null || status=$?
     fi
     seconds=$(($(date +%s) - start))
-    text=$(cat "$GDN_STAGE_NOTE" 2>/dev/null)
-    rm -f "$GDN_STAGE_NOTE" "$GDN_STAGE_NOTE.out" "$GDN_STAGE_NOTE.ok"
-    case $status in
-    0)
-        passed=$((passed + 1))
-        printf ' ok      %4d s  %s\n' "$seconds" "$text"
+    case $status in 0) word=passed ;; 77) word=skipped ;; *) word=failed ;; esac
+    until mkdir "$state/print" 2>/dev/null; do sleep 0.1; done
+    : >"$state/$1.$word"
+    [ "$1" != build ] || : >"$state/built"
+    number=$(find "$state" -name '*.passed' -o -name '*.failed' -o -name '*.skipped' | wc -l)
+    text=$(printf '%5d s, processors %5s s' "$seconds" "$(processors "$GDN_STAGE_NOTE.times")")
+    case $word in
+    failed)
+        printf '[%2d/%d] %-11s FAILED  %s; the end of %s/%s.log:\n' "$number" "$total" "$1" "$text" "$logs" "$1"
+        tail -n 40 "$logs/$1.log" | sed 's/^/    /'
         ;;
-    77)
-        skipped=$((skipped + 1))
-        printf ' SKIPPED %4d s  %s\n' "$seconds" "$text"
-        ;;
-    *)
-        failed=$((failed + 1))
-        failures="$failures $name"
-        [ "$name" != build ] || build_failed=1
-        printf ' FAILED  %4d s  the end of %s/%s.log:\n' "$seconds" "$logs" "$name"
-        tail -n 40 "$logs/$name.log" | sed 's/^/    /'
-        ;;
+    *) printf '[%2d/%d] %-11s %-7s %s  %s\n' "$number" "$total" "$1" "$(echo "$word" | sed 's/passed/ok/; s/skipped/SKIPPED/')" "$text" \
+        "$(cat "$GDN_STAGE_NOTE" 2>/dev/null)" ;;
     esac
-done
+    rmdir "$state/print"
+}
 
+# Takes the first stage that nobody has taken and that does not wait for the build, until there is none. deps is alone, before.
+run_lane() {
+    while :; do
+        waiting=
+        for name in $wanted; do
+            if needs_build "$name" && [ ! -e "$state/built" ]; then
+                waiting=1
+            elif mkdir "$state/$name.taken" 2>/dev/null; then
+                run_stage "$name"
+                continue 2
+            fi
+        done
+        [ -n "$waiting" ] || return 0
+        sleep 1
+    done
+}
+
+printf 'libgdn tests: %d stages on %s cores, logs in %s\n' "$total" "$jobs" "$logs"
+case " $wanted " in *" deps "*) mkdir "$state/deps.taken" && run_stage deps ;; esac
+lane=0
+while [ "$lane" -lt "$lanes" ]; do
+    run_lane &
+    lane=$((lane + 1))
+done
+wait
+
+count_of() { find "$state" -name "*.$1" | wc -l; }
+passed=$(count_of passed) failed=$(count_of failed) skipped=$(count_of skipped)
+failures=
+for name in $wanted; do
+    if [ -e "$state/$name.failed" ]; then
+        failures="$failures $name"
+    elif [ ! -e "$state/$name.passed" ] && [ ! -e "$state/$name.skipped" ]; then # its lane ended before it
+        failures="$failures $name"
+        failed=$((failed + 1))
+    fi
+done
 seconds=$(($(date +%s) - begin))
 printf '%d stages in %d min %d s, %d skipped' "$total" $((seconds / 60)) $((seconds % 60)) "$skipped"
 [ -z "$failures" ] || printf '; failed:%s' "$failures"

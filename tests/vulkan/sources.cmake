@@ -22,6 +22,8 @@ endfunction()
 find_program(GDN_SPIRV_VAL spirv-val)
 if(GDN_SPIRV_VAL)
   gdn_vulkan_script(spirv "${GDN_SPIRV_VAL}" $<TARGET_FILE:test_vulkan> "${gdn_shader_folder}")
+else()
+  gdn_left_out("the validation of the shaders" "spirv-val was not found (Debian: spirv-tools)")
 endif()
 if(GDN_BUILD_TOOLS)
   # The whole suite, in parts that run side by side: nearly all of its time is the driver's compiler.
