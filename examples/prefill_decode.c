@@ -106,6 +106,8 @@ int main(void)
     for (int s = 0; s < SEQS; s++)
         for (int i = 0; i < prompt[s] + DECODED; i++) make_token(&tokens[s][i]);
 
+    memset(state, 0xff, sizeof state); /* as memory is that was used before: NaN */
+
     /* Before the first call: what the kinds of calls need at their largest. Nothing is allocated after this. */
     for (int i = 0; i < 2; i++) {
         gdn_gated_delta_net_args a = arguments(SEQS, i ? SEQS : PROMPTS, state[0][0]);
