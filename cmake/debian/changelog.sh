@@ -1,6 +1,6 @@
 #!/bin/sh
-# Debian's changelog from CHANGELOG.md: changelog.sh CHANGELOG.md VERSION MAINTAINER DATE. The items of the newest section
-# become those of one entry, in lines of at most 80 bytes; the rest is in changelog.gz, which is CHANGELOG.md itself.
+# Debian's changelog from CHANGELOG.md: changelog.sh CHANGELOG.md VERSION MAINTAINER DATE. The items of the section of that
+# version, and of what is newer, become those of one entry, in lines of at most 80 bytes; changelog.gz is CHANGELOG.md itself.
 set -eu
 awk -v version="$2" -v maintainer="$3" -v date="$4" '
 function flush(    n, i, words, line) {
@@ -16,13 +16,19 @@ function flush(    n, i, words, line) {
     item = ""
 }
 BEGIN { printf "libgdn (%s) unstable; urgency=medium\n\n", version }
-/^## / { if (++sections > 1) exit; next }
-sections == 0 { next }
+/^## / {
+    if (found) exit
+    begun = 1
+    found = index($0, "[" substr(version, 1, match(version, /-[^-]*$/) - 1) "]")
+    next
+}
+!begun { next }
 /^- / { flush(); item = substr($0, 3); next }
 /^$/ || /^### / { flush(); next }
 item != "" { item = item " " $0 }
 END {
     flush()
-    if (items == 0) { print "changelog.sh: the newest section has no items" >"/dev/stderr"; exit 1 }
+    if (items == 0) { print "changelog.sh: no items" >"/dev/stderr"; exit 1 }
+    if (!found) { print "changelog.sh: CHANGELOG.md has no section of " version >"/dev/stderr"; exit 1 }
     printf "\n -- %s  %s\n", maintainer, date
 }' "$1"
