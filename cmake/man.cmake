@@ -28,6 +28,7 @@ add_custom_command(OUTPUT ${gdn_man_pages}
   DEPENDS gdn_tool ${gdn_man_parts} COMMENT "Writing the manual pages" VERBATIM)
 add_custom_target(gdn_man ALL DEPENDS ${gdn_man_pages})
 install(FILES ${gdn_man_pages} DESTINATION "${CMAKE_INSTALL_MANDIR}/man1" COMPONENT tools)
+find_package(Python3 QUIET COMPONENTS Interpreter)
 if(GDN_BUILD_TESTS AND Python3_FOUND)
   add_test(NAME tool.man COMMAND "${Python3_EXECUTABLE}" "${PROJECT_SOURCE_DIR}/tests/test_man.py" "${gdn_man_folder}"
     ${CMAKE_CROSSCOMPILING_EMULATOR} $<TARGET_FILE:gdn_tool>)
