@@ -58,13 +58,14 @@ install(FILES "${PROJECT_BINARY_DIR}/gdn.pc" DESTINATION "${CMAKE_INSTALL_LIBDIR
 
 if(GDN_BUILD_TOOLS)
   install(TARGETS gdn_tool RUNTIME DESTINATION "${CMAKE_INSTALL_BINDIR}" COMPONENT tools)
-endif()
-foreach(pair "runtime;libgdn${header_ABI_VERSION}" "dev;libgdn-dev" "tools;gdn-tools")
-  list(GET pair 0 component)
-  list(GET pair 1 package)
-  if(NOT component STREQUAL "tools" OR GDN_BUILD_TOOLS)
-    install(FILES LICENSE DESTINATION "${CMAKE_INSTALL_DATADIR}/doc/${package}" RENAME copyright
-      COMPONENT ${component})
+  include("${CMAKE_CURRENT_LIST_DIR}/man.cmake")
+  if(GDN_BUILD_RUNTIME)
+    install(FILES models/kjv-small-q8_0.gguf DESTINATION "${CMAKE_INSTALL_DATADIR}/gdn/models" COMPONENT models)
   endif()
-endforeach()
-install(FILES README.md CHANGELOG.md DESTINATION "${CMAKE_INSTALL_DATADIR}/doc/libgdn-dev" COMPONENT dev)
+endif()
+
+# README.md and what it and the header name, laid out as here, so that their links lead somewhere.
+set(gdn_doc_dir "${CMAKE_INSTALL_DATADIR}/doc/libgdn-dev")
+install(FILES README.md CHANGELOG.md CONTRIBUTING.md LICENSE DESTINATION "${gdn_doc_dir}" COMPONENT dev)
+install(DIRECTORY docs examples DESTINATION "${gdn_doc_dir}" COMPONENT dev
+  FILES_MATCHING PATTERN "*.md" PATTERN "*.svg" PATTERN "*.c" PATTERN "CMakeLists.txt" PATTERN man EXCLUDE)

@@ -5,7 +5,7 @@
 #   build    compiler, cmake, ninja, PCRE2       check    cmocka, C++, pkg-config, Python, ABI tools
 #   vulkan   shader compiler, headers, a driver for the CPU, the validation layer, spirv-val
 #   cross    64-bit Arm compiler and qemu        fuzz     clang with libFuzzer
-#   package  dpkg-dev                            bare     debootstrap, for scripts/bare.sh; only where it is named
+#   package  dpkg-dev, lintian          bare     debootstrap, for scripts/bare.sh; only where it is named
 #
 # deps.sh --list prints "group package" lines. Elsewhere than on Debian and its relatives, install the
 # like of that list.
@@ -36,6 +36,7 @@ fuzz clang
 fuzz libclang-rt-14-dev
 package dpkg-dev
 package file
+package lintian
 bare debootstrap
 PACKAGES
 }

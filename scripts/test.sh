@@ -151,13 +151,18 @@ stage_package() {
     rm -rf build-package/packages
     cpack --preset package
     ls build-package/packages
-    for package in libgdn0 libgdn-dev gdn-tools; do
+    for package in libgdn0 libgdn-dev gdn-tools gdn-models; do
         dpkg-deb --info build-package/packages/"$package"_*.deb
         dpkg-deb --contents build-package/packages/"$package"_*.deb
     done
     dpkg-deb --field build-package/packages/libgdn0_*.deb Depends | grep libc6
     dpkg-deb --field build-package/packages/libgdn-dev_*.deb Depends | grep libgdn0
-    note "$(find build-package/packages -maxdepth 1 -name '*.deb' | wc -l) packages and an archive"
+    packages="$(find build-package/packages -maxdepth 1 -name '*.deb' | wc -l) packages and an archive"
+    if command -v lintian >/dev/null 2>&1; then
+        lintian --fail-on error,warning build-package/packages/*.deb
+        packages="$packages; lintian has nothing to say"
+    fi
+    note "$packages"
 }
 
 stage_asan() {

@@ -1,0 +1,199 @@
+/* verify_rollback.c - speculative decoding's memory: drafts are verified for several sequences in one call, and those that
+ * are rejected are rolled back without computing anything again.
+ *
+ * The layer is the one of Qwen3-Next: ssm_conv over q, k and v together, then gated_delta_net. Both remember: the
+ * convolution its last columns, the delta rule its state. Each is a ring that is tagged by position:
+ *   - a sequence has SLOTS = DRAFTS + 1 snapshots; the state after p tokens lies in slot p % SLOTS;
+ *   - its history has WIDTH - 1 + DRAFTS columns; that of position p is column p % COLUMNS (the kernel does that).
+ * A round verifies the newest token and its drafts. If n of these tokens hold, the sequence goes on at position + n: that
+ * is all of the rollback, since both rings still have what was there.
+ *
+ * Sequences have and accept other numbers of drafts than their neighbours, and than the round before. At the end each output,
+ * state and history is compared with that of plain decoding, one token after another. Exit status: 0 = the same bits. */
+#include <gdn/gdn.h>
+
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum {
+    HEADS = 2, DIM = 32, PART = HEADS * DIM, CHANNELS = 3 * PART, STATE = HEADS * DIM * DIM,
+    WIDTH = 4, DRAFTS = 3, SLOTS = DRAFTS + 1, COLUMNS = WIDTH - 1 + DRAFTS,
+    SEQS = 4, PROMPT = 9, LENGTH = 40, ROOM = LENGTH + DRAFTS, MAX_TOKENS = SEQS * PROMPT /* PROMPT: the longest prompt */
+};
+
+/* A layer with its memory. Plain decoding needs one slot and WIDTH - 1 columns: nothing is rolled back. */
+typedef struct layer {
+    gdn_context *ctx;
+    int32_t slots, columns;
+    float state[SEQS][SLOTS * STATE], history[SEQS][COLUMNS * CHANNELS];
+    gdn_span conv_workspace, delta_workspace;
+} layer;
+
+/* The tokens of one call, those of sequence 0 first. */
+typedef struct batch {
+    int32_t seq_start[SEQS + 1], position[SEQS];
+    float x[MAX_TOKENS][CHANNELS], g[MAX_TOKENS][HEADS], beta[MAX_TOKENS][HEADS], out[MAX_TOKENS][PART];
+} batch;
+
+static float weight[CHANNELS][WIDTH];
+static layer speculative, plain;
+static batch work;
+static float outputs[2][SEQS][ROOM][PART]; /* of accepted tokens, and of plain decoding */
+
+static void must(gdn_status status, const char *what)
+{
+    if (status == GDN_OK) return;
+    fprintf(stderr, "%s: %s: %s\n", what, gdn_status_name(status), gdn_last_error());
+    exit(1);
+}
+
+/* A number in [-1, 1) that depends on its arguments only. */
+static float number(uint32_t a, uint32_t b, uint32_t c)
+{
+    uint32_t h = (a * 0x9e3779b1u ^ b * 0x85ebca77u ^ c * 0xc2b2ae3du) + 1u;
+    h = (h ^ h >> 15) * 0x2c1b3ce3u;
+    h = (h ^ h >> 13) * 0x297a2d39u;
+    return (float)(h >> 8) * 0x1p-23f - 1.0f;
+}
+
+/* What the model's projections would give for the token at a position; `wrong`: for another one in its place. */
+static void put_token(batch *b, int i, uint32_t seq, uint32_t position, uint32_t wrong)
+{
+    const uint32_t id = seq * 1000 + position;
+    for (uint32_t c = 0; c < CHANNELS; c++) b->x[i][c] = number(id, c, wrong);
+    for (uint32_t h = 0; h < HEADS; h++) {
+        b->g[i][h]    = 0.1f * (number(id, h, 10 + wrong) - 1.0f);        /* the logarithm of a decay: <= 0 */
+        b->beta[i][h] = 0.5f + 0.5f * number(id, h, 20 + wrong);
+    }
+}
+
+/* gated_delta_net wants queries and keys of length 1, as the models do. */
+static void normalise(float *x)
+{
+    float sum = 1e-6f;
+    for (int i = 0; i < DIM; i++) sum += x[i] * x[i];
+    for (int i = 0; i < DIM; i++) x[i] /= sqrtf(sum);
+}
+
+/* Run the layer over a batch; `measure`: ask for the workspaces instead, which serve all calls that are no larger. */
+static void run(layer *l, batch *b, int measure)
+{
+    static float qkv[MAX_TOKENS][CHANNELS];
+    int32_t src[SEQS], dst[SEQS][SLOTS];
+    const int32_t n = b->seq_start[SEQS];
+    gdn_ssm_conv_args c = { 0 };
+    c.size = sizeof c;
+    c.flags = GDN_CONV_SILU;
+    c.n_seqs = c.n_rows = SEQS; c.n_tokens = n; c.n_channels = CHANNELS; c.kernel_width = WIDTH; c.n_columns = l->columns;
+    c.x.data = b->x; c.weight.data = weight; c.out.data = qkv; c.history.data = l->history;
+    c.history.stride[0] = sizeof l->history[0]; /* a row of the array; 0 would mean packed */
+    c.seq_start.data = b->seq_start; c.position.data = b->position;
+    c.workspace = l->conv_workspace;
+
+    gdn_gated_delta_net_args a = { 0 };
+    a.size = sizeof a;
+    a.n_seqs = a.n_rows = SEQS; a.n_tokens = n; a.n_heads_k = a.n_heads_v = HEADS; a.head_dim_k = a.head_dim_v = DIM;
+    a.n_slots = l->slots;
+    a.q.data = qkv[0]; a.k.data = qkv[0] + PART; a.v.data = qkv[0] + 2 * PART; /* strides: sequence, token, head */
+    a.q.stride[1] = a.k.stride[1] = a.v.stride[1] = sizeof qkv[0];             /* 0 for sequence: ragged */
+    a.g.data = b->g; a.beta.data = b->beta; a.out.data = b->out;
+    a.state.data = l->state; a.state.stride[0] = sizeof l->state[0];
+    a.seq_start.data = b->seq_start; a.state_src.data = src; a.state_dst.data = dst;
+    a.n_snapshots = SLOTS;
+    a.workspace = l->delta_workspace;
+
+    if (measure) {
+        gdn_capability can = { 0 };
+        can.size = sizeof can;
+        must(gdn_ssm_conv_query(l->ctx, &c, &can), "gdn_ssm_conv_query");
+        if (can.workspace_bytes) must(gdn_buffer_create(l->ctx, can.workspace_bytes, &l->conv_workspace), "workspace");
+        must(gdn_gated_delta_net_query(l->ctx, &a, &can), "gdn_gated_delta_net_query");
+        if (can.workspace_bytes) must(gdn_buffer_create(l->ctx, can.workspace_bytes, &l->delta_workspace), "workspace");
+        return;
+    }
+    for (int s = 0; s < SEQS; s++) {
+        const int32_t p = b->position[s], tokens = b->seq_start[s + 1] - b->seq_start[s];
+        src[s] = p ? s * l->slots + p % l->slots : GDN_NONE; /* a sequence's first call starts from zero */
+        for (int r = 0; r < SLOTS; r++)                      /* the state r tokens before the newest */
+            dst[s][r] = r < tokens && r < l->slots ? s * l->slots + (p + tokens - r) % l->slots : GDN_NONE;
+    }
+    must(gdn_ssm_conv(l->ctx, &c, NULL), "gdn_ssm_conv");
+    for (int i = 0; i < n; i++)
+        for (int h = 0; h < 2 * HEADS; h++) normalise(qkv[i] + h * DIM);
+    must(gdn_gated_delta_net(l->ctx, &a, NULL), "gdn_gated_delta_net");
+}
+
+/* One call: n[s] tokens for sequence s, of which the first good[s] are right; their outputs are kept. */
+static void step(layer *l, int32_t *position, const int *n, const int *good)
+{
+    work.seq_start[0] = 0;
+    for (int s = 0; s < SEQS; s++) {
+        work.position[s] = position[s];
+        work.seq_start[s + 1] = work.seq_start[s] + n[s];
+        for (int i = 0; i < n[s]; i++)
+            put_token(&work, work.seq_start[s] + i, (uint32_t)s, (uint32_t)(position[s] + i), i >= good[s]);
+    }
+    run(l, &work, 0);
+    for (int s = 0; s < SEQS; s++) {
+        for (int i = 0; i < good[s]; i++)
+            memcpy(outputs[l == &plain][s][position[s] + i], work.out[work.seq_start[s] + i], sizeof work.out[0]);
+        position[s] += good[s]; /* the rollback */
+    }
+}
+
+int main(void)
+{
+    int32_t end[SEQS] = { 0 }, at[SEQS] = { 0 };
+    int n[SEQS], good[SEQS], rounds = 0, rejected = 0, more, bad;
+    gdn_context *ctx = NULL;
+    gdn_context_desc desc = { 0 };
+    desc.size = sizeof desc; /* the rest is 0: the CPU, all its cores */
+    must(gdn_context_create(&desc, &ctx), "gdn_context_create");
+    for (uint32_t c = 0; c < CHANNELS; c++)
+        for (uint32_t j = 0; j < WIDTH; j++) weight[c][j] = number(c, j, 7);
+    speculative.ctx = plain.ctx = ctx;
+    speculative.slots = SLOTS, speculative.columns = COLUMNS;
+    plain.slots = 1, plain.columns = WIDTH - 1;
+    for (int s = 0; s <= SEQS; s++) work.seq_start[s] = s * PROMPT; /* the largest call there will be */
+    run(&speculative, &work, 1);
+    run(&plain, &work, 1);
+
+    for (int s = 0; s < SEQS; s++) n[s] = good[s] = PROMPT - 2 * s; /* prompts of 9, 7, 5 and 3 tokens */
+    step(&speculative, end, n, good);
+    do {
+        more = 0;
+        for (int s = 0; s < SEQS; s++) {
+            const int going = end[s] < LENGTH;           /* one that is done has no tokens in the call */
+            n[s] = going ? 1 + (rounds + s) % SLOTS : 0; /* one token that holds, and 0 to DRAFTS drafts */
+            good[s] = going ? 1 + (rounds / SLOTS + 3 * s) % n[s] : 0;
+            rejected += n[s] - good[s];
+            more |= going;
+        }
+        if (more) step(&speculative, end, n, good);
+        rounds += more;
+    } while (more);
+
+    do { /* the same tokens, one at a time */
+        more = 0;
+        for (int s = 0; s < SEQS; s++) more |= n[s] = good[s] = at[s] < end[s];
+        if (more) step(&plain, at, n, good);
+    } while (more);
+
+    bad = memcmp(outputs[0], outputs[1], sizeof outputs[0]) != 0;
+    for (int s = 0; s < SEQS; s++) {
+        bad |= memcmp(speculative.state[s] + end[s] % SLOTS * STATE, plain.state[s], STATE * sizeof(float)) != 0;
+        for (int p = end[s] - (WIDTH - 1); p < end[s]; p++)
+            bad |= memcmp(speculative.history[s] + p % COLUMNS * CHANNELS, plain.history[s] + p % (WIDTH - 1) * CHANNELS,
+                          CHANNELS * sizeof(float)) != 0;
+        printf("sequence %d: %d tokens\n", s, (int)end[s]);
+    }
+    printf("%d rounds, %d drafts rejected: %s plain decoding\n", rounds, rejected, bad ? "OTHER BITS than" : "the bits of");
+    for (layer *l = &speculative; l; l = l == &plain ? NULL : &plain) {
+        gdn_buffer_destroy(ctx, &l->conv_workspace);
+        gdn_buffer_destroy(ctx, &l->delta_workspace);
+    }
+    gdn_context_destroy(ctx);
+    return bad;
+}
