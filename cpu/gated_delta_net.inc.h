@@ -35,7 +35,7 @@ enum {
 /* One head of one sequence, and the value columns of it that the item computes. */
 typedef struct head_view {
     const gdn_gated_delta_net_problem *p;
-    int32_t      s, h, first, n_tokens;
+    int32_t      s, h, key_head, first, n_tokens;
     int32_t      j0, n_columns;
     const float *source; /* the head's matrix in the slot to read; NULL = start from zero */
     int32_t      n;      /* head_dim_k                                                     */
@@ -46,10 +46,12 @@ typedef struct head_view {
 /* Tokens made ready. */
 typedef struct chunk {
     int32_t first, n_tokens; /* within the sequence                                                    */
+    bool    more;            /* k, a and ak have one row more, of the token after the chunk            */
     float  *q, *k;           /* [token][pitch]                                                         */
     float  *a;               /* exp(g) per channel; GATE_CHANNEL only                                  */
     float  *ak;              /* what the state is read with: a * k; GATE_SCALAR: k itself              */
     float  *v, *out;         /* [token][group]: out is what scale is still to be applied to            */
+    float  *kv;              /* [group]: what the state holds under the next chunk's first key         */
     int32_t group;           /* value columns per item, a multiple of 16                               */
     float   decay[CHUNK_TOKENS]; /* exp(g) per head; GATE_CHANNEL: 1, so that decay * kv is exactly kv */
     float   beta[CHUNK_TOKENS];
@@ -71,7 +73,29 @@ GDN_INLINE vf load_any(const char *src, int32_t dtype, int32_t first, int32_t n)
 
 static void make_ready(float *dst, const char *src, int32_t dtype, int32_t first, int32_t n)
 {
-    for (int32_t i = 0; i < n; i += GDN_VL) v_store(dst + i, load_any(src, dtype, first + i, min_i32(n - i, GDN_VL)));
+    int32_t      i = 0;
+    const float *f = (const float *)(const void *)src + first;
+    for (; dtype == GDN_F32 && i + GDN_VL <= n; i += GDN_VL) v_store(dst + i, v_load(f + i));
+    for (; i < n; i += GDN_VL) v_store(dst + i, load_any(src, dtype, first + i, min_i32(n - i, GDN_VL)));
+}
+
+static void copy_ready(float *dst, const float *src, int32_t pitch)
+{
+    for (int32_t i = 0; i < pitch; i += GDN_VL) v_store(dst + i, v_load(src + i));
+}
+
+/* k and, with a gate per channel, a and ak of a token, as row `row` of the chunk. */
+static void chunk_fill_key(const chunk *c, const head_view *x, int32_t t, int64_t row)
+{
+    const gdn_gated_delta_net_problem *p = x->p;
+    make_ready(c->k + row, gdn_token_at(&p->k, x->s, x->first, t, x->key_head), p->k.dtype, 0, x->n);
+    if (!x->channel) return;
+    const char *g = gdn_token_at(&p->g, x->s, x->first, t, x->h);
+    for (int32_t i = 0; i < x->n; i += GDN_VL) {
+        const vf a = v_exp(load_any(g, GDN_F32, i, min_i32(x->n - i, GDN_VL)));
+        v_store(c->a + row + i, a);
+        v_store(c->ak + row + i, v_mul(a, v_load(c->k + row + i)));
+    }
 }
 
 /* 2: the decay gate, for a whole chunk; and q, k and v as aligned floats. Rows of tokens lie far apart in
@@ -79,24 +103,27 @@ static void make_ready(float *dst, const char *src, int32_t dtype, int32_t first
 static void chunk_fill(chunk *c, const head_view *x, int32_t first)
 {
     const gdn_gated_delta_net_problem *p = x->p;
-    const int32_t key_head = gdn_key_head(p, x->h);
+    const int64_t after = (int64_t)CHUNK_TOKENS * x->pitch; /* the row after a full chunk's last */
     c->first = first;
     c->n_tokens = min_i32(x->n_tokens - first, CHUNK_TOKENS);
+    c->more = first + c->n_tokens < x->n_tokens;
+    if (first > 0) { /* the chunk before has made it ready */
+        copy_ready(c->k, c->k + after, x->pitch);
+        if (x->channel) copy_ready(c->a, c->a + after, x->pitch);
+        if (x->channel) copy_ready(c->ak, c->ak + after, x->pitch);
+    }
     for (int32_t t = 0; t < c->n_tokens; t++) {
         const int64_t row = (int64_t)t * x->pitch;
-        const char   *g = gdn_token_at(&p->g, x->s, x->first, first + t, x->h);
-        make_ready(c->q + row, gdn_token_at(&p->q, x->s, x->first, first + t, key_head), p->q.dtype, 0, x->n);
-        make_ready(c->k + row, gdn_token_at(&p->k, x->s, x->first, first + t, key_head), p->k.dtype, 0, x->n);
+        make_ready(c->q + row, gdn_token_at(&p->q, x->s, x->first, first + t, x->key_head), p->q.dtype, 0, x->n);
+        if (t > 0 || first == 0) chunk_fill_key(c, x, first + t, row);
         make_ready(c->v + (int64_t)t * c->group, gdn_token_at(&p->v, x->s, x->first, first + t, x->h), p->v.dtype,
                    x->j0, x->n_columns);
         c->beta[t] = *(const float *)(const void *)gdn_token_at(&p->beta, x->s, x->first, first + t, x->h);
-        c->decay[t] = x->channel ? 1.0f : gdn_ref_expf(*(const float *)(const void *)g);
-        for (int32_t i = 0; x->channel && i < x->n; i += GDN_VL) {
-            vf a = v_exp(load_any(g, GDN_F32, i, min_i32(x->n - i, GDN_VL)));
-            v_store(c->a + row + i, a);
-            v_store(c->ak + row + i, v_mul(a, v_load(c->k + row + i)));
-        }
+        c->decay[t] = 1.0f;
+        if (!x->channel)
+            c->decay[t] = gdn_ref_expf(*(const float *)(const void *)gdn_token_at(&p->g, x->s, x->first, first + t, x->h));
     }
+    if (c->more) chunk_fill_key(c, x, first + c->n_tokens, after);
 }
 
 GDN_INLINE void prefetch_bytes(const char *first, int64_t bytes)
@@ -109,7 +136,7 @@ GDN_INLINE void prefetch_bytes(const char *first, int64_t bytes)
 static void chunk_prefetch(const chunk *c, const head_view *x, int32_t t, int32_t turn, int32_t n_turns)
 {
     const gdn_gated_delta_net_problem *p = x->p;
-    const int32_t ahead = c->first + t + CHUNK_TOKENS, key_head = gdn_key_head(p, x->h);
+    const int32_t ahead = c->first + t + CHUNK_TOKENS, key_head = x->key_head;
     if (ahead >= x->n_tokens) return;
     if (n_turns < 1) n_turns = 1; /* fewer columns than a vector */
     for (; turn < 4; turn += n_turns) {
@@ -198,13 +225,13 @@ static void plan(const void *problem, int32_t n_threads, gdn_cpu_plan *plan)
     const int32_t group = group_of(p, n_threads), pitch = pitch_of(p);
     const int32_t n_tokens = p->n_seqs ? (p->n_tokens + p->n_seqs - 1) / p->n_seqs : 0;
     const bool    rows = rows_serves(p, n_tokens), lines = lines_serves(p, n_tokens);
-    const int64_t tokens = min_i32(p->n_tokens, CHUNK_TOKENS);
+    const int64_t tokens = min_i32(p->n_tokens, CHUNK_TOKENS), keys = tokens + 1;
     const int64_t for_columns = (int64_t)round_up(p->head_dim_k, 32) * group, for_lines = lines_scratch(pitch, group);
     const int64_t state = for_columns > for_lines ? for_columns : for_lines;
 
     plan->n_items = (int64_t)p->n_seqs * p->n_heads_v * ((p->head_dim_v + group - 1) / group);
     plan->grain = rows || lines ? run_of_items(p, group, plan->n_items, n_threads) : 1;
-    plan->scratch_bytes = 4 * (uint64_t)(tokens * ((p->gate == GDN_GATE_CHANNEL ? 4 : 2) * pitch + 2 * group) + state);
+    plan->scratch_bytes = 4 * (uint64_t)((tokens + keys * (p->gate == GDN_GATE_CHANNEL ? 3 : 1)) * pitch + (2 * tokens + 1) * group + state);
     plan->path = group;
     plan->path_name = rows ? "rows" : lines ? "lines" : "columns";
 }
@@ -216,6 +243,7 @@ static void run_item(const gdn_gated_delta_net_problem *p, int32_t group, int64_
     const int32_t source = gdn_state_src_at(p, s);
     head_view     x = {.p = p, .s = s, .h = (int32_t)(item / n_groups % p->n_heads_v)};
     chunk         c;
+    x.key_head = gdn_key_head(p, x.h);
 
     x.n_tokens = gdn_seq_length(&p->seq_start, p->n_seqs, p->n_tokens, s);
     if (x.n_tokens == 0 || source == GDN_SKIP) return;
@@ -227,15 +255,16 @@ static void run_item(const gdn_gated_delta_net_problem *p, int32_t group, int64_
     x.pitch = pitch_of(p);
     x.channel = p->gate == GDN_GATE_CHANNEL;
 
-    const int32_t n_tokens = min_i32(p->n_tokens, CHUNK_TOKENS);
+    const int32_t n_tokens = min_i32(p->n_tokens, CHUNK_TOKENS), n_keys = n_tokens + 1;
     c.group = group;
     c.q = scratch;
     c.k = c.q + n_tokens * x.pitch;
-    c.a = c.k + n_tokens * x.pitch;
-    c.ak = x.channel ? c.a + n_tokens * x.pitch : c.k;
-    c.v = c.ak + n_tokens * x.pitch;
+    c.a = c.k + n_keys * x.pitch;
+    c.ak = x.channel ? c.a + n_keys * x.pitch : c.k;
+    c.v = c.ak + n_keys * x.pitch;
     c.out = c.v + n_tokens * group;
-    float *state = c.out + n_tokens * group;
+    c.kv = c.out + n_tokens * group;
+    float *state = c.kv + group;
 
     const bool by_rows = rows_serves(p, x.n_tokens), by_lines = lines_serves(p, x.n_tokens);
     if (by_rows && rows_decode_serves(&x)) {

@@ -218,27 +218,35 @@ static void columns_save(const head_view *x, float *target, const columns_block 
 static void columns_tokens(const head_view *x, const chunk *c, const columns_block *b)
 {
     const int32_t turn = b->j / (b->width * GDN_VL), n_turns = x->n_columns / (b->width * GDN_VL);
+    const int32_t last = c->more ? c->n_tokens : c->n_tokens - 1; /* from there on no key comes after */
+    const int32_t kept = x->n_tokens - x->p->n_snapshots - c->first; /* from there on states are kept */
+    columns_fn   *update = columns_version(x->n, b->width, x->channel, true);
     columns_pass  pass = {.from = b->state, .to = b->state, .n = x->n, .read = c->ak};
     dots          sum;
-    /* 1: load state */
-    if (c->first == 0 && x->source) columns_load(x, x->source, b);
-    else if (c->first == 0) memset(b->state, 0, 4 * (size_t)round_up(x->n, 32) * (size_t)(b->width * GDN_VL));
-    /* 3: read kv, for the first token of the chunk */
-    sum = b->width == 1 ? columns_one_read(&pass) : columns_wide_read(&pass);
+    /* 1: load state, and 3: read kv; for later chunks, the chunk before has read it */
+    if (c->first == 0) {
+        if (x->source) columns_load(x, x->source, b);
+        else memset(b->state, 0, 4 * (size_t)round_up(x->n, 32) * (size_t)(b->width * GDN_VL));
+        sum = b->width == 1 ? columns_one_read(&pass) : columns_wide_read(&pass);
+    } else {
+        for (int32_t w = 0; w < b->width; w++) sum.k[w] = v_load(c->kv + b->j + w * GDN_VL);
+    }
     for (int32_t t = 0; t < c->n_tokens; t++) {
         const int64_t row = (int64_t)t * x->pitch, at = (int64_t)t * c->group + b->j;
-        float        *snapshot = snapshot_of(x, c->first + t);
         for (int32_t w = 0; w < b->width; w++) pass.d[w] = delta(c, t, b->j + w * GDN_VL, sum.k[w]);
         pass.q = c->q + row;
         pass.k = c->k + row;
         pass.a = c->a + row;
         pass.read = c->ak + row + x->pitch;
         pass.decay = c->decay[t];
-        sum = columns_version(x->n, b->width, x->channel, t + 1 < c->n_tokens)(&pass);
+        if (t == last) update = columns_version(x->n, b->width, x->channel, false);
+        sum = update(&pass);
         chunk_prefetch(c, x, t, turn, n_turns);
         for (int32_t w = 0; w < b->width; w++) v_store(c->out + at + w * GDN_VL, sum.q[w]);
+        float *snapshot = t >= kept ? snapshot_of(x, c->first + t) : NULL;
         if (snapshot) columns_save(x, snapshot, b); /* 7 */
     }
+    for (int32_t w = 0; c->more && w < b->width; w++) v_store(c->kv + b->j + w * GDN_VL, sum.k[w]);
 }
 
 /* A chunk of tokens. */
