@@ -50,7 +50,7 @@ typedef struct chunk {
     float  *q, *k;           /* [token][pitch]                                                         */
     float  *a;               /* exp(g) per channel; GATE_CHANNEL only                                  */
     float  *ak;              /* what the state is read with: a * k; GATE_SCALAR: k itself              */
-    float  *v, *out;         /* [token][group]: out is what scale is still to be applied to            */
+    float  *v, *out;         /* [token][group]: out is what scale is still to be applied to; not for columns */
     float  *kv;              /* [group]: what the state holds under the next chunk's first key         */
     int32_t group;           /* value columns per item, a multiple of 16                               */
     float   decay[CHUNK_TOKENS]; /* exp(g) per head; GATE_CHANNEL: 1, so that decay * kv is exactly kv */
@@ -126,26 +126,34 @@ static void chunk_fill(chunk *c, const head_view *x, int32_t first)
     if (c->more) chunk_fill_key(c, x, first + c->n_tokens, after);
 }
 
-GDN_INLINE void prefetch_bytes(const char *first, int64_t bytes)
+GDN_INLINE void prefetch_bytes(const char *row, int64_t from, int64_t to)
 {
-    for (int64_t i = 0; i < bytes; i += 64) v_prefetch(first + i);
+    for (int64_t i = from; i < to; i += 64) v_prefetch(row + i);
 }
 
-/* Ask for the rows that the next chunk will read and write in place of token t of this one; in n_turns turns,
- * so that they come in while there is work to do and the loads of that work do not queue behind them. */
-static void chunk_prefetch(const chunk *c, const head_view *x, int32_t t, int32_t turn, int32_t n_turns)
+/* Rows of tokens, `step` bytes apart. */
+typedef struct token_rows {
+    const char *at;
+    int64_t     step, bytes;
+} token_rows;
+
+/* What the next chunk will read and write in place of token 0 of this one, for one of n_turns turns: a row of each is
+ * asked for with every token, so that they come in while there is work to do. Returns how many there are. */
+enum { AHEAD_ROWS = 5 };
+static int32_t chunk_ahead(const chunk *c, const head_view *x, int32_t turn, int32_t n_turns, token_rows *rows)
 {
     const gdn_gated_delta_net_problem *p = x->p;
-    const int32_t ahead = c->first + t + CHUNK_TOKENS, key_head = x->key_head;
-    if (ahead >= x->n_tokens) return;
-    if (n_turns < 1) n_turns = 1; /* fewer columns than a vector */
-    for (; turn < 4; turn += n_turns) {
-        const gdn_token_view *view = turn == 0 ? &p->q : turn == 1 ? &p->k : turn == 2 ? &p->v : &p->out;
-        const int64_t         size = view->dtype == GDN_F32 ? 4 : 2;
-        if (turn < 2) prefetch_bytes(gdn_token_at(view, x->s, x->first, ahead, key_head), size * x->n);
-        else prefetch_bytes(gdn_token_at(view, x->s, x->first, ahead, x->h) + size * x->j0, size * x->n_columns);
-        if (turn == 3 && x->channel) prefetch_bytes(gdn_token_at(&p->g, x->s, x->first, ahead, x->h), 4 * x->n);
+    const gdn_token_view *const view[AHEAD_ROWS] = {&p->q, &p->k, &p->v, &p->out, &p->g};
+    int32_t count = 0;
+    for (int32_t i = turn; i < (x->channel ? AHEAD_ROWS : AHEAD_ROWS - 1); i += n_turns > 1 ? n_turns : 1) {
+        const int64_t size = view[i]->dtype == GDN_F32 ? 4 : 2;
+        const bool    values = view[i] == &p->v || view[i] == &p->out;
+        const int32_t head = i < 2 ? x->key_head : x->h;
+        rows[count].at = gdn_token_at(view[i], x->s, x->first, c->first + CHUNK_TOKENS, head) + (values ? size * x->j0 : 0);
+        rows[count].step = view[i]->stride_token;
+        rows[count++].bytes = size * (values ? x->n_columns : x->n);
     }
+    return count;
 }
 
 /* 6: the outputs of a chunk, of which c->out holds the sums. */
@@ -276,7 +284,7 @@ static void run_item(const gdn_gated_delta_net_problem *p, int32_t group, int64_
         if (by_rows) rows(&x, &c);
         else if (by_lines) lines(&x, &c, state);
         else columns(&x, &c, state);
-        chunk_output(&c, &x);
+        if (by_rows || by_lines) chunk_output(&c, &x);
     }
 }
 
