@@ -35,7 +35,7 @@ enum {
 /* One head of one sequence, and the value columns of it that the item computes. */
 typedef struct head_view {
     const gdn_gated_delta_net_problem *p;
-    int32_t      s, h, first, n_tokens;
+    int32_t      s, h, key_head, first, n_tokens;
     int32_t      j0, n_columns;
     const float *source; /* the head's matrix in the slot to read; NULL = start from zero */
     int32_t      n;      /* head_dim_k                                                     */
@@ -46,10 +46,12 @@ typedef struct head_view {
 /* Tokens made ready. */
 typedef struct chunk {
     int32_t first, n_tokens; /* within the sequence                                                    */
+    bool    more;            /* k, a and ak have one row more, of the token after the chunk            */
     float  *q, *k;           /* [token][pitch]                                                         */
     float  *a;               /* exp(g) per channel; GATE_CHANNEL only                                  */
     float  *ak;              /* what the state is read with: a * k; GATE_SCALAR: k itself              */
-    float  *v, *out;         /* [token][group]: out is what scale is still to be applied to            */
+    float  *v, *out;         /* [token][group]: out is what scale is still to be applied to; not for columns */
+    float  *kv;              /* [group]: what the state holds under the next chunk's first key         */
     int32_t group;           /* value columns per item, a multiple of 16                               */
     float   decay[CHUNK_TOKENS]; /* exp(g) per head; GATE_CHANNEL: 1, so that decay * kv is exactly kv */
     float   beta[CHUNK_TOKENS];
@@ -61,7 +63,29 @@ static int32_t pitch_of(const gdn_gated_delta_net_problem *p) { return round_up(
 
 static void make_ready(float *dst, const char *src, int32_t dtype, int32_t first, int32_t n)
 {
-    for (int32_t i = 0; i < n; i += GDN_VL) v_store(dst + i, v_load_typed(src, dtype, first + i, min_i32(n - i, GDN_VL)));
+    int32_t      i = 0;
+    const float *f = (const float *)(const void *)src + first;
+    for (; dtype == GDN_F32 && i + GDN_VL <= n; i += GDN_VL) v_store(dst + i, v_load(f + i));
+    for (; i < n; i += GDN_VL) v_store(dst + i, v_load_typed(src, dtype, first + i, min_i32(n - i, GDN_VL)));
+}
+
+static void copy_ready(float *dst, const float *src, int32_t pitch)
+{
+    for (int32_t i = 0; i < pitch; i += GDN_VL) v_store(dst + i, v_load(src + i));
+}
+
+/* k and, with a gate per channel, a and ak of a token, as row `row` of the chunk. */
+static void chunk_fill_key(const chunk *c, const head_view *x, int32_t t, int64_t row)
+{
+    const gdn_gated_delta_net_problem *p = x->p;
+    make_ready(c->k + row, gdn_token_at(&p->k, x->s, x->first, t, x->key_head), p->k.dtype, 0, x->n);
+    if (!x->channel) return;
+    const char *g = gdn_token_at(&p->g, x->s, x->first, t, x->h);
+    for (int32_t i = 0; i < x->n; i += GDN_VL) {
+        const vf a = v_exp(v_load_typed(g, GDN_F32, i, min_i32(x->n - i, GDN_VL)));
+        v_store(c->a + row + i, a);
+        v_store(c->ak + row + i, v_mul(a, v_load(c->k + row + i)));
+    }
 }
 
 /* 2: the decay gate, for a whole chunk; and q, k and v as aligned floats. Rows of tokens lie far apart in
@@ -69,46 +93,57 @@ static void make_ready(float *dst, const char *src, int32_t dtype, int32_t first
 static void chunk_fill(chunk *c, const head_view *x, int32_t first)
 {
     const gdn_gated_delta_net_problem *p = x->p;
-    const int32_t key_head = gdn_key_head(p, x->h);
+    const int64_t after = (int64_t)CHUNK_TOKENS * x->pitch; /* the row after a full chunk's last */
     c->first = first;
     c->n_tokens = min_i32(x->n_tokens - first, CHUNK_TOKENS);
+    c->more = first + c->n_tokens < x->n_tokens;
+    if (first > 0) { /* the chunk before has made it ready */
+        copy_ready(c->k, c->k + after, x->pitch);
+        if (x->channel) copy_ready(c->a, c->a + after, x->pitch);
+        if (x->channel) copy_ready(c->ak, c->ak + after, x->pitch);
+    }
     for (int32_t t = 0; t < c->n_tokens; t++) {
         const int64_t row = (int64_t)t * x->pitch;
-        const char   *g = gdn_token_at(&p->g, x->s, x->first, first + t, x->h);
-        make_ready(c->q + row, gdn_token_at(&p->q, x->s, x->first, first + t, key_head), p->q.dtype, 0, x->n);
-        make_ready(c->k + row, gdn_token_at(&p->k, x->s, x->first, first + t, key_head), p->k.dtype, 0, x->n);
+        make_ready(c->q + row, gdn_token_at(&p->q, x->s, x->first, first + t, x->key_head), p->q.dtype, 0, x->n);
+        if (t > 0 || first == 0) chunk_fill_key(c, x, first + t, row);
         make_ready(c->v + (int64_t)t * c->group, gdn_token_at(&p->v, x->s, x->first, first + t, x->h), p->v.dtype,
                    x->j0, x->n_columns);
         c->beta[t] = *(const float *)(const void *)gdn_token_at(&p->beta, x->s, x->first, first + t, x->h);
-        c->decay[t] = x->channel ? 1.0f : gdn_expf(*(const float *)(const void *)g);
-        for (int32_t i = 0; x->channel && i < x->n; i += GDN_VL) {
-            vf a = v_exp(v_load_typed(g, GDN_F32, i, min_i32(x->n - i, GDN_VL)));
-            v_store(c->a + row + i, a);
-            v_store(c->ak + row + i, v_mul(a, v_load(c->k + row + i)));
-        }
+        c->decay[t] = 1.0f;
+        if (!x->channel)
+            c->decay[t] = gdn_expf(*(const float *)(const void *)gdn_token_at(&p->g, x->s, x->first, first + t, x->h));
     }
+    if (c->more) chunk_fill_key(c, x, first + c->n_tokens, after);
 }
 
-GDN_INLINE void prefetch_bytes(const char *first, int64_t bytes)
+GDN_INLINE void prefetch_bytes(const char *row, int64_t from, int64_t to)
 {
-    for (int64_t i = 0; i < bytes; i += 64) v_prefetch(first + i);
+    for (int64_t i = from; i < to; i += 64) v_prefetch(row + i);
 }
 
-/* Ask for the rows that the next chunk will read and write in place of token t of this one; in n_turns turns,
- * so that they come in while there is work to do and the loads of that work do not queue behind them. */
-static void chunk_prefetch(const chunk *c, const head_view *x, int32_t t, int32_t turn, int32_t n_turns)
+/* Rows of tokens, `step` bytes apart. */
+typedef struct token_rows {
+    const char *at;
+    int64_t     step, bytes;
+} token_rows;
+
+/* What the next chunk will read and write in place of token 0 of this one, for one of n_turns turns: a row of each is
+ * asked for with every token, so that they come in while there is work to do. Returns how many there are. */
+enum { AHEAD_ROWS = 5 };
+static int32_t chunk_ahead(const chunk *c, const head_view *x, int32_t turn, int32_t n_turns, token_rows *rows)
 {
     const gdn_gated_delta_net_problem *p = x->p;
-    const int32_t ahead = c->first + t + CHUNK_TOKENS, key_head = gdn_key_head(p, x->h);
-    if (ahead >= x->n_tokens) return;
-    if (n_turns < 1) n_turns = 1; /* fewer columns than a vector */
-    for (; turn < 4; turn += n_turns) {
-        const gdn_token_view *view = turn == 0 ? &p->q : turn == 1 ? &p->k : turn == 2 ? &p->v : &p->out;
-        const int64_t         size = view->dtype == GDN_F32 ? 4 : 2;
-        if (turn < 2) prefetch_bytes(gdn_token_at(view, x->s, x->first, ahead, key_head), size * x->n);
-        else prefetch_bytes(gdn_token_at(view, x->s, x->first, ahead, x->h) + size * x->j0, size * x->n_columns);
-        if (turn == 3 && x->channel) prefetch_bytes(gdn_token_at(&p->g, x->s, x->first, ahead, x->h), 4 * x->n);
+    const gdn_token_view *const view[AHEAD_ROWS] = {&p->q, &p->k, &p->v, &p->out, &p->g};
+    int32_t count = 0;
+    for (int32_t i = turn; i < (x->channel ? AHEAD_ROWS : AHEAD_ROWS - 1); i += n_turns > 1 ? n_turns : 1) {
+        const int64_t size = view[i]->dtype == GDN_F32 ? 4 : 2;
+        const bool    values = view[i] == &p->v || view[i] == &p->out;
+        const int32_t head = i < 2 ? x->key_head : x->h;
+        rows[count].at = gdn_token_at(view[i], x->s, x->first, c->first + CHUNK_TOKENS, head) + (values ? size * x->j0 : 0);
+        rows[count].step = view[i]->stride_token;
+        rows[count++].bytes = size * (values ? x->n_columns : x->n);
     }
+    return count;
 }
 
 /* 6: the outputs of a chunk, of which c->out holds the sums. */
@@ -187,13 +222,13 @@ static void plan(const gdn_gated_delta_net_problem *p, int32_t n_threads, gdn_pl
     const int32_t group = group_of(p, n_threads), pitch = pitch_of(p);
     const int32_t n_tokens = p->n_seqs ? (int32_t)(((int64_t)p->n_tokens + p->n_seqs - 1) / p->n_seqs) : 0;
     const bool    rows = rows_serves(p, n_tokens), lines = lines_serves(p, n_tokens);
-    const int64_t tokens = min_i32(p->n_tokens, CHUNK_TOKENS);
+    const int64_t tokens = min_i32(p->n_tokens, CHUNK_TOKENS), keys = tokens + 1;
     const int64_t for_columns = (int64_t)round_up(p->head_dim_k, 32) * group, for_lines = lines_scratch(pitch, group);
     const int64_t state = for_columns > for_lines ? for_columns : for_lines;
 
     plan->n_items = (int64_t)p->n_seqs * p->n_heads_v * ((p->head_dim_v + group - 1) / group);
     plan->grain = rows || lines ? run_of_items(p, group, plan->n_items, n_threads) : 1;
-    plan->scratch_bytes = 4 * (uint64_t)(tokens * ((p->gate == GDN_GATE_CHANNEL ? 4 : 2) * pitch + 2 * group) + state);
+    plan->scratch_bytes = 4 * (uint64_t)((tokens + keys * (p->gate == GDN_GATE_CHANNEL ? 3 : 1)) * pitch + (2 * tokens + 1) * group + state);
     plan->cut = group;
     plan->form = rows ? "rows" : lines ? "lines" : "columns";
 }
@@ -205,6 +240,7 @@ static void run_item(const gdn_gated_delta_net_problem *p, int32_t group, int64_
     const int32_t source = gdn_state_src_at(p, s);
     head_view     x = {.p = p, .s = s, .h = (int32_t)(item / n_groups % p->n_heads_v)};
     chunk         c;
+    x.key_head = gdn_key_head(p, x.h);
 
     x.n_tokens = gdn_seq_length(&p->seq_start, p->n_seqs, p->n_tokens, s);
     if (x.n_tokens == 0 || source == GDN_SKIP) return;
@@ -216,15 +252,16 @@ static void run_item(const gdn_gated_delta_net_problem *p, int32_t group, int64_
     x.pitch = pitch_of(p);
     x.channel = p->gate == GDN_GATE_CHANNEL;
 
-    const int32_t n_tokens = min_i32(p->n_tokens, CHUNK_TOKENS);
+    const int32_t n_tokens = min_i32(p->n_tokens, CHUNK_TOKENS), n_keys = n_tokens + 1;
     c.group = group;
     c.q = scratch;
     c.k = c.q + n_tokens * x.pitch;
-    c.a = c.k + n_tokens * x.pitch;
-    c.ak = x.channel ? c.a + n_tokens * x.pitch : c.k;
-    c.v = c.ak + n_tokens * x.pitch;
+    c.a = c.k + n_keys * x.pitch;
+    c.ak = x.channel ? c.a + n_keys * x.pitch : c.k;
+    c.v = c.ak + n_keys * x.pitch;
     c.out = c.v + n_tokens * group;
-    float *state = c.out + n_tokens * group;
+    c.kv = c.out + n_tokens * group;
+    float *state = c.kv + group;
 
     const bool by_rows = rows_serves(p, x.n_tokens), by_lines = lines_serves(p, x.n_tokens);
     if (by_rows && rows_decode_serves(&x)) {
@@ -236,7 +273,7 @@ static void run_item(const gdn_gated_delta_net_problem *p, int32_t group, int64_
         if (by_rows) rows(&x, &c);
         else if (by_lines) lines(&x, &c, state);
         else columns(&x, &c, state);
-        chunk_output(&c, &x);
+        if (by_rows || by_lines) chunk_output(&c, &x);
     }
 }
 

@@ -18,6 +18,7 @@ typedef struct columns_pass {
     float       *to;   /* the state after                 */
     int64_t      to_pitch;
     const float *q, *k, *a, *read; /* of this token; read: what the state after is read with next */
+    const char  *ahead;            /* FOLD lines to ask for on the way                            */
     float        decay;
     int32_t      n;
     vf           d[COLUMN_VECTORS];
@@ -46,6 +47,7 @@ typedef struct columns_form {
     bool update;  /* no: only read kv                                   */
     bool next;    /* read the next token's kv too                       */
     bool stream;  /* write past the caches                              */
+    bool ahead;   /* ask for what comes after, a line at a time: eight at once are waited for */
 } columns_form;
 
 /* Where key i lies in scratch: in the order in which the pass below visits keys. A pass is then one walk through the
@@ -107,45 +109,29 @@ GDN_INLINE dots columns_form_run(const columns_pass *pass, columns_form form)
         dots even = dots_add(columns_leaf(&x, form, l), columns_leaf(&x, form, l + 16), form.width);
         dots odd = dots_add(columns_leaf(&x, form, l + 8), columns_leaf(&x, form, l + 24), form.width);
         part[l] = dots_add(even, odd, form.width);
+        if (form.ahead) v_prefetch(x.ahead + 64 * l);
     }
     for (int h = FOLD / 2; h > 0; h /= 2)
         for (int l = 0; l < h; l++) part[l] = dots_add(part[l], part[l + h], form.width);
     return part[0];
 }
 
-/* One compiled version for each form: constants are width, n, packed, channel, update, next. Prefill spends
- * its time in those with a constant n. */
-#define COLUMNS_FORM(...) columns_form_run(pass, (columns_form){__VA_ARGS__, 0})
-#define COLUMNS_VERSIONS(name, width, n)                                                               \
-    static dots columns_##name##_scalar(const columns_pass *pass) { return COLUMNS_FORM(width, n, 1, 0, 1, 1); } \
-    static dots columns_##name##_channel(const columns_pass *pass) { return COLUMNS_FORM(width, n, 1, 1, 1, 1); }
-#define COLUMNS_LAST_VERSIONS(name, width)                                                             \
-    static dots columns_##name##_scalar_last(const columns_pass *pass) { return COLUMNS_FORM(width, 0, 1, 0, 1, 0); } \
-    static dots columns_##name##_channel_last(const columns_pass *pass) { return COLUMNS_FORM(width, 0, 1, 1, 1, 0); } \
-    static dots columns_##name##_read(const columns_pass *pass) { return COLUMNS_FORM(width, 0, 1, 0, 0, 1); }
-COLUMNS_VERSIONS(64, COLUMN_VECTORS, 64)
-COLUMNS_VERSIONS(128, COLUMN_VECTORS, 128)
-COLUMNS_VERSIONS(256, COLUMN_VECTORS, 256)
-COLUMNS_VERSIONS(wide, COLUMN_VECTORS, 0)
-COLUMNS_VERSIONS(one, 1, 0)
-COLUMNS_LAST_VERSIONS(wide, COLUMN_VECTORS)
-COLUMNS_LAST_VERSIONS(one, 1)
+/* What a sequence needs once per block of columns, compiled for any number of keys: its first pass, which only reads
+ * kv, and its last, which has no next token. */
+#define COLUMNS_FORM(...) columns_form_run(pass, (columns_form){__VA_ARGS__, 0, 0})
+static dots columns_wide_read(const columns_pass *pass) { return COLUMNS_FORM(COLUMN_VECTORS, 0, 1, 0, 0, 1); }
+static dots columns_wide_last(const columns_pass *pass) { return COLUMNS_FORM(COLUMN_VECTORS, 0, 1, 0, 1, 0); }
+static dots columns_wide_channel_last(const columns_pass *pass) { return COLUMNS_FORM(COLUMN_VECTORS, 0, 1, 1, 1, 0); }
+static dots columns_one_read(const columns_pass *pass) { return COLUMNS_FORM(1, 0, 1, 0, 0, 1); }
+static dots columns_one_last(const columns_pass *pass) { return COLUMNS_FORM(1, 0, 1, 0, 1, 0); }
+static dots columns_one_channel_last(const columns_pass *pass) { return COLUMNS_FORM(1, 0, 1, 1, 1, 0); }
+#undef COLUMNS_FORM
 
 typedef dots columns_fn(const columns_pass *pass);
-
-static columns_fn *columns_version(int32_t n, int32_t width, bool channel, bool next)
+static columns_fn *columns_last(int32_t width, bool channel)
 {
-    if (width < COLUMN_VECTORS) {
-        if (next) return channel ? columns_one_channel : columns_one_scalar;
-        return channel ? columns_one_channel_last : columns_one_scalar_last;
-    }
-    if (!next) return channel ? columns_wide_channel_last : columns_wide_scalar_last;
-    switch (n) {
-    case 64: return channel ? columns_64_channel : columns_64_scalar;
-    case 128: return channel ? columns_128_channel : columns_128_scalar;
-    case 256: return channel ? columns_256_channel : columns_256_scalar;
-    default: return channel ? columns_wide_channel : columns_wide_scalar;
-    }
+    if (width < COLUMN_VECTORS) return channel ? columns_one_channel_last : columns_one_last;
+    return channel ? columns_wide_channel_last : columns_wide_last;
 }
 
 /* Up to GDN_VL columns or keys of a snapshot. */
@@ -214,31 +200,70 @@ static void columns_save(const head_view *x, float *target, const columns_block 
         }
 }
 
-/* A chunk of tokens for one block of columns. */
-static void columns_tokens(const head_view *x, const chunk *c, const columns_block *b)
+/* A chunk of tokens for one block of columns. The loop over tokens is compiled with the pass, so that d and the sums it
+ * comes from, the only things a token waits for from the one before, stay in registers. */
+GDN_INLINE void columns_tokens(const head_view *x, const chunk *c, const columns_block *b, columns_form form)
 {
-    const int32_t turn = b->j / (b->width * GDN_VL), n_turns = x->n_columns / (b->width * GDN_VL);
-    columns_pass  pass = {.from = b->state, .to = b->state, .n = x->n, .read = c->ak};
+    const gdn_gated_delta_net_problem *p = x->p;
+    const int32_t block = form.width * GDN_VL, j = b->j, group = c->group;
+    const int32_t n_next = c->more ? c->n_tokens : c->n_tokens - 1;        /* tokens after which there is another */
+    const int32_t kept = x->n_tokens - p->n_snapshots - c->first;          /* from there on states are kept       */
+    const int32_t n_ahead = x->n_tokens - c->first - CHUNK_TOKENS;         /* tokens of the next chunk, and more  */
+    const vf      scale = v_set1(p->scale);
+    const int64_t out_step = p->out.stride_token;
+    char         *out = gdn_token_at(&p->out, x->s, x->first, c->first, x->h) + 4 * (int64_t)(x->j0 + j);
+    columns_pass  pass = {.from = b->state, .to = b->state, .n = x->n, .q = c->q, .k = c->k, .a = c->a, .read = c->ak};
     dots          sum;
-    /* 1: load state */
-    if (c->first == 0 && x->source) columns_load(x, x->source, b);
-    else if (c->first == 0) memset(b->state, 0, 4 * (size_t)round_up(x->n, 32) * (size_t)(b->width * GDN_VL));
-    /* 3: read kv, for the first token of the chunk */
-    sum = b->width == 1 ? columns_one_read(&pass) : columns_wide_read(&pass);
-    for (int32_t t = 0; t < c->n_tokens; t++) {
-        const int64_t row = (int64_t)t * x->pitch, at = (int64_t)t * c->group + b->j;
-        float        *snapshot = snapshot_of(x, c->first + t);
-        for (int32_t w = 0; w < b->width; w++) pass.d[w] = delta(c, t, b->j + w * GDN_VL, sum.k[w]);
-        pass.q = c->q + row;
-        pass.k = c->k + row;
-        pass.a = c->a + row;
-        pass.read = c->ak + row + x->pitch;
+    token_rows    ahead[AHEAD_ROWS];
+    const int32_t n_rows = n_ahead > 0 ? chunk_ahead(c, x, j / block, x->n_columns / block, ahead) : 0;
+    /* 1: load state, and 3: read kv; for later chunks, the chunk before has read it */
+    if (c->first == 0) {
+        if (x->source) columns_load(x, x->source, b);
+        else memset(b->state, 0, 4 * (size_t)round_up(x->n, 32) * (size_t)block);
+        sum = form.width == 1 ? columns_one_read(&pass) : columns_wide_read(&pass);
+    } else {
+        for (int32_t w = 0; w < form.width; w++) sum.k[w] = v_load(c->kv + j + w * GDN_VL);
+    }
+    for (int32_t t = 0; t < c->n_tokens; t++, out += out_step) {
+        for (int32_t w = 0; w < form.width; w++) {
+            const vf v = v_load(c->v + t * group + j + w * GDN_VL);
+            pass.d[w] = v_mul(v_set1(c->beta[t]), v_sub(v, v_mul(v_set1(c->decay[t]), sum.k[w]))); /* 4: delta d */
+        }
         pass.decay = c->decay[t];
-        sum = columns_version(x->n, b->width, x->channel, t + 1 < c->n_tokens)(&pass);
-        chunk_prefetch(c, x, t, turn, n_turns);
-        for (int32_t w = 0; w < b->width; w++) v_store(c->out + at + w * GDN_VL, sum.q[w]);
+        pass.read += x->pitch;
+        pass.ahead = n_rows > 0 && t < n_ahead ? ahead[0].at + t * ahead[0].step : (const char *)pass.q;
+        if (t < n_next) sum = columns_form_run(&pass, form);
+        else sum = columns_last(form.width, form.channel)(&pass);
+        pass.q += x->pitch;
+        pass.k += x->pitch;
+        pass.a += x->pitch;
+        for (int32_t i = 0; i < n_rows && t < n_ahead; i++)
+            prefetch_bytes(ahead[i].at + t * ahead[i].step, i == 0 ? 64 * FOLD : 0, ahead[i].bytes);
+        for (int32_t w = 0; w < form.width; w++) /* 6: the output */
+            save_vector((float *)(void *)out + w * GDN_VL, v_mul(scale, sum.q[w]),
+                        min_i32(GDN_VL, b->n_columns - w * GDN_VL), false);
+        float *snapshot = t >= kept ? snapshot_of(x, c->first + t) : NULL;
         if (snapshot) columns_save(x, snapshot, b); /* 7 */
     }
+    for (int32_t w = 0; c->more && w < form.width; w++) v_store(c->kv + j + w * GDN_VL, sum.k[w]);
+}
+
+/* One compiled version for each form: constants are width, n, channel. */
+static void columns_block_any(const head_view *x, const chunk *c, const columns_block *b)
+{
+#define COLUMNS_VERSION(width, n, channel) columns_tokens(x, c, b, (columns_form){width, n, 1, channel, 1, 1, 0, 1})
+#define COLUMNS_VERSIONS(width, n)                         \
+    do {                                                   \
+        if (x->channel) COLUMNS_VERSION(width, n, 1);      \
+        else COLUMNS_VERSION(width, n, 0);                 \
+    } while (0)
+    if (b->width < COLUMN_VECTORS) COLUMNS_VERSIONS(1, 0);
+    else if (x->n == 64) COLUMNS_VERSIONS(COLUMN_VECTORS, 64);
+    else if (x->n == 128) COLUMNS_VERSIONS(COLUMN_VECTORS, 128);
+    else if (x->n == 256) COLUMNS_VERSIONS(COLUMN_VECTORS, 256);
+    else COLUMNS_VERSIONS(COLUMN_VECTORS, 0);
+#undef COLUMNS_VERSIONS
+#undef COLUMNS_VERSION
 }
 
 /* A chunk of tokens. */
@@ -247,7 +272,7 @@ static void columns(const head_view *x, const chunk *c, float *state)
     for (int32_t j = 0; j < x->n_columns;) {
         const int32_t width = x->n_columns - j >= COLUMN_VECTORS * GDN_VL ? COLUMN_VECTORS : 1;
         const int32_t n_columns = min_i32(width * GDN_VL, x->n_columns - j);
-        columns_tokens(x, c, &(columns_block){j, n_columns, width, state + (int64_t)j * round_up(x->n, 32)});
+        columns_block_any(x, c, &(columns_block){j, n_columns, width, state + (int64_t)j * round_up(x->n, 32)});
         j += n_columns;
     }
 }

@@ -57,7 +57,7 @@ static void lines_update(const lines_pass *pass, bool channel, bool next, bool s
     switch ((pass->x.n == 128) * 8 + channel * 4 + (next ? 2 : stream)) {
 #define LINES_CASE(is_128, channel, next, stream)                                                      \
     case is_128 * 8 + channel * 4 + next * 2 + stream:                                                 \
-        lines_form_run(pass, (columns_form){COLUMN_VECTORS, is_128 * 128, 0, channel, 1, next, stream}); \
+        lines_form_run(pass, (columns_form){COLUMN_VECTORS, is_128 * 128, 0, channel, 1, next, stream, 0}); \
         break;
 #define LINES_CASES(is_128, channel)                                                                   \
     LINES_CASE(is_128, channel, 0, 0) LINES_CASE(is_128, channel, 0, 1) LINES_CASE(is_128, channel, 1, 0)
@@ -71,8 +71,8 @@ static void lines_update(const lines_pass *pass, bool channel, bool next, bool s
 /* 3: read kv, for the first token. */
 static void lines_read(const lines_pass *pass)
 {
-    if (pass->x.n == 128) lines_form_run(pass, (columns_form){COLUMN_VECTORS, 128, 0, 0, 0, 1, 0});
-    else lines_form_run(pass, (columns_form){COLUMN_VECTORS, 0, 0, 0, 0, 1, 0});
+    if (pass->x.n == 128) lines_form_run(pass, (columns_form){COLUMN_VECTORS, 128, 0, 0, 0, 1, 0, 0});
+    else lines_form_run(pass, (columns_form){COLUMN_VECTORS, 0, 0, 0, 0, 1, 0, 0});
 }
 
 /* The tree, for GDN_VL columns. */
