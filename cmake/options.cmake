@@ -67,7 +67,7 @@ endif()
 # Libraries that libgdn itself links; users of libgdn.a must link them too.
 set(GDN_PRIVATE_LIBRARIES m)
 set(GDN_HAVE_OPENMP OFF)
-if(NOT GDN_OPENMP MATCHES "^(OFF|FALSE|NO|0)$")
+if(NOT "${GDN_OPENMP}" MATCHES "^(OFF|FALSE|NO|0|)$")
   find_package(OpenMP COMPONENTS C)
   if(OpenMP_C_FOUND)
     set(GDN_HAVE_OPENMP ON)

@@ -107,6 +107,39 @@ static int late_claim(void)
     return 1;
 }
 
+/* ---- A member that is slow with a task: the caller goes to sleep, and is woken --------------------------------------- */
+
+static atomic_int member_began, member_ended;
+
+static void slow_task(void *team, int32_t i)
+{
+    gdn_team *t = team;
+    (void)i;
+    if (is_caller) { /* the other task is for a member */
+        while (!atomic_load(&member_began))
+            (void)sched_yield();
+        return;
+    }
+    atomic_store(&member_began, 1);
+    while (!atomic_load(&t->caller_waits))
+        (void)sched_yield();
+    for (int k = 0; k < 30; k++)
+        (void)sched_yield();
+    atomic_store(&member_ended, 1);
+}
+
+static void slow_member(void)
+{
+    gdn_team *t = new_team(2);
+    for (int i = 0; i < 5 && gdn_team_members(t); i++) {
+        atomic_store(&member_began, 0);
+        atomic_store(&member_ended, 0);
+        gdn_team_run(t, 2, slow_task, t);
+        REQUIRE(atomic_load(&member_ended));
+    }
+    end_team(t);
+}
+
 /* ---- Many callers, and callers within tasks ------------------------------------------------------------------------ */
 
 enum { CALLERS = 6, JOBS = 2000, TASKS = 9 };
@@ -167,7 +200,20 @@ static void on_signal(int number)
     n_signals++;
 }
 
-/* A signal for the process that the caller blocks stays pending: no member takes it. */
+static atomic_int n_seen;
+
+static void be_seen(void *arg, int32_t i)
+{
+    static _Thread_local int seen;
+    (void)arg, (void)i;
+    if (!is_caller && !seen) {
+        seen = 1;
+        atomic_fetch_add(&n_seen, 1);
+    }
+    (void)sched_yield();
+}
+
+/* A signal for the process that the caller blocks stays pending: no member takes it, though each has run since. */
 static void signals(void)
 {
     gdn_team *t = new_team(4);
@@ -178,8 +224,8 @@ static void signals(void)
     REQUIRE(!pthread_sigmask(SIG_BLOCK, &set, &before));
     REQUIRE(!sigismember(&before, SIGINT)); /* start gave back what it found */
     REQUIRE(!kill(getpid(), SIGUSR1));
-    for (int i = 0; i < 100; i++)
-        gdn_team_run(t, 4, nothing, NULL);
+    while (atomic_load(&n_seen) < gdn_team_members(t))
+        gdn_team_run(t, 40, be_seen, NULL);
     REQUIRE(!sigpending(&pending) && sigismember(&pending, SIGUSR1) && !n_signals);
     REQUIRE(!pthread_sigmask(SIG_SETMASK, &before, NULL));
     REQUIRE(n_signals == 1);
@@ -205,6 +251,7 @@ static void environment(void)
 int main(void)
 {
     const int late = late_claim();
+    slow_member();
     for (int i = 0; i < 100; i++) /* ended before, while and after members first look */
         end_team(new_team(1 + i % 5));
     many_callers(1);
