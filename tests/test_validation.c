@@ -9,6 +9,7 @@
 #include "core/backend.h"
 #include "core/maps.h"
 #include "core/operands.h"
+#include "tests/workspaces.h"
 
 static int failures;
 
@@ -255,11 +256,30 @@ static void large_maps(void)
     }
 }
 
+/* ---- Workspaces ---------------------------------------------------------------------------------------------- */
+
+static void workspaces(void)
+{
+    static const uint32_t threads[] = { 1, 2, 7, 64 };
+    gdn_implementation_info info = { .size = sizeof info };
+    int needed = 0;
+    for (uint32_t i = 0; gdn_implementation_describe(GDN_BACKEND_CPU, 0, i, &info) == GDN_OK; i++)
+        for (int t = 0; t < 4; t++) {
+            gdn_context_desc desc = { .size = sizeof desc, .n_threads = threads[t], .implementation = info.name };
+            gdn_context *ctx;
+            REQUIRE(gdn_context_create(&desc, &ctx) == GDN_OK, "%s", gdn_last_error());
+            REQUIRE(!workspaces_that_shrink(ctx, 30000, &needed), "%s on %u threads", info.name, (unsigned)threads[t]);
+            gdn_context_destroy(ctx);
+        }
+    printf("%d of the calls need a workspace\n", needed);
+}
+
 int main(void)
 {
     regions();
     small_maps();
     large_maps();
+    workspaces();
     printf("%d failures\n", failures);
     return failures != 0;
 }

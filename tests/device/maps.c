@@ -3,6 +3,7 @@
  * map that the documentation says a bad value amounts to. */
 #include "tests/device/call.h"
 #include "tests/device/device.h"
+#include "tests/workspaces.h"
 
 #include <stddef.h>
 #include <stdlib.h>
@@ -81,6 +82,35 @@ static void bad_gated_delta_net(gdn_context *ctx)
         judge(ctx, &device_kernel_gated_delta_net, &args, o, n, START, bad_start[i], SRC, without, 0, "seq_start");
     static const int32_t descends[] = { 0, 3, 2, 2 }, empty[] = { 0, 3, 3, 3 };
     judge(ctx, &device_kernel_gated_delta_net, &args, o, n, START, descends, START, empty, 0, "seq_start");
+}
+
+/* Entries of state_dst that are not used hold anything: of more snapshots than tokens, of padding, and of a sequence without
+ * tokens. Nothing is reported, and the rest is as on the reference, which takes the same maps. */
+static void unused_gated_delta_net(gdn_context *ctx)
+{
+    enum { USED = 4 };
+    static float q[USED * G_HEADS * G_DIM], g[USED * G_HEADS], out[2][USED * G_HEADS * G_DIM],
+        state[2][G_ROWS * G_SLOTS * G_HEADS * G_DIM * G_DIM];
+    int32_t start[] = { 0, 1, 3, 3, 4 }, src[] = { 6, GDN_SKIP, 0, 2 }, dst[] = { 7, 99, -5, INT32_MAX, INT32_MIN, 8, 3, GDN_SKIP };
+    fill(q, sizeof q / 4, 11), fill(out[0], sizeof out[0] / 4, 12), fill(state[0], sizeof state[0] / 4, 13);
+    memcpy(out[1], out[0], sizeof out[0]), memcpy(state[1], state[0], sizeof state[0]);
+    const any_args args = { .gated_delta_net = { .size = sizeof args.gated_delta_net, .n_seqs = 4, .n_tokens = USED, .n_heads_k = G_HEADS,
+        .n_heads_v = G_HEADS, .head_dim_k = G_DIM, .head_dim_v = G_DIM, .n_rows = G_ROWS, .n_slots = G_SLOTS } };
+    for (int device = 0; device < 2; device++) {
+#define FIELD(name) offsetof(gdn_gated_delta_net_args, name)
+        const operand o[] = {
+            { FIELD(q), q, sizeof q }, { FIELD(k), q, sizeof q }, { FIELD(v), q, sizeof q }, { FIELD(g), g, sizeof g },
+            { FIELD(beta), g, sizeof g }, { FIELD(out), out[device], sizeof out[0] }, { FIELD(state), state[device], sizeof state[0] },
+            { FIELD(seq_start), start, sizeof start }, { FIELD(state_src), src, sizeof src }, { FIELD(state_dst), dst, sizeof dst },
+        };
+#undef FIELD
+        const int n = sizeof o / sizeof o[0];
+        if (device)
+            CHECK(on_device(ctx, &kernel_gated_delta_net, args, o, n) == GDN_OK);
+        else
+            on_reference(&kernel_gated_delta_net, args, o, n);
+    }
+    CHECK(!memcmp(out[0], out[1], sizeof out[0]) && !memcmp(state[0], state[1], sizeof state[0]));
 }
 
 /* ---- ssm_conv -------------------------------------------------------------------------------------------- */
@@ -168,6 +198,9 @@ static void bad_set_rows(gdn_context *ctx, int n_rows, int32_t index_dtype)
 
 void device_bad_maps(gdn_context *ctx)
 {
+    int needed = 0;
+    CHECK(!workspaces_that_shrink(ctx, 3000, &needed));
+    unused_gated_delta_net(ctx);
     bad_gated_delta_net(ctx);
     bad_ssm_conv(ctx, LENGTH);
     bad_ssm_conv(ctx, LONGEST);

@@ -24,7 +24,9 @@
 #  define ASAN_UNPOISON_MEMORY_REGION(p, n) ((void)(p), (void)(n))
 #endif
 
+#ifndef WITH_ASAN
 enum { CANARY = 0xc5, CANARY_BYTES = 512 }; /* looked at on each side */
+#endif
 
 void fuzz_fail(const char *format, ...)
 {
@@ -47,8 +49,11 @@ static void make(slab *s)
     s->result = malloc(SLAB_BYTES);
     s->mask   = malloc(SLAB_BYTES);
     FUZZ_REQUIRE(s->before && s->result && s->mask, "no memory for a slab");
+    s->at = s->base;
+    ASAN_POISON_MEMORY_REGION(s->base, SLAB_BYTES);
 }
 
+#ifndef WITH_ASAN
 /* The canaries next to the accessible bytes. */
 static void canaries(const slab *s, unsigned char **front, size_t *n_front, unsigned char **back, size_t *n_back)
 {
@@ -58,6 +63,7 @@ static void canaries(const slab *s, unsigned char **front, size_t *n_front, unsi
     *n_back  = right < CANARY_BYTES ? right : CANARY_BYTES;
     *back    = s->at + s->bytes;
 }
+#endif
 
 void arena_reset(arena *a)
 {
@@ -66,21 +72,22 @@ void arena_reset(arena *a)
 
 slab *arena_take(arena *a, size_t bytes, size_t alignment, int at_end)
 {
-    unsigned char *front, *back;
-    size_t n_front, n_back;
     FUZZ_REQUIRE(a->n < MAX_SLABS && bytes > 0 && bytes + 64 <= SLAB_BYTES, "the decoder wants %zu bytes", bytes);
     slab *s = &a->slabs[a->n++];
     if (!s->base)
         make(s);
+    ASAN_POISON_MEMORY_REGION(s->at, s->bytes); /* what was in use; the rest is poisoned always */
     s->bytes = bytes;
     s->at    = s->base + (at_end ? (SLAB_BYTES - bytes) / alignment * alignment : 0);
-    ASAN_UNPOISON_MEMORY_REGION(s->base, SLAB_BYTES);
+    ASAN_UNPOISON_MEMORY_REGION(s->at, bytes);
+    memset(s->at, 0, bytes);
+#ifndef WITH_ASAN
+    unsigned char *front, *back;
+    size_t n_front, n_back;
     canaries(s, &front, &n_front, &back, &n_back);
     memset(front, CANARY, n_front);
-    memset(s->at, 0, bytes);
     memset(back, CANARY, n_back);
-    ASAN_POISON_MEMORY_REGION(s->base, (size_t)(s->at - s->base));
-    ASAN_POISON_MEMORY_REGION(back, SLAB_BYTES - (size_t)(back - s->base));
+#endif
     return s;
 }
 

@@ -127,7 +127,7 @@ static int32_t *map(source *in, arena *a, gdn_span *span, int n)
 
 /* ---- Sequences and pools --------------------------------------------------------------------------------- */
 
-enum { MAX_SEQS = 5, MAX_SLOTS = 64 };
+enum { MAX_SEQS = 5, MAX_SLOTS = 512, POOL_FLOATS = 1 << 13, PRODUCTS = 1 << 13 };
 
 typedef struct batch {
     int n_seqs, n_tokens, longest, ragged, start[MAX_SEQS + 1];
@@ -141,7 +141,7 @@ static batch make_batch(source *in, int long_ones)
     b.n_seqs = PICK(in, counts);
     b.ragged = b.n_seqs && below(in, 2);
     if (!b.ragged) {
-        const int each = long_ones && one_in(in, 16) ? 13 + below(in, 60) : PICK(in, lengths);
+        const int each = long_ones && one_in(in, 16) ? 13 + below(in, b.n_seqs > 1 ? 12 : 60) : PICK(in, lengths);
         b.n_tokens = b.n_seqs * each;
         b.longest  = b.n_seqs ? each : 0;
         for (int s = 0; s <= b.n_seqs; s++)
@@ -150,7 +150,7 @@ static batch make_batch(source *in, int long_ones)
     }
     b.start[0] = one_in(in, 8) ? below(in, 3) : 0; /* tokens that belong to nobody */
     for (int s = 0; s < b.n_seqs; s++) {
-        const int length = long_ones && one_in(in, 16) ? 13 + below(in, 20) : PICK(in, lengths);
+        const int length = long_ones && one_in(in, 32) ? 13 + below(in, 12) : PICK(in, lengths);
         b.start[s + 1] = b.start[s] + length;
         b.longest      = length > b.longest ? length : b.longest;
     }
@@ -160,7 +160,7 @@ static batch make_batch(source *in, int long_ones)
 
 /* Entries that are allowed: every slot written once at most, and none that another sequence reads. */
 static void fill_pool_maps(source *in, const batch *b, int entries, int32_t *src, int src_slots, int src_size, int32_t *dst,
-                           int dst_slots, int dst_size, int same)
+                           int dst_size, int same, int unused_too)
 {
     int reader[MAX_SLOTS], taken[MAX_SLOTS] = { 0 };
     for (int i = 0; i < MAX_SLOTS; i++)
@@ -175,13 +175,16 @@ static void fill_pool_maps(source *in, const batch *b, int entries, int32_t *src
                 slot = s * src_slots + slot % src_slots;
             src[s] = slot;
         }
-        if (slot >= 0)
+        if (slot >= 0 && slot < MAX_SLOTS)
             reader[slot] = reader[slot] < 0 || reader[slot] == s ? s : MAX_SEQS; /* several */
     }
-    (void)dst_slots;
     for (int s = 0; dst && s < b->n_seqs; s++)
         for (int r = 0; r < entries; r++) {
             int32_t *entry = &dst[s * entries + r];
+            if (unused_too && (r >= b->start[s + 1] - b->start[s] || (src && src[s] == GDN_SKIP)) && one_in(in, 2)) {
+                *entry = (int32_t)noise(in); /* nobody looks at it */
+                continue;
+            }
             const int wish = below(in, dst_size);
             *entry = GDN_NONE;
             for (int i = 0; i < dst_size && !one_in(in, 8); i++) {
@@ -216,24 +219,36 @@ static void make_delta(source *in, fuzz_call *c, int wild)
     static const int32_t floats[] = { GDN_F32, GDN_F16, GDN_BF16 };
     gdn_gated_delta_net_args *a = &c->args.delta;
     const batch b = make_batch(in, 1);
-    const int hk = 1 + below(in, 3) % 2, hv = hk * (1 + below(in, 3)), dk = PICK(in, dims), dv = PICK(in, dims);
-    const int with_src = below(in, 2), with_dst = below(in, 2), other = below(in, 3) == 2;
-    /* The pools fit their slabs. */
-    int room = SLAB_BYTES / 2 / (4 * hv * dk * dv), slots = 1 + below(in, 3), rows = (b.n_seqs ? b.n_seqs : 1) + below(in, 2);
-    room  = room < MAX_SLOTS ? room : MAX_SLOTS;
-    slots = slots * rows <= room ? slots : 1;
-    if (rows > room || (int64_t)b.n_tokens * 4 * (2 * hk * dk + hv * (dk + dv)) > SLAB_BYTES / 2) {
-        make_delta(&(source){ 0 }, c, 0); /* too large a choice: the plainest call */
-        return;
+    static const int many[] = { 1, 2, 3, 1, 2, 4, 9, 40 };
+    const int hk = 1 + below(in, 3) % 2, with_src = below(in, 2), with_dst = below(in, 2), other = below(in, 3) == 2;
+    int hv = hk * (1 + below(in, 3)), dk = PICK(in, dims), dv = PICK(in, dims);
+    int slots = PICK(in, many), rows = (b.n_seqs ? b.n_seqs : 1) + below(in, 2);
+    /* Small pools and little arithmetic, which an instrumented reference takes most of the time for. */
+    const int scale = one_in(in, 32) ? 8 : 1;
+    for (int turn = 0; (int64_t)rows * hv * dk * dv > scale * POOL_FLOATS || (int64_t)b.n_tokens * hv * dk * dv > scale * PRODUCTS; turn++) {
+        if (hv > hk)
+            hv = hk;
+        else if (dk > 20 && (dk >= dv || dv <= 20))
+            dk = turn % 2 ? 16 : 20;
+        else if (dv > 20)
+            dv = turn % 2 ? 17 : 16;
+        else
+            break; /* long sequences of the smallest heads */
     }
+    const int room = scale * POOL_FLOATS / (hv * dk * dv) < MAX_SLOTS ? scale * POOL_FLOATS / (hv * dk * dv) : MAX_SLOTS;
+    slots = slots * rows <= room ? slots : 1;
     *a = (gdn_gated_delta_net_args){ .size = sizeof *a, .n_seqs = b.n_seqs, .n_tokens = b.n_tokens, .n_heads_k = hk,
                                      .n_heads_v = hv, .head_dim_k = dk, .head_dim_v = dv, .n_rows = rows, .n_slots = slots };
     a->head_map = below(in, 2), a->gate = below(in, 2), a->state_layout = below(in, 2);
     a->scale = below(in, 4) == 3 ? 0.5f : 0;
     int rows_out = rows, slots_out = slots;
-    if (other && rows * slots + 1 <= room) {
+    const int same = !other || rows * slots + 1 > room || below(in, 2);
+    if (other && !same) {
         slots_out     = below(in, 2) ? 1 : slots;
         a->n_rows_out = rows_out = rows + (slots_out == 1), a->n_slots_out = slots_out;
+    } else if (other && with_src && with_dst) { /* the same tensor, of which either side may state fewer rows */
+        a->n_rows     = 1 + below(in, rows);
+        a->n_rows_out = rows_out = 1 + below(in, rows);
     }
     int entries = slots_out;
     if (with_dst)
@@ -253,15 +268,14 @@ static void make_delta(source *in, fuzz_call *c, int wild)
     operand(in, c->arena, &a->out, GDN_F32, 3, values, dv, 1, b.n_tokens, 0);
     const int64_t lines = a->state_layout == GDN_STATE_KV ? dk : dv, inner = a->state_layout == GDN_STATE_KV ? dv : dk;
     operand(in, c->arena, &a->state, GDN_F32, 4, (int64_t[]){ rows, slots, hv, lines }, inner, 0, 0, wild);
-    if (a->n_rows_out)
+    if (!same)
         operand(in, c->arena, &a->state_out, GDN_F32, 4, (int64_t[]){ rows_out, slots_out, hv, lines }, inner, 0, 0, 0);
     else if (other)
         a->state_out = a->state;
     if (b.ragged)
         memcpy(map(in, c->arena, &a->seq_start, b.n_seqs + 1), b.start, 4 * (size_t)(b.n_seqs + 1));
-    fill_pool_maps(in, &b, entries, with_src ? map(in, c->arena, &a->state_src, b.n_seqs) : NULL, slots, rows * slots,
-                   with_dst ? map(in, c->arena, &a->state_dst, b.n_seqs * entries) : NULL, slots_out, rows_out * slots_out,
-                   !a->n_rows_out);
+    fill_pool_maps(in, &b, entries, with_src ? map(in, c->arena, &a->state_src, b.n_seqs) : NULL, slots, a->n_rows * slots,
+                   with_dst ? map(in, c->arena, &a->state_dst, b.n_seqs * entries) : NULL, rows_out * slots_out, same, 1);
 }
 
 static void make_conv(source *in, fuzz_call *c, int wild)
@@ -292,15 +306,19 @@ static void make_conv(source *in, fuzz_call *c, int wild)
     a->n_columns = columns == width - 1 && below(in, 2) ? 0 : columns;
     operand(in, c->arena, &a->history, GDN_F32, 2, (int64_t[]){ rows, columns }, channels, 0, 0, wild);
     int rows_out = rows;
-    if (other && below(in, 2)) {
+    const int with_src = below(in, 2), with_dst = below(in, 2), same = !other || below(in, 2);
+    if (other && same) {
         a->history_out = a->history;
+        if (with_src && with_dst) { /* either side may state fewer rows */
+            a->n_rows     = 1 + below(in, rows);
+            a->n_rows_out = rows_out = 1 + below(in, rows);
+        }
     } else if (other) {
         a->n_rows_out = rows_out = rows + below(in, 2);
         operand(in, c->arena, &a->history_out, GDN_F32, 2, (int64_t[]){ rows_out, columns }, channels, 0, 0, 0);
     }
-    const int with_src = below(in, 2), with_dst = below(in, 2);
-    fill_pool_maps(in, &b, 1, with_src ? map(in, c->arena, &a->history_src, b.n_seqs) : NULL, 1, rows,
-                   with_dst ? map(in, c->arena, &a->history_dst, b.n_seqs) : NULL, 1, rows_out, !a->n_rows_out);
+    fill_pool_maps(in, &b, 1, with_src ? map(in, c->arena, &a->history_src, b.n_seqs) : NULL, 1, a->n_rows,
+                   with_dst ? map(in, c->arena, &a->history_dst, b.n_seqs) : NULL, rows_out, same, 0);
 }
 
 static void make_rows(source *in, fuzz_call *c, int wild)
@@ -439,6 +457,45 @@ static void break_map(source *in, fuzz_call *c, layout l)
     memcpy(entry, &value, 4);
 }
 
+/* out into the pool, at strides of the pool's own or near them: between its slots, or on them; and the pool that is written
+ * is the one that is read, in fewer rows or more, or cut otherwise. Judged by fuzz_args_mask.c where it is accepted. */
+static void break_pool(source *in, fuzz_call *c)
+{
+    gdn_gated_delta_net_args *d = &c->args.delta;
+    gdn_ssm_conv_args *v = &c->args.conv;
+    const int delta = c->kernel == DELTA;
+    gdn_tensor *pool = delta ? &d->state : &v->history, *written = delta ? &d->state_out : &v->history_out;
+    gdn_tensor *out = delta ? &d->out : &v->out;
+    if (c->kernel == ROWS || !pool->data)
+        return;
+    const int64_t heads = delta ? 4 * (int64_t)d->n_heads_v * d->head_dim_k * d->head_dim_v : 4 * (int64_t)v->n_channels;
+    const int64_t unit = (heads + 3) / 4 * 4, spread = below(in, 3);
+    if (spread) { /* the pool with gaps, in the memory that it has */
+        pool->stride[1] = spread * unit;
+        pool->stride[0] = pool->stride[1] * (1 + below(in, 4)) + (below(in, 2) ? unit : 0);
+        if (delta)
+            d->n_rows = 1 + below(in, 2), d->n_slots = 1 + below(in, 3);
+        else
+            v->n_rows = 1 + below(in, 2);
+    }
+    if (below(in, 4)) {
+        *written = *pool;
+        if (delta)
+            d->n_rows_out = below(in, 4), d->n_slots_out = below(in, 3) ? d->n_slots : below(in, 4);
+        else
+            v->n_rows_out = below(in, 4);
+        if (!below(in, 4))
+            written->stride[below(in, 2)] += unit;
+    }
+    if (below(in, 4)) {
+        out->data      = pool->data;
+        out->offset    = pool->offset + (uint64_t)(unit * below(in, 4)) / (below(in, 4) ? 1 : 2) / 4 * 4;
+        out->stride[0] = 0;
+        out->stride[1] = pool->stride[below(in, 2)];
+        out->bytes     = honest_bytes(c, out->data, out->offset);
+    }
+}
+
 static void break_struct(source *in, fuzz_call *c)
 {
     static const uint32_t sizes[] = { 0, 3, 4, 100, 65536, 65537, UINT32_MAX };
@@ -446,6 +503,15 @@ static void break_struct(source *in, fuzz_call *c)
     const int more = below(in, 2) ? 1 + below(in, 200) : 0, less = below(in, 32);
     c->args.size  = more ? known + (uint32_t)more : below(in, 2) ? PICK(in, sizes) : known - (uint32_t)less;
     c->dirty_tail = more && below(in, 2);
+}
+
+static void forget_bytes(fuzz_call *c, layout l)
+{
+    char *args = (char *)&c->args;
+    for (size_t at = l.tensors; at < l.spans; at += sizeof(gdn_tensor))
+        ((gdn_tensor *)(void *)(args + at))->bytes = 0;
+    for (size_t at = l.spans; at < l.end; at += sizeof(gdn_span))
+        ((gdn_span *)(void *)(args + at))->bytes = 0;
 }
 
 void fuzz_decode(const uint8_t *data, size_t size, arena *a, fuzz_call *c)
@@ -468,10 +534,13 @@ void fuzz_decode(const uint8_t *data, size_t size, arena *a, fuzz_call *c)
     else
         make_rows(&in, c, wild);
     const layout l = layout_of(c->kernel);
+    if (!c->mutations && one_in(&in, 4)) /* a caller that vouches for them */
+        forget_bytes(c, l);
     for (int i = 0; i < c->mutations; i++)
         switch (below(&in, 16)) {
         case 0: case 1: case 2: break_scalar(&in, c, l); break;
         case 3: break_struct(&in, c); break;
+        case 15: case 14: break_pool(&in, c); break;
         case 4: c->workspace = 1 + below(&in, 4); break;
         case 5: case 6: case 7: case 8: case 9: break_map(&in, c, l); break;
         default: break_tensor(&in, c, l); break;

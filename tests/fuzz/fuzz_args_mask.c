@@ -39,7 +39,7 @@ static place resolve(const gdn_tensor *t, int n_axes, const int64_t *extent, int
 static void allow(fuzz_call *call, const place *p, int64_t offset, uint64_t bytes, int kind)
 {
     static const unsigned width[] = { [MASK_F32] = 4, [MASK_F16] = 2, [MASK_BF16] = 2, [MASK_BYTE] = 1 };
-    FUZZ_REQUIRE(offset >= 0 && (uint64_t)offset + bytes <= p->bytes,
+    FUZZ_REQUIRE(offset >= 0 && (!p->bytes || (uint64_t)offset + bytes <= p->bytes),
                  "an accepted call writes bytes %lld to %lld of an operand that has %llu", (long long)offset,
                  (long long)(offset + (int64_t)bytes), (unsigned long long)p->bytes);
     slab *s = arena_find(call->arena, p->at + offset, (size_t)bytes);
@@ -56,7 +56,7 @@ static int64_t entry(fuzz_call *call, const gdn_span *map, int64_t i, int64_t ab
     if (!map->data)
         return absent;
     const char *at = (const char *)map->data + map->offset + 4 * i;
-    FUZZ_REQUIRE(4 * (uint64_t)i + 4 <= map->bytes && arena_find(call->arena, at, 4), "an accepted call reads beyond a map");
+    FUZZ_REQUIRE((!map->bytes || 4 * (uint64_t)i + 4 <= map->bytes) && arena_find(call->arena, at, 4), "an accepted call reads beyond a map");
     memcpy(&value, at, 4);
     return value;
 }
@@ -80,6 +80,24 @@ static void mask_tokens(fuzz_call *call, const place *out, sequence q, int64_t s
         }
 }
 
+/* Nothing that has been marked so far lies in the pool: out overlaps no state, in whatever rows the call names. */
+static void require_apart(fuzz_call *call, const place *pool, const int64_t n[4], uint64_t inner)
+{
+    int64_t i[4];
+    for (i[0] = 0; pool->at && i[0] < n[0]; i[0]++)
+        for (i[1] = 0; i[1] < n[1]; i[1]++)
+            for (i[2] = 0; i[2] < n[2]; i[2]++)
+                for (i[3] = 0; i[3] < n[3]; i[3]++) {
+                    const int64_t offset = i[0] * pool->stride[0] + i[1] * pool->stride[1] + i[2] * pool->stride[2] + i[3] * pool->stride[3];
+                    const slab *s = arena_find(call->arena, pool->at + offset, (size_t)inner);
+                    FUZZ_REQUIRE(s, "an accepted call has a pool outside of all memory");
+                    const unsigned char *mask = s->mask + (pool->at + offset - s->at);
+                    for (uint64_t k = 0; k < inner; k += 2)
+                        FUZZ_REQUIRE(!mask[k] && !mask[k + 1], "an accepted call writes out into a pool, %lld bytes from its begin",
+                                     (long long)(offset + (int64_t)k));
+                }
+}
+
 static void mask_delta(fuzz_call *call, const gdn_gated_delta_net_args *a)
 {
     const int own = a->state_out.data != NULL, kv = a->state_layout == GDN_STATE_KV;
@@ -96,6 +114,14 @@ static void mask_delta(fuzz_call *call, const gdn_gated_delta_net_args *a)
         if (source == GDN_SKIP)
             continue;
         mask_tokens(call, &out, q, s, a->n_heads_v, 4 * (uint64_t)a->head_dim_v);
+    }
+    const place read = resolve(&a->state, 4, (int64_t[]){ a->n_rows, slots_in, a->n_heads_v, lines }, inner, 0);
+    require_apart(call, &read, (int64_t[]){ a->n_rows, slots_in, a->n_heads_v, lines }, 4 * (uint64_t)inner);
+    require_apart(call, &state, (int64_t[]){ rows, slots, a->n_heads_v, lines }, 4 * (uint64_t)inner);
+    for (int64_t s = 0; s < a->n_seqs; s++) {
+        const sequence q = sequence_of(call, &a->seq_start, s, a->n_seqs, a->n_tokens);
+        if (entry(call, &a->state_src, s, s * slots_in) == GDN_SKIP)
+            continue;
         for (int64_t r = 0; r < snapshots && r < q.length; r++) {
             const int64_t target = entry(call, &a->state_dst, s * snapshots + r, s * slots + r);
             FUZZ_REQUIRE(target >= GDN_NONE && target < rows * slots, "an accepted call has state_dst %lld", (long long)target);
@@ -116,10 +142,18 @@ static void mask_conv(fuzz_call *call, const gdn_ssm_conv_args *a)
     const place history = resolve(own ? &a->history_out : &a->history, 2, (int64_t[]){ rows, W }, a->n_channels, 0);
     for (int64_t s = 0; s < a->n_seqs; s++) {
         const sequence q = sequence_of(call, &a->seq_start, s, a->n_seqs, a->n_tokens);
-        const int64_t end = entry(call, &a->position, s, 0) + q.length;
         if (entry(call, &a->history_src, s, s) == GDN_SKIP)
             continue;
         mask_tokens(call, &out, q, s, 1, 4 * (uint64_t)a->n_channels);
+    }
+    const place read = resolve(&a->history, 2, (int64_t[]){ a->n_rows, W }, a->n_channels, 0);
+    require_apart(call, &read, (int64_t[]){ a->n_rows, W, 1, 1 }, 4 * (uint64_t)a->n_channels);
+    require_apart(call, &history, (int64_t[]){ rows, W, 1, 1 }, 4 * (uint64_t)a->n_channels);
+    for (int64_t s = 0; s < a->n_seqs; s++) {
+        const sequence q = sequence_of(call, &a->seq_start, s, a->n_seqs, a->n_tokens);
+        const int64_t end = entry(call, &a->position, s, 0) + q.length;
+        if (entry(call, &a->history_src, s, s) == GDN_SKIP)
+            continue;
         const int64_t row = entry(call, &a->history_dst, s, s);
         for (int64_t p = end > W ? end - W : 0; p < end && q.length && row >= 0 && W; p++) {
             FUZZ_REQUIRE(row < rows, "an accepted call has history_dst %lld", (long long)row);
@@ -142,7 +176,7 @@ static void mask_rows(fuzz_call *call, const gdn_set_rows_args *a)
                 const size_t  width = a->index.dtype == GDN_I64 ? 8 : 4;
                 int32_t narrow;
                 int64_t row;
-                FUZZ_REQUIRE((uint64_t)offset + width <= index.bytes && arena_find(call->arena, index.at + offset, width),
+                FUZZ_REQUIRE((!index.bytes || (uint64_t)offset + width <= index.bytes) && arena_find(call->arena, index.at + offset, width),
                              "an accepted call reads beyond the index");
                 memcpy(&narrow, index.at + offset, 4);
                 memcpy(&row, index.at + offset, width);
