@@ -92,13 +92,13 @@ static void unused_gated_delta_net(gdn_context *ctx)
     static float q[USED * G_HEADS * G_DIM], g[USED * G_HEADS], out[2][USED * G_HEADS * G_DIM],
         state[2][G_ROWS * G_SLOTS * G_HEADS * G_DIM * G_DIM];
     int32_t start[] = { 0, 1, 3, 3, 4 }, src[] = { 6, GDN_SKIP, 0, 2 }, dst[] = { 7, 99, -5, INT32_MAX, INT32_MIN, 8, 3, GDN_SKIP };
-    fill(q, sizeof q / 4, 11), fill(out[0], sizeof out[0] / 4, 12), fill(state[0], sizeof state[0] / 4, 13);
+    device_fill(q, sizeof q / 4, 11), device_fill(out[0], sizeof out[0] / 4, 12), device_fill(state[0], sizeof state[0] / 4, 13);
     memcpy(out[1], out[0], sizeof out[0]), memcpy(state[1], state[0], sizeof state[0]);
     const any_args args = { .gated_delta_net = { .size = sizeof args.gated_delta_net, .n_seqs = 4, .n_tokens = USED, .n_heads_k = G_HEADS,
         .n_heads_v = G_HEADS, .head_dim_k = G_DIM, .head_dim_v = G_DIM, .n_rows = G_ROWS, .n_slots = G_SLOTS } };
     for (int device = 0; device < 2; device++) {
 #define FIELD(name) offsetof(gdn_gated_delta_net_args, name)
-        const operand o[] = {
+        const device_operand o[] = {
             { FIELD(q), q, sizeof q }, { FIELD(k), q, sizeof q }, { FIELD(v), q, sizeof q }, { FIELD(g), g, sizeof g },
             { FIELD(beta), g, sizeof g }, { FIELD(out), out[device], sizeof out[0] }, { FIELD(state), state[device], sizeof state[0] },
             { FIELD(seq_start), start, sizeof start }, { FIELD(state_src), src, sizeof src }, { FIELD(state_dst), dst, sizeof dst },
@@ -106,9 +106,9 @@ static void unused_gated_delta_net(gdn_context *ctx)
 #undef FIELD
         const int n = sizeof o / sizeof o[0];
         if (device)
-            CHECK(on_device(ctx, &kernel_gated_delta_net, args, o, n) == GDN_OK);
+            CHECK(device_run(ctx, &device_kernel_gated_delta_net, args, o, n) == GDN_OK);
         else
-            on_reference(&kernel_gated_delta_net, args, o, n);
+            device_reference(&device_kernel_gated_delta_net, args, o, n);
     }
     CHECK(!memcmp(out[0], out[1], sizeof out[0]) && !memcmp(state[0], state[1], sizeof state[0]));
 }
