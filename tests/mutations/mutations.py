@@ -24,8 +24,8 @@ sys.path.insert(0, str(HERE))
 from mistakes import MISTAKES  # noqa: E402
 
 SEEDS = "tests/fuzz/fuzz_args.seeds"
-PROGRAMS = {"test_api": [], "test_alloc": [], "test_float_env": [], "fuzz_args": ["--random", "500", SEEDS]}
-TREE = ("CMakeLists.txt", "cmake", "core", "cpu", "include", "reference", "tests", "LICENSE")
+PROGRAMS = {"test_api": [], "test_alloc": [], "test_float_env": [], "test_validation": [], "fuzz_args": ["--random", "500", SEEDS]}
+TREE = ("CMakeLists.txt", "cmake", "core", "cpu", "include", "reference", "runtime", "tests", "LICENSE")
 
 
 def build(tree, program):
