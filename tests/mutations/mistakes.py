@@ -1,7 +1,7 @@
 """The mistakes of mutations.py: what is wrong, the file, a text that it has once, what to put there, and the program
 that has to fail."""
 
-API, ALLOC, ENV, FUZZ = "test_api", "test_alloc", "test_float_env", "fuzz_args"
+API, ALLOC, ENV, FUZZ, VALIDATION = "test_api", "test_alloc", "test_float_env", "fuzz_args", "test_validation"
 
 
 MISTAKES = [
@@ -39,14 +39,34 @@ MISTAKES = [
     ("a source may lie behind the pool", "core/maps.c", "|| source >= m->src_size)", "|| source > m->src_size)", API),
     ("a target may be any negative number", "core/maps.c", "if (target < GDN_NONE || target >=", "if (target >=", API),
     ("a target may lie behind the pool", "core/maps.c", "|| target >= m->dst_size)", "|| target > m->dst_size)", API),
-    ("a slot may be written twice", "core/maps.c", "if (written[(slot - low) / 64] & bit)", "if (0)", API),
-    ("a slot may be read that another sequence writes", "core/maps.c", "& 1) && !writes_itself(m, s, slot))", "& 1) && 0)", API),
-    ("sequences without tokens read their source", "core/maps.c", " || !gdn_seq_length(m->seq_start, m->n_seqs, m->n_tokens, s))", ")", API),
+    ("a slot may be written twice", "core/maps.c", "if (word & bit && l->n_classes == 1)", "if (0)", API),
+    ("a slot may be read that another sequence writes", "core/maps.c", "    if (slot < 0 || !gdn_seq_length(", "    if (slot || !gdn_seq_length(", API),
+    ("sequences without tokens read their source", "core/maps.c", " || !gdn_seq_length(m->seq_start, m->n_seqs, m->n_tokens, s) ||", " ||", API),
+    ("entries that are not used are looked at", "core/maps.c", "m->check_unused ? m->n_entries : used", "m->n_entries", API),
+    ("rows of the history that are not used are not looked at", "core/ssm_conv.c", ".check_unused = 1,", "", API),
+    ("suspects are not tried", "core/maps.c", "(!full && l.n && (status", "(0 && (status", VALIDATION),
+    ("a full table of suspects is forgotten", "core/maps.c", "            l.n_classes /= 2;\n            continue;", "            ;", VALIDATION),
+    ("ranges of classes are left out", "core/maps.c", "l.first += l.n_classes;", "l.first += widest;", VALIDATION),
+    ("a suspect that is only written twice is let go", "core/maps.c", "if (l->writer[at] >= 0)\n                return", "if (0)\n                return", VALIDATION),
+    ("places of slots before the first are taken for others'", "core/maps.c", "const uint32_t key = l->base < 0 ?", "const uint32_t key = l->base < 1 ?", VALIDATION),
+    ("what is interleaved counts as one block", "core/operands.c", "    return meet(a, 0, b, 0, (int64_t)(b->begin - a->begin), &steps);", "    return meet(a, 0, b, 0, (int64_t)(b->begin - a->begin), &steps) || 1;", VALIDATION),
+    ("axes are merged that leave gaps", "core/operands.c", "s[a - 1] % s[a] || s[a - 1] / s[a] > e[a]", "s[a - 1] % s[a]", VALIDATION),
+    ("out is held against the pool that is written only", "core/gated_delta_net.c", "    const int pools = same_pool(p);\n",
+     "    const int pools = same_pool(p);\n    if (pools)\n        r[STATE].begin = r[STATE].end = 0;\n", API),
+    ("out of ssm_conv is held against the history that is written only", "core/ssm_conv.c", "    const int pools = same_pool(p);\n",
+     "    const int pools = same_pool(p);\n    if (pools)\n        r[HISTORY].begin = r[HISTORY].end = 0;\n", FUZZ),
+    ("a workspace shrinks where sequences are added", "cpu/gated_delta_net.inc.h", "* pitch + 2 * group) + state);", "* pitch + 2 * group) + state) + (p->n_seqs < 3 ? 4096 : 0);", VALIDATION),
     ("padding writes its targets", "core/maps.c", "    if (source_of(m, s) == GDN_SKIP)\n        return 0;\n", "", API),
     # ---- core/<kernel>.c
     ("value heads need not be a multiple of key heads", "core/gated_delta_net.c", "if (a->n_heads_v % a->n_heads_k)", "if (0)", API),
     ("flags and reserved are not looked at", "core/gated_delta_net.c", "if (a->flags || a->reserved)", "if (0)", API),
-    ("scale may be infinite", "core/gated_delta_net.c", "if (!isfinite(a->scale))", "if (0)", API),
+    ("scale may be infinite", "core/gated_delta_net.c", "if ((scale_bits(a) & 0x7f800000u) == 0x7f800000u)", "if (0)", API),
+    ("the scale is compared as a number", "core/gated_delta_net.c", "if ((scale_bits(a) & 0x7f800000u) == 0x7f800000u)", "if (!isfinite(a->scale))", ENV),
+    # ---- core/environment.c
+    ("GDN_LOG speaks over the caller's log", "core/environment.c", "desc->log ? NULL : gdn_environment", "gdn_environment", API),
+    ("GDN_LOG has no levels", "core/environment.c", " && level <= wanted - level_names)", " && wanted)", API),
+    ("GDN_IMPLEMENTATION overrules the program", "core/environment.c", "desc->implementation ? NULL : gdn_environment", "gdn_environment", API),
+    ("GDN_IMPLEMENTATION is for all backends", "core/environment.c", "if (b == desc->backend)", "if (1)", API),
     ("the workspace of gated_delta_net may overlap", "core/gated_delta_net.c", "gdn_region_check_apart(&r[WORKSPACE], r, N_REGIONS)", "0", API),
     ("the workspace of gated_delta_net is not needed", "core/gated_delta_net.c", "&a.workspace, c.workspace_bytes, c", "&a.workspace, 0, c", API),
     ("states may overlap inputs", "core/gated_delta_net.c", "gdn_region_check_apart(&r[STATE_OUT], r, N_REGIONS)", "0", API),
