@@ -2,7 +2,7 @@
  * type against it once, and then answers by name. A malformed file gives GDN_INVALID_ARGUMENT and a text that
  * names the key or tensor and the position in the file (GDN_UNSUPPORTED for other versions and for arrays of
  * arrays); nothing is ever read outside the mapping, and what the reader allocates is limited: at most 4 MiB for
- * keys, 20 MiB for tensors, and half a byte for each string of an array. No two tensors share a byte. An open file is
+ * keys, 22 MiB for tensors, and half a byte for each string of an array. No two tensors share a byte. An open file is
  * immutable: any number of threads may read it. The file must not shrink while it is open: the system sends SIGBUS to
  * a program that reads a mapping's lost pages, and what then becomes of it is the program's affair. */
 #ifndef GDN_RUNTIME_GGUF_H
