@@ -172,7 +172,7 @@ def lost():
     """Output that cannot be written ends the work, not only the program."""
     progress = {**os.environ, "GDN_PROGRESS": "0"}
     if pathlib.Path("/dev/full").exists():
-        for arguments in ((), ("--bench", "-n", "8", "--bench-prompt", "8", "--ctx", "256"), ("--json", "-n", "4")):
+        for arguments in ((), ("-p", "Blessed are", "-n", "2000", "--ignore-end"), ("--bench", "-n", "8", "--bench-prompt", "8", "--ctx", "256"), ("--json", "-n", "4")):
             few = ENDLESS if not arguments else ("-m", MODEL, "-p", PROMPT, *arguments)
             with open("/dev/full", "wb") as full:
                 done = gdn(*few, stdout=full, env=progress)
@@ -243,6 +243,8 @@ def progress():
     require(len(found) > 6 and all(re.fullmatch(r"progress: \d+/\d+ \(\d+%\) tokens read and generated", line) for line in found), "lines of progress", done)
     require("(100%)" in found[-1], "all of it", done)
     plain = done.stdout
+    two = gdn(*few, "-p", PROMPT * 4, "--parallel", "1", env=lines, stderr=subprocess.STDOUT)
+    require(b"progress" not in two.stdout[two.stdout.find(b"==> 1"):] and b"==> 2" in two.stdout, "no line between texts", two)
     done = gdn(*few, env=lines, stderr=subprocess.STDOUT)
     require(done.stdout.endswith(plain) and b"progress" in done.stdout[:-len(plain)] and b"\r" not in done.stdout and b"\x1b" not in done.stdout,
             "no line within the text", done)
