@@ -221,17 +221,11 @@ def signals():
 
 
 def bench_rows():
-    """Rows of --bench come as they are measured: here one is read, and the rest is never waited for."""
-    process = subprocess.Popen([TOOL, "run", "-m", MODEL, "--bench", "--widths", "1,2,3,4,5,6,7,8", "-n", "100", "--bench-prompt", "8", "--threads", "1"],
-                               stdout=subprocess.PIPE, stderr=subprocess.DEVNULL)
-    rows = []
-    for line in process.stdout:
-        rows.append(line)
-        if re.match(rb" +1 +off ", line):
-            break
-    process.terminate()
-    rest = process.communicate(timeout=600)[0]
-    require(len(rows) == 4 and process.returncode == -signal.SIGTERM and b" 8    off" not in rest, f"a row before the end: {process.returncode}, {rows}, {rest}")
+    """Rows of --bench come as they are measured: before the progress of the next width."""
+    done = gdn("-m", MODEL, "-p", PROMPT, "--bench", "--widths", "1,2", "-n", "8", "--bench-prompt", "8", "--threads", "1", stderr=subprocess.STDOUT,
+               env={**os.environ, "GDN_PROGRESS": "0"})
+    rows = [done.stdout.find(text) for text in (b"progress: 1/6", b"\n       1    off ", b"progress: 4/6", b"\n       2    off ")]
+    require(done.returncode == 0 and rows == sorted(rows) and rows[0] >= 0, f"rows before the end: {rows}", done)
 
 
 def progress():
