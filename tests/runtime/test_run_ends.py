@@ -16,7 +16,8 @@ import threading
 TOOL, FOLDER = sys.argv[1], pathlib.Path(sys.argv[2])
 MODEL = str(FOLDER / "../../models/kjv-small-q8_0.gguf")
 PROMPT = "In the beginning"
-ENDLESS = ("-m", MODEL, "-p", PROMPT, "-n", "16000", "--ctx", "16384", "--ignore-end", "--threads", "1")
+# more text than a pipe holds: whoever does not read it holds the program up, so that signals never come too late
+ENDLESS = ("-m", MODEL, "-p", PROMPT, "-n", "40000", "--ctx", "40960", "--ignore-end", "--threads", "1")
 failures = []
 
 
