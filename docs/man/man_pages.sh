@@ -12,6 +12,7 @@ mkdir -p "$folder"
 
 # The parts of a --help text: "gdn x - summary", "Usage: ...", lists under "Commands:", "Options:" and more, paragraphs.
 # An entry of a list begins in the third column; its text follows after two spaces or more, or on the next lines.
+# shellcheck disable=SC2016
 page='
 function literal(text) {
     gsub(/\\/, "\\e", text)
