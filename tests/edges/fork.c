@@ -14,9 +14,6 @@
 
 enum { THREADS = 4, FORKS_AT_REST = 4, FORKS_AT_WORK = 20 };
 
-__attribute__((visibility("default"))) const char *__tsan_default_options(void); /* not the hidden one of this build */
-const char *__tsan_default_options(void) { return "die_after_fork=0"; } /* a child of many threads may have some, too */
-
 static const call_api api = { gdn_context_create, gdn_context_destroy, gdn_gated_delta_net_query, gdn_gated_delta_net };
 static call_memory    expected;
 static atomic_int     leave, n_calls;
