@@ -156,17 +156,17 @@ done
 # ---- A clone, and the README's commands --------------------------------------------------------------
 
 say "A clone of $commit"
-rm -rf "$dir/root/libgdn" "$dir/root/libgdn.git"
-git clone -q --bare "$root" "$dir/root/libgdn.git"
+rm -rf "$dir/srv/libgdn" "$dir/srv/libgdn.git"
+git clone -q --bare "$root" "$dir/srv/libgdn.git"
 inside() { # command, in the clone, with nothing of this machine's environment but its proxies
-    env -i HOME=/root PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin LANG=C.UTF-8 TERM=dumb \
+    env -i HOME=/srv PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin LANG=C.UTF-8 TERM=dumb \
         ${http_proxy:+http_proxy="$http_proxy"} ${https_proxy:+https_proxy="$https_proxy"} ${no_proxy:+no_proxy="$no_proxy"} \
         ${HTTP_PROXY:+HTTP_PROXY="$HTTP_PROXY"} ${HTTPS_PROXY:+HTTPS_PROXY="$HTTPS_PROXY"} ${NO_PROXY:+NO_PROXY="$NO_PROXY"} \
-        chroot "$dir" /bin/sh -c "cd /root/libgdn && $1"
+        chroot "$dir" /bin/sh -c "cd /srv/libgdn && $1"
 }
-mkdir "$dir/root/libgdn"
+mkdir "$dir/srv/libgdn"
 [ ! -d /usr/local/share/ca-certificates ] || inside update-ca-certificates >/dev/null 2>&1 || :
-inside "git clone -q /root/libgdn.git . && git checkout -q --detach $commit"
+inside "git clone -q /srv/libgdn.git . && git checkout -q --detach $commit"
 
 if [ "$busy" -gt 0 ]; then # each in a session of its own, as other users' programs are
     number=0

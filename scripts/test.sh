@@ -39,9 +39,9 @@ abi         exported symbols, layout of structs, abidiff
 package     the Debian packages and the archive
 asan        the check, unit, golden and runtime tests under AddressSanitizer and UndefinedBehaviorSanitizer
 tsan        the check with many threads, and API tests with threads, under ThreadSanitizer
+fuzz        the seed corpus and a short run of every fuzz target
 clang       the whole project with clang; gdn check --quick, unit and golden tests under its UndefinedBehaviorSanitizer
 arm64       cross build for 64-bit Arm, gdn check on NEON under qemu
-fuzz        the seed corpus and a short run of every fuzz target
 quick       with --quick only: gdn check --quick on every backend, the shorter tests of the runtime
 STAGES
 }
@@ -302,7 +302,7 @@ run_stage() { # name; its line is printed at once, so that lanes do not mix
     fi
     seconds=$(($(date +%s) - start))
     case $status in 0) word=passed ;; 77) word=skipped ;; *) word=failed ;; esac
-    until mkdir "$state/print" 2>/dev/null; do sleep 0.1; done
+    until mkdir "$state/print" 2>/dev/null; do sleep 1; done
     : >"$state/$1.$word"
     [ "$1" != build ] || : >"$state/built"
     number=$(find "$state" -name '*.passed' -o -name '*.failed' -o -name '*.skipped' | wc -l)
