@@ -41,6 +41,7 @@ typedef struct head_view {
     int32_t      n;      /* head_dim_k                                                     */
     int32_t      pitch;  /* of rows of n floats in scratch                                 */
     bool         channel;
+    const struct head_view *next; /* the item to come, or NULL */
 } head_view;
 
 /* Tokens made ready. */
@@ -121,27 +122,36 @@ GDN_INLINE void prefetch_bytes(const char *row, int64_t from, int64_t to)
     for (int64_t i = from; i < to; i += 64) v_prefetch(row + i);
 }
 
-/* Rows of tokens, `step` bytes apart. */
-typedef struct token_rows {
+/* `count` rows, `step` bytes apart. */
+typedef struct ahead_rows {
     const char *at;
     int64_t     step, bytes;
-} token_rows;
+    int32_t     count;
+} ahead_rows;
 
-/* What the next chunk will read and write in place of token 0 of this one, for one of n_turns turns: a row of each is
- * asked for with every token, so that they come in while there is work to do. Returns how many there are. */
-enum { AHEAD_ROWS = 5 };
-static int32_t chunk_ahead(const chunk *c, const head_view *x, int32_t turn, int32_t n_turns, token_rows *rows)
+/* What will be read and written next, for one of n_turns blocks of columns: the tokens of the next chunk or, where this
+ * is the last, those of the next item's first chunk and the states of its block of columns. Row t of each is asked for
+ * with token t of this chunk, so that they come in while there is work to do. Returns how many rows there are. */
+enum { AHEAD_ROWS = 6 };
+static int32_t chunk_ahead(const chunk *c, const head_view *x, int32_t turn, int32_t n_turns, ahead_rows *rows)
 {
     const gdn_gated_delta_net_problem *p = x->p;
-    const gdn_token_view *const view[AHEAD_ROWS] = {&p->q, &p->k, &p->v, &p->out, &p->g};
-    int32_t count = 0;
-    for (int32_t i = turn; i < (x->channel ? AHEAD_ROWS : AHEAD_ROWS - 1); i += n_turns > 1 ? n_turns : 1) {
+    const gdn_token_view *const view[] = {&p->q, &p->k, &p->v, &p->out, &p->g};
+    const head_view *to = c->more ? x : x->next;
+    const int32_t    first = c->more ? c->first + c->n_tokens : 0, n_views = x->channel ? 5 : 4;
+    int32_t          count = 0;
+    if (!to) return 0;
+    for (int32_t i = turn; i < n_views; i += n_turns > 1 ? n_turns : 1) {
         const int64_t size = view[i]->dtype == GDN_F32 ? 4 : 2;
-        const bool    values = view[i] == &p->v || view[i] == &p->out;
-        const int32_t head = i < 2 ? x->key_head : x->h;
-        rows[count].at = gdn_token_at(view[i], x->s, x->first, c->first + CHUNK_TOKENS, head) + (values ? size * x->j0 : 0);
-        rows[count].step = view[i]->stride_token;
-        rows[count++].bytes = size * (values ? x->n_columns : x->n);
+        const bool    values = i == 2 || i == 3;
+        const char   *at = gdn_token_at(view[i], to->s, to->first, first, i < 2 ? to->key_head : to->h);
+        rows[count++] = (ahead_rows){at + (values ? size * to->j0 : 0), view[i]->stride_token,
+                                     size * (values ? to->n_columns : to->n), min_i32(to->n_tokens - first, CHUNK_TOKENS)};
+    }
+    if (!c->more && to->source && p->state_layout == GDN_STATE_VK) {
+        const int32_t n = to->n_columns / (n_turns > 1 ? n_turns : 1);
+        const float  *lines = to->source + (to->j0 + turn * n) * (p->state_in.stride_line / 4);
+        rows[count++] = (ahead_rows){(const char *)lines, p->state_in.stride_line, 4 * (int64_t)to->n, n};
     }
     return count;
 }
@@ -206,14 +216,16 @@ static int32_t group_of(const gdn_gated_delta_net_problem *p, int32_t n_threads)
     return group;
 }
 
-/* How many neighbours a thread takes at once where memory is the limit. What prefetchers fetch beyond the end of a
- * run is taken from the thread that works there, so runs are long, as far as every thread still gets one. */
-static int64_t run_of_items(const gdn_gated_delta_net_problem *p, int32_t group, int64_t n_items, int32_t n_threads)
+/* How many neighbours a thread takes at once. Where memory is the limit, what prefetchers fetch beyond the end of a
+ * run is taken from the thread that works there, so runs are long, as far as every thread still gets one. Elsewhere an
+ * item fetches what the next of its run begins with. */
+static int64_t run_of_items(const gdn_gated_delta_net_problem *p, int32_t group, int64_t n_items, int32_t n_threads,
+                            bool memory)
 {
     const int64_t share = (n_items + n_threads - 1) / n_threads;
-    int64_t       run = RUN_BYTES / (4 * (int64_t)p->head_dim_k * group);
+    int64_t       run = memory ? RUN_BYTES / (4 * (int64_t)p->head_dim_k * group) : 1;
     if (run < share / 8) run = share / 8;
-    if (run > share) run = share;
+    if (run > share || n_threads == 1) run = share;
     return run > 1 ? run : 1;
 }
 
@@ -227,31 +239,37 @@ static void plan(const gdn_gated_delta_net_problem *p, int32_t n_threads, gdn_pl
     const int64_t state = for_columns > for_lines ? for_columns : for_lines;
 
     plan->n_items = (int64_t)p->n_seqs * p->n_heads_v * ((p->head_dim_v + group - 1) / group);
-    plan->grain = rows || lines ? run_of_items(p, group, plan->n_items, n_threads) : 1;
+    plan->grain = run_of_items(p, group, plan->n_items, n_threads, rows || lines);
     plan->scratch_bytes = 4 * (uint64_t)((tokens + keys * (p->gate == GDN_GATE_CHANNEL ? 3 : 1)) * pitch + (2 * tokens + 1) * group + state);
     plan->cut = group;
     plan->form = rows ? "rows" : lines ? "lines" : "columns";
 }
 
-static void run_item(const gdn_gated_delta_net_problem *p, int32_t group, int64_t item, float *scratch)
+/* False where there is nothing to do. */
+static bool view_item(const gdn_gated_delta_net_problem *p, int32_t group, int64_t item, head_view *x)
 {
     const int32_t n_groups = (p->head_dim_v + group - 1) / group;
     const int32_t s = (int32_t)(item / n_groups / p->n_heads_v);
     const int32_t source = gdn_state_src_at(p, s);
-    head_view     x = {.p = p, .s = s, .h = (int32_t)(item / n_groups % p->n_heads_v)};
-    chunk         c;
-    x.key_head = gdn_key_head(p, x.h);
+    *x = (head_view){.p = p, .s = s, .h = (int32_t)(item / n_groups % p->n_heads_v)};
+    x->n_tokens = gdn_seq_length(&p->seq_start, p->n_seqs, p->n_tokens, s);
+    if (x->n_tokens == 0 || source == GDN_SKIP) return false;
+    x->key_head = gdn_key_head(p, x->h);
+    x->first = gdn_seq_first(&p->seq_start, p->n_seqs, p->n_tokens, s);
+    x->j0 = (int32_t)(item % n_groups) * group;
+    x->n_columns = min_i32(group, p->head_dim_v - x->j0);
+    x->source = source < 0 ? NULL : (const float *)(const void *)gdn_state_at(&p->state_in, source, x->h);
+    x->n = p->head_dim_k;
+    x->pitch = pitch_of(p);
+    x->channel = p->gate == GDN_GATE_CHANNEL;
+    return true;
+}
 
-    x.n_tokens = gdn_seq_length(&p->seq_start, p->n_seqs, p->n_tokens, s);
-    if (x.n_tokens == 0 || source == GDN_SKIP) return;
-    x.first = gdn_seq_first(&p->seq_start, p->n_seqs, p->n_tokens, s);
-    x.j0 = (int32_t)(item % n_groups) * group;
-    x.n_columns = min_i32(group, p->head_dim_v - x.j0);
-    x.source = source < 0 ? NULL : (const float *)(const void *)gdn_state_at(&p->state_in, source, x.h);
-    x.n = p->head_dim_k;
-    x.pitch = pitch_of(p);
-    x.channel = p->gate == GDN_GATE_CHANNEL;
-
+static void run_item(const head_view *view, int32_t group, float *scratch)
+{
+    const gdn_gated_delta_net_problem *p = view->p;
+    const head_view x = *view;
+    chunk           c;
     const int32_t n_tokens = min_i32(p->n_tokens, CHUNK_TOKENS), n_keys = n_tokens + 1;
     c.group = group;
     c.q = scratch;
@@ -279,6 +297,14 @@ static void run_item(const gdn_gated_delta_net_problem *p, int32_t group, int64_
 
 static void run(const gdn_gated_delta_net_problem *p, const gdn_plan *plan, int64_t first, int64_t last, void *scratch)
 {
-    for (int64_t item = first; item < last; item++) run_item(p, plan->cut, item, scratch);
+    head_view view[2];
+    bool      any = view_item(p, plan->cut, first, &view[first & 1]);
+    for (int64_t item = first; item < last; item++) {
+        head_view *x = &view[item & 1], *next = &view[(item + 1) & 1];
+        const bool any_next = item + 1 < last && view_item(p, plan->cut, item + 1, next);
+        x->next = any_next ? next : NULL;
+        if (any) run_item(x, plan->cut, scratch);
+        any = any_next;
+    }
     v_fence(); /* for v_stream() */
 }

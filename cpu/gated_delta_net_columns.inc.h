@@ -208,14 +208,13 @@ GDN_INLINE void columns_tokens(const head_view *x, const chunk *c, const columns
     const int32_t block = form.width * GDN_VL, j = b->j, group = c->group;
     const int32_t n_next = c->more ? c->n_tokens : c->n_tokens - 1;        /* tokens after which there is another */
     const int32_t kept = x->n_tokens - p->n_snapshots - c->first;          /* from there on states are kept       */
-    const int32_t n_ahead = x->n_tokens - c->first - CHUNK_TOKENS;         /* tokens of the next chunk, and more  */
     const vf      scale = v_set1(p->scale);
     const int64_t out_step = p->out.stride_token;
     char         *out = gdn_token_at(&p->out, x->s, x->first, c->first, x->h) + 4 * (int64_t)(x->j0 + j);
     columns_pass  pass = {.from = b->state, .to = b->state, .n = x->n, .q = c->q, .k = c->k, .a = c->a, .read = c->ak};
     dots          sum;
-    token_rows    ahead[AHEAD_ROWS];
-    const int32_t n_rows = n_ahead > 0 ? chunk_ahead(c, x, j / block, x->n_columns / block, ahead) : 0;
+    ahead_rows    ahead[AHEAD_ROWS];
+    const int32_t n_ahead = chunk_ahead(c, x, j / block, x->n_columns / block, ahead);
     /* 1: load state, and 3: read kv; for later chunks, the chunk before has read it */
     if (c->first == 0) {
         if (x->source) columns_load(x, x->source, b);
@@ -231,14 +230,15 @@ GDN_INLINE void columns_tokens(const head_view *x, const chunk *c, const columns
         }
         pass.decay = c->decay[t];
         pass.read += x->pitch;
-        pass.ahead = n_rows > 0 && t < n_ahead ? ahead[0].at + t * ahead[0].step : (const char *)pass.q;
+        pass.ahead = n_ahead > 0 && t < ahead[0].count ? ahead[0].at + t * ahead[0].step : (const char *)pass.q;
         if (t < n_next) sum = columns_form_run(&pass, form);
         else sum = columns_last(form.width, form.channel)(&pass);
         pass.q += x->pitch;
         pass.k += x->pitch;
         pass.a += x->pitch;
-        for (int32_t i = 0; i < n_rows && t < n_ahead; i++)
-            prefetch_bytes(ahead[i].at + t * ahead[i].step, i == 0 ? 64 * FOLD : 0, ahead[i].bytes);
+        for (int32_t i = 0; i < n_ahead; i++)
+            if (t < ahead[i].count)
+                prefetch_bytes(ahead[i].at + t * ahead[i].step, i == 0 ? 64 * FOLD : 0, ahead[i].bytes);
         for (int32_t w = 0; w < form.width; w++) /* 6: the output */
             save_vector((float *)(void *)out + w * GDN_VL, v_mul(scale, sum.q[w]),
                         min_i32(GDN_VL, b->n_columns - w * GDN_VL), false);
