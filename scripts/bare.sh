@@ -64,7 +64,7 @@ loads='' mounts=''
 cleanup() {
     status=$?
     trap '' EXIT INT TERM HUP
-    for load in $loads; do kill "$load" 2>/dev/null || :; done
+    [ -z "$loads" ] || kill -- "-$loads" 2>/dev/null || :
     for process in /proc/[0-9]*; do # what still runs in there, where this ends early
         if [ "$(readlink "$process/root" 2>/dev/null)" = "$dir" ]; then kill -9 "${process#/proc/}" 2>/dev/null || :; fi
     done
@@ -168,13 +168,13 @@ mkdir "$dir/srv/libgdn"
 [ ! -d /usr/local/share/ca-certificates ] || inside update-ca-certificates >/dev/null 2>&1 || :
 inside "git clone -q /srv/libgdn.git . && git checkout -q --detach $commit"
 
-if [ "$busy" -gt 0 ]; then # each in a session of its own, as other users' programs are
-    number=0
-    while [ "$number" -lt "$busy" ]; do
-        setsid sh -c 'while :; do :; done' </dev/null >/dev/null 2>&1 &
-        loads="$loads $!"
-        number=$((number + 1))
-    done
+if [ "$busy" -gt 0 ]; then # in a session of their own, as another user's programs are
+    # $$ is the shell's in there: its number is that of the session and of the group, which cleanup ends.
+    # shellcheck disable=SC2016
+    setsid sh -c 'number=1
+        while [ "$number" -lt "$1" ]; do while :; do :; done & number=$((number + 1)); done
+        while :; do :; done' busy "$busy" </dev/null >/dev/null 2>&1 &
+    loads=$!
     say "$busy busy programs run beside"
 fi
 
