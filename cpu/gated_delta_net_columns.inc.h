@@ -1,113 +1,23 @@
 /* gated_delta_net by columns: lanes run across value columns, COLUMN_VECTORS vectors of them at a time, or
- * one where fewer are left. Part of gated_delta_net.inc.h.
+ * one where fewer are left.
  *
  * The state of a block of columns is packed in scratch as [key][column], where it stays in the L1 cache for
  * a chunk of tokens. All 32 partial sums of a dot product are whole vectors, so the tree needs no shuffles:
  * the keys are visited in an order in which partial sums that belong together are made after each other
  * and are added while still in registers. */
+#ifndef GDN_CPU_GATED_DELTA_NET_COLUMNS_INC_H
+#define GDN_CPU_GATED_DELTA_NET_COLUMNS_INC_H
 
-enum {
-    COLUMN_VECTORS = 2, /* so that k, q and a, once spread over the lanes, serve two vectors */
-    FOLD = 8 /* partial sums per dot product that are left to memory, after the steps h = 16 and 8 */
-};
-
-/* One pass over a block of columns. */
-typedef struct columns_pass {
-    const float *from; /* the state before, [key][column] */
-    int64_t      from_pitch;
-    float       *to;   /* the state after                 */
-    int64_t      to_pitch;
-    const float *q, *k, *a, *read; /* of this token; read: what the state after is read with next */
-    const char  *ahead;            /* FOLD lines to ask for on the way                            */
-    float        decay;
-    int32_t      n;
-    vf           d[COLUMN_VECTORS];
-} columns_pass;
-
-/* Sums over some of the keys, for each vector of columns. */
-typedef struct dots {
-    vf q[COLUMN_VECTORS], k[COLUMN_VECTORS];
-} dots;
-
-GDN_INLINE dots dots_add(dots a, dots b, int width)
-{
-    for (int w = 0; w < width; w++) {
-        a.q[w] = v_add(a.q[w], b.q[w]);
-        a.k[w] = v_add(a.k[w], b.k[w]);
-    }
-    return a;
-}
-
-/* What a compiled version of the pass fixes. */
-typedef struct columns_form {
-    int  width;   /* vectors of columns                                 */
-    int  n;       /* keys, a multiple of 32, or 0 = any number          */
-    bool packed;  /* from and to are scratch, and the same              */
-    bool channel;
-    bool update;  /* no: only read kv                                   */
-    bool next;    /* read the next token's kv too                       */
-    bool stream;  /* write past the caches                              */
-    bool ahead;   /* ask for what comes after, a line at a time: eight at once are waited for */
-} columns_form;
-
-/* Where key i lies in scratch: in the order in which the pass below visits keys. A pass is then one walk through the
- * L1 cache. In the order of the keys its steps would be 32 lines of 128 bytes apart, and every load would lie 4096
- * bytes from a store that is still under way, which processors take for its target at first. */
-GDN_INLINE int32_t columns_place(int32_t n, int32_t i)
-{
-    const int32_t leaf = i % 32, of_four = leaf / 16 + leaf / 8 % 2 * 2; /* l, l + 16, l + 8, l + 24 */
-    const int32_t visit = leaf % FOLD * 4 + of_four;
-    return visit * ((n + 31) / 32) + i / 32;
-}
-
-/* The partial sums l, over the keys l, l + 32, l + 64, ... */
-GDN_INLINE dots columns_leaf(const columns_pass *x, columns_form form, int32_t l)
-{
-    const int32_t n_steps = form.n ? form.n / 32 : (x->n - l + 31) / 32;
-    const int64_t from_pitch = form.packed ? form.width * GDN_VL : 32 * x->from_pitch; /* of steps */
-    const int64_t to_pitch = form.packed ? form.width * GDN_VL : 32 * x->to_pitch;
-    const int32_t first = form.packed ? columns_place(form.n ? form.n : x->n, l) : 0;
-    const float  *from = form.packed ? x->from + first * from_pitch : x->from + l * x->from_pitch;
-    float        *to = form.packed ? x->to + first * to_pitch : x->to + l * x->to_pitch;
-    dots          sum;
-    for (int w = 0; w < COLUMN_VECTORS; w++) sum.q[w] = sum.k[w] = v_zero();
-    /* Lines of a state in memory are often whole pages apart: no load after a store, see columns_place(). */
-    const bool first_all = !form.packed && form.update && form.n == 128;
-    vf         loaded[4][COLUMN_VECTORS];
-    for (int32_t step = 0; first_all && step < 4; step++)
-        for (int w = 0; w < form.width; w++) loaded[step][w] = v_load(from + step * from_pitch + w * GDN_VL);
-#pragma GCC unroll 4
-    for (int32_t step = 0; step < n_steps; step++) {
-        const int32_t i = l + 32 * step;
-        vf            a, k, q, read;
-        if (form.update) {
-            a = v_set1(form.channel ? x->a[i] : x->decay);
-            k = v_set1(x->k[i]);
-            q = v_set1(x->q[i]);
-        }
-        if (form.next) read = v_set1(x->read[i]);
-        for (int w = 0; w < form.width; w++) {
-            vf s = first_all ? loaded[step & 3][w] : v_load(from + step * from_pitch + w * GDN_VL);
-            if (form.update) {
-                s = v_fma(k, x->d[w], v_mul(a, s));
-                if (form.stream) v_stream(to + step * to_pitch + w * GDN_VL, s);
-                else v_store(to + step * to_pitch + w * GDN_VL, s);
-                sum.q[w] = v_fma(s, q, sum.q[w]);
-            }
-            if (form.next) sum.k[w] = v_fma(s, read, sum.k[w]);
-        }
-    }
-    return sum;
-}
+#include "cpu/gated_delta_net_pass.inc.h"
 
 /* 5: update, with 6: the sums of the output and 3: the next token's kv. */
-GDN_INLINE dots columns_form_run(const columns_pass *pass, columns_form form)
+GDN_INLINE dots columns_pass(const delta_pass *pass, delta_form form)
 {
-    const columns_pass x = *pass;
+    const delta_pass x = *pass;
     dots               part[FOLD];
     for (int32_t l = 0; l < FOLD; l++) {
-        dots even = dots_add(columns_leaf(&x, form, l), columns_leaf(&x, form, l + 16), form.width);
-        dots odd = dots_add(columns_leaf(&x, form, l + 8), columns_leaf(&x, form, l + 24), form.width);
+        dots even = dots_add(pass_leaf(&x, form, l), pass_leaf(&x, form, l + 16), form.width);
+        dots odd = dots_add(pass_leaf(&x, form, l + 8), pass_leaf(&x, form, l + 24), form.width);
         part[l] = dots_add(even, odd, form.width);
         if (form.ahead) v_prefetch(x.ahead + 64 * l);
     }
@@ -118,16 +28,21 @@ GDN_INLINE dots columns_form_run(const columns_pass *pass, columns_form form)
 
 /* What a sequence needs once per block of columns, compiled for any number of keys: its first pass, which only reads
  * kv, and its last, which has no next token. */
-#define COLUMNS_FORM(...) columns_form_run(pass, (columns_form){__VA_ARGS__, 0, 0})
-static dots columns_wide_read(const columns_pass *pass) { return COLUMNS_FORM(COLUMN_VECTORS, 0, 1, 0, 0, 1); }
-static dots columns_wide_last(const columns_pass *pass) { return COLUMNS_FORM(COLUMN_VECTORS, 0, 1, 0, 1, 0); }
-static dots columns_wide_channel_last(const columns_pass *pass) { return COLUMNS_FORM(COLUMN_VECTORS, 0, 1, 1, 1, 0); }
-static dots columns_one_read(const columns_pass *pass) { return COLUMNS_FORM(1, 0, 1, 0, 0, 1); }
-static dots columns_one_last(const columns_pass *pass) { return COLUMNS_FORM(1, 0, 1, 0, 1, 0); }
-static dots columns_one_channel_last(const columns_pass *pass) { return COLUMNS_FORM(1, 0, 1, 1, 1, 0); }
-#undef COLUMNS_FORM
+#define COLUMNS_READ(w) .width = w, .packed = true, .next = true
+#define COLUMNS_LAST(w, c) .width = w, .packed = true, .channel = c, .update = true
+#define COLUMNS_ONCE(name, ...) \
+    static dots name(const delta_pass *pass) { return columns_pass(pass, (delta_form){__VA_ARGS__}); }
+COLUMNS_ONCE(columns_wide_read, COLUMNS_READ(COLUMN_VECTORS))
+COLUMNS_ONCE(columns_wide_last, COLUMNS_LAST(COLUMN_VECTORS, false))
+COLUMNS_ONCE(columns_wide_channel_last, COLUMNS_LAST(COLUMN_VECTORS, true))
+COLUMNS_ONCE(columns_one_read, COLUMNS_READ(1))
+COLUMNS_ONCE(columns_one_last, COLUMNS_LAST(1, false))
+COLUMNS_ONCE(columns_one_channel_last, COLUMNS_LAST(1, true))
+#undef COLUMNS_ONCE
+#undef COLUMNS_LAST
+#undef COLUMNS_READ
 
-typedef dots columns_fn(const columns_pass *pass);
+typedef dots columns_fn(const delta_pass *pass);
 static columns_fn *columns_last(int32_t width, bool channel)
 {
     if (width < COLUMN_VECTORS) return channel ? columns_one_channel_last : columns_one_last;
@@ -158,7 +73,7 @@ static void columns_load(const head_view *x, const float *source, const columns_
             for (int32_t w = 0; w < b->width; w++) {
                 const int32_t lanes = min_i32(GDN_VL, b->n_columns - w * GDN_VL);
                 const float  *from = source + i * line + x->j0 + b->j + w * GDN_VL;
-                v_store(b->state + columns_place(x->n, i) * pitch + w * GDN_VL, v_load_n(from, lanes));
+                v_store(b->state + pass_place(x->n, i) * pitch + w * GDN_VL, v_load_n(from, lanes));
             }
         return;
     }
@@ -170,7 +85,7 @@ static void columns_load(const head_view *x, const float *source, const columns_
             for (int32_t m = 0; m < GDN_VL; m++) r[m] = m < rows ? v_load_n(tile + m * line, keys) : v_zero();
             v_transpose(r);
             for (int32_t m = 0; m < keys; m++)
-                v_store(b->state + columns_place(x->n, i + m) * pitch + w * GDN_VL, r[m]);
+                v_store(b->state + pass_place(x->n, i + m) * pitch + w * GDN_VL, r[m]);
         }
 }
 
@@ -184,7 +99,7 @@ static void columns_save(const head_view *x, float *target, const columns_block 
             for (int32_t w = 0; w < b->width; w++) {
                 const int32_t lanes = min_i32(GDN_VL, b->n_columns - w * GDN_VL);
                 float        *to = target + i * line + x->j0 + b->j + w * GDN_VL;
-                save_vector(to, v_load(b->state + columns_place(x->n, i) * pitch + w * GDN_VL), lanes, stream);
+                save_vector(to, v_load(b->state + pass_place(x->n, i) * pitch + w * GDN_VL), lanes, stream);
             }
         return;
     }
@@ -194,7 +109,7 @@ static void columns_save(const head_view *x, float *target, const columns_block 
             float        *tile = target + (x->j0 + b->j + w * GDN_VL) * line + i;
             vf            r[GDN_VL];
             for (int32_t m = 0; m < GDN_VL; m++)
-                r[m] = m < keys ? v_load(b->state + columns_place(x->n, i + m) * pitch + w * GDN_VL) : v_zero();
+                r[m] = m < keys ? v_load(b->state + pass_place(x->n, i + m) * pitch + w * GDN_VL) : v_zero();
             v_transpose(r);
             for (int32_t m = 0; m < rows; m++) save_vector(tile + m * line, r[m], keys, stream);
         }
@@ -202,7 +117,7 @@ static void columns_save(const head_view *x, float *target, const columns_block 
 
 /* A chunk of tokens for one block of columns. The loop over tokens is compiled with the pass, so that d and the sums it
  * comes from, the only things a token waits for from the one before, stay in registers. */
-GDN_INLINE void columns_tokens(const head_view *x, const chunk *c, const columns_block *b, columns_form form)
+GDN_INLINE void columns_tokens(const head_view *x, const chunk *c, const columns_block *b, delta_form form)
 {
     const gdn_gated_delta_net_problem *p = x->p;
     const int32_t block = form.width * GDN_VL, j = b->j, group = c->group;
@@ -211,7 +126,7 @@ GDN_INLINE void columns_tokens(const head_view *x, const chunk *c, const columns
     const vf      scale = v_set1(p->scale);
     const int64_t out_step = p->out.stride_token;
     char         *out = gdn_token_at(&p->out, x->s, x->first, c->first, x->h) + 4 * (int64_t)(x->j0 + j);
-    columns_pass  pass = {.from = b->state, .to = b->state, .n = x->n, .q = c->q, .k = c->k, .a = c->a, .read = c->ak};
+    delta_pass  pass = {.from = b->state, .to = b->state, .n = x->n, .q = c->q, .k = c->k, .a = c->a, .read = c->ak};
     dots          sum;
     ahead_rows    ahead[AHEAD_ROWS];
     const int32_t n_ahead = chunk_ahead(c, x, j / block, x->n_columns / block, ahead);
@@ -231,7 +146,7 @@ GDN_INLINE void columns_tokens(const head_view *x, const chunk *c, const columns
         pass.decay = c->decay[t];
         pass.read += x->pitch;
         pass.ahead = n_ahead > 0 && t < ahead[0].count ? ahead[0].at + t * ahead[0].step : (const char *)pass.q;
-        if (t < n_next) sum = columns_form_run(&pass, form);
+        if (t < n_next) sum = columns_pass(&pass, form);
         else sum = columns_last(form.width, form.channel)(&pass);
         pass.q += x->pitch;
         pass.k += x->pitch;
@@ -249,13 +164,15 @@ GDN_INLINE void columns_tokens(const head_view *x, const chunk *c, const columns
 }
 
 /* One compiled version for each form: constants are width, n, channel. */
-static void columns_block_any(const head_view *x, const chunk *c, const columns_block *b)
+static void columns_block_any(const head_view *x, const chunk *tokens, const columns_block *b)
 {
-#define COLUMNS_VERSION(width, n, channel) columns_tokens(x, c, b, (columns_form){width, n, 1, channel, 1, 1, 0, 1})
-#define COLUMNS_VERSIONS(width, n)                         \
-    do {                                                   \
-        if (x->channel) COLUMNS_VERSION(width, n, 1);      \
-        else COLUMNS_VERSION(width, n, 0);                 \
+#define COLUMNS_VERSION(w, keys, c)                                                                      \
+    columns_tokens(x, tokens, b, (delta_form){.width = w, .n = keys, .packed = true, .channel = c, .update = true, \
+                                          .next = true, .ahead = true})
+#define COLUMNS_VERSIONS(w, keys)                        \
+    do {                                                 \
+        if (x->channel) COLUMNS_VERSION(w, keys, true);  \
+        else COLUMNS_VERSION(w, keys, false);            \
     } while (0)
     if (b->width < COLUMN_VECTORS) COLUMNS_VERSIONS(1, 0);
     else if (x->n == 64) COLUMNS_VERSIONS(COLUMN_VECTORS, 64);
@@ -276,3 +193,5 @@ static void columns(const head_view *x, const chunk *c, float *state)
         j += n_columns;
     }
 }
+
+#endif

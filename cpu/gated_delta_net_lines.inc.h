@@ -1,11 +1,16 @@
-/* gated_delta_net by lines: the order of "rows" for states whose values are contiguous. Part of
- * gated_delta_net.inc.h.
+/* gated_delta_net by lines: the order of "rows" for states whose values are contiguous.
  *
  * Lanes run across value columns. kv must be complete before an update can begin, so the state of the item
  * is passed over once to read it, and then once per token, when it is found in the L2 cache. A pass goes along
  * whole lines (keys) of the state, in a few streams of ascending addresses: the lines l, l + 32, l + 64, ...
  * of a partial sum l. The 32 partial sums of all columns are kept in scratch. Narrower blocks, which would fit
  * the L1 cache, were measured to be slower: memory serves short pieces of lines badly. */
+#ifndef GDN_CPU_GATED_DELTA_NET_LINES_INC_H
+#define GDN_CPU_GATED_DELTA_NET_LINES_INC_H
+
+#include "cpu/gated_delta_net_pass.inc.h"
+
+enum { LINES_MAX_TOKENS = 6 }; /* the longest sequence for which "lines" is not slower than "columns" */
 
 static bool lines_serves(const gdn_gated_delta_net_problem *p, int32_t n_tokens)
 {
@@ -17,20 +22,20 @@ static int64_t lines_scratch(int32_t pitch, int32_t group) { return (int64_t)(pi
 
 /* One pass over all columns of the item. */
 typedef struct lines_pass {
-    columns_pass x;               /* of the first column */
+    delta_pass x;               /* of the first column */
     const float *d;               /* [column]            */
     float       *part_q, *part_k; /* [32][columns]       */
     int32_t      n_columns;
 } lines_pass;
 
 /* The partial sums l of some columns. */
-GDN_INLINE void lines_leaf(const lines_pass *pass, columns_form form, int32_t l, int32_t j)
+GDN_INLINE void lines_leaf(const lines_pass *pass, delta_form form, int32_t l, int32_t j)
 {
-    columns_pass x = pass->x;
+    delta_pass x = pass->x;
     x.from += j;
     x.to += j;
     for (int w = 0; form.update && w < form.width; w++) x.d[w] = v_load(pass->d + j + w * GDN_VL);
-    const dots    sum = columns_leaf(&x, form, l);
+    const dots    sum = pass_leaf(&x, form, l);
     const int64_t at = (int64_t)l * pass->n_columns + j;
     for (int w = 0; w < form.width; w++) {
         if (form.update) v_store(pass->part_q + at + w * GDN_VL, sum.q[w]);
@@ -39,10 +44,10 @@ GDN_INLINE void lines_leaf(const lines_pass *pass, columns_form form, int32_t l,
 }
 
 /* 5: update, with 6: the sums of the output and 3: the next token's kv, and 7: the snapshot. */
-GDN_INLINE void lines_form_run(const lines_pass *p, columns_form form)
+GDN_INLINE void lines_pass_run(const lines_pass *p, delta_form form)
 {
     const lines_pass pass = *p;
-    columns_form     one = form;
+    delta_form     one = form;
     one.width = 1;
     for (int32_t l = 0; l < 32; l++) {
         int32_t j = 0;
@@ -52,27 +57,30 @@ GDN_INLINE void lines_form_run(const lines_pass *p, columns_form form)
 }
 
 /* One compiled version for each form: all tokens but the last, the last, and the last past the caches. */
+GDN_INLINE void lines_versions(const lines_pass *pass, int n, bool channel, bool next, bool stream)
+{
+#define LINES_VERSION(c, ...) \
+    lines_pass_run(pass, (delta_form){.width = COLUMN_VECTORS, .n = n, .channel = c, .update = true, __VA_ARGS__})
+    if (channel && next) LINES_VERSION(true, .next = true);
+    else if (channel && stream) LINES_VERSION(true, .stream = true);
+    else if (channel) LINES_VERSION(true, .stream = false);
+    else if (next) LINES_VERSION(false, .next = true);
+    else if (stream) LINES_VERSION(false, .stream = true);
+    else LINES_VERSION(false, .stream = false);
+#undef LINES_VERSION
+}
+
 static void lines_update(const lines_pass *pass, bool channel, bool next, bool stream)
 {
-    switch ((pass->x.n == 128) * 8 + channel * 4 + (next ? 2 : stream)) {
-#define LINES_CASE(is_128, channel, next, stream)                                                      \
-    case is_128 * 8 + channel * 4 + next * 2 + stream:                                                 \
-        lines_form_run(pass, (columns_form){COLUMN_VECTORS, is_128 * 128, 0, channel, 1, next, stream, 0}); \
-        break;
-#define LINES_CASES(is_128, channel)                                                                   \
-    LINES_CASE(is_128, channel, 0, 0) LINES_CASE(is_128, channel, 0, 1) LINES_CASE(is_128, channel, 1, 0)
-        LINES_CASES(0, 0) LINES_CASES(0, 1) LINES_CASES(1, 0) LINES_CASES(1, 1)
-#undef LINES_CASES
-#undef LINES_CASE
-    default: break;
-    }
+    if (pass->x.n == 128) lines_versions(pass, 128, channel, next, stream);
+    else lines_versions(pass, 0, channel, next, stream);
 }
 
 /* 3: read kv, for the first token. */
 static void lines_read(const lines_pass *pass)
 {
-    if (pass->x.n == 128) lines_form_run(pass, (columns_form){COLUMN_VECTORS, 128, 0, 0, 0, 1, 0, 0});
-    else lines_form_run(pass, (columns_form){COLUMN_VECTORS, 0, 0, 0, 0, 1, 0, 0});
+    if (pass->x.n == 128) lines_pass_run(pass, (delta_form){.width = COLUMN_VECTORS, .n = 128, .next = true});
+    else lines_pass_run(pass, (delta_form){.width = COLUMN_VECTORS, .next = true});
 }
 
 /* The tree, for GDN_VL columns. */
@@ -96,7 +104,7 @@ static void lines(const head_view *x, const chunk *c, float *scratch)
     pass.part_k = pass.part_q + 32 * (int64_t)n_columns;
 
     /* 1: load state */
-    pass.x = (columns_pass){.from = hold, .from_pitch = n_columns, .to = hold, .n = x->n, .read = c->ak};
+    pass.x = (delta_pass){.from = hold, .from_pitch = n_columns, .to = hold, .n = x->n, .read = c->ak};
     if (x->source) {
         pass.x.from = x->source + x->j0;
         pass.x.from_pitch = x->p->state_in.stride_line / 4;
@@ -121,3 +129,5 @@ static void lines(const head_view *x, const chunk *c, float *scratch)
         pass.x.from_pitch = pass.x.to_pitch;
     }
 }
+
+#endif

@@ -1,4 +1,4 @@
-/* gated_delta_net by rows: lanes run along the keys of a value row. Part of gated_delta_net.inc.h.
+/* gated_delta_net by rows: lanes run along the keys of a value row.
  *
  * A row stays in registers for all tokens of the call: it is read once, and each token writes one snapshot
  * of it. Two rows go together, so that one has work while the other waits for its sums; beyond that, rows
@@ -8,8 +8,13 @@
  * instructions was measured to be slower: it can only keep as many lines in flight as the L1 cache has miss
  * buffers). Several tokens spend so long on a row that those prefetchers lose the thread: each token then asks for
  * a part of a row to come (a fifth faster), and not for the whole row at once (a twentieth slower). */
+#ifndef GDN_CPU_GATED_DELTA_NET_ROWS_INC_H
+#define GDN_CPU_GATED_DELTA_NET_ROWS_INC_H
+
+#include "cpu/gated_delta_net_item.inc.h"
 
 enum {
+    ROWS_MAX_TOKENS = 16, /* the longest sequence for which "rows" is not slower than "columns" */
     PARTS = 32 / GDN_VL, /* registers for the 32 partial sums of a dot product */
     ROWS_TOGETHER = GDN_VL == 16 ? 2 : 1, /* two only where there are 32 wide registers */
     AHEAD = 4 /* rows from a prefetch to its use */
@@ -223,3 +228,5 @@ static void rows_decode(const head_view *x, float *v)
     else if (stream) rows_decode_run(x, &b, 0, 1);
     else rows_decode_run(x, &b, 0, 0);
 }
+
+#endif

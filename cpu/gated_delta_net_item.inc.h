@@ -1,0 +1,184 @@
+/* gated_delta_net on the CPU, an item: a head of a sequence and a group of its value columns, and its tokens in chunks.
+ * What the tokens of a chunk bring is made ready (float, aligned) once for all blocks of columns of the group. Shared by
+ * the loop orders; included after one simd/<isa>.h. */
+#ifndef GDN_CPU_GATED_DELTA_NET_ITEM_INC_H
+#define GDN_CPU_GATED_DELTA_NET_ITEM_INC_H
+
+#include <stdbool.h>
+#include <string.h>
+
+#include "core/problem.h"
+#include "simd/elementary.inc.h"
+#include "simd/typed.inc.h"
+
+enum { CHUNK_TOKENS = 32 }; /* q, k, v and out of a chunk: 64 KiB for 128 x 128, to stay in the L2 cache */
+
+/* One head of one sequence, and the value columns of it that the item computes. */
+typedef struct head_view {
+    const gdn_gated_delta_net_problem *p;
+    int32_t      s, h, key_head, first, n_tokens;
+    int32_t      j0, n_columns;
+    const float *source; /* the head's matrix in the slot to read; NULL = start from zero */
+    int32_t      n;      /* head_dim_k                                                     */
+    int32_t      pitch;  /* of rows of n floats in scratch                                 */
+    bool         channel;
+    const struct head_view *next; /* the item to come, or NULL */
+} head_view;
+
+/* Tokens made ready. */
+typedef struct chunk {
+    int32_t first, n_tokens; /* within the sequence                                                    */
+    bool    more;            /* k, a and ak have one row more, of the token after the chunk            */
+    float  *q, *k;           /* [token][pitch]                                                         */
+    float  *a;               /* exp(g) per channel; GATE_CHANNEL only                                  */
+    float  *ak;              /* what the state is read with: a * k; GATE_SCALAR: k itself              */
+    float  *v, *out;         /* [token][group]: out is what scale is still to be applied to; not for columns */
+    float  *kv;              /* [group]: what the state holds under the next chunk's first key         */
+    int32_t group;           /* value columns per item, a multiple of 16                               */
+    float   decay[CHUNK_TOKENS]; /* exp(g) per head; GATE_CHANNEL: 1, so that decay * kv is exactly kv */
+    float   beta[CHUNK_TOKENS];
+} chunk;
+
+static int32_t min_i32(int32_t a, int32_t b) { return a < b ? a : b; }
+static int32_t round_up(int32_t a, int32_t unit) { return (a + unit - 1) / unit * unit; }
+static int32_t pitch_of(const gdn_gated_delta_net_problem *p) { return round_up(p->head_dim_k, 16); }
+
+static void make_ready(float *dst, const char *src, int32_t dtype, int32_t first, int32_t n)
+{
+    int32_t      i = 0;
+    const float *f = (const float *)(const void *)src + first;
+    for (; dtype == GDN_F32 && i + GDN_VL <= n; i += GDN_VL) v_store(dst + i, v_load(f + i));
+    for (; i < n; i += GDN_VL) v_store(dst + i, v_load_typed(src, dtype, first + i, min_i32(n - i, GDN_VL)));
+}
+
+static void copy_ready(float *dst, const float *src, int32_t pitch)
+{
+    for (int32_t i = 0; i < pitch; i += GDN_VL) v_store(dst + i, v_load(src + i));
+}
+
+/* k and, with a gate per channel, a and ak of a token, as row `row` of the chunk. */
+static void chunk_fill_key(const chunk *c, const head_view *x, int32_t t, int64_t row)
+{
+    const gdn_gated_delta_net_problem *p = x->p;
+    make_ready(c->k + row, gdn_token_at(&p->k, x->s, x->first, t, x->key_head), p->k.dtype, 0, x->n);
+    if (!x->channel) return;
+    const char *g = gdn_token_at(&p->g, x->s, x->first, t, x->h);
+    for (int32_t i = 0; i < x->n; i += GDN_VL) {
+        const vf a = v_exp(v_load_typed(g, GDN_F32, i, min_i32(x->n - i, GDN_VL)));
+        v_store(c->a + row + i, a);
+        v_store(c->ak + row + i, v_mul(a, v_load(c->k + row + i)));
+    }
+}
+
+/* 2: the decay gate, for a whole chunk; and q, k and v as aligned floats. Rows of tokens lie far apart in
+ * memory: copied one after another, they are waited for together and not one by one. */
+static void chunk_fill(chunk *c, const head_view *x, int32_t first)
+{
+    const gdn_gated_delta_net_problem *p = x->p;
+    const int64_t after = (int64_t)CHUNK_TOKENS * x->pitch; /* the row after a full chunk's last */
+    c->first = first;
+    c->n_tokens = min_i32(x->n_tokens - first, CHUNK_TOKENS);
+    c->more = first + c->n_tokens < x->n_tokens;
+    if (first > 0) { /* the chunk before has made it ready */
+        copy_ready(c->k, c->k + after, x->pitch);
+        if (x->channel) copy_ready(c->a, c->a + after, x->pitch);
+        if (x->channel) copy_ready(c->ak, c->ak + after, x->pitch);
+    }
+    for (int32_t t = 0; t < c->n_tokens; t++) {
+        const int64_t row = (int64_t)t * x->pitch;
+        make_ready(c->q + row, gdn_token_at(&p->q, x->s, x->first, first + t, x->key_head), p->q.dtype, 0, x->n);
+        if (t > 0 || first == 0) chunk_fill_key(c, x, first + t, row);
+        make_ready(c->v + (int64_t)t * c->group, gdn_token_at(&p->v, x->s, x->first, first + t, x->h), p->v.dtype,
+                   x->j0, x->n_columns);
+        c->beta[t] = *(const float *)(const void *)gdn_token_at(&p->beta, x->s, x->first, first + t, x->h);
+        c->decay[t] = 1.0f;
+        if (!x->channel)
+            c->decay[t] = gdn_expf(*(const float *)(const void *)gdn_token_at(&p->g, x->s, x->first, first + t, x->h));
+    }
+    if (c->more) chunk_fill_key(c, x, first + c->n_tokens, after);
+}
+
+GDN_INLINE void prefetch_bytes(const char *row, int64_t from, int64_t to)
+{
+    for (int64_t i = from; i < to; i += 64) v_prefetch(row + i);
+}
+
+/* `count` rows, `step` bytes apart. */
+typedef struct ahead_rows {
+    const char *at;
+    int64_t     step, bytes;
+    int32_t     count;
+} ahead_rows;
+
+/* What will be read and written next, for one of n_turns blocks of columns: the tokens of the next chunk or, where this
+ * is the last, those of the next item's first chunk and the states of its block of columns. Row t of each is asked for
+ * with token t of this chunk, so that they come in while there is work to do. Returns how many rows there are. */
+enum { AHEAD_ROWS = 6 };
+static int32_t chunk_ahead(const chunk *c, const head_view *x, int32_t turn, int32_t n_turns, ahead_rows *rows)
+{
+    const gdn_gated_delta_net_problem *p = x->p;
+    const gdn_token_view *const view[] = {&p->q, &p->k, &p->v, &p->out, &p->g};
+    const head_view *to = c->more ? x : x->next;
+    const int32_t    first = c->more ? c->first + c->n_tokens : 0, n_views = x->channel ? 5 : 4;
+    int32_t          count = 0;
+    if (!to) return 0;
+    for (int32_t i = turn; i < n_views; i += n_turns > 1 ? n_turns : 1) {
+        const int64_t size = view[i]->dtype == GDN_F32 ? 4 : 2;
+        const bool    values = i == 2 || i == 3;
+        const char   *at = gdn_token_at(view[i], to->s, to->first, first, i < 2 ? to->key_head : to->h);
+        rows[count++] = (ahead_rows){at + (values ? size * to->j0 : 0), view[i]->stride_token,
+                                     size * (values ? to->n_columns : to->n), min_i32(to->n_tokens - first, CHUNK_TOKENS)};
+    }
+    if (!c->more && to->source && p->state_layout == GDN_STATE_VK) {
+        const int32_t n = to->n_columns / (n_turns > 1 ? n_turns : 1);
+        const float  *lines = to->source + (to->j0 + turn * n) * (p->state_in.stride_line / 4);
+        rows[count++] = (ahead_rows){(const char *)lines, p->state_in.stride_line, 4 * (int64_t)to->n, n};
+    }
+    return count;
+}
+
+/* 6: the outputs of a chunk, of which c->out holds the sums. */
+static void chunk_output(const chunk *c, const head_view *x)
+{
+    const vf scale = v_set1(x->p->scale);
+    for (int32_t t = 0; t < c->n_tokens; t++) {
+        float *out = (float *)(void *)gdn_token_at(&x->p->out, x->s, x->first, c->first + t, x->h) + x->j0;
+        for (int32_t j = 0; j < x->n_columns; j += GDN_VL) {
+            const vf o = v_mul(scale, v_load(c->out + (int64_t)t * c->group + j));
+            if (x->n_columns - j >= GDN_VL) v_store(out + j, o);
+            else v_store_n(out + j, o, x->n_columns - j);
+        }
+    }
+}
+
+/* Where the state after token t goes, or NULL. */
+static float *snapshot_of(const head_view *x, int32_t t)
+{
+    const int32_t r = x->n_tokens - 1 - t;
+    if (r >= x->p->n_snapshots) return NULL;
+    const int32_t entry = gdn_state_dst_at(x->p, x->s, r);
+    return entry < 0 ? NULL : (float *)(void *)gdn_state_at(&x->p->state_out, entry, x->h);
+}
+
+/* The same for tokens [t, t + n). Says whether to write them past the caches: lines that are written whole
+ * and are not in cache anyway, as those of the slot that is read are, need not be fetched first. */
+static bool snapshots_of(const head_view *x, int32_t t, int32_t n, float **snapshot)
+{
+    const uint64_t line = 4 * (uint64_t)(x->p->state_layout == GDN_STATE_KV ? x->p->head_dim_v : x->n);
+    bool           elsewhere = false, whole = (line | (uint64_t)x->p->state_out.stride_line) % 64 == 0;
+    for (int32_t i = 0; i < n; i++) {
+        snapshot[i] = snapshot_of(x, t + i);
+        elsewhere |= snapshot[i] && snapshot[i] != x->source;
+        whole &= (uintptr_t)snapshot[i] % 64 == 0;
+    }
+    return elsewhere && whole;
+}
+
+/* 4: the delta d of GDN_VL value columns from j on, given what the state holds under k. */
+GDN_INLINE vf delta(const chunk *c, int32_t t, int32_t j, vf kv)
+{
+    const vf v = v_load(c->v + t * c->group + j);
+    return v_mul(v_set1(c->beta[t]), v_sub(v, v_mul(v_set1(c->decay[t]), kv)));
+}
+
+#endif
