@@ -94,6 +94,7 @@ stage_lint() {
     python3 scripts/lint_kernels.py
     python3 scripts/lint_metal.py
     python3 scripts/lint_metal.py --self-test
+    python3 tests/mutations/mutations.py --verify
     capture python3 scripts/lint_kernels.py --self-test
 }
 

@@ -3,6 +3,7 @@
 
     mutations.py            all of them
     mutations.py --list     what they are
+    mutations.py --verify   are the texts to replace where mistakes.py says, once each? Builds nothing
     mutations.py TEXT...    those whose description contains a TEXT
 
 Works in a copy of the tree, in a temporary folder. Every mistake of mistakes.py names the program that has to fail;
@@ -46,10 +47,23 @@ def run(tree, program):
     return done.returncode, said[0][:150] if said else ""
 
 
+def misplaced():
+    """How many texts are not in their files exactly once, which are named: the code was rewritten, and the mistake was not."""
+    lost = [(what, path, (ROOT / path).read_text().count(old)) for what, path, old, _, _ in MISTAKES]
+    lost = [(what, path, n) for what, path, n in lost if n != 1]
+    for what, path, n in lost:
+        print(f"mutations: '{what}': its text is {n} times in {path}, and has to be there once")
+    return len(lost)
+
+
 def main(arguments):
     if "--help" in arguments or "-h" in arguments:
         print(__doc__)
         return 0
+    if arguments == ["--verify"]:
+        lost = misplaced()
+        print(f"{len(MISTAKES) - lost} of {len(MISTAKES)} planted mistakes have their place")
+        return 1 if lost else 0
     wanted = [m for m in MISTAKES if not arguments or arguments == ["--list"] or any(text in m[0] for text in arguments)]
     if arguments == ["--list"]:
         for what, path, _, _, program in wanted:
