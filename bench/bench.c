@@ -126,6 +126,14 @@ static void choose(bench_context *context, bench_limits *limits)
     limits->max_seconds = max_time;
 }
 
+/* A CPU context runs on the floors' threads: two teams on the same processors would keep each other from work. */
+static gdn_context *open_target(int n_threads, char *message, size_t message_bytes)
+{
+    gdn_context_desc desc = { .size = sizeof desc, .n_threads = (uint32_t)n_threads, .implementation = implementation };
+    if (!backend || !strcmp(backend, "cpu")) desc.parallel_for = floor_threads(n_threads, &desc.parallel_user);
+    return target_open(backend, device, &desc, message, message_bytes);
+}
+
 /* Measure one row with a context of its own. */
 static void run_row(const bench_kernel *kernel, int index, int n_threads, const bench_context *context,
                     const bench_limits *limits, bench_result *r)
@@ -139,7 +147,7 @@ static void run_row(const bench_kernel *kernel, int index, int n_threads, const 
     row_name(r->name, sizeof r->name, kernel, index, n_threads);
 
     memset(&row, 0, sizeof row);
-    row.ctx = target_open(backend, device, implementation, (uint32_t)n_threads, message, sizeof message);
+    row.ctx = open_target(n_threads, message, sizeof message);
     if (!row.ctx) {
         r->skipped = message;
         r->failed = 1;
@@ -230,7 +238,7 @@ static int describe_target(bench_context *context)
     char message[512];
     gdn_device_info info = { .size = sizeof info };
     gdn_backend_info b = { .size = sizeof b };
-    gdn_context *ctx = target_open(backend, device, implementation, (uint32_t)threads.value[0], message, sizeof message);
+    gdn_context *ctx = open_target(threads.value[0], message, sizeof message);
     if (!ctx) {
         cli_error(&command, "%s", message);
         return 0;

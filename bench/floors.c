@@ -55,20 +55,35 @@ static void stream_share(const floor_isa *isa, int variant, const floor_stream *
     }
 }
 
-/* On as many threads as the kernels have; one team, kept from call to call. */
-static void on_threads(int threads, gdn_task_fn task, void *arg)
+static gdn_team *team; /* of team_threads threads, the floors' and the kernels'; NULL = none */
+static int       team_threads;
+
+gdn_parallel_for_fn floor_threads(int threads, void **user)
 {
-    static gdn_team *team;
-    static int n;
-    if (threads > n) {
+#if !defined(_OPENMP)
+    if (threads > 1 && threads != team_threads) {
         if (team) gdn_team_stop(team);
         free(team);
         void *memory = aligned_alloc(64, (gdn_team_bytes(threads) + 63) / 64 * 64);
         team = memory ? gdn_team_start(memory, threads) : NULL;
-        n = memory ? threads : 0;
+        team_threads = memory ? threads : 0;
     }
-    if (team) gdn_team_run(team, threads, task, arg);
-    else for (int t = 0; t < threads; t++) task(arg, t);
+#endif
+    *user = team;
+    return threads > 1 && team ? gdn_team_run : NULL;
+}
+
+/* On as many threads as the kernels have. */
+static void on_threads(int threads, gdn_task_fn task, void *arg)
+{
+    if (team && threads > 1) {
+        gdn_team_run(team, threads, task, arg);
+        return;
+    }
+#if defined(_OPENMP)
+#pragma omp parallel for num_threads(threads) schedule(static, 1)
+#endif
+    for (int t = 0; t < threads; t++) task(arg, t);
 }
 
 typedef struct floor_work {

@@ -48,6 +48,10 @@ typedef struct floor_ops {
     int64_t (*fma)(int threads, int64_t n);
 } floor_ops;
 
+/* The parallel-for of the floors on so many threads, for a context to run its kernels on the same ones; until the next
+ * call. NULL where the floors have no threads of their own: they are OpenMP's, or one is enough. */
+gdn_parallel_for_fn floor_threads(int threads, void **user);
+
 /* The floors of a device, or NULL where there are none: only devices that share the host's memory have. */
 const floor_ops *floor_ops_for(const gdn_device_info *device);
 

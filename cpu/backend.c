@@ -1,7 +1,6 @@
 /* The CPU backend: a table of kernels for the context's instruction set, run in parallel over items. */
 #include <stdatomic.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <unistd.h>
 
 #if defined(_OPENMP)
@@ -9,6 +8,7 @@
 #endif
 
 #include "core/backend.h"
+#include "core/environment.h"
 #include "core/float_env.h"
 #include "core/status.h"
 #include "cpu/cpu.h"
@@ -69,11 +69,12 @@ typedef struct cpu_state {
 
 static int32_t default_threads(void)
 {
+    const char *wanted = gdn_environment("GDN_NUM_THREADS");
 #if defined(_OPENMP)
-    if (!getenv("GDN_NUM_THREADS"))
+    if (!wanted)
         return omp_get_max_threads(); /* honours OMP_NUM_THREADS and the affinity of the process */
 #endif
-    return gdn_team_default_threads();
+    return gdn_team_default_threads(wanted);
 }
 
 /* Now, as nothing is allocated after creation. */

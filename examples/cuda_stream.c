@@ -69,9 +69,7 @@ static int open_driver(void)
 
 static gdn_gated_delta_net_args arguments(void)
 {
-    gdn_gated_delta_net_args a;
-    memset(&a, 0, sizeof a);
-    a.size = sizeof a;
+    gdn_gated_delta_net_args a = GDN_INIT(gdn_gated_delta_net_args);
     a.n_seqs = a.n_tokens = a.n_rows = SEQS;
     a.n_heads_k = a.n_heads_v = HEADS;
     a.head_dim_k = a.head_dim_v = DIM;
@@ -124,8 +122,7 @@ int main(void)
 
     /* libgdn runs on the device's primary context by default; so does the CUDA runtime, and so PyTorch. */
     gdn_context *gpu = NULL, *cpu = NULL;
-    gdn_context_desc desc = { 0 };
-    desc.size = sizeof desc;
+    gdn_context_desc desc = GDN_INIT(gdn_context_desc);
     must(gdn_context_create(&desc, &cpu), "gdn_context_create, CPU");
     desc.backend = GDN_BACKEND_CUDA;
     const gdn_status status = gdn_context_create(&desc, &gpu);
@@ -138,8 +135,7 @@ int main(void)
     /* Memory of the device; what cudaMalloc gives will do as well. A call allocates nothing, so it can be captured. */
     gdn_span d_in = { 0 }, d_out = { 0 }, d_state = { 0 };
     gdn_gated_delta_net_args a = arguments();
-    gdn_capability can = { 0 };
-    can.size = sizeof can;
+    gdn_capability can = GDN_INIT(gdn_capability);
     must(gdn_buffer_create(gpu, sizeof in[0], &d_in), "gdn_buffer_create");
     must(gdn_buffer_create(gpu, sizeof out[0][0], &d_out), "gdn_buffer_create");
     must(gdn_buffer_create(gpu, sizeof state[0], &d_state), "gdn_buffer_create");
@@ -166,7 +162,6 @@ int main(void)
 
     /* The same on the CPU. */
     gdn_gated_delta_net_args b = arguments();
-    can.size = sizeof can;
     must(gdn_gated_delta_net_query(cpu, &b, &can), "gdn_gated_delta_net_query");
     if (can.workspace_bytes) must(gdn_buffer_create(cpu, can.workspace_bytes, &b.workspace), "gdn_buffer_create");
     for (int t = 0; t < STEPS; t++) {

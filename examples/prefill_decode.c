@@ -60,9 +60,7 @@ static void make_token(token *t)
 /* Arguments for sequences that lie one after another in `in`, the states of which are rows of `pool`. */
 static gdn_gated_delta_net_args arguments(int32_t n_seqs, int32_t n_tokens, float *pool)
 {
-    gdn_gated_delta_net_args a;
-    memset(&a, 0, sizeof a);
-    a.size = sizeof a;
+    gdn_gated_delta_net_args a = GDN_INIT(gdn_gated_delta_net_args);
     a.n_seqs = a.n_rows = n_seqs; a.n_tokens = n_tokens;
     a.n_heads_k = HEADS_K; a.n_heads_v = HEADS_V; a.head_dim_k = a.head_dim_v = DIM;
     a.q.data = in[0].q; a.k.data = in[0].k; a.v.data = in[0].v; a.g.data = in[0].g; a.beta.data = in[0].beta;
@@ -97,11 +95,10 @@ int main(void)
 {
     const int32_t one[SEQS] = { 1, 1, 1 };
     int32_t at[SEQS] = { 0 }; /* how far each sequence is */
-    gdn_context_desc desc = { 0 };
+    gdn_context_desc desc = GDN_INIT(gdn_context_desc);
     gdn_context *ctx = NULL;
     gdn_span workspace = { 0 };
     uint64_t bytes = 0;
-    desc.size = sizeof desc;
     must(gdn_context_create(&desc, &ctx), "gdn_context_create");
     for (int s = 0; s < SEQS; s++)
         for (int i = 0; i < prompt[s] + DECODED; i++) make_token(&tokens[s][i]);
@@ -111,8 +108,7 @@ int main(void)
     /* Before the first call: what the kinds of calls need at their largest. Nothing is allocated after this. */
     for (int i = 0; i < 2; i++) {
         gdn_gated_delta_net_args a = arguments(SEQS, i ? SEQS : PROMPTS, state[0][0]);
-        gdn_capability can = { 0 };
-        can.size = sizeof can;
+        gdn_capability can = GDN_INIT(gdn_capability);
         a.seq_start.data = at; /* there will be a map; a query does not read it */
         must(gdn_gated_delta_net_query(ctx, &a, &can), "gdn_gated_delta_net_query");
         printf("%s: %s, %llu bytes of workspace\n", i ? "decode" : "prefill", can.implementation,

@@ -83,8 +83,7 @@ static void run(layer *l, batch *b, int measure)
     static float qkv[MAX_TOKENS][CHANNELS];
     int32_t src[SEQS], dst[SEQS][SLOTS];
     const int32_t n = b->seq_start[SEQS];
-    gdn_ssm_conv_args c = { 0 };
-    c.size = sizeof c;
+    gdn_ssm_conv_args c = GDN_INIT(gdn_ssm_conv_args);
     c.flags = GDN_CONV_SILU;
     c.n_seqs = c.n_rows = SEQS; c.n_tokens = n; c.n_channels = CHANNELS; c.kernel_width = WIDTH; c.n_columns = l->columns;
     c.x.data = b->x; c.weight.data = weight; c.out.data = qkv; c.history.data = l->history;
@@ -92,8 +91,7 @@ static void run(layer *l, batch *b, int measure)
     c.seq_start.data = b->seq_start; c.position.data = b->position;
     c.workspace = l->conv_workspace;
 
-    gdn_gated_delta_net_args a = { 0 };
-    a.size = sizeof a;
+    gdn_gated_delta_net_args a = GDN_INIT(gdn_gated_delta_net_args);
     a.n_seqs = a.n_rows = SEQS; a.n_tokens = n; a.n_heads_k = a.n_heads_v = HEADS; a.head_dim_k = a.head_dim_v = DIM;
     a.n_slots = l->slots;
     a.q.data = qkv[0]; a.k.data = qkv[0] + PART; a.v.data = qkv[0] + 2 * PART; /* strides: sequence, token, head */
@@ -105,8 +103,7 @@ static void run(layer *l, batch *b, int measure)
     a.workspace = l->delta_workspace;
 
     if (measure) {
-        gdn_capability can = { 0 };
-        can.size = sizeof can;
+        gdn_capability can = GDN_INIT(gdn_capability);
         must(gdn_ssm_conv_query(l->ctx, &c, &can), "gdn_ssm_conv_query");
         if (can.workspace_bytes) must(gdn_buffer_create(l->ctx, can.workspace_bytes, &l->conv_workspace), "workspace");
         must(gdn_gated_delta_net_query(l->ctx, &a, &can), "gdn_gated_delta_net_query");
@@ -148,8 +145,7 @@ int main(void)
     int32_t end[SEQS] = { 0 }, at[SEQS] = { 0 };
     int n[SEQS], good[SEQS], rounds = 0, rejected = 0, more, bad;
     gdn_context *ctx = NULL;
-    gdn_context_desc desc = { 0 };
-    desc.size = sizeof desc; /* the rest is 0: the CPU, all its cores */
+    gdn_context_desc desc = GDN_INIT(gdn_context_desc); /* the rest is 0: the CPU, all its cores */
     must(gdn_context_create(&desc, &ctx), "gdn_context_create");
     for (uint32_t c = 0; c < CHANNELS; c++)
         for (uint32_t j = 0; j < WIDTH; j++) weight[c][j] = number(c, j, 7);

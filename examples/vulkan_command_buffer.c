@@ -50,9 +50,8 @@ static gdn_tensor tensor(const gdn_span *memory, size_t offset)
 static void run(gdn_context *ctx, const gdn_span *memory, gdn_span workspace[2], gdn_stream stream)
 {
     const int first = !workspace[0].data && !workspace[1].data;
-    gdn_capability can = { 0 };
-    gdn_ssm_conv_args c = { 0 };
-    c.size = sizeof c;
+    gdn_capability can = GDN_INIT(gdn_capability);
+    gdn_ssm_conv_args c = GDN_INIT(gdn_ssm_conv_args);
     c.n_seqs = c.n_tokens = c.n_rows = SEQS; c.n_channels = CHANNELS; c.kernel_width = WIDTH;
     c.x = tensor(memory, offsetof(operands, x));
     c.weight = tensor(memory, offsetof(operands, weight));
@@ -61,8 +60,7 @@ static void run(gdn_context *ctx, const gdn_span *memory, gdn_span workspace[2],
     c.position.data = memory->data;
     c.position.offset = memory->offset + offsetof(operands, position);
 
-    gdn_gated_delta_net_args a = { 0 };
-    a.size = sizeof a;
+    gdn_gated_delta_net_args a = GDN_INIT(gdn_gated_delta_net_args);
     a.n_seqs = a.n_tokens = a.n_rows = SEQS; a.n_heads_k = a.n_heads_v = HEADS; a.head_dim_k = a.head_dim_v = DIM;
     a.q = tensor(memory, offsetof(operands, qkv));
     a.k = tensor(memory, offsetof(operands, qkv[0][PART]));
@@ -73,7 +71,6 @@ static void run(gdn_context *ctx, const gdn_span *memory, gdn_span workspace[2],
     a.out = tensor(memory, offsetof(operands, out));
     a.state = tensor(memory, offsetof(operands, state));
 
-    can.size = sizeof can;
     must(gdn_ssm_conv_query(ctx, &c, &can), "gdn_ssm_conv_query");
     if (first && can.workspace_bytes) must(gdn_buffer_create(ctx, can.workspace_bytes, &workspace[0]), "workspace");
     must(gdn_gated_delta_net_query(ctx, &a, &can), "gdn_gated_delta_net_query");
@@ -130,15 +127,13 @@ int main(void)
     vulkan(vkCreateDevice(physical, &info, NULL, &device), "vkCreateDevice");
     vkGetDeviceQueue(device, family, 0, &queue);
 
-    gdn_vulkan_desc native = { 0 };
-    native.size = sizeof native;
+    gdn_vulkan_desc native = GDN_INIT(gdn_vulkan_desc);
     native.get_instance_proc_addr = (gdn_vulkan_function)vkGetInstanceProcAddr;
     native.instance = instance; native.physical_device = physical; native.device = device;
     native.queue = queue; native.queue_family = family;
     native.features = want.features.shaderFloat64 ? GDN_VULKAN_FLOAT64 : 0; /* of those that the device was created with */
-    gdn_context_desc desc = { 0 };
+    gdn_context_desc desc = GDN_INIT(gdn_context_desc);
     gdn_context *gpu = NULL, *cpu = NULL;
-    desc.size = sizeof desc;
     must(gdn_context_create(&desc, &cpu), "gdn_context_create, CPU");
     desc.backend = GDN_BACKEND_VULKAN;
     desc.native = &native;

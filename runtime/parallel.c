@@ -1,7 +1,7 @@
 /* The runtime's threads: a team as libgdn has it, in memory of the runtime. See parallel.h. */
 #include "runtime/parallel.h"
 
-#include <stddef.h>
+#include <stdlib.h>
 
 #include "runtime/error.h"
 #include "threads/team.h"
@@ -22,7 +22,7 @@ gdn_status rt_threads_create(int32_t n_threads, rt_threads **threads)
     rt_threads *t = rt_calloc(1, sizeof *t, "threads");
     if (!t)
         return GDN_OUT_OF_MEMORY;
-    t->n = n_threads ? n_threads : gdn_team_default_threads();
+    t->n = n_threads ? n_threads : gdn_team_default_threads(getenv("GDN_NUM_THREADS"));
     if (t->n > MAX_THREADS)
         t->n = MAX_THREADS;
     void *memory = rt_calloc(1, gdn_team_bytes(t->n), "threads");

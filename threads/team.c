@@ -36,10 +36,13 @@
 #  include <linux/futex.h>
 #endif
 
-enum {
-    SPINS         = 4000, /* of 10 to 60 ns: longer than from one kernel of a layer to the next */
-    SPINS_CROWDED = 50,   /* with more threads than processors, where somebody else needs this one */
-    STACK_BYTES   = 1 << 20
+enum { /* times in nanoseconds */
+    SPIN         = 100000,   /* longer than from one kernel of a layer to the next                              */
+    SPIN_LONG    = 1000000,  /* where the last job came within this: the next one will, too                     */
+    SPIN_CROWDED = 2000,     /* with more threads than processors, where somebody else needs this one           */
+    TAKEN_AWAY   = 300000,   /* a spinning thread did not run for so long: somebody else needed this processor, */
+    CAREFUL      = 50000000, /* and may again within this, so no long spins until then                          */
+    STACK_BYTES  = 1 << 20
 };
 
 struct gdn_team {
@@ -52,7 +55,7 @@ struct gdn_team {
     _Atomic int32_t  n_callers;
     alignas(64) _Atomic uint32_t bell;   /* sleeping members wait for it to change                       */
     _Atomic int32_t  n_asleep, n_alive, quit;
-    int32_t          n_members, spins;
+    int32_t          n_members, spin;
     pid_t            pid;                /* of the process that has the members                          */
     int             *here;               /* 1, and the system makes it 0 in a forked child; NULL where it cannot */
 #if !defined(HAS_FUTEX)
@@ -69,6 +72,30 @@ static void relax(void)
 #elif defined(__aarch64__)
     __asm__ volatile("yield");
 #endif
+}
+
+static int64_t now(void)
+{
+    struct timespec time;
+    (void)clock_gettime(CLOCK_MONOTONIC, &time);
+    return (int64_t)time.tv_sec * 1000000000 + time.tv_nsec;
+}
+
+/* Until `is_over`, or for `ns` from `begin`, or until the system has taken the processor away; then 1. */
+static int spin(gdn_team *t, int (*is_over)(gdn_team *t), int64_t begin, int64_t ns)
+{
+    for (int64_t time = begin; time - begin < ns;) {
+        for (int i = 0; i < 8; i++) {
+            if (is_over(t))
+                return 0;
+            relax();
+        }
+        const int64_t before = time;
+        time = now();
+        if (time - before > TAKEN_AWAY)
+            return 1;
+    }
+    return 0;
 }
 
 /* ---- Sleeping: until *word is no longer `seen`, or for no reason ----------------------------------------- */
@@ -124,9 +151,35 @@ static void take_tasks(gdn_team *t)
     }
 }
 
-static int is_idle(gdn_team *t)
+/* For members: there is something to do. */
+static int is_called(gdn_team *t)
 {
-    return !has_task(atomic_load_explicit(&t->word, memory_order_relaxed)) && !atomic_load(&t->quit);
+    return has_task(atomic_load(&t->word)) || atomic_load(&t->quit);
+}
+
+/* For the job's caller: all its tasks have returned. */
+static int is_done(gdn_team *t)
+{
+    return atomic_load(&t->n_done) == count_of(atomic_load_explicit(&t->word, memory_order_relaxed));
+}
+
+/* Until there is something to do. Members expect the next job to come as soon as the last one did, so they burn no more
+ * time than it takes to find out that jobs are rare, or the machine busy. */
+static void idle(gdn_team *t, int64_t *patience, int64_t *careful_until)
+{
+    const int64_t begin = now();
+    const int was_taken_away = spin(t, is_called, begin, *patience);
+    if (!is_called(t)) {
+        atomic_fetch_add(&t->n_asleep, 1); /* before looking: who publishes a job looks here after it */
+        const uint32_t seen = atomic_load(&t->bell);
+        if (!is_called(t))
+            sleep_on(t, &t->bell, seen);
+        atomic_fetch_sub(&t->n_asleep, 1);
+    }
+    const int64_t end = now();
+    if (was_taken_away)
+        *careful_until = end + CAREFUL;
+    *patience = t->spin == SPIN && end - begin < SPIN_LONG && end >= *careful_until ? SPIN_LONG : t->spin;
 }
 
 static void *member(void *team)
@@ -137,17 +190,10 @@ static void *member(void *team)
 #elif defined(__APPLE__)
     (void)pthread_setname_np("gdn");
 #endif
+    int64_t patience = t->spin, careful_until = INT64_MIN;
     while (!atomic_load(&t->quit)) {
         take_tasks(t);
-        for (int i = 0; i < t->spins && is_idle(t); i++)
-            relax();
-        if (!is_idle(t))
-            continue;
-        atomic_fetch_add(&t->n_asleep, 1); /* before looking: who publishes a job looks here after it */
-        const uint32_t seen = atomic_load(&t->bell);
-        if (!has_task(atomic_load(&t->word)) && !atomic_load(&t->quit))
-            sleep_on(t, &t->bell, seen);
-        atomic_fetch_sub(&t->n_asleep, 1);
+        idle(t, &patience, &careful_until);
     }
     atomic_fetch_sub(&t->n_alive, 1);
     return NULL;
@@ -178,9 +224,8 @@ static void run_with_members(gdn_team *t, int32_t n, int32_t n_helpers, gdn_task
         wake(t, &t->bell, n_helpers < n - 1 ? n_helpers : n - 1);
     }
     take_tasks(t);
-    for (int i = 0; i < t->spins && atomic_load(&t->n_done) < (uint32_t)n; i++)
-        relax();
-    if (atomic_load(&t->n_done) == (uint32_t)n)
+    (void)spin(t, is_done, now(), t->spin);
+    if (is_done(t))
         return;
     /* The system has taken a processor from a member with a task; ours may be what it needs to go on. */
     atomic_store(&t->caller_waits, 1);
@@ -221,11 +266,10 @@ static int32_t processors(void)
     return n < 1 ? 1 : n < GDN_TEAM_MAX_THREADS ? (int32_t)n : GDN_TEAM_MAX_THREADS;
 }
 
-int32_t gdn_team_default_threads(void)
+int32_t gdn_team_default_threads(const char *wanted)
 {
-    const char *text = getenv("GDN_NUM_THREADS");
     char *end = NULL;
-    const long n = text && *text >= '0' && *text <= '9' ? strtol(text, &end, 10) : 0;
+    const long n = wanted && *wanted >= '0' && *wanted <= '9' ? strtol(wanted, &end, 10) : 0;
     return n > 0 && n <= GDN_TEAM_MAX_THREADS && !*end ? (int32_t)n : processors();
 }
 
@@ -288,7 +332,7 @@ gdn_team *gdn_team_start(void *memory, int32_t n_threads)
     const int32_t most = n_processors < 4 ? 16 : n_processors < 1024 ? 4 * n_processors : GDN_TEAM_MAX_THREADS;
     gdn_team *t = memory;
     *t = (gdn_team){ .pid = getpid() };
-    t->spins = n_threads <= n_processors ? SPINS : SPINS_CROWDED;
+    t->spin = n_threads <= n_processors ? SPIN : SPIN_CROWDED;
 #if !defined(HAS_FUTEX)
     (void)pthread_mutex_init(&t->lock, NULL);
     (void)pthread_cond_init(&t->changed, NULL);

@@ -11,9 +11,9 @@ typedef struct gdn_team gdn_team;
 
 enum { GDN_TEAM_MAX_THREADS = 4096 };
 
-/* Threads where nobody says how many: the environment's GDN_NUM_THREADS if it is a number from 1 to
- * GDN_TEAM_MAX_THREADS, otherwise the processors that this process may use. */
-int32_t gdn_team_default_threads(void);
+/* Threads where the program does not say how many: `wanted`, which the environment's GDN_NUM_THREADS says, if it is a
+ * number from 1 to GDN_TEAM_MAX_THREADS; otherwise, and with NULL, the processors that this process may use. */
+int32_t gdn_team_default_threads(const char *wanted);
 
 /* Bytes of a team of n_threads threads, the caller's included; its memory must be aligned to 64. */
 uint64_t gdn_team_bytes(int32_t n_threads);

@@ -236,15 +236,15 @@ static void environment(void)
 {
     static const char *const ignored[] = { "", "0", "-1", "4097", "99999999999999999999", "3x", "x", " 3", "3 " };
     (void)unsetenv("GDN_NUM_THREADS");
-    const int32_t here = gdn_team_default_threads();
+    const int32_t here = gdn_team_default_threads(getenv("GDN_NUM_THREADS"));
     REQUIRE(here >= 1);
     (void)setenv("GDN_NUM_THREADS", "7", 1);
-    REQUIRE(gdn_team_default_threads() == 7);
+    REQUIRE(gdn_team_default_threads(getenv("GDN_NUM_THREADS")) == 7);
     (void)setenv("GDN_NUM_THREADS", "4096", 1);
-    REQUIRE(gdn_team_default_threads() == 4096);
+    REQUIRE(gdn_team_default_threads(getenv("GDN_NUM_THREADS")) == 4096);
     for (size_t i = 0; i < sizeof ignored / sizeof ignored[0]; i++) {
         (void)setenv("GDN_NUM_THREADS", ignored[i], 1);
-        REQUIRE(gdn_team_default_threads() == here);
+        REQUIRE(gdn_team_default_threads(getenv("GDN_NUM_THREADS")) == here);
     }
 }
 

@@ -16,12 +16,10 @@ int target_backend(const char *name, uint32_t *backend)
     return 0;
 }
 
-gdn_context *target_open(const char *backend, int64_t device, const char *implementation, uint32_t n_threads,
-                         char *message, uint64_t message_bytes)
+gdn_context *target_open(const char *backend, int64_t device, gdn_context_desc *desc, char *message, uint64_t message_bytes)
 {
-    gdn_context_desc desc = { .size = sizeof desc };
     gdn_context *ctx = NULL;
-    if (!target_backend(backend ? backend : "cpu", &desc.backend)) {
+    if (!target_backend(backend ? backend : "cpu", &desc->backend)) {
         snprintf(message, message_bytes, "there is no backend '%s'; 'gdn info' lists them", backend);
         return NULL;
     }
@@ -29,10 +27,8 @@ gdn_context *target_open(const char *backend, int64_t device, const char *implem
         snprintf(message, message_bytes, "device %lld is out of range", (long long)device);
         return NULL;
     }
-    desc.device = (uint32_t)device;
-    desc.n_threads = n_threads;
-    desc.implementation = implementation;
-    if (gdn_context_create(&desc, &ctx) != GDN_OK) {
+    desc->device = (uint32_t)device;
+    if (gdn_context_create(desc, &ctx) != GDN_OK) {
         snprintf(message, message_bytes, "%s", gdn_last_error());
         return NULL;
     }

@@ -7,9 +7,8 @@
 /* The backend that is called `name`; 0 if there is none. */
 int target_backend(const char *name, uint32_t *backend);
 
-/* Open what the options name: backend NULL = "cpu", implementation NULL = the best, threads 0 = all cores.
- * On failure NULL, and `message` says why. */
-gdn_context *target_open(const char *backend, int64_t device, const char *implementation, uint32_t n_threads,
-                         char *message, uint64_t message_bytes);
+/* Open what the options name: backend NULL = "cpu"; desc has all the rest, and gets these two. On failure NULL, and
+ * `message` says why. */
+gdn_context *target_open(const char *backend, int64_t device, gdn_context_desc *desc, char *message, uint64_t message_bytes);
 
 #endif
