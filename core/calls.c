@@ -20,7 +20,7 @@ static gdn_status nothing_to_do(gdn_context *ctx, gdn_stream stream)
         gdn_##stem##_problem p;                                                                                        \
         gdn_plan   plan   = GDN_PLAN_INIT;                                                                             \
         gdn_status status = check_context(ctx);                                                                        \
-        if (status || (status = gdn_struct_check("capability", capability, sizeof plan.capability)) ||                \
+        if (status || (status = gdn_struct_check("capability", capability, GDN_FIRST_SIZE(gdn_capability))) ||         \
             (status = gdn_##stem##_resolve(ctx, args, NULL, &p)) || (status = ctx->backend->stem.plan(ctx, &p, &plan))) \
             return status;                                                                                             \
         gdn_struct_write(capability, &plan.capability, sizeof plan.capability);                                        \

@@ -35,7 +35,7 @@ const gdn_backend *gdn_backend_of(uint32_t id)
 
 gdn_status gdn_backend_describe(uint32_t backend, gdn_backend_info *info)
 {
-    gdn_status status = gdn_struct_check("info", info, sizeof *info);
+    gdn_status status = gdn_struct_check("info", info, GDN_FIRST_SIZE(gdn_backend_info));
     if (status)
         return status;
     if (backend >= GDN_BACKEND_COUNT)
@@ -74,7 +74,7 @@ static gdn_status find_device(uint32_t backend, uint32_t device, const gdn_backe
 gdn_status gdn_device_describe(uint32_t backend, uint32_t device, gdn_device_info *info)
 {
     const gdn_backend *b = NULL;
-    gdn_status status = gdn_struct_check("info", info, sizeof *info);
+    gdn_status status = gdn_struct_check("info", info, GDN_FIRST_SIZE(gdn_device_info));
     if (status || (status = find_device(backend, device, &b)))
         return status;
     gdn_device_info full = { .backend = backend, .device = device };
@@ -87,7 +87,7 @@ gdn_status gdn_device_describe(uint32_t backend, uint32_t device, gdn_device_inf
 gdn_status gdn_implementation_describe(uint32_t backend, uint32_t device, uint32_t index,
                                        gdn_implementation_info *info)
 {
-    gdn_status status = gdn_struct_check("info", info, sizeof *info);
+    gdn_status status = gdn_struct_check("info", info, GDN_FIRST_SIZE(gdn_implementation_info));
     if (status)
         return status;
     gdn_device_info d = { .size = sizeof d };
@@ -194,7 +194,7 @@ gdn_status gdn_context_create(const gdn_context_desc *caller, gdn_context **out)
     if (!out)
         return gdn_fail(GDN_INVALID_ARGUMENT, "ctx is NULL");
     *out = NULL;
-    if ((status = gdn_struct_read("desc", caller, sizeof desc, sizeof desc, &desc)))
+    if ((status = gdn_struct_read("desc", caller, GDN_FIRST_SIZE(gdn_context_desc), sizeof desc, &desc)))
         return status;
     desc.size = (uint32_t)sizeof desc;
     if (!desc.alloc != !desc.free)
@@ -252,8 +252,8 @@ gdn_status gdn_context_describe(const gdn_context *ctx, gdn_device_info *device,
     if (!ctx)
         return gdn_fail(GDN_INVALID_ARGUMENT, "ctx is NULL");
     gdn_status status = GDN_OK;
-    if ((device && (status = gdn_struct_check("device", device, sizeof *device))) ||
-        (info && (status = gdn_struct_check("implementation", info, sizeof *info))))
+    if ((device && (status = gdn_struct_check("device", device, GDN_FIRST_SIZE(gdn_device_info)))) ||
+        (info && (status = gdn_struct_check("implementation", info, GDN_FIRST_SIZE(gdn_implementation_info)))))
         return status; /* both or none is written */
     if (ctx->backend->describe_context) {
         gdn_device_info         full_device = { .backend = ctx->backend->id, .device = ctx->desc.device };

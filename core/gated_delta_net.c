@@ -132,7 +132,7 @@ gdn_status gdn_gated_delta_net_resolve(const gdn_context *ctx, const args_t *cal
     gdn_region r[N_REGIONS];
     gdn_status status;
 
-    if ((status = gdn_struct_read("args", caller, sizeof a, sizeof a, &a)))
+    if ((status = gdn_struct_read("args", caller, GDN_FIRST_SIZE(gdn_gated_delta_net_args), sizeof a, &a)))
         return status;
     fill_defaults(&a);
     if ((status = check_sizes(&a, launch)))

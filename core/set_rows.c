@@ -83,7 +83,7 @@ gdn_status gdn_set_rows_resolve(const gdn_context *ctx, const args_t *caller, gd
     gdn_region r[N_REGIONS];
     gdn_status status;
 
-    if ((status = gdn_struct_read("args", caller, sizeof a, sizeof a, &a)))
+    if ((status = gdn_struct_read("args", caller, GDN_FIRST_SIZE(gdn_set_rows_args), sizeof a, &a)))
         return status;
     for (int i = 0; i < 2; i++) {
         a.n_batch[i]     = a.n_batch[i] ? a.n_batch[i] : 1;

@@ -31,8 +31,9 @@ gdn_status gdn_struct_read(const char *name, const void *caller, size_t first, s
     for (size_t i = known; i < size; i++)
         if (((const unsigned char *)caller)[i])
             return gdn_fail(GDN_INVALID_ARGUMENT,
-                            "%s has a member at byte %zu that this library, which knows %zu bytes, does not have",
-                            name, i, known);
+                            "%s has a member at byte %zu that this library, version %d.%d.%d, ABI %d, which knows %zu "
+                            "bytes, does not have; it is older than the header that the program was built with",
+                            name, i, GDN_VERSION_MAJOR, GDN_VERSION_MINOR, GDN_VERSION_PATCH, GDN_ABI_VERSION, known);
     return GDN_OK;
 }
 

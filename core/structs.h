@@ -4,15 +4,17 @@
 
 #include <stddef.h>
 
-#include "gdn/gdn.h"
+#include "core/struct_sizes.h"
 
 /* Copy a caller's struct into `copy`, which has room for `known` bytes: what the caller does not have is
  * zero; what it has beyond our knowledge must be zero, or it asks for something we cannot do. `first` is
- * the size that the struct had in the first release. */
+ * GDN_FIRST_SIZE(type): never today's sizeof, which would refuse every program built before the struct grew. */
 gdn_status gdn_struct_read(const char *name, const void *caller, size_t first, size_t known, void *copy);
 
-/* Copy `full` (known bytes, its size member ignored) to a caller's struct, up to the caller's size. */
+/* Whether a caller's struct may be filled in: before anything is computed for it. */
 gdn_status gdn_struct_check(const char *name, const void *caller, size_t first);
-void       gdn_struct_write(void *caller, const void *full, size_t known);
+
+/* Copy `full` (known bytes, its size member ignored) to a caller's struct, up to the caller's size; zeros beyond. */
+void gdn_struct_write(void *caller, const void *full, size_t known);
 
 #endif

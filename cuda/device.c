@@ -105,7 +105,7 @@ gdn_status gdn_cuda_device_open(gdn_cuda_device *dev, const gdn_context *ctx, ui
     gdn_status     status;
     dev->cu  = &c->cu;
     dev->ctx = ctx;
-    if (callers && (status = gdn_struct_read("native", callers, sizeof native, sizeof native, &native)))
+    if (callers && (status = gdn_struct_read("native", callers, GDN_FIRST_SIZE(gdn_cuda_desc), sizeof native, &native)))
         return status;
     if (native.flags)
         return gdn_fail(GDN_INVALID_ARGUMENT, "native->flags is %#x; it must be 0", (unsigned)native.flags);

@@ -53,7 +53,7 @@ gdn_status gdn_metal_device_open(gdn_metal_device *dev, const gdn_context *ctx, 
     gdn_status     status;
     dev->rt  = &c->rt;
     dev->ctx = ctx;
-    if (callers && (status = gdn_struct_read("native", callers, sizeof native, sizeof native, &native)))
+    if (callers && (status = gdn_struct_read("native", callers, GDN_FIRST_SIZE(gdn_metal_desc), sizeof native, &native)))
         return status;
     if (native.flags)
         return gdn_fail(GDN_INVALID_ARGUMENT, "native->flags is %#x; it must be 0", (unsigned)native.flags);

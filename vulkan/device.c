@@ -200,7 +200,8 @@ gdn_status gdn_vk_device_open(gdn_vk_device *dev, const gdn_context *ctx, uint32
     gdn_vulkan_desc native = { 0 };
     gdn_status status;
     dev->ctx = ctx;
-    if (callers && ((status = gdn_struct_read("native", callers, sizeof native, sizeof native, &native)) || (status = check_native(&native))))
+    if (callers && ((status = gdn_struct_read("native", callers, GDN_FIRST_SIZE(gdn_vulkan_desc), sizeof native, &native)) ||
+                    (status = check_native(&native))))
         return status;
     dev->cache_load = native.cache_load;
     dev->cache_save = native.cache_save;

@@ -37,8 +37,15 @@
  *
  * Conventions
  *   - Structs that are passed by pointer begin with `uint32_t size`: set it to sizeof the struct, as
- *     GDN_INIT does. They only ever grow at the end, zero always means "the default", and a program built
- *     against an older header keeps working. Reserved members and unknown flag bits must be zero.
+ *     GDN_INIT does. Reserved members and unknown flag bits must be zero.
+ *   - They only ever grow at the end, and zero always means "the default". So a program that was built
+ *     against an older header keeps working: every size from that of the first release on is accepted,
+ *     and nothing behind it is read or written. A program whose header is newer than the library works
+ *     too, as long as the members that the library does not have are zero; where one is not, the call
+ *     is refused and the text says that the library is older. In structs that the library fills in,
+ *     such members become zero.
+ *   - gdn_span and gdn_tensor have no size, because they lie inside other structs and in arrays. They
+ *     cannot grow, and stay as they are for as long as GDN_ABI_VERSION does.
  *   - Shapes are written outermost first: [a][b][c] has c contiguous. Strides are in bytes.
  *   - Nothing allocates after gdn_context_create() except gdn_buffer_create(). Where a kernel needs
  *     scratch memory, its query function says how much and the caller passes it in.

@@ -5,6 +5,8 @@
     abi.py layout  [--cc CC] [--run CMD]    sizes and offsets of structs, values of constants, signatures
     abi.py diff    [--cc CC]                abidiff of a debug build against the stored description
     abi.py update  [--cc CC]                store the present interface as the new one
+    abi.py first                            store the present headers as those of the first release, in first/; only before that
+                                            release. Later, what is new is added there by hand, and nothing in it changes.
 
 exports.txt and layout.txt are for readers and hold for every 64-bit target; libgdn-x86_64.abi is abidw's.
 Exit status: 0 the same, 1 different, 2 wrong use, 77 a tool is missing.
@@ -150,6 +152,24 @@ def check_exports(library):
     print(f"{len(exported)} functions exported, needs {', '.join(needed)}")
 
 
+def check_ends(text):
+    """A struct that ends in padding would get its next member there, where older callers have anything."""
+    for name, body in re.findall(r"^struct (.*)\n((?:  .*\n)+)", text, flags=re.M):
+        offset, size = map(int, body.splitlines()[-1].split()[:2])
+        if f" size {offset + size}," not in name:
+            raise Different(f"struct {name}, ends in padding: its last member ends at {offset + size}. Fill it with reserved members.")
+
+
+def store_first():
+    """Without the comments: first/ is no documentation."""
+    for name in headers():
+        text = re.sub(r"/\*.*?\*/", "", (INCLUDE / name).read_text(), flags=re.S)
+        text = re.sub(r"\s*\n(\s*\n)+", "\n", re.sub(r"[ \t]+$", "", text, flags=re.M)).lstrip()
+        target = HERE / "first" / name
+        target.parent.mkdir(parents=True, exist_ok=True)
+        target.write_text("/* As first released: see tests/abi/growth.c. */\n" + text)
+
+
 # ---- abidiff ------------------------------------------------------------------------------------------------------
 
 def describe(cc, folder, target):
@@ -191,7 +211,7 @@ def update(cc):
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("what", choices=("exports", "layout", "diff", "update"))
+    parser.add_argument("what", choices=("exports", "layout", "diff", "update", "first"))
     parser.add_argument("--library", help="the shared library to look into")
     parser.add_argument("--cc", default="cc", help="C compiler")
     parser.add_argument("--run", default="", help="what runs the compiler's programs, for cross builds")
@@ -202,10 +222,14 @@ def main():
                 parser.error("exports needs --library")
             check_exports(args.library)
         elif args.what == "layout":
-            compare(HERE / "layout.txt", layout(args.cc, args.run))
+            present = layout(args.cc, args.run)
+            check_ends(present)
+            compare(HERE / "layout.txt", present)
             print(f"{len(structs())} structs, {len(constants())} constants, {len(functions())} functions as stored")
         elif args.what == "diff":
             return check_diff(args.cc)
+        elif args.what == "first":
+            store_first()
         else:
             update(args.cc)
     except Different as difference:

@@ -2,6 +2,7 @@
 that has to fail."""
 
 API, ALLOC, ENV, FUZZ, VALIDATION = "test_api", "test_alloc", "test_float_env", "fuzz_args", "test_validation"
+GROWTH = "test_growth_first_grown"
 
 
 MISTAKES = [
@@ -85,6 +86,11 @@ MISTAKES = [
     ("a struct may be of any size", "core/structs.c", "if (size > 65536)", "if (0)", API),
     ("members that are not known are ignored", "core/structs.c", "if (((const unsigned char *)caller)[i])", "if (0)", API),
     ("what a caller knows beyond us is not cleared", "core/structs.c", "    if (size > known)\n", "    if (0)\n", API),
+    ("a struct has to be as long as it is today", "core/struct_sizes.h", "((size_t)GDN_FIRST_SIZE_##type)", "sizeof(type)", GROWTH),
+    ("more is read than an older caller has", "core/structs.c", "memcpy(copy, caller, size < known ? size : known);",
+     "memcpy(copy, caller, known);", GROWTH),
+    ("more is written than an older caller has room for", "core/structs.c", "const size_t n = size < known ? size : known;",
+     "const size_t n = known;", GROWTH),
     ("errors of all threads share a text", "core/status.c", "static _Thread_local char", "static char", API),
     ("a stream is taken by the host", "core/memory.c", "    if (stream)\n", "    if (0)\n", API),
     ("buffers may be read behind their end", "core/memory.c", "bytes > span->bytes - offset", "bytes > span->bytes", API),

@@ -1,0 +1,42 @@
+/* How long each struct that begins with `size` was when it was first released, which is the least that a caller may
+ * say, for ever. A line is added with a new struct and never changed after the release that brought it. */
+#ifndef GDN_CORE_STRUCT_SIZES_H
+#define GDN_CORE_STRUCT_SIZES_H
+
+#include <stddef.h>
+
+#include "gdn/cuda.h"
+#include "gdn/gdn.h"
+#include "gdn/metal.h"
+#include "gdn/vulkan.h"
+
+/* The struct, the member that was its last one then, and where that ended on targets of 64 bits. */
+#define GDN_FIRST_STRUCTS(STRUCT)                                                                                      \
+    STRUCT(gdn_backend_info, reason, 280)                                                                              \
+    STRUCT(gdn_device_info, name, 160)                                                                                 \
+    STRUCT(gdn_implementation_info, reason, 264)                                                                       \
+    STRUCT(gdn_context_desc, native, 96)                                                                               \
+    STRUCT(gdn_capability, reason, 280)                                                                                \
+    STRUCT(gdn_gated_delta_net_args, workspace, 680)                                                                   \
+    STRUCT(gdn_ssm_conv_args, workspace, 544)                                                                          \
+    STRUCT(gdn_set_rows_args, workspace, 280)                                                                          \
+    STRUCT(gdn_cuda_desc, context, 16)                                                                                 \
+    STRUCT(gdn_vulkan_desc, cache_user, 112)                                                                           \
+    STRUCT(gdn_metal_desc, queue, 24)
+
+#define GDN_FIRST_SIZE(type) ((size_t)GDN_FIRST_SIZE_##type)
+
+/* Counted from the member, so that it holds for every size of pointers. */
+#define GDN_FIRST_ENUM(type, last, size) GDN_FIRST_SIZE_##type = offsetof(type, last) + sizeof(((type *)0)->last),
+enum { GDN_FIRST_STRUCTS(GDN_FIRST_ENUM) };
+#undef GDN_FIRST_ENUM
+
+#define GDN_FIRST_ASSERT(type, last, size)                                                                             \
+    _Static_assert(sizeof(void *) != 8 || GDN_FIRST_SIZE_##type == (size), "structs grow at their end only: " #type);
+GDN_FIRST_STRUCTS(GDN_FIRST_ASSERT)
+#undef GDN_FIRST_ASSERT
+
+/* These have no size: they lie inside other structs and in arrays of callers, and stay as they are. */
+_Static_assert(sizeof(void *) != 8 || (sizeof(gdn_span) == 24 && sizeof(gdn_tensor) == 64), "gdn_span, gdn_tensor");
+
+#endif
