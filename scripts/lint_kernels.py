@@ -15,6 +15,7 @@ Rules
   negated   no result of fma() is negated: gcc 12 changes the sign of a zero (docs/numerics.md)
   machine   no file names a folder of somebody's machine
   tests     nothing of the library and its tool includes or compiles what is in tests/
+  emulator  their sources do not know the tests' emulator: devices report `emulated` as their driver says of itself
 """
 import argparse
 import os
@@ -36,9 +37,10 @@ SOURCE = C_SOURCE + (".py", ".sh", ".cmake", "CMakeLists.txt", ".ci/run")
 BINARY = (".bin", ".gguf", ".abi", ".png", ".gz", ".xz", ".so", ".a", ".o")
 # Folders of a machine; written in pieces, so that this file does not find itself.
 MACHINE = re.compile(r"(?<![\w./$}*-])/(?:" + "|".join(("home", "root", "work", "Users", "mnt", "media")) + r")/\w")
-PRODUCT = tuple(f"{folder}/" for folder in ("include", "core", "numerics", "simd", "threads", "reference", "cpu", "gpu", "cuda",
-                                           "vulkan", "metal", "runtime", "tools", "bench"))
+PRODUCT = ("include/", "core/", "numerics/", "simd/", "threads/", "reference/", "cpu/", "gpu/", "cuda/", "vulkan/", "metal/",
+           "runtime/", "tools/", "bench/")
 TESTS = {".c": re.compile(r'^\s*#\s*include\s*["<](?:[^">]*/)?tests/'), ".cmake": re.compile(r"^[^#]*(?<![\w.])tests/")}
+EMULATOR = re.compile(r"(?:\b|_)simt|(?<!gdn_)emulat(?!ed\b)|emulated\.so", re.I)
 NEGATED = re.compile(r"(?:^|[=(,?:{;&|*/+<>]|return)\s*-\s*fmaf?\s*\(")
 
 
@@ -136,6 +138,8 @@ def check_files(root, names):
             depends = TESTS[".c" if name.endswith(C_SOURCE) else ".cmake"] if name.startswith(PRODUCT) else None
             if depends and name.endswith(SOURCE) and depends.search(line):
                 yield f"{name}:{number}: the product depends on tests/: {line.strip()}"
+            if name.startswith(PRODUCT[1:]) and name.endswith(C_SOURCE) and EMULATOR.search(line):
+                yield f"{name}:{number}: the product knows the tests' emulator: {line.strip()}"
             if MACHINE.search(line):
                 yield f"{name}:{number}: names a folder of a machine: {MACHINE.search(line).group(0)}..."
 
@@ -184,6 +188,10 @@ def breakages(root):
         yield append(path, '#include "tests/workspaces.h"\n', "depends on tests/")
     yield append(f"tools/check/{stem}.c", '#include "../../tests/workspaces.h"\n', "depends on tests/")
     yield append("tools/gdn/sources.cmake", "include(tests/check/sources.cmake)\n", "depends on tests/")
+    for path, line in (("metal/loader.c", 'static const char name[] = "libgdn-metal-emulated.so";\n'),
+                       ("cuda/loader.c", 'static int is(const char *name) { return strstr(name, "emulat") != NULL; }\n'),
+                       ("cuda/kernels.c", 'static const char image[] = "GDN_SIMT";\n'), ("core/probe.c", "/* as on the emulator */\n")):
+        yield append(path, line, "knows the tests' emulator")
     yield "a source in no list", lambda r: (r / "core/forgotten.c").write_text("\n"), "core/forgotten.c"
 
 
