@@ -72,6 +72,9 @@ struct gdn_context {
  * other program, so how long it takes says little about whether it works; its default is an hour. ctx may be NULL. */
 uint64_t gdn_timeout_ns(const gdn_context *ctx, int software);
 
+/* A driver that is not the hardware's own exports an object of this name; its devices are reported as emulated. */
+#define GDN_EMULATED_DRIVER "gdn_emulated_driver"
+
 /* Memory through the context's allocator; NULL when it runs out. */
 void *gdn_context_alloc(const gdn_context *ctx, uint64_t bytes, uint64_t alignment);
 void  gdn_context_free(const gdn_context *ctx, void *memory);

@@ -39,7 +39,7 @@ typedef struct gdn_cuda_traits {
     char     name[GDN_NAME_MAX * 2];
     uint64_t memory_bytes;
     int      major, minor, multiprocessors;
-    int      emulated; /* the tests' fake driver, which says so in the device's name */
+    int      emulated; /* as the driver says of itself */
 } gdn_cuda_traits;
 
 typedef struct gdn_cuda_buffer {

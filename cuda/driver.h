@@ -95,6 +95,7 @@ typedef struct gdn_cuda_driver {
 #define X(name, symbol, parameters) CUresult(*name) parameters;
     GDN_CUDA_DRIVER_FUNCTIONS(X)
 #undef X
+    int emulated; /* it exports GDN_EMULATED_DRIVER */
 } gdn_cuda_driver;
 
 #endif

@@ -1,5 +1,5 @@
-// What all kernels share: how one is declared, memory by address, conversions, maps. Compiled by nvcc, and as C++ for the
-// emulator, whose tests/simt/cuda_shim.h comes before (-include) with GDN_KERNEL and the intrinsics.
+// What all kernels share: how one is declared, memory by address, conversions, maps. Compiled by nvcc, or by a
+// C++ compiler that is given GDN_KERNEL and the intrinsics before (-include).
 //
 // Arithmetic is written with the _rn intrinsics, which no compiler fuses or reorders; numerics/elementary.h is plain C,
 // whose `fmaf` is one fused instruction and whose other operations stay apart with -fmad=false.
@@ -16,7 +16,7 @@
 #elif defined(GDN_KERNEL)
 #define GDN_BLOCKS(threads, blocks) threads
 #else
-#error "kernels are compiled by nvcc, or behind tests/simt/cuda_shim.h"
+#error "kernels are compiled by nvcc, or with GDN_KERNEL and the intrinsics included before"
 #endif
 #include "numerics/elementary.h"
 

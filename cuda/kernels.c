@@ -5,14 +5,9 @@
 #include "core/status.h"
 #include "cuda/device.h"
 
-#ifdef GDN_CUDA_EMULATED
-/* No nvcc: for the tests' fake driver, which has the kernels itself, and knows this image by its text. */
-static const char image[] = "GDN_SIMT: an image for the emulator, without code";
-#else
 static const unsigned char image[] __attribute__((aligned(64))) = {
 #include "gdn_cuda_image.inc"
 };
-#endif
 
 gdn_status gdn_cuda_kernels_open(gdn_cuda_device *dev)
 {
@@ -24,10 +19,6 @@ gdn_status gdn_cuda_kernels_open(gdn_cuda_device *dev)
     CUresult result = dev->cu->ModuleLoadData(&dev->module, image);
     if (result != CUDA_SUCCESS) {
         dev->module = NULL;
-#ifdef GDN_CUDA_EMULATED
-        if (result == CUDA_ERROR_INVALID_IMAGE)
-            return gdn_fail(GDN_UNAVAILABLE, "this build of libgdn has CUDA kernels for the emulator only, and %s is none", dev->traits.name);
-#endif
         return gdn_cuda_fail(dev, dev->cu, result, "cuModuleLoadData");
     }
     for (int i = 0; i < GDN_CUDA_KERNEL_COUNT; i++)

@@ -38,6 +38,7 @@ static int open_driver(gdn_cuda_catalogue *c)
     }
     GDN_CUDA_DRIVER_FUNCTIONS(X)
 #undef X
+    c->cu.emulated = dlsym(library, GDN_EMULATED_DRIVER) != NULL;
     return 1;
 }
 
@@ -56,7 +57,7 @@ gdn_status gdn_cuda_read_traits(const gdn_cuda_driver *cu, CUdevice device, gdn_
         return gdn_cuda_fail(NULL, cu, result, "cuDeviceTotalMem");
     t->name[sizeof t->name - 1] = 0;
     t->memory_bytes = bytes;
-    t->emulated     = strstr(t->name, "emulat") != NULL;
+    t->emulated     = cu->emulated;
     if (10 * t->major + t->minor < OLDEST)
         return gdn_fail(GDN_UNSUPPORTED, "%s has compute capability %d.%d; 7.5 is needed", t->name, t->major, t->minor);
     return GDN_OK;

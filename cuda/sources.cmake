@@ -1,8 +1,8 @@
 # The CUDA backend: host code in C, which needs nothing of CUDA to build, and kernels that nvcc compiles into one image
 # for all architectures, embedded in the library. Nothing of CUDA is linked: the driver is looked for when the library runs.
 #
-# Without nvcc there is GDN_CUDA_EMULATED=ON: the same host code with an empty image, which only the tests' fake driver
-# takes (tests/simt). Such a library has no use elsewhere, and says so.
+# Without nvcc there is GDN_CUDA_EMULATED=ON: the same host code with an image without code, which tests/cuda/sources.cmake
+# brings. Only the tests' driver takes it (tests/simt); to NVIDIA's it is an invalid image.
 find_program(GDN_NVCC nvcc PATHS /usr/local/cuda/bin "$ENV{CUDA_HOME}/bin" "$ENV{CUDA_PATH}/bin")
 mark_as_advanced(GDN_NVCC)
 set(gdn_cuda_kernel_sources gated_delta_net.cu probe.cu set_rows.cu ssm_conv.cu)
@@ -81,7 +81,7 @@ if(NOT GDN_CUDA_MISSING)
     cuda/memory.c
     cuda/probe.c
     cuda/queue.c)
-  target_compile_definitions(gdn_build_options INTERFACE GDN_HAVE_CUDA=1 $<$<BOOL:${GDN_CUDA_EMULATED}>:GDN_CUDA_EMULATED=1>)
+  target_compile_definitions(gdn_build_options INTERFACE GDN_HAVE_CUDA=1)
   if(GDN_NVTX)
     find_path(GDN_NVTX_INCLUDE nvtx3/nvToolsExt.h PATHS /usr/local/cuda/include REQUIRED)
     target_include_directories(gdn_objects SYSTEM PRIVATE "${GDN_NVTX_INCLUDE}")

@@ -22,7 +22,7 @@ _Static_assert(sizeof(void *) == 8 && sizeof(unsigned long) == 8, "NSUInteger, a
 typedef struct gdn_metal_traits {
     char     name[GDN_NAME_MAX * 2];
     uint64_t memory_bytes;
-    int      emulated; /* the device says so itself: tests/metal */
+    int      emulated; /* as the libraries say of themselves */
 } gdn_metal_traits;
 
 /* X(name): the kernels are gdn_metal_<name>. Those of gated_delta_net stand in the order that its dispatch counts in. */
@@ -61,6 +61,11 @@ typedef struct gdn_metal_device {
     int                exact;
     char               reason[GDN_REASON_MAX]; /* why not exact */
 } gdn_metal_device;
+
+/* ---- frameworks.c, in whose place a build with other libraries than Apple's has a file of its own ---- */
+/* Where the functions of metal/objc.h are looked for; without the first there is no Metal. NULL from the last on. */
+enum { GDN_METAL_MAX_FRAMEWORKS = 4 };
+extern const char *const gdn_metal_frameworks[GDN_METAL_MAX_FRAMEWORKS];
 
 /* ---- loader.c ---- */
 typedef struct gdn_metal_catalogue {

@@ -1,6 +1,6 @@
 // Metal's language, and what numerics/elementary.h needs of it; how a kernel is declared. Compiled by Metal's compiler on the
-// user's machine, as one source with everything that is included (metal/embed.cmake), and as C++ for the emulator, whose
-// tests/simt/metal_shim.h comes before (-include) with GDN_KERNEL and the language.
+// user's machine, as one source with everything that is included (metal/embed.cmake), or by a C++ compiler
+// that is given GDN_KERNEL and the language before (-include).
 //
 // Nothing is fused but what is written fma: contraction is off, and the host asks for safe math, without which compilers
 // reorder and approximate. There is no simd_sum and no min or max: the order of the one is not defined, and what the others
@@ -15,7 +15,7 @@ using namespace metal;
 #pragma METAL fp contract(off)
 #define GDN_KERNEL(name, ...) kernel void name(__VA_ARGS__)
 #elif !defined(GDN_KERNEL)
-#error "kernels are compiled by Metal's compiler, or behind tests/simt/metal_shim.h"
+#error "kernels are compiled by Metal's compiler, or with GDN_KERNEL and the language included before"
 #endif
 #define GDN_PLACE uint3 group [[threadgroup_position_in_grid]], uint me [[thread_index_in_threadgroup]]
 #define GDN_INLINE static inline

@@ -1,4 +1,4 @@
-/* The frameworks, their functions, and the device that a process has. See device.h.
+/* The functions of the frameworks, and the device that a process has. See device.h.
  *
  * All is kept once it is made: it is the one thing of this backend that is process-wide. Metal's other devices (a Mac may have
  * several GPUs) are reached by passing them as native->device. */
@@ -11,10 +11,10 @@
 #include "metal/device.h"
 
 /* POSIX promises that an object pointer from dlsym can hold a function's; ISO C has no cast for it. */
-static int find(void *const libraries[], int n, const char *symbol, void *function)
+static int find(void *const libraries[GDN_METAL_MAX_FRAMEWORKS], const char *symbol, void *function)
 {
     void *found = NULL;
-    for (int i = 0; !found && i < n; i++)
+    for (int i = 0; !found && i < GDN_METAL_MAX_FRAMEWORKS; i++)
         if (libraries[i])
             found = dlsym(libraries[i], symbol);
     memcpy(function, &found, sizeof found);
@@ -23,24 +23,15 @@ static int find(void *const libraries[], int n, const char *symbol, void *functi
 
 static int open_frameworks(gdn_metal_catalogue *c)
 {
-#ifdef __APPLE__
-    /* A program without a window finds no default device before CoreGraphics is loaded. */
-    static const char *const names[] = { "/System/Library/Frameworks/Metal.framework/Metal", "/usr/lib/libobjc.A.dylib",
-                                         "/System/Library/Frameworks/Foundation.framework/Foundation",
-                                         "/System/Library/Frameworks/CoreGraphics.framework/CoreGraphics" };
-#else
-    static const char *const names[] = { "libgdn-metal-emulated.so" }; /* tests/metal */
-#endif
-    enum { N = sizeof names / sizeof names[0] };
-    void *libraries[N];
-    for (int i = 0; i < N; i++)
-        libraries[i] = dlopen(names[i], RTLD_NOW | RTLD_LOCAL);
+    void *libraries[GDN_METAL_MAX_FRAMEWORKS] = { NULL }, *ignored;
+    for (int i = 0; i < GDN_METAL_MAX_FRAMEWORKS && gdn_metal_frameworks[i]; i++)
+        libraries[i] = dlopen(gdn_metal_frameworks[i], RTLD_NOW | RTLD_LOCAL);
     if (!libraries[0]) {
-        (void)snprintf(c->reason, sizeof c->reason, "no Metal (%s) on this machine", names[0]);
+        (void)snprintf(c->reason, sizeof c->reason, "no Metal (%s) on this machine", gdn_metal_frameworks[0]);
         return 0;
     }
 #define X(name, symbol, type, parameters)                                                          \
-    if (!find(libraries, N, symbol, &c->rt.name)) {                                                \
+    if (!find(libraries, symbol, &c->rt.name)) {                                                \
         (void)snprintf(c->reason, sizeof c->reason, "the system's Metal has no function " symbol); \
         return 0;                                                                                  \
     }
@@ -49,6 +40,7 @@ static int open_frameworks(gdn_metal_catalogue *c)
 #define X(name, text) c->rt.sel.name = c->rt.selector(text);
     GDN_OBJC_SELECTORS(X)
 #undef X
+    c->rt.emulated = find(libraries, GDN_EMULATED_DRIVER, &ignored);
     return 1;
 }
 
@@ -59,7 +51,7 @@ gdn_status gdn_metal_read_traits(const gdn_objc *rt, gdn_id device, gdn_metal_tr
     *t = (gdn_metal_traits){ 0 };
     (void)snprintf(t->name, sizeof t->name, "%s", text ? text : "a Metal device");
     t->memory_bytes = gdn_number(rt, device, rt->sel.recommendedMaxWorkingSetSize);
-    t->emulated     = strstr(t->name, "emulat") != NULL;
+    t->emulated     = rt->emulated;
     if (!gdn_responds(rt, device, rt->sel.supportsFamily) ||
         (!gdn_bool_n(rt, device, rt->sel.supportsFamily, GDN_MTL_FAMILY_APPLE6) && !gdn_bool_n(rt, device, rt->sel.supportsFamily, GDN_MTL_FAMILY_MAC2)))
         return gdn_fail(GDN_UNSUPPORTED, "%s has no shuffles between the lanes of a simdgroup; GPU family Apple6 or Mac2 is needed", t->name);

@@ -85,6 +85,7 @@ typedef struct gdn_objc {
         GDN_OBJC_SELECTORS(X)
 #undef X
     } sel;
+    int emulated; /* one of the libraries exports GDN_EMULATED_DRIVER */
 } gdn_objc;
 
 static inline gdn_imp gdn_method(const gdn_objc *rt, gdn_id to, gdn_id selector)

@@ -1,8 +1,8 @@
 # The Metal backend: C over the Objective-C runtime, which needs no Apple compiler, and kernels that are embedded as source and
 # compiled by Metal when the library runs. Nothing of Metal is linked: the frameworks are looked for then.
 #
-# Elsewhere than on Apple's systems there is GDN_METAL_EMULATED=ON: the same code, for the tests' libgdn-metal-emulated.so
-# (tests/metal). Such a library has no use elsewhere, and says so.
+# Elsewhere than on Apple's systems there is GDN_METAL_EMULATED=ON: the same code, for the tests' Metal, whose name
+# tests/metal/sources.cmake puts in the place of frameworks.c. Such a library has no use elsewhere, and says so.
 if(NOT APPLE AND NOT GDN_METAL_EMULATED)
   set(GDN_METAL_MISSING "this is no Apple system")
 elseif(NOT CMAKE_SIZEOF_VOID_P EQUAL 8)
@@ -35,6 +35,9 @@ else()
     metal/queue.c
     metal/record.c
     "${gdn_metal_folder}/gdn_metal_source.inc")
+  if(APPLE OR NOT GDN_METAL_EMULATED)
+    target_sources(gdn_objects PRIVATE metal/frameworks.c)
+  endif()
   set_source_files_properties(metal/library.c PROPERTIES OBJECT_DEPENDS "${gdn_metal_folder}/gdn_metal_source.inc")
   target_include_directories(gdn_objects PRIVATE "${gdn_metal_folder}")
   target_compile_definitions(gdn_build_options INTERFACE GDN_HAVE_METAL=1)

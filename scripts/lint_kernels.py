@@ -14,6 +14,8 @@ Rules
   ascii     C sources are ASCII
   negated   no result of fma() is negated: gcc 12 changes the sign of a zero (docs/numerics.md)
   machine   no file names a folder of somebody's machine
+  tests     nothing of the library and its tool includes or compiles what is in tests/
+  emulator  their sources do not know the tests' emulator: devices report `emulated` as their driver says of itself
 """
 import argparse
 import os
@@ -35,6 +37,10 @@ SOURCE = C_SOURCE + (".py", ".sh", ".cmake", "CMakeLists.txt", ".ci/run")
 BINARY = (".bin", ".gguf", ".abi", ".png", ".gz", ".xz", ".so", ".a", ".o")
 # Folders of a machine; written in pieces, so that this file does not find itself.
 MACHINE = re.compile(r"(?<![\w./$}*-])/(?:" + "|".join(("home", "root", "work", "Users", "mnt", "media")) + r")/\w")
+PRODUCT = ("include/", "core/", "numerics/", "simd/", "threads/", "reference/", "cpu/", "gpu/", "cuda/", "vulkan/", "metal/",
+           "runtime/", "tools/", "bench/")
+TESTS = {".c": re.compile(r'^\s*#\s*include\s*["<](?:[^">]*/)?tests/'), ".cmake": re.compile(r"^[^#]*(?<![\w.])tests/")}
+EMULATOR = re.compile(r"(?:\b|_)simt|(?<!gdn_)emulat(?!ed\b)|emulated\.so", re.I)
 NEGATED = re.compile(r"(?:^|[=(,?:{;&|*/+<>]|return)\s*-\s*fmaf?\s*\(")
 
 
@@ -69,7 +75,7 @@ def check_kernels(root):
         for text in (f"gdn_{stem}(", f"gdn_{stem}_query(", f"}} gdn_{stem}_args;"):
             if text not in header:
                 yield f"{stem}: include/gdn/gdn.h has no {text.rstrip('(;').lstrip('} ')}"
-        need = [f"core/{stem}.c", f"reference/{stem}.c", f"tests/check/{stem}.c", f"bench/{stem}.c",
+        need = [f"core/{stem}.c", f"reference/{stem}.c", f"tools/check/{stem}.c", f"bench/{stem}.c",
                 f"docs/kernels/{stem}.md"]
         need += [f"cpu/{stem}_{isa}.c" for isa in ISAS]
         need += [path.format(stem) for backend, path in BACKENDS.items() if (root / backend / "sources.cmake").exists()]
@@ -85,7 +91,7 @@ def index_text(root):
              "| kernel | what it is | reference | check | bench |", "|---|---|---|---|---|"]
     for stem, _, title in kernels(root):
         lines.append(f"| [{stem}]({stem}.md) | {title} | [{stem}.c](../../reference/{stem}.c) "
-                     f"| [{stem}.c](../../tests/check/{stem}.c) | [{stem}.c](../../bench/{stem}.c) |")
+                     f"| [{stem}.c](../../tools/check/{stem}.c) | [{stem}.c](../../bench/{stem}.c) |")
     return "\n".join(lines) + "\n"
 
 
@@ -105,6 +111,8 @@ def check_listed(root, names):
         if not base.endswith(".c") or not re.match(r"(core|reference|cpu|simd|tools|bench|tests|runtime)(/|$)", folder):
             continue
         if base[:-2] in stems and re.search(rf"gdn_kernel_sources\(\w+ {folder}\)", lists):
+            continue
+        if base[:-2] not in stems and re.sub(rf"_({'|'.join(stems)})\.c$", "_${stem}.c", name) in lists:
             continue
         without_isa = re.sub(rf"_({'|'.join(ISAS)})\.c$", "", name)
         stem = re.sub(rf"/({'|'.join(stems)})$", "/${stem}", without_isa)
@@ -127,6 +135,11 @@ def check_files(root, names):
                 yield f"{name}:{number}: not ASCII"
             if name.endswith(C_SOURCE) and NEGATED.search(line):
                 yield f"{name}:{number}: negates the result of fma()"
+            depends = TESTS[".c" if name.endswith(C_SOURCE) else ".cmake"] if name.startswith(PRODUCT) else None
+            if depends and name.endswith(SOURCE) and depends.search(line):
+                yield f"{name}:{number}: the product depends on tests/: {line.strip()}"
+            if name.startswith(PRODUCT[1:]) and name.endswith(C_SOURCE) and EMULATOR.search(line):
+                yield f"{name}:{number}: the product knows the tests' emulator: {line.strip()}"
             if MACHINE.search(line):
                 yield f"{name}:{number}: names a folder of a machine: {MACHINE.search(line).group(0)}..."
 
@@ -156,7 +169,7 @@ def breakages(root):
 
     stem = kernels(root)[0][0]
     for path in (f"core/{stem}.c", f"reference/{stem}.c", f"cpu/{stem}_avx2.c", f"cpu/{stem}_avx512.c",
-                 f"cpu/{stem}_neon.c", f"tests/check/{stem}.c", f"bench/{stem}.c", f"docs/kernels/{stem}.md"):
+                 f"cpu/{stem}_neon.c", f"tools/check/{stem}.c", f"bench/{stem}.c", f"docs/kernels/{stem}.md"):
         yield remove(path)
 
     def remove_templates(r):
@@ -171,6 +184,14 @@ def breakages(root):
     yield append(f"reference/{stem}.c", "// caf\u00e9\n", "not ASCII")
     yield append(f"reference/{stem}.c", "float f(float x) { return -" + "fmaf(x, x, -x); }\n", "negates the result")
     yield append("README.md", "see " + "/ho" + "me/somebody/gdn\n", "folder of a machine")
+    for path in (f"core/{stem}.c", f"cpu/{stem}_avx2.c", "runtime/gguf.c", "tools/check/check.c", "bench/bench.c", f"cuda/{stem}.cu"):
+        yield append(path, '#include "tests/workspaces.h"\n', "depends on tests/")
+    yield append(f"tools/check/{stem}.c", '#include "../../tests/workspaces.h"\n', "depends on tests/")
+    yield append("tools/gdn/sources.cmake", "include(tests/check/sources.cmake)\n", "depends on tests/")
+    for path, line in (("metal/loader.c", 'static const char name[] = "libgdn-metal-emulated.so";\n'),
+                       ("cuda/loader.c", 'static int is(const char *name) { return strstr(name, "emulat") != NULL; }\n'),
+                       ("cuda/kernels.c", 'static const char image[] = "GDN_SIMT";\n'), ("core/probe.c", "/* as on the emulator */\n")):
+        yield append(path, line, "knows the tests' emulator")
     yield "a source in no list", lambda r: (r / "core/forgotten.c").write_text("\n"), "core/forgotten.c"
 
 

@@ -10,7 +10,7 @@
 #include <string.h>
 
 #include "gdn/gdn.h"
-#include "tests/check/environment.h"
+#include "tools/check/environment.h"
 
 static int failures;
 

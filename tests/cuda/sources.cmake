@@ -1,5 +1,8 @@
 # Tests of the CUDA backend, included by tests/CMakeLists.txt where the backend is built. They run its kernels on the emulator
 # of tests/simt, which needs a C++ compiler.
+if(GDN_CUDA_EMULATED) # the image in the place of what nvcc makes
+  target_include_directories(gdn_objects PRIVATE "${CMAKE_CURRENT_SOURCE_DIR}/cuda/image")
+endif()
 add_library(test_cuda_header OBJECT cuda/header.c) # by itself, as C99
 set_target_properties(test_cuda_header PROPERTIES C_STANDARD 99)
 target_include_directories(test_cuda_header PRIVATE "${PROJECT_SOURCE_DIR}/include")

@@ -1,4 +1,4 @@
-/* A Metal of the emulator's: libgdn-metal-emulated.so exports what metal/loader.c looks for, and runs the kernels that are
+/* A Metal of the emulator's: libgdn-metal-emulated.so, which tests/metal/frameworks.c names, exports what metal/loader.c looks for, and runs the kernels that are
  * linked into it. It has the classes and methods that the backend uses, counts references as Objective-C does, and does not
  * forgive: a message that its object does not understand, an object that is used after its release, an encoder that is not
  * ended, a buffer that is not bound end the program, or are counted as complaints.
@@ -28,6 +28,8 @@ FAKE_API void metal_fake_fail(const char *selector, unsigned nth);
 FAKE_API unsigned long metal_fake_calls(const char *selector); /* messages so far */
 FAKE_API long metal_fake_alive(const char *class_name);        /* objects; NULL: of all classes */
 FAKE_API long metal_fake_complaints(void);
+
+FAKE_API extern const int gdn_emulated_driver; /* by which the library knows that this is not the system's Metal */
 
 /* ---- Inside ---- */
 typedef struct fake_object fake_object;

@@ -12,6 +12,8 @@ static pthread_mutex_t lock = PTHREAD_RECURSIVE_MUTEX_INITIALIZER_NP;
 void fake_lock(void) { (void)pthread_mutex_lock(&lock); }
 void fake_unlock(void) { (void)pthread_mutex_unlock(&lock); }
 
+const int gdn_emulated_driver = 1;
+
 static long complaints;
 long metal_fake_complaints(void) { return complaints; }
 

@@ -1,5 +1,8 @@
 # Tests of the Metal backend, included by tests/CMakeLists.txt where the backend is built. They run its kernels on the emulator of
 # tests/simt, which needs a C++ compiler, behind a fake Metal. On Apple's systems `gdn check` runs on the device.
+if(GDN_METAL_EMULATED AND NOT APPLE) # in the place of metal/frameworks.c
+  target_sources(gdn_objects PRIVATE "${CMAKE_CURRENT_SOURCE_DIR}/metal/frameworks.c")
+endif()
 add_library(test_metal_header OBJECT metal/header.c) # by itself, as C99
 set_target_properties(test_metal_header PROPERTIES C_STANDARD 99)
 target_include_directories(test_metal_header PRIVATE "${PROJECT_SOURCE_DIR}/include")

@@ -79,6 +79,8 @@ enum {
 #undef X
 };
 
+SIMT_EXPORT extern const int gdn_emulated_driver; /* by which libgdn knows that this is not NVIDIA's driver */
+
 /* ---- The fake's own: to steer it ----
  *
  * simt_control(name, value) returns 0, or -1 where there is no such name. The environment's GDN_SIMT_CONTROL, read at

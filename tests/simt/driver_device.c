@@ -42,6 +42,8 @@ simt_result cuDeviceGet(simt_device *device, int ordinal)
     LEAVE(SIMT_SUCCESS);
 }
 
+const int gdn_emulated_driver = 1;
+
 static simt_result check(const void *out, simt_device device)
 {
     if (!out) return SIMT_INVALID_VALUE;

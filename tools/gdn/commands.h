@@ -4,7 +4,7 @@
 #define GDN_TOOL_COMMANDS_H
 
 int gdn_info_main(int argc, char **argv);  /* tools/gdn/info.c   */
-int gdn_check_main(int argc, char **argv); /* tests/check        */
+int gdn_check_main(int argc, char **argv); /* tools/check        */
 int gdn_bench_main(int argc, char **argv); /* bench/bench.c      */
 int gdn_run_main(int argc, char **argv);   /* tools/gdn/run.c    */
 

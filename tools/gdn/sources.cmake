@@ -1,4 +1,4 @@
-# The tool gdn: its commands info (tools/gdn), check (tests/check) and bench (bench). It uses the public
+# The tool gdn: its commands info (tools/gdn), check (tools/check) and bench (bench). It uses the public
 # interface only, and so checks and measures the very library that other programs load.
 add_executable(gdn_tool
   tools/gdn/cli.c
@@ -21,7 +21,7 @@ if(GDN_BUILD_RUNTIME)
   target_compile_definitions(gdn_tool PRIVATE GDN_HAVE_RUNTIME=1)
   target_link_libraries(gdn_tool PRIVATE gdn_runtime)
 endif()
-include(tests/check/sources.cmake)
+include(tools/check/sources.cmake)
 include(bench/sources.cmake)
 set_target_properties(gdn_tool PROPERTIES OUTPUT_NAME gdn)
 target_include_directories(gdn_tool PRIVATE "${PROJECT_SOURCE_DIR}/tools/gdn")

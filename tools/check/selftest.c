@@ -468,7 +468,7 @@ static void corrupt_calls(const check_kernel *kernel)
     check_result_free(&expected);
 }
 
-#include "tests/check/selftest_arithmetic.inc.h"
+#include "tools/check/selftest_arithmetic.inc.h"
 
 /* ---- comparisons of trials ---------------------------------------------------------------------------------------- */
 

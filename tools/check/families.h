@@ -4,9 +4,10 @@
 
 #include "kernel.h"
 
-extern const check_family check_families_gated_delta_net[]; /* invariances_gated_delta_net.c */
-extern const check_family check_families_ssm_conv[];        /* invariances_ssm_conv.c        */
-extern const check_family check_families_set_rows[];        /* invariances_set_rows.c        */
+/* invariances_<stem>.c of every kernel */
+#define GDN_KERNEL(stem, number, title) extern const check_family check_families_##stem[];
+#include "core/kernels.def"
+#undef GDN_KERNEL
 
 /* Families in files of their own. */
 void check_speculation(struct check_trial *trial, check_rng *rng); /* invariances_speculation.c: conv and state together */

@@ -391,7 +391,7 @@ typedef struct awkward {
     void (*set)(delta_spec *spec);
 } awkward;
 
-#include "tests/check/gated_delta_net_awkward.inc.h"
+#include "tools/check/gated_delta_net_awkward.inc.h"
 
 static const awkward awkwards[] = {
     { "no_sequences", set_no_sequences }, { "no_tokens", set_no_tokens }, { "no_tokens_maps", set_no_tokens_maps },
