@@ -38,7 +38,7 @@ consumers   the installed library in other projects: CMake, pkg-config, C++, Pyt
 abi         exported symbols, layout of structs, abidiff
 package     the Debian packages and the archive
 asan        the check, unit, golden and runtime tests under AddressSanitizer and UndefinedBehaviorSanitizer
-tsan        the check with many threads, and API tests with threads, under ThreadSanitizer
+tsan        the team of threads, the check with many threads, and API tests with threads, under ThreadSanitizer
 fuzz        the seed corpus and a short run of every fuzz target
 clang       the whole project with clang; gdn check --quick, unit and golden tests under its UndefinedBehaviorSanitizer
 arm64       cross build for 64-bit Arm, gdn check on NEON under qemu
@@ -172,7 +172,7 @@ stage_asan() {
 }
 
 stage_tsan() {
-    targets="gdn_tool test_api test_alloc"
+    targets="gdn_tool test_api test_alloc test_edges_team test_edges_team_portable"
     build tsan
     # ThreadSanitizer of GCC 12 cannot start where the kernel randomizes addresses in more than 28 bits.
     plain=
@@ -184,8 +184,10 @@ stage_tsan() {
         capture $plain sh -c 'exec build-tsan/bin/test_api "$1" 2>&1' - "$tests"
         grep -q 'PASSED.* 1 test' "$GDN_STAGE_NOTE.out" # and not none, of another name
     done
-    # shellcheck disable=SC2086
-    $plain build-tsan/bin/test_alloc
+    for program in test_alloc test_edges_team test_edges_team_portable; do
+        # shellcheck disable=SC2086
+        $plain "build-tsan/bin/$program"
+    done
     # A quick run; every case about threads; random cases with more threads than cores.
     set -f
     for cases in "--quick" "--case threads/*" "--seed 2 --cases 200 --case random/* --threads 5,6,7,8" \
