@@ -174,7 +174,7 @@ static int32_t next_spans(rt_engine *e, const rt_batch *batch, int32_t at)
     for (int32_t n = 0; n < e->n_batch && at < batch->n_rows; n++, at++) {
         const int32_t row = e->order[at], seq = batch->seq[row];
         if (!n_spans || e->spans[n_spans - 1].seq != seq)
-            e->spans[n_spans++] = (rt_span){ seq, n, 0 };
+            e->spans[n_spans++] = (rt_token_run){ seq, n, 0 };
         e->spans[n_spans - 1].n_rows++;
         e->row_token[n]    = batch->token[row];
         e->row_of_batch[n] = row;

@@ -53,12 +53,12 @@ static void place_row(rt_engine *e, int32_t row, int32_t seq, int32_t position, 
     e->row_hidden[row]  = hidden;
 }
 
-gdn_status rt_draft_follow(rt_engine *e, const rt_span *spans, int32_t n_spans, const int32_t *token)
+gdn_status rt_draft_follow(rt_engine *e, const rt_token_run *spans, int32_t n_spans, const int32_t *token)
 {
     const int32_t E = e->model->hp.n_embd;
     gdn_status    status = GDN_OK;
     for (int32_t i = 0; !status && i < n_spans; i++) {
-        const rt_span *s      = &spans[i];
+        const rt_token_run *s      = &spans[i];
         const int32_t  length = rt_seq_length(e->memory, s->seq), before = length - s->n_rows;
         int32_t        p      = rt_draft_length(e->memory, s->seq);
         /* within reach of the hidden ring it can wait for the draft round, which pays for accepted tokens only */

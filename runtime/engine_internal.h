@@ -42,7 +42,7 @@ struct rt_engine {
     rt_stage *conv_weight;         /* [n_recurrent]                                  */
     gdn_span  workspace;
     int32_t  *order, *row_seq, *row_token, *row_of_batch; /* a batch sorted by sequence */
-    rt_span  *spans;
+    rt_token_run  *spans;
 
     /* results of the last batch */
     float   *logits;
@@ -68,6 +68,6 @@ void rt_embed(const rt_weight *embeddings, const int32_t *token, int32_t n, int3
 
 /* After a committed step: e->hidden goes to the memory, and the draft head catches up where the memory could not keep
  * all the rows it needs. token: of the step's rows. */
-gdn_status rt_draft_follow(rt_engine *e, const rt_span *spans, int32_t n_spans, const int32_t *token);
+gdn_status rt_draft_follow(rt_engine *e, const rt_token_run *spans, int32_t n_spans, const int32_t *token);
 
 #endif

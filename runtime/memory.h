@@ -69,11 +69,11 @@ gdn_status rt_memory_save(rt_memory *m, int32_t seq, void *bytes, uint64_t n);
 gdn_status rt_memory_load(rt_memory *m, int32_t seq, const void *bytes, uint64_t n);
 
 /* ---- A step: what the forward pass asks for. begin reserves everything; then commit or cancel. ---- */
-typedef struct rt_span { int32_t seq, first_row, n_rows; } rt_span; /* rows [first_row, +n_rows) of a step     */
+typedef struct rt_token_run { int32_t seq, first_row, n_rows; } rt_token_run; /* rows [first_row, +n_rows) of a step     */
 
 typedef struct rt_step {
     int32_t        n_spans, n_rows;
-    const rt_span *span;
+    const rt_token_run *span;
     /* filled by rt_step_begin; host arrays, valid until commit or cancel */
     int32_t       *seq_start;   /* [n_spans + 1]                                                            */
     int32_t       *length;      /* [n_spans] before the step                                                */
@@ -90,13 +90,13 @@ typedef struct rt_step {
  * not looked at). All of them, but for one case: sequences that share a state after rt_seq_cp() and go on in the same
  * step. Each needs a slot of its own while the shared one is read, and that can be one more than there are; run what
  * fits, and the rest in the next step, where the last sharer writes in place. */
-int32_t    rt_step_fit(const rt_memory *m, const rt_span *spans, int32_t n_spans);
+int32_t    rt_step_fit(const rt_memory *m, const rt_token_run *spans, int32_t n_spans);
 
 /* Reserve cells, slots and rows for these spans (each sequence at most once per step, at least one row each, spans in
  * the order of their rows and without gaps). One step at a time; while it is under way sequences cannot be changed.
  * Refused with nothing changed: GDN_OUT_OF_MEMORY when cells run out or rt_step_fit() says fewer,
  * GDN_INVALID_ARGUMENT for bad spans, and for a sequence whose state a cancelled step has lost. */
-gdn_status rt_step_begin(rt_memory *m, const rt_span *spans, int32_t n_spans, rt_step **step);
+gdn_status rt_step_begin(rt_memory *m, const rt_token_run *spans, int32_t n_spans, rt_step **step);
 /* The kernels have run: lengths grow, tags are set, replaced slots are released. */
 void       rt_step_commit(rt_memory *m, rt_step *step);
 /* They have not, or not all: lengths stay; snapshots whose slots may have been written are forgotten, all others

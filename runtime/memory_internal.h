@@ -58,7 +58,7 @@ struct rt_memory {
     rt_step  step;
     int32_t  step_active;
     int32_t  step_capacity;  /* rows that the arrays of the step can hold */
-    rt_span *step_span;      /* [n_seqs] */
+    rt_token_run *step_span;      /* [n_seqs] */
     rt_taken *taken;         /* [n_seqs] */
     uint8_t *seen;           /* [n_seqs] scratch of checks */
 };

@@ -18,7 +18,7 @@ static rt_snapshot *snapshot_of(const rt_memory *m, const rt_sequence *s, int32_
 static int own_slot(const rt_memory *m, const rt_snapshot *at) { return at->slot != GDN_NONE && m->slots.count[at->slot] == 1; }
 static int own_row(const rt_memory *m, const rt_sequence *s) { return s->conv_row != GDN_NONE && m->rows.count[s->conv_row] == 1; }
 
-static need need_of(const rt_memory *m, const rt_span *span)
+static need need_of(const rt_memory *m, const rt_token_run *span)
 {
     const rt_sequence *s = &m->seq[span->seq];
     need n = { 0 };
@@ -29,7 +29,7 @@ static need need_of(const rt_memory *m, const rt_span *span)
     return n;
 }
 
-int32_t rt_step_fit(const rt_memory *m, const rt_span *spans, int32_t n_spans)
+int32_t rt_step_fit(const rt_memory *m, const rt_token_run *spans, int32_t n_spans)
 {
     int64_t slots = 0, rows = 0;
     for (int32_t i = 0; i < n_spans; i++) {
@@ -49,7 +49,7 @@ int32_t rt_step_fit(const rt_memory *m, const rt_span *spans, int32_t n_spans)
 
 /* ---- begin -------------------------------------------------------------------------------------------------- */
 
-static gdn_status check_spans(rt_memory *m, const rt_span *spans, int32_t n_spans, int32_t *n_rows)
+static gdn_status check_spans(rt_memory *m, const rt_token_run *spans, int32_t n_spans, int32_t *n_rows)
 {
     const char *const what = "beginning a step";
     gdn_status status = GDN_OK;
@@ -58,7 +58,7 @@ static gdn_status check_spans(rt_memory *m, const rt_span *spans, int32_t n_span
     memset(m->seen, 0, (size_t)m->n_seqs);
     int64_t rows = 0, slots = 0, conv_rows = 0, cells = 0;
     for (int32_t i = 0; i < n_spans; i++) {
-        const rt_span *at = &spans[i];
+        const rt_token_run *at = &spans[i];
         if ((status = rt_check_seq(m, at->seq, what)))
             return status;
         if (m->seen[at->seq]++)
@@ -119,7 +119,7 @@ static gdn_status grow_step(rt_memory *m, int32_t n_rows)
 
 static void begin_span(rt_memory *m, int32_t i)
 {
-    const rt_span *span = &m->step_span[i];
+    const rt_token_run *span = &m->step_span[i];
     rt_sequence   *s    = &m->seq[span->seq];
     rt_step       *step = &m->step;
     const int32_t  n    = s->length, T = span->n_rows;
@@ -151,7 +151,7 @@ static void begin_span(rt_memory *m, int32_t i)
     }
 }
 
-gdn_status rt_step_begin(rt_memory *m, const rt_span *spans, int32_t n_spans, rt_step **step)
+gdn_status rt_step_begin(rt_memory *m, const rt_token_run *spans, int32_t n_spans, rt_step **step)
 {
     int32_t n_rows = 0;
     *step = NULL;
@@ -186,7 +186,7 @@ static void conv_wrote(const rt_memory *m, rt_sequence *s, int32_t end)
 
 static void commit_span(rt_memory *m, int32_t i)
 {
-    const rt_span *span = &m->step_span[i];
+    const rt_token_run *span = &m->step_span[i];
     rt_sequence   *s    = &m->seq[span->seq];
     const int32_t  T    = span->n_rows, end = s->length + T;
 
@@ -215,7 +215,7 @@ static void commit_span(rt_memory *m, int32_t i)
 
 static void cancel_span(rt_memory *m, int32_t i, int started)
 {
-    const rt_span *span = &m->step_span[i];
+    const rt_token_run *span = &m->step_span[i];
     rt_sequence   *s    = &m->seq[span->seq];
     const int32_t  end  = s->length + span->n_rows;
 

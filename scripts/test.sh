@@ -92,6 +92,8 @@ stage_deps() {
 
 stage_lint() {
     python3 scripts/lint_kernels.py
+    python3 scripts/draw_includes.py
+    python3 scripts/draw_includes.py --self-test
     python3 scripts/lint_metal.py
     python3 scripts/lint_metal.py --self-test
     python3 tests/mutations/mutations.py --verify

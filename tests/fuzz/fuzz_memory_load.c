@@ -50,7 +50,7 @@ static rt_memory *open_memory(void)
 static gdn_status go_on(rt_memory *m, int32_t seq, int32_t n_rows)
 {
     rt_step *step;
-    const gdn_status status = rt_step_begin(m, &(rt_span){ seq, 0, n_rows }, 1, &step);
+    const gdn_status status = rt_step_begin(m, &(rt_token_run){ seq, 0, n_rows }, 1, &step);
     if (status)
         return status;
     rt_step_commit(m, step);

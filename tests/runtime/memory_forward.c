@@ -234,7 +234,7 @@ static void append(truth *t, const rt_step *step, int32_t i, const int32_t *toke
     }
 }
 
-static void commit_truth(world *w, const rt_span *span, int give_hidden)
+static void commit_truth(world *w, const rt_token_run *span, int give_hidden)
 {
     truth *t = &w->t[span->seq];
     t->n    += span->n_rows;
@@ -251,7 +251,7 @@ static void commit_truth(world *w, const rt_span *span, int give_hidden)
 }
 
 /* What may have been written is forgotten, unless it was shared: the memory says what is left, within bounds. */
-static void cancel_truth(world *w, const rt_span *span)
+static void cancel_truth(world *w, const rt_token_run *span)
 {
     truth *t = &w->t[span->seq];
     const int32_t safe = t->n + span->n_rows - w->desc.n_rollback; /* in place, lengths from here on are untouched */
@@ -262,7 +262,7 @@ static void cancel_truth(world *w, const rt_span *span)
     }
 }
 
-static gdn_status run_step(world *w, int32_t n, const rt_span *spans, int commit)
+static gdn_status run_step(world *w, int32_t n, const rt_token_run *spans, int commit)
 {
     static int32_t token[MAX_ROWS];
     rt_step *step = NULL;
@@ -299,12 +299,12 @@ static gdn_status run_step(world *w, int32_t n, const rt_span *spans, int commit
 
 gdn_status world_step(world *w, int32_t n, const int32_t *seqs, const int32_t *rows, int commit)
 {
-    rt_span spans[W_SEQS];
+    rt_token_run spans[W_SEQS];
     gdn_status status = GDN_OK;
     for (int32_t done = 0; done < n && !status;) {
         int32_t first = 0;
         for (int32_t i = done; i < n; i++) {
-            spans[i - done] = (rt_span){ seqs[i], first, rows[i] };
+            spans[i - done] = (rt_token_run){ seqs[i], first, rows[i] };
             first += rows[i];
         }
         const int32_t fit = rt_step_fit(w->m, spans, n - done);

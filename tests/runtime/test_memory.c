@@ -190,7 +190,7 @@ static void no_snapshots(world *w)
     EXPECT(w, world_rm(w, 0, 4, -1) == GDN_UNSUPPORTED && world_rm(w, 0, 5, -1) == GDN_OK);
     world_one(w, 0, 1);
     world_cp(w, 0, 1);
-    const rt_span spans[] = { { 0, 0, 1 }, { 1, 1, 1 } };
+    const rt_token_run spans[] = { { 0, 0, 1 }, { 1, 1, 1 } };
     EXPECT(w, rt_step_fit(w->m, spans, 2) == 1); /* the second would need a third slot, while the first reads theirs */
     EXPECT(w, world_step(w, 2, both, rows, 1) == GDN_OK);
     EXPECT(w, rt_step_fit(w->m, spans, 2) == 2);
@@ -204,7 +204,7 @@ static void no_snapshots(world *w)
 static void refusals(world *w)
 {
     rt_step *step;
-    const rt_span bad[] = { { 9, 0, 1 }, { -1, 0, 1 }, { 0, 0, 0 }, { 0, 1, 1 }, { 0, 0, -3 } }, twice[] = { { 0, 0, 1 }, { 0, 1, 1 } };
+    const rt_token_run bad[] = { { 9, 0, 1 }, { -1, 0, 1 }, { 0, 0, 0 }, { 0, 1, 1 }, { 0, 0, -3 } }, twice[] = { { 0, 0, 1 }, { 0, 1, 1 } };
     world_one(w, 0, 9);
     const uint64_t before = world_digest(w);
     EXPECT(w, world_rm(w, 0, 2, -1) == GDN_UNSUPPORTED && world_rm(w, 0, 2, 4) == GDN_UNSUPPORTED);

@@ -186,7 +186,7 @@ static void no_draft_head(world *sum)
                                   .kv_type = GDN_F32 };
     rt_memory *m;
     rt_step *step;
-    if (rt_memory_create(&desc, &m) || rt_step_begin(m, &(rt_span){ 0, 0, 3 }, 1, &step)) {
+    if (rt_memory_create(&desc, &m) || rt_step_begin(m, &(rt_token_run){ 0, 0, 3 }, 1, &step)) {
         world_differ(sum, "no memory without a draft head: %s", rt_last_error());
         return;
     }
