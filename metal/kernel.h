@@ -2,9 +2,9 @@
 #ifndef GDN_METAL_KERNEL_H
 #define GDN_METAL_KERNEL_H
 
-#include "gpu/params.h"
 #include "metal/language.h"
 #include "metal/shape.h"
+#include "gpu/params.h"
 #include "numerics/elementary.h"
 
 #define GDN_MAP_NONE -1
