@@ -13,6 +13,12 @@ typedef struct gdn_plan {
     uint64_t       scratch_bytes; /* CPU: workspace of one thread; the driver aligns it to 64                   */
     int32_t        cut;           /* the kernel's own: value columns or channels of an item, shares of a batch  */
     const char    *form;          /* the loop order, second part of the capability's implementation: "columns"  */
+
+    /* GPU: */
+    uint64_t       blocks;      /* thread blocks of a head's columns, of the channels, or of a row             */
+    int64_t        n_after;     /* ssm_conv: blocks of the launch behind, 0 = none                             */
+    uint64_t       table_slots; /* set_rows: of one index batch's table, 0 = none                              */
+    int32_t        variant;     /* the backend's own: which kernel                                             */
 } gdn_plan;
 
 #define GDN_PLAN_INIT { .capability = { .size = sizeof(gdn_capability) }, .grain = 1, .form = "" }

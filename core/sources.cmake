@@ -18,6 +18,5 @@ target_sources(gdn_objects PRIVATE
   core/maps.c
   core/memory.c
   core/operands.c
-  core/probe.c
   core/status.c
   core/structs.c)

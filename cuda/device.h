@@ -12,8 +12,9 @@
 
 #include "core/backend.h"
 #include "cuda/driver.h"
-#include "cuda/params.h"
+#include "cuda/shape.h"
 #include "gdn/cuda.h"
+#include "gpu/plan.h"
 
 _Static_assert(sizeof(void *) == 8, "a CUdeviceptr travels in gdn_span.data, which takes 64-bit pointers");
 
@@ -57,7 +58,7 @@ typedef struct gdn_cuda_device {
     CUstream           stream;      /* our own */
     CUmodule           module;
     CUfunction         kernels[GDN_CUDA_KERNEL_COUNT];
-    uint32_t          *bad;         /* GDN_CUDA_BAD_WORDS words of host memory that kernels set */
+    uint32_t          *bad;         /* GDN_GPU_BAD_WORDS words of host memory that kernels set */
     CUdeviceptr        bad_address;
     gdn_cuda_buffer   *buffers;
     int                lost;
@@ -124,6 +125,9 @@ static inline uint64_t gdn_cuda_address(const gdn_place *at) /* 0 where it is ab
 gdn_status gdn_cuda_probe_device(gdn_cuda_device *dev); /* fills exact and reason */
 /* The same for device `index` of the catalogue, once per process. */
 gdn_status gdn_cuda_exact_of(uint32_t index, int *exact, char reason[GDN_REASON_MAX]);
+
+/* ---- queue.c, for gpu/plan.h ---- */
+gdn_gpu_device gdn_cuda_gpu(const gdn_cuda_device *dev);
 
 /* ---- dispatch_<kernel>.c: run is called within enter and leave ---- */
 #define GDN_KERNEL(stem, number, title)                                                                              \

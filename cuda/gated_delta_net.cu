@@ -63,7 +63,7 @@ template <class X> GDN_INLINE void store_columns(char *at, int columns, const fl
 }
 
 // 1: load state. S[m][c] has column j + c
-template <class X> GDN_INLINE void load_state(const gdn_cuda_gated_delta_net &p, const Place &w, float4 (&S)[X::NB][X::C])
+template <class X> GDN_INLINE void load_state(const gdn_gpu_gated_delta_net &p, const Place &w, float4 (&S)[X::NB][X::C])
 {
     const char *at = w.src < 0 ? p.state_in.base : state_at(p.state_in, w.src, p.slots_in, w.h);
 #pragma unroll
@@ -107,7 +107,7 @@ template <class X> GDN_INLINE void load_state(const gdn_cuda_gated_delta_net &p,
 
 // 7: snapshot
 template <class X>
-GDN_INLINE void store_state(const gdn_cuda_gated_delta_net &p, const Place &w, int dst, const float4 (&S)[X::NB][X::C])
+GDN_INLINE void store_state(const gdn_gpu_gated_delta_net &p, const Place &w, int dst, const float4 (&S)[X::NB][X::C])
 {
     char *at = state_at(p.state_out, dst, p.slots_out, w.h);
 #pragma unroll
@@ -158,20 +158,20 @@ struct Cursor {
 };
 
 template <class X>
-GDN_INLINE void load_token(const gdn_cuda_gated_delta_net &p, const Place &w, int mine, Cursor &at, Token<X> &x)
+GDN_INLINE void load_token(const gdn_gpu_gated_delta_net &p, const Place &w, int mine, Cursor &at, Token<X> &x)
 {
 #pragma unroll
     for (int m = 0; m < X::NB; m++)
-        x.k[m] = read_row<X>(at.k, X::NARROW ? p.k_dtype : GDN_CUDA_F32, 32 * m + 4 * w.l, w.n_keys);
-    x.v    = mine < w.columns ? read_element((uint64_t)at.v, X::NARROW ? p.v_dtype : GDN_CUDA_F32) : 0.0f;
+        x.k[m] = read_row<X>(at.k, X::NARROW ? p.k_dtype : GDN_GPU_F32, 32 * m + 4 * w.l, w.n_keys);
+    x.v    = mine < w.columns ? read_element((uint64_t)at.v, X::NARROW ? p.v_dtype : GDN_GPU_F32) : 0.0f;
     x.beta = read_float((uint64_t)at.beta);
     if (!X::CHANNEL)
         x.g[0].x = read_float((uint64_t)at.g);
 #pragma unroll
     for (int m = 0; m < X::NB; m++) {
         if (X::CHANNEL)
-            x.g[X::CHANNEL ? m : 0] = read_row<X>(at.g, GDN_CUDA_F32, 32 * m + 4 * w.l, w.n_keys);
-        x.q[m] = read_row<X>(at.q, X::NARROW ? p.q_dtype : GDN_CUDA_F32, 32 * m + 4 * w.l, w.n_keys);
+            x.g[X::CHANNEL ? m : 0] = read_row<X>(at.g, GDN_GPU_F32, 32 * m + 4 * w.l, w.n_keys);
+        x.q[m] = read_row<X>(at.q, X::NARROW ? p.q_dtype : GDN_GPU_F32, 32 * m + 4 * w.l, w.n_keys);
     }
     at.q += p.q.token;
     at.k += p.k.token;
@@ -180,7 +180,7 @@ GDN_INLINE void load_token(const gdn_cuda_gated_delta_net &p, const Place &w, in
     at.beta += p.beta.token;
 }
 
-template <class X> GDN_INLINE void gated_delta_net_rows(const gdn_cuda_gated_delta_net &p)
+template <class X> GDN_INLINE void gated_delta_net_rows(const gdn_gpu_gated_delta_net &p)
 {
     Place w;
     if (!find_place<X>(p, w) || w.j / (4 * X::C) * (4 * X::C) >= p.head_dim_v)
@@ -188,7 +188,7 @@ template <class X> GDN_INLINE void gated_delta_net_rows(const gdn_cuda_gated_del
     const int mine = column_of_lane<X::C>(w.l);
     const int group = (int)threadIdx.x & 24; // the first of the eight lanes
     Cursor at = { token_at(p.q, w, w.kappa), token_at(p.k, w, w.kappa),
-                  token_at(p.v, w, w.h) + (uint64_t)((w.j + mine) * (p.v_dtype == GDN_CUDA_F32 ? 4 : 2)),
+                  token_at(p.v, w, w.h) + (uint64_t)((w.j + mine) * (p.v_dtype == GDN_GPU_F32 ? 4 : 2)),
                   token_at(p.g, w, w.h), token_at(p.beta, w, w.h), token_at(p.result, w, w.h) + 4 * (uint64_t)(w.j + mine) };
 
     Token<X> x;
@@ -256,12 +256,12 @@ template <class X> GDN_INLINE void gated_delta_net_rows(const gdn_cuda_gated_del
 
 // ---- Kernels: gdn_cuda_delta_<rows or tiles>_<NB>[_channel][_any]; the general ones have no NB. `any`: F16 and BF16 too.
 #define GDN_DELTA_ROWS(name, blocks, ...)                                                                                      \
-    GDN_KERNEL(gdn_cuda_delta_rows_##name, gdn_cuda_gated_delta_net, GDN_BLOCKS(32 * GDN_CUDA_DELTA_WARPS, blocks))      \
+    GDN_KERNEL(gdn_cuda_delta_rows_##name, gdn_gpu_gated_delta_net, GDN_BLOCKS(32 * GDN_CUDA_DELTA_WARPS, blocks))      \
     {                                                                                                                    \
         gated_delta_net_rows<Shape<__VA_ARGS__>>(p);                                                                     \
     }
 #define GDN_DELTA_TILES(name, blocks, ...)                                                                                     \
-    GDN_KERNEL(gdn_cuda_delta_tiles_##name, gdn_cuda_gated_delta_net, GDN_BLOCKS(32 * GDN_CUDA_DELTA_WARPS, blocks))     \
+    GDN_KERNEL(gdn_cuda_delta_tiles_##name, gdn_gpu_gated_delta_net, GDN_BLOCKS(32 * GDN_CUDA_DELTA_WARPS, blocks))     \
     {                                                                                                                    \
         typedef Shape<__VA_ARGS__> X;                                                                                    \
         __shared__ Tile<X> tiles[2];                                                                                     \

@@ -32,7 +32,7 @@ struct Place {
 };
 
 // False where there is nothing to do: padding, no tokens, or a bad map, which is reported. The same for the whole block.
-template <class X> GDN_INLINE bool find_place(const gdn_cuda_gated_delta_net &p, Place &at)
+template <class X> GDN_INLINE bool find_place(const gdn_gpu_gated_delta_net &p, Place &at)
 {
     at.s = (int)blockIdx.x;
     at.h = (int)blockIdx.y;
@@ -40,11 +40,11 @@ template <class X> GDN_INLINE bool find_place(const gdn_cuda_gated_delta_net &p,
     const int after = p.seq_start ? read_int(p.seq_start + 4 * (uint64_t)at.s + 4) : at.first + p.even_tokens;
     at.src = map_at(p.state_src, at.s, at.s * p.slots_in);
     if (at.first < 0 || after < at.first || after > p.n_tokens) {
-        report(p.bad, GDN_CUDA_BAD_SEQ_START);
+        report(p.bad, GDN_GPU_BAD_SEQ_START);
         return false;
     }
     if (at.src < GDN_MAP_SKIP || at.src >= p.entries_in) {
-        report(p.bad, GDN_CUDA_BAD_STATE_SRC);
+        report(p.bad, GDN_GPU_BAD_STATE_SRC);
         return false;
     }
     at.T = after - at.first;
@@ -58,18 +58,18 @@ template <class X> GDN_INLINE bool find_place(const gdn_cuda_gated_delta_net &p,
 }
 
 // Where the sequence's first token lies.
-GDN_INLINE char *token_at(const gdn_cuda_tokens &view, const Place &at, int head)
+GDN_INLINE char *token_at(const gdn_gpu_tokens &view, const Place &at, int head)
 {
     return view.base + (uint64_t)(head * view.head + (view.seq ? at.s * view.seq : at.first * view.token));
 }
 
-GDN_INLINE char *state_at(const gdn_cuda_pool &pool, int entry, int n_slots, int head)
+GDN_INLINE char *state_at(const gdn_gpu_pool &pool, int entry, int n_slots, int head)
 {
     return pool.base + (uint64_t)(entry / n_slots * pool.row + entry % n_slots * pool.slot + head * pool.head);
 }
 
 // The entry that takes the state after token t of the sequence, or GDN_MAP_NONE.
-GDN_INLINE int snapshot_of(const gdn_cuda_gated_delta_net &p, const Place &at, int t)
+GDN_INLINE int snapshot_of(const gdn_gpu_gated_delta_net &p, const Place &at, int t)
 {
     const int r = at.T - 1 - t;
     if (r >= p.n_snapshots)
@@ -77,7 +77,7 @@ GDN_INLINE int snapshot_of(const gdn_cuda_gated_delta_net &p, const Place &at, i
     const int dst = map_at(p.state_dst, (int64_t)at.s * p.n_snapshots + r, at.s * p.slots_out + r);
     if (dst >= GDN_MAP_NONE && dst < p.entries_out)
         return dst;
-    report(p.bad, GDN_CUDA_BAD_STATE_DST);
+    report(p.bad, GDN_GPU_BAD_STATE_DST);
     return GDN_MAP_NONE;
 }
 
@@ -85,14 +85,14 @@ GDN_INLINE int snapshot_of(const gdn_cuda_gated_delta_net &p, const Place &at, i
 template <class X> GDN_INLINE float4 read_row(const char *place, int dtype, int i, int n_keys)
 {
     const uint64_t row = (uint64_t)place;
-    if (!X::GENERAL && (!X::NARROW || dtype == GDN_CUDA_F32))
+    if (!X::GENERAL && (!X::NARROW || dtype == GDN_GPU_F32))
         return read_float4(row + 4 * (uint64_t)i);
     if (!X::GENERAL) {
         const uint2 x = __ldg((const uint2 *)(row + 2 * (uint64_t)i));
         return make_float4(from_half(x.x & 0xffffu, dtype), from_half(x.x >> 16, dtype), from_half(x.y & 0xffffu, dtype),
                            from_half(x.y >> 16, dtype));
     }
-    const uint64_t bytes = dtype == GDN_CUDA_F32 ? 4 : 2;
+    const uint64_t bytes = dtype == GDN_GPU_F32 ? 4 : 2;
     float4 x = zero4();
     if (i < n_keys)
         x.x = read_element(row + bytes * (uint64_t)i, dtype);

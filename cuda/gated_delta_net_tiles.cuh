@@ -28,7 +28,7 @@ template <class X> struct Staging {
     float4 k[N_ROWS], q[N_ROWS], g[X::CHANNEL ? N_ROWS : 1];
     float  v[N_V], beta;
 
-    __device__ __forceinline__ void load(const gdn_cuda_gated_delta_net &p, const Place &w, int t0)
+    __device__ __forceinline__ void load(const gdn_gpu_gated_delta_net &p, const Place &w, int t0)
     {
         const int me = (int)threadIdx.x, first_column = w.j - me / 8 * X::C;
         const char *k_at = token_at(p.k, w, w.kappa), *q_at = token_at(p.q, w, w.kappa), *g_at = token_at(p.g, w, w.h);
@@ -37,17 +37,17 @@ template <class X> struct Staging {
         for (int u = 0; u < N_ROWS; u++) {
             const int n = me + THREADS * u, t = t0 + n / Tile<X>::QUADS, i = 4 * (n % Tile<X>::QUADS);
             const bool there = t < w.T;
-            k[u] = there ? read_row<X>(k_at + (uint64_t)(t * p.k.token), X::NARROW ? p.k_dtype : GDN_CUDA_F32, i, w.n_keys) : zero4();
-            q[u] = there ? read_row<X>(q_at + (uint64_t)(t * p.q.token), X::NARROW ? p.q_dtype : GDN_CUDA_F32, i, w.n_keys) : zero4();
+            k[u] = there ? read_row<X>(k_at + (uint64_t)(t * p.k.token), X::NARROW ? p.k_dtype : GDN_GPU_F32, i, w.n_keys) : zero4();
+            q[u] = there ? read_row<X>(q_at + (uint64_t)(t * p.q.token), X::NARROW ? p.q_dtype : GDN_GPU_F32, i, w.n_keys) : zero4();
             if (X::CHANNEL)
-                g[X::CHANNEL ? u : 0] = there ? read_row<X>(g_at + (uint64_t)(t * p.g.token), GDN_CUDA_F32, i, w.n_keys) : zero4();
+                g[X::CHANNEL ? u : 0] = there ? read_row<X>(g_at + (uint64_t)(t * p.g.token), GDN_GPU_F32, i, w.n_keys) : zero4();
         }
 #pragma unroll
         for (int u = 0; u < N_V; u++) {
             const int n = me + THREADS * u, t = t0 + n / X::COLUMNS, column = first_column + n % X::COLUMNS;
-            const int dtype = X::NARROW ? p.v_dtype : GDN_CUDA_F32;
+            const int dtype = X::NARROW ? p.v_dtype : GDN_GPU_F32;
             v[u] = t < w.T && column < p.head_dim_v
-                       ? read_element(v_at + (uint64_t)(t * p.v.token + column * (dtype == GDN_CUDA_F32 ? 4 : 2)), dtype)
+                       ? read_element(v_at + (uint64_t)(t * p.v.token + column * (dtype == GDN_GPU_F32 ? 4 : 2)), dtype)
                        : 0.0f;
         }
         const bool mine = me < Tile<X>::TOKENS && t0 + me < w.T;
@@ -112,12 +112,12 @@ GDN_INLINE float fold_lanes(float (&kv)[2], const float (&o)[2], int l)
 }
 
 // 1: load state, element by element: 8 lanes have 32 bytes
-template <class X> GDN_INLINE char *element_at(const gdn_cuda_pool &pool, bool key_major, char *head, int j, int i)
+template <class X> GDN_INLINE char *element_at(const gdn_gpu_pool &pool, bool key_major, char *head, int j, int i)
 {
     return head + (uint64_t)(key_major ? i * pool.line + 4 * j : j * pool.line + 4 * i);
 }
 
-template <class X> GDN_INLINE void load_elements(const gdn_cuda_gated_delta_net &p, const Place &w, float4 (&S)[X::NB][X::C])
+template <class X> GDN_INLINE void load_elements(const gdn_gpu_gated_delta_net &p, const Place &w, float4 (&S)[X::NB][X::C])
 {
     char *head = w.src < 0 ? p.state_in.base : state_at(p.state_in, w.src, p.slots_in, w.h);
 #pragma unroll
@@ -137,7 +137,7 @@ template <class X> GDN_INLINE void load_elements(const gdn_cuda_gated_delta_net 
 
 // 7: snapshot
 template <class X>
-GDN_INLINE void store_elements(const gdn_cuda_gated_delta_net &p, const Place &w, int dst, const float4 (&S)[X::NB][X::C])
+GDN_INLINE void store_elements(const gdn_gpu_gated_delta_net &p, const Place &w, int dst, const float4 (&S)[X::NB][X::C])
 {
     char *head = state_at(p.state_out, dst, p.slots_out, w.h);
 #pragma unroll
@@ -155,7 +155,7 @@ GDN_INLINE void store_elements(const gdn_cuda_gated_delta_net &p, const Place &w
 }
 
 // tiles: two, in shared memory
-template <class X> GDN_INLINE void gated_delta_net_tiles(const gdn_cuda_gated_delta_net &p, Tile<X> *tiles)
+template <class X> GDN_INLINE void gated_delta_net_tiles(const gdn_gpu_gated_delta_net &p, Tile<X> *tiles)
 {
     static_assert(X::C == 2, "fold_lanes() is for two columns");
     Place w;

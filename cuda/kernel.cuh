@@ -6,7 +6,10 @@
 #ifndef GDN_CUDA_KERNEL_CUH
 #define GDN_CUDA_KERNEL_CUH
 
-#include "cuda/params.h"
+#define GDN_GPU_MEMORY gdn_cuda_memory
+typedef char *gdn_cuda_memory;
+#include "cuda/shape.h"
+#include "gpu/params.h"
 
 #if defined(__CUDACC__)
 #define GDN_ELEMENTARY_FUNCTION static __device__ __forceinline__
@@ -26,7 +29,7 @@
 #define GDN_MAP_SKIP -2
 
 // ---- Memory. Operands that nothing of the same call writes are read through __ldg, by address; what a call also writes,
-// through pointers that came with the parameters (cuda/params.h).
+// through pointers that came with the parameters (gpu/params.h).
 GDN_INLINE float read_float(uint64_t at)
 {
     return __ldg((const float *)at);
@@ -113,13 +116,13 @@ GDN_INLINE uint32_t to_f16(float x)
 
 GDN_INLINE float from_half(uint32_t h, int dtype)
 {
-    return dtype == GDN_CUDA_F16 ? from_f16(h) : from_bf16(h);
+    return dtype == GDN_GPU_F16 ? from_f16(h) : from_bf16(h);
 }
 
 // One element of type F32, F16 or BF16.
 GDN_INLINE float read_element(uint64_t at, int dtype)
 {
-    return dtype == GDN_CUDA_F32 ? read_float(at) : from_half(__ldg((const unsigned short *)at), dtype);
+    return dtype == GDN_GPU_F32 ? read_float(at) : from_half(__ldg((const unsigned short *)at), dtype);
 }
 
 // ---- Four floats at a time. Every component goes its own way; nothing is summed across them.

@@ -1,59 +1,55 @@
-/* The probe: runs the device's arithmetic on hard operands and compares with the contract's (core/probe.h).
- * Every CUDA device that there is computes IEEE arithmetic with a fused fma, so nothing is expected to differ; `exact` is
- * what was found all the same, and the wrong compiler option would be found here too. As vulkan/probe.c. */
+/* The probe: runs the device's arithmetic on hard operands (gpu/probe.h). Every CUDA device that there is computes IEEE
+ * arithmetic with a fused fma, so nothing is expected to differ; `exact` is what was found all the same, and the wrong
+ * compiler option would be found here too. */
 #include <pthread.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include "core/float_env.h"
-#include "core/probe.h"
 #include "core/status.h"
 #include "cuda/device.h"
+#include "gpu/probe.h"
 
-_Static_assert(GDN_CUDA_PROBE_RESULTS == GDN_PROBE_RESULTS, "the kernel writes what core/probe.h lists");
+typedef struct probe_t {
+    gdn_cuda_device *dev;
+    char            *host;
+    CUdeviceptr      memory;
+} probe_t;
 
-static gdn_status run(gdn_cuda_device *dev, gdn_probe_triple *in, uint32_t *out, CUdeviceptr memory)
+static gdn_status run(void *user)
 {
-    const uint64_t in_bytes = GDN_PROBE_OPERANDS * sizeof(gdn_probe_triple), out_bytes = (uint64_t)GDN_PROBE_OPERANDS * GDN_CUDA_PROBE_RESULTS * 4;
-    const gdn_cuda_probe params = { .operands = memory, .results = memory + in_bytes, .n = GDN_PROBE_OPERANDS };
+    const probe_t *x = user;
+    const CUdeviceptr results = x->memory + GDN_PROBE_IN_BYTES;
+    const gdn_gpu_probe params = { .operands = x->memory, .results = results, .n = GDN_PROBE_OPERANDS };
+    const uint64_t blocks = (GDN_PROBE_OPERANDS + GDN_CUDA_PROBE_THREADS - 1) / GDN_CUDA_PROBE_THREADS;
     gdn_status status;
-    memset(out, 0xa5, out_bytes);
-    if ((status = gdn_cuda_copy_in(dev, memory, in, in_bytes)) || (status = gdn_cuda_copy_in(dev, memory + in_bytes, out, out_bytes)) ||
-        (status = gdn_cuda_launch(dev, GDN_CUDA_probe_arithmetic, dev->stream, (GDN_PROBE_OPERANDS + GDN_CUDA_PROBE_THREADS - 1) / GDN_CUDA_PROBE_THREADS,
-                                  GDN_CUDA_PROBE_THREADS, &params)))
+    if ((status = gdn_cuda_copy_in(x->dev, x->memory, x->host, GDN_PROBE_BYTES)) ||
+        (status = gdn_cuda_launch(x->dev, GDN_CUDA_probe_arithmetic, x->dev->stream, blocks, GDN_CUDA_PROBE_THREADS, &params)))
         return status;
-    return gdn_cuda_copy_out(dev, out, memory + in_bytes, out_bytes);
+    return gdn_cuda_copy_out(x->dev, x->host + GDN_PROBE_IN_BYTES, results, GDN_PROBE_BYTES - GDN_PROBE_IN_BYTES);
 }
 
 gdn_status gdn_cuda_probe_device(gdn_cuda_device *dev)
 {
-    const uint64_t in_bytes = GDN_PROBE_OPERANDS * sizeof(gdn_probe_triple), out_bytes = (uint64_t)GDN_PROBE_OPERANDS * GDN_CUDA_PROBE_RESULTS * 4;
     gdn_cuda_scope scope;
-    CUdeviceptr    memory = 0;
     gdn_status     status;
-    gdn_probe_triple *in = malloc(in_bytes + out_bytes);
-    if (!in)
-        return gdn_fail(GDN_OUT_OF_MEMORY, "no memory for the probe of %llu bytes", (unsigned long long)(in_bytes + out_bytes));
-    uint32_t *out = (uint32_t *)(void *)((char *)in + in_bytes);
+    probe_t        x = { .dev = dev, .host = malloc(GDN_PROBE_BYTES) };
+    if (!x.host)
+        return gdn_fail(GDN_OUT_OF_MEMORY, "no memory for the probe of %d bytes", GDN_PROBE_BYTES);
     if ((status = gdn_cuda_enter(dev, &scope))) {
-        free(in);
+        free(x.host);
         return status;
     }
-    const gdn_float_env caller = gdn_float_env_enter();
-    gdn_probe_fill(in);
-    const CUresult result = dev->cu->MemAlloc(&memory, in_bytes + out_bytes);
+    const CUresult result = dev->cu->MemAlloc(&x.memory, GDN_PROBE_BYTES);
     if (result != CUDA_SUCCESS) {
         status = gdn_cuda_fail(dev, dev->cu, result, "cuMemAlloc");
     } else {
-        if (!(status = run(dev, in, out, memory)))
-            gdn_probe_compare(in, out, dev->reason);
+        status = gdn_gpu_probe_arithmetic(x.host, run, &x, dev->reason);
         if (status != GDN_TIMEOUT) /* else it is still running */
-            (void)dev->cu->MemFree(memory);
+            (void)dev->cu->MemFree(x.memory);
     }
-    gdn_float_env_leave(caller);
     gdn_cuda_leave(dev, &scope);
     dev->exact = !status && !dev->reason[0];
-    free(in);
+    free(x.host);
     return status;
 }
 

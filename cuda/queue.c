@@ -8,6 +8,18 @@
 #include "core/status.h"
 #include "cuda/device.h"
 
+static uint64_t address(const void *backend, const gdn_place *at)
+{
+    (void)backend;
+    return gdn_cuda_address(at);
+}
+
+gdn_gpu_device gdn_cuda_gpu(const gdn_cuda_device *dev)
+{
+    return (gdn_gpu_device){ .name = "fma", .most_blocks = GDN_CUDA_MAX_BLOCKS, .limit = "2^31 thread blocks or more", .most_slots = UINT64_MAX,
+                             .address = address, .bad = dev->bad_address };
+}
+
 gdn_status gdn_cuda_stream(gdn_cuda_device *dev, gdn_stream stream, CUstream *out)
 {
     CUcontext context = NULL;
@@ -79,18 +91,9 @@ gdn_status gdn_cuda_launch_3d(gdn_cuda_device *dev, gdn_cuda_kernel kernel, CUst
 
 gdn_status gdn_cuda_take_report(gdn_cuda_device *dev)
 {
-    static const char *const names[GDN_CUDA_BAD_WORDS] = {
-        [GDN_CUDA_BAD_SEQ_START] = "seq_start", [GDN_CUDA_BAD_STATE_SRC] = "state_src", [GDN_CUDA_BAD_STATE_DST] = "state_dst",
-        [GDN_CUDA_BAD_POSITION] = "position", [GDN_CUDA_BAD_HISTORY_SRC] = "history_src", [GDN_CUDA_BAD_HISTORY_DST] = "history_dst",
-        [GDN_CUDA_BAD_INDEX] = "index",
-    };
     /* A fault is everybody's in the CUDA context, so that any stream tells of it. */
     const CUresult result = dev->cu->StreamQuery(dev->stream);
-    gdn_status status = GDN_OK;
     if (result != CUDA_SUCCESS && result != CUDA_ERROR_NOT_READY)
         return gdn_cuda_fail(dev, dev->cu, result, "cuStreamQuery");
-    for (int i = 0; i < GDN_CUDA_BAD_WORDS; i++)
-        if (__atomic_exchange_n(&dev->bad[i], 0, __ATOMIC_ACQ_REL) && !status)
-            status = gdn_fail(GDN_BAD_MAP, "the device found a value out of range in %s; what it named was skipped", names[i]);
-    return status;
+    return gdn_gpu_take_bad_maps(dev->bad, GDN_OK);
 }

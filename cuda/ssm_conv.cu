@@ -13,12 +13,12 @@ struct Sequence {
     bool run;
 };
 
-GDN_INLINE int start_of(const gdn_cuda_ssm_conv &p, int s)
+GDN_INLINE int start_of(const gdn_gpu_ssm_conv &p, int s)
 {
     return p.seq_start ? read_int(p.seq_start + 4 * (uint64_t)s) : s * p.even_tokens;
 }
 
-GDN_INLINE Sequence sequence(const gdn_cuda_ssm_conv &p, int s)
+GDN_INLINE Sequence sequence(const gdn_gpu_ssm_conv &p, int s)
 {
     Sequence q;
     q.s = s;
@@ -31,33 +31,33 @@ GDN_INLINE Sequence sequence(const gdn_cuda_ssm_conv &p, int s)
     q.run = true;
     q.T = 0;
     if (q.first < 0 || after < q.first || after > p.n_tokens) {
-        report(p.bad, GDN_CUDA_BAD_SEQ_START);
+        report(p.bad, GDN_GPU_BAD_SEQ_START);
         q.run = false;
     } else {
         q.T = after - q.first;
         if (q.position < 0 || q.position > 2147483647 - q.T) {
-            report(p.bad, GDN_CUDA_BAD_POSITION);
+            report(p.bad, GDN_GPU_BAD_POSITION);
             q.run = false;
         }
     }
     if (q.src < GDN_MAP_SKIP || q.src >= p.rows_in) {
-        report(p.bad, GDN_CUDA_BAD_HISTORY_SRC);
+        report(p.bad, GDN_GPU_BAD_HISTORY_SRC);
         q.run = false;
     }
     if (q.dst < GDN_MAP_NONE || q.dst >= p.rows_out) {
-        report(p.bad, GDN_CUDA_BAD_HISTORY_DST);
+        report(p.bad, GDN_GPU_BAD_HISTORY_DST);
         q.run = false;
     }
     q.run = q.run && q.src != GDN_MAP_SKIP && q.T > 0;
     return q;
 }
 
-GDN_INLINE char *token_at(const gdn_cuda_tokens &view, const Sequence &q, int t)
+GDN_INLINE char *token_at(const gdn_gpu_tokens &view, const Sequence &q, int t)
 {
     return view.base + (uint64_t)(view.seq ? q.s * view.seq + t * view.token : ((int64_t)q.first + t) * view.token);
 }
 
-GDN_INLINE char *history_at(const gdn_cuda_ssm_conv &p, const gdn_cuda_pool &pool, int row, int position)
+GDN_INLINE char *history_at(const gdn_gpu_ssm_conv &p, const gdn_gpu_pool &pool, int row, int position)
 {
     return pool.base + (uint64_t)(row * pool.row + position % p.n_columns * pool.line);
 }
@@ -74,7 +74,7 @@ template <int KW> GDN_INLINE float taps(const float (&weight)[KW], const float (
 }
 
 // Tokens t0 .. t1 - 1 of a sequence, for channel c. EXACT: kernel_width is KW.
-template <int KW, bool EXACT> GDN_INLINE void convolve(const gdn_cuda_ssm_conv &p, const Sequence &q, int t0, int t1, int c)
+template <int KW, bool EXACT> GDN_INLINE void convolve(const gdn_gpu_ssm_conv &p, const Sequence &q, int t0, int t1, int c)
 {
     constexpr int AHEAD = 4; // tokens whose inputs are loaded together
     const uint64_t at_c = 4 * (uint64_t)c, weight_at = p.weight + (uint64_t)(c * p.weight_channel);
@@ -132,7 +132,7 @@ template <int KW, bool EXACT> GDN_INLINE void convolve(const gdn_cuda_ssm_conv &
 }
 
 // 5: keep history: the newest columns; the older of them only move when the row changes
-GDN_INLINE void keep(const gdn_cuda_ssm_conv &p, const Sequence &q, int c)
+GDN_INLINE void keep(const gdn_gpu_ssm_conv &p, const Sequence &q, int c)
 {
     if (q.dst < 0)
         return;
@@ -153,7 +153,7 @@ GDN_INLINE void keep(const gdn_cuda_ssm_conv &p, const Sequence &q, int c)
 }
 
 // The last sequence that begins at or before token i; 0 where there is none.
-GDN_INLINE int sequence_of(const gdn_cuda_ssm_conv &p, int i)
+GDN_INLINE int sequence_of(const gdn_gpu_ssm_conv &p, int i)
 {
     if (!p.seq_start)
         return i / p.even_tokens;
@@ -168,16 +168,16 @@ GDN_INLINE int sequence_of(const gdn_cuda_ssm_conv &p, int i)
     return low;
 }
 
-template <int KW, bool EXACT> GDN_INLINE void ssm_conv(const gdn_cuda_ssm_conv &p)
+template <int KW, bool EXACT> GDN_INLINE void ssm_conv(const gdn_gpu_ssm_conv &p)
 {
     const int unit = (int)(blockIdx.x / (unsigned)p.blocks);
     const int64_t wide_c = (int64_t)(blockIdx.x % (unsigned)p.blocks) * GDN_CUDA_CONV_THREADS + threadIdx.x;
     if (wide_c >= p.n_channels)
         return;
     const int c = (int)wide_c;
-    if (p.part != GDN_CUDA_CONV_PIECES) {
+    if (p.part != GDN_GPU_CONV_PIECES) {
         const Sequence q = sequence(p, unit);
-        if (q.run && p.part == GDN_CUDA_CONV_WHOLE)
+        if (q.run && p.part == GDN_GPU_CONV_WHOLE)
             convolve<KW, EXACT>(p, q, 0, q.T, c);
         if (q.run)
             keep(p, q, c);
@@ -195,11 +195,11 @@ template <int KW, bool EXACT> GDN_INLINE void ssm_conv(const gdn_cuda_ssm_conv &
 }
 
 // The widths that models have, and any up to 16.
-GDN_KERNEL(gdn_cuda_conv_4, gdn_cuda_ssm_conv, GDN_CUDA_CONV_THREADS)
+GDN_KERNEL(gdn_cuda_conv_4, gdn_gpu_ssm_conv, GDN_CUDA_CONV_THREADS)
 {
     ssm_conv<4, true>(p);
 }
-GDN_KERNEL(gdn_cuda_conv_any, gdn_cuda_ssm_conv, GDN_CUDA_CONV_THREADS)
+GDN_KERNEL(gdn_cuda_conv_any, gdn_gpu_ssm_conv, GDN_CUDA_CONV_THREADS)
 {
     ssm_conv<16, false>(p);
 }

@@ -14,8 +14,9 @@
 
 #include "core/backend.h"
 #include "gdn/metal.h"
+#include "gpu/plan.h"
 #include "metal/objc.h"
-#include "metal/params.h"
+#include "metal/shape.h"
 
 _Static_assert(sizeof(void *) == 8 && sizeof(unsigned long) == 8, "NSUInteger, and int64_t in the kernels' params, have 64 bits");
 
@@ -55,7 +56,7 @@ typedef struct gdn_metal_device {
     gdn_id             ring[GDN_METAL_RING]; /* our command buffers that may not be done, retained */
     uint32_t           ring_next;
     gdn_id             staging, bad_buffer;  /* shared memory */
-    uint32_t          *bad;                  /* GDN_METAL_BAD_WORDS words that kernels set */
+    uint32_t          *bad;                  /* GDN_GPU_BAD_WORDS words that kernels set */
     gdn_metal_buffer  *buffers;
     int                lost;
     int                exact;
@@ -126,17 +127,8 @@ typedef struct gdn_metal_dispatch {
 } gdn_metal_dispatch;
 /* Each reads what those before it wrote. On `stream`, or on our own queue where that is NULL. */
 gdn_status gdn_metal_run(gdn_metal_device *dev, const gdn_metal_dispatch *dispatches, int n, gdn_stream stream);
-static inline gdn_metal_binding gdn_metal_bind(const gdn_place *at)
-{
-    return (gdn_metal_binding){ at->data, at->data ? at->offset : 0 };
-}
-/* GDN_METAL_ONE_POOL, where what is read lies in the buffer that is written, and how far apart they are. */
-static inline int32_t gdn_metal_one_pool(const gdn_place *in, const gdn_place *out, int64_t *apart)
-{
-    const int same = in->data && in->data == out->data;
-    *apart = same ? (int64_t)(in->offset - out->offset) : 0;
-    return same ? GDN_METAL_ONE_POOL : 0;
-}
+void gdn_metal_bind_all(gdn_metal_dispatch *dispatch, const gdn_place *const *operands, uint32_t n);
+gdn_gpu_device gdn_metal_gpu(void); /* for gpu/plan.h: the same for every device */
 
 /* ---- probe.c ---- */
 gdn_status gdn_metal_probe_device(gdn_metal_device *dev); /* fills exact and reason */

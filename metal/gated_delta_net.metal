@@ -36,21 +36,21 @@ struct DeltaPlace {
 
 // False where there is nothing to do: padding, no tokens, no columns, or a bad map, which is reported.
 template <int C>
-GDN_INLINE bool delta_place(constant gdn_metal_gated_delta_net &p, thread const DeltaBuffers &b, uint group, uint me, thread DeltaPlace &at)
+GDN_INLINE bool delta_place(constant gdn_gpu_gated_delta_net &p, thread const DeltaBuffers &b, uint group, uint me, thread DeltaPlace &at)
 {
     const int block = int(group % uint(p.blocks)), row = int(group / uint(p.blocks));
-    const bool ragged = (p.has & GDN_METAL_HAS_SEQ_START) != 0;
+    const bool ragged = (p.has & GDN_GPU_HAS_SEQ_START) != 0;
     at.s = row / p.n_heads_v;
     at.h = row % p.n_heads_v;
     at.first = map_at(b.seq_start, ragged, at.s, at.s * p.even_tokens);
     const int after = ragged ? read_int(b.seq_start + 4 * (int64_t(at.s) + 1)) : at.first + p.even_tokens;
-    at.src = map_at(b.state_src, (p.has & GDN_METAL_HAS_SRC) != 0, at.s, at.s * p.slots_in);
+    at.src = map_at(b.state_src, (p.has & GDN_GPU_HAS_SRC) != 0, at.s, at.s * p.slots_in);
     if (at.first < 0 || after < at.first || after > p.n_tokens) {
-        report(b.bad, GDN_METAL_BAD_SEQ_START);
+        report(b.bad, GDN_GPU_BAD_SEQ_START);
         return false;
     }
     if (at.src < GDN_MAP_SKIP || at.src >= p.entries_in) {
-        report(b.bad, GDN_METAL_BAD_STATE_SRC);
+        report(b.bad, GDN_GPU_BAD_STATE_SRC);
         return false;
     }
     at.T = after - at.first;
@@ -63,33 +63,33 @@ GDN_INLINE bool delta_place(constant gdn_metal_gated_delta_net &p, thread const 
 }
 
 // Where the sequence's first token lies.
-GDN_INLINE int64_t delta_token(constant gdn_metal_tokens &view, thread const DeltaPlace &at, int head)
+GDN_INLINE int64_t delta_token(constant gdn_gpu_tokens &view, thread const DeltaPlace &at, int head)
 {
     return head * view.head + (view.seq ? at.s * view.seq : at.first * view.token);
 }
 
-GDN_INLINE int64_t delta_entry(constant gdn_metal_pool &pool, int entry, int n_slots, int head)
+GDN_INLINE int64_t delta_entry(constant gdn_gpu_pool &pool, int entry, int n_slots, int head)
 {
     return entry / n_slots * pool.row + entry % n_slots * pool.slot + head * pool.head;
 }
 
 // The entry that takes the state after token t of the sequence, or GDN_MAP_NONE.
-GDN_INLINE int snapshot_of(constant gdn_metal_gated_delta_net &p, thread const DeltaBuffers &b, thread const DeltaPlace &at, int t)
+GDN_INLINE int snapshot_of(constant gdn_gpu_gated_delta_net &p, thread const DeltaBuffers &b, thread const DeltaPlace &at, int t)
 {
     const int r = at.T - 1 - t;
     if (r >= p.n_snapshots)
         return GDN_MAP_NONE;
-    const int dst = map_at(b.state_dst, (p.has & GDN_METAL_HAS_DST) != 0, int64_t(at.s) * p.n_snapshots + r, at.s * p.slots_out + r);
+    const int dst = map_at(b.state_dst, (p.has & GDN_GPU_HAS_DST) != 0, int64_t(at.s) * p.n_snapshots + r, at.s * p.slots_out + r);
     if (dst >= GDN_MAP_NONE && dst < p.entries_out)
         return dst;
-    report(b.bad, GDN_METAL_BAD_STATE_DST);
+    report(b.bad, GDN_GPU_BAD_STATE_DST);
     return GDN_MAP_NONE;
 }
 
 // Elements i .. i + 3 of a row of q, k or g; those beyond the head are 0.
 template <bool GENERAL> GDN_INLINE float4 read_row(device const uchar *row, int dtype, int i, int n_keys)
 {
-    if (!GENERAL && dtype == GDN_METAL_F32)
+    if (!GENERAL && dtype == GDN_GPU_F32)
         return read_float4(row + 4 * i);
     const int bytes = element_bytes(dtype);
     device const uchar *at = row + bytes * i;
@@ -144,10 +144,10 @@ template <int C> GDN_INLINE float fold(thread const float4 (&partial)[C], int l)
 
 // 1: load state. S[m][c] has column j + c
 template <int NB, int C, bool GENERAL>
-GDN_INLINE void load_state(constant gdn_metal_gated_delta_net &p, thread const DeltaBuffers &b, thread const DeltaPlace &w, thread float4 (&S)[NB][C])
+GDN_INLINE void load_state(constant gdn_gpu_gated_delta_net &p, thread const DeltaBuffers &b, thread const DeltaPlace &w, thread float4 (&S)[NB][C])
 {
     device const uchar *pool = b.state_in;
-    if (p.has & GDN_METAL_ONE_POOL)
+    if (p.has & GDN_GPU_ONE_POOL)
         pool = b.state_out + p.pool_offset;
     pool += w.src < 0 ? 0 : delta_entry(p.state_in, w.src, p.slots_in, w.h);
     const int64_t along = p.key_major ? p.state_in.line : 4, across = p.key_major ? 4 : p.state_in.line;
@@ -179,7 +179,7 @@ GDN_INLINE void load_state(constant gdn_metal_gated_delta_net &p, thread const D
 
 // 7: snapshot
 template <int NB, int C, bool GENERAL>
-GDN_INLINE void store_state(constant gdn_metal_gated_delta_net &p, thread const DeltaBuffers &b, thread const DeltaPlace &w, int dst,
+GDN_INLINE void store_state(constant gdn_gpu_gated_delta_net &p, thread const DeltaBuffers &b, thread const DeltaPlace &w, int dst,
                             thread const float4 (&S)[NB][C])
 {
     device uchar *pool = b.state_out + delta_entry(p.state_out, dst, p.slots_out, w.h);
@@ -210,7 +210,7 @@ GDN_INLINE void store_state(constant gdn_metal_gated_delta_net &p, thread const 
 
 // NB: blocks of 32 keys, exactly, or at most where GENERAL; then head_dim_k may be any.
 template <int NB, int C, bool CHANNEL, bool GENERAL>
-GDN_INLINE void gated_delta_net(constant gdn_metal_gated_delta_net &p, thread const DeltaBuffers &b, uint group, uint me)
+GDN_INLINE void gated_delta_net(constant gdn_gpu_gated_delta_net &p, thread const DeltaBuffers &b, uint group, uint me)
 {
     DeltaPlace w;
     if (!delta_place<C>(p, b, group, me, w))
@@ -241,7 +241,7 @@ GDN_INLINE void gated_delta_net(constant gdn_metal_gated_delta_net &p, thread co
         } else {
 #pragma unroll
             for (int m = 0; m < NB; m++)
-                decay[CHANNEL ? m : 0] = exp4(read_row<GENERAL>(g_at, GDN_METAL_F32, 32 * m + 4 * w.l, n_keys));
+                decay[CHANNEL ? m : 0] = exp4(read_row<GENERAL>(g_at, GDN_GPU_F32, 32 * m + 4 * w.l, n_keys));
         }
 
         // 3: read kv
@@ -299,7 +299,7 @@ GDN_INLINE void gated_delta_net(constant gdn_metal_gated_delta_net &p, thread co
 
 // ---- Kernels: gdn_metal_delta_<NB>[_any][_channel]; `any`: head_dim_k is no more than 32 NB.
 #define GDN_DELTA(name, ...)                                                                                          \
-    GDN_KERNEL(gdn_metal_delta_##name, constant gdn_metal_gated_delta_net &p [[buffer(0)]],                           \
+    GDN_KERNEL(gdn_metal_delta_##name, constant gdn_gpu_gated_delta_net &p [[buffer(0)]],                           \
                device const uchar *q [[buffer(1)]], device const uchar *k [[buffer(2)]],                              \
                device const uchar *v [[buffer(3)]], device const uchar *g [[buffer(4)]],                              \
                device const uchar *beta [[buffer(5)]], device uchar *result [[buffer(6)]],                            \

@@ -3,7 +3,8 @@
 #define GDN_METAL_KERNEL_H
 
 #include "metal/language.h"
-#include "metal/params.h"
+#include "metal/shape.h"
+#include "gpu/params.h"
 #include "numerics/elementary.h"
 
 #define GDN_MAP_NONE -1
@@ -85,18 +86,18 @@ GDN_INLINE uint32_t to_f16(float x)
 
 GDN_INLINE float from_half(uint32_t h, int dtype)
 {
-    return dtype == GDN_METAL_F16 ? from_f16(h) : from_bf16(h);
+    return dtype == GDN_GPU_F16 ? from_f16(h) : from_bf16(h);
 }
 
 // One element of type F32, F16 or BF16.
 GDN_INLINE float read_element(device const uchar *at, int dtype)
 {
-    return dtype == GDN_METAL_F32 ? read_float(at) : from_half(read_half(at), dtype);
+    return dtype == GDN_GPU_F32 ? read_float(at) : from_half(read_half(at), dtype);
 }
 
 GDN_INLINE int element_bytes(int dtype)
 {
-    return dtype == GDN_METAL_F32 ? 4 : 2;
+    return dtype == GDN_GPU_F32 ? 4 : 2;
 }
 
 // ---- Four floats at a time. Every component goes its own way; nothing is summed across them.

@@ -1,48 +1,39 @@
-/* The probe: runs the device's arithmetic on hard operands and compares with the contract's (core/probe.h). Metal
- * says that fma is fused, and leaves it to devices whether subnormals are kept; `exact` is what was found. A compiler that did
- * not heed the math mode would be found here too. As vulkan/probe.c. */
+/* The probe: runs the device's arithmetic on hard operands (gpu/probe.h). Metal says that fma is fused, and leaves it to
+ * devices whether subnormals are kept; `exact` is what was found. A compiler that did not heed the math mode would be found
+ * here too. */
 #include <pthread.h>
 #include <string.h>
 
-#include "core/float_env.h"
-#include "core/probe.h"
 #include "core/status.h"
+#include "gpu/probe.h"
 #include "metal/device.h"
 
-_Static_assert(GDN_METAL_PROBE_RESULTS == GDN_PROBE_RESULTS, "the kernel writes what core/probe.h lists");
+typedef struct probe_t {
+    gdn_metal_device *dev;
+    gdn_id            memory;
+} probe_t;
 
-static gdn_status run(gdn_metal_device *dev, const gdn_metal_probe *params, gdn_id in, gdn_id out)
+static gdn_status run(void *user)
 {
+    const probe_t *x = user;
+    const gdn_gpu_probe params = { .n = GDN_PROBE_OPERANDS };
     const gdn_metal_dispatch dispatch = {
-        .kernel = GDN_METAL_probe_arithmetic, .params = params, .params_bytes = sizeof *params,
-        .groups = (GDN_PROBE_OPERANDS + GDN_METAL_PROBE_THREADS - 1) / GDN_METAL_PROBE_THREADS, .threads = GDN_METAL_PROBE_THREADS, .n_bindings = 2,
-        .bindings = { { in, 0 }, { out, 0 } },
+        .kernel = GDN_METAL_probe_arithmetic, .params = &params, .params_bytes = sizeof params,
+        .groups = (GDN_PROBE_OPERANDS + GDN_METAL_PROBE_THREADS - 1) / GDN_METAL_PROBE_THREADS, .threads = GDN_METAL_PROBE_THREADS,
+        .n_bindings = 2, .bindings = { { x->memory, 0 }, { x->memory, GDN_PROBE_IN_BYTES } },
     };
-    const gdn_status status = gdn_metal_run(dev, &dispatch, 1, NULL);
-    return status ? status : gdn_metal_wait(dev);
+    const gdn_status status = gdn_metal_run(x->dev, &dispatch, 1, NULL);
+    return status ? status : gdn_metal_wait(x->dev);
 }
 
 gdn_status gdn_metal_probe_device(gdn_metal_device *dev)
 {
-    const uint64_t out_bytes = (uint64_t)GDN_PROBE_OPERANDS * GDN_METAL_PROBE_RESULTS * 4;
-    const gdn_metal_probe params = { .n = GDN_PROBE_OPERANDS };
-    const gdn_objc *rt = dev->rt;
-    gdn_id in = NULL, out = NULL;
-    gdn_status status;
-    const gdn_float_env caller = gdn_float_env_enter();
-    if (!(status = gdn_metal_allocate(dev, GDN_PROBE_OPERANDS * sizeof(gdn_probe_triple), &in)) && !(status = gdn_metal_allocate(dev, out_bytes, &out))) {
-        gdn_probe_triple *list = gdn_send(rt, in, rt->sel.contents);
-        uint32_t *results = gdn_send(rt, out, rt->sel.contents);
-        gdn_probe_fill(list);
-        memset(results, 0xa5, out_bytes);
-        if (!(status = run(dev, &params, in, out)))
-            gdn_probe_compare(list, results, dev->reason);
-    }
-    gdn_float_env_leave(caller);
-    if (in)
-        rt->release(in);
-    if (out)
-        rt->release(out);
+    probe_t x = { .dev = dev };
+    gdn_status status = gdn_metal_allocate(dev, GDN_PROBE_BYTES, &x.memory);
+    if (!status)
+        status = gdn_gpu_probe_arithmetic(gdn_send(dev->rt, x.memory, dev->rt->sel.contents), run, &x, dev->reason);
+    if (x.memory)
+        dev->rt->release(x.memory);
     dev->exact = !status && !dev->reason[0];
     return status;
 }

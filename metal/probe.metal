@@ -2,14 +2,14 @@
 // its own bits (metal/probe.c).
 #include "metal/kernel.h"
 
-GDN_KERNEL(gdn_metal_probe_arithmetic, constant gdn_metal_probe &p [[buffer(0)]], device const uchar *operands [[buffer(1)]],
+GDN_KERNEL(gdn_metal_probe_arithmetic, constant gdn_gpu_probe &p [[buffer(0)]], device const uchar *operands [[buffer(1)]],
            device uchar *results [[buffer(2)]], GDN_PLACE)
 {
     const uint i = group.x * GDN_METAL_PROBE_THREADS + me;
     if (i >= p.n)
         return;
     device const uchar *in = operands + 12 * i;
-    device uchar *out = results + 4 * GDN_METAL_PROBE_RESULTS * i;
+    device uchar *out = results + 4 * GDN_GPU_PROBE_RESULTS * i;
     const float a = read_float(in), b = read_float(in + 4), c = read_float(in + 8);
     const float product = a * b;
     write_float(out, fma(a, b, c));

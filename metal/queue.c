@@ -84,20 +84,12 @@ void gdn_metal_submit(gdn_metal_device *dev, gdn_id commands)
 
 gdn_status gdn_metal_take_report(gdn_metal_device *dev)
 {
-    static const char *const names[GDN_METAL_BAD_WORDS] = {
-        [GDN_METAL_BAD_SEQ_START] = "seq_start", [GDN_METAL_BAD_STATE_SRC] = "state_src", [GDN_METAL_BAD_STATE_DST] = "state_dst",
-        [GDN_METAL_BAD_POSITION] = "position", [GDN_METAL_BAD_HISTORY_SRC] = "history_src", [GDN_METAL_BAD_HISTORY_DST] = "history_dst",
-        [GDN_METAL_BAD_INDEX] = "index",
-    };
     gdn_status status = GDN_OK;
     if (dev->lost)
         return gdn_metal_lost(dev);
     for (uint32_t i = 0; i < GDN_METAL_RING && !status; i++)
         (void)is_done(dev, i, &status);
-    for (int i = 0; i < GDN_METAL_BAD_WORDS; i++)
-        if (__atomic_exchange_n(&dev->bad[i], 0, __ATOMIC_ACQ_REL) && !status)
-            status = gdn_fail(GDN_BAD_MAP, "the device found a value out of range in %s; what it named was skipped", names[i]);
-    return status;
+    return gdn_gpu_take_bad_maps(dev->bad, status);
 }
 
 void gdn_metal_queue_close(gdn_metal_device *dev)

@@ -3,6 +3,18 @@
 #include "core/status.h"
 #include "metal/device.h"
 
+gdn_gpu_device gdn_metal_gpu(void)
+{
+    return (gdn_gpu_device){ .name = "fma", .most_blocks = GDN_METAL_MAX_GROUPS, .limit = "2^31 threadgroups or more", .most_slots = UINT64_MAX };
+}
+
+void gdn_metal_bind_all(gdn_metal_dispatch *dispatch, const gdn_place *const *operands, uint32_t n)
+{
+    dispatch->n_bindings = n;
+    for (uint32_t i = 0; i < n; i++)
+        dispatch->bindings[i] = (gdn_metal_binding){ operands[i]->data, operands[i]->data ? operands[i]->offset : 0 };
+}
+
 /* What a stream is, by what it understands. */
 static gdn_status encoder_of(gdn_metal_device *dev, gdn_stream stream, gdn_id *encoder, int *ends)
 {

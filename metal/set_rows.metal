@@ -6,10 +6,10 @@
 //   1 target   2 load   3 convert and store
 #include "metal/kernel.h"
 
-GDN_INLINE int64_t index_at(constant gdn_metal_set_rows &p, device const uchar *index, int b, int c, int64_t i)
+GDN_INLINE int64_t index_at(constant gdn_gpu_set_rows &p, device const uchar *index, int b, int c, int64_t i)
 {
     device const uchar *at = index + b * p.index_stride[0] + c * p.index_stride[1] + i * p.index_stride[2];
-    return p.index_dtype == GDN_METAL_I64 ? *(device const int64_t *)at : int64_t(read_int(at));
+    return p.index_dtype == GDN_GPU_I64 ? *(device const int64_t *)at : int64_t(read_int(at));
 }
 
 GDN_INLINE uint32_t hash(int64_t row)
@@ -19,20 +19,20 @@ GDN_INLINE uint32_t hash(int64_t row)
 }
 
 // Slots hold row number + 1, 0 = empty. All rows that ever hold a slot have one target.
-GDN_INLINE int64_t slot(constant gdn_metal_set_rows &p, int b, int c, uint32_t at)
+GDN_INLINE int64_t slot(constant gdn_gpu_set_rows &p, int b, int c, uint32_t at)
 {
     const int64_t batch = int64_t(b) * p.index_batch1 + c;
     return batch * (int64_t(p.table_mask) + 1) + (at & p.table_mask);
 }
 
-GDN_KERNEL(gdn_metal_rows_clear, constant gdn_metal_set_rows &p [[buffer(0)]], device uint *table [[buffer(1)]], GDN_PLACE)
+GDN_KERNEL(gdn_metal_rows_clear, constant gdn_gpu_set_rows &p [[buffer(0)]], device uint *table [[buffer(1)]], GDN_PLACE)
 {
     const int64_t n = int64_t(group.x) * GDN_METAL_ROWS_THREADS + me;
     if (n < p.table_words)
         table[n] = 0u;
 }
 
-GDN_KERNEL(gdn_metal_rows_enter, constant gdn_metal_set_rows &p [[buffer(0)]], device atomic_uint *table [[buffer(1)]],
+GDN_KERNEL(gdn_metal_rows_enter, constant gdn_gpu_set_rows &p [[buffer(0)]], device atomic_uint *table [[buffer(1)]],
            device const uchar *index [[buffer(2)]], GDN_PLACE)
 {
     const int64_t n = int64_t(group.x) * GDN_METAL_ROWS_THREADS + me;
@@ -62,10 +62,10 @@ GDN_KERNEL(gdn_metal_rows_enter, constant gdn_metal_set_rows &p [[buffer(0)]], d
 }
 
 // The same for all threads of a threadgroup.
-GDN_INLINE bool wins(constant gdn_metal_set_rows &p, device const uint *table, device const uchar *index, int b, int c, int64_t i,
+GDN_INLINE bool wins(constant gdn_gpu_set_rows &p, device const uint *table, device const uchar *index, int b, int c, int64_t i,
                      int64_t row, uint me)
 {
-    if (p.has & GDN_METAL_HAS_TABLE) {
+    if (p.has & GDN_GPU_HAS_TABLE) {
         uint32_t at = hash(row);
         for (uint32_t tried = 0; tried <= p.table_mask; tried++, at++) {
             const uint held = table[slot(p, b, c, at)];
@@ -76,7 +76,7 @@ GDN_INLINE bool wins(constant gdn_metal_set_rows &p, device const uint *table, d
         }
         return true;
     }
-    // Lanes of every simdgroup look at the rows that follow, at most GDN_METAL_ROWS_FEW: no exchange between simdgroups.
+    // Lanes of every simdgroup look at the rows that follow, at most GDN_GPU_ROWS_FEW: no exchange between simdgroups.
     bool later = false;
     for (int64_t n = i + 1 + (me & 31u); n < p.n_rows; n += 32)
         later = later || index_at(p, index, b, c, n) == row;
@@ -110,7 +110,7 @@ GDN_INLINE void store_q8_0(device uchar *block, float x, uint lane)
         write_half(block, to_f16(d));
 }
 
-GDN_KERNEL(gdn_metal_rows_write, constant gdn_metal_set_rows &p [[buffer(0)]], device const uint *table [[buffer(1)]],
+GDN_KERNEL(gdn_metal_rows_write, constant gdn_gpu_set_rows &p [[buffer(0)]], device const uint *table [[buffer(1)]],
            device const uchar *index [[buffer(2)]], device const uchar *src [[buffer(3)]], device uchar *dst [[buffer(4)]],
            device atomic_uint *bad [[buffer(5)]], GDN_PLACE)
 {
@@ -123,7 +123,7 @@ GDN_KERNEL(gdn_metal_rows_write, constant gdn_metal_set_rows &p [[buffer(0)]], d
     const int ib = b % p.index_batch0, ic = c % p.index_batch1;
     const int64_t row = index_at(p, index, ib, ic, i);
     if (row < GDN_MAP_NONE || row >= p.n_rows_dst)
-        report(bad, GDN_METAL_BAD_INDEX);
+        report(bad, GDN_GPU_BAD_INDEX);
     if (row < 0 || row >= p.n_rows_dst || !wins(p, table, index, ib, ic, i, row, me))
         return;
     const int64_t begin = piece * GDN_METAL_ROWS_PIECE;
@@ -134,10 +134,10 @@ GDN_KERNEL(gdn_metal_rows_write, constant gdn_metal_set_rows &p [[buffer(0)]], d
     device uchar *to = row_at + dst_bytes * begin;
 
     // 2: load, 3: convert and store
-    if (p.dst_dtype == GDN_METAL_Q8_0) {
+    if (p.dst_dtype == GDN_GPU_Q8_0) {
         for (int64_t j = me / 32u; j < n / 32; j += GDN_METAL_ROWS_THREADS / 32)
             store_q8_0(row_at + 34 * (begin / 32 + j), read_element(from + src_bytes * (32 * j + lane), p.src_dtype), lane);
-    } else if (p.src_dtype == p.dst_dtype && p.src_dtype == GDN_METAL_F32) { // the bits move
+    } else if (p.src_dtype == p.dst_dtype && p.src_dtype == GDN_GPU_F32) { // the bits move
         for (int64_t j = me; j < n; j += GDN_METAL_ROWS_THREADS)
             *(device uint *)(to + 4 * j) = *(device const uint *)(from + 4 * j);
     } else if (p.src_dtype == p.dst_dtype) {
@@ -146,10 +146,10 @@ GDN_KERNEL(gdn_metal_rows_write, constant gdn_metal_set_rows &p [[buffer(0)]], d
     } else {
         for (int64_t j = me; j < n; j += GDN_METAL_ROWS_THREADS) {
             const float x = read_element(from + src_bytes * j, p.src_dtype);
-            if (p.dst_dtype == GDN_METAL_F32)
+            if (p.dst_dtype == GDN_GPU_F32)
                 write_float(to + 4 * j, x);
             else
-                write_half(to + 2 * j, p.dst_dtype == GDN_METAL_F16 ? to_f16(x) : to_bf16(x));
+                write_half(to + 2 * j, p.dst_dtype == GDN_GPU_F16 ? to_f16(x) : to_bf16(x));
         }
     }
 }

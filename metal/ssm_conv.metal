@@ -26,53 +26,53 @@ struct ConvSequence {
     bool run;
 };
 
-GDN_INLINE int start_of(constant gdn_metal_ssm_conv &p, thread const ConvBuffers &b, int s)
+GDN_INLINE int start_of(constant gdn_gpu_ssm_conv &p, thread const ConvBuffers &b, int s)
 {
-    return map_at(b.seq_start, (p.has & GDN_METAL_HAS_SEQ_START) != 0, s, s * p.even_tokens);
+    return map_at(b.seq_start, (p.has & GDN_GPU_HAS_SEQ_START) != 0, s, s * p.even_tokens);
 }
 
-GDN_INLINE ConvSequence conv_sequence(constant gdn_metal_ssm_conv &p, thread const ConvBuffers &b, int s)
+GDN_INLINE ConvSequence conv_sequence(constant gdn_gpu_ssm_conv &p, thread const ConvBuffers &b, int s)
 {
     ConvSequence q;
     q.s = s;
     q.first = start_of(p, b, s);
     const int after = start_of(p, b, s + 1), absent = p.n_columns > 0 ? s : GDN_MAP_NONE;
-    q.position = map_at(b.position, (p.has & GDN_METAL_HAS_POSITION) != 0, s, 0);
-    q.src = map_at(b.history_src, (p.has & GDN_METAL_HAS_SRC) != 0, s, absent);
-    q.dst = map_at(b.history_dst, (p.has & GDN_METAL_HAS_DST) != 0, s, absent);
+    q.position = map_at(b.position, (p.has & GDN_GPU_HAS_POSITION) != 0, s, 0);
+    q.src = map_at(b.history_src, (p.has & GDN_GPU_HAS_SRC) != 0, s, absent);
+    q.dst = map_at(b.history_dst, (p.has & GDN_GPU_HAS_DST) != 0, s, absent);
     q.run = true;
     q.T = 0;
     if (q.first < 0 || after < q.first || after > p.n_tokens) {
-        report(b.bad, GDN_METAL_BAD_SEQ_START);
+        report(b.bad, GDN_GPU_BAD_SEQ_START);
         q.run = false;
     } else {
         q.T = after - q.first;
         if (q.position < 0 || q.position > 2147483647 - q.T) {
-            report(b.bad, GDN_METAL_BAD_POSITION);
+            report(b.bad, GDN_GPU_BAD_POSITION);
             q.run = false;
         }
     }
     if (q.src < GDN_MAP_SKIP || q.src >= p.rows_in) {
-        report(b.bad, GDN_METAL_BAD_HISTORY_SRC);
+        report(b.bad, GDN_GPU_BAD_HISTORY_SRC);
         q.run = false;
     }
     if (q.dst < GDN_MAP_NONE || q.dst >= p.rows_out) {
-        report(b.bad, GDN_METAL_BAD_HISTORY_DST);
+        report(b.bad, GDN_GPU_BAD_HISTORY_DST);
         q.run = false;
     }
     q.run = q.run && q.src != GDN_MAP_SKIP && q.T > 0;
     return q;
 }
 
-GDN_INLINE int64_t conv_token(constant gdn_metal_tokens &view, thread const ConvSequence &q, int t)
+GDN_INLINE int64_t conv_token(constant gdn_gpu_tokens &view, thread const ConvSequence &q, int t)
 {
     return view.seq ? q.s * view.seq + t * view.token : (int64_t(q.first) + t) * view.token;
 }
 
-GDN_INLINE float old_input(constant gdn_metal_ssm_conv &p, thread const ConvBuffers &b, int row, int position, int64_t at_c)
+GDN_INLINE float old_input(constant gdn_gpu_ssm_conv &p, thread const ConvBuffers &b, int row, int position, int64_t at_c)
 {
     device const uchar *pool = b.history_in;
-    if (p.has & GDN_METAL_ONE_POOL)
+    if (p.has & GDN_GPU_ONE_POOL)
         pool = b.history_out + p.pool_offset;
     return read_float(pool + row * p.history_in.row + position % p.n_columns * p.history_in.line + at_c);
 }
@@ -80,7 +80,7 @@ GDN_INLINE float old_input(constant gdn_metal_ssm_conv &p, thread const ConvBuff
 // Tokens t0 .. t1 - 1 of a sequence, for channel c. EXACT: kernel_width is KW. Otherwise its taps lie at the end of KW
 // registers, so that the newest is always the last; those before it are not there, and skipped.
 template <int KW, bool EXACT>
-GDN_INLINE void convolve(constant gdn_metal_ssm_conv &p, thread const ConvBuffers &b, thread const ConvSequence &q, int t0, int t1, int c)
+GDN_INLINE void convolve(constant gdn_gpu_ssm_conv &p, thread const ConvBuffers &b, thread const ConvSequence &q, int t0, int t1, int c)
 {
     const int64_t at_c = 4 * int64_t(c);
     device const uchar *weight_at = b.weight + c * p.weight_channel;
@@ -102,7 +102,7 @@ GDN_INLINE void convolve(constant gdn_metal_ssm_conv &p, thread const ConvBuffer
         else if (q.src >= 0 && q.position + from >= 0)
             x[j] = old_input(p, b, q.src, q.position + from, at_c);
     }
-    const float bias = p.has & GDN_METAL_HAS_BIAS ? read_float(b.bias + at_c) : 0.0f;
+    const float bias = p.has & GDN_GPU_HAS_BIAS ? read_float(b.bias + at_c) : 0.0f;
     device const uchar *in_at = b.x + conv_token(p.x, q, t0) + at_c;
     device uchar *out_at = b.result + conv_token(p.result, q, t0) + at_c;
     for (int t = t0; t < t1; t++) {
@@ -122,7 +122,7 @@ GDN_INLINE void convolve(constant gdn_metal_ssm_conv &p, thread const ConvBuffer
 }
 
 // 5: keep history: the newest columns; the older of them only move when the row changes
-GDN_INLINE void keep(constant gdn_metal_ssm_conv &p, thread const ConvBuffers &b, thread const ConvSequence &q, int c)
+GDN_INLINE void keep(constant gdn_gpu_ssm_conv &p, thread const ConvBuffers &b, thread const ConvSequence &q, int c)
 {
     if (q.dst < 0)
         return;
@@ -143,9 +143,9 @@ GDN_INLINE void keep(constant gdn_metal_ssm_conv &p, thread const ConvBuffers &b
 }
 
 // The last sequence that begins at or before token i; 0 where there is none.
-GDN_INLINE int sequence_of(constant gdn_metal_ssm_conv &p, thread const ConvBuffers &b, int i)
+GDN_INLINE int sequence_of(constant gdn_gpu_ssm_conv &p, thread const ConvBuffers &b, int i)
 {
-    if (!(p.has & GDN_METAL_HAS_SEQ_START))
+    if (!(p.has & GDN_GPU_HAS_SEQ_START))
         return i / p.even_tokens;
     int low = 0, high = p.n_seqs - 1;
     while (low < high) {
@@ -158,16 +158,16 @@ GDN_INLINE int sequence_of(constant gdn_metal_ssm_conv &p, thread const ConvBuff
     return low;
 }
 
-template <int KW, bool EXACT> GDN_INLINE void ssm_conv(constant gdn_metal_ssm_conv &p, thread const ConvBuffers &b, uint group, uint me)
+template <int KW, bool EXACT> GDN_INLINE void ssm_conv(constant gdn_gpu_ssm_conv &p, thread const ConvBuffers &b, uint group, uint me)
 {
     const int unit = int(group / uint(p.blocks));
     const int64_t wide_c = int64_t(group % uint(p.blocks)) * GDN_METAL_CONV_THREADS + me;
     if (wide_c >= p.n_channels)
         return;
     const int c = int(wide_c);
-    if (p.part != GDN_METAL_CONV_PIECES) {
+    if (p.part != GDN_GPU_CONV_PIECES) {
         const ConvSequence q = conv_sequence(p, b, unit);
-        if (q.run && p.part == GDN_METAL_CONV_WHOLE)
+        if (q.run && p.part == GDN_GPU_CONV_WHOLE)
             convolve<KW, EXACT>(p, b, q, 0, q.T, c);
         if (q.run)
             keep(p, b, q, c);
@@ -186,7 +186,7 @@ template <int KW, bool EXACT> GDN_INLINE void ssm_conv(constant gdn_metal_ssm_co
 
 // The widths that models have, and any up to 16.
 #define GDN_CONV(name, ...)                                                                                              \
-    GDN_KERNEL(gdn_metal_conv_##name, constant gdn_metal_ssm_conv &p [[buffer(0)]], device const uchar *x [[buffer(1)]], \
+    GDN_KERNEL(gdn_metal_conv_##name, constant gdn_gpu_ssm_conv &p [[buffer(0)]], device const uchar *x [[buffer(1)]], \
                device const uchar *weight [[buffer(2)]], device const uchar *bias [[buffer(3)]],                         \
                device uchar *result [[buffer(4)]], device const uchar *history_in [[buffer(5)]],                         \
                device uchar *history_out [[buffer(6)]], device const uchar *seq_start [[buffer(7)]],                     \

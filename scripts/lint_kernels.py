@@ -7,7 +7,7 @@
     lint_kernels.py --root DIR     another tree
 
 Rules
-  kernel    every kernel has its public functions, validation, reference, CPU versions, check, bench and page
+  kernel    every kernel has its public functions, validation, reference, CPU versions, plan for GPUs, check, bench and page
   index     docs/kernels/README.md is what the registry says
   listed    every C source stands in a CMake source list, so that none is forgotten
   length    no source has more than 600 lines
@@ -79,6 +79,7 @@ def check_kernels(root):
                 f"docs/kernels/{stem}.md"]
         need += [f"cpu/{stem}_{isa}.c" for isa in ISAS]
         need += [path.format(stem) for backend, path in BACKENDS.items() if (root / backend / "sources.cmake").exists()]
+        need += [f"gpu/{stem}.c"] if any((root / backend / "sources.cmake").exists() for backend in BACKENDS) else []
         for path in need:
             if not (root / path).is_file():
                 yield f"{stem}: {path} is missing"
@@ -108,7 +109,7 @@ def check_listed(root, names):
     stems = [stem for stem, _, _ in kernels(root)]
     for name in names:
         folder, base = name.rpartition("/")[::2]
-        if not base.endswith(".c") or not re.match(r"(core|reference|cpu|simd|tools|bench|tests|runtime)(/|$)", folder):
+        if not base.endswith(".c") or not re.match(r"(core|reference|cpu|gpu|simd|tools|bench|tests|runtime)(/|$)", folder):
             continue
         if base[:-2] in stems and re.search(rf"gdn_kernel_sources\(\w+ {folder}\)", lists):
             continue
@@ -170,7 +171,7 @@ def breakages(root):
 
     stem = kernels(root)[0][0]
     for path in (f"core/{stem}.c", f"reference/{stem}.c", f"cpu/{stem}_avx2.c", f"cpu/{stem}_avx512.c",
-                 f"cpu/{stem}_neon.c", f"tools/check/{stem}.c", f"bench/{stem}.c", f"docs/kernels/{stem}.md"):
+                 f"cpu/{stem}_neon.c", f"tools/check/{stem}.c", f"bench/{stem}.c", f"gpu/{stem}.c", f"docs/kernels/{stem}.md"):
         yield remove(path)
 
     def remove_templates(r):

@@ -25,7 +25,8 @@ import tempfile
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 ELEMENTARY = "numerics/elementary.h"
-HEADERS = ("metal/language.h", "metal/params.h", ELEMENTARY, "metal/kernel.h")
+PARAMS = "gpu/params.h"
+HEADERS = ("metal/language.h", PARAMS, "metal/shape.h", ELEMENTARY, "metal/kernel.h")
 SPACES = ("device", "constant", "threadgroup", "thread")
 # What Metal does not have: no double, no 80-bit anything, no exceptions, no run-time types, no virtual functions, no new.
 FOREIGN = """double long_double goto new delete try catch throw virtual dynamic_cast typeid std cstdint memcpy memset printf
@@ -55,7 +56,8 @@ def for_metal(name, text):
     if name == ELEMENTARY:  # its C library and memcpy, which metal/language.h stands in for
         text = re.sub(r"#define GDN_ELEMENTARY_LIST\(X\)(?:.*\\\n)*.*", lambda m: "\n" * m.group(0).count("\n"), text)
         return re.sub(r"#ifndef GDN_ELEMENTARY_BITS\n.*?#endif\n", lambda m: "\n" * m.group(0).count("\n"), text, flags=re.S)
-    if name == "metal/params.h":
+    if name == PARAMS:  # what is for the other languages
+        text = re.sub(r"#ifdef GDN_GLSL\n.*?#else\n", lambda m: "\n" * m.group(0).count("\n"), text, flags=re.S)
         return text.replace("#include <stdint.h>", "")
     return text
 
@@ -96,7 +98,7 @@ def check_spaces(name, text):
         words = (m.group(1) or "").split()
         kind = m.group(3)
         is_type = kind in ("float", "float4", "int", "uint", "uchar", "ushort", "int64_t", "atomic_uint", "packed_float4") or \
-            re.match(r"(gdn_metal_\w+|\w+Buffers|\w+Place|\w+Sequence)$", kind)
+            re.match(r"(gdn_gpu_\w+|\w+Buffers|\w+Place|\w+Sequence)$", kind)
         if is_type and not any(w in SPACES for w in words) and not re.search(r"\b(device|constant|threadgroup|thread)\b[^;,(]*$", code[:m.end(3)].rsplit("\n", 1)[-1]):
             yield f"{name}:{line_of(text, m.start(3))}: '{kind} {m.group(4)}{m.group(5)}' does not say its address space"
     for m in re.finditer(r"\(\s*(const\s+)?(float|float4|int|uint|uchar|ushort|int64_t|packed_float4)\s*(const\s*)?\*\s*\)", code):
@@ -113,8 +115,8 @@ def check_kernels(name, text):
             yield f"{where}: buffers are numbered {numbers}; they have to count from 0"
         if len(re.findall(r",", arguments)) != len(numbers) + 1:
             yield f"{where}: has arguments that are neither buffers nor its place"
-        if not re.match(r"[\w#]+,\s*constant gdn_metal_\w+ &p \[\[buffer\(0\)\]\]", arguments):
-            yield f"{where}: the first argument is not 'constant gdn_metal_... &p [[buffer(0)]]'"
+        if not re.match(r"[\w#]+,\s*constant gdn_gpu_\w+ &p \[\[buffer\(0\)\]\]", arguments):
+            yield f"{where}: the first argument is not 'constant gdn_gpu_... &p [[buffer(0)]]'"
         if not arguments.rstrip().endswith("GDN_PLACE"):
             yield f"{where}: the last argument is not GDN_PLACE"
     if re.search(r"\bkernel\s+void\b", text) and name != "metal/language.h":
@@ -185,7 +187,7 @@ BREAKAGES = [
     ("metal/gated_delta_net.metal", "thread const DeltaPlace &at, int head)", "const DeltaPlace &at, int head)", "does not say its address space"),
     ("metal/gated_delta_net.metal", "[[buffer(11)]]", "[[buffer(13)]]", "count from 0"),
     ("metal/probe.metal", ", GDN_PLACE)", ", uint me [[thread_index_in_threadgroup]])", "is not GDN_PLACE"),
-    ("metal/probe.metal", "constant gdn_metal_probe &p", "device gdn_metal_probe *p", "the first argument is not"),
+    ("metal/probe.metal", "constant gdn_gpu_probe &p", "device gdn_gpu_probe *p", "the first argument is not"),
     ("metal/probe.metal", '#include "metal/kernel.h"', '#include "metal/kernel.h"\n#include <math.h>', "not among what the build embeds"),
     ("metal/language.h", "#pragma METAL fp contract(off)", "", "contract(off)"),
     ("metal/library.c", "sel.setFastMathEnabled, 0", "sel.setFastMathEnabled, 1", "setFastMathEnabled"),
@@ -205,7 +207,7 @@ def self_test(root):
             continue
         with tempfile.TemporaryDirectory() as folder:
             copy = pathlib.Path(folder)
-            for name in ("metal", "numerics", "tests/simt"):
+            for name in ("gpu", "metal", "numerics", "tests/simt"):
                 shutil.copytree(root / name, copy / name)
             text = (copy / path).read_text()
             if old not in text:

@@ -14,8 +14,9 @@
 
 #include "core/backend.h"
 #include "gdn/vulkan.h"
+#include "gpu/plan.h"
 #include "vulkan/functions.h"
-#include "vulkan/params.h"
+#include "vulkan/push.h"
 
 _Static_assert(sizeof(void *) == 8, "a VkBuffer travels in gdn_span.data, which takes 64-bit pointers");
 
@@ -87,7 +88,7 @@ typedef struct gdn_vk_device {
 
     /* memory.c */
     gdn_vk_buffer *buffers;
-    gdn_vk_buffer  staging, bad; /* bad: GDN_VK_BAD_WORDS words that shaders set */
+    gdn_vk_buffer  staging, bad; /* bad: GDN_GPU_BAD_WORDS words that shaders set */
 
     /* pipelines.c */
     VkPipelineLayout layout;
@@ -188,8 +189,13 @@ typedef struct gdn_vk_dispatch {
 /* Parameter block, optional zeroed table behind it, dispatches; on `stream`, or on our queue where that is NULL. */
 gdn_status gdn_vk_run(gdn_vk_device *dev, const gdn_place *workspace, const void *params, size_t params_bytes,
                       uint64_t zeroed_bytes, const gdn_vk_dispatch *dispatches, int n, gdn_stream stream);
-/* The grid for n workgroups; 0 where there are too many. */
-int gdn_vk_grid(uint64_t n, uint32_t *width, uint32_t *height);
+gdn_gpu_device gdn_vk_gpu(const gdn_vk_device *dev); /* for gpu/plan.h */
+/* Lanes of a workgroup, where they need nothing of each other. A CPU's driver runs workgroups one after another on each
+ * thread, so there the smallest are the best. */
+static inline uint32_t gdn_vk_lanes(const gdn_vk_device *dev)
+{
+    return dev->traits.type == VK_PHYSICAL_DEVICE_TYPE_CPU ? 8 : 64;
+}
 
 /* ---- dispatch_<kernel>.c ---- */
 #define GDN_KERNEL(stem, number, title)                                                                        \

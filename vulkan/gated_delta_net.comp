@@ -34,7 +34,7 @@ const bool CHANNEL = (SHAPE & 1) != 0;   // a gate per key channel
 const bool KEY_MAJOR = (SHAPE & 2) != 0; // the state's lines are keys
 const bool NARROW = (SHAPE & 4) != 0;    // q, k or v may be of 16 bits
 
-layout(buffer_reference, std430, buffer_reference_align = 8) readonly buffer Params { gdn_vk_gated_delta_net p; };
+layout(buffer_reference, std430, buffer_reference_align = 8) readonly buffer Params { gdn_gpu_gated_delta_net p; };
 
 #define HEADS_TILED 1
 #define SKIP -2
@@ -158,11 +158,11 @@ float load_any(uint64_t at, int dtype)
 vec4 load_row(uint64_t row, int dtype, int i)
 {
     vec4 x = vec4(0);
-    if (dtype == GDN_F32 && whole(i)) {
+    if (dtype == GDN_GPU_F32 && whole(i)) {
         x = load_quad(row + 4 * i);
-    } else if (dtype != GDN_F32 || GENERAL) {
+    } else if (dtype != GDN_GPU_F32 || GENERAL) {
         bvec4 there = present(i);
-        int bytes = dtype == GDN_F32 ? 4 : 2;
+        int bytes = dtype == GDN_GPU_F32 ? 4 : 2;
         [[unroll]] for (int e = 0; e < 4; e++)
             if (there[e])
                 x[e] = load_any(row + bytes * (i + e), dtype);
@@ -182,7 +182,7 @@ void main()
     if (item() >= push.n_items)
         return;
     Params params = Params(push.params);
-    gdn_vk_gated_delta_net p = params.p;
+    gdn_gpu_gated_delta_net p = params.p;
     n_keys = GENERAL ? p.head_dim_k : 32 * NB;
 #ifdef GDN_GENERAL
     n_blocks = (n_keys + 31) / 32;
@@ -196,11 +196,11 @@ void main()
     const int after = p.seq_start != 0 ? Int(p.seq_start + 4 * int64_t(s) + 4).x : first + p.even_tokens;
     const int src = map_at(p.state_src, s, s * p.slots_in);
     if (first < 0 || after < first || after > p.n_tokens) {
-        report(p.bad, GDN_VK_BAD_SEQ_START);
+        report(p.bad, GDN_GPU_BAD_SEQ_START);
         return;
     }
     if (src < SKIP || src >= p.entries_in) {
-        report(p.bad, GDN_VK_BAD_STATE_SRC);
+        report(p.bad, GDN_GPU_BAD_STATE_SRC);
         return;
     }
     const int T = after - first;
@@ -217,7 +217,7 @@ void main()
     uint64_t q_at = p.q.base + kappa * p.q.head + (p.q.seq != 0 ? s * p.q.seq : token0 * p.q.token);
     uint64_t k_at = p.k.base + kappa * p.k.head + (p.k.seq != 0 ? s * p.k.seq : token0 * p.k.token);
     uint64_t v_at = p.v.base + h * p.v.head + (p.v.seq != 0 ? s * p.v.seq : token0 * p.v.token) +
-                    (j + mine) * (p.v_dtype == GDN_F32 ? 4 : 2);
+                    (j + mine) * (p.v_dtype == GDN_GPU_F32 ? 4 : 2);
     uint64_t g_at = p.g.base + h * p.g.head + (p.g.seq != 0 ? s * p.g.seq : token0 * p.g.token);
     uint64_t beta_at = p.beta.base + h * p.beta.head + (p.beta.seq != 0 ? s * p.beta.seq : token0 * p.beta.token);
     uint64_t out_at = p.result.base + h * p.result.head +
@@ -236,7 +236,7 @@ void main()
             if (!KEY_MAJOR) {
                 [[unroll]] for (int c = 0; c < 4; c++)
                     if (c < columns)
-                        S[m][c] = load_row(at + (j + c) * p.state_in.line, GDN_F32, i);
+                        S[m][c] = load_row(at + (j + c) * p.state_in.line, GDN_GPU_F32, i);
             } else {
                 bvec4 there = present(i);
                 [[unroll]] for (int e = 0; e < 4; e++) {
@@ -261,8 +261,8 @@ void main()
         // Rows of this token
         vec4 k[NB], q[NB];
         EACH_BLOCK(m) {
-            k[m] = load_row(k_at, NARROW ? p.k_dtype : GDN_F32, 32 * m + i0);
-            q[m] = load_row(q_at, NARROW ? p.q_dtype : GDN_F32, 32 * m + i0);
+            k[m] = load_row(k_at, NARROW ? p.k_dtype : GDN_GPU_F32, 32 * m + i0);
+            q[m] = load_row(q_at, NARROW ? p.q_dtype : GDN_GPU_F32, 32 * m + i0);
         }
         const float v = mine < columns ? load_any(v_at, p.v_dtype) : 0.0;
         const float beta = Float(beta_at).x;
@@ -274,7 +274,7 @@ void main()
             a = gdn_exp(Float(g_at).x);
         } else {
             EACH_BLOCK(m) {
-                const vec4 g = load_row(g_at, GDN_F32, 32 * m + i0);
+                const vec4 g = load_row(g_at, GDN_GPU_F32, 32 * m + i0);
                 decay[m] = vec4(gdn_exp(g.x), gdn_exp(g.y), gdn_exp(g.z), gdn_exp(g.w));
             }
         }
@@ -315,7 +315,7 @@ void main()
         if (r < p.n_snapshots) {
             const int dst = map_at(p.state_dst, int64_t(s) * p.n_snapshots + r, s * p.slots_out + r);
             if (dst < -1 || dst >= p.entries_out)
-                report(p.bad, GDN_VK_BAD_STATE_DST);
+                report(p.bad, GDN_GPU_BAD_STATE_DST);
             if (dst >= 0 && dst < p.entries_out) {
                 uint64_t at = p.state_out.base + int64_t(dst / p.slots_out) * p.state_out.row +
                               int64_t(dst % p.slots_out) * p.state_out.slot + h * p.state_out.head;

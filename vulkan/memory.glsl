@@ -7,13 +7,7 @@
 #extension GL_EXT_shader_16bit_storage : require
 #endif
 #define GDN_GLSL
-#include "params.h"
-
-#define GDN_F32 0
-#define GDN_F16 1
-#define GDN_BF16 2
-#define GDN_Q8_0 3
-#define GDN_I64 5
+#include "vulkan/push.h"
 
 layout(push_constant) uniform Push { gdn_vk_push push; };
 
@@ -63,9 +57,9 @@ float from_bf16(uint b)
 float load_element(uint64_t at, int dtype)
 {
 #ifdef GDN_STORAGE_16
-    if (dtype != GDN_F32) {
+    if (dtype != GDN_GPU_F32) {
         uint h = uint(Half(at).x);
-        return dtype == GDN_F16 ? from_f16(h) : from_bf16(h);
+        return dtype == GDN_GPU_F16 ? from_f16(h) : from_bf16(h);
     }
 #endif
     return Float(at).x;

@@ -1,33 +1,33 @@
-/* The probe: runs the shaders' arithmetic on hard operands and compares with the contract's (core/probe.h).
+/* The probe: runs the shaders' arithmetic on hard operands (gpu/probe.h).
  * What comes out decides which implementations a device has, which is the best, and whether they are exact. */
 #include <pthread.h>
 #include <stdio.h>
 #include <string.h>
 
-#include "core/float_env.h"
-#include "core/probe.h"
 #include "core/status.h"
+#include "gpu/probe.h"
 #include "vulkan/device.h"
 
-_Static_assert(GDN_VK_PROBE_RESULTS == GDN_PROBE_RESULTS, "the kernel writes what core/probe.h lists");
+typedef struct probe_t {
+    gdn_vk_device *dev;
+    gdn_vk_buffer  memory;
+    int            soft_fma;
+} probe_t;
 
-/* Run one probe shader and compare. A status only where the device fails. */
-static gdn_status probe_one(gdn_vk_device *dev, gdn_vk_buffer *memory, int soft_fma, char reason[GDN_REASON_MAX])
+/* Run one probe shader. A status only where the device fails. */
+static gdn_status run(void *user)
 {
-    const uint64_t in_bytes = GDN_PROBE_OPERANDS * sizeof(gdn_probe_triple), out_bytes = (uint64_t)GDN_PROBE_OPERANDS * GDN_VK_PROBE_RESULTS * 4;
+    const probe_t *x = user;
+    gdn_vk_device *dev = x->dev;
     const uint32_t constants[GDN_VK_CONSTANTS] = { 32, 0, 0, 0 };
-    gdn_probe_triple   *in = memory->mapped;
-    uint32_t *out = (uint32_t *)(void *)((char *)memory->mapped + in_bytes);
-    const gdn_vk_probe_params params = { .operands = memory->address, .results = memory->address + in_bytes, .n = GDN_PROBE_OPERANDS };
-    const gdn_place workspace = { .data = (void *)memory->buffer, .offset = in_bytes + out_bytes };
-    gdn_probe_fill(in);
-    memset(out, 0xa5, out_bytes);
+    const gdn_gpu_probe params = { .operands = x->memory.address, .results = x->memory.address + GDN_PROBE_IN_BYTES, .n = GDN_PROBE_OPERANDS };
+    const gdn_place workspace = { .data = (void *)x->memory.buffer, .offset = GDN_PROBE_BYTES };
     gdn_vk_dispatch dispatch = { .n_items = (GDN_PROBE_OPERANDS + constants[0] - 1) / constants[0] };
-    gdn_status status = gdn_vk_pipeline_make(dev, GDN_VK_SHADER_PROBE, soft_fma, 0, constants, &dispatch.pipeline);
+    gdn_status status = gdn_vk_pipeline_make(dev, GDN_VK_SHADER_PROBE, x->soft_fma, 0, constants, &dispatch.pipeline);
     if (status)
         return status;
-    if (!(status = gdn_vk_run(dev, &workspace, &params, sizeof params, 0, &dispatch, 1, NULL)) && !(status = gdn_vk_wait(dev)))
-        gdn_probe_compare(in, out, reason);
+    if (!(status = gdn_vk_run(dev, &workspace, &params, sizeof params, 0, &dispatch, 1, NULL)))
+        status = gdn_vk_wait(dev);
     if (status != GDN_TIMEOUT) /* else it is still running */
         dev->vk.DestroyPipeline(dev->device, dispatch.pipeline, NULL);
     return status;
@@ -44,19 +44,17 @@ static void add(gdn_vk_variants *v, const char *name, int soft_fma, int subgroup
 gdn_status gdn_vk_probe(gdn_vk_device *dev, gdn_vk_variants *v)
 {
     char hard[GDN_REASON_MAX] = "", soft[GDN_REASON_MAX] = "";
-    gdn_vk_buffer memory;
-    const uint64_t bytes = GDN_PROBE_OPERANDS * sizeof(gdn_probe_triple) + (uint64_t)GDN_PROBE_OPERANDS * GDN_VK_PROBE_RESULTS * 4 + GDN_VK_PARAMS_BYTES;
-    gdn_status status = gdn_vk_allocate(dev, bytes, 1, &memory);
+    probe_t x = { .dev = dev };
+    gdn_status status = gdn_vk_allocate(dev, GDN_PROBE_BYTES + GDN_VK_PARAMS_BYTES, 1, &x.memory);
     *v = (gdn_vk_variants){ 0 };
     if (status)
         return status;
-    const gdn_float_env caller = gdn_float_env_enter();
-    status = probe_one(dev, &memory, 0, hard);
+    status = gdn_gpu_probe_arithmetic(x.memory.mapped, run, &x, hard);
+    x.soft_fma = 1;
     if (!status && dev->traits.float64)
-        status = probe_one(dev, &memory, 1, soft);
-    gdn_float_env_leave(caller);
+        status = gdn_gpu_probe_arithmetic(x.memory.mapped, run, &x, soft);
     if (status != GDN_TIMEOUT)
-        gdn_vk_release(dev, &memory);
+        gdn_vk_release(dev, &x.memory);
     if (status)
         return status;
 

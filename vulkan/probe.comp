@@ -8,7 +8,7 @@
 
 layout(local_size_x_id = 0) in;
 
-layout(buffer_reference, std430, buffer_reference_align = 8) readonly buffer Params { gdn_vk_probe_params p; };
+layout(buffer_reference, std430, buffer_reference_align = 8) readonly buffer Params { gdn_gpu_probe p; };
 
 void main()
 {
@@ -17,7 +17,7 @@ void main()
     if (i >= params.p.n)
         return;
     const uint64_t in_at = params.p.operands + 12 * uint64_t(i);
-    const uint64_t out_at = params.p.results + 4 * GDN_VK_PROBE_RESULTS * uint64_t(i);
+    const uint64_t out_at = params.p.results + 4 * GDN_GPU_PROBE_RESULTS * uint64_t(i);
     const float a = Float(in_at).x, b = Float(in_at + 4).x, c = Float(in_at + 8).x;
     precise float sum = b + c;
     precise float product = a * b;

@@ -101,21 +101,11 @@ gdn_status gdn_vk_submit(gdn_vk_device *dev, VkCommandBuffer commands)
 
 gdn_status gdn_vk_take_report(gdn_vk_device *dev)
 {
-    static const char *const names[GDN_VK_BAD_WORDS] = {
-        [GDN_VK_BAD_SEQ_START] = "seq_start", [GDN_VK_BAD_STATE_SRC] = "state_src", [GDN_VK_BAD_STATE_DST] = "state_dst",
-        [GDN_VK_BAD_POSITION] = "position", [GDN_VK_BAD_HISTORY_SRC] = "history_src", [GDN_VK_BAD_HISTORY_DST] = "history_dst",
-        [GDN_VK_BAD_INDEX] = "index",
-    };
     uint64_t   value = 0;
-    gdn_status status = GDN_OK;
     if (dev->lost)
         return wait_for(dev, 0);
     VkResult result = dev->vk.GetSemaphoreCounterValue(dev->device, dev->timeline, &value);
     if (result != VK_SUCCESS)
         return gdn_vk_fail(dev, result, "vkGetSemaphoreCounterValue");
-    uint32_t *bad = dev->bad.mapped;
-    for (int i = 0; i < GDN_VK_BAD_WORDS; i++)
-        if (__atomic_exchange_n(&bad[i], 0, __ATOMIC_ACQ_REL) && !status)
-            status = gdn_fail(GDN_BAD_MAP, "the device found a value out of range in %s; what it named was skipped", names[i]);
-    return status;
+    return gdn_gpu_take_bad_maps(dev->bad.mapped, GDN_OK);
 }

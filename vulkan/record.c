@@ -5,12 +5,28 @@
 #include "core/status.h"
 #include "vulkan/device.h"
 
-int gdn_vk_grid(uint64_t n, uint32_t *width, uint32_t *height)
+_Static_assert(sizeof(gdn_gpu_gated_delta_net) <= GDN_VK_PARAMS_BYTES && sizeof(gdn_gpu_ssm_conv) <= GDN_VK_PARAMS_BYTES &&
+               sizeof(gdn_gpu_set_rows) <= GDN_VK_PARAMS_BYTES && sizeof(gdn_gpu_probe) <= GDN_VK_PARAMS_BYTES, "parameter blocks fit");
+
+enum { GRID = 65535 }; /* workgroups in each direction, on any device */
+
+static uint64_t address(const void *backend, const gdn_place *at)
 {
-    const uint64_t most = 65535; /* in each direction, on any device */
-    *width  = (uint32_t)(n < most ? n : most);
-    *height = n ? (uint32_t)((n + most - 1) / most) : 0;
-    return n < UINT32_MAX && n <= most * most;
+    return gdn_vk_address(backend, at);
+}
+
+gdn_gpu_device gdn_vk_gpu(const gdn_vk_device *dev)
+{
+    return (gdn_gpu_device){ .name = dev->variant.name, .most_blocks = (uint64_t)GRID * GRID, .limit = "more than 65535 x 65535 workgroups",
+                             .most_slots = UINT32_MAX - 1, .params_bytes = GDN_VK_PARAMS_BYTES, .address = address, .backend = dev,
+                             .bad = dev->bad.address };
+}
+
+/* Workgroups of the grid for n, in each direction; plans refuse what does not fit. */
+static uint32_t grid(uint64_t n, uint32_t *height)
+{
+    *height = (uint32_t)gdn_gpu_parts(n, GRID);
+    return (uint32_t)(n < GRID ? n : GRID);
 }
 
 static void barrier(const gdn_vk_device *dev, VkCommandBuffer commands, VkPipelineStageFlags from, VkAccessFlags written,
@@ -24,7 +40,7 @@ gdn_status gdn_vk_run(gdn_vk_device *dev, const gdn_place *workspace, const void
                       uint64_t zeroed_bytes, const gdn_vk_dispatch *dispatches, int n, gdn_stream stream)
 {
     const VkPipelineStageFlags both = VK_PIPELINE_STAGE_COMPUTE_SHADER_BIT | VK_PIPELINE_STAGE_TRANSFER_BIT;
-    const uint64_t  address = gdn_vk_address(dev, workspace);
+    const uint64_t  params_address = gdn_vk_address(dev, workspace);
     VkCommandBuffer commands = stream;
     gdn_status status;
     if (dev->lost)
@@ -42,9 +58,9 @@ gdn_status gdn_vk_run(gdn_vk_device *dev, const gdn_place *workspace, const void
             VK_ACCESS_SHADER_READ_BIT | VK_ACCESS_SHADER_WRITE_BIT);
 
     for (int i = 0; i < n; i++) {
-        gdn_vk_push push = { .params = address, .n_items = (uint32_t)dispatches[i].n_items };
         uint32_t height;
-        (void)gdn_vk_grid(dispatches[i].n_items, &push.grid_width, &height); /* the query has refused what does not fit */
+        const gdn_vk_push push = { .params = params_address, .n_items = (uint32_t)dispatches[i].n_items,
+                                   .grid_width = grid(dispatches[i].n_items, &height) };
         if (dispatches[i].after_previous)
             barrier(dev, commands, VK_PIPELINE_STAGE_COMPUTE_SHADER_BIT, VK_ACCESS_SHADER_WRITE_BIT,
                     VK_PIPELINE_STAGE_COMPUTE_SHADER_BIT, VK_ACCESS_SHADER_READ_BIT | VK_ACCESS_SHADER_WRITE_BIT);

@@ -14,15 +14,15 @@ layout(local_size_x_id = 0) in;
 layout(constant_id = 1) const int PART = 0;  // 0 write rows, 1 enter rows into the table
 layout(constant_id = 2) const int PIECE = 1024; // columns of a workgroup, a multiple of 32
 
-layout(buffer_reference, std430, buffer_reference_align = 8) readonly buffer Params { gdn_vk_set_rows p; };
+layout(buffer_reference, std430, buffer_reference_align = 8) readonly buffer Params { gdn_gpu_set_rows p; };
 
-gdn_vk_set_rows p;
+gdn_gpu_set_rows p;
 shared uint later; // 1: a later row has this row's target
 
 int64_t index_at(int b, int c, int64_t i)
 {
     const uint64_t at = p.index + b * p.index_stride[0] + c * p.index_stride[1] + i * p.index_stride[2];
-    return p.index_dtype == GDN_I64 ? Long(at).x : int64_t(Int(at).x);
+    return p.index_dtype == GDN_GPU_I64 ? Long(at).x : int64_t(Int(at).x);
 }
 
 uint hash(int64_t row)
@@ -101,7 +101,7 @@ uint to_f16(float x)
 // One block of Q8_0: a binary16 scale and 32 bytes, written as 17 halves since blocks are only aligned to two.
 void store_q8_0(uint64_t block, uint64_t src)
 {
-    const int bytes = p.src_dtype == GDN_F32 ? 4 : 2;
+    const int bytes = p.src_dtype == GDN_GPU_F32 ? 4 : 2;
     float amax = 0.0;
     for (int m = 0; m < 32; m++) {
         const float magnitude = abs(load_element(src + bytes * m, p.src_dtype));
@@ -150,7 +150,7 @@ void main()
     const int ib = b % p.index_batch0, ic = c % p.index_batch1;
     const int64_t row = index_at(ib, ic, i);
     if (row < -1 || row >= p.n_rows_dst)
-        report(p.bad, GDN_VK_BAD_INDEX);
+        report(p.bad, GDN_GPU_BAD_INDEX);
     if (row < 0 || row >= p.n_rows_dst || !wins(ib, ic, i, row))
         return;
     const uint64_t src = p.src + b * p.src_stride[0] + c * p.src_stride[1] + i * p.src_stride[2];
@@ -159,16 +159,16 @@ void main()
     const int lanes = int(gl_WorkGroupSize.x), me = int(gl_LocalInvocationIndex);
 
     // 2: load, 3: convert and store
-    if (p.src_dtype == GDN_F32 && p.dst_dtype == GDN_F32) { // the bits move
+    if (p.src_dtype == GDN_GPU_F32 && p.dst_dtype == GDN_GPU_F32) { // the bits move
         for (int64_t j = begin + me; j < end; j += lanes)
             Word(dst + 4 * j).x = Word(src + 4 * j).x;
         return;
     }
 #ifdef GDN_STORAGE_16
-    if (p.dst_dtype == GDN_Q8_0) {
+    if (p.dst_dtype == GDN_GPU_Q8_0) {
         for (int64_t j = begin / 32 + me; j < end / 32; j += lanes)
-            store_q8_0(dst + 34 * j, src + (p.src_dtype == GDN_F32 ? 128 : 64) * j);
-    } else if (p.dst_dtype == GDN_F32) {
+            store_q8_0(dst + 34 * j, src + (p.src_dtype == GDN_GPU_F32 ? 128 : 64) * j);
+    } else if (p.dst_dtype == GDN_GPU_F32) {
         for (int64_t j = begin + me; j < end; j += lanes)
             Float(dst + 4 * j).x = load_element(src + 2 * j, p.src_dtype);
     } else if (p.dst_dtype == p.src_dtype) {
@@ -176,8 +176,8 @@ void main()
             Half(dst + 2 * j).x = Half(src + 2 * j).x;
     } else {
         for (int64_t j = begin + me; j < end; j += lanes) {
-            const float x = load_element(src + (p.src_dtype == GDN_F32 ? 4 : 2) * j, p.src_dtype);
-            Half(dst + 2 * j).x = uint16_t(p.dst_dtype == GDN_F16 ? to_f16(x) : to_bf16(x));
+            const float x = load_element(src + (p.src_dtype == GDN_GPU_F32 ? 4 : 2) * j, p.src_dtype);
+            Half(dst + 2 * j).x = uint16_t(p.dst_dtype == GDN_GPU_F16 ? to_f16(x) : to_bf16(x));
         }
     }
 #endif

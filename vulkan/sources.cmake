@@ -13,7 +13,7 @@ function(gdn_shader out source)
   foreach(kind spv inc)
     add_custom_command(
       OUTPUT "${gdn_shader_folder}/${out}.${kind}"
-      COMMAND "${GDN_GLSLC}" --target-env=vulkan1.2 -O0 -Werror ${defines} $<$<STREQUAL:${kind},inc>:-mfmt=c>
+      COMMAND "${GDN_GLSLC}" --target-env=vulkan1.2 -O0 -Werror "-I${PROJECT_SOURCE_DIR}" ${defines} $<$<STREQUAL:${kind},inc>:-mfmt=c>
               "${PROJECT_SOURCE_DIR}/vulkan/${source}" -o "${gdn_shader_folder}/${out}.${kind}"
       DEPENDS ${gdn_shader_sources}
       COMMENT "Shader ${out}.${kind}" COMMAND_EXPAND_LISTS VERBATIM)
@@ -27,8 +27,9 @@ elseif(NOT GDN_GLSLC)
   set(GDN_VULKAN_MISSING "the shader compiler glslc was not found (Debian: glslc)")
 else()
   file(MAKE_DIRECTORY "${gdn_shader_folder}")
-  set(gdn_shader_sources arithmetic.glsl elementary.glsl memory.glsl params.h gated_delta_net.comp probe.comp set_rows.comp ssm_conv.comp)
+  set(gdn_shader_sources arithmetic.glsl elementary.glsl memory.glsl push.h gated_delta_net.comp probe.comp set_rows.comp ssm_conv.comp)
   list(TRANSFORM gdn_shader_sources PREPEND "${PROJECT_SOURCE_DIR}/vulkan/")
+  list(APPEND gdn_shader_sources "${PROJECT_SOURCE_DIR}/gpu/params.h")
   # A variant per capability that a device may lack; vulkan/shaders.c chooses.
   set(gdn_fma_fma "")
   set(gdn_fma_soft GDN_SOFT_FMA)

@@ -14,16 +14,13 @@
 layout(local_size_x_id = 0) in;
 layout(constant_id = 1) const int KW = 4;   // kernel_width
 layout(constant_id = 2) const int SILU = 0;
-layout(constant_id = 3) const int PART = 0; // 0 whole sequences, 1 pieces of the token axis, 2 history only
+layout(constant_id = 3) const int PART = 0; // GDN_GPU_CONV_*
 
-#define WHOLE 0
-#define PIECES 1
-#define HISTORY 2
 #define SKIP -2
 
-layout(buffer_reference, std430, buffer_reference_align = 8) readonly buffer Params { gdn_vk_ssm_conv p; };
+layout(buffer_reference, std430, buffer_reference_align = 8) readonly buffer Params { gdn_gpu_ssm_conv p; };
 
-gdn_vk_ssm_conv p;
+gdn_gpu_ssm_conv p;
 
 struct Sequence {
     int  s, first, T, position, src, dst;
@@ -49,30 +46,30 @@ Sequence sequence(int s)
     q.dst = map_at(p.history_dst, s, absent);
     q.run = true;
     if (q.first < 0 || after < q.first || after > p.n_tokens) {
-        report(p.bad, GDN_VK_BAD_SEQ_START);
+        report(p.bad, GDN_GPU_BAD_SEQ_START);
         q.run = false;
     } else if (q.position < 0 || q.position > 2147483647 - q.T) {
-        report(p.bad, GDN_VK_BAD_POSITION);
+        report(p.bad, GDN_GPU_BAD_POSITION);
         q.run = false;
     }
     if (q.src < SKIP || q.src >= p.rows_in) {
-        report(p.bad, GDN_VK_BAD_HISTORY_SRC);
+        report(p.bad, GDN_GPU_BAD_HISTORY_SRC);
         q.run = false;
     }
     if (q.dst < -1 || q.dst >= p.rows_out) {
-        report(p.bad, GDN_VK_BAD_HISTORY_DST);
+        report(p.bad, GDN_GPU_BAD_HISTORY_DST);
         q.run = false;
     }
     q.run = q.run && q.src != SKIP && q.T > 0;
     return q;
 }
 
-uint64_t token_at(gdn_vk_tokens view, Sequence q, int t)
+uint64_t token_at(gdn_gpu_tokens view, Sequence q, int t)
 {
     return view.base + (view.seq != 0 ? q.s * view.seq + t * view.token : (int64_t(q.first) + t) * view.token);
 }
 
-uint64_t history_at(gdn_vk_pool pool, int row, int position)
+uint64_t history_at(gdn_gpu_pool pool, int row, int position)
 {
     return pool.base + row * pool.row + (position % p.n_columns) * pool.line;
 }
@@ -155,9 +152,9 @@ void main()
     const int c = int(item() % uint(p.blocks)) * int(gl_WorkGroupSize.x) + int(gl_LocalInvocationIndex);
     if (c >= p.n_channels)
         return;
-    if (PART != PIECES) {
+    if (PART != GDN_GPU_CONV_PIECES) {
         const Sequence q = sequence(unit);
-        if (q.run && PART == WHOLE)
+        if (q.run && PART == GDN_GPU_CONV_WHOLE)
             convolve(q, 0, q.T, c);
         if (q.run)
             keep(q, c);

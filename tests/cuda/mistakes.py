@@ -33,19 +33,19 @@ MISTAKES = [
     ("snapshots oldest first", FORM, "const int r = at.T - 1 - t;", "const int r = t;", DELTA),
     ("heads are grouped, always", FORM, "p.head_map ? at.h % p.n_heads_k : ", "", DELTA),
     ("the source may lie behind the pool", FORM, " || at.src >= p.entries_in)", ")", ROBUST),
-    ("bad targets are not reported", FORM, "    report(p.bad, GDN_CUDA_BAD_STATE_DST);\n", "", ROBUST),
+    ("bad targets are not reported", FORM, "    report(p.bad, GDN_GPU_BAD_STATE_DST);\n", "", ROBUST),
     ("bad targets are written", FORM, " && dst < p.entries_out)", ")", ROBUST),
     # ---- maps of the others
     ("a long call without a history looks at no map", "cuda/ssm_conv.cu", "        const Sequence q = sequence(p, unit);\n        if (q.run && p.part",
-     "        if (p.part == GDN_CUDA_CONV_HISTORY && !p.rows_out)\n            return;\n"
+     "        if (p.part == GDN_GPU_CONV_HISTORY && !p.rows_out)\n            return;\n"
      "        const Sequence q = sequence(p, unit);\n        if (q.run && p.part", ROBUST),
     ("a seq_start that descends is not reported", "cuda/ssm_conv.cu", " || after < q.first || after > p.n_tokens)", " || after > p.n_tokens)", ROBUST),
-    ("a bad position is used", "cuda/ssm_conv.cu", "            report(p.bad, GDN_CUDA_BAD_POSITION);\n            q.run = false;\n",
-     "            report(p.bad, GDN_CUDA_BAD_POSITION);\n", ROBUST),
+    ("a bad position is used", "cuda/ssm_conv.cu", "            report(p.bad, GDN_GPU_BAD_POSITION);\n            q.run = false;\n",
+     "            report(p.bad, GDN_GPU_BAD_POSITION);\n", ROBUST),
     ("a source is not looked at where there is no history", "cuda/ssm_conv.cu", " || q.src >= p.rows_in)", " || (p.rows_in && q.src >= p.rows_in))", ROBUST),
     ("a target is not looked at where there is no history", "cuda/ssm_conv.cu", "if (q.dst < GDN_MAP_NONE || q.dst >= p.rows_out)",
      "if (p.rows_out && (q.dst < GDN_MAP_NONE || q.dst >= p.rows_out))", ROBUST),
-    ("a bad index is not reported", "cuda/set_rows.cu", "        report(p.bad, GDN_CUDA_BAD_INDEX);\n", "        ;\n", ROBUST),
+    ("a bad index is not reported", "cuda/set_rows.cu", "        report(p.bad, GDN_GPU_BAD_INDEX);\n", "        ;\n", ROBUST),
     ("the index is taken for 32 bits", "cuda/set_rows.cu", "(int64_t)__ldg((const long long *)at)", "(int64_t)(int)__ldg((const long long *)at)", ROBUST),
     # ---- the others
     ("taps newest first", "cuda/ssm_conv.cu", "u = __fmaf_rn(weight[j], x[j], u);", "u = __fmaf_rn(weight[KW - 1 - j], x[KW - 1 - j], u);", CONV),

@@ -29,19 +29,19 @@ MISTAKES = [
     ("heads are grouped, always", G, "p.head_map ? at.h % p.n_heads_k : ", "", DELTA),
     ("the states of a pool in one place", G, "pool = b.state_out + p.pool_offset;", "pool = b.state_out + p.pool_offset + 4;", DELTA),
     ("the source may lie behind the pool", G, " || at.src >= p.entries_in)", ")", ROBUST),
-    ("bad targets are not reported", G, "    report(b.bad, GDN_METAL_BAD_STATE_DST);\n", "", ROBUST),
+    ("bad targets are not reported", G, "    report(b.bad, GDN_GPU_BAD_STATE_DST);\n", "", ROBUST),
     ("bad targets are written", G, " && dst < p.entries_out)", ")", ROBUST),
     # ---- maps of the others
     ("a long call without a history looks at no map", C, "        const ConvSequence q = conv_sequence(p, b, unit);\n        if (q.run && p.part",
-     "        if (p.part == GDN_METAL_CONV_HISTORY && !p.rows_out)\n            return;\n"
+     "        if (p.part == GDN_GPU_CONV_HISTORY && !p.rows_out)\n            return;\n"
      "        const ConvSequence q = conv_sequence(p, b, unit);\n        if (q.run && p.part", ROBUST),
     ("a seq_start that descends is not reported", C, " || after < q.first || after > p.n_tokens)", " || after > p.n_tokens)", ROBUST),
-    ("a bad position is used", C, "            report(b.bad, GDN_METAL_BAD_POSITION);\n            q.run = false;\n",
-     "            report(b.bad, GDN_METAL_BAD_POSITION);\n", ROBUST),
+    ("a bad position is used", C, "            report(b.bad, GDN_GPU_BAD_POSITION);\n            q.run = false;\n",
+     "            report(b.bad, GDN_GPU_BAD_POSITION);\n", ROBUST),
     ("a source is not looked at where there is no history", C, " || q.src >= p.rows_in)", " || (p.rows_in && q.src >= p.rows_in))", ROBUST),
     ("a target is not looked at where there is no history", C, "if (q.dst < GDN_MAP_NONE || q.dst >= p.rows_out)",
      "if (p.rows_out && (q.dst < GDN_MAP_NONE || q.dst >= p.rows_out))", ROBUST),
-    ("a bad index is not reported", S, "        report(bad, GDN_METAL_BAD_INDEX);\n", "        ;\n", ROBUST),
+    ("a bad index is not reported", S, "        report(bad, GDN_GPU_BAD_INDEX);\n", "        ;\n", ROBUST),
     ("the index is taken for 32 bits", S, "? *(device const int64_t *)at :", "? int64_t(int(*(device const int64_t *)at)) :", ROBUST),
     # ---- the others
     ("taps newest first", C, "u = fma(weight[j], x[j], u);", "u = fma(weight[KW - 1 - j], x[KW - 1 - j], u);", CONV),

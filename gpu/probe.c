@@ -1,10 +1,17 @@
 /* Hard operands for a device's arithmetic, and what the contract says of them. See probe.h. */
-#include "core/probe.h"
+#include "gpu/probe.h"
 
 #include <math.h>
 #include <stdio.h>
+#include <string.h>
 
+#include "core/float_env.h"
 #include "numerics/elementary.h"
+
+typedef struct triple_t {
+    float a, b, c;
+} triple_t;
+_Static_assert(sizeof(triple_t) * GDN_PROBE_OPERANDS == GDN_PROBE_IN_BYTES, "the kernels know how operands lie");
 
 static uint32_t next(uint64_t *state) /* splitmix64 */
 {
@@ -14,7 +21,7 @@ static uint32_t next(uint64_t *state) /* splitmix64 */
     return (uint32_t)((z ^ (z >> 31)) >> 32);
 }
 
-static gdn_probe_triple operands(uint32_t i, uint64_t *random)
+static triple_t operands(uint32_t i, uint64_t *random)
 {
     static const uint32_t special[] = { 0, 0x80000000u, 1, 0x80000001u, 0x007fffffu, 0x00800000u, 0x00800001u, 0x3f800000u, 0xbf800000u,
                                         0x7f7fffffu, 0x7f800000u, 0xff800000u, 0x7fc00000u, 0x33800000u, 0x42b17218u, 0xc2cff1b5u };
@@ -22,22 +29,22 @@ static gdn_probe_triple operands(uint32_t i, uint64_t *random)
     const float c = gdn_from_bits(0x3f800000u | (x & 0x807fffffu)); /* +-[1, 2) */
     switch (i % 6) {
     case 0: /* any bits */
-        return (gdn_probe_triple){ gdn_from_bits(x), gdn_from_bits(y), gdn_from_bits(z) };
+        return (triple_t){ gdn_from_bits(x), gdn_from_bits(y), gdn_from_bits(z) };
     case 1: /* every pair of special values */
-        return (gdn_probe_triple){ gdn_from_bits(special[x & 15]), gdn_from_bits(special[y & 15]), gdn_from_bits(special[z & 15]) };
+        return (triple_t){ gdn_from_bits(special[x & 15]), gdn_from_bits(special[y & 15]), gdn_from_bits(special[z & 15]) };
     case 2: { /* half an ulp of c and a little more or less: (1 + e)(1 - e) = 1 - e^2, lost where the product or the sum is rounded early */
         const float e = (float)(1 + (y & 255)) * 0x1p-23f;
-        return (gdn_probe_triple){ (z & 1 ? -0x1p-24f : 0x1p-24f) * (1.0f + e), z & 2 ? 1.0f - e : 1.0f + e, c };
+        return (triple_t){ (z & 1 ? -0x1p-24f : 0x1p-24f) * (1.0f + e), z & 2 ? 1.0f - e : 1.0f + e, c };
     }
     case 3: { /* the product nearly cancels c: only what the product's rounding would lose is left */
         const float a = gdn_from_bits(0x3f800000u | (y & 0x7fffffu)), b = gdn_from_bits(0x3f800000u | (z & 0x7fffffu));
-        return (gdn_probe_triple){ a, b, -(a * b) };
+        return (triple_t){ a, b, -(a * b) };
     }
     case 4: /* subnormal results, also from a tie in the subnormal range */
-        return (gdn_probe_triple){ gdn_from_bits(0x1f000000u + (y & 0x00ffffffu)), gdn_from_bits(0x1f000000u + (z & 0x80ffffffu)),
+        return (triple_t){ gdn_from_bits(0x1f000000u + (y & 0x00ffffffu)), gdn_from_bits(0x1f000000u + (z & 0x80ffffffu)),
                          gdn_from_bits(x & 0x80ffffffu) };
     default: /* the range that gates and inputs have */
-        return (gdn_probe_triple){ c * gdn_from_bits(0x3f000000u + (y & 0x7fffffu)), gdn_from_bits(0x3f800000u | (z & 0x7fffffu)),
+        return (triple_t){ c * gdn_from_bits(0x3f000000u + (y & 0x7fffffu)), gdn_from_bits(0x3f800000u | (z & 0x7fffffu)),
                          (float)(int32_t)(z & 0xffffu) * 0x1p-9f - 110.0f };
     }
 }
@@ -48,9 +55,9 @@ static int same(uint32_t a, uint32_t b)
     return a == b || (nan_a && nan_b);
 }
 
-static const char *const result_names[GDN_PROBE_RESULTS] = { "fma", "+", "*", "* then +", "exp", "silu", "reciprocal", "comparison" };
+static const char *const result_names[GDN_GPU_PROBE_RESULTS] = { "fma", "+", "*", "* then +", "exp", "silu", "reciprocal", "comparison" };
 
-static void expected(gdn_probe_triple t, uint32_t want[GDN_PROBE_RESULTS])
+static void expected(triple_t t, uint32_t want[GDN_GPU_PROBE_RESULTS])
 {
     const float product = t.a * t.b;
     want[0] = gdn_bits(fmaf(t.a, t.b, t.c));
@@ -68,21 +75,21 @@ static int subnormal(uint32_t bits)
     return (bits & 0x7f800000u) == 0 && (bits & 0x007fffffu) != 0;
 }
 
-void gdn_probe_fill(gdn_probe_triple in[GDN_PROBE_OPERANDS])
+static void fill(triple_t in[GDN_PROBE_OPERANDS])
 {
     uint64_t random = 1;
     for (uint32_t i = 0; i < GDN_PROBE_OPERANDS; i++)
         in[i] = operands(i, &random);
 }
 
-void gdn_probe_compare(const gdn_probe_triple *in, const uint32_t *out, char reason[GDN_REASON_MAX])
+static void compare(const triple_t *in, const uint32_t *out, char reason[GDN_REASON_MAX])
 {
-    uint32_t wrong[GDN_PROBE_RESULTS] = { 0 }, flushed = 0, all = 0, first = 0, first_result = 0;
+    uint32_t wrong[GDN_GPU_PROBE_RESULTS] = { 0 }, flushed = 0, all = 0, first = 0, first_result = 0;
     for (uint32_t i = 0; i < GDN_PROBE_OPERANDS; i++) {
-        uint32_t want[GDN_PROBE_RESULTS];
+        uint32_t want[GDN_GPU_PROBE_RESULTS];
         expected(in[i], want);
-        for (uint32_t r = 0; r < GDN_PROBE_RESULTS; r++) {
-            const uint32_t got = out[GDN_PROBE_RESULTS * i + r];
+        for (uint32_t r = 0; r < GDN_GPU_PROBE_RESULTS; r++) {
+            const uint32_t got = out[GDN_GPU_PROBE_RESULTS * i + r];
             if (r == 7 ? got == want[r] : same(got, want[r]))
                 continue;
             if (!all++) {
@@ -96,7 +103,7 @@ void gdn_probe_compare(const gdn_probe_triple *in, const uint32_t *out, char rea
     reason[0] = 0;
     if (!all)
         return;
-    const gdn_probe_triple t = in[first];
+    const triple_t t = in[first];
     if (flushed == all)
         (void)snprintf(reason, GDN_REASON_MAX, "subnormal numbers are flushed to zero; everything else is exact");
     else if (wrong[0] && !wrong[1] && !wrong[2] && !wrong[3])
@@ -105,4 +112,18 @@ void gdn_probe_compare(const gdn_probe_triple *in, const uint32_t *out, char rea
     else
         (void)snprintf(reason, GDN_REASON_MAX, "%u results differ from IEEE arithmetic, the first is %s of %a, %a, %a", (unsigned)all,
                        result_names[first_result], (double)t.a, (double)t.b, (double)t.c);
+}
+
+gdn_status gdn_gpu_probe_arithmetic(void *memory, gdn_status (*run)(void *user), void *user, char reason[GDN_REASON_MAX])
+{
+    triple_t *in  = memory;
+    uint32_t *out = (uint32_t *)(void *)((char *)memory + GDN_PROBE_IN_BYTES);
+    const gdn_float_env caller = gdn_float_env_enter();
+    fill(in);
+    memset(out, 0xa5, GDN_PROBE_BYTES - GDN_PROBE_IN_BYTES);
+    const gdn_status status = run(user);
+    if (!status)
+        compare(in, out, reason);
+    gdn_float_env_leave(caller);
+    return status;
 }

@@ -1,0 +1,141 @@
+/* Parameter blocks: what a kernel is told besides its operands' contents. One layout for all GPU backends, included by
+ * their host code and by their kernels, in C, CUDA C++, GLSL and Metal. Members of 8 bytes come first, which makes std430
+ * and C agree. A kernel has no use for what is only for another backend's.
+ *
+ * Addresses are integers, 0 = absent. On Metal operands are buffers that are bound, every address is 0, and `has` says
+ * what is there. */
+#ifndef GDN_GPU_PARAMS_H
+#define GDN_GPU_PARAMS_H
+
+#ifdef GDN_GLSL
+#define GDN_GPU_I32 int
+#define GDN_GPU_U32 uint
+#define GDN_GPU_STRUCT(name) struct name
+#else
+#ifndef __METAL_VERSION__ /* there, the language has these types */
+#include <stdint.h>
+#endif
+#define GDN_GPU_I32 int32_t
+#define GDN_GPU_U32 uint32_t
+#define GDN_GPU_STRUCT(name) typedef struct name name; struct name
+#endif
+/* The address of what kernels write. In CUDA's kernels (cuda/kernel.cuh) it is a pointer, because nvcc knows that a pointer
+ * from a kernel's parameters is one to global memory, and takes slower instructions where it does not know. */
+#ifndef GDN_GPU_MEMORY
+#define GDN_GPU_MEMORY uint64_t
+#endif
+
+/* Words that a kernel sets where a map holds a bad value; the host reads them (gpu/bad_maps.c). */
+#define GDN_GPU_BAD_SEQ_START 0
+#define GDN_GPU_BAD_STATE_SRC 1
+#define GDN_GPU_BAD_STATE_DST 2
+#define GDN_GPU_BAD_POSITION 3
+#define GDN_GPU_BAD_HISTORY_SRC 4
+#define GDN_GPU_BAD_HISTORY_DST 5
+#define GDN_GPU_BAD_INDEX 6
+#define GDN_GPU_BAD_WORDS 7
+
+/* Element types, as GDN_F32 ... in gdn/gdn.h, which kernels do not include. */
+#define GDN_GPU_F32 0
+#define GDN_GPU_F16 1
+#define GDN_GPU_BF16 2
+#define GDN_GPU_Q8_0 3
+#define GDN_GPU_I64 5
+
+/* `has`: which optional operands are there. */
+#define GDN_GPU_HAS_SEQ_START 1
+#define GDN_GPU_HAS_SRC 2      /* state_src, history_src */
+#define GDN_GPU_HAS_DST 4      /* state_dst, history_dst */
+#define GDN_GPU_HAS_POSITION 8
+#define GDN_GPU_HAS_BIAS 16
+#define GDN_GPU_HAS_TABLE 32
+#define GDN_GPU_ONE_POOL 64    /* the pool that is read is in the buffer that is written, pool_offset bytes from it. Metal reads
+                                  it through that, because its compiler may take it that two buffers are not the same memory */
+
+GDN_GPU_STRUCT(gdn_gpu_tokens)
+{
+    GDN_GPU_MEMORY base;
+    int64_t seq, token, head; /* byte strides; seq 0: tokens of all sequences follow each other */
+};
+
+GDN_GPU_STRUCT(gdn_gpu_pool)
+{
+    GDN_GPU_MEMORY base;
+    int64_t row, slot, head, line;
+};
+
+GDN_GPU_STRUCT(gdn_gpu_gated_delta_net)
+{
+    gdn_gpu_tokens q, k, v, g, beta, result;
+    gdn_gpu_pool   state_in, state_out;
+    int64_t        pool_offset;
+    uint64_t       seq_start, state_src, state_dst;
+    GDN_GPU_MEMORY bad;
+    GDN_GPU_I32 n_seqs, n_tokens, n_heads_k, n_heads_v;
+    GDN_GPU_I32 head_dim_k, head_dim_v, head_map, n_snapshots;
+    GDN_GPU_I32 slots_in, entries_in, slots_out, entries_out;
+    GDN_GPU_I32 q_dtype, k_dtype, v_dtype;
+    GDN_GPU_I32 key_major;   /* 1: the state's lines are keys */
+    GDN_GPU_I32 blocks;      /* thread blocks per head */
+    GDN_GPU_I32 even_tokens; /* tokens of each sequence where seq_start is absent */
+    GDN_GPU_I32 has;
+    float       scale;
+};
+
+/* Parts of ssm_conv. Sequences of many tokens on average are cut into pieces, and a launch behind them writes the history. */
+#define GDN_GPU_CONV_WHOLE 0   /* whole sequences, and their history */
+#define GDN_GPU_CONV_PIECES 1  /* pieces of the token axis */
+#define GDN_GPU_CONV_HISTORY 2 /* the history behind pieces */
+
+GDN_GPU_STRUCT(gdn_gpu_ssm_conv)
+{
+    gdn_gpu_tokens x, result;
+    gdn_gpu_pool   history_in, history_out; /* row and line used */
+    int64_t        pool_offset;
+    uint64_t       weight, bias;
+    int64_t        weight_channel, weight_tap;
+    uint64_t       seq_start, position, history_src, history_dst;
+    GDN_GPU_MEMORY bad;
+    GDN_GPU_I32 n_seqs, n_tokens, n_channels, n_columns;
+    GDN_GPU_I32 rows_in, rows_out;
+    GDN_GPU_I32 kernel_width;
+    GDN_GPU_I32 silu;
+    GDN_GPU_I32 part;        /* GDN_GPU_CONV_*; Vulkan's kernels have it as a constant, and one block for both */
+    GDN_GPU_I32 blocks;      /* thread blocks across the channels */
+    GDN_GPU_I32 chunk;       /* tokens of a block where the token axis is cut */
+    GDN_GPU_I32 same_pool;   /* history_in and history_out are one, at one place */
+    GDN_GPU_I32 even_tokens;
+    GDN_GPU_I32 wide_weight; /* 1: a channel's taps lie side by side, at a multiple of 16 bytes */
+    GDN_GPU_I32 has, unused;
+};
+
+#define GDN_GPU_ROWS_FEW 64 /* rows that are compared with each other directly; more go through a table */
+
+GDN_GPU_STRUCT(gdn_gpu_set_rows)
+{
+    uint64_t       src, index;
+    GDN_GPU_MEMORY dst;
+    GDN_GPU_MEMORY bad;
+    GDN_GPU_MEMORY table;      /* winners by hash, 0 where rows are compared directly */
+    int64_t     n_columns, n_rows, n_rows_dst;
+    int64_t     src_stride[3], dst_stride[3], index_stride[3]; /* batch 0, batch 1, row */
+    int64_t     blocks;        /* thread blocks per row */
+    int64_t     table_words;   /* of all index batches */
+    GDN_GPU_U32 table_mask;    /* entries of one index batch - 1 */
+    GDN_GPU_I32 n_batch1;
+    GDN_GPU_I32 index_batch0, index_batch1;
+    GDN_GPU_I32 src_dtype, dst_dtype, index_dtype;
+    GDN_GPU_I32 wide;          /* 1: every row of src and dst begins at a multiple of 16 bytes */
+    GDN_GPU_I32 has, unused;
+};
+
+#define GDN_GPU_PROBE_RESULTS 8 /* of each triple (gpu/probe.h) */
+
+GDN_GPU_STRUCT(gdn_gpu_probe)
+{
+    uint64_t       operands; /* [n][3] */
+    GDN_GPU_MEMORY results;  /* [n][GDN_GPU_PROBE_RESULTS] */
+    GDN_GPU_U32    n, unused;
+};
+
+#endif

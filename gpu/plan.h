@@ -1,0 +1,59 @@
+/* What the GPU backends have in common: from a problem to how many thread blocks of which shape, decided once, and to the
+ * parameter block of its kernels. A backend chooses the kernel, launches it, and says what its device cannot do. */
+#ifndef GDN_GPU_PLAN_H
+#define GDN_GPU_PLAN_H
+
+#include "core/backend.h"
+#include "gpu/params.h"
+
+typedef struct gdn_gpu_device {
+    const char *name;        /* of the implementation, the first part of what a capability names     */
+    uint64_t    most_blocks; /* of a launch                                                          */
+    const char *limit;       /* what a call has that needs more: "2^31 thread blocks or more"        */
+    uint64_t    most_slots;  /* of the tables of set_rows                                            */
+    uint64_t    params_bytes; /* at the start of each workspace, for the parameter block             */
+    uint64_t  (*address)(const void *backend, const gdn_place *at); /* NULL: operands are bound, and have none */
+    const void *backend;
+    uint64_t    bad;         /* address of the words for bad maps                                    */
+} gdn_gpu_device;
+
+/* Plans. plan->capability holds what is the same for every kernel; plan->blocks, n_items and more are decided here.
+ * columns, threads, piece: of a thread block. plan->form is the caller's for gated_delta_net. */
+void gdn_gpu_plan_gated_delta_net(const gdn_gpu_device *dev, const gdn_gated_delta_net_problem *p, uint32_t columns, gdn_plan *plan);
+void gdn_gpu_plan_ssm_conv(const gdn_gpu_device *dev, const gdn_ssm_conv_problem *p, uint32_t threads, gdn_plan *plan);
+void gdn_gpu_plan_set_rows(const gdn_gpu_device *dev, const gdn_set_rows_problem *p, uint32_t piece, gdn_plan *plan);
+/* The call would not run; the format is of the reason. */
+void gdn_gpu_refuse(gdn_plan *plan, const char *format, ...) __attribute__((format(printf, 2, 3)));
+
+/* Parameter blocks, of a plan that was made for the problem. */
+gdn_gpu_gated_delta_net gdn_gpu_params_gated_delta_net(const gdn_gpu_device *dev, const gdn_gated_delta_net_problem *p, const gdn_plan *plan);
+gdn_gpu_ssm_conv gdn_gpu_params_ssm_conv(const gdn_gpu_device *dev, const gdn_ssm_conv_problem *p, const gdn_plan *plan);
+gdn_gpu_set_rows gdn_gpu_params_set_rows(const gdn_gpu_device *dev, const gdn_set_rows_problem *p, const gdn_plan *plan);
+/* Of the launch behind the pieces, which has plan->n_after thread blocks. */
+gdn_gpu_ssm_conv gdn_gpu_history_ssm_conv(const gdn_gpu_ssm_conv *pieces);
+/* Thread blocks of the launches of set_rows that clear the table and that enter rows into it. */
+uint64_t gdn_gpu_clear_blocks(const gdn_gpu_set_rows *params, uint32_t threads);
+uint64_t gdn_gpu_enter_blocks(const gdn_gpu_set_rows *params, uint32_t threads);
+
+/* How rows of a tensor, or lines of a state, are aligned: the bits of all addresses that they have, for `% 16`. */
+uint64_t gdn_gpu_token_bits(const gdn_gpu_tokens *t);
+uint64_t gdn_gpu_pool_bits(const gdn_gpu_pool *t);
+
+/* For gpu/<kernel>.c. */
+uint64_t       gdn_gpu_address(const gdn_gpu_device *dev, const gdn_place *at);
+gdn_gpu_tokens gdn_gpu_tokens_of(const gdn_gpu_device *dev, const gdn_token_view *view);
+gdn_gpu_pool   gdn_gpu_pool_of(const gdn_gpu_device *dev, const gdn_state_view *view);
+/* GDN_GPU_ONE_POOL, where what is read lies in the buffer that is written, and how far apart they are. */
+int32_t        gdn_gpu_one_pool(const gdn_place *in, const gdn_place *out, int64_t *apart);
+/* INT64_MAX where it does not fit. */
+uint64_t       gdn_gpu_product(uint64_t a, uint64_t b);
+/* n / of, rounded up. */
+uint64_t       gdn_gpu_parts(uint64_t n, uint64_t of);
+/* The capability's implementation, of the device's name and the plan's form. */
+void           gdn_gpu_name(const gdn_gpu_device *dev, gdn_plan *plan);
+
+/* ---- bad_maps.c ---- */
+/* Takes the words that kernels have set: `status` where that is a failure already, else BAD_MAP where there is one. */
+gdn_status gdn_gpu_take_bad_maps(uint32_t bad[GDN_GPU_BAD_WORDS], gdn_status status);
+
+#endif

@@ -1,0 +1,6 @@
+# What the GPU backends have in common: parameter blocks, plans, bad maps, the probe. Included where one of them is built.
+gdn_kernel_sources(gdn_objects gpu)
+target_sources(gdn_objects PRIVATE
+  gpu/bad_maps.c
+  gpu/plan.c
+  gpu/probe.c)

@@ -1,0 +1,64 @@
+/* ssm_conv on GPUs: a thread is a channel. Sequences of many tokens on average are cut into pieces, which run side by side. */
+#include "gpu/plan.h"
+
+typedef gdn_ssm_conv_problem problem_t;
+
+enum { CHUNK = 64, SHORT = 16 }; /* tokens of a piece; sequences of so many on average are not cut */
+
+/* Rows that there are: those of a kernel of width 1 have no columns. */
+static int32_t rows(const gdn_state_view *history)
+{
+    return history->at.data ? history->n_rows : 0;
+}
+
+void gdn_gpu_plan_ssm_conv(const gdn_gpu_device *dev, const problem_t *p, uint32_t threads, gdn_plan *plan)
+{
+    const uint64_t pieces = gdn_gpu_parts((uint64_t)p->n_tokens, CHUNK), blocks = gdn_gpu_parts((uint64_t)p->n_channels, threads);
+    const uint64_t of_pieces = pieces * blocks, of_sequences = (uint64_t)p->n_seqs * blocks;
+    const int maps = p->seq_start.data || p->position.data || p->history_src.data || p->history_dst.data;
+    const int cut  = (int64_t)p->n_tokens > SHORT * (int64_t)p->n_seqs;
+    plan->cut     = cut;
+    plan->form    = cut ? "pieces" : "sequences";
+    plan->blocks  = blocks;
+    plan->n_items = (int64_t)(cut ? of_pieces : of_sequences);
+    /* Pieces look only at the sequences that they meet. The launch behind them looks at each, and so also finds the bad values
+     * of those that none met; without a history and without maps there is nothing for it to do. */
+    if (cut)
+        plan->n_after = rows(&p->history_out) ? (int64_t)of_sequences : maps ? p->n_seqs : 0;
+    plan->capability.workspace_bytes = dev->params_bytes;
+    gdn_gpu_name(dev, plan);
+    if (of_sequences > dev->most_blocks || of_pieces > dev->most_blocks)
+        gdn_gpu_refuse(plan, "the call has %s (tokens or sequences x blocks of channels)", dev->limit);
+}
+
+gdn_gpu_ssm_conv gdn_gpu_params_ssm_conv(const gdn_gpu_device *dev, const problem_t *p, const gdn_plan *plan)
+{
+    gdn_gpu_ssm_conv x = {
+        .x = gdn_gpu_tokens_of(dev, &p->x), .result = gdn_gpu_tokens_of(dev, &p->out),
+        .history_in = gdn_gpu_pool_of(dev, &p->history_in), .history_out = gdn_gpu_pool_of(dev, &p->history_out),
+        .weight = gdn_gpu_address(dev, &p->weight), .bias = gdn_gpu_address(dev, &p->bias),
+        .weight_channel = p->weight_stride_channel, .weight_tap = p->weight_stride_tap,
+        .seq_start = gdn_gpu_address(dev, &p->seq_start), .position = gdn_gpu_address(dev, &p->position),
+        .history_src = gdn_gpu_address(dev, &p->history_src), .history_dst = gdn_gpu_address(dev, &p->history_dst), .bad = dev->bad,
+        .n_seqs = p->n_seqs, .n_tokens = p->n_tokens, .n_channels = p->n_channels, .n_columns = p->n_columns,
+        .rows_in = rows(&p->history_in), .rows_out = rows(&p->history_out), .kernel_width = p->kernel_width,
+        .silu = !!(p->flags & GDN_CONV_SILU), .part = plan->cut ? GDN_GPU_CONV_PIECES : GDN_GPU_CONV_WHOLE,
+        .blocks = (int32_t)plan->blocks, .chunk = CHUNK, .even_tokens = p->n_tokens / p->n_seqs,
+        .has = (p->seq_start.data ? GDN_GPU_HAS_SEQ_START : 0) | (p->history_src.data ? GDN_GPU_HAS_SRC : 0) |
+               (p->history_dst.data ? GDN_GPU_HAS_DST : 0) | (p->position.data ? GDN_GPU_HAS_POSITION : 0) |
+               (p->bias.data ? GDN_GPU_HAS_BIAS : 0),
+    };
+    x.has |= gdn_gpu_one_pool(&p->history_in.at, &p->history_out.at, &x.pool_offset);
+    x.same_pool   = dev->address ? x.history_in.base == x.history_out.base : (x.has & GDN_GPU_ONE_POOL) && !x.pool_offset;
+    x.wide_weight = x.weight_tap == 4 && (x.weight | (uint64_t)x.weight_channel) % 16 == 0;
+    return x;
+}
+
+gdn_gpu_ssm_conv gdn_gpu_history_ssm_conv(const gdn_gpu_ssm_conv *pieces)
+{
+    gdn_gpu_ssm_conv x = *pieces;
+    x.part = GDN_GPU_CONV_HISTORY;
+    if (!x.rows_out)
+        x.blocks = 1; /* there are only maps to look at */
+    return x;
+}
