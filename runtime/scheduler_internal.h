@@ -13,7 +13,7 @@ typedef struct rt_job {
     rt_request request;
     int32_t    id, n_prompt, n_tokens, n_max, cut;
     int32_t   *tokens, *stop;
-    int32_t    started, cancelled, finish;
+    int32_t    cancelled, finish;
     rt_result  result;
     char       error[256];
 } rt_job;

@@ -33,8 +33,11 @@ static volatile sig_atomic_t drawn;
 
 static void wipe_and_end(int number)
 {
-    if (drawn && write(STDERR_FILENO, "\r\033[K", 4) < 0) return; /* the signal comes again: SA_RESETHAND */
-    raise(number);
+    if (drawn) {
+        const ssize_t written = write(STDERR_FILENO, "\r\033[K", 4);
+        (void)written; /* a terminal that has gone needs no wiping */
+    }
+    (void)raise(number); /* with its usual effect: SA_RESETHAND */
 }
 
 /* Only where a signal would have its usual effect: commands that have handlers of their own call progress_clear(). */
