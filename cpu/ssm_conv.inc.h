@@ -263,7 +263,7 @@ static int aligned64(const gdn_token_view *view)
 
 /* Floats to leave out of `gathered`, so that a weight lies a quarter of a page or more behind the output of its
  * channel, modulo pages. Just before it, a load of weights would follow stores to the same low bits of the address
- * and be held up by them: a quarter of the speed, or not, with the luck of the stack's address. */
+ * and be held up by them: a quarter of the speed, in those processes where the stack happens to lie so. */
 static int64_t lead_of(const gdn_ssm_conv_problem *p, int64_t c0, const float *gathered)
 {
     return (int64_t)(((uintptr_t)p->out.at.base + 4 * (uintptr_t)c0 + PAGE / 4 - (uintptr_t)gathered) % PAGE / 4);

@@ -60,8 +60,9 @@ vec4 gather_columns(float x, uint turn)
                 subgroupShuffle(x, first + 6));
 }
 #else
-// Three boards in turns: whoever writes one has passed the barrier of another one, behind which everybody has read it.
-// So an exchange costs one barrier, where neighbours in time never use the same board.
+// Exchanges between lanes through shared memory, in three areas ("boards") that are used one after the other: a lane that
+// writes to one has passed the barrier of a later exchange, before which every lane has read it. So an exchange costs one
+// barrier instead of two, as long as two exchanges in a row never use the same area.
 shared vec4 board[6 * gl_WorkGroupSize.x];
 uint lane_of_workgroup()
 {
