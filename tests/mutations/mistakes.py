@@ -120,6 +120,6 @@ MISTAKES = [
     ("a row of set_rows is one element too long", "reference/set_rows.c", "memcpy(dst, src, (size_t)p->n_columns * (p->src_dtype == GDN_F32 ? 4 : 2));",
      "memcpy(dst, src, (size_t)(p->n_columns + 1) * (p->src_dtype == GDN_F32 ? 4 : 2));", FUZZ),
     ("a state slot too many is written", "reference/gated_delta_net.c", "r < p->n_snapshots ?", "r <= p->n_snapshots ?", FUZZ),
-    ("a query writes although it fails", "core/calls.c", '(status = gdn_struct_check("capability", capability, sizeof plan.capability)) ||',
-     '(status = gdn_struct_check("capability", capability, sizeof plan.capability)) || (capability->supported = 1, 0) ||', FUZZ),
+    ("a query writes although it fails", "core/calls.c", '(status = gdn_struct_check("capability", capability, GDN_FIRST_SIZE(gdn_capability))) ||',
+     '(status = gdn_struct_check("capability", capability, GDN_FIRST_SIZE(gdn_capability))) || (capability->supported = 1, 0) ||', FUZZ),
 ]
