@@ -82,12 +82,12 @@ static void column(const gdn_gated_delta_net_problem *p, int32_t s, int32_t h, i
     }
 }
 
-int64_t gdn_ref_gated_delta_net_items(const gdn_gated_delta_net_problem *p)
+int64_t GDN_REF(gated_delta_net_items)(const gdn_gated_delta_net_problem *p)
 {
     return (int64_t)p->n_seqs * p->n_heads_v;
 }
 
-void gdn_ref_gated_delta_net(const gdn_gated_delta_net_problem *p, int64_t item)
+void GDN_REF(gated_delta_net)(const gdn_gated_delta_net_problem *p, int64_t item)
 {
     const int32_t s = (int32_t)(item / p->n_heads_v), h = (int32_t)(item % p->n_heads_v);
     if (gdn_state_src_at(p, s) == GDN_SKIP || !gdn_seq_length(&p->seq_start, p->n_seqs, p->n_tokens, s))

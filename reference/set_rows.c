@@ -22,12 +22,12 @@ static int64_t index_at(const gdn_set_rows_problem *p, int64_t b, int64_t c, int
     return row;
 }
 
-int64_t gdn_ref_set_rows_items(const gdn_set_rows_problem *p)
+int64_t GDN_REF(set_rows_items)(const gdn_set_rows_problem *p)
 {
     return p->n_batch[0] * p->n_batch[1];
 }
 
-void gdn_ref_set_rows(const gdn_set_rows_problem *p, int64_t item)
+void GDN_REF(set_rows)(const gdn_set_rows_problem *p, int64_t item)
 {
     const int64_t b = item / p->n_batch[1], c = item % p->n_batch[1];
     for (int64_t i = 0; i < p->n_rows; i++) {

@@ -73,12 +73,12 @@ static int32_t blocks(const gdn_ssm_conv_problem *p)
     return p->n_channels / BLOCK + (p->n_channels % BLOCK != 0);
 }
 
-int64_t gdn_ref_ssm_conv_items(const gdn_ssm_conv_problem *p)
+int64_t GDN_REF(ssm_conv_items)(const gdn_ssm_conv_problem *p)
 {
     return (int64_t)p->n_seqs * blocks(p);
 }
 
-void gdn_ref_ssm_conv(const gdn_ssm_conv_problem *p, int64_t item)
+void GDN_REF(ssm_conv)(const gdn_ssm_conv_problem *p, int64_t item)
 {
     const int32_t s = (int32_t)(item / blocks(p)), first = (int32_t)(item % blocks(p)) * BLOCK;
     const int32_t last = p->n_channels - first < BLOCK ? p->n_channels : first + BLOCK;

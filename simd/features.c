@@ -3,6 +3,12 @@
 #if defined(__x86_64__)
 #include <cpuid.h>
 
+int gdn_simd_has_fma(void)
+{
+    __builtin_cpu_init(); /* does nothing the second time */
+    return __builtin_cpu_supports("fma") != 0;
+}
+
 /* The compiler's list knows about the registers that the system saves; F16C is the one it may not name. */
 int gdn_simd_has_avx2(void)
 {
@@ -19,6 +25,7 @@ int gdn_simd_has_avx512(void)
 
 int gdn_simd_has_avx512_vnni(void) { return gdn_simd_has_avx512() && __builtin_cpu_supports("avx512vnni"); }
 #else
+int gdn_simd_has_fma(void) { return 0; }
 int gdn_simd_has_avx2(void) { return 0; }
 int gdn_simd_has_avx512(void) { return 0; }
 int gdn_simd_has_avx512_vnni(void) { return 0; }

@@ -1,6 +1,7 @@
 # The vector vocabulary (avx512.h, avx2.h, neon.h), the elementary functions over it, and which of them a processor can
 # run. Shared by cpu/, runtime/ and bench/. Only the files of an instruction set are compiled for it, and without
 # link-time optimization, so that none of its instructions can reach code that other processors run.
+set(gdn_flags_fma -mfma)
 set(gdn_flags_avx2 -mavx2 -mfma -mf16c)
 set(gdn_flags_avx512 -mavx512f -mavx512bw -mavx512dq -mavx512vl -mfma -mf16c)
 set(gdn_flags_avx512_vnni ${gdn_flags_avx512} -mavx512vnni) # a set of its own: processors have AVX-512 without it
