@@ -7,3 +7,8 @@ target_sources(gdn_objects PRIVATE
 foreach(stem IN LISTS GDN_KERNELS)
   gdn_isa_sources(gdn_objects cpu/${stem})
 endforeach()
+if(GDN_FUZZ) # clang does not end in minutes, instrumented for fuzzing and optimised
+  foreach(isa avx2 avx512 neon)
+    set_property(SOURCE cpu/gated_delta_net_${isa}.c APPEND PROPERTY COMPILE_OPTIONS -O0)
+  endforeach()
+endif()
