@@ -4,7 +4,7 @@
 #include <stdatomic.h>
 #include <string.h>
 
-#include "core/float_env.h"
+#include "numerics/float_env.h"
 #include "runtime/dense_internal.h"
 #include "runtime/error.h"
 #include "runtime/rope.h"
