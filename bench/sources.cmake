@@ -4,8 +4,8 @@ target_sources(gdn_tool PRIVATE
   bench/floors.c
   bench/floors_scalar.c
   bench/harness.c
-  bench/report.c
-  threads/team.c) # the floors' threads; the library exports none
+  bench/report.c)
+target_link_libraries(gdn_tool PRIVATE gdn_threads) # the floors'; the library exports none
 gdn_isa_sources(gdn_tool bench/floors)
 if(GDN_SANITIZE) # floors are measured elsewhere, and GCC takes a minute for each
   foreach(name avx2 avx512 neon)
@@ -28,5 +28,5 @@ else()
 endif()
 if(GDN_BUILD_RUNTIME) # matrix products of the runtime; not installed
   add_executable(gdn_dense_bench bench/runtime_dense.c)
-  target_link_libraries(gdn_dense_bench PRIVATE gdn_runtime gdn_build_options gdn::gdn)
+  target_link_libraries(gdn_dense_bench PRIVATE gdn_runtime gdn_compile_options)
 endif()

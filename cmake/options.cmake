@@ -1,61 +1,9 @@
-# What the options of CMakeLists.txt lead to: compiler settings, the target architecture, how backends come in.
+# What the options of CMakeLists.txt lead to, beyond compiler settings: who includes what, how backends come in.
 
-if(NOT CMAKE_BUILD_TYPE AND NOT CMAKE_CONFIGURATION_TYPES AND PROJECT_IS_TOP_LEVEL)
-  set(CMAKE_BUILD_TYPE Release CACHE STRING "Debug, Release, RelWithDebInfo or MinSizeRel" FORCE)
-endif()
-
-if(NOT CMAKE_C_COMPILER_ID MATCHES "^(GNU|Clang|AppleClang)$")
-  message(FATAL_ERROR "libgdn needs GCC or Clang; this is ${CMAKE_C_COMPILER_ID}.")
-endif()
-
-# The architecture decides which instruction sets are compiled and which of their tables are linked.
-if(CMAKE_SYSTEM_PROCESSOR MATCHES "^(x86_64|AMD64|amd64)$" AND CMAKE_SIZEOF_VOID_P EQUAL 8)
-  set(GDN_ARCH x86_64)
-elseif(CMAKE_SYSTEM_PROCESSOR MATCHES "^(aarch64|arm64|ARM64)$")
-  set(GDN_ARCH arm64)
-else()
-  set(GDN_ARCH other) # scalar code only
-endif()
-
-# What all of libgdn's own code is compiled with; never passed on to users of the library.
+# For the library itself and for tests of what it does not export: they include whatever they like.
 add_library(gdn_build_options INTERFACE)
-set(CMAKE_C_STANDARD 11)
-set(CMAKE_C_STANDARD_REQUIRED ON)
-set(CMAKE_C_EXTENSIONS OFF)
-set(CMAKE_C_VISIBILITY_PRESET hidden)
 target_include_directories(gdn_build_options INTERFACE "${PROJECT_SOURCE_DIR}/include" "${PROJECT_SOURCE_DIR}")
-target_compile_definitions(gdn_build_options INTERFACE
-  $<$<STREQUAL:${GDN_ARCH},x86_64>:GDN_ARCH_X86=1>
-  $<$<STREQUAL:${GDN_ARCH},arm64>:GDN_ARCH_ARM64=1>)
-# The bits are the contract (docs/numerics.md). Contraction would change them, so it is off; errno and
-# floating-point exception flags are no part of it, so nothing is spent on them. Never -ffast-math.
-target_compile_options(gdn_build_options INTERFACE
-  -ffp-contract=off -fno-math-errno -fno-trapping-math
-  -Wall -Wextra -Wpedantic -Wshadow -Wstrict-prototypes -Wmissing-prototypes -Wpointer-arith
-  -Wwrite-strings -Wvla -Wno-missing-field-initializers # { sizeof x } is how the header wants it
-  $<$<BOOL:${GDN_WERROR}>:-Werror>)
-if(NOT WIN32)
-  target_link_libraries(gdn_build_options INTERFACE m)
-endif()
-
-# Without optimisation prefill is fifty times slower, and a project that has libgdn inside itself may well have no build type, or
-# be debugged itself. So whichever configurations have no -O1 or more get Release's -O3, unless this library is to be debugged.
-if(NOT GDN_DEBUG_KERNELS)
-  foreach(config IN LISTS CMAKE_CONFIGURATION_TYPES CMAKE_BUILD_TYPE ITEMS "")
-    string(TOUPPER "${config}" upper)
-    string(REGEX MATCHALL "(^| )-O[^ ]*" levels "${CMAKE_C_FLAGS} ${CMAKE_C_FLAGS_${upper}}")
-    list(POP_BACK levels level) # the last one counts
-    if(NOT level MATCHES "-O($|[123s]|fast)")
-      target_compile_options(gdn_build_options INTERFACE "$<$<CONFIG:${config}>:-O3>")
-    endif()
-  endforeach()
-endif()
-
-if(GDN_SANITIZE) # -g1 is what their reports need; more takes GCC several times as long
-  string(REPLACE ";" "," gdn_sanitizers "${GDN_SANITIZE}")
-  add_compile_options(-fsanitize=${gdn_sanitizers} -fno-sanitize-recover=all -fno-omit-frame-pointer -g1)
-  add_link_options(-fsanitize=${gdn_sanitizers})
-endif()
+target_link_libraries(gdn_build_options INTERFACE gdn_compile_options Threads::Threads)
 
 if(GDN_FUZZ)
   if(NOT CMAKE_C_COMPILER_ID STREQUAL "Clang")
@@ -65,15 +13,15 @@ if(GDN_FUZZ)
 endif()
 
 # Libraries that libgdn itself links; users of libgdn.a must link them too.
-set(GDN_PRIVATE_LIBRARIES m)
+set(GDN_PRIVATE_LIBRARIES m Threads::Threads)
 set(GDN_HAVE_OPENMP OFF)
 if(NOT "${GDN_OPENMP}" MATCHES "^(OFF|FALSE|NO|0|)$")
   find_package(OpenMP COMPONENTS C)
   if(OpenMP_C_FOUND)
     set(GDN_HAVE_OPENMP ON)
     list(APPEND GDN_PRIVATE_LIBRARIES OpenMP::OpenMP_C)
-    target_link_libraries(gdn_build_options INTERFACE OpenMP::OpenMP_C)
-    target_compile_definitions(gdn_build_options INTERFACE GDN_HAVE_OPENMP=1)
+    target_link_libraries(gdn_compile_options INTERFACE OpenMP::OpenMP_C)
+    target_compile_definitions(gdn_compile_options INTERFACE GDN_HAVE_OPENMP=1)
   elseif(NOT GDN_OPENMP STREQUAL "AUTO")
     message(FATAL_ERROR "GDN_OPENMP is ${GDN_OPENMP}, but the C compiler has no OpenMP.")
   endif()

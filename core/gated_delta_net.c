@@ -1,9 +1,9 @@
 /* gated_delta_net: from the caller's arguments to a problem, and on to the backend. */
-#include "core/float_env.h"
 #include "core/kernels.h"
 #include "core/maps.h"
 #include "core/operands.h"
 #include "core/status.h"
+#include "numerics/float_env.h"
 
 #include <math.h>
 #include <string.h>

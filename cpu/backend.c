@@ -9,9 +9,9 @@
 
 #include "core/backend.h"
 #include "core/environment.h"
-#include "core/float_env.h"
 #include "core/status.h"
 #include "cpu/cpu.h"
+#include "numerics/float_env.h"
 #include "threads/team.h"
 
 /* ---- Lists ---------------------------------------------------------------------------------------- */
@@ -55,7 +55,7 @@ static gdn_status describe_implementation(uint32_t device, uint32_t index, gdn_i
 {
     (void)device;
     (void)snprintf(info->name, sizeof info->name, "%s", gdn_cpu_table_of(index)->name);
-    info->exact = 1; /* IEEE arithmetic with hardware fma, or the C library's; core/float_env.h keeps subnormals */
+    info->exact = 1; /* IEEE arithmetic with hardware fma, or the C library's; numerics/float_env.h keeps subnormals */
     return GDN_OK;
 }
 

@@ -2,8 +2,7 @@
 target_sources(gdn_objects PRIVATE
   cpu/backend.c
   cpu/scalar.c
-  cpu/tables.c
-  simd/features.c)
+  cpu/tables.c)
 foreach(stem IN LISTS GDN_KERNELS)
   gdn_isa_sources(gdn_objects cpu/${stem})
 endforeach()

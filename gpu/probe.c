@@ -5,8 +5,8 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "core/float_env.h"
 #include "numerics/elementary.h"
+#include "numerics/float_env.h"
 
 typedef struct triple_t {
     float a, b, c;

@@ -2,8 +2,8 @@
 #include <stdio.h>
 
 #include "core/backend.h"
-#include "core/float_env.h"
 #include "core/status.h"
+#include "numerics/float_env.h"
 #include "reference/reference.h"
 
 static uint32_t device_count(char reason[GDN_REASON_MAX])

@@ -4,7 +4,8 @@
 #include <stdatomic.h>
 #include <string.h>
 
-#include "core/float_env.h"
+#include "numerics/elementary.h"
+#include "numerics/float_env.h"
 #include "runtime/dense_internal.h"
 #include "runtime/error.h"
 #include "runtime/rope.h"
@@ -194,13 +195,18 @@ void rt_matmul(rt_dense *d, const rt_weight *w, int32_t matrix, const float *x, 
 
 typedef enum row_kind { RMS_NORM, L2_NORM, SIGMOID_GATE, GATES } row_kind;
 
+typedef struct strided { const float *at; int64_t stride; } strided;
+
 typedef struct row_args {
     row_kind     kind;
-    int32_t      n, m, mode;
-    const float *x, *w, *gate, *bias;
-    int64_t      x_stride, gate_stride, y_stride;
+    int32_t      n, m;
+    strided      x, gate; /* gate.at NULL: none */
+    float       *y;
+    int64_t      y_stride;
+    const float *w, *bias;
     float        eps;
-    float       *y, *y2;
+    int32_t      mode;
+    float       *y2;
 } row_args;
 
 static void rows_item(const rt_dense *d, const void *arg, int64_t item, int32_t slot)
@@ -209,7 +215,7 @@ static void rows_item(const rt_dense *d, const void *arg, int64_t item, int32_t 
     const int64_t   per = rows_per_item(a->m), last = (item + 1) * per < a->n ? (item + 1) * per : a->n;
     (void)slot;
     for (int64_t r = item * per; r < last; r++) {
-        const float *x = a->x + r * a->x_stride, *gate = a->gate ? a->gate + r * a->gate_stride : NULL;
+        const float *x = a->x.at + r * a->x.stride, *gate = a->gate.at ? a->gate.at + r * a->gate.stride : NULL;
         float       *y = a->y + r * a->y_stride;
         if (a->kind == RMS_NORM)
             d->kernels->rms_norm(x, a->w, a->eps, gate, a->m, y);
@@ -222,77 +228,39 @@ static void rows_item(const rt_dense *d, const void *arg, int64_t item, int32_t 
     }
 }
 
-static void share_rows(const rt_dense *d, const row_args *a)
+static void share_rows(const rt_dense *d, row_args a)
 {
-    share(d, rows_item, a, items_of(a->n, rows_per_item(a->m)), (int64_t)a->n * a->m);
+    share(d, rows_item, &a, items_of(a.n, rows_per_item(a.m)), (int64_t)a.n * a.m);
 }
 
 void rt_rms_norm(rt_dense *d, const float *x, int64_t x_stride, const float *w, float eps, int32_t n, int32_t m,
                  float *y, int64_t y_stride)
 {
-    share_rows(d, &(row_args){ .kind = RMS_NORM,
-                               .n = n,
-                               .m = m,
-                               .x = x,
-                               .x_stride = x_stride,
-                               .w = w,
-                               .eps = eps,
-                               .y = y,
-                               .y_stride = y_stride });
+    rt_rms_norm_silu_gate(d, x, x_stride, w, eps, NULL, 0, n, m, y, y_stride);
 }
 
 void rt_rms_norm_silu_gate(rt_dense *d, const float *x, int64_t x_stride, const float *w, float eps, const float *gate,
                            int64_t gate_stride, int32_t n, int32_t m, float *y, int64_t y_stride)
 {
-    share_rows(d, &(row_args){ .kind = RMS_NORM,
-                               .n = n,
-                               .m = m,
-                               .x = x,
-                               .x_stride = x_stride,
-                               .w = w,
-                               .eps = eps,
-                               .gate = gate,
-                               .gate_stride = gate_stride,
-                               .y = y,
-                               .y_stride = y_stride });
+    share_rows(d, (row_args){ RMS_NORM, n, m, { x, x_stride }, { gate, gate_stride }, y, y_stride, .w = w, .eps = eps });
 }
 
 void rt_l2_norm(rt_dense *d, const float *x, int64_t x_stride, float eps, int32_t mode, int32_t n, int32_t m, float *y,
                 int64_t y_stride)
 {
-    share_rows(d, &(row_args){ .kind = L2_NORM,
-                               .n = n,
-                               .m = m,
-                               .mode = mode,
-                               .x = x,
-                               .x_stride = x_stride,
-                               .eps = eps,
-                               .y = y,
-                               .y_stride = y_stride });
+    share_rows(d, (row_args){ L2_NORM, n, m, { x, x_stride }, { 0 }, y, y_stride, .eps = eps, .mode = mode });
 }
 
 void rt_sigmoid_gate(rt_dense *d, const float *x, int64_t x_stride, const float *gate, int64_t gate_stride, int32_t n,
                      int32_t m, float *y, int64_t y_stride)
 {
-    share_rows(d, &(row_args){ .kind = SIGMOID_GATE, .n = n, .m = m, .x = x, .x_stride = x_stride, .gate = gate,
-                               .gate_stride = gate_stride, .y = y, .y_stride = y_stride });
+    share_rows(d, (row_args){ SIGMOID_GATE, n, m, { x, x_stride }, { gate, gate_stride }, y, y_stride });
 }
 
 void rt_gates(rt_dense *d, const float *b, int64_t b_stride, const float *a, int64_t a_stride, const float *dt_bias,
               const float *a_neg, int32_t n, int32_t m, float *beta, float *g)
 {
-    share_rows(d, &(row_args){ .kind = GATES,
-                               .n = n,
-                               .m = m,
-                               .x = b,
-                               .x_stride = b_stride,
-                               .gate = a,
-                               .gate_stride = a_stride,
-                               .bias = dt_bias,
-                               .w = a_neg,
-                               .y = beta,
-                               .y_stride = m,
-                               .y2 = g });
+    share_rows(d, (row_args){ GATES, n, m, { b, b_stride }, { a, a_stride }, beta, m, .w = a_neg, .bias = dt_bias, .y2 = g });
 }
 
 /* ---- Long vectors ---- */
@@ -335,6 +303,58 @@ void rt_softmax(rt_dense *d, float *x, int32_t n)
 {
     const vector_args v = { NULL, NULL, x, n };
     share(d, softmax_item, &v, 1, 0);
+}
+
+/* ---- Mixtures of experts ---- */
+
+typedef struct choice_args { float *p; int32_t n_experts, n_used; float scale; int32_t *expert; float *weight; } choice_args;
+
+static void choose_item(const rt_dense *d, const void *arg, int64_t row, int32_t slot)
+{
+    const choice_args *a = arg;
+    float             *p = a->p + row * a->n_experts, *weight = a->weight + row * a->n_used, sum = 0;
+    int32_t           *pick = a->expert + row * a->n_used;
+    (void)slot;
+    d->kernels->softmax(p, a->n_experts);
+    rt_top_k(p, a->n_experts, a->n_used, pick);
+    for (int32_t u = 0; u < a->n_used; u++)
+        sum += p[pick[u]];
+    for (int32_t u = 0; u < a->n_used; u++)
+        weight[u] = p[pick[u]] / sum * a->scale;
+}
+
+void rt_choose_experts(rt_dense *d, float *p, int32_t n, int32_t n_experts, int32_t n_used, float scale, int32_t *expert,
+                       float *weight)
+{
+    const choice_args a = { p, n_experts, n_used, scale, expert, weight };
+    share(d, choose_item, &a, n, (int64_t)n * n_experts * 4);
+}
+
+enum { MIX_PIECE = 512 }; /* of a row, so that threads share a single one */
+
+static void mix_item(const rt_dense *d, const void *arg, int64_t item, int32_t slot)
+{
+    const rt_mix_args *a      = arg;
+    const int64_t      pieces = items_of(a->m, MIX_PIECE), row = item / pieces, first = item % pieces * MIX_PIECE;
+    const int64_t      n      = a->m - first < MIX_PIECE ? a->m - first : MIX_PIECE;
+    float             *y      = a->y + row * a->m + first;
+    (void)d, (void)slot;
+    memset(y, 0, sizeof *y * (size_t)n);
+    for (int32_t u = 0; u < a->n_used; u++) {
+        const float *x = a->x + (row * a->n_used + u) * a->m + first, w = a->weight[row * a->n_used + u];
+        for (int64_t i = 0; i < n; i++)
+            y[i] += w * x[i];
+    }
+    if (!a->shared)
+        return;
+    const float *x = a->shared + row * a->m + first, w = gdn_sigmoid(a->shared_gate[row]);
+    for (int64_t i = 0; i < n; i++)
+        y[i] += w * x[i];
+}
+
+void rt_mix(rt_dense *d, const rt_mix_args *a)
+{
+    share(d, mix_item, a, a->n * items_of(a->m, MIX_PIECE), (int64_t)a->n * a->m * (a->n_used + 1) / 4);
 }
 
 /* ---- Rotary embedding ---- */

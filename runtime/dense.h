@@ -100,6 +100,21 @@ typedef struct rt_attention_args {
 uint64_t rt_attention_scratch(const rt_dense *d, int32_t n_heads, int32_t n_heads_kv, int32_t max_cells);
 void     rt_attention(rt_dense *d, const rt_attention_args *args);
 
+/* The experts of n rows, whose logits are p: softmax in place, the n_used largest (rt_top_k), and their weights
+ * p / (sum of the n_used, one after another from +0) * scale. */
+void rt_choose_experts(rt_dense *d, float *p, int32_t n, int32_t n_experts, int32_t n_used, float scale, int32_t *expert,
+                       float *weight);
+
+/* y[r] = sum over u < n_used of weight[r][u] * x[r][u], one after another from +0, without fma; then, where there is a
+ * shared expert, + sigmoid(shared_gate[r]) * shared[r]. Rows of m. Parallel over elements. */
+typedef struct rt_mix_args {
+    int32_t      n, m, n_used;
+    const float *x, *weight;           /* [n][n_used][m], [n][n_used]                                    */
+    const float *shared, *shared_gate; /* [n][m], [n]; shared may be NULL                                */
+    float       *y;
+} rt_mix_args;
+void rt_mix(rt_dense *d, const rt_mix_args *args);
+
 /* Softmax of a row (m, z and 1 / z as in attention), in place. */
 void rt_softmax(rt_dense *d, float *x, int32_t n);
 /* The k largest, k <= n, in descending order, ties to the lower index; a NaN comes after everything else. */

@@ -1,7 +1,6 @@
 /* Feed forward: dense, or a mixture of experts with a shared one. */
 #include <string.h>
 
-#include "numerics/elementary.h"
 #include "runtime/engine_internal.h"
 
 /* y = down(silu(gate x) * (up x)) for n rows. */
@@ -23,17 +22,7 @@ static void mixture(rt_engine *e, const rt_layer *layer, int32_t n)
     const int32_t     E = hp->n_embd, X = hp->n_expert, U = hp->n_expert_used;
     float            *weight = e->router + (int64_t)n * X; /* [n][U], behind the router's own rows */
     rt_matmul(e->dense, &layer->router, 0, e->xn, E, n, e->router, X, e->scratch);
-    for (int32_t i = 0; i < n; i++) {
-        float   *p    = e->router + (int64_t)i * X;
-        int32_t *pick = e->expert + (int64_t)i * U;
-        float    sum  = 0;
-        rt_softmax(e->dense, p, X);
-        rt_top_k(p, X, U, pick);
-        for (int32_t u = 0; u < U; u++)
-            sum += p[pick[u]];
-        for (int32_t u = 0; u < U; u++)
-            weight[(int64_t)i * U + u] = p[pick[u]] / sum * hp->expert_scale;
-    }
+    rt_choose_experts(e->dense, e->router, n, X, U, hp->expert_scale, e->expert, weight);
     for (int32_t x = 0; x < X; x++) {
         int32_t n_rows = 0;
         for (int32_t at = 0; at < n * U; at++)
@@ -47,23 +36,15 @@ static void mixture(rt_engine *e, const rt_layer *layer, int32_t n)
         for (int32_t j = 0; j < n_rows; j++)
             memcpy(e->moe_y + (int64_t)e->expert_rows[j] * E, e->proj + (int64_t)j * E, 4 * (size_t)E);
     }
-    for (int32_t i = 0; i < n; i++)
-        for (int32_t u = 0; u < U; u++) {
-            const float *y = e->moe_y + ((int64_t)i * U + u) * E, w = weight[(int64_t)i * U + u];
-            float       *out = e->moe_x + (int64_t)i * E;
-            for (int32_t c = 0; c < E; c++)
-                out[c] = (u ? out[c] : 0.0f) + w * y[c];
-        }
-    if (!layer->gate_shexp.data)
-        return;
-    const rt_weight gate = { (const unsigned char *)layer->shexp_gate, RT_F32, E, 1, 1, 4 * (int64_t)E };
-    rt_matmul(e->dense, &gate, 0, e->xn, E, n, e->router, 1, e->scratch);
-    swiglu(e, &layer->gate_shexp, &layer->up_shexp, &layer->down_shexp, 0, e->xn, n, e->proj);
-    for (int32_t i = 0; i < n; i++) {
-        const float s = gdn_sigmoid(e->router[i]);
-        for (int32_t c = 0; c < E; c++)
-            e->moe_x[(int64_t)i * E + c] += s * e->proj[(int64_t)i * E + c];
+    rt_mix_args mix = { .n = n, .m = E, .n_used = U, .x = e->moe_y, .weight = weight, .y = e->moe_x };
+    if (layer->gate_shexp.data) {
+        const rt_weight gate = { (const unsigned char *)layer->shexp_gate, RT_F32, E, 1, 1, 4 * (int64_t)E };
+        rt_matmul(e->dense, &gate, 0, e->xn, E, n, e->router, 1, e->scratch);
+        swiglu(e, &layer->gate_shexp, &layer->up_shexp, &layer->down_shexp, 0, e->xn, n, e->proj);
+        mix.shared      = e->proj;
+        mix.shared_gate = e->router;
     }
+    rt_mix(e->dense, &mix);
 }
 
 void rt_layer_feed_forward(rt_engine *e, const rt_layer *layer, int32_t n)

@@ -4,7 +4,7 @@
 #include <math.h>
 #include <stddef.h>
 
-#include "core/float_env.h"
+#include "numerics/float_env.h"
 #include "runtime/error.h"
 
 struct rt_rope {

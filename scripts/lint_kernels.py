@@ -117,7 +117,8 @@ def check_listed(root, names):
             continue
         without_isa = re.sub(rf"_({'|'.join(ISAS)})\.c$", "", name)
         stem = re.sub(rf"/({'|'.join(stems)})$", "/${stem}", without_isa)
-        if without_isa != name and re.search(rf"gdn_isa_sources\(\w+ ({re.escape(without_isa)}|{re.escape(stem)})\)", lists):
+        ways = "|".join(map(re.escape, (without_isa, stem, without_isa.rpartition("/")[2]))) # a folder's own CMakeLists.txt leaves it out
+        if without_isa != name and re.search(rf"gdn_isa_sources\(\w+ ({ways})\)", lists):
             continue
         if not re.search(rf"(?<![\w.]){re.escape(base)}(?![\w.])", lists):
             yield f"{name} stands in no CMake source list"

@@ -28,7 +28,5 @@ function(gdn_isa_sources target stem)
   endforeach()
 endfunction()
 
-# The elementary functions as tables, which only tests call: kernels inline the functions.
-add_library(gdn_elementary OBJECT EXCLUDE_FROM_ALL simd/elementary_scalar.c)
-target_link_libraries(gdn_elementary PRIVATE gdn_build_options)
-gdn_isa_sources(gdn_elementary simd/elementary)
+add_library(gdn_simd INTERFACE)
+target_sources(gdn_simd INTERFACE "${CMAKE_CURRENT_LIST_DIR}/features.c")

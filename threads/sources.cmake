@@ -1,5 +1,5 @@
 # The team of threads. Those who use it compile it in, hidden: libgdn, the runtime and the tool.
 find_package(Threads REQUIRED)
-target_sources(gdn_objects PRIVATE threads/team.c)
-list(APPEND GDN_PRIVATE_LIBRARIES Threads::Threads)
-target_link_libraries(gdn_build_options INTERFACE Threads::Threads)
+add_library(gdn_threads INTERFACE)
+target_sources(gdn_threads INTERFACE "${CMAKE_CURRENT_LIST_DIR}/team.c")
+target_link_libraries(gdn_threads INTERFACE Threads::Threads)

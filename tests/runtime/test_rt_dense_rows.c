@@ -1,5 +1,7 @@
 /* Norms, gates, activations, rotation, softmax, top-k and attention: every instruction set and number of threads
- * against scalar by bits, special values, canaries, and accuracy against float64. */
+ * against scalar by bits, also in a caller's floating-point mode, special values, canaries, and accuracy against float64. */
+#include <fenv.h>
+
 #include "dense_test.h"
 
 /* One call of a kernel: fills out[0 .. n_out) from what a case prepared. */
@@ -111,7 +113,9 @@ static void check_random_rows(int rounds)
             rt_threads *t = threads_of(random_int(1, 4));
             rt_dense   *d = dense_of(i < 0 ? "scalar" : isas[i], t);
             if (d) {
+                (void)fesetround(round % 3 ? FE_TONEAREST : FE_UPWARD); /* the caller's; no kernel's */
                 float        *y2, *y = run(d, &c, &y2);
+                (void)fesetround(FE_TONEAREST);
                 const int     inner = c.in_place || c.kernel == ROPE || c.kernel == SOFTMAX || c.kernel == ADD;
                 const int64_t size = inner ? x_size(&c) : y_size(&c), at = differs(want, y, size);
                 CHECK(at < 0, "%s, %s, n %d, m %d: [%d] is %a, scalar has %a", names[c.kernel], rt_dense_isa(d),
@@ -335,6 +339,75 @@ static void check_top_k(int rounds)
     }
 }
 
+/* ---- Experts: choice and mixture, in any mode of the caller's, against loops ---- */
+
+typedef struct experts { int32_t n, n_experts, n_used, m; float *p, *x, *shared, *gate, scale; } experts;
+
+static void mix_by_loops(rt_dense *d, const experts *c, float *p, int32_t *expert, float *weight, float *y)
+{
+    for (int32_t r = 0; r < c->n; r++, p += c->n_experts, expert += c->n_used, weight += c->n_used) {
+        float sum = 0;
+        rt_softmax(d, p, c->n_experts);
+        rt_top_k(p, c->n_experts, c->n_used, expert);
+        for (int32_t u = 0; u < c->n_used; u++)
+            sum += p[expert[u]];
+        for (int32_t u = 0; u < c->n_used; u++)
+            weight[u] = p[expert[u]] / sum * c->scale;
+        for (int32_t i = 0; i < c->m; i++) {
+            float mixed = 0, gate[1] = { 1 };
+            for (int32_t u = 0; u < c->n_used; u++)
+                mixed += weight[u] * c->x[((int64_t)r * c->n_used + u) * c->m + i];
+            if (c->shared) {
+                rt_sigmoid_gate(d, gate, 1, c->gate + r, 1, 1, 1, gate, 1);
+                mixed += gate[0] * c->shared[(int64_t)r * c->m + i];
+            }
+            y[(int64_t)r * c->m + i] = mixed;
+        }
+    }
+}
+
+static void check_experts(int rounds)
+{
+    rt_threads *one = threads_of(1);
+    rt_dense   *scalar = dense_of("scalar", one);
+    for (int round = 0; round < rounds; round++) {
+        experts c = { .n = random_int(1, 9), .n_experts = random_int(1, 70), .m = random_int(1, 1500), .scale = random_float() + 2 };
+        c.n_used = random_int(1, c.n_experts < 9 ? c.n_experts : 9);
+        const int64_t sizes[] = { (int64_t)c.n * c.n_experts, (int64_t)c.n * c.n_used, (int64_t)c.n * c.m };
+        float        *want = floats(sizes[2]), *shared = floats(sizes[2]), *logits = floats(sizes[0]);
+        c.p = floats(sizes[0]), c.x = floats(sizes[1] * c.m), c.gate = floats(c.n), c.shared = random_bits() % 2 ? shared : NULL;
+        random_floats(logits, sizes[0], 4), random_floats(c.x, sizes[1] * c.m, 2), random_floats(shared, sizes[2], 2);
+        random_floats(c.gate, c.n, 4);
+        if (round % 4 == 3)
+            sprinkle(c.x, sizes[1] * c.m, 30);
+        float   *weight = floats(sizes[1]), *want_weight = floats(sizes[1]), *y = floats(sizes[2]);
+        int32_t *expert = calloc((size_t)sizes[1], sizeof *expert), *want_expert = calloc((size_t)sizes[1], sizeof *expert);
+        memcpy(c.p, logits, 4 * (size_t)sizes[0]);
+        mix_by_loops(scalar, &c, c.p, want_expert, want_weight, want);
+        for (int32_t n_threads = 1; n_threads <= 4; n_threads++) {
+            rt_threads *t = threads_of(n_threads);
+            rt_dense   *d = dense_of(NULL, t);
+            memcpy(c.p, logits, 4 * (size_t)sizes[0]);
+            (void)fesetround(n_threads % 2 ? FE_UPWARD : FE_TONEAREST);
+            rt_choose_experts(d, c.p, c.n, c.n_experts, c.n_used, c.scale, expert, weight);
+            rt_mix(d, &(rt_mix_args){ c.n, c.m, c.n_used, c.x, weight, c.shared, c.gate, y });
+            (void)fesetround(FE_TONEAREST);
+            CHECK(!memcmp(expert, want_expert, 4 * (size_t)sizes[1]) && differs(weight, want_weight, sizes[1]) < 0,
+                  "experts, %d of %d, %d threads", (int)c.n_used, (int)c.n_experts, (int)n_threads);
+            CHECK(differs(y, want, sizes[2]) < 0 && canaries_live(y, sizes[2]), "a mixture of %d, %d threads: [%d]", (int)c.n_used,
+                  (int)n_threads, (int)differs(y, want, sizes[2]));
+            rt_dense_destroy(d);
+            rt_threads_destroy(t);
+        }
+        float *const all[] = { want, shared, logits, c.p, c.x, c.gate, weight, want_weight, y };
+        for (size_t i = 0; i < sizeof all / sizeof all[0]; i++)
+            release(all[i]);
+        free(expert), free(want_expert);
+    }
+    rt_dense_destroy(scalar);
+    rt_threads_destroy(one);
+}
+
 int main(int argc, char **argv)
 {
     const int rounds = argc > 2 ? atoi(argv[2]) : 400;
@@ -345,6 +418,7 @@ int main(int argc, char **argv)
     check_random_rows(4 * rounds);
     check_attention(rounds / 4 + 1);
     check_top_k(rounds);
+    check_experts(rounds / 4);
     rt_dense_destroy(d);
     rt_dense_destroy(scalar);
     rt_threads_destroy(t);

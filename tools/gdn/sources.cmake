@@ -1,5 +1,5 @@
 # The tool gdn: its commands info (tools/gdn), check (tools/check) and bench (bench). It uses the public
-# interface only, and so checks and measures the very library that other programs load.
+# interface only, and so checks and measures the very library that other programs load; more it cannot even include.
 add_executable(gdn_tool
   tools/gdn/cli.c
   tools/gdn/info.c
@@ -24,8 +24,9 @@ endif()
 include(tools/check/sources.cmake)
 include(bench/sources.cmake)
 set_target_properties(gdn_tool PROPERTIES OUTPUT_NAME gdn)
+gdn_sees(gdn_tool bench core/kernels.def ${GDN_SHARED_FOLDERS} runtime tools)
 target_include_directories(gdn_tool PRIVATE "${PROJECT_SOURCE_DIR}/tools/gdn")
-target_link_libraries(gdn_tool PRIVATE gdn_build_options gdn::gdn)
+target_link_libraries(gdn_tool PRIVATE gdn_compile_options gdn::gdn)
 if(UNIX AND NOT CMAKE_INSTALL_PREFIX STREQUAL "/usr")
   file(RELATIVE_PATH gdn_rpath "/${CMAKE_INSTALL_BINDIR}" "/${CMAKE_INSTALL_LIBDIR}")
   set_target_properties(gdn_tool PROPERTIES INSTALL_RPATH "$ORIGIN/${gdn_rpath}")

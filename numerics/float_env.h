@@ -1,8 +1,8 @@
 /* The arithmetic mode the contract is written for: round to nearest even, subnormals kept, no traps. Callers
  * may run with others (flush-to-zero is common in audio and in deep-learning frameworks), so every piece of
  * host work sets the mode and puts the caller's back. */
-#ifndef GDN_CORE_FLOAT_ENV_H
-#define GDN_CORE_FLOAT_ENV_H
+#ifndef GDN_NUMERICS_FLOAT_ENV_H
+#define GDN_NUMERICS_FLOAT_ENV_H
 
 #include <stdint.h>
 

@@ -1,0 +1,61 @@
+# What all of libgdn's own code is compiled with, the library's and the runtime's, and the options that say so.
+include_guard(GLOBAL)
+option(GDN_WERROR "Treat warnings as errors" OFF)
+option(GDN_DEBUG_KERNELS "Compile libgdn as the build type says, not optimised for Debug or none" ${PROJECT_IS_TOP_LEVEL})
+set(GDN_SANITIZE "" CACHE STRING "Sanitizers, e.g. address;undefined, or thread")
+
+if(NOT CMAKE_BUILD_TYPE AND NOT CMAKE_CONFIGURATION_TYPES AND PROJECT_IS_TOP_LEVEL)
+  set(CMAKE_BUILD_TYPE Release CACHE STRING "Debug, Release, RelWithDebInfo or MinSizeRel" FORCE)
+endif()
+
+if(NOT CMAKE_C_COMPILER_ID MATCHES "^(GNU|Clang|AppleClang)$")
+  message(FATAL_ERROR "libgdn needs GCC or Clang; this is ${CMAKE_C_COMPILER_ID}.")
+endif()
+
+# The architecture decides which instruction sets are compiled and which of their tables are linked.
+if(CMAKE_SYSTEM_PROCESSOR MATCHES "^(x86_64|AMD64|amd64)$" AND CMAKE_SIZEOF_VOID_P EQUAL 8)
+  set(GDN_ARCH x86_64)
+elseif(CMAKE_SYSTEM_PROCESSOR MATCHES "^(aarch64|arm64|ARM64)$")
+  set(GDN_ARCH arm64)
+else()
+  set(GDN_ARCH other) # scalar code only
+endif()
+
+# Never passed on to users of the library.
+add_library(gdn_compile_options INTERFACE)
+set(CMAKE_C_STANDARD 11)
+set(CMAKE_C_STANDARD_REQUIRED ON)
+set(CMAKE_C_EXTENSIONS OFF)
+set(CMAKE_C_VISIBILITY_PRESET hidden)
+target_compile_definitions(gdn_compile_options INTERFACE
+  $<$<STREQUAL:${GDN_ARCH},x86_64>:GDN_ARCH_X86=1>
+  $<$<STREQUAL:${GDN_ARCH},arm64>:GDN_ARCH_ARM64=1>)
+# The bits are the contract (docs/numerics.md). Contraction would change them, so it is off; errno and
+# floating-point exception flags are no part of it, so nothing is spent on them. Never -ffast-math.
+target_compile_options(gdn_compile_options INTERFACE
+  -ffp-contract=off -fno-math-errno -fno-trapping-math
+  -Wall -Wextra -Wpedantic -Wshadow -Wstrict-prototypes -Wmissing-prototypes -Wpointer-arith
+  -Wwrite-strings -Wvla -Wno-missing-field-initializers # { sizeof x } is how the header wants it
+  $<$<BOOL:${GDN_WERROR}>:-Werror>)
+if(NOT WIN32)
+  target_link_libraries(gdn_compile_options INTERFACE m)
+endif()
+
+# Without optimisation prefill is fifty times slower, and a project that has libgdn inside itself may well have no build type, or
+# be debugged itself. So whichever configurations have no -O1 or more get Release's -O3, unless this library is to be debugged.
+if(NOT GDN_DEBUG_KERNELS)
+  foreach(config IN LISTS CMAKE_CONFIGURATION_TYPES CMAKE_BUILD_TYPE ITEMS "")
+    string(TOUPPER "${config}" upper)
+    string(REGEX MATCHALL "(^| )-O[^ ]*" levels "${CMAKE_C_FLAGS} ${CMAKE_C_FLAGS_${upper}}")
+    list(POP_BACK levels level) # the last one counts
+    if(NOT level MATCHES "-O($|[123s]|fast)")
+      target_compile_options(gdn_compile_options INTERFACE "$<$<CONFIG:${config}>:-O3>")
+    endif()
+  endforeach()
+endif()
+
+if(GDN_SANITIZE) # -g1 is what their reports need; more takes GCC several times as long
+  string(REPLACE ";" "," gdn_sanitizers "${GDN_SANITIZE}")
+  add_compile_options(-fsanitize=${gdn_sanitizers} -fno-sanitize-recover=all -fno-omit-frame-pointer -g1)
+  add_link_options(-fsanitize=${gdn_sanitizers})
+endif()
