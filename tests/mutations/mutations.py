@@ -28,7 +28,8 @@ SEEDS = "tests/fuzz/fuzz_args.seeds"
 SECONDS = 300 # of processor time, for runs that take a few
 PROGRAMS = {"test_api": [], "test_alloc": [], "test_float_env": [], "test_validation": [], "fuzz_args": ["--random", "500", SEEDS],
             "test_growth_first_grown": ["grown"]}
-TREE = ("CMakeLists.txt", "cmake", "core", "cpu", "examples", "include", "numerics", "reference", "runtime", "simd", "tests", "threads", "LICENSE")
+TREE = ("CMakeLists.txt", "cmake", "core", "cpu", "examples", "include", "numerics", "reference", "runtime", "simd", "tests",
+        "threads", "tools", "LICENSE")
 
 
 def build(tree, program):

@@ -29,6 +29,7 @@ import re
 import shutil
 import subprocess
 import sys
+import typing
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent.parent
 LISTS = ("tests/mutations/mistakes.txt", "tests/cuda/mistakes.txt", "tests/metal/mistakes.txt")
@@ -44,8 +45,7 @@ KEYWORDS = frozenset("""auto bool break case char class const constant continue 
 LITERAL = re.compile(r"[A-Z0-9_]{2,}|\w+_t|_\w+|(?:float|u?int|half|uchar|ushort)[234]")
 
 
-@dataclasses.dataclass(frozen=True)
-class Token:
+class Token(typing.NamedTuple):
     kind: str # of the groups of TOKEN, or `variable`, `member`: names that count as any other
     text: str
     begin: int
@@ -69,9 +69,9 @@ def tokens_of(text):
         if token.kind == "name" and token.text not in KEYWORDS and not LITERAL.fullmatch(token.text):
             called = i + 1 < len(found) and found[i + 1].text == "("
             if i and found[i - 1].text in (".", "->"):
-                found[i] = dataclasses.replace(token, kind="member")
+                found[i] = token._replace(kind="member")
             elif not called:
-                found[i] = dataclasses.replace(token, kind="variable")
+                found[i] = token._replace(kind="variable")
     return tuple(found)
 
 
