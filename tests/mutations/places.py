@@ -154,9 +154,11 @@ def find(tree, folder, function, code):
             parts.append([])
             continue
         parts[-1].append(token)
-        if token.end > len(before) and cut is None: # the part, and which of its tokens are replaced
+        if cut is None and not marked and token.end == len(before): # what comes between two tokens belongs to the first
+            cut = [len(parts) - 1, len(parts[-1]), len(parts[-1])]
+        if cut is None and token.end > len(before): # the part, and which of its tokens are replaced
             cut = [len(parts) - 1, len(parts[-1]) - 1, len(parts[-1]) - 1]
-        if token.begin < len(before) + len(marked) and cut:
+        if cut and token.begin < len(before) + len(marked):
             cut[2] = len(parts[-1])
     cut = cut or [len(parts) - 1, len(parts[-1]), len(parts[-1])]
     found = {}
