@@ -96,7 +96,7 @@ stage_lint() {
     python3 scripts/draw_includes.py --self-test
     python3 scripts/lint_metal.py
     python3 scripts/lint_metal.py --self-test
-    python3 tests/mutations/mutations.py --verify
+    python3 tests/mutations/places.py --self-test
     capture python3 scripts/lint_kernels.py --self-test
 }
 

@@ -1,12 +1,10 @@
-/* What the tests of the CUDA backend share, besides tests/device/device.h and the fake driver's tests/simt/driver_api.h. */
+/* What the tests of the CUDA backend share, besides tests/device_suite.h and the fake driver's tests/simt/driver_api.h. */
 #ifndef GDN_TEST_CUDA_SUPPORT_H
 #define GDN_TEST_CUDA_SUPPORT_H
 
 #include "gdn/cuda.h"
-#include "tests/device/device.h"
+#include "tests/device_suite.h"
 #include "tests/simt/driver_api.h"
-
-extern step wanted, wanted_twice, start; /* after one step, after two, before */
 
 /* On the primary context, or on `native`. timeout_ns 0: the default. */
 gdn_context *open_cuda(simt_context *native, uint64_t timeout_ns);

@@ -1,38 +1,17 @@
 /* The CUDA backend where `gdn check` does not reach: a program's context and streams, threads, and everything that can go
  * wrong. Runs on the emulator's driver, whose simt_* functions make things go wrong. */
-#define _POSIX_C_SOURCE 200809L
-#include <pthread.h>
 #include <string.h>
 
 #include "cuda/device.h"
 #include "support.h"
 
-step wanted, wanted_twice, start;
-
 gdn_context *open_cuda(simt_context *native, uint64_t timeout_ns)
 {
-    gdn_context *ctx = NULL;
     const gdn_cuda_desc mine = { .size = sizeof mine, .context = native };
-    const gdn_context_desc desc = { .size = sizeof desc, .backend = GDN_BACKEND_CUDA, .native = native ? &mine : NULL, .timeout_ns = timeout_ns };
-    CHECK(gdn_context_create(&desc, &ctx) == GDN_OK);
-    return ctx;
+    return suite_open(GDN_BACKEND_CUDA, native ? &mine : NULL, timeout_ns);
 }
 
-static void test_default(void)
-{
-    step_on on;
-    gdn_context *ctx = open_cuda(NULL, 0);
-    gdn_device_info device = { .size = sizeof device };
-    gdn_implementation_info info = { .size = sizeof info };
-    CHECK(gdn_context_describe(ctx, &device, &info) == GDN_OK && device.emulated && !device.shared_memory && info.exact);
-    CHECK(step_put(&on, ctx, &start) == GDN_OK && step_run(&on, NULL) == GDN_OK && gdn_synchronize(ctx, NULL) == GDN_OK);
-    CHECK(step_same(&on, &wanted));
-    CHECK(step_run(&on, NULL) == GDN_OK && step_same(&on, &wanted_twice)); /* reading waits for the context's own stream */
-    gdn_capability c = { .size = sizeof c };
-    CHECK(gdn_gated_delta_net_query(ctx, &on.args, &c) == GDN_OK && c.emulated && c.exact && !c.workspace_bytes);
-    step_drop(&on);
-    gdn_context_destroy(ctx);
-}
+static void test_default(void) { suite_default(GDN_BACKEND_CUDA); }
 
 /* ---- A program's context and streams ------------------------------------------------------------------- */
 
@@ -83,19 +62,14 @@ static void test_bad_native(void)
     gdn_context *ctx = NULL;
     gdn_cuda_desc native = { .size = sizeof native, .flags = 1 };
     gdn_context_desc desc = { .size = sizeof desc, .backend = GDN_BACKEND_CUDA, .native = &native };
-    CHECK(gdn_context_create(&desc, &ctx) == GDN_INVALID_ARGUMENT && strstr(gdn_last_error(), "flags") && !ctx);
+    suite_refuses(&desc, GDN_INVALID_ARGUMENT, "flags");
     native = (gdn_cuda_desc){ .size = 4 };
-    CHECK(gdn_context_create(&desc, &ctx) == GDN_INVALID_ARGUMENT && strstr(gdn_last_error(), "size"));
+    suite_refuses(&desc, GDN_INVALID_ARGUMENT, "size");
     native = (gdn_cuda_desc){ .size = sizeof native, .context = nothing };
-    CHECK(gdn_context_create(&desc, &ctx) == GDN_INVALID_ARGUMENT && strstr(gdn_last_error(), "no CUDA context"));
+    suite_refuses(&desc, GDN_INVALID_ARGUMENT, "no CUDA context");
     native = (gdn_cuda_desc){ .size = sizeof native };
-    desc.device = 7;
-    CHECK(gdn_context_create(&desc, &ctx) == GDN_NOT_FOUND && strstr(gdn_last_error(), "device is 7"));
-    desc.device = 0;
-    desc.implementation = "quick";
-    CHECK(gdn_context_create(&desc, &ctx) == GDN_NOT_FOUND && strstr(gdn_last_error(), "quick"));
+    suite_refuses_names(desc);
     desc.native = NULL;
-    CHECK(gdn_context_create(&desc, &ctx) == GDN_NOT_FOUND && strstr(gdn_last_error(), "quick"));
     desc.implementation = "fma";
     CHECK(gdn_context_create(&desc, &ctx) == GDN_OK);
     gdn_context_destroy(ctx);
@@ -130,15 +104,10 @@ static void test_every_call_fails(void)
             gdn_context *ctx = NULL;
             step_on on = { 0 };
             CHECK(simt_fail_call(functions[f], nth, SIMT_OUT_OF_MEMORY, 1) == 0);
-            gdn_status status = gdn_context_create(&desc, &ctx);
-            CHECK(!status == !!ctx);
-            if (!status) {
-                status = step_put(&on, ctx, &start);
-                status = status ? status : step_run(&on, NULL);
-                status = status ? status : gdn_synchronize(ctx, NULL);
-                if (!status)
-                    status = step_same(&on, &wanted) ? GDN_OK : GDN_OUT_OF_MEMORY; /* its reads may fail, too */
-            }
+            int same;
+            gdn_status status = suite_try(&desc, &ctx, &on, &same);
+            if (!status && !same)
+                status = GDN_OUT_OF_MEMORY; /* its reads may fail, too */
             const int in_use = simt_calls(functions[f]) >= calls + nth; /* and not only in what follows, which reports nothing */
             if (ctx)
                 step_drop(&on);
@@ -174,7 +143,6 @@ static void test_out_of_memory(void)
 
 static void test_lost(void)
 {
-    gdn_span span = { 0 };
     step_on on;
     for (int when = 0; when < 2; when++) {
         gdn_context *ctx = open_cuda(NULL, 0);
@@ -185,11 +153,7 @@ static void test_lost(void)
         CHECK((when ? gdn_poll(ctx) : gdn_synchronize(ctx, NULL)) == GDN_DEVICE_LOST);
         CHECK(strstr(gdn_last_error(), when ? "CUDA_ERROR_ILLEGAL_ADDRESS" : "CUDA_ERROR_LAUNCH_FAILED"));
         CHECK(simt_control("lose", 0) == 0); /* the library remembers */
-        CHECK(step_run(&on, NULL) == GDN_DEVICE_LOST && strstr(gdn_last_error(), "can only be destroyed"));
-        CHECK(gdn_synchronize(ctx, NULL) == GDN_DEVICE_LOST && gdn_poll(ctx) == GDN_DEVICE_LOST);
-        CHECK(gdn_buffer_create(ctx, 64, &span) == GDN_DEVICE_LOST && gdn_buffer_write(ctx, &on.args.workspace, 0, "x", 0) != GDN_OK);
-        step_drop(&on);
-        gdn_context_destroy(ctx);
+        suite_lost(&on);
         CHECK(cuDevicePrimaryCtxReset_v2(0) == SIMT_SUCCESS);
         ctx = open_cuda(NULL, 0); /* the device itself works again */
         CHECK(step_put(&on, ctx, &start) == GDN_OK && step_run(&on, NULL) == GDN_OK && step_same(&on, &wanted));
@@ -213,6 +177,8 @@ static uint64_t *timeout_of(gdn_context *ctx)
     return &((gdn_cuda_device *)ctx->state)->timeout_ns;
 }
 
+static void hang(int on) { CHECK(simt_control("hang", on) == 0); }
+
 /* Only waits for what is never done have a short timeout: how long the emulator takes for the rest is not for a clock to say. */
 static void test_bounded_waits(void)
 {
@@ -224,78 +190,34 @@ static void test_bounded_waits(void)
     ctx = open_cuda(NULL, UINT64_C(50000000000));
     CHECK(*timeout_of(ctx) == UINT64_C(50000000000));
     CHECK(step_put(&on, ctx, &start) == GDN_OK);
-    CHECK(simt_control("hang", 1) == 0);
-    *timeout_of(ctx) = UINT64_C(30000000);
-    CHECK(step_run(&on, NULL) == GDN_OK && gdn_poll(ctx) == GDN_OK);
-    CHECK(gdn_synchronize(ctx, NULL) == GDN_TIMEOUT && strstr(gdn_last_error(), "30000000 ns"));
-    float x;
-    CHECK(gdn_buffer_read(ctx, &on.span[5], 0, &x, sizeof x) == GDN_TIMEOUT);
-    CHECK(gdn_buffer_write(ctx, &on.span[5], 0, &x, sizeof x) == GDN_TIMEOUT);
+    suite_hang_begins(&on, hang, timeout_of(ctx));
     gdn_span kept = on.span[5];
     gdn_buffer_destroy(ctx, &kept); /* still in use, so it stays */
-    CHECK(simt_control("hang", 0) == 0);
-    *timeout_of(ctx) = UINT64_C(50000000000000);
-    CHECK(gdn_synchronize(ctx, NULL) == GDN_OK && step_same(&on, &wanted));
-    CHECK(step_run(&on, NULL) == GDN_OK && simt_control("hang", 1) == 0 && step_run(&on, NULL) == GDN_OK);
+    suite_hang_ends(&on, hang, timeout_of(ctx));
+    CHECK(step_run(&on, NULL) == GDN_OK);
+    hang(1);
+    CHECK(step_run(&on, NULL) == GDN_OK);
     *timeout_of(ctx) = UINT64_C(30000000);
     gdn_context_destroy(ctx); /* leaves what is in use behind */
-    CHECK(simt_control("hang", 0) == 0);
+    hang(0);
 }
 
 /* ---- Others ------------------------------------------------------------------------------------------- */
 
-static void *work(void *result)
-{
-    step_on on;
-    gdn_context *ctx = open_cuda(NULL, 0);
-    int *good = result;
-    *good = 1;
-    for (int i = 0; i < 10; i++) {
-        *good &= step_put(&on, ctx, &start) == GDN_OK && step_run(&on, NULL) == GDN_OK && step_same(&on, &wanted);
-        step_drop(&on);
-    }
-    gdn_context_destroy(ctx);
-    return NULL;
-}
-
-static void test_two_threads(void)
-{
-    pthread_t thread[2];
-    int good[2] = { 0 };
-    for (int i = 0; i < 2; i++)
-        CHECK(pthread_create(&thread[i], NULL, work, &good[i]) == 0);
-    for (int i = 0; i < 2; i++)
-        CHECK(pthread_join(thread[i], NULL) == 0 && good[i]);
-}
-
-static void test_bad_maps(void)
-{
-    gdn_context *ctx = open_cuda(NULL, 0);
-    device_bad_maps(ctx);
-    device_drawn_maps(ctx);
-    gdn_context_destroy(ctx);
-}
+static void test_two_threads(void) { suite_two_threads(GDN_BACKEND_CUDA); }
+static void test_bad_maps(void) { suite_bad_maps(GDN_BACKEND_CUDA); }
 
 int main(void)
 {
-    static const struct {
-        const char *name;
-        void (*run)(void);
-    } tests[] = {
-        { "default", test_default }, { "program's context", test_programs_context }, { "bad native", test_bad_native },
-        { "graph", test_graph }, { "graph of everything", test_graph_of_everything }, { "every call fails", test_every_call_fails },
-        { "out of memory", test_out_of_memory }, { "lost context", test_lost }, { "bounded waits", test_bounded_waits },
-        { "two threads", test_two_threads }, { "bad maps", test_bad_maps },
+    static const suite_test tests[] = {
+        { "default", test_default, 0 }, { "program's context", test_programs_context, 0 },
+        { "bad native", test_bad_native, 0 }, { "graph", test_graph, 0 },
+        { "graph of everything", test_graph_of_everything, 0 }, { "every call fails", test_every_call_fails, 0 },
+        { "out of memory", test_out_of_memory, 0 }, { "lost context", test_lost, 0 },
+        { "bounded waits", test_bounded_waits, 0 }, { "two threads", test_two_threads, 0 },
+        { "bad maps", test_bad_maps, 0 },
     };
     (void)simt_control("quiet", 1); /* misuse is what is tested here */
-    step_init(&start, 7);
-    wanted = wanted_twice = start;
-    step_reference(&wanted, 1);
-    step_reference(&wanted_twice, 2);
-    for (size_t i = 0; i < sizeof tests / sizeof tests[0]; i++) {
-        const int before = failures;
-        tests[i].run();
-        (void)printf("%-20s %s\n", tests[i].name, failures == before ? "ok" : "FAILED");
-    }
-    return failures != 0;
+    suite_init();
+    return suite_run(tests, sizeof tests / sizeof tests[0], NULL);
 }

@@ -8,16 +8,9 @@
 #include <string.h>
 
 #include "gdn/gdn.h"
+#include "require.h"
 
 enum { SKIPPED = 77, CALL_SEQS = 4, CALL_HEADS = 8, CALL_DIM = 64 }; /* 77: ctest's word for it */
-
-#define REQUIRE(condition)                                                                     \
-    do {                                                                                       \
-        if (!(condition)) {                                                                    \
-            (void)fprintf(stderr, "%s:%d: %s does not hold\n", __FILE__, __LINE__, #condition); \
-            _exit(1);                                                                          \
-        }                                                                                      \
-    } while (0)
 
 /* The functions of a library that was linked, or of one that was loaded. */
 typedef struct call_api {

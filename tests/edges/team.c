@@ -9,16 +9,9 @@ static void before_addition(const volatile void *target);
 #define atomic_fetch_add(p, d) (before_addition(p), atomic_fetch_add_explicit(p, d, memory_order_seq_cst))
 #include "threads/team.c"
 
-#include <stdio.h>
 #include <string.h>
 
-#define REQUIRE(condition)                                                                                     \
-    do {                                                                                                       \
-        if (!(condition)) {                                                                                    \
-            (void)fprintf(stderr, "%s:%d: %s does not hold\n", __FILE__, __LINE__, #condition);                \
-            _exit(1);                                                                                          \
-        }                                                                                                      \
-    } while (0)
+#include "require.h"
 
 static gdn_team *new_team(int32_t n_threads)
 {

@@ -3,11 +3,7 @@
 if(GDN_METAL_EMULATED AND NOT APPLE) # in the place of metal/frameworks.c
   target_sources(gdn_objects PRIVATE "${CMAKE_CURRENT_SOURCE_DIR}/metal/frameworks.c")
 endif()
-add_library(test_metal_header OBJECT metal/header.c) # by itself, as C99
-set_target_properties(test_metal_header PROPERTIES C_STANDARD 99)
-target_include_directories(test_metal_header PRIVATE "${PROJECT_SOURCE_DIR}/include")
-target_compile_options(test_metal_header PRIVATE -Wall -Wextra -Wpedantic -Werror)
-set(gdn_metal_tests "")
+gdn_device_header(metal)
 
 if(GDN_SIMT AND GDN_METAL_EMULATED) # a C++ compiler was found
   set(gdn_metal_fake_sources metal/fake_commands.c metal/fake_device.c metal/fake_runtime.c)
@@ -37,18 +33,9 @@ if(GDN_SIMT AND GDN_METAL_EMULATED) # a C++ compiler was found
     set_target_properties(${target} PROPERTIES OUTPUT_NAME gdn-metal-emulated LINKER_LANGUAGE C LIBRARY_OUTPUT_DIRECTORY "${folder}")
   endfunction()
   gdn_metal_fake(gdn_metal_plain)
-  set(gdn_metal_fake_folder "${CMAKE_BINARY_DIR}/tests/metal/gdn_metal_plain")
-  gdn_test_program(test_metal metal/test_metal.c device/call.c device/drawn_maps.c device/maps.c device/step.c)
-  target_link_libraries(test_metal PRIVATE ${GDN_PRIVATE_LIBRARIES} gdn_metal_plain)
-  add_test(NAME metal.robustness COMMAND test_metal)
-  set_tests_properties(metal.robustness PROPERTIES LABELS unit)
-  list(APPEND gdn_metal_tests robustness)
-  if(GDN_BUILD_TOOLS)
-    foreach(kernel IN LISTS GDN_KERNELS)
-      add_test(NAME metal.check_${kernel} COMMAND gdn_tool check --backend metal --kernel ${kernel})
-      list(APPEND gdn_metal_tests check_${kernel})
-    endforeach()
-  endif()
+  gdn_device_program(metal metal/test_metal.c)
+  target_link_libraries(test_metal PRIVATE gdn_metal_plain)
+  gdn_emulated_tests(metal "${CMAKE_BINARY_DIR}/tests/metal/gdn_metal_plain" gdn_metal_fake_objects no_metal)
   # The same kernels with every access to memory checked: races, and what lies outside of a buffer.
   if(GDN_BUILD_TOOLS AND NOT GDN_SANITIZE) # two sanitizers do not go together
     gdn_metal_fake(gdn_metal_checked CHECKED)
@@ -56,21 +43,6 @@ if(GDN_SIMT AND GDN_METAL_EMULATED) # a C++ compiler was found
     set_tests_properties(metal.memory PROPERTIES LABELS metal ENVIRONMENT
       "LD_LIBRARY_PATH=${CMAKE_BINARY_DIR}/tests/metal/gdn_metal_checked")
   endif()
-  if(GDN_BUILD_TOOLS AND Python3_FOUND AND NOT GDN_SANITIZE)
-    add_test(NAME metal.mutations COMMAND "${Python3_EXECUTABLE}" "${CMAKE_CURRENT_SOURCE_DIR}/simt/mutations.py" --backend metal
-      --cxx "${CMAKE_CXX_COMPILER}" --gdn $<TARGET_FILE:gdn_tool> --test $<TARGET_FILE:test_metal>
-      --objects $<TARGET_OBJECTS:gdn_metal_fake_objects> COMMAND_EXPAND_LISTS)
-    set_tests_properties(metal.mutations PROPERTIES LABELS metal RUN_SERIAL ON) # takes all cores itself
-  endif()
-  if(GDN_BUILD_TOOLS AND TARGET gdn)
-    add_test(NAME metal.no_metal COMMAND sh "${CMAKE_CURRENT_SOURCE_DIR}/metal/no_metal.sh" $<TARGET_FILE:gdn_tool> $<TARGET_FILE:gdn>
-      "${gdn_metal_fake_folder}")
-    set_tests_properties(metal.no_metal PROPERTIES LABELS metal)
-  endif()
-  foreach(name IN LISTS gdn_metal_tests)
-    set_property(TEST metal.${name} APPEND PROPERTY LABELS metal)
-    set_tests_properties(metal.${name} PROPERTIES ENVIRONMENT "LD_LIBRARY_PATH=${gdn_metal_fake_folder}")
-  endforeach()
 elseif(APPLE AND GDN_BUILD_TOOLS)
   add_test(NAME metal.device COMMAND gdn_tool check --backend metal)
   set_tests_properties(metal.device PROPERTIES LABELS metal)

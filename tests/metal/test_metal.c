@@ -1,45 +1,34 @@
 /* The Metal backend where `gdn check` does not reach: a program's device, queue, command buffers and encoders, private
  * buffers, and everything that can go wrong. Runs on the fake Metal, whose metal_fake_* functions make things go wrong. */
-#define _POSIX_C_SOURCE 200809L
-#include <pthread.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "gdn/metal.h"
 #include "metal/device.h"
-#include "tests/device/device.h"
+#include "tests/device_suite.h"
 #include "tests/metal/fake.h"
 
 FAKE_API void *metal_fake_other_device(void);
-static step wanted, wanted_twice, start;
 static const gdn_objc *rt;
 
 static gdn_context *open_metal(gdn_id device, gdn_id queue, uint64_t timeout_ns)
 {
-    gdn_context *ctx = NULL;
     const gdn_metal_desc mine = { .size = sizeof mine, .device = device, .queue = queue };
-    const gdn_context_desc desc = { .size = sizeof desc, .backend = GDN_BACKEND_METAL, .native = device || queue ? &mine : NULL, .timeout_ns = timeout_ns };
-    CHECK(gdn_context_create(&desc, &ctx) == GDN_OK);
-    return ctx;
+    return suite_open(GDN_BACKEND_METAL, device || queue ? &mine : NULL, timeout_ns);
 }
 
 static gdn_id selector(const char *name) { return rt->selector(name); }
 
 static void test_default(void)
 {
+    suite_default(GDN_BACKEND_METAL);
     step_on on;
     gdn_context *ctx = open_metal(NULL, NULL, 0);
-    gdn_device_info device = { .size = sizeof device };
-    gdn_implementation_info info = { .size = sizeof info };
-    CHECK(gdn_context_describe(ctx, &device, &info) == GDN_OK && device.emulated && !device.shared_memory && info.exact);
     CHECK(step_put(&on, ctx, &start) == GDN_OK);
     const unsigned long asked = metal_fake_calls("status"), made = metal_fake_calls("newBufferWithLength:options:");
-    CHECK(step_run(&on, NULL) == GDN_OK);
-    CHECK(asked == metal_fake_calls("status") && made == metal_fake_calls("newBufferWithLength:options:")); /* nothing waits or allocates */
+    CHECK(step_run(&on, NULL) == GDN_OK); /* nothing waits or allocates */
+    CHECK(asked == metal_fake_calls("status") && made == metal_fake_calls("newBufferWithLength:options:"));
     CHECK(gdn_synchronize(ctx, NULL) == GDN_OK && step_same(&on, &wanted));
-    CHECK(step_run(&on, NULL) == GDN_OK && step_same(&on, &wanted_twice)); /* reading waits for the context's own queue */
-    gdn_capability c = { .size = sizeof c };
-    CHECK(gdn_gated_delta_net_query(ctx, &on.args, &c) == GDN_OK && c.emulated && c.exact && !c.workspace_bytes);
     step_drop(&on);
     gdn_context_destroy(ctx);
 }
@@ -114,26 +103,19 @@ static void test_bad_native(void)
     void *pool = rt->pool_push();
     const gdn_id device = metal_fake_other_device(), other = metal_fake_other_device(), queue = gdn_send(rt, device, rt->sel.newCommandQueue);
     const gdn_id none = gdn_send_p(rt, rt->get_class("NSString"), rt->sel.stringWithUTF8String, "none");
-    gdn_context *ctx = NULL;
     gdn_metal_desc native = { .size = sizeof native, .flags = 1 };
     gdn_context_desc desc = { .size = sizeof desc, .backend = GDN_BACKEND_METAL, .native = &native };
-    CHECK(gdn_context_create(&desc, &ctx) == GDN_INVALID_ARGUMENT && strstr(gdn_last_error(), "flags") && !ctx);
+    suite_refuses(&desc, GDN_INVALID_ARGUMENT, "flags");
     native = (gdn_metal_desc){ .size = 4 };
-    CHECK(gdn_context_create(&desc, &ctx) == GDN_INVALID_ARGUMENT && strstr(gdn_last_error(), "size"));
+    suite_refuses(&desc, GDN_INVALID_ARGUMENT, "size");
     native = (gdn_metal_desc){ .size = sizeof native, .device = none };
-    CHECK(gdn_context_create(&desc, &ctx) == GDN_INVALID_ARGUMENT && strstr(gdn_last_error(), "no MTLDevice"));
+    suite_refuses(&desc, GDN_INVALID_ARGUMENT, "no MTLDevice");
     native = (gdn_metal_desc){ .size = sizeof native, .queue = none };
-    CHECK(gdn_context_create(&desc, &ctx) == GDN_INVALID_ARGUMENT && strstr(gdn_last_error(), "no MTLCommandQueue"));
+    suite_refuses(&desc, GDN_INVALID_ARGUMENT, "no MTLCommandQueue");
     native = (gdn_metal_desc){ .size = sizeof native, .device = other, .queue = queue };
-    CHECK(gdn_context_create(&desc, &ctx) == GDN_INVALID_ARGUMENT && strstr(gdn_last_error(), "of the device"));
+    suite_refuses(&desc, GDN_INVALID_ARGUMENT, "of the device");
     native = (gdn_metal_desc){ .size = sizeof native };
-    desc.device = 7;
-    CHECK(gdn_context_create(&desc, &ctx) == GDN_NOT_FOUND && strstr(gdn_last_error(), "device is 7"));
-    desc.device = 0;
-    desc.implementation = "quick";
-    CHECK(gdn_context_create(&desc, &ctx) == GDN_NOT_FOUND && strstr(gdn_last_error(), "quick"));
-    desc.native = NULL;
-    CHECK(gdn_context_create(&desc, &ctx) == GDN_NOT_FOUND && strstr(gdn_last_error(), "quick"));
+    suite_refuses_names(desc);
     rt->release(queue);
     rt->release(device);
     rt->release(other);
@@ -232,15 +214,11 @@ static void test_every_message_fails(void)
             gdn_context *ctx = NULL;
             step_on on = { 0 };
             metal_fake_fail(messages[m], nth);
-            gdn_status status = gdn_context_create(&desc, &ctx);
-            CHECK(!status == !!ctx);
-            if (!status) {
-                status = step_put(&on, ctx, &start);
-                status = status ? status : step_run(&on, NULL);
-                status = status ? status : gdn_synchronize(ctx, NULL);
-                CHECK(status || step_same(&on, &wanted));
+            int same;
+            const gdn_status status = suite_try(&desc, &ctx, &on, &same);
+            CHECK(status || same);
+            if (ctx)
                 step_drop(&on);
-            }
             gdn_context_destroy(ctx);
             reached = metal_fake_calls(messages[m]) >= calls + nth;
             metal_fake_fail(messages[m], 0);
@@ -256,7 +234,6 @@ static void test_every_message_fails(void)
 
 static void test_lost(void)
 {
-    gdn_span span = { 0 };
     step_on on;
     for (int when = 0; when < 3; when++) {
         gdn_context *ctx = open_metal(NULL, NULL, 0);
@@ -264,15 +241,11 @@ static void test_lost(void)
         metal_fake_set("break", 1);
         CHECK(step_run(&on, NULL) == GDN_OK);
         float x;
-        const gdn_status first = when == 0 ? gdn_synchronize(ctx, NULL) : when == 1 ? gdn_buffer_read(ctx, &on.span[5], 0, &x, sizeof x) : (gdn_poll(ctx), gdn_poll(ctx));
+        const gdn_status first = when == 0 ? gdn_synchronize(ctx, NULL) :
+                                 when == 1 ? gdn_buffer_read(ctx, &on.span[5], 0, &x, sizeof x) : (gdn_poll(ctx), gdn_poll(ctx));
         CHECK(first == GDN_DEVICE_LOST && strstr(gdn_last_error(), "the device stopped"));
         metal_fake_set("break", 0); /* the library remembers */
-        CHECK(step_run(&on, NULL) == GDN_DEVICE_LOST && strstr(gdn_last_error(), "can only be destroyed"));
-        CHECK(gdn_synchronize(ctx, NULL) == GDN_DEVICE_LOST && gdn_poll(ctx) == GDN_DEVICE_LOST);
-        CHECK(gdn_buffer_create(ctx, 64, &span) == GDN_DEVICE_LOST);
-        CHECK(gdn_buffer_write(ctx, &on.span[5], 0, &x, sizeof x) == GDN_DEVICE_LOST);
-        step_drop(&on);
-        gdn_context_destroy(ctx);
+        suite_lost(&on);
     }
 }
 
@@ -280,6 +253,8 @@ static uint64_t *timeout_of(gdn_context *ctx)
 {
     return &((gdn_metal_device *)ctx->state)->timeout_ns;
 }
+
+static void hang(int on) { metal_fake_set("hang", on); }
 
 /* Only waits for what is never done have a short timeout: how long the emulator takes for the rest is not for a clock to say. */
 static void test_bounded_waits(void)
@@ -291,17 +266,9 @@ static void test_bounded_waits(void)
     ctx = open_metal(NULL, NULL, UINT64_C(50000000000));
     CHECK(*timeout_of(ctx) == UINT64_C(50000000000));
     CHECK(step_put(&on, ctx, &start) == GDN_OK);
-    metal_fake_set("hang", 1);
-    *timeout_of(ctx) = UINT64_C(30000000);
-    CHECK(step_run(&on, NULL) == GDN_OK && gdn_poll(ctx) == GDN_OK);
-    CHECK(gdn_synchronize(ctx, NULL) == GDN_TIMEOUT && strstr(gdn_last_error(), "30000000 ns"));
-    float x;
-    CHECK(gdn_buffer_read(ctx, &on.span[5], 0, &x, sizeof x) == GDN_TIMEOUT);
-    CHECK(gdn_buffer_write(ctx, &on.span[5], 0, &x, sizeof x) == GDN_TIMEOUT);
-    metal_fake_set("hang", 0);
-    *timeout_of(ctx) = UINT64_C(50000000000000);
-    CHECK(gdn_synchronize(ctx, NULL) == GDN_OK && step_same(&on, &wanted));
-    metal_fake_set("hang", 1);
+    suite_hang_begins(&on, hang, timeout_of(ctx));
+    suite_hang_ends(&on, hang, timeout_of(ctx));
+    hang(1);
     *timeout_of(ctx) = UINT64_C(30000000);
     int queued = 0;
     gdn_status status = GDN_OK;
@@ -310,76 +277,44 @@ static void test_bounded_waits(void)
     CHECK(queued == GDN_METAL_RING && status == GDN_TIMEOUT);
     step_drop(&on);
     gdn_context_destroy(ctx); /* Metal keeps what is in use */
-    metal_fake_set("hang", 0);
+    hang(0);
     ctx = open_metal(NULL, NULL, 0);
     gdn_context_destroy(ctx);
 }
 
 /* ---- Others ------------------------------------------------------------------------------------------- */
 
-static void *work(void *result)
-{
-    step_on on;
-    gdn_context *ctx = open_metal(NULL, NULL, 0);
-    int *good = result;
-    *good = 1;
-    for (int i = 0; i < 10; i++) {
-        *good &= step_put(&on, ctx, &start) == GDN_OK && step_run(&on, NULL) == GDN_OK && step_same(&on, &wanted);
-        step_drop(&on);
-    }
-    gdn_context_destroy(ctx);
-    return NULL;
-}
+static void test_two_threads(void) { suite_two_threads(GDN_BACKEND_METAL); }
+static void test_bad_maps(void) { suite_bad_maps(GDN_BACKEND_METAL); }
 
-static void test_two_threads(void)
+/* Nothing stays behind, and the fake has nothing to complain about. */
+static void look(const suite_test *test, int after)
 {
-    pthread_t thread[2];
-    int good[2] = { 0 };
-    for (int i = 0; i < 2; i++)
-        CHECK(pthread_create(&thread[i], NULL, work, &good[i]) == 0);
-    for (int i = 0; i < 2; i++)
-        CHECK(pthread_join(thread[i], NULL) == 0 && good[i]);
-}
-
-static void test_bad_maps(void)
-{
-    gdn_context *ctx = open_metal(NULL, NULL, 0);
-    device_bad_maps(ctx);
-    device_drawn_maps(ctx);
-    gdn_context_destroy(ctx);
+    static long alive, complaints;
+    if (after && !test->leaves && metal_fake_alive(NULL) != alive)
+        (void)printf("    %ld objects more are alive\n", metal_fake_alive(NULL) - alive);
+    CHECK(!after || test->leaves || metal_fake_alive(NULL) == alive);
+    CHECK(!after || metal_fake_complaints() == complaints);
+    alive = metal_fake_alive(NULL);
+    complaints = metal_fake_complaints();
 }
 
 int main(void)
 {
-    static const struct {
-        const char *name;
-        void (*run)(void);
-        int leaves; /* objects that the fake holds for good */
-    } tests[] = {
-        { "default", test_default, 0 }, { "many in flight", test_many_in_flight, 0 }, { "program's objects", test_programs_objects, 0 },
-        { "bad native", test_bad_native, 0 }, { "will not do", test_devices_that_will_not_do, 0 }, { "private buffers", test_private_buffers, 0 },
-        { "out of memory", test_out_of_memory, 0 }, { "every message fails", test_every_message_fails, 0 }, { "lost device", test_lost, 0 },
-        { "two threads", test_two_threads, 0 }, { "bad maps", test_bad_maps, 0 }, { "bounded waits", test_bounded_waits, 1 },
+    static const suite_test tests[] = {
+        { "default", test_default, 0 }, { "many in flight", test_many_in_flight, 0 },
+        { "program's objects", test_programs_objects, 0 }, { "bad native", test_bad_native, 0 },
+        { "will not do", test_devices_that_will_not_do, 0 }, { "private buffers", test_private_buffers, 0 },
+        { "out of memory", test_out_of_memory, 0 }, { "every message fails", test_every_message_fails, 0 },
+        { "lost device", test_lost, 0 }, { "two threads", test_two_threads, 0 }, { "bad maps", test_bad_maps, 0 },
+        { "bounded waits", test_bounded_waits, 1 },
     };
-    step_init(&start, 7);
-    wanted = wanted_twice = start;
-    step_reference(&wanted, 1);
-    step_reference(&wanted_twice, 2);
+    suite_init();
     rt = &gdn_metal_catalogue_get()->rt;
     if (!gdn_metal_catalogue_get()->device) {
         (void)printf("no device: %s\n", gdn_metal_catalogue_get()->reason);
         return 1;
     }
     gdn_context_destroy(open_metal(NULL, NULL, 0)); /* what a process makes once */
-    for (size_t i = 0; i < sizeof tests / sizeof tests[0]; i++) {
-        const int before = failures;
-        const long alive = metal_fake_alive(NULL), complaints = metal_fake_complaints();
-        tests[i].run();
-        if (!tests[i].leaves && metal_fake_alive(NULL) != alive)
-            (void)printf("    %ld objects more are alive\n", metal_fake_alive(NULL) - alive);
-        CHECK(tests[i].leaves || metal_fake_alive(NULL) == alive);
-        CHECK(metal_fake_complaints() == complaints);
-        (void)printf("%-20s %s\n", tests[i].name, failures == before ? "ok" : "FAILED");
-    }
-    return failures != 0;
+    return suite_run(tests, sizeof tests / sizeof tests[0], look);
 }

@@ -3,11 +3,11 @@
 
     mutations.py            all of them
     mutations.py --list     what they are
-    mutations.py --verify   are the texts to replace where mistakes.py says, once each? Builds nothing
+    mutations.py --verify   has each its place in the code, and those of the kernels? As places.py does; builds nothing
     mutations.py TEXT...    those whose description contains a TEXT
 
-Works in a copy of the tree, in a temporary folder. Every mistake of mistakes.py names the program that has to fail;
-a text to replace that is not there exactly once is an error, so that no mistake silently goes missing. The programs
+Works in a copy of the tree, in a temporary folder. Every mistake of mistakes.txt names the program that has to fail;
+one whose place in the code is not there exactly once is an error, so that none silently goes missing. The programs
 have to pass before and after.
 """
 import os
@@ -22,13 +22,14 @@ import time
 HERE = pathlib.Path(__file__).resolve().parent
 ROOT = HERE.parent.parent
 sys.path.insert(0, str(HERE))
-from mistakes import MISTAKES  # noqa: E402
+import places  # noqa: E402
 
 SEEDS = "tests/fuzz/fuzz_args.seeds"
 SECONDS = 300 # of processor time, for runs that take a few
 PROGRAMS = {"test_api": [], "test_alloc": [], "test_float_env": [], "test_validation": [], "fuzz_args": ["--random", "500", SEEDS],
             "test_growth_first_grown": ["grown"]}
-TREE = ("CMakeLists.txt", "cmake", "core", "cpu", "examples", "include", "numerics", "reference", "runtime", "simd", "tests", "threads", "LICENSE")
+TREE = ("CMakeLists.txt", "cmake", "core", "cpu", "examples", "include", "numerics", "reference", "runtime", "simd", "tests",
+        "threads", "tools", "LICENSE")
 
 
 def build(tree, program):
@@ -48,27 +49,17 @@ def run(tree, program):
     return done.returncode, said[0][:150] if said else ""
 
 
-def misplaced():
-    """How many texts are not in their files exactly once, which are named: the code was rewritten, and the mistake was not."""
-    lost = [(what, path, (ROOT / path).read_text().count(old)) for what, path, old, _, _ in MISTAKES]
-    lost = [(what, path, n) for what, path, n in lost if n != 1]
-    for what, path, n in lost:
-        print(f"mutations: '{what}': its text is {n} times in {path}, and has to be there once")
-    return len(lost)
-
-
 def main(arguments):
     if "--help" in arguments or "-h" in arguments:
         print(__doc__)
         return 0
     if arguments == ["--verify"]:
-        lost = misplaced()
-        print(f"{len(MISTAKES) - lost} of {len(MISTAKES)} planted mistakes have their place")
-        return 1 if lost else 0
-    wanted = [m for m in MISTAKES if not arguments or arguments == ["--list"] or any(text in m[0] for text in arguments)]
+        return places.main(arguments)
+    wanted = [m for m in places.read_list("tests/mutations/mistakes.txt")
+              if not arguments or arguments == ["--list"] or any(text in m.what for text in arguments)]
     if arguments == ["--list"]:
-        for what, path, _, _, program in wanted:
-            print(f"{program:15} {path:28} {what}")
+        for mistake in wanted:
+            print(f"{mistake.noticed_by:23} {mistake.folder + ' ' + mistake.function:35} {mistake.what}")
         return 0
     if not wanted:
         sys.exit("mutations: there is no such mistake; see --list")
@@ -89,16 +80,16 @@ def main(arguments):
                     sys.exit(f"mutations: {program} fails {when} any mistake: {said}")
 
         all_pass("before")
-        for what, path, old, new, program in wanted:
-            original = (tree / path).read_text()
-            if original.count(old) != 1:
-                sys.exit(f"mutations: '{what}': {path} has {original.count(old)} times\n{old}")
-            (tree / path).write_text(original.replace(old, new))
-            build(tree, program)
-            status, said = run(tree, program)
-            (tree / path).write_text(original)
+        sources = places.read_tree({mistake.folder for mistake in wanted})
+        for mistake in wanted:
+            path, text = mistake.plant(sources)
+            (tree / path).write_text(text)
+            build(tree, mistake.noticed_by)
+            status, said = run(tree, mistake.noticed_by)
+            (tree / path).write_text(sources[path])
             missed += status == 0
-            print(f"{'MISSED' if status == 0 else 'noticed'} {program:15} {what}{': ' + said if said else ''}", flush=True)
+            verdict = "MISSED" if status == 0 else "noticed"
+            print(f"{verdict} {mistake.noticed_by:15} {mistake.what}{': ' + said if said else ''}", flush=True)
         all_pass("after")
     print(f"{len(wanted) - missed} of {len(wanted)} mistakes noticed in {time.time() - begin:.0f} s")
     return 1 if missed else 0

@@ -121,30 +121,19 @@ static void run_recurrent(world *w, const rt_step *step, const maps *p)
             taps[i] = (float)(1 << i % W_KERNEL);
 
         gdn_gated_delta_net_args a = { .size = sizeof a, .n_seqs = p->n_seqs, .n_tokens = p->n_rows, .n_heads_k = 1, .n_heads_v = W_HEADS,
-                                       .head_dim_k = W_STATE, .head_dim_v = W_STATE, .n_rows = pool.n_slots, .n_snapshots = p->K };
-        a.q.data = a.k.data = k;
-        a.v.data = v;
-        a.g.data = g;
-        a.beta.data = beta;
-        a.out.data = out;
-        a.state.data = pool.state.data;
-        a.seq_start.data = (void *)p->seq_start;
-        a.state_src.data = (void *)p->state_src;
-        a.state_dst.data = (void *)p->state_dst;
-        a.workspace = (gdn_span){ .data = workspace, .bytes = sizeof workspace };
+                                       .head_dim_k = W_STATE, .head_dim_v = W_STATE, .n_rows = pool.n_slots, .n_snapshots = p->K,
+                                       .q.data = k, .k.data = k, .v.data = v, .g.data = g, .beta.data = beta, .out.data = out,
+                                       .state.data = pool.state.data, .seq_start.data = (void *)p->seq_start,
+                                       .state_src.data = (void *)p->state_src, .state_dst.data = (void *)p->state_dst,
+                                       .workspace = { .data = workspace, .bytes = sizeof workspace } };
         EXPECT(w, gdn_gated_delta_net(w->desc.device, &a, NULL) == GDN_OK);
 
         gdn_ssm_conv_args c = { .size = sizeof c, .n_seqs = p->n_seqs, .n_tokens = p->n_rows, .n_channels = W_CHANNELS,
-                                .kernel_width = W_KERNEL, .n_rows = pool.n_conv_rows, .n_columns = pool.n_columns };
-        c.x.data = x;
-        c.weight.data = taps;
-        c.out.data = y;
-        c.history.data = pool.conv.data;
-        c.seq_start.data = (void *)p->seq_start;
-        c.position.data = (void *)p->position;
-        c.history_src.data = (void *)p->conv_src;
-        c.history_dst.data = (void *)p->conv_dst;
-        c.workspace = a.workspace;
+                                .kernel_width = W_KERNEL, .n_rows = pool.n_conv_rows, .n_columns = pool.n_columns,
+                                .x.data = x, .weight.data = taps, .out.data = y, .history.data = pool.conv.data,
+                                .seq_start.data = (void *)p->seq_start, .position.data = (void *)p->position,
+                                .history_src.data = (void *)p->conv_src, .history_dst.data = (void *)p->conv_dst,
+                                .workspace = a.workspace };
         EXPECT(w, gdn_ssm_conv(w->desc.device, &c, NULL) == GDN_OK);
         check_outputs(w, step, layer, out, y);
     }

@@ -513,25 +513,30 @@ static void test_alignment(void)
     }
 }
 
+/* Opens the file's first bytes and reads what opens. *silent counts what is refused without a text. 1: it opened. */
+static int try_bytes(uint64_t length, int *silent)
+{
+    rt_gguf *f;
+    void    *copy;
+    const gdn_status status = open_copy(file.bytes, length, &f, &copy);
+    *silent += status && (!*rt_last_error() || f);
+    if (!status)
+        walk_gguf(f);
+    rt_gguf_close(f);
+    free(copy);
+    return !status;
+}
+
 /* Every file that the well-formed one begins with, and every one with a byte changed, opens or is refused with a
  * text; what opens can be read. */
 static void test_cut_and_changed(void)
 {
     static const unsigned char changes[] = { 0x00, 0x01, 0x7F, 0x80, 0xFF };
-    rt_gguf *f;
-    void    *copy;
-    int      opened = 0, silent = 0;
+    int opened = 0, silent = 0;
     put_all();
     const uint64_t n = file.n;
-    for (uint64_t length = 0; length < n; length++) {
-        const gdn_status status = open_copy(file.bytes, length, &f, &copy);
-        silent += status && (!*rt_last_error() || f);
-        opened += !status;
-        if (!status)
-            walk_gguf(f);
-        rt_gguf_close(f);
-        free(copy);
-    }
+    for (uint64_t length = 0; length < n; length++)
+        opened += try_bytes(length, &silent);
     EXPECT(!silent, "%d cut files are refused without a text", silent);
     EXPECT(opened > 0 && opened < 64, "%d cut files can be opened: those whose end nothing uses", opened);
     opened = 0;
@@ -539,13 +544,7 @@ static void test_cut_and_changed(void)
         for (size_t c = 0; c < sizeof changes; c++) {
             const unsigned char before = file.bytes[at];
             file.bytes[at] ^= changes[c];
-            const gdn_status status = open_copy(file.bytes, n, &f, &copy);
-            silent += status && (!*rt_last_error() || f);
-            opened += !status;
-            if (!status)
-                walk_gguf(f);
-            rt_gguf_close(f);
-            free(copy);
+            opened += try_bytes(n, &silent);
             file.bytes[at] = before;
         }
     EXPECT(!silent && opened > 1000, "%d changed files are refused without a text, %d can be opened", silent, opened);

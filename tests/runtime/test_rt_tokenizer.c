@@ -311,6 +311,14 @@ static void put_small(const char *merge, int n_types, int64_t type, const char *
 
 static void test_refused(void)
 {
+    static const struct { const char *what, *merge, *says; } merges[] = {
+        { "a merge of one", "ab", "tokenizer.ggml.merges[0], \"ab\", is not two tokens" },
+        { "a merge with nothing", "a ", "is not two tokens" }, { "an empty merge", "", "is not two tokens" },
+        { "a merge of three", "a b c", "a character that stands for no byte" },
+        { "a merge of characters", "a \xE6\xB2\xB3", "a character that stands for no byte" },
+        { "a merge without a result", "b a", "\"b a\", joins or makes a token that the vocabulary does not have" },
+        { "a merge of an unknown", "a x", "does not have" },
+    };
     build_header(&file, 0, 0);
     expect_refused("no keys", GDN_NOT_FOUND, "has no key tokenizer.ggml.model");
     build_header(&file, 0, 1);
@@ -327,21 +335,10 @@ static void test_refused(void)
     expect_refused("another form", GDN_UNSUPPORTED, "tokenizer.ggml.pre is \"llama-bpe\"; qwen2, qwen35 and default");
     build_vocabulary(&file, "qwen");
     expect_refused("part of a form", GDN_UNSUPPORTED, "tokenizer.ggml.pre is \"qwen\"");
-    put_small("ab", 0, 0, NULL, 0, 0);
-    expect_refused("a merge of one", GDN_INVALID_ARGUMENT, "tokenizer.ggml.merges[0], \"ab\", is not two tokens");
-    put_small("a ", 0, 0, NULL, 0, 0);
-    expect_refused("a merge with nothing", GDN_INVALID_ARGUMENT, "is not two tokens");
-    put_small("", 0, 0, NULL, 0, 0);
-    expect_refused("an empty merge", GDN_INVALID_ARGUMENT, "is not two tokens");
-    put_small("a b c", 0, 0, NULL, 0, 0);
-    expect_refused("a merge of three", GDN_INVALID_ARGUMENT, "a character that stands for no byte");
-    put_small("a \xE6\xB2\xB3", 0, 0, NULL, 0, 0);
-    expect_refused("a merge of characters", GDN_INVALID_ARGUMENT, "a character that stands for no byte");
-    put_small("b a", 0, 0, NULL, 0, 0);
-    expect_refused("a merge without a result", GDN_INVALID_ARGUMENT,
-                   "\"b a\", joins or makes a token that the vocabulary does not have");
-    put_small("a x", 0, 0, NULL, 0, 0);
-    expect_refused("a merge of an unknown", GDN_INVALID_ARGUMENT, "does not have");
+    for (size_t i = 0; i < sizeof merges / sizeof *merges; i++) {
+        put_small(merges[i].merge, 0, 0, NULL, 0, 0);
+        expect_refused(merges[i].what, GDN_INVALID_ARGUMENT, merges[i].says);
+    }
     put_small("a b", 4, 1, NULL, 0, 0);
     expect_refused("4 types of 5", GDN_INVALID_ARGUMENT, "token_type has 4 elements; tokenizer.ggml.tokens has 5");
     put_small("a b", 5, 7, NULL, 0, 0);

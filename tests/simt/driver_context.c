@@ -189,25 +189,19 @@ simt_result cuCtxSetCurrent(simt_context *context)
 simt_result cuCtxGetCurrent(simt_context **out)
 {
     ENTER();
-    if (!out) LEAVE(SIMT_INVALID_VALUE);
-    *out = simt_current_context();
-    LEAVE(SIMT_SUCCESS);
+    GIVE(out, simt_current_context());
 }
 
 simt_result cuCtxGetDevice(simt_device *device)
 {
     ENTER_CONTEXT();
-    if (!device) LEAVE(SIMT_INVALID_VALUE);
-    *device = context->device;
-    LEAVE(SIMT_SUCCESS);
+    GIVE(device, context->device);
 }
 
 simt_result cuCtxGetFlags(unsigned *flags)
 {
     ENTER_CONTEXT();
-    if (!flags) LEAVE(SIMT_INVALID_VALUE);
-    *flags = context->flags;
-    LEAVE(SIMT_SUCCESS);
+    GIVE(flags, context->flags);
 }
 
 simt_result cuCtxGetApiVersion(simt_context *of, unsigned *version)

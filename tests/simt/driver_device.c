@@ -20,17 +20,13 @@ simt_result cuDriverGetVersion(int *version)
 {
     const simt_result entered = simt_enter(__func__, 0);
     if (entered) LEAVE(entered);
-    if (!version) LEAVE(SIMT_INVALID_VALUE);
-    *version = (int)simt_settings.driver;
-    LEAVE(SIMT_SUCCESS);
+    GIVE(version, (int)simt_settings.driver);
 }
 
 simt_result cuDeviceGetCount(int *count)
 {
     ENTER();
-    if (!count) LEAVE(SIMT_INVALID_VALUE);
-    *count = (int)simt_settings.devices;
-    LEAVE(SIMT_SUCCESS);
+    GIVE(count, (int)simt_settings.devices);
 }
 
 simt_result cuDeviceGet(simt_device *device, int ordinal)

@@ -32,6 +32,13 @@ static void free_list(simt_work *work)
     }
 }
 
+static simt_result drop(void *handle, simt_work *list)
+{
+    free_list(list);
+    simt_drop_handle(handle);
+    return SIMT_SUCCESS;
+}
+
 static simt_work *copy_of(const simt_work *work)
 {
     const size_t params = work->kind == SIMT_KERNEL ? work->kernel->param_bytes : 0;
@@ -139,8 +146,7 @@ simt_result cuGraphInstantiateWithFlags(simt_graph_exec **out, simt_graph *graph
     simt_work **last = &exec->first;
     for (const simt_work *work = graph->first; work; work = work->next, last = &(*last)->next)
         if (!(*last = copy_of(work))) {
-            free_list(exec->first);
-            simt_drop_handle(exec);
+            (void)drop(exec, exec->first);
             LEAVE(SIMT_OUT_OF_MEMORY);
         }
     exec->n = graph->n;
@@ -171,17 +177,11 @@ simt_result cuGraphUpload(simt_graph_exec *exec, simt_stream *stream)
 simt_result cuGraphDestroy(simt_graph *graph)
 {
     ENTER();
-    if (!simt_is(graph, SIMT_GRAPH)) LEAVE(SIMT_INVALID_VALUE);
-    free_list(graph->first);
-    simt_drop_handle(graph);
-    LEAVE(SIMT_SUCCESS);
+    LEAVE(simt_is(graph, SIMT_GRAPH) ? drop(graph, graph->first) : SIMT_INVALID_VALUE);
 }
 
 simt_result cuGraphExecDestroy(simt_graph_exec *exec)
 {
     ENTER();
-    if (!simt_is(exec, SIMT_GRAPH_EXEC)) LEAVE(SIMT_INVALID_VALUE);
-    free_list(exec->first);
-    simt_drop_handle(exec);
-    LEAVE(SIMT_SUCCESS);
+    LEAVE(simt_is(exec, SIMT_GRAPH_EXEC) ? drop(exec, exec->first) : SIMT_INVALID_VALUE);
 }

@@ -119,6 +119,13 @@ simt_result simt_leave(simt_result result);
         if (entered) return simt_leave(entered);                                                                       \
     } while (0)
 #define LEAVE(result) return simt_leave(result)
+/* The end of a function that has one result. */
+#define GIVE(out, value)                                                                                               \
+    do {                                                                                                               \
+        if (!(out)) LEAVE(SIMT_INVALID_VALUE);                                                                         \
+        *(out) = (value);                                                                                              \
+        LEAVE(SIMT_SUCCESS);                                                                                           \
+    } while (0)
 /* With a current context in which nothing has failed, as `context`. */
 #define ENTER_CONTEXT()                                                                                                \
     ENTER();                                                                                                           \

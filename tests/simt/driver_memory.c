@@ -1,5 +1,6 @@
 /* Device memory, which is host memory with guards around it, and pinned host memory. */
 #define _GNU_SOURCE
+#include "tests/sanitized.h"
 #include "tests/simt/check.h"
 #include "tests/simt/driver_api.h"
 #include "tests/simt/driver_internal.h"
@@ -9,13 +10,6 @@
 #include <string.h>
 
 #define ALIGNMENT 256u
-#ifdef __has_feature
-#if __has_feature(address_sanitizer)
-#define WITH_ASAN 1
-#endif
-#elif defined(__SANITIZE_ADDRESS__)
-#define WITH_ASAN 1
-#endif
 #ifdef WITH_ASAN
 static const size_t guard; /* none: AddressSanitizer's are better */
 #else

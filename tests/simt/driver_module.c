@@ -138,9 +138,7 @@ simt_result cuKernelGetFunction(simt_function **out, simt_function *kernel)
 simt_result cuModuleGetLoadingMode(int *mode)
 {
     ENTER();
-    if (!mode) LEAVE(SIMT_INVALID_VALUE);
-    *mode = 2; /* lazy */
-    LEAVE(SIMT_SUCCESS);
+    GIVE(mode, 2); /* lazy */
 }
 
 simt_result cuFuncSetAttribute(simt_function *function, int attribute, int value)

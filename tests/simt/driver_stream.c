@@ -190,15 +190,20 @@ simt_result cuStreamDestroy_v2(simt_stream *stream)
     LEAVE(error);
 }
 
+/* As enter_stream(); a stream that is being captured has nothing to wait for, and asking ends the capture. */
+static simt_result enter_uncaptured(simt_stream **stream)
+{
+    const simt_result bad = enter_stream(stream);
+    if (bad || !(*stream)->capture) return bad;
+    (*stream)->capture->invalid = 1;
+    return SIMT_STREAM_CAPTURE_UNSUPPORTED;
+}
+
 simt_result cuStreamSynchronize(simt_stream *stream)
 {
     ENTER();
-    const simt_result bad = enter_stream(&stream);
+    const simt_result bad = enter_uncaptured(&stream);
     if (bad) LEAVE(bad);
-    if (stream->capture) {
-        stream->capture->invalid = 1;
-        LEAVE(SIMT_STREAM_CAPTURE_UNSUPPORTED);
-    }
     const simt_result unordered = order_with_legacy(stream);
     if (unordered) LEAVE(unordered);
     if (simt_settings.hang && stream->n) LEAVE(SIMT_LAUNCH_TIMEOUT);
@@ -209,12 +214,8 @@ simt_result cuStreamSynchronize(simt_stream *stream)
 simt_result cuStreamQuery(simt_stream *stream)
 {
     ENTER();
-    const simt_result bad = enter_stream(&stream);
+    const simt_result bad = enter_uncaptured(&stream);
     if (bad) LEAVE(bad);
-    if (stream->capture) {
-        stream->capture->invalid = 1;
-        LEAVE(SIMT_STREAM_CAPTURE_UNSUPPORTED);
-    }
     if (stream->n) { /* one more piece has been done meanwhile */
         if (!simt_settings.hang) simt_run_next(stream);
         LEAVE(stream->handle.context->error ? stream->handle.context->error : SIMT_NOT_READY);

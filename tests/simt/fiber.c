@@ -2,18 +2,13 @@
 #define _GNU_SOURCE
 #include "tests/simt/fiber.h"
 
+#include "tests/sanitized.h"
+
 #include <stdint.h>
 #include <string.h>
 #include <sys/mman.h>
 #include <unistd.h>
 
-#ifdef __has_feature
-#if __has_feature(address_sanitizer)
-#define WITH_ASAN 1
-#endif
-#elif defined(__SANITIZE_ADDRESS__)
-#define WITH_ASAN 1
-#endif
 #ifdef WITH_ASAN
 #include <sanitizer/asan_interface.h>
 #include <sanitizer/common_interface_defs.h>

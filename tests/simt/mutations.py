@@ -3,14 +3,13 @@
 
     mutations.py --backend cuda|metal --cxx C++ --gdn GDN --test TEST_PROGRAM --objects OBJECT... [--only TEXT]
 
-Each mistake of tests/<backend>/mistakes.py becomes a driver library of its own, in a temporary folder, with which
-`gdn check` or the backend's test program has to fail; blocks and threads run in an order of the emulator's seed. A text to
-replace that is not there exactly once is an error. Without a mistake both pass.
+Each mistake of tests/<backend>/mistakes.txt becomes a driver library of its own, in a temporary folder, with which
+`gdn check` or the backend's test program has to fail; blocks and threads run in an order of the emulator's seed. A mistake
+whose place is not there exactly once is an error. Without a mistake both pass.
 """
 import argparse
 import concurrent.futures
 import dataclasses
-import importlib.util
 import os
 import pathlib
 import re
@@ -21,6 +20,9 @@ import tempfile
 import time
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent.parent
+sys.path.insert(0, str(ROOT / "tests/mutations"))
+import places  # noqa: E402
+
 FLAGS = ("-std=c++17 -O1 -fPIC -ffp-contract=off -fno-math-errno -fno-trapping-math -fno-exceptions -fno-rtti "
          "-fno-threadsafe-statics -fno-strict-aliasing -fvisibility=hidden -w").split()
 SECONDS = 300 # of processor time, for runs that take a few
@@ -39,13 +41,6 @@ BACKENDS = {
     "cuda": Backend(".cu", "cuda_shim.h", "libcuda.so.1", {"gated_delta_net": "12", "ssm_conv": "100", "set_rows": "100"}),
     "metal": Backend(".metal", "metal_shim.h", "libgdn-metal-emulated.so", {"gated_delta_net": "12", "ssm_conv": "40", "set_rows": "60"}),
 }
-
-
-def mistakes_of(name):
-    spec = importlib.util.spec_from_file_location("mistakes", ROOT / "tests" / name / "mistakes.py")
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return module
 
 
 def compile_kernel(args, tree, name, out):
@@ -74,22 +69,19 @@ def run(args, folder, what, cases=()):
 
 
 def attempt(args, good, folder, mistake):
-    what, path, old, new, noticed_by, *cases = mistake
     tree = folder / "tree"
     shutil.copytree(ROOT / args.backend, tree / args.backend)
     (tree / "numerics").mkdir()
     shutil.copyfile(ROOT / "numerics/elementary.h", tree / "numerics/elementary.h")
-    text = (tree / path).read_text()
-    if text.count(old) != 1:
-        sys.exit(f"mutations: '{what}': {path} has {text.count(old)} times\n{old}")
-    (tree / path).write_text(text.replace(old, new))
+    path, text = mistake.plant(places.read_tree([mistake.folder]))
+    (tree / path).write_text(text)
     stem = pathlib.PurePath(path).stem # of a header, it is the kernel that notices which is compiled again
-    kernel = stem if stem in KERNELS else noticed_by if noticed_by in KERNELS else "gated_delta_net"
+    kernel = stem if stem in KERNELS else mistake.noticed_by if mistake.noticed_by in KERNELS else "gated_delta_net"
     objects = dict(good)
     objects[kernel] = folder / f"{kernel}.o"
     compile_kernel(args, tree, kernel, objects[kernel])
     link(args, objects.values(), folder)
-    return run(args, folder, noticed_by, *cases)
+    return run(args, folder, mistake.noticed_by, mistake.arguments)
 
 
 def main():
@@ -101,8 +93,7 @@ def main():
     parser.add_argument("--objects", nargs="+", required=True, help="the emulator's, and what stands for the driver")
     parser.add_argument("--only", default="", help="mistakes whose description contains this")
     args = parser.parse_args()
-    mistakes = mistakes_of(args.backend)
-    wanted = [m for m in mistakes.MISTAKES if args.only in m[0]]
+    wanted = [mistake for mistake in places.read_list(f"tests/{args.backend}/mistakes.txt") if args.only in mistake.what]
     begin = time.time()
     missed = 0
     with tempfile.TemporaryDirectory() as name, concurrent.futures.ThreadPoolExecutor(os.cpu_count()) as pool:
@@ -110,7 +101,7 @@ def main():
         good = {kernel: top / f"{kernel}.o" for kernel in KERNELS}
         list(pool.map(lambda kernel: compile_kernel(args, ROOT, kernel, good[kernel]), KERNELS))
         link(args, good.values(), top)
-        notice = (mistakes.DELTA, mistakes.CONV, mistakes.ROWS, mistakes.ROBUST)
+        notice = sorted({mistake.noticed_by for mistake in wanted})
         for what, (status, said) in zip(notice, pool.map(lambda w: run(args, top, w), notice)):
             if status:
                 sys.exit(f"mutations: {what} fails without any mistake: {status} {said}")
@@ -123,7 +114,7 @@ def main():
             return result
         for mistake, (status, said) in zip(wanted, pool.map(one, range(len(wanted)))):
             missed += status == 0
-            print(f"{'MISSED ' if status == 0 else 'noticed'} {mistake[4]:16} {mistake[0]}{': ' + said.strip() if said else ''}", flush=True)
+            print(f"{'MISSED ' if status == 0 else 'noticed'} {mistake.noticed_by:16} {mistake.what}{': ' + said.strip() if said else ''}", flush=True)
     print(f"{len(wanted) - missed} of {len(wanted)} mistakes noticed in {time.time() - begin:.0f} s")
     return 1 if missed or not wanted else 0
 

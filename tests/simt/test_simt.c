@@ -21,6 +21,28 @@ static void fails(fixture *f, const char *kernel, unsigned block, int mode, cons
     if (getenv("SHOW")) printf("%s %d: %s\n", kernel, mode, simt_last_fault());
 }
 
+/* Threads in a block, mode of the kernel, and words of what is said. */
+typedef struct mistake { const char *kernel; unsigned block; int mode; const char *words; } mistake;
+static const mistake mistakes[] = {
+    { "lanes", 64, 20, "never come" }, { "lanes", 64, 21, "reads from lane 20, which does not take part" },
+    { "lanes", 64, 22, "in which it is not itself" }, { "lanes", 64, 23, "reads from lane 25" },
+    { "lanes", 64, 24, "never come" }, { "lanes", 64, 25, "a width of 12" }, { "lanes", 32, 26, "never come" },
+    { "lanes", 32, 27, "never come" }, { "barriers", 128, 1, "never come" },
+    { "barriers", 128, 2, "not all threads are at the same barrier" }, { "barriers", 128, 3, "returned" },
+};
+static const mistake for_checker[] = {
+    { "memory", 64, 0, "shared memory that nobody has written" },
+    { "memory", 64, 1, "a write outside of any memory" }, { "memory", 64, 2, "not aligned" },
+    { "memory", 64, 3, "shared memory" }, { "memory", 64, 4, "a race: block" },
+    { "memory", 64, 5, "a read outside of any memory" }, { "memory", 64, 10, "a race: thread" },
+    { "memory", 128, 8, "a race" }, { "reduce", 256, 1, "shared memory" }, { "copies", 32, 1, "shared memory" },
+};
+
+static void fail_all(fixture *f, const mistake *m, size_t n)
+{
+    for (size_t i = 0; i < n; i++) fails(f, m[i].kernel, m[i].block, m[i].mode, m[i].words);
+}
+
 static void test_reductions(fixture *f)
 {
     for (int seed = 0; seed < 6; seed++) {
@@ -83,17 +105,7 @@ static void test_lanes(fixture *f)
         }
     for (int seed = 0; seed < 4; seed++) {
         simt_control("seed", seed);
-        fails(f, "lanes", 64, 20, "never come");
-        fails(f, "lanes", 64, 21, "reads from lane 20, which does not take part");
-        fails(f, "lanes", 64, 22, "in which it is not itself");
-        fails(f, "lanes", 64, 23, "reads from lane 25");
-        fails(f, "lanes", 64, 24, "never come");
-        fails(f, "lanes", 64, 25, "a width of 12");
-        fails(f, "lanes", 32, 26, "never come");
-        fails(f, "lanes", 32, 27, "never come");
-        fails(f, "barriers", 128, 1, "never come");
-        fails(f, "barriers", 128, 2, "not all threads are at the same barrier");
-        fails(f, "barriers", 128, 3, "returned");
+        fail_all(f, mistakes, sizeof mistakes / sizeof *mistakes);
         OK(run(f, "barriers", 1, 64, 0, 0, 0));
         for (unsigned t = 0; t < 64; t++) CHECK(f->host_words[t] == 40 * 4 + 1, "%u: %u", t, f->host_words[t]);
         OK(run(f, "barriers", 1, 40, 0, 0, 0)); /* a warp that is not whole */
@@ -107,16 +119,7 @@ static void test_checker(fixture *f)
 {
     for (int seed = 0; seed < 4; seed++) {
         simt_control("seed", seed);
-        fails(f, "memory", 64, 0, "shared memory that nobody has written");
-        fails(f, "memory", 64, 1, "a write outside of any memory");
-        fails(f, "memory", 64, 2, "not aligned");
-        fails(f, "memory", 64, 3, "shared memory");
-        fails(f, "memory", 64, 4, "a race: block");
-        fails(f, "memory", 64, 5, "a read outside of any memory");
-        fails(f, "memory", 64, 10, "a race: thread");
-        fails(f, "memory", 128, 8, "a race");
-        fails(f, "reduce", 256, 1, "shared memory");
-        fails(f, "copies", 32, 1, "shared memory");
+        fail_all(f, for_checker, sizeof for_checker / sizeof *for_checker);
         OK(run(f, "memory", 1, 64, 0, 8, 0)); /* lanes are ordered by __syncwarp */
         OK(run(f, "memory", 1, 64, 0, 7, 0));
         OK(run(f, "copies", 1, 32, 0, 0, 0));

@@ -1,18 +1,13 @@
 # Tests of the Vulkan backend, included by tests/CMakeLists.txt where the backend is built. Those that need a device, which
 # lavapipe is, are skipped where there is none; scripts/test.sh takes that for a failure.
-gdn_test_program(test_vulkan vulkan/test_vulkan.c vulkan/support.c device/call.c device/drawn_maps.c device/maps.c device/step.c)
-target_link_libraries(test_vulkan PRIVATE ${GDN_PRIVATE_LIBRARIES})
+gdn_device_program(vulkan vulkan/test_vulkan.c vulkan/support.c)
 target_include_directories(test_vulkan PRIVATE "${GDN_VULKAN_INCLUDE}")
 set_target_properties(test_vulkan PROPERTIES ENABLE_EXPORTS ON) # its dlopen replaces the C library's
 set(gdn_vulkan_tests robustness missing_loader)
 add_test(NAME vulkan.robustness COMMAND test_vulkan)
 add_test(NAME vulkan.missing_loader COMMAND test_vulkan missing-loader)
 
-# The header by itself, as C99.
-add_library(test_vulkan_header OBJECT vulkan/header.c)
-set_target_properties(test_vulkan_header PROPERTIES C_STANDARD 99)
-target_include_directories(test_vulkan_header PRIVATE "${PROJECT_SOURCE_DIR}/include")
-target_compile_options(test_vulkan_header PRIVATE -Wall -Wextra -Wpedantic -Werror)
+gdn_device_header(vulkan)
 
 function(gdn_vulkan_script name) # arguments of the script
   add_test(NAME vulkan.${name} COMMAND sh "${CMAKE_CURRENT_SOURCE_DIR}/vulkan/${name}.sh" ${ARGN})
@@ -33,7 +28,9 @@ if(GDN_BUILD_TOOLS)
   gdn_vulkan_script(control $<TARGET_FILE:gdn_tool>)
   gdn_vulkan_script(validation $<TARGET_FILE:gdn_tool> $<TARGET_FILE:test_vulkan>)
   if(TARGET gdn)
-    gdn_vulkan_script(no_driver $<TARGET_FILE:gdn_tool> $<TARGET_FILE:gdn>)
+    add_test(NAME vulkan.no_driver COMMAND sh "${CMAKE_CURRENT_SOURCE_DIR}/no_driver.sh" vulkan $<TARGET_FILE:gdn_tool>
+      $<TARGET_FILE:gdn>)
+    list(APPEND gdn_vulkan_tests no_driver)
   endif()
 endif()
 # Part of `unit` too, which sanitizers run.

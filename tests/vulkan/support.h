@@ -1,9 +1,9 @@
-/* What the tests of the Vulkan backend share, besides tests/device/device.h: faults that are injected by answering
+/* What the tests of the Vulkan backend share, besides tests/device_suite.h: faults that are injected by answering
  * vkGetDeviceProcAddr with functions of our own. */
 #ifndef GDN_TEST_VULKAN_SUPPORT_H
 #define GDN_TEST_VULKAN_SUPPORT_H
 
-#include "tests/device/device.h"
+#include "tests/device_suite.h"
 #include "vulkan/device.h"
 
 /* ---- Faults ---- */

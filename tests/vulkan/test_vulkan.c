@@ -13,8 +13,6 @@
 
 #include "support.h"
 
-static step wanted, wanted_twice, start;
-
 static gdn_context *open_default(const char *implementation)
 {
     gdn_context *ctx = NULL;
@@ -540,25 +538,18 @@ static void test_barriers(void)
     gdn_context_destroy(ctx);
 }
 
-static void test_bad_maps(void)
-{
-    gdn_context *ctx = open_default(NULL);
-    device_bad_maps(ctx);
-    device_drawn_maps(ctx);
-    gdn_context_destroy(ctx);
-}
+static void test_bad_maps(void) { suite_bad_maps(GDN_BACKEND_VULKAN); }
 
 int main(int argc, char **argv)
 {
-    static const struct {
-        const char *name;
-        void (*run)(void);
-    } tests[] = {
-        { "shaders", test_shaders }, { "program's device", test_programs_device }, { "command buffer", test_command_buffer },
-        { "missing features", test_missing_features }, { "device name", test_device_name }, { "two threads", test_two_threads },
-        { "pipeline cache", test_cache }, { "device loss", test_device_loss }, { "out of memory", test_out_of_memory },
-        { "bounded waits", test_bounded_waits }, { "broken loader", test_broken_loader }, { "no allocation", test_no_allocation },
-        { "bad maps", test_bad_maps }, { "barriers", test_barriers },
+    static const suite_test tests[] = {
+        { "shaders", test_shaders, 0 }, { "program's device", test_programs_device, 0 },
+        { "command buffer", test_command_buffer, 0 }, { "missing features", test_missing_features, 0 },
+        { "device name", test_device_name, 0 }, { "two threads", test_two_threads, 0 },
+        { "pipeline cache", test_cache, 0 }, { "device loss", test_device_loss, 0 },
+        { "out of memory", test_out_of_memory, 0 }, { "bounded waits", test_bounded_waits, 0 },
+        { "broken loader", test_broken_loader, 0 }, { "no allocation", test_no_allocation, 0 },
+        { "bad maps", test_bad_maps, 0 }, { "barriers", test_barriers, 0 },
     };
     if (argc == 2 && !strcmp(argv[1], "missing-loader"))
         return missing_loader();
@@ -570,14 +561,6 @@ int main(int argc, char **argv)
         (void)printf("skipped: %s\n", gdn_vk_catalogue_get()->reason);
         return 77;
     }
-    step_init(&start, 7);
-    wanted = wanted_twice = start;
-    step_reference(&wanted, 1);
-    step_reference(&wanted_twice, 2);
-    for (size_t i = 0; i < sizeof tests / sizeof tests[0]; i++) {
-        const int before = failures;
-        tests[i].run();
-        (void)printf("%-20s %s\n", tests[i].name, failures == before ? "ok" : "FAILED");
-    }
-    return failures != 0;
+    suite_init();
+    return suite_run(tests, sizeof tests / sizeof tests[0], NULL);
 }

@@ -1,0 +1,45 @@
+# What the tests of the GPU backends share. Included by tests/CMakeLists.txt before those.
+
+# test_<backend>, with what every device is tested with; further arguments: its own sources.
+function(gdn_device_program backend)
+  gdn_test_program(test_${backend} ${ARGN} device_suite.c device/call.c device/drawn_maps.c device/maps.c device/step.c)
+  target_link_libraries(test_${backend} PRIVATE ${GDN_PRIVATE_LIBRARIES})
+endfunction()
+
+# The backend's public header by itself, as C99.
+function(gdn_device_header backend)
+  add_library(test_${backend}_header OBJECT ${backend}/header.c)
+  set_target_properties(test_${backend}_header PROPERTIES C_STANDARD 99)
+  target_include_directories(test_${backend}_header PRIVATE "${PROJECT_SOURCE_DIR}/include")
+  target_compile_options(test_${backend}_header PRIVATE -Wall -Wextra -Wpedantic -Werror)
+endfunction()
+
+# Tests of a backend whose kernels run on the emulator: test_<backend>, the check of every kernel, mistakes that have to be
+# noticed, and what the library says where there is no driver.
+#   folder: of the emulated driver; objects: what it is made of, besides kernels; missing: the name of the last test
+function(gdn_emulated_tests backend folder objects missing)
+  add_test(NAME ${backend}.robustness COMMAND test_${backend})
+  set_tests_properties(${backend}.robustness PROPERTIES LABELS unit)
+  set(names robustness)
+  if(GDN_BUILD_TOOLS)
+    foreach(kernel IN LISTS GDN_KERNELS)
+      add_test(NAME ${backend}.check_${kernel} COMMAND gdn_tool check --backend ${backend} --kernel ${kernel})
+      list(APPEND names check_${kernel})
+    endforeach()
+  endif()
+  foreach(name IN LISTS names)
+    set_property(TEST ${backend}.${name} APPEND PROPERTY LABELS ${backend})
+    set_tests_properties(${backend}.${name} PROPERTIES ENVIRONMENT "LD_LIBRARY_PATH=${folder}")
+  endforeach()
+  if(GDN_BUILD_TOOLS AND Python3_FOUND AND NOT GDN_SANITIZE)
+    add_test(NAME ${backend}.mutations COMMAND "${Python3_EXECUTABLE}" "${CMAKE_CURRENT_SOURCE_DIR}/simt/mutations.py"
+      --backend ${backend} --cxx "${CMAKE_CXX_COMPILER}" --gdn $<TARGET_FILE:gdn_tool> --test $<TARGET_FILE:test_${backend}>
+      --objects $<TARGET_OBJECTS:${objects}> COMMAND_EXPAND_LISTS)
+    set_tests_properties(${backend}.mutations PROPERTIES LABELS ${backend} RUN_SERIAL ON) # takes all cores itself
+  endif()
+  if(GDN_BUILD_TOOLS AND TARGET gdn)
+    add_test(NAME ${backend}.${missing} COMMAND sh "${CMAKE_CURRENT_SOURCE_DIR}/no_driver.sh" ${backend} $<TARGET_FILE:gdn_tool>
+      $<TARGET_FILE:gdn> "${folder}")
+    set_tests_properties(${backend}.${missing} PROPERTIES LABELS ${backend})
+  endif()
+endfunction()

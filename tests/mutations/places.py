@@ -1,0 +1,363 @@
+#!/usr/bin/env python3
+"""Where a planted mistake goes: a place in the code, found by what stands there and not by how it is written.
+
+    places.py --verify      has every mistake of the library and of the kernels its place, once? (the default)
+    places.py --self-test   and would it still, were the code formatted anew, renamed or moved? Is what is gone missed?
+
+A list of mistakes is a text. Each begins with what is wrong; what follows is indented:
+
+    strides need no alignment
+        at      core check_strides                  the folder, and the function or macro; - is any, and outside of them
+        noticed test_api                            the program that has to fail, and its arguments
+        never   if (@(uint64_t)stride[a] % alignment@)
+
+The last line has the code of the place; what is between two @ is replaced, by nothing (`drop`), by 0 (`never`), or by
+what a line `by` has (`put`). Long lines go on in the next, indented further.
+
+Code is compared token by token: white space, comments and the breaks of strings do not count. Neither do the names of
+variables, members and types: each stands for any name, the same wherever it is repeated, and `by` gets what the code
+has for them. What has to be right is the structure, the functions that are called, constants in capitals, numbers,
+keywords; of strings, a part of the text. `...` stands for any code in between. Where `by` has a member whose name is
+not in the code of the place, a line `see` has a function and code in it where it is.
+
+The place has to be there once in the functions of that name in the folder.
+"""
+import dataclasses
+import functools
+import pathlib
+import re
+import shutil
+import subprocess
+import sys
+import typing
+
+ROOT = pathlib.Path(__file__).resolve().parent.parent.parent
+LISTS = ("tests/mutations/mistakes.txt", "tests/cuda/mistakes.txt", "tests/metal/mistakes.txt")
+SUFFIXES = (".c", ".h", ".cu", ".cuh", ".metal")
+
+TOKEN = re.compile(r"""(?P<skip>\s+|\\\n|//[^\n]*|/\*.*?\*/)|(?P<string>"(?:\\.|[^"\\])*")|(?P<char>'(?:\\.|[^'\\])*')
+    |(?P<name>[A-Za-z_]\w*(?:[ ]*\#\#[ ]*\w+)*)|(?P<number>\.?\d(?:[eEpP][+-]|[\w.])*)
+    |(?P<sign><<=|>>=|\.\.\.|->|\+\+|--|<<|>>|[<>=!]=|&&|\|\||[-+*/%&|^]=|\#\#|.)""", re.X | re.S)
+KEYWORDS = frozenset("""auto bool break case char class const constant continue default device do double else enum
+    extern false float for goto half if inline int kernel long namespace operator private public register return short signed
+    sizeof static struct switch template this thread threadgroup true typedef typename uint union unsigned ushort using
+    virtual void volatile while define defined elif endif ifdef ifndef include pragma undef""".split())
+LITERAL = re.compile(r"[A-Z0-9_]{2,}|\w+_t|_\w+|(?:float|u?int|half|uchar|ushort)[234]")
+
+
+class Token(typing.NamedTuple):
+    kind: str # of the groups of TOKEN, or `variable`, `member`: names that count as any other
+    text: str
+    begin: int
+    end: int
+
+    def is_free(self):
+        return self.kind in ("variable", "member")
+
+
+@functools.lru_cache(maxsize=None)
+def tokens_of(text):
+    found = []
+    for match in TOKEN.finditer(text):
+        kind = match.lastgroup
+        if kind == "string" and found and found[-1].kind == "string": # a text that is broken into two is one
+            found[-1] = Token(kind, found[-1].text[:-1] + match[0][1:], found[-1].begin, match.end())
+        elif kind != "skip":
+            text_of = match[0].replace(" ", "") if kind == "name" else match[0] # a ## b is one name
+            found.append(Token(kind, text_of, match.start(), match.end()))
+    for i, token in enumerate(found):
+        if token.kind == "name" and token.text not in KEYWORDS and not LITERAL.fullmatch(token.text):
+            called = i + 1 < len(found) and found[i + 1].text == "("
+            if i and found[i - 1].text in (".", "->"):
+                found[i] = token._replace(kind="member")
+            elif not called:
+                found[i] = token._replace(kind="variable")
+    return tuple(found)
+
+
+@functools.lru_cache(maxsize=None)
+def closing(tokens):
+    """Of each bracket that opens, where it closes."""
+    close, open_ = {}, []
+    for i, token in enumerate(tokens):
+        if token.text in ("(", "[", "{"):
+            open_.append(i)
+        elif token.text in (")", "]", "}") and open_:
+            close[open_.pop()] = i
+    return close
+
+
+@functools.lru_cache(maxsize=None)
+def functions_of(text):
+    """(name, first token, the one behind the last) of every function and every macro of a file."""
+    tokens = tokens_of(text)
+    close = closing(tokens)
+    found = []
+    for i, token in enumerate(tokens[:-1]):
+        named = token.kind in ("name", "member") and token.text not in KEYWORDS
+        if named and i + 1 in close and tokens[i + 1].text == "(":
+            # A macro that makes the head has the name as its first argument. The function's may follow.
+            name = tokens[i + 2].text if token.text.isupper() else token.text
+            body = close[i + 1] + 1
+            if token.text.isupper() and body < len(tokens) and tokens[body].text == "(" and body in close:
+                body = close[body] + 1
+            if body < len(tokens) and tokens[body].text == "{" and body in close:
+                found.append((name, i, close[body] + 1))
+        if token.text == "define" and i and tokens[i - 1].text == "#":
+            line = re.compile(r"(?:\\\n|[^\n])*").match(text, token.begin).end()
+            behind = next((j for j in range(i, len(tokens)) if tokens[j].begin >= line), len(tokens))
+            found.append((tokens[i + 1].text, i - 1, behind))
+    return found
+
+
+def same(pattern, tokens, at, names):
+    """Do the tokens from `at` on read like the pattern? What the names stand for then, else None."""
+    names = dict(names)
+    for want, have in zip(pattern, tokens[at:at + len(pattern)]):
+        if want.is_free():
+            if want.kind != have.kind or names.setdefault((want.kind, want.text), have.text) != have.text:
+                return None
+        elif want.kind == "string" and have.kind == "string":
+            if want.text[1:-1] not in have.text:
+                return None
+        elif want.text != have.text:
+            return None
+    return names if len(set((kind, name) for (kind, _), name in names.items())) == len(names) else None
+
+
+def matches(parts, tokens, begin, end, names):
+    """Where the parts of a pattern begin, one after another, for each way there is; and the names."""
+    for at in range(begin, end - len(parts[0]) + 1):
+        known = same(parts[0], tokens, at, names)
+        if known is not None and len(parts) == 1:
+            yield (at,), known
+        elif known is not None:
+            for later, all_known in matches(parts[1:], tokens, at + len(parts[0]), end, known):
+                yield (at, *later), all_known
+
+
+@dataclasses.dataclass(frozen=True)
+class Place:
+    path: str
+    begin: int # what is replaced
+    end: int
+    names: tuple
+    whole: tuple = dataclasses.field(compare=False) # from where to where the code reads like the pattern
+
+
+def find(tree, folder, function, code):
+    """The places of a code. tree: the text of each path."""
+    before, marked, _ = code.split("@") if "@" in code else ("", "", code)
+    parts, cut = [[]], None
+    for token in tokens_of(code.replace("@", "")):
+        if token.text == "...":
+            parts.append([])
+            continue
+        parts[-1].append(token)
+        if cut is None and not marked and token.end == len(before): # what comes between two tokens belongs to the first
+            cut = [len(parts) - 1, len(parts[-1]), len(parts[-1])]
+        if cut is None and token.end > len(before): # the part, and which of its tokens are replaced
+            cut = [len(parts) - 1, len(parts[-1]) - 1, len(parts[-1]) - 1]
+        if cut and token.begin < len(before) + len(marked):
+            cut[2] = len(parts[-1])
+    cut = cut or [len(parts) - 1, len(parts[-1]), len(parts[-1])]
+    found = {}
+    for path, text in tree.items():
+        if str(pathlib.PurePosixPath(path).parent) != folder:
+            continue
+        tokens = tokens_of(text)
+        for name, begin, end in functions_of(text) if function != "-" else [("-", 0, len(tokens))]:
+            for starts, names in matches(parts, tokens, begin, end, {}) if name == function else ():
+                first, last = (starts[cut[0]] + offset for offset in cut[1:])
+                replaced = (tokens[first].begin, tokens[last - 1].end) if last > first else (tokens[first - 1].end,) * 2
+                whole = tokens[starts[0]].begin, tokens[starts[-1] + len(parts[-1]) - 1].end
+                place = Place(path, *replaced, tuple(sorted(names.items())), whole)
+                found[place] = place
+    return list(found.values())
+
+
+@dataclasses.dataclass
+class Mistake:
+    what: str
+    folder: str
+    function: str
+    noticed_by: str
+    arguments: list
+    code: str
+    by: str
+    see: tuple # function and code that has members of `by`, or ()
+
+    def place(self, tree):
+        """Where it goes, and the names that `by` may use."""
+        def once(function, code):
+            places = find(tree, self.folder, function, code)
+            if len(places) != 1:
+                raise LookupError(f"'{self.what}': its place is {len(places)} times in {self.folder}, {function}, "
+                                  f"and has to be there once: {code}")
+            return places[0]
+        place = once(self.function, self.code)
+        seen = once(*self.see).names if self.see else ()
+        return place, {**{name: real for name, real in seen if name[0] == "member"}, **dict(place.names)}
+
+    def plant(self, tree):
+        """The path and the text of the file with the mistake."""
+        place, names = self.place(tree)
+        by, at = "", 0
+        for token in tokens_of(self.by):
+            real = names.get((token.kind, token.text), token.text) if token.is_free() else token.text
+            by += self.by[at:token.begin] + real
+            at = token.end
+        return place.path, f"{tree[place.path][:place.begin]} {by} {tree[place.path][place.end:]}"
+
+
+def read_list(path):
+    """The mistakes of a list."""
+    mistakes, fields = [], {}
+
+    def finish():
+        if fields:
+            folder, function = fields["at"].split()
+            noticed_by, *arguments = fields["noticed"].split()
+            way = next(way for way in ("drop", "never", "put") if way in fields)
+            by = {"drop": "", "never": "0", "put": fields.get("by", "")}[way]
+            see = tuple(fields.get("see", "").split(None, 1))
+            mistakes.append(Mistake(fields["what"], folder, function, noticed_by, arguments, fields[way], by, see))
+            fields.clear()
+
+    key = None
+    for line in (ROOT / path).read_text().splitlines():
+        words = line.split(None, 1)
+        if not words or line.startswith("#"):
+            continue
+        if not line.startswith(" "):
+            finish()
+            fields["what"] = line
+        elif line.startswith(" " * 12):
+            fields[key] += " " + line.strip()
+        else:
+            key = words[0]
+            fields[key] = words[1] if len(words) > 1 else ""
+    finish()
+    return mistakes
+
+
+def read_tree(folders, root=ROOT):
+    paths = sorted(path for folder in folders for path in (root / folder).iterdir() if path.suffix in SUFFIXES)
+    return {str(path.relative_to(root)): path.read_text() for path in paths}
+
+
+# ---- The self-test: the same mistake in code that was changed ----
+def texts(text):
+    return [token.text for token in tokens_of(text)]
+
+
+def one_token_a_line(text):
+    """Formatted as no formatter does; macros keep their line."""
+    lines = re.split(r"(^[ \t]*#[^\n]*(?:(?<=\\)\n[^\n]*)*\n)", text, flags=re.M)
+    return "".join(part if i % 2 else "\n".join([*texts(part), ""]) for i, part in enumerate(lines))
+
+
+def clang_formatted(text):
+    style = "{BasedOnStyle: GNU, Standard: c++17, ColumnLimit: 50, SortIncludes: Never, PointerAlignment: Left}"
+    command = ["clang-format", "--assume-filename=x.cc", f"--style={style}"]
+    return subprocess.run(command, input=text, capture_output=True, text=True, check=True).stdout
+
+
+def renamed(text):
+    """Other names for all variables and members, but for functions whose head a macro makes."""
+    functions = {name for name, _, _ in functions_of(text)}
+    out, at = "", 0
+    for token in tokens_of(text):
+        other = {"variable": "_local", "member": "_field"}.get(token.kind, "")
+        if token.kind != "string" and token.text not in functions:
+            out += text[at:token.begin] + token.text + other
+            at = token.end
+    return out + text[at:]
+
+
+def moved(tree, path, begin):
+    """The function around a place in a new file of its folder."""
+    text = tree[path]
+    tokens = tokens_of(text)
+    around = [(last - first, first, last) for _, first, last in functions_of(text)
+              if tokens[first].begin <= begin <= tokens[last - 1].end]
+    if not around:
+        return tree
+    _, first, last = min(around)
+    cut, end = tokens[first].begin, tokens[last - 1].end
+    new = str(pathlib.PurePosixPath(path).parent / "a_new_file.h")
+    return {**tree, path: text[:cut] + text[end:], new: text[cut:end] + "\n"}
+
+
+def self_test(mistakes, tree):
+    """How many mistakes do not survive. Names who."""
+    formats = {"one token a line": one_token_a_line}
+    if shutil.which("clang-format"):
+        formats["clang-format"] = clang_formatted
+    ways = {**formats, "renamed": renamed}
+    trees = {way: {path: change(text) for path, text in tree.items()} for way, change in ways.items()}
+    lost = 0
+
+    def must(holds, mistake, what):
+        nonlocal lost
+        if not holds:
+            print(f"places: '{mistake.what}': {what}")
+            lost += 1
+
+    for mistake in mistakes:
+        path, planted = mistake.plant(tree)
+        place, _ = mistake.place(tree)
+        must(texts(planted) != texts(tree[path]), mistake, "changes nothing")
+        for way, change in ways.items():
+            try:
+                there, text = mistake.plant(trees[way])
+                same_mistake = texts(text) == texts(planted if way in formats else change(planted))
+                must(there == path and same_mistake, mistake, f"another mistake: {way}")
+            except LookupError as error:
+                must(False, mistake, f"lost: {way}: {error}")
+        try:
+            elsewhere = moved(tree, path, place.begin)
+            there, text = mistake.plant(elsewhere)
+            longer = len(texts(planted)) - len(texts(tree[path]))
+            must(len(texts(text)) - len(texts(elsewhere[there])) == longer, mistake, "another mistake: moved")
+            must(there != path or elsewhere is tree, mistake, "was not moved")
+        except LookupError as error:
+            must(False, mistake, f"lost: moved: {error}")
+        for way, other in (("is gone", {**tree, path: tree[path][:place.whole[0]] + tree[path][place.whole[1]:]}),
+                           ("stands twice", {**tree, path + "_again.h": tree[path]})):
+            try:
+                mistake.plant(other)
+                must(False, mistake, f"nobody sees that its place {way}")
+            except LookupError:
+                pass
+    print(f"places: {len(mistakes)} mistakes, {', '.join(ways)}, moved, gone, twice: {lost} wrong")
+    return lost
+
+
+def verify(mistakes, tree):
+    """How many have no place, or more than one. Names them."""
+    lost = 0
+    for mistake in mistakes:
+        try:
+            mistake.plant(tree)
+        except LookupError as error:
+            print(f"places: {error}")
+            lost += 1
+    print(f"{len(mistakes) - lost} of {len(mistakes)} planted mistakes have their place")
+    return lost
+
+
+def main(arguments):
+    if arguments not in ([], ["--verify"], ["--self-test"]):
+        print(__doc__)
+        return 0 if arguments in (["-h"], ["--help"]) else 2
+    mistakes = [mistake for path in LISTS for mistake in read_list(path)]
+    tree = read_tree({mistake.folder for mistake in mistakes})
+    lost = verify(mistakes, tree)
+    if not lost and arguments == ["--self-test"]:
+        lost = self_test(mistakes, tree)
+    return 1 if lost else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))
