@@ -11,7 +11,6 @@
 
 #include "environment.h"
 #include "executor.h"
-#include "kernel.h"
 
 enum { MAX_CONTEXTS = 24 };
 
@@ -203,29 +202,6 @@ static gdn_status get_memory(check_target *t, gdn_context *ctx, const check_case
     return gdn_buffer_read(ctx, &t->place[m].span, 0, r->image[m], bytes);
 }
 
-static void bind_operands(const check_target *t, const check_case *c, const gdn_span *where, check_args *args)
-{
-    for (int i = 0; i < c->n_views; i++) {
-        const check_view *v = &c->view[i];
-        const gdn_span *base = &where[v->memory];
-        const uint64_t at = c->memory[v->memory].before + (uint64_t)v->first;
-        void *data = base->data;
-        uint64_t offset = base->offset + at;
-        if (t->info.device.shared_memory && !c->use_offset) {
-            data = (char *)base->data + offset;
-            offset = 0;
-        }
-        if (v->is_span) {
-            gdn_span *span = (gdn_span *)(void *)((char *)args + v->field);
-            *span = (gdn_span){ data, offset, v->stated };
-        } else {
-            gdn_tensor *tensor = (gdn_tensor *)(void *)((char *)args + v->field);
-            *tensor = (gdn_tensor){ .data = data, .offset = offset, .bytes = v->stated, .dtype = v->dtype };
-            memcpy(tensor->stride, v->given, sizeof tensor->stride);
-        }
-    }
-}
-
 gdn_status check_target_workspace(check_target *t, gdn_context *ctx, uint64_t bytes, gdn_span *span)
 {
     const uint64_t had = t->workspace_bytes;
@@ -282,7 +258,7 @@ void check_target_run(check_target *t, const check_case *c, check_result *r)
             return;
         }
 
-    bind_operands(t, c, where, &args);
+    check_bind(c, where, c->use_offset || !t->info.device.shared_memory, &args);
     /* Data and maps may be absent from a query. Without seq_start it takes all sequences to be equally long,
      * so that stays where tensors have a sequence axis, whose strides then say something else. Pools of
      * another shape than the one that is read stay, too, because their sizes need them. */
@@ -323,12 +299,12 @@ void check_target_run(check_target *t, const check_case *c, check_result *r)
         conclude_error(r, status, "making a workspace");
         return;
     }
-    memcpy((char *)&args + c->kernel->workspace, &workspace, sizeof workspace);
+    *check_workspace(c->kernel, &args) = workspace;
 
     check_executor_mode_changes();
     const uint64_t old = check_environment_enter(t->info.device.shared_memory ? c->environment : CHECK_ENV_DEFAULT);
     const uint64_t entered = check_environment_get();
-    status = c->kernel->run(ctx, &args);
+    status = c->kernel->run(ctx, &args, NULL);
     const uint64_t left = check_environment_get();
     check_environment_put(old);
     if (status) {
