@@ -41,6 +41,12 @@ static inline gdn_span *check_span(const void *args, const check_operand *o)
     return (gdn_span *)(void *)((char *)(uintptr_t)args + o->field);
 }
 
+/* The data of either, which is its first member. */
+static inline void **check_data(const void *args, const check_operand *o)
+{
+    return (void **)(void *)((char *)(uintptr_t)args + o->field);
+}
+
 /* Who wants to know what a call may write. */
 typedef struct check_writes {
     void *user;
