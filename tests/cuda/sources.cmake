@@ -15,8 +15,8 @@ if(GDN_SIMT) # a C++ compiler was found
     "${PROJECT_SOURCE_DIR}/cuda/set_rows.cu"
     "${PROJECT_SOURCE_DIR}/cuda/ssm_conv.cu")
   get_target_property(gdn_simt_cuda_folder gdn_simt_cuda GDN_SIMT_FOLDER)
-  gdn_test_program(test_cuda cuda/test_cuda.c cuda/test_graphs.c device/call.c device/drawn_maps.c device/maps.c device/step.c)
-  target_link_libraries(test_cuda PRIVATE ${GDN_PRIVATE_LIBRARIES} gdn_simt_cuda)
+  gdn_test_program(test_cuda cuda/test_cuda.c cuda/test_graphs.c)
+  target_link_libraries(test_cuda PRIVATE ${GDN_PRIVATE_LIBRARIES} gdn_simt_cuda gdn_device_tests)
   add_test(NAME cuda.robustness COMMAND test_cuda)
   set_tests_properties(cuda.robustness PROPERTIES LABELS unit)
   set(gdn_cuda_tests robustness)

@@ -1,7 +1,7 @@
 # Tests of the Vulkan backend, included by tests/CMakeLists.txt where the backend is built. Those that need a device, which
 # lavapipe is, are skipped where there is none; scripts/test.sh takes that for a failure.
-gdn_test_program(test_vulkan vulkan/test_vulkan.c vulkan/support.c device/call.c device/drawn_maps.c device/maps.c device/step.c)
-target_link_libraries(test_vulkan PRIVATE ${GDN_PRIVATE_LIBRARIES})
+gdn_test_program(test_vulkan vulkan/test_vulkan.c vulkan/support.c)
+target_link_libraries(test_vulkan PRIVATE ${GDN_PRIVATE_LIBRARIES} gdn_device_tests)
 target_include_directories(test_vulkan PRIVATE "${GDN_VULKAN_INCLUDE}")
 set_target_properties(test_vulkan PROPERTIES ENABLE_EXPORTS ON) # its dlopen replaces the C library's
 set(gdn_vulkan_tests robustness missing_loader)

@@ -142,6 +142,13 @@ void check_add_map(check_case *c, const char *name, size_t field, const int32_t 
     check_add_view(c, &v);
 }
 
+void check_put_map(check_case *c, const char *name, const int32_t *values)
+{
+    const check_view *v = check_find(c, name);
+    const check_memory *m = &c->memory[v->memory];
+    memcpy(m->image + m->before, values, 4 * (size_t)v->extent[0]);
+}
+
 const check_view *check_find(const check_case *c, const char *name)
 {
     for (int i = 0; i < c->n_views; i++)
@@ -158,6 +165,12 @@ unsigned char *check_at(const check_case *c, const check_view *v, unsigned char 
     for (int a = 0; a < v->rank; a++)
         at += i[a] * v->stride[a];
     return image + at;
+}
+
+void check_put_index(check_case *c, int b0, int b1, int row, int64_t value)
+{
+    const check_view *v = check_find(c, "index");
+    check_store_index(check_at(c, v, c->memory[v->memory].image, b0, b1, row, 0), v->dtype, value);
 }
 
 void check_initial(const check_case *c, unsigned char *image[CHECK_MAX_MEMORIES])

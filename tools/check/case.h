@@ -80,6 +80,9 @@ void check_add_same(check_case *c, const char *of, const char *name, size_t fiel
 void check_add_map(check_case *c, const char *name, size_t field, const int32_t *values, int n, const char *axis,
                    check_rng *rng);
 
+void check_put_map(check_case *c, const char *name, const int32_t *values); /* other values in a map that it has */
+void check_put_index(check_case *c, int b0, int b1, int row, int64_t value);          /* likewise, of set_rows' index    */
+
 const check_view *check_find(const check_case *c, const char *name); /* NULL if absent */
 /* Address in `image` (an image of the view's memory) of an element; axes that are not given are 0. */
 unsigned char *check_at(const check_case *c, const check_view *v, unsigned char *image, int64_t i0, int64_t i1, int64_t i2,
