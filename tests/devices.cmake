@@ -1,9 +1,13 @@
 # What the tests of the GPU backends share. Included by tests/CMakeLists.txt before those.
 
-# test_<backend>, with what every device is tested with; further arguments: its own sources.
+# What every device is tested with.
+add_library(gdn_device_tests STATIC EXCLUDE_FROM_ALL device_suite.c device/drawn_maps.c device/maps.c device/sides.c device/step.c)
+target_link_libraries(gdn_device_tests PRIVATE gdn_build_options PUBLIC gdn_cases)
+
+# test_<backend>; further arguments: its own sources.
 function(gdn_device_program backend)
-  gdn_test_program(test_${backend} ${ARGN} device_suite.c device/call.c device/drawn_maps.c device/maps.c device/step.c)
-  target_link_libraries(test_${backend} PRIVATE ${GDN_PRIVATE_LIBRARIES})
+  gdn_test_program(test_${backend} ${ARGN})
+  target_link_libraries(test_${backend} PRIVATE ${GDN_PRIVATE_LIBRARIES} gdn_device_tests)
 endfunction()
 
 # The backend's public header by itself, as C99.

@@ -14,7 +14,7 @@
 
 #include <cmocka.h>
 
-#include "gdn/gdn.h"
+#include "tools/check/case.h"
 
 /* ---- Contexts: the reference first, then every implementation whose memory is the host's ------------- */
 
@@ -33,32 +33,22 @@ int api_close_targets(void **state);
 
 /* ---- Fixtures ------------------------------------------------------------------------------------------ */
 
-enum { API_WORKSPACE = 1 << 18, API_MAX_OPERANDS = 8, API_MAX_SPANS = 5 };
-
-/* Where an operand or a map lies in the argument struct, and what is special about it. */
-typedef struct api_operand {
-    const char *name;
-    size_t      field;
-    int         n_axes;   /* strides that apply                */
-    int         written;
-    int         optional; /* may be absent                     */
-    int         alignment;
-} api_operand;
+enum { API_WORKSPACE = 1 << 18 };
 
 typedef struct api_fixture {
-    const char       *kernel;
-    const api_operand operand[API_MAX_OPERANDS + 1]; /* ends with a name of NULL; spans likewise */
-    const api_operand span[API_MAX_SPANS + 1];
-    gdn_span         *workspace;
+    const check_kernel *kernel;
     void  *args, *args_copy;
-    size_t args_bytes;
     void  *memory, *before, *first; /* first: what the reference made of an accepted call */
     size_t memory_bytes;
     size_t result_bytes;            /* memory without the workspace at its end */
-    void       (*reset)(void);
-    gdn_status (*run)(gdn_context *ctx, const void *args, gdn_stream stream);
-    gdn_status (*query)(const gdn_context *ctx, const void *args, gdn_capability *capability);
+    void (*reset)(void);
 } api_fixture;
+
+/* The operands (map 0) or the maps (1) that the valid call has, one after another: the one after o, the first where o is NULL, or
+ * NULL. The call is valid again. */
+const check_operand *api_next(const api_fixture *f, const check_operand *o, int map);
+#define EACH_OPERAND(f, o) (const check_operand *o = api_next(f, NULL, 0); o; o = api_next(f, o, 0))
+#define EACH_MAP(f, o)     (const check_operand *o = api_next(f, NULL, 1); o; o = api_next(f, o, 1))
 
 typedef struct delta_memory {
     _Alignas(64) float q[5 * 2 * 16];
@@ -105,12 +95,14 @@ extern delta_memory             delta_mem;
 extern conv_memory              conv_mem;
 extern rows_memory              rows_mem;
 extern const api_fixture        delta_fixture, conv_fixture, rows_fixture;
+extern const api_fixture *const api_fixtures[CHECK_KERNEL_COUNT];
 
 /* The call as it stands must fail with `status` on every target and write nothing, and the text must
  * contain all the strings. Where the query refuses as well, it must say the same. */
 void api_refuse(const api_fixture *f, int line, gdn_status status, const char *const *texts);
 
-/* The call as it stands must succeed with the same bits on every target; f->first then holds the memory. */
+/* The call as it stands must succeed with the same bits on every target, and write what it may and nothing else; f->first then
+ * holds the memory. */
 void api_accept(const api_fixture *f, int line);
 
 /* What one call makes of the memory; api_accept() must have run before. Fails where bytes differ. */

@@ -107,10 +107,10 @@ static void rows_sizes(void **state)
 
 /* ---- Operands: the same mistakes for each -------------------------------------------------------------- */
 
-static gdn_tensor *tensor_of(const api_fixture *f, const api_operand *o)
+static gdn_tensor *tensor_of(const api_fixture *f, const check_operand *o)
 {
     f->reset();
-    return (gdn_tensor *)(void *)((char *)f->args + o->field);
+    return check_tensor(f->args, o);
 }
 
 static void refuse_operand(const api_fixture *f, int line, const char *name, const char *member, const char *text)
@@ -126,8 +126,9 @@ static void refuse_operand(const api_fixture *f, int line, const char *name, con
         refuse_operand(f, __LINE__, o->name, member, text);                                            \
     } while (0)
 
-static void refuse_strides(const api_fixture *f, const api_operand *o)
+static void refuse_strides(const api_fixture *f, const check_operand *o)
 {
+    const int alignment = (int)check_alignment(tensor_of(f, o)->dtype);
     char member[32];
     for (int a = 0; a < 4; a++) {
         (void)snprintf(member, sizeof member, ".stride[%d] is ", a);
@@ -139,7 +140,7 @@ static void refuse_strides(const api_fixture *f, const api_operand *o)
         OPERAND(t->stride[a] = INT64_MIN, member, "are allowed");
         OPERAND(t->stride[a] = INT64_MAX, member, "are allowed");
         OPERAND(t->stride[a] = (int64_t)1 << 56, member, "are allowed");
-        OPERAND(t->stride[a] = 4096 + o->alignment / 2, member, "needs a multiple of");
+        OPERAND(t->stride[a] = 4096 + alignment / 2, member, "needs a multiple of");
         OPERAND(t->stride[a] = 4097, member, "needs a multiple of");
     }
 }
@@ -147,32 +148,32 @@ static void refuse_strides(const api_fixture *f, const api_operand *o)
 static void operands(void **state)
 {
     (void)state;
-    const api_fixture *const all[] = { &delta_fixture, &conv_fixture, &rows_fixture };
-    for (int k = 0; k < 3; k++) {
-        const api_fixture *f = all[k];
-        for (const api_operand *o = f->operand; o->name; o++) {
+    for (int k = 0; k < CHECK_KERNEL_COUNT; k++) {
+        const api_fixture *f = api_fixtures[k];
+        for EACH_OPERAND(f, o) {
+            const int alignment = (int)check_alignment(tensor_of(f, o)->dtype);
             char bytes[64], offset[64];
             (void)snprintf(bytes, sizeof bytes, ".bytes is %llu; the call reaches %llu",
                            (unsigned long long)tensor_of(f, o)->bytes - 1, (unsigned long long)tensor_of(f, o)->bytes);
-            (void)snprintf(offset, sizeof offset, "it must be a multiple of %d", o->alignment);
+            (void)snprintf(offset, sizeof offset, "it must be a multiple of %d", alignment);
             OPERAND(t->dtype = -1, ".dtype is -1 (?)", "allowed: ");
             OPERAND(t->dtype = 6, ".dtype is 6 (?)", "allowed: ");
             OPERAND(t->dtype = INT32_MAX, ".dtype is ", "allowed: ");
-            OPERAND(t->dtype = f == &rows_fixture && o == &f->operand[2] ? GDN_F32 : GDN_I32, ".dtype is ", "allowed: ");
+            OPERAND(t->dtype = strcmp(o->name, "index") ? GDN_I32 : GDN_F32, ".dtype is ", "allowed: ");
             OPERAND(t->reserved = 1, ".reserved is 1", "must be 0");
             OPERAND(t->bytes--, "", bytes);
             OPERAND(t->bytes = 1, ".bytes is 1", "the call reaches");
             OPERAND(t->offset = (uint64_t)1 << 56, ".offset is", "below 2^56");
             OPERAND(t->offset = UINT64_MAX, ".offset is", "below 2^56");
             OPERAND((t->data = (char *)t->data + 1, t->bytes = 0), " begins at", offset);
-            OPERAND((t->offset = (uint64_t)o->alignment / 2, t->bytes = 0), " begins at", offset);
+            OPERAND((t->offset = (uint64_t)alignment / 2, t->bytes = 0), " begins at", offset);
             if (!o->optional)
                 OPERAND(t->data = NULL, ".data is NULL", "the call reaches");
             refuse_strides(f, o);
         }
-        for (const api_operand *o = f->span; o->name; o++) {
+        for EACH_MAP(f, o) {
             f->reset();
-            gdn_span *s = (gdn_span *)(void *)((char *)f->args + o->field);
+            gdn_span *s = check_span(f->args, o);
             s->bytes--;
             refuse_operand(f, __LINE__, o->name, ".bytes is", "the call reaches");
             f->reset();
@@ -240,16 +241,15 @@ static void strides_of_results(void **state)
 static void workspaces(void **state)
 {
     (void)state;
-    const api_fixture *const all[] = { &delta_fixture, &conv_fixture, &rows_fixture };
     int needed = 0;
-    for (int k = 0; k < 3; k++) {
-        const api_fixture *f = all[k];
+    for (int k = 0; k < CHECK_KERNEL_COUNT; k++) {
+        const api_fixture *f = api_fixtures[k];
         for (int i = 0; i < api_target_count; i++) {
             gdn_context *ctx = api_target_list[i].ctx;
             gdn_capability cap = { .size = sizeof cap };
             f->reset();
             memcpy(f->before, f->memory, f->memory_bytes);
-            assert_int_equal(f->query(ctx, f->args, &cap), GDN_OK);
+            assert_int_equal(f->kernel->query(ctx, f->args, &cap), GDN_OK);
             if (!cap.workspace_bytes)
                 continue; /* this implementation works without */
             needed++;
@@ -258,9 +258,9 @@ static void workspaces(void **state)
 #define WORKSPACE(change, text1, text2)                                                                \
     do {                                                                                               \
         f->reset();                                                                                    \
-        gdn_span *w = f->workspace;                                                                    \
+        gdn_span *w = check_workspace(f->kernel, f->args);                                                                    \
         change;                                                                                        \
-        assert_int_equal(f->run(ctx, f->args, NULL), GDN_INVALID_ARGUMENT);                            \
+        assert_int_equal(f->kernel->run(ctx, f->args, NULL), GDN_INVALID_ARGUMENT);                            \
         assert_non_null(strstr(gdn_last_error(), text1));                                              \
         assert_non_null(strstr(gdn_last_error(), text2));                                              \
         assert_memory_equal(f->memory, f->before, f->memory_bytes);                                    \
@@ -272,44 +272,42 @@ static void workspaces(void **state)
             WORKSPACE(w->offset = (uint64_t)1 << 56, "workspace.offset is", "below 2^56");
             /* Each operand and map in turn; the first one is in front of the others, so the workspace is
              * long enough to reach several. */
-            for (const api_operand *o = f->operand; o->name; o++) {
+            for EACH_OPERAND(f, o) {
                 gdn_tensor *t = tensor_of(f, o);
                 WORKSPACE((w->data = t->data, w->bytes = 0), "overlaps", "workspace");
             }
-            for (const api_operand *o = f->span; o->name; o++) {
-                gdn_span *s = (gdn_span *)(void *)((char *)f->args + o->field);
+            for EACH_MAP(f, o) {
+                gdn_span *s = check_span(f->args, o);
                 f->reset();
                 WORKSPACE((w->data = s->data, w->bytes = 0), "overlaps", "workspace");
             }
         }
     }
-    print_message("workspace is needed by %d of %d pairs of kernel and target\n", needed, 3 * api_target_count);
+    print_message("workspace is needed by %d of %d pairs of kernel and target\n", needed, CHECK_KERNEL_COUNT * api_target_count);
 }
 
 static void streams(void **state)
 {
     (void)state;
-    const api_fixture *const all[] = { &delta_fixture, &conv_fixture, &rows_fixture };
     int on_the_stack;
-    for (int k = 0; k < 3; k++)
+    for (int k = 0; k < CHECK_KERNEL_COUNT; k++)
         for (int i = 0; i < api_target_count; i++) {
-            all[k]->reset();
-            memcpy(all[k]->before, all[k]->memory, all[k]->memory_bytes);
-            assert_int_equal(all[k]->run(api_target_list[i].ctx, all[k]->args, &on_the_stack), GDN_INVALID_ARGUMENT);
+            api_fixtures[k]->reset();
+            memcpy(api_fixtures[k]->before, api_fixtures[k]->memory, api_fixtures[k]->memory_bytes);
+            assert_int_equal(api_fixtures[k]->kernel->run(api_target_list[i].ctx, api_fixtures[k]->args, &on_the_stack), GDN_INVALID_ARGUMENT);
             assert_non_null(strstr(gdn_last_error(), "stream is 0x"));
             assert_non_null(strstr(gdn_last_error(), "must be NULL"));
-            assert_memory_equal(all[k]->memory, all[k]->before, all[k]->memory_bytes);
+            assert_memory_equal(api_fixtures[k]->memory, api_fixtures[k]->before, api_fixtures[k]->memory_bytes);
         }
 }
 
 static void struct_sizes(void **state)
 {
     (void)state;
-    const api_fixture *const all[] = { &delta_fixture, &conv_fixture, &rows_fixture };
     _Alignas(16) static unsigned char grown[2048];
-    for (int k = 0; k < 3; k++) {
-        const api_fixture *f = all[k];
-        const uint32_t sizes[] = { 0, 1, 3, 4, 8, (uint32_t)f->args_bytes - 1, (uint32_t)f->args_bytes - 8, 65537, UINT32_MAX };
+    for (int k = 0; k < CHECK_KERNEL_COUNT; k++) {
+        const api_fixture *f = api_fixtures[k];
+        const uint32_t sizes[] = { 0, 1, 3, 4, 8, (uint32_t)f->kernel->args_size - 1, (uint32_t)f->kernel->args_size - 8, 65537, UINT32_MAX };
         for (size_t i = 0; i < sizeof sizes / sizeof sizes[0]; i++) {
             f->reset();
             memcpy(f->args, &sizes[i], 4);
@@ -318,26 +316,26 @@ static void struct_sizes(void **state)
         /* A newer caller: what we do not know must be zero. */
         for (int i = 0; i < api_target_count; i++) {
             gdn_context *ctx = api_target_list[i].ctx;
-            const uint32_t size = (uint32_t)f->args_bytes + 64;
+            const uint32_t size = (uint32_t)f->kernel->args_size + 64;
             gdn_capability cap = { .size = sizeof cap };
             f->reset();
             memset(grown, 0, sizeof grown);
-            memcpy(grown, f->args, f->args_bytes);
+            memcpy(grown, f->args, f->kernel->args_size);
             memcpy(grown, &size, 4);
             memcpy(f->before, f->memory, f->memory_bytes);
-            for (uint32_t at = (uint32_t)f->args_bytes; at < size; at += 21) {
+            for (uint32_t at = (uint32_t)f->kernel->args_size; at < size; at += 21) {
                 char text[64];
                 grown[at] = 1;
                 (void)snprintf(text, sizeof text, "a member at byte %u", (unsigned)at);
-                assert_int_equal(f->run(ctx, grown, NULL), GDN_INVALID_ARGUMENT);
+                assert_int_equal(f->kernel->run(ctx, grown, NULL), GDN_INVALID_ARGUMENT);
                 assert_non_null(strstr(gdn_last_error(), text));
-                assert_int_equal(f->query(ctx, grown, &cap), GDN_INVALID_ARGUMENT);
+                assert_int_equal(f->kernel->query(ctx, grown, &cap), GDN_INVALID_ARGUMENT);
                 assert_memory_equal(f->memory, f->before, f->memory_bytes);
                 grown[at] = 0;
             }
             grown[size] = 1; /* beyond what the caller says it has */
-            assert_int_equal(f->query(ctx, grown, &cap), GDN_OK);
-            assert_int_equal(f->run(ctx, grown, NULL), GDN_OK);
+            assert_int_equal(f->kernel->query(ctx, grown, &cap), GDN_OK);
+            assert_int_equal(f->kernel->run(ctx, grown, NULL), GDN_OK);
         }
         /* NULL for each pointer. */
         f->reset();
@@ -347,13 +345,13 @@ static void struct_sizes(void **state)
 #define NULLS(call, text)                                                                              \
     assert_int_equal(call, GDN_INVALID_ARGUMENT);                                                      \
     assert_non_null(strstr(gdn_last_error(), text " is NULL"))
-        NULLS(f->run(NULL, f->args, NULL), "ctx");
-        NULLS(f->run(ctx, NULL, NULL), "args");
-        NULLS(f->query(NULL, f->args, &cap), "ctx");
-        NULLS(f->query(ctx, NULL, &cap), "args");
-        NULLS(f->query(ctx, f->args, NULL), "capability");
+        NULLS(f->kernel->run(NULL, f->args, NULL), "ctx");
+        NULLS(f->kernel->run(ctx, NULL, NULL), "args");
+        NULLS(f->kernel->query(NULL, f->args, &cap), "ctx");
+        NULLS(f->kernel->query(ctx, NULL, &cap), "args");
+        NULLS(f->kernel->query(ctx, f->args, NULL), "capability");
         cap.size = sizeof cap - 1;
-        assert_int_equal(f->query(ctx, f->args, &cap), GDN_INVALID_ARGUMENT);
+        assert_int_equal(f->kernel->query(ctx, f->args, &cap), GDN_INVALID_ARGUMENT);
         assert_non_null(strstr(gdn_last_error(), "capability->size is"));
         assert_memory_equal(f->memory, f->before, f->memory_bytes);
     }
@@ -442,27 +440,21 @@ static void overlaps(void **state)
 {
     (void)state;
     /* Each written operand on each other operand and map. */
-    const api_fixture *const all[] = { &delta_fixture, &conv_fixture, &rows_fixture };
-    for (int k = 0; k < 3; k++) {
-        const api_fixture *f = all[k];
-        for (const api_operand *o = f->operand; o->name; o++) {
-            for (const api_operand *w = f->operand; o->written && w->name; w++) {
-                if (w == o)
-                    continue;
-                gdn_tensor *to = tensor_of(f, o), *at = (gdn_tensor *)(void *)((char *)f->args + w->field);
-                /* The last element of one is the first of the other. */
-                to->data  = (char *)at->data + at->bytes - (unsigned)w->alignment;
-                to->bytes = 0;
-                api_refuse(f, __LINE__, GDN_INVALID_ARGUMENT,
-                           (const char *const[]){ o->name, "is written and overlaps", NULL });
-            }
-            for (const api_operand *w = f->span; o->written && w->name; w++) {
-                gdn_tensor *to = tensor_of(f, o);
-                to->data  = ((gdn_span *)(void *)((char *)f->args + w->field))->data;
-                to->bytes = 0;
-                api_refuse(f, __LINE__, GDN_INVALID_ARGUMENT, (const char *const[]){ o->name, "is written and overlaps", NULL });
-            }
-        }
+    for (int k = 0; k < CHECK_KERNEL_COUNT; k++) {
+        const api_fixture *f = api_fixtures[k];
+        for EACH_OPERAND(f, o)
+            for (int map = 0; o->written && map < 2; map++)
+                for (const check_operand *w = api_next(f, NULL, map); w; w = api_next(f, w, map)) {
+                    if (w == o)
+                        continue;
+                    gdn_tensor *to = tensor_of(f, o), *at = check_tensor(f->args, w);
+                    /* The first element of one is the first of a map, or the last of the other. */
+                    to->data  = *check_data(f->args, w);
+                    if (!map)
+                        to->data = (char *)at->data + at->bytes - check_alignment(at->dtype);
+                    to->bytes = 0;
+                    api_refuse(f, __LINE__, GDN_INVALID_ARGUMENT, (const char *const[]){ o->name, "is written and overlaps", NULL });
+                }
     }
     /* A second pool: the same one shifted, or with other strides, is neither the same nor apart. */
     REFUSED(delta_fixture, (d->state_out = d->state, d->state_out.bytes = 0, d->state_out.offset = 4), "state_out", "overlaps state ");

@@ -286,7 +286,6 @@ static void limits(void **state)
 static void nothing_to_do(void **state)
 {
     (void)state;
-    const api_fixture *const all[] = { &delta_fixture, &conv_fixture, &rows_fixture };
     ACCEPTED(delta_fixture, d->n_tokens = 0; MAP(delta_mem.seq_start, 0, 0, 0));
     ACCEPTED(delta_fixture, d->n_tokens = 0; d->n_seqs = 0; d->seq_start.data = NULL);
     ACCEPTED(delta_fixture, d->n_tokens = 0; d->q.data = d->k.data = d->v.data = d->g.data = d->beta.data = d->out.data =
@@ -296,14 +295,14 @@ static void nothing_to_do(void **state)
     ACCEPTED(rows_fixture, r->n_rows = 0);
     ACCEPTED(rows_fixture, r->n_rows = 0; r->n_rows_dst = 0; r->src.data = r->dst.data = r->index.data = r->workspace.data = NULL);
     /* A stream is refused also where there is nothing to do. */
-    for (int k = 0; k < 3; k++)
+    for (int k = 0; k < CHECK_KERNEL_COUNT; k++)
         for (int i = 0; i < api_target_count; i++) {
             int on_the_stack;
-            all[k]->reset();
+            api_fixtures[k]->reset();
             d->n_tokens = d->n_seqs = c->n_tokens = c->n_seqs = 0;
             d->seq_start.data = c->seq_start.data = NULL;
             r->n_rows = 0;
-            assert_int_equal(all[k]->run(api_target_list[i].ctx, all[k]->args, &on_the_stack), GDN_INVALID_ARGUMENT);
+            assert_int_equal(api_fixtures[k]->kernel->run(api_target_list[i].ctx, api_fixtures[k]->args, &on_the_stack), GDN_INVALID_ARGUMENT);
         }
 }
 
@@ -311,29 +310,26 @@ static void nothing_to_do(void **state)
 
 static void strip(const api_fixture *f)
 {
-    for (const api_operand *o = f->operand; o->name; o++)
-        ((gdn_tensor *)(void *)((char *)f->args + o->field))->data = NULL;
-    for (const api_operand *o = f->span; o->name; o++)
-        ((gdn_span *)(void *)((char *)f->args + o->field))->data = NULL;
-    f->workspace->data = NULL;
+    for (const check_operand *o = f->kernel->operand; o->name; o++)
+        *check_data(f->args, o) = NULL;
+    check_workspace(f->kernel, f->args)->data = NULL;
 }
 
 static void queries(void **state)
 {
     (void)state;
-    const api_fixture *const all[] = { &delta_fixture, &conv_fixture, &rows_fixture };
-    for (int k = 0; k < 3; k++)
+    for (int k = 0; k < CHECK_KERNEL_COUNT; k++)
         for (int i = 0; i < api_target_count; i++) {
             gdn_context *ctx = api_target_list[i].ctx;
             gdn_implementation_info info = { .size = sizeof info };
             gdn_capability full = { .size = sizeof full }, bare = { .size = sizeof bare };
             assert_int_equal(gdn_context_describe(ctx, NULL, &info), GDN_OK);
-            all[k]->reset();
-            assert_int_equal(all[k]->query(ctx, all[k]->args, &full), GDN_OK);
+            api_fixtures[k]->reset();
+            assert_int_equal(api_fixtures[k]->kernel->query(ctx, api_fixtures[k]->args, &full), GDN_OK);
             /* Data, maps and workspace may be absent: 5 tokens of 2 sequences are ragged all the same. */
-            strip(all[k]);
-            if (all[k]->query(ctx, all[k]->args, &bare))
-                fail_msg("%s_query on %s without data: %s", all[k]->kernel, api_target_list[i].name, gdn_last_error());
+            strip(api_fixtures[k]);
+            if (api_fixtures[k]->kernel->query(ctx, api_fixtures[k]->args, &bare))
+                fail_msg("%s_query on %s without data: %s", api_fixtures[k]->kernel->name, api_target_list[i].name, gdn_last_error());
             assert_memory_equal(&full, &bare, sizeof full);
             assert_int_equal(full.supported, 1);
             assert_int_equal(full.exact, info.exact);
@@ -341,11 +337,11 @@ static void queries(void **state)
             assert_string_equal(full.reason, "");
             assert_int_equal(strncmp(full.implementation, info.name, strlen(info.name)), 0);
             /* It reads no maps. */
-            all[k]->reset();
+            api_fixtures[k]->reset();
             memset(delta_mem.seq_start, 0x7f, sizeof delta_mem.seq_start);
             memset(conv_mem.position, 0xff, sizeof conv_mem.position);
             memset(rows_mem.index, 0x7f, sizeof rows_mem.index);
-            assert_int_equal(all[k]->query(ctx, all[k]->args, &bare), GDN_OK);
+            assert_int_equal(api_fixtures[k]->kernel->query(ctx, api_fixtures[k]->args, &bare), GDN_OK);
         }
     /* Another pool to write to can be asked about before it exists. */
     delta_fixture.reset();
@@ -377,16 +373,10 @@ static void *pointer_into(void *data, void *from, void *to)
 /* The fixture's call on memory of one's own. */
 static void *move_args(const api_fixture *f, void *memory, void *args)
 {
-    memcpy(args, f->args, f->args_bytes);
-    for (const api_operand *o = f->operand; o->name; o++) {
-        gdn_tensor *t = (gdn_tensor *)(void *)((char *)args + o->field);
-        t->data = pointer_into(t->data, f->memory, memory);
-    }
-    for (const api_operand *o = f->span; o->name; o++) {
-        gdn_span *s = (gdn_span *)(void *)((char *)args + o->field);
-        s->data = pointer_into(s->data, f->memory, memory);
-    }
-    gdn_span *w = (gdn_span *)(void *)((char *)args + ((char *)f->workspace - (char *)f->args));
+    memcpy(args, f->args, f->kernel->args_size);
+    for (const check_operand *o = f->kernel->operand; o->name; o++)
+        *check_data(args, o) = pointer_into(*check_data(args, o), f->memory, memory);
+    gdn_span *w = check_workspace(f->kernel, args);
     w->data  = pointer_into(w->data, f->memory, memory);
     w->bytes = 0;
     return args;
@@ -472,24 +462,23 @@ static void backwards(void *user, int32_t n, gdn_task_fn task, void *arg)
 static void parallel_for(void **state)
 {
     (void)state;
-    const api_fixture *const all[] = { &delta_fixture, &conv_fixture, &rows_fixture };
     executor e = { 0 };
     gdn_context_desc desc = { .size = sizeof desc, .n_threads = API_THREADS, .parallel_for = backwards, .parallel_user = &e };
     gdn_implementation_info info = { .size = sizeof info };
-    for (int k = 0; k < 3; k++) {
-        all[k]->reset();
-        api_accept(all[k], __LINE__);
+    for (int k = 0; k < CHECK_KERNEL_COUNT; k++) {
+        api_fixtures[k]->reset();
+        api_accept(api_fixtures[k], __LINE__);
     }
     for (uint32_t i = 0; gdn_implementation_describe(GDN_BACKEND_CPU, 0, i, &info) == GDN_OK; i++) {
         gdn_context *ctx = NULL;
         desc.implementation = info.name;
         assert_int_equal(gdn_context_create(&desc, &ctx), GDN_OK);
-        for (int k = 0; k < 3; k++) {
+        for (int k = 0; k < CHECK_KERNEL_COUNT; k++) {
             const int32_t calls = e.calls;
             e.tasks = 0;
-            all[k]->reset();
-            assert_int_equal(all[k]->run(ctx, all[k]->args, NULL), GDN_OK);
-            assert_memory_equal(all[k]->memory, all[k]->first, all[k]->result_bytes);
+            api_fixtures[k]->reset();
+            assert_int_equal(api_fixtures[k]->kernel->run(ctx, api_fixtures[k]->args, NULL), GDN_OK);
+            assert_memory_equal(api_fixtures[k]->memory, api_fixtures[k]->first, api_fixtures[k]->result_bytes);
             assert_in_range(e.calls - calls, 0, 1);
             assert_in_range(e.tasks, 0, API_THREADS);
         }

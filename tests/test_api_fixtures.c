@@ -144,54 +144,25 @@ static void rows_reset(void)
     };
 }
 
-#define CALLS(stem)                                                                                    \
-    static gdn_status stem##_run(gdn_context *ctx, const void *args, gdn_stream stream)               \
-    {                                                                                                  \
-        return gdn_##stem(ctx, args, stream);                                                          \
-    }                                                                                                  \
-    static gdn_status stem##_query(const gdn_context *ctx, const void *args, gdn_capability *c)        \
-    {                                                                                                  \
-        return gdn_##stem##_query(ctx, args, c);                                                       \
-    }
-CALLS(gated_delta_net)
-CALLS(ssm_conv)
-CALLS(set_rows)
+#define FIXTURE(stem, short)                                                                                        \
+    static short##_memory      short##_before, short##_first;                                                      \
+    static gdn_##stem##_args   short##_args_copy;                                                                   \
+    const api_fixture short##_fixture = { &check_kernel_##stem,     &short##_args,    &short##_args_copy,            \
+                                          &short##_mem,             &short##_before,  &short##_first,                \
+                                          sizeof short##_mem,       offsetof(short##_memory, workspace), short##_reset }
+FIXTURE(gated_delta_net, delta);
+FIXTURE(ssm_conv, conv);
+FIXTURE(set_rows, rows);
+const api_fixture *const api_fixtures[CHECK_KERNEL_COUNT] = { &delta_fixture, &conv_fixture, &rows_fixture };
 
-#define FIXTURE(stem, short)                                                                           \
-    .kernel = #stem, .workspace = &short##_args.workspace, .args = &short##_args,                      \
-    .args_copy = &short##_args_copy, .args_bytes = sizeof short##_args, .memory = &short##_mem,        \
-    .before = &short##_before, .first = &short##_first, .memory_bytes = sizeof short##_mem,            \
-    .result_bytes = offsetof(short##_memory, workspace), .reset = short##_reset, .run = stem##_run,    \
-    .query = stem##_query
-#define SPARE(stem, short)                                                                             \
-    static short##_memory  short##_before, short##_first;                                              \
-    static gdn_##stem##_args short##_args_copy
-SPARE(gated_delta_net, delta);
-SPARE(ssm_conv, conv);
-SPARE(set_rows, rows);
-
-#define DELTA(member) #member, offsetof(gdn_gated_delta_net_args, member)
-const api_fixture delta_fixture = {
-    FIXTURE(gated_delta_net, delta),
-    .operand = { { DELTA(q), 3, 0, 0, 4 }, { DELTA(k), 3, 0, 0, 4 }, { DELTA(v), 3, 0, 0, 4 }, { DELTA(g), 3, 0, 0, 4 },
-                 { DELTA(beta), 3, 0, 0, 4 }, { DELTA(out), 3, 1, 0, 4 }, { DELTA(state), 4, 1, 0, 4 } },
-    .span = { { DELTA(seq_start), 0, 0, 1, 4 }, { DELTA(state_src), 0, 0, 1, 4 }, { DELTA(state_dst), 0, 0, 1, 4 } },
-};
-
-#define CONV(member) #member, offsetof(gdn_ssm_conv_args, member)
-const api_fixture conv_fixture = {
-    FIXTURE(ssm_conv, conv),
-    .operand = { { CONV(x), 2, 0, 0, 4 }, { CONV(weight), 2, 0, 0, 4 }, { CONV(bias), 0, 0, 1, 4 },
-                 { CONV(out), 2, 1, 0, 4 }, { CONV(history), 2, 1, 1, 4 } },
-    .span = { { CONV(seq_start), 0, 0, 1, 4 }, { CONV(position), 0, 0, 1, 4 }, { CONV(history_src), 0, 0, 1, 4 },
-              { CONV(history_dst), 0, 0, 1, 4 } },
-};
-
-#define ROWS(member) #member, offsetof(gdn_set_rows_args, member)
-const api_fixture rows_fixture = {
-    FIXTURE(set_rows, rows),
-    .operand = { { ROWS(src), 3, 0, 0, 4 }, { ROWS(dst), 3, 1, 0, 2 }, { ROWS(index), 3, 0, 0, 8 } },
-};
+const check_operand *api_next(const api_fixture *f, const check_operand *o, int map)
+{
+    f->reset();
+    for (o = o ? o + 1 : f->kernel->operand; o->name; o++)
+        if ((o->n_axes == CHECK_MAP) == map && *check_data(f->args, o))
+            return o;
+    return NULL;
+}
 
 /* ---- Verdicts ------------------------------------------------------------------------------------------ */
 
@@ -201,39 +172,61 @@ static void require_unchanged(const api_fixture *f, const api_target *t, int lin
     for (size_t i = 0; i < f->memory_bytes; i++)
         if (now[i] != before[i])
             fail_msg("line %d: %s on %s failed, but wrote byte %zu of the fixture's memory", line, call, t->name, i);
-    if (memcmp(f->args, f->args_copy, f->args_bytes))
+    if (memcmp(f->args, f->args_copy, f->kernel->args_size))
         fail_msg("line %d: %s on %s changed its arguments", line, call, t->name);
 }
 
 void api_refuse(const api_fixture *f, int line, gdn_status status, const char *const *texts)
 {
     memcpy(f->before, f->memory, f->memory_bytes);
-    memcpy(f->args_copy, f->args, f->args_bytes);
+    memcpy(f->args_copy, f->args, f->kernel->args_size);
     for (int i = 0; i < api_target_count; i++) {
         const api_target *t = &api_target_list[i];
-        const gdn_status got = f->run(t->ctx, f->args, NULL);
+        const gdn_status got = f->kernel->run(t->ctx, f->args, NULL);
         if (got != status)
-            fail_msg("line %d: %s on %s gave %s, not %s", line, f->kernel, t->name, gdn_status_name(got),
+            fail_msg("line %d: %s on %s gave %s, not %s", line, f->kernel->name, t->name, gdn_status_name(got),
                      gdn_status_name(status));
         char said[512];
         (void)snprintf(said, sizeof said, "%s", gdn_last_error());
         for (const char *const *text = texts; *text; text++)
             if (!strstr(said, *text))
-                fail_msg("line %d: %s on %s says \"%s\" without \"%s\"", line, f->kernel, t->name, said, *text);
-        require_unchanged(f, t, line, f->kernel);
+                fail_msg("line %d: %s on %s says \"%s\" without \"%s\"", line, f->kernel->name, t->name, said, *text);
+        require_unchanged(f, t, line, f->kernel->name);
 
         /* A query need not see what only the run can see, such as the contents of maps. */
         gdn_capability c, pattern;
         memset(&pattern, 0xab, sizeof pattern);
         pattern.size = sizeof pattern;
         c = pattern;
-        const gdn_status query = f->query(t->ctx, f->args, &c);
+        const gdn_status query = f->kernel->query(t->ctx, f->args, &c);
         if (query && (query != status || strcmp(said, gdn_last_error())))
             fail_msg("line %d: the query on %s says \"%s\", the run \"%s\"", line, t->name, gdn_last_error(), said);
         if (query && memcmp(&c, &pattern, sizeof c))
             fail_msg("line %d: the query on %s failed, but wrote the capability", line, t->name);
         require_unchanged(f, t, line, "the query");
     }
+}
+
+static unsigned char allowed[sizeof(delta_memory) + sizeof(conv_memory) + sizeof(rows_memory)];
+
+static void allow(void *user, const gdn_tensor *of, unsigned char *at, uint64_t bytes)
+{
+    const api_fixture *f = user;
+    (void)of;
+    memcpy(allowed + (at - (unsigned char *)f->memory), at, (size_t)bytes);
+}
+
+/* The memory is what it was, but for what the call may write. */
+static void require_confined(const api_fixture *f, int line)
+{
+    const check_writes writes = { .user = (void *)(uintptr_t)f, .may = allow };
+    memcpy(allowed, f->before, f->memory_bytes);
+    const char *wrong = f->kernel->writes(f->args, &writes);
+    if (wrong)
+        fail_msg("line %d: %s was accepted with a bad value in %s", line, f->kernel->name, wrong);
+    for (size_t b = 0; b < f->result_bytes; b++)
+        if (((unsigned char *)f->memory)[b] != allowed[b])
+            fail_msg("line %d: %s wrote byte %zu of the fixture's memory, which it may not", line, f->kernel->name, b);
 }
 
 static void run_and_compare(const api_fixture *f, int line, int is_first)
@@ -243,21 +236,24 @@ static void run_and_compare(const api_fixture *f, int line, int is_first)
         const api_target *t = &api_target_list[i];
         gdn_capability c = { .size = sizeof c };
         memcpy(f->memory, f->before, f->memory_bytes);
-        if (f->query(t->ctx, f->args, &c) || !c.supported || !c.exact)
+        if (f->kernel->query(t->ctx, f->args, &c) || !c.supported || !c.exact)
             fail_msg("line %d: the query on %s refuses: %s%s", line, t->name, gdn_last_error(), c.reason);
         assert_true(c.workspace_bytes <= API_WORKSPACE);
-        if (f->workspace->data)
-            f->workspace->bytes = c.workspace_bytes; /* one byte more would be written unnoticed */
-        if (f->run(t->ctx, f->args, NULL))
-            fail_msg("line %d: %s on %s: %s", line, f->kernel, t->name, gdn_last_error());
+        gdn_span *workspace = check_workspace(f->kernel, f->args);
+        if (workspace->data)
+            workspace->bytes = c.workspace_bytes; /* one byte more would be written unnoticed */
+        if (f->kernel->run(t->ctx, f->args, NULL))
+            fail_msg("line %d: %s on %s: %s", line, f->kernel->name, t->name, gdn_last_error());
+        if (i == 0)
+            require_confined(f, line);
         if (is_first && i == 0)
             memcpy(f->first, f->memory, f->memory_bytes);
         for (size_t b = 0; b < f->result_bytes; b++)
             if (((unsigned char *)f->memory)[b] != ((unsigned char *)f->first)[b])
-                fail_msg("line %d: %s on %s differs at byte %zu of the fixture's memory", line, f->kernel, t->name, b);
+                fail_msg("line %d: %s on %s differs at byte %zu of the fixture's memory", line, f->kernel->name, t->name, b);
         for (size_t b = f->result_bytes + (size_t)c.workspace_bytes; b < f->memory_bytes; b++)
             if (((unsigned char *)f->memory)[b] != 0x5a)
-                fail_msg("line %d: %s on %s wrote byte %zu, behind its workspace", line, f->kernel, t->name, b);
+                fail_msg("line %d: %s on %s wrote byte %zu, behind its workspace", line, f->kernel->name, t->name, b);
     }
 }
 

@@ -10,6 +10,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "tools/check/values.h"
+
 static arena memory;
 
 /* Worker 3 of 3 first: any order is allowed, and this one is the same every time. */
@@ -26,13 +28,19 @@ static gdn_context *reference, *target[MAX_TARGETS];
 static int n_targets;
 
 /* With FUZZ_ARGS_STATISTICS in the environment: how many calls of each kernel ran, and how many were refused. */
-static long ran[3], refused[3];
+static long ran[CHECK_KERNEL_COUNT], refused[CHECK_KERNEL_COUNT];
 
 static void print_statistics(void)
 {
-    static const char *const names[] = { "gated_delta_net", "ssm_conv", "set_rows" };
-    for (int k = 0; k < 3; k++)
-        (void)fprintf(stderr, "%-16s %8ld ran, %8ld refused\n", names[k], ran[k], refused[k]);
+    for (int k = 0; k < CHECK_KERNEL_COUNT; k++)
+        (void)fprintf(stderr, "%-16s %8ld ran, %8ld refused\n", check_kernels[k]->name, ran[k], refused[k]);
+}
+
+static void count(const fuzz_call *call, gdn_status status)
+{
+    for (int k = 0; k < CHECK_KERNEL_COUNT; k++)
+        if (check_kernels[k] == call->kernel)
+            (status ? refused : ran)[k]++;
 }
 
 static void open_targets(void)
@@ -49,34 +57,11 @@ static void open_targets(void)
     }
 }
 
-static gdn_status run(gdn_context *ctx, int kernel, const void *args)
-{
-    return kernel == DELTA  ? gdn_gated_delta_net(ctx, args, NULL)
-           : kernel == CONV ? gdn_ssm_conv(ctx, args, NULL)
-                            : gdn_set_rows(ctx, args, NULL);
-}
-
-static gdn_status query(gdn_context *ctx, int kernel, const void *args, void *capability)
-{
-    return kernel == DELTA  ? gdn_gated_delta_net_query(ctx, args, capability)
-           : kernel == CONV ? gdn_ssm_conv_query(ctx, args, capability)
-                            : gdn_set_rows_query(ctx, args, capability);
-}
-
-static gdn_span *workspace_of(fuzz_call *call)
-{
-    return call->kernel == DELTA  ? &call->args.delta.workspace
-           : call->kernel == CONV ? &call->args.conv.workspace
-                                  : &call->args.rows.workspace;
-}
-
 /* The struct in memory of exactly the size that it says it has. */
 static void place_args(const fuzz_call *call, slab *at)
 {
     const size_t known = sizeof call->args < call->args_bytes ? sizeof call->args : call->args_bytes;
-    const size_t first = call->kernel == DELTA  ? sizeof call->args.delta
-                         : call->kernel == CONV ? sizeof call->args.conv
-                                                : sizeof call->args.rows;
+    const size_t first = call->kernel->args_size;
     memset(at->at, 0, at->bytes);
     memcpy(at->at, &call->args, known < first ? known : first);
     if (call->dirty_tail && at->bytes > first)
@@ -100,7 +85,7 @@ static gdn_status ask(gdn_context *ctx, const fuzz_call *call, const slab *args,
     const uint32_t size = (uint32_t)s->bytes;
     memset(s->at, 0xab, s->bytes);
     memcpy(s->at, &size, 4);
-    const gdn_status status = query(ctx, call->kernel, args->at, s->at);
+    const gdn_status status = call->kernel->query(ctx, args->at, (void *)s->at);
     for (size_t i = 4; status && i < s->bytes; i++)
         FUZZ_REQUIRE(s->at[i] == 0xab, "a query that failed wrote byte %zu of the capability", i);
     memcpy(answer, s->at, sizeof *answer);
@@ -111,7 +96,7 @@ static gdn_status ask(gdn_context *ctx, const fuzz_call *call, const slab *args,
 /* Give the workspace that the query asked for, or what the input wants to be wrong with it. */
 static void give_workspace(fuzz_call *call, uint64_t bytes)
 {
-    gdn_span *w = workspace_of(call);
+    gdn_span *w = check_workspace(call->kernel, &call->args);
     *w = (gdn_span){ 0 };
     FUZZ_REQUIRE(bytes < SLAB_BYTES - 4096, "a workspace of %llu bytes for a small call", (unsigned long long)bytes);
     if (!bytes || call->workspace == WORKSPACE_ABSENT)
@@ -131,15 +116,36 @@ static void give_workspace(fuzz_call *call, uint64_t bytes)
         w->data = s->at + 4, w->bytes -= 4;
 }
 
-static int is_nan(const unsigned char *p, int kind)
+/* ---- What may be written ---------------------------------------------------------------------------------------- */
+
+/* Marked, and not beyond the bytes that the caller gave. */
+static void mask_element(void *user, const gdn_tensor *of, unsigned char *at, uint64_t bytes)
 {
-    uint32_t bits = 0;
-    memcpy(&bits, p, kind == MASK_F32 ? 4 : 2);
-    return kind == MASK_F32    ? (bits & 0x7fffffffu) > 0x7f800000u
-           : kind == MASK_F16  ? (bits & 0x7fffu) > 0x7c00u
-           : kind == MASK_BF16 ? (bits & 0x7fffu) > 0x7f80u
-                               : 0;
+    const uint64_t offset = (uint64_t)(at - (unsigned char *)of->data) - of->offset, unit = of->dtype == GDN_Q8_0 ? 1 : check_unit_bytes(of->dtype);
+    FUZZ_REQUIRE(!of->bytes || offset + bytes <= of->bytes, "an accepted call writes bytes %lld to %lld of an operand that has %llu",
+                 (long long)offset, (long long)(offset + bytes), (unsigned long long)of->bytes);
+    slab *s = arena_find(user, at, (size_t)bytes);
+    FUZZ_REQUIRE(s, "an accepted call writes outside of all memory");
+    unsigned char *mask = s->mask + (at - s->at);
+    for (uint64_t i = 0; i < bytes; i++)
+        mask[i] = (unsigned char)(i % unit ? MASK_INSIDE : 1 + of->dtype);
 }
+
+/* out, which is marked by now, overlaps no state, in whatever rows the call names. */
+static void require_apart(void *user, unsigned char *at, uint64_t bytes)
+{
+    const slab *s = arena_find(user, at, (size_t)bytes);
+    FUZZ_REQUIRE(s, "an accepted call has a pool outside of all memory");
+    for (const unsigned char *mask = s->mask + (at - s->at), *end = mask + bytes; mask < end; mask++)
+        FUZZ_REQUIRE(!*mask, "an accepted call writes out into a pool, %lld bytes from a line's begin", (long long)(bytes - (uint64_t)(end - mask)));
+}
+
+static int is_ours(void *user, const void *at, uint64_t bytes)
+{
+    return arena_find(user, at, (size_t)bytes) != NULL;
+}
+
+/* ---- Judging ------------------------------------------------------------------------------------------------------ */
 
 enum { BLOCK = 256 };
 
@@ -155,7 +161,6 @@ static int same_block(const slab *s, size_t k)
 /* `at` is what the reference made, `result` what the target made of `before`. */
 static void compare(const char *implementation)
 {
-    static const size_t width[] = { 1, 4, 2, 2, 1, 1 };
     for (int i = 0; i < memory.n; i++) {
         const slab *s = &memory.slabs[i];
         for (size_t k = 0; k < s->bytes;) {
@@ -164,11 +169,12 @@ static void compare(const char *implementation)
                 continue;
             }
             const int    kind = s->mask[k];
-            const size_t n    = width[kind];
+            const int    type = kind == MASK_NO || kind == MASK_INSIDE || kind == 1 + GDN_Q8_0 ? -1 : kind - 1; /* of an element, or a byte */
+            const size_t n    = type < 0 ? 1 : (size_t)check_unit_bytes(type);
             FUZZ_REQUIRE(kind != MASK_NO || s->result[k] == s->before[k], "%s wrote byte %zu of slab %d, which it may not",
                          implementation, k, i);
             FUZZ_REQUIRE(kind != MASK_NO || s->at[k] == s->before[k], "the reference wrote byte %zu of slab %d, which it may not", k, i);
-            FUZZ_REQUIRE(!memcmp(s->result + k, s->at + k, n) || (is_nan(s->result + k, kind) && is_nan(s->at + k, kind)),
+            FUZZ_REQUIRE(!memcmp(s->result + k, s->at + k, n) || (type >= 0 && check_is_nan(s->result + k, type) && check_is_nan(s->at + k, type)),
                          "%s and the reference differ at byte %zu of slab %d", implementation, k, i);
             k += n;
         }
@@ -204,7 +210,6 @@ static const char *form_of(const gdn_tensor *t) { return t->stride[0] ? "by sequ
 
 static void say_refused(const fuzz_call *call, const char *text)
 {
-    static const char *const names[] = { "gated_delta_net", "ssm_conv", "set_rows" };
     char plain[256];
     size_t n = 0;
     for (const char *s = text; *s && n + 1 < sizeof plain;) {
@@ -214,15 +219,15 @@ static void say_refused(const fuzz_call *call, const char *text)
         s += number ? sign + strspn(s + sign, "0123456789abcdefx") : 1; /* addresses, too */
     }
     plain[n] = 0;
-    say("%s refused: %s\n", names[call->kernel], plain);
+    say("%s refused: %s\n", call->kernel->name, plain);
 }
 
 static void say_ran(const fuzz_call *call)
 {
-    const gdn_gated_delta_net_args *d = &call->args.delta;
-    const gdn_ssm_conv_args *c = &call->args.conv;
-    const gdn_set_rows_args *r = &call->args.rows;
-    if (call->kernel == DELTA) {
+    const gdn_gated_delta_net_args *d = &call->args.gated_delta_net;
+    const gdn_ssm_conv_args *c = &call->args.ssm_conv;
+    const gdn_set_rows_args *r = &call->args.set_rows;
+    if (call->kernel == &check_kernel_gated_delta_net) {
         say("gated_delta_net ran: gate %d, layout %d, pool %s\n", (int)d->gate, (int)d->state_layout, pool_of(&d->state, &d->state_out));
         say("gated_delta_net ran: q %d, k %d, v %d\n", (int)d->q.dtype, (int)d->k.dtype, (int)d->v.dtype);
         say("gated_delta_net ran: %s sequences, %s tokens, seq_start %s\n", few(d->n_seqs), few(d->n_tokens), given(d->seq_start.data));
@@ -230,7 +235,7 @@ static void say_ran(const fuzz_call *call)
             given(d->state_dst.data), few(d->n_snapshots), pool_of(&d->state, &d->state_out));
         say("gated_delta_net ran: head_map %d, head_dim_k %d\n", (int)d->head_map, (int)d->head_dim_k);
         say("gated_delta_net ran: q %s, out %s\n", form_of(&d->q), form_of(&d->out));
-    } else if (call->kernel == CONV) {
+    } else if (call->kernel == &check_kernel_ssm_conv) {
         say("ssm_conv ran: width %d, flags %d\n", (int)c->kernel_width, (int)c->flags);
         say("ssm_conv ran: %s sequences, %s tokens, seq_start %s, position %s\n", few(c->n_seqs), few(c->n_tokens),
             given(c->seq_start.data), given(c->position.data));
@@ -268,9 +273,9 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
         place_args(&call, args);
         arena_remember(&memory);
     }
-    const gdn_status status = run(ctx, call.kernel, args->at);
+    const gdn_status status = call.kernel->run(ctx, args->at, NULL);
     arena_check_canaries(&memory);
-    (status ? refused : ran)[call.kernel]++;
+    count(&call, status);
     FUZZ_REQUIRE(call.mutations || !status, "a valid call was refused: %s", gdn_last_error());
     /* Texts may differ: the call reads the maps first. */
     FUZZ_REQUIRE(!asked || status, "the call ran, but the query says \"%s\"", said);
@@ -279,7 +284,9 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
                      gdn_last_error());
         require_unwritten("the call", status);
     } else {
-        fuzz_mask(&call);
+        const check_writes writes = { &memory, mask_element, require_apart, is_ours };
+        const char *wrong = call.kernel->writes(&call.args, &writes);
+        FUZZ_REQUIRE(!wrong, "an accepted call has a bad value in %s, or reads beyond it", wrong);
         for (int i = 0; i < memory.n; i++)
             memcpy(memory.slabs[i].result, memory.slabs[i].at, memory.slabs[i].bytes);
     }
@@ -292,12 +299,12 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     /* The reference needs no workspace, so it cannot refuse a wrong one. */
     memory.n = operands;
     arena_restore(&memory);
-    *workspace_of(&call) = (gdn_span){ 0 };
+    *check_workspace(call.kernel, &call.args) = (gdn_span){ 0 };
     place_args(&call, args);
     memcpy(args->before, args->at, args->bytes); /* the workspace is absent now */
     memcpy(args->result, args->at, args->bytes);
     FUZZ_REQUIRE(ask(reference, &call, args, &other) == asked, "the reference's query disagrees");
-    const gdn_status expected = run(reference, call.kernel, args->at);
+    const gdn_status expected = call.kernel->run(reference, args->at, NULL);
     arena_check_canaries(&memory);
     if (call.workspace != WORKSPACE_GOOD && status) {
         FUZZ_REQUIRE(expected ? !strcmp(said, gdn_last_error()) || strstr(said, "workspace") != NULL : strstr(said, "workspace") != NULL,

@@ -1,15 +1,15 @@
 /* The fuzz target for kernel arguments, in parts:
  *   fuzz_args_arena.c   memory whose every stray access is seen
  *   fuzz_args_decode.c  bytes to a call: a valid one, and then up to three things wrong with it
- *   fuzz_args_mask.c    which bytes a call that succeeds may write, from the header's words alone
- *   fuzz_args.c         runs the call and judges it */
+ *   fuzz_args.c         runs the call and judges it
+ * Which bytes a call that succeeds may write is known to tools/check/kernel.h, from the header's words alone. */
 #ifndef GDN_FUZZ_ARGS_H
 #define GDN_FUZZ_ARGS_H
 
 #include <stddef.h>
 #include <stdint.h>
 
-#include "gdn/gdn.h"
+#include "tools/check/case.h"
 
 /* Says why and aborts, which is how a fuzzer notices. */
 void fuzz_fail(const char *format, ...) __attribute__((format(printf, 1, 2), noreturn));
@@ -23,8 +23,8 @@ void fuzz_fail(const char *format, ...) __attribute__((format(printf, 1, 2), nor
 
 enum { SLAB_BYTES = 1 << 20, MAX_SLABS = 16 };
 
-/* Element that begins at a byte that may be written; MASK_INSIDE is the rest of one. */
-enum { MASK_NO = 0, MASK_F32, MASK_F16, MASK_BF16, MASK_BYTE, MASK_INSIDE };
+/* Of a byte that may be written: 1 + the type of the element that begins there; MASK_INSIDE is the rest of one. */
+enum { MASK_NO = 0, MASK_INSIDE = 255 };
 
 /* Memory with a page before and behind that must not be touched. `at` has `bytes` accessible bytes at one
  * of the ends; what is left of the slab is poisoned under AddressSanitizer and a canary elsewhere. */
@@ -33,7 +33,10 @@ typedef struct slab {
     size_t bytes;
 } slab;
 
+/* One mapping, so that the slabs lie to each other as they do in every build and on every machine: an operand that is too
+ * long, or in the wrong place, always overlaps the same others. */
 typedef struct arena {
+    unsigned char *all;
     slab slabs[MAX_SLABS];
     int  n;
 } arena;
@@ -48,32 +51,20 @@ void  arena_check_canaries(arena *a);
 
 /* ---- Calls -------------------------------------------------------------------------------------------- */
 
-enum { DELTA = 0, CONV = 1, ROWS = 2 };
-
-typedef union fuzz_args {
-    uint32_t                 size;
-    gdn_gated_delta_net_args delta;
-    gdn_ssm_conv_args        conv;
-    gdn_set_rows_args        rows;
-} fuzz_args;
-
 typedef struct fuzz_call {
-    arena    *arena;
-    int       kernel, implementation;
-    fuzz_args args;
-    size_t    args_bytes; /* what the struct really has in memory */
-    int       dirty_tail; /* its bytes beyond what we know are not zero */
-    int       mutations;
+    arena     *arena;
+    const check_kernel *kernel;
+    int        implementation;
+    check_args args;
+    size_t     args_bytes; /* what the struct really has in memory */
+    int        dirty_tail; /* its bytes beyond what we know are not zero */
+    int        mutations;
     /* The workspace is known only after the query, so its mistakes are kept until then. */
     enum { WORKSPACE_GOOD = 0, WORKSPACE_ABSENT, WORKSPACE_SHORT, WORKSPACE_SKEWED, WORKSPACE_SHARED } workspace;
-    int       capability_extra;
+    int        capability_extra;
 } fuzz_call;
 
 void fuzz_decode(const uint8_t *data, size_t size, arena *a, fuzz_call *call);
-
-/* Marks what the call, which the library has accepted, may write; fails where that is not within the bytes
- * that the caller gave. */
-void fuzz_mask(fuzz_call *call);
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 

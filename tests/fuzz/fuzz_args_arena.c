@@ -39,16 +39,19 @@ void fuzz_fail(const char *format, ...)
     abort();
 }
 
-static void make(slab *s)
+/* Slabs descend, with room between them that must not be touched. */
+static void make(arena *a, slab *s)
 {
-    const size_t page = (size_t)sysconf(_SC_PAGESIZE);
-    unsigned char *all = mmap(NULL, SLAB_BYTES + 2 * page, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-    FUZZ_REQUIRE(all != MAP_FAILED && !mprotect(all + page, SLAB_BYTES, PROT_READ | PROT_WRITE), "no memory for a slab");
-    s->base   = all + page;
+    const size_t apart = 4 * (size_t)SLAB_BYTES, page = (size_t)sysconf(_SC_PAGESIZE), bytes = MAX_SLABS * apart + page;
+    if (!a->all) {
+        a->all = mmap(NULL, bytes, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+        FUZZ_REQUIRE(a->all != MAP_FAILED, "no memory for slabs");
+    }
+    s->base   = a->all + (size_t)(MAX_SLABS - 1 - (s - a->slabs)) * apart + page;
     s->before = malloc(SLAB_BYTES);
     s->result = malloc(SLAB_BYTES);
     s->mask   = malloc(SLAB_BYTES);
-    FUZZ_REQUIRE(s->before && s->result && s->mask, "no memory for a slab");
+    FUZZ_REQUIRE(!mprotect(s->base, SLAB_BYTES, PROT_READ | PROT_WRITE) && s->before && s->result && s->mask, "no memory for a slab");
     s->at = s->base;
     ASAN_POISON_MEMORY_REGION(s->base, SLAB_BYTES);
 }
@@ -75,7 +78,7 @@ slab *arena_take(arena *a, size_t bytes, size_t alignment, int at_end)
     FUZZ_REQUIRE(a->n < MAX_SLABS && bytes > 0 && bytes + 64 <= SLAB_BYTES, "the decoder wants %zu bytes", bytes);
     slab *s = &a->slabs[a->n++];
     if (!s->base)
-        make(s);
+        make(a, s);
     ASAN_POISON_MEMORY_REGION(s->at, s->bytes); /* what was in use; the rest is poisoned always */
     s->bytes = bytes;
     s->at    = s->base + (at_end ? (SLAB_BYTES - bytes) / alignment * alignment : 0);

@@ -1,6 +1,8 @@
 /* Bytes to a call. See fuzz_args.h. First a valid call in any of the forms the header allows, then, for
  * four inputs in ten, up to three things wrong with it. Byte 0 always means the plainest choice, so a short
- * input is a plain call. `bytes` members never claim more memory than there is. */
+ * input is a plain call. `bytes` members never claim more memory than there is.
+ * Two takes never stand in one expression, or list of arguments, whose parts a compiler may compute in either order: an input is
+ * the same call with every compiler. */
 #include "fuzz_args.h"
 
 #include <string.h>
@@ -33,29 +35,19 @@ static uint32_t noise(source *in)
 
 #define PICK(in, array) ((array)[below(in, (int)(sizeof(array) / sizeof((array)[0])))])
 
-static size_t element_bytes(int32_t dtype)
-{
-    return dtype == GDN_I64 ? 8 : dtype == GDN_F32 || dtype == GDN_I32 ? 4 : 2;
-}
-
-static uint64_t row_bytes(int32_t dtype, int64_t n)
-{
-    return dtype == GDN_Q8_0 ? 34 * (uint64_t)n / 32 : element_bytes(dtype) * (uint64_t)n;
-}
-
 /* ---- Operands ------------------------------------------------------------------------------------------ */
 
 /* Values of a float type. Wild ones are any bits, NaN and subnormals included. */
 static void fill(source *in, slab *s, int32_t dtype, int wild)
 {
-    for (size_t i = 0; i + element_bytes(dtype) <= s->bytes; i += element_bytes(dtype)) {
+    for (size_t i = 0; i + check_alignment(dtype) <= s->bytes; i += check_alignment(dtype)) {
         const uint32_t r = noise(in);
         uint32_t bits = r;
         if (!wild) {
             const float x = (float)(int32_t)r * 0x1p-31f;
             memcpy(&bits, &x, 4);
         }
-        if (element_bytes(dtype) == 4) {
+        if (check_alignment(dtype) == 4) {
             memcpy(s->at + i, &bits, 4);
         } else {
             const uint16_t half = (uint16_t)(wild ? r : dtype == GDN_F16 ? 0x3800u | (r & 0x83ffu) : bits >> 16);
@@ -77,10 +69,10 @@ static void point(source *in, gdn_tensor *t, slab *s)
 static void operand(source *in, arena *a, gdn_tensor *t, int32_t dtype, int n, const int64_t *extent, int64_t inner,
                     int ragged, int64_t n_tokens, int wild)
 {
-    const int64_t unit = (int64_t)element_bytes(dtype);
+    const int64_t unit = (int64_t)check_alignment(dtype);
     const int form = below(in, 8), by_sequence = ragged && form >= 6;
     int order[4], from = ragged && !by_sequence ? 1 : 0;
-    int64_t e[4], stride[4] = { 0 }, inside = (int64_t)row_bytes(dtype, inner);
+    int64_t e[4], stride[4] = { 0 }, inside = (int64_t)check_row_bytes(dtype, inner);
     uint64_t covered = (uint64_t)inside;
     for (int i = 0; i < n; i++) {
         e[i]     = extent[i];
@@ -117,10 +109,9 @@ static void operand(source *in, arena *a, gdn_tensor *t, int32_t dtype, int n, c
     point(in, t, s);
 }
 
-static int32_t *map(source *in, arena *a, gdn_span *span, int n)
+static int32_t *map(arena *a, gdn_span *span, int n)
 {
     slab *s = arena_take(a, n ? 4 * (size_t)n : 1, 4, 1);
-    (void)in;
     *span = (gdn_span){ .data = s->at, .bytes = s->bytes };
     return (int32_t *)(void *)s->at;
 }
@@ -217,7 +208,7 @@ static void make_delta(source *in, fuzz_call *c, int wild)
 {
     static const int dims[] = { 16, 32, 17, 33, 48, 64, 20, 31, 16, 128 };
     static const int32_t floats[] = { GDN_F32, GDN_F16, GDN_BF16 };
-    gdn_gated_delta_net_args *a = &c->args.delta;
+    gdn_gated_delta_net_args *a = &c->args.gated_delta_net;
     const batch b = make_batch(in, 1);
     static const int many[] = { 1, 2, 3, 1, 2, 4, 9, 40 };
     const int hk = 1 + below(in, 3) % 2, with_src = below(in, 2), with_dst = below(in, 2), other = below(in, 3) == 2;
@@ -273,14 +264,15 @@ static void make_delta(source *in, fuzz_call *c, int wild)
     else if (other)
         a->state_out = a->state;
     if (b.ragged)
-        memcpy(map(in, c->arena, &a->seq_start, b.n_seqs + 1), b.start, 4 * (size_t)(b.n_seqs + 1));
-    fill_pool_maps(in, &b, entries, with_src ? map(in, c->arena, &a->state_src, b.n_seqs) : NULL, slots, a->n_rows * slots,
-                   with_dst ? map(in, c->arena, &a->state_dst, b.n_seqs * entries) : NULL, rows_out * slots_out, same, 1);
+        memcpy(map(c->arena, &a->seq_start, b.n_seqs + 1), b.start, 4 * (size_t)(b.n_seqs + 1));
+    int32_t *dst = with_dst ? map(c->arena, &a->state_dst, b.n_seqs * entries) : NULL;
+    int32_t *src = with_src ? map(c->arena, &a->state_src, b.n_seqs) : NULL;
+    fill_pool_maps(in, &b, entries, src, slots, a->n_rows * slots, dst, rows_out * slots_out, same, 1);
 }
 
 static void make_conv(source *in, fuzz_call *c, int wild)
 {
-    gdn_ssm_conv_args *a = &c->args.conv;
+    gdn_ssm_conv_args *a = &c->args.ssm_conv;
     const batch b = make_batch(in, 1);
     static const int sizes[] = { 1, 3, 16, 17, 33, 64, 100, 257 };
     const int pick = PICK(in, sizes), channels = b.n_tokens > 100 && pick > 100 ? 37 : pick, width = 1 + (3 + below(in, 16)) % 16, with_history = below(in, 4) != 3;
@@ -294,9 +286,9 @@ static void make_conv(source *in, fuzz_call *c, int wild)
     if (below(in, 2))
         operand(in, c->arena, &a->bias, GDN_F32, 0, NULL, channels, 0, 0, wild);
     if (b.ragged)
-        memcpy(map(in, c->arena, &a->seq_start, b.n_seqs + 1), b.start, 4 * (size_t)(b.n_seqs + 1));
+        memcpy(map(c->arena, &a->seq_start, b.n_seqs + 1), b.start, 4 * (size_t)(b.n_seqs + 1));
     if (below(in, 2)) {
-        int32_t *position = map(in, c->arena, &a->position, b.n_seqs);
+        int32_t *position = map(c->arena, &a->position, b.n_seqs);
         for (int s = 0; s < b.n_seqs; s++)
             position[s] = one_in(in, 16) ? INT32_MAX - (b.start[s + 1] - b.start[s]) - below(in, 4) : below(in, 40);
     }
@@ -317,15 +309,16 @@ static void make_conv(source *in, fuzz_call *c, int wild)
         a->n_rows_out = rows_out = rows + below(in, 2);
         operand(in, c->arena, &a->history_out, GDN_F32, 2, (int64_t[]){ rows_out, columns }, channels, 0, 0, 0);
     }
-    fill_pool_maps(in, &b, 1, with_src ? map(in, c->arena, &a->history_src, b.n_seqs) : NULL, 1, a->n_rows,
-                   with_dst ? map(in, c->arena, &a->history_dst, b.n_seqs) : NULL, rows_out, same, 0);
+    int32_t *dst = with_dst ? map(c->arena, &a->history_dst, b.n_seqs) : NULL;
+    int32_t *src = with_src ? map(c->arena, &a->history_src, b.n_seqs) : NULL;
+    fill_pool_maps(in, &b, 1, src, 1, a->n_rows, dst, rows_out, same, 0);
 }
 
 static void make_rows(source *in, fuzz_call *c, int wild)
 {
     static const int32_t from[] = { GDN_F32, GDN_F16, GDN_BF16 }, to[] = { GDN_F16, GDN_F32, GDN_BF16, GDN_Q8_0 };
     static const int sizes[] = { 32, 1, 7, 33, 64, 96, 100, 15 };
-    gdn_set_rows_args *a = &c->args.rows;
+    gdn_set_rows_args *a = &c->args.set_rows;
     const int32_t dtype = PICK(in, to), type = below(in, 2) ? GDN_I64 : GDN_I32;
     int columns = PICK(in, sizes);
     columns = dtype == GDN_Q8_0 ? (columns + 31) / 32 * 32 : columns;
@@ -346,10 +339,8 @@ static void make_rows(source *in, fuzz_call *c, int wild)
     operand(in, c->arena, &a->index, type, 3, (int64_t[]){ index[0], index[1], n }, 1, 0, 0, 0);
     /* Every 4 or 8 bytes, gaps included. */
     slab *s = arena_find(c->arena, (char *)a->index.data + a->index.offset, 1);
-    for (size_t i = 0; i + element_bytes(type) <= s->bytes; i += element_bytes(type)) {
-        const int64_t row = (int64_t)(noise(in) % (unsigned)(n_dst + 1)) - 1;
-        const int32_t narrow = (int32_t)row;
-        memcpy(s->at + i, type == GDN_I64 ? (const void *)&row : (const void *)&narrow, element_bytes(type));
+    for (size_t i = 0; i + check_alignment(type) <= s->bytes; i += check_alignment(type)) {
+        check_store_index(s->at + i, type, (int64_t)(noise(in) % (unsigned)(n_dst + 1)) - 1);
     }
 }
 
@@ -363,16 +354,12 @@ typedef struct layout {
     int    wide;                /* scalars are int64 */
 } layout;
 
-static layout layout_of(int kernel)
+static layout layout_of(const check_kernel *kernel)
 {
-    if (kernel == DELTA)
-        return (layout){ offsetof(gdn_gated_delta_net_args, q), offsetof(gdn_gated_delta_net_args, seq_start),
-                         offsetof(gdn_gated_delta_net_args, workspace), 0 };
-    if (kernel == CONV)
-        return (layout){ offsetof(gdn_ssm_conv_args, x), offsetof(gdn_ssm_conv_args, seq_start),
-                         offsetof(gdn_ssm_conv_args, workspace), 0 };
-    return (layout){ offsetof(gdn_set_rows_args, src), offsetof(gdn_set_rows_args, workspace),
-                     offsetof(gdn_set_rows_args, workspace), 1 };
+    const check_operand *o = kernel->operand;
+    while (o->name && o->n_axes != CHECK_MAP)
+        o++;
+    return (layout){ kernel->operand->field, o->name ? o->field : kernel->workspace, kernel->workspace, kernel == &check_kernel_set_rows };
 }
 
 static void break_scalar(source *in, fuzz_call *c, layout l)
@@ -411,10 +398,12 @@ static void break_place(source *in, fuzz_call *c, void **data, uint64_t *offset,
     case 1: *data = (void *)((uintptr_t)*data + (uintptr_t)below(in, 70)); break; /* also of NULL */
     case 2: *data = NULL; return;
     case 3: *offset = (uint64_t)PICK(in, nasty); break;
-    case 4: /* into, or over, another operand */
-        *data   = s->at + (size_t)(take(in) | take(in) << 8) % (s->bytes + 1) / 4 * 4;
+    case 4: { /* into, or over, another operand */
+        const unsigned low = take(in), high = take(in);
+        *data   = s->at + (size_t)(low | high << 8) % (s->bytes + 1) / 4 * 4;
         *offset = 0;
         break;
+    }
     default: /* the same place, but less of it */
         if (*data && *bytes > 1)
             *bytes -= (uint64_t)below(in, 70) % *bytes;
@@ -442,7 +431,7 @@ static void break_map(source *in, fuzz_call *c, layout l)
 {
     const size_t n = (l.end - l.spans) / sizeof(gdn_span);
     gdn_span *s = (gdn_span *)(void *)((char *)&c->args + l.spans) + (n ? below(in, (int)n) : 0);
-    gdn_span index = { c->args.rows.index.data, c->args.rows.index.offset, c->args.rows.index.bytes };
+    gdn_span index = { c->args.set_rows.index.data, c->args.set_rows.index.offset, c->args.set_rows.index.bytes };
     s = n ? s : &index;
     const int what = below(in, 4);
     if (what == 3 && n) {
@@ -458,21 +447,22 @@ static void break_map(source *in, fuzz_call *c, layout l)
 }
 
 /* out into the pool, at strides of the pool's own or near them: between its slots, or on them; and the pool that is written
- * is the one that is read, in fewer rows or more, or cut otherwise. Judged by fuzz_args_mask.c where it is accepted. */
+ * is the one that is read, in fewer rows or more, or cut otherwise. Where it is accepted, what may be written is judged. */
 static void break_pool(source *in, fuzz_call *c)
 {
-    gdn_gated_delta_net_args *d = &c->args.delta;
-    gdn_ssm_conv_args *v = &c->args.conv;
-    const int delta = c->kernel == DELTA;
+    gdn_gated_delta_net_args *d = &c->args.gated_delta_net;
+    gdn_ssm_conv_args *v = &c->args.ssm_conv;
+    const int delta = c->kernel == &check_kernel_gated_delta_net;
     gdn_tensor *pool = delta ? &d->state : &v->history, *written = delta ? &d->state_out : &v->history_out;
     gdn_tensor *out = delta ? &d->out : &v->out;
-    if (c->kernel == ROWS || !pool->data)
+    if (c->kernel == &check_kernel_set_rows || !pool->data)
         return;
     const int64_t heads = delta ? 4 * (int64_t)d->n_heads_v * d->head_dim_k * d->head_dim_v : 4 * (int64_t)v->n_channels;
     const int64_t unit = (heads + 3) / 4 * 4, spread = below(in, 3);
     if (spread) { /* the pool with gaps, in the memory that it has */
         pool->stride[1] = spread * unit;
-        pool->stride[0] = pool->stride[1] * (1 + below(in, 4)) + (below(in, 2) ? unit : 0);
+        const int slots = 1 + below(in, 4), more = below(in, 2);
+        pool->stride[0] = pool->stride[1] * slots + (more ? unit : 0);
         if (delta)
             d->n_rows = 1 + below(in, 2), d->n_slots = 1 + below(in, 3);
         else
@@ -489,7 +479,8 @@ static void break_pool(source *in, fuzz_call *c)
     }
     if (below(in, 4)) {
         out->data      = pool->data;
-        out->offset    = pool->offset + (uint64_t)(unit * below(in, 4)) / (below(in, 4) ? 1 : 2) / 4 * 4;
+        const int units = below(in, 4), whole = below(in, 4);
+        out->offset    = pool->offset + (uint64_t)(unit * units) / (whole ? 1 : 2) / 4 * 4;
         out->stride[0] = 0;
         out->stride[1] = pool->stride[below(in, 2)];
         out->bytes     = honest_bytes(c, out->data, out->offset);
@@ -514,25 +505,27 @@ static void forget_bytes(fuzz_call *c, layout l)
         ((gdn_span *)(void *)(args + at))->bytes = 0;
 }
 
+/* By the kernels' numbers. An input's first byte chooses among these three, and the seeds rely on it: a kernel that is added has
+ * to be chosen by something else. */
+static void (*const makers[])(source *in, fuzz_call *c, int wild) = {
+    [CHECK_KERNEL_gated_delta_net] = make_delta, [CHECK_KERNEL_ssm_conv] = make_conv, [CHECK_KERNEL_set_rows] = make_rows,
+};
+
 void fuzz_decode(const uint8_t *data, size_t size, arena *a, fuzz_call *c)
 {
     source in = { data, size, 0 };
     memset(c, 0, sizeof *c);
     arena_reset(a);
     c->arena          = a;
-    c->kernel         = below(&in, 3);
+    const int number  = below(&in, sizeof makers / sizeof makers[0]);
+    c->kernel         = check_kernels[number];
     c->implementation = below(&in, 16);
     in.noise          = take(&in);
     const int wild    = one_in(&in, 4);
     const unsigned n  = take(&in);
     c->mutations        = n >= 240 ? 3 : n >= 216 ? 2 : n >= 152 ? 1 : 0;
     c->capability_extra = one_in(&in, 8) ? below(&in, 100) : 0;
-    if (c->kernel == DELTA)
-        make_delta(&in, c, wild);
-    else if (c->kernel == CONV)
-        make_conv(&in, c, wild);
-    else
-        make_rows(&in, c, wild);
+    makers[number](&in, c, wild);
     const layout l = layout_of(c->kernel);
     if (!c->mutations && one_in(&in, 4)) /* a caller that vouches for them */
         forget_bytes(c, l);

@@ -25,12 +25,31 @@ uint64_t check_unit_bytes(int32_t dtype)
     }
 }
 
+uint64_t check_row_bytes(int32_t dtype, int64_t n)
+{
+    return check_unit_bytes(dtype) * (uint64_t)(dtype == GDN_Q8_0 ? n / 32 : n);
+}
+
 uint64_t check_alignment(int32_t dtype)
 {
     return dtype == GDN_Q8_0 ? 2 : check_unit_bytes(dtype);
 }
 
-void check_case_init(check_case *c, const struct check_kernel *kernel)
+int64_t check_load_index(const void *at, int32_t dtype)
+{
+    int64_t wide;
+    int32_t narrow;
+    memcpy(dtype == GDN_I64 ? (void *)&wide : (void *)&narrow, at, dtype == GDN_I64 ? 8 : 4);
+    return dtype == GDN_I64 ? wide : narrow;
+}
+
+void check_store_index(void *at, int32_t dtype, int64_t value)
+{
+    const int32_t narrow = (int32_t)value;
+    memcpy(at, dtype == GDN_I64 ? (const void *)&value : (const void *)&narrow, dtype == GDN_I64 ? 8 : 4);
+}
+
+void check_case_init(check_case *c, const check_kernel *kernel)
 {
     memset(c, 0, sizeof *c);
     c->kernel = kernel;
@@ -93,6 +112,23 @@ check_view *check_add_view(check_case *c, const check_view *v)
     return &c->view[c->n_views++];
 }
 
+const check_view *check_add_operand(check_case *c, check_view *v, int32_t dtype, int rank, const int64_t *extent, const int *order,
+                                    int gaps, int written, check_rng *rng)
+{
+    const uint64_t bytes = check_lay_out(v, dtype, rank, extent, order, gaps, rng);
+    v->memory = check_add_memory(c, bytes, check_alignment(dtype), written, rng);
+    v->stated = rng && check_one_in(rng, 2) ? bytes : 0;
+    return check_add_view(c, v);
+}
+
+void check_add_same(check_case *c, const char *of, const char *name, size_t field)
+{
+    check_view v = *check_find(c, of);
+    v.name = name;
+    v.field = field;
+    check_add_view(c, &v);
+}
+
 void check_add_map(check_case *c, const char *name, size_t field, const int32_t *values, int n, const char *axis,
                    check_rng *rng)
 {
@@ -104,6 +140,13 @@ void check_add_map(check_case *c, const char *name, size_t field, const int32_t 
     check_memory *m = &c->memory[v.memory];
     memcpy(m->image + m->before, values, bytes);
     check_add_view(c, &v);
+}
+
+void check_put_map(check_case *c, const char *name, const int32_t *values)
+{
+    const check_view *v = check_find(c, name);
+    const check_memory *m = &c->memory[v->memory];
+    memcpy(m->image + m->before, values, 4 * (size_t)v->extent[0]);
 }
 
 const check_view *check_find(const check_case *c, const char *name)
@@ -124,15 +167,67 @@ unsigned char *check_at(const check_case *c, const check_view *v, unsigned char 
     return image + at;
 }
 
-void check_may_write(check_case *c, const check_view *v, const unsigned char *where, uint64_t bytes)
+void check_put_index(check_case *c, int b0, int b1, int row, int64_t value)
 {
-    check_memory *m = &c->memory[v->memory];
+    const check_view *v = check_find(c, "index");
+    check_store_index(check_at(c, v, c->memory[v->memory].image, b0, b1, row, 0), v->dtype, value);
+}
+
+void check_initial(const check_case *c, unsigned char *image[CHECK_MAX_MEMORIES])
+{
+    for (int m = 0; m < CHECK_MAX_MEMORIES; m++)
+        image[m] = m < c->n_memories ? c->memory[m].image : NULL;
+}
+
+void check_bind(const check_case *c, const gdn_span *where, int use_offset, check_args *args)
+{
+    for (int i = 0; i < c->n_views; i++) {
+        const check_view *v = &c->view[i];
+        const gdn_span *base = &where[v->memory];
+        void *data = base->data;
+        uint64_t offset = base->offset + c->memory[v->memory].before + (uint64_t)v->first;
+        if (!use_offset) {
+            data = (char *)base->data + offset;
+            offset = 0;
+        }
+        if (v->is_span) {
+            gdn_span *span = (gdn_span *)(void *)((char *)args + v->field);
+            *span = (gdn_span){ data, offset, v->stated };
+        } else {
+            gdn_tensor *tensor = (gdn_tensor *)(void *)((char *)args + v->field);
+            *tensor = (gdn_tensor){ .data = data, .offset = offset, .bytes = v->stated, .dtype = v->dtype };
+            memcpy(tensor->stride, v->given, sizeof tensor->stride);
+        }
+    }
+}
+
+static void note_range(void *user, const gdn_tensor *of, unsigned char *at, uint64_t bytes)
+{
+    check_case *c = user;
+    check_memory *m = c->memory;
+    (void)of;
+    while (at < m->image || at >= m->image + m->bytes)
+        m++; /* it lies in one of them: they are all that the call has */
     if (m->n_ranges == m->room) {
         m->room = m->room ? 2 * m->room : 64;
         m->range = realloc(m->range, (size_t)m->room * sizeof m->range[0]);
         if (!m->range)
             check_alloc(UINT64_MAX / 2);
     }
-    m->range[m->n_ranges][0] = (uint64_t)(where - m->image);
-    m->range[m->n_ranges++][1] = (uint64_t)(where - m->image) + bytes;
+    m->range[m->n_ranges][0] = (uint64_t)(at - m->image);
+    m->range[m->n_ranges++][1] = (uint64_t)(at - m->image) + bytes;
+}
+
+void check_note_writes(check_case *c)
+{
+    gdn_span images[CHECK_MAX_MEMORIES];
+    check_args args = c->args;
+    for (int m = 0; m < c->n_memories; m++)
+        images[m] = (gdn_span){ .data = c->memory[m].image };
+    check_bind(c, images, 0, &args);
+    const char *wrong = c->kernel->writes(&args, &(check_writes){ .user = c, .may = note_range });
+    if (wrong) {
+        fprintf(stderr, "gdn check: a case has a bad value in %s\n", wrong);
+        abort();
+    }
 }

@@ -11,7 +11,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include "gdn/gdn.h"
+#include "kernel.h"
 #include "rng.h"
 
 enum { CHECK_POISON = 0xFFAD, CHECK_MAX_MEMORIES = 12, CHECK_MAX_VIEWS = 14, CHECK_MAX_AXES = 5 };
@@ -44,16 +44,8 @@ typedef struct check_view {
     uint64_t    stated;   /* .bytes            */
 } check_view;
 
-typedef union check_args {
-    gdn_gated_delta_net_args gated_delta_net;
-    gdn_ssm_conv_args        ssm_conv;
-    gdn_set_rows_args        set_rows;
-} check_args;
-
-struct check_kernel;
-
 typedef struct check_case {
-    const struct check_kernel *kernel;
+    const check_kernel *kernel;
     check_args   args;
     int          n_memories, n_views;
     check_memory memory[CHECK_MAX_MEMORIES];
@@ -67,7 +59,7 @@ typedef struct check_case {
 /* Nothing is done about running out of memory but to say so and leave with 2. */
 void *check_alloc(uint64_t bytes);
 
-void check_case_init(check_case *c, const struct check_kernel *kernel);
+void check_case_init(check_case *c, const check_kernel *kernel);
 void check_case_free(check_case *c);
 
 /* A new memory of poison. rng chooses how far from a 64-byte boundary, in steps of `alignment`; NULL = 0. */
@@ -78,19 +70,35 @@ int check_add_memory(check_case *c, uint64_t body, uint64_t alignment, int writt
 uint64_t check_lay_out(check_view *v, int32_t dtype, int rank, const int64_t *extent, const int *order, int gaps,
                        check_rng *rng);
 check_view *check_add_view(check_case *c, const check_view *v);
+/* All of that: a view, laid out in a memory of its own, which says how many bytes it has at random. rng NULL: packed. */
+const check_view *check_add_operand(check_case *c, check_view *v, int32_t dtype, int rank, const int64_t *extent, const int *order,
+                                    int gaps, int written, check_rng *rng);
+/* The view once more, as another operand: the same tensor. */
+void check_add_same(check_case *c, const char *of, const char *name, size_t field);
 
 /* One int32 map, packed, as a span operand. */
 void check_add_map(check_case *c, const char *name, size_t field, const int32_t *values, int n, const char *axis,
                    check_rng *rng);
 
+void check_put_map(check_case *c, const char *name, const int32_t *values); /* other values in a map that it has */
+void check_put_index(check_case *c, int b0, int b1, int row, int64_t value);          /* likewise, of set_rows' index    */
+
 const check_view *check_find(const check_case *c, const char *name); /* NULL if absent */
 /* Address in `image` (an image of the view's memory) of an element; axes that are not given are 0. */
 unsigned char *check_at(const check_case *c, const check_view *v, unsigned char *image, int64_t i0, int64_t i1, int64_t i2,
                         int64_t i3);
-/* Say that the call may write `bytes` bytes at `where`, an address in the memory's image. */
-void check_may_write(check_case *c, const check_view *v, const unsigned char *where, uint64_t bytes);
+/* The images of a case before it ran, in the form that results have. */
+void check_initial(const check_case *c, unsigned char *image[CHECK_MAX_MEMORIES]);
+/* Complete the arguments: operands and maps lie in memories that begin at where[m]. Addresses go into data and offset
+ * (use_offset), or all into data. */
+void check_bind(const check_case *c, const gdn_span *where, int use_offset, check_args *args);
+/* Note what the call may write, once it is built. */
+void check_note_writes(check_case *c);
 
 uint64_t check_unit_bytes(int32_t dtype); /* of an element, or of a Q8_0 block */
+uint64_t check_row_bytes(int32_t dtype, int64_t n);
 uint64_t check_alignment(int32_t dtype);
+int64_t  check_load_index(const void *at, int32_t dtype); /* I32 or I64 */
+void     check_store_index(void *at, int32_t dtype, int64_t value);
 
 #endif

@@ -13,17 +13,10 @@
 #include "progress.h"
 #include "report.h"
 #include "selftest.h"
+#include "suite.h"
 #include "trial.h"
 
-#define GDN_KERNEL(stem, number, title) extern const check_kernel check_kernel_##stem;
-#include "core/kernels.def"
-#undef GDN_KERNEL
-static const check_kernel *const kernels[] = {
-#define GDN_KERNEL(stem, number, title) &check_kernel_##stem,
-#include "core/kernels.def"
-#undef GDN_KERNEL
-};
-enum { N_KERNELS = sizeof kernels / sizeof kernels[0], DEFAULT_CASES = 2000, QUICK_SHARE = 8 };
+enum { N_KERNELS = CHECK_KERNEL_COUNT, DEFAULT_CASES = 2000, QUICK_SHARE = 8 };
 
 static struct {
     cli_names   backend, implementation, kernel;
@@ -126,7 +119,7 @@ static void count(int k, int t, check_outcome outcome, const char *name, const c
         check_tally_skip(tally, text->at);
     else {
         outcome == CHECK_ERROR ? tally->errors++ : tally->failed++;
-        describe_failure(kernels[k], outcome, name, &report.target[t], text);
+        describe_failure(check_kernels[k], outcome, name, &report.target[t], text);
     }
 }
 
@@ -139,25 +132,25 @@ static check_rng case_rng(const check_kernel *kernel, const char *name)
 static void run_case(int k, const char *name, int fixed)
 {
     static check_result expected, result;
-    check_rng rng = case_rng(kernels[k], name);
+    check_rng rng = case_rng(check_kernels[k], name);
     check_setting setting;
     check_case c;
     check_text text = { "", 0 };
     check_setting_random(&setting, &threads, &rng);
-    check_case_begin(&c, kernels[k], &setting);
+    check_case_begin(&c, check_kernels[k], &setting);
     if (fixed < 0)
-        kernels[k]->random(&c, &rng);
+        check_random(check_suites[k], &c, &rng);
     else
-        kernels[k]->fixed(&c, fixed, &rng);
+        check_fixed(check_suites[k], &c, fixed, &rng);
     if (options.crash && !strcmp(options.crash, "timeout"))
-        c.kernel = check_crash_timeout(kernels[k]);
-    note_running(kernels[k], name, check_target_describe(reference));
+        c.kernel = check_crash_timeout(check_kernels[k]);
+    note_running(check_kernels[k], name, check_target_describe(reference));
     const int expectable = check_expect(reference, &c, &expected, &text);
     for (int t = 0; t < report.n_targets; t++) {
         check_outcome outcome = check_unexpected(&expected);
         progress_step(&bar, name);
         if (expectable) {
-            note_running(kernels[k], name, &report.target[t]);
+            note_running(check_kernels[k], name, &report.target[t]);
             text = (check_text){ "", 0 };
             outcome = check_judge(targets[t], &c, &expected, &result, &text);
         }
@@ -169,11 +162,11 @@ static void run_case(int k, const char *name, int fixed)
 static void run_trial(int k, const char *name, const check_family *family, int number)
 {
     for (int t = 0; t < report.n_targets; t++) {
-        check_rng rng = case_rng(kernels[k], name);
+        check_rng rng = case_rng(check_kernels[k], name);
         check_trial trial = { .target = targets[t], .reference = reference, .threads = &threads, .number = number };
         progress_step(&bar, name);
         check_setting_random(&trial.setting, &threads, &rng);
-        note_running(kernels[k], name, &report.target[t]);
+        note_running(check_kernels[k], name, &report.target[t]);
         family->run(&trial, &rng);
         count(k, t, trial.outcome, name, &trial.text);
     }
@@ -207,16 +200,16 @@ static void walk_kernel(int k, visit_fn visit)
         visit(k, name, -1, NULL, 0);
         return;
     }
-    const int n_fixed = kernels[k]->n_fixed();
+    const int n_fixed = check_n_fixed(check_suites[k]);
     for (int i = 0; i < n_fixed; i++)
-        if (is_due(i) && is_wanted(kernels[k]->fixed_name(i, name, sizeof name)))
+        if (is_due(i) && is_wanted(check_fixed_name(check_suites[k], i, name, sizeof name)))
             visit(k, name, i, NULL, 0);
-    for (int64_t i = 0; i < n_random * kernels[k]->random_share / 100; i++) {
+    for (int64_t i = 0; i < n_random; i++) {
         snprintf(name, sizeof name, "random/%lld", (long long)i);
         if (is_wanted(name))
             visit(k, name, -1, NULL, 0);
     }
-    for (const check_family *f = kernels[k]->families; f->name; f++) {
+    for (const check_family *f = check_suites[k]->families; f->name; f++) {
         const int n = options.only || !options.quick ? f->n : (f->n + QUICK_SHARE - 1) / QUICK_SHARE;
         for (int i = 0; i < n; i++) {
             snprintf(name, sizeof name, "%s/%d", f->name, i);
@@ -229,7 +222,7 @@ static void walk_kernel(int k, visit_fn visit)
 static void walk(visit_fn visit)
 {
     for (int k = 0; k < N_KERNELS; k++)
-        if (cli_has_name(&options.kernel, kernels[k]->name))
+        if (cli_has_name(&options.kernel, check_kernels[k]->name))
             walk_kernel(k, visit);
 }
 
@@ -237,18 +230,18 @@ static void print_list(void)
 {
     char name[96];
     for (int k = 0; k < N_KERNELS; k++) {
-        if (!cli_has_name(&options.kernel, kernels[k]->name))
+        if (!cli_has_name(&options.kernel, check_kernels[k]->name))
             continue;
-        for (int i = 0; i < kernels[k]->n_fixed(); i++)
-            printf("%s %s\n", kernels[k]->name, kernels[k]->fixed_name(i, name, sizeof name));
-        for (const check_family *f = kernels[k]->families; f->name; f++)
-            printf("%s %s/0..%d\n", kernels[k]->name, f->name, f->n - 1);
+        for (int i = 0; i < check_n_fixed(check_suites[k]); i++)
+            printf("%s %s\n", check_kernels[k]->name, check_fixed_name(check_suites[k], i, name, sizeof name));
+        for (const check_family *f = check_suites[k]->families; f->name; f++)
+            printf("%s %s/0..%d\n", check_kernels[k]->name, f->name, f->n - 1);
     }
 }
 
 static const char *kernel_name(int i)
 {
-    return kernels[i]->name;
+    return check_kernels[i]->name;
 }
 
 static const char *backend_name(int i)
@@ -392,9 +385,9 @@ int gdn_check_main(int argc, char **argv)
         progress_end(&bar);
         check_crash_end();
         for (int k = 0; k < N_KERNELS; k++) /* only kernels that were asked for are reported */
-            if (cli_has_name(&options.kernel, kernels[k]->name)) {
+            if (cli_has_name(&options.kernel, check_kernels[k]->name)) {
                 memmove(report.tally[report.n_kernels], report.tally[k], sizeof report.tally[0]);
-                report.kernel[report.n_kernels++] = kernels[k]->name;
+                report.kernel[report.n_kernels++] = check_kernels[k]->name;
             }
         status = conclude();
     }

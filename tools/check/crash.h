@@ -19,6 +19,6 @@ void check_crash_end(void);
  * "timeout" do nothing. */
 void check_crash_now(const char *kind);
 /* For tests: the kernel, but every call that is not the reference's returns GDN_TIMEOUT. One at a time. */
-const struct check_kernel *check_crash_timeout(const struct check_kernel *kernel);
+const check_kernel *check_crash_timeout(const check_kernel *kernel);
 
 #endif

@@ -2,7 +2,7 @@
 #ifndef GDN_CHECK_FAMILIES_H
 #define GDN_CHECK_FAMILIES_H
 
-#include "kernel.h"
+#include "suite.h"
 
 /* invariances_<stem>.c of every kernel */
 #define GDN_KERNEL(stem, number, title) extern const check_family check_families_##stem[];

@@ -96,15 +96,13 @@ static int call(check_trial *trial, int side, const check_kernel *kernel, void *
         check_trial_error(trial, status, "a call far away");
         return 0;
     }
-    memcpy((char *)args + kernel->workspace, &workspace, sizeof workspace);
-    if ((status = kernel->run(ctx, args)) || (status = gdn_synchronize(ctx, NULL))) {
+    *check_workspace(kernel, args) = workspace;
+    if ((status = kernel->run(ctx, args, NULL)) || (status = gdn_synchronize(ctx, NULL))) {
         check_trial_error(trial, status, "a call far away");
         return 0;
     }
     return 1;
 }
-
-extern const check_kernel check_kernel_gated_delta_net, check_kernel_ssm_conv, check_kernel_set_rows;
 
 /* Even trials: millions of packed rows. Odd ones: three rows with a stride of more than 2^31 elements. */
 void check_far_states(check_trial *trial, check_rng *rng)

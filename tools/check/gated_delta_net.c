@@ -1,4 +1,4 @@
-/* gated_delta_net: random cases, the fixed list, and the kernel's descriptor. */
+/* gated_delta_net: random cases and the fixed list. */
 #include "gated_delta_net.h"
 
 #include <stdio.h>
@@ -7,7 +7,6 @@
 #include "environment.h"
 #include "families.h"
 #include "ggml_cases.h"
-#include "kernel.h"
 #include "target.h"
 
 void delta_random_values(delta_spec *spec, check_rng *rng)
@@ -25,44 +24,6 @@ void delta_random_values(delta_spec *spec, check_rng *rng)
     spec->values[DELTA_G] = CHECK_PICK(rng, gates);
     spec->values[DELTA_BETA] = tame || !check_one_in(rng, 4) ? CHECK_UNIT : CHECK_PICK(rng, others);
     spec->values[DELTA_STATE] = tame ? CHECK_NORMAL : CHECK_PICK(rng, others);
-}
-
-void delta_defaults(delta_spec *spec, int n_heads_k, int n_heads_v, int dim_k, int dim_v)
-{
-    memset(spec, 0, sizeof *spec);
-    spec->n_heads_k = n_heads_k;
-    spec->n_heads_v = n_heads_v;
-    spec->dim_k = dim_k;
-    spec->dim_v = dim_v;
-    spec->n_slots = spec->n_slots_out = spec->n_snapshots = 1;
-    spec->n_rows = spec->n_rows_out = 1;
-    spec->values[DELTA_Q] = spec->values[DELTA_K] = CHECK_SMALL;
-    spec->values[DELTA_BETA] = CHECK_UNIT;
-    spec->values[DELTA_G] = CHECK_GATE_MODEL;
-    spec->seed = 1;
-    delta_batch(spec, 1, 1);
-}
-
-void delta_batch(delta_spec *spec, int n, int length)
-{
-    spec->n_seqs = n;
-    spec->n_rows = spec->n_rows_out = n ? n : 1;
-    for (int s = 0; s < n; s++) {
-        spec->seq[s] = (delta_seq){ .length = length, .src = s * spec->n_slots, .key = 1000003u * (uint64_t)(s + 1) };
-        for (int r = 0; r < spec->n_snapshots; r++)
-            spec->seq[s].dst[r] = s * spec->n_slots_out + r;
-    }
-}
-
-void delta_ring(delta_spec *spec, int s, int row, int position)
-{
-    delta_seq *seq = &spec->seq[s];
-    const int k = spec->n_slots;
-    seq->src = position ? row * k + position % k : GDN_NONE;
-    for (int r = 0; r < spec->n_snapshots; r++) {
-        const int newest = position + seq->length - r;
-        seq->dst[r] = r < seq->length ? row * k + newest % k : GDN_NONE;
-    }
 }
 
 /* ---- random cases -------------------------------------------------------------------------------------- */
@@ -235,153 +196,137 @@ void delta_random(delta_spec *spec, check_rng *rng, int64_t budget)
     random_maps(spec, rng);
 }
 
-static void random_case(check_case *c, check_rng *rng)
+static void random_case(check_spec *spec, check_rng *rng)
 {
-    delta_spec spec;
-    delta_random(&spec, rng, check_one_in(rng, 20) ? 1500000 : 200000);
-    delta_build(c, &spec, rng);
+    delta_random(&spec->gated_delta_net, rng, check_one_in(rng, 20) ? 1500000 : 200000);
 }
 
 /* ---- the fixed list -------------------------------------------------------------------------------------- */
 
-/* Walks the list; fills spec and name at number `want`, and returns how many there are. */
-typedef struct walk {
-    int         want, n;
-    delta_spec *spec;
-    char       *name;
-    size_t      bytes;
-    check_case *c; /* executor and environment may be set here; NULL when only names are asked for */
-} walk;
-
-static int here(walk *w)
+static void fixed_sizes(check_walk *w)
 {
-    return w->n++ == w->want;
-}
-
-#define NAME(w, ...) ((void)snprintf((w)->name, (w)->bytes, __VA_ARGS__))
-#define COUNT(array) ((int)(sizeof(array) / sizeof((array)[0])))
-
-static void fixed_sizes(walk *w)
-{
+    delta_spec *spec = &w->spec->gated_delta_net;
     static const int dims[] = { 16, 17, 24, 31, 32, 33, 48, 64, 65, 96, 100, 127, 128, 129, 192, 255, 256 };
-    for (int i = 0; i < COUNT(dims); i++)
+    for (int i = 0; i < CHECK_COUNT(dims); i++)
         for (int other = 0; other < 2; other++)
             for (int gate = 0; gate < 2; gate++)
                 for (int layout = 0; layout < 2; layout++)
-                    if (here(w)) {
-                        const int dim_v = other ? dims[(i * 5 + 7) % COUNT(dims)] : dims[i];
-                        delta_defaults(w->spec, 1, 2, dims[i], dim_v);
-                        delta_batch(w->spec, 2, 3);
-                        w->spec->gate = gate;
-                        w->spec->layout = layout;
-                        NAME(w, "sizes/k%d_v%d_%s_%s", dims[i], dim_v, gate ? "channel" : "scalar", layout ? "kv" : "vk");
+                    if (check_here(w)) {
+                        const int dim_v = other ? dims[(i * 5 + 7) % CHECK_COUNT(dims)] : dims[i];
+                        delta_defaults(spec, 1, 2, dims[i], dim_v);
+                        delta_batch(spec, 2, 3);
+                        spec->gate = gate;
+                        spec->layout = layout;
+                        CHECK_NAME(w, "sizes/k%d_v%d_%s_%s", dims[i], dim_v, gate ? "channel" : "scalar", layout ? "kv" : "vk");
                     }
     static const int heads[][2] = { { 1, 1 }, { 1, 4 }, { 2, 4 }, { 3, 3 }, { 3, 9 }, { 16, 32 }, { 1, 17 } };
-    for (int i = 0; i < COUNT(heads); i++)
+    for (int i = 0; i < CHECK_COUNT(heads); i++)
         for (int map = 0; map < 2; map++)
             for (int gate = 0; gate < 2; gate++)
-                if (here(w)) {
-                    delta_defaults(w->spec, heads[i][0], heads[i][1], 32, 32);
-                    delta_batch(w->spec, 2, 2);
-                    w->spec->head_map = map;
-                    w->spec->gate = gate;
-                    NAME(w, "heads/%d_of_%d_%s_%s", heads[i][0], heads[i][1], map ? "tiled" : "grouped", gate ? "channel" : "scalar");
+                if (check_here(w)) {
+                    delta_defaults(spec, heads[i][0], heads[i][1], 32, 32);
+                    delta_batch(spec, 2, 2);
+                    spec->head_map = map;
+                    spec->gate = gate;
+                    CHECK_NAME(w, "heads/%d_of_%d_%s_%s", heads[i][0], heads[i][1], map ? "tiled" : "grouped", gate ? "channel" : "scalar");
                 }
     static const int lengths[] = { 1, 2, 3, 4, 5, 7, 8, 9, 15, 16, 17, 31, 32, 33, 63, 64, 65, 100, 127, 128, 129, 200, 256 };
-    for (int i = 0; i < COUNT(lengths); i++)
+    for (int i = 0; i < CHECK_COUNT(lengths); i++)
         for (int gate = 0; gate < 2; gate++)
             for (int layout = 0; layout < 2; layout++)
-                if (here(w)) {
-                    delta_defaults(w->spec, 1, 2, 64, 64);
-                    delta_batch(w->spec, 1, lengths[i]);
-                    w->spec->gate = gate;
-                    w->spec->layout = layout;
-                    w->spec->values[DELTA_G] = CHECK_GATE_SLOW;
-                    NAME(w, "tokens/%d_%s_%s", lengths[i], gate ? "channel" : "scalar", layout ? "kv" : "vk");
+                if (check_here(w)) {
+                    delta_defaults(spec, 1, 2, 64, 64);
+                    delta_batch(spec, 1, lengths[i]);
+                    spec->gate = gate;
+                    spec->layout = layout;
+                    spec->values[DELTA_G] = CHECK_GATE_SLOW;
+                    CHECK_NAME(w, "tokens/%d_%s_%s", lengths[i], gate ? "channel" : "scalar", layout ? "kv" : "vk");
                 }
     /* Long calls at sizes that leave remainders: implementations cut tokens into chunks and columns into blocks. */
     static const int odd[][2] = { { 16, 16 }, { 33, 17 }, { 64, 40 }, { 32, 100 }, { 100, 72 } };
-    for (int i = 0; i < COUNT(odd); i++)
+    for (int i = 0; i < CHECK_COUNT(odd); i++)
         for (int length = 75; length <= 300; length *= 2)
             for (int gate = 0; gate < 2; gate++)
                 for (int layout = 0; layout < 2; layout++)
-                    if (here(w)) {
-                        delta_defaults(w->spec, 1, 1, odd[i][0], odd[i][1]);
-                        w->spec->n_slots = w->spec->n_slots_out = w->spec->n_snapshots = 2;
-                        delta_batch(w->spec, 1, length);
-                        w->spec->gate = gate;
-                        w->spec->layout = layout;
-                        w->spec->values[DELTA_G] = CHECK_GATE_SLOW;
-                        NAME(w, "chunks/k%d_v%d_T%d_%s_%s", odd[i][0], odd[i][1], length, gate ? "channel" : "scalar", layout ? "kv" : "vk");
+                    if (check_here(w)) {
+                        delta_defaults(spec, 1, 1, odd[i][0], odd[i][1]);
+                        spec->n_slots = spec->n_slots_out = spec->n_snapshots = 2;
+                        delta_batch(spec, 1, length);
+                        spec->gate = gate;
+                        spec->layout = layout;
+                        spec->values[DELTA_G] = CHECK_GATE_SLOW;
+                        CHECK_NAME(w, "chunks/k%d_v%d_T%d_%s_%s", odd[i][0], odd[i][1], length, gate ? "channel" : "scalar", layout ? "kv" : "vk");
                     }
     for (int q = 0; q < 3; q++)
         for (int k = 0; k < 3; k++)
             for (int v = 0; v < 3; v++)
-                if (here(w)) {
+                if (check_here(w)) {
                     static const char *const names[] = { "f32", "f16", "bf16" };
-                    delta_defaults(w->spec, 2, 2, 48, 40);
-                    delta_batch(w->spec, 2, 3);
-                    w->spec->dtype[0] = q;
-                    w->spec->dtype[1] = k;
-                    w->spec->dtype[2] = v;
-                    NAME(w, "types/q_%s_k_%s_v_%s", names[q], names[k], names[v]);
+                    delta_defaults(spec, 2, 2, 48, 40);
+                    delta_batch(spec, 2, 3);
+                    spec->dtype[0] = q;
+                    spec->dtype[1] = k;
+                    spec->dtype[2] = v;
+                    CHECK_NAME(w, "types/q_%s_k_%s_v_%s", names[q], names[k], names[v]);
                 }
 }
 
 /* One token, which implementations treat apart: lines of the state that lie differently where they are read and
  * where they are written, snapshots in place, elsewhere and nowhere, and every type of q, k and v. */
-static void fixed_decode(walk *w)
+static void fixed_decode(check_walk *w)
 {
+    delta_spec *spec = &w->spec->gated_delta_net;
     static const char *const where[] = { "in_place", "same", "apart" }, *const types[] = { "f32", "f16", "bf16" };
     static const int dims[][2] = { { 64, 64 }, { 128, 128 }, { 128, 40 }, { 256, 64 } };
-    for (int i = 0; i < COUNT(dims); i++)
+    for (int i = 0; i < CHECK_COUNT(dims); i++)
         for (int gate = 0; gate < 2; gate++)
             for (int p = 0; p < 3; p++)
                 for (int type = 0; type < 3; type++)
                     for (int strided = 0; strided < 2; strided++)
-                        if (here(w)) {
-                            delta_defaults(w->spec, 2, 4, dims[i][0], dims[i][1]);
-                            w->spec->n_slots = w->spec->n_slots_out = 2;
-                            w->spec->n_snapshots = 1;
-                            delta_batch(w->spec, 3, 1);
-                            w->spec->map_src = w->spec->map_dst = 1;
-                            w->spec->gate = gate;
-                            w->spec->where = p;
-                            w->spec->strided = strided;
+                        if (check_here(w)) {
+                            delta_defaults(spec, 2, 4, dims[i][0], dims[i][1]);
+                            spec->n_slots = spec->n_slots_out = 2;
+                            spec->n_snapshots = 1;
+                            delta_batch(spec, 3, 1);
+                            spec->map_src = spec->map_dst = 1;
+                            spec->gate = gate;
+                            spec->where = p;
+                            spec->strided = strided;
                             for (int s = 0; s < 3; s++) { /* the slot that is read, the other, none */
-                                w->spec->seq[s].src = 2 * s;
-                                w->spec->seq[s].dst[0] = s == 2 ? GDN_NONE : 2 * s + s;
+                                spec->seq[s].src = 2 * s;
+                                spec->seq[s].dst[0] = s == 2 ? GDN_NONE : 2 * s + s;
                             }
-                            for (int m = 0; m < 3; m++) w->spec->dtype[m] = type;
-                            NAME(w, "decode/k%d_v%d_%s_%s_%s_%s", dims[i][0], dims[i][1], gate ? "channel" : "scalar",
+                            for (int m = 0; m < 3; m++) spec->dtype[m] = type;
+                            CHECK_NAME(w, "decode/k%d_v%d_%s_%s_%s_%s", dims[i][0], dims[i][1], gate ? "channel" : "scalar",
                                  where[p], types[type], strided ? "gaps" : "packed");
                         }
 }
 
-static void fixed_snapshots(walk *w)
+static void fixed_snapshots(check_walk *w)
 {
+    delta_spec *spec = &w->spec->gated_delta_net;
     static const int slots[] = { 1, 2, 3, 4, 8, 16 }, lengths[] = { 0, 1, 2, 3, 4, 5, 8, 9, 17 };
     static const char *const where[] = { "in_place", "same", "apart" };
-    for (int i = 0; i < COUNT(slots); i++)
-        for (int j = 0; j < COUNT(lengths); j++)
+    for (int i = 0; i < CHECK_COUNT(slots); i++)
+        for (int j = 0; j < CHECK_COUNT(lengths); j++)
             for (int p = 0; p < 3; p++)
-                if (here(w)) {
-                    delta_defaults(w->spec, 1, 2, 24, 16);
-                    w->spec->n_slots = w->spec->n_slots_out = w->spec->n_snapshots = slots[i];
-                    delta_batch(w->spec, 2, lengths[j]);
-                    w->spec->where = p;
-                    w->spec->layout = (i + j) & 1;
-                    NAME(w, "snapshots/K%d_T%d_%s", slots[i], lengths[j], where[p]);
+                if (check_here(w)) {
+                    delta_defaults(spec, 1, 2, 24, 16);
+                    spec->n_slots = spec->n_slots_out = spec->n_snapshots = slots[i];
+                    delta_batch(spec, 2, lengths[j]);
+                    spec->where = p;
+                    spec->layout = (i + j) & 1;
+                    CHECK_NAME(w, "snapshots/K%d_T%d_%s", slots[i], lengths[j], where[p]);
                 }
     for (int position = 0; position < 9; position++)
-        if (here(w)) {
-            delta_defaults(w->spec, 1, 2, 32, 32);
-            w->spec->n_slots = w->spec->n_slots_out = w->spec->n_snapshots = 5;
-            delta_batch(w->spec, 3, 4);
-            w->spec->map_src = w->spec->map_dst = 1;
+        if (check_here(w)) {
+            delta_defaults(spec, 1, 2, 32, 32);
+            spec->n_slots = spec->n_slots_out = spec->n_snapshots = 5;
+            delta_batch(spec, 3, 4);
+            spec->map_src = spec->map_dst = 1;
             for (int s = 0; s < 3; s++)
-                delta_ring(w->spec, s, 2 - s, position + s);
-            NAME(w, "snapshots/ring_at_%d", position);
+                delta_ring(spec, s, 2 - s, position + s);
+            CHECK_NAME(w, "snapshots/ring_at_%d", position);
         }
 }
 
@@ -403,17 +348,18 @@ static const awkward awkwards[] = {
     { "same_keys", set_same_keys }, { "long_memory", set_long_memory }, { "tiny_scale", set_tiny_scale },
 };
 
-static void fixed_awkward(walk *w)
+static void fixed_awkward(check_walk *w)
 {
-    for (int i = 0; i < COUNT(awkwards); i++)
+    delta_spec *spec = &w->spec->gated_delta_net;
+    for (int i = 0; i < CHECK_COUNT(awkwards); i++)
         for (int gate = 0; gate < 2; gate++)
             for (int layout = 0; layout < 2; layout++)
-                if (here(w)) {
-                    delta_defaults(w->spec, 1, 2, 32, 40);
-                    w->spec->gate = gate;
-                    w->spec->layout = layout;
-                    awkwards[i].set(w->spec);
-                    NAME(w, "%s/%s_%s", awkwards[i].name, gate ? "channel" : "scalar", layout ? "kv" : "vk");
+                if (check_here(w)) {
+                    delta_defaults(spec, 1, 2, 32, 40);
+                    spec->gate = gate;
+                    spec->layout = layout;
+                    awkwards[i].set(spec);
+                    CHECK_NAME(w, "%s/%s_%s", awkwards[i].name, gate ? "channel" : "scalar", layout ? "kv" : "vk");
                 }
     static const struct { const char *name; int operand, values; } values[] = {
         { "subnormal_state", DELTA_STATE, CHECK_SUBNORMAL }, { "subnormal_q", DELTA_Q, CHECK_SUBNORMAL },
@@ -426,104 +372,67 @@ static void fixed_awkward(walk *w)
         { "special_k", DELTA_K, CHECK_SPECIAL }, { "special_state", DELTA_STATE, CHECK_SPECIAL },
         { "beta_wide", DELTA_BETA, CHECK_WIDE },
     };
-    for (int i = 0; i < COUNT(values); i++)
+    for (int i = 0; i < CHECK_COUNT(values); i++)
         for (int gate = 0; gate < 2; gate++)
             for (int layout = 0; layout < 2; layout++)
-                if (here(w)) {
-                    delta_defaults(w->spec, 2, 2, 48, 32);
-                    delta_batch(w->spec, 2, 5);
-                    w->spec->gate = gate;
-                    w->spec->layout = layout;
-                    w->spec->values[values[i].operand] = values[i].values;
-                    NAME(w, "values/%s_%s_%s", values[i].name, gate ? "channel" : "scalar", layout ? "kv" : "vk");
+                if (check_here(w)) {
+                    delta_defaults(spec, 2, 2, 48, 32);
+                    delta_batch(spec, 2, 5);
+                    spec->gate = gate;
+                    spec->layout = layout;
+                    spec->values[values[i].operand] = values[i].values;
+                    CHECK_NAME(w, "values/%s_%s_%s", values[i].name, gate ? "channel" : "scalar", layout ? "kv" : "vk");
                 }
 }
 
-static void fixed_callers(walk *w)
+static void fixed_callers(check_walk *w)
 {
+    delta_spec *spec = &w->spec->gated_delta_net;
     static const char *const kinds[] = { "library", "pool", "reverse" };
     for (int kind = 0; kind < 3; kind++)
         for (int n = 1; n <= 8; n++)
-            if (here(w)) {
-                delta_defaults(w->spec, 2, 4, 64, 64);
-                w->spec->n_slots = w->spec->n_slots_out = w->spec->n_snapshots = 2;
-                delta_batch(w->spec, 3, 3);
+            if (check_here(w)) {
+                delta_defaults(spec, 2, 4, 64, 64);
+                spec->n_slots = spec->n_slots_out = spec->n_snapshots = 2;
+                delta_batch(spec, 3, 3);
                 if (w->c)
                     w->c->executor = CHECK_EXECUTOR(kind, n);
-                NAME(w, "threads/%s_%d", kinds[kind], n);
+                CHECK_NAME(w, "threads/%s_%d", kinds[kind], n);
             }
     for (int n = 2; n <= 8; n++)
-        if (here(w)) {
-            delta_defaults(w->spec, 2, 4, 64, 64);
-            set_empty_source(w->spec);
+        if (check_here(w)) {
+            delta_defaults(spec, 2, 4, 64, 64);
+            set_empty_source(spec);
             if (w->c)
                 w->c->executor = CHECK_EXECUTOR(CHECK_THREADS_POOL, n);
-            NAME(w, "threads/empty_source_%d", n);
+            CHECK_NAME(w, "threads/empty_source_%d", n);
         }
     for (int environment = 0; environment < CHECK_ENV_COUNT; environment++)
         for (int kind = 0; kind < 2; kind++)
             for (int values = 0; values < 2; values++)
-                if (here(w)) {
-                    delta_defaults(w->spec, 2, 2, 33, 40);
-                    delta_batch(w->spec, 2, 4);
-                    w->spec->values[DELTA_STATE] = values ? CHECK_SUBNORMAL : CHECK_NORMAL;
-                    w->spec->values[DELTA_V] = values ? CHECK_SUBNORMAL : CHECK_NORMAL;
+                if (check_here(w)) {
+                    delta_defaults(spec, 2, 2, 33, 40);
+                    delta_batch(spec, 2, 4);
+                    spec->values[DELTA_STATE] = values ? CHECK_SUBNORMAL : CHECK_NORMAL;
+                    spec->values[DELTA_V] = values ? CHECK_SUBNORMAL : CHECK_NORMAL;
                     if (w->c) {
                         w->c->environment = environment;
                         w->c->executor = CHECK_EXECUTOR(kind, 2);
                     }
-                    NAME(w, "mode/%d_%s_%s", environment, kinds[kind], values ? "subnormal" : "normal");
+                    CHECK_NAME(w, "mode/%d_%s_%s", environment, kinds[kind], values ? "subnormal" : "normal");
                 }
 }
 
-static int walk_list(int want, delta_spec *spec, char *name, size_t bytes, check_case *c)
+static void walk_list(check_walk *w)
 {
-    walk w = { want, 0, spec, name, bytes, c };
-    fixed_sizes(&w);
-    fixed_decode(&w);
-    fixed_snapshots(&w);
-    fixed_awkward(&w);
-    fixed_callers(&w);
-    if (want >= w.n && want < w.n + ggml_n_delta())
-        ggml_delta(want - w.n, spec, name, bytes);
-    return w.n + ggml_n_delta();
+    fixed_sizes(w);
+    fixed_decode(w);
+    fixed_snapshots(w);
+    fixed_awkward(w);
+    fixed_callers(w);
+    for (int i = 0; i < ggml_n_delta(); i++)
+        if (check_here(w))
+            ggml_delta(i, &w->spec->gated_delta_net, w->name, w->bytes);
 }
 
-static int n_fixed(void)
-{
-    char name[96];
-    delta_spec spec;
-    return walk_list(-1, &spec, name, sizeof name, NULL);
-}
-
-static const char *fixed_name(int i, char *name, size_t bytes)
-{
-    delta_spec spec;
-    walk_list(i, &spec, name, bytes, NULL);
-    return name;
-}
-
-static void fixed_case(check_case *c, int i, check_rng *rng)
-{
-    char name[96];
-    delta_spec spec;
-    walk_list(i, &spec, name, sizeof name, c);
-    delta_build(c, &spec, rng);
-}
-
-static gdn_status query(const gdn_context *ctx, const void *args, gdn_capability *capability)
-{
-    return gdn_gated_delta_net_query(ctx, args, capability);
-}
-
-static gdn_status run(gdn_context *ctx, const void *args)
-{
-    return gdn_gated_delta_net(ctx, args, NULL);
-}
-
-const check_kernel check_kernel_gated_delta_net = {
-    .name = "gated_delta_net", .args_size = sizeof(gdn_gated_delta_net_args),
-    .workspace = offsetof(gdn_gated_delta_net_args, workspace), .query = query, .run = run,
-    .random = random_case, .n_fixed = n_fixed, .fixed_name = fixed_name, .fixed = fixed_case, .random_share = 100,
-    .families = check_families_gated_delta_net,
-};
+const check_suite check_suite_gated_delta_net = { &check_kernel_gated_delta_net, random_case, walk_list, check_families_gated_delta_net };

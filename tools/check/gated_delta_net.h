@@ -49,7 +49,6 @@ void delta_ring(delta_spec *spec, int s, int row, int position);
 
 void delta_random(delta_spec *spec, check_rng *rng, int64_t budget);
 void delta_random_values(delta_spec *spec, check_rng *rng);
-void delta_build(check_case *c, const delta_spec *spec, check_rng *rng);
 
 /* Parts of results, given an image of all memories: out of token t of sequence s; a state element. */
 unsigned char *delta_token(const check_case *c, const delta_spec *spec, const char *name, unsigned char *const *image, int s,
@@ -60,9 +59,5 @@ unsigned char *delta_state(const check_case *c, const delta_spec *spec, const ch
 /* Copy all of the slots of one pool into the memory of a case, as they are. */
 void delta_copy_slot(const check_case *from, const delta_spec *from_spec, const char *from_pool, unsigned char *const *image,
                      int from_entry, check_case *to, const delta_spec *to_spec, int to_entry);
-/* The images of a case before it ran, in the form that results have. */
-void check_initial(const check_case *c, unsigned char *image[CHECK_MAX_MEMORIES]);
-
-extern const struct check_kernel check_kernel_gated_delta_net;
 
 #endif

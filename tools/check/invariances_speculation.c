@@ -5,28 +5,21 @@
 #include <string.h>
 
 #include "families.h"
-#include "gated_delta_net.h"
-#include "ssm_conv.h"
 #include "trial.h"
 
 enum { MAX_POSITION = 40, MAX_CHANNELS = 400 };
 
 /* One layer with its state: the results of the last step hold the pools. */
 typedef struct layer {
-    delta_spec   delta;
-    conv_spec    conv;
-    check_case   delta_case, conv_case;
-    check_result delta_result, conv_result;
-    int          position[DELTA_MAX_SEQS];
-    int          begun;
+    check_call conv, net;
+    int        position[DELTA_MAX_SEQS];
+    int        begun;
 } layer;
 
 static void end(layer *l)
 {
-    check_case_free(&l->delta_case);
-    check_case_free(&l->conv_case);
-    check_result_free(&l->delta_result);
-    check_result_free(&l->conv_result);
+    check_call_end(&l->net);
+    check_call_end(&l->conv);
 }
 
 /* The convolution's pools as they were left, and the same for the states. */
@@ -37,7 +30,7 @@ static void carry_history(const layer *before, check_case *c, const conv_spec *s
     for (int row = 0; row < spec->n_rows; row++)
         for (int column = 0; column < spec->n_columns; column++)
             memcpy(conv_column(c, spec, "history", image, row, column),
-                   conv_column(&before->conv_case, &before->conv, "history", before->conv_result.image, row, column),
+                   conv_column(&before->conv.c, &before->conv.conv, "history", before->conv.result.image, row, column),
                    4 * (size_t)spec->n_channels);
 }
 
@@ -50,7 +43,7 @@ static void feed(const layer *l, check_case *c, const delta_spec *spec)
     check_initial(c, image);
     for (int s = 0; s < spec->n_seqs; s++)
         for (int t = 0; t < spec->seq[s].length; t++) {
-            const unsigned char *from = conv_token(&l->conv_case, &l->conv, "out", l->conv_result.image, s, t);
+            const unsigned char *from = conv_token(&l->conv.c, &l->conv.conv, "out", l->conv.result.image, s, t);
             for (int i = 0; i < 3; i++)
                 for (int h = 0; h < heads[i]; h++, from += 4 * dims[i])
                     memcpy(delta_token(c, spec, names[i], image, s, t, h), from, 4 * (size_t)dims[i]);
@@ -60,53 +53,47 @@ static void feed(const layer *l, check_case *c, const delta_spec *spec)
 /* One step: length[s] tokens of each sequence, of which the last rejected[s] are drafts that are wrong. */
 static int step(check_trial *trial, layer *l, const int *length, const int *rejected, check_rng *rng, const char *what)
 {
-    check_case c;
-    conv_spec conv = l->conv;
-    delta_spec delta = l->delta;
-    for (int s = 0; s < delta.n_seqs; s++) {
-        conv.seq[s].length = delta.seq[s].length = length[s];
-        conv.seq[s].rejected = delta.seq[s].rejected = rejected[s];
-        conv.seq[s].position = delta.seq[s].first = l->position[s];
-        delta_ring(&delta, s, s, l->position[s]);
+    check_call conv = { .conv = l->conv.conv }, net = { .delta = l->net.delta };
+    for (int s = 0; s < net.delta.n_seqs; s++) {
+        conv.conv.seq[s].length = net.delta.seq[s].length = length[s];
+        conv.conv.seq[s].rejected = net.delta.seq[s].rejected = rejected[s];
+        conv.conv.seq[s].position = net.delta.seq[s].first = l->position[s];
+        delta_ring(&net.delta, s, s, l->position[s]);
     }
-    check_case_begin(&c, &check_kernel_ssm_conv, &trial->setting);
-    conv_build(&c, &conv, rng);
+    check_call_build(trial, &check_kernel_ssm_conv, &conv, rng);
     if (l->begun)
-        carry_history(l, &c, &conv);
-    check_case_free(&l->conv_case);
-    l->conv_case = c;
+        carry_history(l, &conv.c, &conv.conv);
+    check_call_end(&l->conv);
     l->conv = conv;
-    if (!check_trial_run(trial, &l->conv_case, &l->conv_result, what))
+    if (!check_trial_run(trial, &l->conv.c, &l->conv.result, what))
         return 0;
 
-    check_case_begin(&c, &check_kernel_gated_delta_net, &trial->setting);
-    delta_build(&c, &delta, rng);
-    for (int e = 0; l->begun && e < delta.n_rows * delta.n_slots; e++)
-        delta_copy_slot(&l->delta_case, &l->delta, "state", l->delta_result.image, e, &c, &delta, e);
-    feed(l, &c, &delta);
-    check_case_free(&l->delta_case);
-    l->delta_case = c;
-    l->delta = delta;
+    check_call_build(trial, &check_kernel_gated_delta_net, &net, rng);
+    for (int e = 0; l->begun && e < net.delta.n_rows * net.delta.n_slots; e++)
+        delta_copy_slot(&l->net.c, &l->net.delta, "state", l->net.result.image, e, &net.c, &net.delta, e);
+    feed(l, &net.c, &net.delta);
+    check_call_end(&l->net);
+    l->net = net;
     l->begun = 1;
-    return check_trial_run(trial, &l->delta_case, &l->delta_result, what);
+    return check_trial_run(trial, &l->net.c, &l->net.result, what);
 }
 
 /* What is left of sequence s: the state and the columns of the history that the next token needs. */
 static int same_rest(check_trial *trial, const layer *plain, const layer *draft, int s)
 {
-    const int p = plain->position[0], slots = draft->delta.n_slots;
-    for (int h = 0; h < plain->delta.n_heads_v; h++)
-        for (int j = 0; j < plain->delta.dim_v; j++)
-            for (int i = 0; i < plain->delta.dim_k; i++)
-                if (!check_trial_same(trial, delta_state(&plain->delta_case, &plain->delta, "state", plain->delta_result.image, 0, h, i, j),
-                                      delta_state(&draft->delta_case, &draft->delta, "state", draft->delta_result.image,
+    const int p = plain->position[0], slots = draft->net.delta.n_slots;
+    for (int h = 0; h < plain->net.delta.n_heads_v; h++)
+        for (int j = 0; j < plain->net.delta.dim_v; j++)
+            for (int i = 0; i < plain->net.delta.dim_k; i++)
+                if (!check_trial_same(trial, delta_state(&plain->net.c, &plain->net.delta, "state", plain->net.result.image, 0, h, i, j),
+                                      delta_state(&draft->net.c, &draft->net.delta, "state", draft->net.result.image,
                                                   s * slots + p % slots, h, i, j),
                                       1, "state of sequence %d at position %d, head %d, key %d, value %d", s, p, h, i, j))
                     return 0;
-    for (int64_t q = p - 1; q >= 0 && q > p - plain->conv.width; q--)
-        if (!check_trial_same(trial, conv_column(&plain->conv_case, &plain->conv, "history", plain->conv_result.image, 0, q),
-                              conv_column(&draft->conv_case, &draft->conv, "history", draft->conv_result.image, s, q),
-                              plain->conv.n_channels, "history of sequence %d, position %lld", s, (long long)q))
+    for (int64_t q = p - 1; q >= 0 && q > p - plain->conv.conv.width; q--)
+        if (!check_trial_same(trial, conv_column(&plain->conv.c, &plain->conv.conv, "history", plain->conv.result.image, 0, q),
+                              conv_column(&draft->conv.c, &draft->conv.conv, "history", draft->conv.result.image, s, q),
+                              plain->conv.conv.n_channels, "history of sequence %d, position %lld", s, (long long)q))
             return 0;
     return 1;
 }
@@ -120,21 +107,23 @@ void check_speculation(check_trial *trial, check_rng *rng)
     const int heads_k = check_between(rng, 1, 2), heads_v = heads_k * check_between(rng, 1, 2), width = check_between(rng, 2, 5);
     int length[DELTA_MAX_SEQS], rejected[DELTA_MAX_SEQS];
 
-    delta_defaults(&draft.delta, heads_k, heads_v, dim_k, dim_v);
-    draft.delta.n_slots = draft.delta.n_slots_out = draft.delta.n_snapshots = k;
-    draft.delta.gate = check_between(rng, 0, 1);
-    draft.delta.layout = check_between(rng, 0, 1);
-    draft.delta.map_start = draft.delta.map_src = draft.delta.map_dst = 1;
-    draft.delta.seed = check_next(rng);
-    draft.delta.values[DELTA_G] = CHECK_GATE_SLOW;
-    conv_defaults(&draft.conv, 2 * heads_k * dim_k + heads_v * dim_v, width);
-    draft.conv.silu = 1;
-    draft.conv.n_columns = width - 1 + k - 1;
-    draft.conv.map_start = draft.conv.map_position = 1;
-    draft.conv.seed = draft.delta.seed;
-    delta_batch(&draft.delta, n, 0);
-    conv_batch(&draft.conv, n, 0);
-    draft.delta.strided = draft.conv.strided = check_between(rng, 0, 1);
+    delta_spec *delta = &draft.net.delta;
+    conv_spec *conv = &draft.conv.conv;
+    delta_defaults(delta, heads_k, heads_v, dim_k, dim_v);
+    delta->n_slots = delta->n_slots_out = delta->n_snapshots = k;
+    delta->gate = check_between(rng, 0, 1);
+    delta->layout = check_between(rng, 0, 1);
+    delta->map_start = delta->map_src = delta->map_dst = 1;
+    delta->seed = check_next(rng);
+    delta->values[DELTA_G] = CHECK_GATE_SLOW;
+    conv_defaults(conv, 2 * heads_k * dim_k + heads_v * dim_v, width);
+    conv->silu = 1;
+    conv->n_columns = width - 1 + k - 1;
+    conv->map_start = conv->map_position = 1;
+    conv->seed = delta->seed;
+    delta_batch(delta, n, 0);
+    conv_batch(conv, n, 0);
+    delta->strided = conv->strided = check_between(rng, 0, 1);
 
     for (int round = check_between(rng, 2, 7); round > 0; round--) {
         for (int s = 0; s < n; s++) {
@@ -146,24 +135,25 @@ void check_speculation(check_trial *trial, check_rng *rng)
         for (int s = 0; s < n; s++)
             for (int t = 0; t < length[s] - rejected[s]; t++, draft.position[s]++)
                 for (int h = 0; h < heads_v; h++)
-                    memcpy(&accepted[s][draft.position[s]][h * dim_v], delta_out(&draft.delta_case, &draft.delta, draft.delta_result.image, s, t, h),
+                    memcpy(&accepted[s][draft.position[s]][h * dim_v], delta_out(&draft.net.c, &draft.net.delta, draft.net.result.image, s, t, h),
                            4 * (size_t)dim_v);
     }
     for (int s = 0; s < n; s++) {
         memset(&plain, 0, sizeof plain);
-        plain.delta = draft.delta;
-        plain.conv = draft.conv;
-        plain.delta.n_slots = plain.delta.n_slots_out = plain.delta.n_snapshots = 1;
-        plain.delta.n_seqs = plain.conv.n_seqs = plain.delta.n_rows = plain.delta.n_rows_out = plain.conv.n_rows = plain.conv.n_rows_out = 1;
-        plain.conv.n_columns = width - 1;
-        plain.delta.seq[0].key = draft.delta.seq[s].key;
-        plain.conv.seq[0].key = draft.conv.seq[s].key;
+        plain.net.delta = *delta;
+        plain.conv.conv = *conv;
+        plain.net.delta.n_slots = plain.net.delta.n_slots_out = plain.net.delta.n_snapshots = 1;
+        plain.net.delta.n_seqs = plain.net.delta.n_rows = plain.net.delta.n_rows_out = 1;
+        plain.conv.conv.n_seqs = plain.conv.conv.n_rows = plain.conv.conv.n_rows_out = 1;
+        plain.conv.conv.n_columns = width - 1;
+        plain.net.delta.seq[0].key = delta->seq[s].key;
+        plain.conv.conv.seq[0].key = conv->seq[s].key;
         while (plain.position[0] < draft.position[s]) {
             static const int one[] = { 1 }, none[] = { 0 };
             if (!step(trial, &plain, one, none, rng, "a plain decode"))
                 goto done;
             for (int h = 0; h < heads_v; h++)
-                if (!check_trial_same(trial, delta_out(&plain.delta_case, &plain.delta, plain.delta_result.image, 0, 0, h),
+                if (!check_trial_same(trial, delta_out(&plain.net.c, &plain.net.delta, plain.net.result.image, 0, 0, h),
                                       &accepted[s][plain.position[0]][h * dim_v], dim_v,
                                       "out of sequence %d at position %d, head %d", s, plain.position[0], h))
                     goto done;

@@ -1,48 +1,31 @@
 /* ssm_conv: what must not change the bits. See invariances_gated_delta_net.c. */
-#include <stdlib.h>
 #include <string.h>
 
 #include "families.h"
-#include "ssm_conv.h"
 #include "trial.h"
 
-typedef struct conv_call {
-    conv_spec    spec;
-    check_case   c;
-    check_result result;
-} conv_call;
-
-static int build_and_run(check_trial *trial, conv_call *call, check_rng *rng, const char *what)
+static int run(check_trial *trial, check_call *call, check_rng *rng, const char *what)
 {
-    check_case_begin(&call->c, &check_kernel_ssm_conv, &trial->setting);
-    conv_build(&call->c, &call->spec, rng);
-    return check_trial_run(trial, &call->c, &call->result, what);
+    return check_call_run(trial, &check_kernel_ssm_conv, call, rng, what);
 }
 
-static void end(conv_call *call)
+static int same_token(check_trial *trial, const check_call *a, int s, int t, const check_call *b, int s2, int t2, const char *what)
 {
-    check_case_free(&call->c);
-    check_result_free(&call->result);
-    memset(call, 0, sizeof *call);
-}
-
-static int same_token(check_trial *trial, const conv_call *a, int s, int t, const conv_call *b, int s2, int t2, const char *what)
-{
-    return check_trial_same(trial, conv_token(&a->c, &a->spec, "out", a->result.image, s, t),
-                            conv_token(&b->c, &b->spec, "out", b->result.image, s2, t2), a->spec.n_channels,
+    return check_trial_same(trial, conv_token(&a->c, &a->conv, "out", a->result.image, s, t),
+                            conv_token(&b->c, &b->conv, "out", b->result.image, s2, t2), a->conv.n_channels,
                             "%s: out of sequence %d, token %d", what, s, t);
 }
 
 /* The newest columns of two rows, as many as both have. */
-static int same_history(check_trial *trial, const conv_call *a, int s, const conv_call *b, int s2, const char *what)
+static int same_history(check_trial *trial, const check_call *a, int s, const check_call *b, int s2, const char *what)
 {
-    const conv_seq *x = &a->spec.seq[s], *y = &b->spec.seq[s2];
-    const int columns = a->spec.n_columns < b->spec.n_columns ? a->spec.n_columns : b->spec.n_columns;
+    const conv_seq *x = &a->conv.seq[s], *y = &b->conv.seq[s2];
+    const int columns = a->conv.n_columns < b->conv.n_columns ? a->conv.n_columns : b->conv.n_columns;
     const int64_t last = (int64_t)x->position + x->length;
     for (int64_t p = last - 1; p >= 0 && p >= last - columns; p--)
-        if (!check_trial_same(trial, conv_column(&a->c, &a->spec, a->spec.where == CONV_APART ? "history_out" : "history", a->result.image, x->dst, p),
-                              conv_column(&b->c, &b->spec, b->spec.where == CONV_APART ? "history_out" : "history", b->result.image, y->dst, p),
-                              a->spec.n_channels, "%s: history of sequence %d, position %lld", what, s, (long long)p))
+        if (!check_trial_same(trial, conv_column(&a->c, &a->conv, a->conv.where == CONV_APART ? "history_out" : "history", a->result.image, x->dst, p),
+                              conv_column(&b->c, &b->conv, b->conv.where == CONV_APART ? "history_out" : "history", b->result.image, y->dst, p),
+                              a->conv.n_channels, "%s: history of sequence %d, position %lld", what, s, (long long)p))
             return 0;
     return 1;
 }
@@ -87,19 +70,19 @@ static void take_part(const conv_spec *whole, int s, int first, int last, conv_s
 
 static void splits(check_trial *trial, check_rng *rng)
 {
-    conv_call whole = { 0 }, part = { 0 };
+    check_call whole = { 0 }, part = { 0 };
     const int single = trial->number % 3 == 0;
-    random_shape(&whole.spec, rng);
-    random_batch(&whole.spec, rng, 1, 1);
-    whole.spec.seq[0].length = check_between(rng, 2, 30);
-    if (!build_and_run(trial, &whole, rng, "the whole"))
+    random_shape(&whole.conv, rng);
+    random_batch(&whole.conv, rng, 1, 1);
+    whole.conv.seq[0].length = check_between(rng, 2, 30);
+    if (!run(trial, &whole, rng, "the whole"))
         goto done;
-    const int n = whole.spec.seq[0].length;
+    const int n = whole.conv.seq[0].length;
     for (int t = 0; t < n;) {
         const int length = single ? 1 : check_between(rng, 1, n - t < 9 ? n - t : 9);
-        end(&part);
-        take_part(&whole.spec, 0, t, t + length, &part.spec, rng);
-        if (!build_and_run(trial, &part, rng, "a part"))
+        check_call_end(&part);
+        take_part(&whole.conv, 0, t, t + length, &part.conv, rng);
+        if (!run(trial, &part, rng, "a part"))
             goto done;
         for (int i = 0; i < length; i++)
             if (!same_token(trial, &whole, 0, t + i, &part, 0, i, single ? "token by token" : "in parts"))
@@ -108,32 +91,32 @@ static void splits(check_trial *trial, check_rng *rng)
     }
     same_history(trial, &whole, 0, &part, 0, "after all parts");
 done:
-    end(&whole);
-    end(&part);
+    check_call_end(&whole);
+    check_call_end(&part);
 }
 
 static void batches(check_trial *trial, check_rng *rng)
 {
-    conv_call all = { 0 }, other = { 0 }, one = { 0 };
+    check_call all = { 0 }, other = { 0 }, one = { 0 };
     int order[CONV_MAX_SEQS];
-    random_shape(&all.spec, rng);
-    random_batch(&all.spec, rng, check_between(rng, 2, 8), 7);
-    other.spec = all.spec;
-    other.spec.strided = check_between(rng, 0, 1);
-    for (int s = 0; s < all.spec.n_seqs; s++)
+    random_shape(&all.conv, rng);
+    random_batch(&all.conv, rng, check_between(rng, 2, 8), 7);
+    other.conv = all.conv;
+    other.conv.strided = check_between(rng, 0, 1);
+    for (int s = 0; s < all.conv.n_seqs; s++)
         order[s] = s;
-    check_shuffle(rng, order, all.spec.n_seqs);
-    for (int s = 0; s < all.spec.n_seqs; s++) {
-        other.spec.seq[s] = all.spec.seq[order[s]];
-        other.spec.seq[s].src = other.spec.seq[s].dst = s;
+    check_shuffle(rng, order, all.conv.n_seqs);
+    for (int s = 0; s < all.conv.n_seqs; s++) {
+        other.conv.seq[s] = all.conv.seq[order[s]];
+        other.conv.seq[s].src = other.conv.seq[s].dst = s;
     }
-    if (!build_and_run(trial, &all, rng, "the batch") || !build_and_run(trial, &other, rng, "the batch in another order"))
+    if (!run(trial, &all, rng, "the batch") || !run(trial, &other, rng, "the batch in another order"))
         goto done;
-    for (int s = 0; s < all.spec.n_seqs; s++) {
-        const int length = other.spec.seq[s].length;
-        end(&one);
-        take_part(&all.spec, order[s], 0, length, &one.spec, rng);
-        if (!build_and_run(trial, &one, rng, "one sequence"))
+    for (int s = 0; s < all.conv.n_seqs; s++) {
+        const int length = other.conv.seq[s].length;
+        check_call_end(&one);
+        take_part(&all.conv, order[s], 0, length, &one.conv, rng);
+        if (!run(trial, &one, rng, "one sequence"))
             goto done;
         for (int t = 0; t < length; t++)
             if (!same_token(trial, &all, order[s], t, &other, s, t, "in another order") ||
@@ -144,47 +127,45 @@ static void batches(check_trial *trial, check_rng *rng)
             goto done;
     }
 done:
-    end(&all);
-    end(&other);
-    end(&one);
+    check_call_end(&all);
+    check_call_end(&other);
+    check_call_end(&one);
 }
 
 /* Rolling back and going on = never having gone further: the ring still holds the columns of up to as many
  * rejected tokens as it has spare columns, in place of the oldest ones. */
 static void rollbacks(check_trial *trial, check_rng *rng)
 {
-    conv_call plain = { 0 }, again = { 0 };
-    random_shape(&plain.spec, rng);
-    plain.spec.n_columns = plain.spec.width - 1 + check_between(rng, 1, 6);
-    random_batch(&plain.spec, rng, 1, 6);
-    again.spec = plain.spec;
-    if (!build_and_run(trial, &plain, rng, "never gone further"))
+    check_call plain = { 0 }, again = { 0 };
+    random_shape(&plain.conv, rng);
+    plain.conv.n_columns = plain.conv.width - 1 + check_between(rng, 1, 6);
+    random_batch(&plain.conv, rng, 1, 6);
+    again.conv = plain.conv;
+    if (!run(trial, &plain, rng, "never gone further"))
         goto done;
-    const conv_seq *seq = &again.spec.seq[0];
-    const int spare = again.spec.n_columns - (again.spec.width - 1), n_rejected = check_between(rng, 1, spare);
-    unsigned char *image[CHECK_MAX_MEMORIES] = { 0 };
-    check_case_begin(&again.c, &check_kernel_ssm_conv, &trial->setting);
-    conv_build(&again.c, &again.spec, rng);
-    for (int m = 0; m < again.c.n_memories; m++)
-        image[m] = again.c.memory[m].image;
+    const conv_seq *seq = &again.conv.seq[0];
+    const int spare = again.conv.n_columns - (again.conv.width - 1), n_rejected = check_between(rng, 1, spare);
+    unsigned char *image[CHECK_MAX_MEMORIES];
+    check_call_build(trial, &check_kernel_ssm_conv, &again, rng);
+    check_initial(&again.c, image);
     for (int i = 0; i < n_rejected; i++)
-        check_fill(conv_column(&again.c, &again.spec, "history", image, seq->src, (int64_t)seq->position + i), GDN_F32,
-                   again.spec.n_channels, CHECK_SPECIAL, check_next(rng));
+        check_fill(conv_column(&again.c, &again.conv, "history", image, seq->src, (int64_t)seq->position + i), GDN_F32,
+                   again.conv.n_channels, CHECK_SPECIAL, check_next(rng));
     if (!check_trial_run(trial, &again.c, &again.result, "after a rollback"))
         goto done;
     for (int t = 0; t < seq->length; t++)
         if (!same_token(trial, &plain, 0, t, &again, 0, t, "after a rollback"))
             goto done;
-    const int64_t oldest = (int64_t)seq->position + n_rejected - again.spec.n_columns, end_position = (int64_t)seq->position + seq->length;
+    const int64_t oldest = (int64_t)seq->position + n_rejected - again.conv.n_columns, end_position = (int64_t)seq->position + seq->length;
     for (int64_t p = oldest > 0 ? oldest : 0; seq->length && p < end_position; p++)
-        if (p >= end_position - again.spec.n_columns &&
-            !check_trial_same(trial, conv_column(&plain.c, &plain.spec, "history", plain.result.image, seq->dst, p),
-                              conv_column(&again.c, &again.spec, "history", again.result.image, seq->dst, p), again.spec.n_channels,
+        if (p >= end_position - again.conv.n_columns &&
+            !check_trial_same(trial, conv_column(&plain.c, &plain.conv, "history", plain.result.image, seq->dst, p),
+                              conv_column(&again.c, &again.conv, "history", again.result.image, seq->dst, p), again.conv.n_channels,
                               "history after a rollback, position %lld", (long long)p))
             goto done;
 done:
-    end(&plain);
-    end(&again);
+    check_call_end(&plain);
+    check_call_end(&again);
 }
 
 /* Other rows, a pool of its own, more columns, the other order of weights, other threads, strides. */
@@ -192,42 +173,42 @@ static void variants(check_trial *trial, check_rng *rng)
 {
     static const char *const what[] = { "into another row", "into a pool of its own", "with more columns", "with the other order of weights",
                                         "with other threads", "strided" };
-    conv_call a = { 0 }, b = { 0 };
+    check_call a = { 0 }, b = { 0 };
     const int way = trial->number % (int)(sizeof what / sizeof what[0]);
-    random_shape(&a.spec, rng);
-    random_batch(&a.spec, rng, check_between(rng, 1, 4), 6);
-    b.spec = a.spec;
-    if (!build_and_run(trial, &a, rng, "the first way"))
+    random_shape(&a.conv, rng);
+    random_batch(&a.conv, rng, check_between(rng, 1, 4), 6);
+    b.conv = a.conv;
+    if (!run(trial, &a, rng, "the first way"))
         goto done;
     if (way == 0 || way == 1) {
-        b.spec.map_src = b.spec.map_dst = 1;
-        b.spec.where = way == 0 ? CONV_IN_PLACE : CONV_APART;
-        b.spec.n_rows_out = 2 * b.spec.n_seqs;
+        b.conv.map_src = b.conv.map_dst = 1;
+        b.conv.where = way == 0 ? CONV_IN_PLACE : CONV_APART;
+        b.conv.n_rows_out = 2 * b.conv.n_seqs;
         if (way == 0)
-            b.spec.n_rows = b.spec.n_rows_out;
-        for (int s = 0; s < b.spec.n_seqs; s++)
-            b.spec.seq[s].dst = 2 * b.spec.n_seqs - 1 - s;
+            b.conv.n_rows = b.conv.n_rows_out;
+        for (int s = 0; s < b.conv.n_seqs; s++)
+            b.conv.seq[s].dst = 2 * b.conv.n_seqs - 1 - s;
     }
     if (way == 2)
-        b.spec.n_columns += check_between(rng, 1, 5);
+        b.conv.n_columns += check_between(rng, 1, 5);
     if (way == 3)
-        b.spec.tap_major = !a.spec.tap_major;
+        b.conv.tap_major = !a.conv.tap_major;
     if (way == 4)
         trial->setting.executor = CHECK_EXECUTOR(check_between(rng, 0, 2), trial->threads->value[check_between(rng, 0, trial->threads->n - 1)]);
     if (way == 5)
-        b.spec.strided = !a.spec.strided;
-    if (!build_and_run(trial, &b, rng, what[way]))
+        b.conv.strided = !a.conv.strided;
+    if (!run(trial, &b, rng, what[way]))
         goto done;
-    for (int s = 0; s < a.spec.n_seqs; s++) {
-        for (int t = 0; t < a.spec.seq[s].length; t++)
+    for (int s = 0; s < a.conv.n_seqs; s++) {
+        for (int t = 0; t < a.conv.seq[s].length; t++)
             if (!same_token(trial, &a, s, t, &b, s, t, what[way]))
                 goto done;
-        if (a.spec.seq[s].length && !same_history(trial, &a, s, &b, s, what[way]))
+        if (a.conv.seq[s].length && !same_history(trial, &a, s, &b, s, what[way]))
             goto done;
     }
 done:
-    end(&a);
-    end(&b);
+    check_call_end(&a);
+    check_call_end(&b);
 }
 
 const check_family check_families_ssm_conv[] = {

@@ -1,32 +1,125 @@
-/* What the check knows about a kernel. One descriptor per line of core/kernels.def; check.c walks them. */
+/* A kernel, for code that does not care which: its name, its operands, its functions behind one signature, how a call is
+ * built from a specification, and what a call may write. One descriptor per line of core/kernels.def; gdn check and the
+ * tests of the interface, of the devices and of arguments all use these. */
 #ifndef GDN_CHECK_KERNEL_H
 #define GDN_CHECK_KERNEL_H
 
-#include "case.h"
+#include <stddef.h>
+#include <stdint.h>
 
-struct check_trial;
+#include "gdn/gdn.h"
+#include "rng.h"
 
-/* A family of comparisons that need more than one call. Each trial draws its own sizes from rng, runs on
- * trial->target, and reports through check_trial_*(); see trial.h. */
-typedef struct check_family {
-    const char *name; /* "splits": its trials are called splits/0, splits/1, ... */
-    int         n;    /* trials in a default run; a quick one has a quarter */
-    void      (*run)(struct check_trial *trial, check_rng *rng);
-} check_family;
+struct check_case;
+union check_spec;
+
+/* The arguments of any kernel. */
+typedef union check_args {
+    uint32_t size; /* every struct begins with it */
+#define GDN_KERNEL(stem, number, title) gdn_##stem##_args stem;
+#include "core/kernels.def"
+#undef GDN_KERNEL
+} check_args;
+
+/* An operand or a map: where it lies in the arguments. */
+typedef struct check_operand {
+    const char *name;
+    size_t      field;    /* offset of its gdn_tensor, or of its gdn_span        */
+    int         n_axes;   /* of a tensor: how many strides apply; or CHECK_MAP */
+    int         written;  /* holds results                                     */
+    int         optional; /* may be absent                                     */
+} check_operand;
+enum { CHECK_MAP = -1 };
+
+static inline gdn_tensor *check_tensor(const void *args, const check_operand *o)
+{
+    return (gdn_tensor *)(void *)((char *)(uintptr_t)args + o->field);
+}
+
+static inline gdn_span *check_span(const void *args, const check_operand *o)
+{
+    return (gdn_span *)(void *)((char *)(uintptr_t)args + o->field);
+}
+
+/* The data of either, which is its first member. */
+static inline void **check_data(const void *args, const check_operand *o)
+{
+    return (void **)(void *)((char *)(uintptr_t)args + o->field);
+}
+
+/* Who wants to know what a call may write. */
+typedef struct check_writes {
+    void *user;
+    /* These bytes, which are elements of the tensor `of`. */
+    void (*may)(void *user, const gdn_tensor *of, unsigned char *at, uint64_t bytes);
+    /* Or NULL. These bytes are a line of a pool, whether the call names its row or not: whatever was given to may() before,
+     * the results that lie by token, must not be in it. */
+    void (*pool)(void *user, unsigned char *at, uint64_t bytes);
+    /* Or NULL. Is this entry of a map within the memory that the call was given? */
+    int  (*readable)(void *user, const void *at, uint64_t bytes);
+} check_writes;
 
 typedef struct check_kernel {
     const char *name;
     uint64_t    args_size;
-    size_t      workspace; /* offset of args.workspace */
+    size_t      workspace;           /* offset of args.workspace                        */
+    const check_operand *operand;    /* tensors, then maps; ends with a name of NULL    */
     gdn_status (*query)(const gdn_context *ctx, const void *args, gdn_capability *capability);
-    gdn_status (*run)(gdn_context *ctx, const void *args);
-
-    void        (*random)(check_case *c, check_rng *rng);     /* the body of a case: arguments and memory */
-    int         (*n_fixed)(void);
-    const char *(*fixed_name)(int i, char *name, size_t bytes); /* into name, and returns it */
-    void        (*fixed)(check_case *c, int i, check_rng *rng);
-    int         random_share; /* of 100 random cases of the default, how many this kernel runs */
-    const check_family *families; /* ends with a name of NULL */
+    gdn_status (*run)(gdn_context *ctx, const void *args, gdn_stream stream);
+    void       (*build)(struct check_case *c, const union check_spec *spec, check_rng *rng);
+    /* Everything that a call with valid arguments, in memory that the host can read, may write, and all of which a kernel
+     * does write unless it is there already. From the words of include/gdn/gdn.h, and not from core/. Returns NULL, or the
+     * name of a map with an entry that is out of range or not readable; then what was said is not all. */
+    const char *(*writes)(const void *args, const check_writes *writes);
 } check_kernel;
+
+enum {
+#define GDN_KERNEL(stem, number, title) CHECK_KERNEL_##stem = number,
+#include "core/kernels.def"
+#undef GDN_KERNEL
+    CHECK_KERNEL_COUNT
+};
+extern const check_kernel *const check_kernels[CHECK_KERNEL_COUNT];
+#define GDN_KERNEL(stem, number, title) extern const check_kernel check_kernel_##stem;
+#include "core/kernels.def"
+#undef GDN_KERNEL
+
+static inline gdn_span *check_workspace(const check_kernel *kernel, const void *args)
+{
+    return (gdn_span *)(void *)((char *)(uintptr_t)args + kernel->workspace);
+}
+
+/* ---- For build_<stem>.c --------------------------------------------------------------------------------------- */
+
+/* What it has, for the descriptor. */
+#define GDN_KERNEL(stem, number, title)                                                                    \
+    extern const check_operand check_operands_##stem[];                                                    \
+    void        check_build_##stem(struct check_case *c, const union check_spec *spec, check_rng *rng);    \
+    const char *check_writes_##stem(const void *args, const check_writes *writes);
+#include "core/kernels.def"
+#undef GDN_KERNEL
+
+/* Where a tensor is, with zero strides filled in: the extent of what is inside the axis. `by_sequence`: axis 0 is that of
+ * sequences, and 0 says there that tokens of all of them follow each other. */
+typedef struct check_place {
+    unsigned char *at;
+    int64_t        stride[4];
+} check_place;
+check_place check_resolve(const gdn_tensor *t, int n_axes, const int64_t *extent, int64_t inner, int by_sequence);
+
+/* Entry i of a map of int32, or `absent`. *wrong becomes the map's name where the entry is not low .. high or not readable. */
+int64_t check_entry(const check_writes *writes, const gdn_span *map, int64_t i, int64_t absent, int64_t low, int64_t high,
+                    const char *name, const char **wrong);
+
+/* A sequence's tokens. */
+typedef struct check_sequence {
+    int64_t first, length;
+} check_sequence;
+check_sequence check_sequence_of(const check_writes *writes, const gdn_span *seq_start, int64_t s, int64_t n_seqs, int64_t n_tokens,
+                                 const char **wrong);
+void check_tokens_written(const check_writes *writes, const gdn_tensor *out, const check_place *place, check_sequence q, int64_t s,
+                          int64_t heads, uint64_t bytes);
+/* All lines of a pool to writes->pool(), if there is one. */
+void check_pool_lines(const check_writes *writes, const check_place *pool, const int64_t extent[4], uint64_t bytes);
 
 #endif

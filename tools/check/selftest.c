@@ -9,11 +9,9 @@
 
 #include "crash.h"
 #include "environment.h"
-#include "gated_delta_net.h"
 #include "json.h"
 #include "model.h"
-#include "set_rows.h"
-#include "ssm_conv.h"
+#include "suite.h"
 #include "trial.h"
 
 enum { WANTED = 8, ATTEMPTS = 400 };
@@ -127,43 +125,8 @@ static int drop_write(const check_case *c, unsigned char *const *image, check_rn
     return 1;
 }
 
-static int flip_sign_of_zero(const check_case *c, unsigned char *const *image, check_rng *rng)
-{
-    const int m = pick_memory(c, 1, rng);
-    if (m < 0 || view_of(c, m)->dtype != GDN_F32)
-        return 0;
-    for (int i = 0; i < c->memory[m].n_ranges; i++)
-        for (uint64_t at = c->memory[m].range[i][0]; at < c->memory[m].range[i][1]; at += 4) {
-            float value;
-            memcpy(&value, image[m] + at, 4);
-            if (value == 0) {
-                value = -value;
-                memcpy(image[m] + at, &value, 4);
-                return 1;
-            }
-        }
-    return 0;
-}
-
-static int turn_infinity_into_nan(const check_case *c, unsigned char *const *image, check_rng *rng)
-{
-    static const uint32_t nan = 0x7FC00000;
-    const int m = pick_memory(c, 1, rng);
-    if (m < 0 || view_of(c, m)->dtype != GDN_F32)
-        return 0;
-    for (int i = 0; i < c->memory[m].n_ranges; i++)
-        for (uint64_t at = c->memory[m].range[i][0]; at < c->memory[m].range[i][1]; at += 4) {
-            uint32_t bits;
-            memcpy(&bits, image[m] + at, 4);
-            if ((bits & 0x7FFFFFFF) == 0x7F800000) {
-                memcpy(image[m] + at, &nan, 4);
-                return 1;
-            }
-        }
-    return 0;
-}
-
-static int flush_a_subnormal(const check_case *c, unsigned char *const *image, check_rng *rng)
+/* The first F32 result of a memory that `change` makes another one of. */
+static int change_result(const check_case *c, unsigned char *const *image, check_rng *rng, uint32_t (*change)(uint32_t bits))
 {
     const int m = pick_memory(c, 1, rng);
     if (m < 0 || view_of(c, m)->dtype != GDN_F32)
@@ -172,8 +135,8 @@ static int flush_a_subnormal(const check_case *c, unsigned char *const *image, c
         for (uint64_t at = c->memory[m].range[i][0]; at < c->memory[m].range[i][1]; at += 4) {
             uint32_t bits;
             memcpy(&bits, image[m] + at, 4);
-            if ((bits & 0x7F800000) == 0 && (bits & 0x7FFFFF)) {
-                bits &= 0x80000000;
+            if (change(bits) != bits) {
+                bits = change(bits);
                 memcpy(image[m] + at, &bits, 4);
                 return 1;
             }
@@ -181,20 +144,30 @@ static int flush_a_subnormal(const check_case *c, unsigned char *const *image, c
     return 0;
 }
 
+static uint32_t other_zero(uint32_t bits) { return bits & 0x7FFFFFFF ? bits : bits ^ 0x80000000; }
+static uint32_t nan_for_infinity(uint32_t bits) { return (bits & 0x7FFFFFFF) == 0x7F800000 ? 0x7FC00000 : bits; }
+static uint32_t flushed(uint32_t bits) { return bits & 0x7F800000 ? bits : bits & 0x80000000; }
+static uint32_t other_nan(uint32_t bits) { return (bits & 0x7FFFFFFF) > 0x7F800000 ? 0xFFC12345 : bits; }
+
+static int flip_sign_of_zero(const check_case *c, unsigned char *const *image, check_rng *rng)
+{
+    return change_result(c, image, rng, other_zero);
+}
+
+static int turn_infinity_into_nan(const check_case *c, unsigned char *const *image, check_rng *rng)
+{
+    return change_result(c, image, rng, nan_for_infinity);
+}
+
+static int flush_a_subnormal(const check_case *c, unsigned char *const *image, check_rng *rng)
+{
+    return change_result(c, image, rng, flushed);
+}
+
 /* The exception: this must not be noticed. */
 static int another_nan(const check_case *c, unsigned char *const *image, check_rng *rng)
 {
-    static const uint32_t nan = 0xFFC12345;
-    const int m = pick_memory(c, 1, rng);
-    if (m < 0 || view_of(c, m)->dtype != GDN_F32)
-        return 0;
-    for (int i = 0; i < c->memory[m].n_ranges; i++)
-        for (uint64_t at = c->memory[m].range[i][0]; at < c->memory[m].range[i][1]; at += 4)
-            if (check_is_nan(image[m] + at, GDN_F32)) {
-                memcpy(image[m] + at, &nan, 4);
-                return 1;
-            }
-    return 0;
+    return change_result(c, image, rng, other_nan);
 }
 
 static const struct result_corruption {
@@ -215,28 +188,44 @@ static const struct result_corruption {
     { "another NaN (which is allowed)", another_nan, 0, 0 },
 };
 
-static void begin_random(check_case *c, const check_kernel *kernel, check_rng *rng)
+static void begin_random(check_case *c, const check_suite *suite, check_rng *rng)
 {
     static const check_threads two = { 2, { 1, 2 } };
     check_setting setting;
     check_setting_random(&setting, &two, rng);
     setting.environment = 0;
-    check_case_begin(c, kernel, &setting);
-    kernel->random(c, rng);
+    check_case_begin(c, suite->kernel, &setting);
+    check_random(suite, c, rng);
 }
 
-static void corrupt_results(const check_kernel *kernel)
+/* The memories of a case, each with what is in image. */
+static void copy_images(const check_case *c, unsigned char *const *image, unsigned char **copy)
 {
+    for (int m = 0; m < c->n_memories; m++) {
+        copy[m] = check_alloc(c->memory[m].bytes);
+        memcpy(copy[m], image[m], c->memory[m].bytes);
+    }
+}
+
+static void free_images(const check_case *c, unsigned char **copy)
+{
+    for (int m = 0; m < c->n_memories; m++)
+        free(copy[m]);
+}
+
+static void corrupt_results(const check_suite *suite)
+{
+    const char *kernel = suite->kernel->name;
     enum { N = sizeof result_corruptions / sizeof result_corruptions[0] };
     int made[N] = { 0 }, missed[N] = { 0 }, clean = 0, dirty = 0;
     check_result expected, result;
     memset(&expected, 0, sizeof expected);
     memset(&result, 0, sizeof result);
     for (int i = 0; i < ATTEMPTS; i++) {
-        check_rng rng = { check_mix(check_mix_text(self.seed, kernel->name), (uint64_t)i) };
+        check_rng rng = { check_mix(check_mix_text(self.seed, kernel), (uint64_t)i) };
         check_case c;
         check_text text = { "", 0 };
-        begin_random(&c, kernel, &rng);
+        begin_random(&c, suite, &rng);
         if (!check_expect(self.reference, &c, &expected, &text) ||
             check_judge(self.target, &c, &expected, &result, &text) != CHECK_RAN)
             dirty++;
@@ -246,10 +235,7 @@ static void corrupt_results(const check_kernel *kernel)
                 unsigned char *saved[CHECK_MAX_MEMORIES];
                 if (made[n] >= WANTED)
                     continue;
-                for (int m = 0; m < c.n_memories; m++) {
-                    saved[m] = check_alloc(c.memory[m].bytes);
-                    memcpy(saved[m], result.image[m], c.memory[m].bytes);
-                }
+                copy_images(&c, result.image, saved);
                 if (result_corruptions[n].corrupt(&c, saved, &rng)) {
                     made[n]++;
                     if ((check_compare(&c, expected.image, saved, &text) != 0) != result_corruptions[n].noticed)
@@ -257,15 +243,14 @@ static void corrupt_results(const check_kernel *kernel)
                     else if (result_corruptions[n].confined && !check_confined(&c, saved, &text))
                         missed[n]++;
                 }
-                for (int m = 0; m < c.n_memories; m++)
-                    free(saved[m]);
+                free_images(&c, saved);
             }
         }
         check_case_free(&c);
     }
-    verdict(kernel->name, "results that are left alone pass", clean && !dirty, "some did not, or none ran");
+    verdict(kernel, "results that are left alone pass", clean && !dirty, "some did not, or none ran");
     for (int n = 0; n < N; n++)
-        verdict(kernel->name, result_corruptions[n].name, made[n] && !missed[n], made[n] ? "not noticed" : "never happened");
+        verdict(kernel, result_corruptions[n].name, made[n] && !missed[n], made[n] ? "not noticed" : "never happened");
     check_result_free(&expected);
     check_result_free(&result);
 }
@@ -274,34 +259,27 @@ static void corrupt_results(const check_kernel *kernel)
 
 typedef int (*mislead_fn)(check_case *c);
 
+/* Entry i of a map, or of the first batch of set_rows' index. */
+static unsigned char *entry_at(const check_case *c, const check_view *v, int64_t i)
+{
+    return c->memory[v->memory].image + c->memory[v->memory].before + v->first + i * v->stride[v->rank == 1 ? 0 : 2];
+}
+
 static int64_t get_entry(const check_case *c, const check_view *v, int64_t i)
 {
-    int64_t wide;
-    int32_t narrow;
-    const unsigned char *at = c->memory[v->memory].image + c->memory[v->memory].before + v->first + i * v->stride[v->rank - 1];
-    if (v->dtype == GDN_I64) {
-        memcpy(&wide, at, 8);
-        return wide;
-    }
-    memcpy(&narrow, at, 4);
-    return narrow;
+    return check_load_index(entry_at(c, v, i), v->dtype);
 }
 
 static void put_entry(check_case *c, const check_view *v, int64_t i, int64_t value)
 {
-    const int32_t narrow = (int32_t)value;
-    unsigned char *at = c->memory[v->memory].image + c->memory[v->memory].before + v->first + i * v->stride[v->rank - 1];
-    if (v->dtype == GDN_I64)
-        memcpy(at, &value, 8);
-    else
-        memcpy(at, &narrow, 4);
+    check_store_index(entry_at(c, v, i), v->dtype, value);
 }
 
 static int replace_entries(check_case *c, const char *map, int64_t from, int64_t to)
 {
     const check_view *v = check_find(c, map);
     int n = 0;
-    for (int64_t i = 0; v && i < v->extent[0]; i++)
+    for (int64_t i = 0; v && i < v->extent[v->rank == 1 ? 0 : 2]; i++)
         if (get_entry(c, v, i) == from) {
             put_entry(c, v, i, to);
             n++;
@@ -347,7 +325,7 @@ static int oldest_snapshot_first(check_case *c)
 static int other_head_map(check_case *c)
 {
     gdn_gated_delta_net_args *a = &c->args.gated_delta_net;
-    if (strcmp(c->kernel->name, "gated_delta_net") || a->n_heads_k == 1 || a->n_heads_v == a->n_heads_k)
+    if (c->kernel != &check_kernel_gated_delta_net || a->n_heads_k == 1 || a->n_heads_v == a->n_heads_k)
         return 0; /* both maps are the same */
     a->head_map ^= 1;
     return 1;
@@ -355,42 +333,29 @@ static int other_head_map(check_case *c)
 
 static int other_flags(check_case *c)
 {
-    if (strcmp(c->kernel->name, "ssm_conv"))
+    if (c->kernel != &check_kernel_ssm_conv)
         return 0;
     c->args.ssm_conv.flags ^= GDN_CONV_SILU;
     return 1;
 }
 
-/* Index entries, whatever their batch strides: those of the first batch do. */
 static int first_row_wins(check_case *c)
 {
     const check_view *v = check_find(c, "index");
     int n = 0;
     for (int64_t i = 1; v && i < v->extent[2]; i++)
-        for (int64_t j = 0; j < i; j++) {
-            unsigned char *a = check_at(c, v, c->memory[v->memory].image, 0, 0, i, 0);
-            const unsigned char *b = check_at(c, v, c->memory[v->memory].image, 0, 0, j, 0);
-            if (a[0] != 0xFF && !memcmp(a, b, check_unit_bytes(v->dtype))) {
-                memset(a, 0xFF, check_unit_bytes(v->dtype));
+        for (int64_t j = 0; j < i; j++)
+            if (get_entry(c, v, i) >= 0 && get_entry(c, v, i) == get_entry(c, v, j)) {
+                put_entry(c, v, i, GDN_NONE);
                 n++;
                 break;
             }
-        }
     return n;
 }
 
 static int unwritten_row_as_row_0(check_case *c)
 {
-    const check_view *v = check_find(c, "index");
-    int n = 0;
-    for (int64_t i = 0; v && i < v->extent[2]; i++) {
-        unsigned char *a = check_at(c, v, c->memory[v->memory].image, 0, 0, i, 0);
-        if (a[0] == 0xFF && a[check_unit_bytes(v->dtype) - 1] == 0xFF) {
-            memset(a, 0, check_unit_bytes(v->dtype));
-            n++;
-        }
-    }
-    return n;
+    return replace_entries(c, "index", GDN_NONE, 0);
 }
 
 static const struct call_corruption {
@@ -416,12 +381,11 @@ static int is_noticed(check_case *c, const check_result *expected, mislead_fn mi
 {
     unsigned char *truth[CHECK_MAX_MEMORIES];
     check_result result;
+    unsigned char *image[CHECK_MAX_MEMORIES];
     check_args args = c->args;
     memset(&result, 0, sizeof result);
-    for (int m = 0; m < c->n_memories; m++) {
-        truth[m] = check_alloc(c->memory[m].bytes);
-        memcpy(truth[m], c->memory[m].image, c->memory[m].bytes);
-    }
+    check_initial(c, image);
+    copy_images(c, image, truth);
     *ran = 0;
     int noticed = 0;
     if (mislead(c)) {
@@ -431,10 +395,9 @@ static int is_noticed(check_case *c, const check_result *expected, mislead_fn mi
             if (!c->memory[m].written)
                 memcpy(result.image[m], truth[m], c->memory[m].bytes);
     }
-    for (int m = 0; m < c->n_memories; m++) {
+    for (int m = 0; m < c->n_memories; m++)
         memcpy(c->memory[m].image, truth[m], c->memory[m].bytes);
-        free(truth[m]);
-    }
+    free_images(c, truth);
     c->args = args;
     if (*ran)
         noticed = check_compare(c, expected->image, result.image, NULL) != 0;
@@ -442,20 +405,21 @@ static int is_noticed(check_case *c, const check_result *expected, mislead_fn mi
     return noticed;
 }
 
-static void corrupt_calls(const check_kernel *kernel)
+static void corrupt_calls(const check_suite *suite)
 {
+    const char *kernel = suite->kernel->name;
     check_result expected;
     memset(&expected, 0, sizeof expected);
     for (size_t n = 0; n < sizeof call_corruptions / sizeof call_corruptions[0]; n++) {
         int noticed = 0, made = 0;
-        if (strcmp(call_corruptions[n].kernel, kernel->name))
+        if (strcmp(call_corruptions[n].kernel, kernel))
             continue;
         for (int i = 0; i < ATTEMPTS && noticed < WANTED; i++) {
-            check_rng rng = { check_mix(check_mix_text(self.seed, kernel->name), 7000u + (uint64_t)i) };
+            check_rng rng = { check_mix(check_mix_text(self.seed, kernel), 7000u + (uint64_t)i) };
             check_case c;
             check_text text = { "", 0 };
             int ran = 0;
-            begin_random(&c, kernel, &rng);
+            begin_random(&c, suite, &rng);
             if (check_expect(self.reference, &c, &expected, &text)) {
                 noticed += is_noticed(&c, &expected, call_corruptions[n].mislead, &ran);
                 made += ran;
@@ -463,7 +427,7 @@ static void corrupt_calls(const check_kernel *kernel)
             check_case_free(&c);
         }
         /* A wrong source or target may happen to make no difference, but not nearly always. */
-        verdict(kernel->name, call_corruptions[n].name, noticed >= WANTED && 4 * noticed >= made, "noticed too rarely");
+        verdict(kernel, call_corruptions[n].name, noticed >= WANTED && 4 * noticed >= made, "noticed too rarely");
     }
     check_result_free(&expected);
 }
@@ -482,22 +446,23 @@ static void trials(void)
 }
 
 /* A call that does not return in time, as on a machine that is too busy: an error that says so, and no difference. */
-static void time_out(const check_kernel *kernel)
+static void time_out(const check_suite *suite)
 {
+    const char *kernel = suite->kernel->name;
     check_result expected, result;
     check_trial trial = { .target = self.target, .reference = self.reference };
-    check_rng rng = { check_mix_text(self.seed, kernel->name) };
+    check_rng rng = { check_mix_text(self.seed, kernel) };
     check_case c;
     check_text text = { "", 0 };
     memset(&expected, 0, sizeof expected);
     memset(&result, 0, sizeof result);
-    begin_random(&c, kernel, &rng);
-    c.kernel = check_crash_timeout(kernel);
+    begin_random(&c, suite, &rng);
+    c.kernel = check_crash_timeout(suite->kernel);
     const int expectable = check_expect(self.reference, &c, &expected, &text);
-    verdict(kernel->name, "a call that times out is an error",
+    verdict(kernel, "a call that times out is an error",
             expectable && check_judge(self.target, &c, &expected, &result, &text) == CHECK_ERROR && strstr(text.at, "the call failed: GDN_TIMEOUT") &&
             !strstr(text.at, "differ") && !strstr(text.at, "expected"), text.at);
-    verdict(kernel->name, "so it is in a trial",
+    verdict(kernel, "so it is in a trial",
             !check_trial_run(&trial, &c, &result, "a call") && trial.outcome == CHECK_ERROR && strstr(trial.text.at, "the call failed: GDN_TIMEOUT") &&
             !strstr(trial.text.at, "differ"), trial.text.at);
     check_case_free(&c);
@@ -507,18 +472,16 @@ static void time_out(const check_kernel *kernel)
 
 int check_self_test(check_target *reference, check_target *target, uint64_t seed, int json)
 {
-    static const check_kernel *const kernels[] = { &check_kernel_gated_delta_net, &check_kernel_ssm_conv, &check_kernel_set_rows };
     self.reference = reference;
     self.target = target;
     self.seed = seed;
     self.json = json;
-    for (size_t k = 0; k < sizeof kernels / sizeof kernels[0]; k++) {
-        corrupt_results(kernels[k]);
-        corrupt_calls(kernels[k]);
-        leave_mode(kernels[k]);
-        time_out(kernels[k]);
-        if (kernels[k] != &check_kernel_set_rows)
-            unfuse(kernels[k]);
+    for (int k = 0; k < CHECK_KERNEL_COUNT; k++) {
+        corrupt_results(check_suites[k]);
+        corrupt_calls(check_suites[k]);
+        leave_mode(check_suites[k]);
+        time_out(check_suites[k]);
+        unfuse(check_suites[k]->kernel);
     }
     trials();
     if (json) {

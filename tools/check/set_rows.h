@@ -21,10 +21,7 @@ typedef struct rows_spec {
 
 void    rows_defaults(rows_spec *spec, int n_columns, int n_rows, int n_rows_dst);
 void    rows_random(rows_spec *spec, check_rng *rng);
-void    rows_build(check_case *c, const rows_spec *spec, check_rng *rng);
 int64_t rows_index(const rows_spec *spec, int b, int c, int i);
 unsigned char *rows_at(const check_case *c, unsigned char *const *image, int b0, int b1, int row);
-
-extern const struct check_kernel check_kernel_set_rows;
 
 #endif

@@ -1,4 +1,4 @@
-/* ssm_conv: random cases, the fixed list, and the kernel's descriptor. */
+/* ssm_conv: random cases and the fixed list. */
 #include "ssm_conv.h"
 
 #include <stdio.h>
@@ -8,25 +8,6 @@
 #include "families.h"
 #include "ggml_cases.h"
 #include "target.h"
-
-void conv_defaults(conv_spec *spec, int n_channels, int width)
-{
-    memset(spec, 0, sizeof *spec);
-    spec->n_channels = n_channels;
-    spec->width = width;
-    spec->n_columns = width - 1;
-    spec->bias = 1;
-    spec->seed = 1;
-    conv_batch(spec, 1, 1);
-}
-
-void conv_batch(conv_spec *spec, int n, int length)
-{
-    spec->n_seqs = n;
-    spec->n_rows = spec->n_rows_out = n ? n : 1;
-    for (int s = 0; s < n; s++)
-        spec->seq[s] = (conv_seq){ .length = length, .src = s, .dst = s, .key = 1000003u * (uint64_t)(s + 1) };
-}
 
 /* ---- random cases ---------------------------------------------------------------------------------------- */
 
@@ -134,17 +115,12 @@ void conv_random(conv_spec *spec, check_rng *rng)
     random_maps(spec, rng);
 }
 
-static void random_case(check_case *c, check_rng *rng)
+static void random_case(check_spec *spec, check_rng *rng)
 {
-    conv_spec spec;
-    conv_random(&spec, rng);
-    conv_build(c, &spec, rng);
+    conv_random(&spec->ssm_conv, rng);
 }
 
 /* ---- the fixed list ---------------------------------------------------------------------------------------- */
-
-#define COUNT(array) ((int)(sizeof(array) / sizeof((array)[0])))
-#define NAME(...) ((void)snprintf(name, bytes, __VA_ARGS__))
 
 static void set_no_sequences(conv_spec *spec) { conv_batch(spec, 0, 0); }
 static void set_no_tokens(conv_spec *spec) { conv_batch(spec, 3, 0); }
@@ -276,16 +252,16 @@ static const struct awkward {
     { "special", set_special }, { "zeros", set_zeros },
 };
 
-static int walk_list(int want, conv_spec *spec, char *name, size_t bytes, check_case *c)
+static void walk_list(check_walk *w)
 {
+    conv_spec *spec = &w->spec->ssm_conv;
     static const int channels[] = { 1, 2, 3, 4, 5, 7, 8, 9, 15, 16, 17, 31, 32, 33, 63, 64, 65, 127, 128, 200, 1024 };
     static const int lengths[] = { 1, 2, 3, 4, 5, 8, 17, 64 };
-    int n = 0;
     for (int width = 1; width <= 16; width++)
         for (int silu = 0; silu < 2; silu++)
             for (int bias = 0; bias < 2; bias++)
                 for (int tap_major = 0; tap_major < 2; tap_major++)
-                    if (n++ == want) {
+                    if (check_here(w)) {
                         conv_defaults(spec, 37, width);
                         conv_batch(spec, 3, 5);
                         spec->map_position = 1;
@@ -294,23 +270,23 @@ static int walk_list(int want, conv_spec *spec, char *name, size_t bytes, check_
                         spec->silu = silu;
                         spec->bias = bias;
                         spec->tap_major = tap_major;
-                        NAME("widths/%d%s%s%s", width, silu ? "_silu" : "", bias ? "_bias" : "", tap_major ? "_tapmajor" : "");
+                        CHECK_NAME(w, "widths/%d%s%s%s", width, silu ? "_silu" : "", bias ? "_bias" : "", tap_major ? "_tapmajor" : "");
                     }
-    for (int i = 0; i < COUNT(channels); i++)
-        for (int j = 0; j < COUNT(lengths); j++)
-            if (n++ == want) {
+    for (int i = 0; i < CHECK_COUNT(channels); i++)
+        for (int j = 0; j < CHECK_COUNT(lengths); j++)
+            if (check_here(w)) {
                 conv_defaults(spec, channels[i], 4);
                 conv_batch(spec, 2, lengths[j]);
                 spec->map_position = 1;
                 spec->seq[0].position = 2;
                 spec->seq[1].position = 33;
                 spec->silu = j & 1;
-                NAME("channels/%d_T%d", channels[i], lengths[j]);
+                CHECK_NAME(w, "channels/%d_T%d", channels[i], lengths[j]);
             }
     for (int extra = 0; extra < 6; extra++)
         for (int position = 0; position < 12; position++)
             for (int where = CONV_IN_PLACE; where <= CONV_APART; where++)
-                if (n++ == want) {
+                if (check_here(w)) {
                     conv_defaults(spec, 24, 4);
                     spec->n_columns = 3 + extra;
                     conv_batch(spec, 2, 1 + extra);
@@ -318,86 +294,50 @@ static int walk_list(int want, conv_spec *spec, char *name, size_t bytes, check_
                     spec->map_position = 1;
                     spec->seq[0].position = position;
                     spec->seq[1].position = position + 100;
-                    NAME("ring/columns%d_at%d_%s", spec->n_columns, position,
+                    CHECK_NAME(w, "ring/columns%d_at%d_%s", spec->n_columns, position,
                          where == CONV_IN_PLACE ? "in_place" : where == CONV_SAME ? "same" : "apart");
                 }
-    for (int i = 0; i < COUNT(awkwards); i++)
+    for (int i = 0; i < CHECK_COUNT(awkwards); i++)
         for (int silu = 0; silu < 2; silu++)
             for (int width = 1; width <= 9; width += width == 1 ? 3 : 5)
-                if (n++ == want) {
+                if (check_here(w)) {
                     conv_defaults(spec, 37, width);
                     spec->silu = silu;
                     awkwards[i].set(spec);
-                    NAME("%s/width%d%s", awkwards[i].name, width, silu ? "_silu" : "");
+                    CHECK_NAME(w, "%s/width%d%s", awkwards[i].name, width, silu ? "_silu" : "");
                 }
     for (int kind = 0; kind < 3; kind++)
         for (int threads = 1; threads <= 8; threads++)
-            if (n++ == want) {
+            if (check_here(w)) {
                 static const char *const kinds[] = { "library", "pool", "reverse" };
                 conv_defaults(spec, 700, 4);
                 conv_batch(spec, 3, 5);
-                if (c)
-                    c->executor = CHECK_EXECUTOR(kind, threads);
-                NAME("threads/%s_%d", kinds[kind], threads);
+                if (w->c)
+                    w->c->executor = CHECK_EXECUTOR(kind, threads);
+                CHECK_NAME(w, "threads/%s_%d", kinds[kind], threads);
             }
     for (int threads = 2; threads <= 8; threads++)
-        if (n++ == want) {
+        if (check_here(w)) {
             conv_defaults(spec, 700, 4);
             set_empty_source(spec);
-            if (c)
-                c->executor = CHECK_EXECUTOR(CHECK_THREADS_POOL, threads);
-            NAME("threads/empty_source_%d", threads);
+            if (w->c)
+                w->c->executor = CHECK_EXECUTOR(CHECK_THREADS_POOL, threads);
+            CHECK_NAME(w, "threads/empty_source_%d", threads);
         }
     for (int environment = 0; environment < CHECK_ENV_COUNT; environment++)
         for (int silu = 0; silu < 2; silu++)
-            if (n++ == want) {
+            if (check_here(w)) {
                 conv_defaults(spec, 50, 4);
                 conv_batch(spec, 2, 5);
                 spec->silu = silu;
                 spec->values = CHECK_SUBNORMAL;
-                if (c)
-                    c->environment = environment;
-                NAME("mode/%d%s", environment, silu ? "_silu" : "");
+                if (w->c)
+                    w->c->environment = environment;
+                CHECK_NAME(w, "mode/%d%s", environment, silu ? "_silu" : "");
             }
-    if (want >= n && want < n + ggml_n_conv())
-        ggml_conv(want - n, spec, name, bytes);
-    return n + ggml_n_conv();
+    for (int i = 0; i < ggml_n_conv(); i++)
+        if (check_here(w))
+            ggml_conv(i, spec, w->name, w->bytes);
 }
 
-static int n_fixed(void)
-{
-    char name[96];
-    conv_spec spec;
-    return walk_list(-1, &spec, name, sizeof name, NULL);
-}
-
-static const char *fixed_name(int i, char *name, size_t bytes)
-{
-    conv_spec spec;
-    walk_list(i, &spec, name, bytes, NULL);
-    return name;
-}
-
-static void fixed_case(check_case *c, int i, check_rng *rng)
-{
-    char name[96];
-    conv_spec spec;
-    walk_list(i, &spec, name, sizeof name, c);
-    conv_build(c, &spec, rng);
-}
-
-static gdn_status query(const gdn_context *ctx, const void *args, gdn_capability *capability)
-{
-    return gdn_ssm_conv_query(ctx, args, capability);
-}
-
-static gdn_status run(gdn_context *ctx, const void *args)
-{
-    return gdn_ssm_conv(ctx, args, NULL);
-}
-
-const check_kernel check_kernel_ssm_conv = {
-    .name = "ssm_conv", .args_size = sizeof(gdn_ssm_conv_args), .workspace = offsetof(gdn_ssm_conv_args, workspace),
-    .query = query, .run = run, .random = random_case, .n_fixed = n_fixed, .fixed_name = fixed_name, .fixed = fixed_case,
-    .random_share = 100, .families = check_families_ssm_conv,
-};
+const check_suite check_suite_ssm_conv = { &check_kernel_ssm_conv, random_case, walk_list, check_families_ssm_conv };

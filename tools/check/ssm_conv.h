@@ -31,13 +31,10 @@ typedef struct conv_spec {
 void conv_defaults(conv_spec *spec, int n_channels, int width);
 void conv_batch(conv_spec *spec, int n, int length);
 void conv_random(conv_spec *spec, check_rng *rng);
-void conv_build(check_case *c, const conv_spec *spec, check_rng *rng);
 
 /* Parts of images. pool is "history" or "history_out". */
 unsigned char *conv_token(const check_case *c, const conv_spec *spec, const char *name, unsigned char *const *image, int s, int t);
 unsigned char *conv_column(const check_case *c, const conv_spec *spec, const char *pool, unsigned char *const *image, int row,
                            int64_t position);
-
-extern const struct check_kernel check_kernel_ssm_conv;
 
 #endif

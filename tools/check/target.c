@@ -11,7 +11,6 @@
 
 #include "environment.h"
 #include "executor.h"
-#include "kernel.h"
 
 enum { MAX_CONTEXTS = 24 };
 
@@ -31,6 +30,7 @@ typedef struct place {
 
 struct check_target {
     check_target_info info;
+    int               adopted; /* the first context is somebody else's */
     context_entry     entry[MAX_CONTEXTS];
     int               n_entries;
     place             place[CHECK_MAX_MEMORIES];
@@ -41,15 +41,34 @@ struct check_target {
 
 enum { WORKSPACE_CANARY = 64 };
 
-check_target *check_target_open(uint32_t backend, uint32_t device, uint32_t implementation)
+static check_target *new_target(void)
 {
     check_target *t = check_alloc(sizeof *t);
     t->info.backend.size = sizeof t->info.backend;
     t->info.device.size = sizeof t->info.device;
     t->info.implementation.size = sizeof t->info.implementation;
+    return t;
+}
+
+check_target *check_target_open(uint32_t backend, uint32_t device, uint32_t implementation)
+{
+    check_target *t = new_target();
     if (gdn_backend_describe(backend, &t->info.backend) || gdn_device_describe(backend, device, &t->info.device) ||
         gdn_implementation_describe(backend, device, implementation, &t->info.implementation) ||
         !check_target_context(t, 0)) {
+        check_target_close(t);
+        return NULL;
+    }
+    return t;
+}
+
+check_target *check_target_adopt(gdn_context *ctx)
+{
+    check_target *t = new_target();
+    t->adopted = t->n_entries = 1;
+    t->entry[0].ctx = ctx;
+    if (gdn_context_describe(ctx, &t->info.device, &t->info.implementation) ||
+        gdn_backend_describe(t->info.device.backend, &t->info.backend)) {
         check_target_close(t);
         return NULL;
     }
@@ -112,7 +131,7 @@ void check_target_close(check_target *t)
     if (t->workspace.data)
         gdn_buffer_destroy(t->entry[0].ctx, &t->workspace);
     free(t->scratch);
-    for (int i = 0; i < t->n_entries; i++) {
+    for (int i = t->adopted; i < t->n_entries; i++) {
         gdn_context_destroy(t->entry[i].ctx);
         check_pool_destroy(t->entry[i].pool);
     }
@@ -139,6 +158,7 @@ static void conclude(check_result *r, check_outcome outcome, const char *format,
 /* "What failed: GDN_TIMEOUT: the device ... was not done after ..." */
 static void conclude_error(check_result *r, gdn_status status, const char *what)
 {
+    r->status = status;
     conclude(r, CHECK_ERROR, "%s failed: %s: %s", what, gdn_status_name(status), gdn_last_error());
 }
 
@@ -203,29 +223,6 @@ static gdn_status get_memory(check_target *t, gdn_context *ctx, const check_case
     return gdn_buffer_read(ctx, &t->place[m].span, 0, r->image[m], bytes);
 }
 
-static void bind_operands(const check_target *t, const check_case *c, const gdn_span *where, check_args *args)
-{
-    for (int i = 0; i < c->n_views; i++) {
-        const check_view *v = &c->view[i];
-        const gdn_span *base = &where[v->memory];
-        const uint64_t at = c->memory[v->memory].before + (uint64_t)v->first;
-        void *data = base->data;
-        uint64_t offset = base->offset + at;
-        if (t->info.device.shared_memory && !c->use_offset) {
-            data = (char *)base->data + offset;
-            offset = 0;
-        }
-        if (v->is_span) {
-            gdn_span *span = (gdn_span *)(void *)((char *)args + v->field);
-            *span = (gdn_span){ data, offset, v->stated };
-        } else {
-            gdn_tensor *tensor = (gdn_tensor *)(void *)((char *)args + v->field);
-            *tensor = (gdn_tensor){ .data = data, .offset = offset, .bytes = v->stated, .dtype = v->dtype };
-            memcpy(tensor->stride, v->given, sizeof tensor->stride);
-        }
-    }
-}
-
 gdn_status check_target_workspace(check_target *t, gdn_context *ctx, uint64_t bytes, gdn_span *span)
 {
     const uint64_t had = t->workspace_bytes;
@@ -271,6 +268,7 @@ void check_target_run(check_target *t, const check_case *c, check_result *r)
     gdn_status status;
 
     r->outcome = CHECK_RAN;
+    r->status = GDN_OK;
     r->text[0] = 0;
     if (!ctx) {
         conclude(r, CHECK_ERROR, "no context with executor %#x: %s", (unsigned)c->executor, gdn_last_error());
@@ -282,7 +280,7 @@ void check_target_run(check_target *t, const check_case *c, check_result *r)
             return;
         }
 
-    bind_operands(t, c, where, &args);
+    check_bind(c, where, c->use_offset || !t->info.device.shared_memory, &args);
     /* Data and maps may be absent from a query. Without seq_start it takes all sequences to be equally long,
      * so that stays where tensors have a sequence axis, whose strides then say something else. Pools of
      * another shape than the one that is read stay, too, because their sizes need them. */
@@ -323,12 +321,12 @@ void check_target_run(check_target *t, const check_case *c, check_result *r)
         conclude_error(r, status, "making a workspace");
         return;
     }
-    memcpy((char *)&args + c->kernel->workspace, &workspace, sizeof workspace);
+    *check_workspace(c->kernel, &args) = workspace;
 
     check_executor_mode_changes();
     const uint64_t old = check_environment_enter(t->info.device.shared_memory ? c->environment : CHECK_ENV_DEFAULT);
     const uint64_t entered = check_environment_get();
-    status = c->kernel->run(ctx, &args);
+    status = c->kernel->run(ctx, &args, NULL);
     const uint64_t left = check_environment_get();
     check_environment_put(old);
     if (status) {
@@ -337,13 +335,16 @@ void check_target_run(check_target *t, const check_case *c, check_result *r)
     }
     if ((status = gdn_synchronize(ctx, NULL)) || (status = gdn_poll(ctx))) {
         conclude_error(r, status, "waiting for the call");
-        return;
+        if (status != GDN_BAD_MAP)
+            return;
     }
     for (int m = 0; m < c->n_memories; m++)
         if ((status = get_memory(t, ctx, c, m, &where[m], r))) {
             conclude_error(r, status, "reading the results");
             return;
         }
+    if (r->outcome != CHECK_RAN)
+        return;
     int overrun;
     if ((status = workspace_overrun(t, ctx, with.workspace_bytes, &overrun)))
         conclude_error(r, status, "reading the workspace");

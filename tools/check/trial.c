@@ -137,6 +137,24 @@ int check_trial_run(check_trial *trial, const check_case *c, check_result *resul
     return outcome == CHECK_RAN;
 }
 
+void check_call_build(check_trial *trial, const check_kernel *kernel, check_call *call, check_rng *rng)
+{
+    check_case_begin(&call->c, kernel, &trial->setting);
+    kernel->build(&call->c, &call->spec, rng);
+}
+
+int check_call_run(check_trial *trial, const check_kernel *kernel, check_call *call, check_rng *rng, const char *what)
+{
+    check_call_build(trial, kernel, call, rng);
+    return check_trial_run(trial, &call->c, &call->result, what);
+}
+
+void check_call_end(check_call *call)
+{
+    check_case_free(&call->c);
+    check_result_free(&call->result);
+}
+
 int check_trial_same(check_trial *trial, const void *expected, const void *actual, int64_t n, const char *format, ...)
 {
     const unsigned char *a = expected, *b = actual;

@@ -3,7 +3,7 @@
 #define GDN_CHECK_TRIAL_H
 
 #include "compare.h"
-#include "kernel.h"
+#include "specs.h"
 #include "target.h"
 
 /* Settings of a call that must not change its bits. */
@@ -37,6 +37,23 @@ typedef struct check_trial {
     check_outcome        outcome;  /* CHECK_RAN unless something happened; then the rest is of no use */
     check_text           text;
 } check_trial;
+
+/* A call of a trial: its specification, its memory, its result. */
+typedef struct check_call {
+    union {
+        check_spec spec;
+        delta_spec delta;
+        conv_spec  conv;
+        rows_spec  rows;
+    };
+    check_case   c;
+    check_result result;
+} check_call;
+
+void check_call_build(check_trial *trial, const check_kernel *kernel, check_call *call, check_rng *rng);
+/* Built, and then run by check_trial_run(). */
+int  check_call_run(check_trial *trial, const check_kernel *kernel, check_call *call, check_rng *rng, const char *what);
+void check_call_end(check_call *call); /* what is left is its specification */
 
 /* Run c on the target and on the reference and compare. 1 if result holds the results. `what` names the
  * call in the report. After a failure or a skip it does nothing and returns 0. */

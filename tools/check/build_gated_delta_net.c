@@ -1,10 +1,56 @@
 /* Building gated_delta_net calls from specifications. See gated_delta_net.h. */
 #include <string.h>
 
-#include "gated_delta_net.h"
-#include "kernel.h"
+#include "case.h"
+#include "specs.h"
 
 #define FIELD(member) offsetof(gdn_gated_delta_net_args, member)
+
+const check_operand check_operands_gated_delta_net[] = {
+#define OPERAND(member, ...) { #member, FIELD(member), __VA_ARGS__ }
+    OPERAND(q, 3, 0, 0),         OPERAND(k, 3, 0, 0),         OPERAND(v, 3, 0, 0),     OPERAND(g, 3, 0, 0), OPERAND(beta, 3, 0, 0),
+    OPERAND(out, 3, 1, 0),       OPERAND(state, 4, 1, 0),     OPERAND(state_out, 4, 1, 1),
+    OPERAND(seq_start, CHECK_MAP, 0, 1), OPERAND(state_src, CHECK_MAP, 0, 1), OPERAND(state_dst, CHECK_MAP, 0, 1), { NULL, 0, 0, 0, 0 },
+#undef OPERAND
+};
+
+void delta_defaults(delta_spec *spec, int n_heads_k, int n_heads_v, int dim_k, int dim_v)
+{
+    memset(spec, 0, sizeof *spec);
+    spec->n_heads_k = n_heads_k;
+    spec->n_heads_v = n_heads_v;
+    spec->dim_k = dim_k;
+    spec->dim_v = dim_v;
+    spec->n_slots = spec->n_slots_out = spec->n_snapshots = 1;
+    spec->n_rows = spec->n_rows_out = 1;
+    spec->values[DELTA_Q] = spec->values[DELTA_K] = CHECK_SMALL;
+    spec->values[DELTA_BETA] = CHECK_UNIT;
+    spec->values[DELTA_G] = CHECK_GATE_MODEL;
+    spec->seed = 1;
+    delta_batch(spec, 1, 1);
+}
+
+void delta_batch(delta_spec *spec, int n, int length)
+{
+    spec->n_seqs = n;
+    spec->n_rows = spec->n_rows_out = n ? n : 1;
+    for (int s = 0; s < n; s++) {
+        spec->seq[s] = (delta_seq){ .length = length, .src = s * spec->n_slots, .key = 1000003u * (uint64_t)(s + 1) };
+        for (int r = 0; r < spec->n_snapshots; r++)
+            spec->seq[s].dst[r] = s * spec->n_slots_out + r;
+    }
+}
+
+void delta_ring(delta_spec *spec, int s, int row, int position)
+{
+    delta_seq *seq = &spec->seq[s];
+    const int k = spec->n_slots;
+    seq->src = position ? row * k + position % k : GDN_NONE;
+    for (int r = 0; r < spec->n_snapshots; r++) {
+        const int newest = position + seq->length - r;
+        seq->dst[r] = r < seq->length ? row * k + newest % k : GDN_NONE;
+    }
+}
 
 static const char *const token_axes[] = { "seq", "token", "head", "i" };
 
@@ -131,10 +177,7 @@ static void add_inputs(check_case *c, const delta_spec *spec, check_rng *rng)
     else
         for (int i = 0; i < 3; i++) {
             if (i == DELTA_K && spec->same_keys) {
-                check_view v = *check_find(c, "q");
-                v.name = names[i];
-                v.field = fields[i];
-                check_add_view(c, &v);
+                check_add_same(c, "q", names[i], fields[i]);
                 continue;
             }
             add_tokens(c, spec, names[i], fields[i], spec->dtype[i], heads[i], inner[i], 0, rng);
@@ -148,8 +191,8 @@ static void add_inputs(check_case *c, const delta_spec *spec, check_rng *rng)
         fill_tokens(c, spec, check_find(c, names[i]), i);
 }
 
-static const check_view *add_pool(check_case *c, const delta_spec *spec, const char *name, size_t field, int n_rows,
-                                  int n_slots, int written, check_rng *rng)
+static void add_pool(check_case *c, const delta_spec *spec, const char *name, size_t field, int n_rows, int n_slots, int written,
+                     check_rng *rng)
 {
     const int kv = spec->layout == GDN_STATE_KV;
     const int64_t extent[5] = { n_rows, n_slots, spec->n_heads_v, kv ? spec->dim_k : spec->dim_v, kv ? spec->dim_v : spec->dim_k };
@@ -158,11 +201,8 @@ static const check_view *add_pool(check_case *c, const delta_spec *spec, const c
                      .axis = { "row", "slot", "head", kv ? "key" : "value", kv ? "value" : "key" } };
     if (spec->strided && check_one_in(rng, 3))
         check_shuffle(rng, order, 4);
-    const uint64_t bytes = check_lay_out(&v, GDN_F32, 5, extent, order, spec->strided && check_one_in(rng, 2) ? 7 : 0,
-                                         spec->strided ? rng : NULL);
-    v.memory = check_add_memory(c, bytes, 4, written, spec->strided ? rng : NULL);
-    v.stated = spec->strided && check_one_in(rng, 2) ? bytes : 0;
-    return check_add_view(c, &v);
+    const int gaps = spec->strided && check_one_in(rng, 2) ? 7 : 0;
+    check_add_operand(c, &v, GDN_F32, 5, extent, order, gaps, written, spec->strided ? rng : NULL);
 }
 
 static unsigned char *element_at(const check_case *c, const delta_spec *spec, const check_view *v, unsigned char *image,
@@ -186,25 +226,6 @@ static void fill_state(check_case *c, const delta_spec *spec, const check_view *
     }
 }
 
-static void allow_writes(check_case *c, const delta_spec *spec, const check_view *out, const check_view *pool)
-{
-    for (int s = 0; s < spec->n_seqs; s++) {
-        const delta_seq *seq = &spec->seq[s];
-        if (seq->src == GDN_SKIP)
-            continue;
-        for (int t = 0; t < seq->length; t++)
-            for (int h = 0; h < spec->n_heads_v; h++)
-                check_may_write(c, out, token_at(c, spec, out, c->memory[out->memory].image, s, t, h), 4 * (uint64_t)spec->dim_v);
-        for (int r = 0; r < spec->n_snapshots && r < seq->length; r++)
-            for (int h = 0; seq->dst[r] >= 0 && h < spec->n_heads_v; h++)
-                for (int64_t line = 0; line < pool->extent[3]; line++)
-                    check_may_write(c, pool,
-                                    check_at(c, pool, c->memory[pool->memory].image, seq->dst[r] / spec->n_slots_out,
-                                             seq->dst[r] % spec->n_slots_out, h, line),
-                                    4 * (uint64_t)pool->extent[4]);
-    }
-}
-
 static void add_maps(check_case *c, const delta_spec *spec, check_rng *rng)
 {
     int32_t start[DELTA_MAX_SEQS + 1], src[DELTA_MAX_SEQS], dst[DELTA_MAX_SEQS * DELTA_MAX_SNAPSHOTS];
@@ -223,8 +244,9 @@ static void add_maps(check_case *c, const delta_spec *spec, check_rng *rng)
         check_add_map(c, "state_dst", FIELD(state_dst), dst, spec->n_seqs * spec->n_snapshots, "seq * snapshot", rng);
 }
 
-void delta_build(check_case *c, const delta_spec *spec, check_rng *rng)
+void check_build_gated_delta_net(check_case *c, const check_spec *any, check_rng *rng)
 {
+    const delta_spec *spec = &any->gated_delta_net;
     gdn_gated_delta_net_args *a = &c->args.gated_delta_net;
     const int shorten = spec->strided && check_one_in(rng, 2); /* leave to defaults what can be */
     *a = (gdn_gated_delta_net_args){
@@ -241,25 +263,15 @@ void delta_build(check_case *c, const delta_spec *spec, check_rng *rng)
     add_pool(c, spec, "state", FIELD(state), spec->n_rows, spec->n_slots, spec->where != DELTA_APART, rng);
     if (spec->where == DELTA_APART)
         add_pool(c, spec, "state_out", FIELD(state_out), spec->n_rows_out, spec->n_slots_out, 1, rng);
-    else if (spec->where == DELTA_SAME) {
-        check_view v = *check_find(c, "state");
-        v.name = "state_out";
-        v.field = FIELD(state_out);
-        check_add_view(c, &v);
-    }
-    const check_view *state = check_find(c, "state"), *pool = check_find(c, "state_out");
+    else if (spec->where == DELTA_SAME)
+        check_add_same(c, "state", "state_out", FIELD(state_out));
+    const check_view *state = check_find(c, "state");
     for (int s = 0; s < spec->n_seqs; s++)
         if (spec->seq[s].src >= 0 && spec->seq[s].length > 0)
             fill_state(c, spec, state, spec->seq[s].src,
                        spec->seq[s].state_key ? spec->seq[s].state_key : (uint64_t)spec->seq[s].src + 1);
-    allow_writes(c, spec, check_find(c, "out"), pool ? pool : state);
     add_maps(c, spec, rng);
-}
-
-void check_initial(const check_case *c, unsigned char *image[CHECK_MAX_MEMORIES])
-{
-    for (int m = 0; m < CHECK_MAX_MEMORIES; m++)
-        image[m] = m < c->n_memories ? c->memory[m].image : NULL;
+    check_note_writes(c);
 }
 
 unsigned char *delta_token(const check_case *c, const delta_spec *spec, const char *name, unsigned char *const *image, int s,
@@ -291,4 +303,43 @@ void delta_copy_slot(const check_case *from, const delta_spec *from_spec, const 
             for (int i = 0; i < from_spec->dim_k; i++)
                 memcpy(delta_state(to, to_spec, "state", target, to_entry, h, i, j),
                        delta_state(from, from_spec, from_pool, image, from_entry, h, i, j), 4);
+}
+
+/* ---- What a call may write -------------------------------------------------------------------------------------- */
+
+const char *check_writes_gated_delta_net(const void *args, const check_writes *writes)
+{
+    const gdn_gated_delta_net_args *a = args;
+    const char *wrong = NULL;
+    const int own = a->state_out.data != NULL, kv = a->state_layout == GDN_STATE_KV;
+    const int64_t slots_in = a->n_slots ? a->n_slots : 1, slots = own && a->n_slots_out ? a->n_slots_out : slots_in;
+    const int64_t rows = own && a->n_rows_out ? a->n_rows_out : a->n_rows, snapshots = a->n_snapshots ? a->n_snapshots : slots;
+    const int64_t lines = kv ? a->head_dim_k : a->head_dim_v, inner = kv ? a->head_dim_v : a->head_dim_k;
+    const int64_t read[4] = { a->n_rows, slots_in, a->n_heads_v, lines }, written[4] = { rows, slots, a->n_heads_v, lines };
+    const gdn_tensor *states = own ? &a->state_out : &a->state;
+    const check_place out = check_resolve(&a->out, 3, (int64_t[]){ a->n_seqs, a->n_tokens, a->n_heads_v }, a->head_dim_v, 1);
+    const check_place source = check_resolve(&a->state, 4, read, inner, 0), target = check_resolve(states, 4, written, inner, 0);
+    for (int pass = 0; pass < 2 && a->n_tokens && !wrong; pass++) {
+        for (int64_t s = 0; s < a->n_seqs && !wrong; s++) {
+            const check_sequence q = check_sequence_of(writes, &a->seq_start, s, a->n_seqs, a->n_tokens, &wrong);
+            const int64_t src = check_entry(writes, &a->state_src, s, s * slots_in, GDN_SKIP, a->n_rows * slots_in - 1, "state_src", &wrong);
+            if (src == GDN_SKIP || wrong)
+                continue;
+            if (pass == 0)
+                check_tokens_written(writes, &a->out, &out, q, s, a->n_heads_v, 4 * (uint64_t)a->head_dim_v);
+            for (int64_t r = 0; pass && r < snapshots && r < q.length && !wrong; r++) {
+                const int64_t dst = check_entry(writes, &a->state_dst, s * snapshots + r, s * slots + r, GDN_NONE, rows * slots - 1,
+                                                "state_dst", &wrong);
+                unsigned char *slot = target.at + dst / slots * target.stride[0] + dst % slots * target.stride[1];
+                for (int64_t i = 0; dst >= 0 && !wrong && i < a->n_heads_v * lines; i++)
+                    writes->may(writes->user, states, slot + i / lines * target.stride[2] + i % lines * target.stride[3],
+                                4 * (uint64_t)inner);
+            }
+        }
+        if (pass == 0 && !wrong) {
+            check_pool_lines(writes, &source, read, 4 * (uint64_t)inner);
+            check_pool_lines(writes, &target, written, 4 * (uint64_t)inner);
+        }
+    }
+    return wrong;
 }

@@ -1,10 +1,38 @@
 /* Building ssm_conv calls from specifications. See ssm_conv.h. */
 #include <string.h>
 
-#include "kernel.h"
-#include "ssm_conv.h"
+#include "case.h"
+#include "specs.h"
 
 #define FIELD(member) offsetof(gdn_ssm_conv_args, member)
+
+const check_operand check_operands_ssm_conv[] = {
+#define OPERAND(member, ...) { #member, FIELD(member), __VA_ARGS__ }
+    OPERAND(x, 2, 0, 0),         OPERAND(weight, 2, 0, 0),   OPERAND(bias, 0, 0, 1),        OPERAND(out, 2, 1, 0),
+    OPERAND(history, 2, 1, 1),   OPERAND(history_out, 2, 1, 1),
+    OPERAND(seq_start, CHECK_MAP, 0, 1), OPERAND(position, CHECK_MAP, 0, 1), OPERAND(history_src, CHECK_MAP, 0, 1), OPERAND(history_dst, CHECK_MAP, 0, 1),
+    { NULL, 0, 0, 0, 0 },
+#undef OPERAND
+};
+
+void conv_defaults(conv_spec *spec, int n_channels, int width)
+{
+    memset(spec, 0, sizeof *spec);
+    spec->n_channels = n_channels;
+    spec->width = width;
+    spec->n_columns = width - 1;
+    spec->bias = 1;
+    spec->seed = 1;
+    conv_batch(spec, 1, 1);
+}
+
+void conv_batch(conv_spec *spec, int n, int length)
+{
+    spec->n_seqs = n;
+    spec->n_rows = spec->n_rows_out = n ? n : 1;
+    for (int s = 0; s < n; s++)
+        spec->seq[s] = (conv_seq){ .length = length, .src = s, .dst = s, .key = 1000003u * (uint64_t)(s + 1) };
+}
 
 static int first_token(const conv_spec *spec, int s)
 {
@@ -51,11 +79,8 @@ static void add_weights(check_case *c, const conv_spec *spec, check_rng *rng)
     const int64_t extent[3] = { spec->n_channels, spec->width, 1 };
     const int order[2] = { spec->tap_major ? 1 : 0, spec->tap_major ? 0 : 1 };
     check_view w = { .name = "weight", .field = FIELD(weight), .axis = { "channel", "tap", "" } };
-    uint64_t bytes = check_lay_out(&w, GDN_F32, 3, extent, order, spec->strided && check_one_in(rng, 2) ? 5 : 0,
-                                   spec->strided ? rng : NULL);
-    w.memory = check_add_memory(c, bytes, 4, 0, spec->strided ? rng : NULL);
-    w.stated = spec->strided && check_one_in(rng, 2) ? bytes : 0;
-    const check_view *v = check_add_view(c, &w);
+    const int gaps = spec->strided && check_one_in(rng, 2) ? 5 : 0;
+    const check_view *v = check_add_operand(c, &w, GDN_F32, 3, extent, order, gaps, 0, spec->strided ? rng : NULL);
     for (int i = 0; i < spec->n_channels; i++) {
         float taps[16];
         check_fill(taps, GDN_F32, spec->width, (check_values)spec->weight_values, check_mix(spec->seed, 77000u + (uint64_t)i));
@@ -65,8 +90,7 @@ static void add_weights(check_case *c, const conv_spec *spec, check_rng *rng)
     if (!spec->bias)
         return;
     check_view b = { .name = "bias", .field = FIELD(bias), .axis = { "channel" } };
-    const int64_t channels[1] = { spec->n_channels };
-    bytes = check_lay_out(&b, GDN_F32, 1, channels, NULL, 0, NULL);
+    const uint64_t bytes = check_lay_out(&b, GDN_F32, 1, extent, NULL, 0, NULL);
     b.memory = check_add_memory(c, bytes, 4, 0, spec->strided ? rng : NULL);
     v = check_add_view(c, &b);
     check_fill(check_at(c, v, c->memory[v->memory].image, 0, 0, 0, 0), GDN_F32, spec->n_channels,
@@ -91,8 +115,7 @@ static void add_history(check_case *c, const conv_spec *spec, const char *name, 
 static void fill(check_case *c, const conv_spec *spec)
 {
     unsigned char *image[CHECK_MAX_MEMORIES];
-    for (int m = 0; m < c->n_memories; m++)
-        image[m] = c->memory[m].image;
+    check_initial(c, image);
     for (int s = 0; s < spec->n_seqs; s++) {
         const conv_seq *seq = &spec->seq[s];
         if (seq->src == GDN_SKIP || !seq->length)
@@ -104,30 +127,6 @@ static void fill(check_case *c, const conv_spec *spec)
             if (p >= 0)
                 check_fill(conv_column(c, spec, "history", image, seq->src, p), GDN_F32, spec->n_channels,
                            (check_values)spec->values, check_mix(spec->seed, seq->key + (uint64_t)p));
-    }
-}
-
-static void allow_writes(check_case *c, const conv_spec *spec)
-{
-    const char *pool = check_find(c, "history_out") ? "history_out" : "history";
-    const check_view *out = check_find(c, "out"), *history = check_find(c, pool);
-    const uint64_t row = 4 * (uint64_t)spec->n_channels;
-    unsigned char *image[CHECK_MAX_MEMORIES];
-    for (int m = 0; m < c->n_memories; m++)
-        image[m] = c->memory[m].image;
-    for (int s = 0; s < spec->n_seqs; s++) {
-        const conv_seq *seq = &spec->seq[s];
-        if (seq->src == GDN_SKIP || !seq->length)
-            continue;
-        for (int t = 0; t < seq->length; t++)
-            check_may_write(c, out, conv_token(c, spec, "out", image, s, t), row);
-        if (!history || seq->dst < 0)
-            continue;
-        const int in_place = spec->where != CONV_APART && seq->src == seq->dst;
-        const int64_t end = (int64_t)seq->position + seq->length;
-        for (int64_t p = end - spec->n_columns; p < end; p++)
-            if (p >= (in_place ? seq->position : 0))
-                check_may_write(c, history, conv_column(c, spec, pool, image, seq->dst, p), row);
     }
 }
 
@@ -151,8 +150,9 @@ static void add_maps(check_case *c, const conv_spec *spec, check_rng *rng)
         check_add_map(c, "history_dst", FIELD(history_dst), dst, spec->n_seqs, "seq", rng);
 }
 
-void conv_build(check_case *c, const conv_spec *spec, check_rng *rng)
+void check_build_ssm_conv(check_case *c, const check_spec *any, check_rng *rng)
 {
+    const conv_spec *spec = &any->ssm_conv;
     gdn_ssm_conv_args *a = &c->args.ssm_conv;
     const int shorten = spec->strided && check_one_in(rng, 2), history = spec->where != CONV_NOWHERE;
     *a = (gdn_ssm_conv_args){
@@ -169,14 +169,50 @@ void conv_build(check_case *c, const conv_spec *spec, check_rng *rng)
         add_history(c, spec, "history", FIELD(history), spec->n_rows, spec->where != CONV_APART, rng);
         if (spec->where == CONV_APART)
             add_history(c, spec, "history_out", FIELD(history_out), spec->n_rows_out, 1, rng);
-        if (spec->where == CONV_SAME) {
-            check_view v = *check_find(c, "history");
-            v.name = "history_out";
-            v.field = FIELD(history_out);
-            check_add_view(c, &v);
-        }
+        if (spec->where == CONV_SAME)
+            check_add_same(c, "history", "history_out", FIELD(history_out));
     }
     fill(c, spec);
-    allow_writes(c, spec);
     add_maps(c, spec, rng);
+    check_note_writes(c);
+}
+
+/* ---- What a call may write -------------------------------------------------------------------------------------- */
+
+const char *check_writes_ssm_conv(const void *args, const check_writes *writes)
+{
+    const gdn_ssm_conv_args *a = args;
+    const char *wrong = NULL;
+    const gdn_tensor *histories = a->history_out.data ? &a->history_out : &a->history;
+    const int apart = (uintptr_t)histories->data + histories->offset != (uintptr_t)a->history.data + a->history.offset;
+    const int64_t W = !a->history.data ? 0 : a->n_columns ? a->n_columns : a->kernel_width - 1;
+    const int64_t rows = a->history_out.data && a->n_rows_out ? a->n_rows_out : a->n_rows;
+    const int64_t read[4] = { a->n_rows, W, 1, 1 }, written[4] = { rows, W, 1, 1 };
+    const uint64_t bytes = 4 * (uint64_t)a->n_channels;
+    const check_place out = check_resolve(&a->out, 2, (int64_t[]){ a->n_seqs, a->n_tokens }, a->n_channels, 1);
+    const check_place source = check_resolve(&a->history, 2, read, a->n_channels, 0);
+    const check_place target = check_resolve(histories, 2, written, a->n_channels, 0);
+    for (int pass = 0; pass < 2 && a->n_tokens && !wrong; pass++) {
+        for (int64_t s = 0; s < a->n_seqs && !wrong; s++) {
+            const check_sequence q = check_sequence_of(writes, &a->seq_start, s, a->n_seqs, a->n_tokens, &wrong);
+            const int64_t last_row = a->history.data ? a->n_rows - 1 : GDN_NONE;
+            const int64_t src = check_entry(writes, &a->history_src, s, a->history.data ? s : GDN_NONE, GDN_SKIP, last_row, "history_src", &wrong);
+            const int64_t dst = check_entry(writes, &a->history_dst, s, a->history.data ? s : GDN_NONE, GDN_NONE, a->history.data ? rows - 1 : GDN_NONE,
+                                            "history_dst", &wrong);
+            const int64_t position = check_entry(writes, &a->position, s, 0, 0, INT32_MAX - q.length, "position", &wrong);
+            if (src == GDN_SKIP || wrong)
+                continue;
+            if (pass == 0)
+                check_tokens_written(writes, &a->out, &out, q, s, 1, bytes);
+            /* The newest columns; where the row is the one that was read, the older of them are there already. */
+            const int64_t end = position + q.length, oldest = end > W ? end - W : 0, kept = !apart && src == dst ? position : 0;
+            for (int64_t p = oldest > kept ? oldest : kept; pass && p < end && q.length && dst >= 0; p++)
+                writes->may(writes->user, histories, target.at + dst * target.stride[0] + p % W * target.stride[1], bytes);
+        }
+        if (pass == 0 && !wrong) {
+            check_pool_lines(writes, &source, read, bytes);
+            check_pool_lines(writes, &target, written, bytes);
+        }
+    }
+    return wrong;
 }
