@@ -233,6 +233,9 @@ void delta_random(delta_spec *spec, check_rng *rng, int64_t budget)
         spec->tail = check_one_in(rng, 3) ? check_between(rng, 0, 3) : 0;
     }
     random_maps(spec, rng);
+    if (check_one_in(rng, 2))
+        delta_random_forms(spec, rng);
+    spec->dtype_out = CHECK_PICK(rng, types);
 }
 
 static void random_case(check_case *c, check_rng *rng)
@@ -486,7 +489,8 @@ static int walk_list(int want, delta_spec *spec, char *name, size_t bytes, check
     fixed_callers(&w);
     if (want >= w.n && want < w.n + ggml_n_delta())
         ggml_delta(want - w.n, spec, name, bytes);
-    return w.n + ggml_n_delta();
+    w.n += ggml_n_delta();
+    return w.n + delta_forms(want - w.n, spec, name, bytes);
 }
 
 static int n_fixed(void)
