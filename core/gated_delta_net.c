@@ -4,7 +4,6 @@
 #include "core/maps.h"
 #include "core/operands.h"
 #include "core/status.h"
-#include "core/structs.h"
 
 #include <math.h>
 #include <string.h>
@@ -12,7 +11,7 @@
 typedef gdn_gated_delta_net_args    args_t;
 typedef gdn_gated_delta_net_problem problem_t;
 
-enum { Q, K, V, G, BETA, SSM_A, DT_BIAS, OUT, STATE, STATE_OUT, SEQ_START, STATE_SRC, STATE_DST, WORKSPACE, N_REGIONS };
+enum { Q, K, V, G, BETA, SSM_A, DT_BIAS, OUT, WORKSPACE, STATE, STATE_OUT, SEQ_START, STATE_SRC, STATE_DST, N_REGIONS };
 
 #define FLOATS (1u << GDN_F32 | 1u << GDN_F16 | 1u << GDN_BF16)
 
@@ -57,9 +56,42 @@ static gdn_status check_forms(const args_t *a, int launch)
     return GDN_OK;
 }
 
-static gdn_status check_sizes(const args_t *a, int launch)
+static void fill_defaults(args_t *a)
+{
+    a->n_slots     = a->n_slots ? a->n_slots : 1;
+    a->n_rows_out  = a->n_rows_out ? a->n_rows_out : a->n_rows;
+    a->n_slots_out = a->n_slots_out ? a->n_slots_out : a->n_slots;
+    a->n_snapshots = a->n_snapshots ? a->n_snapshots : a->n_slots_out;
+    if (is_zero(&a->scale)) { /* the default is not computed in whatever mode the caller rounds in */
+        const gdn_float_env caller = gdn_float_env_enter();
+        volatile double dim = a->head_dim_k; /* the division must not move out of here */
+        volatile float  scale = (float)(1.0 / sqrt(dim));
+        gdn_float_env_leave(caller);
+        a->scale = scale;
+    }
+    if (is_zero(&a->beta_factor))
+        a->beta_factor = 1;
+}
+
+/* The two norms as one, see gdn_norm_factor(). */
+static void resolve_norm(const args_t *a, problem_t *p)
+{
+    const int clamp = a->qk_norm == GDN_NORM_CLAMP;
+    p->qk_norm  = a->qk_norm != GDN_NORM_NONE;
+    p->norm_add = clamp ? 0 : a->qk_norm_eps;
+    p->norm_most = INFINITY;
+    if (clamp && !is_zero(&a->qk_norm_eps)) {
+        const gdn_float_env caller = gdn_float_env_enter();
+        volatile float eps = a->qk_norm_eps, most = 1.0f / eps;
+        gdn_float_env_leave(caller);
+        p->norm_most = most;
+    }
+}
+
+gdn_status gdn_gated_delta_net_check(args_t *a, int launch)
 {
     gdn_status status;
+    fill_defaults(a);
     if ((status = gdn_check_range("n_seqs", a->n_seqs, 0, 1 << 24)) ||
         (status = gdn_check_range("n_tokens", a->n_tokens, 0, INT32_MAX)) ||
         (status = gdn_check_range("n_heads_k", a->n_heads_k, 1, 1 << 16)) ||
@@ -95,38 +127,6 @@ static gdn_status check_sizes(const args_t *a, int launch)
     return GDN_OK;
 }
 
-static void fill_defaults(args_t *a)
-{
-    a->n_slots     = a->n_slots ? a->n_slots : 1;
-    a->n_rows_out  = a->n_rows_out ? a->n_rows_out : a->n_rows;
-    a->n_slots_out = a->n_slots_out ? a->n_slots_out : a->n_slots;
-    a->n_snapshots = a->n_snapshots ? a->n_snapshots : a->n_slots_out;
-    if (is_zero(&a->scale)) { /* the default is not computed in whatever mode the caller rounds in */
-        const gdn_float_env caller = gdn_float_env_enter();
-        volatile double dim = a->head_dim_k; /* the division must not move out of here */
-        volatile float  scale = (float)(1.0 / sqrt(dim));
-        gdn_float_env_leave(caller);
-        a->scale = scale;
-    }
-    if (is_zero(&a->beta_factor))
-        a->beta_factor = 1;
-}
-
-/* The two norms as one, see gdn_norm_factor(). */
-static void resolve_norm(const args_t *a, problem_t *p)
-{
-    const int clamp = a->qk_norm == GDN_NORM_CLAMP;
-    p->qk_norm  = a->qk_norm != GDN_NORM_NONE;
-    p->norm_add = clamp ? 0 : a->qk_norm_eps;
-    p->norm_most = INFINITY;
-    if (clamp && !is_zero(&a->qk_norm_eps)) {
-        const gdn_float_env caller = gdn_float_env_enter();
-        volatile float eps = a->qk_norm_eps, most = 1.0f / eps;
-        gdn_float_env_leave(caller);
-        p->norm_most = most;
-    }
-}
-
 static gdn_status resolve_tokens(const gdn_backend *b, const char *name, const gdn_tensor *t, uint32_t dtypes,
                                  const args_t *a, int32_t longest, int64_t heads, int64_t inner, int written, int needed,
                                  gdn_token_view *view, gdn_region *region)
@@ -135,13 +135,7 @@ static gdn_status resolve_tokens(const gdn_backend *b, const char *name, const g
         .name = name, .dtypes = dtypes, .n_axes = 3, .extent = { a->n_seqs, longest, heads }, .inner = inner,
         .ragged = 1, .ragged_tokens = a->n_tokens, .written = written, .needed = needed,
     };
-    int64_t stride[4];
-    gdn_status status = gdn_operand_resolve(b, &spec, t, &view->at, stride, region);
-    view->stride_seq   = stride[0];
-    view->stride_token = stride[1];
-    view->stride_head  = stride[2];
-    view->dtype        = t->dtype;
-    return status;
+    return gdn_tokens_resolve(b, &spec, t, view, region);
 }
 
 /* An operand per value head that all tokens share. */
@@ -167,116 +161,68 @@ static gdn_status resolve_state(const gdn_backend *b, const char *name, const gd
         .extent = { n_rows, n_slots, a->n_heads_v, kv ? a->head_dim_k : a->head_dim_v },
         .inner = kv ? a->head_dim_v : a->head_dim_k, .written = 1, .needed = needed,
     };
-    int64_t stride[4];
-    gdn_status status = gdn_operand_resolve(b, &spec, t, &view->at, stride, region);
-    view->stride_row  = stride[0];
-    view->stride_slot = stride[1];
-    view->stride_head = stride[2];
-    view->stride_line = stride[3];
-    view->n_rows      = n_rows;
-    view->n_slots     = n_slots;
-    return status;
+    return gdn_pool_resolve(b, &spec, t, view, region);
 }
 
-static int same_pool(const problem_t *p)
-{
-    return p->state_in.at.data == p->state_out.at.data && p->state_in.at.offset == p->state_out.at.offset &&
-           p->state_in.stride_row == p->state_out.stride_row && p->state_in.stride_slot == p->state_out.stride_slot &&
-           p->state_in.stride_head == p->state_out.stride_head && p->state_in.stride_line == p->state_out.stride_line &&
-           p->state_in.n_slots == p->state_out.n_slots;
-}
-
-gdn_status gdn_gated_delta_net_resolve(const gdn_context *ctx, const args_t *caller, gdn_plan *plan, problem_t *p)
+gdn_status gdn_gated_delta_net_resolve(const gdn_context *ctx, const args_t *a, gdn_plan *plan, problem_t *p)
 {
     const int launch = plan != NULL;
     const gdn_backend *b = ctx->backend;
-    args_t     a;
-    gdn_region r[N_REGIONS];
+    gdn_region r[N_REGIONS] = { 0 };
     gdn_status status;
-
-    if ((status = gdn_struct_read("args", caller, GDN_FIRST_SIZE(gdn_gated_delta_net_args), sizeof a, &a)))
-        return status;
-    fill_defaults(&a);
-    if ((status = check_sizes(&a, launch)))
-        return status;
-    memset(r, 0, sizeof r);
-    memset(p, 0, sizeof *p);
-    p->n_seqs       = a.n_seqs;
-    p->n_tokens     = a.n_tokens;
-    p->n_heads_k    = a.n_heads_k;
-    p->n_heads_v    = a.n_heads_v;
-    p->head_dim_k   = a.head_dim_k;
-    p->head_dim_v   = a.head_dim_v;
-    p->head_map     = a.head_map;
-    p->gate         = a.gate;
-    p->state_layout = a.state_layout;
-    p->n_snapshots  = a.n_snapshots;
-    p->scale        = a.scale;
-    p->g_form       = a.g_form;
-    p->beta_form    = a.beta_form;
-    p->beta_factor  = a.beta_factor;
-    resolve_norm(&a, p);
-    p->empty = !a.n_tokens;
+    /* Without tokens the maps are judged all the same, those of a device by its kernels; of state_dst nothing is used then. */
+    const int judged = !b->host_memory && a->n_seqs && (a->seq_start.data || a->state_src.data);
+    *p = (problem_t){
+        .empty = !a->n_tokens && !judged, .n_seqs = a->n_seqs, .n_tokens = a->n_tokens, .n_heads_k = a->n_heads_k, .n_heads_v = a->n_heads_v,
+        .head_dim_k = a->head_dim_k, .head_dim_v = a->head_dim_v, .head_map = a->head_map, .gate = a->gate,
+        .state_layout = a->state_layout, .n_snapshots = a->n_snapshots, .scale = a->scale,
+        .g_form = a->g_form, .beta_form = a->beta_form, .beta_factor = a->beta_factor,
+    };
+    resolve_norm(a, p);
 
     /* Maps first: the longest sequence says how far the token operands reach. */
-    if ((status = gdn_span_resolve(b, "seq_start", &a.seq_start, 4 * ((uint64_t)a.n_seqs + 1), 4, 0, &p->seq_start, &r[SEQ_START])) ||
-        (status = gdn_span_resolve(b, "state_src", &a.state_src, 4 * (uint64_t)a.n_seqs, 4, 0, &p->state_src, &r[STATE_SRC])) ||
-        (status = gdn_span_resolve(b, "state_dst", &a.state_dst, 4 * (uint64_t)a.n_seqs * (uint64_t)a.n_snapshots, 4, 0, &p->state_dst, &r[STATE_DST])))
+    if ((status = gdn_span_resolve(b, "seq_start", &a->seq_start, 4 * ((uint64_t)a->n_seqs + 1), 4, 0, &p->seq_start, &r[SEQ_START])) ||
+        (status = gdn_span_resolve(b, "state_src", &a->state_src, 4 * (uint64_t)a->n_seqs, 4, 0, &p->state_src, &r[STATE_SRC])) ||
+        (status = gdn_span_resolve(b, "state_dst", &a->state_dst, 4 * (uint64_t)a->n_seqs * (uint64_t)a->n_snapshots, 4, 0, &p->state_dst, &r[STATE_DST])))
         return status;
-    const int readable = launch && b->host_memory;
-    /* A query may come before the map, and a device's map is not ours to read: then nothing is known about the
-     * lengths of sequences, and how far they reach is not judged. */
-    const int known = readable || (launch && !a.seq_start.data);
-    if (known && (status = gdn_check_seq_start(&p->seq_start, a.n_seqs, a.n_tokens)))
+    int32_t longest = 0; /* also of a query, which may come before the map */
+    if (launch && (status = gdn_check_seq_start(&p->seq_start, b->host_memory, a->n_seqs, a->n_tokens, &longest)))
         return status;
-    const int32_t longest = known && a.n_seqs ? gdn_longest_sequence(&p->seq_start, a.n_seqs, a.n_tokens) : 0;
-    const int     needed = launch && a.n_tokens > 0;
-    const int64_t gates  = a.gate == GDN_GATE_CHANNEL ? a.head_dim_k : 1;
-    if ((status = resolve_tokens(b, "q", &a.q, FLOATS, &a, longest, a.n_heads_k, a.head_dim_k, 0, needed, &p->q, &r[Q])) ||
-        (status = resolve_tokens(b, "k", &a.k, FLOATS, &a, longest, a.n_heads_k, a.head_dim_k, 0, needed, &p->k, &r[K])) ||
-        (status = resolve_tokens(b, "v", &a.v, FLOATS, &a, longest, a.n_heads_v, a.head_dim_v, 0, needed, &p->v, &r[V])) ||
-        (status = resolve_tokens(b, "g", &a.g, FLOATS, &a, longest, a.n_heads_v, gates, 0, needed, &p->g, &r[G])) ||
-        (status = resolve_tokens(b, "beta", &a.beta, FLOATS, &a, longest, a.n_heads_v, 1, 0, needed, &p->beta, &r[BETA])) ||
-        (status = resolve_tokens(b, "out", &a.out, FLOATS, &a, longest, a.n_heads_v, a.head_dim_v, 1, needed, &p->out, &r[OUT])) ||
-        (status = resolve_heads(b, "ssm_a", &a.ssm_a, &a, 1, needed && is_raw(&a), &p->ssm_a, &r[SSM_A])) ||
-        (status = resolve_heads(b, "dt_bias", &a.dt_bias, &a, gates, 0, &p->dt_bias, &r[DT_BIAS])) ||
-        (status = resolve_state(b, "state", &a.state, &a, a.n_rows, a.n_slots, needed, &p->state_in, &r[STATE])))
+    const int     needed = launch && a->n_tokens > 0;
+    const int64_t gates  = a->gate == GDN_GATE_CHANNEL ? a->head_dim_k : 1;
+    if ((status = resolve_tokens(b, "q", &a->q, FLOATS, a, longest, a->n_heads_k, a->head_dim_k, 0, needed, &p->q, &r[Q])) ||
+        (status = resolve_tokens(b, "k", &a->k, FLOATS, a, longest, a->n_heads_k, a->head_dim_k, 0, needed, &p->k, &r[K])) ||
+        (status = resolve_tokens(b, "v", &a->v, FLOATS, a, longest, a->n_heads_v, a->head_dim_v, 0, needed, &p->v, &r[V])) ||
+        (status = resolve_tokens(b, "g", &a->g, FLOATS, a, longest, a->n_heads_v, gates, 0, needed, &p->g, &r[G])) ||
+        (status = resolve_tokens(b, "beta", &a->beta, FLOATS, a, longest, a->n_heads_v, 1, 0, needed, &p->beta, &r[BETA])) ||
+        (status = resolve_tokens(b, "out", &a->out, FLOATS, a, longest, a->n_heads_v, a->head_dim_v, 1, needed, &p->out, &r[OUT])) ||
+        (status = resolve_heads(b, "ssm_a", &a->ssm_a, a, 1, needed && is_raw(a), &p->ssm_a, &r[SSM_A])) ||
+        (status = resolve_heads(b, "dt_bias", &a->dt_bias, a, gates, 0, &p->dt_bias, &r[DT_BIAS])) ||
+        (status = resolve_state(b, "state", &a->state, a, a->n_rows, a->n_slots, needed, &p->state_in, &r[STATE])))
         return status;
-    if (a.state_out.data) {
-        if ((status = resolve_state(b, "state_out", &a.state_out, &a, a.n_rows_out, a.n_slots_out, 1, &p->state_out, &r[STATE_OUT])))
-            return status;
-    } else {
-        p->state_out = p->state_in;
-        r[STATE_OUT] = r[STATE];
-    }
-    const int pools = same_pool(p);
+    if (a->state_out.data &&
+        (status = resolve_state(b, "state_out", &a->state_out, a, a->n_rows_out, a->n_slots_out, 1, &p->state_out, &r[STATE_OUT])))
+        return status;
+    const int pools = gdn_one_pool(a->state_out.data != NULL, &p->state_in, &p->state_out, &r[STATE], &r[STATE_OUT]);
+    if (!launch)
+        return GDN_OK;
 
-    if (launch) {
-        if (!a.state_src.data && (status = gdn_check_range("n_seqs (without state_src)", a.n_seqs, 0, a.n_rows)))
-            return status;
-        if (!a.state_dst.data && ((status = gdn_check_range("n_seqs (without state_dst)", a.n_seqs, 0, a.n_rows_out)) ||
-                                  (status = gdn_check_range("n_snapshots (without state_dst)", a.n_snapshots, 1, a.n_slots_out))))
-            return status;
-        if ((status = b->gated_delta_net.plan(ctx, p, plan)) ||
-            (status = gdn_workspace_resolve(b, &plan->capability, &a.workspace, a.n_tokens > 0, &p->workspace, &r[WORKSPACE])))
-            return status;
-        if ((status = gdn_region_check_apart(&r[OUT], r, N_REGIONS)) ||
-            (status = gdn_region_check_apart(&r[WORKSPACE], r, N_REGIONS)))
-            return status;
-        if (pools) /* one pool: the maps say what of it is read and written, whatever rows each side states */
-            r[STATE].begin = r[STATE].end = 0;
-        if ((status = gdn_region_check_apart(&r[STATE_OUT], r, N_REGIONS)))
-            return status;
-    }
-    if (readable) {
-        const gdn_pool_maps maps = {
-            .src_name = "state_src", .dst_name = "state_dst", .src = &p->state_src, .dst = &p->state_dst,
-            .n_seqs = a.n_seqs, .n_tokens = a.n_tokens, .n_entries = a.n_snapshots, .seq_start = &p->seq_start,
-            .src_slots = a.n_slots, .dst_slots = a.n_slots_out,
-            .src_size = (int64_t)a.n_rows * a.n_slots, .dst_size = (int64_t)a.n_rows_out * a.n_slots_out,
-            .same_pool = pools,
-        };
-        return gdn_check_pool_maps(&maps);
-    }
-    return GDN_OK;
+    if (!a->state_src.data && (status = gdn_check_range("n_seqs (without state_src)", a->n_seqs, 0, a->n_rows)))
+        return status;
+    if (!a->state_dst.data && ((status = gdn_check_range("n_seqs (without state_dst)", a->n_seqs, 0, a->n_rows_out)) ||
+                              (status = gdn_check_range("n_snapshots (without state_dst)", a->n_snapshots, 1, a->n_slots_out))))
+        return status;
+    r[OUT].written = r[STATE_OUT].written = 1;
+    if ((status = b->gated_delta_net.plan(ctx, p, plan)) ||
+        (status = gdn_workspace_resolve(b, &plan->capability, &a->workspace, !p->empty, &p->workspace, r, WORKSPACE, N_REGIONS)) ||
+        !b->host_memory)
+        return status;
+    const gdn_pool_maps maps = {
+        .src_name = "state_src", .dst_name = "state_dst", .src = &p->state_src, .dst = &p->state_dst,
+        .n_seqs = a->n_seqs, .n_tokens = a->n_tokens, .n_entries = a->n_snapshots, .seq_start = &p->seq_start,
+        .src_slots = a->n_slots, .dst_slots = a->n_slots_out,
+        .src_size = (int64_t)a->n_rows * a->n_slots, .dst_size = (int64_t)a->n_rows_out * a->n_slots_out,
+        .same_pool = pools,
+    };
+    return gdn_check_pool_maps(&maps);
 }

@@ -5,34 +5,32 @@
 
 #include "core/status.h"
 
-gdn_status gdn_check_seq_start(const gdn_place *seq_start, int32_t n_seqs, int32_t n_tokens)
+gdn_status gdn_check_seq_start(const gdn_place *seq_start, int readable, int32_t n_seqs, int32_t n_tokens, int32_t *longest)
 {
-    if (!seq_start->base) {
-        if (n_seqs && n_tokens % n_seqs)
+    *longest = 0;
+    if (!n_seqs)
+        return GDN_OK;
+    if (!seq_start->data) {
+        *longest = n_tokens / n_seqs;
+        if (n_tokens % n_seqs)
             return gdn_fail(GDN_INVALID_ARGUMENT,
                             "n_tokens is %d and n_seqs is %d; without seq_start every sequence has n_tokens / n_seqs tokens",
                             (int)n_tokens, (int)n_seqs);
         return GDN_OK;
     }
+    if (!readable)
+        return GDN_OK;
     const int32_t *start = (const int32_t *)(const void *)seq_start->base;
     int32_t        last  = 0;
     for (int32_t s = 0; s <= n_seqs; s++) {
         if (start[s] < last || start[s] > n_tokens)
             return gdn_fail(GDN_INVALID_ARGUMENT, "seq_start[%d] is %d; %d (the entry before) to %d (n_tokens) are allowed",
                             (int)s, (int)start[s], (int)last, (int)n_tokens);
+        if (s && start[s] - last > *longest)
+            *longest = start[s] - last;
         last = start[s];
     }
     return GDN_OK;
-}
-
-int32_t gdn_longest_sequence(const gdn_place *seq_start, int32_t n_seqs, int32_t n_tokens)
-{
-    int32_t longest = 0;
-    for (int32_t s = 0; s < n_seqs; s++) {
-        const int32_t length = gdn_seq_length(seq_start, n_seqs, n_tokens, s);
-        longest = length > longest ? length : longest;
-    }
-    return longest;
 }
 
 static int64_t source_of(const gdn_pool_maps *m, int32_t s)
@@ -98,6 +96,28 @@ static gdn_status check_ranges(const gdn_pool_maps *m, survey *all)
     return GDN_OK;
 }
 
+/* ---- Walking over the entries: all slots that are written, and all that are read by sequences which do not write them. */
+typedef struct entry {
+    int32_t s, r, n; /* sequence, entry of its row of dst, how many of these it writes */
+    int64_t slot;
+} entry;
+
+#define FIRST_ENTRY { .s = -1 }
+
+static int next_written(const gdn_pool_maps *m, entry *e)
+{
+    for (;;) {
+        while (++e->r < e->n)
+            if ((e->slot = target_of(m, e->s, e->r)) >= 0)
+                return 1;
+        if (++e->s >= m->n_seqs)
+            return 0;
+        e->n = written_entries(m, e->s);
+        e->r = -1;
+        visit(m, 1 + e->n);
+    }
+}
+
 static int writes_itself(const gdn_pool_maps *m, int32_t s, int64_t slot)
 {
     const int32_t n = written_entries(m, s);
@@ -108,13 +128,15 @@ static int writes_itself(const gdn_pool_maps *m, int32_t s, int64_t slot)
     return 0;
 }
 
-/* The slot that the sequence reads and does not write itself, or GDN_NONE. */
-static int64_t foreign_source(const gdn_pool_maps *m, int32_t s)
+static int next_foreign(const gdn_pool_maps *m, entry *e)
 {
-    const int64_t slot = m->same_pool ? source_of(m, s) : GDN_NONE;
-    if (slot < 0 || !gdn_seq_length(m->seq_start, m->n_seqs, m->n_tokens, s) || writes_itself(m, s, slot))
-        return GDN_NONE;
-    return slot;
+    while (m->same_pool && ++e->s < m->n_seqs) {
+        visit(m, 1);
+        e->slot = source_of(m, e->s);
+        if (e->slot >= 0 && gdn_seq_length(m->seq_start, m->n_seqs, m->n_tokens, e->s) && !writes_itself(m, e->s, e->slot))
+            return 1;
+    }
+    return 0;
 }
 
 /* ---- No slot is written twice, none is written by one sequence and read by another -------------------------------
@@ -187,16 +209,16 @@ static int suspect(ledger *l, int64_t slot)
     return 1;
 }
 
-static gdn_status written_twice(const gdn_pool_maps *m, int32_t s, int32_t r, int64_t slot)
+static gdn_status written_twice(const gdn_pool_maps *m, const entry *e)
 {
-    return gdn_fail(GDN_INVALID_ARGUMENT, "%s[%d][%d] is %lld, which another entry writes too", m->dst_name, (int)s, (int)r,
-                    (long long)slot);
+    return gdn_fail(GDN_INVALID_ARGUMENT, "%s[%d][%d] is %lld, which another entry writes too", m->dst_name, (int)e->s,
+                    (int)e->r, (long long)e->slot);
 }
 
-static gdn_status read_and_written(const gdn_pool_maps *m, int32_t s, int64_t slot)
+static gdn_status read_and_written(const gdn_pool_maps *m, const entry *e)
 {
     return gdn_fail(GDN_INVALID_ARGUMENT, "%s[%d] is %lld, which another sequence's %s writes in the same call", m->src_name,
-                    (int)s, (long long)slot, m->dst_name);
+                    (int)e->s, (long long)e->slot, m->dst_name);
 }
 
 /* Looks at the entries of the range for suspects; *full where the table does not hold them. */
@@ -210,35 +232,21 @@ static gdn_status mark(const gdn_pool_maps *m, ledger *l, int *full)
         memset(l->slot, 0xff, sizeof l->slot);
         memset(l->writer, 0xff, sizeof l->writer);
     }
-    visit(m, m->n_seqs);
-    for (int32_t s = 0; s < m->n_seqs; s++) {
-        const int32_t n = written_entries(m, s);
-        visit(m, n);
-        for (int32_t r = 0; r < n; r++) {
-            const int64_t slot = target_of(m, s, r);
-            if (slot < 0 || !in_range(l, slot, &place))
-                continue;
-            const uint64_t bit = UINT64_C(1) << place % 64, word = l->marked[place / 64];
-            if (word & bit && l->n_classes == 1)
-                return written_twice(m, s, r, slot);
-            if (word & bit && !suspect(l, slot)) {
-                *full = 1;
-                return GDN_OK;
-            }
-            l->marked[place / 64] = word | bit;
-        }
+    for (entry e = FIRST_ENTRY; !*full && next_written(m, &e);) {
+        if (!in_range(l, e.slot, &place))
+            continue;
+        const uint64_t bit = UINT64_C(1) << place % 64, word = l->marked[place / 64];
+        if (word & bit && l->n_classes == 1)
+            return written_twice(m, &e);
+        *full = word & bit && !suspect(l, e.slot);
+        l->marked[place / 64] = word | bit;
     }
-    visit(m, m->same_pool ? m->n_seqs : 0);
-    for (int32_t s = 0; m->same_pool && s < m->n_seqs; s++) {
-        const int64_t slot = foreign_source(m, s);
-        if (slot < 0 || !in_range(l, slot, &place) || !(l->marked[place / 64] >> place % 64 & 1))
+    for (entry e = FIRST_ENTRY; !*full && next_foreign(m, &e);) {
+        if (!in_range(l, e.slot, &place) || !(l->marked[place / 64] >> place % 64 & 1))
             continue;
         if (l->n_classes == 1)
-            return read_and_written(m, s, slot);
-        if (!suspect(l, slot)) {
-            *full = 1;
-            return GDN_OK;
-        }
+            return read_and_written(m, &e);
+        *full = !suspect(l, e.slot);
     }
     return GDN_OK;
 }
@@ -246,37 +254,20 @@ static gdn_status mark(const gdn_pool_maps *m, ledger *l, int *full)
 /* The suspects' second chance. */
 static gdn_status try_suspects(const gdn_pool_maps *m, ledger *l)
 {
-    visit(m, m->n_seqs);
-    for (int32_t s = 0; s < m->n_seqs; s++) {
-        const int32_t n = written_entries(m, s);
-        visit(m, n);
-        for (int32_t r = 0; r < n; r++) {
-            const int64_t slot = target_of(m, s, r);
-            const int32_t at = slot < 0 ? -1 : find_suspect(l, slot);
-            if (at < 0 || l->slot[at] < 0)
-                continue;
-            if (l->writer[at] >= 0)
-                return written_twice(m, s, r, slot);
-            l->writer[at] = s;
-        }
+    for (entry e = FIRST_ENTRY; next_written(m, &e);) {
+        const int32_t at = find_suspect(l, e.slot);
+        if (l->slot[at] < 0)
+            continue;
+        if (l->writer[at] >= 0)
+            return written_twice(m, &e);
+        l->writer[at] = e.s;
     }
-    visit(m, m->same_pool ? m->n_seqs : 0);
-    for (int32_t s = 0; m->same_pool && s < m->n_seqs; s++) {
-        const int64_t slot = foreign_source(m, s);
-        const int32_t at = slot < 0 ? -1 : find_suspect(l, slot);
-        if (at >= 0 && l->slot[at] >= 0 && l->writer[at] >= 0)
-            return read_and_written(m, s, slot);
+    for (entry e = FIRST_ENTRY; next_foreign(m, &e);) {
+        const int32_t at = find_suspect(l, e.slot);
+        if (l->slot[at] >= 0 && l->writer[at] >= 0)
+            return read_and_written(m, &e);
     }
     return GDN_OK;
-}
-
-static int reads_only_its_own(const gdn_pool_maps *m)
-{
-    visit(m, m->same_pool ? m->n_seqs : 0);
-    for (int32_t s = 0; m->same_pool && s < m->n_seqs; s++)
-        if (foreign_source(m, s) >= 0)
-            return 0;
-    return 1;
 }
 
 gdn_status gdn_check_pool_maps(const gdn_pool_maps *m)
@@ -287,7 +278,7 @@ gdn_status gdn_check_pool_maps(const gdn_pool_maps *m)
         return status;
     if (!m->dst->base && (!m->src->base || !m->same_pool))
         return GDN_OK; /* the default targets are distinct, and each sequence reads a slot of its own row */
-    if (all.ascending && reads_only_its_own(m))
+    if (all.ascending && !next_foreign(m, &(entry)FIRST_ENTRY))
         return GDN_OK;
 
     ledger         l;

@@ -225,6 +225,46 @@ gdn_status gdn_operand_resolve(const gdn_backend *backend, const gdn_operand_spe
     return resolve_place(backend, spec->name, t->data, t->offset, t->bytes, covered, gdn_dtype_alignment(t->dtype), at, region);
 }
 
+gdn_status gdn_tokens_resolve(const gdn_backend *backend, const gdn_operand_spec *spec, const gdn_tensor *t,
+                              gdn_token_view *view, gdn_region *region)
+{
+    int64_t stride[4] = { 0 };
+    gdn_status status = gdn_operand_resolve(backend, spec, t, &view->at, stride, region);
+    view->stride_seq   = stride[0];
+    view->stride_token = stride[1];
+    view->stride_head  = stride[2];
+    view->dtype        = t->dtype;
+    return status;
+}
+
+gdn_status gdn_pool_resolve(const gdn_backend *backend, const gdn_operand_spec *spec, const gdn_tensor *t,
+                            gdn_state_view *view, gdn_region *region)
+{
+    const int slots = spec->n_axes == 4;
+    int64_t stride[4] = { 0 };
+    gdn_status status = gdn_operand_resolve(backend, spec, t, &view->at, stride, region);
+    view->stride_row  = stride[0];
+    view->stride_slot = slots ? stride[1] : 0;
+    view->stride_head = slots ? stride[2] : 0;
+    view->stride_line = stride[spec->n_axes - 1];
+    view->n_rows      = (int32_t)spec->extent[0];
+    view->n_slots     = slots ? (int32_t)spec->extent[1] : 1;
+    return status;
+}
+
+int gdn_one_pool(int given, const gdn_state_view *in, gdn_state_view *out, gdn_region *region_in, gdn_region *region_out)
+{
+    if (!given) {
+        *out        = *in;
+        *region_out = *region_in;
+    }
+    const int one = in->at.data == out->at.data && in->at.offset == out->at.offset && in->stride_row == out->stride_row &&
+                    in->stride_slot == out->stride_slot && in->stride_head == out->stride_head &&
+                    in->stride_line == out->stride_line && in->n_slots == out->n_slots;
+    region_in->one_pool = region_out->one_pool = one;
+    return one;
+}
+
 gdn_status gdn_span_resolve(const gdn_backend *backend, const char *name, const gdn_span *span, uint64_t bytes,
                             uint64_t alignment, int needed, gdn_place *at, gdn_region *region)
 {
@@ -236,14 +276,6 @@ gdn_status gdn_span_resolve(const gdn_backend *backend, const char *name, const 
         return GDN_OK;
     }
     return resolve_place(backend, name, span->data, span->offset, span->bytes, bytes, alignment, at, region);
-}
-
-gdn_status gdn_workspace_resolve(const gdn_backend *backend, const gdn_capability *plan, const gdn_span *workspace, int needed,
-                                 gdn_place *at, gdn_region *region)
-{
-    if (!plan->supported)
-        return gdn_fail(GDN_UNSUPPORTED, "%s", plan->reason);
-    return gdn_span_resolve(backend, "workspace", workspace, plan->workspace_bytes, plan->workspace_bytes ? 64 : 1, needed, at, region);
 }
 
 /* Bytes from the first to the last of what is left of a region inside its first `axis` axes. */
@@ -308,13 +340,27 @@ int gdn_regions_overlap(const gdn_region *a, const gdn_region *b)
     return meet(a, 0, b, 0, (int64_t)(b->begin - a->begin), &steps);
 }
 
-gdn_status gdn_region_check_apart(const gdn_region *written, const gdn_region *others, int n)
+static gdn_status check_apart(const gdn_region *written, const gdn_region *others, int n)
 {
     for (int i = 0; i < n; i++)
-        if (&others[i] != written && gdn_regions_overlap(written, &others[i]))
+        if (&others[i] != written && !(others[i].one_pool && written->one_pool) && gdn_regions_overlap(written, &others[i]))
             return gdn_fail(GDN_INVALID_ARGUMENT,
                             "%s (bytes %#llx to %#llx) is written and overlaps %s (bytes %#llx to %#llx)", written->name,
                             (unsigned long long)written->begin, (unsigned long long)written->end, others[i].name,
                             (unsigned long long)others[i].begin, (unsigned long long)others[i].end);
     return GDN_OK;
+}
+
+gdn_status gdn_workspace_resolve(const gdn_backend *backend, const gdn_capability *plan, const gdn_span *span, int needed,
+                                 gdn_place *at, gdn_region *r, int workspace, int n)
+{
+    if (!plan->supported)
+        return gdn_fail(GDN_UNSUPPORTED, "%s", plan->reason);
+    gdn_status status = gdn_span_resolve(backend, "workspace", span, plan->workspace_bytes, plan->workspace_bytes ? 64 : 1, needed,
+                                         at, &r[workspace]);
+    r[workspace].written = 1;
+    for (int i = 0; i < n && !status; i++)
+        if (r[i].written)
+            status = check_apart(&r[i], r, n);
+    return status;
 }

@@ -15,6 +15,9 @@ typedef struct gdn_region {
     uint64_t    piece;
     int32_t     n_axes;
     uint64_t    extent[4], stride[4];
+    int32_t     written;    /* 1: the call writes it, so that nothing else may lie there                           */
+    int32_t     one_pool;   /* 1: a side of the call's only pool: the maps say what of it is read and written, so
+                               that the two sides are not held against each other                                  */
 } gdn_region;
 
 /* What an operand has to look like. Axes outermost first; the contiguous one is not among them. */
@@ -35,19 +38,28 @@ typedef struct gdn_operand_spec {
 gdn_status gdn_operand_resolve(const gdn_backend *backend, const gdn_operand_spec *spec, const gdn_tensor *tensor,
                                gdn_place *at, int64_t stride[4], gdn_region *region);
 
+/* The same for an operand over tokens, and for a pool: axes row, slot, head, line, or row, line. */
+gdn_status gdn_tokens_resolve(const gdn_backend *backend, const gdn_operand_spec *spec, const gdn_tensor *tensor,
+                              gdn_token_view *view, gdn_region *region);
+gdn_status gdn_pool_resolve(const gdn_backend *backend, const gdn_operand_spec *spec, const gdn_tensor *tensor,
+                            gdn_state_view *view, gdn_region *region);
+
+/* The side of a pool that is written becomes the one that is read where it was not `given`. Says whether they are one
+ * pool, seen in the same way, and tells their regions. */
+int gdn_one_pool(int given, const gdn_state_view *in, gdn_state_view *out, gdn_region *region_in, gdn_region *region_out);
+
 /* Checks a span of `bytes` bytes (an absent one is fine unless needed). */
 gdn_status gdn_span_resolve(const gdn_backend *backend, const char *name, const gdn_span *span, uint64_t bytes,
                             uint64_t alignment, int needed, gdn_place *at, gdn_region *region);
 
-/* The workspace that a plan asks for, 64-byte aligned. GDN_UNSUPPORTED where the plan says that the call would not run. */
-gdn_status gdn_workspace_resolve(const gdn_backend *backend, const gdn_capability *plan, const gdn_span *workspace, int needed,
-                                 gdn_place *at, gdn_region *region);
-
 /* 1 when the two may share a byte: 0 is certain, and so is 1 but where that would take thousands of steps to find. */
 int gdn_regions_overlap(const gdn_region *a, const gdn_region *b);
 
-/* INVALID_ARGUMENT when region `written` overlaps any of the n others (itself, by address, excepted). */
-gdn_status gdn_region_check_apart(const gdn_region *written, const gdn_region *others, int n);
+/* What every call ends with: the workspace that its plan asks for, 64-byte aligned, whose region is r[workspace], and
+ * that none of its n regions which are written, the workspace among them, overlaps another. GDN_UNSUPPORTED where the
+ * plan says that the call would not run. */
+gdn_status gdn_workspace_resolve(const gdn_backend *backend, const gdn_capability *plan, const gdn_span *span, int needed,
+                                 gdn_place *at, gdn_region *r, int workspace, int n);
 
 /* Bytes of n contiguous elements; alignment of an element. */
 uint64_t    gdn_dtype_bytes(int32_t dtype, int64_t n);

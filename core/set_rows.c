@@ -2,7 +2,6 @@
 #include "core/kernels.h"
 #include "core/operands.h"
 #include "core/status.h"
-#include "core/structs.h"
 
 #include <string.h>
 
@@ -14,9 +13,19 @@ enum { SRC, DST, INDEX, WORKSPACE, N_REGIONS };
 #define FLOATS (1u << GDN_F32 | 1u << GDN_F16 | 1u << GDN_BF16)
 #define LARGEST ((int64_t)1 << 40)
 
-static gdn_status check_sizes(const args_t *a)
+static void fill_defaults(args_t *a)
+{
+    for (int i = 0; i < 2; i++) {
+        a->n_batch[i]     = a->n_batch[i] ? a->n_batch[i] : 1;
+        a->index_batch[i] = a->index_batch[i] ? a->index_batch[i] : 1;
+    }
+}
+
+gdn_status gdn_set_rows_check(args_t *a, int launch)
 {
     gdn_status status;
+    (void)launch;
+    fill_defaults(a);
     if ((status = gdn_check_range("n_columns", a->n_columns, 1, LARGEST)) ||
         (status = gdn_check_range("n_rows", a->n_rows, 0, LARGEST)) ||
         (status = gdn_check_range("n_rows_dst", a->n_rows_dst, a->n_rows ? 1 : 0, LARGEST)))
@@ -35,25 +44,12 @@ static gdn_status check_sizes(const args_t *a)
     return GDN_OK;
 }
 
-static int64_t index_at(const problem_t *p, int64_t b, int64_t c, int64_t i)
-{
-    const char *at = p->index.base + b * p->index_stride[0] + c * p->index_stride[1] + i * p->index_stride[2];
-    if (p->index_dtype == GDN_I64) {
-        int64_t value;
-        memcpy(&value, at, sizeof value);
-        return value;
-    }
-    int32_t value;
-    memcpy(&value, at, sizeof value);
-    return value;
-}
-
 static gdn_status check_index(const problem_t *p)
 {
     for (int64_t b = 0; b < p->index_batch[0]; b++)
         for (int64_t c = 0; c < p->index_batch[1]; c++)
             for (int64_t i = 0; i < p->n_rows; i++) {
-                const int64_t row = index_at(p, b, c, i);
+                const int64_t row = gdn_index_at(p, b, c, i);
                 if (row < GDN_NONE || row >= p->n_rows_dst)
                     return gdn_fail(GDN_INVALID_ARGUMENT, "index[%lld][%lld][%lld] is %lld; 0 to %lld and GDN_NONE are allowed",
                                     (long long)b, (long long)c, (long long)i, (long long)row, (long long)p->n_rows_dst - 1);
@@ -75,46 +71,27 @@ static gdn_status resolve_operand(const gdn_backend *b, const char *name, const 
     return status;
 }
 
-gdn_status gdn_set_rows_resolve(const gdn_context *ctx, const args_t *caller, gdn_plan *plan, problem_t *p)
+gdn_status gdn_set_rows_resolve(const gdn_context *ctx, const args_t *a, gdn_plan *plan, problem_t *p)
 {
-    const int launch = plan != NULL;
     const gdn_backend *b = ctx->backend;
-    args_t     a;
-    gdn_region r[N_REGIONS];
+    gdn_region r[N_REGIONS] = { 0 };
     gdn_status status;
-
-    if ((status = gdn_struct_read("args", caller, GDN_FIRST_SIZE(gdn_set_rows_args), sizeof a, &a)))
+    *p = (problem_t){
+        .empty = !a->n_rows, .n_columns = a->n_columns, .n_rows = a->n_rows, .n_rows_dst = a->n_rows_dst,
+        .n_batch = { a->n_batch[0], a->n_batch[1] }, .index_batch = { a->index_batch[0], a->index_batch[1] },
+        .src_dtype = a->src.dtype, .dst_dtype = a->dst.dtype, .index_dtype = a->index.dtype,
+    };
+    const int needed = plan && a->n_rows > 0;
+    if ((status = resolve_operand(b, "src", &a->src, FLOATS, a->n_batch, a->n_rows, a->n_columns, 0, needed, &p->src, p->src_stride, &r[SRC])) ||
+        (status = resolve_operand(b, "dst", &a->dst, FLOATS | 1u << GDN_Q8_0, a->n_batch, a->n_rows_dst, a->n_columns, 1, needed, &p->dst, p->dst_stride, &r[DST])) ||
+        (status = resolve_operand(b, "index", &a->index, 1u << GDN_I32 | 1u << GDN_I64, a->index_batch, a->n_rows, 1, 0, needed, &p->index, p->index_stride, &r[INDEX])))
         return status;
-    for (int i = 0; i < 2; i++) {
-        a.n_batch[i]     = a.n_batch[i] ? a.n_batch[i] : 1;
-        a.index_batch[i] = a.index_batch[i] ? a.index_batch[i] : 1;
-    }
-    if ((status = check_sizes(&a)))
-        return status;
-    memset(r, 0, sizeof r);
-    memset(p, 0, sizeof *p);
-    p->n_columns   = a.n_columns;
-    p->n_rows      = a.n_rows;
-    p->n_rows_dst  = a.n_rows_dst;
-    p->src_dtype   = a.src.dtype;
-    p->dst_dtype   = a.dst.dtype;
-    p->index_dtype = a.index.dtype;
-    p->empty = !a.n_rows;
-    memcpy(p->n_batch, a.n_batch, sizeof p->n_batch);
-    memcpy(p->index_batch, a.index_batch, sizeof p->index_batch);
-
-    const int needed = launch && a.n_rows > 0;
-    if ((status = resolve_operand(b, "src", &a.src, FLOATS, a.n_batch, a.n_rows, a.n_columns, 0, needed, &p->src, p->src_stride, &r[SRC])) ||
-        (status = resolve_operand(b, "dst", &a.dst, FLOATS | 1u << GDN_Q8_0, a.n_batch, a.n_rows_dst, a.n_columns, 1, needed, &p->dst, p->dst_stride, &r[DST])) ||
-        (status = resolve_operand(b, "index", &a.index, 1u << GDN_I32 | 1u << GDN_I64, a.index_batch, a.n_rows, 1, 0, needed, &p->index, p->index_stride, &r[INDEX])))
-        return status;
-    if (!launch)
+    if (!plan)
         return GDN_OK;
 
+    r[DST].written = 1;
     if ((status = b->set_rows.plan(ctx, p, plan)) ||
-            (status = gdn_workspace_resolve(b, &plan->capability, &a.workspace, a.n_rows > 0, &p->workspace, &r[WORKSPACE])) ||
-        (status = gdn_region_check_apart(&r[DST], r, N_REGIONS)) ||
-        (status = gdn_region_check_apart(&r[WORKSPACE], r, N_REGIONS)))
+        (status = gdn_workspace_resolve(b, &plan->capability, &a->workspace, !p->empty, &p->workspace, r, WORKSPACE, N_REGIONS)))
         return status;
-    return b->host_memory && a.n_rows ? check_index(p) : GDN_OK;
+    return b->host_memory && a->n_rows ? check_index(p) : GDN_OK;
 }

@@ -3,18 +3,25 @@
 #include "core/maps.h"
 #include "core/operands.h"
 #include "core/status.h"
-#include "core/structs.h"
 
 #include <string.h>
 
 typedef gdn_ssm_conv_args    args_t;
 typedef gdn_ssm_conv_problem problem_t;
 
-enum { X, WEIGHT, BIAS, OUT, HISTORY, HISTORY_OUT, SEQ_START, POSITION, HISTORY_SRC, HISTORY_DST, WORKSPACE, N_REGIONS };
+enum { X, WEIGHT, BIAS, OUT, WORKSPACE, HISTORY, HISTORY_OUT, SEQ_START, POSITION, HISTORY_SRC, HISTORY_DST, N_REGIONS };
 
-static gdn_status check_sizes(const args_t *a, int launch)
+static void fill_defaults(args_t *a)
+{
+    a->n_rows_out = a->n_rows_out ? a->n_rows_out : a->n_rows;
+    if ((a->history.data || a->n_rows) && !a->n_columns && a->kernel_width > 0) /* it is checked only afterwards */
+        a->n_columns = a->kernel_width - 1;
+}
+
+gdn_status gdn_ssm_conv_check(args_t *a, int launch)
 {
     gdn_status status;
+    fill_defaults(a);
     if ((status = gdn_check_range("n_seqs", a->n_seqs, 0, 1 << 24)) ||
         (status = gdn_check_range("n_tokens", a->n_tokens, 0, INT32_MAX)) ||
         (status = gdn_check_range("n_channels", a->n_channels, 1, INT32_MAX)) ||
@@ -41,13 +48,6 @@ static gdn_status check_sizes(const args_t *a, int launch)
     return GDN_OK;
 }
 
-static void fill_defaults(args_t *a)
-{
-    a->n_rows_out = a->n_rows_out ? a->n_rows_out : a->n_rows;
-    if ((a->history.data || a->n_rows) && !a->n_columns && a->kernel_width > 0) /* it is checked only afterwards */
-        a->n_columns = a->kernel_width - 1;
-}
-
 static gdn_status resolve_tokens(const gdn_backend *b, const char *name, const gdn_tensor *t, const args_t *a, int32_t longest,
                                  int written, int needed, gdn_token_view *view, gdn_region *region)
 {
@@ -55,12 +55,7 @@ static gdn_status resolve_tokens(const gdn_backend *b, const char *name, const g
         .name = name, .dtypes = 1u << GDN_F32, .n_axes = 2, .extent = { a->n_seqs, longest }, .inner = a->n_channels,
         .ragged = 1, .ragged_tokens = a->n_tokens, .written = written, .needed = needed,
     };
-    int64_t stride[4];
-    gdn_status status = gdn_operand_resolve(b, &spec, t, &view->at, stride, region);
-    view->stride_seq   = stride[0];
-    view->stride_token = stride[1];
-    view->dtype        = t->dtype;
-    return status;
+    return gdn_tokens_resolve(b, &spec, t, view, region);
 }
 
 /* The weight's taps need not be contiguous, so its innermost "row" is a single element. */
@@ -84,13 +79,7 @@ static gdn_status resolve_history(const gdn_backend *b, const char *name, const 
         .name = name, .dtypes = 1u << GDN_F32, .n_axes = 2, .extent = { n_rows, a->n_columns }, .inner = a->n_channels,
         .written = 1,
     };
-    int64_t stride[4];
-    gdn_status status = gdn_operand_resolve(b, &spec, t, &view->at, stride, region);
-    view->stride_row  = stride[0];
-    view->stride_line = stride[1];
-    view->n_rows      = n_rows;
-    view->n_slots     = 1;
-    return status;
+    return gdn_pool_resolve(b, &spec, t, view, region);
 }
 
 static gdn_status check_positions(const problem_t *p)
@@ -107,97 +96,64 @@ static gdn_status check_positions(const problem_t *p)
     return GDN_OK;
 }
 
-static int same_pool(const problem_t *p)
-{
-    return p->history_in.at.data == p->history_out.at.data && p->history_in.at.offset == p->history_out.at.offset &&
-           p->history_in.stride_row == p->history_out.stride_row && p->history_in.stride_line == p->history_out.stride_line;
-}
-
-gdn_status gdn_ssm_conv_resolve(const gdn_context *ctx, const args_t *caller, gdn_plan *plan, problem_t *p)
+gdn_status gdn_ssm_conv_resolve(const gdn_context *ctx, const args_t *a, gdn_plan *plan, problem_t *p)
 {
     const int launch = plan != NULL;
     const gdn_backend *b = ctx->backend;
-    args_t     a;
-    gdn_region r[N_REGIONS];
+    gdn_region r[N_REGIONS] = { 0 };
     gdn_status status;
+    /* Without tokens the maps are judged all the same, those of a device by its kernels. */
+    const int judged = !b->host_memory && a->n_seqs &&
+                       (a->seq_start.data || a->position.data || a->history_src.data || a->history_dst.data);
+    *p = (problem_t){
+        .empty = !a->n_tokens && !judged, .n_seqs = a->n_seqs, .n_tokens = a->n_tokens, .n_channels = a->n_channels,
+        .kernel_width = a->kernel_width, .n_columns = a->n_columns, .flags = a->flags,
+    };
 
-    if ((status = gdn_struct_read("args", caller, GDN_FIRST_SIZE(gdn_ssm_conv_args), sizeof a, &a)))
+    const uint64_t map_bytes = 4 * (uint64_t)a->n_seqs;
+    if ((status = gdn_span_resolve(b, "seq_start", &a->seq_start, map_bytes + 4, 4, 0, &p->seq_start, &r[SEQ_START])) ||
+        (status = gdn_span_resolve(b, "position", &a->position, map_bytes, 4, 0, &p->position, &r[POSITION])) ||
+        (status = gdn_span_resolve(b, "history_src", &a->history_src, map_bytes, 4, 0, &p->history_src, &r[HISTORY_SRC])) ||
+        (status = gdn_span_resolve(b, "history_dst", &a->history_dst, map_bytes, 4, 0, &p->history_dst, &r[HISTORY_DST])))
         return status;
-    fill_defaults(&a);
-    if ((status = check_sizes(&a, launch)))
+    int32_t longest = 0; /* also of a query, which may come before the map */
+    if (launch && (status = gdn_check_seq_start(&p->seq_start, b->host_memory, a->n_seqs, a->n_tokens, &longest)))
         return status;
-    memset(r, 0, sizeof r);
-    memset(p, 0, sizeof *p);
-    p->n_seqs       = a.n_seqs;
-    p->n_tokens     = a.n_tokens;
-    p->n_channels   = a.n_channels;
-    p->kernel_width = a.kernel_width;
-    p->n_columns    = a.n_columns;
-    p->flags        = a.flags;
-    p->empty = !a.n_tokens;
-
-    const uint64_t map_bytes = 4 * (uint64_t)a.n_seqs;
-    if ((status = gdn_span_resolve(b, "seq_start", &a.seq_start, map_bytes + 4, 4, 0, &p->seq_start, &r[SEQ_START])) ||
-        (status = gdn_span_resolve(b, "position", &a.position, map_bytes, 4, 0, &p->position, &r[POSITION])) ||
-        (status = gdn_span_resolve(b, "history_src", &a.history_src, map_bytes, 4, 0, &p->history_src, &r[HISTORY_SRC])) ||
-        (status = gdn_span_resolve(b, "history_dst", &a.history_dst, map_bytes, 4, 0, &p->history_dst, &r[HISTORY_DST])))
+    const int needed = launch && a->n_tokens > 0;
+    if ((status = resolve_tokens(b, "x", &a->x, a, longest, 0, needed, &p->x, &r[X])) ||
+        (status = resolve_tokens(b, "out", &a->out, a, longest, 1, needed, &p->out, &r[OUT])) ||
+        (status = resolve_weight(b, a, needed, p, &r[WEIGHT])))
         return status;
-    const int readable = launch && b->host_memory;
-    /* A query may come before the map, and a device's map is not ours to read: then nothing is known about the
-     * lengths of sequences, and how far they reach is not judged. */
-    const int known = readable || (launch && !a.seq_start.data);
-    if (known && (status = gdn_check_seq_start(&p->seq_start, a.n_seqs, a.n_tokens)))
-        return status;
-    const int32_t longest = known && a.n_seqs ? gdn_longest_sequence(&p->seq_start, a.n_seqs, a.n_tokens) : 0;
-    const int needed = launch && a.n_tokens > 0;
-    if ((status = resolve_tokens(b, "x", &a.x, &a, longest, 0, needed, &p->x, &r[X])) ||
-        (status = resolve_tokens(b, "out", &a.out, &a, longest, 1, needed, &p->out, &r[OUT])) ||
-        (status = resolve_weight(b, &a, needed, p, &r[WEIGHT])))
-        return status;
-    const gdn_operand_spec bias = { .name = "bias", .dtypes = 1u << GDN_F32, .inner = a.n_channels };
+    const gdn_operand_spec bias = { .name = "bias", .dtypes = 1u << GDN_F32, .inner = a->n_channels };
     int64_t none[4];
-    if ((status = gdn_operand_resolve(b, &bias, &a.bias, &p->bias, none, &r[BIAS])) ||
-        (status = resolve_history(b, "history", &a.history, &a, a.n_rows, &p->history_in, &r[HISTORY])))
+    if ((status = gdn_operand_resolve(b, &bias, &a->bias, &p->bias, none, &r[BIAS])) ||
+        (status = resolve_history(b, "history", &a->history, a, a->n_rows, &p->history_in, &r[HISTORY])))
         return status;
-    if (a.history_out.data) {
-        if ((status = resolve_history(b, "history_out", &a.history_out, &a, a.n_rows_out, &p->history_out, &r[HISTORY_OUT])))
-            return status;
-    } else {
-        p->history_out = p->history_in;
-        r[HISTORY_OUT] = r[HISTORY];
-    }
-    if (launch && !a.history.data)
-        p->n_columns = 0;
-    const int pools = same_pool(p);
+    if (a->history_out.data &&
+        (status = resolve_history(b, "history_out", &a->history_out, a, a->n_rows_out, &p->history_out, &r[HISTORY_OUT])))
+        return status;
+    const int pools = gdn_one_pool(a->history_out.data != NULL, &p->history_in, &p->history_out, &r[HISTORY], &r[HISTORY_OUT]);
+    if (!launch)
+        return GDN_OK;
 
-    if (launch) {
-        if (a.history.data &&
-            ((!a.history_src.data && (status = gdn_check_range("n_seqs (without history_src)", a.n_seqs, 0, a.n_rows))) ||
-             (!a.history_dst.data && (status = gdn_check_range("n_seqs (without history_dst)", a.n_seqs, 0, a.n_rows_out)))))
-            return status;
-        if ((status = b->ssm_conv.plan(ctx, p, plan)) ||
-            (status = gdn_workspace_resolve(b, &plan->capability, &a.workspace, a.n_tokens > 0, &p->workspace, &r[WORKSPACE])) ||
-            (status = gdn_region_check_apart(&r[OUT], r, N_REGIONS)) ||
-            (status = gdn_region_check_apart(&r[WORKSPACE], r, N_REGIONS)))
-            return status;
-        if (pools) /* one pool: the maps say what of it is read and written, whatever rows each side states */
-            r[HISTORY].begin = r[HISTORY].end = 0;
-        if ((status = gdn_region_check_apart(&r[HISTORY_OUT], r, N_REGIONS)))
-            return status;
-    }
-    if (readable) {
-        if ((status = check_positions(p)))
-            return status;
-        /* Without a pool the maps may still say GDN_NONE or GDN_SKIP: a pool of no rows allows just these. */
-        const gdn_pool_maps maps = {
-            .src_name = "history_src", .dst_name = "history_dst", .src = &p->history_src, .dst = &p->history_dst,
-            .n_seqs = a.n_seqs, .n_tokens = a.n_tokens, .n_entries = a.history.data || p->history_dst.base ? 1 : 0,
-            .seq_start = &p->seq_start, .src_slots = 1, .dst_slots = 1,
-            .src_size = a.history.data ? a.n_rows : 0, .dst_size = a.history.data ? a.n_rows_out : 0,
-            .same_pool = pools, .check_unused = 1,
-        };
-        if (a.history.data || p->history_src.base || p->history_dst.base)
-            return gdn_check_pool_maps(&maps);
-    }
-    return GDN_OK;
+    if (!a->history.data)
+        p->n_columns = 0;
+    if (a->history.data &&
+        ((!a->history_src.data && (status = gdn_check_range("n_seqs (without history_src)", a->n_seqs, 0, a->n_rows))) ||
+         (!a->history_dst.data && (status = gdn_check_range("n_seqs (without history_dst)", a->n_seqs, 0, a->n_rows_out)))))
+        return status;
+    r[OUT].written = r[HISTORY_OUT].written = 1;
+    if ((status = b->ssm_conv.plan(ctx, p, plan)) ||
+        (status = gdn_workspace_resolve(b, &plan->capability, &a->workspace, !p->empty, &p->workspace, r, WORKSPACE, N_REGIONS)) ||
+        !b->host_memory || (status = check_positions(p)))
+        return status;
+    /* Without a pool the maps may still say GDN_NONE or GDN_SKIP: a pool of no rows allows just these. */
+    const gdn_pool_maps maps = {
+        .src_name = "history_src", .dst_name = "history_dst", .src = &p->history_src, .dst = &p->history_dst,
+        .n_seqs = a->n_seqs, .n_tokens = a->n_tokens, .n_entries = a->history.data || p->history_dst.base ? 1 : 0,
+        .seq_start = &p->seq_start, .src_slots = 1, .dst_slots = 1,
+        .src_size = a->history.data ? a->n_rows : 0, .dst_size = a->history.data ? a->n_rows_out : 0,
+        .same_pool = pools, .check_unused = 1,
+    };
+    return a->history.data || p->history_src.base || p->history_dst.base ? gdn_check_pool_maps(&maps) : GDN_OK;
 }

@@ -8,20 +8,6 @@
 
 #include "numerics/convert.h"
 
-static int64_t index_at(const gdn_set_rows_problem *p, int64_t b, int64_t c, int64_t i)
-{
-    const char *at = p->index.base + b % p->index_batch[0] * p->index_stride[0] + c % p->index_batch[1] * p->index_stride[1] +
-                     i * p->index_stride[2];
-    if (p->index_dtype == GDN_I64) {
-        int64_t row;
-        memcpy(&row, at, sizeof row);
-        return row;
-    }
-    int32_t row;
-    memcpy(&row, at, sizeof row);
-    return row;
-}
-
 int64_t GDN_REF(set_rows_items)(const gdn_set_rows_problem *p)
 {
     return p->n_batch[0] * p->n_batch[1];
@@ -32,7 +18,7 @@ void GDN_REF(set_rows)(const gdn_set_rows_problem *p, int64_t item)
     const int64_t b = item / p->n_batch[1], c = item % p->n_batch[1];
     for (int64_t i = 0; i < p->n_rows; i++) {
         /* 1: target */
-        const int64_t row = index_at(p, b, c, i);
+        const int64_t row = gdn_index_at(p, b, c, i);
         if (row < 0)
             continue;
         const char *src = p->src.base + b * p->src_stride[0] + c * p->src_stride[1] + i * p->src_stride[2];

@@ -435,9 +435,9 @@ enum {
  *   state_dst [n_seqs][n_snapshots]  where the state r tokens before the sequence's newest goes, for
  *                           r < n_snapshots: row * n_slots_out + slot, or GDN_NONE. Absent: slot r
  *                           of row s.
- * Every entry has to be in range, also of padding and of sequences without tokens; but of state_dst only those
- * that are used: no backend looks at entries with r not less than the sequence's number of tokens, nor at those
- * of padding.
+ * Every entry has to be in range, also of padding and of sequences without tokens, even where no sequence has
+ * any; but of state_dst only those that are used: no backend looks at entries with r not less than the sequence's
+ * number of tokens, nor at those of padding. With n_seqs 0 no map is read.
  * No slot may be written twice in one call, nor be written by one sequence and read by another. A
  * sequence may write the slot it reads: that is the in-place update. Memory that no map entry names is
  * never touched, and a sequence without tokens reads and writes nothing.
@@ -527,7 +527,7 @@ enum { GDN_CONV_SILU = 1 }; /* flag: out = silu(sum) */
  *                          it, >= 0. Absent: 0. Rolling back is passing a smaller position.
  *   history_src [n_seqs]   row to read, GDN_NONE for a zero history, GDN_SKIP. Absent: row s.
  *   history_dst [n_seqs]   row to write, or GDN_NONE. Absent: row s.
- * Every entry has to be in range, also those of padding and of sequences without tokens.
+ * Every entry has to be in range, also those of padding and of sequences without tokens, as in gated_delta_net.
  * After the call the written row holds the columns of the newest min(position + T, n_columns) positions;
  * where the row is another than the one read, the older of them are copied over (or are zero), so that
  * the new row rolls back as deep as the old one. No row may be written twice, nor be written by one

@@ -162,6 +162,32 @@ static void bad_ssm_conv(gdn_context *ctx, int32_t length)
     judge(ctx, &device_kernel_ssm_conv, &args, o, n, START, descends, START, empty, 1, "seq_start");
 }
 
+/* ---- Calls without tokens: they have nothing to compute, and no operands, and their maps are judged all the same. -------- */
+
+static void empty_call(gdn_context *ctx, const device_kernel *k, const any_args *args, uint64_t field, int32_t *map, int n, int32_t bad,
+                       const char *name)
+{
+    const device_operand o = { field, map, (uint64_t)n * 4 };
+    CHECK(device_run(ctx, k, *args, &o, 1) == GDN_OK);
+    map[n - 1] = bad;
+    CHECK(device_run(ctx, k, *args, &o, 1) == GDN_BAD_MAP);
+    CHECK(strstr(gdn_last_error(), name));
+}
+
+static void bad_maps_of_empty_calls(gdn_context *ctx)
+{
+    const any_args delta = { .gated_delta_net = { .size = sizeof delta.gated_delta_net, .n_seqs = 2, .n_heads_k = G_HEADS, .n_heads_v = G_HEADS,
+        .head_dim_k = G_DIM, .head_dim_v = G_DIM, .n_rows = G_ROWS, .n_slots = G_SLOTS } };
+    const any_args conv = { .ssm_conv = { .size = sizeof conv.ssm_conv, .n_seqs = 2, .n_channels = CHANNELS, .kernel_width = WIDTH } };
+#define EMPTY(kernel, args, map, n, bad) \
+    empty_call(ctx, &device_kernel_##kernel, &args, offsetof(gdn_##kernel##_args, map), (int32_t[3]){ 0 }, n, bad, #map)
+    EMPTY(gated_delta_net, delta, seq_start, 3, 1);
+    EMPTY(gated_delta_net, delta, state_src, 2, G_ROWS * G_SLOTS);
+    EMPTY(ssm_conv, conv, seq_start, 3, 1);
+    EMPTY(ssm_conv, conv, position, 2, -1);
+#undef EMPTY
+}
+
 /* ---- set_rows -------------------------------------------------------------------------------------------- */
 
 enum { R_COLUMNS = 40, MOST_ROWS = 100, TARGETS = 150 };
@@ -204,6 +230,7 @@ void device_bad_maps(gdn_context *ctx)
     bad_gated_delta_net(ctx);
     bad_ssm_conv(ctx, LENGTH);
     bad_ssm_conv(ctx, LONGEST);
+    bad_maps_of_empty_calls(ctx);
     for (int many = 0; many < 2; many++) {
         bad_set_rows(ctx, many ? MOST_ROWS : 12, GDN_I32);
         bad_set_rows(ctx, many ? MOST_ROWS : 12, GDN_I64);
