@@ -192,15 +192,15 @@ void rt_matmul(rt_dense *d, const rt_weight *w, int32_t matrix, const float *x, 
 
 /* ---- Rows ---- */
 
-typedef enum row_kind { RMS_NORM, L2_NORM, SIGMOID_GATE, GATES } row_kind;
+typedef enum row_kind { RMS_NORM, SIGMOID_GATE } row_kind;
 
 typedef struct row_args {
     row_kind     kind;
-    int32_t      n, m, mode;
-    const float *x, *w, *gate, *bias;
+    int32_t      n, m;
+    const float *x, *w, *gate;
     int64_t      x_stride, gate_stride, y_stride;
     float        eps;
-    float       *y, *y2;
+    float       *y;
 } row_args;
 
 static void rows_item(const rt_dense *d, const void *arg, int64_t item, int32_t slot)
@@ -213,12 +213,8 @@ static void rows_item(const rt_dense *d, const void *arg, int64_t item, int32_t 
         float       *y = a->y + r * a->y_stride;
         if (a->kind == RMS_NORM)
             d->kernels->rms_norm(x, a->w, a->eps, gate, a->m, y);
-        else if (a->kind == L2_NORM)
-            d->kernels->l2_norm(x, a->eps, a->mode, a->m, y);
-        else if (a->kind == SIGMOID_GATE)
-            d->kernels->sigmoid_gate(x, gate, a->m, y);
         else
-            d->kernels->gates(x, gate, a->bias, a->w, a->m, y, a->y2 + r * a->y_stride);
+            d->kernels->sigmoid_gate(x, gate, a->m, y);
     }
 }
 
@@ -257,42 +253,11 @@ void rt_rms_norm_silu_gate(rt_dense *d, const float *x, int64_t x_stride, const 
                                .y_stride = y_stride });
 }
 
-void rt_l2_norm(rt_dense *d, const float *x, int64_t x_stride, float eps, int32_t mode, int32_t n, int32_t m, float *y,
-                int64_t y_stride)
-{
-    share_rows(d, &(row_args){ .kind = L2_NORM,
-                               .n = n,
-                               .m = m,
-                               .mode = mode,
-                               .x = x,
-                               .x_stride = x_stride,
-                               .eps = eps,
-                               .y = y,
-                               .y_stride = y_stride });
-}
-
 void rt_sigmoid_gate(rt_dense *d, const float *x, int64_t x_stride, const float *gate, int64_t gate_stride, int32_t n,
                      int32_t m, float *y, int64_t y_stride)
 {
     share_rows(d, &(row_args){ .kind = SIGMOID_GATE, .n = n, .m = m, .x = x, .x_stride = x_stride, .gate = gate,
                                .gate_stride = gate_stride, .y = y, .y_stride = y_stride });
-}
-
-void rt_gates(rt_dense *d, const float *b, int64_t b_stride, const float *a, int64_t a_stride, const float *dt_bias,
-              const float *a_neg, int32_t n, int32_t m, float *beta, float *g)
-{
-    share_rows(d, &(row_args){ .kind = GATES,
-                               .n = n,
-                               .m = m,
-                               .x = b,
-                               .x_stride = b_stride,
-                               .gate = a,
-                               .gate_stride = a_stride,
-                               .bias = dt_bias,
-                               .w = a_neg,
-                               .y = beta,
-                               .y_stride = m,
-                               .y2 = g });
 }
 
 /* ---- Long vectors ---- */
