@@ -158,7 +158,7 @@ static gdn_status upload_weights(rt_engine *e)
         if (!layer->recurrent)
             continue;
         rt_stage *stage = &e->recurrent_weight[layer->index_in_kind];
-        status = rt_stage_create(e->device, e->shared, bytes, "recurrent weights", stage);
+        status = rt_stage_create(e->device, e->shared, bytes, "recurrent weights", &e->counters.transfers, stage);
         if (!status) {
             float *to = stage->host;
             memcpy(to, layer->conv, 4 * conv);
@@ -182,7 +182,7 @@ static gdn_status create_stages(rt_engine *e)
     if (status)
         return rt_fail_gdn(status, "activations");
     for (size_t i = 0; !status && i < sizeof list / sizeof list[0]; i++)
-        status = rt_stage_create(e->device, e->shared, list[i].bytes, "activations", list[i].stage);
+        status = rt_stage_create(e->device, e->shared, list[i].bytes, "activations", &e->counters.transfers, list[i].stage);
     /* what most micro-batches need; others make it grow */
     if (!status)
         status = rt_reserve_workspace(e, 1, e->n_batch);
