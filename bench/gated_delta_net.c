@@ -4,12 +4,15 @@
  *   kda       the same with a gate per key channel
  *   kv        the same with the state in the other layout
  *   verify    four drafted tokens with a snapshot after each: reads one state, writes four
- *   prefill   many tokens: bound by arithmetic */
+ *   prefill   many tokens: bound by arithmetic
+ *   _raw      q and k are normalised and the gates are made from the projections, inside the call
+ *   _bf16     the same, and all but the state is BF16 */
 #include <math.h>
 #include <stdlib.h>
 
 #include "bench/bench.h"
 #include "bench/peer.h"
+#include "numerics/convert.h"
 
 enum { HEADS_V = 32, HEADS_K = 16, HEAD_DIM = 128, STATE = HEADS_V * HEAD_DIM * HEAD_DIM };
 
@@ -17,11 +20,16 @@ typedef struct gated_delta_net_case {
     bench_case info;
     int        tokens, slots; /* per sequence */
     int32_t    gate, layout;
+    int        raw, narrow;
 } gated_delta_net_case;
 
 static const gated_delta_net_case cases[] = {
     { { "decode", 1, 1 }, 1, 1, GDN_GATE_SCALAR, GDN_STATE_VK },
     { { "decode", 8, 1 }, 1, 1, GDN_GATE_SCALAR, GDN_STATE_VK },
+    { { "decode_raw", 1, 0 }, 1, 1, GDN_GATE_SCALAR, GDN_STATE_VK, .raw = 1 },
+    { { "decode_raw", 8, 0 }, 1, 1, GDN_GATE_SCALAR, GDN_STATE_VK, .raw = 1 },
+    { { "decode_bf16", 1, 0 }, 1, 1, GDN_GATE_SCALAR, GDN_STATE_VK, .raw = 1, .narrow = 1 },
+    { { "decode_bf16", 8, 0 }, 1, 1, GDN_GATE_SCALAR, GDN_STATE_VK, .raw = 1, .narrow = 1 },
     { { "decode_kda", 1, 0 }, 1, 1, GDN_GATE_CHANNEL, GDN_STATE_VK },
     { { "decode_kda", 8, 0 }, 1, 1, GDN_GATE_CHANNEL, GDN_STATE_VK },
     { { "decode_kv", 1, 0 }, 1, 1, GDN_GATE_SCALAR, GDN_STATE_KV },
@@ -30,7 +38,10 @@ static const gated_delta_net_case cases[] = {
     { { "verify4", 8, 0 }, 4, 4, GDN_GATE_SCALAR, GDN_STATE_VK },
     { { "prefill512", 1, 1 }, 512, 1, GDN_GATE_SCALAR, GDN_STATE_VK },
     { { "prefill512", 8, 0 }, 512, 1, GDN_GATE_SCALAR, GDN_STATE_VK },
+    { { "prefill512_raw", 1, 0 }, 512, 1, GDN_GATE_SCALAR, GDN_STATE_VK, .raw = 1 },
+    { { "prefill512_bf16", 1, 0 }, 512, 1, GDN_GATE_SCALAR, GDN_STATE_VK, .raw = 1, .narrow = 1 },
     { { "prefill512_kda", 1, 0 }, 512, 1, GDN_GATE_CHANNEL, GDN_STATE_VK },
+    { { "prefill512_kda_raw", 1, 0 }, 512, 1, GDN_GATE_CHANNEL, GDN_STATE_VK, .raw = 1 },
     { { "prefill512_kv", 1, 0 }, 512, 1, GDN_GATE_SCALAR, GDN_STATE_KV },
     { { "prefill2048", 1, 0 }, 2048, 1, GDN_GATE_SCALAR, GDN_STATE_VK },
 };
@@ -53,22 +64,28 @@ static float *unit_rows(uint64_t seed, int64_t n_rows)
     return x;
 }
 
+enum { Q, K, V, G, BETA, OUT, STATES, SSM_A, DT_BIAS, N_OPERANDS };
+
 static gdn_status launch(bench_row *row, int copy)
 {
     gdn_gated_delta_net_args *a = &row->args.gated_delta_net;
-    gdn_tensor *const tensor[] = { &a->q, &a->k, &a->v, &a->g, &a->beta, &a->out, &a->state };
-    for (int i = 0; i < row->n_operands; i++) *tensor[i] = bench_tensor(row, i, copy);
+    gdn_tensor *const tensor[N_OPERANDS] = { &a->q, &a->k, &a->v, &a->g, &a->beta, &a->out, &a->state, &a->ssm_a, &a->dt_bias };
+    for (int i = 0; i < row->n_operands; i++) {
+        const int32_t dtype = tensor[i]->dtype;
+        *tensor[i] = bench_tensor(row, i, copy);
+        tensor[i]->dtype = dtype;
+    }
     a->workspace = row->workspace;
     return gdn_gated_delta_net(row->ctx, a, NULL);
 }
 
 /* Reads of q, k, v and the write of out: small beside the states, and part of the floor all the same. */
-static int token_streams(bench_stream *streams, const int64_t *floats, int first_read, int last_read, int write)
+static int token_streams(const bench_row *row, bench_stream *streams, int first_read, int last_read, int write)
 {
     int n = 0;
     for (int i = first_read; i <= last_read; i++)
-        streams[n++] = (bench_stream){ .n_in = 1, .n = floats[i], .n_blocks = 1, .factor = 1.0f, .in = { { i, 0, 0 } } };
-    streams[n++] = (bench_stream){ .n_out = 1, .n = floats[write], .n_blocks = 1, .factor = 1.0f, .out = { { write, 0, 0 } } };
+        streams[n++] = (bench_stream){ .n_in = 1, .n = row->operand[i].bytes / 4, .n_blocks = 1, .factor = 1.0f, .in = { { i, 0, 0 } } };
+    streams[n++] = (bench_stream){ .n_out = 1, .n = row->operand[write].bytes / 4, .n_blocks = 1, .factor = 1.0f, .out = { { write, 0, 0 } } };
     return n;
 }
 
@@ -79,22 +96,27 @@ static gdn_status setup(bench_row *row, int index)
     const int64_t tokens = (int64_t)c->tokens * seqs;
     const int gate_channels = c->gate == GDN_GATE_CHANNEL ? HEAD_DIM : 1;
     const int64_t state_floats = (int64_t)seqs * c->slots * STATE;
-    enum { Q, K, V, G, BETA, OUT, STATES, N_OPERANDS }; /* in the order of launch() */
     const int64_t floats[N_OPERANDS] = {
         tokens * HEADS_K * HEAD_DIM, tokens * HEADS_K * HEAD_DIM,      tokens * HEADS_V * HEAD_DIM, tokens * HEADS_V * gate_channels,
         tokens * HEADS_V,            tokens * HEADS_V * HEAD_DIM,      state_floats,
+        HEADS_V,                     HEADS_V * gate_channels,
     };
     /* The decay stays near 1 and the state near 0.1, far from subnormal numbers. */
     void *const content[N_OPERANDS] = {
-        unit_rows(1, tokens * HEADS_K),
-        unit_rows(2, tokens * HEADS_K),
+        c->raw ? bench_random_floats(1, floats[Q], -1.0f, 1.0f) : unit_rows(1, tokens * HEADS_K),
+        c->raw ? bench_random_floats(2, floats[K], -1.0f, 1.0f) : unit_rows(2, tokens * HEADS_K),
         bench_random_floats(3, floats[V], -1.0f, 1.0f),
-        bench_random_floats(4, floats[G], -0.09f, -0.01f),
-        bench_random_floats(5, floats[BETA], 0.05f, 0.95f),
+        c->raw ? bench_random_floats(4, floats[G], -1.0f, 1.0f) : bench_random_floats(4, floats[G], -0.09f, -0.01f),
+        c->raw ? bench_random_floats(5, floats[BETA], -3.0f, 3.0f) : bench_random_floats(5, floats[BETA], 0.05f, 0.95f),
         NULL,
         bench_random_floats(6, floats[STATES], -0.1f, 0.1f),
+        c->raw ? bench_random_floats(7, floats[SSM_A], -0.1f, -0.02f) : NULL,
+        c->raw ? bench_random_floats(8, floats[DT_BIAS], -1.0f, 1.0f) : NULL,
     };
-    for (int i = 0; i < N_OPERANDS; i++) bench_add_operand(row, floats[i] * 4, content[i]);
+    for (int i = 0; i < (c->raw ? N_OPERANDS : SSM_A); i++) {
+        if (c->narrow && i < OUT) gdn_store_elements(content[i], GDN_BF16, content[i], floats[i]);
+        bench_add_operand(row, floats[i] * (c->narrow && i <= OUT ? 2 : 4), content[i]);
+    }
 
     gdn_gated_delta_net_args *a = &row->args.gated_delta_net;
     *a = (gdn_gated_delta_net_args){
@@ -102,6 +124,13 @@ static gdn_status setup(bench_row *row, int index)
         .n_heads_v = HEADS_V,     .head_dim_k = HEAD_DIM,   .head_dim_v = HEAD_DIM,        .head_map = GDN_HEADS_TILED,
         .gate = c->gate,          .state_layout = c->layout, .n_rows = seqs,               .n_slots = c->slots,
     };
+    if (c->raw) {
+        a->qk_norm = GDN_NORM_ADD;
+        a->qk_norm_eps = 1e-6f;
+        a->g_form = GDN_G_RAW;
+        a->beta_form = GDN_BETA_LOGIT;
+    }
+    if (c->narrow) a->q.dtype = a->k.dtype = a->v.dtype = a->g.dtype = a->beta.dtype = a->out.dtype = GDN_BF16;
     row->launch = launch;
     row->seqs = seqs;
     row->tokens = c->tokens;
@@ -115,14 +144,14 @@ static gdn_status setup(bench_row *row, int index)
     const int written = c->tokens < c->slots ? c->tokens : c->slots;
     row->ops = 4.0 * element_steps;
     row->bytes = 4.0 * ((double)seqs * STATE * (1 + written));
-    for (int i = Q; i <= OUT; i++) row->bytes += 4.0 * (double)floats[i];
+    for (int i = Q; i <= OUT; i++) row->bytes += (double)row->operand[i].bytes;
 
     if (c->tokens == 1) {
         bench_stream streams[FLOOR_MAX_STREAMS] = { {
             .n_in = 1, .n_out = 1, .n = state_floats, .n_blocks = 1, .factor = 1.0f,
             .in = { { STATES, 0, 0 } }, .out = { { STATES, 0, 0 } },
         } };
-        bench_add_streams(row, PART_PATTERN, 1.0, streams, 1 + token_streams(streams + 1, floats, Q, V, OUT));
+        bench_add_streams(row, PART_PATTERN, 1.0, streams, 1 + token_streams(row, streams + 1, Q, V, OUT));
         row->rmw_is_pattern = 1;
     } else if (c->slots == 4) {
         const int64_t block = 4 * (int64_t)c->slots * STATE;
@@ -131,7 +160,7 @@ static gdn_status setup(bench_row *row, int index)
             .in = { { STATES, 0, block } },
         } };
         for (int s = 0; s < 4; s++) streams[0].out[s] = (bench_ref){ STATES, 4 * (int64_t)s * STATE, block };
-        bench_add_streams(row, PART_PATTERN, 1.0, streams, 1 + token_streams(streams + 1, floats, Q, V, OUT));
+        bench_add_streams(row, PART_PATTERN, 1.0, streams, 1 + token_streams(row, streams + 1, Q, V, OUT));
         /* An update of one state moves two states; the kernel moves five. */
         streams[0].n_out = 1;
         bench_add_streams(row, PART_RMW, 2.5, streams, 1);
@@ -139,6 +168,7 @@ static gdn_status setup(bench_row *row, int index)
         bench_add_arithmetic(row, row->ops);
     }
 
+    if (c->raw) return GDN_OK; /* no peer has this in one operator */
     peer_add_gated_delta_net(row, &(peer_gated_delta_net){
         .q = Q, .k = K, .v = V, .g = G, .beta = BETA, .out = OUT, .state = STATES, .tokens = c->tokens, .seqs = seqs,
         .slots = c->slots, .heads_k = HEADS_K, .heads_v = HEADS_V, .head_dim = HEAD_DIM, .gate_channels = gate_channels,

@@ -11,17 +11,49 @@
 typedef gdn_gated_delta_net_args    args_t;
 typedef gdn_gated_delta_net_problem problem_t;
 
-enum { Q, K, V, G, BETA, OUT, WORKSPACE, STATE, STATE_OUT, SEQ_START, STATE_SRC, STATE_DST, N_REGIONS };
+enum { Q, K, V, G, BETA, SSM_A, DT_BIAS, OUT, WORKSPACE, STATE, STATE_OUT, SEQ_START, STATE_SRC, STATE_DST, N_REGIONS };
 
 #define FLOATS (1u << GDN_F32 | 1u << GDN_F16 | 1u << GDN_BF16)
 
-/* The scale is looked at as bits: a comparison with a subnormal number or a NaN traps where the caller wants traps, and a
- * caller that flushes subnormal numbers would find a tiny scale equal to 0. */
-static uint32_t scale_bits(const args_t *a)
+/* A caller's float is looked at as bits: a comparison with a subnormal number or a NaN traps where the caller wants traps,
+ * and a caller that flushes subnormal numbers would find a tiny scale equal to 0. */
+static uint32_t bits_of(const float *x)
 {
     uint32_t bits;
-    memcpy(&bits, &a->scale, 4);
+    memcpy(&bits, x, 4);
     return bits;
+}
+
+static int is_zero(const float *x) { return !(bits_of(x) & 0x7fffffffu); }
+
+static gdn_status check_finite(const char *name, const float *x, const char *zero)
+{
+    const uint32_t bits = bits_of(x);
+    if ((bits & 0x7f800000u) == 0x7f800000u)
+        return gdn_fail(GDN_INVALID_ARGUMENT, "%s is %s%s; finite values are allowed, and 0 for %s", name,
+                        bits >> 31 ? "-" : "", bits & 0x007fffffu ? "nan" : "inf", zero);
+    return GDN_OK;
+}
+
+static int is_raw(const args_t *a) { return a->g_form == GDN_G_RAW || a->g_form == GDN_G_RAW_A_LOG; }
+
+/* How q, k, g and beta are prepared. What is given and would not be used is a mistake of the caller's. */
+static gdn_status check_forms(const args_t *a, int launch)
+{
+    gdn_status status;
+    if ((status = gdn_check_range("qk_norm", a->qk_norm, GDN_NORM_NONE, GDN_NORM_CLAMP)) ||
+        (status = gdn_check_range("g_form", a->g_form, GDN_G_LOG, GDN_G_RAW_A_LOG)) ||
+        (status = gdn_check_range("beta_form", a->beta_form, GDN_BETA_PLAIN, GDN_BETA_LOGIT)) ||
+        (status = check_finite("qk_norm_eps", &a->qk_norm_eps, "none")) ||
+        (status = check_finite("beta_factor", &a->beta_factor, "1")))
+        return status;
+    if (!is_zero(&a->qk_norm_eps) && (bits_of(&a->qk_norm_eps) >> 31 || a->qk_norm == GDN_NORM_NONE))
+        return gdn_fail(GDN_INVALID_ARGUMENT, "qk_norm_eps is %s; %s", bits_of(&a->qk_norm_eps) >> 31 ? "negative" : "given",
+                        a->qk_norm == GDN_NORM_NONE ? "with GDN_NORM_NONE it must be 0" : "0 and above are allowed");
+    if (launch && !is_raw(a) && (a->ssm_a.data || a->dt_bias.data))
+        return gdn_fail(GDN_INVALID_ARGUMENT, "%s is given and g_form is %d; GDN_G_RAW (%d) and GDN_G_RAW_A_LOG (%d) have it",
+                        a->ssm_a.data ? "ssm_a" : "dt_bias", (int)a->g_form, GDN_G_RAW, GDN_G_RAW_A_LOG);
+    return GDN_OK;
 }
 
 static void fill_defaults(args_t *a)
@@ -30,12 +62,29 @@ static void fill_defaults(args_t *a)
     a->n_rows_out  = a->n_rows_out ? a->n_rows_out : a->n_rows;
     a->n_slots_out = a->n_slots_out ? a->n_slots_out : a->n_slots;
     a->n_snapshots = a->n_snapshots ? a->n_snapshots : a->n_slots_out;
-    if (!(scale_bits(a) & 0x7fffffffu)) { /* the default is not computed in whatever mode the caller rounds in */
+    if (is_zero(&a->scale)) { /* the default is not computed in whatever mode the caller rounds in */
         const gdn_float_env caller = gdn_float_env_enter();
         volatile double dim = a->head_dim_k; /* the division must not move out of here */
         volatile float  scale = (float)(1.0 / sqrt(dim));
         gdn_float_env_leave(caller);
         a->scale = scale;
+    }
+    if (is_zero(&a->beta_factor))
+        a->beta_factor = 1;
+}
+
+/* The two norms as one, see gdn_norm_factor(). */
+static void resolve_norm(const args_t *a, problem_t *p)
+{
+    const int clamp = a->qk_norm == GDN_NORM_CLAMP;
+    p->qk_norm  = a->qk_norm != GDN_NORM_NONE;
+    p->norm_add = clamp ? 0 : a->qk_norm_eps;
+    p->norm_most = INFINITY;
+    if (clamp && !is_zero(&a->qk_norm_eps)) {
+        const gdn_float_env caller = gdn_float_env_enter();
+        volatile float eps = a->qk_norm_eps, most = 1.0f / eps;
+        gdn_float_env_leave(caller);
+        p->norm_most = most;
     }
 }
 
@@ -64,12 +113,11 @@ gdn_status gdn_gated_delta_net_check(args_t *a, int launch)
     if (a->n_heads_v % a->n_heads_k)
         return gdn_fail(GDN_INVALID_ARGUMENT, "n_heads_v is %d and n_heads_k is %d; it must be a multiple", (int)a->n_heads_v,
                         (int)a->n_heads_k);
-    if (a->flags || a->reserved)
-        return gdn_fail(GDN_INVALID_ARGUMENT, "%s is %#x; it must be 0", a->flags ? "flags" : "reserved",
-                        a->flags ? (unsigned)a->flags : (unsigned)a->reserved);
-    if ((scale_bits(a) & 0x7f800000u) == 0x7f800000u)
-        return gdn_fail(GDN_INVALID_ARGUMENT, "scale is %s%s; finite values are allowed, and 0 for 1 / sqrt(head_dim_k)",
-                        scale_bits(a) >> 31 ? "-" : "", scale_bits(a) & 0x007fffffu ? "nan" : "inf");
+    if (a->flags || a->reserved || a->reserved2)
+        return gdn_fail(GDN_INVALID_ARGUMENT, "%s is %#x; it must be 0", a->flags ? "flags" : a->reserved ? "reserved" : "reserved2",
+                        a->flags ? (unsigned)a->flags : a->reserved ? (unsigned)a->reserved : (unsigned)a->reserved2);
+    if ((status = check_finite("scale", &a->scale, "1 / sqrt(head_dim_k)")) || (status = check_forms(a, launch)))
+        return status;
     if (a->n_tokens && !a->n_seqs)
         return gdn_fail(GDN_INVALID_ARGUMENT, "n_seqs is 0 and n_tokens is %d; tokens need a sequence", (int)a->n_tokens);
     if (launch && !a->state_out.data && (a->n_rows_out != a->n_rows || a->n_slots_out != a->n_slots))
@@ -88,6 +136,20 @@ static gdn_status resolve_tokens(const gdn_backend *b, const char *name, const g
         .ragged = 1, .ragged_tokens = a->n_tokens, .written = written, .needed = needed,
     };
     return gdn_tokens_resolve(b, &spec, t, view, region);
+}
+
+/* An operand per value head that all tokens share. */
+static gdn_status resolve_heads(const gdn_backend *b, const char *name, const gdn_tensor *t, const args_t *a, int64_t inner,
+                                int needed, gdn_token_view *view, gdn_region *region)
+{
+    const gdn_operand_spec spec = {
+        .name = name, .dtypes = FLOATS, .n_axes = 1, .extent = { a->n_heads_v }, .inner = inner, .needed = needed,
+    };
+    int64_t stride[4];
+    gdn_status status = gdn_operand_resolve(b, &spec, t, &view->at, stride, region);
+    view->stride_head = stride[0];
+    view->dtype       = t->dtype;
+    return status;
 }
 
 static gdn_status resolve_state(const gdn_backend *b, const char *name, const gdn_tensor *t, const args_t *a, int32_t n_rows,
@@ -114,7 +176,9 @@ gdn_status gdn_gated_delta_net_resolve(const gdn_context *ctx, const args_t *a, 
         .empty = !a->n_tokens && !judged, .n_seqs = a->n_seqs, .n_tokens = a->n_tokens, .n_heads_k = a->n_heads_k, .n_heads_v = a->n_heads_v,
         .head_dim_k = a->head_dim_k, .head_dim_v = a->head_dim_v, .head_map = a->head_map, .gate = a->gate,
         .state_layout = a->state_layout, .n_snapshots = a->n_snapshots, .scale = a->scale,
+        .g_form = a->g_form, .beta_form = a->beta_form, .beta_factor = a->beta_factor,
     };
+    resolve_norm(a, p);
 
     /* Maps first: the longest sequence says how far the token operands reach. */
     if ((status = gdn_span_resolve(b, "seq_start", &a->seq_start, 4 * ((uint64_t)a->n_seqs + 1), 4, 0, &p->seq_start, &r[SEQ_START])) ||
@@ -129,9 +193,11 @@ gdn_status gdn_gated_delta_net_resolve(const gdn_context *ctx, const args_t *a, 
     if ((status = resolve_tokens(b, "q", &a->q, FLOATS, a, longest, a->n_heads_k, a->head_dim_k, 0, needed, &p->q, &r[Q])) ||
         (status = resolve_tokens(b, "k", &a->k, FLOATS, a, longest, a->n_heads_k, a->head_dim_k, 0, needed, &p->k, &r[K])) ||
         (status = resolve_tokens(b, "v", &a->v, FLOATS, a, longest, a->n_heads_v, a->head_dim_v, 0, needed, &p->v, &r[V])) ||
-        (status = resolve_tokens(b, "g", &a->g, 1u << GDN_F32, a, longest, a->n_heads_v, gates, 0, needed, &p->g, &r[G])) ||
-        (status = resolve_tokens(b, "beta", &a->beta, 1u << GDN_F32, a, longest, a->n_heads_v, 1, 0, needed, &p->beta, &r[BETA])) ||
-        (status = resolve_tokens(b, "out", &a->out, 1u << GDN_F32, a, longest, a->n_heads_v, a->head_dim_v, 1, needed, &p->out, &r[OUT])) ||
+        (status = resolve_tokens(b, "g", &a->g, FLOATS, a, longest, a->n_heads_v, gates, 0, needed, &p->g, &r[G])) ||
+        (status = resolve_tokens(b, "beta", &a->beta, FLOATS, a, longest, a->n_heads_v, 1, 0, needed, &p->beta, &r[BETA])) ||
+        (status = resolve_tokens(b, "out", &a->out, FLOATS, a, longest, a->n_heads_v, a->head_dim_v, 1, needed, &p->out, &r[OUT])) ||
+        (status = resolve_heads(b, "ssm_a", &a->ssm_a, a, 1, needed && is_raw(a), &p->ssm_a, &r[SSM_A])) ||
+        (status = resolve_heads(b, "dt_bias", &a->dt_bias, a, gates, 0, &p->dt_bias, &r[DT_BIAS])) ||
         (status = resolve_state(b, "state", &a->state, a, a->n_rows, a->n_slots, needed, &p->state_in, &r[STATE])))
         return status;
     if (a->state_out.data &&

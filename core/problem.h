@@ -55,7 +55,12 @@ typedef struct gdn_gated_delta_net_problem {
     int32_t        n_seqs, n_tokens, n_heads_k, n_heads_v, head_dim_k, head_dim_v;
     int32_t        head_map, gate, state_layout, n_snapshots;
     float          scale;
+    int32_t        qk_norm;             /* 1: q and k are multiplied by gdn_norm_factor()              */
+    float          norm_add, norm_most; /* its arguments                                               */
+    int32_t        g_form, beta_form;
+    float          beta_factor;
     gdn_token_view q, k, v, g, beta, out;
+    gdn_token_view ssm_a, dt_bias;      /* the same for all tokens; dt_bias may be absent              */
     gdn_state_view state_in, state_out; /* equal unless the caller gave a state_out of its own */
     gdn_place      seq_start, state_src, state_dst;
 } gdn_gated_delta_net_problem;

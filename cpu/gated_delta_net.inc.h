@@ -82,6 +82,11 @@ static bool view_item(const gdn_gated_delta_net_problem *p, int32_t group, int64
     x->n = p->head_dim_k;
     x->pitch = pitch_of(p);
     x->channel = p->gate == GDN_GATE_CHANNEL;
+    if (p->g_form == GDN_G_RAW || p->g_form == GDN_G_RAW_A_LOG) {
+        const float a = gdn_load_element(gdn_token_at(&p->ssm_a, 0, 0, 0, x->h), p->ssm_a.dtype, 0);
+        x->rate = p->g_form == GDN_G_RAW ? a : -gdn_expf(a);
+        x->bias = p->dt_bias.at.base ? gdn_token_at(&p->dt_bias, 0, 0, 0, x->h) : NULL;
+    }
     return true;
 }
 
@@ -103,7 +108,7 @@ static void run_item(const head_view *view, int32_t group, float *scratch)
 
     const bool by_rows = rows_serves(p, x.n_tokens), by_lines = lines_serves(p, x.n_tokens);
     if (by_rows && rows_decode_serves(&x)) {
-        rows_decode(&x, c.v);
+        rows_decode(&x, &c);
         return;
     }
     for (int32_t first = 0; first < x.n_tokens; first += CHUNK_TOKENS) {

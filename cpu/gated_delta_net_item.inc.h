@@ -8,9 +8,12 @@
 #include <string.h>
 
 #include "core/problem.h"
+#include "numerics/convert.h"
+#include "numerics/prepare.h"
 #include "simd/elementary.inc.h"
 #include "simd/typed.inc.h"
 
+enum { PARTS = 32 / GDN_VL }; /* registers for the 32 partial sums of a dot product */
 enum { CHUNK_TOKENS = 32 }; /* q, k, v and out of a chunk: 64 KiB for 128 x 128, to stay in the L2 cache */
 
 /* One head of one sequence, and the value columns of it that the item computes. */
@@ -22,6 +25,8 @@ typedef struct head_view {
     int32_t      n;      /* head_dim_k                                                     */
     int32_t      pitch;  /* of rows of n floats in scratch                                 */
     bool         channel;
+    float        rate;  /* of a raw gate                                                      */
+    const char  *bias;  /* of a raw gate, one or n elements; NULL = 0                         */
     const struct head_view *next; /* the item to come, or NULL */
 } head_view;
 
@@ -56,21 +61,81 @@ static void copy_ready(float *dst, const float *src, int32_t pitch)
     for (int32_t i = 0; i < pitch; i += GDN_VL) v_store(dst + i, v_load(src + i));
 }
 
+/* The tree over partial sums. */
+GDN_INLINE float parts_sum(vf part[PARTS])
+{
+    for (int h = PARTS / 2; h > 0; h /= 2)
+        for (int j = 0; j < h; j++) part[j] = v_add(part[j], part[j + h]);
+    return v_sum(part[0]);
+}
+
+/* 0: a row of q or k, divided by its length where the call says so. Lanes beyond n hold zeros, which leave a sum of squares
+ * as it is. */
+static void key_ready(const gdn_gated_delta_net_problem *p, const gdn_token_view *view, const char *src, float *dst)
+{
+    const int32_t n = p->head_dim_k;
+    vf            part[PARTS];
+    make_ready(dst, src, view->dtype, 0, n);
+    if (!p->qk_norm) return;
+    for (int j = 0; j < PARTS; j++) part[j] = v_zero();
+    for (int32_t i0 = 0; i0 < n; i0 += 32)
+        for (int j = 0; j < PARTS && i0 + j * GDN_VL < n; j++) {
+            const vf x = v_load(dst + i0 + j * GDN_VL);
+            part[j] = v_fma(x, x, part[j]);
+        }
+    const vf factor = v_set1(gdn_norm_factor(parts_sum(part), p->norm_add, p->norm_most));
+    for (int32_t i = 0; i < n; i += GDN_VL) v_store(dst + i, v_mul(v_load(dst + i), factor));
+}
+
+/* 2: decays from elements of g. */
+GDN_INLINE vf decay_of(const head_view *x, vf g, vf bias)
+{
+    if (x->p->g_form == GDN_G_LINEAR) return g;
+    if (x->p->g_form == GDN_G_LOG) return v_exp(g);
+    return v_exp(v_mul(v_set1(x->rate), v_softplus(v_add(g, bias))));
+}
+
+/* The same for channels [i, i + GDN_VL) of a token, whose row of g is given. */
+GDN_INLINE vf channel_decay(const head_view *x, const char *g, int32_t i)
+{
+    const int32_t n = min_i32(x->n - i, GDN_VL);
+    return decay_of(x, v_load_typed(g, x->p->g.dtype, i, n), x->bias ? v_load_typed(x->bias, x->p->dt_bias.dtype, i, n) : v_zero());
+}
+
+/* 0 and 2: the factors of n_tokens tokens from token t on, made from what the arrays hold, of any length up to CHUNK_TOKENS;
+ * several at a time, because one by one their long chains would be waited for. */
+static void factors_ready(const head_view *x, int32_t t, int32_t n_tokens, float *decay, float *beta)
+{
+    const gdn_gated_delta_net_problem *p = x->p;
+    const vf factor = v_set1(p->beta_factor), bias = v_set1(x->bias && !x->channel ? gdn_load_element(x->bias, p->dt_bias.dtype, 0) : 0);
+    for (int32_t i0 = 0; i0 < n_tokens; i0 += GDN_VL) {
+        float g[GDN_VL] = {0}, b[GDN_VL] = {0};
+        const int32_t n = min_i32(n_tokens - i0, GDN_VL);
+        for (int32_t i = 0; i < n; i++) {
+            b[i] = gdn_load_element(gdn_token_at(&p->beta, x->s, x->first, t + i0 + i, x->h), p->beta.dtype, 0);
+            if (!x->channel) g[i] = gdn_load_element(gdn_token_at(&p->g, x->s, x->first, t + i0 + i, x->h), p->g.dtype, 0);
+        }
+        const vf given = v_load(b);
+        v_store_n(beta + i0, v_mul(factor, p->beta_form == GDN_BETA_LOGIT ? v_sigmoid(given) : given), n);
+        v_store_n(decay + i0, x->channel ? v_set1(1.0f) : decay_of(x, v_load(g), bias), n);
+    }
+}
+
 /* k and, with a gate per channel, a and ak of a token, as row `row` of the chunk. */
 static void chunk_fill_key(const chunk *c, const head_view *x, int32_t t, int64_t row)
 {
     const gdn_gated_delta_net_problem *p = x->p;
-    make_ready(c->k + row, gdn_token_at(&p->k, x->s, x->first, t, x->key_head), p->k.dtype, 0, x->n);
+    key_ready(p, &p->k, gdn_token_at(&p->k, x->s, x->first, t, x->key_head), c->k + row);
     if (!x->channel) return;
     const char *g = gdn_token_at(&p->g, x->s, x->first, t, x->h);
     for (int32_t i = 0; i < x->n; i += GDN_VL) {
-        const vf a = v_exp(v_load_typed(g, GDN_F32, i, min_i32(x->n - i, GDN_VL)));
+        const vf a = channel_decay(x, g, i);
         v_store(c->a + row + i, a);
         v_store(c->ak + row + i, v_mul(a, v_load(c->k + row + i)));
     }
 }
 
-/* 2: the decay gate, for a whole chunk; and q, k and v as aligned floats. Rows of tokens lie far apart in
+/* 0 and 2, for a whole chunk: q, k and v as aligned floats, and the factors. Rows of tokens lie far apart in
  * memory: copied one after another, they are waited for together and not one by one. */
 static void chunk_fill(chunk *c, const head_view *x, int32_t first)
 {
@@ -86,15 +151,12 @@ static void chunk_fill(chunk *c, const head_view *x, int32_t first)
     }
     for (int32_t t = 0; t < c->n_tokens; t++) {
         const int64_t row = (int64_t)t * x->pitch;
-        make_ready(c->q + row, gdn_token_at(&p->q, x->s, x->first, first + t, x->key_head), p->q.dtype, 0, x->n);
+        key_ready(p, &p->q, gdn_token_at(&p->q, x->s, x->first, first + t, x->key_head), c->q + row);
         if (t > 0 || first == 0) chunk_fill_key(c, x, first + t, row);
         make_ready(c->v + (int64_t)t * c->group, gdn_token_at(&p->v, x->s, x->first, first + t, x->h), p->v.dtype,
                    x->j0, x->n_columns);
-        c->beta[t] = *(const float *)(const void *)gdn_token_at(&p->beta, x->s, x->first, first + t, x->h);
-        c->decay[t] = 1.0f;
-        if (!x->channel)
-            c->decay[t] = gdn_expf(*(const float *)(const void *)gdn_token_at(&p->g, x->s, x->first, first + t, x->h));
     }
+    factors_ready(x, first, c->n_tokens, c->decay, c->beta);
     if (c->more) chunk_fill_key(c, x, first + c->n_tokens, after);
 }
 
@@ -142,12 +204,10 @@ static void chunk_output(const chunk *c, const head_view *x)
 {
     const vf scale = v_set1(x->p->scale);
     for (int32_t t = 0; t < c->n_tokens; t++) {
-        float *out = (float *)(void *)gdn_token_at(&x->p->out, x->s, x->first, c->first + t, x->h) + x->j0;
-        for (int32_t j = 0; j < x->n_columns; j += GDN_VL) {
-            const vf o = v_mul(scale, v_load(c->out + (int64_t)t * c->group + j));
-            if (x->n_columns - j >= GDN_VL) v_store(out + j, o);
-            else v_store_n(out + j, o, x->n_columns - j);
-        }
+        char *out = gdn_token_at(&x->p->out, x->s, x->first, c->first + t, x->h);
+        for (int32_t j = 0; j < x->n_columns; j += GDN_VL)
+            v_store_typed(out, x->p->out.dtype, x->j0 + j, v_mul(scale, v_load(c->out + (int64_t)t * c->group + j)),
+                          min_i32(x->n_columns - j, GDN_VL));
     }
 }
 

@@ -15,7 +15,6 @@
 
 enum {
     ROWS_MAX_TOKENS = 16, /* the longest sequence for which "rows" is not slower than "columns" */
-    PARTS = 32 / GDN_VL, /* registers for the 32 partial sums of a dot product */
     ROWS_TOGETHER = GDN_VL == 16 ? 2 : 1, /* two only where there are 32 wide registers */
     AHEAD = 4 /* rows from a prefetch to its use */
 };
@@ -35,14 +34,6 @@ typedef struct rows_block {
     float       *to[ROWS_MAX_TOKENS];     /* where the state after each token goes; NULL = nowhere */
     bool         stream[ROWS_MAX_TOKENS]; /* past the caches */
 } rows_block;
-
-/* The tree over partial sums. */
-GDN_INLINE float parts_sum(vf part[PARTS])
-{
-    for (int h = PARTS / 2; h > 0; h /= 2)
-        for (int j = 0; j < h; j++) part[j] = v_add(part[j], part[j + h]);
-    return v_sum(part[0]);
-}
 
 /* One token for rows [r, r + count), whose state is s. kv: what it holds under k, then under the next k. */
 GDN_INLINE void rows_token(rows_block *b, int32_t r, int32_t t, int32_t n, int count, bool channel, bool next,
@@ -169,6 +160,18 @@ typedef struct rows_decode_block {
     float        decay, beta, scale;
 } rows_decode_block;
 
+/* 0: q or k in registers, divided by its length. */
+GDN_INLINE void rows_decode_norm(const gdn_gated_delta_net_problem *p, vf x[DECODE_VECTORS])
+{
+    vf part[PARTS];
+    for (int j = 0; j < PARTS; j++) part[j] = v_zero();
+#pragma GCC unroll 32
+    for (int i = 0; i < DECODE_VECTORS; i++) part[i % PARTS] = v_fma(x[i], x[i], part[i % PARTS]);
+    const vf factor = v_set1(gdn_norm_factor(parts_sum(part), p->norm_add, p->norm_most));
+#pragma GCC unroll 32
+    for (int i = 0; i < DECODE_VECTORS; i++) x[i] = v_mul(x[i], factor);
+}
+
 GDN_INLINE void rows_decode_run(const head_view *x, const rows_decode_block *block, bool channel, bool stream)
 {
     rows_decode_block b = *block;
@@ -177,7 +180,14 @@ GDN_INLINE void rows_decode_run(const head_view *x, const rows_decode_block *blo
     for (int i = 0; i < DECODE_VECTORS; i++) {
         k[i] = v_load_typed(b.k, x->p->k.dtype, i * GDN_VL, GDN_VL);
         q[i] = v_load_typed(b.q, x->p->q.dtype, i * GDN_VL, GDN_VL);
-        a[i] = channel ? v_exp(v_load_typed(b.g, GDN_F32, i * GDN_VL, GDN_VL)) : v_set1(b.decay); /* 2: decay */
+    }
+    if (x->p->qk_norm) {
+        rows_decode_norm(x->p, k);
+        rows_decode_norm(x->p, q);
+    }
+#pragma GCC unroll 32
+    for (int i = 0; i < DECODE_VECTORS; i++) {
+        a[i] = channel ? channel_decay(x, b.g, i * GDN_VL) : v_set1(b.decay); /* 2: decay */
         ak[i] = channel ? v_mul(a[i], k[i]) : k[i];
     }
     for (int32_t r = 0; r < b.n_rows; r++, b.from += b.from_pitch) {
@@ -202,31 +212,33 @@ GDN_INLINE void rows_decode_run(const head_view *x, const rows_decode_block *blo
     }
 }
 
-/* v: scratch for values that are not float. */
-static void rows_decode(const head_view *x, float *v)
+/* The chunk is scratch, for values and outputs that are not float. */
+static void rows_decode(const head_view *x, const chunk *c)
 {
     const gdn_gated_delta_net_problem *p = x->p;
     const int32_t     key_head = gdn_key_head(p, x->h);
     const char       *values = gdn_token_at(&p->v, x->s, x->first, 0, x->h);
     float            *snapshot;
     const bool        stream = snapshots_of(x, 0, 1, &snapshot);
-    rows_decode_block b = {.n_rows = x->n_columns, .decay = 1.0f, .scale = p->scale};
+    rows_decode_block b = {.n_rows = x->n_columns, .scale = p->scale};
     b.q = gdn_token_at(&p->q, x->s, x->first, 0, key_head);
     b.k = gdn_token_at(&p->k, x->s, x->first, 0, key_head);
     b.g = gdn_token_at(&p->g, x->s, x->first, 0, x->h);
-    b.beta = *(const float *)(const void *)gdn_token_at(&p->beta, x->s, x->first, 0, x->h);
-    b.out = (float *)(void *)gdn_token_at(&p->out, x->s, x->first, 0, x->h) + x->j0;
+    factors_ready(x, 0, 1, &b.decay, &b.beta);
+    char *out = gdn_token_at(&p->out, x->s, x->first, 0, x->h);
+    b.out = p->out.dtype == GDN_F32 ? (float *)(void *)out + x->j0 : c->out;
     b.from_pitch = p->state_in.stride_line / 4;
     b.to_pitch = p->state_out.stride_line / 4;
     b.from = x->source + x->j0 * b.from_pitch;
     b.to = snapshot ? snapshot + x->j0 * b.to_pitch : NULL;
     if (p->v.dtype == GDN_F32) b.v = (const float *)(const void *)values + x->j0;
-    else make_ready(v, values, p->v.dtype, x->j0, x->n_columns), b.v = v;
-    if (!x->channel) b.decay = gdn_expf(*(const float *)(const void *)b.g);
+    else make_ready(c->v, values, p->v.dtype, x->j0, x->n_columns), b.v = c->v;
     if (x->channel && stream) rows_decode_run(x, &b, 1, 1);
     else if (x->channel) rows_decode_run(x, &b, 1, 0);
     else if (stream) rows_decode_run(x, &b, 0, 1);
     else rows_decode_run(x, &b, 0, 0);
+    for (int32_t j = 0; p->out.dtype != GDN_F32 && j < x->n_columns; j += GDN_VL)
+        v_store_typed(out, p->out.dtype, x->j0 + j, v_load(c->out + j), min_i32(x->n_columns - j, GDN_VL));
 }
 
 #endif

@@ -42,12 +42,19 @@
 #define GDN_GPU_Q8_0 3
 #define GDN_GPU_I64 5
 
+/* What g and beta hold, as GDN_G_LOG ... and GDN_BETA_PLAIN ... in gdn/gdn.h. */
+#define GDN_GPU_G_LOG 0
+#define GDN_GPU_G_LINEAR 1
+#define GDN_GPU_G_RAW 2
+#define GDN_GPU_G_RAW_A_LOG 3
+#define GDN_GPU_BETA_LOGIT 1
+
 /* `has`: which optional operands are there. */
 #define GDN_GPU_HAS_SEQ_START 1
 #define GDN_GPU_HAS_SRC 2      /* state_src, history_src */
 #define GDN_GPU_HAS_DST 4      /* state_dst, history_dst */
 #define GDN_GPU_HAS_POSITION 8
-#define GDN_GPU_HAS_BIAS 16
+#define GDN_GPU_HAS_BIAS 16    /* bias, dt_bias */
 #define GDN_GPU_HAS_TABLE 32
 #define GDN_GPU_ONE_POOL 64    /* the pool that is read is in the buffer that is written, pool_offset bytes from it. Metal reads
                                   it through that, because its compiler may take it that two buffers are not the same memory */
@@ -67,6 +74,7 @@ GDN_GPU_STRUCT(gdn_gpu_pool)
 GDN_GPU_STRUCT(gdn_gpu_gated_delta_net)
 {
     gdn_gpu_tokens q, k, v, g, beta, result;
+    gdn_gpu_tokens ssm_a, dt_bias; /* of all tokens: head only; ssm_a absent unless g_form is raw */
     gdn_gpu_pool   state_in, state_out;
     int64_t        pool_offset;
     uint64_t       seq_start, state_src, state_dst;
@@ -74,12 +82,14 @@ GDN_GPU_STRUCT(gdn_gpu_gated_delta_net)
     GDN_GPU_I32 n_seqs, n_tokens, n_heads_k, n_heads_v;
     GDN_GPU_I32 head_dim_k, head_dim_v, head_map, n_snapshots;
     GDN_GPU_I32 slots_in, entries_in, slots_out, entries_out;
-    GDN_GPU_I32 q_dtype, k_dtype, v_dtype;
+    GDN_GPU_I32 q_dtype, k_dtype, v_dtype, g_dtype, beta_dtype, result_dtype, ssm_a_dtype, dt_bias_dtype;
+    GDN_GPU_I32 qk_norm;     /* 1: q and k are multiplied by gdn_norm_factor(dot32, norm_add, norm_most) */
+    GDN_GPU_I32 g_form, beta_form;
     GDN_GPU_I32 key_major;   /* 1: the state's lines are keys */
     GDN_GPU_I32 blocks;      /* thread blocks per head */
     GDN_GPU_I32 even_tokens; /* tokens of each sequence where seq_start is absent */
-    GDN_GPU_I32 has;
-    float       scale;
+    GDN_GPU_I32 has, unused;
+    float       scale, norm_add, norm_most, beta_factor;
 };
 
 /* Parts of ssm_conv. Sequences of many tokens on average are cut into pieces, and a launch behind them writes the history. */

@@ -2,7 +2,7 @@
  * tokens, which is also what the GPU backends do; columns do not depend on each other.
  *
  * Steps, numbered as in docs/kernels/gated_delta_net.md and in every other version:
- *   1 load state   2 decay   3 read kv   4 delta   5 update   6 output   7 snapshot */
+ *   0 prepare   1 load state   2 decay   3 read kv   4 delta   5 update   6 output   7 snapshot */
 #include "reference/reference.h"
 
 #include <math.h>
@@ -10,6 +10,7 @@
 
 #include "numerics/convert.h"
 #include "numerics/dot32.h"
+#include "numerics/prepare.h"
 
 enum { MAX_DIM = 256 };
 
@@ -20,10 +21,37 @@ static char *column_element(const gdn_gated_delta_net_problem *p, const gdn_stat
                                            : head + i * view->stride_line + 4 * (int64_t)j;
 }
 
-static void load_row(const char *row, int32_t dtype, int32_t n, float *x)
+/* 0, q and k: as they come, or divided by their length */
+static void load_key(const gdn_gated_delta_net_problem *p, const gdn_token_view *view, const char *row, float *x)
 {
-    for (int32_t i = 0; i < n; i++)
-        x[i] = gdn_load_element(row, dtype, i);
+    for (int32_t i = 0; i < p->head_dim_k; i++)
+        x[i] = gdn_load_element(row, view->dtype, i);
+    if (!p->qk_norm)
+        return;
+    const float factor = gdn_norm_factor(gdn_dot32(x, x, p->head_dim_k), p->norm_add, p->norm_most);
+    for (int32_t i = 0; i < p->head_dim_k; i++)
+        x[i] = x[i] * factor;
+}
+
+/* 2: element i of head h's decay, from that of g */
+static float decay(const gdn_gated_delta_net_problem *p, const char *g, int32_t h, int32_t i)
+{
+    const float x = gdn_load_element(g, p->g.dtype, i);
+    if (p->g_form == GDN_G_LINEAR)
+        return x;
+    if (p->g_form == GDN_G_LOG)
+        return gdn_expf(x);
+    const float A    = gdn_load_element(gdn_token_at(&p->ssm_a, 0, 0, 0, h), p->ssm_a.dtype, 0);
+    const float rate = p->g_form == GDN_G_RAW_A_LOG ? -gdn_expf(A) : A;
+    const float bias = p->dt_bias.at.base ? gdn_load_element(gdn_token_at(&p->dt_bias, 0, 0, 0, h), p->dt_bias.dtype, i) : 0;
+    return gdn_expf(gdn_raw_gate(x, rate, bias));
+}
+
+/* 0, beta: the factor of the delta */
+static float delta_factor(const gdn_gated_delta_net_problem *p, const char *beta)
+{
+    const float x = gdn_load_element(beta, p->beta.dtype, 0);
+    return p->beta_factor * (p->beta_form == GDN_BETA_LOGIT ? gdn_sigmoid(x) : x);
 }
 
 static void column(const gdn_gated_delta_net_problem *p, int32_t s, int32_t h, int32_t j)
@@ -43,14 +71,15 @@ static void column(const gdn_gated_delta_net_problem *p, int32_t s, int32_t h, i
 
     for (int32_t t = 0; t < T; t++) {
         const int32_t kappa = gdn_key_head(p, h);
-        load_row(gdn_token_at(&p->q, s, first, t, kappa), p->q.dtype, n, q);
-        load_row(gdn_token_at(&p->k, s, first, t, kappa), p->k.dtype, n, k);
+        /* 0: prepare */
+        load_key(p, &p->q, gdn_token_at(&p->q, s, first, t, kappa), q);
+        load_key(p, &p->k, gdn_token_at(&p->k, s, first, t, kappa), k);
         const float v    = gdn_load_element(gdn_token_at(&p->v, s, first, t, h), p->v.dtype, j);
-        const float beta = gdn_load_element(gdn_token_at(&p->beta, s, first, t, h), GDN_F32, 0);
+        const float beta = delta_factor(p, gdn_token_at(&p->beta, s, first, t, h));
 
         /* 2: decay, per head or per key channel */
         for (int32_t i = 0; i < n; i++)
-            a[i] = gdn_expf(gdn_load_element(gdn_token_at(&p->g, s, first, t, h), GDN_F32, p->gate == GDN_GATE_CHANNEL ? i : 0));
+            a[i] = decay(p, gdn_token_at(&p->g, s, first, t, h), h, p->gate == GDN_GATE_CHANNEL ? i : 0);
 
         /* 3: read kv */
         float kv;
@@ -71,7 +100,7 @@ static void column(const gdn_gated_delta_net_problem *p, int32_t s, int32_t h, i
 
         /* 6: output */
         const float o = p->scale * gdn_dot32(S, q, n);
-        memcpy(gdn_token_at(&p->out, s, first, t, h) + 4 * (int64_t)j, &o, 4);
+        gdn_store_elements(gdn_token_at(&p->out, s, first, t, h) + (p->out.dtype == GDN_F32 ? 4 : 2) * (int64_t)j, p->out.dtype, &o, 1);
 
         /* 7: snapshot, r tokens before the newest */
         const int32_t r   = T - 1 - t;

@@ -19,9 +19,12 @@ static gdn_status trunk(rt_engine *e, const rt_step *step)
     const rt_rows     rows = { n, step->rope, step->new_cell, step->cells, step->n_cells };
     rt_embed(&m->tok_embd, e->row_token, n, E, e->x);
     tap(e, -1, e->x, n);
+    gdn_status status = rt_layers_begin(e, step);
+    if (status)
+        return status;
     for (int32_t l = 0; l < hp->n_layer; l++) {
-        const rt_layer  *layer  = &m->layer[l];
-        const gdn_status status = layer->recurrent ? rt_layer_recurrent(e, layer, step) : rt_layer_attention(e, layer, &rows);
+        const rt_layer *layer = &m->layer[l];
+        status = layer->recurrent ? rt_layer_recurrent(e, layer, step) : rt_layer_attention(e, layer, &rows);
         if (status)
             return status;
         rt_layer_feed_forward(e, layer, n);

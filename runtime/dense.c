@@ -193,7 +193,7 @@ void rt_matmul(rt_dense *d, const rt_weight *w, int32_t matrix, const float *x, 
 
 /* ---- Rows ---- */
 
-typedef enum row_kind { RMS_NORM, L2_NORM, SIGMOID_GATE, GATES } row_kind;
+typedef enum row_kind { RMS_NORM, SIGMOID_GATE } row_kind;
 
 typedef struct strided { const float *at; int64_t stride; } strided;
 
@@ -203,10 +203,8 @@ typedef struct row_args {
     strided      x, gate; /* gate.at NULL: none */
     float       *y;
     int64_t      y_stride;
-    const float *w, *bias;
+    const float *w;
     float        eps;
-    int32_t      mode;
-    float       *y2;
 } row_args;
 
 static void rows_item(const rt_dense *d, const void *arg, int64_t item, int32_t slot)
@@ -219,12 +217,8 @@ static void rows_item(const rt_dense *d, const void *arg, int64_t item, int32_t 
         float       *y = a->y + r * a->y_stride;
         if (a->kind == RMS_NORM)
             d->kernels->rms_norm(x, a->w, a->eps, gate, a->m, y);
-        else if (a->kind == L2_NORM)
-            d->kernels->l2_norm(x, a->eps, a->mode, a->m, y);
-        else if (a->kind == SIGMOID_GATE)
-            d->kernels->sigmoid_gate(x, gate, a->m, y);
         else
-            d->kernels->gates(x, gate, a->bias, a->w, a->m, y, a->y2 + r * a->y_stride);
+            d->kernels->sigmoid_gate(x, gate, a->m, y);
     }
 }
 
@@ -245,22 +239,10 @@ void rt_rms_norm_silu_gate(rt_dense *d, const float *x, int64_t x_stride, const 
     share_rows(d, (row_args){ RMS_NORM, n, m, { x, x_stride }, { gate, gate_stride }, y, y_stride, .w = w, .eps = eps });
 }
 
-void rt_l2_norm(rt_dense *d, const float *x, int64_t x_stride, float eps, int32_t mode, int32_t n, int32_t m, float *y,
-                int64_t y_stride)
-{
-    share_rows(d, (row_args){ L2_NORM, n, m, { x, x_stride }, { 0 }, y, y_stride, .eps = eps, .mode = mode });
-}
-
 void rt_sigmoid_gate(rt_dense *d, const float *x, int64_t x_stride, const float *gate, int64_t gate_stride, int32_t n,
                      int32_t m, float *y, int64_t y_stride)
 {
     share_rows(d, (row_args){ SIGMOID_GATE, n, m, { x, x_stride }, { gate, gate_stride }, y, y_stride });
-}
-
-void rt_gates(rt_dense *d, const float *b, int64_t b_stride, const float *a, int64_t a_stride, const float *dt_bias,
-              const float *a_neg, int32_t n, int32_t m, float *beta, float *g)
-{
-    share_rows(d, (row_args){ GATES, n, m, { b, b_stride }, { a, a_stride }, beta, m, .w = a_neg, .bias = dt_bias, .y2 = g });
 }
 
 /* ---- Long vectors ---- */

@@ -55,19 +55,11 @@ void rt_rms_norm(rt_dense *d, const float *x, int64_t x_stride, const float *w, 
 /* As rms_norm, then times silu(gate): the gated norm after gated_delta_net. y may be x or gate. */
 void rt_rms_norm_silu_gate(rt_dense *d, const float *x, int64_t x_stride, const float *w, float eps, const float *gate,
                            int64_t gate_stride, int32_t n, int32_t m, float *y, int64_t y_stride);
-/* y = x / sqrt(sum x^2 + eps) (mode 0: HF, FLA) or x / max(sqrt(sum x^2), eps) (mode 1: ggml), as a product of x with
- * rsqrt(dot32(x, x) + eps), or with the smaller of rsqrt(dot32(x, x)) and 1 / eps. y may be x. */
-void rt_l2_norm(rt_dense *d, const float *x, int64_t x_stride, float eps, int32_t mode, int32_t n, int32_t m, float *y,
-                int64_t y_stride);
-
 /* y += x; y = silu(a) * b; y = x * sigmoid(gate) ; n elements. y may be any input. */
 void rt_add(rt_dense *d, const float *x, float *y, int64_t n);
 void rt_swiglu(rt_dense *d, const float *a, const float *b, float *y, int64_t n);
 void rt_sigmoid_gate(rt_dense *d, const float *x, int64_t x_stride, const float *gate, int64_t gate_stride, int32_t n,
                      int32_t m, float *y, int64_t y_stride);
-/* beta = sigmoid(b); g = a_neg * softplus(a + dt_bias): rows of m heads. */
-void rt_gates(rt_dense *d, const float *b, int64_t b_stride, const float *a, int64_t a_stride, const float *dt_bias,
-              const float *a_neg, int32_t n, int32_t m, float *beta, float *g);
 
 /* Rotate the first n_rot elements of every head, pairs (i, i + n_rot / 2), angle = position[r] * base^(-2 i / n_rot):
  *   x[i]' = fma(-x[j], sin, x[i] * cos);  x[j]' = fma(x[i], sin, x[j] * cos)

@@ -40,12 +40,9 @@ typedef struct rt_kernels {
     void (*product)(const rt_product_args *a, int32_t first, int32_t last, void *panel);
     /* one row of m; gate may be NULL */
     void (*rms_norm)(const float *x, const float *w, float eps, const float *gate, int32_t m, float *y);
-    void (*l2_norm)(const float *x, float eps, int32_t mode, int32_t m, float *y);
     void (*add)(const float *x, float *y, int64_t n);
     void (*swiglu)(const float *a, const float *b, float *y, int64_t n);
     void (*sigmoid_gate)(const float *x, const float *gate, int32_t m, float *y);
-    void (*gates)(const float *b, const float *a, const float *dt_bias, const float *a_neg, int32_t m, float *beta,
-                  float *g);
     /* one head; half = n_rot / 2 */
     void (*rope)(float *x, const float *cosine, const float *sine, int32_t half);
     void (*softmax)(float *x, int32_t n);

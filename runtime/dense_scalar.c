@@ -101,15 +101,6 @@ static void rms_norm(const float *x, const float *w, float eps, const float *gat
     }
 }
 
-static void l2_norm(const float *x, float eps, int32_t mode, int32_t m, float *y)
-{
-    const float ss = gdn_dot32(x, x, m), limit = gdn_reciprocal(eps);
-    float       scale = gdn_rsqrt(mode ? ss : ss + eps);
-    scale = mode && scale > limit ? limit : scale;
-    for (int32_t i = 0; i < m; i++)
-        y[i] = x[i] * scale;
-}
-
 static void add(const float *x, float *y, int64_t n)
 {
     for (int64_t i = 0; i < n; i++)
@@ -126,15 +117,6 @@ static void sigmoid_gate(const float *x, const float *gate, int32_t m, float *y)
 {
     for (int32_t i = 0; i < m; i++)
         y[i] = x[i] * gdn_sigmoid(gate[i]);
-}
-
-static void gates(const float *b, const float *a, const float *dt_bias, const float *a_neg, int32_t m, float *beta,
-                  float *g)
-{
-    for (int32_t i = 0; i < m; i++) {
-        beta[i] = gdn_sigmoid(b[i]);
-        g[i]    = a_neg[i] * gdn_softplus(a[i] + dt_bias[i]);
-    }
 }
 
 static void rope(float *x, const float *cosine, const float *sine, int32_t half)
@@ -194,6 +176,6 @@ static void attention(const rt_attention_args *a, int32_t row, int32_t head, int
 }
 
 const rt_kernels rt_kernels_scalar = {
-    "scalar", rt_scalar_quantize, rt_scalar_product, rms_norm, l2_norm, add, swiglu, sigmoid_gate, gates, rope,
+    "scalar", rt_scalar_quantize, rt_scalar_product, rms_norm, add, swiglu, sigmoid_gate, rope,
     softmax,  attention,
 };

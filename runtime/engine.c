@@ -44,7 +44,7 @@ static uint64_t place_buffers(rt_engine *e, float *base)
     const uint64_t    q = (uint64_t)hp->n_head * (uint64_t)hp->head_dim, kv = (uint64_t)hp->n_head_kv * (uint64_t)hp->head_dim;
     const struct { float **at; uint64_t n; } list[] = {
         { &e->x, B * E }, { &e->xn, B * 2 * E }, { &e->proj, B * E }, { &e->hidden, B * E },
-        { &e->gate, B * inner }, { &e->ba, B * 2 * nv }, { &e->b, B * nv }, { &e->a, B * nv },
+        { &e->gate, B * inner }, { &e->ba, B * 2 * nv },
         { &e->qg, B * 2 * q }, { &e->k, B * kv }, { &e->v, B * kv }, { &e->attn, B * q },
         { &e->ff_a, B * F }, { &e->ff_b, B * F },
         { &e->router, B * (X + U) }, { &e->moe_x, X ? B * E : 0 }, { &e->moe_y, B * U * E },
@@ -145,21 +145,25 @@ static gdn_status open_contexts(rt_engine *e, const rt_engine_desc *d)
     return status ? rt_fail_gdn(status, "the device") : GDN_OK;
 }
 
-/* The convolution's weights go to the device once. */
+/* What recurrent layers read on the device goes there once: the convolution's weights, A, the bias of dt. */
 static gdn_status upload_weights(rt_engine *e)
 {
     const rt_hparams *hp    = &e->model->hp;
-    const uint64_t    bytes = 4 * (uint64_t)hp->n_channels * (uint64_t)hp->conv_kernel;
-    e->conv_weight = rt_calloc((uint64_t)e->model->n_recurrent, sizeof *e->conv_weight, "convolution weights");
-    gdn_status status = e->conv_weight ? GDN_OK : GDN_OUT_OF_MEMORY;
+    const uint64_t    conv = (uint64_t)hp->n_channels * (uint64_t)hp->conv_kernel, nv = (uint64_t)hp->n_value_heads;
+    const uint64_t    bytes = 4 * (conv + 2 * nv);
+    e->recurrent_weight = rt_calloc((uint64_t)e->model->n_recurrent, sizeof *e->recurrent_weight, "recurrent weights");
+    gdn_status status = e->recurrent_weight ? GDN_OK : GDN_OUT_OF_MEMORY;
     for (int32_t l = 0; !status && l < hp->n_layer; l++) {
         const rt_layer *layer = &e->model->layer[l];
         if (!layer->recurrent)
             continue;
-        rt_stage *stage = &e->conv_weight[layer->index_in_kind];
-        status = rt_stage_create(e->device, e->shared, bytes, "convolution weights", stage);
+        rt_stage *stage = &e->recurrent_weight[layer->index_in_kind];
+        status = rt_stage_create(e->device, e->shared, bytes, "recurrent weights", &e->counters.transfers, stage);
         if (!status) {
-            memcpy(stage->host, layer->conv, bytes);
+            float *to = stage->host;
+            memcpy(to, layer->conv, 4 * conv);
+            memcpy(to + conv, layer->a, 4 * nv);
+            memcpy(to + conv + nv, layer->dt_bias, 4 * nv);
             status = rt_stage_push(stage, bytes);
         }
     }
@@ -171,13 +175,14 @@ static gdn_status create_stages(rt_engine *e)
     const rt_hparams *hp = &e->model->hp;
     const uint64_t    B = 4 * (uint64_t)e->n_batch, nv = (uint64_t)hp->n_value_heads;
     const struct { rt_stage *stage; uint64_t bytes; } list[] = {
-        { &e->mixed, B * (uint64_t)hp->n_channels }, { &e->conv_out, B * (uint64_t)hp->n_channels },
-        { &e->beta, B * nv }, { &e->decay, B * nv }, { &e->delta_out, B * nv * (uint64_t)hp->state_size },
+        { &e->mixed, B * ((uint64_t)hp->n_channels + 2 * nv) }, { &e->delta_out, B * nv * (uint64_t)hp->state_size },
         { &e->maps, 4 * map_ints(e) },
     };
-    gdn_status status = GDN_OK;
+    gdn_status status = gdn_buffer_create(e->device, B * (uint64_t)hp->n_channels, &e->conv_out);
+    if (status)
+        return rt_fail_gdn(status, "activations");
     for (size_t i = 0; !status && i < sizeof list / sizeof list[0]; i++)
-        status = rt_stage_create(e->device, e->shared, list[i].bytes, "activations", list[i].stage);
+        status = rt_stage_create(e->device, e->shared, list[i].bytes, "activations", &e->counters.transfers, list[i].stage);
     /* what most micro-batches need; others make it grow */
     if (!status)
         status = rt_reserve_workspace(e, 1, e->n_batch);
@@ -310,14 +315,16 @@ void rt_engine_destroy(rt_engine *e)
     if (!e)
         return;
     rt_memory_destroy(e->memory);
-    for (int32_t i = 0; e->conv_weight && i < e->model->n_recurrent; i++)
-        rt_stage_destroy(&e->conv_weight[i]);
-    rt_stage *stages[] = { &e->mixed, &e->conv_out, &e->beta, &e->decay, &e->delta_out, &e->maps };
+    for (int32_t i = 0; e->recurrent_weight && i < e->model->n_recurrent; i++)
+        rt_stage_destroy(&e->recurrent_weight[i]);
+    if (e->device)
+        gdn_buffer_destroy(e->device, &e->conv_out);
+    rt_stage *stages[] = { &e->mixed, &e->delta_out, &e->maps };
     for (size_t i = 0; i < sizeof stages / sizeof stages[0]; i++)
         rt_stage_destroy(stages[i]);
     if (e->workspace.data)
         gdn_buffer_destroy(e->device, &e->workspace);
-    void *arrays[] = { e->conv_weight, e->x, e->scratch, e->attn_scratch, e->expert, e->expert_rows, e->row_of_batch, e->row_token,
+    void *arrays[] = { e->recurrent_weight, e->x, e->scratch, e->attn_scratch, e->expert, e->expert_rows, e->row_of_batch, e->row_token,
                        e->row_rope, e->row_cell, e->row_cells_n, (void *)e->row_cells, (void *)e->row_hidden, e->spans, e->draft_ahead,
                        e->draft_active, e->draft_last, e->draft_rows_token,
                        e->logits, e->logits_row, e->order };

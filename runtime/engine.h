@@ -57,6 +57,7 @@ gdn_status rt_draft_mtp(rt_engine *engine, const rt_draft_request *request, int3
 typedef struct rt_counters {
     uint64_t steps;             /* micro-batches                                                            */
     uint64_t recurrent_launches;/* gated_delta_net calls                                                    */
+    uint64_t transfers;         /* between host and device, either way; 0 where they share memory            */
     uint64_t rows, draft_rows;  /* through the trunk, through the draft head                                */
 } rt_counters;
 rt_counters rt_engine_counters(const rt_engine *engine);

@@ -15,6 +15,9 @@ typedef struct rt_rows {
     const int32_t        *n_cells;  /* [n] how many of them the row attends to       */
 } rt_rows;
 
+/* Maps of a step, in e->maps. */
+typedef struct rt_step_maps { gdn_span seq_start, state_src, state_dst, position, conv_src, conv_dst; } rt_step_maps;
+
 struct rt_engine {
     const rt_model *model;
     rt_memory      *memory;
@@ -27,7 +30,7 @@ struct rt_engine {
     float           attention_scale;
 
     /* one micro-batch; sizes: engine.c */
-    float    *x, *xn, *gate, *proj, *ba, *b, *a, *qg, *k, *v, *attn, *ff_a, *ff_b, *moe_x, *moe_y, *router;
+    float    *x, *xn, *gate, *proj, *ba, *qg, *k, *v, *attn, *ff_a, *ff_b, *moe_x, *moe_y, *router;
     int32_t  *expert, *expert_rows;
     float    *hidden;              /* the trunk's output rows                        */
     float    *draft_hidden, *draft_feed, *draft_logits; /* [n_batch][E], [n_seqs][E], [n_seqs][n_vocab] */
@@ -38,8 +41,10 @@ struct rt_engine {
     const int32_t **row_cells;
     const float   **row_hidden;
     float    *scratch, *attn_scratch;
-    rt_stage  mixed, conv_out, beta, decay, delta_out, maps; /* reached by the device */
-    rt_stage *conv_weight;         /* [n_recurrent]                                  */
+    rt_stage  mixed, delta_out, maps; /* reached by the device; mixed: rows of projections, see layers.c */
+    gdn_span  conv_out;            /* the device's alone                             */
+    rt_stage *recurrent_weight;    /* [n_recurrent]                                  */
+    rt_step_maps step_maps;
     gdn_span  workspace;
     int32_t  *order, *row_seq, *row_token, *row_of_batch; /* a batch sorted by sequence */
     rt_token_run  *spans;
@@ -55,6 +60,8 @@ struct rt_engine {
     void       *tap_user;
 };
 
+/* Before the layers of a step: its maps go to the device, where all recurrent layers read them. */
+gdn_status rt_layers_begin(rt_engine *e, const rt_step *step);
 /* x += the mixer, and x += the feed forward, of a layer; e->x holds rows.n rows. */
 gdn_status rt_layer_recurrent(rt_engine *e, const rt_layer *layer, const rt_step *step);
 gdn_status rt_layer_attention(rt_engine *e, const rt_layer *layer, const rt_rows *rows);

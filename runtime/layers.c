@@ -3,16 +3,17 @@
 
 #include "runtime/engine_internal.h"
 
-/* Operand of n rows in a stage, `offset` floats from its beginning, with strides in floats. */
-static gdn_tensor operand(const rt_stage *stage, int64_t offset, int64_t token_stride, int64_t head_stride)
+/* A row of e->mixed is what a token's projections give a recurrent layer: n_channels for the convolution, then the logits of
+ * beta and what the gates are made of, one of each per value head. The device makes the layer's output of it in two calls. */
+static int64_t mixed_width(const rt_hparams *hp) { return (int64_t)hp->n_channels + 2 * hp->n_value_heads; }
+
+/* Operand of rows in a span, `offset` floats from its beginning, with strides in floats. */
+static gdn_tensor operand(const gdn_span *span, int64_t offset, int64_t token_stride, int64_t head_stride)
 {
-    gdn_tensor t = { stage->span.data, stage->span.offset + 4 * (uint64_t)offset, stage->bytes - 4 * (uint64_t)offset,
+    gdn_tensor t = { span->data, span->offset + 4 * (uint64_t)offset, span->bytes - 4 * (uint64_t)offset,
                      { 0, 4 * token_stride, 4 * head_stride, 0 }, GDN_F32, 0 };
     return t;
 }
-
-/* Maps of the step lie one after another in e->maps. */
-typedef struct maps { gdn_span seq_start, state_src, state_dst, position, conv_src, conv_dst; } maps;
 
 static gdn_span put(rt_engine *e, int64_t *at, const int32_t *values, int64_t n)
 {
@@ -22,9 +23,10 @@ static gdn_span put(rt_engine *e, int64_t *at, const int32_t *values, int64_t n)
     return span;
 }
 
-static gdn_status put_maps(rt_engine *e, const rt_step *step, maps *m)
+gdn_status rt_layers_begin(rt_engine *e, const rt_step *step)
 {
-    int64_t at = 0;
+    int64_t       at = 0;
+    rt_step_maps *m  = &e->step_maps;
     m->seq_start = put(e, &at, step->seq_start, step->n_spans + 1);
     m->state_src = put(e, &at, step->state_src, step->n_spans);
     m->state_dst = put(e, &at, step->state_dst, (int64_t)step->n_spans * e->n_snapshots);
@@ -34,10 +36,10 @@ static gdn_status put_maps(rt_engine *e, const rt_step *step, maps *m)
     return rt_stage_push(&e->maps, 4 * (uint64_t)at);
 }
 
-static gdn_status convolve(rt_engine *e, const rt_layer *layer, const rt_step *step, const rt_pool *pool, const maps *m)
+static gdn_status convolve(rt_engine *e, const rt_layer *layer, const rt_step *step, const rt_pool *pool)
 {
-    const rt_hparams *hp = &e->model->hp;
-    const rt_stage   *w  = &e->conv_weight[layer->index_in_kind];
+    const rt_hparams   *hp = &e->model->hp;
+    const rt_step_maps *m  = &e->step_maps;
     gdn_ssm_conv_args a  = { sizeof a };
     a.flags        = GDN_CONV_SILU;
     a.n_seqs       = step->n_spans;
@@ -46,10 +48,9 @@ static gdn_status convolve(rt_engine *e, const rt_layer *layer, const rt_step *s
     a.kernel_width = hp->conv_kernel;
     a.n_rows       = pool->n_conv_rows;
     a.n_columns    = pool->n_columns;
-    a.x            = operand(&e->mixed, 0, hp->n_channels, 0);
+    a.x            = operand(&e->mixed.span, 0, mixed_width(hp), 0);
     a.out          = operand(&e->conv_out, 0, hp->n_channels, 0);
-    a.weight       = operand(w, 0, 0, 0);
-    memset(a.weight.stride, 0, sizeof a.weight.stride);
+    a.weight       = operand(&e->recurrent_weight[layer->index_in_kind].span, 0, 0, 0);
     if (pool->n_columns) {
         a.history.data   = pool->conv.data;
         a.history.offset = pool->conv.offset;
@@ -64,9 +65,12 @@ static gdn_status convolve(rt_engine *e, const rt_layer *layer, const rt_step *s
     return status ? rt_fail_gdn(status, "ssm_conv") : GDN_OK;
 }
 
-static gdn_status delta(rt_engine *e, const rt_step *step, const rt_pool *pool, const maps *m)
+static gdn_status delta(rt_engine *e, const rt_layer *layer, const rt_step *step, const rt_pool *pool)
 {
-    const rt_hparams *hp = &e->model->hp;
+    const rt_hparams   *hp = &e->model->hp;
+    const rt_step_maps *m  = &e->step_maps;
+    const gdn_span     *w  = &e->recurrent_weight[layer->index_in_kind].span;
+    const int64_t       W  = mixed_width(hp), conv = (int64_t)hp->n_channels * hp->conv_kernel;
     const int64_t     d = hp->state_size, C = hp->n_channels, nk = hp->n_key_heads, nv = hp->n_value_heads;
     gdn_gated_delta_net_args a = { sizeof a };
     a.n_seqs      = step->n_spans;
@@ -81,9 +85,15 @@ static gdn_status delta(rt_engine *e, const rt_step *step, const rt_pool *pool, 
     a.q           = operand(&e->conv_out, 0, C, d);
     a.k           = operand(&e->conv_out, nk * d, C, d);
     a.v           = operand(&e->conv_out, 2 * nk * d, C, d);
-    a.g           = operand(&e->decay, 0, nv, 0);
-    a.beta        = operand(&e->beta, 0, nv, 0);
-    a.out         = operand(&e->delta_out, 0, nv * d, d);
+    a.beta        = operand(&e->mixed.span, C, W, 1);
+    a.g           = operand(&e->mixed.span, C + nv, W, 1);
+    a.ssm_a       = operand(w, conv, 0, 0);
+    a.dt_bias     = operand(w, conv + nv, 0, 0);
+    a.g_form      = GDN_G_RAW;
+    a.beta_form   = GDN_BETA_LOGIT;
+    a.qk_norm     = hp->l2_mode ? GDN_NORM_CLAMP : GDN_NORM_ADD;
+    a.qk_norm_eps = hp->l2_eps;
+    a.out         = operand(&e->delta_out.span, 0, nv * d, d);
     a.state.data  = pool->state.data;
     a.state.offset = pool->state.offset;
     a.state.bytes  = pool->state.bytes;
@@ -96,7 +106,7 @@ static gdn_status delta(rt_engine *e, const rt_step *step, const rt_pool *pool, 
     return status ? rt_fail_gdn(status, "gated_delta_net") : GDN_OK;
 }
 
-/* Fused b and a of qwen3next: per key head, b of its r value heads, then a of them. */
+/* Fused b and a of qwen3next: per key head, b of its r value heads, then a of them. To e->mixed. */
 static void split_ba(const rt_engine *e, int32_t n)
 {
     const rt_hparams *hp = &e->model->hp;
@@ -104,8 +114,9 @@ static void split_ba(const rt_engine *e, int32_t n)
     for (int32_t i = 0; i < n; i++)
         for (int32_t h = 0; h < nv; h++) {
             const float *from = e->ba + (int64_t)i * 2 * nv + (int64_t)(h / r) * 2 * r + h % r;
-            e->b[(int64_t)i * nv + h] = from[0];
-            e->a[(int64_t)i * nv + h] = from[r];
+            float       *to   = (float *)e->mixed.host + i * mixed_width(hp) + hp->n_channels + h;
+            to[0]  = from[0];
+            to[nv] = from[r];
         }
 }
 
@@ -114,46 +125,30 @@ gdn_status rt_layer_recurrent(rt_engine *e, const rt_layer *layer, const rt_step
     const rt_hparams *hp = &e->model->hp;
     const int32_t     n = step->n_rows, E = hp->n_embd, C = hp->n_channels, nv = hp->n_value_heads, d = hp->state_size;
     const int32_t     inner = nv * d;
+    const int64_t     W     = mixed_width(hp);
+    float            *mixed = e->mixed.host;
     rt_pool           pool  = rt_memory_pool(e->memory, layer->index_in_kind);
-    maps              m;
 
-    /* projections of the normed rows; the convolution's input goes where the device reads it */
+    /* projections of the normed rows, where the device reads them */
     rt_rms_norm(e->dense, e->x, E, layer->attn_norm, hp->rms_eps, n, E, e->xn, E);
-    rt_product products[4] = { { &layer->qkv, 0, e->mixed.host, C }, { &layer->gate, 0, e->gate, inner } };
+    rt_product products[4] = { { &layer->qkv, 0, mixed, W }, { &layer->gate, 0, e->gate, inner } };
     int        n_products  = 2;
     if (layer->ba.data) {
         products[n_products++] = (rt_product){ &layer->ba, 0, e->ba, 2 * nv };
     } else {
-        products[n_products++] = (rt_product){ &layer->beta, 0, e->b, nv };
-        products[n_products++] = (rt_product){ &layer->alpha, 0, e->a, nv };
+        products[n_products++] = (rt_product){ &layer->beta, 0, mixed + C, W };
+        products[n_products++] = (rt_product){ &layer->alpha, 0, mixed + C + nv, W };
     }
     rt_matmul_many(e->dense, products, n_products, e->xn, E, n, e->scratch);
     if (layer->ba.data)
         split_ba(e, n);
-    rt_gates(e->dense, e->b, nv, e->a, nv, layer->dt_bias, layer->a, n, nv, e->beta.host, e->decay.host);
 
-    /* q, k, v through the convolution; q and k to unit length per head */
-    gdn_status status = put_maps(e, step, &m);
+    /* q, k, v through the convolution, then the recurrence, for all sequences at once; nothing comes back in between */
+    gdn_status status = rt_stage_push(&e->mixed, 4 * (uint64_t)n * (uint64_t)W);
     if (!status)
-        status = rt_stage_push(&e->mixed, 4 * (uint64_t)n * (uint64_t)C);
+        status = convolve(e, layer, step, &pool);
     if (!status)
-        status = convolve(e, layer, step, &pool, &m);
-    if (!status)
-        status = rt_stage_pull(&e->conv_out, 4 * (uint64_t)n * (uint64_t)C);
-    if (status)
-        return status;
-    float *u = e->conv_out.host;
-    for (int32_t i = 0; i < n; i++)
-        rt_l2_norm(e->dense, u + (int64_t)i * C, d, hp->l2_eps, hp->l2_mode, 2 * hp->n_key_heads, d, u + (int64_t)i * C, d);
-
-    /* the recurrence, for all sequences at once */
-    status = rt_stage_push(&e->conv_out, 4 * (uint64_t)n * (uint64_t)C);
-    if (!status)
-        status = rt_stage_push(&e->beta, 4 * (uint64_t)n * (uint64_t)nv);
-    if (!status)
-        status = rt_stage_push(&e->decay, 4 * (uint64_t)n * (uint64_t)nv);
-    if (!status)
-        status = delta(e, step, &pool, &m);
+        status = delta(e, layer, step, &pool);
     if (!status)
         status = rt_stage_pull(&e->delta_out, 4 * (uint64_t)n * (uint64_t)inner);
     if (status)

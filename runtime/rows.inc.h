@@ -1,4 +1,4 @@
-/* Norms, gates, activations, rotation and softmax on a vector unit: dense_scalar.c over the vector vocabulary. */
+/* Norms, activations, rotation and softmax on a vector unit: dense_scalar.c over the vector vocabulary. */
 #include "runtime/vector.inc.h"
 
 static void rms_norm(const float *x, const float *w, float eps, const float *gate, int32_t m, float *y)
@@ -13,14 +13,6 @@ static void rms_norm(const float *x, const float *w, float eps, const float *gat
         FOR_LANES(i, lanes, m, {
             v_store_some(y + i, v_mul(v_mul(v_load_some(x + i, lanes), scale), v_load_some(w + i, lanes)), lanes);
         });
-}
-
-static void l2_norm(const float *x, float eps, int32_t mode, int32_t m, float *y)
-{
-    const float ss = dot32_self(x, m), limit = gdn_reciprocal(eps);
-    float       scale = gdn_rsqrt(mode ? ss : ss + eps);
-    scale = mode && scale > limit ? limit : scale;
-    FOR_LANES(i, lanes, m, { v_store_some(y + i, v_mul(v_load_some(x + i, lanes), v_set1(scale)), lanes); });
 }
 
 static void add(const float *x, float *y, int64_t n)
@@ -38,16 +30,6 @@ static void sigmoid_gate(const float *x, const float *gate, int32_t m, float *y)
 {
     FOR_LANES(i, lanes, m,
               { v_store_some(y + i, v_mul(v_load_some(x + i, lanes), v_sigmoid(v_load_some(gate + i, lanes))), lanes); });
-}
-
-static void gates(const float *b, const float *a, const float *dt_bias, const float *a_neg, int32_t m, float *beta,
-                  float *g)
-{
-    FOR_LANES(i, lanes, m, {
-        const vf step = v_softplus(v_add(v_load_some(a + i, lanes), v_load_some(dt_bias + i, lanes)));
-        v_store_some(beta + i, v_sigmoid(v_load_some(b + i, lanes)), lanes);
-        v_store_some(g + i, v_mul(v_load_some(a_neg + i, lanes), step), lanes);
-    });
 }
 
 static void rope(float *x, const float *cosine, const float *sine, int32_t half)

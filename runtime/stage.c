@@ -5,7 +5,7 @@
 
 #include "runtime/error.h"
 
-gdn_status rt_stage_create(gdn_context *ctx, int shared, uint64_t bytes, const char *what, rt_stage *stage)
+gdn_status rt_stage_create(gdn_context *ctx, int shared, uint64_t bytes, const char *what, uint64_t *transfers, rt_stage *stage)
 {
     memset(stage, 0, sizeof *stage);
     const uint64_t   rounded = bytes ? (bytes + 63) / 64 * 64 : 64;
@@ -15,6 +15,7 @@ gdn_status rt_stage_create(gdn_context *ctx, int shared, uint64_t bytes, const c
     stage->ctx    = ctx;
     stage->bytes  = rounded;
     stage->shared = shared;
+    stage->transfers = transfers;
     stage->host   = shared ? (char *)stage->span.data + stage->span.offset : rt_calloc(rounded, 1, what);
     if (!stage->host) {
         rt_stage_destroy(stage);
@@ -37,6 +38,7 @@ gdn_status rt_stage_push(rt_stage *stage, uint64_t bytes)
 {
     if (stage->shared || !bytes)
         return GDN_OK;
+    ++*stage->transfers;
     const gdn_status status = gdn_buffer_write(stage->ctx, &stage->span, 0, stage->host, bytes);
     return status ? rt_fail_gdn(status, "copying to the device") : GDN_OK;
 }
@@ -45,6 +47,7 @@ gdn_status rt_stage_pull(rt_stage *stage, uint64_t bytes)
 {
     if (stage->shared || !bytes)
         return GDN_OK;
+    ++*stage->transfers;
     const gdn_status status = gdn_buffer_read(stage->ctx, &stage->span, 0, stage->host, bytes);
     return status ? rt_fail_gdn(status, "copying from the device") : GDN_OK;
 }

@@ -65,6 +65,17 @@ static void delta_sizes(void **state)
             "n_rows_out * n_slots_out is 2147483648");
     REFUSED(delta_fixture, d->scale = NAN, "scale is nan", "finite");
     REFUSED(delta_fixture, d->scale = -INFINITY, "scale is -inf", "finite");
+    DELTA(qk_norm, "0 to 2 are allowed", -1, 3);
+    DELTA(g_form, "0 to 3 are allowed", -1, 4, INT32_MAX);
+    DELTA(beta_form, "0 to 1 are allowed", -1, 2);
+    REFUSED(delta_fixture, d->reserved2 = 1, "reserved2 is 0x1", "must be 0");
+    REFUSED(delta_fixture, d->beta_factor = INFINITY, "beta_factor is inf", "finite");
+    REFUSED(delta_fixture, (d->qk_norm = GDN_NORM_ADD, d->qk_norm_eps = NAN), "qk_norm_eps is nan", "finite");
+    REFUSED(delta_fixture, (d->qk_norm = GDN_NORM_ADD, d->qk_norm_eps = -1e-6f), "qk_norm_eps is negative", "0 and above");
+    REFUSED(delta_fixture, d->qk_norm_eps = 1e-6f, "qk_norm_eps is given", "GDN_NORM_NONE");
+    REFUSED(delta_fixture, d->ssm_a = d->beta, "ssm_a is given and g_form is 0", "GDN_G_RAW (2)");
+    REFUSED(delta_fixture, (d->g_form = GDN_G_LINEAR, d->dt_bias = d->beta), "dt_bias is given and g_form is 1");
+    REFUSED(delta_fixture, d->g_form = GDN_G_RAW, "ssm_a.data is NULL");
     REFUSED(delta_fixture, d->n_seqs = 0, "n_seqs is 0 and n_tokens is 5");
     REFUSED(delta_fixture, d->n_rows_out = 2, "n_rows_out is 2", "state_out is absent");
     REFUSED(delta_fixture, d->n_slots_out = 1, "n_slots_out is 1", "state_out is absent");

@@ -364,6 +364,25 @@ enum {
     GDN_STATE_VK = 0, /* [head_dim_v][head_dim_k], keys contiguous: ggml, vLLM, SGLang, FlashInfer   */
     GDN_STATE_KV = 1  /* [head_dim_k][head_dim_v], values contiguous: HF transformers, FLA           */
 };
+/* How each head's q and k are normalised inside the call (l2 norm). */
+enum {
+    GDN_NORM_NONE  = 0, /* they come as the recurrence wants them                                    */
+    GDN_NORM_ADD   = 1, /* x / sqrt(sum x^2 + eps): FLA, HF transformers, vLLM (1e-6)                */
+    GDN_NORM_CLAMP = 2  /* x / max(sqrt(sum x^2), eps): ggml's l2_norm                               */
+};
+/* What g holds, x being an element of it. */
+enum {
+    GDN_G_LOG       = 0, /* the logarithm of the decay: a = exp(x)                                   */
+    GDN_G_LINEAR    = 1, /* the decay: a = x                                                         */
+    GDN_G_RAW       = 2, /* the projection: a = exp(ssm_a * softplus(x + dt_bias)), with ssm_a
+                            -exp(A_log), as GGUF files have it                                       */
+    GDN_G_RAW_A_LOG = 3  /* the same, with A_log in ssm_a, as HF transformers and FLA have it        */
+};
+/* What beta holds, x being an element of it. */
+enum {
+    GDN_BETA_PLAIN = 0, /* beta_factor * x                                                           */
+    GDN_BETA_LOGIT = 1  /* the projection: beta_factor * sigmoid(x)                                  */
+};
 /* Special entries of maps. The first call of a sequence has GDN_NONE in state_src and history_src, and position
  * 0: what was left in its row is then not read, and nobody needs to clear it. */
 enum {
@@ -382,17 +401,31 @@ enum {
  *
  * Operands, with their axes outermost first and the strides that apply to them:
  *   q, k     [n_tokens][n_heads_k][head_dim_k]   F32 F16 BF16   stride: sequence, token, head
- *            Taken as they are. Models divide each head's q and k by its length first (l2 norm): with a k much
- *            longer than 1 the states grow without bound.
+ *            Models divide each head's q and k by its length (l2 norm): with a k much longer than 1 the states
+ *            grow without bound. qk_norm says how the call does it; GDN_NORM_NONE takes them as they are.
  *   v        [n_tokens][n_heads_v][head_dim_v]   F32 F16 BF16   stride: sequence, token, head
- *   g        [n_tokens][n_heads_v], or [..][head_dim_k] for GATE_CHANNEL; F32; natural logarithm of the
- *            decay (usually <= 0)                                stride: sequence, token, head
- *   beta     [n_tokens][n_heads_v]               F32, after the sigmoid; stride: sequence, token, head
- *   out      [n_tokens][n_heads_v][head_dim_v]   F32            stride: sequence, token, head
+ *   g        [n_tokens][n_heads_v], or [..][head_dim_k] for GATE_CHANNEL; F32 F16 BF16; what g_form says, by
+ *            default the natural logarithm of the decay (usually <= 0)    stride: sequence, token, head
+ *   beta     [n_tokens][n_heads_v]               F32 F16 BF16; what beta_form says, by default the factor of
+ *            the delta itself                                    stride: sequence, token, head
+ *   ssm_a    [n_heads_v]                         F32 F16 BF16   stride: head.  GDN_G_RAW, GDN_G_RAW_A_LOG only
+ *   dt_bias  [n_heads_v], or [..][head_dim_k] for GATE_CHANNEL; F32 F16 BF16; stride: head. Optional; as ssm_a
+ *   out      [n_tokens][n_heads_v][head_dim_v]   F32 F16 BF16, rounded once; stride: sequence, token, head
  *   state    [n_rows][n_slots][n_heads_v][line][contiguous]  F32   stride: row, slot, head, line
  *            a pool of rows, each with n_slots snapshots; `line` is head_dim_v lines of head_dim_k for
  *            STATE_VK and head_dim_k lines of head_dim_v for STATE_KV. Read and written.
  *   state_out  as state, n_rows_out x n_slots_out: where states are written. Absent = state itself.
+ *
+ * Slices of one projection need no copies: with x = [n_tokens][2 * K + V] what ssm_conv gave for a layer with K =
+ * n_heads_k * head_dim_k key channels and V = n_heads_v * head_dim_v value channels,
+ *
+ *     const int64_t token = 4 * (2 * K + V);
+ *     args.q = (gdn_tensor){ .data = x, .stride = { 0, token } };
+ *     args.k = (gdn_tensor){ .data = x, .offset = 4 * K, .stride = { 0, token } };
+ *     args.v = (gdn_tensor){ .data = x, .offset = 8 * K, .stride = { 0, token } };
+ *
+ * and so with a projection [n_tokens][2 * n_heads_v] whose halves are beta and g. With qk_norm, g_form and beta_form
+ * a layer between its two projections is two calls, ssm_conv and this one.
  *
  * Maps, int32, in memory that the device can read (host memory on the CPU and the reference); each may
  * be absent:
@@ -446,6 +479,13 @@ typedef struct gdn_gated_delta_net_args {
     gdn_tensor q, k, v, g, beta, out, state, state_out;
     gdn_span   seq_start, state_src, state_dst;
     gdn_span   workspace;
+    int32_t    qk_norm;      /* GDN_NORM_*                                                           */
+    int32_t    g_form;       /* GDN_G_*                                                              */
+    int32_t    beta_form;    /* GDN_BETA_*                                                           */
+    float      qk_norm_eps;  /* eps of qk_norm, >= 0; 0 is 0                                         */
+    float      beta_factor;  /* 0 = 1; 2 for models with negative eigenvalues                        */
+    int32_t    reserved2;
+    gdn_tensor ssm_a, dt_bias;
 } gdn_gated_delta_net_args;
 
 /* Would it run, would it be exact, which implementation, how much workspace. Maps are not read, and

@@ -59,6 +59,16 @@ def backends(emulated=False):
             and (emulated or not any(device["emulated"] for device in backend["devices"]))]
 
 
+def few_transfers(report, model, name):
+    """A step's maps, and per recurrent layer the projections' output and the layer's; each layer's weights at the start."""
+    if not report:
+        return
+    steps, launches, transfers = (report[key] for key in ("steps", "recurrent_launches", "transfers"))
+    require(launches % steps == 0, f"{model} on {name}: {launches} launches in {steps} steps")
+    expected = 0 if name in ("cpu", "reference") else launches // steps + steps + 2 * launches
+    require(transfers == expected, f"{model} on {name}: {transfers} transfers in {steps} steps, not {expected}")
+
+
 def same_on_every_backend():
     """A tiny model of each architecture, drafting and rolling back, with states on every device there is."""
     names = backends(emulated=True)
@@ -69,7 +79,9 @@ def same_on_every_backend():
             done = gdn("-m", str(FOLDER / f"fixtures/{model}.gguf"), "-p", "abcabcabcabc", "-p", "a", "-p", "xyz", "-n", "16", "--temp", "0.8",
                        "--spec", spec, "--always-draft", "--backend", name, "--batch", "8", "--json", "--ignore-end")
             require(done.returncode == 0, f"{model} on {name}", done)
-            results[name] = tokens(json.loads(done.stdout)) if done.returncode == 0 else None
+            report = json.loads(done.stdout) if done.returncode == 0 else None
+            results[name] = tokens(report) if report else None
+            few_transfers(report, model, name)
         require(len(results) >= 2 and all(result == results["cpu"] for result in results.values()), f"{model}: the same on {', '.join(names)}")
     print("the same tokens on", ", ".join(names))
 

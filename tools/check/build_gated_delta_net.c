@@ -89,7 +89,7 @@ static uint64_t row_seed(const delta_spec *spec, int operand, const delta_seq *s
 {
     const int r = spec->n_heads_v / spec->n_heads_k;
     const int head = spec->permuted && operand >= DELTA_V ? h % spec->n_heads_k * r + h / spec->n_heads_k : h;
-    const uint64_t key = t < seq->length - seq->rejected || operand == DELTA_STATE ? seq->key : ~seq->key;
+    const uint64_t key = t < seq->length - seq->rejected || operand >= DELTA_STATE ? seq->key : ~seq->key;
     return check_mix(check_mix(check_mix(spec->seed, (uint64_t)operand), key + (uint64_t)(seq->first + t)), (uint64_t)head);
 }
 
@@ -182,13 +182,26 @@ static void add_inputs(check_case *c, const delta_spec *spec, check_rng *rng)
             }
             add_tokens(c, spec, names[i], fields[i], spec->dtype[i], heads[i], inner[i], 0, rng);
         }
-    if (spec->strided && check_one_in(rng, 4))
-        add_fused(c, spec, 2, names + 3, fields + 3, GDN_F32, heads + 3, inner + 3, rng);
+    if (spec->strided && spec->dtype_g == spec->dtype_beta && check_one_in(rng, 4))
+        add_fused(c, spec, 2, names + 3, fields + 3, spec->dtype_g, heads + 3, inner + 3, rng);
     else
         for (int i = 3; i < 5; i++)
-            add_tokens(c, spec, names[i], fields[i], GDN_F32, heads[i], inner[i], 0, rng);
+            add_tokens(c, spec, names[i], fields[i], i == 3 ? spec->dtype_g : spec->dtype_beta, heads[i], inner[i], 0, rng);
     for (int i = 0; i < 5; i++)
         fill_tokens(c, spec, check_find(c, names[i]), i);
+}
+
+/* An operand per value head that all tokens share. */
+static void add_heads(check_case *c, const delta_spec *spec, const char *name, size_t field, int operand, int32_t dtype,
+                      int inner, check_rng *rng)
+{
+    static const delta_seq none = { 0 };
+    check_view v = { .name = name, .field = field, .axis = { "head", "i" } };
+    const check_view *added = check_add_operand(c, &v, dtype, 2, (int64_t[]){ spec->n_heads_v, inner }, NULL, spec->strided ? 9 : 0, 0,
+                                                spec->strided ? rng : NULL);
+    for (int h = 0; h < spec->n_heads_v; h++)
+        check_fill(check_at(c, added, c->memory[added->memory].image, h, 0, 0, 0), dtype, inner, (check_values)spec->values[operand],
+                   row_seed(spec, operand, &none, 0, h));
 }
 
 static void add_pool(check_case *c, const delta_spec *spec, const char *name, size_t field, int n_rows, int n_slots, int written,
@@ -257,9 +270,17 @@ void check_build_gated_delta_net(check_case *c, const check_spec *any, check_rng
         .n_rows_out = shorten && spec->n_rows_out == spec->n_rows ? 0 : spec->n_rows_out,
         .n_slots_out = shorten && spec->n_slots_out == spec->n_slots ? 0 : spec->n_slots_out,
         .n_snapshots = shorten && spec->n_snapshots == spec->n_slots_out ? 0 : spec->n_snapshots, .scale = spec->scale,
+        .qk_norm = spec->qk_norm, .qk_norm_eps = spec->eps, .g_form = spec->g_form, .beta_form = spec->beta_form,
+        .beta_factor = spec->beta_factor,
     };
     add_inputs(c, spec, rng);
-    add_tokens(c, spec, "out", FIELD(out), GDN_F32, spec->n_heads_v, spec->dim_v, 1, rng);
+    if (spec->g_form == GDN_G_RAW || spec->g_form == GDN_G_RAW_A_LOG) {
+        add_heads(c, spec, "ssm_a", FIELD(ssm_a), DELTA_A, spec->dtype_a, 1, rng);
+        if (spec->has_bias)
+            add_heads(c, spec, "dt_bias", FIELD(dt_bias), DELTA_BIAS, spec->dtype_bias,
+                      spec->gate == GDN_GATE_CHANNEL ? spec->dim_k : 1, rng);
+    }
+    add_tokens(c, spec, "out", FIELD(out), spec->dtype_out, spec->n_heads_v, spec->dim_v, 1, rng);
     add_pool(c, spec, "state", FIELD(state), spec->n_rows, spec->n_slots, spec->where != DELTA_APART, rng);
     if (spec->where == DELTA_APART)
         add_pool(c, spec, "state_out", FIELD(state_out), spec->n_rows_out, spec->n_slots_out, 1, rng);
@@ -326,7 +347,8 @@ const char *check_writes_gated_delta_net(const void *args, const check_writes *w
             if (src == GDN_SKIP || wrong)
                 continue;
             if (pass == 0)
-                check_tokens_written(writes, &a->out, &out, q, s, a->n_heads_v, 4 * (uint64_t)a->head_dim_v);
+                check_tokens_written(writes, &a->out, &out, q, s, a->n_heads_v,
+                                     check_unit_bytes(a->out.dtype) * (uint64_t)a->head_dim_v);
             for (int64_t r = 0; pass && r < snapshots && r < q.length && !wrong; r++) {
                 const int64_t dst = check_entry(writes, &a->state_dst, s * snapshots + r, s * slots + r, GDN_NONE, rows * slots - 1,
                                                 "state_dst", &wrong);

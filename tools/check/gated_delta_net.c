@@ -194,6 +194,9 @@ void delta_random(delta_spec *spec, check_rng *rng, int64_t budget)
         spec->tail = check_one_in(rng, 3) ? check_between(rng, 0, 3) : 0;
     }
     random_maps(spec, rng);
+    if (check_one_in(rng, 2))
+        delta_random_forms(spec, rng);
+    spec->dtype_out = CHECK_PICK(rng, types);
 }
 
 static void random_case(check_spec *spec, check_rng *rng)
@@ -433,6 +436,7 @@ static void walk_list(check_walk *w)
     for (int i = 0; i < ggml_n_delta(); i++)
         if (check_here(w))
             ggml_delta(i, &w->spec->gated_delta_net, w->name, w->bytes);
+    delta_fixed_forms(w);
 }
 
 const check_suite check_suite_gated_delta_net = { &check_kernel_gated_delta_net, random_case, walk_list, check_families_gated_delta_net };

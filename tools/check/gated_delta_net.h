@@ -9,7 +9,7 @@
 #include "values.h"
 
 enum { DELTA_MAX_SEQS = 12, DELTA_MAX_SNAPSHOTS = 24 };
-enum { DELTA_Q, DELTA_K, DELTA_V, DELTA_G, DELTA_BETA, DELTA_STATE, DELTA_OPERANDS };
+enum { DELTA_Q, DELTA_K, DELTA_V, DELTA_G, DELTA_BETA, DELTA_STATE, DELTA_A, DELTA_BIAS, DELTA_OPERANDS };
 /* Where states are written: state_out absent, the same tensor as state, or apart. */
 enum { DELTA_IN_PLACE, DELTA_SAME, DELTA_APART };
 
@@ -29,6 +29,10 @@ typedef struct delta_spec {
     int   n_rows, n_slots, n_rows_out, n_slots_out, n_snapshots, where;
     float scale;
     int   dtype[3];                     /* of q, k, v                                      */
+    int   dtype_g, dtype_beta, dtype_a, dtype_bias, dtype_out;
+    int   qk_norm, g_form, beta_form;   /* GDN_NORM_*, GDN_G_*, GDN_BETA_*                 */
+    int   has_bias;                     /* 1: dt_bias is given                             */
+    float eps, beta_factor;
     int   narrow[3];                    /* round values to this type first; GDN_F32 = not  */
     int   values[DELTA_OPERANDS];       /* check_values                                    */
     int   lead, tail;                   /* tokens before the first and after the last sequence */
@@ -48,9 +52,10 @@ void delta_batch(delta_spec *spec, int n, int length);
 void delta_ring(delta_spec *spec, int s, int row, int position);
 
 void delta_random(delta_spec *spec, check_rng *rng, int64_t budget);
+void delta_random_forms(delta_spec *spec, check_rng *rng); /* all but dtype_out */
 void delta_random_values(delta_spec *spec, check_rng *rng);
 
-/* Parts of results, given an image of all memories: out of token t of sequence s; a state element. */
+/* Parts of results, given an image of all memories: out, where it is F32, of token t of sequence s; a state element. */
 unsigned char *delta_token(const check_case *c, const delta_spec *spec, const char *name, unsigned char *const *image, int s,
                            int t, int h);
 const float *delta_out(const check_case *c, const delta_spec *spec, unsigned char *const *image, int s, int t, int h);

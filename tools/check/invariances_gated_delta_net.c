@@ -53,6 +53,8 @@ static void random_shape(delta_spec *spec, check_rng *rng)
     spec->dtype[0] = spec->dtype[1] = spec->dtype[2] = CHECK_PICK(rng, types);
     spec->seed = check_next(rng);
     delta_random_values(spec, rng);
+    if (check_one_in(rng, 2))
+        delta_random_forms(spec, rng);
 }
 
 static void random_lengths(delta_spec *spec, check_rng *rng, int n, int most)

@@ -7,6 +7,7 @@ target_sources(gdn_tool PRIVATE
   tools/check/check.c
   tools/check/crash.c
   tools/check/far_rows.c
+  tools/check/gated_delta_net_forms.c
   tools/check/ggml_cases.c
   tools/check/invariances_speculation.c
   tools/check/model.c

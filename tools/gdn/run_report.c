@@ -102,6 +102,7 @@ int run_print_json(const run_session *s, const rt_scheduler *scheduler, const ru
     json_uint(&w, "steps", c.steps);
     json_uint(&w, "rows", c.rows);
     json_uint(&w, "recurrent_launches", c.recurrent_launches);
+    json_uint(&w, "transfers", c.transfers);
     json_uint(&w, "draft_rows", c.draft_rows);
     json_close(&w);
     json_object(&w, "memory_bytes");

@@ -1,0 +1,22 @@
+/* What gated_delta_net does to q, k, g and beta before the recurrence, as docs/numerics.md says. CUDA and Metal kernels include
+ * this file, as they do numerics/elementary.h, and so does the reference. */
+#ifndef GDN_NUMERICS_PREPARE_H
+#define GDN_NUMERICS_PREPARE_H
+
+#include "numerics/elementary.h"
+
+/* What a head's q or k is multiplied by, `sum` being dot32(x, x). Both norms of gdn/gdn.h are this one function:
+ * GDN_NORM_ADD with add = eps, most = inf; GDN_NORM_CLAMP with add = 0, most = 1 / eps. A NaN stays one. */
+GDN_ELEMENTARY_FUNCTION float gdn_norm_factor(float sum, float add, float most)
+{
+    const float r = gdn_rsqrt(sum + add);
+    return most < r ? most : r;
+}
+
+/* GDN_G_RAW's logarithm of the decay; rate is -exp(A_log). */
+GDN_ELEMENTARY_FUNCTION float gdn_raw_gate(float x, float rate, float bias)
+{
+    return rate * gdn_softplus(x + bias);
+}
+
+#endif
