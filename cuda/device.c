@@ -142,9 +142,9 @@ void gdn_cuda_device_close(gdn_cuda_device *dev)
         }
         gdn_cuda_leave(dev, &scope);
     }
-    while (dev->buffers) { /* records of buffers that could not be freed */
-        gdn_cuda_buffer *b = dev->buffers;
-        dev->buffers = b->next;
+    while (dev->gpu.buffers) { /* records of buffers that could not be freed */
+        gdn_gpu_buffer *b = dev->gpu.buffers;
+        dev->gpu.buffers = b->next;
         gdn_context_free(dev->ctx, b);
     }
     if (dev->own_context)

@@ -56,16 +56,19 @@ static gdn_cuda_kernel kernel_of(const problem_t *p, int nb)
     return (gdn_cuda_kernel)((int)kernels[in_tiles(p)][nb] + variant);
 }
 
-void gdn_cuda_plan_gated_delta_net(const gdn_cuda_device *dev, const problem_t *p, gdn_plan *plan)
+gdn_status gdn_cuda_plan_gated_delta_net(const gdn_context *ctx, const problem_t *p, gdn_plan *plan)
 {
+    const gdn_cuda_device *dev = ctx->state;
     gdn_gpu_device gpu = gdn_cuda_gpu(dev);
     const int nb = blocks_of_keys(&gpu, p);
+    gdn_gpu_begin_plan(ctx, plan);
     gpu.most_blocks = UINT64_MAX; /* a grid of three dimensions */
     plan->form    = in_tiles(p) ? "tiles" : "rows";
     plan->variant = (int32_t)kernel_of(p, nb);
     gdn_gpu_plan_gated_delta_net(&gpu, p, columns(in_tiles(p), nb), plan);
     if (p->n_heads_v > GDN_CUDA_MAX_BLOCKS_YZ)
         gdn_gpu_refuse(plan, "n_heads_v is %d; a CUDA grid has at most %d of them", (int)p->n_heads_v, GDN_CUDA_MAX_BLOCKS_YZ);
+    return GDN_OK;
 }
 
 gdn_status gdn_cuda_run_gated_delta_net(gdn_cuda_device *dev, const problem_t *p, const gdn_plan *plan, CUstream stream)

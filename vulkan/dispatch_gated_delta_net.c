@@ -10,7 +10,7 @@ enum { COLUMNS_OF_EIGHT_LANES = 4 };
 static uint32_t lanes(const gdn_vk_device *dev)
 {
     const uint32_t least = dev->traits.type == VK_PHYSICAL_DEVICE_TYPE_CPU ? 8 : 32;
-    return dev->variant.subgroup && dev->traits.subgroup_size > least ? dev->traits.subgroup_size : least;
+    return dev->gpu.variant.subgroup && dev->traits.subgroup_size > least ? dev->traits.subgroup_size : least;
 }
 
 static int is_narrow(const problem_t *p)
@@ -18,13 +18,16 @@ static int is_narrow(const problem_t *p)
     return p->q.dtype != GDN_F32 || p->k.dtype != GDN_F32 || p->v.dtype != GDN_F32;
 }
 
-void gdn_vk_plan_gated_delta_net(const gdn_vk_device *dev, const problem_t *p, gdn_plan *plan)
+gdn_status gdn_vk_plan_gated_delta_net(const gdn_context *ctx, const problem_t *p, gdn_plan *plan)
 {
+    const gdn_vk_device *dev = ctx->state;
     const gdn_gpu_device gpu = gdn_vk_gpu(dev);
-    plan->form = dev->variant.subgroup ? "subgroup" : "shared";
+    gdn_gpu_begin_plan(ctx, plan);
+    plan->form = dev->gpu.variant.subgroup ? "subgroup" : "shared";
     gdn_gpu_plan_gated_delta_net(&gpu, p, lanes(dev) / 8 * COLUMNS_OF_EIGHT_LANES, plan);
     if (is_narrow(p) && !dev->traits.storage16)
         gdn_gpu_refuse(plan, "F16 and BF16 need storageBuffer16BitAccess, which %.100s does not have", dev->traits.name);
+    return GDN_OK;
 }
 
 /* How rows of four elements can be loaded: constant WIDE of the shader. Drivers for CPUs load element by element
@@ -52,8 +55,9 @@ static void specialize(const gdn_vk_device *dev, const problem_t *p, uint32_t wi
     constants[3] = general ? 0 : width;
 }
 
-gdn_status gdn_vk_run_gated_delta_net(gdn_vk_device *dev, const problem_t *p, const gdn_plan *plan, gdn_stream stream)
+gdn_status gdn_vk_run_gated_delta_net(gdn_context *ctx, const problem_t *p, const gdn_plan *plan, gdn_stream stream)
 {
+    gdn_vk_device *dev = ctx->state;
     const gdn_gpu_device gpu = gdn_vk_gpu(dev);
     const gdn_gpu_gated_delta_net params = gdn_gpu_params_gated_delta_net(&gpu, p, plan);
     uint32_t constants[GDN_VK_CONSTANTS];

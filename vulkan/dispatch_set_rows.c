@@ -3,16 +3,20 @@
 
 enum { PIECE = 1024 }; /* columns of a workgroup */
 
-void gdn_vk_plan_set_rows(const gdn_vk_device *dev, const gdn_set_rows_problem *p, gdn_plan *plan)
+gdn_status gdn_vk_plan_set_rows(const gdn_context *ctx, const gdn_set_rows_problem *p, gdn_plan *plan)
 {
+    const gdn_vk_device *dev = ctx->state;
     const gdn_gpu_device gpu = gdn_vk_gpu(dev);
+    gdn_gpu_begin_plan(ctx, plan);
     gdn_gpu_plan_set_rows(&gpu, p, PIECE, plan);
     if ((p->src_dtype != GDN_F32 || p->dst_dtype != GDN_F32) && !dev->traits.storage16)
         gdn_gpu_refuse(plan, "F16, BF16 and Q8_0 need storageBuffer16BitAccess, which %.100s does not have", dev->traits.name);
+    return GDN_OK;
 }
 
-gdn_status gdn_vk_run_set_rows(gdn_vk_device *dev, const gdn_set_rows_problem *p, const gdn_plan *plan, gdn_stream stream)
+gdn_status gdn_vk_run_set_rows(gdn_context *ctx, const gdn_set_rows_problem *p, const gdn_plan *plan, gdn_stream stream)
 {
+    gdn_vk_device *dev = ctx->state;
     const uint32_t lanes = gdn_vk_lanes(dev);
     const gdn_gpu_device gpu = gdn_vk_gpu(dev);
     const gdn_gpu_set_rows params = gdn_gpu_params_set_rows(&gpu, p, plan);

@@ -1,14 +1,18 @@
 /* ssm_conv: one dispatch or two. The shader says how the work is cut. */
 #include "vulkan/device.h"
 
-void gdn_vk_plan_ssm_conv(const gdn_vk_device *dev, const gdn_ssm_conv_problem *p, gdn_plan *plan)
+gdn_status gdn_vk_plan_ssm_conv(const gdn_context *ctx, const gdn_ssm_conv_problem *p, gdn_plan *plan)
 {
+    const gdn_vk_device *dev = ctx->state;
     const gdn_gpu_device gpu = gdn_vk_gpu(dev);
+    gdn_gpu_begin_plan(ctx, plan);
     gdn_gpu_plan_ssm_conv(&gpu, p, gdn_vk_lanes(dev), plan);
+    return GDN_OK;
 }
 
-gdn_status gdn_vk_run_ssm_conv(gdn_vk_device *dev, const gdn_ssm_conv_problem *p, const gdn_plan *plan, gdn_stream stream)
+gdn_status gdn_vk_run_ssm_conv(gdn_context *ctx, const gdn_ssm_conv_problem *p, const gdn_plan *plan, gdn_stream stream)
 {
+    gdn_vk_device *dev = ctx->state;
     const gdn_gpu_device gpu = gdn_vk_gpu(dev);
     const gdn_gpu_ssm_conv params = gdn_gpu_params_ssm_conv(&gpu, p, plan);
     const int32_t part[2] = { params.part, GDN_GPU_CONV_HISTORY };

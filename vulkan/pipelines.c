@@ -191,7 +191,7 @@ gdn_status gdn_vk_pipeline_get(gdn_vk_device *dev, int kernel, const uint32_t co
     *p = (gdn_vk_pipeline){ .kernel = kernel };
     memcpy(p->constants, constants, sizeof p->constants);
     const double before = seconds();
-    gdn_status status = gdn_vk_pipeline_make(dev, kernel, dev->variant.soft_fma, dev->variant.subgroup, constants, &p->pipeline);
+    gdn_status status = gdn_vk_pipeline_make(dev, kernel, dev->gpu.variant.soft_fma, dev->gpu.variant.subgroup, constants, &p->pipeline);
     if (status) {
         gdn_vk_host_free(dev, p);
         return status;
