@@ -24,36 +24,17 @@ static uint32_t count(const char **reason)
     return c->n;
 }
 
-static void describe(const gdn_cuda_traits *t, gdn_device_info *info)
+static void describe(uint32_t index, gdn_device_info *info)
 {
+    const gdn_cuda_traits *t = &gdn_cuda_catalogue_get()->traits[index];
     (void)snprintf(info->name, sizeof info->name, "%s", t->name);
     info->memory_bytes = t->memory_bytes;
     info->emulated     = t->emulated;
 }
 
-static void describe_listed(uint32_t index, gdn_device_info *info)
-{
-    describe(&gdn_cuda_catalogue_get()->traits[index], info);
-}
-
-static void describe_opened(const void *device, gdn_device_info *info)
-{
-    describe(&((const gdn_cuda_device *)device)->traits, info);
-}
-
-static gdn_status open_device(void *device, const gdn_context *ctx, uint32_t index, const void *native)
-{
-    return gdn_cuda_device_open(device, ctx, index, native);
-}
-
-static void close_device(void *device)
-{
-    gdn_cuda_device_close(device);
-}
-
 static const gdn_gpu_driver driver = {
     .only = gdn_cuda_implementation, .known = known, .device_bytes = sizeof(gdn_cuda_device), .buffer_bytes = sizeof(gdn_gpu_buffer),
-    .count = count, .describe_listed = describe_listed, .describe_opened = describe_opened, .open = open_device, .close = close_device,
+    .count = count, .describe = describe, .open = gdn_cuda_device_open, .close = gdn_cuda_device_close,
     .probe = gdn_cuda_probe, .allocate = gdn_cuda_allocate, .release = gdn_cuda_release,
 };
 

@@ -74,9 +74,9 @@ const gdn_cuda_catalogue *gdn_cuda_catalogue_get(void);
 gdn_status gdn_cuda_read_traits(const gdn_cuda_driver *cu, CUdevice device, gdn_cuda_traits *traits);
 
 /* ---- device.c ---- */
-/* Fills *dev, which starts as zeros. native may be NULL. Close also undoes a failed open. */
-gdn_status gdn_cuda_device_open(gdn_cuda_device *dev, const gdn_context *ctx, uint32_t index, const gdn_cuda_desc *native);
-void       gdn_cuda_device_close(gdn_cuda_device *dev);
+/* As gdn_gpu_driver wants them: of a gdn_cuda_device, native a gdn_cuda_desc or NULL. */
+gdn_status gdn_cuda_device_open(void *device, const gdn_context *ctx, uint32_t index, const void *native);
+void       gdn_cuda_device_close(void *device);
 /* A CUresult as a status with a text: "cuMemAlloc returned CUDA_ERROR_...". dev may be NULL; notes a lost device. */
 gdn_status gdn_cuda_fail(gdn_cuda_device *dev, const gdn_cuda_driver *cu, CUresult result, const char *call);
 /* Make the context current, and allow what a capture of this thread would forbid; leave undoes both. */

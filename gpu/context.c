@@ -69,7 +69,7 @@ gdn_status gdn_gpu_describe_device(const gdn_backend *backend, uint32_t device, 
     gdn_status status = driver->only ? GDN_OK : variants_of(driver, device, &variants);
     if (status)
         return status;
-    driver->describe_listed(device, info);
+    driver->describe(device, info);
     info->n_implementations = variants.n;
     return GDN_OK;
 }
@@ -87,7 +87,9 @@ gdn_status gdn_gpu_describe_context(const gdn_context *ctx, gdn_device_info *dev
 {
     const gdn_gpu_context *dev = ctx->state;
     if (device) {
-        driver_of(ctx->backend)->describe_opened(dev, device);
+        (void)snprintf(device->name, sizeof device->name, "%s", dev->name);
+        device->memory_bytes      = dev->memory_bytes;
+        device->emulated          = dev->emulated;
         device->n_implementations = dev->variants.n;
     }
     if (implementation)
@@ -97,7 +99,7 @@ gdn_status gdn_gpu_describe_context(const gdn_context *ctx, gdn_device_info *dev
 
 /* ---- Contexts --------------------------------------------------------------------------------------- */
 
-static gdn_status find_variant(const gdn_context *ctx, const gdn_device_info *device, const char *name, uint32_t *index)
+static gdn_status find_variant(const gdn_context *ctx, const char *name, uint32_t *index)
 {
     const gdn_gpu_context *dev = ctx->state;
     char have[256] = "";
@@ -110,14 +112,13 @@ static gdn_status find_variant(const gdn_context *ctx, const gdn_device_info *de
     if (name && driver_of(ctx->backend)->only)
         return gdn_fail(GDN_NOT_FOUND, "desc->implementation is \"%.64s\"; the %s backend has %s", name, ctx->backend->name, have);
     if (name)
-        return gdn_fail(GDN_NOT_FOUND, "desc->implementation is \"%.64s\"; %s has %s", name, device->name, have);
+        return gdn_fail(GDN_NOT_FOUND, "desc->implementation is \"%.64s\"; %s has %s", name, dev->name, have);
     return GDN_OK;
 }
 
 gdn_status gdn_gpu_open(gdn_context *ctx, const gdn_context_desc *desc, uint32_t implementation)
 {
     const gdn_gpu_driver *driver = driver_of(ctx->backend);
-    gdn_device_info info = { 0 };
     gdn_status status;
     gdn_gpu_context *dev = gdn_context_alloc(ctx, driver->device_bytes, 64);
     if (!dev)
@@ -126,11 +127,9 @@ gdn_status gdn_gpu_open(gdn_context *ctx, const gdn_context_desc *desc, uint32_t
     ctx->state = dev;
     if ((status = driver->open(dev, ctx, desc->device, desc->native)))
         return status;
-    driver->describe_opened(dev, &info);
-    dev->emulated = info.emulated;
     /* A device that core has not chosen from our list has a list of its own. */
     if (desc->native) {
-        if ((status = driver->probe(dev, &dev->variants)) || (status = find_variant(ctx, &info, desc->implementation, &implementation)))
+        if ((status = driver->probe(dev, &dev->variants)) || (status = find_variant(ctx, desc->implementation, &implementation)))
             return status;
     } else if ((status = variants_of(driver, desc->device, &dev->variants))) {
         return status;

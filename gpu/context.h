@@ -29,8 +29,11 @@ typedef struct gdn_gpu_buffer {
 typedef struct gdn_gpu_context {
     gdn_gpu_variants variants; /* of the device                   */
     gdn_gpu_variant  variant;  /* the one that this context runs  */
-    int              emulated; /* as the driver says of itself    */
     gdn_gpu_buffer  *buffers;
+    /* Filled in by open: */
+    const char      *name;
+    uint64_t         memory_bytes;
+    int              emulated; /* as the driver says of itself    */
 } gdn_gpu_context;
 
 /* What a backend has of its own. Devices are its own type, zeros before they are opened. */
@@ -40,9 +43,8 @@ typedef struct gdn_gpu_driver {
     size_t            device_bytes, buffer_bytes;
 
     uint32_t   (*count)(const char **reason);
-    /* A device of the list, or an opened one: its name, its memory, whether it is emulated. */
-    void       (*describe_listed)(uint32_t index, gdn_device_info *info);
-    void       (*describe_opened)(const void *device, gdn_device_info *info);
+    /* The same of a device of the list: its name, its memory, whether it is emulated. */
+    void       (*describe)(uint32_t index, gdn_device_info *info);
     /* native may be NULL. ctx is NULL while a device is only described. Close also undoes a failed open. */
     gdn_status (*open)(void *device, const gdn_context *ctx, uint32_t index, const void *native);
     void       (*close)(void *device);

@@ -16,22 +16,13 @@ static uint32_t count(const char **reason)
     return c->device ? 1 : 0;
 }
 
-static void describe(const gdn_metal_traits *t, gdn_device_info *info)
+static void describe(uint32_t index, gdn_device_info *info)
 {
+    (void)index;
+    const gdn_metal_traits *t = &gdn_metal_catalogue_get()->traits;
     (void)snprintf(info->name, sizeof info->name, "%s", t->name);
     info->memory_bytes = t->memory_bytes;
     info->emulated     = t->emulated;
-}
-
-static void describe_listed(uint32_t index, gdn_device_info *info)
-{
-    (void)index;
-    describe(&gdn_metal_catalogue_get()->traits, info);
-}
-
-static void describe_opened(const void *device, gdn_device_info *info)
-{
-    describe(&((const gdn_metal_device *)device)->traits, info);
 }
 
 static gdn_status open_device(void *device, const gdn_context *ctx, uint32_t index, const void *native)
@@ -79,7 +70,7 @@ static int release(void *device, gdn_gpu_buffer *b)
 
 static const gdn_gpu_driver driver = {
     .only = gdn_metal_implementation, .known = known, .device_bytes = sizeof(gdn_metal_device), .buffer_bytes = sizeof(gdn_gpu_buffer),
-    .count = count, .describe_listed = describe_listed, .describe_opened = describe_opened, .open = open_device, .close = close_device,
+    .count = count, .describe = describe, .open = open_device, .close = close_device,
     .probe = probe_device, .allocate = allocate, .release = release,
 };
 

@@ -27,7 +27,7 @@ typedef struct gdn_metal_traits {
     int      emulated; /* as the libraries say of themselves */
 } gdn_metal_traits;
 
-/* X(name): the kernels are gdn_metal_<name>. Those of gated_delta_net stand in the order that its dispatch counts in. */
+/* X(name): the kernels are gdn_metal_<name>. */
 #define GDN_METAL_KERNELS(X)                                                                              \
     X(delta_2) X(delta_2_channel) X(delta_2_any) X(delta_2_any_channel)                                   \
     X(delta_4) X(delta_4_channel) X(delta_4_any) X(delta_4_any_channel)                                   \

@@ -16,30 +16,11 @@ static uint32_t count(const char **reason)
     return c->n;
 }
 
-static void describe(const gdn_vk_traits *t, gdn_device_info *info)
+static void describe(uint32_t index, gdn_device_info *info)
 {
+    const gdn_vk_traits *t = &gdn_vk_catalogue_get()->traits[index];
     (void)snprintf(info->name, sizeof info->name, "%s", t->name);
     info->memory_bytes = t->memory_bytes;
-}
-
-static void describe_listed(uint32_t index, gdn_device_info *info)
-{
-    describe(&gdn_vk_catalogue_get()->traits[index], info);
-}
-
-static void describe_opened(const void *device, gdn_device_info *info)
-{
-    describe(&((const gdn_vk_device *)device)->traits, info);
-}
-
-static gdn_status open_device(void *device, const gdn_context *ctx, uint32_t index, const void *native)
-{
-    return gdn_vk_device_open(device, ctx, index, native);
-}
-
-static void close_device(void *device)
-{
-    gdn_vk_device_close(device);
 }
 
 static gdn_status allocate(void *device, uint64_t bytes, gdn_gpu_buffer *buffer)
@@ -61,7 +42,7 @@ static int release(void *device, gdn_gpu_buffer *buffer)
 
 static const gdn_gpu_driver driver = {
     .known = known, .device_bytes = sizeof(gdn_vk_device), .buffer_bytes = sizeof(gdn_vk_buffer),
-    .count = count, .describe_listed = describe_listed, .describe_opened = describe_opened, .open = open_device, .close = close_device,
+    .count = count, .describe = describe, .open = gdn_vk_device_open, .close = gdn_vk_device_close,
     .probe = gdn_vk_probe, .allocate = allocate, .release = release,
 };
 

@@ -108,9 +108,9 @@ gdn_status gdn_vk_load_device_functions(gdn_vk_functions *vk, VkDevice device);
 gdn_status gdn_vk_read_traits(const gdn_vk_functions *vk, VkPhysicalDevice physical, gdn_vk_traits *traits);
 
 /* ---- device.c ---- */
-/* Fills *dev, which starts as zeros. native may be NULL. Close also undoes a failed open. */
-gdn_status gdn_vk_device_open(gdn_vk_device *dev, const gdn_context *ctx, uint32_t index, const gdn_vulkan_desc *native);
-void       gdn_vk_device_close(gdn_vk_device *dev);
+/* As gdn_gpu_driver wants them: of a gdn_vk_device, native a gdn_vulkan_desc or NULL. */
+gdn_status gdn_vk_device_open(void *device, const gdn_context *ctx, uint32_t index, const void *native);
+void       gdn_vk_device_close(void *device);
 /* A VkResult as a status with a text: "vkCreateBuffer returned VK_ERROR_...". dev may be NULL; notes a lost device. */
 gdn_status gdn_vk_fail(gdn_vk_device *dev, VkResult result, const char *call);
 void      *gdn_vk_host_alloc(const gdn_vk_device *dev, uint64_t bytes);
@@ -152,10 +152,12 @@ size_t gdn_vk_add_float_controls(const gdn_vk_traits *traits, gdn_vk_code code, 
 /* ---- pipelines.c ---- */
 gdn_status gdn_vk_pipelines_open(gdn_vk_device *dev);
 void       gdn_vk_pipelines_close(gdn_vk_device *dev);
-enum { GDN_VK_CONSTANTS = 4 }; /* constant 0 is the workgroup's size */
-gdn_status gdn_vk_pipeline_get(gdn_vk_device *dev, int kernel, const uint32_t constants[GDN_VK_CONSTANTS], VkPipeline *pipeline);
-/* The same for a given variant: the probe's. Not kept. */
-gdn_status gdn_vk_pipeline_make(gdn_vk_device *dev, int kernel, int soft_fma, int subgroup,
+enum { GDN_VK_CONSTANTS = GDN_PLAN_CONSTANTS }; /* constant 0 is the workgroup's size */
+/* general: as for gdn_vk_shader(). */
+gdn_status gdn_vk_pipeline_get(gdn_vk_device *dev, int kernel, int general, const uint32_t constants[GDN_VK_CONSTANTS],
+                               VkPipeline *pipeline);
+/* The same for a given implementation: the probe's. Not kept. */
+gdn_status gdn_vk_pipeline_make(gdn_vk_device *dev, int kernel, int general, int soft_fma, int subgroup,
                                 const uint32_t constants[GDN_VK_CONSTANTS], VkPipeline *pipeline);
 
 /* ---- probe.c ---- */
