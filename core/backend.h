@@ -8,12 +8,13 @@
 typedef struct gdn_backend {
     uint32_t    id;
     const char *name;
+    const void *own; /* for functions that several backends' tables have */
 
     /* Lists, callable without a context. device_count returns how many there are and, where there are
      * none, fills `reason`. The caller has checked that the indices are in range. */
-    uint32_t   (*device_count)(char reason[GDN_REASON_MAX]);
-    gdn_status (*describe_device)(uint32_t device, gdn_device_info *info);
-    gdn_status (*describe_implementation)(uint32_t device, uint32_t index, gdn_implementation_info *info);
+    uint32_t   (*device_count)(const struct gdn_backend *backend, char reason[GDN_REASON_MAX]);
+    gdn_status (*describe_device)(const struct gdn_backend *backend, uint32_t device, gdn_device_info *info);
+    gdn_status (*describe_implementation)(const struct gdn_backend *backend, uint32_t device, uint32_t index, gdn_implementation_info *info);
 
     /* Optional. Where desc->native brings the device, the lists do not hold it: then core asks this about a context, and
      * open finds desc->implementation itself (implementation is 0). Either of the last two may be NULL. */
@@ -90,5 +91,11 @@ gdn_status gdn_host_buffer_create(gdn_context *ctx, uint64_t bytes, gdn_span *sp
 void       gdn_host_buffer_destroy(gdn_context *ctx, gdn_span *span);
 gdn_status gdn_host_buffer_write(gdn_context *ctx, const gdn_span *span, uint64_t offset, const void *source, uint64_t bytes);
 gdn_status gdn_host_buffer_read(gdn_context *ctx, const gdn_span *span, uint64_t offset, void *target, uint64_t bytes);
+
+/* All of that, for their tables. */
+#define GDN_HOST_MEMORY                                                                                               \
+    .host_memory = 1, .data_is_address = 1, .synchronize = gdn_host_synchronize, .poll = gdn_host_poll,               \
+    .buffer_create = gdn_host_buffer_create, .buffer_destroy = gdn_host_buffer_destroy,                               \
+    .buffer_write = gdn_host_buffer_write, .buffer_read = gdn_host_buffer_read
 
 #endif

@@ -46,7 +46,7 @@ gdn_status gdn_backend_describe(uint32_t backend, gdn_backend_info *info)
     (void)snprintf(full.name, sizeof full.name, "%s", backend_names[backend]);
     if (b) {
         full.built     = 1;
-        full.n_devices = b->device_count(full.reason);
+        full.n_devices = b->device_count(b, full.reason);
         full.available = full.n_devices > 0;
     } else {
         (void)snprintf(full.reason, sizeof full.reason, "this build of libgdn has no %s backend", full.name);
@@ -78,7 +78,7 @@ gdn_status gdn_device_describe(uint32_t backend, uint32_t device, gdn_device_inf
     if (status || (status = find_device(backend, device, &b)))
         return status;
     gdn_device_info full = { .backend = backend, .device = device };
-    if ((status = b->describe_device(device, &full)))
+    if ((status = b->describe_device(b, device, &full)))
         return status;
     gdn_struct_write(info, &full, sizeof full);
     return GDN_OK;
@@ -97,7 +97,8 @@ gdn_status gdn_implementation_describe(uint32_t backend, uint32_t device, uint32
         return gdn_fail(GDN_NOT_FOUND, "index is %u; device %u of backend %u has implementations 0..%u",
                         (unsigned)index, (unsigned)device, (unsigned)backend, (unsigned)d.n_implementations - 1);
     gdn_implementation_info full = { 0 };
-    if ((status = gdn_backend_of(backend)->describe_implementation(device, index, &full)))
+    const gdn_backend *b = gdn_backend_of(backend);
+    if ((status = b->describe_implementation(b, device, index, &full)))
         return status;
     gdn_struct_write(info, &full, sizeof full);
     return GDN_OK;

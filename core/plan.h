@@ -6,6 +6,8 @@
 
 #include "gdn/gdn.h"
 
+enum { GDN_PLAN_CONSTANTS = 4 };
+
 typedef struct gdn_plan {
     gdn_capability capability;    /* what a query is told                                                       */
     int64_t        n_items;       /* independent pieces of the work: items of a CPU, blocks of a GPU's grid     */
@@ -19,6 +21,7 @@ typedef struct gdn_plan {
     int64_t        n_after;     /* ssm_conv: blocks of the launch behind, 0 = none                             */
     uint64_t       table_slots; /* set_rows: of one index batch's table, 0 = none                              */
     int32_t        variant;     /* the backend's own: which kernel                                             */
+    uint32_t       constants[GDN_PLAN_CONSTANTS]; /* Vulkan: of its pipeline; a second launch may have others  */
 } gdn_plan;
 
 #define GDN_PLAN_INIT { .capability = { .size = sizeof(gdn_capability) }, .grain = 1, .form = "" }

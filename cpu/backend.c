@@ -16,8 +16,9 @@
 
 /* ---- Lists ---------------------------------------------------------------------------------------- */
 
-static uint32_t device_count(char reason[GDN_REASON_MAX])
+static uint32_t device_count(const gdn_backend *backend, char reason[GDN_REASON_MAX])
 {
+    (void)backend;
     reason[0] = 0;
     return 1;
 }
@@ -39,9 +40,9 @@ static void processor_name(char *name, size_t size)
 #endif
 }
 
-static gdn_status describe_device(uint32_t device, gdn_device_info *info)
+static gdn_status describe_device(const gdn_backend *backend, uint32_t device, gdn_device_info *info)
 {
-    (void)device;
+    (void)backend, (void)device;
     const long pages = sysconf(_SC_PHYS_PAGES), page = sysconf(_SC_PAGESIZE);
     processor_name(info->name, sizeof info->name);
     info->shared_memory = 1;
@@ -51,9 +52,9 @@ static gdn_status describe_device(uint32_t device, gdn_device_info *info)
     return GDN_OK;
 }
 
-static gdn_status describe_implementation(uint32_t device, uint32_t index, gdn_implementation_info *info)
+static gdn_status describe_implementation(const gdn_backend *backend, uint32_t device, uint32_t index, gdn_implementation_info *info)
 {
-    (void)device;
+    (void)backend, (void)device;
     (void)snprintf(info->name, sizeof info->name, "%s", gdn_cpu_table_of(index)->name);
     info->exact = 1; /* IEEE arithmetic with hardware fma, or the C library's; numerics/float_env.h keeps subnormals */
     return GDN_OK;
@@ -219,10 +220,7 @@ static gdn_status run_job(gdn_context *ctx, job *j, gdn_stream stream)
 const gdn_backend gdn_backend_cpu = {
     .id = GDN_BACKEND_CPU, .name = "cpu",
     .device_count = device_count, .describe_device = describe_device, .describe_implementation = describe_implementation,
-    .open = open_cpu, .close = close_cpu, .host_memory = 1, .data_is_address = 1,
-    .synchronize = gdn_host_synchronize, .poll = gdn_host_poll,
-    .buffer_create = gdn_host_buffer_create, .buffer_destroy = gdn_host_buffer_destroy,
-    .buffer_write = gdn_host_buffer_write, .buffer_read = gdn_host_buffer_read,
+    .open = open_cpu, .close = close_cpu, GDN_HOST_MEMORY,
 #define GDN_KERNEL(stem, number, title) .stem = { plan_##stem, run_##stem },
 #include "core/kernels.def"
 #undef GDN_KERNEL

@@ -97,8 +97,9 @@ static gdn_status open_callers(gdn_cuda_device *dev, CUcontext context)
     return gdn_cuda_read_traits(dev->cu, device, &dev->traits);
 }
 
-gdn_status gdn_cuda_device_open(gdn_cuda_device *dev, const gdn_context *ctx, uint32_t index, const gdn_cuda_desc *callers)
+gdn_status gdn_cuda_device_open(void *device, const gdn_context *ctx, uint32_t index, const void *callers)
 {
+    gdn_cuda_device *dev = device;
     const gdn_cuda_catalogue *c = gdn_cuda_catalogue_get();
     gdn_cuda_desc  native = { 0 };
     gdn_cuda_scope scope;
@@ -113,6 +114,9 @@ gdn_status gdn_cuda_device_open(gdn_cuda_device *dev, const gdn_context *ctx, ui
         return gdn_fail(GDN_UNAVAILABLE, "%s", c->reason);
     if ((status = native.context ? open_callers(dev, native.context) : open_primary(dev, c, index)) || (status = gdn_cuda_enter(dev, &scope)))
         return status;
+    dev->gpu.name         = dev->traits.name;
+    dev->gpu.memory_bytes = dev->traits.memory_bytes;
+    dev->gpu.emulated     = dev->traits.emulated;
     dev->timeout_ns = gdn_timeout_ns(ctx, dev->traits.emulated);
     const CUresult result = dev->cu->StreamCreate(&dev->stream, CU_STREAM_NON_BLOCKING);
     if (result != CUDA_SUCCESS) {
@@ -127,8 +131,9 @@ gdn_status gdn_cuda_device_open(gdn_cuda_device *dev, const gdn_context *ctx, ui
 
 /* Where the device does not finish in time, its objects are left alone: freeing what is in use would wait without bound.
  * Those of a context that was lost go with it. */
-void gdn_cuda_device_close(gdn_cuda_device *dev)
+void gdn_cuda_device_close(void *device)
 {
+    gdn_cuda_device *dev = device;
     gdn_cuda_scope scope;
     if (dev->context && gdn_cuda_enter(dev, &scope) == GDN_OK) {
         if (!dev->stream || gdn_cuda_wait(dev, dev->stream) == GDN_OK) {
@@ -142,9 +147,9 @@ void gdn_cuda_device_close(gdn_cuda_device *dev)
         }
         gdn_cuda_leave(dev, &scope);
     }
-    while (dev->buffers) { /* records of buffers that could not be freed */
-        gdn_cuda_buffer *b = dev->buffers;
-        dev->buffers = b->next;
+    while (dev->gpu.buffers) { /* records of buffers that could not be freed */
+        gdn_gpu_buffer *b = dev->gpu.buffers;
+        dev->gpu.buffers = b->next;
         gdn_context_free(dev->ctx, b);
     }
     if (dev->own_context)

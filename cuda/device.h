@@ -14,6 +14,7 @@
 #include "cuda/driver.h"
 #include "cuda/shape.h"
 #include "gdn/cuda.h"
+#include "gpu/context.h"
 #include "gpu/plan.h"
 
 _Static_assert(sizeof(void *) == 8, "a CUdeviceptr travels in gdn_span.data, which takes 64-bit pointers");
@@ -43,12 +44,8 @@ typedef struct gdn_cuda_traits {
     int      emulated; /* as the driver says of itself */
 } gdn_cuda_traits;
 
-typedef struct gdn_cuda_buffer {
-    struct gdn_cuda_buffer *next;
-    CUdeviceptr             address;
-} gdn_cuda_buffer;
-
 typedef struct gdn_cuda_device {
+    gdn_gpu_context    gpu;
     const gdn_cuda_driver *cu;
     gdn_cuda_traits    traits;
     const gdn_context *ctx; /* whose allocator and log are used; NULL while a device is only described */
@@ -60,10 +57,7 @@ typedef struct gdn_cuda_device {
     CUfunction         kernels[GDN_CUDA_KERNEL_COUNT];
     uint32_t          *bad;         /* GDN_GPU_BAD_WORDS words of host memory that kernels set */
     CUdeviceptr        bad_address;
-    gdn_cuda_buffer   *buffers;
     int                lost;
-    int                exact;
-    char               reason[GDN_REASON_MAX]; /* why not exact */
 } gdn_cuda_device;
 
 /* ---- loader.c ---- */
@@ -80,9 +74,9 @@ const gdn_cuda_catalogue *gdn_cuda_catalogue_get(void);
 gdn_status gdn_cuda_read_traits(const gdn_cuda_driver *cu, CUdevice device, gdn_cuda_traits *traits);
 
 /* ---- device.c ---- */
-/* Fills *dev, which starts as zeros. native may be NULL. Close also undoes a failed open. */
-gdn_status gdn_cuda_device_open(gdn_cuda_device *dev, const gdn_context *ctx, uint32_t index, const gdn_cuda_desc *native);
-void       gdn_cuda_device_close(gdn_cuda_device *dev);
+/* As gdn_gpu_driver wants them: of a gdn_cuda_device, native a gdn_cuda_desc or NULL. */
+gdn_status gdn_cuda_device_open(void *device, const gdn_context *ctx, uint32_t index, const void *native);
+void       gdn_cuda_device_close(void *device);
 /* A CUresult as a status with a text: "cuMemAlloc returned CUDA_ERROR_...". dev may be NULL; notes a lost device. */
 gdn_status gdn_cuda_fail(gdn_cuda_device *dev, const gdn_cuda_driver *cu, CUresult result, const char *call);
 /* Make the context current, and allow what a capture of this thread would forbid; leave undoes both. */
@@ -112,8 +106,8 @@ gdn_status gdn_cuda_memory_open(gdn_cuda_device *dev);
 void       gdn_cuda_memory_close(gdn_cuda_device *dev);
 gdn_status gdn_cuda_copy_in(gdn_cuda_device *dev, CUdeviceptr to, const void *from, uint64_t bytes);
 gdn_status gdn_cuda_copy_out(gdn_cuda_device *dev, void *to, CUdeviceptr from, uint64_t bytes);
-gdn_status gdn_cuda_buffer_create(gdn_context *ctx, uint64_t bytes, gdn_span *span);
-void       gdn_cuda_buffer_destroy(gdn_context *ctx, gdn_span *span);
+gdn_status gdn_cuda_allocate(void *device, uint64_t bytes, gdn_gpu_buffer *buffer);
+int        gdn_cuda_release(void *device, gdn_gpu_buffer *buffer);
 gdn_status gdn_cuda_buffer_write(gdn_context *ctx, const gdn_span *span, uint64_t offset, const void *source, uint64_t bytes);
 gdn_status gdn_cuda_buffer_read(gdn_context *ctx, const gdn_span *span, uint64_t offset, void *target, uint64_t bytes);
 static inline uint64_t gdn_cuda_address(const gdn_place *at) /* 0 where it is absent */
@@ -122,16 +116,15 @@ static inline uint64_t gdn_cuda_address(const gdn_place *at) /* 0 where it is ab
 }
 
 /* ---- probe.c ---- */
-gdn_status gdn_cuda_probe_device(gdn_cuda_device *dev); /* fills exact and reason */
-/* The same for device `index` of the catalogue, once per process. */
-gdn_status gdn_cuda_exact_of(uint32_t index, int *exact, char reason[GDN_REASON_MAX]);
+extern const char gdn_cuda_implementation[]; /* the one that there is */
+gdn_status gdn_cuda_probe(void *device, gdn_gpu_variants *variants);
 
 /* ---- queue.c, for gpu/plan.h ---- */
 gdn_gpu_device gdn_cuda_gpu(const gdn_cuda_device *dev);
 
 /* ---- dispatch_<kernel>.c: run is called within enter and leave ---- */
 #define GDN_KERNEL(stem, number, title)                                                                              \
-    void       gdn_cuda_plan_##stem(const gdn_cuda_device *dev, const gdn_##stem##_problem *p, gdn_plan *plan); \
+    gdn_status gdn_cuda_plan_##stem(const gdn_context *ctx, const gdn_##stem##_problem *p, gdn_plan *plan); \
     gdn_status gdn_cuda_run_##stem(gdn_cuda_device *dev, const gdn_##stem##_problem *p, const gdn_plan *plan, CUstream stream);
 #include "core/kernels.def"
 #undef GDN_KERNEL

@@ -46,26 +46,32 @@ static uint32_t columns(int tiles, int nb)
 
 static gdn_cuda_kernel kernel_of(const problem_t *p, int nb)
 {
-    static const gdn_cuda_kernel kernels[2][4] = {
-        { GDN_CUDA_delta_rows_2, GDN_CUDA_delta_rows_4, GDN_CUDA_delta_rows_8, GDN_CUDA_delta_rows_general },
-        { GDN_CUDA_delta_tiles_2, GDN_CUDA_delta_tiles_4, GDN_CUDA_delta_tiles_8, GDN_CUDA_delta_tiles_general },
-    };
-    const int channel = p->gate == GDN_GATE_CHANNEL;
-    const int narrow  = p->q.dtype != GDN_F32 || p->k.dtype != GDN_F32 || p->v.dtype != GDN_F32;
-    const int variant = nb == GENERAL ? channel : 2 * channel + narrow; /* in the order of GDN_CUDA_DELTA_KERNELS */
-    return (gdn_cuda_kernel)((int)kernels[in_tiles(p)][nb] + variant);
+#define EXACT(form, size) { { GDN_CUDA_delta_##form##_##size, GDN_CUDA_delta_##form##_##size##_any },                     \
+                            { GDN_CUDA_delta_##form##_##size##_channel, GDN_CUDA_delta_##form##_##size##_channel_any } }
+#define ANY(form) { { GDN_CUDA_delta_##form##_general, GDN_CUDA_delta_##form##_general },                                 \
+                    { GDN_CUDA_delta_##form##_general_channel, GDN_CUDA_delta_##form##_general_channel } }
+#define FORM(form) { [NB_2] = EXACT(form, 2), [NB_4] = EXACT(form, 4), [NB_8] = EXACT(form, 8), [GENERAL] = ANY(form) }
+    static const gdn_cuda_kernel kernels[2][4][2][2] = { FORM(rows), FORM(tiles) }; /* [tiles][size][channel][narrow] */
+#undef FORM
+#undef ANY
+#undef EXACT
+    const int narrow = p->q.dtype != GDN_F32 || p->k.dtype != GDN_F32 || p->v.dtype != GDN_F32;
+    return kernels[in_tiles(p)][nb][p->gate == GDN_GATE_CHANNEL][narrow];
 }
 
-void gdn_cuda_plan_gated_delta_net(const gdn_cuda_device *dev, const problem_t *p, gdn_plan *plan)
+gdn_status gdn_cuda_plan_gated_delta_net(const gdn_context *ctx, const problem_t *p, gdn_plan *plan)
 {
+    const gdn_cuda_device *dev = ctx->state;
     gdn_gpu_device gpu = gdn_cuda_gpu(dev);
     const int nb = blocks_of_keys(&gpu, p);
+    gdn_gpu_begin_plan(ctx, plan);
     gpu.most_blocks = UINT64_MAX; /* a grid of three dimensions */
     plan->form    = in_tiles(p) ? "tiles" : "rows";
     plan->variant = (int32_t)kernel_of(p, nb);
     gdn_gpu_plan_gated_delta_net(&gpu, p, columns(in_tiles(p), nb), plan);
     if (p->n_heads_v > GDN_CUDA_MAX_BLOCKS_YZ)
         gdn_gpu_refuse(plan, "n_heads_v is %d; a CUDA grid has at most %d of them", (int)p->n_heads_v, GDN_CUDA_MAX_BLOCKS_YZ);
+    return GDN_OK;
 }
 
 gdn_status gdn_cuda_run_gated_delta_net(gdn_cuda_device *dev, const problem_t *p, const gdn_plan *plan, CUstream stream)

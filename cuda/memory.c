@@ -1,5 +1,4 @@
 /* Buffers for programs, and copies, all on our own stream. See device.h. */
-#include <stdio.h>
 #include <string.h>
 
 #include "core/status.h"
@@ -22,10 +21,10 @@ gdn_status gdn_cuda_memory_open(gdn_cuda_device *dev)
 
 void gdn_cuda_memory_close(gdn_cuda_device *dev)
 {
-    while (dev->buffers) {
-        gdn_cuda_buffer *b = dev->buffers;
-        dev->buffers = b->next;
-        (void)dev->cu->MemFree(b->address);
+    while (dev->gpu.buffers) {
+        gdn_gpu_buffer *b = dev->gpu.buffers;
+        dev->gpu.buffers = b->next;
+        (void)dev->cu->MemFree((CUdeviceptr)(uintptr_t)b->data);
         gdn_context_free(dev->ctx, b);
     }
     if (dev->bad)
@@ -54,60 +53,33 @@ gdn_status gdn_cuda_copy_out(gdn_cuda_device *dev, void *to, CUdeviceptr from, u
 
 /* ---- Buffers for programs --------------------------------------------------------------------------- */
 
-static gdn_status create(gdn_cuda_device *dev, uint64_t bytes, gdn_cuda_buffer *b)
+gdn_status gdn_cuda_allocate(void *device, uint64_t bytes, gdn_gpu_buffer *b)
 {
+    gdn_cuda_device *dev = device;
     gdn_cuda_scope scope;
+    CUdeviceptr address = 0;
     gdn_status status = gdn_cuda_enter(dev, &scope);
     if (status)
         return status;
-    const CUresult result = dev->cu->MemAlloc(&b->address, (size_t)bytes);
-    if (result != CUDA_SUCCESS) {
-        char why[GDN_REASON_MAX];
-        status = gdn_cuda_fail(dev, dev->cu, result, "cuMemAlloc");
-        (void)snprintf(why, sizeof why, "%.*s", GDN_REASON_MAX - 1, gdn_last_error());
-        status = gdn_fail(status, "no buffer of %llu bytes: %s", (unsigned long long)bytes, why);
-    }
+    const CUresult result = dev->cu->MemAlloc(&address, (size_t)bytes);
+    if (result != CUDA_SUCCESS)
+        status = gdn_gpu_no_buffer(gdn_cuda_fail(dev, dev->cu, result, "cuMemAlloc"), bytes);
+    b->data = (void *)(uintptr_t)address;
     gdn_cuda_leave(dev, &scope);
     return status;
 }
 
-gdn_status gdn_cuda_buffer_create(gdn_context *ctx, uint64_t bytes, gdn_span *span)
+int gdn_cuda_release(void *device, gdn_gpu_buffer *b)
 {
-    gdn_cuda_device *dev = ctx->state;
-    gdn_cuda_buffer *b = gdn_context_alloc(ctx, sizeof *b, 64);
-    if (!b)
-        return gdn_fail(GDN_OUT_OF_MEMORY, "no memory for the record of a buffer of %llu bytes", (unsigned long long)bytes);
-    const gdn_status status = create(dev, bytes, b);
-    if (status) {
-        gdn_context_free(ctx, b);
-        return status;
-    }
-    b->next      = dev->buffers;
-    dev->buffers = b;
-    *span = (gdn_span){ .data = (void *)(uintptr_t)b->address, .bytes = bytes };
-    return GDN_OK;
-}
-
-void gdn_cuda_buffer_destroy(gdn_context *ctx, gdn_span *span)
-{
-    gdn_cuda_device *dev = ctx->state;
+    gdn_cuda_device *dev = device;
     gdn_cuda_scope scope;
-    for (gdn_cuda_buffer **at = &dev->buffers; *at; at = &(*at)->next) {
-        gdn_cuda_buffer *b = *at;
-        if (b->address != (uint64_t)(uintptr_t)span->data)
-            continue;
-        if (gdn_cuda_enter(dev, &scope) == GDN_OK) {
-            const gdn_status status = gdn_cuda_wait(dev, dev->stream);
-            if (!status)
-                (void)dev->cu->MemFree(b->address);
-            gdn_cuda_leave(dev, &scope);
-            if (status && !dev->lost)
-                return; /* still in use: gdn_context_destroy() tries again */
-        }
-        *at = b->next;
-        gdn_context_free(ctx, b);
-        return;
-    }
+    if (gdn_cuda_enter(dev, &scope))
+        return 1; /* what a lost context had is gone with it */
+    const gdn_status status = gdn_cuda_wait(dev, dev->stream);
+    if (!status)
+        (void)dev->cu->MemFree((CUdeviceptr)(uintptr_t)b->data);
+    gdn_cuda_leave(dev, &scope);
+    return !status || dev->lost;
 }
 
 gdn_status gdn_cuda_buffer_write(gdn_context *ctx, const gdn_span *span, uint64_t offset, const void *source, uint64_t bytes)

@@ -1,13 +1,13 @@
 /* The probe: runs the device's arithmetic on hard operands (gpu/probe.h). Every CUDA device that there is computes IEEE
  * arithmetic with a fused fma, so nothing is expected to differ; `exact` is what was found all the same, and the wrong
  * compiler option would be found here too. */
-#include <pthread.h>
 #include <stdlib.h>
-#include <string.h>
 
 #include "core/status.h"
 #include "cuda/device.h"
 #include "gpu/probe.h"
+
+const char gdn_cuda_implementation[] = "fma"; /* which is fused on every CUDA device */
 
 typedef struct probe_t {
     gdn_cuda_device *dev;
@@ -28,8 +28,10 @@ static gdn_status run(void *user)
     return gdn_cuda_copy_out(x->dev, x->host + GDN_PROBE_IN_BYTES, results, GDN_PROBE_BYTES - GDN_PROBE_IN_BYTES);
 }
 
-gdn_status gdn_cuda_probe_device(gdn_cuda_device *dev)
+gdn_status gdn_cuda_probe(void *device, gdn_gpu_variants *variants)
 {
+    gdn_cuda_device *dev = device;
+    char           reason[GDN_REASON_MAX];
     gdn_cuda_scope scope;
     gdn_status     status;
     probe_t        x = { .dev = dev, .host = malloc(GDN_PROBE_BYTES) };
@@ -43,38 +45,13 @@ gdn_status gdn_cuda_probe_device(gdn_cuda_device *dev)
     if (result != CUDA_SUCCESS) {
         status = gdn_cuda_fail(dev, dev->cu, result, "cuMemAlloc");
     } else {
-        status = gdn_gpu_probe_arithmetic(x.host, run, &x, dev->reason);
+        status = gdn_gpu_probe_arithmetic(x.host, run, &x, reason);
         if (status != GDN_TIMEOUT) /* else it is still running */
             (void)dev->cu->MemFree(x.memory);
     }
     gdn_cuda_leave(dev, &scope);
-    dev->exact = !status && !dev->reason[0];
+    if (!status)
+        gdn_gpu_add_variant(variants, gdn_cuda_implementation, 0, 0, reason);
     free(x.host);
-    return status;
-}
-
-/* ---- Once per device of the process's list ----------------------------------------------------------- */
-
-gdn_status gdn_cuda_exact_of(uint32_t index, int *exact, char reason[GDN_REASON_MAX])
-{
-    static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
-    static struct {
-        int  known, exact;
-        char reason[GDN_REASON_MAX];
-    } devices[GDN_CUDA_MAX_DEVICES];
-    gdn_status status = GDN_OK;
-    (void)pthread_mutex_lock(&lock);
-    if (!devices[index].known) {
-        gdn_cuda_device dev = { 0 };
-        if (!(status = gdn_cuda_device_open(&dev, NULL, index, NULL)) && !(status = gdn_cuda_probe_device(&dev))) {
-            devices[index].known = 1;
-            devices[index].exact = dev.exact;
-            memcpy(devices[index].reason, dev.reason, sizeof dev.reason);
-        }
-        gdn_cuda_device_close(&dev);
-    }
-    *exact = devices[index].exact;
-    memcpy(reason, devices[index].reason, GDN_REASON_MAX);
-    (void)pthread_mutex_unlock(&lock);
     return status;
 }

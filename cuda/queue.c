@@ -16,7 +16,7 @@ static uint64_t address(const void *backend, const gdn_place *at)
 
 gdn_gpu_device gdn_cuda_gpu(const gdn_cuda_device *dev)
 {
-    return (gdn_gpu_device){ .name = "fma", .most_blocks = GDN_CUDA_MAX_BLOCKS, .limit = "2^31 thread blocks or more", .most_slots = UINT64_MAX,
+    return (gdn_gpu_device){ .name = gdn_cuda_implementation, .most_blocks = GDN_CUDA_MAX_BLOCKS, .limit = "2^31 thread blocks or more", .most_slots = UINT64_MAX,
                              .address = address, .bad = dev->bad_address };
 }
 

@@ -2,5 +2,6 @@
 gdn_kernel_sources(gdn_objects gpu)
 target_sources(gdn_objects PRIVATE
   gpu/bad_maps.c
+  gpu/context.c
   gpu/plan.c
   gpu/probe.c)

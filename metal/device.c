@@ -61,6 +61,9 @@ gdn_status gdn_metal_device_open(gdn_metal_device *dev, const gdn_context *ctx, 
         return gdn_fail(GDN_UNAVAILABLE, "%s", c->reason);
     if ((status = native.device || native.queue ? open_callers(dev, &native) : open_default(dev, c, index)))
         return status;
+    dev->gpu.name         = dev->traits.name;
+    dev->gpu.memory_bytes = dev->traits.memory_bytes;
+    dev->gpu.emulated     = dev->traits.emulated;
     dev->timeout_ns = gdn_timeout_ns(ctx, dev->traits.emulated);
     if (!dev->queue && !(dev->queue = gdn_send(dev->rt, dev->device, dev->rt->sel.newCommandQueue)))
         return gdn_metal_fail(dev, GDN_OUT_OF_MEMORY, "newCommandQueue", NULL);

@@ -14,6 +14,7 @@
 
 #include "core/backend.h"
 #include "gdn/metal.h"
+#include "gpu/context.h"
 #include "gpu/plan.h"
 #include "metal/objc.h"
 #include "metal/shape.h"
@@ -26,7 +27,7 @@ typedef struct gdn_metal_traits {
     int      emulated; /* as the libraries say of themselves */
 } gdn_metal_traits;
 
-/* X(name): the kernels are gdn_metal_<name>. Those of gated_delta_net stand in the order that its dispatch counts in. */
+/* X(name): the kernels are gdn_metal_<name>. */
 #define GDN_METAL_KERNELS(X)                                                                              \
     X(delta_2) X(delta_2_channel) X(delta_2_any) X(delta_2_any_channel)                                   \
     X(delta_4) X(delta_4_channel) X(delta_4_any) X(delta_4_any_channel)                                   \
@@ -41,12 +42,8 @@ typedef enum gdn_metal_kernel {
 
 enum { GDN_METAL_RING = 16, GDN_METAL_STAGING_BYTES = 1 << 20 };
 
-typedef struct gdn_metal_buffer {
-    struct gdn_metal_buffer *next;
-    gdn_id                   buffer;
-} gdn_metal_buffer;
-
 typedef struct gdn_metal_device {
+    gdn_gpu_context    gpu;
     const gdn_objc    *rt;
     gdn_metal_traits   traits;
     const gdn_context *ctx; /* whose allocator and log are used; NULL while a device is only described */
@@ -57,10 +54,7 @@ typedef struct gdn_metal_device {
     uint32_t           ring_next;
     gdn_id             staging, bad_buffer;  /* shared memory */
     uint32_t          *bad;                  /* GDN_GPU_BAD_WORDS words that kernels set */
-    gdn_metal_buffer  *buffers;
     int                lost;
-    int                exact;
-    char               reason[GDN_REASON_MAX]; /* why not exact */
 } gdn_metal_device;
 
 /* ---- frameworks.c, in whose place a build with other libraries than Apple's has a file of its own ---- */
@@ -105,8 +99,6 @@ void       gdn_metal_queue_close(gdn_metal_device *dev);
 gdn_status gdn_metal_memory_open(gdn_metal_device *dev);
 void       gdn_metal_memory_close(gdn_metal_device *dev);
 gdn_status gdn_metal_allocate(gdn_metal_device *dev, uint64_t bytes, gdn_id *buffer);
-gdn_status gdn_metal_buffer_create(gdn_context *ctx, uint64_t bytes, gdn_span *span);
-void       gdn_metal_buffer_destroy(gdn_context *ctx, gdn_span *span);
 gdn_status gdn_metal_buffer_write(gdn_context *ctx, const gdn_span *span, uint64_t offset, const void *source, uint64_t bytes);
 gdn_status gdn_metal_buffer_read(gdn_context *ctx, const gdn_span *span, uint64_t offset, void *target, uint64_t bytes);
 
@@ -131,13 +123,13 @@ void gdn_metal_bind_all(gdn_metal_dispatch *dispatch, const gdn_place *const *op
 gdn_gpu_device gdn_metal_gpu(void); /* for gpu/plan.h: the same for every device */
 
 /* ---- probe.c ---- */
-gdn_status gdn_metal_probe_device(gdn_metal_device *dev); /* fills exact and reason */
-gdn_status gdn_metal_exact_of_default(int *exact, char reason[GDN_REASON_MAX]); /* the default device, once per process */
+extern const char gdn_metal_implementation[]; /* the one that there is */
+gdn_status gdn_metal_probe(gdn_metal_device *dev, gdn_gpu_variants *variants); /* within a pool */
 
 /* ---- dispatch_<kernel>.c ---- */
 #define GDN_KERNEL(stem, number, title)                                                                               \
-    void       gdn_metal_plan_##stem(const gdn_metal_device *dev, const gdn_##stem##_problem *p, gdn_plan *plan); \
-    gdn_status gdn_metal_run_##stem(gdn_metal_device *dev, const gdn_##stem##_problem *p, const gdn_plan *plan, gdn_stream stream);
+    gdn_status gdn_metal_plan_##stem(const gdn_context *ctx, const gdn_##stem##_problem *p, gdn_plan *plan); \
+    gdn_status gdn_metal_run_##stem(gdn_context *ctx, const gdn_##stem##_problem *p, const gdn_plan *plan, gdn_stream stream);
 #include "core/kernels.def"
 #undef GDN_KERNEL
 

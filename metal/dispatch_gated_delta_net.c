@@ -9,18 +9,24 @@ static int size_of(const problem_t *p)
     return p->head_dim_k <= 64 ? 0 : p->head_dim_k <= 128 ? 1 : 2;
 }
 
-void gdn_metal_plan_gated_delta_net(const gdn_metal_device *dev, const problem_t *p, gdn_plan *plan)
+#define SIZE(nb) { { GDN_METAL_delta_##nb, GDN_METAL_delta_##nb##_channel }, { GDN_METAL_delta_##nb##_any, GDN_METAL_delta_##nb##_any_channel } }
+static const gdn_metal_kernel kernels[3][2][2] = { SIZE(2), SIZE(4), SIZE(8) }; /* [size][any][channel] */
+#undef SIZE
+
+gdn_status gdn_metal_plan_gated_delta_net(const gdn_context *ctx, const problem_t *p, gdn_plan *plan)
 {
     const gdn_gpu_device gpu = gdn_metal_gpu();
     const int any = p->head_dim_k != 64 << size_of(p), channel = p->gate == GDN_GATE_CHANNEL;
-    (void)dev;
+    gdn_gpu_begin_plan(ctx, plan);
     plan->form    = "rows";
-    plan->variant = (int)GDN_METAL_delta_2 + 4 * size_of(p) + 2 * any + channel; /* in the order of GDN_METAL_KERNELS */
+    plan->variant = (int32_t)kernels[size_of(p)][any][channel];
     gdn_gpu_plan_gated_delta_net(&gpu, p, GDN_METAL_DELTA_THREADS / 8 * (size_of(p) < 2 ? 4 : 2), plan);
+    return GDN_OK;
 }
 
-gdn_status gdn_metal_run_gated_delta_net(gdn_metal_device *dev, const problem_t *p, const gdn_plan *plan, gdn_stream stream)
+gdn_status gdn_metal_run_gated_delta_net(gdn_context *ctx, const problem_t *p, const gdn_plan *plan, gdn_stream stream)
 {
+    gdn_metal_device *dev = ctx->state;
     const gdn_gpu_device gpu = gdn_metal_gpu();
     const gdn_gpu_gated_delta_net params = gdn_gpu_params_gated_delta_net(&gpu, p, plan);
     const gdn_place bad = { .data = dev->bad_buffer };

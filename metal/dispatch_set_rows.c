@@ -1,15 +1,17 @@
 /* set_rows: one dispatch or three. The kernels say how the work is cut. */
 #include "metal/device.h"
 
-void gdn_metal_plan_set_rows(const gdn_metal_device *dev, const gdn_set_rows_problem *p, gdn_plan *plan)
+gdn_status gdn_metal_plan_set_rows(const gdn_context *ctx, const gdn_set_rows_problem *p, gdn_plan *plan)
 {
     const gdn_gpu_device gpu = gdn_metal_gpu();
-    (void)dev;
+    gdn_gpu_begin_plan(ctx, plan);
     gdn_gpu_plan_set_rows(&gpu, p, GDN_METAL_ROWS_PIECE, plan);
+    return GDN_OK;
 }
 
-gdn_status gdn_metal_run_set_rows(gdn_metal_device *dev, const gdn_set_rows_problem *p, const gdn_plan *plan, gdn_stream stream)
+gdn_status gdn_metal_run_set_rows(gdn_context *ctx, const gdn_set_rows_problem *p, const gdn_plan *plan, gdn_stream stream)
 {
+    gdn_metal_device *dev = ctx->state;
     enum { CLEAR, ENTER, WRITE, N };
     const uint32_t threads = GDN_METAL_ROWS_THREADS;
     const gdn_gpu_device gpu = gdn_metal_gpu();

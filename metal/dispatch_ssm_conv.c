@@ -1,16 +1,18 @@
 /* ssm_conv: one dispatch or two. The kernels say how the work is cut. */
 #include "metal/device.h"
 
-void gdn_metal_plan_ssm_conv(const gdn_metal_device *dev, const gdn_ssm_conv_problem *p, gdn_plan *plan)
+gdn_status gdn_metal_plan_ssm_conv(const gdn_context *ctx, const gdn_ssm_conv_problem *p, gdn_plan *plan)
 {
     const gdn_gpu_device gpu = gdn_metal_gpu();
-    (void)dev;
+    gdn_gpu_begin_plan(ctx, plan);
     plan->variant = p->kernel_width == 4 ? GDN_METAL_conv_4 : GDN_METAL_conv_any;
     gdn_gpu_plan_ssm_conv(&gpu, p, GDN_METAL_CONV_THREADS, plan);
+    return GDN_OK;
 }
 
-gdn_status gdn_metal_run_ssm_conv(gdn_metal_device *dev, const gdn_ssm_conv_problem *p, const gdn_plan *plan, gdn_stream stream)
+gdn_status gdn_metal_run_ssm_conv(gdn_context *ctx, const gdn_ssm_conv_problem *p, const gdn_plan *plan, gdn_stream stream)
 {
+    gdn_metal_device *dev = ctx->state;
     const gdn_gpu_device gpu = gdn_metal_gpu();
     const gdn_gpu_ssm_conv params = gdn_gpu_params_ssm_conv(&gpu, p, plan), history = gdn_gpu_history_ssm_conv(&params);
     const gdn_place bad = { .data = dev->bad_buffer };

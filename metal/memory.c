@@ -30,10 +30,10 @@ gdn_status gdn_metal_memory_open(gdn_metal_device *dev)
 
 void gdn_metal_memory_close(gdn_metal_device *dev)
 {
-    while (dev->buffers) {
-        gdn_metal_buffer *b = dev->buffers;
-        dev->buffers = b->next;
-        dev->rt->release(b->buffer);
+    while (dev->gpu.buffers) {
+        gdn_gpu_buffer *b = dev->gpu.buffers;
+        dev->gpu.buffers = b->next;
+        dev->rt->release(b->data);
         gdn_context_free(dev->ctx, b);
     }
     if (dev->staging)
@@ -41,42 +41,6 @@ void gdn_metal_memory_close(gdn_metal_device *dev)
     if (dev->bad_buffer)
         dev->rt->release(dev->bad_buffer);
     dev->staging = dev->bad_buffer = NULL;
-}
-
-/* ---- Buffers for programs --------------------------------------------------------------------------- */
-
-gdn_status gdn_metal_buffer_create(gdn_context *ctx, uint64_t bytes, gdn_span *span)
-{
-    gdn_metal_device *dev = ctx->state;
-    if (dev->lost)
-        return gdn_metal_lost(dev);
-    gdn_metal_buffer *b = gdn_context_alloc(ctx, sizeof *b, 64);
-    if (!b)
-        return gdn_fail(GDN_OUT_OF_MEMORY, "no memory for the record of a buffer of %llu bytes", (unsigned long long)bytes);
-    const gdn_status status = gdn_metal_allocate(dev, bytes, &b->buffer);
-    if (status) {
-        gdn_context_free(ctx, b);
-        return status;
-    }
-    b->next      = dev->buffers;
-    dev->buffers = b;
-    *span = (gdn_span){ .data = b->buffer, .bytes = bytes };
-    return GDN_OK;
-}
-
-/* Command buffers that use it keep it until they are done. */
-void gdn_metal_buffer_destroy(gdn_context *ctx, gdn_span *span)
-{
-    gdn_metal_device *dev = ctx->state;
-    for (gdn_metal_buffer **at = &dev->buffers; *at; at = &(*at)->next) {
-        gdn_metal_buffer *b = *at;
-        if (b->buffer != span->data)
-            continue;
-        *at = b->next;
-        dev->rt->release(b->buffer);
-        gdn_context_free(ctx, b);
-        return;
-    }
 }
 
 /* ---- Copies ----------------------------------------------------------------------------------------- */

@@ -6,24 +6,25 @@
 #include "numerics/float_env.h"
 #include "reference/reference.h"
 
-static uint32_t device_count(char reason[GDN_REASON_MAX])
+static uint32_t device_count(const gdn_backend *backend, char reason[GDN_REASON_MAX])
 {
+    (void)backend;
     reason[0] = 0;
     return 1;
 }
 
-static gdn_status describe_device(uint32_t device, gdn_device_info *info)
+static gdn_status describe_device(const gdn_backend *backend, uint32_t device, gdn_device_info *info)
 {
-    (void)device;
+    (void)backend, (void)device;
     (void)snprintf(info->name, sizeof info->name, "scalar reference");
     info->n_implementations = 1;
     info->shared_memory     = 1;
     return GDN_OK;
 }
 
-static gdn_status describe_implementation(uint32_t device, uint32_t index, gdn_implementation_info *info)
+static gdn_status describe_implementation(const gdn_backend *backend, uint32_t device, uint32_t index, gdn_implementation_info *info)
 {
-    (void)device, (void)index;
+    (void)backend, (void)device, (void)index;
     (void)snprintf(info->name, sizeof info->name, "scalar");
     info->exact = 1;
     return GDN_OK;
@@ -71,10 +72,7 @@ static void close_reference(gdn_context *ctx)
 const gdn_backend gdn_backend_reference = {
     .id = GDN_BACKEND_REFERENCE, .name = "reference",
     .device_count = device_count, .describe_device = describe_device, .describe_implementation = describe_implementation,
-    .open = open_reference, .close = close_reference, .host_memory = 1, .data_is_address = 1,
-    .synchronize = gdn_host_synchronize, .poll = gdn_host_poll,
-    .buffer_create = gdn_host_buffer_create, .buffer_destroy = gdn_host_buffer_destroy,
-    .buffer_write = gdn_host_buffer_write, .buffer_read = gdn_host_buffer_read,
+    .open = open_reference, .close = close_reference, GDN_HOST_MEMORY,
 #define GDN_KERNEL(stem, number, title) .stem = { plan_##stem, run_##stem },
 #include "core/kernels.def"
 #undef GDN_KERNEL

@@ -195,8 +195,9 @@ static gdn_status check_native(const gdn_vulkan_desc *native)
     return GDN_OK;
 }
 
-gdn_status gdn_vk_device_open(gdn_vk_device *dev, const gdn_context *ctx, uint32_t index, const gdn_vulkan_desc *callers)
+gdn_status gdn_vk_device_open(void *device, const gdn_context *ctx, uint32_t index, const void *callers)
 {
+    gdn_vk_device  *dev = device;
     gdn_vulkan_desc native = { 0 };
     gdn_status status;
     dev->ctx = ctx;
@@ -208,6 +209,8 @@ gdn_status gdn_vk_device_open(gdn_vk_device *dev, const gdn_context *ctx, uint32
     dev->cache_user = native.cache_user;
     if ((status = native.device ? open_callers(dev, &native) : open_own(dev, index, callers ? &native : NULL)))
         return status;
+    dev->gpu.name         = dev->traits.name;
+    dev->gpu.memory_bytes = dev->traits.memory_bytes;
     dev->timeout_ns = gdn_timeout_ns(ctx, dev->traits.type == VK_PHYSICAL_DEVICE_TYPE_CPU);
     dev->vk.GetPhysicalDeviceMemoryProperties(dev->traits.physical, &dev->memory);
     if ((status = gdn_vk_queue_open(dev)) || (status = gdn_vk_memory_open(dev)))
@@ -217,8 +220,9 @@ gdn_status gdn_vk_device_open(gdn_vk_device *dev, const gdn_context *ctx, uint32
 
 /* Where the device does not finish in time, its objects are left alone: destroying what is in use is undefined, and
  * waiting without bound is not an option. */
-void gdn_vk_device_close(gdn_vk_device *dev)
+void gdn_vk_device_close(void *device)
 {
+    gdn_vk_device *dev = device;
     const int idle = !dev->timeline || gdn_vk_wait(dev) == GDN_OK || dev->lost;
     if (!idle && dev->ctx)
         gdn_context_log(dev->ctx, GDN_LOG_ERROR, "vulkan: the device did not finish in time; its objects are left behind");

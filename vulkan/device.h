@@ -14,6 +14,7 @@
 
 #include "core/backend.h"
 #include "gdn/vulkan.h"
+#include "gpu/context.h"
 #include "gpu/plan.h"
 #include "vulkan/functions.h"
 #include "vulkan/push.h"
@@ -36,33 +37,21 @@ typedef struct gdn_vk_traits {
     int      denorm_preserve, inf_nan_preserve, round_to_even; /* float controls for binary32           */
 } gdn_vk_traits;
 
-/* Implementations: which of the shaders' variants, in the order of the device's list. */
-typedef struct gdn_vk_variant {
-    char name[GDN_NAME_MAX];
-    char reason[GDN_REASON_MAX];
-    int  soft_fma, subgroup, exact;
-} gdn_vk_variant;
-
-enum { GDN_VK_MAX_VARIANTS = 4 };
-typedef struct gdn_vk_variants {
-    uint32_t       n;
-    gdn_vk_variant list[GDN_VK_MAX_VARIANTS];
-} gdn_vk_variants;
-
 enum { GDN_VK_RING = 8, GDN_VK_STAGING_BYTES = 1 << 20 };
 
 typedef struct gdn_vk_buffer {
-    struct gdn_vk_buffer *next;
-    VkBuffer              buffer;
-    VkDeviceMemory        memory;
-    VkDeviceAddress       address;
-    uint64_t              bytes;
-    void                 *mapped; /* NULL where the host cannot see it */
+    gdn_gpu_buffer  record; /* of a program's */
+    VkBuffer        buffer;
+    VkDeviceMemory  memory;
+    VkDeviceAddress address;
+    uint64_t        bytes;
+    void           *mapped; /* NULL where the host cannot see it */
 } gdn_vk_buffer;
 
 typedef struct gdn_vk_pipeline gdn_vk_pipeline;
 
 typedef struct gdn_vk_device {
+    gdn_gpu_context   gpu;
     gdn_vk_functions  vk;
     gdn_vk_traits     traits;
     const gdn_context *ctx; /* whose allocator and log are used; NULL while a device is only described */
@@ -87,7 +76,6 @@ typedef struct gdn_vk_device {
     int             lost;
 
     /* memory.c */
-    gdn_vk_buffer *buffers;
     gdn_vk_buffer  staging, bad; /* bad: GDN_GPU_BAD_WORDS words that shaders set */
 
     /* pipelines.c */
@@ -97,13 +85,11 @@ typedef struct gdn_vk_device {
     uint64_t (*cache_load)(void *user, void *data, uint64_t capacity);
     void     (*cache_save)(void *user, const void *data, uint64_t bytes);
     void      *cache_user;
-
-    gdn_vk_variants variants;
-    gdn_vk_variant  variant; /* the one this context runs */
 } gdn_vk_device;
 
 /* ---- loader.c ---- */
 /* The process's own instance and its devices, best first. Found once; reason says why there are none. */
+enum { GDN_VK_MAX_DEVICES = 64 };
 typedef struct gdn_vk_catalogue {
     gdn_vk_functions vk;
     VkInstance       instance;
@@ -122,9 +108,9 @@ gdn_status gdn_vk_load_device_functions(gdn_vk_functions *vk, VkDevice device);
 gdn_status gdn_vk_read_traits(const gdn_vk_functions *vk, VkPhysicalDevice physical, gdn_vk_traits *traits);
 
 /* ---- device.c ---- */
-/* Fills *dev, which starts as zeros. native may be NULL. Close also undoes a failed open. */
-gdn_status gdn_vk_device_open(gdn_vk_device *dev, const gdn_context *ctx, uint32_t index, const gdn_vulkan_desc *native);
-void       gdn_vk_device_close(gdn_vk_device *dev);
+/* As gdn_gpu_driver wants them: of a gdn_vk_device, native a gdn_vulkan_desc or NULL. */
+gdn_status gdn_vk_device_open(void *device, const gdn_context *ctx, uint32_t index, const void *native);
+void       gdn_vk_device_close(void *device);
 /* A VkResult as a status with a text: "vkCreateBuffer returned VK_ERROR_...". dev may be NULL; notes a lost device. */
 gdn_status gdn_vk_fail(gdn_vk_device *dev, VkResult result, const char *call);
 void      *gdn_vk_host_alloc(const gdn_vk_device *dev, uint64_t bytes);
@@ -141,8 +127,6 @@ gdn_status gdn_vk_take_report(gdn_vk_device *dev);   /* BAD_MAP once per occurre
 /* ---- memory.c ---- */
 gdn_status gdn_vk_memory_open(gdn_vk_device *dev);
 void       gdn_vk_memory_close(gdn_vk_device *dev);
-gdn_status gdn_vk_buffer_create(gdn_context *ctx, uint64_t bytes, gdn_span *span);
-void       gdn_vk_buffer_destroy(gdn_context *ctx, gdn_span *span);
 gdn_status gdn_vk_buffer_write(gdn_context *ctx, const gdn_span *span, uint64_t offset, const void *source, uint64_t bytes);
 gdn_status gdn_vk_buffer_read(gdn_context *ctx, const gdn_span *span, uint64_t offset, void *target, uint64_t bytes);
 /* Memory of the backend's own: host-visible and coherent where `visible`. */
@@ -168,16 +152,16 @@ size_t gdn_vk_add_float_controls(const gdn_vk_traits *traits, gdn_vk_code code, 
 /* ---- pipelines.c ---- */
 gdn_status gdn_vk_pipelines_open(gdn_vk_device *dev);
 void       gdn_vk_pipelines_close(gdn_vk_device *dev);
-enum { GDN_VK_CONSTANTS = 4 }; /* constant 0 is the workgroup's size */
-gdn_status gdn_vk_pipeline_get(gdn_vk_device *dev, int kernel, const uint32_t constants[GDN_VK_CONSTANTS], VkPipeline *pipeline);
-/* The same for a given variant: the probe's. Not kept. */
-gdn_status gdn_vk_pipeline_make(gdn_vk_device *dev, int kernel, int soft_fma, int subgroup,
+enum { GDN_VK_CONSTANTS = GDN_PLAN_CONSTANTS }; /* constant 0 is the workgroup's size */
+/* general: as for gdn_vk_shader(). */
+gdn_status gdn_vk_pipeline_get(gdn_vk_device *dev, int kernel, int general, const uint32_t constants[GDN_VK_CONSTANTS],
+                               VkPipeline *pipeline);
+/* The same for a given implementation: the probe's. Not kept. */
+gdn_status gdn_vk_pipeline_make(gdn_vk_device *dev, int kernel, int general, int soft_fma, int subgroup,
                                 const uint32_t constants[GDN_VK_CONSTANTS], VkPipeline *pipeline);
 
 /* ---- probe.c ---- */
-gdn_status gdn_vk_probe(gdn_vk_device *dev, gdn_vk_variants *variants);
-/* The variants of device `index` of the catalogue, probed once per process. */
-gdn_status gdn_vk_variants_of(uint32_t index, gdn_vk_variants *variants);
+gdn_status gdn_vk_probe(void *device, gdn_gpu_variants *variants);
 
 /* ---- record.c ---- */
 enum { GDN_VK_PARAMS_BYTES = 512 }; /* at the start of every workspace */
@@ -199,8 +183,8 @@ static inline uint32_t gdn_vk_lanes(const gdn_vk_device *dev)
 
 /* ---- dispatch_<kernel>.c ---- */
 #define GDN_KERNEL(stem, number, title)                                                                        \
-    void       gdn_vk_plan_##stem(const gdn_vk_device *dev, const gdn_##stem##_problem *p, gdn_plan *plan); \
-    gdn_status gdn_vk_run_##stem(gdn_vk_device *dev, const gdn_##stem##_problem *p, const gdn_plan *plan, gdn_stream stream);
+    gdn_status gdn_vk_plan_##stem(const gdn_context *ctx, const gdn_##stem##_problem *p, gdn_plan *plan); \
+    gdn_status gdn_vk_run_##stem(gdn_context *ctx, const gdn_##stem##_problem *p, const gdn_plan *plan, gdn_stream stream);
 #include "core/kernels.def"
 #undef GDN_KERNEL
 

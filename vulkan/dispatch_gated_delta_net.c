@@ -10,7 +10,7 @@ enum { COLUMNS_OF_EIGHT_LANES = 4 };
 static uint32_t lanes(const gdn_vk_device *dev)
 {
     const uint32_t least = dev->traits.type == VK_PHYSICAL_DEVICE_TYPE_CPU ? 8 : 32;
-    return dev->variant.subgroup && dev->traits.subgroup_size > least ? dev->traits.subgroup_size : least;
+    return dev->gpu.variant.subgroup && dev->traits.subgroup_size > least ? dev->traits.subgroup_size : least;
 }
 
 static int is_narrow(const problem_t *p)
@@ -18,23 +18,16 @@ static int is_narrow(const problem_t *p)
     return p->q.dtype != GDN_F32 || p->k.dtype != GDN_F32 || p->v.dtype != GDN_F32;
 }
 
-void gdn_vk_plan_gated_delta_net(const gdn_vk_device *dev, const problem_t *p, gdn_plan *plan)
-{
-    const gdn_gpu_device gpu = gdn_vk_gpu(dev);
-    plan->form = dev->variant.subgroup ? "subgroup" : "shared";
-    gdn_gpu_plan_gated_delta_net(&gpu, p, lanes(dev) / 8 * COLUMNS_OF_EIGHT_LANES, plan);
-    if (is_narrow(p) && !dev->traits.storage16)
-        gdn_gpu_refuse(plan, "F16 and BF16 need storageBuffer16BitAccess, which %.100s does not have", dev->traits.name);
-}
-
 /* How rows of four elements can be loaded: constant WIDE of the shader. Drivers for CPUs load element by element
  * whatever the type, so that two in one 64-bit integer cost half. */
-static uint32_t width_of_loads(const gdn_vk_device *dev, const problem_t *p, const gdn_gpu_gated_delta_net *x)
+static uint32_t width_of_loads(const gdn_vk_device *dev, const gdn_gpu_device *gpu, const problem_t *p)
 {
-    uint64_t bits = gdn_gpu_pool_bits(&x->state_in) | gdn_gpu_pool_bits(&x->state_out);
-    bits |= p->q.dtype == GDN_F32 ? gdn_gpu_token_bits(&x->q) : 0;
-    bits |= p->k.dtype == GDN_F32 ? gdn_gpu_token_bits(&x->k) : 0;
-    bits |= p->gate == GDN_GATE_CHANNEL ? gdn_gpu_token_bits(&x->g) : 0;
+    const gdn_gpu_pool   pools[]  = { gdn_gpu_pool_of(gpu, &p->state_in), gdn_gpu_pool_of(gpu, &p->state_out) };
+    const gdn_gpu_tokens tokens[] = { gdn_gpu_tokens_of(gpu, &p->q), gdn_gpu_tokens_of(gpu, &p->k), gdn_gpu_tokens_of(gpu, &p->g) };
+    uint64_t bits = gdn_gpu_pool_bits(&pools[0]) | gdn_gpu_pool_bits(&pools[1]);
+    bits |= p->q.dtype == GDN_F32 ? gdn_gpu_token_bits(&tokens[0]) : 0;
+    bits |= p->k.dtype == GDN_F32 ? gdn_gpu_token_bits(&tokens[1]) : 0;
+    bits |= p->gate == GDN_GATE_CHANNEL ? gdn_gpu_token_bits(&tokens[2]) : 0;
     if (dev->traits.type == VK_PHYSICAL_DEVICE_TYPE_CPU)
         return bits % 8 ? 0 : 2;
     return bits % 16 ? 0 : 1;
@@ -42,23 +35,36 @@ static uint32_t width_of_loads(const gdn_vk_device *dev, const problem_t *p, con
 
 /* The shader's constants NB, SHAPE and WIDE. Multiples of 32, aligned, get pipelines of their own; every other head size,
  * and operands that are not aligned, share a general one (NB = 0), since a driver takes seconds for each. */
-static void specialize(const gdn_vk_device *dev, const problem_t *p, uint32_t width, uint32_t constants[GDN_VK_CONSTANTS])
+static void specialize(const gdn_vk_device *dev, const problem_t *p, uint32_t width, gdn_plan *plan)
 {
     const int general = p->head_dim_k % 32 || !width;
     const int narrow  = general ? dev->traits.storage16 : is_narrow(p);
-    constants[0] = lanes(dev);
-    constants[1] = general ? 0 : (uint32_t)p->head_dim_k / 32;
-    constants[2] = (p->gate == GDN_GATE_CHANNEL ? 1u : 0u) | (p->state_layout == GDN_STATE_KV ? 2u : 0u) | (narrow ? 4u : 0u);
-    constants[3] = general ? 0 : width;
+    plan->variant      = general;
+    plan->constants[0] = lanes(dev);
+    plan->constants[1] = general ? 0 : (uint32_t)p->head_dim_k / 32;
+    plan->constants[2] = (p->gate == GDN_GATE_CHANNEL ? 1u : 0u) | (p->state_layout == GDN_STATE_KV ? 2u : 0u) | (narrow ? 4u : 0u);
+    plan->constants[3] = general ? 0 : width;
 }
 
-gdn_status gdn_vk_run_gated_delta_net(gdn_vk_device *dev, const problem_t *p, const gdn_plan *plan, gdn_stream stream)
+gdn_status gdn_vk_plan_gated_delta_net(const gdn_context *ctx, const problem_t *p, gdn_plan *plan)
 {
+    const gdn_vk_device *dev = ctx->state;
+    const gdn_gpu_device gpu = gdn_vk_gpu(dev);
+    gdn_gpu_begin_plan(ctx, plan);
+    specialize(dev, p, width_of_loads(dev, &gpu, p), plan);
+    plan->form = dev->gpu.variant.subgroup ? "subgroup" : "shared";
+    gdn_gpu_plan_gated_delta_net(&gpu, p, lanes(dev) / 8 * COLUMNS_OF_EIGHT_LANES, plan);
+    if (is_narrow(p) && !dev->traits.storage16)
+        gdn_gpu_refuse(plan, "F16 and BF16 need storageBuffer16BitAccess, which %.100s does not have", dev->traits.name);
+    return GDN_OK;
+}
+
+gdn_status gdn_vk_run_gated_delta_net(gdn_context *ctx, const problem_t *p, const gdn_plan *plan, gdn_stream stream)
+{
+    gdn_vk_device *dev = ctx->state;
     const gdn_gpu_device gpu = gdn_vk_gpu(dev);
     const gdn_gpu_gated_delta_net params = gdn_gpu_params_gated_delta_net(&gpu, p, plan);
-    uint32_t constants[GDN_VK_CONSTANTS];
-    specialize(dev, p, width_of_loads(dev, p, &params), constants);
     gdn_vk_dispatch dispatch = { .n_items = (uint64_t)plan->n_items };
-    gdn_status status = gdn_vk_pipeline_get(dev, GDN_KERNEL_gated_delta_net, constants, &dispatch.pipeline);
+    gdn_status status = gdn_vk_pipeline_get(dev, GDN_KERNEL_gated_delta_net, plan->variant, plan->constants, &dispatch.pipeline);
     return status ? status : gdn_vk_run(dev, &p->workspace, &params, sizeof params, 0, &dispatch, 1, stream);
 }

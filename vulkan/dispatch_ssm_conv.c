@@ -1,17 +1,25 @@
 /* ssm_conv: one dispatch or two. The shader says how the work is cut. */
 #include "vulkan/device.h"
 
-void gdn_vk_plan_ssm_conv(const gdn_vk_device *dev, const gdn_ssm_conv_problem *p, gdn_plan *plan)
+gdn_status gdn_vk_plan_ssm_conv(const gdn_context *ctx, const gdn_ssm_conv_problem *p, gdn_plan *plan)
 {
+    const gdn_vk_device *dev = ctx->state;
     const gdn_gpu_device gpu = gdn_vk_gpu(dev);
+    gdn_gpu_begin_plan(ctx, plan);
     gdn_gpu_plan_ssm_conv(&gpu, p, gdn_vk_lanes(dev), plan);
+    plan->constants[0] = gdn_vk_lanes(dev);
+    plan->constants[1] = (uint32_t)p->kernel_width;
+    plan->constants[2] = !!(p->flags & GDN_CONV_SILU);
+    plan->constants[3] = plan->cut ? GDN_GPU_CONV_PIECES : GDN_GPU_CONV_WHOLE;
+    return GDN_OK;
 }
 
-gdn_status gdn_vk_run_ssm_conv(gdn_vk_device *dev, const gdn_ssm_conv_problem *p, const gdn_plan *plan, gdn_stream stream)
+gdn_status gdn_vk_run_ssm_conv(gdn_context *ctx, const gdn_ssm_conv_problem *p, const gdn_plan *plan, gdn_stream stream)
 {
+    gdn_vk_device *dev = ctx->state;
     const gdn_gpu_device gpu = gdn_vk_gpu(dev);
     const gdn_gpu_ssm_conv params = gdn_gpu_params_ssm_conv(&gpu, p, plan);
-    const int32_t part[2] = { params.part, GDN_GPU_CONV_HISTORY };
+    const uint32_t *pieces = plan->constants, history[GDN_VK_CONSTANTS] = { pieces[0], pieces[1], pieces[2], GDN_GPU_CONV_HISTORY };
     const int n = plan->n_after ? 2 : 1;
     /* One parameter block is both dispatches', so that the second's workgroups are as many as they are across the channels
      * (plan->blocks) also where there is no history. */
@@ -20,8 +28,7 @@ gdn_status gdn_vk_run_ssm_conv(gdn_vk_device *dev, const gdn_ssm_conv_problem *p
         { .n_items = plan->blocks * (uint64_t)p->n_seqs, .after_previous = 1 },
     };
     for (int i = 0; i < n; i++) {
-        const uint32_t constants[GDN_VK_CONSTANTS] = { gdn_vk_lanes(dev), (uint32_t)p->kernel_width, (uint32_t)params.silu, (uint32_t)part[i] };
-        gdn_status status = gdn_vk_pipeline_get(dev, GDN_KERNEL_ssm_conv, constants, &dispatch[i].pipeline);
+        gdn_status status = gdn_vk_pipeline_get(dev, GDN_KERNEL_ssm_conv, 0, i ? history : pieces, &dispatch[i].pipeline);
         if (status)
             return status;
     }

@@ -39,23 +39,21 @@ static PFN_vkGetInstanceProcAddr open_loader(char reason[GDN_REASON_MAX])
     return NULL;
 }
 
+#define LOAD(name, look_up, from, who)                                                                 \
+    if (!(vk->name = (PFN_vk##name)vk->look_up(from, "vk" #name)))                                      \
+        return gdn_fail(GDN_UNAVAILABLE, "the Vulkan " who " has no vk" #name "; Vulkan 1.2 is needed");
+#define OF_INSTANCE(name) LOAD(name, GetInstanceProcAddr, instance, "loader")
+#define OF_DEVICE(name)   LOAD(name, GetDeviceProcAddr, device, "driver")
+
 gdn_status gdn_vk_load_instance_functions(gdn_vk_functions *vk, VkInstance instance)
 {
-#define X(name)                                                                                     \
-    if (!(vk->name = (PFN_vk##name)vk->GetInstanceProcAddr(instance, "vk" #name)))                  \
-        return gdn_fail(GDN_UNAVAILABLE, "the Vulkan loader has no vk" #name "; Vulkan 1.2 is needed");
-    GDN_VK_INSTANCE_FUNCTIONS(X)
-#undef X
+    GDN_VK_INSTANCE_FUNCTIONS(OF_INSTANCE)
     return GDN_OK;
 }
 
 gdn_status gdn_vk_load_device_functions(gdn_vk_functions *vk, VkDevice device)
 {
-#define X(name)                                                                                     \
-    if (!(vk->name = (PFN_vk##name)vk->GetDeviceProcAddr(device, "vk" #name)))                      \
-        return gdn_fail(GDN_UNAVAILABLE, "the Vulkan driver has no vk" #name "; Vulkan 1.2 is needed");
-    GDN_VK_DEVICE_FUNCTIONS(X)
-#undef X
+    GDN_VK_DEVICE_FUNCTIONS(OF_DEVICE)
     return GDN_OK;
 }
 

@@ -1,5 +1,4 @@
 /* Buffers, and copies between them and the host. See device.h. */
-#include <stdio.h>
 #include <string.h>
 
 #include "core/status.h"
@@ -96,58 +95,24 @@ gdn_status gdn_vk_memory_open(gdn_vk_device *dev)
 
 void gdn_vk_memory_close(gdn_vk_device *dev)
 {
-    while (dev->buffers) {
-        gdn_vk_buffer *b = dev->buffers;
-        dev->buffers = b->next;
-        gdn_vk_release(dev, b);
+    while (dev->gpu.buffers) {
+        gdn_gpu_buffer *b = dev->gpu.buffers;
+        dev->gpu.buffers = b->next;
+        gdn_vk_release(dev, (gdn_vk_buffer *)b);
         gdn_vk_host_free(dev, b);
     }
     gdn_vk_release(dev, &dev->staging);
     gdn_vk_release(dev, &dev->bad);
 }
 
-/* ---- Buffers for programs --------------------------------------------------------------------------- */
-
-gdn_status gdn_vk_buffer_create(gdn_context *ctx, uint64_t bytes, gdn_span *span)
-{
-    gdn_vk_device *dev = ctx->state;
-    gdn_vk_buffer *b = gdn_vk_host_alloc(dev, sizeof *b);
-    if (!b)
-        return gdn_fail(GDN_OUT_OF_MEMORY, "no memory for the record of a buffer of %llu bytes", (unsigned long long)bytes);
-    gdn_status status = gdn_vk_allocate(dev, bytes, 0, b);
-    if (status) {
-        char why[GDN_REASON_MAX];
-        (void)snprintf(why, sizeof why, "%.*s", GDN_REASON_MAX - 1, gdn_last_error());
-        gdn_vk_host_free(dev, b);
-        return gdn_fail(status, "no buffer of %llu bytes: %s", (unsigned long long)bytes, why);
-    }
-    b->next      = dev->buffers;
-    dev->buffers = b;
-    *span = (gdn_span){ .data = (void *)b->buffer, .bytes = bytes };
-    return GDN_OK;
-}
-
-void gdn_vk_buffer_destroy(gdn_context *ctx, gdn_span *span)
-{
-    gdn_vk_device *dev = ctx->state;
-    for (gdn_vk_buffer **at = &dev->buffers; *at; at = &(*at)->next)
-        if ((*at)->buffer == (VkBuffer)span->data) {
-            gdn_vk_buffer *b = *at;
-            if (gdn_vk_wait(dev) && !dev->lost)
-                return; /* still in use: gdn_context_destroy() tries again */
-            *at = b->next;
-            gdn_vk_release(dev, b);
-            gdn_vk_host_free(dev, b);
-            return;
-        }
-}
+/* ---- Copies ----------------------------------------------------------------------------------------- */
 
 /* The bytes of a buffer of ours that the host sees, or NULL. */
 static char *mapped_bytes(const gdn_vk_device *dev, const gdn_span *span)
 {
-    for (const gdn_vk_buffer *b = dev->buffers; b; b = b->next)
-        if (b->buffer == (VkBuffer)span->data)
-            return b->mapped;
+    for (const gdn_gpu_buffer *b = dev->gpu.buffers; b; b = b->next)
+        if (b->data == span->data)
+            return ((const gdn_vk_buffer *)b)->mapped;
     return NULL;
 }
 

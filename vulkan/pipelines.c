@@ -11,7 +11,7 @@
 
 struct gdn_vk_pipeline {
     gdn_vk_pipeline *next;
-    int              kernel;
+    int              kernel, general;
     uint32_t         constants[GDN_VK_CONSTANTS];
     VkPipeline       pipeline;
 };
@@ -144,10 +144,9 @@ static double seconds(void)
     return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
 }
 
-gdn_status gdn_vk_pipeline_make(gdn_vk_device *dev, int kernel, int soft_fma, int subgroup,
+gdn_status gdn_vk_pipeline_make(gdn_vk_device *dev, int kernel, int general, int soft_fma, int subgroup,
                                 const uint32_t constants[GDN_VK_CONSTANTS], VkPipeline *pipeline)
 {
-    const int general = kernel == GDN_KERNEL_gated_delta_net && !constants[1]; /* vulkan/dispatch_gated_delta_net.c */
     const gdn_vk_code code = gdn_vk_shader(kernel, general, soft_fma, subgroup, dev->traits.storage16);
     uint32_t *words = gdn_vk_host_alloc(dev, (code.n + GDN_VK_CONTROL_WORDS) * sizeof *words);
     VkShaderModule module = VK_NULL_HANDLE;
@@ -178,20 +177,22 @@ gdn_status gdn_vk_pipeline_make(gdn_vk_device *dev, int kernel, int soft_fma, in
     return result == VK_SUCCESS ? GDN_OK : gdn_vk_fail(dev, result, "vkCreateComputePipelines");
 }
 
-gdn_status gdn_vk_pipeline_get(gdn_vk_device *dev, int kernel, const uint32_t constants[GDN_VK_CONSTANTS], VkPipeline *pipeline)
+gdn_status gdn_vk_pipeline_get(gdn_vk_device *dev, int kernel, int general, const uint32_t constants[GDN_VK_CONSTANTS],
+                               VkPipeline *pipeline)
 {
     for (const gdn_vk_pipeline *p = dev->pipelines; p; p = p->next)
-        if (p->kernel == kernel && !memcmp(p->constants, constants, sizeof p->constants)) {
+        if (p->kernel == kernel && p->general == general && !memcmp(p->constants, constants, sizeof p->constants)) {
             *pipeline = p->pipeline;
             return GDN_OK;
         }
     gdn_vk_pipeline *p = gdn_vk_host_alloc(dev, sizeof *p);
     if (!p)
         return gdn_fail(GDN_OUT_OF_MEMORY, "no memory for the record of a pipeline");
-    *p = (gdn_vk_pipeline){ .kernel = kernel };
+    *p = (gdn_vk_pipeline){ .kernel = kernel, .general = general };
     memcpy(p->constants, constants, sizeof p->constants);
     const double before = seconds();
-    gdn_status status = gdn_vk_pipeline_make(dev, kernel, dev->variant.soft_fma, dev->variant.subgroup, constants, &p->pipeline);
+    gdn_status status = gdn_vk_pipeline_make(dev, kernel, general, dev->gpu.variant.soft_fma, dev->gpu.variant.subgroup, constants,
+                                             &p->pipeline);
     if (status) {
         gdn_vk_host_free(dev, p);
         return status;

@@ -1,9 +1,5 @@
 /* The probe: runs the shaders' arithmetic on hard operands (gpu/probe.h).
  * What comes out decides which implementations a device has, which is the best, and whether they are exact. */
-#include <pthread.h>
-#include <stdio.h>
-#include <string.h>
-
 #include "core/status.h"
 #include "gpu/probe.h"
 #include "vulkan/device.h"
@@ -23,7 +19,7 @@ static gdn_status run(void *user)
     const gdn_gpu_probe params = { .operands = x->memory.address, .results = x->memory.address + GDN_PROBE_IN_BYTES, .n = GDN_PROBE_OPERANDS };
     const gdn_place workspace = { .data = (void *)x->memory.buffer, .offset = GDN_PROBE_BYTES };
     gdn_vk_dispatch dispatch = { .n_items = (GDN_PROBE_OPERANDS + constants[0] - 1) / constants[0] };
-    gdn_status status = gdn_vk_pipeline_make(dev, GDN_VK_SHADER_PROBE, x->soft_fma, 0, constants, &dispatch.pipeline);
+    gdn_status status = gdn_vk_pipeline_make(dev, GDN_VK_SHADER_PROBE, 0, x->soft_fma, 0, constants, &dispatch.pipeline);
     if (status)
         return status;
     if (!(status = gdn_vk_run(dev, &workspace, &params, sizeof params, 0, &dispatch, 1, NULL)))
@@ -33,20 +29,13 @@ static gdn_status run(void *user)
     return status;
 }
 
-static void add(gdn_vk_variants *v, const char *name, int soft_fma, int subgroup, const char *reason)
+gdn_status gdn_vk_probe(void *device, gdn_gpu_variants *v)
 {
-    gdn_vk_variant *to = &v->list[v->n++];
-    *to = (gdn_vk_variant){ .soft_fma = soft_fma, .subgroup = subgroup, .exact = !reason[0] };
-    (void)snprintf(to->name, sizeof to->name, "%s", name);
-    (void)snprintf(to->reason, sizeof to->reason, "%s", reason);
-}
-
-gdn_status gdn_vk_probe(gdn_vk_device *dev, gdn_vk_variants *v)
-{
+    gdn_vk_device *dev = device;
     char hard[GDN_REASON_MAX] = "", soft[GDN_REASON_MAX] = "";
     probe_t x = { .dev = dev };
     gdn_status status = gdn_vk_allocate(dev, GDN_PROBE_BYTES + GDN_VK_PARAMS_BYTES, 1, &x.memory);
-    *v = (gdn_vk_variants){ 0 };
+    *v = (gdn_gpu_variants){ 0 };
     if (status)
         return status;
     status = gdn_gpu_probe_arithmetic(x.memory.mapped, run, &x, hard);
@@ -63,36 +52,15 @@ gdn_status gdn_vk_probe(gdn_vk_device *dev, gdn_vk_variants *v)
     const int sub = dev->traits.shuffle && dev->traits.full_subgroups && dev->traits.subgroup_size >= 8;
     if (!hard[0] || !dev->traits.float64 || soft[0]) {
         if (sub)
-            add(v, hard[0] ? "plain-fma" : "fma", 0, 1, hard);
-        add(v, hard[0] ? "plain-fma-shared" : "fma-shared", 0, 0, hard);
+            gdn_gpu_add_variant(v, hard[0] ? "plain-fma" : "fma", 0, 1, hard);
+        gdn_gpu_add_variant(v, hard[0] ? "plain-fma-shared" : "fma-shared", 0, 0, hard);
         if (!hard[0] && dev->traits.float64 && !soft[0])
-            add(v, "soft-fma", 1, sub, soft);
+            gdn_gpu_add_variant(v, "soft-fma", 1, sub, soft);
     } else {
         if (sub)
-            add(v, "soft-fma", 1, 1, soft);
-        add(v, sub ? "soft-fma-shared" : "soft-fma", 1, 0, soft);
-        add(v, "plain-fma", 0, sub, hard);
+            gdn_gpu_add_variant(v, "soft-fma", 1, 1, soft);
+        gdn_gpu_add_variant(v, sub ? "soft-fma-shared" : "soft-fma", 1, 0, soft);
+        gdn_gpu_add_variant(v, "plain-fma", 0, sub, hard);
     }
     return GDN_OK;
-}
-
-/* ---- Once per device of the process's list ----------------------------------------------------------- */
-
-enum { MAX_DEVICES = 64 };
-
-gdn_status gdn_vk_variants_of(uint32_t index, gdn_vk_variants *variants)
-{
-    static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
-    static gdn_vk_variants known[MAX_DEVICES];
-    gdn_status status = GDN_OK;
-    (void)pthread_mutex_lock(&lock);
-    if (!known[index].n) {
-        gdn_vk_device dev = { 0 };
-        if (!(status = gdn_vk_device_open(&dev, NULL, index, NULL)))
-            status = gdn_vk_probe(&dev, &known[index]);
-        gdn_vk_device_close(&dev);
-    }
-    *variants = known[index];
-    (void)pthread_mutex_unlock(&lock);
-    return status;
 }

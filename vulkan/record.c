@@ -17,7 +17,7 @@ static uint64_t address(const void *backend, const gdn_place *at)
 
 gdn_gpu_device gdn_vk_gpu(const gdn_vk_device *dev)
 {
-    return (gdn_gpu_device){ .name = dev->variant.name, .most_blocks = (uint64_t)GRID * GRID, .limit = "more than 65535 x 65535 workgroups",
+    return (gdn_gpu_device){ .name = dev->gpu.variant.name, .most_blocks = (uint64_t)GRID * GRID, .limit = "more than 65535 x 65535 workgroups",
                              .most_slots = UINT32_MAX - 1, .params_bytes = GDN_VK_PARAMS_BYTES, .address = address, .backend = dev,
                              .bad = dev->bad.address };
 }

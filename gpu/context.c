@@ -1,0 +1,201 @@
+/* Lists, contexts and buffers of all devices. See context.h. */
+#include "gpu/context.h"
+
+#include <pthread.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "core/status.h"
+
+static const gdn_gpu_driver *driver_of(const gdn_backend *backend)
+{
+    return backend->own;
+}
+
+/* ---- Implementations ---------------------------------------------------------------------------------- */
+
+void gdn_gpu_add_variant(gdn_gpu_variants *v, const char *name, int soft_fma, int subgroup, const char *reason)
+{
+    gdn_gpu_variant *to = &v->list[v->n++];
+    *to = (gdn_gpu_variant){ .soft_fma = soft_fma, .subgroup = subgroup, .exact = !reason[0] };
+    (void)snprintf(to->name, sizeof to->name, "%s", name);
+    (void)snprintf(to->reason, sizeof to->reason, "%s", reason);
+}
+
+/* Those of a device of the list, which is probed once in a process. */
+static gdn_status variants_of(const gdn_gpu_driver *driver, uint32_t index, gdn_gpu_variants *variants)
+{
+    static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+    gdn_status status = GDN_OK;
+    (void)pthread_mutex_lock(&lock);
+    if (!driver->known[index].n) {
+        void *device = calloc(1, driver->device_bytes);
+        if (!device) {
+            status = gdn_fail(GDN_OUT_OF_MEMORY, "no memory for a device of %zu bytes, to be probed", driver->device_bytes);
+        } else {
+            if (!(status = driver->open(device, NULL, index, NULL)))
+                status = driver->probe(device, &driver->known[index]);
+            driver->close(device);
+        }
+        free(device);
+    }
+    *variants = driver->known[index];
+    (void)pthread_mutex_unlock(&lock);
+    return status;
+}
+
+static void describe_variant(const gdn_gpu_variant *v, gdn_implementation_info *info)
+{
+    info->exact = v->exact;
+    (void)snprintf(info->name, sizeof info->name, "%s", v->name);
+    (void)snprintf(info->reason, sizeof info->reason, "%s", v->reason);
+}
+
+/* ---- Lists ------------------------------------------------------------------------------------------ */
+
+uint32_t gdn_gpu_device_count(const gdn_backend *backend, char reason[GDN_REASON_MAX])
+{
+    const char    *why = "";
+    const uint32_t n   = driver_of(backend)->count(&why);
+    (void)snprintf(reason, GDN_REASON_MAX, "%s", n ? "" : why);
+    return n;
+}
+
+gdn_status gdn_gpu_describe_device(const gdn_backend *backend, uint32_t device, gdn_device_info *info)
+{
+    const gdn_gpu_driver *driver = driver_of(backend);
+    gdn_gpu_variants variants = { .n = 1 };
+    gdn_status status = driver->only ? GDN_OK : variants_of(driver, device, &variants);
+    if (status)
+        return status;
+    driver->describe(device, info);
+    info->n_implementations = variants.n;
+    return GDN_OK;
+}
+
+gdn_status gdn_gpu_describe_implementation(const gdn_backend *backend, uint32_t device, uint32_t index, gdn_implementation_info *info)
+{
+    gdn_gpu_variants variants;
+    gdn_status status = variants_of(driver_of(backend), device, &variants);
+    if (!status)
+        describe_variant(&variants.list[index], info);
+    return status;
+}
+
+gdn_status gdn_gpu_describe_context(const gdn_context *ctx, gdn_device_info *device, gdn_implementation_info *implementation)
+{
+    const gdn_gpu_context *dev = ctx->state;
+    if (device) {
+        (void)snprintf(device->name, sizeof device->name, "%s", dev->name);
+        device->memory_bytes      = dev->memory_bytes;
+        device->emulated          = dev->emulated;
+        device->n_implementations = dev->variants.n;
+    }
+    if (implementation)
+        describe_variant(&dev->variant, implementation);
+    return GDN_OK;
+}
+
+/* ---- Contexts --------------------------------------------------------------------------------------- */
+
+static gdn_status find_variant(const gdn_context *ctx, const char *name, uint32_t *index)
+{
+    const gdn_gpu_context *dev = ctx->state;
+    char have[256] = "";
+    for (*index = 0; name && *index < dev->variants.n; ++*index) {
+        const size_t used = strlen(have);
+        if (!strcmp(dev->variants.list[*index].name, name))
+            return GDN_OK;
+        (void)snprintf(have + used, sizeof have - used, "%s%s", *index ? ", " : "", dev->variants.list[*index].name);
+    }
+    if (name && driver_of(ctx->backend)->only)
+        return gdn_fail(GDN_NOT_FOUND, "desc->implementation is \"%.64s\"; the %s backend has %s", name, ctx->backend->name, have);
+    if (name)
+        return gdn_fail(GDN_NOT_FOUND, "desc->implementation is \"%.64s\"; %s has %s", name, dev->name, have);
+    return GDN_OK;
+}
+
+gdn_status gdn_gpu_open(gdn_context *ctx, const gdn_context_desc *desc, uint32_t implementation)
+{
+    const gdn_gpu_driver *driver = driver_of(ctx->backend);
+    gdn_status status;
+    gdn_gpu_context *dev = gdn_context_alloc(ctx, driver->device_bytes, 64);
+    if (!dev)
+        return gdn_fail(GDN_OUT_OF_MEMORY, "no memory for a %s context of %zu bytes", ctx->backend->name, driver->device_bytes);
+    memset(dev, 0, driver->device_bytes);
+    ctx->state = dev;
+    if ((status = driver->open(dev, ctx, desc->device, desc->native)))
+        return status;
+    /* A device that core has not chosen from our list has a list of its own. */
+    if (desc->native) {
+        if ((status = driver->probe(dev, &dev->variants)) || (status = find_variant(ctx, desc->implementation, &implementation)))
+            return status;
+    } else if ((status = variants_of(driver, desc->device, &dev->variants))) {
+        return status;
+    }
+    dev->variant = dev->variants.list[implementation];
+    return GDN_OK;
+}
+
+void gdn_gpu_close(gdn_context *ctx)
+{
+    if (!ctx->state)
+        return;
+    driver_of(ctx->backend)->close(ctx->state);
+    gdn_context_free(ctx, ctx->state);
+    ctx->state = NULL;
+}
+
+void gdn_gpu_begin_plan(const gdn_context *ctx, gdn_plan *plan)
+{
+    const gdn_gpu_context *dev = ctx->state;
+    gdn_capability *c = &plan->capability;
+    c->supported = 1; /* unless the kernel says otherwise */
+    c->exact     = dev->variant.exact;
+    c->emulated  = dev->emulated;
+    (void)snprintf(c->reason, sizeof c->reason, "%s", dev->variant.reason);
+}
+
+/* ---- Buffers for programs ---------------------------------------------------------------------------- */
+
+gdn_status gdn_gpu_buffer_create(gdn_context *ctx, uint64_t bytes, gdn_span *span)
+{
+    const gdn_gpu_driver *driver = driver_of(ctx->backend);
+    gdn_gpu_context *dev = ctx->state;
+    gdn_gpu_buffer  *b = gdn_context_alloc(ctx, driver->buffer_bytes, 64);
+    if (!b)
+        return gdn_fail(GDN_OUT_OF_MEMORY, "no memory for the record of a buffer of %llu bytes", (unsigned long long)bytes);
+    memset(b, 0, driver->buffer_bytes);
+    const gdn_status status = driver->allocate(dev, bytes, b);
+    if (status) {
+        gdn_context_free(ctx, b);
+        return status;
+    }
+    b->next      = dev->buffers;
+    dev->buffers = b;
+    *span = (gdn_span){ .data = b->data, .bytes = bytes };
+    return GDN_OK;
+}
+
+gdn_status gdn_gpu_no_buffer(gdn_status status, uint64_t bytes)
+{
+    char why[GDN_REASON_MAX];
+    (void)snprintf(why, sizeof why, "%.*s", GDN_REASON_MAX - 1, gdn_last_error());
+    return gdn_fail(status, "no buffer of %llu bytes: %s", (unsigned long long)bytes, why);
+}
+
+void gdn_gpu_buffer_destroy(gdn_context *ctx, gdn_span *span)
+{
+    gdn_gpu_context *dev = ctx->state;
+    for (gdn_gpu_buffer **at = &dev->buffers; *at; at = &(*at)->next) {
+        gdn_gpu_buffer *b = *at, *next = b->next;
+        if (b->data != span->data)
+            continue;
+        if (!driver_of(ctx->backend)->release(dev, b))
+            return; /* still in use: gdn_context_destroy() tries again */
+        *at = next;
+        gdn_context_free(ctx, b);
+        return;
+    }
+}
