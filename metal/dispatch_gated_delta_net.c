@@ -30,8 +30,8 @@ gdn_status gdn_metal_run_gated_delta_net(gdn_context *ctx, const problem_t *p, c
     const gdn_gpu_device gpu = gdn_metal_gpu();
     const gdn_gpu_gated_delta_net params = gdn_gpu_params_gated_delta_net(&gpu, p, plan);
     const gdn_place bad = { .data = dev->bad_buffer };
-    const gdn_place *const operands[] = { &p->q.at, &p->k.at, &p->v.at, &p->g.at, &p->beta.at, &p->out.at, &p->state_in.at, &p->state_out.at,
-                                          &p->seq_start, &p->state_src, &p->state_dst, &bad };
+    const gdn_place *const operands[] = { &p->q.at, &p->k.at, &p->v.at, &p->g.at, &p->beta.at, &p->ssm_a.at, &p->dt_bias.at, &p->out.at,
+                                          &p->state_in.at, &p->state_out.at, &p->seq_start, &p->state_src, &p->state_dst, &bad };
     gdn_metal_dispatch dispatch = { .kernel = (gdn_metal_kernel)plan->variant, .params = &params, .params_bytes = sizeof params,
                                     .groups = (uint64_t)plan->n_items, .threads = GDN_METAL_DELTA_THREADS };
     gdn_metal_bind_all(&dispatch, operands, sizeof operands / sizeof operands[0]);

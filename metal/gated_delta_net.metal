@@ -3,11 +3,11 @@
 // of 32 keys is one access of 128 bytes; the tree's steps h = 16, 8, 4 are exchanges with the lanes l^4, l^2, l^1, and
 // h = 2, 1 stay within a lane. The addition commutes, so it does not matter which of the two lanes adds.
 //
-// The number of snapshots and all maps are arguments, not constants of the pipeline; with one snapshot the test of
-// snapshot_of() is all that they cost.
+// The number of snapshots, all maps, types and forms are arguments, not constants of the pipeline; with one snapshot the test of
+// snapshot_of() is all that they cost. What a form needs is behind branches that all lanes of the call take or do not.
 //
 // Steps, numbered as in docs/kernels/gated_delta_net.md and in every other version:
-//   1 load state   2 decay   3 read kv   4 delta   5 update   6 output   7 snapshot
+//   0 prepare   1 load state   2 decay   3 read kv   4 delta   5 update   6 output   7 snapshot
 #include "metal/kernel.h"
 
 struct DeltaBuffers {
@@ -16,6 +16,8 @@ struct DeltaBuffers {
     device const uchar *v;
     device const uchar *g;
     device const uchar *beta;
+    device const uchar *ssm_a;
+    device const uchar *dt_bias;
     device uchar       *result;
     device const uchar *state_in;
     device uchar       *state_out;
@@ -142,6 +144,71 @@ template <int C> GDN_INLINE float fold(thread const float4 (&partial)[C], int l)
     return (s.x + s.z) + (s.y + s.w); // h = 2, 1
 }
 
+// What is read of a token, but for q.
+template <int NB, bool CHANNEL> struct DeltaToken {
+    float4 k[NB], g[CHANNEL ? NB : 1]; // per head: g[0].x
+    float  v, beta;
+};
+
+// NARROW: some of it has 16 bits. Otherwise no type is looked at, and no load waits for a branch behind another. v is at this
+// lane's column, if `there`.
+template <int NB, bool CHANNEL, bool GENERAL, bool NARROW>
+GDN_INLINE void load_token(constant gdn_gpu_gated_delta_net &p, device const uchar *k_at, device const uchar *v_at, device const uchar *g_at,
+                           device const uchar *beta_at, bool there, int l, thread DeltaToken<NB, CHANNEL> &token)
+{
+    const int k_dtype = NARROW ? p.k_dtype : GDN_GPU_F32, g_dtype = NARROW ? p.g_dtype : GDN_GPU_F32;
+    token.v = there ? read_element(v_at, NARROW ? p.v_dtype : GDN_GPU_F32) : 0.0f;
+    token.beta = read_element(beta_at, NARROW ? p.beta_dtype : GDN_GPU_F32);
+#pragma unroll
+    for (int m = 0; m < NB; m++)
+        token.k[m] = read_row<GENERAL>(k_at, k_dtype, 32 * m + 4 * l, p.head_dim_k);
+    if (!CHANNEL)
+        token.g[0] = float4(read_element(g_at, g_dtype));
+#pragma unroll
+    for (int m = 0; CHANNEL && m < NB; m++)
+        token.g[CHANNEL ? m : 0] = read_row<GENERAL>(g_at, g_dtype, 32 * m + 4 * l, p.head_dim_k);
+}
+
+// 0, q and k: what a row, of which lane l of the eight has x, is multiplied by. Keys that do not exist are 0, and leave a sum of
+// squares as it is. All eight lanes have the result.
+template <int NB> GDN_INLINE float norm_factor(constant gdn_gpu_gated_delta_net &p, thread const float4 (&x)[NB], int l)
+{
+    float4 squares[1];
+    squares[0] = float4(0.0f);
+#pragma unroll
+    for (int m = 0; m < NB; m++)
+        squares[0] = fma(x[m], x[m], squares[0]);
+    return gdn_norm_factor(fold<1>(squares, l), p.norm_add, p.norm_most);
+}
+
+// 2: from elements of g, of a head or of channels i .. i + 3, to decays, in place. A gate's bias is read for every token, where
+// channels have one each, since the registers are the state's.
+template <int NB, bool CHANNEL, bool GENERAL>
+GDN_INLINE void make_decay(constant gdn_gpu_gated_delta_net &p, device const uchar *bias_at, float rate, float bias, int l,
+                           thread float4 (&g)[CHANNEL ? NB : 1])
+{
+    const int n = CHANNEL ? NB : 1;
+    if (p.g_form >= GDN_GPU_G_RAW) {
+#pragma unroll
+        for (int m = 0; m < n; m++) {
+            float4 b = float4(bias);
+            if (CHANNEL && (p.has & GDN_GPU_HAS_BIAS))
+                b = read_row<GENERAL>(bias_at, p.dt_bias_dtype, 32 * m + 4 * l, p.head_dim_k);
+            g[m].x = gdn_raw_gate(g[m].x, rate, b.x);
+            if (CHANNEL) {
+                g[m].y = gdn_raw_gate(g[m].y, rate, b.y);
+                g[m].z = gdn_raw_gate(g[m].z, rate, b.z);
+                g[m].w = gdn_raw_gate(g[m].w, rate, b.w);
+            }
+        }
+    }
+    if (p.g_form != GDN_GPU_G_LINEAR) {
+#pragma unroll
+        for (int m = 0; m < n; m++)
+            g[m] = CHANNEL ? exp4(g[m]) : float4(gdn_expf(g[m].x));
+    }
+}
+
 // 1: load state. S[m][c] has column j + c
 template <int NB, int C, bool GENERAL>
 GDN_INLINE void load_state(constant gdn_gpu_gated_delta_net &p, thread const DeltaBuffers &b, thread const DeltaPlace &w, thread float4 (&S)[NB][C])
@@ -222,27 +289,48 @@ GDN_INLINE void gated_delta_net(constant gdn_gpu_gated_delta_net &p, thread cons
     device const uchar *v_at = b.v + delta_token(p.v, w, w.h) + (w.j + mine) * element_bytes(p.v_dtype);
     device const uchar *g_at = b.g + delta_token(p.g, w, w.h);
     device const uchar *beta_at = b.beta + delta_token(p.beta, w, w.h);
-    device uchar *out_at = b.result + delta_token(p.result, w, w.h) + 4 * (w.j + mine);
+    device uchar *out_at = b.result + delta_token(p.result, w, w.h) + (w.j + mine) * element_bytes(p.result_dtype);
+    const bool narrow = p.k_dtype != GDN_GPU_F32 || p.v_dtype != GDN_GPU_F32 || p.g_dtype != GDN_GPU_F32 || p.beta_dtype != GDN_GPU_F32;
+
+    // What a raw gate has per head.
+    device const uchar *bias_at = b.dt_bias + w.h * p.dt_bias.head;
+    float rate = 0.0f, bias = 0.0f;
+    if (p.g_form >= GDN_GPU_G_RAW) {
+        rate = read_element(b.ssm_a + w.h * p.ssm_a.head, p.ssm_a_dtype);
+        if (p.g_form == GDN_GPU_G_RAW_A_LOG)
+            rate = -gdn_expf(rate);
+        if (!CHANNEL && (p.has & GDN_GPU_HAS_BIAS))
+            bias = read_element(bias_at, p.dt_bias_dtype);
+    }
 
     float4 S[NB][C];
     load_state<NB, C, GENERAL>(p, b, w, S); // 1
 
     for (int t = 0; t < w.T; t++) {
-        float4 k[NB], decay[CHANNEL ? NB : 1];
-        const float v = mine < w.columns ? read_element(v_at, p.v_dtype) : 0.0f;
-        const float beta = read_float(beta_at);
+        DeltaToken<NB, CHANNEL> token;
+        if (narrow)
+            load_token<NB, CHANNEL, GENERAL, true>(p, k_at, v_at, g_at, beta_at, mine < w.columns, w.l, token);
+        else
+            load_token<NB, CHANNEL, GENERAL, false>(p, k_at, v_at, g_at, beta_at, mine < w.columns, w.l, token);
+        thread float4 (&k)[NB] = token.k;
+        thread float4 (&decay)[CHANNEL ? NB : 1] = token.g;
+
+        // 0: prepare. q is read again with step 6, since the registers are the state's
+        float q_norm = 1.0f;
+        if (p.qk_norm) {
+            const float k_norm = norm_factor<NB>(p, k, w.l);
+            float4 q[NB];
 #pragma unroll
-        for (int m = 0; m < NB; m++)
-            k[m] = read_row<GENERAL>(k_at, p.k_dtype, 32 * m + 4 * w.l, n_keys);
+            for (int m = 0; m < NB; m++) {
+                k[m] = k[m] * float4(k_norm);
+                q[m] = read_row<GENERAL>(q_at, p.q_dtype, 32 * m + 4 * w.l, n_keys);
+            }
+            q_norm = norm_factor<NB>(p, q, w.l);
+        }
+        const float beta = p.beta_factor * (p.beta_form == GDN_GPU_BETA_LOGIT ? gdn_sigmoid(token.beta) : token.beta);
 
         // 2: decay
-        if (!CHANNEL) {
-            decay[0] = float4(gdn_expf(read_float(g_at)));
-        } else {
-#pragma unroll
-            for (int m = 0; m < NB; m++)
-                decay[CHANNEL ? m : 0] = exp4(read_row<GENERAL>(g_at, GDN_GPU_F32, 32 * m + 4 * w.l, n_keys));
-        }
+        make_decay<NB, CHANNEL, GENERAL>(p, bias_at, rate, bias, w.l, decay);
 
         // 3: read kv
         float4 sum[C];
@@ -261,7 +349,7 @@ GDN_INLINE void gated_delta_net(constant gdn_gpu_gated_delta_net &p, thread cons
             kv = decay[0].x * kv;
 
         // 4: delta
-        const float d = beta * (v - kv);
+        const float d = beta * (token.v - kv);
         float delta[C];
 #pragma unroll
         for (int c = 0; c < C; c++)
@@ -273,7 +361,9 @@ GDN_INLINE void gated_delta_net(constant gdn_gpu_gated_delta_net &p, thread cons
             sum[c] = float4(0.0f);
 #pragma unroll
         for (int m = 0; m < NB; m++) {
-            const float4 q = read_row<GENERAL>(q_at, p.q_dtype, 32 * m + 4 * w.l, n_keys);
+            float4 q = read_row<GENERAL>(q_at, p.q_dtype, 32 * m + 4 * w.l, n_keys);
+            if (p.qk_norm)
+                q = q * float4(q_norm);
 #pragma unroll
             for (int c = 0; c < C; c++) {
                 S[m][c] = fma(k[m], float4(delta[c]), decay[CHANNEL ? m : 0] * S[m][c]);
@@ -282,7 +372,7 @@ GDN_INLINE void gated_delta_net(constant gdn_gpu_gated_delta_net &p, thread cons
         }
         const float o = p.scale * fold<C>(sum, w.l);
         if (w.l == lane_of_column<C>(mine) && mine < w.columns)
-            write_float(out_at, o);
+            write_element(out_at, o, p.result_dtype);
 
         // 7: snapshot, r tokens before the newest
         const int dst = snapshot_of(p, b, w, t);
@@ -302,12 +392,14 @@ GDN_INLINE void gated_delta_net(constant gdn_gpu_gated_delta_net &p, thread cons
     GDN_KERNEL(gdn_metal_delta_##name, constant gdn_gpu_gated_delta_net &p [[buffer(0)]],                           \
                device const uchar *q [[buffer(1)]], device const uchar *k [[buffer(2)]],                              \
                device const uchar *v [[buffer(3)]], device const uchar *g [[buffer(4)]],                              \
-               device const uchar *beta [[buffer(5)]], device uchar *result [[buffer(6)]],                            \
-               device const uchar *state_in [[buffer(7)]], device uchar *state_out [[buffer(8)]],                     \
-               device const uchar *seq_start [[buffer(9)]], device const uchar *state_src [[buffer(10)]],             \
-               device const uchar *state_dst [[buffer(11)]], device atomic_uint *bad [[buffer(12)]], GDN_PLACE)       \
+               device const uchar *beta [[buffer(5)]], device const uchar *ssm_a [[buffer(6)]],                       \
+               device const uchar *dt_bias [[buffer(7)]], device uchar *result [[buffer(8)]],                         \
+               device const uchar *state_in [[buffer(9)]], device uchar *state_out [[buffer(10)]],                    \
+               device const uchar *seq_start [[buffer(11)]], device const uchar *state_src [[buffer(12)]],            \
+               device const uchar *state_dst [[buffer(13)]], device atomic_uint *bad [[buffer(14)]], GDN_PLACE)       \
     {                                                                                                                 \
-        const DeltaBuffers b = { q, k, v, g, beta, result, state_in, state_out, seq_start, state_src, state_dst, bad }; \
+        const DeltaBuffers b = { q, k, v, g, beta, ssm_a, dt_bias, result, state_in, state_out, seq_start, state_src, \
+                                 state_dst, bad };                                                                    \
         gated_delta_net<__VA_ARGS__>(p, b, group.x, me);                                                              \
     }
 #define GDN_DELTAS(NB, C)                       \

@@ -5,7 +5,7 @@
 #include "metal/language.h"
 #include "metal/shape.h"
 #include "gpu/params.h"
-#include "numerics/elementary.h"
+#include "numerics/prepare.h"
 
 #define GDN_MAP_NONE -1
 #define GDN_MAP_SKIP -2
@@ -93,6 +93,14 @@ GDN_INLINE float from_half(uint32_t h, int dtype)
 GDN_INLINE float read_element(device const uchar *at, int dtype)
 {
     return dtype == GDN_GPU_F32 ? read_float(at) : from_half(read_half(at), dtype);
+}
+
+GDN_INLINE void write_element(device uchar *at, float x, int dtype)
+{
+    if (dtype == GDN_GPU_F32)
+        write_float(at, x);
+    else
+        write_half(at, dtype == GDN_GPU_F16 ? to_f16(x) : to_bf16(x));
 }
 
 GDN_INLINE int element_bytes(int dtype)

@@ -144,12 +144,7 @@ GDN_KERNEL(gdn_metal_rows_write, constant gdn_gpu_set_rows &p [[buffer(0)]], dev
         for (int64_t j = me; j < n; j += GDN_METAL_ROWS_THREADS)
             write_half(to + 2 * j, read_half(from + 2 * j));
     } else {
-        for (int64_t j = me; j < n; j += GDN_METAL_ROWS_THREADS) {
-            const float x = read_element(from + src_bytes * j, p.src_dtype);
-            if (p.dst_dtype == GDN_GPU_F32)
-                write_float(to + 4 * j, x);
-            else
-                write_half(to + 2 * j, p.dst_dtype == GDN_GPU_F16 ? to_f16(x) : to_bf16(x));
-        }
+        for (int64_t j = me; j < n; j += GDN_METAL_ROWS_THREADS)
+            write_element(to + dst_bytes * j, read_element(from + src_bytes * j, p.src_dtype), p.dst_dtype);
     }
 }

@@ -11,8 +11,8 @@ else()
   set(gdn_metal_folder "${PROJECT_BINARY_DIR}/metal")
   file(MAKE_DIRECTORY "${gdn_metal_folder}")
   # In the order in which they stand in the one source.
-  set(gdn_metal_sources metal/language.h gpu/params.h metal/shape.h numerics/elementary.h metal/kernel.h
-    metal/gated_delta_net.metal metal/probe.metal metal/set_rows.metal metal/ssm_conv.metal)
+  set(gdn_metal_sources metal/language.h gpu/params.h metal/shape.h numerics/elementary.h
+    numerics/prepare.h metal/kernel.h metal/gated_delta_net.metal metal/probe.metal metal/set_rows.metal metal/ssm_conv.metal)
   list(TRANSFORM gdn_metal_sources PREPEND "${PROJECT_SOURCE_DIR}/" OUTPUT_VARIABLE gdn_metal_source_files)
   list(JOIN gdn_metal_sources ":" gdn_metal_source_list)
   add_custom_command(

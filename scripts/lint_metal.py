@@ -26,7 +26,7 @@ import tempfile
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 ELEMENTARY = "numerics/elementary.h"
 PARAMS = "gpu/params.h"
-HEADERS = ("metal/language.h", PARAMS, "metal/shape.h", ELEMENTARY, "metal/kernel.h")
+HEADERS = ("metal/language.h", PARAMS, "metal/shape.h", ELEMENTARY, "numerics/prepare.h", "metal/kernel.h")
 SPACES = ("device", "constant", "threadgroup", "thread")
 # What Metal does not have: no double, no 80-bit anything, no exceptions, no run-time types, no virtual functions, no new.
 FOREIGN = """double long_double goto new delete try catch throw virtual dynamic_cast typeid std cstdint memcpy memset printf
