@@ -1,4 +1,6 @@
 /* gated_delta_net: which kernel, and its launch. The kernels say how the work is cut. */
+#include <string.h>
+
 #include "cuda/device.h"
 
 typedef gdn_gated_delta_net_problem problem_t;
@@ -31,7 +33,7 @@ static uint64_t pool_bits(const gdn_gpu_device *gpu, const gdn_state_view *view)
 static int blocks_of_keys(const gdn_gpu_device *gpu, const problem_t *p)
 {
     uint64_t bits = token_bits(gpu, &p->q) | token_bits(gpu, &p->k);
-    bits |= p->gate == GDN_GATE_CHANNEL ? token_bits(gpu, &p->g) : 0;
+    bits |= p->gate == GDN_GATE_CHANNEL ? token_bits(gpu, &p->g) | token_bits(gpu, &p->dt_bias) : 0;
     bits |= in_tiles(p) ? 0 : pool_bits(gpu, &p->state_in) | pool_bits(gpu, &p->state_out);
     if (bits % 16)
         return GENERAL;
@@ -44,6 +46,15 @@ static uint32_t columns(int tiles, int nb)
     return GDN_CUDA_DELTA_WARPS * 4 * (!tiles && nb <= NB_4 ? 4 : 2);
 }
 
+/* Shape::ANY of the kernels. A float is looked at as bits, because the caller's arithmetic may trap. */
+static int is_any(const problem_t *p)
+{
+    static const float one = 1;
+    const int types = p->q.dtype | p->k.dtype | p->v.dtype | p->g.dtype | p->beta.dtype | p->out.dtype;
+    return types != GDN_F32 || p->qk_norm || p->g_form != GDN_G_LOG || p->beta_form != GDN_BETA_PLAIN ||
+           memcmp(&p->beta_factor, &one, sizeof one);
+}
+
 static gdn_cuda_kernel kernel_of(const problem_t *p, int nb)
 {
     static const gdn_cuda_kernel kernels[2][4] = {
@@ -51,8 +62,7 @@ static gdn_cuda_kernel kernel_of(const problem_t *p, int nb)
         { GDN_CUDA_delta_tiles_2, GDN_CUDA_delta_tiles_4, GDN_CUDA_delta_tiles_8, GDN_CUDA_delta_tiles_general },
     };
     const int channel = p->gate == GDN_GATE_CHANNEL;
-    const int narrow  = p->q.dtype != GDN_F32 || p->k.dtype != GDN_F32 || p->v.dtype != GDN_F32;
-    const int variant = nb == GENERAL ? channel : 2 * channel + narrow; /* in the order of GDN_CUDA_DELTA_KERNELS */
+    const int variant = nb == GENERAL ? channel : 2 * channel + is_any(p); /* in the order of GDN_CUDA_DELTA_KERNELS */
     return (gdn_cuda_kernel)((int)kernels[in_tiles(p)][nb] + variant);
 }
 

@@ -2,7 +2,7 @@
 notice: the check of a kernel, or the program test_cuda; then, where few cases would, the check's arguments."""
 
 DELTA, CONV, ROWS, ROBUST = "gated_delta_net", "ssm_conv", "set_rows", "test_cuda"
-TILES, FORM = "cuda/gated_delta_net_tiles.cuh", "cuda/gated_delta_net.cuh"
+FEW, TILES, FORM = "cuda/gated_delta_net.cu", "cuda/gated_delta_net_tiles.cuh", "cuda/gated_delta_net.cuh"
 ALL = "cuda/kernel.cuh"
 
 MISTAKES = [
@@ -20,11 +20,27 @@ MISTAKES = [
      "__fadd_rn(__fadd_rn(x.x, x.y), __fadd_rn(x.z, x.w))", DELTA),
     ("keys that do not exist are summed", FORM, "    if (!X::GENERAL)\n        return next;\n", "    return next;\n",
      DELTA, ("--case", "random/251")), # sums of -0
+    # ---- what is done to q, k, g and beta before, and the types
+    ("the norm of q is left out", FEW, "        x.q[m] = mul4(x.q[m], all4(of_q ? factor : other));\n", "", DELTA, ("--case", "forms/T1_add_*")),
+    ("k has the norm of q", FEW, "of_q ? other : factor", "of_q ? factor : other", DELTA, ("--case", "forms/T5_clamp_*")),
+    ("the norm of q is left out of tiles", TILES, "if (n < 2 * TOKENS) {", "if (n < TOKENS) {", DELTA, ("--case", "forms/T40_add_*")),
+    ("only the first tile is normalised", TILES, "            prepare_keys<X>(p, tiles[turn ^ 1]);\n", "            ;\n", DELTA,
+     ("--case", "forms/T40_clamp_*")),
+    ("no barrier behind the norm", TILES, "            row[8 * m + l] = mul4(x[m], factor);\n    }\n    __syncthreads();\n",
+     "            row[8 * m + l] = mul4(x[m], factor);\n    }\n", DELTA, ("--case", "forms/T40_add_*")),
+    ("the bias is another head's", FORM, "at.h * p.dt_bias.head", "at.kappa * p.dt_bias.head", DELTA, ("--case", "forms/T5_plain_raw_*")),
+    ("the rate is not negative", FORM, "? -gdn_expf(A) : A", "? gdn_expf(A) : A", DELTA, ("--case", "forms/T1_plain_a_log_*")),
+    ("beta's factor is forgotten", FORM, "__fmul_rn(p.beta_factor, p.beta_form == GDN_GPU_BETA_LOGIT ? gdn_sigmoid(x) : x)",
+     "(p.beta_form == GDN_GPU_BETA_LOGIT ? gdn_sigmoid(x) : x)", DELTA, ("--case", "forms/T1_plain_log_logit_*")),
+    ("out is rounded toward zero", ALL, "(b + 0x7fffu + (b >> 16 & 1u)) >> 16", "b >> 16", DELTA, ("--case", "types/gates_*_out_bf16_T3_*")),
+    ("out of 16 bits is written as 32", ALL, "        store_half(at, half_of(x, dtype));", "        store_word(at, half_of(x, dtype));", DELTA,
+     ("--case", "types/gates_*_out_f16_T40_*")),
     # ---- barriers
-    ("no barrier before the first tile is read", TILES, "    next.store(tiles[0]);\n    __syncthreads();\n", "    next.store(tiles[0]);\n", DELTA),
-    ("no barrier between tiles", TILES, "            next.store(tiles[turn ^ 1]);\n        __syncthreads();\n",
-     "            next.store(tiles[turn ^ 1]);\n", DELTA),
-    ("one tile instead of two in turns", TILES, "next.store(tiles[turn ^ 1]);", "next.store(tiles[turn]);", DELTA),
+    ("no barrier before the first tile is read", TILES, "    next.store(p, w, tiles[0]);\n    __syncthreads();\n",
+     "    next.store(p, w, tiles[0]);\n", DELTA),
+    ("no barrier between tiles", TILES, "            next.store(p, w, tiles[turn ^ 1]);\n        __syncthreads();\n",
+     "            next.store(p, w, tiles[turn ^ 1]);\n", DELTA),
+    ("one tile instead of two in turns", TILES, "next.store(p, w, tiles[turn ^ 1]);", "next.store(p, w, tiles[turn]);", DELTA),
     # ---- maps
     ("a source of -1 is row 0", FORM, "at.src = map_at(p.state_src, at.s, at.s * p.slots_in);",
      "at.src = map_at(p.state_src, at.s, at.s * p.slots_in);\n    at.src = at.src == -1 ? 0 : at.src;", DELTA),
