@@ -1,4 +1,6 @@
 /* gated_delta_net: which kernel, and its launch. The kernels say how the work is cut. */
+#include <string.h>
+
 #include "cuda/device.h"
 
 typedef gdn_gated_delta_net_problem problem_t;
@@ -31,7 +33,7 @@ static uint64_t pool_bits(const gdn_gpu_device *gpu, const gdn_state_view *view)
 static int blocks_of_keys(const gdn_gpu_device *gpu, const problem_t *p)
 {
     uint64_t bits = token_bits(gpu, &p->q) | token_bits(gpu, &p->k);
-    bits |= p->gate == GDN_GATE_CHANNEL ? token_bits(gpu, &p->g) : 0;
+    bits |= p->gate == GDN_GATE_CHANNEL ? token_bits(gpu, &p->g) | token_bits(gpu, &p->dt_bias) : 0;
     bits |= in_tiles(p) ? 0 : pool_bits(gpu, &p->state_in) | pool_bits(gpu, &p->state_out);
     if (bits % 16)
         return GENERAL;
@@ -44,6 +46,15 @@ static uint32_t columns(int tiles, int nb)
     return GDN_CUDA_DELTA_WARPS * 4 * (!tiles && nb <= NB_4 ? 4 : 2);
 }
 
+/* Shape::ANY of the kernels. A float is looked at as bits, because the caller's arithmetic may trap. */
+static int is_any(const problem_t *p)
+{
+    static const float one = 1;
+    const int types = p->q.dtype | p->k.dtype | p->v.dtype | p->g.dtype | p->beta.dtype | p->out.dtype;
+    return types != GDN_F32 || p->qk_norm || p->g_form != GDN_G_LOG || p->beta_form != GDN_BETA_PLAIN ||
+           memcmp(&p->beta_factor, &one, sizeof one);
+}
+
 static gdn_cuda_kernel kernel_of(const problem_t *p, int nb)
 {
 #define EXACT(form, size) { { GDN_CUDA_delta_##form##_##size, GDN_CUDA_delta_##form##_##size##_any },                     \
@@ -51,12 +62,11 @@ static gdn_cuda_kernel kernel_of(const problem_t *p, int nb)
 #define ANY(form) { { GDN_CUDA_delta_##form##_general, GDN_CUDA_delta_##form##_general },                                 \
                     { GDN_CUDA_delta_##form##_general_channel, GDN_CUDA_delta_##form##_general_channel } }
 #define FORM(form) { [NB_2] = EXACT(form, 2), [NB_4] = EXACT(form, 4), [NB_8] = EXACT(form, 8), [GENERAL] = ANY(form) }
-    static const gdn_cuda_kernel kernels[2][4][2][2] = { FORM(rows), FORM(tiles) }; /* [tiles][size][channel][narrow] */
+    static const gdn_cuda_kernel kernels[2][4][2][2] = { FORM(rows), FORM(tiles) }; /* [tiles][size][channel][any] */
 #undef FORM
 #undef ANY
 #undef EXACT
-    const int narrow = p->q.dtype != GDN_F32 || p->k.dtype != GDN_F32 || p->v.dtype != GDN_F32;
-    return kernels[in_tiles(p)][nb][p->gate == GDN_GATE_CHANNEL][narrow];
+    return kernels[in_tiles(p)][nb][p->gate == GDN_GATE_CHANNEL][is_any(p)];
 }
 
 gdn_status gdn_cuda_plan_gated_delta_net(const gdn_context *ctx, const problem_t *p, gdn_plan *plan)

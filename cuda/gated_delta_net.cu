@@ -7,7 +7,7 @@
 // state are issued before the first is used, and the next token's before the snapshot is stored.
 //
 // Steps, numbered as in docs/kernels/gated_delta_net.md and in every other version:
-//   1 load state   2 decay   3 read kv   4 delta   5 update   6 output   7 snapshot
+//   0 prepare   1 load state   2 decay   3 read kv   4 delta   5 update   6 output   7 snapshot
 #include "cuda/gated_delta_net.cuh"
 #include "cuda/gated_delta_net_tiles.cuh"
 
@@ -162,22 +162,43 @@ GDN_INLINE void load_token(const gdn_gpu_gated_delta_net &p, const Place &w, int
 {
 #pragma unroll
     for (int m = 0; m < X::NB; m++)
-        x.k[m] = read_row<X>(at.k, X::NARROW ? p.k_dtype : GDN_GPU_F32, 32 * m + 4 * w.l, w.n_keys);
-    x.v    = mine < w.columns ? read_element((uint64_t)at.v, X::NARROW ? p.v_dtype : GDN_GPU_F32) : 0.0f;
-    x.beta = read_float((uint64_t)at.beta);
+        x.k[m] = read_row<X>(at.k, type_of<X>(p.k_dtype), 32 * m + 4 * w.l, w.n_keys);
+    x.v    = mine < w.columns ? read_element((uint64_t)at.v, type_of<X>(p.v_dtype)) : 0.0f;
+    x.beta = read_element((uint64_t)at.beta, type_of<X>(p.beta_dtype));
     if (!X::CHANNEL)
-        x.g[0].x = read_float((uint64_t)at.g);
+        x.g[0].x = read_element((uint64_t)at.g, type_of<X>(p.g_dtype));
 #pragma unroll
     for (int m = 0; m < X::NB; m++) {
         if (X::CHANNEL)
-            x.g[X::CHANNEL ? m : 0] = read_row<X>(at.g, GDN_GPU_F32, 32 * m + 4 * w.l, w.n_keys);
-        x.q[m] = read_row<X>(at.q, X::NARROW ? p.q_dtype : GDN_GPU_F32, 32 * m + 4 * w.l, w.n_keys);
+            x.g[X::CHANNEL ? m : 0] = read_row<X>(at.g, type_of<X>(p.g_dtype), 32 * m + 4 * w.l, w.n_keys);
+        x.q[m] = read_row<X>(at.q, type_of<X>(p.q_dtype), 32 * m + 4 * w.l, w.n_keys);
     }
     at.q += p.q.token;
     at.k += p.k.token;
     at.v += p.v.token;
     at.g += p.g.token;
     at.beta += p.beta.token;
+}
+
+// 0: prepare. The trees over k and q are one tree over two columns.
+template <class X> GDN_INLINE void prepare(const gdn_gpu_gated_delta_net &p, int l, Token<X> &x)
+{
+    x.beta = delta_factor<X>(p, x.beta);
+    if (!X::ANY || !p.qk_norm)
+        return;
+    float4 sum[2] = { zero4(), zero4() }; // keys that do not exist are zeros, and add nothing to a sum of squares
+#pragma unroll
+    for (int m = 0; m < X::NB; m++) {
+        sum[0] = fma4(x.k[m], x.k[m], sum[0]);
+        sum[1] = fma4(x.q[m], x.q[m], sum[1]);
+    }
+    const float factor = gdn_norm_factor(fold<2>(sum, l), p.norm_add, p.norm_most), other = exchange(factor, 4);
+    const bool of_q = column_of_lane<2>(l) == 1;
+#pragma unroll
+    for (int m = 0; m < X::NB; m++) {
+        x.k[m] = mul4(x.k[m], all4(of_q ? other : factor));
+        x.q[m] = mul4(x.q[m], all4(of_q ? factor : other));
+    }
 }
 
 template <class X> GDN_INLINE void gated_delta_net_rows(const gdn_gpu_gated_delta_net &p)
@@ -187,24 +208,35 @@ template <class X> GDN_INLINE void gated_delta_net_rows(const gdn_gpu_gated_delt
         return; // nothing to do, or none for this warp
     const int mine = column_of_lane<X::C>(w.l);
     const int group = (int)threadIdx.x & 24; // the first of the eight lanes
+    const int out_type = type_of<X>(p.result_dtype);
     Cursor at = { token_at(p.q, w, w.kappa), token_at(p.k, w, w.kappa),
-                  token_at(p.v, w, w.h) + (uint64_t)((w.j + mine) * (p.v_dtype == GDN_GPU_F32 ? 4 : 2)),
-                  token_at(p.g, w, w.h), token_at(p.beta, w, w.h), token_at(p.result, w, w.h) + 4 * (uint64_t)(w.j + mine) };
+                  token_at(p.v, w, w.h) + (uint64_t)((w.j + mine) * element_bytes(type_of<X>(p.v_dtype))),
+                  token_at(p.g, w, w.h), token_at(p.beta, w, w.h),
+                  token_at(p.result, w, w.h) + (uint64_t)((w.j + mine) * element_bytes(out_type)) };
 
+    const float rate = gate_rate<X>(p, w);
+    float4 bias[X::CHANNEL ? X::NB : 1];
+#pragma unroll
+    for (int m = 0; m < (X::CHANNEL ? X::NB : 1); m++)
+        bias[m] = gate_bias<X>(p, w, 32 * m + 4 * w.l);
     Token<X> x;
     load_token<X>(p, w, mine, at, x);
     float4 S[X::NB][X::C];
     load_state<X>(p, w, S); // 1
 
     for (int t = 0; t < w.T; t++) {
+        prepare<X>(p, w.l, x); // 0
+
         // 2: decay
         float4 decay[X::CHANNEL ? X::NB : 1];
         if (!X::CHANNEL)
-            decay[0] = all4(gdn_expf(x.g[0].x));
+            decay[0] = all4(decay_of<X>(p, x.g[0].x, rate, bias[0].x));
         else
 #pragma unroll
-            for (int m = 0; m < X::NB; m++)
-                decay[X::CHANNEL ? m : 0] = exp4(x.g[X::CHANNEL ? m : 0]);
+            for (int m = 0; m < X::NB; m++) {
+                const float4 head_bias = kept_bias<X>(p, w, 32 * m + 4 * w.l, bias[X::CHANNEL ? m : 0]);
+                decay[X::CHANNEL ? m : 0] = decay_of<X>(p, x.g[X::CHANNEL ? m : 0], rate, head_bias);
+            }
 
         // 3: read kv
         float4 sum[X::C];
@@ -244,7 +276,7 @@ template <class X> GDN_INLINE void gated_delta_net_rows(const gdn_gpu_gated_delt
             load_token<X>(p, w, mine, at, x);
         const float o = __fmul_rn(p.scale, fold<X::C>(sum, w.l));
         if (w.l == lane_of_column<X::C>(mine) && mine < w.columns)
-            store_float(at.out, o);
+            store_element(at.out, o, out_type);
         at.out += p.result.token;
 
         // 7: snapshot, r tokens before the newest
@@ -254,7 +286,8 @@ template <class X> GDN_INLINE void gated_delta_net_rows(const gdn_gpu_gated_delt
     }
 }
 
-// ---- Kernels: gdn_cuda_delta_<rows or tiles>_<NB>[_channel][_any]; the general ones have no NB. `any`: F16 and BF16 too.
+// ---- Kernels: gdn_cuda_delta_<rows or tiles>_<NB>[_channel][_any]; the general ones have no NB. `any`: types
+// besides F32, and forms besides the usual (Shape::ANY), which the general ones have, too.
 #define GDN_DELTA_ROWS(name, blocks, ...)                                                                                      \
     GDN_KERNEL(gdn_cuda_delta_rows_##name, gdn_gpu_gated_delta_net, GDN_BLOCKS(32 * GDN_CUDA_DELTA_WARPS, blocks))      \
     {                                                                                                                    \

@@ -9,14 +9,15 @@
 #define GDN_CUDA_GATED_DELTA_NET_CUH
 
 #include "cuda/kernel.cuh"
+#include "numerics/prepare.h"
 
 // What is known when a kernel is compiled. NB: blocks of 32 keys, exactly, or at most where GENERAL; then head_dim_k, the
 // alignment of rows and their type may be any.
-template <int NB_, int C_, bool CHANNEL_, bool NARROW_, bool GENERAL_> struct Shape {
+template <int NB_, int C_, bool CHANNEL_, bool ANY_, bool GENERAL_> struct Shape {
     static constexpr int NB = NB_;              // blocks of 32 keys
     static constexpr int C = C_;                // columns of eight lanes: 1, 2 or 4
     static constexpr bool CHANNEL = CHANNEL_;   // a gate per key channel
-    static constexpr bool NARROW = NARROW_;     // q, k or v may be of 16 bits
+    static constexpr bool ANY = ANY_;           // types besides F32, qk_norm, and any form of g and beta
     static constexpr bool GENERAL = GENERAL_;
     static constexpr int COLUMNS = GDN_CUDA_DELTA_WARPS * 4 * C; // of a thread block
 };
@@ -81,18 +82,24 @@ GDN_INLINE int snapshot_of(const gdn_gpu_gated_delta_net &p, const Place &at, in
     return GDN_MAP_NONE;
 }
 
-// Elements i .. i + 3 of a row of q, k or g; those beyond the head are 0.
+// The type of an operand: F32 where nothing else may be.
+template <class X> GDN_INLINE int type_of(int dtype)
+{
+    return X::ANY ? dtype : GDN_GPU_F32;
+}
+
+// Elements i .. i + 3 of a row of q, k, g or dt_bias; those beyond the head are 0.
 template <class X> GDN_INLINE float4 read_row(const char *place, int dtype, int i, int n_keys)
 {
     const uint64_t row = (uint64_t)place;
-    if (!X::GENERAL && (!X::NARROW || dtype == GDN_GPU_F32))
+    if (!X::GENERAL && dtype == GDN_GPU_F32)
         return read_float4(row + 4 * (uint64_t)i);
     if (!X::GENERAL) {
         const uint2 x = __ldg((const uint2 *)(row + 2 * (uint64_t)i));
         return make_float4(from_half(x.x & 0xffffu, dtype), from_half(x.x >> 16, dtype), from_half(x.y & 0xffffu, dtype),
                            from_half(x.y >> 16, dtype));
     }
-    const uint64_t bytes = dtype == GDN_GPU_F32 ? 4 : 2;
+    const uint64_t bytes = (uint64_t)element_bytes(dtype);
     float4 x = zero4();
     if (i < n_keys)
         x.x = read_element(row + bytes * (uint64_t)i, dtype);
@@ -103,6 +110,59 @@ template <class X> GDN_INLINE float4 read_row(const char *place, int dtype, int 
     if (i + 3 < n_keys)
         x.w = read_element(row + bytes * (uint64_t)(i + 3), dtype);
     return x;
+}
+
+// 0: prepare, beta
+template <class X> GDN_INLINE float delta_factor(const gdn_gpu_gated_delta_net &p, float x)
+{
+    return X::ANY ? __fmul_rn(p.beta_factor, p.beta_form == GDN_GPU_BETA_LOGIT ? gdn_sigmoid(x) : x) : x;
+}
+
+// What the raw gates of a head's tokens share, read before the first of them; 0 for other forms of g.
+template <class X> GDN_INLINE float gate_rate(const gdn_gpu_gated_delta_net &p, const Place &at)
+{
+    if (!X::ANY || !p.ssm_a.base)
+        return 0.0f;
+    const float A = read_element((uint64_t)p.ssm_a.base + (uint64_t)(at.h * p.ssm_a.head), p.ssm_a_dtype);
+    return p.g_form == GDN_GPU_G_RAW_A_LOG ? -gdn_expf(A) : A;
+}
+template <class X> GDN_INLINE float4 gate_bias(const gdn_gpu_gated_delta_net &p, const Place &at, int i)
+{
+    if (!X::ANY || !p.dt_bias.base)
+        return zero4();
+    const char *row = p.dt_bias.base + (uint64_t)(at.h * p.dt_bias.head);
+    return X::CHANNEL ? read_row<X>(row, p.dt_bias_dtype, i, at.n_keys)
+                      : all4(read_element((uint64_t)row, p.dt_bias_dtype));
+}
+// The same in the token loop, where the general kernels have no registers left to keep it in.
+template <class X> GDN_INLINE float4 kept_bias(const gdn_gpu_gated_delta_net &p, const Place &at, int i, float4 kept)
+{
+    return X::GENERAL && X::CHANNEL ? gate_bias<X>(p, at, i) : kept;
+}
+
+// 2: decay, of one element of g or of four
+GDN_INLINE float raw_gate(float g, float rate, float bias)
+{
+    return gdn_raw_gate(g, rate, bias);
+}
+GDN_INLINE float4 raw_gate(float4 g, float rate, float4 bias)
+{
+    return make_float4(gdn_raw_gate(g.x, rate, bias.x), gdn_raw_gate(g.y, rate, bias.y),
+                       gdn_raw_gate(g.z, rate, bias.z), gdn_raw_gate(g.w, rate, bias.w));
+}
+GDN_INLINE float exp_of(float x)
+{
+    return gdn_expf(x);
+}
+GDN_INLINE float4 exp_of(float4 x)
+{
+    return make_float4(gdn_expf(x.x), gdn_expf(x.y), gdn_expf(x.z), gdn_expf(x.w));
+}
+template <class X, class Gate> GDN_INLINE Gate decay_of(const gdn_gpu_gated_delta_net &p, Gate g, float rate, Gate bias)
+{
+    if (X::ANY && p.g_form == GDN_GPU_G_LINEAR)
+        return g;
+    return exp_of(X::ANY && p.g_form != GDN_GPU_G_LOG ? raw_gate(g, rate, bias) : g);
 }
 
 // A step of four partial sums, of the keys i, i + step, ... Sums of keys that do not exist stay as they are: fma(0, 0, -0)

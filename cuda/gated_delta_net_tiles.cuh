@@ -6,8 +6,8 @@
 // output of the token before run side by side, because each alone would be waiting most of the time.
 //
 // Tokens pass through shared memory in tiles, two in turns: while one is computed with, the loads of the next are on their
-// way to registers. There k, q and decay lie in the order in which lanes read them, 16 bytes each, and exp(g) is computed
-// once per block. Steps as in gated_delta_net.cu.
+// way to registers. There k, q and decay lie in the order in which lanes read them, 16 bytes each, and steps 0 and 2 are
+// done once per block. Steps as in gated_delta_net.cu.
 #ifndef GDN_CUDA_GATED_DELTA_NET_TILES_CUH
 #define GDN_CUDA_GATED_DELTA_NET_TILES_CUH
 
@@ -27,6 +27,15 @@ template <class X> struct Staging {
     static constexpr int N_ROWS = Tile<X>::TOKENS * Tile<X>::QUADS / THREADS, N_V = Tile<X>::TOKENS * X::COLUMNS / THREADS;
     float4 k[N_ROWS], q[N_ROWS], g[X::CHANNEL ? N_ROWS : 1];
     float  v[N_V], beta;
+    float  rate; // of raw gates, as is the bias, which is one because all of a thread's quads have the same keys
+    float4 bias;
+    static_assert(THREADS % Tile<X>::QUADS == 0, "a thread's quads have the same keys");
+
+    __device__ __forceinline__ void begin(const gdn_gpu_gated_delta_net &p, const Place &w)
+    {
+        rate = gate_rate<X>(p, w);
+        bias = gate_bias<X>(p, w, 4 * ((int)threadIdx.x % Tile<X>::QUADS));
+    }
 
     __device__ __forceinline__ void load(const gdn_gpu_gated_delta_net &p, const Place &w, int t0)
     {
@@ -37,23 +46,25 @@ template <class X> struct Staging {
         for (int u = 0; u < N_ROWS; u++) {
             const int n = me + THREADS * u, t = t0 + n / Tile<X>::QUADS, i = 4 * (n % Tile<X>::QUADS);
             const bool there = t < w.T;
-            k[u] = there ? read_row<X>(k_at + (uint64_t)(t * p.k.token), X::NARROW ? p.k_dtype : GDN_GPU_F32, i, w.n_keys) : zero4();
-            q[u] = there ? read_row<X>(q_at + (uint64_t)(t * p.q.token), X::NARROW ? p.q_dtype : GDN_GPU_F32, i, w.n_keys) : zero4();
+            k[u] = there ? read_row<X>(k_at + (uint64_t)(t * p.k.token), type_of<X>(p.k_dtype), i, w.n_keys) : zero4();
+            q[u] = there ? read_row<X>(q_at + (uint64_t)(t * p.q.token), type_of<X>(p.q_dtype), i, w.n_keys) : zero4();
             if (X::CHANNEL)
-                g[X::CHANNEL ? u : 0] = there ? read_row<X>(g_at + (uint64_t)(t * p.g.token), GDN_GPU_F32, i, w.n_keys) : zero4();
+                g[X::CHANNEL ? u : 0] =
+                    there ? read_row<X>(g_at + (uint64_t)(t * p.g.token), type_of<X>(p.g_dtype), i, w.n_keys) : zero4();
         }
 #pragma unroll
         for (int u = 0; u < N_V; u++) {
             const int n = me + THREADS * u, t = t0 + n / X::COLUMNS, column = first_column + n % X::COLUMNS;
-            const int dtype = X::NARROW ? p.v_dtype : GDN_GPU_F32;
+            const int dtype = type_of<X>(p.v_dtype);
             v[u] = t < w.T && column < p.head_dim_v
-                       ? read_element(v_at + (uint64_t)(t * p.v.token + column * (dtype == GDN_GPU_F32 ? 4 : 2)), dtype)
+                       ? read_element(v_at + (uint64_t)(t * p.v.token + column * element_bytes(dtype)), dtype)
                        : 0.0f;
         }
         const bool mine = me < Tile<X>::TOKENS && t0 + me < w.T;
-        beta = mine ? read_float(beta_at + (uint64_t)((t0 + me) * p.beta.token)) : 0.0f;
+        beta = mine ? read_element(beta_at + (uint64_t)((t0 + me) * p.beta.token), type_of<X>(p.beta_dtype)) : 0.0f;
         if (!X::CHANNEL)
-            g[0].x = mine ? read_float((uint64_t)g_at + (uint64_t)((t0 + me) * p.g.token)) : 0.0f;
+            g[0].x = mine ? read_element((uint64_t)g_at + (uint64_t)((t0 + me) * p.g.token), type_of<X>(p.g_dtype))
+                          : 0.0f;
     }
 
     // Keys i .. i + 3 go to four lanes: key i is element e = i / 8 % 4 of lane i % 8.
@@ -63,17 +74,18 @@ template <class X> struct Staging {
         to[0] = x.x, to[4] = x.y, to[8] = x.z, to[12] = x.w;
     }
 
-    // 2: decay, on the way
-    __device__ __forceinline__ void store(Tile<X> &tile) const
+    // 0: prepare (beta) and 2: decay, on the way
+    __device__ __forceinline__ void store(const gdn_gpu_gated_delta_net &p, const Place &w, Tile<X> &tile) const
     {
         const int me = (int)threadIdx.x;
+        const float4 head_bias = kept_bias<X>(p, w, 4 * (me % Tile<X>::QUADS), bias);
 #pragma unroll
         for (int u = 0; u < N_ROWS; u++) {
             const int n = me + THREADS * u, t = n / Tile<X>::QUADS, i = 4 * (n % Tile<X>::QUADS);
             scatter(tile.k[t], i, k[u]);
             scatter(tile.q[t], i, q[u]);
             if (X::CHANNEL)
-                scatter(tile.decay[t], i, exp4(g[X::CHANNEL ? u : 0]));
+                scatter(tile.decay[t], i, decay_of<X>(p, g[X::CHANNEL ? u : 0], rate, head_bias));
         }
 #pragma unroll
         for (int u = 0; u < N_V; u++) {
@@ -81,9 +93,9 @@ template <class X> struct Staging {
             tile.v[n / X::COLUMNS][n % X::COLUMNS] = v[u];
         }
         if (me < Tile<X>::TOKENS) {
-            tile.beta[me] = beta;
+            tile.beta[me] = delta_factor<X>(p, beta);
             if (!X::CHANNEL)
-                tile.decay[me][0].x = gdn_expf(g[0].x);
+                tile.decay[me][0].x = decay_of<X>(p, g[0].x, rate, head_bias.x);
         }
     }
 };
@@ -92,6 +104,34 @@ template <class X> struct Staging {
 GDN_INLINE float fold_lane(float4 x)
 {
     return __fadd_rn(__fadd_rn(x.x, x.z), __fadd_rn(x.y, x.w));
+}
+
+// 0: prepare, q and k. Eight lanes have a row of a token; a warp has four rows, or none. All threads of a block come here.
+template <class X> GDN_INLINE void prepare_keys(const gdn_gpu_gated_delta_net &p, Tile<X> &tile)
+{
+    constexpr int TOKENS = Tile<X>::TOKENS;
+    static_assert(2 * TOKENS % 4 == 0 && 2 * TOKENS <= 4 * GDN_CUDA_DELTA_WARPS, "whole warps");
+    if (!X::ANY || !p.qk_norm)
+        return;
+    const int n = (int)threadIdx.x / 8, l = (int)threadIdx.x & 7;
+    if (n < 2 * TOKENS) {
+        float4 *row = n < TOKENS ? tile.k[n] : tile.q[n - TOKENS];
+        float4 x[X::NB], squares = zero4(); // keys that do not exist are zeros, and add nothing
+#pragma unroll
+        for (int m = 0; m < X::NB; m++) {
+            x[m] = row[8 * m + l];
+            squares = fma4(x[m], x[m], squares);
+        }
+        float sum = fold_lane(squares);
+#pragma unroll
+        for (int h = 4; h; h /= 2)
+            sum = __fadd_rn(sum, exchange(sum, h));
+        const float4 factor = all4(gdn_norm_factor(sum, p.norm_add, p.norm_most));
+#pragma unroll
+        for (int m = 0; m < X::NB; m++)
+            row[8 * m + l] = mul4(x[m], factor);
+    }
+    __syncthreads();
 }
 
 // h = 4, 2, 1 for all columns of `kv`, which every lane gets, and for those of `o`, of which lane l gets column l / 4.
@@ -163,14 +203,17 @@ template <class X> GDN_INLINE void gated_delta_net_tiles(const gdn_gpu_gated_del
         return; // the whole block
     const int mine = w.l / 4; // the column whose output this lane has
     const bool writes = w.l % 4 == 0 && mine < w.columns;
-    char *out_at = token_at(p.result, w, w.h) + 4 * (uint64_t)(w.j + mine);
+    const int out_type = type_of<X>(p.result_dtype);
+    char *out_at = token_at(p.result, w, w.h) + (uint64_t)((w.j + mine) * element_bytes(out_type));
 
     Staging<X> next;
+    next.begin(p, w);
     next.load(p, w, 0);
     float4 S[X::NB][X::C];
     load_elements<X>(p, w, S); // 1
-    next.store(tiles[0]);
+    next.store(p, w, tiles[0]);
     __syncthreads();
+    prepare_keys<X>(p, tiles[0]);
 
     float before[2] = { 0.0f, 0.0f }; // the output sums of the token before, folded within the lane
     for (int t0 = 0, turn = 0; t0 < w.T; t0 += Tile<X>::TOKENS, turn ^= 1) {
@@ -209,7 +252,7 @@ template <class X> GDN_INLINE void gated_delta_net_tiles(const gdn_gpu_gated_del
             const float o = __fmul_rn(p.scale, fold_lanes(kv, before, w.l));
             if (t0 + u > 0) { // 6: output, of the token before
                 if (writes)
-                    store_float(out_at, o);
+                    store_element(out_at, o, out_type);
                 out_at += p.result.token;
             }
 
@@ -239,13 +282,15 @@ template <class X> GDN_INLINE void gated_delta_net_tiles(const gdn_gpu_gated_del
                 store_elements<X>(p, w, dst, S);
         }
         if (more)
-            next.store(tiles[turn ^ 1]);
+            next.store(p, w, tiles[turn ^ 1]);
         __syncthreads();
+        if (more)
+            prepare_keys<X>(p, tiles[turn ^ 1]);
     }
     float none[2] = { 0.0f, 0.0f };
     const float o = __fmul_rn(p.scale, fold_lanes(none, before, w.l));
     if (writes)
-        store_float(out_at, o);
+        store_element(out_at, o, out_type);
 }
 
 #endif

@@ -124,6 +124,21 @@ GDN_INLINE float read_element(uint64_t at, int dtype)
 {
     return dtype == GDN_GPU_F32 ? read_float(at) : from_half(__ldg((const unsigned short *)at), dtype);
 }
+GDN_INLINE uint32_t half_of(float x, int dtype)
+{
+    return dtype == GDN_GPU_F16 ? to_f16(x) : to_bf16(x);
+}
+GDN_INLINE void store_element(char *at, float x, int dtype)
+{
+    if (dtype == GDN_GPU_F32)
+        store_float(at, x);
+    else
+        store_half(at, half_of(x, dtype));
+}
+GDN_INLINE int element_bytes(int dtype)
+{
+    return dtype == GDN_GPU_F32 ? 4 : 2;
+}
 
 // ---- Four floats at a time. Every component goes its own way; nothing is summed across them.
 GDN_INLINE float4 zero4()
@@ -145,10 +160,6 @@ GDN_INLINE float4 mul4(float4 x, float4 y)
 GDN_INLINE float4 fma4(float4 x, float4 y, float4 z)
 {
     return make_float4(__fmaf_rn(x.x, y.x, z.x), __fmaf_rn(x.y, y.y, z.y), __fmaf_rn(x.z, y.z, z.z), __fmaf_rn(x.w, y.w, z.w));
-}
-GDN_INLINE float4 exp4(float4 x)
-{
-    return make_float4(gdn_expf(x.x), gdn_expf(x.y), gdn_expf(x.z), gdn_expf(x.w));
 }
 GDN_INLINE float4 exchange4(float4 x, int mask)
 {

@@ -103,10 +103,6 @@ GDN_INLINE void store_q8_0(char *block, float x, int lane)
         store_half(block, to_f16(d));
 }
 
-GDN_INLINE uint32_t half_of(float x, int dtype)
-{
-    return dtype == GDN_GPU_F16 ? to_f16(x) : to_bf16(x);
-}
 GDN_INLINE uint32_t two_halves(float low, float high, int dtype)
 {
     return half_of(low, dtype) | half_of(high, dtype) << 16;
@@ -157,12 +153,7 @@ GDN_KERNEL(gdn_cuda_rows_write, gdn_gpu_set_rows, GDN_BLOCKS(GDN_CUDA_ROWS_THREA
         for (int64_t j = 4 * whole + me; j < n; j += GDN_CUDA_ROWS_THREADS)
             store_half(dst + 2 * (uint64_t)j, half_of(read_float(src + 4 * (uint64_t)j), p.dst_dtype));
     } else {
-        for (int64_t j = me; j < n; j += GDN_CUDA_ROWS_THREADS) {
-            const float x = read_element(src + src_bytes * (uint64_t)j, p.src_dtype);
-            if (p.dst_dtype == GDN_GPU_F32)
-                store_float(dst + 4 * (uint64_t)j, x);
-            else
-                store_half(dst + 2 * (uint64_t)j, half_of(x, p.dst_dtype));
-        }
+        for (int64_t j = me; j < n; j += GDN_CUDA_ROWS_THREADS)
+            store_element(dst + dst_bytes * (uint64_t)j, read_element(src + src_bytes * (uint64_t)j, p.src_dtype), p.dst_dtype);
     }
 }

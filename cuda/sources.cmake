@@ -8,7 +8,8 @@ mark_as_advanced(GDN_NVCC)
 set(gdn_cuda_kernel_sources gated_delta_net.cu probe.cu set_rows.cu ssm_conv.cu)
 list(TRANSFORM gdn_cuda_kernel_sources PREPEND "${PROJECT_SOURCE_DIR}/cuda/")
 file(GLOB gdn_cuda_kernel_headers CONFIGURE_DEPENDS "${PROJECT_SOURCE_DIR}/cuda/*.cuh")
-list(APPEND gdn_cuda_kernel_headers "${PROJECT_SOURCE_DIR}/cuda/shape.h" "${PROJECT_SOURCE_DIR}/gpu/params.h" "${PROJECT_SOURCE_DIR}/numerics/elementary.h")
+list(APPEND gdn_cuda_kernel_headers "${PROJECT_SOURCE_DIR}/cuda/shape.h" "${PROJECT_SOURCE_DIR}/gpu/params.h" "${PROJECT_SOURCE_DIR}/numerics/elementary.h"
+  "${PROJECT_SOURCE_DIR}/numerics/prepare.h")
 
 if(NOT GDN_CUDA_EMULATED AND NOT GDN_NVCC)
   set(GDN_CUDA_MISSING "the CUDA compiler nvcc was not found")
