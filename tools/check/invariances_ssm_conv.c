@@ -28,9 +28,9 @@ static void end(conv_call *call)
 
 static int same_token(check_trial *trial, const conv_call *a, int s, int t, const conv_call *b, int s2, int t2, const char *what)
 {
-    return check_trial_same(trial, conv_token(&a->c, &a->spec, "out", a->result.image, s, t),
-                            conv_token(&b->c, &b->spec, "out", b->result.image, s2, t2), a->spec.n_channels,
-                            "%s: out of sequence %d, token %d", what, s, t);
+    return check_trial_same_of(trial, a->spec.dtype_out, conv_token(&a->c, &a->spec, "out", a->result.image, s, t),
+                               conv_token(&b->c, &b->spec, "out", b->result.image, s2, t2), a->spec.n_channels,
+                               "%s: out of sequence %d, token %d", what, s, t);
 }
 
 /* The newest columns of two rows, as many as both have. */
@@ -40,7 +40,7 @@ static int same_history(check_trial *trial, const conv_call *a, int s, const con
     const int columns = a->spec.n_columns < b->spec.n_columns ? a->spec.n_columns : b->spec.n_columns;
     const int64_t last = (int64_t)x->position + x->length;
     for (int64_t p = last - 1; p >= 0 && p >= last - columns; p--)
-        if (!check_trial_same(trial, conv_column(&a->c, &a->spec, a->spec.where == CONV_APART ? "history_out" : "history", a->result.image, x->dst, p),
+        if (!check_trial_same_of(trial, a->spec.dtype_history, conv_column(&a->c, &a->spec, a->spec.where == CONV_APART ? "history_out" : "history", a->result.image, x->dst, p),
                               conv_column(&b->c, &b->spec, b->spec.where == CONV_APART ? "history_out" : "history", b->result.image, y->dst, p),
                               a->spec.n_channels, "%s: history of sequence %d, position %lld", what, s, (long long)p))
             return 0;
@@ -58,6 +58,7 @@ static void random_shape(conv_spec *spec, check_rng *rng)
     spec->strided = check_between(rng, 0, 1);
     spec->values = CHECK_PICK(rng, values);
     spec->seed = check_next(rng);
+    conv_random_types(spec, 1, rng);
     spec->map_position = spec->map_start = 1;
 }
 
@@ -168,7 +169,7 @@ static void rollbacks(check_trial *trial, check_rng *rng)
     for (int m = 0; m < again.c.n_memories; m++)
         image[m] = again.c.memory[m].image;
     for (int i = 0; i < n_rejected; i++)
-        check_fill(conv_column(&again.c, &again.spec, "history", image, seq->src, (int64_t)seq->position + i), GDN_F32,
+        check_fill(conv_column(&again.c, &again.spec, "history", image, seq->src, (int64_t)seq->position + i), again.spec.dtype_history,
                    again.spec.n_channels, CHECK_SPECIAL, check_next(rng));
     if (!check_trial_run(trial, &again.c, &again.result, "after a rollback"))
         goto done;
@@ -178,7 +179,7 @@ static void rollbacks(check_trial *trial, check_rng *rng)
     const int64_t oldest = (int64_t)seq->position + n_rejected - again.spec.n_columns, end_position = (int64_t)seq->position + seq->length;
     for (int64_t p = oldest > 0 ? oldest : 0; seq->length && p < end_position; p++)
         if (p >= end_position - again.spec.n_columns &&
-            !check_trial_same(trial, conv_column(&plain.c, &plain.spec, "history", plain.result.image, seq->dst, p),
+            !check_trial_same_of(trial, plain.spec.dtype_history, conv_column(&plain.c, &plain.spec, "history", plain.result.image, seq->dst, p),
                               conv_column(&again.c, &again.spec, "history", again.result.image, seq->dst, p), again.spec.n_channels,
                               "history after a rollback, position %lld", (long long)p))
             goto done;

@@ -132,6 +132,28 @@ void conv_random(conv_spec *spec, check_rng *rng)
         spec->tail = check_one_in(rng, 3) ? check_between(rng, 0, 3) : 0;
     }
     random_maps(spec, rng);
+    conv_random_types(spec, 0, rng);
+}
+
+void conv_random_types(conv_spec *spec, int exact, check_rng *rng)
+{
+    static const int types[] = { GDN_F32, GDN_F16, GDN_BF16 };
+    const int kind = check_between(rng, 0, 3); /* F32 alone; 16-bit as models have it; any */
+    spec->dtype_x = kind == 0 ? GDN_F32 : CHECK_PICK(rng, types);
+    spec->dtype_out = spec->dtype_history = spec->dtype_x;
+    spec->dtype_weight = check_one_in(rng, 2) ? GDN_F32 : spec->dtype_x;
+    spec->dtype_bias = check_one_in(rng, 2) ? GDN_F32 : spec->dtype_x;
+    if (kind < 2)
+        return;
+    spec->dtype_weight = CHECK_PICK(rng, types);
+    spec->dtype_bias = CHECK_PICK(rng, types);
+    spec->dtype_out = CHECK_PICK(rng, types);
+    if (exact)
+        spec->dtype_history = check_one_in(rng, 2) ? GDN_F32 : spec->dtype_x;
+    else
+        spec->dtype_history = CHECK_PICK(rng, types);
+    if (spec->dtype_history != spec->dtype_x && check_one_in(rng, 3))
+        spec->values = CHECK_TIES;
 }
 
 static void random_case(check_case *c, check_rng *rng)
@@ -276,6 +298,42 @@ static const struct awkward {
     { "special", set_special }, { "zeros", set_zeros },
 };
 
+/* Every type of each operand: a token, several, and more than a piece of what is cut; a width with versions of its own and
+ * one without. */
+static int types(int want, int n, conv_spec *spec, char *name, size_t bytes)
+{
+    static const char *const words[] = { "f32", "f16", "bf16" };
+    static const int shapes[][3] = { { 1, 4, 0 }, { 6, 4, 1 }, { 70, 4, 0 }, { 5, 3, 0 } }; /* tokens, width, tap-major */
+    static const int values[] = { CHECK_NORMAL, CHECK_TIES, CHECK_SPECIAL, CHECK_SUBNORMAL };
+    for (int x = 0; x < 3; x++)
+        for (int weight = 0; weight < 3; weight++)
+            for (int out = 0; out < 3; out++)
+                for (int history = 0; history < 3; history++)
+                    for (int shape = 0; shape < COUNT(shapes); shape++, n++) {
+                        if (n != want)
+                            continue;
+                        conv_defaults(spec, 70, shapes[shape][1]);
+                        conv_batch(spec, 2, shapes[shape][0]);
+                        spec->n_columns += 2;
+                        spec->map_position = spec->map_dst = 1;
+                        spec->seq[0].position = 2;
+                        spec->seq[1].position = 33;
+                        spec->n_rows = spec->n_rows_out = 3;
+                        spec->seq[1].dst = 2; /* the older columns come along */
+                        spec->silu = out != history;
+                        spec->tap_major = shapes[shape][2];
+                        spec->dtype_x = x;
+                        spec->dtype_weight = weight;
+                        spec->dtype_bias = (x + weight) % 3;
+                        spec->dtype_out = out;
+                        spec->dtype_history = history;
+                        spec->values = values[(x + weight + out + history) % COUNT(values)];
+                        NAME("types/%s_%s_%s_%s_%s_T%d_width%d", words[x], words[weight], words[spec->dtype_bias], words[out],
+                             words[history], shapes[shape][0], shapes[shape][1]);
+                    }
+    return n;
+}
+
 static int walk_list(int want, conv_spec *spec, char *name, size_t bytes, check_case *c)
 {
     static const int channels[] = { 1, 2, 3, 4, 5, 7, 8, 9, 15, 16, 17, 31, 32, 33, 63, 64, 65, 127, 128, 200, 1024 };
@@ -361,7 +419,7 @@ static int walk_list(int want, conv_spec *spec, char *name, size_t bytes, check_
             }
     if (want >= n && want < n + ggml_n_conv())
         ggml_conv(want - n, spec, name, bytes);
-    return n + ggml_n_conv();
+    return types(want, n + ggml_n_conv(), spec, name, bytes);
 }
 
 static int n_fixed(void)
