@@ -249,6 +249,7 @@ gdn_status gdn_pool_resolve(const gdn_backend *backend, const gdn_operand_spec *
     view->stride_line = stride[spec->n_axes - 1];
     view->n_rows      = (int32_t)spec->extent[0];
     view->n_slots     = slots ? (int32_t)spec->extent[1] : 1;
+    view->dtype       = t->dtype;
     return status;
 }
 

@@ -47,6 +47,7 @@ typedef struct gdn_state_view {
     int64_t   stride_line; /* history: of a column */
     int32_t   n_rows;
     int32_t   n_slots; /* history: 1 */
+    int32_t   dtype;   /* of a history; states are F32 */
 } gdn_state_view;
 
 typedef struct gdn_gated_delta_net_problem {
@@ -75,6 +76,7 @@ typedef struct gdn_ssm_conv_problem {
     gdn_place      weight;
     int64_t        weight_stride_channel, weight_stride_tap;
     gdn_place      bias;
+    int32_t        weight_dtype, bias_dtype;
     gdn_state_view history_in, history_out;
     gdn_place      seq_start, position, history_src, history_dst;
 } gdn_ssm_conv_problem;

@@ -11,6 +11,8 @@ typedef gdn_ssm_conv_problem problem_t;
 
 enum { X, WEIGHT, BIAS, OUT, WORKSPACE, HISTORY, HISTORY_OUT, SEQ_START, POSITION, HISTORY_SRC, HISTORY_DST, N_REGIONS };
 
+#define FLOATS (1u << GDN_F32 | 1u << GDN_F16 | 1u << GDN_BF16)
+
 static void fill_defaults(args_t *a)
 {
     a->n_rows_out = a->n_rows_out ? a->n_rows_out : a->n_rows;
@@ -52,7 +54,7 @@ static gdn_status resolve_tokens(const gdn_backend *b, const char *name, const g
                                  int written, int needed, gdn_token_view *view, gdn_region *region)
 {
     const gdn_operand_spec spec = {
-        .name = name, .dtypes = 1u << GDN_F32, .n_axes = 2, .extent = { a->n_seqs, longest }, .inner = a->n_channels,
+        .name = name, .dtypes = FLOATS, .n_axes = 2, .extent = { a->n_seqs, longest }, .inner = a->n_channels,
         .ragged = 1, .ragged_tokens = a->n_tokens, .written = written, .needed = needed,
     };
     return gdn_tokens_resolve(b, &spec, t, view, region);
@@ -62,13 +64,14 @@ static gdn_status resolve_tokens(const gdn_backend *b, const char *name, const g
 static gdn_status resolve_weight(const gdn_backend *b, const args_t *a, int needed, problem_t *p, gdn_region *region)
 {
     const gdn_operand_spec spec = {
-        .name = "weight", .dtypes = 1u << GDN_F32, .n_axes = 2, .extent = { a->n_channels, a->kernel_width }, .inner = 1,
+        .name = "weight", .dtypes = FLOATS, .n_axes = 2, .extent = { a->n_channels, a->kernel_width }, .inner = 1,
         .needed = needed,
     };
     int64_t stride[4];
     gdn_status status = gdn_operand_resolve(b, &spec, &a->weight, &p->weight, stride, region);
     p->weight_stride_channel = stride[0];
     p->weight_stride_tap     = stride[1];
+    p->weight_dtype          = a->weight.dtype;
     return status;
 }
 
@@ -76,7 +79,7 @@ static gdn_status resolve_history(const gdn_backend *b, const char *name, const 
                                   gdn_state_view *view, gdn_region *region)
 {
     const gdn_operand_spec spec = {
-        .name = name, .dtypes = 1u << GDN_F32, .n_axes = 2, .extent = { n_rows, a->n_columns }, .inner = a->n_channels,
+        .name = name, .dtypes = FLOATS, .n_axes = 2, .extent = { n_rows, a->n_columns }, .inner = a->n_channels,
         .written = 1,
     };
     return gdn_pool_resolve(b, &spec, t, view, region);
@@ -124,20 +127,28 @@ gdn_status gdn_ssm_conv_resolve(const gdn_context *ctx, const args_t *a, gdn_pla
         (status = resolve_tokens(b, "out", &a->out, a, longest, 1, needed, &p->out, &r[OUT])) ||
         (status = resolve_weight(b, a, needed, p, &r[WEIGHT])))
         return status;
-    const gdn_operand_spec bias = { .name = "bias", .dtypes = 1u << GDN_F32, .inner = a->n_channels };
+    const gdn_operand_spec bias = { .name = "bias", .dtypes = FLOATS, .inner = a->n_channels };
     int64_t none[4];
     if ((status = gdn_operand_resolve(b, &bias, &a->bias, &p->bias, none, &r[BIAS])) ||
         (status = resolve_history(b, "history", &a->history, a, a->n_rows, &p->history_in, &r[HISTORY])))
         return status;
-    if (a->history_out.data &&
-        (status = resolve_history(b, "history_out", &a->history_out, a, a->n_rows_out, &p->history_out, &r[HISTORY_OUT])))
-        return status;
+    p->bias_dtype = a->bias.dtype;
+    if (a->history_out.data) {
+        if (a->history_out.dtype != a->history.dtype)
+            return gdn_fail(GDN_INVALID_ARGUMENT, "history_out.dtype is %d (%s) and history.dtype is %d (%s); they must be the same",
+                            (int)a->history_out.dtype, gdn_dtype_name(a->history_out.dtype), (int)a->history.dtype,
+                            gdn_dtype_name(a->history.dtype));
+        if ((status = resolve_history(b, "history_out", &a->history_out, a, a->n_rows_out, &p->history_out, &r[HISTORY_OUT])))
+            return status;
+    }
     const int pools = gdn_one_pool(a->history_out.data != NULL, &p->history_in, &p->history_out, &r[HISTORY], &r[HISTORY_OUT]);
     if (!launch)
         return GDN_OK;
 
-    if (!a->history.data)
+    if (!a->history.data) {
         p->n_columns = 0;
+        p->history_in.dtype = p->history_out.dtype = a->x.dtype; /* whatever type an absent operand states */
+    }
     if (a->history.data &&
         ((!a->history_src.data && (status = gdn_check_range("n_seqs (without history_src)", a->n_seqs, 0, a->n_rows))) ||
          (!a->history_dst.data && (status = gdn_check_range("n_seqs (without history_dst)", a->n_seqs, 0, a->n_rows_out)))))

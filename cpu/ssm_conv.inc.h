@@ -3,9 +3,12 @@
  * group i into lane i of r[j].
  *
  * An item is one sequence and one block of channels, so that no two items share a written byte and the
- * ring of the history needs no lock. Inside an item everything is a row of `width` floats: a token of x, a
+ * ring of the history needs no lock. Inside an item everything is a row of `width` elements: a token of x, a
  * column of the history, or a row of zeros. tap_row() says which of them holds a position, and after that
  * the first tokens of a call are computed like all others.
+ *
+ * The element types of the usual calls are constants of the loops (conv_dispatch()): F32 everywhere; or F16 or BF16 in x,
+ * out and history, so that rows are of one type, with weights of F32 or that type. The general version asks at every vector.
  *
  * The block goes down its tokens TOKENS at a time. Each visit of a vector of channels loads
  * kernel_width - 1 + TOKENS rows and the weights once and computes TOKENS outputs, whose independent
@@ -20,7 +23,10 @@
  * The history is written last, from x: by then no token needs an overwritten column any more. Only the one
  * column that a decode step in place overwrites is written on the way, channel by channel, after its taps have
  * been read. out goes past the caches when it is too large for them (measured: a third less time on two cores). */
+#include <string.h>
+
 #include "cpu/cpu.h"
+#include "numerics/convert.h"
 #include "simd/elementary.inc.h"
 #include "simd/typed.inc.h"
 
@@ -46,123 +52,168 @@ typedef struct conv_item {
     int32_t      s, first, length, position; /* the sequence, its first token, its tokens, its first position */
     int32_t      src, dst;                   /* rows of the history, or GDN_NONE */
     int64_t      c0, width;                  /* the block of channels */
-    const float *bias, *weight;              /* of the block; weight is tap-major unless `packed` */
-    int64_t      stride_tap;                 /* of a tap-major weight, in floats */
+    const char  *bias, *weight;              /* of the block; weight is tap-major unless `packed` */
+    int          weight_dtype;               /* F32 where it has been gathered */
+    int64_t      stride_tap;                 /* of a tap-major weight, in elements */
     int          packed;                     /* weight is [channel][4] */
     int          stream;                     /* out is too large to stay in the caches, and aligned */
-    float       *keep;                       /* one token in place: the column of the history that takes it, or NULL */
+    int          n_old;                      /* of the rows of a visit, those that may be of the history */
+    char        *keep;                       /* one token in place: the column of the history that takes it, or NULL */
 } conv_item;
 
+/* What a version of the loops is compiled for. ANY: what the call says. */
+enum { ANY = -1 };
+typedef struct conv_form {
+    int rows, weight; /* types: of x, out and history; of the weight as it is used */
+    int kernel_width, silu, packed;
+} conv_form;
+
+GDN_INLINE int64_t row_bytes(int dtype, int64_t n) { return dtype == GDN_F32 ? 4 * n : 2 * n; }
+
 /* Step 1, history: where x(position) lies. */
-static inline const float *tap_row(const conv_item *it, int64_t position)
+static inline const char *tap_row(const conv_item *it, int64_t position)
 {
     const gdn_ssm_conv_problem *p = it->p;
-    const char *row;
     if (position >= it->position)
-        row = gdn_token_at(&p->x, it->s, it->first, (int32_t)(position - it->position), 0);
-    else if (position < 0 || it->src < 0)
-        return zeros;
-    else
-        row = p->history_in.at.base + it->src * p->history_in.stride_row +
-              position % p->n_columns * p->history_in.stride_line;
-    return (const float *)(const void *)row + it->c0;
+        return gdn_token_at(&p->x, it->s, it->first, (int32_t)(position - it->position), 0) + row_bytes(p->x.dtype, it->c0);
+    if (position < 0 || it->src < 0) return (const char *)zeros;
+    return p->history_in.at.base + it->src * p->history_in.stride_row + position % p->n_columns * p->history_in.stride_line +
+           row_bytes(p->history_in.dtype, it->c0);
+}
+
+/* The 4 taps of each of n channels, which lie side by side. */
+GDN_INLINE void load_packed(const char *weight, int dtype, int64_t c, int n, vf w[4])
+{
+    if (n == GDN_VL && dtype == GDN_F32) {
+        v_load4((const float *)(const void *)weight + 4 * c, w);
+        return;
+    }
+    float taps[4 * GDN_VL] = { 0 };
+    for (int i = 0; i < 4 * n; i += GDN_VL)
+        v_store(taps + i, v_load_typed(weight, dtype, 4 * c + i, n == GDN_VL || 4 * n - i > GDN_VL ? GDN_VL : 4 * n - i));
+    v_load4(taps, w);
 }
 
 /* The taps of the n channels from c on. */
-GDN_INLINE void load_weight(const conv_item *it, int64_t c, int n,
-                                                              int kernel_width, int packed, vf *w)
+GDN_INLINE void load_weight(const conv_item *it, conv_form form, int64_t c, int n, vf *w)
 {
-    if (!packed) {
-        for (int j = 0; j < kernel_width; j++) {
-            const float *tap = it->weight + j * it->stride_tap + c;
-            w[j] = v_load_some(tap, n);
-        }
-    } else if (n == GDN_VL) {
-        for (int j = 0; j < 4; j++) v_prefetch(it->weight + 4 * (c + NEAR) + j * GDN_VL);
-        v_load4(it->weight + 4 * c, w);
+    const int dtype = form.weight == ANY ? it->weight_dtype : form.weight;
+    if (!form.packed) {
+        for (int j = 0; j < form.kernel_width; j++) w[j] = v_load_typed(it->weight, dtype, j * it->stride_tap + c, n);
     } else {
-        float tail[4 * GDN_VL] = { 0 };
-        for (int i = 0; i < 4 * n; i++) tail[i] = it->weight[4 * c + i];
-        v_load4(tail, w);
+        const char *ahead = it->weight + row_bytes(dtype, 4 * (c + NEAR));
+        for (int j = 0; n == GDN_VL && j < row_bytes(dtype, 1); j++) v_prefetch(ahead + row_bytes(GDN_F32, j * GDN_VL));
+        load_packed(it->weight, dtype, c, n, w);
     }
+}
+
+/* n lanes from channel c of the block on, of row j of a visit. */
+GDN_INLINE vf load_row(const conv_item *it, conv_form form, const char *const *row, int j, int64_t c, int n)
+{
+    const int dtype = form.rows != ANY ? form.rows : j < it->n_old ? it->p->history_in.dtype : it->p->x.dtype;
+    return v_load_typed(row[j], dtype, c, n);
+}
+
+/* n elements of a row into one of the history: bits where the types are the same. */
+GDN_INLINE void keep_row(char *to, int to_dtype, const char *from, int dtype, int64_t c, int n)
+{
+    if (to_dtype == dtype) memcpy(to + row_bytes(dtype, c), from + row_bytes(dtype, c), (size_t)row_bytes(dtype, n));
+    else v_store_typed(to, to_dtype, c, v_load_typed(from, dtype, c, n), n);
 }
 
 /* Step 2, taps, oldest first, for n lanes from channel c of the block on and n_out tokens; row[i + j] is tap
  * j of token i. */
-GDN_INLINE void conv_taps(const conv_item *it, const float *const *row,
-                                                            int64_t c, int n, int n_out, int kernel_width,
-                                                            int packed, vf *u)
+GDN_INLINE void conv_taps(const conv_item *it, conv_form form, const char *const *row, int64_t c, int n, int n_out, vf *u)
 {
     vf w[MAX_WIDTH];
-    load_weight(it, c, n, kernel_width, packed, w);
-    for (int i = 0; i < n_out; i++) u[i] = v_load_some(it->bias + c, n);
-    for (int j = 0; j < kernel_width; j++)
-        for (int i = 0; i < n_out; i++) {
-            const float *x = row[i + j] + c;
-            u[i] = v_fma(w[j], v_load_some(x, n), u[i]);
-        }
+    load_weight(it, form, c, n, w);
+    const int bias = form.rows == GDN_F32 ? GDN_F32 : it->p->bias_dtype;
+    for (int i = 0; i < n_out; i++) u[i] = v_load_typed(it->bias, bias, c, n);
+    for (int j = 0; j < form.kernel_width; j++)
+        for (int i = 0; i < n_out; i++) u[i] = v_fma(w[j], load_row(it, form, row, i + j, c, n), u[i]);
 }
 
 /* Steps 2 to 4, taps, activation and output, for all channels of the block and n_out tokens, while the
  * n_ahead rows of `ahead` are fetched. The copies tell the compiler that no store to out changes a pointer. */
-GDN_INLINE void conv_tokens(const conv_item *item, const float *const *rows,
-                                                              float *const *outs, const float *const *ahead,
-                                                              int n_ahead, int n_out, int kernel_width,
-                                                              int silu, int packed)
+GDN_INLINE void conv_tokens(const conv_item *item, const char *const *rows, char *const *outs, const char *const *ahead,
+                            int n_ahead, int n_out, conv_form form)
 {
     const conv_item it = *item;
-    const float *row[MAX_WIDTH + TOKENS];
-    float *out[TOKENS];
-    for (int j = 0; j < kernel_width - 1 + n_out; j++) row[j] = rows[j];
+    const int x = form.rows == ANY ? it.p->x.dtype : form.rows, to = form.rows == ANY ? it.p->out.dtype : form.rows;
+    const int history = form.rows == ANY ? it.p->history_out.dtype : form.rows;
+    const char *row[MAX_WIDTH + TOKENS];
+    char *out[TOKENS];
+    for (int j = 0; j < form.kernel_width - 1 + n_out; j++) row[j] = rows[j];
     for (int i = 0; i < n_out; i++) out[i] = outs[i];
     vf u[TOKENS];
     int64_t c = 0;
     for (; c + GDN_VL <= it.width; c += GDN_VL) {
-        for (int i = 0; i < n_ahead && c % 16 == 0; i++) {
-            if (n_out == 1) v_prefetch(ahead[i] + c);
-            else v_prefetch_l2(ahead[i] + c); /* two visits are more than the L1 cache holds */
+        for (int i = 0; i < n_ahead && c % (x == GDN_F32 ? 16 : 32) == 0; i++) { /* once per cache line */
+            if (n_out == 1) v_prefetch(ahead[i] + row_bytes(x, c));
+            else v_prefetch_l2(ahead[i] + row_bytes(x, c)); /* two visits are more than the L1 cache holds */
         }
-        conv_taps(&it, row, c, GDN_VL, n_out, kernel_width, packed, u);
-        if (silu) v_silu_n(u, n_out);
-        if (n_out == 1 && it.keep) v_store(it.keep + c, v_load(row[kernel_width - 1] + c));
+        conv_taps(&it, form, row, c, GDN_VL, n_out, u);
+        if (form.silu) v_silu_n(u, n_out);
+        if (n_out == 1 && it.keep) keep_row(it.keep, history, row[form.kernel_width - 1], x, c, GDN_VL);
         for (int i = 0; i < n_out; i++) {
-            if (it.stream) v_stream(out[i] + c, u[i]);
-            else v_store(out[i] + c, u[i]);
+            if (it.stream) v_stream_typed(out[i], to, c, u[i]);
+            else v_store_typed(out[i], to, c, u[i], GDN_VL);
         }
     }
     const int n = (int)(it.width - c);
     if (n == 0) return;
-    conv_taps(&it, row, c, n, n_out, kernel_width, packed, u);
-    for (int i = 0; i < n_out; i++) v_store_n(out[i] + c, silu ? v_silu(u[i]) : u[i], n);
-    if (n_out == 1 && it.keep) v_store_n(it.keep + c, v_load_n(row[kernel_width - 1] + c, n), n);
+    conv_taps(&it, form, row, c, n, n_out, u);
+    for (int i = 0; i < n_out; i++) v_store_typed(out[i], to, c, form.silu ? v_silu(u[i]) : u[i], n);
+    if (n_out == 1 && it.keep) keep_row(it.keep, history, row[form.kernel_width - 1], x, c, n);
 }
 
-/* The same with what the compiler should know: how many tokens, the usual width and weights, whether silu. */
-static void conv_dispatch(const conv_item *it, const float *const *row, float *const *out,
-                          const float *const *ahead, int n_ahead, int n_out)
+/* The same with what the compiler should know: how many tokens, the types, the usual width and weights, whether silu. */
+static void conv_dispatch(const conv_item *it, const char *const *row, char *const *out, const char *const *ahead,
+                          int n_ahead, int n_out)
 {
-    const int kernel_width = it->p->kernel_width;
-    const int silu = (it->p->flags & GDN_CONV_SILU) != 0;
-#define CONV(N, KW, PACKED)                                                  \
-    do {                                                                     \
-        if (silu) conv_tokens(it, row, out, ahead, n_ahead, N, KW, 1, PACKED); \
-        else conv_tokens(it, row, out, ahead, n_ahead, N, KW, 0, PACKED);    \
+    const gdn_ssm_conv_problem *p = it->p;
+    const int kernel_width = p->kernel_width, weight = it->weight_dtype, rows = p->x.dtype;
+    const int one = p->out.dtype == rows && p->history_in.dtype == rows && (weight == GDN_F32 || weight == rows);
+    const int silu = (p->flags & GDN_CONV_SILU) != 0;
+#define CONV(ROWS, WEIGHT, KW, SILU, PACKED)                                                                       \
+    do {                                                                                                           \
+        const conv_form form = { ROWS, WEIGHT, KW, SILU, PACKED };                                                 \
+        if (n_out == 1) conv_tokens(it, row, out, ahead, n_ahead, 1, form);                                        \
+        else conv_tokens(it, row, out, ahead, n_ahead, TOKENS, form);                                              \
+        return;                                                                                                    \
     } while (0)
-    if (it->packed && n_out == 1) CONV(1, 4, 1);
-    else if (it->packed) CONV(TOKENS, 4, 1);
-    else if (kernel_width == 4 && n_out == 1) CONV(1, 4, 0);
-    else if (kernel_width == 4) CONV(TOKENS, 4, 0);
-    else if (n_out == 1) CONV(1, kernel_width, 0);
-    else CONV(TOKENS, kernel_width, 0);
+#define CONV_SILU(ROWS, WEIGHT, KW, PACKED)                                                                        \
+    do {                                                                                                           \
+        if (silu) CONV(ROWS, WEIGHT, KW, 1, PACKED);                                                               \
+        else CONV(ROWS, WEIGHT, KW, 0, PACKED);                                                                    \
+    } while (0)
+#define CONV_16(ROWS, WEIGHT)                                                                                      \
+    do {                                                                                                           \
+        if (it->packed) CONV_SILU(ROWS, WEIGHT, 4, 1);                                                             \
+        else CONV_SILU(ROWS, WEIGHT, 4, 0);                                                                        \
+    } while (0)
+    const int plain = one && rows == GDN_F32 && (!p->bias.base || p->bias_dtype == GDN_F32);
+    if (plain && it->packed) CONV_SILU(GDN_F32, GDN_F32, 4, 1);
+    if (plain && kernel_width == 4) CONV_SILU(GDN_F32, GDN_F32, 4, 0);
+    if (plain) CONV_SILU(GDN_F32, GDN_F32, kernel_width, 0);
+    if (one && kernel_width == 4) {
+        if (rows == GDN_BF16 && weight == GDN_F32) CONV_16(GDN_BF16, GDN_F32);
+        if (rows == GDN_BF16) CONV_16(GDN_BF16, GDN_BF16);
+        if (rows == GDN_F16 && weight == GDN_F32) CONV_16(GDN_F16, GDN_F32);
+        if (rows == GDN_F16) CONV_16(GDN_F16, GDN_F16);
+    }
+    CONV(ANY, ANY, kernel_width, silu, it->packed);
+#undef CONV_16
+#undef CONV_SILU
 #undef CONV
 }
 
 /* Where the history keeps x(position). */
-static inline float *kept_row(const conv_item *it, int64_t position)
+static inline char *kept_row(const conv_item *it, int64_t position)
 {
     const gdn_ssm_conv_problem *p = it->p;
-    return (float *)(void *)(p->history_out.at.base + it->dst * p->history_out.stride_row +
-                             position % p->n_columns * p->history_out.stride_line) + it->c0;
+    return p->history_out.at.base + it->dst * p->history_out.stride_row + position % p->n_columns * p->history_out.stride_line +
+           row_bytes(p->history_out.dtype, it->c0);
 }
 
 static void conv_sequence(conv_item *it)
@@ -171,18 +222,19 @@ static void conv_sequence(conv_item *it)
     const int kernel_width = p->kernel_width;
     const int in_place = it->dst >= 0 && it->src == it->dst && p->history_in.at.base == p->history_out.at.base;
     it->keep = in_place && it->length == 1 ? kept_row(it, it->position) : NULL;
-    const float *row[MAX_WIDTH + TOKENS], *ahead[MAX_WIDTH + 2 * TOKENS];
-    float *out[TOKENS];
+    const char *row[MAX_WIDTH + TOKENS], *ahead[MAX_WIDTH + 2 * TOKENS];
+    char *out[TOKENS];
 
     for (int32_t t = 0, n_out; t < it->length; t += n_out) {
         n_out = it->length - t >= TOKENS ? TOKENS : 1;
         for (int j = 0; j < kernel_width - 1 + n_out; j++)
             row[j] = tap_row(it, (int64_t)it->position + t - kernel_width + 1 + j);
         int n_ahead = 0;
+        it->n_old = t < kernel_width - 1 ? kernel_width - 1 - t : 0;
         if (t == 0)
-            for (int j = 0; j < kernel_width - 1 + n_out; j++) ahead[n_ahead++] = row[j] + NEAR;
+            for (int j = 0; j < kernel_width - 1 + n_out; j++) ahead[n_ahead++] = row[j] + row_bytes(p->x.dtype, NEAR);
         for (int i = 0; i < n_out; i++) {
-            out[i] = (float *)(void *)gdn_token_at(&p->out, it->s, it->first, t + i, 0) + it->c0;
+            out[i] = gdn_token_at(&p->out, it->s, it->first, t + i, 0) + row_bytes(p->out.dtype, it->c0);
             const int64_t t_ahead = t + AHEAD * n_out + i;
             if (t_ahead < it->length) ahead[n_ahead++] = tap_row(it, it->position + t_ahead);
         }
@@ -196,19 +248,21 @@ static void conv_sequence(conv_item *it)
     int64_t position = end > p->n_columns ? end - p->n_columns : 0;
     if (in_place && position < it->position) position = it->position;
     for (; position < end; position++) {
-        const float *from = tap_row(it, position);
-        float *to = kept_row(it, position);
-        int64_t c = 0;
-        for (; c + GDN_VL <= it->width; c += GDN_VL) v_store(to + c, v_load(from + c));
-        if (c < it->width) v_store_n(to + c, v_load_n(from + c, (int)(it->width - c)), (int)(it->width - c));
+        const char *from = tap_row(it, position);
+        char *to = kept_row(it, position);
+        const int kept = p->history_out.dtype, given = position >= it->position ? p->x.dtype : p->history_in.dtype;
+        if (kept == given) memcpy(to, from, (size_t)row_bytes(kept, it->width));
+        for (int64_t c = 0; kept != given && c < it->width; c += GDN_VL)
+            keep_row(to, kept, from, given, c, (int)(it->width - c < GDN_VL ? it->width - c : GDN_VL));
     }
 }
 
 static int is_packed(const gdn_ssm_conv_problem *p)
 {
-    return p->kernel_width == 4 && p->weight_stride_tap == 4 && p->weight_stride_channel == 16;
+    const int64_t element = row_bytes(p->weight_dtype, 1);
+    return p->kernel_width == 4 && p->weight_stride_tap == element && p->weight_stride_channel == 4 * element;
 }
-static int is_tap_major(const gdn_ssm_conv_problem *p) { return p->weight_stride_channel == 4; }
+static int is_tap_major(const gdn_ssm_conv_problem *p) { return p->weight_stride_channel == row_bytes(p->weight_dtype, 1); }
 
 /* The block's weights, tap-major. Packed ones come in by transposing VL rows of which kernel_width columns
  * count; where such a row would end beyond the tensor, one by one. */
@@ -222,10 +276,10 @@ static void gather_weight(const gdn_ssm_conv_problem *p, int64_t c0, int64_t wid
     if (is_packed(p))
         for (; c + GDN_VL <= width; c += GDN_VL) {
             vf r[4];
-            v_load4((const float *)(const void *)(base + c * stride), r);
+            load_packed(base, p->weight_dtype, c, GDN_VL, r);
             for (int j = 0; j < 4; j++) v_store(weight + j * stride_tap + c, r[j]);
         }
-    else if (p->weight_stride_tap == 4 && kernel_width <= GDN_VL)
+    else if (p->weight_dtype == GDN_F32 && p->weight_stride_tap == 4 && kernel_width <= GDN_VL)
         for (; c + GDN_VL <= width && (c + GDN_VL - 1) * stride + 4 * GDN_VL <= end; c += GDN_VL) {
             vf r[GDN_VL];
             for (int i = 0; i < GDN_VL; i++) r[i] = v_load((const float *)(const void *)(base + (c + i) * stride));
@@ -234,7 +288,7 @@ static void gather_weight(const gdn_ssm_conv_problem *p, int64_t c0, int64_t wid
         }
     for (; c < width; c++)
         for (int j = 0; j < kernel_width; j++)
-            weight[j * stride_tap + c] = *(const float *)(const void *)(base + c * stride + j * p->weight_stride_tap);
+            weight[j * stride_tap + c] = gdn_load_element(base + c * stride + j * p->weight_stride_tap, p->weight_dtype, 0);
 }
 
 static void conv_plan(const gdn_ssm_conv_problem *p, int32_t n_threads, gdn_plan *plan)
@@ -266,13 +320,13 @@ static int aligned64(const gdn_token_view *view)
  * and be held up by them: a quarter of the speed, in those processes where the stack happens to lie so. */
 static int64_t lead_of(const gdn_ssm_conv_problem *p, int64_t c0, const float *gathered)
 {
-    return (int64_t)(((uintptr_t)p->out.at.base + 4 * (uintptr_t)c0 + PAGE / 4 - (uintptr_t)gathered) % PAGE / 4);
+    return (int64_t)(((uintptr_t)p->out.at.base + (uintptr_t)row_bytes(p->out.dtype, c0) + PAGE / 4 - (uintptr_t)gathered) % PAGE / 4);
 }
 
 static void conv_run(const gdn_ssm_conv_problem *p, const gdn_plan *plan, int64_t first, int64_t last, void *scratch)
 {
     const int64_t width = plan->cut; /* of a block */
-    const int stream = (int64_t)p->n_tokens * p->n_channels >= STREAM / 4 && aligned64(&p->out);
+    const int stream = (int64_t)p->n_tokens * p->n_channels >= STREAM / row_bytes(p->out.dtype, 1) && aligned64(&p->out);
     const int packed = is_packed(p), tap_major = is_tap_major(p);
     float gathered[GATHERED + MAX_WIDTH * SKEW + PAGE / 4];
     (void)scratch;
@@ -292,17 +346,19 @@ static void conv_run(const gdn_ssm_conv_problem *p, const gdn_plan *plan, int64_
         if (!p->n_columns || !p->history_out.at.base) it.dst = GDN_NONE;
         if (it.width > p->n_channels - it.c0) it.width = p->n_channels - it.c0;
         it.packed = packed && (it.length < LONG || width * 4 > GATHERED);
-        it.weight = (const float *)(const void *)(p->weight.base + it.c0 * p->weight_stride_channel);
-        it.stride_tap = p->weight_stride_tap / 4;
+        it.weight = p->weight.base + it.c0 * p->weight_stride_channel;
+        it.weight_dtype = p->weight_dtype;
+        it.stride_tap = p->weight_stride_tap / row_bytes(p->weight_dtype, 1);
         if (!it.packed && !tap_major) {
             float *const taps = gathered + lead_of(p, it.c0, gathered);
-            it.weight = taps;
+            it.weight = (const char *)taps;
+            it.weight_dtype = GDN_F32;
             it.stride_tap = (width < PAGE / 4 ? PAGE / 4 : width) + SKEW; /* whole pages and SKEW */
             if (have != block) gather_weight(p, it.c0, it.width, taps, it.stride_tap);
             have = block;
         }
         it.stream = stream;
-        it.bias = p->bias.base ? (const float *)(const void *)p->bias.base + it.c0 : zeros;
+        it.bias = p->bias.base ? p->bias.base + row_bytes(p->bias_dtype, it.c0) : (const char *)zeros;
         conv_sequence(&it);
     }
     if (stream) v_fence();

@@ -29,6 +29,8 @@ void gdn_gpu_plan_ssm_conv(const gdn_gpu_device *dev, const problem_t *p, uint32
     gdn_gpu_name(dev, plan);
     if (of_sequences > dev->most_blocks || of_pieces > dev->most_blocks)
         gdn_gpu_refuse(plan, "the call has %s (tokens or sequences x blocks of channels)", dev->limit);
+    if (p->x.dtype || p->weight_dtype || p->bias_dtype || p->out.dtype || p->history_in.dtype)
+        gdn_gpu_refuse(plan, "F16 and BF16 in ssm_conv are computed by the CPU only");
 }
 
 gdn_gpu_ssm_conv gdn_gpu_params_ssm_conv(const gdn_gpu_device *dev, const problem_t *p, const gdn_plan *plan)

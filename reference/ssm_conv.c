@@ -7,20 +7,29 @@
 #include <math.h>
 #include <string.h>
 
+#include "numerics/convert.h"
 #include "numerics/elementary.h"
 
 enum { MAX_WIDTH = 16, BLOCK = 64 }; /* taps; channels of an item */
 
-static float *history_at(const gdn_state_view *view, int32_t row, int32_t column, int32_t c)
+static char *history_at(const gdn_state_view *view, int32_t row, int32_t column)
 {
-    return (float *)(void *)(view->at.base + row * view->stride_row + column * view->stride_line) + c;
+    return view->at.base + row * view->stride_row + column * view->stride_line;
 }
 
-static float load(const char *at)
+static int64_t bytes_of(int32_t dtype)
 {
-    float x;
-    memcpy(&x, at, 4);
-    return x;
+    return dtype == GDN_F32 ? 4 : 2;
+}
+
+/* Element c of a row into that of another: the bits move, or the value is rounded once. */
+static void move(char *to, int32_t to_dtype, const char *from, int32_t from_dtype, int32_t c)
+{
+    const float x = gdn_load_element(from, from_dtype, c);
+    if (to_dtype == from_dtype)
+        memcpy(to + c * bytes_of(to_dtype), from + c * bytes_of(from_dtype), (size_t)bytes_of(to_dtype));
+    else
+        gdn_store_elements(to + c * bytes_of(to_dtype), to_dtype, &x, 1);
 }
 
 static void channel(const gdn_ssm_conv_problem *p, int32_t s, int32_t c)
@@ -37,19 +46,22 @@ static void channel(const gdn_ssm_conv_problem *p, int32_t s, int32_t c)
 
     /* 1: history, read before anything is written, since a call may write where it read */
     for (int32_t m = 0; m < kw - 1; m++)
-        past[m] = src >= 0 && position - 1 - m >= 0 ? load((char *)history_at(&p->history_in, src, (position - 1 - m) % W, c)) : 0.0f;
+        past[m] = src >= 0 && position - 1 - m >= 0
+                      ? gdn_load_element(history_at(&p->history_in, src, (position - 1 - m) % W), p->history_in.dtype, c) : 0.0f;
 
     for (int32_t t = 0; t < T; t++) {
         /* 2: taps, oldest first */
-        float u = p->bias.base ? load(p->bias.base + 4 * (int64_t)c) : 0.0f;
+        float u = p->bias.base ? gdn_load_element(p->bias.base, p->bias_dtype, c) : 0.0f;
         for (int32_t j = 0; j < kw; j++) {
             const int32_t from = t - (kw - 1) + j;
-            const float   x    = from >= 0 ? load(gdn_token_at(&p->x, s, first, from, 0) + 4 * (int64_t)c) : past[-1 - from];
-            u = fmaf(load(p->weight.base + c * p->weight_stride_channel + j * p->weight_stride_tap), x, u);
+            const float   x    = from >= 0 ? gdn_load_element(gdn_token_at(&p->x, s, first, from, 0), p->x.dtype, c) : past[-1 - from];
+            const float   w    = gdn_load_element(p->weight.base + c * p->weight_stride_channel + j * p->weight_stride_tap,
+                                                  p->weight_dtype, 0);
+            u = fmaf(w, x, u);
         }
         /* 3: activation, 4: output */
         const float y = p->flags & GDN_CONV_SILU ? gdn_silu(u) : u;
-        memcpy(gdn_token_at(&p->out, s, first, t, 0) + 4 * (int64_t)c, &y, 4);
+        gdn_store_elements(gdn_token_at(&p->out, s, first, t, 0) + c * bytes_of(p->out.dtype), p->out.dtype, &y, 1);
     }
 
     /* 5: keep history: the newest W positions; the older of them only move when the row changes */
@@ -57,14 +69,15 @@ static void channel(const gdn_ssm_conv_problem *p, int32_t s, int32_t c)
         return;
     const int32_t end = position + T;
     for (int32_t at = end > W ? end - W : 0; at < end; at++) {
-        float x = 0.0f;
+        char *const to = history_at(&p->history_out, dst, at % W);
         if (at >= position)
-            x = load(gdn_token_at(&p->x, s, first, at - position, 0) + 4 * (int64_t)c);
+            move(to, p->history_out.dtype, gdn_token_at(&p->x, s, first, at - position, 0), p->x.dtype, c);
         else if (in_place)
             continue;
         else if (src >= 0)
-            x = load((char *)history_at(&p->history_in, src, at % W, c));
-        memcpy(history_at(&p->history_out, dst, at % W, c), &x, 4);
+            move(to, p->history_out.dtype, history_at(&p->history_in, src, at % W), p->history_in.dtype, c);
+        else
+            memset(to + c * bytes_of(p->history_out.dtype), 0, (size_t)bytes_of(p->history_out.dtype));
     }
 }
 

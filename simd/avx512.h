@@ -13,8 +13,8 @@
  *   v_to_int       towards zero; v_to_int_rne: to nearest, ties to even; both for |x| < 2^31 only,
  *                  because the instruction sets differ outside
  *   v_store_f16, v_store_bf16   nearest even, subnormals kept, overflow to inf, NaN stays a NaN
- *   v_stream       non-temporal where there is such a store, p aligned to the vector; v_fence after
- *                  the last one, before another thread may look
+ *   v_stream, v_stream_f16, v_stream_bf16   non-temporal where there is such a store, p aligned to what is
+ *                  stored; v_fence after the last one, before another thread may look
  *   v_sum          for h = VL/2, ..., 1: p[l] = p[l] + p[l+h]; the order is part of the contract
  *   v_hmax         the largest lane; NaN lanes count as -inf; meant for values without -0
  *   v_transpose    r[i] lane j <-> r[j] lane i
@@ -131,6 +131,8 @@ static inline void v_store_f16_n(uint16_t *p, vf a, int n)
 {
     _mm256_mask_storeu_epi16(p, vm_first_n(n), gdn_v_to_f16(a));
 }
+static inline void v_stream_f16(uint16_t *p, vf a) { _mm256_stream_si256((__m256i *)p, gdn_v_to_f16(a)); }
+static inline void v_stream_bf16(uint16_t *p, vf a) { _mm256_stream_si256((__m256i *)p, gdn_v_to_bf16(a)); }
 static inline void v_store_bf16(uint16_t *p, vf a) { _mm256_storeu_si256((__m256i *)p, gdn_v_to_bf16(a)); }
 static inline void v_store_bf16_n(uint16_t *p, vf a, int n)
 {

@@ -37,4 +37,12 @@ GDN_INLINE void v_store_typed(void *row, int dtype, int64_t i, vf x, int n)
     else v_store_bf16_n(at, x, n);
 }
 
+/* All lanes, past the caches; where they go is aligned to their bytes. */
+GDN_INLINE void v_stream_typed(void *row, int dtype, int64_t i, vf x)
+{
+    if (dtype == GDN_F32) v_stream((float *)row + i, x);
+    else if (dtype == GDN_F16) v_stream_f16((uint16_t *)row + i, x);
+    else v_stream_bf16((uint16_t *)row + i, x);
+}
+
 #endif

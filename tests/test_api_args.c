@@ -209,10 +209,24 @@ static void dtypes(void **state)
     REFUSED(delta_fixture, d->out.dtype = GDN_F16, "out.dtype is 1 (F16)", "allowed: F32");
     REFUSED(delta_fixture, d->state.dtype = GDN_BF16, "state.dtype is 2 (BF16)", "allowed: F32");
     REFUSED(delta_fixture, (d->state_out = d->state, d->state_out.dtype = 1), "state_out.dtype is 1 (F16)", "allowed: F32");
-    REFUSED(conv_fixture, c->x.dtype = GDN_F16, "x.dtype is 1 (F16)", "allowed: F32");
     REFUSED(rows_fixture, r->src.dtype = GDN_Q8_0, "src.dtype is 3 (Q8_0)", "allowed: F32, F16, BF16");
     REFUSED(rows_fixture, r->dst.dtype = GDN_I64, "dst.dtype is 5 (I64)", "allowed: F32, F16, BF16, Q8_0");
     REFUSED(rows_fixture, r->index.dtype = GDN_BF16, "index.dtype is 2 (BF16)", "allowed: I32, I64");
+}
+
+static void conv_dtypes(void **state)
+{
+    (void)state;
+    REFUSED(conv_fixture, c->x.dtype = GDN_Q8_0, "x.dtype is 3 (Q8_0)", "allowed: F32, F16, BF16");
+    REFUSED(conv_fixture, c->weight.dtype = GDN_I32, "weight.dtype is 4 (I32)", "allowed: F32, F16, BF16");
+    REFUSED(conv_fixture, c->bias.dtype = GDN_I64, "bias.dtype is 5 (I64)", "allowed: F32, F16, BF16");
+    REFUSED(conv_fixture, c->out.dtype = GDN_Q8_0, "out.dtype is 3 (Q8_0)", "allowed: F32, F16, BF16");
+    REFUSED(conv_fixture, c->history.dtype = 6, "history.dtype is 6 (?)", "allowed: F32, F16, BF16");
+    REFUSED(conv_fixture, (c->history_out = c->history, c->history_out.dtype = GDN_BF16), "history_out.dtype is 2 (BF16)",
+            "history.dtype is 0 (F32)");
+    REFUSED(conv_fixture, (c->history_out = c->history, c->history.dtype = GDN_F16), "history_out.dtype is 0 (F32)",
+            "history.dtype is 1 (F16)");
+    REFUSED(conv_fixture, (c->x.dtype = GDN_BF16, c->x.stride[1] = 81), "x.stride[1] is 81", "BF16 needs a multiple of 2");
 }
 
 /* Sizes and addresses whose sums and products do not fit. */
@@ -538,7 +552,8 @@ static void interleaved(void **state)
 
 const struct CMUnitTest api_argument_tests[] = {
     cmocka_unit_test(delta_sizes),        cmocka_unit_test(conv_sizes), cmocka_unit_test(rows_sizes),
-    cmocka_unit_test(operands),           cmocka_unit_test(dtypes),     cmocka_unit_test(overflows), cmocka_unit_test(strides_of_results),
+    cmocka_unit_test(operands),           cmocka_unit_test(dtypes),       cmocka_unit_test(conv_dtypes),
+    cmocka_unit_test(overflows),          cmocka_unit_test(strides_of_results),
     cmocka_unit_test(workspaces),         cmocka_unit_test(streams),    cmocka_unit_test(struct_sizes),
     cmocka_unit_test(delta_maps),         cmocka_unit_test(delta_default_maps), cmocka_unit_test(conv_maps),
     cmocka_unit_test(rows_index),         cmocka_unit_test(overlaps), cmocka_unit_test(interleaved),

@@ -510,16 +510,18 @@ enum { GDN_CONV_SILU = 1 }; /* flag: out = silu(sum) */
  * where x(p') is a token of this call, a column of the history, or zero for p' < 0.
  *
  * Operands:
- *   x        [n_tokens][n_channels]              F32   stride: sequence, token
- *   weight   [n_channels][kernel_width]          F32   stride: channel, tap  (both free: for a tap-major
- *            weight give stride = { 4, 4 * n_channels })
- *   bias     [n_channels]                        F32   optional
- *   out      [n_tokens][n_channels]              F32   stride: sequence, token
- *   history  [n_rows][n_columns][n_channels]     F32   stride: row, column. Optional: absent means that
+ *   x        [n_tokens][n_channels]              F32 F16 BF16   stride: sequence, token
+ *   weight   [n_channels][kernel_width]          F32 F16 BF16   stride: channel, tap; tap-major F32: { 4, 4 * n_channels }
+ *   bias     [n_channels]                        F32 F16 BF16   optional
+ *   out      [n_tokens][n_channels]              F32 F16 BF16, rounded once   stride: sequence, token
+ *   history  [n_rows][n_columns][n_channels]     F32 F16 BF16   stride: row, column. Optional: absent means that
  *            every sequence starts from zero and none is kept. The column of position p is p % n_columns.
  *            n_columns >= kernel_width - 1; each column more allows a rollback one token deeper: to verify
  *            N drafts, kernel_width - 1 + N. Read and written.
- *   history_out  as history, n_rows_out rows: where columns are written. Absent = history itself.
+ *   history_out  as history, of its type, n_rows_out rows: where columns are written. Absent = history itself.
+ * 16-bit elements are widened exactly; sums are F32. The history takes x's bits where it has x's type, else its
+ * values, rounded once. A history of x's type, or of F32, is exact; any other is not, and then results depend on
+ * where tokens are cut into calls.
  *
  * Maps, int32, as in gated_delta_net; each may be absent:
  *   seq_start   [n_seqs + 1]
@@ -527,15 +529,14 @@ enum { GDN_CONV_SILU = 1 }; /* flag: out = silu(sum) */
  *                          it, >= 0. Absent: 0. Rolling back is passing a smaller position.
  *   history_src [n_seqs]   row to read, GDN_NONE for a zero history, GDN_SKIP. Absent: row s.
  *   history_dst [n_seqs]   row to write, or GDN_NONE. Absent: row s.
- * Every entry has to be in range, also those of padding and of sequences without tokens, as in gated_delta_net.
- * After the call the written row holds the columns of the newest min(position + T, n_columns) positions;
- * where the row is another than the one read, the older of them are copied over (or are zero), so that
- * the new row rolls back as deep as the old one. No row may be written twice, nor be written by one
- * sequence and read by another. Sequences without tokens read and write nothing.
+ * Every entry has to be in range, also those of padding and of sequences without tokens, as in
+ * gated_delta_net. After the call the written
+ * row holds the columns of the newest min(position + T, n_columns) positions; where it is another than the row that
+ * was read, the older of them are copied over (or are zero), so that it rolls back as deep. No row may be written
+ * twice, nor be written by one sequence and read by another. Sequences without tokens read and write nothing.
  *
- * Limits: kernel_width 1..16; position + number of tokens below 2^31.
+ * Limits: kernel_width 1..16; position + number of tokens below 2^31. Workspace, errors, threads: as gated_delta_net.
  * Aliasing: inputs may overlap each other; out and written history overlap nothing else.
- * Workspace, errors, thread-safety: as gated_delta_net.
  * Source: the causal-conv1d of Mamba (Gu, Dao 2023); ggml's SSM_CONV fused with its concat, bias, SiLU.
  */
 typedef struct gdn_ssm_conv_args {

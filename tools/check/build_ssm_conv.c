@@ -1,4 +1,5 @@
 /* Building ssm_conv calls from specifications. See ssm_conv.h. */
+#include <stdlib.h>
 #include <string.h>
 
 #include "case.h"
@@ -56,7 +57,8 @@ unsigned char *conv_column(const check_case *c, const conv_spec *spec, const cha
     return check_at(c, v, image[v->memory], row, position % spec->n_columns, 0, 0);
 }
 
-static void add_tokens(check_case *c, const conv_spec *spec, const char *name, size_t field, int written, check_rng *rng)
+static void add_tokens(check_case *c, const conv_spec *spec, const char *name, size_t field, int32_t dtype, int written,
+                       check_rng *rng)
 {
     int longest = 0, order[2] = { 0, 1 };
     for (int s = 0; s < spec->n_seqs; s++)
@@ -67,9 +69,9 @@ static void add_tokens(check_case *c, const conv_spec *spec, const char *name, s
     check_view v = { .name = name, .field = field, .axis = { "seq", "token", "channel" } };
     if (by_seq)
         check_shuffle(rng, order, 2);
-    const uint64_t bytes = check_lay_out(&v, GDN_F32, 3, extent, order, spec->strided ? 9 : 0, spec->strided ? rng : NULL);
+    const uint64_t bytes = check_lay_out(&v, dtype, 3, extent, order, spec->strided ? 9 : 0, spec->strided ? rng : NULL);
     v.given[0] = by_seq ? v.stride[0] : 0;
-    v.memory = check_add_memory(c, bytes, 4, written, spec->strided ? rng : NULL);
+    v.memory = check_add_memory(c, bytes, check_alignment(dtype), written, spec->strided ? rng : NULL);
     v.stated = spec->strided && check_one_in(rng, 2) ? bytes : 0;
     check_add_view(c, &v);
 }
@@ -80,20 +82,22 @@ static void add_weights(check_case *c, const conv_spec *spec, check_rng *rng)
     const int order[2] = { spec->tap_major ? 1 : 0, spec->tap_major ? 0 : 1 };
     check_view w = { .name = "weight", .field = FIELD(weight), .axis = { "channel", "tap", "" } };
     const int gaps = spec->strided && check_one_in(rng, 2) ? 5 : 0;
-    const check_view *v = check_add_operand(c, &w, GDN_F32, 3, extent, order, gaps, 0, spec->strided ? rng : NULL);
+    const check_view *v = check_add_operand(c, &w, spec->dtype_weight, 3, extent, order, gaps, 0, spec->strided ? rng : NULL);
+    const uint64_t element = check_unit_bytes(spec->dtype_weight);
     for (int i = 0; i < spec->n_channels; i++) {
-        float taps[16];
-        check_fill(taps, GDN_F32, spec->width, (check_values)spec->weight_values, check_mix(spec->seed, 77000u + (uint64_t)i));
+        unsigned char taps[16 * 4];
+        check_fill(taps, spec->dtype_weight, spec->width, (check_values)spec->weight_values, check_mix(spec->seed, 77000u + (uint64_t)i));
         for (int j = 0; j < spec->width; j++)
-            memcpy(check_at(c, v, c->memory[v->memory].image, i, j, 0, 0), &taps[j], 4);
+            memcpy(check_at(c, v, c->memory[v->memory].image, i, j, 0, 0), taps + (uint64_t)j * element, element);
     }
     if (!spec->bias)
         return;
     check_view b = { .name = "bias", .field = FIELD(bias), .axis = { "channel" } };
-    const uint64_t bytes = check_lay_out(&b, GDN_F32, 1, extent, NULL, 0, NULL);
-    b.memory = check_add_memory(c, bytes, 4, 0, spec->strided ? rng : NULL);
+    const int64_t channels[1] = { spec->n_channels };
+    const uint64_t bytes = check_lay_out(&b, spec->dtype_bias, 1, channels, NULL, 0, NULL);
+    b.memory = check_add_memory(c, bytes, check_alignment(spec->dtype_bias), 0, spec->strided ? rng : NULL);
     v = check_add_view(c, &b);
-    check_fill(check_at(c, v, c->memory[v->memory].image, 0, 0, 0, 0), GDN_F32, spec->n_channels,
+    check_fill(check_at(c, v, c->memory[v->memory].image, 0, 0, 0, 0), spec->dtype_bias, spec->n_channels,
                (check_values)spec->weight_values, check_mix(spec->seed, 99));
 }
 
@@ -105,10 +109,25 @@ static void add_history(check_case *c, const conv_spec *spec, const char *name, 
     check_view v = { .name = name, .field = field, .axis = { "row", "column", "channel" } };
     if (spec->strided && check_one_in(rng, 3))
         check_shuffle(rng, order, 2);
-    const uint64_t bytes = check_lay_out(&v, GDN_F32, 3, extent, order, spec->strided ? 7 : 0, spec->strided ? rng : NULL);
-    v.memory = check_add_memory(c, bytes, 4, written, spec->strided ? rng : NULL);
+    const uint64_t bytes = check_lay_out(&v, spec->dtype_history, 3, extent, order, spec->strided ? 7 : 0, spec->strided ? rng : NULL);
+    v.memory = check_add_memory(c, bytes, check_alignment(spec->dtype_history), written, spec->strided ? rng : NULL);
     v.stated = spec->strided && spec->n_columns && check_one_in(rng, 2) ? bytes : 0;
     check_add_view(c, &v);
+}
+
+/* A column of the history, as a call leaves it that is given this token in x. */
+static void fill_column(const conv_spec *spec, unsigned char *column, uint64_t seed)
+{
+    check_fill(column, spec->dtype_history, spec->n_channels, (check_values)spec->values, seed);
+    if (spec->dtype_history != GDN_F32 || spec->dtype_x == GDN_F32)
+        return;
+    unsigned char *x = check_alloc(2 * (uint64_t)spec->n_channels);
+    check_fill(x, spec->dtype_x, spec->n_channels, (check_values)spec->values, seed);
+    for (int i = 0; i < spec->n_channels; i++) {
+        const float value = check_load(x + 2 * i, spec->dtype_x);
+        memcpy(column + 4 * i, &value, 4);
+    }
+    free(x);
 }
 
 /* x and the columns that the history must have; the rest of it stays poison. */
@@ -121,12 +140,11 @@ static void fill(check_case *c, const conv_spec *spec)
         if (seq->src == GDN_SKIP || !seq->length)
             continue;
         for (int t = 0; t < seq->length; t++)
-            check_fill(conv_token(c, spec, "x", image, s, t), GDN_F32, spec->n_channels, (check_values)spec->values,
+            check_fill(conv_token(c, spec, "x", image, s, t), spec->dtype_x, spec->n_channels, (check_values)spec->values,
                        check_mix(spec->seed, (t < seq->length - seq->rejected ? seq->key : ~seq->key) + (uint64_t)seq->position + (uint64_t)t));
         for (int64_t p = (int64_t)seq->position - spec->n_columns; seq->src >= 0 && spec->where != CONV_NOWHERE && p < seq->position; p++)
             if (p >= 0)
-                check_fill(conv_column(c, spec, "history", image, seq->src, p), GDN_F32, spec->n_channels,
-                           (check_values)spec->values, check_mix(spec->seed, seq->key + (uint64_t)p));
+                fill_column(spec, conv_column(c, spec, "history", image, seq->src, p), check_mix(spec->seed, seq->key + (uint64_t)p));
     }
 }
 
@@ -162,9 +180,9 @@ void check_build_ssm_conv(check_case *c, const check_spec *any, check_rng *rng)
         .n_columns = !history || (shorten && spec->n_columns == spec->width - 1) ? 0 : spec->n_columns,
         .n_rows_out = !history || (shorten && spec->n_rows_out == spec->n_rows) ? 0 : spec->n_rows_out,
     };
-    add_tokens(c, spec, "x", FIELD(x), 0, rng);
+    add_tokens(c, spec, "x", FIELD(x), spec->dtype_x, 0, rng);
     add_weights(c, spec, rng);
-    add_tokens(c, spec, "out", FIELD(out), 1, rng);
+    add_tokens(c, spec, "out", FIELD(out), spec->dtype_out, 1, rng);
     if (history) {
         add_history(c, spec, "history", FIELD(history), spec->n_rows, spec->where != CONV_APART, rng);
         if (spec->where == CONV_APART)
@@ -188,7 +206,7 @@ const char *check_writes_ssm_conv(const void *args, const check_writes *writes)
     const int64_t W = !a->history.data ? 0 : a->n_columns ? a->n_columns : a->kernel_width - 1;
     const int64_t rows = a->history_out.data && a->n_rows_out ? a->n_rows_out : a->n_rows;
     const int64_t read[4] = { a->n_rows, W, 1, 1 }, written[4] = { rows, W, 1, 1 };
-    const uint64_t bytes = 4 * (uint64_t)a->n_channels;
+    const uint64_t channels = (uint64_t)a->n_channels, bytes = check_unit_bytes(histories->dtype) * channels;
     const check_place out = check_resolve(&a->out, 2, (int64_t[]){ a->n_seqs, a->n_tokens }, a->n_channels, 1);
     const check_place source = check_resolve(&a->history, 2, read, a->n_channels, 0);
     const check_place target = check_resolve(histories, 2, written, a->n_channels, 0);
@@ -203,7 +221,7 @@ const char *check_writes_ssm_conv(const void *args, const check_writes *writes)
             if (src == GDN_SKIP || wrong)
                 continue;
             if (pass == 0)
-                check_tokens_written(writes, &a->out, &out, q, s, 1, bytes);
+                check_tokens_written(writes, &a->out, &out, q, s, 1, check_unit_bytes(a->out.dtype) * channels);
             /* The newest columns; where the row is the one that was read, the older of them are there already. */
             const int64_t end = position + q.length, oldest = end > W ? end - W : 0, kept = !apart && src == dst ? position : 0;
             for (int64_t p = oldest > kept ? oldest : kept; pass && p < end && q.length && dst >= 0; p++)

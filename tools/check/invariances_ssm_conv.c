@@ -11,9 +11,9 @@ static int run(check_trial *trial, check_call *call, check_rng *rng, const char 
 
 static int same_token(check_trial *trial, const check_call *a, int s, int t, const check_call *b, int s2, int t2, const char *what)
 {
-    return check_trial_same(trial, conv_token(&a->c, &a->conv, "out", a->result.image, s, t),
-                            conv_token(&b->c, &b->conv, "out", b->result.image, s2, t2), a->conv.n_channels,
-                            "%s: out of sequence %d, token %d", what, s, t);
+    return check_trial_same_of(trial, a->conv.dtype_out, conv_token(&a->c, &a->conv, "out", a->result.image, s, t),
+                               conv_token(&b->c, &b->conv, "out", b->result.image, s2, t2), a->conv.n_channels,
+                               "%s: out of sequence %d, token %d", what, s, t);
 }
 
 /* The newest columns of two rows, as many as both have. */
@@ -23,7 +23,7 @@ static int same_history(check_trial *trial, const check_call *a, int s, const ch
     const int columns = a->conv.n_columns < b->conv.n_columns ? a->conv.n_columns : b->conv.n_columns;
     const int64_t last = (int64_t)x->position + x->length;
     for (int64_t p = last - 1; p >= 0 && p >= last - columns; p--)
-        if (!check_trial_same(trial, conv_column(&a->c, &a->conv, a->conv.where == CONV_APART ? "history_out" : "history", a->result.image, x->dst, p),
+        if (!check_trial_same_of(trial, a->conv.dtype_history, conv_column(&a->c, &a->conv, a->conv.where == CONV_APART ? "history_out" : "history", a->result.image, x->dst, p),
                               conv_column(&b->c, &b->conv, b->conv.where == CONV_APART ? "history_out" : "history", b->result.image, y->dst, p),
                               a->conv.n_channels, "%s: history of sequence %d, position %lld", what, s, (long long)p))
             return 0;
@@ -41,6 +41,7 @@ static void random_shape(conv_spec *spec, check_rng *rng)
     spec->strided = check_between(rng, 0, 1);
     spec->values = CHECK_PICK(rng, values);
     spec->seed = check_next(rng);
+    conv_random_types(spec, 1, rng);
     spec->map_position = spec->map_start = 1;
 }
 
@@ -149,7 +150,7 @@ static void rollbacks(check_trial *trial, check_rng *rng)
     check_call_build(trial, &check_kernel_ssm_conv, &again, rng);
     check_initial(&again.c, image);
     for (int i = 0; i < n_rejected; i++)
-        check_fill(conv_column(&again.c, &again.conv, "history", image, seq->src, (int64_t)seq->position + i), GDN_F32,
+        check_fill(conv_column(&again.c, &again.conv, "history", image, seq->src, (int64_t)seq->position + i), again.conv.dtype_history,
                    again.conv.n_channels, CHECK_SPECIAL, check_next(rng));
     if (!check_trial_run(trial, &again.c, &again.result, "after a rollback"))
         goto done;
@@ -159,7 +160,7 @@ static void rollbacks(check_trial *trial, check_rng *rng)
     const int64_t oldest = (int64_t)seq->position + n_rejected - again.conv.n_columns, end_position = (int64_t)seq->position + seq->length;
     for (int64_t p = oldest > 0 ? oldest : 0; seq->length && p < end_position; p++)
         if (p >= end_position - again.conv.n_columns &&
-            !check_trial_same(trial, conv_column(&plain.c, &plain.conv, "history", plain.result.image, seq->dst, p),
+            !check_trial_same_of(trial, plain.conv.dtype_history, conv_column(&plain.c, &plain.conv, "history", plain.result.image, seq->dst, p),
                               conv_column(&again.c, &again.conv, "history", again.result.image, seq->dst, p), again.conv.n_channels,
                               "history after a rollback, position %lld", (long long)p))
             goto done;

@@ -113,6 +113,28 @@ void conv_random(conv_spec *spec, check_rng *rng)
         spec->tail = check_one_in(rng, 3) ? check_between(rng, 0, 3) : 0;
     }
     random_maps(spec, rng);
+    conv_random_types(spec, 0, rng);
+}
+
+void conv_random_types(conv_spec *spec, int exact, check_rng *rng)
+{
+    static const int types[] = { GDN_F32, GDN_F16, GDN_BF16 };
+    const int kind = check_between(rng, 0, 3); /* F32 alone; 16-bit as models have it; any */
+    spec->dtype_x = kind == 0 ? GDN_F32 : CHECK_PICK(rng, types);
+    spec->dtype_out = spec->dtype_history = spec->dtype_x;
+    spec->dtype_weight = check_one_in(rng, 2) ? GDN_F32 : spec->dtype_x;
+    spec->dtype_bias = check_one_in(rng, 2) ? GDN_F32 : spec->dtype_x;
+    if (kind < 2)
+        return;
+    spec->dtype_weight = CHECK_PICK(rng, types);
+    spec->dtype_bias = CHECK_PICK(rng, types);
+    spec->dtype_out = CHECK_PICK(rng, types);
+    if (exact)
+        spec->dtype_history = check_one_in(rng, 2) ? GDN_F32 : spec->dtype_x;
+    else
+        spec->dtype_history = CHECK_PICK(rng, types);
+    if (spec->dtype_history != spec->dtype_x && check_one_in(rng, 3))
+        spec->values = CHECK_TIES;
 }
 
 static void random_case(check_spec *spec, check_rng *rng)
@@ -252,6 +274,42 @@ static const struct awkward {
     { "special", set_special }, { "zeros", set_zeros },
 };
 
+/* Every type of each operand: a token, several, and more than a piece of what is cut; a width with versions of its own and
+ * one without. */
+static void fixed_types(check_walk *w)
+{
+    conv_spec *spec = &w->spec->ssm_conv;
+    static const char *const words[] = { "f32", "f16", "bf16" };
+    static const int shapes[][3] = { { 1, 4, 0 }, { 6, 4, 1 }, { 70, 4, 0 }, { 5, 3, 0 } }; /* tokens, width, tap-major */
+    static const int values[] = { CHECK_NORMAL, CHECK_TIES, CHECK_SPECIAL, CHECK_SUBNORMAL };
+    for (int x = 0; x < 3; x++)
+        for (int weight = 0; weight < 3; weight++)
+            for (int out = 0; out < 3; out++)
+                for (int history = 0; history < 3; history++)
+                    for (int shape = 0; shape < CHECK_COUNT(shapes); shape++) {
+                        if (!check_here(w))
+                            continue;
+                        conv_defaults(spec, 70, shapes[shape][1]);
+                        conv_batch(spec, 2, shapes[shape][0]);
+                        spec->n_columns += 2;
+                        spec->map_position = spec->map_dst = 1;
+                        spec->seq[0].position = 2;
+                        spec->seq[1].position = 33;
+                        spec->n_rows = spec->n_rows_out = 3;
+                        spec->seq[1].dst = 2; /* the older columns come along */
+                        spec->silu = out != history;
+                        spec->tap_major = shapes[shape][2];
+                        spec->dtype_x = x;
+                        spec->dtype_weight = weight;
+                        spec->dtype_bias = (x + weight) % 3;
+                        spec->dtype_out = out;
+                        spec->dtype_history = history;
+                        spec->values = values[(x + weight + out + history) % CHECK_COUNT(values)];
+                        CHECK_NAME(w, "types/%s_%s_%s_%s_%s_T%d_width%d", words[x], words[weight], words[spec->dtype_bias], words[out],
+                             words[history], shapes[shape][0], shapes[shape][1]);
+                    }
+}
+
 static void walk_list(check_walk *w)
 {
     conv_spec *spec = &w->spec->ssm_conv;
@@ -338,6 +396,7 @@ static void walk_list(check_walk *w)
     for (int i = 0; i < ggml_n_conv(); i++)
         if (check_here(w))
             ggml_conv(i, spec, w->name, w->bytes);
+    fixed_types(w);
 }
 
 const check_suite check_suite_ssm_conv = { &check_kernel_ssm_conv, random_case, walk_list, check_families_ssm_conv };

@@ -22,6 +22,7 @@ typedef struct conv_spec {
     int      n_seqs, n_channels, width, n_rows, n_columns, n_rows_out, where;
     int      silu, bias, tap_major;
     int      values, weight_values;
+    int32_t  dtype_x, dtype_weight, dtype_bias, dtype_out, dtype_history;
     int      lead, tail, map_start, map_position, map_src, map_dst;
     int      strided;
     uint64_t seed;
@@ -31,6 +32,8 @@ typedef struct conv_spec {
 void conv_defaults(conv_spec *spec, int n_channels, int width);
 void conv_batch(conv_spec *spec, int n, int length);
 void conv_random(conv_spec *spec, check_rng *rng);
+/* Any types; with `exact`, a history that tokens pass through unchanged. */
+void conv_random_types(conv_spec *spec, int exact, check_rng *rng);
 
 /* Parts of images. pool is "history" or "history_out". */
 unsigned char *conv_token(const check_case *c, const conv_spec *spec, const char *name, unsigned char *const *image, int s, int t);

@@ -155,29 +155,46 @@ void check_call_end(check_call *call)
     check_result_free(&call->result);
 }
 
-int check_trial_same(check_trial *trial, const void *expected, const void *actual, int64_t n, const char *format, ...)
+static int same(check_trial *trial, int32_t dtype, const void *expected, const void *actual, int64_t n, const char *format,
+                va_list args)
 {
     const unsigned char *a = expected, *b = actual;
+    const int64_t bytes = (int64_t)check_unit_bytes(dtype);
     int64_t differ = 0, first = -1;
-    if (trial->outcome != CHECK_RAN || !memcmp(a, b, 4 * (size_t)n))
+    if (trial->outcome != CHECK_RAN || !memcmp(a, b, (size_t)(bytes * n)))
         return trial->outcome == CHECK_RAN;
     for (int64_t i = 0; i < n; i++)
-        if (!check_same(a + 4 * i, b + 4 * i, GDN_F32)) {
+        if (!check_same(a + bytes * i, b + bytes * i, dtype)) {
             if (!differ++)
                 first = i;
         }
     if (!differ)
         return 1;
     char where[200];
-    va_list args;
-    va_start(args, format);
     vsnprintf(where, sizeof where, format, args);
-    va_end(args);
     trial->outcome = CHECK_FAILED;
     check_say(&trial->text, "  %s: %lld of %lld differ; first [%lld]: ", where, (long long)differ, (long long)n, (long long)first);
-    check_say_value(&trial->text, a + 4 * first, GDN_F32);
+    check_say_value(&trial->text, a + bytes * first, dtype);
     check_say(&trial->text, " against ");
-    check_say_value(&trial->text, b + 4 * first, GDN_F32);
+    check_say_value(&trial->text, b + bytes * first, dtype);
     check_say(&trial->text, "\n");
     return 0;
+}
+
+int check_trial_same_of(check_trial *trial, int32_t dtype, const void *expected, const void *actual, int64_t n, const char *format, ...)
+{
+    va_list args;
+    va_start(args, format);
+    const int as_expected = same(trial, dtype, expected, actual, n, format, args);
+    va_end(args);
+    return as_expected;
+}
+
+int check_trial_same(check_trial *trial, const void *expected, const void *actual, int64_t n, const char *format, ...)
+{
+    va_list args;
+    va_start(args, format);
+    const int as_expected = same(trial, GDN_F32, expected, actual, n, format, args);
+    va_end(args);
+    return as_expected;
 }
