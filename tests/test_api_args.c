@@ -1,6 +1,8 @@
 /* Every argument out of its documented range: the status, what the text says, and that nothing is written. */
 #include "test_api.h"
 
+#include "core/struct_sizes.h"
+
 #include <math.h>
 #include <stdio.h>
 #include <string.h>
@@ -204,9 +206,10 @@ static void dtypes(void **state)
     (void)state;
     REFUSED(delta_fixture, d->q.dtype = GDN_Q8_0, "q.dtype is 3 (Q8_0)", "allowed: F32, F16, BF16");
     REFUSED(delta_fixture, d->v.dtype = GDN_I64, "v.dtype is 5 (I64)", "allowed: F32, F16, BF16");
-    REFUSED(delta_fixture, d->g.dtype = GDN_F16, "g.dtype is 1 (F16)", "allowed: F32");
-    REFUSED(delta_fixture, d->beta.dtype = GDN_BF16, "beta.dtype is 2 (BF16)", "allowed: F32");
-    REFUSED(delta_fixture, d->out.dtype = GDN_F16, "out.dtype is 1 (F16)", "allowed: F32");
+    REFUSED(delta_fixture, d->g.dtype = GDN_I32, "g.dtype is 4 (I32)", "allowed: F32, F16, BF16");
+    REFUSED(delta_fixture, d->beta.dtype = GDN_Q8_0, "beta.dtype is 3 (Q8_0)", "allowed: F32, F16, BF16");
+    REFUSED(delta_fixture, d->out.dtype = GDN_I64, "out.dtype is 5 (I64)", "allowed: F32, F16, BF16");
+    REFUSED(delta_fixture, (d->g_form = GDN_G_RAW, d->ssm_a = d->beta, d->ssm_a.dtype = GDN_Q8_0), "ssm_a.dtype is 3 (Q8_0)", "allowed: F32, F16, BF16");
     REFUSED(delta_fixture, d->state.dtype = GDN_BF16, "state.dtype is 2 (BF16)", "allowed: F32");
     REFUSED(delta_fixture, (d->state_out = d->state, d->state_out.dtype = 1), "state_out.dtype is 1 (F16)", "allowed: F32");
     REFUSED(rows_fixture, r->src.dtype = GDN_Q8_0, "src.dtype is 3 (Q8_0)", "allowed: F32, F16, BF16");
@@ -330,9 +333,14 @@ static void struct_sizes(void **state)
 {
     (void)state;
     _Alignas(16) static unsigned char grown[2048];
+#define GDN_KERNEL(stem, number, title) [CHECK_KERNEL_##stem] = (uint32_t)GDN_FIRST_SIZE(gdn_##stem##_args),
+    static const uint32_t first[] = {
+#include "core/kernels.def"
+    };
+#undef GDN_KERNEL
     for (int k = 0; k < CHECK_KERNEL_COUNT; k++) {
         const api_fixture *f = api_fixtures[k];
-        const uint32_t sizes[] = { 0, 1, 3, 4, 8, (uint32_t)f->kernel->args_size - 1, (uint32_t)f->kernel->args_size - 8, 65537, UINT32_MAX };
+        const uint32_t sizes[] = { 0, 1, 3, 4, 8, first[k] - 1, first[k] - 8, 65537, UINT32_MAX };
         for (size_t i = 0; i < sizeof sizes / sizeof sizes[0]; i++) {
             f->reset();
             memcpy(f->args, &sizes[i], 4);

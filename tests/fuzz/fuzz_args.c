@@ -235,6 +235,8 @@ static void say_ran(const fuzz_call *call)
             given(d->state_dst.data), few(d->n_snapshots), pool_of(&d->state, &d->state_out));
         say("gated_delta_net ran: head_map %d, head_dim_k %d\n", (int)d->head_map, (int)d->head_dim_k);
         say("gated_delta_net ran: q %s, out %s\n", form_of(&d->q), form_of(&d->out));
+        say("gated_delta_net ran: qk_norm %d, g_form %d, beta_form %d\n", (int)d->qk_norm, (int)d->g_form, (int)d->beta_form);
+        say("gated_delta_net ran: g %d, beta %d, out %d\n", (int)d->g.dtype, (int)d->beta.dtype, (int)d->out.dtype);
     } else if (call->kernel == &check_kernel_ssm_conv) {
         say("ssm_conv ran: width %d, flags %d\n", (int)c->kernel_width, (int)c->flags);
         say("ssm_conv ran: %s sequences, %s tokens, seq_start %s, position %s\n", few(c->n_seqs), few(c->n_tokens),
@@ -242,6 +244,7 @@ static void say_ran(const fuzz_call *call)
         say("ssm_conv ran: history_src %s, history_dst %s, pool %s\n", given(c->history_src.data), given(c->history_dst.data),
             pool_of(&c->history, &c->history_out));
         say("ssm_conv ran: bias %s, x %s, out %s\n", given(c->bias.data), form_of(&c->x), form_of(&c->out));
+        say("ssm_conv ran: x %d, weight %d, out %d, history %d\n", (int)c->x.dtype, (int)c->weight.dtype, (int)c->out.dtype, (int)c->history.dtype);
     } else {
         say("set_rows ran: from %d to %d by %d\n", (int)r->src.dtype, (int)r->dst.dtype, (int)r->index.dtype);
         say("set_rows ran: %s rows, %s by %s batches, %s by %s of the index\n", few(r->n_rows), few(r->n_batch[0]), few(r->n_batch[1]),

@@ -505,6 +505,61 @@ static void forget_bytes(fuzz_call *c, layout l)
         ((gdn_span *)(void *)(args + at))->bytes = 0;
 }
 
+/* ---- What calls have learned since the first seeds were picked: from the bytes behind theirs, so that those stay what they are. */
+
+/* A tensor of floats in a type that is no wider: its memory and its strides serve both. */
+static void narrow(source *in, gdn_tensor *t)
+{
+    static const int32_t types[] = { GDN_F32, GDN_F32, GDN_F16, GDN_BF16 };
+    if (t->dtype == GDN_F32)
+        t->dtype = PICK(in, types);
+}
+
+static void later_delta(source *in, fuzz_call *c, int wild)
+{
+    static const float eps[] = { 0, 1e-6f, 1e-40f, 1 }, factors[] = { 0, 2, -1, 1e-40f };
+    gdn_gated_delta_net_args *a = &c->args.gated_delta_net;
+    gdn_tensor *const tensors[] = { &a->g, &a->beta, &a->out };
+    for (int i = 0; i < 3; i++)
+        narrow(in, tensors[i]);
+    a->qk_norm     = below(in, 3);
+    a->qk_norm_eps = a->qk_norm ? PICK(in, eps) : 0;
+    a->g_form      = below(in, 4);
+    a->beta_form   = below(in, 2);
+    a->beta_factor = PICK(in, factors);
+    if (a->g_form >= GDN_G_RAW && a->n_heads_v > 0 && a->n_heads_v <= 64 && a->head_dim_k > 0 && a->head_dim_k <= 256) {
+        const int64_t heads = a->n_heads_v;
+        operand(in, c->arena, &a->ssm_a, GDN_F32, 1, &heads, 1, 0, 0, wild);
+        narrow(in, &a->ssm_a);
+        if (below(in, 2)) {
+            operand(in, c->arena, &a->dt_bias, GDN_F32, 1, &heads, a->gate == GDN_GATE_CHANNEL ? a->head_dim_k : 1, 0, 0, wild);
+            narrow(in, &a->dt_bias);
+        }
+    }
+    switch (c->mutations ? below(in, 32) : 0) { /* something wrong */
+    case 31: a->qk_norm = 3 - below(in, 5); break;
+    case 30: a->g_form = 4 - below(in, 6); break;
+    case 29: a->beta_form = 2 - below(in, 4); break;
+    case 28: a->qk_norm_eps = -1; break;
+    case 27: a->beta_factor = below(in, 2) ? __builtin_inff() : __builtin_nanf(""); break;
+    case 26: a->ssm_a = a->beta; break;
+    case 25: a->dt_bias = a->beta; break;
+    case 24: a->reserved2 = 1; break;
+    case 23: a->out = a->ssm_a; break;
+    default: break;
+    }
+}
+
+static void later_conv(source *in, fuzz_call *c)
+{
+    gdn_ssm_conv_args *a = &c->args.ssm_conv;
+    gdn_tensor *const tensors[] = { &a->x, &a->weight, &a->bias, &a->out, &a->history };
+    for (int i = 0; i < 5; i++)
+        narrow(in, tensors[i]);
+    if (a->history_out.dtype == GDN_F32 && (!c->mutations || below(in, 32) != 31))
+        a->history_out.dtype = a->history.dtype;
+}
+
 /* By the kernels' numbers. An input's first byte chooses among these three, and the seeds rely on it: a kernel that is added has
  * to be chosen by something else. */
 static void (*const makers[])(source *in, fuzz_call *c, int wild) = {
@@ -538,5 +593,9 @@ void fuzz_decode(const uint8_t *data, size_t size, arena *a, fuzz_call *c)
         case 5: case 6: case 7: case 8: case 9: break_map(&in, c, l); break;
         default: break_tensor(&in, c, l); break;
         }
+    if (c->kernel == &check_kernel_gated_delta_net)
+        later_delta(&in, c, wild);
+    else if (c->kernel == &check_kernel_ssm_conv)
+        later_conv(&in, c);
     c->args_bytes = c->args.size > 65536 || c->args.size < 4 ? 4 : c->args.size;
 }
