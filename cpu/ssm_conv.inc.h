@@ -291,6 +291,9 @@ static void gather_weight(const gdn_ssm_conv_problem *p, int64_t c0, int64_t wid
             weight[j * stride_tap + c] = gdn_load_element(base + c * stride + j * p->weight_stride_tap, p->weight_dtype, 0);
 }
 
+/* Floats from a tap to the next in gathered weights: whole pages and SKEW. */
+static int64_t gathered_stride(int64_t width) { return (width < PAGE / 4 ? PAGE / 4 : width) + SKEW; }
+
 static void conv_plan(const gdn_ssm_conv_problem *p, int32_t n_threads, gdn_plan *plan)
 {
     const int64_t n_outputs = (int64_t)p->n_tokens * p->n_channels;
@@ -308,6 +311,9 @@ static void conv_plan(const gdn_ssm_conv_problem *p, int32_t n_threads, gdn_plan
     plan->grain = plan->n_items > n_runs ? (plan->n_items + n_runs - 1) / n_runs : 1;
     plan->cut = (int32_t)width;
     plan->form = "channels";
+    /* Weights are gathered unless they are tap-major, or packed while no sequence can be LONG. */
+    if (!is_tap_major(p) && !(is_packed(p) && p->n_tokens < LONG))
+        plan->scratch_bytes = 4 * (uint64_t)(p->kernel_width * gathered_stride(width) + PAGE / 4);
 }
 
 static int aligned64(const gdn_token_view *view)
@@ -317,7 +323,7 @@ static int aligned64(const gdn_token_view *view)
 
 /* Floats to leave out of `gathered`, so that a weight lies a quarter of a page or more behind the output of its
  * channel, modulo pages. Just before it, a load of weights would follow stores to the same low bits of the address
- * and be held up by them: a quarter of the speed, in those processes where the stack happens to lie so. */
+ * and be held up by them: a quarter of the speed, in those calls whose workspace happens to lie so. */
 static int64_t lead_of(const gdn_ssm_conv_problem *p, int64_t c0, const float *gathered)
 {
     return (int64_t)(((uintptr_t)p->out.at.base + (uintptr_t)row_bytes(p->out.dtype, c0) + PAGE / 4 - (uintptr_t)gathered) % PAGE / 4);
@@ -328,8 +334,7 @@ static void conv_run(const gdn_ssm_conv_problem *p, const gdn_plan *plan, int64_
     const int64_t width = plan->cut; /* of a block */
     const int stream = (int64_t)p->n_tokens * p->n_channels >= STREAM / row_bytes(p->out.dtype, 1) && aligned64(&p->out);
     const int packed = is_packed(p), tap_major = is_tap_major(p);
-    float gathered[GATHERED + MAX_WIDTH * SKEW + PAGE / 4];
-    (void)scratch;
+    float *const gathered = scratch;
 
     /* Sequences are innermost, so that they share the block's weights. */
     int64_t have = -1;
@@ -353,7 +358,7 @@ static void conv_run(const gdn_ssm_conv_problem *p, const gdn_plan *plan, int64_
             float *const taps = gathered + lead_of(p, it.c0, gathered);
             it.weight = (const char *)taps;
             it.weight_dtype = GDN_F32;
-            it.stride_tap = (width < PAGE / 4 ? PAGE / 4 : width) + SKEW; /* whole pages and SKEW */
+            it.stride_tap = gathered_stride(width);
             if (have != block) gather_weight(p, it.c0, it.width, taps, it.stride_tap);
             have = block;
         }

@@ -1,4 +1,4 @@
-/* The vector vocabulary over AVX2+FMA+F16C. Names and meanings: simd_avx512.h. */
+/* The vector vocabulary over AVX2+FMA+F16C. Names and meanings: avx512.h. */
 #ifndef GDN_SIMD_H
 #define GDN_SIMD_H
 
@@ -10,6 +10,10 @@
 typedef __m256 vf;
 typedef __m256i vi;
 typedef __m256 vm; /* all bits of a lane set or clear */
+
+#define GDN_MM(name)    _mm256_##name
+#define GDN_MM_SI(name) _mm256_##name##_si256
+#include "simd/x86.inc.h"
 
 /* --- masks --- */
 static inline vm vm_first_n(int n)
@@ -23,8 +27,6 @@ static inline vm vm_not(vm a) { return _mm256_xor_ps(a, _mm256_castsi256_ps(_mm2
 static inline int vm_any(vm a) { return _mm256_movemask_ps(a) != 0; }
 
 /* --- memory --- */
-static inline vf v_load(const float *p) { return _mm256_loadu_ps(p); }
-static inline void v_store(float *p, vf a) { _mm256_storeu_ps(p, a); }
 static inline vf v_load_n(const float *p, int n)
 {
     return _mm256_maskload_ps(p, _mm256_castps_si256(vm_first_n(n)));
@@ -33,27 +35,10 @@ static inline void v_store_n(float *p, vf a, int n)
 {
     _mm256_maskstore_ps(p, _mm256_castps_si256(vm_first_n(n)), a);
 }
-static inline void v_stream(float *p, vf a) { _mm256_stream_ps(p, a); }
-static inline void v_fence(void) { _mm_sfence(); }
-static inline void v_prefetch(const void *p) { __builtin_prefetch(p, 0, 3); }
-static inline void v_prefetch_l2(const void *p) { __builtin_prefetch(p, 0, 2); }
-/* Spelled out, because __builtin_prefetch(p, 1) reads for sharing unless -mprfchw is given. */
-static inline void v_prefetchw(const void *p) { __asm__ volatile("prefetchw %0" : : "m"(*(const char *)p)); }
 static inline vi vi_load(const int32_t *p) { return _mm256_loadu_si256((const __m256i *)p); }
 static inline void vi_store(int32_t *p, vi a) { _mm256_storeu_si256((__m256i *)p, a); }
 
 /* --- float lanes --- */
-static inline vf v_set1(float a) { return _mm256_set1_ps(a); }
-static inline vf v_zero(void) { return _mm256_setzero_ps(); }
-static inline vf v_add(vf a, vf b) { return _mm256_add_ps(a, b); }
-static inline vf v_sub(vf a, vf b) { return _mm256_sub_ps(a, b); }
-static inline vf v_mul(vf a, vf b) { return _mm256_mul_ps(a, b); }
-static inline vf v_fma(vf a, vf b, vf c) { return _mm256_fmadd_ps(a, b, c); }
-static inline vf v_div(vf a, vf b) { return _mm256_div_ps(a, b); }
-static inline vf v_fnma(vf a, vf b, vf c) { return _mm256_fnmadd_ps(a, b, c); }
-static inline vf v_neg(vf a) { return -a; } /* so that the compiler can make it part of an fma */
-static inline vf v_larger(vf a, vf b) { return _mm256_max_ps(a, b); }
-static inline vf v_smaller(vf a, vf b) { return _mm256_min_ps(a, b); }
 static inline vf v_abs(vf a) { return _mm256_andnot_ps(_mm256_set1_ps(-0.0f), a); }
 static inline vm v_lt(vf a, vf b) { return _mm256_cmp_ps(a, b, _CMP_LT_OQ); }
 static inline vm v_le(vf a, vf b) { return _mm256_cmp_ps(a, b, _CMP_LE_OQ); }
@@ -64,16 +49,7 @@ static inline vm v_eq(vf a, vf b) { return _mm256_cmp_ps(a, b, _CMP_EQ_OQ); }
 static inline vm v_unord(vf a) { return _mm256_cmp_ps(a, a, _CMP_UNORD_Q); }
 static inline vf v_sel(vm m, vf iftrue, vf iffalse) { return _mm256_blendv_ps(iffalse, iftrue, m); }
 
-/* --- int32 lanes; shift counts are constants --- */
-static inline vi vi_set1(int32_t a) { return _mm256_set1_epi32(a); }
-static inline vi vi_add(vi a, vi b) { return _mm256_add_epi32(a, b); }
-static inline vi vi_sub(vi a, vi b) { return _mm256_sub_epi32(a, b); }
-static inline vi vi_and(vi a, vi b) { return _mm256_and_si256(a, b); }
-static inline vi vi_or(vi a, vi b) { return _mm256_or_si256(a, b); }
-static inline vi vi_xor(vi a, vi b) { return _mm256_xor_si256(a, b); }
-#define vi_shl(a, count) _mm256_slli_epi32((a), (count))
-#define vi_shr(a, count) _mm256_srli_epi32((a), (count))
-#define vi_sar(a, count) _mm256_srai_epi32((a), (count))
+/* --- int32 lanes --- */
 static inline vm vi_eq(vi a, vi b) { return _mm256_castsi256_ps(_mm256_cmpeq_epi32(a, b)); }
 static inline vm vi_lt(vi a, vi b) { return _mm256_castsi256_ps(_mm256_cmpgt_epi32(b, a)); }
 static inline vm vi_gt(vi a, vi b) { return _mm256_castsi256_ps(_mm256_cmpgt_epi32(a, b)); }
@@ -85,8 +61,6 @@ static inline vi vi_sel(vm m, vi iftrue, vi iffalse)
 /* --- between the two --- */
 static inline vi v_bits(vf a) { return _mm256_castps_si256(a); }
 static inline vf v_from_bits(vi a) { return _mm256_castsi256_ps(a); }
-static inline vf v_from_int(vi a) { return _mm256_cvtepi32_ps(a); }
-static inline vi v_to_int(vf a) { return _mm256_cvttps_epi32(a); }
 /* roundps first: the rounding of cvtps2dq alone would follow the caller's MXCSR. */
 static inline vi v_to_int_rne(vf a)
 {

@@ -1,6 +1,6 @@
 /* The vector vocabulary over AVX-512 (F+BW+DQ+VL, and F16C by implication).
  *
- * simd_avx512.h, simd_avx2.h and simd_neon.h define the same names, so that a kernel is written
+ * avx512.h, avx2.h and neon.h define the same names, so that a kernel is written
  * once and compiled per instruction set. A translation unit includes exactly one of them and is
  * compiled with -ffp-contract=off: a*b+c is fused where v_fma says so, and nowhere else.
  *
@@ -33,6 +33,10 @@ typedef __m512 vf;
 typedef __m512i vi;
 typedef __mmask16 vm;
 
+#define GDN_MM(name)    _mm512_##name
+#define GDN_MM_SI(name) _mm512_##name##_si512
+#include "simd/x86.inc.h"
+
 /* --- masks --- */
 static inline vm vm_first_n(int n) { return (vm)((1u << (unsigned)n) - 1u); }
 static inline vm vm_and(vm a, vm b) { return (vm)(a & b); }
@@ -41,31 +45,12 @@ static inline vm vm_not(vm a) { return (vm)~a; }
 static inline int vm_any(vm a) { return a != 0; }
 
 /* --- memory --- */
-static inline vf v_load(const float *p) { return _mm512_loadu_ps(p); }
-static inline void v_store(float *p, vf a) { _mm512_storeu_ps(p, a); }
 static inline vf v_load_n(const float *p, int n) { return _mm512_maskz_loadu_ps(vm_first_n(n), p); }
 static inline void v_store_n(float *p, vf a, int n) { _mm512_mask_storeu_ps(p, vm_first_n(n), a); }
-static inline void v_stream(float *p, vf a) { _mm512_stream_ps(p, a); }
-static inline void v_fence(void) { _mm_sfence(); }
-static inline void v_prefetch(const void *p) { __builtin_prefetch(p, 0, 3); }
-static inline void v_prefetch_l2(const void *p) { __builtin_prefetch(p, 0, 2); }
-/* Spelled out, because __builtin_prefetch(p, 1) reads for sharing unless -mprfchw is given. */
-static inline void v_prefetchw(const void *p) { __asm__ volatile("prefetchw %0" : : "m"(*(const char *)p)); }
 static inline vi vi_load(const int32_t *p) { return _mm512_loadu_si512(p); }
 static inline void vi_store(int32_t *p, vi a) { _mm512_storeu_si512(p, a); }
 
 /* --- float lanes --- */
-static inline vf v_set1(float a) { return _mm512_set1_ps(a); }
-static inline vf v_zero(void) { return _mm512_setzero_ps(); }
-static inline vf v_add(vf a, vf b) { return _mm512_add_ps(a, b); }
-static inline vf v_sub(vf a, vf b) { return _mm512_sub_ps(a, b); }
-static inline vf v_mul(vf a, vf b) { return _mm512_mul_ps(a, b); }
-static inline vf v_fma(vf a, vf b, vf c) { return _mm512_fmadd_ps(a, b, c); }
-static inline vf v_div(vf a, vf b) { return _mm512_div_ps(a, b); }
-static inline vf v_fnma(vf a, vf b, vf c) { return _mm512_fnmadd_ps(a, b, c); }
-static inline vf v_neg(vf a) { return -a; } /* so that the compiler can make it part of an fma */
-static inline vf v_larger(vf a, vf b) { return _mm512_max_ps(a, b); }
-static inline vf v_smaller(vf a, vf b) { return _mm512_min_ps(a, b); }
 static inline vf v_abs(vf a) { return _mm512_andnot_ps(_mm512_set1_ps(-0.0f), a); }
 static inline vm v_lt(vf a, vf b) { return _mm512_cmp_ps_mask(a, b, _CMP_LT_OQ); }
 static inline vm v_le(vf a, vf b) { return _mm512_cmp_ps_mask(a, b, _CMP_LE_OQ); }
@@ -76,16 +61,7 @@ static inline vm v_eq(vf a, vf b) { return _mm512_cmp_ps_mask(a, b, _CMP_EQ_OQ);
 static inline vm v_unord(vf a) { return _mm512_cmp_ps_mask(a, a, _CMP_UNORD_Q); }
 static inline vf v_sel(vm m, vf iftrue, vf iffalse) { return _mm512_mask_blend_ps(m, iffalse, iftrue); }
 
-/* --- int32 lanes; shift counts are constants --- */
-static inline vi vi_set1(int32_t a) { return _mm512_set1_epi32(a); }
-static inline vi vi_add(vi a, vi b) { return _mm512_add_epi32(a, b); }
-static inline vi vi_sub(vi a, vi b) { return _mm512_sub_epi32(a, b); }
-static inline vi vi_and(vi a, vi b) { return _mm512_and_si512(a, b); }
-static inline vi vi_or(vi a, vi b) { return _mm512_or_si512(a, b); }
-static inline vi vi_xor(vi a, vi b) { return _mm512_xor_si512(a, b); }
-#define vi_shl(a, count) _mm512_slli_epi32((a), (count))
-#define vi_shr(a, count) _mm512_srli_epi32((a), (count))
-#define vi_sar(a, count) _mm512_srai_epi32((a), (count))
+/* --- int32 lanes --- */
 static inline vm vi_eq(vi a, vi b) { return _mm512_cmpeq_epi32_mask(a, b); }
 static inline vm vi_lt(vi a, vi b) { return _mm512_cmplt_epi32_mask(a, b); }
 static inline vm vi_gt(vi a, vi b) { return _mm512_cmpgt_epi32_mask(a, b); }
@@ -94,8 +70,6 @@ static inline vi vi_sel(vm m, vi iftrue, vi iffalse) { return _mm512_mask_blend_
 /* --- between the two --- */
 static inline vi v_bits(vf a) { return _mm512_castps_si512(a); }
 static inline vf v_from_bits(vi a) { return _mm512_castsi512_ps(a); }
-static inline vf v_from_int(vi a) { return _mm512_cvtepi32_ps(a); }
-static inline vi v_to_int(vf a) { return _mm512_cvttps_epi32(a); }
 static inline vi v_to_int_rne(vf a)
 {
     return _mm512_cvt_roundps_epi32(a, _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC);

@@ -128,17 +128,17 @@ static inline vf v_rsqrt(vf x)
     return v_sel(v_eq(x, gdn_v_bits(GDN_INF_BITS)), v_zero(), y);
 }
 
-/* num / (1 + exp(-x)) for n vectors at once, into x: a step is done for all of them before the next, so that there is
- * always work for which nothing has to be waited. n is a constant, at most GDN_LOGISTIC_MAX. */
 enum { GDN_LOGISTIC_MAX = 8 };
 #define GDN_EACH for (int i = 0; i < n; i++)
-static inline __attribute__((always_inline)) void gdn_v_logistic(vf *x, const vf *num, int n)
+
+/* The first two steps of both versions: with t the sum of -x / ln 2 and the rounding constant `magic`, p = exp(r) - 1 of what
+ * that leaves. */
+static inline __attribute__((always_inline)) void gdn_v_expm1(const vf *x, float magic, vf *t, vf *p, int n)
 {
-    vf t[GDN_LOGISTIC_MAX], r[GDN_LOGISTIC_MAX], p[GDN_LOGISTIC_MAX], d[GDN_LOGISTIC_MAX], q[GDN_LOGISTIC_MAX];
-    vf scale1[GDN_LOGISTIC_MAX], minus_scale2[GDN_LOGISTIC_MAX];
+    vf r[GDN_LOGISTIC_MAX];
     /* [1] reduce */
-    GDN_EACH t[i] = v_fma(x[i], v_set1(-GDN_LOG2E), v_set1(GDN_ROUND_MAGIC));
-    GDN_EACH p[i] = v_sub(t[i], v_set1(GDN_ROUND_MAGIC));
+    GDN_EACH t[i] = v_fma(x[i], v_set1(-GDN_LOG2E), v_set1(magic));
+    GDN_EACH p[i] = v_sub(t[i], v_set1(magic));
     GDN_EACH r[i] = v_fma(p[i], v_set1(GDN_LN2_HI), x[i]);
     GDN_EACH r[i] = v_fma(p[i], v_set1(GDN_LN2_LO), r[i]);
     /* [2] polynomial */
@@ -148,6 +148,15 @@ static inline __attribute__((always_inline)) void gdn_v_logistic(vf *x, const vf
     GDN_EACH p[i] = v_fnma(p[i], r[i], v_set1(GDN_EXP_C2));
     GDN_EACH p[i] = v_fnma(p[i], r[i], v_set1(1.0f));
     GDN_EACH p[i] = v_mul(p[i], r[i]);
+}
+
+/* num / (1 + exp(-x)) for n vectors at once, into x: a step is done for all of them before the next, so that there is
+ * always work for which nothing has to be waited. n is a constant, at most GDN_LOGISTIC_MAX. */
+static inline __attribute__((always_inline)) void gdn_v_logistic(vf *x, const vf *num, int n)
+{
+    vf t[GDN_LOGISTIC_MAX], p[GDN_LOGISTIC_MAX], d[GDN_LOGISTIC_MAX], q[GDN_LOGISTIC_MAX];
+    vf scale1[GDN_LOGISTIC_MAX], minus_scale2[GDN_LOGISTIC_MAX];
+    gdn_v_expm1(x, GDN_ROUND_MAGIC, t, p, n);
     /* [3] denominator */
     GDN_EACH
     {
@@ -168,19 +177,8 @@ static inline __attribute__((always_inline)) void gdn_v_logistic(vf *x, const vf
  * rounding constant, so that a shift alone makes 2^n. Lanes above 18, where it may not be one, are not selected. */
 static inline __attribute__((always_inline)) void gdn_v_logistic_usual(vf *x, const vf *num, int n)
 {
-    vf t[GDN_LOGISTIC_MAX], r[GDN_LOGISTIC_MAX], p[GDN_LOGISTIC_MAX], d[GDN_LOGISTIC_MAX];
-    /* [1] reduce */
-    GDN_EACH t[i] = v_fma(x[i], v_set1(-GDN_LOG2E), v_set1(GDN_ROUND_MAGIC + 127.0f));
-    GDN_EACH p[i] = v_sub(t[i], v_set1(GDN_ROUND_MAGIC + 127.0f));
-    GDN_EACH r[i] = v_fma(p[i], v_set1(GDN_LN2_HI), x[i]);
-    GDN_EACH r[i] = v_fma(p[i], v_set1(GDN_LN2_LO), r[i]);
-    /* [2] polynomial */
-    GDN_EACH p[i] = v_fnma(v_set1(GDN_EXP_C6), r[i], v_set1(GDN_EXP_C5));
-    GDN_EACH p[i] = v_fnma(p[i], r[i], v_set1(GDN_EXP_C4));
-    GDN_EACH p[i] = v_fnma(p[i], r[i], v_set1(GDN_EXP_C3));
-    GDN_EACH p[i] = v_fnma(p[i], r[i], v_set1(GDN_EXP_C2));
-    GDN_EACH p[i] = v_fnma(p[i], r[i], v_set1(1.0f));
-    GDN_EACH p[i] = v_mul(p[i], r[i]);
+    vf t[GDN_LOGISTIC_MAX], p[GDN_LOGISTIC_MAX], d[GDN_LOGISTIC_MAX];
+    gdn_v_expm1(x, GDN_ROUND_MAGIC + 127.0f, t, p, n);
     /* [3] denominator */
     GDN_EACH t[i] = v_from_bits(vi_shl(v_bits(t[i]), 23));
     GDN_EACH d[i] = v_add(v_fnma(p[i], t[i], v_set1(1.0f)), t[i]);

@@ -1,0 +1,41 @@
+/* What AVX2 and AVX-512 call alike: the part of the vocabulary that differs in the width of registers only. Included by
+ * avx2.h and avx512.h with vf and vi, GDN_MM(name), which puts the prefix before it, and GDN_MM_SI(name), which also says the
+ * width behind it. */
+
+/* --- memory --- */
+static inline vf v_load(const float *p) { return GDN_MM(loadu_ps)(p); }
+static inline void v_store(float *p, vf a) { GDN_MM(storeu_ps)(p, a); }
+static inline void v_stream(float *p, vf a) { GDN_MM(stream_ps)(p, a); }
+static inline void v_fence(void) { _mm_sfence(); }
+static inline void v_prefetch(const void *p) { __builtin_prefetch(p, 0, 3); }
+static inline void v_prefetch_l2(const void *p) { __builtin_prefetch(p, 0, 2); }
+/* Spelled out, because __builtin_prefetch(p, 1) reads for sharing unless -mprfchw is given. */
+static inline void v_prefetchw(const void *p) { __asm__ volatile("prefetchw %0" : : "m"(*(const char *)p)); }
+
+/* --- float lanes --- */
+static inline vf v_set1(float a) { return GDN_MM(set1_ps)(a); }
+static inline vf v_zero(void) { return GDN_MM(setzero_ps)(); }
+static inline vf v_add(vf a, vf b) { return GDN_MM(add_ps)(a, b); }
+static inline vf v_sub(vf a, vf b) { return GDN_MM(sub_ps)(a, b); }
+static inline vf v_mul(vf a, vf b) { return GDN_MM(mul_ps)(a, b); }
+static inline vf v_fma(vf a, vf b, vf c) { return GDN_MM(fmadd_ps)(a, b, c); }
+static inline vf v_div(vf a, vf b) { return GDN_MM(div_ps)(a, b); }
+static inline vf v_fnma(vf a, vf b, vf c) { return GDN_MM(fnmadd_ps)(a, b, c); }
+static inline vf v_neg(vf a) { return -a; } /* so that the compiler can make it part of an fma */
+static inline vf v_larger(vf a, vf b) { return GDN_MM(max_ps)(a, b); }
+static inline vf v_smaller(vf a, vf b) { return GDN_MM(min_ps)(a, b); }
+
+/* --- int32 lanes; shift counts are constants --- */
+static inline vi vi_set1(int32_t a) { return GDN_MM(set1_epi32)(a); }
+static inline vi vi_add(vi a, vi b) { return GDN_MM(add_epi32)(a, b); }
+static inline vi vi_sub(vi a, vi b) { return GDN_MM(sub_epi32)(a, b); }
+static inline vi vi_and(vi a, vi b) { return GDN_MM_SI(and)(a, b); }
+static inline vi vi_or(vi a, vi b) { return GDN_MM_SI(or)(a, b); }
+static inline vi vi_xor(vi a, vi b) { return GDN_MM_SI(xor)(a, b); }
+#define vi_shl(a, count) GDN_MM(slli_epi32)((a), (count))
+#define vi_shr(a, count) GDN_MM(srli_epi32)((a), (count))
+#define vi_sar(a, count) GDN_MM(srai_epi32)((a), (count))
+
+/* --- between the two --- */
+static inline vf v_from_int(vi a) { return GDN_MM(cvtepi32_ps)(a); }
+static inline vi v_to_int(vf a) { return GDN_MM(cvttps_epi32)(a); }
