@@ -11,16 +11,9 @@
 # and where a kernel has an instruction that the contract does not know: approximations, divisions of floats, .FTZ.
 set -eu
 cd "$(dirname "$0")/.."
+. scripts/lib.sh
 arch=75,80,90,100,120 out=build/cuda-report
-while [ $# -gt 0 ]; do
-    case $1 in
-    --arch) arch=$2; shift ;;
-    --out) out=$2; shift ;;
-    --help | -h) sed -n '2,/^set /s/^# \{0,1\}//p' "$0"; exit 0 ;;
-    *) echo "cuda_report: unknown argument '$1'; see --help" >&2; exit 2 ;;
-    esac
-    shift
-done
+options cuda_report "arch out" "$@"
 nvcc=$(command -v nvcc || echo /usr/local/cuda/bin/nvcc)
 [ -x "$nvcc" ] || { echo "cuda_report: no nvcc" >&2; exit 2; }
 cuobjdump=$(command -v cuobjdump || echo "${CUOBJDUMP:-$(dirname "$nvcc")/cuobjdump}")

@@ -26,6 +26,8 @@ import subprocess
 import sys
 import tempfile
 
+import lint_main
+
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 REGISTRY = "core/kernels.def"
 INDEX = "docs/kernels/README.md"
@@ -212,10 +214,7 @@ def self_test(root):
             count += 1
             before = lint(copy) if before is None else before # all copies are the same
             do(copy)
-            new = [line for line in lint(copy) if line not in before]
-            if not any(says in line for line in new):
-                print(f"self-test: {what} was not found; the lint said {new}")
-                failed += 1
+            failed += not lint_main.found(says, before, lint(copy), what)
             shutil.rmtree(copy)
     print(f"self-test: {count - failed} of {count} breakages found")
     return failed == 0
@@ -234,11 +233,7 @@ def main():
         return 0
     if args.self_test:
         return 0 if self_test(root) else 1
-    problems = lint(root)
-    for problem in problems:
-        print(problem)
-    print(f"lint: {len(kernels(root))} kernels, {len(tracked(root))} files, {len(problems)} problems")
-    return 1 if problems else 0
+    return lint_main.finish(lint(root), f"lint: {len(kernels(root))} kernels, {len(tracked(root))} files")
 
 
 if __name__ == "__main__":

@@ -23,6 +23,8 @@ import subprocess
 import sys
 import tempfile
 
+import lint_main
+
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 ELEMENTARY = "numerics/elementary.h"
 PARAMS = "gpu/params.h"
@@ -213,10 +215,7 @@ def self_test(root):
             if old not in text:
                 sys.exit(f"self-test: {path} has no {old!r}")
             (copy / path).write_text(text.replace(old, new, 1))
-            said = [line for line in lint(copy) if line not in before]
-            if not any(says in line for line in said):
-                print(f"self-test: {path}: {old!r} -> {new!r} was not found; the lint said {said}")
-                failed += 1
+            failed += not lint_main.found(says, before, lint(copy), f"{path}: {old!r} -> {new!r}")
     print(f"self-test: {len(BREAKAGES) - failed} of {len(BREAKAGES)} breakages found{'' if with_clang else ' (without clang)'}")
     return failed == 0
 
@@ -228,11 +227,7 @@ def main():
     args = parser.parse_args()
     if args.self_test:
         return 0 if self_test(args.root) else 1
-    found = lint(args.root)
-    for line in found:
-        print(line)
-    print(f"{len(files(args.root))} files of Metal kernels, {len(found)} problems")
-    return 1 if found else 0
+    return lint_main.finish(lint(args.root), f"{len(files(args.root))} files of Metal kernels")
 
 
 if __name__ == "__main__":

@@ -14,18 +14,10 @@ import subprocess
 import sys
 import tempfile
 
-TOOL, FOLDER = sys.argv[1], pathlib.Path(sys.argv[2])
-MODEL = FOLDER / "../../models/kjv-small-q8_0.gguf"
-failures = []
+import tool
+from tool import TOOL, failures, require
 
-
-def require(good, what, done=None):
-    if good:
-        return
-    failures.append(what)
-    print(f"FAILED: {what}")
-    if done:
-        print(f"  status {done.returncode}\n  {done.stdout[-600:]}\n  {done.stderr[-600:]}")
+MODEL = pathlib.Path(tool.MODEL)
 
 
 def gdn(model, *arguments):

@@ -10,24 +10,14 @@ import subprocess
 import sys
 import tempfile
 
-TOOL, FOLDER = sys.argv[1], pathlib.Path(sys.argv[2])
-MODEL = str(FOLDER / "../../models/kjv-small-q8_0.gguf")
+from tool import FOLDER, MODEL, TOOL, failures, require
+
 PROMPTS = ["In the beginning", "And the LORD spake unto Moses, saying,", "Blessed are", "And it came to pass in those days, that",
            "The words of the wise"]
-failures = []
 
 
 def gdn(*arguments, text=None):
     return subprocess.run([TOOL, "run", *arguments], input=text or b"", capture_output=True)
-
-
-def require(good, what, done=None):
-    if good:
-        return
-    failures.append(what)
-    print(f"FAILED: {what}")
-    if done:
-        print(f"  {' '.join(done.args)}\n  status {done.returncode}\n  {done.stdout[-600:]}\n  {done.stderr[-600:]}")
 
 
 def generate(*arguments, prompts=PROMPTS):

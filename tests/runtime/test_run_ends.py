@@ -13,26 +13,16 @@ import sys
 import tempfile
 import threading
 
-TOOL, FOLDER = sys.argv[1], pathlib.Path(sys.argv[2])
-MODEL = str(FOLDER / "../../models/kjv-small-q8_0.gguf")
+from tool import MODEL, TOOL, failures, require
+
 PROMPT = "In the beginning"
 # more text than a pipe holds: whoever does not read it holds the program up, so that signals never come too late
 ENDLESS = ("-m", MODEL, "-p", PROMPT, "-n", "40000", "--ctx", "40960", "--ignore-end", "--threads", "1")
-failures = []
 
 
 def gdn(*arguments, text=b"", **options):
     options = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, "input": text, "timeout": 600, **options}
     return subprocess.run([TOOL, "run", *arguments], **options)
-
-
-def require(good, what, done=None):
-    if good:
-        return
-    failures.append(what)
-    print(f"FAILED: {what}")
-    if done:
-        print(f"  {' '.join(done.args)}\n  status {done.returncode}\n  {(done.stdout or b'')[-600:]}\n  {(done.stderr or b'')[-600:]}")
 
 
 def said(done):

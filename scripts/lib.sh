@@ -1,0 +1,76 @@
+# What the scripts for devices share. Read by them with `.`, not run.
+
+# Options of the form --name VALUE set the variable of that name, --quick sets quick; --help prints the head of the script.
+# options SCRIPT "NAMES" arguments...
+options() {
+    script=$1 known=" $2"
+    shift 2
+    while [ $# -gt 0 ]; do
+        case "$1 $known " in
+        "--help "* | "-h "*) sed -n '2,/^set /s/^# \{0,1\}//p' "scripts/$script.sh"; exit 0 ;;
+        "--quick "*" quick "*) quick=--quick ;;
+        --*" ${1#--} "*) eval "${1#--}=\$2"; shift ;;
+        *) echo "$script: unknown argument '$1'; see --help" >&2; exit 2 ;;
+        esac
+        shift
+    done
+}
+
+# The name of a device as a part of a file's name.
+file_name() {
+    echo "$1" | tr 'A-Z ' 'a-z-' | tr -cd 'a-z0-9-'
+}
+
+# The tool of the build says what there is, and that is no emulated device. device_begin SCRIPT BACKEND
+device_begin() {
+    backend=$2 logs=$build/device gdn=$build/bin/gdn failed=0 verdicts=
+    mkdir -p "$logs" "$out"
+    "$gdn" info | tee "$logs/info"
+    if grep -A 2 "^$backend" "$logs/info" | grep -qi emulat; then echo "$1: the device is emulated" >&2; exit 2; fi
+}
+
+# Runs a command and takes down how it went: in failed, and as a line of verdicts.
+step() { # name command...
+    step_name=$1
+    shift
+    printf '== %s: %s\n' "$step_name" "$*"
+    status=0
+    "$@" >"$logs/$step_name.log" 2>&1 || status=$?
+    tail -n 3 "$logs/$step_name.log"
+    said=$(grep -v '^ *$' "$logs/$step_name.log" | tail -n 1)
+    verdicts="$verdicts| $step_name | $([ "$status" -eq 0 ] && echo passed || echo "FAILED ($status)") | $said |
+"
+    [ "$status" -eq 0 ] || failed=$((failed + 1))
+}
+
+# What cannot be run here. not_run name why
+not_run() {
+    verdicts="$verdicts| $1 | NOT RUN | $2 |
+"
+}
+
+# Writes $out/$name.md from the steps and $logs/table, and ends the script. In between stands what comes on standard input.
+# device_report SCRIPT TITLE "WHAT IT RAN ON" "FROM WHAT TO WHAT TIMES ARE"
+device_report() {
+    {
+        echo "# $2 on $device"
+        echo
+        echo "### $device, $(date -u +%Y-%m-%d)"
+        echo "libgdn $("$gdn" --version | cut -d ' ' -f 2) ($(git describe --always --dirty 2>/dev/null || echo 'no commit')), $3."
+        echo "Made by \`scripts/$1.sh $quick\`."
+        echo
+        cat
+        echo '| step | result | last line |'
+        echo '|---|---|---|'
+        printf '%s' "$verdicts"
+        echo
+        echo '```'
+        cat "$logs/table"
+        echo '```'
+        echo
+        echo "JSON: [$name.json]($name.json). Times are from $4 to the end of \`gdn_synchronize()\`, see [README](README.md)."
+    } >"$out/$name.md"
+    cat "$out/$name.md"
+    echo "written: $out/$name.md; add it to the table in docs/backends/$backend.md"
+    exit $((failed != 0))
+}
