@@ -188,11 +188,7 @@ void delta_random(delta_spec *spec, check_rng *rng, int64_t budget)
     int same = 1;
     for (int s = 1; s < spec->n_seqs; s++)
         same &= spec->seq[s].length == spec->seq[0].length;
-    spec->map_start = !same || check_one_in(rng, 2);
-    if (spec->map_start) {
-        spec->lead = check_one_in(rng, 3) ? check_between(rng, 0, 3) : 0;
-        spec->tail = check_one_in(rng, 3) ? check_between(rng, 0, 3) : 0;
-    }
+    spec->map_start = check_draw_starts(same, &spec->lead, &spec->tail, rng);
     random_maps(spec, rng);
 }
 

@@ -7,6 +7,15 @@ const check_suite *const check_suites[CHECK_KERNEL_COUNT] = {
 #undef GDN_KERNEL
 };
 
+int check_draw_starts(int same_lengths, int *lead, int *tail, check_rng *rng)
+{
+    if (same_lengths && !check_one_in(rng, 2))
+        return 0;
+    *lead = check_one_in(rng, 3) ? check_between(rng, 0, 3) : 0;
+    *tail = check_one_in(rng, 3) ? check_between(rng, 0, 3) : 0;
+    return 1;
+}
+
 int check_n_fixed(const check_suite *suite)
 {
     check_walk w = { .want = -1 };
