@@ -2,15 +2,7 @@
  * allocation in turn fails once; each time there is a status and a text, and nothing is left behind. And what a large
  * vocabulary takes is what was counted for it, and little beside its file. */
 #include "expect.h"
-
-#if defined(__has_feature)
-#  if __has_feature(address_sanitizer) || __has_feature(thread_sanitizer) || __has_feature(memory_sanitizer)
-#    define SANITIZED 1
-#  endif
-#endif
-#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
-#  define SANITIZED 1
-#endif
+#include "tests/sanitized.h"
 
 #if defined(__GLIBC__) && !defined(SANITIZED)
 
