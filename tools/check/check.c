@@ -169,6 +169,7 @@ static void run_trial(int k, const char *name, const check_family *family, int n
         note_running(check_kernels[k], name, &report.target[t]);
         family->run(&trial, &rng);
         count(k, t, trial.outcome, name, &trial.text);
+        check_trial_end(&trial);
     }
 }
 

@@ -185,10 +185,7 @@ void delta_random(delta_spec *spec, check_rng *rng, int64_t budget)
         else break;
         if (spec->where != DELTA_APART) spec->n_rows_out = spec->n_rows;
     }
-    int same = 1;
-    for (int s = 1; s < spec->n_seqs; s++)
-        same &= spec->seq[s].length == spec->seq[0].length;
-    spec->map_start = check_draw_starts(same, &spec->lead, &spec->tail, rng);
+    spec->map_start = check_draw_starts(&spec->seq[0].length, sizeof spec->seq[0], spec->n_seqs, &spec->lead, &spec->tail, rng);
     random_maps(spec, rng);
 }
 

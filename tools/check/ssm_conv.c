@@ -104,10 +104,7 @@ void conv_random(conv_spec *spec, check_rng *rng)
         seq->length = equal ? length : check_between(rng, 0, most);
         seq->position = spec->map_position ? random_position(rng, spec->n_columns, seq->length) : 0;
     }
-    int same = 1;
-    for (int s = 1; s < spec->n_seqs; s++)
-        same &= spec->seq[s].length == spec->seq[0].length;
-    spec->map_start = check_draw_starts(same, &spec->lead, &spec->tail, rng);
+    spec->map_start = check_draw_starts(&spec->seq[0].length, sizeof spec->seq[0], spec->n_seqs, &spec->lead, &spec->tail, rng);
     random_maps(spec, rng);
 }
 
