@@ -1,20 +1,21 @@
-/* Which sanitizers this is compiled with: GCC and Clang say it in different ways. */
-#ifndef GDN_TESTS_SANITIZED_H
-#define GDN_TESTS_SANITIZED_H
+/* SANITIZED where a sanitizer has its own malloc, and ADDRESS_SANITIZED where it is AddressSanitizer: gcc and clang say so in
+ * different words. */
+#ifndef GDN_TEST_SANITIZED_H
+#define GDN_TEST_SANITIZED_H
 
-#ifdef __has_feature
-#if __has_feature(address_sanitizer)
-#define WITH_ASAN 1
+#if defined(__has_feature)
+#  if __has_feature(address_sanitizer)
+#    define ADDRESS_SANITIZED 1
+#  endif
+#  if __has_feature(thread_sanitizer) || __has_feature(memory_sanitizer)
+#    define SANITIZED 1
+#  endif
 #endif
-#if __has_feature(address_sanitizer) || __has_feature(thread_sanitizer) || __has_feature(memory_sanitizer)
-#define SANITIZED 1 /* with one that has an allocator of its own */
+#if defined(__SANITIZE_ADDRESS__)
+#  define ADDRESS_SANITIZED 1
 #endif
-#endif
-#ifdef __SANITIZE_ADDRESS__
-#define WITH_ASAN 1
-#endif
-#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
-#define SANITIZED 1
+#if defined(__SANITIZE_THREAD__) || defined(ADDRESS_SANITIZED)
+#  define SANITIZED 1
 #endif
 
 #endif

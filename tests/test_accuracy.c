@@ -14,8 +14,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "gdn/gdn.h"
 #include "tests/golden/golden.h"
+#include "tools/check/kernel.h"
 
 /* What README.md of the golden files promises of a binary32 kernel. */
 #define GOLDEN_BOUND 1e-6
@@ -95,42 +95,54 @@ static void require_far(const char *target, const char *name, const char *tensor
 
 /* ---- Running a kernel anywhere -------------------------------------------------------------------------- */
 
-static void put(gdn_context *ctx, gdn_tensor *t, const void *data, size_t bytes)
+/* An operand or map: what it holds, NULL for one that is absent, and where to put what it holds afterwards. */
+typedef struct part {
+    const char *name;
+    const void *data;
+    size_t      bytes;
+    void       *result;
+} part;
+
+static void must(gdn_status status)
 {
-    gdn_span span = { 0 };
-    if (!data)
-        return;
-    if (gdn_buffer_create(ctx, bytes, &span) || gdn_buffer_write(ctx, &span, 0, data, bytes)) {
+    if (status) {
         (void)fprintf(stderr, "test_accuracy: %s\n", gdn_last_error());
         exit(2);
     }
-    t->data = span.data, t->offset = span.offset, t->bytes = span.bytes;
 }
 
-static void get(gdn_context *ctx, gdn_tensor *t, void *data, size_t bytes)
+/* 1 if it ran. */
+static int run_kernel(gdn_context *ctx, const check_kernel *kernel, check_args *args, const part *parts, int n)
 {
-    gdn_span span = { t->data, t->offset, t->bytes };
-    if (!t->data)
-        return;
-    if (data && gdn_buffer_read(ctx, &span, 0, data, bytes)) {
-        (void)fprintf(stderr, "test_accuracy: %s\n", gdn_last_error());
-        exit(2);
+    gdn_span span[12] = { { 0 } }, *workspace = check_workspace(kernel, args);
+    gdn_capability cap = { .size = sizeof cap };
+    for (int i = 0; i < n; i++) {
+        const check_operand *o = kernel->operand;
+        while (strcmp(o->name, parts[i].name))
+            o++;
+        if (!parts[i].data)
+            continue;
+        must(gdn_buffer_create(ctx, parts[i].bytes, &span[i]));
+        must(gdn_buffer_write(ctx, &span[i], 0, parts[i].data, parts[i].bytes));
+        if (o->n_axes == CHECK_MAP)
+            *check_span(args, o) = span[i];
+        else
+            *check_tensor(args, o) = (gdn_tensor){ .data = span[i].data, .offset = span[i].offset, .bytes = span[i].bytes };
     }
-    gdn_buffer_destroy(ctx, &span);
-    t->data = NULL;
-}
-
-static void put_map(gdn_context *ctx, gdn_span *span, const int32_t *values, int n)
-{
-    gdn_tensor t = { 0 };
-    put(ctx, &t, values, (size_t)n * 4);
-    *span = (gdn_span){ t.data, t.offset, t.bytes };
-}
-
-static void get_map(gdn_context *ctx, gdn_span *span)
-{
-    if (span->data)
-        gdn_buffer_destroy(ctx, span);
+    gdn_status status = kernel->query(ctx, args, &cap);
+    if (!status && cap.workspace_bytes)
+        status = gdn_buffer_create(ctx, cap.workspace_bytes, workspace);
+    if (!status)
+        status = kernel->run(ctx, args, NULL);
+    if (!status)
+        status = gdn_synchronize(ctx, NULL);
+    for (int i = 0; i < n; i++) {
+        if (span[i].data && parts[i].result)
+            must(gdn_buffer_read(ctx, &span[i], 0, parts[i].result, parts[i].bytes));
+        gdn_buffer_destroy(ctx, &span[i]);
+    }
+    gdn_buffer_destroy(ctx, workspace);
+    return status == GDN_OK;
 }
 
 static void no_run(const char *target, const char *name)
@@ -195,10 +207,10 @@ static int delta_run(gdn_context *ctx, const delta_case *c, float v_factor, int 
 {
     const size_t tokens = (size_t)c->B * (size_t)c->T, n_q = tokens * (size_t)(c->Hk * c->Sk) * 4;
     const size_t n_v = out_size(c), n_gates = tokens * (size_t)c->Hv;
-    gdn_gated_delta_net_args a = { .size = sizeof a, .n_seqs = c->B, .n_tokens = c->B * c->T, .n_heads_k = c->Hk,
-                                   .n_heads_v = c->Hv, .head_dim_k = c->Sk, .head_dim_v = c->Sv, .n_rows = c->B,
-                                   .head_map = head_map, .gate = c->channel ? GDN_GATE_CHANNEL : GDN_GATE_SCALAR,
-                                   .state_layout = GDN_STATE_KV };
+    check_args a = { .gated_delta_net = { .size = sizeof a.gated_delta_net, .n_seqs = c->B, .n_tokens = c->B * c->T, .n_heads_k = c->Hk,
+                                          .n_heads_v = c->Hv, .head_dim_k = c->Sk, .head_dim_v = c->Sv, .n_rows = c->B,
+                                          .head_map = head_map, .gate = c->channel ? GDN_GATE_CHANNEL : GDN_GATE_SCALAR,
+                                          .state_layout = GDN_STATE_KV } };
     float *v = allocate(n_v, 4), *start = allocate(state_size(c), 4);
     for (size_t i = 0; i < n_v; i++)
         v[i] = c->v[i] * v_factor;
@@ -208,32 +220,16 @@ static int delta_run(gdn_context *ctx, const delta_case *c, float v_factor, int 
     int32_t *none = allocate((size_t)c->B, 4);
     for (int b = 0; b < c->B; b++)
         none[b] = c->state_in ? b : GDN_NONE;
-    put(ctx, &a.q, c->q, n_q);
-    put(ctx, &a.k, c->k, n_q);
-    put(ctx, &a.v, v, n_v * 4);
-    put(ctx, &a.g, c->g, n_gates * (size_t)(c->channel ? c->Sk : 1) * 4);
-    put(ctx, &a.beta, c->beta, n_gates * 4);
-    put(ctx, &a.out, v, n_v * 4);
-    put(ctx, &a.state, start, state_size(c) * 4);
-    put_map(ctx, &a.state_src, none, c->B);
-    gdn_capability cap = { .size = sizeof cap };
-    gdn_status status = gdn_gated_delta_net_query(ctx, &a, &cap);
-    if (!status && cap.workspace_bytes)
-        status = gdn_buffer_create(ctx, cap.workspace_bytes, &a.workspace);
-    if (!status)
-        status = gdn_gated_delta_net(ctx, &a, NULL);
-    if (!status)
-        status = gdn_synchronize(ctx, NULL);
-    get(ctx, &a.q, NULL, 0), get(ctx, &a.k, NULL, 0), get(ctx, &a.v, NULL, 0), get(ctx, &a.g, NULL, 0);
-    get(ctx, &a.beta, NULL, 0);
-    get(ctx, &a.out, out, n_v * 4);
-    get(ctx, &a.state, state, state_size(c) * 4);
-    get_map(ctx, &a.state_src);
-    get_map(ctx, &a.workspace);
+    const part parts[] = {
+        { "q", c->q, n_q, NULL }, { "k", c->k, n_q, NULL }, { "v", v, n_v * 4, NULL }, { "beta", c->beta, n_gates * 4, NULL },
+        { "g", c->g, n_gates * (size_t)(c->channel ? c->Sk : 1) * 4, NULL }, { "out", v, n_v * 4, out },
+        { "state", start, state_size(c) * 4, state }, { "state_src", none, (size_t)c->B * 4, NULL },
+    };
+    const int ran = run_kernel(ctx, &check_kernel_gated_delta_net, &a, parts, sizeof parts / sizeof parts[0]);
     free(v);
     free(start);
     free(none);
-    return status == GDN_OK;
+    return ran;
 }
 
 static void delta_judge(gdn_context *ctx, const char *target, const char *name, const delta_case *c)
@@ -275,8 +271,8 @@ static int conv_run(gdn_context *ctx, const conv_case *c, float x_factor, int re
 {
     const int    W = c->kc + 1, P = first_position(c); /* two columns more than the kernel looks back */
     const size_t n = (size_t)c->B * (size_t)c->T * (size_t)c->C, n_ring = (size_t)c->B * (size_t)W * (size_t)c->C;
-    gdn_ssm_conv_args a = { .size = sizeof a, .flags = c->silu ? GDN_CONV_SILU : 0, .n_seqs = c->B, .n_tokens = c->B * c->T,
-                            .n_channels = c->C, .kernel_width = c->kc, .n_rows = c->B, .n_columns = W };
+    check_args a = { .ssm_conv = { .size = sizeof a.ssm_conv, .flags = c->silu ? GDN_CONV_SILU : 0, .n_seqs = c->B,
+                                   .n_tokens = c->B * c->T, .n_channels = c->C, .kernel_width = c->kc, .n_rows = c->B, .n_columns = W } };
     float *x = allocate(n, 4);
     for (size_t i = 0; i < n; i++)
         x[i] = c->x[i] * x_factor;
@@ -291,28 +287,14 @@ static int conv_run(gdn_context *ctx, const conv_case *c, float x_factor, int re
     int32_t *position = allocate((size_t)c->B, 4);
     for (int b = 0; b < c->B; b++)
         position[b] = P;
-    put(ctx, &a.x, x, n * 4);
-    put(ctx, &a.weight, c->weight, (size_t)(c->C * c->kc) * 4);
-    put(ctx, &a.bias, c->bias, (size_t)c->C * 4);
-    put(ctx, &a.out, x, n * 4);
-    put(ctx, &a.history, ring, n_ring * 4);
-    put_map(ctx, &a.position, position, c->B);
-    gdn_capability cap = { .size = sizeof cap };
-    gdn_status status = gdn_ssm_conv_query(ctx, &a, &cap);
-    if (!status && cap.workspace_bytes)
-        status = gdn_buffer_create(ctx, cap.workspace_bytes, &a.workspace);
-    if (!status)
-        status = gdn_ssm_conv(ctx, &a, NULL);
-    if (!status)
-        status = gdn_synchronize(ctx, NULL);
-    get(ctx, &a.x, NULL, 0), get(ctx, &a.weight, NULL, 0), get(ctx, &a.bias, NULL, 0);
-    get(ctx, &a.out, out, n * 4);
-    get(ctx, &a.history, ring, n_ring * 4);
-    get_map(ctx, &a.position);
-    get_map(ctx, &a.workspace);
+    const part parts[] = {
+        { "x", x, n * 4, NULL }, { "weight", c->weight, (size_t)(c->C * c->kc) * 4, NULL }, { "bias", c->bias, (size_t)c->C * 4, NULL },
+        { "out", x, n * 4, out }, { "history", ring, n_ring * 4, ring }, { "position", position, (size_t)c->B * 4, NULL },
+    };
+    const int ran = run_kernel(ctx, &check_kernel_ssm_conv, &a, parts, sizeof parts / sizeof parts[0]);
     free(x);
     free(position);
-    return status == GDN_OK;
+    return ran;
 }
 
 static void conv_judge(gdn_context *ctx, const char *target, const char *name, const conv_case *c)

@@ -18,15 +18,7 @@
 #include <string.h>
 
 #include "gdn/gdn.h"
-
-#if defined(__has_feature)
-#  if __has_feature(address_sanitizer) || __has_feature(thread_sanitizer) || __has_feature(memory_sanitizer)
-#    define SANITIZED 1
-#  endif
-#endif
-#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
-#  define SANITIZED 1
-#endif
+#include "tests/sanitized.h"
 
 #if defined(__GLIBC__) && !defined(SANITIZED)
 #  define COUNTS_MALLOC 1

@@ -10,18 +10,8 @@
 #include <string.h>
 
 #include "gdn/gdn.h"
+#include "tests/require.h"
 #include "tools/check/environment.h"
-
-static int failures;
-
-#define REQUIRE(condition, ...)                                                                        \
-    do {                                                                                               \
-        if (!(condition)) {                                                                            \
-            failures++;                                                                                \
-            printf("FAILED: " __VA_ARGS__);                                                            \
-            printf(" (line %d)\n", __LINE__);                                                          \
-        }                                                                                              \
-    } while (0)
 
 /* Small enough that subnormals appear, and with a dimension whose default scale is not a power of two. */
 enum { T = 6, H = 2, MAX_DIM = 256, C = 40 };

@@ -9,18 +9,8 @@
 #include "core/backend.h"
 #include "core/maps.h"
 #include "core/operands.h"
+#include "tests/require.h"
 #include "tests/workspaces.h"
-
-static int failures;
-
-#define REQUIRE(condition, ...)                                                                        \
-    do {                                                                                               \
-        if (!(condition)) {                                                                            \
-            failures++;                                                                                \
-            printf("FAILED: " __VA_ARGS__);                                                            \
-            printf(" (line %d)\n", __LINE__);                                                          \
-        }                                                                                              \
-    } while (0)
 
 static uint64_t seed = 1;
 

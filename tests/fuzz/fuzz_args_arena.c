@@ -9,22 +9,16 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
-#if defined(__has_feature)
-#  if __has_feature(address_sanitizer)
-#    define WITH_ASAN 1
-#  endif
-#endif
-#if defined(__SANITIZE_ADDRESS__)
-#  define WITH_ASAN 1
-#endif
-#ifdef WITH_ASAN
+#include "tests/sanitized.h"
+
+#ifdef ADDRESS_SANITIZED
 #  include <sanitizer/asan_interface.h>
 #else
 #  define ASAN_POISON_MEMORY_REGION(p, n)   ((void)(p), (void)(n))
 #  define ASAN_UNPOISON_MEMORY_REGION(p, n) ((void)(p), (void)(n))
 #endif
 
-#ifndef WITH_ASAN
+#ifndef ADDRESS_SANITIZED
 enum { CANARY = 0xc5, CANARY_BYTES = 512 }; /* looked at on each side */
 #endif
 
@@ -56,7 +50,7 @@ static void make(arena *a, slab *s)
     ASAN_POISON_MEMORY_REGION(s->base, SLAB_BYTES);
 }
 
-#ifndef WITH_ASAN
+#ifndef ADDRESS_SANITIZED
 /* The canaries next to the accessible bytes. */
 static void canaries(const slab *s, unsigned char **front, size_t *n_front, unsigned char **back, size_t *n_back)
 {
@@ -84,7 +78,7 @@ slab *arena_take(arena *a, size_t bytes, size_t alignment, int at_end)
     s->at    = s->base + (at_end ? (SLAB_BYTES - bytes) / alignment * alignment : 0);
     ASAN_UNPOISON_MEMORY_REGION(s->at, bytes);
     memset(s->at, 0, bytes);
-#ifndef WITH_ASAN
+#ifndef ADDRESS_SANITIZED
     unsigned char *front, *back;
     size_t n_front, n_back;
     canaries(s, &front, &n_front, &back, &n_back);
@@ -122,7 +116,7 @@ void arena_restore(arena *a)
 
 void arena_check_canaries(arena *a)
 {
-#ifdef WITH_ASAN
+#ifdef ADDRESS_SANITIZED
     (void)a; /* poisoned: the access itself was reported */
 #else
     for (int i = 0; i < a->n; i++) {

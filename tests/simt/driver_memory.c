@@ -10,7 +10,7 @@
 #include <string.h>
 
 #define ALIGNMENT 256u
-#ifdef WITH_ASAN
+#ifdef ADDRESS_SANITIZED
 static const size_t guard; /* none: AddressSanitizer's are better */
 #else
 static const size_t guard = ALIGNMENT;

@@ -9,7 +9,7 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
-#ifdef WITH_ASAN
+#ifdef ADDRESS_SANITIZED
 #include <sanitizer/asan_interface.h>
 #include <sanitizer/common_interface_defs.h>
 #define STACK_BYTES ((size_t)256 << 10) /* red zones make frames larger */
@@ -19,7 +19,7 @@
 #define MAX_FIBERS 1024
 #define GUARD 4096u
 
-#ifdef WITH_ASAN
+#ifdef ADDRESS_SANITIZED
 static simt_fiber *left; /* the last that was switched from */
 #endif
 static char *stacks; /* address space for all fibers; a page is used once it is touched */
@@ -97,7 +97,7 @@ void simt_fiber_start(simt_fiber *fiber, unsigned number, void (*entry)(void))
     fiber->stack = stack + GUARD;
     fiber->size = STACK_BYTES - GUARD;
     fiber->fake = NULL;
-#ifdef WITH_ASAN
+#ifdef ADDRESS_SANITIZED
     __asan_unpoison_memory_region(fiber->stack, fiber->size); /* a fiber that was given up left its frames */
 #endif
 #if (defined(__x86_64__) || defined(__aarch64__)) && !defined(SIMT_UCONTEXT)
@@ -116,21 +116,21 @@ void simt_fiber_start(simt_fiber *fiber, unsigned number, void (*entry)(void))
 
 void simt_fiber_switch(simt_fiber *from, simt_fiber *to, int last)
 {
-#ifdef WITH_ASAN
+#ifdef ADDRESS_SANITIZED
     left = from;
     __sanitizer_start_switch_fiber(last ? NULL : &from->fake, to->stack, to->size);
 #else
     (void)last;
 #endif
     simt_switch_stack(&from->sp, to->sp);
-#ifdef WITH_ASAN
+#ifdef ADDRESS_SANITIZED
     __sanitizer_finish_switch_fiber(from->fake, NULL, NULL);
 #endif
 }
 
 void simt_fiber_entered(simt_fiber *self)
 {
-#ifdef WITH_ASAN
+#ifdef ADDRESS_SANITIZED
     const void *bottom;
     __sanitizer_finish_switch_fiber(self->fake, &bottom, &left->size);
     left->stack = (char *)(uintptr_t)bottom; /* of the machine's own stack, this is how it is known */

@@ -2,6 +2,7 @@
 #include <string.h>
 
 #include "case.h"
+#include "numerics/convert.h"
 #include "specs.h"
 
 #define FIELD(member) offsetof(gdn_gated_delta_net_args, member)
@@ -104,7 +105,7 @@ static void fill_row(const delta_spec *spec, int operand, void *to, int32_t dtyp
     }
     check_fill(narrow, type, n, (check_values)spec->values[operand], seed);
     for (int64_t i = 0; i < n; i++) {
-        const float value = check_load(&narrow[i], type);
+        const float value = gdn_load_element(narrow, type, i);
         memcpy((float *)to + i, &value, sizeof value);
     }
 }

@@ -3,6 +3,7 @@
 #include <string.h>
 
 #include "case.h"
+#include "numerics/convert.h"
 #include "specs.h"
 
 #define FIELD(member) offsetof(gdn_ssm_conv_args, member)
@@ -124,7 +125,7 @@ static void fill_column(const conv_spec *spec, unsigned char *column, uint64_t s
     unsigned char *x = check_alloc(2 * (uint64_t)spec->n_channels);
     check_fill(x, spec->dtype_x, spec->n_channels, (check_values)spec->values, seed);
     for (int i = 0; i < spec->n_channels; i++) {
-        const float value = check_load(x + 2 * i, spec->dtype_x);
+        const float value = gdn_load_element(x, spec->dtype_x, i);
         memcpy(column + 4 * i, &value, 4);
     }
     free(x);

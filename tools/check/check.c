@@ -169,6 +169,7 @@ static void run_trial(int k, const char *name, const check_family *family, int n
         note_running(check_kernels[k], name, &report.target[t]);
         family->run(&trial, &rng);
         count(k, t, trial.outcome, name, &trial.text);
+        check_trial_end(&trial);
     }
 }
 
@@ -363,12 +364,10 @@ int gdn_check_main(int argc, char **argv)
     if (cli != CLI_RUN)
         return cli_exit_code(cli);
     int status = check_options();
-    if (status)
-        return status;
-    if (options.list) {
+    if (!status && options.list)
         print_list();
-        return 0;
-    }
+    if (status || options.list)
+        return status;
     status = open_targets();
     check_crash_catch(options.json, options.seed);
     if (!status && options.self_test)

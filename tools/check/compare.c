@@ -6,6 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "numerics/convert.h"
 #include "values.h"
 
 void check_say(check_text *text, const char *format, ...)
@@ -57,13 +58,13 @@ void check_say_value(check_text *text, const void *element, int32_t dtype)
         check_say(text, "%d", (int)value);
     } else if (dtype == GDN_F32) {
         memcpy(&bits, element, 4);
-        check_say(text, "%#010llx (%.9g)", (unsigned long long)(uint32_t)bits, (double)check_load(element, dtype));
+        check_say(text, "%#010llx (%.9g)", (unsigned long long)(uint32_t)bits, (double)gdn_load_element(element, dtype, 0));
         if (is_poison(element, dtype))
             check_say(text, " = poison");
     } else {
         uint16_t half;
         memcpy(&half, element, 2);
-        check_say(text, "%#06x (%.9g)", half, (double)check_load(element, dtype));
+        check_say(text, "%#06x (%.9g)", half, (double)gdn_load_element(element, dtype, 0));
         if (is_poison(element, dtype))
             check_say(text, " = poison");
     }

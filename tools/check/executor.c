@@ -98,6 +98,23 @@ static void *worker(void *user)
     return NULL;
 }
 
+void check_pool_destroy(check_pool *pool)
+{
+    if (!pool)
+        return;
+    pthread_mutex_lock(&pool->lock);
+    pool->leaving = 1;
+    pthread_cond_broadcast(&pool->work);
+    pthread_mutex_unlock(&pool->lock);
+    for (int i = 0; i < pool->n_threads; i++)
+        pthread_join(pool->thread[i], NULL);
+    pthread_cond_destroy(&pool->done);
+    pthread_cond_destroy(&pool->work);
+    pthread_mutex_destroy(&pool->lock);
+    free(pool->thread);
+    free(pool);
+}
+
 check_pool *check_pool_create(int n)
 {
     check_pool *pool = calloc(1, sizeof *pool);
@@ -120,23 +137,6 @@ check_pool *check_pool_create(int n)
         return NULL;
     }
     return pool;
-}
-
-void check_pool_destroy(check_pool *pool)
-{
-    if (!pool)
-        return;
-    pthread_mutex_lock(&pool->lock);
-    pool->leaving = 1;
-    pthread_cond_broadcast(&pool->work);
-    pthread_mutex_unlock(&pool->lock);
-    for (int i = 0; i < pool->n_threads; i++)
-        pthread_join(pool->thread[i], NULL);
-    pthread_cond_destroy(&pool->done);
-    pthread_cond_destroy(&pool->work);
-    pthread_mutex_destroy(&pool->lock);
-    free(pool->thread);
-    free(pool);
 }
 
 void check_pool_run(void *user, int32_t n, gdn_task_fn task, void *arg)

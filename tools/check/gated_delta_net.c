@@ -185,14 +185,7 @@ void delta_random(delta_spec *spec, check_rng *rng, int64_t budget)
         else break;
         if (spec->where != DELTA_APART) spec->n_rows_out = spec->n_rows;
     }
-    int same = 1;
-    for (int s = 1; s < spec->n_seqs; s++)
-        same &= spec->seq[s].length == spec->seq[0].length;
-    spec->map_start = !same || check_one_in(rng, 2);
-    if (spec->map_start) {
-        spec->lead = check_one_in(rng, 3) ? check_between(rng, 0, 3) : 0;
-        spec->tail = check_one_in(rng, 3) ? check_between(rng, 0, 3) : 0;
-    }
+    spec->map_start = check_draw_starts(&spec->seq[0].length, sizeof spec->seq[0], spec->n_seqs, &spec->lead, &spec->tail, rng);
     random_maps(spec, rng);
     if (check_one_in(rng, 2))
         delta_random_forms(spec, rng);

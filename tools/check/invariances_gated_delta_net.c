@@ -81,112 +81,96 @@ static void take_part(const delta_spec *whole, int s, int first, int last, delta
 /* One call = any split into calls = token by token. The state goes from call to call, in place. */
 static void splits(check_trial *trial, check_rng *rng)
 {
-    check_call whole = { 0 }, part = { 0 }, next = { 0 };
+    check_call *whole = check_trial_call(trial), *part = check_trial_call(trial), *next = check_trial_call(trial);
     const int most = check_one_in(rng, 4) ? 70 : 12, single = trial->number % 3 == 0;
-    random_shape(&whole.delta, rng);
-    delta_batch(&whole.delta, 1, check_between(rng, 2, most));
-    if (!run(trial, &whole, rng, "the whole"))
-        goto done;
-    const int n = whole.delta.seq[0].length;
+    random_shape(&whole->delta, rng);
+    delta_batch(&whole->delta, 1, check_between(rng, 2, most));
+    if (!run(trial, whole, rng, "the whole"))
+        return;
+    const int n = whole->delta.seq[0].length;
     for (int t = 0; t < n;) {
         const int length = single ? 1 : check_between(rng, 1, n - t < 9 ? n - t : 9);
-        take_part(&whole.delta, 0, t, t + length, &next.delta, rng);
-        check_call_build(trial, &check_kernel_gated_delta_net, &next, rng);
+        take_part(&whole->delta, 0, t, t + length, &next->delta, rng);
+        check_call_build(trial, &check_kernel_gated_delta_net, next, rng);
         if (t)
-            delta_copy_slot(&part.c, &part.delta, "state", part.result.image, 0, &next.c, &next.delta, 0);
-        if (!check_trial_run(trial, &next.c, &next.result, "a part"))
-            goto done;
+            delta_copy_slot(&part->c, &part->delta, "state", part->result.image, 0, &next->c, &next->delta, 0);
+        if (!check_trial_run(trial, &next->c, &next->result, "a part"))
+            return;
         for (int i = 0; i < length; i++)
-            if (!same_token(trial, &whole, 0, t + i, &next, 0, i, single ? "token by token" : "in parts"))
-                goto done;
-        check_call_end(&part);
-        part = next;
-        memset(&next, 0, sizeof next);
+            if (!same_token(trial, whole, 0, t + i, next, 0, i, single ? "token by token" : "in parts"))
+                return;
+        check_call *spent = part;
+        part = next, next = spent;
         t += length;
     }
-    same_state(trial, &whole, 0, &part, 0, "after all parts");
-done:
-    check_call_end(&whole);
-    check_call_end(&part);
-    check_call_end(&next);
+    same_state(trial, whole, 0, part, 0, "after all parts");
 }
 
 /* A batch = its sequences one by one = the batch in another order. */
 static void batches(check_trial *trial, check_rng *rng)
 {
-    check_call all = { 0 }, other = { 0 }, one = { 0 };
+    check_call *all = check_trial_call(trial), *other = check_trial_call(trial), *one = check_trial_call(trial);
     int order[DELTA_MAX_SEQS];
-    random_shape(&all.delta, rng);
-    random_lengths(&all.delta, rng, check_between(rng, 2, 7), 8);
-    const int n = all.delta.n_seqs;
+    random_shape(&all->delta, rng);
+    random_lengths(&all->delta, rng, check_between(rng, 2, 7), 8);
+    const int n = all->delta.n_seqs;
     for (int s = 0; s < n; s++) {
-        all.delta.seq[s].state_key = check_next(rng) | 1;
+        all->delta.seq[s].state_key = check_next(rng) | 1;
         order[s] = s;
     }
     check_shuffle(rng, order, n);
-    other.delta = all.delta;
-    other.delta.strided = check_between(rng, 0, 1);
+    other->delta = all->delta;
+    other->delta.strided = check_between(rng, 0, 1);
     for (int s = 0; s < n; s++) { /* sequence order[s] in place s, its row likewise */
-        other.delta.seq[s] = all.delta.seq[order[s]];
-        other.delta.seq[s].src = other.delta.seq[s].dst[0] = s;
+        other->delta.seq[s] = all->delta.seq[order[s]];
+        other->delta.seq[s].src = other->delta.seq[s].dst[0] = s;
     }
-    if (!run(trial, &all, rng, "the batch") || !run(trial, &other, rng, "the batch in another order"))
-        goto done;
+    if (!run(trial, all, rng, "the batch") || !run(trial, other, rng, "the batch in another order"))
+        return;
     for (int s = 0; s < n; s++) {
-        const delta_seq *seq = &all.delta.seq[order[s]];
+        const delta_seq *seq = &all->delta.seq[order[s]];
         for (int t = 0; t < seq->length; t++)
-            if (!same_token(trial, &all, order[s], t, &other, s, t, "in another order"))
-                goto done;
-        if (seq->length && !same_state(trial, &all, order[s], &other, s, "in another order"))
-            goto done;
-        take_part(&all.delta, order[s], 0, seq->length, &one.delta, rng);
-        one.delta.map_src = one.delta.map_dst = 1; /* its row stays where it is */
-        if (!run(trial, &one, rng, "one sequence"))
-            goto done;
+            if (!same_token(trial, all, order[s], t, other, s, t, "in another order"))
+                return;
+        if (seq->length && !same_state(trial, all, order[s], other, s, "in another order"))
+            return;
+        take_part(&all->delta, order[s], 0, seq->length, &one->delta, rng);
+        one->delta.map_src = one->delta.map_dst = 1; /* its row stays where it is */
+        if (!run(trial, one, rng, "one sequence"))
+            return;
         for (int t = 0; t < seq->length; t++)
-            if (!same_token(trial, &all, order[s], t, &one, 0, t, "alone"))
-                goto done;
-        if (seq->length && !same_state(trial, &all, order[s], &one, order[s], "alone"))
-            goto done;
-        check_call_end(&one);
-        memset(&one, 0, sizeof one);
+            if (!same_token(trial, all, order[s], t, one, 0, t, "alone"))
+                return;
+        if (seq->length && !same_state(trial, all, order[s], one, order[s], "alone"))
+            return;
     }
-done:
-    check_call_end(&all);
-    check_call_end(&other);
-    check_call_end(&one);
 }
 
 /* Snapshot r = the state after the prefix that leaves out the last r tokens. */
 static void snapshots(check_trial *trial, check_rng *rng)
 {
-    check_call all = { 0 }, prefix = { 0 };
-    random_shape(&all.delta, rng);
+    check_call *all = check_trial_call(trial), *prefix = check_trial_call(trial);
+    random_shape(&all->delta, rng);
     const int k = check_between(rng, 2, 8), n = check_between(rng, 1, 11);
-    all.delta.n_slots = all.delta.n_slots_out = all.delta.n_snapshots = k;
-    all.delta.where = check_between(rng, DELTA_IN_PLACE, DELTA_APART);
-    delta_batch(&all.delta, 1, n);
-    all.delta.seq[0].state_key = 3;
-    if (check_one_in(rng, 2) && all.delta.where != DELTA_APART) {
-        all.delta.map_src = all.delta.map_dst = 1;
-        delta_ring(&all.delta, 0, 0, check_between(rng, 0, 50));
+    all->delta.n_slots = all->delta.n_slots_out = all->delta.n_snapshots = k;
+    all->delta.where = check_between(rng, DELTA_IN_PLACE, DELTA_APART);
+    delta_batch(&all->delta, 1, n);
+    all->delta.seq[0].state_key = 3;
+    if (check_one_in(rng, 2) && all->delta.where != DELTA_APART) {
+        all->delta.map_src = all->delta.map_dst = 1;
+        delta_ring(&all->delta, 0, 0, check_between(rng, 0, 50));
     }
-    if (!run(trial, &all, rng, "all tokens"))
-        goto done;
+    if (!run(trial, all, rng, "all tokens"))
+        return;
     for (int r = 0; r < k && r < n; r++) {
-        take_part(&all.delta, 0, 0, n - r, &prefix.delta, rng);
-        prefix.delta.n_snapshots = 1;
-        prefix.delta.map_src = prefix.delta.map_dst = 1;
-        prefix.delta.seq[0].dst[0] = check_between(rng, 0, k - 1);
-        if (!run(trial, &prefix, rng, "a prefix") ||
-            !same_state(trial, &all, all.delta.seq[0].dst[r], &prefix, prefix.delta.seq[0].dst[0], "snapshot against prefix"))
-            goto done;
-        check_call_end(&prefix);
-        memset(&prefix, 0, sizeof prefix);
+        take_part(&all->delta, 0, 0, n - r, &prefix->delta, rng);
+        prefix->delta.n_snapshots = 1;
+        prefix->delta.map_src = prefix->delta.map_dst = 1;
+        prefix->delta.seq[0].dst[0] = check_between(rng, 0, k - 1);
+        if (!run(trial, prefix, rng, "a prefix") ||
+            !same_state(trial, all, all->delta.seq[0].dst[r], prefix, prefix->delta.seq[0].dst[0], "snapshot against prefix"))
+            return;
     }
-done:
-    check_call_end(&all);
-    check_call_end(&prefix);
 }
 
 static void random_call(delta_spec *spec, check_rng *rng)
@@ -218,14 +202,12 @@ typedef const char *change_fn(const check_trial *trial, delta_spec *a, delta_spe
 
 static void same_call(check_trial *trial, check_rng *rng, change_fn *change)
 {
-    check_call a = { 0 }, b = { 0 };
-    random_call(&a.delta, rng);
-    b.delta = a.delta;
-    const char *what = change(trial, &a.delta, &b.delta, rng);
-    if (run(trial, &a, rng, "the first way") && run(trial, &b, rng, what))
-        same_results(trial, &a, &b, a.delta.n_snapshots, what);
-    check_call_end(&a);
-    check_call_end(&b);
+    check_call *a = check_trial_call(trial), *b = check_trial_call(trial);
+    random_call(&a->delta, rng);
+    b->delta = a->delta;
+    const char *what = change(trial, &a->delta, &b->delta, rng);
+    if (run(trial, a, rng, "the first way") && run(trial, b, rng, what))
+        same_results(trial, a, b, a->delta.n_snapshots, what);
 }
 
 static const char *other_layout(const check_trial *trial, delta_spec *a, delta_spec *b, check_rng *rng)
@@ -281,61 +263,54 @@ static void strides(check_trial *trial, check_rng *rng) { same_call(trial, rng, 
 /* Any number of threads, whoever owns them, in any order; and any mode of the caller. */
 static void threads(check_trial *trial, check_rng *rng)
 {
-    check_call a = { 0 }, b = { 0 };
-    random_call(&a.delta, rng);
-    b.delta = a.delta;
+    check_call *a = check_trial_call(trial), *b = check_trial_call(trial);
+    random_call(&a->delta, rng);
+    b->delta = a->delta;
     check_setting setting = trial->setting;
     trial->setting.executor = CHECK_EXECUTOR(CHECK_THREADS_LIBRARY, 1);
     trial->setting.environment = 0;
-    if (!run(trial, &a, rng, "one thread"))
-        goto done;
+    if (!run(trial, a, rng, "one thread"))
+        return;
     for (int i = 0; i < trial->threads->n; i++) {
         setting.executor = CHECK_EXECUTOR((i + trial->number) % 3, trial->threads->value[i]);
         trial->setting = setting;
-        b.delta.strided = i & 1;
-        if (!run(trial, &b, rng, "other threads"))
-            goto done;
-        if (!same_results(trial, &a, &b, 1, "with other threads"))
-            goto done;
-        check_case_free(&b.c);
+        b->delta.strided = i & 1;
+        if (!run(trial, b, rng, "other threads"))
+            return;
+        if (!same_results(trial, a, b, 1, "with other threads"))
+            return;
     }
-done:
-    check_call_end(&a);
-    check_call_end(&b);
 }
 
 /* Grouped heads = tiled heads whose operands are permuted: head h of the one is head p(h) of the other. */
 static void heads(check_trial *trial, check_rng *rng)
 {
-    check_call a = { 0 }, b = { 0 };
-    random_call(&a.delta, rng);
-    const int r = check_between(rng, 2, 4), n = a.delta.n_heads_k = check_between(rng, 2, 3);
-    a.delta.n_heads_v = r * n;
-    a.delta.head_map = GDN_HEADS_GROUPED;
-    b.delta = a.delta;
-    b.delta.head_map = GDN_HEADS_TILED;
-    b.delta.permuted = 1;
-    if (!run(trial, &a, rng, "grouped") || !run(trial, &b, rng, "tiled"))
-        goto done;
-    for (int s = 0; s < a.delta.n_seqs; s++)
+    check_call *a = check_trial_call(trial), *b = check_trial_call(trial);
+    random_call(&a->delta, rng);
+    const int r = check_between(rng, 2, 4), n = a->delta.n_heads_k = check_between(rng, 2, 3);
+    a->delta.n_heads_v = r * n;
+    a->delta.head_map = GDN_HEADS_GROUPED;
+    b->delta = a->delta;
+    b->delta.head_map = GDN_HEADS_TILED;
+    b->delta.permuted = 1;
+    if (!run(trial, a, rng, "grouped") || !run(trial, b, rng, "tiled"))
+        return;
+    for (int s = 0; s < a->delta.n_seqs; s++)
         for (int h = 0; h < n * r; h++) {
             const int of = h % n * r + h / n; /* tiled head h has the data of this grouped one */
-            for (int t = 0; t < a.delta.seq[s].length; t++)
-                if (!check_trial_same(trial, delta_out(&a.c, &a.delta, a.result.image, s, t, of),
-                                      delta_out(&b.c, &b.delta, b.result.image, s, t, h), a.delta.dim_v,
+            for (int t = 0; t < a->delta.seq[s].length; t++)
+                if (!check_trial_same(trial, delta_out(&a->c, &a->delta, a->result.image, s, t, of),
+                                      delta_out(&b->c, &b->delta, b->result.image, s, t, h), a->delta.dim_v,
                                       "grouped head %d against tiled head %d: sequence %d, token %d", of, h, s, t))
-                    goto done;
-            for (int j = 0; a.delta.seq[s].length && j < a.delta.dim_v; j++)
-                for (int i = 0; i < a.delta.dim_k; i++)
-                    if (!check_trial_same(trial, delta_state(&a.c, &a.delta, "state", a.result.image, a.delta.seq[s].dst[0], of, i, j),
-                                          delta_state(&b.c, &b.delta, "state", b.result.image, b.delta.seq[s].dst[0], h, i, j), 1,
+                    return;
+            for (int j = 0; a->delta.seq[s].length && j < a->delta.dim_v; j++)
+                for (int i = 0; i < a->delta.dim_k; i++)
+                    if (!check_trial_same(trial, delta_state(&a->c, &a->delta, "state", a->result.image, a->delta.seq[s].dst[0], of, i, j),
+                                          delta_state(&b->c, &b->delta, "state", b->result.image, b->delta.seq[s].dst[0], h, i, j), 1,
                                           "grouped head %d against tiled head %d: state of sequence %d, key %d, value %d", of, h, s,
                                           i, j))
-                        goto done;
+                        return;
         }
-done:
-    check_call_end(&a);
-    check_call_end(&b);
 }
 
 const check_family check_families_gated_delta_net[] = {

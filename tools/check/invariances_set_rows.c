@@ -32,93 +32,81 @@ static int same_rows(check_trial *trial, const check_call *a, int b0, int b1, co
 /* All rows at once = in parts, from first to last, into the same tensor. */
 static void splits(check_trial *trial, check_rng *rng)
 {
-    check_call all = { 0 }, part = { 0 }, next = { 0 };
-    rows_random(&all.rows, rng);
+    check_call *all = check_trial_call(trial), *part = check_trial_call(trial), *next = check_trial_call(trial);
+    rows_random(&all->rows, rng);
     for (int k = 0; k < 2; k++)
-        all.rows.n_batch[k] = all.rows.index_batch[k] = 1;
-    all.rows.n_rows = check_between(rng, 2, 16);
-    all.rows.n_rows_dst = check_between(rng, 1, 12);
-    if (!run(trial, &all, rng, "all rows"))
-        goto done;
-    for (int i = 0; i < all.rows.n_rows;) {
-        next.rows = all.rows;
-        next.rows.first_row = i;
-        next.rows.n_rows = trial->number % 2 ? 1 : check_between(rng, 1, all.rows.n_rows - i);
-        i += next.rows.n_rows;
-        check_call_build(trial, &check_kernel_set_rows, &next, rng);
-        for (int row = 0; part.c.n_views && row < all.rows.n_rows_dst; row++) {
+        all->rows.n_batch[k] = all->rows.index_batch[k] = 1;
+    all->rows.n_rows = check_between(rng, 2, 16);
+    all->rows.n_rows_dst = check_between(rng, 1, 12);
+    if (!run(trial, all, rng, "all rows"))
+        return;
+    for (int i = 0; i < all->rows.n_rows;) {
+        next->rows = all->rows;
+        next->rows.first_row = i;
+        next->rows.n_rows = trial->number % 2 ? 1 : check_between(rng, 1, all->rows.n_rows - i);
+        i += next->rows.n_rows;
+        check_call_build(trial, &check_kernel_set_rows, next, rng);
+        for (int row = 0; part->c.n_views && row < all->rows.n_rows_dst; row++) {
             unsigned char *image[CHECK_MAX_MEMORIES];
-            check_initial(&next.c, image);
-            memcpy(rows_at(&next.c, image, 0, 0, row), rows_at(&part.c, part.result.image, 0, 0, row), check_row_bytes(all.rows.dst_type, all.rows.n_columns));
+            check_initial(&next->c, image);
+            memcpy(rows_at(&next->c, image, 0, 0, row), rows_at(&part->c, part->result.image, 0, 0, row), check_row_bytes(all->rows.dst_type, all->rows.n_columns));
         }
-        if (!check_trial_run(trial, &next.c, &next.result, "a part"))
-            goto done;
-        check_call_end(&part);
-        part = next;
-        memset(&next, 0, sizeof next);
+        if (!check_trial_run(trial, &next->c, &next->result, "a part"))
+            return;
+        check_call *spent = part;
+        part = next, next = spent;
     }
-    same_rows(trial, &all, 0, 0, &part, 0, 0, "in parts");
-done:
-    check_call_end(&all);
-    check_call_end(&part);
-    check_call_end(&next);
+    same_rows(trial, all, 0, 0, part, 0, 0, "in parts");
 }
 
 /* A batch = its parts alone. */
 static void batches(check_trial *trial, check_rng *rng)
 {
-    check_call all = { 0 }, one = { 0 };
-    rows_random(&all.rows, rng);
+    check_call *all = check_trial_call(trial), *one = check_trial_call(trial);
+    rows_random(&all->rows, rng);
     for (int k = 0; k < 2; k++) {
-        all.rows.index_batch[k] = check_between(rng, 1, 2);
-        all.rows.n_batch[k] = all.rows.index_batch[k] * check_between(rng, 1, 2);
+        all->rows.index_batch[k] = check_between(rng, 1, 2);
+        all->rows.n_batch[k] = all->rows.index_batch[k] * check_between(rng, 1, 2);
     }
-    if (!run(trial, &all, rng, "the batch"))
-        goto done;
-    for (int b = 0; b < all.rows.n_batch[0]; b++)
-        for (int c = 0; c < all.rows.n_batch[1]; c++) {
-            check_call_end(&one);
-            one.rows = all.rows;
-            one.rows.only_batch[0] = b;
-            one.rows.only_batch[1] = c;
+    if (!run(trial, all, rng, "the batch"))
+        return;
+    for (int b = 0; b < all->rows.n_batch[0]; b++)
+        for (int c = 0; c < all->rows.n_batch[1]; c++) {
+            one->rows = all->rows;
+            one->rows.only_batch[0] = b;
+            one->rows.only_batch[1] = c;
             for (int k = 0; k < 2; k++) {
-                one.rows.of_index_batch[k] = all.rows.index_batch[k];
-                one.rows.n_batch[k] = one.rows.index_batch[k] = 1;
+                one->rows.of_index_batch[k] = all->rows.index_batch[k];
+                one->rows.n_batch[k] = one->rows.index_batch[k] = 1;
             }
-            if (!run(trial, &one, rng, "one of the batch") ||
-                !same_rows(trial, &all, b, c, &one, 0, 0, "alone"))
-                goto done;
+            if (!run(trial, one, rng, "one of the batch") ||
+                !same_rows(trial, all, b, c, one, 0, 0, "alone"))
+                return;
         }
-done:
-    check_call_end(&all);
-    check_call_end(&one);
 }
 
 /* I32 = I64, packed = strided, any threads. */
 static void variants(check_trial *trial, check_rng *rng)
 {
     static const char *const what[] = { "with the other type of index", "strided", "with other threads" };
-    check_call a = { 0 }, b = { 0 };
+    check_call *a = check_trial_call(trial), *b = check_trial_call(trial);
     const int way = trial->number % 3;
-    rows_random(&a.rows, rng);
-    b.rows = a.rows;
-    if (!run(trial, &a, rng, "the first way"))
-        goto done;
+    rows_random(&a->rows, rng);
+    b->rows = a->rows;
+    if (!run(trial, a, rng, "the first way"))
+        return;
     if (way == 0)
-        b.rows.index_type = a.rows.index_type == GDN_I32 ? GDN_I64 : GDN_I32;
+        b->rows.index_type = a->rows.index_type == GDN_I32 ? GDN_I64 : GDN_I32;
     if (way == 1)
-        b.rows.strided = !a.rows.strided;
+        b->rows.strided = !a->rows.strided;
     if (way == 2)
         trial->setting.executor = CHECK_EXECUTOR(check_between(rng, 0, 2), trial->threads->value[check_between(rng, 0, trial->threads->n - 1)]);
-    if (!run(trial, &b, rng, what[way]))
-        goto done;
-    for (int i = 0; i < a.rows.n_batch[0]; i++)
-        for (int j = 0; j < a.rows.n_batch[1]; j++)
-            if (!same_rows(trial, &a, i, j, &b, i, j, what[way]))
-                goto done;
-done:
-    check_call_end(&a);
-    check_call_end(&b);
+    if (!run(trial, b, rng, what[way]))
+        return;
+    for (int i = 0; i < a->rows.n_batch[0]; i++)
+        for (int j = 0; j < a->rows.n_batch[1]; j++)
+            if (!same_rows(trial, a, i, j, b, i, j, what[way]))
+                return;
 }
 
 const check_family check_families_set_rows[] = {

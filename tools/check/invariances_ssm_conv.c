@@ -71,102 +71,90 @@ static void take_part(const conv_spec *whole, int s, int first, int last, conv_s
 
 static void splits(check_trial *trial, check_rng *rng)
 {
-    check_call whole = { 0 }, part = { 0 };
+    check_call *whole = check_trial_call(trial), *part = check_trial_call(trial);
     const int single = trial->number % 3 == 0;
-    random_shape(&whole.conv, rng);
-    random_batch(&whole.conv, rng, 1, 1);
-    whole.conv.seq[0].length = check_between(rng, 2, 30);
-    if (!run(trial, &whole, rng, "the whole"))
-        goto done;
-    const int n = whole.conv.seq[0].length;
+    random_shape(&whole->conv, rng);
+    random_batch(&whole->conv, rng, 1, 1);
+    whole->conv.seq[0].length = check_between(rng, 2, 30);
+    if (!run(trial, whole, rng, "the whole"))
+        return;
+    const int n = whole->conv.seq[0].length;
     for (int t = 0; t < n;) {
         const int length = single ? 1 : check_between(rng, 1, n - t < 9 ? n - t : 9);
-        check_call_end(&part);
-        take_part(&whole.conv, 0, t, t + length, &part.conv, rng);
-        if (!run(trial, &part, rng, "a part"))
-            goto done;
+        take_part(&whole->conv, 0, t, t + length, &part->conv, rng);
+        if (!run(trial, part, rng, "a part"))
+            return;
         for (int i = 0; i < length; i++)
-            if (!same_token(trial, &whole, 0, t + i, &part, 0, i, single ? "token by token" : "in parts"))
-                goto done;
+            if (!same_token(trial, whole, 0, t + i, part, 0, i, single ? "token by token" : "in parts"))
+                return;
         t += length;
     }
-    same_history(trial, &whole, 0, &part, 0, "after all parts");
-done:
-    check_call_end(&whole);
-    check_call_end(&part);
+    same_history(trial, whole, 0, part, 0, "after all parts");
 }
 
 static void batches(check_trial *trial, check_rng *rng)
 {
-    check_call all = { 0 }, other = { 0 }, one = { 0 };
+    check_call *all = check_trial_call(trial), *other = check_trial_call(trial), *one = check_trial_call(trial);
     int order[CONV_MAX_SEQS];
-    random_shape(&all.conv, rng);
-    random_batch(&all.conv, rng, check_between(rng, 2, 8), 7);
-    other.conv = all.conv;
-    other.conv.strided = check_between(rng, 0, 1);
-    for (int s = 0; s < all.conv.n_seqs; s++)
+    random_shape(&all->conv, rng);
+    random_batch(&all->conv, rng, check_between(rng, 2, 8), 7);
+    other->conv = all->conv;
+    other->conv.strided = check_between(rng, 0, 1);
+    for (int s = 0; s < all->conv.n_seqs; s++)
         order[s] = s;
-    check_shuffle(rng, order, all.conv.n_seqs);
-    for (int s = 0; s < all.conv.n_seqs; s++) {
-        other.conv.seq[s] = all.conv.seq[order[s]];
-        other.conv.seq[s].src = other.conv.seq[s].dst = s;
+    check_shuffle(rng, order, all->conv.n_seqs);
+    for (int s = 0; s < all->conv.n_seqs; s++) {
+        other->conv.seq[s] = all->conv.seq[order[s]];
+        other->conv.seq[s].src = other->conv.seq[s].dst = s;
     }
-    if (!run(trial, &all, rng, "the batch") || !run(trial, &other, rng, "the batch in another order"))
-        goto done;
-    for (int s = 0; s < all.conv.n_seqs; s++) {
-        const int length = other.conv.seq[s].length;
-        check_call_end(&one);
-        take_part(&all.conv, order[s], 0, length, &one.conv, rng);
-        if (!run(trial, &one, rng, "one sequence"))
-            goto done;
+    if (!run(trial, all, rng, "the batch") || !run(trial, other, rng, "the batch in another order"))
+        return;
+    for (int s = 0; s < all->conv.n_seqs; s++) {
+        const int length = other->conv.seq[s].length;
+        take_part(&all->conv, order[s], 0, length, &one->conv, rng);
+        if (!run(trial, one, rng, "one sequence"))
+            return;
         for (int t = 0; t < length; t++)
-            if (!same_token(trial, &all, order[s], t, &other, s, t, "in another order") ||
-                !same_token(trial, &all, order[s], t, &one, 0, t, "alone"))
-                goto done;
-        if (length && (!same_history(trial, &all, order[s], &other, s, "in another order") ||
-                       !same_history(trial, &all, order[s], &one, 0, "alone")))
-            goto done;
+            if (!same_token(trial, all, order[s], t, other, s, t, "in another order") ||
+                !same_token(trial, all, order[s], t, one, 0, t, "alone"))
+                return;
+        if (length && (!same_history(trial, all, order[s], other, s, "in another order") ||
+                       !same_history(trial, all, order[s], one, 0, "alone")))
+            return;
     }
-done:
-    check_call_end(&all);
-    check_call_end(&other);
-    check_call_end(&one);
 }
 
 /* Rolling back and going on = never having gone further: the ring still holds the columns of up to as many
  * rejected tokens as it has spare columns, in place of the oldest ones. */
 static void rollbacks(check_trial *trial, check_rng *rng)
 {
-    check_call plain = { 0 }, again = { 0 };
-    random_shape(&plain.conv, rng);
-    plain.conv.n_columns = plain.conv.width - 1 + check_between(rng, 1, 6);
-    random_batch(&plain.conv, rng, 1, 6);
-    again.conv = plain.conv;
-    if (!run(trial, &plain, rng, "never gone further"))
-        goto done;
-    const conv_seq *seq = &again.conv.seq[0];
-    const int spare = again.conv.n_columns - (again.conv.width - 1), n_rejected = check_between(rng, 1, spare);
+    check_call *plain = check_trial_call(trial), *again = check_trial_call(trial);
+    random_shape(&plain->conv, rng);
+    plain->conv.n_columns = plain->conv.width - 1 + check_between(rng, 1, 6);
+    random_batch(&plain->conv, rng, 1, 6);
+    again->conv = plain->conv;
+    if (!run(trial, plain, rng, "never gone further"))
+        return;
+    const conv_seq *seq = &again->conv.seq[0];
+    const int spare = again->conv.n_columns - (again->conv.width - 1), n_rejected = check_between(rng, 1, spare);
     unsigned char *image[CHECK_MAX_MEMORIES];
-    check_call_build(trial, &check_kernel_ssm_conv, &again, rng);
-    check_initial(&again.c, image);
+    check_call_build(trial, &check_kernel_ssm_conv, again, rng);
+    check_initial(&again->c, image);
     for (int i = 0; i < n_rejected; i++)
-        check_fill(conv_column(&again.c, &again.conv, "history", image, seq->src, (int64_t)seq->position + i), again.conv.dtype_history,
-                   again.conv.n_channels, CHECK_SPECIAL, check_next(rng));
-    if (!check_trial_run(trial, &again.c, &again.result, "after a rollback"))
-        goto done;
+        check_fill(conv_column(&again->c, &again->conv, "history", image, seq->src, (int64_t)seq->position + i), again->conv.dtype_history,
+                   again->conv.n_channels, CHECK_SPECIAL, check_next(rng));
+    if (!check_trial_run(trial, &again->c, &again->result, "after a rollback"))
+        return;
     for (int t = 0; t < seq->length; t++)
-        if (!same_token(trial, &plain, 0, t, &again, 0, t, "after a rollback"))
-            goto done;
-    const int64_t oldest = (int64_t)seq->position + n_rejected - again.conv.n_columns, end_position = (int64_t)seq->position + seq->length;
+        if (!same_token(trial, plain, 0, t, again, 0, t, "after a rollback"))
+            return;
+    const int64_t oldest = (int64_t)seq->position + n_rejected - again->conv.n_columns, end_position = (int64_t)seq->position + seq->length;
     for (int64_t p = oldest > 0 ? oldest : 0; seq->length && p < end_position; p++)
-        if (p >= end_position - again.conv.n_columns &&
-            !check_trial_same_of(trial, plain.conv.dtype_history, conv_column(&plain.c, &plain.conv, "history", plain.result.image, seq->dst, p),
-                              conv_column(&again.c, &again.conv, "history", again.result.image, seq->dst, p), again.conv.n_channels,
+        if (p >= end_position - again->conv.n_columns &&
+            !check_trial_same_of(trial, plain->conv.dtype_history, conv_column(&plain->c, &plain->conv, "history", plain->result.image, seq->dst, p),
+                              conv_column(&again->c, &again->conv, "history", again->result.image, seq->dst, p), again->conv.n_channels,
                               "history after a rollback, position %lld", (long long)p))
-            goto done;
-done:
-    check_call_end(&plain);
-    check_call_end(&again);
+            return;
 }
 
 /* Other rows, a pool of its own, more columns, the other order of weights, other threads, strides. */
@@ -174,42 +162,39 @@ static void variants(check_trial *trial, check_rng *rng)
 {
     static const char *const what[] = { "into another row", "into a pool of its own", "with more columns", "with the other order of weights",
                                         "with other threads", "strided" };
-    check_call a = { 0 }, b = { 0 };
+    check_call *a = check_trial_call(trial), *b = check_trial_call(trial);
     const int way = trial->number % (int)(sizeof what / sizeof what[0]);
-    random_shape(&a.conv, rng);
-    random_batch(&a.conv, rng, check_between(rng, 1, 4), 6);
-    b.conv = a.conv;
-    if (!run(trial, &a, rng, "the first way"))
-        goto done;
+    random_shape(&a->conv, rng);
+    random_batch(&a->conv, rng, check_between(rng, 1, 4), 6);
+    b->conv = a->conv;
+    if (!run(trial, a, rng, "the first way"))
+        return;
     if (way == 0 || way == 1) {
-        b.conv.map_src = b.conv.map_dst = 1;
-        b.conv.where = way == 0 ? CONV_IN_PLACE : CONV_APART;
-        b.conv.n_rows_out = 2 * b.conv.n_seqs;
+        b->conv.map_src = b->conv.map_dst = 1;
+        b->conv.where = way == 0 ? CONV_IN_PLACE : CONV_APART;
+        b->conv.n_rows_out = 2 * b->conv.n_seqs;
         if (way == 0)
-            b.conv.n_rows = b.conv.n_rows_out;
-        for (int s = 0; s < b.conv.n_seqs; s++)
-            b.conv.seq[s].dst = 2 * b.conv.n_seqs - 1 - s;
+            b->conv.n_rows = b->conv.n_rows_out;
+        for (int s = 0; s < b->conv.n_seqs; s++)
+            b->conv.seq[s].dst = 2 * b->conv.n_seqs - 1 - s;
     }
     if (way == 2)
-        b.conv.n_columns += check_between(rng, 1, 5);
+        b->conv.n_columns += check_between(rng, 1, 5);
     if (way == 3)
-        b.conv.tap_major = !a.conv.tap_major;
+        b->conv.tap_major = !a->conv.tap_major;
     if (way == 4)
         trial->setting.executor = CHECK_EXECUTOR(check_between(rng, 0, 2), trial->threads->value[check_between(rng, 0, trial->threads->n - 1)]);
     if (way == 5)
-        b.conv.strided = !a.conv.strided;
-    if (!run(trial, &b, rng, what[way]))
-        goto done;
-    for (int s = 0; s < a.conv.n_seqs; s++) {
-        for (int t = 0; t < a.conv.seq[s].length; t++)
-            if (!same_token(trial, &a, s, t, &b, s, t, what[way]))
-                goto done;
-        if (a.conv.seq[s].length && !same_history(trial, &a, s, &b, s, what[way]))
-            goto done;
+        b->conv.strided = !a->conv.strided;
+    if (!run(trial, b, rng, what[way]))
+        return;
+    for (int s = 0; s < a->conv.n_seqs; s++) {
+        for (int t = 0; t < a->conv.seq[s].length; t++)
+            if (!same_token(trial, a, s, t, b, s, t, what[way]))
+                return;
+        if (a->conv.seq[s].length && !same_history(trial, a, s, b, s, what[way]))
+            return;
     }
-done:
-    check_call_end(&a);
-    check_call_end(&b);
 }
 
 const check_family check_families_ssm_conv[] = {

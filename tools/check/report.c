@@ -67,6 +67,44 @@ static void write_counts(json_writer *w, const check_tally *tally)
     json_int(w, "skipped", tally->skipped);
 }
 
+static void write_kernel(json_writer *w, const char *name, const check_tally *tally)
+{
+    json_object(w, NULL);
+    json_string(w, "kernel", name);
+    write_counts(w, tally);
+    json_array(w, "skip_reasons");
+    for (int r = 0; r < CHECK_MAX_REASONS && tally->reason[r].n; r++) {
+        json_object(w, NULL);
+        json_string(w, "reason", tally->reason[r].text);
+        json_int(w, "cases", tally->reason[r].n);
+        json_close(w);
+    }
+    json_close(w);
+    json_close(w);
+}
+
+static void write_target(json_writer *w, const check_report *report, int t)
+{
+    const check_target_info *info = &report->target[t];
+    check_tally all;
+    memset(&all, 0, sizeof all);
+    for (int k = 0; k < report->n_kernels; k++)
+        add(&all, &report->tally[k][t]);
+    json_object(w, NULL);
+    json_string(w, "backend", info->backend.name);
+    json_string(w, "device", info->device.name);
+    json_uint(w, "device_index", info->device.device);
+    json_string(w, "implementation", info->implementation.name);
+    json_bool(w, "exact", info->implementation.exact);
+    json_bool(w, "emulated", info->device.emulated);
+    write_counts(w, &all);
+    json_array(w, "kernels");
+    for (int k = 0; k < report->n_kernels; k++)
+        write_kernel(w, report->kernel[k], &report->tally[k][t]);
+    json_close(w);
+    json_close(w);
+}
+
 int check_report_json(const check_report *report)
 {
     const check_tally sum = check_report_sum(report);
@@ -76,39 +114,8 @@ int check_report_json(const check_report *report)
     write_counts(&w, &sum);
     json_uint(&w, "seed", report->seed);
     json_array(&w, "backends");
-    for (int t = 0; t < report->n_targets; t++) {
-        const check_target_info *info = &report->target[t];
-        check_tally all;
-        memset(&all, 0, sizeof all);
-        for (int k = 0; k < report->n_kernels; k++)
-            add(&all, &report->tally[k][t]);
-        json_object(&w, NULL);
-        json_string(&w, "backend", info->backend.name);
-        json_string(&w, "device", info->device.name);
-        json_uint(&w, "device_index", info->device.device);
-        json_string(&w, "implementation", info->implementation.name);
-        json_bool(&w, "exact", info->implementation.exact);
-        json_bool(&w, "emulated", info->device.emulated);
-        write_counts(&w, &all);
-        json_array(&w, "kernels");
-        for (int k = 0; k < report->n_kernels; k++) {
-            const check_tally *tally = &report->tally[k][t];
-            json_object(&w, NULL);
-            json_string(&w, "kernel", report->kernel[k]);
-            write_counts(&w, tally);
-            json_array(&w, "skip_reasons");
-            for (int r = 0; r < CHECK_MAX_REASONS && tally->reason[r].n; r++) {
-                json_object(&w, NULL);
-                json_string(&w, "reason", tally->reason[r].text);
-                json_int(&w, "cases", tally->reason[r].n);
-                json_close(&w);
-            }
-            json_close(&w);
-            json_close(&w);
-        }
-        json_close(&w);
-        json_close(&w);
-    }
+    for (int t = 0; t < report->n_targets; t++)
+        write_target(&w, report, t);
     json_close(&w);
     json_array(&w, "unavailable");
     for (int i = 0; i < report->n_unavailable; i++) {

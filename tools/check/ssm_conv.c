@@ -104,14 +104,7 @@ void conv_random(conv_spec *spec, check_rng *rng)
         seq->length = equal ? length : check_between(rng, 0, most);
         seq->position = spec->map_position ? random_position(rng, spec->n_columns, seq->length) : 0;
     }
-    int same = 1;
-    for (int s = 1; s < spec->n_seqs; s++)
-        same &= spec->seq[s].length == spec->seq[0].length;
-    spec->map_start = !same || check_one_in(rng, 2);
-    if (spec->map_start) {
-        spec->lead = check_one_in(rng, 3) ? check_between(rng, 0, 3) : 0;
-        spec->tail = check_one_in(rng, 3) ? check_between(rng, 0, 3) : 0;
-    }
+    spec->map_start = check_draw_starts(&spec->seq[0].length, sizeof spec->seq[0], spec->n_seqs, &spec->lead, &spec->tail, rng);
     random_maps(spec, rng);
     conv_random_types(spec, 0, rng);
 }
@@ -237,41 +230,17 @@ static void set_far_position(conv_spec *spec)
     spec->seq[0].position = INT32_MAX - 7;
     spec->seq[1].position = (1 << 24) + 1;
 }
-static void set_subnormal(conv_spec *spec)
-{
-    conv_batch(spec, 2, 3);
-    spec->values = CHECK_SUBNORMAL;
-}
-static void set_huge(conv_spec *spec)
-{
-    conv_batch(spec, 2, 3);
-    spec->values = CHECK_HUGE;
-}
-static void set_wide(conv_spec *spec)
-{
-    conv_batch(spec, 2, 9);
-    spec->values = CHECK_WIDE;
-}
-static void set_special(conv_spec *spec)
-{
-    conv_batch(spec, 2, 9);
-    spec->values = CHECK_SPECIAL;
-}
-static void set_zeros(conv_spec *spec)
-{
-    conv_batch(spec, 2, 3);
-    spec->values = spec->weight_values = CHECK_ZEROS;
-}
-
 static const struct awkward {
     const char *name;
     void (*set)(conv_spec *spec);
+    int values, length; /* without set: two sequences with these values */
 } awkwards[] = {
-    { "no_sequences", set_no_sequences }, { "no_tokens", set_no_tokens }, { "no_history", set_no_history },
-    { "some_skipped", set_some_skipped }, { "from_zero", set_from_zero }, { "nothing_kept", set_nothing_kept },
-    { "other_row", set_other_row }, { "shared_row", set_shared_row }, { "ragged", set_ragged }, { "strided", set_strided },
-    { "far_position", set_far_position }, { "subnormal", set_subnormal }, { "huge", set_huge }, { "wide", set_wide },
-    { "special", set_special }, { "zeros", set_zeros },
+    { "no_sequences", set_no_sequences, 0, 0 }, { "no_tokens", set_no_tokens, 0, 0 }, { "no_history", set_no_history, 0, 0 },
+    { "some_skipped", set_some_skipped, 0, 0 }, { "from_zero", set_from_zero, 0, 0 }, { "nothing_kept", set_nothing_kept, 0, 0 },
+    { "other_row", set_other_row, 0, 0 },       { "shared_row", set_shared_row, 0, 0 }, { "ragged", set_ragged, 0, 0 },
+    { "strided", set_strided, 0, 0 },           { "far_position", set_far_position, 0, 0 },
+    { "subnormal", NULL, CHECK_SUBNORMAL, 3 },  { "huge", NULL, CHECK_HUGE, 3 },        { "wide", NULL, CHECK_WIDE, 9 },
+    { "special", NULL, CHECK_SPECIAL, 9 },      { "zeros", NULL, CHECK_ZEROS, 3 },
 };
 
 /* Every type of each operand: a token, several, and more than a piece of what is cut; a width with versions of its own and
@@ -361,7 +330,13 @@ static void walk_list(check_walk *w)
                 if (check_here(w)) {
                     conv_defaults(spec, 37, width);
                     spec->silu = silu;
-                    awkwards[i].set(spec);
+                    if (awkwards[i].set)
+                        awkwards[i].set(spec);
+                    else {
+                        conv_batch(spec, 2, awkwards[i].length);
+                        spec->values = awkwards[i].values;
+                        spec->weight_values = spec->values == CHECK_ZEROS ? CHECK_ZEROS : CHECK_NORMAL;
+                    }
                     CHECK_NAME(w, "%s/width%d%s", awkwards[i].name, width, silu ? "_silu" : "");
                 }
     for (int kind = 0; kind < 3; kind++)

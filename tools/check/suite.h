@@ -44,6 +44,10 @@ extern const check_suite *const check_suites[CHECK_KERNEL_COUNT];
 #include "core/kernels.def"
 #undef GDN_KERNEL
 
+/* Is seq_start given? It has to be where the lengths of n sequences, `stride` bytes apart, differ. Then tokens may lie before the
+ * first sequence and after the last. */
+int check_draw_starts(const int *length, size_t stride, int n, int *lead, int *tail, check_rng *rng);
+
 int         check_n_fixed(const check_suite *suite);
 const char *check_fixed_name(const check_suite *suite, int i, char *name, size_t bytes); /* into name, and returns it */
 void        check_fixed(const check_suite *suite, check_case *c, int i, check_rng *rng);

@@ -3,6 +3,7 @@
 
 #include <stdarg.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "environment.h"
@@ -137,8 +138,29 @@ int check_trial_run(check_trial *trial, const check_case *c, check_result *resul
     return outcome == CHECK_RAN;
 }
 
+void check_call_end(check_call *call)
+{
+    check_case_free(&call->c);
+    check_result_free(&call->result);
+}
+
+check_call *check_trial_call(check_trial *trial)
+{
+    return trial->call[trial->n_calls++] = check_alloc(sizeof(check_call));
+}
+
+void check_trial_end(check_trial *trial)
+{
+    while (trial->n_calls) {
+        check_call *call = trial->call[--trial->n_calls];
+        check_call_end(call);
+        free(call);
+    }
+}
+
 void check_call_build(check_trial *trial, const check_kernel *kernel, check_call *call, check_rng *rng)
 {
+    check_call_end(call);
     check_case_begin(&call->c, kernel, &trial->setting);
     kernel->build(&call->c, &call->spec, rng);
 }
@@ -147,12 +169,6 @@ int check_call_run(check_trial *trial, const check_kernel *kernel, check_call *c
 {
     check_call_build(trial, kernel, call, rng);
     return check_trial_run(trial, &call->c, &call->result, what);
-}
-
-void check_call_end(check_call *call)
-{
-    check_case_free(&call->c);
-    check_result_free(&call->result);
 }
 
 static int same(check_trial *trial, int32_t dtype, const void *expected, const void *actual, int64_t n, const char *format,

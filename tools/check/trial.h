@@ -28,16 +28,6 @@ check_outcome check_unexpected(const check_result *expected);
 check_outcome check_judge(check_target *t, const check_case *c, const check_result *expected, check_result *result,
                           check_text *text);
 
-/* A trial of a family: several calls that have to agree. */
-typedef struct check_trial {
-    check_target        *target, *reference;
-    const check_threads *threads;
-    check_setting        setting;  /* of the next calls; families may change it */
-    int                  number;   /* of this trial */
-    check_outcome        outcome;  /* CHECK_RAN unless something happened; then the rest is of no use */
-    check_text           text;
-} check_trial;
-
 /* A call of a trial: its specification, its memory, its result. */
 typedef struct check_call {
     union {
@@ -50,6 +40,22 @@ typedef struct check_call {
     check_result result;
 } check_call;
 
+/* A trial of a family: several calls that have to agree. */
+typedef struct check_trial {
+    check_target        *target, *reference;
+    const check_threads *threads;
+    check_setting        setting;  /* of the next calls; families may change it */
+    int                  number;   /* of this trial */
+    check_outcome        outcome;  /* CHECK_RAN unless something happened; then the rest is of no use */
+    check_text           text;
+    check_call          *call[4];
+    int                  n_calls;
+} check_trial;
+
+/* A call that check_trial_end() frees, empty. */
+check_call *check_trial_call(check_trial *trial);
+void        check_trial_end(check_trial *trial);
+/* By its specification; what was there is freed. */
 void check_call_build(check_trial *trial, const check_kernel *kernel, check_call *call, check_rng *rng);
 /* Built, and then run by check_trial_run(). */
 int  check_call_run(check_trial *trial, const check_kernel *kernel, check_call *call, check_rng *rng, const char *what);

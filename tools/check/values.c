@@ -4,58 +4,7 @@
 
 #include <string.h>
 
-static float from_bits(uint32_t bits)
-{
-    float f;
-    memcpy(&f, &bits, sizeof f);
-    return f;
-}
-
-static uint32_t to_bits(float f)
-{
-    uint32_t bits;
-    memcpy(&bits, &f, sizeof bits);
-    return bits;
-}
-
-float check_half_to_float(uint16_t h)
-{
-    const uint32_t sign = (uint32_t)(h >> 15) << 31, exponent = h >> 10 & 31, mantissa = h & 1023;
-    if (exponent == 31)
-        return from_bits(sign | 0x7F800000u | mantissa << 13);
-    if (exponent == 0)
-        return (sign ? -1.0f : 1.0f) * ((float)mantissa * 0x1p-24f);
-    return from_bits(sign | (exponent + 112) << 23 | mantissa << 13);
-}
-
-uint16_t check_float_to_half(float f)
-{
-    const uint32_t bits = to_bits(f), sign = bits >> 16 & 0x8000, magnitude = bits & 0x7FFFFFFF;
-    if (magnitude > 0x7F800000)
-        return (uint16_t)(sign | 0x7E00);
-    if (magnitude >= 0x477FF000)
-        return (uint16_t)(sign | 0x7C00);
-    if (magnitude < 0x38800000) { /* subnormal in binary16: count of 2^-24, rounded by hand */
-        const uint32_t shift = 126 - (magnitude >> 23), full = (magnitude & 0x7FFFFF) | 0x800000;
-        if (shift > 24)
-            return (uint16_t)sign;
-        const uint32_t count = full >> shift, rest = full & ((1u << shift) - 1), half = 1u << (shift - 1);
-        return (uint16_t)(sign | (count + (rest > half || (rest == half && (count & 1)))));
-    }
-    return (uint16_t)(sign | ((magnitude - 0x38000000 + 0xFFF + (magnitude >> 13 & 1)) >> 13));
-}
-
-float check_load(const void *from, int32_t dtype)
-{
-    uint32_t word = 0;
-    if (dtype == GDN_F32) {
-        memcpy(&word, from, 4);
-        return from_bits(word);
-    }
-    uint16_t half;
-    memcpy(&half, from, 2);
-    return dtype == GDN_BF16 ? from_bits((uint32_t)half << 16) : check_half_to_float(half);
-}
+#include "numerics/convert.h"
 
 int check_is_nan(const void *from, int32_t dtype)
 {
@@ -74,7 +23,7 @@ int check_is_nan(const void *from, int32_t dtype)
 static float a_nan(uint64_t random)
 {
     static const uint32_t nans[] = { 0x7FC00000u, 0xFFC00001u, 0x7F800001u, 0x7FE00000u };
-    return from_bits(nans[random & 3]);
+    return gdn_from_bits(nans[random & 3]);
 }
 
 static float one_value(check_values values, check_rng *r)
@@ -88,22 +37,22 @@ static float one_value(check_values values, check_rng *r)
     case CHECK_UNIT: return u;
     case CHECK_SMALL: return 0.1f * s;
     case CHECK_SUBNORMAL:
-        return b & 7 ? from_bits((uint32_t)(b >> 8 & 0x7FFFFF) >> (b >> 40 & 15) | (uint32_t)(b >> 50 & 1) << 31)
+        return b & 7 ? gdn_from_bits((uint32_t)(b >> 8 & 0x7FFFFF) >> (b >> 40 & 15) | (uint32_t)(b >> 50 & 1) << 31)
                      : s * 0x1p-120f;
     case CHECK_ZEROS: return b & 15 ? (b & 16 ? 0.0f : -0.0f) : s;
-    case CHECK_HUGE: return from_bits((uint32_t)(177 + (b >> 8) % 77) << 23 | (uint32_t)(b >> 20 & 0x807FFFFF));
-    case CHECK_WIDE: return from_bits((uint32_t)((b >> 8) % 255) << 23 | (uint32_t)(b >> 20 & 0x807FFFFF));
+    case CHECK_HUGE: return gdn_from_bits((uint32_t)(177 + (b >> 8) % 77) << 23 | (uint32_t)(b >> 20 & 0x807FFFFF));
+    case CHECK_WIDE: return gdn_from_bits((uint32_t)((b >> 8) % 255) << 23 | (uint32_t)(b >> 20 & 0x807FFFFF));
     case CHECK_TIES: {
         /* exponents of binary16 and around; low bits at, just below or just above a tie */
         static const uint32_t low16[] = { 0x1000, 0x3000, 0x0FFF, 0x1001, 0x8000, 0x18000, 0x7FFF, 0x8001, 0, 0x1FFF };
-        return from_bits((uint32_t)(100 + (b >> 8) % 46) << 23 | ((uint32_t)(b >> 20 & 0x807E0000) | low16[(b >> 55) % 10]));
+        return gdn_from_bits((uint32_t)(100 + (b >> 8) % 46) << 23 | ((uint32_t)(b >> 20 & 0x807E0000) | low16[(b >> 55) % 10]));
     }
     case CHECK_SPECIAL:
-        return (b & 63) == 0 ? a_nan(b >> 8) : (b & 63) == 1 ? from_bits(0x7F800000u | (uint32_t)(b >> 40 & 1) << 31) : s;
+        return (b & 63) == 0 ? a_nan(b >> 8) : (b & 63) == 1 ? gdn_from_bits(0x7F800000u | (uint32_t)(b >> 40 & 1) << 31) : s;
     case CHECK_GATE_SLOW: return -0.02f * u;
     case CHECK_GATE_MODEL: return b & 3 ? -0.0001f - 0.5f * u : -8.0f * u;
     case CHECK_GATE_GGML: return -20.0f + 19.9999f * u;
-    case CHECK_GATE_EDGE: return (b & 31) == 0 ? from_bits(0xFF800000u) : b & 32 ? edges[b >> 8 & 15] : -3.0f * u;
+    case CHECK_GATE_EDGE: return (b & 31) == 0 ? gdn_from_bits(0xFF800000u) : b & 32 ? edges[b >> 8 & 15] : -3.0f * u;
     case CHECK_GATE_ZERO: return 0.0f;
     case CHECK_GATE_UNDER: return -80.0f - 25.0f * u;
     case CHECK_ONE_NAN: break;
@@ -124,8 +73,8 @@ void check_fill(void *to, int32_t dtype, int64_t n, check_values values, uint64_
             at += 4;
             continue;
         }
-        h = dtype == GDN_F16 ? check_float_to_half(f) : (uint16_t)(to_bits(f) >> 16);
-        if (h == CHECK_POISON || (dtype == GDN_BF16 && (to_bits(f) & 0x7FFFFFFF) > 0x7F800000))
+        h = dtype == GDN_F16 ? gdn_to_f16(f) : (uint16_t)(gdn_bits(f) >> 16);
+        if (h == CHECK_POISON || (dtype == GDN_BF16 && (gdn_bits(f) & 0x7FFFFFFF) > 0x7F800000))
             h = dtype == GDN_F16 ? 0x7E00 : 0x7FC0;
         memcpy(at, &h, 2);
         at += 2;

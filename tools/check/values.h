@@ -1,4 +1,4 @@
-/* Values: what operands are filled with, conversions for filling and printing, and NaN. */
+/* Values: what operands are filled with, and NaN. */
 #ifndef GDN_CHECK_VALUES_H
 #define GDN_CHECK_VALUES_H
 
@@ -26,10 +26,6 @@ typedef enum check_values {
 
 /* n elements of a float type at `to`. */
 void check_fill(void *to, int32_t dtype, int64_t n, check_values values, uint64_t seed);
-
-float    check_half_to_float(uint16_t h);
-uint16_t check_float_to_half(float f);
-float    check_load(const void *from, int32_t dtype); /* F32, F16, BF16 */
 
 /* NaN of a float type, by bits: works in any floating-point mode. */
 int check_is_nan(const void *from, int32_t dtype);
