@@ -11,6 +11,12 @@ static gdn_tensor operand(const rt_stage *stage, int64_t offset, int64_t token_s
     return t;
 }
 
+/* A pool of rows, which the maps choose from. */
+static gdn_tensor pooled(gdn_span pool)
+{
+    return (gdn_tensor){ .data = pool.data, .offset = pool.offset, .bytes = pool.bytes };
+}
+
 /* Maps of the step lie one after another in e->maps. */
 typedef struct maps { gdn_span seq_start, state_src, state_dst, position, conv_src, conv_dst; } maps;
 
@@ -51,11 +57,9 @@ static gdn_status convolve(rt_engine *e, const rt_layer *layer, const rt_step *s
     a.weight       = operand(w, 0, 0, 0);
     memset(a.weight.stride, 0, sizeof a.weight.stride);
     if (pool->n_columns) {
-        a.history.data   = pool->conv.data;
-        a.history.offset = pool->conv.offset;
-        a.history.bytes  = pool->conv.bytes;
-        a.history_src    = m->conv_src;
-        a.history_dst    = m->conv_dst;
+        a.history     = pooled(pool->conv);
+        a.history_src = m->conv_src;
+        a.history_dst = m->conv_dst;
     }
     a.seq_start = m->seq_start;
     a.position  = m->position;
@@ -84,13 +88,11 @@ static gdn_status delta(rt_engine *e, const rt_step *step, const rt_pool *pool, 
     a.g           = operand(&e->decay, 0, nv, 0);
     a.beta        = operand(&e->beta, 0, nv, 0);
     a.out         = operand(&e->delta_out, 0, nv * d, d);
-    a.state.data  = pool->state.data;
-    a.state.offset = pool->state.offset;
-    a.state.bytes  = pool->state.bytes;
-    a.seq_start    = m->seq_start;
-    a.state_src    = m->state_src;
-    a.state_dst    = m->state_dst;
-    a.workspace    = e->workspace;
+    a.state       = pooled(pool->state);
+    a.seq_start   = m->seq_start;
+    a.state_src   = m->state_src;
+    a.state_dst   = m->state_dst;
+    a.workspace   = e->workspace;
     e->counters.recurrent_launches++;
     const gdn_status status = gdn_gated_delta_net(e->device, &a, NULL);
     return status ? rt_fail_gdn(status, "gated_delta_net") : GDN_OK;
