@@ -47,28 +47,17 @@ gdn_status rt_dense_create(const char *isa, rt_threads *threads, rt_dense **dens
     }
     if (!kernels)
         return rt_fail(GDN_UNSUPPORTED, "isa is \"%s\"; this processor has %s", isa, present);
-    rt_dense *d = rt_calloc(1, sizeof *d, "dense kernels");
+    const int32_t n_threads = rt_threads_count(threads);
+    void         *panels;
+    rt_dense     *d = rt_calloc_with(sizeof *d, (uint64_t)n_threads, RT_PANEL_BYTES, "decoded weights", &panels);
     if (!d)
         return GDN_OUT_OF_MEMORY;
-    d->kernels   = kernels;
-    d->threads   = threads;
-    d->n_threads = rt_threads_count(threads);
-    d->panels    = rt_calloc((uint64_t)d->n_threads, RT_PANEL_BYTES, "decoded weights");
-    if (!d->panels) {
-        rt_dense_destroy(d);
-        return GDN_OUT_OF_MEMORY;
-    }
+    *d     = (rt_dense){ kernels, threads, n_threads, panels };
     *dense = d;
     return GDN_OK;
 }
 
-void rt_dense_destroy(rt_dense *d)
-{
-    if (!d)
-        return;
-    rt_free(d->panels);
-    rt_free(d);
-}
+void rt_dense_destroy(rt_dense *d) { rt_free(d); }
 
 const char *rt_dense_isa(const rt_dense *d) { return d->kernels->isa; }
 

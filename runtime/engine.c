@@ -273,6 +273,35 @@ gdn_status rt_engine_size(const rt_engine_desc *desc, rt_memory_bytes *memory, u
     return rt_memory_size(&m, memory);
 }
 
+void rt_engine_destroy(rt_engine *e)
+{
+    if (!e)
+        return;
+    rt_memory_destroy(e->memory);
+    for (int32_t i = 0; e->recurrent_weight && i < e->model->n_recurrent; i++)
+        rt_stage_destroy(&e->recurrent_weight[i]);
+    if (e->device)
+        gdn_buffer_destroy(e->device, &e->conv_out);
+    rt_stage *stages[] = { &e->mixed, &e->delta_out, &e->maps };
+    for (size_t i = 0; i < sizeof stages / sizeof stages[0]; i++)
+        rt_stage_destroy(stages[i]);
+    if (e->workspace.data)
+        gdn_buffer_destroy(e->device, &e->workspace);
+    void *arrays[] = { e->recurrent_weight, e->x, e->scratch, e->attn_scratch, e->expert, e->expert_rows, e->row_of_batch, e->row_token,
+                       e->row_rope, e->row_cell, e->row_cells_n, (void *)e->row_cells, (void *)e->row_hidden, e->spans, e->draft_ahead,
+                       e->draft_active, e->draft_last, e->draft_rows_token,
+                       e->logits, e->logits_row, e->order };
+    for (size_t i = 0; i < sizeof arrays / sizeof arrays[0]; i++)
+        rt_free(arrays[i]);
+    rt_rope_destroy(e->rope);
+    if (e->device != e->host)
+        gdn_context_destroy(e->device);
+    gdn_context_destroy(e->host);
+    rt_dense_destroy(e->dense);
+    rt_threads_destroy(e->threads);
+    rt_free(e);
+}
+
 gdn_status rt_engine_create(const rt_engine_desc *desc, rt_engine **engine)
 {
     *engine = NULL;
@@ -302,41 +331,11 @@ gdn_status rt_engine_create(const rt_engine_desc *desc, rt_engine **engine)
         const rt_memory_desc m = memory_desc(&d, e->device, e->host);
         status = rt_memory_create(&m, &e->memory);
     }
-    if (status) {
+    if (status)
         rt_engine_destroy(e);
-        return status;
-    }
-    *engine = e;
-    return GDN_OK;
-}
-
-void rt_engine_destroy(rt_engine *e)
-{
-    if (!e)
-        return;
-    rt_memory_destroy(e->memory);
-    for (int32_t i = 0; e->recurrent_weight && i < e->model->n_recurrent; i++)
-        rt_stage_destroy(&e->recurrent_weight[i]);
-    if (e->device)
-        gdn_buffer_destroy(e->device, &e->conv_out);
-    rt_stage *stages[] = { &e->mixed, &e->delta_out, &e->maps };
-    for (size_t i = 0; i < sizeof stages / sizeof stages[0]; i++)
-        rt_stage_destroy(stages[i]);
-    if (e->workspace.data)
-        gdn_buffer_destroy(e->device, &e->workspace);
-    void *arrays[] = { e->recurrent_weight, e->x, e->scratch, e->attn_scratch, e->expert, e->expert_rows, e->row_of_batch, e->row_token,
-                       e->row_rope, e->row_cell, e->row_cells_n, (void *)e->row_cells, (void *)e->row_hidden, e->spans, e->draft_ahead,
-                       e->draft_active, e->draft_last, e->draft_rows_token,
-                       e->logits, e->logits_row, e->order };
-    for (size_t i = 0; i < sizeof arrays / sizeof arrays[0]; i++)
-        rt_free(arrays[i]);
-    rt_rope_destroy(e->rope);
-    if (e->device != e->host)
-        gdn_context_destroy(e->device);
-    gdn_context_destroy(e->host);
-    rt_dense_destroy(e->dense);
-    rt_threads_destroy(e->threads);
-    rt_free(e);
+    else
+        *engine = e;
+    return status;
 }
 
 rt_engine_limits rt_engine_limits_of(const rt_engine *e)

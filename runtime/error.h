@@ -2,6 +2,8 @@
 #ifndef GDN_RUNTIME_ERROR_H
 #define GDN_RUNTIME_ERROR_H
 
+#include <stddef.h>
+
 #include "gdn/gdn.h"
 
 enum { RT_ERROR_MAX = 512 };
@@ -19,5 +21,15 @@ const char *rt_last_error(void);
  * may be 0. Free with rt_free. */
 void *rt_calloc(uint64_t n, uint64_t size, const char *what);
 void  rt_free(void *memory);
+
+/* An object and its arrays in one allocation, so that there is nothing to undo: `size` bytes, and n x each behind them at *arrays,
+ * aligned to 64 too. */
+static inline void *rt_calloc_with(uint64_t size, uint64_t n, uint64_t each, const char *what, void **arrays)
+{
+    const uint64_t begin  = (size + 63) / 64; /* in units of 64 bytes, as large products do not overflow then */
+    char          *object = rt_calloc(begin + n / 64 * each + (n % 64 * each + 63) / 64, 64, what);
+    *arrays = object ? object + 64 * begin : NULL;
+    return object;
+}
 
 #endif

@@ -18,21 +18,30 @@ static const gguf_key *find_key(const rt_gguf *file, const char *name)
     return (const gguf_key *)gguf_lookup(file->key_index, file->n_keys, name, strlen(name));
 }
 
-static gdn_status want_key(const rt_gguf *file, const char *name, const gguf_key **key)
-{
-    *key = find_key(file, name);
-    return *key ? GDN_OK : rt_fail(GDN_NOT_FOUND, "%.100s has no key %s", file->label, name);
-}
-
-static gdn_status wrong_kind(const gguf_key *key, const char *name, const char *wanted)
-{
-    return rt_fail(GDN_INVALID_ARGUMENT, "%s is of kind %s%s%s; %s is wanted", name, kind_name(key->kind),
-                   key->element < 0 ? "" : " of ", key->element < 0 ? "" : kind_name(key->element), wanted);
-}
-
 static int is_int(int32_t kind)
 {
     return kind >= 0 && kind != RT_GGUF_F32 && kind != RT_GGUF_F64 && kind != RT_GGUF_BOOL && gguf_kind_bytes(kind);
+}
+
+/* What the questions below are answered with. */
+static int has_int(const gguf_key *key) { return is_int(key->kind); }
+static int has_float(const gguf_key *key) { return key->kind == RT_GGUF_F32 || key->kind == RT_GGUF_F64; }
+static int has_bool(const gguf_key *key) { return key->kind == RT_GGUF_BOOL; }
+static int has_string(const gguf_key *key) { return key->kind == RT_GGUF_STRING; }
+static int has_strings(const gguf_key *key) { return key->element == RT_GGUF_STRING; }
+static int has_ints(const gguf_key *key) { return is_int(key->element) || key->element == RT_GGUF_BOOL; }
+
+/* The key of a name, which has to be there and to be `wanted`. */
+static gdn_status find_kind(const rt_gguf *file, const char *name, int (*fits)(const gguf_key *key), const char *wanted,
+                            const gguf_key **found)
+{
+    const gguf_key *key = *found = find_key(file, name);
+    if (!key)
+        return rt_fail(GDN_NOT_FOUND, "%.100s has no key %s", file->label, name);
+    if (fits(key))
+        return GDN_OK;
+    return rt_fail(GDN_INVALID_ARGUMENT, "%s is of kind %s%s%s; %s is wanted", name, kind_name(key->kind),
+                   key->element < 0 ? "" : " of ", key->element < 0 ? "" : kind_name(key->element), wanted);
 }
 
 /* An integer or bool; 0 where it does not fit into 64 signed bits. */
@@ -62,11 +71,9 @@ gdn_status rt_gguf_get_int(const rt_gguf *file, const char *name, int64_t low, i
 {
     const gguf_key  *key;
     int64_t          got    = 0;
-    const gdn_status status = want_key(file, name, &key);
+    const gdn_status status = find_kind(file, name, has_int, "an integer", &key);
     if (status)
         return status;
-    if (!is_int(key->kind))
-        return wrong_kind(key, name, "an integer");
     if (!load_int(key->value, key->kind, &got))
         return rt_fail(GDN_INVALID_ARGUMENT, "%s is %llu; %lld to %lld are allowed", name,
                        (unsigned long long)gguf_load(key->value, 8), (long long)low, (long long)high);
@@ -80,7 +87,7 @@ gdn_status rt_gguf_get_int(const rt_gguf *file, const char *name, int64_t low, i
 gdn_status rt_gguf_get_float(const rt_gguf *file, const char *name, float *value)
 {
     const gguf_key  *key;
-    const gdn_status status = want_key(file, name, &key);
+    const gdn_status status = find_kind(file, name, has_float, "f32 or f64", &key);
     if (status)
         return status;
     if (key->kind == RT_GGUF_F32) {
@@ -88,8 +95,6 @@ gdn_status rt_gguf_get_float(const rt_gguf *file, const char *name, float *value
         memcpy(value, &bits, sizeof bits);
         return GDN_OK;
     }
-    if (key->kind != RT_GGUF_F64)
-        return wrong_kind(key, name, "f32 or f64");
     const uint64_t bits = gguf_load(key->value, 8);
     double         wide;
     memcpy(&wide, &bits, sizeof bits);
@@ -103,37 +108,28 @@ gdn_status rt_gguf_get_float(const rt_gguf *file, const char *name, float *value
 gdn_status rt_gguf_get_bool(const rt_gguf *file, const char *name, int *value)
 {
     const gguf_key  *key;
-    const gdn_status status = want_key(file, name, &key);
-    if (status)
-        return status;
-    if (key->kind != RT_GGUF_BOOL)
-        return wrong_kind(key, name, "a bool");
-    *value = key->value[0];
-    return GDN_OK;
+    const gdn_status status = find_kind(file, name, has_bool, "a bool", &key);
+    if (!status)
+        *value = key->value[0];
+    return status;
 }
 
 gdn_status rt_gguf_get_string(const rt_gguf *file, const char *name, rt_string *value)
 {
     const gguf_key  *key;
-    const gdn_status status = want_key(file, name, &key);
-    if (status)
-        return status;
-    if (key->kind != RT_GGUF_STRING)
-        return wrong_kind(key, name, "a string");
-    *value = load_string(key->value);
-    return GDN_OK;
+    const gdn_status status = find_kind(file, name, has_string, "a string", &key);
+    if (!status)
+        *value = load_string(key->value);
+    return status;
 }
 
 gdn_status rt_gguf_get_strings(const rt_gguf *file, const char *name, int64_t *count)
 {
     const gguf_key  *key;
-    const gdn_status status = want_key(file, name, &key);
-    if (status)
-        return status;
-    if (key->element != RT_GGUF_STRING)
-        return wrong_kind(key, name, "an array of strings");
-    *count = (int64_t)key->count;
-    return GDN_OK;
+    const gdn_status status = find_kind(file, name, has_strings, "an array of strings", &key);
+    if (!status)
+        *count = (int64_t)key->count;
+    return status;
 }
 
 rt_string rt_gguf_string_at(const rt_gguf *file, const char *name, int64_t index)
@@ -162,11 +158,9 @@ gdn_status rt_gguf_get_ints_from(const rt_gguf *file, const char *name, int64_t 
                                  int64_t *count)
 {
     const gguf_key  *key;
-    const gdn_status status = want_key(file, name, &key);
+    const gdn_status status = find_kind(file, name, has_ints, "an array of integers or bools", &key);
     if (status)
         return status;
-    if (!is_int(key->element) && key->element != RT_GGUF_BOOL)
-        return wrong_kind(key, name, "an array of integers or bools");
     const uint64_t size = (uint64_t)gguf_kind_bytes(key->element);
     if (first < 0)
         return rt_fail(GDN_INVALID_ARGUMENT, "%s: elements from %lld on; 0 and more are allowed", name, (long long)first);

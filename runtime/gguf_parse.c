@@ -321,13 +321,17 @@ static gdn_status parse_header(parser *p, uint64_t *n_tensors, uint64_t *n_keys)
     return GDN_OK;
 }
 
+/* An array of the file's, counted with `more` bytes per element for what is made of it; NULL after a failure. */
+static void *take_array(parser *p, uint64_t n, uint64_t size, uint64_t more, const char *counted, const char *what)
+{
+    return rt_budget_take(p->budget, n * (size + more), counted) ? NULL : rt_calloc(n, size, what);
+}
+
 static gdn_status parse_keys(parser *p, uint64_t n_keys)
 {
     rt_gguf   *f      = p->file;
-    gdn_status status = rt_budget_take(p->budget, n_keys * (sizeof *f->keys + sizeof *f->key_index), "the keys");
-    if (status)
-        return status;
-    f->keys = rt_calloc(n_keys, sizeof *f->keys, "keys");
+    gdn_status status = GDN_OK;
+    f->keys = take_array(p, n_keys, sizeof *f->keys, sizeof *f->key_index, "the keys", "keys");
     if (!f->keys)
         return GDN_OUT_OF_MEMORY;
     for (uint64_t i = 0; !status && i < n_keys; i++)
@@ -389,11 +393,11 @@ gdn_status gguf_parse(rt_gguf *file, rt_budget *budget)
     if (!status && (alignment & (alignment - 1)))
         status = rt_fail(GDN_INVALID_ARGUMENT, "general.alignment is %lld; powers of two from 8 to %d are allowed",
                          (long long)alignment, MAX_ALIGNMENT);
-    if (!status) /* with their two orders, by name and by place */
-        status = rt_budget_take(budget, n_tensors * (sizeof *file->tensors + 2 * sizeof *file->tensor_index), "the tensors");
     if (status)
         return status;
-    file->tensors = rt_calloc(n_tensors, sizeof *file->tensors, "descriptions of tensors");
+    /* with their two orders, by name and by place */
+    file->tensors = take_array(&p, n_tensors, sizeof *file->tensors, 2 * sizeof *file->tensor_index, "the tensors",
+                               "descriptions of tensors");
     if (!file->tensors)
         return GDN_OUT_OF_MEMORY;
     for (uint64_t i = 0; !status && i < n_tensors; i++)

@@ -15,6 +15,12 @@ static gdn_tensor operand(const gdn_span *span, int64_t offset, int64_t token_st
     return t;
 }
 
+/* A pool of rows, which the maps choose from. */
+static gdn_tensor pooled(gdn_span pool)
+{
+    return (gdn_tensor){ .data = pool.data, .offset = pool.offset, .bytes = pool.bytes };
+}
+
 static gdn_span put(rt_engine *e, int64_t *at, const int32_t *values, int64_t n)
 {
     memcpy((int32_t *)e->maps.host + *at, values, 4 * (size_t)n);
@@ -52,11 +58,9 @@ static gdn_status convolve(rt_engine *e, const rt_layer *layer, const rt_step *s
     a.out          = operand(&e->conv_out, 0, hp->n_channels, 0);
     a.weight       = operand(&e->recurrent_weight[layer->index_in_kind].span, 0, 0, 0);
     if (pool->n_columns) {
-        a.history.data   = pool->conv.data;
-        a.history.offset = pool->conv.offset;
-        a.history.bytes  = pool->conv.bytes;
-        a.history_src    = m->conv_src;
-        a.history_dst    = m->conv_dst;
+        a.history     = pooled(pool->conv);
+        a.history_src = m->conv_src;
+        a.history_dst = m->conv_dst;
     }
     a.seq_start = m->seq_start;
     a.position  = m->position;
@@ -94,13 +98,11 @@ static gdn_status delta(rt_engine *e, const rt_layer *layer, const rt_step *step
     a.qk_norm     = hp->l2_mode ? GDN_NORM_CLAMP : GDN_NORM_ADD;
     a.qk_norm_eps = hp->l2_eps;
     a.out         = operand(&e->delta_out.span, 0, nv * d, d);
-    a.state.data  = pool->state.data;
-    a.state.offset = pool->state.offset;
-    a.state.bytes  = pool->state.bytes;
-    a.seq_start    = m->seq_start;
-    a.state_src    = m->state_src;
-    a.state_dst    = m->state_dst;
-    a.workspace    = e->workspace;
+    a.state       = pooled(pool->state);
+    a.seq_start   = m->seq_start;
+    a.state_src   = m->state_src;
+    a.state_dst   = m->state_dst;
+    a.workspace   = e->workspace;
     e->counters.recurrent_launches++;
     const gdn_status status = gdn_gated_delta_net(e->device, &a, NULL);
     return status ? rt_fail_gdn(status, "gated_delta_net") : GDN_OK;

@@ -179,44 +179,6 @@ static gdn_status create_all(rt_memory *m)
     return status;
 }
 
-gdn_status rt_memory_create(const rt_memory_desc *desc, rt_memory **memory)
-{
-    rt_memory_shape shape;
-    *memory = NULL;
-    gdn_status status = rt_memory_shape_of(desc, &shape);
-    if (status)
-        return status;
-    gdn_device_info host = { sizeof host };
-    if (!desc->device || !desc->host || gdn_context_describe(desc->host, &host, NULL) || !host.shared_memory)
-        return rt_fail(GDN_INVALID_ARGUMENT, "memory: it needs a context for states, and one in the host's memory for KV");
-    rt_memory *m = rt_calloc(1, sizeof *m, "the memory");
-    if (!m)
-        return GDN_OUT_OF_MEMORY;
-    m->model        = desc->model;
-    m->device       = desc->device;
-    m->host         = desc->host;
-    m->n_seqs       = desc->n_seqs;
-    m->n_cells      = desc->n_cells;
-    m->kv_type      = desc->kv_type;
-    m->K            = shape.K;
-    m->kernel       = desc->model->hp.conv_kernel;
-    m->n_columns    = shape.n_columns;
-    m->n_recurrent  = desc->model->n_recurrent;
-    m->n_attention  = shape.n_attention;
-    m->has_draft    = desc->model->hp.n_mtp;
-    m->state_bytes  = shape.state_bytes;
-    m->column_bytes = shape.column_bytes;
-    m->kv_bytes     = shape.kv_bytes;
-    m->hidden_bytes = shape.hidden_bytes;
-    status = create_all(m);
-    if (status) {
-        rt_memory_destroy(m);
-        return status;
-    }
-    *memory = m;
-    return GDN_OK;
-}
-
 void rt_memory_destroy(rt_memory *m)
 {
     if (!m)
@@ -241,6 +203,32 @@ void rt_memory_destroy(rt_memory *m)
     for (size_t i = 0; i < sizeof arrays / sizeof *arrays; i++)
         rt_free(arrays[i]);
     rt_free(m);
+}
+
+gdn_status rt_memory_create(const rt_memory_desc *desc, rt_memory **memory)
+{
+    rt_memory_shape shape;
+    *memory = NULL;
+    gdn_status status = rt_memory_shape_of(desc, &shape);
+    if (status)
+        return status;
+    gdn_device_info host = { sizeof host };
+    if (!desc->device || !desc->host || gdn_context_describe(desc->host, &host, NULL) || !host.shared_memory)
+        return rt_fail(GDN_INVALID_ARGUMENT, "memory: it needs a context for states, and one in the host's memory for KV");
+    rt_memory *m = rt_calloc(1, sizeof *m, "the memory");
+    if (!m)
+        return GDN_OUT_OF_MEMORY;
+    *m = (rt_memory){ .model = desc->model, .device = desc->device, .host = desc->host, .n_seqs = desc->n_seqs,
+                      .n_cells = desc->n_cells, .kv_type = desc->kv_type, .K = shape.K, .kernel = desc->model->hp.conv_kernel,
+                      .n_columns = shape.n_columns, .n_recurrent = desc->model->n_recurrent, .n_attention = shape.n_attention,
+                      .has_draft = desc->model->hp.n_mtp, .state_bytes = shape.state_bytes, .column_bytes = shape.column_bytes,
+                      .kv_bytes = shape.kv_bytes, .hidden_bytes = shape.hidden_bytes };
+    status = create_all(m);
+    if (status)
+        rt_memory_destroy(m);
+    else
+        *memory = m;
+    return status;
 }
 
 /* ---- Pools ---------------------------------------------------------------------------------------------- */

@@ -2,7 +2,6 @@
 #include "runtime/model.h"
 
 #include <math.h>
-#include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -161,26 +160,26 @@ static void read_layer_kinds(reader *r)
 
 /* ---- Tensors ---- */
 
-enum { OPTIONAL = 1 };
+enum { OPTIONAL = 1, NAME_BYTES = 96 };
 
-static rt_weight matrix(reader *r, int flags, int32_t n_columns, int32_t n_rows, int32_t n_matrices, const char *format, ...)
-    __attribute__((format(printf, 6, 7)));
-static rt_weight matrix(reader *r, int flags, int32_t n_columns, int32_t n_rows, int32_t n_matrices, const char *format, ...)
+/* The tensor `name`, of block l unless l is -1, or NULL; its whole name is written to `full`. */
+static const rt_gguf_tensor *find(reader *r, int flags, int32_t l, const char *name, char full[NAME_BYTES])
+{
+    const int prefix = l < 0 ? 0 : snprintf(full, NAME_BYTES, "blk.%d.", (int)l);
+    (void)snprintf(full + prefix, NAME_BYTES - (size_t)prefix, "%s", name);
+    const rt_gguf_tensor *t = r->status ? NULL : rt_gguf_find(r->model->file, full);
+    if (!t && !r->status && !(flags & OPTIONAL))
+        r->status = rt_fail(GDN_INVALID_ARGUMENT, "tensor %s is missing", full);
+    return t;
+}
+
+static rt_weight matrix(reader *r, int flags, int32_t n_columns, int32_t n_rows, int32_t n_matrices, int32_t l, const char *tensor)
 {
     rt_weight none = { 0 };
-    char      name[96];
-    va_list   args;
-    va_start(args, format);
-    vsnprintf(name, sizeof name, format, args);
-    va_end(args);
-    if (r->status)
+    char      name[NAME_BYTES];
+    const rt_gguf_tensor *t = find(r, flags, l, tensor, name);
+    if (!t)
         return none;
-    const rt_gguf_tensor *t = rt_gguf_find(r->model->file, name);
-    if (!t) {
-        if (!(flags & OPTIONAL))
-            r->status = rt_fail(GDN_INVALID_ARGUMENT, "tensor %s is missing", name);
-        return none;
-    }
     const rt_type_info *type = rt_type_describe(t->type);
     if (!type || !t->data) {
         r->status = rt_fail(GDN_UNSUPPORTED, "tensor %s has ggml type %d; F32, F16, BF16, Q8_0, Q4_0, Q4_K, Q5_K and Q6_K can be run", name,
@@ -201,22 +200,12 @@ static rt_weight matrix(reader *r, int flags, int32_t n_columns, int32_t n_rows,
 }
 
 /* A vector as F32 in the model's storage; NULL while counting. */
-static const float *vector(reader *r, int flags, int64_t n, const char *format, ...) __attribute__((format(printf, 4, 5)));
-static const float *vector(reader *r, int flags, int64_t n, const char *format, ...)
+static const float *vector(reader *r, int flags, int64_t n, int32_t l, const char *tensor)
 {
-    char    name[96];
-    va_list args;
-    va_start(args, format);
-    vsnprintf(name, sizeof name, format, args);
-    va_end(args);
-    if (r->status)
+    char    name[NAME_BYTES];
+    const rt_gguf_tensor *t = find(r, flags, l, tensor, name);
+    if (!t)
         return NULL;
-    const rt_gguf_tensor *t = rt_gguf_find(r->model->file, name);
-    if (!t) {
-        if (!(flags & OPTIONAL))
-            r->status = rt_fail(GDN_INVALID_ARGUMENT, "tensor %s is missing", name);
-        return NULL;
-    }
     const rt_type_info *type = rt_type_describe(t->type);
     const int64_t       have = t->ne[0] * t->ne[1] * t->ne[2] * t->ne[3];
     if (!type || !t->data || t->ne[0] % type->block) {
@@ -244,36 +233,35 @@ static void bind_recurrent(reader *r, rt_layer *layer, int l)
     const rt_hparams *hp    = &r->model->hp;
     const int32_t     E     = hp->n_embd, nv = hp->n_value_heads;
     const int32_t     inner = nv * hp->state_size;
-    char legacy[96];
-    snprintf(legacy, sizeof legacy, "blk.%d.ssm_in.weight", l);
-    if (!r->status && rt_gguf_find(r->model->file, legacy))
+    char legacy[NAME_BYTES];
+    if (find(r, OPTIONAL, l, "ssm_in.weight", legacy))
         r->status = rt_fail(GDN_UNSUPPORTED, "tensor %s: files of the early qwen3next conversion, with q, k, v and z interleaved, cannot "
                                              "be run; convert the model again", legacy);
-    layer->qkv  = matrix(r, 0, E, hp->n_channels, 1, "blk.%d.attn_qkv.weight", l);
-    layer->gate = matrix(r, 0, E, inner, 1, "blk.%d.attn_gate.weight", l);
+    layer->qkv  = matrix(r, 0, E, hp->n_channels, 1, l, "attn_qkv.weight");
+    layer->gate = matrix(r, 0, E, inner, 1, l, "attn_gate.weight");
     if (hp->arch == RT_QWEN3NEXT) {
-        layer->ba = matrix(r, 0, E, 2 * nv, 1, "blk.%d.ssm_ba.weight", l);
+        layer->ba = matrix(r, 0, E, 2 * nv, 1, l, "ssm_ba.weight");
     } else {
-        layer->beta  = matrix(r, 0, E, nv, 1, "blk.%d.ssm_beta.weight", l);
-        layer->alpha = matrix(r, 0, E, nv, 1, "blk.%d.ssm_alpha.weight", l);
+        layer->beta  = matrix(r, 0, E, nv, 1, l, "ssm_beta.weight");
+        layer->alpha = matrix(r, 0, E, nv, 1, l, "ssm_alpha.weight");
     }
-    layer->conv     = vector(r, 0, (int64_t)hp->n_channels * hp->conv_kernel, "blk.%d.ssm_conv1d.weight", l);
-    layer->dt_bias  = vector(r, 0, nv, "blk.%d.ssm_dt.bias", l);
-    layer->a        = vector(r, 0, nv, "blk.%d.ssm_a", l);
-    layer->ssm_norm = vector(r, 0, hp->state_size, "blk.%d.ssm_norm.weight", l);
-    layer->ssm_out  = matrix(r, 0, inner, E, 1, "blk.%d.ssm_out.weight", l);
+    layer->conv     = vector(r, 0, (int64_t)hp->n_channels * hp->conv_kernel, l, "ssm_conv1d.weight");
+    layer->dt_bias  = vector(r, 0, nv, l, "ssm_dt.bias");
+    layer->a        = vector(r, 0, nv, l, "ssm_a");
+    layer->ssm_norm = vector(r, 0, hp->state_size, l, "ssm_norm.weight");
+    layer->ssm_out  = matrix(r, 0, inner, E, 1, l, "ssm_out.weight");
 }
 
 static void bind_attention(reader *r, rt_layer *layer, int l)
 {
     const rt_hparams *hp = &r->model->hp;
     const int32_t     E  = hp->n_embd, hd = hp->head_dim;
-    layer->wq     = matrix(r, 0, E, 2 * hd * hp->n_head, 1, "blk.%d.attn_q.weight", l);
-    layer->wk     = matrix(r, 0, E, hd * hp->n_head_kv, 1, "blk.%d.attn_k.weight", l);
-    layer->wv     = matrix(r, 0, E, hd * hp->n_head_kv, 1, "blk.%d.attn_v.weight", l);
-    layer->wo     = matrix(r, 0, hd * hp->n_head, E, 1, "blk.%d.attn_output.weight", l);
-    layer->q_norm = vector(r, 0, hd, "blk.%d.attn_q_norm.weight", l);
-    layer->k_norm = vector(r, 0, hd, "blk.%d.attn_k_norm.weight", l);
+    layer->wq     = matrix(r, 0, E, 2 * hd * hp->n_head, 1, l, "attn_q.weight");
+    layer->wk     = matrix(r, 0, E, hd * hp->n_head_kv, 1, l, "attn_k.weight");
+    layer->wv     = matrix(r, 0, E, hd * hp->n_head_kv, 1, l, "attn_v.weight");
+    layer->wo     = matrix(r, 0, hd * hp->n_head, E, 1, l, "attn_output.weight");
+    layer->q_norm = vector(r, 0, hd, l, "attn_q_norm.weight");
+    layer->k_norm = vector(r, 0, hd, l, "attn_k_norm.weight");
 }
 
 static void bind_feed_forward(reader *r, rt_layer *layer, int l)
@@ -281,21 +269,21 @@ static void bind_feed_forward(reader *r, rt_layer *layer, int l)
     const rt_hparams *hp = &r->model->hp;
     const int32_t     E  = hp->n_embd;
     if (!hp->n_expert) {
-        layer->ffn_gate = matrix(r, 0, E, hp->n_ff, 1, "blk.%d.ffn_gate.weight", l);
-        layer->ffn_up   = matrix(r, 0, E, hp->n_ff, 1, "blk.%d.ffn_up.weight", l);
-        layer->ffn_down = matrix(r, 0, hp->n_ff, E, 1, "blk.%d.ffn_down.weight", l);
+        layer->ffn_gate = matrix(r, 0, E, hp->n_ff, 1, l, "ffn_gate.weight");
+        layer->ffn_up   = matrix(r, 0, E, hp->n_ff, 1, l, "ffn_up.weight");
+        layer->ffn_down = matrix(r, 0, hp->n_ff, E, 1, l, "ffn_down.weight");
         return;
     }
     const int32_t X = hp->n_expert, F = hp->n_ff_expert;
-    layer->router    = matrix(r, 0, E, X, 1, "blk.%d.ffn_gate_inp.weight", l);
-    layer->gate_exps = matrix(r, 0, E, F, X, "blk.%d.ffn_gate_exps.weight", l);
-    layer->up_exps   = matrix(r, 0, E, F, X, "blk.%d.ffn_up_exps.weight", l);
-    layer->down_exps = matrix(r, 0, F, E, X, "blk.%d.ffn_down_exps.weight", l);
+    layer->router    = matrix(r, 0, E, X, 1, l, "ffn_gate_inp.weight");
+    layer->gate_exps = matrix(r, 0, E, F, X, l, "ffn_gate_exps.weight");
+    layer->up_exps   = matrix(r, 0, E, F, X, l, "ffn_up_exps.weight");
+    layer->down_exps = matrix(r, 0, F, E, X, l, "ffn_down_exps.weight");
     if (hp->n_ff_shared) {
-        layer->gate_shexp = matrix(r, 0, E, hp->n_ff_shared, 1, "blk.%d.ffn_gate_shexp.weight", l);
-        layer->up_shexp   = matrix(r, 0, E, hp->n_ff_shared, 1, "blk.%d.ffn_up_shexp.weight", l);
-        layer->down_shexp = matrix(r, 0, hp->n_ff_shared, E, 1, "blk.%d.ffn_down_shexp.weight", l);
-        layer->shexp_gate = vector(r, 0, E, "blk.%d.ffn_gate_inp_shexp.weight", l);
+        layer->gate_shexp = matrix(r, 0, E, hp->n_ff_shared, 1, l, "ffn_gate_shexp.weight");
+        layer->up_shexp   = matrix(r, 0, E, hp->n_ff_shared, 1, l, "ffn_up_shexp.weight");
+        layer->down_shexp = matrix(r, 0, hp->n_ff_shared, E, 1, l, "ffn_down_shexp.weight");
+        layer->shexp_gate = vector(r, 0, E, l, "ffn_gate_inp_shexp.weight");
     }
 }
 
@@ -303,30 +291,30 @@ static void bind(reader *r)
 {
     rt_model   *m  = r->model;
     rt_hparams *hp = &m->hp;
-    m->tok_embd    = matrix(r, 0, hp->n_embd, 0, 1, "token_embd.weight");
+    m->tok_embd    = matrix(r, 0, hp->n_embd, 0, 1, -1, "token_embd.weight");
     if (r->status)
         return;
     hp->n_vocab    = m->tok_embd.n_rows;
-    m->output      = matrix(r, OPTIONAL, hp->n_embd, hp->n_vocab, 1, "output.weight");
+    m->output      = matrix(r, OPTIONAL, hp->n_embd, hp->n_vocab, 1, -1, "output.weight");
     m->output      = m->output.data ? m->output : m->tok_embd;
-    m->output_norm = vector(r, 0, hp->n_embd, "output_norm.weight");
+    m->output_norm = vector(r, 0, hp->n_embd, -1, "output_norm.weight");
     m->mtp_embd    = m->tok_embd;
     m->mtp_head    = m->output;
     for (int32_t l = 0; l < hp->n_layer + hp->n_mtp; l++) {
         rt_layer *layer            = &m->layer[l];
-        layer->attn_norm           = vector(r, 0, hp->n_embd, "blk.%d.attn_norm.weight", (int)l);
-        layer->post_attention_norm = vector(r, 0, hp->n_embd, "blk.%d.post_attention_norm.weight", (int)l);
+        layer->attn_norm           = vector(r, 0, hp->n_embd, l, "attn_norm.weight");
+        layer->post_attention_norm = vector(r, 0, hp->n_embd, l, "post_attention_norm.weight");
         (layer->recurrent ? bind_recurrent : bind_attention)(r, layer, (int)l);
         bind_feed_forward(r, layer, (int)l);
         if (l < hp->n_layer)
             continue;
-        layer->eh_proj   = matrix(r, 0, 2 * hp->n_embd, hp->n_embd, 1, "blk.%d.nextn.eh_proj.weight", (int)l);
-        layer->enorm     = vector(r, 0, hp->n_embd, "blk.%d.nextn.enorm.weight", (int)l);
-        layer->hnorm     = vector(r, 0, hp->n_embd, "blk.%d.nextn.hnorm.weight", (int)l);
-        layer->head_norm = vector(r, OPTIONAL, hp->n_embd, "blk.%d.nextn.shared_head_norm.weight", (int)l);
+        layer->eh_proj   = matrix(r, 0, 2 * hp->n_embd, hp->n_embd, 1, l, "nextn.eh_proj.weight");
+        layer->enorm     = vector(r, 0, hp->n_embd, l, "nextn.enorm.weight");
+        layer->hnorm     = vector(r, 0, hp->n_embd, l, "nextn.hnorm.weight");
+        layer->head_norm = vector(r, OPTIONAL, hp->n_embd, l, "nextn.shared_head_norm.weight");
         layer->head_norm = layer->head_norm ? layer->head_norm : m->output_norm;
-        const rt_weight embd = matrix(r, OPTIONAL, hp->n_embd, hp->n_vocab, 1, "blk.%d.nextn.embed_tokens.weight", (int)l);
-        const rt_weight head = matrix(r, OPTIONAL, hp->n_embd, hp->n_vocab, 1, "blk.%d.nextn.shared_head_head.weight", (int)l);
+        const rt_weight embd = matrix(r, OPTIONAL, hp->n_embd, hp->n_vocab, 1, l, "nextn.embed_tokens.weight");
+        const rt_weight head = matrix(r, OPTIONAL, hp->n_embd, hp->n_vocab, 1, l, "nextn.shared_head_head.weight");
         m->mtp_embd = embd.data ? embd : m->mtp_embd;
         m->mtp_head = head.data ? head : m->mtp_head;
     }
@@ -387,13 +375,13 @@ gdn_status rt_model_from_gguf_within(rt_gguf *file, rt_budget *budget, rt_model 
         if (!r.status)
             bind(&r);
     }
-    if (r.status) {
+    if (!r.status)
+        m->fingerprint = fingerprint(m);
+    if (r.status)
         rt_model_free(m);
-        return r.status;
-    }
-    m->fingerprint = fingerprint(m);
-    *model = m;
-    return GDN_OK;
+    else
+        *model = m;
+    return r.status;
 }
 
 gdn_status rt_model_load(const char *path, rt_model **model) { return rt_model_load_within(path, NULL, model); }

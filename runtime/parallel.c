@@ -19,18 +19,13 @@ gdn_status rt_threads_create(int32_t n_threads, rt_threads **threads)
     if (n_threads < 0 || n_threads > MAX_THREADS)
         return rt_fail(GDN_INVALID_ARGUMENT, "the number of threads is %d; 0 (all processors) to %d are allowed", (int)n_threads,
                        (int)MAX_THREADS);
-    rt_threads *t = rt_calloc(1, sizeof *t, "threads");
+    int32_t n = n_threads ? n_threads : gdn_team_default_threads(getenv("GDN_NUM_THREADS"));
+    n = n < MAX_THREADS ? n : MAX_THREADS;
+    void       *memory;
+    rt_threads *t = rt_calloc_with(sizeof *t, 1, gdn_team_bytes(n), "threads", &memory);
     if (!t)
         return GDN_OUT_OF_MEMORY;
-    t->n = n_threads ? n_threads : gdn_team_default_threads(getenv("GDN_NUM_THREADS"));
-    if (t->n > MAX_THREADS)
-        t->n = MAX_THREADS;
-    void *memory = rt_calloc(1, gdn_team_bytes(t->n), "threads");
-    if (!memory) {
-        rt_free(t);
-        return GDN_OUT_OF_MEMORY;
-    }
-    t->team  = gdn_team_start(memory, t->n); /* fewer than were asked for will do */
+    *t       = (rt_threads){ gdn_team_start(memory, n), n }; /* fewer than were asked for will do */
     *threads = t;
     return GDN_OK;
 }
@@ -40,7 +35,6 @@ void rt_threads_destroy(rt_threads *t)
     if (!t)
         return;
     gdn_team_stop(t->team);
-    rt_free(t->team);
     rt_free(t);
 }
 

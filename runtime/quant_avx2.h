@@ -170,10 +170,7 @@ GDN_INLINE void decode_q6_k(const unsigned char *from, group *g)
     }
     order_unit(g->w[0]);
     order_unit(g->w[1]);
-    /* dword j has the scales of unit 0, bytes 0 and 16, and of unit 1 */
-    const __m256i dwords =
-        _mm256_inserti128_si256(_mm256_castsi128_si256(_mm_loadu_si128((const __m128i *)(const void *)(from + 192))),
-                                _mm_loadu_si128((const __m128i *)(const void *)(from + 210 + 192)), 1);
+    const __m256i dwords = rt_scales_q6(from + 192, from + 210 + 192);
     const __m256i up0 = _mm256_setr_epi32(24, 24, 24, 24, 16, 16, 16, 16),
                   up1 = _mm256_setr_epi32(8, 8, 8, 8, 0, 0, 0, 0);
     const __m256i even = _mm256_permutevar8x32_epi32(dwords, _mm256_setr_epi32(0, 2, 4, 6, 0, 2, 4, 6));
@@ -182,8 +179,6 @@ GDN_INLINE void decode_q6_k(const unsigned char *from, group *g)
     g->factor[0][1] = _mm256_srai_epi32(_mm256_sllv_epi32(odd, up0), 24);
     g->factor[1][0] = _mm256_srai_epi32(_mm256_sllv_epi32(even, up1), 24);
     g->factor[1][1] = _mm256_srai_epi32(_mm256_sllv_epi32(odd, up1), 24);
-    const __m128 d = _mm_cvtph_ps(
-        _mm_setr_epi16((short)rt_load_u16(from + 208), 0, (short)rt_load_u16(from + 210 + 208), 0, 0, 0, 0, 0));
-    const __m128 d4 = _mm_shuffle_ps(d, d, _MM_SHUFFLE(2, 2, 0, 0));
+    const __m128 d4 = rt_d_q6(from + 208, from + 210 + 208);
     g->d[0] = g->d[1] = _mm256_set_m128(d4, d4);
 }

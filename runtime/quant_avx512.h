@@ -192,17 +192,12 @@ GDN_INLINE void decode_q6_k(const unsigned char *from, group *g)
     }
     order_unit(g->w[0]);
     order_unit(g->w[1]);
-    /* dword j has the scales of unit 0, bytes 0 and 16, and of unit 1 */
-    const __m512i dwords = _mm512_castsi256_si512(_mm256_inserti128_si256(
-        _mm256_castsi128_si256(_mm_loadu_si128((const __m128i *)(const void *)(from + 192))),
-        _mm_loadu_si128((const __m128i *)(const void *)(from + 210 + 192)), 1));
+    const __m512i dwords = _mm512_castsi256_si512(rt_scales_q6(from + 192, from + 210 + 192));
     const __m512i f =
         _mm512_permutexvar_epi32(_mm512_setr_epi32(0, 2, 4, 6, 0, 2, 4, 6, 1, 3, 5, 7, 1, 3, 5, 7), dwords);
     g->factor[0][0] = _mm512_srai_epi32(
         _mm512_sllv_epi32(f, _mm512_setr_epi32(24, 24, 24, 24, 16, 16, 16, 16, 24, 24, 24, 24, 16, 16, 16, 16)), 24);
     g->factor[1][0] =
         _mm512_srai_epi32(_mm512_sllv_epi32(f, _mm512_setr_epi32(8, 8, 8, 8, 0, 0, 0, 0, 8, 8, 8, 8, 0, 0, 0, 0)), 24);
-    const __m128 d = _mm_cvtph_ps(
-        _mm_setr_epi16((short)rt_load_u16(from + 208), 0, (short)rt_load_u16(from + 210 + 208), 0, 0, 0, 0, 0));
-    g->d[0] = _mm512_broadcast_f32x4(_mm_shuffle_ps(d, d, _MM_SHUFFLE(2, 2, 0, 0)));
+    g->d[0] = _mm512_broadcast_f32x4(rt_d_q6(from + 208, from + 210 + 208));
 }

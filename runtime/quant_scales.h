@@ -52,6 +52,20 @@ static inline __attribute__((always_inline)) void rt_d_dmin(const unsigned char 
     *dmin = _mm_shuffle_ps(f, f, _MM_SHUFFLE(3, 3, 1, 1));
 }
 
+/* The same of Q6_K, whose only scale beside those of 16 elements is d. */
+static inline __attribute__((always_inline)) __m128 rt_d_q6(const unsigned char *first, const unsigned char *second)
+{
+    const __m128 d = _mm_cvtph_ps(_mm_setr_epi16((short)rt_load_u16(first), 0, (short)rt_load_u16(second), 0, 0, 0, 0, 0));
+    return _mm_shuffle_ps(d, d, _MM_SHUFFLE(2, 2, 0, 0));
+}
+
+/* The scales of 16 elements of two super-blocks of Q6_K: dword j has those of unit 0, bytes 0 and 16, and of unit 1. */
+static inline __attribute__((always_inline)) __m256i rt_scales_q6(const unsigned char *first, const unsigned char *second)
+{
+    return _mm256_inserti128_si256(_mm256_castsi128_si256(_mm_loadu_si128((const __m128i *)(const void *)first)),
+                                   _mm_loadu_si128((const __m128i *)(const void *)second), 1);
+}
+
 /* 16 F16, `stride` bytes apart, in the order of lanes. */
 static inline __attribute__((always_inline)) __m256i rt_scales_f16(const unsigned char *from, int stride)
 {

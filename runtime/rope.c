@@ -9,8 +9,8 @@
 
 struct rt_rope {
     int32_t half, n_positions;
-    double *frequency; /* [half]                                    */
-    float  *table;     /* [n_positions][2 half]: cosines, then sines */
+    double  frequency[RT_ROPE_MAX / 2]; /* half of them                               */
+    float  *table;                      /* [n_positions][2 half]: cosines, then sines */
 };
 
 static void angles(const rt_rope *rope, int32_t position, float *out)
@@ -32,17 +32,13 @@ gdn_status rt_rope_create(int32_t n_rot, float base, int32_t n_positions, rt_rop
         return rt_fail(GDN_INVALID_ARGUMENT, "the rotary base is %g; above 0 to 1e30 are allowed", (double)base);
     if (n_positions < 0)
         return rt_fail(GDN_INVALID_ARGUMENT, "n_positions is %d; 0 and more are allowed", (int)n_positions);
-    rt_rope *r = rt_calloc(1, sizeof *r, "rotary angles");
+    void    *table;
+    rt_rope *r = rt_calloc_with(sizeof *r, (uint64_t)n_positions * (uint64_t)n_rot, sizeof *r->table, "rotary angles", &table);
     if (!r)
         return GDN_OUT_OF_MEMORY;
     r->half        = n_rot / 2;
     r->n_positions = n_positions;
-    r->frequency   = rt_calloc((uint64_t)r->half, sizeof *r->frequency, "rotary angles");
-    r->table       = rt_calloc((uint64_t)n_positions * (uint64_t)n_rot, sizeof *r->table, "rotary angles");
-    if (!r->frequency || !r->table) {
-        rt_rope_destroy(r);
-        return GDN_OUT_OF_MEMORY;
-    }
+    r->table       = table;
     const gdn_float_env caller = gdn_float_env_enter();
     for (int32_t i = 0; i < r->half; i++)
         r->frequency[i] = pow((double)base, -2.0 * i / n_rot);
@@ -53,14 +49,7 @@ gdn_status rt_rope_create(int32_t n_rot, float base, int32_t n_positions, rt_rop
     return GDN_OK;
 }
 
-void rt_rope_destroy(rt_rope *rope)
-{
-    if (!rope)
-        return;
-    rt_free(rope->frequency);
-    rt_free(rope->table);
-    rt_free(rope);
-}
+void rt_rope_destroy(rt_rope *rope) { rt_free(rope); }
 
 int32_t rt_rope_half(const rt_rope *rope) { return rope->half; }
 

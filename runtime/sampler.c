@@ -33,31 +33,17 @@ gdn_status rt_sampling_check(const rt_sampling *s)
 gdn_status rt_sampler_create(int32_t n_vocab, rt_dense *dense, rt_sampler **sampler)
 {
     *sampler = NULL;
-    rt_sampler *s = rt_calloc(1, sizeof *s, "a sampler");
+    const size_t room = ((size_t)n_vocab + 31) / 16 * 16; /* with a gap between neighbours, aligned to 64 */
+    void        *arrays;
+    rt_sampler  *s = rt_calloc_with(sizeof *s, room, 2 * sizeof *s->p + sizeof *s->index, "a sampler", &arrays);
     if (!s)
         return GDN_OUT_OF_MEMORY;
-    s->n_vocab = n_vocab;
-    s->dense   = dense;
-    s->logits  = rt_calloc((uint64_t)n_vocab, 4, "a sampler");
-    s->p       = rt_calloc((uint64_t)n_vocab, 4, "a sampler");
-    s->index   = rt_calloc((uint64_t)n_vocab, 4, "a sampler");
-    if (!s->logits || !s->p || !s->index) {
-        rt_sampler_destroy(s);
-        return GDN_OUT_OF_MEMORY;
-    }
+    *s = (rt_sampler){ n_vocab, dense, arrays, (float *)arrays + room, (int32_t *)arrays + 2 * room };
     *sampler = s;
     return GDN_OK;
 }
 
-void rt_sampler_destroy(rt_sampler *s)
-{
-    if (!s)
-        return;
-    rt_free(s->logits);
-    rt_free(s->p);
-    rt_free(s->index);
-    rt_free(s);
-}
+void rt_sampler_destroy(rt_sampler *s) { rt_free(s); }
 
 /* A number in [0, 1) that depends on (seed, position) alone: two rounds of splitmix64 (Steele, Lea, Flood 2014). */
 static double uniform(uint64_t seed, int32_t position)

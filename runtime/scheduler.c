@@ -50,12 +50,11 @@ gdn_status rt_scheduler_create(const rt_scheduler_desc *desc, rt_scheduler **sch
                         s->generating ? GDN_OK : GDN_OUT_OF_MEMORY;
     if (!status)
         status = rt_sampler_create(s->n_vocab, rt_engine_dense(desc->engine), &s->sampler);
-    if (status) {
+    if (status)
         rt_scheduler_destroy(s);
-        return status;
-    }
-    *scheduler = s;
-    return GDN_OK;
+    else
+        *scheduler = s;
+    return status;
 }
 
 static void free_job(rt_job *job)

@@ -310,13 +310,13 @@ gdn_status rt_tokenizer_create_within(const rt_gguf *file, rt_budget *budget, rt
         status = sort_special(t, budget);
     if (!status)
         status = tok_load_merges(t, file, budget);
-    if (status) {
+    if (!status)
+        add_ends(t);
+    if (status)
         rt_tokenizer_destroy(t);
-        return status;
-    }
-    add_ends(t);
-    *tokenizer = t;
-    return GDN_OK;
+    else
+        *tokenizer = t;
+    return status;
 }
 
 void rt_tokenizer_destroy(rt_tokenizer *t)
@@ -324,13 +324,9 @@ void rt_tokenizer_destroy(rt_tokenizer *t)
     if (!t)
         return;
     tok_splitter_destroy(t->splitter);
-    rt_free(t->begin);
-    rt_free(t->kind);
-    rt_free(t->arena);
-    rt_free(t->by_text);
-    rt_free(t->merges);
-    rt_free(t->by_pair);
-    rt_free(t->special);
+    void *const arrays[] = { t->begin, t->kind, t->arena, t->by_text, t->merges, t->by_pair, t->special };
+    for (size_t i = 0; i < sizeof arrays / sizeof arrays[0]; i++)
+        rt_free(arrays[i]);
     rt_free(t);
 }
 

@@ -66,6 +66,16 @@ static void release(void *memory, void *unused)
     rt_free(memory);
 }
 
+void tok_splitter_destroy(tok_splitter *s)
+{
+    if (!s)
+        return;
+    pcre2_code_free(s->code);
+    pcre2_match_context_free(s->limits);
+    pcre2_general_context_free(s->memory);
+    rt_free(s);
+}
+
 gdn_status tok_splitter_create(rt_string pre, tok_splitter **splitter)
 {
     const char *regex = regex_of(pre);
@@ -98,30 +108,15 @@ gdn_status tok_splitter_create(rt_string pre, tok_splitter **splitter)
     return GDN_OK;
 }
 
-void tok_splitter_destroy(tok_splitter *s)
-{
-    if (!s)
-        return;
-    pcre2_code_free(s->code);
-    pcre2_match_context_free(s->limits);
-    pcre2_general_context_free(s->memory);
-    rt_free(s);
-}
-
 gdn_status tok_cutter_create(const tok_splitter *splitter, tok_cutter **cutter)
 {
-    *cutter = NULL;
-    tok_cutter *c = rt_calloc(1, sizeof *c, "a match");
-    if (!c)
-        return GDN_OUT_OF_MEMORY;
-    c->splitter = splitter;
-    c->match    = pcre2_match_data_create(1, splitter->memory);
-    if (!c->match) {
-        rt_free(c);
-        return GDN_OUT_OF_MEMORY;
-    }
-    *cutter = c;
-    return GDN_OK;
+    pcre2_match_data *match = pcre2_match_data_create(1, splitter->memory);
+    *cutter = match ? rt_calloc(1, sizeof **cutter, "a match") : NULL;
+    if (*cutter)
+        **cutter = (tok_cutter){ splitter, match };
+    else
+        pcre2_match_data_free(match);
+    return *cutter ? GDN_OK : GDN_OUT_OF_MEMORY;
 }
 
 void tok_cutter_destroy(tok_cutter *c)

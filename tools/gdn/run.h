@@ -5,6 +5,7 @@
 
 #include "cli.h"
 #include "gdn/gdn.h"
+#include "json.h"
 #include "progress.h"
 #include "runtime/chat.h"
 #include "runtime/error.h"
@@ -81,6 +82,8 @@ run_bytes   run_output_text(const run_output *o, int32_t request);
 double      run_now(void);
 const char *run_finish_name(const rt_scheduler *scheduler, const run_request *requests, int32_t i);
 void        run_print_stats(const run_session *s, const rt_scheduler *scheduler, int32_t n, double seconds);
+/* On stdout, an object that begins with what both reports say of a run. */
+void        run_begin_json(json_writer *w, const run_session *s, rt_engine *engine);
 int         run_print_json(const run_session *s, const rt_scheduler *scheduler, const run_prompt *prompts, const run_request *requests,
                            int32_t n, const run_output *output, double seconds);
 int         run_bench(run_session *s);

@@ -4,7 +4,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "json.h"
 #include "output.h"
 #include "run.h"
 
@@ -170,12 +169,7 @@ static void print_end(const run_session *s, double alone_to_one, double alone, c
 static int print_json(const run_session *s, const setting *rows, int n, const setting *alone, const cost *costs, int32_t n_costs, int32_t length)
 {
     json_writer w;
-    json_open(&w, stdout);
-    json_object(&w, NULL);
-    json_string(&w, "model", run_opt.model);
-    json_string(&w, "architecture", rt_arch_name(s->model->hp.arch));
-    json_string(&w, "backend", run_opt.backend);
-    json_string(&w, "isa", rt_dense_isa(rt_engine_dense(rows->engine)));
+    run_begin_json(&w, s, rows->engine);
     json_int(&w, "prompt_tokens", length);
     json_int(&w, "generated_tokens", run_opt.n_predict);
     json_array(&w, "results");

@@ -1,5 +1,4 @@
 /* What `gdn run --stats` and `--json` say. See run.h. */
-#include "json.h"
 #include "run.h"
 
 const char *run_finish_name(const rt_scheduler *scheduler, const run_request *requests, int32_t i)
@@ -73,18 +72,23 @@ static void print_requests(json_writer *w, const rt_scheduler *scheduler, const 
     json_close(w);
 }
 
+void run_begin_json(json_writer *w, const run_session *s, rt_engine *engine)
+{
+    json_open(w, stdout);
+    json_object(w, NULL);
+    json_string(w, "model", run_opt.model);
+    json_string(w, "architecture", rt_arch_name(s->model->hp.arch));
+    json_string(w, "backend", run_opt.backend);
+    json_string(w, "isa", rt_dense_isa(rt_engine_dense(engine)));
+}
+
 int run_print_json(const run_session *s, const rt_scheduler *scheduler, const run_prompt *prompts, const run_request *requests,
                    int32_t n, const run_output *output, double seconds)
 {
     const rt_totals   t = rt_scheduler_totals(scheduler);
     const rt_counters c = rt_engine_counters(s->engine);
     json_writer       w;
-    json_open(&w, stdout);
-    json_object(&w, NULL);
-    json_string(&w, "model", run_opt.model);
-    json_string(&w, "architecture", rt_arch_name(s->model->hp.arch));
-    json_string(&w, "backend", run_opt.backend);
-    json_string(&w, "isa", rt_dense_isa(rt_engine_dense(s->engine)));
+    run_begin_json(&w, s, s->engine);
     json_string(&w, "spec", spec_name(s->spec));
     json_int(&w, "parallel", s->n_seqs);
     json_int(&w, "context", s->context);

@@ -17,21 +17,16 @@ struct run_output {
     const run_session *session;
     const run_prompt  *prompts;
     const run_request *requests;
-    text              *of;
     int32_t            n, turn; /* the request whose text is on the terminal; earlier ones have ended */
     int                live, begun; /* begun: the turn's header is written */
+    text               of[];
 };
 
 run_output *run_output_create(const run_session *s, const run_prompt *prompts, const run_request *requests, int32_t n, int live)
 {
-    run_output *o = calloc(1, sizeof *o);
-    if (!o)
-        return NULL;
-    *o = (run_output){ s, prompts, requests, calloc((size_t)n, sizeof *o->of), n, 0, live, 0 };
-    if (!o->of) {
-        free(o);
-        return NULL;
-    }
+    run_output *o = calloc(1, sizeof *o + (size_t)n * sizeof o->of[0]);
+    if (o)
+        *o = (run_output){ s, prompts, requests, n, 0, live, 0 };
     return o;
 }
 
@@ -41,7 +36,6 @@ void run_output_destroy(run_output *o)
         return;
     for (int32_t i = 0; i < o->n; i++)
         free(o->of[i].bytes);
-    free(o->of);
     free(o);
 }
 
