@@ -13,9 +13,25 @@ static uint32_t lanes(const gdn_vk_device *dev)
     return dev->gpu.variant.subgroup && dev->traits.subgroup_size > least ? dev->traits.subgroup_size : least;
 }
 
+static int is_raw(const problem_t *p)
+{
+    return p->g_form == GDN_G_RAW || p->g_form == GDN_G_RAW_A_LOG;
+}
+
+/* Whether an operand other than the state has 16 bits. */
 static int is_narrow(const problem_t *p)
 {
-    return p->q.dtype != GDN_F32 || p->k.dtype != GDN_F32 || p->v.dtype != GDN_F32;
+    const gdn_token_view *const view[] = { &p->q, &p->k, &p->v, &p->g, &p->beta, &p->out, &p->ssm_a, &p->dt_bias };
+    int narrow = 0;
+    for (int i = 0; i < (is_raw(p) ? 8 : 6); i++)
+        narrow |= view[i]->dtype != GDN_F32;
+    return narrow;
+}
+
+/* Whether q, k, g or beta come in another form than the recurrence takes them. */
+static int has_forms(const problem_t *p)
+{
+    return p->qk_norm || p->g_form != GDN_G_LOG || p->beta_form != GDN_BETA_PLAIN || p->beta_factor != 1.0f;
 }
 
 /* How rows of four elements can be loaded: constant WIDE of the shader. Drivers for CPUs load element by element
@@ -27,7 +43,7 @@ static uint32_t width_of_loads(const gdn_vk_device *dev, const gdn_gpu_device *g
     uint64_t bits = gdn_gpu_pool_bits(&pools[0]) | gdn_gpu_pool_bits(&pools[1]);
     bits |= p->q.dtype == GDN_F32 ? gdn_gpu_token_bits(&tokens[0]) : 0;
     bits |= p->k.dtype == GDN_F32 ? gdn_gpu_token_bits(&tokens[1]) : 0;
-    bits |= p->gate == GDN_GATE_CHANNEL ? gdn_gpu_token_bits(&tokens[2]) : 0;
+    bits |= p->gate == GDN_GATE_CHANNEL && p->g.dtype == GDN_F32 ? gdn_gpu_token_bits(&tokens[2]) : 0;
     if (dev->traits.type == VK_PHYSICAL_DEVICE_TYPE_CPU)
         return bits % 8 ? 0 : 2;
     return bits % 16 ? 0 : 1;
@@ -42,7 +58,8 @@ static void specialize(const gdn_vk_device *dev, const problem_t *p, uint32_t wi
     plan->variant      = general;
     plan->constants[0] = lanes(dev);
     plan->constants[1] = general ? 0 : (uint32_t)p->head_dim_k / 32;
-    plan->constants[2] = (p->gate == GDN_GATE_CHANNEL ? 1u : 0u) | (p->state_layout == GDN_STATE_KV ? 2u : 0u) | (narrow ? 4u : 0u);
+    plan->constants[2] = (p->gate == GDN_GATE_CHANNEL ? 1u : 0u) | (p->state_layout == GDN_STATE_KV ? 2u : 0u) | (narrow ? 4u : 0u) |
+                         (has_forms(p) ? 8u : 0u);
     plan->constants[3] = general ? 0 : width;
 }
 

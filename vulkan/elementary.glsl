@@ -16,7 +16,19 @@
 #define EXP_C5 uintBitsToFloat(0x3c091ef4u)
 #define EXP_C6 uintBitsToFloat(0x3ab5641du)
 #define EXP_SUBNORMAL uintBitsToFloat(0xc2aeac4fu)
+#define LOG_C2 -0.5
+#define LOG_C3 uintBitsToFloat(0x3eaaaad6u)
+#define LOG_C4 uintBitsToFloat(0xbe800041u)
+#define LOG_C5 uintBitsToFloat(0x3e4cb39fu)
+#define LOG_C6 uintBitsToFloat(0xbe2a6bf1u)
+#define LOG_C7 uintBitsToFloat(0x3e143a47u)
+#define LOG_C8 uintBitsToFloat(0xbe0739e0u)
+#define LOG_C9 uintBitsToFloat(0x3dd8b648u)
+#define LOG_C10 uintBitsToFloat(0xbd3c4393u)
+#define LN2_HI_SCALED uintBitsToFloat(0x33b17200u) // LN2_HI 2^-23
+#define LN2_LO_SCALED uintBitsToFloat(0x2a3fbe8eu)
 #define RECIPROCAL_SEED 0x7ef311c7u
+#define RSQRT_SEED 0x5f3759dfu
 
 // By its bits, and the last thing each function asks: a compiler may turn the clamps into min and max, which lose NaN.
 bool is_nan(float x)
@@ -65,6 +77,40 @@ float gdn_exp(float argument)
     return is_nan(argument) ? argument : result;
 }
 
+float gdn_log1p(float x)
+{
+    // [1] reduce
+    precise float one_more = 1.0 + x;
+    uint k_bits = (floatBitsToUint(one_more) - 0x3f400000u) & EXPONENT_MASK;
+    float x_scaled = uintBitsToFloat(floatBitsToUint(x) - k_bits);
+    float four_scaled = uintBitsToFloat(0x40800000u - k_bits);
+    precise float f = x_scaled + fma_exact_product(0.25, four_scaled, -1.0);
+    // [2] polynomial: log(1 + f) = f + f^2 q
+    precise float q = LOG_C10;
+    q = fma1(q, f, LOG_C9);
+    q = fma1(q, f, LOG_C8);
+    q = fma1(q, f, LOG_C7);
+    q = fma1(q, f, LOG_C6);
+    q = fma1(q, f, LOG_C5);
+    q = fma1(q, f, LOG_C4);
+    q = fma1(q, f, LOG_C3);
+    q = fma1(q, f, LOG_C2);
+    // [3] s + l = k LN2_HI + f exactly, then the small terms
+    float k = float(int(k_bits));
+    precise float h = k * LN2_HI_SCALED;
+    precise float s = h + f;
+    precise float l = f - (s - h);
+    precise float ff = f * f;
+    precise float u = fma1(ff, q, fma1(k, LN2_LO_SCALED, l));
+    precise float result = s + u;
+    // [4] ends of the domain, the sign of x, NaN
+    float below = uintBitsToFloat(x == -1.0 ? INF_BITS : NAN_BITS); // -inf with the sign of x
+    result = x > -1.0 ? result : below;
+    result = x == uintBitsToFloat(INF_BITS) ? x : result;
+    result = uintBitsToFloat(floatBitsToUint(result) | (floatBitsToUint(x) & SIGN_BIT));
+    return is_nan(x) ? x : result;
+}
+
 float gdn_reciprocal(float x)
 {
     // [1] split
@@ -92,6 +138,36 @@ float gdn_reciprocal(float x)
     // [5] zero, sign, NaN
     y = a == 0.0 ? uintBitsToFloat(INF_BITS) : y;
     y = uintBitsToFloat(floatBitsToUint(y) | (floatBitsToUint(x) & SIGN_BIT));
+    return is_nan(x) ? x : y;
+}
+
+float gdn_rsqrt(float x)
+{
+    // [1] lift subnormals
+    float pre = x < MIN_NORMAL ? 16777216.0 : 1.0;
+    float post = x < MIN_NORMAL ? 4096.0 : 1.0;
+    precise float b = x * pre;
+    // [2] y = 1/sqrt(b)
+    precise float y = uintBitsToFloat(RSQRT_SEED - (floatBitsToUint(b) >> 1));
+    precise float h = b * y;
+    precise float e = fma1(-h, y, 1.0);
+    precise float step1 = fma1(e, 0.375, 0.5) * e;
+    y = fma1(y, step1, y);
+    h = b * y;
+    e = fma1(-h, y, 1.0);
+    precise float half_y = 0.5 * y;
+    y = fma1(half_y, e, y);
+    // [3] the residual of b y y in twice the precision: b y = h + l
+    h = b * y;
+    precise float l = fma1(b, y, -h);
+    e = fma1(-l, y, fma1(-h, y, 1.0));
+    precise float half_e = 0.5 * e;
+    precise float more_e = 0.375 * e;
+    y = fma1(y, fma1(more_e, e, half_e), y) * post;
+    // [4] ends of the domain, NaN
+    y = x < 0.0 ? uintBitsToFloat(NAN_BITS) : y;
+    y = x == 0.0 ? uintBitsToFloat(INF_BITS | (floatBitsToUint(x) & SIGN_BIT)) : y;
+    y = x == uintBitsToFloat(INF_BITS) ? 0.0 : y;
     return is_nan(x) ? x : y;
 }
 
@@ -133,9 +209,39 @@ float gdn_logistic(float x, float num)
     return x > 18.0 ? num : q;
 }
 
+float gdn_sigmoid(float argument)
+{
+    float x = argument < -110.0 ? -110.0 : argument;
+    float y = gdn_logistic(x, 1.0);
+    return is_nan(argument) ? argument : y;
+}
+
 float gdn_silu(float argument)
 {
     float x = argument < -110.0 ? -110.0 : argument;
     float y = gdn_logistic(x, x);
     return is_nan(argument) ? argument : y;
+}
+
+float gdn_softplus(float x)
+{
+    float y = gdn_log1p(gdn_exp(x));
+    return x > 20.0 ? x : y;
+}
+
+// ---- What gated_delta_net makes of q, k and g with them: numerics/prepare.h ----
+
+float gdn_norm_factor(float sum, float add, float most)
+{
+    precise float lifted = sum + add;
+    float r = gdn_rsqrt(lifted);
+    float least = most < r ? most : r;
+    return is_nan(r) ? r : least;
+}
+
+float gdn_raw_gate(float x, float rate, float bias)
+{
+    precise float biased = x + bias;
+    precise float gate = rate * gdn_softplus(biased);
+    return gate;
 }

@@ -6,7 +6,7 @@
 // the two lanes adds. The exchanges are subgroup shuffles, or go through shared memory (no GDN_SUBGROUP).
 //
 // Steps, numbered as in docs/kernels/gated_delta_net.md and in every other version:
-//   1 load state   2 decay   3 read kv   4 delta   5 update   6 output   7 snapshot
+//   0 prepare   1 load state   2 decay   3 read kv   4 delta   5 update   6 output   7 snapshot
 #version 460
 #extension GL_GOOGLE_include_directive : require
 #ifdef GDN_SUBGROUP
@@ -32,7 +32,8 @@ layout(constant_id = 2) const int SHAPE = 0;   // bits below: what would otherwi
 layout(constant_id = 3) const int WIDE = 0;    // rows of four: 0 element by element, 1 as 16 bytes, 2 as 2 x 8 bytes
 const bool CHANNEL = (SHAPE & 1) != 0;   // a gate per key channel
 const bool KEY_MAJOR = (SHAPE & 2) != 0; // the state's lines are keys
-const bool NARROW = (SHAPE & 4) != 0;    // q, k or v may be of 16 bits
+const bool NARROW = (SHAPE & 4) != 0;    // operands may be of 16 bits
+const bool FORMS = (SHAPE & 8) != 0;     // q, k, g or beta may come in another form than the recurrence takes them
 
 layout(buffer_reference, std430, buffer_reference_align = 8) readonly buffer Params { gdn_gpu_gated_delta_net p; };
 
@@ -45,6 +46,10 @@ uint lane_of_workgroup()
     return gl_SubgroupID * gl_SubgroupSize + gl_SubgroupInvocationID;
 }
 vec4 exchange(vec4 x, uint mask, uint turn)
+{
+    return subgroupShuffleXor(x, mask);
+}
+float exchange(float x, uint mask, uint turn)
 {
     return subgroupShuffleXor(x, mask);
 }
@@ -86,6 +91,12 @@ vec4 exchange(vec4 x, uint mask, uint turn)
     barrier();
     return board[place(turn, gl_LocalInvocationIndex ^ mask)];
 }
+float exchange(float x, uint mask, uint turn)
+{
+    board[place(turn, gl_LocalInvocationIndex)].x = x;
+    barrier();
+    return board[place(turn, gl_LocalInvocationIndex ^ mask)].x;
+}
 vec4 gather_columns(float x, uint turn)
 {
     uint first = gl_LocalInvocationIndex & ~7u;
@@ -95,6 +106,16 @@ vec4 gather_columns(float x, uint turn)
                 board[place(turn, first + 6)].x);
 }
 #endif
+
+// The steps h = 8, 4, 2, 1 of the tree. x: this lane's partial sums; given: those that the lane l^2 goes on with.
+float fold_rest(vec4 x, vec4 given, uint t1, uint t2)
+{
+    precise vec4 c = x + exchange(given, 2, t1);
+    precise vec4 s = c + exchange(c, 1, t2);
+    precise vec2 pair = s.xy + s.zw;
+    precise float sum = pair.x + pair.y;
+    return sum;
+}
 
 // Columns of a lane group after fold(): column 2 * bit 2 + bit 1 of the lane. t0, t1, t2: boards of the exchanges.
 float fold(vec4 partial[4], uint lane, uint t0, uint t1, uint t2)
@@ -106,13 +127,7 @@ float fold(vec4 partial[4], uint lane, uint t0, uint t1, uint t2)
     precise vec4 a = (upper ? partial[2] : partial[0]) + from0;
     precise vec4 b = (upper ? partial[3] : partial[1]) + from1;
     // h = 8: of two columns, one
-    precise vec4 c = (right ? b : a) + exchange(right ? a : b, 2, t1);
-    // h = 4
-    precise vec4 s = c + exchange(c, 1, t2);
-    // h = 2, 1
-    precise vec2 pair = s.xy + s.zw;
-    precise float sum = pair.x + pair.y;
-    return sum;
+    return fold_rest(right ? b : a, right ? a : b, t1, t2);
 }
 
 vec4 load_quad(uint64_t at)
@@ -155,20 +170,27 @@ float load_any(uint64_t at, int dtype)
     return NARROW ? load_element(at, dtype) : Float(at).x;
 }
 
-// Elements i .. i + 3 of a row; those beyond the head are 0.
-vec4 load_row(uint64_t row, int dtype, int i)
+// Elements i .. i + 3 of a row, whatever its alignment; those beyond the head are 0.
+vec4 load_elements(uint64_t row, int dtype, int i)
 {
     vec4 x = vec4(0);
-    if (dtype == GDN_GPU_F32 && whole(i)) {
-        x = load_quad(row + 4 * i);
-    } else if (dtype != GDN_GPU_F32 || GENERAL) {
-        bvec4 there = present(i);
-        int bytes = dtype == GDN_GPU_F32 ? 4 : 2;
-        [[unroll]] for (int e = 0; e < 4; e++)
-            if (there[e])
-                x[e] = load_any(row + bytes * (i + e), dtype);
-    }
+    bvec4 there = present(i);
+    int bytes = element_bytes(dtype);
+    [[unroll]] for (int e = 0; e < 4; e++)
+        if (there[e])
+            x[e] = load_any(row + bytes * (i + e), dtype);
     return x;
+}
+
+// The same, for rows that lie as WIDE says where they are F32.
+vec4 load_row(uint64_t row, int any_dtype, int i)
+{
+    const int dtype = NARROW ? any_dtype : GDN_GPU_F32;
+    if (dtype == GDN_GPU_F32 && whole(i))
+        return load_quad(row + 4 * i);
+    if (dtype != GDN_GPU_F32 || GENERAL)
+        return load_elements(row, dtype, i);
+    return vec4(0);
 }
 
 // Sums of keys that do not exist stay as they are: fma(0, 0, -0) would be +0.
@@ -178,183 +200,319 @@ vec4 sum_step(vec4 x, vec4 y, vec4 sum, int i)
     return GENERAL ? mix(sum, next, present(i)) : next;
 }
 
+// ---- A head of a sequence, and this lane's part of it ----
+
+gdn_gpu_gated_delta_net p;
+
+struct Place {
+    int  s, h;       // sequence, value head
+    int  first, T;   // its tokens
+    int  src;        // entry that it starts from, or -1
+    uint lane;       // of the eight
+    int  i0;         // the lane's first key
+    int  j, columns; // first column of the eight lanes, how many of the four there are
+    int  mine;       // the column that fold() gives this lane
+};
+Place at;
+
+// What is this token's, or the next's before it is loaded.
+uint64_t q_at, k_at, v_at, g_at, beta_at, out_at;
+vec4     q[NB], k[NB];
+vec4     decay[NB]; // of keys; CHANNEL only
+float    a;         // of the head, else
+float    v, beta;
+
+vec4     S[NB][4];      // S[m][c] has column j + c
+float    rate, bias;    // of a raw gate
+vec4     key_bias[NB];  // CHANNEL's
+
+// The maps, guarded: false, also for a bad value, where the sequence is one that is skipped.
+bool find_sequence(int row)
+{
+    at.s = row / p.n_heads_v;
+    at.h = row % p.n_heads_v;
+    at.first = p.seq_start != 0 ? Int(p.seq_start + 4 * int64_t(at.s)).x : at.s * p.even_tokens;
+    const int after = p.seq_start != 0 ? Int(p.seq_start + 4 * int64_t(at.s) + 4).x : at.first + p.even_tokens;
+    at.src = map_at(p.state_src, at.s, at.s * p.slots_in);
+    if (at.first < 0 || after < at.first || after > p.n_tokens) {
+        report(p.bad, GDN_GPU_BAD_SEQ_START);
+        return false;
+    }
+    if (at.src < SKIP || at.src >= p.entries_in) {
+        report(p.bad, GDN_GPU_BAD_STATE_SRC);
+        return false;
+    }
+    at.T = after - at.first;
+    return at.src != SKIP && at.T != 0;
+}
+
+uint64_t first_token(gdn_gpu_tokens view, int head)
+{
+    return view.base + head * view.head + (view.seq != 0 ? at.s * view.seq : int64_t(at.first) * view.token);
+}
+
+// Where things of this lane lie.
+void find_operands(int block)
+{
+    at.lane = lane_of_workgroup() & 7u;
+    at.i0 = 4 * int(at.lane);
+    at.j = 4 * (block * int(gl_WorkGroupSize.x / 8) + int(lane_of_workgroup() / 8));
+    at.columns = clamp(p.head_dim_v - at.j, 0, 4);
+    at.mine = int(at.lane >> 1);
+    const int kappa = p.head_map == HEADS_TILED ? at.h % p.n_heads_k : at.h / (p.n_heads_v / p.n_heads_k);
+    q_at = first_token(p.q, kappa);
+    k_at = first_token(p.k, kappa);
+    v_at = first_token(p.v, at.h) + (at.j + at.mine) * element_bytes(p.v_dtype);
+    g_at = first_token(p.g, at.h);
+    beta_at = first_token(p.beta, at.h);
+    out_at = first_token(p.result, at.h) + (at.j + at.mine) * (NARROW ? element_bytes(p.result_dtype) : 4);
+}
+
+void next_token()
+{
+    q_at += p.q.token;
+    k_at += p.k.token;
+    v_at += p.v.token;
+    g_at += p.g.token;
+    beta_at += p.beta.token;
+    out_at += p.result.token;
+}
+
+uint64_t entry_at(gdn_gpu_pool pool, int entry, int n_slots)
+{
+    return pool.base + int64_t(entry / n_slots) * pool.row + int64_t(entry % n_slots) * pool.slot + at.h * pool.head;
+}
+
+// ---- Steps ----
+
+// 0: a raw gate's constants of the head
+void load_gate()
+{
+    const bool raw = p.g_form == GDN_GPU_G_RAW || p.g_form == GDN_GPU_G_RAW_A_LOG, biased = (p.has & GDN_GPU_HAS_BIAS) != 0;
+    const uint64_t bias_at = p.dt_bias.base + at.h * p.dt_bias.head;
+    rate = raw ? load_any(p.ssm_a.base + at.h * p.ssm_a.head, p.ssm_a_dtype) : 0.0;
+    rate = p.g_form == GDN_GPU_G_RAW_A_LOG ? -gdn_exp(rate) : rate;
+    if (!CHANNEL) {
+        bias = biased ? load_any(bias_at, p.dt_bias_dtype) : 0.0;
+    } else {
+        EACH_BLOCK(m)
+            key_bias[m] = biased ? load_elements(bias_at, NARROW ? p.dt_bias_dtype : GDN_GPU_F32, 32 * m + at.i0) : vec4(0);
+    }
+}
+
+// 1: load state
+void load_state()
+{
+    EACH_BLOCK(m)
+        [[unroll]] for (int c = 0; c < 4; c++)
+            S[m][c] = vec4(0);
+    if (at.src < 0)
+        return;
+    const uint64_t entry = entry_at(p.state_in, at.src, p.slots_in);
+    EACH_BLOCK(m) {
+        const int i = 32 * m + at.i0;
+        if (!KEY_MAJOR) {
+            [[unroll]] for (int c = 0; c < 4; c++)
+                if (c < at.columns)
+                    S[m][c] = load_row(entry + (at.j + c) * p.state_in.line, GDN_GPU_F32, i);
+        } else {
+            bvec4 there = present(i);
+            [[unroll]] for (int e = 0; e < 4; e++) {
+                const uint64_t key_row = entry + (i + e) * p.state_in.line + 4 * at.j;
+                if (at.columns == 4 && there[e]) {
+                    const vec4 x = load_quad(key_row);
+                    S[m][0][e] = x[0];
+                    S[m][1][e] = x[1];
+                    S[m][2][e] = x[2];
+                    S[m][3][e] = x[3];
+                } else if (there[e]) {
+                    [[unroll]] for (int c = 0; c < 3; c++)
+                        if (c < at.columns)
+                            S[m][c][e] = Float(key_row + 4 * c).x;
+                }
+            }
+        }
+    }
+}
+
+// 0: what a token brings, as it comes; decay and a have g
+void load_token()
+{
+    EACH_BLOCK(m) {
+        k[m] = load_row(k_at, p.k_dtype, 32 * m + at.i0);
+        q[m] = load_row(q_at, p.q_dtype, 32 * m + at.i0);
+    }
+    v = at.mine < at.columns ? load_any(v_at, p.v_dtype) : 0.0;
+    beta = load_any(beta_at, p.beta_dtype);
+    if (!CHANNEL) {
+        a = load_any(g_at, p.g_dtype);
+    } else {
+        EACH_BLOCK(m)
+            decay[m] = load_row(g_at, p.g_dtype, 32 * m + at.i0);
+    }
+}
+
+// 0: q and k, divided by their lengths. Of the eight lanes four take q's sum through the tree, the others k's. Zeros beyond
+// the head leave a sum of squares as it is; what they become, 0 * inf, is in no sum.
+void normalise()
+{
+    vec4 q_sum = vec4(0), k_sum = vec4(0);
+    EACH_BLOCK(m) {
+        q_sum = fma4(q[m], q[m], q_sum);
+        k_sum = fma4(k[m], k[m], k_sum);
+    }
+    const bool upper = (at.lane & 4) != 0;
+    precise vec4 x = (upper ? k_sum : q_sum) + exchange(upper ? q_sum : k_sum, 4, 2); // h = 16
+    const float factor = gdn_norm_factor(fold_rest(x, x, 0, 1), p.norm_add, p.norm_most), other = exchange(factor, 4, 2);
+    const float q_factor = upper ? other : factor, k_factor = upper ? factor : other;
+    EACH_BLOCK(m) {
+        precise vec4 q_ready = q[m] * q_factor, k_ready = k[m] * k_factor;
+        q[m] = q_ready;
+        k[m] = k_ready;
+    }
+}
+
+// 0: beta as a factor of the delta
+float delta_factor(float x)
+{
+    precise float factor = p.beta_factor * (p.beta_form == GDN_GPU_BETA_LOGIT ? gdn_sigmoid(x) : x);
+    return factor;
+}
+
+// 2: decay, from elements of g
+float decay_of(float x, float bias)
+{
+    if (FORMS && p.g_form == GDN_GPU_G_LINEAR)
+        return x;
+    if (FORMS && p.g_form != GDN_GPU_G_LOG)
+        x = gdn_raw_gate(x, rate, bias);
+    return gdn_exp(x);
+}
+
+void make_decays()
+{
+    if (!CHANNEL) {
+        a = decay_of(a, bias);
+    } else {
+        EACH_BLOCK(m) {
+            const vec4 g = decay[m], b = key_bias[m];
+            decay[m] = vec4(decay_of(g.x, b.x), decay_of(g.y, b.y), decay_of(g.z, b.z), decay_of(g.w, b.w));
+        }
+    }
+}
+
+// 3: read kv, of this lane's column
+float read_kv()
+{
+    vec4 sum[4];
+    [[unroll]] for (int c = 0; c < 4; c++)
+        sum[c] = vec4(0);
+    EACH_BLOCK(m) {
+        precise vec4 with = !CHANNEL ? k[m] : decay[m] * k[m];
+        [[unroll]] for (int c = 0; c < 4; c++)
+            sum[c] = sum_step(S[m][c], with, sum[c], 32 * m + at.i0);
+    }
+    precise float kv = fold(sum, at.lane, 0, 1, 2);
+    if (!CHANNEL)
+        kv = a * kv;
+    return kv;
+}
+
+// 5: update, and the sums of 6: output
+float update(vec4 delta)
+{
+    vec4 sum[4];
+    [[unroll]] for (int c = 0; c < 4; c++)
+        sum[c] = vec4(0);
+    EACH_BLOCK(m) {
+        [[unroll]] for (int c = 0; c < 4; c++) {
+            precise vec4 kept = (!CHANNEL ? vec4(a) : decay[m]) * S[m][c];
+            S[m][c] = fma4(k[m], vec4(delta[c]), kept);
+            sum[c] = sum_step(S[m][c], q[m], sum[c], 32 * m + at.i0);
+        }
+    }
+    return fold(sum, at.lane, 1, 2, 1);
+}
+
+// 7: snapshot, r tokens before the newest
+void store_state(int r)
+{
+    const int dst = map_at(p.state_dst, int64_t(at.s) * p.n_snapshots + r, at.s * p.slots_out + r);
+    if (dst < -1 || dst >= p.entries_out)
+        report(p.bad, GDN_GPU_BAD_STATE_DST);
+    if (dst < 0 || dst >= p.entries_out)
+        return;
+    const uint64_t entry = entry_at(p.state_out, dst, p.slots_out);
+    EACH_BLOCK(m) {
+        const int i = 32 * m + at.i0;
+        bvec4 there = present(i);
+        if (!KEY_MAJOR) {
+            [[unroll]] for (int c = 0; c < 4; c++) {
+                const uint64_t line = entry + (at.j + c) * p.state_out.line + 4 * i;
+                if (c < at.columns && whole(i)) {
+                    store_quad(line, S[m][c]);
+                } else if (c < at.columns) {
+                    [[unroll]] for (int e = 0; e < 4; e++)
+                        if (there[e])
+                            Float(line + 4 * e).x = S[m][c][e];
+                }
+            }
+        } else {
+            [[unroll]] for (int e = 0; e < 4; e++) {
+                const uint64_t line = entry + (i + e) * p.state_out.line + 4 * at.j;
+                if (at.columns == 4 && there[e]) {
+                    store_quad(line, vec4(S[m][0][e], S[m][1][e], S[m][2][e], S[m][3][e]));
+                } else if (there[e]) {
+                    [[unroll]] for (int c = 0; c < 3; c++)
+                        if (c < at.columns)
+                            Float(line + 4 * c).x = S[m][c][e];
+                }
+            }
+        }
+    }
+}
+
 void main()
 {
     if (item() >= push.n_items)
         return;
     Params params = Params(push.params);
-    gdn_gpu_gated_delta_net p = params.p;
+    p = params.p;
     n_keys = GENERAL ? p.head_dim_k : 32 * NB;
 #ifdef GDN_GENERAL
     n_blocks = (n_keys + 31) / 32;
 #endif
-    const uint lane = lane_of_workgroup() & 7u;
-    const int block = int(item() % uint(p.blocks)), row = int(item() / uint(p.blocks));
-    const int s = row / p.n_heads_v, h = row % p.n_heads_v;
-
-    // The maps, guarded: a bad value makes the sequence one that is skipped.
-    const int first = p.seq_start != 0 ? Int(p.seq_start + 4 * int64_t(s)).x : s * p.even_tokens;
-    const int after = p.seq_start != 0 ? Int(p.seq_start + 4 * int64_t(s) + 4).x : first + p.even_tokens;
-    const int src = map_at(p.state_src, s, s * p.slots_in);
-    if (first < 0 || after < first || after > p.n_tokens) {
-        report(p.bad, GDN_GPU_BAD_SEQ_START);
+    if (!find_sequence(int(item() / uint(p.blocks))))
         return;
-    }
-    if (src < SKIP || src >= p.entries_in) {
-        report(p.bad, GDN_GPU_BAD_STATE_SRC);
-        return;
-    }
-    const int T = after - first;
-    if (src == SKIP || T == 0)
-        return;
+    find_operands(int(item() % uint(p.blocks)));
+    if (FORMS)
+        load_gate();
+    load_state();
 
-    // Where things of this lane lie. Columns j .. j + 3 belong to the eight lanes.
-    const int j = 4 * (block * int(gl_WorkGroupSize.x / 8) + int(lane_of_workgroup() / 8));
-    const int columns = clamp(p.head_dim_v - j, 0, 4);
-    const int mine = int(lane >> 1); // the column that fold() gives this lane
-    const int kappa = p.head_map == HEADS_TILED ? h % p.n_heads_k : h / (p.n_heads_v / p.n_heads_k);
-    const int i0 = 4 * int(lane);
-    const int64_t token0 = first;
-    uint64_t q_at = p.q.base + kappa * p.q.head + (p.q.seq != 0 ? s * p.q.seq : token0 * p.q.token);
-    uint64_t k_at = p.k.base + kappa * p.k.head + (p.k.seq != 0 ? s * p.k.seq : token0 * p.k.token);
-    uint64_t v_at = p.v.base + h * p.v.head + (p.v.seq != 0 ? s * p.v.seq : token0 * p.v.token) +
-                    (j + mine) * (p.v_dtype == GDN_GPU_F32 ? 4 : 2);
-    uint64_t g_at = p.g.base + h * p.g.head + (p.g.seq != 0 ? s * p.g.seq : token0 * p.g.token);
-    uint64_t beta_at = p.beta.base + h * p.beta.head + (p.beta.seq != 0 ? s * p.beta.seq : token0 * p.beta.token);
-    uint64_t out_at = p.result.base + h * p.result.head +
-                      (p.result.seq != 0 ? s * p.result.seq : token0 * p.result.token) + 4 * (j + mine);
-
-    // 1: load state. S[m][c] has column j + c
-    vec4 S[NB][4];
-    EACH_BLOCK(m)
-        [[unroll]] for (int c = 0; c < 4; c++)
-            S[m][c] = vec4(0);
-    if (src >= 0) {
-        uint64_t at = p.state_in.base + int64_t(src / p.slots_in) * p.state_in.row +
-                      int64_t(src % p.slots_in) * p.state_in.slot + h * p.state_in.head;
-        EACH_BLOCK(m) {
-            const int i = 32 * m + i0;
-            if (!KEY_MAJOR) {
-                [[unroll]] for (int c = 0; c < 4; c++)
-                    if (c < columns)
-                        S[m][c] = load_row(at + (j + c) * p.state_in.line, GDN_GPU_F32, i);
-            } else {
-                bvec4 there = present(i);
-                [[unroll]] for (int e = 0; e < 4; e++) {
-                    const uint64_t key_row = at + (i + e) * p.state_in.line + 4 * j;
-                    if (columns == 4 && there[e]) {
-                        const vec4 x = load_quad(key_row);
-                        S[m][0][e] = x[0];
-                        S[m][1][e] = x[1];
-                        S[m][2][e] = x[2];
-                        S[m][3][e] = x[3];
-                    } else if (there[e]) {
-                        [[unroll]] for (int c = 0; c < 3; c++)
-                            if (c < columns)
-                                S[m][c][e] = Float(key_row + 4 * c).x;
-                    }
-                }
-            }
-        }
-    }
-
-    for (int t = 0; t < T; t++) {
-        // Rows of this token
-        vec4 k[NB], q[NB];
-        EACH_BLOCK(m) {
-            k[m] = load_row(k_at, NARROW ? p.k_dtype : GDN_GPU_F32, 32 * m + i0);
-            q[m] = load_row(q_at, NARROW ? p.q_dtype : GDN_GPU_F32, 32 * m + i0);
-        }
-        const float v = mine < columns ? load_any(v_at, p.v_dtype) : 0.0;
-        const float beta = Float(beta_at).x;
-
-        // 2: decay
-        float a = 0.0;
-        vec4 decay[NB];
-        if (!CHANNEL) {
-            a = gdn_exp(Float(g_at).x);
-        } else {
-            EACH_BLOCK(m) {
-                const vec4 g = load_row(g_at, GDN_GPU_F32, 32 * m + i0);
-                decay[m] = vec4(gdn_exp(g.x), gdn_exp(g.y), gdn_exp(g.z), gdn_exp(g.w));
-            }
-        }
-
-        // 3: read kv
-        vec4 sum[4];
-        [[unroll]] for (int c = 0; c < 4; c++)
-            sum[c] = vec4(0);
-        EACH_BLOCK(m) {
-            precise vec4 with = !CHANNEL ? k[m] : decay[m] * k[m];
-            [[unroll]] for (int c = 0; c < 4; c++)
-                sum[c] = sum_step(S[m][c], with, sum[c], 32 * m + i0);
-        }
-        precise float kv = fold(sum, lane, 0, 1, 2);
-        if (!CHANNEL)
-            kv = a * kv;
+    for (int t = 0; t < at.T; t++) {
+        load_token();
+        if (FORMS && p.qk_norm != 0)
+            normalise();
+        if (FORMS)
+            beta = delta_factor(beta);
+        make_decays();
+        const float kv = read_kv();
 
         // 4: delta
         precise float d = beta * (v - kv);
         const vec4 delta = gather_columns(d, 0);
 
-        // 5: update, 6: output
-        [[unroll]] for (int c = 0; c < 4; c++)
-            sum[c] = vec4(0);
-        EACH_BLOCK(m) {
-            [[unroll]] for (int c = 0; c < 4; c++) {
-                precise vec4 kept = (!CHANNEL ? vec4(a) : decay[m]) * S[m][c];
-                S[m][c] = fma4(k[m], vec4(delta[c]), kept);
-                sum[c] = sum_step(S[m][c], q[m], sum[c], 32 * m + i0);
-            }
-        }
-        precise float o = p.scale * fold(sum, lane, 1, 2, 1);
-        if ((lane & 1u) == 0 && mine < columns)
-            Float(out_at).x = o;
-
-        // 7: snapshot, r tokens before the newest
-        const int r = T - 1 - t;
-        if (r < p.n_snapshots) {
-            const int dst = map_at(p.state_dst, int64_t(s) * p.n_snapshots + r, s * p.slots_out + r);
-            if (dst < -1 || dst >= p.entries_out)
-                report(p.bad, GDN_GPU_BAD_STATE_DST);
-            if (dst >= 0 && dst < p.entries_out) {
-                uint64_t at = p.state_out.base + int64_t(dst / p.slots_out) * p.state_out.row +
-                              int64_t(dst % p.slots_out) * p.state_out.slot + h * p.state_out.head;
-                EACH_BLOCK(m) {
-                    const int i = 32 * m + i0;
-                    bvec4 there = present(i);
-                    if (!KEY_MAJOR) {
-                        [[unroll]] for (int c = 0; c < 4; c++) {
-                            const uint64_t line = at + (j + c) * p.state_out.line + 4 * i;
-                            if (c < columns && whole(i)) {
-                                store_quad(line, S[m][c]);
-                            } else if (c < columns) {
-                                [[unroll]] for (int e = 0; e < 4; e++)
-                                    if (there[e])
-                                        Float(line + 4 * e).x = S[m][c][e];
-                            }
-                        }
-                    } else {
-                        [[unroll]] for (int e = 0; e < 4; e++) {
-                            const uint64_t line = at + (i + e) * p.state_out.line + 4 * j;
-                            if (columns == 4 && there[e]) {
-                                store_quad(line, vec4(S[m][0][e], S[m][1][e], S[m][2][e], S[m][3][e]));
-                            } else if (there[e]) {
-                                [[unroll]] for (int c = 0; c < 3; c++)
-                                    if (c < columns)
-                                        Float(line + 4 * c).x = S[m][c][e];
-                            }
-                        }
-                    }
-                }
-            }
+        precise float o = p.scale * update(delta);
+        // 6: output
+        if ((at.lane & 1u) == 0 && at.mine < at.columns) {
+            if (NARROW)
+                store_element(out_at, p.result_dtype, o);
+            else
+                Float(out_at).x = o;
         }
 
-        q_at += p.q.token;
-        k_at += p.k.token;
-        v_at += p.v.token;
-        g_at += p.g.token;
-        beta_at += p.beta.token;
-        out_at += p.result.token;
+        if (at.T - 1 - t < p.n_snapshots)
+            store_state(at.T - 1 - t);
+        next_token();
     }
 }

@@ -53,6 +53,11 @@ float from_bf16(uint b)
     return uintBitsToFloat(b << 16);
 }
 
+int element_bytes(int dtype)
+{
+    return dtype == GDN_GPU_F32 ? 4 : 2;
+}
+
 // One element of type F32, F16 or BF16.
 float load_element(uint64_t at, int dtype)
 {
@@ -63,4 +68,36 @@ float load_element(uint64_t at, int dtype)
     }
 #endif
     return Float(at).x;
+}
+
+#ifdef GDN_STORAGE_16
+uint to_f16(float x)
+{
+    const uint b = floatBitsToUint(x), magnitude = b & 0x7fffffffu, sign = b >> 16 & 0x8000u;
+    precise float lifted = uintBitsToFloat(magnitude) + 0.5; // where F16 is subnormal, this addition rounds
+    const uint normal = magnitude - 0x38000000u + 0xfffu + (magnitude >> 13 & 1u) >> 13;
+    const uint small = floatBitsToUint(lifted) - 0x3f000000u;
+    return sign | (magnitude > 0x7f800000u    ? 0x7e00u
+                   : magnitude >= 0x477ff000u ? 0x7c00u
+                   : magnitude >= 0x38800000u ? normal
+                                              : small);
+}
+
+uint to_bf16(float x)
+{
+    const uint b = floatBitsToUint(x);
+    const bool nan = (b & 0x7fffffffu) > 0x7f800000u;
+    return nan ? b >> 16 | 0x40u : b + 0x7fffu + (b >> 16 & 1u) >> 16;
+}
+#endif
+
+void store_element(uint64_t at, int dtype, float x)
+{
+#ifdef GDN_STORAGE_16
+    if (dtype != GDN_GPU_F32) {
+        Half(at).x = uint16_t(dtype == GDN_GPU_F16 ? to_f16(x) : to_bf16(x));
+        return;
+    }
+#endif
+    Float(at).x = x;
 }

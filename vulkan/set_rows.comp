@@ -80,28 +80,10 @@ bool wins(int b, int c, int64_t i, int64_t row)
 }
 
 #ifdef GDN_STORAGE_16
-uint to_bf16(float x)
-{
-    const uint b = floatBitsToUint(x);
-    return is_nan(x) ? b >> 16 | 0x40u : b + 0x7fffu + (b >> 16 & 1u) >> 16;
-}
-
-uint to_f16(float x)
-{
-    const uint b = floatBitsToUint(x), magnitude = b & 0x7fffffffu, sign = b >> 16 & 0x8000u;
-    precise float lifted = uintBitsToFloat(magnitude) + 0.5; // where F16 is subnormal, this addition rounds
-    const uint normal = magnitude - 0x38000000u + 0xfffu + (magnitude >> 13 & 1u) >> 13;
-    const uint small = floatBitsToUint(lifted) - 0x3f000000u;
-    return sign | (magnitude > INF_BITS       ? 0x7e00u
-                   : magnitude >= 0x477ff000u ? 0x7c00u
-                   : magnitude >= 0x38800000u ? normal
-                                              : small);
-}
-
 // One block of Q8_0: a binary16 scale and 32 bytes, written as 17 halves since blocks are only aligned to two.
 void store_q8_0(uint64_t block, uint64_t src)
 {
-    const int bytes = p.src_dtype == GDN_GPU_F32 ? 4 : 2;
+    const int bytes = element_bytes(p.src_dtype);
     float amax = 0.0;
     for (int m = 0; m < 32; m++) {
         const float magnitude = abs(load_element(src + bytes * m, p.src_dtype));
@@ -168,17 +150,13 @@ void main()
     if (p.dst_dtype == GDN_GPU_Q8_0) {
         for (int64_t j = begin / 32 + me; j < end / 32; j += lanes)
             store_q8_0(dst + 34 * j, src + (p.src_dtype == GDN_GPU_F32 ? 128 : 64) * j);
-    } else if (p.dst_dtype == GDN_GPU_F32) {
-        for (int64_t j = begin + me; j < end; j += lanes)
-            Float(dst + 4 * j).x = load_element(src + 2 * j, p.src_dtype);
     } else if (p.dst_dtype == p.src_dtype) {
         for (int64_t j = begin + me; j < end; j += lanes)
             Half(dst + 2 * j).x = Half(src + 2 * j).x;
     } else {
-        for (int64_t j = begin + me; j < end; j += lanes) {
-            const float x = load_element(src + (p.src_dtype == GDN_GPU_F32 ? 4 : 2) * j, p.src_dtype);
-            Half(dst + 2 * j).x = uint16_t(p.dst_dtype == GDN_GPU_F16 ? to_f16(x) : to_bf16(x));
-        }
+        for (int64_t j = begin + me; j < end; j += lanes)
+            store_element(dst + element_bytes(p.dst_dtype) * j, p.dst_dtype,
+                          load_element(src + element_bytes(p.src_dtype) * j, p.src_dtype));
     }
 #endif
 }
