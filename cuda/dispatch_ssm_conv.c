@@ -4,7 +4,10 @@
 void gdn_cuda_plan_ssm_conv(const gdn_cuda_device *dev, const gdn_ssm_conv_problem *p, gdn_plan *plan)
 {
     const gdn_gpu_device gpu = gdn_cuda_gpu(dev);
-    plan->variant = p->kernel_width == 4 ? GDN_CUDA_conv_4 : GDN_CUDA_conv_any;
+    if (gdn_gpu_ssm_conv_is_typed(p))
+        plan->variant = p->kernel_width == 4 ? GDN_CUDA_conv_4_typed : GDN_CUDA_conv_any_typed;
+    else
+        plan->variant = p->kernel_width == 4 ? GDN_CUDA_conv_4 : GDN_CUDA_conv_any;
     gdn_gpu_plan_ssm_conv(&gpu, p, GDN_CUDA_CONV_THREADS, plan);
 }
 

@@ -27,6 +27,8 @@ void gdn_gpu_refuse(gdn_plan *plan, const char *format, ...) __attribute__((form
 
 /* Parameter blocks, of a plan that was made for the problem. */
 gdn_gpu_gated_delta_net gdn_gpu_params_gated_delta_net(const gdn_gpu_device *dev, const gdn_gated_delta_net_problem *p, const gdn_plan *plan);
+/* 1: something in the call is F16 or BF16. */
+int gdn_gpu_ssm_conv_is_typed(const gdn_ssm_conv_problem *p);
 gdn_gpu_ssm_conv gdn_gpu_params_ssm_conv(const gdn_gpu_device *dev, const gdn_ssm_conv_problem *p, const gdn_plan *plan);
 gdn_gpu_set_rows gdn_gpu_params_set_rows(const gdn_gpu_device *dev, const gdn_set_rows_problem *p, const gdn_plan *plan);
 /* Of the launch behind the pieces, which has plan->n_after thread blocks. */

@@ -5,7 +5,10 @@ void gdn_metal_plan_ssm_conv(const gdn_metal_device *dev, const gdn_ssm_conv_pro
 {
     const gdn_gpu_device gpu = gdn_metal_gpu();
     (void)dev;
-    plan->variant = p->kernel_width == 4 ? GDN_METAL_conv_4 : GDN_METAL_conv_any;
+    if (gdn_gpu_ssm_conv_is_typed(p))
+        plan->variant = p->kernel_width == 4 ? GDN_METAL_conv_4_typed : GDN_METAL_conv_any_typed;
+    else
+        plan->variant = p->kernel_width == 4 ? GDN_METAL_conv_4 : GDN_METAL_conv_any;
     gdn_gpu_plan_ssm_conv(&gpu, p, GDN_METAL_CONV_THREADS, plan);
 }
 

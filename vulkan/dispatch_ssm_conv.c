@@ -5,6 +5,8 @@ void gdn_vk_plan_ssm_conv(const gdn_vk_device *dev, const gdn_ssm_conv_problem *
 {
     const gdn_gpu_device gpu = gdn_vk_gpu(dev);
     gdn_gpu_plan_ssm_conv(&gpu, p, gdn_vk_lanes(dev), plan);
+    if (gdn_gpu_ssm_conv_is_typed(p))
+        gdn_gpu_refuse(plan, "F16 and BF16 in ssm_conv are not computed by Vulkan's shader yet");
 }
 
 gdn_status gdn_vk_run_ssm_conv(gdn_vk_device *dev, const gdn_ssm_conv_problem *p, const gdn_plan *plan, gdn_stream stream)
