@@ -64,3 +64,23 @@ float load_element(uint64_t at, int dtype)
 #endif
     return Float(at).x;
 }
+
+#ifdef GDN_STORAGE_16
+uint to_bf16(float x)
+{
+    const uint b = floatBitsToUint(x);
+    return (b & 0x7fffffffu) > 0x7f800000u ? b >> 16 | 0x40u : b + 0x7fffu + (b >> 16 & 1u) >> 16;
+}
+
+uint to_f16(float x)
+{
+    const uint b = floatBitsToUint(x), magnitude = b & 0x7fffffffu, sign = b >> 16 & 0x8000u;
+    precise float lifted = uintBitsToFloat(magnitude) + 0.5; // where F16 is subnormal, this addition rounds
+    const uint normal = magnitude - 0x38000000u + 0xfffu + (magnitude >> 13 & 1u) >> 13;
+    const uint small = floatBitsToUint(lifted) - 0x3f000000u;
+    return sign | (magnitude > 0x7f800000u    ? 0x7e00u
+                   : magnitude >= 0x477ff000u ? 0x7c00u
+                   : magnitude >= 0x38800000u ? normal
+                                              : small);
+}
+#endif

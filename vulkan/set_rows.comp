@@ -80,24 +80,6 @@ bool wins(int b, int c, int64_t i, int64_t row)
 }
 
 #ifdef GDN_STORAGE_16
-uint to_bf16(float x)
-{
-    const uint b = floatBitsToUint(x);
-    return is_nan(x) ? b >> 16 | 0x40u : b + 0x7fffu + (b >> 16 & 1u) >> 16;
-}
-
-uint to_f16(float x)
-{
-    const uint b = floatBitsToUint(x), magnitude = b & 0x7fffffffu, sign = b >> 16 & 0x8000u;
-    precise float lifted = uintBitsToFloat(magnitude) + 0.5; // where F16 is subnormal, this addition rounds
-    const uint normal = magnitude - 0x38000000u + 0xfffu + (magnitude >> 13 & 1u) >> 13;
-    const uint small = floatBitsToUint(lifted) - 0x3f000000u;
-    return sign | (magnitude > INF_BITS       ? 0x7e00u
-                   : magnitude >= 0x477ff000u ? 0x7c00u
-                   : magnitude >= 0x38800000u ? normal
-                                              : small);
-}
-
 // One block of Q8_0: a binary16 scale and 32 bytes, written as 17 halves since blocks are only aligned to two.
 void store_q8_0(uint64_t block, uint64_t src)
 {
