@@ -27,7 +27,7 @@ _Static_assert(sizeof(void *) == 8, "a CUdeviceptr travels in gdn_span.data, whi
     X(delta_##form##_general) X(delta_##form##_general_channel)
 #define GDN_CUDA_KERNELS(X)                                                      \
     GDN_CUDA_DELTA_KERNELS(X, rows) GDN_CUDA_DELTA_KERNELS(X, tiles)             \
-    X(conv_4) X(conv_any) X(rows_clear) X(rows_enter) X(rows_write) X(probe_arithmetic)
+    X(conv_4) X(conv_any) X(conv_4_typed) X(conv_any_typed) X(rows_clear) X(rows_enter) X(rows_write) X(probe_arithmetic)
 
 typedef enum gdn_cuda_kernel {
 #define X(name) GDN_CUDA_##name,

@@ -1,6 +1,4 @@
 /* gated_delta_net: which kernel, and its launch. The kernels say how the work is cut. */
-#include <string.h>
-
 #include "cuda/device.h"
 
 typedef gdn_gated_delta_net_problem problem_t;
@@ -46,13 +44,11 @@ static uint32_t columns(int tiles, int nb)
     return GDN_CUDA_DELTA_WARPS * 4 * (!tiles && nb <= NB_4 ? 4 : 2);
 }
 
-/* Shape::ANY of the kernels. A float is looked at as bits, because the caller's arithmetic may trap. */
+/* Shape::ANY of the kernels. */
 static int is_any(const problem_t *p)
 {
-    static const float one = 1;
     const int types = p->q.dtype | p->k.dtype | p->v.dtype | p->g.dtype | p->beta.dtype | p->out.dtype;
-    return types != GDN_F32 || p->qk_norm || p->g_form != GDN_G_LOG || p->beta_form != GDN_BETA_PLAIN ||
-           memcmp(&p->beta_factor, &one, sizeof one);
+    return types != GDN_F32 || gdn_gpu_has_forms(p);
 }
 
 static gdn_cuda_kernel kernel_of(const problem_t *p, int nb)

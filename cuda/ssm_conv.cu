@@ -62,6 +62,44 @@ GDN_INLINE char *history_at(const gdn_gpu_ssm_conv &p, const gdn_gpu_pool &pool,
     return pool.base + (uint64_t)(row * pool.row + position % p.n_columns * pool.line);
 }
 
+// Elements of a type that is known per launch. They are loaded as bits and widened where they are used, so that no load waits
+// for another's type.
+GDN_INLINE uint32_t read_bits(uint64_t at, int dtype)
+{
+    return dtype == GDN_GPU_F32 ? gdn_bits(read_float(at)) : __ldg((const unsigned short *)at);
+}
+GDN_INLINE uint32_t load_bits(const char *at, int dtype)
+{
+    return dtype == GDN_GPU_F32 ? load_word(at) : *(const unsigned short *)at;
+}
+GDN_INLINE float widen(uint32_t bits, int dtype)
+{
+    return dtype == GDN_GPU_F32 ? gdn_from_bits(bits) : from_half(bits, dtype);
+}
+GDN_INLINE uint32_t narrow(float x, int dtype)
+{
+    return dtype == GDN_GPU_F32 ? gdn_bits(x) : dtype == GDN_GPU_F16 ? to_f16(x) : to_bf16(x);
+}
+GDN_INLINE void store_bits(char *at, uint32_t bits, int dtype)
+{
+    if (dtype == GDN_GPU_F32)
+        store_word(at, bits);
+    else
+        store_half(at, bits);
+}
+
+// The types of a call; without TYPED they are constants.
+struct Types {
+    int x, weight, bias, result, history;
+};
+template <bool TYPED> GDN_INLINE Types types_of(const gdn_gpu_ssm_conv &p)
+{
+    Types t = { GDN_GPU_F32, GDN_GPU_F32, GDN_GPU_F32, GDN_GPU_F32, GDN_GPU_F32 };
+    if (TYPED)
+        t.x = p.x_dtype, t.weight = p.weight_dtype, t.bias = p.bias_dtype, t.result = p.result_dtype, t.history = p.history_dtype;
+    return t;
+}
+
 // Taps of a kernel of width kw lie at the end of KW registers, so that the newest is always the last; those before it are
 // not there, and skipped.
 template <int KW> GDN_INLINE float taps(const float (&weight)[KW], const float (&x)[KW], float u, int kw, bool exact)
@@ -74,48 +112,66 @@ template <int KW> GDN_INLINE float taps(const float (&weight)[KW], const float (
 }
 
 // Tokens t0 .. t1 - 1 of a sequence, for channel c. EXACT: kernel_width is KW.
-template <int KW, bool EXACT> GDN_INLINE void convolve(const gdn_gpu_ssm_conv &p, const Sequence &q, int t0, int t1, int c)
+template <int KW, bool EXACT, bool TYPED>
+GDN_INLINE void convolve(const gdn_gpu_ssm_conv &p, const Types &types, const Sequence &q, int t0, int t1, int c)
 {
     constexpr int AHEAD = 4; // tokens whose inputs are loaded together
-    const uint64_t at_c = 4 * (uint64_t)c, weight_at = p.weight + (uint64_t)(c * p.weight_channel);
+    const uint64_t at_x = (uint64_t)element_bytes(types.x) * (uint64_t)c, weight_at = p.weight + (uint64_t)(c * p.weight_channel);
     const int kw = EXACT ? KW : p.kernel_width;
-    float weight[KW], x[KW], coming[AHEAD];
-    uint64_t in_at = (uint64_t)token_at(p.x, q, t0) + at_c;
-    char *out_at = token_at(p.result, q, t0) + at_c;
+    const bool wide = EXACT && KW == 4 && p.wide_weight;
+    uint32_t weight_bits[KW], old[KW], coming[AHEAD];
+    int old_type[KW];
+    float weight[KW], x[KW];
+    uint64_t in_at = (uint64_t)token_at(p.x, q, t0) + at_x;
+    char *out_at = token_at(p.result, q, t0) + (uint64_t)element_bytes(types.result) * (uint64_t)c;
 #pragma unroll
     for (int a = 0; a < AHEAD; a++)
-        coming[a] = t0 + a < t1 ? read_float(in_at + (uint64_t)(a * p.x.token)) : 0.0f;
+        coming[a] = t0 + a < t1 ? read_bits(in_at + (uint64_t)(a * p.x.token), types.x) : 0u;
 
     // 1: history, and tokens of this call before t0. x[j] is the input of tap j
 #pragma unroll
     for (int j = 0; j < KW; j++) {
-        weight[j] = x[j] = 0.0f;
+        weight_bits[j] = old[j] = 0u;
+        old_type[j] = types.x;
         if (!EXACT && j < KW - kw)
             continue;
-        if (!EXACT || KW != 4 || !p.wide_weight)
-            weight[j] = read_float(weight_at + (uint64_t)((j - (KW - kw)) * p.weight_tap));
+        if (!wide)
+            weight_bits[j] = read_bits(weight_at + (uint64_t)((j - (KW - kw)) * p.weight_tap), types.weight);
         const int from = t0 - KW + j;
         if (j == KW - kw)
             continue; // shifted out before it is used
-        if (from >= 0)
-            x[j] = read_float((uint64_t)token_at(p.x, q, from) + at_c);
-        else if (q.src >= 0 && q.position + from >= 0)
-            x[j] = load_float(history_at(p, p.history_in, q.src, q.position + from) + at_c);
+        if (from >= 0) {
+            old[j] = read_bits((uint64_t)token_at(p.x, q, from) + at_x, types.x);
+        } else if (q.src >= 0 && q.position + from >= 0) {
+            const uint64_t at_c = (uint64_t)element_bytes(types.history) * (uint64_t)c;
+            old[j] = load_bits(history_at(p, p.history_in, q.src, q.position + from) + at_c, types.history);
+            old_type[j] = types.history;
+        }
     }
-    if (EXACT && KW == 4 && p.wide_weight) {
+    if (wide && TYPED && types.weight != GDN_GPU_F32) {
+        const uint2 w = __ldg((const uint2 *)weight_at);
+        weight_bits[0] = w.x & 0xffffu, weight_bits[KW > 1] = w.x >> 16, weight_bits[KW / 2] = w.y & 0xffffu, weight_bits[KW - 1] = w.y >> 16;
+    } else if (wide) {
         const float4 w = read_float4(weight_at);
-        weight[0] = w.x, weight[KW > 1] = w.y, weight[KW / 2] = w.z, weight[KW - 1] = w.w;
+        weight_bits[0] = gdn_bits(w.x), weight_bits[KW > 1] = gdn_bits(w.y);
+        weight_bits[KW / 2] = gdn_bits(w.z), weight_bits[KW - 1] = gdn_bits(w.w);
     }
-    const float bias = p.bias ? read_float(p.bias + at_c) : 0.0f;
+    const uint32_t bias_bits = p.bias ? read_bits(p.bias + (uint64_t)element_bytes(types.bias) * (uint64_t)c, types.bias) : 0u;
+#pragma unroll
+    for (int j = 0; j < KW; j++) {
+        weight[j] = widen(weight_bits[j], types.weight);
+        x[j] = widen(old[j], old_type[j]);
+    }
+    const float bias = widen(bias_bits, types.bias);
     for (int t = t0; t < t1; t += AHEAD) {
-        float now[AHEAD];
+        uint32_t now[AHEAD];
 #pragma unroll
         for (int a = 0; a < AHEAD; a++)
             now[a] = coming[a];
         in_at += (uint64_t)(AHEAD * p.x.token);
 #pragma unroll
         for (int a = 0; a < AHEAD; a++)
-            coming[a] = t + AHEAD + a < t1 ? read_float(in_at + (uint64_t)(a * p.x.token)) : 0.0f;
+            coming[a] = t + AHEAD + a < t1 ? read_bits(in_at + (uint64_t)(a * p.x.token), types.x) : 0u;
 #pragma unroll
         for (int a = 0; a < AHEAD; a++) {
             if (t + a >= t1)
@@ -123,32 +179,34 @@ template <int KW, bool EXACT> GDN_INLINE void convolve(const gdn_gpu_ssm_conv &p
 #pragma unroll
             for (int j = 0; j < KW - 1; j++)
                 x[j] = x[j + 1];
-            x[KW - 1] = now[a];
-            const float u = taps<KW>(weight, x, bias, kw, EXACT);     // 2: taps, oldest first
-            store_float(out_at, p.silu ? gdn_silu(u) : u);           // 3: activation, 4: output
+            x[KW - 1] = widen(now[a], types.x);
+            const float u = taps<KW>(weight, x, bias, kw, EXACT);                              // 2: taps, oldest first
+            store_bits(out_at, narrow(p.silu ? gdn_silu(u) : u, types.result), types.result); // 3: activation, 4: output
             out_at += p.result.token;
         }
     }
 }
 
-// 5: keep history: the newest columns; the older of them only move when the row changes
-GDN_INLINE void keep(const gdn_gpu_ssm_conv &p, const Sequence &q, int c)
+// 5: keep history: the newest columns; the older of them only move when the row changes. Bits move where types are the same.
+GDN_INLINE void keep(const gdn_gpu_ssm_conv &p, const Types &types, const Sequence &q, int c)
 {
     if (q.dst < 0)
         return;
-    const uint64_t at_c = 4 * (uint64_t)c;
+    const uint64_t at_x = (uint64_t)element_bytes(types.x) * (uint64_t)c, at_c = (uint64_t)element_bytes(types.history) * (uint64_t)c;
     const bool in_place = q.src == q.dst && p.same_pool;
     const int end = q.position + q.T;
     int at = end > p.n_columns ? end - p.n_columns : 0;
     if (in_place && at < q.position)
         at = q.position;
     for (; at < end; at++) {
-        float x = 0.0f;
-        if (at >= q.position)
-            x = read_float((uint64_t)token_at(p.x, q, at - q.position) + at_c);
-        else if (q.src >= 0)
-            x = load_float(history_at(p, p.history_in, q.src, at) + at_c);
-        store_float(history_at(p, p.history_out, q.dst, at) + at_c, x);
+        uint32_t bits = 0u;
+        if (at >= q.position) {
+            bits = read_bits((uint64_t)token_at(p.x, q, at - q.position) + at_x, types.x);
+            bits = types.x == types.history ? bits : narrow(widen(bits, types.x), types.history);
+        } else if (q.src >= 0) {
+            bits = load_bits(history_at(p, p.history_in, q.src, at) + at_c, types.history);
+        }
+        store_bits(history_at(p, p.history_out, q.dst, at) + at_c, bits, types.history);
     }
 }
 
@@ -168,8 +226,9 @@ GDN_INLINE int sequence_of(const gdn_gpu_ssm_conv &p, int i)
     return low;
 }
 
-template <int KW, bool EXACT> GDN_INLINE void ssm_conv(const gdn_gpu_ssm_conv &p)
+template <int KW, bool EXACT, bool TYPED> GDN_INLINE void ssm_conv(const gdn_gpu_ssm_conv &p)
 {
+    const Types types = types_of<TYPED>(p);
     const int unit = (int)(blockIdx.x / (unsigned)p.blocks);
     const int64_t wide_c = (int64_t)(blockIdx.x % (unsigned)p.blocks) * GDN_CUDA_CONV_THREADS + threadIdx.x;
     if (wide_c >= p.n_channels)
@@ -178,9 +237,9 @@ template <int KW, bool EXACT> GDN_INLINE void ssm_conv(const gdn_gpu_ssm_conv &p
     if (p.part != GDN_GPU_CONV_PIECES) {
         const Sequence q = sequence(p, unit);
         if (q.run && p.part == GDN_GPU_CONV_WHOLE)
-            convolve<KW, EXACT>(p, q, 0, q.T, c);
+            convolve<KW, EXACT, TYPED>(p, types, q, 0, q.T, c);
         if (q.run)
-            keep(p, q, c);
+            keep(p, types, q, c);
         return;
     }
     const int begin = unit * p.chunk, end = (p.n_tokens - begin < p.chunk ? p.n_tokens - begin : p.chunk) + begin;
@@ -190,16 +249,24 @@ template <int KW, bool EXACT> GDN_INLINE void ssm_conv(const gdn_gpu_ssm_conv &p
             continue;
         const int t0 = begin - q.first > 0 ? begin - q.first : 0, t1 = end - q.first < q.T ? end - q.first : q.T;
         if (t0 < t1)
-            convolve<KW, EXACT>(p, q, t0, t1, c);
+            convolve<KW, EXACT, TYPED>(p, types, q, t0, t1, c);
     }
 }
 
-// The widths that models have, and any up to 16.
+// The widths that models have, and any up to 16; F32 alone, and any types.
 GDN_KERNEL(gdn_cuda_conv_4, gdn_gpu_ssm_conv, GDN_CUDA_CONV_THREADS)
 {
-    ssm_conv<4, true>(p);
+    ssm_conv<4, true, false>(p);
 }
 GDN_KERNEL(gdn_cuda_conv_any, gdn_gpu_ssm_conv, GDN_CUDA_CONV_THREADS)
 {
-    ssm_conv<16, false>(p);
+    ssm_conv<16, false, false>(p);
+}
+GDN_KERNEL(gdn_cuda_conv_4_typed, gdn_gpu_ssm_conv, GDN_CUDA_CONV_THREADS)
+{
+    ssm_conv<4, true, true>(p);
+}
+GDN_KERNEL(gdn_cuda_conv_any_typed, gdn_gpu_ssm_conv, GDN_CUDA_CONV_THREADS)
+{
+    ssm_conv<16, false, true>(p);
 }

@@ -1,7 +1,16 @@
 /* gated_delta_net on GPUs: a thread block has some columns of one head of one sequence, and all of its tokens. */
 #include "gpu/plan.h"
 
+#include <string.h>
+
 typedef gdn_gated_delta_net_problem problem_t;
+
+/* A float is looked at as bits, because the caller's arithmetic may trap. */
+int gdn_gpu_has_forms(const problem_t *p)
+{
+    static const float one = 1;
+    return p->qk_norm || p->g_form != GDN_G_LOG || p->beta_form != GDN_BETA_PLAIN || memcmp(&p->beta_factor, &one, sizeof one);
+}
 
 void gdn_gpu_plan_gated_delta_net(const gdn_gpu_device *dev, const problem_t *p, uint32_t columns, gdn_plan *plan)
 {

@@ -115,8 +115,9 @@ GDN_GPU_STRUCT(gdn_gpu_ssm_conv)
     GDN_GPU_I32 chunk;       /* tokens of a block where the token axis is cut */
     GDN_GPU_I32 same_pool;   /* history_in and history_out are one, at one place */
     GDN_GPU_I32 even_tokens;
-    GDN_GPU_I32 wide_weight; /* 1: a channel's taps lie side by side, at a multiple of 16 bytes */
-    GDN_GPU_I32 has, unused;
+    GDN_GPU_I32 wide_weight; /* 1: a channel's taps lie side by side, at a multiple of the bytes of four */
+    GDN_GPU_I32 x_dtype, weight_dtype, bias_dtype, result_dtype, history_dtype;
+    GDN_GPU_I32 has;
 };
 
 #define GDN_GPU_ROWS_FEW 64 /* rows that are compared with each other directly; more go through a table */

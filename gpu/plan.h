@@ -22,11 +22,15 @@ typedef struct gdn_gpu_device {
 void gdn_gpu_plan_gated_delta_net(const gdn_gpu_device *dev, const gdn_gated_delta_net_problem *p, uint32_t columns, gdn_plan *plan);
 void gdn_gpu_plan_ssm_conv(const gdn_gpu_device *dev, const gdn_ssm_conv_problem *p, uint32_t threads, gdn_plan *plan);
 void gdn_gpu_plan_set_rows(const gdn_gpu_device *dev, const gdn_set_rows_problem *p, uint32_t piece, gdn_plan *plan);
+/* Whether q, k, g or beta come in another form than the recurrence takes them. */
+int gdn_gpu_has_forms(const gdn_gated_delta_net_problem *p);
 /* The call would not run; the format is of the reason. */
 void gdn_gpu_refuse(gdn_plan *plan, const char *format, ...) __attribute__((format(printf, 2, 3)));
 
 /* Parameter blocks, of a plan that was made for the problem. */
 gdn_gpu_gated_delta_net gdn_gpu_params_gated_delta_net(const gdn_gpu_device *dev, const gdn_gated_delta_net_problem *p, const gdn_plan *plan);
+/* 1: something in the call is F16 or BF16. */
+int gdn_gpu_ssm_conv_is_typed(const gdn_ssm_conv_problem *p);
 gdn_gpu_ssm_conv gdn_gpu_params_ssm_conv(const gdn_gpu_device *dev, const gdn_ssm_conv_problem *p, const gdn_plan *plan);
 gdn_gpu_set_rows gdn_gpu_params_set_rows(const gdn_gpu_device *dev, const gdn_set_rows_problem *p, const gdn_plan *plan);
 /* Of the launch behind the pieces, which has plan->n_after thread blocks. */

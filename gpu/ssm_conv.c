@@ -29,8 +29,12 @@ void gdn_gpu_plan_ssm_conv(const gdn_gpu_device *dev, const problem_t *p, uint32
     gdn_gpu_name(dev, plan);
     if (of_sequences > dev->most_blocks || of_pieces > dev->most_blocks)
         gdn_gpu_refuse(plan, "the call has %s (tokens or sequences x blocks of channels)", dev->limit);
-    if (p->x.dtype || p->weight_dtype || p->bias_dtype || p->out.dtype || p->history_in.dtype)
-        gdn_gpu_refuse(plan, "F16 and BF16 in ssm_conv are computed by the CPU only");
+}
+
+int gdn_gpu_ssm_conv_is_typed(const problem_t *p)
+{
+    return p->x.dtype != GDN_F32 || p->weight_dtype != GDN_F32 || p->bias_dtype != GDN_F32 || p->out.dtype != GDN_F32 ||
+           p->history_in.dtype != GDN_F32;
 }
 
 gdn_gpu_ssm_conv gdn_gpu_params_ssm_conv(const gdn_gpu_device *dev, const problem_t *p, const gdn_plan *plan)
@@ -45,6 +49,8 @@ gdn_gpu_ssm_conv gdn_gpu_params_ssm_conv(const gdn_gpu_device *dev, const proble
         .n_seqs = p->n_seqs, .n_tokens = p->n_tokens, .n_channels = p->n_channels, .n_columns = p->n_columns,
         .rows_in = rows(&p->history_in), .rows_out = rows(&p->history_out), .kernel_width = p->kernel_width,
         .silu = !!(p->flags & GDN_CONV_SILU), .part = plan->cut ? GDN_GPU_CONV_PIECES : GDN_GPU_CONV_WHOLE,
+        .x_dtype = p->x.dtype, .weight_dtype = p->weight_dtype, .bias_dtype = p->bias_dtype, .result_dtype = p->out.dtype,
+        .history_dtype = p->history_out.dtype,
         .blocks = (int32_t)plan->blocks, .chunk = CHUNK, .even_tokens = p->n_tokens / p->n_seqs,
         .has = (p->seq_start.data ? GDN_GPU_HAS_SEQ_START : 0) | (p->history_src.data ? GDN_GPU_HAS_SRC : 0) |
                (p->history_dst.data ? GDN_GPU_HAS_DST : 0) | (p->position.data ? GDN_GPU_HAS_POSITION : 0) |
@@ -52,7 +58,8 @@ gdn_gpu_ssm_conv gdn_gpu_params_ssm_conv(const gdn_gpu_device *dev, const proble
     };
     x.has |= gdn_gpu_one_pool(&p->history_in.at, &p->history_out.at, &x.pool_offset);
     x.same_pool   = dev->address ? x.history_in.base == x.history_out.base : (x.has & GDN_GPU_ONE_POOL) && !x.pool_offset;
-    x.wide_weight = x.weight_tap == 4 && (x.weight | (uint64_t)x.weight_channel) % 16 == 0;
+    const int64_t element = p->weight_dtype == GDN_F32 ? 4 : 2;
+    x.wide_weight = x.weight_tap == element && (x.weight | (uint64_t)x.weight_channel) % (4 * (uint64_t)element) == 0;
     return x;
 }
 

@@ -32,7 +32,7 @@ typedef struct gdn_metal_traits {
     X(delta_2) X(delta_2_channel) X(delta_2_any) X(delta_2_any_channel)                                   \
     X(delta_4) X(delta_4_channel) X(delta_4_any) X(delta_4_any_channel)                                   \
     X(delta_8) X(delta_8_channel) X(delta_8_any) X(delta_8_any_channel)                                   \
-    X(conv_4) X(conv_any) X(rows_clear) X(rows_enter) X(rows_write) X(probe_arithmetic)
+    X(conv_4) X(conv_any) X(conv_4_typed) X(conv_any_typed) X(rows_clear) X(rows_enter) X(rows_write) X(probe_arithmetic)
 typedef enum gdn_metal_kernel {
 #define X(name) GDN_METAL_##name,
     GDN_METAL_KERNELS(X)

@@ -69,20 +69,47 @@ GDN_INLINE int64_t conv_token(constant gdn_gpu_tokens &view, thread const ConvSe
     return view.seq ? q.s * view.seq + t * view.token : (int64_t(q.first) + t) * view.token;
 }
 
-GDN_INLINE float old_input(constant gdn_gpu_ssm_conv &p, thread const ConvBuffers &b, int row, int position, int64_t at_c)
+GDN_INLINE device const uchar *old_input(constant gdn_gpu_ssm_conv &p, thread const ConvBuffers &b, int row, int position, int64_t at_c)
 {
     device const uchar *pool = b.history_in;
     if (p.has & GDN_GPU_ONE_POOL)
         pool = b.history_out + p.pool_offset;
-    return read_float(pool + row * p.history_in.row + position % p.n_columns * p.history_in.line + at_c);
+    return pool + row * p.history_in.row + position % p.n_columns * p.history_in.line + at_c;
+}
+
+// The types of a call; without TYPED they are constants.
+struct ConvTypes {
+    int x, weight, bias, result, history;
+};
+template <bool TYPED> GDN_INLINE ConvTypes conv_types(constant gdn_gpu_ssm_conv &p)
+{
+    ConvTypes t;
+    t.x = TYPED ? p.x_dtype : GDN_GPU_F32;
+    t.weight = TYPED ? p.weight_dtype : GDN_GPU_F32;
+    t.bias = TYPED ? p.bias_dtype : GDN_GPU_F32;
+    t.result = TYPED ? p.result_dtype : GDN_GPU_F32;
+    t.history = TYPED ? p.history_dtype : GDN_GPU_F32;
+    return t;
+}
+
+// An element of another row: its bits where the types are the same.
+GDN_INLINE void conv_move(device uchar *to, int to_dtype, device const uchar *from, int dtype)
+{
+    if (to_dtype != dtype)
+        write_element(to, read_element(from, dtype), to_dtype);
+    else if (dtype == GDN_GPU_F32)
+        write_float(to, read_float(from));
+    else
+        write_half(to, read_half(from));
 }
 
 // Tokens t0 .. t1 - 1 of a sequence, for channel c. EXACT: kernel_width is KW. Otherwise its taps lie at the end of KW
 // registers, so that the newest is always the last; those before it are not there, and skipped.
 template <int KW, bool EXACT>
-GDN_INLINE void convolve(constant gdn_gpu_ssm_conv &p, thread const ConvBuffers &b, thread const ConvSequence &q, int t0, int t1, int c)
+GDN_INLINE void convolve(constant gdn_gpu_ssm_conv &p, thread const ConvTypes &types, thread const ConvBuffers &b,
+                         thread const ConvSequence &q, int t0, int t1, int c)
 {
-    const int64_t at_c = 4 * int64_t(c);
+    const int64_t at_x = element_bytes(types.x) * int64_t(c), at_c = element_bytes(types.history) * int64_t(c);
     device const uchar *weight_at = b.weight + c * p.weight_channel;
     const int kw = EXACT ? KW : p.kernel_width, none = KW - kw;
     float weight[KW], x[KW];
@@ -93,52 +120,53 @@ GDN_INLINE void convolve(constant gdn_gpu_ssm_conv &p, thread const ConvBuffers 
         weight[j] = x[j] = 0.0f;
         if (!EXACT && j < none)
             continue;
-        weight[j] = read_float(weight_at + (j - none) * p.weight_tap);
+        weight[j] = read_element(weight_at + (j - none) * p.weight_tap, types.weight);
         const int from = t0 - KW + j;
         if (j == none)
             continue; // shifted out before it is used
         if (from >= 0)
-            x[j] = read_float(b.x + conv_token(p.x, q, from) + at_c);
+            x[j] = read_element(b.x + conv_token(p.x, q, from) + at_x, types.x);
         else if (q.src >= 0 && q.position + from >= 0)
-            x[j] = old_input(p, b, q.src, q.position + from, at_c);
+            x[j] = read_element(old_input(p, b, q.src, q.position + from, at_c), types.history);
     }
-    const float bias = p.has & GDN_GPU_HAS_BIAS ? read_float(b.bias + at_c) : 0.0f;
-    device const uchar *in_at = b.x + conv_token(p.x, q, t0) + at_c;
-    device uchar *out_at = b.result + conv_token(p.result, q, t0) + at_c;
+    const float bias = p.has & GDN_GPU_HAS_BIAS ? read_element(b.bias + element_bytes(types.bias) * int64_t(c), types.bias) : 0.0f;
+    device const uchar *in_at = b.x + conv_token(p.x, q, t0) + at_x;
+    device uchar *out_at = b.result + conv_token(p.result, q, t0) + element_bytes(types.result) * int64_t(c);
     for (int t = t0; t < t1; t++) {
 #pragma unroll
         for (int j = 0; j < KW - 1; j++)
             x[j] = x[j + 1];
-        x[KW - 1] = read_float(in_at);
+        x[KW - 1] = read_element(in_at, types.x);
         float u = bias;
 #pragma unroll
         for (int j = 0; j < KW; j++) // 2: taps, oldest first
             if (EXACT || j >= none)
                 u = fma(weight[j], x[j], u);
-        write_float(out_at, p.silu ? gdn_silu(u) : u); // 3: activation, 4: output
+        write_element(out_at, p.silu ? gdn_silu(u) : u, types.result); // 3: activation, 4: output
         in_at += p.x.token;
         out_at += p.result.token;
     }
 }
 
 // 5: keep history: the newest columns; the older of them only move when the row changes
-GDN_INLINE void keep(constant gdn_gpu_ssm_conv &p, thread const ConvBuffers &b, thread const ConvSequence &q, int c)
+GDN_INLINE void keep(constant gdn_gpu_ssm_conv &p, thread const ConvTypes &types, thread const ConvBuffers &b, thread const ConvSequence &q, int c)
 {
     if (q.dst < 0)
         return;
-    const int64_t at_c = 4 * int64_t(c);
+    const int64_t at_x = element_bytes(types.x) * int64_t(c), at_c = element_bytes(types.history) * int64_t(c);
     const bool in_place = q.src == q.dst && p.same_pool;
     const int end = q.position + q.T;
     int at = end > p.n_columns ? end - p.n_columns : 0;
     if (in_place && at < q.position)
         at = q.position;
     for (; at < end; at++) {
-        float x = 0.0f;
+        device uchar *to = b.history_out + q.dst * p.history_out.row + at % p.n_columns * p.history_out.line + at_c;
         if (at >= q.position)
-            x = read_float(b.x + conv_token(p.x, q, at - q.position) + at_c);
+            conv_move(to, types.history, b.x + conv_token(p.x, q, at - q.position) + at_x, types.x);
         else if (q.src >= 0)
-            x = old_input(p, b, q.src, at, at_c);
-        write_float(b.history_out + q.dst * p.history_out.row + at % p.n_columns * p.history_out.line + at_c, x);
+            conv_move(to, types.history, old_input(p, b, q.src, at, at_c), types.history);
+        else
+            write_element(to, 0.0f, types.history);
     }
 }
 
@@ -158,8 +186,10 @@ GDN_INLINE int sequence_of(constant gdn_gpu_ssm_conv &p, thread const ConvBuffer
     return low;
 }
 
-template <int KW, bool EXACT> GDN_INLINE void ssm_conv(constant gdn_gpu_ssm_conv &p, thread const ConvBuffers &b, uint group, uint me)
+template <int KW, bool EXACT, bool TYPED>
+GDN_INLINE void ssm_conv(constant gdn_gpu_ssm_conv &p, thread const ConvBuffers &b, uint group, uint me)
 {
+    const ConvTypes types = conv_types<TYPED>(p);
     const int unit = int(group / uint(p.blocks));
     const int64_t wide_c = int64_t(group % uint(p.blocks)) * GDN_METAL_CONV_THREADS + me;
     if (wide_c >= p.n_channels)
@@ -168,9 +198,9 @@ template <int KW, bool EXACT> GDN_INLINE void ssm_conv(constant gdn_gpu_ssm_conv
     if (p.part != GDN_GPU_CONV_PIECES) {
         const ConvSequence q = conv_sequence(p, b, unit);
         if (q.run && p.part == GDN_GPU_CONV_WHOLE)
-            convolve<KW, EXACT>(p, b, q, 0, q.T, c);
+            convolve<KW, EXACT>(p, types, b, q, 0, q.T, c);
         if (q.run)
-            keep(p, b, q, c);
+            keep(p, types, b, q, c);
         return;
     }
     const int begin = unit * p.chunk, end = (p.n_tokens - begin < p.chunk ? p.n_tokens - begin : p.chunk) + begin;
@@ -180,11 +210,11 @@ template <int KW, bool EXACT> GDN_INLINE void ssm_conv(constant gdn_gpu_ssm_conv
             continue; // what it says of its tokens may be nonsense
         const int t0 = begin - q.first > 0 ? begin - q.first : 0, t1 = end - q.first < q.T ? end - q.first : q.T;
         if (t0 < t1)
-            convolve<KW, EXACT>(p, b, q, t0, t1, c);
+            convolve<KW, EXACT>(p, types, b, q, t0, t1, c);
     }
 }
 
-// The widths that models have, and any up to 16.
+// The widths that models have, and any up to 16; F32 alone, and any types.
 #define GDN_CONV(name, ...)                                                                                              \
     GDN_KERNEL(gdn_metal_conv_##name, constant gdn_gpu_ssm_conv &p [[buffer(0)]], device const uchar *x [[buffer(1)]], \
                device const uchar *weight [[buffer(2)]], device const uchar *bias [[buffer(3)]],                         \
@@ -197,5 +227,7 @@ template <int KW, bool EXACT> GDN_INLINE void ssm_conv(constant gdn_gpu_ssm_conv
                                 history_dst, bad };                                                                      \
         ssm_conv<__VA_ARGS__>(p, b, group.x, me);                                                                        \
     }
-GDN_CONV(4, 4, true)
-GDN_CONV(any, 16, false)
+GDN_CONV(4, 4, true, false)
+GDN_CONV(any, 16, false, false)
+GDN_CONV(4_typed, 4, true, true)
+GDN_CONV(any_typed, 16, false, true)

@@ -28,12 +28,6 @@ static int is_narrow(const problem_t *p)
     return narrow;
 }
 
-/* Whether q, k, g or beta come in another form than the recurrence takes them. */
-static int has_forms(const problem_t *p)
-{
-    return p->qk_norm || p->g_form != GDN_G_LOG || p->beta_form != GDN_BETA_PLAIN || p->beta_factor != 1.0f;
-}
-
 /* How rows of four elements can be loaded: constant WIDE of the shader. Drivers for CPUs load element by element
  * whatever the type, so that two in one 64-bit integer cost half. */
 static uint32_t width_of_loads(const gdn_vk_device *dev, const gdn_gpu_device *gpu, const problem_t *p)
@@ -59,7 +53,7 @@ static void specialize(const gdn_vk_device *dev, const problem_t *p, uint32_t wi
     plan->constants[0] = lanes(dev);
     plan->constants[1] = general ? 0 : (uint32_t)p->head_dim_k / 32;
     plan->constants[2] = (p->gate == GDN_GATE_CHANNEL ? 1u : 0u) | (p->state_layout == GDN_STATE_KV ? 2u : 0u) | (narrow ? 4u : 0u) |
-                         (has_forms(p) ? 8u : 0u);
+                         (gdn_gpu_has_forms(p) ? 8u : 0u);
     plan->constants[3] = general ? 0 : width;
 }
 

@@ -56,11 +56,17 @@ CODE(gated_delta_net_general_soft_subgroup_32)
 CODE(gated_delta_net_general_soft_subgroup_16)
 #include "gated_delta_net_general_soft_subgroup_16.inc"
 ;
-CODE(ssm_conv_fma)
-#include "ssm_conv_fma.inc"
+CODE(ssm_conv_fma_32)
+#include "ssm_conv_fma_32.inc"
 ;
-CODE(ssm_conv_soft)
-#include "ssm_conv_soft.inc"
+CODE(ssm_conv_fma_16)
+#include "ssm_conv_fma_16.inc"
+;
+CODE(ssm_conv_soft_32)
+#include "ssm_conv_soft_32.inc"
+;
+CODE(ssm_conv_soft_16)
+#include "ssm_conv_soft_16.inc"
 ;
 CODE(set_rows_fma_32)
 #include "set_rows_fma_32.inc"
@@ -91,11 +97,11 @@ gdn_vk_code gdn_vk_shader(int kernel, int general, int soft_fma, int subgroup, i
 {
     static const gdn_vk_code gated_delta_net[2][2][2][2] = { FMAS(gated_delta_net), FMAS(gated_delta_net_general) };
     static const gdn_vk_code set_rows[2][2] = { STORAGES(set_rows_fma), STORAGES(set_rows_soft) };
-    static const gdn_vk_code ssm_conv[2] = { WORDS(ssm_conv_fma), WORDS(ssm_conv_soft) };
+    static const gdn_vk_code ssm_conv[2][2] = { STORAGES(ssm_conv_fma), STORAGES(ssm_conv_soft) };
     static const gdn_vk_code probe[2] = { WORDS(probe_fma), WORDS(probe_soft) };
     switch (kernel) {
     case GDN_KERNEL_gated_delta_net: return gated_delta_net[general][soft_fma][subgroup][storage16];
-    case GDN_KERNEL_ssm_conv: return ssm_conv[soft_fma];
+    case GDN_KERNEL_ssm_conv: return ssm_conv[soft_fma][storage16];
     case GDN_KERNEL_set_rows: return set_rows[soft_fma][storage16];
     default: return probe[soft_fma];
     }

@@ -14,13 +14,61 @@
 layout(local_size_x_id = 0) in;
 layout(constant_id = 1) const int KW = 4;   // kernel_width
 layout(constant_id = 2) const int SILU = 0;
-layout(constant_id = 3) const int PART = 0; // GDN_GPU_CONV_*
+layout(constant_id = 3) const int CUT = 0;  // GDN_GPU_CONV_*, and 4 where something is not F32
+
+const int PART = CUT & 3;
+#ifdef GDN_STORAGE_16
+const bool TYPED = (CUT & 4) != 0;
+#else
+const bool TYPED = false;
+#endif
 
 #define SKIP -2
 
 layout(buffer_reference, std430, buffer_reference_align = 8) readonly buffer Params { gdn_gpu_ssm_conv p; };
 
 gdn_gpu_ssm_conv p;
+
+// The types of a call; constants unless TYPED.
+int type_of(int dtype)
+{
+    return TYPED ? dtype : GDN_GPU_F32;
+}
+
+int64_t bytes_of(int dtype, int n)
+{
+    return (type_of(dtype) == GDN_GPU_F32 ? 4 : 2) * int64_t(n);
+}
+
+float load(uint64_t at, int dtype)
+{
+    return load_element(at, type_of(dtype));
+}
+
+void store(uint64_t at, float x, int dtype)
+{
+#ifdef GDN_STORAGE_16
+    if (type_of(dtype) != GDN_GPU_F32) {
+        Half(at).x = uint16_t(dtype == GDN_GPU_F16 ? to_f16(x) : to_bf16(x));
+        return;
+    }
+#endif
+    Float(at).x = x;
+}
+
+// An element of another row: its bits where the types are the same.
+void move(uint64_t to, int to_dtype, uint64_t from, int dtype)
+{
+    const int type = type_of(dtype);
+    if (type_of(to_dtype) != type)
+        store(to, load(from, dtype), to_dtype);
+    else if (type == GDN_GPU_F32)
+        Word(to).x = Word(from).x;
+#ifdef GDN_STORAGE_16
+    else
+        Half(to).x = Half(from).x;
+#endif
+}
 
 struct Sequence {
     int  s, first, T, position, src, dst;
@@ -77,32 +125,32 @@ uint64_t history_at(gdn_gpu_pool pool, int row, int position)
 // Tokens t0 .. t1 - 1 of a sequence, for channel c.
 void convolve(Sequence q, int t0, int t1, int c)
 {
-    const int64_t at_c = 4 * int64_t(c);
+    const int64_t at_x = bytes_of(p.x_dtype, c), at_c = bytes_of(p.history_dtype, c);
     float weight[KW], x[KW];
     [[unroll]] for (int j = 0; j < KW; j++)
-        weight[j] = Float(p.weight + c * p.weight_channel + j * p.weight_tap).x;
-    const float bias = p.bias != 0 ? Float(p.bias + at_c).x : 0.0;
+        weight[j] = load(p.weight + c * p.weight_channel + j * p.weight_tap, p.weight_dtype);
+    const float bias = p.bias != 0 ? load(p.bias + bytes_of(p.bias_dtype, c), p.bias_dtype) : 0.0;
 
     // 1: history, and tokens of this call before t0. x[j] is the input of tap j
     [[unroll]] for (int j = 1; j < KW; j++) {
         const int from = t0 - KW + j;
         x[j] = 0.0;
         if (from >= 0)
-            x[j] = Float(token_at(p.x, q, from) + at_c).x;
+            x[j] = load(token_at(p.x, q, from) + at_x, p.x_dtype);
         else if (q.src >= 0 && q.position + from >= 0)
-            x[j] = Float(history_at(p.history_in, q.src, q.position + from) + at_c).x;
+            x[j] = load(history_at(p.history_in, q.src, q.position + from) + at_c, p.history_dtype);
     }
-    uint64_t in_at = token_at(p.x, q, t0) + at_c, out_at = token_at(p.result, q, t0) + at_c;
+    uint64_t in_at = token_at(p.x, q, t0) + at_x, out_at = token_at(p.result, q, t0) + bytes_of(p.result_dtype, c);
     for (int t = t0; t < t1; t++) {
         [[unroll]] for (int j = 0; j < KW - 1; j++)
             x[j] = x[j + 1];
-        x[KW - 1] = Float(in_at).x;
+        x[KW - 1] = load(in_at, p.x_dtype);
         // 2: taps, oldest first
         float u = bias;
         [[unroll]] for (int j = 0; j < KW; j++)
             u = fma1(weight[j], x[j], u);
         // 3: activation, 4: output
-        Float(out_at).x = SILU != 0 ? gdn_silu(u) : u;
+        store(out_at, SILU != 0 ? gdn_silu(u) : u, p.result_dtype);
         in_at += p.x.token;
         out_at += p.result.token;
     }
@@ -113,16 +161,17 @@ void keep(Sequence q, int c)
 {
     if (q.dst < 0)
         return;
-    const int64_t at_c = 4 * int64_t(c);
+    const int64_t at_x = bytes_of(p.x_dtype, c), at_c = bytes_of(p.history_dtype, c);
     const bool in_place = q.src == q.dst && p.same_pool != 0;
     const int end = q.position + q.T;
     for (int at = max(end - p.n_columns, in_place ? q.position : 0); at < end; at++) {
-        float x = 0.0;
+        const uint64_t to = history_at(p.history_out, q.dst, at) + at_c;
         if (at >= q.position)
-            x = Float(token_at(p.x, q, at - q.position) + at_c).x;
+            move(to, p.history_dtype, token_at(p.x, q, at - q.position) + at_x, p.x_dtype);
         else if (q.src >= 0)
-            x = Float(history_at(p.history_in, q.src, at) + at_c).x;
-        Float(history_at(p.history_out, q.dst, at) + at_c).x = x;
+            move(to, p.history_dtype, history_at(p.history_in, q.src, at) + at_c, p.history_dtype);
+        else
+            store(to, 0.0, p.history_dtype);
     }
 }
 
