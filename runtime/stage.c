@@ -34,20 +34,23 @@ void rt_stage_destroy(rt_stage *stage)
     memset(stage, 0, sizeof *stage);
 }
 
-gdn_status rt_stage_push(rt_stage *stage, uint64_t bytes)
+/* Whether there is anything to move; counts it. */
+static int moves(rt_stage *stage, uint64_t bytes)
 {
     if (stage->shared || !bytes)
-        return GDN_OK;
+        return 0;
     ++*stage->transfers;
-    const gdn_status status = gdn_buffer_write(stage->ctx, &stage->span, 0, stage->host, bytes);
+    return 1;
+}
+
+gdn_status rt_stage_push(rt_stage *stage, uint64_t bytes)
+{
+    const gdn_status status = moves(stage, bytes) ? gdn_buffer_write(stage->ctx, &stage->span, 0, stage->host, bytes) : GDN_OK;
     return status ? rt_fail_gdn(status, "copying to the device") : GDN_OK;
 }
 
 gdn_status rt_stage_pull(rt_stage *stage, uint64_t bytes)
 {
-    if (stage->shared || !bytes)
-        return GDN_OK;
-    ++*stage->transfers;
-    const gdn_status status = gdn_buffer_read(stage->ctx, &stage->span, 0, stage->host, bytes);
+    const gdn_status status = moves(stage, bytes) ? gdn_buffer_read(stage->ctx, &stage->span, 0, stage->host, bytes) : GDN_OK;
     return status ? rt_fail_gdn(status, "copying from the device") : GDN_OK;
 }
