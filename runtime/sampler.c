@@ -4,6 +4,7 @@
 #include <math.h>
 #include <string.h>
 
+#include "numerics/float_env.h"
 #include "runtime/error.h"
 
 struct rt_sampler {
@@ -126,7 +127,7 @@ static int all_finite(const float *logits, int32_t n)
     return largest < 0x7F800000;
 }
 
-int32_t rt_sample(rt_sampler *s, const rt_sampling *c, const float *logits, const int32_t *tokens, int32_t n)
+static int32_t draw(rt_sampler *s, const rt_sampling *c, const float *logits, const int32_t *tokens, int32_t n)
 {
     const int32_t V = s->n_vocab;
     if (!all_finite(logits, V))
@@ -154,4 +155,12 @@ int32_t rt_sample(rt_sampler *s, const rt_sampling *c, const float *logits, cons
             return s->index[i];
     }
     return s->index[0]; /* rounding at the very end */
+}
+
+int32_t rt_sample(rt_sampler *s, const rt_sampling *c, const float *logits, const int32_t *tokens, int32_t n)
+{
+    const gdn_float_env caller = gdn_float_env_enter();
+    const int32_t       token  = draw(s, c, logits, tokens, n);
+    gdn_float_env_leave(caller);
+    return token;
 }

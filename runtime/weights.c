@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "numerics/convert.h"
+#include "numerics/float_env.h"
 
 static const struct { int32_t type; rt_type_info info; } types[] = {
     { RT_F32,  { "F32",  1,   4   } },
@@ -90,7 +91,8 @@ void rt_weight_block_read(int32_t type, const unsigned char *row, int32_t b, rt_
 
 void rt_weight_row(const rt_weight *w, int64_t row, float *out)
 {
-    const unsigned char *from = w->data + row * w->row_bytes;
+    const unsigned char *from   = w->data + row * w->row_bytes;
+    const gdn_float_env  caller = gdn_float_env_enter();
     if (w->type == RT_F32) {
         memcpy(out, from, 4 * (size_t)w->n_columns);
     } else if (w->type == RT_F16 || w->type == RT_BF16) {
@@ -104,4 +106,5 @@ void rt_weight_row(const rt_weight *w, int64_t row, float *out)
                 out[32 * b + i] = block.d * (float)block.factor[i / 16] * (float)block.w[i] - block.m;
         }
     }
+    gdn_float_env_leave(caller);
 }

@@ -1,4 +1,5 @@
 /* What comes next: the sampler's filters and its draws, prompt lookup, and whether drafting pays. */
+#include <fenv.h>
 #include <math.h>
 #include <string.h>
 
@@ -93,6 +94,13 @@ static void sampler(rt_dense *dense)
     EXPECT(rt_sample(s, &tired, below, (const int32_t[]){ 0, 0, 0 }, 3) == 0); /* -3: once, however often it occurs */
     tired.repeat_penalty = 7;
     EXPECT(rt_sample(s, &tired, below, (const int32_t[]){ 0, 0, 0 }, 3) == 1); /* -7: below zero it multiplies */
+
+    /* in the caller's floating-point mode, 1 / 3 would be less than the third that it has to equal */
+    float third[V] = { 1, 1.0f / 3.0f };
+    tired.repeat_penalty = 3;
+    (void)fesetround(FE_DOWNWARD);
+    EXPECT(rt_sample(s, &tired, third, (const int32_t[]){ 0, 0, 0 }, 3) == 0);
+    (void)fesetround(FE_TONEAREST);
 
     /* the same seed and position: the same draw; others differ */
     int32_t equal = 0, other = 0;

@@ -1,4 +1,6 @@
 /* Dequantisation against fixtures/weights.bin, which scripts/make_weight_fixtures.py made with PyPI's gguf. */
+#include <fenv.h>
+
 #include "dense_test.h"
 
 int main(int argc, char **argv)
@@ -33,6 +35,16 @@ int main(int argc, char **argv)
     float           row[2];
     rt_weight_row(&w, 2, row);
     CHECK(row[0] == 5 && row[1] == 6, "%g %g", (double)row[0], (double)row[1]);
+    /* in the caller's floating-point mode; a small minimum does not fit behind a large value, so that it matters */
+    unsigned char block[144] = { 0x01, 0x3c, 0x01, 0x00 }; /* d, dmin */
+    float         nearest[256], downward[256];
+    memset(block + 4, 0xff, sizeof block - 4);
+    const rt_weight k4 = { block, RT_Q4_K, 256, 1, 1, sizeof block };
+    rt_weight_row(&k4, 0, nearest);
+    (void)fesetround(FE_DOWNWARD);
+    rt_weight_row(&k4, 0, downward);
+    (void)fesetround(FE_TONEAREST);
+    CHECK(differs(nearest, downward, 256) < 0, "%a and %a", (double)nearest[0], (double)downward[0]);
     CHECK(!rt_type_describe(3) && !rt_type_describe(-1) && !strcmp(rt_type_describe(RT_Q6_K)->name, "Q6_K"), "types");
     return report("weights");
 }
