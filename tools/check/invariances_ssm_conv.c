@@ -9,7 +9,8 @@ static int run(check_trial *trial, check_call *call, check_rng *rng, const char 
     return check_call_run(trial, &check_kernel_ssm_conv, call, rng, what);
 }
 
-static int same_token(check_trial *trial, const check_call *a, int s, int t, const check_call *b, int s2, int t2, const char *what)
+static int same_token(check_trial *trial, const check_call *a, int s, int t, const check_call *b, int s2, int t2,
+                      const char *what)
 {
     return check_trial_same(trial, conv_token(&a->c, &a->conv, "out", a->result.image, s, t),
                             conv_token(&b->c, &b->conv, "out", b->result.image, s2, t2), a->conv.n_channels,
@@ -23,8 +24,11 @@ static int same_history(check_trial *trial, const check_call *a, int s, const ch
     const int columns = a->conv.n_columns < b->conv.n_columns ? a->conv.n_columns : b->conv.n_columns;
     const int64_t last = (int64_t)x->position + x->length;
     for (int64_t p = last - 1; p >= 0 && p >= last - columns; p--)
-        if (!check_trial_same(trial, conv_column(&a->c, &a->conv, a->conv.where == CONV_APART ? "history_out" : "history", a->result.image, x->dst, p),
-                              conv_column(&b->c, &b->conv, b->conv.where == CONV_APART ? "history_out" : "history", b->result.image, y->dst, p),
+        if (!check_trial_same(trial,
+                              conv_column(&a->c, &a->conv, a->conv.where == CONV_APART ? "history_out" : "history",
+                                          a->result.image, x->dst, p),
+                              conv_column(&b->c, &b->conv, b->conv.where == CONV_APART ? "history_out" : "history",
+                                          b->result.image, y->dst, p),
                               a->conv.n_channels, "%s: history of sequence %d, position %lld", what, s, (long long)p))
             return 0;
     return 1;
@@ -140,19 +144,20 @@ static void rollbacks(check_trial *trial, check_rng *rng)
     check_call_build(trial, &check_kernel_ssm_conv, again, rng);
     check_initial(&again->c, image);
     for (int i = 0; i < n_rejected; i++)
-        check_fill(conv_column(&again->c, &again->conv, "history", image, seq->src, (int64_t)seq->position + i), GDN_F32,
-                   again->conv.n_channels, CHECK_SPECIAL, check_next(rng));
+        check_fill(conv_column(&again->c, &again->conv, "history", image, seq->src, (int64_t)seq->position + i),
+                   GDN_F32, again->conv.n_channels, CHECK_SPECIAL, check_next(rng));
     if (!check_trial_run(trial, &again->c, &again->result, "after a rollback"))
         return;
     for (int t = 0; t < seq->length; t++)
         if (!same_token(trial, plain, 0, t, again, 0, t, "after a rollback"))
             return;
-    const int64_t oldest = (int64_t)seq->position + n_rejected - again->conv.n_columns, end_position = (int64_t)seq->position + seq->length;
+    const int64_t oldest = (int64_t)seq->position + n_rejected - again->conv.n_columns,
+                  end_position = (int64_t)seq->position + seq->length;
     for (int64_t p = oldest > 0 ? oldest : 0; seq->length && p < end_position; p++)
         if (p >= end_position - again->conv.n_columns &&
             !check_trial_same(trial, conv_column(&plain->c, &plain->conv, "history", plain->result.image, seq->dst, p),
-                              conv_column(&again->c, &again->conv, "history", again->result.image, seq->dst, p), again->conv.n_channels,
-                              "history after a rollback, position %lld", (long long)p))
+                              conv_column(&again->c, &again->conv, "history", again->result.image, seq->dst, p),
+                              again->conv.n_channels, "history after a rollback, position %lld", (long long)p))
             return;
 }
 
