@@ -1,5 +1,5 @@
-/* SANITIZED where a sanitizer has its own malloc, and ADDRESS_SANITIZED where it is AddressSanitizer: gcc and clang say so in
- * different words. */
+/* SANITIZED where a sanitizer has its own malloc, and ADDRESS_SANITIZED where it is AddressSanitizer: gcc and clang say
+ * so in different words. */
 #ifndef GDN_TEST_SANITIZED_H
 #define GDN_TEST_SANITIZED_H
 

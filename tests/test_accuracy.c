@@ -127,7 +127,8 @@ static int run_kernel(gdn_context *ctx, const check_kernel *kernel, check_args *
         if (o->n_axes == CHECK_MAP)
             *check_span(args, o) = span[i];
         else
-            *check_tensor(args, o) = (gdn_tensor){ .data = span[i].data, .offset = span[i].offset, .bytes = span[i].bytes };
+            *check_tensor(args, o) =
+                (gdn_tensor){ .data = span[i].data, .offset = span[i].offset, .bytes = span[i].bytes };
     }
     gdn_status status = kernel->query(ctx, args, &cap);
     if (!status && cap.workspace_bytes)
@@ -207,10 +208,12 @@ static int delta_run(gdn_context *ctx, const delta_case *c, float v_factor, int 
 {
     const size_t tokens = (size_t)c->B * (size_t)c->T, n_q = tokens * (size_t)(c->Hk * c->Sk) * 4;
     const size_t n_v = out_size(c), n_gates = tokens * (size_t)c->Hv;
-    check_args a = { .gated_delta_net = { .size = sizeof a.gated_delta_net, .n_seqs = c->B, .n_tokens = c->B * c->T, .n_heads_k = c->Hk,
-                                          .n_heads_v = c->Hv, .head_dim_k = c->Sk, .head_dim_v = c->Sv, .n_rows = c->B,
-                                          .head_map = head_map, .gate = c->channel ? GDN_GATE_CHANNEL : GDN_GATE_SCALAR,
-                                          .state_layout = GDN_STATE_KV } };
+    const gdn_gated_delta_net_args call = {
+        .size = sizeof call, .n_seqs = c->B, .n_tokens = c->B * c->T, .n_heads_k = c->Hk, .n_heads_v = c->Hv,
+        .head_dim_k = c->Sk, .head_dim_v = c->Sv, .n_rows = c->B, .head_map = head_map,
+        .gate = c->channel ? GDN_GATE_CHANNEL : GDN_GATE_SCALAR, .state_layout = GDN_STATE_KV,
+    };
+    check_args a = { .gated_delta_net = call };
     float *v = allocate(n_v, 4), *start = allocate(state_size(c), 4);
     for (size_t i = 0; i < n_v; i++)
         v[i] = c->v[i] * v_factor;
@@ -221,9 +224,14 @@ static int delta_run(gdn_context *ctx, const delta_case *c, float v_factor, int 
     for (int b = 0; b < c->B; b++)
         none[b] = c->state_in ? b : GDN_NONE;
     const part parts[] = {
-        { "q", c->q, n_q, NULL }, { "k", c->k, n_q, NULL }, { "v", v, n_v * 4, NULL }, { "beta", c->beta, n_gates * 4, NULL },
-        { "g", c->g, n_gates * (size_t)(c->channel ? c->Sk : 1) * 4, NULL }, { "out", v, n_v * 4, out },
-        { "state", start, state_size(c) * 4, state }, { "state_src", none, (size_t)c->B * 4, NULL },
+        { "q", c->q, n_q, NULL },
+        { "k", c->k, n_q, NULL },
+        { "v", v, n_v * 4, NULL },
+        { "beta", c->beta, n_gates * 4, NULL },
+        { "g", c->g, n_gates * (size_t)(c->channel ? c->Sk : 1) * 4, NULL },
+        { "out", v, n_v * 4, out },
+        { "state", start, state_size(c) * 4, state },
+        { "state_src", none, (size_t)c->B * 4, NULL },
     };
     const int ran = run_kernel(ctx, &check_kernel_gated_delta_net, &a, parts, sizeof parts / sizeof parts[0]);
     free(v);
@@ -271,8 +279,11 @@ static int conv_run(gdn_context *ctx, const conv_case *c, float x_factor, int re
 {
     const int    W = c->kc + 1, P = first_position(c); /* two columns more than the kernel looks back */
     const size_t n = (size_t)c->B * (size_t)c->T * (size_t)c->C, n_ring = (size_t)c->B * (size_t)W * (size_t)c->C;
-    check_args a = { .ssm_conv = { .size = sizeof a.ssm_conv, .flags = c->silu ? GDN_CONV_SILU : 0, .n_seqs = c->B,
-                                   .n_tokens = c->B * c->T, .n_channels = c->C, .kernel_width = c->kc, .n_rows = c->B, .n_columns = W } };
+    const gdn_ssm_conv_args call = {
+        .size = sizeof call, .flags = c->silu ? GDN_CONV_SILU : 0, .n_seqs = c->B, .n_tokens = c->B * c->T,
+        .n_channels = c->C, .kernel_width = c->kc, .n_rows = c->B, .n_columns = W,
+    };
+    check_args a = { .ssm_conv = call };
     float *x = allocate(n, 4);
     for (size_t i = 0; i < n; i++)
         x[i] = c->x[i] * x_factor;
@@ -288,8 +299,12 @@ static int conv_run(gdn_context *ctx, const conv_case *c, float x_factor, int re
     for (int b = 0; b < c->B; b++)
         position[b] = P;
     const part parts[] = {
-        { "x", x, n * 4, NULL }, { "weight", c->weight, (size_t)(c->C * c->kc) * 4, NULL }, { "bias", c->bias, (size_t)c->C * 4, NULL },
-        { "out", x, n * 4, out }, { "history", ring, n_ring * 4, ring }, { "position", position, (size_t)c->B * 4, NULL },
+        { "x", x, n * 4, NULL },
+        { "weight", c->weight, (size_t)(c->C * c->kc) * 4, NULL },
+        { "bias", c->bias, (size_t)c->C * 4, NULL },
+        { "out", x, n * 4, out },
+        { "history", ring, n_ring * 4, ring },
+        { "position", position, (size_t)c->B * 4, NULL },
     };
     const int ran = run_kernel(ctx, &check_kernel_ssm_conv, &a, parts, sizeof parts / sizeof parts[0]);
     free(x);

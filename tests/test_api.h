@@ -44,8 +44,8 @@ typedef struct api_fixture {
     void (*reset)(void);
 } api_fixture;
 
-/* The operands (map 0) or the maps (1) that the valid call has, one after another: the one after o, the first where o is NULL, or
- * NULL. The call is valid again. */
+/* The operands (map 0) or the maps (1) that the valid call has, one after another: the one after o, the first where o
+ * is NULL, or NULL. The call is valid again. */
 const check_operand *api_next(const api_fixture *f, const check_operand *o, int map);
 #define EACH_OPERAND(f, o) (const check_operand *o = api_next(f, NULL, 0); o; o = api_next(f, o, 0))
 #define EACH_MAP(f, o)     (const check_operand *o = api_next(f, NULL, 1); o; o = api_next(f, o, 1))
@@ -101,8 +101,8 @@ extern const api_fixture *const api_fixtures[CHECK_KERNEL_COUNT];
  * contain all the strings. Where the query refuses as well, it must say the same. */
 void api_refuse(const api_fixture *f, int line, gdn_status status, const char *const *texts);
 
-/* The call as it stands must succeed with the same bits on every target, and write what it may and nothing else; f->first then
- * holds the memory. */
+/* The call as it stands must succeed with the same bits on every target, and write what it may and nothing else;
+ * f->first then holds the memory. */
 void api_accept(const api_fixture *f, int line);
 
 /* What one call makes of the memory; api_accept() must have run before. Fails where bytes differ. */

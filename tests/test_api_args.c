@@ -283,15 +283,15 @@ static void workspaces(void **state)
             needed++;
             char bytes[64];
             (void)snprintf(bytes, sizeof bytes, "%llu bytes", (unsigned long long)cap.workspace_bytes);
-#define WORKSPACE(change, text1, text2)                                                                \
-    do {                                                                                               \
-        f->reset();                                                                                    \
-        gdn_span *w = check_workspace(f->kernel, f->args);                                                                    \
-        change;                                                                                        \
-        assert_int_equal(f->kernel->run(ctx, f->args, NULL), GDN_INVALID_ARGUMENT);                            \
-        assert_non_null(strstr(gdn_last_error(), text1));                                              \
-        assert_non_null(strstr(gdn_last_error(), text2));                                              \
-        assert_memory_equal(f->memory, f->before, f->memory_bytes);                                    \
+#define WORKSPACE(change, text1, text2)                                                                                \
+    do {                                                                                                               \
+        f->reset();                                                                                                    \
+        gdn_span *w = check_workspace(f->kernel, f->args);                                                             \
+        change;                                                                                                        \
+        assert_int_equal(f->kernel->run(ctx, f->args, NULL), GDN_INVALID_ARGUMENT);                                    \
+        assert_non_null(strstr(gdn_last_error(), text1));                                                              \
+        assert_non_null(strstr(gdn_last_error(), text2));                                                              \
+        assert_memory_equal(f->memory, f->before, f->memory_bytes);                                                    \
     } while (0)
             WORKSPACE(w->data = NULL, "workspace.data is NULL", bytes);
             WORKSPACE(w->bytes = cap.workspace_bytes - 1, "workspace.bytes is", bytes);
@@ -311,7 +311,8 @@ static void workspaces(void **state)
             }
         }
     }
-    print_message("workspace is needed by %d of %d pairs of kernel and target\n", needed, CHECK_KERNEL_COUNT * api_target_count);
+    print_message("workspace is needed by %d of %d pairs of kernel and target\n", needed,
+                  CHECK_KERNEL_COUNT * api_target_count);
 }
 
 static void streams(void **state)
@@ -322,7 +323,8 @@ static void streams(void **state)
         for (int i = 0; i < api_target_count; i++) {
             api_fixtures[k]->reset();
             memcpy(api_fixtures[k]->before, api_fixtures[k]->memory, api_fixtures[k]->memory_bytes);
-            assert_int_equal(api_fixtures[k]->kernel->run(api_target_list[i].ctx, api_fixtures[k]->args, &on_the_stack), GDN_INVALID_ARGUMENT);
+            assert_int_equal(api_fixtures[k]->kernel->run(api_target_list[i].ctx, api_fixtures[k]->args, &on_the_stack),
+                             GDN_INVALID_ARGUMENT);
             assert_non_null(strstr(gdn_last_error(), "stream is 0x"));
             assert_non_null(strstr(gdn_last_error(), "must be NULL"));
             assert_memory_equal(api_fixtures[k]->memory, api_fixtures[k]->before, api_fixtures[k]->memory_bytes);
@@ -486,7 +488,8 @@ static void overlaps(void **state)
                     if (!map)
                         to->data = (char *)at->data + at->bytes - check_alignment(at->dtype);
                     to->bytes = 0;
-                    api_refuse(f, __LINE__, GDN_INVALID_ARGUMENT, (const char *const[]){ o->name, "is written and overlaps", NULL });
+                    api_refuse(f, __LINE__, GDN_INVALID_ARGUMENT,
+                               (const char *const[]){ o->name, "is written and overlaps", NULL });
                 }
     }
     /* A second pool: the same one shifted, or with other strides, is neither the same nor apart. */

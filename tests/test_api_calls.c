@@ -302,7 +302,8 @@ static void nothing_to_do(void **state)
             d->n_tokens = d->n_seqs = c->n_tokens = c->n_seqs = 0;
             d->seq_start.data = c->seq_start.data = NULL;
             r->n_rows = 0;
-            assert_int_equal(api_fixtures[k]->kernel->run(api_target_list[i].ctx, api_fixtures[k]->args, &on_the_stack), GDN_INVALID_ARGUMENT);
+            assert_int_equal(api_fixtures[k]->kernel->run(api_target_list[i].ctx, api_fixtures[k]->args, &on_the_stack),
+                             GDN_INVALID_ARGUMENT);
         }
 }
 
@@ -329,7 +330,8 @@ static void queries(void **state)
             /* Data, maps and workspace may be absent: 5 tokens of 2 sequences are ragged all the same. */
             strip(api_fixtures[k]);
             if (api_fixtures[k]->kernel->query(ctx, api_fixtures[k]->args, &bare))
-                fail_msg("%s_query on %s without data: %s", api_fixtures[k]->kernel->name, api_target_list[i].name, gdn_last_error());
+                fail_msg("%s_query on %s without data: %s", api_fixtures[k]->kernel->name, api_target_list[i].name,
+                         gdn_last_error());
             assert_memory_equal(&full, &bare, sizeof full);
             assert_int_equal(full.supported, 1);
             assert_int_equal(full.exact, info.exact);

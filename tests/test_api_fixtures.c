@@ -250,7 +250,8 @@ static void run_and_compare(const api_fixture *f, int line, int is_first)
             memcpy(f->first, f->memory, f->memory_bytes);
         for (size_t b = 0; b < f->result_bytes; b++)
             if (((unsigned char *)f->memory)[b] != ((unsigned char *)f->first)[b])
-                fail_msg("line %d: %s on %s differs at byte %zu of the fixture's memory", line, f->kernel->name, t->name, b);
+                fail_msg("line %d: %s on %s differs at byte %zu of the fixture's memory", line, f->kernel->name,
+                         t->name, b);
         for (size_t b = f->result_bytes + (size_t)c.workspace_bytes; b < f->memory_bytes; b++)
             if (((unsigned char *)f->memory)[b] != 0x5a)
                 fail_msg("line %d: %s on %s wrote byte %zu, behind its workspace", line, f->kernel->name, t->name, b);

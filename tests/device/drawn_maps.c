@@ -74,13 +74,17 @@ static int is_left(const batch *b, int s, bad_values *bad, int32_t alone[SLOTS])
     return whole;
 }
 
-/* Sequence s by itself on the reference, on memory as the specification has it, or (`after`) as an earlier call left it. */
-static void run_alone(sides *on, const batch *b, int s, const int32_t *dst, unsigned char *const *after, check_result *result)
+/* Sequence s by itself on the reference, on memory as the specification has it, or (`after`) as an earlier call left
+ * it. */
+static void run_alone(sides *on, const batch *b, int s, const int32_t *dst, unsigned char *const *after,
+                      check_result *result)
 {
     check_spec whole = b->spec;
     check_case c;
-    int *const given[] = { &whole.gated_delta_net.map_start, &whole.gated_delta_net.map_src, &whole.gated_delta_net.map_dst,
-                           &whole.ssm_conv.map_start, &whole.ssm_conv.map_position, &whole.ssm_conv.map_src, &whole.ssm_conv.map_dst };
+    int *const given[] = { &whole.gated_delta_net.map_start, &whole.gated_delta_net.map_src,
+                           &whole.gated_delta_net.map_dst,   &whole.ssm_conv.map_start,
+                           &whole.ssm_conv.map_position,     &whole.ssm_conv.map_src,
+                           &whole.ssm_conv.map_dst };
     const int delta = b->kernel == &check_kernel_gated_delta_net;
     for (int i = delta ? 0 : 3; i < (delta ? 3 : 7); i++)
         *given[i] = 1;
@@ -126,7 +130,8 @@ static void judge(sides *on, const batch *b, int bad_map, int number)
         uint64_t wrong = 0;
         for (uint64_t at = 0; at < memory->bytes; at += 4) {
             const unsigned char *got = on->got.image[m] + at, *was = memory->image + at;
-            int good = check_same(got, n_left && memory->written ? together.image[m] + at : was, memory->written ? GDN_F32 : GDN_I32);
+            int good = check_same(got, n_left && memory->written ? together.image[m] + at : was,
+                                  memory->written ? GDN_F32 : GDN_I32);
             if (bad_map == START && memory->written) {
                 good |= !memcmp(got, was, 4);
                 for (int s = 0; s < b->n_seqs; s++)
@@ -137,9 +142,11 @@ static void judge(sides *on, const batch *b, int bad_map, int number)
         CHECK(!wrong);
     }
     if (failures != before)
-        (void)printf("    that was drawn call %d: %s, %d sequences, %d tokens, maps%s%s%s%s, a bad value in %s, pool of %d\n", number,
-                     b->kernel->name, b->n_seqs, b->n_tokens, b->has[START] ? " seq_start" : "", b->has[POSITION] ? " position" : "",
-                     b->has[SRC] ? " src" : "", b->has[DST] ? " dst" : "", bad_map ? map_name(b, bad_map) : "none", b->entries);
+        (void)printf(
+            "    that was drawn call %d: %s, %d sequences, %d tokens, maps%s%s%s%s, a bad value in %s, pool of %d\n",
+            number, b->kernel->name, b->n_seqs, b->n_tokens, b->has[START] ? " seq_start" : "",
+            b->has[POSITION] ? " position" : "", b->has[SRC] ? " src" : "", b->has[DST] ? " dst" : "",
+            bad_map ? map_name(b, bad_map) : "none", b->entries);
     check_case_free(&c);
     check_result_free(&together);
     for (int s = 0; s < b->n_seqs; s++)
@@ -208,9 +215,13 @@ static void draw_gated_delta_net(sides *on, int number, uint32_t *seed)
     for (int s = 0; s < b.n_seqs; s++) {
         const int row = (s + turn) % ROWS, kind = between(seed, 0, 5);
         spec->seq[s].length = length_of(&b, s);
-        spec->seq[s].src = b.map[SRC][s] = !b.has[SRC] ? s * SLOTS : kind == 0 ? GDN_NONE : kind == 1 ? GDN_SKIP : row * SLOTS + kind % SLOTS;
+        spec->seq[s].src = b.map[SRC][s] = !b.has[SRC] ? s * SLOTS
+                                           : kind == 0 ? GDN_NONE
+                                           : kind == 1 ? GDN_SKIP
+                                                       : row * SLOTS + kind % SLOTS;
         for (int r = 0; r < SLOTS; r++)
-            spec->seq[s].dst[r] = b.map[DST][s * SLOTS + r] = b.has[DST] && between(seed, 0, 4) == 0 ? GDN_NONE : row * SLOTS + r;
+            spec->seq[s].dst[r] = b.map[DST][s * SLOTS + r] =
+                b.has[DST] && between(seed, 0, 4) == 0 ? GDN_NONE : row * SLOTS + r;
     }
     judge(on, &b, spoil(&b, seed), number);
 }
@@ -228,7 +239,8 @@ static void draw_ssm_conv(sides *on, int number, uint32_t *seed)
     spec->where = with_history ? CONV_IN_PLACE : CONV_NOWHERE;
     spec->n_rows = spec->n_rows_out = ROWS;
     spec->seed   = (uint64_t)number;
-    spec->map_start = b.has[START], spec->map_position = b.has[POSITION], spec->map_src = b.has[SRC], spec->map_dst = b.has[DST];
+    spec->map_start = b.has[START], spec->map_position = b.has[POSITION], spec->map_src = b.has[SRC],
+    spec->map_dst = b.has[DST];
     spec->lead = b.map[START][0], spec->tail = b.n_tokens - b.map[START][b.n_seqs];
     const int turn = b.has[SRC] && b.has[DST] ? between(seed, 0, ROWS - 1) : 0;
     for (int s = 0; s < b.n_seqs; s++) {

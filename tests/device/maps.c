@@ -6,22 +6,23 @@
 #include "tests/device/sides.h"
 #include "tests/workspaces.h"
 
-/* Bytes of results that are not as expected. `lenient`: what was not written is right too, since pieces of the token axis find
- * their sequences by a seq_start that ascends. The maps `bad` and `good` are not looked at. */
+/* Bytes of results that are not as expected. `lenient`: what was not written is right too, since pieces of the token
+ * axis find their sequences by a seq_start that ascends. The maps `bad` and `good` are not looked at. */
 static uint64_t count_wrong(const sides *s, const check_case *c, int lenient, int bad, int good)
 {
     uint64_t wrong = 0;
     for (int m = 0; m < c->n_memories; m++)
         for (uint64_t at = 0; m != bad && m != good && at < c->memory[m].bytes; at += 2) {
             const unsigned char *got = s->got.image[m] + at;
-            wrong += memcmp(got, s->expected.image[m] + at, 2) && !(lenient && !memcmp(got, c->memory[m].image + at, 2));
+            wrong +=
+                memcmp(got, s->expected.image[m] + at, 2) && !(lenient && !memcmp(got, c->memory[m].image + at, 2));
         }
     return wrong;
 }
 
 /* The call with a bad map on the device, and with the map that this amounts to on the reference. */
-static void judge(sides *s, const check_kernel *kernel, const check_spec *spec, const char *bad, const int32_t *bad_map, const char *good,
-                  const int32_t *good_map, int lenient)
+static void judge(sides *s, const check_kernel *kernel, const check_spec *spec, const char *bad, const int32_t *bad_map,
+                  const char *good, const int32_t *good_map, int lenient)
 {
     check_case amiss, meant;
     const int before = failures;
@@ -59,7 +60,8 @@ static void make_delta(delta_spec *spec, int n, const int32_t *src, const int32_
 
 static void bad_gated_delta_net(sides *s)
 {
-    static const int32_t src[] = { 6, 0, 2 }, dst[] = { 6, 7, 1, -1, 3, 2 }, bad_slot[] = { G_LAST, INT32_MAX, -3, INT32_MIN };
+    static const int32_t src[] = { 6, 0, 2 }, dst[] = { 6, 7, 1, -1, 3, 2 },
+                         bad_slot[] = { G_LAST, INT32_MAX, -3, INT32_MIN };
     const check_kernel *k = &check_kernel_gated_delta_net;
     check_spec spec;
     make_delta(&spec.gated_delta_net, G_SEQS, src, dst);
@@ -74,7 +76,9 @@ static void bad_gated_delta_net(sides *s)
         good_dst[i] = GDN_NONE;
         judge(s, k, &spec, "state_dst", bad_dst, "state_dst", good_dst, 0);
     }
-    static const int32_t bad_start[][4] = { { 0, 10, 6, 9 }, { 0, -1, 6, 9 }, { 0, INT32_MAX, 6, 9 }, { 0, INT32_MIN, 6, 9 } };
+    static const int32_t bad_start[][4] = {
+        { 0, 10, 6, 9 }, { 0, -1, 6, 9 }, { 0, INT32_MAX, 6, 9 }, { 0, INT32_MIN, 6, 9 }
+    };
     static const int32_t without[] = { GDN_SKIP, GDN_SKIP, 2 }; /* the sequences that the value delimits */
     for (int i = 0; i < 4; i++)
         judge(s, k, &spec, "seq_start", bad_start[i], "state_src", without, 0);
@@ -86,7 +90,8 @@ static void bad_gated_delta_net(sides *s)
  * tokens. Nothing is reported, and the rest is as on the reference, which takes the same maps. */
 static void unused_gated_delta_net(sides *s)
 {
-    static const int32_t src[] = { 6, GDN_SKIP, 0, 2 }, dst[] = { 7, 99, -5, INT32_MAX, INT32_MIN, 8, 3, GDN_SKIP }, lengths[] = { 1, 2, 0, 1 };
+    static const int32_t src[] = { 6, GDN_SKIP, 0, 2 }, dst[] = { 7, 99, -5, INT32_MAX, INT32_MIN, 8, 3, GDN_SKIP },
+                         lengths[] = { 1, 2, 0, 1 };
     check_spec spec;
     check_case c;
     make_delta(&spec.gated_delta_net, 4, src, dst);
@@ -135,7 +140,8 @@ static void bad_ssm_conv(sides *s, int32_t length)
         without[i % C_SEQS] = GDN_SKIP;
         judge(s, k, &any, values[i].map, bad, "history_src", without, 0);
     }
-    const int32_t total = C_SEQS * length, between[] = { total + 1, -1, INT32_MAX, INT32_MIN }, without[] = { GDN_SKIP, GDN_SKIP, 0 };
+    const int32_t total = C_SEQS * length, between[] = { total + 1, -1, INT32_MAX, INT32_MIN },
+                  without[] = { GDN_SKIP, GDN_SKIP, 0 };
     for (int i = 0; i < 4; i++) {
         const int32_t bad[] = { 0, between[i], 2 * length, total };
         judge(s, k, &any, "seq_start", bad, "history_src", without, 1);

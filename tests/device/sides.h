@@ -1,5 +1,5 @@
-/* Two sides of a test of maps: a context of the device that is tested, and the reference, which is told what the documentation
- * says a bad value amounts to. Calls are built by tools/check. */
+/* Two sides of a test of maps: a context of the device that is tested, and the reference, which is told what the
+ * documentation says a bad value amounts to. Calls are built by tools/check. */
 #ifndef GDN_TEST_SIDES_H
 #define GDN_TEST_SIDES_H
 

@@ -121,9 +121,11 @@ static void give_workspace(fuzz_call *call, uint64_t bytes)
 /* Marked, and not beyond the bytes that the caller gave. */
 static void mask_element(void *user, const gdn_tensor *of, unsigned char *at, uint64_t bytes)
 {
-    const uint64_t offset = (uint64_t)(at - (unsigned char *)of->data) - of->offset, unit = of->dtype == GDN_Q8_0 ? 1 : check_unit_bytes(of->dtype);
-    FUZZ_REQUIRE(!of->bytes || offset + bytes <= of->bytes, "an accepted call writes bytes %lld to %lld of an operand that has %llu",
-                 (long long)offset, (long long)(offset + bytes), (unsigned long long)of->bytes);
+    const uint64_t offset = (uint64_t)(at - (unsigned char *)of->data) - of->offset,
+                   unit = of->dtype == GDN_Q8_0 ? 1 : check_unit_bytes(of->dtype);
+    FUZZ_REQUIRE(!of->bytes || offset + bytes <= of->bytes,
+                 "an accepted call writes bytes %lld to %lld of an operand that has %llu", (long long)offset,
+                 (long long)(offset + bytes), (unsigned long long)of->bytes);
     slab *s = arena_find(user, at, (size_t)bytes);
     FUZZ_REQUIRE(s, "an accepted call writes outside of all memory");
     unsigned char *mask = s->mask + (at - s->at);
@@ -137,7 +139,8 @@ static void require_apart(void *user, unsigned char *at, uint64_t bytes)
     const slab *s = arena_find(user, at, (size_t)bytes);
     FUZZ_REQUIRE(s, "an accepted call has a pool outside of all memory");
     for (const unsigned char *mask = s->mask + (at - s->at), *end = mask + bytes; mask < end; mask++)
-        FUZZ_REQUIRE(!*mask, "an accepted call writes out into a pool, %lld bytes from a line's begin", (long long)(bytes - (uint64_t)(end - mask)));
+        FUZZ_REQUIRE(!*mask, "an accepted call writes out into a pool, %lld bytes from a line's begin",
+                     (long long)(bytes - (uint64_t)(end - mask)));
 }
 
 static int is_ours(void *user, const void *at, uint64_t bytes)
@@ -145,7 +148,8 @@ static int is_ours(void *user, const void *at, uint64_t bytes)
     return arena_find(user, at, (size_t)bytes) != NULL;
 }
 
-/* ---- Judging ------------------------------------------------------------------------------------------------------ */
+/* ---- Judging ------------------------------------------------------------------------------------------------------
+ */
 
 enum { BLOCK = 256 };
 
@@ -169,12 +173,15 @@ static void compare(const char *implementation)
                 continue;
             }
             const int    kind = s->mask[k];
-            const int    type = kind == MASK_NO || kind == MASK_INSIDE || kind == 1 + GDN_Q8_0 ? -1 : kind - 1; /* of an element, or a byte */
+            const int type = kind == MASK_NO || kind == MASK_INSIDE || kind == 1 + GDN_Q8_0
+                                 ? -1
+                                 : kind - 1; /* of an element, or a byte */
             const size_t n    = type < 0 ? 1 : (size_t)check_unit_bytes(type);
             FUZZ_REQUIRE(kind != MASK_NO || s->result[k] == s->before[k], "%s wrote byte %zu of slab %d, which it may not",
                          implementation, k, i);
             FUZZ_REQUIRE(kind != MASK_NO || s->at[k] == s->before[k], "the reference wrote byte %zu of slab %d, which it may not", k, i);
-            FUZZ_REQUIRE(!memcmp(s->result + k, s->at + k, n) || (type >= 0 && check_is_nan(s->result + k, type) && check_is_nan(s->at + k, type)),
+            FUZZ_REQUIRE(!memcmp(s->result + k, s->at + k, n) ||
+                             (type >= 0 && check_is_nan(s->result + k, type) && check_is_nan(s->at + k, type)),
                          "%s and the reference differ at byte %zu of slab %d", implementation, k, i);
             k += n;
         }

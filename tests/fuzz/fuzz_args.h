@@ -33,8 +33,8 @@ typedef struct slab {
     size_t bytes;
 } slab;
 
-/* One mapping, so that the slabs lie to each other as they do in every build and on every machine: an operand that is too
- * long, or in the wrong place, always overlaps the same others. */
+/* One mapping, so that the slabs lie to each other as they do in every build and on every machine: an operand that is
+ * too long, or in the wrong place, always overlaps the same others. */
 typedef struct arena {
     unsigned char *all;
     slab slabs[MAX_SLABS];

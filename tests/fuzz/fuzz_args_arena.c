@@ -45,7 +45,8 @@ static void make(arena *a, slab *s)
     s->before = malloc(SLAB_BYTES);
     s->result = malloc(SLAB_BYTES);
     s->mask   = malloc(SLAB_BYTES);
-    FUZZ_REQUIRE(!mprotect(s->base, SLAB_BYTES, PROT_READ | PROT_WRITE) && s->before && s->result && s->mask, "no memory for a slab");
+    FUZZ_REQUIRE(!mprotect(s->base, SLAB_BYTES, PROT_READ | PROT_WRITE) && s->before && s->result && s->mask,
+                 "no memory for a slab");
     s->at = s->base;
     ASAN_POISON_MEMORY_REGION(s->base, SLAB_BYTES);
 }

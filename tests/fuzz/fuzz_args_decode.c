@@ -1,8 +1,8 @@
 /* Bytes to a call. See fuzz_args.h. First a valid call in any of the forms the header allows, then, for
  * four inputs in ten, up to three things wrong with it. Byte 0 always means the plainest choice, so a short
  * input is a plain call. `bytes` members never claim more memory than there is.
- * Two takes never stand in one expression, or list of arguments, whose parts a compiler may compute in either order: an input is
- * the same call with every compiler. */
+ * Two takes never stand in one expression, or list of arguments, whose parts a compiler may compute in either order: an
+ * input is the same call with every compiler. */
 #include "fuzz_args.h"
 
 #include <string.h>
@@ -359,7 +359,8 @@ static layout layout_of(const check_kernel *kernel)
     const check_operand *o = kernel->operand;
     while (o->name && o->n_axes != CHECK_MAP)
         o++;
-    return (layout){ kernel->operand->field, o->name ? o->field : kernel->workspace, kernel->workspace, kernel == &check_kernel_set_rows };
+    return (layout){ kernel->operand->field, o->name ? o->field : kernel->workspace, kernel->workspace,
+                     kernel == &check_kernel_set_rows };
 }
 
 static void break_scalar(source *in, fuzz_call *c, layout l)
@@ -446,8 +447,9 @@ static void break_map(source *in, fuzz_call *c, layout l)
     memcpy(entry, &value, 4);
 }
 
-/* out into the pool, at strides of the pool's own or near them: between its slots, or on them; and the pool that is written
- * is the one that is read, in fewer rows or more, or cut otherwise. Where it is accepted, what may be written is judged. */
+/* out into the pool, at strides of the pool's own or near them: between its slots, or on them; and the pool that is
+ * written is the one that is read, in fewer rows or more, or cut otherwise. Where it is accepted, what may be written
+ * is judged. */
 static void break_pool(source *in, fuzz_call *c)
 {
     gdn_gated_delta_net_args *d = &c->args.gated_delta_net;
@@ -563,7 +565,9 @@ static void later_conv(source *in, fuzz_call *c)
 /* By the kernels' numbers. An input's first byte chooses among these three, and the seeds rely on it: a kernel that is added has
  * to be chosen by something else. */
 static void (*const makers[])(source *in, fuzz_call *c, int wild) = {
-    [CHECK_KERNEL_gated_delta_net] = make_delta, [CHECK_KERNEL_ssm_conv] = make_conv, [CHECK_KERNEL_set_rows] = make_rows,
+    [CHECK_KERNEL_gated_delta_net] = make_delta,
+    [CHECK_KERNEL_ssm_conv] = make_conv,
+    [CHECK_KERNEL_set_rows] = make_rows,
 };
 
 void fuzz_decode(const uint8_t *data, size_t size, arena *a, fuzz_call *c)

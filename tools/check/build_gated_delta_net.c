@@ -336,27 +336,33 @@ const char *check_writes_gated_delta_net(const void *args, const check_writes *w
     const char *wrong = NULL;
     const int own = a->state_out.data != NULL, kv = a->state_layout == GDN_STATE_KV;
     const int64_t slots_in = a->n_slots ? a->n_slots : 1, slots = own && a->n_slots_out ? a->n_slots_out : slots_in;
-    const int64_t rows = own && a->n_rows_out ? a->n_rows_out : a->n_rows, snapshots = a->n_snapshots ? a->n_snapshots : slots;
+    const int64_t rows = own && a->n_rows_out ? a->n_rows_out : a->n_rows,
+                  snapshots = a->n_snapshots ? a->n_snapshots : slots;
     const int64_t lines = kv ? a->head_dim_k : a->head_dim_v, inner = kv ? a->head_dim_v : a->head_dim_k;
-    const int64_t read[4] = { a->n_rows, slots_in, a->n_heads_v, lines }, written[4] = { rows, slots, a->n_heads_v, lines };
+    const int64_t read[4] = { a->n_rows, slots_in, a->n_heads_v, lines },
+                  written[4] = { rows, slots, a->n_heads_v, lines };
     const gdn_tensor *states = own ? &a->state_out : &a->state;
-    const check_place out = check_resolve(&a->out, 3, (int64_t[]){ a->n_seqs, a->n_tokens, a->n_heads_v }, a->head_dim_v, 1);
-    const check_place source = check_resolve(&a->state, 4, read, inner, 0), target = check_resolve(states, 4, written, inner, 0);
+    const check_place out =
+        check_resolve(&a->out, 3, (int64_t[]){ a->n_seqs, a->n_tokens, a->n_heads_v }, a->head_dim_v, 1);
+    const check_place source = check_resolve(&a->state, 4, read, inner, 0),
+                      target = check_resolve(states, 4, written, inner, 0);
     for (int pass = 0; pass < 2 && a->n_tokens && !wrong; pass++) {
         for (int64_t s = 0; s < a->n_seqs && !wrong; s++) {
             const check_sequence q = check_sequence_of(writes, &a->seq_start, s, a->n_seqs, a->n_tokens, &wrong);
-            const int64_t src = check_entry(writes, &a->state_src, s, s * slots_in, GDN_SKIP, a->n_rows * slots_in - 1, "state_src", &wrong);
+            const int64_t src = check_entry(writes, &a->state_src, s, s * slots_in, GDN_SKIP, a->n_rows * slots_in - 1,
+                                            "state_src", &wrong);
             if (src == GDN_SKIP || wrong)
                 continue;
             if (pass == 0)
                 check_tokens_written(writes, &a->out, &out, q, s, a->n_heads_v,
                                      check_unit_bytes(a->out.dtype) * (uint64_t)a->head_dim_v);
             for (int64_t r = 0; pass && r < snapshots && r < q.length && !wrong; r++) {
-                const int64_t dst = check_entry(writes, &a->state_dst, s * snapshots + r, s * slots + r, GDN_NONE, rows * slots - 1,
-                                                "state_dst", &wrong);
+                const int64_t dst = check_entry(writes, &a->state_dst, s * snapshots + r, s * slots + r, GDN_NONE,
+                                                rows * slots - 1, "state_dst", &wrong);
                 unsigned char *slot = target.at + dst / slots * target.stride[0] + dst % slots * target.stride[1];
                 for (int64_t i = 0; dst >= 0 && !wrong && i < a->n_heads_v * lines; i++)
-                    writes->may(writes->user, states, slot + i / lines * target.stride[2] + i % lines * target.stride[3],
+                    writes->may(writes->user, states,
+                                slot + i / lines * target.stride[2] + i % lines * target.stride[3],
                                 4 * (uint64_t)inner);
             }
         }

@@ -7,7 +7,10 @@
 #define FIELD(member) offsetof(gdn_set_rows_args, member)
 
 const check_operand check_operands_set_rows[] = {
-    { "src", FIELD(src), 3, 0, 0 }, { "dst", FIELD(dst), 3, 1, 0 }, { "index", FIELD(index), 3, 0, 0 }, { NULL, 0, 0, 0, 0 },
+    { "src", FIELD(src), 3, 0, 0 },
+    { "dst", FIELD(dst), 3, 1, 0 },
+    { "index", FIELD(index), 3, 0, 0 },
+    { NULL, 0, 0, 0, 0 },
 };
 
 void rows_defaults(rows_spec *spec, int n_columns, int n_rows, int n_rows_dst)
@@ -38,15 +41,18 @@ unsigned char *rows_at(const check_case *c, unsigned char *const *image, int b0,
     return check_at(c, v, image[v->memory], b0, b1, row, 0);
 }
 
-static const check_view *add_operand(check_case *c, const rows_spec *spec, const char *name, size_t field, int32_t dtype,
-                                     const int *batch, int rows, int inner, int written, check_rng *rng)
+static const check_view *add_operand(check_case *c, const rows_spec *spec, const char *name, size_t field,
+                                     int32_t dtype, const int *batch, int rows, int inner, int written, check_rng *rng)
 {
     const int64_t extent[4] = { batch[0], batch[1], rows, inner };
     int order[3] = { 0, 1, 2 };
-    check_view v = { .name = name, .field = field, .axis = { "batch0", "batch1", "row", dtype == GDN_Q8_0 ? "block" : "column" } };
+    check_view v = { .name = name,
+                     .field = field,
+                     .axis = { "batch0", "batch1", "row", dtype == GDN_Q8_0 ? "block" : "column" } };
     if (spec->strided && check_one_in(rng, 2))
         check_shuffle(rng, order, 3);
-    return check_add_operand(c, &v, dtype, 4, extent, order, spec->strided ? 9 : 0, written, spec->strided ? rng : NULL);
+    return check_add_operand(c, &v, dtype, 4, extent, order, spec->strided ? 9 : 0, written,
+                             spec->strided ? rng : NULL);
 }
 
 void check_build_set_rows(check_case *c, const check_spec *any, check_rng *rng)
@@ -60,7 +66,8 @@ void check_build_set_rows(check_case *c, const check_spec *any, check_rng *rng)
         a->n_batch[k] = shorten && spec->n_batch[k] == 1 ? 0 : spec->n_batch[k];
         a->index_batch[k] = shorten && spec->index_batch[k] == 1 ? 0 : spec->index_batch[k];
     }
-    const check_view *src = add_operand(c, spec, "src", FIELD(src), spec->src_type, spec->n_batch, spec->n_rows, spec->n_columns, 0, rng);
+    const check_view *src =
+        add_operand(c, spec, "src", FIELD(src), spec->src_type, spec->n_batch, spec->n_rows, spec->n_columns, 0, rng);
     const int inner = spec->dst_type == GDN_Q8_0 ? spec->n_columns / 32 : spec->n_columns;
     add_operand(c, spec, "dst", FIELD(dst), spec->dst_type, spec->n_batch, spec->n_rows_dst, inner, 1, rng);
     add_operand(c, spec, "index", FIELD(index), spec->index_type, spec->index_batch, spec->n_rows, 1, 0, rng);
@@ -70,7 +77,8 @@ void check_build_set_rows(check_case *c, const check_spec *any, check_rng *rng)
                 const uint64_t from = (uint64_t)((spec->only_batch[0] >= 0 ? spec->only_batch[0] : b) * 64 +
                                                  (spec->only_batch[1] >= 0 ? spec->only_batch[1] : e));
                 check_fill(check_at(c, src, c->memory[src->memory].image, b, e, i, 0), spec->src_type, spec->n_columns,
-                           (check_values)spec->values, check_mix(check_mix(spec->seed, from), (uint64_t)(spec->first_row + i)));
+                           (check_values)spec->values,
+                           check_mix(check_mix(spec->seed, from), (uint64_t)(spec->first_row + i)));
             }
     for (int b = 0; b < spec->index_batch[0]; b++)
         for (int e = 0; e < spec->index_batch[1]; e++)
@@ -101,7 +109,8 @@ const char *check_writes_set_rows(const void *args, const check_writes *writes)
                 if (row < GDN_NONE || row >= a->n_rows_dst)
                     return "index";
                 if (row >= 0)
-                    writes->may(writes->user, &a->dst, dst.at + b * dst.stride[0] + c * dst.stride[1] + row * dst.stride[2],
+                    writes->may(writes->user, &a->dst,
+                                dst.at + b * dst.stride[0] + c * dst.stride[1] + row * dst.stride[2],
                                 check_row_bytes(a->dst.dtype, a->n_columns));
             }
     return NULL;

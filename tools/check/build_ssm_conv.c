@@ -10,9 +10,16 @@
 
 const check_operand check_operands_ssm_conv[] = {
 #define OPERAND(member, ...) { #member, FIELD(member), __VA_ARGS__ }
-    OPERAND(x, 2, 0, 0),         OPERAND(weight, 2, 0, 0),   OPERAND(bias, 0, 0, 1),        OPERAND(out, 2, 1, 0),
-    OPERAND(history, 2, 1, 1),   OPERAND(history_out, 2, 1, 1),
-    OPERAND(seq_start, CHECK_MAP, 0, 1), OPERAND(position, CHECK_MAP, 0, 1), OPERAND(history_src, CHECK_MAP, 0, 1), OPERAND(history_dst, CHECK_MAP, 0, 1),
+    OPERAND(x, 2, 0, 0),
+    OPERAND(weight, 2, 0, 0),
+    OPERAND(bias, 0, 0, 1),
+    OPERAND(out, 2, 1, 0),
+    OPERAND(history, 2, 1, 1),
+    OPERAND(history_out, 2, 1, 1),
+    OPERAND(seq_start, CHECK_MAP, 0, 1),
+    OPERAND(position, CHECK_MAP, 0, 1),
+    OPERAND(history_src, CHECK_MAP, 0, 1),
+    OPERAND(history_dst, CHECK_MAP, 0, 1),
     { NULL, 0, 0, 0, 0 },
 #undef OPERAND
 };
@@ -215,18 +222,22 @@ const char *check_writes_ssm_conv(const void *args, const check_writes *writes)
         for (int64_t s = 0; s < a->n_seqs && !wrong; s++) {
             const check_sequence q = check_sequence_of(writes, &a->seq_start, s, a->n_seqs, a->n_tokens, &wrong);
             const int64_t last_row = a->history.data ? a->n_rows - 1 : GDN_NONE;
-            const int64_t src = check_entry(writes, &a->history_src, s, a->history.data ? s : GDN_NONE, GDN_SKIP, last_row, "history_src", &wrong);
-            const int64_t dst = check_entry(writes, &a->history_dst, s, a->history.data ? s : GDN_NONE, GDN_NONE, a->history.data ? rows - 1 : GDN_NONE,
-                                            "history_dst", &wrong);
-            const int64_t position = check_entry(writes, &a->position, s, 0, 0, INT32_MAX - q.length, "position", &wrong);
+            const int64_t src = check_entry(writes, &a->history_src, s, a->history.data ? s : GDN_NONE, GDN_SKIP,
+                                            last_row, "history_src", &wrong);
+            const int64_t dst = check_entry(writes, &a->history_dst, s, a->history.data ? s : GDN_NONE, GDN_NONE,
+                                            a->history.data ? rows - 1 : GDN_NONE, "history_dst", &wrong);
+            const int64_t position =
+                check_entry(writes, &a->position, s, 0, 0, INT32_MAX - q.length, "position", &wrong);
             if (src == GDN_SKIP || wrong)
                 continue;
             if (pass == 0)
                 check_tokens_written(writes, &a->out, &out, q, s, 1, check_unit_bytes(a->out.dtype) * channels);
             /* The newest columns; where the row is the one that was read, the older of them are there already. */
-            const int64_t end = position + q.length, oldest = end > W ? end - W : 0, kept = !apart && src == dst ? position : 0;
+            const int64_t end = position + q.length, oldest = end > W ? end - W : 0,
+                          kept = !apart && src == dst ? position : 0;
             for (int64_t p = oldest > kept ? oldest : kept; pass && p < end && q.length && dst >= 0; p++)
-                writes->may(writes->user, histories, target.at + dst * target.stride[0] + p % W * target.stride[1], bytes);
+                writes->may(writes->user, histories, target.at + dst * target.stride[0] + p % W * target.stride[1],
+                            bytes);
         }
         if (pass == 0 && !wrong) {
             check_pool_lines(writes, &source, read, bytes);

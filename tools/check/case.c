@@ -112,8 +112,8 @@ check_view *check_add_view(check_case *c, const check_view *v)
     return &c->view[c->n_views++];
 }
 
-const check_view *check_add_operand(check_case *c, check_view *v, int32_t dtype, int rank, const int64_t *extent, const int *order,
-                                    int gaps, int written, check_rng *rng)
+const check_view *check_add_operand(check_case *c, check_view *v, int32_t dtype, int rank, const int64_t *extent,
+                                    const int *order, int gaps, int written, check_rng *rng)
 {
     const uint64_t bytes = check_lay_out(v, dtype, rank, extent, order, gaps, rng);
     v->memory = check_add_memory(c, bytes, check_alignment(dtype), written, rng);

@@ -70,9 +70,10 @@ int check_add_memory(check_case *c, uint64_t body, uint64_t alignment, int writt
 uint64_t check_lay_out(check_view *v, int32_t dtype, int rank, const int64_t *extent, const int *order, int gaps,
                        check_rng *rng);
 check_view *check_add_view(check_case *c, const check_view *v);
-/* All of that: a view, laid out in a memory of its own, which says how many bytes it has at random. rng NULL: packed. */
-const check_view *check_add_operand(check_case *c, check_view *v, int32_t dtype, int rank, const int64_t *extent, const int *order,
-                                    int gaps, int written, check_rng *rng);
+/* All of that: a view, laid out in a memory of its own, which says how many bytes it has at random. rng NULL: packed.
+ */
+const check_view *check_add_operand(check_case *c, check_view *v, int32_t dtype, int rank, const int64_t *extent,
+                                    const int *order, int gaps, int written, check_rng *rng);
 /* The view once more, as another operand: the same tensor. */
 void check_add_same(check_case *c, const char *of, const char *name, size_t field);
 
@@ -81,7 +82,7 @@ void check_add_map(check_case *c, const char *name, size_t field, const int32_t 
                    check_rng *rng);
 
 void check_put_map(check_case *c, const char *name, const int32_t *values); /* other values in a map that it has */
-void check_put_index(check_case *c, int b0, int b1, int row, int64_t value);          /* likewise, of set_rows' index    */
+void check_put_index(check_case *c, int b0, int b1, int row, int64_t value); /* likewise, of set_rows' index    */
 
 const check_view *check_find(const check_case *c, const char *name); /* NULL if absent */
 /* Address in `image` (an image of the view's memory) of an element; axes that are not given are 0. */

@@ -58,7 +58,8 @@ void check_say_value(check_text *text, const void *element, int32_t dtype)
         check_say(text, "%d", (int)value);
     } else if (dtype == GDN_F32) {
         memcpy(&bits, element, 4);
-        check_say(text, "%#010llx (%.9g)", (unsigned long long)(uint32_t)bits, (double)gdn_load_element(element, dtype, 0));
+        check_say(text, "%#010llx (%.9g)", (unsigned long long)(uint32_t)bits,
+                  (double)gdn_load_element(element, dtype, 0));
         if (is_poison(element, dtype))
             check_say(text, " = poison");
     } else {

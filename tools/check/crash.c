@@ -228,7 +228,9 @@ static const check_kernel *late; /* whose calls time out */
 static gdn_status run_late(gdn_context *ctx, const void *args, gdn_stream stream)
 {
     gdn_device_info info = { .size = sizeof info };
-    return gdn_context_describe(ctx, &info, NULL) || info.backend != GDN_BACKEND_REFERENCE ? GDN_TIMEOUT : late->run(ctx, args, stream);
+    return gdn_context_describe(ctx, &info, NULL) || info.backend != GDN_BACKEND_REFERENCE
+               ? GDN_TIMEOUT
+               : late->run(ctx, args, stream);
 }
 
 const check_kernel *check_crash_timeout(const check_kernel *kernel)

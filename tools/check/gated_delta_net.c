@@ -185,7 +185,8 @@ void delta_random(delta_spec *spec, check_rng *rng, int64_t budget)
         else break;
         if (spec->where != DELTA_APART) spec->n_rows_out = spec->n_rows;
     }
-    spec->map_start = check_draw_starts(&spec->seq[0].length, sizeof spec->seq[0], spec->n_seqs, &spec->lead, &spec->tail, rng);
+    spec->map_start =
+        check_draw_starts(&spec->seq[0].length, sizeof spec->seq[0], spec->n_seqs, &spec->lead, &spec->tail, rng);
     random_maps(spec, rng);
     if (check_one_in(rng, 2))
         delta_random_forms(spec, rng);
@@ -213,7 +214,8 @@ static void fixed_sizes(check_walk *w)
                         delta_batch(spec, 2, 3);
                         spec->gate = gate;
                         spec->layout = layout;
-                        CHECK_NAME(w, "sizes/k%d_v%d_%s_%s", dims[i], dim_v, gate ? "channel" : "scalar", layout ? "kv" : "vk");
+                        CHECK_NAME(w, "sizes/k%d_v%d_%s_%s", dims[i], dim_v, gate ? "channel" : "scalar",
+                                   layout ? "kv" : "vk");
                     }
     static const int heads[][2] = { { 1, 1 }, { 1, 4 }, { 2, 4 }, { 3, 3 }, { 3, 9 }, { 16, 32 }, { 1, 17 } };
     for (int i = 0; i < CHECK_COUNT(heads); i++)
@@ -224,7 +226,8 @@ static void fixed_sizes(check_walk *w)
                     delta_batch(spec, 2, 2);
                     spec->head_map = map;
                     spec->gate = gate;
-                    CHECK_NAME(w, "heads/%d_of_%d_%s_%s", heads[i][0], heads[i][1], map ? "tiled" : "grouped", gate ? "channel" : "scalar");
+                    CHECK_NAME(w, "heads/%d_of_%d_%s_%s", heads[i][0], heads[i][1], map ? "tiled" : "grouped",
+                               gate ? "channel" : "scalar");
                 }
     static const int lengths[] = { 1, 2, 3, 4, 5, 7, 8, 9, 15, 16, 17, 31, 32, 33, 63, 64, 65, 100, 127, 128, 129, 200, 256 };
     for (int i = 0; i < CHECK_COUNT(lengths); i++)
@@ -251,7 +254,8 @@ static void fixed_sizes(check_walk *w)
                         spec->gate = gate;
                         spec->layout = layout;
                         spec->values[DELTA_G] = CHECK_GATE_SLOW;
-                        CHECK_NAME(w, "chunks/k%d_v%d_T%d_%s_%s", odd[i][0], odd[i][1], length, gate ? "channel" : "scalar", layout ? "kv" : "vk");
+                        CHECK_NAME(w, "chunks/k%d_v%d_T%d_%s_%s", odd[i][0], odd[i][1], length,
+                                   gate ? "channel" : "scalar", layout ? "kv" : "vk");
                     }
     for (int q = 0; q < 3; q++)
         for (int k = 0; k < 3; k++)
@@ -293,8 +297,8 @@ static void fixed_decode(check_walk *w)
                                 spec->seq[s].dst[0] = s == 2 ? GDN_NONE : 2 * s + s;
                             }
                             for (int m = 0; m < 3; m++) spec->dtype[m] = type;
-                            CHECK_NAME(w, "decode/k%d_v%d_%s_%s_%s_%s", dims[i][0], dims[i][1], gate ? "channel" : "scalar",
-                                 where[p], types[type], strided ? "gaps" : "packed");
+                            CHECK_NAME(w, "decode/k%d_v%d_%s_%s_%s_%s", dims[i][0], dims[i][1],
+                                       gate ? "channel" : "scalar", where[p], types[type], strided ? "gaps" : "packed");
                         }
 }
 
@@ -432,4 +436,5 @@ static void walk_list(check_walk *w)
     delta_fixed_forms(w);
 }
 
-const check_suite check_suite_gated_delta_net = { &check_kernel_gated_delta_net, random_case, walk_list, check_families_gated_delta_net };
+const check_suite check_suite_gated_delta_net = { &check_kernel_gated_delta_net, random_case, walk_list,
+                                                  check_families_gated_delta_net };

@@ -16,7 +16,8 @@ static const char *pool_of(const delta_spec *spec)
 }
 
 /* Token t of sequence s of one call against another's. */
-static int same_token(check_trial *trial, const check_call *a, int s, int t, const check_call *b, int s2, int t2, const char *what)
+static int same_token(check_trial *trial, const check_call *a, int s, int t, const check_call *b, int s2, int t2,
+                      const char *what)
 {
     for (int h = 0; h < a->delta.n_heads_v; h++)
         if (!check_trial_same(trial, delta_out(&a->c, &a->delta, a->result.image, s, t, h),
@@ -26,15 +27,17 @@ static int same_token(check_trial *trial, const check_call *a, int s, int t, con
     return 1;
 }
 
-static int same_state(check_trial *trial, const check_call *a, int entry, const check_call *b, int entry2, const char *what)
+static int same_state(check_trial *trial, const check_call *a, int entry, const check_call *b, int entry2,
+                      const char *what)
 {
     for (int h = 0; h < a->delta.n_heads_v; h++)
         for (int j = 0; j < a->delta.dim_v; j++)
             for (int i = 0; i < a->delta.dim_k; i++)
-                if (!check_trial_same(trial, delta_state(&a->c, &a->delta, pool_of(&a->delta), a->result.image, entry, h, i, j),
-                                      delta_state(&b->c, &b->delta, pool_of(&b->delta), b->result.image, entry2, h, i, j), 1,
-                                      "%s: state in entry %d against entry %d, head %d, key %d, value %d", what, entry, entry2,
-                                      h, i, j))
+                if (!check_trial_same(
+                        trial, delta_state(&a->c, &a->delta, pool_of(&a->delta), a->result.image, entry, h, i, j),
+                        delta_state(&b->c, &b->delta, pool_of(&b->delta), b->result.image, entry2, h, i, j), 1,
+                        "%s: state in entry %d against entry %d, head %d, key %d, value %d", what, entry, entry2, h, i,
+                        j))
                     return 0;
     return 1;
 }
@@ -167,8 +170,8 @@ static void snapshots(check_trial *trial, check_rng *rng)
         prefix->delta.n_snapshots = 1;
         prefix->delta.map_src = prefix->delta.map_dst = 1;
         prefix->delta.seq[0].dst[0] = check_between(rng, 0, k - 1);
-        if (!run(trial, prefix, rng, "a prefix") ||
-            !same_state(trial, all, all->delta.seq[0].dst[r], prefix, prefix->delta.seq[0].dst[0], "snapshot against prefix"))
+        if (!run(trial, prefix, rng, "a prefix") || !same_state(trial, all, all->delta.seq[0].dst[r], prefix,
+                                                                prefix->delta.seq[0].dst[0], "snapshot against prefix"))
             return;
     }
 }
@@ -230,7 +233,8 @@ static const char *other_place(const check_trial *trial, delta_spec *a, delta_sp
         b->n_rows = b->n_rows_out;
     for (int s = 0; s < n; s++)
         for (int r = 0; r < a->n_snapshots; r++)
-            b->seq[s].dst[r] = apart ? (n - s) * b->n_slots_out + (r + s) % b->n_slots_out : (2 * n - 1 - s) * a->n_slots + r;
+            b->seq[s].dst[r] =
+                apart ? (n - s) * b->n_slots_out + (r + s) % b->n_slots_out : (2 * n - 1 - s) * a->n_slots + r;
     return apart ? "into a pool of its own" : "into other rows";
 }
 
@@ -305,10 +309,12 @@ static void heads(check_trial *trial, check_rng *rng)
                     return;
             for (int j = 0; a->delta.seq[s].length && j < a->delta.dim_v; j++)
                 for (int i = 0; i < a->delta.dim_k; i++)
-                    if (!check_trial_same(trial, delta_state(&a->c, &a->delta, "state", a->result.image, a->delta.seq[s].dst[0], of, i, j),
-                                          delta_state(&b->c, &b->delta, "state", b->result.image, b->delta.seq[s].dst[0], h, i, j), 1,
-                                          "grouped head %d against tiled head %d: state of sequence %d, key %d, value %d", of, h, s,
-                                          i, j))
+                    if (!check_trial_same(
+                            trial,
+                            delta_state(&a->c, &a->delta, "state", a->result.image, a->delta.seq[s].dst[0], of, i, j),
+                            delta_state(&b->c, &b->delta, "state", b->result.image, b->delta.seq[s].dst[0], h, i, j), 1,
+                            "grouped head %d against tiled head %d: state of sequence %d, key %d, value %d", of, h, s,
+                            i, j))
                         return;
         }
 }

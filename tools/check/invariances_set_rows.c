@@ -10,7 +10,8 @@ static int run(check_trial *trial, check_call *call, check_rng *rng, const char 
 }
 
 /* All rows of one batch against those of another. */
-static int same_rows(check_trial *trial, const check_call *a, int b0, int b1, const check_call *b, int c0, int c1, const char *what)
+static int same_rows(check_trial *trial, const check_call *a, int b0, int b1, const check_call *b, int c0, int c1,
+                     const char *what)
 {
     for (int row = 0; row < a->rows.n_rows_dst; row++) {
         const unsigned char *x = rows_at(&a->c, a->result.image, b0, b1, row), *y = rows_at(&b->c, b->result.image, c0, c1, row);
@@ -49,7 +50,8 @@ static void splits(check_trial *trial, check_rng *rng)
         for (int row = 0; part->c.n_views && row < all->rows.n_rows_dst; row++) {
             unsigned char *image[CHECK_MAX_MEMORIES];
             check_initial(&next->c, image);
-            memcpy(rows_at(&next->c, image, 0, 0, row), rows_at(&part->c, part->result.image, 0, 0, row), check_row_bytes(all->rows.dst_type, all->rows.n_columns));
+            memcpy(rows_at(&next->c, image, 0, 0, row), rows_at(&part->c, part->result.image, 0, 0, row),
+                   check_row_bytes(all->rows.dst_type, all->rows.n_columns));
         }
         if (!check_trial_run(trial, &next->c, &next->result, "a part"))
             return;

@@ -85,13 +85,16 @@ static int same_rest(check_trial *trial, const layer *plain, const layer *draft,
     for (int h = 0; h < plain->net.delta.n_heads_v; h++)
         for (int j = 0; j < plain->net.delta.dim_v; j++)
             for (int i = 0; i < plain->net.delta.dim_k; i++)
-                if (!check_trial_same(trial, delta_state(&plain->net.c, &plain->net.delta, "state", plain->net.result.image, 0, h, i, j),
-                                      delta_state(&draft->net.c, &draft->net.delta, "state", draft->net.result.image,
-                                                  s * slots + p % slots, h, i, j),
-                                      1, "state of sequence %d at position %d, head %d, key %d, value %d", s, p, h, i, j))
+                if (!check_trial_same(
+                        trial,
+                        delta_state(&plain->net.c, &plain->net.delta, "state", plain->net.result.image, 0, h, i, j),
+                        delta_state(&draft->net.c, &draft->net.delta, "state", draft->net.result.image,
+                                    s * slots + p % slots, h, i, j),
+                        1, "state of sequence %d at position %d, head %d, key %d, value %d", s, p, h, i, j))
                     return 0;
     for (int64_t q = p - 1; q >= 0 && q > p - plain->conv.conv.width; q--)
-        if (!check_trial_same(trial, conv_column(&plain->conv.c, &plain->conv.conv, "history", plain->conv.result.image, 0, q),
+        if (!check_trial_same(trial,
+                              conv_column(&plain->conv.c, &plain->conv.conv, "history", plain->conv.result.image, 0, q),
                               conv_column(&draft->conv.c, &draft->conv.conv, "history", draft->conv.result.image, s, q),
                               plain->conv.conv.n_channels, "history of sequence %d, position %lld", s, (long long)q))
             return 0;
@@ -135,7 +138,8 @@ void check_speculation(check_trial *trial, check_rng *rng)
         for (int s = 0; s < n; s++)
             for (int t = 0; t < length[s] - rejected[s]; t++, draft.position[s]++)
                 for (int h = 0; h < heads_v; h++)
-                    memcpy(&accepted[s][draft.position[s]][h * dim_v], delta_out(&draft.net.c, &draft.net.delta, draft.net.result.image, s, t, h),
+                    memcpy(&accepted[s][draft.position[s]][h * dim_v],
+                           delta_out(&draft.net.c, &draft.net.delta, draft.net.result.image, s, t, h),
                            4 * (size_t)dim_v);
     }
     for (int s = 0; s < n; s++) {

@@ -9,7 +9,8 @@ static int run(check_trial *trial, check_call *call, check_rng *rng, const char 
     return check_call_run(trial, &check_kernel_ssm_conv, call, rng, what);
 }
 
-static int same_token(check_trial *trial, const check_call *a, int s, int t, const check_call *b, int s2, int t2, const char *what)
+static int same_token(check_trial *trial, const check_call *a, int s, int t, const check_call *b, int s2, int t2,
+                      const char *what)
 {
     return check_trial_same_of(trial, a->conv.dtype_out, conv_token(&a->c, &a->conv, "out", a->result.image, s, t),
                                conv_token(&b->c, &b->conv, "out", b->result.image, s2, t2), a->conv.n_channels,
@@ -148,7 +149,8 @@ static void rollbacks(check_trial *trial, check_rng *rng)
     for (int t = 0; t < seq->length; t++)
         if (!same_token(trial, plain, 0, t, again, 0, t, "after a rollback"))
             return;
-    const int64_t oldest = (int64_t)seq->position + n_rejected - again->conv.n_columns, end_position = (int64_t)seq->position + seq->length;
+    const int64_t oldest = (int64_t)seq->position + n_rejected - again->conv.n_columns,
+                  end_position = (int64_t)seq->position + seq->length;
     for (int64_t p = oldest > 0 ? oldest : 0; seq->length && p < end_position; p++)
         if (p >= end_position - again->conv.n_columns &&
             !check_trial_same_of(trial, plain->conv.dtype_history, conv_column(&plain->c, &plain->conv, "history", plain->result.image, seq->dst, p),

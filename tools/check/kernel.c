@@ -39,14 +39,15 @@ check_place check_resolve(const gdn_tensor *t, int n_axes, const int64_t *extent
     return p;
 }
 
-int64_t check_entry(const check_writes *writes, const gdn_span *map, int64_t i, int64_t absent, int64_t low, int64_t high,
-                    const char *name, const char **wrong)
+int64_t check_entry(const check_writes *writes, const gdn_span *map, int64_t i, int64_t absent, int64_t low,
+                    int64_t high, const char *name, const char **wrong)
 {
     int32_t value = 0;
     if (!map->data)
         return absent;
     const char *at = (const char *)map->data + map->offset + 4 * i;
-    if ((map->bytes && 4 * (uint64_t)i + 4 > map->bytes) || (writes->readable && !writes->readable(writes->user, at, 4))) {
+    if ((map->bytes && 4 * (uint64_t)i + 4 > map->bytes) ||
+        (writes->readable && !writes->readable(writes->user, at, 4))) {
         *wrong = name;
         return absent;
     }
@@ -56,22 +57,26 @@ int64_t check_entry(const check_writes *writes, const gdn_span *map, int64_t i, 
     return value;
 }
 
-check_sequence check_sequence_of(const check_writes *writes, const gdn_span *seq_start, int64_t s, int64_t n_seqs, int64_t n_tokens,
-                                 const char **wrong)
+check_sequence check_sequence_of(const check_writes *writes, const gdn_span *seq_start, int64_t s, int64_t n_seqs,
+                                 int64_t n_tokens, const char **wrong)
 {
     const int64_t share = n_tokens / n_seqs;
     const int64_t first = check_entry(writes, seq_start, s, s * share, 0, n_tokens, "seq_start", wrong);
-    return (check_sequence){ first, check_entry(writes, seq_start, s + 1, (s + 1) * share, first, n_tokens, "seq_start", wrong) - first };
+    return (check_sequence){
+        first, check_entry(writes, seq_start, s + 1, (s + 1) * share, first, n_tokens, "seq_start", wrong) - first
+    };
 }
 
-void check_tokens_written(const check_writes *writes, const gdn_tensor *out, const check_place *place, check_sequence q, int64_t s,
-                          int64_t heads, uint64_t bytes)
+void check_tokens_written(const check_writes *writes, const gdn_tensor *out, const check_place *place, check_sequence q,
+                          int64_t s, int64_t heads, uint64_t bytes)
 {
     const int64_t *stride = place->stride;
     for (int64_t t = 0; t < q.length; t++)
         for (int64_t h = 0; h < heads; h++)
             writes->may(writes->user, out,
-                        place->at + (stride[0] ? s * stride[0] + t * stride[1] : (q.first + t) * stride[1]) + h * stride[2], bytes);
+                        place->at + (stride[0] ? s * stride[0] + t * stride[1] : (q.first + t) * stride[1]) +
+                            h * stride[2],
+                        bytes);
 }
 
 void check_pool_lines(const check_writes *writes, const check_place *pool, const int64_t extent[4], uint64_t bytes)
@@ -81,6 +86,8 @@ void check_pool_lines(const check_writes *writes, const check_place *pool, const
         for (i[1] = 0; i[1] < extent[1]; i[1]++)
             for (i[2] = 0; i[2] < extent[2]; i[2]++)
                 for (i[3] = 0; i[3] < extent[3]; i[3]++)
-                    writes->pool(writes->user, pool->at + i[0] * pool->stride[0] + i[1] * pool->stride[1] + i[2] * pool->stride[2] +
-                                               i[3] * pool->stride[3], bytes);
+                    writes->pool(writes->user,
+                                 pool->at + i[0] * pool->stride[0] + i[1] * pool->stride[1] + i[2] * pool->stride[2] +
+                                     i[3] * pool->stride[3],
+                                 bytes);
 }

@@ -1,6 +1,6 @@
-/* A kernel, for code that does not care which: its name, its operands, its functions behind one signature, how a call is
- * built from a specification, and what a call may write. One descriptor per line of core/kernels.def; gdn check and the
- * tests of the interface, of the devices and of arguments all use these. */
+/* A kernel, for code that does not care which: its name, its operands, its functions behind one signature, how a call
+ * is built from a specification, and what a call may write. One descriptor per line of core/kernels.def; gdn check and
+ * the tests of the interface, of the devices and of arguments all use these. */
 #ifndef GDN_CHECK_KERNEL_H
 #define GDN_CHECK_KERNEL_H
 
@@ -52,8 +52,8 @@ typedef struct check_writes {
     void *user;
     /* These bytes, which are elements of the tensor `of`. */
     void (*may)(void *user, const gdn_tensor *of, unsigned char *at, uint64_t bytes);
-    /* Or NULL. These bytes are a line of a pool, whether the call names its row or not: whatever was given to may() before,
-     * the results that lie by token, must not be in it. */
+    /* Or NULL. These bytes are a line of a pool, whether the call names its row or not: whatever was given to may()
+     * before, the results that lie by token, must not be in it. */
     void (*pool)(void *user, unsigned char *at, uint64_t bytes);
     /* Or NULL. Is this entry of a map within the memory that the call was given? */
     int  (*readable)(void *user, const void *at, uint64_t bytes);
@@ -67,9 +67,9 @@ typedef struct check_kernel {
     gdn_status (*query)(const gdn_context *ctx, const void *args, gdn_capability *capability);
     gdn_status (*run)(gdn_context *ctx, const void *args, gdn_stream stream);
     void       (*build)(struct check_case *c, const union check_spec *spec, check_rng *rng);
-    /* Everything that a call with valid arguments, in memory that the host can read, may write, and all of which a kernel
-     * does write unless it is there already. From the words of include/gdn/gdn.h, and not from core/. Returns NULL, or the
-     * name of a map with an entry that is out of range or not readable; then what was said is not all. */
+    /* Everything that a call with valid arguments, in memory that the host can read, may write, and all of which a
+     * kernel does write unless it is there already. From the words of include/gdn/gdn.h, and not from core/. Returns
+     * NULL, or the name of a map with an entry that is out of range or not readable; then what was said is not all. */
     const char *(*writes)(const void *args, const check_writes *writes);
 } check_kernel;
 
@@ -99,26 +99,27 @@ static inline gdn_span *check_workspace(const check_kernel *kernel, const void *
 #include "core/kernels.def"
 #undef GDN_KERNEL
 
-/* Where a tensor is, with zero strides filled in: the extent of what is inside the axis. `by_sequence`: axis 0 is that of
- * sequences, and 0 says there that tokens of all of them follow each other. */
+/* Where a tensor is, with zero strides filled in: the extent of what is inside the axis. `by_sequence`: axis 0 is that
+ * of sequences, and 0 says there that tokens of all of them follow each other. */
 typedef struct check_place {
     unsigned char *at;
     int64_t        stride[4];
 } check_place;
 check_place check_resolve(const gdn_tensor *t, int n_axes, const int64_t *extent, int64_t inner, int by_sequence);
 
-/* Entry i of a map of int32, or `absent`. *wrong becomes the map's name where the entry is not low .. high or not readable. */
-int64_t check_entry(const check_writes *writes, const gdn_span *map, int64_t i, int64_t absent, int64_t low, int64_t high,
-                    const char *name, const char **wrong);
+/* Entry i of a map of int32, or `absent`. *wrong becomes the map's name where the entry is not low .. high or not
+ * readable. */
+int64_t check_entry(const check_writes *writes, const gdn_span *map, int64_t i, int64_t absent, int64_t low,
+                    int64_t high, const char *name, const char **wrong);
 
 /* A sequence's tokens. */
 typedef struct check_sequence {
     int64_t first, length;
 } check_sequence;
-check_sequence check_sequence_of(const check_writes *writes, const gdn_span *seq_start, int64_t s, int64_t n_seqs, int64_t n_tokens,
-                                 const char **wrong);
-void check_tokens_written(const check_writes *writes, const gdn_tensor *out, const check_place *place, check_sequence q, int64_t s,
-                          int64_t heads, uint64_t bytes);
+check_sequence check_sequence_of(const check_writes *writes, const gdn_span *seq_start, int64_t s, int64_t n_seqs,
+                                 int64_t n_tokens, const char **wrong);
+void check_tokens_written(const check_writes *writes, const gdn_tensor *out, const check_place *place, check_sequence q,
+                          int64_t s, int64_t heads, uint64_t bytes);
 /* All lines of a pool to writes->pool(), if there is one. */
 void check_pool_lines(const check_writes *writes, const check_place *pool, const int64_t extent[4], uint64_t bytes);
 

@@ -52,13 +52,19 @@ static const check_view *view_of(const check_case *c, int memory)
     return NULL;
 }
 
+/* A part of a memory that the call may write, and which memory that is; NULL: none was met. */
+static const uint64_t *pick_range(const check_case *c, check_rng *rng, int *m)
+{
+    *m = pick_memory(c, 1, rng);
+    return *m < 0 ? NULL : c->memory[*m].range[check_between(rng, 0, c->memory[*m].n_ranges - 1)];
+}
+
 static int flip_bit(const check_case *c, unsigned char *const *image, check_rng *rng)
 {
-    const int m = pick_memory(c, 1, rng);
-    if (m < 0)
+    int m;
+    const uint64_t *range = pick_range(c, rng, &m);
+    if (!range)
         return 0;
-    const check_memory *memory = &c->memory[m];
-    const uint64_t *range = memory->range[check_between(rng, 0, memory->n_ranges - 1)];
     const check_view *v = view_of(c, m);
     const uint64_t unit = check_unit_bytes(v->dtype), at = range[0] + unit * (check_next(rng) % ((range[1] - range[0]) / unit));
     if (v->dtype != GDN_Q8_0 && check_is_nan(image[m] + at, v->dtype))
@@ -114,11 +120,11 @@ static int write_input(const check_case *c, unsigned char *const *image, check_r
 /* A row of out, a line of a snapshot, a row of dst is what it was before the call. */
 static int drop_write(const check_case *c, unsigned char *const *image, check_rng *rng)
 {
-    const int m = pick_memory(c, 1, rng);
-    if (m < 0)
+    int m;
+    const uint64_t *range = pick_range(c, rng, &m);
+    if (!range)
         return 0;
     const check_memory *memory = &c->memory[m];
-    const uint64_t *range = memory->range[check_between(rng, 0, memory->n_ranges - 1)];
     if (!memcmp(image[m] + range[0], memory->image + range[0], range[1] - range[0]))
         return 0; /* it computed what was there */
     memcpy(image[m] + range[0], memory->image + range[0], range[1] - range[0]);
@@ -126,7 +132,8 @@ static int drop_write(const check_case *c, unsigned char *const *image, check_rn
 }
 
 /* The first F32 result of a memory that `change` makes another one of. */
-static int change_result(const check_case *c, unsigned char *const *image, check_rng *rng, uint32_t (*change)(uint32_t bits))
+static int change_result(const check_case *c, unsigned char *const *image, check_rng *rng,
+                         uint32_t (*change)(uint32_t bits))
 {
     const int m = pick_memory(c, 1, rng);
     if (m < 0 || view_of(c, m)->dtype != GDN_F32)

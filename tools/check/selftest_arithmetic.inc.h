@@ -26,7 +26,8 @@ static void leave_mode(const check_suite *suite)
     if (check_environment_enter(CHECK_ENV_FLUSH), check_environment_get() != mode) { /* the machine has such a mode */
         check_environment_put(mode);
         check_target_run(self.target, &c, &result);
-        verdict(wrong.name, "the caller's floating-point mode is not restored", result.outcome == CHECK_FAILED, "not noticed");
+        verdict(wrong.name, "the caller's floating-point mode is not restored", result.outcome == CHECK_FAILED,
+                "not noticed");
     }
     check_environment_put(mode);
     check_result_free(&result);

@@ -96,8 +96,8 @@ static void walk_list(check_walk *w)
                     }
                     spec->strided = strided;
                     spec->dst_type = dst_types[d];
-                    CHECK_NAME(w, "batch/%dx%d_index_%dx%d_to_%s%s", batches[i][0], batches[i][1], batches[i][2], batches[i][3], types[d],
-                         strided ? "_strided" : "");
+                    CHECK_NAME(w, "batch/%dx%d_index_%dx%d_to_%s%s", batches[i][0], batches[i][1], batches[i][2],
+                               batches[i][3], types[d], strided ? "_strided" : "");
                 }
     for (int d = 0; d < 4; d++)
         if (check_here(w)) {

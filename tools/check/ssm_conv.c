@@ -104,7 +104,8 @@ void conv_random(conv_spec *spec, check_rng *rng)
         seq->length = equal ? length : check_between(rng, 0, most);
         seq->position = spec->map_position ? random_position(rng, spec->n_columns, seq->length) : 0;
     }
-    spec->map_start = check_draw_starts(&spec->seq[0].length, sizeof spec->seq[0], spec->n_seqs, &spec->lead, &spec->tail, rng);
+    spec->map_start =
+        check_draw_starts(&spec->seq[0].length, sizeof spec->seq[0], spec->n_seqs, &spec->lead, &spec->tail, rng);
     random_maps(spec, rng);
     conv_random_types(spec, 0, rng);
 }
@@ -235,12 +236,22 @@ static const struct awkward {
     void (*set)(conv_spec *spec);
     int values, length; /* without set: two sequences with these values */
 } awkwards[] = {
-    { "no_sequences", set_no_sequences, 0, 0 }, { "no_tokens", set_no_tokens, 0, 0 }, { "no_history", set_no_history, 0, 0 },
-    { "some_skipped", set_some_skipped, 0, 0 }, { "from_zero", set_from_zero, 0, 0 }, { "nothing_kept", set_nothing_kept, 0, 0 },
-    { "other_row", set_other_row, 0, 0 },       { "shared_row", set_shared_row, 0, 0 }, { "ragged", set_ragged, 0, 0 },
-    { "strided", set_strided, 0, 0 },           { "far_position", set_far_position, 0, 0 },
-    { "subnormal", NULL, CHECK_SUBNORMAL, 3 },  { "huge", NULL, CHECK_HUGE, 3 },        { "wide", NULL, CHECK_WIDE, 9 },
-    { "special", NULL, CHECK_SPECIAL, 9 },      { "zeros", NULL, CHECK_ZEROS, 3 },
+    { "no_sequences", set_no_sequences, 0, 0 },
+    { "no_tokens", set_no_tokens, 0, 0 },
+    { "no_history", set_no_history, 0, 0 },
+    { "some_skipped", set_some_skipped, 0, 0 },
+    { "from_zero", set_from_zero, 0, 0 },
+    { "nothing_kept", set_nothing_kept, 0, 0 },
+    { "other_row", set_other_row, 0, 0 },
+    { "shared_row", set_shared_row, 0, 0 },
+    { "ragged", set_ragged, 0, 0 },
+    { "strided", set_strided, 0, 0 },
+    { "far_position", set_far_position, 0, 0 },
+    { "subnormal", NULL, CHECK_SUBNORMAL, 3 },
+    { "huge", NULL, CHECK_HUGE, 3 },
+    { "wide", NULL, CHECK_WIDE, 9 },
+    { "special", NULL, CHECK_SPECIAL, 9 },
+    { "zeros", NULL, CHECK_ZEROS, 3 },
 };
 
 /* Every type of each operand: a token, several, and more than a piece of what is cut; a width with versions of its own and
@@ -297,7 +308,8 @@ static void walk_list(check_walk *w)
                         spec->silu = silu;
                         spec->bias = bias;
                         spec->tap_major = tap_major;
-                        CHECK_NAME(w, "widths/%d%s%s%s", width, silu ? "_silu" : "", bias ? "_bias" : "", tap_major ? "_tapmajor" : "");
+                        CHECK_NAME(w, "widths/%d%s%s%s", width, silu ? "_silu" : "", bias ? "_bias" : "",
+                                   tap_major ? "_tapmajor" : "");
                     }
     for (int i = 0; i < CHECK_COUNT(channels); i++)
         for (int j = 0; j < CHECK_COUNT(lengths); j++)

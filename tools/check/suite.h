@@ -1,5 +1,5 @@
-/* The suite of a kernel: its random cases, its fixed list, and its families. One per line of core/kernels.def, in <stem>.c;
- * check.c walks them. */
+/* The suite of a kernel: its random cases, its fixed list, and its families. One per line of core/kernels.def, in
+ * <stem>.c; check.c walks them. */
 #ifndef GDN_CHECK_SUITE_H
 #define GDN_CHECK_SUITE_H
 
@@ -16,7 +16,8 @@ typedef struct check_family {
     void      (*run)(struct check_trial *trial, check_rng *rng);
 } check_family;
 
-/* A walk through a fixed list: stops at number `want`, where the specification and the name are filled in, and counts. */
+/* A walk through a fixed list: stops at number `want`, where the specification and the name are filled in, and counts.
+ */
 typedef struct check_walk {
     int         want, n;
     check_spec *spec;
@@ -44,8 +45,8 @@ extern const check_suite *const check_suites[CHECK_KERNEL_COUNT];
 #include "core/kernels.def"
 #undef GDN_KERNEL
 
-/* Is seq_start given? It has to be where the lengths of n sequences, `stride` bytes apart, differ. Then tokens may lie before the
- * first sequence and after the last. */
+/* Is seq_start given? It has to be where the lengths of n sequences, `stride` bytes apart, differ. Then tokens may lie
+ * before the first sequence and after the last. */
 int check_draw_starts(const int *length, size_t stride, int n, int *lead, int *tail, check_rng *rng);
 
 int         check_n_fixed(const check_suite *suite);

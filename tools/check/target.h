@@ -20,7 +20,7 @@ typedef struct check_target_info {
 
 /* NULL and a text in gdn_last_error() on failure. */
 check_target            *check_target_open(uint32_t backend, uint32_t device, uint32_t implementation);
-check_target            *check_target_adopt(gdn_context *ctx); /* one with a context of the caller's, which stays the caller's */
+check_target *check_target_adopt(gdn_context *ctx); /* one with a context of the caller's, which stays the caller's */
 void                     check_target_close(check_target *t);
 const check_target_info *check_target_describe(const check_target *t);
 
@@ -40,8 +40,9 @@ typedef struct check_result {
 } check_result;
 
 /* Copy the case's memory there, query, run, read everything back. result may be reused for other cases;
- * it starts as zeros. An error when any call returns one; after GDN_BAD_MAP everything is read back all the same. Fails when: the query's answer depends on data being
- * given, the workspace is overrun, or the thread's floating-point mode is not restored. */
+ * it starts as zeros. An error when any call returns one; after GDN_BAD_MAP everything is read back all the same. Fails
+ * when: the query's answer depends on data being given, the workspace is overrun, or the thread's floating-point mode
+ * is not restored. */
 void check_target_run(check_target *t, const check_case *c, check_result *result);
 void check_result_free(check_result *result);
 

@@ -45,10 +45,13 @@ static float one_value(check_values values, check_rng *r)
     case CHECK_TIES: {
         /* exponents of binary16 and around; low bits at, just below or just above a tie */
         static const uint32_t low16[] = { 0x1000, 0x3000, 0x0FFF, 0x1001, 0x8000, 0x18000, 0x7FFF, 0x8001, 0, 0x1FFF };
-        return gdn_from_bits((uint32_t)(100 + (b >> 8) % 46) << 23 | ((uint32_t)(b >> 20 & 0x807E0000) | low16[(b >> 55) % 10]));
+        return gdn_from_bits((uint32_t)(100 + (b >> 8) % 46) << 23 |
+                             ((uint32_t)(b >> 20 & 0x807E0000) | low16[(b >> 55) % 10]));
     }
     case CHECK_SPECIAL:
-        return (b & 63) == 0 ? a_nan(b >> 8) : (b & 63) == 1 ? gdn_from_bits(0x7F800000u | (uint32_t)(b >> 40 & 1) << 31) : s;
+        return (b & 63) == 0   ? a_nan(b >> 8)
+               : (b & 63) == 1 ? gdn_from_bits(0x7F800000u | (uint32_t)(b >> 40 & 1) << 31)
+                               : s;
     case CHECK_GATE_SLOW: return -0.02f * u;
     case CHECK_GATE_MODEL: return b & 3 ? -0.0001f - 0.5f * u : -8.0f * u;
     case CHECK_GATE_GGML: return -20.0f + 19.9999f * u;
