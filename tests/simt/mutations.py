@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Break the kernels of a backend on purpose, one mistake after another, and demand that the tests notice each on the emulator.
 
-    mutations.py --backend cuda|metal --cxx C++ --gdn GDN --test TEST_PROGRAM --objects OBJECT... [--only TEXT]
+    mutations.py --backend cuda|metal --cxx C++ --gdn GDN --test TEST_PROGRAM --objects OBJECT... [--flags FLAGS] [--only TEXT]
 
 Each mistake of tests/<backend>/mistakes.txt becomes a driver library of its own, in a temporary folder, with which
 `gdn check` or the backend's test program has to fail; blocks and threads run in an order of the emulator's seed. A mistake
@@ -45,7 +45,7 @@ BACKENDS = {
 
 def compile_kernel(args, tree, name, out):
     backend = BACKENDS[args.backend]
-    subprocess.run([args.cxx, *FLAGS, f"-I{tree}", f"-I{ROOT}", f"-I{ROOT}/include", "-x", "c++", "-include",
+    subprocess.run([args.cxx, *FLAGS, *args.flags.split(), f"-I{tree}", f"-I{ROOT}", f"-I{ROOT}/include", "-x", "c++", "-include",
                     f"{ROOT}/tests/simt/{backend.shim}", "-c", tree / args.backend / (name + backend.suffix), "-o", out], check=True)
 
 
@@ -91,6 +91,7 @@ def main():
     parser.add_argument("--gdn", required=True)
     parser.add_argument("--test", required=True, help="the backend's test program")
     parser.add_argument("--objects", nargs="+", required=True, help="the emulator's, and what stands for the driver")
+    parser.add_argument("--flags", default="", help="for the compiler, besides those of this script")
     parser.add_argument("--only", default="", help="mistakes whose description contains this")
     args = parser.parse_args()
     wanted = [mistake for mistake in places.read_list(f"tests/{args.backend}/mistakes.txt") if args.only in mistake.what]
