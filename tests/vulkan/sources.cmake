@@ -31,6 +31,13 @@ if(GDN_BUILD_TOOLS)
     add_test(NAME vulkan.no_driver COMMAND sh "${CMAKE_CURRENT_SOURCE_DIR}/no_driver.sh" vulkan $<TARGET_FILE:gdn_tool>
       $<TARGET_FILE:gdn>)
     list(APPEND gdn_vulkan_tests no_driver)
+    if(Python3_FOUND AND NOT GDN_SANITIZE)
+      add_test(NAME vulkan.mutations COMMAND "${Python3_EXECUTABLE}" "${CMAKE_CURRENT_SOURCE_DIR}/vulkan/mutations.py"
+        --glslc "${GDN_GLSLC}" --cc "${CMAKE_C_COMPILER}" --gdn $<TARGET_FILE:gdn_tool> --shaders "${gdn_shader_folder}"
+        --include "${GDN_VULKAN_INCLUDE}" --objects $<TARGET_OBJECTS:gdn_objects> COMMAND_EXPAND_LISTS)
+      set_tests_properties(vulkan.mutations PROPERTIES RUN_SERIAL ON) # takes all cores itself
+      list(APPEND gdn_vulkan_tests mutations)
+    endif()
   endif()
 endif()
 # Part of `unit` too, which sanitizers run.
