@@ -1,9 +1,12 @@
-/* gdn bench: ssm_conv with silu, 8192 channels and width 4, as in Qwen3-Next and Qwen3.5.
+/* gdn bench: ssm_conv with silu, 8192 channels and width 4, as in Qwen3-Next and Qwen3.5; in F32, and with all in BF16.
  *
  *   decode      one token: reads the weights, the token and three columns of history, writes a column and out
  *   prefill512  512 tokens: whichever is slower, moving x and out or the arithmetic */
+#include <string.h>
+
 #include "bench/bench.h"
 #include "bench/peer.h"
+#include "numerics/convert.h"
 
 enum {
     CHANNELS = 8192,
@@ -20,13 +23,16 @@ enum {
 typedef struct ssm_conv_case {
     bench_case info;
     int        tokens;
+    int32_t    dtype; /* of all operands */
 } ssm_conv_case;
 
 static const ssm_conv_case cases[] = {
-    { { "decode", 1, 1 }, 1 },
-    { { "decode", 8, 1 }, 1 },
-    { { "prefill512", 1, 1 }, 512 },
-    { { "prefill512", 8, 0 }, 512 },
+    { { "decode", 1, 1 }, 1, GDN_F32 },
+    { { "decode", 8, 1 }, 1, GDN_F32 },
+    { { "decode_bf16", 8, 1 }, 1, GDN_BF16 },
+    { { "prefill512", 1, 1 }, 512, GDN_F32 },
+    { { "prefill512_bf16", 1, 1 }, 512, GDN_BF16 },
+    { { "prefill512", 8, 0 }, 512, GDN_F32 },
 };
 enum { N_CASES = sizeof cases / sizeof cases[0] };
 enum { X, WEIGHT, OUT, HISTORY, POSITIONS };
@@ -36,16 +42,34 @@ static const bench_case *describe(int index)
     return &cases[index].info;
 }
 
-static gdn_status launch(bench_row *row, int copy)
+static void set_operands(bench_row *row, int copy)
 {
     gdn_ssm_conv_args *a = &row->args.ssm_conv;
+    const int32_t dtype = a->x.dtype;
     a->x = bench_tensor(row, X, copy);
     a->weight = bench_tensor(row, WEIGHT, copy);
     a->out = bench_tensor(row, OUT, copy);
     a->history = bench_tensor(row, HISTORY, copy);
+    a->x.dtype = a->weight.dtype = a->out.dtype = a->history.dtype = dtype;
     a->position = row->operand[POSITIONS].copy[copy];
-    a->workspace = row->workspace;
-    return gdn_ssm_conv(row->ctx, a, NULL);
+}
+
+static gdn_status launch(bench_row *row, int copy)
+{
+    set_operands(row, copy);
+    row->args.ssm_conv.workspace = row->workspace;
+    return gdn_ssm_conv(row->ctx, &row->args.ssm_conv, NULL);
+}
+
+/* Random values of a type, F32 or BF16. */
+static void *random_values(int32_t dtype, uint64_t seed, int64_t n, float low, float high)
+{
+    float *x = bench_random_floats(seed, n, low, high);
+    for (int64_t i = 0; dtype == GDN_BF16 && i < n; i++) { /* in place: what is overwritten has been read */
+        const uint16_t b = gdn_to_bf16(x[i]);
+        memcpy((char *)x + 2 * i, &b, 2);
+    }
+    return x;
 }
 
 static gdn_status setup(bench_row *row, int index)
@@ -53,31 +77,29 @@ static gdn_status setup(bench_row *row, int index)
     const ssm_conv_case *c = &cases[index];
     const int seqs = c->info.seqs;
     const int64_t tokens = (int64_t)c->tokens * seqs, values = tokens * CHANNELS;
+    const int64_t element = c->dtype == GDN_F32 ? 4 : 2, row_floats = element * CHANNELS / 4;
     int32_t *positions = bench_alloc(seqs * (int64_t)sizeof *positions);
     for (int s = 0; s < seqs; s++) positions[s] = POSITION;
 
-    bench_add_operand(row, values * 4, bench_random_floats(1, values, -1.0f, 1.0f));
-    bench_add_operand(row, CHANNELS * WIDTH * 4, bench_random_floats(2, CHANNELS * WIDTH, -0.5f, 0.5f));
-    bench_add_operand(row, values * 4, NULL);
-    bench_add_operand(row, (int64_t)seqs * COLUMNS * CHANNELS * 4,
-                      bench_random_floats(3, (int64_t)seqs * COLUMNS * CHANNELS, -1.0f, 1.0f));
+    bench_add_operand(row, values * element, random_values(c->dtype, 1, values, -1.0f, 1.0f));
+    bench_add_operand(row, CHANNELS * WIDTH * element, random_values(c->dtype, 2, CHANNELS * WIDTH, -0.5f, 0.5f));
+    bench_add_operand(row, values * element, NULL);
+    bench_add_operand(row, (int64_t)seqs * COLUMNS * CHANNELS * element,
+                      random_values(c->dtype, 3, (int64_t)seqs * COLUMNS * CHANNELS, -1.0f, 1.0f));
     bench_add_operand(row, seqs * (int64_t)sizeof *positions, positions);
 
     gdn_ssm_conv_args *a = &row->args.ssm_conv;
     *a = (gdn_ssm_conv_args){
         .size = sizeof *a,        .flags = GDN_CONV_SILU, .n_seqs = seqs,      .n_tokens = (int32_t)tokens,
         .n_channels = CHANNELS,   .kernel_width = WIDTH,  .n_rows = seqs,      .n_columns = COLUMNS,
+        .x.dtype = c->dtype,
     };
     row->launch = launch;
     row->seqs = seqs;
     row->tokens = c->tokens;
     gdn_status status = bench_fill(row); /* first: without an address the history would count as absent */
     if (status) return status;
-    a->x = bench_tensor(row, X, 0);
-    a->weight = bench_tensor(row, WEIGHT, 0);
-    a->out = bench_tensor(row, OUT, 0);
-    a->history = bench_tensor(row, HISTORY, 0);
-    a->position = row->operand[POSITIONS].copy[0];
+    set_operands(row, 0);
     row->capability.size = sizeof row->capability;
     status = gdn_ssm_conv_query(row->ctx, a, &row->capability);
     if (status || !row->capability.supported) return status;
@@ -85,26 +107,27 @@ static gdn_status setup(bench_row *row, int index)
 
     const int columns_written = c->tokens < COLUMNS ? c->tokens : COLUMNS;
     row->ops = (double)OPS_PER_OUTPUT * (double)values;
-    row->bytes = 4.0 * (2.0 * (double)values + CHANNELS * (WIDTH + (double)seqs * (COLUMNS + columns_written)));
+    row->bytes = (double)element * (2.0 * (double)values + CHANNELS * (WIDTH + (double)seqs * (COLUMNS + columns_written)));
 
     if (c->tokens == 1) {
         /* The weights are read for the first sequence and then come from a cache, here as in the kernel. */
-        bench_stream stream = { .n_in = 8, .n_out = 2, .n = CHANNELS, .n_blocks = seqs, .factor = 0.1f };
-        const int64_t row_bytes = 4 * COLUMNS * CHANNELS, column = POSITION % COLUMNS * 4 * CHANNELS;
-        stream.in[0] = (bench_ref){ X, 0, 4 * CHANNELS };
-        for (int j = 0; j < WIDTH; j++) stream.in[1 + j] = (bench_ref){ WEIGHT, 4 * (int64_t)j * CHANNELS, 0 };
+        bench_stream stream = { .n_in = 8, .n_out = 2, .n = row_floats, .n_blocks = seqs, .factor = 0.1f };
+        const int64_t one = 4 * row_floats, row_bytes = COLUMNS * one, column = POSITION % COLUMNS * one;
+        stream.in[0] = (bench_ref){ X, 0, one };
+        for (int j = 0; j < WIDTH; j++) stream.in[1 + j] = (bench_ref){ WEIGHT, j * one, 0 };
         for (int j = 0; j < COLUMNS; j++)
-            stream.in[1 + WIDTH + j] = (bench_ref){ HISTORY, 4 * (int64_t)j * CHANNELS, row_bytes };
+            stream.in[1 + WIDTH + j] = (bench_ref){ HISTORY, j * one, row_bytes };
         stream.out[0] = (bench_ref){ HISTORY, column, row_bytes };
-        stream.out[1] = (bench_ref){ OUT, 0, 4 * CHANNELS };
+        stream.out[1] = (bench_ref){ OUT, 0, one };
         bench_add_streams(row, PART_PATTERN, 1.0, &stream, 1);
     } else {
-        const bench_stream stream = { .n_in = 1, .n_out = 1, .n = values, .n_blocks = 1, .factor = 1.0f,
+        const bench_stream stream = { .n_in = 1, .n_out = 1, .n = element * values / 4, .n_blocks = 1, .factor = 1.0f,
                                       .in = { { X, 0, 0 } }, .out = { { OUT, 0, 0 } } };
         bench_add_streams(row, PART_PATTERN, 1.0, &stream, 1);
     }
     bench_add_arithmetic(row, row->ops);
 
+    if (c->dtype != GDN_F32) return GDN_OK; /* ggml's takes F32 */
     peer_add_ssm_conv(row, &(peer_ssm_conv){ .x = X, .weight = WEIGHT, .out = OUT, .history = HISTORY, .tokens = c->tokens,
                                              .seqs = seqs, .channels = CHANNELS, .kernel_width = WIDTH,
                                              .position = POSITION });
