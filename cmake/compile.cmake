@@ -54,8 +54,20 @@ if(NOT GDN_DEBUG_KERNELS)
   endforeach()
 endif()
 
+# What makes fmaf an instruction on the machine that builds, for what only runs there: builds under sanitizers, the emulator.
+set(GDN_HOST_FMA "")
+if(GDN_ARCH STREQUAL "x86_64" AND NOT CMAKE_CROSSCOMPILING)
+  include(CheckCSourceRuns)
+  check_c_source_runs("int main(void) { return !__builtin_cpu_supports(\"fma\"); }" GDN_HOST_HAS_FMA)
+  if(GDN_HOST_HAS_FMA)
+    set(GDN_HOST_FMA -mfma)
+  endif()
+endif()
+
 if(GDN_SANITIZE) # -g1 is what their reports need; more takes GCC several times as long
   string(REPLACE ";" "," gdn_sanitizers "${GDN_SANITIZE}")
   add_compile_options(-fsanitize=${gdn_sanitizers} -fno-sanitize-recover=all -fno-omit-frame-pointer -g1)
   add_link_options(-fsanitize=${gdn_sanitizers})
+  # Most of the time of scalar code would be calls of the C library's fmaf. Release builds have them, and give the same bits.
+  add_compile_options(${GDN_HOST_FMA})
 endif()

@@ -146,11 +146,19 @@ GDN_INLINE void store_state(const gdn_gpu_gated_delta_net &p, const Place &w, in
     }
 }
 
-// What a lane needs of one token.
+// What a lane needs of one token. All of a warp's four times eight lanes need the decays of all channels: each eight compute a
+// quarter of them, for the keys of GATES blocks, and the others get them from there.
 template <class X> struct Token {
-    float4 q[X::NB], k[X::NB], g[X::CHANNEL ? X::NB : 1];
+    static constexpr int GATES = X::CHANNEL ? (X::NB + 3) / 4 : 1;
+    float4 q[X::NB], k[X::NB], g[GATES];
     float  v, beta;
 };
+
+// The u-th of these blocks of 32 keys. Block m is the (m / 4)-th of the eight lanes that begin at lane 8 (m % 4).
+template <class X> GDN_INLINE int gate_block(int u)
+{
+    return ((int)threadIdx.x / 8 % 4 + 4 * u) % X::NB;
+}
 
 // Addresses of the token to load next.
 struct Cursor {
@@ -167,12 +175,13 @@ GDN_INLINE void load_token(const gdn_gpu_gated_delta_net &p, const Place &w, int
     x.beta = read_element((uint64_t)at.beta, type_of<X>(p.beta_dtype));
     if (!X::CHANNEL)
         x.g[0].x = read_element((uint64_t)at.g, type_of<X>(p.g_dtype));
+    else
 #pragma unroll
-    for (int m = 0; m < X::NB; m++) {
-        if (X::CHANNEL)
-            x.g[X::CHANNEL ? m : 0] = read_row<X>(at.g, type_of<X>(p.g_dtype), 32 * m + 4 * w.l, w.n_keys);
+        for (int u = 0; u < Token<X>::GATES; u++)
+            x.g[u] = read_row<X>(at.g, type_of<X>(p.g_dtype), 32 * gate_block<X>(u) + 4 * w.l, w.n_keys);
+#pragma unroll
+    for (int m = 0; m < X::NB; m++)
         x.q[m] = read_row<X>(at.q, type_of<X>(p.q_dtype), 32 * m + 4 * w.l, w.n_keys);
-    }
     at.q += p.q.token;
     at.k += p.k.token;
     at.v += p.v.token;
@@ -215,10 +224,10 @@ template <class X> GDN_INLINE void gated_delta_net_rows(const gdn_gpu_gated_delt
                   token_at(p.result, w, w.h) + (uint64_t)((w.j + mine) * element_bytes(out_type)) };
 
     const float rate = gate_rate<X>(p, w);
-    float4 bias[X::CHANNEL ? X::NB : 1];
+    float4 bias[Token<X>::GATES];
 #pragma unroll
-    for (int m = 0; m < (X::CHANNEL ? X::NB : 1); m++)
-        bias[m] = gate_bias<X>(p, w, 32 * m + 4 * w.l);
+    for (int u = 0; u < Token<X>::GATES; u++)
+        bias[u] = gate_bias<X>(p, w, 32 * gate_block<X>(u) + 4 * w.l);
     Token<X> x;
     load_token<X>(p, w, mine, at, x);
     float4 S[X::NB][X::C];
@@ -229,14 +238,16 @@ template <class X> GDN_INLINE void gated_delta_net_rows(const gdn_gpu_gated_delt
 
         // 2: decay
         float4 decay[X::CHANNEL ? X::NB : 1];
-        if (!X::CHANNEL)
+        if (!X::CHANNEL) {
             decay[0] = all4(decay_of<X>(p, x.g[0].x, rate, bias[0].x));
-        else
+        } else {
 #pragma unroll
-            for (int m = 0; m < X::NB; m++) {
-                const float4 head_bias = kept_bias<X>(p, w, 32 * m + 4 * w.l, bias[X::CHANNEL ? m : 0]);
-                decay[X::CHANNEL ? m : 0] = decay_of<X>(p, x.g[X::CHANNEL ? m : 0], rate, head_bias);
-            }
+            for (int u = 0; u < Token<X>::GATES; u++)
+                x.g[u] = decay_of<X>(p, x.g[u], rate, bias[u]);
+#pragma unroll
+            for (int m = 0; m < X::NB; m++)
+                decay[X::CHANNEL ? m : 0] = of_lane4(x.g[X::CHANNEL ? m / 4 : 0], 8 * (m % 4) + w.l);
+        }
 
         // 3: read kv
         float4 sum[X::C];

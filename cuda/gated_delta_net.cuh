@@ -134,11 +134,6 @@ template <class X> GDN_INLINE float4 gate_bias(const gdn_gpu_gated_delta_net &p,
     return X::CHANNEL ? read_row<X>(row, p.dt_bias_dtype, i, at.n_keys)
                       : all4(read_element((uint64_t)row, p.dt_bias_dtype));
 }
-// The same in the token loop, where the general kernels have no registers left to keep it in.
-template <class X> GDN_INLINE float4 kept_bias(const gdn_gpu_gated_delta_net &p, const Place &at, int i, float4 kept)
-{
-    return X::GENERAL && X::CHANNEL ? gate_bias<X>(p, at, i) : kept;
-}
 
 // 2: decay, of one element of g or of four
 GDN_INLINE float raw_gate(float g, float rate, float bias)

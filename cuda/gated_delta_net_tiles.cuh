@@ -78,7 +78,8 @@ template <class X> struct Staging {
     __device__ __forceinline__ void store(const gdn_gpu_gated_delta_net &p, const Place &w, Tile<X> &tile) const
     {
         const int me = (int)threadIdx.x;
-        const float4 head_bias = kept_bias<X>(p, w, 4 * (me % Tile<X>::QUADS), bias);
+        // The general kernel has no registers to keep it in.
+        const float4 head_bias = X::GENERAL && X::CHANNEL ? gate_bias<X>(p, w, 4 * (me % Tile<X>::QUADS)) : bias;
 #pragma unroll
         for (int u = 0; u < N_ROWS; u++) {
             const int n = me + THREADS * u, t = n / Tile<X>::QUADS, i = 4 * (n % Tile<X>::QUADS);

@@ -166,6 +166,11 @@ GDN_INLINE float4 exchange4(float4 x, int mask)
     return make_float4(__shfl_xor_sync(GDN_FULL_WARP, x.x, mask), __shfl_xor_sync(GDN_FULL_WARP, x.y, mask),
                        __shfl_xor_sync(GDN_FULL_WARP, x.z, mask), __shfl_xor_sync(GDN_FULL_WARP, x.w, mask));
 }
+GDN_INLINE float4 of_lane4(float4 x, int lane)
+{
+    return make_float4(__shfl_sync(GDN_FULL_WARP, x.x, lane), __shfl_sync(GDN_FULL_WARP, x.y, lane),
+                       __shfl_sync(GDN_FULL_WARP, x.z, lane), __shfl_sync(GDN_FULL_WARP, x.w, lane));
+}
 GDN_INLINE float exchange(float x, int mask)
 {
     return __shfl_xor_sync(GDN_FULL_WARP, x, mask);

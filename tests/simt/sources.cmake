@@ -55,15 +55,7 @@ if(GDN_WERROR)
 endif()
 # fmaf() is a call into the C library where the processor that is compiled for may lack the instruction. The emulator stays on
 # the machine that builds it, so it is compiled for what that has; the bits are the same.
-set(gdn_simt_host_flags "")
-if(GDN_ARCH STREQUAL "x86_64" AND NOT CMAKE_CROSSCOMPILING)
-  include(CheckCSourceRuns)
-  check_c_source_runs("int main(void) { return !__builtin_cpu_supports(\"fma\"); }" GDN_SIMT_HOST_HAS_FMA)
-  if(GDN_SIMT_HOST_HAS_FMA)
-    set(gdn_simt_host_flags -mfma)
-  endif()
-endif()
-list(APPEND gdn_simt_flags ${gdn_simt_host_flags})
+list(APPEND gdn_simt_flags ${GDN_HOST_FMA})
 if(GDN_SANITIZE) # GCC 12 takes minutes for one of them, instrumented and optimised
   list(APPEND gdn_simt_flags -O0)
 endif()
