@@ -9,18 +9,10 @@
 
 const check_operand check_operands_gated_delta_net[] = {
 #define OPERAND(member, ...) { #member, FIELD(member), __VA_ARGS__ }
-    OPERAND(q, 3, 0, 0),
-    OPERAND(k, 3, 0, 0),
-    OPERAND(v, 3, 0, 0),
-    OPERAND(g, 3, 0, 0),
-    OPERAND(beta, 3, 0, 0),
-    OPERAND(out, 3, 1, 0),
-    OPERAND(state, 4, 1, 0),
-    OPERAND(state_out, 4, 1, 1),
-    OPERAND(seq_start, CHECK_MAP, 0, 1),
-    OPERAND(state_src, CHECK_MAP, 0, 1),
-    OPERAND(state_dst, CHECK_MAP, 0, 1),
-    { NULL, 0, 0, 0, 0 },
+    OPERAND(q, 3, 0, 0), OPERAND(k, 3, 0, 0), OPERAND(v, 3, 0, 0), OPERAND(g, 3, 0, 0),
+    OPERAND(beta, 3, 0, 0), OPERAND(out, 3, 1, 0), OPERAND(state, 4, 1, 0), OPERAND(state_out, 4, 1, 1),
+    OPERAND(seq_start, CHECK_MAP, 0, 1), OPERAND(state_src, CHECK_MAP, 0, 1),
+    OPERAND(state_dst, CHECK_MAP, 0, 1), { NULL, 0, 0, 0, 0 },
 #undef OPERAND
 };
 
