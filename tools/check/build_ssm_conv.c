@@ -10,17 +10,10 @@
 
 const check_operand check_operands_ssm_conv[] = {
 #define OPERAND(member, ...) { #member, FIELD(member), __VA_ARGS__ }
-    OPERAND(x, 2, 0, 0),
-    OPERAND(weight, 2, 0, 0),
-    OPERAND(bias, 0, 0, 1),
-    OPERAND(out, 2, 1, 0),
-    OPERAND(history, 2, 1, 1),
-    OPERAND(history_out, 2, 1, 1),
-    OPERAND(seq_start, CHECK_MAP, 0, 1),
-    OPERAND(position, CHECK_MAP, 0, 1),
-    OPERAND(history_src, CHECK_MAP, 0, 1),
-    OPERAND(history_dst, CHECK_MAP, 0, 1),
-    { NULL, 0, 0, 0, 0 },
+    OPERAND(x, 2, 0, 0), OPERAND(weight, 2, 0, 0), OPERAND(bias, 0, 0, 1), OPERAND(out, 2, 1, 0),
+    OPERAND(history, 2, 1, 1), OPERAND(history_out, 2, 1, 1), OPERAND(seq_start, CHECK_MAP, 0, 1),
+    OPERAND(position, CHECK_MAP, 0, 1), OPERAND(history_src, CHECK_MAP, 0, 1),
+    OPERAND(history_dst, CHECK_MAP, 0, 1), { NULL, 0, 0, 0, 0 },
 #undef OPERAND
 };
 

@@ -236,21 +236,13 @@ static const struct awkward {
     void (*set)(conv_spec *spec);
     int values, length; /* without set: two sequences with these values */
 } awkwards[] = {
-    { "no_sequences", set_no_sequences, 0, 0 },
-    { "no_tokens", set_no_tokens, 0, 0 },
-    { "no_history", set_no_history, 0, 0 },
-    { "some_skipped", set_some_skipped, 0, 0 },
-    { "from_zero", set_from_zero, 0, 0 },
-    { "nothing_kept", set_nothing_kept, 0, 0 },
-    { "other_row", set_other_row, 0, 0 },
-    { "shared_row", set_shared_row, 0, 0 },
-    { "ragged", set_ragged, 0, 0 },
-    { "strided", set_strided, 0, 0 },
-    { "far_position", set_far_position, 0, 0 },
-    { "subnormal", NULL, CHECK_SUBNORMAL, 3 },
-    { "huge", NULL, CHECK_HUGE, 3 },
-    { "wide", NULL, CHECK_WIDE, 9 },
-    { "special", NULL, CHECK_SPECIAL, 9 },
+    { "no_sequences", set_no_sequences, 0, 0 }, { "no_tokens", set_no_tokens, 0, 0 },
+    { "no_history", set_no_history, 0, 0 }, { "some_skipped", set_some_skipped, 0, 0 },
+    { "from_zero", set_from_zero, 0, 0 }, { "nothing_kept", set_nothing_kept, 0, 0 },
+    { "other_row", set_other_row, 0, 0 }, { "shared_row", set_shared_row, 0, 0 },
+    { "ragged", set_ragged, 0, 0 }, { "strided", set_strided, 0, 0 },
+    { "far_position", set_far_position, 0, 0 }, { "subnormal", NULL, CHECK_SUBNORMAL, 3 },
+    { "huge", NULL, CHECK_HUGE, 3 }, { "wide", NULL, CHECK_WIDE, 9 }, { "special", NULL, CHECK_SPECIAL, 9 },
     { "zeros", NULL, CHECK_ZEROS, 3 },
 };
 
