@@ -53,7 +53,7 @@ def few_transfers(report, model, name):
     """A step's maps, and per recurrent layer the projections' output and the layer's; each layer's weights at the start."""
     if not report:
         return
-    steps, launches, transfers = (report[key] for key in ("steps", "recurrent_launches", "transfers"))
+    steps, launches, transfers = (report["counters"][key] for key in ("steps", "recurrent_launches", "transfers"))
     require(launches % steps == 0, f"{model} on {name}: {launches} launches in {steps} steps")
     expected = 0 if name in ("cpu", "reference") else launches // steps + steps + 2 * launches
     require(transfers == expected, f"{model} on {name}: {transfers} transfers in {steps} steps, not {expected}")

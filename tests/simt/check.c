@@ -6,7 +6,7 @@
  * a __syncwarp of both lanes lies between; or they are of different blocks. Shuffles and votes order nothing, as CUDA
  * says.
  *
- * What it may miss: of several threads that wrote parts of one word, only the last is remembered; of readers, those of
+ * What it may miss: of two threads that wrote the bytes of one cell, only the last is remembered; of readers, those of
  * one warp. */
 #define _GNU_SOURCE
 #include "tests/simt/check.h"
@@ -17,7 +17,7 @@
 #include <string.h>
 #include <sys/mman.h>
 
-typedef struct cell { /* of a word of 4 bytes */
+typedef struct cell { /* of 2 bytes: neighbours of 16 bits may be two threads', or two blocks' */
     uint32_t base;    /* epoch in which its memory began; older: nothing is known */
     uint8_t init, write_mask, read_mask, atomic;
     uint32_t write_epoch, write_clock, write_block;
@@ -43,12 +43,12 @@ extern char _end[] __attribute__((visibility("hidden")));
 
 static void *new_cells(size_t bytes) /* of what is touched of it, zeroed */
 {
-    void *at = mmap(NULL, (bytes / 4 + 2) * sizeof(cell), PROT_READ | PROT_WRITE,
+    void *at = mmap(NULL, (bytes / 2 + 2) * sizeof(cell), PROT_READ | PROT_WRITE,
                     MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
     return at == MAP_FAILED ? NULL : at;
 }
 
-static void release_shadow(void *shadow, size_t bytes) { munmap(shadow, (bytes / 4 + 2) * sizeof(cell)); }
+static void release_shadow(void *shadow, size_t bytes) { munmap(shadow, (bytes / 2 + 2) * sizeof(cell)); }
 
 static void grow(cell **cells, size_t *capacity, size_t bytes)
 {
@@ -121,7 +121,7 @@ static int readers_ordered(const simt_thread *self, const cell *c)
     return 1;
 }
 
-/* The bytes `mask` of a word. `local`: shared memory, where only this block's accesses count. */
+/* The bytes `mask` of a cell. `local`: shared memory, where only this block's accesses count. */
 static void word(cell *c, unsigned mask, enum simt_access access, int local, const char *at, const void *pc)
 {
     const simt_thread *self = simt_self;
@@ -191,9 +191,9 @@ static void words(cell *cells, const char *from, const char *at, size_t bytes, e
     size_t offset = (size_t)(at - from);
     const size_t end = offset + bytes;
     while (offset < end) {
-        const size_t next = offset / 4 * 4 + 4, stop = next < end ? next : end;
-        const unsigned mask = ((1u << (stop - offset)) - 1) << offset % 4;
-        word(&cells[offset / 4], mask, access, local, from + offset, pc);
+        const size_t next = offset / 2 * 2 + 2, stop = next < end ? next : end;
+        const unsigned mask = ((1u << (stop - offset)) - 1) << offset % 2;
+        word(&cells[offset / 2], mask, access, local, from + offset, pc);
         offset = stop;
     }
 }
@@ -246,7 +246,7 @@ static void copy_started(void *to, unsigned bytes)
     const char *from = cells == shared_cells ? simt_current.shared : __start_simt_shared;
     for (unsigned i = 0; cells && i < bytes; i++) {
         const size_t offset = (size_t)((char *)to + i - from);
-        cells[offset / 4].init &= (uint8_t)~(1u << offset % 4);
+        cells[offset / 2].init &= (uint8_t)~(1u << offset % 2);
     }
 }
 
