@@ -35,13 +35,16 @@ static const cli_option options[] = {
     { "filter", CLI_STRING, &filter, "SUBSTR", "only rows whose name contains SUBSTR" },
     { "quick", CLI_FLAG, &quick, NULL, "fewer rows and repetitions" },
     { "list", CLI_FLAG, &list, NULL, "print the names of the rows and measure nothing" },
-    { "json", CLI_STRING, &json_path, "FILE", "write JSON in Google Benchmark's form to FILE;\n'-' writes it to stdout instead of the table" },
+    { "json", CLI_STRING, &json_path, "FILE",
+      "write JSON in Google Benchmark's form to FILE;\n'-' writes it to stdout instead of the table" },
     { "min-time", CLI_DOUBLE, &min_time, "SECONDS", "least time spent in the kernel per row, default 0.3" },
     { "min-reps", CLI_INT, &min_reps, "N", "fewest repetitions per row, default 15" },
     { "max-time", CLI_DOUBLE, &max_time, "SECONDS", "ends a row early once it has 5 repetitions, default 10" },
-    { "rotate-mib", CLI_INT, &rotate_mib, "N", "memory that the copies of a row's operands fill,\ndefault 256 or 4 x L3, the larger" },
+    { "rotate-mib", CLI_INT, &rotate_mib, "N",
+      "memory that the copies of a row's operands fill,\ndefault 256 or 4 x L3, the larger" },
     { "no-peer", CLI_FLAG, &no_peer, NULL, "do not measure ggml, where it is built in" },
-    { "peer-reuse-output", CLI_FLAG, &peer_reuse_output, NULL, "let ggml write its results to the same memory each\ntime, as a graph allocator does, not in rotation" },
+    { "peer-reuse-output", CLI_FLAG, &peer_reuse_output, NULL,
+      "let ggml write its results to the same memory each\ntime, as a graph allocator does, not in rotation" },
     { NULL, CLI_FLAG, NULL, NULL, NULL },
 };
 static const cli_command command = {
@@ -140,9 +143,11 @@ static void run_row(const bench_kernel *kernel, int index, int n_threads, const 
 {
     static char message[512];
     static bench_row row;
-    *r = (bench_result){ .threads = n_threads, .time = NAN, .time_min = NAN, .cpu_time = NAN, .floor_time = NAN,
-                         .floor_time_min = NAN, .floor_share_raw = NAN, .rmw_share_raw = NAN, .peer_time = NAN, .peer_copy_time = NAN,
-                         .peer_ratio = NAN, .peer_copy_ratio = NAN, .peer_nmse = NAN };
+    *r = (bench_result){ .threads = n_threads,
+                         .time = NAN, .time_min = NAN, .cpu_time = NAN, .floor_time = NAN, .floor_time_min = NAN,
+                         .floor_share_raw = NAN, .rmw_share_raw = NAN, .peer_time = NAN, .peer_copy_time = NAN,
+                         .peer_ratio = NAN, .peer_copy_ratio = NAN,
+                         .peer_nmse = NAN };
     snprintf(r->backend, sizeof r->backend, "%s", context->backend);
     row_name(r->name, sizeof r->name, kernel, index, n_threads);
 

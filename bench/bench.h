@@ -11,8 +11,8 @@
  * they are several times larger than the last-level cache, and every single call of anything (kernel,
  * floor, peer) takes the next copy: what is measured is a kernel that finds its state in memory, as it
  * does in a model with dozens of layers. One repetition calls the kernel, every floor variant and
- * the peer once, in random order, so that slow drifts of the machine cancel in the ratios. Samples during which another program
- * took the processor are left out, as long as enough others remain. */
+ * the peer once, in random order, so that slow drifts of the machine cancel in the ratios. Samples during which another
+ * program took the processor are left out, as long as enough others remain. */
 #ifndef GDN_BENCH_BENCH_H
 #define GDN_BENCH_BENCH_H
 

@@ -40,7 +40,8 @@ static void stream_share(const floor_isa *isa, int variant, const floor_stream *
         const float *in[FLOOR_MAX_IN];
         float *out[FLOOR_MAX_OUT];
         for (int r = 0; r < s->n_in; r++)
-            in[r] = (const float *)(const void *)((const char *)s->in[r].data + s->in[r].offset + block * s->in_stride[r]);
+            in[r] =
+                (const float *)(const void *)((const char *)s->in[r].data + s->in[r].offset + block * s->in_stride[r]);
         for (int w = 0; w < s->n_out; w++)
             out[w] = (float *)(void *)((char *)s->out[w].data + s->out[w].offset + block * s->out_stride[w]);
         begin += to - from;
@@ -103,7 +104,9 @@ static void stream_task(void *arg, int32_t t)
 
 static void host_stream(int threads, int variant, const floor_stream *streams, int n_streams)
 {
-    floor_work w = { .isa = host_isa(), .threads = threads, .variant = variant, .n_streams = n_streams, .streams = streams };
+    floor_work w = {
+        .isa = host_isa(), .threads = threads, .variant = variant, .n_streams = n_streams, .streams = streams
+    };
     on_threads(threads, stream_task, &w);
 }
 
@@ -114,7 +117,8 @@ static void scatter_task(void *arg, int32_t t)
     const char *in = (const char *)s->in.data + s->in.offset;
     char *out = (char *)s->out.data + s->out.offset;
     const int32_t *index = (const int32_t *)(const void *)((const char *)s->index.data + s->index.offset);
-    w->isa->scatter(w->variant, in, s->in_bytes, out, s->out_bytes, index, s->n * t / w->threads, s->n * (t + 1) / w->threads);
+    w->isa->scatter(w->variant, in, s->in_bytes, out, s->out_bytes, index, s->n * t / w->threads,
+                    s->n * (t + 1) / w->threads);
 }
 
 static void host_scatter(int threads, int variant, const floor_scatter *s)

@@ -6,9 +6,9 @@
 #include "bench/floors.h"
 
 enum {
-    STEP = 32,             /* floats per iteration                 */
+    STEP = 32, /* floats per iteration                 */
     VECTORS = STEP / GDN_VL,
-    AHEAD = 256            /* floats that a prefetch runs ahead: 1 KiB */
+    AHEAD = 256 /* floats that a prefetch runs ahead: 1 KiB */
 };
 
 /* Loops of fixed length over registers: without it an array of vectors would live in memory. */
@@ -17,9 +17,9 @@ enum {
 static _Thread_local volatile float sink; /* where results go that nobody wants, so that the work is not removed */
 
 /* Tails shorter than a step are done in single floats. */
-static inline __attribute__((always_inline)) void stream_loop(int variant, int n_in, int n_out,
-                                                              const float *const *in, float *const *out,
-                                                              int64_t first, int64_t last, float factor)
+static inline __attribute__((always_inline)) void stream_loop(int variant, int n_in, int n_out, const float *const *in,
+                                                              float *const *out, int64_t first, int64_t last,
+                                                              float factor)
 {
     const vf f = v_set1(factor);
     vf kept[VECTORS];

@@ -69,7 +69,8 @@ enum { Q, K, V, G, BETA, OUT, STATES, SSM_A, DT_BIAS, N_OPERANDS };
 static gdn_status launch(bench_row *row, int copy)
 {
     gdn_gated_delta_net_args *a = &row->args.gated_delta_net;
-    gdn_tensor *const tensor[N_OPERANDS] = { &a->q, &a->k, &a->v, &a->g, &a->beta, &a->out, &a->state, &a->ssm_a, &a->dt_bias };
+    gdn_tensor *const tensor[N_OPERANDS] = { &a->q,   &a->k,     &a->v,     &a->g,      &a->beta,
+                                             &a->out, &a->state, &a->ssm_a, &a->dt_bias };
     for (int i = 0; i < row->n_operands; i++) {
         const int32_t dtype = tensor[i]->dtype;
         *tensor[i] = bench_tensor(row, i, copy);
@@ -84,8 +85,12 @@ static int token_streams(const bench_row *row, bench_stream *streams, int first_
 {
     int n = 0;
     for (int i = first_read; i <= last_read; i++)
-        streams[n++] = (bench_stream){ .n_in = 1, .n = row->operand[i].bytes / 4, .n_blocks = 1, .factor = 1.0f, .in = { { i, 0, 0 } } };
-    streams[n++] = (bench_stream){ .n_out = 1, .n = row->operand[write].bytes / 4, .n_blocks = 1, .factor = 1.0f, .out = { { write, 0, 0 } } };
+        streams[n++] = (bench_stream){
+            .n_in = 1, .n = row->operand[i].bytes / 4, .n_blocks = 1, .factor = 1.0f, .in = { { i, 0, 0 } }
+        };
+    streams[n++] = (bench_stream){
+        .n_out = 1, .n = row->operand[write].bytes / 4, .n_blocks = 1, .factor = 1.0f, .out = { { write, 0, 0 } }
+    };
     return n;
 }
 
@@ -97,9 +102,15 @@ static gdn_status setup(bench_row *row, int index)
     const int gate_channels = c->gate == GDN_GATE_CHANNEL ? HEAD_DIM : 1;
     const int64_t state_floats = (int64_t)seqs * c->slots * STATE;
     const int64_t floats[N_OPERANDS] = {
-        tokens * HEADS_K * HEAD_DIM, tokens * HEADS_K * HEAD_DIM,      tokens * HEADS_V * HEAD_DIM, tokens * HEADS_V * gate_channels,
-        tokens * HEADS_V,            tokens * HEADS_V * HEAD_DIM,      state_floats,
-        HEADS_V,                     HEADS_V * gate_channels,
+        tokens * HEADS_K * HEAD_DIM,
+        tokens * HEADS_K * HEAD_DIM,
+        tokens * HEADS_V * HEAD_DIM,
+        tokens * HEADS_V * gate_channels,
+        tokens * HEADS_V,
+        tokens * HEADS_V * HEAD_DIM,
+        state_floats,
+        HEADS_V,
+        HEADS_V * gate_channels,
     };
     /* The decay stays near 1 and the state near 0.1, far from subnormal numbers. */
     void *const content[N_OPERANDS] = {

@@ -20,14 +20,14 @@ typedef struct peer_gated_delta_net {
 } peer_gated_delta_net;
 
 typedef struct peer_ssm_conv {
-    int     x, weight, out, history;
-    int     tokens, seqs, channels, kernel_width;
+    int x, weight, out, history;
+    int tokens, seqs, channels, kernel_width;
     int32_t position; /* of the first token; the history's ring has kernel_width - 1 columns */
 } peer_ssm_conv;
 
 typedef struct peer_set_rows {
-    int     src, dst, index;
-    int     rows, rows_dst, columns;
+    int src, dst, index;
+    int rows, rows_dst, columns;
     int32_t dtype; /* of dst, GDN_F32, ... */
 } peer_set_rows;
 

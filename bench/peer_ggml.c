@@ -109,8 +109,8 @@ static char *buffer_at(const peer_state *p, int buffer, int copy)
 }
 
 /* A tensor over an operand of the row, or over any memory. */
-static struct ggml_tensor *tensor_at(struct ggml_context *ctx, enum ggml_type type, void *data, int64_t ne0, int64_t ne1,
-                                     int64_t ne2, int64_t ne3)
+static struct ggml_tensor *tensor_at(struct ggml_context *ctx, enum ggml_type type, void *data, int64_t ne0,
+                                     int64_t ne1, int64_t ne2, int64_t ne3)
 {
     struct ggml_tensor *t = ggml_new_tensor_4d(ctx, type, ne0, ne1, ne2, ne3);
     t->data = data;

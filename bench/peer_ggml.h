@@ -1,5 +1,5 @@
-/* What the two files of the ggml peer share: peer_ggml.c for operands in host memory, peer_ggml_device.c for devices that
- * ggml has a backend for too. */
+/* What the two files of the ggml peer share: peer_ggml.c for operands in host memory, peer_ggml_device.c for devices
+ * that ggml has a backend for too. */
 #ifndef GDN_BENCH_PEER_GGML_H
 #define GDN_BENCH_PEER_GGML_H
 
@@ -7,7 +7,8 @@
 #include "ggml.h"
 
 enum { PEER_GRAPH_NODES = 16, PEER_TENSORS = 24 };
-static const enum ggml_type peer_types[] = { GGML_TYPE_F32, GGML_TYPE_F16, GGML_TYPE_BF16, GGML_TYPE_Q8_0 }; /* by GDN_F32, ... */
+static const enum ggml_type peer_types[] = { GGML_TYPE_F32, GGML_TYPE_F16, GGML_TYPE_BF16,
+                                             GGML_TYPE_Q8_0 }; /* by GDN_F32, ... */
 
 /* Mean squared difference over mean square. */
 typedef struct nmse {

@@ -1,8 +1,8 @@
 /* ggml on the same device as ours; see peer.h. Compiled with peer_ggml.c.
  *
- * The device is the one of ggml's whose description is our device's name. What a call reads and writes lies in buffers of
- * ggml's own, with the same contents, in as many copies as ours. A call is from the start of the graph to the end of it on
- * the device, as ours is. */
+ * The device is the one of ggml's whose description is our device's name. What a call reads and writes lies in buffers
+ * of ggml's own, with the same contents, in as many copies as ours. A call is from the start of the graph to the end of
+ * it on the device, as ours is. */
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -107,7 +107,8 @@ static float *download(bench_row *row, int operand, int copy)
 {
     const bench_operand *o = &row->operand[operand];
     float *x = bench_alloc(o->bytes);
-    if (gdn_buffer_read(row->ctx, &o->copy[copy], 0, x, (uint64_t)o->bytes)) memset(x, 0xff, (size_t)o->bytes); /* NaN */
+    if (gdn_buffer_read(row->ctx, &o->copy[copy], 0, x, (uint64_t)o->bytes))
+        memset(x, 0xff, (size_t)o->bytes); /* NaN */
     return x;
 }
 
@@ -158,7 +159,8 @@ void peer_device_gated_delta_net(bench_row *row, const peer_gated_delta_net *s)
         struct ggml_tensor *q = tensor(g, d, hk, t, b), *k = tensor(g, d, hk, t, b), *v = tensor(g, d, hv, t, b);
         struct ggml_tensor *gate = tensor(g, s->gate_channels, hv, t, b), *beta = tensor(g, 1, hv, t, b);
         struct ggml_tensor *cache = tensor(g, s->slots * state, 1, 1, 1);
-        struct ggml_tensor *now = ggml_view_4d(g, cache, d, d, hv, b, 4 * (size_t)d, 4 * (size_t)(d * d), 4 * (size_t)(d * d * hv), 0);
+        struct ggml_tensor *now =
+            ggml_view_4d(g, cache, d, d, hv, b, 4 * (size_t)d, 4 * (size_t)(d * d), 4 * (size_t)(d * d * hv), 0);
         struct ggml_tensor *op = ggml_gated_delta_net(g, q, k, v, gate, beta, now, s->slots);
         ggml_build_forward_expand(p->graph[0][c], op);
         struct ggml_tensor *states = ggml_view_1d(g, op, s->slots * state, 4 * (size_t)attention);

@@ -45,14 +45,15 @@ static const char *factor_text(char *text, size_t size, double ratio, int reliab
 void bench_print_header(const bench_context *context)
 {
     printf("%s: %s, %d cores, L3 %lld MiB, floors %s, %lld MiB in rotation%s\n", context->backend, context->device,
-           context->cores, (long long)(context->l3_bytes >> 20), context->floors, (long long)(context->rotate_bytes >> 20),
-           context->huge_pages ? ", huge pages" : "");
+           context->cores, (long long)(context->l3_bytes >> 20), context->floors,
+           (long long)(context->rotate_bytes >> 20), context->huge_pages ? ", huge pages" : "");
     printf("time: median of one call; floor: median of the unavoidable part, measured alternately; share: median of\n"
            "floor/time per repetition; best: the same of the minima, for noisy machines;\n"
            "rmw: the share of an in-place update of as many bytes; reps: all - those that were interrupted;\n"
            "?: too few were left alone");
     if (context->peer[0]) printf("; op, graph: %s's time / ours", context->peer);
-    printf("\n\n%-46s %10s %10s %10s %6s %6s %6s %11s %9s", "benchmark", "time", "min", "floor", "share", "best", "rmw", "rate", "reps");
+    printf("\n\n%-46s %10s %10s %10s %6s %6s %6s %11s %9s", "benchmark", "time", "min", "floor", "share", "best", "rmw",
+           "rate", "reps");
     if (context->peer[0]) printf(" %7s %7s", "op", "graph");
     printf("  %-16s %s\n", "implementation", "floor by");
 }
@@ -65,15 +66,15 @@ void bench_print_row(const bench_context *context, const bench_result *r)
         return;
     }
     const int arithmetic = r->floor_part ? !strcmp(r->floor_part, "arithmetic") : 0;
-    snprintf(t[3], sizeof t[3], "%.1f %s", (arithmetic ? r->ops : r->bytes) / r->time * 1e-9, arithmetic ? "Gop/s" : "GB/s");
+    snprintf(t[3], sizeof t[3], "%.1f %s", (arithmetic ? r->ops : r->bytes) / r->time * 1e-9,
+             arithmetic ? "Gop/s" : "GB/s");
     if (r->interrupted) snprintf(t[7], sizeof t[7], "%d-%d", r->reps, r->interrupted);
     else snprintf(t[7], sizeof t[7], "%d", r->reps);
     printf("%-46s %10s %10s %10s %6s %6s %6s %11s %9s", r->name, time_text(t[0], sizeof t[0], r->time),
            time_text(t[1], sizeof t[1], r->time_min), time_text(t[2], sizeof t[2], r->floor_time),
            percent_text(t[4], sizeof t[4], r->floor_share_raw, r->floor_reliable),
            percent_text(t[5], sizeof t[5], r->floor_time_min / r->time_min, 1),
-           percent_text(t[6], sizeof t[6], r->rmw_share_raw, r->rmw_reliable),
-           t[3], t[7]);
+           percent_text(t[6], sizeof t[6], r->rmw_share_raw, r->rmw_reliable), t[3], t[7]);
     if (context->peer[0])
         printf(" %7s %7s", factor_text(t[0], sizeof t[0], r->peer_ratio, r->peer_reliable),
                factor_text(t[1], sizeof t[1], r->peer_copy_ratio, r->peer_reliable));

@@ -107,7 +107,8 @@ static gdn_status setup(bench_row *row, int index)
 
     const int columns_written = c->tokens < COLUMNS ? c->tokens : COLUMNS;
     row->ops = (double)OPS_PER_OUTPUT * (double)values;
-    row->bytes = (double)element * (2.0 * (double)values + CHANNELS * (WIDTH + (double)seqs * (COLUMNS + columns_written)));
+    row->bytes =
+        (double)element * (2.0 * (double)values + CHANNELS * (WIDTH + (double)seqs * (COLUMNS + columns_written)));
 
     if (c->tokens == 1) {
         /* The weights are read for the first sequence and then come from a cache, here as in the kernel. */
@@ -128,7 +129,8 @@ static gdn_status setup(bench_row *row, int index)
     bench_add_arithmetic(row, row->ops);
 
     if (c->dtype != GDN_F32) return GDN_OK; /* ggml's takes F32 */
-    peer_add_ssm_conv(row, &(peer_ssm_conv){ .x = X, .weight = WEIGHT, .out = OUT, .history = HISTORY, .tokens = c->tokens,
+    peer_add_ssm_conv(row, &(peer_ssm_conv){ .x = X,
+                                             .weight = WEIGHT, .out = OUT, .history = HISTORY, .tokens = c->tokens,
                                              .seqs = seqs, .channels = CHANNELS, .kernel_width = WIDTH,
                                              .position = POSITION });
     return GDN_OK;

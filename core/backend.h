@@ -14,11 +14,13 @@ typedef struct gdn_backend {
      * none, fills `reason`. The caller has checked that the indices are in range. */
     uint32_t   (*device_count)(const struct gdn_backend *backend, char reason[GDN_REASON_MAX]);
     gdn_status (*describe_device)(const struct gdn_backend *backend, uint32_t device, gdn_device_info *info);
-    gdn_status (*describe_implementation)(const struct gdn_backend *backend, uint32_t device, uint32_t index, gdn_implementation_info *info);
+    gdn_status (*describe_implementation)(const struct gdn_backend *backend, uint32_t device, uint32_t index,
+                                          gdn_implementation_info *info);
 
-    /* Optional. Where desc->native brings the device, the lists do not hold it: then core asks this about a context, and
-     * open finds desc->implementation itself (implementation is 0). Either of the last two may be NULL. */
-    gdn_status (*describe_context)(const gdn_context *ctx, gdn_device_info *device, gdn_implementation_info *implementation);
+    /* Optional. Where desc->native brings the device, the lists do not hold it: then core asks this about a context,
+     * and open finds desc->implementation itself (implementation is 0). Either of the last two may be NULL. */
+    gdn_status (*describe_context)(const gdn_context *ctx, gdn_device_info *device,
+                                   gdn_implementation_info *implementation);
 
     /* Open sets ctx->state; implementation is an index into the device's list. Close undoes it, also
      * after a failed open. */
@@ -28,8 +30,9 @@ typedef struct gdn_backend {
     int32_t host_memory;     /* 1: operands are host memory, so core checks map contents before run   */
     int32_t data_is_address; /* 1: a span's data is an address; 0: a buffer object                    */
 
-    /* One pair per kernel, backend->gated_delta_net.plan() and so on. plan fills all of plan->capability but its size, and
-     * what run wants to know; run may rely on everything core has validated, and on the plan made for this problem. */
+    /* One pair per kernel, backend->gated_delta_net.plan() and so on. plan fills all of plan->capability but its size,
+     * and what run wants to know; run may rely on everything core has validated, and on the plan made for this problem.
+     */
 #define GDN_KERNEL(stem, number, title)                                                                              \
     struct {                                                                                                         \
         gdn_status (*plan)(const gdn_context *ctx, const gdn_##stem##_problem *p, gdn_plan *plan);                  \
@@ -43,7 +46,8 @@ typedef struct gdn_backend {
     gdn_status (*timeline)(gdn_context *ctx, void **semaphore, uint64_t *value); /* NULL where there is no such thing */
     gdn_status (*buffer_create)(gdn_context *ctx, uint64_t bytes, gdn_span *span);
     void       (*buffer_destroy)(gdn_context *ctx, gdn_span *span);
-    gdn_status (*buffer_write)(gdn_context *ctx, const gdn_span *span, uint64_t offset, const void *source, uint64_t bytes);
+    gdn_status (*buffer_write)(gdn_context *ctx, const gdn_span *span, uint64_t offset, const void *source,
+                               uint64_t bytes);
     gdn_status (*buffer_read)(gdn_context *ctx, const gdn_span *span, uint64_t offset, void *target, uint64_t bytes);
 } gdn_backend;
 
@@ -69,8 +73,9 @@ struct gdn_context {
     void              *state; /* the backend's own */
 };
 
-/* The longest wait for a device: desc->timeout_ns, or the default. A device that is software shares the host's cores with every
- * other program, so how long it takes says little about whether it works; its default is an hour. ctx may be NULL. */
+/* The longest wait for a device: desc->timeout_ns, or the default. A device that is software shares the host's cores
+ * with every other program, so how long it takes says little about whether it works; its default is an hour. ctx may be
+ * NULL. */
 uint64_t gdn_timeout_ns(const gdn_context *ctx, int software);
 
 /* A driver that is not the hardware's own exports an object of this name; its devices are reported as emulated. */
@@ -89,7 +94,8 @@ gdn_status gdn_host_synchronize(gdn_context *ctx, gdn_stream stream);
 gdn_status gdn_host_poll(gdn_context *ctx);
 gdn_status gdn_host_buffer_create(gdn_context *ctx, uint64_t bytes, gdn_span *span);
 void       gdn_host_buffer_destroy(gdn_context *ctx, gdn_span *span);
-gdn_status gdn_host_buffer_write(gdn_context *ctx, const gdn_span *span, uint64_t offset, const void *source, uint64_t bytes);
+gdn_status gdn_host_buffer_write(gdn_context *ctx, const gdn_span *span, uint64_t offset, const void *source,
+                                 uint64_t bytes);
 gdn_status gdn_host_buffer_read(gdn_context *ctx, const gdn_span *span, uint64_t offset, void *target, uint64_t bytes);
 
 /* All of that, for their tables. */

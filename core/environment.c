@@ -26,7 +26,8 @@ const char *gdn_environment(const char *name)
 static const char *const level_names[] = { "", "error", "warning", "info", "debug" };
 enum { N_LEVELS = sizeof level_names / sizeof level_names[0] };
 
-/* user points to the name of the highest level that is wanted. One call of stdio, so that lines of threads stay whole. */
+/* user points to the name of the highest level that is wanted. One call of stdio, so that lines of threads stay whole.
+ */
 static void log_line(void *user, int32_t level, const char *message)
 {
     const char *const *wanted = user;
@@ -45,8 +46,8 @@ static gdn_status read_log(gdn_context_desc *desc)
             desc->log_user = (void *)&level_names[level];
             return GDN_OK;
         }
-    return gdn_fail(GDN_INVALID_ARGUMENT, "GDN_LOG in the environment is \"%.64s\"; error, warning, info and debug are allowed",
-                    value);
+    return gdn_fail(GDN_INVALID_ARGUMENT,
+                    "GDN_LOG in the environment is \"%.64s\"; error, warning, info and debug are allowed", value);
 }
 
 static gdn_status read_implementation(gdn_context_desc *desc, const char *const *names)
@@ -64,7 +65,8 @@ static gdn_status read_implementation(gdn_context_desc *desc, const char *const 
             return GDN_OK;
         }
     return gdn_fail(GDN_NOT_FOUND,
-                    "GDN_IMPLEMENTATION in the environment is \"%.64s\"; before the colon, cpu, reference, cuda, vulkan and metal are allowed",
+                    "GDN_IMPLEMENTATION in the environment is \"%.64s\"; before the colon, cpu, reference, cuda, "
+                    "vulkan and metal are allowed",
                     value);
 }
 

@@ -15,8 +15,8 @@ enum { Q, K, V, G, BETA, SSM_A, DT_BIAS, OUT, WORKSPACE, STATE, STATE_OUT, SEQ_S
 
 #define FLOATS (1u << GDN_F32 | 1u << GDN_F16 | 1u << GDN_BF16)
 
-/* A caller's float is looked at as bits: a comparison with a subnormal number or a NaN traps where the caller wants traps,
- * and a caller that flushes subnormal numbers would find a tiny scale equal to 0. */
+/* A caller's float is looked at as bits: a comparison with a subnormal number or a NaN traps where the caller wants
+ * traps, and a caller that flushes subnormal numbers would find a tiny scale equal to 0. */
 static uint32_t bits_of(const float *x)
 {
     uint32_t bits;
@@ -48,10 +48,12 @@ static gdn_status check_forms(const args_t *a, int launch)
         (status = check_finite("beta_factor", &a->beta_factor, "1")))
         return status;
     if (!is_zero(&a->qk_norm_eps) && (bits_of(&a->qk_norm_eps) >> 31 || a->qk_norm == GDN_NORM_NONE))
-        return gdn_fail(GDN_INVALID_ARGUMENT, "qk_norm_eps is %s; %s", bits_of(&a->qk_norm_eps) >> 31 ? "negative" : "given",
+        return gdn_fail(GDN_INVALID_ARGUMENT, "qk_norm_eps is %s; %s",
+                        bits_of(&a->qk_norm_eps) >> 31 ? "negative" : "given",
                         a->qk_norm == GDN_NORM_NONE ? "with GDN_NORM_NONE it must be 0" : "0 and above are allowed");
     if (launch && !is_raw(a) && (a->ssm_a.data || a->dt_bias.data))
-        return gdn_fail(GDN_INVALID_ARGUMENT, "%s is given and g_form is %d; GDN_G_RAW (%d) and GDN_G_RAW_A_LOG (%d) have it",
+        return gdn_fail(GDN_INVALID_ARGUMENT,
+                        "%s is given and g_form is %d; GDN_G_RAW (%d) and GDN_G_RAW_A_LOG (%d) have it",
                         a->ssm_a.data ? "ssm_a" : "dt_bias", (int)a->g_form, GDN_G_RAW, GDN_G_RAW_A_LOG);
     return GDN_OK;
 }
@@ -111,25 +113,32 @@ gdn_status gdn_gated_delta_net_check(args_t *a, int launch)
         (status = gdn_check_range("n_rows_out * n_slots_out", (int64_t)a->n_rows_out * a->n_slots_out, 1, INT32_MAX)))
         return status;
     if (a->n_heads_v % a->n_heads_k)
-        return gdn_fail(GDN_INVALID_ARGUMENT, "n_heads_v is %d and n_heads_k is %d; it must be a multiple", (int)a->n_heads_v,
-                        (int)a->n_heads_k);
+        return gdn_fail(GDN_INVALID_ARGUMENT, "n_heads_v is %d and n_heads_k is %d; it must be a multiple",
+                        (int)a->n_heads_v, (int)a->n_heads_k);
     if (a->flags || a->reserved || a->reserved2)
-        return gdn_fail(GDN_INVALID_ARGUMENT, "%s is %#x; it must be 0", a->flags ? "flags" : a->reserved ? "reserved" : "reserved2",
-                        a->flags ? (unsigned)a->flags : a->reserved ? (unsigned)a->reserved : (unsigned)a->reserved2);
+        return gdn_fail(GDN_INVALID_ARGUMENT, "%s is %#x; it must be 0",
+                        a->flags      ? "flags"
+                        : a->reserved ? "reserved"
+                                      : "reserved2",
+                        a->flags      ? (unsigned)a->flags
+                        : a->reserved ? (unsigned)a->reserved
+                                      : (unsigned)a->reserved2);
     if ((status = check_finite("scale", &a->scale, "1 / sqrt(head_dim_k)")) || (status = check_forms(a, launch)))
         return status;
     if (a->n_tokens && !a->n_seqs)
-        return gdn_fail(GDN_INVALID_ARGUMENT, "n_seqs is 0 and n_tokens is %d; tokens need a sequence", (int)a->n_tokens);
+        return gdn_fail(GDN_INVALID_ARGUMENT, "n_seqs is 0 and n_tokens is %d; tokens need a sequence",
+                        (int)a->n_tokens);
     if (launch && !a->state_out.data && (a->n_rows_out != a->n_rows || a->n_slots_out != a->n_slots))
-        return gdn_fail(GDN_INVALID_ARGUMENT,
-                        "n_rows_out is %d and n_slots_out is %d, but state_out is absent; leave them 0 or give state_out",
-                        (int)a->n_rows_out, (int)a->n_slots_out);
+        return gdn_fail(
+            GDN_INVALID_ARGUMENT,
+            "n_rows_out is %d and n_slots_out is %d, but state_out is absent; leave them 0 or give state_out",
+            (int)a->n_rows_out, (int)a->n_slots_out);
     return GDN_OK;
 }
 
 static gdn_status resolve_tokens(const gdn_backend *b, const char *name, const gdn_tensor *t, uint32_t dtypes,
-                                 const args_t *a, int32_t longest, int64_t heads, int64_t inner, int written, int needed,
-                                 gdn_token_view *view, gdn_region *region)
+                                 const args_t *a, int32_t longest, int64_t heads, int64_t inner, int written,
+                                 int needed, gdn_token_view *view, gdn_region *region)
 {
     const gdn_operand_spec spec = {
         .name = name, .dtypes = dtypes, .n_axes = 3, .extent = { a->n_seqs, longest, heads }, .inner = inner,
@@ -139,8 +148,8 @@ static gdn_status resolve_tokens(const gdn_backend *b, const char *name, const g
 }
 
 /* An operand per value head that all tokens share. */
-static gdn_status resolve_heads(const gdn_backend *b, const char *name, const gdn_tensor *t, const args_t *a, int64_t inner,
-                                int needed, gdn_token_view *view, gdn_region *region)
+static gdn_status resolve_heads(const gdn_backend *b, const char *name, const gdn_tensor *t, const args_t *a,
+                                int64_t inner, int needed, gdn_token_view *view, gdn_region *region)
 {
     const gdn_operand_spec spec = {
         .name = name, .dtypes = FLOATS, .n_axes = 1, .extent = { a->n_heads_v }, .inner = inner, .needed = needed,
@@ -152,8 +161,8 @@ static gdn_status resolve_heads(const gdn_backend *b, const char *name, const gd
     return status;
 }
 
-static gdn_status resolve_state(const gdn_backend *b, const char *name, const gdn_tensor *t, const args_t *a, int32_t n_rows,
-                                int32_t n_slots, int needed, gdn_state_view *view, gdn_region *region)
+static gdn_status resolve_state(const gdn_backend *b, const char *name, const gdn_tensor *t, const args_t *a,
+                                int32_t n_rows, int32_t n_slots, int needed, gdn_state_view *view, gdn_region *region)
 {
     const int     kv   = a->state_layout == GDN_STATE_KV;
     const gdn_operand_spec spec = {
@@ -170,38 +179,47 @@ gdn_status gdn_gated_delta_net_resolve(const gdn_context *ctx, const args_t *a, 
     const gdn_backend *b = ctx->backend;
     gdn_region r[N_REGIONS] = { 0 };
     gdn_status status;
-    /* Without tokens the maps are judged all the same, those of a device by its kernels; of state_dst nothing is used then. */
+    /* Without tokens the maps are judged all the same, those of a device by its kernels; of state_dst nothing is used
+     * then. */
     const int judged = !b->host_memory && a->n_seqs && (a->seq_start.data || a->state_src.data);
     *p = (problem_t){
-        .empty = !a->n_tokens && !judged, .n_seqs = a->n_seqs, .n_tokens = a->n_tokens, .n_heads_k = a->n_heads_k, .n_heads_v = a->n_heads_v,
-        .head_dim_k = a->head_dim_k, .head_dim_v = a->head_dim_v, .head_map = a->head_map, .gate = a->gate,
-        .state_layout = a->state_layout, .n_snapshots = a->n_snapshots, .scale = a->scale,
+        .empty = !a->n_tokens && !judged, .n_seqs = a->n_seqs, .n_tokens = a->n_tokens, .n_heads_k = a->n_heads_k,
+        .n_heads_v = a->n_heads_v, .head_dim_k = a->head_dim_k, .head_dim_v = a->head_dim_v, .head_map = a->head_map,
+        .gate = a->gate, .state_layout = a->state_layout, .n_snapshots = a->n_snapshots, .scale = a->scale,
         .g_form = a->g_form, .beta_form = a->beta_form, .beta_factor = a->beta_factor,
     };
     resolve_norm(a, p);
 
     /* Maps first: the longest sequence says how far the token operands reach. */
-    if ((status = gdn_span_resolve(b, "seq_start", &a->seq_start, 4 * ((uint64_t)a->n_seqs + 1), 4, 0, &p->seq_start, &r[SEQ_START])) ||
-        (status = gdn_span_resolve(b, "state_src", &a->state_src, 4 * (uint64_t)a->n_seqs, 4, 0, &p->state_src, &r[STATE_SRC])) ||
-        (status = gdn_span_resolve(b, "state_dst", &a->state_dst, 4 * (uint64_t)a->n_seqs * (uint64_t)a->n_snapshots, 4, 0, &p->state_dst, &r[STATE_DST])))
+    if ((status = gdn_span_resolve(b, "seq_start", &a->seq_start, 4 * ((uint64_t)a->n_seqs + 1), 4, 0, &p->seq_start,
+                                   &r[SEQ_START])) ||
+        (status = gdn_span_resolve(b, "state_src", &a->state_src, 4 * (uint64_t)a->n_seqs, 4, 0, &p->state_src,
+                                   &r[STATE_SRC])) ||
+        (status = gdn_span_resolve(b, "state_dst", &a->state_dst, 4 * (uint64_t)a->n_seqs * (uint64_t)a->n_snapshots, 4,
+                                   0, &p->state_dst, &r[STATE_DST])))
         return status;
     int32_t longest = 0; /* also of a query, which may come before the map */
     if (launch && (status = gdn_check_seq_start(&p->seq_start, b->host_memory, a->n_seqs, a->n_tokens, &longest)))
         return status;
     const int     needed = launch && a->n_tokens > 0;
     const int64_t gates  = a->gate == GDN_GATE_CHANNEL ? a->head_dim_k : 1;
-    if ((status = resolve_tokens(b, "q", &a->q, FLOATS, a, longest, a->n_heads_k, a->head_dim_k, 0, needed, &p->q, &r[Q])) ||
-        (status = resolve_tokens(b, "k", &a->k, FLOATS, a, longest, a->n_heads_k, a->head_dim_k, 0, needed, &p->k, &r[K])) ||
-        (status = resolve_tokens(b, "v", &a->v, FLOATS, a, longest, a->n_heads_v, a->head_dim_v, 0, needed, &p->v, &r[V])) ||
+    if ((status =
+             resolve_tokens(b, "q", &a->q, FLOATS, a, longest, a->n_heads_k, a->head_dim_k, 0, needed, &p->q, &r[Q])) ||
+        (status =
+             resolve_tokens(b, "k", &a->k, FLOATS, a, longest, a->n_heads_k, a->head_dim_k, 0, needed, &p->k, &r[K])) ||
+        (status =
+             resolve_tokens(b, "v", &a->v, FLOATS, a, longest, a->n_heads_v, a->head_dim_v, 0, needed, &p->v, &r[V])) ||
         (status = resolve_tokens(b, "g", &a->g, FLOATS, a, longest, a->n_heads_v, gates, 0, needed, &p->g, &r[G])) ||
-        (status = resolve_tokens(b, "beta", &a->beta, FLOATS, a, longest, a->n_heads_v, 1, 0, needed, &p->beta, &r[BETA])) ||
-        (status = resolve_tokens(b, "out", &a->out, FLOATS, a, longest, a->n_heads_v, a->head_dim_v, 1, needed, &p->out, &r[OUT])) ||
+        (status =
+             resolve_tokens(b, "beta", &a->beta, FLOATS, a, longest, a->n_heads_v, 1, 0, needed, &p->beta, &r[BETA])) ||
+        (status = resolve_tokens(b, "out", &a->out, FLOATS, a, longest, a->n_heads_v, a->head_dim_v, 1, needed, &p->out,
+                                 &r[OUT])) ||
         (status = resolve_heads(b, "ssm_a", &a->ssm_a, a, 1, needed && is_raw(a), &p->ssm_a, &r[SSM_A])) ||
         (status = resolve_heads(b, "dt_bias", &a->dt_bias, a, gates, 0, &p->dt_bias, &r[DT_BIAS])) ||
         (status = resolve_state(b, "state", &a->state, a, a->n_rows, a->n_slots, needed, &p->state_in, &r[STATE])))
         return status;
-    if (a->state_out.data &&
-        (status = resolve_state(b, "state_out", &a->state_out, a, a->n_rows_out, a->n_slots_out, 1, &p->state_out, &r[STATE_OUT])))
+    if (a->state_out.data && (status = resolve_state(b, "state_out", &a->state_out, a, a->n_rows_out, a->n_slots_out, 1,
+                                                     &p->state_out, &r[STATE_OUT])))
         return status;
     const int pools = gdn_one_pool(a->state_out.data != NULL, &p->state_in, &p->state_out, &r[STATE], &r[STATE_OUT]);
     if (!launch)
@@ -209,12 +227,14 @@ gdn_status gdn_gated_delta_net_resolve(const gdn_context *ctx, const args_t *a, 
 
     if (!a->state_src.data && (status = gdn_check_range("n_seqs (without state_src)", a->n_seqs, 0, a->n_rows)))
         return status;
-    if (!a->state_dst.data && ((status = gdn_check_range("n_seqs (without state_dst)", a->n_seqs, 0, a->n_rows_out)) ||
-                              (status = gdn_check_range("n_snapshots (without state_dst)", a->n_snapshots, 1, a->n_slots_out))))
+    if (!a->state_dst.data &&
+        ((status = gdn_check_range("n_seqs (without state_dst)", a->n_seqs, 0, a->n_rows_out)) ||
+         (status = gdn_check_range("n_snapshots (without state_dst)", a->n_snapshots, 1, a->n_slots_out))))
         return status;
     r[OUT].written = r[STATE_OUT].written = 1;
     if ((status = b->gated_delta_net.plan(ctx, p, plan)) ||
-        (status = gdn_workspace_resolve(b, &plan->capability, &a->workspace, !p->empty, &p->workspace, r, WORKSPACE, N_REGIONS)) ||
+        (status = gdn_workspace_resolve(b, &plan->capability, &a->workspace, !p->empty, &p->workspace, r, WORKSPACE,
+                                        N_REGIONS)) ||
         !b->host_memory)
         return status;
     const gdn_pool_maps maps = {

@@ -5,7 +5,8 @@
 
 #include "core/status.h"
 
-gdn_status gdn_check_seq_start(const gdn_place *seq_start, int readable, int32_t n_seqs, int32_t n_tokens, int32_t *longest)
+gdn_status gdn_check_seq_start(const gdn_place *seq_start, int readable, int32_t n_seqs, int32_t n_tokens,
+                               int32_t *longest)
 {
     *longest = 0;
     if (!n_seqs)
@@ -13,9 +14,10 @@ gdn_status gdn_check_seq_start(const gdn_place *seq_start, int readable, int32_t
     if (!seq_start->data) {
         *longest = n_tokens / n_seqs;
         if (n_tokens % n_seqs)
-            return gdn_fail(GDN_INVALID_ARGUMENT,
-                            "n_tokens is %d and n_seqs is %d; without seq_start every sequence has n_tokens / n_seqs tokens",
-                            (int)n_tokens, (int)n_seqs);
+            return gdn_fail(
+                GDN_INVALID_ARGUMENT,
+                "n_tokens is %d and n_seqs is %d; without seq_start every sequence has n_tokens / n_seqs tokens",
+                (int)n_tokens, (int)n_seqs);
         return GDN_OK;
     }
     if (!readable)
@@ -24,8 +26,9 @@ gdn_status gdn_check_seq_start(const gdn_place *seq_start, int readable, int32_t
     int32_t        last  = 0;
     for (int32_t s = 0; s <= n_seqs; s++) {
         if (start[s] < last || start[s] > n_tokens)
-            return gdn_fail(GDN_INVALID_ARGUMENT, "seq_start[%d] is %d; %d (the entry before) to %d (n_tokens) are allowed",
-                            (int)s, (int)start[s], (int)last, (int)n_tokens);
+            return gdn_fail(GDN_INVALID_ARGUMENT,
+                            "seq_start[%d] is %d; %d (the entry before) to %d (n_tokens) are allowed", (int)s,
+                            (int)start[s], (int)last, (int)n_tokens);
         if (s && start[s] - last > *longest)
             *longest = start[s] - last;
         last = start[s];
@@ -75,15 +78,16 @@ static gdn_status check_ranges(const gdn_pool_maps *m, survey *all)
     for (int32_t s = 0; s < m->n_seqs; s++) {
         const int64_t source = source_of(m, s);
         if (source < GDN_SKIP || source >= m->src_size)
-            return gdn_fail(GDN_INVALID_ARGUMENT, "%s[%d] is %lld%s; 0 to %lld, GDN_NONE and GDN_SKIP are allowed", m->src_name,
-                            (int)s, (long long)source, m->src->base ? "" : " (the default)", (long long)m->src_size - 1);
+            return gdn_fail(GDN_INVALID_ARGUMENT, "%s[%d] is %lld%s; 0 to %lld, GDN_NONE and GDN_SKIP are allowed",
+                            m->src_name, (int)s, (long long)source, m->src->base ? "" : " (the default)",
+                            (long long)m->src_size - 1);
         const int32_t used = written_entries(m, s), looked_at = m->check_unused ? m->n_entries : used;
         visit(m, looked_at);
         for (int32_t r = 0; r < looked_at; r++) {
             const int64_t target = target_of(m, s, r);
             if (target < GDN_NONE || target >= m->dst_size)
-                return gdn_fail(GDN_INVALID_ARGUMENT, "%s[%d][%d] is %lld%s; 0 to %lld and GDN_NONE are allowed", m->dst_name,
-                                (int)s, (int)r, (long long)target, m->dst->base ? "" : " (the default)",
+                return gdn_fail(GDN_INVALID_ARGUMENT, "%s[%d][%d] is %lld%s; 0 to %lld and GDN_NONE are allowed",
+                                m->dst_name, (int)s, (int)r, (long long)target, m->dst->base ? "" : " (the default)",
                                 (long long)m->dst_size - 1);
             if (target < 0 || r >= used)
                 continue;
@@ -96,7 +100,8 @@ static gdn_status check_ranges(const gdn_pool_maps *m, survey *all)
     return GDN_OK;
 }
 
-/* ---- Walking over the entries: all slots that are written, and all that are read by sequences which do not write them. */
+/* ---- Walking over the entries: all slots that are written, and all that are read by sequences which do not write
+ * them. */
 typedef struct entry {
     int32_t s, r, n; /* sequence, entry of its row of dst, how many of these it writes */
     int64_t slot;
@@ -133,7 +138,8 @@ static int next_foreign(const gdn_pool_maps *m, entry *e)
     while (m->same_pool && ++e->s < m->n_seqs) {
         visit(m, 1);
         e->slot = source_of(m, e->s);
-        if (e->slot >= 0 && gdn_seq_length(m->seq_start, m->n_seqs, m->n_tokens, e->s) && !writes_itself(m, e->s, e->slot))
+        if (e->slot >= 0 && gdn_seq_length(m->seq_start, m->n_seqs, m->n_tokens, e->s) &&
+            !writes_itself(m, e->s, e->slot))
             return 1;
     }
     return 0;
@@ -150,10 +156,10 @@ static int next_foreign(const gdn_pool_maps *m, entry *e)
  *
  * The work: where the slots that are written lie within 2^18 of each other, keys are the slots themselves and one look
  * is enough. Otherwise keys are scrambled slots, and for each 2^14 entries there is expected to be a range of about 500
- * suspects, two looks at all entries: few calls have more than one range. The size of the pool does not matter. Nobody's
- * choice of slots makes more than 42 looks more for each 1024 entries, since a range is halved, at most 14 times in a
- * row, only where it has more than 1024 suspects. Most calls have targets that ascend and sequences that read what they
- * write, or a pool that nobody reads: then there is nothing to be marked at all. */
+ * suspects, two looks at all entries: few calls have more than one range. The size of the pool does not matter.
+ * Nobody's choice of slots makes more than 42 looks more for each 1024 entries, since a range is halved, at most 14
+ * times in a row, only where it has more than 1024 suspects. Most calls have targets that ascend and sequences that
+ * read what they write, or a pool that nobody reads: then there is nothing to be marked at all. */
 enum {
     PLACE_BITS = 18,
     CLASS_BITS = 14,       /* PLACE_BITS and CLASS_BITS: 32 */
@@ -217,8 +223,8 @@ static gdn_status written_twice(const gdn_pool_maps *m, const entry *e)
 
 static gdn_status read_and_written(const gdn_pool_maps *m, const entry *e)
 {
-    return gdn_fail(GDN_INVALID_ARGUMENT, "%s[%d] is %lld, which another sequence's %s writes in the same call", m->src_name,
-                    (int)e->s, (long long)e->slot, m->dst_name);
+    return gdn_fail(GDN_INVALID_ARGUMENT, "%s[%d] is %lld, which another sequence's %s writes in the same call",
+                    m->src_name, (int)e->s, (long long)e->slot, m->dst_name);
 }
 
 /* Looks at the entries of the range for suspects; *full where the table does not hold them. */

@@ -19,10 +19,13 @@ typedef struct gdn_pool_maps {
 } gdn_pool_maps;
 
 /* seq_start ascends within [0, n_tokens]; absent: n_seqs divides n_tokens. *longest: most tokens that a sequence has; 0
- * where the map is not readable, a device's: nothing is then known about lengths, and how far they reach is not judged. */
-gdn_status gdn_check_seq_start(const gdn_place *seq_start, int readable, int32_t n_seqs, int32_t n_tokens, int32_t *longest);
+ * where the map is not readable, a device's: nothing is then known about lengths, and how far they reach is not judged.
+ */
+gdn_status gdn_check_seq_start(const gdn_place *seq_start, int readable, int32_t n_seqs, int32_t n_tokens,
+                               int32_t *longest);
 
-/* All entries that are used are in range, no slot is written twice, none is written by one sequence and read by another. */
+/* All entries that are used are in range, no slot is written twice, none is written by one sequence and read by
+ * another. */
 gdn_status gdn_check_pool_maps(const gdn_pool_maps *maps);
 
 #endif

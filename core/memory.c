@@ -82,7 +82,8 @@ void gdn_host_buffer_destroy(gdn_context *ctx, gdn_span *span)
     gdn_context_free(ctx, span->data);
 }
 
-gdn_status gdn_host_buffer_write(gdn_context *ctx, const gdn_span *span, uint64_t offset, const void *source, uint64_t bytes)
+gdn_status gdn_host_buffer_write(gdn_context *ctx, const gdn_span *span, uint64_t offset, const void *source,
+                                 uint64_t bytes)
 {
     (void)ctx;
     if (bytes)

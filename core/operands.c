@@ -63,7 +63,8 @@ static gdn_status check_dtype(const gdn_operand_spec *spec, int32_t dtype)
 }
 
 /* Fill packed strides and check the given ones. extent[] may be lowered to what is really there. */
-static gdn_status resolve_strides(const gdn_operand_spec *spec, const gdn_tensor *t, int64_t extent[4], int64_t stride[4])
+static gdn_status resolve_strides(const gdn_operand_spec *spec, const gdn_tensor *t, int64_t extent[4],
+                                  int64_t stride[4])
 {
     const uint64_t alignment = gdn_dtype_alignment(t->dtype);
     uint64_t packed = gdn_dtype_bytes(t->dtype, spec->inner);
@@ -71,13 +72,14 @@ static gdn_status resolve_strides(const gdn_operand_spec *spec, const gdn_tensor
         stride[a] = t->stride[a];
         if (a >= spec->n_axes) {
             if (stride[a])
-                return gdn_fail(GDN_INVALID_ARGUMENT, "%s.stride[%d] is %lld; %s has strides 0..%d, the others must be 0",
-                                spec->name, a, (long long)stride[a], spec->name, spec->n_axes - 1);
+                return gdn_fail(GDN_INVALID_ARGUMENT,
+                                "%s.stride[%d] is %lld; %s has strides 0..%d, the others must be 0", spec->name, a,
+                                (long long)stride[a], spec->name, spec->n_axes - 1);
             continue;
         }
         if (stride[a] < 0 || (uint64_t)stride[a] >= LARGEST_OFFSET)
-            return gdn_fail(GDN_INVALID_ARGUMENT, "%s.stride[%d] is %lld; 0 (packed) to 2^56 are allowed", spec->name, a,
-                            (long long)stride[a]);
+            return gdn_fail(GDN_INVALID_ARGUMENT, "%s.stride[%d] is %lld; 0 (packed) to 2^56 are allowed", spec->name,
+                            a, (long long)stride[a]);
         if ((uint64_t)stride[a] % alignment)
             return gdn_fail(GDN_INVALID_ARGUMENT, "%s.stride[%d] is %lld; %s needs a multiple of %llu", spec->name, a,
                             (long long)stride[a], gdn_dtype_name(t->dtype), (unsigned long long)alignment);
@@ -111,19 +113,20 @@ static gdn_status check_rows_apart(const gdn_operand_spec *spec, const int64_t e
             continue;
         if ((uint64_t)stride[least] < inside)
             return gdn_fail(GDN_INVALID_ARGUMENT,
-                            "%s.stride[%d] is %lld; %s is written, and the rows inside that axis cover %llu bytes", spec->name,
-                            least, (long long)stride[least], spec->name, (unsigned long long)inside);
+                            "%s.stride[%d] is %lld; %s is written, and the rows inside that axis cover %llu bytes",
+                            spec->name, least, (long long)stride[least], spec->name, (unsigned long long)inside);
         inside = bounded(inside, (uint64_t)extent[least] - 1, (uint64_t)stride[least]);
     }
     return GDN_OK;
 }
 
 /* Address arithmetic and alignment shared by tensors and spans. */
-static gdn_status resolve_place(const gdn_backend *backend, const char *name, void *data, uint64_t offset, uint64_t bytes,
-                                uint64_t covered, uint64_t alignment, gdn_place *at, gdn_region *region)
+static gdn_status resolve_place(const gdn_backend *backend, const char *name, void *data, uint64_t offset,
+                                uint64_t bytes, uint64_t covered, uint64_t alignment, gdn_place *at, gdn_region *region)
 {
     if (offset >= LARGEST_OFFSET)
-        return gdn_fail(GDN_INVALID_ARGUMENT, "%s.offset is %llu; below 2^56 is allowed", name, (unsigned long long)offset);
+        return gdn_fail(GDN_INVALID_ARGUMENT, "%s.offset is %llu; below 2^56 is allowed", name,
+                        (unsigned long long)offset);
     if (covered >= LARGEST_OFFSET)
         return gdn_fail(GDN_INVALID_ARGUMENT, "%s covers 2^56 bytes or more; check its sizes and strides", name);
     const uint64_t first = (backend->data_is_address ? (uint64_t)(uintptr_t)data : 0) + offset;
@@ -131,12 +134,13 @@ static gdn_status resolve_place(const gdn_backend *backend, const char *name, vo
         return gdn_fail(GDN_INVALID_ARGUMENT, "%s begins at %#llx; it must be a multiple of %llu", name,
                         (unsigned long long)first, (unsigned long long)alignment);
     if (backend->data_is_address && (first < offset || first + covered < first))
-        return gdn_fail(GDN_INVALID_ARGUMENT, "%s begins at %#llx and covers %llu bytes, beyond the end of memory", name,
-                        (unsigned long long)first, (unsigned long long)covered);
+        return gdn_fail(GDN_INVALID_ARGUMENT, "%s begins at %#llx and covers %llu bytes, beyond the end of memory",
+                        name, (unsigned long long)first, (unsigned long long)covered);
     if (bytes && covered > bytes)
         return gdn_fail(GDN_INVALID_ARGUMENT, "%s.bytes is %llu; the call reaches %llu bytes of it", name,
                         (unsigned long long)bytes, (unsigned long long)covered);
-    *at = (gdn_place){ .data = data, .offset = offset, .base = backend->data_is_address ? (char *)data + offset : NULL };
+    *at =
+        (gdn_place){ .data = data, .offset = offset, .base = backend->data_is_address ? (char *)data + offset : NULL };
     region->object = backend->data_is_address ? 0 : (uintptr_t)data;
     region->begin  = first;
     region->end    = first + covered;
@@ -172,8 +176,8 @@ static void fill_axes(gdn_region *region, int n_axes, const int64_t extent[4], c
     region->n_axes = n;
 }
 
-gdn_status gdn_operand_resolve(const gdn_backend *backend, const gdn_operand_spec *spec, const gdn_tensor *t, gdn_place *at,
-                               int64_t stride[4], gdn_region *region)
+gdn_status gdn_operand_resolve(const gdn_backend *backend, const gdn_operand_spec *spec, const gdn_tensor *t,
+                               gdn_place *at, int64_t stride[4], gdn_region *region)
 {
     int64_t extent[4];
     gdn_status status;
@@ -222,7 +226,8 @@ gdn_status gdn_operand_resolve(const gdn_backend *backend, const gdn_operand_spe
                             (unsigned long long)covered);
         return GDN_OK;
     }
-    return resolve_place(backend, spec->name, t->data, t->offset, t->bytes, covered, gdn_dtype_alignment(t->dtype), at, region);
+    return resolve_place(backend, spec->name, t->data, t->offset, t->bytes, covered, gdn_dtype_alignment(t->dtype), at,
+                         region);
 }
 
 gdn_status gdn_tokens_resolve(const gdn_backend *backend, const gdn_operand_spec *spec, const gdn_tensor *t,
@@ -253,15 +258,17 @@ gdn_status gdn_pool_resolve(const gdn_backend *backend, const gdn_operand_spec *
     return status;
 }
 
-int gdn_one_pool(int given, const gdn_state_view *in, gdn_state_view *out, gdn_region *region_in, gdn_region *region_out)
+int gdn_one_pool(int given, const gdn_state_view *in, gdn_state_view *out, gdn_region *region_in,
+                 gdn_region *region_out)
 {
     if (!given) {
         *out        = *in;
         *region_out = *region_in;
     }
-    const int one = in->at.data == out->at.data && in->at.offset == out->at.offset && in->stride_row == out->stride_row &&
-                    in->stride_slot == out->stride_slot && in->stride_head == out->stride_head &&
-                    in->stride_line == out->stride_line && in->n_slots == out->n_slots;
+    const int one = in->at.data == out->at.data && in->at.offset == out->at.offset &&
+                    in->stride_row == out->stride_row && in->stride_slot == out->stride_slot &&
+                    in->stride_head == out->stride_head && in->stride_line == out->stride_line &&
+                    in->n_slots == out->n_slots;
     region_in->one_pool = region_out->one_pool = one;
     return one;
 }
@@ -273,7 +280,8 @@ gdn_status gdn_span_resolve(const gdn_backend *backend, const char *name, const 
     *region = (gdn_region){ .name = name, .inner_span = bytes, .piece = bytes };
     if (!span->data) {
         if (needed && bytes)
-            return gdn_fail(GDN_INVALID_ARGUMENT, "%s.data is NULL; %llu bytes are needed", name, (unsigned long long)bytes);
+            return gdn_fail(GDN_INVALID_ARGUMENT, "%s.data is NULL; %llu bytes are needed", name,
+                            (unsigned long long)bytes);
         return GDN_OK;
     }
     return resolve_place(backend, name, span->data, span->offset, span->bytes, bytes, alignment, at, region);
@@ -308,10 +316,12 @@ static int meet(const gdn_region *a, int axis_a, const gdn_region *b, int axis_b
     const int     open_a = stride_a >= stride_b, open_b = stride_b >= stride_a;
     const int64_t stride = open_a ? stride_a : stride_b;
     const int64_t inside_a = reach(a, axis_a + open_a), inside_b = reach(b, axis_b + open_b);
-    /* behind + k * stride, with k steps of b forwards and of a backwards, must lie above -inside_b and below inside_a. */
+    /* behind + k * stride, with k steps of b forwards and of a backwards, must lie above -inside_b and below inside_a.
+     */
     int64_t low  = floor_divide(-inside_b - behind, stride) + 1;
     int64_t high = floor_divide(inside_a - 1 - behind, stride);
-    const int64_t least = open_a ? 1 - (int64_t)a->extent[axis_a] : 0, most = open_b ? (int64_t)b->extent[axis_b] - 1 : 0;
+    const int64_t least = open_a ? 1 - (int64_t)a->extent[axis_a] : 0,
+                  most = open_b ? (int64_t)b->extent[axis_b] - 1 : 0;
     low  = low < least ? least : low;
     high = high > most ? most : high;
     for (int64_t k = low; k <= high; k++)
@@ -344,21 +354,22 @@ int gdn_regions_overlap(const gdn_region *a, const gdn_region *b)
 static gdn_status check_apart(const gdn_region *written, const gdn_region *others, int n)
 {
     for (int i = 0; i < n; i++)
-        if (&others[i] != written && !(others[i].one_pool && written->one_pool) && gdn_regions_overlap(written, &others[i]))
+        if (&others[i] != written && !(others[i].one_pool && written->one_pool) &&
+            gdn_regions_overlap(written, &others[i]))
             return gdn_fail(GDN_INVALID_ARGUMENT,
-                            "%s (bytes %#llx to %#llx) is written and overlaps %s (bytes %#llx to %#llx)", written->name,
-                            (unsigned long long)written->begin, (unsigned long long)written->end, others[i].name,
-                            (unsigned long long)others[i].begin, (unsigned long long)others[i].end);
+                            "%s (bytes %#llx to %#llx) is written and overlaps %s (bytes %#llx to %#llx)",
+                            written->name, (unsigned long long)written->begin, (unsigned long long)written->end,
+                            others[i].name, (unsigned long long)others[i].begin, (unsigned long long)others[i].end);
     return GDN_OK;
 }
 
-gdn_status gdn_workspace_resolve(const gdn_backend *backend, const gdn_capability *plan, const gdn_span *span, int needed,
-                                 gdn_place *at, gdn_region *r, int workspace, int n)
+gdn_status gdn_workspace_resolve(const gdn_backend *backend, const gdn_capability *plan, const gdn_span *span,
+                                 int needed, gdn_place *at, gdn_region *r, int workspace, int n)
 {
     if (!plan->supported)
         return gdn_fail(GDN_UNSUPPORTED, "%s", plan->reason);
-    gdn_status status = gdn_span_resolve(backend, "workspace", span, plan->workspace_bytes, plan->workspace_bytes ? 64 : 1, needed,
-                                         at, &r[workspace]);
+    gdn_status status = gdn_span_resolve(backend, "workspace", span, plan->workspace_bytes,
+                                         plan->workspace_bytes ? 64 : 1, needed, at, &r[workspace]);
     r[workspace].written = 1;
     for (int i = 0; i < n && !status; i++)
         if (r[i].written)

@@ -46,7 +46,8 @@ gdn_status gdn_pool_resolve(const gdn_backend *backend, const gdn_operand_spec *
 
 /* The side of a pool that is written becomes the one that is read where it was not `given`. Says whether they are one
  * pool, seen in the same way, and tells their regions. */
-int gdn_one_pool(int given, const gdn_state_view *in, gdn_state_view *out, gdn_region *region_in, gdn_region *region_out);
+int gdn_one_pool(int given, const gdn_state_view *in, gdn_state_view *out, gdn_region *region_in,
+                 gdn_region *region_out);
 
 /* Checks a span of `bytes` bytes (an absent one is fine unless needed). */
 gdn_status gdn_span_resolve(const gdn_backend *backend, const char *name, const gdn_span *span, uint64_t bytes,
@@ -58,8 +59,8 @@ int gdn_regions_overlap(const gdn_region *a, const gdn_region *b);
 /* What every call ends with: the workspace that its plan asks for, 64-byte aligned, whose region is r[workspace], and
  * that none of its n regions which are written, the workspace among them, overlaps another. GDN_UNSUPPORTED where the
  * plan says that the call would not run. */
-gdn_status gdn_workspace_resolve(const gdn_backend *backend, const gdn_capability *plan, const gdn_span *span, int needed,
-                                 gdn_place *at, gdn_region *r, int workspace, int n);
+gdn_status gdn_workspace_resolve(const gdn_backend *backend, const gdn_capability *plan, const gdn_span *span,
+                                 int needed, gdn_place *at, gdn_region *r, int workspace, int n);
 
 /* Bytes of n contiguous elements; alignment of an element. */
 uint64_t    gdn_dtype_bytes(int32_t dtype, int64_t n);

@@ -1,6 +1,6 @@
 /* The plan of a call: how a backend will run a problem, decided once from sizes, types and addresses, without reading
- * maps, so that a query without data gives the same answer as the call. It is made before anything is written and handed
- * to the run. */
+ * maps, so that a query without data gives the same answer as the call. It is made before anything is written and
+ * handed to the run. */
 #ifndef GDN_CORE_PLAN_H
 #define GDN_CORE_PLAN_H
 

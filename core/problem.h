@@ -133,14 +133,15 @@ static inline int32_t gdn_state_src_at(const gdn_gated_delta_net_problem *p, int
 
 static inline int32_t gdn_state_dst_at(const gdn_gated_delta_net_problem *p, int32_t s, int32_t r)
 {
-    return gdn_map_at(&p->state_dst, (int64_t)s * p->n_snapshots + r, p->state_dst.base ? 0 : s * p->state_out.n_slots + r);
+    return gdn_map_at(&p->state_dst, (int64_t)s * p->n_snapshots + r,
+                      p->state_dst.base ? 0 : s * p->state_out.n_slots + r);
 }
 
 /* The row of dst that row i of the batch goes to, or GDN_NONE. */
 static inline int64_t gdn_index_at(const gdn_set_rows_problem *p, int64_t b, int64_t c, int64_t i)
 {
-    const char *at = p->index.base + b % p->index_batch[0] * p->index_stride[0] + c % p->index_batch[1] * p->index_stride[1] +
-                     i * p->index_stride[2];
+    const char *at = p->index.base + b % p->index_batch[0] * p->index_stride[0] +
+                     c % p->index_batch[1] * p->index_stride[1] + i * p->index_stride[2];
     return p->index_dtype == GDN_I64 ? *(const int64_t *)(const void *)at : *(const int32_t *)(const void *)at;
 }
 

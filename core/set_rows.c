@@ -51,15 +51,16 @@ static gdn_status check_index(const problem_t *p)
             for (int64_t i = 0; i < p->n_rows; i++) {
                 const int64_t row = gdn_index_at(p, b, c, i);
                 if (row < GDN_NONE || row >= p->n_rows_dst)
-                    return gdn_fail(GDN_INVALID_ARGUMENT, "index[%lld][%lld][%lld] is %lld; 0 to %lld and GDN_NONE are allowed",
-                                    (long long)b, (long long)c, (long long)i, (long long)row, (long long)p->n_rows_dst - 1);
+                    return gdn_fail(GDN_INVALID_ARGUMENT,
+                                    "index[%lld][%lld][%lld] is %lld; 0 to %lld and GDN_NONE are allowed", (long long)b,
+                                    (long long)c, (long long)i, (long long)row, (long long)p->n_rows_dst - 1);
             }
     return GDN_OK;
 }
 
 static gdn_status resolve_operand(const gdn_backend *b, const char *name, const gdn_tensor *t, uint32_t dtypes,
-                                  const int64_t batch[2], int64_t rows, int64_t inner, int written, int needed, gdn_place *at,
-                                  int64_t stride[3], gdn_region *region)
+                                  const int64_t batch[2], int64_t rows, int64_t inner, int written, int needed,
+                                  gdn_place *at, int64_t stride[3], gdn_region *region)
 {
     const gdn_operand_spec spec = {
         .name = name, .dtypes = dtypes, .n_axes = 3, .extent = { batch[0], batch[1], rows }, .inner = inner,
@@ -82,16 +83,20 @@ gdn_status gdn_set_rows_resolve(const gdn_context *ctx, const args_t *a, gdn_pla
         .src_dtype = a->src.dtype, .dst_dtype = a->dst.dtype, .index_dtype = a->index.dtype,
     };
     const int needed = plan && a->n_rows > 0;
-    if ((status = resolve_operand(b, "src", &a->src, FLOATS, a->n_batch, a->n_rows, a->n_columns, 0, needed, &p->src, p->src_stride, &r[SRC])) ||
-        (status = resolve_operand(b, "dst", &a->dst, FLOATS | 1u << GDN_Q8_0, a->n_batch, a->n_rows_dst, a->n_columns, 1, needed, &p->dst, p->dst_stride, &r[DST])) ||
-        (status = resolve_operand(b, "index", &a->index, 1u << GDN_I32 | 1u << GDN_I64, a->index_batch, a->n_rows, 1, 0, needed, &p->index, p->index_stride, &r[INDEX])))
+    if ((status = resolve_operand(b, "src", &a->src, FLOATS, a->n_batch, a->n_rows, a->n_columns, 0, needed, &p->src,
+                                  p->src_stride, &r[SRC])) ||
+        (status = resolve_operand(b, "dst", &a->dst, FLOATS | 1u << GDN_Q8_0, a->n_batch, a->n_rows_dst, a->n_columns,
+                                  1, needed, &p->dst, p->dst_stride, &r[DST])) ||
+        (status = resolve_operand(b, "index", &a->index, 1u << GDN_I32 | 1u << GDN_I64, a->index_batch, a->n_rows, 1, 0,
+                                  needed, &p->index, p->index_stride, &r[INDEX])))
         return status;
     if (!plan)
         return GDN_OK;
 
     r[DST].written = 1;
     if ((status = b->set_rows.plan(ctx, p, plan)) ||
-        (status = gdn_workspace_resolve(b, &plan->capability, &a->workspace, !p->empty, &p->workspace, r, WORKSPACE, N_REGIONS)))
+        (status = gdn_workspace_resolve(b, &plan->capability, &a->workspace, !p->empty, &p->workspace, r, WORKSPACE,
+                                        N_REGIONS)))
         return status;
     return b->host_memory && a->n_rows ? check_index(p) : GDN_OK;
 }

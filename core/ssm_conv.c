@@ -9,7 +9,20 @@
 typedef gdn_ssm_conv_args    args_t;
 typedef gdn_ssm_conv_problem problem_t;
 
-enum { X, WEIGHT, BIAS, OUT, WORKSPACE, HISTORY, HISTORY_OUT, SEQ_START, POSITION, HISTORY_SRC, HISTORY_DST, N_REGIONS };
+enum {
+    X,
+    WEIGHT,
+    BIAS,
+    OUT,
+    WORKSPACE,
+    HISTORY,
+    HISTORY_OUT,
+    SEQ_START,
+    POSITION,
+    HISTORY_SRC,
+    HISTORY_DST,
+    N_REGIONS
+};
 
 #define FLOATS (1u << GDN_F32 | 1u << GDN_F16 | 1u << GDN_BF16)
 
@@ -36,9 +49,11 @@ gdn_status gdn_ssm_conv_check(args_t *a, int launch)
             return status;
     }
     if (a->history_out.data && !a->history.data)
-        return gdn_fail(GDN_INVALID_ARGUMENT, "history_out is given and history is absent; give both, or history alone");
+        return gdn_fail(GDN_INVALID_ARGUMENT,
+                        "history_out is given and history is absent; give both, or history alone");
     if (launch && !a->history_out.data && a->n_rows_out != a->n_rows)
-        return gdn_fail(GDN_INVALID_ARGUMENT, "n_rows_out is %d, but history_out is absent; leave it 0 or give history_out",
+        return gdn_fail(GDN_INVALID_ARGUMENT,
+                        "n_rows_out is %d, but history_out is absent; leave it 0 or give history_out",
                         (int)a->n_rows_out);
     if (a->flags & ~(uint32_t)GDN_CONV_SILU)
         return gdn_fail(GDN_INVALID_ARGUMENT, "flags is %#x; GDN_CONV_SILU (%#x) or 0 are allowed", (unsigned)a->flags,
@@ -46,12 +61,13 @@ gdn_status gdn_ssm_conv_check(args_t *a, int launch)
     if (a->reserved)
         return gdn_fail(GDN_INVALID_ARGUMENT, "reserved is %d; it must be 0", (int)a->reserved);
     if (a->n_tokens && !a->n_seqs)
-        return gdn_fail(GDN_INVALID_ARGUMENT, "n_seqs is 0 and n_tokens is %d; tokens need a sequence", (int)a->n_tokens);
+        return gdn_fail(GDN_INVALID_ARGUMENT, "n_seqs is 0 and n_tokens is %d; tokens need a sequence",
+                        (int)a->n_tokens);
     return GDN_OK;
 }
 
-static gdn_status resolve_tokens(const gdn_backend *b, const char *name, const gdn_tensor *t, const args_t *a, int32_t longest,
-                                 int written, int needed, gdn_token_view *view, gdn_region *region)
+static gdn_status resolve_tokens(const gdn_backend *b, const char *name, const gdn_tensor *t, const args_t *a,
+                                 int32_t longest, int written, int needed, gdn_token_view *view, gdn_region *region)
 {
     const gdn_operand_spec spec = {
         .name = name, .dtypes = FLOATS, .n_axes = 2, .extent = { a->n_seqs, longest }, .inner = a->n_channels,
@@ -75,8 +91,8 @@ static gdn_status resolve_weight(const gdn_backend *b, const args_t *a, int need
     return status;
 }
 
-static gdn_status resolve_history(const gdn_backend *b, const char *name, const gdn_tensor *t, const args_t *a, int32_t n_rows,
-                                  gdn_state_view *view, gdn_region *region)
+static gdn_status resolve_history(const gdn_backend *b, const char *name, const gdn_tensor *t, const args_t *a,
+                                  int32_t n_rows, gdn_state_view *view, gdn_region *region)
 {
     const gdn_operand_spec spec = {
         .name = name, .dtypes = FLOATS, .n_axes = 2, .extent = { n_rows, a->n_columns }, .inner = a->n_channels,
@@ -116,8 +132,10 @@ gdn_status gdn_ssm_conv_resolve(const gdn_context *ctx, const args_t *a, gdn_pla
     const uint64_t map_bytes = 4 * (uint64_t)a->n_seqs;
     if ((status = gdn_span_resolve(b, "seq_start", &a->seq_start, map_bytes + 4, 4, 0, &p->seq_start, &r[SEQ_START])) ||
         (status = gdn_span_resolve(b, "position", &a->position, map_bytes, 4, 0, &p->position, &r[POSITION])) ||
-        (status = gdn_span_resolve(b, "history_src", &a->history_src, map_bytes, 4, 0, &p->history_src, &r[HISTORY_SRC])) ||
-        (status = gdn_span_resolve(b, "history_dst", &a->history_dst, map_bytes, 4, 0, &p->history_dst, &r[HISTORY_DST])))
+        (status =
+             gdn_span_resolve(b, "history_src", &a->history_src, map_bytes, 4, 0, &p->history_src, &r[HISTORY_SRC])) ||
+        (status =
+             gdn_span_resolve(b, "history_dst", &a->history_dst, map_bytes, 4, 0, &p->history_dst, &r[HISTORY_DST])))
         return status;
     int32_t longest = 0; /* also of a query, which may come before the map */
     if (launch && (status = gdn_check_seq_start(&p->seq_start, b->host_memory, a->n_seqs, a->n_tokens, &longest)))
@@ -135,13 +153,16 @@ gdn_status gdn_ssm_conv_resolve(const gdn_context *ctx, const args_t *a, gdn_pla
     p->bias_dtype = a->bias.dtype;
     if (a->history_out.data) {
         if (a->history_out.dtype != a->history.dtype)
-            return gdn_fail(GDN_INVALID_ARGUMENT, "history_out.dtype is %d (%s) and history.dtype is %d (%s); they must be the same",
+            return gdn_fail(GDN_INVALID_ARGUMENT,
+                            "history_out.dtype is %d (%s) and history.dtype is %d (%s); they must be the same",
                             (int)a->history_out.dtype, gdn_dtype_name(a->history_out.dtype), (int)a->history.dtype,
                             gdn_dtype_name(a->history.dtype));
-        if ((status = resolve_history(b, "history_out", &a->history_out, a, a->n_rows_out, &p->history_out, &r[HISTORY_OUT])))
+        if ((status = resolve_history(b, "history_out", &a->history_out, a, a->n_rows_out, &p->history_out,
+                                      &r[HISTORY_OUT])))
             return status;
     }
-    const int pools = gdn_one_pool(a->history_out.data != NULL, &p->history_in, &p->history_out, &r[HISTORY], &r[HISTORY_OUT]);
+    const int pools =
+        gdn_one_pool(a->history_out.data != NULL, &p->history_in, &p->history_out, &r[HISTORY], &r[HISTORY_OUT]);
     if (!launch)
         return GDN_OK;
 
@@ -149,13 +170,15 @@ gdn_status gdn_ssm_conv_resolve(const gdn_context *ctx, const args_t *a, gdn_pla
         p->n_columns = 0;
         p->history_in.dtype = p->history_out.dtype = a->x.dtype; /* whatever type an absent operand states */
     }
-    if (a->history.data &&
-        ((!a->history_src.data && (status = gdn_check_range("n_seqs (without history_src)", a->n_seqs, 0, a->n_rows))) ||
-         (!a->history_dst.data && (status = gdn_check_range("n_seqs (without history_dst)", a->n_seqs, 0, a->n_rows_out)))))
+    if (a->history.data && ((!a->history_src.data &&
+                             (status = gdn_check_range("n_seqs (without history_src)", a->n_seqs, 0, a->n_rows))) ||
+                            (!a->history_dst.data &&
+                             (status = gdn_check_range("n_seqs (without history_dst)", a->n_seqs, 0, a->n_rows_out)))))
         return status;
     r[OUT].written = r[HISTORY_OUT].written = 1;
     if ((status = b->ssm_conv.plan(ctx, p, plan)) ||
-        (status = gdn_workspace_resolve(b, &plan->capability, &a->workspace, !p->empty, &p->workspace, r, WORKSPACE, N_REGIONS)) ||
+        (status = gdn_workspace_resolve(b, &plan->capability, &a->workspace, !p->empty, &p->workspace, r, WORKSPACE,
+                                        N_REGIONS)) ||
         !b->host_memory || (status = check_positions(p)))
         return status;
     /* Without a pool the maps may still say GDN_NONE or GDN_SKIP: a pool of no rows allows just these. */

@@ -8,8 +8,7 @@
 gdn_status gdn_struct_check(const char *name, const void *caller, size_t first)
 {
     uint32_t size;
-    if (!caller)
-        return gdn_fail(GDN_INVALID_ARGUMENT, "%s is NULL", name);
+    if (!caller) return gdn_fail(GDN_INVALID_ARGUMENT, "%s is NULL", name);
     memcpy(&size, caller, sizeof size);
     if (size < first)
         return gdn_fail(GDN_INVALID_ARGUMENT, "%s->size is %u; set it to sizeof the struct, at least %zu", name,
@@ -22,8 +21,7 @@ gdn_status gdn_struct_check(const char *name, const void *caller, size_t first)
 gdn_status gdn_struct_read(const char *name, const void *caller, size_t first, size_t known, void *copy)
 {
     gdn_status status = gdn_struct_check(name, caller, first);
-    if (status)
-        return status;
+    if (status) return status;
     uint32_t size;
     memcpy(&size, caller, sizeof size);
     memset(copy, 0, known);
@@ -43,6 +41,5 @@ void gdn_struct_write(void *caller, const void *full, size_t known)
     memcpy(&size, caller, sizeof size);
     const size_t n = size < known ? size : known;
     memcpy((char *)caller + sizeof size, (const char *)full + sizeof size, n - sizeof size);
-    if (size > known)
-        memset((char *)caller + known, 0, size - known);
+    if (size > known) memset((char *)caller + known, 0, size - known);
 }

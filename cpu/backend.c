@@ -52,7 +52,8 @@ static gdn_status describe_device(const gdn_backend *backend, uint32_t device, g
     return GDN_OK;
 }
 
-static gdn_status describe_implementation(const gdn_backend *backend, uint32_t device, uint32_t index, gdn_implementation_info *info)
+static gdn_status describe_implementation(const gdn_backend *backend, uint32_t device, uint32_t index,
+                                          gdn_implementation_info *info)
 {
     (void)backend, (void)device;
     (void)snprintf(info->name, sizeof info->name, "%s", gdn_cpu_table_of(index)->name);
@@ -140,7 +141,7 @@ static void complete(const cpu_state *state, gdn_plan *plan)
 }
 
 typedef struct job {
-    void          (*run)(const struct job *j, int64_t first, int64_t last, void *scratch); /* knows the problem's type */
+    void (*run)(const struct job *j, int64_t first, int64_t last, void *scratch); /* knows the problem's type */
     const gdn_cpu_table *table;
     const void     *problem;
     const gdn_plan *plan;
@@ -218,9 +219,11 @@ static gdn_status run_job(gdn_context *ctx, job *j, gdn_stream stream)
 #undef GDN_KERNEL
 
 const gdn_backend gdn_backend_cpu = {
-    .id = GDN_BACKEND_CPU, .name = "cpu",
-    .device_count = device_count, .describe_device = describe_device, .describe_implementation = describe_implementation,
-    .open = open_cpu, .close = close_cpu, GDN_HOST_MEMORY,
+    .id = GDN_BACKEND_CPU,
+    .name = "cpu",
+    .device_count = device_count, .describe_device = describe_device,
+    .describe_implementation = describe_implementation, .open = open_cpu, .close = close_cpu,
+    GDN_HOST_MEMORY,
 #define GDN_KERNEL(stem, number, title) .stem = { plan_##stem, run_##stem },
 #include "core/kernels.def"
 #undef GDN_KERNEL

@@ -14,10 +14,10 @@
  * round-to-nearest and kept subnormals. */
 #define GDN_KERNEL(stem, number, title)                                                                                \
     typedef struct gdn_cpu_##stem {                                                                                    \
-        void (*plan)(const gdn_##stem##_problem *p, int32_t n_threads, gdn_plan *plan);                               \
-        void (*run)(const gdn_##stem##_problem *p, const gdn_plan *plan, int64_t first, int64_t last, void *scratch); \
+        void (*plan)(const gdn_##stem##_problem *p, int32_t n_threads, gdn_plan *plan);                                \
+        void (*run)(const gdn_##stem##_problem *p, const gdn_plan *plan, int64_t first, int64_t last, void *scratch);  \
     } gdn_cpu_##stem;                                                                                                  \
-    extern const gdn_cpu_##stem gdn_cpu_##stem##_scalar, gdn_cpu_##stem##_avx2, gdn_cpu_##stem##_avx512,              \
+    extern const gdn_cpu_##stem gdn_cpu_##stem##_scalar, gdn_cpu_##stem##_avx2, gdn_cpu_##stem##_avx512,               \
         gdn_cpu_##stem##_neon;
 #include "core/kernels.def"
 #undef GDN_KERNEL
@@ -25,7 +25,7 @@
 /* The kernels of an instruction set (cpu/tables.c). Only those of the architecture that is built for are linked. */
 typedef struct gdn_cpu_table {
     const char *name;
-    int       (*present)(void);
+    int (*present)(void);
 #define GDN_KERNEL(stem, number, title) const gdn_cpu_##stem *stem;
 #include "core/kernels.def"
 #undef GDN_KERNEL

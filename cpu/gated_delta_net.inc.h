@@ -30,7 +30,7 @@ enum {
 static int32_t group_of(const gdn_gated_delta_net_problem *p, int32_t n_threads)
 {
     const int64_t heads = (int64_t)p->n_seqs * p->n_heads_v;
-    int32_t       group = round_up(p->head_dim_v, MIN_GROUP);
+    int32_t group = round_up(p->head_dim_v, MIN_GROUP);
     while (group > MIN_GROUP && heads * ((p->head_dim_v + group - 1) / group) < 4 * (int64_t)n_threads)
         group = round_up(group / 2, MIN_GROUP);
     return group;
@@ -43,7 +43,7 @@ static int64_t run_of_items(const gdn_gated_delta_net_problem *p, int32_t group,
                             bool memory)
 {
     const int64_t share = (n_items + n_threads - 1) / n_threads;
-    int64_t       run = memory ? RUN_BYTES / (4 * (int64_t)p->head_dim_k * group) : 1;
+    int64_t run = memory ? RUN_BYTES / (4 * (int64_t)p->head_dim_k * group) : 1;
     if (run < share / 8) run = share / 8;
     if (run > share || n_threads == 1) run = share;
     return run > 1 ? run : 1;
@@ -53,14 +53,15 @@ static void plan(const gdn_gated_delta_net_problem *p, int32_t n_threads, gdn_pl
 {
     const int32_t group = group_of(p, n_threads), pitch = pitch_of(p);
     const int32_t n_tokens = p->n_seqs ? (int32_t)(((int64_t)p->n_tokens + p->n_seqs - 1) / p->n_seqs) : 0;
-    const bool    rows = rows_serves(p, n_tokens), lines = lines_serves(p, n_tokens);
+    const bool rows = rows_serves(p, n_tokens), lines = lines_serves(p, n_tokens);
     const int64_t tokens = min_i32(p->n_tokens, CHUNK_TOKENS), keys = tokens + 1;
     const int64_t for_columns = (int64_t)round_up(p->head_dim_k, 32) * group, for_lines = lines_scratch(pitch, group);
     const int64_t state = for_columns > for_lines ? for_columns : for_lines;
 
     plan->n_items = (int64_t)p->n_seqs * p->n_heads_v * ((p->head_dim_v + group - 1) / group);
     plan->grain = run_of_items(p, group, plan->n_items, n_threads, rows || lines);
-    plan->scratch_bytes = 4 * (uint64_t)((tokens + keys * (p->gate == GDN_GATE_CHANNEL ? 3 : 1)) * pitch + (2 * tokens + 1) * group + state);
+    plan->scratch_bytes = 4 * (uint64_t)((tokens + keys * (p->gate == GDN_GATE_CHANNEL ? 3 : 1)) * pitch +
+                                         (2 * tokens + 1) * group + state);
     plan->cut = group;
     plan->form = rows ? "rows" : lines ? "lines" : "columns";
 }
@@ -71,7 +72,7 @@ static bool view_item(const gdn_gated_delta_net_problem *p, int32_t group, int64
     const int32_t n_groups = (p->head_dim_v + group - 1) / group;
     const int32_t s = (int32_t)(item / n_groups / p->n_heads_v);
     const int32_t source = gdn_state_src_at(p, s);
-    *x = (head_view){.p = p, .s = s, .h = (int32_t)(item / n_groups % p->n_heads_v)};
+    *x = (head_view){ .p = p, .s = s, .h = (int32_t)(item / n_groups % p->n_heads_v) };
     x->n_tokens = gdn_seq_length(&p->seq_start, p->n_seqs, p->n_tokens, s);
     if (x->n_tokens == 0 || source == GDN_SKIP) return false;
     x->key_head = gdn_key_head(p, x->h);
@@ -94,7 +95,7 @@ static void run_item(const head_view *view, int32_t group, float *scratch)
 {
     const gdn_gated_delta_net_problem *p = view->p;
     const head_view x = *view;
-    chunk           c;
+    chunk c;
     const int32_t n_tokens = min_i32(p->n_tokens, CHUNK_TOKENS), n_keys = n_tokens + 1;
     c.group = group;
     c.q = scratch;
@@ -123,7 +124,7 @@ static void run_item(const head_view *view, int32_t group, float *scratch)
 static void run(const gdn_gated_delta_net_problem *p, const gdn_plan *plan, int64_t first, int64_t last, void *scratch)
 {
     head_view view[2];
-    bool      any = view_item(p, plan->cut, first, &view[first & 1]);
+    bool any = view_item(p, plan->cut, first, &view[first & 1]);
     for (int64_t item = first; item < last; item++) {
         head_view *x = &view[item & 1], *next = &view[(item + 1) & 1];
         const bool any_next = item + 1 < last && view_item(p, plan->cut, item + 1, next);

@@ -125,7 +125,8 @@ GDN_INLINE void columns_tokens(const head_view *x, const chunk *c, const columns
     const int32_t kept = x->n_tokens - p->n_snapshots - c->first;          /* from there on states are kept       */
     const vf      scale = v_set1(p->scale);
     const int64_t out_step = p->out.stride_token;
-    char         *out = gdn_token_at(&p->out, x->s, x->first, c->first, x->h) + (p->out.dtype == GDN_F32 ? 4 : 2) * (int64_t)(x->j0 + j);
+    char *out = gdn_token_at(&p->out, x->s, x->first, c->first, x->h) +
+                (p->out.dtype == GDN_F32 ? 4 : 2) * (int64_t)(x->j0 + j);
     delta_pass  pass = {.from = b->state, .to = b->state, .n = x->n, .q = c->q, .k = c->k, .a = c->a, .read = c->ak};
     dots          sum;
     ahead_rows    ahead[AHEAD_ROWS];
@@ -155,7 +156,8 @@ GDN_INLINE void columns_tokens(const head_view *x, const chunk *c, const columns
             if (t < ahead[i].count)
                 prefetch_bytes(ahead[i].at + t * ahead[i].step, i == 0 ? 64 * FOLD : 0, ahead[i].bytes);
         for (int32_t w = 0; w < form.width; w++) /* 6: the output */
-            v_store_typed(out, p->out.dtype, w * GDN_VL, v_mul(scale, sum.q[w]), min_i32(GDN_VL, b->n_columns - w * GDN_VL));
+            v_store_typed(out, p->out.dtype, w * GDN_VL, v_mul(scale, sum.q[w]),
+                          min_i32(GDN_VL, b->n_columns - w * GDN_VL));
         float *snapshot = t >= kept ? snapshot_of(x, c->first + t) : NULL;
         if (snapshot) columns_save(x, snapshot, b); /* 7 */
     }

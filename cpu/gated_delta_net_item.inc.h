@@ -1,6 +1,6 @@
 /* gated_delta_net on the CPU, an item: a head of a sequence and a group of its value columns, and its tokens in chunks.
- * What the tokens of a chunk bring is made ready (float, aligned) once for all blocks of columns of the group. Shared by
- * the loop orders; included after one simd/<isa>.h. */
+ * What the tokens of a chunk bring is made ready (float, aligned) once for all blocks of columns of the group. Shared
+ * by the loop orders; included after one simd/<isa>.h. */
 #ifndef GDN_CPU_GATED_DELTA_NET_ITEM_INC_H
 #define GDN_CPU_GATED_DELTA_NET_ITEM_INC_H
 
@@ -69,8 +69,8 @@ GDN_INLINE float parts_sum(vf part[PARTS])
     return v_sum(part[0]);
 }
 
-/* 0: a row of q or k, divided by its length where the call says so. Lanes beyond n hold zeros, which leave a sum of squares
- * as it is. */
+/* 0: a row of q or k, divided by its length where the call says so. Lanes beyond n hold zeros, which leave a sum of
+ * squares as it is. */
 static void key_ready(const gdn_gated_delta_net_problem *p, const gdn_token_view *view, const char *src, float *dst)
 {
     const int32_t n = p->head_dim_k;
@@ -99,21 +99,24 @@ GDN_INLINE vf decay_of(const head_view *x, vf g, vf bias)
 GDN_INLINE vf channel_decay(const head_view *x, const char *g, int32_t i)
 {
     const int32_t n = min_i32(x->n - i, GDN_VL);
-    return decay_of(x, v_load_typed(g, x->p->g.dtype, i, n), x->bias ? v_load_typed(x->bias, x->p->dt_bias.dtype, i, n) : v_zero());
+    return decay_of(x, v_load_typed(g, x->p->g.dtype, i, n),
+                    x->bias ? v_load_typed(x->bias, x->p->dt_bias.dtype, i, n) : v_zero());
 }
 
-/* 0 and 2: the factors of n_tokens tokens from token t on, made from what the arrays hold, of any length up to CHUNK_TOKENS;
- * several at a time, because one by one their long chains would be waited for. */
+/* 0 and 2: the factors of n_tokens tokens from token t on, made from what the arrays hold, of any length up to
+ * CHUNK_TOKENS; several at a time, because one by one their long chains would be waited for. */
 static void factors_ready(const head_view *x, int32_t t, int32_t n_tokens, float *decay, float *beta)
 {
     const gdn_gated_delta_net_problem *p = x->p;
-    const vf factor = v_set1(p->beta_factor), bias = v_set1(x->bias && !x->channel ? gdn_load_element(x->bias, p->dt_bias.dtype, 0) : 0);
+    const vf factor = v_set1(p->beta_factor),
+             bias = v_set1(x->bias && !x->channel ? gdn_load_element(x->bias, p->dt_bias.dtype, 0) : 0);
     for (int32_t i0 = 0; i0 < n_tokens; i0 += GDN_VL) {
         float g[GDN_VL] = {0}, b[GDN_VL] = {0};
         const int32_t n = min_i32(n_tokens - i0, GDN_VL);
         for (int32_t i = 0; i < n; i++) {
             b[i] = gdn_load_element(gdn_token_at(&p->beta, x->s, x->first, t + i0 + i, x->h), p->beta.dtype, 0);
-            if (!x->channel) g[i] = gdn_load_element(gdn_token_at(&p->g, x->s, x->first, t + i0 + i, x->h), p->g.dtype, 0);
+            if (!x->channel)
+                g[i] = gdn_load_element(gdn_token_at(&p->g, x->s, x->first, t + i0 + i, x->h), p->g.dtype, 0);
         }
         const vf given = v_load(b);
         v_store_n(beta + i0, v_mul(factor, p->beta_form == GDN_BETA_LOGIT ? v_sigmoid(given) : given), n);
@@ -188,8 +191,9 @@ static int32_t chunk_ahead(const chunk *c, const head_view *x, int32_t turn, int
         const int64_t size = view[i]->dtype == GDN_F32 ? 4 : 2;
         const bool    values = i == 2 || i == 3;
         const char   *at = gdn_token_at(view[i], to->s, to->first, first, i < 2 ? to->key_head : to->h);
-        rows[count++] = (ahead_rows){at + (values ? size * to->j0 : 0), view[i]->stride_token,
-                                     size * (values ? to->n_columns : to->n), min_i32(to->n_tokens - first, CHUNK_TOKENS)};
+        rows[count++] =
+            (ahead_rows){ at + (values ? size * to->j0 : 0), view[i]->stride_token,
+                          size * (values ? to->n_columns : to->n), min_i32(to->n_tokens - first, CHUNK_TOKENS) };
     }
     if (!c->more && to->source && p->state_layout == GDN_STATE_VK) {
         const int32_t n = to->n_columns / (n_turns > 1 ? n_turns : 1);

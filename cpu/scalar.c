@@ -3,19 +3,18 @@
 #include "reference/reference.h"
 
 #define GDN_KERNEL(stem, number, title)                                                                                \
-    static void plan_##stem(const gdn_##stem##_problem *p, int32_t n_threads, gdn_plan *plan)                         \
+    static void plan_##stem(const gdn_##stem##_problem *p, int32_t n_threads, gdn_plan *plan)                          \
     {                                                                                                                  \
         (void)n_threads;                                                                                               \
         plan->n_items = gdn_ref_##stem##_items(p);                                                                     \
-        plan->form    = "reference";                                                                                   \
+        plan->form = "reference";                                                                                      \
     }                                                                                                                  \
                                                                                                                        \
-    static void run_##stem(const gdn_##stem##_problem *p, const gdn_plan *plan, int64_t first, int64_t last,          \
+    static void run_##stem(const gdn_##stem##_problem *p, const gdn_plan *plan, int64_t first, int64_t last,           \
                            void *scratch)                                                                              \
     {                                                                                                                  \
         (void)plan, (void)scratch;                                                                                     \
-        for (int64_t item = first; item < last; item++)                                                                \
-            gdn_ref_##stem(p, item);                                                                                   \
+        for (int64_t item = first; item < last; item++) gdn_ref_##stem(p, item);                                       \
     }                                                                                                                  \
                                                                                                                        \
     const gdn_cpu_##stem gdn_cpu_##stem##_scalar = { plan_##stem, run_##stem };

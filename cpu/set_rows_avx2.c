@@ -1,7 +1,10 @@
 /* set_rows for AVX2. */
 #include "simd/avx2.h"
 
-static inline vf v_inverse(vf a) { return _mm256_div_ps(v_set1(1.0f), a); }
+static inline vf v_inverse(vf a)
+{
+    return _mm256_div_ps(v_set1(1.0f), a);
+}
 
 static inline void v_store_i8(int8_t *p, const vf *y)
 {

@@ -1,7 +1,10 @@
 /* set_rows for AArch64 Advanced SIMD. */
 #include "simd/neon.h"
 
-static inline vf v_inverse(vf a) { return vdivq_f32(v_set1(1.0f), a); }
+static inline vf v_inverse(vf a)
+{
+    return vdivq_f32(v_set1(1.0f), a);
+}
 
 /* The conversion itself makes 0 of a NaN. */
 static inline void v_store_i8(int8_t *p, const vf *y)

@@ -7,8 +7,9 @@
  * column of the history, or a row of zeros. tap_row() says which of them holds a position, and after that
  * the first tokens of a call are computed like all others.
  *
- * The element types of the usual calls are constants of the loops (conv_dispatch()): F32 everywhere; or F16 or BF16 in x,
- * out and history, so that rows are of one type, with weights of F32 or that type. The general version asks at every vector.
+ * The element types of the usual calls are constants of the loops (conv_dispatch()): F32 everywhere; or F16 or BF16 in
+ * x, out and history, so that rows are of one type, with weights of F32 or that type. The general version asks at every
+ * vector.
  *
  * The block goes down its tokens TOKENS at a time. Each visit of a vector of channels loads
  * kernel_width - 1 + TOKENS rows and the weights once and computes TOKENS outputs, whose independent
@@ -75,10 +76,11 @@ static inline const char *tap_row(const conv_item *it, int64_t position)
 {
     const gdn_ssm_conv_problem *p = it->p;
     if (position >= it->position)
-        return gdn_token_at(&p->x, it->s, it->first, (int32_t)(position - it->position), 0) + row_bytes(p->x.dtype, it->c0);
+        return gdn_token_at(&p->x, it->s, it->first, (int32_t)(position - it->position), 0) +
+               row_bytes(p->x.dtype, it->c0);
     if (position < 0 || it->src < 0) return (const char *)zeros;
-    return p->history_in.at.base + it->src * p->history_in.stride_row + position % p->n_columns * p->history_in.stride_line +
-           row_bytes(p->history_in.dtype, it->c0);
+    return p->history_in.at.base + it->src * p->history_in.stride_row +
+           position % p->n_columns * p->history_in.stride_line + row_bytes(p->history_in.dtype, it->c0);
 }
 
 /* The 4 taps of each of n channels, which lie side by side. */
@@ -90,7 +92,8 @@ GDN_INLINE void load_packed(const char *weight, int dtype, int64_t c, int n, vf 
     }
     float taps[4 * GDN_VL] = { 0 };
     for (int i = 0; i < 4 * n; i += GDN_VL)
-        v_store(taps + i, v_load_typed(weight, dtype, 4 * c + i, n == GDN_VL || 4 * n - i > GDN_VL ? GDN_VL : 4 * n - i));
+        v_store(taps + i,
+                v_load_typed(weight, dtype, 4 * c + i, n == GDN_VL || 4 * n - i > GDN_VL ? GDN_VL : 4 * n - i));
     v_load4(taps, w);
 }
 
@@ -123,7 +126,8 @@ GDN_INLINE void keep_row(char *to, int to_dtype, const char *from, int dtype, in
 
 /* Step 2, taps, oldest first, for n lanes from channel c of the block on and n_out tokens; row[i + j] is tap
  * j of token i. */
-GDN_INLINE void conv_taps(const conv_item *it, conv_form form, const char *const *row, int64_t c, int n, int n_out, vf *u)
+GDN_INLINE void conv_taps(const conv_item *it, conv_form form, const char *const *row, int64_t c, int n, int n_out,
+                          vf *u)
 {
     vf w[MAX_WIDTH];
     load_weight(it, form, c, n, w);
@@ -167,7 +171,8 @@ GDN_INLINE void conv_tokens(const conv_item *item, const char *const *rows, char
     if (n_out == 1 && it.keep) keep_row(it.keep, history, row[form.kernel_width - 1], x, c, n);
 }
 
-/* The same with what the compiler should know: how many tokens, the types, the usual width and weights, whether silu. */
+/* The same with what the compiler should know: how many tokens, the types, the usual width and weights, whether silu.
+ */
 static void conv_dispatch(const conv_item *it, const char *const *row, char *const *out, const char *const *ahead,
                           int n_ahead, int n_out)
 {
@@ -212,8 +217,8 @@ static void conv_dispatch(const conv_item *it, const char *const *row, char *con
 static inline char *kept_row(const conv_item *it, int64_t position)
 {
     const gdn_ssm_conv_problem *p = it->p;
-    return p->history_out.at.base + it->dst * p->history_out.stride_row + position % p->n_columns * p->history_out.stride_line +
-           row_bytes(p->history_out.dtype, it->c0);
+    return p->history_out.at.base + it->dst * p->history_out.stride_row +
+           position % p->n_columns * p->history_out.stride_line + row_bytes(p->history_out.dtype, it->c0);
 }
 
 static void conv_sequence(conv_item *it)
@@ -262,7 +267,10 @@ static int is_packed(const gdn_ssm_conv_problem *p)
     const int64_t element = row_bytes(p->weight_dtype, 1);
     return p->kernel_width == 4 && p->weight_stride_tap == element && p->weight_stride_channel == 4 * element;
 }
-static int is_tap_major(const gdn_ssm_conv_problem *p) { return p->weight_stride_channel == row_bytes(p->weight_dtype, 1); }
+static int is_tap_major(const gdn_ssm_conv_problem *p)
+{
+    return p->weight_stride_channel == row_bytes(p->weight_dtype, 1);
+}
 
 /* The block's weights, tap-major. Packed ones come in by transposing VL rows of which kernel_width columns
  * count; where such a row would end beyond the tensor, one by one. */
@@ -288,7 +296,8 @@ static void gather_weight(const gdn_ssm_conv_problem *p, int64_t c0, int64_t wid
         }
     for (; c < width; c++)
         for (int j = 0; j < kernel_width; j++)
-            weight[j * stride_tap + c] = gdn_load_element(base + c * stride + j * p->weight_stride_tap, p->weight_dtype, 0);
+            weight[j * stride_tap + c] =
+                gdn_load_element(base + c * stride + j * p->weight_stride_tap, p->weight_dtype, 0);
 }
 
 /* Floats from a tap to the next in gathered weights: whole pages and SKEW. */
@@ -326,13 +335,16 @@ static int aligned64(const gdn_token_view *view)
  * and be held up by them: a quarter of the speed, in those calls whose workspace happens to lie so. */
 static int64_t lead_of(const gdn_ssm_conv_problem *p, int64_t c0, const float *gathered)
 {
-    return (int64_t)(((uintptr_t)p->out.at.base + (uintptr_t)row_bytes(p->out.dtype, c0) + PAGE / 4 - (uintptr_t)gathered) % PAGE / 4);
+    return (
+        int64_t)(((uintptr_t)p->out.at.base + (uintptr_t)row_bytes(p->out.dtype, c0) + PAGE / 4 - (uintptr_t)gathered) %
+                 PAGE / 4);
 }
 
 static void conv_run(const gdn_ssm_conv_problem *p, const gdn_plan *plan, int64_t first, int64_t last, void *scratch)
 {
     const int64_t width = plan->cut; /* of a block */
-    const int stream = (int64_t)p->n_tokens * p->n_channels >= STREAM / row_bytes(p->out.dtype, 1) && aligned64(&p->out);
+    const int stream =
+        (int64_t)p->n_tokens * p->n_channels >= STREAM / row_bytes(p->out.dtype, 1) && aligned64(&p->out);
     const int packed = is_packed(p), tap_major = is_tap_major(p);
     float *const gathered = scratch;
 

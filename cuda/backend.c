@@ -33,9 +33,9 @@ static void describe(uint32_t index, gdn_device_info *info)
 }
 
 static const gdn_gpu_driver driver = {
-    .only = gdn_cuda_implementation, .known = known, .device_bytes = sizeof(gdn_cuda_device), .buffer_bytes = sizeof(gdn_gpu_buffer),
-    .count = count, .describe = describe, .open = gdn_cuda_device_open, .close = gdn_cuda_device_close,
-    .probe = gdn_cuda_probe, .allocate = gdn_cuda_allocate, .release = gdn_cuda_release,
+    .only = gdn_cuda_implementation, .known = known, .device_bytes = sizeof(gdn_cuda_device),
+    .buffer_bytes = sizeof(gdn_gpu_buffer), .count = count, .describe = describe, .open = gdn_cuda_device_open,
+    .close = gdn_cuda_device_close, .probe = gdn_cuda_probe, .allocate = gdn_cuda_allocate, .release = gdn_cuda_release,
 };
 
 /* ---- Running ---------------------------------------------------------------------------------------- */
@@ -88,8 +88,12 @@ static gdn_status poll_cuda(gdn_context *ctx)
 }
 
 const gdn_backend gdn_backend_cuda = {
-    .id = GDN_BACKEND_CUDA, .name = "cuda", .own = &driver, GDN_GPU_CONTEXT, .host_memory = 0, .data_is_address = 1,
-    .synchronize = synchronize, .poll = poll_cuda, .buffer_write = gdn_cuda_buffer_write, .buffer_read = gdn_cuda_buffer_read,
+    .id = GDN_BACKEND_CUDA,
+    .name = "cuda",
+    .own = &driver,
+    GDN_GPU_CONTEXT,
+    .host_memory = 0, .data_is_address = 1, .synchronize = synchronize, .poll = poll_cuda,
+    .buffer_write = gdn_cuda_buffer_write, .buffer_read = gdn_cuda_buffer_read,
 #define GDN_KERNEL(stem, number, title) .stem = { gdn_cuda_plan_##stem, run_##stem },
 #include "core/kernels.def"
 #undef GDN_KERNEL

@@ -27,7 +27,9 @@ static gdn_status status_of(CUresult result)
     case CUDA_ERROR_LAUNCH_TIMEOUT:
     case CUDA_ERROR_CONTEXT_IS_DESTROYED:
     case CUDA_ERROR_ASSERT: return GDN_DEVICE_LOST;
-    default: return result >= CUDA_ERROR_HARDWARE_STACK_ERROR && result <= CUDA_ERROR_LAUNCH_FAILED ? GDN_DEVICE_LOST : GDN_INTERNAL;
+    default:
+        return result >= CUDA_ERROR_HARDWARE_STACK_ERROR && result <= CUDA_ERROR_LAUNCH_FAILED ? GDN_DEVICE_LOST
+                                                                                               : GDN_INTERNAL;
     }
 }
 
@@ -39,7 +41,8 @@ gdn_status gdn_cuda_fail(gdn_cuda_device *dev, const gdn_cuda_driver *cu, CUresu
         name = "an error";
     if (status == GDN_DEVICE_LOST && dev)
         dev->lost = 1;
-    return gdn_fail(status, "%s returned %s (%d)%s%s", call, name, (int)result, dev ? " on " : "", dev ? dev->traits.name : "");
+    return gdn_fail(status, "%s returned %s (%d)%s%s", call, name, (int)result, dev ? " on " : "",
+                    dev ? dev->traits.name : "");
 }
 
 gdn_status gdn_cuda_enter(gdn_cuda_device *dev, gdn_cuda_scope *scope)
@@ -69,7 +72,8 @@ void gdn_cuda_leave(gdn_cuda_device *dev, const gdn_cuda_scope *scope)
 static gdn_status open_primary(gdn_cuda_device *dev, const gdn_cuda_catalogue *c, uint32_t index)
 {
     if (index >= c->n)
-        return gdn_fail(c->n ? GDN_NOT_FOUND : GDN_UNAVAILABLE, c->n ? "device is %u; the cuda backend has devices 0..%u" : "%.0d%.0d%s",
+        return gdn_fail(c->n ? GDN_NOT_FOUND : GDN_UNAVAILABLE,
+                        c->n ? "device is %u; the cuda backend has devices 0..%u" : "%.0d%.0d%s",
                         c->n ? (unsigned)index : 0u, c->n ? (unsigned)c->n - 1 : 0u, c->reason);
     dev->traits = c->traits[index];
     CUresult result = dev->cu->DevicePrimaryCtxRetain(&dev->context, dev->traits.device);
@@ -87,7 +91,8 @@ static gdn_status open_callers(gdn_cuda_device *dev, CUcontext context)
     CUcontext popped;
     CUresult result = dev->cu->CtxPushCurrent(context);
     if (result != CUDA_SUCCESS)
-        return gdn_fail(GDN_INVALID_ARGUMENT, "native->context is %p, which is no CUDA context: cuCtxPushCurrent returned %d",
+        return gdn_fail(GDN_INVALID_ARGUMENT,
+                        "native->context is %p, which is no CUDA context: cuCtxPushCurrent returned %d",
                         (void *)context, (int)result);
     result = dev->cu->CtxGetDevice(&device);
     (void)dev->cu->CtxPopCurrent(&popped);
@@ -112,7 +117,8 @@ gdn_status gdn_cuda_device_open(void *device, const gdn_context *ctx, uint32_t i
         return gdn_fail(GDN_INVALID_ARGUMENT, "native->flags is %#x; it must be 0", (unsigned)native.flags);
     if (!c->loaded)
         return gdn_fail(GDN_UNAVAILABLE, "%s", c->reason);
-    if ((status = native.context ? open_callers(dev, native.context) : open_primary(dev, c, index)) || (status = gdn_cuda_enter(dev, &scope)))
+    if ((status = native.context ? open_callers(dev, native.context) : open_primary(dev, c, index)) ||
+        (status = gdn_cuda_enter(dev, &scope)))
         return status;
     dev->gpu.name         = dev->traits.name;
     dev->gpu.memory_bytes = dev->traits.memory_bytes;
@@ -129,8 +135,8 @@ gdn_status gdn_cuda_device_open(void *device, const gdn_context *ctx, uint32_t i
     return status;
 }
 
-/* Where the device does not finish in time, its objects are left alone: freeing what is in use would wait without bound.
- * Those of a context that was lost go with it. */
+/* Where the device does not finish in time, its objects are left alone: freeing what is in use would wait without
+ * bound. Those of a context that was lost go with it. */
 void gdn_cuda_device_close(void *device)
 {
     gdn_cuda_device *dev = device;
@@ -143,7 +149,8 @@ void gdn_cuda_device_close(void *device)
             if (dev->stream)
                 (void)dev->cu->StreamDestroy(dev->stream);
         } else if (dev->ctx && !dev->lost) {
-            gdn_context_log(dev->ctx, GDN_LOG_ERROR, "cuda: the device did not finish in time; its objects are left behind");
+            gdn_context_log(dev->ctx, GDN_LOG_ERROR,
+                            "cuda: the device did not finish in time; its objects are left behind");
         }
         gdn_cuda_leave(dev, &scope);
     }

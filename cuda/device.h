@@ -25,9 +25,10 @@ _Static_assert(sizeof(void *) == 8, "a CUdeviceptr travels in gdn_span.data, whi
     X(delta_##form##_4) X(delta_##form##_4_any) X(delta_##form##_4_channel) X(delta_##form##_4_channel_any) \
     X(delta_##form##_8) X(delta_##form##_8_any) X(delta_##form##_8_channel) X(delta_##form##_8_channel_any) \
     X(delta_##form##_general) X(delta_##form##_general_channel)
-#define GDN_CUDA_KERNELS(X)                                                      \
-    GDN_CUDA_DELTA_KERNELS(X, rows) GDN_CUDA_DELTA_KERNELS(X, tiles)             \
-    X(conv_4) X(conv_any) X(conv_4_typed) X(conv_any_typed) X(rows_clear) X(rows_enter) X(rows_write) X(probe_arithmetic)
+#define GDN_CUDA_KERNELS(X)                                                                                            \
+    GDN_CUDA_DELTA_KERNELS(X, rows)                                                                                    \
+    GDN_CUDA_DELTA_KERNELS(X, tiles) X(conv_4) X(conv_any) X(conv_4_typed) X(conv_any_typed) X(rows_clear)             \
+        X(rows_enter) X(rows_write) X(probe_arithmetic)
 
 typedef enum gdn_cuda_kernel {
 #define X(name) GDN_CUDA_##name,
@@ -90,10 +91,10 @@ void       gdn_cuda_leave(gdn_cuda_device *dev, const gdn_cuda_scope *scope);
 /* GDN_INVALID_ARGUMENT where it is not a stream of the context; NULL becomes our own. */
 gdn_status gdn_cuda_stream(gdn_cuda_device *dev, gdn_stream stream, CUstream *out);
 gdn_status gdn_cuda_wait(gdn_cuda_device *dev, CUstream stream);
-gdn_status gdn_cuda_launch(gdn_cuda_device *dev, gdn_cuda_kernel kernel, CUstream stream, uint64_t blocks, uint32_t threads,
-                           const void *params);
-gdn_status gdn_cuda_launch_3d(gdn_cuda_device *dev, gdn_cuda_kernel kernel, CUstream stream, const uint32_t blocks[3], uint32_t threads,
-                              const void *params);
+gdn_status gdn_cuda_launch(gdn_cuda_device *dev, gdn_cuda_kernel kernel, CUstream stream, uint64_t blocks,
+                           uint32_t threads, const void *params);
+gdn_status gdn_cuda_launch_3d(gdn_cuda_device *dev, gdn_cuda_kernel kernel, CUstream stream, const uint32_t blocks[3],
+                              uint32_t threads, const void *params);
 /* BAD_MAP once per occurrence, DEVICE_LOST for good. Does not wait. */
 gdn_status gdn_cuda_take_report(gdn_cuda_device *dev);
 enum { GDN_CUDA_MAX_BLOCKS = INT32_MAX, GDN_CUDA_MAX_BLOCKS_YZ = 65535 };
@@ -108,7 +109,8 @@ gdn_status gdn_cuda_copy_in(gdn_cuda_device *dev, CUdeviceptr to, const void *fr
 gdn_status gdn_cuda_copy_out(gdn_cuda_device *dev, void *to, CUdeviceptr from, uint64_t bytes);
 gdn_status gdn_cuda_allocate(void *device, uint64_t bytes, gdn_gpu_buffer *buffer);
 int        gdn_cuda_release(void *device, gdn_gpu_buffer *buffer);
-gdn_status gdn_cuda_buffer_write(gdn_context *ctx, const gdn_span *span, uint64_t offset, const void *source, uint64_t bytes);
+gdn_status gdn_cuda_buffer_write(gdn_context *ctx, const gdn_span *span, uint64_t offset, const void *source,
+                                 uint64_t bytes);
 gdn_status gdn_cuda_buffer_read(gdn_context *ctx, const gdn_span *span, uint64_t offset, void *target, uint64_t bytes);
 static inline uint64_t gdn_cuda_address(const gdn_place *at) /* 0 where it is absent */
 {
@@ -123,9 +125,10 @@ gdn_status gdn_cuda_probe(void *device, gdn_gpu_variants *variants);
 gdn_gpu_device gdn_cuda_gpu(const gdn_cuda_device *dev);
 
 /* ---- dispatch_<kernel>.c: run is called within enter and leave ---- */
-#define GDN_KERNEL(stem, number, title)                                                                              \
-    gdn_status gdn_cuda_plan_##stem(const gdn_context *ctx, const gdn_##stem##_problem *p, gdn_plan *plan); \
-    gdn_status gdn_cuda_run_##stem(gdn_cuda_device *dev, const gdn_##stem##_problem *p, const gdn_plan *plan, CUstream stream);
+#define GDN_KERNEL(stem, number, title)                                                                                \
+    gdn_status gdn_cuda_plan_##stem(const gdn_context *ctx, const gdn_##stem##_problem *p, gdn_plan *plan);            \
+    gdn_status gdn_cuda_run_##stem(gdn_cuda_device *dev, const gdn_##stem##_problem *p, const gdn_plan *plan,          \
+                                   CUstream stream);
 #include "core/kernels.def"
 #undef GDN_KERNEL
 

@@ -3,8 +3,8 @@
 
 typedef gdn_gated_delta_net_problem problem_t;
 
-/* Which kernel: `tiles` for many tokens per sequence on average, `rows` for few. Sequences of a batch may differ, and maps are
- * the device's to read; either kernel takes any length and gives the same bits. */
+/* Which kernel: `tiles` for many tokens per sequence on average, `rows` for few. Sequences of a batch may differ, and
+ * maps are the device's to read; either kernel takes any length and gives the same bits. */
 enum { FEW_TOKENS = 8 };
 
 static int in_tiles(const problem_t *p)
@@ -33,8 +33,7 @@ static int blocks_of_keys(const gdn_gpu_device *gpu, const problem_t *p)
     uint64_t bits = token_bits(gpu, &p->q) | token_bits(gpu, &p->k);
     bits |= p->gate == GDN_GATE_CHANNEL ? token_bits(gpu, &p->g) | token_bits(gpu, &p->dt_bias) : 0;
     bits |= in_tiles(p) ? 0 : pool_bits(gpu, &p->state_in) | pool_bits(gpu, &p->state_out);
-    if (bits % 16)
-        return GENERAL;
+    if (bits % 16) return GENERAL;
     return p->head_dim_k == 64 ? NB_2 : p->head_dim_k == 128 ? NB_4 : p->head_dim_k == 256 ? NB_8 : GENERAL;
 }
 
@@ -53,11 +52,24 @@ static int is_any(const problem_t *p)
 
 static gdn_cuda_kernel kernel_of(const problem_t *p, int nb)
 {
-#define EXACT(form, size) { { GDN_CUDA_delta_##form##_##size, GDN_CUDA_delta_##form##_##size##_any },                     \
-                            { GDN_CUDA_delta_##form##_##size##_channel, GDN_CUDA_delta_##form##_##size##_channel_any } }
-#define ANY(form) { { GDN_CUDA_delta_##form##_general, GDN_CUDA_delta_##form##_general },                                 \
-                    { GDN_CUDA_delta_##form##_general_channel, GDN_CUDA_delta_##form##_general_channel } }
-#define FORM(form) { [NB_2] = EXACT(form, 2), [NB_4] = EXACT(form, 4), [NB_8] = EXACT(form, 8), [GENERAL] = ANY(form) }
+#define EXACT(form, size)                                                                                              \
+    {                                                                                                                  \
+        { GDN_CUDA_delta_##form##_##size, GDN_CUDA_delta_##form##_##size##_any },                                      \
+        {                                                                                                              \
+            GDN_CUDA_delta_##form##_##size##_channel, GDN_CUDA_delta_##form##_##size##_channel_any                     \
+        }                                                                                                              \
+    }
+#define ANY(form)                                                                                                      \
+    {                                                                                                                  \
+        { GDN_CUDA_delta_##form##_general, GDN_CUDA_delta_##form##_general },                                          \
+        {                                                                                                              \
+            GDN_CUDA_delta_##form##_general_channel, GDN_CUDA_delta_##form##_general_channel                           \
+        }                                                                                                              \
+    }
+#define FORM(form)                                                                                                     \
+    {                                                                                                                  \
+        [NB_2] = EXACT(form, 2), [NB_4] = EXACT(form, 4), [NB_8] = EXACT(form, 8), [GENERAL] = ANY(form)               \
+    }
     static const gdn_cuda_kernel kernels[2][4][2][2] = { FORM(rows), FORM(tiles) }; /* [tiles][size][channel][any] */
 #undef FORM
 #undef ANY
@@ -72,11 +84,12 @@ gdn_status gdn_cuda_plan_gated_delta_net(const gdn_context *ctx, const problem_t
     const int nb = blocks_of_keys(&gpu, p);
     gdn_gpu_begin_plan(ctx, plan);
     gpu.most_blocks = UINT64_MAX; /* a grid of three dimensions */
-    plan->form    = in_tiles(p) ? "tiles" : "rows";
+    plan->form = in_tiles(p) ? "tiles" : "rows";
     plan->variant = (int32_t)kernel_of(p, nb);
     gdn_gpu_plan_gated_delta_net(&gpu, p, columns(in_tiles(p), nb), plan);
     if (p->n_heads_v > GDN_CUDA_MAX_BLOCKS_YZ)
-        gdn_gpu_refuse(plan, "n_heads_v is %d; a CUDA grid has at most %d of them", (int)p->n_heads_v, GDN_CUDA_MAX_BLOCKS_YZ);
+        gdn_gpu_refuse(plan, "n_heads_v is %d; a CUDA grid has at most %d of them", (int)p->n_heads_v,
+                       GDN_CUDA_MAX_BLOCKS_YZ);
     return GDN_OK;
 }
 

@@ -8,19 +8,19 @@ gdn_status gdn_cuda_plan_ssm_conv(const gdn_context *ctx, const gdn_ssm_conv_pro
     gdn_gpu_begin_plan(ctx, plan);
     if (gdn_gpu_ssm_conv_is_typed(p))
         plan->variant = p->kernel_width == 4 ? GDN_CUDA_conv_4_typed : GDN_CUDA_conv_any_typed;
-    else
-        plan->variant = p->kernel_width == 4 ? GDN_CUDA_conv_4 : GDN_CUDA_conv_any;
+    else plan->variant = p->kernel_width == 4 ? GDN_CUDA_conv_4 : GDN_CUDA_conv_any;
     gdn_gpu_plan_ssm_conv(&gpu, p, GDN_CUDA_CONV_THREADS, plan);
     return GDN_OK;
 }
 
-gdn_status gdn_cuda_run_ssm_conv(gdn_cuda_device *dev, const gdn_ssm_conv_problem *p, const gdn_plan *plan, CUstream stream)
+gdn_status gdn_cuda_run_ssm_conv(gdn_cuda_device *dev, const gdn_ssm_conv_problem *p, const gdn_plan *plan,
+                                 CUstream stream)
 {
     const gdn_gpu_device gpu = gdn_cuda_gpu(dev);
     const gdn_gpu_ssm_conv params = gdn_gpu_params_ssm_conv(&gpu, p, plan), history = gdn_gpu_history_ssm_conv(&params);
     const gdn_cuda_kernel kernel = (gdn_cuda_kernel)plan->variant;
-    const gdn_status status = gdn_cuda_launch(dev, kernel, stream, (uint64_t)plan->n_items, GDN_CUDA_CONV_THREADS, &params);
-    if (status || !plan->n_after)
-        return status;
+    const gdn_status status =
+        gdn_cuda_launch(dev, kernel, stream, (uint64_t)plan->n_items, GDN_CUDA_CONV_THREADS, &params);
+    if (status || !plan->n_after) return status;
     return gdn_cuda_launch(dev, kernel, stream, (uint64_t)plan->n_after, GDN_CUDA_CONV_THREADS, &history);
 }

@@ -1,5 +1,5 @@
-/* The part of the CUDA driver's interface that the backend uses, declared here so that no CUDA header is needed to build.
- * Values are the driver's, which never change; functions are found in libcuda.so.1 when the library runs. */
+/* The part of the CUDA driver's interface that the backend uses, declared here so that no CUDA header is needed to
+ * build. Values are the driver's, which never change; functions are found in libcuda.so.1 when the library runs. */
 #ifndef GDN_CUDA_DRIVER_H
 #define GDN_CUDA_DRIVER_H
 
@@ -57,38 +57,38 @@ enum { CU_STREAM_CAPTURE_MODE_GLOBAL = 0, CU_STREAM_CAPTURE_MODE_RELAXED = 2 };
 enum { CU_STREAM_CAPTURE_STATUS_NONE = 0 };
 
 /* X(name here, symbol, parameters): the newest version of a symbol that CUDA 11.4's driver has. */
-#define GDN_CUDA_DRIVER_FUNCTIONS(X)                                                                                     \
-    X(Init, "cuInit", (unsigned flags))                                                                                  \
-    X(GetErrorName, "cuGetErrorName", (CUresult error, const char **name))                                               \
-    X(DriverGetVersion, "cuDriverGetVersion", (int *version))                                                            \
-    X(DeviceGetCount, "cuDeviceGetCount", (int *count))                                                                  \
-    X(DeviceGet, "cuDeviceGet", (CUdevice *device, int ordinal))                                                         \
-    X(DeviceGetName, "cuDeviceGetName", (char *name, int bytes, CUdevice device))                                        \
-    X(DeviceGetAttribute, "cuDeviceGetAttribute", (int *value, int attribute, CUdevice device))                          \
-    X(DeviceTotalMem, "cuDeviceTotalMem_v2", (size_t *bytes, CUdevice device))                                           \
-    X(DevicePrimaryCtxRetain, "cuDevicePrimaryCtxRetain", (CUcontext *context, CUdevice device))                         \
-    X(DevicePrimaryCtxRelease, "cuDevicePrimaryCtxRelease_v2", (CUdevice device))                                        \
-    X(CtxPushCurrent, "cuCtxPushCurrent_v2", (CUcontext context))                                                        \
-    X(CtxPopCurrent, "cuCtxPopCurrent_v2", (CUcontext *context))                                                         \
-    X(CtxGetDevice, "cuCtxGetDevice", (CUdevice *device))                                                                \
-    X(ModuleLoadData, "cuModuleLoadData", (CUmodule *module, const void *image))                                         \
-    X(ModuleUnload, "cuModuleUnload", (CUmodule module))                                                                 \
-    X(ModuleGetFunction, "cuModuleGetFunction", (CUfunction *function, CUmodule module, const char *name))               \
-    X(LaunchKernel, "cuLaunchKernel",                                                                                    \
-      (CUfunction function, unsigned grid_x, unsigned grid_y, unsigned grid_z, unsigned block_x, unsigned block_y,       \
-       unsigned block_z, unsigned shared_bytes, CUstream stream, void **params, void **extra))                           \
-    X(StreamCreate, "cuStreamCreate", (CUstream *stream, unsigned flags))                                                \
-    X(StreamDestroy, "cuStreamDestroy_v2", (CUstream stream))                                                            \
-    X(StreamQuery, "cuStreamQuery", (CUstream stream))                                                                   \
-    X(StreamGetCtx, "cuStreamGetCtx", (CUstream stream, CUcontext *context))                                             \
-    X(StreamIsCapturing, "cuStreamIsCapturing", (CUstream stream, int *status))                                          \
-    X(ThreadExchangeStreamCaptureMode, "cuThreadExchangeStreamCaptureMode", (int *mode))                                 \
-    X(MemAlloc, "cuMemAlloc_v2", (CUdeviceptr *address, size_t bytes))                                                   \
-    X(MemFree, "cuMemFree_v2", (CUdeviceptr address))                                                                    \
-    X(MemHostAlloc, "cuMemHostAlloc", (void **memory, size_t bytes, unsigned flags))                                     \
-    X(MemHostGetDevicePointer, "cuMemHostGetDevicePointer_v2", (CUdeviceptr *address, void *memory, unsigned flags))     \
-    X(MemFreeHost, "cuMemFreeHost", (void *memory))                                                                      \
-    X(MemcpyHtoDAsync, "cuMemcpyHtoDAsync_v2", (CUdeviceptr to, const void *from, size_t bytes, CUstream stream))        \
+#define GDN_CUDA_DRIVER_FUNCTIONS(X)                                                                                   \
+    X(Init, "cuInit", (unsigned flags))                                                                                \
+    X(GetErrorName, "cuGetErrorName", (CUresult error, const char **name))                                             \
+    X(DriverGetVersion, "cuDriverGetVersion", (int *version))                                                          \
+    X(DeviceGetCount, "cuDeviceGetCount", (int *count))                                                                \
+    X(DeviceGet, "cuDeviceGet", (CUdevice * device, int ordinal))                                                      \
+    X(DeviceGetName, "cuDeviceGetName", (char *name, int bytes, CUdevice device))                                      \
+    X(DeviceGetAttribute, "cuDeviceGetAttribute", (int *value, int attribute, CUdevice device))                        \
+    X(DeviceTotalMem, "cuDeviceTotalMem_v2", (size_t * bytes, CUdevice device))                                        \
+    X(DevicePrimaryCtxRetain, "cuDevicePrimaryCtxRetain", (CUcontext * context, CUdevice device))                      \
+    X(DevicePrimaryCtxRelease, "cuDevicePrimaryCtxRelease_v2", (CUdevice device))                                      \
+    X(CtxPushCurrent, "cuCtxPushCurrent_v2", (CUcontext context))                                                      \
+    X(CtxPopCurrent, "cuCtxPopCurrent_v2", (CUcontext * context))                                                      \
+    X(CtxGetDevice, "cuCtxGetDevice", (CUdevice * device))                                                             \
+    X(ModuleLoadData, "cuModuleLoadData", (CUmodule * module, const void *image))                                      \
+    X(ModuleUnload, "cuModuleUnload", (CUmodule module))                                                               \
+    X(ModuleGetFunction, "cuModuleGetFunction", (CUfunction * function, CUmodule module, const char *name))            \
+    X(LaunchKernel, "cuLaunchKernel",                                                                                  \
+      (CUfunction function, unsigned grid_x, unsigned grid_y, unsigned grid_z, unsigned block_x, unsigned block_y,     \
+       unsigned block_z, unsigned shared_bytes, CUstream stream, void **params, void **extra))                         \
+    X(StreamCreate, "cuStreamCreate", (CUstream * stream, unsigned flags))                                             \
+    X(StreamDestroy, "cuStreamDestroy_v2", (CUstream stream))                                                          \
+    X(StreamQuery, "cuStreamQuery", (CUstream stream))                                                                 \
+    X(StreamGetCtx, "cuStreamGetCtx", (CUstream stream, CUcontext * context))                                          \
+    X(StreamIsCapturing, "cuStreamIsCapturing", (CUstream stream, int *status))                                        \
+    X(ThreadExchangeStreamCaptureMode, "cuThreadExchangeStreamCaptureMode", (int *mode))                               \
+    X(MemAlloc, "cuMemAlloc_v2", (CUdeviceptr * address, size_t bytes))                                                \
+    X(MemFree, "cuMemFree_v2", (CUdeviceptr address))                                                                  \
+    X(MemHostAlloc, "cuMemHostAlloc", (void **memory, size_t bytes, unsigned flags))                                   \
+    X(MemHostGetDevicePointer, "cuMemHostGetDevicePointer_v2", (CUdeviceptr * address, void *memory, unsigned flags))  \
+    X(MemFreeHost, "cuMemFreeHost", (void *memory))                                                                    \
+    X(MemcpyHtoDAsync, "cuMemcpyHtoDAsync_v2", (CUdeviceptr to, const void *from, size_t bytes, CUstream stream))      \
     X(MemcpyDtoHAsync, "cuMemcpyDtoHAsync_v2", (void *to, CUdeviceptr from, size_t bytes, CUstream stream))
 
 typedef struct gdn_cuda_driver {

@@ -1,10 +1,10 @@
 // gated_delta_net for few tokens per sequence: decode and verification, bound by memory. See gated_delta_net.cuh for
 // how a head is spread over lanes.
 //
-// Lane l of the eight has the keys i = 32 m + 4 l + e, e = 0 .. 3: the residues 4l .. 4l+3 of dot32. So a row of 32 keys is
-// one coalesced access of 128 bytes; the tree's steps h = 16, 8, 4 are exchanges with the lanes l^4, l^2, l^1, and h = 2, 1
-// stay within a lane. The addition commutes, so it does not matter which of the two lanes adds. All loads of a
-// state are issued before the first is used, and the next token's before the snapshot is stored.
+// Lane l of the eight has the keys i = 32 m + 4 l + e, e = 0 .. 3: the residues 4l .. 4l+3 of dot32. So a row of 32
+// keys is one coalesced access of 128 bytes; the tree's steps h = 16, 8, 4 are exchanges with the lanes l^4, l^2, l^1,
+// and h = 2, 1 stay within a lane. The addition commutes, so it does not matter which of the two lanes adds. All loads
+// of a state are issued before the first is used, and the next token's before the snapshot is stored.
 //
 // Steps, numbered as in docs/kernels/gated_delta_net.md and in every other version:
 //   0 prepare   1 load state   2 decay   3 read kv   4 delta   5 update   6 output   7 snapshot
@@ -21,7 +21,8 @@ template <int C> GDN_INLINE int lane_of_column(int c)
     return 8 / C * c;
 }
 
-// The tree over the columns' partial sums. Where a step pairs lanes, each keeps half of the columns while there are several.
+// The tree over the columns' partial sums. Where a step pairs lanes, each keeps half of the columns while there are
+// several.
 template <int C> GDN_INLINE float fold(const float4 (&partial)[C], int l)
 {
     const bool upper = (l & 4) != 0, right = (l & 2) != 0;
@@ -63,7 +64,8 @@ template <class X> GDN_INLINE void store_columns(char *at, int columns, const fl
 }
 
 // 1: load state. S[m][c] has column j + c
-template <class X> GDN_INLINE void load_state(const gdn_gpu_gated_delta_net &p, const Place &w, float4 (&S)[X::NB][X::C])
+template <class X>
+GDN_INLINE void load_state(const gdn_gpu_gated_delta_net &p, const Place &w, float4 (&S)[X::NB][X::C])
 {
     const char *at = w.src < 0 ? p.state_in.base : state_at(p.state_in, w.src, p.slots_in, w.h);
 #pragma unroll
@@ -146,8 +148,8 @@ GDN_INLINE void store_state(const gdn_gpu_gated_delta_net &p, const Place &w, in
     }
 }
 
-// What a lane needs of one token. All of a warp's four times eight lanes need the decays of all channels: each eight compute a
-// quarter of them, for the keys of GATES blocks, and the others get them from there.
+// What a lane needs of one token. All of a warp's four times eight lanes need the decays of all channels: each eight
+// compute a quarter of them, for the keys of GATES blocks, and the others get them from there.
 template <class X> struct Token {
     static constexpr int GATES = X::CHANNEL ? (X::NB + 3) / 4 : 1;
     float4 q[X::NB], k[X::NB], g[GATES];
@@ -299,17 +301,17 @@ template <class X> GDN_INLINE void gated_delta_net_rows(const gdn_gpu_gated_delt
 
 // ---- Kernels: gdn_cuda_delta_<rows or tiles>_<NB>[_channel][_any]; the general ones have no NB. `any`: types
 // besides F32, and forms besides the usual (Shape::ANY), which the general ones have, too.
-#define GDN_DELTA_ROWS(name, blocks, ...)                                                                                      \
-    GDN_KERNEL(gdn_cuda_delta_rows_##name, gdn_gpu_gated_delta_net, GDN_BLOCKS(32 * GDN_CUDA_DELTA_WARPS, blocks))      \
-    {                                                                                                                    \
-        gated_delta_net_rows<Shape<__VA_ARGS__>>(p);                                                                     \
+#define GDN_DELTA_ROWS(name, blocks, ...)                                                                              \
+    GDN_KERNEL(gdn_cuda_delta_rows_##name, gdn_gpu_gated_delta_net, GDN_BLOCKS(32 * GDN_CUDA_DELTA_WARPS, blocks))     \
+    {                                                                                                                  \
+        gated_delta_net_rows<Shape<__VA_ARGS__>>(p);                                                                   \
     }
-#define GDN_DELTA_TILES(name, blocks, ...)                                                                                     \
-    GDN_KERNEL(gdn_cuda_delta_tiles_##name, gdn_gpu_gated_delta_net, GDN_BLOCKS(32 * GDN_CUDA_DELTA_WARPS, blocks))     \
-    {                                                                                                                    \
-        typedef Shape<__VA_ARGS__> X;                                                                                    \
-        __shared__ Tile<X> tiles[2];                                                                                     \
-        gated_delta_net_tiles<X>(p, tiles);                                                                              \
+#define GDN_DELTA_TILES(name, blocks, ...)                                                                             \
+    GDN_KERNEL(gdn_cuda_delta_tiles_##name, gdn_gpu_gated_delta_net, GDN_BLOCKS(32 * GDN_CUDA_DELTA_WARPS, blocks))    \
+    {                                                                                                                  \
+        typedef Shape<__VA_ARGS__> X;                                                                                  \
+        __shared__ Tile<X> tiles[2];                                                                                   \
+        gated_delta_net_tiles<X>(p, tiles);                                                                            \
     }
 #define GDN_DELTAS(form, NB, C, blocks, channel_blocks)              \
     form(NB, blocks, NB, C, false, false, false)                      \

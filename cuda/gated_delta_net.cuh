@@ -3,16 +3,17 @@
 // Eight lanes hold C value columns of a head's state in registers over all tokens of the call; a warp has 4 C columns.
 // Of each 32 keys a lane has four. Which four differs:
 //
-//   rows   (decode, verification; gated_delta_net.cu)    keys 4l .. 4l+3: rows of k, q and the state are 16-byte accesses
-//   tiles  (prefill; gated_delta_net_tiles.cuh)          keys l, l+8, l+16, l+24: two of dot32's five steps stay in a lane
+//   rows   (decode, verification; gated_delta_net.cu)    keys 4l .. 4l+3: rows of k, q and the state are 16-byte
+//   accesses tiles  (prefill; gated_delta_net_tiles.cuh)          keys l, l+8, l+16, l+24: two of dot32's five steps
+//   stay in a lane
 #ifndef GDN_CUDA_GATED_DELTA_NET_CUH
 #define GDN_CUDA_GATED_DELTA_NET_CUH
 
 #include "cuda/kernel.cuh"
 #include "numerics/prepare.h"
 
-// What is known when a kernel is compiled. NB: blocks of 32 keys, exactly, or at most where GENERAL; then head_dim_k, the
-// alignment of rows and their type may be any.
+// What is known when a kernel is compiled. NB: blocks of 32 keys, exactly, or at most where GENERAL; then head_dim_k,
+// the alignment of rows and their type may be any.
 template <int NB_, int C_, bool CHANNEL_, bool ANY_, bool GENERAL_> struct Shape {
     static constexpr int NB = NB_;              // blocks of 32 keys
     static constexpr int C = C_;                // columns of eight lanes: 1, 2 or 4
@@ -32,7 +33,8 @@ struct Place {
     int n_keys;
 };
 
-// False where there is nothing to do: padding, no tokens, or a bad map, which is reported. The same for the whole block.
+// False where there is nothing to do: padding, no tokens, or a bad map, which is reported. The same for the whole
+// block.
 template <class X> GDN_INLINE bool find_place(const gdn_gpu_gated_delta_net &p, Place &at)
 {
     at.s = (int)blockIdx.x;
@@ -96,8 +98,8 @@ template <class X> GDN_INLINE float4 read_row(const char *place, int dtype, int 
         return read_float4(row + 4 * (uint64_t)i);
     if (!X::GENERAL) {
         const uint2 x = __ldg((const uint2 *)(row + 2 * (uint64_t)i));
-        return make_float4(from_half(x.x & 0xffffu, dtype), from_half(x.x >> 16, dtype), from_half(x.y & 0xffffu, dtype),
-                           from_half(x.y >> 16, dtype));
+        return make_float4(from_half(x.x & 0xffffu, dtype), from_half(x.x >> 16, dtype),
+                           from_half(x.y & 0xffffu, dtype), from_half(x.y >> 16, dtype));
     }
     const uint64_t bytes = (uint64_t)element_bytes(dtype);
     float4 x = zero4();
@@ -160,15 +162,15 @@ template <class X, class Gate> GDN_INLINE Gate decay_of(const gdn_gpu_gated_delt
     return exp_of(X::ANY && p.g_form != GDN_GPU_G_LOG ? raw_gate(g, rate, bias) : g);
 }
 
-// A step of four partial sums, of the keys i, i + step, ... Sums of keys that do not exist stay as they are: fma(0, 0, -0)
-// would be +0.
+// A step of four partial sums, of the keys i, i + step, ... Sums of keys that do not exist stay as they are: fma(0, 0,
+// -0) would be +0.
 template <class X> GDN_INLINE float4 sum_step(float4 x, float4 y, float4 sum, int i, int step, int n_keys)
 {
     const float4 next = fma4(x, y, sum);
     if (!X::GENERAL)
         return next;
-    return make_float4(i < n_keys ? next.x : sum.x, i + step < n_keys ? next.y : sum.y, i + 2 * step < n_keys ? next.z : sum.z,
-                       i + 3 * step < n_keys ? next.w : sum.w);
+    return make_float4(i < n_keys ? next.x : sum.x, i + step < n_keys ? next.y : sum.y,
+                       i + 2 * step < n_keys ? next.z : sum.z, i + 3 * step < n_keys ? next.w : sum.w);
 }
 
 // S' = fma(k, d, a S), the product rounded first.

@@ -1,13 +1,13 @@
 // gated_delta_net for many tokens per sequence: prefill, bound by arithmetic and by the chain from token to token. See
 // gated_delta_net.cuh for how a head is spread over lanes.
 //
-// Lane l of the eight has the keys i = 32 m + l + 8 e, e = 0 .. 3. The tree's steps h = 16 and 8 stay within a lane, and
-// h = 4, 2, 1 exchange one number per column with the lanes l^4, l^2, l^1. The tree of a token's kv and that of the
+// Lane l of the eight has the keys i = 32 m + l + 8 e, e = 0 .. 3. The tree's steps h = 16 and 8 stay within a lane,
+// and h = 4, 2, 1 exchange one number per column with the lanes l^4, l^2, l^1. The tree of a token's kv and that of the
 // output of the token before run side by side, because each alone would be waiting most of the time.
 //
-// Tokens pass through shared memory in tiles, two in turns: while one is computed with, the loads of the next are on their
-// way to registers. There k, q and decay lie in the order in which lanes read them, 16 bytes each, and steps 0 and 2 are
-// done once per block. Steps as in gated_delta_net.cu.
+// Tokens pass through shared memory in tiles, two in turns: while one is computed with, the loads of the next are on
+// their way to registers. There k, q and decay lie in the order in which lanes read them, 16 bytes each, and steps 0
+// and 2 are done once per block. Steps as in gated_delta_net.cu.
 #ifndef GDN_CUDA_GATED_DELTA_NET_TILES_CUH
 #define GDN_CUDA_GATED_DELTA_NET_TILES_CUH
 
@@ -24,7 +24,8 @@ template <class X> struct Tile {
 // A tile on its way from memory to shared memory: this thread's part of it.
 template <class X> struct Staging {
     static constexpr int THREADS = 32 * GDN_CUDA_DELTA_WARPS;
-    static constexpr int N_ROWS = Tile<X>::TOKENS * Tile<X>::QUADS / THREADS, N_V = Tile<X>::TOKENS * X::COLUMNS / THREADS;
+    static constexpr int N_ROWS = Tile<X>::TOKENS * Tile<X>::QUADS / THREADS,
+                         N_V = Tile<X>::TOKENS * X::COLUMNS / THREADS;
     float4 k[N_ROWS], q[N_ROWS], g[X::CHANNEL ? N_ROWS : 1];
     float  v[N_V], beta;
     float  rate; // of raw gates, as is the bias, which is one because all of a thread's quads have the same keys
@@ -107,7 +108,8 @@ GDN_INLINE float fold_lane(float4 x)
     return __fadd_rn(__fadd_rn(x.x, x.z), __fadd_rn(x.y, x.w));
 }
 
-// 0: prepare, q and k. Eight lanes have a row of a token; a warp has four rows, or none. All threads of a block come here.
+// 0: prepare, q and k. Eight lanes have a row of a token; a warp has four rows, or none. All threads of a block come
+// here.
 template <class X> GDN_INLINE void prepare_keys(const gdn_gpu_gated_delta_net &p, Tile<X> &tile)
 {
     constexpr int TOKENS = Tile<X>::TOKENS;
@@ -158,7 +160,8 @@ template <class X> GDN_INLINE char *element_at(const gdn_gpu_pool &pool, bool ke
     return head + (uint64_t)(key_major ? i * pool.line + 4 * j : j * pool.line + 4 * i);
 }
 
-template <class X> GDN_INLINE void load_elements(const gdn_gpu_gated_delta_net &p, const Place &w, float4 (&S)[X::NB][X::C])
+template <class X>
+GDN_INLINE void load_elements(const gdn_gpu_gated_delta_net &p, const Place &w, float4 (&S)[X::NB][X::C])
 {
     char *head = w.src < 0 ? p.state_in.base : state_at(p.state_in, w.src, p.slots_in, w.h);
 #pragma unroll
@@ -178,7 +181,8 @@ template <class X> GDN_INLINE void load_elements(const gdn_gpu_gated_delta_net &
 
 // 7: snapshot
 template <class X>
-GDN_INLINE void store_elements(const gdn_gpu_gated_delta_net &p, const Place &w, int dst, const float4 (&S)[X::NB][X::C])
+GDN_INLINE void store_elements(const gdn_gpu_gated_delta_net &p, const Place &w, int dst,
+                               const float4 (&S)[X::NB][X::C])
 {
     char *head = state_at(p.state_out, dst, p.slots_out, w.h);
 #pragma unroll

@@ -15,7 +15,8 @@ typedef char *gdn_cuda_memory;
 #define GDN_ELEMENTARY_FUNCTION static __device__ __forceinline__
 #define GDN_KERNEL(name, params, threads) \
     extern "C" __global__ void __launch_bounds__(threads) name(const __grid_constant__ params p)
-#define GDN_BLOCKS(threads, blocks) threads, blocks // how many a multiprocessor should have at least: bounds the registers
+#define GDN_BLOCKS(threads, blocks)                                                                                    \
+    threads, blocks // how many a multiprocessor should have at least: bounds the registers
 #elif defined(GDN_KERNEL)
 #define GDN_BLOCKS(threads, blocks) threads
 #else
@@ -28,8 +29,8 @@ typedef char *gdn_cuda_memory;
 #define GDN_MAP_NONE -1
 #define GDN_MAP_SKIP -2
 
-// ---- Memory. Operands that nothing of the same call writes are read through __ldg, by address; what a call also writes,
-// through pointers that came with the parameters (gpu/params.h).
+// ---- Memory. Operands that nothing of the same call writes are read through __ldg, by address; what a call also
+// writes, through pointers that came with the parameters (gpu/params.h).
 GDN_INLINE float read_float(uint64_t at)
 {
     return __ldg((const float *)at);
@@ -159,7 +160,8 @@ GDN_INLINE float4 mul4(float4 x, float4 y)
 }
 GDN_INLINE float4 fma4(float4 x, float4 y, float4 z)
 {
-    return make_float4(__fmaf_rn(x.x, y.x, z.x), __fmaf_rn(x.y, y.y, z.y), __fmaf_rn(x.z, y.z, z.z), __fmaf_rn(x.w, y.w, z.w));
+    return make_float4(__fmaf_rn(x.x, y.x, z.x), __fmaf_rn(x.y, y.y, z.y), __fmaf_rn(x.z, y.z, z.z),
+                       __fmaf_rn(x.w, y.w, z.w));
 }
 GDN_INLINE float4 exchange4(float4 x, int mask)
 {

@@ -1,5 +1,5 @@
-/* The image: code for every architecture, and PTX for those to come, as the build embeds it; and its kernels, all looked up
- * when a context is opened, so that no call has to load anything, not even while a stream is captured. */
+/* The image: code for every architecture, and PTX for those to come, as the build embeds it; and its kernels, all
+ * looked up when a context is opened, so that no call has to load anything, not even while a stream is captured. */
 #include <stdio.h>
 
 #include "core/status.h"

@@ -6,7 +6,8 @@
 
 enum { BAD_BYTES = 256 };
 
-/* Host memory for what kernels report: it can be read at any time without a copy, and outlives a context that is lost. */
+/* Host memory for what kernels report: it can be read at any time without a copy, and outlives a context that is lost.
+ */
 gdn_status gdn_cuda_memory_open(gdn_cuda_device *dev)
 {
     void *bad = NULL;
@@ -32,14 +33,16 @@ void gdn_cuda_memory_close(gdn_cuda_device *dev)
     dev->bad = NULL;
 }
 
-/* Pageable memory: the driver has read the source when it returns, but written the device only when the stream says so. */
+/* Pageable memory: the driver has read the source when it returns, but written the device only when the stream says so.
+ */
 gdn_status gdn_cuda_copy_in(gdn_cuda_device *dev, CUdeviceptr to, const void *from, uint64_t bytes)
 {
     gdn_status status = gdn_cuda_wait(dev, dev->stream);
     if (status || !bytes)
         return status;
     const CUresult result = dev->cu->MemcpyHtoDAsync(to, from, (size_t)bytes, dev->stream);
-    return result == CUDA_SUCCESS ? gdn_cuda_wait(dev, dev->stream) : gdn_cuda_fail(dev, dev->cu, result, "cuMemcpyHtoDAsync");
+    return result == CUDA_SUCCESS ? gdn_cuda_wait(dev, dev->stream)
+                                  : gdn_cuda_fail(dev, dev->cu, result, "cuMemcpyHtoDAsync");
 }
 
 gdn_status gdn_cuda_copy_out(gdn_cuda_device *dev, void *to, CUdeviceptr from, uint64_t bytes)
@@ -48,7 +51,8 @@ gdn_status gdn_cuda_copy_out(gdn_cuda_device *dev, void *to, CUdeviceptr from, u
     if (status || !bytes)
         return status;
     const CUresult result = dev->cu->MemcpyDtoHAsync(to, from, (size_t)bytes, dev->stream);
-    return result == CUDA_SUCCESS ? gdn_cuda_wait(dev, dev->stream) : gdn_cuda_fail(dev, dev->cu, result, "cuMemcpyDtoHAsync");
+    return result == CUDA_SUCCESS ? gdn_cuda_wait(dev, dev->stream)
+                                  : gdn_cuda_fail(dev, dev->cu, result, "cuMemcpyDtoHAsync");
 }
 
 /* ---- Buffers for programs --------------------------------------------------------------------------- */
@@ -82,7 +86,8 @@ int gdn_cuda_release(void *device, gdn_gpu_buffer *b)
     return !status || dev->lost;
 }
 
-gdn_status gdn_cuda_buffer_write(gdn_context *ctx, const gdn_span *span, uint64_t offset, const void *source, uint64_t bytes)
+gdn_status gdn_cuda_buffer_write(gdn_context *ctx, const gdn_span *span, uint64_t offset, const void *source,
+                                 uint64_t bytes)
 {
     gdn_cuda_device *dev = ctx->state;
     gdn_cuda_scope scope;

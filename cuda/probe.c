@@ -23,7 +23,8 @@ static gdn_status run(void *user)
     const uint64_t blocks = (GDN_PROBE_OPERANDS + GDN_CUDA_PROBE_THREADS - 1) / GDN_CUDA_PROBE_THREADS;
     gdn_status status;
     if ((status = gdn_cuda_copy_in(x->dev, x->memory, x->host, GDN_PROBE_BYTES)) ||
-        (status = gdn_cuda_launch(x->dev, GDN_CUDA_probe_arithmetic, x->dev->stream, blocks, GDN_CUDA_PROBE_THREADS, &params)))
+        (status = gdn_cuda_launch(x->dev, GDN_CUDA_probe_arithmetic, x->dev->stream, blocks, GDN_CUDA_PROBE_THREADS,
+                                  &params)))
         return status;
     return gdn_cuda_copy_out(x->dev, x->host + GDN_PROBE_IN_BYTES, results, GDN_PROBE_BYTES - GDN_PROBE_IN_BYTES);
 }

@@ -16,25 +16,30 @@ static uint64_t address(const void *backend, const gdn_place *at)
 
 gdn_gpu_device gdn_cuda_gpu(const gdn_cuda_device *dev)
 {
-    return (gdn_gpu_device){ .name = gdn_cuda_implementation, .most_blocks = GDN_CUDA_MAX_BLOCKS, .limit = "2^31 thread blocks or more", .most_slots = UINT64_MAX,
-                             .address = address, .bad = dev->bad_address };
+    return (gdn_gpu_device){ .name = gdn_cuda_implementation,
+                             .most_blocks = GDN_CUDA_MAX_BLOCKS,
+                             .limit = "2^31 thread blocks or more",
+                             .most_slots = UINT64_MAX,
+                             .address = address,
+                             .bad = dev->bad_address };
 }
 
 gdn_status gdn_cuda_stream(gdn_cuda_device *dev, gdn_stream stream, CUstream *out)
 {
     CUcontext context = NULL;
     *out = stream ? (CUstream)stream : dev->stream;
-    if (!stream)
-        return GDN_OK;
+    if (!stream) return GDN_OK;
     const CUresult result = dev->cu->StreamGetCtx(*out, &context);
-    if (result == CUDA_ERROR_INVALID_HANDLE || result == CUDA_ERROR_INVALID_VALUE || result == CUDA_ERROR_INVALID_CONTEXT)
-        return gdn_fail(GDN_INVALID_ARGUMENT, "stream is %p, which is no CUDA stream (cuStreamGetCtx returned %d); NULL and streams of the "
-                        "context's CUDA context are allowed", stream, (int)result);
-    if (result != CUDA_SUCCESS)
-        return gdn_cuda_fail(dev, dev->cu, result, "cuStreamGetCtx");
+    if (result == CUDA_ERROR_INVALID_HANDLE || result == CUDA_ERROR_INVALID_VALUE ||
+        result == CUDA_ERROR_INVALID_CONTEXT)
+        return gdn_fail(GDN_INVALID_ARGUMENT,
+                        "stream is %p, which is no CUDA stream (cuStreamGetCtx returned %d); NULL and streams of the "
+                        "context's CUDA context are allowed",
+                        stream, (int)result);
+    if (result != CUDA_SUCCESS) return gdn_cuda_fail(dev, dev->cu, result, "cuStreamGetCtx");
     if (context != dev->context)
-        return gdn_fail(GDN_INVALID_ARGUMENT, "stream is %p, of the CUDA context %p; this gdn_context runs in %p", stream, (void *)context,
-                        (void *)dev->context);
+        return gdn_fail(GDN_INVALID_ARGUMENT, "stream is %p, of the CUDA context %p; this gdn_context runs in %p",
+                        stream, (void *)context, (void *)dev->context);
     return GDN_OK;
 }
 
@@ -50,18 +55,18 @@ gdn_status gdn_cuda_wait(gdn_cuda_device *dev, CUstream stream)
     const uint64_t begin = now_ns();
     int capturing = CU_STREAM_CAPTURE_STATUS_NONE;
     CUresult result = stream == dev->stream ? CUDA_SUCCESS : dev->cu->StreamIsCapturing(stream, &capturing);
-    if (result != CUDA_SUCCESS)
-        return gdn_cuda_fail(dev, dev->cu, result, "cuStreamIsCapturing");
+    if (result != CUDA_SUCCESS) return gdn_cuda_fail(dev, dev->cu, result, "cuStreamIsCapturing");
     if (capturing != CU_STREAM_CAPTURE_STATUS_NONE)
-        return gdn_fail(GDN_INVALID_ARGUMENT, "stream is %p, which is being captured; there is nothing yet to wait for", (void *)stream);
+        return gdn_fail(GDN_INVALID_ARGUMENT, "stream is %p, which is being captured; there is nothing yet to wait for",
+                        (void *)stream);
     for (long pause_ns = 0;;) {
         result = dev->cu->StreamQuery(stream);
         if (result != CUDA_ERROR_NOT_READY)
             return result == CUDA_SUCCESS ? GDN_OK : gdn_cuda_fail(dev, dev->cu, result, "cuStreamQuery");
         const uint64_t waited = now_ns() - begin;
         if (waited >= dev->timeout_ns)
-            return gdn_fail(GDN_TIMEOUT, "the device %s was not done after %llu ns (desc->timeout_ns)", dev->traits.name,
-                            (unsigned long long)dev->timeout_ns);
+            return gdn_fail(GDN_TIMEOUT, "the device %s was not done after %llu ns (desc->timeout_ns)",
+                            dev->traits.name, (unsigned long long)dev->timeout_ns);
         if (waited > 200000) { /* what takes longer than that does not mind 2% more */
             pause_ns = (long)(waited / 50 < 1000000 ? waited / 50 : 1000000);
             const struct timespec pause = { 0, pause_ns };
@@ -70,22 +75,23 @@ gdn_status gdn_cuda_wait(gdn_cuda_device *dev, CUstream stream)
     }
 }
 
-gdn_status gdn_cuda_launch(gdn_cuda_device *dev, gdn_cuda_kernel kernel, CUstream stream, uint64_t blocks, uint32_t threads,
-                           const void *params)
+gdn_status gdn_cuda_launch(gdn_cuda_device *dev, gdn_cuda_kernel kernel, CUstream stream, uint64_t blocks,
+                           uint32_t threads, const void *params)
 {
     return gdn_cuda_launch_3d(dev, kernel, stream, (const uint32_t[3]){ (uint32_t)blocks, 1, 1 }, threads, params);
 }
 
-gdn_status gdn_cuda_launch_3d(gdn_cuda_device *dev, gdn_cuda_kernel kernel, CUstream stream, const uint32_t blocks[3], uint32_t threads,
-                              const void *params)
+gdn_status gdn_cuda_launch_3d(gdn_cuda_device *dev, gdn_cuda_kernel kernel, CUstream stream, const uint32_t blocks[3],
+                              uint32_t threads, const void *params)
 {
     void *list[1];
     union { /* the driver's signature has no const, and it only reads */
         const void *in;
-        void       *out;
+        void *out;
     } p = { .in = params };
     list[0] = p.out;
-    const CUresult result = dev->cu->LaunchKernel(dev->kernels[kernel], blocks[0], blocks[1], blocks[2], threads, 1, 1, 0, stream, list, NULL);
+    const CUresult result = dev->cu->LaunchKernel(dev->kernels[kernel], blocks[0], blocks[1], blocks[2], threads, 1, 1,
+                                                  0, stream, list, NULL);
     return result == CUDA_SUCCESS ? GDN_OK : gdn_cuda_fail(dev, dev->cu, result, "cuLaunchKernel");
 }
 

@@ -1,6 +1,6 @@
-// set_rows: a block writes a piece of one row. Rows run in parallel, so which of two rows with one target is the later has
-// to be known beforehand: few rows are compared with all that follow them; for many, two launches before (clear, enter)
-// put them into a hash table in the workspace, whose slots keep the largest row number of their target.
+// set_rows: a block writes a piece of one row. Rows run in parallel, so which of two rows with one target is the later
+// has to be known beforehand: few rows are compared with all that follow them; for many, two launches before (clear,
+// enter) put them into a hash table in the workspace, whose slots keep the largest row number of their target.
 //
 // Steps, numbered as in docs/kernels/set_rows.md and in every other version:
 //   1 target   2 load   3 convert and store
@@ -134,7 +134,8 @@ GDN_KERNEL(gdn_cuda_rows_write, gdn_gpu_set_rows, GDN_BLOCKS(GDN_CUDA_ROWS_THREA
     const int64_t begin = piece * GDN_CUDA_ROWS_PIECE;
     const int64_t n = p.n_columns - begin < GDN_CUDA_ROWS_PIECE ? p.n_columns - begin : GDN_CUDA_ROWS_PIECE;
     const uint64_t src_bytes = p.src_dtype == GDN_GPU_F32 ? 4 : 2, dst_bytes = p.dst_dtype == GDN_GPU_F32 ? 4 : 2;
-    const uint64_t src = p.src + (uint64_t)(b * p.src_stride[0] + c * p.src_stride[1] + i * p.src_stride[2]) + src_bytes * (uint64_t)begin;
+    const uint64_t src = p.src + (uint64_t)(b * p.src_stride[0] + c * p.src_stride[1] + i * p.src_stride[2]) +
+                         src_bytes * (uint64_t)begin;
     char *const dst_row = p.dst + (uint64_t)(b * p.dst_stride[0] + c * p.dst_stride[1] + row * p.dst_stride[2]);
     char *const dst = dst_row + dst_bytes * (uint64_t)begin;
 
@@ -143,17 +144,20 @@ GDN_KERNEL(gdn_cuda_rows_write, gdn_gpu_set_rows, GDN_BLOCKS(GDN_CUDA_ROWS_THREA
         move(dst, src, (int64_t)src_bytes * n, p.wide);
     } else if (p.dst_dtype == GDN_GPU_Q8_0) {
         for (int64_t j = me / 32; j < n / 32; j += GDN_CUDA_ROWS_THREADS / 32)
-            store_q8_0(dst_row + 34 * (uint64_t)(begin / 32 + j), read_element(src + src_bytes * (uint64_t)(32 * j + lane), p.src_dtype), lane);
+            store_q8_0(dst_row + 34 * (uint64_t)(begin / 32 + j),
+                       read_element(src + src_bytes * (uint64_t)(32 * j + lane), p.src_dtype), lane);
     } else if (p.wide && p.src_dtype == GDN_GPU_F32) { // four columns per lane
         const int64_t whole = n / 4;
         for (int64_t j = me; j < whole; j += GDN_CUDA_ROWS_THREADS) {
             const float4 x = read_float4(src + 16 * (uint64_t)j);
-            *(uint2 *)(dst + 8 * (uint64_t)j) = make_uint2(two_halves(x.x, x.y, p.dst_dtype), two_halves(x.z, x.w, p.dst_dtype));
+            *(uint2 *)(dst + 8 * (uint64_t)j) =
+                make_uint2(two_halves(x.x, x.y, p.dst_dtype), two_halves(x.z, x.w, p.dst_dtype));
         }
         for (int64_t j = 4 * whole + me; j < n; j += GDN_CUDA_ROWS_THREADS)
             store_half(dst + 2 * (uint64_t)j, half_of(read_float(src + 4 * (uint64_t)j), p.dst_dtype));
     } else {
         for (int64_t j = me; j < n; j += GDN_CUDA_ROWS_THREADS)
-            store_element(dst + dst_bytes * (uint64_t)j, read_element(src + src_bytes * (uint64_t)j, p.src_dtype), p.dst_dtype);
+            store_element(dst + dst_bytes * (uint64_t)j, read_element(src + src_bytes * (uint64_t)j, p.src_dtype),
+                          p.dst_dtype);
     }
 }

@@ -2,12 +2,12 @@
 #ifndef GDN_CUDA_SHAPE_H
 #define GDN_CUDA_SHAPE_H
 
-/* Threads of a block of gated_delta_net, in warps: each warp has its own columns of one head. The grid is sequences x value
- * heads x blocks of columns. */
-#define GDN_CUDA_DELTA_WARPS 4
-#define GDN_CUDA_CONV_THREADS 128
-#define GDN_CUDA_ROWS_THREADS 128
-#define GDN_CUDA_ROWS_PIECE 2048 /* columns of a block, a multiple of 32 */
+/* Threads of a block of gated_delta_net, in warps: each warp has its own columns of one head. The grid is sequences x
+ * value heads x blocks of columns. */
+#define GDN_CUDA_DELTA_WARPS   4
+#define GDN_CUDA_CONV_THREADS  128
+#define GDN_CUDA_ROWS_THREADS  128
+#define GDN_CUDA_ROWS_PIECE    2048 /* columns of a block, a multiple of 32 */
 #define GDN_CUDA_PROBE_THREADS 128
 
 #endif

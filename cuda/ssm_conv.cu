@@ -1,8 +1,8 @@
 // ssm_conv: one channel per lane, with the last KW inputs in registers while it walks along tokens, and the next
 // tokens' inputs on their way.
 //
-// Three ways to cut a call (p.part): whole sequences, for decode, where one launch does everything; or else pieces of the
-// token axis, and then, in a launch behind it since it may overwrite history that pieces read, the history.
+// Three ways to cut a call (p.part): whole sequences, for decode, where one launch does everything; or else pieces of
+// the token axis, and then, in a launch behind it since it may overwrite history that pieces read, the history.
 //
 // Steps, numbered as in docs/kernels/ssm_conv.md and in every other version:
 //   1 history   2 taps   3 activation   4 output   5 keep history
@@ -62,8 +62,8 @@ GDN_INLINE char *history_at(const gdn_gpu_ssm_conv &p, const gdn_gpu_pool &pool,
     return pool.base + (uint64_t)(row * pool.row + position % p.n_columns * pool.line);
 }
 
-// Elements of a type that is known per launch. They are loaded as bits and widened where they are used, so that no load waits
-// for another's type.
+// Elements of a type that is known per launch. They are loaded as bits and widened where they are used, so that no load
+// waits for another's type.
 GDN_INLINE uint32_t read_bits(uint64_t at, int dtype)
 {
     return dtype == GDN_GPU_F32 ? gdn_bits(read_float(at)) : __ldg((const unsigned short *)at);
@@ -96,12 +96,13 @@ template <bool TYPED> GDN_INLINE Types types_of(const gdn_gpu_ssm_conv &p)
 {
     Types t = { GDN_GPU_F32, GDN_GPU_F32, GDN_GPU_F32, GDN_GPU_F32, GDN_GPU_F32 };
     if (TYPED)
-        t.x = p.x_dtype, t.weight = p.weight_dtype, t.bias = p.bias_dtype, t.result = p.result_dtype, t.history = p.history_dtype;
+        t.x = p.x_dtype, t.weight = p.weight_dtype, t.bias = p.bias_dtype, t.result = p.result_dtype,
+        t.history = p.history_dtype;
     return t;
 }
 
-// Taps of a kernel of width kw lie at the end of KW registers, so that the newest is always the last; those before it are
-// not there, and skipped.
+// Taps of a kernel of width kw lie at the end of KW registers, so that the newest is always the last; those before it
+// are not there, and skipped.
 template <int KW> GDN_INLINE float taps(const float (&weight)[KW], const float (&x)[KW], float u, int kw, bool exact)
 {
 #pragma unroll
@@ -116,7 +117,8 @@ template <int KW, bool EXACT, bool TYPED>
 GDN_INLINE void convolve(const gdn_gpu_ssm_conv &p, const Types &types, const Sequence &q, int t0, int t1, int c)
 {
     constexpr int AHEAD = 4; // tokens whose inputs are loaded together
-    const uint64_t at_x = (uint64_t)element_bytes(types.x) * (uint64_t)c, weight_at = p.weight + (uint64_t)(c * p.weight_channel);
+    const uint64_t at_x = (uint64_t)element_bytes(types.x) * (uint64_t)c,
+                   weight_at = p.weight + (uint64_t)(c * p.weight_channel);
     const int kw = EXACT ? KW : p.kernel_width;
     const bool wide = EXACT && KW == 4 && p.wide_weight;
     uint32_t weight_bits[KW], old[KW], coming[AHEAD];
@@ -150,13 +152,15 @@ GDN_INLINE void convolve(const gdn_gpu_ssm_conv &p, const Types &types, const Se
     }
     if (wide && TYPED && types.weight != GDN_GPU_F32) {
         const uint2 w = __ldg((const uint2 *)weight_at);
-        weight_bits[0] = w.x & 0xffffu, weight_bits[KW > 1] = w.x >> 16, weight_bits[KW / 2] = w.y & 0xffffu, weight_bits[KW - 1] = w.y >> 16;
+        weight_bits[0] = w.x & 0xffffu, weight_bits[KW > 1] = w.x >> 16, weight_bits[KW / 2] = w.y & 0xffffu,
+        weight_bits[KW - 1] = w.y >> 16;
     } else if (wide) {
         const float4 w = read_float4(weight_at);
         weight_bits[0] = gdn_bits(w.x), weight_bits[KW > 1] = gdn_bits(w.y);
         weight_bits[KW / 2] = gdn_bits(w.z), weight_bits[KW - 1] = gdn_bits(w.w);
     }
-    const uint32_t bias_bits = p.bias ? read_bits(p.bias + (uint64_t)element_bytes(types.bias) * (uint64_t)c, types.bias) : 0u;
+    const uint32_t bias_bits =
+        p.bias ? read_bits(p.bias + (uint64_t)element_bytes(types.bias) * (uint64_t)c, types.bias) : 0u;
 #pragma unroll
     for (int j = 0; j < KW; j++) {
         weight[j] = widen(weight_bits[j], types.weight);
@@ -181,18 +185,21 @@ GDN_INLINE void convolve(const gdn_gpu_ssm_conv &p, const Types &types, const Se
                 x[j] = x[j + 1];
             x[KW - 1] = widen(now[a], types.x);
             const float u = taps<KW>(weight, x, bias, kw, EXACT);                              // 2: taps, oldest first
-            store_bits(out_at, narrow(p.silu ? gdn_silu(u) : u, types.result), types.result); // 3: activation, 4: output
+            store_bits(out_at, narrow(p.silu ? gdn_silu(u) : u, types.result),
+                       types.result); // 3: activation, 4: output
             out_at += p.result.token;
         }
     }
 }
 
-// 5: keep history: the newest columns; the older of them only move when the row changes. Bits move where types are the same.
+// 5: keep history: the newest columns; the older of them only move when the row changes. Bits move where types are the
+// same.
 GDN_INLINE void keep(const gdn_gpu_ssm_conv &p, const Types &types, const Sequence &q, int c)
 {
     if (q.dst < 0)
         return;
-    const uint64_t at_x = (uint64_t)element_bytes(types.x) * (uint64_t)c, at_c = (uint64_t)element_bytes(types.history) * (uint64_t)c;
+    const uint64_t at_x = (uint64_t)element_bytes(types.x) * (uint64_t)c,
+                   at_c = (uint64_t)element_bytes(types.history) * (uint64_t)c;
     const bool in_place = q.src == q.dst && p.same_pool;
     const int end = q.position + q.T;
     int at = end > p.n_columns ? end - p.n_columns : 0;

@@ -1,9 +1,9 @@
 /* cuda_stream.c - decoding on a CUDA stream of the program's: a step is captured in a CUDA graph once and replayed for
  * every token, with other inputs each time and nothing waiting between them.
  *
- * The driver interface is opened at run time, so that this builds where there is no CUDA; a program that has cuda.h or the
- * CUDA runtime passes its CUstream or cudaStream_t in the same way. Results are compared with the CPU's, bit for bit. Exit
- * status: 0 = the same bits, 77 = there is no CUDA device here. */
+ * The driver interface is opened at run time, so that this builds where there is no CUDA; a program that has cuda.h or
+ * the CUDA runtime passes its CUstream or cudaStream_t in the same way. Results are compared with the CPU's, bit for
+ * bit. Exit status: 0 = the same bits, 77 = there is no CUDA device here. */
 #include <gdn/gdn.h>
 
 #include <dlfcn.h>
@@ -157,7 +157,8 @@ int main(void)
         cuda(cuGraphLaunch(exec, stream), "cuGraphLaunch");
         cuda(cuMemcpyDtoHAsync_v2(out[0][t], (uintptr_t)d_out.data, sizeof out[0][t], stream), "cuMemcpyDtoHAsync");
     }
-    must(gdn_synchronize(gpu, stream), "gdn_synchronize"); /* also tells of bad map values, which only the device sees */
+    must(gdn_synchronize(gpu, stream),
+         "gdn_synchronize"); /* also tells of bad map values, which only the device sees */
     must(gdn_buffer_read(gpu, &d_state, 0, state[0], sizeof state[0]), "gdn_buffer_read");
 
     /* The same on the CPU. */

@@ -1,5 +1,5 @@
-/* prefill_decode.c - prompts of unequal lengths in one call, then one token at a time for all sequences together, and the
- * workspace asked for once.
+/* prefill_decode.c - prompts of unequal lengths in one call, then one token at a time for all sequences together, and
+ * the workspace asked for once.
  *
  * Tokens of all sequences lie one after another; seq_start says where each begins. Alone and together, in one call and
  * token by token, the bits are the same: the program runs each sequence by itself too, and compares the outputs and the
@@ -64,7 +64,8 @@ static gdn_gated_delta_net_args arguments(int32_t n_seqs, int32_t n_tokens, floa
     a.n_seqs = a.n_rows = n_seqs; a.n_tokens = n_tokens;
     a.n_heads_k = HEADS_K; a.n_heads_v = HEADS_V; a.head_dim_k = a.head_dim_v = DIM;
     a.q.data = in[0].q; a.k.data = in[0].k; a.v.data = in[0].v; a.g.data = in[0].g; a.beta.data = in[0].beta;
-    /* Strides are bytes: sequence, token, head. 0 for the sequence, since it is ragged, and for heads, which are packed. */
+    /* Strides are bytes: sequence, token, head. 0 for the sequence, since it is ragged, and for heads, which are
+     * packed. */
     a.q.stride[1] = a.k.stride[1] = a.v.stride[1] = a.g.stride[1] = a.beta.stride[1] = sizeof(token);
     a.out.data = out;
     a.state.data = pool; /* without maps: row s is sequence s's, read and written */
@@ -72,7 +73,8 @@ static gdn_gated_delta_net_args arguments(int32_t n_seqs, int32_t n_tokens, floa
 }
 
 /* One call over n[s] more tokens of each sequence, from at[s] on. A sequence that has begun goes on from its state. */
-static void step(gdn_context *ctx, const gdn_span *workspace, int which, int first, int count, const int32_t *n, int32_t *at)
+static void step(gdn_context *ctx, const gdn_span *workspace, int which, int first, int count, const int32_t *n,
+                 int32_t *at)
 {
     int32_t start[SEQS + 1] = { 0 }, src[SEQS];
     for (int s = 0; s < count; s++) {

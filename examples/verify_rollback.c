@@ -1,15 +1,16 @@
-/* verify_rollback.c - speculative decoding's memory: drafts are verified for several sequences in one call, and those that
- * are rejected are rolled back without computing anything again.
+/* verify_rollback.c - speculative decoding's memory: drafts are verified for several sequences in one call, and those
+ * that are rejected are rolled back without computing anything again.
  *
  * The layer is the one of Qwen3-Next: ssm_conv over q, k and v together, then gated_delta_net. Both remember: the
  * convolution its last columns, the delta rule its state. Each is a ring that is tagged by position:
  *   - a sequence has SLOTS = DRAFTS + 1 snapshots; the state after p tokens lies in slot p % SLOTS;
  *   - its history has WIDTH - 1 + DRAFTS columns; that of position p is column p % COLUMNS (the kernel does that).
- * A round verifies the newest token and its drafts. If n of these tokens hold, the sequence goes on at position + n: that
- * is all of the rollback, since both rings still have what was there.
+ * A round verifies the newest token and its drafts. If n of these tokens hold, the sequence goes on at position + n:
+ * that is all of the rollback, since both rings still have what was there.
  *
- * Sequences have and accept other numbers of drafts than their neighbours, and than the round before. At the end each output,
- * state and history is compared with that of plain decoding, one token after another. Exit status: 0 = the same bits. */
+ * Sequences have and accept other numbers of drafts than their neighbours, and than the round before. At the end each
+ * output, state and history is compared with that of plain decoding, one token after another. Exit status: 0 = the same
+ * bits. */
 #include <gdn/gdn.h>
 
 #include <math.h>
@@ -18,9 +19,20 @@
 #include <string.h>
 
 enum {
-    HEADS = 2, DIM = 32, PART = HEADS * DIM, CHANNELS = 3 * PART, STATE = HEADS * DIM * DIM,
-    WIDTH = 4, DRAFTS = 3, SLOTS = DRAFTS + 1, COLUMNS = WIDTH - 1 + DRAFTS,
-    SEQS = 4, PROMPT = 9, LENGTH = 40, ROOM = LENGTH + DRAFTS, MAX_TOKENS = SEQS * PROMPT /* PROMPT: the longest prompt */
+    HEADS = 2,
+    DIM = 32,
+    PART = HEADS * DIM,
+    CHANNELS = 3 * PART,
+    STATE = HEADS * DIM * DIM,
+    WIDTH = 4,
+    DRAFTS = 3,
+    SLOTS = DRAFTS + 1,
+    COLUMNS = WIDTH - 1 + DRAFTS,
+    SEQS = 4,
+    PROMPT = 9,
+    LENGTH = 40,
+    ROOM = LENGTH + DRAFTS,
+    MAX_TOKENS = SEQS * PROMPT /* PROMPT: the longest prompt */
 };
 
 /* A layer with its memory. Plain decoding needs one slot and WIDTH - 1 columns: nothing is rolled back. */
@@ -85,7 +97,11 @@ static void run(layer *l, batch *b, int measure)
     const int32_t n = b->seq_start[SEQS];
     gdn_ssm_conv_args c = GDN_INIT(gdn_ssm_conv_args);
     c.flags = GDN_CONV_SILU;
-    c.n_seqs = c.n_rows = SEQS; c.n_tokens = n; c.n_channels = CHANNELS; c.kernel_width = WIDTH; c.n_columns = l->columns;
+    c.n_seqs = c.n_rows = SEQS;
+    c.n_tokens = n;
+    c.n_channels = CHANNELS;
+    c.kernel_width = WIDTH;
+    c.n_columns = l->columns;
     c.x.data = b->x; c.weight.data = weight; c.out.data = qkv; c.history.data = l->history;
     c.history.stride[0] = sizeof l->history[0]; /* a row of the array; 0 would mean packed */
     c.seq_start.data = b->seq_start; c.position.data = b->position;
@@ -181,11 +197,12 @@ int main(void)
     for (int s = 0; s < SEQS; s++) {
         bad |= memcmp(speculative.state[s] + end[s] % SLOTS * STATE, plain.state[s], STATE * sizeof(float)) != 0;
         for (int p = end[s] - (WIDTH - 1); p < end[s]; p++)
-            bad |= memcmp(speculative.history[s] + p % COLUMNS * CHANNELS, plain.history[s] + p % (WIDTH - 1) * CHANNELS,
-                          CHANNELS * sizeof(float)) != 0;
+            bad |= memcmp(speculative.history[s] + p % COLUMNS * CHANNELS,
+                          plain.history[s] + p % (WIDTH - 1) * CHANNELS, CHANNELS * sizeof(float)) != 0;
         printf("sequence %d: %d tokens\n", s, (int)end[s]);
     }
-    printf("%d rounds, %d drafts rejected: %s plain decoding\n", rounds, rejected, bad ? "OTHER BITS than" : "the bits of");
+    printf("%d rounds, %d drafts rejected: %s plain decoding\n", rounds, rejected,
+           bad ? "OTHER BITS than" : "the bits of");
     for (layer *l = &speculative; l; l = l == &plain ? NULL : &plain) {
         gdn_buffer_destroy(ctx, &l->conv_workspace);
         gdn_buffer_destroy(ctx, &l->delta_workspace);

@@ -1,7 +1,8 @@
-/* vulkan_command_buffer.c - kernels recorded into a command buffer of the program's, on the program's own device and queue:
- * ssm_conv and, on what it gives, gated_delta_net; recorded once, submitted for every token.
+/* vulkan_command_buffer.c - kernels recorded into a command buffer of the program's, on the program's own device and
+ * queue: ssm_conv and, on what it gives, gated_delta_net; recorded once, submitted for every token.
  *
- * Results are compared with the CPU's, bit for bit. Exit status: 0 = the same bits, 77 = no Vulkan device that can do it. */
+ * Results are compared with the CPU's, bit for bit. Exit status: 0 = the same bits, 77 = no Vulkan device that can do
+ * it. */
 #include <gdn/vulkan.h>
 #include <vulkan/vulkan.h>
 
@@ -12,8 +13,8 @@
 
 enum { SEQS = 2, STEPS = 4, HEADS = 2, DIM = 32, PART = HEADS * DIM, CHANNELS = 3 * PART, WIDTH = 4 };
 
-/* All operands, in one piece of memory: inputs, which change from step to step, then results. Every sequence starts from
- * zero, since the memory does; position says how many tokens came before. */
+/* All operands, in one piece of memory: inputs, which change from step to step, then results. Every sequence starts
+ * from zero, since the memory does; position says how many tokens came before. */
 typedef struct operands {
     float x[SEQS][CHANNELS], g[SEQS][HEADS], beta[SEQS][HEADS];
     int32_t position[SEQS];
@@ -123,7 +124,9 @@ int main(void)
     want.features.shaderFloat64 = has.features.shaderFloat64;
     const float priority = 1.0f;
     VkDeviceQueueCreateInfo queue_info = { VK_STRUCTURE_TYPE_DEVICE_QUEUE_CREATE_INFO, NULL, 0, family, 1, &priority };
-    VkDeviceCreateInfo info = { VK_STRUCTURE_TYPE_DEVICE_CREATE_INFO, &want, 0, 1, &queue_info, 0, NULL, 0, NULL, NULL };
+    VkDeviceCreateInfo info = {
+        VK_STRUCTURE_TYPE_DEVICE_CREATE_INFO, &want, 0, 1, &queue_info, 0, NULL, 0, NULL, NULL
+    };
     vulkan(vkCreateDevice(physical, &info, NULL, &device), "vkCreateDevice");
     vkGetDeviceQueue(device, family, 0, &queue);
 
@@ -131,7 +134,8 @@ int main(void)
     native.get_instance_proc_addr = (gdn_vulkan_function)vkGetInstanceProcAddr;
     native.instance = instance; native.physical_device = physical; native.device = device;
     native.queue = queue; native.queue_family = family;
-    native.features = want.features.shaderFloat64 ? GDN_VULKAN_FLOAT64 : 0; /* of those that the device was created with */
+    native.features =
+        want.features.shaderFloat64 ? GDN_VULKAN_FLOAT64 : 0; /* of those that the device was created with */
     gdn_context_desc desc = GDN_INIT(gdn_context_desc);
     gdn_context *gpu = NULL, *cpu = NULL;
     must(gdn_context_create(&desc, &cpu), "gdn_context_create, CPU");

@@ -32,7 +32,8 @@ static gdn_status variants_of(const gdn_gpu_driver *driver, uint32_t index, gdn_
     if (!driver->known[index].n) {
         void *device = calloc(1, driver->device_bytes);
         if (!device) {
-            status = gdn_fail(GDN_OUT_OF_MEMORY, "no memory for a device of %zu bytes, to be probed", driver->device_bytes);
+            status =
+                gdn_fail(GDN_OUT_OF_MEMORY, "no memory for a device of %zu bytes, to be probed", driver->device_bytes);
         } else {
             if (!(status = driver->open(device, NULL, index, NULL)))
                 status = driver->probe(device, &driver->known[index]);
@@ -74,7 +75,8 @@ gdn_status gdn_gpu_describe_device(const gdn_backend *backend, uint32_t device, 
     return GDN_OK;
 }
 
-gdn_status gdn_gpu_describe_implementation(const gdn_backend *backend, uint32_t device, uint32_t index, gdn_implementation_info *info)
+gdn_status gdn_gpu_describe_implementation(const gdn_backend *backend, uint32_t device, uint32_t index,
+                                           gdn_implementation_info *info)
 {
     gdn_gpu_variants variants;
     gdn_status status = variants_of(driver_of(backend), device, &variants);
@@ -83,7 +85,8 @@ gdn_status gdn_gpu_describe_implementation(const gdn_backend *backend, uint32_t 
     return status;
 }
 
-gdn_status gdn_gpu_describe_context(const gdn_context *ctx, gdn_device_info *device, gdn_implementation_info *implementation)
+gdn_status gdn_gpu_describe_context(const gdn_context *ctx, gdn_device_info *device,
+                                    gdn_implementation_info *implementation)
 {
     const gdn_gpu_context *dev = ctx->state;
     if (device) {
@@ -110,7 +113,8 @@ static gdn_status find_variant(const gdn_context *ctx, const char *name, uint32_
         (void)snprintf(have + used, sizeof have - used, "%s%s", *index ? ", " : "", dev->variants.list[*index].name);
     }
     if (name && driver_of(ctx->backend)->only)
-        return gdn_fail(GDN_NOT_FOUND, "desc->implementation is \"%.64s\"; the %s backend has %s", name, ctx->backend->name, have);
+        return gdn_fail(GDN_NOT_FOUND, "desc->implementation is \"%.64s\"; the %s backend has %s", name,
+                        ctx->backend->name, have);
     if (name)
         return gdn_fail(GDN_NOT_FOUND, "desc->implementation is \"%.64s\"; %s has %s", name, dev->name, have);
     return GDN_OK;
@@ -122,14 +126,16 @@ gdn_status gdn_gpu_open(gdn_context *ctx, const gdn_context_desc *desc, uint32_t
     gdn_status status;
     gdn_gpu_context *dev = gdn_context_alloc(ctx, driver->device_bytes, 64);
     if (!dev)
-        return gdn_fail(GDN_OUT_OF_MEMORY, "no memory for a %s context of %zu bytes", ctx->backend->name, driver->device_bytes);
+        return gdn_fail(GDN_OUT_OF_MEMORY, "no memory for a %s context of %zu bytes", ctx->backend->name,
+                        driver->device_bytes);
     memset(dev, 0, driver->device_bytes);
     ctx->state = dev;
     if ((status = driver->open(dev, ctx, desc->device, desc->native)))
         return status;
     /* A device that core has not chosen from our list has a list of its own. */
     if (desc->native) {
-        if ((status = driver->probe(dev, &dev->variants)) || (status = find_variant(ctx, desc->implementation, &implementation)))
+        if ((status = driver->probe(dev, &dev->variants)) ||
+            (status = find_variant(ctx, desc->implementation, &implementation)))
             return status;
     } else if ((status = variants_of(driver, desc->device, &dev->variants))) {
         return status;
@@ -165,7 +171,8 @@ gdn_status gdn_gpu_buffer_create(gdn_context *ctx, uint64_t bytes, gdn_span *spa
     gdn_gpu_context *dev = ctx->state;
     gdn_gpu_buffer  *b = gdn_context_alloc(ctx, driver->buffer_bytes, 64);
     if (!b)
-        return gdn_fail(GDN_OUT_OF_MEMORY, "no memory for the record of a buffer of %llu bytes", (unsigned long long)bytes);
+        return gdn_fail(GDN_OUT_OF_MEMORY, "no memory for the record of a buffer of %llu bytes",
+                        (unsigned long long)bytes);
     memset(b, 0, driver->buffer_bytes);
     const gdn_status status = driver->allocate(dev, bytes, b);
     if (status) {

@@ -57,8 +57,10 @@ typedef struct gdn_gpu_driver {
 /* For core's table of a backend, whose `own` is its driver. */
 uint32_t   gdn_gpu_device_count(const gdn_backend *backend, char reason[GDN_REASON_MAX]);
 gdn_status gdn_gpu_describe_device(const gdn_backend *backend, uint32_t device, gdn_device_info *info);
-gdn_status gdn_gpu_describe_implementation(const gdn_backend *backend, uint32_t device, uint32_t index, gdn_implementation_info *info);
-gdn_status gdn_gpu_describe_context(const gdn_context *ctx, gdn_device_info *device, gdn_implementation_info *implementation);
+gdn_status gdn_gpu_describe_implementation(const gdn_backend *backend, uint32_t device, uint32_t index,
+                                           gdn_implementation_info *info);
+gdn_status gdn_gpu_describe_context(const gdn_context *ctx, gdn_device_info *device,
+                                    gdn_implementation_info *implementation);
 gdn_status gdn_gpu_open(gdn_context *ctx, const gdn_context_desc *desc, uint32_t implementation);
 void       gdn_gpu_close(gdn_context *ctx);
 gdn_status gdn_gpu_buffer_create(gdn_context *ctx, uint64_t bytes, gdn_span *span);

@@ -9,37 +9,68 @@ typedef gdn_gated_delta_net_problem problem_t;
 int gdn_gpu_has_forms(const problem_t *p)
 {
     static const float one = 1;
-    return p->qk_norm || p->g_form != GDN_G_LOG || p->beta_form != GDN_BETA_PLAIN || memcmp(&p->beta_factor, &one, sizeof one);
+    return p->qk_norm || p->g_form != GDN_G_LOG || p->beta_form != GDN_BETA_PLAIN ||
+           memcmp(&p->beta_factor, &one, sizeof one);
 }
 
 void gdn_gpu_plan_gated_delta_net(const gdn_gpu_device *dev, const problem_t *p, uint32_t columns, gdn_plan *plan)
 {
     gdn_gpu_name(dev, plan);
     plan->capability.workspace_bytes = dev->params_bytes;
-    plan->blocks  = gdn_gpu_parts((uint64_t)p->head_dim_v, columns);
+    plan->blocks = gdn_gpu_parts((uint64_t)p->head_dim_v, columns);
     plan->n_items = (int64_t)gdn_gpu_product((uint64_t)p->n_seqs * (uint64_t)p->n_heads_v, plan->blocks);
     if ((uint64_t)plan->n_items > dev->most_blocks)
         gdn_gpu_refuse(plan, "the call has %s (sequences x heads x blocks of columns)", dev->limit);
 }
 
-gdn_gpu_gated_delta_net gdn_gpu_params_gated_delta_net(const gdn_gpu_device *dev, const problem_t *p, const gdn_plan *plan)
+gdn_gpu_gated_delta_net gdn_gpu_params_gated_delta_net(const gdn_gpu_device *dev, const problem_t *p,
+                                                       const gdn_plan *plan)
 {
     gdn_gpu_gated_delta_net x = {
-        .q = gdn_gpu_tokens_of(dev, &p->q), .k = gdn_gpu_tokens_of(dev, &p->k), .v = gdn_gpu_tokens_of(dev, &p->v),
-        .g = gdn_gpu_tokens_of(dev, &p->g), .beta = gdn_gpu_tokens_of(dev, &p->beta), .result = gdn_gpu_tokens_of(dev, &p->out),
-        .ssm_a = gdn_gpu_tokens_of(dev, &p->ssm_a), .dt_bias = gdn_gpu_tokens_of(dev, &p->dt_bias),
-        .state_in = gdn_gpu_pool_of(dev, &p->state_in), .state_out = gdn_gpu_pool_of(dev, &p->state_out),
-        .seq_start = gdn_gpu_address(dev, &p->seq_start), .state_src = gdn_gpu_address(dev, &p->state_src),
-        .state_dst = gdn_gpu_address(dev, &p->state_dst), .bad = dev->bad,
-        .n_seqs = p->n_seqs, .n_tokens = p->n_tokens, .n_heads_k = p->n_heads_k, .n_heads_v = p->n_heads_v,
-        .head_dim_k = p->head_dim_k, .head_dim_v = p->head_dim_v, .head_map = p->head_map, .n_snapshots = p->n_snapshots,
-        .slots_in = p->state_in.n_slots, .entries_in = p->state_in.n_rows * p->state_in.n_slots,
-        .slots_out = p->state_out.n_slots, .entries_out = p->state_out.n_rows * p->state_out.n_slots,
-        .q_dtype = p->q.dtype, .k_dtype = p->k.dtype, .v_dtype = p->v.dtype, .g_dtype = p->g.dtype, .beta_dtype = p->beta.dtype,
-        .result_dtype = p->out.dtype, .ssm_a_dtype = p->ssm_a.dtype, .dt_bias_dtype = p->dt_bias.dtype,
-        .qk_norm = p->qk_norm, .norm_add = p->norm_add, .norm_most = p->norm_most,
-        .g_form = p->g_form, .beta_form = p->beta_form, .beta_factor = p->beta_factor, .key_major = p->state_layout == GDN_STATE_KV,
-        .blocks = (int32_t)plan->blocks, .even_tokens = p->n_tokens / p->n_seqs, .scale = p->scale,
+        .q = gdn_gpu_tokens_of(dev, &p->q),
+        .k = gdn_gpu_tokens_of(dev, &p->k),
+        .v = gdn_gpu_tokens_of(dev, &p->v),
+        .g = gdn_gpu_tokens_of(dev, &p->g),
+        .beta = gdn_gpu_tokens_of(dev, &p->beta),
+        .result = gdn_gpu_tokens_of(dev, &p->out),
+        .ssm_a = gdn_gpu_tokens_of(dev, &p->ssm_a),
+        .dt_bias = gdn_gpu_tokens_of(dev, &p->dt_bias),
+        .state_in = gdn_gpu_pool_of(dev, &p->state_in),
+        .state_out = gdn_gpu_pool_of(dev, &p->state_out),
+        .seq_start = gdn_gpu_address(dev, &p->seq_start),
+        .state_src = gdn_gpu_address(dev, &p->state_src),
+        .state_dst = gdn_gpu_address(dev, &p->state_dst),
+        .bad = dev->bad,
+        .n_seqs = p->n_seqs,
+        .n_tokens = p->n_tokens,
+        .n_heads_k = p->n_heads_k,
+        .n_heads_v = p->n_heads_v,
+        .head_dim_k = p->head_dim_k,
+        .head_dim_v = p->head_dim_v,
+        .head_map = p->head_map,
+        .n_snapshots = p->n_snapshots,
+        .slots_in = p->state_in.n_slots,
+        .entries_in = p->state_in.n_rows * p->state_in.n_slots,
+        .slots_out = p->state_out.n_slots,
+        .entries_out = p->state_out.n_rows * p->state_out.n_slots,
+        .q_dtype = p->q.dtype,
+        .k_dtype = p->k.dtype,
+        .v_dtype = p->v.dtype,
+        .g_dtype = p->g.dtype,
+        .beta_dtype = p->beta.dtype,
+        .result_dtype = p->out.dtype,
+        .ssm_a_dtype = p->ssm_a.dtype,
+        .dt_bias_dtype = p->dt_bias.dtype,
+        .qk_norm = p->qk_norm,
+        .norm_add = p->norm_add,
+        .norm_most = p->norm_most,
+        .g_form = p->g_form,
+        .beta_form = p->beta_form,
+        .beta_factor = p->beta_factor,
+        .key_major = p->state_layout == GDN_STATE_KV,
+        .blocks = (int32_t)plan->blocks,
+        .even_tokens = p->n_tokens / p->n_seqs,
+        .scale = p->scale,
         .has = (p->seq_start.data ? GDN_GPU_HAS_SEQ_START : 0) | (p->state_src.data ? GDN_GPU_HAS_SRC : 0) |
                (p->state_dst.data ? GDN_GPU_HAS_DST : 0) | (p->dt_bias.at.data ? GDN_GPU_HAS_BIAS : 0),
     };

@@ -1,6 +1,6 @@
 /* Parameter blocks: what a kernel is told besides its operands' contents. One layout for all GPU backends, included by
- * their host code and by their kernels, in C, CUDA C++, GLSL and Metal. Members of 8 bytes come first, which makes std430
- * and C agree. A kernel has no use for what is only for another backend's.
+ * their host code and by their kernels, in C, CUDA C++, GLSL and Metal. Members of 8 bytes come first, which makes
+ * std430 and C agree. A kernel has no use for what is only for another backend's.
  *
  * Addresses are integers, 0 = absent. On Metal operands are buffers that are bound, every address is 0, and `has` says
  * what is there. */
@@ -19,8 +19,8 @@
 #define GDN_GPU_U32 uint32_t
 #define GDN_GPU_STRUCT(name) typedef struct name name; struct name
 #endif
-/* The address of what kernels write. In CUDA's kernels (cuda/kernel.cuh) it is a pointer, because nvcc knows that a pointer
- * from a kernel's parameters is one to global memory, and takes slower instructions where it does not know. */
+/* The address of what kernels write. In CUDA's kernels (cuda/kernel.cuh) it is a pointer, because nvcc knows that a
+ * pointer from a kernel's parameters is one to global memory, and takes slower instructions where it does not know. */
 #ifndef GDN_GPU_MEMORY
 #define GDN_GPU_MEMORY uint64_t
 #endif
@@ -56,8 +56,9 @@
 #define GDN_GPU_HAS_POSITION 8
 #define GDN_GPU_HAS_BIAS 16    /* bias, dt_bias */
 #define GDN_GPU_HAS_TABLE 32
-#define GDN_GPU_ONE_POOL 64    /* the pool that is read is in the buffer that is written, pool_offset bytes from it. Metal reads
-                                  it through that, because its compiler may take it that two buffers are not the same memory */
+#define GDN_GPU_ONE_POOL                                                                                               \
+    64 /* the pool that is read is in the buffer that is written, pool_offset bytes from it. Metal reads               \
+          it through that, because its compiler may take it that two buffers are not the same memory */
 
 GDN_GPU_STRUCT(gdn_gpu_tokens)
 {
@@ -92,7 +93,8 @@ GDN_GPU_STRUCT(gdn_gpu_gated_delta_net)
     float       scale, norm_add, norm_most, beta_factor;
 };
 
-/* Parts of ssm_conv. Sequences of many tokens on average are cut into pieces, and a launch behind them writes the history. */
+/* Parts of ssm_conv. Sequences of many tokens on average are cut into pieces, and a launch behind them writes the
+ * history. */
 #define GDN_GPU_CONV_WHOLE 0   /* whole sequences, and their history */
 #define GDN_GPU_CONV_PIECES 1  /* pieces of the token axis */
 #define GDN_GPU_CONV_HISTORY 2 /* the history behind pieces */

@@ -5,7 +5,8 @@
 #include <stdio.h>
 
 _Static_assert(GDN_GPU_F32 == (int)GDN_F32 && GDN_GPU_F16 == (int)GDN_F16 && GDN_GPU_BF16 == (int)GDN_BF16 &&
-               GDN_GPU_Q8_0 == (int)GDN_Q8_0 && GDN_GPU_I64 == (int)GDN_I64, "kernels know the element types by the same numbers");
+                   GDN_GPU_Q8_0 == (int)GDN_Q8_0 && GDN_GPU_I64 == (int)GDN_I64,
+               "kernels know the element types by the same numbers");
 
 uint64_t gdn_gpu_address(const gdn_gpu_device *dev, const gdn_place *at)
 {
@@ -19,7 +20,8 @@ gdn_gpu_tokens gdn_gpu_tokens_of(const gdn_gpu_device *dev, const gdn_token_view
 
 gdn_gpu_pool gdn_gpu_pool_of(const gdn_gpu_device *dev, const gdn_state_view *view)
 {
-    return (gdn_gpu_pool){ gdn_gpu_address(dev, &view->at), view->stride_row, view->stride_slot, view->stride_head, view->stride_line };
+    return (gdn_gpu_pool){ gdn_gpu_address(dev, &view->at), view->stride_row, view->stride_slot, view->stride_head,
+                           view->stride_line };
 }
 
 int32_t gdn_gpu_one_pool(const gdn_place *in, const gdn_place *out, int64_t *apart)
@@ -52,7 +54,8 @@ uint64_t gdn_gpu_parts(uint64_t n, uint64_t of)
 
 void gdn_gpu_name(const gdn_gpu_device *dev, gdn_plan *plan)
 {
-    (void)snprintf(plan->capability.implementation, sizeof plan->capability.implementation, "%.40s/%s", dev->name, plan->form);
+    (void)snprintf(plan->capability.implementation, sizeof plan->capability.implementation, "%.40s/%s", dev->name,
+                   plan->form);
 }
 
 void gdn_gpu_refuse(gdn_plan *plan, const char *format, ...)

@@ -1,5 +1,5 @@
-/* What the GPU backends have in common: from a problem to how many thread blocks of which shape, decided once, and to the
- * parameter block of its kernels. A backend chooses the kernel, launches it, and says what its device cannot do. */
+/* What the GPU backends have in common: from a problem to how many thread blocks of which shape, decided once, and to
+ * the parameter block of its kernels. A backend chooses the kernel, launches it, and says what its device cannot do. */
 #ifndef GDN_GPU_PLAN_H
 #define GDN_GPU_PLAN_H
 
@@ -19,7 +19,8 @@ typedef struct gdn_gpu_device {
 
 /* Plans. plan->capability holds what is the same for every kernel; plan->blocks, n_items and more are decided here.
  * columns, threads, piece: of a thread block. plan->form is the caller's for gated_delta_net. */
-void gdn_gpu_plan_gated_delta_net(const gdn_gpu_device *dev, const gdn_gated_delta_net_problem *p, uint32_t columns, gdn_plan *plan);
+void gdn_gpu_plan_gated_delta_net(const gdn_gpu_device *dev, const gdn_gated_delta_net_problem *p, uint32_t columns,
+                                  gdn_plan *plan);
 void gdn_gpu_plan_ssm_conv(const gdn_gpu_device *dev, const gdn_ssm_conv_problem *p, uint32_t threads, gdn_plan *plan);
 void gdn_gpu_plan_set_rows(const gdn_gpu_device *dev, const gdn_set_rows_problem *p, uint32_t piece, gdn_plan *plan);
 /* Whether q, k, g or beta come in another form than the recurrence takes them. */
@@ -28,11 +29,14 @@ int gdn_gpu_has_forms(const gdn_gated_delta_net_problem *p);
 void gdn_gpu_refuse(gdn_plan *plan, const char *format, ...) __attribute__((format(printf, 2, 3)));
 
 /* Parameter blocks, of a plan that was made for the problem. */
-gdn_gpu_gated_delta_net gdn_gpu_params_gated_delta_net(const gdn_gpu_device *dev, const gdn_gated_delta_net_problem *p, const gdn_plan *plan);
+gdn_gpu_gated_delta_net gdn_gpu_params_gated_delta_net(const gdn_gpu_device *dev, const gdn_gated_delta_net_problem *p,
+                                                       const gdn_plan *plan);
 /* 1: something in the call is F16 or BF16. */
 int gdn_gpu_ssm_conv_is_typed(const gdn_ssm_conv_problem *p);
-gdn_gpu_ssm_conv gdn_gpu_params_ssm_conv(const gdn_gpu_device *dev, const gdn_ssm_conv_problem *p, const gdn_plan *plan);
-gdn_gpu_set_rows gdn_gpu_params_set_rows(const gdn_gpu_device *dev, const gdn_set_rows_problem *p, const gdn_plan *plan);
+gdn_gpu_ssm_conv gdn_gpu_params_ssm_conv(const gdn_gpu_device *dev, const gdn_ssm_conv_problem *p,
+                                         const gdn_plan *plan);
+gdn_gpu_set_rows gdn_gpu_params_set_rows(const gdn_gpu_device *dev, const gdn_set_rows_problem *p,
+                                         const gdn_plan *plan);
 /* Of the launch behind the pieces, which has plan->n_after thread blocks. */
 gdn_gpu_ssm_conv gdn_gpu_history_ssm_conv(const gdn_gpu_ssm_conv *pieces);
 /* Thread blocks of the launches of set_rows that clear the table and that enter rows into it. */

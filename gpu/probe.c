@@ -23,16 +23,19 @@ static uint32_t next(uint64_t *state) /* splitmix64 */
 
 static triple_t operands(uint32_t i, uint64_t *random)
 {
-    static const uint32_t special[] = { 0, 0x80000000u, 1, 0x80000001u, 0x007fffffu, 0x00800000u, 0x00800001u, 0x3f800000u, 0xbf800000u,
-                                        0x7f7fffffu, 0x7f800000u, 0xff800000u, 0x7fc00000u, 0x33800000u, 0x42b17218u, 0xc2cff1b5u };
+    static const uint32_t special[] = { 0,           0x80000000u, 1,           0x80000001u, 0x007fffffu, 0x00800000u,
+                                        0x00800001u, 0x3f800000u, 0xbf800000u, 0x7f7fffffu, 0x7f800000u, 0xff800000u,
+                                        0x7fc00000u, 0x33800000u, 0x42b17218u, 0xc2cff1b5u };
     const uint32_t x = next(random), y = next(random), z = next(random);
     const float c = gdn_from_bits(0x3f800000u | (x & 0x807fffffu)); /* +-[1, 2) */
     switch (i % 6) {
     case 0: /* any bits */
         return (triple_t){ gdn_from_bits(x), gdn_from_bits(y), gdn_from_bits(z) };
     case 1: /* every pair of special values */
-        return (triple_t){ gdn_from_bits(special[x & 15]), gdn_from_bits(special[y & 15]), gdn_from_bits(special[z & 15]) };
-    case 2: { /* half an ulp of c and a little more or less: (1 + e)(1 - e) = 1 - e^2, lost where the product or the sum is rounded early */
+        return (triple_t){ gdn_from_bits(special[x & 15]), gdn_from_bits(special[y & 15]),
+                           gdn_from_bits(special[z & 15]) };
+    case 2: { /* half an ulp of c and a little more or less: (1 + e)(1 - e) = 1 - e^2, lost where the product or the sum
+                 is rounded early */
         const float e = (float)(1 + (y & 255)) * 0x1p-23f;
         return (triple_t){ (z & 1 ? -0x1p-24f : 0x1p-24f) * (1.0f + e), z & 2 ? 1.0f - e : 1.0f + e, c };
     }
@@ -41,11 +44,12 @@ static triple_t operands(uint32_t i, uint64_t *random)
         return (triple_t){ a, b, -(a * b) };
     }
     case 4: /* subnormal results, also from a tie in the subnormal range */
-        return (triple_t){ gdn_from_bits(0x1f000000u + (y & 0x00ffffffu)), gdn_from_bits(0x1f000000u + (z & 0x80ffffffu)),
-                         gdn_from_bits(x & 0x80ffffffu) };
+        return (triple_t){ gdn_from_bits(0x1f000000u + (y & 0x00ffffffu)),
+                           gdn_from_bits(0x1f000000u + (z & 0x80ffffffu)), gdn_from_bits(x & 0x80ffffffu) };
     default: /* the range that gates and inputs have */
-        return (triple_t){ c * gdn_from_bits(0x3f000000u + (y & 0x7fffffu)), gdn_from_bits(0x3f800000u | (z & 0x7fffffu)),
-                         (float)(int32_t)(z & 0xffffu) * 0x1p-9f - 110.0f };
+        return (triple_t){ c * gdn_from_bits(0x3f000000u + (y & 0x7fffffu)),
+                           gdn_from_bits(0x3f800000u | (z & 0x7fffffu)),
+                           (float)(int32_t)(z & 0xffffu) * 0x1p-9f - 110.0f };
     }
 }
 
@@ -55,7 +59,8 @@ static int same(uint32_t a, uint32_t b)
     return a == b || (nan_a && nan_b);
 }
 
-static const char *const result_names[GDN_GPU_PROBE_RESULTS] = { "fma", "+", "*", "* then +", "exp", "silu", "reciprocal", "comparison" };
+static const char *const result_names[GDN_GPU_PROBE_RESULTS] = { "fma", "+",    "*",          "* then +",
+                                                                 "exp", "silu", "reciprocal", "comparison" };
 
 static void expected(triple_t t, uint32_t want[GDN_GPU_PROBE_RESULTS])
 {
@@ -97,7 +102,8 @@ static void compare(const triple_t *in, const uint32_t *out, char reason[GDN_REA
                 first_result = r;
             }
             wrong[r]++;
-            flushed += subnormal(want[r]) || subnormal(gdn_bits(in[i].a)) || subnormal(gdn_bits(in[i].b)) || subnormal(gdn_bits(in[i].c));
+            flushed += subnormal(want[r]) || subnormal(gdn_bits(in[i].a)) || subnormal(gdn_bits(in[i].b)) ||
+                       subnormal(gdn_bits(in[i].c));
         }
     }
     reason[0] = 0;
@@ -107,14 +113,16 @@ static void compare(const triple_t *in, const uint32_t *out, char reason[GDN_REA
     if (flushed == all)
         (void)snprintf(reason, GDN_REASON_MAX, "subnormal numbers are flushed to zero; everything else is exact");
     else if (wrong[0] && !wrong[1] && !wrong[2] && !wrong[3])
-        (void)snprintf(reason, GDN_REASON_MAX, "the device's fma rounds twice: %u of %d differ, the first is fma(%a, %a, %a)", (unsigned)wrong[0],
-                       GDN_PROBE_OPERANDS, (double)t.a, (double)t.b, (double)t.c);
+        (void)snprintf(reason, GDN_REASON_MAX,
+                       "the device's fma rounds twice: %u of %d differ, the first is fma(%a, %a, %a)",
+                       (unsigned)wrong[0], GDN_PROBE_OPERANDS, (double)t.a, (double)t.b, (double)t.c);
     else
-        (void)snprintf(reason, GDN_REASON_MAX, "%u results differ from IEEE arithmetic, the first is %s of %a, %a, %a", (unsigned)all,
-                       result_names[first_result], (double)t.a, (double)t.b, (double)t.c);
+        (void)snprintf(reason, GDN_REASON_MAX, "%u results differ from IEEE arithmetic, the first is %s of %a, %a, %a",
+                       (unsigned)all, result_names[first_result], (double)t.a, (double)t.b, (double)t.c);
 }
 
-gdn_status gdn_gpu_probe_arithmetic(void *memory, gdn_status (*run)(void *user), void *user, char reason[GDN_REASON_MAX])
+gdn_status gdn_gpu_probe_arithmetic(void *memory, gdn_status (*run)(void *user), void *user,
+                                    char reason[GDN_REASON_MAX])
 {
     triple_t *in  = memory;
     uint32_t *out = (uint32_t *)(void *)((char *)memory + GDN_PROBE_IN_BYTES);

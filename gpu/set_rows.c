@@ -1,5 +1,5 @@
-/* set_rows on GPUs: a thread block has a piece of one row. Where there are many rows, a table says which of several with
- * one target is the last. */
+/* set_rows on GPUs: a thread block has a piece of one row. Where there are many rows, a table says which of several
+ * with one target is the last. */
 #include "gpu/plan.h"
 
 typedef gdn_set_rows_problem problem_t;
@@ -22,7 +22,8 @@ static uint64_t slots(const problem_t *p)
 
 void gdn_gpu_plan_set_rows(const gdn_gpu_device *dev, const problem_t *p, uint32_t piece, gdn_plan *plan)
 {
-    const uint64_t rows = gdn_gpu_product(gdn_gpu_product((uint64_t)p->n_batch[0], (uint64_t)p->n_batch[1]), (uint64_t)p->n_rows);
+    const uint64_t rows =
+        gdn_gpu_product(gdn_gpu_product((uint64_t)p->n_batch[0], (uint64_t)p->n_batch[1]), (uint64_t)p->n_rows);
     plan->form    = p->n_rows > GDN_GPU_ROWS_FEW ? "table" : "compare";
     plan->blocks  = gdn_gpu_parts((uint64_t)p->n_columns, piece);
     plan->n_items = (int64_t)gdn_gpu_product(rows, plan->blocks);
@@ -38,15 +39,16 @@ void gdn_gpu_plan_set_rows(const gdn_gpu_device *dev, const problem_t *p, uint32
 gdn_gpu_set_rows gdn_gpu_params_set_rows(const gdn_gpu_device *dev, const problem_t *p, const gdn_plan *plan)
 {
     gdn_gpu_set_rows x = {
-        .src = gdn_gpu_address(dev, &p->src), .dst = gdn_gpu_address(dev, &p->dst), .index = gdn_gpu_address(dev, &p->index),
-        .bad = dev->bad,
-        .n_columns = p->n_columns, .n_rows = p->n_rows, .n_rows_dst = p->n_rows_dst,
+        .src = gdn_gpu_address(dev, &p->src), .dst = gdn_gpu_address(dev, &p->dst),
+        .index = gdn_gpu_address(dev, &p->index), .bad = dev->bad, .n_columns = p->n_columns, .n_rows = p->n_rows,
+        .n_rows_dst = p->n_rows_dst,
         .src_stride = { p->src_stride[0], p->src_stride[1], p->src_stride[2] },
         .dst_stride = { p->dst_stride[0], p->dst_stride[1], p->dst_stride[2] },
         .index_stride = { p->index_stride[0], p->index_stride[1], p->index_stride[2] },
         .blocks = (int64_t)plan->blocks, .table_words = (int64_t)(index_batches(p) * plan->table_slots),
-        .n_batch1 = (int32_t)p->n_batch[1], .index_batch0 = (int32_t)p->index_batch[0], .index_batch1 = (int32_t)p->index_batch[1],
-        .src_dtype = p->src_dtype, .dst_dtype = p->dst_dtype, .index_dtype = p->index_dtype,
+        .n_batch1 = (int32_t)p->n_batch[1], .index_batch0 = (int32_t)p->index_batch[0],
+        .index_batch1 = (int32_t)p->index_batch[1], .src_dtype = p->src_dtype, .dst_dtype = p->dst_dtype,
+        .index_dtype = p->index_dtype,
     };
     if (plan->table_slots) {
         const uint64_t workspace = gdn_gpu_address(dev, &p->workspace);
@@ -68,5 +70,6 @@ uint64_t gdn_gpu_clear_blocks(const gdn_gpu_set_rows *params, uint32_t threads)
 
 uint64_t gdn_gpu_enter_blocks(const gdn_gpu_set_rows *params, uint32_t threads)
 {
-    return gdn_gpu_parts((uint64_t)params->index_batch0 * (uint64_t)params->index_batch1 * (uint64_t)params->n_rows, threads);
+    return gdn_gpu_parts((uint64_t)params->index_batch0 * (uint64_t)params->index_batch1 * (uint64_t)params->n_rows,
+                         threads);
 }

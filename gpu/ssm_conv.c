@@ -1,4 +1,5 @@
-/* ssm_conv on GPUs: a thread is a channel. Sequences of many tokens on average are cut into pieces, which run side by side. */
+/* ssm_conv on GPUs: a thread is a channel. Sequences of many tokens on average are cut into pieces, which run side by
+ * side. */
 #include "gpu/plan.h"
 
 typedef gdn_ssm_conv_problem problem_t;
@@ -13,7 +14,8 @@ static int32_t rows(const gdn_state_view *history)
 
 void gdn_gpu_plan_ssm_conv(const gdn_gpu_device *dev, const problem_t *p, uint32_t threads, gdn_plan *plan)
 {
-    const uint64_t pieces = gdn_gpu_parts((uint64_t)p->n_tokens, CHUNK), blocks = gdn_gpu_parts((uint64_t)p->n_channels, threads);
+    const uint64_t pieces = gdn_gpu_parts((uint64_t)p->n_tokens, CHUNK),
+                   blocks = gdn_gpu_parts((uint64_t)p->n_channels, threads);
     const uint64_t of_pieces = pieces * blocks, of_sequences = (uint64_t)p->n_seqs * blocks;
     const int maps = p->seq_start.data || p->position.data || p->history_src.data || p->history_dst.data;
     const int cut  = (int64_t)p->n_tokens > SHORT * (int64_t)p->n_seqs;
@@ -21,8 +23,8 @@ void gdn_gpu_plan_ssm_conv(const gdn_gpu_device *dev, const problem_t *p, uint32
     plan->form    = cut ? "pieces" : "sequences";
     plan->blocks  = blocks;
     plan->n_items = (int64_t)(cut ? of_pieces : of_sequences);
-    /* Pieces look only at the sequences that they meet. The launch behind them looks at each, and so also finds the bad values
-     * of those that none met; without a history and without maps there is nothing for it to do. */
+    /* Pieces look only at the sequences that they meet. The launch behind them looks at each, and so also finds the bad
+     * values of those that none met; without a history and without maps there is nothing for it to do. */
     if (cut)
         plan->n_after = rows(&p->history_out) ? (int64_t)of_sequences : maps ? p->n_seqs : 0;
     plan->capability.workspace_bytes = dev->params_bytes;
@@ -45,19 +47,20 @@ gdn_gpu_ssm_conv gdn_gpu_params_ssm_conv(const gdn_gpu_device *dev, const proble
         .weight = gdn_gpu_address(dev, &p->weight), .bias = gdn_gpu_address(dev, &p->bias),
         .weight_channel = p->weight_stride_channel, .weight_tap = p->weight_stride_tap,
         .seq_start = gdn_gpu_address(dev, &p->seq_start), .position = gdn_gpu_address(dev, &p->position),
-        .history_src = gdn_gpu_address(dev, &p->history_src), .history_dst = gdn_gpu_address(dev, &p->history_dst), .bad = dev->bad,
-        .n_seqs = p->n_seqs, .n_tokens = p->n_tokens, .n_channels = p->n_channels, .n_columns = p->n_columns,
-        .rows_in = rows(&p->history_in), .rows_out = rows(&p->history_out), .kernel_width = p->kernel_width,
-        .silu = !!(p->flags & GDN_CONV_SILU), .part = plan->cut ? GDN_GPU_CONV_PIECES : GDN_GPU_CONV_WHOLE,
-        .x_dtype = p->x.dtype, .weight_dtype = p->weight_dtype, .bias_dtype = p->bias_dtype, .result_dtype = p->out.dtype,
-        .history_dtype = p->history_out.dtype,
-        .blocks = (int32_t)plan->blocks, .chunk = CHUNK, .even_tokens = p->n_tokens / p->n_seqs,
+        .history_src = gdn_gpu_address(dev, &p->history_src), .history_dst = gdn_gpu_address(dev, &p->history_dst),
+        .bad = dev->bad, .n_seqs = p->n_seqs, .n_tokens = p->n_tokens, .n_channels = p->n_channels,
+        .n_columns = p->n_columns, .rows_in = rows(&p->history_in), .rows_out = rows(&p->history_out),
+        .kernel_width = p->kernel_width, .silu = !!(p->flags & GDN_CONV_SILU),
+        .part = plan->cut ? GDN_GPU_CONV_PIECES : GDN_GPU_CONV_WHOLE, .x_dtype = p->x.dtype,
+        .weight_dtype = p->weight_dtype, .bias_dtype = p->bias_dtype, .result_dtype = p->out.dtype,
+        .history_dtype = p->history_out.dtype, .blocks = (int32_t)plan->blocks, .chunk = CHUNK,
+        .even_tokens = p->n_tokens / p->n_seqs,
         .has = (p->seq_start.data ? GDN_GPU_HAS_SEQ_START : 0) | (p->history_src.data ? GDN_GPU_HAS_SRC : 0) |
                (p->history_dst.data ? GDN_GPU_HAS_DST : 0) | (p->position.data ? GDN_GPU_HAS_POSITION : 0) |
                (p->bias.data ? GDN_GPU_HAS_BIAS : 0),
     };
     x.has |= gdn_gpu_one_pool(&p->history_in.at, &p->history_out.at, &x.pool_offset);
-    x.same_pool   = dev->address ? x.history_in.base == x.history_out.base : (x.has & GDN_GPU_ONE_POOL) && !x.pool_offset;
+    x.same_pool = dev->address ? x.history_in.base == x.history_out.base : (x.has & GDN_GPU_ONE_POOL) && !x.pool_offset;
     const int64_t element = p->weight_dtype == GDN_F32 ? 4 : 2;
     x.wide_weight = x.weight_tap == element && (x.weight | (uint64_t)x.weight_channel) % (4 * (uint64_t)element) == 0;
     return x;

@@ -22,7 +22,7 @@ static void describe(uint32_t index, gdn_device_info *info)
     const gdn_metal_traits *t = &gdn_metal_catalogue_get()->traits;
     (void)snprintf(info->name, sizeof info->name, "%s", t->name);
     info->memory_bytes = t->memory_bytes;
-    info->emulated     = t->emulated;
+    info->emulated = t->emulated;
 }
 
 static gdn_status open_device(void *device, const gdn_context *ctx, uint32_t index, const void *native)
@@ -30,16 +30,14 @@ static gdn_status open_device(void *device, const gdn_context *ctx, uint32_t ind
     const gdn_metal_catalogue *c = gdn_metal_catalogue_get();
     void *pool = c->loaded ? c->rt.pool_push() : NULL;
     const gdn_status status = gdn_metal_device_open(device, ctx, index, native);
-    if (c->loaded)
-        c->rt.pool_pop(pool);
+    if (c->loaded) c->rt.pool_pop(pool);
     return status;
 }
 
 static void close_device(void *device)
 {
     gdn_metal_device *dev = device;
-    if (!dev->rt || !gdn_metal_catalogue_get()->loaded)
-        return;
+    if (!dev->rt || !gdn_metal_catalogue_get()->loaded) return;
     const gdn_objc *rt = dev->rt;
     void *pool = rt->pool_push();
     gdn_metal_device_close(dev);
@@ -69,9 +67,17 @@ static int release(void *device, gdn_gpu_buffer *b)
 }
 
 static const gdn_gpu_driver driver = {
-    .only = gdn_metal_implementation, .known = known, .device_bytes = sizeof(gdn_metal_device), .buffer_bytes = sizeof(gdn_gpu_buffer),
-    .count = count, .describe = describe, .open = open_device, .close = close_device,
-    .probe = probe_device, .allocate = allocate, .release = release,
+    .only = gdn_metal_implementation,
+    .known = known,
+    .device_bytes = sizeof(gdn_metal_device),
+    .buffer_bytes = sizeof(gdn_gpu_buffer),
+    .count = count,
+    .describe = describe,
+    .open = open_device,
+    .close = close_device,
+    .probe = probe_device,
+    .allocate = allocate,
+    .release = release,
 };
 
 /* ---- Running ---------------------------------------------------------------------------------------- */
@@ -86,8 +92,10 @@ static gdn_status synchronize(gdn_context *ctx, gdn_stream stream)
 {
     gdn_metal_device *dev = ctx->state;
     if (stream)
-        return gdn_fail(GDN_INVALID_ARGUMENT, "stream is %p; a command buffer is committed by its owner, so wait for it with its own "
-                        "waitUntilCompleted and then call gdn_poll(); NULL is allowed", stream);
+        return gdn_fail(GDN_INVALID_ARGUMENT,
+                        "stream is %p; a command buffer is committed by its owner, so wait for it with its own "
+                        "waitUntilCompleted and then call gdn_poll(); NULL is allowed",
+                        stream);
     void *pool = dev->rt->pool_push();
     const gdn_status status = wait_and_report(dev);
     dev->rt->pool_pop(pool);
@@ -104,8 +112,16 @@ static gdn_status poll_metal(gdn_context *ctx)
 }
 
 const gdn_backend gdn_backend_metal = {
-    .id = GDN_BACKEND_METAL, .name = "metal", .own = &driver, GDN_GPU_CONTEXT, .host_memory = 0, .data_is_address = 0,
-    .synchronize = synchronize, .poll = poll_metal, .buffer_write = gdn_metal_buffer_write, .buffer_read = gdn_metal_buffer_read,
+    .id = GDN_BACKEND_METAL,
+    .name = "metal",
+    .own = &driver,
+    GDN_GPU_CONTEXT,
+    .host_memory = 0,
+    .data_is_address = 0,
+    .synchronize = synchronize,
+    .poll = poll_metal,
+    .buffer_write = gdn_metal_buffer_write,
+    .buffer_read = gdn_metal_buffer_read,
 #define GDN_KERNEL(stem, number, title) .stem = { gdn_metal_plan_##stem, gdn_metal_run_##stem },
 #include "core/kernels.def"
 #undef GDN_KERNEL

@@ -24,7 +24,9 @@ static gdn_status open_default(gdn_metal_device *dev, const gdn_metal_catalogue 
     if (!c->device)
         return gdn_fail(GDN_UNAVAILABLE, "%s", c->reason);
     if (index)
-        return gdn_fail(GDN_NOT_FOUND, "device is %u; the metal backend has device 0, and takes others as native->device", (unsigned)index);
+        return gdn_fail(GDN_NOT_FOUND,
+                        "device is %u; the metal backend has device 0, and takes others as native->device",
+                        (unsigned)index);
     dev->traits = c->traits;
     dev->device = dev->rt->retain(c->device);
     return GDN_OK;
@@ -40,20 +42,23 @@ static gdn_status open_callers(gdn_metal_device *dev, const gdn_metal_desc *nati
     if (!gdn_responds(rt, device, rt->sel.newLibrary))
         return gdn_fail(GDN_INVALID_ARGUMENT, "native->device is %p, which is no MTLDevice", native->device);
     if (of_queue && of_queue != device)
-        return gdn_fail(GDN_INVALID_ARGUMENT, "native->queue is %p, of the device %p; native->device is %p", native->queue, of_queue, native->device);
+        return gdn_fail(GDN_INVALID_ARGUMENT, "native->queue is %p, of the device %p; native->device is %p",
+                        native->queue, of_queue, native->device);
     dev->device = rt->retain(device);
     dev->queue  = native->queue ? rt->retain(native->queue) : NULL;
     return gdn_metal_read_traits(rt, device, &dev->traits);
 }
 
-gdn_status gdn_metal_device_open(gdn_metal_device *dev, const gdn_context *ctx, uint32_t index, const gdn_metal_desc *callers)
+gdn_status gdn_metal_device_open(gdn_metal_device *dev, const gdn_context *ctx, uint32_t index,
+                                 const gdn_metal_desc *callers)
 {
     const gdn_metal_catalogue *c = gdn_metal_catalogue_get();
     gdn_metal_desc native = { 0 };
     gdn_status     status;
     dev->rt  = &c->rt;
     dev->ctx = ctx;
-    if (callers && (status = gdn_struct_read("native", callers, GDN_FIRST_SIZE(gdn_metal_desc), sizeof native, &native)))
+    if (callers &&
+        (status = gdn_struct_read("native", callers, GDN_FIRST_SIZE(gdn_metal_desc), sizeof native, &native)))
         return status;
     if (native.flags)
         return gdn_fail(GDN_INVALID_ARGUMENT, "native->flags is %#x; it must be 0", (unsigned)native.flags);

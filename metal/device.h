@@ -19,7 +19,8 @@
 #include "metal/objc.h"
 #include "metal/shape.h"
 
-_Static_assert(sizeof(void *) == 8 && sizeof(unsigned long) == 8, "NSUInteger, and int64_t in the kernels' params, have 64 bits");
+_Static_assert(sizeof(void *) == 8 && sizeof(unsigned long) == 8,
+               "NSUInteger, and int64_t in the kernels' params, have 64 bits");
 
 typedef struct gdn_metal_traits {
     char     name[GDN_NAME_MAX * 2];
@@ -28,11 +29,12 @@ typedef struct gdn_metal_traits {
 } gdn_metal_traits;
 
 /* X(name): the kernels are gdn_metal_<name>. */
-#define GDN_METAL_KERNELS(X)                                                                              \
-    X(delta_2) X(delta_2_channel) X(delta_2_any) X(delta_2_any_channel)                                   \
-    X(delta_4) X(delta_4_channel) X(delta_4_any) X(delta_4_any_channel)                                   \
-    X(delta_8) X(delta_8_channel) X(delta_8_any) X(delta_8_any_channel)                                   \
-    X(conv_4) X(conv_any) X(conv_4_typed) X(conv_any_typed) X(rows_clear) X(rows_enter) X(rows_write) X(probe_arithmetic)
+#define GDN_METAL_KERNELS(X)                                                                                           \
+    X(delta_2)                                                                                                         \
+    X(delta_2_channel) X(delta_2_any) X(delta_2_any_channel) X(delta_4) X(delta_4_channel) X(delta_4_any)              \
+        X(delta_4_any_channel) X(delta_8) X(delta_8_channel) X(delta_8_any) X(delta_8_any_channel) X(conv_4)           \
+            X(conv_any) X(conv_4_typed) X(conv_any_typed) X(rows_clear) X(rows_enter) X(rows_write)                    \
+                X(probe_arithmetic)
 typedef enum gdn_metal_kernel {
 #define X(name) GDN_METAL_##name,
     GDN_METAL_KERNELS(X)
@@ -77,7 +79,8 @@ gdn_status gdn_metal_read_traits(const gdn_objc *rt, gdn_id device, gdn_metal_tr
 
 /* ---- device.c ---- */
 /* Fills *dev, which starts as zeros. native may be NULL. Close also undoes a failed open. Both within a pool. */
-gdn_status gdn_metal_device_open(gdn_metal_device *dev, const gdn_context *ctx, uint32_t index, const gdn_metal_desc *native);
+gdn_status gdn_metal_device_open(gdn_metal_device *dev, const gdn_context *ctx, uint32_t index,
+                                 const gdn_metal_desc *native);
 void       gdn_metal_device_close(gdn_metal_device *dev);
 /* Fails with what `call` returned nil for; error may be nil. */
 gdn_status gdn_metal_fail(const gdn_metal_device *dev, gdn_status status, const char *call, gdn_id error);
@@ -86,20 +89,23 @@ gdn_status gdn_metal_lost(const gdn_metal_device *dev);
 /* ---- library.c ---- */
 gdn_status gdn_metal_library_open(gdn_metal_device *dev);
 void       gdn_metal_library_close(gdn_metal_device *dev);
-gdn_status gdn_metal_pipeline_get(gdn_metal_device *dev, gdn_metal_kernel kernel, gdn_id *pipeline); /* made on first use */
+gdn_status gdn_metal_pipeline_get(gdn_metal_device *dev, gdn_metal_kernel kernel,
+                                  gdn_id *pipeline); /* made on first use */
 
 /* ---- queue.c ---- */
 gdn_status gdn_metal_begin(gdn_metal_device *dev, gdn_id *commands); /* waits for a free place in the ring */
 void       gdn_metal_submit(gdn_metal_device *dev, gdn_id commands);
 gdn_status gdn_metal_wait(gdn_metal_device *dev);        /* for everything submitted */
-gdn_status gdn_metal_take_report(gdn_metal_device *dev); /* BAD_MAP once per occurrence, DEVICE_LOST for good. Does not wait. */
+gdn_status
+gdn_metal_take_report(gdn_metal_device *dev); /* BAD_MAP once per occurrence, DEVICE_LOST for good. Does not wait. */
 void       gdn_metal_queue_close(gdn_metal_device *dev);
 
 /* ---- memory.c ---- */
 gdn_status gdn_metal_memory_open(gdn_metal_device *dev);
 void       gdn_metal_memory_close(gdn_metal_device *dev);
 gdn_status gdn_metal_allocate(gdn_metal_device *dev, uint64_t bytes, gdn_id *buffer);
-gdn_status gdn_metal_buffer_write(gdn_context *ctx, const gdn_span *span, uint64_t offset, const void *source, uint64_t bytes);
+gdn_status gdn_metal_buffer_write(gdn_context *ctx, const gdn_span *span, uint64_t offset, const void *source,
+                                  uint64_t bytes);
 gdn_status gdn_metal_buffer_read(gdn_context *ctx, const gdn_span *span, uint64_t offset, void *target, uint64_t bytes);
 
 /* ---- record.c ---- */
@@ -127,9 +133,10 @@ extern const char gdn_metal_implementation[]; /* the one that there is */
 gdn_status gdn_metal_probe(gdn_metal_device *dev, gdn_gpu_variants *variants); /* within a pool */
 
 /* ---- dispatch_<kernel>.c ---- */
-#define GDN_KERNEL(stem, number, title)                                                                               \
-    gdn_status gdn_metal_plan_##stem(const gdn_context *ctx, const gdn_##stem##_problem *p, gdn_plan *plan); \
-    gdn_status gdn_metal_run_##stem(gdn_context *ctx, const gdn_##stem##_problem *p, const gdn_plan *plan, gdn_stream stream);
+#define GDN_KERNEL(stem, number, title)                                                                                \
+    gdn_status gdn_metal_plan_##stem(const gdn_context *ctx, const gdn_##stem##_problem *p, gdn_plan *plan);           \
+    gdn_status gdn_metal_run_##stem(gdn_context *ctx, const gdn_##stem##_problem *p, const gdn_plan *plan,             \
+                                    gdn_stream stream);
 #include "core/kernels.def"
 #undef GDN_KERNEL
 

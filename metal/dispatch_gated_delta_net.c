@@ -9,7 +9,13 @@ static int size_of(const problem_t *p)
     return p->head_dim_k <= 64 ? 0 : p->head_dim_k <= 128 ? 1 : 2;
 }
 
-#define SIZE(nb) { { GDN_METAL_delta_##nb, GDN_METAL_delta_##nb##_channel }, { GDN_METAL_delta_##nb##_any, GDN_METAL_delta_##nb##_any_channel } }
+#define SIZE(nb)                                                                                                       \
+    {                                                                                                                  \
+        { GDN_METAL_delta_##nb, GDN_METAL_delta_##nb##_channel },                                                      \
+        {                                                                                                              \
+            GDN_METAL_delta_##nb##_any, GDN_METAL_delta_##nb##_any_channel                                             \
+        }                                                                                                              \
+    }
 static const gdn_metal_kernel kernels[3][2][2] = { SIZE(2), SIZE(4), SIZE(8) }; /* [size][any][channel] */
 #undef SIZE
 
@@ -18,7 +24,7 @@ gdn_status gdn_metal_plan_gated_delta_net(const gdn_context *ctx, const problem_
     const gdn_gpu_device gpu = gdn_metal_gpu();
     const int any = p->head_dim_k != 64 << size_of(p), channel = p->gate == GDN_GATE_CHANNEL;
     gdn_gpu_begin_plan(ctx, plan);
-    plan->form    = "rows";
+    plan->form = "rows";
     plan->variant = (int32_t)kernels[size_of(p)][any][channel];
     gdn_gpu_plan_gated_delta_net(&gpu, p, GDN_METAL_DELTA_THREADS / 8 * (size_of(p) < 2 ? 4 : 2), plan);
     return GDN_OK;
@@ -30,10 +36,15 @@ gdn_status gdn_metal_run_gated_delta_net(gdn_context *ctx, const problem_t *p, c
     const gdn_gpu_device gpu = gdn_metal_gpu();
     const gdn_gpu_gated_delta_net params = gdn_gpu_params_gated_delta_net(&gpu, p, plan);
     const gdn_place bad = { .data = dev->bad_buffer };
-    const gdn_place *const operands[] = { &p->q.at, &p->k.at, &p->v.at, &p->g.at, &p->beta.at, &p->ssm_a.at, &p->dt_bias.at, &p->out.at,
-                                          &p->state_in.at, &p->state_out.at, &p->seq_start, &p->state_src, &p->state_dst, &bad };
-    gdn_metal_dispatch dispatch = { .kernel = (gdn_metal_kernel)plan->variant, .params = &params, .params_bytes = sizeof params,
-                                    .groups = (uint64_t)plan->n_items, .threads = GDN_METAL_DELTA_THREADS };
+    const gdn_place *const operands[] = {
+        &p->q.at,   &p->k.at,        &p->v.at,         &p->g.at,      &p->beta.at,   &p->ssm_a.at,  &p->dt_bias.at,
+        &p->out.at, &p->state_in.at, &p->state_out.at, &p->seq_start, &p->state_src, &p->state_dst, &bad
+    };
+    gdn_metal_dispatch dispatch = { .kernel = (gdn_metal_kernel)plan->variant,
+                                    .params = &params,
+                                    .params_bytes = sizeof params,
+                                    .groups = (uint64_t)plan->n_items,
+                                    .threads = GDN_METAL_DELTA_THREADS };
     gdn_metal_bind_all(&dispatch, operands, sizeof operands / sizeof operands[0]);
     return gdn_metal_run(dev, &dispatch, 1, stream);
 }

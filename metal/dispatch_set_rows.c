@@ -9,7 +9,8 @@ gdn_status gdn_metal_plan_set_rows(const gdn_context *ctx, const gdn_set_rows_pr
     return GDN_OK;
 }
 
-gdn_status gdn_metal_run_set_rows(gdn_context *ctx, const gdn_set_rows_problem *p, const gdn_plan *plan, gdn_stream stream)
+gdn_status gdn_metal_run_set_rows(gdn_context *ctx, const gdn_set_rows_problem *p, const gdn_plan *plan,
+                                  gdn_stream stream)
 {
     gdn_metal_device *dev = ctx->state;
     enum { CLEAR, ENTER, WRITE, N };
@@ -17,17 +18,19 @@ gdn_status gdn_metal_run_set_rows(gdn_context *ctx, const gdn_set_rows_problem *
     const gdn_gpu_device gpu = gdn_metal_gpu();
     const gdn_gpu_set_rows params = gdn_gpu_params_set_rows(&gpu, p, plan);
     const gdn_place none = { 0 }, bad = { .data = dev->bad_buffer };
-    const gdn_place *const operands[] = { plan->table_slots ? &p->workspace : &none, &p->index, &p->src, &p->dst, &bad };
+    const gdn_place *const operands[] = { plan->table_slots ? &p->workspace : &none, &p->index, &p->src, &p->dst,
+                                          &bad };
     gdn_metal_dispatch dispatch[N] = {
         { .kernel = GDN_METAL_rows_clear, .groups = gdn_gpu_clear_blocks(&params, threads), .n_bindings = 1 },
         { .kernel = GDN_METAL_rows_enter, .groups = gdn_gpu_enter_blocks(&params, threads), .n_bindings = 2 },
         { .kernel = GDN_METAL_rows_write, .groups = (uint64_t)plan->n_items, .n_bindings = 5 },
     };
     for (int i = 0; i < N; i++) { /* each has the first of the operands */
-        dispatch[i].params       = &params;
+        dispatch[i].params = &params;
         dispatch[i].params_bytes = sizeof params;
-        dispatch[i].threads      = threads;
+        dispatch[i].threads = threads;
         gdn_metal_bind_all(&dispatch[i], operands, dispatch[i].n_bindings);
     }
-    return plan->table_slots ? gdn_metal_run(dev, dispatch, N, stream) : gdn_metal_run(dev, dispatch + WRITE, 1, stream);
+    return plan->table_slots ? gdn_metal_run(dev, dispatch, N, stream)
+                             : gdn_metal_run(dev, dispatch + WRITE, 1, stream);
 }

@@ -7,22 +7,26 @@ gdn_status gdn_metal_plan_ssm_conv(const gdn_context *ctx, const gdn_ssm_conv_pr
     gdn_gpu_begin_plan(ctx, plan);
     if (gdn_gpu_ssm_conv_is_typed(p))
         plan->variant = p->kernel_width == 4 ? GDN_METAL_conv_4_typed : GDN_METAL_conv_any_typed;
-    else
-        plan->variant = p->kernel_width == 4 ? GDN_METAL_conv_4 : GDN_METAL_conv_any;
+    else plan->variant = p->kernel_width == 4 ? GDN_METAL_conv_4 : GDN_METAL_conv_any;
     gdn_gpu_plan_ssm_conv(&gpu, p, GDN_METAL_CONV_THREADS, plan);
     return GDN_OK;
 }
 
-gdn_status gdn_metal_run_ssm_conv(gdn_context *ctx, const gdn_ssm_conv_problem *p, const gdn_plan *plan, gdn_stream stream)
+gdn_status gdn_metal_run_ssm_conv(gdn_context *ctx, const gdn_ssm_conv_problem *p, const gdn_plan *plan,
+                                  gdn_stream stream)
 {
     gdn_metal_device *dev = ctx->state;
     const gdn_gpu_device gpu = gdn_metal_gpu();
     const gdn_gpu_ssm_conv params = gdn_gpu_params_ssm_conv(&gpu, p, plan), history = gdn_gpu_history_ssm_conv(&params);
     const gdn_place bad = { .data = dev->bad_buffer };
-    const gdn_place *const operands[] = { &p->x.at, &p->weight, &p->bias, &p->out.at, &p->history_in.at, &p->history_out.at, &p->seq_start,
-                                          &p->position, &p->history_src, &p->history_dst, &bad };
-    gdn_metal_dispatch dispatch[2] = { { .kernel = (gdn_metal_kernel)plan->variant, .params = &params, .params_bytes = sizeof params,
-                                         .groups = (uint64_t)plan->n_items, .threads = GDN_METAL_CONV_THREADS } };
+    const gdn_place *const operands[] = { &p->x.at,          &p->weight,         &p->bias,      &p->out.at,
+                                          &p->history_in.at, &p->history_out.at, &p->seq_start, &p->position,
+                                          &p->history_src,   &p->history_dst,    &bad };
+    gdn_metal_dispatch dispatch[2] = { { .kernel = (gdn_metal_kernel)plan->variant,
+                                         .params = &params,
+                                         .params_bytes = sizeof params,
+                                         .groups = (uint64_t)plan->n_items,
+                                         .threads = GDN_METAL_CONV_THREADS } };
     gdn_metal_bind_all(&dispatch[0], operands, sizeof operands / sizeof operands[0]);
     dispatch[1] = dispatch[0];
     dispatch[1].params = &history;

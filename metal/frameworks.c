@@ -1,4 +1,5 @@
-/* Apple's frameworks. See device.h. A program without a window finds no default device before CoreGraphics is loaded. */
+/* Apple's frameworks. See device.h. A program without a window finds no default device before CoreGraphics is loaded.
+ */
 #include "metal/device.h"
 
 const char *const gdn_metal_frameworks[GDN_METAL_MAX_FRAMEWORKS] = {

@@ -1,10 +1,12 @@
-// gated_delta_net. Eight lanes hold C value columns of a head's state in registers over all tokens of the call; a simdgroup has
-// 4 C columns. Lane l of the eight has the keys i = 32 m + 4 l + e, e = 0 .. 3: the residues 4l .. 4l+3 of dot32. So a row
-// of 32 keys is one access of 128 bytes; the tree's steps h = 16, 8, 4 are exchanges with the lanes l^4, l^2, l^1, and
-// h = 2, 1 stay within a lane. The addition commutes, so it does not matter which of the two lanes adds.
+// gated_delta_net. Eight lanes hold C value columns of a head's state in registers over all tokens of the call; a
+// simdgroup has 4 C columns. Lane l of the eight has the keys i = 32 m + 4 l + e, e = 0 .. 3: the residues 4l .. 4l+3
+// of dot32. So a row of 32 keys is one access of 128 bytes; the tree's steps h = 16, 8, 4 are exchanges with the lanes
+// l^4, l^2, l^1, and h = 2, 1 stay within a lane. The addition commutes, so it does not matter which of the two lanes
+// adds.
 //
-// The number of snapshots, all maps, types and forms are arguments, not constants of the pipeline; with one snapshot the test of
-// snapshot_of() is all that they cost. What a form needs is behind branches that all lanes of the call take or do not.
+// The number of snapshots, all maps, types and forms are arguments, not constants of the pipeline; with one snapshot
+// the test of snapshot_of() is all that they cost. What a form needs is behind branches that all lanes of the call take
+// or do not.
 //
 // Steps, numbered as in docs/kernels/gated_delta_net.md and in every other version:
 //   0 prepare   1 load state   2 decay   3 read kv   4 delta   5 update   6 output   7 snapshot
@@ -38,7 +40,8 @@ struct DeltaPlace {
 
 // False where there is nothing to do: padding, no tokens, no columns, or a bad map, which is reported.
 template <int C>
-GDN_INLINE bool delta_place(constant gdn_gpu_gated_delta_net &p, thread const DeltaBuffers &b, uint group, uint me, thread DeltaPlace &at)
+GDN_INLINE bool delta_place(constant gdn_gpu_gated_delta_net &p, thread const DeltaBuffers &b, uint group, uint me,
+                            thread DeltaPlace &at)
 {
     const int block = int(group % uint(p.blocks)), row = int(group / uint(p.blocks));
     const bool ragged = (p.has & GDN_GPU_HAS_SEQ_START) != 0;
@@ -76,12 +79,14 @@ GDN_INLINE int64_t delta_entry(constant gdn_gpu_pool &pool, int entry, int n_slo
 }
 
 // The entry that takes the state after token t of the sequence, or GDN_MAP_NONE.
-GDN_INLINE int snapshot_of(constant gdn_gpu_gated_delta_net &p, thread const DeltaBuffers &b, thread const DeltaPlace &at, int t)
+GDN_INLINE int snapshot_of(constant gdn_gpu_gated_delta_net &p, thread const DeltaBuffers &b,
+                           thread const DeltaPlace &at, int t)
 {
     const int r = at.T - 1 - t;
     if (r >= p.n_snapshots)
         return GDN_MAP_NONE;
-    const int dst = map_at(b.state_dst, (p.has & GDN_GPU_HAS_DST) != 0, int64_t(at.s) * p.n_snapshots + r, at.s * p.slots_out + r);
+    const int dst =
+        map_at(b.state_dst, (p.has & GDN_GPU_HAS_DST) != 0, int64_t(at.s) * p.n_snapshots + r, at.s * p.slots_out + r);
     if (dst >= GDN_MAP_NONE && dst < p.entries_out)
         return dst;
     report(b.bad, GDN_GPU_BAD_STATE_DST);
@@ -127,17 +132,21 @@ template <int C> GDN_INLINE int lane_of_column(int c)
     return 8 / C * c;
 }
 
-// The tree over the columns' partial sums. Where a step pairs lanes, each keeps half of the columns while there are several.
+// The tree over the columns' partial sums. Where a step pairs lanes, each keeps half of the columns while there are
+// several.
 template <int C> GDN_INLINE float fold(thread const float4 (&partial)[C], int l)
 {
     const bool upper = (l & 4) != 0, right = (l & 2) != 0;
     float4 c;
     if (C == 4) { // h = 16, h = 8
-        const float4 a = (upper ? partial[C / 2] : partial[0]) + simd_shuffle_xor(upper ? partial[0] : partial[C / 2], 4);
-        const float4 b = (upper ? partial[C - 1] : partial[C / 4]) + simd_shuffle_xor(upper ? partial[C / 4] : partial[C - 1], 4);
+        const float4 a =
+            (upper ? partial[C / 2] : partial[0]) + simd_shuffle_xor(upper ? partial[0] : partial[C / 2], 4);
+        const float4 b =
+            (upper ? partial[C - 1] : partial[C / 4]) + simd_shuffle_xor(upper ? partial[C / 4] : partial[C - 1], 4);
         c = (right ? b : a) + simd_shuffle_xor(right ? a : b, 2);
     } else {
-        const float4 a = (upper ? partial[C - 1] : partial[0]) + simd_shuffle_xor(upper ? partial[0] : partial[C - 1], 4);
+        const float4 a =
+            (upper ? partial[C - 1] : partial[0]) + simd_shuffle_xor(upper ? partial[0] : partial[C - 1], 4);
         c = a + simd_shuffle_xor(a, 2);
     }
     const float4 s = c + simd_shuffle_xor(c, 1); // h = 4
@@ -150,11 +159,12 @@ template <int NB, bool CHANNEL> struct DeltaToken {
     float  v, beta;
 };
 
-// NARROW: some of it has 16 bits. Otherwise no type is looked at, and no load waits for a branch behind another. v is at this
-// lane's column, if `there`.
+// NARROW: some of it has 16 bits. Otherwise no type is looked at, and no load waits for a branch behind another. v is
+// at this lane's column, if `there`.
 template <int NB, bool CHANNEL, bool GENERAL, bool NARROW>
-GDN_INLINE void load_token(constant gdn_gpu_gated_delta_net &p, device const uchar *k_at, device const uchar *v_at, device const uchar *g_at,
-                           device const uchar *beta_at, bool there, int l, thread DeltaToken<NB, CHANNEL> &token)
+GDN_INLINE void load_token(constant gdn_gpu_gated_delta_net &p, device const uchar *k_at, device const uchar *v_at,
+                           device const uchar *g_at, device const uchar *beta_at, bool there, int l,
+                           thread DeltaToken<NB, CHANNEL> &token)
 {
     const int k_dtype = NARROW ? p.k_dtype : GDN_GPU_F32, g_dtype = NARROW ? p.g_dtype : GDN_GPU_F32;
     token.v = there ? read_element(v_at, NARROW ? p.v_dtype : GDN_GPU_F32) : 0.0f;
@@ -169,8 +179,8 @@ GDN_INLINE void load_token(constant gdn_gpu_gated_delta_net &p, device const uch
         token.g[CHANNEL ? m : 0] = read_row<GENERAL>(g_at, g_dtype, 32 * m + 4 * l, p.head_dim_k);
 }
 
-// 0, q and k: what a row, of which lane l of the eight has x, is multiplied by. Keys that do not exist are 0, and leave a sum of
-// squares as it is. All eight lanes have the result.
+// 0, q and k: what a row, of which lane l of the eight has x, is multiplied by. Keys that do not exist are 0, and leave
+// a sum of squares as it is. All eight lanes have the result.
 template <int NB> GDN_INLINE float norm_factor(constant gdn_gpu_gated_delta_net &p, thread const float4 (&x)[NB], int l)
 {
     float4 squares[1];
@@ -181,11 +191,11 @@ template <int NB> GDN_INLINE float norm_factor(constant gdn_gpu_gated_delta_net 
     return gdn_norm_factor(fold<1>(squares, l), p.norm_add, p.norm_most);
 }
 
-// 2: from elements of g, of a head or of channels i .. i + 3, to decays, in place. A gate's bias is read for every token, where
-// channels have one each, since the registers are the state's.
+// 2: from elements of g, of a head or of channels i .. i + 3, to decays, in place. A gate's bias is read for every
+// token, where channels have one each, since the registers are the state's.
 template <int NB, bool CHANNEL, bool GENERAL>
-GDN_INLINE void make_decay(constant gdn_gpu_gated_delta_net &p, device const uchar *bias_at, float rate, float bias, int l,
-                           thread float4 (&g)[CHANNEL ? NB : 1])
+GDN_INLINE void make_decay(constant gdn_gpu_gated_delta_net &p, device const uchar *bias_at, float rate, float bias,
+                           int l, thread float4 (&g)[CHANNEL ? NB : 1])
 {
     const int n = CHANNEL ? NB : 1;
     if (p.g_form >= GDN_GPU_G_RAW) {
@@ -211,7 +221,8 @@ GDN_INLINE void make_decay(constant gdn_gpu_gated_delta_net &p, device const uch
 
 // 1: load state. S[m][c] has column j + c
 template <int NB, int C, bool GENERAL>
-GDN_INLINE void load_state(constant gdn_gpu_gated_delta_net &p, thread const DeltaBuffers &b, thread const DeltaPlace &w, thread float4 (&S)[NB][C])
+GDN_INLINE void load_state(constant gdn_gpu_gated_delta_net &p, thread const DeltaBuffers &b,
+                           thread const DeltaPlace &w, thread float4 (&S)[NB][C])
 {
     device const uchar *pool = b.state_in;
     if (p.has & GDN_GPU_ONE_POOL)
@@ -246,8 +257,8 @@ GDN_INLINE void load_state(constant gdn_gpu_gated_delta_net &p, thread const Del
 
 // 7: snapshot
 template <int NB, int C, bool GENERAL>
-GDN_INLINE void store_state(constant gdn_gpu_gated_delta_net &p, thread const DeltaBuffers &b, thread const DeltaPlace &w, int dst,
-                            thread const float4 (&S)[NB][C])
+GDN_INLINE void store_state(constant gdn_gpu_gated_delta_net &p, thread const DeltaBuffers &b,
+                            thread const DeltaPlace &w, int dst, thread const float4 (&S)[NB][C])
 {
     device uchar *pool = b.state_out + delta_entry(p.state_out, dst, p.slots_out, w.h);
     const int64_t along = p.key_major ? p.state_out.line : 4, across = p.key_major ? 4 : p.state_out.line;
@@ -290,7 +301,8 @@ GDN_INLINE void gated_delta_net(constant gdn_gpu_gated_delta_net &p, thread cons
     device const uchar *g_at = b.g + delta_token(p.g, w, w.h);
     device const uchar *beta_at = b.beta + delta_token(p.beta, w, w.h);
     device uchar *out_at = b.result + delta_token(p.result, w, w.h) + (w.j + mine) * element_bytes(p.result_dtype);
-    const bool narrow = p.k_dtype != GDN_GPU_F32 || p.v_dtype != GDN_GPU_F32 || p.g_dtype != GDN_GPU_F32 || p.beta_dtype != GDN_GPU_F32;
+    const bool narrow =
+        p.k_dtype != GDN_GPU_F32 || p.v_dtype != GDN_GPU_F32 || p.g_dtype != GDN_GPU_F32 || p.beta_dtype != GDN_GPU_F32;
 
     // What a raw gate has per head.
     device const uchar *bias_at = b.dt_bias + w.h * p.dt_bias.head;

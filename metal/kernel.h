@@ -52,8 +52,8 @@ GDN_INLINE void report(device atomic_uint *bad, int word)
     atomic_store_explicit(bad + word, 1u, memory_order_relaxed);
 }
 
-// ---- Conversions, on the bits: exact, or round to nearest, ties to even. Devices may flush subnormals of binary32, so those
-// of binary16 do not pass through them.
+// ---- Conversions, on the bits: exact, or round to nearest, ties to even. Devices may flush subnormals of binary32, so
+// those of binary16 do not pass through them.
 GDN_INLINE float from_bf16(uint32_t b)
 {
     return gdn_from_bits(b << 16);
@@ -97,10 +97,8 @@ GDN_INLINE float read_element(device const uchar *at, int dtype)
 
 GDN_INLINE void write_element(device uchar *at, float x, int dtype)
 {
-    if (dtype == GDN_GPU_F32)
-        write_float(at, x);
-    else
-        write_half(at, dtype == GDN_GPU_F16 ? to_f16(x) : to_bf16(x));
+    if (dtype == GDN_GPU_F32) write_float(at, x);
+    else write_half(at, dtype == GDN_GPU_F16 ? to_f16(x) : to_bf16(x));
 }
 
 GDN_INLINE int element_bytes(int dtype)

@@ -1,5 +1,5 @@
-/* The kernels: one source, which the build embeds and Metal compiles when a context is created; a pipeline for each, made on
- * first use. See device.h. */
+/* The kernels: one source, which the build embeds and Metal compiles when a context is created; a pipeline for each,
+ * made on first use. See device.h. */
 #include <stdio.h>
 
 #include "core/status.h"
@@ -9,8 +9,8 @@ static const unsigned char source[] = {
 #include "gdn_metal_source.inc"
 };
 
-/* Without safe math the compiler reorders, approximates and takes it that there is no NaN. The newer of the two settings
- * is there since macOS 15. */
+/* Without safe math the compiler reorders, approximates and takes it that there is no NaN. The newer of the two
+ * settings is there since macOS 15. */
 static gdn_status new_options(const gdn_metal_device *dev, gdn_id *options)
 {
     const gdn_objc *rt = dev->rt;
@@ -65,11 +65,13 @@ static gdn_status make(gdn_metal_device *dev, gdn_metal_kernel kernel, const cha
     rt->release(function);
     if (!*pipeline)
         return gdn_metal_fail(dev, GDN_OUT_OF_MEMORY, name, error);
-    const unsigned long width = gdn_number(rt, *pipeline, rt->sel.threadExecutionWidth), most = gdn_number(rt, *pipeline, rt->sel.maxTotalThreads);
+    const unsigned long width = gdn_number(rt, *pipeline, rt->sel.threadExecutionWidth),
+                        most = gdn_number(rt, *pipeline, rt->sel.maxTotalThreads);
     if (width != 32 || most < GDN_METAL_DELTA_THREADS) {
         rt->release(*pipeline);
-        return gdn_fail(GDN_UNSUPPORTED, "%s runs %s in simdgroups of %lu and threadgroups of up to %lu; 32 and %d are needed", dev->traits.name,
-                        name, width, most, GDN_METAL_DELTA_THREADS);
+        return gdn_fail(GDN_UNSUPPORTED,
+                        "%s runs %s in simdgroups of %lu and threadgroups of up to %lu; 32 and %d are needed",
+                        dev->traits.name, name, width, most, GDN_METAL_DELTA_THREADS);
     }
     dev->pipelines[kernel] = *pipeline;
     return GDN_OK;

@@ -1,7 +1,7 @@
 /* The functions of the frameworks, and the device that a process has. See device.h.
  *
- * All is kept once it is made: it is the one thing of this backend that is process-wide. Metal's other devices (a Mac may have
- * several GPUs) are reached by passing them as native->device. */
+ * All is kept once it is made: it is the one thing of this backend that is process-wide. Metal's other devices (a Mac
+ * may have several GPUs) are reached by passing them as native->device. */
 #include <dlfcn.h>
 #include <pthread.h>
 #include <stdio.h>
@@ -53,8 +53,11 @@ gdn_status gdn_metal_read_traits(const gdn_objc *rt, gdn_id device, gdn_metal_tr
     t->memory_bytes = gdn_number(rt, device, rt->sel.recommendedMaxWorkingSetSize);
     t->emulated     = rt->emulated;
     if (!gdn_responds(rt, device, rt->sel.supportsFamily) ||
-        (!gdn_bool_n(rt, device, rt->sel.supportsFamily, GDN_MTL_FAMILY_APPLE6) && !gdn_bool_n(rt, device, rt->sel.supportsFamily, GDN_MTL_FAMILY_MAC2)))
-        return gdn_fail(GDN_UNSUPPORTED, "%s has no shuffles between the lanes of a simdgroup; GPU family Apple6 or Mac2 is needed", t->name);
+        (!gdn_bool_n(rt, device, rt->sel.supportsFamily, GDN_MTL_FAMILY_APPLE6) &&
+         !gdn_bool_n(rt, device, rt->sel.supportsFamily, GDN_MTL_FAMILY_MAC2)))
+        return gdn_fail(GDN_UNSUPPORTED,
+                        "%s has no shuffles between the lanes of a simdgroup; GPU family Apple6 or Mac2 is needed",
+                        t->name);
     return GDN_OK;
 }
 

@@ -11,17 +11,22 @@ enum { BAD_BYTES = 256 };
 gdn_status gdn_metal_allocate(gdn_metal_device *dev, uint64_t bytes, gdn_id *buffer)
 {
     const unsigned long most = gdn_number(dev->rt, dev->device, dev->rt->sel.maxBufferLength);
-    *buffer = bytes > most ? NULL : gdn_send_nn(dev->rt, dev->device, dev->rt->sel.newBuffer, (unsigned long)bytes, GDN_MTL_STORAGE_SHARED << 4);
+    *buffer = bytes > most ? NULL
+                           : gdn_send_nn(dev->rt, dev->device, dev->rt->sel.newBuffer, (unsigned long)bytes,
+                                         GDN_MTL_STORAGE_SHARED << 4);
     if (!*buffer)
-        return gdn_fail(GDN_OUT_OF_MEMORY, "no buffer of %llu bytes on %s: newBufferWithLength:options: has none; at most %lu bytes are allowed",
-                        (unsigned long long)bytes, dev->traits.name, most);
+        return gdn_fail(
+            GDN_OUT_OF_MEMORY,
+            "no buffer of %llu bytes on %s: newBufferWithLength:options: has none; at most %lu bytes are allowed",
+            (unsigned long long)bytes, dev->traits.name, most);
     return GDN_OK;
 }
 
 gdn_status gdn_metal_memory_open(gdn_metal_device *dev)
 {
     gdn_status status;
-    if ((status = gdn_metal_allocate(dev, GDN_METAL_STAGING_BYTES, &dev->staging)) || (status = gdn_metal_allocate(dev, BAD_BYTES, &dev->bad_buffer)))
+    if ((status = gdn_metal_allocate(dev, GDN_METAL_STAGING_BYTES, &dev->staging)) ||
+        (status = gdn_metal_allocate(dev, BAD_BYTES, &dev->bad_buffer)))
         return status;
     dev->bad = gdn_send(dev->rt, dev->bad_buffer, dev->rt->sel.contents);
     memset(dev->bad, 0, BAD_BYTES);
@@ -58,14 +63,16 @@ static gdn_status locate(gdn_metal_device *dev, const gdn_span *span, uint64_t o
     if (mode == GDN_MTL_STORAGE_SHARED)
         *at = (char *)gdn_send(rt, span->data, rt->sel.contents) + begin;
     else if (mode != GDN_MTL_STORAGE_PRIVATE)
-        return gdn_fail(GDN_UNSUPPORTED, "the buffer's storageMode is %lu; 0 (shared) and 2 (private) are allowed", mode);
+        return gdn_fail(GDN_UNSUPPORTED, "the buffer's storageMode is %lu; 0 (shared) and 2 (private) are allowed",
+                        mode);
     else if (begin % 4 || bytes % 4)
-        return gdn_fail(GDN_UNSUPPORTED, "bytes %llu to %llu of a private buffer; both must be multiples of 4", (unsigned long long)begin,
-                        (unsigned long long)(begin + bytes));
+        return gdn_fail(GDN_UNSUPPORTED, "bytes %llu to %llu of a private buffer; both must be multiples of 4",
+                        (unsigned long long)begin, (unsigned long long)(begin + bytes));
     return GDN_OK;
 }
 
-static gdn_status copy_piece(gdn_metal_device *dev, gdn_id from, uint64_t from_at, gdn_id to, uint64_t to_at, uint64_t bytes)
+static gdn_status copy_piece(gdn_metal_device *dev, gdn_id from, uint64_t from_at, gdn_id to, uint64_t to_at,
+                             uint64_t bytes)
 {
     const gdn_objc *rt = dev->rt;
     gdn_id commands;
@@ -86,7 +93,8 @@ static uint64_t piece_of(uint64_t left)
     return left < GDN_METAL_STAGING_BYTES ? left : GDN_METAL_STAGING_BYTES;
 }
 
-static gdn_status write_bytes(gdn_metal_device *dev, const gdn_span *span, uint64_t offset, const char *source, uint64_t bytes)
+static gdn_status write_bytes(gdn_metal_device *dev, const gdn_span *span, uint64_t offset, const char *source,
+                              uint64_t bytes)
 {
     char *at;
     gdn_status status = gdn_metal_wait(dev); /* nothing queued may still read what is overwritten, here or in staging */
@@ -112,12 +120,14 @@ static gdn_status read_bytes(gdn_metal_device *dev, const gdn_span *span, uint64
     for (uint64_t done = 0; !at && !status && done < bytes; done += piece_of(bytes - done)) {
         status = copy_piece(dev, span->data, span->offset + offset + done, dev->staging, 0, piece_of(bytes - done));
         if (!status)
-            memcpy(target + done, gdn_send(dev->rt, dev->staging, dev->rt->sel.contents), (size_t)piece_of(bytes - done));
+            memcpy(target + done, gdn_send(dev->rt, dev->staging, dev->rt->sel.contents),
+                   (size_t)piece_of(bytes - done));
     }
     return status;
 }
 
-gdn_status gdn_metal_buffer_write(gdn_context *ctx, const gdn_span *span, uint64_t offset, const void *source, uint64_t bytes)
+gdn_status gdn_metal_buffer_write(gdn_context *ctx, const gdn_span *span, uint64_t offset, const void *source,
+                                  uint64_t bytes)
 {
     gdn_metal_device *dev = ctx->state;
     void *pool = dev->rt->pool_push();

@@ -1,10 +1,10 @@
 /* The part of the Objective-C runtime and of Metal's interface that the backend uses, from C, so that building needs no
- * Apple compiler, and the library is linked with nothing. Functions are found when the library runs (metal/loader.c); values
- * are Metal's, which never change.
+ * Apple compiler, and the library is linked with nothing. Functions are found when the library runs (metal/loader.c);
+ * values are Metal's, which never change.
  *
  * A message is sent by calling the method's implementation, which the runtime looks up by class and selector, through a
- * pointer of its exact type. Nothing may be sent to nil here. Who owns what is as in Objective-C: what a `new` method returns
- * is ours to release; everything else belongs to the autorelease pool around each entry of the backend. */
+ * pointer of its exact type. Nothing may be sent to nil here. Who owns what is as in Objective-C: what a `new` method
+ * returns is ours to release; everything else belongs to the autorelease pool around each entry of the backend. */
 #ifndef GDN_METAL_OBJC_H
 #define GDN_METAL_OBJC_H
 
@@ -146,7 +146,8 @@ static inline void gdn_tell_bool(const gdn_objc *rt, gdn_id to, gdn_id s, _Bool 
 {
     ((void (*)(gdn_id, gdn_id, _Bool))gdn_method(rt, to, s))(to, s, a);
 }
-static inline void gdn_tell_pnn(const gdn_objc *rt, gdn_id to, gdn_id s, const void *a, unsigned long b, unsigned long c)
+static inline void gdn_tell_pnn(const gdn_objc *rt, gdn_id to, gdn_id s, const void *a, unsigned long b,
+                                unsigned long c)
 {
     ((void (*)(gdn_id, gdn_id, const void *, unsigned long, unsigned long))gdn_method(rt, to, s))(to, s, a, b, c);
 }
@@ -154,11 +155,11 @@ static inline void gdn_tell_sizes(const gdn_objc *rt, gdn_id to, gdn_id s, gdn_m
 {
     ((void (*)(gdn_id, gdn_id, gdn_mtl_size, gdn_mtl_size))gdn_method(rt, to, s))(to, s, a, b);
 }
-static inline void gdn_tell_copy(const gdn_objc *rt, gdn_id to, gdn_id s, gdn_id from, unsigned long at, gdn_id target, unsigned long target_at,
-                                 unsigned long bytes)
+static inline void gdn_tell_copy(const gdn_objc *rt, gdn_id to, gdn_id s, gdn_id from, unsigned long at, gdn_id target,
+                                 unsigned long target_at, unsigned long bytes)
 {
-    ((void (*)(gdn_id, gdn_id, gdn_id, unsigned long, gdn_id, unsigned long, unsigned long))gdn_method(rt, to, s))(to, s, from, at, target,
-                                                                                                             target_at, bytes);
+    ((void (*)(gdn_id, gdn_id, gdn_id, unsigned long, gdn_id, unsigned long, unsigned long))gdn_method(rt, to, s))(
+        to, s, from, at, target, target_at, bytes);
 }
 
 #endif

@@ -1,6 +1,6 @@
-/* The probe: runs the device's arithmetic on hard operands (gpu/probe.h). Metal says that fma is fused, and leaves it to
- * devices whether subnormals are kept; `exact` is what was found. A compiler that did not heed the math mode would be found
- * here too. */
+/* The probe: runs the device's arithmetic on hard operands (gpu/probe.h). Metal says that fma is fused, and leaves it
+ * to devices whether subnormals are kept; `exact` is what was found. A compiler that did not heed the math mode would
+ * be found here too. */
 #include "gpu/probe.h"
 #include "metal/device.h"
 
@@ -8,7 +8,7 @@ const char gdn_metal_implementation[] = "fma"; /* which is fused, as Metal says 
 
 typedef struct probe_t {
     gdn_metal_device *dev;
-    gdn_id            memory;
+    gdn_id memory;
 } probe_t;
 
 static gdn_status run(void *user)
@@ -16,9 +16,13 @@ static gdn_status run(void *user)
     const probe_t *x = user;
     const gdn_gpu_probe params = { .n = GDN_PROBE_OPERANDS };
     const gdn_metal_dispatch dispatch = {
-        .kernel = GDN_METAL_probe_arithmetic, .params = &params, .params_bytes = sizeof params,
-        .groups = (GDN_PROBE_OPERANDS + GDN_METAL_PROBE_THREADS - 1) / GDN_METAL_PROBE_THREADS, .threads = GDN_METAL_PROBE_THREADS,
-        .n_bindings = 2, .bindings = { { x->memory, 0 }, { x->memory, GDN_PROBE_IN_BYTES } },
+        .kernel = GDN_METAL_probe_arithmetic,
+        .params = &params,
+        .params_bytes = sizeof params,
+        .groups = (GDN_PROBE_OPERANDS + GDN_METAL_PROBE_THREADS - 1) / GDN_METAL_PROBE_THREADS,
+        .threads = GDN_METAL_PROBE_THREADS,
+        .n_bindings = 2,
+        .bindings = { { x->memory, 0 }, { x->memory, GDN_PROBE_IN_BYTES } },
     };
     const gdn_status status = gdn_metal_run(x->dev, &dispatch, 1, NULL);
     return status ? status : gdn_metal_wait(x->dev);
@@ -29,11 +33,8 @@ gdn_status gdn_metal_probe(gdn_metal_device *dev, gdn_gpu_variants *variants)
     char reason[GDN_REASON_MAX];
     probe_t x = { .dev = dev };
     gdn_status status = gdn_metal_allocate(dev, GDN_PROBE_BYTES, &x.memory);
-    if (!status)
-        status = gdn_gpu_probe_arithmetic(gdn_send(dev->rt, x.memory, dev->rt->sel.contents), run, &x, reason);
-    if (x.memory)
-        dev->rt->release(x.memory);
-    if (!status)
-        gdn_gpu_add_variant(variants, gdn_metal_implementation, 0, 0, reason);
+    if (!status) status = gdn_gpu_probe_arithmetic(gdn_send(dev->rt, x.memory, dev->rt->sel.contents), run, &x, reason);
+    if (x.memory) dev->rt->release(x.memory);
+    if (!status) gdn_gpu_add_variant(variants, gdn_metal_implementation, 0, 0, reason);
     return status;
 }

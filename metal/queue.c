@@ -15,7 +15,8 @@ static uint64_t now_ns(void)
     return (uint64_t)t.tv_sec * UINT64_C(1000000000) + (uint64_t)t.tv_nsec;
 }
 
-/* 1: the command buffer in this place of the ring is done, and given back; 0: not yet, or it failed, and *status says so. */
+/* 1: the command buffer in this place of the ring is done, and given back; 0: not yet, or it failed, and *status says
+ * so. */
 static int is_done(gdn_metal_device *dev, uint32_t i, gdn_status *status)
 {
     const gdn_objc *rt = dev->rt;
@@ -46,8 +47,8 @@ static gdn_status wait_for(gdn_metal_device *dev, uint32_t i)
             return status;
         const uint64_t waited = now_ns() - begin;
         if (waited >= dev->timeout_ns)
-            return gdn_fail(GDN_TIMEOUT, "the device %s was not done after %llu ns (desc->timeout_ns)", dev->traits.name,
-                            (unsigned long long)dev->timeout_ns);
+            return gdn_fail(GDN_TIMEOUT, "the device %s was not done after %llu ns (desc->timeout_ns)",
+                            dev->traits.name, (unsigned long long)dev->timeout_ns);
         if (waited > 200000) { /* what takes longer than that does not mind 2% more */
             const struct timespec pause = { 0, (long)(waited / 50 < 1000000 ? waited / 50 : 1000000) };
             (void)nanosleep(&pause, NULL);

@@ -1,11 +1,14 @@
-/* What every call encodes: into an encoder or a command buffer of the caller's, or into a command buffer of our own, which is
- * committed. See device.h. */
+/* What every call encodes: into an encoder or a command buffer of the caller's, or into a command buffer of our own,
+ * which is committed. See device.h. */
 #include "core/status.h"
 #include "metal/device.h"
 
 gdn_gpu_device gdn_metal_gpu(void)
 {
-    return (gdn_gpu_device){ .name = gdn_metal_implementation, .most_blocks = GDN_METAL_MAX_GROUPS, .limit = "2^31 threadgroups or more", .most_slots = UINT64_MAX };
+    return (gdn_gpu_device){ .name = gdn_metal_implementation,
+                             .most_blocks = GDN_METAL_MAX_GROUPS,
+                             .limit = "2^31 threadgroups or more",
+                             .most_slots = UINT64_MAX };
 }
 
 void gdn_metal_bind_all(gdn_metal_dispatch *dispatch, const gdn_place *const *operands, uint32_t n)
@@ -24,11 +27,14 @@ static gdn_status encoder_of(gdn_metal_device *dev, gdn_stream stream, gdn_id *e
     if (gdn_responds(rt, stream, rt->sel.dispatch))
         return GDN_OK;
     if (!gdn_responds(rt, stream, rt->sel.computeCommandEncoder))
-        return gdn_fail(GDN_INVALID_ARGUMENT, "stream is %p, which is no MTLCommandBuffer and no MTLComputeCommandEncoder; these and NULL are allowed",
-                        stream);
+        return gdn_fail(
+            GDN_INVALID_ARGUMENT,
+            "stream is %p, which is no MTLCommandBuffer and no MTLComputeCommandEncoder; these and NULL are allowed",
+            stream);
     const unsigned long state = gdn_number(rt, stream, rt->sel.status);
     if (state > GDN_MTL_STATUS_ENQUEUED)
-        return gdn_fail(GDN_INVALID_ARGUMENT, "stream is %p, a command buffer of status %lu, which is committed already", stream, state);
+        return gdn_fail(GDN_INVALID_ARGUMENT,
+                        "stream is %p, a command buffer of status %lu, which is committed already", stream, state);
     *ends    = 1;
     *encoder = gdn_send(rt, stream, rt->sel.computeCommandEncoder);
     return *encoder ? GDN_OK : gdn_metal_fail(dev, GDN_OUT_OF_MEMORY, "computeCommandEncoder", NULL);
@@ -47,9 +53,10 @@ static void encode(const gdn_metal_device *dev, gdn_id encoder, gdn_id pipeline,
     gdn_tell_sizes(rt, encoder, rt->sel.dispatch, groups, threads);
 }
 
-/* Encoders may run dispatches side by side, and buffers need not be tracked, so that there is a barrier before each: after
- * earlier calls too, except where the encoder is new. */
-static void encode_all(const gdn_metal_device *dev, gdn_id encoder, const gdn_id *pipelines, const gdn_metal_dispatch *dispatches, int n, int is_new)
+/* Encoders may run dispatches side by side, and buffers need not be tracked, so that there is a barrier before each:
+ * after earlier calls too, except where the encoder is new. */
+static void encode_all(const gdn_metal_device *dev, gdn_id encoder, const gdn_id *pipelines,
+                       const gdn_metal_dispatch *dispatches, int n, int is_new)
 {
     for (int i = 0; i < n; i++) {
         if (i || !is_new)

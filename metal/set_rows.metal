@@ -1,6 +1,6 @@
-// set_rows: a threadgroup writes a piece of one row. Rows run in parallel, so which of two rows with one target is the later has
-// to be known beforehand: few rows are compared with all that follow them; for many, two dispatches before (clear, enter)
-// put them into a hash table in the workspace, whose slots keep the largest row number of their target.
+// set_rows: a threadgroup writes a piece of one row. Rows run in parallel, so which of two rows with one target is the
+// later has to be known beforehand: few rows are compared with all that follow them; for many, two dispatches before
+// (clear, enter) put them into a hash table in the workspace, whose slots keep the largest row number of their target.
 //
 // Steps, numbered as in docs/kernels/set_rows.md and in every other version:
 //   1 target   2 load   3 convert and store
@@ -25,7 +25,8 @@ GDN_INLINE int64_t slot(constant gdn_gpu_set_rows &p, int b, int c, uint32_t at)
     return batch * (int64_t(p.table_mask) + 1) + (at & p.table_mask);
 }
 
-GDN_KERNEL(gdn_metal_rows_clear, constant gdn_gpu_set_rows &p [[buffer(0)]], device uint *table [[buffer(1)]], GDN_PLACE)
+GDN_KERNEL(gdn_metal_rows_clear, constant gdn_gpu_set_rows &p [[buffer(0)]], device uint *table [[buffer(1)]],
+           GDN_PLACE)
 {
     const int64_t n = int64_t(group.x) * GDN_METAL_ROWS_THREADS + me;
     if (n < p.table_words)
@@ -50,7 +51,8 @@ GDN_KERNEL(gdn_metal_rows_enter, constant gdn_gpu_set_rows &p [[buffer(0)]], dev
         bool taken = false;
         do { // the exchange may fail for no reason
             held = 0u;
-            taken = atomic_compare_exchange_weak_explicit(to, &held, uint(i) + 1u, memory_order_relaxed, memory_order_relaxed);
+            taken = atomic_compare_exchange_weak_explicit(to, &held, uint(i) + 1u, memory_order_relaxed,
+                                                          memory_order_relaxed);
         } while (!taken && held == 0u);
         if (taken)
             return;
@@ -62,8 +64,8 @@ GDN_KERNEL(gdn_metal_rows_enter, constant gdn_gpu_set_rows &p [[buffer(0)]], dev
 }
 
 // The same for all threads of a threadgroup.
-GDN_INLINE bool wins(constant gdn_gpu_set_rows &p, device const uint *table, device const uchar *index, int b, int c, int64_t i,
-                     int64_t row, uint me)
+GDN_INLINE bool wins(constant gdn_gpu_set_rows &p, device const uint *table, device const uchar *index, int b, int c,
+                     int64_t i, int64_t row, uint me)
 {
     if (p.has & GDN_GPU_HAS_TABLE) {
         uint32_t at = hash(row);
@@ -83,7 +85,8 @@ GDN_INLINE bool wins(constant gdn_gpu_set_rows &p, device const uint *table, dev
     return !simd_any(later);
 }
 
-// One block of Q8_0 per simdgroup: a binary16 scale and 32 bytes, written as 17 halves since blocks are only aligned to two.
+// One block of Q8_0 per simdgroup: a binary16 scale and 32 bytes, written as 17 halves since blocks are only aligned to
+// two.
 GDN_INLINE void store_q8_0(device uchar *block, float x, uint lane)
 {
     // The largest magnitude; a NaN is never larger. Magnitudes are ordered as their bits are.
@@ -111,8 +114,8 @@ GDN_INLINE void store_q8_0(device uchar *block, float x, uint lane)
 }
 
 GDN_KERNEL(gdn_metal_rows_write, constant gdn_gpu_set_rows &p [[buffer(0)]], device const uint *table [[buffer(1)]],
-           device const uchar *index [[buffer(2)]], device const uchar *src [[buffer(3)]], device uchar *dst [[buffer(4)]],
-           device atomic_uint *bad [[buffer(5)]], GDN_PLACE)
+           device const uchar *index [[buffer(2)]], device const uchar *src [[buffer(3)]],
+           device uchar *dst [[buffer(4)]], device atomic_uint *bad [[buffer(5)]], GDN_PLACE)
 {
     const int64_t item = group.x, piece = item % p.blocks, row_number = item / p.blocks;
     const int64_t i = row_number % p.n_rows, batch = row_number / p.n_rows;
@@ -129,14 +132,16 @@ GDN_KERNEL(gdn_metal_rows_write, constant gdn_gpu_set_rows &p [[buffer(0)]], dev
     const int64_t begin = piece * GDN_METAL_ROWS_PIECE;
     const int64_t n = p.n_columns - begin < GDN_METAL_ROWS_PIECE ? p.n_columns - begin : GDN_METAL_ROWS_PIECE;
     const int src_bytes = element_bytes(p.src_dtype), dst_bytes = element_bytes(p.dst_dtype);
-    device const uchar *from = src + b * p.src_stride[0] + c * p.src_stride[1] + i * p.src_stride[2] + src_bytes * begin;
+    device const uchar *from =
+        src + b * p.src_stride[0] + c * p.src_stride[1] + i * p.src_stride[2] + src_bytes * begin;
     device uchar *row_at = dst + b * p.dst_stride[0] + c * p.dst_stride[1] + row * p.dst_stride[2];
     device uchar *to = row_at + dst_bytes * begin;
 
     // 2: load, 3: convert and store
     if (p.dst_dtype == GDN_GPU_Q8_0) {
         for (int64_t j = me / 32u; j < n / 32; j += GDN_METAL_ROWS_THREADS / 32)
-            store_q8_0(row_at + 34 * (begin / 32 + j), read_element(from + src_bytes * (32 * j + lane), p.src_dtype), lane);
+            store_q8_0(row_at + 34 * (begin / 32 + j), read_element(from + src_bytes * (32 * j + lane), p.src_dtype),
+                       lane);
     } else if (p.src_dtype == p.dst_dtype && p.src_dtype == GDN_GPU_F32) { // the bits move
         for (int64_t j = me; j < n; j += GDN_METAL_ROWS_THREADS)
             *(device uint *)(to + 4 * j) = *(device const uint *)(from + 4 * j);

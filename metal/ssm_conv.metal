@@ -1,7 +1,7 @@
 // ssm_conv: one channel per lane, with the last KW inputs in registers while it walks along tokens.
 //
-// Three ways to cut a call (p.part): whole sequences, for decode, where one dispatch does everything; or else pieces of the
-// token axis, and then, in a dispatch behind it since it may overwrite history that pieces read, the history.
+// Three ways to cut a call (p.part): whole sequences, for decode, where one dispatch does everything; or else pieces of
+// the token axis, and then, in a dispatch behind it since it may overwrite history that pieces read, the history.
 //
 // Steps, numbered as in docs/kernels/ssm_conv.md and in every other version:
 //   1 history   2 taps   3 activation   4 output   5 keep history
@@ -69,7 +69,8 @@ GDN_INLINE int64_t conv_token(constant gdn_gpu_tokens &view, thread const ConvSe
     return view.seq ? q.s * view.seq + t * view.token : (int64_t(q.first) + t) * view.token;
 }
 
-GDN_INLINE device const uchar *old_input(constant gdn_gpu_ssm_conv &p, thread const ConvBuffers &b, int row, int position, int64_t at_c)
+GDN_INLINE device const uchar *old_input(constant gdn_gpu_ssm_conv &p, thread const ConvBuffers &b, int row,
+                                         int position, int64_t at_c)
 {
     device const uchar *pool = b.history_in;
     if (p.has & GDN_GPU_ONE_POOL)
@@ -129,7 +130,8 @@ GDN_INLINE void convolve(constant gdn_gpu_ssm_conv &p, thread const ConvTypes &t
         else if (q.src >= 0 && q.position + from >= 0)
             x[j] = read_element(old_input(p, b, q.src, q.position + from, at_c), types.history);
     }
-    const float bias = p.has & GDN_GPU_HAS_BIAS ? read_element(b.bias + element_bytes(types.bias) * int64_t(c), types.bias) : 0.0f;
+    const float bias =
+        p.has & GDN_GPU_HAS_BIAS ? read_element(b.bias + element_bytes(types.bias) * int64_t(c), types.bias) : 0.0f;
     device const uchar *in_at = b.x + conv_token(p.x, q, t0) + at_x;
     device uchar *out_at = b.result + conv_token(p.result, q, t0) + element_bytes(types.result) * int64_t(c);
     for (int t = t0; t < t1; t++) {
@@ -149,7 +151,8 @@ GDN_INLINE void convolve(constant gdn_gpu_ssm_conv &p, thread const ConvTypes &t
 }
 
 // 5: keep history: the newest columns; the older of them only move when the row changes
-GDN_INLINE void keep(constant gdn_gpu_ssm_conv &p, thread const ConvTypes &types, thread const ConvBuffers &b, thread const ConvSequence &q, int c)
+GDN_INLINE void keep(constant gdn_gpu_ssm_conv &p, thread const ConvTypes &types, thread const ConvBuffers &b,
+                     thread const ConvSequence &q, int c)
 {
     if (q.dst < 0)
         return;
@@ -215,17 +218,17 @@ GDN_INLINE void ssm_conv(constant gdn_gpu_ssm_conv &p, thread const ConvBuffers 
 }
 
 // The widths that models have, and any up to 16; F32 alone, and any types.
-#define GDN_CONV(name, ...)                                                                                              \
+#define GDN_CONV(name, ...)                                                                                            \
     GDN_KERNEL(gdn_metal_conv_##name, constant gdn_gpu_ssm_conv &p [[buffer(0)]], device const uchar *x [[buffer(1)]], \
-               device const uchar *weight [[buffer(2)]], device const uchar *bias [[buffer(3)]],                         \
-               device uchar *result [[buffer(4)]], device const uchar *history_in [[buffer(5)]],                         \
-               device uchar *history_out [[buffer(6)]], device const uchar *seq_start [[buffer(7)]],                     \
-               device const uchar *position [[buffer(8)]], device const uchar *history_src [[buffer(9)]],                \
-               device const uchar *history_dst [[buffer(10)]], device atomic_uint *bad [[buffer(11)]], GDN_PLACE)        \
-    {                                                                                                                    \
-        const ConvBuffers b = { x, weight, bias, result, history_in, history_out, seq_start, position, history_src,      \
-                                history_dst, bad };                                                                      \
-        ssm_conv<__VA_ARGS__>(p, b, group.x, me);                                                                        \
+               device const uchar *weight [[buffer(2)]], device const uchar *bias [[buffer(3)]],                       \
+               device uchar *result [[buffer(4)]], device const uchar *history_in [[buffer(5)]],                       \
+               device uchar *history_out [[buffer(6)]], device const uchar *seq_start [[buffer(7)]],                   \
+               device const uchar *position [[buffer(8)]], device const uchar *history_src [[buffer(9)]],              \
+               device const uchar *history_dst [[buffer(10)]], device atomic_uint *bad [[buffer(11)]], GDN_PLACE)      \
+    {                                                                                                                  \
+        const ConvBuffers b = { x,         weight,   bias,        result,      history_in, history_out,                \
+                                seq_start, position, history_src, history_dst, bad };                                  \
+        ssm_conv<__VA_ARGS__>(p, b, group.x, me);                                                                      \
     }
 GDN_CONV(4, 4, true, false)
 GDN_CONV(any, 16, false, false)

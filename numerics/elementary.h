@@ -13,8 +13,9 @@
 #ifndef GDN_NUMERICS_ELEMENTARY_H
 #define GDN_NUMERICS_ELEMENTARY_H
 
-/* CUDA and Metal kernels include this very file. For CUDA, functions have to be declared for the device (cuda/kernel.cuh);
- * Metal's language has no C library, so that metal/kernel.h brings fmaf and the two functions between a float and its bits. */
+/* CUDA and Metal kernels include this very file. For CUDA, functions have to be declared for the device
+ * (cuda/kernel.cuh); Metal's language has no C library, so that metal/kernel.h brings fmaf and the two functions
+ * between a float and its bits. */
 #ifndef GDN_ELEMENTARY_BITS
 #include <math.h> /* fmaf only */
 #include <stdint.h>
@@ -250,7 +251,8 @@ GDN_ELEMENTARY_FUNCTION float gdn_logistic(float x, float num)
     e = fmaf(d, y, 1.0f);
     e = fmaf(e, e, e);
     y = fmaf(y, e, y);
-    /* [5] q = -num / d, correctly rounded by its residual: IEEE's division does as well. Undo the scaling and the sign */
+    /* [5] q = -num / d, correctly rounded by its residual: IEEE's division does as well. Undo the scaling and the sign
+     */
     float q = num * y;
     e = fmaf(q, d, num);
     q = fmaf(e, y, q) * minus_scale2;

@@ -18,11 +18,12 @@ static gdn_status describe_device(const gdn_backend *backend, uint32_t device, g
     (void)backend, (void)device;
     (void)snprintf(info->name, sizeof info->name, "scalar reference");
     info->n_implementations = 1;
-    info->shared_memory     = 1;
+    info->shared_memory = 1;
     return GDN_OK;
 }
 
-static gdn_status describe_implementation(const gdn_backend *backend, uint32_t device, uint32_t index, gdn_implementation_info *info)
+static gdn_status describe_implementation(const gdn_backend *backend, uint32_t device, uint32_t index,
+                                          gdn_implementation_info *info)
 {
     (void)backend, (void)device, (void)index;
     (void)snprintf(info->name, sizeof info->name, "scalar");
@@ -34,7 +35,8 @@ static gdn_status open_reference(gdn_context *ctx, const gdn_context_desc *desc,
 {
     (void)ctx, (void)implementation;
     if (desc->native)
-        return gdn_fail(GDN_INVALID_ARGUMENT, "desc->native is %p; on the reference backend it must be NULL", desc->native);
+        return gdn_fail(GDN_INVALID_ARGUMENT, "desc->native is %p; on the reference backend it must be NULL",
+                        desc->native);
     return GDN_OK;
 }
 
@@ -44,7 +46,7 @@ static void close_reference(gdn_context *ctx)
 }
 
 #define GDN_KERNEL(stem, number, title)                                                                                \
-    static gdn_status plan_##stem(const gdn_context *ctx, const gdn_##stem##_problem *p, gdn_plan *plan)              \
+    static gdn_status plan_##stem(const gdn_context *ctx, const gdn_##stem##_problem *p, gdn_plan *plan)               \
     {                                                                                                                  \
         gdn_capability *c = &plan->capability;                                                                         \
         (void)ctx;                                                                                                     \
@@ -54,15 +56,13 @@ static void close_reference(gdn_context *ctx)
         return GDN_OK;                                                                                                 \
     }                                                                                                                  \
                                                                                                                        \
-    static gdn_status run_##stem(gdn_context *ctx, const gdn_##stem##_problem *p, const gdn_plan *plan,               \
+    static gdn_status run_##stem(gdn_context *ctx, const gdn_##stem##_problem *p, const gdn_plan *plan,                \
                                  gdn_stream stream)                                                                    \
     {                                                                                                                  \
         gdn_status status = gdn_host_synchronize(ctx, stream); /* refuses a stream */                                  \
-        if (status)                                                                                                    \
-            return status;                                                                                             \
+        if (status) return status;                                                                                     \
         const gdn_float_env caller = gdn_float_env_enter();                                                            \
-        for (int64_t item = 0; item < plan->n_items; item++)                                                           \
-            gdn_ref_##stem(p, item);                                                                                   \
+        for (int64_t item = 0; item < plan->n_items; item++) gdn_ref_##stem(p, item);                                  \
         gdn_float_env_leave(caller);                                                                                   \
         return GDN_OK;                                                                                                 \
     }
@@ -70,9 +70,14 @@ static void close_reference(gdn_context *ctx)
 #undef GDN_KERNEL
 
 const gdn_backend gdn_backend_reference = {
-    .id = GDN_BACKEND_REFERENCE, .name = "reference",
-    .device_count = device_count, .describe_device = describe_device, .describe_implementation = describe_implementation,
-    .open = open_reference, .close = close_reference, GDN_HOST_MEMORY,
+    .id = GDN_BACKEND_REFERENCE,
+    .name = "reference",
+    .device_count = device_count,
+    .describe_device = describe_device,
+    .describe_implementation = describe_implementation,
+    .open = open_reference,
+    .close = close_reference,
+    GDN_HOST_MEMORY,
 #define GDN_KERNEL(stem, number, title) .stem = { plan_##stem, run_##stem },
 #include "core/kernels.def"
 #undef GDN_KERNEL

@@ -8,8 +8,14 @@
 #define GDN_CHOOSE(name) gdn_ref_##name##_any
 #endif
 
-#define GDN_KERNEL(stem, number, title)                                                                         \
-    int64_t gdn_ref_##stem##_items(const gdn_##stem##_problem *p) { return GDN_CHOOSE(stem##_items)(p); }      \
-    void gdn_ref_##stem(const gdn_##stem##_problem *p, int64_t item) { GDN_CHOOSE(stem)(p, item); }
+#define GDN_KERNEL(stem, number, title)                                                                                \
+    int64_t gdn_ref_##stem##_items(const gdn_##stem##_problem *p)                                                      \
+    {                                                                                                                  \
+        return GDN_CHOOSE(stem##_items)(p);                                                                            \
+    }                                                                                                                  \
+    void gdn_ref_##stem(const gdn_##stem##_problem *p, int64_t item)                                                   \
+    {                                                                                                                  \
+        GDN_CHOOSE(stem)(p, item);                                                                                     \
+    }
 #include "core/kernels.def"
 #undef GDN_KERNEL

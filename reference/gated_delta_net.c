@@ -15,7 +15,8 @@
 enum { MAX_DIM = 256 };
 
 /* Column j of a head's state, `head` being its first byte. */
-static char *column_element(const gdn_gated_delta_net_problem *p, const gdn_state_view *view, char *head, int32_t i, int32_t j)
+static char *column_element(const gdn_gated_delta_net_problem *p, const gdn_state_view *view, char *head, int32_t i,
+                            int32_t j)
 {
     return p->state_layout == GDN_STATE_VK ? head + j * view->stride_line + 4 * (int64_t)i
                                            : head + i * view->stride_line + 4 * (int64_t)j;
@@ -43,7 +44,8 @@ static float decay(const gdn_gated_delta_net_problem *p, const char *g, int32_t 
         return gdn_expf(x);
     const float A    = gdn_load_element(gdn_token_at(&p->ssm_a, 0, 0, 0, h), p->ssm_a.dtype, 0);
     const float rate = p->g_form == GDN_G_RAW_A_LOG ? -gdn_expf(A) : A;
-    const float bias = p->dt_bias.at.base ? gdn_load_element(gdn_token_at(&p->dt_bias, 0, 0, 0, h), p->dt_bias.dtype, i) : 0;
+    const float bias =
+        p->dt_bias.at.base ? gdn_load_element(gdn_token_at(&p->dt_bias, 0, 0, 0, h), p->dt_bias.dtype, i) : 0;
     return gdn_expf(gdn_raw_gate(x, rate, bias));
 }
 
@@ -100,7 +102,8 @@ static void column(const gdn_gated_delta_net_problem *p, int32_t s, int32_t h, i
 
         /* 6: output */
         const float o = p->scale * gdn_dot32(S, q, n);
-        gdn_store_elements(gdn_token_at(&p->out, s, first, t, h) + (p->out.dtype == GDN_F32 ? 4 : 2) * (int64_t)j, p->out.dtype, &o, 1);
+        gdn_store_elements(gdn_token_at(&p->out, s, first, t, h) + (p->out.dtype == GDN_F32 ? 4 : 2) * (int64_t)j,
+                           p->out.dtype, &o, 1);
 
         /* 7: snapshot, r tokens before the newest */
         const int32_t r   = T - 1 - t;

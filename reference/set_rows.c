@@ -19,10 +19,9 @@ void GDN_REF(set_rows)(const gdn_set_rows_problem *p, int64_t item)
     for (int64_t i = 0; i < p->n_rows; i++) {
         /* 1: target */
         const int64_t row = gdn_index_at(p, b, c, i);
-        if (row < 0)
-            continue;
+        if (row < 0) continue;
         const char *src = p->src.base + b * p->src_stride[0] + c * p->src_stride[1] + i * p->src_stride[2];
-        char       *dst = p->dst.base + b * p->dst_stride[0] + c * p->dst_stride[1] + row * p->dst_stride[2];
+        char *dst = p->dst.base + b * p->dst_stride[0] + c * p->dst_stride[1] + row * p->dst_stride[2];
 
         /* Same type: the bits move. Otherwise in pieces of one Q8_0 block. */
         if (p->src_dtype == p->dst_dtype) {
@@ -32,10 +31,10 @@ void GDN_REF(set_rows)(const gdn_set_rows_problem *p, int64_t item)
         for (int64_t j = 0; j < p->n_columns; j += 32) {
             const int64_t n = p->n_columns - j < 32 ? p->n_columns - j : 32;
             float x[32];
-            for (int64_t m = 0; m < n; m++)
-                x[m] = gdn_load_element(src, p->src_dtype, j + m); /* 2: load */
-            gdn_store_elements(p->dst_dtype == GDN_Q8_0 ? dst + j / 32 * 34 : dst + j * (p->dst_dtype == GDN_F32 ? 4 : 2), p->dst_dtype,
-                          x, n); /* 3: convert and store */
+            for (int64_t m = 0; m < n; m++) x[m] = gdn_load_element(src, p->src_dtype, j + m); /* 2: load */
+            gdn_store_elements(p->dst_dtype == GDN_Q8_0 ? dst + j / 32 * 34
+                                                        : dst + j * (p->dst_dtype == GDN_F32 ? 4 : 2),
+                               p->dst_dtype, x, n); /* 3: convert and store */
         }
     }
 }

@@ -46,17 +46,20 @@ static void channel(const gdn_ssm_conv_problem *p, int32_t s, int32_t c)
 
     /* 1: history, read before anything is written, since a call may write where it read */
     for (int32_t m = 0; m < kw - 1; m++)
-        past[m] = src >= 0 && position - 1 - m >= 0
-                      ? gdn_load_element(history_at(&p->history_in, src, (position - 1 - m) % W), p->history_in.dtype, c) : 0.0f;
+        past[m] =
+            src >= 0 && position - 1 - m >= 0
+                ? gdn_load_element(history_at(&p->history_in, src, (position - 1 - m) % W), p->history_in.dtype, c)
+                : 0.0f;
 
     for (int32_t t = 0; t < T; t++) {
         /* 2: taps, oldest first */
         float u = p->bias.base ? gdn_load_element(p->bias.base, p->bias_dtype, c) : 0.0f;
         for (int32_t j = 0; j < kw; j++) {
             const int32_t from = t - (kw - 1) + j;
-            const float   x    = from >= 0 ? gdn_load_element(gdn_token_at(&p->x, s, first, from, 0), p->x.dtype, c) : past[-1 - from];
-            const float   w    = gdn_load_element(p->weight.base + c * p->weight_stride_channel + j * p->weight_stride_tap,
-                                                  p->weight_dtype, 0);
+            const float x =
+                from >= 0 ? gdn_load_element(gdn_token_at(&p->x, s, first, from, 0), p->x.dtype, c) : past[-1 - from];
+            const float w = gdn_load_element(p->weight.base + c * p->weight_stride_channel + j * p->weight_stride_tap,
+                                             p->weight_dtype, 0);
             u = fmaf(w, x, u);
         }
         /* 3: activation, 4: output */

@@ -35,13 +35,14 @@ GDN_INLINE void prefetch(const unsigned char *p, int64_t bytes)
 }
 
 /* out[0 .. m) of one head, m <= COLUMNS, goes on with n cells; v points at the first of these elements of cell 0. */
-GDN_INLINE void weigh(const unsigned char *v, int64_t row_bytes, int type, const int32_t *cell, const float *w, int32_t n,
-                  float *out, int m)
+GDN_INLINE void weigh(const unsigned char *v, int64_t row_bytes, int type, const int32_t *cell, const float *w,
+                      int32_t n, float *out, int m)
 {
     enum { VECTORS = COLUMNS / GDN_VL };
     vf acc[VECTORS];
     UNROLLED
-    for (int c = 0; c < VECTORS; c++) acc[c] = lanes_of(m, c) ? v_load_some(out + c * GDN_VL, lanes_of(m, c)) : v_zero();
+    for (int c = 0; c < VECTORS; c++)
+        acc[c] = lanes_of(m, c) ? v_load_some(out + c * GDN_VL, lanes_of(m, c)) : v_zero();
     for (int32_t p = 0; p < n; p++) {
         const unsigned char *at = v + cell[p] * row_bytes;
         const vf             f  = v_set1(w[p]);

@@ -7,7 +7,7 @@
 typedef struct rt_message {
     const char *role; /* "system", "user", "assistant" */
     const char *text;
-    uint64_t    bytes; /* of text, which may hold any; 0: it is a string and ends at its NUL */
+    uint64_t bytes; /* of text, which may hold any; 0: it is a string and ends at its NUL */
 } rt_message;
 
 /* Tokens of the conversation, followed by the opening of the assistant's turn. The frame's special tokens are

@@ -49,13 +49,15 @@ static void head(rt_engine *e, int32_t n)
         memcpy(e->xn + (int64_t)n_out++ * E, e->hidden + (int64_t)i * E, 4 * (size_t)E);
     }
     if (n_out)
-        rt_matmul(e->dense, &e->model->output, 0, e->xn, E, n_out, e->logits + (int64_t)first * hp->n_vocab, hp->n_vocab, e->scratch);
+        rt_matmul(e->dense, &e->model->output, 0, e->xn, E, n_out, e->logits + (int64_t)first * hp->n_vocab,
+                  hp->n_vocab, e->scratch);
 }
 
 static gdn_status micro_batch(rt_engine *e, int32_t n_spans)
 {
     rt_step   *step;
-    gdn_status status = rt_reserve_workspace(e, n_spans, e->spans[n_spans - 1].first_row + e->spans[n_spans - 1].n_rows);
+    gdn_status status =
+        rt_reserve_workspace(e, n_spans, e->spans[n_spans - 1].first_row + e->spans[n_spans - 1].n_rows);
     if (!status)
         status = rt_step_begin(e->memory, e->spans, n_spans, &step);
     if (status)
@@ -92,9 +94,11 @@ static gdn_status check(const rt_engine *e, const rt_batch *batch)
         return rt_fail(GDN_INVALID_ARGUMENT, "%s is NULL", batch->token ? "seq" : "token");
     for (int32_t i = 0; i < batch->n_rows; i++) {
         if (batch->token[i] < 0 || batch->token[i] >= hp->n_vocab)
-            return rt_fail(GDN_INVALID_ARGUMENT, "token[%d] is %d; 0 to %d are allowed", (int)i, (int)batch->token[i], (int)hp->n_vocab - 1);
+            return rt_fail(GDN_INVALID_ARGUMENT, "token[%d] is %d; 0 to %d are allowed", (int)i, (int)batch->token[i],
+                           (int)hp->n_vocab - 1);
         if (batch->seq[i] < 0 || batch->seq[i] >= e->n_seqs)
-            return rt_fail(GDN_INVALID_ARGUMENT, "seq[%d] is %d; 0 to %d are allowed", (int)i, (int)batch->seq[i], (int)e->n_seqs - 1);
+            return rt_fail(GDN_INVALID_ARGUMENT, "seq[%d] is %d; 0 to %d are allowed", (int)i, (int)batch->seq[i],
+                           (int)e->n_seqs - 1);
     }
     return GDN_OK;
 }
@@ -146,7 +150,8 @@ static int is_last(const rt_engine *e, const rt_batch *batch, int32_t at)
     return at + 1 == batch->n_rows || batch->seq[e->order[at + 1]] != batch->seq[e->order[at]];
 }
 
-/* All that a micro-batch could be refused for is refused before the first one, so that a batch is decoded or it is not. */
+/* All that a micro-batch could be refused for is refused before the first one, so that a batch is decoded or it is not.
+ */
 static gdn_status check_room(const rt_engine *e, const rt_batch *batch)
 {
     int64_t cells = 0;
@@ -155,11 +160,12 @@ static gdn_status check_room(const rt_engine *e, const rt_batch *batch)
             continue;
         const int32_t seq = batch->seq[e->order[at]], length = rt_seq_length(e->memory, seq);
         if (rt_seq_min_length(e->memory, seq) > length)
-            return rt_fail(GDN_INVALID_ARGUMENT, "the state of sequence %d was lost in a step that failed; remove its tokens", (int)seq);
+            return rt_fail(GDN_INVALID_ARGUMENT,
+                           "the state of sequence %d was lost in a step that failed; remove its tokens", (int)seq);
         const int32_t rope = rt_seq_rope(e->memory, seq, length + n - 1);
         if (rope < 0 || rope >= e->n_positions)
-            return rt_fail(GDN_INVALID_ARGUMENT, "sequence %d would reach position %d; 0 to %d are allowed", (int)seq, (int)rope,
-                           (int)e->n_positions - 1);
+            return rt_fail(GDN_INVALID_ARGUMENT, "sequence %d would reach position %d; 0 to %d are allowed", (int)seq,
+                           (int)rope, (int)e->n_positions - 1);
         const int32_t reserved = rt_draft_reserved(e->memory, seq);
         cells += n > reserved ? n - reserved : 0;
         n = 0;

@@ -225,7 +225,8 @@ void rt_rms_norm(rt_dense *d, const float *x, int64_t x_stride, const float *w, 
 void rt_rms_norm_silu_gate(rt_dense *d, const float *x, int64_t x_stride, const float *w, float eps, const float *gate,
                            int64_t gate_stride, int32_t n, int32_t m, float *y, int64_t y_stride)
 {
-    share_rows(d, (row_args){ RMS_NORM, n, m, { x, x_stride }, { gate, gate_stride }, y, y_stride, .w = w, .eps = eps });
+    share_rows(d,
+               (row_args){ RMS_NORM, n, m, { x, x_stride }, { gate, gate_stride }, y, y_stride, .w = w, .eps = eps });
 }
 
 void rt_sigmoid_gate(rt_dense *d, const float *x, int64_t x_stride, const float *gate, int64_t gate_stride, int32_t n,
@@ -278,7 +279,13 @@ void rt_softmax(rt_dense *d, float *x, int32_t n)
 
 /* ---- Mixtures of experts ---- */
 
-typedef struct choice_args { float *p; int32_t n_experts, n_used; float scale; int32_t *expert; float *weight; } choice_args;
+typedef struct choice_args {
+    float *p;
+    int32_t n_experts, n_used;
+    float scale;
+    int32_t *expert;
+    float *weight;
+} choice_args;
 
 static void choose_item(const rt_dense *d, const void *arg, int64_t row, int32_t slot)
 {
@@ -294,8 +301,8 @@ static void choose_item(const rt_dense *d, const void *arg, int64_t row, int32_t
         weight[u] = p[pick[u]] / sum * a->scale;
 }
 
-void rt_choose_experts(rt_dense *d, float *p, int32_t n, int32_t n_experts, int32_t n_used, float scale, int32_t *expert,
-                       float *weight)
+void rt_choose_experts(rt_dense *d, float *p, int32_t n, int32_t n_experts, int32_t n_used, float scale,
+                       int32_t *expert, float *weight)
 {
     const choice_args a = { p, n_experts, n_used, scale, expert, weight };
     share(d, choose_item, &a, n, (int64_t)n * n_experts * 4);

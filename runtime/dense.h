@@ -94,8 +94,8 @@ void     rt_attention(rt_dense *d, const rt_attention_args *args);
 
 /* The experts of n rows, whose logits are p: softmax in place, the n_used largest (rt_top_k), and their weights
  * p / (sum of the n_used, one after another from +0) * scale. */
-void rt_choose_experts(rt_dense *d, float *p, int32_t n, int32_t n_experts, int32_t n_used, float scale, int32_t *expert,
-                       float *weight);
+void rt_choose_experts(rt_dense *d, float *p, int32_t n, int32_t n_experts, int32_t n_used, float scale,
+                       int32_t *expert, float *weight);
 
 /* y[r] = sum over u < n_used of weight[r][u] * x[r][u], one after another from +0, without fma; then, where there is a
  * shared expert, + sigmoid(shared_gate[r]) * shared[r]. Rows of m. Parallel over elements. */

@@ -125,28 +125,32 @@ static int pick(rt_engine *e, int32_t row, float p_min, int32_t *token)
 static gdn_status check_requests(const rt_engine *e, const rt_draft_request *request, int32_t n, int32_t n_max)
 {
     if (!e->draft)
-        return rt_fail(GDN_UNSUPPORTED, "%s", e->model->hp.n_mtp ? "the engine was created without draft" : "the model has no MTP block");
+        return rt_fail(GDN_UNSUPPORTED, "%s",
+                       e->model->hp.n_mtp ? "the engine was created without draft" : "the model has no MTP block");
     if (n < 0 || n > e->n_seqs)
         return rt_fail(GDN_INVALID_ARGUMENT, "n is %d; 0 to %d requests are allowed", (int)n, (int)e->n_seqs);
     for (int32_t i = 0; i < n; i++) {
         if (request[i].seq < 0 || request[i].seq >= e->n_seqs)
-            return rt_fail(GDN_INVALID_ARGUMENT, "request[%d].seq is %d; 0 to %d are allowed", (int)i, (int)request[i].seq, (int)e->n_seqs - 1);
+            return rt_fail(GDN_INVALID_ARGUMENT, "request[%d].seq is %d; 0 to %d are allowed", (int)i,
+                           (int)request[i].seq, (int)e->n_seqs - 1);
         if (request[i].token < 0 || request[i].token >= e->model->hp.n_vocab)
-            return rt_fail(GDN_INVALID_ARGUMENT, "request[%d].token is %d; 0 to %d are allowed", (int)i, (int)request[i].token,
-                           (int)e->model->hp.n_vocab - 1);
+            return rt_fail(GDN_INVALID_ARGUMENT, "request[%d].token is %d; 0 to %d are allowed", (int)i,
+                           (int)request[i].token, (int)e->model->hp.n_vocab - 1);
         if (request[i].n_max < 0 || request[i].n_max > n_max || request[i].n_max > e->n_rollback)
-            return rt_fail(GDN_INVALID_ARGUMENT, "request[%d].n_max is %d; 0 to %d are allowed", (int)i, (int)request[i].n_max,
-                           (int)(n_max < e->n_rollback ? n_max : e->n_rollback));
+            return rt_fail(GDN_INVALID_ARGUMENT, "request[%d].n_max is %d; 0 to %d are allowed", (int)i,
+                           (int)request[i].n_max, (int)(n_max < e->n_rollback ? n_max : e->n_rollback));
         for (int32_t j = 0; j < i; j++)
             if (request[j].seq == request[i].seq)
-                return rt_fail(GDN_INVALID_ARGUMENT, "request[%d].seq is %d, which request[%d] has too", (int)i, (int)request[i].seq, (int)j);
+                return rt_fail(GDN_INVALID_ARGUMENT, "request[%d].seq is %d, which request[%d] has too", (int)i,
+                               (int)request[i].seq, (int)j);
     }
     return GDN_OK;
 }
 
 /* First round, for sequences [*from, to): all rows that the block has not seen, then the drawn token. Takes as many
  * sequences as fit into a micro-batch. last[i]: normed output row of sequence i. */
-static gdn_status first_round(rt_engine *e, const rt_draft_request *request, const int32_t *active, int32_t n_active, int32_t *from)
+static gdn_status first_round(rt_engine *e, const rt_draft_request *request, const int32_t *active, int32_t n_active,
+                              int32_t *from)
 {
     const int32_t E = e->model->hp.n_embd, begin = *from;
     int32_t       n = 0, *tokens = e->draft_rows_token;
@@ -175,8 +179,8 @@ static gdn_status first_round(rt_engine *e, const rt_draft_request *request, con
     return GDN_OK;
 }
 
-gdn_status rt_draft_mtp(rt_engine *e, const rt_draft_request *request, int32_t n, int32_t n_max, float p_min, int32_t *draft,
-                        int32_t *n_draft)
+gdn_status rt_draft_mtp(rt_engine *e, const rt_draft_request *request, int32_t n, int32_t n_max, float p_min,
+                        int32_t *draft, int32_t *n_draft)
 {
     const rt_hparams *hp = &e->model->hp;
     const int32_t     E  = hp->n_embd;
@@ -194,7 +198,8 @@ gdn_status rt_draft_mtp(rt_engine *e, const rt_draft_request *request, int32_t n
     for (int32_t from = 0; !status && from < n_active;)
         status = first_round(e, request, active, n_active, &from);
     for (int32_t round = 0; !status && n_active; round++) {
-        rt_matmul(e->dense, &e->model->mtp_head, 0, e->draft_feed, E, n_active, e->draft_logits, hp->n_vocab, e->scratch);
+        rt_matmul(e->dense, &e->model->mtp_head, 0, e->draft_feed, E, n_active, e->draft_logits, hp->n_vocab,
+                  e->scratch);
         int32_t kept = 0;
         for (int32_t a = 0; a < n_active; a++) {
             const int32_t i = active[a];
@@ -207,7 +212,8 @@ gdn_status rt_draft_mtp(rt_engine *e, const rt_draft_request *request, int32_t n
             active[kept] = i;
             e->draft_rows_token[kept] = token;
             memmove(e->draft_feed + (int64_t)kept * E, e->draft_feed + (int64_t)a * E, 4 * (size_t)E);
-            place_row(e, kept, request[i].seq, rt_seq_length(e->memory, request[i].seq) + round + 1, e->draft_feed + (int64_t)kept * E);
+            place_row(e, kept, request[i].seq, rt_seq_length(e->memory, request[i].seq) + round + 1,
+                      e->draft_feed + (int64_t)kept * E);
             kept++;
         }
         n_active = kept;

@@ -11,15 +11,13 @@ int32_t rt_draft_ngram(const int32_t *tokens, int32_t n, int32_t n_max, int32_t 
     /* from the latest place back, so that only a longer match replaces one that is found */
     for (int32_t end = n - 1; end >= SHORTEST && best_length < LONGEST; end--) {
         int32_t length = 0; /* tokens[end - length, end) against the suffix */
-        while (length < LONGEST && length < end && tokens[end - 1 - length] == tokens[n - 1 - length])
-            length++;
+        while (length < LONGEST && length < end && tokens[end - 1 - length] == tokens[n - 1 - length]) length++;
         if (length > best_length) {
             best_length = length;
-            best        = end;
+            best = end;
         }
     }
-    if (best < 0 || n_max <= 0)
-        return 0;
+    if (best < 0 || n_max <= 0) return 0;
     const int32_t n_draft = n - best < n_max ? n - best : n_max;
     memcpy(draft, tokens + best, 4 * (size_t)n_draft);
     return n_draft;

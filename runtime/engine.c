@@ -25,7 +25,8 @@ static gdn_status complete(rt_engine_desc *d)
     if (d->n_batch < 1 || d->n_batch > 65536)
         return rt_fail(GDN_INVALID_ARGUMENT, "n_batch is %d; 1 to 65536 are allowed", (int)d->n_batch);
     if (d->kv_type != GDN_F32 && d->kv_type != GDN_F16 && d->kv_type != GDN_BF16)
-        return rt_fail(GDN_INVALID_ARGUMENT, "kv_type is %d; GDN_F32, GDN_F16 and GDN_BF16 are allowed", (int)d->kv_type);
+        return rt_fail(GDN_INVALID_ARGUMENT, "kv_type is %d; GDN_F32, GDN_F16 and GDN_BF16 are allowed",
+                       (int)d->kv_type);
     /* a draft round has one row per sequence and more where it catches up */
     d->n_batch = largest(d->n_batch, largest(d->n_seqs, d->n_rollback + 1));
     if (!d->model->hp.n_mtp)
@@ -41,7 +42,8 @@ static uint64_t place_buffers(rt_engine *e, float *base)
     const uint64_t    inner = (uint64_t)hp->n_value_heads * (uint64_t)hp->state_size;
     const uint64_t    F = (uint64_t)largest(hp->n_ff, largest(hp->n_ff_expert, hp->n_ff_shared));
     const uint64_t    X = (uint64_t)hp->n_expert, U = (uint64_t)hp->n_expert_used, nv = (uint64_t)hp->n_value_heads;
-    const uint64_t    q = (uint64_t)hp->n_head * (uint64_t)hp->head_dim, kv = (uint64_t)hp->n_head_kv * (uint64_t)hp->head_dim;
+    const uint64_t q = (uint64_t)hp->n_head * (uint64_t)hp->head_dim,
+                   kv = (uint64_t)hp->n_head_kv * (uint64_t)hp->head_dim;
     const struct { float **at; uint64_t n; } list[] = {
         { &e->x, B * E }, { &e->xn, B * 2 * E }, { &e->proj, B * E }, { &e->hidden, B * E },
         { &e->gate, B * inner }, { &e->ba, B * 2 * nv },
@@ -182,7 +184,8 @@ static gdn_status create_stages(rt_engine *e)
     if (status)
         return rt_fail_gdn(status, "activations");
     for (size_t i = 0; !status && i < sizeof list / sizeof list[0]; i++)
-        status = rt_stage_create(e->device, e->shared, list[i].bytes, "activations", &e->counters.transfers, list[i].stage);
+        status =
+            rt_stage_create(e->device, e->shared, list[i].bytes, "activations", &e->counters.transfers, list[i].stage);
     /* what most micro-batches need; others make it grow */
     if (!status)
         status = rt_reserve_workspace(e, 1, e->n_batch);
@@ -214,10 +217,11 @@ static gdn_status create_arrays(rt_engine *e)
     e->draft_rows_token = rt_calloc(B, 4, "rows");
     if (buffers)
         place_buffers(e, buffers);
-    return buffers && e->scratch && e->attn_scratch && e->expert && e->expert_rows && e->row_of_batch && e->row_token && e->row_rope &&
-                   e->row_cell && e->row_cells_n && e->row_cells && e->row_hidden && e->spans && e->draft_ahead && e->draft_active && e->draft_last &&
-                   e->draft_rows_token
-               ? GDN_OK : GDN_OUT_OF_MEMORY;
+    return buffers && e->scratch && e->attn_scratch && e->expert && e->expert_rows && e->row_of_batch && e->row_token &&
+                   e->row_rope && e->row_cell && e->row_cells_n && e->row_cells && e->row_hidden && e->spans &&
+                   e->draft_ahead && e->draft_active && e->draft_last && e->draft_rows_token
+               ? GDN_OK
+               : GDN_OUT_OF_MEMORY;
 }
 
 static rt_memory_desc memory_desc(const rt_engine_desc *d, gdn_context *device, gdn_context *host)
@@ -269,7 +273,8 @@ gdn_status rt_engine_size(const rt_engine_desc *desc, rt_memory_bytes *memory, u
     take(&e, &d);
     const rt_hparams *hp = &d.model->hp;
     *scratch = 4 * place_buffers(&e, NULL) + matmul_scratch(hp, d.n_batch) +
-               4 * (uint64_t)d.n_batch * (uint64_t)(2 * hp->n_channels + 2 * hp->n_value_heads + hp->n_value_heads * hp->state_size) +
+               4 * (uint64_t)d.n_batch *
+                   (uint64_t)(2 * hp->n_channels + 2 * hp->n_value_heads + hp->n_value_heads * hp->state_size) +
                tables_bytes(&e, d.n_threads);
     const rt_memory_desc m = memory_desc(&d, NULL, NULL);
     return rt_memory_size(&m, memory);
@@ -289,10 +294,27 @@ void rt_engine_destroy(rt_engine *e)
         rt_stage_destroy(stages[i]);
     if (e->workspace.data)
         gdn_buffer_destroy(e->device, &e->workspace);
-    void *arrays[] = { e->recurrent_weight, e->x, e->scratch, e->attn_scratch, e->expert, e->expert_rows, e->row_of_batch, e->row_token,
-                       e->row_rope, e->row_cell, e->row_cells_n, (void *)e->row_cells, (void *)e->row_hidden, e->spans, e->draft_ahead,
-                       e->draft_active, e->draft_last, e->draft_rows_token,
-                       e->logits, e->logits_row, e->order };
+    void *arrays[] = { e->recurrent_weight,
+                       e->x,
+                       e->scratch,
+                       e->attn_scratch,
+                       e->expert,
+                       e->expert_rows,
+                       e->row_of_batch,
+                       e->row_token,
+                       e->row_rope,
+                       e->row_cell,
+                       e->row_cells_n,
+                       (void *)e->row_cells,
+                       (void *)e->row_hidden,
+                       e->spans,
+                       e->draft_ahead,
+                       e->draft_active,
+                       e->draft_last,
+                       e->draft_rows_token,
+                       e->logits,
+                       e->logits_row,
+                       e->order };
     for (size_t i = 0; i < sizeof arrays / sizeof arrays[0]; i++)
         rt_free(arrays[i]);
     rt_rope_destroy(e->rope);
@@ -342,7 +364,9 @@ gdn_status rt_engine_create(const rt_engine_desc *desc, rt_engine **engine)
 
 rt_engine_limits rt_engine_limits_of(const rt_engine *e)
 {
-    const rt_engine_limits limits = { e->model->hp.n_vocab, e->n_seqs, e->n_cells, e->n_batch, e->n_rollback, e->draft };
+    const rt_engine_limits limits = {
+        e->model->hp.n_vocab, e->n_seqs, e->n_cells, e->n_batch, e->n_rollback, e->draft
+    };
     return limits;
 }
 

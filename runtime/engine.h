@@ -35,7 +35,8 @@ rt_dense  *rt_engine_dense(rt_engine *engine);
 
 /* Tokens in any order: several of one sequence, several sequences, interleaved. Those of one sequence continue it, in
  * the order given. Runs in micro-batches; the bits do not depend on how. logits[i] asks for row i's logits.
- * Fails with nothing changed (bad token, sequence or memory); after a failure of the device, what rt_step_cancel says. */
+ * Fails with nothing changed (bad token, sequence or memory); after a failure of the device, what rt_step_cancel says.
+ */
 typedef struct rt_batch {
     int32_t        n_rows;
     const int32_t *token, *seq;
@@ -64,7 +65,8 @@ rt_counters rt_engine_counters(const rt_engine *engine);
 
 /* Called after every layer of every micro-batch with the residual stream, when set: for tests and debugging.
  * layer -1: embeddings; n_layer: after the final norm. */
-typedef void (*rt_tap_fn)(void *user, int32_t layer, const float *rows, int32_t n_rows, int32_t n_embd, const int32_t *row_of_batch);
+typedef void (*rt_tap_fn)(void *user, int32_t layer, const float *rows, int32_t n_rows, int32_t n_embd,
+                          const int32_t *row_of_batch);
 void rt_engine_tap(rt_engine *engine, rt_tap_fn tap, void *user);
 
 #endif

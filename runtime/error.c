@@ -36,7 +36,8 @@ void *rt_calloc(uint64_t n, uint64_t size, const char *what)
             memset(memory, 0, bytes);
     }
     if (!memory)
-        rt_fail(GDN_OUT_OF_MEMORY, "no memory for %s (%llu x %llu bytes)", what, (unsigned long long)n, (unsigned long long)size);
+        rt_fail(GDN_OUT_OF_MEMORY, "no memory for %s (%llu x %llu bytes)", what, (unsigned long long)n,
+                (unsigned long long)size);
     return memory;
 }
 

@@ -20,14 +20,14 @@ const char *rt_last_error(void);
 /* Allocate n x size bytes, zeroed and aligned to 64; NULL after rt_fail(GDN_OUT_OF_MEMORY, ...). n or size
  * may be 0. Free with rt_free. */
 void *rt_calloc(uint64_t n, uint64_t size, const char *what);
-void  rt_free(void *memory);
+void rt_free(void *memory);
 
-/* An object and its arrays in one allocation, so that there is nothing to undo: `size` bytes, and n x each behind them at *arrays,
- * aligned to 64 too. */
+/* An object and its arrays in one allocation, so that there is nothing to undo: `size` bytes, and n x each behind them
+ * at *arrays, aligned to 64 too. */
 static inline void *rt_calloc_with(uint64_t size, uint64_t n, uint64_t each, const char *what, void **arrays)
 {
-    const uint64_t begin  = (size + 63) / 64; /* in units of 64 bytes, as large products do not overflow then */
-    char          *object = rt_calloc(begin + n / 64 * each + (n % 64 * each + 63) / 64, 64, what);
+    const uint64_t begin = (size + 63) / 64; /* in units of 64 bytes, as large products do not overflow then */
+    char *object = rt_calloc(begin + n / 64 * each + (n % 64 * each + 63) / 64, 64, what);
     *arrays = object ? object + 64 * begin : NULL;
     return object;
 }

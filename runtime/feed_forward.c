@@ -4,8 +4,8 @@
 #include "runtime/engine_internal.h"
 
 /* y = down(silu(gate x) * (up x)) for n rows. */
-static void swiglu(rt_engine *e, const rt_weight *gate, const rt_weight *up, const rt_weight *down, int32_t matrix, const float *x,
-                   int32_t n, float *y)
+static void swiglu(rt_engine *e, const rt_weight *gate, const rt_weight *up, const rt_weight *down, int32_t matrix,
+                   const float *x, int32_t n, float *y)
 {
     const int32_t    F = gate->n_rows, E = e->model->hp.n_embd;
     const rt_product products[] = { { gate, matrix, e->ff_a, F }, { up, matrix, e->ff_b, F } };

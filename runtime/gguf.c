@@ -35,7 +35,8 @@ const rt_string *gguf_lookup(const rt_string *const *index, int64_t n, const cha
     return NULL;
 }
 
-static gdn_status open_bytes(const void *bytes, uint64_t n, int mapped, const char *path, rt_budget *budget, rt_gguf **file)
+static gdn_status open_bytes(const void *bytes, uint64_t n, int mapped, const char *path, rt_budget *budget,
+                             rt_gguf **file)
 {
     const size_t length = strlen(path);
     rt_gguf     *f      = rt_calloc(1, sizeof *f, "the file's description");

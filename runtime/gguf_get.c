@@ -154,8 +154,8 @@ gdn_status rt_gguf_get_ints(const rt_gguf *file, const char *name, int64_t *valu
     return rt_gguf_get_ints_from(file, name, 0, values, capacity, count);
 }
 
-gdn_status rt_gguf_get_ints_from(const rt_gguf *file, const char *name, int64_t first, int64_t *values, int64_t capacity,
-                                 int64_t *count)
+gdn_status rt_gguf_get_ints_from(const rt_gguf *file, const char *name, int64_t first, int64_t *values,
+                                 int64_t capacity, int64_t *count)
 {
     const gguf_key  *key;
     const gdn_status status = find_kind(file, name, has_ints, "an array of integers or bools", &key);
@@ -163,7 +163,8 @@ gdn_status rt_gguf_get_ints_from(const rt_gguf *file, const char *name, int64_t 
         return status;
     const uint64_t size = (uint64_t)gguf_kind_bytes(key->element);
     if (first < 0)
-        return rt_fail(GDN_INVALID_ARGUMENT, "%s: elements from %lld on; 0 and more are allowed", name, (long long)first);
+        return rt_fail(GDN_INVALID_ARGUMENT, "%s: elements from %lld on; 0 and more are allowed", name,
+                       (long long)first);
     for (uint64_t i = (uint64_t)first; i < key->count && (int64_t)i - first < capacity; i++)
         if (!load_int(key->value + i * size, key->element, &values[(int64_t)i - first]))
             return rt_fail(GDN_INVALID_ARGUMENT, "%s[%llu] is %llu; at most 2^63 - 1 is allowed", name,

@@ -317,7 +317,8 @@ static gdn_status parse_header(parser *p, uint64_t *n_tensors, uint64_t *n_keys)
     if (*n_tensors > left(p) / MIN_TENSOR_BYTES)
         return fail(p, 8, "%llu tensors do not fit into the file", (unsigned long long)*n_tensors);
     if (*n_tensors > MAX_TENSORS)
-        return fail(p, 8, "there are %llu tensors; at most %d are allowed", (unsigned long long)*n_tensors, MAX_TENSORS);
+        return fail(p, 8, "there are %llu tensors; at most %d are allowed", (unsigned long long)*n_tensors,
+                    MAX_TENSORS);
     return GDN_OK;
 }
 

@@ -3,8 +3,9 @@
 
 #include "runtime/engine_internal.h"
 
-/* A row of e->mixed is what a token's projections give a recurrent layer: n_channels for the convolution, then the logits of
- * beta and what the gates are made of, one of each per value head. The device makes the layer's output of it in two calls. */
+/* A row of e->mixed is what a token's projections give a recurrent layer: n_channels for the convolution, then the
+ * logits of beta and what the gates are made of, one of each per value head. The device makes the layer's output of it
+ * in two calls. */
 static int64_t mixed_width(const rt_hparams *hp) { return (int64_t)hp->n_channels + 2 * hp->n_value_heads; }
 
 /* Operand of rows in a span, `offset` floats from its beginning, with strides in floats. */
@@ -189,7 +190,9 @@ gdn_status rt_layer_attention(rt_engine *e, const rt_layer *layer, const rt_rows
 
     /* q with its gate, k, v; q and k normed per head and rotated */
     rt_rms_norm(e->dense, e->x, E, layer->attn_norm, hp->rms_eps, n, E, e->xn, E);
-    const rt_product products[] = { { &layer->wq, 0, e->qg, 2 * nh * hd }, { &layer->wk, 0, e->k, nkv * hd }, { &layer->wv, 0, e->v, nkv * hd } };
+    const rt_product products[] = { { &layer->wq, 0, e->qg, 2 * nh * hd },
+                                    { &layer->wk, 0, e->k, nkv * hd },
+                                    { &layer->wv, 0, e->v, nkv * hd } };
     rt_matmul_many(e->dense, products, 3, e->xn, E, n, e->scratch);
     rt_rms_norm(e->dense, e->qg, 2 * hd, layer->q_norm, hp->rms_eps, n * nh, hd, e->qg, 2 * hd);
     rt_rms_norm(e->dense, e->k, hd, layer->k_norm, hp->rms_eps, n * nkv, hd, e->k, hd);
@@ -197,15 +200,30 @@ gdn_status rt_layer_attention(rt_engine *e, const rt_layer *layer, const rt_rows
     rt_rope_apply(e->dense, e->rope, rows->rope, e->k, (int64_t)nkv * hd, hd, n, nkv);
 
     /* into the cache, then every row over the cells of its own sequence */
-    unsigned char *k_cache = rt_memory_k(e->memory, layer->index_in_kind), *v_cache = rt_memory_v(e->memory, layer->index_in_kind);
+    unsigned char *k_cache = rt_memory_k(e->memory, layer->index_in_kind),
+                  *v_cache = rt_memory_v(e->memory, layer->index_in_kind);
     gdn_status     status  = store(e, e->k, rows, k_cache);
     if (!status)
         status = store(e, e->v, rows, v_cache);
     if (status)
         return status;
-    const rt_attention_args a = { e->qg, 2 * (int64_t)nh * hd, 2 * hd, k_cache, v_cache,
-                                  e->kv_type == GDN_F32 ? RT_F32 : e->kv_type == GDN_F16 ? RT_F16 : RT_BF16,
-                                  n, nh, nkv, hd, e->attention_scale, rows->cells, rows->n_cells, e->attn, e->attn_scratch };
+    const rt_attention_args a = { e->qg,
+                                  2 * (int64_t)nh * hd,
+                                  2 * hd,
+                                  k_cache,
+                                  v_cache,
+                                  e->kv_type == GDN_F32   ? RT_F32
+                                  : e->kv_type == GDN_F16 ? RT_F16
+                                                          : RT_BF16,
+                                  n,
+                                  nh,
+                                  nkv,
+                                  hd,
+                                  e->attention_scale,
+                                  rows->cells,
+                                  rows->n_cells,
+                                  e->attn,
+                                  e->attn_scratch };
     rt_attention(e->dense, &a);
 
     /* gate and out */

@@ -4,18 +4,18 @@
 
 /* Tiles: as many partial sums as registers hold. */
 enum {
-    ROWS    = GDN_VL == 16 ? 4 : 2,
-    OUTPUTS = GDN_VL == 16 ? 3 : 1, /* with ROWS rows */
+    ROWS = GDN_VL == 16 ? 4 : 2,
+    OUTPUTS = GDN_VL == 16 ? 3 : 1,       /* with ROWS rows */
     SINGLE_OUTPUTS = GDN_VL == 16 ? 4 : 2 /* with one row */
 };
 
 GDN_INLINE void float_tile(const rt_product_args *a, int type, int n_outputs, int n_rows, int32_t o, int32_t r)
 {
     const unsigned char *w = a->w + o * a->row_bytes;
-    const float         *x = a->x + r * a->x_stride;
-    const int32_t        n = a->n_columns;
-    vf                   p[SINGLE_OUTPUTS * ROWS][SUMS];
-    int32_t              i = 0;
+    const float *x = a->x + r * a->x_stride;
+    const int32_t n = a->n_columns;
+    vf p[SINGLE_OUTPUTS * ROWS][SUMS];
+    int32_t i = 0;
     UNROLLED
     for (int t = 0; t < n_outputs * n_rows; t++) zero32(p[t]);
     for (; i + 32 <= n; i += 32) {

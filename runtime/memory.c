@@ -48,18 +48,21 @@ gdn_status rt_memory_shape_of(const rt_memory_desc *desc, rt_memory_shape *shape
     shape->n_attention  = model->n_attention + hp->n_mtp;
     shape->state_bytes  = times(times(times(S, S, &bad), (uint64_t)hp->n_value_heads, &bad), 4, &bad);
     shape->column_bytes = times((uint64_t)hp->n_channels, 4, &bad);
-    shape->kv_bytes     = times(times((uint64_t)hp->n_head_kv, (uint64_t)hp->head_dim, &bad), element_bytes(desc->kv_type), &bad);
+    shape->kv_bytes =
+        times(times((uint64_t)hp->n_head_kv, (uint64_t)hp->head_dim, &bad), element_bytes(desc->kv_type), &bad);
     shape->hidden_bytes = hp->n_mtp ? times((uint64_t)hp->n_embd, 4, &bad) : 0;
 
     /* Each pool fits a buffer, and all of them a save: its sums cannot wrap around. */
     const uint64_t n_slots = (uint64_t)desc->n_seqs * (uint64_t)shape->K;
     times(times(n_slots, shape->state_bytes, &bad), (uint64_t)model->n_recurrent, &bad);
-    times(times((uint64_t)desc->n_seqs * (uint64_t)shape->n_columns, shape->column_bytes, &bad), (uint64_t)model->n_recurrent, &bad);
+    times(times((uint64_t)desc->n_seqs * (uint64_t)shape->n_columns, shape->column_bytes, &bad),
+          (uint64_t)model->n_recurrent, &bad);
     times(times((uint64_t)desc->n_cells, shape->kv_bytes, &bad), 2 * (uint64_t)shape->n_attention, &bad);
     times(n_slots, shape->hidden_bytes, &bad);
     if (bad || n_slots > INT32_MAX)
-        return rt_fail(GDN_INVALID_ARGUMENT, "memory: %d sequences with %d snapshots and %d cells are more than 2^46 bytes",
-                       desc->n_seqs, shape->K, desc->n_cells);
+        return rt_fail(GDN_INVALID_ARGUMENT,
+                       "memory: %d sequences with %d snapshots and %d cells are more than 2^46 bytes", desc->n_seqs,
+                       shape->K, desc->n_cells);
     return GDN_OK;
 }
 
@@ -69,7 +72,8 @@ gdn_status rt_memory_size(const rt_memory_desc *desc, rt_memory_bytes *bytes)
     const gdn_status status = rt_memory_shape_of(desc, &shape);
     if (status)
         return status;
-    const uint64_t n = (uint64_t)desc->n_seqs, R = (uint64_t)desc->n_rollback, layers = (uint64_t)desc->model->n_recurrent;
+    const uint64_t n = (uint64_t)desc->n_seqs, R = (uint64_t)desc->n_rollback,
+                   layers = (uint64_t)desc->model->n_recurrent;
     bytes->state     = layers * n * shape.state_bytes;
     bytes->conv      = layers * n * ((uint64_t)shape.n_columns - R) * shape.column_bytes;
     bytes->snapshots = layers * n * R * (shape.state_bytes + shape.column_bytes);
@@ -164,7 +168,9 @@ static gdn_status create_all(rt_memory *m)
     if (!status) status = create_sequences(m);
     if (!status) status = create_step(m);
     if (!status) status = create_pools(m->device, &m->state, m->n_recurrent, n * K * m->state_bytes, "states");
-    if (!status) status = create_pools(m->device, &m->conv, m->n_recurrent, n * (uint64_t)m->n_columns * m->column_bytes, "convolution history");
+    if (!status)
+        status = create_pools(m->device, &m->conv, m->n_recurrent, n * (uint64_t)m->n_columns * m->column_bytes,
+                              "convolution history");
     if (!status) status = create_pools(m->host, &m->k, m->n_attention, (uint64_t)m->n_cells * m->kv_bytes, "keys");
     if (!status) status = create_pools(m->host, &m->v, m->n_attention, (uint64_t)m->n_cells * m->kv_bytes, "values");
     if (!status && m->hidden_bytes) {
@@ -214,15 +220,18 @@ gdn_status rt_memory_create(const rt_memory_desc *desc, rt_memory **memory)
         return status;
     gdn_device_info host = { sizeof host };
     if (!desc->device || !desc->host || gdn_context_describe(desc->host, &host, NULL) || !host.shared_memory)
-        return rt_fail(GDN_INVALID_ARGUMENT, "memory: it needs a context for states, and one in the host's memory for KV");
+        return rt_fail(GDN_INVALID_ARGUMENT,
+                       "memory: it needs a context for states, and one in the host's memory for KV");
     rt_memory *m = rt_calloc(1, sizeof *m, "the memory");
     if (!m)
         return GDN_OUT_OF_MEMORY;
-    *m = (rt_memory){ .model = desc->model, .device = desc->device, .host = desc->host, .n_seqs = desc->n_seqs,
-                      .n_cells = desc->n_cells, .kv_type = desc->kv_type, .K = shape.K, .kernel = desc->model->hp.conv_kernel,
-                      .n_columns = shape.n_columns, .n_recurrent = desc->model->n_recurrent, .n_attention = shape.n_attention,
-                      .has_draft = desc->model->hp.n_mtp, .state_bytes = shape.state_bytes, .column_bytes = shape.column_bytes,
-                      .kv_bytes = shape.kv_bytes, .hidden_bytes = shape.hidden_bytes };
+    *m = (rt_memory){ .model = desc->model,
+                      .device = desc->device, .host = desc->host, .n_seqs = desc->n_seqs, .n_cells = desc->n_cells,
+                      .kv_type = desc->kv_type, .K = shape.K, .kernel = desc->model->hp.conv_kernel,
+                      .n_columns = shape.n_columns, .n_recurrent = desc->model->n_recurrent,
+                      .n_attention = shape.n_attention, .has_draft = desc->model->hp.n_mtp,
+                      .state_bytes = shape.state_bytes, .column_bytes = shape.column_bytes, .kv_bytes = shape.kv_bytes,
+                      .hidden_bytes = shape.hidden_bytes };
     status = create_all(m);
     if (status)
         rt_memory_destroy(m);
@@ -259,7 +268,8 @@ int32_t rt_draft_ahead(const rt_memory *m, int32_t seq) { return is_seq(m, seq) 
 
 void rt_draft_set_ahead(rt_memory *m, int32_t seq, int32_t token)
 {
-    if (is_seq(m, seq) && m->has_draft && m->seq[seq].n_listed > m->seq[seq].length && m->seq[seq].draft == m->seq[seq].length)
+    if (is_seq(m, seq) && m->has_draft && m->seq[seq].n_listed > m->seq[seq].length &&
+        m->seq[seq].draft == m->seq[seq].length)
         m->seq[seq].ahead = token;
 }
 
@@ -272,7 +282,8 @@ static int is_kept(const rt_memory *m, int32_t seq, int32_t position)
 
 const float *rt_hidden_row(const rt_memory *m, int32_t seq, int32_t position, int32_t *token)
 {
-    /* Older ones than the newest K may still be there: the draft head catches up after a commit, before it puts rows. */
+    /* Older ones than the newest K may still be there: the draft head catches up after a commit, before it puts rows.
+     */
     if (!m->has_draft || !is_seq(m, seq) || position < 0 || m->seq[seq].hidden_at[position % m->K].position != position)
         return NULL;
     if (token)
@@ -288,7 +299,10 @@ void rt_hidden_put(rt_memory *m, int32_t seq, int32_t position, int32_t token, c
     m->seq[seq].hidden_at[position % m->K] = (rt_hidden_tag){ position, token };
 }
 
-int32_t rt_draft_reserved(const rt_memory *m, int32_t seq) { return is_seq(m, seq) ? m->seq[seq].n_listed - m->seq[seq].length : 0; }
+int32_t rt_draft_reserved(const rt_memory *m, int32_t seq)
+{
+    return is_seq(m, seq) ? m->seq[seq].n_listed - m->seq[seq].length : 0;
+}
 
 gdn_status rt_draft_reserve(rt_memory *m, int32_t seq, int32_t n, const int32_t **cells)
 {

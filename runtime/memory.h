@@ -69,7 +69,9 @@ gdn_status rt_memory_save(rt_memory *m, int32_t seq, void *bytes, uint64_t n);
 gdn_status rt_memory_load(rt_memory *m, int32_t seq, const void *bytes, uint64_t n);
 
 /* ---- A step: what the forward pass asks for. begin reserves everything; then commit or cancel. ---- */
-typedef struct rt_token_run { int32_t seq, first_row, n_rows; } rt_token_run; /* rows [first_row, +n_rows) of a step     */
+typedef struct rt_token_run {
+    int32_t seq, first_row, n_rows;
+} rt_token_run; /* rows [first_row, +n_rows) of a step     */
 
 typedef struct rt_step {
     int32_t        n_spans, n_rows;
@@ -114,8 +116,8 @@ unsigned char *rt_memory_v(const rt_memory *m, int32_t attention_layer);
 /* ---- Draft head (models with an MTP block): it has KV in the same cells, and lags behind. ---- */
 int32_t      rt_draft_length(const rt_memory *m, int32_t seq);          /* positions whose draft KV is exact     */
 void         rt_draft_set_length(rt_memory *m, int32_t seq, int32_t n);
-/* Ahead of its sequence: it was fed `token` for position `length`, which is drawn and not decoded yet, so that its draft KV
- * there (in a reserved cell) is exact if that token comes. -1: it was not, or the cell is gone. */
+/* Ahead of its sequence: it was fed `token` for position `length`, which is drawn and not decoded yet, so that its
+ * draft KV there (in a reserved cell) is exact if that token comes. -1: it was not, or the cell is gone. */
 int32_t      rt_draft_ahead(const rt_memory *m, int32_t seq);
 void         rt_draft_set_ahead(rt_memory *m, int32_t seq, int32_t token);
 /* The trunk's output row at a position, and the token there; NULL: not kept. */

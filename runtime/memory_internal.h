@@ -116,7 +116,8 @@ typedef struct rt_save_header {
 } rt_save_header;
 
 /* Then, for each sequence: this, rope [length], and where there are tokens: state and newest columns by layer, keys
- * and values by layer (the draft head's only as far as exact), tokens and hidden rows of the newest positions, oldest first. */
+ * and values by layer (the draft head's only as far as exact), tokens and hidden rows of the newest positions, oldest
+ * first. */
 typedef struct rt_save_seq { int32_t seq, length, draft, next_rope, shift, n_hidden; } rt_save_seq;
 
 /* Bytes of one sequence in a save. No overflow: see rt_memory_shape_of() for what bounds each factor. */

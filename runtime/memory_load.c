@@ -8,7 +8,8 @@
 
 static gdn_status bad(const char *what) { return rt_fail(GDN_INVALID_ARGUMENT, "loading: %s", what); }
 
-static gdn_status check_header(const rt_memory *m, int32_t seq, const unsigned char *bytes, uint64_t n, rt_save_header *h)
+static gdn_status check_header(const rt_memory *m, int32_t seq, const unsigned char *bytes, uint64_t n,
+                               rt_save_header *h)
 {
     if (!bytes || n < sizeof *h + 8)
         return bad("too short to be a saved state");
@@ -16,7 +17,8 @@ static gdn_status check_header(const rt_memory *m, int32_t seq, const unsigned c
     if (h->magic != RT_SAVE_MAGIC)
         return bad("not a saved state");
     if (h->version != RT_SAVE_VERSION)
-        return rt_fail(GDN_INVALID_ARGUMENT, "loading: the saved state has version %d; this is version %d", h->version, RT_SAVE_VERSION);
+        return rt_fail(GDN_INVALID_ARGUMENT, "loading: the saved state has version %d; this is version %d", h->version,
+                       RT_SAVE_VERSION);
     if (h->bytes != n)
         return rt_fail(GDN_INVALID_ARGUMENT, "loading: the saved state has %llu bytes, and %llu are given",
                        (unsigned long long)h->bytes, (unsigned long long)n);
@@ -24,14 +26,15 @@ static gdn_status check_header(const rt_memory *m, int32_t seq, const unsigned c
     memcpy(&sum, bytes + n - 8, 8);
     if (sum != rt_save_checksum(bytes, n - 8))
         return bad("the checksum is wrong: the saved state is damaged");
-    if (h->fingerprint != m->model->fingerprint || h->state_bytes != m->state_bytes || h->column_bytes != m->column_bytes ||
-        h->hidden_bytes != m->hidden_bytes || h->kernel != m->kernel || h->n_recurrent != m->n_recurrent ||
-        h->n_attention != m->n_attention || h->has_draft != m->has_draft)
+    if (h->fingerprint != m->model->fingerprint || h->state_bytes != m->state_bytes ||
+        h->column_bytes != m->column_bytes || h->hidden_bytes != m->hidden_bytes || h->kernel != m->kernel ||
+        h->n_recurrent != m->n_recurrent || h->n_attention != m->n_attention || h->has_draft != m->has_draft)
         return bad("the state was saved with another model");
     if (h->kv_type != m->kv_type || h->kv_bytes != m->kv_bytes)
         return bad("the state was saved with another type of KV cells");
     if (h->kind != (seq < 0 ? RT_SAVE_ALL : RT_SAVE_ONE))
-        return bad(seq < 0 ? "one sequence was saved, and all are wanted" : "all sequences were saved, and one is wanted");
+        return bad(seq < 0 ? "one sequence was saved, and all are wanted"
+                           : "all sequences were saved, and one is wanted");
     if (h->n_seqs < 0 || h->n_seqs > m->n_seqs || (h->kind == RT_SAVE_ONE && h->n_seqs != 1))
         return rt_fail(GDN_INVALID_ARGUMENT, "loading: %d sequences were saved, and there is room for %d", h->n_seqs,
                        seq < 0 ? m->n_seqs : 1);
@@ -41,11 +44,12 @@ static gdn_status check_header(const rt_memory *m, int32_t seq, const unsigned c
 static gdn_status check_record(const rt_memory *m, const rt_save_seq *s)
 {
     if (s->length < 0 || s->length > m->n_cells)
-        return rt_fail(GDN_OUT_OF_MEMORY, "loading: a sequence has %d tokens, and there are %d KV cells", s->length, m->n_cells);
+        return rt_fail(GDN_OUT_OF_MEMORY, "loading: a sequence has %d tokens, and there are %d KV cells", s->length,
+                       m->n_cells);
     /* A rope counter can have moved past the limit by as many tokens as there are cells. */
     if (s->draft < 0 || s->draft > s->length || s->n_hidden < 0 || s->n_hidden > s->length || s->next_rope < 0 ||
-        s->next_rope >= RT_POSITION_LIMIT + s->length || s->shift < -RT_POSITION_LIMIT || s->shift >= RT_POSITION_LIMIT ||
-        (!m->has_draft && (s->draft || s->n_hidden)))
+        s->next_rope >= RT_POSITION_LIMIT + s->length || s->shift < -RT_POSITION_LIMIT ||
+        s->shift >= RT_POSITION_LIMIT || (!m->has_draft && (s->draft || s->n_hidden)))
         return bad("a sequence contradicts itself");
     return GDN_OK;
 }
@@ -85,7 +89,8 @@ static gdn_status check_records(const rt_memory *m, int32_t seq, const unsigned 
         if (status)
             return status;
         if (h->kind == RT_SAVE_ALL && (record.seq <= last || record.seq >= m->n_seqs))
-            return rt_fail(GDN_INVALID_ARGUMENT, "loading: sequence %d was saved; ids are 0 to %d, each once", record.seq, m->n_seqs - 1);
+            return rt_fail(GDN_INVALID_ARGUMENT, "loading: sequence %d was saved; ids are 0 to %d, each once",
+                           record.seq, m->n_seqs - 1);
         last = record.seq;
         const uint64_t size = rt_save_seq_bytes(m, &record);
         if (end - at < size)
@@ -112,7 +117,8 @@ static gdn_status get_pool(rt_memory *m, gdn_span *pool, uint64_t offset, uint64
     return status ? rt_fail_gdn(status, "loading a sequence") : GDN_OK;
 }
 
-static const unsigned char *get_kv(unsigned char *pool, const rt_memory *m, const rt_sequence *s, int32_t rows, const unsigned char *from)
+static const unsigned char *get_kv(unsigned char *pool, const rt_memory *m, const rt_sequence *s, int32_t rows,
+                                   const unsigned char *from)
 {
     for (int32_t p = 0; p < rows; p++, from += m->kv_bytes)
         memcpy(pool + (uint64_t)s->cell[p] * m->kv_bytes, from, (size_t)m->kv_bytes);
@@ -141,7 +147,8 @@ static gdn_status get_seq(rt_memory *m, int32_t seq, const rt_save_seq *record, 
     s->length    = n;
     s->draft     = record->draft;
     for (int32_t layer = 0; layer < m->n_recurrent && !status; layer++) {
-        status = get_pool(m, &m->state[layer], (uint64_t)s->snapshot[n % m->K].slot * m->state_bytes, m->state_bytes, &from);
+        status =
+            get_pool(m, &m->state[layer], (uint64_t)s->snapshot[n % m->K].slot * m->state_bytes, m->state_bytes, &from);
         for (int32_t p = s->conv_from; p < n && !status; p++) {
             const uint64_t column = (uint64_t)s->conv_row * (uint64_t)m->n_columns + (uint64_t)(p % m->n_columns);
             status = get_pool(m, &m->conv[layer], column * m->column_bytes, m->column_bytes, &from);

@@ -93,7 +93,8 @@ static unsigned char *put(unsigned char *to, const void *from, uint64_t bytes)
     return to + bytes;
 }
 
-static gdn_status put_pool(const rt_memory *m, const gdn_span *pool, uint64_t offset, uint64_t bytes, unsigned char **to)
+static gdn_status put_pool(const rt_memory *m, const gdn_span *pool, uint64_t offset, uint64_t bytes,
+                           unsigned char **to)
 {
     const gdn_status status = gdn_buffer_read(m->device, pool, offset, *to, bytes);
     *to += bytes;
@@ -110,7 +111,8 @@ static gdn_status put_seq(const rt_memory *m, const rt_save_seq *record, unsigne
     for (int32_t p = 0; p < n; p++)
         *to = put(*to, &m->cell_rope[s->cell[p]], 4);
     for (int32_t layer = 0; n && layer < m->n_recurrent && !status; layer++) {
-        status = put_pool(m, &m->state[layer], (uint64_t)s->snapshot[n % m->K].slot * m->state_bytes, m->state_bytes, to);
+        status =
+            put_pool(m, &m->state[layer], (uint64_t)s->snapshot[n % m->K].slot * m->state_bytes, m->state_bytes, to);
         for (int32_t p = n - (int32_t)columns_saved(m, record); p < n && !status; p++) {
             const uint64_t column = (uint64_t)s->conv_row * (uint64_t)m->n_columns + (uint64_t)(p % m->n_columns);
             status = put_pool(m, &m->conv[layer], column * m->column_bytes, m->column_bytes, to);
@@ -140,14 +142,14 @@ gdn_status rt_memory_save(rt_memory *m, int32_t seq, void *bytes, uint64_t n)
             return rt_fail(GDN_INVALID_ARGUMENT, "saving: the state of sequence %d was lost in a step that failed", i);
     rt_save_header header = {
         .magic = RT_SAVE_MAGIC, .version = RT_SAVE_VERSION, .kind = seq < 0 ? RT_SAVE_ALL : RT_SAVE_ONE,
-        .fingerprint = m->model->fingerprint, .bytes = rt_memory_save_size(m, seq),
-        .state_bytes = m->state_bytes, .column_bytes = m->column_bytes, .kv_bytes = m->kv_bytes, .hidden_bytes = m->hidden_bytes,
+        .fingerprint = m->model->fingerprint, .bytes = rt_memory_save_size(m, seq), .state_bytes = m->state_bytes,
+        .column_bytes = m->column_bytes, .kv_bytes = m->kv_bytes, .hidden_bytes = m->hidden_bytes,
         .kv_type = m->kv_type, .kernel = m->kernel, .n_recurrent = m->n_recurrent, .n_attention = m->n_attention,
         .has_draft = m->has_draft,
     };
     if (!bytes || n < header.bytes)
-        return rt_fail(GDN_INVALID_ARGUMENT, "saving: %llu bytes are given and %llu are needed", (unsigned long long)(bytes ? n : 0),
-                       (unsigned long long)header.bytes);
+        return rt_fail(GDN_INVALID_ARGUMENT, "saving: %llu bytes are given and %llu are needed",
+                       (unsigned long long)(bytes ? n : 0), (unsigned long long)header.bytes);
     for (int32_t i = 0; i < m->n_seqs; i++)
         header.n_seqs += is_saved(m, seq, i);
 

@@ -101,7 +101,10 @@ int32_t rt_seq_min_length(const rt_memory *m, int32_t seq)
     return p;
 }
 
-const int32_t *rt_seq_cells(const rt_memory *m, int32_t seq) { return seq >= 0 && seq < m->n_seqs ? m->seq[seq].cell : NULL; }
+const int32_t *rt_seq_cells(const rt_memory *m, int32_t seq)
+{
+    return seq >= 0 && seq < m->n_seqs ? m->seq[seq].cell : NULL;
+}
 
 /* May [p0, p1) be removed from this sequence? */
 static gdn_status check_rm(const rt_memory *m, int32_t seq, int32_t p0, int32_t p1)
@@ -110,11 +113,11 @@ static gdn_status check_rm(const rt_memory *m, int32_t seq, int32_t p0, int32_t 
     if (p0 >= s->length || (p1 >= 0 && p1 <= p0))
         return GDN_OK;
     if (p1 >= 0 && p1 < s->length)
-        return rt_fail(GDN_UNSUPPORTED, "sequence %d has %d tokens: [%d, %d) cannot be taken out of a recurrent state", seq,
-                       s->length, p0, p1);
+        return rt_fail(GDN_UNSUPPORTED, "sequence %d has %d tokens: [%d, %d) cannot be taken out of a recurrent state",
+                       seq, s->length, p0, p1);
     if (p0 && !rt_seq_readable(m, s, p0))
-        return rt_fail(GDN_UNSUPPORTED, "sequence %d has %d tokens and no snapshot of length %d; the smallest is %d", seq,
-                       s->length, p0, rt_seq_min_length(m, seq));
+        return rt_fail(GDN_UNSUPPORTED, "sequence %d has %d tokens and no snapshot of length %d; the smallest is %d",
+                       seq, s->length, p0, rt_seq_min_length(m, seq));
     return GDN_OK;
 }
 
@@ -192,8 +195,10 @@ gdn_status rt_seq_add(rt_memory *m, int32_t seq, int32_t p0, int32_t delta)
         return status;
     rt_sequence *s = &m->seq[seq];
     if (p0 != 0 && p0 != s->length)
-        return rt_fail(GDN_UNSUPPORTED, "shifting positions: p0 is %d; sequence %d has %d tokens, and keys that are stored are not rotated again",
-                       p0, seq, s->length);
+        return rt_fail(
+            GDN_UNSUPPORTED,
+            "shifting positions: p0 is %d; sequence %d has %d tokens, and keys that are stored are not rotated again",
+            p0, seq, s->length);
     const int jump = p0 == s->length;
     const int64_t sum = (int64_t)(jump ? s->next_rope : s->shift) + delta;
     if (sum >= RT_POSITION_LIMIT || sum < (jump ? 0 : -RT_POSITION_LIMIT))

@@ -15,8 +15,14 @@ static rt_snapshot *snapshot_of(const rt_memory *m, const rt_sequence *s, int32_
 
 /* A slot can be written where no other sequence names it. Names that other sequences will only give up when this
  * step is committed count: those sequences read the slot in this very step, or keep it when the step is cancelled. */
-static int own_slot(const rt_memory *m, const rt_snapshot *at) { return at->slot != GDN_NONE && m->slots.count[at->slot] == 1; }
-static int own_row(const rt_memory *m, const rt_sequence *s) { return s->conv_row != GDN_NONE && m->rows.count[s->conv_row] == 1; }
+static int own_slot(const rt_memory *m, const rt_snapshot *at)
+{
+    return at->slot != GDN_NONE && m->slots.count[at->slot] == 1;
+}
+static int own_row(const rt_memory *m, const rt_sequence *s)
+{
+    return s->conv_row != GDN_NONE && m->rows.count[s->conv_row] == 1;
+}
 
 static need need_of(const rt_memory *m, const rt_token_run *span)
 {
@@ -64,26 +70,28 @@ static gdn_status check_spans(rt_memory *m, const rt_token_run *spans, int32_t n
         if (m->seen[at->seq]++)
             return rt_fail(GDN_INVALID_ARGUMENT, "%s: sequence %d has two spans", what, at->seq);
         if (at->n_rows < 1 || at->first_row != rows)
-            return rt_fail(GDN_INVALID_ARGUMENT, "%s: span %d has %d rows from %d; at least 1 from %lld is wanted", what, i,
-                           at->n_rows, at->first_row, (long long)rows);
+            return rt_fail(GDN_INVALID_ARGUMENT, "%s: span %d has %d rows from %d; at least 1 from %lld is wanted",
+                           what, i, at->n_rows, at->first_row, (long long)rows);
         const rt_sequence *s = &m->seq[at->seq];
         if (s->length && !rt_seq_readable(m, s, s->length))
-            return rt_fail(GDN_INVALID_ARGUMENT, "%s: the state of sequence %d was lost in a step that failed; remove tokens from it",
-                           what, at->seq);
+            return rt_fail(GDN_INVALID_ARGUMENT,
+                           "%s: the state of sequence %d was lost in a step that failed; remove tokens from it", what,
+                           at->seq);
         rows += at->n_rows;
         if (at->n_rows > m->n_cells - s->length)
-            return rt_fail(GDN_OUT_OF_MEMORY, "%s: sequence %d would have %lld tokens, and there are %d KV cells", what, at->seq,
-                           (long long)s->length + at->n_rows, m->n_cells);
+            return rt_fail(GDN_OUT_OF_MEMORY, "%s: sequence %d would have %lld tokens, and there are %d KV cells", what,
+                           at->seq, (long long)s->length + at->n_rows, m->n_cells);
         const need n = need_of(m, at);
         slots     += n.slots;
         conv_rows += n.rows;
         cells     += n.cells;
     }
     if (cells > m->cells.n_free)
-        return rt_fail(GDN_OUT_OF_MEMORY, "%s: %lld KV cells are needed and %d are free", what, (long long)cells, m->cells.n_free);
+        return rt_fail(GDN_OUT_OF_MEMORY, "%s: %lld KV cells are needed and %d are free", what, (long long)cells,
+                       m->cells.n_free);
     if (slots > m->slots.n_free || conv_rows > m->rows.n_free)
-        return rt_fail(GDN_OUT_OF_MEMORY, "%s: these %d sequences share so much that only %d can go on at once", what, n_spans,
-                       rt_step_fit(m, spans, n_spans));
+        return rt_fail(GDN_OUT_OF_MEMORY, "%s: these %d sequences share so much that only %d can go on at once", what,
+                       n_spans, rt_step_fit(m, spans, n_spans));
     *n_rows = (int32_t)rows; /* fits: each row has a cell of its own, reserved or free */
     return GDN_OK;
 }

@@ -44,7 +44,8 @@ static float real(reader *r, const char *name, float low, float high)
     if (!r->status)
         r->status = rt_gguf_get_float(r->model->file, key_of(r, name, key, sizeof key), &value);
     if (!r->status && !(value >= low && value <= high))
-        r->status = rt_fail(GDN_INVALID_ARGUMENT, "%s is %g; %g to %g are allowed", key, (double)value, (double)low, (double)high);
+        r->status = rt_fail(GDN_INVALID_ARGUMENT, "%s is %g; %g to %g are allowed", key, (double)value, (double)low,
+                            (double)high);
     return value;
 }
 
@@ -87,7 +88,7 @@ static void read_hparams(reader *r)
     hp->rms_eps      = real(r, "attention.layer_norm_rms_epsilon", 0, 1);
     hp->n_head       = (int32_t)whole(r, "attention.head_count", 1, 4096);
     hp->n_head_kv    = (int32_t)whole(r, "attention.head_count_kv", 1, 4096);
-    hp->head_dim     = (int32_t)whole_or(r, "attention.key_length", 2, 4096, hp->n_embd / (hp->n_head ? hp->n_head : 1));
+    hp->head_dim = (int32_t)whole_or(r, "attention.key_length", 2, 4096, hp->n_embd / (hp->n_head ? hp->n_head : 1));
     hp->n_rot        = (int32_t)whole_or(r, "rope.dimension_count", 2, 4096, hp->head_dim);
     hp->rope_base    = real_or(r, "rope.freq_base", 1, 1e12f, 10000.0f);
     hp->conv_kernel  = (int32_t)whole(r, "ssm.conv_kernel", 1, 16);
@@ -113,25 +114,29 @@ static void read_hparams(reader *r)
         return;
     hp->n_channels = hp->state_size * (2 * hp->n_key_heads + hp->n_value_heads);
     if (hp->head_dim < 2 || hp->head_dim > 4096) /* where the file does not say it, it is derived */
-        r->status = rt_fail(GDN_INVALID_ARGUMENT, "%s.embedding_length / attention.head_count is %d; a head has 2 to 4096 elements",
-                            r->arch, (int)hp->head_dim);
+        r->status = rt_fail(GDN_INVALID_ARGUMENT,
+                            "%s.embedding_length / attention.head_count is %d; a head has 2 to 4096 elements", r->arch,
+                            (int)hp->head_dim);
     else if (hp->n_layer < 1)
         r->status = rt_fail(GDN_INVALID_ARGUMENT, "%s.block_count leaves no layers before the MTP block", r->arch);
     else if (inner != (int64_t)hp->state_size * hp->n_value_heads)
-        r->status = rt_fail(GDN_INVALID_ARGUMENT, "%s.ssm.inner_size is %lld; ssm.state_size x ssm.time_step_rank = %d x %d is expected",
+        r->status = rt_fail(GDN_INVALID_ARGUMENT,
+                            "%s.ssm.inner_size is %lld; ssm.state_size x ssm.time_step_rank = %d x %d is expected",
                             r->arch, (long long)inner, (int)hp->state_size, (int)hp->n_value_heads);
     else if (hp->n_value_heads % hp->n_key_heads)
-        r->status = rt_fail(GDN_INVALID_ARGUMENT, "%s.ssm.time_step_rank is %d, which is no multiple of ssm.group_count, %d", r->arch,
-                            (int)hp->n_value_heads, (int)hp->n_key_heads);
+        r->status =
+            rt_fail(GDN_INVALID_ARGUMENT, "%s.ssm.time_step_rank is %d, which is no multiple of ssm.group_count, %d",
+                    r->arch, (int)hp->n_value_heads, (int)hp->n_key_heads);
     else if (hp->n_head % hp->n_head_kv)
-        r->status = rt_fail(GDN_INVALID_ARGUMENT, "%s.attention.head_count is %d, which is no multiple of head_count_kv, %d", r->arch,
-                            (int)hp->n_head, (int)hp->n_head_kv);
+        r->status =
+            rt_fail(GDN_INVALID_ARGUMENT, "%s.attention.head_count is %d, which is no multiple of head_count_kv, %d",
+                    r->arch, (int)hp->n_head, (int)hp->n_head_kv);
     else if (length != hp->head_dim)
-        r->status = rt_fail(GDN_UNSUPPORTED, "%s.attention.value_length is %lld; only key_length, %d, can be run", r->arch,
-                            (long long)length, (int)hp->head_dim);
+        r->status = rt_fail(GDN_UNSUPPORTED, "%s.attention.value_length is %lld; only key_length, %d, can be run",
+                            r->arch, (long long)length, (int)hp->head_dim);
     else if (hp->n_rot > hp->head_dim || hp->n_rot % 2)
-        r->status = rt_fail(GDN_INVALID_ARGUMENT, "%s.rope.dimension_count is %d; even numbers to %d are allowed", r->arch, (int)hp->n_rot,
-                            (int)hp->head_dim);
+        r->status = rt_fail(GDN_INVALID_ARGUMENT, "%s.rope.dimension_count is %d; even numbers to %d are allowed",
+                            r->arch, (int)hp->n_rot, (int)hp->head_dim);
 }
 
 /* Which layers are recurrent: as listed, or all but every full_attention_interval-th. */
@@ -146,7 +151,8 @@ static void read_layer_kinds(reader *r)
     if (!r->status && has)
         r->status = rt_gguf_get_ints(m->file, key, listed, 4096, &count);
     if (!r->status && has && count < m->hp.n_layer)
-        r->status = rt_fail(GDN_INVALID_ARGUMENT, "%s has %lld entries; %d layers are expected", key, (long long)count, (int)m->hp.n_layer);
+        r->status = rt_fail(GDN_INVALID_ARGUMENT, "%s has %lld entries; %d layers are expected", key, (long long)count,
+                            (int)m->hp.n_layer);
     for (int32_t l = 0; !r->status && l < m->hp.n_layer + m->hp.n_mtp; l++) {
         rt_layer *layer      = &m->layer[l];
         layer->recurrent     = l < m->hp.n_layer && (has ? listed[l] != 0 : (l + 1) % interval != 0);
@@ -173,7 +179,8 @@ static const rt_gguf_tensor *find(reader *r, int flags, int32_t l, const char *n
     return t;
 }
 
-static rt_weight matrix(reader *r, int flags, int32_t n_columns, int32_t n_rows, int32_t n_matrices, int32_t l, const char *tensor)
+static rt_weight matrix(reader *r, int flags, int32_t n_columns, int32_t n_rows, int32_t n_matrices, int32_t l,
+                        const char *tensor)
 {
     rt_weight none = { 0 };
     char      name[NAME_BYTES];
@@ -182,18 +189,21 @@ static rt_weight matrix(reader *r, int flags, int32_t n_columns, int32_t n_rows,
         return none;
     const rt_type_info *type = rt_type_describe(t->type);
     if (!type || !t->data) {
-        r->status = rt_fail(GDN_UNSUPPORTED, "tensor %s has ggml type %d; F32, F16, BF16, Q8_0, Q4_0, Q4_K, Q5_K and Q6_K can be run", name,
-                            (int)t->type);
+        r->status = rt_fail(GDN_UNSUPPORTED,
+                            "tensor %s has ggml type %d; F32, F16, BF16, Q8_0, Q4_0, Q4_K, Q5_K and Q6_K can be run",
+                            name, (int)t->type);
         return none;
     }
     const int64_t rows = n_rows ? n_rows : t->ne[1]; /* 0: as many as there are, which is the vocabulary */
     if (t->ne[0] != n_columns || t->ne[1] != rows || t->ne[2] != n_matrices || t->ne[3] != 1 || rows > INT32_MAX) {
-        r->status = rt_fail(GDN_INVALID_ARGUMENT, "tensor %s has ne = {%lld, %lld, %lld, %lld}; {%d, %lld, %d, 1} is expected", name,
-                            (long long)t->ne[0], (long long)t->ne[1], (long long)t->ne[2], (long long)t->ne[3], (int)n_columns,
-                            (long long)rows, (int)n_matrices);
+        r->status =
+            rt_fail(GDN_INVALID_ARGUMENT, "tensor %s has ne = {%lld, %lld, %lld, %lld}; {%d, %lld, %d, 1} is expected",
+                    name, (long long)t->ne[0], (long long)t->ne[1], (long long)t->ne[2], (long long)t->ne[3],
+                    (int)n_columns, (long long)rows, (int)n_matrices);
         return none;
     }
-    const rt_weight w = { t->data, t->type, n_columns, (int32_t)rows, n_matrices, n_columns / type->block * type->block_bytes };
+    const rt_weight w = { t->data,       t->type,    n_columns,
+                          (int32_t)rows, n_matrices, n_columns / type->block * type->block_bytes };
     if (!r->storage)
         r->model->weight_bytes += t->bytes;
     return w;
@@ -209,11 +219,13 @@ static const float *vector(reader *r, int flags, int64_t n, int32_t l, const cha
     const rt_type_info *type = rt_type_describe(t->type);
     const int64_t       have = t->ne[0] * t->ne[1] * t->ne[2] * t->ne[3];
     if (!type || !t->data || t->ne[0] % type->block) {
-        r->status = rt_fail(GDN_UNSUPPORTED, "tensor %s has ggml type %d, which cannot be run here", name, (int)t->type);
+        r->status =
+            rt_fail(GDN_UNSUPPORTED, "tensor %s has ggml type %d, which cannot be run here", name, (int)t->type);
         return NULL;
     }
     if (have != n) {
-        r->status = rt_fail(GDN_INVALID_ARGUMENT, "tensor %s has %lld elements; %lld are expected", name, (long long)have, (long long)n);
+        r->status = rt_fail(GDN_INVALID_ARGUMENT, "tensor %s has %lld elements; %lld are expected", name,
+                            (long long)have, (long long)n);
         return NULL;
     }
     const uint64_t at = r->n_vectors;
@@ -222,7 +234,9 @@ static const float *vector(reader *r, int flags, int64_t n, int32_t l, const cha
         r->model->weight_bytes += t->bytes;
         return NULL;
     }
-    const rt_weight w = { t->data, t->type, (int32_t)t->ne[0], (int32_t)(n / t->ne[0]), 1, t->ne[0] / type->block * type->block_bytes };
+    const rt_weight w = {
+        t->data, t->type, (int32_t)t->ne[0], (int32_t)(n / t->ne[0]), 1, t->ne[0] / type->block * type->block_bytes
+    };
     for (int64_t row = 0; row < n / t->ne[0]; row++)
         rt_weight_row(&w, row, r->storage + at + row * t->ne[0]);
     return r->storage + at;
@@ -235,8 +249,11 @@ static void bind_recurrent(reader *r, rt_layer *layer, int l)
     const int32_t     inner = nv * hp->state_size;
     char legacy[NAME_BYTES];
     if (find(r, OPTIONAL, l, "ssm_in.weight", legacy))
-        r->status = rt_fail(GDN_UNSUPPORTED, "tensor %s: files of the early qwen3next conversion, with q, k, v and z interleaved, cannot "
-                                             "be run; convert the model again", legacy);
+        r->status =
+            rt_fail(GDN_UNSUPPORTED,
+                    "tensor %s: files of the early qwen3next conversion, with q, k, v and z interleaved, cannot "
+                    "be run; convert the model again",
+                    legacy);
     layer->qkv  = matrix(r, 0, E, hp->n_channels, 1, l, "attn_qkv.weight");
     layer->gate = matrix(r, 0, E, inner, 1, l, "attn_gate.weight");
     if (hp->arch == RT_QWEN3NEXT) {
@@ -324,9 +341,25 @@ static void bind(reader *r)
 static uint64_t fingerprint(const rt_model *m)
 {
     const rt_hparams *hp = &m->hp;
-    const int64_t     of[] = { hp->arch, hp->n_vocab, hp->n_embd, hp->n_layer, hp->n_mtp, hp->n_head, hp->n_head_kv, hp->head_dim,
-                               hp->n_rot, hp->conv_kernel, hp->state_size, hp->n_key_heads, hp->n_value_heads, hp->n_ff, hp->n_expert,
-                               hp->n_ff_expert, (int64_t)m->weight_bytes, m->n_recurrent, m->n_attention };
+    const int64_t of[] = { hp->arch,
+                           hp->n_vocab,
+                           hp->n_embd,
+                           hp->n_layer,
+                           hp->n_mtp,
+                           hp->n_head,
+                           hp->n_head_kv,
+                           hp->head_dim,
+                           hp->n_rot,
+                           hp->conv_kernel,
+                           hp->state_size,
+                           hp->n_key_heads,
+                           hp->n_value_heads,
+                           hp->n_ff,
+                           hp->n_expert,
+                           hp->n_ff_expert,
+                           (int64_t)m->weight_bytes,
+                           m->n_recurrent,
+                           m->n_attention };
     uint64_t hash = UINT64_C(14695981039346656037);
     for (size_t i = 0; i < sizeof of; i++)
         hash = (hash ^ ((const unsigned char *)of)[i]) * UINT64_C(1099511628211);

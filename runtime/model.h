@@ -65,8 +65,8 @@ typedef struct rt_model {
 
 gdn_status rt_model_load(const char *path, rt_model **model);
 gdn_status rt_model_from_gguf(rt_gguf *file, rt_model **model); /* takes the file over, also on failure      */
-/* The weights, which stay in the mapping, and what is made of the file are counted against `budget` (may be NULL) before
- * any of them is touched. */
+/* The weights, which stay in the mapping, and what is made of the file are counted against `budget` (may be NULL)
+ * before any of them is touched. */
 gdn_status rt_model_load_within(const char *path, rt_budget *budget, rt_model **model);
 gdn_status rt_model_from_gguf_within(rt_gguf *file, rt_budget *budget, rt_model **model);
 void       rt_model_free(rt_model *model);

@@ -17,8 +17,8 @@ gdn_status rt_threads_create(int32_t n_threads, rt_threads **threads)
 {
     *threads = NULL;
     if (n_threads < 0 || n_threads > MAX_THREADS)
-        return rt_fail(GDN_INVALID_ARGUMENT, "the number of threads is %d; 0 (all processors) to %d are allowed", (int)n_threads,
-                       (int)MAX_THREADS);
+        return rt_fail(GDN_INVALID_ARGUMENT, "the number of threads is %d; 0 (all processors) to %d are allowed",
+                       (int)n_threads, (int)MAX_THREADS);
     int32_t n = n_threads ? n_threads : gdn_team_default_threads(getenv("GDN_NUM_THREADS"));
     n = n < MAX_THREADS ? n : MAX_THREADS;
     void       *memory;

@@ -9,8 +9,8 @@ typedef struct rt_threads rt_threads;
 
 /* n_threads 0 = GDN_NUM_THREADS of the environment, or one per processor that this process may use. */
 gdn_status rt_threads_create(int32_t n_threads, rt_threads **threads);
-void       rt_threads_destroy(rt_threads *threads);
-int32_t    rt_threads_count(const rt_threads *threads);
+void rt_threads_destroy(rt_threads *threads);
+int32_t rt_threads_count(const rt_threads *threads);
 
 /* Run task(arg, i) for every i in [0, n), on the calling thread too, and return when all are done. Its type is
  * gdn_parallel_for_fn with user = the rt_threads; see gdn_team_run in threads/team.h. */

@@ -8,12 +8,15 @@
 enum { RT_PAYOFF_WIDTHS = 64 };
 
 typedef struct rt_payoff {
-    struct { double plain, drafted; int32_t n_plain, n_drafted; } rate[RT_PAYOFF_WIDTHS]; /* tokens per second, smoothed */
+    struct {
+        double plain, drafted;
+        int32_t n_plain, n_drafted;
+    } rate[RT_PAYOFF_WIDTHS]; /* tokens per second, smoothed */
     int32_t steps;
 } rt_payoff;
 
 /* Should the coming step of `width` sequences draft? Tries both ways at first, and now and then again. */
-int  rt_payoff_choose(rt_payoff *p, int32_t width);
+int rt_payoff_choose(rt_payoff *p, int32_t width);
 void rt_payoff_record(rt_payoff *p, int32_t width, int drafted, int32_t n_tokens, double seconds);
 
 #endif

@@ -32,15 +32,15 @@ rt_scales_k4_k5(const unsigned char *first, const unsigned char *second, __m128i
 {
     const uint32_t a0 = rt_load_u32(first), b0 = rt_load_u32(first + 4), c0 = rt_load_u32(first + 8);
     const uint32_t a1 = rt_load_u32(second), b1 = rt_load_u32(second + 4), c1 = rt_load_u32(second + 8);
-    const __m128i  a = _mm_setr_epi32((int)a0, (int)b0, (int)a1, (int)b1);
-    const __m128i  c = _mm_setr_epi32((int)c0, (int)(c0 >> 4), (int)c1, (int)(c1 >> 4));
-    const __m128i  low  = _mm_and_si128(a, _mm_set1_epi8(63));
+    const __m128i a = _mm_setr_epi32((int)a0, (int)b0, (int)a1, (int)b1);
+    const __m128i c = _mm_setr_epi32((int)c0, (int)(c0 >> 4), (int)c1, (int)(c1 >> 4));
+    const __m128i low = _mm_and_si128(a, _mm_set1_epi8(63));
     const __m128i high =
         _mm_or_si128(_mm_and_si128(c, _mm_set1_epi8(15)), _mm_and_si128(_mm_srli_epi32(a, 2), _mm_set1_epi8(48)));
     /* dwords of both: scales, minima, of the first, of the second; low has 0..3, high 4..7 */
     const __m128i one = _mm_unpacklo_epi32(low, high), two = _mm_unpackhi_epi32(low, high);
     *scale = rt_lane_order(_mm_unpacklo_epi64(one, two));
-    *min   = rt_lane_order(_mm_unpackhi_epi64(one, two));
+    *min = rt_lane_order(_mm_unpackhi_epi64(one, two));
 }
 
 /* d and dmin, as F32, of two super-blocks, for lanes 0..3 and so for every four of them. */
@@ -48,19 +48,21 @@ static inline __attribute__((always_inline)) void rt_d_dmin(const unsigned char 
                                                             __m128 *d, __m128 *dmin)
 {
     const __m128 f = _mm_cvtph_ps(_mm_setr_epi32((int)rt_load_u32(first), (int)rt_load_u32(second), 0, 0));
-    *d    = _mm_shuffle_ps(f, f, _MM_SHUFFLE(2, 2, 0, 0));
+    *d = _mm_shuffle_ps(f, f, _MM_SHUFFLE(2, 2, 0, 0));
     *dmin = _mm_shuffle_ps(f, f, _MM_SHUFFLE(3, 3, 1, 1));
 }
 
 /* The same of Q6_K, whose only scale beside those of 16 elements is d. */
 static inline __attribute__((always_inline)) __m128 rt_d_q6(const unsigned char *first, const unsigned char *second)
 {
-    const __m128 d = _mm_cvtph_ps(_mm_setr_epi16((short)rt_load_u16(first), 0, (short)rt_load_u16(second), 0, 0, 0, 0, 0));
+    const __m128 d =
+        _mm_cvtph_ps(_mm_setr_epi16((short)rt_load_u16(first), 0, (short)rt_load_u16(second), 0, 0, 0, 0, 0));
     return _mm_shuffle_ps(d, d, _MM_SHUFFLE(2, 2, 0, 0));
 }
 
 /* The scales of 16 elements of two super-blocks of Q6_K: dword j has those of unit 0, bytes 0 and 16, and of unit 1. */
-static inline __attribute__((always_inline)) __m256i rt_scales_q6(const unsigned char *first, const unsigned char *second)
+static inline __attribute__((always_inline)) __m256i rt_scales_q6(const unsigned char *first,
+                                                                  const unsigned char *second)
 {
     return _mm256_inserti128_si256(_mm256_castsi128_si256(_mm_loadu_si128((const __m128i *)(const void *)first)),
                                    _mm_loadu_si128((const __m128i *)(const void *)second), 1);
@@ -69,7 +71,7 @@ static inline __attribute__((always_inline)) __m256i rt_scales_q6(const unsigned
 /* 16 F16, `stride` bytes apart, in the order of lanes. */
 static inline __attribute__((always_inline)) __m256i rt_scales_f16(const unsigned char *from, int stride)
 {
-#define SCALE(b) (short)rt_load_u16(from + (b) * stride)
+#define SCALE(b) (short)rt_load_u16(from + (b)*stride)
     return _mm256_setr_epi16(SCALE(0), SCALE(4), SCALE(8), SCALE(12), SCALE(2), SCALE(6), SCALE(10), SCALE(14),
                              SCALE(1), SCALE(5), SCALE(9), SCALE(13), SCALE(3), SCALE(7), SCALE(11), SCALE(15));
 #undef SCALE

@@ -33,7 +33,8 @@ gdn_status rt_rope_create(int32_t n_rot, float base, int32_t n_positions, rt_rop
     if (n_positions < 0)
         return rt_fail(GDN_INVALID_ARGUMENT, "n_positions is %d; 0 and more are allowed", (int)n_positions);
     void    *table;
-    rt_rope *r = rt_calloc_with(sizeof *r, (uint64_t)n_positions * (uint64_t)n_rot, sizeof *r->table, "rotary angles", &table);
+    rt_rope *r =
+        rt_calloc_with(sizeof *r, (uint64_t)n_positions * (uint64_t)n_rot, sizeof *r->table, "rotary angles", &table);
     if (!r)
         return GDN_OUT_OF_MEMORY;
     r->half        = n_rot / 2;

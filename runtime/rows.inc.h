@@ -17,7 +17,8 @@ static void rms_norm(const float *x, const float *w, float eps, const float *gat
 
 static void add(const float *x, float *y, int64_t n)
 {
-    FOR_LANES(i, lanes, n, { v_store_some(y + i, v_add(v_load_some(y + i, lanes), v_load_some(x + i, lanes)), lanes); });
+    FOR_LANES(i, lanes, n,
+              { v_store_some(y + i, v_add(v_load_some(y + i, lanes), v_load_some(x + i, lanes)), lanes); });
 }
 
 static void swiglu(const float *a, const float *b, float *y, int64_t n)
@@ -28,8 +29,9 @@ static void swiglu(const float *a, const float *b, float *y, int64_t n)
 
 static void sigmoid_gate(const float *x, const float *gate, int32_t m, float *y)
 {
-    FOR_LANES(i, lanes, m,
-              { v_store_some(y + i, v_mul(v_load_some(x + i, lanes), v_sigmoid(v_load_some(gate + i, lanes))), lanes); });
+    FOR_LANES(i, lanes, m, {
+        v_store_some(y + i, v_mul(v_load_some(x + i, lanes), v_sigmoid(v_load_some(gate + i, lanes))), lanes);
+    });
 }
 
 static void rope(float *x, const float *cosine, const float *sine, int32_t half)
@@ -46,13 +48,13 @@ static void rope(float *x, const float *cosine, const float *sine, int32_t half)
 GDN_INLINE float exponentials(float *x, int32_t n)
 {
     const float lowest = -__builtin_inff();
-    vf          largest = v_set1(lowest), p[SUMS];
+    vf largest = v_set1(lowest), p[SUMS];
     FOR_LANES(i, lanes, n, {
         const vf v = v_sel(vm_first_n(lanes), v_load_some(x + i, lanes), v_set1(lowest));
         largest = v_sel(v_gt(v, largest), v, largest);
     });
     const vf m = v_set1(v_hmax(largest));
-    int32_t  i = 0;
+    int32_t i = 0;
     zero32(p);
     for (; i + 32 <= n; i += 32) {
         UNROLLED

@@ -1,4 +1,5 @@
-/* The next token from logits. See sampler.h. Order of the filters: repetition penalty, top_k, top_p, min_p, temperature. */
+/* The next token from logits. See sampler.h. Order of the filters: repetition penalty, top_k, top_p, min_p,
+ * temperature. */
 #include "runtime/sampler.h"
 
 #include <math.h>
@@ -17,7 +18,8 @@ struct rt_sampler {
 gdn_status rt_sampling_check(const rt_sampling *s)
 {
     if (!(s->temperature >= 0 && s->temperature <= 100))
-        return rt_fail(GDN_INVALID_ARGUMENT, "temperature is %g; 0 (greedy) to 100 are allowed", (double)s->temperature);
+        return rt_fail(GDN_INVALID_ARGUMENT, "temperature is %g; 0 (greedy) to 100 are allowed",
+                       (double)s->temperature);
     if (s->top_k < 0)
         return rt_fail(GDN_INVALID_ARGUMENT, "top_k is %d; 0 (off) and more are allowed", (int)s->top_k);
     if (!(s->top_p > 0 && s->top_p <= 1))
@@ -25,7 +27,8 @@ gdn_status rt_sampling_check(const rt_sampling *s)
     if (!(s->min_p >= 0 && s->min_p <= 1))
         return rt_fail(GDN_INVALID_ARGUMENT, "min_p is %g; 0 (off) to 1 are allowed", (double)s->min_p);
     if (!(s->repeat_penalty > 0 && s->repeat_penalty <= 100))
-        return rt_fail(GDN_INVALID_ARGUMENT, "repeat_penalty is %g; above 0 to 100 are allowed, 1 is off", (double)s->repeat_penalty);
+        return rt_fail(GDN_INVALID_ARGUMENT, "repeat_penalty is %g; above 0 to 100 are allowed, 1 is off",
+                       (double)s->repeat_penalty);
     if (s->repeat_last < 0)
         return rt_fail(GDN_INVALID_ARGUMENT, "repeat_last is %d; 0 and more are allowed", (int)s->repeat_last);
     return GDN_OK;
@@ -95,7 +98,8 @@ static int32_t candidates(rt_sampler *s, const rt_sampling *c)
         for (int32_t i = 0; i < V; i++)
             total += (double)s->p[i];
     }
-    /* As few as hold top_p of the mass: of a large vocabulary mostly a few hundred, so sorting goes in growing pieces. */
+    /* As few as hold top_p of the mass: of a large vocabulary mostly a few hundred, so sorting goes in growing pieces.
+     */
     int32_t sorted = k < V ? k : 0, n = 0;
     double  mass = 0;
     float   highest = 0;

@@ -10,13 +10,14 @@ gdn_status rt_scheduler_create(const rt_scheduler_desc *desc, rt_scheduler **sch
         return rt_fail(GDN_INVALID_ARGUMENT, "engine is NULL");
     const rt_engine_limits limits = rt_engine_limits_of(desc->engine);
     if (desc->n_parallel < 1 || desc->n_parallel > limits.n_seqs)
-        return rt_fail(GDN_INVALID_ARGUMENT, "n_parallel is %d; 1 to %d (the engine's n_seqs) are allowed", (int)desc->n_parallel,
-                       (int)limits.n_seqs);
+        return rt_fail(GDN_INVALID_ARGUMENT, "n_parallel is %d; 1 to %d (the engine's n_seqs) are allowed",
+                       (int)desc->n_parallel, (int)limits.n_seqs);
     if (desc->spec != RT_SPEC_OFF && (desc->draft_max < 1 || desc->draft_max > limits.n_rollback))
-        return rt_fail(GDN_INVALID_ARGUMENT, "draft_max is %d; 1 to %d (the engine's n_rollback) are allowed", (int)desc->draft_max,
-                       (int)limits.n_rollback);
+        return rt_fail(GDN_INVALID_ARGUMENT, "draft_max is %d; 1 to %d (the engine's n_rollback) are allowed",
+                       (int)desc->draft_max, (int)limits.n_rollback);
     if (desc->spec == RT_SPEC_MTP && !limits.draft)
-        return rt_fail(GDN_UNSUPPORTED, "the model has no MTP block, or the engine was created without draft; ngram needs none");
+        return rt_fail(GDN_UNSUPPORTED,
+                       "the model has no MTP block, or the engine was created without draft; ngram needs none");
     if (desc->n_step_rows < 0)
         return rt_fail(GDN_INVALID_ARGUMENT, "n_step_rows is %d; 0 and more are allowed", (int)desc->n_step_rows);
 
@@ -45,9 +46,10 @@ gdn_status rt_scheduler_create(const rt_scheduler_desc *desc, rt_scheduler **sch
     s->first_row   = rt_calloc(P, 4, "a scheduler");
     s->n_rows      = rt_calloc(P, 4, "a scheduler");
     s->generating  = rt_calloc(P, 1, "a scheduler");
-    gdn_status status = s->running && s->batch_token && s->batch_seq && s->batch_logits && s->draft && s->n_draft && s->ask &&
-                        s->ask_draft && s->ask_n && s->first_row && s->n_rows &&
-                        s->generating ? GDN_OK : GDN_OUT_OF_MEMORY;
+    gdn_status status = s->running && s->batch_token && s->batch_seq && s->batch_logits && s->draft && s->n_draft &&
+                                s->ask && s->ask_draft && s->ask_n && s->first_row && s->n_rows && s->generating
+                            ? GDN_OK
+                            : GDN_OUT_OF_MEMORY;
     if (!status)
         status = rt_sampler_create(s->n_vocab, rt_engine_dense(desc->engine), &s->sampler);
     if (status)
@@ -72,8 +74,9 @@ void rt_scheduler_destroy(rt_scheduler *s)
         return;
     for (int32_t i = 0; i < s->n_jobs; i++)
         free_job(s->job[i]);
-    void *arrays[] = { s->job, (void *)s->running, s->batch_token, s->batch_seq, s->batch_logits, s->draft, s->n_draft, s->ask,
-                       s->ask_draft, s->ask_n, s->first_row, s->n_rows, s->generating };
+    void *arrays[] = { s->job,       (void *)s->running, s->batch_token, s->batch_seq, s->batch_logits,
+                       s->draft,     s->n_draft,         s->ask,         s->ask_draft, s->ask_n,
+                       s->first_row, s->n_rows,          s->generating };
     for (size_t i = 0; i < sizeof arrays / sizeof arrays[0]; i++)
         rt_free(arrays[i]);
     rt_sampler_destroy(s->sampler);
@@ -85,15 +88,18 @@ static gdn_status check_request(const rt_scheduler *s, const rt_request *r)
     if (r->n_prompt < 1 || !r->prompt)
         return rt_fail(GDN_INVALID_ARGUMENT, "the prompt is empty; at least one token is needed");
     if (r->n_prompt >= s->n_ctx)
-        return rt_fail(GDN_INVALID_ARGUMENT, "the prompt has %d tokens; the context holds %d, and one must be left to generate",
+        return rt_fail(GDN_INVALID_ARGUMENT,
+                       "the prompt has %d tokens; the context holds %d, and one must be left to generate",
                        (int)r->n_prompt, (int)s->n_ctx);
     if (r->n_max < 1)
         return rt_fail(GDN_INVALID_ARGUMENT, "n_max is %d; 1 and more are allowed", (int)r->n_max);
     if (r->n_stop < 0 || (r->n_stop && !r->stop))
-        return rt_fail(GDN_INVALID_ARGUMENT, "n_stop is %d, and stop is %s", (int)r->n_stop, r->stop ? "given" : "NULL");
+        return rt_fail(GDN_INVALID_ARGUMENT, "n_stop is %d, and stop is %s", (int)r->n_stop,
+                       r->stop ? "given" : "NULL");
     for (int32_t i = 0; i < r->n_prompt; i++)
         if (r->prompt[i] < 0 || r->prompt[i] >= s->n_vocab)
-            return rt_fail(GDN_INVALID_ARGUMENT, "prompt[%d] is %d; 0 to %d are allowed", (int)i, (int)r->prompt[i], (int)s->n_vocab - 1);
+            return rt_fail(GDN_INVALID_ARGUMENT, "prompt[%d] is %d; 0 to %d are allowed", (int)i, (int)r->prompt[i],
+                           (int)s->n_vocab - 1);
     return rt_sampling_check(&r->sampling);
 }
 

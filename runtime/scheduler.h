@@ -43,8 +43,8 @@ typedef struct rt_result {
     int32_t n_tokens, finish;
     int32_t n_drafted, n_accepted, n_rounds;
     double  prompt_seconds, generation_seconds;
-    const char *error; /* what is wrong where it failed, the scheduler's; otherwise NULL. Its tokens until then stand, and
-                          other requests go on                                                               */
+    const char *error; /* what is wrong where it failed, the scheduler's; otherwise NULL. Its tokens until then stand,
+                          and other requests go on                                                               */
 } rt_result;
 
 typedef struct rt_scheduler rt_scheduler;

@@ -6,9 +6,9 @@
 #include "runtime/payoff.h"
 #include "runtime/scheduler.h"
 
-/* A request and how far it is. tokens[0, n_tokens): prompt, then what was generated. The memory holds the first of them;
- * a step decodes those that it does not hold, and draws after the last. So a drawn token is decoded by the step that
- * follows and never drawn again, and a sequence whose memory was lost is simply read again. */
+/* A request and how far it is. tokens[0, n_tokens): prompt, then what was generated. The memory holds the first of
+ * them; a step decodes those that it does not hold, and draws after the last. So a drawn token is decoded by the step
+ * that follows and never drawn again, and a sequence whose memory was lost is simply read again. */
 typedef struct rt_job {
     rt_request request;
     int32_t    id, n_prompt, n_tokens, n_max, cut;

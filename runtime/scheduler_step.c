@@ -173,7 +173,8 @@ static int32_t sample(rt_scheduler *s, rt_job *job, int32_t row)
         while (isfinite(logits[bad]))
             bad++;
         (void)snprintf(job->error, sizeof job->error,
-                       "the model computes no numbers: after %d tokens (%d of the prompt) the logit of token %d is %g; are its weights damaged?",
+                       "the model computes no numbers: after %d tokens (%d of the prompt) the logit of token %d is %g; "
+                       "are its weights damaged?",
                        (int)job->n_tokens, (int)job->n_prompt, (int)bad, (double)logits[bad]);
         job->result.error = job->error;
     }
@@ -252,7 +253,8 @@ gdn_status rt_step_run(rt_scheduler *s, int *busy)
         return GDN_OK;
     }
     const double begin = now();
-    const int    want  = s->desc.draft_max && n_generating && (s->desc.always || rt_payoff_choose(&s->payoff, n_generating));
+    const int want =
+        s->desc.draft_max && n_generating && (s->desc.always || rt_payoff_choose(&s->payoff, n_generating));
     if (want)
         status = draft(s);
     if (status)

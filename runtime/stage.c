@@ -5,7 +5,8 @@
 
 #include "runtime/error.h"
 
-gdn_status rt_stage_create(gdn_context *ctx, int shared, uint64_t bytes, const char *what, uint64_t *transfers, rt_stage *stage)
+gdn_status rt_stage_create(gdn_context *ctx, int shared, uint64_t bytes, const char *what, uint64_t *transfers,
+                           rt_stage *stage)
 {
     memset(stage, 0, sizeof *stage);
     const uint64_t   rounded = bytes ? (bytes + 63) / 64 * 64 : 64;
@@ -45,12 +46,14 @@ static int moves(rt_stage *stage, uint64_t bytes)
 
 gdn_status rt_stage_push(rt_stage *stage, uint64_t bytes)
 {
-    const gdn_status status = moves(stage, bytes) ? gdn_buffer_write(stage->ctx, &stage->span, 0, stage->host, bytes) : GDN_OK;
+    const gdn_status status =
+        moves(stage, bytes) ? gdn_buffer_write(stage->ctx, &stage->span, 0, stage->host, bytes) : GDN_OK;
     return status ? rt_fail_gdn(status, "copying to the device") : GDN_OK;
 }
 
 gdn_status rt_stage_pull(rt_stage *stage, uint64_t bytes)
 {
-    const gdn_status status = moves(stage, bytes) ? gdn_buffer_read(stage->ctx, &stage->span, 0, stage->host, bytes) : GDN_OK;
+    const gdn_status status =
+        moves(stage, bytes) ? gdn_buffer_read(stage->ctx, &stage->span, 0, stage->host, bytes) : GDN_OK;
     return status ? rt_fail_gdn(status, "copying from the device") : GDN_OK;
 }

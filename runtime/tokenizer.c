@@ -105,7 +105,9 @@ static gdn_status load_kinds(rt_tokenizer *t, const rt_gguf *file)
         if (type < 0 || type > TYPE_LAST)
             status = rt_fail(GDN_INVALID_ARGUMENT, KEY("token_type") "[%d] is %lld; 0 to %d are allowed", (int)i,
                              (long long)type, TYPE_LAST);
-        t->kind[i] = type == TYPE_CONTROL || type == TYPE_UNKNOWN ? TOK_CONTROL : type == TYPE_USER ? TOK_USER : TOK_NORMAL;
+        t->kind[i] = type == TYPE_CONTROL || type == TYPE_UNKNOWN ? TOK_CONTROL
+                     : type == TYPE_USER                          ? TOK_USER
+                                                                  : TOK_NORMAL;
     }
     return status;
 }

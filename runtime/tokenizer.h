@@ -13,17 +13,17 @@ typedef struct rt_tokenizer rt_tokenizer;
 /* The file may be closed afterwards. GDN_UNSUPPORTED: another kind of vocabulary; GDN_UNAVAILABLE: this build has
  * no PCRE2. */
 gdn_status rt_tokenizer_create(const rt_gguf *file, rt_tokenizer **tokenizer);
-/* Its tables are counted against `budget`, which may be NULL, before they are allocated: 13 bytes for each token, 20 for
- * each merge, 4 more for each special token, and the bytes of all tokens. A file has at least 8 bytes for each of them,
- * and 11 for a merge. */
+/* Its tables are counted against `budget`, which may be NULL, before they are allocated: 13 bytes for each token, 20
+ * for each merge, 4 more for each special token, and the bytes of all tokens. A file has at least 8 bytes for each of
+ * them, and 11 for a merge. */
 gdn_status rt_tokenizer_create_within(const rt_gguf *file, rt_budget *budget, rt_tokenizer **tokenizer);
-void       rt_tokenizer_destroy(rt_tokenizer *tokenizer);
+void rt_tokenizer_destroy(rt_tokenizer *tokenizer);
 
 int32_t rt_tokenizer_n_tokens(const rt_tokenizer *t);
-int32_t rt_tokenizer_bos(const rt_tokenizer *t);                /* -1: none; add_bos says whether to prepend */
-int     rt_tokenizer_add_bos(const rt_tokenizer *t);
+int32_t rt_tokenizer_bos(const rt_tokenizer *t); /* -1: none; add_bos says whether to prepend */
+int rt_tokenizer_add_bos(const rt_tokenizer *t);
 /* Generation ends after it: eos and eot of the file, and <|im_end|> and <|endoftext|> where there are such. */
-int     rt_tokenizer_is_end(const rt_tokenizer *t, int32_t id);
+int rt_tokenizer_is_end(const rt_tokenizer *t, int32_t id);
 int32_t rt_tokenizer_find(const rt_tokenizer *t, const char *text); /* the token that is exactly this, or -1 */
 
 /* Flag: control tokens written in the text ("<|im_start|>") become themselves. Without it they are text like any
@@ -41,6 +41,6 @@ gdn_status rt_tokenize(const rt_tokenizer *t, const char *text, uint64_t bytes, 
 /* The bytes of one token, not terminated; special tokens give their text. A piece of a UTF-8 character is possible:
  * join the bytes of tokens before printing. An id out of range gives an empty string. */
 rt_string rt_token_bytes(const rt_tokenizer *t, int32_t id);
-int       rt_token_is_special(const rt_tokenizer *t, int32_t id); /* control tokens, which are no text */
+int rt_token_is_special(const rt_tokenizer *t, int32_t id); /* control tokens, which are no text */
 
 #endif

@@ -72,7 +72,8 @@ gdn_status tok_load_merges(rt_tokenizer *t, const rt_gguf *file, rt_budget *budg
             merge = rt_gguf_string_next(merge);
     }
     const uint64_t places = 2 * (uint64_t)n + 64;
-    status = rt_budget_take(budget, longest + (uint64_t)n * sizeof *t->merges + places * sizeof *t->by_pair, "the merges");
+    status =
+        rt_budget_take(budget, longest + (uint64_t)n * sizeof *t->merges + places * sizeof *t->by_pair, "the merges");
     if (status)
         return status;
     char *bytes  = rt_calloc(longest, 1, "a merge's bytes");

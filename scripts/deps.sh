@@ -23,6 +23,7 @@ check pkg-config
 check python3
 check libcmocka-dev
 check binutils
+check clang-format
 check abigail-tools
 vulkan glslc
 vulkan libvulkan-dev

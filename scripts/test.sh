@@ -92,6 +92,7 @@ stage_deps() {
 
 stage_lint() {
     python3 scripts/lint_kernels.py
+    python3 scripts/format.py
     python3 scripts/draw_includes.py
     python3 scripts/draw_includes.py --self-test
     python3 scripts/lint_metal.py

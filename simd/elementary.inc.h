@@ -131,8 +131,8 @@ static inline vf v_rsqrt(vf x)
 enum { GDN_LOGISTIC_MAX = 8 };
 #define GDN_EACH for (int i = 0; i < n; i++)
 
-/* The first two steps of both versions: with t the sum of -x / ln 2 and the rounding constant `magic`, p = exp(r) - 1 of what
- * that leaves. */
+/* The first two steps of both versions: with t the sum of -x / ln 2 and the rounding constant `magic`, p = exp(r) - 1
+ * of what that leaves. */
 static inline __attribute__((always_inline)) void gdn_v_expm1(const vf *x, float magic, vf *t, vf *p, int n)
 {
     vf r[GDN_LOGISTIC_MAX];
@@ -173,8 +173,8 @@ static inline __attribute__((always_inline)) void gdn_v_logistic(vf *x, const vf
 }
 
 /* The same where no x is below -80, as it hardly ever is, with a third fewer operations besides the division: then
- * 2^n, d and the quotient are normal numbers, so that no half of the scaling has to wait for the end. 127 is added with the
- * rounding constant, so that a shift alone makes 2^n. Lanes above 18, where it may not be one, are not selected. */
+ * 2^n, d and the quotient are normal numbers, so that no half of the scaling has to wait for the end. 127 is added with
+ * the rounding constant, so that a shift alone makes 2^n. Lanes above 18, where it may not be one, are not selected. */
 static inline __attribute__((always_inline)) void gdn_v_logistic_usual(vf *x, const vf *num, int n)
 {
     vf t[GDN_LOGISTIC_MAX], p[GDN_LOGISTIC_MAX], d[GDN_LOGISTIC_MAX];

@@ -1,11 +1,12 @@
 /* The reference as a table: what runs where no vector version does, and what they are tested against. */
 #include "simd/elementary.h"
 
-#define GDN_ELEMENTARY_ARRAY(name, reference, bound)                  \
-    static void name##_array(const float *in, float *out, size_t n) { \
-        for (size_t i = 0; i < n; i++) out[i] = reference(in[i]);     \
+#define GDN_ELEMENTARY_ARRAY(name, reference, bound)                                                                   \
+    static void name##_array(const float *in, float *out, size_t n)                                                    \
+    {                                                                                                                  \
+        for (size_t i = 0; i < n; i++) out[i] = reference(in[i]);                                                      \
     }
 GDN_ELEMENTARY_LIST(GDN_ELEMENTARY_ARRAY)
 
 #define GDN_ELEMENTARY_ENTRY(name, reference, bound) .name = name##_array,
-const gdn_elementary_table gdn_elementary_scalar = {GDN_ELEMENTARY_LIST(GDN_ELEMENTARY_ENTRY)};
+const gdn_elementary_table gdn_elementary_scalar = { GDN_ELEMENTARY_LIST(GDN_ELEMENTARY_ENTRY) };

@@ -1,5 +1,5 @@
-/* Vectors of F32, F16 and BF16 rows: the element type is an argument, a constant wherever it matters. Included after one
- * simd/<isa>.h. Elements need not be aligned. */
+/* Vectors of F32, F16 and BF16 rows: the element type is an argument, a constant wherever it matters. Included after
+ * one simd/<isa>.h. Elements need not be aligned. */
 #ifndef GDN_SIMD_TYPED_INC_H
 #define GDN_SIMD_TYPED_INC_H
 
@@ -7,7 +7,10 @@
 
 #define GDN_INLINE static inline __attribute__((always_inline))
 
-GDN_INLINE vf v_load_some(const float *p, int n) { return n == GDN_VL ? v_load(p) : v_load_n(p, n); }
+GDN_INLINE vf v_load_some(const float *p, int n)
+{
+    return n == GDN_VL ? v_load(p) : v_load_n(p, n);
+}
 
 GDN_INLINE void v_store_some(float *p, vf a, int n)
 {

@@ -1,6 +1,6 @@
 /* What AVX2 and AVX-512 call alike: the part of the vocabulary that differs in the width of registers only. Included by
- * avx2.h and avx512.h with vf and vi, GDN_MM(name), which puts the prefix before it, and GDN_MM_SI(name), which also says the
- * width behind it. */
+ * avx2.h and avx512.h with vf and vi, GDN_MM(name), which puts the prefix before it, and GDN_MM_SI(name), which also
+ * says the width behind it. */
 
 /* --- memory --- */
 static inline vf v_load(const float *p) { return GDN_MM(loadu_ps)(p); }

@@ -36,7 +36,9 @@ int suite_run(const suite_test *tests, size_t n, void (*look)(const suite_test *
 gdn_context *suite_open(int32_t backend, const void *native, uint64_t timeout_ns)
 {
     gdn_context *ctx = NULL;
-    const gdn_context_desc desc = { .size = sizeof desc, .backend = backend, .native = native, .timeout_ns = timeout_ns };
+    const gdn_context_desc desc = {
+        .size = sizeof desc, .backend = backend, .native = native, .timeout_ns = timeout_ns
+    };
     CHECK(gdn_context_create(&desc, &ctx) == GDN_OK);
     return ctx;
 }
@@ -77,10 +79,13 @@ void suite_default(int32_t backend)
     gdn_context *ctx = suite_open(backend, NULL, 0);
     gdn_device_info device = { .size = sizeof device };
     gdn_implementation_info info = { .size = sizeof info };
-    CHECK(gdn_context_describe(ctx, &device, &info) == GDN_OK && device.emulated && !device.shared_memory && info.exact);
-    CHECK(step_put(&on, ctx, &start) == GDN_OK && step_run(&on, NULL) == GDN_OK && gdn_synchronize(ctx, NULL) == GDN_OK);
+    CHECK(gdn_context_describe(ctx, &device, &info) == GDN_OK && device.emulated && !device.shared_memory &&
+          info.exact);
+    CHECK(step_put(&on, ctx, &start) == GDN_OK && step_run(&on, NULL) == GDN_OK &&
+          gdn_synchronize(ctx, NULL) == GDN_OK);
     CHECK(step_same(&on, &wanted));
-    CHECK(step_run(&on, NULL) == GDN_OK && step_same(&on, &wanted_twice)); /* reading waits for the context's own stream */
+    CHECK(step_run(&on, NULL) == GDN_OK &&
+          step_same(&on, &wanted_twice)); /* reading waits for the context's own stream */
     gdn_capability c = { .size = sizeof c };
     CHECK(gdn_gated_delta_net_query(ctx, &on.args, &c) == GDN_OK && c.emulated && c.exact && !c.workspace_bytes);
     step_drop(&on);

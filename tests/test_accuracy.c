@@ -71,8 +71,8 @@ static void report(int ok, const char *target, const char *name, const char *ten
     failures += !ok;
     worst = fmax(worst, e.relative / bound);
     if (!ok || verbose)
-        printf("%-6s %-22s %-18s %-6s error %.2e of %.0e, NMSE %.1e\n", ok ? "ok" : "FAILED", target, name, tensor, e.relative,
-               bound, e.nmse);
+        printf("%-6s %-22s %-18s %-6s error %.2e of %.0e, NMSE %.1e\n", ok ? "ok" : "FAILED", target, name, tensor,
+               e.relative, bound, e.nmse);
 }
 
 static void require_close(const char *target, const char *name, const char *tensor, const float *x, const yardstick *y,
@@ -82,7 +82,8 @@ static void require_close(const char *target, const char *name, const char *tens
     report(e.relative <= bound && e.nmse < NMSE_BOUND, target, name, tensor, e, bound);
 }
 
-static void require_far(const char *target, const char *name, const char *tensor, const float *x, const yardstick *y, double bound)
+static void require_far(const char *target, const char *name, const char *tensor, const float *x, const yardstick *y,
+                        double bound)
 {
     const errors e = measure(x, y);
     comparisons++;
@@ -292,8 +293,8 @@ static int conv_run(gdn_context *ctx, const conv_case *c, float x_factor, int re
     for (int b = 0; b < c->B && c->history; b++)
         for (int j = 0; j < c->kc - 1; j++) {
             const int p = P - (c->kc - 1) + (reversed ? c->kc - 2 - j : j);
-            memcpy(ring + (size_t)(b * W + p % W) * (size_t)c->C, c->history + (size_t)(b * (c->kc - 1) + j) * (size_t)c->C,
-                   (size_t)c->C * 4);
+            memcpy(ring + (size_t)(b * W + p % W) * (size_t)c->C,
+                   c->history + (size_t)(b * (c->kc - 1) + j) * (size_t)c->C, (size_t)c->C * 4);
         }
     int32_t *position = allocate((size_t)c->B, 4);
     for (int b = 0; b < c->B; b++)
@@ -329,7 +330,8 @@ static void conv_judge(gdn_context *ctx, const char *target, const char *name, c
                 comparisons++;
                 if (p >= 0 && memcmp(ring + (size_t)(b * W + p % W) * (size_t)c->C, want, (size_t)c->C * 4)) {
                     failures++;
-                    printf("FAILED %-22s %-18s the history differs at position %d of sequence %d\n", target, name, p, b);
+                    printf("FAILED %-22s %-18s the history differs at position %d of sequence %d\n", target, name, p,
+                           b);
                 }
             }
         if (conv_run(ctx, c, PERTURBED, 0, out, ring))
@@ -367,7 +369,9 @@ int main(int argc, char **argv)
                 (void)gdn_backend_describe(b, &backend);
                 (void)gdn_implementation_describe(b, d, i, &info);
                 (void)snprintf(target, sizeof target, "%s/%s", backend.name, info.name);
-                const gdn_context_desc desc = { .size = sizeof desc, .backend = b, .device = d, .implementation = info.name };
+                const gdn_context_desc desc = {
+                    .size = sizeof desc, .backend = b, .device = d, .implementation = info.name
+                };
                 if (gdn_context_create(&desc, &ctx)) {
                     no_run(target, "context");
                     continue;
@@ -376,8 +380,8 @@ int main(int argc, char **argv)
                 gdn_context_destroy(ctx);
             }
     }
-    printf("%d cases on %d implementations, %d comparisons: the largest error is %.0f%% of its bound, %d failed\n", n_cases(),
-           n_targets, comparisons, 100 * worst, failures);
+    printf("%d cases on %d implementations, %d comparisons: the largest error is %.0f%% of its bound, %d failed\n",
+           n_cases(), n_targets, comparisons, 100 * worst, failures);
     free_cases();
     return failures != 0 || n_targets == 0;
 }

@@ -30,9 +30,11 @@ static void *keep(any_case *c, size_t n, size_t bytes)
 
 /* ---- Golden files ------------------------------------------------------------------------------------------- */
 
-static const char *const golden_delta[] = { "gdn_t1_s16_r2", "gdn_t3_b2",     "gdn_t7_s32",    "gdn_t64_s16",    "gdn_t3_s64",
-                                            "gdn_t4_s128",   "gdn_t5_s32x48", "gdn_t200_slow", "gdn_t7_fast_r3", "kda_t12_s16_r2" };
-static const char *const golden_conv[]  = { "conv_k4_t1", "conv_k4_t5", "conv_k4_t5_lin", "conv_k4_t37", "conv_k3_t1", "conv_k3_t5" };
+static const char *const golden_delta[] = { "gdn_t1_s16_r2",  "gdn_t3_b2",     "gdn_t7_s32",    "gdn_t64_s16",
+                                            "gdn_t3_s64",     "gdn_t4_s128",   "gdn_t5_s32x48", "gdn_t200_slow",
+                                            "gdn_t7_fast_r3", "kda_t12_s16_r2" };
+static const char *const golden_conv[] = { "conv_k4_t1",  "conv_k4_t5", "conv_k4_t5_lin",
+                                           "conv_k4_t37", "conv_k3_t1", "conv_k3_t5" };
 
 static any_case *load(const char *folder, const char *name)
 {
@@ -135,15 +137,17 @@ static void normalize(float *x, size_t rows, int n)
 /* The bounds of the random cases are about three times what the first release measured on x86-64, where all
  * implementations have the same bits and so the same errors. They grow with the number of tokens that the
  * state remembers, about 1 / -g of them, and not with the length of the sequence. */
-static void make_random_delta(const char *name, int T, int Hk, int Hv, int Sk, int Sv, int channel, double g_low, double g_high,
-                              int with_state, double bound_out, double bound_state)
+static void make_random_delta(const char *name, int T, int Hk, int Hv, int Sk, int Sv, int channel, double g_low,
+                              double g_high, int with_state, double bound_out, double bound_state)
 {
     any_case *c = new_case(name);
     delta_case *d = &c->delta;
-    *d = (delta_case){ .B = 1, .T = T, .Hk = Hk, .Hv = Hv, .Sk = Sk, .Sv = Sv, .channel = channel, .bound_out = bound_out,
+    *d = (delta_case){ .B = 1,
+                       .T = T, .Hk = Hk, .Hv = Hv, .Sk = Sk, .Sv = Sv, .channel = channel, .bound_out = bound_out,
                        .bound_state = bound_state };
     const size_t tokens = (size_t)T;
-    float *q = random_floats(c, tokens * (size_t)(Hk * Sk), -1, 1), *k = random_floats(c, tokens * (size_t)(Hk * Sk), -1, 1);
+    float *q = random_floats(c, tokens * (size_t)(Hk * Sk), -1, 1),
+          *k = random_floats(c, tokens * (size_t)(Hk * Sk), -1, 1);
     normalize(q, tokens * (size_t)Hk, Sk);
     normalize(k, tokens * (size_t)Hk, Sk);
     d->q = q, d->k = k;

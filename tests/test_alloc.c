@@ -207,9 +207,10 @@ typedef struct operands {
 
 static void delta_args(gdn_gated_delta_net_args *a, const operands *o, int n_tokens, int layout, int gate)
 {
-    *a = (gdn_gated_delta_net_args){ .size = sizeof *a, .n_seqs = 2, .n_tokens = n_tokens, .n_heads_k = H, .n_heads_v = H,
-                                     .head_dim_k = D, .head_dim_v = D, .n_rows = 2, .n_slots = 2,
-                                     .state_layout = layout, .gate = gate };
+    *a = (gdn_gated_delta_net_args){ .size = sizeof *a,
+                                     .n_seqs = 2, .n_tokens = n_tokens, .n_heads_k = H, .n_heads_v = H, .head_dim_k = D,
+                                     .head_dim_v = D, .n_rows = 2, .n_slots = 2, .state_layout = layout,
+                                     .gate = gate };
     a->q.data = a->k.data = o->q.data;
     a->v.data     = o->v.data;
     a->g.data     = o->g.data;
@@ -232,13 +233,16 @@ static gdn_status run_all(gdn_context *ctx, const operands *o, gdn_span *workspa
     for (int flags = 0; flags < 2 && !status; flags++) {
         gdn_ssm_conv_args a = { .size = sizeof a, .flags = (uint32_t)flags, .n_seqs = 2, .n_tokens = T, .n_channels = C,
                                 .kernel_width = 4, .n_rows = 2 };
-        a.x.data = o->q.data, a.weight.data = o->weight.data, a.out.data = o->out.data, a.history.data = o->history.data;
+        a.x.data = o->q.data, a.weight.data = o->weight.data, a.out.data = o->out.data,
+        a.history.data = o->history.data;
         a.workspace = *workspace;
         if ((status = gdn_ssm_conv_query(ctx, &a, &c)) == GDN_OK)
             status = gdn_ssm_conv(ctx, &a, NULL);
     }
     for (int32_t dtype = GDN_F32; dtype <= GDN_Q8_0 && !status; dtype++) {
-        gdn_set_rows_args a = { .size = sizeof a, .n_columns = C, .n_rows = ROWS, .n_rows_dst = ROWS, .n_batch = { 2, 2 } };
+        gdn_set_rows_args a = {
+            .size = sizeof a, .n_columns = C, .n_rows = ROWS, .n_rows_dst = ROWS, .n_batch = { 2, 2 }
+        };
         a.src.data = o->q.data, a.dst.data = o->rows.data, a.index.data = o->index.data;
         a.dst.dtype = dtype, a.index.dtype = GDN_I32;
         a.workspace = *workspace;
@@ -313,7 +317,8 @@ static void no_allocation(gdn_context_desc *desc, const char *name)
         fail_msg("%s: %ld calls of malloc and its relatives during kernel calls", name, malloc_calls - mallocs);
 #endif
     if (c.calls != calls || c.frees != frees)
-        fail_msg("%s: %ld calls of the context's allocator during kernel calls", name, c.calls - calls + c.frees - frees);
+        fail_msg("%s: %ld calls of the context's allocator during kernel calls", name,
+                 c.calls - calls + c.frees - frees);
     for (size_t i = 0; i < sizeof all / sizeof all[0]; i++)
         gdn_buffer_destroy(ctx, all[i]);
     gdn_buffer_destroy(ctx, &workspace);

@@ -231,7 +231,8 @@ static void growth(void **state)
     assert_int_equal(target.old.a, 2);
     assert_int_equal(target.canary, 7);
     old.size = 4;
-    FAILS(gdn_struct_read("s", &old, sizeof old, sizeof copy, &copy), GDN_INVALID_ARGUMENT, "s->size is 4", "at least 8");
+    FAILS(gdn_struct_read("s", &old, sizeof old, sizeof copy, &copy), GDN_INVALID_ARGUMENT, "s->size is 4",
+          "at least 8");
 }
 
 /* ---- Contexts ---------------------------------------------------------------------------------------------- */
@@ -372,7 +373,9 @@ static void buffers(void **state)
             assert_int_equal(gdn_buffer_read(ctx, &span, sizes[n], NULL, 0), GDN_OK); /* nothing, at the end */
             assert_int_equal(gdn_buffer_write(ctx, &span, sizes[n], NULL, 0), GDN_OK);
             /* Beyond the end, also where offset + bytes wraps around; and nothing is copied. */
-            const uint64_t bad[][2] = { { 0, sizes[n] + 1 }, { sizes[n], 1 }, { 1, sizes[n] }, { UINT64_MAX, 1 }, { 1, UINT64_MAX } };
+            const uint64_t bad[][2] = {
+                { 0, sizes[n] + 1 }, { sizes[n], 1 }, { 1, sizes[n] }, { UINT64_MAX, 1 }, { 1, UINT64_MAX }
+            };
             for (int k = 0; k < 5; k++) {
                 memset(out, 0xab, sizeof out);
                 FAILS(gdn_buffer_read(ctx, &span, bad[k][0], out, bad[k][1]), GDN_INVALID_ARGUMENT, "leave the span");
@@ -418,9 +421,10 @@ static void count_line(void *user, int32_t level, const char *message)
     ++*(int *)user;
 }
 
-/* What a context of the backend is with the variable set, or the status; what it writes to standard error goes to `said`. */
-static gdn_status create_with(const char *variable, const char *value, gdn_context_desc desc, gdn_implementation_info *info,
-                              char said[512])
+/* What a context of the backend is with the variable set, or the status; what it writes to standard error goes to
+ * `said`. */
+static gdn_status create_with(const char *variable, const char *value, gdn_context_desc desc,
+                              gdn_implementation_info *info, char said[512])
 {
     FILE *file = tmpfile();
     assert_non_null(file);
@@ -470,14 +474,18 @@ static void environment(void **state)
         asked.implementation = best.name; /* what the program says comes first */
         NAMED("sse9", asked, best.name);
     }
-    FAILS(create_with("GDN_IMPLEMENTATION", "sse9", cpu, &info, said), GDN_NOT_FOUND, "GDN_IMPLEMENTATION in the environment", "sse9",
-          "device 0 of the cpu backend has", "scalar");
+    FAILS(create_with("GDN_IMPLEMENTATION", "sse9", cpu, &info, said), GDN_NOT_FOUND,
+          "GDN_IMPLEMENTATION in the environment", "sse9", "device 0 of the cpu backend has", "scalar");
     FAILS(create_with("GDN_IMPLEMENTATION", "cpu:", cpu, &info, said), GDN_NOT_FOUND, "GDN_IMPLEMENTATION");
-    FAILS(create_with("GDN_IMPLEMENTATION", "cp:scalar", cpu, &info, said), GDN_NOT_FOUND, "\"cp:scalar\"", "before the colon");
+    FAILS(create_with("GDN_IMPLEMENTATION", "cp:scalar", cpu, &info, said), GDN_NOT_FOUND, "\"cp:scalar\"",
+          "before the colon");
     FAILS(create_with("GDN_IMPLEMENTATION", "opencl:scalar", cpu, &info, said), GDN_NOT_FOUND, "before the colon");
 
     /* A context says what it is at level info. */
-    static const struct { const char *value; int lines; } levels[] = { { "error", 0 }, { "warning", 0 }, { "info", 1 }, { "debug", 1 } };
+    static const struct {
+        const char *value;
+        int lines;
+    } levels[] = { { "error", 0 }, { "warning", 0 }, { "info", 1 }, { "debug", 1 } };
     for (size_t i = 0; i < sizeof levels / sizeof levels[0]; i++) {
         assert_int_equal(create_with("GDN_LOG", levels[i].value, cpu, &info, said), GDN_OK);
         assert_int_equal(strstr(said, "gdn: info: cpu device 0, ") != NULL, levels[i].lines);
@@ -485,7 +493,8 @@ static void environment(void **state)
     }
     assert_int_equal(create_with("GDN_LOG", "", cpu, &info, said), GDN_OK);
     assert_string_equal(said, "");
-    FAILS(create_with("GDN_LOG", "loud", cpu, &info, said), GDN_INVALID_ARGUMENT, "GDN_LOG in the environment is \"loud\"", "debug");
+    FAILS(create_with("GDN_LOG", "loud", cpu, &info, said), GDN_INVALID_ARGUMENT,
+          "GDN_LOG in the environment is \"loud\"", "debug");
     cpu.log = count_line; /* the caller's own comes first, whatever the variable says */
     int lines = 0;
     cpu.log_user = &lines;
@@ -512,7 +521,8 @@ int main(int argc, char **argv)
         cmocka_unit_test(buffers),         cmocka_unit_test(environment),
     };
     int failed = cmocka_run_group_tests_name("general", general, api_open_targets, api_close_targets);
-    failed += _cmocka_run_group_tests("arguments", api_argument_tests, api_n_argument_tests, api_open_targets, api_close_targets);
+    failed += _cmocka_run_group_tests("arguments", api_argument_tests, api_n_argument_tests, api_open_targets,
+                                      api_close_targets);
     failed += _cmocka_run_group_tests("calls", api_call_tests, api_n_call_tests, api_open_targets, api_close_targets);
     return failed != 0;
 }

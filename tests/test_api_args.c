@@ -23,8 +23,8 @@ static const char *is(const char *member, long long value)
 
 /* ---- Sizes --------------------------------------------------------------------------------------------- */
 
-static void refuse_sizes(const api_fixture *f, const char *member, size_t field, const int64_t *values, size_t n, int wide,
-                         const char *allowed)
+static void refuse_sizes(const api_fixture *f, const char *member, size_t field, const int64_t *values, size_t n,
+                         int wide, const char *allowed)
 {
     for (size_t i = 0; i < n; i++) {
         f->reset();
@@ -73,7 +73,8 @@ static void delta_sizes(void **state)
     REFUSED(delta_fixture, d->reserved2 = 1, "reserved2 is 0x1", "must be 0");
     REFUSED(delta_fixture, d->beta_factor = INFINITY, "beta_factor is inf", "finite");
     REFUSED(delta_fixture, (d->qk_norm = GDN_NORM_ADD, d->qk_norm_eps = NAN), "qk_norm_eps is nan", "finite");
-    REFUSED(delta_fixture, (d->qk_norm = GDN_NORM_ADD, d->qk_norm_eps = -1e-6f), "qk_norm_eps is negative", "0 and above");
+    REFUSED(delta_fixture, (d->qk_norm = GDN_NORM_ADD, d->qk_norm_eps = -1e-6f), "qk_norm_eps is negative",
+            "0 and above");
     REFUSED(delta_fixture, d->qk_norm_eps = 1e-6f, "qk_norm_eps is given", "GDN_NORM_NONE");
     REFUSED(delta_fixture, d->ssm_a = d->beta, "ssm_a is given and g_form is 0", "GDN_G_RAW (2)");
     REFUSED(delta_fixture, (d->g_form = GDN_G_LINEAR, d->dt_bias = d->beta), "dt_bias is given and g_form is 1");
@@ -99,7 +100,8 @@ static void conv_sizes(void **state)
     REFUSED(conv_fixture, c->flags = 0x80000001u, "flags is 0x80000001", "GDN_CONV_SILU");
     REFUSED(conv_fixture, c->n_seqs = 0, "n_seqs is 0 and n_tokens is 5");
     REFUSED(conv_fixture, c->n_rows_out = 2, "n_rows_out is 2", "history_out is absent");
-    REFUSED(conv_fixture, (c->history_out = c->history, c->history.data = NULL), "history_out is given and history is absent");
+    REFUSED(conv_fixture, (c->history_out = c->history, c->history.data = NULL),
+            "history_out is given and history is absent");
 }
 
 static void rows_sizes(void **state)
@@ -115,7 +117,8 @@ static void rows_sizes(void **state)
     ROWS(index_batch[1], "1 to 1 are allowed", -1, 2);
     REFUSED(rows_fixture, (r->n_batch[0] = 3, r->index_batch[0] = 2), "index_batch[0] is 2", "n_batch[0]", "3");
     REFUSED(rows_fixture, r->flags = 1, "flags is 0x1", "must be 0");
-    REFUSED(rows_fixture, (r->dst.dtype = GDN_Q8_0, r->n_columns = 31), "dst has rows of 31 elements", "multiple of 32");
+    REFUSED(rows_fixture, (r->dst.dtype = GDN_Q8_0, r->n_columns = 31), "dst has rows of 31 elements",
+            "multiple of 32");
 }
 
 /* ---- Operands: the same mistakes for each -------------------------------------------------------------- */
@@ -209,9 +212,11 @@ static void dtypes(void **state)
     REFUSED(delta_fixture, d->g.dtype = GDN_I32, "g.dtype is 4 (I32)", "allowed: F32, F16, BF16");
     REFUSED(delta_fixture, d->beta.dtype = GDN_Q8_0, "beta.dtype is 3 (Q8_0)", "allowed: F32, F16, BF16");
     REFUSED(delta_fixture, d->out.dtype = GDN_I64, "out.dtype is 5 (I64)", "allowed: F32, F16, BF16");
-    REFUSED(delta_fixture, (d->g_form = GDN_G_RAW, d->ssm_a = d->beta, d->ssm_a.dtype = GDN_Q8_0), "ssm_a.dtype is 3 (Q8_0)", "allowed: F32, F16, BF16");
+    REFUSED(delta_fixture, (d->g_form = GDN_G_RAW, d->ssm_a = d->beta, d->ssm_a.dtype = GDN_Q8_0),
+            "ssm_a.dtype is 3 (Q8_0)", "allowed: F32, F16, BF16");
     REFUSED(delta_fixture, d->state.dtype = GDN_BF16, "state.dtype is 2 (BF16)", "allowed: F32");
-    REFUSED(delta_fixture, (d->state_out = d->state, d->state_out.dtype = 1), "state_out.dtype is 1 (F16)", "allowed: F32");
+    REFUSED(delta_fixture, (d->state_out = d->state, d->state_out.dtype = 1), "state_out.dtype is 1 (F16)",
+            "allowed: F32");
     REFUSED(rows_fixture, r->src.dtype = GDN_Q8_0, "src.dtype is 3 (Q8_0)", "allowed: F32, F16, BF16");
     REFUSED(rows_fixture, r->dst.dtype = GDN_I64, "dst.dtype is 5 (I64)", "allowed: F32, F16, BF16, Q8_0");
     REFUSED(rows_fixture, r->index.dtype = GDN_BF16, "index.dtype is 2 (BF16)", "allowed: I32, I64");
@@ -225,11 +230,12 @@ static void conv_dtypes(void **state)
     REFUSED(conv_fixture, c->bias.dtype = GDN_I64, "bias.dtype is 5 (I64)", "allowed: F32, F16, BF16");
     REFUSED(conv_fixture, c->out.dtype = GDN_Q8_0, "out.dtype is 3 (Q8_0)", "allowed: F32, F16, BF16");
     REFUSED(conv_fixture, c->history.dtype = 6, "history.dtype is 6 (?)", "allowed: F32, F16, BF16");
-    REFUSED(conv_fixture, (c->history_out = c->history, c->history_out.dtype = GDN_BF16), "history_out.dtype is 2 (BF16)",
-            "history.dtype is 0 (F32)");
+    REFUSED(conv_fixture, (c->history_out = c->history, c->history_out.dtype = GDN_BF16),
+            "history_out.dtype is 2 (BF16)", "history.dtype is 0 (F32)");
     REFUSED(conv_fixture, (c->history_out = c->history, c->history.dtype = GDN_F16), "history_out.dtype is 0 (F32)",
             "history.dtype is 1 (F16)");
-    REFUSED(conv_fixture, (c->x.dtype = GDN_BF16, c->x.stride[1] = 81), "x.stride[1] is 81", "BF16 needs a multiple of 2");
+    REFUSED(conv_fixture, (c->x.dtype = GDN_BF16, c->x.stride[1] = 81), "x.stride[1] is 81",
+            "BF16 needs a multiple of 2");
 }
 
 /* Sizes and addresses whose sums and products do not fit. */
@@ -238,12 +244,14 @@ static void overflows(void **state)
     (void)state;
     const int64_t far = (int64_t)1 << 55; /* 512 times that is 0 in 64 bits */
     void *const last = (void *)(UINTPTR_MAX - 63);
-    REFUSED(rows_fixture, (r->n_rows_dst = 513, r->dst.stride[2] = far, r->dst.bytes = 0), "dst covers 2^56 bytes or more");
+    REFUSED(rows_fixture, (r->n_rows_dst = 513, r->dst.stride[2] = far, r->dst.bytes = 0),
+            "dst covers 2^56 bytes or more");
     REFUSED(delta_fixture, (d->out.stride[1] = far, d->out.bytes = 0), "out covers 2^56 bytes or more");
     REFUSED(delta_fixture, (d->q.data = last, d->q.bytes = 0), "q begins at", "beyond the end of memory");
-    REFUSED(conv_fixture, (c->x.data = last, c->x.offset = 64, c->x.bytes = 0), "x begins at 0", "beyond the end of memory");
-    REFUSED(conv_fixture, (c->seq_start.data = last, c->seq_start.offset = 128, c->seq_start.bytes = 0), "seq_start begins at 0x40",
+    REFUSED(conv_fixture, (c->x.data = last, c->x.offset = 64, c->x.bytes = 0), "x begins at 0",
             "beyond the end of memory");
+    REFUSED(conv_fixture, (c->seq_start.data = last, c->seq_start.offset = 128, c->seq_start.bytes = 0),
+            "seq_start begins at 0x40", "beyond the end of memory");
 }
 
 /* Rows of what is written must not share bytes. */
@@ -427,9 +435,12 @@ static void delta_default_maps(void **state)
     gdn_gated_delta_net_args *a = d;
     REFUSED(delta_fixture, a->seq_start.data = NULL, "n_tokens is 5 and n_seqs is 2", "n_tokens / n_seqs");
     /* As many rows as sequences, where the maps that say otherwise are absent. */
-    REFUSED(delta_fixture, (a->state_src.data = NULL, a->n_rows = 1, a->n_slots = 6, a->n_snapshots = 2), "n_seqs (without state_src) is 2; 0 to 1");
-    REFUSED(delta_fixture, (a->state_dst.data = NULL, a->n_rows = 1, a->n_slots = 6), "n_seqs (without state_dst) is 2; 0 to 1");
-    REFUSED(delta_fixture, (a->state_dst.data = NULL, a->n_snapshots = 3), "n_snapshots (without state_dst) is 3; 1 to 2");
+    REFUSED(delta_fixture, (a->state_src.data = NULL, a->n_rows = 1, a->n_slots = 6, a->n_snapshots = 2),
+            "n_seqs (without state_src) is 2; 0 to 1");
+    REFUSED(delta_fixture, (a->state_dst.data = NULL, a->n_rows = 1, a->n_slots = 6),
+            "n_seqs (without state_dst) is 2; 0 to 1");
+    REFUSED(delta_fixture, (a->state_dst.data = NULL, a->n_snapshots = 3),
+            "n_snapshots (without state_dst) is 3; 1 to 2");
     /* The default target of sequence 0 is the slot that sequence 1 reads. */
     REFUSED(delta_fixture, a->state_dst.data = NULL; MAP(delta_mem.state_src, 2, 0), "state_src", "another sequence");
 }
@@ -466,7 +477,8 @@ static void rows_index(void **state)
     rows_fixture.reset();
     r->index = (gdn_tensor){ .data = rows_mem.index32, .bytes = 12, .dtype = GDN_I32 };
     rows_mem.index32[2] = 5;
-    api_refuse(&rows_fixture, __LINE__, GDN_INVALID_ARGUMENT, (const char *const[]){ "index[0][0][2] is 5; 0 to 4", NULL });
+    api_refuse(&rows_fixture, __LINE__, GDN_INVALID_ARGUMENT,
+               (const char *const[]){ "index[0][0][2] is 5; 0 to 4", NULL });
 }
 
 /* ---- Overlaps -------------------------------------------------------------------------------------------- */
@@ -493,11 +505,13 @@ static void overlaps(void **state)
                 }
     }
     /* A second pool: the same one shifted, or with other strides, is neither the same nor apart. */
-    REFUSED(delta_fixture, (d->state_out = d->state, d->state_out.bytes = 0, d->state_out.offset = 4), "state_out", "overlaps state ");
-    REFUSED(delta_fixture, (d->state_out = d->state, d->n_rows_out = 6, d->n_slots_out = 1, d->n_snapshots = 2), "state_out", "overlaps state ");
+    REFUSED(delta_fixture, (d->state_out = d->state, d->state_out.bytes = 0, d->state_out.offset = 4), "state_out",
+            "overlaps state ");
+    REFUSED(delta_fixture, (d->state_out = d->state, d->n_rows_out = 6, d->n_slots_out = 1, d->n_snapshots = 2),
+            "state_out", "overlaps state ");
     REFUSED(delta_fixture, (d->state_out = d->out, d->state_out.bytes = 0), "out", "overlaps");
-    REFUSED(conv_fixture, (c->history_out = c->history, c->history_out.bytes = 0, c->history_out.offset = 80), "history_out",
-            "overlaps history ");
+    REFUSED(conv_fixture, (c->history_out = c->history, c->history_out.bytes = 0, c->history_out.offset = 80),
+            "history_out", "overlaps history ");
 }
 
 /* States of two heads in slots of `unit` bytes, every other unit of the memory; out is to lie in the units between. */
@@ -531,8 +545,8 @@ static void apart_columns(int row_units, int n_rows, int n_rows_out)
     MAP(conv_mem.history_dst, GDN_NONE, 0);
 }
 
-/* out between the slots of a state. Where rows do not begin at a multiple of a slot's stride, the second row lies on it, also
- * where the tensor that is read or the one that is written states fewer rows. */
+/* out between the slots of a state. Where rows do not begin at a multiple of a slot's stride, the second row lies on
+ * it, also where the tensor that is read or the one that is written states fewer rows. */
 static void interleaved(void **state)
 {
     (void)state;
@@ -552,13 +566,17 @@ static void interleaved(void **state)
     ACCEPTED(delta_fixture, apart_slots(5, 1, 1));
     ACCEPTED(conv_fixture, apart_columns(7, 1, 1));
     /* A pool of its own between the slots of another, and on one of them. */
-    REFUSED(delta_fixture, apart_slots(4, 2, 2); d->out = ((gdn_tensor){ .data = delta_mem.out }); d->state_out.offset = SLOT / 2,
-            "state_out", "is written and overlaps state");
-    ACCEPTED(delta_fixture, apart_slots(4, 2, 2); d->out = ((gdn_tensor){ .data = delta_mem.out }); d->state_out.offset = SLOT);
+    REFUSED(delta_fixture, apart_slots(4, 2, 2); d->out = ((gdn_tensor){ .data = delta_mem.out });
+            d->state_out.offset = SLOT / 2, "state_out", "is written and overlaps state");
+    ACCEPTED(delta_fixture, apart_slots(4, 2, 2); d->out = ((gdn_tensor){ .data = delta_mem.out });
+             d->state_out.offset = SLOT);
     /* The same tensor cut into other slots is another pool, on the same memory. */
-    REFUSED(delta_fixture, d->state_out = d->state; d->n_rows_out = 1; d->n_slots_out = 4; d->n_snapshots = 2, "state_out", "overlaps state ");
-    REFUSED(delta_fixture, d->state_out = d->state; d->state_out.stride[0] = 2 * 16384; d->n_rows_out = 1, "state_out", "overlaps state ");
-    REFUSED(conv_fixture, c->history_out = c->history; c->history_out.stride[0] = 480; c->n_rows_out = 2, "history_out", "overlaps history ");
+    REFUSED(delta_fixture, d->state_out = d->state; d->n_rows_out = 1; d->n_slots_out = 4;
+            d->n_snapshots = 2, "state_out", "overlaps state ");
+    REFUSED(delta_fixture, d->state_out = d->state; d->state_out.stride[0] = 2 * 16384;
+            d->n_rows_out = 1, "state_out", "overlaps state ");
+    REFUSED(conv_fixture, c->history_out = c->history; c->history_out.stride[0] = 480;
+            c->n_rows_out = 2, "history_out", "overlaps history ");
 }
 
 const struct CMUnitTest api_argument_tests[] = {

@@ -41,7 +41,8 @@ static void delta_defaults(void **state)
 
     /* Maps: row s, slot 0; slot r of row s; the same number of tokens each. */
     ACCEPTED(delta_fixture, (d->n_tokens = 4, d->seq_start.data = d->state_src.data = d->state_dst.data = NULL));
-    SAME(delta_fixture, (d->n_tokens = 4, MAP(delta_mem.seq_start, 0, 2, 4), d->state_src.data = d->state_dst.data = NULL);
+    SAME(delta_fixture,
+         (d->n_tokens = 4, MAP(delta_mem.seq_start, 0, 2, 4), d->state_src.data = d->state_dst.data = NULL);
          MAP(((delta_memory *)delta_fixture.first)->seq_start, 0, 2, 4));
     SAME(delta_fixture, d->n_tokens = 4; d->seq_start.data = NULL; MAP(delta_mem.state_src, 0, 2);
          MAP(delta_mem.state_dst, 0, 1, 2, 3); MAP(((delta_memory *)delta_fixture.first)->seq_start, 0, 2, 5);
@@ -55,7 +56,8 @@ static void delta_defaults(void **state)
 
     /* The scale of a dimension that has no exact square root. */
     const float scale = (float)(1.0 / sqrt(20.0));
-    ACCEPTED(delta_fixture, d->n_tokens = 4; d->n_heads_k = d->n_heads_v = 1; d->head_dim_k = 20; d->seq_start.data = NULL);
+    ACCEPTED(delta_fixture, d->n_tokens = 4; d->n_heads_k = d->n_heads_v = 1; d->head_dim_k = 20;
+             d->seq_start.data = NULL);
     SAME(delta_fixture, d->n_tokens = 4; d->n_heads_k = d->n_heads_v = 1; d->head_dim_k = 20; d->seq_start.data = NULL;
          d->scale = scale);
 }
@@ -74,7 +76,8 @@ static void conv_defaults(void **state)
     ACCEPTED(conv_fixture, c->n_columns = 0);
     SAME(conv_fixture, c->n_columns = 3);
     /* Maps: row s, position 0, equal shares. */
-    ACCEPTED(conv_fixture, c->n_tokens = 4; c->seq_start.data = c->position.data = c->history_src.data = c->history_dst.data = NULL);
+    ACCEPTED(conv_fixture, c->n_tokens = 4;
+             c->seq_start.data = c->position.data = c->history_src.data = c->history_dst.data = NULL);
 #define FIRST ((conv_memory *)conv_fixture.first)
     SAME(conv_fixture, c->n_tokens = 4; c->seq_start.data = c->history_src.data = c->history_dst.data = NULL;
          MAP(conv_mem.position, 0, 0); MAP(FIRST->position, 0, 0));
@@ -86,9 +89,10 @@ static void conv_defaults(void **state)
     ACCEPTED(conv_fixture, c->bias.data = NULL; memset(conv_mem.bias, 0, sizeof conv_mem.bias));
     SAME(conv_fixture, memset(conv_mem.bias, 0, sizeof conv_mem.bias));
     /* Without a history: zeros, and none is kept. */
-    ACCEPTED(conv_fixture, c->history.data = c->history_src.data = c->history_dst.data = NULL; c->n_rows = c->n_columns = 0);
-    SAME(conv_fixture, MAP(conv_mem.history_src, -1, -1); MAP(conv_mem.history_dst, -1, -1); MAP(FIRST->history_src, -1, -1);
-         MAP(FIRST->history_dst, -1, -1));
+    ACCEPTED(conv_fixture, c->history.data = c->history_src.data = c->history_dst.data = NULL;
+             c->n_rows = c->n_columns = 0);
+    SAME(conv_fixture, MAP(conv_mem.history_src, -1, -1); MAP(conv_mem.history_dst, -1, -1);
+         MAP(FIRST->history_src, -1, -1); MAP(FIRST->history_dst, -1, -1));
     SAME(conv_fixture, c->history.data = NULL; c->n_rows = c->n_columns = 0; MAP(conv_mem.history_src, -1, -1);
          MAP(conv_mem.history_dst, -1, -1));
     SAME(conv_fixture, c->history.data = c->history_src.data = NULL; c->n_rows = c->n_columns = 0;
@@ -130,9 +134,11 @@ static void layouts(void **state)
     ACCEPTED(delta_fixture, fuse(0); d->v = (gdn_tensor){ .data = delta_mem.v };
              d->out = ((gdn_tensor){ .data = delta_mem.fused, .offset = 256, .stride = { 0, 768, 128 } }));
     REFUSED(delta_fixture, fuse(0); d->v = (gdn_tensor){ .data = delta_mem.v };
-            d->out = ((gdn_tensor){ .data = delta_mem.fused, .offset = 252, .stride = { 0, 768, 128 } }), "out", "overlaps k");
+            d->out = ((gdn_tensor){ .data = delta_mem.fused, .offset = 252, .stride = { 0, 768, 128 } }), "out",
+            "overlaps k");
     REFUSED(delta_fixture, fuse(0); d->v = (gdn_tensor){ .data = delta_mem.v };
-            d->out = ((gdn_tensor){ .data = delta_mem.fused, .offset = 260, .stride = { 0, 768, 128 } }), "out", "overlaps q");
+            d->out = ((gdn_tensor){ .data = delta_mem.fused, .offset = 260, .stride = { 0, 768, 128 } }), "out",
+            "overlaps q");
     /* Inputs may overlap each other. */
     ACCEPTED(delta_fixture, d->k = d->q);
     ACCEPTED(delta_fixture, d->beta = d->g);
@@ -158,10 +164,13 @@ static void layouts(void **state)
     ACCEPTED(conv_fixture, c->flags = 0);
     ACCEPTED(conv_fixture, (c->kernel_width = 1, c->weight.bytes = 80));
     /* Another pool to write to. */
-    ACCEPTED(delta_fixture, d->state_out = ((gdn_tensor){ .data = delta_mem.state_out, .bytes = sizeof delta_mem.state_out }));
-    ACCEPTED(delta_fixture, d->state_out = ((gdn_tensor){ .data = delta_mem.state_out, .bytes = sizeof delta_mem.state_out });
+    ACCEPTED(delta_fixture,
+             d->state_out = ((gdn_tensor){ .data = delta_mem.state_out, .bytes = sizeof delta_mem.state_out }));
+    ACCEPTED(delta_fixture,
+             d->state_out = ((gdn_tensor){ .data = delta_mem.state_out, .bytes = sizeof delta_mem.state_out });
              d->n_rows_out = 1; d->n_slots_out = 4; d->n_snapshots = 2; MAP(delta_mem.state_src, 3, 3));
-    ACCEPTED(conv_fixture, c->history_out = ((gdn_tensor){ .data = conv_mem.history_out, .bytes = sizeof conv_mem.history_out }));
+    ACCEPTED(conv_fixture,
+             c->history_out = ((gdn_tensor){ .data = conv_mem.history_out, .bytes = sizeof conv_mem.history_out }));
 }
 
 /* Memory that an accepted call may not touch, by hand. */
@@ -221,8 +230,8 @@ static void unused_entries(void **state)
     REFUSED(conv_fixture, conv_mem.history_src[0] = GDN_SKIP; conv_mem.history_dst[0] = 3, "history_dst[0][0] is 3");
 }
 
-/* Sizes at their limits. Nothing of them is in memory: queries, whose sums and products must not overflow (a sanitizer's
- * build sees those that do no harm), and a call whose maps name one slot of a large pool. */
+/* Sizes at their limits. Nothing of them is in memory: queries, whose sums and products must not overflow (a
+ * sanitizer's build sees those that do no harm), and a call whose maps name one slot of a large pool. */
 static void limits(void **state)
 {
     (void)state;
@@ -235,17 +244,22 @@ static void limits(void **state)
     for (int i = 0; i < api_target_count; i++) {
         gdn_context *ctx = api_target_list[i].ctx;
         gdn_capability cap = { .size = sizeof cap };
-        gdn_gated_delta_net_args a = { .size = sizeof a, .n_seqs = 2, .n_tokens = INT32_MAX, .n_rows = 2, .n_heads_k = 1, .n_heads_v = 1,
-                                       .head_dim_k = 64, .head_dim_v = 64 };
+        gdn_gated_delta_net_args a = { .size = sizeof a,
+                                       .n_seqs = 2, .n_tokens = INT32_MAX, .n_rows = 2, .n_heads_k = 1, .n_heads_v = 1,
+                                       .head_dim_k = 64,
+                                       .head_dim_v = 64 };
         assert_int_equal(gdn_gated_delta_net_query(ctx, &a, &cap), GDN_OK);
         if (!strstr(cap.implementation, "scalar")) /* long prompts */
             assert_non_null(strstr(cap.implementation, "/columns"));
         a.n_seqs = 1 << 24, a.n_heads_k = a.n_heads_v = 1 << 16, a.head_dim_k = a.head_dim_v = 256;
         a.n_rows = 1 << 20, a.n_snapshots = 127;
         assert_int_equal(gdn_gated_delta_net_query(ctx, &a, &cap), GDN_OK);
-        gdn_ssm_conv_args b = { .size = sizeof b, .n_seqs = 1 << 24, .n_tokens = INT32_MAX, .n_channels = INT32_MAX, .kernel_width = 16,
-                                .n_rows = INT32_MAX, .n_columns = 15 };
-        assert_int_equal(gdn_ssm_conv_query(ctx, &b, &cap), GDN_OK); /* data is absent, so how far it reaches is not judged */
+        gdn_ssm_conv_args b = { .size = sizeof b,
+                                .n_seqs = 1 << 24, .n_tokens = INT32_MAX, .n_channels = INT32_MAX, .kernel_width = 16,
+                                .n_rows = INT32_MAX,
+                                .n_columns = 15 };
+        assert_int_equal(gdn_ssm_conv_query(ctx, &b, &cap),
+                         GDN_OK); /* data is absent, so how far it reaches is not judged */
         b.n_rows = b.n_columns = 0;
         assert_int_equal(gdn_ssm_conv_query(ctx, &b, &cap), GDN_OK);
         gdn_set_rows_args s = { .size = sizeof s, .n_columns = large, .n_rows = large, .n_rows_dst = 1 };
@@ -255,7 +269,8 @@ static void limits(void **state)
         (void)gdn_set_rows_query(ctx, &s, &cap);
         s.n_rows = large, s.n_rows_dst = 1, s.index_batch[0] = s.index_batch[1] = 1 << 30;
         (void)gdn_set_rows_query(ctx, &s, &cap);
-        s = (gdn_set_rows_args){ .size = sizeof s, .n_columns = (int64_t)1 << 34, .n_rows = (int64_t)1 << 34, .n_rows_dst = 1,
+        s = (gdn_set_rows_args){ .size = sizeof s,
+                                 .n_columns = (int64_t)1 << 34, .n_rows = (int64_t)1 << 34, .n_rows_dst = 1,
                                  .n_batch = { 256, 256 } };
         s.src.stride[0] = s.src.stride[1] = s.src.stride[2] = 4; /* rows of an input may share bytes */
         s.dst.stride[0] = (int64_t)1 << 46, s.dst.stride[1] = (int64_t)1 << 37;
@@ -270,8 +285,10 @@ static void limits(void **state)
         float row[16] = { 1 };
         _Alignas(64) static unsigned char workspace[API_WORKSPACE];
         float out[16];
-        a = (gdn_gated_delta_net_args){ .size = sizeof a, .n_seqs = SEQS, .n_tokens = 1, .n_rows = 1, .n_slots = SLOTS, .n_snapshots = 1,
-                                        .n_heads_k = 1, .n_heads_v = 1, .head_dim_k = 16, .head_dim_v = 16 };
+        a = (gdn_gated_delta_net_args){ .size = sizeof a,
+                                        .n_seqs = SEQS, .n_tokens = 1, .n_rows = 1, .n_slots = SLOTS, .n_snapshots = 1,
+                                        .n_heads_k = 1, .n_heads_v = 1, .head_dim_k = 16,
+                                        .head_dim_v = 16 };
         a.q.data = a.k.data = a.v.data = a.g.data = a.beta.data = row;
         a.out.data = out, a.state.data = pool;
         a.seq_start.data = start, a.state_src.data = src, a.state_dst.data = dst;
@@ -288,12 +305,14 @@ static void nothing_to_do(void **state)
     (void)state;
     ACCEPTED(delta_fixture, d->n_tokens = 0; MAP(delta_mem.seq_start, 0, 0, 0));
     ACCEPTED(delta_fixture, d->n_tokens = 0; d->n_seqs = 0; d->seq_start.data = NULL);
-    ACCEPTED(delta_fixture, d->n_tokens = 0; d->q.data = d->k.data = d->v.data = d->g.data = d->beta.data = d->out.data =
-             d->state.data = d->seq_start.data = d->state_src.data = d->state_dst.data = d->workspace.data = NULL);
+    ACCEPTED(delta_fixture, d->n_tokens = 0; d->q.data = d->k.data = d->v.data = d->g.data = d->beta.data =
+                                                 d->out.data = d->state.data = d->seq_start.data = d->state_src.data =
+                                                     d->state_dst.data = d->workspace.data = NULL);
     ACCEPTED(conv_fixture, c->n_tokens = 0; MAP(conv_mem.seq_start, 0, 0, 0));
     ACCEPTED(conv_fixture, c->n_tokens = 0; c->n_seqs = 0; c->seq_start.data = NULL);
     ACCEPTED(rows_fixture, r->n_rows = 0);
-    ACCEPTED(rows_fixture, r->n_rows = 0; r->n_rows_dst = 0; r->src.data = r->dst.data = r->index.data = r->workspace.data = NULL);
+    ACCEPTED(rows_fixture, r->n_rows = 0; r->n_rows_dst = 0;
+             r->src.data = r->dst.data = r->index.data = r->workspace.data = NULL);
     /* A stream is refused also where there is nothing to do. */
     for (int k = 0; k < CHECK_KERNEL_COUNT; k++)
         for (int i = 0; i < api_target_count; i++) {
@@ -465,7 +484,9 @@ static void parallel_for(void **state)
 {
     (void)state;
     executor e = { 0 };
-    gdn_context_desc desc = { .size = sizeof desc, .n_threads = API_THREADS, .parallel_for = backwards, .parallel_user = &e };
+    gdn_context_desc desc = {
+        .size = sizeof desc, .n_threads = API_THREADS, .parallel_for = backwards, .parallel_user = &e
+    };
     gdn_implementation_info info = { .size = sizeof info };
     for (int k = 0; k < CHECK_KERNEL_COUNT; k++) {
         api_fixtures[k]->reset();

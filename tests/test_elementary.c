@@ -2,8 +2,8 @@
  *   bits   every instruction set's table gives the bits of numerics/elementary.h (any NaN equals any NaN);
  *   bound  |result - exact| is within the bound of GDN_ELEMENTARY_LIST; a bound of 0.5 is a claim of correct
  *          rounding, and everything near a tie is decided in exact arithmetic.
- * and over samples: special values, tails of every length touch nothing beyond n, the baseline scalar build (whose fmaf may
- * be a library call) agrees, and the oracle agrees with libm in long double.
+ * and over samples: special values, tails of every length touch nothing beyond n, the baseline scalar build (whose fmaf
+ * may be a library call) agrees, and the oracle agrees with libm in long double.
  *
  * Compile with -O3 -ffp-contract=off -fno-math-errno -fno-trapping-math: the last two let the oracle's loops be
  * vectorised, and change no value.
@@ -386,8 +386,8 @@ static void test_all_inputs(int f_index, uint64_t stride, int threads)
     float x = input_at(&w, o.worst_index), y;
     array_fn *scalar = make_isa("scalar", &gdn_elementary_scalar).fn[f_index];
     scalar(&x, &y, 1);
-    int used = snprintf(text, sizeof text, "worst %.6f ulp (bound %g) at %08x (%a = %.9g): result %08x (%a); %.1f s", o.worst,
-                        f->bound, float_bits(x), (double)x, (double)x, float_bits(y), (double)y, t);
+    int used = snprintf(text, sizeof text, "worst %.6f ulp (bound %g) at %08x (%a = %.9g): result %08x (%a); %.1f s",
+                        o.worst, f->bound, float_bits(x), (double)x, (double)x, float_bits(y), (double)y, t);
     bool ok = f->bound == 0.5 ? o.not_rounded == 0 && o.worst < 0.5 + 1e-5 : o.worst <= f->bound;
     if (f->bound == 0.5 && used > 0 && (size_t)used < sizeof text) {
         used += snprintf(text + used, sizeof text - (size_t)used, "; correctly rounded, %llu near ties decided exactly",
@@ -467,7 +467,8 @@ static void test_special(int f_index)
     for (int k = 0; k < isa_count; k++) {
         isas[k].fn[f_index](in, got, (size_t)n);
         for (int i = 0; i < n; i++) {
-            bool good = same(want[i], got[i]) && (f->bound == 0.5 ? correctly_rounded(f, in[i], want[i]) : error[i] <= f->bound);
+            bool good = same(want[i], got[i]) &&
+                        (f->bound == 0.5 ? correctly_rounded(f, in[i], want[i]) : error[i] <= f->bound);
             if (ok && !good)
                 snprintf(text, sizeof text, "input %08x (%a): reference %08x (%a), off by %g ulp; %s %08x (%a)",
                          float_bits(in[i]), (double)in[i], float_bits(want[i]), (double)want[i], error[i], isas[k].name,
@@ -522,7 +523,8 @@ static uint64_t number(const char *option, const char *text, uint64_t max)
     errno = 0;
     unsigned long long v = strtoull(text, &end, 10);
     if (errno || end == text || *end || text[0] == '-' || v < 1 || v > max) {
-        fprintf(stderr, "test_elementary: %s takes a number from 1 to %llu, not '%s'\n", option, (unsigned long long)max, text);
+        fprintf(stderr, "test_elementary: %s takes a number from 1 to %llu, not '%s'\n", option,
+                (unsigned long long)max, text);
         exit(2);
     }
     return v;
@@ -557,7 +559,8 @@ int main(int argc, char **argv)
         return 2;
     }
     bool known_function = !only_function;
-    for (int i = 0; i < FUNCTIONS; i++) known_function = known_function || strcmp(only_function, functions[i].name) == 0;
+    for (int i = 0; i < FUNCTIONS; i++)
+        known_function = known_function || strcmp(only_function, functions[i].name) == 0;
     if (!known_function) {
         fprintf(stderr, "test_elementary: no function '%s'\n", only_function);
         usage(stderr);

@@ -1,6 +1,7 @@
 /* Part of test_elementary.c: what the functions are compared with. */
 
-/* ------------------------------------------------------------------ oracle, in double, without branches so that it vectorises */
+/* ------------------------------------------------------------------ oracle, in double, without branches so that it
+ * vectorises */
 
 #define INLINE static inline __attribute__((always_inline))
 

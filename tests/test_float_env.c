@@ -131,8 +131,8 @@ static void modes(gdn_context *ctx, uint32_t backend, const char *implementation
         reset();
         const gdn_status status = run_in(ctx, dim, scale, before, &after);
         if (status == TRAPPED) {
-            REQUIRE(0, "backend %u, %s, dim %d, scale %a: a trap outside of the kernels", (unsigned)backend, implementation, (int)dim,
-                    (double)scale);
+            REQUIRE(0, "backend %u, %s, dim %d, scale %a: a trap outside of the kernels", (unsigned)backend,
+                    implementation, (int)dim, (double)scale);
             continue;
         }
         REQUIRE(status == GDN_OK, "%s", gdn_last_error());
@@ -142,8 +142,8 @@ static void modes(gdn_context *ctx, uint32_t backend, const char *implementation
         for (size_t i = offsetof(memory, workspace); i-- > 0;)
             if (x[i] != y[i])
                 differ++, at = i;
-        REQUIRE(!differ, "backend %u, %s, dim %d: %zu bytes differ with %s, the first at %zu", (unsigned)backend, implementation,
-                (int)dim, differ, name, at);
+        REQUIRE(!differ, "backend %u, %s, dim %d: %zu bytes differ with %s, the first at %zu", (unsigned)backend,
+                implementation, (int)dim, differ, name, at);
     }
 }
 
@@ -153,24 +153,30 @@ static void refusals(gdn_context *ctx)
     static const struct {
         uint32_t    bits;
         const char *text;
-    } scales[] = { { 0x7f800000u, "scale is inf;" }, { 0xff800000u, "scale is -inf;" }, { 0x7fc00000u, "scale is nan;" },
-                   { 0x7f800001u, "scale is nan;" }, { 0xffa00000u, "scale is -nan;" } };
+    } scales[] = { { 0x7f800000u, "scale is inf;" },
+                   { 0xff800000u, "scale is -inf;" },
+                   { 0x7fc00000u, "scale is nan;" },
+                   { 0x7f800001u, "scale is nan;" },
+                   { 0xffa00000u, "scale is -nan;" } };
     for (size_t i = 0; i < sizeof scales / sizeof scales[0]; i++)
         for (int mode = 0; mode < N_MODES; mode++) {
             const char *name;
             uint64_t after;
             float scale;
             memcpy(&scale, &scales[i].bits, 4);
-            REQUIRE(run_in(ctx, 16, scale, mode_bits(mode, &name), &after) == GDN_INVALID_ARGUMENT, "%s is not refused with %s",
-                    scales[i].text, name);
-            REQUIRE(!strncmp(gdn_last_error(), scales[i].text, strlen(scales[i].text)), "\"%s\" with %s", gdn_last_error(), name);
+            REQUIRE(run_in(ctx, 16, scale, mode_bits(mode, &name), &after) == GDN_INVALID_ARGUMENT,
+                    "%s is not refused with %s", scales[i].text, name);
+            REQUIRE(!strncmp(gdn_last_error(), scales[i].text, strlen(scales[i].text)), "\"%s\" with %s",
+                    gdn_last_error(), name);
         }
 }
 
 static void target(uint32_t backend, const char *implementation)
 {
     const int32_t dims[] = { 16, 20, 31, 64, 128, 200, 256 };
-    gdn_context_desc desc = { .size = sizeof desc, .backend = backend, .implementation = implementation, .n_threads = 2 };
+    gdn_context_desc desc = {
+        .size = sizeof desc, .backend = backend, .implementation = implementation, .n_threads = 2
+    };
     gdn_context *ctx = NULL;
     REQUIRE(gdn_context_create(&desc, &ctx) == GDN_OK, "%s", gdn_last_error());
     for (size_t d = 0; ctx && d < sizeof dims / sizeof dims[0]; d++)

@@ -14,9 +14,9 @@
  *                        additions. That sum is at most the product of the lengths (Cauchy and Schwarz)
  *   norm                 no cancellation; eps is one addition more; the root halves; the root and the product: 2 u
  *   exp, softplus, sigmoid   0.69, 1.6 and 2 ulps, as numerics-elementary.md in docs promises; an ulp is at most 2 u
- *   state                a column's error is one vector E. A step maps it to (I - beta k k^T) Diag(a) E, of length at most
- *                        max(1, |1 - beta |k|^2|) max(a) |E|, and adds its own roundings, which step() lists
- *   out                  |q| |E|, and the roundings of its own sum; in 16 bits, half a unit of its last place */
+ *   state                a column's error is one vector E. A step maps it to (I - beta k k^T) Diag(a) E, of length at
+ * most max(1, |1 - beta |k|^2|) max(a) |E|, and adds its own roundings, which step() lists out                  |q|
+ * |E|, and the roundings of its own sum; in 16 bits, half a unit of its last place */
 #include <math.h>
 #include <stdint.h>
 #include <stdio.h>

@@ -1,5 +1,5 @@
-/* The reference's two compiled versions (reference/reference.h) give the same bits: drawn problems of every kernel, from
- * numbers of all magnitudes, run by both. Left out where the processor has no fma. */
+/* The reference's two compiled versions (reference/reference.h) give the same bits: drawn problems of every kernel,
+ * from numbers of all magnitudes, run by both. Left out where the processor has no fma. */
 #include <stdio.h>
 #include <string.h>
 
@@ -50,7 +50,8 @@ enum { SEQS = 2, TOKENS = 6, HEADS = 2, DIM = 48, STATE = SEQS * HEADS * DIM * D
 
 static gdn_token_view tokens(float *x, int32_t inner)
 {
-    return (gdn_token_view){ .at = at(x), .stride_token = 4 * HEADS * inner, .stride_head = 4 * inner, .dtype = GDN_F32 };
+    return (
+        gdn_token_view){ .at = at(x), .stride_token = 4 * HEADS * inner, .stride_head = 4 * inner, .dtype = GDN_F32 };
 }
 
 static void gated_delta_net(int32_t gate, int32_t layout)
@@ -59,11 +60,17 @@ static void gated_delta_net(int32_t gate, int32_t layout)
     fill(q, OUT), fill(k, OUT), fill(v, OUT), fill(g, OUT), fill(beta, TOKENS * HEADS), fill(state[0], STATE);
     memcpy(state[1], state[0], sizeof state[0]);
     for (int i = 0; i < 2; i++) {
-        gdn_gated_delta_net_problem p = { .n_seqs = SEQS, .n_tokens = TOKENS, .n_heads_k = HEADS, .n_heads_v = HEADS, .head_dim_k = DIM,
-            .head_dim_v = DIM, .gate = gate, .state_layout = layout, .n_snapshots = 1, .scale = 0.25f, .q = tokens(q, DIM), .k = tokens(k, DIM),
-            .v = tokens(v, DIM), .g = tokens(g, gate == GDN_GATE_CHANNEL ? DIM : 1), .beta = tokens(beta, 1), .out = tokens(out[i], DIM) };
-        p.state_in = p.state_out = (gdn_state_view){ .at = at(state[i]), .stride_row = 4 * HEADS * DIM * DIM, .stride_slot = 4 * HEADS * DIM * DIM,
-            .stride_head = 4 * DIM * DIM, .stride_line = 4 * DIM, .n_rows = SEQS, .n_slots = 1 };
+        gdn_gated_delta_net_problem p = { .n_seqs = SEQS,
+                                          .n_tokens = TOKENS, .n_heads_k = HEADS, .n_heads_v = HEADS, .head_dim_k = DIM,
+                                          .head_dim_v = DIM, .gate = gate, .state_layout = layout, .n_snapshots = 1,
+                                          .scale = 0.25f, .q = tokens(q, DIM), .k = tokens(k, DIM), .v = tokens(v, DIM),
+                                          .g = tokens(g, gate == GDN_GATE_CHANNEL ? DIM : 1), .beta = tokens(beta, 1),
+                                          .out = tokens(out[i], DIM) };
+        p.state_in = p.state_out = (gdn_state_view){ .at = at(state[i]),
+                                                     .stride_row = 4 * HEADS * DIM * DIM,
+                                                     .stride_slot = 4 * HEADS * DIM * DIM, .stride_head = 4 * DIM * DIM,
+                                                     .stride_line = 4 * DIM, .n_rows = SEQS,
+                                                     .n_slots = 1 };
         for (int64_t item = 0; item < gdn_ref_gated_delta_net_items_any(&p); item++)
             (i ? gdn_ref_gated_delta_net_fma : gdn_ref_gated_delta_net_any)(&p, item);
     }
@@ -78,12 +85,17 @@ static void ssm_conv(uint32_t flags)
     fill(x, N), fill(weight, CHANNELS * WIDTH), fill(bias, CHANNELS), fill(history[0], KEPT);
     memcpy(history[1], history[0], sizeof history[0]);
     for (int i = 0; i < 2; i++) {
-        gdn_ssm_conv_problem p = { .n_seqs = SEQS, .n_tokens = TOKENS, .n_channels = CHANNELS, .kernel_width = WIDTH, .n_columns = COLUMNS,
-            .flags = flags, .weight = at(weight), .weight_stride_channel = 4 * WIDTH, .weight_stride_tap = 4, .bias = at(bias) };
+        gdn_ssm_conv_problem p = { .n_seqs = SEQS,
+                                   .n_tokens = TOKENS, .n_channels = CHANNELS, .kernel_width = WIDTH,
+                                   .n_columns = COLUMNS, .flags = flags, .weight = at(weight),
+                                   .weight_stride_channel = 4 * WIDTH, .weight_stride_tap = 4,
+                                   .bias = at(bias) };
         p.x   = (gdn_token_view){ .at = at(x), .stride_token = 4 * CHANNELS, .dtype = GDN_F32 };
         p.out = (gdn_token_view){ .at = at(out[i]), .stride_token = 4 * CHANNELS, .dtype = GDN_F32 };
-        p.history_in = p.history_out = (gdn_state_view){ .at = at(history[i]), .stride_row = 4 * COLUMNS * CHANNELS, .stride_line = 4 * CHANNELS,
-            .n_rows = SEQS, .n_slots = 1 };
+        p.history_in = p.history_out = (gdn_state_view){ .at = at(history[i]),
+                                                         .stride_row = 4 * COLUMNS * CHANNELS,
+                                                         .stride_line = 4 * CHANNELS, .n_rows = SEQS,
+                                                         .n_slots = 1 };
         for (int64_t item = 0; item < gdn_ref_ssm_conv_items_any(&p); item++)
             (i ? gdn_ref_ssm_conv_fma : gdn_ref_ssm_conv_any)(&p, item);
     }
@@ -103,9 +115,18 @@ static void set_rows(int32_t dtype)
     memset(dst, 0xa5, sizeof dst);
     const int64_t row = dtype == GDN_F32 ? 4 * COLUMNS : dtype == GDN_Q8_0 ? COLUMNS / 32 * 34 : 2 * COLUMNS;
     for (int i = 0; i < 2; i++) {
-        const gdn_set_rows_problem p = { .n_columns = COLUMNS, .n_rows = ROWS, .n_rows_dst = ROWS, .n_batch = { 1, 1 }, .index_batch = { 1, 1 },
-            .src = at(src), .dst = at(dst[i]), .index = at(map), .src_stride = { 0, 0, 4 * COLUMNS }, .dst_stride = { 0, 0, row },
-            .index_stride = { 0, 0, 4 }, .src_dtype = GDN_F32, .dst_dtype = dtype, .index_dtype = GDN_I32 };
+        const gdn_set_rows_problem p = { .n_columns = COLUMNS,
+                                         .n_rows = ROWS,
+                                         .n_rows_dst = ROWS,
+                                         .n_batch = { 1, 1 },
+                                         .index_batch = { 1, 1 },
+                                         .src = at(src), .dst = at(dst[i]), .index = at(map),
+                                         .src_stride = { 0, 0, 4 * COLUMNS },
+                                         .dst_stride = { 0, 0, row },
+                                         .index_stride = { 0, 0, 4 },
+                                         .src_dtype = GDN_F32,
+                                         .dst_dtype = dtype,
+                                         .index_dtype = GDN_I32 };
         (i ? gdn_ref_set_rows_fma : gdn_ref_set_rows_any)(&p, 0);
     }
     if (memcmp(dst[0], dst[1], sizeof dst[0]))

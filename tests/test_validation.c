@@ -1,6 +1,6 @@
-/* What validation decides, against the slow way of deciding it: whether two operands share a byte, and whether the maps of a
- * call write a slot twice or one that another sequence reads. And what it costs: visits of entries are counted, because
- * time would say nothing on a busy machine. */
+/* What validation decides, against the slow way of deciding it: whether two operands share a byte, and whether the maps
+ * of a call write a slot twice or one that another sequence reads. And what it costs: visits of entries are counted,
+ * because time would say nothing on a busy machine. */
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -28,8 +28,8 @@ static int32_t below(int32_t n) { return (int32_t)(draw() % (uint32_t)n); }
 
 enum { BYTES = 4096, SHAPES = 40000 };
 
-/* A tensor of up to 4 axes in a memory of BYTES bytes, and the bytes that it covers. Strides are often multiples of each
- * other, as real ones are, and rows of inputs may share bytes. */
+/* A tensor of up to 4 axes in a memory of BYTES bytes, and the bytes that it covers. Strides are often multiples of
+ * each other, as real ones are, and rows of inputs may share bytes. */
 static int draw_region(char *memory, gdn_region *region, unsigned char covers[BYTES])
 {
     gdn_operand_spec spec = { .name = "x", .dtypes = 1u << GDN_F32, .n_axes = 1 + below(4), .inner = 1 + below(6) };
@@ -57,7 +57,8 @@ static int draw_region(char *memory, gdn_region *region, unsigned char covers[BY
         for (i[1] = 0; i[1] < n[1]; i[1]++)
             for (i[2] = 0; i[2] < n[2]; i[2]++)
                 for (i[3] = 0; i[3] < n[3]; i[3]++)
-                    memset(covers + t.offset + i[0] * s[0] + i[1] * s[1] + i[2] * s[2] + i[3] * s[3], 1, 4 * (size_t)spec.inner);
+                    memset(covers + t.offset + i[0] * s[0] + i[1] * s[1] + i[2] * s[2] + i[3] * s[3], 1,
+                           4 * (size_t)spec.inner);
     return 1;
 }
 
@@ -81,11 +82,13 @@ static void regions(void)
             return;
         n++;
     }
-    REQUIRE(shared > SHAPES / 10 && interleaved > SHAPES / 100, "%d pairs share bytes, %d are interleaved: too few to tell", shared,
-            interleaved);
+    REQUIRE(shared > SHAPES / 10 && interleaved > SHAPES / 100,
+            "%d pairs share bytes, %d are interleaved: too few to tell", shared, interleaved);
 
     /* Sizes as they are drawn by nobody: what cannot be decided in a bounded time counts as an overlap. */
-    const gdn_operand_spec wide = { .name = "wide", .dtypes = 1u << GDN_F32, .n_axes = 2, .extent = { 1 << 20, 1 << 20 }, .inner = 1 };
+    const gdn_operand_spec wide = {
+        .name = "wide", .dtypes = 1u << GDN_F32, .n_axes = 2, .extent = { 1 << 20, 1 << 20 }, .inner = 1
+    };
     const gdn_tensor one = { .data = memory, .stride = { (1 << 26) + 4, 64 } };
     const gdn_tensor two = { .data = memory, .offset = 32, .stride = { (1 << 26) + 8, 64 } };
     gdn_region a, b;
@@ -124,11 +127,14 @@ static void drop(maps *m)
 
 static gdn_status check(maps *m)
 {
-    const gdn_place start = { .base = (char *)m->start }, src = { .base = (char *)m->src }, dst = { .base = (char *)m->dst };
+    const gdn_place start = { .base = (char *)m->start }, src = { .base = (char *)m->src },
+                    dst = { .base = (char *)m->dst };
     m->visits = 0;
-    const gdn_pool_maps p = { .src_name = "src", .dst_name = "dst", .src = &src, .dst = &dst, .n_seqs = m->n_seqs,
-                              .n_tokens = m->start[m->n_seqs], .n_entries = m->n_entries, .seq_start = &start, .src_slots = 1,
-                              .dst_slots = m->n_entries, .src_size = m->size, .dst_size = m->size, .same_pool = m->same_pool,
+    const gdn_pool_maps p = { .src_name = "src",
+                              .dst_name = "dst",
+                              .src = &src, .dst = &dst, .n_seqs = m->n_seqs, .n_tokens = m->start[m->n_seqs],
+                              .n_entries = m->n_entries, .seq_start = &start, .src_slots = 1, .dst_slots = m->n_entries,
+                              .src_size = m->size, .dst_size = m->size, .same_pool = m->same_pool,
                               .n_visits = &m->visits };
     return gdn_check_pool_maps(&p);
 }
@@ -166,13 +172,16 @@ static void small_maps(void)
             m.src[s] = what == 0 ? GDN_SKIP : what == 1 ? GDN_NONE : (int32_t)(below(few) * (m.size - 1) / few);
             for (int32_t r = 0; r < m.n_entries; r++) {
                 const int unused = r >= m.start[s + 1] - m.start[s] || what == 0;
-                m.dst[s * m.n_entries + r] = unused && below(2) ? (int32_t)draw() : below(4) ? (int32_t)(below(few) * (m.size - 1) / few) : GDN_NONE;
+                m.dst[s * m.n_entries + r] = unused && below(2) ? (int32_t)draw()
+                                             : below(4)         ? (int32_t)(below(few) * (m.size - 1) / few)
+                                                                : GDN_NONE;
             }
         }
         const int want = allowed(&m);
         const gdn_status got = check(&m);
         good += want, bad += !want;
-        REQUIRE(want == (got == GDN_OK), "maps %d: %s, but they are %s", n, got ? gdn_last_error() : "accepted", want ? "good" : "bad");
+        REQUIRE(want == (got == GDN_OK), "maps %d: %s, but they are %s", n, got ? gdn_last_error() : "accepted",
+                want ? "good" : "bad");
         drop(&m);
         if (failures > 5)
             return;
@@ -232,15 +241,16 @@ static void large_maps(void)
         maps m = large(cases[i].n, cases[i].size, cases[i].order);
         REQUIRE(check(&m) == GDN_OK, "%d sequences %s: %s", (int)m.n_seqs, cases[i].what, gdn_last_error());
         printf("%8d sequences %-34s %5.1f visits of each\n", (int)m.n_seqs, cases[i].what, (double)m.visits / m.n_seqs);
-        REQUIRE(m.visits <= (int64_t)cases[i].most * m.n_seqs, "%lld visits of %d sequences %s", (long long)m.visits, (int)m.n_seqs,
-                cases[i].what);
+        REQUIRE(m.visits <= (int64_t)cases[i].most * m.n_seqs, "%lld visits of %d sequences %s", (long long)m.visits,
+                (int)m.n_seqs, cases[i].what);
         /* One mistake among so many is found: a slot that is written twice, and one that another sequence reads. */
         const int32_t s = below(m.n_seqs - 1), z = s + 1 + below(m.n_seqs - 1 - s), slot = m.dst[z], source = m.src[z];
         m.dst[z] = m.src[z] = m.dst[s];
-        REQUIRE(check(&m) == GDN_INVALID_ARGUMENT && strstr(gdn_last_error(), "another entry"), "%s: %s", cases[i].what, gdn_last_error());
-        m.dst[z] = slot, m.src[z] = m.dst[s];
-        REQUIRE(check(&m) == GDN_INVALID_ARGUMENT && strstr(gdn_last_error(), "another sequence"), "%s: %s", cases[i].what,
+        REQUIRE(check(&m) == GDN_INVALID_ARGUMENT && strstr(gdn_last_error(), "another entry"), "%s: %s", cases[i].what,
                 gdn_last_error());
+        m.dst[z] = slot, m.src[z] = m.dst[s];
+        REQUIRE(check(&m) == GDN_INVALID_ARGUMENT && strstr(gdn_last_error(), "another sequence"), "%s: %s",
+                cases[i].what, gdn_last_error());
         m.src[z] = source;
         drop(&m);
     }

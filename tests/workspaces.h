@@ -1,5 +1,5 @@
-/* What gdn.h says of gdn_capability.workspace_bytes: it never shrinks where a call grows. Shapes are drawn, each is grown in one
- * or several of its sizes, and the two are compared. For contexts of any backend; nothing runs. */
+/* What gdn.h says of gdn_capability.workspace_bytes: it never shrinks where a call grows. Shapes are drawn, each is
+ * grown in one or several of its sizes, and the two are compared. For contexts of any backend; nothing runs. */
 #ifndef GDN_TEST_WORKSPACES_H
 #define GDN_TEST_WORKSPACES_H
 
@@ -40,9 +40,12 @@ static int workspaces_that_shrink(gdn_context *ctx, int n, int *n_needed)
         gdn_status status;
         const char *name = "gated_delta_net";
         if (i % 3 == 0) {
-            gdn_gated_delta_net_args a = { .size = sizeof a, .n_seqs = workspaces_size(), .n_heads_k = 1 << workspaces_below(5),
-                .head_dim_k = 16 + workspaces_below(241), .head_dim_v = 16 + workspaces_below(241), .gate = workspaces_below(2),
-                .state_layout = workspaces_below(2), .n_rows = 1, .n_slots = 1 + workspaces_below(4) };
+            gdn_gated_delta_net_args a = { .size = sizeof a,
+                                           .n_seqs = workspaces_size(), .n_heads_k = 1 << workspaces_below(5),
+                                           .head_dim_k = 16 + workspaces_below(241),
+                                           .head_dim_v = 16 + workspaces_below(241), .gate = workspaces_below(2),
+                                           .state_layout = workspaces_below(2), .n_rows = 1,
+                                           .n_slots = 1 + workspaces_below(4) };
             a.n_heads_v = a.n_heads_k * (1 + workspaces_below(3));
             if (workspaces_below(2)) /* as models have them */
                 a.head_dim_k = a.head_dim_v = 64 << workspaces_below(3);
@@ -56,8 +59,10 @@ static int workspaces_that_shrink(gdn_context *ctx, int n, int *n_needed)
             status = status ? status : gdn_gated_delta_net_query(ctx, &a, &large);
         } else if (i % 3 == 1) {
             name = "ssm_conv";
-            gdn_ssm_conv_args a = { .size = sizeof a, .n_seqs = workspaces_size(), .n_tokens = workspaces_size(), .n_channels = workspaces_size(),
-                                    .kernel_width = 1 + workspaces_below(16), .n_rows = 1 };
+            gdn_ssm_conv_args a = { .size = sizeof a,
+                                    .n_seqs = workspaces_size(), .n_tokens = workspaces_size(),
+                                    .n_channels = workspaces_size(), .kernel_width = 1 + workspaces_below(16),
+                                    .n_rows = 1 };
             status = gdn_ssm_conv_query(ctx, &a, &small);
             a.n_tokens = (int32_t)workspaces_more(a.n_tokens);
             a.n_seqs   = (int32_t)workspaces_more(a.n_seqs);
@@ -82,7 +87,8 @@ static int workspaces_that_shrink(gdn_context *ctx, int n, int *n_needed)
         if (status || (large.supported && small.workspace_bytes > large.workspace_bytes)) {
             wrong++;
             (void)printf("%s of %s: %llu bytes for a call, %llu for a larger one %s\n", name, large.implementation,
-                         (unsigned long long)small.workspace_bytes, (unsigned long long)large.workspace_bytes, status ? gdn_last_error() : "");
+                         (unsigned long long)small.workspace_bytes, (unsigned long long)large.workspace_bytes,
+                         status ? gdn_last_error() : "");
         }
     }
     return wrong;

@@ -1,15 +1,15 @@
 /* A team of POSIX threads. See team.h.
  *
  * Tasks are handed out one by one. The caller takes its share and waits only for tasks that a member has begun, so that
- * members that come late, because the system gave their processor to another program, find nothing to do and hold nobody
- * up. A member that sleeps through a call, or that a forked child does not have, is never missed.
+ * members that come late, because the system gave their processor to another program, find nothing to do and hold
+ * nobody up. A member that sleeps through a call, or that a forked child does not have, is never missed.
  *
  * Why a task can neither be lost, nor run twice, nor run for a caller that has gone: all that a claim depends on is one
  * word, n | next, and a claim is one atomic addition to `next`. What the addition returns decides: next < n means that
- * this thread owns task `next` of the job that is in the word *now*; otherwise it owns nothing. Only then does it read the
- * job's other fields. They are that job's, as its caller returns, and a new job is written, only when all n tasks have
- * been counted as done, this one included. So nothing that a thread read before its claim can do harm, however long it
- * was held up in between: there is no number of a job that could come round again. */
+ * this thread owns task `next` of the job that is in the word *now*; otherwise it owns nothing. Only then does it read
+ * the job's other fields. They are that job's, as its caller returns, and a new job is written, only when all n tasks
+ * have been counted as done, this one included. So nothing that a thread read before its claim can do harm, however
+ * long it was held up in between: there is no number of a job that could come round again. */
 #if defined(__linux__)
 #  define _GNU_SOURCE /* sched_getaffinity, syscall, pthread_setname_np, MADV_WIPEONFORK */
 #elif defined(__APPLE__)
@@ -348,7 +348,8 @@ void gdn_team_stop(gdn_team *t)
 {
     if (t->n_members && !is_forked(t) && t->pid == getpid()) {
         atomic_store(&t->quit, 1);
-        /* Again and again, because the bell is a counter: one ring could bring back the value that a member has seen. */
+        /* Again and again, because the bell is a counter: one ring could bring back the value that a member has seen.
+         */
         for (int i = 0; atomic_load(&t->n_alive); i++) {
             atomic_fetch_add(&t->bell, 1);
             wake(t, &t->bell, INT_MAX);

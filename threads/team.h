@@ -1,7 +1,7 @@
 /* A team of threads that stand by to run tasks: libgdn's own parallel-for on the CPU, and the runtime's.
  *
- * A team lies in memory of its owner and allocates nothing itself. Results never depend on how many members it has: where
- * the system gives fewer threads than were asked for, or none, the caller runs what they would have run. */
+ * A team lies in memory of its owner and allocates nothing itself. Results never depend on how many members it has:
+ * where the system gives fewer threads than were asked for, or none, the caller runs what they would have run. */
 #ifndef GDN_THREADS_TEAM_H
 #define GDN_THREADS_TEAM_H
 
@@ -18,8 +18,8 @@ int32_t gdn_team_default_threads(const char *wanted);
 /* Bytes of a team of n_threads threads, the caller's included; its memory must be aligned to 64. */
 uint64_t gdn_team_bytes(int32_t n_threads);
 
-/* Start a team in `memory`. It has at most n_threads - 1 members; fewer where the system gives no more threads, and where
- * they would be several times as many as the processors. Cannot fail. */
+/* Start a team in `memory`. It has at most n_threads - 1 members; fewer where the system gives no more threads, and
+ * where they would be several times as many as the processors. Cannot fail. */
 gdn_team *gdn_team_start(void *memory, int32_t n_threads);
 
 /* End and join the members; no code of theirs runs afterwards, and the memory is its owner's again. No task may be

@@ -51,8 +51,10 @@ static const gdn_gpu_driver driver = {
 static gdn_status synchronize(gdn_context *ctx, gdn_stream stream)
 {
     if (stream)
-        return gdn_fail(GDN_INVALID_ARGUMENT, "stream is %p; a command buffer is submitted by its owner, so wait for it with a fence "
-                        "of your own and then call gdn_poll(); NULL is allowed", stream);
+        return gdn_fail(GDN_INVALID_ARGUMENT,
+                        "stream is %p; a command buffer is submitted by its owner, so wait for it with a fence "
+                        "of your own and then call gdn_poll(); NULL is allowed",
+                        stream);
     gdn_status status = gdn_vk_wait(ctx->state);
     return status ? status : gdn_vk_take_report(ctx->state);
 }

@@ -72,28 +72,33 @@ static gdn_status create_device(gdn_vk_device *dev)
     const gdn_vk_traits *t = &dev->traits;
     const float priority = 1.0f;
     VkPhysicalDeviceSubgroupSizeControlFeatures sizes = {
-        .sType = VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_SUBGROUP_SIZE_CONTROL_FEATURES, .subgroupSizeControl = VK_TRUE, .computeFullSubgroups = VK_TRUE,
+        .sType = VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_SUBGROUP_SIZE_CONTROL_FEATURES, .subgroupSizeControl = VK_TRUE,
+        .computeFullSubgroups = VK_TRUE,
     };
     VkPhysicalDeviceVulkan12Features f12 = {
         .sType = VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_VULKAN_1_2_FEATURES, .pNext = t->full_subgroups ? &sizes : NULL,
         .bufferDeviceAddress = VK_TRUE, .timelineSemaphore = VK_TRUE,
     };
     VkPhysicalDeviceVulkan11Features f11 = {
-        .sType = VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_VULKAN_1_1_FEATURES, .pNext = &f12, .storageBuffer16BitAccess = (VkBool32)t->storage16,
+        .sType = VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_VULKAN_1_1_FEATURES, .pNext = &f12,
+        .storageBuffer16BitAccess = (VkBool32)t->storage16,
     };
     const VkPhysicalDeviceFeatures2 f2 = {
         .sType = VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_FEATURES_2, .pNext = &f11,
         .features = { .shaderInt64 = VK_TRUE, .shaderFloat64 = (VkBool32)t->float64 },
     };
     const VkDeviceQueueCreateInfo queue = {
-        .sType = VK_STRUCTURE_TYPE_DEVICE_QUEUE_CREATE_INFO, .queueFamilyIndex = t->queue_family, .queueCount = 1, .pQueuePriorities = &priority,
+        .sType = VK_STRUCTURE_TYPE_DEVICE_QUEUE_CREATE_INFO, .queueFamilyIndex = t->queue_family, .queueCount = 1,
+        .pQueuePriorities = &priority,
     };
     VkPhysicalDeviceProperties basic;
     dev->vk.GetPhysicalDeviceProperties(t->physical, &basic);
     const char *const extension = VK_EXT_SUBGROUP_SIZE_CONTROL_EXTENSION_NAME;
     const VkDeviceCreateInfo info = {
-        .sType = VK_STRUCTURE_TYPE_DEVICE_CREATE_INFO, .pNext = &f2, .queueCreateInfoCount = 1, .pQueueCreateInfos = &queue,
-        .enabledExtensionCount = t->full_subgroups && basic.apiVersion < VK_API_VERSION_1_3, .ppEnabledExtensionNames = &extension,
+        .sType = VK_STRUCTURE_TYPE_DEVICE_CREATE_INFO, .pNext = &f2, .queueCreateInfoCount = 1,
+        .pQueueCreateInfos = &queue,
+        .enabledExtensionCount = t->full_subgroups && basic.apiVersion < VK_API_VERSION_1_3,
+        .ppEnabledExtensionNames = &extension,
     };
     VkResult result = dev->vk.CreateDevice(t->physical, &info, NULL, &dev->device);
     if (result != VK_SUCCESS) {
@@ -117,10 +122,12 @@ static gdn_status choose(const gdn_vk_traits *list, uint32_t n, uint32_t index, 
             return GDN_OK;
         }
     if (name)
-        return gdn_fail(GDN_NOT_FOUND, "device_name is \"%.64s\"; no Vulkan device has that in its name, the first is \"%s\"", name,
+        return gdn_fail(GDN_NOT_FOUND,
+                        "device_name is \"%.64s\"; no Vulkan device has that in its name, the first is \"%s\"", name,
                         list[0].name);
     if (index >= n)
-        return gdn_fail(GDN_NOT_FOUND, "device is %u; the vulkan backend has devices 0..%u", (unsigned)index, (unsigned)n - 1);
+        return gdn_fail(GDN_NOT_FOUND, "device is %u; the vulkan backend has devices 0..%u", (unsigned)index,
+                        (unsigned)n - 1);
     *chosen = list[index];
     return GDN_OK;
 }
@@ -133,7 +140,8 @@ static gdn_status open_own(gdn_vk_device *dev, uint32_t index, const gdn_vulkan_
     if (native && native->get_instance_proc_addr) {
         gdn_vk_traits *list = NULL;
         uint32_t n = 0;
-        if ((status = gdn_vk_instance_open((PFN_vkGetInstanceProcAddr)native->get_instance_proc_addr, &dev->vk, &dev->instance)))
+        if ((status = gdn_vk_instance_open((PFN_vkGetInstanceProcAddr)native->get_instance_proc_addr, &dev->vk,
+                                           &dev->instance)))
             return status;
         dev->own_instance = 1;
         if ((status = gdn_vk_list_devices(&dev->vk, dev->instance, &list, &n)))
@@ -183,13 +191,16 @@ static gdn_status check_native(const gdn_vulkan_desc *native)
 {
     const uint32_t known = GDN_VULKAN_FLOAT64 | GDN_VULKAN_STORAGE_16 | GDN_VULKAN_FULL_SUBGROUPS;
     if (native->features & ~known || native->reserved)
-        return gdn_fail(GDN_INVALID_ARGUMENT, "native->%s is %#x; %#x are allowed", native->reserved ? "reserved" : "features",
-                        native->reserved ? (unsigned)native->reserved : (unsigned)native->features, native->reserved ? 0 : (unsigned)known);
+        return gdn_fail(GDN_INVALID_ARGUMENT, "native->%s is %#x; %#x are allowed",
+                        native->reserved ? "reserved" : "features",
+                        native->reserved ? (unsigned)native->reserved : (unsigned)native->features,
+                        native->reserved ? 0 : (unsigned)known);
     if (!native->lock_queue != !native->unlock_queue)
         return gdn_fail(GDN_INVALID_ARGUMENT, "native->%s is NULL; give lock_queue and unlock_queue, or neither",
                         native->lock_queue ? "unlock_queue" : "lock_queue");
     if (!native->device && (native->instance || native->physical_device || native->queue || native->features))
-        return gdn_fail(GDN_INVALID_ARGUMENT, "native->device is NULL, but the instance, physical device, queue or features are given");
+        return gdn_fail(GDN_INVALID_ARGUMENT,
+                        "native->device is NULL, but the instance, physical device, queue or features are given");
     if (native->device && native->device_name)
         return gdn_fail(GDN_INVALID_ARGUMENT, "native->device and native->device_name are both given");
     return GDN_OK;
@@ -201,8 +212,9 @@ gdn_status gdn_vk_device_open(void *device, const gdn_context *ctx, uint32_t ind
     gdn_vulkan_desc native = { 0 };
     gdn_status status;
     dev->ctx = ctx;
-    if (callers && ((status = gdn_struct_read("native", callers, GDN_FIRST_SIZE(gdn_vulkan_desc), sizeof native, &native)) ||
-                    (status = check_native(&native))))
+    if (callers &&
+        ((status = gdn_struct_read("native", callers, GDN_FIRST_SIZE(gdn_vulkan_desc), sizeof native, &native)) ||
+         (status = check_native(&native))))
         return status;
     dev->cache_load = native.cache_load;
     dev->cache_save = native.cache_save;
@@ -225,7 +237,8 @@ void gdn_vk_device_close(void *device)
     gdn_vk_device *dev = device;
     const int idle = !dev->timeline || gdn_vk_wait(dev) == GDN_OK || dev->lost;
     if (!idle && dev->ctx)
-        gdn_context_log(dev->ctx, GDN_LOG_ERROR, "vulkan: the device did not finish in time; its objects are left behind");
+        gdn_context_log(dev->ctx, GDN_LOG_ERROR,
+                        "vulkan: the device did not finish in time; its objects are left behind");
     if (idle) {
         gdn_vk_pipelines_close(dev);
         gdn_vk_memory_close(dev);

@@ -127,7 +127,8 @@ gdn_status gdn_vk_take_report(gdn_vk_device *dev);   /* BAD_MAP once per occurre
 /* ---- memory.c ---- */
 gdn_status gdn_vk_memory_open(gdn_vk_device *dev);
 void       gdn_vk_memory_close(gdn_vk_device *dev);
-gdn_status gdn_vk_buffer_write(gdn_context *ctx, const gdn_span *span, uint64_t offset, const void *source, uint64_t bytes);
+gdn_status gdn_vk_buffer_write(gdn_context *ctx, const gdn_span *span, uint64_t offset, const void *source,
+                               uint64_t bytes);
 gdn_status gdn_vk_buffer_read(gdn_context *ctx, const gdn_span *span, uint64_t offset, void *target, uint64_t bytes);
 /* Memory of the backend's own: host-visible and coherent where `visible`. */
 gdn_status gdn_vk_allocate(gdn_vk_device *dev, uint64_t bytes, int visible, gdn_vk_buffer *buffer);
@@ -182,9 +183,10 @@ static inline uint32_t gdn_vk_lanes(const gdn_vk_device *dev)
 }
 
 /* ---- dispatch_<kernel>.c ---- */
-#define GDN_KERNEL(stem, number, title)                                                                        \
-    gdn_status gdn_vk_plan_##stem(const gdn_context *ctx, const gdn_##stem##_problem *p, gdn_plan *plan); \
-    gdn_status gdn_vk_run_##stem(gdn_context *ctx, const gdn_##stem##_problem *p, const gdn_plan *plan, gdn_stream stream);
+#define GDN_KERNEL(stem, number, title)                                                                                \
+    gdn_status gdn_vk_plan_##stem(const gdn_context *ctx, const gdn_##stem##_problem *p, gdn_plan *plan);              \
+    gdn_status gdn_vk_run_##stem(gdn_context *ctx, const gdn_##stem##_problem *p, const gdn_plan *plan,                \
+                                 gdn_stream stream);
 #include "core/kernels.def"
 #undef GDN_KERNEL
 

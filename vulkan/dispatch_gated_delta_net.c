@@ -23,8 +23,7 @@ static int is_narrow(const problem_t *p)
 {
     const gdn_token_view *const view[] = { &p->q, &p->k, &p->v, &p->g, &p->beta, &p->out, &p->ssm_a, &p->dt_bias };
     int narrow = 0;
-    for (int i = 0; i < (is_raw(p) ? 8 : 6); i++)
-        narrow |= view[i]->dtype != GDN_F32;
+    for (int i = 0; i < (is_raw(p) ? 8 : 6); i++) narrow |= view[i]->dtype != GDN_F32;
     return narrow;
 }
 
@@ -32,28 +31,28 @@ static int is_narrow(const problem_t *p)
  * whatever the type, so that two in one 64-bit integer cost half. */
 static uint32_t width_of_loads(const gdn_vk_device *dev, const gdn_gpu_device *gpu, const problem_t *p)
 {
-    const gdn_gpu_pool   pools[]  = { gdn_gpu_pool_of(gpu, &p->state_in), gdn_gpu_pool_of(gpu, &p->state_out) };
-    const gdn_gpu_tokens tokens[] = { gdn_gpu_tokens_of(gpu, &p->q), gdn_gpu_tokens_of(gpu, &p->k), gdn_gpu_tokens_of(gpu, &p->g) };
+    const gdn_gpu_pool pools[] = { gdn_gpu_pool_of(gpu, &p->state_in), gdn_gpu_pool_of(gpu, &p->state_out) };
+    const gdn_gpu_tokens tokens[] = { gdn_gpu_tokens_of(gpu, &p->q), gdn_gpu_tokens_of(gpu, &p->k),
+                                      gdn_gpu_tokens_of(gpu, &p->g) };
     uint64_t bits = gdn_gpu_pool_bits(&pools[0]) | gdn_gpu_pool_bits(&pools[1]);
     bits |= p->q.dtype == GDN_F32 ? gdn_gpu_token_bits(&tokens[0]) : 0;
     bits |= p->k.dtype == GDN_F32 ? gdn_gpu_token_bits(&tokens[1]) : 0;
     bits |= p->gate == GDN_GATE_CHANNEL && p->g.dtype == GDN_F32 ? gdn_gpu_token_bits(&tokens[2]) : 0;
-    if (dev->traits.type == VK_PHYSICAL_DEVICE_TYPE_CPU)
-        return bits % 8 ? 0 : 2;
+    if (dev->traits.type == VK_PHYSICAL_DEVICE_TYPE_CPU) return bits % 8 ? 0 : 2;
     return bits % 16 ? 0 : 1;
 }
 
-/* The shader's constants NB, SHAPE and WIDE. Multiples of 32, aligned, get pipelines of their own; every other head size,
- * and operands that are not aligned, share a general one (NB = 0), since a driver takes seconds for each. */
+/* The shader's constants NB, SHAPE and WIDE. Multiples of 32, aligned, get pipelines of their own; every other head
+ * size, and operands that are not aligned, share a general one (NB = 0), since a driver takes seconds for each. */
 static void specialize(const gdn_vk_device *dev, const problem_t *p, uint32_t width, gdn_plan *plan)
 {
     const int general = p->head_dim_k % 32 || !width;
-    const int narrow  = general ? dev->traits.storage16 : is_narrow(p);
-    plan->variant      = general;
+    const int narrow = general ? dev->traits.storage16 : is_narrow(p);
+    plan->variant = general;
     plan->constants[0] = lanes(dev);
     plan->constants[1] = general ? 0 : (uint32_t)p->head_dim_k / 32;
-    plan->constants[2] = (p->gate == GDN_GATE_CHANNEL ? 1u : 0u) | (p->state_layout == GDN_STATE_KV ? 2u : 0u) | (narrow ? 4u : 0u) |
-                         (gdn_gpu_has_forms(p) ? 8u : 0u);
+    plan->constants[2] = (p->gate == GDN_GATE_CHANNEL ? 1u : 0u) | (p->state_layout == GDN_STATE_KV ? 2u : 0u) |
+                         (narrow ? 4u : 0u) | (gdn_gpu_has_forms(p) ? 8u : 0u);
     plan->constants[3] = general ? 0 : width;
 }
 
@@ -66,7 +65,8 @@ gdn_status gdn_vk_plan_gated_delta_net(const gdn_context *ctx, const problem_t *
     plan->form = dev->gpu.variant.subgroup ? "subgroup" : "shared";
     gdn_gpu_plan_gated_delta_net(&gpu, p, lanes(dev) / 8 * COLUMNS_OF_EIGHT_LANES, plan);
     if (is_narrow(p) && !dev->traits.storage16)
-        gdn_gpu_refuse(plan, "F16 and BF16 need storageBuffer16BitAccess, which %.100s does not have", dev->traits.name);
+        gdn_gpu_refuse(plan, "F16 and BF16 need storageBuffer16BitAccess, which %.100s does not have",
+                       dev->traits.name);
     return GDN_OK;
 }
 
@@ -76,6 +76,7 @@ gdn_status gdn_vk_run_gated_delta_net(gdn_context *ctx, const problem_t *p, cons
     const gdn_gpu_device gpu = gdn_vk_gpu(dev);
     const gdn_gpu_gated_delta_net params = gdn_gpu_params_gated_delta_net(&gpu, p, plan);
     gdn_vk_dispatch dispatch = { .n_items = (uint64_t)plan->n_items };
-    gdn_status status = gdn_vk_pipeline_get(dev, GDN_KERNEL_gated_delta_net, plan->variant, plan->constants, &dispatch.pipeline);
+    gdn_status status =
+        gdn_vk_pipeline_get(dev, GDN_KERNEL_gated_delta_net, plan->variant, plan->constants, &dispatch.pipeline);
     return status ? status : gdn_vk_run(dev, &p->workspace, &params, sizeof params, 0, &dispatch, 1, stream);
 }

@@ -13,7 +13,8 @@ gdn_status gdn_vk_plan_set_rows(const gdn_context *ctx, const gdn_set_rows_probl
     plan->constants[1] = 0; /* 1: enters rows into the table */
     plan->constants[2] = PIECE;
     if ((p->src_dtype != GDN_F32 || p->dst_dtype != GDN_F32) && !dev->traits.storage16)
-        gdn_gpu_refuse(plan, "F16, BF16 and Q8_0 need storageBuffer16BitAccess, which %.100s does not have", dev->traits.name);
+        gdn_gpu_refuse(plan, "F16, BF16 and Q8_0 need storageBuffer16BitAccess, which %.100s does not have",
+                       dev->traits.name);
     return GDN_OK;
 }
 
@@ -32,5 +33,6 @@ gdn_status gdn_vk_run_set_rows(gdn_context *ctx, const gdn_set_rows_problem *p, 
     if ((table && (status = gdn_vk_pipeline_get(dev, GDN_KERNEL_set_rows, 0, enter, &dispatch[0].pipeline))) ||
         (status = gdn_vk_pipeline_get(dev, GDN_KERNEL_set_rows, 0, write, &dispatch[1].pipeline)))
         return status;
-    return gdn_vk_run(dev, &p->workspace, &params, sizeof params, 4 * (uint64_t)params.table_words, dispatch + !table, 1 + table, stream);
+    return gdn_vk_run(dev, &p->workspace, &params, sizeof params, 4 * (uint64_t)params.table_words, dispatch + !table,
+                      1 + table, stream);
 }

@@ -1,6 +1,7 @@
 /* The Vulkan functions that the backend calls. One table of them per device, and no global pointers: the library's own
- * instance and a caller's may be open side by side, behind different loaders, and a test can replace any function for one
- * device by what its get_instance_proc_addr returns. (This is what volk does, whose pointers are one set per process.) */
+ * instance and a caller's may be open side by side, behind different loaders, and a test can replace any function for
+ * one device by what its get_instance_proc_addr returns. (This is what volk does, whose pointers are one set per
+ * process.) */
 #ifndef GDN_VULKAN_FUNCTIONS_H
 #define GDN_VULKAN_FUNCTIONS_H
 

@@ -65,9 +65,9 @@ vec4 gather_columns(float x, uint turn)
                 subgroupShuffle(x, first + 6));
 }
 #else
-// Exchanges between lanes through shared memory, in three areas ("boards") that are used one after the other: a lane that
-// writes to one has passed the barrier of a later exchange, before which every lane has read it. So an exchange costs one
-// barrier instead of two, as long as two exchanges in a row never use the same area.
+// Exchanges between lanes through shared memory, in three areas ("boards") that are used one after the other: a lane
+// that writes to one has passed the barrier of a later exchange, before which every lane has read it. So an exchange
+// costs one barrier instead of two, as long as two exchanges in a row never use the same area.
 shared vec4 board[6 * gl_WorkGroupSize.x];
 uint lane_of_workgroup()
 {
@@ -288,7 +288,8 @@ uint64_t entry_at(gdn_gpu_pool pool, int entry, int n_slots)
 // 0: a raw gate's constants of the head
 void load_gate()
 {
-    const bool raw = p.g_form == GDN_GPU_G_RAW || p.g_form == GDN_GPU_G_RAW_A_LOG, biased = (p.has & GDN_GPU_HAS_BIAS) != 0;
+    const bool raw = p.g_form == GDN_GPU_G_RAW || p.g_form == GDN_GPU_G_RAW_A_LOG,
+               biased = (p.has & GDN_GPU_HAS_BIAS) != 0;
     const uint64_t bias_at = p.dt_bias.base + at.h * p.dt_bias.head;
     rate = raw ? load_any(p.ssm_a.base + at.h * p.ssm_a.head, p.ssm_a_dtype) : 0.0;
     rate = p.g_form == GDN_GPU_G_RAW_A_LOG ? -gdn_exp(rate) : rate;
@@ -296,7 +297,7 @@ void load_gate()
         bias = biased ? load_any(bias_at, p.dt_bias_dtype) : 0.0;
     } else {
         EACH_BLOCK(m)
-            key_bias[m] = biased ? load_elements(bias_at, NARROW ? p.dt_bias_dtype : GDN_GPU_F32, 32 * m + at.i0) : vec4(0);
+        key_bias[m] = biased ? load_elements(bias_at, NARROW ? p.dt_bias_dtype : GDN_GPU_F32, 32 * m + at.i0) : vec4(0);
     }
 }
 
@@ -352,8 +353,8 @@ void load_token()
     }
 }
 
-// 0: q and k, divided by their lengths. Of the eight lanes four take q's sum through the tree, the others k's. Zeros beyond
-// the head leave a sum of squares as it is; what they become, 0 * inf, is in no sum.
+// 0: q and k, divided by their lengths. Of the eight lanes four take q's sum through the tree, the others k's. Zeros
+// beyond the head leave a sum of squares as it is; what they become, 0 * inf, is in no sum.
 void normalise()
 {
     vec4 q_sum = vec4(0), k_sum = vec4(0);
@@ -363,7 +364,8 @@ void normalise()
     }
     const bool upper = (at.lane & 4) != 0;
     precise vec4 x = (upper ? k_sum : q_sum) + exchange(upper ? q_sum : k_sum, 4, 2); // h = 16
-    const float factor = gdn_norm_factor(fold_rest(x, x, 0, 1), p.norm_add, p.norm_most), other = exchange(factor, 4, 2);
+    const float factor = gdn_norm_factor(fold_rest(x, x, 0, 1), p.norm_add, p.norm_most),
+                other = exchange(factor, 4, 2);
     const float q_factor = upper ? other : factor, k_factor = upper ? factor : other;
     EACH_BLOCK(m) {
         precise vec4 q_ready = q[m] * q_factor, k_ready = k[m] * k_factor;

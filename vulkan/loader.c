@@ -71,7 +71,8 @@ gdn_status gdn_vk_instance_open(PFN_vkGetInstanceProcAddr get, gdn_vk_functions 
         .sType = VK_STRUCTURE_TYPE_APPLICATION_INFO, .pEngineName = "libgdn", .engineVersion = gdn_version(),
         .apiVersion = version < VK_API_VERSION_1_3 ? VK_API_VERSION_1_2 : VK_API_VERSION_1_3,
     };
-    const VkInstanceCreateInfo info = { .sType = VK_STRUCTURE_TYPE_INSTANCE_CREATE_INFO, .pApplicationInfo = &application };
+    const VkInstanceCreateInfo info = { .sType = VK_STRUCTURE_TYPE_INSTANCE_CREATE_INFO,
+                                        .pApplicationInfo = &application };
     VkResult result = vk->CreateInstance(&info, NULL, instance);
     if (result != VK_SUCCESS) {
         *instance = VK_NULL_HANDLE;
@@ -121,23 +122,32 @@ gdn_status gdn_vk_read_traits(const gdn_vk_functions *vk, VkPhysicalDevice physi
     vk->GetPhysicalDeviceProperties(physical, &basic);
     if (basic.apiVersion < VK_API_VERSION_1_2) /* its other structs may not be asked for */
         return gdn_fail(GDN_UNSUPPORTED, "%s is of Vulkan %u.%u; 1.2 is needed", basic.deviceName,
-                        (unsigned)VK_API_VERSION_MAJOR(basic.apiVersion), (unsigned)VK_API_VERSION_MINOR(basic.apiVersion));
+                        (unsigned)VK_API_VERSION_MAJOR(basic.apiVersion),
+                        (unsigned)VK_API_VERSION_MINOR(basic.apiVersion));
 
     VkPhysicalDeviceVulkan12Properties p12 = { .sType = VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_VULKAN_1_2_PROPERTIES };
-    VkPhysicalDeviceVulkan11Properties p11 = { .sType = VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_VULKAN_1_1_PROPERTIES, .pNext = &p12 };
+    VkPhysicalDeviceVulkan11Properties p11 = { .sType = VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_VULKAN_1_1_PROPERTIES,
+                                               .pNext = &p12 };
     VkPhysicalDeviceProperties2 p2 = { .sType = VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_PROPERTIES_2, .pNext = &p11 };
     vk->GetPhysicalDeviceProperties2(physical, &p2);
 
-    const int sizes = basic.apiVersion >= VK_API_VERSION_1_3 || has_extension(vk, physical, VK_EXT_SUBGROUP_SIZE_CONTROL_EXTENSION_NAME);
-    VkPhysicalDeviceSubgroupSizeControlFeatures size_control = { .sType = VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_SUBGROUP_SIZE_CONTROL_FEATURES };
-    VkPhysicalDeviceVulkan12Features f12 = { .sType = VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_VULKAN_1_2_FEATURES, .pNext = sizes ? &size_control : NULL };
-    VkPhysicalDeviceVulkan11Features f11 = { .sType = VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_VULKAN_1_1_FEATURES, .pNext = &f12 };
+    const int sizes = basic.apiVersion >= VK_API_VERSION_1_3 ||
+                      has_extension(vk, physical, VK_EXT_SUBGROUP_SIZE_CONTROL_EXTENSION_NAME);
+    VkPhysicalDeviceSubgroupSizeControlFeatures size_control = {
+        .sType = VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_SUBGROUP_SIZE_CONTROL_FEATURES
+    };
+    VkPhysicalDeviceVulkan12Features f12 = { .sType = VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_VULKAN_1_2_FEATURES,
+                                             .pNext = sizes ? &size_control : NULL };
+    VkPhysicalDeviceVulkan11Features f11 = { .sType = VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_VULKAN_1_1_FEATURES,
+                                             .pNext = &f12 };
     VkPhysicalDeviceFeatures2 f2 = { .sType = VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_FEATURES_2, .pNext = &f11 };
     vk->GetPhysicalDeviceFeatures2(physical, &f2);
 
     if (!f12.bufferDeviceAddress || !f12.timelineSemaphore || !f2.features.shaderInt64)
         return gdn_fail(GDN_UNSUPPORTED, "%s has no %s", basic.deviceName,
-                        !f12.bufferDeviceAddress ? "bufferDeviceAddress" : !f12.timelineSemaphore ? "timelineSemaphore" : "shaderInt64");
+                        !f12.bufferDeviceAddress ? "bufferDeviceAddress"
+                        : !f12.timelineSemaphore ? "timelineSemaphore"
+                                                 : "shaderInt64");
     if (!find_queue_family(vk, physical, &t->queue_family))
         return gdn_fail(GDN_UNSUPPORTED, "%s has no queue with compute", basic.deviceName);
 

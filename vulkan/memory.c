@@ -17,7 +17,8 @@ static int find_type(const gdn_vk_device *dev, uint32_t bits, VkMemoryPropertyFl
 static int choose_type(const gdn_vk_device *dev, uint32_t bits, int visible)
 {
     const VkMemoryPropertyFlags host = VK_MEMORY_PROPERTY_HOST_VISIBLE_BIT | VK_MEMORY_PROPERTY_HOST_COHERENT_BIT;
-    const int shared = dev->traits.type == VK_PHYSICAL_DEVICE_TYPE_CPU || dev->traits.type == VK_PHYSICAL_DEVICE_TYPE_INTEGRATED_GPU;
+    const int shared =
+        dev->traits.type == VK_PHYSICAL_DEVICE_TYPE_CPU || dev->traits.type == VK_PHYSICAL_DEVICE_TYPE_INTEGRATED_GPU;
     int type = -1;
     if (visible) {
         type = find_type(dev, bits, host | VK_MEMORY_PROPERTY_HOST_CACHED_BIT);
@@ -34,9 +35,10 @@ static int choose_type(const gdn_vk_device *dev, uint32_t bits, int visible)
 gdn_status gdn_vk_allocate(gdn_vk_device *dev, uint64_t bytes, int visible, gdn_vk_buffer *b)
 {
     const VkBufferCreateInfo info = {
-        .sType = VK_STRUCTURE_TYPE_BUFFER_CREATE_INFO, .size = bytes,
-        .usage = VK_BUFFER_USAGE_STORAGE_BUFFER_BIT | VK_BUFFER_USAGE_SHADER_DEVICE_ADDRESS_BIT | VK_BUFFER_USAGE_TRANSFER_SRC_BIT |
-                 VK_BUFFER_USAGE_TRANSFER_DST_BIT,
+        .sType = VK_STRUCTURE_TYPE_BUFFER_CREATE_INFO,
+        .size = bytes,
+        .usage = VK_BUFFER_USAGE_STORAGE_BUFFER_BIT | VK_BUFFER_USAGE_SHADER_DEVICE_ADDRESS_BIT |
+                 VK_BUFFER_USAGE_TRANSFER_SRC_BIT | VK_BUFFER_USAGE_TRANSFER_DST_BIT,
         .sharingMode = VK_SHARING_MODE_EXCLUSIVE,
     };
     VkMemoryRequirements need;
@@ -50,16 +52,20 @@ gdn_status gdn_vk_allocate(gdn_vk_device *dev, uint64_t bytes, int visible, gdn_
     const int type = choose_type(dev, need.memoryTypeBits, visible);
     if (type < 0) {
         gdn_vk_release(dev, b);
-        return gdn_fail(GDN_INTERNAL, "the device %s has no memory type for a %s buffer", dev->traits.name, visible ? "host-visible" : "storage");
+        return gdn_fail(GDN_INTERNAL, "the device %s has no memory type for a %s buffer", dev->traits.name,
+                        visible ? "host-visible" : "storage");
     }
-    const VkMemoryAllocateFlagsInfo flags = { .sType = VK_STRUCTURE_TYPE_MEMORY_ALLOCATE_FLAGS_INFO, .flags = VK_MEMORY_ALLOCATE_DEVICE_ADDRESS_BIT };
+    const VkMemoryAllocateFlagsInfo flags = { .sType = VK_STRUCTURE_TYPE_MEMORY_ALLOCATE_FLAGS_INFO,
+                                              .flags = VK_MEMORY_ALLOCATE_DEVICE_ADDRESS_BIT };
     const VkMemoryAllocateInfo allocate = {
-        .sType = VK_STRUCTURE_TYPE_MEMORY_ALLOCATE_INFO, .pNext = &flags, .allocationSize = need.size, .memoryTypeIndex = (uint32_t)type,
+        .sType = VK_STRUCTURE_TYPE_MEMORY_ALLOCATE_INFO, .pNext = &flags, .allocationSize = need.size,
+        .memoryTypeIndex = (uint32_t)type,
     };
     const char *call = "vkAllocateMemory";
     if ((result = dev->vk.AllocateMemory(dev->device, &allocate, NULL, &b->memory)) != VK_SUCCESS) {
         b->memory = VK_NULL_HANDLE;
-    } else if (call = "vkBindBufferMemory", (result = dev->vk.BindBufferMemory(dev->device, b->buffer, b->memory, 0)) == VK_SUCCESS) {
+    } else if (call = "vkBindBufferMemory",
+               (result = dev->vk.BindBufferMemory(dev->device, b->buffer, b->memory, 0)) == VK_SUCCESS) {
         const VkMemoryPropertyFlags host = VK_MEMORY_PROPERTY_HOST_VISIBLE_BIT | VK_MEMORY_PROPERTY_HOST_COHERENT_BIT;
         if ((dev->memory.memoryTypes[type].propertyFlags & host) == host) {
             call = "vkMapMemory";
@@ -87,7 +93,8 @@ void gdn_vk_release(gdn_vk_device *dev, gdn_vk_buffer *b)
 gdn_status gdn_vk_memory_open(gdn_vk_device *dev)
 {
     gdn_status status;
-    if ((status = gdn_vk_allocate(dev, GDN_VK_STAGING_BYTES, 1, &dev->staging)) || (status = gdn_vk_allocate(dev, 256, 1, &dev->bad)))
+    if ((status = gdn_vk_allocate(dev, GDN_VK_STAGING_BYTES, 1, &dev->staging)) ||
+        (status = gdn_vk_allocate(dev, 256, 1, &dev->bad)))
         return status;
     memset(dev->bad.mapped, 0, 256);
     return GDN_OK;
@@ -118,10 +125,12 @@ static char *mapped_bytes(const gdn_vk_device *dev, const gdn_span *span)
 
 /* One piece through the staging buffer, and wait for it. Also flushes earlier calls' writes, and makes the copy visible
  * to whatever comes after. */
-static gdn_status copy_piece(gdn_vk_device *dev, VkBuffer from, uint64_t from_at, VkBuffer to, uint64_t to_at, uint64_t bytes)
+static gdn_status copy_piece(gdn_vk_device *dev, VkBuffer from, uint64_t from_at, VkBuffer to, uint64_t to_at,
+                             uint64_t bytes)
 {
     const VkMemoryBarrier before = {
-        .sType = VK_STRUCTURE_TYPE_MEMORY_BARRIER, .srcAccessMask = VK_ACCESS_MEMORY_WRITE_BIT | VK_ACCESS_HOST_WRITE_BIT,
+        .sType = VK_STRUCTURE_TYPE_MEMORY_BARRIER,
+        .srcAccessMask = VK_ACCESS_MEMORY_WRITE_BIT | VK_ACCESS_HOST_WRITE_BIT,
         .dstAccessMask = VK_ACCESS_TRANSFER_READ_BIT | VK_ACCESS_TRANSFER_WRITE_BIT,
     };
     const VkMemoryBarrier after = {
@@ -133,13 +142,17 @@ static gdn_status copy_piece(gdn_vk_device *dev, VkBuffer from, uint64_t from_at
     gdn_status status = gdn_vk_begin(dev, &commands);
     if (status)
         return status;
-    dev->vk.CmdPipelineBarrier(commands, VK_PIPELINE_STAGE_ALL_COMMANDS_BIT | VK_PIPELINE_STAGE_HOST_BIT, VK_PIPELINE_STAGE_TRANSFER_BIT, 0, 1, &before, 0, NULL, 0, NULL);
+    dev->vk.CmdPipelineBarrier(commands, VK_PIPELINE_STAGE_ALL_COMMANDS_BIT | VK_PIPELINE_STAGE_HOST_BIT,
+                               VK_PIPELINE_STAGE_TRANSFER_BIT, 0, 1, &before, 0, NULL, 0, NULL);
     dev->vk.CmdCopyBuffer(commands, from, to, 1, &region);
-    dev->vk.CmdPipelineBarrier(commands, VK_PIPELINE_STAGE_TRANSFER_BIT, VK_PIPELINE_STAGE_ALL_COMMANDS_BIT | VK_PIPELINE_STAGE_HOST_BIT, 0, 1, &after, 0, NULL, 0, NULL);
+    dev->vk.CmdPipelineBarrier(commands, VK_PIPELINE_STAGE_TRANSFER_BIT,
+                               VK_PIPELINE_STAGE_ALL_COMMANDS_BIT | VK_PIPELINE_STAGE_HOST_BIT, 0, 1, &after, 0, NULL,
+                               0, NULL);
     return (status = gdn_vk_submit(dev, commands)) ? status : gdn_vk_wait(dev);
 }
 
-gdn_status gdn_vk_buffer_write(gdn_context *ctx, const gdn_span *span, uint64_t offset, const void *source, uint64_t bytes)
+gdn_status gdn_vk_buffer_write(gdn_context *ctx, const gdn_span *span, uint64_t offset, const void *source,
+                               uint64_t bytes)
 {
     gdn_vk_device *dev = ctx->state;
     gdn_status status = gdn_vk_wait(dev); /* nothing queued may still read what is overwritten, here or in staging */
@@ -176,6 +189,7 @@ uint64_t gdn_vk_address(const gdn_vk_device *dev, const gdn_place *at)
 {
     if (!at->data)
         return 0;
-    const VkBufferDeviceAddressInfo info = { .sType = VK_STRUCTURE_TYPE_BUFFER_DEVICE_ADDRESS_INFO, .buffer = (VkBuffer)at->data };
+    const VkBufferDeviceAddressInfo info = { .sType = VK_STRUCTURE_TYPE_BUFFER_DEVICE_ADDRESS_INFO,
+                                             .buffer = (VkBuffer)at->data };
     return dev->vk.GetBufferDeviceAddress(dev->device, &info) + at->offset;
 }

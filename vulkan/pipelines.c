@@ -96,7 +96,8 @@ gdn_status gdn_vk_pipelines_open(gdn_vk_device *dev)
 {
     const VkPushConstantRange range = { VK_SHADER_STAGE_COMPUTE_BIT, 0, sizeof(gdn_vk_push) };
     const VkPipelineLayoutCreateInfo layout = {
-        .sType = VK_STRUCTURE_TYPE_PIPELINE_LAYOUT_CREATE_INFO, .pushConstantRangeCount = 1, .pPushConstantRanges = &range,
+        .sType = VK_STRUCTURE_TYPE_PIPELINE_LAYOUT_CREATE_INFO, .pushConstantRangeCount = 1,
+        .pPushConstantRanges = &range,
     };
     VkResult result = dev->vk.CreatePipelineLayout(dev->device, &layout, NULL, &dev->layout);
     if (result != VK_SUCCESS) {
@@ -164,12 +165,17 @@ gdn_status gdn_vk_pipeline_make(gdn_vk_device *dev, int kernel, int general, int
     VkSpecializationMapEntry entries[GDN_VK_CONSTANTS];
     for (uint32_t i = 0; i < GDN_VK_CONSTANTS; i++)
         entries[i] = (VkSpecializationMapEntry){ i, i * (uint32_t)sizeof constants[0], sizeof constants[0] };
-    const VkSpecializationInfo specialization = { GDN_VK_CONSTANTS, entries, GDN_VK_CONSTANTS * sizeof constants[0], constants };
+    const VkSpecializationInfo specialization = { GDN_VK_CONSTANTS, entries, GDN_VK_CONSTANTS * sizeof constants[0],
+                                                  constants };
     const int whole = subgroup && dev->traits.full_subgroups && constants[0] % dev->traits.subgroup_size == 0;
     const VkComputePipelineCreateInfo info = {
-        .sType = VK_STRUCTURE_TYPE_COMPUTE_PIPELINE_CREATE_INFO, .layout = dev->layout,
-        .stage = { .sType = VK_STRUCTURE_TYPE_PIPELINE_SHADER_STAGE_CREATE_INFO, .stage = VK_SHADER_STAGE_COMPUTE_BIT, .module = module,
-                   .pName = "main", .pSpecializationInfo = &specialization,
+        .sType = VK_STRUCTURE_TYPE_COMPUTE_PIPELINE_CREATE_INFO,
+        .layout = dev->layout,
+        .stage = { .sType = VK_STRUCTURE_TYPE_PIPELINE_SHADER_STAGE_CREATE_INFO,
+                   .stage = VK_SHADER_STAGE_COMPUTE_BIT,
+                   .module = module,
+                   .pName = "main",
+                   .pSpecializationInfo = &specialization,
                    .flags = whole ? VK_PIPELINE_SHADER_STAGE_CREATE_REQUIRE_FULL_SUBGROUPS_BIT : 0 },
     };
     result = dev->vk.CreateComputePipelines(dev->device, dev->cache, 1, &info, NULL, pipeline);
@@ -191,8 +197,8 @@ gdn_status gdn_vk_pipeline_get(gdn_vk_device *dev, int kernel, int general, cons
     *p = (gdn_vk_pipeline){ .kernel = kernel, .general = general };
     memcpy(p->constants, constants, sizeof p->constants);
     const double before = seconds();
-    gdn_status status = gdn_vk_pipeline_make(dev, kernel, general, dev->gpu.variant.soft_fma, dev->gpu.variant.subgroup, constants,
-                                             &p->pipeline);
+    gdn_status status = gdn_vk_pipeline_make(dev, kernel, general, dev->gpu.variant.soft_fma, dev->gpu.variant.subgroup,
+                                             constants, &p->pipeline);
     if (status) {
         gdn_vk_host_free(dev, p);
         return status;

@@ -16,10 +16,13 @@ static gdn_status run(void *user)
     const probe_t *x = user;
     gdn_vk_device *dev = x->dev;
     const uint32_t constants[GDN_VK_CONSTANTS] = { 32, 0, 0, 0 };
-    const gdn_gpu_probe params = { .operands = x->memory.address, .results = x->memory.address + GDN_PROBE_IN_BYTES, .n = GDN_PROBE_OPERANDS };
+    const gdn_gpu_probe params = { .operands = x->memory.address,
+                                   .results = x->memory.address + GDN_PROBE_IN_BYTES,
+                                   .n = GDN_PROBE_OPERANDS };
     const gdn_place workspace = { .data = (void *)x->memory.buffer, .offset = GDN_PROBE_BYTES };
     gdn_vk_dispatch dispatch = { .n_items = (GDN_PROBE_OPERANDS + constants[0] - 1) / constants[0] };
-    gdn_status status = gdn_vk_pipeline_make(dev, GDN_VK_SHADER_PROBE, 0, x->soft_fma, 0, constants, &dispatch.pipeline);
+    gdn_status status =
+        gdn_vk_pipeline_make(dev, GDN_VK_SHADER_PROBE, 0, x->soft_fma, 0, constants, &dispatch.pipeline);
     if (status)
         return status;
     if (!(status = gdn_vk_run(dev, &workspace, &params, sizeof params, 0, &dispatch, 1, NULL)))

@@ -1,5 +1,5 @@
-/* Push constants of all shaders: where a dispatch's parameter block lies (gpu/params.h), and its grid. The block is at the
- * start of the call's workspace, because push constants are only sure to have 128 bytes. */
+/* Push constants of all shaders: where a dispatch's parameter block lies (gpu/params.h), and its grid. The block is at
+ * the start of the call's workspace, because push constants are only sure to have 128 bytes. */
 #ifndef GDN_VULKAN_PUSH_H
 #define GDN_VULKAN_PUSH_H
 
@@ -7,9 +7,9 @@
 
 GDN_GPU_STRUCT(gdn_vk_push)
 {
-    uint64_t    params;      /* address of the parameter block */
-    GDN_GPU_U32 n_items;     /* workgroups that have work; the grid is two-dimensional and may have more */
-    GDN_GPU_U32 grid_width;  /* workgroups in x */
+    uint64_t params;        /* address of the parameter block */
+    GDN_GPU_U32 n_items;    /* workgroups that have work; the grid is two-dimensional and may have more */
+    GDN_GPU_U32 grid_width; /* workgroups in x */
 };
 
 #endif

@@ -6,7 +6,8 @@
 
 gdn_status gdn_vk_queue_open(gdn_vk_device *dev)
 {
-    const VkSemaphoreTypeCreateInfo type = { .sType = VK_STRUCTURE_TYPE_SEMAPHORE_TYPE_CREATE_INFO, .semaphoreType = VK_SEMAPHORE_TYPE_TIMELINE };
+    const VkSemaphoreTypeCreateInfo type = { .sType = VK_STRUCTURE_TYPE_SEMAPHORE_TYPE_CREATE_INFO,
+                                             .semaphoreType = VK_SEMAPHORE_TYPE_TIMELINE };
     const VkSemaphoreCreateInfo semaphore = { .sType = VK_STRUCTURE_TYPE_SEMAPHORE_CREATE_INFO, .pNext = &type };
     const VkCommandPoolCreateInfo pool = {
         .sType = VK_STRUCTURE_TYPE_COMMAND_POOL_CREATE_INFO, .flags = VK_COMMAND_POOL_CREATE_RESET_COMMAND_BUFFER_BIT,
@@ -22,8 +23,8 @@ gdn_status gdn_vk_queue_open(gdn_vk_device *dev)
         return gdn_vk_fail(dev, result, "vkCreateCommandPool");
     }
     const VkCommandBufferAllocateInfo buffers = {
-        .sType = VK_STRUCTURE_TYPE_COMMAND_BUFFER_ALLOCATE_INFO, .commandPool = dev->pool, .level = VK_COMMAND_BUFFER_LEVEL_PRIMARY,
-        .commandBufferCount = GDN_VK_RING,
+        .sType = VK_STRUCTURE_TYPE_COMMAND_BUFFER_ALLOCATE_INFO, .commandPool = dev->pool,
+        .level = VK_COMMAND_BUFFER_LEVEL_PRIMARY, .commandBufferCount = GDN_VK_RING,
     };
     if ((result = dev->vk.AllocateCommandBuffers(dev->device, &buffers, dev->ring)) != VK_SUCCESS)
         return gdn_vk_fail(dev, result, "vkAllocateCommandBuffers");
@@ -46,7 +47,10 @@ static gdn_status wait_for(gdn_vk_device *dev, uint64_t value)
         return gdn_fail(GDN_DEVICE_LOST, "the device %s was lost; the context can only be destroyed", dev->traits.name);
     if (!value)
         return GDN_OK;
-    const VkSemaphoreWaitInfo wait = { .sType = VK_STRUCTURE_TYPE_SEMAPHORE_WAIT_INFO, .semaphoreCount = 1, .pSemaphores = &dev->timeline, .pValues = &value };
+    const VkSemaphoreWaitInfo wait = { .sType = VK_STRUCTURE_TYPE_SEMAPHORE_WAIT_INFO,
+                                       .semaphoreCount = 1,
+                                       .pSemaphores = &dev->timeline,
+                                       .pValues = &value };
     VkResult result = dev->vk.WaitSemaphores(dev->device, &wait, dev->timeout_ns);
     if (result == VK_TIMEOUT)
         return gdn_fail(GDN_TIMEOUT, "the device %s was not done after %llu ns (desc->timeout_ns)", dev->traits.name,
@@ -61,7 +65,8 @@ gdn_status gdn_vk_wait(gdn_vk_device *dev)
 
 gdn_status gdn_vk_begin(gdn_vk_device *dev, VkCommandBuffer *commands)
 {
-    const VkCommandBufferBeginInfo info = { .sType = VK_STRUCTURE_TYPE_COMMAND_BUFFER_BEGIN_INFO, .flags = VK_COMMAND_BUFFER_USAGE_ONE_TIME_SUBMIT_BIT };
+    const VkCommandBufferBeginInfo info = { .sType = VK_STRUCTURE_TYPE_COMMAND_BUFFER_BEGIN_INFO,
+                                            .flags = VK_COMMAND_BUFFER_USAGE_ONE_TIME_SUBMIT_BIT };
     const uint32_t i = dev->ring_next;
     gdn_status status = wait_for(dev, dev->ring_value[i]);
     if (status)
@@ -80,11 +85,12 @@ gdn_status gdn_vk_submit(gdn_vk_device *dev, VkCommandBuffer commands)
         return gdn_vk_fail(dev, result, "vkEndCommandBuffer");
     const uint64_t value = dev->submitted + 1;
     const VkTimelineSemaphoreSubmitInfo timeline = {
-        .sType = VK_STRUCTURE_TYPE_TIMELINE_SEMAPHORE_SUBMIT_INFO, .signalSemaphoreValueCount = 1, .pSignalSemaphoreValues = &value,
+        .sType = VK_STRUCTURE_TYPE_TIMELINE_SEMAPHORE_SUBMIT_INFO, .signalSemaphoreValueCount = 1,
+        .pSignalSemaphoreValues = &value,
     };
     const VkSubmitInfo submit = {
-        .sType = VK_STRUCTURE_TYPE_SUBMIT_INFO, .pNext = &timeline, .commandBufferCount = 1, .pCommandBuffers = &commands,
-        .signalSemaphoreCount = 1, .pSignalSemaphores = &dev->timeline,
+        .sType = VK_STRUCTURE_TYPE_SUBMIT_INFO, .pNext = &timeline, .commandBufferCount = 1,
+        .pCommandBuffers = &commands, .signalSemaphoreCount = 1, .pSignalSemaphores = &dev->timeline,
     };
     if (dev->lock)
         dev->lock(dev->lock_user);

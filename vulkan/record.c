@@ -5,8 +5,10 @@
 #include "core/status.h"
 #include "vulkan/device.h"
 
-_Static_assert(sizeof(gdn_gpu_gated_delta_net) <= GDN_VK_PARAMS_BYTES && sizeof(gdn_gpu_ssm_conv) <= GDN_VK_PARAMS_BYTES &&
-               sizeof(gdn_gpu_set_rows) <= GDN_VK_PARAMS_BYTES && sizeof(gdn_gpu_probe) <= GDN_VK_PARAMS_BYTES, "parameter blocks fit");
+_Static_assert(sizeof(gdn_gpu_gated_delta_net) <= GDN_VK_PARAMS_BYTES &&
+                   sizeof(gdn_gpu_ssm_conv) <= GDN_VK_PARAMS_BYTES && sizeof(gdn_gpu_set_rows) <= GDN_VK_PARAMS_BYTES &&
+                   sizeof(gdn_gpu_probe) <= GDN_VK_PARAMS_BYTES,
+               "parameter blocks fit");
 
 enum { GRID = 65535 }; /* workgroups in each direction, on any device */
 
@@ -17,8 +19,13 @@ static uint64_t address(const void *backend, const gdn_place *at)
 
 gdn_gpu_device gdn_vk_gpu(const gdn_vk_device *dev)
 {
-    return (gdn_gpu_device){ .name = dev->gpu.variant.name, .most_blocks = (uint64_t)GRID * GRID, .limit = "more than 65535 x 65535 workgroups",
-                             .most_slots = UINT32_MAX - 1, .params_bytes = GDN_VK_PARAMS_BYTES, .address = address, .backend = dev,
+    return (gdn_gpu_device){ .name = dev->gpu.variant.name,
+                             .most_blocks = (uint64_t)GRID * GRID,
+                             .limit = "more than 65535 x 65535 workgroups",
+                             .most_slots = UINT32_MAX - 1,
+                             .params_bytes = GDN_VK_PARAMS_BYTES,
+                             .address = address,
+                             .backend = dev,
                              .bad = dev->bad.address };
 }
 
@@ -29,10 +36,12 @@ static uint32_t grid(uint64_t n, uint32_t *height)
     return (uint32_t)(n < GRID ? n : GRID);
 }
 
-static void barrier(const gdn_vk_device *dev, VkCommandBuffer commands, VkPipelineStageFlags from, VkAccessFlags written,
-                    VkPipelineStageFlags to, VkAccessFlags used)
+static void barrier(const gdn_vk_device *dev, VkCommandBuffer commands, VkPipelineStageFlags from,
+                    VkAccessFlags written, VkPipelineStageFlags to, VkAccessFlags used)
 {
-    const VkMemoryBarrier memory = { .sType = VK_STRUCTURE_TYPE_MEMORY_BARRIER, .srcAccessMask = written, .dstAccessMask = used };
+    const VkMemoryBarrier memory = { .sType = VK_STRUCTURE_TYPE_MEMORY_BARRIER,
+                                     .srcAccessMask = written,
+                                     .dstAccessMask = used };
     dev->vk.CmdPipelineBarrier(commands, from, to, 0, 1, &memory, 0, NULL, 0, NULL);
 }
 
@@ -40,26 +49,27 @@ gdn_status gdn_vk_run(gdn_vk_device *dev, const gdn_place *workspace, const void
                       uint64_t zeroed_bytes, const gdn_vk_dispatch *dispatches, int n, gdn_stream stream)
 {
     const VkPipelineStageFlags both = VK_PIPELINE_STAGE_COMPUTE_SHADER_BIT | VK_PIPELINE_STAGE_TRANSFER_BIT;
-    const uint64_t  params_address = gdn_vk_address(dev, workspace);
+    const uint64_t params_address = gdn_vk_address(dev, workspace);
     VkCommandBuffer commands = stream;
     gdn_status status;
-    if (dev->lost)
-        return gdn_vk_wait(dev); /* says so */
-    if (!commands && (status = gdn_vk_begin(dev, &commands)))
-        return status;
+    if (dev->lost) return gdn_vk_wait(dev); /* says so */
+    if (!commands && (status = gdn_vk_begin(dev, &commands))) return status;
 
     /* After earlier calls: they may have written what is read, or still read the workspace. */
     barrier(dev, commands, both, VK_ACCESS_SHADER_WRITE_BIT | VK_ACCESS_TRANSFER_WRITE_BIT, both,
-            VK_ACCESS_SHADER_READ_BIT | VK_ACCESS_SHADER_WRITE_BIT | VK_ACCESS_TRANSFER_READ_BIT | VK_ACCESS_TRANSFER_WRITE_BIT);
+            VK_ACCESS_SHADER_READ_BIT | VK_ACCESS_SHADER_WRITE_BIT | VK_ACCESS_TRANSFER_READ_BIT |
+                VK_ACCESS_TRANSFER_WRITE_BIT);
     dev->vk.CmdUpdateBuffer(commands, (VkBuffer)workspace->data, workspace->offset, params_bytes, params);
     if (zeroed_bytes)
-        dev->vk.CmdFillBuffer(commands, (VkBuffer)workspace->data, workspace->offset + GDN_VK_PARAMS_BYTES, zeroed_bytes, 0);
-    barrier(dev, commands, VK_PIPELINE_STAGE_TRANSFER_BIT, VK_ACCESS_TRANSFER_WRITE_BIT, VK_PIPELINE_STAGE_COMPUTE_SHADER_BIT,
-            VK_ACCESS_SHADER_READ_BIT | VK_ACCESS_SHADER_WRITE_BIT);
+        dev->vk.CmdFillBuffer(commands, (VkBuffer)workspace->data, workspace->offset + GDN_VK_PARAMS_BYTES,
+                              zeroed_bytes, 0);
+    barrier(dev, commands, VK_PIPELINE_STAGE_TRANSFER_BIT, VK_ACCESS_TRANSFER_WRITE_BIT,
+            VK_PIPELINE_STAGE_COMPUTE_SHADER_BIT, VK_ACCESS_SHADER_READ_BIT | VK_ACCESS_SHADER_WRITE_BIT);
 
     for (int i = 0; i < n; i++) {
         uint32_t height;
-        const gdn_vk_push push = { .params = params_address, .n_items = (uint32_t)dispatches[i].n_items,
+        const gdn_vk_push push = { .params = params_address,
+                                   .n_items = (uint32_t)dispatches[i].n_items,
                                    .grid_width = grid(dispatches[i].n_items, &height) };
         if (dispatches[i].after_previous)
             barrier(dev, commands, VK_PIPELINE_STAGE_COMPUTE_SHADER_BIT, VK_ACCESS_SHADER_WRITE_BIT,
@@ -68,6 +78,7 @@ gdn_status gdn_vk_run(gdn_vk_device *dev, const gdn_place *workspace, const void
         dev->vk.CmdPushConstants(commands, dev->layout, VK_SHADER_STAGE_COMPUTE_BIT, 0, sizeof push, &push);
         dev->vk.CmdDispatch(commands, push.grid_width, height, 1);
     }
-    barrier(dev, commands, VK_PIPELINE_STAGE_COMPUTE_SHADER_BIT, VK_ACCESS_SHADER_WRITE_BIT, VK_PIPELINE_STAGE_HOST_BIT, VK_ACCESS_HOST_READ_BIT);
+    barrier(dev, commands, VK_PIPELINE_STAGE_COMPUTE_SHADER_BIT, VK_ACCESS_SHADER_WRITE_BIT, VK_PIPELINE_STAGE_HOST_BIT,
+            VK_ACCESS_HOST_READ_BIT);
     return stream ? GDN_OK : gdn_vk_submit(dev, commands);
 }

@@ -110,8 +110,8 @@ gdn_vk_code gdn_vk_shader(int kernel, int general, int soft_fma, int subgroup, i
 /* ---- Float controls --------------------------------------------------------------------------------- */
 
 /* GLSL cannot ask for them, and a module that does cannot be given to a device that lacks them. So the three
- * declarations are put into the words: capabilities behind the first capability, execution modes behind the entry point.
- * Layout of SPIR-V: a header of 5 words, then instructions of (words << 16 | opcode). */
+ * declarations are put into the words: capabilities behind the first capability, execution modes behind the entry
+ * point. Layout of SPIR-V: a header of 5 words, then instructions of (words << 16 | opcode). */
 enum { OP_ENTRY_POINT = 15, OP_EXECUTION_MODE = 16, OP_CAPABILITY = 17 };
 
 size_t gdn_vk_add_float_controls(const gdn_vk_traits *t, gdn_vk_code code, uint32_t *to)

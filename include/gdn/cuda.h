@@ -2,8 +2,8 @@
  * gdn/cuda.h - a program's own CUDA context and streams with libgdn's CUDA backend.
  *
  * Not needed for running on a device's primary context, which is the one that the CUDA runtime (and so PyTorch) uses:
- * gdn_context_desc.backend = GDN_BACKEND_CUDA does that, and memory and streams of the runtime can be passed as they are.
- * With this header a program brings a context of its own. Needs no CUDA header.
+ * gdn_context_desc.backend = GDN_BACKEND_CUDA does that, and memory and streams of the runtime can be passed as they
+ * are. With this header a program brings a context of its own. Needs no CUDA header.
  *
  *     gdn_cuda_desc native = GDN_INIT(gdn_cuda_desc);
  *     native.context = context;                              // CUcontext
@@ -12,34 +12,34 @@
  *     if (gdn_context_create(&desc, &ctx)) fail(gdn_last_error());
  *
  * ---- Memory ----
- * gdn_span.data and gdn_tensor.data are device addresses (CUdeviceptr, or what cudaMalloc gave) that kernels of the context
- * can reach: device memory, managed memory, or host memory that is mapped. Alignment to 16 bytes is fastest.
+ * gdn_span.data and gdn_tensor.data are device addresses (CUdeviceptr, or what cudaMalloc gave) that kernels of the
+ * context can reach: device memory, managed memory, or host memory that is mapped. Alignment to 16 bytes is fastest.
  *
  * ---- Streams ----
- * gdn_stream is a CUstream (cudaStream_t) of the context, or CU_STREAM_LEGACY, or CU_STREAM_PER_THREAD. NULL is a stream
- * of the library's own, which does not wait for the legacy default stream. A call launches kernels and returns; it never
- * waits, allocates nothing, and leaves the thread's current context as it was. A stream of another context is refused. A
- * handle that was never a stream is refused where the driver notices; drivers may not.
+ * gdn_stream is a CUstream (cudaStream_t) of the context, or CU_STREAM_LEGACY, or CU_STREAM_PER_THREAD. NULL is a
+ * stream of the library's own, which does not wait for the legacy default stream. A call launches kernels and returns;
+ * it never waits, allocates nothing, and leaves the thread's current context as it was. A stream of another context is
+ * refused. A handle that was never a stream is refused where the driver notices; drivers may not.
  *
  * ---- Graphs ----
  * A stream may be capturing, in any mode: the call becomes kernel nodes, and nothing else. Each replay reads the maps
- * and the tensors as they are then. gdn_synchronize() refuses a stream that is capturing; gdn_poll() and gdn_buffer_*() may
- * be called at any time.
+ * and the tensors as they are then. gdn_synchronize() refuses a stream that is capturing; gdn_poll() and gdn_buffer_*()
+ * may be called at any time.
  *
  * ---- Maps ----
- * Maps lie in memory that the device can read, so a call does not read them: a kernel does, when the stream comes to it.
- * Written on the same stream, by cuMemcpyHtoDAsync() from page-locked memory or by a kernel of the program, they need no
- * wait on the host; page-locked memory that is mapped may be passed as it is.
+ * Maps lie in memory that the device can read, so a call does not read them: a kernel does, when the stream comes to
+ * it. Written on the same stream, by cuMemcpyHtoDAsync() from page-locked memory or by a kernel of the program, they
+ * need no wait on the host; page-locked memory that is mapped may be passed as it is.
  *
  * A value out of range makes its sequence (set_rows: its row) one that is skipped, nothing is written out of range, and
- * GDN_BAD_MAP is reported by gdn_synchronize() or gdn_poll(). A bad value in state_dst is one that is not written. Where seq_start does not ascend, other sequences of
- * the call may be left out too. That no slot is written twice cannot be checked there: which write stays is then not
- * defined.
+ * GDN_BAD_MAP is reported by gdn_synchronize() or gdn_poll(). A bad value in state_dst is one that is not written.
+ * Where seq_start does not ascend, other sequences of the call may be left out too. That no slot is written twice
+ * cannot be checked there: which write stays is then not defined.
  *
  * ---- Faults ----
- * What kernels and copies of anybody in the CUDA context run into (an illegal address, ...) breaks the whole context. It is
- * reported by the next call that hears of it, gdn_poll() included, as GDN_DEVICE_LOST; then the libgdn context can only
- * be destroyed.
+ * What kernels and copies of anybody in the CUDA context run into (an illegal address, ...) breaks the whole context.
+ * It is reported by the next call that hears of it, gdn_poll() included, as GDN_DEVICE_LOST; then the libgdn context
+ * can only be destroyed.
  */
 #ifndef GDN_CUDA_H
 #define GDN_CUDA_H
@@ -52,9 +52,9 @@ extern "C" {
 
 typedef struct gdn_cuda_desc {
     uint32_t size;
-    uint32_t flags;   /* none yet, 0                                                                        */
-    void    *context; /* CUcontext, which must outlive the gdn_context; gdn_context_desc.device is not used.
-                         NULL: the primary context of that device                                           */
+    uint32_t flags; /* none yet, 0                                                                        */
+    void *context;  /* CUcontext, which must outlive the gdn_context; gdn_context_desc.device is not used.
+                       NULL: the primary context of that device                                           */
 } gdn_cuda_desc;
 
 #ifdef __cplusplus

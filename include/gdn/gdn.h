@@ -511,17 +511,15 @@ enum { GDN_CONV_SILU = 1 }; /* flag: out = silu(sum) */
  *
  * Operands:
  *   x        [n_tokens][n_channels]              F32 F16 BF16   stride: sequence, token
- *   weight   [n_channels][kernel_width]          F32 F16 BF16   stride: channel, tap; tap-major F32: { 4, 4 * n_channels }
- *   bias     [n_channels]                        F32 F16 BF16   optional
- *   out      [n_tokens][n_channels]              F32 F16 BF16, rounded once   stride: sequence, token
- *   history  [n_rows][n_columns][n_channels]     F32 F16 BF16   stride: row, column. Optional: absent means that
- *            every sequence starts from zero and none is kept. The column of position p is p % n_columns.
- *            n_columns >= kernel_width - 1; each column more allows a rollback one token deeper: to verify
- *            N drafts, kernel_width - 1 + N. Read and written.
- *   history_out  as history, of its type, n_rows_out rows: where columns are written. Absent = history itself.
- * 16-bit elements are widened exactly; sums are F32. The history takes x's bits where it has x's type, else its
- * values, rounded once. A history of x's type, or of F32, is exact; any other is not, and then results depend on
- * where tokens are cut into calls.
+ *   weight   [n_channels][kernel_width]          F32 F16 BF16   stride: channel, tap; tap-major F32: { 4, 4 *
+ * n_channels } bias     [n_channels]                        F32 F16 BF16   optional out      [n_tokens][n_channels] F32
+ * F16 BF16, rounded once   stride: sequence, token history  [n_rows][n_columns][n_channels]     F32 F16 BF16   stride:
+ * row, column. Optional: absent means that every sequence starts from zero and none is kept. The column of position p
+ * is p % n_columns. n_columns >= kernel_width - 1; each column more allows a rollback one token deeper: to verify N
+ * drafts, kernel_width - 1 + N. Read and written. history_out  as history, of its type, n_rows_out rows: where columns
+ * are written. Absent = history itself. 16-bit elements are widened exactly; sums are F32. The history takes x's bits
+ * where it has x's type, else its values, rounded once. A history of x's type, or of F32, is exact; any other is not,
+ * and then results depend on where tokens are cut into calls.
  *
  * Maps, int32, as in gated_delta_net; each may be absent:
  *   seq_start   [n_seqs + 1]

@@ -45,14 +45,14 @@
  *
  * ---- Maps ----
  * Maps lie in memory that the device can read, so a call does not read them: a shader does. vkCmdUpdateBuffer() (up to
- * 64 KiB) into a buffer with TRANSFER_DST_BIT, recorded in front of the call, writes them without a wait: the call's first
- * barrier is enough. Where an earlier call reads the same buffer, a barrier from its shader to the transfer comes before.
- * Host-visible memory is as good, if it is written before the submission and left alone until that is done.
+ * 64 KiB) into a buffer with TRANSFER_DST_BIT, recorded in front of the call, writes them without a wait: the call's
+ * first barrier is enough. Where an earlier call reads the same buffer, a barrier from its shader to the transfer comes
+ * before. Host-visible memory is as good, if it is written before the submission and left alone until that is done.
  *
  * A value out of range makes its sequence (set_rows: its row) one that is skipped, nothing is written out of range, and
- * GDN_BAD_MAP is reported by gdn_synchronize() or gdn_poll(). A bad value in state_dst is one that is not written. Where seq_start does not ascend, other sequences of
- * the call may be left out too. That no slot is written twice cannot be checked there: which write stays is then not
- * defined.
+ * GDN_BAD_MAP is reported by gdn_synchronize() or gdn_poll(). A bad value in state_dst is one that is not written.
+ * Where seq_start does not ascend, other sequences of the call may be left out too. That no slot is written twice
+ * cannot be checked there: which write stays is then not defined.
  *
  * ---- Pipelines ----
  * A pipeline is created at the first call that needs it (a head size, a gate, an alignment) and kept until the
@@ -113,10 +113,10 @@ typedef struct gdn_vulkan_desc {
     void               *cache_user;
 } gdn_vulkan_desc;
 
-/* For a program whose own submissions need what calls with stream = NULL compute: the timeline semaphore (VkSemaphore) of
- * the context's submissions, and the value that it has when everything queued so far is done. A submission that waits
- * for that value, in the stages that read, needs no further barrier, and nothing waits on the host. The semaphore lives
- * as long as the context; only the library signals it. GDN_UNSUPPORTED on other backends. */
+/* For a program whose own submissions need what calls with stream = NULL compute: the timeline semaphore (VkSemaphore)
+ * of the context's submissions, and the value that it has when everything queued so far is done. A submission that
+ * waits for that value, in the stages that read, needs no further barrier, and nothing waits on the host. The semaphore
+ * lives as long as the context; only the library signals it. GDN_UNSUPPORTED on other backends. */
 GDN_API gdn_status gdn_vulkan_timeline(gdn_context *ctx, void **semaphore, uint64_t *value);
 
 #ifdef __cplusplus

@@ -22,7 +22,12 @@ static int run(gdn_context *ctx)
     a.n_seqs = a.n_tokens = a.n_rows = a.n_slots = a.n_heads_k = a.n_heads_v = 1;
     a.head_dim_k = a.head_dim_v = HEAD_DIM;
     a.scale = 1.0f;
-    a.q.data = q; a.k.data = k; a.v.data = v; a.g.data = &g; a.beta.data = &beta; a.out.data = out;
+    a.q.data = q;
+    a.k.data = k;
+    a.v.data = v;
+    a.g.data = &g;
+    a.beta.data = &beta;
+    a.out.data = out;
     a.state.data = state;
 
     memset(&capability, 0, sizeof capability);

@@ -1,4 +1,5 @@
-/* What the tests of the CUDA backend share, besides tests/device_suite.h and the fake driver's tests/simt/driver_api.h. */
+/* What the tests of the CUDA backend share, besides tests/device_suite.h and the fake driver's tests/simt/driver_api.h.
+ */
 #ifndef GDN_TEST_CUDA_SUPPORT_H
 #define GDN_TEST_CUDA_SUPPORT_H
 

@@ -1,5 +1,5 @@
-/* The CUDA backend where `gdn check` does not reach: a program's context and streams, threads, and everything that can go
- * wrong. Runs on the emulator's driver, whose simt_* functions make things go wrong. */
+/* The CUDA backend where `gdn check` does not reach: a program's context and streams, threads, and everything that can
+ * go wrong. Runs on the emulator's driver, whose simt_* functions make things go wrong. */
 #include <string.h>
 
 #include "cuda/device.h"
@@ -20,15 +20,18 @@ static void test_programs_context(void)
     simt_context *mine = NULL, *other = NULL, *current = NULL;
     simt_stream *stream = NULL, *foreign = NULL;
     step_on on;
-    CHECK(cuInit(0) == SIMT_SUCCESS && cuCtxCreate_v2(&other, 0, 0) == SIMT_SUCCESS && cuStreamCreate(&foreign, 1) == SIMT_SUCCESS);
+    CHECK(cuInit(0) == SIMT_SUCCESS && cuCtxCreate_v2(&other, 0, 0) == SIMT_SUCCESS &&
+          cuStreamCreate(&foreign, 1) == SIMT_SUCCESS);
     CHECK(cuCtxCreate_v2(&mine, 0, 0) == SIMT_SUCCESS && cuStreamCreate(&stream, 1) == SIMT_SUCCESS);
     CHECK(cuCtxSetCurrent(other) == SIMT_SUCCESS);
     gdn_context *ctx = open_cuda(mine, 0);
     CHECK(step_put(&on, ctx, &start) == GDN_OK);
 
     /* On a stream of the program's; nothing waits, and the program's current context stays. */
-    const unsigned long long waits = simt_calls("cuStreamSynchronize") + simt_calls("cuCtxSynchronize") + simt_calls("cuStreamQuery");
-    const unsigned long long memory = simt_calls("cuMemAlloc_v2") + simt_calls("cuMemHostAlloc") + simt_calls("cuMemcpyHtoDAsync_v2");
+    const unsigned long long waits =
+        simt_calls("cuStreamSynchronize") + simt_calls("cuCtxSynchronize") + simt_calls("cuStreamQuery");
+    const unsigned long long memory =
+        simt_calls("cuMemAlloc_v2") + simt_calls("cuMemHostAlloc") + simt_calls("cuMemcpyHtoDAsync_v2");
     CHECK(step_run(&on, stream) == GDN_OK);
     CHECK(waits == simt_calls("cuStreamSynchronize") + simt_calls("cuCtxSynchronize") + simt_calls("cuStreamQuery"));
     CHECK(memory == simt_calls("cuMemAlloc_v2") + simt_calls("cuMemHostAlloc") + simt_calls("cuMemcpyHtoDAsync_v2"));
@@ -38,7 +41,8 @@ static void test_programs_context(void)
     CHECK(simt_calls("cuStreamSynchronize") == 0 && simt_calls("cuCtxSynchronize") == 0);
 
     /* The legacy stream, CU_STREAM_LEGACY. (The fake driver does not have the one per thread.) */
-    CHECK(step_run(&on, (gdn_stream)(uintptr_t)1) == GDN_OK && gdn_synchronize(ctx, (gdn_stream)(uintptr_t)1) == GDN_OK);
+    CHECK(step_run(&on, (gdn_stream)(uintptr_t)1) == GDN_OK &&
+          gdn_synchronize(ctx, (gdn_stream)(uintptr_t)1) == GDN_OK);
     CHECK(step_same(&on, &wanted_twice));
 
     /* Bad streams: of another context, and none at all. */
@@ -83,17 +87,29 @@ static void test_bad_native(void)
 
 static long long alive(void)
 {
-    return simt_count("device blocks") + simt_count("host blocks") + simt_count("contexts") + simt_count("streams") + simt_count("modules");
+    return simt_count("device blocks") + simt_count("host blocks") + simt_count("contexts") + simt_count("streams") +
+           simt_count("modules");
 }
 
-/* Every call of the driver that creating and using a context makes fails once: a status and a text, nothing left behind,
- * nothing broken. */
+/* Every call of the driver that creating and using a context makes fails once: a status and a text, nothing left
+ * behind, nothing broken. */
 static void test_every_call_fails(void)
 {
     static const char *const functions[] = {
-        "cuDevicePrimaryCtxRetain", "cuCtxPushCurrent_v2", "cuStreamCreate", "cuStreamCreateWithPriority", "cuMemHostAlloc",
-        "cuMemHostGetDevicePointer_v2", "cuModuleLoadData", "cuModuleGetFunction", "cuMemAlloc_v2", "cuMemcpyHtoDAsync_v2",
-        "cuMemcpyDtoHAsync_v2", "cuLaunchKernel", "cuStreamQuery", "cuThreadExchangeStreamCaptureMode",
+        "cuDevicePrimaryCtxRetain",
+        "cuCtxPushCurrent_v2",
+        "cuStreamCreate",
+        "cuStreamCreateWithPriority",
+        "cuMemHostAlloc",
+        "cuMemHostGetDevicePointer_v2",
+        "cuModuleLoadData",
+        "cuModuleGetFunction",
+        "cuMemAlloc_v2",
+        "cuMemcpyHtoDAsync_v2",
+        "cuMemcpyDtoHAsync_v2",
+        "cuLaunchKernel",
+        "cuStreamQuery",
+        "cuThreadExchangeStreamCaptureMode",
     };
     int failed = 0;
     for (size_t f = 0; f < sizeof functions / sizeof functions[0]; f++)
@@ -108,21 +124,25 @@ static void test_every_call_fails(void)
             gdn_status status = suite_try(&desc, &ctx, &on, &same);
             if (!status && !same)
                 status = GDN_OUT_OF_MEMORY; /* its reads may fail, too */
-            const int in_use = simt_calls(functions[f]) >= calls + nth; /* and not only in what follows, which reports nothing */
+            const int in_use =
+                simt_calls(functions[f]) >= calls + nth; /* and not only in what follows, which reports nothing */
             if (ctx)
                 step_drop(&on);
             gdn_context_destroy(ctx);
             reached = simt_calls(functions[f]) >= calls + nth;
             (void)simt_fail_call(functions[f], 1u << 30, SIMT_SUCCESS, 1);
-            if (in_use && strcmp(functions[f], "cuThreadExchangeStreamCaptureMode")) { /* the one that a call can do without */
+            if (in_use &&
+                strcmp(functions[f], "cuThreadExchangeStreamCaptureMode")) { /* the one that a call can do without */
                 failed++;
                 CHECK(status == GDN_OUT_OF_MEMORY);
                 CHECK(strstr(gdn_last_error(), "CUDA_ERROR_OUT_OF_MEMORY (2)"));
             }
             if (alive() != before)
-                (void)printf("    after failure %u of %s: %lld things more are alive\n", nth, functions[f], alive() - before);
+                (void)printf("    after failure %u of %s: %lld things more are alive\n", nth, functions[f],
+                             alive() - before);
             /* What could not be freed because the push or the wait before it failed stays, until the context goes. */
-            CHECK(alive() == before || !strcmp(functions[f], "cuCtxPushCurrent_v2") || !strcmp(functions[f], "cuStreamQuery"));
+            CHECK(alive() == before || !strcmp(functions[f], "cuCtxPushCurrent_v2") ||
+                  !strcmp(functions[f], "cuStreamQuery"));
         }
     CHECK(failed > 60);
     gdn_context *ctx = open_cuda(NULL, 0); /* and all is well afterwards */
@@ -134,8 +154,10 @@ static void test_out_of_memory(void)
     gdn_span span;
     gdn_context *ctx = open_cuda(NULL, 0);
     CHECK(gdn_buffer_create(ctx, UINT64_C(1) << 40, &span) == GDN_OUT_OF_MEMORY && !span.data);
-    CHECK(strstr(gdn_last_error(), "no buffer of 1099511627776 bytes") && strstr(gdn_last_error(), "CUDA_ERROR_OUT_OF_MEMORY"));
-    CHECK(gdn_buffer_create(ctx, 1000, &span) == GDN_OK && (uintptr_t)span.data % 64 == 0); /* and is given back with the context */
+    CHECK(strstr(gdn_last_error(), "no buffer of 1099511627776 bytes") &&
+          strstr(gdn_last_error(), "CUDA_ERROR_OUT_OF_MEMORY"));
+    CHECK(gdn_buffer_create(ctx, 1000, &span) == GDN_OK &&
+          (uintptr_t)span.data % 64 == 0); /* and is given back with the context */
     const long long blocks = simt_count("device blocks");
     gdn_context_destroy(ctx);
     CHECK(simt_count("device blocks") < blocks);
@@ -179,7 +201,8 @@ static uint64_t *timeout_of(gdn_context *ctx)
 
 static void hang(int on) { CHECK(simt_control("hang", on) == 0); }
 
-/* Only waits for what is never done have a short timeout: how long the emulator takes for the rest is not for a clock to say. */
+/* Only waits for what is never done have a short timeout: how long the emulator takes for the rest is not for a clock
+ * to say. */
 static void test_bounded_waits(void)
 {
     step_on on;

@@ -49,7 +49,8 @@ void test_graph(void)
         const int32_t src[SEQS] = { 2, GDN_NONE, GDN_SKIP }, dst[SEQS] = { 2, 0, 1 };
         memcpy(other.src, src, sizeof src);
         memcpy(other.dst, dst, sizeof dst);
-        CHECK(gdn_buffer_write(ctx, &on.span[SRC], 0, src, sizeof src) == GDN_OK && gdn_buffer_write(ctx, &on.span[DST], 0, dst, sizeof dst) == GDN_OK);
+        CHECK(gdn_buffer_write(ctx, &on.span[SRC], 0, src, sizeof src) == GDN_OK &&
+              gdn_buffer_write(ctx, &on.span[DST], 0, dst, sizeof dst) == GDN_OK);
         CHECK(gdn_buffer_write(ctx, &on.span[STATE], 0, start.state, sizeof start.state) == GDN_OK);
         CHECK(gdn_buffer_write(ctx, &on.span[OUT], 0, start.out, sizeof start.out) == GDN_OK);
         CHECK(cuGraphLaunch(exec, stream) == SIMT_SUCCESS && gdn_synchronize(ctx, stream) == GDN_OK);
@@ -66,7 +67,8 @@ void test_graph(void)
         const int32_t bad[SEQS] = { GDN_SKIP, SEQS, GDN_SKIP };
         CHECK(gdn_buffer_write(ctx, &on.span[SRC], 0, bad, sizeof bad) == GDN_OK);
         CHECK(cuGraphLaunch(exec, stream) == SIMT_SUCCESS && gdn_synchronize(ctx, stream) == GDN_BAD_MAP);
-        CHECK(strstr(gdn_last_error(), "state_src") && gdn_synchronize(ctx, stream) == GDN_OK && step_same(&on, &other));
+        CHECK(strstr(gdn_last_error(), "state_src") && gdn_synchronize(ctx, stream) == GDN_OK &&
+              step_same(&on, &other));
 
         CHECK(cuGraphExecDestroy(exec) == SIMT_SUCCESS);
         step_drop(&on);
@@ -79,9 +81,9 @@ void test_graph(void)
 enum { T = 100, CHANNELS = 20, WIDTH = 4, ROWS = 90, TARGETS = 40, COLUMNS = 8 };
 
 typedef struct everything {
-    float   x[T * CHANNELS], weight[CHANNELS * WIDTH], out[T * CHANNELS], history[2 * (WIDTH - 1) * CHANNELS];
+    float x[T * CHANNELS], weight[CHANNELS * WIDTH], out[T * CHANNELS], history[2 * (WIDTH - 1) * CHANNELS];
     int32_t position[1];
-    float   src[ROWS * COLUMNS], dst[TARGETS * COLUMNS];
+    float src[ROWS * COLUMNS], dst[TARGETS * COLUMNS];
     int32_t index[ROWS];
 } everything;
 
@@ -100,14 +102,21 @@ static void fill(everything *e, uint32_t seed)
 /* The calls, with all operands in one piece of memory that begins at `at`. */
 static gdn_status run_everything(gdn_context *ctx, char *at, const gdn_span *workspace, gdn_stream stream)
 {
-    gdn_ssm_conv_args c = { .size = sizeof c, .flags = GDN_CONV_SILU, .n_seqs = 1, .n_tokens = T, .n_channels = CHANNELS, .kernel_width = WIDTH,
+    gdn_ssm_conv_args c = { .size = sizeof c,
+                            .flags = GDN_CONV_SILU,
+                            .n_seqs = 1,
+                            .n_tokens = T,
+                            .n_channels = CHANNELS,
+                            .kernel_width = WIDTH,
                             .n_rows = 2 };
-    c.x.data = at + offsetof(everything, x), c.weight.data = at + offsetof(everything, weight), c.out.data = at + offsetof(everything, out);
+    c.x.data = at + offsetof(everything, x), c.weight.data = at + offsetof(everything, weight),
+    c.out.data = at + offsetof(everything, out);
     c.history.data = at + offsetof(everything, history), c.position.data = at + offsetof(everything, position);
     gdn_set_rows_args r = { .size = sizeof r, .n_columns = COLUMNS, .n_rows = ROWS, .n_rows_dst = TARGETS };
-    r.src.data = at + offsetof(everything, src), r.dst.data = at + offsetof(everything, dst), r.index.data = at + offsetof(everything, index);
+    r.src.data = at + offsetof(everything, src), r.dst.data = at + offsetof(everything, dst),
+    r.index.data = at + offsetof(everything, index);
     r.index.dtype = GDN_I32;
-    r.workspace   = *workspace;
+    r.workspace = *workspace;
     const gdn_status status = gdn_ssm_conv(ctx, &c, stream);
     return status ? status : gdn_set_rows(ctx, &r, stream);
 }

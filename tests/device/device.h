@@ -17,7 +17,14 @@ extern int failures;
     } while (0)
 
 /* A decode step of gated_delta_net for 3 sequences over a pool of 3 rows, and what the reference makes of it. */
-enum { SEQS = 3, HEADS = 2, DIM = 32, N_Q = SEQS * HEADS * DIM, N_G = SEQS * HEADS, N_STATE = SEQS * HEADS * DIM * DIM };
+enum {
+    SEQS = 3,
+    HEADS = 2,
+    DIM = 32,
+    N_Q = SEQS * HEADS * DIM,
+    N_G = SEQS * HEADS,
+    N_STATE = SEQS * HEADS * DIM * DIM
+};
 typedef struct step {
     float   q[N_Q], k[N_Q], v[N_Q], g[N_G], beta[N_G], state[N_STATE];
     float   out[N_Q];

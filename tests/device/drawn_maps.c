@@ -1,6 +1,6 @@
-/* Drawn calls with one bad value in one of their maps, or none: with every map there or absent, with a history or without,
- * few tokens per sequence or many, so that every way of cutting a call is met. What is expected is made of calls of the
- * reference, one for each sequence that the maps leave. */
+/* Drawn calls with one bad value in one of their maps, or none: with every map there or absent, with a history or
+ * without, few tokens per sequence or many, so that every way of cutting a call is met. What is expected is made of
+ * calls of the reference, one for each sequence that the maps leave. */
 #include <string.h>
 
 #include "tests/device/sides.h"
@@ -46,8 +46,8 @@ static int length_of(const batch *b, int s)
     return first < 0 || after < first || after > b->n_tokens ? -1 : (int)(after - first);
 }
 
-/* 1: the maps leave this sequence. Counts what is bad about it; bad entries of gated_delta_net's state_dst become GDN_NONE in
- * *alone, the arguments of the sequence by itself. */
+/* 1: the maps leave this sequence. Counts what is bad about it; bad entries of gated_delta_net's state_dst become
+ * GDN_NONE in *alone, the arguments of the sequence by itself. */
 static int is_left(const batch *b, int s, bad_values *bad, int32_t alone[SLOTS])
 {
     const int T = length_of(b, s), delta = b->kernel == &check_kernel_gated_delta_net;
@@ -102,9 +102,9 @@ static void run_alone(sides *on, const batch *b, int s, const int32_t *dst, unsi
     check_case_free(&c);
 }
 
-/* Pieces of the token axis find their sequences by a seq_start that ascends; where it does not, others may be left out too, and
- * tokens that two sequences claim are of either. So then every element is what it was, or what some sequence that is left
- * makes of it by itself. */
+/* Pieces of the token axis find their sequences by a seq_start that ascends; where it does not, others may be left out
+ * too, and tokens that two sequences claim are of either. So then every element is what it was, or what some sequence
+ * that is left makes of it by itself. */
 static void judge(sides *on, const batch *b, int bad_map, int number)
 {
     check_result together = { 0 }, alone[MAX_SEQS] = { { 0 } };
@@ -163,7 +163,9 @@ static void draw_sequences(batch *b, int many, uint32_t *seed)
     const int even = many ? between(seed, 17, 70) : between(seed, 1, 4);
     start[0] = b->has[START] ? between(seed, 0, 2) : 0;
     for (int s = 0; s < b->n_seqs; s++)
-        start[s + 1] = start[s] + (!b->has[START] ? even : many && s == 0 ? 17 * b->n_seqs : between(seed, 0, many ? 70 : 4));
+        start[s + 1] = start[s] + (!b->has[START]   ? even
+                                   : many && s == 0 ? 17 * b->n_seqs
+                                                    : between(seed, 0, many ? 70 : 4));
     b->n_tokens = start[b->n_seqs] + (b->has[START] ? between(seed, 0, 2) : 0);
     b->n_tokens += !b->n_tokens; /* one that nobody owns */
 }
@@ -181,7 +183,9 @@ static int spoil(batch *b, uint32_t *seed)
     int32_t *map = b->map[m];
     if (m == START) {
         const int i = between(seed, 0, b->n_seqs);
-        const int32_t values[] = { -1, INT32_MIN, b->n_tokens + 1, INT32_MAX, i ? map[i - 1] - 1 : -2, i < b->n_seqs ? map[i + 1] + 1 : -3 };
+        const int32_t values[] = {
+            -1, INT32_MIN, b->n_tokens + 1, INT32_MAX, i ? map[i - 1] - 1 : -2, i < b->n_seqs ? map[i + 1] + 1 : -3
+        };
         map[i] = values[kind];
     } else if (m == POSITION) {
         const int s = between(seed, 0, b->n_seqs - 1), T = length_of(b, s);
@@ -261,8 +265,10 @@ enum { MOST_ROWS = 90, TARGETS = 60 };
 static void draw_set_rows(sides *on, int number, uint32_t *seed)
 {
     static const int32_t types[] = { GDN_F32, GDN_F16, GDN_BF16, GDN_Q8_0 };
-    const int64_t far[] = { TARGETS, -2, INT32_MAX, INT32_MIN, (INT64_C(1) << 32) + 3, INT64_MAX, INT64_MIN, -(INT64_C(1) << 32) };
-    const int n_rows = between(seed, 0, 1) ? between(seed, 65, MOST_ROWS) : between(seed, 1, 64), batches = between(seed, 1, 2);
+    const int64_t far[] = { TARGETS,   -2,        INT32_MAX,          INT32_MIN, (INT64_C(1) << 32) + 3,
+                            INT64_MAX, INT64_MIN, -(INT64_C(1) << 32) };
+    const int n_rows = between(seed, 0, 1) ? between(seed, 65, MOST_ROWS) : between(seed, 1, 64),
+              batches = between(seed, 1, 2);
     const int wide = between(seed, 0, 1), n = n_rows * batches;
     const int n_bad = between(seed, 0, 4) ? between(seed, 1, 3) : 0;
     int64_t index[2 * MOST_ROWS], good[2 * MOST_ROWS];

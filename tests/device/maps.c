@@ -1,6 +1,6 @@
 /* Bad values in every map, which only the device sees: the sequence or the row is skipped, nothing else is written, the
- * others are computed, and GDN_BAD_MAP names the map, once. What is expected comes from the reference, which is given the
- * map that the documentation says a bad value amounts to. */
+ * others are computed, and GDN_BAD_MAP names the map, once. What is expected comes from the reference, which is given
+ * the map that the documentation says a bad value amounts to. */
 #include <string.h>
 
 #include "tests/device/sides.h"
@@ -86,8 +86,8 @@ static void bad_gated_delta_net(sides *s)
     judge(s, k, &spec, "seq_start", descends, "seq_start", empty, 0);
 }
 
-/* Entries of state_dst that are not used hold anything: of more snapshots than tokens, of padding, and of a sequence without
- * tokens. Nothing is reported, and the rest is as on the reference, which takes the same maps. */
+/* Entries of state_dst that are not used hold anything: of more snapshots than tokens, of padding, and of a sequence
+ * without tokens. Nothing is reported, and the rest is as on the reference, which takes the same maps. */
 static void unused_gated_delta_net(sides *s)
 {
     static const int32_t src[] = { 6, GDN_SKIP, 0, 2 }, dst[] = { 7, 99, -5, INT32_MAX, INT32_MIN, 8, 3, GDN_SKIP },
@@ -150,9 +150,11 @@ static void bad_ssm_conv(sides *s, int32_t length)
     judge(s, k, &any, "seq_start", descends, "seq_start", empty, 1);
 }
 
-/* ---- Calls without tokens: they have nothing to compute, and no operands, and their maps are judged all the same. -------- */
+/* ---- Calls without tokens: they have nothing to compute, and no operands, and their maps are judged all the same.
+ * -------- */
 
-static void empty_call(sides *s, const check_kernel *kernel, const check_spec *spec, const char *map, int n, int32_t bad)
+static void empty_call(sides *s, const check_kernel *kernel, const check_spec *spec, const char *map, int n,
+                       int32_t bad)
 {
     int32_t    values[3] = { 0 };
     check_case c;
@@ -188,7 +190,8 @@ enum { MOST_ROWS = 100, TARGETS = 150 };
 /* n_rows rows: few are compared with each other, many go through a table. */
 static void bad_set_rows(sides *s, int n_rows, int32_t index_dtype)
 {
-    static const int64_t bad[] = { TARGETS, -2, INT32_MAX, INT32_MIN, (INT64_C(1) << 32) + 3, INT64_MAX, INT64_MIN, -(INT64_C(1) << 32) };
+    static const int64_t bad[] = { TARGETS,   -2,        INT32_MAX,          INT32_MIN, (INT64_C(1) << 32) + 3,
+                                   INT64_MAX, INT64_MIN, -(INT64_C(1) << 32) };
     check_spec spec;
     rows_defaults(&spec.set_rows, 40, n_rows, TARGETS);
     spec.set_rows.dst_type   = GDN_F16;

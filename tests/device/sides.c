@@ -6,8 +6,8 @@
 int sides_open(sides *s, gdn_context *ctx)
 {
     memset(s, 0, sizeof *s);
-    s->ctx       = ctx;
-    s->device    = check_target_adopt(ctx);
+    s->ctx = ctx;
+    s->device = check_target_adopt(ctx);
     s->reference = check_target_open(GDN_BACKEND_REFERENCE, 0, 0);
     CHECK(s->device && s->reference);
     return s->device && s->reference;

@@ -9,12 +9,12 @@
 #include "tools/check/target.h"
 
 typedef struct sides {
-    gdn_context  *ctx;
+    gdn_context *ctx;
     check_target *device, *reference;
-    check_result  got, expected;
+    check_result got, expected;
 } sides;
 
-int  sides_open(sides *s, gdn_context *ctx); /* 0, and a failure is counted, where it cannot be */
+int sides_open(sides *s, gdn_context *ctx); /* 0, and a failure is counted, where it cannot be */
 void sides_close(sides *s);
 
 /* A call, packed: the same memory whenever the specification is the same. */
@@ -24,6 +24,6 @@ void sides_expect(sides *s, const check_case *c, check_result *expected);
 /* Run on the device: a bad value is reported, of the map `name` and once, or (NULL) none. */
 void sides_run(sides *s, const check_case *c, const char *name);
 /* The memory of a map, or -1. */
-int  sides_memory(const check_case *c, const char *map);
+int sides_memory(const check_case *c, const char *map);
 
 #endif

@@ -22,8 +22,10 @@ void step_init(step *s, uint32_t seed)
         s->state[i] = number(&seed);
     for (int i = 0; i < SEQS; i++)
         s->src[i] = s->dst[i] = i;
-    s->args = (gdn_gated_delta_net_args){ .size = sizeof s->args, .n_seqs = SEQS, .n_tokens = SEQS, .n_heads_k = HEADS, .n_heads_v = HEADS,
-                                          .head_dim_k = DIM, .head_dim_v = DIM, .n_rows = SEQS, .n_slots = 1 };
+    s->args = (gdn_gated_delta_net_args){ .size = sizeof s->args,
+                                          .n_seqs = SEQS, .n_tokens = SEQS, .n_heads_k = HEADS, .n_heads_v = HEADS,
+                                          .head_dim_k = DIM, .head_dim_v = DIM, .n_rows = SEQS,
+                                          .n_slots = 1 };
 }
 
 void step_reference(step *s, int n)
@@ -32,7 +34,8 @@ void step_reference(step *s, int n)
     gdn_context_desc desc = { .size = sizeof desc, .backend = GDN_BACKEND_REFERENCE };
     CHECK(gdn_context_create(&desc, &ctx) == GDN_OK);
     gdn_gated_delta_net_args a = s->args;
-    a.q.data = s->q, a.k.data = s->k, a.v.data = s->v, a.g.data = s->g, a.beta.data = s->beta, a.out.data = s->out, a.state.data = s->state;
+    a.q.data = s->q, a.k.data = s->k, a.v.data = s->v, a.g.data = s->g, a.beta.data = s->beta, a.out.data = s->out,
+    a.state.data = s->state;
     for (int i = 0; i < n; i++)
         CHECK(gdn_gated_delta_net(ctx, &a, NULL) == GDN_OK);
     gdn_context_destroy(ctx);
@@ -46,12 +49,14 @@ gdn_status step_put(step_on *on, gdn_context *ctx, const step *s)
         const void *data;
         uint64_t    bytes;
     } parts[] = {
-        { s->q, sizeof s->q }, { s->k, sizeof s->k }, { s->v, sizeof s->v }, { s->g, sizeof s->g }, { s->beta, sizeof s->beta },
-        { s->out, sizeof s->out }, { s->state, sizeof s->state }, { s->src, sizeof s->src }, { s->dst, sizeof s->dst },
+        { s->q, sizeof s->q },         { s->k, sizeof s->k },       { s->v, sizeof s->v },
+        { s->g, sizeof s->g },         { s->beta, sizeof s->beta }, { s->out, sizeof s->out },
+        { s->state, sizeof s->state }, { s->src, sizeof s->src },   { s->dst, sizeof s->dst },
     };
     gdn_status status;
     *on = (step_on){ .ctx = ctx, .args = s->args };
-    gdn_tensor *const tensors[] = { &on->args.q, &on->args.k, &on->args.v, &on->args.g, &on->args.beta, &on->args.out, &on->args.state };
+    gdn_tensor *const tensors[] = { &on->args.q,    &on->args.k,   &on->args.v,    &on->args.g,
+                                    &on->args.beta, &on->args.out, &on->args.state };
     for (int i = 0; i < WORKSPACE; i++) {
         if ((status = gdn_buffer_create(ctx, parts[i].bytes, &on->span[i])) ||
             (status = gdn_buffer_write(ctx, &on->span[i], 0, parts[i].data, parts[i].bytes)))

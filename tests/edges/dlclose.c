@@ -1,5 +1,5 @@
-/* dlopen, a call on several threads, dlclose, again and again: no thread may be left to run code that is gone. The argument
- * is the library. */
+/* dlopen, a call on several threads, dlclose, again and again: no thread may be left to run code that is gone. The
+ * argument is the library. */
 #define _GNU_SOURCE
 #include <dirent.h>
 #include <dlfcn.h>

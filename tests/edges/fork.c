@@ -1,6 +1,7 @@
-/* fork() after calls on several threads, and while another thread is inside one, as Python's multiprocessing does it. The
- * child must be able to use the context that it inherited, a new one, and to destroy both. With the argument "inherited"
- * the new one has no threads: qemu's user mode aborts where the child of a process with threads starts some. */
+/* fork() after calls on several threads, and while another thread is inside one, as Python's multiprocessing does it.
+ * The child must be able to use the context that it inherited, a new one, and to destroy both. With the argument
+ * "inherited" the new one has no threads: qemu's user mode aborts where the child of a process with threads starts
+ * some. */
 #define _GNU_SOURCE
 #include <pthread.h>
 #include <stdatomic.h>

@@ -1,5 +1,6 @@
-/* Threads cannot be made (RLIMIT_NPROC, as a container's pids.max): a context is created all the same, and computes the same
- * on the threads that it got, or on the caller alone. Root is above that limit, so as root this becomes nobody first. */
+/* Threads cannot be made (RLIMIT_NPROC, as a container's pids.max): a context is created all the same, and computes the
+ * same on the threads that it got, or on the caller alone. Root is above that limit, so as root this becomes nobody
+ * first. */
 #define _GNU_SOURCE
 #include <errno.h>
 #include <pthread.h>
@@ -10,7 +11,10 @@
 
 enum { NOBODY = 65534 };
 
-static void *nothing(void *arg) { return arg; }
+static void *nothing(void *arg)
+{
+    return arg;
+}
 
 static int skip(const char *why)
 {
@@ -21,7 +25,8 @@ static int skip(const char *why)
 
 int main(void)
 {
-    static const call_api api = { gdn_context_create, gdn_context_destroy, gdn_gated_delta_net_query, gdn_gated_delta_net };
+    static const call_api api = { gdn_context_create, gdn_context_destroy, gdn_gated_delta_net_query,
+                                  gdn_gated_delta_net };
     static call_memory expected, m;
     call_expect(&api, &expected);
     if (!geteuid() && (setgid(NOBODY) || setuid(NOBODY)))
@@ -37,8 +42,7 @@ int main(void)
         }
     }
     pthread_t thread;
-    if (!pthread_create(&thread, NULL, nothing, NULL))
-        return skip("the system makes threads beyond RLIMIT_NPROC");
+    if (!pthread_create(&thread, NULL, nothing, NULL)) return skip("the system makes threads beyond RLIMIT_NPROC");
     (void)printf("no threads, the same results\n");
     (void)fflush(stdout);
     _exit(0); /* a leak checker would want a thread */

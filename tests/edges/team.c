@@ -100,7 +100,8 @@ static int late_claim(void)
     return 1;
 }
 
-/* ---- A member that is slow with a task: the caller goes to sleep, and is woken --------------------------------------- */
+/* ---- A member that is slow with a task: the caller goes to sleep, and is woken
+ * --------------------------------------- */
 
 static atomic_int member_began, member_ended;
 
@@ -133,7 +134,8 @@ static void slow_member(void)
     end_team(t);
 }
 
-/* ---- Many callers, and callers within tasks ------------------------------------------------------------------------ */
+/* ---- Many callers, and callers within tasks ------------------------------------------------------------------------
+ */
 
 enum { CALLERS = 6, JOBS = 2000, TASKS = 9 };
 
@@ -183,7 +185,8 @@ static void many_callers(int32_t n_threads)
     end_team(t);
 }
 
-/* ---- What members are to the program -------------------------------------------------------------------------------- */
+/* ---- What members are to the program --------------------------------------------------------------------------------
+ */
 
 static atomic_int n_signals;
 
@@ -253,6 +256,7 @@ int main(void)
     signals();
     environment();
     end_team(new_team(GDN_TEAM_MAX_THREADS));
-    (void)printf("a late claim %s, %d callers, signals, environment\n", late ? "held up" : "not tried: no threads", CALLERS);
+    (void)printf("a late claim %s, %d callers, signals, environment\n", late ? "held up" : "not tried: no threads",
+                 CALLERS);
     return 0;
 }

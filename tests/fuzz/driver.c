@@ -122,7 +122,8 @@ static int run_seeds(FILE *file, const char *path)
         (void)learn(0);
         for (; n_wanted; n_wanted--)
             if (!is_of_kind(wanted[n_wanted - 1])) {
-                (void)fprintf(stderr, "driver: %s is not \"%s\" any more, but\n%sIf the decoder has changed, pick new seeds.\n",
+                (void)fprintf(stderr,
+                              "driver: %s is not \"%s\" any more, but\n%sIf the decoder has changed, pick new seeds.\n",
                               about, wanted[n_wanted - 1], fuzz_outcome());
                 return 2;
             }
@@ -193,7 +194,8 @@ int main(int argc, char **argv)
         } else if (number && i + 1 < argc) {
             *number = strtoull(argv[++i], NULL, 0);
         } else if (number || argv[i][0] == '-') {
-            (void)fprintf(stderr, "usage: driver [--random N] [--seed S] [--first I] [--pick] [FILE | FOLDER | FILE.seeds]...\n");
+            (void)fprintf(
+                stderr, "usage: driver [--random N] [--seed S] [--first I] [--pick] [FILE | FOLDER | FILE.seeds]...\n");
             return 2;
         } else if (run_path(argv[i])) {
             return 2;
@@ -204,7 +206,8 @@ int main(int argc, char **argv)
         const size_t size = 8 + (size_t)(splitmix(&state) % 250);
         for (size_t k = 0; k < size; k++)
             input[k] = (uint8_t)(splitmix(&state) >> 56);
-        (void)snprintf(about, sizeof about, "--seed %llu --first %llu --random 1", (unsigned long long)seed, (unsigned long long)i);
+        (void)snprintf(about, sizeof about, "--seed %llu --first %llu --random 1", (unsigned long long)seed,
+                       (unsigned long long)i);
         run(size);
         if (picks)
             pick(size);

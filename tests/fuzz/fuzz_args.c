@@ -104,7 +104,8 @@ static void give_workspace(fuzz_call *call, uint64_t bytes)
     if (call->workspace == WORKSPACE_SHARED) {
         const slab *s = &memory.slabs[memory.n - 1];
         *w = (gdn_span){ .data = (void *)(((uintptr_t)s->at + 63) / 64 * 64), .bytes = 0 };
-        w->bytes = s->at + s->bytes > (unsigned char *)w->data ? (uint64_t)(s->at + s->bytes - (unsigned char *)w->data) : 1;
+        w->bytes =
+            s->at + s->bytes > (unsigned char *)w->data ? (uint64_t)(s->at + s->bytes - (unsigned char *)w->data) : 1;
         return;
     }
     /* The last byte of the workspace is the last one before the page that must not be touched, or nearly. */
@@ -153,13 +154,15 @@ static int is_ours(void *user, const void *at, uint64_t bytes)
 
 enum { BLOCK = 256 };
 
-/* All of a block is as it was and may not be written, or is written with the same bytes, and nothing needs a closer look. */
+/* All of a block is as it was and may not be written, or is written with the same bytes, and nothing needs a closer
+ * look. */
 static int same_block(const slab *s, size_t k)
 {
     static const unsigned char no[BLOCK];
     if (k + BLOCK > s->bytes || memcmp(s->result + k, s->at + k, BLOCK))
         return 0;
-    return memcmp(s->mask + k, no, BLOCK) ? !memchr(s->mask + k, MASK_NO, BLOCK) : !memcmp(s->at + k, s->before + k, BLOCK);
+    return memcmp(s->mask + k, no, BLOCK) ? !memchr(s->mask + k, MASK_NO, BLOCK)
+                                          : !memcmp(s->at + k, s->before + k, BLOCK);
 }
 
 /* `at` is what the reference made, `result` what the target made of `before`. */
@@ -177,9 +180,10 @@ static void compare(const char *implementation)
                                  ? -1
                                  : kind - 1; /* of an element, or a byte */
             const size_t n    = type < 0 ? 1 : (size_t)check_unit_bytes(type);
-            FUZZ_REQUIRE(kind != MASK_NO || s->result[k] == s->before[k], "%s wrote byte %zu of slab %d, which it may not",
-                         implementation, k, i);
-            FUZZ_REQUIRE(kind != MASK_NO || s->at[k] == s->before[k], "the reference wrote byte %zu of slab %d, which it may not", k, i);
+            FUZZ_REQUIRE(kind != MASK_NO || s->result[k] == s->before[k],
+                         "%s wrote byte %zu of slab %d, which it may not", implementation, k, i);
+            FUZZ_REQUIRE(kind != MASK_NO || s->at[k] == s->before[k],
+                         "the reference wrote byte %zu of slab %d, which it may not", k, i);
             FUZZ_REQUIRE(!memcmp(s->result + k, s->at + k, n) ||
                              (type >= 0 && check_is_nan(s->result + k, type) && check_is_nan(s->at + k, type)),
                          "%s and the reference differ at byte %zu of slab %d", implementation, k, i);
@@ -213,7 +217,10 @@ static const char *pool_of(const gdn_tensor *in, const gdn_tensor *out)
 {
     return !in->data ? "none" : !out->data ? "in place" : out->data == in->data ? "the same" : "apart";
 }
-static const char *form_of(const gdn_tensor *t) { return t->stride[0] ? "by sequence" : t->stride[1] ? "with strides" : "packed"; }
+static const char *form_of(const gdn_tensor *t)
+{
+    return t->stride[0] ? "by sequence" : t->stride[1] ? "with strides" : "packed";
+}
 
 static void say_refused(const fuzz_call *call, const char *text)
 {
@@ -235,27 +242,31 @@ static void say_ran(const fuzz_call *call)
     const gdn_ssm_conv_args *c = &call->args.ssm_conv;
     const gdn_set_rows_args *r = &call->args.set_rows;
     if (call->kernel == &check_kernel_gated_delta_net) {
-        say("gated_delta_net ran: gate %d, layout %d, pool %s\n", (int)d->gate, (int)d->state_layout, pool_of(&d->state, &d->state_out));
+        say("gated_delta_net ran: gate %d, layout %d, pool %s\n", (int)d->gate, (int)d->state_layout,
+            pool_of(&d->state, &d->state_out));
         say("gated_delta_net ran: q %d, k %d, v %d\n", (int)d->q.dtype, (int)d->k.dtype, (int)d->v.dtype);
-        say("gated_delta_net ran: %s sequences, %s tokens, seq_start %s\n", few(d->n_seqs), few(d->n_tokens), given(d->seq_start.data));
+        say("gated_delta_net ran: %s sequences, %s tokens, seq_start %s\n", few(d->n_seqs), few(d->n_tokens),
+            given(d->seq_start.data));
         say("gated_delta_net ran: state_src %s, state_dst %s, %s snapshots, pool %s\n", given(d->state_src.data),
             given(d->state_dst.data), few(d->n_snapshots), pool_of(&d->state, &d->state_out));
         say("gated_delta_net ran: head_map %d, head_dim_k %d\n", (int)d->head_map, (int)d->head_dim_k);
         say("gated_delta_net ran: q %s, out %s\n", form_of(&d->q), form_of(&d->out));
-        say("gated_delta_net ran: qk_norm %d, g_form %d, beta_form %d\n", (int)d->qk_norm, (int)d->g_form, (int)d->beta_form);
+        say("gated_delta_net ran: qk_norm %d, g_form %d, beta_form %d\n", (int)d->qk_norm, (int)d->g_form,
+            (int)d->beta_form);
         say("gated_delta_net ran: g %d, beta %d, out %d\n", (int)d->g.dtype, (int)d->beta.dtype, (int)d->out.dtype);
     } else if (call->kernel == &check_kernel_ssm_conv) {
         say("ssm_conv ran: width %d, flags %d\n", (int)c->kernel_width, (int)c->flags);
         say("ssm_conv ran: %s sequences, %s tokens, seq_start %s, position %s\n", few(c->n_seqs), few(c->n_tokens),
             given(c->seq_start.data), given(c->position.data));
-        say("ssm_conv ran: history_src %s, history_dst %s, pool %s\n", given(c->history_src.data), given(c->history_dst.data),
-            pool_of(&c->history, &c->history_out));
+        say("ssm_conv ran: history_src %s, history_dst %s, pool %s\n", given(c->history_src.data),
+            given(c->history_dst.data), pool_of(&c->history, &c->history_out));
         say("ssm_conv ran: bias %s, x %s, out %s\n", given(c->bias.data), form_of(&c->x), form_of(&c->out));
-        say("ssm_conv ran: x %d, weight %d, out %d, history %d\n", (int)c->x.dtype, (int)c->weight.dtype, (int)c->out.dtype, (int)c->history.dtype);
+        say("ssm_conv ran: x %d, weight %d, out %d, history %d\n", (int)c->x.dtype, (int)c->weight.dtype,
+            (int)c->out.dtype, (int)c->history.dtype);
     } else {
         say("set_rows ran: from %d to %d by %d\n", (int)r->src.dtype, (int)r->dst.dtype, (int)r->index.dtype);
-        say("set_rows ran: %s rows, %s by %s batches, %s by %s of the index\n", few(r->n_rows), few(r->n_batch[0]), few(r->n_batch[1]),
-            few(r->index_batch[0]), few(r->index_batch[1]));
+        say("set_rows ran: %s rows, %s by %s batches, %s by %s of the index\n", few(r->n_rows), few(r->n_batch[0]),
+            few(r->n_batch[1]), few(r->index_batch[0]), few(r->index_batch[1]));
     }
 }
 
@@ -276,7 +287,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 
     const gdn_status asked = ask(ctx, &call, args, &answer);
     require_unwritten("the query", asked);
-    FUZZ_REQUIRE(asked || call.mutations || (answer.supported && answer.exact), "a valid call is not supported: %s", answer.reason);
+    FUZZ_REQUIRE(asked || call.mutations || (answer.supported && answer.exact), "a valid call is not supported: %s",
+                 answer.reason);
     (void)snprintf(said, sizeof said, "%s", gdn_last_error());
     if (!asked) {
         give_workspace(&call, answer.workspace_bytes);
@@ -290,8 +302,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     /* Texts may differ: the call reads the maps first. */
     FUZZ_REQUIRE(!asked || status, "the call ran, but the query says \"%s\"", said);
     if (status) {
-        FUZZ_REQUIRE(status == GDN_INVALID_ARGUMENT && gdn_last_error()[0], "refused with %s and \"%s\"", gdn_status_name(status),
-                     gdn_last_error());
+        FUZZ_REQUIRE(status == GDN_INVALID_ARGUMENT && gdn_last_error()[0], "refused with %s and \"%s\"",
+                     gdn_status_name(status), gdn_last_error());
         require_unwritten("the call", status);
     } else {
         const check_writes writes = { &memory, mask_element, require_apart, is_ours };
@@ -317,12 +329,14 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     const gdn_status expected = call.kernel->run(reference, args->at, NULL);
     arena_check_canaries(&memory);
     if (call.workspace != WORKSPACE_GOOD && status) {
-        FUZZ_REQUIRE(expected ? !strcmp(said, gdn_last_error()) || strstr(said, "workspace") != NULL : strstr(said, "workspace") != NULL,
+        FUZZ_REQUIRE(expected ? !strcmp(said, gdn_last_error()) || strstr(said, "workspace") != NULL
+                              : strstr(said, "workspace") != NULL,
                      "refused with \"%s\", and not for the workspace", said);
         return 0;
     }
-    FUZZ_REQUIRE(expected == status && (!status || !strcmp(said, gdn_last_error())), "%s: \"%s\", the reference: %s: \"%s\"",
-                 gdn_status_name(status), said, gdn_status_name(expected), gdn_last_error());
+    FUZZ_REQUIRE(expected == status && (!status || !strcmp(said, gdn_last_error())),
+                 "%s: \"%s\", the reference: %s: \"%s\"", gdn_status_name(status), said, gdn_status_name(expected),
+                 gdn_last_error());
     if (!status)
         compare(answer.implementation);
     return 0;

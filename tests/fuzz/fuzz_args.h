@@ -1,6 +1,7 @@
 /* The fuzz target for kernel arguments, in parts:
  *   fuzz_args_arena.c   memory whose every stray access is seen
- *   fuzz_args_decode.c  bytes to a call: a valid one, and then up to three things wrong with it
+ *   fuzz_args_decode.c  bytes to a valid call
+ *   fuzz_args_break.c   up to three things wrong with it
  *   fuzz_args.c         runs the call and judges it
  * Which bytes a call that succeeds may write is known to tools/check/kernel.h, from the header's words alone. */
 #ifndef GDN_FUZZ_ARGS_H

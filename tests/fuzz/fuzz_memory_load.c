@@ -24,17 +24,23 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
 enum { N_SEQS = 3, N_CELLS = 12, ROOM = 1024 };
 
-static const rt_model model = { .n_recurrent = 1, .n_attention = 1, .fingerprint = 0x1234,
-                                .hp = { .n_embd = 1, .n_mtp = 1, .n_head_kv = 1, .head_dim = 1, .conv_kernel = 3, .state_size = 1,
-                                        .n_value_heads = 1, .n_channels = 1 } };
+static const rt_model model = { .n_recurrent = 1,
+                                .n_attention = 1,
+                                .fingerprint = 0x1234,
+                                .hp = { .n_embd = 1,
+                                        .n_mtp = 1, .n_head_kv = 1, .head_dim = 1, .conv_kernel = 3, .state_size = 1,
+                                        .n_value_heads = 1,
+                                        .n_channels = 1 } };
 static gdn_context *context;
 static unsigned char valid[2][ROOM]; /* saves of one and of all, for bit 3 */
 static uint64_t      n_valid[2];
 
 static rt_memory *open_memory(void)
 {
-    const rt_memory_desc desc = { .model = &model, .device = context, .host = context, .n_seqs = N_SEQS, .n_cells = N_CELLS,
-                                  .n_rollback = 1, .kv_type = GDN_F16 };
+    const rt_memory_desc desc = { .model = &model,
+                                  .device = context, .host = context, .n_seqs = N_SEQS, .n_cells = N_CELLS,
+                                  .n_rollback = 1,
+                                  .kv_type = GDN_F16 };
     rt_memory *m;
     REQUIRE(!rt_memory_create(&desc, &m));
     const rt_pool pool = rt_memory_pool(m, 0);
@@ -99,8 +105,8 @@ static uint64_t look(rt_memory *m)
 {
     static unsigned char bytes[ROOM];
     const uint64_t n = save_into(m, -1, bytes);
-    return rt_save_checksum(bytes, n) + (uint64_t)rt_memory_free_cells(m) * 31 + (uint64_t)rt_seq_min_length(m, 0) * 37 +
-           (uint64_t)rt_seq_min_length(m, 1) * 41;
+    return rt_save_checksum(bytes, n) + (uint64_t)rt_memory_free_cells(m) * 31 +
+           (uint64_t)rt_seq_min_length(m, 0) * 37 + (uint64_t)rt_seq_min_length(m, 1) * 41;
 }
 
 /* What was taken is as long as its sequences, and has the checksum of its bytes. */
@@ -171,7 +177,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     } else {
         check_taken(m, bytes, n);
         const uint64_t saved = save_into(m, -1, bytes);
-        REQUIRE(!rt_memory_load(m, -1, bytes, saved) && save_into(m, -1, again) == saved && !memcmp(bytes, again, saved));
+        REQUIRE(!rt_memory_load(m, -1, bytes, saved) && save_into(m, -1, again) == saved &&
+                !memcmp(bytes, again, saved));
         audit(m);
         for (int32_t s = 0; s < N_SEQS; s++) {
             REQUIRE(rt_seq_length(m, s) == 0 || rt_seq_min_length(m, s) == rt_seq_length(m, s));

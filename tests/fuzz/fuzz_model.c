@@ -100,7 +100,8 @@ static void check(gdn_status status, const void *made, const char *what)
 static void generate(const fuzz_choices *c, rt_engine *e, const rt_tokenizer *t, rt_spec spec)
 {
     const rt_engine_limits  limits = rt_engine_limits_of(e);
-    const rt_scheduler_desc desc   = { e, t, limits.n_seqs, 0, spec, spec == RT_SPEC_OFF ? 0 : limits.n_rollback, c->p_min, 1 };
+    const rt_scheduler_desc desc = { e,        t, limits.n_seqs, 0, spec, spec == RT_SPEC_OFF ? 0 : limits.n_rollback,
+                                     c->p_min, 1 };
     const rt_message        hello  = { "user", "abba cab" };
     rt_scheduler           *s;
     int32_t                 tokens[64], id;
@@ -118,7 +119,9 @@ static void generate(const fuzz_choices *c, rt_engine *e, const rt_tokenizer *t,
     if (!s)
         return;
     for (int i = 0; i < 2; i++) {
-        const rt_request r = { .prompt = tokens, .n_prompt = (int32_t)n, .n_max = 6, .sampling = c->sampling, .ignore_end = i };
+        const rt_request r = {
+            .prompt = tokens, .n_prompt = (int32_t)n, .n_max = 6, .sampling = c->sampling, .ignore_end = i
+        };
         status = rt_submit(s, &r, &id);
         if (status && !*rt_last_error())
             stop("a request is refused without a text");
@@ -157,8 +160,10 @@ static void use_model(const fuzz_choices *c, const rt_model *model, rt_budget *b
     outcome = "no tokenizer\n";
     gdn_status status = rt_tokenizer_create_within(model->file, budget, &t);
     check(status, t, "the tokenizer");
-    rt_engine_desc d = { .model = model, .n_threads = 1, .n_seqs = c->n_seqs, .n_ctx = 40 * c->n_seqs, .n_batch = c->n_batch,
-                         .n_rollback = c->n_rollback, .kv_type = c->kv_type, .draft = 1, .isa = c->isa };
+    rt_engine_desc d = { .model = model,
+                         .n_threads = 1, .n_seqs = c->n_seqs, .n_ctx = 40 * c->n_seqs, .n_batch = c->n_batch,
+                         .n_rollback = c->n_rollback, .kv_type = c->kv_type, .draft = 1,
+                         .isa = c->isa };
     rt_memory_bytes  m;
     uint64_t         scratch;
     status = t ? rt_engine_size(&d, &m, &scratch) : GDN_OK;

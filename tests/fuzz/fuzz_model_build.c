@@ -27,14 +27,15 @@ typedef struct draw {
 static unsigned next(draw *d) { return d->at < d->size ? d->data[d->at++] : 0; }
 static unsigned next2(draw *d) { const unsigned high = next(d); return high << 8 | next(d); }
 
-static const struct { uint32_t type, block, bytes; } types[] = {
-    { 0, 1, 4 }, { 1, 1, 2 }, { 30, 1, 2 }, { 8, 32, 34 }, { 2, 32, 18 }, { 12, 256, 144 }, { 13, 256, 176 }, { 14, 256, 210 }
-};
+static const struct { uint32_t type, block, bytes;
+} types[] = { { 0, 1, 4 },   { 1, 1, 2 },      { 30, 1, 2 },     { 8, 32, 34 },
+              { 2, 32, 18 }, { 12, 256, 144 }, { 13, 256, 176 }, { 14, 256, 210 } };
 
 /* The type of that number, or one that can have such rows. */
 static int type_for(unsigned wanted, uint64_t columns)
 {
-    const int n = (int)(sizeof types / sizeof *types), t = columns >= 256 ? 3 + (int)(wanted % 5) : (int)(wanted % (unsigned)n);
+    const int n = (int)(sizeof types / sizeof *types),
+              t = columns >= 256 ? 3 + (int)(wanted % 5) : (int)(wanted % (unsigned)n);
     return columns % types[t].block ? (int)(wanted % 3) : t; /* wide ones in few bytes */
 }
 
@@ -160,7 +161,8 @@ static void put_vocabulary(draw *d)
 {
     build_key_string(d->file, "tokenizer.ggml.model", "gpt2");
     build_key_array(d->file, "tokenizer.ggml.tokens", RT_GGUF_STRING, N_TOKENS);
-    static const char *const merged[] = { "\xC4\xA0", "ab", "ca", "abb", "cab", "<|im_start|>", "<|im_end|>", "<think>", "", "\xC4\x8A" };
+    static const char *const merged[] = { "\xC4\xA0",     "ab",         "ca",      "abb", "cab",
+                                          "<|im_start|>", "<|im_end|>", "<think>", "",    "\xC4\x8A" };
     for (int i = 0; i < N_TOKENS; i++) {
         const char letter[2] = { (char)(i < 26 ? 'a' + i : 'A' + i - 26), 0 };
         build_string(d->file, i < 30 ? letter : merged[i - 30]);
@@ -201,9 +203,28 @@ static void put_data(draw *d, const tensor *t, uint64_t bytes, unsigned salt)
         build_number(d->file, 0, 1);
 }
 
-static const uint64_t numbers[] = { 0, 1, 2, 3, 4, 5, 7, 8, 15, 16, 17, 31, 32, 33, 40, 48, 63, 64, 65, 127, 128, 255, 256, 257, 1000, 4095, 4096,
-                                    4097, 65535, 65536, 1 << 20, 1 << 24, INT32_MAX, (uint64_t)1 << 31, UINT32_MAX, (uint64_t)1 << 32,
-                                    INT64_MAX, (uint64_t)1 << 63, UINT64_MAX, 0x7FC00000, 0x7F800000, 0xFF800000, 0x3F800000, 1 };
+static const uint64_t numbers[] = { 0,          1,
+                                    2,          3,
+                                    4,          5,
+                                    7,          8,
+                                    15,         16,
+                                    17,         31,
+                                    32,         33,
+                                    40,         48,
+                                    63,         64,
+                                    65,         127,
+                                    128,        255,
+                                    256,        257,
+                                    1000,       4095,
+                                    4096,       4097,
+                                    65535,      65536,
+                                    1 << 20,    1 << 24,
+                                    INT32_MAX,  (uint64_t)1 << 31,
+                                    UINT32_MAX, (uint64_t)1 << 32,
+                                    INT64_MAX,  (uint64_t)1 << 63,
+                                    UINT64_MAX, 0x7FC00000,
+                                    0x7F800000, 0xFF800000,
+                                    0x3F800000, 1 };
 
 static void overwrite(draw *d, uint64_t at, uint64_t value, int bytes)
 {
@@ -224,8 +245,10 @@ static uint64_t change(draw *d, uint64_t data_at, uint64_t length)
     case 4: overwrite(d, t->dims_at + 8 * t->n_dims + 4, to % 2 ? number : 32 * (uint64_t)(to >> 1), 8); break;
     case 5: overwrite(d, which % data_at, to & 0xFF, 1); break;
     case 6: /* an element of a tensor: NaN, infinity, large and small numbers */
-        overwrite(d, data_at + t->offset + 4 * (uint64_t)(to >> 4), (const uint32_t[]){ 0x7FC07FC0, 0x7F807C00, 0xFF80FC00, 0x7F7F7BFF,
-                  0x00000001, 0, 0x7F000000, 0xFFFFFFFF }[to % 8], 4);
+        overwrite(d, data_at + t->offset + 4 * (uint64_t)(to >> 4),
+                  (const uint32_t[]){ 0x7FC07FC0, 0x7F807C00, 0xFF80FC00, 0x7F7F7BFF, 0x00000001, 0, 0x7F000000,
+                                      0xFFFFFFFF }[to % 8],
+                  4);
         break;
     case 7: length = (to % 16) ? length : (uint64_t)which * 64 % length; break;
     default: break; /* none */
@@ -244,7 +267,9 @@ static void choose_use(draw *d, fuzz_choices *c)
     c->isa        = isas[a >> 7];
     c->spec       = (rt_spec[]){ RT_SPEC_MTP, RT_SPEC_NGRAM, RT_SPEC_OFF, RT_SPEC_MTP }[b & 3];
     c->p_min      = b & 4 ? 0.1f : 0;
-    c->sampling   = (rt_sampling){ b & 8 ? 0.8f : 0, b & 16 ? 5 : 0, b & 32 ? 0.9f : 1, b & 64 ? 0.05f : 0, b & 128 ? 1.3f : 1, 8, 1 };
+    c->sampling = (rt_sampling){
+        b & 8 ? 0.8f : 0, b & 16 ? 5 : 0, b & 32 ? 0.9f : 1, b & 64 ? 0.05f : 0, b & 128 ? 1.3f : 1, 8, 1
+    };
 }
 
 size_t fuzz_model_build(const uint8_t *data, size_t size, gguf_build *file, fuzz_choices *choices)
@@ -292,7 +317,8 @@ size_t fuzz_model_build(const uint8_t *data, size_t size, gguf_build *file, fuzz
     build_pad(file, 32);
     const uint64_t data_at = file->n;
     for (int i = 0; i < d.n_tensors; i++)
-        put_data(&d, &d.tensors[i], (i + 1 < d.n_tensors ? d.tensors[i + 1].offset : d.n_bytes) - d.tensors[i].offset, (unsigned)i);
+        put_data(&d, &d.tensors[i], (i + 1 < d.n_tensors ? d.tensors[i + 1].offset : d.n_bytes) - d.tensors[i].offset,
+                 (unsigned)i);
     uint64_t length = file->n;
     for (int i = 0; i < n_changes && d.at < d.size; i++)
         length = change(&d, data_at, length);

@@ -55,9 +55,14 @@ static const char *run_dispatch(const fake_work *w)
     simt_metal_arguments arguments = { { NULL } };
     for (unsigned i = 0; i < kernel->n_buffers; i++)
         arguments.buffers[i] = w->buffers[i]->at + w->offsets[i];
-    const simt_grid grid = { .name = kernel->kernel.name, .grid = { (unsigned)w->groups.width, (unsigned)w->groups.height, (unsigned)w->groups.depth },
-                             .block = { (unsigned)w->threads.width, (unsigned)w->threads.height, (unsigned)w->threads.depth },
-                             .fn = kernel->kernel.run, .arg = &arguments, .arg_bytes = sizeof arguments };
+    const simt_grid grid = {
+        .name = kernel->kernel.name,
+        .grid = { (unsigned)w->groups.width, (unsigned)w->groups.height, (unsigned)w->groups.depth },
+        .block = { (unsigned)w->threads.width, (unsigned)w->threads.height, (unsigned)w->threads.depth },
+        .fn = kernel->kernel.run,
+        .arg = &arguments,
+        .arg_bytes = sizeof arguments
+    };
     return simt_run_grid(&grid) ? simt_error() : fake_damaged();
 }
 
@@ -195,10 +200,16 @@ static void commands_dealloc(fake_object *self)
 }
 
 static const fake_method commands_methods[] = {
-    METHOD("computeCommandEncoder", commands_compute), METHOD("blitCommandEncoder", commands_blit), METHOD("commit", commands_commit),
-    METHOD("status", commands_status), METHOD("error", commands_error), METHOD("waitUntilCompleted", commands_wait), { NULL, NULL },
+    METHOD("computeCommandEncoder", commands_compute),
+    METHOD("blitCommandEncoder", commands_blit),
+    METHOD("commit", commands_commit),
+    METHOD("status", commands_status),
+    METHOD("error", commands_error),
+    METHOD("waitUntilCompleted", commands_wait),
+    { NULL, NULL },
 };
-static const fake_class commands_class = { NULL, "MTLCommandBuffer", commands_methods, sizeof(fake_commands), commands_dealloc };
+static const fake_class commands_class = { NULL, "MTLCommandBuffer", commands_methods, sizeof(fake_commands),
+                                           commands_dealloc };
 
 /* ---- MTLCommandQueue ---- */
 static void *queue_commands(fake_queue *q, void *s)
@@ -211,7 +222,9 @@ static void *queue_commands(fake_queue *q, void *s)
 }
 static void *queue_device(fake_queue *q, void *s) { return (void)s, q->device; }
 static void queue_dealloc(fake_object *self) { objc_release(((fake_queue *)self)->device); }
-static const fake_method queue_methods[] = { METHOD("commandBuffer", queue_commands), METHOD("device", queue_device), { NULL, NULL } };
+static const fake_method queue_methods[] = { METHOD("commandBuffer", queue_commands),
+                                             METHOD("device", queue_device),
+                                             { NULL, NULL } };
 const fake_class fake_queue_class = { NULL, "MTLCommandQueue", queue_methods, sizeof(fake_queue), queue_dealloc };
 
 void *fake_new_queue(void *device)
@@ -278,7 +291,8 @@ static void encoder_dispatch(fake_encoder *e, void *s, fake_size groups, fake_si
     const unsigned long n = threads.width * threads.height * threads.depth;
     (void)s;
     check_open(e);
-    if (!e->pipeline || !groups.width || !groups.height || !groups.depth || !n || n > (unsigned long)fake_setting("threads")) {
+    if (!e->pipeline || !groups.width || !groups.height || !groups.depth || !n ||
+        n > (unsigned long)fake_setting("threads")) {
         fake_complain("a dispatch without a pipeline, of no threadgroups, or of %lu threads", n);
         return;
     }
@@ -289,7 +303,8 @@ static void encoder_dispatch(fake_encoder *e, void *s, fake_size groups, fake_si
             return;
         }
     if (e->buffers[0]->bytes - e->offsets[0] != kernel->params_bytes) {
-        fake_complain("%s: buffer 0 has %zu bytes; it takes %zu", kernel->kernel.name, e->buffers[0]->bytes, kernel->params_bytes);
+        fake_complain("%s: buffer 0 has %zu bytes; it takes %zu", kernel->kernel.name, e->buffers[0]->bytes,
+                      kernel->params_bytes);
         return;
     }
     fake_work *w = add(e->commands, DISPATCH);
@@ -311,11 +326,13 @@ static void encoder_barrier(fake_encoder *e, void *s, unsigned long scope)
     (void)add(e->commands, BARRIER);
 }
 
-static void encoder_copy(fake_encoder *e, void *s, fake_buffer *from, unsigned long at, fake_buffer *to, unsigned long to_at, unsigned long bytes)
+static void encoder_copy(fake_encoder *e, void *s, fake_buffer *from, unsigned long at, fake_buffer *to,
+                         unsigned long to_at, unsigned long bytes)
 {
     (void)s;
     check_open(e);
-    if (at > from->bytes || bytes > from->bytes - at || to_at > to->bytes || bytes > to->bytes - to_at || at % 4 || to_at % 4 || bytes % 4) {
+    if (at > from->bytes || bytes > from->bytes - at || to_at > to->bytes || bytes > to->bytes - to_at || at % 4 ||
+        to_at % 4 || bytes % 4) {
         fake_complain("a copy of %lu bytes from %lu to %lu", bytes, at, to_at);
         return;
     }
@@ -349,11 +366,19 @@ static void encoder_dealloc(fake_object *self)
 }
 
 static const fake_method compute_methods[] = {
-    METHOD("setComputePipelineState:", encoder_pipeline), METHOD("setBytes:length:atIndex:", encoder_bytes),
-    METHOD("setBuffer:offset:atIndex:", encoder_buffer), METHOD("dispatchThreadgroups:threadsPerThreadgroup:", encoder_dispatch),
-    METHOD("memoryBarrierWithScope:", encoder_barrier), METHOD("endEncoding", encoder_end), { NULL, NULL },
+    METHOD("setComputePipelineState:", encoder_pipeline),
+    METHOD("setBytes:length:atIndex:", encoder_bytes),
+    METHOD("setBuffer:offset:atIndex:", encoder_buffer),
+    METHOD("dispatchThreadgroups:threadsPerThreadgroup:", encoder_dispatch),
+    METHOD("memoryBarrierWithScope:", encoder_barrier),
+    METHOD("endEncoding", encoder_end),
+    { NULL, NULL },
 };
-static const fake_class compute_class = { NULL, "MTLComputeCommandEncoder", compute_methods, sizeof(fake_encoder), encoder_dealloc };
-static const fake_method blit_methods[] = { METHOD("copyFromBuffer:sourceOffset:toBuffer:destinationOffset:size:", encoder_copy),
-                                            METHOD("endEncoding", encoder_end), { NULL, NULL } };
-static const fake_class blit_class = { NULL, "MTLBlitCommandEncoder", blit_methods, sizeof(fake_encoder), encoder_dealloc };
+static const fake_class compute_class = { NULL, "MTLComputeCommandEncoder", compute_methods, sizeof(fake_encoder),
+                                          encoder_dealloc };
+static const fake_method blit_methods[] = { METHOD("copyFromBuffer:sourceOffset:toBuffer:destinationOffset:size:",
+                                                   encoder_copy),
+                                            METHOD("endEncoding", encoder_end),
+                                            { NULL, NULL } };
+static const fake_class blit_class = { NULL, "MTLBlitCommandEncoder", blit_methods, sizeof(fake_encoder),
+                                       encoder_dealloc };

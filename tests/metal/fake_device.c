@@ -12,7 +12,10 @@
 /* ---- NSString, NSError ---- */
 static const char *string_text(fake_string *self, void *s) { return (void)s, self->text; }
 static void string_dealloc(fake_object *self) { free(((fake_string *)self)->text); }
-static void *string_with(void *self, void *s, const char *text) { return (void)self, (void)s, fake_autorelease(fake_new_string(text)); }
+static void *string_with(void *self, void *s, const char *text)
+{
+    return (void)self, (void)s, fake_autorelease(fake_new_string(text));
+}
 static const fake_method string_methods[] = { METHOD("UTF8String", string_text), { NULL, NULL } };
 static const fake_method string_class_methods[] = { METHOD("stringWithUTF8String:", string_with), { NULL, NULL } };
 static const fake_class string_meta = { NULL, "NSString's class", string_class_methods, 0, NULL };
@@ -50,19 +53,30 @@ typedef struct fake_options {
 static void *options_new(void *self, void *s) { return (void)self, (void)s, fake_new(&fake_options_class); }
 static void options_fast(fake_options *self, void *s, _Bool fast) { (void)s, self->safe = !fast; }
 static void options_mode(fake_options *self, void *s, long mode) { (void)s, self->safe = mode == 0; }
-static const fake_method options_methods[] = { METHOD("setFastMathEnabled:", options_fast), METHOD("setMathMode:", options_mode), { NULL, NULL } };
+static const fake_method options_methods[] = { METHOD("setFastMathEnabled:", options_fast),
+                                               METHOD("setMathMode:", options_mode),
+                                               { NULL, NULL } };
 static const fake_method options_class_methods[] = { METHOD("new", options_new), { NULL, NULL } };
 static const fake_class options_meta = { NULL, "MTLCompileOptions' class", options_class_methods, 0, NULL };
-const fake_class fake_options_class = { &options_meta, "MTLCompileOptions", options_methods, sizeof(fake_options), NULL };
+const fake_class fake_options_class = { &options_meta, "MTLCompileOptions", options_methods, sizeof(fake_options),
+                                        NULL };
 
 /* ---- MTLFunction, MTLComputePipelineState, MTLLibrary ---- */
 static const fake_class function_class = { NULL, "MTLFunction", NULL, sizeof(fake_pipeline), NULL };
 
-static unsigned long pipeline_width(void *self, void *s) { return (void)self, (void)s, (unsigned long)fake_setting("width"); }
-static unsigned long pipeline_threads(void *self, void *s) { return (void)self, (void)s, (unsigned long)fake_setting("threads"); }
+static unsigned long pipeline_width(void *self, void *s)
+{
+    return (void)self, (void)s, (unsigned long)fake_setting("width");
+}
+static unsigned long pipeline_threads(void *self, void *s)
+{
+    return (void)self, (void)s, (unsigned long)fake_setting("threads");
+}
 static const fake_method pipeline_methods[] = { METHOD("threadExecutionWidth", pipeline_width),
-                                                METHOD("maxTotalThreadsPerThreadgroup", pipeline_threads), { NULL, NULL } };
-const fake_class fake_pipeline_class = { NULL, "MTLComputePipelineState", pipeline_methods, sizeof(fake_pipeline), NULL };
+                                                METHOD("maxTotalThreadsPerThreadgroup", pipeline_threads),
+                                                { NULL, NULL } };
+const fake_class fake_pipeline_class = { NULL, "MTLComputePipelineState", pipeline_methods, sizeof(fake_pipeline),
+                                         NULL };
 
 static void *library_function(void *self, void *s, fake_string *name)
 {
@@ -124,7 +138,8 @@ const char *fake_damaged(void)
     static char text[128];
     for (const fake_buffer *b = buffers; b; b = b->next)
         if (!intact(b->memory) || !intact(b->at + b->bytes)) {
-            (void)snprintf(text, sizeof text, "a write %s a buffer of %zu bytes", intact(b->memory) ? "behind" : "before", b->bytes);
+            (void)snprintf(text, sizeof text, "a write %s a buffer of %zu bytes",
+                           intact(b->memory) ? "behind" : "before", b->bytes);
             memset(b->memory, 0xa7, GUARD), memset(b->at + b->bytes, 0xa7, GUARD);
             return text;
         }
@@ -154,7 +169,10 @@ const fake_class fake_buffer_class = { NULL, "MTLBuffer", buffer_methods, sizeof
 /* ---- MTLDevice ---- */
 enum { MOST = 1 << 30 };
 
-static void *device_name(void *self, void *s) { return (void)self, (void)s, fake_autorelease(fake_new_string("emulated Metal device")); }
+static void *device_name(void *self, void *s)
+{
+    return (void)self, (void)s, fake_autorelease(fake_new_string("emulated Metal device"));
+}
 static _Bool device_family(void *self, void *s, long family)
 {
     return (void)self, (void)s, family > 1000 && family <= fake_setting("family");
@@ -175,7 +193,8 @@ static void *device_library(void *self, void *s, fake_string *source, fake_optio
         wrong = "program_source:1:1: error: this compiler does not compile";
     else if (strstr(source->text, "#include \""))
         wrong = "a file is included, and there are none";
-    else if (!strstr(source->text, "GDN_KERNEL(gdn_metal_probe_arithmetic,") || !strstr(source->text, "#pragma METAL fp contract(off)"))
+    else if (!strstr(source->text, "GDN_KERNEL(gdn_metal_probe_arithmetic,") ||
+             !strstr(source->text, "#pragma METAL fp contract(off)"))
         wrong = "the source does not have what it should";
     else if (!options || !options->safe)
         wrong = "the math mode is not safe";
@@ -191,9 +210,14 @@ static void *device_pipeline(void *self, void *s, fake_pipeline *function, void 
     return p;
 }
 static const fake_method device_methods[] = {
-    METHOD("name", device_name), METHOD("supportsFamily:", device_family), METHOD("recommendedMaxWorkingSetSize", device_memory),
-    METHOD("maxBufferLength", device_most), METHOD("newCommandQueue", device_queue), METHOD("newBufferWithLength:options:", device_buffer),
-    METHOD("newLibraryWithSource:options:error:", device_library), METHOD("newComputePipelineStateWithFunction:error:", device_pipeline),
+    METHOD("name", device_name),
+    METHOD("supportsFamily:", device_family),
+    METHOD("recommendedMaxWorkingSetSize", device_memory),
+    METHOD("maxBufferLength", device_most),
+    METHOD("newCommandQueue", device_queue),
+    METHOD("newBufferWithLength:options:", device_buffer),
+    METHOD("newLibraryWithSource:options:error:", device_library),
+    METHOD("newComputePipelineStateWithFunction:error:", device_pipeline),
     { NULL, NULL },
 };
 static const fake_class device_class = { NULL, "MTLDevice", device_methods, sizeof(fake_object), NULL };

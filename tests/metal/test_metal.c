@@ -1,5 +1,6 @@
 /* The Metal backend where `gdn check` does not reach: a program's device, queue, command buffers and encoders, private
- * buffers, and everything that can go wrong. Runs on the fake Metal, whose metal_fake_* functions make things go wrong. */
+ * buffers, and everything that can go wrong. Runs on the fake Metal, whose metal_fake_* functions make things go wrong.
+ */
 #include <stdlib.h>
 #include <string.h>
 
@@ -101,7 +102,8 @@ static void test_programs_objects(void)
 static void test_bad_native(void)
 {
     void *pool = rt->pool_push();
-    const gdn_id device = metal_fake_other_device(), other = metal_fake_other_device(), queue = gdn_send(rt, device, rt->sel.newCommandQueue);
+    const gdn_id device = metal_fake_other_device(), other = metal_fake_other_device(),
+                 queue = gdn_send(rt, device, rt->sel.newCommandQueue);
     const gdn_id none = gdn_send_p(rt, rt->get_class("NSString"), rt->sel.stringWithUTF8String, "none");
     gdn_metal_desc native = { .size = sizeof native, .flags = 1 };
     gdn_context_desc desc = { .size = sizeof desc, .backend = GDN_BACKEND_METAL, .native = &native };
@@ -129,8 +131,10 @@ static void test_devices_that_will_not_do(void)
         long value, restore;
         gdn_status status;
     } cases[] = {
-        { "family", "family Apple6", 1005, 1009, GDN_UNSUPPORTED }, { "width", "simdgroups of 64", 64, 32, GDN_UNSUPPORTED },
-        { "threads", "threadgroups of up to 32", 32, 1024, GDN_UNSUPPORTED }, { "compile", "does not compile", 0, 1, GDN_UNAVAILABLE },
+        { "family", "family Apple6", 1005, 1009, GDN_UNSUPPORTED },
+        { "width", "simdgroups of 64", 64, 32, GDN_UNSUPPORTED },
+        { "threads", "threadgroups of up to 32", 32, 1024, GDN_UNSUPPORTED },
+        { "compile", "does not compile", 0, 1, GDN_UNAVAILABLE },
         { "old", NULL, 1, 0, GDN_OK }, /* only setFastMathEnabled: */
     };
     const gdn_id device = metal_fake_other_device();
@@ -139,7 +143,8 @@ static void test_devices_that_will_not_do(void)
     for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
         gdn_context *ctx = NULL;
         metal_fake_set(cases[i].what, cases[i].value);
-        CHECK(gdn_context_create(&desc, &ctx) == cases[i].status && (!cases[i].says || strstr(gdn_last_error(), cases[i].says)));
+        CHECK(gdn_context_create(&desc, &ctx) == cases[i].status &&
+              (!cases[i].says || strstr(gdn_last_error(), cases[i].says)));
         metal_fake_set(cases[i].what, cases[i].restore);
         gdn_context_destroy(ctx);
     }
@@ -159,14 +164,17 @@ static void test_private_buffers(void)
     const gdn_span span = { .data = large, .offset = 8, .bytes = sizeof in };
     for (size_t i = 0; i < sizeof in; i++)
         in[i] = (unsigned char)(i * 31 >> 4);
-    CHECK(gdn_buffer_write(ctx, &span, 0, in, sizeof in) == GDN_OK && gdn_buffer_read(ctx, &span, 0, out, sizeof out) == GDN_OK);
+    CHECK(gdn_buffer_write(ctx, &span, 0, in, sizeof in) == GDN_OK &&
+          gdn_buffer_read(ctx, &span, 0, out, sizeof out) == GDN_OK);
     CHECK(!memcmp(in, out, sizeof in));
     CHECK(gdn_buffer_read(ctx, &span, 2, out, 4) == GDN_UNSUPPORTED && strstr(gdn_last_error(), "multiples of 4"));
     const gdn_span beyond = { .data = large, .offset = sizeof in };
-    CHECK(gdn_buffer_read(ctx, &beyond, 0, out, 64) == GDN_INVALID_ARGUMENT && strstr(gdn_last_error(), "of a buffer of"));
+    CHECK(gdn_buffer_read(ctx, &beyond, 0, out, 64) == GDN_INVALID_ARGUMENT &&
+          strstr(gdn_last_error(), "of a buffer of"));
     const gdn_id managed = gdn_send_nn(rt, device, rt->sel.newBuffer, 64, GDN_MTL_STORAGE_MANAGED << 4);
     const gdn_span of_managed = { .data = managed, .bytes = 64 };
-    CHECK(gdn_buffer_write(ctx, &of_managed, 0, in, 64) == GDN_UNSUPPORTED && strstr(gdn_last_error(), "storageMode is 1"));
+    CHECK(gdn_buffer_write(ctx, &of_managed, 0, in, 64) == GDN_UNSUPPORTED &&
+          strstr(gdn_last_error(), "storageMode is 1"));
 
     CHECK(step_put(&on, ctx, &start) == GDN_OK);
     const gdn_id state = gdn_send_nn(rt, device, rt->sel.newBuffer, sizeof start.state, GDN_MTL_STORAGE_PRIVATE << 4);
@@ -196,12 +204,20 @@ static void test_out_of_memory(void)
 
 /* ---- Failing messages --------------------------------------------------------------------------------- */
 
-/* Everything that may return nil does so once, in each place: a status and a text, nothing left behind, nothing broken. */
+/* Everything that may return nil does so once, in each place: a status and a text, nothing left behind, nothing broken.
+ */
 static void test_every_message_fails(void)
 {
     static const char *const messages[] = {
-        "newCommandQueue", "new", "stringWithUTF8String:", "newLibraryWithSource:options:error:", "newFunctionWithName:",
-        "newComputePipelineStateWithFunction:error:", "newBufferWithLength:options:", "commandBuffer", "computeCommandEncoder",
+        "newCommandQueue",
+        "new",
+        "stringWithUTF8String:",
+        "newLibraryWithSource:options:error:",
+        "newFunctionWithName:",
+        "newComputePipelineStateWithFunction:error:",
+        "newBufferWithLength:options:",
+        "commandBuffer",
+        "computeCommandEncoder",
     };
     int failed = 0;
     const gdn_id device = metal_fake_other_device();
@@ -241,8 +257,9 @@ static void test_lost(void)
         metal_fake_set("break", 1);
         CHECK(step_run(&on, NULL) == GDN_OK);
         float x;
-        const gdn_status first = when == 0 ? gdn_synchronize(ctx, NULL) :
-                                 when == 1 ? gdn_buffer_read(ctx, &on.span[5], 0, &x, sizeof x) : (gdn_poll(ctx), gdn_poll(ctx));
+        const gdn_status first = when == 0   ? gdn_synchronize(ctx, NULL)
+                                 : when == 1 ? gdn_buffer_read(ctx, &on.span[5], 0, &x, sizeof x)
+                                             : (gdn_poll(ctx), gdn_poll(ctx));
         CHECK(first == GDN_DEVICE_LOST && strstr(gdn_last_error(), "the device stopped"));
         metal_fake_set("break", 0); /* the library remembers */
         suite_lost(&on);
@@ -256,7 +273,8 @@ static uint64_t *timeout_of(gdn_context *ctx)
 
 static void hang(int on) { metal_fake_set("hang", on); }
 
-/* Only waits for what is never done have a short timeout: how long the emulator takes for the rest is not for a clock to say. */
+/* Only waits for what is never done have a short timeout: how long the emulator takes for the rest is not for a clock
+ * to say. */
 static void test_bounded_waits(void)
 {
     step_on on;

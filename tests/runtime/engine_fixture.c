@@ -10,7 +10,8 @@ void fixture_fail(const char *file, int line, const char *what)
 {
     fixture_failures++;
     if (fixture_failures <= 20)
-        printf("FAILED %s:%d: %s (%s)\n", strrchr(file, '/') ? strrchr(file, '/') + 1 : file, line, what, rt_last_error());
+        printf("FAILED %s:%d: %s (%s)\n", strrchr(file, '/') ? strrchr(file, '/') + 1 : file, line, what,
+               rt_last_error());
 }
 
 void fixture_stop(const char *file, int line, const char *what)

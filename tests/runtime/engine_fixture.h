@@ -10,30 +10,28 @@
 extern int fixture_failures;
 
 /* A failure is printed with its place and the last text of the runtime; the test goes on. */
-#define EXPECT(condition)                                                                                                \
-    do {                                                                                                                 \
-        if (!(condition))                                                                                                \
-            fixture_fail(__FILE__, __LINE__, #condition);                                                                \
+#define EXPECT(condition)                                                                                              \
+    do {                                                                                                               \
+        if (!(condition)) fixture_fail(__FILE__, __LINE__, #condition);                                                \
     } while (0)
 void fixture_fail(const char *file, int line, const char *what);
 
 /* Ends the program where it cannot go on. */
-#define REQUIRE(condition)                                                                                               \
-    do {                                                                                                                 \
-        if (!(condition))                                                                                                \
-            fixture_stop(__FILE__, __LINE__, #condition);                                                                \
+#define REQUIRE(condition)                                                                                             \
+    do {                                                                                                               \
+        if (!(condition)) fixture_stop(__FILE__, __LINE__, #condition);                                                \
     } while (0)
 void fixture_stop(const char *file, int line, const char *what) __attribute__((noreturn));
 
 /* FOLDER/name: the model and its path, or the end of the program. */
-rt_model   *fixture_model(const char *folder, const char *name);
+rt_model *fixture_model(const char *folder, const char *name);
 const char *fixture_path(const char *folder, const char *name); /* static storage, of the last call */
 
 /* An engine with these and sensible others; the end of the program where it cannot be made. */
 typedef struct fixture_engine {
     const char *isa;
-    int32_t     n_threads, n_seqs, n_ctx, n_batch, n_rollback, draft, kv_type;
-    uint32_t    backend;
+    int32_t n_threads, n_seqs, n_ctx, n_batch, n_rollback, draft, kv_type;
+    uint32_t backend;
 } fixture_engine;
 rt_engine *fixture_open(const rt_model *model, const fixture_engine *with);
 

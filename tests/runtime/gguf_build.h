@@ -10,7 +10,7 @@ enum { GGUF_BUILD_MAX = 1 << 20 };
 
 typedef struct gguf_build {
     unsigned char bytes[GGUF_BUILD_MAX];
-    uint64_t      n; /* what does not fit is left out */
+    uint64_t n; /* what does not fit is left out */
 } gguf_build;
 
 void build_bytes(gguf_build *b, const void *bytes, uint64_t n);
@@ -32,7 +32,7 @@ void build_tensor(gguf_build *b, const char *name, uint32_t n_dims, const uint64
 
 /* A whole file without tensors: a vocabulary of the 256 bytes, some merges, and special tokens. `pre` may be NULL. */
 enum {
-    BUILD_N_MERGES  = 13,
+    BUILD_N_MERGES = 13,
     BUILD_ENDOFTEXT = 256 + BUILD_N_MERGES, /* <|endoftext|>, a control token                    */
     BUILD_IM_START,                         /* <|im_start|>                                      */
     BUILD_IM_END,                           /* <|im_end|>, which is eos                          */

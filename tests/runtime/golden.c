@@ -12,7 +12,8 @@ void golden_read(const char *path, golden *g)
     memset(g, 0, sizeof *g);
     REQUIRE(f && !fseek(f, 0, SEEK_END));
     const long n = ftell(f);
-    REQUIRE(n > 12 && !fseek(f, 0, SEEK_SET) && (g->bytes = malloc((size_t)n)) && fread(g->bytes, 1, (size_t)n, f) == (size_t)n);
+    REQUIRE(n > 12 && !fseek(f, 0, SEEK_SET) && (g->bytes = malloc((size_t)n)) &&
+            fread(g->bytes, 1, (size_t)n, f) == (size_t)n);
     (void)fclose(f);
     REQUIRE(!memcmp(g->bytes, "GDNGOLD1", 8));
     memcpy(&g->n, g->bytes + 8, 4);
@@ -29,12 +30,14 @@ void golden_read(const char *path, golden *g)
     REQUIRE(at == n);
 }
 
-void golden_free(golden *g) { free(g->bytes); }
+void golden_free(golden *g)
+{
+    free(g->bytes);
+}
 
 const golden_array *golden_find(const golden *g, const char *name)
 {
     for (int32_t i = 0; i < g->n; i++)
-        if (!strcmp(g->a[i].name, name))
-            return &g->a[i];
+        if (!strcmp(g->a[i].name, name)) return &g->a[i];
     return NULL;
 }

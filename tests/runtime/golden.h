@@ -6,20 +6,20 @@
 
 enum { GOLDEN_ARRAYS = 64 };
 typedef struct golden_array {
-    char        name[33];
-    int32_t     kind, n_dims, dim[4]; /* kind 0: float, 1: int32; outermost dimension first */
+    char name[33];
+    int32_t kind, n_dims, dim[4]; /* kind 0: float, 1: int32; outermost dimension first */
     const void *data;
 } golden_array;
 
 typedef struct golden {
     unsigned char *bytes;
-    golden_array   a[GOLDEN_ARRAYS];
-    int32_t        n;
+    golden_array a[GOLDEN_ARRAYS];
+    int32_t n;
 } golden;
 
 /* The program ends where the file is not as it should be. */
-void                golden_read(const char *path, golden *g);
-void                golden_free(golden *g);
+void golden_read(const char *path, golden *g);
+void golden_free(golden *g);
 const golden_array *golden_find(const golden *g, const char *name); /* NULL: there is none */
 
 #endif

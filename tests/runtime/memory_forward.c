@@ -10,7 +10,8 @@ enum { MAX_ROWS = W_CELLS + 4, MAX_SPANS = W_SEQS + 1, MAX_SNAPSHOTS = 8 };
 /* A step's maps, copied so that a control can break them, with one more sequence for padding. */
 typedef struct maps {
     int32_t n_seqs, n_rows, K;
-    int32_t seq_start[MAX_SPANS + 1], position[MAX_SPANS], state_src[MAX_SPANS], conv_src[MAX_SPANS], conv_dst[MAX_SPANS];
+    int32_t seq_start[MAX_SPANS + 1], position[MAX_SPANS], state_src[MAX_SPANS], conv_src[MAX_SPANS],
+        conv_dst[MAX_SPANS];
     int32_t state_dst[MAX_SPANS * MAX_SNAPSHOTS];
     int32_t new_cell[MAX_ROWS], token[MAX_ROWS], rope[MAX_ROWS];
 } maps;
@@ -31,7 +32,8 @@ static void check_maps(world *w, const rt_step *step)
             }
         }
     for (int32_t i = 0; i < step->n_rows; i++)
-        EXPECT(w, w->m->cells.count[step->new_cell[i]] == 1 && step->cells[i][step->n_cells[i] - 1] == step->new_cell[i]);
+        EXPECT(w,
+               w->m->cells.count[step->new_cell[i]] == 1 && step->cells[i][step->n_cells[i] - 1] == step->new_cell[i]);
 }
 
 static int32_t other_of(int32_t now, int32_t n) { return now == GDN_NONE ? 0 : (now + 1) % n; }
@@ -87,7 +89,9 @@ static void check_outputs(world *w, const rt_step *step, int32_t layer, const fl
             for (int32_t c = 0; c < W_CHANNELS; c++) {
                 float sum = 0;
                 for (int32_t j = 0; j < W_KERNEL; j++)
-                    sum += p + j >= W_KERNEL - 1 ? (float)(1 << j) * value_conv(t->token[p - (W_KERNEL - 1) + j], c, layer) : 0.0f;
+                    sum += p + j >= W_KERNEL - 1
+                               ? (float)(1 << j) * value_conv(t->token[p - (W_KERNEL - 1) + j], c, layer)
+                               : 0.0f;
                 wrong += !(y[row * W_CHANNELS + c] == sum);
             }
         }
@@ -120,11 +124,13 @@ static void run_recurrent(world *w, const rt_step *step, const maps *p)
         for (int32_t i = 0; i < W_CHANNELS * W_KERNEL; i++)
             taps[i] = (float)(1 << i % W_KERNEL);
 
-        gdn_gated_delta_net_args a = { .size = sizeof a, .n_seqs = p->n_seqs, .n_tokens = p->n_rows, .n_heads_k = 1, .n_heads_v = W_HEADS,
-                                       .head_dim_k = W_STATE, .head_dim_v = W_STATE, .n_rows = pool.n_slots, .n_snapshots = p->K,
-                                       .q.data = k, .k.data = k, .v.data = v, .g.data = g, .beta.data = beta, .out.data = out,
-                                       .state.data = pool.state.data, .seq_start.data = (void *)p->seq_start,
-                                       .state_src.data = (void *)p->state_src, .state_dst.data = (void *)p->state_dst,
+        gdn_gated_delta_net_args a = { .size = sizeof a,
+                                       .n_seqs = p->n_seqs, .n_tokens = p->n_rows, .n_heads_k = 1, .n_heads_v = W_HEADS,
+                                       .head_dim_k = W_STATE, .head_dim_v = W_STATE, .n_rows = pool.n_slots,
+                                       .n_snapshots = p->K, .q.data = k, .k.data = k, .v.data = v, .g.data = g,
+                                       .beta.data = beta, .out.data = out, .state.data = pool.state.data,
+                                       .seq_start.data = (void *)p->seq_start, .state_src.data = (void *)p->state_src,
+                                       .state_dst.data = (void *)p->state_dst,
                                        .workspace = { .data = workspace, .bytes = sizeof workspace } };
         EXPECT(w, gdn_gated_delta_net(w->desc.device, &a, NULL) == GDN_OK);
 
@@ -139,7 +145,8 @@ static void run_recurrent(world *w, const rt_step *step, const maps *p)
     }
 }
 
-static void write_kv(world *w, int32_t layer, int32_t n, const int32_t *cells, const int32_t *token, const int32_t *rope)
+static void write_kv(world *w, int32_t layer, int32_t n, const int32_t *cells, const int32_t *token,
+                     const int32_t *rope)
 {
     static float rows[MAX_ROWS * W_KV];
     for (int is_v = 0; is_v < 2; is_v++) {
@@ -167,8 +174,8 @@ static void check_attention(world *w, const rt_step *step)
             EXPECT(w, step->n_cells[row] == t->n + r + 1);
             int wrong = 0;
             for (int32_t p = 0; p < step->n_cells[row]; p++)
-                wrong += value_kv_read(rt_memory_k(w->m, 1) + (uint64_t)cells[p] * w->m->kv_bytes, w->desc.kv_type, 0) !=
-                         value_kv(t->token[p], t->rope[p], 1, 0, 0);
+                wrong += value_kv_read(rt_memory_k(w->m, 1) + (uint64_t)cells[p] * w->m->kv_bytes, w->desc.kv_type,
+                                       0) != value_kv(t->token[p], t->rope[p], 1, 0, 0);
             EXPECT(w, wrong == 0);
         }
     }

@@ -26,7 +26,8 @@ static inline float value_conv(int32_t token, int32_t c, int32_t layer) { return
 /* A digit below 128: exact in F16 and BF16. */
 static inline float value_kv(int32_t token, int32_t rope, int32_t layer, int is_v, int32_t e)
 {
-    uint32_t x = (uint32_t)token * 0x9E3779B1u ^ (uint32_t)rope * 0x85EBCA77u ^ (uint32_t)(layer * 2 + is_v + 16 * e) * 0xC2B2AE3Du;
+    uint32_t x = (uint32_t)token * 0x9E3779B1u ^ (uint32_t)rope * 0x85EBCA77u ^
+                 (uint32_t)(layer * 2 + is_v + 16 * e) * 0xC2B2AE3Du;
     x = (x ^ x >> 15) * 0x2C1B3C6Du;
     return (float)((x ^ x >> 13) & 127);
 }

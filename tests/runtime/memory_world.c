@@ -47,7 +47,9 @@ static void counted_free(void *user, void *memory)
 
 gdn_context *world_context(void)
 {
-    gdn_context_desc desc = { .size = sizeof desc, .n_threads = 1, .alloc = counted_alloc, .free = counted_free, .alloc_user = &world_alloc };
+    gdn_context_desc desc = {
+        .size = sizeof desc, .n_threads = 1, .alloc = counted_alloc, .free = counted_free, .alloc_user = &world_alloc
+    };
     if (!context && gdn_context_create(&desc, &context)) {
         printf("no context: %s\n", gdn_last_error());
         exit(2);
@@ -65,17 +67,22 @@ void world_close_context(void)
 
 void world_fake_model(rt_model *model)
 {
-    *model = (rt_model){ .n_recurrent = 2, .n_attention = 2, .fingerprint = UINT64_C(0xFEEDFACE12345678),
-                         .hp = { .n_embd = W_EMBD, .n_layer = 4, .n_mtp = 1, .n_head_kv = 1, .head_dim = W_KV, .conv_kernel = W_KERNEL,
-                                 .state_size = W_STATE, .n_key_heads = 1, .n_value_heads = W_HEADS, .n_channels = W_CHANNELS } };
+    *model = (rt_model){ .n_recurrent = 2,
+                         .n_attention = 2,
+                         .fingerprint = UINT64_C(0xFEEDFACE12345678),
+                         .hp = { .n_embd = W_EMBD,
+                                 .n_layer = 4, .n_mtp = 1, .n_head_kv = 1, .head_dim = W_KV, .conv_kernel = W_KERNEL,
+                                 .state_size = W_STATE, .n_key_heads = 1, .n_value_heads = W_HEADS,
+                                 .n_channels = W_CHANNELS } };
 }
 
 int world_open(world *w, int32_t n_seqs, int32_t n_cells, int32_t n_rollback, int32_t kv_type, uint64_t seed)
 {
     *w = (world){ .random = seed };
     world_fake_model(&w->model);
-    w->desc = (rt_memory_desc){ .device = world_context(), .host = world_context(), .n_seqs = n_seqs, .n_cells = n_cells,
-                                .n_rollback = n_rollback, .kv_type = kv_type };
+    w->desc = (rt_memory_desc){ .device = world_context(),
+                                .host = world_context(), .n_seqs = n_seqs, .n_cells = n_cells, .n_rollback = n_rollback,
+                                .kv_type = kv_type };
     w->desc.model = &w->model;
     w->t = calloc((size_t)n_seqs, sizeof *w->t);
     if (!w->t || n_cells > W_CELLS || n_seqs > W_SEQS || rt_memory_create(&w->desc, &w->m)) {
@@ -122,13 +129,15 @@ static void compare_state(world *w, int32_t seq, int32_t p)
     float expected[W_STATE];
     for (int32_t layer = 0; layer < w->model.n_recurrent; layer++)
         for (int32_t h = 0; h < W_HEADS; h++) {
-            const float *state = (const float *)rt_memory_pool(w->m, layer).state.data + ((int64_t)slot * W_HEADS + h) * W_STATE * W_STATE;
+            const float *state = (const float *)rt_memory_pool(w->m, layer).state.data +
+                                 ((int64_t)slot * W_HEADS + h) * W_STATE * W_STATE;
             value_state(t->token, p, layer, h, expected);
             for (int32_t j = 0; j < W_STATE; j++)
                 for (int32_t i = 0; i < W_STATE; i++)
                     if (!(state[j * W_STATE + i] == expected[i] * value_scale(j))) {
-                        world_differ(w, "sequence %d, length %d of %d, layer %d: state [%d][%d][%d] is %g, not %g", seq, p, t->n, layer, h,
-                                     j, i, (double)state[j * W_STATE + i], (double)(expected[i] * value_scale(j)));
+                        world_differ(w, "sequence %d, length %d of %d, layer %d: state [%d][%d][%d] is %g, not %g", seq,
+                                     p, t->n, layer, h, j, i, (double)state[j * W_STATE + i],
+                                     (double)(expected[i] * value_scale(j)));
                         return;
                     }
         }
@@ -141,11 +150,13 @@ static void compare_columns(world *w, int32_t seq, int32_t first, int32_t p)
     const rt_pool pool = rt_memory_pool(w->m, 0);
     for (int32_t layer = 0; layer < w->model.n_recurrent; layer++)
         for (int32_t at = first; at < p; at++) {
-            const float *column = (const float *)rt_memory_pool(w->m, layer).conv.data +
-                                  ((int64_t)w->m->seq[seq].conv_row * pool.n_columns + at % pool.n_columns) * W_CHANNELS;
+            const float *column =
+                (const float *)rt_memory_pool(w->m, layer).conv.data +
+                ((int64_t)w->m->seq[seq].conv_row * pool.n_columns + at % pool.n_columns) * W_CHANNELS;
             for (int32_t c = 0; c < W_CHANNELS; c++)
                 if (!(column[c] == value_conv(t->token[at], c, layer))) {
-                    world_differ(w, "sequence %d, length %d of %d: the column of position %d is %g", seq, p, t->n, at, (double)column[c]);
+                    world_differ(w, "sequence %d, length %d of %d: the column of position %d is %g", seq, p, t->n, at,
+                                 (double)column[c]);
                     return;
                 }
         }
@@ -159,9 +170,12 @@ static void compare_kv(world *w, int32_t seq)
             const int32_t cell = w->m->seq[seq].cell[p];
             const uint64_t at = (uint64_t)cell * w->m->kv_bytes;
             for (int32_t e = 0; e < W_KV; e++)
-                if (value_kv_read(rt_memory_k(w->m, layer) + at, w->desc.kv_type, e) != value_kv(t->token[p], t->rope[p], layer, 0, e) ||
-                    value_kv_read(rt_memory_v(w->m, layer) + at, w->desc.kv_type, e) != value_kv(t->token[p], t->rope[p], layer, 1, e)) {
-                    world_differ(w, "sequence %d, position %d of %d, layer %d: wrong key or value in cell %d", seq, p, t->n, layer, cell);
+                if (value_kv_read(rt_memory_k(w->m, layer) + at, w->desc.kv_type, e) !=
+                        value_kv(t->token[p], t->rope[p], layer, 0, e) ||
+                    value_kv_read(rt_memory_v(w->m, layer) + at, w->desc.kv_type, e) !=
+                        value_kv(t->token[p], t->rope[p], layer, 1, e)) {
+                    world_differ(w, "sequence %d, position %d of %d, layer %d: wrong key or value in cell %d", seq, p,
+                                 t->n, layer, cell);
                     return;
                 }
         }
@@ -193,11 +207,13 @@ static void compare_seq(world *w, int32_t seq)
         }
         int32_t token = -1;
         const float *hidden = rt_hidden_row(w->m, seq, p - 1, &token);
-        if (hidden ? p > t->n || token != t->token[p - 1] || memcmp(hidden, value_hidden(p <= t->n ? t->token[p - 1] : 0, p - 1), 4 * W_EMBD) != 0
+        if (hidden ? p > t->n || token != t->token[p - 1] ||
+                         memcmp(hidden, value_hidden(p <= t->n ? t->token[p - 1] : 0, p - 1), 4 * W_EMBD) != 0
                    : readable && t->put[p - 1])
             world_differ(w, "sequence %d of length %d: hidden row of position %d", seq, t->n, p - 1);
     }
-    compare_columns(w, seq, w->m->seq[seq].conv_from, t->n); /* more than is readable may be there: as it is said to be */
+    compare_columns(w, seq, w->m->seq[seq].conv_from,
+                    t->n); /* more than is readable may be there: as it is said to be */
     compare_kv(w, seq);
 }
 
@@ -266,7 +282,8 @@ uint64_t world_digest(const world *w)
 #define MIX(bytes, n) (sum = sum * 31 + rt_save_checksum(bytes, (uint64_t)(n)))
     for (int32_t s = 0; s < m->n_seqs; s++) {
         const rt_sequence *at = &m->seq[s];
-        const int32_t numbers[] = { at->length, at->n_listed, at->conv_row, at->conv_from, at->next_rope, at->shift, at->draft, at->ahead };
+        const int32_t numbers[] = { at->length,    at->n_listed, at->conv_row, at->conv_from,
+                                    at->next_rope, at->shift,    at->draft,    at->ahead };
         MIX(numbers, sizeof numbers);
         MIX(at->cell, 4 * at->n_listed);
         MIX(at->snapshot, (size_t)m->K * sizeof *at->snapshot);
@@ -348,7 +365,9 @@ gdn_status world_add(world *w, int32_t seq, int32_t p0, int32_t delta)
 {
     truth *t = &w->t[seq];
     const gdn_status status = rt_seq_add(w->m, seq, p0, delta);
-    EXPECT(w, status == (p0 != 0 && p0 != t->n ? GDN_UNSUPPORTED : p0 == t->n && t->next + delta < 0 ? GDN_INVALID_ARGUMENT : GDN_OK));
+    EXPECT(w, status == (p0 != 0 && p0 != t->n               ? GDN_UNSUPPORTED
+                         : p0 == t->n && t->next + delta < 0 ? GDN_INVALID_ARGUMENT
+                                                             : GDN_OK));
     if (status)
         return status;
     if (p0 == t->n) {

@@ -12,7 +12,8 @@ enum { V = 37, DRAWS = 20000 };
 static const rt_sampling open_sampling = { 1, 0, 1, 0, 1, 64, 1 };
 
 /* How often each token is drawn at positions 1 .. DRAWS. */
-static void draw_many(rt_sampler *s, const rt_sampling *with, const float *logits, const int32_t *tokens, int32_t n, int32_t *counts)
+static void draw_many(rt_sampler *s, const rt_sampling *with, const float *logits, const int32_t *tokens, int32_t n,
+                      int32_t *counts)
 {
     memset(counts, 0, V * sizeof *counts);
     static int32_t text[DRAWS + 1];
@@ -134,7 +135,8 @@ static void lookup(void)
 {
     int32_t draft[8];
     const int32_t text[] = { 1, 2, 3, 4, 9, 2, 3, 5, 8, 7, 2, 3 };
-    EXPECT(rt_draft_ngram(text, 12, 8, draft) == 5 && draft[0] == 5 && draft[1] == 8 && draft[4] == 3); /* the latest place */
+    EXPECT(rt_draft_ngram(text, 12, 8, draft) == 5 && draft[0] == 5 && draft[1] == 8 &&
+           draft[4] == 3); /* the latest place */
     EXPECT(rt_draft_ngram(text, 12, 2, draft) == 2 && rt_draft_ngram(text, 12, 0, draft) == 0);
     const int32_t longer[] = { 1, 2, 3, 4, 9, 2, 3, 5, 1, 2, 3 };
     EXPECT(rt_draft_ngram(longer, 11, 8, draft) == 8 && draft[0] == 4); /* a longer match before a later one */
@@ -156,7 +158,8 @@ static int32_t drafting_steps(int32_t width, double drafted)
 
 static void payoff(void)
 {
-    EXPECT(drafting_steps(1, 150) > 900 && drafting_steps(1, 150) < 1000); /* it pays, and the other way is looked at too */
+    EXPECT(drafting_steps(1, 150) > 900 &&
+           drafting_steps(1, 150) < 1000); /* it pays, and the other way is looked at too */
     EXPECT(drafting_steps(1, 60) > 0 && drafting_steps(1, 60) < 100);
     EXPECT(drafting_steps(5000, 60) < 100);
     rt_payoff p = { 0 };

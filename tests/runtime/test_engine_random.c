@@ -1,7 +1,8 @@
-/* Thousands of operations on one engine with several sequences: ragged batches in any order, rollbacks, copies, removals,
- * saves and loads, shifted positions, drafts, calls that are refused, and a device that fails in the middle. The truth is
- * each sequence's list of tokens: another engine, with one sequence and no snapshots, replays it from nothing, and every
- * row of logits must have the same bits. Drafts too: what the draft head says depends on the tokens alone.
+/* Thousands of operations on one engine with several sequences: ragged batches in any order, rollbacks, copies,
+ * removals, saves and loads, shifted positions, drafts, calls that are refused, and a device that fails in the middle.
+ * The truth is each sequence's list of tokens: another engine, with one sequence and no snapshots, replays it from
+ * nothing, and every row of logits must have the same bits. Drafts too: what the draft head says depends on the tokens
+ * alone.
  *
  *   test_engine_random FOLDER [OPERATIONS [SEED]]
  *
@@ -184,7 +185,8 @@ static void roll_back(world *w)
     const uint64_t rows     = rt_engine_counters(w->e).rows;
     const gdn_status status = rt_seq_rm(w->m, s, to, -1);
     EXPECT((status == GDN_OK) == (to == 0 || to >= low) && (!status || status == GDN_UNSUPPORTED));
-    EXPECT(low >= 1 && low <= n && launches == launched && rt_engine_counters(w->e).rows == rows); /* no recomputation */
+    EXPECT(low >= 1 && low <= n && launches == launched &&
+           rt_engine_counters(w->e).rows == rows); /* no recomputation */
     if (!status) {
         w->seq[s].n = to;
         w->rollbacks++;
@@ -300,13 +302,19 @@ static void drive(const rt_model *model, const char *name, int64_t n_operations,
     world  w = { .t = t, .random = seed };
     REQUIRE(t);
     t->model  = model;
-    t->engine = fixture_open(model, &(fixture_engine){ .n_seqs = 1, .n_ctx = MAX_LENGTH + ROLLBACK + 1, .n_batch = 32, .n_rollback = ROLLBACK,
+    t->engine = fixture_open(model, &(fixture_engine){ .n_seqs = 1,
+                                                       .n_ctx = MAX_LENGTH + ROLLBACK + 1, .n_batch = 32,
+                                                       .n_rollback = ROLLBACK,
                                                        .draft = model->hp.n_mtp });
     for (int64_t i = 0; i < n_operations && fixture_failures < 5; i++) {
         if (i % 400 == 0) { /* another engine: other micro-batches, threads, rollbacks */
             rt_engine_destroy(w.e);
-            w.e = fixture_open(model, &(fixture_engine){ .n_seqs = N_SEQS, .n_ctx = N_CELLS, .n_batch = (int32_t[]){ 64, 5, 17, 1 }[i / 400 % 4],
-                                                         .n_threads = 1 + (int32_t)(i / 400 % 2), .n_rollback = ROLLBACK, .draft = model->hp.n_mtp });
+            w.e = fixture_open(model, &(fixture_engine){ .n_seqs = N_SEQS,
+                                                         .n_ctx = N_CELLS,
+                                                         .n_batch = (int32_t[]){ 64, 5, 17, 1 }[i / 400 % 4],
+                                                         .n_threads = 1 + (int32_t)(i / 400 % 2),
+                                                         .n_rollback = ROLLBACK,
+                                                         .draft = model->hp.n_mtp });
             w.m = rt_engine_memory(w.e);
             memset(w.seq, 0, sizeof w.seq);
         }
@@ -330,10 +338,12 @@ static void drive(const rt_model *model, const char *name, int64_t n_operations,
             t->n_replays = 0;
         }
     }
-    EXPECT(w.rows && w.rollbacks && w.refused && w.failed && w.lost && (w.drafts || !model->hp.n_mtp)); /* or it tested less than it says */
-    printf("%-24s %lld operations, seed %llu: %lld rows compared, %lld rollbacks, %lld refused, %lld failed, %lld states lost, %lld drafts\n", name,
-           (long long)n_operations, (unsigned long long)seed, (long long)w.rows, (long long)w.rollbacks, (long long)w.refused, (long long)w.failed,
-           (long long)w.lost, (long long)w.drafts);
+    EXPECT(w.rows && w.rollbacks && w.refused && w.failed && w.lost &&
+           (w.drafts || !model->hp.n_mtp)); /* or it tested less than it says */
+    printf("%-24s %lld operations, seed %llu: %lld rows compared, %lld rollbacks, %lld refused, %lld failed, %lld "
+           "states lost, %lld drafts\n",
+           name, (long long)n_operations, (unsigned long long)seed, (long long)w.rows, (long long)w.rollbacks,
+           (long long)w.refused, (long long)w.failed, (long long)w.lost, (long long)w.drafts);
     for (int i = 0; i < N_SAVES; i++)
         free(w.saved[i].bytes);
     rt_engine_destroy(w.e);
@@ -343,11 +353,13 @@ static void drive(const rt_model *model, const char *name, int64_t n_operations,
 
 int main(int argc, char **argv)
 {
-    static const char *const names[] = { "fixtures/tiny-qwen35.gguf", "fixtures/tiny-qwen35moe.gguf", "fixtures/tiny-qwen3next.gguf" };
+    static const char *const names[] = { "fixtures/tiny-qwen35.gguf", "fixtures/tiny-qwen35moe.gguf",
+                                         "fixtures/tiny-qwen3next.gguf" };
     REQUIRE(argc >= 2);
     for (size_t i = 0; i < sizeof names / sizeof names[0]; i++) {
         rt_model *model = fixture_model(argv[1], names[i]);
-        drive(model, strrchr(names[i], '/') + 1, argc > 2 ? strtoll(argv[2], NULL, 0) : 3000, argc > 3 ? strtoull(argv[3], NULL, 0) : 1);
+        drive(model, strrchr(names[i], '/') + 1, argc > 2 ? strtoll(argv[2], NULL, 0) : 3000,
+              argc > 3 ? strtoull(argv[3], NULL, 0) : 1);
         rt_model_free(model);
     }
     return fixture_end();

@@ -19,7 +19,8 @@ typedef struct comparison {
     int64_t n;
 } comparison;
 
-static void compare(comparison *c, const float *got, const float *expected, int64_t n, double range, const char *what, int32_t at)
+static void compare(comparison *c, const float *got, const float *expected, int64_t n, double range, const char *what,
+                    int32_t at)
 {
     for (int64_t i = 0; i < n; i++) {
         const double d = fabs((double)got[i] - (double)expected[i]) / range;
@@ -27,7 +28,8 @@ static void compare(comparison *c, const float *got, const float *expected, int6
             c->worst = d;
         c->squares += d * d;
         if (!(d <= c->tolerance)) {
-            printf("%s[%d][%lld]: %.9g, expected %.9g: %.3g of the range\n", what, (int)at, (long long)i, (double)got[i], (double)expected[i], d);
+            printf("%s[%d][%lld]: %.9g, expected %.9g: %.3g of the range\n", what, (int)at, (long long)i,
+                   (double)got[i], (double)expected[i], d);
             fixture_failures++;
             break;
         }
@@ -49,7 +51,8 @@ static double range_of(const float *x, int64_t n)
 
 typedef struct tapped { const golden *g; comparison *c; int32_t first, n_layer, seen; } tapped;
 
-static void tap(void *user, int32_t layer, const float *rows, int32_t n_rows, int32_t n_embd, const int32_t *row_of_batch)
+static void tap(void *user, int32_t layer, const float *rows, int32_t n_rows, int32_t n_embd,
+                const int32_t *row_of_batch)
 {
     tapped *t = user;
     if (layer < 0 || layer > t->n_layer)
@@ -58,8 +61,8 @@ static void tap(void *user, int32_t layer, const float *rows, int32_t n_rows, in
     const int64_t all = (int64_t)a->dim[a->n_dims - 2] * n_embd;
     const float *of = (const float *)a->data + (layer == t->n_layer ? 0 : layer * all);
     for (int32_t i = 0; i < n_rows; i++, t->seen++)
-        compare(t->c, rows + (int64_t)i * n_embd, of + (int64_t)(t->first + row_of_batch[i]) * n_embd, n_embd, range_of(of, all),
-                layer == t->n_layer ? "final" : "hidden", layer);
+        compare(t->c, rows + (int64_t)i * n_embd, of + (int64_t)(t->first + row_of_batch[i]) * n_embd, n_embd,
+                range_of(of, all), layer == t->n_layer ? "final" : "hidden", layer);
 }
 
 /* All tokens, in calls of `chunk` and micro-batches of n_batch. */
@@ -67,7 +70,8 @@ static void trunk(const rt_model *model, const golden *g, comparison *c, int32_t
 {
     const golden_array *tokens = golden_find(g, "tokens"), *logits = golden_find(g, "logits");
     const int32_t n = tokens->dim[0], V = model->hp.n_vocab;
-    REQUIRE(logits && logits->dim[0] == n && logits->dim[1] == V && golden_find(g, "hidden")->dim[0] == model->hp.n_layer && n <= 64);
+    REQUIRE(logits && logits->dim[0] == n && logits->dim[1] == V &&
+            golden_find(g, "hidden")->dim[0] == model->hp.n_layer && n <= 64);
     const double range = range_of(logits->data, (int64_t)n * V);
     rt_engine *e = fixture_open(model, &(fixture_engine){ .n_batch = n_batch, .n_rollback = 2 });
     tapped t = { g, c, 0, model->hp.n_layer, 0 };
@@ -99,11 +103,15 @@ static int32_t largest(const float *x, int32_t n)
 
 static void draft_head(const rt_model *model, const golden *g, comparison *c)
 {
-    const golden_array *tokens = golden_find(g, "tokens"), *first = golden_find(g, "mtp_logits"), *first_hidden = golden_find(g, "mtp_hidden");
-    const golden_array *from = golden_find(g, "draft_from"), *drafts = golden_find(g, "draft_tokens"), *logits = golden_find(g, "draft_logits"), *hidden = golden_find(g, "draft_hidden");
+    const golden_array *tokens = golden_find(g, "tokens"), *first = golden_find(g, "mtp_logits"),
+                       *first_hidden = golden_find(g, "mtp_hidden");
+    const golden_array *from = golden_find(g, "draft_from"), *drafts = golden_find(g, "draft_tokens"),
+                       *logits = golden_find(g, "draft_logits"), *hidden = golden_find(g, "draft_hidden");
     REQUIRE(first && first_hidden && from && drafts && logits && hidden);
-    const int32_t *token = tokens->data, n = tokens->dim[0], V = model->hp.n_vocab, E = model->hp.n_embd, depth = drafts->dim[1];
-    const double   range = range_of(first->data, (int64_t)n * V), hidden_range = range_of(first_hidden->data, (int64_t)n * E);
+    const int32_t *token = tokens->data, n = tokens->dim[0], V = model->hp.n_vocab, E = model->hp.n_embd,
+                  depth = drafts->dim[1];
+    const double range = range_of(first->data, (int64_t)n * V),
+                 hidden_range = range_of(first_hidden->data, (int64_t)n * E);
     int32_t        seq[64] = { 0 }, got[8], n_got;
     rt_engine *e = fixture_open(model, &(fixture_engine){ .n_batch = 13, .n_rollback = depth, .draft = 1 });
     rt_memory *m = rt_engine_memory(e);
@@ -117,8 +125,8 @@ static void draft_head(const rt_model *model, const golden *g, comparison *c)
         compare(c, e->draft_feed, (const float *)first_hidden->data + (int64_t)p * E, E, hidden_range, "mtp_hidden", p);
         REQUIRE(!rt_decode(e, &batch));
     }
-    /* the same with windows as long as the snapshots reach, of which only the first token is kept: the head must not need
-     * output rows that are gone */
+    /* the same with windows as long as the snapshots reach, of which only the first token is kept: the head must not
+     * need output rows that are gone */
     REQUIRE(!rt_seq_rm(m, 0, 0, -1));
     for (int32_t p = 0; p < n; p++) {
         const rt_draft_request ask = { 0, token[p], depth };
@@ -135,10 +143,13 @@ static void draft_head(const rt_model *model, const golden *g, comparison *c)
             const int32_t          p     = ((const int32_t *)from->data)[i];
             const rt_draft_request ask   = { 0, token[p], d };
             const rt_batch         batch = { p, token, seq, NULL };
-            REQUIRE(!rt_seq_rm(m, 0, 0, -1) && (!p || !rt_decode(e, &batch)) && !rt_draft_mtp(e, &ask, 1, d, 0.0f, got, &n_got));
+            REQUIRE(!rt_seq_rm(m, 0, 0, -1) && (!p || !rt_decode(e, &batch)) &&
+                    !rt_draft_mtp(e, &ask, 1, d, 0.0f, got, &n_got));
             EXPECT(n_got == d && !memcmp(got, (const int32_t *)drafts->data + (int64_t)i * depth, 4 * (size_t)d));
-            compare(c, e->draft_logits, (const float *)logits->data + ((int64_t)i * depth + d - 1) * V, V, range, "draft_logits", p);
-            compare(c, e->draft_feed, (const float *)hidden->data + ((int64_t)i * depth + d - 1) * E, E, hidden_range, "draft_hidden", p);
+            compare(c, e->draft_logits, (const float *)logits->data + ((int64_t)i * depth + d - 1) * V, V, range,
+                    "draft_logits", p);
+            compare(c, e->draft_feed, (const float *)hidden->data + ((int64_t)i * depth + d - 1) * E, E, hidden_range,
+                    "draft_hidden", p);
         }
     rt_engine_destroy(e);
 }

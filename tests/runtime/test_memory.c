@@ -123,7 +123,8 @@ static void copies(world *w)
     world_one(w, 0, 9);
     world_rm(w, 0, 8, -1);
     EXPECT(w, world_cp(w, 0, 1) == GDN_OK);
-    EXPECT(w, w->m->slots.n_free == w->m->slots.n - (w->desc.n_rollback ? w->desc.n_rollback : 1)); /* nothing is copied */
+    EXPECT(w,
+           w->m->slots.n_free == w->m->slots.n - (w->desc.n_rollback ? w->desc.n_rollback : 1)); /* nothing is copied */
     world_compare(w);
     EXPECT(w, world_step(w, 2, both, rows, 1) == GDN_OK);
     world_compare(w);
@@ -204,21 +205,27 @@ static void no_snapshots(world *w)
 static void refusals(world *w)
 {
     rt_step *step;
-    const rt_token_run bad[] = { { 9, 0, 1 }, { -1, 0, 1 }, { 0, 0, 0 }, { 0, 1, 1 }, { 0, 0, -3 } }, twice[] = { { 0, 0, 1 }, { 0, 1, 1 } };
+    const rt_token_run bad[] = { { 9, 0, 1 }, { -1, 0, 1 }, { 0, 0, 0 }, { 0, 1, 1 }, { 0, 0, -3 } },
+                       twice[] = { { 0, 0, 1 }, { 0, 1, 1 } };
     world_one(w, 0, 9);
     const uint64_t before = world_digest(w);
     EXPECT(w, world_rm(w, 0, 2, -1) == GDN_UNSUPPORTED && world_rm(w, 0, 2, 4) == GDN_UNSUPPORTED);
-    EXPECT(w, rt_seq_rm(w->m, 9, 0, -1) && rt_seq_rm(w->m, 0, -1, -1) && rt_seq_cp(w->m, 0, 9) && rt_seq_cp(w->m, -1, 0));
-    EXPECT(w, rt_seq_keep(w->m, -1) && rt_seq_keep(w->m, 9) && rt_seq_add(w->m, 9, 0, 1) && rt_draft_reserve(w->m, 9, 1, NULL));
+    EXPECT(w,
+           rt_seq_rm(w->m, 9, 0, -1) && rt_seq_rm(w->m, 0, -1, -1) && rt_seq_cp(w->m, 0, 9) && rt_seq_cp(w->m, -1, 0));
+    EXPECT(w, rt_seq_keep(w->m, -1) && rt_seq_keep(w->m, 9) && rt_seq_add(w->m, 9, 0, 1) &&
+                  rt_draft_reserve(w->m, 9, 1, NULL));
     for (size_t i = 0; i < sizeof bad / sizeof *bad; i++)
         EXPECT(w, rt_step_begin(w->m, &bad[i], 1, &step) == GDN_INVALID_ARGUMENT && !step);
-    EXPECT(w, rt_step_begin(w->m, twice, 2, &step) && rt_step_begin(w->m, twice, 0, &step) && rt_step_begin(w->m, NULL, 1, &step));
+    EXPECT(w, rt_step_begin(w->m, twice, 2, &step) && rt_step_begin(w->m, twice, 0, &step) &&
+                  rt_step_begin(w->m, NULL, 1, &step));
     EXPECT(w, world_digest(w) == before);
     EXPECT(w, rt_step_begin(w->m, twice, 1, &step) == GDN_OK);
     rt_step *second;
     EXPECT(w, rt_step_begin(w->m, twice, 1, &second) == GDN_INVALID_ARGUMENT && !second);
-    EXPECT(w, rt_seq_cp(w->m, 0, 1) && rt_seq_keep(w->m, 0) && rt_seq_add(w->m, 0, 0, 1) && rt_draft_reserve(w->m, 0, 1, NULL));
-    EXPECT(w, rt_memory_save_size(w->m, 0) == 0 && rt_memory_save(w->m, 0, w, sizeof *w) && rt_memory_load(w->m, 0, w, sizeof *w));
+    EXPECT(w, rt_seq_cp(w->m, 0, 1) && rt_seq_keep(w->m, 0) && rt_seq_add(w->m, 0, 0, 1) &&
+                  rt_draft_reserve(w->m, 0, 1, NULL));
+    EXPECT(w, rt_memory_save_size(w->m, 0) == 0 && rt_memory_save(w->m, 0, w, sizeof *w) &&
+                  rt_memory_load(w->m, 0, w, sizeof *w));
     rt_step_cancel(w->m, step, 0);
     EXPECT(w, world_digest(w) == before);
     world_compare(w);
@@ -281,7 +288,8 @@ static void drafting(world *w)
         for (int32_t s = 0; s < 3; s++) {
             const int32_t *cells;
             const int32_t n_free = rt_memory_free_cells(w->m);
-            EXPECT(w, world_reserve(w, s, verify[s] - 1) == GDN_OK && rt_memory_free_cells(w->m) == n_free - verify[s] + 1);
+            EXPECT(w, world_reserve(w, s, verify[s] - 1) == GDN_OK &&
+                          rt_memory_free_cells(w->m) == n_free - verify[s] + 1);
             EXPECT(w, rt_draft_reserve(w->m, s, 1, &cells) == GDN_OK && cells == rt_seq_cells(w->m, s) + w->t[s].n);
             w->t[s].reserved += w->t[s].reserved == 0;
         }
@@ -293,7 +301,8 @@ static void drafting(world *w)
         world_rm(w, 2, w->t[2].n - 2, -1);
         for (int32_t s = 0; s < 3; s++)
             world_catch_up(w, s);
-        rt_hidden_put(w->m, 0, w->t[0].n - 1 - w->m->K, 0, (float[W_EMBD]){ 0 }); /* too old, and what is to come: not kept */
+        rt_hidden_put(w->m, 0, w->t[0].n - 1 - w->m->K, 0,
+                      (float[W_EMBD]){ 0 }); /* too old, and what is to come: not kept */
         rt_hidden_put(w->m, 0, w->t[0].n - 1 + w->m->K, 0, (float[W_EMBD]){ 0 });
         rt_draft_set_length(w->m, 0, w->t[0].n + 9);
         world_compare(w);
@@ -326,7 +335,8 @@ static void positions(world *w)
 {
     world_add(w, 0, 0, 5);
     world_one(w, 0, 6);
-    EXPECT(w, rt_seq_position(w->m, 0, 0) == 5 && world_add(w, 0, 6, 100) == GDN_OK && rt_seq_position(w->m, 0, 6) == 111);
+    EXPECT(w,
+           rt_seq_position(w->m, 0, 0) == 5 && world_add(w, 0, 6, 100) == GDN_OK && rt_seq_position(w->m, 0, 6) == 111);
     world_one(w, 0, 2);
     world_rm(w, 0, 6, -1);
     EXPECT(w, rt_seq_position(w->m, 0, 6) == 111);
@@ -344,19 +354,22 @@ static void positions(world *w)
 
 static const test_case cases[] = {
     { "single tokens, then every rollback (1)", single_tokens, 2, 3, STATE_BREAKS | CONV_BREAKS | BIT(BREAK_CELL) },
-    { "a whole batch rolled back (2)", whole_batch, 2, 3, STATE_BREAKS | BIT(BREAK_NO_DST) | CONV_BREAKS | BIT(BREAK_CELL) },
+    { "a whole batch rolled back (2)", whole_batch, 2, 3,
+      STATE_BREAKS | BIT(BREAK_NO_DST) | CONV_BREAKS | BIT(BREAK_CELL) },
     { "pieces of any size (3, 15)", pieces, 2, 4, STATE_BREAKS | CONV_BREAKS | BIT(BREAK_CELL) | BIT(BREAK_CELLS) },
     { "rollback after rollback (4)", again_and_again, 2, 3, STATE_BREAKS | BIT(BREAK_NO_DST) | CONV_BREAKS },
     { "steps that fail (5)", failing_steps, 2, 3, STATE_BREAKS | CONV_BREAKS },
     { "copies after a rollback (6)", copies, 3, 2, STATE_BREAKS | CONV_BREAKS | BIT(BREAK_CELL) },
     { "copies without snapshots (6)", copies, 3, 0, BIT(BREAK_SRC) | CONV_BREAKS },
-    { "an idle sequence between (7)", idle_between, 3, 3, STATE_BREAKS | BIT(BREAK_SEQ) | CONV_BREAKS | BIT(BREAK_CELL) | BIT(BREAK_CELLS) },
+    { "an idle sequence between (7)", idle_between, 3, 3,
+      STATE_BREAKS | BIT(BREAK_SEQ) | CONV_BREAKS | BIT(BREAK_CELL) | BIT(BREAK_CELLS) },
     { "reverse order (8)", reversed, 2, 3, STATE_BREAKS | BIT(BREAK_SEQ) | CONV_BREAKS | BIT(BREAK_CELLS) },
     { "wildcards (9)", wildcard, 3, 2, STATE_BREAKS | BIT(BREAK_SEQ) | CONV_BREAKS },
     { "no snapshots (10)", no_snapshots, 2, 0, BIT(BREAK_SRC) | CONV_BREAKS | BIT(BREAK_CELL) },
     { "the convolution rolls back with the state (13)", again_and_again, 1, 3, BIT(BREAK_CONV_POS) },
     { "refusals change nothing (14)", refusals, 3, 3, STATE_BREAKS | CONV_BREAKS },
-    { "one to eight sequences (16, 17)", many_sequences, 8, 2, STATE_BREAKS | BIT(BREAK_SEQ) | CONV_BREAKS | BIT(BREAK_CELL) },
+    { "one to eight sequences (16, 17)", many_sequences, 8, 2,
+      STATE_BREAKS | BIT(BREAK_SEQ) | CONV_BREAKS | BIT(BREAK_CELL) },
     { "speculative and plain steps in turn (18, 21)", speculation, 2, 3, STATE_BREAKS | BIT(BREAK_SEQ) | CONV_BREAKS },
     { "drafting in every sequence (20, 23)", drafting, 3, 3, STATE_BREAKS | CONV_BREAKS | BIT(BREAK_CELL) },
     { "padding (26)", padded_steps, 2, 2, STATE_BREAKS | BIT(BREAK_PADDING) | CONV_BREAKS },
@@ -402,7 +415,8 @@ void test_memory_cases(world *sum)
             if (!found)
                 world_differ(sum, "%s: breakage %d was not noticed", cases[i].name, b);
         }
-        printf("%-50s %s, %d of %d broken maps noticed\n", cases[i].name, differences ? "FAILED" : "ok", noticed, tried);
+        printf("%-50s %s, %d of %d broken maps noticed\n", cases[i].name, differences ? "FAILED" : "ok", noticed,
+               tried);
         sum->differences += differences;
     }
 }

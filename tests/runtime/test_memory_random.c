@@ -72,7 +72,8 @@ static void random_save(world *w)
     } else {
         world other;
         const int32_t R = (int32_t)world_random(w, 6);
-        if (world_open(&other, 1 + (int32_t)world_random(w, W_SEQS), 1 + (int32_t)world_random(w, W_CELLS), R, w->desc.kv_type, w->random)) {
+        if (world_open(&other, 1 + (int32_t)world_random(w, W_SEQS), 1 + (int32_t)world_random(w, W_CELLS), R,
+                       w->desc.kv_type, w->random)) {
             const int32_t to = seq < 0 ? seq : (int32_t)world_random(w, (uint32_t)other.desc.n_seqs);
             random_step(&other, 1);
             world_compare(&other);
@@ -102,7 +103,10 @@ static void random_operation(world *w)
         world_rm(w, seq, p0 < 0 ? 0 : p0, -1);
         break;
     }
-    case 6: world_rm(w, seq, (int32_t)world_random(w, (uint32_t)t->n + 2), (int32_t)world_random(w, (uint32_t)t->n + 3) - 1); break;
+    case 6:
+        world_rm(w, seq, (int32_t)world_random(w, (uint32_t)t->n + 2),
+                 (int32_t)world_random(w, (uint32_t)t->n + 3) - 1);
+        break;
     case 7: world_rm(w, -1, (int32_t)world_random(w, (uint32_t)t->n + 1), -1); break;
     case 8: if (world_random(w, 3) == 0) world_rm(w, seq, 0, -1); break;
     case 9: case 10: case 11: EXPECT(w, world_cp(w, seq, (int32_t)world_random(w, (uint32_t)n)) == GDN_OK); break;
@@ -123,7 +127,8 @@ void test_memory_random(world *sum, uint64_t seed, double seconds)
     for (; now() < end; rounds++) {
         world w;
         const uint64_t s = seed + (uint64_t)rounds;
-        if (!world_open(&w, 1 + (int32_t)(s % 5), 12 + (int32_t)(s * 7 % (W_CELLS - 12)), (int32_t)(s * 3 % 6), types[s % 3], s)) {
+        if (!world_open(&w, 1 + (int32_t)(s % 5), 12 + (int32_t)(s * 7 % (W_CELLS - 12)), (int32_t)(s * 3 % 6),
+                        types[s % 3], s)) {
             sum->differences++;
             return;
         }
@@ -132,8 +137,8 @@ void test_memory_random(world *sum, uint64_t seed, double seconds)
             world_compare(&w);
         }
         if (w.differences)
-            printf("  --seed %llu: %d sequences, %d cells, %d rollbacks\n", (unsigned long long)s, w.desc.n_seqs, w.desc.n_cells,
-                   w.desc.n_rollback);
+            printf("  --seed %llu: %d sequences, %d cells, %d rollbacks\n", (unsigned long long)s, w.desc.n_seqs,
+                   w.desc.n_cells, w.desc.n_rollback);
         sum->differences += w.differences;
         const int failed = w.differences > 0;
         world_close(&w);

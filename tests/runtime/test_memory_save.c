@@ -74,7 +74,8 @@ static void one_bit(world *sum)
     }
     if (noticed != tried)
         world_differ(sum, "one bit of a loaded state: %d of %d noticed", noticed, tried);
-    printf("%-50s %s, %d of %d\n", "a changed bit in a save is noticed", noticed == tried ? "ok" : "FAILED", noticed, tried);
+    printf("%-50s %s, %d of %d\n", "a changed bit in a save is noticed", noticed == tried ? "ok" : "FAILED", noticed,
+           tried);
     rt_free(bytes);
     world_close(&w);
 }
@@ -102,12 +103,31 @@ static void malformed(world *sum)
     const uint64_t second = HEAD + rt_save_seq_bytes(w.m, &(rt_save_seq){ 0, 5, 5, 0, 0, w.t[0].put[4] });
 #define AT(member) offsetof(rt_save_header, member)
 #define OF(member) offsetof(rt_save_seq, member)
-    const uint64_t exact[] = { AT(magic), AT(version), AT(kind), AT(fingerprint), AT(bytes), AT(state_bytes), AT(column_bytes), AT(kv_bytes),
-                               AT(hidden_bytes), AT(kv_type), AT(kernel), AT(n_recurrent), AT(n_attention), AT(has_draft), AT(n_seqs),
-                               HEAD + OF(seq), HEAD + OF(length), HEAD + OF(draft), HEAD + OF(n_hidden), second + OF(seq),
-                               second + OF(length), second + OF(draft), second + OF(n_hidden) };
-    const uint64_t ranged[] = { HEAD + OF(next_rope), HEAD + OF(shift), HEAD + sizeof(rt_save_seq), second + OF(next_rope),
-                                second + OF(shift), second + sizeof(rt_save_seq) + 20 };
+    const uint64_t exact[] = { AT(magic),
+                               AT(version),
+                               AT(kind),
+                               AT(fingerprint),
+                               AT(bytes),
+                               AT(state_bytes),
+                               AT(column_bytes),
+                               AT(kv_bytes),
+                               AT(hidden_bytes),
+                               AT(kv_type),
+                               AT(kernel),
+                               AT(n_recurrent),
+                               AT(n_attention),
+                               AT(has_draft),
+                               AT(n_seqs),
+                               HEAD + OF(seq),
+                               HEAD + OF(length),
+                               HEAD + OF(draft),
+                               HEAD + OF(n_hidden),
+                               second + OF(seq),
+                               second + OF(length),
+                               second + OF(draft),
+                               second + OF(n_hidden) };
+    const uint64_t ranged[] = { HEAD + OF(next_rope),   HEAD + OF(shift),   HEAD + sizeof(rt_save_seq),
+                                second + OF(next_rope), second + OF(shift), second + sizeof(rt_save_seq) + 20 };
     const int32_t values[] = { 1 << 30, INT32_MIN, INT32_MAX, -1, 40, 41, 3 };
     enum { N_EXACT = sizeof exact / sizeof *exact, N_RANGED = sizeof ranged / sizeof *ranged };
     for (int f = 0; f < N_EXACT + N_RANGED; f++)
@@ -151,7 +171,8 @@ static void malformed(world *sum)
         memcpy(longer + AT(bytes), &size, 8);
         const uint64_t checksum = rt_save_checksum(longer, size - 8);
         memcpy(longer + size - 8, &checksum, 8);
-        EXPECT(&w, world_load(&w, 0, longer, size, &w, 0) == GDN_INVALID_ARGUMENT && strstr(rt_last_error(), "contradicts"));
+        EXPECT(&w, world_load(&w, 0, longer, size, &w, 0) == GDN_INVALID_ARGUMENT &&
+                       strstr(rt_last_error(), "contradicts"));
         rt_free(one);
         rt_free(longer);
     }
@@ -182,7 +203,9 @@ static void no_draft_head(world *sum)
     world_fake_model(&model);
     model.hp.n_mtp = 0;
     const int32_t before = sum->differences;
-    const rt_memory_desc desc = { .model = &model, .device = world_context(), .host = world_context(), .n_seqs = 2, .n_cells = 8, .n_rollback = 1,
+    const rt_memory_desc desc = { .model = &model,
+                                  .device = world_context(), .host = world_context(), .n_seqs = 2, .n_cells = 8,
+                                  .n_rollback = 1,
                                   .kv_type = GDN_F32 };
     rt_memory *m;
     rt_step *step;
@@ -198,7 +221,8 @@ static void no_draft_head(world *sum)
     unsigned char *bytes = rt_calloc(n, 1, "a save");
     EXPECT(sum, rt_memory_save(m, 0, bytes, n) == GDN_OK && rt_memory_load(m, 1, bytes, n) == GDN_OK);
     for (int which = 0; which < 2; which++) { /* neither adds a byte */
-        const uint64_t at = sizeof(rt_save_header) + (which ? offsetof(rt_save_seq, draft) : offsetof(rt_save_seq, n_hidden));
+        const uint64_t at =
+            sizeof(rt_save_header) + (which ? offsetof(rt_save_seq, draft) : offsetof(rt_save_seq, n_hidden));
         bytes[at] = 1;
         const uint64_t checksum = rt_save_checksum(bytes, n - 8);
         memcpy(bytes + n - 8, &checksum, 8);
@@ -220,22 +244,28 @@ static void sizes(world *sum)
         world_fake_model(&model);
         model.hp.n_mtp = i & 1;
         model.hp.conv_kernel = i % 3 + 1;
-        const rt_memory_desc desc = { .model = &model, .device = world_context(), .host = world_context(), .n_seqs = 1 + i % 4, .n_cells = 5 + i,
-                                .n_rollback = i % 5, .kv_type = i % 2 ? GDN_F16 : GDN_F32 };
+        const rt_memory_desc desc = { .model = &model,
+                                      .device = world_context(), .host = world_context(), .n_seqs = 1 + i % 4,
+                                      .n_cells = 5 + i, .n_rollback = i % 5,
+                                      .kv_type = i % 2 ? GDN_F16 : GDN_F32 };
         rt_memory *m = NULL;
         const uint64_t before = world_alloc.bytes;
         EXPECT(sum, rt_memory_size(&desc, &b) == GDN_OK && rt_memory_create(&desc, &m) == GDN_OK);
         EXPECT(sum, world_alloc.bytes - before == b.state + b.conv + b.snapshots + b.kv + b.hidden);
         EXPECT(sum, (b.snapshots == 0) == (desc.n_rollback == 0));
-        EXPECT(sum, b.hidden == (model.hp.n_mtp ? (uint64_t)desc.n_seqs * (uint64_t)(desc.n_rollback + 1) * W_EMBD * 4 : 0));
+        EXPECT(sum,
+               b.hidden == (model.hp.n_mtp ? (uint64_t)desc.n_seqs * (uint64_t)(desc.n_rollback + 1) * W_EMBD * 4 : 0));
         rt_memory_destroy(m);
     }
     /* A row beyond 2^31 elements, and more than there can be. */
-    model.hp = (rt_hparams){ .n_embd = 4096, .n_mtp = 0, .n_head_kv = 4, .head_dim = 256, .conv_kernel = 4, .state_size = 128, .n_value_heads = 48,
+    model.hp = (rt_hparams){ .n_embd = 4096,
+                             .n_mtp = 0, .n_head_kv = 4, .head_dim = 256, .conv_kernel = 4, .state_size = 128,
+                             .n_value_heads = 48,
                              .n_channels = 10240 };
     rt_memory_desc big = { .model = &model, .n_seqs = 4096, .n_cells = 1 << 24, .n_rollback = 7, .kv_type = GDN_F32 };
     EXPECT(sum, rt_memory_size(&big, &b) == GDN_OK && b.state == UINT64_C(2) * 4096 * 48 * 128 * 128 * 4);
-    EXPECT(sum, b.snapshots == UINT64_C(2) * 4096 * 7 * (48 * 128 * 128 * 4 + 10240 * 4) && b.kv == UINT64_C(4) * 1024 * 4 << 24);
+    EXPECT(sum, b.snapshots == UINT64_C(2) * 4096 * 7 * (48 * 128 * 128 * 4 + 10240 * 4) &&
+                    b.kv == UINT64_C(4) * 1024 * 4 << 24);
     big.n_cells = 1 << 29;
     model.n_attention = 64;
     EXPECT(sum, rt_memory_size(&big, &b) == GDN_INVALID_ARGUMENT);
@@ -253,7 +283,8 @@ static void sizes(world *sum)
         case 6: bad.kv_type = GDN_Q8_0; break;
         default: bad.n_cells = INT32_MAX; break;
         }
-        EXPECT(sum, rt_memory_size(&bad, &b) == GDN_INVALID_ARGUMENT && rt_memory_create(&bad, &none) == GDN_INVALID_ARGUMENT && !none);
+        EXPECT(sum, rt_memory_size(&bad, &b) == GDN_INVALID_ARGUMENT &&
+                        rt_memory_create(&bad, &none) == GDN_INVALID_ARGUMENT && !none);
     }
     EXPECT(sum, rt_memory_create(&good, &none) == GDN_INVALID_ARGUMENT && !none); /* no contexts */
     rt_memory_destroy(NULL);
@@ -272,8 +303,10 @@ static void no_memory(world *sum)
             world_alloc.fail_in = which ? i : -1;
             w = (world){ .random = 1 };
             world_fake_model(&w.model);
-            rt_memory_desc desc = { .model = &w.model, .device = world_context(), .host = world_context(), .n_seqs = 2, .n_cells = 8,
-                                    .n_rollback = 1, .kv_type = GDN_F32 };
+            rt_memory_desc desc = { .model = &w.model,
+                                    .device = world_context(), .host = world_context(), .n_seqs = 2, .n_cells = 8,
+                                    .n_rollback = 1,
+                                    .kv_type = GDN_F32 };
             const gdn_status status = rt_memory_create(&desc, &w.m);
             world_fail_calloc = world_alloc.fail_in = -1;
             if (status == GDN_OK)

@@ -1,6 +1,6 @@
-/* A model whose weights are damaged: a request that meets a NaN or an infinity ends with a text and without the token that
- * would have been drawn from it; the requests beside it and after it are those of a sound model. And what loading takes
- * is refused where it is more than is allowed. */
+/* A model whose weights are damaged: a request that meets a NaN or an infinity ends with a text and without the token
+ * that would have been drawn from it; the requests beside it and after it are those of a sound model. And what loading
+ * takes is refused where it is more than is allowed. */
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -36,9 +36,10 @@ static rt_model *open_model(void)
 typedef struct answer { int32_t token[N_TOKENS], n, finish; char error[256]; } answer;
 
 /* Requests of prompts of 5 tokens each, at most `parallel` at once. */
-static void generate(const rt_model *model, int32_t (*prompt)[5], int n, int32_t parallel, const rt_sampling *how, answer *out)
+static void generate(const rt_model *model, int32_t (*prompt)[5], int n, int32_t parallel, const rt_sampling *how,
+                     answer *out)
 {
-    rt_engine              *e    = fixture_open(model, &(fixture_engine){ .n_seqs = parallel, .n_rollback = 2, .n_batch = 7 });
+    rt_engine *e = fixture_open(model, &(fixture_engine){ .n_seqs = parallel, .n_rollback = 2, .n_batch = 7 });
     const rt_scheduler_desc desc = { e, NULL, parallel, 0, RT_SPEC_NGRAM, 2, 0, 1 };
     rt_scheduler           *s;
     REQUIRE(!rt_scheduler_create(&desc, &s));
@@ -74,7 +75,9 @@ static int is_used(const answer *a, int n, int32_t token)
 /* The embedding of a token that only one prompt has. */
 static void test_one_of_many(const rt_sampling *how)
 {
-    int32_t   prompt[MAX_REQUESTS][5] = { { 1, 2, 3, 4, 5 }, { 7, 8, 0, 8, 9 }, { 11, 12, 11, 12, 13 }, { 20, 21, 22, 23, 24 } };
+    int32_t prompt[MAX_REQUESTS][5] = {
+        { 1, 2, 3, 4, 5 }, { 7, 8, 0, 8, 9 }, { 11, 12, 11, 12, 13 }, { 20, 21, 22, 23, 24 }
+    };
     answer    sound[MAX_REQUESTS], damaged[MAX_REQUESTS];
     rt_model *model = open_model();
     int32_t   victim = 40;
@@ -93,17 +96,22 @@ static void test_one_of_many(const rt_sampling *how)
     for (int i = 0; i < MAX_REQUESTS; i++) {
         EXPECT(sound[i].n == N_TOKENS && sound[i].finish == RT_FINISH_LENGTH);
         if (i == 1)
-            EXPECT(!damaged[i].n && damaged[i].finish == RT_FINISH_FAILED && strstr(damaged[i].error, "after 5 tokens (5 of the prompt) the logit of token 0 is"));
+            EXPECT(!damaged[i].n && damaged[i].finish == RT_FINISH_FAILED &&
+                   strstr(damaged[i].error, "after 5 tokens (5 of the prompt) the logit of token 0 is"));
         else
-            EXPECT(damaged[i].n == N_TOKENS && damaged[i].finish == RT_FINISH_LENGTH && !memcmp(damaged[i].token, sound[i].token, sizeof sound[i].token));
+            EXPECT(damaged[i].n == N_TOKENS && damaged[i].finish == RT_FINISH_LENGTH &&
+                   !memcmp(damaged[i].token, sound[i].token, sizeof sound[i].token));
     }
     rt_model_free(model);
 }
 
-/* One row of the output matrix, so that one logit of each row is NaN, infinity or its negative; the highest and others. */
+/* One row of the output matrix, so that one logit of each row is NaN, infinity or its negative; the highest and others.
+ */
 static void test_one_logit(const rt_sampling *how)
 {
-    static const unsigned char values[][2] = { { 0xC0, 0x7F }, { 0x80, 0x7F }, { 0x80, 0xFF }, { 0xC0, 0xFF } }; /* BF16 */
+    static const unsigned char values[][2] = {
+        { 0xC0, 0x7F }, { 0x80, 0x7F }, { 0x80, 0xFF }, { 0xC0, 0xFF }
+    }; /* BF16 */
     int32_t   prompt[1][5] = { { 1, 2, 3, 4, 5 } };
     rt_model *model        = open_model();
     REQUIRE(model->output.type == RT_BF16);
@@ -138,7 +146,8 @@ static void test_budget(const char *folder)
     rt_model_free(model);
     for (uint64_t less = 1; less < all.used; less += less / 8 + 1) {
         rt_budget b = { all.used - less, 0 };
-        EXPECT(rt_model_load_within(path, &b, &model) == GDN_OUT_OF_MEMORY && !model && strstr(rt_last_error(), "not enough memory: "));
+        EXPECT(rt_model_load_within(path, &b, &model) == GDN_OUT_OF_MEMORY && !model &&
+               strstr(rt_last_error(), "not enough memory: "));
         EXPECT(b.used <= b.limit);
     }
     rt_budget b = { all.used, 0 };

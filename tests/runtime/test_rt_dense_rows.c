@@ -1,5 +1,6 @@
 /* Norms, activations, rotation, softmax, top-k and attention: every instruction set and number of threads
- * against scalar by bits, also in a caller's floating-point mode, special values, canaries, and accuracy against float64. */
+ * against scalar by bits, also in a caller's floating-point mode, special values, canaries, and accuracy against
+ * float64. */
 #include <fenv.h>
 
 #include "dense_test.h"
@@ -15,7 +16,8 @@ typedef struct rows_case {
 } rows_case;
 
 enum { RMS_NORM, RMS_GATE, ADD, SWIGLU, SIGMOID_GATE, ROPE, SOFTMAX, KERNELS };
-static const char *const names[] = { "rms_norm", "rms_norm_silu_gate", "add", "swiglu", "sigmoid_gate", "rope", "softmax" };
+static const char *const names[] = { "rms_norm", "rms_norm_silu_gate", "add", "swiglu", "sigmoid_gate", "rope",
+                                     "softmax" };
 
 static int64_t x_size(const rows_case *c) { return c->n * c->x_stride; }
 static int64_t y_size(const rows_case *c) { return c->n * c->y_stride; }
@@ -345,17 +347,21 @@ static void check_experts(int rounds)
     rt_threads *one = threads_of(1);
     rt_dense   *scalar = dense_of("scalar", one);
     for (int round = 0; round < rounds; round++) {
-        experts c = { .n = random_int(1, 9), .n_experts = random_int(1, 70), .m = random_int(1, 1500), .scale = random_float() + 2 };
+        experts c = {
+            .n = random_int(1, 9), .n_experts = random_int(1, 70), .m = random_int(1, 1500), .scale = random_float() + 2
+        };
         c.n_used = random_int(1, c.n_experts < 9 ? c.n_experts : 9);
         const int64_t sizes[] = { (int64_t)c.n * c.n_experts, (int64_t)c.n * c.n_used, (int64_t)c.n * c.m };
         float        *want = floats(sizes[2]), *shared = floats(sizes[2]), *logits = floats(sizes[0]);
-        c.p = floats(sizes[0]), c.x = floats(sizes[1] * c.m), c.gate = floats(c.n), c.shared = random_bits() % 2 ? shared : NULL;
+        c.p = floats(sizes[0]), c.x = floats(sizes[1] * c.m), c.gate = floats(c.n),
+        c.shared = random_bits() % 2 ? shared : NULL;
         random_floats(logits, sizes[0], 4), random_floats(c.x, sizes[1] * c.m, 2), random_floats(shared, sizes[2], 2);
         random_floats(c.gate, c.n, 4);
         if (round % 4 == 3)
             sprinkle(c.x, sizes[1] * c.m, 30);
         float   *weight = floats(sizes[1]), *want_weight = floats(sizes[1]), *y = floats(sizes[2]);
-        int32_t *expert = calloc((size_t)sizes[1], sizeof *expert), *want_expert = calloc((size_t)sizes[1], sizeof *expert);
+        int32_t *expert = calloc((size_t)sizes[1], sizeof *expert),
+                *want_expert = calloc((size_t)sizes[1], sizeof *expert);
         memcpy(c.p, logits, 4 * (size_t)sizes[0]);
         mix_by_loops(scalar, &c, c.p, want_expert, want_weight, want);
         for (int32_t n_threads = 1; n_threads <= 4; n_threads++) {
@@ -368,8 +374,8 @@ static void check_experts(int rounds)
             (void)fesetround(FE_TONEAREST);
             CHECK(!memcmp(expert, want_expert, 4 * (size_t)sizes[1]) && differs(weight, want_weight, sizes[1]) < 0,
                   "experts, %d of %d, %d threads", (int)c.n_used, (int)c.n_experts, (int)n_threads);
-            CHECK(differs(y, want, sizes[2]) < 0 && canaries_live(y, sizes[2]), "a mixture of %d, %d threads: [%d]", (int)c.n_used,
-                  (int)n_threads, (int)differs(y, want, sizes[2]));
+            CHECK(differs(y, want, sizes[2]) < 0 && canaries_live(y, sizes[2]), "a mixture of %d, %d threads: [%d]",
+                  (int)c.n_used, (int)n_threads, (int)differs(y, want, sizes[2]));
             rt_dense_destroy(d);
             rt_threads_destroy(t);
         }

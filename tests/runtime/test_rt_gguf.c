@@ -227,7 +227,7 @@ static void test_many_strings(void)
     values[2] = -7;
     EXPECT(f && !rt_gguf_get_ints_from(f, "ints", 598, values, 8, &count) && values[1] == (599 * 599 & 0xFFFF) &&
            values[2] == -7, "the end of an array");
-    EXPECT(f && !rt_gguf_get_ints_from(f, "ints", 600, values, 8, &count) && count == 600 && values[2] == -7, "beyond it");
+    EXPECT(f && !rt_gguf_get_ints_from(f, "ints", 600, values, 8, &count) && count == 600 && values[2] == -7, "beyond");
     EXPECT(f && rt_gguf_get_ints_from(f, "ints", -1, values, 8, &count) == GDN_INVALID_ARGUMENT, "before it");
     rt_gguf_close(f);
 }
@@ -247,14 +247,16 @@ static void test_budget(void)
         if (limit == all.used)
             EXPECT(!status && f && b.used == limit, "exactly enough");
         else if (status != GDN_OUT_OF_MEMORY || f || b.used > limit || !strstr(rt_last_error(), "not enough memory: "))
-            EXPECT(0, "%llu bytes of %llu give status %d", (unsigned long long)limit, (unsigned long long)all.used, (int)status);
+            EXPECT(0, "%llu bytes of %llu give status %d", (unsigned long long)limit, (unsigned long long)all.used,
+                   (int)status);
         rt_gguf_close(f);
     }
     rt_budget full = { 100, 40 };
     EXPECT(rt_budget_take(&full, UINT64_MAX, "it all") == GDN_OUT_OF_MEMORY && full.used == 40, "no sum wraps around");
-    EXPECT(rt_budget_take(&full, 61, "it all") == GDN_OUT_OF_MEMORY && !rt_budget_take(&full, 60, "it all"), "to the limit");
+    EXPECT(rt_budget_take(&full, 61, "it all") == GDN_OUT_OF_MEMORY && !rt_budget_take(&full, 60, "it all"), "limit");
     rt_budget counter = { 0, 40 };
-    EXPECT(rt_budget_take(&counter, UINT64_MAX, "it all") == GDN_OUT_OF_MEMORY && counter.used == 40, "nor without a limit");
+    EXPECT(rt_budget_take(&counter, UINT64_MAX, "it all") == GDN_OUT_OF_MEMORY && counter.used == 40,
+           "nor without a limit");
     EXPECT(!rt_budget_take(NULL, UINT64_MAX, "it all"), "no budget, no limit");
 }
 
@@ -466,8 +468,11 @@ static void put_two(uint64_t a, uint64_t b)
 
 static void test_overlaps(void)
 {
-    static const struct { uint64_t a, b; const char *text; } cases[] = {
-        { 0, 32, "tensor \"small\", at byte 69: its data begins at byte 160, within tensor \"large\", which has 64 bytes from byte 128" },
+    static const struct { uint64_t a, b; const char *text;
+    } cases[] = {
+        { 0, 32,
+          "tensor \"small\", at byte 69: its data begins at byte 160, within tensor \"large\", which has 64 bytes from "
+          "byte 128" },
         { 0, 0, "which has" },
         { 32, 32, "which has" },
         { 32, 64, "tensor \"small\"" },

@@ -106,7 +106,11 @@ static unsigned char *large_vocabulary(uint64_t n, int type, uint64_t n_merges, 
 
 static void test_counted(void)
 {
-    static const struct { uint64_t n; int type; uint64_t n_merges; } cases[] = { { 200000, 1, 0 }, { 200000, 3, 0 }, { 300, 1, 200000 } };
+    static const struct {
+        uint64_t n;
+        int type;
+        uint64_t n_merges;
+    } cases[] = { { 200000, 1, 0 }, { 200000, 3, 0 }, { 300, 1, 200000 } };
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         uint64_t             size;
         unsigned char *const bytes  = large_vocabulary(cases[i].n, cases[i].type, cases[i].n_merges, &size);
@@ -116,16 +120,20 @@ static void test_counted(void)
         n_bytes = 0;
         EXPECT(!rt_gguf_open_memory_within(bytes, size, &budget, &f), "open");
         EXPECT(f && !rt_tokenizer_create_within(f, &budget, &t), "create");
-        EXPECT(n_bytes <= budget.used + (64 << 10) && budget.used <= n_bytes, "%llu bytes were counted, and %llu asked for",
-               (unsigned long long)budget.used, (unsigned long long)n_bytes);
-        EXPECT(n_bytes < 2 * size, "a file of %llu bytes takes %llu more", (unsigned long long)size, (unsigned long long)n_bytes);
+        EXPECT(n_bytes <= budget.used + (64 << 10) && budget.used <= n_bytes,
+               "%llu bytes were counted, and %llu asked for", (unsigned long long)budget.used,
+               (unsigned long long)n_bytes);
+        EXPECT(n_bytes < 2 * size, "a file of %llu bytes takes %llu more", (unsigned long long)size,
+               (unsigned long long)n_bytes);
         rt_tokenizer_destroy(t);
         for (int less = 0; less < 2; less++) {
             rt_budget        b      = { budget.used - (uint64_t)less, 0 };
             rt_gguf         *again  = NULL;
-            const gdn_status status = rt_gguf_open_memory_within(bytes, size, &b, &again) ? GDN_INVALID_ARGUMENT
-                                                                                          : rt_tokenizer_create_within(again, &b, &t);
-            EXPECT(status == (less ? GDN_OUT_OF_MEMORY : GDN_OK) && (t == NULL) == less, "with %d bytes less: status %d", less, (int)status);
+            const gdn_status status = rt_gguf_open_memory_within(bytes, size, &b, &again)
+                                          ? GDN_INVALID_ARGUMENT
+                                          : rt_tokenizer_create_within(again, &b, &t);
+            EXPECT(status == (less ? GDN_OUT_OF_MEMORY : GDN_OK) && (t == NULL) == less,
+                   "with %d bytes less: status %d", less, (int)status);
             EXPECT(!less || strstr(rt_last_error(), "not enough memory: "), "text");
             rt_tokenizer_destroy(t);
             rt_gguf_close(again);

@@ -392,7 +392,8 @@ static void test_chat(const rt_tokenizer *t)
            !memcmp(again, tokens, (size_t)whole * sizeof *tokens), "a NUL in a message: %lld tokens", (long long)count);
     EXPECT(!rt_chat_tokenize(t, &short_, 1, again, MAX_TOKENS, &cut) && cut < count, "and one at its end");
     const rt_message vast = { "user", "the", (UINT64_C(1) << 29) + 1 };
-    EXPECT(rt_chat_tokenize(t, &vast, 1, again, MAX_TOKENS, &count) == GDN_INVALID_ARGUMENT && !count, "a vast message");
+    EXPECT(rt_chat_tokenize(t, &vast, 1, again, MAX_TOKENS, &count) == GDN_INVALID_ARGUMENT && !count,
+           "a vast message");
 }
 
 static int holds(const char *bytes, uint64_t n, const char *text)

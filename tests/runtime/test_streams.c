@@ -1,5 +1,5 @@
-/* A stream of tokens depends on the model, the prompt, the sampler and the seed alone. Here the same requests run one by
- * one and plainly, and then in every other way: side by side, drafted by the MTP block or by n-grams, in other
+/* A stream of tokens depends on the model, the prompt, the sampler and the seed alone. Here the same requests run one
+ * by one and plainly, and then in every other way: side by side, drafted by the MTP block or by n-grams, in other
  * micro-batches, with more threads, other instruction sets and other backends; cut by stop tokens, limits and callers.
  *
  *   test_streams FOLDER [STRIDE]    the folder that has fixtures/ and the repository's models in ../../models; every
@@ -61,7 +61,8 @@ static void corrupt(rt_engine *e, const rt_model *model, int what)
 static totals run(const rt_model *model, const request *r, int32_t n, const way *w, stream *out)
 {
     const int32_t draft_max = w->spec == RT_SPEC_OFF ? 0 : w->draft_max;
-    const fixture_engine with = { w->isa, w->n_threads, w->parallel, 0, w->n_batch, draft_max, w->spec == RT_SPEC_MTP, GDN_F32, w->backend };
+    const fixture_engine with = { w->isa,    w->n_threads,           w->parallel, 0,         w->n_batch,
+                                  draft_max, w->spec == RT_SPEC_MTP, GDN_F32,     w->backend };
     rt_engine    *e = fixture_open(model, &with);
     rt_scheduler *s;
     const rt_scheduler_desc desc = { e, NULL, w->parallel, w->step_rows, w->spec, draft_max, w->p_min, 1 };
@@ -116,11 +117,17 @@ static void make_requests(const rt_model *model, uint64_t seed, request *r)
         r[i].stop     = -1;
         const int32_t period = i % 4 ? 64 : 5; /* some prompts repeat themselves, for the n-grams */
         for (int32_t p = 0; p < r[i].n_prompt; p++)
-            r[i].prompt[p] = p < period ? (int32_t)(fixture_random(&seed) % (uint64_t)model->hp.n_vocab) : r[i].prompt[p - period];
+            r[i].prompt[p] =
+                p < period ? (int32_t)(fixture_random(&seed) % (uint64_t)model->hp.n_vocab) : r[i].prompt[p - period];
         r[i].sampling = (rt_sampling){ 0, 0, 1, 0, 1, 64, seed };
         if (i % 2)
-            r[i].sampling = (rt_sampling){ 0.5f + 0.1f * (float)i, i % 3 ? 20 : 0, i % 4 == 1 ? 0.9f : 1.0f, i == 3 ? 0.02f : 0.0f,
-                                           i == 5 ? 1.3f : 1.0f, 16, seed };
+            r[i].sampling = (rt_sampling){ 0.5f + 0.1f * (float)i,
+                                           i % 3 ? 20 : 0,
+                                           i % 4 == 1 ? 0.9f : 1.0f,
+                                           i == 3 ? 0.02f : 0.0f,
+                                           i == 5 ? 1.3f : 1.0f,
+                                           16,
+                                           seed };
     }
 }
 
@@ -138,16 +145,33 @@ static void ways(const rt_model *model, const char *name)
         { .name = "micro-batches of 1", .parallel = 2, .n_batch = 1, .n_threads = 1 },
         { .name = "micro-batches of 7, steps of 5", .parallel = 4, .n_batch = 7, .step_rows = 5, .n_threads = 2 },
         { .name = "mtp", .parallel = 1, .n_batch = 64, .n_threads = 1, .spec = RT_SPEC_MTP, .draft_max = 3 },
-        { .name = "mtp of 1, 5 at once", .parallel = 5, .n_batch = 64, .n_threads = 2, .spec = RT_SPEC_MTP, .draft_max = 1 },
-        { .name = "mtp of 6, 8 at once, micro-batches of 9", .parallel = 8, .n_batch = 9, .n_threads = 2, .spec = RT_SPEC_MTP, .draft_max = 6 },
-        { .name = "mtp with p_min", .parallel = 2, .n_batch = 16, .n_threads = 1, .spec = RT_SPEC_MTP, .draft_max = 4, .p_min = 0.2f },
+        { .name = "mtp of 1, 5 at once",
+          .parallel = 5, .n_batch = 64, .n_threads = 2, .spec = RT_SPEC_MTP,
+          .draft_max = 1 },
+        { .name = "mtp of 6, 8 at once, micro-batches of 9",
+          .parallel = 8, .n_batch = 9, .n_threads = 2, .spec = RT_SPEC_MTP,
+          .draft_max = 6 },
+        { .name = "mtp with p_min",
+          .parallel = 2, .n_batch = 16, .n_threads = 1, .spec = RT_SPEC_MTP, .draft_max = 4,
+          .p_min = 0.2f },
         { .name = "n-grams", .parallel = 1, .n_batch = 64, .n_threads = 1, .spec = RT_SPEC_NGRAM, .draft_max = 4 },
-        { .name = "n-grams of 8, 6 at once, 2 threads", .parallel = 6, .n_batch = 11, .n_threads = 2, .spec = RT_SPEC_NGRAM, .draft_max = 8 },
-        { .name = "scalar", .parallel = 4, .n_batch = 64, .n_threads = 1, .isa = "scalar", .spec = RT_SPEC_MTP, .draft_max = 2 },
-        { .name = "avx2", .parallel = 4, .n_batch = 64, .n_threads = 1, .isa = "avx2", .spec = RT_SPEC_NGRAM, .draft_max = 2 },
+        { .name = "n-grams of 8, 6 at once, 2 threads",
+          .parallel = 6, .n_batch = 11, .n_threads = 2, .spec = RT_SPEC_NGRAM,
+          .draft_max = 8 },
+        { .name = "scalar",
+          .parallel = 4, .n_batch = 64, .n_threads = 1,
+          .isa = "scalar",
+          .spec = RT_SPEC_MTP,
+          .draft_max = 2 },
+        { .name = "avx2",
+          .parallel = 4, .n_batch = 64, .n_threads = 1,
+          .isa = "avx2",
+          .spec = RT_SPEC_NGRAM,
+          .draft_max = 2 },
         { .name = "avx512", .parallel = 4, .n_batch = 64, .n_threads = 1, .isa = "avx512" },
-        { .name = "kernels of the reference", .parallel = 3, .n_batch = 64, .n_threads = 1, .backend = GDN_BACKEND_REFERENCE,
-          .spec = RT_SPEC_MTP, .draft_max = 2 },
+        { .name = "kernels of the reference",
+          .parallel = 3, .n_batch = 64, .n_threads = 1, .backend = GDN_BACKEND_REFERENCE, .spec = RT_SPEC_MTP,
+          .draft_max = 2 },
     };
     static stream truth[N_REQUESTS], out[N_REQUESTS];
     request r[N_REQUESTS];
@@ -223,7 +247,9 @@ static void cuts(const rt_model *model, const char *name)
         for (int spec = 1; spec < 3; spec++) {
             if (spec == RT_SPEC_MTP && !model->hp.n_mtp)
                 continue;
-            const way w = { .name = "cut", .parallel = 1, .n_batch = 64, .n_threads = 1, .spec = (rt_spec)spec, .draft_max = 5 };
+            const way w = {
+                .name = "cut", .parallel = 1, .n_batch = 64, .n_threads = 1, .spec = (rt_spec)spec, .draft_max = 5
+            };
             for (int32_t n = 1; n < truth.n; n += stride) {
                 request at = q; /* by length */
                 at.n_max = n;
@@ -236,12 +262,15 @@ static void cuts(const rt_model *model, const char *name)
                 while (truth.token[first] != at.stop)
                     first++;
                 run(model, &at, 1, &w, &out);
-                EXPECT(out.n == first + 1 && out.finish == RT_FINISH_STOP && !memcmp(out.token, truth.token, 4 * (size_t)out.n));
+                EXPECT(out.n == first + 1 && out.finish == RT_FINISH_STOP &&
+                       !memcmp(out.token, truth.token, 4 * (size_t)out.n));
 
-                at = q; /* by the caller; what was drawn is kept, and the text goes on from it as if nothing had happened */
+                at = q; /* by the caller; what was drawn is kept, and the text goes on from it as if nothing had
+                           happened */
                 at.interrupt_at = n;
                 run(model, &at, 1, &w, &out);
-                EXPECT(out.n == n && out.finish == RT_FINISH_CANCELLED && !memcmp(out.token, truth.token, 4 * (size_t)n));
+                EXPECT(out.n == n && out.finish == RT_FINISH_CANCELLED &&
+                       !memcmp(out.token, truth.token, 4 * (size_t)n));
                 at = q;
                 memcpy(at.prompt + at.n_prompt, out.token, 4 * (size_t)n);
                 at.n_prompt += n;
@@ -257,8 +286,8 @@ static void cuts(const rt_model *model, const char *name)
 
 int main(int argc, char **argv)
 {
-    static const char *const names[] = { "fixtures/tiny-qwen35.gguf", "fixtures/tiny-qwen35moe.gguf", "fixtures/tiny-qwen3next.gguf",
-                                         "../../models/kjv-small-q8_0.gguf" };
+    static const char *const names[] = { "fixtures/tiny-qwen35.gguf", "fixtures/tiny-qwen35moe.gguf",
+                                         "fixtures/tiny-qwen3next.gguf", "../../models/kjv-small-q8_0.gguf" };
     REQUIRE(argc >= 2);
     if (argc > 2)
         stride = (int32_t)strtol(argv[2], NULL, 10);

@@ -43,10 +43,12 @@ static int32_t largest(const float *x, int32_t n)
 
 static void choices(const rt_model *model, const golden *g)
 {
-    const golden_array *tokens = golden_find(g, "tokens"), *best = golden_find(g, "best"), *margin = golden_find(g, "margin"),
-                       *rows = golden_find(g, "rows"), *logits = golden_find(g, "logits");
+    const golden_array *tokens = golden_find(g, "tokens"), *best = golden_find(g, "best"),
+                       *margin = golden_find(g, "margin"), *rows = golden_find(g, "rows"),
+                       *logits = golden_find(g, "logits");
     const int32_t V = model->hp.n_vocab;
-    REQUIRE(tokens && best && margin && rows && logits && tokens->dim[0] == 96 && best->dim[0] == 96 && logits->dim[1] == V);
+    REQUIRE(tokens && best && margin && rows && logits && tokens->dim[0] == 96 && best->dim[0] == 96 &&
+            logits->dim[1] == V);
     rt_engine *e = fixture_open(model, &(fixture_engine){ .n_batch = 40 });
     int32_t    seq[96] = { 0 }, n_clear = 0;
     uint8_t    all[96];
@@ -61,7 +63,8 @@ static void choices(const rt_model *model, const golden *g)
     }
     double worst = 0;
     for (int32_t i = 0; i < rows->dim[0]; i++) {
-        const float *expected = (const float *)logits->data + (int64_t)i * V, *got = rt_logits(e, ((const int32_t *)rows->data)[i]);
+        const float *expected = (const float *)logits->data + (int64_t)i * V,
+                    *got = rt_logits(e, ((const int32_t *)rows->data)[i]);
         double low = expected[0], high = low;
         for (int32_t v = 0; v < V; v++) {
             low  = expected[v] < low ? expected[v] : low;

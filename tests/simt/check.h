@@ -12,22 +12,22 @@ extern "C" {
 typedef struct simt_region {
     char *at;
     size_t bytes;
-    void **shadow;          /* the checker's, freed by release_shadow() */
+    void **shadow; /* the checker's, freed by release_shadow() */
     size_t *shadow_bytes;
 } simt_region;
 
 typedef struct simt_checker {
     void (*grid)(const void *params, size_t bytes);
     void (*block)(void);
-    void (*barrier)(void);                              /* all threads of the block have come */
-    void (*sync)(simt_warp *warp, uint32_t lanes);      /* __syncwarp: these lanes */
-    void (*copy_started)(void *to, unsigned bytes);     /* in the background: what is there is undefined */
+    void (*barrier)(void);                          /* all threads of the block have come */
+    void (*sync)(simt_warp *warp, uint32_t lanes);  /* __syncwarp: these lanes */
+    void (*copy_started)(void *to, unsigned bytes); /* in the background: what is there is undefined */
     void (*copy_done)(void *to, const void *from, unsigned bytes, unsigned read);
     void (*release_shadow)(void *shadow, size_t bytes);
 } simt_checker;
 
-extern const simt_checker *simt_check;                              /* NULL: kernels are not watched */
-extern int (*simt_region_of)(const void *at, simt_region *region);  /* the driver's: 0 where there is none */
+extern const simt_checker *simt_check;                             /* NULL: kernels are not watched */
+extern int (*simt_region_of)(const void *at, simt_region *region); /* the driver's: 0 where there is none */
 
 #ifdef __cplusplus
 }

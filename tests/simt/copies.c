@@ -31,13 +31,15 @@ void simt_copy_async(void *to, const void *from, unsigned bytes, unsigned zeros,
         simt_fault("%s:%d: an asynchronous copy is not aligned to its %u bytes", site.file, site.line, bytes);
     if (zeros > bytes) simt_fault("%s:%d: more zeros than bytes", site.file, site.line);
     if (*n == MAX_COPIES) simt_fault("%s:%d: more than %d copies in flight", site.file, site.line, MAX_COPIES);
-    flight[simt_self->number].copies[(*n)++] =
-        (copy){ to, from, bytes, zeros, flight[simt_self->number].group };
+    flight[simt_self->number].copies[(*n)++] = (copy){ to, from, bytes, zeros, flight[simt_self->number].group };
     if (simt_check) simt_check->copy_started(to, bytes);
     simt_poison(to, bytes);
 }
 
-void simt_copy_commit(void) { flight[simt_self->number].group++; }
+void simt_copy_commit(void)
+{
+    flight[simt_self->number].group++;
+}
 
 void simt_copy_wait(unsigned pending)
 {

@@ -10,9 +10,9 @@ extern "C" {
 #endif
 
 void simt_copy_async(void *to, const void *from, unsigned bytes, unsigned zeros, simt_site site);
-void simt_copy_commit(void);              /* closes a group */
-void simt_copy_wait(unsigned pending);    /* until at most this many of the newest groups are in flight */
-void simt_copies_forget(void);            /* a block starts */
+void simt_copy_commit(void);           /* closes a group */
+void simt_copy_wait(unsigned pending); /* until at most this many of the newest groups are in flight */
+void simt_copies_forget(void);         /* a block starts */
 
 #ifdef __cplusplus
 }

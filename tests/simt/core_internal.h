@@ -7,9 +7,9 @@
 #include <string.h>
 
 simt_warp *simt_warps(void);
-void simt_suspend(void);                            /* until the scheduler comes back to this thread */
-void simt_warp_exit(simt_thread *thread);           /* it has returned: others may wait for it no longer */
-void simt_describe(char *text, size_t size);        /* where every thread is */
+void simt_suspend(void);                     /* until the scheduler comes back to this thread */
+void simt_warp_exit(simt_thread *thread);    /* it has returned: others may wait for it no longer */
+void simt_describe(char *text, size_t size); /* where every thread is */
 
 static inline int simt_same_site(simt_site a, simt_site b)
 {

@@ -22,7 +22,7 @@ template <class T> static inline void simt_aligned(const T *at, const char *file
         return *at;                                                                                                    \
     }
 #define SIMT_STORE(name)                                                                                               \
-    template <class T> static inline void name(T *at, SIMT_VALUE(T) value, SIMT_WHERE)                                                \
+    template <class T> static inline void name(T *at, SIMT_VALUE(T) value, SIMT_WHERE)                                 \
     {                                                                                                                  \
         simt_aligned(at, file, line);                                                                                  \
         *at = value;                                                                                                   \

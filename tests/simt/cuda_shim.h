@@ -24,7 +24,7 @@
 #define __forceinline__ inline __attribute__((always_inline))
 #define __launch_bounds__(...)
 #define __align__(n) __attribute__((aligned(n)))
-#define __shared__ static __attribute__((section("simt_shared")))
+#define __shared__   static __attribute__((section("simt_shared")))
 #ifndef __noinline__
 #define __noinline__ __attribute__((noinline))
 #endif
@@ -33,7 +33,10 @@
 #define GDN_KERNEL(name, ParamsType, max_threads_per_block)                                                            \
     static_assert(sizeof(ParamsType) <= 4096 && __is_trivially_copyable(ParamsType), "no parameter of a kernel");      \
     static void name(const ParamsType &p);                                                                             \
-    static void simt_run_##name(const void *p) { name(*static_cast<const ParamsType *>(p)); }                          \
+    static void simt_run_##name(const void *p)                                                                         \
+    {                                                                                                                  \
+        name(*static_cast<const ParamsType *>(p));                                                                     \
+    }                                                                                                                  \
     __attribute__((constructor)) static void simt_add_##name()                                                         \
     {                                                                                                                  \
         static simt_kernel kernel = { #name, sizeof(ParamsType), max_threads_per_block, simt_run_##name, nullptr };    \

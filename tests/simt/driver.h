@@ -13,8 +13,8 @@ extern "C" {
 
 #define SIMT_EXPORT __attribute__((visibility("default")))
 
-typedef int simt_result;            /* CUresult */
-typedef int simt_device;            /* CUdevice */
+typedef int simt_result;             /* CUresult */
+typedef int simt_device;             /* CUdevice */
 typedef unsigned long long simt_ptr; /* CUdeviceptr: here an address of the host */
 typedef struct simt_context simt_context;
 typedef struct simt_module simt_module;

@@ -113,9 +113,9 @@ simt_result cuFuncSetAttribute(simt_function *function, int attribute, int value
 simt_result cuFuncGetAttribute(int *value, int attribute, simt_function *function);
 simt_result cuFuncSetCacheConfig(simt_function *function, int config);
 simt_result cuOccupancyMaxActiveBlocksPerMultiprocessor(int *n, simt_function *function, int block, size_t shared);
-simt_result cuLaunchKernel(simt_function *function, unsigned grid_x, unsigned grid_y, unsigned grid_z,
-                           unsigned block_x, unsigned block_y, unsigned block_z, unsigned shared,
-                           simt_stream *stream, void **params, void **extra);
+simt_result cuLaunchKernel(simt_function *function, unsigned grid_x, unsigned grid_y, unsigned grid_z, unsigned block_x,
+                           unsigned block_y, unsigned block_z, unsigned shared, simt_stream *stream, void **params,
+                           void **extra);
 simt_result cuLaunchKernelEx(const simt_launch_config *config, simt_function *function, void **params, void **extra);
 
 /* ---- Capture and graphs ---- */

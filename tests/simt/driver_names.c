@@ -4,7 +4,10 @@
 
 #include <string.h>
 
-static const struct { simt_result result; const char *name, *text; } results[] = {
+static const struct {
+    simt_result result;
+    const char *name, *text;
+} results[] = {
 #define X(name, value, text) { value, "CUDA_" #name, text },
     SIMT_RESULTS(X)
 #undef X

@@ -17,7 +17,7 @@
 #define STACK_BYTES ((size_t)64 << 10)
 #endif
 #define MAX_FIBERS 1024
-#define GUARD 4096u
+#define GUARD      4096u
 
 #ifdef ADDRESS_SANITIZED
 static simt_fiber *left; /* the last that was switched from */
@@ -28,8 +28,8 @@ int simt_fibers_reserve(unsigned count)
 {
     if (count > MAX_FIBERS) return -1;
     if (stacks) return 0;
-    char *at = mmap(NULL, STACK_BYTES * MAX_FIBERS, PROT_READ | PROT_WRITE,
-                    MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+    char *at = mmap(NULL, STACK_BYTES * MAX_FIBERS, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE,
+                    -1, 0);
     if (at == MAP_FAILED) return -1;
     for (size_t i = 0; i < MAX_FIBERS; i++) /* a stack that overflows meets this, and not its neighbour */
         if (mprotect(at + i * STACK_BYTES, GUARD, PROT_NONE)) {

@@ -9,10 +9,10 @@ extern "C" {
 #endif
 
 typedef struct simt_fiber {
-    void *sp;       /* where its registers lie while it does not run */
-    char *stack;    /* the lowest byte of its stack */
+    void *sp;    /* where its registers lie while it does not run */
+    char *stack; /* the lowest byte of its stack */
     size_t size;
-    void *fake;     /* AddressSanitizer's own */
+    void *fake; /* AddressSanitizer's own */
 } simt_fiber;
 
 /* Make room for `count` fibers; what there is stays. 0, or -1 where memory is out. */

@@ -11,9 +11,9 @@ typedef struct simt_metal_arguments {
 } simt_metal_arguments;
 
 typedef struct simt_metal_kernel {
-    simt_kernel kernel;   /* first */
+    simt_kernel kernel; /* first */
     unsigned n_buffers;
-    size_t params_bytes;  /* of buffer 0 */
+    size_t params_bytes; /* of buffer 0 */
 } simt_metal_kernel;
 
 #endif

@@ -1,7 +1,8 @@
 /* Metal's shading language for the emulator: a compiler for the CPU takes a .metal file with
  *     -x c++ -std=c++17 -ffp-contract=off -include tests/simt/metal_shim.h
  * Only what the kernels use is here. A kernel's arguments are one constant struct, then pointers, then its place: the
- * attributes [[...]] are the language's and mean nothing to C++, so that scripts/lint_metal.py holds them to this order.
+ * attributes [[...]] are the language's and mean nothing to C++, so that scripts/lint_metal.py holds them to this
+ * order.
  *
  * With GDN_METAL_ADDRESS_SPACES, for clang -fsyntax-only: nothing is run, but every pointer and reference has its
  * address space, as Metal's compiler would have it. */
@@ -65,15 +66,20 @@ template <class To, class From> static inline To as_type(From from)
     return to;
 }
 
-/* ---- What lanes of a simdgroup do together. All of them have to come, though the language leaves the rest undefined. ---- */
+/* ---- What lanes of a simdgroup do together. All of them have to come, though the language leaves the rest undefined.
+ * ---- */
 #define SIMT_SITE const char *file = __builtin_FILE(), int line = __builtin_LINE()
 #define SIMT_HERE simt_site { file, line }
 static inline uint64_t simt_exchange(uint64_t bits, unsigned source, simt_site site)
 {
-    if (source >= SIMT_LANES) simt_fault("%s:%d: lane %u reads from lane %u", site.file, site.line, simt_self->lane, source);
+    if (source >= SIMT_LANES)
+        simt_fault("%s:%d: lane %u reads from lane %u", site.file, site.line, simt_self->lane, source);
     return simt_lanes(SIMT_OP_SHUFFLE, 0xffffffffu, bits, source, site);
 }
-static inline uint simt_exchange(uint x, unsigned source, simt_site site) { return (uint)simt_exchange((uint64_t)x, source, site); }
+static inline uint simt_exchange(uint x, unsigned source, simt_site site)
+{
+    return (uint)simt_exchange((uint64_t)x, source, site);
+}
 static inline float simt_exchange(float x, unsigned source, simt_site site)
 {
     return as_type<float>(simt_exchange(as_type<uint>(x), source, site));
@@ -87,7 +93,10 @@ static inline float4 simt_exchange(float4 x, unsigned source, simt_site site)
     memcpy(&x, half, sizeof half);
     return x;
 }
-template <class T> static inline T simd_shuffle(T x, ushort lane, SIMT_SITE) { return simt_exchange(x, lane, SIMT_HERE); }
+template <class T> static inline T simd_shuffle(T x, ushort lane, SIMT_SITE)
+{
+    return simt_exchange(x, lane, SIMT_HERE);
+}
 template <class T> static inline T simd_shuffle_xor(T x, ushort mask, SIMT_SITE)
 {
     return simt_exchange(x, simt_self->lane ^ mask, SIMT_HERE);
@@ -108,7 +117,10 @@ struct atomic_uint {
     uint value;
 };
 enum memory_order { memory_order_relaxed };
-static inline void atomic_store_explicit(atomic_uint *at, uint value, memory_order) { __atomic_store_n(&at->value, value, __ATOMIC_RELAXED); }
+static inline void atomic_store_explicit(atomic_uint *at, uint value, memory_order)
+{
+    __atomic_store_n(&at->value, value, __ATOMIC_RELAXED);
+}
 static inline uint atomic_fetch_max_explicit(atomic_uint *at, uint value, memory_order)
 {
     const uint old = __atomic_load_n(&at->value, __ATOMIC_RELAXED);
@@ -116,7 +128,8 @@ static inline uint atomic_fetch_max_explicit(atomic_uint *at, uint value, memory
     return old;
 }
 /* Fails for no reason half of the time, as it may. */
-static inline bool atomic_compare_exchange_weak_explicit(atomic_uint *at, uint *expected, uint desired, memory_order, memory_order)
+static inline bool atomic_compare_exchange_weak_explicit(atomic_uint *at, uint *expected, uint desired, memory_order,
+                                                         memory_order)
 {
     if (simt_random() >> 63) {
         *expected = __atomic_load_n(&at->value, __ATOMIC_RELAXED);
@@ -134,7 +147,10 @@ template <class T> struct simt_argument<const T &> {
     static const T &get(const simt_metal_arguments *a, unsigned n) { return *(const T *)a->buffers[n]; }
 };
 template <> struct simt_argument<uint3> {
-    static uint3 get(const simt_metal_arguments *, unsigned) { return { simt_current.index.x, simt_current.index.y, simt_current.index.z }; }
+    static uint3 get(const simt_metal_arguments *, unsigned)
+    {
+        return { simt_current.index.x, simt_current.index.y, simt_current.index.z };
+    }
 };
 template <> struct simt_argument<uint> {
     static uint get(const simt_metal_arguments *, unsigned) { return simt_self->number; }
@@ -154,7 +170,10 @@ SIMT_ANY_CALL static inline void simt_call(void (*kernel)(A...), const simt_meta
 {
     kernel(simt_argument<A>::get(a, I)...);
 }
-template <class P, class... A> constexpr unsigned simt_n_buffers(void (*)(const P &, A...)) { return sizeof...(A) - 1; } /* without the place */
+template <class P, class... A> constexpr unsigned simt_n_buffers(void (*)(const P &, A...))
+{
+    return sizeof...(A) - 1;
+} /* without the place */
 template <class P, class... A> constexpr size_t simt_params_bytes(void (*)(const P &, A...)) { return sizeof(P); }
 template <class... A> static inline void simt_run(void (*kernel)(A...), const void *a)
 {
@@ -163,11 +182,16 @@ template <class... A> static inline void simt_run(void (*kernel)(A...), const vo
 
 #define GDN_KERNEL(name, ...)                                                                                          \
     static void name(__VA_ARGS__);                                                                                     \
-    static void simt_run_##name(const void *a) { simt_run(name, a); }                                                  \
+    static void simt_run_##name(const void *a)                                                                         \
+    {                                                                                                                  \
+        simt_run(name, a);                                                                                             \
+    }                                                                                                                  \
     __attribute__((constructor)) static void simt_add_##name()                                                         \
     {                                                                                                                  \
-        static simt_metal_kernel kernel = { { #name, sizeof(simt_metal_arguments), SIMT_MAX_THREADS, simt_run_##name, nullptr }, \
-                                            simt_n_buffers(name), simt_params_bytes(name) };                           \
+        static simt_metal_kernel kernel = { { #name, sizeof(simt_metal_arguments), SIMT_MAX_THREADS, simt_run_##name,  \
+                                              nullptr },                                                               \
+                                            simt_n_buffers(name),                                                      \
+                                            simt_params_bytes(name) };                                                 \
         simt_register_kernel(&kernel.kernel);                                                                          \
     }                                                                                                                  \
     static void name(__VA_ARGS__)

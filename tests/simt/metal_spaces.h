@@ -2,8 +2,8 @@
 #ifndef GDN_SIMT_METAL_SPACES_H
 #define GDN_SIMT_METAL_SPACES_H
 
-#define device __attribute__((address_space(1)))
-#define constant const __attribute__((address_space(2)))
+#define device      __attribute__((address_space(1)))
+#define constant    const __attribute__((address_space(2)))
 #define threadgroup __attribute__((address_space(3)))
 #define thread
 
@@ -27,7 +27,8 @@ struct atomic_uint {
 };
 void atomic_store_explicit(device atomic_uint *at, uint value, memory_order order);
 uint atomic_fetch_max_explicit(device atomic_uint *at, uint value, memory_order order);
-bool atomic_compare_exchange_weak_explicit(device atomic_uint *at, thread uint *expected, uint desired, memory_order good, memory_order bad);
+bool atomic_compare_exchange_weak_explicit(device atomic_uint *at, thread uint *expected, uint desired,
+                                           memory_order good, memory_order bad);
 
 #define GDN_KERNEL(name, ...) void name(__VA_ARGS__)
 #endif

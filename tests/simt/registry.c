@@ -7,7 +7,10 @@
 
 static simt_kernel *kernels;
 
-simt_kernel *simt_kernel_list(void) { return kernels; }
+simt_kernel *simt_kernel_list(void)
+{
+    return kernels;
+}
 
 void simt_register_kernel(simt_kernel *kernel)
 {

@@ -6,8 +6,8 @@
 
 static test_params params_of(const fixture *f, unsigned n)
 {
-    return (test_params){ (const float *)(uintptr_t)f->in, (float *)(uintptr_t)f->out,
-                          (unsigned *)(uintptr_t)f->words, n, 0 };
+    return (test_params){ (const float *)(uintptr_t)f->in, (float *)(uintptr_t)f->out, (unsigned *)(uintptr_t)f->words,
+                          n, 0 };
 }
 
 static simt_result launch(fixture *f, simt_stream *stream, test_params *params, unsigned block)

@@ -32,7 +32,7 @@ typedef struct fixture {
     simt_module *module;
     simt_ptr in, out, words;
     unsigned n;
-    float *host_out;      /* after run() */
+    float *host_out; /* after run() */
     unsigned *host_words;
 } fixture;
 void set_up(fixture *f, unsigned n);

@@ -10,9 +10,11 @@ faults fault;
 
 static PFN_vkGetInstanceProcAddr real_instance;
 static PFN_vkGetDeviceProcAddr   real_device;
-#define WRAPPED(X) X(QueueSubmit) X(WaitSemaphores) X(AllocateMemory) X(FreeMemory) X(CreateComputePipelines) X(GetSemaphoreCounterValue) \
-    X(CreateBuffer) X(CreateShaderModule) X(CreateSemaphore) X(AllocateCommandBuffers) \
-    X(BeginCommandBuffer) X(EndCommandBuffer) X(CmdPipelineBarrier) X(CmdUpdateBuffer) X(CmdFillBuffer) X(CmdDispatch)
+#define WRAPPED(X)                                                                                                     \
+    X(QueueSubmit)                                                                                                     \
+    X(WaitSemaphores) X(AllocateMemory) X(FreeMemory) X(CreateComputePipelines) X(GetSemaphoreCounterValue)            \
+        X(CreateBuffer) X(CreateShaderModule) X(CreateSemaphore) X(AllocateCommandBuffers) X(BeginCommandBuffer)       \
+            X(EndCommandBuffer) X(CmdPipelineBarrier) X(CmdUpdateBuffer) X(CmdFillBuffer) X(CmdDispatch)
 #define X(name) static PFN_vk##name real_##name;
 WRAPPED(X)
 #undef X
@@ -30,7 +32,8 @@ static VkResult VKAPI_CALL fake_WaitSemaphores(VkDevice device, const VkSemaphor
     return fault.wait ? fault.wait : real_WaitSemaphores(device, info, timeout);
 }
 
-static VkResult VKAPI_CALL fake_AllocateMemory(VkDevice device, const VkMemoryAllocateInfo *info, const VkAllocationCallbacks *a, VkDeviceMemory *out)
+static VkResult VKAPI_CALL fake_AllocateMemory(VkDevice device, const VkMemoryAllocateInfo *info,
+                                               const VkAllocationCallbacks *a, VkDeviceMemory *out)
 {
     fault.creations++;
     if (fault.allocate && fault.allocate_after-- <= 0)
@@ -44,7 +47,8 @@ static void VKAPI_CALL fake_FreeMemory(VkDevice device, VkDeviceMemory memory, c
     real_FreeMemory(device, memory, a);
 }
 
-static VkResult VKAPI_CALL fake_CreateComputePipelines(VkDevice device, VkPipelineCache cache, uint32_t n, const VkComputePipelineCreateInfo *info,
+static VkResult VKAPI_CALL fake_CreateComputePipelines(VkDevice device, VkPipelineCache cache, uint32_t n,
+                                                       const VkComputePipelineCreateInfo *info,
                                                        const VkAllocationCallbacks *a, VkPipeline *out)
 {
     fault.creations++;
@@ -56,25 +60,29 @@ static VkResult VKAPI_CALL fake_GetSemaphoreCounterValue(VkDevice device, VkSema
     return fault.counter ? fault.counter : real_GetSemaphoreCounterValue(device, semaphore, value);
 }
 
-static VkResult VKAPI_CALL fake_CreateBuffer(VkDevice device, const VkBufferCreateInfo *info, const VkAllocationCallbacks *a, VkBuffer *out)
+static VkResult VKAPI_CALL fake_CreateBuffer(VkDevice device, const VkBufferCreateInfo *info,
+                                             const VkAllocationCallbacks *a, VkBuffer *out)
 {
     fault.creations++;
     return real_CreateBuffer(device, info, a, out);
 }
 
-static VkResult VKAPI_CALL fake_CreateShaderModule(VkDevice device, const VkShaderModuleCreateInfo *info, const VkAllocationCallbacks *a, VkShaderModule *out)
+static VkResult VKAPI_CALL fake_CreateShaderModule(VkDevice device, const VkShaderModuleCreateInfo *info,
+                                                   const VkAllocationCallbacks *a, VkShaderModule *out)
 {
     fault.creations++;
     return real_CreateShaderModule(device, info, a, out);
 }
 
-static VkResult VKAPI_CALL fake_CreateSemaphore(VkDevice device, const VkSemaphoreCreateInfo *info, const VkAllocationCallbacks *a, VkSemaphore *out)
+static VkResult VKAPI_CALL fake_CreateSemaphore(VkDevice device, const VkSemaphoreCreateInfo *info,
+                                                const VkAllocationCallbacks *a, VkSemaphore *out)
 {
     fault.creations++;
     return real_CreateSemaphore(device, info, a, out);
 }
 
-static VkResult VKAPI_CALL fake_AllocateCommandBuffers(VkDevice device, const VkCommandBufferAllocateInfo *info, VkCommandBuffer *out)
+static VkResult VKAPI_CALL fake_AllocateCommandBuffers(VkDevice device, const VkCommandBufferAllocateInfo *info,
+                                                       VkCommandBuffer *out)
 {
     fault.creations++;
     return real_AllocateCommandBuffers(device, info, out);
@@ -82,8 +90,9 @@ static VkResult VKAPI_CALL fake_AllocateCommandBuffers(VkDevice device, const Vk
 
 /* ---- Barriers: what was written and not yet made available to whom. ---- */
 
-/* Synchronization validation does not follow accesses by address, so this does, taking every dispatch for one that reads
- * and writes everything. A command buffer begins with everything written, by calls that are still on their way. */
+/* Synchronization validation does not follow accesses by address, so this does, taking every dispatch for one that
+ * reads and writes everything. A command buffer begins with everything written, by calls that are still on their way.
+ */
 static struct {
     int by_shader, by_transfer; /* written, and no barrier since */
     int to_host;                /* what shaders wrote is available to the host */
@@ -107,14 +116,17 @@ static VkResult VKAPI_CALL fake_EndCommandBuffer(VkCommandBuffer commands)
     return real_EndCommandBuffer(commands);
 }
 
-static void VKAPI_CALL fake_CmdPipelineBarrier(VkCommandBuffer commands, VkPipelineStageFlags from, VkPipelineStageFlags to, VkDependencyFlags flags,
-                                               uint32_t n, const VkMemoryBarrier *memory, uint32_t n_buffers, const VkBufferMemoryBarrier *buffers,
-                                               uint32_t n_images, const VkImageMemoryBarrier *images)
+static void VKAPI_CALL fake_CmdPipelineBarrier(VkCommandBuffer commands, VkPipelineStageFlags from,
+                                               VkPipelineStageFlags to, VkDependencyFlags flags, uint32_t n,
+                                               const VkMemoryBarrier *memory, uint32_t n_buffers,
+                                               const VkBufferMemoryBarrier *buffers, uint32_t n_images,
+                                               const VkImageMemoryBarrier *images)
 {
     const VkPipelineStageFlags shader = VK_PIPELINE_STAGE_COMPUTE_SHADER_BIT, transfer = VK_PIPELINE_STAGE_TRANSFER_BIT;
     const VkAccessFlags shader_all = VK_ACCESS_SHADER_READ_BIT | VK_ACCESS_SHADER_WRITE_BIT;
     for (uint32_t i = 0; i < n; i++) {
-        /* Everything that this library does next is a dispatch, unless the barrier is for transfers as well, or the last. */
+        /* Everything that this library does next is a dispatch, unless the barrier is for transfers as well, or the
+         * last. */
         const int for_shader = (to & shader) && (memory[i].dstAccessMask & shader_all) == shader_all;
         const int after_shader = (from & shader) && (memory[i].srcAccessMask & VK_ACCESS_SHADER_WRITE_BIT);
         const int after_transfer = (from & transfer) && (memory[i].srcAccessMask & VK_ACCESS_TRANSFER_WRITE_BIT);
@@ -124,7 +136,8 @@ static void VKAPI_CALL fake_CmdPipelineBarrier(VkCommandBuffer commands, VkPipel
             hazard.by_transfer = 0;
         if (after_shader && (to & VK_PIPELINE_STAGE_HOST_BIT) && (memory[i].dstAccessMask & VK_ACCESS_HOST_READ_BIT))
             hazard.to_host = 1;
-        if ((to & transfer) && (memory[i].dstAccessMask & VK_ACCESS_TRANSFER_WRITE_BIT) && after_shader && after_transfer)
+        if ((to & transfer) && (memory[i].dstAccessMask & VK_ACCESS_TRANSFER_WRITE_BIT) && after_shader &&
+            after_transfer)
             fault.transfer_barriers++;
     }
     real_CmdPipelineBarrier(commands, from, to, flags, n, memory, n_buffers, buffers, n_images, images);
@@ -136,13 +149,15 @@ static void written_by_transfer(void)
     hazard.by_transfer = 1;
 }
 
-static void VKAPI_CALL fake_CmdUpdateBuffer(VkCommandBuffer commands, VkBuffer buffer, VkDeviceSize offset, VkDeviceSize bytes, const void *data)
+static void VKAPI_CALL fake_CmdUpdateBuffer(VkCommandBuffer commands, VkBuffer buffer, VkDeviceSize offset,
+                                            VkDeviceSize bytes, const void *data)
 {
     written_by_transfer();
     real_CmdUpdateBuffer(commands, buffer, offset, bytes, data);
 }
 
-static void VKAPI_CALL fake_CmdFillBuffer(VkCommandBuffer commands, VkBuffer buffer, VkDeviceSize offset, VkDeviceSize bytes, uint32_t data)
+static void VKAPI_CALL fake_CmdFillBuffer(VkCommandBuffer commands, VkBuffer buffer, VkDeviceSize offset,
+                                          VkDeviceSize bytes, uint32_t data)
 {
     written_by_transfer();
     real_CmdFillBuffer(commands, buffer, offset, bytes, data);
@@ -189,6 +204,8 @@ gdn_vulkan_function faulty_loader(void)
 gdn_status faulty_context(gdn_context **ctx, uint64_t timeout_ns)
 {
     gdn_vulkan_desc native = { .size = sizeof native, .get_instance_proc_addr = faulty_loader() };
-    gdn_context_desc desc = { .size = sizeof desc, .backend = GDN_BACKEND_VULKAN, .native = &native, .timeout_ns = timeout_ns };
+    gdn_context_desc desc = {
+        .size = sizeof desc, .backend = GDN_BACKEND_VULKAN, .native = &native, .timeout_ns = timeout_ns
+    };
     return gdn_context_create(&desc, ctx);
 }

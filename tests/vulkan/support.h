@@ -9,12 +9,12 @@
 /* ---- Faults ---- */
 typedef struct faults {
     VkResult submit, wait, allocate, pipeline, counter; /* what the function returns instead, where not VK_SUCCESS */
-    int      allocate_after;                            /* this many allocations succeed first                     */
-    int      no_device_function;                        /* 1: vkGetDeviceProcAddr knows no vkCmdDispatch           */
+    int allocate_after;                                 /* this many allocations succeed first                     */
+    int no_device_function;                             /* 1: vkGetDeviceProcAddr knows no vkCmdDispatch           */
     uint64_t longest_wait;                              /* timeout of the longest wait that was asked for          */
-    int      creations, submissions, frees;             /* vkCreate*, vkAllocate*; vkQueueSubmit; vkFreeMemory     */
-    int      dispatches, hazards;                       /* vkCmdDispatch; accesses that no barrier separates       */
-    int      transfer_barriers;                         /* in this command buffer, before transfers                */
+    int creations, submissions, frees;                  /* vkCreate*, vkAllocate*; vkQueueSubmit; vkFreeMemory     */
+    int dispatches, hazards;                            /* vkCmdDispatch; accesses that no barrier separates       */
+    int transfer_barriers;                              /* in this command buffer, before transfers                */
 } faults;
 extern faults fault;
 /* A vkGetInstanceProcAddr through which `fault` has effect. */

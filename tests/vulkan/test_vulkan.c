@@ -38,9 +38,11 @@ static gdn_context *open_program(program *p, uint32_t features)
     memset(p, 0, sizeof *p);
     CHECK(gdn_vk_device_open(&p->own, NULL, 0, NULL) == GDN_OK);
     p->native = (gdn_vulkan_desc){
-        .size = sizeof p->native, .features = features, .get_instance_proc_addr = (gdn_vulkan_function)p->own.vk.GetInstanceProcAddr,
-        .instance = gdn_vk_catalogue_get()->instance, .physical_device = p->own.traits.physical, .device = p->own.device,
-        .queue = p->own.queue, .queue_family = p->own.queue_family, .lock_queue = lock, .unlock_queue = unlock, .lock_user = p,
+        .size = sizeof p->native, .features = features,
+        .get_instance_proc_addr = (gdn_vulkan_function)p->own.vk.GetInstanceProcAddr,
+        .instance = gdn_vk_catalogue_get()->instance, .physical_device = p->own.traits.physical,
+        .device = p->own.device, .queue = p->own.queue, .queue_family = p->own.queue_family, .lock_queue = lock,
+        .unlock_queue = unlock, .lock_user = p,
     };
     gdn_context_desc desc = { .size = sizeof desc, .backend = GDN_BACKEND_VULKAN, .native = &p->native };
     CHECK(gdn_context_create(&desc, &ctx) == GDN_OK);
@@ -55,7 +57,8 @@ static void test_programs_device(void)
     gdn_implementation_info info = { .size = sizeof info };
     gdn_device_info device = { .size = sizeof device };
     CHECK(gdn_context_describe(ctx, &device, &info) == GDN_OK && info.exact && !strcmp(device.name, p.own.traits.name));
-    CHECK(step_put(&on, ctx, &start) == GDN_OK && step_run(&on, NULL) == GDN_OK && gdn_synchronize(ctx, NULL) == GDN_OK);
+    CHECK(step_put(&on, ctx, &start) == GDN_OK && step_run(&on, NULL) == GDN_OK &&
+          gdn_synchronize(ctx, NULL) == GDN_OK);
     CHECK(step_same(&on, &wanted));
     CHECK(p.locks > 0 && p.locks == p.unlocks);
 
@@ -63,13 +66,14 @@ static void test_programs_device(void)
     void *semaphore;
     uint64_t queued = 0, before = 0;
     CHECK(gdn_vulkan_timeline(ctx, &semaphore, &before) == GDN_OK && semaphore && before);
-    CHECK(step_run(&on, NULL) == GDN_OK && gdn_vulkan_timeline(ctx, &semaphore, &queued) == GDN_OK && queued == before + 1);
+    CHECK(step_run(&on, NULL) == GDN_OK && gdn_vulkan_timeline(ctx, &semaphore, &queued) == GDN_OK &&
+          queued == before + 1);
     const uint64_t done = p.own.submitted + 1;
     const VkSemaphore waited = semaphore;
     const VkPipelineStageFlags stages = VK_PIPELINE_STAGE_ALL_COMMANDS_BIT;
     const VkTimelineSemaphoreSubmitInfo values = {
-        .sType = VK_STRUCTURE_TYPE_TIMELINE_SEMAPHORE_SUBMIT_INFO, .waitSemaphoreValueCount = 1, .pWaitSemaphoreValues = &queued,
-        .signalSemaphoreValueCount = 1, .pSignalSemaphoreValues = &done,
+        .sType = VK_STRUCTURE_TYPE_TIMELINE_SEMAPHORE_SUBMIT_INFO, .waitSemaphoreValueCount = 1,
+        .pWaitSemaphoreValues = &queued, .signalSemaphoreValueCount = 1, .pSignalSemaphoreValues = &done,
     };
     const VkSubmitInfo submit = {
         .sType = VK_STRUCTURE_TYPE_SUBMIT_INFO, .pNext = &values, .waitSemaphoreCount = 1, .pWaitSemaphores = &waited,
@@ -83,7 +87,8 @@ static void test_programs_device(void)
     CHECK(step_same(&on, &wanted_twice));
     gdn_context *cpu = NULL;
     gdn_context_desc plain = { .size = sizeof plain };
-    CHECK(gdn_context_create(&plain, &cpu) == GDN_OK && gdn_vulkan_timeline(cpu, &semaphore, &queued) == GDN_UNSUPPORTED && !semaphore);
+    CHECK(gdn_context_create(&plain, &cpu) == GDN_OK &&
+          gdn_vulkan_timeline(cpu, &semaphore, &queued) == GDN_UNSUPPORTED && !semaphore);
     CHECK(gdn_vulkan_timeline(ctx, &semaphore, NULL) == GDN_INVALID_ARGUMENT);
     gdn_context_destroy(cpu);
 
@@ -95,7 +100,8 @@ static void test_programs_device(void)
     for (uint64_t i = 0; i < bytes; i++)
         data[i] = (unsigned char)(i * 2654435761u >> 13);
     const gdn_span span = { .data = (void *)foreign.buffer, .bytes = bytes };
-    CHECK(gdn_buffer_write(ctx, &span, 0, data, bytes) == GDN_OK && gdn_buffer_read(ctx, &span, 0, back, bytes) == GDN_OK);
+    CHECK(gdn_buffer_write(ctx, &span, 0, data, bytes) == GDN_OK &&
+          gdn_buffer_read(ctx, &span, 0, back, bytes) == GDN_OK);
     CHECK(!memcmp(data, back, bytes));
     gdn_vk_release(&p.own, &foreign);
     free(data), free(back);
@@ -114,29 +120,36 @@ static void test_command_buffer(void)
     gdn_context *ctx = open_program(&p, GDN_VULKAN_FLOAT64 | GDN_VULKAN_STORAGE_16);
     CHECK(step_put(&on, ctx, &start) == GDN_OK);
     CHECK(gdn_vk_begin(&p.own, &commands) == GDN_OK); /* a command buffer, begun again for more than one use */
-    CHECK(p.own.vk.EndCommandBuffer(commands) == VK_SUCCESS && p.own.vk.BeginCommandBuffer(commands, &again) == VK_SUCCESS);
+    CHECK(p.own.vk.EndCommandBuffer(commands) == VK_SUCCESS &&
+          p.own.vk.BeginCommandBuffer(commands, &again) == VK_SUCCESS);
     const int before = p.locks;
     CHECK(step_run(&on, commands) == GDN_OK);
     CHECK(p.own.vk.EndCommandBuffer(commands) == VK_SUCCESS);
     CHECK(gdn_synchronize(ctx, commands) == GDN_INVALID_ARGUMENT);
     CHECK(p.locks == before);
     for (int i = 0; i < 2; i++) {
-        const VkSubmitInfo submit = { .sType = VK_STRUCTURE_TYPE_SUBMIT_INFO, .commandBufferCount = 1, .pCommandBuffers = &commands };
+        const VkSubmitInfo submit = { .sType = VK_STRUCTURE_TYPE_SUBMIT_INFO,
+                                      .commandBufferCount = 1,
+                                      .pCommandBuffers = &commands };
         VkCommandBuffer empty; /* whose timeline value says when the queue has come this far */
         CHECK(p.own.vk.QueueSubmit(p.own.queue, 1, &submit, VK_NULL_HANDLE) == VK_SUCCESS);
         p.own.ring_next = 1 + (uint32_t)i;
-        CHECK(gdn_vk_begin(&p.own, &empty) == GDN_OK && gdn_vk_submit(&p.own, empty) == GDN_OK && gdn_vk_wait(&p.own) == GDN_OK);
+        CHECK(gdn_vk_begin(&p.own, &empty) == GDN_OK && gdn_vk_submit(&p.own, empty) == GDN_OK &&
+              gdn_vk_wait(&p.own) == GDN_OK);
         CHECK(step_same(&on, i ? &wanted_twice : &wanted));
     }
     CHECK(gdn_poll(ctx) == GDN_OK);
 
     /* Maps are read when the commands run, and what is wrong with them is reported by gdn_poll(). */
     const int32_t bad = SEQS;
-    const VkSubmitInfo submit = { .sType = VK_STRUCTURE_TYPE_SUBMIT_INFO, .commandBufferCount = 1, .pCommandBuffers = &commands };
+    const VkSubmitInfo submit = { .sType = VK_STRUCTURE_TYPE_SUBMIT_INFO,
+                                  .commandBufferCount = 1,
+                                  .pCommandBuffers = &commands };
     VkCommandBuffer empty;
     CHECK(gdn_buffer_write(ctx, &on.args.state_src, 0, &bad, sizeof bad) == GDN_OK);
     CHECK(p.own.vk.QueueSubmit(p.own.queue, 1, &submit, VK_NULL_HANDLE) == VK_SUCCESS);
-    CHECK(gdn_vk_begin(&p.own, &empty) == GDN_OK && gdn_vk_submit(&p.own, empty) == GDN_OK && gdn_vk_wait(&p.own) == GDN_OK);
+    CHECK(gdn_vk_begin(&p.own, &empty) == GDN_OK && gdn_vk_submit(&p.own, empty) == GDN_OK &&
+          gdn_vk_wait(&p.own) == GDN_OK);
     CHECK(gdn_poll(ctx) == GDN_BAD_MAP && strstr(gdn_last_error(), "state_src"));
     CHECK(gdn_poll(ctx) == GDN_OK);
     step_drop(&on);
@@ -152,7 +165,8 @@ static void test_missing_features(void)
     gdn_gated_delta_net_args a = start.args;
     gdn_capability c = { .size = sizeof c };
     a.q.dtype = a.k.dtype = GDN_F16;
-    CHECK(gdn_gated_delta_net_query(ctx, &a, &c) == GDN_OK && !c.supported && strstr(c.reason, "storageBuffer16BitAccess"));
+    CHECK(gdn_gated_delta_net_query(ctx, &a, &c) == GDN_OK && !c.supported &&
+          strstr(c.reason, "storageBuffer16BitAccess"));
     CHECK(gdn_context_describe(ctx, NULL, &info) == GDN_OK && (info.exact || info.reason[0]));
     gdn_context_destroy(ctx);
     gdn_context_desc desc = { .size = sizeof desc, .backend = GDN_BACKEND_VULKAN, .native = &p.native };
@@ -174,7 +188,8 @@ static void test_missing_features(void)
         ctx = open_program(&p, GDN_VULKAN_FLOAT64 | GDN_VULKAN_STORAGE_16 | (whole ? GDN_VULKAN_FULL_SUBGROUPS : 0));
         CHECK(step_put(&on, ctx, &start) == GDN_OK && step_run(&on, NULL) == GDN_OK && step_same(&on, &wanted));
         CHECK(gdn_gated_delta_net_query(ctx, &on.args, &c) == GDN_OK);
-        const int shuffles = whole && p.own.traits.shuffle && p.own.traits.full_subgroups && p.own.traits.subgroup_size >= 8;
+        const int shuffles =
+            whole && p.own.traits.shuffle && p.own.traits.full_subgroups && p.own.traits.subgroup_size >= 8;
         CHECK(strstr(c.implementation, shuffles ? "/subgroup" : "/shared"));
         step_drop(&on);
         gdn_context_destroy(ctx);
@@ -195,8 +210,8 @@ static void test_device_name(void)
 
 /* ---- Threads -------------------------------------------------------------------------------------------- */
 
-/* More calls are queued than there are command buffers, so that every one of them is used again while others of the same
- * context and of the other thread's are on their way. */
+/* More calls are queued than there are command buffers, so that every one of them is used again while others of the
+ * same context and of the other thread's are on their way. */
 enum { QUEUED = 3 * GDN_VK_RING + 1, ROUNDS = 20 };
 static step wanted_queued;
 
@@ -265,9 +280,14 @@ static void run_with_cache(saved *s)
 {
     gdn_context *ctx = NULL;
     step_on on;
-    gdn_vulkan_desc native = { .size = sizeof native, .cache_load = cache_load, .cache_save = cache_save, .cache_user = s };
-    gdn_context_desc desc = { .size = sizeof desc, .backend = GDN_BACKEND_VULKAN, .native = &native, .log = listen, .log_user = s };
-    CHECK(gdn_context_create(&desc, &ctx) == GDN_OK && step_put(&on, ctx, &start) == GDN_OK && step_run(&on, NULL) == GDN_OK);
+    gdn_vulkan_desc native = {
+        .size = sizeof native, .cache_load = cache_load, .cache_save = cache_save, .cache_user = s
+    };
+    gdn_context_desc desc = {
+        .size = sizeof desc, .backend = GDN_BACKEND_VULKAN, .native = &native, .log = listen, .log_user = s
+    };
+    CHECK(gdn_context_create(&desc, &ctx) == GDN_OK && step_put(&on, ctx, &start) == GDN_OK &&
+          step_run(&on, NULL) == GDN_OK);
     CHECK(step_same(&on, &wanted));
     step_drop(&on);
     gdn_context_destroy(ctx);
@@ -301,13 +321,15 @@ static void test_device_loss(void)
         memset(&fault, 0, sizeof fault);
         CHECK(faulty_context(&ctx, 0) == GDN_OK && step_put(&on, ctx, &start) == GDN_OK);
         VkResult *const at[] = { &fault.submit, &fault.wait, &fault.counter };
-        CHECK(step_run(&on, NULL) == GDN_OK && gdn_synchronize(ctx, NULL) == GDN_OK); /* so that nothing is really running */
+        CHECK(step_run(&on, NULL) == GDN_OK &&
+              gdn_synchronize(ctx, NULL) == GDN_OK); /* so that nothing is really running */
         *at[where] = lost;
         if (where == 0)
             CHECK(step_run(&on, NULL) == GDN_DEVICE_LOST);
         CHECK(gdn_synchronize(ctx, NULL) == GDN_DEVICE_LOST);
         memset(&fault, 0, sizeof fault);
-        CHECK(gdn_poll(ctx) == GDN_DEVICE_LOST && step_run(&on, NULL) == GDN_DEVICE_LOST && strstr(gdn_last_error(), "lost"));
+        CHECK(gdn_poll(ctx) == GDN_DEVICE_LOST && step_run(&on, NULL) == GDN_DEVICE_LOST &&
+              strstr(gdn_last_error(), "lost"));
         CHECK(fault.submissions == 0);
         step_drop(&on);
         gdn_context_destroy(ctx);
@@ -331,9 +353,11 @@ static void test_out_of_memory(void)
     memset(&fault, 0, sizeof fault);
     CHECK(faulty_context(&ctx, 0) == GDN_OK);
     fault.allocate = VK_ERROR_OUT_OF_DEVICE_MEMORY;
-    CHECK(gdn_buffer_create(ctx, 4096, &span) == GDN_OUT_OF_MEMORY && !span.data && strstr(gdn_last_error(), "vkAllocateMemory"));
+    CHECK(gdn_buffer_create(ctx, 4096, &span) == GDN_OUT_OF_MEMORY && !span.data &&
+          strstr(gdn_last_error(), "vkAllocateMemory"));
     fault.allocate = VK_SUCCESS;
-    CHECK(gdn_buffer_create(ctx, UINT64_C(1) << 46, &span) == GDN_OUT_OF_MEMORY || gdn_buffer_create(ctx, UINT64_C(1) << 46, &span) == GDN_INTERNAL);
+    CHECK(gdn_buffer_create(ctx, UINT64_C(1) << 46, &span) == GDN_OUT_OF_MEMORY ||
+          gdn_buffer_create(ctx, UINT64_C(1) << 46, &span) == GDN_INTERNAL);
     CHECK(step_put(&on, ctx, &start) == GDN_OK);
     fault.pipeline = VK_ERROR_OUT_OF_HOST_MEMORY;
     CHECK(step_run(&on, NULL) == GDN_OUT_OF_MEMORY && strstr(gdn_last_error(), "vkCreateComputePipelines"));
@@ -414,12 +438,16 @@ static void test_no_allocation(void)
     step_on on;
     memset(&fault, 0, sizeof fault);
     gdn_vulkan_desc native = { .size = sizeof native, .get_instance_proc_addr = faulty_loader() };
-    gdn_context_desc desc = { .size = sizeof desc, .backend = GDN_BACKEND_VULKAN, .native = &native, .alloc = count_alloc, .free = count_free };
-    CHECK(gdn_context_create(&desc, &ctx) == GDN_OK && step_put(&on, ctx, &start) == GDN_OK && step_run(&on, NULL) == GDN_OK);
+    gdn_context_desc desc = {
+        .size = sizeof desc, .backend = GDN_BACKEND_VULKAN, .native = &native, .alloc = count_alloc, .free = count_free
+    };
+    CHECK(gdn_context_create(&desc, &ctx) == GDN_OK && step_put(&on, ctx, &start) == GDN_OK &&
+          step_run(&on, NULL) == GDN_OK);
     const int creations = fault.creations, allocations = host_allocations;
     for (int i = 0; i < 50; i++)
         CHECK(step_run(&on, NULL) == GDN_OK);
-    CHECK(gdn_synchronize(ctx, NULL) == GDN_OK && fault.creations == creations && host_allocations == allocations && allocations > 0);
+    CHECK(gdn_synchronize(ctx, NULL) == GDN_OK && fault.creations == creations && host_allocations == allocations &&
+          allocations > 0);
     step_drop(&on);
     gdn_context_destroy(ctx);
 }
@@ -450,9 +478,11 @@ static void test_shaders(void)
 {
     for (int kernel = 0; kernel <= GDN_VK_SHADER_PROBE; kernel++)
         for (int variant = 0; variant < 16; variant++) {
-            const int n = contractible(gdn_vk_shader(kernel, variant >> 3, variant & 1, variant >> 1 & 1, variant >> 2 & 1));
+            const int n =
+                contractible(gdn_vk_shader(kernel, variant >> 3, variant & 1, variant >> 1 & 1, variant >> 2 & 1));
             if (n)
-                (void)printf("%s, variant %d: %d instructions without NoContraction\n", shader_names[kernel], variant, n);
+                (void)printf("%s, variant %d: %d instructions without NoContraction\n", shader_names[kernel], variant,
+                             n);
             CHECK(n == 0);
         }
 }
@@ -462,7 +492,8 @@ static int write_spirv(const char *folder)
     const gdn_vk_traits all = { .denorm_preserve = 1, .inf_nan_preserve = 1, .round_to_even = 1 };
     for (int kernel = 0; kernel <= GDN_VK_SHADER_PROBE; kernel++)
         for (int variant = 0; variant < 16; variant++) {
-            const gdn_vk_code code = gdn_vk_shader(kernel, variant >> 3, variant & 1, variant >> 1 & 1, variant >> 2 & 1);
+            const gdn_vk_code code =
+                gdn_vk_shader(kernel, variant >> 3, variant & 1, variant >> 1 & 1, variant >> 2 & 1);
             uint32_t *words = malloc((code.n + GDN_VK_CONTROL_WORDS) * sizeof *words);
             char path[512];
             (void)snprintf(path, sizeof path, "%s/%s_%d_controls.spv", folder, shader_names[kernel], variant);
@@ -484,8 +515,8 @@ static int validation_bait(void)
     static gdn_vk_device dev;
     gdn_vk_buffer a, b;
     VkCommandBuffer commands;
-    if (gdn_vk_device_open(&dev, NULL, 0, NULL) || gdn_vk_allocate(&dev, 4096, 0, &a) || gdn_vk_allocate(&dev, 4096, 0, &b) ||
-        gdn_vk_begin(&dev, &commands))
+    if (gdn_vk_device_open(&dev, NULL, 0, NULL) || gdn_vk_allocate(&dev, 4096, 0, &a) ||
+        gdn_vk_allocate(&dev, 4096, 0, &b) || gdn_vk_begin(&dev, &commands))
         return 1;
     const VkBufferCopy all = { .size = 4096 };
     dev.vk.CmdFillBuffer(commands, a.buffer, 0, 4096, 0);
@@ -519,7 +550,8 @@ static int missing_loader(void)
     gdn_backend_info info = { .size = sizeof info };
     gdn_context_desc desc = { .size = sizeof desc, .backend = GDN_BACKEND_VULKAN };
     hide_loader = 1;
-    CHECK(gdn_backend_describe(GDN_BACKEND_VULKAN, &info) == GDN_OK && info.built && !info.available && strstr(info.reason, "no Vulkan loader"));
+    CHECK(gdn_backend_describe(GDN_BACKEND_VULKAN, &info) == GDN_OK && info.built && !info.available &&
+          strstr(info.reason, "no Vulkan loader"));
     CHECK(gdn_context_create(&desc, &ctx) == GDN_UNAVAILABLE && !ctx && strstr(gdn_last_error(), "no Vulkan loader"));
     step_init(&start, 1); /* everything else works */
     step_reference(&start, 1);

@@ -9,10 +9,20 @@
 
 const check_operand check_operands_gated_delta_net[] = {
 #define OPERAND(member, ...) { #member, FIELD(member), __VA_ARGS__ }
-    OPERAND(q, 3, 0, 0),         OPERAND(k, 3, 0, 0),         OPERAND(v, 3, 0, 0),     OPERAND(g, 3, 0, 0), OPERAND(beta, 3, 0, 0),
-    OPERAND(out, 3, 1, 0),       OPERAND(state, 4, 1, 0),     OPERAND(state_out, 4, 1, 1),
-    OPERAND(seq_start, CHECK_MAP, 0, 1), OPERAND(state_src, CHECK_MAP, 0, 1), OPERAND(state_dst, CHECK_MAP, 0, 1),
-    OPERAND(ssm_a, 1, 0, 1),     OPERAND(dt_bias, 1, 0, 1),   { NULL, 0, 0, 0, 0 },
+    OPERAND(q, 3, 0, 0),
+    OPERAND(k, 3, 0, 0),
+    OPERAND(v, 3, 0, 0),
+    OPERAND(g, 3, 0, 0),
+    OPERAND(beta, 3, 0, 0),
+    OPERAND(out, 3, 1, 0),
+    OPERAND(state, 4, 1, 0),
+    OPERAND(state_out, 4, 1, 1),
+    OPERAND(seq_start, CHECK_MAP, 0, 1),
+    OPERAND(state_src, CHECK_MAP, 0, 1),
+    OPERAND(state_dst, CHECK_MAP, 0, 1),
+    OPERAND(ssm_a, 1, 0, 1),
+    OPERAND(dt_bias, 1, 0, 1),
+    { NULL, 0, 0, 0, 0 },
 #undef OPERAND
 };
 
@@ -81,8 +91,8 @@ static int first_token(const delta_spec *spec, int s)
 }
 
 /* Address of a token's row: through the sequence axis where the view has one. */
-static unsigned char *token_at(const check_case *c, const delta_spec *spec, const check_view *v, unsigned char *image, int s,
-                               int t, int h)
+static unsigned char *token_at(const check_case *c, const delta_spec *spec, const check_view *v, unsigned char *image,
+                               int s, int t, int h)
 {
     return v->given[0] ? check_at(c, v, image, s, t, h, 0) : check_at(c, v, image, 0, first_token(spec, s) + t, h, 0);
 }
@@ -92,7 +102,8 @@ static uint64_t row_seed(const delta_spec *spec, int operand, const delta_seq *s
     const int r = spec->n_heads_v / spec->n_heads_k;
     const int head = spec->permuted && operand >= DELTA_V ? h % spec->n_heads_k * r + h / spec->n_heads_k : h;
     const uint64_t key = t < seq->length - seq->rejected || operand >= DELTA_STATE ? seq->key : ~seq->key;
-    return check_mix(check_mix(check_mix(spec->seed, (uint64_t)operand), key + (uint64_t)(seq->first + t)), (uint64_t)head);
+    return check_mix(check_mix(check_mix(spec->seed, (uint64_t)operand), key + (uint64_t)(seq->first + t)),
+                     (uint64_t)head);
 }
 
 static void fill_row(const delta_spec *spec, int operand, void *to, int32_t dtype, int64_t n, uint64_t seed)
@@ -121,7 +132,8 @@ static void fill_tokens(check_case *c, const delta_spec *spec, const check_view 
 }
 
 /* Choose where the rows of a token operand lie; memory is left to the caller. Returns the bytes. */
-static uint64_t lay_out_tokens(check_view *v, const delta_spec *spec, int32_t dtype, int heads, int inner, check_rng *rng)
+static uint64_t lay_out_tokens(check_view *v, const delta_spec *spec, int32_t dtype, int heads, int inner,
+                               check_rng *rng)
 {
     const int by_seq = spec->strided && longest(spec) > 0 && check_one_in(rng, 3);
     const int64_t extent[4] = { by_seq ? spec->n_seqs : 1, by_seq ? longest(spec) : total_tokens(spec), heads, inner };
@@ -137,8 +149,8 @@ static uint64_t lay_out_tokens(check_view *v, const delta_spec *spec, int32_t dt
     return bytes;
 }
 
-static const check_view *add_tokens(check_case *c, const delta_spec *spec, const char *name, size_t field, int32_t dtype,
-                                    int heads, int inner, int written, check_rng *rng)
+static const check_view *add_tokens(check_case *c, const delta_spec *spec, const char *name, size_t field,
+                                    int32_t dtype, int heads, int inner, int written, check_rng *rng)
 {
     check_view v = { .name = name, .field = field };
     const uint64_t bytes = lay_out_tokens(&v, spec, dtype, heads, inner, rng);
@@ -188,7 +200,8 @@ static void add_inputs(check_case *c, const delta_spec *spec, check_rng *rng)
         add_fused(c, spec, 2, names + 3, fields + 3, spec->dtype_g, heads + 3, inner + 3, rng);
     else
         for (int i = 3; i < 5; i++)
-            add_tokens(c, spec, names[i], fields[i], i == 3 ? spec->dtype_g : spec->dtype_beta, heads[i], inner[i], 0, rng);
+            add_tokens(c, spec, names[i], fields[i], i == 3 ? spec->dtype_g : spec->dtype_beta, heads[i], inner[i], 0,
+                       rng);
     for (int i = 0; i < 5; i++)
         fill_tokens(c, spec, check_find(c, names[i]), i);
 }
@@ -199,18 +212,19 @@ static void add_heads(check_case *c, const delta_spec *spec, const char *name, s
 {
     static const delta_seq none = { 0 };
     check_view v = { .name = name, .field = field, .axis = { "head", "i" } };
-    const check_view *added = check_add_operand(c, &v, dtype, 2, (int64_t[]){ spec->n_heads_v, inner }, NULL, spec->strided ? 9 : 0, 0,
-                                                spec->strided ? rng : NULL);
+    const check_view *added = check_add_operand(c, &v, dtype, 2, (int64_t[]){ spec->n_heads_v, inner }, NULL,
+                                                spec->strided ? 9 : 0, 0, spec->strided ? rng : NULL);
     for (int h = 0; h < spec->n_heads_v; h++)
-        check_fill(check_at(c, added, c->memory[added->memory].image, h, 0, 0, 0), dtype, inner, (check_values)spec->values[operand],
-                   row_seed(spec, operand, &none, 0, h));
+        check_fill(check_at(c, added, c->memory[added->memory].image, h, 0, 0, 0), dtype, inner,
+                   (check_values)spec->values[operand], row_seed(spec, operand, &none, 0, h));
 }
 
-static void add_pool(check_case *c, const delta_spec *spec, const char *name, size_t field, int n_rows, int n_slots, int written,
-                     check_rng *rng)
+static void add_pool(check_case *c, const delta_spec *spec, const char *name, size_t field, int n_rows, int n_slots,
+                     int written, check_rng *rng)
 {
     const int kv = spec->layout == GDN_STATE_KV;
-    const int64_t extent[5] = { n_rows, n_slots, spec->n_heads_v, kv ? spec->dim_k : spec->dim_v, kv ? spec->dim_v : spec->dim_k };
+    const int64_t extent[5] = { n_rows, n_slots, spec->n_heads_v, kv ? spec->dim_k : spec->dim_v,
+                                kv ? spec->dim_v : spec->dim_k };
     int order[4] = { 0, 1, 2, 3 };
     check_view v = { .name = name, .field = field,
                      .axis = { "row", "slot", "head", kv ? "key" : "value", kv ? "value" : "key" } };
@@ -234,7 +248,8 @@ static void fill_state(check_case *c, const delta_spec *spec, const check_view *
     for (int h = 0; h < spec->n_heads_v; h++) {
         const delta_seq seq = { .key = key };
         for (int j = 0; j < spec->dim_v; j++) {
-            check_fill(line, GDN_F32, spec->dim_k, (check_values)spec->values[DELTA_STATE], row_seed(spec, DELTA_STATE, &seq, j, h));
+            check_fill(line, GDN_F32, spec->dim_k, (check_values)spec->values[DELTA_STATE],
+                       row_seed(spec, DELTA_STATE, &seq, j, h));
             for (int i = 0; i < spec->dim_k; i++)
                 memcpy(element_at(c, spec, v, c->memory[v->memory].image, entry, h, i, j), &line[i], 4);
         }
@@ -297,8 +312,8 @@ void check_build_gated_delta_net(check_case *c, const check_spec *any, check_rng
     check_note_writes(c);
 }
 
-unsigned char *delta_token(const check_case *c, const delta_spec *spec, const char *name, unsigned char *const *image, int s,
-                           int t, int h)
+unsigned char *delta_token(const check_case *c, const delta_spec *spec, const char *name, unsigned char *const *image,
+                           int s, int t, int h)
 {
     const check_view *v = check_find(c, name);
     return token_at(c, spec, v, image[v->memory], s, t, h);
@@ -316,8 +331,9 @@ unsigned char *delta_state(const check_case *c, const delta_spec *spec, const ch
     return element_at(c, spec, v, image[v->memory], entry, h, key, value);
 }
 
-void delta_copy_slot(const check_case *from, const delta_spec *from_spec, const char *from_pool, unsigned char *const *image,
-                     int from_entry, check_case *to, const delta_spec *to_spec, int to_entry)
+void delta_copy_slot(const check_case *from, const delta_spec *from_spec, const char *from_pool,
+                     unsigned char *const *image, int from_entry, check_case *to, const delta_spec *to_spec,
+                     int to_entry)
 {
     unsigned char *target[CHECK_MAX_MEMORIES];
     check_initial(to, target);

@@ -44,15 +44,16 @@ static int first_token(const conv_spec *spec, int s)
     return n;
 }
 
-unsigned char *conv_token(const check_case *c, const conv_spec *spec, const char *name, unsigned char *const *image, int s, int t)
+unsigned char *conv_token(const check_case *c, const conv_spec *spec, const char *name, unsigned char *const *image,
+                          int s, int t)
 {
     const check_view *v = check_find(c, name);
     return v->given[0] ? check_at(c, v, image[v->memory], s, t, 0, 0)
                        : check_at(c, v, image[v->memory], 0, first_token(spec, s) + t, 0, 0);
 }
 
-unsigned char *conv_column(const check_case *c, const conv_spec *spec, const char *pool, unsigned char *const *image, int row,
-                           int64_t position)
+unsigned char *conv_column(const check_case *c, const conv_spec *spec, const char *pool, unsigned char *const *image,
+                           int row, int64_t position)
 {
     const check_view *v = check_find(c, pool);
     return check_at(c, v, image[v->memory], row, position % spec->n_columns, 0, 0);
@@ -65,12 +66,13 @@ static void add_tokens(check_case *c, const conv_spec *spec, const char *name, s
     for (int s = 0; s < spec->n_seqs; s++)
         longest = spec->seq[s].length > longest ? spec->seq[s].length : longest;
     const int by_seq = spec->strided && longest && check_one_in(rng, 3);
-    const int64_t extent[3] = { by_seq ? spec->n_seqs : 1, by_seq ? longest : first_token(spec, spec->n_seqs) + spec->tail,
-                                spec->n_channels };
+    const int64_t extent[3] = { by_seq ? spec->n_seqs : 1,
+                                by_seq ? longest : first_token(spec, spec->n_seqs) + spec->tail, spec->n_channels };
     check_view v = { .name = name, .field = field, .axis = { "seq", "token", "channel" } };
     if (by_seq)
         check_shuffle(rng, order, 2);
-    const uint64_t bytes = check_lay_out(&v, dtype, 3, extent, order, spec->strided ? 9 : 0, spec->strided ? rng : NULL);
+    const uint64_t bytes =
+        check_lay_out(&v, dtype, 3, extent, order, spec->strided ? 9 : 0, spec->strided ? rng : NULL);
     v.given[0] = by_seq ? v.stride[0] : 0;
     v.memory = check_add_memory(c, bytes, check_alignment(dtype), written, spec->strided ? rng : NULL);
     v.stated = spec->strided && check_one_in(rng, 2) ? bytes : 0;
@@ -83,11 +85,13 @@ static void add_weights(check_case *c, const conv_spec *spec, check_rng *rng)
     const int order[2] = { spec->tap_major ? 1 : 0, spec->tap_major ? 0 : 1 };
     check_view w = { .name = "weight", .field = FIELD(weight), .axis = { "channel", "tap", "" } };
     const int gaps = spec->strided && check_one_in(rng, 2) ? 5 : 0;
-    const check_view *v = check_add_operand(c, &w, spec->dtype_weight, 3, extent, order, gaps, 0, spec->strided ? rng : NULL);
+    const check_view *v =
+        check_add_operand(c, &w, spec->dtype_weight, 3, extent, order, gaps, 0, spec->strided ? rng : NULL);
     const uint64_t element = check_unit_bytes(spec->dtype_weight);
     for (int i = 0; i < spec->n_channels; i++) {
         unsigned char taps[16 * 4];
-        check_fill(taps, spec->dtype_weight, spec->width, (check_values)spec->weight_values, check_mix(spec->seed, 77000u + (uint64_t)i));
+        check_fill(taps, spec->dtype_weight, spec->width, (check_values)spec->weight_values,
+                   check_mix(spec->seed, 77000u + (uint64_t)i));
         for (int j = 0; j < spec->width; j++)
             memcpy(check_at(c, v, c->memory[v->memory].image, i, j, 0, 0), taps + (uint64_t)j * element, element);
     }
@@ -110,7 +114,8 @@ static void add_history(check_case *c, const conv_spec *spec, const char *name, 
     check_view v = { .name = name, .field = field, .axis = { "row", "column", "channel" } };
     if (spec->strided && check_one_in(rng, 3))
         check_shuffle(rng, order, 2);
-    const uint64_t bytes = check_lay_out(&v, spec->dtype_history, 3, extent, order, spec->strided ? 7 : 0, spec->strided ? rng : NULL);
+    const uint64_t bytes =
+        check_lay_out(&v, spec->dtype_history, 3, extent, order, spec->strided ? 7 : 0, spec->strided ? rng : NULL);
     v.memory = check_add_memory(c, bytes, check_alignment(spec->dtype_history), written, spec->strided ? rng : NULL);
     v.stated = spec->strided && spec->n_columns && check_one_in(rng, 2) ? bytes : 0;
     check_add_view(c, &v);
@@ -141,11 +146,15 @@ static void fill(check_case *c, const conv_spec *spec)
         if (seq->src == GDN_SKIP || !seq->length)
             continue;
         for (int t = 0; t < seq->length; t++)
-            check_fill(conv_token(c, spec, "x", image, s, t), spec->dtype_x, spec->n_channels, (check_values)spec->values,
-                       check_mix(spec->seed, (t < seq->length - seq->rejected ? seq->key : ~seq->key) + (uint64_t)seq->position + (uint64_t)t));
-        for (int64_t p = (int64_t)seq->position - spec->n_columns; seq->src >= 0 && spec->where != CONV_NOWHERE && p < seq->position; p++)
+            check_fill(conv_token(c, spec, "x", image, s, t), spec->dtype_x, spec->n_channels,
+                       (check_values)spec->values,
+                       check_mix(spec->seed, (t < seq->length - seq->rejected ? seq->key : ~seq->key) +
+                                                 (uint64_t)seq->position + (uint64_t)t));
+        for (int64_t p = (int64_t)seq->position - spec->n_columns;
+             seq->src >= 0 && spec->where != CONV_NOWHERE && p < seq->position; p++)
             if (p >= 0)
-                fill_column(spec, conv_column(c, spec, "history", image, seq->src, p), check_mix(spec->seed, seq->key + (uint64_t)p));
+                fill_column(spec, conv_column(c, spec, "history", image, seq->src, p),
+                            check_mix(spec->seed, seq->key + (uint64_t)p));
     }
 }
 

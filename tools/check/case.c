@@ -157,8 +157,8 @@ const check_view *check_find(const check_case *c, const char *name)
     return NULL;
 }
 
-unsigned char *check_at(const check_case *c, const check_view *v, unsigned char *image, int64_t i0, int64_t i1, int64_t i2,
-                        int64_t i3)
+unsigned char *check_at(const check_case *c, const check_view *v, unsigned char *image, int64_t i0, int64_t i1,
+                        int64_t i2, int64_t i3)
 {
     const int64_t i[CHECK_MAX_AXES] = { i0, i1, i2, i3, 0 };
     int64_t at = (int64_t)c->memory[v->memory].before + v->first;

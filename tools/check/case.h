@@ -86,8 +86,8 @@ void check_put_index(check_case *c, int b0, int b1, int row, int64_t value); /* 
 
 const check_view *check_find(const check_case *c, const char *name); /* NULL if absent */
 /* Address in `image` (an image of the view's memory) of an element; axes that are not given are 0. */
-unsigned char *check_at(const check_case *c, const check_view *v, unsigned char *image, int64_t i0, int64_t i1, int64_t i2,
-                        int64_t i3);
+unsigned char *check_at(const check_case *c, const check_view *v, unsigned char *image, int64_t i0, int64_t i1,
+                        int64_t i2, int64_t i3);
 /* The images of a case before it ran, in the form that results have. */
 void check_initial(const check_case *c, unsigned char *image[CHECK_MAX_MEMORIES]);
 /* Complete the arguments: operands and maps lie in memories that begin at where[m]. Addresses go into data and offset

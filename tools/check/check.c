@@ -28,28 +28,34 @@ static struct {
 } options;
 
 static const cli_option option_table[] = {
-    { "backend", CLI_NAMES, &options.backend, "NAMES", "only these backends (a,b); an error where one is not available" },
+    { "backend", CLI_NAMES, &options.backend, "NAMES",
+      "only these backends (a,b); an error where one is not available" },
     { "device", CLI_INT, &options.device, "N", "only this device of each backend" },
-    { "impl", CLI_NAMES, &options.implementation, "NAMES", "only these implementations, e.g. avx2,scalar. Those that say\n"
+    { "impl", CLI_NAMES, &options.implementation, "NAMES",
+      "only these implementations, e.g. avx2,scalar. Those that say\n"
       "themselves that they are not exact run only when named" },
     { "kernel", CLI_NAMES, &options.kernel, "NAMES", "only these kernels (a,b)" },
     { "seed", CLI_UINT64, &options.seed, "N", "seed of the random cases (default 1)" },
     { "cases", CLI_INT, &options.cases, "N", "random cases per kernel (default 2000, quick 250)" },
-    { "case", CLI_STRING, &options.only, "NAME", "only this case: a number for a random one, a name from --list,\n"
+    { "case", CLI_STRING, &options.only, "NAME",
+      "only this case: a number for a random one, a name from --list,\n"
       "random/N, splits/N, ..., or the beginning of names with a *" },
     { "threads", CLI_LIST, &options.threads, "LIST", "thread counts to choose from (default 1,2,3,4,5,6,7,8)" },
-    { "max-reports", CLI_INT, &options.max_reports, "N", "mismatches and errors to describe (default 5); all are counted" },
-    { "quick", CLI_FLAG, &options.quick, NULL, "an eighth of the random cases and trials, a quarter of the fixed list" },
+    { "max-reports", CLI_INT, &options.max_reports, "N",
+      "mismatches and errors to describe (default 5); all are counted" },
+    { "quick", CLI_FLAG, &options.quick, NULL,
+      "an eighth of the random cases and trials, a quarter of the fixed list" },
     { "list", CLI_FLAG, &options.list, NULL, "print the names of the fixed cases and of the families, and leave" },
-    { "self-test", CLI_FLAG, &options.self_test, NULL, "corrupt results on purpose and demand that every one is noticed" },
+    { "self-test", CLI_FLAG, &options.self_test, NULL,
+      "corrupt results on purpose and demand that every one is noticed" },
     { "json", CLI_FLAG, &options.json, NULL, "print one JSON object instead of text" },
     { "crash", CLI_STRING, &options.crash, "KIND", NULL }, /* in place of the first case: see crash.h */
     { NULL, CLI_FLAG, NULL, NULL, NULL }
 };
-static const cli_command command = {
-    "gdn check", "compare every implementation with the reference, bit for bit", option_table, NULL,
-    "Exit status: 0 all passed, 1 a mismatch, an error, a crash or nothing ran, 2 wrong command line or a backend is missing."
-};
+static const cli_command command = { "gdn check", "compare every implementation with the reference, bit for bit",
+                                     option_table, NULL,
+                                     "Exit status: 0 all passed, 1 a mismatch, an error, a crash or nothing ran, 2 "
+                                     "wrong command line or a backend is missing." };
 
 static check_target *reference, *targets[CHECK_MAX_TARGETS];
 static check_report  report;
@@ -77,9 +83,11 @@ static int is_due(int number)
     return options.only || !options.quick || number % 4 == 0;
 }
 
-static void print_repeat(char *text, size_t bytes, const check_kernel *kernel, const char *name, const check_target_info *info)
+static void print_repeat(char *text, size_t bytes, const check_kernel *kernel, const char *name,
+                         const check_target_info *info)
 {
-    int n = snprintf(text, bytes, "gdn check --kernel %s --seed %llu --case %s", kernel->name, (unsigned long long)options.seed, name);
+    int n = snprintf(text, bytes, "gdn check --kernel %s --seed %llu --case %s", kernel->name,
+                     (unsigned long long)options.seed, name);
     if (info->backend.backend != GDN_BACKEND_REFERENCE && n < (int)bytes) /* any target runs the reference first */
         n += snprintf(text + n, bytes - (size_t)n, " --backend %s --device %u --impl %s", info->backend.name,
                       (unsigned)info->device.device, info->implementation.name);
@@ -95,15 +103,16 @@ static void note_running(const check_kernel *kernel, const char *name, const che
     check_crash_now(options.crash);
 }
 
-static void describe_failure(const check_kernel *kernel, check_outcome outcome, const char *name, const check_target_info *info,
-                             const check_text *text)
+static void describe_failure(const check_kernel *kernel, check_outcome outcome, const char *name,
+                             const check_target_info *info, const check_text *text)
 {
     if (n_reported++ >= options.max_reports)
         return;
     progress_clear(&bar);
     FILE *out = options.json ? stderr : stdout;
-    fprintf(out, "%s %s %s on %s, device %u (%s), %s\n%s", outcome == CHECK_ERROR ? "ERROR" : "MISMATCH", kernel->name, name, info->backend.name, (unsigned)info->device.device,
-            info->device.name, info->implementation.name, text->at);
+    fprintf(out, "%s %s %s on %s, device %u (%s), %s\n%s", outcome == CHECK_ERROR ? "ERROR" : "MISMATCH", kernel->name,
+            name, info->backend.name, (unsigned)info->device.device, info->device.name, info->implementation.name,
+            text->at);
     char repeat[CHECK_REPEAT_MAX];
     print_repeat(repeat, sizeof repeat, kernel, name, info);
     fprintf(out, "  to repeat: %s\n\n", repeat);
@@ -194,9 +203,12 @@ static void visit_run(int k, const char *name, int fixed, const check_family *fa
 static void walk_kernel(int k, visit_fn visit)
 {
     char name[96];
-    const int64_t n_random = (options.cases >= 0 ? options.cases : options.quick ? DEFAULT_CASES / QUICK_SHARE : DEFAULT_CASES);
+    const int64_t n_random = (options.cases >= 0 ? options.cases
+                              : options.quick    ? DEFAULT_CASES / QUICK_SHARE
+                                                 : DEFAULT_CASES);
     const int alone = options.only && strspn(options.only, "0123456789") == strlen(options.only);
-    if (alone || (options.only && !strncmp(options.only, "random/", 7) && !strchr(options.only, '*'))) { /* beyond --cases, too */
+    if (alone || (options.only && !strncmp(options.only, "random/", 7) &&
+                  !strchr(options.only, '*'))) { /* beyond --cases, too */
         snprintf(name, sizeof name, "%s%s", alone ? "random/" : "", options.only);
         visit(k, name, -1, NULL, 0);
         return;
@@ -261,7 +273,8 @@ static int open_device(uint32_t backend, uint32_t device)
 {
     gdn_device_info info = { .size = sizeof info };
     if (gdn_device_describe(backend, device, &info))
-        return cli_error(&command, "device %u of %s: %s", (unsigned)device, backend_name((int)backend), gdn_last_error());
+        return cli_error(&command, "device %u of %s: %s", (unsigned)device, backend_name((int)backend),
+                         gdn_last_error());
     for (uint32_t i = 0; i < info.n_implementations; i++) {
         gdn_implementation_info implementation = { .size = sizeof implementation };
         if (gdn_implementation_describe(backend, device, i, &implementation))
@@ -277,7 +290,8 @@ static int open_device(uint32_t backend, uint32_t device)
             return cli_error(&command, "more than %d implementations; choose with --backend", CHECK_MAX_TARGETS);
         check_target *t = check_target_open(backend, device, i);
         if (!t)
-            return cli_error(&command, "%s %s cannot be opened: %s", backend_name((int)backend), implementation.name, gdn_last_error());
+            return cli_error(&command, "%s %s cannot be opened: %s", backend_name((int)backend), implementation.name,
+                             gdn_last_error());
         report.target[report.n_targets] = *check_target_describe(t);
         targets[report.n_targets++] = t;
     }
@@ -311,7 +325,8 @@ static int open_targets(void)
     if (wrong)
         return cli_error(&command, "there is no implementation '%s' to check; 'gdn info' lists them", wrong);
     if (!report.n_targets && report.n_inexact)
-        return cli_error(&command, "no implementation here is exact; name one with --impl to check it all the same, e.g. %s (%s)",
+        return cli_error(&command,
+                         "no implementation here is exact; name one with --impl to check it all the same, e.g. %s (%s)",
                          report.inexact[0].implementation.name, report.inexact[0].implementation.reason);
     if (!report.n_targets)
         return cli_error(&command, "no device is left to check; 'gdn info' lists them");
@@ -344,7 +359,8 @@ static int conclude(void)
         failed |= !check_report_json(&report);
     else {
         if (n_reported > options.max_reports)
-            printf("%lld more failures are not described; see --max-reports\n", (long long)(n_reported - options.max_reports));
+            printf("%lld more failures are not described; see --max-reports\n",
+                   (long long)(n_reported - options.max_reports));
         check_report_text(&report);
     }
     if (sum.passed + sum.failed + sum.errors == 0) {

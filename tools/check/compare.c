@@ -34,8 +34,8 @@ int check_same(const void *a, const void *b, int32_t dtype)
         return !memcmp((const char *)a + 2, (const char *)b + 2, 32) && check_same(a, b, GDN_F16);
     if (!memcmp(a, b, check_unit_bytes(dtype)))
         return 1;
-    return dtype != GDN_I32 && dtype != GDN_I64 && check_is_nan(a, dtype) && check_is_nan(b, dtype) && !is_poison(a, dtype) &&
-           !is_poison(b, dtype);
+    return dtype != GDN_I32 && dtype != GDN_I64 && check_is_nan(a, dtype) && check_is_nan(b, dtype) &&
+           !is_poison(a, dtype) && !is_poison(b, dtype);
 }
 
 void check_say_value(check_text *text, const void *element, int32_t dtype)
@@ -123,8 +123,8 @@ static void say_names(const check_case *c, int memory, check_text *text)
             check_say(text, "%s%s", said++ ? "/" : "", c->view[i].name);
 }
 
-static void say_first(const check_case *c, int m, uint64_t at, const unsigned char *expected, const unsigned char *actual,
-                      check_text *text)
+static void say_first(const check_case *c, int m, uint64_t at, const unsigned char *expected,
+                      const unsigned char *actual, check_text *text)
 {
     const check_memory *memory = &c->memory[m];
     int64_t element, index[CHECK_MAX_AXES] = { 0 };
@@ -183,7 +183,8 @@ static int64_t compare_memory(const check_case *c, int m, const unsigned char *e
     return differ;
 }
 
-int64_t check_compare(const check_case *c, unsigned char *const *expected, unsigned char *const *actual, check_text *text)
+int64_t check_compare(const check_case *c, unsigned char *const *expected, unsigned char *const *actual,
+                      check_text *text)
 {
     int64_t differ = 0;
     for (int m = 0; m < c->n_memories; m++)
@@ -203,7 +204,8 @@ int64_t check_confined(const check_case *c, unsigned char *const *actual, check_
         unsigned char *allowed = check_alloc(memory->bytes);
         memcpy(allowed, memory->image, memory->bytes);
         for (int i = 0; i < memory->n_ranges; i++)
-            memcpy(allowed + memory->range[i][0], actual[m] + memory->range[i][0], memory->range[i][1] - memory->range[i][0]);
+            memcpy(allowed + memory->range[i][0], actual[m] + memory->range[i][0],
+                   memory->range[i][1] - memory->range[i][0]);
         differ += compare_memory(c, m, allowed, actual[m], text);
         free(allowed);
 

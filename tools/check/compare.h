@@ -7,7 +7,7 @@
 
 /* Text that grows; kept short enough to print. */
 typedef struct check_text {
-    char   at[4000];
+    char at[4000];
     size_t used;
 } check_text;
 
@@ -15,7 +15,8 @@ void check_say(check_text *text, const char *format, ...) __attribute__((format(
 
 /* How many elements (and stray bytes) of all memories differ. text, if given, gets one paragraph per memory:
  * the first difference by operand and axes, both values, and the count. */
-int64_t check_compare(const check_case *c, unsigned char *const *expected, unsigned char *const *actual, check_text *text);
+int64_t check_compare(const check_case *c, unsigned char *const *expected, unsigned char *const *actual,
+                      check_text *text);
 
 /* The same for a result against what the call may do at all: nothing outside the ranges that the case lists
  * has changed, and no F32 result inside them is poison. */

@@ -2,11 +2,11 @@
  * the handler writes them with write(2).
  *
  * Hangs. A thread looks once in a second at the processor time that the process has used since the case began:
- *   - BUSY_SECONDS of it: an endless loop. One case takes a few at most, even where a software Vulkan driver compiles for it or
- *     sanitizers watch. Waiting for a turn on a busy machine costs none.
- *   - none, IDLE_LOOKS times in a row: all threads sleep, and nobody will wake them. Looks are counted, not time: each is a
- *     moment in which this process had its turn, so one that is stopped or starved does not count any; and half an hour of
- *     sleep is far from what a disk, a swap or another program's use of a device can explain. */
+ *   - BUSY_SECONDS of it: an endless loop. One case takes a few at most, even where a software Vulkan driver compiles
+ * for it or sanitizers watch. Waiting for a turn on a busy machine costs none.
+ *   - none, IDLE_LOOKS times in a row: all threads sleep, and nobody will wake them. Looks are counted, not time: each
+ * is a moment in which this process had its turn, so one that is stopped or starved does not count any; and half an
+ * hour of sleep is far from what a disk, a swap or another program's use of a device can explain. */
 #define _POSIX_C_SOURCE 200809L
 #define _XOPEN_SOURCE   700 /* sigaltstack */
 #include "crash.h"

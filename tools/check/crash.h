@@ -9,8 +9,8 @@ enum { CHECK_REPEAT_MAX = 600 }; /* bytes of a command line that repeats a case 
 
 /* From here on crashes end with a report and status 1. json: an object on standard output, too. */
 void check_crash_catch(int json, uint64_t seed);
-/* This is what runs now. A case that makes no progress is a hang. Progress is counted, not seconds: a machine that is busy with
- * other programs slows every case down, and none of them hangs. See crash.c. */
+/* This is what runs now. A case that makes no progress is a hang. Progress is counted, not seconds: a machine that is
+ * busy with other programs slows every case down, and none of them hangs. See crash.c. */
 void check_crash_note(const char *kernel, const char *name, const check_target_info *info, const char *repeat);
 /* Nothing runs any more. */
 void check_crash_end(void);

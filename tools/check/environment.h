@@ -6,12 +6,12 @@
 #include <stdint.h>
 
 #if defined(__x86_64__) || defined(__i386__)
-#  include <xmmintrin.h>
+#include <xmmintrin.h>
 #endif
 
 enum {
     CHECK_ENV_DEFAULT = 0,
-    CHECK_ENV_FLUSH,      /* subnormals flushed to zero, as results and as inputs */
+    CHECK_ENV_FLUSH, /* subnormals flushed to zero, as results and as inputs */
     CHECK_ENV_UP,
     CHECK_ENV_DOWN,
     CHECK_ENV_TO_ZERO,
@@ -21,8 +21,8 @@ enum {
 
 static inline const char *check_environment_name(int environment)
 {
-    static const char *const names[] = { "default", "flush-to-zero", "round-up", "round-down", "round-to-zero",
-                                         "flush-to-zero and round-down" };
+    static const char *const names[] = { "default",    "flush-to-zero", "round-up",
+                                         "round-down", "round-to-zero", "flush-to-zero and round-down" };
     return names[environment];
 }
 
@@ -63,8 +63,7 @@ static inline uint64_t check_environment_enter(int environment)
     static const uint64_t bits[] = { 0, 1u << 24, 1u << 22, 2u << 22, 3u << 22, 1u << 24 | 2u << 22 };
     mode = (old & ~(uint64_t)(7u << 22)) | bits[environment];
 #endif
-    if (environment != CHECK_ENV_DEFAULT)
-        check_environment_put(mode);
+    if (environment != CHECK_ENV_DEFAULT) check_environment_put(mode);
     return old;
 }
 

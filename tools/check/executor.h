@@ -8,7 +8,7 @@ typedef struct check_pool check_pool;
 
 /* A pool of n threads, the calling one included; NULL when threads cannot be made. */
 check_pool *check_pool_create(int n);
-void        check_pool_destroy(check_pool *pool);
+void check_pool_destroy(check_pool *pool);
 
 /* user = the pool. Tasks are handed out in a scattered order. The workers run in the floating-point mode of
  * the caller, and a task that changes the mode is noticed. */

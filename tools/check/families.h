@@ -9,12 +9,14 @@
 #include "core/kernels.def"
 #undef GDN_KERNEL
 
-/* A part of gated_delta_net's fixed list (gated_delta_net_forms.c): what is done to q, k, g and beta first, and 16-bit types. */
+/* A part of gated_delta_net's fixed list (gated_delta_net_forms.c): what is done to q, k, g and beta first, and 16-bit
+ * types. */
 void delta_fixed_forms(check_walk *w);
 
 /* Families in files of their own. */
-void check_speculation(struct check_trial *trial, check_rng *rng); /* invariances_speculation.c: conv and state together */
-void check_far_states(struct check_trial *trial, check_rng *rng);  /* far_rows.c: beyond 2^31 elements */
+void check_speculation(struct check_trial *trial,
+                       check_rng *rng); /* invariances_speculation.c: conv and state together */
+void check_far_states(struct check_trial *trial, check_rng *rng); /* far_rows.c: beyond 2^31 elements */
 void check_far_histories(struct check_trial *trial, check_rng *rng);
 void check_far_rows(struct check_trial *trial, check_rng *rng);
 

@@ -31,7 +31,8 @@ static int map_sparse(check_trial *trial, sparse *m, uint64_t bytes)
     }
     m->bytes = bytes;
     for (int i = 0; i < 2; i++) {
-        void *at = mmap(NULL, (size_t)bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+        void *at =
+            mmap(NULL, (size_t)bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
         if (at == MAP_FAILED) {
             check_trial_skip(trial, "the system gives no %llu GiB of addresses", (unsigned long long)(bytes >> 30));
             return 0;
@@ -109,8 +110,10 @@ void check_far_states(check_trial *trial, check_rng *rng)
 {
     enum { DIM = 16, HEADS = 2, STATE = HEADS * DIM * DIM, TOKENS = 3 };
     const int wide = trial->number & 1;
-    const int64_t stride = wide ? 4 * (((int64_t)1 << 31) + 32) : 4 * STATE, n_rows = wide ? 2 : ((int64_t)1 << 31) / STATE + 9;
-    float q[TOKENS * DIM], k[TOKENS * DIM], v[TOKENS * HEADS * DIM], g[TOKENS * HEADS], beta[TOKENS * HEADS], out[2][TOKENS * HEADS * DIM];
+    const int64_t stride = wide ? 4 * (((int64_t)1 << 31) + 32) : 4 * STATE,
+                  n_rows = wide ? 2 : ((int64_t)1 << 31) / STATE + 9;
+    float q[TOKENS * DIM], k[TOKENS * DIM], v[TOKENS * HEADS * DIM], g[TOKENS * HEADS], beta[TOKENS * HEADS],
+        out[2][TOKENS * HEADS * DIM];
     const int32_t src = (int32_t)n_rows - 1, dst = wide ? (int32_t)n_rows - 1 : (int32_t)n_rows - 2;
     sparse pool;
     if (map_sparse(trial, &pool, (uint64_t)(n_rows * stride + 4096) / 4096 * 4096)) {
@@ -122,10 +125,12 @@ void check_far_states(check_trial *trial, check_rng *rng)
         fill_both(&pool, (uint64_t)(src * stride), STATE, check_next(rng));
         for (int side = 0; side < 2; side++) {
             gdn_gated_delta_net_args a = {
-                .size = sizeof a, .n_seqs = 1, .n_tokens = TOKENS, .n_heads_k = 1, .n_heads_v = HEADS, .head_dim_k = DIM,
-                .head_dim_v = DIM, .n_rows = (int32_t)n_rows, .q.data = q, .k.data = k, .v.data = v, .g.data = g,
-                .beta.data = beta, .out.data = out[side], .state = { .data = pool.at[side], .stride = { wide ? stride : 0 } },
-                .state_src.data = (void *)(uintptr_t)&src, .state_dst.data = (void *)(uintptr_t)&dst,
+                .size = sizeof a, .n_seqs = 1, .n_tokens = TOKENS, .n_heads_k = 1, .n_heads_v = HEADS,
+                .head_dim_k = DIM, .head_dim_v = DIM, .n_rows = (int32_t)n_rows, .q.data = q, .k.data = k, .v.data = v,
+                .g.data = g, .beta.data = beta, .out.data = out[side],
+                .state = { .data = pool.at[side], .stride = { wide ? stride : 0 } },
+                .state_src.data = (void *)(uintptr_t)&src,
+                .state_dst.data = (void *)(uintptr_t)&dst,
             };
             if (!call(trial, side, &check_kernel_gated_delta_net, &a))
                 break;
@@ -153,7 +158,8 @@ void check_far_histories(check_trial *trial, check_rng *rng)
         for (int side = 0; side < 2; side++) {
             gdn_ssm_conv_args a = {
                 .size = sizeof a, .n_seqs = 1, .n_tokens = TOKENS, .n_channels = CHANNELS, .kernel_width = WIDTH,
-                .n_rows = (int32_t)n_rows, .n_columns = COLUMNS, .x.data = x, .weight.data = weight, .out.data = out[side],
+                .n_rows = (int32_t)n_rows, .n_columns = COLUMNS, .x.data = x, .weight.data = weight,
+                .out.data = out[side],
                 .history = { .data = pool.at[side], .stride = { wide ? stride : 0 } },
                 .position.data = (void *)(uintptr_t)&position, .history_src.data = (void *)(uintptr_t)&src,
                 .history_dst.data = (void *)(uintptr_t)&dst,
@@ -172,7 +178,8 @@ void check_far_rows(check_trial *trial, check_rng *rng)
 {
     enum { COLUMNS = 64, ROWS = 5 };
     const int wide = trial->number & 1;
-    const int64_t stride = wide ? 4 * (((int64_t)1 << 29) + 16) : 4 * COLUMNS, n_rows = wide ? 5 : ((int64_t)1 << 31) / COLUMNS + 9;
+    const int64_t stride = wide ? 4 * (((int64_t)1 << 29) + 16) : 4 * COLUMNS,
+                  n_rows = wide ? 5 : ((int64_t)1 << 31) / COLUMNS + 9;
     float src[ROWS * COLUMNS];
     const int64_t index[ROWS] = { n_rows - 1, 0, n_rows - 2, GDN_NONE, n_rows - 1 };
     sparse dst;

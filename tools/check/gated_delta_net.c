@@ -11,10 +11,10 @@
 
 void delta_random_values(delta_spec *spec, check_rng *rng)
 {
-    static const int keys[] = { CHECK_SMALL, CHECK_SMALL, CHECK_SMALL, CHECK_NORMAL, CHECK_ZEROS, CHECK_SUBNORMAL, CHECK_WIDE,
-                                CHECK_HUGE, CHECK_SPECIAL, CHECK_ONE_NAN };
-    static const int others[] = { CHECK_NORMAL, CHECK_NORMAL, CHECK_SMALL, CHECK_ZEROS, CHECK_SUBNORMAL, CHECK_WIDE, CHECK_HUGE,
-                                  CHECK_SPECIAL };
+    static const int keys[] = { CHECK_SMALL,     CHECK_SMALL, CHECK_SMALL, CHECK_NORMAL,  CHECK_ZEROS,
+                                CHECK_SUBNORMAL, CHECK_WIDE,  CHECK_HUGE,  CHECK_SPECIAL, CHECK_ONE_NAN };
+    static const int others[] = { CHECK_NORMAL,    CHECK_NORMAL, CHECK_SMALL, CHECK_ZEROS,
+                                  CHECK_SUBNORMAL, CHECK_WIDE,   CHECK_HUGE,  CHECK_SPECIAL };
     static const int gates[] = { CHECK_GATE_MODEL, CHECK_GATE_MODEL, CHECK_GATE_SLOW, CHECK_GATE_SLOW, CHECK_GATE_GGML,
                                  CHECK_GATE_EDGE, CHECK_GATE_EDGE, CHECK_GATE_ZERO, CHECK_GATE_UNDER };
     const int tame = check_one_in(rng, 2); /* half of the cases stay finite, so that their bits say more */
@@ -229,7 +229,8 @@ static void fixed_sizes(check_walk *w)
                     CHECK_NAME(w, "heads/%d_of_%d_%s_%s", heads[i][0], heads[i][1], map ? "tiled" : "grouped",
                                gate ? "channel" : "scalar");
                 }
-    static const int lengths[] = { 1, 2, 3, 4, 5, 7, 8, 9, 15, 16, 17, 31, 32, 33, 63, 64, 65, 100, 127, 128, 129, 200, 256 };
+    static const int lengths[] = { 1,  2,  3,  4,  5,  7,   8,   9,   15,  16,  17, 31,
+                                   32, 33, 63, 64, 65, 100, 127, 128, 129, 200, 256 };
     for (int i = 0; i < CHECK_COUNT(lengths); i++)
         for (int gate = 0; gate < 2; gate++)
             for (int layout = 0; layout < 2; layout++)
@@ -339,13 +340,25 @@ typedef struct awkward {
 #include "tools/check/gated_delta_net_awkward.inc.h"
 
 static const awkward awkwards[] = {
-    { "no_sequences", set_no_sequences }, { "no_tokens", set_no_tokens }, { "no_tokens_maps", set_no_tokens_maps },
-    { "ragged", set_ragged }, { "ragged_windows", set_ragged_windows }, { "all_skipped", set_all_skipped },
-    { "some_skipped", set_some_skipped }, { "padding_beside_row_0", set_padding_beside_row_0 },
-    { "from_zero", set_from_zero }, { "nothing_kept", set_nothing_kept }, { "shared_source", set_shared_source },
-    { "permuted_rows", set_permuted_rows }, { "other_slot", set_other_slot },
-    { "only_older_snapshot", set_only_older_snapshot }, { "strided", set_strided }, { "strided_half", set_strided_half },
-    { "same_keys", set_same_keys }, { "long_memory", set_long_memory }, { "tiny_scale", set_tiny_scale },
+    { "no_sequences", set_no_sequences },
+    { "no_tokens", set_no_tokens },
+    { "no_tokens_maps", set_no_tokens_maps },
+    { "ragged", set_ragged },
+    { "ragged_windows", set_ragged_windows },
+    { "all_skipped", set_all_skipped },
+    { "some_skipped", set_some_skipped },
+    { "padding_beside_row_0", set_padding_beside_row_0 },
+    { "from_zero", set_from_zero },
+    { "nothing_kept", set_nothing_kept },
+    { "shared_source", set_shared_source },
+    { "permuted_rows", set_permuted_rows },
+    { "other_slot", set_other_slot },
+    { "only_older_snapshot", set_only_older_snapshot },
+    { "strided", set_strided },
+    { "strided_half", set_strided_half },
+    { "same_keys", set_same_keys },
+    { "long_memory", set_long_memory },
+    { "tiny_scale", set_tiny_scale },
 };
 
 static void fixed_awkward(check_walk *w)
@@ -361,15 +374,27 @@ static void fixed_awkward(check_walk *w)
                     awkwards[i].set(spec);
                     CHECK_NAME(w, "%s/%s_%s", awkwards[i].name, gate ? "channel" : "scalar", layout ? "kv" : "vk");
                 }
-    static const struct { const char *name; int operand, values; } values[] = {
-        { "subnormal_state", DELTA_STATE, CHECK_SUBNORMAL }, { "subnormal_q", DELTA_Q, CHECK_SUBNORMAL },
-        { "subnormal_k", DELTA_K, CHECK_SUBNORMAL }, { "subnormal_v", DELTA_V, CHECK_SUBNORMAL },
-        { "huge_state", DELTA_STATE, CHECK_HUGE }, { "huge_v", DELTA_V, CHECK_HUGE }, { "huge_k", DELTA_K, CHECK_HUGE },
-        { "wide_q", DELTA_Q, CHECK_WIDE }, { "zeros_k", DELTA_K, CHECK_ZEROS }, { "zeros_state", DELTA_STATE, CHECK_ZEROS },
-        { "gate_edge", DELTA_G, CHECK_GATE_EDGE }, { "gate_under", DELTA_G, CHECK_GATE_UNDER },
-        { "gate_zero", DELTA_G, CHECK_GATE_ZERO }, { "gate_wide", DELTA_G, CHECK_WIDE },
-        { "gate_special", DELTA_G, CHECK_SPECIAL }, { "nan_q", DELTA_Q, CHECK_ONE_NAN }, { "nan_v", DELTA_V, CHECK_ONE_NAN },
-        { "special_k", DELTA_K, CHECK_SPECIAL }, { "special_state", DELTA_STATE, CHECK_SPECIAL },
+    static const struct { const char *name; int operand, values;
+    } values[] = {
+        { "subnormal_state", DELTA_STATE, CHECK_SUBNORMAL },
+        { "subnormal_q", DELTA_Q, CHECK_SUBNORMAL },
+        { "subnormal_k", DELTA_K, CHECK_SUBNORMAL },
+        { "subnormal_v", DELTA_V, CHECK_SUBNORMAL },
+        { "huge_state", DELTA_STATE, CHECK_HUGE },
+        { "huge_v", DELTA_V, CHECK_HUGE },
+        { "huge_k", DELTA_K, CHECK_HUGE },
+        { "wide_q", DELTA_Q, CHECK_WIDE },
+        { "zeros_k", DELTA_K, CHECK_ZEROS },
+        { "zeros_state", DELTA_STATE, CHECK_ZEROS },
+        { "gate_edge", DELTA_G, CHECK_GATE_EDGE },
+        { "gate_under", DELTA_G, CHECK_GATE_UNDER },
+        { "gate_zero", DELTA_G, CHECK_GATE_ZERO },
+        { "gate_wide", DELTA_G, CHECK_WIDE },
+        { "gate_special", DELTA_G, CHECK_SPECIAL },
+        { "nan_q", DELTA_Q, CHECK_ONE_NAN },
+        { "nan_v", DELTA_V, CHECK_ONE_NAN },
+        { "special_k", DELTA_K, CHECK_SPECIAL },
+        { "special_state", DELTA_STATE, CHECK_SPECIAL },
         { "beta_wide", DELTA_BETA, CHECK_WIDE },
     };
     for (int i = 0; i < CHECK_COUNT(values); i++)

@@ -56,13 +56,14 @@ void delta_random_forms(delta_spec *spec, check_rng *rng); /* all but dtype_out 
 void delta_random_values(delta_spec *spec, check_rng *rng);
 
 /* Parts of results, given an image of all memories: out, where it is F32, of token t of sequence s; a state element. */
-unsigned char *delta_token(const check_case *c, const delta_spec *spec, const char *name, unsigned char *const *image, int s,
-                           int t, int h);
+unsigned char *delta_token(const check_case *c, const delta_spec *spec, const char *name, unsigned char *const *image,
+                           int s, int t, int h);
 const float *delta_out(const check_case *c, const delta_spec *spec, unsigned char *const *image, int s, int t, int h);
 unsigned char *delta_state(const check_case *c, const delta_spec *spec, const char *pool, unsigned char *const *image,
                            int entry, int h, int key, int value);
 /* Copy all of the slots of one pool into the memory of a case, as they are. */
-void delta_copy_slot(const check_case *from, const delta_spec *from_spec, const char *from_pool, unsigned char *const *image,
-                     int from_entry, check_case *to, const delta_spec *to_spec, int to_entry);
+void delta_copy_slot(const check_case *from, const delta_spec *from_spec, const char *from_pool,
+                     unsigned char *const *image, int from_entry, check_case *to, const delta_spec *to_spec,
+                     int to_entry);
 
 #endif

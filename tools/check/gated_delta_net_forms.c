@@ -1,5 +1,5 @@
-/* gated_delta_net: cases of what the call does to q, k, g and beta before the recurrence, and of the types of g, beta and
- * out. */
+/* gated_delta_net: cases of what the call does to q, k, g and beta before the recurrence, and of the types of g, beta
+ * and out. */
 #include "gated_delta_net.h"
 
 #include <stdio.h>
@@ -11,7 +11,9 @@ void delta_random_forms(delta_spec *spec, check_rng *rng)
 {
     static const int   types[] = { GDN_F32, GDN_F32, GDN_F16, GDN_BF16 };
     static const float eps[] = { 0, 1e-6f, 1e-12f, 1e-40f, 0.5f }, factors[] = { 0, 0, 1, 2, -0.75f };
-    static const int   raw[] = { CHECK_NORMAL, CHECK_NORMAL, CHECK_GATE_GGML, CHECK_WIDE, CHECK_SPECIAL, CHECK_SUBNORMAL };
+    static const int raw[] = {
+        CHECK_NORMAL, CHECK_NORMAL, CHECK_GATE_GGML, CHECK_WIDE, CHECK_SPECIAL, CHECK_SUBNORMAL
+    };
     static const int   rates[] = { CHECK_GATE_MODEL, CHECK_GATE_SLOW, CHECK_GATE_GGML, CHECK_NORMAL, CHECK_ZEROS };
     const int sorted = check_one_in(rng, 2); /* g and beta of one type, so that they can be parts of one tensor */
     spec->dtype_g = CHECK_PICK(rng, types);
@@ -43,7 +45,8 @@ void delta_random_forms(delta_spec *spec, check_rng *rng)
 static void forms(check_walk *w)
 {
     delta_spec *const spec = &w->spec->gated_delta_net;
-    static const char *const norms[] = { "plain", "add", "clamp" }, *const gates[] = { "log", "linear", "raw", "a_log" };
+    static const char *const norms[] = { "plain", "add", "clamp" }, *const gates[] = { "log", "linear", "raw",
+                                                                                       "a_log" };
     static const int shapes[][3] = { { 1, 128, 64 }, { 5, 33, 40 }, { 40, 64, 48 } }; /* tokens, dimensions */
     for (int shape = 0; shape < 3; shape++)
         for (int norm = 0; norm < 3; norm++)
@@ -64,7 +67,9 @@ static void forms(check_walk *w)
                             spec->beta_factor = logit ? 2 : 0;
                             spec->has_bias = g >= GDN_G_RAW;
                             spec->values[DELTA_Q] = spec->values[DELTA_K] = norm ? CHECK_NORMAL : CHECK_SMALL;
-                            spec->values[DELTA_G] = g == GDN_G_LOG ? CHECK_GATE_MODEL : g == GDN_G_LINEAR ? CHECK_UNIT : CHECK_NORMAL;
+                            spec->values[DELTA_G] = g == GDN_G_LOG      ? CHECK_GATE_MODEL
+                                                    : g == GDN_G_LINEAR ? CHECK_UNIT
+                                                                        : CHECK_NORMAL;
                             spec->values[DELTA_A] = g == GDN_G_RAW ? CHECK_GATE_MODEL : CHECK_NORMAL;
                             spec->values[DELTA_BETA] = logit ? CHECK_NORMAL : CHECK_UNIT;
                             CHECK_NAME(w, "forms/T%d_%s_%s_%s_%s_%s", shapes[shape][0], norms[norm], gates[g],
@@ -90,7 +95,8 @@ static void norms(check_walk *w)
                     spec->qk_norm = norm;
                     spec->eps = eps[e];
                     spec->values[DELTA_Q] = spec->values[DELTA_K] = classes[values];
-                    CHECK_NAME(w, "norms/%s_%s_eps%d_T%d", norm == GDN_NORM_ADD ? "add" : "clamp", words[values], e, length);
+                    CHECK_NAME(w, "norms/%s_%s_eps%d_T%d", norm == GDN_NORM_ADD ? "add" : "clamp", words[values], e,
+                               length);
                 }
 }
 

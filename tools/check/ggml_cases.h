@@ -6,11 +6,11 @@
 #include "set_rows.h"
 #include "ssm_conv.h"
 
-int  ggml_n_delta(void);
+int ggml_n_delta(void);
 void ggml_delta(int i, delta_spec *spec, char *name, size_t bytes);
-int  ggml_n_conv(void);
+int ggml_n_conv(void);
 void ggml_conv(int i, conv_spec *spec, char *name, size_t bytes);
-int  ggml_n_rows(void);
+int ggml_n_rows(void);
 void ggml_rows(int i, rows_spec *spec, char *name, size_t bytes);
 
 #endif

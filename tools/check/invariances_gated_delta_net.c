@@ -48,7 +48,8 @@ static void random_shape(delta_spec *spec, check_rng *rng)
     static const int dims[] = { 16, 16, 17, 31, 32, 33, 48, 64, 100, 128 };
     static const int types[] = { GDN_F32, GDN_F32, GDN_F16, GDN_BF16 };
     const int dim_k = CHECK_PICK(rng, dims), heads = check_between(rng, 1, 3);
-    delta_defaults(spec, heads, heads * check_between(rng, 1, 2), dim_k, check_one_in(rng, 2) ? dim_k : CHECK_PICK(rng, dims));
+    delta_defaults(spec, heads, heads * check_between(rng, 1, 2), dim_k,
+                   check_one_in(rng, 2) ? dim_k : CHECK_PICK(rng, dims));
     spec->head_map = check_between(rng, 0, 1);
     spec->gate = check_between(rng, 0, 1);
     spec->layout = check_between(rng, 0, 1);
@@ -320,7 +321,10 @@ static void heads(check_trial *trial, check_rng *rng)
 }
 
 const check_family check_families_gated_delta_net[] = {
-    { "splits", 60, splits },   { "batches", 40, batches }, { "snapshots", 40, snapshots }, { "layouts", 60, layouts },
-    { "places", 60, places },   { "threads", 24, threads }, { "heads", 40, heads },         { "types", 40, types },
-    { "strides", 40, strides }, { "speculation", 40, check_speculation }, { "far", 2, check_far_states }, { NULL, 0, NULL },
+    { "splits", 60, splits },       { "batches", 40, batches },
+    { "snapshots", 40, snapshots }, { "layouts", 60, layouts },
+    { "places", 60, places },       { "threads", 24, threads },
+    { "heads", 40, heads },         { "types", 40, types },
+    { "strides", 40, strides },     { "speculation", 40, check_speculation },
+    { "far", 2, check_far_states }, { NULL, 0, NULL },
 };

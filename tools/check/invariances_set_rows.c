@@ -14,7 +14,8 @@ static int same_rows(check_trial *trial, const check_call *a, int b0, int b1, co
                      const char *what)
 {
     for (int row = 0; row < a->rows.n_rows_dst; row++) {
-        const unsigned char *x = rows_at(&a->c, a->result.image, b0, b1, row), *y = rows_at(&b->c, b->result.image, c0, c1, row);
+        const unsigned char *x = rows_at(&a->c, a->result.image, b0, b1, row),
+                            *y = rows_at(&b->c, b->result.image, c0, c1, row);
         const uint64_t unit = check_unit_bytes(a->rows.dst_type);
         for (uint64_t at = 0; at < check_row_bytes(a->rows.dst_type, a->rows.n_columns); at += unit)
             if (!check_same(x + at, y + at, a->rows.dst_type)) {
@@ -102,7 +103,8 @@ static void variants(check_trial *trial, check_rng *rng)
     if (way == 1)
         b->rows.strided = !a->rows.strided;
     if (way == 2)
-        trial->setting.executor = CHECK_EXECUTOR(check_between(rng, 0, 2), trial->threads->value[check_between(rng, 0, trial->threads->n - 1)]);
+        trial->setting.executor = CHECK_EXECUTOR(check_between(rng, 0, 2),
+                                                 trial->threads->value[check_between(rng, 0, trial->threads->n - 1)]);
     if (!run(trial, b, rng, what[way]))
         return;
     for (int i = 0; i < a->rows.n_batch[0]; i++)
@@ -112,5 +114,6 @@ static void variants(check_trial *trial, check_rng *rng)
 }
 
 const check_family check_families_set_rows[] = {
-    { "splits", 60, splits }, { "batches", 40, batches }, { "variants", 60, variants }, { "far", 2, check_far_rows }, { NULL, 0, NULL },
+    { "splits", 60, splits },     { "batches", 40, batches }, { "variants", 60, variants },
+    { "far", 2, check_far_rows }, { NULL, 0, NULL },
 };

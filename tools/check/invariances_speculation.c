@@ -38,7 +38,8 @@ static void carry_history(const layer *before, check_case *c, const conv_spec *s
 static void feed(const layer *l, check_case *c, const delta_spec *spec)
 {
     static const char *const names[] = { "q", "k", "v" };
-    const int heads[] = { spec->n_heads_k, spec->n_heads_k, spec->n_heads_v }, dims[] = { spec->dim_k, spec->dim_k, spec->dim_v };
+    const int heads[] = { spec->n_heads_k, spec->n_heads_k, spec->n_heads_v },
+              dims[] = { spec->dim_k, spec->dim_k, spec->dim_v };
     unsigned char *image[CHECK_MAX_MEMORIES];
     check_initial(c, image);
     for (int s = 0; s < spec->n_seqs; s++)
@@ -106,8 +107,10 @@ void check_speculation(check_trial *trial, check_rng *rng)
     static const int dims[] = { 16, 17, 32, 33 };
     layer draft = { 0 }, plain = { 0 };
     static float accepted[DELTA_MAX_SEQS][MAX_POSITION][MAX_CHANNELS]; /* outputs of the accepted tokens */
-    const int n = check_between(rng, 1, 3), k = check_between(rng, 1, 5), dim_k = CHECK_PICK(rng, dims), dim_v = CHECK_PICK(rng, dims);
-    const int heads_k = check_between(rng, 1, 2), heads_v = heads_k * check_between(rng, 1, 2), width = check_between(rng, 2, 5);
+    const int n = check_between(rng, 1, 3), k = check_between(rng, 1, 5), dim_k = CHECK_PICK(rng, dims),
+              dim_v = CHECK_PICK(rng, dims);
+    const int heads_k = check_between(rng, 1, 2), heads_v = heads_k * check_between(rng, 1, 2),
+              width = check_between(rng, 2, 5);
     int length[DELTA_MAX_SEQS], rejected[DELTA_MAX_SEQS];
 
     delta_spec *delta = &draft.net.delta;

@@ -24,9 +24,13 @@ static int same_history(check_trial *trial, const check_call *a, int s, const ch
     const int columns = a->conv.n_columns < b->conv.n_columns ? a->conv.n_columns : b->conv.n_columns;
     const int64_t last = (int64_t)x->position + x->length;
     for (int64_t p = last - 1; p >= 0 && p >= last - columns; p--)
-        if (!check_trial_same_of(trial, a->conv.dtype_history, conv_column(&a->c, &a->conv, a->conv.where == CONV_APART ? "history_out" : "history", a->result.image, x->dst, p),
-                              conv_column(&b->c, &b->conv, b->conv.where == CONV_APART ? "history_out" : "history", b->result.image, y->dst, p),
-                              a->conv.n_channels, "%s: history of sequence %d, position %lld", what, s, (long long)p))
+        if (!check_trial_same_of(trial, a->conv.dtype_history,
+                                 conv_column(&a->c, &a->conv, a->conv.where == CONV_APART ? "history_out" : "history",
+                                             a->result.image, x->dst, p),
+                                 conv_column(&b->c, &b->conv, b->conv.where == CONV_APART ? "history_out" : "history",
+                                             b->result.image, y->dst, p),
+                                 a->conv.n_channels, "%s: history of sequence %d, position %lld", what, s,
+                                 (long long)p))
             return 0;
     return 1;
 }
@@ -142,8 +146,8 @@ static void rollbacks(check_trial *trial, check_rng *rng)
     check_call_build(trial, &check_kernel_ssm_conv, again, rng);
     check_initial(&again->c, image);
     for (int i = 0; i < n_rejected; i++)
-        check_fill(conv_column(&again->c, &again->conv, "history", image, seq->src, (int64_t)seq->position + i), again->conv.dtype_history,
-                   again->conv.n_channels, CHECK_SPECIAL, check_next(rng));
+        check_fill(conv_column(&again->c, &again->conv, "history", image, seq->src, (int64_t)seq->position + i),
+                   again->conv.dtype_history, again->conv.n_channels, CHECK_SPECIAL, check_next(rng));
     if (!check_trial_run(trial, &again->c, &again->result, "after a rollback"))
         return;
     for (int t = 0; t < seq->length; t++)
@@ -153,16 +157,18 @@ static void rollbacks(check_trial *trial, check_rng *rng)
                   end_position = (int64_t)seq->position + seq->length;
     for (int64_t p = oldest > 0 ? oldest : 0; seq->length && p < end_position; p++)
         if (p >= end_position - again->conv.n_columns &&
-            !check_trial_same_of(trial, plain->conv.dtype_history, conv_column(&plain->c, &plain->conv, "history", plain->result.image, seq->dst, p),
-                              conv_column(&again->c, &again->conv, "history", again->result.image, seq->dst, p), again->conv.n_channels,
-                              "history after a rollback, position %lld", (long long)p))
+            !check_trial_same_of(trial, plain->conv.dtype_history,
+                                 conv_column(&plain->c, &plain->conv, "history", plain->result.image, seq->dst, p),
+                                 conv_column(&again->c, &again->conv, "history", again->result.image, seq->dst, p),
+                                 again->conv.n_channels, "history after a rollback, position %lld", (long long)p))
             return;
 }
 
 /* Other rows, a pool of its own, more columns, the other order of weights, other threads, strides. */
 static void variants(check_trial *trial, check_rng *rng)
 {
-    static const char *const what[] = { "into another row", "into a pool of its own", "with more columns", "with the other order of weights",
+    static const char *const what[] = { "into another row",   "into a pool of its own",
+                                        "with more columns",  "with the other order of weights",
                                         "with other threads", "strided" };
     check_call *a = check_trial_call(trial), *b = check_trial_call(trial);
     const int way = trial->number % (int)(sizeof what / sizeof what[0]);
@@ -185,7 +191,8 @@ static void variants(check_trial *trial, check_rng *rng)
     if (way == 3)
         b->conv.tap_major = !a->conv.tap_major;
     if (way == 4)
-        trial->setting.executor = CHECK_EXECUTOR(check_between(rng, 0, 2), trial->threads->value[check_between(rng, 0, trial->threads->n - 1)]);
+        trial->setting.executor = CHECK_EXECUTOR(check_between(rng, 0, 2),
+                                                 trial->threads->value[check_between(rng, 0, trial->threads->n - 1)]);
     if (way == 5)
         b->conv.strided = !a->conv.strided;
     if (!run(trial, b, rng, what[way]))
@@ -200,5 +207,6 @@ static void variants(check_trial *trial, check_rng *rng)
 }
 
 const check_family check_families_ssm_conv[] = {
-    { "splits", 60, splits }, { "batches", 40, batches }, { "rollbacks", 40, rollbacks }, { "variants", 60, variants }, { "far", 2, check_far_histories }, { NULL, 0, NULL },
+    { "splits", 60, splits },     { "batches", 40, batches },        { "rollbacks", 40, rollbacks },
+    { "variants", 60, variants }, { "far", 2, check_far_histories }, { NULL, 0, NULL },
 };

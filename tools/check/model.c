@@ -13,11 +13,9 @@ static float multiply_add(float a, float b, float c, int fused)
 static float dot(const float *a, const float *b, int n, int fused)
 {
     float p[32] = { 0 };
-    for (int i = 0; i < n; i++)
-        p[i % 32] = multiply_add(a[i], b[i], p[i % 32], fused);
+    for (int i = 0; i < n; i++) p[i % 32] = multiply_add(a[i], b[i], p[i % 32], fused);
     for (int h = 16; h > 0; h /= 2)
-        for (int l = 0; l < h; l++)
-            p[l] = p[l] + p[l + h];
+        for (int l = 0; l < h; l++) p[l] = p[l] + p[l + h];
     return p[0];
 }
 
@@ -30,8 +28,7 @@ void check_model_delta(const model_delta *m, int fused)
             for (int j = 0; j < m->dim_v; j++) {
                 float *s = m->state + (h * m->dim_v + j) * m->dim_k;
                 const float d = m->beta[row] * (v[j] - dot(s, k, m->dim_k, fused));
-                for (int i = 0; i < m->dim_k; i++)
-                    s[i] = multiply_add(k[i], d, s[i], fused);
+                for (int i = 0; i < m->dim_k; i++) s[i] = multiply_add(k[i], d, s[i], fused);
                 m->out[row * m->dim_v + j] = m->scale * dot(s, q, m->dim_k, fused);
             }
         }

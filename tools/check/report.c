@@ -9,7 +9,8 @@
 void check_tally_skip(check_tally *tally, const char *reason)
 {
     int i = 0;
-    while (i < CHECK_MAX_REASONS - 1 && tally->reason[i].n && strncmp(tally->reason[i].text, reason, GDN_REASON_MAX - 1))
+    while (i < CHECK_MAX_REASONS - 1 && tally->reason[i].n &&
+           strncmp(tally->reason[i].text, reason, GDN_REASON_MAX - 1))
         i++;
     if (!tally->reason[i].n++)
         snprintf(tally->reason[i].text, sizeof tally->reason[i].text, "%s", reason);
@@ -39,17 +40,19 @@ void check_report_text(const check_report *report)
     for (int i = 0; i < report->n_unavailable; i++)
         printf("%-16s not available: %s\n", report->unavailable[i].name, report->unavailable[i].reason);
     for (int i = 0; i < report->n_inexact; i++)
-        printf("%-16s left out on %s, not exact: %s\n", report->inexact[i].implementation.name, report->inexact[i].device.name,
-               report->inexact[i].implementation.reason);
+        printf("%-16s left out on %s, not exact: %s\n", report->inexact[i].implementation.name,
+               report->inexact[i].device.name, report->inexact[i].implementation.reason);
     for (int t = 0; t < report->n_targets; t++)
         for (int k = 0; k < report->n_kernels; k++) {
             const check_target_info *info = &report->target[t];
             const check_tally *tally = &report->tally[k][t];
-            printf("%-16s %-16s %s%s%s  %lld passed, %lld failed, %lld skipped\n", info->implementation.name, report->kernel[k],
-                   info->device.name, info->device.emulated ? " (emulated)" : "", info->implementation.exact ? "" : " (not exact)",
-                   (long long)tally->passed, (long long)(tally->failed + tally->errors), (long long)tally->skipped);
+            printf("%-16s %-16s %s%s%s  %lld passed, %lld failed, %lld skipped\n", info->implementation.name,
+                   report->kernel[k], info->device.name, info->device.emulated ? " (emulated)" : "",
+                   info->implementation.exact ? "" : " (not exact)", (long long)tally->passed,
+                   (long long)(tally->failed + tally->errors), (long long)tally->skipped);
             if (tally->errors)
-                printf("                 %lld of the failed are calls that returned an error\n", (long long)tally->errors);
+                printf("                 %lld of the failed are calls that returned an error\n",
+                       (long long)tally->errors);
             for (int r = 0; r < CHECK_MAX_REASONS && tally->reason[r].n; r++)
                 printf("                 skipped %lld: %s\n", (long long)tally->reason[r].n, tally->reason[r].text);
         }

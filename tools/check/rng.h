@@ -26,8 +26,7 @@ static inline uint64_t check_mix(uint64_t a, uint64_t b)
 
 static inline uint64_t check_mix_text(uint64_t a, const char *text)
 {
-    for (; *text; text++)
-        a = check_mix(a, (unsigned char)*text);
+    for (; *text; text++) a = check_mix(a, (unsigned char)*text);
     return a;
 }
 

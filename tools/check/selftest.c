@@ -66,7 +66,8 @@ static int flip_bit(const check_case *c, unsigned char *const *image, check_rng 
     if (!range)
         return 0;
     const check_view *v = view_of(c, m);
-    const uint64_t unit = check_unit_bytes(v->dtype), at = range[0] + unit * (check_next(rng) % ((range[1] - range[0]) / unit));
+    const uint64_t unit = check_unit_bytes(v->dtype),
+                   at = range[0] + unit * (check_next(rng) % ((range[1] - range[0]) / unit));
     if (v->dtype != GDN_Q8_0 && check_is_nan(image[m] + at, v->dtype))
         return 0; /* another NaN would be as good */
     if (v->dtype == GDN_Q8_0) {
@@ -441,7 +442,8 @@ static void corrupt_calls(const check_suite *suite)
 
 #include "tools/check/selftest_arithmetic.inc.h"
 
-/* ---- comparisons of trials ---------------------------------------------------------------------------------------- */
+/* ---- comparisons of trials ----------------------------------------------------------------------------------------
+ */
 
 static void trials(void)
 {
@@ -449,7 +451,8 @@ static void trials(void)
     check_trial same = { .target = self.target, .reference = self.reference }, other = same;
     check_trial_same(&same, a, a, 3, "the same");
     check_trial_same(&other, a, b, 3, "another");
-    verdict("trials", "equal rows pass and others do not", same.outcome == CHECK_RAN && other.outcome == CHECK_FAILED, "no");
+    verdict("trials", "equal rows pass and others do not", same.outcome == CHECK_RAN && other.outcome == CHECK_FAILED,
+            "no");
 }
 
 /* A call that does not return in time, as on a machine that is too busy: an error that says so, and no difference. */
@@ -467,11 +470,14 @@ static void time_out(const check_suite *suite)
     c.kernel = check_crash_timeout(suite->kernel);
     const int expectable = check_expect(self.reference, &c, &expected, &text);
     verdict(kernel, "a call that times out is an error",
-            expectable && check_judge(self.target, &c, &expected, &result, &text) == CHECK_ERROR && strstr(text.at, "the call failed: GDN_TIMEOUT") &&
-            !strstr(text.at, "differ") && !strstr(text.at, "expected"), text.at);
+            expectable && check_judge(self.target, &c, &expected, &result, &text) == CHECK_ERROR &&
+                strstr(text.at, "the call failed: GDN_TIMEOUT") && !strstr(text.at, "differ") &&
+                !strstr(text.at, "expected"),
+            text.at);
     verdict(kernel, "so it is in a trial",
-            !check_trial_run(&trial, &c, &result, "a call") && trial.outcome == CHECK_ERROR && strstr(trial.text.at, "the call failed: GDN_TIMEOUT") &&
-            !strstr(trial.text.at, "differ"), trial.text.at);
+            !check_trial_run(&trial, &c, &result, "a call") && trial.outcome == CHECK_ERROR &&
+                strstr(trial.text.at, "the call failed: GDN_TIMEOUT") && !strstr(trial.text.at, "differ"),
+            trial.text.at);
     check_case_free(&c);
     check_result_free(&expected);
     check_result_free(&result);

@@ -110,7 +110,8 @@ static void unfuse(const check_kernel *kernel)
         }
         check_case_free(&c);
     }
-    verdict(kernel->name, "a second implementation from the documentation agrees", !refused && !fused_differs, "it differs");
+    verdict(kernel->name, "a second implementation from the documentation agrees", !refused && !fused_differs,
+            "it differs");
     verdict(kernel->name, "multiply-adds that are not fused", !refused && !unfused_same, "not noticed");
     check_result_free(&expected);
 }

@@ -8,8 +8,8 @@
 
 /* ---- random cases ---------------------------------------------------------------------------------------- */
 
-static const int all_values[] = { CHECK_NORMAL, CHECK_TIES, CHECK_TIES, CHECK_WIDE, CHECK_WIDE, CHECK_SUBNORMAL, CHECK_HUGE,
-                                  CHECK_ZEROS, CHECK_SPECIAL, CHECK_ONE_NAN, CHECK_SMALL };
+static const int all_values[] = { CHECK_NORMAL, CHECK_TIES,  CHECK_TIES,    CHECK_WIDE,    CHECK_WIDE, CHECK_SUBNORMAL,
+                                  CHECK_HUGE,   CHECK_ZEROS, CHECK_SPECIAL, CHECK_ONE_NAN, CHECK_SMALL };
 static const int32_t src_types[] = { GDN_F32, GDN_F16, GDN_BF16 };
 static const int32_t dst_types[] = { GDN_F32, GDN_F16, GDN_BF16, GDN_Q8_0 };
 
@@ -50,7 +50,8 @@ static void walk_list(check_walk *w)
         { "normal", CHECK_NORMAL }, { "ties", CHECK_TIES }, { "wide", CHECK_WIDE }, { "subnormal", CHECK_SUBNORMAL },
         { "huge", CHECK_HUGE }, { "zeros", CHECK_ZEROS }, { "special", CHECK_SPECIAL }, { "nan", CHECK_ONE_NAN },
     };
-    static const int columns[] = { 1, 2, 3, 5, 7, 8, 9, 15, 16, 17, 31, 32, 33, 63, 64, 65, 96, 127, 128, 129, 256, 1000, 1024 };
+    static const int columns[] = { 1,  2,  3,  5,  7,  8,   9,   15,  16,  17,   31,  32,
+                                   33, 63, 64, 65, 96, 127, 128, 129, 256, 1000, 1024 };
     static const struct { const char *name; int style; } indices[] = {
         { "permuted", ROWS_PERMUTED }, { "random", ROWS_RANDOM }, { "one", ROWS_ONE }, { "none", ROWS_NONE },
     };

@@ -8,8 +8,8 @@
 
 typedef union check_spec {
     delta_spec gated_delta_net;
-    conv_spec  ssm_conv;
-    rows_spec  set_rows;
+    conv_spec ssm_conv;
+    rows_spec set_rows;
 } check_spec;
 
 #endif

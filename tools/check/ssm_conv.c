@@ -246,13 +246,15 @@ static const struct awkward {
     { "zeros", NULL, CHECK_ZEROS, 3 },
 };
 
-/* Every type of each operand: a token, several, and more than a piece of what is cut; a width with versions of its own and
- * one without. */
+/* Every type of each operand: a token, several, and more than a piece of what is cut; a width with versions of its own
+ * and one without. */
 static void fixed_types(check_walk *w)
 {
     conv_spec *spec = &w->spec->ssm_conv;
     static const char *const words[] = { "f32", "f16", "bf16" };
-    static const int shapes[][3] = { { 1, 4, 0 }, { 6, 4, 1 }, { 70, 4, 0 }, { 5, 3, 0 } }; /* tokens, width, tap-major */
+    static const int shapes[][3] = {
+        { 1, 4, 0 }, { 6, 4, 1 }, { 70, 4, 0 }, { 5, 3, 0 }
+    }; /* tokens, width, tap-major */
     static const int values[] = { CHECK_NORMAL, CHECK_TIES, CHECK_SPECIAL, CHECK_SUBNORMAL };
     for (int x = 0; x < 3; x++)
         for (int weight = 0; weight < 3; weight++)
@@ -277,8 +279,9 @@ static void fixed_types(check_walk *w)
                         spec->dtype_out = out;
                         spec->dtype_history = history;
                         spec->values = values[(x + weight + out + history) % CHECK_COUNT(values)];
-                        CHECK_NAME(w, "types/%s_%s_%s_%s_%s_T%d_width%d", words[x], words[weight], words[spec->dtype_bias], words[out],
-                             words[history], shapes[shape][0], shapes[shape][1]);
+                        CHECK_NAME(w, "types/%s_%s_%s_%s_%s_T%d_width%d", words[x], words[weight],
+                                   words[spec->dtype_bias], words[out], words[history], shapes[shape][0],
+                                   shapes[shape][1]);
                     }
 }
 

@@ -36,8 +36,9 @@ void conv_random(conv_spec *spec, check_rng *rng);
 void conv_random_types(conv_spec *spec, int exact, check_rng *rng);
 
 /* Parts of images. pool is "history" or "history_out". */
-unsigned char *conv_token(const check_case *c, const conv_spec *spec, const char *name, unsigned char *const *image, int s, int t);
-unsigned char *conv_column(const check_case *c, const conv_spec *spec, const char *pool, unsigned char *const *image, int row,
-                           int64_t position);
+unsigned char *conv_token(const check_case *c, const conv_spec *spec, const char *name, unsigned char *const *image,
+                          int s, int t);
+unsigned char *conv_column(const check_case *c, const conv_spec *spec, const char *pool, unsigned char *const *image,
+                           int row, int64_t position);
 
 #endif

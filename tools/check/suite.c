@@ -12,8 +12,7 @@ int check_draw_starts(const int *length, size_t stride, int n, int *lead, int *t
     int same = 1;
     for (int s = 1; s < n; s++)
         same &= *(const int *)(const void *)((const char *)length + (size_t)s * stride) == *length;
-    if (same && !check_one_in(rng, 2))
-        return 0;
+    if (same && !check_one_in(rng, 2)) return 0;
     *lead = check_one_in(rng, 3) ? check_between(rng, 0, 3) : 0;
     *tail = check_one_in(rng, 3) ? check_between(rng, 0, 3) : 0;
     return 1;

@@ -145,7 +145,8 @@ void check_result_free(check_result *result)
     memset(result, 0, sizeof *result);
 }
 
-static void conclude(check_result *r, check_outcome outcome, const char *format, ...) __attribute__((format(printf, 3, 4)));
+static void conclude(check_result *r, check_outcome outcome, const char *format, ...)
+    __attribute__((format(printf, 3, 4)));
 static void conclude(check_result *r, check_outcome outcome, const char *format, ...)
 {
     va_list args;
@@ -181,7 +182,8 @@ static int grow_guarded(place *p, uint64_t bytes)
         return 1;
     free_guarded(p);
     p->guarded_bytes = (bytes + bytes / 2 + page) / page * page;
-    unsigned char *base = mmap(NULL, (size_t)(p->guarded_bytes + 2 * page), PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    unsigned char *base =
+        mmap(NULL, (size_t)(p->guarded_bytes + 2 * page), PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
     if (base == MAP_FAILED)
         return 0;
     p->guarded = base + page;
@@ -196,7 +198,8 @@ static gdn_status put_memory(check_target *t, gdn_context *ctx, const check_case
     if (c->placement != CHECK_CANARIES && t->info.device.shared_memory) {
         if (!grow_guarded(p, memory->bytes))
             return GDN_OUT_OF_MEMORY;
-        unsigned char *at = c->placement == CHECK_GUARD_AFTER ? p->guarded + p->guarded_bytes - memory->bytes : p->guarded;
+        unsigned char *at =
+            c->placement == CHECK_GUARD_AFTER ? p->guarded + p->guarded_bytes - memory->bytes : p->guarded;
         memcpy(at, memory->image, memory->bytes);
         *where = (gdn_span){ at, 0, memory->bytes };
         return GDN_OK;
@@ -208,7 +211,8 @@ static gdn_status put_memory(check_target *t, gdn_context *ctx, const check_case
     return status;
 }
 
-static gdn_status get_memory(check_target *t, gdn_context *ctx, const check_case *c, int m, const gdn_span *where, check_result *r)
+static gdn_status get_memory(check_target *t, gdn_context *ctx, const check_case *c, int m, const gdn_span *where,
+                             check_result *r)
 {
     const uint64_t bytes = c->memory[m].bytes;
     if (r->room[m] < bytes + 1) {
@@ -287,14 +291,16 @@ void check_target_run(check_target *t, const check_case *c, check_result *r)
     check_args dataless = args;
     int by_seq = 0;
     for (int i = 0; i < c->n_views; i++)
-        by_seq |= c->view[i].given[0] && c->view[i].axis[0] && !strcmp(c->view[i].axis[0], "seq") && c->view[i].rank > 1;
+        by_seq |=
+            c->view[i].given[0] && c->view[i].axis[0] && !strcmp(c->view[i].axis[0], "seq") && c->view[i].rank > 1;
     for (int i = 0; i < c->n_views; i++) {
         if (c->view[i].is_span) {
             if (!by_seq || strcmp(c->view[i].name, "seq_start"))
                 memset((char *)&dataless + c->view[i].field, 0, sizeof(gdn_span));
         } else {
             gdn_tensor *tensor = (gdn_tensor *)(void *)((char *)&dataless + c->view[i].field);
-            if (strcmp(c->view[i].name, "state_out") && strcmp(c->view[i].name, "history_out") && strcmp(c->view[i].name, "history"))
+            if (strcmp(c->view[i].name, "state_out") && strcmp(c->view[i].name, "history_out") &&
+                strcmp(c->view[i].name, "history"))
                 tensor->data = NULL;
             tensor->offset = 0;
             tensor->bytes = 0;
@@ -305,9 +311,11 @@ void check_target_run(check_target *t, const check_case *c, check_result *r)
         return;
     }
     if ((status = c->kernel->query(ctx, &dataless, &without)) || memcmp(&with, &without, sizeof with)) {
-        conclude(r, CHECK_FAILED, "the query depends on whether data are given: without, %s; workspace %llu and %llu; %s and %s; %s",
-                 gdn_status_name(status), (unsigned long long)with.workspace_bytes, (unsigned long long)without.workspace_bytes,
-                 with.implementation, without.implementation, status ? gdn_last_error() : "");
+        conclude(r, CHECK_FAILED,
+                 "the query depends on whether data are given: without, %s; workspace %llu and %llu; %s and %s; %s",
+                 gdn_status_name(status), (unsigned long long)with.workspace_bytes,
+                 (unsigned long long)without.workspace_bytes, with.implementation, without.implementation,
+                 status ? gdn_last_error() : "");
         return;
     }
     r->exact = with.exact;

@@ -24,8 +24,8 @@ check_target *check_target_adopt(gdn_context *ctx); /* one with a context of the
 void                     check_target_close(check_target *t);
 const check_target_info *check_target_describe(const check_target *t);
 
-/* Failed: something is not as it has to be. Error: the library returned a status (GDN_TIMEOUT, GDN_OUT_OF_MEMORY, ...), so that
- * there is nothing to compare. */
+/* Failed: something is not as it has to be. Error: the library returned a status (GDN_TIMEOUT, GDN_OUT_OF_MEMORY, ...),
+ * so that there is nothing to compare. */
 typedef enum check_outcome { CHECK_RAN, CHECK_SKIPPED, CHECK_FAILED, CHECK_ERROR } check_outcome;
 
 typedef struct check_result {

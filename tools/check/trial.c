@@ -18,7 +18,10 @@ void check_setting_random(check_setting *setting, const check_threads *threads, 
     setting->use_offset = check_between(rng, 0, 1);
     if (kind > 1 && kind < 6) /* OpenMP's threads burn their time waiting for the next call */
         n = threads->value[0];
-    setting->executor = CHECK_EXECUTOR(kind < 6 ? CHECK_THREADS_LIBRARY : kind < 9 ? CHECK_THREADS_POOL : CHECK_THREADS_REVERSE, n);
+    setting->executor = CHECK_EXECUTOR(kind < 6   ? CHECK_THREADS_LIBRARY
+                                       : kind < 9 ? CHECK_THREADS_POOL
+                                                  : CHECK_THREADS_REVERSE,
+                                       n);
     setting->environment = check_one_in(rng, 4) ? check_between(rng, 0, CHECK_ENV_COUNT - 1) : CHECK_ENV_DEFAULT;
 }
 
@@ -55,7 +58,9 @@ int check_expect(check_target *reference, const check_case *c, check_result *exp
             return 0;
     }
     if (check_confined(c, expected->image, &found)) {
-        check_say(text, "  the reference wrote what it should not, or did not write what it should; 'expected' is before the call\n%s",
+        check_say(text,
+                  "  the reference wrote what it should not, or did not write what it should; 'expected' is before the "
+                  "call\n%s",
                   found.at);
         return 0;
     }
@@ -124,7 +129,8 @@ int check_trial_run(check_trial *trial, const check_case *c, check_result *resul
         return 0;
     memset(&expected, 0, sizeof expected);
     const int expectable = check_expect(trial->reference, c, &expected, &found);
-    const check_outcome outcome = expectable ? check_judge(trial->target, c, &expected, result, &found) : check_unexpected(&expected);
+    const check_outcome outcome =
+        expectable ? check_judge(trial->target, c, &expected, result, &found) : check_unexpected(&expected);
     check_result_free(&expected);
     if (outcome == CHECK_SKIPPED)
         check_trial_skip(trial, "%s", found.at);
@@ -171,8 +177,8 @@ int check_call_run(check_trial *trial, const check_kernel *kernel, check_call *c
     return check_trial_run(trial, &call->c, &call->result, what);
 }
 
-static int same(check_trial *trial, int32_t dtype, const void *expected, const void *actual, int64_t n, const char *format,
-                va_list args)
+static int same(check_trial *trial, int32_t dtype, const void *expected, const void *actual, int64_t n,
+                const char *format, va_list args)
 {
     const unsigned char *a = expected, *b = actual;
     const int64_t bytes = (int64_t)check_unit_bytes(dtype);
@@ -189,7 +195,8 @@ static int same(check_trial *trial, int32_t dtype, const void *expected, const v
     char where[200];
     vsnprintf(where, sizeof where, format, args);
     trial->outcome = CHECK_FAILED;
-    check_say(&trial->text, "  %s: %lld of %lld differ; first [%lld]: ", where, (long long)differ, (long long)n, (long long)first);
+    check_say(&trial->text, "  %s: %lld of %lld differ; first [%lld]: ", where, (long long)differ, (long long)n,
+              (long long)first);
     check_say_value(&trial->text, a + bytes * first, dtype);
     check_say(&trial->text, " against ");
     check_say_value(&trial->text, b + bytes * first, dtype);
@@ -197,7 +204,8 @@ static int same(check_trial *trial, int32_t dtype, const void *expected, const v
     return 0;
 }
 
-int check_trial_same_of(check_trial *trial, int32_t dtype, const void *expected, const void *actual, int64_t n, const char *format, ...)
+int check_trial_same_of(check_trial *trial, int32_t dtype, const void *expected, const void *actual, int64_t n,
+                        const char *format, ...)
 {
     va_list args;
     va_start(args, format);

@@ -69,8 +69,8 @@ void check_trial_fail(check_trial *trial, const char *format, ...) __attribute__
 void check_trial_error(check_trial *trial, gdn_status status, const char *what);
 void check_trial_skip(check_trial *trial, const char *format, ...) __attribute__((format(printf, 2, 3)));
 /* n elements of two results that have to be the same, of a type, or F32. `format` names them in the report. */
-int  check_trial_same_of(check_trial *trial, int32_t dtype, const void *expected, const void *actual, int64_t n, const char *format, ...)
-     __attribute__((format(printf, 6, 7)));
+int check_trial_same_of(check_trial *trial, int32_t dtype, const void *expected, const void *actual, int64_t n,
+                        const char *format, ...) __attribute__((format(printf, 6, 7)));
 int  check_trial_same(check_trial *trial, const void *expected, const void *actual, int64_t n, const char *format, ...)
      __attribute__((format(printf, 5, 6)));
 

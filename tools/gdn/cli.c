@@ -97,7 +97,8 @@ static int parse_list(const char *text, cli_list *list)
 static int parse_names(const char *text, cli_names *names)
 {
     const size_t length = strlen(text), used = strlen(names->text);
-    if (!length || text[0] == ',' || text[length - 1] == ',' || strstr(text, ",,") || used + length + 2 > sizeof names->text)
+    if (!length || text[0] == ',' || text[length - 1] == ',' || strstr(text, ",,") ||
+        used + length + 2 > sizeof names->text)
         return 0;
     sprintf(names->text + used, "%s%s", used ? "," : "", text);
     return 1;
@@ -156,7 +157,8 @@ static const cli_option *find(const cli_command *command, const char *arg, size_
 {
     for (const cli_option *o = command->options; o && o->name; o++) {
         if (o->letter && length == 2 && arg[1] == o->letter) return o;
-        if (length > 2 && arg[1] == '-' && strlen(o->name) == length - 2 && !strncmp(arg + 2, o->name, length - 2)) return o;
+        if (length > 2 && arg[1] == '-' && strlen(o->name) == length - 2 && !strncmp(arg + 2, o->name, length - 2))
+            return o;
     }
     return NULL;
 }

@@ -6,9 +6,8 @@
  *         { "json",   CLI_FLAG,   &json,   NULL,     "print JSON" },
  *         { NULL }
  *     };
- *     static const cli_command command = { "gdn check", "compare every backend with the reference", options, NULL, NULL };
- *     int cli = cli_parse(&command, argc, argv);
- *     if (cli != CLI_RUN) return cli_exit_code(cli);
+ *     static const cli_command command = { "gdn check", "compare every backend with the reference", options, NULL, NULL
+ * }; int cli = cli_parse(&command, argc, argv); if (cli != CLI_RUN) return cli_exit_code(cli);
  *
  * Both "--name value" and "--name=value" work, and "-x value" where an option has a letter; "--" ends the options,
  * "--help" and "-h" are always there.

@@ -7,7 +7,7 @@
 #include <string.h>
 #include <unistd.h>
 
-static char   text[600]; /* made before anything is wrong: a handler may call next to nothing */
+static char text[600]; /* made before anything is wrong: a handler may call next to nothing */
 static size_t text_bytes;
 
 static void on_bus_error(int number, siginfo_t *info, void *context)
@@ -25,10 +25,11 @@ static void on_bus_error(int number, siginfo_t *info, void *context)
 void fault_watch(const char *path)
 {
     struct sigaction action = { 0 };
-    (void)snprintf(text, sizeof text, "\ngdn run: %.400s shrank or cannot be read any more, while it was in use\n", path);
-    text_bytes          = strlen(text);
+    (void)snprintf(text, sizeof text, "\ngdn run: %.400s shrank or cannot be read any more, while it was in use\n",
+                   path);
+    text_bytes = strlen(text);
     action.sa_sigaction = on_bus_error;
-    action.sa_flags     = SA_SIGINFO;
+    action.sa_flags = SA_SIGINFO;
     (void)sigemptyset(&action.sa_mask);
     (void)sigaction(SIGBUS, &action, NULL);
 }

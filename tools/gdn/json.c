@@ -42,7 +42,10 @@ static void put_bytes(FILE *out, const char *text, uint64_t bytes)
     fputc('"', out);
 }
 
-static void put_string(FILE *out, const char *text) { put_bytes(out, text, strlen(text)); }
+static void put_string(FILE *out, const char *text)
+{
+    put_bytes(out, text, strlen(text));
+}
 
 /* What precedes a value: comma, line break, indentation, key. */
 static void put_prefix(json_writer *w, const char *key)

@@ -23,18 +23,19 @@ enum { JSON_DEPTH_MAX = 32 };
 
 typedef struct json_writer {
     FILE *out;
-    int   depth;                     /* open objects and arrays; deeper than JSON_DEPTH_MAX is an error */
-    int   failed;                    /* misuse: an unbalanced close, a missing key, too deep            */
-    char  closing[JSON_DEPTH_MAX];   /* '}' or ']'                                                      */
-    char  not_empty[JSON_DEPTH_MAX];
+    int depth;                    /* open objects and arrays; deeper than JSON_DEPTH_MAX is an error */
+    int failed;                   /* misuse: an unbalanced close, a missing key, too deep            */
+    char closing[JSON_DEPTH_MAX]; /* '}' or ']'                                                      */
+    char not_empty[JSON_DEPTH_MAX];
 } json_writer;
 
 void json_open(json_writer *w, FILE *out);
 void json_object(json_writer *w, const char *key);
 void json_array(json_writer *w, const char *key);
-void json_close(json_writer *w); /* the innermost object or array */
+void json_close(json_writer *w);                                      /* the innermost object or array */
 void json_string(json_writer *w, const char *key, const char *value); /* NULL becomes null */
-void json_bytes(json_writer *w, const char *key, const char *value, uint64_t bytes); /* terminated, and NULs before that */
+void json_bytes(json_writer *w, const char *key, const char *value,
+                uint64_t bytes); /* terminated, and NULs before that */
 void json_double(json_writer *w, const char *key, double value);
 void json_int(json_writer *w, const char *key, int64_t value);
 void json_uint(json_writer *w, const char *key, uint64_t value);

@@ -27,15 +27,18 @@ enum { N_COMMANDS = sizeof commands / sizeof commands[0] };
 static void print_help(FILE *out)
 {
     fputs("gdn - kernels of hybrid language models, with the same bits on every backend\n\n"
-          "Usage: gdn COMMAND [OPTION]...\n\nCommands:\n", out);
+          "Usage: gdn COMMAND [OPTION]...\n\nCommands:\n",
+          out);
     for (int i = 0; i < N_COMMANDS; i++) fprintf(out, "  %-10s %s\n", commands[i].name, commands[i].summary);
-    fputs("\nOptions:\n  -h, --help     print this text; 'gdn COMMAND --help' and 'gdn help COMMAND' describe a command\n"
-          "  -V, --version  print the versions of the tool and of the library it runs on\n\n"
-          "Environment:\n"
-          "  GDN_PROGRESS   seconds between two lines of progress where standard error is no terminal\n"
-          "                 (default 10; 0 prints every step), or 'off' for no progress at all\n\n"
-          "Exit status: 0 success, 1 a check or run failed or its output could not be written, 2 wrong command\n"
-          "line; 128 + N after signal N: 130 after Ctrl-C, 143 after SIGTERM.\n", out);
+    fputs(
+        "\nOptions:\n  -h, --help     print this text; 'gdn COMMAND --help' and 'gdn help COMMAND' describe a command\n"
+        "  -V, --version  print the versions of the tool and of the library it runs on\n\n"
+        "Environment:\n"
+        "  GDN_PROGRESS   seconds between two lines of progress where standard error is no terminal\n"
+        "                 (default 10; 0 prints every step), or 'off' for no progress at all\n\n"
+        "Exit status: 0 success, 1 a check or run failed or its output could not be written, 2 wrong command\n"
+        "line; 128 + N after signal N: 130 after Ctrl-C, 143 after SIGTERM.\n",
+        out);
 }
 
 static int print_version(void)

@@ -20,8 +20,8 @@ static int lost, reason; /* something was not written, and the errno of the firs
 void output_begin(void)
 {
 #if !defined(_WIN32)
-    /* What is opened first takes the lowest free number. A stream that was closed gets /dev/null the wrong way round, so that
-     * reading and writing still fail; standard error gets it the right way, as nobody could be told. */
+    /* What is opened first takes the lowest free number. A stream that was closed gets /dev/null the wrong way round,
+     * so that reading and writing still fail; standard error gets it the right way, as nobody could be told. */
     static const int flags[3] = { O_WRONLY, O_RDONLY, O_WRONLY };
     for (int fd = 0; fd < 3; fd++)
         if (fcntl(fd, F_GETFD) < 0 && errno == EBADF && open("/dev/null", flags[fd]) < 0)
@@ -49,7 +49,8 @@ int output_end(const char *tool, int code)
 {
     (void)output_flush();
 #if !defined(_WIN32)
-    /* Network file systems report a full disk when the file is closed. The stream stays open, for those who write at exit. */
+    /* Network file systems report a full disk when the file is closed. The stream stays open, for those who write at
+     * exit. */
     const int copy = lost ? -1 : dup(STDOUT_FILENO);
     if (copy >= 0 && close(copy) != 0) {
         lost   = 1;
@@ -59,7 +60,8 @@ int output_end(const char *tool, int code)
     if (!lost)
         return code;
     if (reason != EPIPE)
-        (void)fprintf(stderr, "%s: cannot write the output%s%s\n", tool, reason ? ": " : "", reason ? strerror(reason) : "");
+        (void)fprintf(stderr, "%s: cannot write the output%s%s\n", tool, reason ? ": " : "",
+                      reason ? strerror(reason) : "");
     return code ? code : 1;
 }
 
@@ -72,6 +74,7 @@ int output_is_errors(void)
     return 0;
 #else
     struct stat out, err;
-    return !fstat(STDOUT_FILENO, &out) && !fstat(STDERR_FILENO, &err) && out.st_dev == err.st_dev && out.st_ino == err.st_ino;
+    return !fstat(STDOUT_FILENO, &out) && !fstat(STDERR_FILENO, &err) && out.st_dev == err.st_dev &&
+           out.st_ino == err.st_ino;
 #endif
 }

@@ -49,7 +49,8 @@ static void wipe_on_signals(int wipe)
         with.sa_handler = wipe ? wipe_and_end : SIG_DFL;
         with.sa_flags = wipe ? (int)SA_RESETHAND | SA_NODEFER : 0;
         sigemptyset(&with.sa_mask);
-        if (!sigaction(signals[i], NULL, &now) && now.sa_handler == (wipe ? SIG_DFL : wipe_and_end)) sigaction(signals[i], &with, NULL);
+        if (!sigaction(signals[i], NULL, &now) && now.sa_handler == (wipe ? SIG_DFL : wipe_and_end))
+            sigaction(signals[i], &with, NULL);
     }
 }
 #endif
@@ -89,8 +90,8 @@ void progress_to(progress_bar *bar, int64_t n, const char *label)
     bar->drawn_at = now;
     int64_t done = bar->done < bar->total ? bar->done : bar->total;
     if (bar->kind == PROGRESS_LINES) {
-        fprintf(stderr, "progress: %lld/%lld (%lld%%) %.80s\n", (long long)done, (long long)bar->total, (long long)(100 * done / bar->total),
-                label ? label : "");
+        fprintf(stderr, "progress: %lld/%lld (%lld%%) %.80s\n", (long long)done, (long long)bar->total,
+                (long long)(100 * done / bar->total), label ? label : "");
         return;
     }
     set_visible(bar, 1);

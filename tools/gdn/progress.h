@@ -1,5 +1,5 @@
-/* Progress on stderr: a bar where that is a terminal; elsewhere a line every ten seconds, without control characters, so
- * that logs stay clean. GDN_PROGRESS=N is the seconds between two lines (0: each step gets one), GDN_PROGRESS=off
+/* Progress on stderr: a bar where that is a terminal; elsewhere a line every ten seconds, without control characters,
+ * so that logs stay clean. GDN_PROGRESS=N is the seconds between two lines (0: each step gets one), GDN_PROGRESS=off
  * turns both off.
  *
  *     progress_bar bar;
@@ -14,17 +14,17 @@
 typedef enum progress_kind { PROGRESS_OFF, PROGRESS_BAR, PROGRESS_LINES } progress_kind;
 
 typedef struct progress_bar {
-    int64_t       total, done;
-    int64_t       drawn_at;   /* milliseconds, of the last drawing or line   */
-    int64_t       pause;      /* milliseconds from one to the next           */
+    int64_t total, done;
+    int64_t drawn_at; /* milliseconds, of the last drawing or line   */
+    int64_t pause;    /* milliseconds from one to the next           */
     progress_kind kind;
-    int           visible;    /* there is a bar on the terminal              */
+    int visible; /* there is a bar on the terminal              */
 } progress_bar;
 
 void progress_begin(progress_bar *bar, int64_t total);
-void progress_step(progress_bar *bar, const char *label); /* one more begins; label says which */
+void progress_step(progress_bar *bar, const char *label);             /* one more begins; label says which */
 void progress_to(progress_bar *bar, int64_t done, const char *label); /* `done` of them are done */
-void progress_clear(progress_bar *bar);                   /* before other output */
+void progress_clear(progress_bar *bar);                               /* before other output */
 void progress_end(progress_bar *bar);
 
 #endif

@@ -13,23 +13,37 @@ run_options run_opt;
 static const cli_option option_table[] = {
     { "model", CLI_STRING, &run_opt.model, "FILE", "the model, a GGUF file: qwen35, qwen35moe or qwen3next", 'm' },
     { "prompt", CLI_TEXTS, &run_opt.prompt, "TEXT", "a prompt; may be given several times", 'p' },
-    { "file", CLI_TEXTS, &run_opt.file, "FILE", "a file with a prompt, - is standard input; several times too.\n"
-      "Without -p and -f the prompt is read from standard input", 'f' },
-    { "keep-newline", CLI_FLAG, &run_opt.keep_newline, NULL, "a line end at the end of a file or of standard input belongs to\n"
-      "the prompt (without this option one is taken away)", 0 },
-    { "escape", CLI_FLAG, &run_opt.escape, NULL, "in the texts of -p, --system and --stop \\n is a line end; also\n"
-      "\\r \\t \\0 \\e \\\\ \\\" \\' and \\xHH", 'e' },
+    { "file", CLI_TEXTS, &run_opt.file, "FILE",
+      "a file with a prompt, - is standard input; several times too.\n"
+      "Without -p and -f the prompt is read from standard input",
+      'f' },
+    { "keep-newline", CLI_FLAG, &run_opt.keep_newline, NULL,
+      "a line end at the end of a file or of standard input belongs to\n"
+      "the prompt (without this option one is taken away)",
+      0 },
+    { "escape", CLI_FLAG, &run_opt.escape, NULL,
+      "in the texts of -p, --system and --stop \\n is a line end; also\n"
+      "\\r \\t \\0 \\e \\\\ \\\" \\' and \\xHH",
+      'e' },
     { "no-escape", CLI_UNFLAG, &run_opt.escape, NULL, "a backslash is a backslash (default)", 0 },
-    { "predict", CLI_INT, &run_opt.n_predict, "N", "tokens to generate at most (default 128); -1: until the text ends\n"
-      "or the context is full", 'n' },
-    { "stop", CLI_TEXTS, &run_opt.stop, "TEXT", "end a text where TEXT would begin, which is not printed; may be\n"
-      "given several times", 0 },
+    { "predict", CLI_INT, &run_opt.n_predict, "N",
+      "tokens to generate at most (default 128); -1: until the text ends\n"
+      "or the context is full",
+      'n' },
+    { "stop", CLI_TEXTS, &run_opt.stop, "TEXT",
+      "end a text where TEXT would begin, which is not printed; may be\n"
+      "given several times",
+      0 },
     { "chat", CLI_FLAG, &run_opt.chat, NULL, "prompts are messages of a user to an assistant (ChatML)", 0 },
     { "system", CLI_STRING, &run_opt.system, "TEXT", "with --chat: the system message", 0 },
-    { "parallel", CLI_INT, &run_opt.parallel, "N", "sequences at once (default: one per prompt, at most 8). Fewer\n"
-      "prompts than N are repeated, with the next seed", 0 },
-    { "spec", CLI_STRING, &run_opt.spec, "KIND", "speculation: mtp, ngram, off, or auto (default): mtp where the\n"
-      "model can. The text is the same with each", 0 },
+    { "parallel", CLI_INT, &run_opt.parallel, "N",
+      "sequences at once (default: one per prompt, at most 8). Fewer\n"
+      "prompts than N are repeated, with the next seed",
+      0 },
+    { "spec", CLI_STRING, &run_opt.spec, "KIND",
+      "speculation: mtp, ngram, off, or auto (default): mtp where the\n"
+      "model can. The text is the same with each",
+      0 },
     { "draft-max", CLI_INT, &run_opt.draft_max, "N", "tokens to draft at a time (default 2)", 0 },
     { "p-min", CLI_DOUBLE, &run_opt.p_min, "P", "mtp: end a draft at a token less likely than this (default 0)", 0 },
     { "always-draft", CLI_FLAG, &run_opt.always_draft, NULL, "draft even while it measures as slower than not to", 0 },
@@ -37,18 +51,22 @@ static const cli_option option_table[] = {
     { "top-k", CLI_INT, &run_opt.top_k, "K", "draw among the K likeliest tokens; 0 = all (default 0)", 0 },
     { "top-p", CLI_DOUBLE, &run_opt.top_p, "P", "... that together have probability P (default 1)", 0 },
     { "min-p", CLI_DOUBLE, &run_opt.min_p, "P", "... each at least P times as likely as the likeliest (default 0)", 0 },
-    { "repeat-penalty", CLI_DOUBLE, &run_opt.repeat_penalty, "X", "tokens seen lately are less likely (default 1: off)", 0 },
+    { "repeat-penalty", CLI_DOUBLE, &run_opt.repeat_penalty, "X", "tokens seen lately are less likely (default 1: off)",
+      0 },
     { "repeat-last", CLI_INT, &run_opt.repeat_last, "N", "how many tokens back that looks (default 64)", 0 },
     { "seed", CLI_UINT64, &run_opt.seed, "N", "seed of what is drawn (default 1)", 's' },
     { "ignore-end", CLI_FLAG, &run_opt.ignore_end, NULL, "go on after the model's end-of-text token", 0 },
     { "special", CLI_FLAG, &run_opt.raw, NULL, "special tokens may be written in prompts, and are printed", 0 },
-    { "ctx", CLI_INT, &run_opt.context, "N", "tokens that one sequence can hold (default: the model's, at most 4096)", 'c' },
+    { "ctx", CLI_INT, &run_opt.context, "N", "tokens that one sequence can hold (default: the model's, at most 4096)",
+      'c' },
     { "batch", CLI_INT, &run_opt.batch, "N", "most rows of one micro-batch (default 512)", 'b' },
     { "step", CLI_INT, &run_opt.step_rows, "N", "token budget of one step of all requests (default: as --batch)", 0 },
     { "kv", CLI_STRING, &run_opt.kv, "TYPE", "cells of attention: f16 (default), bf16 or f32", 0 },
     { "threads", CLI_INT, &run_opt.threads, "N", "threads (default: one per processor)", 't' },
-    { "backend", CLI_STRING, &run_opt.backend, "NAME", "where the recurrent kernels run and states live: cpu (default),\n"
-      "vulkan, cuda, metal, reference", 0 },
+    { "backend", CLI_STRING, &run_opt.backend, "NAME",
+      "where the recurrent kernels run and states live: cpu (default),\n"
+      "vulkan, cuda, metal, reference",
+      0 },
     { "device", CLI_INT, &run_opt.device, "N", "which device of the backend (default 0)", 0 },
     { "impl", CLI_STRING, &run_opt.implementation, "NAME", "which implementation of the device; see gdn info", 0 },
     { "isa", CLI_STRING, &run_opt.isa, "NAME", "instruction set of the dense kernels: avx512, avx2, scalar", 0 },
@@ -80,13 +98,17 @@ const cli_command run_command = {
 
 /* ---- The command line ---- */
 
-static const struct { const char *name; rt_spec spec; } specs[] = { { "off", RT_SPEC_OFF }, { "mtp", RT_SPEC_MTP }, { "ngram", RT_SPEC_NGRAM } };
+static const struct {
+    const char *name;
+    rt_spec spec;
+} specs[] = { { "off", RT_SPEC_OFF }, { "mtp", RT_SPEC_MTP }, { "ngram", RT_SPEC_NGRAM } };
 
 static int in_range(const char *name, int64_t value, int64_t low, int64_t high)
 {
     if (value >= low && value <= high)
         return 1;
-    cli_error(&run_command, "--%s is %lld; %lld to %lld are allowed", name, (long long)value, (long long)low, (long long)high);
+    cli_error(&run_command, "--%s is %lld; %lld to %lld are allowed", name, (long long)value, (long long)low,
+              (long long)high);
     return 0;
 }
 
@@ -108,8 +130,13 @@ static void set_defaults(void)
 
 static rt_sampling sampling(uint64_t seed)
 {
-    const rt_sampling s = { (float)run_opt.temperature, (int32_t)run_opt.top_k, (float)run_opt.top_p, (float)run_opt.min_p,
-                            (float)run_opt.repeat_penalty, (int32_t)run_opt.repeat_last, seed };
+    const rt_sampling s = { (float)run_opt.temperature,
+                            (int32_t)run_opt.top_k,
+                            (float)run_opt.top_p,
+                            (float)run_opt.min_p,
+                            (float)run_opt.repeat_penalty,
+                            (int32_t)run_opt.repeat_last,
+                            seed };
     return s;
 }
 
@@ -128,12 +155,12 @@ static int check_options(void)
         return 2;
     if (run_opt.n_predict == -1 && run_opt.bench)
         return cli_error(&run_command, "--predict is -1; --bench wants a number of tokens");
-    if (!in_range("parallel", run_opt.parallel, 0, 1024) ||
-        !in_range("draft-max", run_opt.draft_max, 1, 64) || !in_range("threads", run_opt.threads, 0, 1024) ||
-        !in_range("ctx", run_opt.context, 0, big) || !in_range("batch", run_opt.batch, 1, 65536) ||
-        !in_range("step", run_opt.step_rows, 0, 65536) || !in_range("top-k", run_opt.top_k, 0, big) ||
-        !in_range("repeat-last", run_opt.repeat_last, 0, big) || !in_range("device", run_opt.device, 0, 1024) ||
-        !in_range("memory", run_opt.memory_mib, 0, INT64_C(1) << 40) || !in_range("bench-prompt", run_opt.bench_prompt, 1, big))
+    if (!in_range("parallel", run_opt.parallel, 0, 1024) || !in_range("draft-max", run_opt.draft_max, 1, 64) ||
+        !in_range("threads", run_opt.threads, 0, 1024) || !in_range("ctx", run_opt.context, 0, big) ||
+        !in_range("batch", run_opt.batch, 1, 65536) || !in_range("step", run_opt.step_rows, 0, 65536) ||
+        !in_range("top-k", run_opt.top_k, 0, big) || !in_range("repeat-last", run_opt.repeat_last, 0, big) ||
+        !in_range("device", run_opt.device, 0, 1024) || !in_range("memory", run_opt.memory_mib, 0, INT64_C(1) << 40) ||
+        !in_range("bench-prompt", run_opt.bench_prompt, 1, big))
         return 2;
     const rt_sampling s = sampling(run_opt.seed);
     if (rt_sampling_check(&s))
@@ -182,7 +209,8 @@ static void on_prompt(void *user, int32_t request, int32_t done, int32_t total)
     (void)total;
     g->read += done - g->requests[request].n_read;
     g->requests[request].n_read = done;
-    progress_to(&g->bar, g->read + (g->counts_drawn ? g->drawn : 0), g->counts_drawn ? "tokens read and generated" : "tokens of prompts");
+    progress_to(&g->bar, g->read + (g->counts_drawn ? g->drawn : 0),
+                g->counts_drawn ? "tokens read and generated" : "tokens of prompts");
 }
 
 /* Request i: prompt i modulo their number; where they are repeated, with the next seed. */
@@ -194,8 +222,10 @@ static int submit(rt_scheduler *scheduler, generation *g, int32_t i, int32_t n_p
     const run_prompt *prompt = &g->prompts[q->prompt];
     const int32_t     room   = g->session->context - prompt->n_tokens;
     if (room < 1) {
-        (void)fprintf(stderr, "gdn run: prompt %d has %d tokens; the context holds %d (--ctx), and one must be left to generate\n",
-                      (int)q->prompt + 1, (int)prompt->n_tokens, (int)g->session->context);
+        (void)fprintf(
+            stderr,
+            "gdn run: prompt %d has %d tokens; the context holds %d (--ctx), and one must be left to generate\n",
+            (int)q->prompt + 1, (int)prompt->n_tokens, (int)g->session->context);
         return 1;
     }
     q->cut   = run_opt.n_predict < 0 || run_opt.n_predict > room;
@@ -254,14 +284,21 @@ static void tell_full(const rt_scheduler *scheduler, const generation *g)
             continue;
         if (g->n > 1)
             (void)snprintf(number, sizeof number, "text %d ", (int)i + 1);
-        (void)fprintf(stderr, "gdn run: %sstopped: the context of %d tokens is full (--ctx)\n", number, (int)g->session->context);
+        (void)fprintf(stderr, "gdn run: %sstopped: the context of %d tokens is full (--ctx)\n", number,
+                      (int)g->session->context);
     }
 }
 
 static int generate(run_session *s, const run_prompt *prompts, int32_t n_prompts)
 {
-    const rt_scheduler_desc desc = { s->engine, s->tokenizer, s->n_seqs, (int32_t)run_opt.step_rows, s->spec,
-                                     s->spec == RT_SPEC_OFF ? 0 : (int32_t)run_opt.draft_max, (float)run_opt.p_min, run_opt.always_draft };
+    const rt_scheduler_desc desc = { s->engine,
+                                     s->tokenizer,
+                                     s->n_seqs,
+                                     (int32_t)run_opt.step_rows,
+                                     s->spec,
+                                     s->spec == RT_SPEC_OFF ? 0 : (int32_t)run_opt.draft_max,
+                                     (float)run_opt.p_min,
+                                     run_opt.always_draft };
     rt_scheduler *scheduler = NULL;
     generation    g = { .session = s, .prompts = prompts, .n = n_prompts > s->n_seqs ? n_prompts : s->n_seqs };
     g.requests     = calloc((size_t)g.n, sizeof *g.requests);

@@ -1,5 +1,6 @@
-/* `gdn run`: what its parts share. run.c reads the command line and generates; run_load.c opens the model and the engine;
- * run_prompt.c reads prompts; run_text.c has the text that comes out; run_report.c the statistics; run_bench.c is `gdn run --bench`. */
+/* `gdn run`: what its parts share. run.c reads the command line and generates; run_load.c opens the model and the
+ * engine; run_prompt.c reads prompts; run_text.c has the text that comes out; run_report.c the statistics; run_bench.c
+ * is `gdn run --bench`. */
 #ifndef GDN_TOOL_RUN_H
 #define GDN_TOOL_RUN_H
 
@@ -15,7 +16,7 @@ typedef struct run_options {
     const char *model, *system, *spec, *backend, *implementation, *isa, *kv;
     cli_texts   prompt, file, stop;
     cli_list    widths;
-    int64_t     n_predict, parallel, draft_max, device, threads, context, batch, step_rows, rollback, top_k, repeat_last;
+    int64_t n_predict, parallel, draft_max, device, threads, context, batch, step_rows, rollback, top_k, repeat_last;
     int64_t     memory_mib, bench_prompt;
     double      temperature, top_p, min_p, repeat_penalty, p_min;
     uint64_t    seed;
@@ -72,8 +73,14 @@ int  run_read_texts(run_session *s);                       /* the system message
 /* Bytes of generated text, kept until they are whole characters, cannot be the beginning of a stop string, and their
  * request's turn has come. */
 typedef struct run_output run_output;
-enum { RUN_MORE, RUN_STRING, RUN_LOST, RUN_NO_MEMORY }; /* go on; the text ends at a stop string; it cannot be written */
-run_output *run_output_create(const run_session *s, const run_prompt *prompts, const run_request *requests, int32_t n, int live);
+enum {
+    RUN_MORE,
+    RUN_STRING,
+    RUN_LOST,
+    RUN_NO_MEMORY
+}; /* go on; the text ends at a stop string; it cannot be written */
+run_output *run_output_create(const run_session *s, const run_prompt *prompts, const run_request *requests, int32_t n,
+                              int live);
 void        run_output_destroy(run_output *o);
 int         run_output_token(run_output *o, int32_t request, int32_t token);
 int         run_output_end(run_output *o, int32_t request);
@@ -84,8 +91,8 @@ const char *run_finish_name(const rt_scheduler *scheduler, const run_request *re
 void        run_print_stats(const run_session *s, const rt_scheduler *scheduler, int32_t n, double seconds);
 /* On stdout, an object that begins with what both reports say of a run. */
 void        run_begin_json(json_writer *w, const run_session *s, rt_engine *engine);
-int         run_print_json(const run_session *s, const rt_scheduler *scheduler, const run_prompt *prompts, const run_request *requests,
-                           int32_t n, const run_output *output, double seconds);
+int run_print_json(const run_session *s, const rt_scheduler *scheduler, const run_prompt *prompts,
+                   const run_request *requests, int32_t n, const run_output *output, double seconds);
 int         run_bench(run_session *s);
 
 #endif

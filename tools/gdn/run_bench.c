@@ -1,6 +1,6 @@
-/* gdn run --bench: prompt and generation speed at several widths, with and without drafts. The settings of a width and plain
- * decoding of one sequence take turns for some rounds, so that a slow moment of the machine falls on all of them; the best
- * of each is shown as soon as the width is done, with ratios of figures of the same rounds. See run.h. */
+/* gdn run --bench: prompt and generation speed at several widths, with and without drafts. The settings of a width and
+ * plain decoding of one sequence take turns for some rounds, so that a slow moment of the machine falls on all of them;
+ * the best of each is shown as soon as the width is done, with ratios of figures of the same rounds. See run.h. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -49,8 +49,14 @@ static int make_prompts(run_session *s, int32_t width, int32_t length, int32_t *
 
 static int measure(setting *at, const int32_t *tokens, int32_t length)
 {
-    const rt_scheduler_desc desc = { at->engine, NULL, at->width, 0, at->spec, at->spec == RT_SPEC_OFF ? 0 : (int32_t)run_opt.draft_max,
-                                     (float)run_opt.p_min, run_opt.always_draft };
+    const rt_scheduler_desc desc = { at->engine,
+                                     NULL,
+                                     at->width,
+                                     0,
+                                     at->spec,
+                                     at->spec == RT_SPEC_OFF ? 0 : (int32_t)run_opt.draft_max,
+                                     (float)run_opt.p_min,
+                                     run_opt.always_draft };
     rt_scheduler *scheduler;
     if (rt_scheduler_create(&desc, &scheduler))
         return run_fail("the scheduler");
@@ -61,8 +67,10 @@ static int measure(setting *at, const int32_t *tokens, int32_t length)
         r.prompt   = tokens + (int64_t)i * length;
         r.n_prompt = length;
         r.n_max    = (int32_t)run_opt.n_predict + 1; /* the first comes with the prompt */
-        r.sampling = (rt_sampling){ (float)run_opt.temperature, (int32_t)run_opt.top_k, (float)run_opt.top_p, (float)run_opt.min_p,
-                                    (float)run_opt.repeat_penalty, (int32_t)run_opt.repeat_last, run_opt.seed + (uint64_t)i };
+        r.sampling =
+            (rt_sampling){ (float)run_opt.temperature, (int32_t)run_opt.top_k,        (float)run_opt.top_p,
+                           (float)run_opt.min_p,       (float)run_opt.repeat_penalty, (int32_t)run_opt.repeat_last,
+                           run_opt.seed + (uint64_t)i };
         r.ignore_end = 1;
         status = rt_submit(scheduler, &r, &id);
     }
@@ -81,7 +89,8 @@ static int measure(setting *at, const int32_t *tokens, int32_t length)
         return 1;
     if (status)
         return run_fail("the benchmark");
-    const double prompt = (double)t.prompt_tokens / t.prompt_seconds, generation = (double)t.decoded_tokens / t.generation_seconds;
+    const double prompt = (double)t.prompt_tokens / t.prompt_seconds,
+                 generation = (double)t.decoded_tokens / t.generation_seconds;
     at->prompt     = prompt > at->prompt ? prompt : at->prompt;
     at->generation = generation > at->generation ? generation : at->generation;
     at->drafted    = t.drafted;
@@ -93,7 +102,8 @@ static int measure(setting *at, const int32_t *tokens, int32_t length)
 /* Milliseconds of a step of n rows of one sequence, and of drafting n tokens (n = 0: none was asked for). */
 typedef struct cost { double step, draft; } cost;
 
-static int measure_costs(run_session *s, rt_engine *engine, const int32_t *tokens, int32_t length, cost *costs, int32_t n_max)
+static int measure_costs(run_session *s, rt_engine *engine, const int32_t *tokens, int32_t length, cost *costs,
+                         int32_t n_max)
 {
     rt_memory *memory = rt_engine_memory(engine);
     int32_t   *seq = calloc((size_t)(length > 80 ? length : 80), 4), drafts[64], n_draft;
@@ -137,18 +147,20 @@ static void print_header(const run_session *s, rt_engine *engine, int32_t length
 {
     if (run_opt.json)
         return;
-    printf("%s, %s, backend %s, dense kernels %s; prompts of %d tokens, %lld generated; best of %d rounds\n\n", run_opt.model,
-           rt_arch_name(s->model->hp.arch), run_opt.backend, rt_dense_isa(rt_engine_dense(engine)), (int)length,
-           (long long)run_opt.n_predict, ROUNDS);
-    printf("%8s %6s %13s %13s %10s %9s %9s %12s\n", "parallel", "drafts", "prompt tok/s", "gener. tok/s", "x of one", "x of off", "accepted",
-           "tokens/round");
+    printf("%s, %s, backend %s, dense kernels %s; prompts of %d tokens, %lld generated; best of %d rounds\n\n",
+           run_opt.model, rt_arch_name(s->model->hp.arch), run_opt.backend, rt_dense_isa(rt_engine_dense(engine)),
+           (int)length, (long long)run_opt.n_predict, ROUNDS);
+    printf("%8s %6s %13s %13s %10s %9s %9s %12s\n", "parallel", "drafts", "prompt tok/s", "gener. tok/s", "x of one",
+           "x of off", "accepted", "tokens/round");
 }
 
 static void print_row(const setting *at)
 {
-    printf("%8d %6s %13.1f %13.1f %10.2f %9.2f", (int)at->width, name(at->spec), at->prompt, at->generation, at->to_one, at->to_off);
+    printf("%8d %6s %13.1f %13.1f %10.2f %9.2f", (int)at->width, name(at->spec), at->prompt, at->generation, at->to_one,
+           at->to_off);
     if (at->drafted)
-        printf(" %8.1f%% %12.2f", 100.0 * (double)at->accepted / (double)at->drafted, 1.0 + (double)at->accepted / (double)at->rounds);
+        printf(" %8.1f%% %12.2f", 100.0 * (double)at->accepted / (double)at->drafted,
+               1.0 + (double)at->accepted / (double)at->rounds);
     printf("\n");
 }
 
@@ -166,7 +178,8 @@ static void print_end(const run_session *s, double alone_to_one, double alone, c
     printf("\n");
 }
 
-static int print_json(const run_session *s, const setting *rows, int n, const setting *alone, const cost *costs, int32_t n_costs, int32_t length)
+static int print_json(const run_session *s, const setting *rows, int n, const setting *alone, const cost *costs,
+                      int32_t n_costs, int32_t length)
 {
     json_writer w;
     run_begin_json(&w, s, rows->engine);
@@ -200,8 +213,8 @@ static int print_json(const run_session *s, const setting *rows, int n, const se
     return json_finish(&w) ? 0 : 1;
 }
 
-/* The n rows of one width, plain decoding first, and plain decoding of one sequence, in turn; then the rows are printed.
- * `alone`, where it is not NULL, is measured with them. */
+/* The n rows of one width, plain decoding first, and plain decoding of one sequence, in turn; then the rows are
+ * printed. `alone`, where it is not NULL, is measured with them. */
 static int measure_width(setting *rows, int n, setting *alone, const int32_t *tokens, int32_t length, progress_bar *bar)
 {
     setting one = { .width = 1, .engine = rows->engine };

@@ -60,12 +60,13 @@ static int check_memory(const run_session *s)
         return 0;
     (void)fprintf(stderr,
                   "gdn run: not enough memory: %llu MiB are needed and %llu MiB are %s\n"
-                  "         weights %llu, KV cells %llu, states %llu, snapshots %llu, scratch %llu MiB; a smaller --ctx, --parallel,\n"
+                  "         weights %llu, KV cells %llu, states %llu, snapshots %llu, scratch %llu MiB; a smaller "
+                  "--ctx, --parallel,\n"
                   "         --draft-max or --batch needs less\n",
-                  (unsigned long long)(need >> 20), (unsigned long long)(limit >> 20), run_opt.memory_mib ? "allowed" : "available",
-                  (unsigned long long)(s->model->weight_bytes >> 20), (unsigned long long)(m->kv >> 20),
-                  (unsigned long long)((m->state + m->conv) >> 20), (unsigned long long)(m->snapshots >> 20),
-                  (unsigned long long)(s->scratch >> 20));
+                  (unsigned long long)(need >> 20), (unsigned long long)(limit >> 20),
+                  run_opt.memory_mib ? "allowed" : "available", (unsigned long long)(s->model->weight_bytes >> 20),
+                  (unsigned long long)(m->kv >> 20), (unsigned long long)((m->state + m->conv) >> 20),
+                  (unsigned long long)(m->snapshots >> 20), (unsigned long long)(s->scratch >> 20));
     return 1;
 }
 
@@ -83,20 +84,24 @@ static uint32_t backend_named(const char *name)
 /* With snapshots for the drafts of `spec`, and none where there are no drafts. */
 int run_open_engine(run_session *s, int32_t n_seqs, rt_spec spec, rt_engine **engine)
 {
-    static const struct { const char *name; int32_t type; } kv[] = { { "f16", GDN_F16 }, { "bf16", GDN_BF16 }, { "f32", GDN_F32 } };
+    static const struct {
+        const char *name;
+        int32_t type;
+    } kv[] = { { "f16", GDN_F16 }, { "bf16", GDN_BF16 }, { "f32", GDN_F32 } };
     rt_engine_desc d = { .model = s->model };
     int64_t context  = run_opt.context;
     if (!context)
         context = s->model->hp.n_ctx_train < 4096 ? s->model->hp.n_ctx_train : 4096;
     if (context * n_seqs > 1 << 26)
-        return cli_error(&run_command, "--ctx %lld for %d sequences is too much; %d in all are allowed", (long long)context, (int)n_seqs, 1 << 26);
+        return cli_error(&run_command, "--ctx %lld for %d sequences is too much; %d in all are allowed",
+                         (long long)context, (int)n_seqs, 1 << 26);
     d.backend = backend_named(run_opt.backend);
     if (d.backend == GDN_BACKEND_COUNT)
         return cli_error(&run_command, "--backend is '%s'; 'gdn info' lists them", run_opt.backend);
     gdn_backend_info info = { .size = sizeof info };
     if (!gdn_backend_describe(d.backend, &info) && info.available && run_opt.device >= info.n_devices)
-        return cli_error(&run_command, "--device is %lld; 0 to %u are allowed, the devices of backend %s", (long long)run_opt.device,
-                         (unsigned)info.n_devices - 1, info.name);
+        return cli_error(&run_command, "--device is %lld; 0 to %u are allowed, the devices of backend %s",
+                         (long long)run_opt.device, (unsigned)info.n_devices - 1, info.name);
     d.kv_type = -1;
     for (size_t i = 0; i < sizeof kv / sizeof kv[0]; i++)
         if (!strcmp(kv[i].name, run_opt.kv))

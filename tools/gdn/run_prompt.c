@@ -27,7 +27,8 @@ static int read_all(FILE *f, const char *name, run_bytes *to)
             return 1;
         }
         if (to->n > most) {
-            (void)fprintf(stderr, "gdn run: %s: the prompt is longer than %d MiB, which is the limit\n", name, PROMPT_MAX_MIB);
+            (void)fprintf(stderr, "gdn run: %s: the prompt is longer than %d MiB, which is the limit\n", name,
+                          PROMPT_MAX_MIB);
             return 1;
         }
         if (to->n < room) {
@@ -58,7 +59,8 @@ static int read_file(const char *path, run_prompt *p)
     if (!from_stdin)
         (void)fclose(f);
     run_bytes *t = &p->text;
-    if (!code && !run_opt.keep_newline && t->n && t->bytes[t->n - 1] == '\n') { /* editors and echo end every text with one */
+    if (!code && !run_opt.keep_newline && t->n &&
+        t->bytes[t->n - 1] == '\n') { /* editors and echo end every text with one */
         t->n -= t->n > 1 && t->bytes[t->n - 2] == '\r' ? 2 : 1;
         t->bytes[t->n] = 0;
     }
@@ -90,7 +92,9 @@ static int take_text(const char *option, const char *text, run_bytes *to)
                 c = (char)(16 * digit(at[1]) + digit(at[2]));
                 at += 2;
             } else {
-                return cli_error(&run_command, "--%s: with --escape a backslash begins one of \\n \\r \\t \\0 \\e \\\\ \\\" \\' \\xHH, not '\\%.3s'",
+                return cli_error(&run_command,
+                                 "--%s: with --escape a backslash begins one of \\n \\r \\t \\0 \\e \\\\ \\\" \\' "
+                                 "\\xHH, not '\\%.3s'",
                                  option, at);
             }
         }
@@ -151,7 +155,9 @@ static int tokenize(const run_session *s, run_prompt *p)
 int run_read_prompts(run_session *s, run_prompt **prompts, int32_t *n)
 {
     if (run_opt.chat && !rt_chat_supported(s->model->file)) {
-        (void)fprintf(stderr, "gdn run: %s has no chat template of the ChatML form; without --chat it continues texts\n", run_opt.model);
+        (void)fprintf(stderr,
+                      "gdn run: %s has no chat template of the ChatML form; without --chat it continues texts\n",
+                      run_opt.model);
         return 1;
     }
     const int from_stdin = !run_opt.prompt.n && !run_opt.file.n;

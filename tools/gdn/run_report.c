@@ -18,32 +18,42 @@ const char *run_finish_name(const rt_scheduler *scheduler, const run_request *re
 static double rate(int64_t n, double seconds) { return seconds > 0 ? (double)n / seconds : 0; }
 static double mib(uint64_t bytes) { return (double)bytes / (1 << 20); }
 
-static const char *spec_name(rt_spec spec) { return spec == RT_SPEC_MTP ? "mtp" : spec == RT_SPEC_NGRAM ? "ngram" : "off"; }
+static const char *spec_name(rt_spec spec)
+{
+    return spec == RT_SPEC_MTP ? "mtp" : spec == RT_SPEC_NGRAM ? "ngram" : "off";
+}
 
 void run_print_stats(const run_session *s, const rt_scheduler *scheduler, int32_t n, double seconds)
 {
     const rt_totals        t = rt_scheduler_totals(scheduler);
     const rt_counters      c = rt_engine_counters(s->engine);
     const rt_memory_bytes *m = &s->memory;
-    (void)fprintf(stderr, "\nrequests    %d, at most %d at once, in %.2f s; %s on %s, dense kernels %s\n", (int)n, (int)s->n_seqs, seconds,
-                  rt_arch_name(s->model->hp.arch), run_opt.backend, rt_dense_isa(rt_engine_dense(s->engine)));
-    (void)fprintf(stderr, "prompts     %lld tokens, %.1f tokens/s\n", (long long)t.prompt_tokens, rate(t.prompt_tokens, t.prompt_seconds));
-    (void)fprintf(stderr, "generation  %lld tokens, %.1f tokens/s after the first of each request, which comes with its prompt\n",
-                  (long long)t.generated_tokens, rate(t.decoded_tokens, t.generation_seconds));
+    (void)fprintf(stderr, "\nrequests    %d, at most %d at once, in %.2f s; %s on %s, dense kernels %s\n", (int)n,
+                  (int)s->n_seqs, seconds, rt_arch_name(s->model->hp.arch), run_opt.backend,
+                  rt_dense_isa(rt_engine_dense(s->engine)));
+    (void)fprintf(stderr, "prompts     %lld tokens, %.1f tokens/s\n", (long long)t.prompt_tokens,
+                  rate(t.prompt_tokens, t.prompt_seconds));
+    (void)fprintf(
+        stderr, "generation  %lld tokens, %.1f tokens/s after the first of each request, which comes with its prompt\n",
+        (long long)t.generated_tokens, rate(t.decoded_tokens, t.generation_seconds));
     if (s->spec != RT_SPEC_OFF)
-        (void)fprintf(stderr, "drafts      %s: %lld drafted, %lld accepted (%.1f%%), %.2f tokens per round, %lld rollbacks\n",
+        (void)fprintf(stderr,
+                      "drafts      %s: %lld drafted, %lld accepted (%.1f%%), %.2f tokens per round, %lld rollbacks\n",
                       spec_name(s->spec), (long long)t.drafted, (long long)t.accepted,
                       t.drafted ? 100.0 * (double)t.accepted / (double)t.drafted : 0.0,
                       t.rounds ? 1.0 + (double)t.accepted / (double)t.rounds : 0.0, (long long)t.rollbacks);
     (void)fprintf(stderr, "steps       %llu, %llu rows, %llu recurrent launches, %llu rows of the draft head\n",
                   (unsigned long long)c.steps, (unsigned long long)c.rows, (unsigned long long)c.recurrent_launches,
                   (unsigned long long)c.draft_rows);
-    (void)fprintf(stderr, "memory      weights %.1f, KV cells %.1f, states %.2f, convolution %.2f, snapshots %.2f, hidden rows %.2f, scratch %.1f MiB\n",
-                  mib(s->model->weight_bytes), mib(m->kv), mib(m->state), mib(m->conv), mib(m->snapshots), mib(m->hidden), mib(s->scratch));
+    (void)fprintf(stderr,
+                  "memory      weights %.1f, KV cells %.1f, states %.2f, convolution %.2f, snapshots %.2f, hidden rows "
+                  "%.2f, scratch %.1f MiB\n",
+                  mib(s->model->weight_bytes), mib(m->kv), mib(m->state), mib(m->conv), mib(m->snapshots),
+                  mib(m->hidden), mib(s->scratch));
 }
 
-static void print_requests(json_writer *w, const rt_scheduler *scheduler, const run_prompt *prompts, const run_request *requests, int32_t n,
-                           const run_output *output)
+static void print_requests(json_writer *w, const rt_scheduler *scheduler, const run_prompt *prompts,
+                           const run_request *requests, int32_t n, const run_output *output)
 {
     json_array(w, "requests");
     for (int32_t i = 0; i < n; i++) {
@@ -82,8 +92,8 @@ void run_begin_json(json_writer *w, const run_session *s, rt_engine *engine)
     json_string(w, "isa", rt_dense_isa(rt_engine_dense(engine)));
 }
 
-int run_print_json(const run_session *s, const rt_scheduler *scheduler, const run_prompt *prompts, const run_request *requests,
-                   int32_t n, const run_output *output, double seconds)
+int run_print_json(const run_session *s, const rt_scheduler *scheduler, const run_prompt *prompts,
+                   const run_request *requests, int32_t n, const run_output *output, double seconds)
 {
     const rt_totals   t = rt_scheduler_totals(scheduler);
     const rt_counters c = rt_engine_counters(s->engine);

@@ -22,7 +22,8 @@ struct run_output {
     text               of[];
 };
 
-run_output *run_output_create(const run_session *s, const run_prompt *prompts, const run_request *requests, int32_t n, int live)
+run_output *run_output_create(const run_session *s, const run_prompt *prompts, const run_request *requests, int32_t n,
+                              int live)
 {
     run_output *o = calloc(1, sizeof *o + (size_t)n * sizeof o->of[0]);
     if (o)
@@ -54,8 +55,8 @@ static size_t whole(const char *bytes, size_t n)
 
 /* ---- Stop strings ---- */
 
-/* The text has grown from `before` bytes. 1, and it ends where the first stop string in it begins; or 0, and as much is held
- * back as such a string's beginning may be. */
+/* The text has grown from `before` bytes. 1, and it ends where the first stop string in it begins; or 0, and as much is
+ * held back as such a string's beginning may be. */
 static int ends_at_string(const run_session *s, text *t, size_t before)
 {
     size_t first = t->n;

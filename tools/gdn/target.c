@@ -16,7 +16,8 @@ int target_backend(const char *name, uint32_t *backend)
     return 0;
 }
 
-gdn_context *target_open(const char *backend, int64_t device, gdn_context_desc *desc, char *message, uint64_t message_bytes)
+gdn_context *target_open(const char *backend, int64_t device, gdn_context_desc *desc, char *message,
+                         uint64_t message_bytes)
 {
     gdn_context *ctx = NULL;
     if (!target_backend(backend ? backend : "cpu", &desc->backend)) {

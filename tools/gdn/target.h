@@ -9,6 +9,7 @@ int target_backend(const char *name, uint32_t *backend);
 
 /* Open what the options name: backend NULL = "cpu"; desc has all the rest, and gets these two. On failure NULL, and
  * `message` says why. */
-gdn_context *target_open(const char *backend, int64_t device, gdn_context_desc *desc, char *message, uint64_t message_bytes);
+gdn_context *target_open(const char *backend, int64_t device, gdn_context_desc *desc, char *message,
+                         uint64_t message_bytes);
 
 #endif

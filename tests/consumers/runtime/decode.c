@@ -1,4 +1,5 @@
-/* A few tokens of a model, and what its logits were to the bit: decode MODEL... Every build of the runtime prints the same. */
+/* A few tokens of a model, and what its logits were to the bit: decode MODEL... Every build of the runtime prints the
+ * same. */
 #include <stdio.h>
 
 #include "runtime/engine.h"
