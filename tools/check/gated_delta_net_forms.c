@@ -121,9 +121,37 @@ static int types(int want, int n, delta_spec *spec, char *name, size_t bytes)
     return n;
 }
 
+/* One thing that is not as by default, and nothing else: a backend may choose a kernel by it. */
+static int alone(int want, int n, delta_spec *spec, char *name, size_t bytes)
+{
+    static const char *const words[] = { "norm", "linear", "logit", "factor", "g_f16", "beta_f16", "out_f16" };
+    enum { NORM, LINEAR, LOGIT, FACTOR, G, BETA, OUT, N };
+    for (int what = 0; what < N; what++)
+        for (int gate = 0; gate < 2; gate++)
+            for (int length = 1; length <= 40; length += 39, n++) {
+                if (n != want)
+                    continue;
+                delta_defaults(spec, 1, 2, 128, 32);
+                delta_batch(spec, 2, length);
+                spec->gate = gate;
+                spec->qk_norm = what == NORM ? GDN_NORM_ADD : GDN_NORM_NONE;
+                spec->g_form = what == LINEAR ? GDN_G_LINEAR : GDN_G_LOG;
+                if (what == LINEAR)
+                    spec->values[DELTA_G] = CHECK_UNIT;
+                spec->beta_form = what == LOGIT ? GDN_BETA_LOGIT : GDN_BETA_PLAIN;
+                spec->beta_factor = what == FACTOR ? 2.0f : 0;
+                spec->dtype_g = what == G ? GDN_F16 : GDN_F32;
+                spec->dtype_beta = what == BETA ? GDN_F16 : GDN_F32;
+                spec->dtype_out = what == OUT ? GDN_F16 : GDN_F32;
+                snprintf(name, bytes, "forms/alone_%s_%s_T%d", words[what], gate ? "channel" : "scalar", length);
+            }
+    return n;
+}
+
 int delta_forms(int want, delta_spec *spec, char *name, size_t bytes)
 {
     int n = forms(want, 0, spec, name, bytes);
     n = norms(want, n, spec, name, bytes);
-    return types(want, n, spec, name, bytes);
+    n = types(want, n, spec, name, bytes);
+    return alone(want, n, spec, name, bytes);
 }
