@@ -166,7 +166,7 @@ def lint(root):
     texts = {name: for_metal(name, strip((root / name).read_text())) for name in files(root)}
     defined = set()
     for text in texts.values():
-        defined |= set(re.findall(r"^(?:GDN_INLINE|GDN_ELEMENTARY_FUNCTION|template <[^\n]*> GDN_INLINE)\s+[\w ]+?\b(\w+)\(", text, flags=re.M))
+        defined |= set(re.findall(r"^(?:GDN_INLINE|GDN_ELEMENTARY_FUNCTION|template <[^\n]*> GDN_INLINE)\s+[\w *]+?\b(\w+)\(", text, flags=re.M))
         defined |= set(re.findall(r"^#\s*define\s+(\w+)\(", text, flags=re.M))
     for name, text in texts.items():
         found += check_words(name, text, defined)

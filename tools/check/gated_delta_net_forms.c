@@ -128,9 +128,37 @@ static void types(check_walk *w)
                     }
 }
 
+/* One thing that is not as by default, and nothing else: a backend may choose a kernel by it. */
+static void alone(check_walk *w)
+{
+    delta_spec *const spec = &w->spec->gated_delta_net;
+    static const char *const words[] = { "norm", "linear", "logit", "factor", "g_f16", "beta_f16", "out_f16" };
+    enum { NORM, LINEAR, LOGIT, FACTOR, G, BETA, OUT, N };
+    for (int what = 0; what < N; what++)
+        for (int gate = 0; gate < 2; gate++)
+            for (int length = 1; length <= 40; length += 39) {
+                if (!check_here(w))
+                    continue;
+                delta_defaults(spec, 1, 2, 128, 32);
+                delta_batch(spec, 2, length);
+                spec->gate = gate;
+                spec->qk_norm = what == NORM ? GDN_NORM_ADD : GDN_NORM_NONE;
+                spec->g_form = what == LINEAR ? GDN_G_LINEAR : GDN_G_LOG;
+                if (what == LINEAR)
+                    spec->values[DELTA_G] = CHECK_UNIT;
+                spec->beta_form = what == LOGIT ? GDN_BETA_LOGIT : GDN_BETA_PLAIN;
+                spec->beta_factor = what == FACTOR ? 2.0f : 0;
+                spec->dtype_g = what == G ? GDN_F16 : GDN_F32;
+                spec->dtype_beta = what == BETA ? GDN_F16 : GDN_F32;
+                spec->dtype_out = what == OUT ? GDN_F16 : GDN_F32;
+                CHECK_NAME(w, "forms/alone_%s_%s_T%d", words[what], gate ? "channel" : "scalar", length);
+            }
+}
+
 void delta_fixed_forms(check_walk *w)
 {
     forms(w);
     norms(w);
     types(w);
+    alone(w);
 }
