@@ -1,0 +1,63 @@
+#!/usr/bin/env python3
+"""How many files a change of the usual kinds touches, counted on what is there; and that it has not become more.
+
+    count_places.py            the counts, and which of them are above what they were
+    count_places.py --files    and the files
+
+An argument: the product's files in which a member of gdn_gated_delta_net_args stands, from the public header to the last
+device's kernel. A kernel: files that have its name, and others that mention it. The recurrence: places that carry its step 5.
+"""
+import pathlib
+import re
+import subprocess
+import sys
+
+ROOT = pathlib.Path(__file__).resolve().parent.parent
+PRODUCT = ("include/", "core/", "reference/", "cpu/", "gpu/", "cuda/", "vulkan/", "metal/", "numerics/", "simd/")
+BESIDE = ("tools/check/", "bench/", "cmake/", "CMakeLists.txt", "scripts/lint_metal.py")
+
+# What is counted, and the most that it may be. Members with names that nothing else has.
+ARGUMENTS = {"beta_factor": 10, "g_form": 12, "qk_norm": 13}
+KERNELS = {"set_rows": (19, 28), "ssm_conv": (19, 31)}
+RECURRENCES = 9
+
+
+def texts():
+    names = subprocess.run(["git", "-C", ROOT, "ls-files"], capture_output=True, text=True, check=True).stdout.split("\n")
+    for name in names:
+        if name.startswith(PRODUCT + BESIDE) or (name and "docs/kernels/" in name):
+            yield name, (ROOT / name).read_text(encoding="utf-8", errors="replace")
+
+
+def without_comments(text):
+    return re.sub(r"/\*.*?\*/|//[^\n]*", "", text, flags=re.S)
+
+
+def main(arguments):
+    files = dict(texts())
+    product = {name: without_comments(text) for name, text in files.items() if name.startswith(PRODUCT)}
+    too_many = 0
+
+    def say(what, found, most):
+        nonlocal too_many
+        print(f"{what}: {len(found)}{f', and it was {most}' if len(found) > most else ''}")
+        if "--files" in arguments:
+            print("".join(f"    {name}\n" for name in sorted(found)), end="")
+        too_many += len(found) > most
+
+    for member, most in ARGUMENTS.items():
+        say(f"argument {member}", [name for name, text in product.items() if re.search(rf"\b{member}\b", text)], most)
+    for stem, (own, others) in KERNELS.items():
+        say(f"kernel {stem}, its own files", [name for name in files if stem in name], own)
+        say(f"kernel {stem}, other files that mention it",
+            [name for name, text in files.items() if stem not in name and stem in without_comments(text)], others)
+    say("places of the recurrence", [f"{name}:{text.count(chr(10), 0, m.start()) + 1}" for name, text in files.items()
+                                     for m in re.finditer(r"[/*\s]5: update", text) if name.startswith(PRODUCT)], RECURRENCES)
+    return 1 if too_many else 0
+
+
+if __name__ == "__main__":
+    if set(sys.argv[1:]) & {"--help", "-h"}:
+        print(__doc__.strip())
+        sys.exit(0)
+    sys.exit(main(sys.argv[1:]))
