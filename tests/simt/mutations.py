@@ -102,10 +102,11 @@ def main():
         good = {kernel: top / f"{kernel}.o" for kernel in KERNELS}
         list(pool.map(lambda kernel: compile_kernel(args, ROOT, kernel, good[kernel]), KERNELS))
         link(args, good.values(), top)
-        notice = sorted({mistake.noticed_by for mistake in wanted})
-        for what, (status, said) in zip(notice, pool.map(lambda w: run(args, top, w), notice)):
+        # Every run that has to notice something, on kernels without a mistake: also that there are such cases at all.
+        notice = sorted({(mistake.noticed_by, tuple(mistake.arguments)) for mistake in wanted})
+        for what, (status, said) in zip(notice, pool.map(lambda w: run(args, top, *w), notice)):
             if status:
-                sys.exit(f"mutations: {what} fails without any mistake: {status} {said}")
+                sys.exit(f"mutations: {' '.join((what[0], *what[1]))} fails without any mistake: {status} {said}")
 
         def one(number):
             folder = top / str(number)
