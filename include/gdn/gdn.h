@@ -392,7 +392,7 @@ enum {
 
 /*
  * The gated delta rule, token by token, for every value head h of every sequence, in place of attention.
- * With S the head's state (key x value), a = exp(g), all in the order docs/numerics.md fixes:
+ * With S the head's state (key x value), a = exp(g) unless g_form says otherwise, in the order docs/numerics.md fixes:
  *
  *     kv[j]   = a * sum_i S[i][j] k[i]              (GATE_CHANNEL: sum_i S[i][j] (a[i] k[i]))
  *     d[j]    = beta * (v[j] - kv[j])
