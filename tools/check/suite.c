@@ -20,7 +20,8 @@ int check_draw_starts(const int *length, size_t stride, int n, int *lead, int *t
 
 int check_n_fixed(const check_suite *suite)
 {
-    check_walk w = { .want = -1 };
+    check_spec spec; /* of no case: nothing of it is filled in */
+    check_walk w = { .want = -1, .spec = &spec };
     suite->walk(&w);
     return w.n;
 }
