@@ -273,7 +273,7 @@ GDN_KERNEL(gdn_cuda_conv_4_typed, gdn_gpu_ssm_conv, GDN_CUDA_CONV_THREADS)
 {
     ssm_conv<4, true, true>(p);
 }
-GDN_KERNEL(gdn_cuda_conv_any_typed, gdn_gpu_ssm_conv, GDN_CUDA_CONV_THREADS)
+GDN_KERNEL(gdn_cuda_conv_any_typed, gdn_gpu_ssm_conv, GDN_BLOCKS(GDN_CUDA_CONV_THREADS, 1))
 {
     ssm_conv<16, false, true>(p);
 }
