@@ -6,6 +6,9 @@ that the models were trained with? They hold inputs and results of HF transforme
 
   gated_delta_net  qwen3_next: torch_recurrent_gated_delta_rule   (scalar gate)
                    kimi_linear: recurrent_kimi_delta_attention    (one gate per key channel, KDA)
+                   qwen3_next: Qwen3NextGatedDeltaNet.forward, and torch_recurrent_gated_delta_rule and
+                   torch_chunk_gated_delta_rule with use_qk_l2norm_in_kernel    (forms: q, k and gates as the
+                   projections leave them)
   ssm_conv         qwen3_next: causal_conv1d_fn, causal_conv1d_update
 
 The delta rules cast their arguments to float32, so their files have two results: *_hf32 is what HF's function returned;
@@ -15,6 +18,7 @@ Nothing is written unless *_ref64 agrees with HF's function in float64 (for the 
 float32 turned into casts to float64) and in float32. tests/golden/README.md describes the files and how to remake them.
 """
 import argparse
+import functools
 import inspect
 import json
 import pathlib
@@ -28,7 +32,7 @@ import transformers
 from transformers.models.kimi_linear import modeling_kimi_linear as kimi
 from transformers.models.qwen3_next import modeling_qwen3_next as qwen
 
-SIZE_LIMIT = 400_000  # bytes, all files together
+SIZE_LIMIT = 700_000  # bytes, all files together
 TOL_FORMULA = 1e-13   # ref64 against HF's function in float64, relative to the largest result
 TOL_FLOAT32 = 5e-6    # ref64 against HF's function as it is, likewise
 
@@ -38,7 +42,7 @@ TOL_FLOAT32 = 5e-6    # ref64 against HF's function as it is, likewise
 # hf() goes back to the torch function below the replacement.
 
 def hf(module, name):
-    function = inspect.unwrap(getattr(module, name, None) or sys.exit(
+    function = inspect.unwrap(functools.reduce(lambda a, b: getattr(a, b, None), name.split("."), module) or sys.exit(
         f"transformers {transformers.__version__} has no {module.__name__}.{name}; see tests/golden/README.md"))
     if function.__code__.co_filename != module.__file__:
         sys.exit(f"{module.__name__}.{name} is not transformers' own code but {function.__code__.co_filename}")
@@ -51,6 +55,7 @@ HF_KDA = hf(kimi, "recurrent_kimi_delta_attention")
 HF_CONV_PREFILL = hf(qwen, "causal_conv1d_fn")
 HF_CONV_UPDATE = hf(qwen, "causal_conv1d_update")
 HF_L2NORM = hf(qwen, "l2norm")  # x * rsqrt(sum x^2 + 1e-6)
+HF_LAYER = hf(qwen, "Qwen3NextGatedDeltaNet.forward")
 
 try:  # a second witness for KDA, used where it is installed
     from fla import __version__ as FLA_VERSION
@@ -69,12 +74,22 @@ class Torch64:
         return getattr(torch, name)
 
 
-def in_float64(function):
-    """The same code as `function`, with its casts to float32 turned into casts to float64."""
-    copy = types.FunctionType(function.__code__, {**function.__globals__, "torch": Torch64()}, function.__name__,
+class Tensor64(torch.Tensor):
+    """A tensor whose float() does not leave float64 either."""
+    float = torch.Tensor.double
+
+
+def with_globals(function, **names):
+    """The same code as `function`, which finds other things under these names of its module."""
+    copy = types.FunctionType(function.__code__, {**function.__globals__, **names}, function.__name__,
                               function.__defaults__, function.__closure__)
     copy.__kwdefaults__ = function.__kwdefaults__
     return copy
+
+
+def in_float64(function):
+    """The same code as `function`, with its casts to float32 turned into casts to float64."""
+    return with_globals(function, torch=Torch64())
 
 
 def call_torch(function, *arrays, dtype=torch.float64, **kwargs):
@@ -83,6 +98,36 @@ def call_torch(function, *arrays, dtype=torch.float64, **kwargs):
     with torch.no_grad():
         results = function(*map(as_tensor, arrays), **{k: as_tensor(v) for k, v in kwargs.items()})
     return tuple(r.numpy() for r in results) if isinstance(results, tuple) else results.numpy()
+
+
+def hf_layer(q, k, v, a, b, A_log, dt_bias, state_in, dtype):
+    """HF's layer between its projections, from raw q, k and gates to the delta rule's (out, state). Its forward() runs on
+    an object that has our operands where the layer has projections, passes the convolution's input through, and leaves
+    out what comes after the rule. A state makes it a layer with a cache; with one token it then takes the recurrent rule,
+    otherwise the chunked one."""
+    wide = dtype == torch.float64
+    tensor = lambda x: torch.tensor(x, dtype=dtype).as_subclass(Tensor64 if wide else torch.Tensor)
+    q, k, v, a, b = map(tensor, (q, k, v, a, b))
+    rule = in_float64 if wide else lambda function: function
+    pass_through = lambda x, *args, **kwargs: x
+    forward = with_globals(
+        HF_LAYER, causal_conv1d_fn=pass_through, torch_recurrent_gated_delta_rule=rule(HF_DELTA),
+        torch_chunk_gated_delta_rule=rule(HF_DELTA_CHUNKED))
+    states = []
+    cache = types.SimpleNamespace(
+        get_conv_state=lambda *args, **kwargs: None, update_conv_state=pass_through,
+        get_recurrent_state=lambda *args, **kwargs: None if state_in is None else tensor(state_in),
+        update_recurrent_state=lambda state, layer: states.append(state))
+    layer = types.SimpleNamespace(
+        layer_idx=0, conv_kernel_size=4, activation=None,
+        conv1d=types.SimpleNamespace(weight=torch.zeros(1, 1, 4), bias=None),
+        key_dim=q.shape[2] * q.shape[3], value_dim=v.shape[2] * v.shape[3], head_k_dim=q.shape[3], head_v_dim=v.shape[3],
+        in_proj_qkvz=pass_through, in_proj_ba=pass_through,
+        fix_query_key_value_ordering=lambda qkvz, ba: (q, k, v, torch.zeros_like(v), b, a),
+        A_log=tensor(A_log), dt_bias=tensor(dt_bias), norm=pass_through, out_proj=pass_through)
+    with torch.no_grad():
+        out = forward(layer, torch.zeros(q.shape[0], q.shape[1], 1, dtype=dtype), cache)
+    return tuple(x.as_subclass(torch.Tensor).numpy() for x in (out.reshape(v.shape), states[0]))
 
 
 # ---- The formulas, in numpy float64 ----------------------------------------------------------------------------------
@@ -108,6 +153,14 @@ def delta_rule_ref64(q, k, v, g, beta, state_in):
     return out, state_out
 
 
+def forms_ref64(q, k, v, a, b, A_log, dt_bias, state_in):
+    """The same from what the projections leave: q and k of any length, a and b the gates before their functions."""
+    q, k, a, b, A_log, dt_bias = (x.astype(np.float64) for x in (q, k, a, b, A_log, dt_bias))
+    unit = lambda x: x / np.sqrt((x * x).sum(axis=-1, keepdims=True) + 1e-6)
+    g, beta = -np.exp(A_log) * np.log1p(np.exp(a + dt_bias)), 1 / (1 + np.exp(-b))
+    return g, beta, delta_rule_ref64(unit(q), unit(k), v, g, beta, state_in)
+
+
 def conv_ref64(x, weight, bias, history, silu):
     """The causal depthwise convolution: weight[c][kc-1] meets the current token. Returns (out, new history)."""
     x, weight, bias, history = (a.astype(np.float64) for a in (x, weight, bias, history))
@@ -130,6 +183,16 @@ DELTA_CASES = {  # g: the range it is drawn from. from_zero: no state_in.
     "gdn_t7_fast_r3":  dict(seed=108, T=7,   H_k=1, H_v=3, S_k=16,  S_v=16,  g=(-12.0, -8.0)),
     "gdn_t3_b2":       dict(seed=109, T=3, B=2, H_k=1, H_v=1, S_k=16, S_v=16, g=(-1.0, -0.01)),
     "kda_t12_s16_r2":  dict(seed=110, T=12,  H_k=1, H_v=2, S_k=16,  S_v=16,  g=(-1.0, -0.001), kda=True),
+}
+
+FORMS_CASES = {  # bf16: q, k, v, a and b are values of bfloat16, and so is HF's out
+    "forms_t1":        dict(seed=301, T=1,   H_k=2, H_v=4, S_k=16,  S_v=16),
+    "forms_t1_zero":   dict(seed=302, T=1,   H_k=2, H_v=4, S_k=32,  S_v=16, from_zero=True),
+    "forms_t5_b2":     dict(seed=303, T=5, B=2, H_k=2, H_v=4, S_k=16, S_v=24),
+    "forms_t5_zero":   dict(seed=304, T=5,   H_k=2, H_v=6, S_k=32,  S_v=16, from_zero=True),
+    "forms_t5_bf16":   dict(seed=305, T=5,   H_k=2, H_v=4, S_k=32,  S_v=16, bf16=True),
+    "forms_t70":       dict(seed=306, T=70,  H_k=1, H_v=2, S_k=16,  S_v=16),
+    "forms_t70_zero":  dict(seed=307, T=70,  H_k=1, H_v=2, S_k=32,  S_v=16, from_zero=True),
 }
 
 CONV_CASES = {
@@ -213,6 +276,64 @@ def make_delta(name, seed, T, H_k, H_v, S_k, S_v, g, B=1, kda=False, from_zero=F
         "layout": {"q": "[B][T][H_k][S_k]", "k": "[B][T][H_k][S_k]", "v": "[B][T][H_v][S_v]",
                    "g": "[B][T][H_v][S_k]" if kda else "[B][T][H_v]", "beta": "[B][T][H_v]",
                    "state": "[B][H_v][S_k][S_v]", "out": "[B][T][H_v][S_v]"},
+        "error_over_max": {label: float(f"{e:.2e}") for label, e in errors.items()}, "seed": seed,
+    }
+    return tensors, meta
+
+
+def make_forms(name, seed, T, H_k, H_v, S_k, S_v, B=1, from_zero=False, bf16=False):
+    rng = np.random.default_rng(seed)
+    bfloat16 = lambda x: torch.tensor(float32(x)).to(torch.bfloat16)
+    stored = (lambda x: bfloat16(x).float().numpy()) if bf16 else float32
+
+    def keys():  # of lengths about 2^-10 to 2^4: where they are short, eps matters and so does where it stands
+        lengths = np.ldexp(1.0, rng.integers(-12, 3, (B, T, H_k, 1)))
+        lengths[:, 0, 0] = 2.0 ** -12
+        x = lengths * rng.standard_normal((B, T, H_k, S_k))
+        if T > 2:
+            x[:, 2, 0] = 0
+        return stored(x)
+
+    q, k, v = keys(), keys(), stored(rng.standard_normal((B, T, H_v, S_v)))
+    a, b = stored(rng.uniform(-5, 3, (B, T, H_v))), stored(rng.uniform(-5, 5, (B, T, H_v)))
+    A_log, dt_bias = float32(rng.uniform(-4, 1.5, H_v)), float32(rng.uniform(-2, 2, H_v))
+    state_in = None if from_zero else float32(0.5 * rng.standard_normal((B, H_v, S_k, S_v)))
+
+    inputs = (q, k, v, a, b, A_log, dt_bias)
+    g, beta, ref = forms_ref64(*inputs, np.zeros((B, H_v, S_k, S_v)) if from_zero else state_in)
+    hf32 = hf_layer(*inputs, state_in, torch.float32)
+    witnesses = {
+        "Qwen3NextGatedDeltaNet f64": (TOL_FORMULA, hf_layer(*inputs, state_in, torch.float64)),
+        "Qwen3NextGatedDeltaNet f32": (TOL_FLOAT32, hf32),
+    }
+    kwargs = dict(initial_state=state_in, output_final_state=True, use_qk_l2norm_in_kernel=True)
+    for function in (HF_DELTA, HF_DELTA_CHUNKED):
+        args = (q, k, v, g, beta)
+        witnesses[f"{function.__name__} f64"] = (TOL_FORMULA, call_torch(in_float64(function), *args, **kwargs))
+        witnesses[f"{function.__name__} f32"] = (TOL_FLOAT32, call_torch(function, *args, **kwargs, dtype=torch.float32))
+    errors = judge(name, witnesses, ref)
+    if bf16:  # out is a float32 rounded once: what is beyond half a unit in its last place has to be float32's
+        with torch.no_grad():
+            out, _ = HF_DELTA(*map(bfloat16, (q, k, v)), torch.tensor(float32(g)), torch.tensor(float32(beta)),
+                              **kwargs | dict(initial_state=torch.tensor(state_in)))
+        half_unit = np.where(ref[0] == 0, 0, np.ldexp(1.0, np.frexp(ref[0])[1] - 9))
+        beyond = np.maximum(np.abs(out.double().numpy() - ref[0]) - half_unit, 0).max()
+        label = f"{HF_DELTA.__name__} bf16, beyond its rounding"
+        errors[label] = beyond / np.abs(ref[0]).max()
+        if out.dtype != torch.bfloat16 or not errors[label] <= TOL_FLOAT32:
+            sys.exit(f"{name}: {label} is {errors[label]:.2e} from the formula, allowed is {TOL_FLOAT32:.0e}")
+
+    tensors = {"params": np.array([B, T, H_k, H_v, S_k, S_v, 0, bf16], np.int32), "q": q, "k": k, "v": v, "a": a, "b": b,
+               "A_log": A_log, "dt_bias": dt_bias}
+    if not from_zero:
+        tensors["state_in"] = state_in
+    tensors |= {"out_ref64": ref[0], "out_hf32": hf32[0], "state_out_ref64": ref[1]}
+    meta = {
+        "function": f"{qwen.__name__}.Qwen3NextGatedDeltaNet.forward",
+        "params": "B T H_k H_v S_k S_v kda bf16",
+        "layout": {"q": "[B][T][H_k][S_k]", "k": "[B][T][H_k][S_k]", "v": "[B][T][H_v][S_v]", "a": "[B][T][H_v]",
+                   "b": "[B][T][H_v]", "A_log": "[H_v]", "dt_bias": "[H_v]", "state": "[B][H_v][S_k][S_v]",
+                   "out": "[B][T][H_v][S_v]"},
         "error_over_max": {label: float(f"{e:.2e}") for label, e in errors.items()}, "seed": seed,
     }
     return tensors, meta
@@ -316,7 +437,7 @@ def main():
     print(f"{'case':16} {'witness against ref64':36} {'out':>10} {'state':>10} {'rel. max':>10}")
 
     blobs = {}
-    for cases, make in ((DELTA_CASES, make_delta), (CONV_CASES, make_conv)):
+    for cases, make in ((DELTA_CASES, make_delta), (FORMS_CASES, make_forms), (CONV_CASES, make_conv)):
         for name, case in cases.items():
             tensors, meta = make(name, **case)
             versions = VERSIONS | ({"fla": FLA_VERSION} if FLA_KDA and case.get("kda") else {})

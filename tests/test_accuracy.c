@@ -6,7 +6,12 @@
  * binary64: equation 10 of the gated delta net paper and the channel-gated form of the Kimi paper, written
  * down below as matrices, and the results of other implementations in tests/golden/. An error is the largest
  * difference, relative to the largest magnitude of the yardstick's tensor. Every case has a bound and a
- * control: the same call with its input off by 2^-12, which must break the bound. */
+ * control: the same call with its input off by 2^-12, which must break the bound.
+ *
+ * Golden files of forms have q, k and the gates as a layer's projections leave them, and the call prepares them. Their
+ * bound is that of the others, for preparing costs little, in u = 2^-24: the norms of k and q 4 u each, sigmoid 2 ulps
+ * or 4 u at most, and g about 6 u of itself, of which exp(g) keeps |g| exp(g) <= 0.37, or 2.2 u; the decays of many
+ * tokens together no more, being exp of a sum. The worst of all these at one element would be 14 u, 8e-7. */
 #include <math.h>
 #include <stddef.h>
 #include <stdint.h>
@@ -22,6 +27,8 @@
 /* What ggml's tests ask of its backends: the mean squared error over the mean square. */
 #define NMSE_BOUND 1e-7
 #define PERTURBED (1.0f + 0x1p-12f)
+/* In 16 bits that would be rounded away. */
+#define PERTURBED_BF16 (1.0f + 0x1p-6f)
 
 static int verbose, failures, comparisons;
 static double worst;
@@ -36,11 +43,13 @@ static void *allocate(size_t n, size_t bytes)
     return memory;
 }
 
-/* Yardstick element i: golden files hold binary64, and binary32 for large tensors. */
+/* Yardstick element i: golden files hold binary64, and binary32 for large tensors. Results of type BF16 may be off by
+ * one rounding, half a unit in the last place of 8 bits, before the bound applies. */
 typedef struct yardstick {
     const double      *values;
     const gdng_tensor *golden;
     size_t             n;
+    int                bf16;
 } yardstick;
 
 static double at(const yardstick *y, size_t i)
@@ -56,7 +65,8 @@ static errors measure(const float *x, const yardstick *y)
 {
     double largest = 0, off = 0, squares = 0, off_squares = 0;
     for (size_t i = 0; i < y->n; i++) {
-        const double want = at(y, i), e = fabs((double)x[i] - want);
+        const double want = at(y, i), rounding = y->bf16 && want != 0 ? ldexp(1, ilogb(want) - 8) : 0;
+        const double far = fabs((double)x[i] - want) - rounding, e = far < 0 ? 0 : far;
         largest = fmax(largest, fabs(want));
         off     = e > off || !(e == e) ? (e == e ? e : INFINITY) : off;
         squares += want * want;
@@ -96,12 +106,13 @@ static void require_far(const char *target, const char *name, const char *tensor
 
 /* ---- Running a kernel anywhere -------------------------------------------------------------------------- */
 
-/* An operand or map: what it holds, NULL for one that is absent, and where to put what it holds afterwards. */
+/* An operand or map: what it holds, NULL for one that is absent, where to put what it holds afterwards, its type. */
 typedef struct part {
     const char *name;
     const void *data;
     size_t      bytes;
     void       *result;
+    int32_t     dtype;
 } part;
 
 static void must(gdn_status status)
@@ -129,7 +140,8 @@ static int run_kernel(gdn_context *ctx, const check_kernel *kernel, check_args *
             *check_span(args, o) = span[i];
         else
             *check_tensor(args, o) =
-                (gdn_tensor){ .data = span[i].data, .offset = span[i].offset, .bytes = span[i].bytes };
+                (gdn_tensor){ .data = span[i].data, .offset = span[i].offset, .bytes = span[i].bytes,
+                              .dtype = parts[i].dtype };
     }
     gdn_status status = kernel->query(ctx, args, &cap);
     if (!status && cap.workspace_bytes)
@@ -159,6 +171,10 @@ typedef struct delta_case {
     int B, T, Hk, Hv, Sk, Sv, channel;
     const float *q, *k, *v, *g, *beta;
     const float *state_in; /* [B][Hv][Sk][Sv], or NULL = zero */
+    /* With forms, the call normalises q and k, and g and beta are the projections a and b. */
+    int forms, g_form;
+    const float *ssm_a, *dt_bias; /* [Hv]; ssm_a as g_form wants it */
+    int32_t type; /* of q, k, v, g, beta and out; values of BF16 are exact in it */
     yardstick out, state;
     double bound_out, bound_state;
 } delta_case;
@@ -204,40 +220,73 @@ static void delta_formula(const delta_case *c, double *out, double *S)
     free(w);
 }
 
+/* x in the type, rounded to nearest where that is BF16. */
+static void *in_type(const float *x, size_t n, int32_t type)
+{
+    void *copy = allocate(n, 4);
+    for (size_t i = 0; i < n && type == GDN_BF16; i++) {
+        uint32_t b;
+        memcpy(&b, &x[i], 4);
+        ((uint16_t *)copy)[i] = (uint16_t)((b + 0x7FFF + (b >> 16 & 1)) >> 16);
+    }
+    if (type == GDN_F32)
+        memcpy(copy, x, n * 4);
+    return copy;
+}
+
+/* n elements of the type at x become binary32 in place. */
+static void widen(float *x, size_t n, int32_t type)
+{
+    for (size_t i = n; i-- > 0 && type == GDN_BF16;) {
+        uint16_t half;
+        memcpy(&half, (const char *)x + 2 * i, 2);
+        const uint32_t b = (uint32_t)half << 16;
+        memcpy(&x[i], &b, 4);
+    }
+}
+
 /* 1 if it ran. v_factor perturbs; head_map is the right one or not. */
 static int delta_run(gdn_context *ctx, const delta_case *c, float v_factor, int head_map, float *out, float *state)
 {
-    const size_t tokens = (size_t)c->B * (size_t)c->T, n_q = tokens * (size_t)(c->Hk * c->Sk) * 4;
-    const size_t n_v = out_size(c), n_gates = tokens * (size_t)c->Hv;
+    const size_t tokens = (size_t)c->B * (size_t)c->T, n_q = tokens * (size_t)(c->Hk * c->Sk);
+    const size_t n_v = out_size(c), n_beta = tokens * (size_t)c->Hv, n_g = n_beta * (size_t)(c->channel ? c->Sk : 1);
+    const size_t element = c->type == GDN_BF16 ? 2 : 4, n_heads = (size_t)c->Hv;
     const gdn_gated_delta_net_args call = {
         .size = sizeof call, .n_seqs = c->B, .n_tokens = c->B * c->T, .n_heads_k = c->Hk, .n_heads_v = c->Hv,
         .head_dim_k = c->Sk, .head_dim_v = c->Sv, .n_rows = c->B, .head_map = head_map,
         .gate = c->channel ? GDN_GATE_CHANNEL : GDN_GATE_SCALAR, .state_layout = GDN_STATE_KV,
+        .qk_norm = c->forms ? GDN_NORM_ADD : GDN_NORM_NONE, .qk_norm_eps = c->forms ? 1e-6f : 0, .g_form = c->g_form,
+        .beta_form = c->forms ? GDN_BETA_LOGIT : GDN_BETA_PLAIN,
     };
     check_args a = { .gated_delta_net = call };
-    float *v = allocate(n_v, 4), *start = allocate(state_size(c), 4);
+    float *scaled = allocate(n_v, 4), *start = allocate(state_size(c), 4);
     for (size_t i = 0; i < n_v; i++)
-        v[i] = c->v[i] * v_factor;
+        scaled[i] = c->v[i] * v_factor;
     /* A slot that holds NaN, for GDN_NONE must not look at it. */
     for (size_t i = 0; i < state_size(c); i++)
         start[i] = c->state_in ? c->state_in[i] : NAN;
     int32_t *none = allocate((size_t)c->B, 4);
     for (int b = 0; b < c->B; b++)
         none[b] = c->state_in ? b : GDN_NONE;
+    void *q = in_type(c->q, n_q, c->type), *k = in_type(c->k, n_q, c->type), *v = in_type(scaled, n_v, c->type);
+    void *g = in_type(c->g, n_g, c->type), *beta = in_type(c->beta, n_beta, c->type);
     const part parts[] = {
-        { "q", c->q, n_q, NULL },
-        { "k", c->k, n_q, NULL },
-        { "v", v, n_v * 4, NULL },
-        { "beta", c->beta, n_gates * 4, NULL },
-        { "g", c->g, n_gates * (size_t)(c->channel ? c->Sk : 1) * 4, NULL },
-        { "out", v, n_v * 4, out },
-        { "state", start, state_size(c) * 4, state },
-        { "state_src", none, (size_t)c->B * 4, NULL },
+        { "q", q, n_q * element, NULL, c->type },
+        { "k", k, n_q * element, NULL, c->type },
+        { "v", v, n_v * element, NULL, c->type },
+        { "beta", beta, n_beta * element, NULL, c->type },
+        { "g", g, n_g * element, NULL, c->type },
+        { "ssm_a", c->ssm_a, n_heads * 4, NULL, GDN_F32 },
+        { "dt_bias", c->dt_bias, n_heads * 4, NULL, GDN_F32 },
+        { "out", v, n_v * element, out, c->type },
+        { "state", start, state_size(c) * 4, state, GDN_F32 },
+        { "state_src", none, (size_t)c->B * 4, NULL, GDN_I32 },
     };
     const int ran = run_kernel(ctx, &check_kernel_gated_delta_net, &a, parts, sizeof parts / sizeof parts[0]);
-    free(v);
-    free(start);
-    free(none);
+    widen(out, n_v, c->type);
+    void *const memory[] = { q, k, v, g, beta, scaled, start, none };
+    for (size_t i = 0; i < sizeof memory / sizeof memory[0]; i++)
+        free(memory[i]);
     return ran;
 }
 
@@ -249,7 +298,7 @@ static void delta_judge(gdn_context *ctx, const char *target, const char *name, 
     } else {
         require_close(target, name, "out", out, &c->out, c->bound_out);
         require_close(target, name, "state", state, &c->state, c->bound_state);
-        if (delta_run(ctx, c, PERTURBED, GDN_HEADS_GROUPED, out, state)) {
+        if (delta_run(ctx, c, c->type == GDN_BF16 ? PERTURBED_BF16 : PERTURBED, GDN_HEADS_GROUPED, out, state)) {
             require_far(target, name, "out", out, &c->out, c->bound_out);
             require_far(target, name, "state", state, &c->state, c->bound_state);
         }
@@ -300,12 +349,12 @@ static int conv_run(gdn_context *ctx, const conv_case *c, float x_factor, int re
     for (int b = 0; b < c->B; b++)
         position[b] = P;
     const part parts[] = {
-        { "x", x, n * 4, NULL },
-        { "weight", c->weight, (size_t)(c->C * c->kc) * 4, NULL },
-        { "bias", c->bias, (size_t)c->C * 4, NULL },
-        { "out", x, n * 4, out },
-        { "history", ring, n_ring * 4, ring },
-        { "position", position, (size_t)c->B * 4, NULL },
+        { "x", x, n * 4, NULL, GDN_F32 },
+        { "weight", c->weight, (size_t)(c->C * c->kc) * 4, NULL, GDN_F32 },
+        { "bias", c->bias, (size_t)c->C * 4, NULL, GDN_F32 },
+        { "out", x, n * 4, out, GDN_F32 },
+        { "history", ring, n_ring * 4, ring, GDN_F32 },
+        { "position", position, (size_t)c->B * 4, NULL, GDN_I32 },
     };
     const int ran = run_kernel(ctx, &check_kernel_ssm_conv, &a, parts, sizeof parts / sizeof parts[0]);
     free(x);

@@ -33,6 +33,8 @@ static void *keep(any_case *c, size_t n, size_t bytes)
 static const char *const golden_delta[] = { "gdn_t1_s16_r2",  "gdn_t3_b2",     "gdn_t7_s32",    "gdn_t64_s16",
                                             "gdn_t3_s64",     "gdn_t4_s128",   "gdn_t5_s32x48", "gdn_t200_slow",
                                             "gdn_t7_fast_r3", "kda_t12_s16_r2" };
+static const char *const golden_forms[] = { "forms_t1",      "forms_t1_zero", "forms_t5_b2",   "forms_t5_zero",
+                                            "forms_t5_bf16", "forms_t70",     "forms_t70_zero" };
 static const char *const golden_conv[] = { "conv_k4_t1",  "conv_k4_t5", "conv_k4_t5_lin",
                                            "conv_k4_t37", "conv_k3_t1", "conv_k3_t5" };
 
@@ -84,6 +86,32 @@ static void make_golden_delta(const char *folder, const char *name)
     d->state_in = gdng_f32(gdng_find(&c->file, "state_in"));
     d->out      = golden_yardstick(c, "out_ref64", "out_ref32", out_size(d));
     d->state    = golden_yardstick(c, "state_out_ref64", "state_out_ref32", state_size(d));
+}
+
+/* With a call for each of the two things that ssm_a may hold. */
+static void make_golden_forms(const char *folder, const char *name, int g_form)
+{
+    any_case *c = load(folder, name);
+    if (!c)
+        return;
+    const int32_t *p = gdng_i32(gdng_find(&c->file, "params"));
+    delta_case *d = &c->delta;
+    *d = (delta_case){ .B = p[0], .T = p[1], .Hk = p[2], .Hv = p[3], .Sk = p[4], .Sv = p[5], .forms = 1,
+                       .g_form = g_form, .type = p[7] ? GDN_BF16 : GDN_F32, .bound_out = GOLDEN_BOUND,
+                       .bound_state = GOLDEN_BOUND };
+    d->q = need(c, "q"), d->k = need(c, "k"), d->v = need(c, "v"), d->g = need(c, "a"), d->beta = need(c, "b");
+    d->ssm_a = need(c, "A_log"), d->dt_bias = need(c, "dt_bias");
+    if (g_form == GDN_G_RAW) {
+        float *rate = keep(c, (size_t)d->Hv, 4);
+        for (int h = 0; h < d->Hv; h++)
+            rate[h] = (float)-exp((double)d->ssm_a[h]);
+        d->ssm_a = rate;
+        (void)snprintf(c->name, sizeof c->name, "%s, rate", name);
+    }
+    d->state_in = gdng_f32(gdng_find(&c->file, "state_in"));
+    d->out      = golden_yardstick(c, "out_ref64", "out_ref32", out_size(d));
+    d->state    = golden_yardstick(c, "state_out_ref64", "state_out_ref32", state_size(d));
+    d->out.bf16 = d->type == GDN_BF16;
 }
 
 static void make_golden_conv(const char *folder, const char *name)
@@ -189,6 +217,10 @@ static void make_cases(const char *golden)
 {
     for (size_t i = 0; i < sizeof golden_delta / sizeof golden_delta[0]; i++)
         make_golden_delta(golden, golden_delta[i]);
+    for (size_t i = 0; i < sizeof golden_forms / sizeof golden_forms[0]; i++) {
+        make_golden_forms(golden, golden_forms[i], GDN_G_RAW_A_LOG);
+        make_golden_forms(golden, golden_forms[i], GDN_G_RAW);
+    }
     for (size_t i = 0; i < sizeof golden_conv / sizeof golden_conv[0]; i++)
         make_golden_conv(golden, golden_conv[i]);
     /*                name              T  Hk Hv   Sk  Sv ch    g       state    out    state */
