@@ -131,9 +131,9 @@ struct bench_row {
     int           n_floors;
     bench_peer    peer;
     union {
-        gdn_gated_delta_net_args gated_delta_net;
-        gdn_ssm_conv_args        ssm_conv;
-        gdn_set_rows_args        set_rows;
+#define GDN_KERNEL(stem, number, title) gdn_##stem##_args stem;
+#include "core/kernels.def"
+#undef GDN_KERNEL
     } args;
     gdn_capability capability;
     gdn_span       workspace;

@@ -1,4 +1,4 @@
-gdn_kernel_sources(gdn_tool bench)
+gdn_kernel_sources(gdn_tool bench/)
 target_sources(gdn_tool PRIVATE
   bench/bench.c
   bench/floors.c

@@ -48,3 +48,27 @@ macro(gdn_backend upper)
     endif()
   endif()
 endmacro()
+
+# What libgdn.so exports: exactly the functions that the headers declare. The internal ones are named gdn_ too, so every
+# public one stands in the version script by name. The test abi.exports compares.
+function(gdn_version_script output)
+  file(GLOB headers CONFIGURE_DEPENDS "${PROJECT_SOURCE_DIR}/include/gdn/*.h")
+  set_property(DIRECTORY APPEND PROPERTY CMAKE_CONFIGURE_DEPENDS ${headers})
+  set(functions "")
+  foreach(header IN LISTS headers)
+    file(STRINGS "${header}" lines REGEX "^GDN_API ")
+    list(TRANSFORM lines REPLACE "^GDN_API [^(]*[ *](gdn_[a-z0-9_]+)\\(.*" "\\1")
+    list(APPEND functions ${lines})
+  endforeach()
+  list(SORT functions)
+  set(exports "")
+  foreach(name IN LISTS functions)
+    string(APPEND exports "        ${name};\n")
+  endforeach()
+  file(CONFIGURE OUTPUT "${output}" @ONLY CONTENT "GDN_@header_ABI_VERSION@ {
+    global:
+@exports@    local:
+        *;
+};
+")
+endfunction()

@@ -43,8 +43,9 @@ set(CPACK_DEBIAN_PACKAGE_GENERATE_SHLIBS_POLICY ">=")
 set(CPACK_DEBIAN_ENABLE_COMPONENT_DEPENDS ON)
 set(CPACK_DEBIAN_PACKAGE_CONTROL_STRICT_PERMISSION ON)
 set(CPACK_DEBIAN_PACKAGE_SOURCE libgdn)
-set(gdn_description "libgdn computes gated_delta_net, ssm_conv and set_rows, the kernels of language
-models such as Qwen3-Next that general tensor libraries lack, over a recurrent
+list(JOIN GDN_KERNELS ", " gdn_kernel_names)
+set(gdn_description "libgdn computes ${gdn_kernel_names}: the kernels
+of language models such as Qwen3-Next that general tensor libraries lack, over a recurrent
 state with snapshots, with the same bits on every backend and however the work
 is cut.")
 set(CPACK_DEBIAN_RUNTIME_PACKAGE_NAME "libgdn${header_ABI_VERSION}")

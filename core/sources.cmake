@@ -3,14 +3,31 @@ set_property(DIRECTORY APPEND PROPERTY CMAKE_CONFIGURE_DEPENDS core/kernels.def)
 file(STRINGS core/kernels.def gdn_registry REGEX "^GDN_KERNEL\\(")
 list(TRANSFORM gdn_registry REPLACE "^GDN_KERNEL\\(([a-z0-9_]+),.*" "\\1" OUTPUT_VARIABLE GDN_KERNELS)
 
-# gdn_kernel_sources(TARGET FOLDER): FOLDER/<stem>.c of every kernel
-function(gdn_kernel_sources target folder)
+# gdn_kernel_sources(TARGET PREFIX): <prefix><stem>.c of every kernel, where the prefix may be a folder
+function(gdn_kernel_sources target prefix)
   foreach(stem IN LISTS GDN_KERNELS)
-    target_sources(${target} PRIVATE ${folder}/${stem}.c)
+    target_sources(${target} PRIVATE ${prefix}${stem}.c)
   endforeach()
 endfunction()
 
-gdn_kernel_sources(gdn_objects core)
+# gdn_list_kernels(BACKEND SOURCE...): <build>/<backend>/gdn_<backend>_kernels.inc with GDN_<BACKEND>_KERNELS(X), the functions
+# for a device that each source says it has:
+#   // Kernels: rows_clear rows_write
+function(gdn_list_kernels backend)
+  string(TOUPPER ${backend} upper)
+  set(list "")
+  set_property(DIRECTORY APPEND PROPERTY CMAKE_CONFIGURE_DEPENDS ${ARGN})
+  foreach(source IN LISTS ARGN)
+    file(STRINGS "${source}" lines REGEX "^// Kernels: ")
+    list(TRANSFORM lines REPLACE "^// Kernels: " "")
+    string(REGEX REPLACE "([a-z0-9_]+)[ ;]*" "    X(\\1) \\\\\n" lines "${lines}")
+    string(APPEND list "${lines}")
+  endforeach()
+  file(CONFIGURE OUTPUT "${PROJECT_BINARY_DIR}/${backend}/gdn_${backend}_kernels.inc" @ONLY
+    CONTENT "#define GDN_@upper@_KERNELS(X) \\\n@list@\n")
+endfunction()
+
+gdn_kernel_sources(gdn_objects core/)
 target_sources(gdn_objects PRIVATE
   core/calls.c
   core/context.c

@@ -1,4 +1,4 @@
-/* The CPU backend: one table of kernels per instruction set, filled by the files <kernel>_<isa>.c, and a
+/* The CPU backend: one table of kernels per instruction set, filled by what kernel.c.in makes, and a
  * driver (cpu/backend.c) that hands ranges of items to threads.
  *
  * A kernel cuts a problem into items that do not depend on each other (a sequence and head, a block of

@@ -1,5 +1,5 @@
-/* gated_delta_net on the CPU: what all instruction sets share. A file gated_delta_net_<isa>.c includes the
- * vector vocabulary of its instruction set, then this file, and puts plan and run into its table entry.
+/* gated_delta_net on the CPU: what all instruction sets share. Included by what cpu/kernel.c.in makes, after an
+ * instruction set's vocabulary.
  *
  * The arithmetic is that of reference/gated_delta_net.c, in one of three loop orders. All read a state once,
  * update it in cache or registers token by token, and write only the snapshots that were asked for:

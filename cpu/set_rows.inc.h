@@ -1,7 +1,5 @@
-/* set_rows on a vector unit: see reference/set_rows.c for the steps. Included by set_rows_<isa>.c after that
- * instruction set's vocabulary and
- *   v_inverse(a)       1 / a, correctly rounded: what gdn_reciprocal() gives, in half the time
- *   v_store_i8(p, y)   32 floats rounded to integers, ties to even, as bytes; 0 for a NaN
+/* set_rows on a vector unit: see reference/set_rows.c for the steps. Included by what cpu/kernel.c.in makes, after
+ * an instruction set's vocabulary.
  *
  * The later of two rows with one target has to win on any number of threads, so that rows cannot simply be
  * dealt out. An item is one share of one batch's rows, and every item looks at the whole index first:
@@ -98,7 +96,7 @@ GDN_INLINE void convert_batch(q8_batch *batch, int src_dtype)
     vf d = v_fma(v_fma(v_set1(-127.0f), q0, amax[0]), c, q0);
     d = v_sel(v_eq(amax[0], inf), inf, d);
     /* Below 2^-100 the binary16 scale is zero anyway, and the reciprocal might overflow. */
-    const vf id = v_sel(vm_or(v_lt(d, v_set1(0x1p-100f)), v_eq(d, inf)), v_zero(), v_inverse(d));
+    const vf id = v_sel(vm_or(v_lt(d, v_set1(0x1p-100f)), v_eq(d, inf)), v_zero(), v_div(v_set1(1.0f), d));
     uint16_t scale[GDN_VL];
     float factor[GDN_VL];
     v_store_f16(scale, d);
@@ -252,7 +250,7 @@ static int64_t product(int64_t a, int64_t b)
     return __builtin_mul_overflow(a, b, &result) ? INT64_MAX : result;
 }
 
-static void rows_plan(const gdn_set_rows_problem *p, int32_t n_threads, gdn_plan *plan)
+static void plan(const gdn_set_rows_problem *p, int32_t n_threads, gdn_plan *plan)
 {
     const int64_t n_batches = p->n_batch[0] * p->n_batch[1];
     const int64_t bytes = product(product(p->n_rows, p->n_columns), p->src_dtype == GDN_F32 ? 4 : 2);
@@ -276,7 +274,7 @@ static int streams(const gdn_set_rows_problem *p)
             (uintptr_t)p->dst_stride[2]) % 64 == 0;
 }
 
-static void rows_run(const gdn_set_rows_problem *p, const gdn_plan *plan, int64_t first, int64_t last, void *scratch)
+static void run(const gdn_set_rows_problem *p, const gdn_plan *plan, int64_t first, int64_t last, void *scratch)
 {
     const int stream = streams(p);
     (void)scratch;

@@ -1,13 +1,19 @@
-# One file per kernel and instruction set; simd/features.c finds out what a processor gets.
 target_sources(gdn_objects PRIVATE
   cpu/backend.c
   cpu/scalar.c
   cpu/tables.c)
+
+# A file for each kernel and instruction set, made of kernel.c.in; simd/features.c finds out what a processor gets.
 foreach(stem IN LISTS GDN_KERNELS)
-  gdn_isa_sources(gdn_objects cpu/${stem})
+  foreach(isa IN LISTS GDN_CPU_ISAS)
+    if(NOT isa STREQUAL "scalar")
+      configure_file(cpu/kernel.c.in "${PROJECT_BINARY_DIR}/cpu/${stem}_${isa}.c" @ONLY)
+    endif()
+  endforeach()
+  gdn_isa_sources(gdn_objects "${PROJECT_BINARY_DIR}/cpu/${stem}")
 endforeach()
 if(GDN_FUZZ) # clang does not end in minutes, instrumented for fuzzing and optimised
   foreach(isa avx2 avx512 neon)
-    set_property(SOURCE cpu/gated_delta_net_${isa}.c APPEND PROPERTY COMPILE_OPTIONS -O0)
+    set_property(SOURCE "${PROJECT_BINARY_DIR}/cpu/gated_delta_net_${isa}.c" APPEND PROPERTY COMPILE_OPTIONS -O0)
   endforeach()
 endif()

@@ -1,6 +1,5 @@
-/* ssm_conv on a vector unit: see reference/ssm_conv.c for the steps. Included by ssm_conv_<isa>.c after that
- * instruction set's vocabulary and v_load4(p, r), which loads VL groups of 4 floats and puts float j of
- * group i into lane i of r[j].
+/* ssm_conv on a vector unit: see reference/ssm_conv.c for the steps. Included by what cpu/kernel.c.in makes, after
+ * an instruction set's vocabulary.
  *
  * An item is one sequence and one block of channels, so that no two items share a written byte and the
  * ring of the history needs no lock. Inside an item everything is a row of `width` elements: a token of x, a
@@ -303,7 +302,7 @@ static void gather_weight(const gdn_ssm_conv_problem *p, int64_t c0, int64_t wid
 /* Floats from a tap to the next in gathered weights: whole pages and SKEW. */
 static int64_t gathered_stride(int64_t width) { return (width < PAGE / 4 ? PAGE / 4 : width) + SKEW; }
 
-static void conv_plan(const gdn_ssm_conv_problem *p, int32_t n_threads, gdn_plan *plan)
+static void plan(const gdn_ssm_conv_problem *p, int32_t n_threads, gdn_plan *plan)
 {
     const int64_t n_outputs = (int64_t)p->n_tokens * p->n_channels;
     /* Wide blocks stream best; narrower ones only so that every thread has two items. */
@@ -340,7 +339,7 @@ static int64_t lead_of(const gdn_ssm_conv_problem *p, int64_t c0, const float *g
                  PAGE / 4);
 }
 
-static void conv_run(const gdn_ssm_conv_problem *p, const gdn_plan *plan, int64_t first, int64_t last, void *scratch)
+static void run(const gdn_ssm_conv_problem *p, const gdn_plan *plan, int64_t first, int64_t last, void *scratch)
 {
     const int64_t width = plan->cut; /* of a block */
     const int stream =

@@ -19,16 +19,9 @@
 
 _Static_assert(sizeof(void *) == 8, "a CUdeviceptr travels in gdn_span.data, which takes 64-bit pointers");
 
-/* All kernels. X(name): gdn_cuda_<name> in the image. */
-#define GDN_CUDA_DELTA_KERNELS(X, form)                                                                     \
-    X(delta_##form##_2) X(delta_##form##_2_any) X(delta_##form##_2_channel) X(delta_##form##_2_channel_any) \
-    X(delta_##form##_4) X(delta_##form##_4_any) X(delta_##form##_4_channel) X(delta_##form##_4_channel_any) \
-    X(delta_##form##_8) X(delta_##form##_8_any) X(delta_##form##_8_channel) X(delta_##form##_8_channel_any) \
-    X(delta_##form##_general) X(delta_##form##_general_channel)
-#define GDN_CUDA_KERNELS(X)                                                                                            \
-    GDN_CUDA_DELTA_KERNELS(X, rows)                                                                                    \
-    GDN_CUDA_DELTA_KERNELS(X, tiles) X(conv_4) X(conv_any) X(conv_4_typed) X(conv_any_typed) X(rows_clear)             \
-        X(rows_enter) X(rows_write) X(probe_arithmetic)
+/* GDN_CUDA_KERNELS(X), a list of X(name): gdn_cuda_<name> in the image. Made of what the kernels' files say at their
+ * top. */
+#include "gdn_cuda_kernels.inc"
 
 typedef enum gdn_cuda_kernel {
 #define X(name) GDN_CUDA_##name,

@@ -8,6 +8,13 @@
 //
 // Steps, numbered as in docs/kernels/gated_delta_net.md and in every other version:
 //   0 prepare   1 load state   2 decay   3 read kv   4 delta   5 update   6 output   7 snapshot
+//
+// Kernels: delta_rows_2 delta_rows_2_any delta_rows_2_channel delta_rows_2_channel_any delta_rows_4
+// Kernels: delta_rows_4_any delta_rows_4_channel delta_rows_4_channel_any delta_rows_8 delta_rows_8_any
+// Kernels: delta_rows_8_channel delta_rows_8_channel_any delta_rows_general delta_rows_general_channel
+// Kernels: delta_tiles_2 delta_tiles_2_any delta_tiles_2_channel delta_tiles_2_channel_any delta_tiles_4
+// Kernels: delta_tiles_4_any delta_tiles_4_channel delta_tiles_4_channel_any delta_tiles_8 delta_tiles_8_any
+// Kernels: delta_tiles_8_channel delta_tiles_8_channel_any delta_tiles_general delta_tiles_general_channel
 #include "cuda/gated_delta_net.cuh"
 #include "cuda/gated_delta_net_tiles.cuh"
 

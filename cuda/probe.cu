@@ -1,5 +1,7 @@
 // What this device's arithmetic really does: fma, +, * and a few others on hard operands, for the host to compare with
 // its own bits (cuda/probe.c).
+//
+// Kernels: probe_arithmetic
 #include "cuda/kernel.cuh"
 
 GDN_KERNEL(gdn_cuda_probe_arithmetic, gdn_gpu_probe, GDN_CUDA_PROBE_THREADS)

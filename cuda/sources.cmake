@@ -5,8 +5,8 @@
 # brings. Only the tests' driver takes it (tests/simt); to NVIDIA's it is an invalid image.
 find_program(GDN_NVCC nvcc PATHS /usr/local/cuda/bin "$ENV{CUDA_HOME}/bin" "$ENV{CUDA_PATH}/bin")
 mark_as_advanced(GDN_NVCC)
-set(gdn_cuda_kernel_sources gated_delta_net.cu probe.cu set_rows.cu ssm_conv.cu)
-list(TRANSFORM gdn_cuda_kernel_sources PREPEND "${PROJECT_SOURCE_DIR}/cuda/")
+list(TRANSFORM GDN_KERNELS REPLACE "(.+)" "${PROJECT_SOURCE_DIR}/cuda/\\1.cu" OUTPUT_VARIABLE gdn_cuda_kernel_sources)
+list(APPEND gdn_cuda_kernel_sources "${PROJECT_SOURCE_DIR}/cuda/probe.cu")
 file(GLOB gdn_cuda_kernel_headers CONFIGURE_DEPENDS "${PROJECT_SOURCE_DIR}/cuda/*.cuh")
 list(APPEND gdn_cuda_kernel_headers "${PROJECT_SOURCE_DIR}/cuda/shape.h" "${PROJECT_SOURCE_DIR}/gpu/params.h" "${PROJECT_SOURCE_DIR}/numerics/elementary.h"
   "${PROJECT_SOURCE_DIR}/numerics/prepare.h")
@@ -20,9 +20,8 @@ elseif(GDN_CUDA STREQUAL "AUTO" AND NOT GDN_CUDA_EMULATED AND
   set(GDN_CUDA_MISSING "AUTO compiles kernels, which takes minutes, in plain builds of libgdn itself only")
 endif()
 
+set(gdn_cuda_folder "${PROJECT_BINARY_DIR}/cuda")
 if(NOT GDN_CUDA_MISSING AND NOT GDN_CUDA_EMULATED)
-  set(gdn_cuda_folder "${PROJECT_BINARY_DIR}/cuda")
-  file(MAKE_DIRECTORY "${gdn_cuda_folder}")
   execute_process(COMMAND "${GDN_NVCC}" --list-gpu-arch OUTPUT_VARIABLE gdn_cuda_known RESULT_VARIABLE gdn_cuda_failed)
   if(gdn_cuda_failed)
     message(FATAL_ERROR "${GDN_NVCC} --list-gpu-arch failed; it has to be of CUDA 11.4 or newer.")
@@ -67,16 +66,15 @@ if(NOT GDN_CUDA_MISSING AND NOT GDN_CUDA_EMULATED)
     COMMENT "CUDA kernels for all architectures" VERBATIM)
   target_sources(gdn_objects PRIVATE "${gdn_cuda_folder}/gdn_cuda_image.inc")
   set_source_files_properties(cuda/kernels.c PROPERTIES OBJECT_DEPENDS "${gdn_cuda_folder}/gdn_cuda_image.inc")
-  target_include_directories(gdn_objects PRIVATE "${gdn_cuda_folder}")
 endif()
 
 if(NOT GDN_CUDA_MISSING)
+  gdn_list_kernels(cuda ${gdn_cuda_kernel_sources})
+  target_include_directories(gdn_build_options INTERFACE "${gdn_cuda_folder}")
+  gdn_kernel_sources(gdn_objects cuda/dispatch_)
   target_sources(gdn_objects PRIVATE
     cuda/backend.c
     cuda/device.c
-    cuda/dispatch_gated_delta_net.c
-    cuda/dispatch_set_rows.c
-    cuda/dispatch_ssm_conv.c
     cuda/kernels.c
     cuda/loader.c
     cuda/memory.c

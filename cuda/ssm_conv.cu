@@ -6,6 +6,8 @@
 //
 // Steps, numbered as in docs/kernels/ssm_conv.md and in every other version:
 //   1 history   2 taps   3 activation   4 output   5 keep history
+//
+// Kernels: conv_4 conv_any conv_4_typed conv_any_typed
 #include "cuda/kernel.cuh"
 
 struct Sequence {

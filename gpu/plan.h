@@ -17,26 +17,25 @@ typedef struct gdn_gpu_device {
     uint64_t    bad;         /* address of the words for bad maps                                    */
 } gdn_gpu_device;
 
-/* Plans. plan->capability holds what is the same for every kernel; plan->blocks, n_items and more are decided here.
- * columns, threads, piece: of a thread block. plan->form is the caller's for gated_delta_net. */
-void gdn_gpu_plan_gated_delta_net(const gdn_gpu_device *dev, const gdn_gated_delta_net_problem *p, uint32_t columns,
-                                  gdn_plan *plan);
-void gdn_gpu_plan_ssm_conv(const gdn_gpu_device *dev, const gdn_ssm_conv_problem *p, uint32_t threads, gdn_plan *plan);
-void gdn_gpu_plan_set_rows(const gdn_gpu_device *dev, const gdn_set_rows_problem *p, uint32_t piece, gdn_plan *plan);
+/* Plans and parameter blocks. plan->capability holds what is the same for every kernel; plan->blocks, n_items and more
+ * are decided in gpu/<kernel>.c. `width` is of a thread block: value columns of gated_delta_net, whose plan->form is
+ * the caller's, threads of ssm_conv, elements of a row of set_rows. Parameters are of a plan that was made for the
+ * problem. */
+#define GDN_KERNEL(stem, number, title)                                                                                \
+    void gdn_gpu_plan_##stem(const gdn_gpu_device *dev, const gdn_##stem##_problem *p, uint32_t width,                 \
+                             gdn_plan *plan);                                                                          \
+    gdn_gpu_##stem gdn_gpu_params_##stem(const gdn_gpu_device *dev, const gdn_##stem##_problem *p,                     \
+                                         const gdn_plan *plan);
+#include "core/kernels.def"
+#undef GDN_KERNEL
+
 /* Whether q, k, g or beta come in another form than the recurrence takes them. */
 int gdn_gpu_has_forms(const gdn_gated_delta_net_problem *p);
 /* The call would not run; the format is of the reason. */
 void gdn_gpu_refuse(gdn_plan *plan, const char *format, ...) __attribute__((format(printf, 2, 3)));
 
-/* Parameter blocks, of a plan that was made for the problem. */
-gdn_gpu_gated_delta_net gdn_gpu_params_gated_delta_net(const gdn_gpu_device *dev, const gdn_gated_delta_net_problem *p,
-                                                       const gdn_plan *plan);
 /* 1: something in the call is F16 or BF16. */
 int gdn_gpu_ssm_conv_is_typed(const gdn_ssm_conv_problem *p);
-gdn_gpu_ssm_conv gdn_gpu_params_ssm_conv(const gdn_gpu_device *dev, const gdn_ssm_conv_problem *p,
-                                         const gdn_plan *plan);
-gdn_gpu_set_rows gdn_gpu_params_set_rows(const gdn_gpu_device *dev, const gdn_set_rows_problem *p,
-                                         const gdn_plan *plan);
 /* Of the launch behind the pieces, which has plan->n_after thread blocks. */
 gdn_gpu_ssm_conv gdn_gpu_history_ssm_conv(const gdn_gpu_ssm_conv *pieces);
 /* Thread blocks of the launches of set_rows that clear the table and that enter rows into it. */

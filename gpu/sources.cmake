@@ -1,5 +1,5 @@
 # What the GPU backends have in common: parameter blocks, plans, bad maps, the probe. Included where one of them is built.
-gdn_kernel_sources(gdn_objects gpu)
+gdn_kernel_sources(gdn_objects gpu/)
 target_sources(gdn_objects PRIVATE
   gpu/bad_maps.c
   gpu/context.c

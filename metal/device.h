@@ -28,13 +28,9 @@ typedef struct gdn_metal_traits {
     int      emulated; /* as the libraries say of themselves */
 } gdn_metal_traits;
 
-/* X(name): the kernels are gdn_metal_<name>. */
-#define GDN_METAL_KERNELS(X)                                                                                           \
-    X(delta_2)                                                                                                         \
-    X(delta_2_channel) X(delta_2_any) X(delta_2_any_channel) X(delta_4) X(delta_4_channel) X(delta_4_any)              \
-        X(delta_4_any_channel) X(delta_8) X(delta_8_channel) X(delta_8_any) X(delta_8_any_channel) X(conv_4)           \
-            X(conv_any) X(conv_4_typed) X(conv_any_typed) X(rows_clear) X(rows_enter) X(rows_write)                    \
-                X(probe_arithmetic)
+/* GDN_METAL_KERNELS(X), a list of X(name): gdn_metal_<name>. Made of what the kernels' files say at their top. */
+#include "gdn_metal_kernels.inc"
+
 typedef enum gdn_metal_kernel {
 #define X(name) GDN_METAL_##name,
     GDN_METAL_KERNELS(X)

@@ -10,6 +10,9 @@
 //
 // Steps, numbered as in docs/kernels/gated_delta_net.md and in every other version:
 //   0 prepare   1 load state   2 decay   3 read kv   4 delta   5 update   6 output   7 snapshot
+//
+// Kernels: delta_2 delta_2_channel delta_2_any delta_2_any_channel delta_4 delta_4_channel delta_4_any
+// Kernels: delta_4_any_channel delta_8 delta_8_channel delta_8_any delta_8_any_channel
 #include "metal/kernel.h"
 
 struct DeltaBuffers {

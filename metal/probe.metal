@@ -1,5 +1,7 @@
 // What this device's arithmetic really does: fma, +, * and a few others on hard operands, for the host to compare with
 // its own bits (metal/probe.c).
+//
+// Kernels: probe_arithmetic
 #include "metal/kernel.h"
 
 GDN_KERNEL(gdn_metal_probe_arithmetic, constant gdn_gpu_probe &p [[buffer(0)]],

@@ -11,8 +11,9 @@ else()
   set(gdn_metal_folder "${PROJECT_BINARY_DIR}/metal")
   file(MAKE_DIRECTORY "${gdn_metal_folder}")
   # In the order in which they stand in the one source.
+  list(TRANSFORM GDN_KERNELS REPLACE "(.+)" "metal/\\1.metal" OUTPUT_VARIABLE gdn_metal_kernel_sources)
   set(gdn_metal_sources metal/language.h gpu/params.h metal/shape.h numerics/elementary.h
-    numerics/prepare.h metal/kernel.h metal/gated_delta_net.metal metal/probe.metal metal/set_rows.metal metal/ssm_conv.metal)
+    numerics/prepare.h metal/kernel.h metal/probe.metal ${gdn_metal_kernel_sources})
   list(TRANSFORM gdn_metal_sources PREPEND "${PROJECT_SOURCE_DIR}/" OUTPUT_VARIABLE gdn_metal_source_files)
   list(JOIN gdn_metal_sources ":" gdn_metal_source_list)
   add_custom_command(
@@ -22,12 +23,11 @@ else()
             -P "${PROJECT_SOURCE_DIR}/metal/embed.cmake"
     DEPENDS ${gdn_metal_source_files} "${PROJECT_SOURCE_DIR}/metal/embed.cmake"
     COMMENT "Metal kernels as one source" VERBATIM)
+  gdn_list_kernels(metal ${gdn_metal_source_files})
+  gdn_kernel_sources(gdn_objects metal/dispatch_)
   target_sources(gdn_objects PRIVATE
     metal/backend.c
     metal/device.c
-    metal/dispatch_gated_delta_net.c
-    metal/dispatch_set_rows.c
-    metal/dispatch_ssm_conv.c
     metal/library.c
     metal/loader.c
     metal/memory.c
@@ -39,7 +39,7 @@ else()
     target_sources(gdn_objects PRIVATE metal/frameworks.c)
   endif()
   set_source_files_properties(metal/library.c PROPERTIES OBJECT_DEPENDS "${gdn_metal_folder}/gdn_metal_source.inc")
-  target_include_directories(gdn_objects PRIVATE "${gdn_metal_folder}")
+  target_include_directories(gdn_build_options INTERFACE "${gdn_metal_folder}")
   target_compile_definitions(gdn_build_options INTERFACE GDN_HAVE_METAL=1)
   find_package(Threads REQUIRED)
   list(APPEND GDN_PRIVATE_LIBRARIES Threads::Threads ${CMAKE_DL_LIBS})

@@ -4,8 +4,8 @@
  * many others there are. The reference backend and the CPU backend's scalar tier both run these.
  *
  * On x86-64 it is compiled twice from the same text: for any processor, where fmaf is a call of the C library, and for
- * those with the instruction (fma.c), which is several times faster; nearly all the time of `gdn check` is spent here.
- * Both round once, so the bits are the same (tests/test_reference.c). */
+ * those with the instruction (sources.cmake), which is several times faster; nearly all the time of `gdn check` is
+ * spent here. Both round once, so the bits are the same (tests/test_reference.c). */
 #ifndef GDN_REFERENCE_REFERENCE_H
 #define GDN_REFERENCE_REFERENCE_H
 

@@ -5,7 +5,8 @@
     count_places.py --files    and the files
 
 An argument: the product's files in which a member of gdn_gated_delta_net_args stands, from the public header to the last
-device's kernel. A kernel: files that have its name, and others that mention it. The recurrence: places that carry its step 5.
+device's kernel. A kernel: files that have its name, and others that a new one has to be written into; the index of the
+pages is made by lint_kernels.py. The recurrence: places that carry its step 5.
 """
 import pathlib
 import re
@@ -17,14 +18,19 @@ PRODUCT = ("include/", "core/", "reference/", "cpu/", "gpu/", "cuda/", "vulkan/"
 BESIDE = ("tools/check/", "bench/", "cmake/", "CMakeLists.txt", "scripts/lint_metal.py")
 
 # What is counted, and the most that it may be. Members with names that nothing else has.
-ARGUMENTS = {"beta_factor": 10, "g_form": 12, "qk_norm": 13}
-KERNELS = {"set_rows": (19, 28), "ssm_conv": (19, 31)}
+ARGUMENTS = {"beta_factor": 10, "g_form": 12, "qk_norm": 12}
+KERNELS = {"set_rows": (16, 6), "ssm_conv": (16, 6)}
 RECURRENCES = 9
+
+# Where a kernel stands that has something there: another library's version of it, that library's cases, comparisons that run
+# several kernels, mistakes of the self-test that are about one kernel, functions of one kernel's launches. And what is made.
+BY_CHOICE = ("bench/peer", "tools/check/far_rows.c", "tools/check/ggml_cases", "tools/check/invariances_speculation.c",
+             "tools/check/selftest", "gpu/plan.h", "scripts/lint_metal.py", "docs/kernels/README.md")
 
 
 def texts():
     names = subprocess.run(["git", "-C", ROOT, "ls-files"], capture_output=True, text=True, check=True).stdout.split("\n")
-    for name in names:
+    for name in filter(lambda name: (ROOT / name).is_file(), names):
         if name.startswith(PRODUCT + BESIDE) or (name and "docs/kernels/" in name):
             yield name, (ROOT / name).read_text(encoding="utf-8", errors="replace")
 
@@ -49,8 +55,9 @@ def main(arguments):
         say(f"argument {member}", [name for name, text in product.items() if re.search(rf"\b{member}\b", text)], most)
     for stem, (own, others) in KERNELS.items():
         say(f"kernel {stem}, its own files", [name for name in files if stem in name], own)
-        say(f"kernel {stem}, other files that mention it",
-            [name for name, text in files.items() if stem not in name and stem in without_comments(text)], others)
+        say(f"kernel {stem}, others that it is written into",
+            [name for name, text in files.items() if stem not in name and not name.startswith(BY_CHOICE + ("docs/",))
+             and stem in without_comments(text)], others)
     say("places of the recurrence", [f"{name}:{text.count(chr(10), 0, m.start()) + 1}" for name, text in files.items()
                                      for m in re.finditer(r"[/*\s]5: update", text) if name.startswith(PRODUCT)], RECURRENCES)
     return 1 if too_many else 0

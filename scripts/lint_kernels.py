@@ -79,7 +79,6 @@ def check_kernels(root):
                 yield f"{stem}: include/gdn/gdn.h has no {text.rstrip('(;').lstrip('} ')}"
         need = [f"core/{stem}.c", f"reference/{stem}.c", f"tools/check/{stem}.c", f"bench/{stem}.c",
                 f"docs/kernels/{stem}.md"]
-        need += [f"cpu/{stem}_{isa}.c" for isa in ISAS]
         need += [path.format(stem) for backend, path in BACKENDS.items() if (root / backend / "sources.cmake").exists()]
         need += [f"gpu/{stem}.c"] if any((root / backend / "sources.cmake").exists() for backend in BACKENDS) else []
         for path in need:
@@ -105,7 +104,7 @@ def check_index(root):
 
 
 def check_listed(root, names):
-    """Lists name a source as it is, or with ${stem}; all kernels' by gdn_kernel_sources(), all instruction sets' by
+    """Lists name a source as it is, all kernels' by gdn_kernel_sources() or with ${stem}, all instruction sets' by
     gdn_isa_sources()."""
     lists = "\n".join((root / n).read_text() for n in names if n.endswith(("CMakeLists.txt", ".cmake")))
     stems = [stem for stem, _, _ in kernels(root)]
@@ -113,13 +112,11 @@ def check_listed(root, names):
         folder, base = name.rpartition("/")[::2]
         if not base.endswith(".c") or not re.match(r"(core|reference|cpu|gpu|simd|tools|bench|tests|runtime)(/|$)", folder):
             continue
-        if base[:-2] in stems and re.search(rf"gdn_kernel_sources\(\w+ {folder}\)", lists):
-            continue
-        if base[:-2] not in stems and re.sub(rf"_({'|'.join(stems)})\.c$", "_${stem}.c", name) in lists:
+        prefix = re.sub(rf"({'|'.join(stems)})\.c$", "", name)
+        if prefix != name and (re.search(rf"gdn_kernel_sources\(\w+ {prefix}\)", lists) or prefix + "${stem}.c" in lists):
             continue
         without_isa = re.sub(rf"_({'|'.join(ISAS)})\.c$", "", name)
-        stem = re.sub(rf"/({'|'.join(stems)})$", "/${stem}", without_isa)
-        ways = "|".join(map(re.escape, (without_isa, stem, without_isa.rpartition("/")[2]))) # a folder's own CMakeLists.txt leaves it out
+        ways = "|".join(map(re.escape, (without_isa, without_isa.rpartition("/")[2]))) # a folder's own CMakeLists.txt leaves it out
         if without_isa != name and re.search(rf"gdn_isa_sources\(\w+ ({ways})\)", lists):
             continue
         if not re.search(rf"(?<![\w.]){re.escape(base)}(?![\w.])", lists):
@@ -173,8 +170,8 @@ def breakages(root):
         return f"{path}: {old} -> {new}", do, says
 
     stem = kernels(root)[0][0]
-    for path in (f"core/{stem}.c", f"reference/{stem}.c", f"cpu/{stem}_avx2.c", f"cpu/{stem}_avx512.c",
-                 f"cpu/{stem}_neon.c", f"tools/check/{stem}.c", f"bench/{stem}.c", f"gpu/{stem}.c", f"docs/kernels/{stem}.md"):
+    for path in (f"core/{stem}.c", f"reference/{stem}.c", f"tools/check/{stem}.c", f"bench/{stem}.c", f"gpu/{stem}.c",
+                 f"docs/kernels/{stem}.md"):
         yield remove(path)
 
     def remove_templates(r):
@@ -189,7 +186,7 @@ def breakages(root):
     yield append(f"reference/{stem}.c", "// caf\u00e9\n", "not ASCII")
     yield append(f"reference/{stem}.c", "float f(float x) { return -" + "fmaf(x, x, -x); }\n", "negates the result")
     yield append("README.md", "see " + "/ho" + "me/somebody/gdn\n", "folder of a machine")
-    for path in (f"core/{stem}.c", f"cpu/{stem}_avx2.c", "runtime/gguf.c", "tools/check/check.c", "bench/bench.c", f"cuda/{stem}.cu"):
+    for path in (f"core/{stem}.c", "cpu/scalar.c", "runtime/gguf.c", "tools/check/check.c", "bench/bench.c", f"cuda/{stem}.cu"):
         yield append(path, '#include "tests/workspaces.h"\n', "depends on tests/")
     yield append(f"tools/check/{stem}.c", '#include "../../tests/workspaces.h"\n', "depends on tests/")
     yield append("tools/gdn/sources.cmake", "include(tests/check/sources.cmake)\n", "depends on tests/")

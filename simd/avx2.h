@@ -141,4 +141,27 @@ static inline void v_transpose(vf r[GDN_VL])
     }
 }
 
+static inline void v_load4(const float *p, vf r[4])
+{
+    vf g[4]; /* groups i and i + 4 */
+    for (int i = 0; i < 4; i++)
+        g[i] = _mm256_insertf128_ps(_mm256_castps128_ps256(_mm_loadu_ps(p + 4 * i)), _mm_loadu_ps(p + 4 * i + 16), 1);
+    const vf ab01 = _mm256_unpacklo_ps(g[0], g[1]), ab23 = _mm256_unpackhi_ps(g[0], g[1]);
+    const vf cd01 = _mm256_unpacklo_ps(g[2], g[3]), cd23 = _mm256_unpackhi_ps(g[2], g[3]);
+    r[0] = _mm256_shuffle_ps(ab01, cd01, 0x44);
+    r[1] = _mm256_shuffle_ps(ab01, cd01, 0xee);
+    r[2] = _mm256_shuffle_ps(ab23, cd23, 0x44);
+    r[3] = _mm256_shuffle_ps(ab23, cd23, 0xee);
+}
+
+static inline void v_store_i8(int8_t *p, const vf *y)
+{
+    vi q[4];
+    for (int m = 0; m < 4; m++) q[m] = v_to_int_rne(v_sel(v_unord(y[m]), v_zero(), y[m]));
+    const __m256i ab = _mm256_packs_epi32(q[0], q[1]), cd = _mm256_packs_epi32(q[2], q[3]);
+    /* Packing works within halves: 4 bytes each of a0 b0 c0 d0 a1 b1 c1 d1. */
+    const __m256i order = _mm256_setr_epi32(0, 4, 1, 5, 2, 6, 3, 7);
+    _mm256_storeu_si256((__m256i *)(void *)p, _mm256_permutevar8x32_epi32(_mm256_packs_epi16(ab, cd), order));
+}
+
 #endif

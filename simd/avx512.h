@@ -18,6 +18,8 @@
  *   v_sum          for h = VL/2, ..., 1: p[l] = p[l] + p[l+h]; the order is part of the contract
  *   v_hmax         the largest lane; NaN lanes count as -inf; meant for values without -0
  *   v_transpose    r[i] lane j <-> r[j] lane i
+ *   v_load4(p, r)  VL groups of 4 floats: r[j] gets float j of group i in lane i
+ *   v_store_i8(p, y)   32 floats rounded to integers, ties to even, as bytes; 0 for a NaN
  *   v_div          IEEE's, for quotients that are defined as correctly rounded: GPUs divide otherwise and compute
  *                  those by the sequences of numerics/elementary.h. There is no square root.
  */
@@ -154,6 +156,28 @@ static inline void v_transpose(vf r[GDN_VL])
         r[i + 4] = _mm512_shuffle_f32x4(lo1, hi1, 0x88);
         r[i + 8] = _mm512_shuffle_f32x4(lo0, hi0, 0xdd);
         r[i + 12] = _mm512_shuffle_f32x4(lo1, hi1, 0xdd);
+    }
+}
+
+static inline void v_load4(const float *p, vf r[4])
+{
+    const vi lo = _mm512_setr_epi32(0, 4, 8, 12, 16, 20, 24, 28, 1, 5, 9, 13, 17, 21, 25, 29);
+    const vi hi = _mm512_add_epi32(lo, _mm512_set1_epi32(2));
+    const vf a = v_load(p), b = v_load(p + 16), c = v_load(p + 32), d = v_load(p + 48);
+    const vf r01_ab = _mm512_permutex2var_ps(a, lo, b), r01_cd = _mm512_permutex2var_ps(c, lo, d);
+    const vf r23_ab = _mm512_permutex2var_ps(a, hi, b), r23_cd = _mm512_permutex2var_ps(c, hi, d);
+    r[0] = _mm512_shuffle_f32x4(r01_ab, r01_cd, 0x44);
+    r[1] = _mm512_shuffle_f32x4(r01_ab, r01_cd, 0xee);
+    r[2] = _mm512_shuffle_f32x4(r23_ab, r23_cd, 0x44);
+    r[3] = _mm512_shuffle_f32x4(r23_ab, r23_cd, 0xee);
+}
+
+static inline void v_store_i8(int8_t *p, const vf *y)
+{
+    for (int m = 0; m < 2; m++) {
+        const vi q =
+            _mm512_maskz_cvt_roundps_epi32(vm_not(v_unord(y[m])), y[m], _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC);
+        _mm_storeu_si128((__m128i *)(void *)(p + 16 * m), _mm512_cvtepi32_epi8(q));
     }
 }
 

@@ -158,4 +158,20 @@ static inline void v_transpose(vf r[GDN_VL])
     r[3] = vcombine_f32(vget_high_f32(ab1), vget_high_f32(cd1));
 }
 
+static inline void v_load4(const float *p, vf r[4])
+{
+    const float32x4x4_t g = vld4q_f32(p);
+    for (int j = 0; j < 4; j++) r[j] = g.val[j];
+}
+
+/* The conversion itself makes 0 of a NaN. */
+static inline void v_store_i8(int8_t *p, const vf *y)
+{
+    for (int m = 0; m < 8; m += 4) {
+        const int16x8_t ab = vcombine_s16(vmovn_s32(v_to_int_rne(y[m])), vmovn_s32(v_to_int_rne(y[m + 1])));
+        const int16x8_t cd = vcombine_s16(vmovn_s32(v_to_int_rne(y[m + 2])), vmovn_s32(v_to_int_rne(y[m + 3])));
+        vst1q_s8(p + 4 * m, vcombine_s8(vmovn_s16(ab), vmovn_s16(cd)));
+    }
+}
+
 #endif

@@ -1,5 +1,7 @@
 // What this device's arithmetic really does: fma, +, * and a few others on hard operands, for the host to compare with
 // its own bits (vulkan/probe.c). Built twice, as everything else: with the device's fma, and with the software one.
+//
+// Variants: fma
 #version 460
 #extension GL_GOOGLE_include_directive : require
 #include "memory.glsl"

@@ -5,10 +5,11 @@
 #include "core/status.h"
 #include "vulkan/device.h"
 
-_Static_assert(sizeof(gdn_gpu_gated_delta_net) <= GDN_VK_PARAMS_BYTES &&
-                   sizeof(gdn_gpu_ssm_conv) <= GDN_VK_PARAMS_BYTES && sizeof(gdn_gpu_set_rows) <= GDN_VK_PARAMS_BYTES &&
-                   sizeof(gdn_gpu_probe) <= GDN_VK_PARAMS_BYTES,
-               "parameter blocks fit");
+#define GDN_KERNEL(stem, number, title)                                                                                \
+    _Static_assert(sizeof(gdn_gpu_##stem) <= GDN_VK_PARAMS_BYTES, "the parameter block of " #stem);
+#include "core/kernels.def"
+#undef GDN_KERNEL
+_Static_assert(sizeof(gdn_gpu_probe) <= GDN_VK_PARAMS_BYTES, "the parameter block of the probe");
 
 enum { GRID = 65535 }; /* workgroups in each direction, on any device */
 

@@ -6,105 +6,28 @@
 
 #include "vulkan/device.h"
 
-#define CODE(name)                            \
-    static const uint32_t code_##name[] =
-CODE(gated_delta_net_fma_shared_32)
-#include "gated_delta_net_fma_shared_32.inc"
-;
-CODE(gated_delta_net_fma_shared_16)
-#include "gated_delta_net_fma_shared_16.inc"
-;
-CODE(gated_delta_net_fma_subgroup_32)
-#include "gated_delta_net_fma_subgroup_32.inc"
-;
-CODE(gated_delta_net_fma_subgroup_16)
-#include "gated_delta_net_fma_subgroup_16.inc"
-;
-CODE(gated_delta_net_soft_shared_32)
-#include "gated_delta_net_soft_shared_32.inc"
-;
-CODE(gated_delta_net_soft_shared_16)
-#include "gated_delta_net_soft_shared_16.inc"
-;
-CODE(gated_delta_net_soft_subgroup_32)
-#include "gated_delta_net_soft_subgroup_32.inc"
-;
-CODE(gated_delta_net_soft_subgroup_16)
-#include "gated_delta_net_soft_subgroup_16.inc"
-;
-CODE(gated_delta_net_general_fma_shared_32)
-#include "gated_delta_net_general_fma_shared_32.inc"
-;
-CODE(gated_delta_net_general_fma_shared_16)
-#include "gated_delta_net_general_fma_shared_16.inc"
-;
-CODE(gated_delta_net_general_fma_subgroup_32)
-#include "gated_delta_net_general_fma_subgroup_32.inc"
-;
-CODE(gated_delta_net_general_fma_subgroup_16)
-#include "gated_delta_net_general_fma_subgroup_16.inc"
-;
-CODE(gated_delta_net_general_soft_shared_32)
-#include "gated_delta_net_general_soft_shared_32.inc"
-;
-CODE(gated_delta_net_general_soft_shared_16)
-#include "gated_delta_net_general_soft_shared_16.inc"
-;
-CODE(gated_delta_net_general_soft_subgroup_32)
-#include "gated_delta_net_general_soft_subgroup_32.inc"
-;
-CODE(gated_delta_net_general_soft_subgroup_16)
-#include "gated_delta_net_general_soft_subgroup_16.inc"
-;
-CODE(ssm_conv_fma_32)
-#include "ssm_conv_fma_32.inc"
-;
-CODE(ssm_conv_fma_16)
-#include "ssm_conv_fma_16.inc"
-;
-CODE(ssm_conv_soft_32)
-#include "ssm_conv_soft_32.inc"
-;
-CODE(ssm_conv_soft_16)
-#include "ssm_conv_soft_16.inc"
-;
-CODE(set_rows_fma_32)
-#include "set_rows_fma_32.inc"
-;
-CODE(set_rows_fma_16)
-#include "set_rows_fma_16.inc"
-;
-CODE(set_rows_soft_32)
-#include "set_rows_soft_32.inc"
-;
-CODE(set_rows_soft_16)
-#include "set_rows_soft_16.inc"
-;
-CODE(probe_fma)
-#include "probe_fma.inc"
-;
-CODE(probe_soft)
-#include "probe_soft.inc"
-;
+/* Their words as code_<name>, and a list of what each is for: made by vulkan/sources.cmake of what the shaders say. */
+enum { GDN_VK_EITHER = -1 }; /* there is no such choice */
+#include "shaders.inc"
 
-#define WORDS(name) { code_##name, sizeof code_##name / sizeof code_##name[0] }
-
-#define STORAGES(name) { WORDS(name##_32), WORDS(name##_16) }
-#define EXCHANGES(name) { STORAGES(name##_shared), STORAGES(name##_subgroup) }
-#define FMAS(name) { EXCHANGES(name##_fma), EXCHANGES(name##_soft) }
+#define SHADER(name, kernel, general, soft_fma, subgroup, storage16)                                                   \
+    { kernel, { general, soft_fma, subgroup, storage16 }, { code_##name, sizeof code_##name / sizeof code_##name[0] } },
 
 gdn_vk_code gdn_vk_shader(int kernel, int general, int soft_fma, int subgroup, int storage16)
 {
-    static const gdn_vk_code gated_delta_net[2][2][2][2] = { FMAS(gated_delta_net), FMAS(gated_delta_net_general) };
-    static const gdn_vk_code set_rows[2][2] = { STORAGES(set_rows_fma), STORAGES(set_rows_soft) };
-    static const gdn_vk_code ssm_conv[2][2] = { STORAGES(ssm_conv_fma), STORAGES(ssm_conv_soft) };
-    static const gdn_vk_code probe[2] = { WORDS(probe_fma), WORDS(probe_soft) };
-    switch (kernel) {
-    case GDN_KERNEL_gated_delta_net: return gated_delta_net[general][soft_fma][subgroup][storage16];
-    case GDN_KERNEL_ssm_conv: return ssm_conv[soft_fma][storage16];
-    case GDN_KERNEL_set_rows: return set_rows[soft_fma][storage16];
-    default: return probe[soft_fma];
+    static const struct {
+        int         kernel, is[4];
+        gdn_vk_code code;
+    } shaders[] = { GDN_VK_SHADERS(SHADER) };
+    const int want[4] = { general, soft_fma, subgroup, storage16 };
+    for (size_t i = 0; i < sizeof shaders / sizeof shaders[0]; i++) {
+        int agree = shaders[i].kernel == kernel;
+        for (int w = 0; w < 4; w++)
+            agree = agree && (shaders[i].is[w] == want[w] || shaders[i].is[w] == GDN_VK_EITHER);
+        if (agree)
+            return shaders[i].code;
     }
+    return (gdn_vk_code){ NULL, 0 }; /* no kernel */
 }
 
 /* ---- Float controls --------------------------------------------------------------------------------- */

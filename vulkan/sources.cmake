@@ -5,9 +5,12 @@ find_program(GDN_GLSLC glslc)
 mark_as_advanced(GDN_VULKAN_INCLUDE GDN_GLSLC)
 
 # Compile one variant, without optimization: where spirv-opt unrolls a loop, its copies of the instructions lose their
-# NoContraction (seen with SPIRV-Tools 2022.4), and with it the bits. Drivers optimize anyway. <out>.spv, which tests validate, and <out>.inc, which vulkan/shaders.c includes.
+# NoContraction (seen with SPIRV-Tools 2022.4), and with it the bits. Drivers optimize anyway. <out>.spv, which tests
+# validate, and <out>.inc, which vulkan/shaders.c includes.
 set(gdn_shader_folder "${PROJECT_BINARY_DIR}/vulkan")
 set(GDN_SHADERS "")
+set(gdn_shader_lines "")
+set(gdn_shader_rows "")
 function(gdn_shader out source)
   list(TRANSFORM ARGN PREPEND "-D" OUTPUT_VARIABLE defines)
   foreach(kind spv inc)
@@ -21,45 +24,78 @@ function(gdn_shader out source)
   set(GDN_SHADERS ${GDN_SHADERS} "${gdn_shader_folder}/${out}" PARENT_SCOPE)
 endfunction()
 
+# The ways in which a shader can be compiled. It says at its top which of them it has; two variants come of each:
+#   // Variants: general fma exchange storage
+# What the first and the second are called in names of files, and what is defined for the second.
+set(gdn_way_general  "" "general_" GDN_GENERAL)
+set(gdn_way_fma      "fma_" "soft_" GDN_SOFT_FMA)
+set(gdn_way_exchange "shared_" "subgroup_" GDN_SUBGROUP)
+set(gdn_way_storage  "32_" "16_" GDN_STORAGE_16)
+
+# gdn_shaders(STEM KERNEL): all variants of vulkan/<stem>.comp, and their lines in the list that vulkan/shaders.c includes:
+# what each is for, or GDN_VK_EITHER.
+function(gdn_shaders stem kernel)
+  file(STRINGS "${PROJECT_SOURCE_DIR}/vulkan/${stem}.comp" gdn_ways REGEX "^// Variants: ")
+  string(REGEX REPLACE "^// Variants: " "" gdn_ways "${gdn_ways}")
+  separate_arguments(gdn_ways)
+  set(gdn_variants "${stem}_|") # name | defines | columns of the list
+  foreach(way general fma exchange storage)
+    set(gdn_next "")
+    foreach(variant IN LISTS gdn_variants)
+      if(way IN_LIST gdn_ways)
+        list(GET gdn_way_${way} 0 first)
+        list(GET gdn_way_${way} 1 second)
+        list(GET gdn_way_${way} 2 define)
+        string(REGEX MATCH "^([^|]*)\\|([^,]*)(.*)" unused "${variant}")
+        list(APPEND gdn_next "${CMAKE_MATCH_1}${first}|${CMAKE_MATCH_2}${CMAKE_MATCH_3}, 0"
+                             "${CMAKE_MATCH_1}${second}|${CMAKE_MATCH_2} ${define}${CMAKE_MATCH_3}, 1")
+      else()
+        list(APPEND gdn_next "${variant}, GDN_VK_EITHER")
+      endif()
+    endforeach()
+    set(gdn_variants ${gdn_next})
+  endforeach()
+  foreach(variant IN LISTS gdn_variants)
+    string(REGEX MATCH "^([^|]*)_\\|([^,]*)(.*)" unused "${variant}")
+    set(name "${CMAKE_MATCH_1}")
+    set(columns "${CMAKE_MATCH_3}")
+    string(STRIP "${CMAKE_MATCH_2}" defines)
+    separate_arguments(defines)
+    gdn_shader(${name} ${stem}.comp ${defines})
+    string(APPEND gdn_shader_lines "static const uint32_t code_${name}[] =\n#include \"${name}.inc\"\n;\n")
+    string(APPEND gdn_shader_rows "    SHADER(${name}, ${kernel}${columns}) \\\n")
+  endforeach()
+  foreach(list GDN_SHADERS gdn_shader_lines gdn_shader_rows)
+    set(${list} "${${list}}" PARENT_SCOPE)
+  endforeach()
+endfunction()
+
 if(NOT GDN_VULKAN_INCLUDE)
   set(GDN_VULKAN_MISSING "the Vulkan headers were not found (Debian: libvulkan-dev)")
 elseif(NOT GDN_GLSLC)
   set(GDN_VULKAN_MISSING "the shader compiler glslc was not found (Debian: glslc)")
 else()
   file(MAKE_DIRECTORY "${gdn_shader_folder}")
-  set(gdn_shader_sources arithmetic.glsl elementary.glsl memory.glsl push.h gated_delta_net.comp probe.comp set_rows.comp ssm_conv.comp)
+  list(TRANSFORM GDN_KERNELS APPEND ".comp" OUTPUT_VARIABLE gdn_shader_sources)
+  list(APPEND gdn_shader_sources arithmetic.glsl elementary.glsl memory.glsl push.h probe.comp)
   list(TRANSFORM gdn_shader_sources PREPEND "${PROJECT_SOURCE_DIR}/vulkan/")
   list(APPEND gdn_shader_sources "${PROJECT_SOURCE_DIR}/gpu/params.h")
-  # A variant per capability that a device may lack; vulkan/shaders.c chooses.
-  set(gdn_fma_fma "")
-  set(gdn_fma_soft GDN_SOFT_FMA)
-  set(gdn_exchange_shared "")
-  set(gdn_exchange_subgroup GDN_SUBGROUP)
-  set(gdn_storage_32 "")
-  set(gdn_storage_16 GDN_STORAGE_16)
-  foreach(fma fma soft)
-    gdn_shader(probe_${fma} probe.comp ${gdn_fma_${fma}})
-    foreach(storage 32 16)
-      gdn_shader(ssm_conv_${fma}_${storage} ssm_conv.comp ${gdn_fma_${fma}} ${gdn_storage_${storage}})
-      gdn_shader(set_rows_${fma}_${storage} set_rows.comp ${gdn_fma_${fma}} ${gdn_storage_${storage}})
-      foreach(exchange shared subgroup)
-        set(defines ${gdn_fma_${fma}} ${gdn_exchange_${exchange}} ${gdn_storage_${storage}})
-        gdn_shader(gated_delta_net_${fma}_${exchange}_${storage} gated_delta_net.comp ${defines})
-        gdn_shader(gated_delta_net_general_${fma}_${exchange}_${storage} gated_delta_net.comp GDN_GENERAL ${defines})
-      endforeach()
-    endforeach()
+  foreach(stem IN LISTS GDN_KERNELS)
+    gdn_shaders(${stem} GDN_KERNEL_${stem})
   endforeach()
+  gdn_shaders(probe GDN_KERNEL_COUNT)
+  file(CONFIGURE OUTPUT "${gdn_shader_folder}/shaders.inc" @ONLY CONTENT "@gdn_shader_lines@#define GDN_VK_SHADERS(SHADER) \\
+@gdn_shader_rows@
+")
   set(gdn_shader_words ${GDN_SHADERS})
   list(TRANSFORM gdn_shader_words APPEND ".inc")
   set(gdn_shader_binaries ${GDN_SHADERS})
   list(TRANSFORM gdn_shader_binaries APPEND ".spv")
 
+  gdn_kernel_sources(gdn_objects vulkan/dispatch_)
   target_sources(gdn_objects PRIVATE
     vulkan/backend.c
     vulkan/device.c
-    vulkan/dispatch_gated_delta_net.c
-    vulkan/dispatch_set_rows.c
-    vulkan/dispatch_ssm_conv.c
     vulkan/loader.c
     vulkan/memory.c
     vulkan/pipelines.c
@@ -68,7 +104,7 @@ else()
     vulkan/record.c
     vulkan/shaders.c
     ${gdn_shader_words})
-  set_source_files_properties(vulkan/shaders.c PROPERTIES OBJECT_DEPENDS "${gdn_shader_words}")
+  set_source_files_properties(vulkan/shaders.c PROPERTIES OBJECT_DEPENDS "${gdn_shader_folder}/shaders.inc;${gdn_shader_words}")
   add_custom_target(gdn_shaders ALL DEPENDS ${gdn_shader_binaries})
   target_include_directories(gdn_objects PRIVATE "${GDN_VULKAN_INCLUDE}" "${gdn_shader_folder}")
   target_compile_definitions(gdn_build_options INTERFACE GDN_HAVE_VULKAN=1)

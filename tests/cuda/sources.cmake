@@ -6,11 +6,7 @@ endif()
 gdn_device_header(cuda)
 
 if(GDN_SIMT) # a C++ compiler was found
-  gdn_simt_library(gdn_simt_cuda
-    "${PROJECT_SOURCE_DIR}/cuda/gated_delta_net.cu"
-    "${PROJECT_SOURCE_DIR}/cuda/probe.cu"
-    "${PROJECT_SOURCE_DIR}/cuda/set_rows.cu"
-    "${PROJECT_SOURCE_DIR}/cuda/ssm_conv.cu")
+  gdn_simt_library(gdn_simt_cuda ${gdn_cuda_kernel_sources})
   get_target_property(gdn_simt_cuda_folder gdn_simt_cuda GDN_SIMT_FOLDER)
   gdn_device_program(cuda cuda/test_cuda.c cuda/test_graphs.c)
   target_link_libraries(test_cuda PRIVATE gdn_simt_cuda)

@@ -43,7 +43,7 @@ def build(args, tree, folder):
             shutil.copyfile(path, folder / path.name)
     subprocess.run([args.cc, "-std=c11", "-O1", "-fPIC", f"-I{ROOT}", f"-I{ROOT}/include", f"-I{args.include}", f"-I{folder}", "-c",
                     ROOT / "vulkan/shaders.c", "-o", folder / "shaders.o"], check=True)
-    subprocess.run([args.cc, "-shared", "-Wl,-soname,libgdn.so.0", f"-Wl,--version-script={ROOT}/core/gdn.map", "-o",
+    subprocess.run([args.cc, "-shared", "-Wl,-soname,libgdn.so.0", f"-Wl,--version-script={args.shaders.parent}/gdn.map", "-o",
                     folder / "libgdn.so.0", *args.objects, folder / "shaders.o", "-lpthread", "-lm", "-ldl"], check=True)
 
 

@@ -1,8 +1,6 @@
 # gdn check. What it makes of calls is in gdn_cases; see cases.cmake.
-gdn_kernel_sources(gdn_tool tools/check)
-foreach(stem IN LISTS GDN_KERNELS)
-  target_sources(gdn_tool PRIVATE tools/check/invariances_${stem}.c)
-endforeach()
+gdn_kernel_sources(gdn_tool tools/check/)
+gdn_kernel_sources(gdn_tool tools/check/invariances_)
 target_sources(gdn_tool PRIVATE
   tools/check/check.c
   tools/check/crash.c

@@ -1,5 +1,0 @@
-/* gated_delta_net for AVX2. */
-#include "simd/avx2.h"
-#include "cpu/gated_delta_net.inc.h"
-
-const gdn_cpu_gated_delta_net gdn_cpu_gated_delta_net_avx2 = { plan, run };
