@@ -5,6 +5,7 @@ foreach(stem IN LISTS GDN_KERNELS)
 endforeach()
 target_sources(gdn_tool PRIVATE
   tools/check/check.c
+  tools/check/checkpoints.c
   tools/check/crash.c
   tools/check/far_rows.c
   tools/check/gated_delta_net_forms.c
