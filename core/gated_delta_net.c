@@ -11,7 +11,10 @@
 typedef gdn_gated_delta_net_args    args_t;
 typedef gdn_gated_delta_net_problem problem_t;
 
-enum { Q, K, V, G, BETA, SSM_A, DT_BIAS, OUT, WORKSPACE, STATE, STATE_OUT, SEQ_START, STATE_SRC, STATE_DST, N_REGIONS };
+enum {
+    Q, K, V, G, BETA, SSM_A, DT_BIAS, OUT, WORKSPACE, STATE, STATE_OUT, SEQ_START, STATE_SRC, STATE_DST, POSITION,
+    STATE_CHECKPOINT, N_REGIONS
+};
 
 #define FLOATS (1u << GDN_F32 | 1u << GDN_F16 | 1u << GDN_BF16)
 
@@ -123,8 +126,13 @@ gdn_status gdn_gated_delta_net_check(args_t *a, int launch)
                         a->flags      ? (unsigned)a->flags
                         : a->reserved ? (unsigned)a->reserved
                                       : (unsigned)a->reserved2);
-    if ((status = check_finite("scale", &a->scale, "1 / sqrt(head_dim_k)")) || (status = check_forms(a, launch)))
+    if ((status = check_finite("scale", &a->scale, "1 / sqrt(head_dim_k)")) || (status = check_forms(a, launch)) ||
+        (status = gdn_check_checkpoints("state_checkpoint", launch && a->state_checkpoint.data, a->checkpoint_interval,
+                                        a->n_checkpoints, a->n_seqs)))
         return status;
+    if (launch && !a->checkpoint_interval && a->position.data)
+        return gdn_fail(GDN_INVALID_ARGUMENT, "position is given and checkpoint_interval is 0; 1 to %d have it",
+                        (int)INT32_MAX);
     if (a->n_tokens && !a->n_seqs)
         return gdn_fail(GDN_INVALID_ARGUMENT, "n_seqs is 0 and n_tokens is %d; tokens need a sequence",
                         (int)a->n_tokens);
@@ -181,12 +189,14 @@ gdn_status gdn_gated_delta_net_resolve(const gdn_context *ctx, const args_t *a, 
     gdn_status status;
     /* Without tokens the maps are judged all the same, those of a device by its kernels; of state_dst nothing is used
      * then. */
-    const int judged = !b->host_memory && a->n_seqs && (a->seq_start.data || a->state_src.data);
+    const int judged =
+        !b->host_memory && a->n_seqs && (a->seq_start.data || a->state_src.data || a->position.data);
     *p = (problem_t){
         .empty = !a->n_tokens && !judged, .n_seqs = a->n_seqs, .n_tokens = a->n_tokens, .n_heads_k = a->n_heads_k,
         .n_heads_v = a->n_heads_v, .head_dim_k = a->head_dim_k, .head_dim_v = a->head_dim_v, .head_map = a->head_map,
         .gate = a->gate, .state_layout = a->state_layout, .n_snapshots = a->n_snapshots, .scale = a->scale,
         .g_form = a->g_form, .beta_form = a->beta_form, .beta_factor = a->beta_factor,
+        .checkpoints = { .interval = a->checkpoint_interval, .n = a->n_checkpoints },
     };
     resolve_norm(a, p);
 
@@ -196,7 +206,13 @@ gdn_status gdn_gated_delta_net_resolve(const gdn_context *ctx, const args_t *a, 
         (status = gdn_span_resolve(b, "state_src", &a->state_src, 4 * (uint64_t)a->n_seqs, 4, 0, &p->state_src,
                                    &r[STATE_SRC])) ||
         (status = gdn_span_resolve(b, "state_dst", &a->state_dst, 4 * (uint64_t)a->n_seqs * (uint64_t)a->n_snapshots, 4,
-                                   0, &p->state_dst, &r[STATE_DST])))
+                                   0, &p->state_dst, &r[STATE_DST])) ||
+        (status = gdn_span_resolve(b, "position", &a->position, 4 * (uint64_t)a->n_seqs, 4, 0, &p->position,
+                                   &r[POSITION])) ||
+        (status = gdn_span_resolve(b, "state_checkpoint", &a->state_checkpoint,
+                                   4 * (uint64_t)a->n_seqs * (uint64_t)a->n_checkpoints, 4,
+                                   launch && a->n_tokens && a->checkpoint_interval, &p->checkpoints.map,
+                                   &r[STATE_CHECKPOINT])))
         return status;
     int32_t longest = 0; /* also of a query, which may come before the map */
     if (launch && (status = gdn_check_seq_start(&p->seq_start, b->host_memory, a->n_seqs, a->n_tokens, &longest)))
@@ -235,14 +251,16 @@ gdn_status gdn_gated_delta_net_resolve(const gdn_context *ctx, const args_t *a, 
     if ((status = b->gated_delta_net.plan(ctx, p, plan)) ||
         (status = gdn_workspace_resolve(b, &plan->capability, &a->workspace, !p->empty, &p->workspace, r, WORKSPACE,
                                         N_REGIONS)) ||
-        !b->host_memory)
+        !b->host_memory ||
+        (status = gdn_check_positions(&p->position, &p->seq_start, a->n_seqs, a->n_tokens)))
         return status;
     const gdn_pool_maps maps = {
         .src_name = "state_src", .dst_name = "state_dst", .src = &p->state_src, .dst = &p->state_dst,
         .n_seqs = a->n_seqs, .n_tokens = a->n_tokens, .n_entries = a->n_snapshots, .seq_start = &p->seq_start,
         .src_slots = a->n_slots, .dst_slots = a->n_slots_out,
         .src_size = (int64_t)a->n_rows * a->n_slots, .dst_size = (int64_t)a->n_rows_out * a->n_slots_out,
-        .same_pool = pools,
+        .same_pool = pools, .checkpoint_name = "state_checkpoint", .checkpoints = &p->checkpoints,
+        .position = &p->position,
     };
     return gdn_check_pool_maps(&maps);
 }

@@ -3,6 +3,7 @@
 
 #include <string.h>
 
+#include "core/operands.h"
 #include "core/status.h"
 
 gdn_status gdn_check_seq_start(const gdn_place *seq_start, int readable, int32_t n_seqs, int32_t n_tokens,
@@ -36,6 +37,33 @@ gdn_status gdn_check_seq_start(const gdn_place *seq_start, int readable, int32_t
     return GDN_OK;
 }
 
+gdn_status gdn_check_positions(const gdn_place *position, const gdn_place *seq_start, int32_t n_seqs, int32_t n_tokens)
+{
+    for (int32_t s = 0; position->base && s < n_seqs; s++) {
+        const int32_t at = gdn_map_at(position, s, 0), length = gdn_seq_length(seq_start, n_seqs, n_tokens, s);
+        if (at < 0 || at > INT32_MAX - length)
+            return gdn_fail(GDN_INVALID_ARGUMENT, "position[%d] is %d; 0 to %d are allowed for its %d tokens", (int)s,
+                            (int)at, (int)(INT32_MAX - length), (int)length);
+    }
+    return GDN_OK;
+}
+
+gdn_status gdn_check_checkpoints(const char *map, int given, int32_t interval, int32_t n_checkpoints, int32_t n_seqs)
+{
+    gdn_status status = gdn_check_range("checkpoint_interval", interval, 0, INT32_MAX);
+    if (status)
+        return status;
+    if (!interval && n_checkpoints)
+        return gdn_fail(GDN_INVALID_ARGUMENT,
+                        "n_checkpoints is %d and checkpoint_interval is 0; then it must be 0, too", (int)n_checkpoints);
+    if (!interval && given)
+        return gdn_fail(GDN_INVALID_ARGUMENT, "%s is given and checkpoint_interval is 0; 1 to %d have it", map,
+                        (int)INT32_MAX);
+    if (interval && (status = gdn_check_range("n_checkpoints", n_checkpoints, 1, 1 << 20)))
+        return status;
+    return gdn_check_range("n_seqs * n_checkpoints", (int64_t)n_seqs * n_checkpoints, 0, INT32_MAX);
+}
+
 static int64_t source_of(const gdn_pool_maps *m, int32_t s)
 {
     if (m->src->base)
@@ -43,20 +71,31 @@ static int64_t source_of(const gdn_pool_maps *m, int32_t s)
     return m->src_size ? s * m->src_slots : GDN_NONE;
 }
 
-static int64_t target_of(const gdn_pool_maps *m, int32_t s, int32_t r)
-{
-    if (m->dst->base)
-        return ((const int32_t *)(const void *)m->dst->base)[(int64_t)s * m->n_entries + r];
-    return m->dst_size ? s * m->dst_slots + r : GDN_NONE;
-}
+/* How many entries a sequence writes: those of its row of dst, none as padding and at most one per token; and behind
+ * them, checkpoints. */
+typedef struct targets {
+    int32_t n_dst, n;
+} targets;
 
-/* How many entries of its row of dst the sequence writes: none as padding, at most one per token. */
-static int32_t written_entries(const gdn_pool_maps *m, int32_t s)
+static targets targets_of(const gdn_pool_maps *m, int32_t s)
 {
     const int32_t length = gdn_seq_length(m->seq_start, m->n_seqs, m->n_tokens, s);
     if (source_of(m, s) == GDN_SKIP)
-        return 0;
-    return length < m->n_entries ? length : m->n_entries;
+        return (targets){ 0 };
+    const int32_t n_dst = length < m->n_entries ? length : m->n_entries;
+    return (targets){ n_dst, n_dst + (m->checkpoints ? gdn_checkpoints_used(m->checkpoints,
+                                                                            gdn_map_at(m->position, s, 0), length)
+                                                     : 0) };
+}
+
+/* Entry r of those that a sequence writes, of which n_dst are of dst. */
+static int64_t target_of(const gdn_pool_maps *m, int32_t s, int32_t n_dst, int32_t r)
+{
+    if (r >= n_dst)
+        return gdn_map_at(&m->checkpoints->map, (int64_t)s * m->checkpoints->n + r - n_dst, GDN_NONE);
+    if (m->dst->base)
+        return ((const int32_t *)(const void *)m->dst->base)[(int64_t)s * m->n_entries + r];
+    return m->dst_size ? s * m->dst_slots + r : GDN_NONE;
 }
 
 static void visit(const gdn_pool_maps *m, int64_t entries)
@@ -81,15 +120,18 @@ static gdn_status check_ranges(const gdn_pool_maps *m, survey *all)
             return gdn_fail(GDN_INVALID_ARGUMENT, "%s[%d] is %lld%s; 0 to %lld, GDN_NONE and GDN_SKIP are allowed",
                             m->src_name, (int)s, (long long)source, m->src->base ? "" : " (the default)",
                             (long long)m->src_size - 1);
-        const int32_t used = written_entries(m, s), looked_at = m->check_unused ? m->n_entries : used;
-        visit(m, looked_at);
-        for (int32_t r = 0; r < looked_at; r++) {
-            const int64_t target = target_of(m, s, r);
+        const targets used = targets_of(m, s);
+        const int32_t n_dst = m->check_unused ? m->n_entries : used.n_dst, n = n_dst + used.n - used.n_dst;
+        visit(m, n);
+        for (int32_t r = 0; r < n; r++) {
+            const int64_t target = target_of(m, s, n_dst, r);
+            const int     of_dst = r < n_dst;
             if (target < GDN_NONE || target >= m->dst_size)
                 return gdn_fail(GDN_INVALID_ARGUMENT, "%s[%d][%d] is %lld%s; 0 to %lld and GDN_NONE are allowed",
-                                m->dst_name, (int)s, (int)r, (long long)target, m->dst->base ? "" : " (the default)",
+                                of_dst ? m->dst_name : m->checkpoint_name, (int)s, (int)(of_dst ? r : r - n_dst),
+                                (long long)target, !of_dst || m->dst->base ? "" : " (the default)",
                                 (long long)m->dst_size - 1);
-            if (target < 0 || r >= used)
+            if (target < 0 || (of_dst && r >= used.n_dst))
                 continue;
             all->ascending &= target > all->high;
             all->low  = target < all->low ? target : all->low;
@@ -103,7 +145,7 @@ static gdn_status check_ranges(const gdn_pool_maps *m, survey *all)
 /* ---- Walking over the entries: all slots that are written, and all that are read by sequences which do not write
  * them. */
 typedef struct entry {
-    int32_t s, r, n; /* sequence, entry of its row of dst, how many of these it writes */
+    int32_t s, r, n, n_dst; /* sequence, which of the entries that it writes, how many these are, and those of dst */
     int64_t slot;
 } entry;
 
@@ -113,22 +155,24 @@ static int next_written(const gdn_pool_maps *m, entry *e)
 {
     for (;;) {
         while (++e->r < e->n)
-            if ((e->slot = target_of(m, e->s, e->r)) >= 0)
+            if ((e->slot = target_of(m, e->s, e->n_dst, e->r)) >= 0)
                 return 1;
         if (++e->s >= m->n_seqs)
             return 0;
-        e->n = written_entries(m, e->s);
-        e->r = -1;
+        const targets used = targets_of(m, e->s);
+        e->n     = used.n;
+        e->n_dst = used.n_dst;
+        e->r     = -1;
         visit(m, 1 + e->n);
     }
 }
 
 static int writes_itself(const gdn_pool_maps *m, int32_t s, int64_t slot)
 {
-    const int32_t n = written_entries(m, s);
-    visit(m, n);
-    for (int32_t r = 0; r < n; r++)
-        if (target_of(m, s, r) == slot)
+    const targets used = targets_of(m, s);
+    visit(m, used.n);
+    for (int32_t r = 0; r < used.n; r++)
+        if (target_of(m, s, used.n_dst, r) == slot)
             return 1;
     return 0;
 }
@@ -217,14 +261,18 @@ static int suspect(ledger *l, int64_t slot)
 
 static gdn_status written_twice(const gdn_pool_maps *m, const entry *e)
 {
-    return gdn_fail(GDN_INVALID_ARGUMENT, "%s[%d][%d] is %lld, which another entry writes too", m->dst_name, (int)e->s,
-                    (int)e->r, (long long)e->slot);
+    const int of_dst = e->r < e->n_dst;
+    return gdn_fail(GDN_INVALID_ARGUMENT, "%s[%d][%d] is %lld, which another entry writes too",
+                    of_dst ? m->dst_name : m->checkpoint_name, (int)e->s, (int)(of_dst ? e->r : e->r - e->n_dst),
+                    (long long)e->slot);
 }
 
 static gdn_status read_and_written(const gdn_pool_maps *m, const entry *e)
 {
-    return gdn_fail(GDN_INVALID_ARGUMENT, "%s[%d] is %lld, which another sequence's %s writes in the same call",
-                    m->src_name, (int)e->s, (long long)e->slot, m->dst_name);
+    const int both = m->checkpoints && m->checkpoints->interval;
+    return gdn_fail(GDN_INVALID_ARGUMENT, "%s[%d] is %lld, which another sequence's %s%s%s writes in the same call",
+                    m->src_name, (int)e->s, (long long)e->slot, m->dst_name, both ? " or " : "",
+                    both ? m->checkpoint_name : "");
 }
 
 /* Looks at the entries of the range for suspects; *full where the table does not hold them. */
@@ -282,7 +330,7 @@ gdn_status gdn_check_pool_maps(const gdn_pool_maps *m)
     gdn_status status = check_ranges(m, &all);
     if (status || !all.n_written)
         return status;
-    if (!m->dst->base && (!m->src->base || !m->same_pool))
+    if (!m->dst->base && (!m->src->base || !m->same_pool) && !(m->checkpoints && m->checkpoints->interval))
         return GDN_OK; /* the default targets are distinct, and each sequence reads a slot of its own row */
     if (all.ascending && !next_foreign(m, &(entry)FIRST_ENTRY))
         return GDN_OK;

@@ -4,13 +4,16 @@
 
 #include "core/problem.h"
 
-/* A pair of maps over a pool: which slot each sequence reads, and which n_entries slots it writes. */
+/* The maps over a pool: which slot each sequence reads, which n_entries slots it writes, where its checkpoints go. */
 typedef struct gdn_pool_maps {
     const char      *src_name, *dst_name;
     const gdn_place *src, *dst;             /* absent: entry s * src_slots, and s * dst_slots + r; or
                                                GDN_NONE where there is no pool                        */
     int32_t          n_seqs, n_tokens, n_entries;
     const gdn_place *seq_start;
+    const char      *checkpoint_name;
+    const gdn_checkpoints *checkpoints;     /* NULL: none                                             */
+    const gdn_place *position;              /* checked already; of checkpoints                        */
     int64_t          src_slots, dst_slots;  /* slots per row                                          */
     int64_t          src_size, dst_size;    /* slots of the pools                                     */
     int32_t          same_pool;             /* 1: source and destination are one pool                 */
@@ -23,6 +26,12 @@ typedef struct gdn_pool_maps {
  */
 gdn_status gdn_check_seq_start(const gdn_place *seq_start, int readable, int32_t n_seqs, int32_t n_tokens,
                                int32_t *longest);
+
+/* Every position leaves room for the sequence's tokens below 2^31. */
+gdn_status gdn_check_positions(const gdn_place *position, const gdn_place *seq_start, int32_t n_seqs, int32_t n_tokens);
+
+/* The interval and the entries of `map`, its name as the caller knows it, which `given` says is there. */
+gdn_status gdn_check_checkpoints(const char *map, int given, int32_t interval, int32_t n_checkpoints, int32_t n_seqs);
 
 /* All entries that are used are in range, no slot is written twice, none is written by one sequence and read by
  * another. */

@@ -50,6 +50,13 @@ typedef struct gdn_state_view {
     int32_t   dtype;   /* of a history; states are F32 */
 } gdn_state_view;
 
+/* What is kept on the way: see gdn_checkpoint_at(). */
+typedef struct gdn_checkpoints {
+    int32_t   interval; /* tokens; 0 = there are none       */
+    int32_t   n;        /* entries of the map per sequence  */
+    gdn_place map;
+} gdn_checkpoints;
+
 typedef struct gdn_gated_delta_net_problem {
     gdn_place      workspace;
     int32_t        empty; /* 1: there is nothing to do */
@@ -64,6 +71,8 @@ typedef struct gdn_gated_delta_net_problem {
     gdn_token_view ssm_a, dt_bias;      /* the same for all tokens; dt_bias may be absent              */
     gdn_state_view state_in, state_out; /* equal unless the caller gave a state_out of its own */
     gdn_place      seq_start, state_src, state_dst;
+    gdn_place      position; /* of the first tokens; for checkpoints only */
+    gdn_checkpoints checkpoints;
 } gdn_gated_delta_net_problem;
 
 typedef struct gdn_ssm_conv_problem {
@@ -79,6 +88,7 @@ typedef struct gdn_ssm_conv_problem {
     int32_t        weight_dtype, bias_dtype;
     gdn_state_view history_in, history_out;
     gdn_place      seq_start, position, history_src, history_dst;
+    gdn_checkpoints checkpoints;
 } gdn_ssm_conv_problem;
 
 typedef struct gdn_set_rows_problem {
@@ -135,6 +145,24 @@ static inline int32_t gdn_state_dst_at(const gdn_gated_delta_net_problem *p, int
 {
     return gdn_map_at(&p->state_dst, (int64_t)s * p->n_snapshots + r,
                       p->state_dst.base ? 0 : s * p->state_out.n_slots + r);
+}
+
+/* How many entries of the map a sequence uses that has `position` tokens before its `length` ones: one for each
+ * multiple of the interval that its length becomes, as far as there are entries. */
+static inline int32_t gdn_checkpoints_used(const gdn_checkpoints *c, int32_t position, int32_t length)
+{
+    const int32_t n = c->interval ? (position + length) / c->interval - position / c->interval : 0;
+    return n < c->n ? n : c->n;
+}
+
+/* Where the checkpoint after token t of sequence s goes, or GDN_NONE where there is none. */
+static inline int32_t gdn_checkpoint_at(const gdn_checkpoints *c, int32_t s, int32_t position, int32_t t)
+{
+    const int32_t length = position + t + 1;
+    if (!c->interval || length % c->interval)
+        return GDN_NONE;
+    const int32_t entry = length / c->interval - position / c->interval - 1;
+    return entry < c->n ? gdn_map_at(&c->map, (int64_t)s * c->n + entry, GDN_NONE) : GDN_NONE;
 }
 
 /* The row of dst that row i of the batch goes to, or GDN_NONE. */

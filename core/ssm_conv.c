@@ -21,6 +21,7 @@ enum {
     POSITION,
     HISTORY_SRC,
     HISTORY_DST,
+    HISTORY_CHECKPOINT,
     N_REGIONS
 };
 
@@ -60,6 +61,12 @@ gdn_status gdn_ssm_conv_check(args_t *a, int launch)
                         (unsigned)GDN_CONV_SILU);
     if (a->reserved)
         return gdn_fail(GDN_INVALID_ARGUMENT, "reserved is %d; it must be 0", (int)a->reserved);
+    if ((status = gdn_check_checkpoints("history_checkpoint", launch && a->history_checkpoint.data,
+                                        a->checkpoint_interval, a->n_checkpoints, a->n_seqs)))
+        return status;
+    if (launch && a->checkpoint_interval && !a->history.data)
+        return gdn_fail(GDN_INVALID_ARGUMENT, "checkpoint_interval is %d and history is absent; it must be 0 then",
+                        (int)a->checkpoint_interval);
     if (a->n_tokens && !a->n_seqs)
         return gdn_fail(GDN_INVALID_ARGUMENT, "n_seqs is 0 and n_tokens is %d; tokens need a sequence",
                         (int)a->n_tokens);
@@ -101,20 +108,6 @@ static gdn_status resolve_history(const gdn_backend *b, const char *name, const 
     return gdn_pool_resolve(b, &spec, t, view, region);
 }
 
-static gdn_status check_positions(const problem_t *p)
-{
-    if (!p->position.base)
-        return GDN_OK;
-    for (int32_t s = 0; s < p->n_seqs; s++) {
-        const int32_t position = gdn_map_at(&p->position, s, 0);
-        const int32_t length   = gdn_seq_length(&p->seq_start, p->n_seqs, p->n_tokens, s);
-        if (position < 0 || position > INT32_MAX - length)
-            return gdn_fail(GDN_INVALID_ARGUMENT, "position[%d] is %d; 0 to %d are allowed for its %d tokens", (int)s,
-                            (int)position, (int)(INT32_MAX - length), (int)length);
-    }
-    return GDN_OK;
-}
-
 gdn_status gdn_ssm_conv_resolve(const gdn_context *ctx, const args_t *a, gdn_plan *plan, problem_t *p)
 {
     const int launch = plan != NULL;
@@ -127,6 +120,7 @@ gdn_status gdn_ssm_conv_resolve(const gdn_context *ctx, const args_t *a, gdn_pla
     *p = (problem_t){
         .empty = !a->n_tokens && !judged, .n_seqs = a->n_seqs, .n_tokens = a->n_tokens, .n_channels = a->n_channels,
         .kernel_width = a->kernel_width, .n_columns = a->n_columns, .flags = a->flags,
+        .checkpoints = { .interval = a->checkpoint_interval, .n = a->n_checkpoints },
     };
 
     const uint64_t map_bytes = 4 * (uint64_t)a->n_seqs;
@@ -135,7 +129,11 @@ gdn_status gdn_ssm_conv_resolve(const gdn_context *ctx, const args_t *a, gdn_pla
         (status =
              gdn_span_resolve(b, "history_src", &a->history_src, map_bytes, 4, 0, &p->history_src, &r[HISTORY_SRC])) ||
         (status =
-             gdn_span_resolve(b, "history_dst", &a->history_dst, map_bytes, 4, 0, &p->history_dst, &r[HISTORY_DST])))
+             gdn_span_resolve(b, "history_dst", &a->history_dst, map_bytes, 4, 0, &p->history_dst, &r[HISTORY_DST])) ||
+        (status = gdn_span_resolve(b, "history_checkpoint", &a->history_checkpoint,
+                                   map_bytes * (uint64_t)a->n_checkpoints, 4,
+                                   launch && a->n_tokens && a->checkpoint_interval, &p->checkpoints.map,
+                                   &r[HISTORY_CHECKPOINT])))
         return status;
     int32_t longest = 0; /* also of a query, which may come before the map */
     if (launch && (status = gdn_check_seq_start(&p->seq_start, b->host_memory, a->n_seqs, a->n_tokens, &longest)))
@@ -179,7 +177,7 @@ gdn_status gdn_ssm_conv_resolve(const gdn_context *ctx, const args_t *a, gdn_pla
     if ((status = b->ssm_conv.plan(ctx, p, plan)) ||
         (status = gdn_workspace_resolve(b, &plan->capability, &a->workspace, !p->empty, &p->workspace, r, WORKSPACE,
                                         N_REGIONS)) ||
-        !b->host_memory || (status = check_positions(p)))
+        !b->host_memory || (status = gdn_check_positions(&p->position, &p->seq_start, a->n_seqs, a->n_tokens)))
         return status;
     /* Without a pool the maps may still say GDN_NONE or GDN_SKIP: a pool of no rows allows just these. */
     const gdn_pool_maps maps = {
@@ -187,6 +185,7 @@ gdn_status gdn_ssm_conv_resolve(const gdn_context *ctx, const args_t *a, gdn_pla
         .n_seqs = a->n_seqs, .n_tokens = a->n_tokens, .n_entries = a->history.data || p->history_dst.base ? 1 : 0,
         .seq_start = &p->seq_start, .src_slots = 1, .dst_slots = 1,
         .src_size = a->history.data ? a->n_rows : 0, .dst_size = a->history.data ? a->n_rows_out : 0,
+        .checkpoint_name = "history_checkpoint", .checkpoints = &p->checkpoints, .position = &p->position,
         .same_pool = pools, .check_unused = 1,
     };
     return a->history.data || p->history_src.base || p->history_dst.base ? gdn_check_pool_maps(&maps) : GDN_OK;

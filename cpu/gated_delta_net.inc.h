@@ -77,6 +77,7 @@ static bool view_item(const gdn_gated_delta_net_problem *p, int32_t group, int64
     if (x->n_tokens == 0 || source == GDN_SKIP) return false;
     x->key_head = gdn_key_head(p, x->h);
     x->first = gdn_seq_first(&p->seq_start, p->n_seqs, p->n_tokens, s);
+    x->position = gdn_map_at(&p->position, s, 0);
     x->j0 = (int32_t)(item % n_groups) * group;
     x->n_columns = min_i32(group, p->head_dim_v - x->j0);
     x->source = source < 0 ? NULL : (const float *)(const void *)gdn_state_at(&p->state_in, source, x->h);
@@ -110,6 +111,7 @@ static void run_item(const head_view *view, int32_t group, float *scratch)
     const bool by_rows = rows_serves(p, x.n_tokens), by_lines = lines_serves(p, x.n_tokens);
     if (by_rows && rows_decode_serves(&x)) {
         rows_decode(&x, &c);
+        copy_checkpoints(&x, 1);
         return;
     }
     for (int32_t first = 0; first < x.n_tokens; first += CHUNK_TOKENS) {
@@ -119,6 +121,7 @@ static void run_item(const head_view *view, int32_t group, float *scratch)
         else columns(&x, &c, state);
         if (by_rows || by_lines) chunk_output(&c, &x);
     }
+    if (by_rows || by_lines) copy_checkpoints(&x, x.n_tokens);
 }
 
 static void run(const gdn_gated_delta_net_problem *p, const gdn_plan *plan, int64_t first, int64_t last, void *scratch)

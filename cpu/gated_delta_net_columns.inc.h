@@ -115,6 +115,14 @@ static void columns_save(const head_view *x, float *target, const columns_block 
         }
 }
 
+/* 7: after token t, where it is kept. */
+static void columns_keep(const head_view *x, int32_t t, const columns_block *b)
+{
+    float *const to[] = {snapshot_of(x, t), checkpoint_of(x, t)};
+    for (int i = 0; i < 2; i++)
+        if (to[i]) columns_save(x, to[i], b);
+}
+
 /* A chunk of tokens for one block of columns. The loop over tokens is compiled with the pass, so that d and the sums it
  * comes from, the only things a token waits for from the one before, stay in registers. */
 GDN_INLINE void columns_tokens(const head_view *x, const chunk *c, const columns_block *b, delta_form form)
@@ -122,7 +130,9 @@ GDN_INLINE void columns_tokens(const head_view *x, const chunk *c, const columns
     const gdn_gated_delta_net_problem *p = x->p;
     const int32_t block = form.width * GDN_VL, j = b->j, group = c->group;
     const int32_t n_next = c->more ? c->n_tokens : c->n_tokens - 1;        /* tokens after which there is another */
-    const int32_t kept = x->n_tokens - p->n_snapshots - c->first;          /* from there on states are kept       */
+    const int32_t snapshots = x->n_tokens - p->n_snapshots - c->first;
+    const int32_t checkpoints = next_checkpoint(x, c->first, c->n_tokens) - c->first;
+    const int32_t kept = min_i32(snapshots, checkpoints);                  /* from there on states are kept       */
     const vf      scale = v_set1(p->scale);
     const int64_t out_step = p->out.stride_token;
     char *out = gdn_token_at(&p->out, x->s, x->first, c->first, x->h) +
@@ -158,8 +168,7 @@ GDN_INLINE void columns_tokens(const head_view *x, const chunk *c, const columns
         for (int32_t w = 0; w < form.width; w++) /* 6: the output */
             v_store_typed(out, p->out.dtype, w * GDN_VL, v_mul(scale, sum.q[w]),
                           min_i32(GDN_VL, b->n_columns - w * GDN_VL));
-        float *snapshot = t >= kept ? snapshot_of(x, c->first + t) : NULL;
-        if (snapshot) columns_save(x, snapshot, b); /* 7 */
+        if (t >= kept) columns_keep(x, c->first + t, b); /* 7 */
     }
     for (int32_t w = 0; c->more && w < form.width; w++) v_store(c->kv + j + w * GDN_VL, sum.k[w]);
 }

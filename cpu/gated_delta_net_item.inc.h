@@ -19,7 +19,7 @@ enum { CHUNK_TOKENS = 32 }; /* q, k, v and out of a chunk: 64 KiB for 128 x 128,
 /* One head of one sequence, and the value columns of it that the item computes. */
 typedef struct head_view {
     const gdn_gated_delta_net_problem *p;
-    int32_t      s, h, key_head, first, n_tokens;
+    int32_t      s, h, key_head, first, n_tokens, position;
     int32_t      j0, n_columns;
     const float *source; /* the head's matrix in the slot to read; NULL = start from zero */
     int32_t      n;      /* head_dim_k                                                     */
@@ -224,18 +224,52 @@ static float *snapshot_of(const head_view *x, int32_t t)
     return entry < 0 ? NULL : (float *)(void *)gdn_state_at(&x->p->state_out, entry, x->h);
 }
 
-/* The same for tokens [t, t + n). Says whether to write them past the caches: lines that are written whole
- * and are not in cache anyway, as those of the slot that is read are, need not be fetched first. */
+/* Where the checkpoint after token t goes, or NULL. */
+static float *checkpoint_of(const head_view *x, int32_t t)
+{
+    const int32_t entry = gdn_checkpoint_at(&x->p->checkpoints, x->s, x->position, t);
+    return entry < 0 ? NULL : (float *)(void *)gdn_state_at(&x->p->state_out, entry, x->h);
+}
+
+/* The first token from t on, of n, whose state is a checkpoint; or t + n. */
+static int32_t next_checkpoint(const head_view *x, int32_t t, int32_t n)
+{
+    const int32_t interval = x->p->checkpoints.interval;
+    if (!interval) return t + n;
+    const int32_t more = interval - 1 - (x->position + t) % interval; /* tokens before it */
+    return more < n ? t + more : t + n;
+}
+
+/* Where the states after tokens [t, t + n) go: snapshots, or checkpoints where there is no snapshot. Says whether to
+ * write them past the caches: lines that are written whole and are not in cache anyway, as those of the slot that is
+ * read are, need not be fetched first. */
 static bool snapshots_of(const head_view *x, int32_t t, int32_t n, float **snapshot)
 {
     const uint64_t line = 4 * (uint64_t)(x->p->state_layout == GDN_STATE_KV ? x->p->head_dim_v : x->n);
     bool           elsewhere = false, whole = (line | (uint64_t)x->p->state_out.stride_line) % 64 == 0;
     for (int32_t i = 0; i < n; i++) {
         snapshot[i] = snapshot_of(x, t + i);
+        if (!snapshot[i]) snapshot[i] = checkpoint_of(x, t + i);
         elsewhere |= snapshot[i] && snapshot[i] != x->source;
         whole &= (uintptr_t)snapshot[i] % 64 == 0;
     }
     return elsewhere && whole;
+}
+
+/* The item's part of the checkpoints after the n tokens of a sequence that are snapshots too, and have been written
+ * as such. */
+static void copy_checkpoints(const head_view *x, int32_t n)
+{
+    const bool    kv = x->p->state_layout == GDN_STATE_KV;
+    const int64_t pitch = x->p->state_out.stride_line / 4, n_lines = kv ? x->n : x->n_columns;
+    const size_t  bytes = 4 * (size_t)(kv ? x->n_columns : x->n);
+    for (int32_t t = next_checkpoint(x, 0, n); t < n; t = next_checkpoint(x, t + 1, n - t - 1)) {
+        const float *snapshot = snapshot_of(x, t);
+        float       *checkpoint = checkpoint_of(x, t);
+        const int64_t at = kv ? x->j0 : x->j0 * pitch;
+        for (int64_t i = 0; snapshot && checkpoint && i < n_lines; i++)
+            memcpy(checkpoint + at + i * pitch, snapshot + at + i * pitch, bytes);
+    }
 }
 
 /* 4: the delta d of GDN_VL value columns from j on, given what the state holds under k. */

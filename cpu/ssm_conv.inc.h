@@ -212,12 +212,36 @@ static void conv_dispatch(const conv_item *it, const char *const *row, char *con
 #undef CONV
 }
 
-/* Where the history keeps x(position). */
-static inline char *kept_row(const conv_item *it, int64_t position)
+/* Where a row of the history keeps x(position). */
+static inline char *kept_row(const conv_item *it, int32_t row, int64_t position)
 {
     const gdn_ssm_conv_problem *p = it->p;
-    return p->history_out.at.base + it->dst * p->history_out.stride_row +
+    return p->history_out.at.base + row * p->history_out.stride_row +
            position % p->n_columns * p->history_out.stride_line + row_bytes(p->history_out.dtype, it->c0);
+}
+
+/* The input at a position into the row of history_out that `to` is of. */
+static void copy_column(const conv_item *it, int64_t position, char *to)
+{
+    const gdn_ssm_conv_problem *p = it->p;
+    const char *from = tap_row(it, position);
+    const int kept = p->history_out.dtype, given = position >= it->position ? p->x.dtype : p->history_in.dtype;
+    if (to == from) return; /* a row that is written in place has it already */
+    if (kept == given) memcpy(to, from, (size_t)row_bytes(kept, it->width));
+    for (int64_t c = 0; kept != given && c < it->width; c += GDN_VL)
+        keep_row(to, kept, from, given, c, (int)(it->width - c < GDN_VL ? it->width - c : GDN_VL));
+}
+
+/* Step 5, the checkpoints after tokens [t, t + n): the columns that the next token reads. */
+static void conv_checkpoints(const conv_item *it, int32_t t, int32_t n)
+{
+    const gdn_ssm_conv_problem *p = it->p;
+    for (const int32_t end = t + n; t < end; t++) {
+        const int32_t row = gdn_checkpoint_at(&p->checkpoints, it->s, it->position, t);
+        const int64_t length = (int64_t)it->position + t + 1;
+        int64_t position = length > p->kernel_width - 1 ? length - (p->kernel_width - 1) : 0;
+        for (; row >= 0 && position < length; position++) copy_column(it, position, kept_row(it, row, position));
+    }
 }
 
 static void conv_sequence(conv_item *it)
@@ -225,7 +249,7 @@ static void conv_sequence(conv_item *it)
     const gdn_ssm_conv_problem *p = it->p;
     const int kernel_width = p->kernel_width;
     const int in_place = it->dst >= 0 && it->src == it->dst && p->history_in.at.base == p->history_out.at.base;
-    it->keep = in_place && it->length == 1 ? kept_row(it, it->position) : NULL;
+    it->keep = in_place && it->length == 1 ? kept_row(it, it->dst, it->position) : NULL;
     const char *row[MAX_WIDTH + TOKENS], *ahead[MAX_WIDTH + 2 * TOKENS];
     char *out[TOKENS];
 
@@ -243,6 +267,7 @@ static void conv_sequence(conv_item *it)
             if (t_ahead < it->length) ahead[n_ahead++] = tap_row(it, it->position + t_ahead);
         }
         conv_dispatch(it, row, out, ahead, n_ahead, n_out);
+        if (p->checkpoints.interval) conv_checkpoints(it, t, n_out);
     }
     if (it->dst < 0 || it->keep) return;
 
@@ -251,14 +276,7 @@ static void conv_sequence(conv_item *it)
     const int64_t end = (int64_t)it->position + it->length;
     int64_t position = end > p->n_columns ? end - p->n_columns : 0;
     if (in_place && position < it->position) position = it->position;
-    for (; position < end; position++) {
-        const char *from = tap_row(it, position);
-        char *to = kept_row(it, position);
-        const int kept = p->history_out.dtype, given = position >= it->position ? p->x.dtype : p->history_in.dtype;
-        if (kept == given) memcpy(to, from, (size_t)row_bytes(kept, it->width));
-        for (int64_t c = 0; kept != given && c < it->width; c += GDN_VL)
-            keep_row(to, kept, from, given, c, (int)(it->width - c < GDN_VL ? it->width - c : GDN_VL));
-    }
+    for (; position < end; position++) copy_column(it, position, kept_row(it, it->dst, position));
 }
 
 static int is_packed(const gdn_ssm_conv_problem *p)

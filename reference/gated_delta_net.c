@@ -62,6 +62,7 @@ static void column(const gdn_gated_delta_net_problem *p, int32_t s, int32_t h, i
     const int32_t T     = gdn_seq_first(&p->seq_start, p->n_seqs, p->n_tokens, s + 1) - first;
     const int32_t src   = gdn_state_src_at(p, s);
     const int32_t n     = p->head_dim_k;
+    const int32_t position = gdn_map_at(&p->position, s, 0);
     float S[MAX_DIM], q[MAX_DIM], k[MAX_DIM], a[MAX_DIM], ak[MAX_DIM];
 
     /* 1: load state */
@@ -105,12 +106,13 @@ static void column(const gdn_gated_delta_net_problem *p, int32_t s, int32_t h, i
         gdn_store_elements(gdn_token_at(&p->out, s, first, t, h) + (p->out.dtype == GDN_F32 ? 4 : 2) * (int64_t)j,
                            p->out.dtype, &o, 1);
 
-        /* 7: snapshot, r tokens before the newest */
+        /* 7: snapshot, r tokens before the newest, and checkpoint */
         const int32_t r   = T - 1 - t;
         const int32_t dst = r < p->n_snapshots ? gdn_state_dst_at(p, s, r) : GDN_NONE;
-        if (dst >= 0)
-            for (int32_t i = 0; i < n; i++)
-                memcpy(column_element(p, &p->state_out, gdn_state_at(&p->state_out, dst, h), i, j), &S[i], 4);
+        const int32_t kept[] = { dst, gdn_checkpoint_at(&p->checkpoints, s, position, t) };
+        for (int m = 0; m < 2; m++)
+            for (int32_t i = 0; kept[m] >= 0 && i < n; i++)
+                memcpy(column_element(p, &p->state_out, gdn_state_at(&p->state_out, kept[m], h), i, j), &S[i], 4);
     }
 }
 

@@ -32,6 +32,25 @@ static void move(char *to, int32_t to_dtype, const char *from, int32_t from_dtyp
         gdn_store_elements(to + c * bytes_of(to_dtype), to_dtype, &x, 1);
 }
 
+/* The input at position `at` into its column of row `row` of history_out: a token of this call, which has those from
+ * `position` on, else the column of the row that is read, or zero where none is. */
+static void keep(const gdn_ssm_conv_problem *p, int32_t s, int32_t position, int32_t src, int32_t row, int32_t at,
+                 int32_t c)
+{
+    const int32_t first = gdn_seq_first(&p->seq_start, p->n_seqs, p->n_tokens, s), column = at % p->n_columns;
+    const int32_t dtype = p->history_out.dtype;
+    char *const   to = history_at(&p->history_out, row, column);
+    const char   *from = NULL;
+    if (at >= position)
+        move(to, dtype, gdn_token_at(&p->x, s, first, at - position, 0), p->x.dtype, c);
+    else if (src >= 0)
+        from = history_at(&p->history_in, src, column);
+    else
+        memset(to + c * bytes_of(dtype), 0, (size_t)bytes_of(dtype));
+    if (from && from != to) /* a row that is written in place has it already */
+        move(to, dtype, from, p->history_in.dtype, c);
+}
+
 static void channel(const gdn_ssm_conv_problem *p, int32_t s, int32_t c)
 {
     const int32_t first    = gdn_seq_first(&p->seq_start, p->n_seqs, p->n_tokens, s);
@@ -41,7 +60,6 @@ static void channel(const gdn_ssm_conv_problem *p, int32_t s, int32_t c)
     const int32_t src      = W ? gdn_map_at(&p->history_src, s, s) : GDN_NONE;
     const int32_t dst      = W ? gdn_map_at(&p->history_dst, s, s) : GDN_NONE;
     const int32_t kw       = p->kernel_width;
-    const int     in_place = src == dst && p->history_in.at.base == p->history_out.at.base;
     float past[MAX_WIDTH]; /* past[m]: the input m + 1 positions before the sequence's first token */
 
     /* 1: history, read before anything is written, since a call may write where it read */
@@ -67,21 +85,16 @@ static void channel(const gdn_ssm_conv_problem *p, int32_t s, int32_t c)
         gdn_store_elements(gdn_token_at(&p->out, s, first, t, 0) + c * bytes_of(p->out.dtype), p->out.dtype, &y, 1);
     }
 
-    /* 5: keep history: the newest W positions; the older of them only move when the row changes */
-    if (dst < 0)
-        return;
-    const int32_t end = position + T;
-    for (int32_t at = end > W ? end - W : 0; at < end; at++) {
-        char *const to = history_at(&p->history_out, dst, at % W);
-        if (at >= position)
-            move(to, p->history_out.dtype, gdn_token_at(&p->x, s, first, at - position, 0), p->x.dtype, c);
-        else if (in_place)
-            continue;
-        else if (src >= 0)
-            move(to, p->history_out.dtype, history_at(&p->history_in, src, at % W), p->history_in.dtype, c);
-        else
-            memset(to + c * bytes_of(p->history_out.dtype), 0, (size_t)bytes_of(p->history_out.dtype));
+    /* 5: keep history: checkpoints, of the positions that the next token reads; and the newest W positions, of which
+     * the older only move when the row changes */
+    for (int32_t t = 0; t < T; t++) {
+        const int32_t row = gdn_checkpoint_at(&p->checkpoints, s, position, t), length = position + t + 1;
+        for (int32_t at = length > kw - 1 ? length - (kw - 1) : 0; row >= 0 && at < length; at++)
+            keep(p, s, position, src, row, at, c);
     }
+    const int32_t end = position + T;
+    for (int32_t at = end > W ? end - W : 0; dst >= 0 && at < end; at++)
+        keep(p, s, position, src, dst, at, c);
 }
 
 static int32_t blocks(const gdn_ssm_conv_problem *p)

@@ -524,5 +524,7 @@ int main(int argc, char **argv)
     failed += _cmocka_run_group_tests("arguments", api_argument_tests, api_n_argument_tests, api_open_targets,
                                       api_close_targets);
     failed += _cmocka_run_group_tests("calls", api_call_tests, api_n_call_tests, api_open_targets, api_close_targets);
+    failed += _cmocka_run_group_tests("checkpoints", api_checkpoint_tests, api_n_checkpoint_tests, api_open_targets,
+                                      api_close_targets);
     return failed != 0;
 }

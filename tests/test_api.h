@@ -63,6 +63,8 @@ typedef struct delta_memory {
     _Alignas(64) int32_t seq_start[3];
     _Alignas(64) int32_t state_src[2];
     _Alignas(64) int32_t state_dst[4];
+    _Alignas(64) int32_t position[2]; /* of calls with checkpoints only */
+    _Alignas(64) int32_t state_checkpoint[4];
     _Alignas(64) unsigned char workspace[API_WORKSPACE];
 } delta_memory;
 
@@ -77,6 +79,7 @@ typedef struct conv_memory {
     _Alignas(64) int32_t position[2];
     _Alignas(64) int32_t history_src[2];
     _Alignas(64) int32_t history_dst[2];
+    _Alignas(64) int32_t history_checkpoint[4];
     _Alignas(64) unsigned char workspace[API_WORKSPACE];
 } conv_memory;
 
@@ -131,7 +134,7 @@ void api_same_as_first(const api_fixture *f, int line);
     } while (0)
 
 /* The tests of the other files, for main() in test_api.c. */
-extern const struct CMUnitTest api_argument_tests[], api_call_tests[];
-extern const size_t            api_n_argument_tests, api_n_call_tests;
+extern const struct CMUnitTest api_argument_tests[], api_call_tests[], api_checkpoint_tests[];
+extern const size_t            api_n_argument_tests, api_n_call_tests, api_n_checkpoint_tests;
 
 #endif

@@ -38,12 +38,11 @@
  * Conventions
  *   - Structs that are passed by pointer begin with `uint32_t size`: set it to sizeof the struct, as
  *     GDN_INIT does. Reserved members and unknown flag bits must be zero.
- *   - They only ever grow at the end, and zero always means "the default". So a program that was built
- *     against an older header keeps working: every size from that of the first release on is accepted,
- *     and nothing behind it is read or written. A program whose header is newer than the library works
- *     too, as long as the members that the library does not have are zero; where one is not, the call
- *     is refused and the text says that the library is older. In structs that the library fills in,
- *     such members become zero.
+ *   - They only ever grow at the end, and zero always means "the default". So a program that was built against an
+ *     older header keeps working: every size from that of the first release on is accepted, and nothing behind it is
+ *     read or written. A program whose header is newer than the library works too, as long as the members that the
+ *     library does not have are zero; where one is not, the call is refused and the text says that the library is
+ *     older. In structs that the library fills in, such members become zero.
  *   - gdn_span and gdn_tensor have no size, because they lie inside other structs and in arrays. They
  *     cannot grow, and stay as they are for as long as GDN_ABI_VERSION does.
  *   - Shapes are written outermost first: [a][b][c] has c contiguous. Strides are in bytes.
@@ -60,15 +59,11 @@
 extern "C" {
 #endif
 
-#if defined(_WIN32)
-#  if defined(GDN_BUILD_SHARED)
-#    define GDN_API __declspec(dllexport)
-#  elif defined(GDN_USE_SHARED)
-#    define GDN_API __declspec(dllimport)
-#  else
-#    define GDN_API
-#  endif
-#elif defined(__GNUC__)
+#if defined(_WIN32) && defined(GDN_BUILD_SHARED)
+#  define GDN_API __declspec(dllexport)
+#elif defined(_WIN32) && defined(GDN_USE_SHARED)
+#  define GDN_API __declspec(dllimport)
+#elif !defined(_WIN32) && defined(__GNUC__)
 #  define GDN_API __attribute__((visibility("default")))
 #else
 #  define GDN_API
@@ -193,10 +188,9 @@ enum { GDN_LOG_ERROR = 1, GDN_LOG_WARNING = 2, GDN_LOG_INFO = 3, GDN_LOG_DEBUG =
 /* Receives one line without a newline. May be called from any thread that uses the context. */
 typedef void (*gdn_log_fn)(void *user, int32_t level, const char *message);
 
-/* The caller's threads. Must call task(arg, i) exactly once for every i in [0, n), on any threads and
- * in any order, and return when all calls have returned. Tasks do not wait for each other, so running
- * them one after another on the calling thread is correct too. Results never depend on it. A task takes
- * up to 96 KiB of the thread's stack. */
+/* The caller's threads. Must call task(arg, i) exactly once for every i in [0, n), on any threads and in any order,
+ * and return when all calls have returned. Tasks do not wait for each other, so running them one after another on the
+ * calling thread is correct too. Results never depend on it. A task takes up to 96 KiB of the thread's stack. */
 typedef void (*gdn_task_fn)(void *arg, int32_t index);
 typedef void (*gdn_parallel_for_fn)(void *user, int32_t n, gdn_task_fn task, void *arg);
 
@@ -218,8 +212,7 @@ typedef struct gdn_context_desc {
     gdn_alloc_fn        alloc;          /* NULL = the C library's; alloc and free go together        */
     gdn_free_fn         free;
     void               *alloc_user;
-    uint64_t            timeout_ns;     /* GPU: longest wait in one call; 0 = 10 seconds, or an hour
-                                           where the device is software (an emulator, lavapipe)      */
+    uint64_t            timeout_ns;     /* GPU: longest wait in one call; 0 = 10 seconds, an hour on software devices */
     const void         *native;         /* GPU: the caller's own device, see the backend's header    */
 } gdn_context_desc;
 
@@ -234,8 +227,7 @@ typedef struct gdn_context_desc {
  *
  * What the description leaves open, the program's user may say in the environment, which is read here and at
  * no other time, and not at all in setuid programs. Empty is not set; a value that is not allowed is an error.
- *   GDN_LOG             error, warning, info or debug: where desc->log is NULL, lines up to that level go to
- *                       standard error.
+ *   GDN_LOG             error, warning, info or debug: where desc->log is NULL, lines up to that go to standard error.
  *   GDN_IMPLEMENTATION  a name for desc->implementation where that is NULL, such as scalar; or with a backend
  *                       in front, as in cpu:avx2, which leaves contexts of the other backends alone. */
 GDN_API gdn_status gdn_context_create(const gdn_context_desc *desc, gdn_context **ctx);
@@ -316,14 +308,9 @@ typedef struct gdn_tensor {
  * operand's sequence stride is not 0, token t of sequence s is instead found at
  * s * stride[sequence] + t * stride[token]; that expresses [n_seqs][...] tensors in any axis order.
  *
- * For example: sequences of 3, 1 and 5 tokens, whose projection left q and k (16 heads of 128) and v (32 heads
- * of 128) of a token side by side in rows of 8192 floats. The sequence stride stays 0, since the tokens of all
- * sequences follow each other, and all three have the token stride of the row:
- *
- *     int32_t seq_start[] = { 0, 3, 4, 9 };                     a.n_seqs = 3;  a.n_tokens = 9;
- *     a.q.data = row;         a.q.stride[1] = 4 * 8192;         a.q.stride[2] = 4 * 128;
- *     a.k.data = row + 2048;  a.k.stride[1] = 4 * 8192;         a.k.stride[2] = 4 * 128;
- *     a.v.data = row + 4096;  a.v.stride[1] = 4 * 8192;         a.v.stride[2] = 4 * 128;
+ * For example: sequences of 3, 1 and 5 tokens have seq_start { 0, 3, 4, 9 }, n_seqs 3 and n_tokens 9. The sequence
+ * stride stays 0, since the tokens of all sequences follow each other, also where operands are slices of one
+ * projection, of which section 8 has an example.
  *
  * Maps on a GPU are read when the kernel runs, from the device's memory. gdn_buffer_write() is synchronous; a
  * program that decodes step after step orders the copy of its maps with the calls instead, and nothing waits:
@@ -339,10 +326,9 @@ typedef struct gdn_capability {
     int32_t  supported;                    /* 1: the call would run                                  */
     int32_t  exact;                        /* 1: and give the reference's bits                       */
     int32_t  emulated;                     /* 1: on an emulator of the device                        */
-    uint64_t workspace_bytes;              /* what args.workspace must hold, 64-byte aligned; or 0.
-                                              With all else the same it never shrinks where n_tokens,
-                                              n_seqs, rows or batches grow, so that the workspace of
-                                              the largest call serves the smaller ones              */
+    uint64_t workspace_bytes;              /* what args.workspace must hold, 64-byte aligned; or 0. With all else the
+                                              same it never shrinks where n_tokens, n_seqs, rows or batches grow, so
+                                              that the workspace of the largest call serves the smaller ones */
     char     implementation[GDN_NAME_MAX]; /* which one would run, e.g. "avx512/columns"             */
     char     reason[GDN_REASON_MAX];       /* why it is not supported or not exact, or ""            */
 } gdn_capability;
@@ -374,8 +360,7 @@ enum {
 enum {
     GDN_G_LOG       = 0, /* the logarithm of the decay: a = exp(x)                                   */
     GDN_G_LINEAR    = 1, /* the decay: a = x                                                         */
-    GDN_G_RAW       = 2, /* the projection: a = exp(ssm_a * softplus(x + dt_bias)), with ssm_a
-                            -exp(A_log), as GGUF files have it                                       */
+    GDN_G_RAW       = 2, /* the projection: a = exp(ssm_a * softplus(x + dt_bias)), ssm_a -exp(A_log): GGUF files */
     GDN_G_RAW_A_LOG = 3  /* the same, with A_log in ssm_a, as HF transformers and FLA have it        */
 };
 /* What beta holds, x being an element of it. */
@@ -427,25 +412,36 @@ enum {
  * and so with a projection [n_tokens][2 * n_heads_v] whose halves are beta and g. With qk_norm, g_form and beta_form
  * a layer between its two projections is two calls, ssm_conv and this one.
  *
- * Maps, int32, in memory that the device can read (host memory on the CPU and the reference); each may
- * be absent:
+ * Maps, int32, in memory that the device can read (host memory on the CPU and the reference); each may be absent:
  *   seq_start [n_seqs + 1]  not descending, from >= 0 to <= n_tokens. Absent: n_tokens / n_seqs each.
- *   state_src [n_seqs]      where sequence s starts from: row * n_slots + slot, or GDN_NONE for a zero
- *                           state, or GDN_SKIP. Absent: slot 0 of row s.
+ *   state_src [n_seqs]      where sequence s starts from: row * n_slots + slot, or GDN_NONE for a zero state, or
+ *                           GDN_SKIP. Absent: slot 0 of row s.
  *   state_dst [n_seqs][n_snapshots]  where the state r tokens before the sequence's newest goes, for
- *                           r < n_snapshots: row * n_slots_out + slot, or GDN_NONE. Absent: slot r
- *                           of row s.
- * Every entry has to be in range, also of padding and of sequences without tokens, even where no sequence has
- * any; but of state_dst only those that are used: no backend looks at entries with r not less than the sequence's
- * number of tokens, nor at those of padding. With n_seqs 0 no map is read.
- * No slot may be written twice in one call, nor be written by one sequence and read by another. A
- * sequence may write the slot it reads: that is the in-place update. Memory that no map entry names is
- * never touched, and a sequence without tokens reads and writes nothing.
+ *                           r < n_snapshots: row * n_slots_out + slot, or GDN_NONE. Absent: slot r of row s.
+ *   position  [n_seqs]      position of the sequence's first token = number of tokens before it, >= 0. Absent: 0.
+ *   state_checkpoint [n_seqs][n_checkpoints]  where the sequence's checkpoints go, in the order of its tokens:
+ *                           row * n_slots_out + slot, or GDN_NONE. These two with checkpoint_interval only.
+ * Every entry has to be in range, also of padding and of sequences without tokens, even where no sequence has any;
+ * but of state_dst and state_checkpoint only those that are used: no backend looks at entries of state_dst with r not
+ * less than the sequence's number of tokens, at checkpoints that it does not come to, nor at either of padding. With
+ * n_seqs 0 no map is read.
+ * No slot may be written twice in one call, nor be written by one sequence and read by another. A sequence may write
+ * the slot it reads: that is the in-place update. Memory that no map entry names is never touched, and a sequence
+ * without tokens reads and writes nothing.
  *
- * A ring of snapshots tagged by position needs no copies ever: the state after p tokens lives in slot
- * p % n_slots, so state_src = row * K + p % K and state_dst[r] = row * K + (p + T - r) % K; rolling back
- * is choosing a smaller p. To verify N drafts, a call has N + 1 tokens, the last accepted one and the drafts, any
- * number of which may be rejected: K = N + 1 slots, for the state behind the accepted token and N behind drafts.
+ * A ring of snapshots tagged by position needs no copies ever: the state after p tokens lives in slot p % n_slots, so
+ * state_src = row * K + p % K and state_dst[r] = row * K + (p + T - r) % K; rolling back is choosing a smaller p. To
+ * verify N drafts, a call has N + 1 tokens, the last accepted one and the drafts, any number of which may be
+ * rejected: K = N + 1 slots, for the state behind the accepted token and N behind drafts.
+ *
+ * Checkpoints are kept on the way: with checkpoint_interval N, the state after each token with which the number of the
+ * sequence's tokens becomes a multiple of N goes to the sequence's next entry of state_checkpoint. With T tokens from
+ * position p on it uses its first min((p + T) / N - p / N, n_checkpoints) entries; later ones are not kept. A token may
+ * have a snapshot too: both are written, to two slots. For example, to keep a prompt's prefixes of 256, 512, ... tokens
+ * in slots from which other calls may start, by naming one in state_src, while at most 1024 tokens go through a call:
+ *
+ *     args.checkpoint_interval = 256;   args.position.data = position;       // [n_seqs]: 0, in the next call 1024, ...
+ *     args.n_checkpoints = 4;           args.state_checkpoint.data = slots;  // [n_seqs][4]: of rows that nobody has
  *
  * Limits: head_dim_k, head_dim_v 16..256; n_heads_v a multiple of n_heads_k.
  * Aliasing: inputs may overlap each other. out and the written states overlap nothing else; state_out
@@ -462,10 +458,7 @@ typedef struct gdn_gated_delta_net_args {
     uint32_t   flags;        /* none yet, 0                                                          */
     int32_t    n_seqs;
     int32_t    n_tokens;     /* of all sequences together                                            */
-    int32_t    n_heads_k;
-    int32_t    n_heads_v;
-    int32_t    head_dim_k;
-    int32_t    head_dim_v;
+    int32_t    n_heads_k, n_heads_v, head_dim_k, head_dim_v;
     int32_t    head_map;     /* GDN_HEADS_*                                                          */
     int32_t    gate;         /* GDN_GATE_*                                                           */
     int32_t    state_layout; /* GDN_STATE_*                                                          */
@@ -486,6 +479,9 @@ typedef struct gdn_gated_delta_net_args {
     float      beta_factor;  /* 0 = 1; 2 for models with negative eigenvalues                        */
     int32_t    reserved2;
     gdn_tensor ssm_a, dt_bias;
+    int32_t    checkpoint_interval; /* N tokens; 0 = no checkpoints                                  */
+    int32_t    n_checkpoints; /* entries of state_checkpoint per sequence; 0 without an interval     */
+    gdn_span   position, state_checkpoint;
 } gdn_gated_delta_net_args;
 
 /* Would it run, would it be exact, which implementation, how much workspace. Maps are not read, and
@@ -493,8 +489,7 @@ typedef struct gdn_gated_delta_net_args {
 GDN_API gdn_status gdn_gated_delta_net_query(const gdn_context *ctx, const gdn_gated_delta_net_args *args,
                                              gdn_capability *capability);
 /* Run it. */
-GDN_API gdn_status gdn_gated_delta_net(gdn_context *ctx, const gdn_gated_delta_net_args *args,
-                                       gdn_stream stream);
+GDN_API gdn_status gdn_gated_delta_net(gdn_context *ctx, const gdn_gated_delta_net_args *args, gdn_stream stream);
 
 /* ---- 9  ssm_conv ---------------------------------------------------------------------------------- */
 
@@ -511,27 +506,34 @@ enum { GDN_CONV_SILU = 1 }; /* flag: out = silu(sum) */
  *
  * Operands:
  *   x        [n_tokens][n_channels]              F32 F16 BF16   stride: sequence, token
- *   weight   [n_channels][kernel_width]          F32 F16 BF16   stride: channel, tap; tap-major F32: { 4, 4 *
- * n_channels } bias     [n_channels]                        F32 F16 BF16   optional out      [n_tokens][n_channels] F32
- * F16 BF16, rounded once   stride: sequence, token history  [n_rows][n_columns][n_channels]     F32 F16 BF16   stride:
- * row, column. Optional: absent means that every sequence starts from zero and none is kept. The column of position p
- * is p % n_columns. n_columns >= kernel_width - 1; each column more allows a rollback one token deeper: to verify N
- * drafts, kernel_width - 1 + N. Read and written. history_out  as history, of its type, n_rows_out rows: where columns
- * are written. Absent = history itself. 16-bit elements are widened exactly; sums are F32. The history takes x's bits
- * where it has x's type, else its values, rounded once. A history of x's type, or of F32, is exact; any other is not,
- * and then results depend on where tokens are cut into calls.
+ *   weight   [n_channels][kernel_width]          F32 F16 BF16   stride: channel, tap; tap-major: { 4, 4 * n_channels }
+ *   bias     [n_channels]                        F32 F16 BF16   optional
+ *   out      [n_tokens][n_channels]              F32 F16 BF16, rounded once   stride: sequence, token
+ *   history  [n_rows][n_columns][n_channels]     F32 F16 BF16   stride: row, column. Optional: absent means that every
+ *            sequence starts from zero and none is kept. The column of position p is p % n_columns, n_columns >=
+ *            kernel_width - 1; each column more allows a rollback one token deeper: to verify N drafts, kernel_width
+ *            - 1 + N. Read and written.
+ *   history_out  as history, of its type, n_rows_out rows: where columns are written. Absent = history itself.
+ * 16-bit elements are widened exactly; sums are F32. The history takes x's bits where it has x's type, else its values,
+ * rounded once. A history of x's type, or of F32, is exact; any other is not, and then results depend on where tokens
+ * are cut into calls.
  *
  * Maps, int32, as in gated_delta_net; each may be absent:
  *   seq_start   [n_seqs + 1]
- *   position    [n_seqs]   position of the sequence's first token in this call = number of tokens before
- *                          it, >= 0. Absent: 0. Rolling back is passing a smaller position.
+ *   position    [n_seqs]   position of the sequence's first token in this call = number of tokens before it, >= 0.
+ *                          Absent: 0. Rolling back is passing a smaller position.
  *   history_src [n_seqs]   row to read, GDN_NONE for a zero history, GDN_SKIP. Absent: row s.
  *   history_dst [n_seqs]   row to write, or GDN_NONE. Absent: row s.
- * Every entry has to be in range, also those of padding and of sequences without tokens, as in
- * gated_delta_net. After the call the written
- * row holds the columns of the newest min(position + T, n_columns) positions; where it is another than the row that
- * was read, the older of them are copied over (or are zero), so that it rolls back as deep. No row may be written
- * twice, nor be written by one sequence and read by another. Sequences without tokens read and write nothing.
+ *   history_checkpoint [n_seqs][n_checkpoints]  rows for checkpoints, or GDN_NONE. With checkpoint_interval only.
+ * Every entry has to be in range, also those of padding and of sequences without tokens, as in gated_delta_net, but of
+ * history_checkpoint only those that are used. After the call the written row holds the columns of the newest
+ * min(position + T, n_columns) positions; where it is another than the row that was read, the older of them are copied
+ * over (or are zero), so that it rolls back as deep. No row may be written twice, nor be written by one sequence and
+ * read by another. Sequences without tokens read and write nothing.
+ *
+ * Checkpoints come after the same tokens, and use as many entries, as in gated_delta_net; they need a history. Of the
+ * row, the columns of the newest min(p, kernel_width - 1) positions are written, where p is the number of tokens by
+ * then, and no others: a sequence goes on from it at position p, and cannot be rolled back behind that.
  *
  * Limits: kernel_width 1..16; position + number of tokens below 2^31. Workspace, errors, threads: as gated_delta_net.
  * Aliasing: inputs may overlap each other; out and written history overlap nothing else.
@@ -540,17 +542,16 @@ enum { GDN_CONV_SILU = 1 }; /* flag: out = silu(sum) */
 typedef struct gdn_ssm_conv_args {
     uint32_t   size;
     uint32_t   flags;        /* GDN_CONV_*                                                           */
-    int32_t    n_seqs;
-    int32_t    n_tokens;
-    int32_t    n_channels;
-    int32_t    kernel_width;
-    int32_t    n_rows;
+    int32_t    n_seqs, n_tokens, n_channels, kernel_width, n_rows;
     int32_t    n_columns;    /* 0 = kernel_width - 1                                                 */
     int32_t    n_rows_out;   /* of history_out; 0 = n_rows                                           */
     int32_t    reserved;
     gdn_tensor x, weight, bias, out, history, history_out;
     gdn_span   seq_start, position, history_src, history_dst;
     gdn_span   workspace;
+    int32_t    checkpoint_interval; /* N tokens; 0 = no checkpoints                                  */
+    int32_t    n_checkpoints; /* entries of history_checkpoint per sequence; 0 without an interval   */
+    gdn_span   history_checkpoint;
 } gdn_ssm_conv_args;
 
 GDN_API gdn_status gdn_ssm_conv_query(const gdn_context *ctx, const gdn_ssm_conv_args *args,
@@ -580,9 +581,7 @@ GDN_API gdn_status gdn_ssm_conv(gdn_context *ctx, const gdn_ssm_conv_args *args,
 typedef struct gdn_set_rows_args {
     uint32_t   size;
     uint32_t   flags;          /* none yet, 0                                                        */
-    int64_t    n_columns;
-    int64_t    n_rows;
-    int64_t    n_rows_dst;
+    int64_t    n_columns, n_rows, n_rows_dst;
     int64_t    n_batch[2];     /* 0 = 1                                                              */
     int64_t    index_batch[2]; /* 0 = 1                                                              */
     gdn_tensor src, dst, index;

@@ -253,6 +253,9 @@ static void say_ran(const fuzz_call *call)
         say("gated_delta_net ran: q %s, out %s\n", form_of(&d->q), form_of(&d->out));
         say("gated_delta_net ran: qk_norm %d, g_form %d, beta_form %d\n", (int)d->qk_norm, (int)d->g_form,
             (int)d->beta_form);
+        if (d->checkpoint_interval)
+            say("gated_delta_net ran: %s checkpoints, position %s, pool %s\n", few(d->n_checkpoints),
+                given(d->position.data), pool_of(&d->state, &d->state_out));
         say("gated_delta_net ran: g %d, beta %d, out %d\n", (int)d->g.dtype, (int)d->beta.dtype, (int)d->out.dtype);
     } else if (call->kernel == &check_kernel_ssm_conv) {
         say("ssm_conv ran: width %d, flags %d\n", (int)c->kernel_width, (int)c->flags);
@@ -260,6 +263,9 @@ static void say_ran(const fuzz_call *call)
             given(c->seq_start.data), given(c->position.data));
         say("ssm_conv ran: history_src %s, history_dst %s, pool %s\n", given(c->history_src.data),
             given(c->history_dst.data), pool_of(&c->history, &c->history_out));
+        if (c->checkpoint_interval)
+            say("ssm_conv ran: %s checkpoints, position %s, pool %s\n", few(c->n_checkpoints), given(c->position.data),
+                pool_of(&c->history, &c->history_out));
         say("ssm_conv ran: bias %s, x %s, out %s\n", given(c->bias.data), form_of(&c->x), form_of(&c->out));
         say("ssm_conv ran: x %d, weight %d, out %d, history %d\n", (int)c->x.dtype, (int)c->weight.dtype,
             (int)c->out.dtype, (int)c->history.dtype);

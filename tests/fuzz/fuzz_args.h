@@ -22,7 +22,7 @@ void fuzz_fail(const char *format, ...) __attribute__((format(printf, 1, 2), nor
 
 /* ---- Arena -------------------------------------------------------------------------------------------- */
 
-enum { SLAB_BYTES = 1 << 20, MAX_SLABS = 16 };
+enum { SLAB_BYTES = 1 << 20, MAX_SLABS = 20 };
 
 /* Of a byte that may be written: 1 + the type of the element that begins there; MASK_INSIDE is the rest of one. */
 enum { MASK_NO = 0, MASK_INSIDE = 255 };

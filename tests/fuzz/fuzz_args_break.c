@@ -3,6 +3,8 @@
 
 #include <string.h>
 
+#include "core/struct_sizes.h"
+
 static const int64_t nasty[] = { 0,
                                  1,
                                  -1,
@@ -165,12 +167,21 @@ static void break_pool(source *in, fuzz_call *c)
     }
 }
 
+/* What a caller of the first release says, which is the least that is allowed. */
+static const uint32_t first_size[CHECK_KERNEL_COUNT] = {
+#define GDN_KERNEL(stem, number, title) [number] = (uint32_t)GDN_FIRST_SIZE(gdn_##stem##_args),
+#include "core/kernels.def"
+#undef GDN_KERNEL
+};
+
 static void break_struct(source *in, fuzz_call *c)
 {
     static const uint32_t sizes[] = { 0, 3, 4, 100, 65536, 65537, UINT32_MAX };
-    const uint32_t known = c->args.size;
+    uint32_t known = c->args.size, first = known;
+    for (int k = 0; k < CHECK_KERNEL_COUNT; k++)
+        first = c->kernel == check_kernels[k] ? first_size[k] : first;
     const int more = below(in, 2) ? 1 + below(in, 200) : 0, less = below(in, 32);
-    c->args.size  = more ? known + (uint32_t)more : below(in, 2) ? PICK(in, sizes) : known - (uint32_t)less;
+    c->args.size  = more ? known + (uint32_t)more : below(in, 2) ? PICK(in, sizes) : first - (uint32_t)less;
     c->dirty_tail = more && below(in, 2);
 }
 

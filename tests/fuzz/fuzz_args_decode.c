@@ -336,6 +336,85 @@ static void narrow(source *in, gdn_tensor *t)
         t->dtype = PICK(in, types);
 }
 
+/* Checkpoints of a call: where they are described, and what of the call says which slots they may have. */
+typedef struct checkpoints {
+    int32_t  *interval, *n;
+    gdn_span *position, *map;
+    const gdn_span *start, *src, *dst;
+    int n_seqs, n_tokens, n_entries, src_slots, dst_slots, dst_size, same;
+} checkpoints;
+
+static int entry_of(const gdn_span *map, int i, int absent)
+{
+    return map->data ? ((const int32_t *)map->data)[i] : absent;
+}
+
+/* In slots of the pool that nobody else has to do with, where the call is valid so far; anywhere, where it is not. */
+static void draw_checkpoints(source *in, fuzz_call *c, const checkpoints *k)
+{
+    static const int32_t intervals[] = { 0, 0, 0, 1, 2, 3, 5, 16, INT32_MAX };
+    int taken[MAX_SLOTS] = { 0 }, reader[MAX_SLOTS], source_of[MAX_SEQS], first[MAX_SEQS + 1];
+    *k->interval = PICK(in, intervals);
+    if (!*k->interval || k->n_seqs < 1 || k->n_seqs > MAX_SEQS || k->dst_size > MAX_SLOTS) {
+        *k->interval = 0;
+        return;
+    }
+    *k->n = 1 + below(in, 3);
+    int32_t *const map_at = map(c->arena, k->map, k->n_seqs * *k->n);
+    int32_t *const given = !k->position->data && below(in, 4) ? map(c->arena, k->position, k->n_seqs) : NULL;
+    for (int s = 0; given && s < k->n_seqs; s++)
+        given[s] = one_in(in, 16) ? INT32_MAX - 100 : below(in, 20);
+    if (c->mutations) {
+        for (int i = 0; i < k->n_seqs * *k->n; i++)
+            map_at[i] = below(in, 12) - 2;
+        return;
+    }
+    for (int i = 0; i < MAX_SLOTS; i++)
+        reader[i] = -1;
+    for (int s = 0; s <= k->n_seqs; s++)
+        first[s] = entry_of(k->start, s, s * (k->n_tokens / k->n_seqs));
+    for (int s = 0; s < k->n_seqs; s++) {
+        const int length = first[s + 1] - first[s], slot = source_of[s] = entry_of(k->src, s, s * k->src_slots);
+        if (slot >= 0 && slot < MAX_SLOTS && length && k->same)
+            reader[slot] = reader[slot] < 0 || reader[slot] == s ? s : MAX_SEQS;
+        for (int r = 0; slot != GDN_SKIP && r < length && r < k->n_entries; r++) {
+            const int target = entry_of(k->dst, s * k->n_entries + r, s * k->dst_slots + r);
+            if (target >= 0 && target < MAX_SLOTS)
+                taken[target] = 1;
+        }
+    }
+    for (int s = 0; s < k->n_seqs; s++) {
+        const int64_t kept = check_checkpoints(*k->interval, entry_of(k->position, s, 0), first[s + 1] - first[s]),
+                      used = source_of[s] == GDN_SKIP ? 0 : kept;
+        for (int i = 0; i < *k->n; i++) {
+            int32_t *entry = &map_at[s * *k->n + i];
+            const int wish = below(in, k->dst_size);
+            *entry = i < used ? GDN_NONE : (int32_t)noise(in);
+            for (int turn = 0; i < used && turn < k->dst_size && *entry < 0; turn++) {
+                const int slot = (wish + turn) % k->dst_size;
+                if (!taken[slot] && (reader[slot] < 0 || reader[slot] == s)) {
+                    taken[slot] = 1;
+                    *entry      = slot;
+                }
+            }
+        }
+    }
+}
+
+/* Something wrong with them, at times. */
+static void break_checkpoints(source *in, fuzz_call *c, const checkpoints *k)
+{
+    switch (c->mutations ? below(in, 32) : 0) {
+    case 31: *k->interval = below(in, 2) ? -1 : 0; break;
+    case 30: *k->n = below(in, 3) - 1; break;
+    case 29: k->map->data = NULL; break;
+    case 28: k->map->bytes /= 2; break;
+    case 27: k->map->offset = 2; break;
+    case 26: k->position->data = NULL; break;
+    default: break;
+    }
+}
+
 static void later_delta(source *in, fuzz_call *c, int wild)
 {
     static const float eps[] = { 0, 1e-6f, 1e-40f, 1 }, factors[] = { 0, 2, -1, 1e-40f };
@@ -370,6 +449,16 @@ static void later_delta(source *in, fuzz_call *c, int wild)
     case 23: a->out = a->ssm_a; break;
     default: break;
     }
+    const int slots = a->n_slots ? a->n_slots : 1, own = a->state_out.data != NULL;
+    const int slots_out = own && a->n_slots_out ? a->n_slots_out : slots;
+    const int64_t size = (int64_t)(own && a->n_rows_out ? a->n_rows_out : a->n_rows) * slots_out;
+    const checkpoints k = {
+        &a->checkpoint_interval, &a->n_checkpoints, &a->position, &a->state_checkpoint, &a->seq_start, &a->state_src,
+        &a->state_dst, a->n_seqs, a->n_tokens, a->n_snapshots ? a->n_snapshots : slots_out, slots, slots_out,
+        size > 0 && size <= MAX_SLOTS ? (int)size : MAX_SLOTS + 1, !own || a->state_out.data == a->state.data,
+    };
+    draw_checkpoints(in, c, &k);
+    break_checkpoints(in, c, &k);
 }
 
 static void later_conv(source *in, fuzz_call *c)
@@ -380,6 +469,16 @@ static void later_conv(source *in, fuzz_call *c)
         narrow(in, tensors[i]);
     if (a->history_out.dtype == GDN_F32 && (!c->mutations || below(in, 32) != 31))
         a->history_out.dtype = a->history.dtype;
+    if (!a->history.data)
+        return;
+    const int own = a->history_out.data != NULL, rows = own && a->n_rows_out ? a->n_rows_out : a->n_rows;
+    const checkpoints k = {
+        &a->checkpoint_interval, &a->n_checkpoints, &a->position, &a->history_checkpoint, &a->seq_start,
+        &a->history_src, &a->history_dst, a->n_seqs, a->n_tokens, 1, 1, 1,
+        rows > 0 && rows <= MAX_SLOTS ? rows : MAX_SLOTS + 1, !own || a->history_out.data == a->history.data,
+    };
+    draw_checkpoints(in, c, &k);
+    break_checkpoints(in, c, &k);
 }
 
 /* By the kernels' numbers. An input's first byte chooses among these three, and the seeds rely on it: a kernel that is

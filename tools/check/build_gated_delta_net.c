@@ -22,6 +22,8 @@ const check_operand check_operands_gated_delta_net[] = {
     OPERAND(state_dst, CHECK_MAP, 0, 1),
     OPERAND(ssm_a, 1, 0, 1),
     OPERAND(dt_bias, 1, 0, 1),
+    OPERAND(position, CHECK_MAP, 0, 1),
+    OPERAND(state_checkpoint, CHECK_MAP, 0, 1),
     { NULL, 0, 0, 0, 0 },
 #undef OPERAND
 };
@@ -259,12 +261,16 @@ static void fill_state(check_case *c, const delta_spec *spec, const check_view *
 static void add_maps(check_case *c, const delta_spec *spec, check_rng *rng)
 {
     int32_t start[DELTA_MAX_SEQS + 1], src[DELTA_MAX_SEQS], dst[DELTA_MAX_SEQS * DELTA_MAX_SNAPSHOTS];
+    int32_t position[DELTA_MAX_SEQS], checkpoint[DELTA_MAX_SEQS * DELTA_MAX_CHECKPOINTS];
     for (int s = 0; s <= spec->n_seqs; s++)
         start[s] = first_token(spec, s);
     for (int s = 0; s < spec->n_seqs; s++) {
         src[s] = spec->seq[s].src;
         for (int r = 0; r < spec->n_snapshots; r++)
             dst[s * spec->n_snapshots + r] = spec->seq[s].dst[r];
+        position[s] = spec->seq[s].position;
+        for (int i = 0; i < spec->n_checkpoints; i++)
+            checkpoint[s * spec->n_checkpoints + i] = spec->seq[s].checkpoint[i];
     }
     if (spec->map_start)
         check_add_map(c, "seq_start", FIELD(seq_start), start, spec->n_seqs + 1, "seq", rng);
@@ -272,6 +278,11 @@ static void add_maps(check_case *c, const delta_spec *spec, check_rng *rng)
         check_add_map(c, "state_src", FIELD(state_src), src, spec->n_seqs, "seq", rng);
     if (spec->map_dst)
         check_add_map(c, "state_dst", FIELD(state_dst), dst, spec->n_seqs * spec->n_snapshots, "seq * snapshot", rng);
+    if (spec->interval && spec->map_position)
+        check_add_map(c, "position", FIELD(position), position, spec->n_seqs, "seq", rng);
+    if (spec->interval)
+        check_add_map(c, "state_checkpoint", FIELD(state_checkpoint), checkpoint, spec->n_seqs * spec->n_checkpoints,
+                      "seq * checkpoint", rng);
 }
 
 void check_build_gated_delta_net(check_case *c, const check_spec *any, check_rng *rng)
@@ -288,7 +299,7 @@ void check_build_gated_delta_net(check_case *c, const check_spec *any, check_rng
         .n_slots_out = shorten && spec->n_slots_out == spec->n_slots ? 0 : spec->n_slots_out,
         .n_snapshots = shorten && spec->n_snapshots == spec->n_slots_out ? 0 : spec->n_snapshots, .scale = spec->scale,
         .qk_norm = spec->qk_norm, .qk_norm_eps = spec->eps, .g_form = spec->g_form, .beta_form = spec->beta_form,
-        .beta_factor = spec->beta_factor,
+        .beta_factor = spec->beta_factor, .checkpoint_interval = spec->interval, .n_checkpoints = spec->n_checkpoints,
     };
     add_inputs(c, spec, rng);
     if (spec->g_form == GDN_G_RAW || spec->g_form == GDN_G_RAW_A_LOG) {
@@ -358,6 +369,7 @@ const char *check_writes_gated_delta_net(const void *args, const check_writes *w
     const int64_t read[4] = { a->n_rows, slots_in, a->n_heads_v, lines },
                   written[4] = { rows, slots, a->n_heads_v, lines };
     const gdn_tensor *states = own ? &a->state_out : &a->state;
+    const int64_t n_checkpoints = a->checkpoint_interval ? a->n_checkpoints : 0;
     const check_place out =
         check_resolve(&a->out, 3, (int64_t[]){ a->n_seqs, a->n_tokens, a->n_heads_v }, a->head_dim_v, 1);
     const check_place source = check_resolve(&a->state, 4, read, inner, 0),
@@ -372,9 +384,17 @@ const char *check_writes_gated_delta_net(const void *args, const check_writes *w
             if (pass == 0)
                 check_tokens_written(writes, &a->out, &out, q, s, a->n_heads_v,
                                      check_unit_bytes(a->out.dtype) * (uint64_t)a->head_dim_v);
-            for (int64_t r = 0; pass && r < snapshots && r < q.length && !wrong; r++) {
-                const int64_t dst = check_entry(writes, &a->state_dst, s * snapshots + r, s * slots + r, GDN_NONE,
-                                                rows * slots - 1, "state_dst", &wrong);
+            const int64_t position =
+                check_entry(writes, &a->position, s, 0, 0, INT32_MAX - q.length, "position", &wrong);
+            const int64_t kept = wrong ? 0 : check_checkpoints(a->checkpoint_interval, position, q.length);
+            const int64_t n_dst = snapshots < q.length ? snapshots : q.length;
+            const int64_t n = n_dst + (kept < n_checkpoints ? kept : n_checkpoints);
+            for (int64_t r = 0; pass && r < n && !wrong; r++) {
+                const int64_t dst = r < n_dst ? check_entry(writes, &a->state_dst, s * snapshots + r, s * slots + r,
+                                                            GDN_NONE, rows * slots - 1, "state_dst", &wrong)
+                                              : check_entry(writes, &a->state_checkpoint,
+                                                            s * n_checkpoints + r - n_dst, GDN_NONE, GDN_NONE,
+                                                            rows * slots - 1, "state_checkpoint", &wrong);
                 unsigned char *slot = target.at + dst / slots * target.stride[0] + dst % slots * target.stride[1];
                 for (int64_t i = 0; dst >= 0 && !wrong && i < a->n_heads_v * lines; i++)
                     writes->may(writes->user, states,

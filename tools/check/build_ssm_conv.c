@@ -13,7 +13,7 @@ const check_operand check_operands_ssm_conv[] = {
     OPERAND(x, 2, 0, 0), OPERAND(weight, 2, 0, 0), OPERAND(bias, 0, 0, 1), OPERAND(out, 2, 1, 0),
     OPERAND(history, 2, 1, 1), OPERAND(history_out, 2, 1, 1), OPERAND(seq_start, CHECK_MAP, 0, 1),
     OPERAND(position, CHECK_MAP, 0, 1), OPERAND(history_src, CHECK_MAP, 0, 1),
-    OPERAND(history_dst, CHECK_MAP, 0, 1), { NULL, 0, 0, 0, 0 },
+    OPERAND(history_dst, CHECK_MAP, 0, 1), OPERAND(history_checkpoint, CHECK_MAP, 0, 1), { NULL, 0, 0, 0, 0 },
 #undef OPERAND
 };
 
@@ -161,12 +161,15 @@ static void fill(check_case *c, const conv_spec *spec)
 static void add_maps(check_case *c, const conv_spec *spec, check_rng *rng)
 {
     int32_t start[CONV_MAX_SEQS + 1], position[CONV_MAX_SEQS], src[CONV_MAX_SEQS], dst[CONV_MAX_SEQS];
+    int32_t checkpoint[CONV_MAX_SEQS * CONV_MAX_CHECKPOINTS];
     for (int s = 0; s <= spec->n_seqs; s++)
         start[s] = first_token(spec, s);
     for (int s = 0; s < spec->n_seqs; s++) {
         position[s] = spec->seq[s].position;
         src[s] = spec->seq[s].src;
         dst[s] = spec->seq[s].dst;
+        for (int i = 0; i < spec->n_checkpoints; i++)
+            checkpoint[s * spec->n_checkpoints + i] = spec->seq[s].checkpoint[i];
     }
     if (spec->map_start)
         check_add_map(c, "seq_start", FIELD(seq_start), start, spec->n_seqs + 1, "seq", rng);
@@ -176,6 +179,9 @@ static void add_maps(check_case *c, const conv_spec *spec, check_rng *rng)
         check_add_map(c, "history_src", FIELD(history_src), src, spec->n_seqs, "seq", rng);
     if (spec->map_dst)
         check_add_map(c, "history_dst", FIELD(history_dst), dst, spec->n_seqs, "seq", rng);
+    if (spec->interval)
+        check_add_map(c, "history_checkpoint", FIELD(history_checkpoint), checkpoint,
+                      spec->n_seqs * spec->n_checkpoints, "seq * checkpoint", rng);
 }
 
 void check_build_ssm_conv(check_case *c, const check_spec *any, check_rng *rng)
@@ -189,6 +195,7 @@ void check_build_ssm_conv(check_case *c, const check_spec *any, check_rng *rng)
         .kernel_width = spec->width, .n_rows = history ? spec->n_rows : 0,
         .n_columns = !history || (shorten && spec->n_columns == spec->width - 1) ? 0 : spec->n_columns,
         .n_rows_out = !history || (shorten && spec->n_rows_out == spec->n_rows) ? 0 : spec->n_rows_out,
+        .checkpoint_interval = spec->interval, .n_checkpoints = spec->n_checkpoints,
     };
     add_tokens(c, spec, "x", FIELD(x), spec->dtype_x, 0, rng);
     add_weights(c, spec, rng);
@@ -240,6 +247,19 @@ const char *check_writes_ssm_conv(const void *args, const check_writes *writes)
             for (int64_t p = oldest > kept ? oldest : kept; pass && p < end && q.length && dst >= 0; p++)
                 writes->may(writes->user, histories, target.at + dst * target.stride[0] + p % W * target.stride[1],
                             bytes);
+            /* Of a checkpoint, what the next token reads; of those, what lay before this call's tokens is there already
+             * in the row that was read. */
+            for (int64_t t = 0, i = 0; pass && t < q.length && i < a->n_checkpoints; t++) {
+                const int64_t length = position + t + 1, reach = a->kernel_width - 1;
+                if (length % a->checkpoint_interval)
+                    continue;
+                const int64_t row = check_entry(writes, &a->history_checkpoint, s * a->n_checkpoints + i++, GDN_NONE,
+                                                GDN_NONE, rows - 1, "history_checkpoint", &wrong);
+                const int64_t given = !apart && src == row ? position : 0, least = length > reach ? length - reach : 0;
+                for (int64_t p = least > given ? least : given; row >= 0 && !wrong && p < length; p++)
+                    writes->may(writes->user, histories,
+                                target.at + row * target.stride[0] + p % W * target.stride[1], bytes);
+            }
         }
         if (pass == 0 && !wrong) {
             check_pool_lines(writes, &source, read, bytes);

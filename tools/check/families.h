@@ -12,6 +12,9 @@
 /* A part of gated_delta_net's fixed list (gated_delta_net_forms.c): what is done to q, k, g and beta first, and 16-bit
  * types. */
 void delta_fixed_forms(check_walk *w);
+/* Parts of both kernels' lists (checkpoints.c). */
+void delta_fixed_checkpoints(check_walk *w);
+void conv_fixed_checkpoints(check_walk *w);
 
 /* Families in files of their own. */
 void check_speculation(struct check_trial *trial,

@@ -8,7 +8,7 @@
 #include "case.h"
 #include "values.h"
 
-enum { DELTA_MAX_SEQS = 12, DELTA_MAX_SNAPSHOTS = 24 };
+enum { DELTA_MAX_SEQS = 12, DELTA_MAX_SNAPSHOTS = 24, DELTA_MAX_CHECKPOINTS = 12 };
 enum { DELTA_Q, DELTA_K, DELTA_V, DELTA_G, DELTA_BETA, DELTA_STATE, DELTA_A, DELTA_BIAS, DELTA_OPERANDS };
 /* Where states are written: state_out absent, the same tensor as state, or apart. */
 enum { DELTA_IN_PLACE, DELTA_SAME, DELTA_APART };
@@ -19,6 +19,8 @@ typedef struct delta_seq {
     int      rejected;  /* the last so many tokens are others: drafts that will be refused */
     int      src;       /* entry, GDN_NONE or GDN_SKIP                                     */
     int      dst[DELTA_MAX_SNAPSHOTS];
+    int32_t  position;  /* of the first token, for checkpoints                             */
+    int      checkpoint[DELTA_MAX_CHECKPOINTS];
     uint64_t key;       /* of the token data                                               */
     uint64_t state_key; /* of the state in src; 0 = by the entry                           */
 } delta_seq;
@@ -37,6 +39,8 @@ typedef struct delta_spec {
     int   values[DELTA_OPERANDS];       /* check_values                                    */
     int   lead, tail;                   /* tokens before the first and after the last sequence */
     int   map_start, map_src, map_dst;  /* 1: the map is given; 0: absent, and seq[] holds the defaults */
+    int   map_position;
+    int   interval, n_checkpoints;      /* 0: no checkpoints                               */
     int   strided;                      /* 1: random axis orders, gaps, shifts; 0: packed  */
     int   same_keys;                    /* 1: q and k are one tensor                       */
     int   permuted;                     /* 1: value head h has the data of head (h % Hk) * r + h / Hk */
@@ -53,6 +57,8 @@ void delta_ring(delta_spec *spec, int s, int row, int position);
 
 void delta_random(delta_spec *spec, check_rng *rng, int64_t budget);
 void delta_random_forms(delta_spec *spec, check_rng *rng); /* all but dtype_out */
+/* Checkpoints beside what the call does already. */
+void delta_random_checkpoints(delta_spec *spec, check_rng *rng);
 void delta_random_values(delta_spec *spec, check_rng *rng);
 
 /* Parts of results, given an image of all memories: out, where it is F32, of token t of sequence s; a state element. */

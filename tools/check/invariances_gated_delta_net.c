@@ -177,6 +177,70 @@ static void snapshots(check_trial *trial, check_rng *rng)
     }
 }
 
+/* Checkpoints change nothing else; each is the state after the tokens up to it; and they are the same in a call as in
+ * any split of it into calls. */
+static void checkpoints(check_trial *trial, check_rng *rng)
+{
+    check_call *all = check_trial_call(trial), *part = check_trial_call(trial), *next = check_trial_call(trial);
+    delta_spec *spec = &all->delta;
+    delta_seq  *seq = &spec->seq[0];
+    random_shape(spec, rng);
+    const int n = check_between(rng, 1, check_one_in(rng, 4) ? 70 : 14), slots = check_between(rng, 1, 3);
+    spec->n_slots = spec->n_slots_out = spec->n_snapshots = slots;
+    delta_batch(spec, 1, n);
+    seq->state_key = 3;
+    seq->position = check_between(rng, 0, 40);
+    spec->map_src = spec->map_dst = spec->map_position = 1;
+    spec->where = check_between(rng, DELTA_IN_PLACE, DELTA_APART);
+    spec->interval = check_between(rng, 1, n < 40 ? 5 : 20);
+    const int kept = (int)check_checkpoints(spec->interval, seq->position, n);
+    spec->n_checkpoints = kept < 1 ? 1 : kept < DELTA_MAX_CHECKPOINTS ? kept : DELTA_MAX_CHECKPOINTS;
+    spec->n_rows = spec->n_rows_out = 1 + (spec->n_checkpoints + slots - 1) / slots;
+    for (int i = 0; i < spec->n_checkpoints; i++)
+        seq->checkpoint[i] = slots + i;
+    part->delta = *spec;
+    part->delta.interval = part->delta.n_checkpoints = 0;
+    if (!run(trial, all, rng, "all tokens") || !run(trial, part, rng, "without checkpoints"))
+        return;
+    for (int t = 0; t < n; t++)
+        if (!same_token(trial, all, 0, t, part, 0, t, "without checkpoints"))
+            return;
+    for (int r = 0; r < slots && r < n; r++)
+        if (!same_state(trial, all, seq->dst[r], part, seq->dst[r], "without checkpoints"))
+            return;
+    for (int t = 0, i = 0; t < n && i < kept && i < spec->n_checkpoints; t++) {
+        if ((seq->position + t + 1) % spec->interval)
+            continue;
+        take_part(spec, 0, 0, t + 1, &part->delta, rng);
+        part->delta.interval = part->delta.n_checkpoints = 0;
+        part->delta.n_snapshots = 1;
+        if (!run(trial, part, rng, "a prefix") ||
+            !same_state(trial, all, seq->checkpoint[i++], part, seq->dst[0], "checkpoint against prefix"))
+            return;
+    }
+    for (int t = 0, i = 0; t < n;) {
+        const int length = check_between(rng, 1, n - t < 9 ? n - t : 9);
+        take_part(spec, 0, t, t + length, &next->delta, rng);
+        next->delta.where = DELTA_IN_PLACE;
+        next->delta.seq[0].position += t;
+        const int here = (int)check_checkpoints(spec->interval, next->delta.seq[0].position, length);
+        for (int c = 0; c < spec->n_checkpoints; c++)
+            next->delta.seq[0].checkpoint[c] = i + c < spec->n_checkpoints ? seq->checkpoint[i + c] : GDN_NONE;
+        check_call_build(trial, &check_kernel_gated_delta_net, next, rng);
+        if (t)
+            delta_copy_slot(&part->c, &part->delta, "state", part->result.image, seq->dst[0], &next->c, &next->delta,
+                            seq->src);
+        if (!check_trial_run(trial, &next->c, &next->result, "a part"))
+            return;
+        for (int c = 0; c < here && i < spec->n_checkpoints; c++, i++)
+            if (!same_state(trial, all, seq->checkpoint[i], next, seq->checkpoint[i], "checkpoint in parts"))
+                return;
+        check_call *spent = part;
+        part = next, next = spent;
+        t += length;
+    }
+}
+
 static void random_call(delta_spec *spec, check_rng *rng)
 {
     random_shape(spec, rng);
@@ -325,6 +389,7 @@ const check_family check_families_gated_delta_net[] = {
     { "snapshots", 40, snapshots }, { "layouts", 60, layouts },
     { "places", 60, places },       { "threads", 24, threads },
     { "heads", 40, heads },         { "types", 40, types },
-    { "strides", 40, strides },     { "speculation", 40, check_speculation },
+    { "strides", 40, strides },     { "checkpoints", 40, checkpoints },
+    { "speculation", 40, check_speculation },
     { "far", 2, check_far_states }, { NULL, 0, NULL },
 };

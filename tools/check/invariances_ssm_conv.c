@@ -164,6 +164,61 @@ static void rollbacks(check_trial *trial, check_rng *rng)
             return;
 }
 
+/* A checkpoint has the columns that a call leaves which ends there, and with nothing but these a sequence goes on as if
+ * there had been no cut. */
+static void checkpoints(check_trial *trial, check_rng *rng)
+{
+    check_call *all = check_trial_call(trial), *part = check_trial_call(trial), *next = check_trial_call(trial);
+    conv_spec *spec = &all->conv;
+    conv_seq  *seq = &spec->seq[0];
+    random_shape(spec, rng);
+    random_batch(spec, rng, 1, 1);
+    const int n = seq->length = check_between(rng, 1, check_one_in(rng, 3) ? 70 : 12), reach = spec->width - 1;
+    spec->where = check_between(rng, CONV_IN_PLACE, CONV_APART);
+    spec->interval = check_between(rng, 1, n < 20 ? 4 : 20);
+    const int kept = (int)check_checkpoints(spec->interval, seq->position, n);
+    spec->n_checkpoints = kept < 1 ? 1 : kept < CONV_MAX_CHECKPOINTS ? kept : CONV_MAX_CHECKPOINTS;
+    spec->n_rows = spec->n_rows_out = 1 + spec->n_checkpoints;
+    for (int i = 0; i < spec->n_checkpoints; i++)
+        seq->checkpoint[i] = 1 + i;
+    const char *const pool = spec->where == CONV_APART ? "history_out" : "history";
+    if (!run(trial, all, rng, "all tokens"))
+        return;
+    for (int t = 0, i = 0; t < n && i < kept && i < spec->n_checkpoints; t++) {
+        const int64_t length = (int64_t)seq->position + t + 1;
+        const int     row = seq->checkpoint[i];
+        if (length % spec->interval)
+            continue;
+        i++;
+        take_part(spec, 0, 0, t + 1, &part->conv, rng);
+        part->conv.interval = part->conv.n_checkpoints = 0;
+        part->conv.where = CONV_IN_PLACE;
+        if (!run(trial, part, rng, "a prefix"))
+            return;
+        for (int64_t p = length - reach > 0 ? length - reach : 0; p < length; p++)
+            if (!check_trial_same_of(
+                    trial, spec->dtype_history, conv_column(&all->c, spec, pool, all->result.image, row, p),
+                    conv_column(&part->c, &part->conv, "history", part->result.image, seq->dst, p), spec->n_channels,
+                    "checkpoint at %lld against prefix, position %lld", (long long)length, (long long)p))
+                return;
+        take_part(spec, 0, t + 1, n, &next->conv, rng);
+        next->conv.interval = next->conv.n_checkpoints = 0;
+        next->conv.where = CONV_IN_PLACE;
+        check_call_build(trial, &check_kernel_ssm_conv, next, rng);
+        unsigned char *image[CHECK_MAX_MEMORIES];
+        check_initial(&next->c, image);
+        for (int column = 0; column < spec->n_columns; column++)
+            memcpy(conv_column(&next->c, &next->conv, "history", image, seq->src, column),
+                   conv_column(&all->c, spec, pool, all->result.image, row, column),
+                   check_unit_bytes(spec->dtype_history) * (uint64_t)spec->n_channels);
+        if (!check_trial_run(trial, &next->c, &next->result, "from a checkpoint"))
+            return;
+        for (int u = t + 1; u < n; u++)
+            if (!same_token(trial, all, 0, u, next, 0, u - t - 1, "from a checkpoint"))
+                return;
+    }
+}
+
 /* Other rows, a pool of its own, more columns, the other order of weights, other threads, strides. */
 static void variants(check_trial *trial, check_rng *rng)
 {
@@ -208,5 +263,6 @@ static void variants(check_trial *trial, check_rng *rng)
 
 const check_family check_families_ssm_conv[] = {
     { "splits", 60, splits },     { "batches", 40, batches },        { "rollbacks", 40, rollbacks },
-    { "variants", 60, variants }, { "far", 2, check_far_histories }, { NULL, 0, NULL },
+    { "variants", 60, variants }, { "checkpoints", 40, checkpoints }, { "far", 2, check_far_histories },
+    { NULL, 0, NULL },
 };

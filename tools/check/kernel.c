@@ -67,6 +67,14 @@ check_sequence check_sequence_of(const check_writes *writes, const gdn_span *seq
     };
 }
 
+int64_t check_checkpoints(int64_t interval, int64_t position, int64_t length)
+{
+    int64_t n = 0;
+    for (int64_t t = 1; interval && t <= length; t++)
+        n += (position + t) % interval == 0;
+    return n;
+}
+
 void check_tokens_written(const check_writes *writes, const gdn_tensor *out, const check_place *place, check_sequence q,
                           int64_t s, int64_t heads, uint64_t bytes)
 {

@@ -118,6 +118,8 @@ typedef struct check_sequence {
 } check_sequence;
 check_sequence check_sequence_of(const check_writes *writes, const gdn_span *seq_start, int64_t s, int64_t n_seqs,
                                  int64_t n_tokens, const char **wrong);
+/* How many checkpoints a sequence with `position` tokens before its own may keep: counted token by token. */
+int64_t check_checkpoints(int64_t interval, int64_t position, int64_t length);
 void check_tokens_written(const check_writes *writes, const gdn_tensor *out, const check_place *place, check_sequence q,
                           int64_t s, int64_t heads, uint64_t bytes);
 /* All lines of a pool to writes->pool(), if there is one. */

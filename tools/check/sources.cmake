@@ -3,6 +3,7 @@ gdn_kernel_sources(gdn_tool tools/check/)
 gdn_kernel_sources(gdn_tool tools/check/invariances_)
 target_sources(gdn_tool PRIVATE
   tools/check/check.c
+  tools/check/checkpoints.c
   tools/check/crash.c
   tools/check/far_rows.c
   tools/check/gated_delta_net_forms.c

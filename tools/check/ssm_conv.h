@@ -6,7 +6,7 @@
 #include "case.h"
 #include "values.h"
 
-enum { CONV_MAX_SEQS = 12 };
+enum { CONV_MAX_SEQS = 12, CONV_MAX_CHECKPOINTS = 12 };
 /* Where the history is written; CONV_NOWHERE: there is none. */
 enum { CONV_IN_PLACE, CONV_SAME, CONV_APART, CONV_NOWHERE };
 
@@ -14,6 +14,7 @@ typedef struct conv_seq {
     int      length;
     int32_t  position;
     int      src, dst;
+    int      checkpoint[CONV_MAX_CHECKPOINTS];
     int      rejected; /* the last so many tokens are others: drafts that will be refused */
     uint64_t key;
 } conv_seq;
@@ -24,6 +25,7 @@ typedef struct conv_spec {
     int      values, weight_values;
     int32_t  dtype_x, dtype_weight, dtype_bias, dtype_out, dtype_history;
     int      lead, tail, map_start, map_position, map_src, map_dst;
+    int      interval, n_checkpoints; /* 0: no checkpoints */
     int      strided;
     uint64_t seed;
     conv_seq seq[CONV_MAX_SEQS];
@@ -32,6 +34,8 @@ typedef struct conv_spec {
 void conv_defaults(conv_spec *spec, int n_channels, int width);
 void conv_batch(conv_spec *spec, int n, int length);
 void conv_random(conv_spec *spec, check_rng *rng);
+/* Checkpoints beside what the call does already. */
+void conv_random_checkpoints(conv_spec *spec, check_rng *rng);
 /* Any types; with `exact`, a history that tokens pass through unchanged. */
 void conv_random_types(conv_spec *spec, int exact, check_rng *rng);
 
