@@ -1,5 +1,6 @@
-/* gated_delta_net, scalar: the specification. One value column of the state at a time, kept in `S` over all
- * tokens, which is also what the GPU backends do; columns do not depend on each other.
+/* gated_delta_net, scalar: the specification. A few value columns of the state at a time, kept in `S` over all tokens,
+ * which is also what the GPU backends do. Columns do not depend on each other: they are together only because what
+ * steps 0 and 2 make of a token is the same for all of them, and is most of the work.
  *
  * Steps, numbered as in docs/kernels/gated_delta_net.md and in every other version:
  *   0 prepare   1 load state   2 decay   3 read kv   4 delta   5 update   6 output   7 snapshot */
@@ -12,7 +13,7 @@
 #include "numerics/dot32.h"
 #include "numerics/prepare.h"
 
-enum { MAX_DIM = 256 };
+enum { MAX_DIM = 256, COLUMNS = 16 };
 
 /* Column j of a head's state, `head` being its first byte. */
 static char *column_element(const gdn_gated_delta_net_problem *p, const gdn_state_view *view, char *head, int32_t i,
@@ -56,63 +57,65 @@ static float delta_factor(const gdn_gated_delta_net_problem *p, const char *beta
     return p->beta_factor * (p->beta_form == GDN_BETA_LOGIT ? gdn_sigmoid(x) : x);
 }
 
-static void column(const gdn_gated_delta_net_problem *p, int32_t s, int32_t h, int32_t j)
+/* Columns j0 <= j < end of a head, COLUMNS at most. */
+static void columns(const gdn_gated_delta_net_problem *p, int32_t s, int32_t h, int32_t j0, int32_t end)
 {
     const int32_t first = gdn_seq_first(&p->seq_start, p->n_seqs, p->n_tokens, s);
     const int32_t T     = gdn_seq_first(&p->seq_start, p->n_seqs, p->n_tokens, s + 1) - first;
     const int32_t src   = gdn_state_src_at(p, s);
     const int32_t n     = p->head_dim_k;
     const int32_t position = gdn_map_at(&p->position, s, 0);
-    float S[MAX_DIM], q[MAX_DIM], k[MAX_DIM], a[MAX_DIM], ak[MAX_DIM];
+    float columns_of_state[COLUMNS][MAX_DIM], q[MAX_DIM], k[MAX_DIM], a[MAX_DIM], ak[MAX_DIM];
 
     /* 1: load state */
-    for (int32_t i = 0; i < n; i++) {
-        S[i] = 0;
-        if (src >= 0)
-            memcpy(&S[i], column_element(p, &p->state_in, gdn_state_at(&p->state_in, src, h), i, j), 4);
-    }
+    for (int32_t j = j0; j < end; j++)
+        for (int32_t i = 0; i < n; i++) {
+            float *const S = columns_of_state[j - j0];
+            S[i] = 0;
+            if (src >= 0)
+                memcpy(&S[i], column_element(p, &p->state_in, gdn_state_at(&p->state_in, src, h), i, j), 4);
+        }
 
     for (int32_t t = 0; t < T; t++) {
         const int32_t kappa = gdn_key_head(p, h);
         /* 0: prepare */
         load_key(p, &p->q, gdn_token_at(&p->q, s, first, t, kappa), q);
         load_key(p, &p->k, gdn_token_at(&p->k, s, first, t, kappa), k);
-        const float v    = gdn_load_element(gdn_token_at(&p->v, s, first, t, h), p->v.dtype, j);
         const float beta = delta_factor(p, gdn_token_at(&p->beta, s, first, t, h));
 
         /* 2: decay, per head or per key channel */
-        for (int32_t i = 0; i < n; i++)
-            a[i] = decay(p, gdn_token_at(&p->g, s, first, t, h), h, p->gate == GDN_GATE_CHANNEL ? i : 0);
-
-        /* 3: read kv */
-        float kv;
-        if (p->gate == GDN_GATE_CHANNEL) {
-            for (int32_t i = 0; i < n; i++)
-                ak[i] = a[i] * k[i];
-            kv = gdn_dot32(S, ak, n);
-        } else {
-            kv = a[0] * gdn_dot32(S, k, n);
+        for (int32_t i = 0; i < n; i++) {
+            a[i]  = p->gate == GDN_GATE_CHANNEL || !i ? decay(p, gdn_token_at(&p->g, s, first, t, h), h, i) : a[0];
+            ak[i] = a[i] * k[i];
         }
 
-        /* 4: delta */
-        const float d = beta * (v - kv);
+        for (int32_t j = j0; j < end; j++) {
+            float *const S = columns_of_state[j - j0];
+            const float  v = gdn_load_element(gdn_token_at(&p->v, s, first, t, h), p->v.dtype, j);
 
-        /* 5: update */
-        for (int32_t i = 0; i < n; i++)
-            S[i] = fmaf(k[i], d, a[i] * S[i]);
+            /* 3: read kv */
+            const float kv = p->gate == GDN_GATE_CHANNEL ? gdn_dot32(S, ak, n) : a[0] * gdn_dot32(S, k, n);
 
-        /* 6: output */
-        const float o = p->scale * gdn_dot32(S, q, n);
-        gdn_store_elements(gdn_token_at(&p->out, s, first, t, h) + (p->out.dtype == GDN_F32 ? 4 : 2) * (int64_t)j,
-                           p->out.dtype, &o, 1);
+            /* 4: delta */
+            const float d = beta * (v - kv);
 
-        /* 7: snapshot, r tokens before the newest, and checkpoint */
-        const int32_t r   = T - 1 - t;
-        const int32_t dst = r < p->n_snapshots ? gdn_state_dst_at(p, s, r) : GDN_NONE;
-        const int32_t kept[] = { dst, gdn_checkpoint_at(&p->checkpoints, s, position, t) };
-        for (int m = 0; m < 2; m++)
-            for (int32_t i = 0; kept[m] >= 0 && i < n; i++)
-                memcpy(column_element(p, &p->state_out, gdn_state_at(&p->state_out, kept[m], h), i, j), &S[i], 4);
+            /* 5: update */
+            for (int32_t i = 0; i < n; i++)
+                S[i] = fmaf(k[i], d, a[i] * S[i]);
+
+            /* 6: output */
+            const float o = p->scale * gdn_dot32(S, q, n);
+            gdn_store_elements(gdn_token_at(&p->out, s, first, t, h) + (p->out.dtype == GDN_F32 ? 4 : 2) * (int64_t)j,
+                               p->out.dtype, &o, 1);
+
+            /* 7: snapshot, r tokens before the newest, and checkpoint */
+            const int32_t r   = T - 1 - t;
+            const int32_t dst = r < p->n_snapshots ? gdn_state_dst_at(p, s, r) : GDN_NONE;
+            const int32_t kept[] = { dst, gdn_checkpoint_at(&p->checkpoints, s, position, t) };
+            for (int m = 0; m < 2; m++)
+                for (int32_t i = 0; kept[m] >= 0 && i < n; i++)
+                    memcpy(column_element(p, &p->state_out, gdn_state_at(&p->state_out, kept[m], h), i, j), &S[i], 4);
+        }
     }
 }
 
@@ -126,6 +129,6 @@ void GDN_REF(gated_delta_net)(const gdn_gated_delta_net_problem *p, int64_t item
     const int32_t s = (int32_t)(item / p->n_heads_v), h = (int32_t)(item % p->n_heads_v);
     if (gdn_state_src_at(p, s) == GDN_SKIP || !gdn_seq_length(&p->seq_start, p->n_seqs, p->n_tokens, s))
         return; /* padding; without tokens even the source is another sequence's to write */
-    for (int32_t j = 0; j < p->head_dim_v; j++)
-        column(p, s, h, j);
+    for (int32_t j = 0; j < p->head_dim_v; j += COLUMNS)
+        columns(p, s, h, j, p->head_dim_v - j < COLUMNS ? p->head_dim_v : j + COLUMNS);
 }

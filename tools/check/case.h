@@ -58,6 +58,8 @@ typedef struct check_case {
 
 /* Nothing is done about running out of memory but to say so and leave with 2. */
 void *check_alloc(uint64_t bytes);
+/* Fill with poison of 16 bits; `odd` begins with its second byte. */
+void check_poison(unsigned char *at, uint64_t bytes, int odd);
 
 void check_case_init(check_case *c, const check_kernel *kernel);
 void check_case_free(check_case *c);

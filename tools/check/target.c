@@ -240,8 +240,7 @@ gdn_status check_target_workspace(check_target *t, gdn_context *ctx, uint64_t by
         free(t->scratch);
         t->scratch = check_alloc(t->workspace_bytes);
     }
-    for (uint64_t i = 0; i < bytes + 2 * WORKSPACE_CANARY; i++)
-        t->scratch[i] = (unsigned char)(i & 1 ? CHECK_POISON >> 8 : CHECK_POISON & 0xFF);
+    check_poison(t->scratch, bytes + 2 * WORKSPACE_CANARY, 0);
     if ((status = gdn_buffer_write(ctx, &t->workspace, 0, t->scratch, bytes + 2 * WORKSPACE_CANARY)))
         return status;
     *span = (gdn_span){ t->workspace.data, t->workspace.offset + WORKSPACE_CANARY, bytes };
