@@ -166,6 +166,10 @@ static gdn_status check_room(const rt_engine *e, const rt_batch *batch)
         if (rope < 0 || rope >= e->n_positions)
             return rt_fail(GDN_INVALID_ARGUMENT, "sequence %d would reach position %d; 0 to %d are allowed", (int)seq,
                            (int)rope, (int)e->n_positions - 1);
+        if (n > e->n_positions - length)
+            return rt_fail(GDN_INVALID_ARGUMENT,
+                           "sequence %d would have %lld tokens; %d are allowed (n_ctx, and drafts)", (int)seq,
+                           (long long)length + n, (int)e->n_positions);
         const int32_t reserved = rt_draft_reserved(e->memory, seq);
         cells += n > reserved ? n - reserved : 0;
         n = 0;

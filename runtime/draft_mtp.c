@@ -107,7 +107,7 @@ static int can_catch_up(const rt_engine *e, int32_t seq, int32_t n_max)
         if (kept_token(e, seq, p) < 0)
             return 0;
     const int32_t last = rt_seq_rope(e->memory, seq, length + n_max);
-    return last >= 0 && last < e->n_positions;
+    return last >= 0 && last < e->n_positions && n_max < e->n_positions - length;
 }
 
 /* The head's argmax for row `row` of e->draft_logits, ties to the lower token, and whether it is likely enough. */

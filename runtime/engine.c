@@ -22,6 +22,14 @@ static gdn_status complete(rt_engine_desc *d)
         return rt_fail(GDN_INVALID_ARGUMENT, "n_rollback is %d; 0 to 255 are allowed", (int)d->n_rollback);
     if (d->n_ctx < 1 || d->n_ctx > 1 << 26)
         return rt_fail(GDN_INVALID_ARGUMENT, "n_ctx is %d; 1 to %d are allowed", (int)d->n_ctx, 1 << 26);
+    if (!d->n_cells && (int64_t)d->n_ctx * d->n_seqs > 1 << 26)
+        return rt_fail(GDN_INVALID_ARGUMENT, "n_ctx is %d for each of %d sequences; %d KV cells in all are allowed",
+                       (int)d->n_ctx, (int)d->n_seqs, 1 << 26);
+    d->n_cells = d->n_cells ? d->n_cells : d->n_ctx * d->n_seqs;
+    if (d->n_cells < d->n_ctx || d->n_cells > 1 << 26)
+        return rt_fail(GDN_INVALID_ARGUMENT,
+                       "n_cells is %d; %d (n_ctx: a sequence may need them all) to %d are allowed", (int)d->n_cells,
+                       (int)d->n_ctx, 1 << 26);
     if (d->n_batch < 1 || d->n_batch > 65536)
         return rt_fail(GDN_INVALID_ARGUMENT, "n_batch is %d; 1 to 65536 are allowed", (int)d->n_batch);
     if (d->kv_type != GDN_F32 && d->kv_type != GDN_F16 && d->kv_type != GDN_BF16)
@@ -194,13 +202,16 @@ static gdn_status create_stages(rt_engine *e)
     return status;
 }
 
+/* Most cells that a row attends to. */
+static int32_t attended(const rt_engine *e) { return e->n_cells < e->n_positions ? e->n_cells : e->n_positions; }
+
 static gdn_status create_arrays(rt_engine *e)
 {
     const rt_hparams *hp = &e->model->hp;
     const uint64_t    B = (uint64_t)e->n_batch, S = (uint64_t)e->n_seqs;
     float *buffers  = rt_calloc(place_buffers(e, NULL), 4, "activations");
     e->scratch      = rt_calloc(matmul_scratch(hp, e->n_batch), 1, "matrix products");
-    e->attn_scratch = rt_calloc(rt_attention_scratch(e->dense, hp->n_head, hp->n_head_kv, e->n_cells), 4, "attention");
+    e->attn_scratch = rt_calloc(rt_attention_scratch(e->dense, hp->n_head, hp->n_head_kv, attended(e)), 4, "attention");
     e->expert       = rt_calloc(B * (uint64_t)hp->n_expert_used, 4, "experts");
     e->expert_rows  = rt_calloc(B * (uint64_t)hp->n_expert_used, 4, "experts");
     e->row_of_batch = rt_calloc(B, 4, "rows");
@@ -226,7 +237,7 @@ static gdn_status create_arrays(rt_engine *e)
 
 static rt_memory_desc memory_desc(const rt_engine_desc *d, gdn_context *device, gdn_context *host)
 {
-    const rt_memory_desc m = { d->model, device, host, d->n_seqs, d->n_ctx, d->n_rollback, d->kv_type };
+    const rt_memory_desc m = { d->model, device, host, d->n_seqs, d->n_cells, d->n_rollback, d->kv_type };
     return m;
 }
 
@@ -234,8 +245,9 @@ static void take(rt_engine *e, const rt_engine_desc *d)
 {
     e->model       = d->model;
     e->n_seqs      = d->n_seqs;
-    e->n_cells     = d->n_ctx;
-    e->n_positions = d->n_ctx + d->n_rollback; /* drafts may stand beyond the last cell */
+    e->n_ctx       = d->n_ctx;
+    e->n_cells     = d->n_cells;
+    e->n_positions = d->n_ctx + d->n_rollback; /* drafts may stand beyond the last token */
     e->n_batch     = d->n_batch;
     e->n_rollback  = d->n_rollback;
     e->n_snapshots = d->n_rollback + 1;
@@ -250,7 +262,7 @@ static uint64_t tables_bytes(const rt_engine *e, int32_t n_threads)
 {
     const rt_hparams *hp     = &e->model->hp;
     const int64_t     online = n_threads ? n_threads : sysconf(_SC_NPROCESSORS_ONLN);
-    const uint64_t    threads = (uint64_t)(online > 1 ? online : 1), cells = ((uint64_t)e->n_cells + 31) / 32 * 32;
+    const uint64_t    threads = (uint64_t)(online > 1 ? online : 1), cells = ((uint64_t)attended(e) + 31) / 32 * 32;
     const uint64_t    B = (uint64_t)e->n_batch, rows = (uint64_t)e->n_seqs * (uint64_t)e->n_snapshots;
     return 4 * (uint64_t)e->n_positions * (uint64_t)hp->n_rot +                         /* rotary angles              */
            4 * threads * (uint64_t)(hp->n_head / hp->n_head_kv) * cells +              /* attention's scores         */
@@ -260,7 +272,7 @@ static uint64_t tables_bytes(const rt_engine *e, int32_t n_threads)
            threads * (112 << 10) +                                                     /* the kernels' workspace     */
            (uint64_t)hp->n_vocab * (4 * rows + 12) +                                   /* logits; the sampler        */
            B * (8 * (uint64_t)hp->n_expert_used + 64) +                                /* experts; maps of rows      */
-           4 * 4 * cells;                                                              /* lists of cells             */
+           4 * 4 * (uint64_t)e->n_cells;                                               /* lists of cells             */
 }
 
 gdn_status rt_engine_size(const rt_engine_desc *desc, rt_memory_bytes *memory, uint64_t *scratch)
@@ -365,7 +377,7 @@ gdn_status rt_engine_create(const rt_engine_desc *desc, rt_engine **engine)
 rt_engine_limits rt_engine_limits_of(const rt_engine *e)
 {
     const rt_engine_limits limits = {
-        e->model->hp.n_vocab, e->n_seqs, e->n_cells, e->n_batch, e->n_rollback, e->draft
+        e->model->hp.n_vocab, e->n_seqs, e->n_ctx, e->n_batch, e->n_rollback, e->draft, e->n_cells
     };
     return limits;
 }

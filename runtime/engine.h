@@ -15,11 +15,12 @@ typedef struct rt_engine_desc {
     const char     *isa;            /* of the dense kernels, NULL = best                                    */
     int32_t         n_threads;      /* 0 = all                                                              */
     int32_t         n_seqs;
-    int32_t         n_ctx;          /* KV cells of all sequences together                                   */
+    int32_t         n_ctx;          /* most tokens of one sequence                                          */
     int32_t         n_batch;        /* most rows of one micro-batch; 0 = 512                                */
     int32_t         n_rollback;
     int32_t         kv_type;        /* GDN_F32, GDN_F16 or GDN_BF16                                         */
     int32_t         draft;          /* 1: keep the MTP block ready for rt_draft_mtp                         */
+    int32_t         n_cells;        /* KV cells of all sequences together, n_ctx or more; 0 = n_ctx for each */
 } rt_engine_desc;
 
 /* Bytes of the host's memory that creating it would take besides the weights, and then decoding with logits for each
@@ -28,7 +29,9 @@ gdn_status rt_engine_size(const rt_engine_desc *desc, rt_memory_bytes *memory, u
 gdn_status rt_engine_create(const rt_engine_desc *desc, rt_engine **engine);
 void       rt_engine_destroy(rt_engine *engine);
 /* What it was created with, zeros filled in. */
-typedef struct rt_engine_limits { int32_t n_vocab, n_seqs, n_ctx, n_batch, n_rollback, draft; } rt_engine_limits;
+typedef struct rt_engine_limits {
+    int32_t n_vocab, n_seqs, n_ctx, n_batch, n_rollback, draft, n_cells;
+} rt_engine_limits;
 rt_engine_limits rt_engine_limits_of(const rt_engine *engine);
 rt_memory *rt_engine_memory(rt_engine *engine);
 rt_dense  *rt_engine_dense(rt_engine *engine);

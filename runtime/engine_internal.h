@@ -26,7 +26,7 @@ struct rt_engine {
     rt_rope        *rope;
     gdn_context    *device, *host; /* the same where the device is the CPU           */
     int32_t         shared;        /* the device reads host memory                   */
-    int32_t         n_seqs, n_cells, n_positions, n_batch, n_rollback, n_snapshots, kv_type, draft;
+    int32_t         n_seqs, n_ctx, n_cells, n_positions, n_batch, n_rollback, n_snapshots, kv_type, draft;
     float           attention_scale;
 
     /* one micro-batch; sizes: engine.c */

@@ -160,6 +160,8 @@ gdn_status rt_cancel(rt_scheduler *s, int32_t id)
     rt_job *job = find(s, id);
     if (!job)
         return GDN_NOT_FOUND;
+    if (job->finish == RT_FINISH_NONE && !job->runs)
+        job->finish = RT_FINISH_CANCELLED;
     if (job->finish == RT_FINISH_NONE)
         job->cancelled = 1; /* takes effect between tokens */
     return GDN_OK;

@@ -1,4 +1,8 @@
-/* Continuous batching of many requests, with lossless speculation. */
+/* Continuous batching of many requests, with lossless speculation.
+ *
+ * Requests start in the order of their submission, as soon as there are KV cells for their tokens and for a little
+ * more. Where cells run out later, the request that started last gives its own back; it is read again when there is
+ * room, and its stream is the same. One sequence never has more than n_ctx tokens, whatever runs beside it. */
 #ifndef GDN_RUNTIME_SCHEDULER_H
 #define GDN_RUNTIME_SCHEDULER_H
 
@@ -42,6 +46,7 @@ typedef struct rt_request {
 typedef struct rt_result {
     int32_t n_tokens, finish;
     int32_t n_drafted, n_accepted, n_rounds;
+    int32_t n_preempted; /* how often it gave its cells to others, and was read again                              */
     double  prompt_seconds, generation_seconds;
     const char *error; /* what is wrong where it failed, the scheduler's; otherwise NULL. Its tokens until then stand,
                           and other requests go on                                                               */
@@ -50,7 +55,9 @@ typedef struct rt_result {
 typedef struct rt_scheduler rt_scheduler;
 gdn_status rt_scheduler_create(const rt_scheduler_desc *desc, rt_scheduler **scheduler);
 void       rt_scheduler_destroy(rt_scheduler *scheduler);
-gdn_status rt_submit(rt_scheduler *s, const rt_request *request, int32_t *id); /* GDN_INVALID_ARGUMENT: too long  */
+/* GDN_INVALID_ARGUMENT, with a text, for one that can never be: a prompt that leaves no room in n_ctx, among others. */
+gdn_status rt_submit(rt_scheduler *s, const rt_request *request, int32_t *id);
+/* One that runs ends after the token or piece of prompt that is under way, one that waits at once. */
 gdn_status rt_cancel(rt_scheduler *s, int32_t id);
 /* One step; *busy = 0 when nothing is left to do. */
 gdn_status rt_step_run(rt_scheduler *s, int *busy);
@@ -62,6 +69,8 @@ typedef struct rt_totals {
     int64_t decoded_tokens;                  /* those of generated_tokens that generation_seconds were spent on:
                                                 each request's first one is drawn by its prompt's step       */
     int64_t drafted, accepted, rounds, rollbacks;
+    int64_t preemptions;                     /* requests that gave their cells to others                       */
+    int64_t reread_tokens;                   /* those of prompt_tokens that were read again after that         */
 } rt_totals;
 rt_totals rt_scheduler_totals(const rt_scheduler *s);
 /* Tokens generated so far. */

@@ -13,7 +13,8 @@ typedef struct rt_job {
     rt_request request;
     int32_t    id, n_prompt, n_tokens, n_max, cut;
     int32_t   *tokens, *stop;
-    int32_t    cancelled, finish;
+    int32_t    cancelled, finish, runs; /* runs: it has a sequence                          */
+    int32_t    n_held; /* the most tokens that its memory held when they were taken from it */
     rt_result  result;
     char       error[256];
 } rt_job;
@@ -25,7 +26,7 @@ struct rt_scheduler {
     rt_payoff         payoff;
     rt_totals         totals;
     rt_job          **job;       /* [n_jobs], in the order they were submitted, which is the order they start in */
-    int32_t           n_jobs, next;
+    int32_t           n_jobs, next; /* next: the first that may have to be started                             */
     rt_job          **running;   /* [n_parallel] by sequence; NULL: free                                         */
 
     /* one step */
@@ -35,7 +36,17 @@ struct rt_scheduler {
     rt_draft_request *ask;       /* a draft round: requests and answers                                          */
     int32_t *ask_draft, *ask_n;
     int32_t *first_row, *n_rows; /* [n_parallel] of the sequence in the batch                                    */
+    int32_t  spare;              /* cells that are free and that the step does not take, for drafts              */
     uint8_t *generating;         /* [n_parallel] one token is to be decoded, and was drawn: drafts may follow it  */
 };
+
+/* Start what fits (scheduler_admit.c). */
+gdn_status rt_admit(rt_scheduler *s);
+/* Before a step, when `generating` is known: who started last gives its cells back until the step's rows have theirs.
+ */
+gdn_status rt_make_room(rt_scheduler *s);
+/* How many drafts are of use to sequence seq, and have cells, which they take from `spare`. Each must leave room for
+ * the token that is drawn after it. */
+int32_t rt_draft_room(rt_scheduler *s, int32_t seq);
 
 #endif

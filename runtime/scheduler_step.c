@@ -22,38 +22,9 @@ static rt_memory *memory(const rt_scheduler *s) { return rt_engine_memory(s->des
 static gdn_status finish(rt_scheduler *s, int32_t seq, int32_t why)
 {
     s->running[seq]->finish = why;
+    s->running[seq]->runs   = 0;
     s->running[seq] = NULL;
     return rt_seq_rm(memory(s), seq, 0, -1);
-}
-
-/* Cells that a job can come to need; what is promised to the running ones is never given away twice. */
-static int32_t demand(const rt_job *job) { return job->n_prompt + job->n_max; }
-
-static gdn_status admit(rt_scheduler *s)
-{
-    int32_t promised = 0;
-    for (int32_t seq = 0; seq < s->desc.n_parallel; seq++)
-        promised += s->running[seq] ? demand(s->running[seq]) : 0;
-    for (int32_t seq = 0; seq < s->desc.n_parallel && s->next < s->n_jobs; seq++) {
-        if (s->running[seq])
-            continue;
-        rt_job *job = s->job[s->next];
-        if (job->cancelled) {
-            job->finish = RT_FINISH_CANCELLED;
-            s->next++;
-            seq--;
-            continue;
-        }
-        if (promised + demand(job) > s->n_ctx)
-            break; /* in order: nobody is overtaken, so nobody waits for ever */
-        const gdn_status status = rt_seq_rm(memory(s), seq, 0, -1);
-        if (status)
-            return status;
-        promised += demand(job);
-        s->running[seq] = job;
-        s->next++;
-    }
-    return GDN_OK;
 }
 
 /* Whatever a step that failed has left: the memory holds a beginning of the job's tokens, and the last is to come. */
@@ -70,13 +41,6 @@ static gdn_status reconcile(rt_scheduler *s, int32_t seq)
 
 /* ---- Drafting ---- */
 
-/* How many drafts are of use: each must leave room for the token that is drawn after it. */
-static int32_t draft_room(const rt_scheduler *s, const rt_job *job)
-{
-    const int32_t left = job->n_prompt + job->n_max - job->n_tokens; /* tokens still to be drawn, at least 1 */
-    return left - 1 < s->desc.draft_max ? left - 1 : s->desc.draft_max;
-}
-
 static gdn_status draft(rt_scheduler *s)
 {
     const int32_t D = s->desc.draft_max;
@@ -85,7 +49,7 @@ static gdn_status draft(rt_scheduler *s)
         const rt_job *job = s->running[seq];
         if (!s->generating[seq])
             continue;
-        const int32_t room = draft_room(s, job);
+        const int32_t room = rt_draft_room(s, seq);
         if (s->desc.spec == RT_SPEC_NGRAM)
             s->n_draft[seq] = rt_draft_ngram(job->tokens, job->n_tokens, room, s->draft + (int64_t)seq * D);
         else if (room > 0)
@@ -218,8 +182,10 @@ static gdn_status prompt(rt_scheduler *s, int32_t seq, double seconds)
 {
     rt_job       *job  = s->running[seq];
     const int32_t done = rt_seq_length(memory(s), seq);
+    const int32_t begin = done - s->n_rows[seq], again = done < job->n_held ? done : job->n_held;
     job->result.prompt_seconds += seconds;
-    if (job->request.on_prompt && job->n_tokens == job->n_prompt)
+    s->totals.reread_tokens += again > begin ? again - begin : 0;
+    if (job->request.on_prompt && job->n_tokens == job->n_prompt && done > job->n_held)
         job->request.on_prompt(job->request.user, job->id, done, job->n_prompt);
     if (done < job->n_tokens)
         return job->cancelled ? finish(s, seq, RT_FINISH_CANCELLED) : GDN_OK;
@@ -231,7 +197,7 @@ static gdn_status prompt(rt_scheduler *s, int32_t seq, double seconds)
 gdn_status rt_step_run(rt_scheduler *s, int *busy)
 {
     *busy = 0;
-    gdn_status status = admit(s);
+    gdn_status status = rt_admit(s);
     int32_t    n_running = 0, n_generating = 0;
     for (int32_t seq = 0; !status && seq < s->desc.n_parallel; seq++) {
         const rt_job *job = s->running[seq];
@@ -243,7 +209,11 @@ gdn_status rt_step_run(rt_scheduler *s, int *busy)
         if (status || !s->running[seq])
             continue;
         s->generating[seq] = job->n_tokens > job->n_prompt && job->n_tokens - rt_seq_length(memory(s), seq) == 1;
-        n_running++;
+    }
+    if (!status)
+        status = rt_make_room(s);
+    for (int32_t seq = 0; !status && seq < s->desc.n_parallel; seq++) {
+        n_running += s->running[seq] != NULL;
         n_generating += s->generating[seq];
     }
     if (status)

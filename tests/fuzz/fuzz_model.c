@@ -161,7 +161,7 @@ static void use_model(const fuzz_choices *c, const rt_model *model, rt_budget *b
     gdn_status status = rt_tokenizer_create_within(model->file, budget, &t);
     check(status, t, "the tokenizer");
     rt_engine_desc d = { .model = model,
-                         .n_threads = 1, .n_seqs = c->n_seqs, .n_ctx = 40 * c->n_seqs, .n_batch = c->n_batch,
+                         .n_threads = 1, .n_seqs = c->n_seqs, .n_ctx = 40, .n_batch = c->n_batch,
                          .n_rollback = c->n_rollback, .kv_type = c->kv_type, .draft = 1,
                          .isa = c->isa };
     rt_memory_bytes  m;

@@ -43,7 +43,8 @@ rt_engine *fixture_open(const rt_model *model, const fixture_engine *with)
     d.isa        = with->isa;
     d.n_threads  = with->n_threads ? with->n_threads : 1;
     d.n_seqs     = with->n_seqs ? with->n_seqs : 1;
-    d.n_ctx      = with->n_ctx ? with->n_ctx : 128 * d.n_seqs;
+    d.n_ctx      = with->n_ctx ? with->n_ctx : 128;
+    d.n_cells    = with->n_cells;
     d.n_batch    = with->n_batch ? with->n_batch : 64;
     d.n_rollback = with->n_rollback;
     d.draft      = with->draft;

@@ -310,7 +310,7 @@ static void drive(const rt_model *model, const char *name, int64_t n_operations,
         if (i % 400 == 0) { /* another engine: other micro-batches, threads, rollbacks */
             rt_engine_destroy(w.e);
             w.e = fixture_open(model, &(fixture_engine){ .n_seqs = N_SEQS,
-                                                         .n_ctx = N_CELLS,
+                                                         .n_ctx = N_CELLS, .n_cells = N_CELLS,
                                                          .n_batch = (int32_t[]){ 64, 5, 17, 1 }[i / 400 % 4],
                                                          .n_threads = 1 + (int32_t)(i / 400 % 2),
                                                          .n_rollback = ROLLBACK,

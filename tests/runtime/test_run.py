@@ -20,10 +20,10 @@ def gdn(*arguments, text=None):
     return subprocess.run([TOOL, "run", *arguments], input=text or b"", capture_output=True)
 
 
-def generate(*arguments, prompts=PROMPTS):
+def generate(*arguments, prompts=PROMPTS, most="40"):
     """The report of --json."""
     given = [part for prompt in prompts for part in ("-p", prompt)]
-    done = gdn("-m", MODEL, *given, "-n", "40", "--json", *arguments)
+    done = gdn("-m", MODEL, *given, "-n", most, "--json", *arguments)
     require(done.returncode == 0, f"gdn run {' '.join(arguments)}", done)
     return json.loads(done.stdout) if done.returncode == 0 else {"requests": [], "drafted": 0, "accepted": 0, "rollbacks": 0}
 
@@ -139,6 +139,25 @@ def memory():
     require(on["state"] == off["state"] and on["snapshots"] >= 3 * on["state"], "three more snapshots of every state")
 
 
+def small_pool():
+    """Five texts in cells for one or two: side by side as far as they go, and the same as with room for all."""
+    few = ("--ctx", "100", "--temp", "0.7", "--seed", "3", "--ignore-end", "--spec")
+    wide = generate(*few, "off", most="2040")
+    require(wide["cells"] == 500 and wide["preemptions"] == wide["reread_tokens"] == 0, f"cells for all: {wide.get('cells')}")
+    for way in (("off",), ("mtp", "--always-draft"), ("ngram", "--always-draft", "--batch", "5")):
+        small = generate(*few, *way, "--cells", "130", most="2040")
+        require(tokens(small) == tokens(wide), f"{way}: the same tokens in a small pool")
+        require(all(request["finish"] == "context" for request in small["requests"]), f"{way}: all contexts are full")
+        require(small["cells"] == 130 and small["memory_bytes"]["kv"] < wide["memory_bytes"]["kv"], f"{way}: a small pool")
+        given = [request["preempted"] for request in small["requests"]]
+        require(given[0] == 0 and 0 < sum(given) == small["preemptions"] <= small["reread_tokens"], f"{way}: {given}, {small['preemptions']}")
+    first = gdn("-m", MODEL, "-p", "x", "-p", "y", "-n", "60", "--ctx", "100", "--cells", "101", "--ignore-end", "--stats")
+    require(re.search(r"^cells       101; [1-9]\d* requests gave theirs to others, [1-9]\d* tokens were read again for it$", first.stderr.decode(), re.M),
+            "--stats counts them", first)
+    refused("--cells is 99; 100 are needed for one sequence (--ctx)", 2, "-m", MODEL, "-p", "x", "--ctx", "100", "--cells", "99")
+    refused("--cells is -1", 2, "-m", MODEL, "-p", "x", "--cells", "-1")
+
+
 def errors(folder):
     fixtures = FOLDER / "fixtures"
     refused("which model", 2)
@@ -176,6 +195,7 @@ def main():
         same_streams()
         same_on_every_backend()
         memory()
+        small_pool()
         errors(folder)
     print(f"{len(failures)} failed")
     return 1 if failures else 0

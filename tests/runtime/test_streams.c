@@ -62,7 +62,8 @@ static totals run(const rt_model *model, const request *r, int32_t n, const way 
 {
     const int32_t draft_max = w->spec == RT_SPEC_OFF ? 0 : w->draft_max;
     const fixture_engine with = { w->isa,    w->n_threads,           w->parallel, 0,         w->n_batch,
-                                  draft_max, w->spec == RT_SPEC_MTP, GDN_F32,     w->backend };
+                                  draft_max, w->spec == RT_SPEC_MTP, GDN_F32,     w->backend,
+                                  0 };
     rt_engine    *e = fixture_open(model, &with);
     rt_scheduler *s;
     const rt_scheduler_desc desc = { e, NULL, w->parallel, w->step_rows, w->spec, draft_max, w->p_min, 1 };

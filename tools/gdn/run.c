@@ -59,6 +59,11 @@ static const cli_option option_table[] = {
     { "special", CLI_FLAG, &run_opt.raw, NULL, "special tokens may be written in prompts, and are printed", 0 },
     { "ctx", CLI_INT, &run_opt.context, "N", "tokens that one sequence can hold (default: the model's, at most 4096)",
       'c' },
+    { "cells", CLI_INT, &run_opt.cells, "N",
+      "KV cells of all sequences together, at least --ctx (default:\n"
+      "--ctx for each of --parallel). Where they run out, the request that\n"
+      "started last waits, and is read again later",
+      0 },
     { "batch", CLI_INT, &run_opt.batch, "N", "most rows of one micro-batch (default 512)", 'b' },
     { "step", CLI_INT, &run_opt.step_rows, "N", "token budget of one step of all requests (default: as --batch)", 0 },
     { "kv", CLI_STRING, &run_opt.kv, "TYPE", "cells of attention: f16 (default), bf16 or f32", 0 },
@@ -90,7 +95,7 @@ const cli_command run_command = {
     "Ctrl-C. There \"text\" ends before the stop string, and \"tokens\" with the token that completed it.\n"
     "\n"
     "The tokens depend on the model, the prompt, the sampler, the seed and --ctx alone: not on --parallel,\n"
-    "--spec, --batch, --threads, --isa or --backend. Prompts of files end at 64 MiB.\n"
+    "--cells, --spec, --batch, --threads, --isa or --backend. Prompts of files end at 64 MiB.\n"
     "\n"
     "Exit status: 0 success; 1 failure, also when the output cannot be written; 2 wrong command line; 130 after\n"
     "Ctrl-C and 143 after SIGTERM: a first one ends the texts where they are, a second one the program.",
@@ -157,9 +162,10 @@ static int check_options(void)
         return cli_error(&run_command, "--predict is -1; --bench wants a number of tokens");
     if (!in_range("parallel", run_opt.parallel, 0, 1024) || !in_range("draft-max", run_opt.draft_max, 1, 64) ||
         !in_range("threads", run_opt.threads, 0, 1024) || !in_range("ctx", run_opt.context, 0, big) ||
-        !in_range("batch", run_opt.batch, 1, 65536) || !in_range("step", run_opt.step_rows, 0, 65536) ||
-        !in_range("top-k", run_opt.top_k, 0, big) || !in_range("repeat-last", run_opt.repeat_last, 0, big) ||
-        !in_range("device", run_opt.device, 0, 1024) || !in_range("memory", run_opt.memory_mib, 0, INT64_C(1) << 40) ||
+        !in_range("cells", run_opt.cells, 0, big) || !in_range("batch", run_opt.batch, 1, 65536) ||
+        !in_range("step", run_opt.step_rows, 0, 65536) || !in_range("top-k", run_opt.top_k, 0, big) ||
+        !in_range("repeat-last", run_opt.repeat_last, 0, big) || !in_range("device", run_opt.device, 0, 1024) ||
+        !in_range("memory", run_opt.memory_mib, 0, INT64_C(1) << 40) ||
         !in_range("bench-prompt", run_opt.bench_prompt, 1, big))
         return 2;
     const rt_sampling s = sampling(run_opt.seed);
@@ -228,13 +234,12 @@ static int submit(rt_scheduler *scheduler, generation *g, int32_t i, int32_t n_p
             (int)q->prompt + 1, (int)prompt->n_tokens, (int)g->session->context);
         return 1;
     }
-    q->cut   = run_opt.n_predict < 0 || run_opt.n_predict > room;
-    q->n_max = q->cut ? room : (int32_t)run_opt.n_predict;
+    q->n_max = run_opt.n_predict < 0 || run_opt.n_predict > room ? room : (int32_t)run_opt.n_predict;
     rt_request r = { 0 };
     int32_t    id;
     r.prompt     = prompt->token;
     r.n_prompt   = prompt->n_tokens;
-    r.n_max      = q->n_max;
+    r.n_max      = run_opt.n_predict < 0 ? INT32_MAX : (int32_t)run_opt.n_predict;
     r.sampling   = sampling(q->seed);
     r.ignore_end = run_opt.ignore_end;
     r.on_token   = on_token;

@@ -16,7 +16,7 @@ typedef struct run_options {
     const char *model, *system, *spec, *backend, *implementation, *isa, *kv;
     cli_texts   prompt, file, stop;
     cli_list    widths;
-    int64_t n_predict, parallel, draft_max, device, threads, context, batch, step_rows, rollback, top_k, repeat_last;
+    int64_t n_predict, parallel, draft_max, device, threads, context, batch, step_rows, cells, top_k, repeat_last;
     int64_t     memory_mib, bench_prompt;
     double      temperature, top_p, min_p, repeat_penalty, p_min;
     uint64_t    seed;
@@ -42,7 +42,6 @@ typedef struct run_request {
     int32_t  prompt;
     uint64_t seed;
     int32_t  n_max, n_read; /* tokens to generate at most; tokens of the prompt that were read                    */
-    int      cut;           /* n_max is what the context leaves, and less than was asked for                      */
     int      string, ended; /* a stop string ended it; it has ended                                               */
 } run_request;
 

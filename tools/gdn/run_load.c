@@ -62,7 +62,7 @@ static int check_memory(const run_session *s)
                   "gdn run: not enough memory: %llu MiB are needed and %llu MiB are %s\n"
                   "         weights %llu, KV cells %llu, states %llu, snapshots %llu, scratch %llu MiB; a smaller "
                   "--ctx, --parallel,\n"
-                  "         --draft-max or --batch needs less\n",
+                  "         --cells, --draft-max or --batch needs less\n",
                   (unsigned long long)(need >> 20), (unsigned long long)(limit >> 20),
                   run_opt.memory_mib ? "allowed" : "available", (unsigned long long)(s->model->weight_bytes >> 20),
                   (unsigned long long)(m->kv >> 20), (unsigned long long)((m->state + m->conv) >> 20),
@@ -92,9 +92,12 @@ int run_open_engine(run_session *s, int32_t n_seqs, rt_spec spec, rt_engine **en
     int64_t context  = run_opt.context;
     if (!context)
         context = s->model->hp.n_ctx_train < 4096 ? s->model->hp.n_ctx_train : 4096;
-    if (context * n_seqs > 1 << 26)
+    if (!run_opt.cells && context * n_seqs > 1 << 26)
         return cli_error(&run_command, "--ctx %lld for %d sequences is too much; %d in all are allowed",
                          (long long)context, (int)n_seqs, 1 << 26);
+    if (run_opt.cells && run_opt.cells < context)
+        return cli_error(&run_command, "--cells is %lld; %lld are needed for one sequence (--ctx)",
+                         (long long)run_opt.cells, (long long)context);
     d.backend = backend_named(run_opt.backend);
     if (d.backend == GDN_BACKEND_COUNT)
         return cli_error(&run_command, "--backend is '%s'; 'gdn info' lists them", run_opt.backend);
@@ -113,7 +116,8 @@ int run_open_engine(run_session *s, int32_t n_seqs, rt_spec spec, rt_engine **en
     d.isa            = run_opt.isa;
     d.n_threads      = (int32_t)run_opt.threads;
     d.n_seqs         = n_seqs;
-    d.n_ctx          = (int32_t)(context * n_seqs);
+    d.n_ctx          = (int32_t)context;
+    d.n_cells        = (int32_t)run_opt.cells;
     d.n_batch        = (int32_t)run_opt.batch;
     d.n_rollback     = spec == RT_SPEC_OFF ? 0 : (int32_t)run_opt.draft_max;
     d.draft          = spec == RT_SPEC_MTP;

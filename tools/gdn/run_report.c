@@ -7,7 +7,7 @@ const char *run_finish_name(const rt_scheduler *scheduler, const run_request *re
     (void)rt_result_get(scheduler, i, &r);
     switch (r.finish) {
     case RT_FINISH_STOP: return "stop";
-    case RT_FINISH_LENGTH: return requests[i].cut ? "context" : "length";
+    case RT_FINISH_LENGTH: return "length";
     case RT_FINISH_CONTEXT: return "context";
     case RT_FINISH_FAILED: return "failed";
     case RT_FINISH_CANCELLED: return requests[i].string ? "string" : "cancelled";
@@ -33,6 +33,8 @@ void run_print_stats(const run_session *s, const rt_scheduler *scheduler, int32_
                   rt_dense_isa(rt_engine_dense(s->engine)));
     (void)fprintf(stderr, "prompts     %lld tokens, %.1f tokens/s\n", (long long)t.prompt_tokens,
                   rate(t.prompt_tokens, t.prompt_seconds));
+    (void)fprintf(stderr, "cells       %d; %lld requests gave theirs to others, %lld tokens were read again for it\n",
+                  (int)rt_engine_limits_of(s->engine).n_cells, (long long)t.preemptions, (long long)t.reread_tokens);
     (void)fprintf(
         stderr, "generation  %lld tokens, %.1f tokens/s after the first of each request, which comes with its prompt\n",
         (long long)t.generated_tokens, rate(t.decoded_tokens, t.generation_seconds));
@@ -75,6 +77,7 @@ static void print_requests(json_writer *w, const rt_scheduler *scheduler, const 
         json_int(w, "drafted", r.n_drafted);
         json_int(w, "accepted", r.n_accepted);
         json_int(w, "rounds", r.n_rounds);
+        json_int(w, "preempted", r.n_preempted);
         json_double(w, "prompt_seconds", r.prompt_seconds);
         json_double(w, "generation_seconds", r.generation_seconds);
         json_close(w);
@@ -102,6 +105,7 @@ int run_print_json(const run_session *s, const rt_scheduler *scheduler, const ru
     json_string(&w, "spec", spec_name(s->spec));
     json_int(&w, "parallel", s->n_seqs);
     json_int(&w, "context", s->context);
+    json_int(&w, "cells", rt_engine_limits_of(s->engine).n_cells);
     print_requests(&w, scheduler, prompts, requests, n, output);
     json_double(&w, "seconds", seconds);
     json_int(&w, "prompt_tokens", t.prompt_tokens);
@@ -112,6 +116,8 @@ int run_print_json(const run_session *s, const rt_scheduler *scheduler, const ru
     json_int(&w, "accepted", t.accepted);
     json_int(&w, "rounds", t.rounds);
     json_int(&w, "rollbacks", t.rollbacks);
+    json_int(&w, "preemptions", t.preemptions);
+    json_int(&w, "reread_tokens", t.reread_tokens);
     json_object(&w, "counters");
     json_uint(&w, "steps", c.steps);
     json_uint(&w, "rows", c.rows);

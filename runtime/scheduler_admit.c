@@ -1,0 +1,132 @@
+/* Who runs. A request starts when there are cells for its tokens and for a little more; nothing is promised beyond
+ * that. Where the cells run out all the same, the request that started last gives its own back and waits. It loses no
+ * token: its memory is read again from its tokens when it comes back, and what is drawn depends on these alone.
+ *
+ * Requests start in the order they were submitted, and the last gives way. So those that run are the first ones that
+ * have not ended, the first of them never gives way, and everyone becomes the first at some time. A request that gave
+ * way comes back only when its tokens fit beside the others again, which is when another has ended: it is not read
+ * again and again. */
+#include <stdio.h>
+
+#include "runtime/scheduler_internal.h"
+
+enum { LITTLE = 16 }; /* tokens that every request that runs can draw before anyone has to give way */
+
+/* Cells that sequence `seq` takes for n more tokens, beyond those that it has reserved. */
+static int32_t cells_for(const rt_memory *m, int32_t seq, int64_t n)
+{
+    const int64_t more = n - rt_draft_reserved(m, seq);
+    return more > 0 ? (int32_t)more : 0;
+}
+
+/* Tokens in the job's memory when it has drawn LITTLE more, or its last: that one is never decoded. */
+static int64_t soon(const rt_job *job)
+{
+    const int32_t left = job->n_prompt + job->n_max - job->n_tokens;
+    return (int64_t)job->n_tokens + (left - 1 < LITTLE ? left - 1 : LITTLE);
+}
+
+gdn_status rt_admit(rt_scheduler *s)
+{
+    rt_memory *m = rt_engine_memory(s->desc.engine);
+    int64_t wanted = 0;
+    int32_t n_running = 0;
+    for (int32_t seq = 0; seq < s->desc.n_parallel; seq++)
+        if (s->running[seq]) {
+            wanted += cells_for(m, seq, soon(s->running[seq]) - rt_seq_length(m, seq));
+            n_running++;
+        }
+    for (int32_t seq = 0; seq < s->desc.n_parallel && s->next < s->n_jobs; seq++) {
+        if (s->running[seq]) continue;
+        while (s->next < s->n_jobs && s->job[s->next]->finish != RT_FINISH_NONE)
+            s->next++; /* it was cancelled, or ended before one that has to be started again */
+        if (s->next == s->n_jobs) break;
+        rt_job *job = s->job[s->next];
+        const gdn_status status = rt_seq_rm(m, seq, 0, -1);
+        if (status) return status;
+        wanted += soon(job);
+        if (n_running && wanted > rt_memory_free_cells(m))
+            break; /* in order: nobody is overtaken, so nobody waits for ever */
+        s->running[seq] = job;
+        job->runs = 1;
+        n_running++;
+        s->next++;
+    }
+    return GDN_OK;
+}
+
+/* Cells that the step to come takes besides drafts: see build() in scheduler_step.c. */
+static int64_t step_cells(const rt_scheduler *s)
+{
+    const rt_memory *m = rt_engine_memory(s->desc.engine);
+    int64_t cells = 0;
+    int32_t n_rows = 0;
+    for (int32_t seq = 0; seq < s->desc.n_parallel; seq++)
+        if (s->running[seq] && s->generating[seq]) {
+            cells += cells_for(m, seq, 1);
+            n_rows++;
+        }
+    for (int32_t seq = 0; seq < s->desc.n_parallel; seq++)
+        if (s->running[seq] && !s->generating[seq]) {
+            const int32_t unread = s->running[seq]->n_tokens - rt_seq_length(m, seq), room = s->n_step_rows - n_rows;
+            const int32_t n = unread < room ? unread : room;
+            cells += cells_for(m, seq, n);
+            n_rows += n;
+        }
+    return cells;
+}
+
+/* The sequence of the request that started last, or -1. */
+static int32_t last_started(const rt_scheduler *s)
+{
+    int32_t last = -1;
+    for (int32_t seq = 0; seq < s->desc.n_parallel; seq++)
+        if (s->running[seq] && (last < 0 || s->running[seq]->id > s->running[last]->id)) last = seq;
+    return last;
+}
+
+gdn_status rt_make_room(rt_scheduler *s)
+{
+    rt_memory *m = rt_engine_memory(s->desc.engine);
+    gdn_status status = GDN_OK;
+    int64_t need = 0;
+    while (!status && (need = step_cells(s)) > rt_memory_free_cells(m)) {
+        const int32_t last = last_started(s);
+        rt_job *job = s->running[last];
+        int others = 0;
+        for (int32_t seq = 0; seq < s->desc.n_parallel; seq++) others += seq != last && s->running[seq];
+        const int32_t length = rt_seq_length(m, last);
+        status = rt_seq_rm(m, last, 0, -1);
+        s->running[last] = NULL;
+        s->generating[last] = 0;
+        job->runs = 0;
+        if (others) {
+            job->n_held = length > job->n_held ? length : job->n_held;
+            job->result.n_preempted++;
+            s->totals.preemptions++;
+            s->next = job->id; /* all that run are before it, so it is the next to start */
+            continue;
+        }
+        /* Alone it has all cells that nobody else holds in the engine, and it can come to need n_ctx. */
+        (void)snprintf(job->error, sizeof job->error,
+                       "a step of this request alone needs %lld more KV cells and %d were free: other sequences of the "
+                       "engine hold them",
+                       (long long)need, (int)(rt_memory_free_cells(m) - length));
+        job->result.error = job->error;
+        job->finish = RT_FINISH_FAILED;
+    }
+    s->spare = rt_memory_free_cells(m) - need;
+    return status;
+}
+
+int32_t rt_draft_room(rt_scheduler *s, int32_t seq)
+{
+    const rt_memory *m = rt_engine_memory(s->desc.engine);
+    const rt_job *job = s->running[seq];
+    const int32_t left = job->n_prompt + job->n_max - job->n_tokens; /* tokens still to be drawn, at least 1 */
+    const int32_t first = cells_for(m, seq, 1);
+    int32_t room = left - 1 < s->desc.draft_max ? left - 1 : s->desc.draft_max;
+    while (room > 0 && cells_for(m, seq, room + 1) - first > s->spare) room--;
+    if (room > 0) s->spare -= cells_for(m, seq, room + 1) - first;
+    return room;
+}

@@ -1,0 +1,279 @@
+/* Who runs when: pools of cells that are too small for all requests at once, contexts that are full, devices that fail
+ * and callers that cancel. A stream is what it is alone, whatever happens to its cells; nobody waits for ever, and
+ * nobody is read again more often than others end.
+ *
+ *   test_scheduler FOLDER    as test_streams
+ *
+ * Linked with --wrap=gdn_gated_delta_net, so that launches fail on request. */
+#include <string.h>
+
+#include "engine_fixture.h"
+
+enum { N = 7, CONTEXT = 96, MAX_STEPS = 4000 };
+
+static int64_t launches, fail_at = -1; /* the launch that fails; -1: none */
+gdn_status __real_gdn_gated_delta_net(gdn_context *ctx, const gdn_gated_delta_net_args *args, void *queue);
+gdn_status __wrap_gdn_gated_delta_net(gdn_context *ctx, const gdn_gated_delta_net_args *args, void *queue);
+gdn_status __wrap_gdn_gated_delta_net(gdn_context *ctx, const gdn_gated_delta_net_args *args, void *queue)
+{
+    if (launches++ == fail_at) return GDN_DEVICE_LOST;
+    return __real_gdn_gated_delta_net(ctx, args, queue);
+}
+
+typedef struct request {
+    int32_t prompt[CONTEXT], n_prompt, n_max;
+    rt_sampling sampling;
+} request;
+typedef struct stream {
+    int32_t token[CONTEXT], n, finish, preempted;
+} stream;
+
+/* How requests are run. cells 0: enough for all. */
+typedef struct way {
+    int32_t parallel, cells, draft_max, n_batch, step_rows, kv_type;
+    rt_spec spec;
+    int64_t fail_every; /* 0: never */
+} way;
+
+typedef struct totals {
+    rt_totals t;
+    int32_t steps, failed, most_running;
+} totals;
+
+/* Prompts of which some repeat themselves; every other request is sampled. */
+static void make_requests(const rt_model *model, uint64_t seed, request *r)
+{
+    for (int32_t i = 0; i < N; i++) {
+        memset(&r[i], 0, sizeof r[i]);
+        r[i].n_prompt = 1 + (int32_t)(fixture_random(&seed) % 20);
+        r[i].n_max = i % 3 ? 20 + (int32_t)(fixture_random(&seed) % 50) : 2 * CONTEXT;
+        for (int32_t p = 0; p < r[i].n_prompt; p++)
+            r[i].prompt[p] =
+                p < 4 || i % 2 ? (int32_t)(fixture_random(&seed) % (uint64_t)model->hp.n_vocab) : r[i].prompt[p - 4];
+        r[i].sampling = (rt_sampling){ i % 2 ? 0.8f : 0, i % 2 ? 30 : 0, 1, 0, 1, 64, seed };
+    }
+}
+
+static int count_prompt(void *user, int32_t id, int32_t token)
+{
+    (void)token;
+    ((uint8_t *)user)[id] = 1;
+    return 0;
+}
+
+static int32_t tokens_of(const rt_scheduler *s, int32_t id)
+{
+    int32_t n;
+    (void)rt_result_tokens(s, id, &n);
+    return n;
+}
+
+static totals run(const rt_model *model, const request *r, int32_t n, const way *w, stream *out)
+{
+    const fixture_engine with = { .n_seqs = w->parallel,
+                                  .n_ctx = CONTEXT,
+                                  .n_cells = w->cells,
+                                  .n_batch = w->n_batch,
+                                  .n_rollback = w->draft_max,
+                                  .draft = w->spec == RT_SPEC_MTP,
+                                  .kv_type = w->kv_type };
+    const rt_scheduler_desc desc = { .engine = fixture_open(model, &with),
+                                     .n_parallel = w->parallel,
+                                     .n_step_rows = w->step_rows,
+                                     .spec = w->spec,
+                                     .draft_max = w->draft_max,
+                                     .always = 1 };
+    rt_scheduler *s;
+    totals all = { 0 };
+    uint8_t begun[N] = { 0 };
+    REQUIRE(!rt_scheduler_create(&desc, &s));
+    for (int32_t i = 0; i < n; i++) {
+        int32_t id;
+        const rt_request q = { .prompt = r[i].prompt,
+                               .n_prompt = r[i].n_prompt,
+                               .n_max = r[i].n_max,
+                               .sampling = r[i].sampling,
+                               .on_token = count_prompt,
+                               .user = begun };
+        REQUIRE(!rt_submit(s, &q, &id) && id == i);
+    }
+    launches = 0;
+    fail_at = w->fail_every ? w->fail_every - 1 : -1;
+    for (int busy = 1; busy && all.steps < MAX_STEPS; all.steps++) {
+        if (rt_step_run(s, &busy)) {
+            REQUIRE(w->fail_every);
+            fail_at = launches + w->fail_every + all.failed++; /* later and later: a step must pass some time */
+            busy = 1;
+        }
+        int32_t running = 0;
+        for (int32_t i = 0; i < n; i++) {
+            rt_result result;
+            REQUIRE(!rt_result_get(s, i, &result));
+            running += begun[i] && result.finish == RT_FINISH_NONE;
+            EXPECT(r[i].n_prompt + tokens_of(s, i) <= CONTEXT);
+        }
+        all.most_running = running > all.most_running ? running : all.most_running;
+    }
+    fail_at = -1;
+    REQUIRE(all.steps < MAX_STEPS); /* or somebody waits for ever */
+    for (int32_t i = 0; i < n; i++) {
+        rt_result result;
+        const int32_t *tokens = rt_result_tokens(s, i, &out[i].n);
+        REQUIRE(!rt_result_get(s, i, &result) && tokens && out[i].n <= CONTEXT);
+        memcpy(out[i].token, tokens, 4 * (size_t)out[i].n);
+        out[i].finish = result.finish;
+        out[i].preempted = result.n_preempted;
+    }
+    rt_memory *m = rt_engine_memory(desc.engine);
+    EXPECT(rt_memory_free_cells(m) == (w->cells ? w->cells : w->parallel * CONTEXT));
+    all.t = rt_scheduler_totals(s);
+    rt_scheduler_destroy(s);
+    rt_engine_destroy(desc.engine);
+    return all;
+}
+
+static int same(const stream *a, const stream *b)
+{
+    return a->n == b->n && a->finish == b->finish && !memcmp(a->token, b->token, 4 * (size_t)a->n);
+}
+
+/* Pools from "one at a time" to "nearly enough", every kind of drafts and of cells, against each request alone. */
+static void small_pools(const rt_model *model, const char *name, size_t first_kind, size_t end_kind)
+{
+    static const int32_t kv[] = { GDN_F32, GDN_F16, GDN_BF16 };
+    static const way ways[] = {
+        { 5, 96, 0, 64, 0, 0, RT_SPEC_OFF, 0 },   { 7, 200, 0, 64, 0, 0, RT_SPEC_OFF, 0 },
+        { 4, 110, 3, 64, 0, 0, RT_SPEC_MTP, 0 },  { 7, 200, 2, 9, 6, 0, RT_SPEC_MTP, 0 },
+        { 7, 350, 5, 64, 0, 0, RT_SPEC_MTP, 0 },  { 3, 100, 4, 64, 0, 0, RT_SPEC_NGRAM, 0 },
+        { 7, 220, 3, 7, 5, 0, RT_SPEC_NGRAM, 0 },
+    };
+    request r[N];
+    static stream truth[N], out[N];
+    int64_t preemptions = 0, reread = 0, accepted[3] = { 0 };
+    make_requests(model, 3, r);
+    for (size_t k = first_kind; k < end_kind; k++) {
+        for (int32_t i = 0; i < N; i++) {
+            const way alone = { .parallel = 1, .n_batch = 64, .kv_type = kv[k] };
+            run(model, &r[i], 1, &alone, &truth[i]);
+            EXPECT(truth[i].finish == (r[i].n_max > CONTEXT ? RT_FINISH_CONTEXT : RT_FINISH_LENGTH));
+            EXPECT(truth[i].finish != RT_FINISH_CONTEXT || r[i].n_prompt + truth[i].n == CONTEXT);
+        }
+        for (size_t i = 0; i < sizeof ways / sizeof *ways; i++) {
+            way w = ways[i];
+            w.kv_type = kv[k];
+            if (w.spec == RT_SPEC_MTP && !model->hp.n_mtp) w.spec = RT_SPEC_NGRAM;
+            const totals all = run(model, r, N, &w, out);
+            preemptions += all.t.preemptions;
+            reread += all.t.reread_tokens;
+            accepted[w.spec] += all.t.accepted;
+            EXPECT(w.cells > 250 || all.t.preemptions > 0);
+            EXPECT(w.cells < 200 || all.most_running > 3); /* as many as fit, not as many as can come to be */
+            EXPECT(out[0].preempted == 0);                 /* the first never gives way */
+            int64_t sum = 0;
+            for (int32_t j = 0; j < N; j++) {
+                if (!same(&truth[j], &out[j]))
+                    printf("%s: way %d, cells of type %d: request %d differs\n", name, (int)i, (int)kv[k], (int)j);
+                EXPECT(same(&truth[j], &out[j]));
+                EXPECT(out[j].preempted < N); /* only when another has ended there is room again */
+                sum += out[j].preempted;
+            }
+            EXPECT(sum == all.t.preemptions && (all.t.reread_tokens > 0) == (sum > 0));
+        }
+    }
+    printf(
+        "%-24s %lld preemptions, %lld tokens read again, %lld drafts of the MTP block and %lld of n-grams accepted\n",
+        name, (long long)preemptions, (long long)reread, (long long)accepted[RT_SPEC_MTP],
+        (long long)accepted[RT_SPEC_NGRAM]);
+    EXPECT(preemptions > 15 && reread > preemptions);
+}
+
+/* A device that fails now and then, wherever that is: what a failed step leaves is put right, and nothing is lost,
+ * drawn twice or read in another way. */
+static void failures(const rt_model *model, const char *name)
+{
+    static const way ways[] = { { 4, 0, 0, 64, 0, 0, RT_SPEC_OFF, 0 },
+                                { 4, 0, 3, 3, 0, 0, RT_SPEC_NGRAM, 0 },
+                                { 4, 0, 3, 3, 0, 0, RT_SPEC_MTP, 0 },
+                                { 4, 120, 2, 5, 0, 0, RT_SPEC_MTP, 0 },
+                                { 3, 0, 5, 64, 4, 0, RT_SPEC_NGRAM, 0 } };
+    request r[N];
+    static stream truth[N], out[N];
+    int32_t failed = 0;
+    const way plain = { .parallel = 1, .n_batch = 64 };
+    make_requests(model, 5, r);
+    run(model, r, N, &plain, truth);
+    for (size_t i = 0; i < sizeof ways / sizeof *ways; i++)
+        for (int64_t every = 5; every < 40; every += 17) {
+            way w = ways[i];
+            w.fail_every = every * model->n_recurrent / 2 + 1;
+            if (w.spec == RT_SPEC_MTP && !model->hp.n_mtp) continue;
+            failed += run(model, r, N, &w, out).failed;
+            for (int32_t j = 0; j < N; j++) {
+                if (!same(&truth[j], &out[j]))
+                    printf("%s: way %d, launch %lld of each fails: request %d differs\n", name, (int)i,
+                           (long long)w.fail_every, (int)j);
+                EXPECT(same(&truth[j], &out[j]));
+            }
+        }
+    printf("%-24s %d steps failed\n", name, (int)failed);
+    EXPECT(failed > 50);
+}
+
+/* Prompts that can never be, cells that somebody else holds, and requests that are cancelled while they wait. */
+static void ends(const rt_model *model)
+{
+    const fixture_engine with = { .n_seqs = 3, .n_ctx = CONTEXT, .n_cells = CONTEXT + 8, .n_batch = 64 };
+    rt_engine *e = fixture_open(model, &with);
+    rt_memory *m = rt_engine_memory(e);
+    const rt_scheduler_desc desc = { .engine = e, .n_parallel = 2 };
+    int32_t text[CONTEXT] = { 0 }, seq[CONTEXT], id[4];
+    rt_scheduler *s;
+    rt_result result;
+    int busy = 1;
+    REQUIRE(!rt_scheduler_create(&desc, &s));
+    rt_request q = { .prompt = text, .n_prompt = CONTEXT, .n_max = 1, .sampling = { 0, 0, 1, 0, 1, 64, 1 } };
+    EXPECT(rt_submit(s, &q, id) == GDN_INVALID_ARGUMENT &&
+           strstr(rt_last_error(), "the prompt has 96 tokens; the context holds 96"));
+
+    for (int32_t i = 0; i < CONTEXT; i++) seq[i] = 2;
+    const rt_batch others = { CONTEXT - 8, text, seq, NULL }; /* 16 cells are left */
+    REQUIRE(!rt_decode(e, &others));
+    q.n_prompt = 8;
+    q.n_max = 20;
+    for (int i = 0; i < 4; i++) REQUIRE(!rt_submit(s, &q, &id[i]));
+    REQUIRE(!rt_step_run(s, &busy) && busy);
+    EXPECT(tokens_of(s, id[0]) == 1 && tokens_of(s, id[1]) == 0); /* the second does not fit beside the first */
+    EXPECT(!rt_cancel(s, id[2]) && !rt_result_get(s, id[2], &result) && result.finish == RT_FINISH_CANCELLED);
+    for (int i = 0; i < 30 && !rt_result_get(s, id[0], &result) && result.finish == RT_FINISH_NONE; i++)
+        REQUIRE(!rt_step_run(s, &busy));
+    EXPECT(result.finish == RT_FINISH_FAILED && result.n_tokens == 9 && result.error &&
+           strstr(result.error, "needs 1 more KV cells and 0 were free: other sequences of the engine hold them"));
+    REQUIRE(!rt_seq_rm(m, 2, 0, -1)); /* they give them back */
+    while (busy) REQUIRE(!rt_step_run(s, &busy));
+    EXPECT(!rt_result_get(s, id[1], &result) && result.finish == RT_FINISH_LENGTH && result.n_tokens == 20);
+    EXPECT(!rt_result_get(s, id[2], &result) && result.finish == RT_FINISH_CANCELLED && result.n_tokens == 0);
+    EXPECT(!rt_result_get(s, id[3], &result) && result.finish == RT_FINISH_LENGTH && result.n_tokens == 20);
+    rt_scheduler_destroy(s);
+    rt_engine_destroy(e);
+
+    rt_engine_desc d = { .model = model, .n_threads = 1, .n_seqs = 2, .n_ctx = 100, .n_cells = 99 };
+    EXPECT(rt_engine_create(&d, &e) == GDN_INVALID_ARGUMENT && strstr(rt_last_error(), "n_cells is 99; 100 (n_ctx"));
+    d = (rt_engine_desc){ .model = model, .n_threads = 1, .n_seqs = 4096, .n_ctx = 1 << 15 };
+    EXPECT(rt_engine_create(&d, &e) == GDN_INVALID_ARGUMENT && strstr(rt_last_error(), "for each of 4096 sequences"));
+}
+
+int main(int argc, char **argv)
+{
+    static const char *const names[] = { "fixtures/tiny-qwen35.gguf", "fixtures/tiny-qwen3next.gguf",
+                                         "../../models/kjv-small-q8_0.gguf" };
+    REQUIRE(argc >= 2);
+    for (size_t i = 0; i < sizeof names / sizeof names[0]; i++) {
+        rt_model *model = fixture_model(argv[1], names[i]);
+        const char *name = strrchr(names[i], '/') + 1;
+        small_pools(model, name, i < 2 ? 0 : 1, i < 2 ? 3 : 2); /* the larger one in F16, as gdn run has it */
+        if (i < 2) failures(model, name);
+        if (i == 0) ends(model);
+        rt_model_free(model);
+    }
+    return fixture_end();
+}
