@@ -302,7 +302,7 @@ gdn_status rt_tokenizer_create_within(const rt_gguf *file, rt_budget *budget, rt
     if (!t)
         return GDN_OUT_OF_MEMORY;
     t->n_tokens = (int32_t)n;
-    status      = tok_splitter_create(pre, &t->splitter);
+    status      = tok_splitter_find(pre, &t->splitter);
     if (!status)
         status = rt_budget_take(budget, (uint64_t)n, "kinds of tokens");
     if (!status)
@@ -328,7 +328,6 @@ void rt_tokenizer_destroy(rt_tokenizer *t)
 {
     if (!t)
         return;
-    tok_splitter_destroy(t->splitter);
     void *const arrays[] = { t->begin, t->kind, t->arena, t->by_text, t->merges, t->by_pair, t->special };
     for (size_t i = 0; i < sizeof arrays / sizeof arrays[0]; i++)
         rt_free(arrays[i]);

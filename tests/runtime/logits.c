@@ -3,9 +3,12 @@
  *
  *   logits PATH KV BATCH ROWS TOKEN...
  *       the logits after the last ROWS tokens, one after another; KV is f32, f16 or bf16, BATCH the rows of a
- * micro-batch drafts PATH KV BATCH N TOKEN... up to N tokens that the MTP block drafts after the last token, which is
- * not decoded yet text PATH HEX the tokens of a text, `;`, the tokens that end one, `;`, bos, and whether it is put in
- * front
+ *       micro-batch
+ *   drafts PATH KV BATCH N TOKEN...
+ *       up to N tokens that the MTP block drafts after the last token, which is not decoded yet
+ *   text PATH HEX
+ *       the tokens of a text, `;`, the tokens that end one, `;`, bos, and whether it is put in front. PATH may be `-`:
+ *       that of the text before
  *
  * An answer is `ok` with numbers, or `refused STATUS` with a text. */
 #include <stdio.h>
@@ -91,16 +94,24 @@ static void run_text(const char *path, const char *hex)
 {
     static char    text[LINE / 2];
     static int32_t tokens[LINE / 2];
+    static rt_tokenizer *t;
     rt_gguf       *file = NULL;
-    rt_tokenizer  *t    = NULL;
     int64_t        count = 0;
     uint64_t       n = 0;
     unsigned       byte;
     for (; hex && sscanf(hex + 2 * n, "%2x", &byte) == 1; n++)
         text[n] = (char)(unsigned char)byte;
-    gdn_status status = rt_gguf_open(path, &file);
-    if (!status)
-        status = rt_tokenizer_create(file, &t);
+    gdn_status status = GDN_OK;
+    if (strcmp(path, "-")) {
+        rt_tokenizer_destroy(t);
+        t      = NULL;
+        status = rt_gguf_open(path, &file);
+        if (!status)
+            status = rt_tokenizer_create(file, &t);
+        rt_gguf_close(file);
+    }
+    if (!status && !t)
+        status = rt_fail(GDN_NOT_FOUND, "there is no text before");
     if (!status)
         status = rt_tokenize(t, text, n, 0, tokens, LINE / 2, &count);
     if (status)
@@ -115,8 +126,6 @@ static void run_text(const char *path, const char *hex)
                 printf(" %d", (int)i);
         printf(" ; %d %d\n", (int)rt_tokenizer_bos(t), rt_tokenizer_add_bos(t));
     }
-    rt_tokenizer_destroy(t);
-    rt_gguf_close(file);
 }
 
 int main(void)

@@ -14,6 +14,7 @@ import re
 import subprocess
 import sys
 import tempfile
+import unicodedata
 
 import oracle
 from oracle import Model
@@ -372,6 +373,30 @@ def check_text_keys(runtime, entries):
     require(" ".join(runtime.text(vocabulary(token_type=[1] * 6 + [3, 3, 4, 3]), "ab<|z|>c")) == "4 8 2 ; 7 ; 6 0", "token types are not read")
 
 
+def check_characters(runtime):
+    """Letters, numbers and marks are what they are to Python's own Unicode, as far as that goes. "a" and the first byte of a
+    character are one token where it goes on with the word: letters do, and marks in qwen35; with " ", all but numbers do."""
+    plain = [*range(33, 127), *range(161, 173), *range(174, 256)]
+    rest = [b for b in range(256) if b not in plain]
+    letters = [chr(b) if b in plain else chr(256 + rest.index(b)) for b in range(256)]
+    merges = [(letters[ord(a)], letters[b]) for a in "a " for b in range(0xC2, 0xF5)]
+    some = [c for c in range(0x80, 0x110000, 11) if unicodedata.category(chr(c)) not in ("Cn", "Cs", "Co") and not chr(c).isspace()]
+    newer = tuple(map(int, unicodedata.unidata_version.split("."))) > (16, 0, 0)
+    for pre in ("qwen2", "qwen35"):
+        model = vocabulary(pre=pre, tokens=letters + [a + b for a, b in merges] + ["<|x|>"], token_type=None, bos_token_id=None, eos_token_id=None,
+                           merges=[" ".join(pair) for pair in merges])
+        for front in "a ":
+            answer = runtime.text(model, "".join(f"{front}{chr(c)}\n" for c in some))
+            tokens = [int(x) for x in answer[:answer.index(";")]]
+            ends = [i + 1 for i, token in enumerate(tokens) if token == 10]
+            wrong = []
+            for c, begin in zip(some, [0] + ends):
+                joined, kind = tokens[begin] >= 256, unicodedata.category(chr(c))[0]
+                if joined != (kind == "L" or kind == "M" and pre == "qwen35" if front == "a" else kind != "N") and not newer:
+                    wrong.append(hex(c))
+            require(len(ends) == len(some) and not wrong, f"{pre}: {len(wrong)} characters are classed otherwise by Python: {wrong[:10]}")
+
+
 # ---- everything at once, and what is kept of keys and values ----
 
 def check_random(runtime):
@@ -421,6 +446,7 @@ def main(arguments):
         check_other_keys(runtime, entries)
         check_tensors(runtime, entries)
         check_text_keys(runtime, entries)
+        check_characters(runtime)
         check_random(runtime)
         check_kept(runtime)
         runtime.run.stdin.close()
