@@ -253,7 +253,8 @@ static void take(rt_engine *e, const rt_engine_desc *d)
     e->n_snapshots = d->n_rollback + 1;
     e->kv_type     = d->kv_type;
     e->draft       = d->draft;
-    e->attention_scale = 1.0f / sqrtf((float)d->model->hp.head_dim);
+    const float scale  = d->model->hp.attention_scale;
+    e->attention_scale = scale != 0 ? scale : 1.0f / sqrtf((float)d->model->hp.head_dim);
 }
 
 /* What does not grow with the rows of a micro-batch alone. Where the system gives this process fewer processors than it
@@ -356,7 +357,7 @@ gdn_status rt_engine_create(const rt_engine_desc *desc, rt_engine **engine)
     if (!status)
         status = open_contexts(e, &d);
     if (!status)
-        status = rt_rope_create(hp->n_rot, hp->rope_base, e->n_positions, &e->rope);
+        status = rt_rope_create_scaled(hp->n_rot, hp->rope_base, &hp->rope_scaling, e->n_positions, &e->rope);
     if (!status)
         status = create_arrays(e);
     if (!status)

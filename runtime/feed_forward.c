@@ -23,6 +23,8 @@ static void mixture(rt_engine *e, const rt_layer *layer, int32_t n)
     float            *weight = e->router + (int64_t)n * X; /* [n][U], behind the router's own rows */
     rt_matmul(e->dense, &layer->router, 0, e->xn, E, n, e->router, X, e->scratch);
     rt_choose_experts(e->dense, e->router, n, X, U, hp->expert_scale, e->expert, weight);
+    for (int32_t at = 0; !hp->expert_norm && at < n * U; at++) /* shares of all experts, which the softmax left there */
+        weight[at] = e->router[(int64_t)(at / U) * X + e->expert[at]] * hp->expert_scale;
     for (int32_t x = 0; x < X; x++) {
         int32_t n_rows = 0;
         for (int32_t at = 0; at < n * U; at++)

@@ -183,6 +183,13 @@ static gdn_status store(rt_engine *e, const float *rows, const rt_rows *at, unsi
     return status ? rt_fail_gdn(status, "set_rows") : GDN_OK;
 }
 
+/* A bias to each of n rows of `width`. */
+static void add_bias(const rt_engine *e, const float *bias, float *rows, int32_t n, int32_t width)
+{
+    for (int32_t i = 0; bias && i < n; i++)
+        rt_add(e->dense, bias, rows + (int64_t)i * width, width);
+}
+
 gdn_status rt_layer_attention(rt_engine *e, const rt_layer *layer, const rt_rows *rows)
 {
     const rt_hparams *hp = &e->model->hp;
@@ -194,6 +201,9 @@ gdn_status rt_layer_attention(rt_engine *e, const rt_layer *layer, const rt_rows
                                     { &layer->wk, 0, e->k, nkv * hd },
                                     { &layer->wv, 0, e->v, nkv * hd } };
     rt_matmul_many(e->dense, products, 3, e->xn, E, n, e->scratch);
+    add_bias(e, layer->q_bias, e->qg, n, 2 * nh * hd);
+    add_bias(e, layer->k_bias, e->k, n, nkv * hd);
+    add_bias(e, layer->v_bias, e->v, n, nkv * hd);
     rt_rms_norm(e->dense, e->qg, 2 * hd, layer->q_norm, hp->rms_eps, n * nh, hd, e->qg, 2 * hd);
     rt_rms_norm(e->dense, e->k, hd, layer->k_norm, hp->rms_eps, n * nkv, hd, e->k, hd);
     rt_rope_apply(e->dense, e->rope, rows->rope, e->qg, 2 * (int64_t)nh * hd, 2 * hd, n, nh);
@@ -229,6 +239,7 @@ gdn_status rt_layer_attention(rt_engine *e, const rt_layer *layer, const rt_rows
     /* gate and out */
     rt_sigmoid_gate(e->dense, e->attn, hd, e->qg + hd, 2 * hd, n * nh, hd, e->attn, hd);
     rt_matmul(e->dense, &layer->wo, 0, e->attn, (int64_t)nh * hd, n, e->proj, E, e->scratch);
+    add_bias(e, layer->o_bias, e->proj, n, E);
     rt_add(e->dense, e->proj, e->x, (int64_t)n * E);
     return GDN_OK;
 }

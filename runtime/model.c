@@ -14,10 +14,13 @@ typedef struct reader {
     gdn_status  status;
     uint64_t    n_vectors; /* floats of vectors so far; where storage is given, also written          */
     float      *storage;   /* NULL while counting                                                    */
+    unsigned char *used;   /* [tensors of the file] 1 where one was found by its name                */
 } reader;
 
-static const char *key_of(const reader *r, const char *name, char *buffer, size_t bytes)
+static const char *key_of(reader *r, const char *name, char *buffer, size_t bytes)
 {
+    if (!r->status && !rt_key_is_used(r->model->hp.arch, name))
+        r->status = rt_fail(GDN_INTERNAL, "the key %s.%s is read, but model_names.def does not have it", r->arch, name);
     snprintf(buffer, bytes, "%s.%s", r->arch, name);
     return buffer;
 }
@@ -55,6 +58,15 @@ static float real_or(reader *r, const char *name, float low, float high, float o
     return rt_gguf_has(r->model->file, key_of(r, name, key, sizeof key)) ? real(r, name, low, high) : otherwise;
 }
 
+static int truth_or(reader *r, const char *name, int otherwise)
+{
+    char key[128];
+    int  value = otherwise;
+    if (!r->status && rt_gguf_has(r->model->file, key_of(r, name, key, sizeof key)))
+        r->status = rt_gguf_get_bool(r->model->file, key, &value);
+    return value;
+}
+
 static gdn_status find_arch(rt_model *m, const char **name)
 {
     static const rt_arch arches[] = { RT_QWEN3NEXT, RT_QWEN35, RT_QWEN35MOE };
@@ -73,9 +85,74 @@ static gdn_status find_arch(rt_model *m, const char **name)
                    given.bytes > 64 ? 64 : (int)given.bytes, given.text);
 }
 
-const char *rt_arch_name(rt_arch arch)
+static int has(reader *r, const char *name)
 {
-    return arch == RT_QWEN3NEXT ? "qwen3next" : arch == RT_QWEN35 ? "qwen35" : "qwen35moe";
+    char key[128];
+    return rt_gguf_has(r->model->file, key_of(r, name, key, sizeof key));
+}
+
+/* rope.scaling.*, of a model whose n_rot, rope_base and n_ctx_train are known. */
+static void read_rope_scaling(reader *r)
+{
+    static const char *const names[] = { "none", "linear", "yarn" };
+    rt_hparams      *hp = &r->model->hp;
+    rt_rope_scaling *s  = &hp->rope_scaling;
+    const float factor  = has(r, "rope.scaling.factor") ? real(r, "rope.scaling.factor", 0, 1e6f)
+                                                        : real_or(r, "rope.scale_linear", 0, 1e6f, 0);
+    s->factor      = factor == 0 ? 1 : factor;
+    s->kind        = s->factor == 1 ? RT_ROPE_PLAIN : RT_ROPE_LINEAR;
+    s->attn_factor = real_or(r, "rope.scaling.attn_factor", 1e-6f, 1e6f, 1);
+    if (has(r, "rope.scaling.type") && !r->status) {
+        char      key[128];
+        rt_string type;
+        int       kind = 0;
+        r->status = rt_gguf_get_string(r->model->file, key_of(r, "rope.scaling.type", key, sizeof key), &type);
+        while (!r->status && kind < 3 &&
+               (type.bytes != strlen(names[kind]) || memcmp(type.text, names[kind], (size_t)type.bytes)))
+            kind++;
+        if (kind == 3)
+            r->status = rt_fail(GDN_UNSUPPORTED, "%s is \"%.*s\"; none, linear and yarn can be run", key,
+                                type.bytes > 64 ? 64 : (int)type.bytes, type.text);
+        s->kind = (rt_rope_kind)kind;
+    }
+    const float ext = real_or(r, "rope.scaling.yarn_ext_factor", -1, 1, -1); /* below 0: not said */
+    if (!r->status && s->kind != RT_ROPE_YARN && ext > 0)
+        r->status = rt_fail(GDN_UNSUPPORTED, "%s.rope.scaling.yarn_ext_factor is %g, but rope.scaling.type is not yarn",
+                            r->arch, (double)ext);
+    if (r->status)
+        return;
+    s->ext_factor = ext < 0 ? 1 : ext;
+    s->beta_fast  = real_or(r, "rope.scaling.yarn_beta_fast", 0, 1e9f, 32);
+    s->beta_slow  = real_or(r, "rope.scaling.yarn_beta_slow", 0, 1e9f, 1);
+    s->n_original = (int32_t)whole_or(r, "rope.scaling.original_context_length", 0, INT32_MAX, 0);
+    s->n_original = s->n_original ? s->n_original : hp->n_ctx_train;
+    const float magnitude = real_or(r, "rope.scaling.yarn_attn_factor", -1e6f, 1e6f, 0);
+    if (!r->status && s->kind == RT_ROPE_YARN && has(r, "rope.scaling.yarn_attn_factor") &&
+        !(fabs((double)magnitude - rt_rope_yarn_magnitude(s->factor)) <= 1e-5))
+        r->status =
+            rt_fail(GDN_UNSUPPORTED,
+                    "%s.rope.scaling.yarn_attn_factor is %g; only %g, which YaRN recommends for a factor of %g, "
+                    "can be run",
+                    r->arch, (double)magnitude, rt_rope_yarn_magnitude(s->factor), (double)s->factor);
+    rt_rope *rope = NULL;
+    if (!r->status)
+        r->status = rt_rope_create_scaled(hp->n_rot, hp->rope_base, s, 0, &rope); /* says what cannot be */
+    rt_rope_destroy(rope);
+}
+
+/* Sections of M-RoPE matter for images: a text's token has one position. A fourth section would be of something else.
+ */
+static void read_sections(reader *r)
+{
+    char    key[128];
+    int64_t sections[4] = { 0 }, count = 0;
+    if (!has(r, "rope.dimension_sections") || r->status)
+        return;
+    key_of(r, "rope.dimension_sections", key, sizeof key);
+    r->status = rt_gguf_get_ints(r->model->file, key, sections, 4, &count);
+    if (!r->status && (count > 4 || sections[3]))
+        r->status = rt_fail(GDN_UNSUPPORTED, "%s has %lld sections, the fourth of %lld; three can be run", key,
+                            (long long)count, (long long)sections[3]);
 }
 
 static void read_hparams(reader *r)
@@ -91,6 +168,7 @@ static void read_hparams(reader *r)
     hp->head_dim = (int32_t)whole_or(r, "attention.key_length", 2, 4096, hp->n_embd / (hp->n_head ? hp->n_head : 1));
     hp->n_rot        = (int32_t)whole_or(r, "rope.dimension_count", 2, 4096, hp->head_dim);
     hp->rope_base    = real_or(r, "rope.freq_base", 1, 1e12f, 10000.0f);
+    hp->attention_scale = real_or(r, "attention.scale", 0, 1e6f, 0);
     hp->conv_kernel  = (int32_t)whole(r, "ssm.conv_kernel", 1, 16);
     hp->state_size   = (int32_t)whole(r, "ssm.state_size", 16, 256);
     hp->n_key_heads  = (int32_t)whole(r, "ssm.group_count", 1, 4096);
@@ -105,6 +183,7 @@ static void read_hparams(reader *r)
         hp->n_ff_shared   = (int32_t)whole_or(r, "expert_shared_feed_forward_length", 0, 1 << 24, 0);
         hp->expert_scale  = real_or(r, "expert_weights_scale", 0, 1e6f, 1.0f);
         hp->expert_scale  = hp->expert_scale == 0.0f ? 1.0f : hp->expert_scale;
+        hp->expert_norm   = truth_or(r, "expert_weights_norm", 1);
     } else {
         hp->n_ff = (int32_t)whole(r, "feed_forward_length", 32, 1 << 24);
     }
@@ -137,6 +216,10 @@ static void read_hparams(reader *r)
     else if (hp->n_rot > hp->head_dim || hp->n_rot % 2)
         r->status = rt_fail(GDN_INVALID_ARGUMENT, "%s.rope.dimension_count is %d; even numbers to %d are allowed",
                             r->arch, (int)hp->n_rot, (int)hp->head_dim);
+    if (!r->status)
+        read_rope_scaling(r);
+    if (!r->status)
+        read_sections(r);
 }
 
 /* Which layers are recurrent: as listed, or all but every full_attention_interval-th. */
@@ -146,16 +229,16 @@ static void read_layer_kinds(reader *r)
     char      key[128];
     int64_t   count = 0, listed[4096];
     key_of(r, "attention.recurrent_layers", key, sizeof key);
-    const int     has      = rt_gguf_has(m->file, key);
+    const int     listed_too = rt_gguf_has(m->file, key);
     const int64_t interval = whole_or(r, "full_attention_interval", 1, 4096, 4);
-    if (!r->status && has)
+    if (!r->status && listed_too)
         r->status = rt_gguf_get_ints(m->file, key, listed, 4096, &count);
-    if (!r->status && has && count < m->hp.n_layer)
+    if (!r->status && listed_too && count < m->hp.n_layer)
         r->status = rt_fail(GDN_INVALID_ARGUMENT, "%s has %lld entries; %d layers are expected", key, (long long)count,
                             (int)m->hp.n_layer);
     for (int32_t l = 0; !r->status && l < m->hp.n_layer + m->hp.n_mtp; l++) {
         rt_layer *layer      = &m->layer[l];
-        layer->recurrent     = l < m->hp.n_layer && (has ? listed[l] != 0 : (l + 1) % interval != 0);
+        layer->recurrent     = l < m->hp.n_layer && (listed_too ? listed[l] != 0 : (l + 1) % interval != 0);
         layer->index_in_kind = layer->recurrent ? m->n_recurrent++ : m->n_attention;
         if (!layer->recurrent && l < m->hp.n_layer)
             m->n_attention++;
@@ -166,9 +249,9 @@ static void read_layer_kinds(reader *r)
 
 /* ---- Tensors ---- */
 
-enum { OPTIONAL = 1, NAME_BYTES = 96 };
+enum { OPTIONAL = 1, LOOK = 2, NAME_BYTES = 96 };
 
-/* The tensor `name`, of block l unless l is -1, or NULL; its whole name is written to `full`. */
+/* The tensor `name`, of block l unless l is -1, or NULL; its whole name is written to `full`. LOOK: it is not used. */
 static const rt_gguf_tensor *find(reader *r, int flags, int32_t l, const char *name, char full[NAME_BYTES])
 {
     const int prefix = l < 0 ? 0 : snprintf(full, NAME_BYTES, "blk.%d.", (int)l);
@@ -176,6 +259,10 @@ static const rt_gguf_tensor *find(reader *r, int flags, int32_t l, const char *n
     const rt_gguf_tensor *t = r->status ? NULL : rt_gguf_find(r->model->file, full);
     if (!t && !r->status && !(flags & OPTIONAL))
         r->status = rt_fail(GDN_INVALID_ARGUMENT, "tensor %s is missing", full);
+    if (t && !(flags & LOOK) && !rt_tensor_is_used(r->model->hp.arch, name))
+        r->status = rt_fail(GDN_INTERNAL, "tensor %s is read, but model_names.def does not have it", full);
+    if (t && !(flags & LOOK))
+        r->used[t - rt_gguf_tensor_at(r->model->file, 0)] = 1;
     return t;
 }
 
@@ -248,7 +335,7 @@ static void bind_recurrent(reader *r, rt_layer *layer, int l)
     const int32_t     E     = hp->n_embd, nv = hp->n_value_heads;
     const int32_t     inner = nv * hp->state_size;
     char legacy[NAME_BYTES];
-    if (find(r, OPTIONAL, l, "ssm_in.weight", legacy))
+    if (find(r, OPTIONAL | LOOK, l, "ssm_in.weight", legacy))
         r->status =
             rt_fail(GDN_UNSUPPORTED,
                     "tensor %s: files of the early qwen3next conversion, with q, k, v and z interleaved, cannot "
@@ -279,6 +366,10 @@ static void bind_attention(reader *r, rt_layer *layer, int l)
     layer->wo     = matrix(r, 0, hd * hp->n_head, E, 1, l, "attn_output.weight");
     layer->q_norm = vector(r, 0, hd, l, "attn_q_norm.weight");
     layer->k_norm = vector(r, 0, hd, l, "attn_k_norm.weight");
+    layer->q_bias = vector(r, OPTIONAL, 2 * (int64_t)hd * hp->n_head, l, "attn_q.bias");
+    layer->k_bias = vector(r, OPTIONAL, (int64_t)hd * hp->n_head_kv, l, "attn_k.bias");
+    layer->v_bias = vector(r, OPTIONAL, (int64_t)hd * hp->n_head_kv, l, "attn_v.bias");
+    layer->o_bias = vector(r, OPTIONAL, E, l, "attn_output.bias");
 }
 
 static void bind_feed_forward(reader *r, rt_layer *layer, int l)
@@ -368,6 +459,12 @@ static uint64_t fingerprint(const rt_model *m)
     for (int32_t row = 0; row < hp->n_vocab; row += hp->n_vocab / 64 + 1)
         for (uint64_t i = 0; i < (uint64_t)m->tok_embd.row_bytes; i += step)
             hash = (hash ^ m->tok_embd.data[row * m->tok_embd.row_bytes + (int64_t)i]) * UINT64_C(1099511628211);
+    /* keys are kept as they were rotated; without scaling the fingerprint is what it was before there was any */
+    const rt_rope_scaling *s = &hp->rope_scaling;
+    const double scaling[] = { s->kind, (double)s->factor, (double)s->ext_factor, (double)s->attn_factor,
+                               (double)s->beta_fast, (double)s->beta_slow, s->n_original };
+    for (size_t i = 0; (s->kind != RT_ROPE_PLAIN || s->attn_factor != 1) && i < sizeof scaling; i++)
+        hash = (hash ^ ((const unsigned char *)scaling)[i]) * UINT64_C(1099511628211);
     return hash;
 }
 
@@ -382,10 +479,19 @@ gdn_status rt_model_from_gguf_within(rt_gguf *file, rt_budget *budget, rt_model 
         return GDN_OUT_OF_MEMORY;
     }
     m->file  = file;
-    reader r = { m, NULL, GDN_OK, 0, NULL };
+    const uint64_t n_tensors = (uint64_t)rt_gguf_n_tensors(file);
+    reader r = { .model = m };
     r.status = find_arch(m, &r.arch);
     if (!r.status)
+        r.status = rt_check_keys(file, m->hp.arch);
+    if (!r.status)
         read_hparams(&r);
+    if (!r.status)
+        r.status = rt_budget_take(budget, n_tensors, "which tensors are used");
+    if (!r.status) {
+        r.used   = rt_calloc(n_tensors, 1, "which tensors are used");
+        r.status = r.used ? GDN_OK : GDN_OUT_OF_MEMORY;
+    }
     if (!r.status)
         r.status = rt_budget_take(budget, (uint64_t)(m->hp.n_layer + m->hp.n_mtp) * sizeof *m->layer, "layers");
     if (!r.status) {
@@ -396,6 +502,8 @@ gdn_status rt_model_from_gguf_within(rt_gguf *file, rt_budget *budget, rt_model 
         read_layer_kinds(&r);
     if (!r.status)
         bind(&r); /* once to check and count, once to fill */
+    if (!r.status)
+        r.status = rt_check_tensors(file, m->hp.arch, r.used);
     if (!r.status)
         r.status = rt_budget_take(budget, m->weight_bytes, "the weights");
     if (!r.status)
@@ -410,6 +518,7 @@ gdn_status rt_model_from_gguf_within(rt_gguf *file, rt_budget *budget, rt_model 
     }
     if (!r.status)
         m->fingerprint = fingerprint(m);
+    rt_free(r.used);
     if (r.status)
         rt_model_free(m);
     else

@@ -3,10 +3,9 @@
 #ifndef GDN_RUNTIME_MODEL_H
 #define GDN_RUNTIME_MODEL_H
 
-#include "runtime/gguf.h"
+#include "runtime/model_names.h"
+#include "runtime/rope.h"
 #include "runtime/weights.h"
-
-typedef enum rt_arch { RT_QWEN3NEXT, RT_QWEN35, RT_QWEN35MOE } rt_arch;
 
 typedef struct rt_hparams {
     rt_arch arch;
@@ -17,6 +16,8 @@ typedef struct rt_hparams {
     /* attention */
     int32_t n_head, n_head_kv, head_dim, n_rot;
     float   rope_base;
+    rt_rope_scaling rope_scaling;
+    float   attention_scale;   /* of the scores; 0: 1 / sqrt(head_dim)                                   */
     /* gated delta net: dk = dv = state_size */
     int32_t conv_kernel, state_size, n_key_heads, n_value_heads;
     int32_t n_channels;        /* of the convolution: 2 n_key_heads dk + n_value_heads dv                */
@@ -26,6 +27,7 @@ typedef struct rt_hparams {
     /* feed forward: dense where n_expert is 0 */
     int32_t n_ff, n_expert, n_expert_used, n_ff_expert, n_ff_shared;
     float   expert_scale;      /* of the experts' weights after they were made to sum to 1               */
+    int32_t expert_norm;       /* 1: they are made to sum to 1; 0: they stay shares of all experts       */
 } rt_hparams;
 
 /* Vectors are F32, converted at load and aligned; matrices are views. Absent ones have data == NULL. */
@@ -41,6 +43,7 @@ typedef struct rt_layer {
     /* attention: rows of wq are [q | gate] per head */
     rt_weight    wq, wk, wv, wo;
     const float *q_norm, *k_norm;
+    const float *q_bias, *k_bias, *v_bias, *o_bias; /* added to the products, or NULL                       */
     /* feed forward */
     rt_weight    ffn_gate, ffn_up, ffn_down;
     rt_weight    router, gate_exps, up_exps, down_exps, gate_shexp, up_shexp, down_shexp;
@@ -70,6 +73,4 @@ gdn_status rt_model_from_gguf(rt_gguf *file, rt_model **model); /* takes the fil
 gdn_status rt_model_load_within(const char *path, rt_budget *budget, rt_model **model);
 gdn_status rt_model_from_gguf_within(rt_gguf *file, rt_budget *budget, rt_model **model);
 void       rt_model_free(rt_model *model);
-const char *rt_arch_name(rt_arch arch);
-
 #endif

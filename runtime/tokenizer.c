@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "runtime/error.h"
+#include "runtime/model_names.h"
 
 #define KEY(name) "tokenizer.ggml." name
 
@@ -125,7 +126,7 @@ static gdn_status load_id(const rt_tokenizer *t, const rt_gguf *file, const char
 
 static gdn_status load_ids(rt_tokenizer *t, const rt_gguf *file)
 {
-    static const char *const keys[] = { KEY("eos_token_id"), KEY("eot_token_id") };
+    static const char *const keys[] = { KEY("eos_token_id"), KEY("eot_token_id"), KEY("eom_token_id") };
     gdn_status status = load_id(t, file, KEY("bos_token_id"), &t->bos);
     if (!status && rt_gguf_has(file, KEY("add_bos_token"))) {
         int add = 0;
@@ -286,6 +287,8 @@ gdn_status rt_tokenizer_create_within(const rt_gguf *file, rt_budget *budget, rt
     if (!status && (model.bytes != 4 || memcmp(model.text, "gpt2", 4)))
         status = rt_fail(GDN_UNSUPPORTED, KEY("model") " is \"%.*s\"; gpt2 (byte-level BPE) can be used",
                          model.bytes > SHOWN ? SHOWN : (int)model.bytes, model.text);
+    if (!status)
+        status = rt_check_text_keys(file);
     if (!status && rt_gguf_has(file, KEY("pre")))
         status = rt_gguf_get_string(file, KEY("pre"), &pre);
     if (!status)
@@ -299,7 +302,7 @@ gdn_status rt_tokenizer_create_within(const rt_gguf *file, rt_budget *budget, rt
     if (!t)
         return GDN_OUT_OF_MEMORY;
     t->n_tokens = (int32_t)n;
-    status      = tok_splitter_create(pre, &t->splitter);
+    status      = tok_splitter_find(pre, &t->splitter);
     if (!status)
         status = rt_budget_take(budget, (uint64_t)n, "kinds of tokens");
     if (!status)
@@ -325,7 +328,6 @@ void rt_tokenizer_destroy(rt_tokenizer *t)
 {
     if (!t)
         return;
-    tok_splitter_destroy(t->splitter);
     void *const arrays[] = { t->begin, t->kind, t->arena, t->by_text, t->merges, t->by_pair, t->special };
     for (size_t i = 0; i < sizeof arrays / sizeof arrays[0]; i++)
         rt_free(arrays[i]);

@@ -1,8 +1,8 @@
 /* Text to tokens and back: byte-level BPE with the vocabulary, merges and special tokens of a GGUF file
  * (tokenizer.ggml.model "gpt2"; tokenizer.ggml.pre "qwen2", "qwen35" and "default" select the regular expression
  * that cuts text into words; without the key it is "default", which is GPT-2's). A tokenizer is immutable after
- * creation: any number of threads may use it. Text is taken as it is: files whose tokenizer.json asks for Unicode
- * normalisation (NFC) get other tokens for text that is not in that form. */
+ * creation: any number of threads may use it. What is a letter, a number or a mark is Unicode 16's. Text is taken as it
+ * is: files whose tokenizer.json asks for Unicode normalisation (NFC) get other tokens for text not in that form. */
 #ifndef GDN_RUNTIME_TOKENIZER_H
 #define GDN_RUNTIME_TOKENIZER_H
 
@@ -10,8 +10,7 @@
 
 typedef struct rt_tokenizer rt_tokenizer;
 
-/* The file may be closed afterwards. GDN_UNSUPPORTED: another kind of vocabulary; GDN_UNAVAILABLE: this build has
- * no PCRE2. */
+/* The file may be closed afterwards. GDN_UNSUPPORTED: another kind of vocabulary, or of cutting words. */
 gdn_status rt_tokenizer_create(const rt_gguf *file, rt_tokenizer **tokenizer);
 /* Its tables are counted against `budget`, which may be NULL, before they are allocated: 13 bytes for each token, 20
  * for each merge, 4 more for each special token, and the bytes of all tokens. A file has at least 8 bytes for each of
@@ -22,7 +21,7 @@ void rt_tokenizer_destroy(rt_tokenizer *tokenizer);
 int32_t rt_tokenizer_n_tokens(const rt_tokenizer *t);
 int32_t rt_tokenizer_bos(const rt_tokenizer *t); /* -1: none; add_bos says whether to prepend */
 int rt_tokenizer_add_bos(const rt_tokenizer *t);
-/* Generation ends after it: eos and eot of the file, and <|im_end|> and <|endoftext|> where there are such. */
+/* Generation ends after it: eos, eot and eom of the file, and <|im_end|> and <|endoftext|> where there are such. */
 int rt_tokenizer_is_end(const rt_tokenizer *t, int32_t id);
 int32_t rt_tokenizer_find(const rt_tokenizer *t, const char *text); /* the token that is exactly this, or -1 */
 

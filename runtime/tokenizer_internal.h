@@ -16,7 +16,7 @@ typedef struct tok_merge {
     int32_t left, right, result;
 } tok_merge;
 
-typedef struct tok_splitter tok_splitter; /* the regular expression; immutable */
+typedef struct tok_splitter tok_splitter; /* a form of cutting words */
 
 enum { TOK_MAX_END = 8 };
 
@@ -38,7 +38,7 @@ struct rt_tokenizer {
     int32_t        bos, add_bos;
     int32_t        end[TOK_MAX_END];
     int32_t        n_end;
-    tok_splitter  *splitter;
+    const tok_splitter *splitter;
 };
 
 static inline rt_string tok_text(const rt_tokenizer *t, int32_t id)
@@ -85,16 +85,10 @@ typedef struct tok_work {
 gdn_status tok_merge_word(const rt_tokenizer *t, tok_work *work, const char *word, uint64_t bytes, tok_sink *sink);
 void       tok_work_free(tok_work *work);
 
-/* pre: tokenizer.ggml.pre. */
-gdn_status tok_splitter_create(rt_string pre, tok_splitter **splitter);
-void       tok_splitter_destroy(tok_splitter *splitter);
-
-/* What a thread needs to use a splitter. */
-typedef struct tok_cutter tok_cutter;
-gdn_status tok_cutter_create(const tok_splitter *splitter, tok_cutter **cutter);
-void       tok_cutter_destroy(tok_cutter *cutter);
+/* The form that `pre` (tokenizer.ggml.pre) names; GDN_UNSUPPORTED where there is none. */
+gdn_status tok_splitter_find(rt_string pre, const tok_splitter **splitter);
 
 /* The end of the word that begins at `at` < bytes of a text that is valid UTF-8. */
-gdn_status tok_cut(tok_cutter *cutter, const char *text, uint64_t bytes, uint64_t at, uint64_t *end);
+uint64_t tok_cut(const tok_splitter *splitter, const char *text, uint64_t bytes, uint64_t at);
 
 #endif

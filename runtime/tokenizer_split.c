@@ -1,181 +1,185 @@
-/* Cuts text into words with the regular expression that a vocabulary was trained with. See tokenizer.h.
+/* Cuts text into words as the regular expressions do that vocabularies were trained with: those of tokenizer.json of
+ * Qwen2 and of Qwen3.5, and GPT-2's. They are followed alternative by alternative, the first that matches wins; \s is
+ * Unicode's property White_Space, L, N and M are the categories of character_classes.inc.h. See tokenizer.h.
  *
- * The expressions are data of the models (tokenizer.json of Qwen2 and of Qwen3.5, and GPT-2's). Two things are
- * written out so that they mean in PCRE2 what they mean there: white space is Unicode's property White_Space
- * (PCRE2's \s has U+180E as well), and \S is what is not that. */
-#ifdef GDN_HAVE_PCRE2
-#define PCRE2_CODE_UNIT_WIDTH 8
-#include <pcre2.h>
-#endif
-
+ *   qwen2     (?i:'s|'t|'re|'ve|'m|'ll|'d) | [^\r\n\p{L}\p{N}]?\p{L}+ | \p{N} | ?[^\s\p{L}\p{N}]+[\r\n]*
+ *             | \s*[\r\n]+ | \s+(?!\S) | \s+
+ *   qwen35    the same, with [\p{L}\p{M}]+ for \p{L}+ and [^\s\p{L}\p{M}\p{N}]+ for [^\s\p{L}\p{N}]+
+ *   default   's|'t|'re|'ve|'m|'ll|'d | ?\p{L}+ | ?\p{N}+ | ?[^\s\p{L}\p{N}]+ | \s+(?!\S) | \s+ */
 #include "runtime/tokenizer_internal.h"
 
 #include <string.h>
 
+#include "runtime/character_classes.inc.h"
 #include "runtime/error.h"
 
-#define SPACE "\\t-\\r \\x{85}\\x{A0}\\x{1680}\\x{2000}-\\x{200A}\\x{2028}\\x{2029}\\x{202F}\\x{205F}\\x{3000}"
-#define SPACES_AT_END "[" SPACE "]+(?![^" SPACE "])|[" SPACE "]+"
+/* Classes of characters: the first four are those of character_runs. */
+typedef enum char_class {
+    OTHER,
+    LETTER,
+    NUMBER,
+    MARK,
+    SPACE,
+    LINE
+} char_class; /* LINE: \r or \n, which are white space too */
 
-static const struct { const char *pre, *regex; } forms[] = {
-    { "qwen2", "(?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\\r\\n\\p{L}\\p{N}]?\\p{L}+|\\p{N}| ?[^" SPACE "\\p{L}\\p{N}]+[\\r\\n]*"
-               "|[" SPACE "]*[\\r\\n]+|" SPACES_AT_END },
-    { "qwen35", "(?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\\r\\n\\p{L}\\p{N}]?[\\p{L}\\p{M}]+|\\p{N}"
-                "| ?[^" SPACE "\\p{L}\\p{M}\\p{N}]+[\\r\\n]*|[" SPACE "]*[\\r\\n]+|" SPACES_AT_END },
-    { "default", "'s|'t|'re|'ve|'m|'ll|'d| ?\\p{L}+| ?\\p{N}+| ?[^" SPACE "\\p{L}\\p{N}]+|" SPACES_AT_END },
-};
-
-enum { N_FORMS = sizeof forms / sizeof *forms, SHOWN = 64 };
-
-static const char *regex_of(rt_string pre)
-{
-    for (int i = 0; i < N_FORMS; i++)
-        if (pre.bytes == strlen(forms[i].pre) && !memcmp(pre.text, forms[i].pre, (size_t)pre.bytes))
-            return forms[i].regex;
-    return NULL;
-}
-
-static gdn_status unknown_form(rt_string pre)
-{
-    return rt_fail(GDN_UNSUPPORTED, "tokenizer.ggml.pre is \"%.*s\"; qwen2, qwen35 and default can be used",
-                   pre.bytes > SHOWN ? SHOWN : (int)pre.bytes, pre.text);
-}
-
-#ifdef GDN_HAVE_PCRE2
+typedef struct place { /* a character of the text, or its end: then bytes is 0 */
+    uint32_t   c;
+    char_class kind;
+    uint64_t   at, bytes;
+} place;
 
 struct tok_splitter {
-    pcre2_general_context *memory;
-    pcre2_match_context   *limits;
-    pcre2_code            *code;
+    const char *pre;
+    int32_t     gpt2, marks; /* GPT-2's form; marks go with letters */
 };
 
-struct tok_cutter {
-    const tok_splitter *splitter;
-    pcre2_match_data   *match;
-};
+static const struct tok_splitter forms[] = { { "qwen2", 0, 0 }, { "qwen35", 0, 1 }, { "default", 1, 0 } };
 
-static void *allocate(size_t bytes, void *unused)
-{
-    (void)unused;
-    return rt_calloc(bytes, 1, "the regular expression");
-}
+enum { N_FORMS = sizeof forms / sizeof *forms, N_RUNS = sizeof character_runs / sizeof *character_runs, SHOWN = 64 };
 
-static void release(void *memory, void *unused)
-{
-    (void)unused;
-    rt_free(memory);
-}
-
-void tok_splitter_destroy(tok_splitter *s)
-{
-    if (!s)
-        return;
-    pcre2_code_free(s->code);
-    pcre2_match_context_free(s->limits);
-    pcre2_general_context_free(s->memory);
-    rt_free(s);
-}
-
-gdn_status tok_splitter_create(rt_string pre, tok_splitter **splitter)
-{
-    const char *regex = regex_of(pre);
-    *splitter = NULL;
-    if (!regex)
-        return unknown_form(pre);
-    int           error = 0;
-    PCRE2_SIZE    at    = 0;
-    tok_splitter *s     = rt_calloc(1, sizeof *s, "the regular expression");
-    if (!s)
-        return GDN_OUT_OF_MEMORY;
-    s->memory = pcre2_general_context_create(allocate, release, NULL);
-    s->limits = s->memory ? pcre2_match_context_create(s->memory) : NULL;
-    pcre2_compile_context *options = s->limits ? pcre2_compile_context_create(s->memory) : NULL;
-    if (options)
-        s->code = pcre2_compile((PCRE2_SPTR)regex, PCRE2_ZERO_TERMINATED, PCRE2_UTF | PCRE2_UCP, &error, &at, options);
-    pcre2_compile_context_free(options);
-    if (!s->code) {
-        tok_splitter_destroy(s);
-        return options && error != PCRE2_ERROR_HEAP_FAILED
-                   ? rt_fail(GDN_INTERNAL, "PCRE2 refuses the regular expression at %llu, error %d",
-                             (unsigned long long)at, error)
-                   : GDN_OUT_OF_MEMORY;
-    }
-    /* A text of 2^30 spaces is no reason to give up: the expressions step back over a run once at most. */
-    (void)pcre2_set_match_limit(s->limits, UINT32_MAX);
-    (void)pcre2_set_depth_limit(s->limits, UINT32_MAX);
-    (void)pcre2_jit_compile(s->code, PCRE2_JIT_COMPLETE); /* where it cannot be had, PCRE2 interprets */
-    *splitter = s;
-    return GDN_OK;
-}
-
-gdn_status tok_cutter_create(const tok_splitter *splitter, tok_cutter **cutter)
-{
-    pcre2_match_data *match = pcre2_match_data_create(1, splitter->memory);
-    *cutter = match ? rt_calloc(1, sizeof **cutter, "a match") : NULL;
-    if (*cutter)
-        **cutter = (tok_cutter){ splitter, match };
-    else
-        pcre2_match_data_free(match);
-    return *cutter ? GDN_OK : GDN_OUT_OF_MEMORY;
-}
-
-void tok_cutter_destroy(tok_cutter *c)
-{
-    if (!c)
-        return;
-    pcre2_match_data_free(c->match);
-    rt_free(c);
-}
-
-gdn_status tok_cut(tok_cutter *c, const char *text, uint64_t bytes, uint64_t at, uint64_t *end)
-{
-    uint32_t flags = PCRE2_NO_UTF_CHECK; /* the caller has checked */
-    int      found = pcre2_match(c->splitter->code, (PCRE2_SPTR)text, (PCRE2_SIZE)bytes, (PCRE2_SIZE)at, flags,
-                                 c->match, c->splitter->limits);
-    if (found == PCRE2_ERROR_JIT_STACKLIMIT) {
-        flags |= PCRE2_NO_JIT;
-        found = pcre2_match(c->splitter->code, (PCRE2_SPTR)text, (PCRE2_SIZE)bytes, (PCRE2_SIZE)at, flags, c->match,
-                            c->splitter->limits);
-    }
-    if (found < 0 && found != PCRE2_ERROR_NOMATCH)
-        return rt_fail(found == PCRE2_ERROR_NOMEMORY ? GDN_OUT_OF_MEMORY : GDN_INTERNAL,
-                       "PCRE2 cannot cut a text of %llu bytes into words, error %d", (unsigned long long)bytes, found);
-    const PCRE2_SIZE *span = pcre2_get_ovector_pointer(c->match);
-    if (found < 0)
-        *end = bytes;
-    else if (span[0] > at) /* what no alternative takes is a word of its own */
-        *end = span[0];
-    else
-        *end = span[1];
-    if (*end <= at || *end > bytes)
-        return rt_fail(GDN_INTERNAL, "the regular expression finds a word of no bytes");
-    return GDN_OK;
-}
-
-#else /* a build without PCRE2 */
-
-gdn_status tok_splitter_create(rt_string pre, tok_splitter **splitter)
+gdn_status tok_splitter_find(rt_string pre, const tok_splitter **splitter)
 {
     *splitter = NULL;
-    return regex_of(pre) ? rt_fail(GDN_UNAVAILABLE, "this build has no PCRE2, which the tokenizer needs")
-                         : unknown_form(pre);
+    for (int i = 0; i < N_FORMS; i++)
+        if (pre.bytes == strlen(forms[i].pre) && !memcmp(pre.text, forms[i].pre, (size_t)pre.bytes))
+            *splitter = &forms[i];
+    return *splitter ? GDN_OK
+                     : rt_fail(GDN_UNSUPPORTED, "tokenizer.ggml.pre is \"%.*s\"; qwen2, qwen35 and default can be used",
+                               pre.bytes > SHOWN ? SHOWN : (int)pre.bytes, pre.text);
 }
 
-void tok_splitter_destroy(tok_splitter *s) { (void)s; }
-
-gdn_status tok_cutter_create(const tok_splitter *splitter, tok_cutter **cutter)
+static int is_space(uint32_t c)
 {
-    (void)splitter;
-    *cutter = NULL;
-    return GDN_UNAVAILABLE;
+    return (c >= 9 && c <= 13) || c == ' ' || c == 0x85 || c == 0xA0 || c == 0x1680 || (c >= 0x2000 && c <= 0x200A) ||
+           c == 0x2028 || c == 0x2029 || c == 0x202F || c == 0x205F || c == 0x3000;
 }
 
-void tok_cutter_destroy(tok_cutter *c) { (void)c; }
-
-gdn_status tok_cut(tok_cutter *c, const char *text, uint64_t bytes, uint64_t at, uint64_t *end)
+static char_class class_of(uint32_t c)
 {
-    (void)c, (void)text, (void)bytes, (void)at, (void)end;
-    return GDN_UNAVAILABLE;
+    if (c == '\r' || c == '\n')
+        return LINE;
+    if (is_space(c))
+        return SPACE;
+    int low = 0, high = N_RUNS; /* the run that c is in begins at low or behind it, and before high */
+    while (high - low > 1) {
+        const int middle = low + (high - low) / 2;
+        if (character_runs[middle] >> 2 <= c)
+            low = middle;
+        else
+            high = middle;
+    }
+    return (char_class)(character_runs[low] & 3);
 }
 
-#endif
+/* The character at `at` of a text that is valid UTF-8. */
+static place look(const char *text, uint64_t bytes, uint64_t at)
+{
+    const unsigned char *s = (const unsigned char *)text + at;
+    place                p = { 0, OTHER, at, 0 };
+    if (at >= bytes)
+        return p;
+    p.bytes = s[0] < 0x80 ? 1 : s[0] < 0xE0 ? 2 : s[0] < 0xF0 ? 3 : 4;
+    p.c     = p.bytes == 1 ? s[0] : s[0] & (0xFFU >> (p.bytes + 1));
+    for (uint64_t i = 1; i < p.bytes; i++)
+        p.c = p.c << 6 | (s[i] & 0x3FU);
+    p.kind = class_of(p.c);
+    return p;
+}
+
+static place after(const char *text, uint64_t bytes, place p) { return look(text, bytes, p.at + p.bytes); }
+
+static int is_letter(const tok_splitter *s, place p)
+{
+    return p.bytes && (p.kind == LETTER || (s->marks && p.kind == MARK));
+}
+
+/* Neither white space, nor letter, nor number. */
+static int is_other(const tok_splitter *s, place p)
+{
+    return p.bytes && (p.kind == OTHER || (!s->marks && p.kind == MARK));
+}
+
+static int is_white(place p) { return p.bytes && (p.kind == SPACE || p.kind == LINE); }
+
+/* Where the characters from p on end that `kind` says yes to. */
+static uint64_t run(const tok_splitter *s, int (*kind)(const tok_splitter *s, place p), const char *text,
+                    uint64_t bytes, place p)
+{
+    while (kind(s, p))
+        p = after(text, bytes, p);
+    return p.at;
+}
+
+static int is_number(const tok_splitter *s, place p)
+{
+    (void)s;
+    return p.bytes && p.kind == NUMBER;
+}
+
+/* The lower case of what an ASCII letter may be, also U+017F, which is an s where case does not count; else 0. */
+static char letter(const tok_splitter *s, place p)
+{
+    if (!p.bytes || p.c > 'z')
+        return (char)(p.bytes && p.c == 0x17F && !s->gpt2 ? 's' : 0);
+    return (char)(p.c >= 'A' && p.c <= 'Z' && !s->gpt2 ? p.c + 'a' - 'A' : p.c);
+}
+
+/* The end of 's, 't, 'm, 'd, 're, 've or 'll, or 0. */
+static uint64_t contraction(const tok_splitter *s, const char *text, uint64_t bytes, place p)
+{
+    if (p.c != '\'')
+        return 0;
+    const place next = after(text, bytes, p);
+    const char  a    = letter(s, next);
+    if (a && strchr("stmd", a))
+        return next.at + next.bytes;
+    const place last = next.bytes ? after(text, bytes, next) : next;
+    const char  b    = letter(s, last);
+    return (a == 'r' && b == 'e') || (a == 'v' && b == 'e') || (a == 'l' && b == 'l') ? last.at + last.bytes : 0;
+}
+
+/* White space from p on: up to and with its last end of line, where the form has that and there is one; else without
+ * its last character, which goes with the word behind it, unless the text ends there or there is no other. */
+static uint64_t white(const tok_splitter *s, const char *text, uint64_t bytes, place p)
+{
+    uint64_t line = 0, last = p.at;
+    const uint64_t begin = p.at;
+    for (; is_white(p); p = after(text, bytes, p)) {
+        if (p.kind == LINE)
+            line = p.at + p.bytes;
+        last = p.at;
+    }
+    if (line && !s->gpt2)
+        return line;
+    return p.bytes && last > begin ? last : p.at;
+}
+
+uint64_t tok_cut(const tok_splitter *s, const char *text, uint64_t bytes, uint64_t at)
+{
+    const place    p = look(text, bytes, at), next = after(text, bytes, p);
+    const uint64_t short_form = contraction(s, text, bytes, p);
+    if (short_form)
+        return short_form;
+    if (s->gpt2) {
+        const place q = p.c == ' ' ? next : p; /* a space goes with what is behind it */
+        if (is_letter(s, q))
+            return run(s, is_letter, text, bytes, q);
+        if (is_number(s, q))
+            return run(s, is_number, text, bytes, q);
+        return is_other(s, q) ? run(s, is_other, text, bytes, q) : white(s, text, bytes, p);
+    }
+    if (p.kind != LINE && p.kind != LETTER && p.kind != NUMBER && is_letter(s, next))
+        return run(s, is_letter, text, bytes, next);
+    if (is_letter(s, p))
+        return run(s, is_letter, text, bytes, p);
+    if (p.kind == NUMBER)
+        return p.at + p.bytes;
+    const place q = p.c == ' ' && is_other(s, next) ? next : p;
+    if (!is_other(s, q))
+        return white(s, text, bytes, p);
+    uint64_t end = run(s, is_other, text, bytes, q);
+    while (end < bytes && (text[end] == '\r' || text[end] == '\n'))
+        end++;
+    return end;
+}

@@ -7,7 +7,6 @@ enum { MAX_TEXT = 1 << 30 };
 
 typedef struct pass {
     const rt_tokenizer *t;
-    tok_cutter         *cutter;
     tok_work            work;
     tok_sink            sink;
 } pass;
@@ -32,9 +31,8 @@ static gdn_status put_words(pass *p, const char *text, uint64_t bytes)
 {
     gdn_status status = GDN_OK;
     for (uint64_t at = 0, end = 0; !status && at < bytes; at = end) {
-        status = tok_cut(p->cutter, text, bytes, at, &end);
-        if (!status)
-            status = tok_merge_word(p->t, &p->work, text + at, end - at, &p->sink);
+        end    = tok_cut(p->t->splitter, text, bytes, at);
+        status = tok_merge_word(p->t, &p->work, text + at, end - at, &p->sink);
     }
     return status;
 }
@@ -123,12 +121,9 @@ gdn_status rt_tokenize(const rt_tokenizer *t, const char *text, uint64_t bytes, 
                        (long long)capacity, tokens ? "" : " and tokens is NULL");
     if (!bytes)
         return GDN_OK;
-    pass       p      = { .t = t, .sink = { tokens, capacity, 0 } };
-    gdn_status status = tok_cutter_create(t->splitter, &p.cutter);
-    if (!status)
-        status = put_text(&p, text, bytes, flags);
+    pass             p      = { .t = t, .sink = { tokens, capacity, 0 } };
+    const gdn_status status = put_text(&p, text, bytes, flags);
     tok_work_free(&p.work);
-    tok_cutter_destroy(p.cutter);
     if (!status)
         *count = p.sink.count;
     return status;

@@ -58,6 +58,9 @@ def plain_names(config, hf, gguf, full):
         names += [(f"{hf}.self_attn.{a}_proj.weight", f"{gguf}.attn_{b}.weight", 0)
                   for a, b in (("q", "q"), ("k", "k"), ("v", "v"), ("o", "output"))]
         names += [(f"{hf}.self_attn.{a}_norm.weight", f"{gguf}.attn_{a}_norm.weight", 1) for a in "qk"]
+        if config.attention_bias:
+            names += [(f"{hf}.self_attn.{a}_proj.bias", f"{gguf}.attn_{b}.bias", 0)
+                      for a, b in (("q", "q"), ("k", "k"), ("v", "v"), ("o", "output"))]
     else:
         names.append((f"{hf}.linear_attn.norm.weight", f"{gguf}.ssm_norm.weight", 0))
     if hasattr(config, "num_experts"):

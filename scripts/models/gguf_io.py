@@ -4,7 +4,21 @@ import numpy as np
 
 from models import convert, quantise
 
-SECTIONS = {4: [2, 1, 1, 0], 8: [3, 3, 2, 0], 32: [11, 11, 10, 0], 16: [6, 5, 5, 0]}  # of n_rot / 2 frequencies
+
+def sections(n):
+    """How many of n = n_rot / 2 frequencies are of time, height and width, which take turns; and none of a fourth."""
+    return [(n + 2) // 3, (n + 1) // 3, n // 3, 0]
+
+
+def scaling(rope):
+    """Keys of RoPE scaling, as llama.cpp's converter writes them."""
+    kind = rope.get("rope_type", "default")
+    if kind == "default":
+        return []
+    pairs = [("rope.scaling.type", kind), ("rope.scaling.factor", float(rope["factor"]))]
+    names = {"original_max_position_embeddings": ("original_context_length", int), "attention_factor": ("yarn_attn_factor", float),
+             "beta_fast": ("yarn_beta_fast", float), "beta_slow": ("yarn_beta_slow", float)}
+    return pairs + [(f"rope.scaling.{b}", of(rope[a])) for a, (b, of) in names.items() if rope.get(a) is not None]
 
 
 def hyperparameters(config, n_mtp, context):
@@ -12,9 +26,8 @@ def hyperparameters(config, n_mtp, context):
     rope = config.rope_parameters
     nk, nv, d = convert.heads(config)
     kinds = [kind == "full_attention" for kind in config.layer_types]
-    interval = kinds.index(True) + 1
-    if kinds != [(i + 1) % interval == 0 for i in range(len(kinds))]:
-        raise ValueError(f"layer types {kinds} have no full_attention_interval")
+    interval = kinds.index(True) + 1 if True in kinds else len(kinds) + 1
+    regular = kinds == [(i + 1) % interval == 0 for i in range(len(kinds))]
     n_rot = int(config.head_dim * rope["partial_rotary_factor"])
     pairs = [("vocab_size", config.vocab_size), ("context_length", context),
              ("block_count", config.num_hidden_layers + n_mtp), ("embedding_length", config.hidden_size),
@@ -23,16 +36,19 @@ def hyperparameters(config, n_mtp, context):
              ("attention.value_length", config.head_dim),
              ("attention.layer_norm_rms_epsilon", float(config.rms_norm_eps)), ("rope.dimension_count", n_rot),
              ("rope.freq_base", float(rope["rope_theta"])), ("ssm.conv_kernel", config.linear_conv_kernel_dim),
-             ("ssm.state_size", d), ("ssm.group_count", nk), ("ssm.time_step_rank", nv), ("ssm.inner_size", nv * d),
-             ("full_attention_interval", interval)]
+             ("ssm.state_size", config.linear_key_head_dim), ("ssm.group_count", nk), ("ssm.time_step_rank", nv), ("ssm.inner_size", nv * d)]
+    pairs.append(("full_attention_interval", interval) if regular else ("attention.recurrent_layers", [not kind for kind in kinds]))
+    pairs += scaling(rope)
     if convert.arch_of(config) != "qwen3next":
-        pairs.append(("rope.dimension_sections", SECTIONS[n_rot // 2]))
+        pairs.append(("rope.dimension_sections", sections(n_rot // 2)))
     if n_mtp:
         pairs.append(("nextn_predict_layers", n_mtp))
     if hasattr(config, "num_experts"):
         pairs += [("expert_count", config.num_experts), ("expert_used_count", config.num_experts_per_tok),
                   ("expert_feed_forward_length", config.moe_intermediate_size),
                   ("expert_shared_feed_forward_length", config.shared_expert_intermediate_size)]
+        if not getattr(config, "norm_topk_prob", True):
+            pairs.append(("expert_weights_norm", False))
     else:
         pairs.append(("feed_forward_length", config.intermediate_size))
     return pairs

@@ -1,0 +1,24 @@
+/* What the runtime knows of the names in a model file, and what it refuses: the list is model_names.def. */
+#ifndef GDN_RUNTIME_MODEL_NAMES_H
+#define GDN_RUNTIME_MODEL_NAMES_H
+
+#include "runtime/gguf.h"
+
+typedef enum rt_arch { RT_QWEN3NEXT, RT_QWEN35, RT_QWEN35MOE } rt_arch;
+
+const char *rt_arch_name(rt_arch arch);
+
+/* Whether the list says that the loader uses `<arch>.<key>`, or a tensor (of a block, without `blk.<n>.`). The loader
+ * asks before it reads, so that nothing is used that the list does not have. */
+int rt_key_is_used(rt_arch arch, const char *key);
+int rt_tensor_is_used(rt_arch arch, const char *tensor);
+
+/* GDN_UNSUPPORTED, with a text that names it, for a key `<arch>.*` that is not listed and for one whose value changes
+ * what is computed in a way that the runtime does not have. */
+gdn_status rt_check_keys(const rt_gguf *file, rt_arch arch);
+/* The same for the tokenizer's keys; those that are not listed are let through. */
+gdn_status rt_check_text_keys(const rt_gguf *file);
+/* GDN_UNSUPPORTED for a tensor that is not marked in used[index in the file], unless it is known to be harmless. */
+gdn_status rt_check_tensors(const rt_gguf *file, rt_arch arch, const unsigned char *used);
+
+#endif
