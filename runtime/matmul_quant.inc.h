@@ -3,8 +3,9 @@
  *   wv                     vector of bytes; WV of them hold 64 bytes
  *   group                  512 weights, decoded
  *   wv_load(p), wv_store(p, a)
- *   blocks_to_units(base, stride, w)   16 blocks of 32 bytes, brought into the order below
- *   decode_<type>(from, g)             a group of 512 weights, as unsigned bytes (Q8_0: see Q8_SIGNED)
+ *   blocks_to_units(base, stride, n, w)   16 blocks of 32 bytes, brought into the order below
+ *   decode_<type>(from, n, g)          a group of 512 weights, as unsigned bytes (Q8_0: see Q8_SIGNED)
+ *                                      where the row has only n of the 16 blocks, zeros stand for the others
  *   STEPWISE, STEP_ROWS    whether dot products are made of dot1() or of dot4(); rows that are computed together
  *   dot1(sum, w, x)        4 bytes per lane: sum + w * x, exact
  *   dot4(type, w, x)       4 x 4 bytes per lane: the sum of w[k] * x[k], exact
@@ -39,22 +40,17 @@ GDN_INLINE int group_bytes(int type)
                              : 2 * 210;
 }
 
-GDN_INLINE void decode(int type, const unsigned char *from, group *g)
-{
-    if (type == RT_Q8_0) decode_q8_0(from, g);
-    else if (type == RT_Q4_0) decode_q4_0(from, g);
-    else if (type == RT_Q4_K) decode_k4_k5(from, 0, g);
-    else if (type == RT_Q5_K) decode_k4_k5(from, 1, g);
-    else decode_q6_k(from, g);
-}
+/* Whether 8 blocks make a super-block, which rows have whole. */
+GDN_INLINE int is_super(int type) { return type != RT_Q8_0 && type != RT_Q4_0; }
 
-/* A row's last group, where it is not full: its blocks, then zeros. */
-static void copy_tail(int type, const unsigned char *from, int32_t n_columns, unsigned char padded[16 * 34])
+/* n: blocks of it that the row has, a constant 16 but in a row's last group. */
+GDN_INLINE void decode(int type, const unsigned char *from, int n, group *g)
 {
-    const int    bytes = group_bytes(type);
-    const size_t there = (size_t)(n_columns % RT_GROUP / 32 * bytes / 16);
-    memcpy(padded, from, there);
-    memset(padded + there, 0, (size_t)bytes - there);
+    if (type == RT_Q8_0) decode_q8_0(from, n, g);
+    else if (type == RT_Q4_0) decode_q4_0(from, n, g);
+    else if (type == RT_Q4_K) decode_k4_k5(from, 0, n, g);
+    else if (type == RT_Q5_K) decode_k4_k5(from, 1, n, g);
+    else decode_q6_k(from, n, g);
 }
 
 /* Have the compiler load it once, not as the operand of several instructions. */
@@ -198,16 +194,17 @@ GDN_INLINE void store_sums(const rt_product_args *a, const sums *s, int32_t firs
     }
 }
 
+/* Group i of a row. The last one may have fewer blocks: where their number is one of the usual ones, it is a constant,
+ * and loads and sums of what is not there vanish. */
 GDN_INLINE void decode_group(const rt_product_args *a, int type, const unsigned char *row, int32_t i, group *g)
 {
     const unsigned char *from = row + (int64_t)i * group_bytes(type);
-    if (i < a->n_columns / RT_GROUP) {
-        decode(type, from, g);
-    } else {
-        unsigned char padded[16 * 34];
-        copy_tail(type, from, a->n_columns, padded);
-        decode(type, padded, g);
-    }
+    const int            n    = a->n_columns % RT_GROUP / 32;
+    if (i < a->n_columns / RT_GROUP) decode(type, from, RT_BLOCKS, g);
+    else if (n == 8 || is_super(type)) decode(type, from, 8, g);
+    else if (n == 4) decode(type, from, 4, g);
+    else if (n == 12) decode(type, from, 12, g);
+    else decode(type, from, n, g);
 }
 
 /* The same part of the next row; past the end it does no harm. With one or two rows of inputs the processor's own
@@ -221,7 +218,7 @@ GDN_INLINE void prefetch_ahead(const unsigned char *p, int bytes)
 GDN_INLINE void few_rows(const rt_product_args *a, int type, int32_t first, int32_t n_outputs, int32_t row, int n_rows,
                      sums *s)
 {
-    const int n_groups = rt_groups(a->n_columns), whole = a->n_columns / RT_GROUP, step = segment(n_rows);
+    const int n_groups = rt_groups(a->n_columns), step = segment(n_rows);
     zero_sums(s, n_outputs, n_rows);
     for (int from = 0, to; from < n_groups; from = to) {
         to = n_groups - from <= step ? n_groups : from + step;
@@ -231,8 +228,7 @@ GDN_INLINE void few_rows(const rt_product_args *a, int type, int32_t first, int3
                 const rt_x_group *x = a->xq + (int64_t)i * a->n + row;
                 group g;
                 if (n_rows > 2) prefetch_ahead(w + a->row_bytes + (int64_t)i * group_bytes(type), group_bytes(type));
-                if (i < whole) decode(type, w + (int64_t)i * group_bytes(type), &g);
-                else decode_group(a, type, w, i, &g);
+                decode_group(a, type, w, i, &g);
                 add_rows(type, &g, 1, x, n_rows, (vf(*)[TILE][LANES])&s->p[o / TILE][0][o % TILE]);
             }
         }
@@ -368,7 +364,7 @@ static void quantize_group(const float *x, rt_x_group *out)
         }
         pack_i8(q + 32 * b, values);
     }
-    blocks_to_units((const unsigned char *)q, 32, ordered);
+    blocks_to_units((const unsigned char *)q, 32, RT_BLOCKS, ordered);
     for (int k = 0; k < 4; k++) ones[k] = wv_ones();
     for (int u = 0; u < 2; u++) {
         for (int a = 0; a < WV; a++) {
