@@ -6,7 +6,7 @@
 typedef __m256i wv;
 
 /* 512 weights, decoded: bytes in the order of matmul_quant.inc.h, scale and minimum of blocks in the order of lanes,
- * and, for Q6_K, scales of 16 bytes in the order of accumulators. */
+ * and, for Q6_K and others with RT_FACTORS, scales of 16 bytes in the order of accumulators. */
 typedef struct group {
     wv w[2][8];
     vf d[2], m[2];
@@ -32,17 +32,17 @@ GDN_INLINE vi dot1(vi sum, wv w, wv x) /* not called */
     return sum;
 }
 
-/* Pairs of products in 16 bits: at most 2 * 127 * 15, 31, 63 or, signed, 128; what is added before widening fits. */
+/* Pairs of products in 16 bits: at most 2 * 127 * 15, 31, 63 or, signed, 128: what is added before widening fits. */
 GDN_INLINE vi dot4(int type, const wv w[4], const wv x[4])
 {
     const wv one = _mm256_set1_epi16(1);
     wv       t[4];
     UNROLLED
     for (int k = 0; k < 4; k++) {
-        if (type == RT_Q8_0) t[k] = _mm256_maddubs_epi16(_mm256_abs_epi8(w[k]), _mm256_sign_epi8(x[k], w[k]));
+        if (rt_signed_bytes(type)) t[k] = _mm256_maddubs_epi16(_mm256_abs_epi8(w[k]), _mm256_sign_epi8(x[k], w[k]));
         else t[k] = _mm256_maddubs_epi16(w[k], x[k]);
     }
-    if (type == RT_Q8_0)
+    if (rt_signed_bytes(type))
         return vi_add(vi_add(_mm256_madd_epi16(t[0], one), _mm256_madd_epi16(t[1], one)),
                       vi_add(_mm256_madd_epi16(t[2], one), _mm256_madd_epi16(t[3], one)));
     const wv a = _mm256_add_epi16(t[0], t[1]), b = _mm256_add_epi16(t[2], t[3]);

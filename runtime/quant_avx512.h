@@ -7,7 +7,7 @@
 typedef __m512i wv;
 
 /* 512 weights, decoded: bytes in the order of matmul_quant.inc.h, scale and minimum of blocks in the order of lanes,
- * and, for Q6_K, scales of 16 bytes in the order of accumulators. */
+ * and, for Q6_K and others with RT_FACTORS, scales of 16 bytes in the order of accumulators. */
 typedef struct group {
     wv w[2][4];
     vf d[1], m[1];
@@ -51,20 +51,20 @@ GDN_INLINE vi dot1(vi sum, wv w, wv x) /* not called */
     (void)w, (void)x;
     return sum;
 }
-/* Pairs of products in 16 bits: at most 2 * 127 * 15, 31, 63 or, signed, 128; what is added before widening fits. */
+/* Pairs of products in 16 bits: at most 2 * 127 * 15, 31, 63 or, signed, 128: what is added before widening fits. */
 GDN_INLINE vi dot4(int type, const wv w[4], const wv x[4])
 {
     const wv one = _mm512_set1_epi16(1);
     wv       t[4];
     UNROLLED
     for (int k = 0; k < 4; k++) {
-        if (type == RT_Q8_0)
+        if (rt_signed_bytes(type))
             t[k] = _mm512_maddubs_epi16(_mm512_abs_epi8(w[k]), _mm512_mask_sub_epi8(x[k], _mm512_movepi8_mask(w[k]),
                                                                                     _mm512_setzero_si512(), x[k]));
         else
             t[k] = _mm512_maddubs_epi16(w[k], x[k]);
     }
-    if (type == RT_Q8_0)
+    if (rt_signed_bytes(type))
         return vi_add(vi_add(_mm512_madd_epi16(t[0], one), _mm512_madd_epi16(t[1], one)),
                       vi_add(_mm512_madd_epi16(t[2], one), _mm512_madd_epi16(t[3], one)));
     const wv a = _mm512_add_epi16(t[0], t[1]), b = _mm512_add_epi16(t[2], t[3]);

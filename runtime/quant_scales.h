@@ -1,10 +1,12 @@
-/* Scales of the K types for the vector versions: bytes in the order of lanes (matmul_quant.inc.h). x86. */
+/* What the vector versions for x86 share (matmul_quant.inc.h): scales of types as bytes in the order of lanes. */
 #ifndef GDN_RUNTIME_QUANT_SCALES_H
 #define GDN_RUNTIME_QUANT_SCALES_H
 
 #include <immintrin.h>
 #include <stdint.h>
 #include <string.h>
+
+#include "runtime/weights.h"
 
 static inline uint32_t rt_load_u32(const unsigned char *p)
 {
@@ -18,6 +20,16 @@ static inline uint16_t rt_load_u16(const unsigned char *p)
     uint16_t x;
     memcpy(&x, p, 2);
     return x;
+}
+
+/* What the templates of matmul_quant.inc.h take for a type: one that has a decoder of its own, or, for all others, how
+ * they are multiplied. */
+enum { RT_BLOCKWISE = 1024, RT_FACTORS = 1, RT_MINIMA = 2 };
+
+/* Whether decoded bytes are weights as they are, and not so much larger that none is negative. */
+static inline int rt_signed_bytes(int type)
+{
+    return type == RT_Q8_0 || (type & RT_BLOCKWISE);
 }
 
 /* A group's blocks that lie beyond the end of the row are read here. */
