@@ -1,6 +1,8 @@
 /* gdn_dense_bench: matrix products of the runtime against what the machine can do, measured in the same run.
  *
- *     gdn_dense_bench [isa [threads [MiB of weights]]]
+ *     gdn_dense_bench [isa [threads [MiB of weights [columns [type]]]]]
+ *
+ * columns: a multiple of 32, 4096 by default; types whose blocks do not divide it are left out. type: "Q8_0", say.
  *
  * Weights exceed the caches by cycling through many matrices, as a forward pass does. Few rows are bound by memory, so
  * the share is that of a sum over the same bytes; many rows are bound by arithmetic, and products per second are told.
@@ -14,7 +16,9 @@
 #include "runtime/dense.h"
 #include "runtime/error.h"
 
-enum { COLUMNS = 4096, ROWS = 1024, MOST = 512 };
+enum { COLUMNS = 4096, ROWS = 1024, MOST = 512, MOST_TYPE = 255 };
+
+static int32_t columns = COLUMNS;
 
 /* One thread is timed by the processor time it got, so that a busy machine does not matter as much. */
 static clockid_t the_clock = CLOCK_MONOTONIC;
@@ -92,7 +96,7 @@ static double product_seconds(rt_dense *d, rt_weight *w, int32_t n, const float 
     for (int i = 0; i < ROUNDS; i++) {
         const double begin = now();
         for (int32_t m = 0; m < matrices; m++)
-            rt_matmul(d, w, m, x, COLUMNS, n, y, ROWS, scratch);
+            rt_matmul(d, w, m, x, columns, n, y, ROWS, scratch);
         times[i] = (now() - begin) / matrices;
     }
     return best_of(times, ROUNDS);
@@ -102,12 +106,12 @@ static void bench_type(rt_dense *d, rt_threads *threads, int32_t type, int64_t b
                        const float *x, float *y, void *scratch)
 {
     const rt_type_info *info = rt_type_describe(type);
-    const int64_t       row = COLUMNS / info->block * info->block_bytes, matrix = row * ROWS;
-    rt_weight           w = { random, type, COLUMNS, ROWS, (int32_t)(bytes / matrix), row };
+    const int64_t       row = columns / info->block * info->block_bytes, matrix = row * ROWS;
+    rt_weight           w = { random, type, columns, ROWS, (int32_t)(bytes / matrix), row };
     if (w.n_matrices < 1)
         w.n_matrices = 1;
     const double reading = read_seconds(threads, random, matrix * w.n_matrices) / w.n_matrices;
-    printf("%-5s reading %5.1f GB/s;", info->name, 1e-9 * (double)matrix / reading);
+    printf("%-7s reading %5.1f GB/s;", info->name, 1e-9 * (double)matrix / reading);
     const int32_t rows[] = { 1, 2, 4, 8, 64, 512 };
     double        first = 0;
     for (int i = 0; i < 6; i++) {
@@ -118,17 +122,21 @@ static void bench_type(rt_dense *d, rt_threads *threads, int32_t type, int64_t b
             printf(" n=%d %5.1f GB/s (%3.0f%%, x%.2f)", (int)rows[i], 1e-9 * (double)matrix / s, 100 * reading / s,
                    s / first);
         else
-            printf(" n=%d %5.1f Gmac/s", (int)rows[i], 1e-9 * (double)rows[i] * ROWS * COLUMNS / s);
+            printf(" n=%d %5.1f Gmac/s", (int)rows[i], 1e-9 * (double)rows[i] * ROWS * columns / s);
     }
     printf("\n");
 }
 
 int main(int argc, char **argv)
 {
-    const int32_t types[] = { RT_F32, RT_F16, RT_BF16, RT_Q8_0, RT_Q4_0, RT_Q4_K, RT_Q5_K, RT_Q6_K };
     const int64_t bytes = (int64_t)(argc > 3 ? atoi(argv[3]) : 256) << 20;
     rt_threads   *threads;
     rt_dense     *d;
+    columns = argc > 4 ? atoi(argv[4]) : COLUMNS;
+    if (columns < 32 || columns > COLUMNS || columns % 32) {
+        printf("columns is %d; multiples of 32 up to %d are allowed\n", (int)columns, COLUMNS);
+        return 1;
+    }
     if (rt_threads_create(argc > 2 ? atoi(argv[2]) : 1, &threads) ||
         rt_dense_create(argc > 1 && argv[1][0] ? argv[1] : NULL, threads, &d)) {
         printf("%s\n", rt_last_error());
@@ -149,9 +157,12 @@ int main(int argc, char **argv)
     if (rt_threads_count(threads) == 1)
         the_clock = CLOCK_PROCESS_CPUTIME_ID;
     printf("%s, %d threads, %d x %d, weights of %d MiB\n", rt_dense_isa(d), (int)rt_threads_count(threads), ROWS,
-           COLUMNS, (int)(bytes >> 20));
-    for (int i = 0; i < 8; i++)
-        bench_type(d, threads, types[i], bytes, random, x, y, scratch);
+           (int)columns, (int)(bytes >> 20));
+    for (int32_t type = 0; type <= MOST_TYPE; type++) {
+        const rt_type_info *info = rt_type_describe(type);
+        if (info && columns % info->block == 0 && (argc <= 5 || !strcmp(argv[5], info->name)))
+            bench_type(d, threads, type, bytes, random, x, y, scratch);
+    }
     rt_free(random);
     rt_free(x);
     rt_free(y);

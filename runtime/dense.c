@@ -11,12 +11,20 @@
 #include "runtime/rope.h"
 #include "simd/features.h"
 
+/* What is left of a thread's items: the first, and 32 bits higher the end. In a cache line of its own. */
+typedef struct range {
+    _Alignas(64) _Atomic uint64_t left;
+} range;
+
 struct rt_dense {
     const rt_kernels *kernels;
     rt_threads       *threads;
     int32_t           n_threads;
     unsigned char    *panels; /* RT_PANEL_BYTES for each thread */
+    range            *ranges; /* one for each thread            */
 };
+
+_Static_assert(RT_PANEL_BYTES % 64 == 0 && sizeof(range) == RT_THREAD_BYTES - RT_PANEL_BYTES, "both lie in one piece");
 
 static int always(void) { return 1; }
 
@@ -49,10 +57,12 @@ gdn_status rt_dense_create(const char *isa, rt_threads *threads, rt_dense **dens
         return rt_fail(GDN_UNSUPPORTED, "isa is \"%s\"; this processor has %s", isa, present);
     const int32_t n_threads = rt_threads_count(threads);
     void         *panels;
-    rt_dense     *d = rt_calloc_with(sizeof *d, (uint64_t)n_threads, RT_PANEL_BYTES, "decoded weights", &panels);
+    rt_dense     *d =
+        rt_calloc_with(sizeof *d, (uint64_t)n_threads, RT_THREAD_BYTES, "decoded weights", &panels);
     if (!d)
         return GDN_OUT_OF_MEMORY;
-    *d     = (rt_dense){ kernels, threads, n_threads, panels };
+    *d     = (rt_dense){ kernels, threads, n_threads, panels,
+                         (range *)(void *)((unsigned char *)panels + (int64_t)n_threads * RT_PANEL_BYTES) };
     *dense = d;
     return GDN_OK;
 }
@@ -61,7 +71,11 @@ void rt_dense_destroy(rt_dense *d) { rt_free(d); }
 
 const char *rt_dense_isa(const rt_dense *d) { return d->kernels->isa; }
 
-/* ---- Work for threads: items that threads take one by one. A slot is one thread's for the length of a call. ---- */
+/* ---- Work for threads. A slot is one thread's for the length of a call. ----
+ *
+ * Each thread has a share of the items that lie one after another, and takes them in order: its weights then come from
+ * one place of memory, which its processor reads ahead. Who has none left takes the last one of another's, again and
+ * again, so that all end at the same time, however many they are and whatever else they have to do. */
 
 typedef void item_fn(const rt_dense *d, const void *arg, int64_t item, int32_t slot);
 
@@ -69,16 +83,35 @@ typedef struct job {
     const rt_dense *d;
     item_fn        *fn;
     const void     *arg;
-    int64_t         n_items;
-    _Atomic int64_t next;
+    int32_t         n_slots;
 } job;
+
+static void set_range(range *r, int64_t first, int64_t end)
+{
+    atomic_store_explicit(&r->left, (uint64_t)first | (uint64_t)end << 32, memory_order_relaxed);
+}
+
+/* The first item that is left, or the last one; -1 where there is none. */
+static int64_t take(range *r, int last)
+{
+    uint64_t left = atomic_load_explicit(&r->left, memory_order_relaxed), then;
+    do {
+        if ((uint32_t)left >= left >> 32)
+            return -1;
+        then = last ? left - (UINT64_C(1) << 32) : left + 1;
+    } while (!atomic_compare_exchange_weak_explicit(&r->left, &left, then, memory_order_relaxed, memory_order_relaxed));
+    return last ? (int64_t)(then >> 32) : (int64_t)(uint32_t)left;
+}
 
 static void work(void *user, int32_t slot)
 {
-    job                *j      = user;
+    const job          *j      = user;
     const gdn_float_env caller = gdn_float_env_enter();
-    for (int64_t i; (i = atomic_fetch_add_explicit(&j->next, 1, memory_order_relaxed)) < j->n_items;)
-        j->fn(j->d, j->arg, i, slot);
+    for (int32_t k = 0; k < j->n_slots; k++) { /* its own, then those of the others */
+        range *r = &j->d->ranges[(slot + k) % j->n_slots];
+        for (int64_t i; (i = take(r, k > 0)) >= 0;)
+            j->fn(j->d, j->arg, i, slot);
+    }
     gdn_float_env_leave(caller);
 }
 
@@ -86,11 +119,14 @@ static void work(void *user, int32_t slot)
 static void share(const rt_dense *d, item_fn *fn, const void *arg, int64_t n_items, int64_t cost)
 {
     enum { WORTH_WAKING = 5000 }; /* a parallel region costs some 1000 ns where its threads are awake */
-    job j = { d, fn, arg, n_items, 0 };
-    if (d->n_threads == 1 || n_items <= 1 || cost < WORTH_WAKING)
+    const int alone = d->n_threads == 1 || n_items <= 1 || cost < WORTH_WAKING;
+    job       j     = { d, fn, arg, alone ? 1 : n_items < d->n_threads ? (int32_t)n_items : d->n_threads };
+    for (int32_t slot = 0; slot < j.n_slots; slot++)
+        set_range(&d->ranges[slot], n_items * slot / j.n_slots, n_items * (slot + 1) / j.n_slots);
+    if (alone)
         work(&j, 0);
     else
-        rt_parallel_for(d->threads, n_items < d->n_threads ? (int32_t)n_items : d->n_threads, work, &j);
+        rt_parallel_for(d->threads, j.n_slots, work, &j);
 }
 
 /* Rows in groups that are large enough to be worth taking. */

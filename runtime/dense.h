@@ -29,13 +29,15 @@ uint64_t rt_matmul_scratch(int32_t n_rows, int32_t n_columns);
  *       p[0..15] = +0
  *       for block b = 0, 1, ..:   t = sum over the block of q * w, an exact integer
  *                                 p[b % 16] = fma(t, dw * d, p[b % 16])
- *                                 p[b % 16] = fma(-m, d * (sum of q), p[b % 16])       Q4_K, Q5_K
+ *                                 p[b % 16] = fma(-m, d * (sum of c * q), p[b % 16])   types with minima
  *       for h = 8, 4, 2, 1:       p[l] = p[l] + p[l + h]     for l < h
- *   A block with its scale dw (d x 6-bit scale in Q4_K, Q5_K: exact) has 32 elements whatever the type; the 8-bit
- * scales of Q6_K, two per block, are in the integer t, which stays below 2^24. Blocks are filled up to a multiple of 16
- * with zeros. One partial per block, not per group of lanes: so a vector's lanes can be blocks, and the integers need
- * no sum across lanes, whatever the width. Every block of W is decoded once for all rows of a tile. Parallel over
- * outputs. */
+ *   A block has 32 elements whatever the type, the scale dw (d x the block's own: exact) and the integers w. The scales
+ * of 16 elements, two per block, that Q2_K, Q3_K, Q6_K, IQ1_M, IQ2_XS and IQ2_S have are in the integer t, which stays
+ * below 2^24; c is 1, and in Q2_K the two minima of 16 elements, as integers. Which types have minima, and what dw, w
+ * and m are: weights.h and quant_blocks.h; IQ1, IQ2 and IQ3_XXS count in eighths and quarters of d, MXFP4 in halves, so
+ * that w are integers. Blocks are filled up to a multiple of 16 with zeros. One partial per block, not per group of
+ * lanes: so a vector's lanes can be blocks, and the integers need no sum across lanes, whatever the width. Every block
+ * of W is decoded once for all rows of a tile. Parallel over outputs. */
 void rt_matmul(rt_dense *d, const rt_weight *w, int32_t matrix, const float *x, int64_t x_stride, int32_t n, float *y,
                int64_t y_stride, void *scratch);
 

@@ -61,7 +61,7 @@ void rt_scalar_product(const rt_product_args *a, int32_t first, int32_t last, vo
 static inline int32_t rt_groups(int32_t n_columns) { return n_columns / RT_GROUP + (n_columns % RT_GROUP != 0); }
 static inline int64_t rt_cells_padded(int64_t n_cells) { return (n_cells + 31) / 32 * 32; }
 
-/* Rows of weights that are decoded once and then used for many rows of x. */
-enum { RT_PANEL_BYTES = 256 * 1024 };
+/* Rows of weights that are decoded once and then used for many rows of x; and with it all memory of a thread. */
+enum { RT_PANEL_BYTES = 256 * 1024, RT_THREAD_BYTES = RT_PANEL_BYTES + 64 };
 
 #endif

@@ -63,15 +63,15 @@ static void product_quantised(const rt_product_args *a, int32_t o)
         for (int32_t b = 0; b < rt_groups(a->n_columns) * RT_BLOCKS; b++) {
             const rt_x_group *x = &a->xq[(int64_t)(b / RT_BLOCKS) * a->n + r];
             const int32_t     l = b % RT_BLOCKS;
-            rt_weight_block   w = { { 0 }, { 0, 0 }, 0, 0 };
+            rt_weight_block   w = { .d = 0 };
             if (32 * b < a->n_columns)
                 rt_weight_block_read(a->type, a->w + o * a->row_bytes, b, &w);
             int32_t t[2] = { 0, 0 };
             for (int i = 0; i < 32; i++)
                 t[i / 16] += w.w[i] * x->q[32 * l + i];
             p[l] = fmaf((float)(t[0] * w.factor[0] + t[1] * w.factor[1]), w.d * x->d[l], p[l]);
-            if (a->type == RT_Q4_K || a->type == RT_Q5_K)
-                p[l] = fmaf(-w.m, x->ds[l], p[l]);
+            if (rt_type_minima(a->type))
+                p[l] = fmaf(-w.m, x->d[l] * (float)(w.min[0] * x->half[2 * l] + w.min[1] * x->half[2 * l + 1]), p[l]);
         }
         a->y[r * a->y_stride + o] = tree(p, RT_BLOCKS);
     }

@@ -267,7 +267,7 @@ static uint64_t tables_bytes(const rt_engine *e, int32_t n_threads)
     const uint64_t    B = (uint64_t)e->n_batch, rows = (uint64_t)e->n_seqs * (uint64_t)e->n_snapshots;
     return 4 * (uint64_t)e->n_positions * (uint64_t)hp->n_rot +                         /* rotary angles              */
            4 * threads * (uint64_t)(hp->n_head / hp->n_head_kv) * cells +              /* attention's scores         */
-           threads * RT_PANEL_BYTES +                                                  /* decoded rows of weights    */
+           threads * RT_THREAD_BYTES +                                                 /* decoded rows of weights    */
            4 * (uint64_t)e->model->n_recurrent *                                       /* convolutions, A, dt_bias   */
                ((uint64_t)hp->n_channels * (uint64_t)hp->conv_kernel + 2 * (uint64_t)hp->n_value_heads) +
            threads * (112 << 10) +                                                     /* the kernels' workspace     */

@@ -61,12 +61,7 @@ static gdn_status open_bytes(const void *bytes, uint64_t n, int mapped, const ch
     return GDN_OK;
 }
 
-gdn_status rt_gguf_open_memory(const void *bytes, uint64_t n, rt_gguf **file)
-{
-    return rt_gguf_open_memory_within(bytes, n, NULL, file);
-}
-
-gdn_status rt_gguf_open_memory_within(const void *bytes, uint64_t n, rt_budget *budget, rt_gguf **file)
+gdn_status gguf_open_bytes(const void *bytes, uint64_t n, rt_budget *budget, rt_gguf **file)
 {
     *file = NULL;
     if (!bytes && n)
@@ -74,9 +69,7 @@ gdn_status rt_gguf_open_memory_within(const void *bytes, uint64_t n, rt_budget *
     return open_bytes(bytes, n, 0, "memory", budget, file);
 }
 
-gdn_status rt_gguf_open(const char *path, rt_gguf **file) { return rt_gguf_open_within(path, NULL, file); }
-
-gdn_status rt_gguf_open_within(const char *path, rt_budget *budget, rt_gguf **file)
+gdn_status gguf_open_file(const char *path, rt_budget *budget, rt_gguf **file)
 {
     struct stat info;
     *file = NULL;
@@ -122,6 +115,7 @@ void rt_gguf_close(rt_gguf *file)
         memcpy(&mapping, &file->bytes, sizeof mapping); /* munmap wants it without const */
         (void)munmap(mapping, (size_t)file->n_bytes);
     }
+    gguf_close_parts(file);
     rt_free(file->path);
     rt_free(file->keys);
     rt_free(file->tensors);
@@ -132,7 +126,13 @@ void rt_gguf_close(rt_gguf *file)
 }
 
 const char *rt_gguf_path(const rt_gguf *file) { return file->path; }
-uint64_t    rt_gguf_bytes(const rt_gguf *file) { return file->n_bytes; }
+uint64_t    rt_gguf_bytes(const rt_gguf *file)
+{
+    uint64_t bytes = file->n_bytes;
+    for (int32_t p = 0; p < file->n_parts; p++)
+        bytes += file->part[p]->n_bytes;
+    return bytes;
+}
 int64_t     rt_gguf_n_tensors(const rt_gguf *file) { return file->n_tensors; }
 
 const rt_gguf_tensor *rt_gguf_tensor_at(const rt_gguf *file, int64_t index)

@@ -36,14 +36,23 @@ typedef struct rt_gguf_tensor {
 /* Open a file, or a file's bytes in memory (kept by the caller; what the fuzz target uses). A path is a regular file's:
  * what is a folder, a pipe, a socket or a device is refused, and never waited for. _within: what the reader allocates
  * is counted against `budget`, which may be NULL. */
+/* A model in several files (split.count; NAME-00001-of-00003.gguf) is opened by its first: the others beside it are
+ * mapped too, each is checked as strictly, and all tensors are in one list. _memory_parts: the same of files in memory,
+ * in their order; those that are more than split.count are not looked at. */
+typedef struct rt_gguf_part {
+    const void *at;
+    uint64_t    n;
+} rt_gguf_part;
+
 gdn_status rt_gguf_open(const char *path, rt_gguf **file);
 gdn_status rt_gguf_open_within(const char *path, rt_budget *budget, rt_gguf **file);
 gdn_status rt_gguf_open_memory(const void *bytes, uint64_t n, rt_gguf **file);
 gdn_status rt_gguf_open_memory_within(const void *bytes, uint64_t n, rt_budget *budget, rt_gguf **file);
+gdn_status rt_gguf_open_memory_parts(const rt_gguf_part *parts, int32_t n_parts, rt_budget *budget, rt_gguf **file);
 void       rt_gguf_close(rt_gguf *file);
 
-const char *rt_gguf_path(const rt_gguf *file); /* "memory" where there is none */
-uint64_t    rt_gguf_bytes(const rt_gguf *file);
+const char *rt_gguf_path(const rt_gguf *file); /* of the first part; "memory" where there is none */
+uint64_t    rt_gguf_bytes(const rt_gguf *file); /* of all parts */
 
 /* Tensors: in file order, and by name (NULL when absent). */
 int64_t               rt_gguf_n_tensors(const rt_gguf *file);

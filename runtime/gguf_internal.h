@@ -1,5 +1,5 @@
 /* The reader of GGUF files, between its files: gguf.c opens and answers for tensors, gguf_parse.c checks the
- * bytes, gguf_get.c answers for metadata. */
+ * bytes, gguf_get.c answers for metadata, gguf_split.c makes one of the parts of a model. */
 #ifndef GDN_RUNTIME_GGUF_INTERNAL_H
 #define GDN_RUNTIME_GGUF_INTERNAL_H
 
@@ -26,6 +26,8 @@ struct rt_gguf {
     int64_t              n_tensors;
     const rt_string    **key_index;    /* names in the order of their bytes; each is the first member  */
     const rt_string    **tensor_index; /* of a gguf_key or an rt_gguf_tensor                           */
+    rt_gguf            **part;         /* a model in several files: those after this one, whose    */
+    int32_t              n_parts;      /* tensors are in the list above                            */
     uint64_t            *string_at;    /* position in the file of every GGUF_MARK-th string of each array */
 };
 
@@ -33,6 +35,11 @@ enum { GGUF_MARK = 16 };
 
 /* Check all of file->bytes and fill the rest. budget: see gguf.h. */
 gdn_status gguf_parse(rt_gguf *file, rt_budget *budget);
+
+/* One file, or one file's bytes, whatever they say of parts; *file is NULL after a failure. */
+gdn_status gguf_open_file(const char *path, rt_budget *budget, rt_gguf **file);
+gdn_status gguf_open_bytes(const void *bytes, uint64_t n, rt_budget *budget, rt_gguf **file);
+void gguf_close_parts(rt_gguf *first);
 
 /* Entry of that name in an index, or NULL. */
 const rt_string *gguf_lookup(const rt_string *const *index, int64_t n, const char *name, uint64_t bytes);

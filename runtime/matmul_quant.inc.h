@@ -3,8 +3,9 @@
  *   wv                     vector of bytes; WV of them hold 64 bytes
  *   group                  512 weights, decoded
  *   wv_load(p), wv_store(p, a)
- *   blocks_to_units(base, stride, w)   16 blocks of 32 bytes, brought into the order below
- *   decode_<type>(from, g)             a group of 512 weights, as unsigned bytes (Q8_0: see Q8_SIGNED)
+ *   blocks_to_units(base, stride, n, w)   16 blocks of 32 bytes, brought into the order below
+ *   decode_<type>(from, n, g)          a group of 512 weights, as unsigned bytes (Q8_0: see Q8_SIGNED)
+ *                                      where the row has only n of the 16 blocks, zeros stand for the others
  *   STEPWISE, STEP_ROWS    whether dot products are made of dot1() or of dot4(); rows that are computed together
  *   dot1(sum, w, x)        4 bytes per lane: sum + w * x, exact
  *   dot4(type, w, x)       4 x 4 bytes per lane: the sum of w[k] * x[k], exact
@@ -20,6 +21,7 @@
  * and gives lane 8 u + 4 (j % 2) + j / 2 to block 2j + u. */
 #include <string.h>
 
+#include "runtime/quant_blocks.h"
 #include "runtime/vector.inc.h"
 
 enum {
@@ -30,31 +32,97 @@ enum {
     BLOCK_OUTPUTS = 32
 };
 
-GDN_INLINE int group_bytes(int type)
+/* Types with scales of 16 elements; with minima. */
+GDN_INLINE int has_factors(int type) { return type == RT_Q6_K || (type & RT_BLOCKWISE && type & RT_FACTORS); }
+GDN_INLINE int has_minima(int type)
 {
-    return type == RT_Q8_0   ? 16 * 34
-           : type == RT_Q4_0 ? 16 * 18
-           : type == RT_Q4_K ? 2 * 144
-           : type == RT_Q5_K ? 2 * 176
-                             : 2 * 210;
+    return type == RT_Q4_K || type == RT_Q5_K || (type & RT_BLOCKWISE && type & RT_MINIMA);
 }
 
-GDN_INLINE void decode(int type, const unsigned char *from, group *g)
+GDN_INLINE int group_bytes(const rt_product_args *a, int type)
 {
-    if (type == RT_Q8_0) decode_q8_0(from, g);
-    else if (type == RT_Q4_0) decode_q4_0(from, g);
-    else if (type == RT_Q4_K) decode_k4_k5(from, 0, g);
-    else if (type == RT_Q5_K) decode_k4_k5(from, 1, g);
-    else decode_q6_k(from, g);
+    return type & RT_BLOCKWISE ? (int)(a->row_bytes * RT_GROUP / a->n_columns)
+           : type == RT_Q8_0   ? 16 * 34
+           : type == RT_Q4_0   ? 16 * 18
+           : type == RT_Q4_K   ? 2 * 144
+           : type == RT_Q5_K   ? 2 * 176
+                               : 2 * 210;
 }
 
-/* A row's last group, where it is not full: its blocks, then zeros. */
-static void copy_tail(int type, const unsigned char *from, int32_t n_columns, unsigned char padded[16 * 34])
+/* Whether 8 blocks make a super-block, which rows have whole. */
+GDN_INLINE int is_super(int type) { return type == RT_Q4_K || type == RT_Q5_K || type == RT_Q6_K; }
+
+/* ---- Types without a decoder in registers: block by block into memory, in the order of blocks ---- */
+
+typedef struct blocks {
+    int8_t  w[RT_GROUP];       /* unless Q8_SIGNED, 128 larger                                            */
+    float   d[RT_BLOCKS];      /* in the order of lanes                                                   */
+    float   m[RT_BLOCKS];
+    int32_t factor[2 * RT_BLOCKS]; /* in the order of accumulators; the minima's factors 16 bits higher   */
+} blocks;
+
+GDN_INLINE void read_blocks(int type, int block, int bytes, const unsigned char *from, int n, blocks *out)
 {
-    const int    bytes = group_bytes(type);
-    const size_t there = (size_t)(n_columns % RT_GROUP / 32 * bytes / 16);
-    memcpy(padded, from, there);
-    memset(padded + there, 0, (size_t)bytes - there);
+    for (int b = 0; b < n; b++) {
+        rt_weight_block one = { .factor = { 1, 1 }, .min = { 1, 1 } };
+        const int       u = b % 2, j = b / 2;
+        rt_read_block(type, from + 32 * b / block * bytes, b % 8, &one);
+        for (int i = 0; i < 32; i++) out->w[32 * b + i] = Q8_SIGNED ? one.w[i] : (int8_t)(one.w[i] ^ -128);
+        out->d[8 * u + 4 * (j % 2) + j / 2] = one.d;
+        if (rt_type_minima(type)) out->m[8 * u + 4 * (j % 2) + j / 2] = one.m;
+        for (int h = 0; h < 2 && rt_type_factors(type); h++)
+            out->factor[16 * u + 8 * (j % 2) + 4 * h + j / 2] =
+                rt_type_minima(type) ? one.factor[h] | one.min[h] << 16 : one.factor[h];
+    }
+}
+
+static void __attribute__((noinline)) read_any(int32_t type, const unsigned char *from, int n, blocks *out)
+{
+    switch (type) {
+    case RT_Q4_1: read_blocks(RT_Q4_1, 32, 20, from, n, out); return;
+    case RT_Q5_0: read_blocks(RT_Q5_0, 32, 22, from, n, out); return;
+    case RT_Q5_1: read_blocks(RT_Q5_1, 32, 24, from, n, out); return;
+    case RT_Q2_K: read_blocks(RT_Q2_K, 256, 84, from, n, out); return;
+    case RT_Q3_K: read_blocks(RT_Q3_K, 256, 110, from, n, out); return;
+    case RT_IQ1_S: read_blocks(RT_IQ1_S, 256, 50, from, n, out); return;
+    case RT_IQ1_M: read_blocks(RT_IQ1_M, 256, 56, from, n, out); return;
+    case RT_IQ2_XXS: read_blocks(RT_IQ2_XXS, 256, 66, from, n, out); return;
+    case RT_IQ2_XS: read_blocks(RT_IQ2_XS, 256, 74, from, n, out); return;
+    case RT_IQ2_S: read_blocks(RT_IQ2_S, 256, 82, from, n, out); return;
+    case RT_IQ3_XXS: read_blocks(RT_IQ3_XXS, 256, 98, from, n, out); return;
+    case RT_IQ3_S: read_blocks(RT_IQ3_S, 256, 110, from, n, out); return;
+    case RT_IQ4_NL: read_blocks(RT_IQ4_NL, 32, 18, from, n, out); return;
+    case RT_IQ4_XS: read_blocks(RT_IQ4_XS, 256, 136, from, n, out); return;
+    default: read_blocks(RT_MXFP4, 32, 17, from, n, out); return;
+    }
+}
+
+GDN_INLINE void decode_blockwise(int32_t actual, int type, const unsigned char *from, int n, group *g)
+{
+    blocks b;
+    if (n < RT_BLOCKS) memset(&b, 0, sizeof b);
+    read_any(actual, from, n, &b);
+    blocks_to_units((const unsigned char *)b.w, 32, RT_BLOCKS, g->w);
+    UNROLLED
+    for (int l = 0; l < LANES; l++) {
+        g->d[l] = v_load(b.d + l * GDN_VL);
+        if (has_minima(type)) g->m[l] = v_load(b.m + l * GDN_VL);
+    }
+    if (has_factors(type)) {
+        UNROLLED
+        for (int ua = 0; ua < 2 * WV; ua++) g->factor[ua / WV][ua % WV] = vi_load(b.factor + ua * (16 / WV));
+    }
+}
+
+/* n: blocks of it that the row has, a constant 16 but in a row's last group. */
+GDN_INLINE void decode(int32_t actual, int type, const unsigned char *from, int n, group *g)
+{
+    if (type & RT_BLOCKWISE) decode_blockwise(actual, type, from, n, g);
+    else if (type == RT_Q8_0) decode_q8_0(from, n, g);
+    else if (type == RT_Q4_0) decode_q4_0(from, n, g);
+    else if (type == RT_Q4_K) decode_k4_k5(from, 0, n, g);
+    else if (type == RT_Q5_K) decode_k4_k5(from, 1, n, g);
+    else decode_q6_k(from, n, g);
 }
 
 /* Have the compiler load it once, not as the operand of several instructions. */
@@ -103,17 +171,25 @@ GDN_INLINE void dot_group(int type, const group *g, int n_outputs, const rt_x_gr
 GDN_INLINE void add_group(int type, const group *g, int n_outputs, const rt_x_group *x, int n_rows, vf p[][TILE][LANES])
 {
     vi acc[TILE * STEP_ROWS][2][WV], t[TILE * STEP_ROWS][LANES];
+    vi less[TILE * STEP_ROWS][2][WV], less_of[TILE * STEP_ROWS][LANES]; /* Q2_K: sums of inputs by minima's factors */
     dot_group(type, g, n_outputs, x, n_rows, acc);
     UNROLLED
     for (int c = 0; c < n_outputs * n_rows; c++) {
         const int o = c / n_rows, y = c % n_rows;
-        if (type == RT_Q6_K) { /* weights are 32 too large; scales of 16 */
+        if (has_factors(type)) { /* scales of 16; weights are 32, or 128, too large */
             UNROLLED
             for (int ua = 0; ua < 2 * WV; ua++) {
                 const vi sum = vi_load(x[y].half + ua * (16 / WV));
-                acc[c][ua / WV][ua % WV] =
-                    vi_mul(vi_sub(acc[c][ua / WV][ua % WV], vi_shl(sum, 5)), g[o].factor[ua / WV][ua % WV]);
+                vi      *dot = &acc[c][ua / WV][ua % WV], factor = g[o].factor[ua / WV][ua % WV];
+                if (type == RT_Q6_K) *dot = vi_sub(*dot, vi_shl(sum, 5));
+                else if (!Q8_SIGNED) *dot = vi_sub(*dot, vi_shl(sum, 7));
+                if (has_minima(type)) {
+                    less[c][ua / WV][ua % WV] = vi_mul(sum, vi_shr(factor, 16));
+                    factor = vi_and(factor, vi_set1(0xffff));
+                }
+                *dot = vi_mul(*dot, factor);
             }
+            if (has_minima(type)) unite(less[c], less_of[c]);
         }
         unite(acc[c], t[c]);
     }
@@ -124,10 +200,14 @@ GDN_INLINE void add_group(int type, const group *g, int n_outputs, const rt_x_gr
         for (int l = 0; l < LANES; l++) {
             vi dot = t[c][l];
             vf sum = p[y][o][l];
-            if (type == RT_Q8_0 && !Q8_SIGNED) dot = vi_sub(dot, vi_shl(vi_load(x[y].sum + l * GDN_VL), 7));
+            if (rt_signed_bytes(type) && !Q8_SIGNED && !has_factors(type))
+                dot = vi_sub(dot, vi_shl(vi_load(x[y].sum + l * GDN_VL), 7));
             if (type == RT_Q4_0) dot = vi_sub(dot, vi_shl(vi_load(x[y].sum + l * GDN_VL), 3));
-            sum = v_fma(v_from_int(dot), v_mul(g[o].d[l], v_load(x[y].d + l * GDN_VL)), sum);
-            if (type == RT_Q4_K || type == RT_Q5_K) sum = v_fnma(g[o].m[l], v_load(x[y].ds + l * GDN_VL), sum);
+            const vf d = v_load(x[y].d + l * GDN_VL);
+            sum = v_fma(v_from_int(dot), v_mul(g[o].d[l], d), sum);
+            if (has_minima(type) && has_factors(type))
+                sum = v_fnma(g[o].m[l], v_mul(d, v_from_int(less_of[c][l])), sum);
+            else if (has_minima(type)) sum = v_fnma(g[o].m[l], v_load(x[y].ds + l * GDN_VL), sum);
             p[y][o][l] = sum;
         }
     }
@@ -198,16 +278,18 @@ GDN_INLINE void store_sums(const rt_product_args *a, const sums *s, int32_t firs
     }
 }
 
+/* Group i of a row. The last one may have fewer blocks: where their number is one of the usual ones, it is a constant,
+ * and loads and sums of what is not there vanish. */
 GDN_INLINE void decode_group(const rt_product_args *a, int type, const unsigned char *row, int32_t i, group *g)
 {
-    const unsigned char *from = row + (int64_t)i * group_bytes(type);
-    if (i < a->n_columns / RT_GROUP) {
-        decode(type, from, g);
-    } else {
-        unsigned char padded[16 * 34];
-        copy_tail(type, from, a->n_columns, padded);
-        decode(type, padded, g);
-    }
+    const unsigned char *from = row + (int64_t)i * group_bytes(a, type);
+    const int            n    = a->n_columns % RT_GROUP / 32, whole = i < a->n_columns / RT_GROUP;
+    if (type & RT_BLOCKWISE) decode(a->type, type, from, whole ? RT_BLOCKS : n, g);
+    else if (whole) decode(a->type, type, from, RT_BLOCKS, g);
+    else if (n == 8 || is_super(type)) decode(a->type, type, from, 8, g);
+    else if (n == 4) decode(a->type, type, from, 4, g);
+    else if (n == 12) decode(a->type, type, from, 12, g);
+    else decode(a->type, type, from, n, g);
 }
 
 /* The same part of the next row; past the end it does no harm. With one or two rows of inputs the processor's own
@@ -221,7 +303,7 @@ GDN_INLINE void prefetch_ahead(const unsigned char *p, int bytes)
 GDN_INLINE void few_rows(const rt_product_args *a, int type, int32_t first, int32_t n_outputs, int32_t row, int n_rows,
                      sums *s)
 {
-    const int n_groups = rt_groups(a->n_columns), whole = a->n_columns / RT_GROUP, step = segment(n_rows);
+    const int n_groups = rt_groups(a->n_columns), step = segment(n_rows), bytes = group_bytes(a, type);
     zero_sums(s, n_outputs, n_rows);
     for (int from = 0, to; from < n_groups; from = to) {
         to = n_groups - from <= step ? n_groups : from + step;
@@ -230,9 +312,8 @@ GDN_INLINE void few_rows(const rt_product_args *a, int type, int32_t first, int3
             for (int i = from; i < to; i++) {
                 const rt_x_group *x = a->xq + (int64_t)i * a->n + row;
                 group g;
-                if (n_rows > 2) prefetch_ahead(w + a->row_bytes + (int64_t)i * group_bytes(type), group_bytes(type));
-                if (i < whole) decode(type, w + (int64_t)i * group_bytes(type), &g);
-                else decode_group(a, type, w, i, &g);
+                if (n_rows > 2) prefetch_ahead(w + a->row_bytes + (int64_t)i * bytes, bytes);
+                decode_group(a, type, w, i, &g);
                 add_rows(type, &g, 1, x, n_rows, (vf(*)[TILE][LANES])&s->p[o / TILE][0][o % TILE]);
             }
         }
@@ -309,14 +390,35 @@ static void product_q6_k(const rt_product_args *a, int32_t first, int32_t last, 
     quant_product(a, RT_Q6_K, first, last, panel);
 }
 
+static void product_blockwise(const rt_product_args *a, int32_t first, int32_t last, void *panel)
+{
+    quant_product(a, RT_BLOCKWISE, first, last, panel);
+}
+static void product_minima(const rt_product_args *a, int32_t first, int32_t last, void *panel)
+{
+    quant_product(a, RT_BLOCKWISE | RT_MINIMA, first, last, panel);
+}
+static void product_factors(const rt_product_args *a, int32_t first, int32_t last, void *panel)
+{
+    quant_product(a, RT_BLOCKWISE | RT_FACTORS, first, last, panel);
+}
+static void product_both(const rt_product_args *a, int32_t first, int32_t last, void *panel)
+{
+    quant_product(a, RT_BLOCKWISE | RT_FACTORS | RT_MINIMA, first, last, panel);
+}
+
 static void product(const rt_product_args *a, int32_t first, int32_t last, void *panel)
 {
-    if (a->type == RT_Q8_0) product_q8_0(a, first, last, panel);
+    if (!a->xq) product_of_floats(a, first, last);
+    else if (a->type == RT_Q8_0) product_q8_0(a, first, last, panel);
     else if (a->type == RT_Q4_0) product_q4_0(a, first, last, panel);
     else if (a->type == RT_Q4_K) product_q4_k(a, first, last, panel);
     else if (a->type == RT_Q5_K) product_q5_k(a, first, last, panel);
     else if (a->type == RT_Q6_K) product_q6_k(a, first, last, panel);
-    else product_of_floats(a, first, last);
+    else if (rt_type_factors(a->type) && rt_type_minima(a->type)) product_both(a, first, last, panel);
+    else if (rt_type_factors(a->type)) product_factors(a, first, last, panel);
+    else if (rt_type_minima(a->type)) product_minima(a, first, last, panel);
+    else product_blockwise(a, first, last, panel);
 }
 
 /* ---- Inputs ---- */
@@ -368,7 +470,7 @@ static void quantize_group(const float *x, rt_x_group *out)
         }
         pack_i8(q + 32 * b, values);
     }
-    blocks_to_units((const unsigned char *)q, 32, ordered);
+    blocks_to_units((const unsigned char *)q, 32, RT_BLOCKS, ordered);
     for (int k = 0; k < 4; k++) ones[k] = wv_ones();
     for (int u = 0; u < 2; u++) {
         for (int a = 0; a < WV; a++) {

@@ -277,8 +277,7 @@ static rt_weight matrix(reader *r, int flags, int32_t n_columns, int32_t n_rows,
     const rt_type_info *type = rt_type_describe(t->type);
     if (!type || !t->data) {
         r->status = rt_fail(GDN_UNSUPPORTED,
-                            "tensor %s has ggml type %d; F32, F16, BF16, Q8_0, Q4_0, Q4_K, Q5_K and Q6_K can be run",
-                            name, (int)t->type);
+                            "tensor %s has ggml type %d; %s can be run", name, (int)t->type, rt_type_names());
         return none;
     }
     const int64_t rows = n_rows ? n_rows : t->ne[1]; /* 0: as many as there are, which is the vocabulary */

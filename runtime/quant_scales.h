@@ -1,10 +1,12 @@
-/* Scales of the K types for the vector versions: bytes in the order of lanes (matmul_quant.inc.h). x86. */
+/* What the vector versions for x86 share (matmul_quant.inc.h): scales of types as bytes in the order of lanes. */
 #ifndef GDN_RUNTIME_QUANT_SCALES_H
 #define GDN_RUNTIME_QUANT_SCALES_H
 
 #include <immintrin.h>
 #include <stdint.h>
 #include <string.h>
+
+#include "runtime/weights.h"
 
 static inline uint32_t rt_load_u32(const unsigned char *p)
 {
@@ -18,6 +20,27 @@ static inline uint16_t rt_load_u16(const unsigned char *p)
     uint16_t x;
     memcpy(&x, p, 2);
     return x;
+}
+
+/* What the templates of matmul_quant.inc.h take for a type: one that has a decoder of its own, or, for all others, how
+ * they are multiplied. */
+enum { RT_BLOCKWISE = 1024, RT_FACTORS = 1, RT_MINIMA = 2 };
+
+/* Whether decoded bytes are weights as they are, and not so much larger that none is negative. */
+static inline int rt_signed_bytes(int type)
+{
+    return type == RT_Q8_0 || (type & RT_BLOCKWISE);
+}
+
+/* A group's blocks that lie beyond the end of the row are read here. */
+static const unsigned char rt_no_block[256] = { 0 };
+
+/* Block b, `stride` bytes after the one before, of a group of which the row has n; with n a constant 16 nothing is
+ * asked. */
+static inline __attribute__((always_inline)) const unsigned char *rt_block_at(const unsigned char *from, int stride,
+                                                                              int b, int n)
+{
+    return b < n ? from + b * stride : rt_no_block;
 }
 
 /* Lane 8 u + 4 (j % 2) + j / 2 is block 2 j + u. */
@@ -68,10 +91,10 @@ static inline __attribute__((always_inline)) __m256i rt_scales_q6(const unsigned
                                    _mm_loadu_si128((const __m128i *)(const void *)second), 1);
 }
 
-/* 16 F16, `stride` bytes apart, in the order of lanes. */
-static inline __attribute__((always_inline)) __m256i rt_scales_f16(const unsigned char *from, int stride)
+/* F16 of 16 blocks, `stride` bytes apart, of which n are there, in the order of lanes. */
+static inline __attribute__((always_inline)) __m256i rt_scales_f16(const unsigned char *from, int stride, int n)
 {
-#define SCALE(b) (short)rt_load_u16(from + (b)*stride)
+#define SCALE(b) (short)rt_load_u16(rt_block_at(from, stride, b, n))
     return _mm256_setr_epi16(SCALE(0), SCALE(4), SCALE(8), SCALE(12), SCALE(2), SCALE(6), SCALE(10), SCALE(14),
                              SCALE(1), SCALE(5), SCALE(9), SCALE(13), SCALE(3), SCALE(7), SCALE(11), SCALE(15));
 #undef SCALE

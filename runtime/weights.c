@@ -6,17 +6,21 @@
 
 #include "numerics/convert.h"
 #include "numerics/float_env.h"
+#include "runtime/quant_blocks.h"
 
-static const struct { int32_t type; rt_type_info info; } types[] = {
-    { RT_F32,  { "F32",  1,   4   } },
-    { RT_F16,  { "F16",  1,   2   } },
-    { RT_BF16, { "BF16", 1,   2   } },
-    { RT_Q4_0, { "Q4_0", 32,  18  } },
-    { RT_Q8_0, { "Q8_0", 32,  34  } },
-    { RT_Q4_K, { "Q4_K", 256, 144 } },
-    { RT_Q5_K, { "Q5_K", 256, 176 } },
-    { RT_Q6_K, { "Q6_K", 256, 210 } },
-};
+/* One list: types, and their names for texts. */
+#define TYPES(X)                                                                                                       \
+    X(F32, 1, 4) X(F16, 1, 2) X(BF16, 1, 2) X(Q8_0, 32, 34) X(Q4_0, 32, 18) X(Q4_1, 32, 20) X(Q5_0, 32, 22)            \
+    X(Q5_1, 32, 24) X(Q2_K, 256, 84) X(Q3_K, 256, 110) X(Q4_K, 256, 144) X(Q5_K, 256, 176) X(Q6_K, 256, 210)           \
+    X(IQ1_S, 256, 50) X(IQ1_M, 256, 56) X(IQ2_XXS, 256, 66) X(IQ2_XS, 256, 74) X(IQ2_S, 256, 82) X(IQ3_XXS, 256, 98)   \
+    X(IQ3_S, 256, 110) X(IQ4_NL, 32, 18) X(IQ4_XS, 256, 136)
+
+#define ROW(name, block, bytes)  { RT_##name, { #name, block, bytes } },
+#define NAME(name, block, bytes) #name ", "
+
+static const struct { int32_t type; rt_type_info info; } types[] = { TYPES(ROW) ROW(MXFP4, 32, 17) };
+
+const char *rt_type_names(void) { return TYPES(NAME) "MXFP4"; }
 
 const rt_type_info *rt_type_describe(int32_t type)
 {
@@ -64,28 +68,34 @@ static void read_k6(const unsigned char *at, int32_t j, rt_weight_block *out)
     for (int i = 0; i < 2; i++)
         out->factor[i] = (int8_t)at[192 + 2 * j + i];
     out->d = gdn_load_f16(at + 208);
-    out->m = 0;
+}
+
+static void read_q8_0(const unsigned char *at, rt_weight_block *out)
+{
+    out->d = gdn_load_f16(at);
+    memcpy(out->w, at + 2, 32);
+}
+
+static void read_q4_0(const unsigned char *at, rt_weight_block *out)
+{
+    out->d = gdn_load_f16(at);
+    rt_read_nibbles(at + 2, 0, 8, out);
 }
 
 void rt_weight_block_read(int32_t type, const unsigned char *row, int32_t b, rt_weight_block *out)
 {
-    out->factor[0] = out->factor[1] = 1;
+    const rt_type_info  *info = rt_type_describe(type);
+    const unsigned char *at   = row + (int64_t)(32 * (int64_t)b / info->block) * info->block_bytes;
+    const int32_t        j    = b % 8;
+    out->factor[0] = out->factor[1] = out->min[0] = out->min[1] = 1;
     out->m = 0;
-    if (type == RT_Q8_0) {
-        const unsigned char *at = row + (int64_t)b * 34;
-        out->d = gdn_load_f16(at);
-        memcpy(out->w, at + 2, 32);
-    } else if (type == RT_Q4_0) { /* low nibbles are elements 0..15, high ones 16..31 */
-        const unsigned char *at = row + (int64_t)b * 18;
-        out->d = gdn_load_f16(at);
-        for (int i = 0; i < 16; i++) {
-            out->w[i]      = (int8_t)((at[2 + i] & 15) - 8);
-            out->w[i + 16] = (int8_t)((at[2 + i] >> 4) - 8);
-        }
-    } else if (type == RT_Q6_K) {
-        read_k6(row + (int64_t)(b / 8) * 210, b % 8, out);
-    } else {
-        read_k4_k5(row + (int64_t)(b / 8) * (type == RT_Q5_K ? 176 : 144), type == RT_Q5_K, b % 8, out);
+    switch (type) {
+    case RT_Q8_0: read_q8_0(at, out); return;
+    case RT_Q4_0: read_q4_0(at, out); return;
+    case RT_Q4_K: read_k4_k5(at, 0, j, out); return;
+    case RT_Q5_K: read_k4_k5(at, 1, j, out); return;
+    case RT_Q6_K: read_k6(at, j, out); return;
+    default: rt_read_block(type, at, j, out); return;
     }
 }
 
@@ -103,7 +113,8 @@ void rt_weight_row(const rt_weight *w, int64_t row, float *out)
             rt_weight_block block;
             rt_weight_block_read(w->type, from, b, &block);
             for (int i = 0; i < 32; i++) /* all but the last operation are exact, or nothing follows them */
-                out[32 * b + i] = block.d * (float)block.factor[i / 16] * (float)block.w[i] - block.m;
+                out[32 * b + i] = block.d * (float)block.factor[i / 16] * (float)block.w[i] -
+                                  block.m * (float)block.min[i / 16];
         }
     }
     gdn_float_env_leave(caller);

@@ -6,14 +6,29 @@
 
 /* ggml's type numbers, as they stand in GGUF files; those that the runtime can multiply with. */
 typedef enum rt_type {
-    RT_F32  = 0,
-    RT_F16  = 1,
-    RT_Q4_0 = 2,
-    RT_Q8_0 = 8,
-    RT_Q4_K = 12,
-    RT_Q5_K = 13,
-    RT_Q6_K = 14,
-    RT_BF16 = 30
+    RT_F32     = 0,
+    RT_F16     = 1,
+    RT_Q4_0    = 2,
+    RT_Q4_1    = 3,
+    RT_Q5_0    = 6,
+    RT_Q5_1    = 7,
+    RT_Q8_0    = 8,
+    RT_Q2_K    = 10,
+    RT_Q3_K    = 11,
+    RT_Q4_K    = 12,
+    RT_Q5_K    = 13,
+    RT_Q6_K    = 14,
+    RT_IQ2_XXS = 16,
+    RT_IQ2_XS  = 17,
+    RT_IQ3_XXS = 18,
+    RT_IQ1_S   = 19,
+    RT_IQ4_NL  = 20,
+    RT_IQ3_S   = 21,
+    RT_IQ2_S   = 22,
+    RT_IQ4_XS  = 23,
+    RT_IQ1_M   = 29,
+    RT_BF16    = 30,
+    RT_MXFP4   = 39
 } rt_type;
 
 typedef struct rt_type_info {
@@ -24,6 +39,9 @@ typedef struct rt_type_info {
 
 /* NULL for a type that is not in the list above. */
 const rt_type_info *rt_type_describe(int32_t type);
+
+/* The names of all types, with commas between them, for texts. */
+const char *rt_type_names(void);
 
 /* A matrix of n_rows rows of n_columns elements, each row whole blocks, rows packed: row r begins at
  * data + r * row_bytes. y = W x has n_rows outputs; GGUF writes it as ne = { n_columns, n_rows }.
@@ -40,13 +58,25 @@ typedef struct rt_weight {
 /* Elements [0, n_columns) of row r (counted over all matrices) as F32. Each is rounded once; F16, BF16 exact. */
 void rt_weight_row(const rt_weight *w, int64_t row, float *out);
 
-/* 32 elements of a quantised row: element i is d * factor[i / 16] * w[i] - m. d takes in the block's own scale as far
- * as that is exact: F16 times 6 bits. Only Q6_K has factors other than 1, only Q4_K and Q5_K have minima. */
+/* 32 elements of a quantised row: element i is d * factor[i / 16] * w[i] - m * min[i / 16], all but the difference
+ * exact. d takes in the block's own scale, where there is one; factors are the scales of 16 elements, and 1 in types
+ * without (rt_type_factors). m is 0 in types without minima (rt_type_minima); min is 1 but in Q2_K. */
 typedef struct rt_weight_block {
     int8_t  w[32];
-    int32_t factor[2];
+    int32_t factor[2], min[2];
     float   d, m;
 } rt_weight_block;
+
+static inline int rt_type_factors(int32_t type)
+{
+    return type == RT_Q6_K || type == RT_Q2_K || type == RT_Q3_K || type == RT_IQ2_XS || type == RT_IQ2_S ||
+           type == RT_IQ1_M;
+}
+
+static inline int rt_type_minima(int32_t type)
+{
+    return type == RT_Q4_K || type == RT_Q5_K || type == RT_Q2_K || type == RT_Q4_1 || type == RT_Q5_1;
+}
 
 /* Elements [32 b, 32 b + 32) of a row that begins at `row`, of a quantised type. */
 void rt_weight_block_read(int32_t type, const unsigned char *row, int32_t b, rt_weight_block *out);

@@ -29,13 +29,20 @@ static unsigned next2(draw *d) { const unsigned high = next(d); return high << 8
 
 static const struct { uint32_t type, block, bytes;
 } types[] = { { 0, 1, 4 },   { 1, 1, 2 },      { 30, 1, 2 },     { 8, 32, 34 },
-              { 2, 32, 18 }, { 12, 256, 144 }, { 13, 256, 176 }, { 14, 256, 210 } };
+              { 2, 32, 18 }, { 12, 256, 144 }, { 13, 256, 176 }, { 14, 256, 210 },
+              { 3, 32, 20 }, { 6, 32, 22 },    { 7, 32, 24 },    { 20, 32, 18 },   { 39, 32, 17 },  { 10, 256, 84 },
+              { 11, 256, 110 }, { 16, 256, 66 }, { 17, 256, 74 }, { 18, 256, 98 }, { 19, 256, 50 },
+              { 21, 256, 110 }, { 22, 256, 82 }, { 23, 256, 136 }, { 29, 256, 56 } };
+enum { FIRST = 8, LATER = 24 };
 
-/* The type of that number, or one that can have such rows. */
+
+/* The type of that number, or one that can have such rows. From LATER on it is one of those that came after FIRST. */
 static int type_for(unsigned wanted, uint64_t columns)
 {
-    const int n = (int)(sizeof types / sizeof *types),
-              t = columns >= 256 ? 3 + (int)(wanted % 5) : (int)(wanted % (unsigned)n);
+    const unsigned more = sizeof types / sizeof *types - FIRST;
+    const int      t    = wanted >= LATER   ? (int)(FIRST + wanted % more)
+                          : columns >= 256 ? 3 + (int)(wanted % 5)
+                                           : (int)(wanted % FIRST);
     return columns % types[t].block ? (int)(wanted % 3) : t; /* wide ones in few bytes */
 }
 

@@ -2,8 +2,10 @@
  * and accuracy against float64. */
 #include "dense_test.h"
 
-static const int32_t types[] = { RT_F32, RT_F16, RT_BF16, RT_Q8_0, RT_Q4_0, RT_Q4_K, RT_Q5_K, RT_Q6_K };
-enum { TYPES = 8 };
+static const int32_t types[] = { RT_F32,    RT_F16,   RT_BF16,    RT_Q8_0,  RT_Q4_0,   RT_Q4_K,   RT_Q5_K,  RT_Q6_K,
+                                 RT_Q4_1,   RT_Q5_0,  RT_Q5_1,    RT_Q2_K,  RT_Q3_K,   RT_IQ1_S,  RT_IQ1_M, RT_IQ2_XXS,
+                                 RT_IQ2_XS, RT_IQ2_S, RT_IQ3_XXS, RT_IQ3_S, RT_IQ4_NL, RT_IQ4_XS, RT_MXFP4 };
+enum { TYPES = sizeof types / sizeof types[0], FIRST = 8 /* the floats, and those with decoders in registers */ };
 
 static int quantised(int32_t type) { return rt_type_describe(type)->block > 1; }
 
@@ -13,6 +15,19 @@ static uint16_t random_half(int32_t type)
     const uint16_t sign = (uint16_t)(random_bits() & 0x8000u);
     return (uint16_t)(type == RT_BF16 ? sign | (uint16_t)random_int(0x3c00, 0x3f80)
                                       : sign | (uint16_t)random_int(0x1000, 0x3c00));
+}
+
+/* A block's scale, and its minimum's where it has one. */
+static void put_scales(int32_t type, unsigned char *block, const uint16_t h[2])
+{
+    const int place = type == RT_Q6_K ? 208 : type == RT_Q2_K ? 80 : type == RT_Q3_K ? 108 : 0;
+    if (type == RT_MXFP4)
+        block[0] = (h[0] & 0x7fff) >= 0x7c00 ? 255 : (unsigned char)((h[0] >> 8 & 31) + 110); /* 2^-18 to 2^13 */
+    else if (type == RT_IQ1_M)
+        for (int i = 0; i < 4; i++)
+            block[49 + 2 * i] = (unsigned char)((block[49 + 2 * i] & 15) | (h[0] >> 4 * i & 15) << 4);
+    else
+        memcpy(block + place, h, rt_type_minima(type) ? 4 : 2);
 }
 
 /* Any bytes are valid blocks; scales are kept finite, so that a single one does not make all outputs NaN. */
@@ -27,14 +42,14 @@ static unsigned char *random_weights(rt_weight *w, int32_t type, int32_t n_colum
     for (int64_t i = 0; i < bytes; i++)
         data[i] = (unsigned char)random_bits();
     for (int64_t at = 0; at < bytes; at += info->block_bytes) {
-        const uint16_t h[2] = { random_half(type == RT_BF16 ? RT_BF16 : RT_F16), random_half(RT_F16) };
-        const float    f    = special && random_bits() % 64 == 0 ? INFINITY : random_float();
+        uint16_t    h[2] = { random_half(type == RT_BF16 ? RT_BF16 : RT_F16), random_half(RT_F16) };
+        const float f    = special && random_bits() % 64 == 0 ? INFINITY : random_float();
+        if (special && random_bits() % 32 == 0)
+            h[random_bits() % 2] = random_bits() % 2 ? 0x7c00 : 0x7fff;
         if (type == RT_F32)
             memcpy(data + at, &f, 4);
         else
-            memcpy(data + at + (type == RT_Q6_K ? 208 : 0), h, type == RT_Q4_K || type == RT_Q5_K ? 4 : 2);
-        if (special && random_bits() % 32 == 0)
-            memcpy(data + at + (type == RT_Q6_K ? 208 : 0), random_bits() % 2 ? "\x00\x7c" : "\xff\x7f", 2);
+            put_scales(type, data + at, h);
         if (type == RT_Q8_0 && random_bits() % 8 == 0)
             memset(data + at + 2, 0x80, 32); /* -128 is a weight too */
     }
@@ -113,8 +128,9 @@ static void check_shape(const shape *s, int special)
 
 static void check_random_shapes(int n)
 {
-    for (int i = 0; i < n; i++) {
-        const int32_t type  = types[i % TYPES], block = rt_type_describe(type)->block;
+    for (int i = 0; i < n + n * 3 / 4; i++) {
+        const int32_t type = i < n ? types[i % FIRST] : types[FIRST + i % (TYPES - FIRST)],
+                      block = rt_type_describe(type)->block;
         const int32_t rows  = random_int(1, 70), most = block == 256 ? 5 : block == 32 ? 40 : 1100;
         const int32_t n_columns = block * random_int(1, most),
                       batch = i % 5 == 4 ? random_int(10, 40) : random_int(1, 9);

@@ -388,6 +388,30 @@ static void check_experts(int rounds)
     rt_threads_destroy(one);
 }
 
+/* However many threads share the work, and whoever comes late: all of it is done, and nothing twice. */
+static void check_shares(void)
+{
+    static const int32_t numbers[] = { 1, 2, 3, 5, 16, 40 };
+    for (int i = 0; i < 6; i++)
+        for (int64_t n = 1 << 14; n < 1 << 19; n = n * 3 + 7) {
+            rt_threads *t = threads_of(numbers[i]);
+            rt_dense   *d = dense_of(NULL, t);
+            float      *x = floats(n), *y = floats(n);
+            int64_t     wrong = 0;
+            for (int64_t k = 0; k < n; k++)
+                x[k] = 1, y[k] = (float)(k % 1000);
+            for (int round = 0; round < 5; round++)
+                rt_add(d, x, y, n);
+            for (int64_t k = 0; k < n; k++)
+                wrong += y[k] != (float)(k % 1000 + 5);
+            CHECK(!wrong && canaries_live(y, n), "%d threads: %d of %d elements are not those of five additions",
+                  (int)numbers[i], (int)wrong, (int)n);
+            release(x), release(y);
+            rt_dense_destroy(d);
+            rt_threads_destroy(t);
+        }
+}
+
 int main(int argc, char **argv)
 {
     const int rounds = argc > 2 ? atoi(argv[2]) : 400;
@@ -395,6 +419,7 @@ int main(int argc, char **argv)
     rt_dense   *d = dense_of(NULL, t), *scalar = dense_of("scalar", t);
     check_accuracy(d);
     check_accuracy(scalar);
+    check_shares();
     check_random_rows(4 * rounds);
     check_attention(rounds / 4 + 1);
     check_top_k(rounds);

@@ -3,32 +3,49 @@
 
 #include "dense_test.h"
 
+/* Every row of the file, and how many there are of each type. */
+static void check_rows(FILE *file, const char *path, int n_rows[RT_MXFP4 + 1])
+{
+    enum { N = 1024 };
+    static unsigned char data[4 * N];
+    int32_t              head[2];
+    while (fread(head, 4, 2, file) == 2) {
+        const int32_t       n = head[1];
+        const rt_type_info *info = rt_type_describe(head[0]);
+        CHECK(info && n >= info->block && n <= N && n % info->block == 0, "type %d, %d elements", (int)head[0], (int)n);
+        if (!info || n < info->block || n > N)
+            return;
+        const rt_weight w = { data, head[0], n, 1, 1, (int64_t)n / info->block * info->block_bytes };
+        float           want[N], got[N];
+        CHECK(fread(data, (size_t)w.row_bytes, 1, file) == 1 && fread(want, 4 * (size_t)n, 1, file) == 1,
+              "%s is cut short", path);
+        rt_weight_row(&w, 0, got);
+        const int64_t at = differs(want, got, n);
+        CHECK(at < 0, "%s, row %d: [%d] is %a, gguf has %a", info->name, n_rows[head[0]], (int)at, (double)got[at],
+              (double)want[at]);
+        n_rows[head[0]]++;
+    }
+}
+
 int main(int argc, char **argv)
 {
-    enum { TYPES = 7, N = 768 };
-    static unsigned char data[4 * N];
-    char                 path[4096];
-    int32_t              head[2];
-    int                  n = 0;
+    char path[4096];
+    int  n_rows[RT_MXFP4 + 1] = { 0 }, n_types = 0;
     snprintf(path, sizeof path, "%s/fixtures/weights.bin", argc > 1 ? argv[1] : ".");
     FILE *file = fopen(path, "rb");
     CHECK(file, "%s", path);
-    for (; file && fread(head, 4, 2, file) == 2; n++) {
-        const rt_type_info *info = rt_type_describe(head[0]);
-        CHECK(info && head[1] == N, "type %d, %d elements", (int)head[0], (int)head[1]);
-        if (!info || head[1] != N)
-            break;
-        const rt_weight w = { data, head[0], N, 1, 1, (int64_t)N / info->block * info->block_bytes };
-        float           want[N], got[N];
-        CHECK(fread(data, (size_t)w.row_bytes, 1, file) == 1 && fread(want, sizeof want, 1, file) == 1,
-              "%s is cut short", path);
-        rt_weight_row(&w, 0, got);
-        const int64_t at = differs(want, got, N);
-        CHECK(at < 0, "%s: [%d] is %a, gguf has %a", info->name, (int)at, (double)got[at], (double)want[at]);
-    }
-    CHECK(n == TYPES, "%d types, not %d", n, (int)TYPES);
-    if (file)
+    if (file) {
+        check_rows(file, path, n_rows);
         fclose(file);
+    }
+    for (int32_t type = 0; type <= RT_MXFP4 + 1; type++) { /* ordinary and extreme rows of all types but F32 */
+        const rt_type_info *info = rt_type_describe(type);
+        const int           least = !info || type == RT_F32 ? 0 : info->block == 1 ? 1 : 2;
+        CHECK(!least || n_rows[type] >= least, "%s has %d rows", info->name, n_rows[type]);
+        CHECK(!info || strstr(rt_type_names(), info->name), "%s is not in \"%s\"", info->name, rt_type_names());
+        n_types += info != NULL;
+    }
+    CHECK(n_types == 23, "%d types, not 23", n_types);
     /* any row of any matrix, and the types there are */
     const float     rows[3][2] = { { 1, 2 }, { 3, 4 }, { 5, 6 } };
     const rt_weight w = { (const unsigned char *)rows, RT_F32, 2, 1, 3, 8 };
@@ -45,6 +62,7 @@ int main(int argc, char **argv)
     rt_weight_row(&k4, 0, downward);
     (void)fesetround(FE_TONEAREST);
     CHECK(differs(nearest, downward, 256) < 0, "%a and %a", (double)nearest[0], (double)downward[0]);
-    CHECK(!rt_type_describe(3) && !rt_type_describe(-1) && !strcmp(rt_type_describe(RT_Q6_K)->name, "Q6_K"), "types");
+    CHECK(!rt_type_describe(4) && !rt_type_describe(40) && !rt_type_describe(-1), "types");
+    CHECK(!strcmp(rt_type_describe(RT_Q6_K)->name, "Q6_K"), "names");
     return report("weights");
 }
