@@ -32,7 +32,7 @@ FLOORS = (  # from the ground up; folders of one floor, and what they are
      "vulkan": "Vulkan", "metal": "Metal"},
     {"runtime": "models: files, weights, memory, text"},
     {"tools": "the tool gdn", "bench": "gdn bench"},
-    {"tests": "the tests", "examples": "programs to start from"},
+    {"tests": "the tests", "examples": "programs to start from", "integrations": "libgdn inside other engines"},
 )
 BACKENDS = ("cpu", "cuda", "vulkan", "metal")
 LOW = {"include", "numerics", "simd", "threads"}

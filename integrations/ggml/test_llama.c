@@ -1,0 +1,295 @@
+/* An unmodified llama.cpp with libggml-gdn and without: the same tokens from a model.
+ *
+ *     test_llama model.gguf libggml-gdn.so [model.golden]
+ *
+ * Each scenario runs in a context without the plugin, then in one with it. The second is fed the tokens that the first
+ * one chose, so that logits can be compared to the end. A token that differs is a mistake unless the two are a
+ * near-tie: no farther from each other than twice the largest difference among the logits of their step. Activations
+ * are rounded to 8 or 16 bits in front of most products, so a last bit may become a step of those; that is what the
+ * bound on logits allows for.
+ *
+ * With a golden, whose logits come from unrounded activations (tests/runtime/fixtures/README.md), those with the plugin
+ * may not be farther from them than those without, but for the same kind of steps. */
+#include <ggml-backend.h>
+#include <ggml.h>
+#include <llama.h>
+#include <math.h>
+#include <stdbool.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { MAX_SEQS = 4, PROMPT = 70, STEPS = 40 };
+
+typedef struct scenario {
+    const char *name;
+    int n_seqs, n_ubatch, n_snapshots; /* n_snapshots: tokens that can be rolled back */
+    int n_threads;
+    bool save; /* halfway the sequences are saved, wiped and restored, the order turned */
+    bool fork; /* a second sequence goes on from a copy of the first one */
+} scenario;
+
+typedef struct tape { /* what a run gave: logits of every step, and the tokens that it chose */
+    float *logits;
+    llama_token *tokens;
+    size_t n, cap;
+} tape;
+
+static int n_vocab;
+
+static void die(const char *what)
+{
+    fprintf(stderr, "test_llama: %s\n", what);
+    exit(1);
+}
+
+static void record(tape *t, const float *logits)
+{
+    if (!logits) die("llama.cpp has no logits");
+    if (t->n == t->cap) {
+        t->cap = t->cap ? 2 * t->cap : 256;
+        t->logits = realloc(t->logits, t->cap * (size_t)n_vocab * sizeof(float));
+        t->tokens = realloc(t->tokens, t->cap * sizeof(llama_token));
+        if (!t->logits || !t->tokens) die("out of memory");
+    }
+    float *to = t->logits + t->n * (size_t)n_vocab;
+    int best = 0;
+    for (int i = 0; i < n_vocab; i++) {
+        to[i] = logits[i];
+        if (to[i] > to[best]) best = i;
+    }
+    t->tokens[t->n++] = best;
+}
+
+static void add(struct llama_batch *b, llama_token token, int position, int seq, bool logits)
+{
+    const int i = b->n_tokens++;
+    b->token[i] = token;
+    b->pos[i] = position;
+    b->n_seq_id[i] = 1;
+    b->seq_id[i][0] = seq;
+    b->logits[i] = logits;
+}
+
+static void run_batch(struct llama_context *ctx, struct llama_batch *b, tape *t)
+{
+    if (llama_decode(ctx, *b)) die("llama_decode failed");
+    for (int i = 0; i < b->n_tokens; i++)
+        if (b->logits[i]) record(t, llama_get_logits_ith(ctx, i));
+    b->n_tokens = 0;
+}
+
+static void save_and_restore(struct llama_context *ctx, int n_seqs)
+{
+    uint8_t *data[MAX_SEQS];
+    size_t size[MAX_SEQS];
+    for (int s = 0; s < n_seqs; s++) {
+        size[s] = llama_state_seq_get_size(ctx, s);
+        data[s] = malloc(size[s]);
+        if (!data[s] || llama_state_seq_get_data(ctx, data[s], size[s], s) != size[s])
+            die("a sequence cannot be saved");
+    }
+    llama_memory_clear(llama_get_memory(ctx), true);
+    for (int s = n_seqs - 1; s >= 0; s--) { /* so that they come to lie in other rows */
+        if (llama_state_seq_set_data(ctx, data[s], size[s], s) != size[s]) die("a sequence cannot be restored");
+        free(data[s]);
+    }
+}
+
+/* A prompt for each sequence, then steps of one token of each; with snapshots each step tries two tokens more, which
+ * are wrong, and takes them back. `script` has the tokens that are fed; NULL: those that are chosen here. */
+static tape play(struct llama_model *model, const scenario *c, const tape *script)
+{
+    struct llama_context_params p = llama_context_default_params();
+    p.n_ctx = 512 * MAX_SEQS;
+    p.n_batch = 512;
+    p.n_ubatch = (uint32_t)c->n_ubatch;
+    p.n_seq_max = MAX_SEQS;
+    p.n_rs_seq = (uint32_t)c->n_snapshots;
+    p.n_threads = p.n_threads_batch = c->n_threads;
+    struct llama_context *ctx = llama_init_from_model(model, p);
+    if (!ctx) die("llama.cpp makes no context");
+    struct llama_batch b = llama_batch_init(512, 0, 1);
+    tape t = { 0 };
+    int at[MAX_SEQS], last[MAX_SEQS];
+    const int first = c->fork ? 1 : c->n_seqs;
+    const int n_wrong = llama_n_rs_seq(ctx) ? 2 : 0; /* 0: not for this architecture */
+    for (int s = 0; s < first; s++)
+        for (int i = 0; i < PROMPT; i++)
+            add(&b, (llama_token)((s * 131 + i * i * 7 + 11) % (n_vocab / 2)), i, s, i == PROMPT - 1);
+    run_batch(ctx, &b, &t);
+    for (int s = 0; s < c->n_seqs; s++) {
+        at[s] = PROMPT;
+        last[s] = s; /* where on the tape its newest token is */
+        if (s >= first) {
+            llama_memory_seq_cp(llama_get_memory(ctx), 0, s, -1, -1);
+            last[s] = 0;
+        }
+    }
+    for (int step = 0; step < STEPS; step++) {
+        if (c->save && step == STEPS / 2) save_and_restore(ctx, c->n_seqs);
+        int next = (int)t.n;
+        for (int s = 0; s < c->n_seqs; s++) {
+            llama_token token = script ? script->tokens[last[s]] : t.tokens[last[s]];
+            if (c->fork && step == 0) token = (token + s) % n_vocab; /* from here on they differ */
+            add(&b, token, at[s]++, s, true);
+            last[s] = next++;
+            for (int k = 0; k < n_wrong; k++) add(&b, (token + 5 * k + 3) % n_vocab, at[s] + k, s, true), next++;
+        }
+        run_batch(ctx, &b, &t);
+        for (int s = 0; s < c->n_seqs && n_wrong; s++)
+            if (!llama_memory_seq_rm(llama_get_memory(ctx), s, at[s], -1)) die("tokens cannot be taken back");
+    }
+    llama_batch_free(b);
+    llama_free(ctx);
+    return t;
+}
+
+/* Compare the runs; false where a token differs that is no near-tie. */
+static bool same(const char *name, const tape *a, const tape *b)
+{
+    double most = 0, largest = 0;
+    size_t ties = 0, wrong = a->n != b->n, far = 0;
+    for (size_t i = 0; i < a->n && a->n == b->n; i++) {
+        const float *x = a->logits + i * (size_t)n_vocab, *y = b->logits + i * (size_t)n_vocab;
+        double here = 0;
+        for (int k = 0; k < n_vocab; k++) {
+            here = fmax(here, fabs((double)x[k] - y[k]));
+            largest = fmax(largest, fabs((double)x[k]));
+            wrong += isnan(y[k]);
+        }
+        most = fmax(most, here);
+        far += here > 0.02 * largest;
+        if (a->tokens[i] == b->tokens[i]) continue;
+        if (x[a->tokens[i]] - x[b->tokens[i]] <= 2 * here) ties++;
+        else wrong++;
+    }
+    const bool good = !wrong && 20 * far <= a->n;
+    printf("%-34s %4zu steps, %zu wrong tokens, %zu near-ties, %zu steps far off; at most %.2e of %.1f: %s\n", name,
+           a->n, wrong, ties, far, most, largest, good ? "ok" : "FAILED");
+    return good;
+}
+
+/* ---- A golden ---------------------------------------------------------------------------------------- */
+
+typedef struct golden {
+    int32_t *tokens, *rows;
+    float *logits;
+    int n_tokens, n_rows;
+} golden;
+
+static void *array_of(FILE *f, const char *wanted, int *outermost)
+{
+    int32_t n_arrays;
+    char name[33] = { 0 };
+    if (fseek(f, 8, SEEK_SET) || fread(&n_arrays, 4, 1, f) != 1) die("the golden cannot be read");
+    for (int i = 0; i < n_arrays; i++) {
+        int32_t head[6];
+        if (fread(name, 32, 1, f) != 1 || fread(head, 4, 6, f) != 6) break;
+        const size_t n = (size_t)head[2] * (size_t)head[3] * (size_t)head[4] * (size_t)head[5];
+        void *data = malloc(n ? n * 4 : 1);
+        if (!data || fread(data, 4, n, f) != n) die("the golden cannot be read");
+        *outermost = head[2];
+        if (!strcmp(name, wanted)) return data;
+        free(data);
+    }
+    die("the golden has not all arrays");
+    return NULL;
+}
+
+static golden read_golden(const char *path)
+{
+    golden g;
+    FILE *f = fopen(path, "rb");
+    if (!f) die("the golden cannot be opened");
+    g.tokens = array_of(f, "tokens", &g.n_tokens);
+    g.rows = array_of(f, "rows", &g.n_rows);
+    g.logits = array_of(f, "logits", &g.n_rows);
+    fclose(f);
+    return g;
+}
+
+/* The root of the mean squared difference from the golden's logits. */
+static double distance(struct llama_model *model, const golden *g)
+{
+    struct llama_context_params p = llama_context_default_params();
+    p.n_ctx = p.n_batch = p.n_ubatch = 512;
+    p.n_threads = p.n_threads_batch = 1;
+    struct llama_context *ctx = llama_init_from_model(model, p);
+    struct llama_batch b = llama_batch_init(512, 0, 1);
+    tape t = { 0 };
+    double sum = 0;
+    if (!ctx) die("llama.cpp makes no context");
+    for (int i = 0; i < g->n_tokens; i++) { /* half of them at once, half one by one */
+        add(&b, g->tokens[i], i, 0, true);
+        if (i + 1 >= g->n_tokens / 2) run_batch(ctx, &b, &t);
+    }
+    for (int r = 0; r < g->n_rows; r++)
+        for (int k = 0; k < n_vocab; k++) {
+            const double d = (double)t.logits[g->rows[r] * (size_t)n_vocab + (size_t)k] - g->logits[r * n_vocab + k];
+            sum += d * d;
+        }
+    free(t.logits);
+    free(t.tokens);
+    llama_batch_free(b);
+    llama_free(ctx);
+    return sqrt(sum / ((double)g->n_rows * n_vocab));
+}
+
+static const scenario scenarios[] = {
+    { "one sequence", 1, 512, 0, 1, false, false },
+    { "one sequence, 2 threads", 1, 512, 0, 2, false, false },
+    { "prompts in micro-batches of 32", 2, 32, 0, 2, false, false },
+    { "four sequences", 4, 512, 0, 2, false, false },
+    { "a sequence copied", 3, 512, 0, 2, false, true },
+    { "rollback", 1, 512, 3, 1, false, false },
+    { "rollback of three", 3, 512, 3, 2, false, false },
+    { "saved and restored", 3, 512, 0, 2, true, false },
+};
+
+static void quiet(enum ggml_log_level level, const char *text, void *user)
+{
+    (void)user;
+    if (level == GGML_LOG_LEVEL_ERROR) fputs(text, stderr);
+}
+
+int main(int argc, char **argv)
+{
+    enum { N = sizeof scenarios / sizeof *scenarios };
+    tape alone[N];
+    int failed = 0;
+    if (argc != 3 && argc != 4) {
+        fprintf(stderr, "usage: %s model.gguf libggml-gdn.so [model.golden]\n", argv[0]);
+        return 2;
+    }
+    llama_log_set(quiet, NULL);
+    ggml_backend_load_all();
+    struct llama_model_params params = llama_model_default_params();
+    params.n_gpu_layers = 0;
+    struct llama_model *model = llama_model_load_from_file(argv[1], params);
+    if (!model) die("the model cannot be loaded");
+    n_vocab = llama_vocab_n_tokens(llama_model_get_vocab(model));
+    for (int i = 0; i < N; i++) alone[i] = play(model, &scenarios[i], NULL);
+    const golden g = argc == 4 ? read_golden(argv[3]) : (golden){ 0 };
+    const double without = argc == 4 ? distance(model, &g) : 0;
+
+    if (!ggml_backend_load(argv[2])) die("the plugin cannot be loaded"); /* contexts made from here on have it */
+    for (int i = 0; i < N; i++) {
+        tape with = play(model, &scenarios[i], &alone[i]);
+        failed += !same(scenarios[i].name, &alone[i], &with);
+        free(with.logits);
+        free(with.tokens);
+        free(alone[i].logits);
+        free(alone[i].tokens);
+    }
+    if (argc == 4) {
+        const double with = distance(model, &g);
+        const bool good = with <= 1.1 * without;
+        printf("from the golden's logits: %.3e with the plugin, %.3e without: %s\n", with, without,
+               good ? "ok" : "FAILED");
+        failed += !good;
+    }
+    llama_model_free(model);
+    printf("%d of %d scenarios with the tokens of llama.cpp alone\n", N - failed, (int)N);
+    return failed != 0;
+}
