@@ -21,6 +21,7 @@ build libpcre2-dev
 check g++
 check pkg-config
 check python3
+check python3-venv
 check libcmocka-dev
 check binutils
 check clang-format
