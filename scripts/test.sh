@@ -36,7 +36,7 @@ metal       the Metal kernels on the emulator, behind a fake Metal: gdn check, i
 elementary  the elementary functions over all 2^32 floats
 consumers   the installed library in other projects: CMake, pkg-config, C++, Python; configuring where something is missing
 abi         exported symbols, layout of structs, abidiff
-python      the Python package: sdist, wheel, its tests where it is installed; SKIPPED where PyPI cannot be reached
+python      sdist, wheel, its tests; SKIPPED without PyPI; gdn.torch where GDN_TORCH_PYTHON names a Python with torch, transformers
 package     the Debian packages and the archive
 asan        the check, unit, golden and runtime tests under AddressSanitizer and UndefinedBehaviorSanitizer
 tsan        the team of threads, the check with many threads, and API tests with threads, under ThreadSanitizer
@@ -186,6 +186,22 @@ stage_python() {
         return 1
     fi
     note "$ran tests of $(basename "$folder"/dist/*.whl)"
+    python_torch
+}
+
+# gdn.torch and gdn.transformers, with the packages of a Python that has them: PyTorch is too large to be installed for a test.
+python_torch() {
+    if [ -z "${GDN_TORCH_PYTHON:-}" ]; then
+        note "$(cat "$GDN_STAGE_NOTE"); gdn.torch SKIPPED: GDN_TORCH_PYTHON does not name a Python with torch and transformers"
+        return
+    fi
+    numpy=$(cat "$GDN_STAGE_NOTE")
+    "$bin/pip" install -q --no-deps --no-index --target "$folder/site" "$folder"/dist/*.whl
+    (cd python/tests/torch && capture env PYTHONDONTWRITEBYTECODE=1 PYTHONPATH="$folder/site" \
+        sh -c '"$0" -m unittest -v 2>&1' "$GDN_TORCH_PYTHON")
+    ran=$(sed -n 's/^Ran \([0-9]*\) tests.*/\1/p' "$GDN_STAGE_NOTE.out")
+    [ "${ran:-0}" -gt 0 ]
+    note "$numpy; $ran of gdn.torch and gdn.transformers"
 }
 
 stage_package() {

@@ -69,7 +69,7 @@ def _of_numpy(name: str, array: np.ndarray, written: bool, uint16: Optional[str]
     if written and not array.flags.writeable:
         raise ValueError(f"{name} is written, and this array is read-only")
     code = _dtype(name, array.dtype, uint16)
-    return _view(name, array.ctypes.data, array.shape, array.strides, code, array)
+    return strided(name, array.ctypes.data, array.shape, array.strides, code, array)
 
 
 def _of_dlpack(name: str, producer) -> View:
@@ -83,10 +83,11 @@ def _of_dlpack(name: str, producer) -> View:
                         "they are allowed, int32, int64, uint8 are known")
     shape = tuple(tensor.shape[axis] for axis in range(tensor.ndim))
     strides = tuple(tensor.strides[axis] * _SIZES[code] for axis in range(tensor.ndim)) if tensor.strides else _packed(shape, _SIZES[code])
-    return _view(name, (tensor.data or 0) + tensor.byte_offset, shape, strides, code, capsule)
+    return strided(name, (tensor.data or 0) + tensor.byte_offset, shape, strides, code, capsule)
 
 
-def _view(name, data, shape, strides, code, owner) -> View:
+def strided(name, data, shape, strides, code, owner) -> View:
+    """A view of memory that `owner` keeps; strides in bytes."""
     if 0 in shape:
         return View(name, data, 0, 0, tuple(shape), _packed(shape, _SIZES[code]), code, owner)
     reach = sum((extent - 1) * stride for extent, stride in zip(shape, strides)) + _SIZES[code]
@@ -99,6 +100,8 @@ def _view(name, data, shape, strides, code, owner) -> View:
 
 def view(name: str, operand, context: Context, written: bool = False, uint16: Optional[str] = None) -> View:
     """An operand's memory. Errors: TypeError, ValueError."""
+    if isinstance(operand, View):
+        return operand._replace(name=name)
     if isinstance(operand, DeviceArray):
         if operand.context is not context:
             raise ValueError(f"{name} is of {operand.context!r}; the call is on {context!r}")
