@@ -20,6 +20,7 @@ build ninja-build
 check g++
 check pkg-config
 check python3
+check python3-venv
 check libcmocka-dev
 check binutils
 check clang-format

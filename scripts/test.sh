@@ -36,6 +36,7 @@ metal       the Metal kernels on the emulator, behind a fake Metal: gdn check, i
 elementary  the elementary functions over all 2^32 floats
 consumers   the installed library in other projects: CMake, pkg-config, C++, Python; configuring where something is missing
 abi         exported symbols, layout of structs, abidiff
+python      sdist, wheel, its tests; SKIPPED without PyPI; gdn.torch where GDN_TORCH_PYTHON names a Python with torch, transformers
 package     the Debian packages and the archive
 asan        the check, unit, golden and runtime tests under AddressSanitizer and UndefinedBehaviorSanitizer
 tsan        the team of threads, the check with many threads, and API tests with threads, under ThreadSanitizer
@@ -149,6 +150,58 @@ stage_metal() {
 
 stage_elementary() {
     capture build-test/bin/test_elementary
+}
+
+# What PyPI has is needed to build the package, so this stage is optional: without a network there is nothing to show.
+# The wheel is made of the sdist, and tested in a virtual environment, from where only the wheel is seen.
+stage_python() {
+    folder=$PWD/build-test/python
+    rm -rf "$folder"
+    mkdir -p "$folder"
+    python3 -m venv "$folder/venv"
+    bin=$folder/venv/bin
+    if ! "$bin/pip" install --timeout 20 --retries 1 -q build ml_dtypes numpy scikit-build-core twine >"$folder/pip" 2>&1; then
+        cat "$folder/pip"
+        ! grep -E 'from versions: none|Connection|[Tt]imed out|Temporary failure' "$folder/pip" >"$folder/why" ||
+            skip "PyPI cannot be reached: $(tail -n 1 "$folder/why")"
+        return 1
+    fi
+    cat "$folder/pip"
+    CMAKE_BUILD_PARALLEL_LEVEL=$jobs "$bin/python" -m build --no-isolation --outdir "$folder/dist" -C cmake.define.GDN_WERROR=ON \
+        -C cmake.define.GDN_VULKAN=ON .
+    "$bin/twine" check --strict "$folder"/dist/*
+    "$bin/pip" install -q --no-deps --no-index "$folder"/dist/*.whl
+    library=$(cd / && "$bin/python" -c 'import gdn, os; print(os.path.join(os.path.dirname(gdn.__file__), "libgdn.so"))')
+    needed=$(readelf -d -W "$library" | sed -n 's/.*(NEEDED).*\[\(.*\)\]/\1/p' | tr '\n' ' ')
+    for name in $needed; do
+        case $name in
+        libc.so.* | libm.so.* | ld-linux*) ;;
+        *) echo "test: $library needs $name; a wheel can count on libc and libm only"; return 1 ;;
+        esac
+    done
+    (cd python/tests && capture env PYTHONDONTWRITEBYTECODE=1 sh -c '"$0" -W error -m unittest -v 2>&1' "$bin/python")
+    ran=$(sed -n 's/^Ran \([0-9]*\) tests.*/\1/p' "$GDN_STAGE_NOTE.out")
+    if grep -E '^test.* skipped ' "$GDN_STAGE_NOTE.out" || [ "${ran:-0}" -lt 1 ]; then
+        echo "test: tests that were skipped have shown nothing"
+        return 1
+    fi
+    note "$ran tests of $(basename "$folder"/dist/*.whl)"
+    python_torch
+}
+
+# gdn.torch and gdn.transformers, with the packages of a Python that has them: PyTorch is too large to be installed for a test.
+python_torch() {
+    if [ -z "${GDN_TORCH_PYTHON:-}" ]; then
+        note "$(cat "$GDN_STAGE_NOTE"); gdn.torch SKIPPED: GDN_TORCH_PYTHON does not name a Python with torch and transformers"
+        return
+    fi
+    numpy=$(cat "$GDN_STAGE_NOTE")
+    "$bin/pip" install -q --no-deps --no-index --target "$folder/site" "$folder"/dist/*.whl
+    (cd python/tests/torch && capture env PYTHONDONTWRITEBYTECODE=1 PYTHONPATH="$folder/site" \
+        sh -c '"$0" -m unittest -v 2>&1' "$GDN_TORCH_PYTHON")
+    ran=$(sed -n 's/^Ran \([0-9]*\) tests.*/\1/p' "$GDN_STAGE_NOTE.out")
+    [ "${ran:-0}" -gt 0 ]
+    note "$numpy; $ran of gdn.torch and gdn.transformers"
 }
 
 stage_package() {

@@ -1,0 +1,278 @@
+"""Backends, devices, contexts and the memory of devices."""
+from __future__ import annotations
+
+import ctypes as C
+import os
+import threading
+import weakref
+from typing import Callable, NamedTuple, Optional, Tuple, Union
+
+import numpy as np
+
+from . import _abi as abi
+from ._library import Error, NotFound, check, lib, new, text
+
+BACKENDS = ("cpu", "reference", "cuda", "vulkan", "metal")
+_LEVELS = {abi.GDN_LOG_ERROR: "error", abi.GDN_LOG_WARNING: "warning", abi.GDN_LOG_INFO: "info", abi.GDN_LOG_DEBUG: "debug"}
+_LOG_FN = C.CFUNCTYPE(None, C.c_void_p, C.c_int32, C.c_char_p)
+
+
+class Implementation(NamedTuple):
+    """One implementation of a device: the instruction sets of a CPU, the pipelines of a GPU."""
+
+    name: str
+    exact: bool  #: all results are the reference's bits, subnormals included
+    reason: str  #: why it is not exact, or ""
+
+
+class Device(NamedTuple):
+    """One device of a backend."""
+
+    backend: str
+    index: int
+    name: str
+    emulated: bool  #: runs on an emulator, not on the hardware it is named for
+    shared_memory: bool  #: NumPy arrays can be passed as they are
+    memory_bytes: int  #: 0 = unknown
+    implementations: Tuple[Implementation, ...]  #: the best one first
+
+
+class Backend(NamedTuple):
+    """One backend of the library."""
+
+    name: str
+    built: bool  #: this build of the library contains it
+    available: bool  #: it has at least one device on this machine
+    reason: str  #: why it is not available, or ""
+    devices: Tuple[Device, ...]
+
+
+class Capability(NamedTuple):
+    """What gdn.capability() tells about a call without running it."""
+
+    supported: bool
+    exact: bool  #: it gives the reference's bits
+    emulated: bool
+    workspace_bytes: int
+    implementation: str  #: such as "avx512/columns"
+    reason: str  #: why it is not supported or not exact, or ""
+
+
+def _implementation(info: abi.gdn_implementation_info) -> Implementation:
+    return Implementation(text(info.name), bool(info.exact), text(info.reason))
+
+
+def _device(info: abi.gdn_device_info) -> Device:
+    implementations = []
+    for index in range(info.n_implementations):
+        one = new(abi.gdn_implementation_info)
+        check(lib.gdn_implementation_describe(info.backend, info.device, index, one))
+        implementations.append(_implementation(one))
+    return Device(BACKENDS[info.backend], info.device, text(info.name), bool(info.emulated), bool(info.shared_memory),
+                  info.memory_bytes, tuple(implementations))
+
+
+def backends() -> Tuple[Backend, ...]:
+    """All backends with their devices. Looks for drivers, so it may take a moment. Thread-safe."""
+    found = []
+    for number in range(len(BACKENDS)):
+        info = new(abi.gdn_backend_info)
+        check(lib.gdn_backend_describe(number, info))
+        devices = []
+        for index in range(info.n_devices):
+            device = new(abi.gdn_device_info)
+            check(lib.gdn_device_describe(number, index, device))
+            devices.append(_device(device))
+        found.append(Backend(text(info.name), bool(info.built), bool(info.available), text(info.reason), tuple(devices)))
+    return tuple(found)
+
+
+class Context:
+    """One device of one backend, ready to run.
+
+    backend         "cpu", "reference", "cuda", "vulkan" or "metal"
+    device          its index among the backend's devices
+    n_threads       CPU: most threads for one call; 0 = GDN_NUM_THREADS of the environment, or one per processor
+    implementation  a name of Device.implementations; None = the best one, or what GDN_IMPLEMENTATION says
+    log             called as log(level, message) with a level of "error", "warning", "info", "debug"; from any thread
+    timeout         GPU: longest wait of one call, in seconds; None = the library's default
+
+    Thread-safety: on the CPU and the reference any number of threads may use one context at the same time; results never
+    depend on it, nor on n_threads. On a device a context belongs to one thread at a time. In a forked child a context from
+    before the fork works, without threads of its own.
+    Errors: InvalidArgument, NotFound, Unavailable, OutOfMemory.
+    """
+
+    def __init__(self, backend: str = "cpu", device: int = 0, *, n_threads: int = 0, implementation: Optional[str] = None,
+                 log: Optional[Callable[[str, str], None]] = None, timeout: Optional[float] = None):
+        self._handle: Optional[int] = None
+        self._workspaces = threading.local()
+        self._buffers: "weakref.WeakSet[_Buffer]" = weakref.WeakSet()
+        if backend not in BACKENDS:
+            raise NotFound(f"backend is {backend!r}; there are {', '.join(BACKENDS)}")
+        desc = new(abi.gdn_context_desc)
+        desc.backend, desc.device, desc.n_threads = BACKENDS.index(backend), _count("device", device), _count("n_threads", n_threads)
+        desc.implementation = implementation.encode() if implementation is not None else None
+        if timeout is not None:
+            if not 0 < timeout < 1e9:
+                raise ValueError(f"timeout is {timeout!r}; seconds above 0 and below 1e9 are allowed")
+            desc.timeout_ns = max(1, int(timeout * 1e9))
+        if log is not None:
+            given = log
+            self._log = _LOG_FN(lambda user, level, message: given(_LEVELS.get(level, "debug"), text(message)))
+            desc.log = C.cast(self._log, C.c_void_p)
+        handle = C.c_void_p()
+        check(lib.gdn_context_create(desc, handle))
+        self._handle = handle.value
+        info, implementation_info = new(abi.gdn_device_info), new(abi.gdn_implementation_info)
+        check(lib.gdn_context_describe(self._handle, info, implementation_info))
+        self.device: Device = _device(info)
+        self.implementation: Implementation = _implementation(implementation_info)
+
+    @property
+    def backend(self) -> str:
+        """The name of its backend."""
+        return self.device.backend
+
+    @property
+    def handle(self) -> int:
+        """The gdn_context, as an address."""
+        if self._handle is None:
+            raise ValueError("the context is closed")
+        return self._handle
+
+    def close(self) -> None:
+        """Destroy it. Nothing of it may be in use; arrays of its device's memory cannot be used afterwards."""
+        if self._handle is not None:
+            for buffer in list(self._buffers):
+                buffer.free()
+            handle, self._handle = self._handle, None
+            lib.gdn_context_destroy(handle)
+
+    def __enter__(self) -> "Context":
+        return self
+
+    def __exit__(self, *exception) -> None:
+        self.close()
+
+    def __del__(self):
+        try:
+            self.close()
+        except (AttributeError, TypeError):  # the interpreter ends
+            pass
+
+    def __repr__(self) -> str:
+        state = "closed" if self._handle is None else self.implementation.name
+        return f"<gdn.Context {self.backend}:{self.device.index} {self.device.name!r} {state}>"
+
+    def synchronize(self, stream: Optional[int] = None) -> None:
+        """Wait until everything on the context's queue, or on the stream, is done; report the first failure on a device."""
+        check(lib.gdn_synchronize(self.handle, stream))
+
+    def poll(self) -> None:
+        """Report the first failure on a device since the last report, without waiting."""
+        check(lib.gdn_poll(self.handle))
+
+    def empty(self, shape: Union[int, Tuple[int, ...]], dtype="float32") -> "DeviceArray":
+        """An array in the device's memory, contents undefined."""
+        return DeviceArray(self, shape, dtype)
+
+    def array(self, source) -> "DeviceArray":
+        """A copy of a NumPy array in the device's memory."""
+        source = np.asarray(source)
+        made = DeviceArray(self, source.shape, source.dtype)
+        made.write(source)
+        return made
+
+    def _workspace(self, n_bytes: int) -> abi.gdn_span:
+        """This thread's scratch memory, which grows and stays; a call ends, or is ordered on the queue, before the next begins."""
+        kept = getattr(self._workspaces, "kept", None)
+        if kept is None or kept.n_bytes < n_bytes:
+            self._workspaces.kept = kept = _Buffer(self, n_bytes)
+        return kept.span
+
+
+def _count(name: str, value: int) -> int:
+    if not isinstance(value, int) or not 0 <= value < 1 << 32:
+        raise ValueError(f"{name} is {value!r}; a number from 0 to 2^32 - 1 is allowed")
+    return value
+
+
+class _Buffer:
+    """Memory of a context, freed with the last reference to it or with the context. It does not keep the context."""
+
+    def __init__(self, context: Context, n_bytes: int):
+        self.span = abi.gdn_span()
+        self.n_bytes = n_bytes
+        self._handle = context.handle
+        check(lib.gdn_buffer_create(self._handle, max(n_bytes, 1), self.span))
+        context._buffers.add(self)
+
+    def free(self) -> None:
+        if self.span.data:
+            lib.gdn_buffer_destroy(self._handle, self.span)
+
+    __del__ = free
+
+
+class DeviceArray:
+    """An array in the memory of a context's device, packed; operands of kernels on contexts that NumPy's memory cannot serve.
+    Slicing gives no views; kernels take whole ones."""
+
+    def __init__(self, context: Context, shape, dtype="float32"):
+        self.context = context
+        self.shape: Tuple[int, ...] = (shape,) if isinstance(shape, int) else tuple(shape)
+        self.dtype = np.dtype(dtype)
+        self.nbytes = int(np.prod(self.shape, dtype=np.int64)) * self.dtype.itemsize
+        self._buffer = _Buffer(context, self.nbytes)
+
+    @property
+    def span(self) -> abi.gdn_span:
+        """Where it lies, for calls of the C interface."""
+        self.context.handle  # raises where it is closed
+        return self._buffer.span
+
+    def write(self, source) -> None:
+        """Copy an array of the same shape and dtype to the device. Ordered after everything on the context's queue."""
+        source = np.ascontiguousarray(source).reshape(np.shape(source))
+        if source.shape != self.shape or source.dtype != self.dtype:
+            raise ValueError(f"source has shape {source.shape} and dtype {source.dtype}; it must be {self.shape} and {self.dtype}")
+        check(lib.gdn_buffer_write(self.context.handle, self.span, 0, source.ctypes.data, self.nbytes))
+
+    def numpy(self) -> np.ndarray:
+        """A copy as a NumPy array, when everything on the context's queue is done; reports what failed there."""
+        target = np.empty(self.shape, self.dtype)
+        check(lib.gdn_buffer_read(self.context.handle, self.span, 0, target.ctypes.data, self.nbytes))
+        self.context.poll()
+        return target
+
+    def __repr__(self) -> str:
+        return f"<gdn.DeviceArray {self.shape} {self.dtype} on {self.context!r}>"
+
+
+_default = (0, None)  # the process that made it, and it
+_lock = threading.Lock()
+
+
+def default_context() -> Context:
+    """The context of calls that are given none: the CPU with all its threads, made at its first use, and made anew in a
+    forked child, where it has threads again."""
+    global _default
+    process, context = _default
+    if process != os.getpid():
+        with _lock:
+            if _default[0] != os.getpid():
+                _default = (os.getpid(), Context())
+            context = _default[1]
+    return context
+
+
+def _unlock_in_child() -> None:
+    global _lock
+    _lock = threading.Lock()  # a thread that held it before the fork is not there
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_unlock_in_child)
+
+__all__ = ["Backend", "Capability", "Context", "Device", "DeviceArray", "Error", "Implementation", "backends", "default_context"]

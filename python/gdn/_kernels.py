@@ -1,0 +1,369 @@
+"""The kernels on arrays. gdn.h, sections 8 to 10, has the formulas; what stands here is how arguments become operands."""
+from __future__ import annotations
+
+from typing import Any, Callable, Optional
+
+import numpy as np
+
+from . import _abi as abi
+from ._contexts import Capability, Context, DeviceArray, default_context
+from ._library import check, lib, new, text
+from ._operands import FLOATS, NAMES, RAW, View, expect, fill, map_, result, view
+
+NONE = abi.GDN_NONE  #: in maps: start from zero, or write nothing
+SKIP = abi.GDN_SKIP  #: in state_src, history_src: the sequence is padding
+_HEAD_MAPS = {"grouped": abi.GDN_HEADS_GROUPED, "tiled": abi.GDN_HEADS_TILED}
+_LAYOUTS = {"vk": abi.GDN_STATE_VK, "kv": abi.GDN_STATE_KV}
+_NORMS = {None: abi.GDN_NORM_NONE, "add": abi.GDN_NORM_ADD, "clamp": abi.GDN_NORM_CLAMP}
+_G_FORMS = {"log": abi.GDN_G_LOG, "linear": abi.GDN_G_LINEAR, "raw": abi.GDN_G_RAW, "raw_a_log": abi.GDN_G_RAW_A_LOG}
+_BETA_FORMS = {"plain": abi.GDN_BETA_PLAIN, "logit": abi.GDN_BETA_LOGIT}
+
+
+_SET_HERE = {"size", "workspace", "n_seqs", "n_tokens", "n_heads_k", "n_heads_v", "head_dim_k", "head_dim_v", "gate", "n_rows", "n_slots",
+             "n_rows_out", "n_slots_out", "n_channels", "kernel_width", "n_columns", "n_rows_dst", "n_batch", "index_batch"}
+
+
+class _Call:
+    """A kernel's arguments, with what keeps their memory, and what the call returns."""
+
+    def __init__(self, kernel: str, context: Optional[Context], uint16: Optional[str]):
+        self.kernel = kernel
+        self.context = default_context() if context is None else context
+        self.uint16 = uint16
+        self.args = new(getattr(abi, f"gdn_{kernel}_args"))
+        self.kept: list = []
+        self.result: Any = None
+
+    def view(self, name: str, operand, written: bool = False) -> View:
+        of = view(name, operand, self.context, written, self.uint16)
+        self.kept.append(of)
+        return of
+
+    def map(self, name: str, operand, shape, why: str) -> Optional[View]:
+        of = map_(getattr(self.args, name), name, operand, self.context, shape, why)
+        self.kept.append(of)
+        return of
+
+    def members(self, given: dict) -> None:
+        """Members of the struct that have no parameter here: numbers, maps of int32, tensors whose last axis is contiguous."""
+        kinds = dict(self.args._fields_)
+        for name, value in given.items():
+            if name in _SET_HERE or name not in kinds:
+                raise TypeError(f"gdn.{self.kernel}() has no argument {name!r}, nor has gdn_{self.kernel}_args such a member")
+            if kinds[name] is abi.gdn_span:
+                self.map(name, value, [None] * np.ndim(value), "a map")
+            elif kinds[name] is abi.gdn_tensor:
+                of = self.view(name, value, True)
+                fill(getattr(self.args, name), of, range(len(of.shape) - 1))
+            else:
+                setattr(self.args, name, value)
+
+    def capability(self) -> Capability:
+        can = new(abi.gdn_capability)
+        check(getattr(lib, f"gdn_{self.kernel}_query")(self.context.handle, self.args, can))
+        return Capability(bool(can.supported), bool(can.exact), bool(can.emulated), can.workspace_bytes, text(can.implementation),
+                          text(can.reason))
+
+    def run(self, stream: Optional[int]):
+        can = new(abi.gdn_capability)
+        check(getattr(lib, f"gdn_{self.kernel}_query")(self.context.handle, self.args, can))
+        if can.workspace_bytes:
+            self.args.workspace = self.context._workspace(can.workspace_bytes)
+        check(getattr(lib, f"gdn_{self.kernel}")(self.context.handle, self.args, stream))
+        return self.result
+
+
+def _choice(name: str, value, allowed) -> int:
+    try:
+        return allowed[value]
+    except (KeyError, TypeError):
+        raise ValueError(f"{name} is {value!r}; allowed: {', '.join(map(repr, allowed))}") from None
+
+
+def _batched(name: str, of: View, inner: int) -> bool:
+    if len(of.shape) not in (inner + 1, inner + 2):
+        raise ValueError(f"{name} has shape {list(of.shape)}; it must have {inner + 1} axes, tokens first, or {inner + 2}, sequences first")
+    return len(of.shape) == inner + 2
+
+
+def _tokens(call: _Call, of: View, batched: bool) -> int:
+    """n_seqs and n_tokens, of the first operand that has tokens; returns n_seqs."""
+    start = call.args.seq_start
+    if batched:
+        call.args.n_seqs, per_sequence = of.shape[:2]
+        call.args.n_tokens = call.args.n_seqs * per_sequence
+        return call.args.n_seqs
+    call.args.n_tokens = of.shape[0]
+    call.args.n_seqs = (start.bytes // 4 - 1) if start.data else 1
+    return call.args.n_seqs
+
+
+def _start(call: _Call, seq_start, of: View, batched: bool) -> None:
+    starts = call.map("seq_start", seq_start, [of.shape[0] + 1 if batched else None], "[n_seqs + 1]")
+    if starts is not None and not starts.shape[0]:
+        raise ValueError("seq_start is empty; it has n_seqs + 1 entries")
+
+
+def _build_gated_delta_net(q, k, v, g, beta, state=None, *, state_out=None, out=None, out_dtype=None, seq_start=None,
+                           state_src=None, state_dst=None, scale=0.0, head_map="grouped", state_layout="vk", qk_norm=None,
+                           qk_norm_eps=0.0, g_form="log", beta_form="plain", beta_factor=1.0, ssm_a=None, dt_bias=None,
+                           uint16=None, context=None, **members) -> _Call:
+    call = _Call("gated_delta_net", context, uint16)
+    args = call.args
+    q, k, v, g, beta = (call.view(*pair) for pair in (("q", q), ("k", k), ("v", v), ("g", g), ("beta", beta)))
+    batched = _batched("q", q, 2)
+    lead = list(q.shape[:-2])
+    expect(q, [None] * len(q.shape), "")
+    expect(k, list(q.shape), "as q")
+    expect(v, [*lead, None, None], "the tokens of q, [n_heads_v], [head_dim_v]")
+    heads, dim_k, dim_v = v.shape[-2], q.shape[-1], v.shape[-1]
+    expect(beta, [*lead, heads], "the tokens of q, [n_heads_v]")
+    channel = len(g.shape) == len(beta.shape) + 1
+    expect(g, [*lead, heads, dim_k] if channel else [*lead, heads],
+           "the tokens of q, [n_heads_v], and [head_dim_k] for a gate per channel")
+    _start(call, seq_start, q, batched)
+    n_seqs = _tokens(call, q, batched)
+    args.n_heads_k, args.n_heads_v, args.head_dim_k, args.head_dim_v = q.shape[-2], heads, dim_k, dim_v
+    args.head_map, args.state_layout = _choice("head_map", head_map, _HEAD_MAPS), _choice("state_layout", state_layout, _LAYOUTS)
+    args.gate = abi.GDN_GATE_CHANNEL if channel else abi.GDN_GATE_SCALAR
+    args.scale, args.beta_factor, args.qk_norm_eps = scale, beta_factor, qk_norm_eps
+    args.qk_norm, args.g_form = _choice("qk_norm", qk_norm, _NORMS), _choice("g_form", g_form, _G_FORMS)
+    args.beta_form = _choice("beta_form", beta_form, _BETA_FORMS)
+    if beta_factor == 0:
+        raise ValueError("beta_factor is 0; leave it out for 1")
+
+    shape = v.shape
+    if out is None:
+        out = result(call.context, shape, out_dtype if out_dtype is not None else _like(call, v))
+    elif out_dtype is not None:
+        raise ValueError("out_dtype is for a new array; out is given")
+    call.result = out
+    to = expect(call.view("out", out, True), list(shape), "as v")
+    first = [0, 1, 2] if batched else [None, 0, 1]
+    for tensor, of in ((args.q, q), (args.k, k), (args.v, v), (args.g, g), (args.beta, beta), (args.out, to)):
+        fill(tensor, of, first)
+    for name, operand in (("ssm_a", ssm_a), ("dt_bias", dt_bias)):
+        if operand is not None:
+            of = call.view(name, operand)
+            per_channel = channel and name == "dt_bias"
+            fill(getattr(args, name), expect(of, [heads, dim_k] if per_channel else [heads], "[n_heads_v], dt_bias [head_dim_k] too "
+                                             "for a gate per channel"), [0])
+
+    if state is None:
+        if any(one is not None for one in (state_out, state_src, state_dst)):
+            raise ValueError("state_out, state_src and state_dst are given, but no state")
+        if not call.context.device.shared_memory:
+            raise TypeError(f"state is None; on {call.context!r} it has to be given")
+        lines = (dim_v, dim_k) if state_layout == "vk" else (dim_k, dim_v)
+        state = np.empty((1, heads, *lines), np.float32)  # a place that is neither read nor written
+        state_src = state_dst = np.full(n_seqs, NONE, np.int32)
+    lines = [dim_v, dim_k] if state_layout == "vk" else [dim_k, dim_v]
+    for name, pool, rows, slots in (("state", state, "n_rows", "n_slots"), ("state_out", state_out, "n_rows_out", "n_slots_out")):
+        if pool is None:
+            continue
+        of = call.view(name, pool, True)
+        with_slots = len(of.shape) == 5
+        expect(of, [None] * (1 + with_slots) + [heads, *lines], f"[n_rows], [n_slots] or not, [n_heads_v], and {lines} for {state_layout!r}",
+               (abi.GDN_F32,))
+        setattr(args, rows, of.shape[0])
+        setattr(args, slots, of.shape[1] if with_slots else 1)
+        fill(getattr(args, name), of, [0, 1, 2, 3] if with_slots else [0, None, 1, 2])
+        if not all(of.shape[: 1 + with_slots]):
+            raise ValueError(f"{name} has shape {list(of.shape)}; it needs at least one row and slot")
+    call.map("state_src", state_src, [n_seqs], "[n_seqs]")
+    if state_dst is not None:
+        per_sequence = np.ndim(state_dst) if not isinstance(state_dst, DeviceArray) else len(state_dst.shape)
+        of = call.map("state_dst", state_dst, [n_seqs] + [None] * (per_sequence - 1), "[n_seqs], or [n_seqs][n_snapshots]")
+        args.n_snapshots = of.shape[1] if per_sequence == 2 else 1
+        if per_sequence == 2 and not args.n_snapshots:
+            raise ValueError(f"state_dst has shape {list(of.shape)}; it needs at least one snapshot")
+    call.members(members)
+    return call
+
+
+def _like(call: _Call, of: View):
+    """The dtype of a new array with elements as another operand has them."""
+    if of.dtype == abi.GDN_BF16:
+        return of.owner.dtype if isinstance(of.owner, (np.ndarray, DeviceArray)) else _bfloat16(call)
+    return NAMES[of.dtype]
+
+
+def _bfloat16(call: _Call):
+    try:
+        import ml_dtypes
+    except ImportError:
+        if call.uint16 == "bfloat16":
+            return np.uint16
+        raise TypeError('a new array of bfloat16 needs the package ml_dtypes, or out, or out_dtype, or uint16="bfloat16"') from None
+    return ml_dtypes.bfloat16
+
+
+def gated_delta_net(q, k, v, g, beta, state=None, *, state_out=None, out=None, out_dtype=None, seq_start=None,
+                    state_src=None, state_dst=None, scale: float = 0.0, head_map: str = "grouped", state_layout: str = "vk",
+                    qk_norm: Optional[str] = None, qk_norm_eps: float = 0.0, g_form: str = "log", beta_form: str = "plain",
+                    beta_factor: float = 1.0, ssm_a=None, dt_bias=None, uint16: Optional[str] = None,
+                    context: Optional[Context] = None, stream: Optional[int] = None, **members):
+    """The gated delta rule, token by token, for every value head of every sequence:
+
+        kv = a * S^T k;  d = beta * (v - kv);  S = a * S + k d^T;  out = scale * S^T q        with a = exp(g)
+
+    Operands are arrays of NumPy, or what has DLPack or the buffer protocol, and are not copied; any strides will do where the
+    last axis is contiguous (of g per head, beta, ssm_a any axis). [n] stands for [n_tokens], one sequence or those that
+    seq_start cuts, or for [n_seqs][tokens of each].
+
+      q, k        [n][n_heads_k][head_dim_k]                             float32, float16, bfloat16, each for itself
+      v           [n][n_heads_v][head_dim_v]                             as q
+      g           [n][n_heads_v], or [n][n_heads_v][head_dim_k] for a gate per key channel (KDA); as q; what g_form says
+      beta        [n][n_heads_v]; as q; what beta_form says
+      state       [n_rows][n_heads_v] or [n_rows][n_slots][n_heads_v], then [head_dim_v][head_dim_k] for state_layout "vk",
+                  [head_dim_k][head_dim_v] for "kv"; float32; READ AND WRITTEN in place. Sequence s has row s, and slot r is the
+                  state r tokens before its newest. None: sequences start from zero, and nothing is kept.
+      state_out   as state: where states are written instead of `state`
+      out         as v; None: a new array of out_dtype, or of v's dtype
+      seq_start   [n_seqs + 1] int32: tokens of sequence s are seq_start[s] <= i < seq_start[s + 1]
+      state_src   [n_seqs] int32: row * n_slots + slot to start from, or gdn.NONE (zeros), or gdn.SKIP (padding)
+      state_dst   [n_seqs] or [n_seqs][n_snapshots] int32: where the state r tokens before the newest goes, or gdn.NONE
+      scale       of out; 0 = 1 / sqrt(head_dim_k)
+      head_map    which key head value head h has: "grouped" h // (n_heads_v // n_heads_k), "tiled" h % n_heads_k
+      qk_norm     q and k are divided by their length: "add" sqrt(sum x^2 + qk_norm_eps), "clamp" max(sqrt(sum x^2), eps)
+      g_form      "log" of the decay; "linear": the decay; "raw": the projection x, decay = exp(ssm_a * softplus(x + dt_bias));
+                  "raw_a_log": the same with A_log in ssm_a, decay = exp(-exp(ssm_a) * softplus(x + dt_bias))
+      beta_form   "plain", or "logit": its sigmoid is taken; times beta_factor
+      ssm_a       [n_heads_v];  dt_bias [n_heads_v], or [n_heads_v][head_dim_k] for a gate per channel
+      uint16      "bfloat16" or "float16": what the bits of operands of dtype uint16 are
+      context     None: gdn.default_context(). On a device operands are gdn.DeviceArray, and the call returns when it is queued.
+      stream      on a device: its queue, as an address; None is the context's own
+      members     any other member of gdn_gated_delta_net_args by its name, as n_snapshots: a number, a map, a tensor
+
+    Returns out. The bits do not depend on how tokens are cut into calls, on batches, strides, threads or the backend.
+    Limits: head_dim 16 to 256; n_heads_v a multiple of n_heads_k. Aliasing: inputs may overlap each other; out and written
+    states overlap nothing else. Errors: gdn.Error and its subclasses with the library's text, ValueError, TypeError; nothing was
+    written then. Thread-safety: see gdn.Context; the GIL is released while it runs."""
+    return _build_gated_delta_net(q, k, v, g, beta, state, state_out=state_out, out=out, out_dtype=out_dtype, seq_start=seq_start,
+                                  state_src=state_src, state_dst=state_dst, scale=scale, head_map=head_map,
+                                  state_layout=state_layout, qk_norm=qk_norm, qk_norm_eps=qk_norm_eps, g_form=g_form,
+                                  beta_form=beta_form, beta_factor=beta_factor, ssm_a=ssm_a, dt_bias=dt_bias, uint16=uint16,
+                                  context=context, **members).run(stream)
+
+
+def _build_ssm_conv(x, weight, bias=None, history=None, *, history_out=None, out=None, out_dtype=None, silu=False, seq_start=None,
+                    position=None, history_src=None, history_dst=None, uint16=None, context=None, **members) -> _Call:
+    call = _Call("ssm_conv", context, uint16)
+    args = call.args
+    x, weight = call.view("x", x), call.view("weight", weight)
+    batched = _batched("x", x, 1)
+    expect(x, [None] * len(x.shape), "")
+    channels = x.shape[-1]
+    expect(weight, [channels, None], "[n_channels][kernel_width]")
+    _start(call, seq_start, x, batched)
+    n_seqs = _tokens(call, x, batched)
+    args.n_channels, args.kernel_width, args.flags = channels, weight.shape[1], abi.GDN_CONV_SILU if silu else 0
+    if out is None:
+        out = result(call.context, x.shape, out_dtype if out_dtype is not None else _like(call, x))
+    elif out_dtype is not None:
+        raise ValueError("out_dtype is for a new array; out is given")
+    call.result = out
+    to = expect(call.view("out", out, True), list(x.shape), "as x")
+    for tensor, of in ((args.x, x), (args.out, to)):
+        fill(tensor, of, [0, 1] if batched else [None, 0])
+    fill(args.weight, weight, [0, 1])
+    if bias is not None:
+        fill(args.bias, expect(call.view("bias", bias), [channels], "[n_channels]"), [])
+    for name, pool, rows in (("history", history, "n_rows"), ("history_out", history_out, "n_rows_out")):
+        if pool is None:
+            continue
+        of = expect(call.view(name, pool, True), [None, None if name == "history" else args.n_columns, channels],
+                    "[n_rows][n_columns][n_channels]")
+        setattr(args, rows, of.shape[0])
+        if not of.shape[0] or not of.shape[1]:
+            raise ValueError(f"{name} has shape {list(of.shape)}; it needs at least one row and column")
+        args.n_columns = of.shape[1]
+        fill(getattr(args, name), of, [0, 1])
+    for name, given in (("position", position), ("history_src", history_src), ("history_dst", history_dst)):
+        call.map(name, given, [n_seqs], "[n_seqs]")
+    call.members(members)
+    return call
+
+
+def ssm_conv(x, weight, bias=None, history=None, *, history_out=None, out=None, out_dtype=None, silu: bool = False, seq_start=None,
+             position=None, history_src=None, history_dst=None, uint16: Optional[str] = None, context: Optional[Context] = None,
+             stream: Optional[int] = None, **members):
+    """Causal depthwise convolution along the tokens of each sequence, taps oldest first, and silu where it is asked for:
+
+        u = bias[c] + sum_j weight[c][j] * x(p - kernel_width + 1 + j)[c];  out = u, or u / (1 + exp(-u))
+
+    x of positions before the call comes from the history, a ring in which position p has column p % n_columns.
+
+      x            [n][n_channels]; float32, float16, bfloat16, as are weight, bias, history and out, each for itself.
+                   [n] is [n_tokens] or [n_seqs][tokens of each], as in gated_delta_net
+      weight       [n_channels][kernel_width], any strides
+      bias         [n_channels] or None
+      history      [n_rows][n_columns][n_channels], n_columns >= kernel_width - 1; READ AND WRITTEN in place. Sequence s has row
+                   s. None: sequences start from zero, and nothing is kept.
+      history_out  as history: where columns are written instead
+      out          as x; None: a new array of out_dtype, or of x's dtype
+      seq_start, uint16, context, stream, members   as in gated_delta_net
+      position     [n_seqs] int32: tokens before the call's first; None: 0. A smaller one rolls back.
+      history_src, history_dst   [n_seqs] int32: row to read, gdn.NONE (zeros) or gdn.SKIP; row to write or gdn.NONE
+
+    Returns out. Limits: kernel_width 1 to 16. Bits, aliasing, errors, threads: as gated_delta_net; a history of x's type or of
+    float32 is exact, any other is not."""
+    return _build_ssm_conv(x, weight, bias, history, history_out=history_out, out=out, out_dtype=out_dtype, silu=silu,
+                           seq_start=seq_start, position=position, history_src=history_src, history_dst=history_dst,
+                           uint16=uint16, context=context, **members).run(stream)
+
+
+def _build_set_rows(dst, index, src, *, uint16=None, context=None, **members) -> _Call:
+    call = _Call("set_rows", context, uint16)
+    args = call.args
+    to, index, src = call.view("dst", dst, True), call.view("index", index), call.view("src", src)
+    call.result = dst
+    axes = len(src.shape)
+    if not 2 <= axes <= 4:
+        raise ValueError(f"src has shape {list(src.shape)}; it must have 2 to 4 axes")
+    batch, (rows, columns) = list(src.shape[:-2]), src.shape[-2:]
+    expect(src, [None] * axes, "")
+    expect(index, [None] * (axes - 2) + [rows], "as src without its columns; its batches divide src's", (abi.GDN_I32, abi.GDN_I64))
+    quantized = to.dtype == RAW
+    if quantized and columns % 32:
+        raise ValueError(f"src has {columns} columns; Q8_0 (dst of uint8) needs a multiple of 32")
+    expect(to, [*batch, None, columns // 32 * 34 if quantized else columns],
+           "as src with other rows; 34 bytes for 32 columns where it is uint8, Q8_0", (*FLOATS, RAW))
+    args.n_rows, args.n_columns, args.n_rows_dst = rows, columns, to.shape[-2]
+    if 0 in batch or 0 in index.shape[:-1] or not columns:
+        raise ValueError(f"src has shape {list(src.shape)} and index {list(index.shape)}; only their rows may be none")
+    for number in range(axes - 2):
+        args.n_batch[2 - (axes - 2) + number], args.index_batch[2 - (axes - 2) + number] = batch[number], index.shape[number]
+    strides = [None] * (4 - axes) + list(range(axes - 1))
+    fill(args.src, src, strides)
+    fill(args.dst, to, strides, abi.GDN_Q8_0 if quantized else None)
+    fill(args.index, index, strides)
+    call.members(members)
+    return call
+
+
+def set_rows(dst, index, src, *, uint16: Optional[str] = None, context: Optional[Context] = None, stream: Optional[int] = None,
+             **members):
+    """Scatter rows into an array, converting them: dst[b][c][index[b % ..][c % ..][i]] = convert(src[b][c][i]).
+
+      dst    [n_batch0][n_batch1][n_rows_dst][n_columns]; float32, float16, bfloat16, or uint8 for Q8_0, which has
+             n_columns / 32 * 34 bytes in a row; WRITTEN in place. The batch axes may be left out, as in the others.
+      index  [index_batch0][index_batch1][n_rows]; int32, int64, any strides; 0 <= index < n_rows_dst, or gdn.NONE: that row is
+             not written. Where two rows name the same target the later one wins.
+      src    [n_batch0][n_batch1][n_rows][n_columns]; float32, float16, bfloat16
+      uint16, context, stream, members   as in gated_delta_net
+
+    Returns dst. Rounds to nearest, ties to even. Limits: n_columns a multiple of 32 for Q8_0; index's batches divide src's.
+    Aliasing: dst overlaps neither src nor index. Errors, threads: as gated_delta_net."""
+    return _build_set_rows(dst, index, src, uint16=uint16, context=context, **members).run(stream)
+
+
+_BUILDERS = {gated_delta_net: _build_gated_delta_net, ssm_conv: _build_ssm_conv, set_rows: _build_set_rows}
+
+
+def capability(kernel: Callable, *args, **named) -> Capability:
+    """Would a call of gdn.gated_delta_net, gdn.ssm_conv or gdn.set_rows with these arguments run, would it be exact, which
+    implementation, how much scratch memory. Nothing runs, and maps are not read."""
+    if kernel not in _BUILDERS:
+        raise ValueError(f"kernel is {kernel!r}; gdn.gated_delta_net, gdn.ssm_conv and gdn.set_rows are allowed")
+    return _BUILDERS[kernel](*args, **named).capability()

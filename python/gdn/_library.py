@@ -1,0 +1,141 @@
+"""The shared library: found next to this file, its functions, and its errors as exceptions."""
+from __future__ import annotations
+
+import ctypes as C
+import pathlib
+import sys
+
+from . import _abi as abi
+
+_NAME = "libgdn.dylib" if sys.platform == "darwin" else "libgdn.so"
+
+
+class Error(Exception):
+    """What a call of the library failed with; str() is the library's own text, which names the argument, what was given and
+    what is allowed. `status` is one of GDN_INVALID_ARGUMENT and so on, as a number. Nothing was written."""
+
+    status = abi.GDN_INTERNAL
+
+
+class InvalidArgument(Error, ValueError):
+    """An argument is outside what its documentation allows."""
+
+    status = abi.GDN_INVALID_ARGUMENT
+
+
+class Unsupported(Error):
+    """Valid, but this backend or device cannot do it."""
+
+    status = abi.GDN_UNSUPPORTED
+
+
+class OutOfMemory(Error, MemoryError):
+    """Host or device memory ran out."""
+
+    status = abi.GDN_OUT_OF_MEMORY
+
+
+class NotFound(Error, LookupError):
+    """No such backend, device or implementation."""
+
+    status = abi.GDN_NOT_FOUND
+
+
+class Unavailable(Error):
+    """The driver or loader of the backend is missing on this machine."""
+
+    status = abi.GDN_UNAVAILABLE
+
+
+class DeviceLost(Error):
+    """The device failed; the context can only be closed."""
+
+    status = abi.GDN_DEVICE_LOST
+
+
+class Timeout(Error, TimeoutError):
+    """A bounded wait ran out."""
+
+    status = abi.GDN_TIMEOUT
+
+
+class BadMap(Error, IndexError):
+    """Found on a device after launch: a map held a value out of range."""
+
+    status = abi.GDN_BAD_MAP
+
+
+class Internal(Error):
+    """A driver call failed in a way it should not."""
+
+    status = abi.GDN_INTERNAL
+
+
+_ERRORS = {kind.status: kind for kind in (InvalidArgument, Unsupported, OutOfMemory, NotFound, Unavailable, DeviceLost, Timeout,
+                                          BadMap, Internal)}
+
+
+def check(status: int) -> None:
+    """Raise what a status says; the text is the calling thread's last, so call this where the function was called."""
+    if status != abi.GDN_OK:
+        said = lib.gdn_last_error() or lib.gdn_status_name(status)
+        raise _ERRORS.get(status, Internal)(text(said))
+
+
+def _load() -> C.CDLL:
+    path = pathlib.Path(__file__).with_name(_NAME)
+    if not path.exists():
+        raise ImportError(f"{path} is missing: the package has to be built and installed (pip install .), not imported from its "
+                          "sources")
+    library = C.CDLL(str(path))  # CDLL releases the GIL while it calls
+    context, pointer = C.c_void_p, C.c_void_p
+    info = {"backend": abi.gdn_backend_info, "device": abi.gdn_device_info, "implementation": abi.gdn_implementation_info}
+    span = C.POINTER(abi.gdn_span)
+    signatures = {
+        "gdn_last_error": (C.c_char_p,),
+        "gdn_status_name": (C.c_char_p, C.c_int32),
+        "gdn_version": (C.c_uint32,),
+        "gdn_abi_version": (C.c_uint32,),
+        "gdn_backend_describe": (C.c_int32, C.c_uint32, C.POINTER(info["backend"])),
+        "gdn_device_describe": (C.c_int32, C.c_uint32, C.c_uint32, C.POINTER(info["device"])),
+        "gdn_implementation_describe": (C.c_int32, C.c_uint32, C.c_uint32, C.c_uint32, C.POINTER(info["implementation"])),
+        "gdn_context_create": (C.c_int32, C.POINTER(abi.gdn_context_desc), C.POINTER(context)),
+        "gdn_context_destroy": (None, context),
+        "gdn_context_describe": (C.c_int32, context, C.POINTER(info["device"]), C.POINTER(info["implementation"])),
+        "gdn_synchronize": (C.c_int32, context, pointer),
+        "gdn_poll": (C.c_int32, context),
+        "gdn_buffer_create": (C.c_int32, context, C.c_uint64, span),
+        "gdn_buffer_destroy": (None, context, span),
+        "gdn_buffer_write": (C.c_int32, context, span, C.c_uint64, pointer, C.c_uint64),
+        "gdn_buffer_read": (C.c_int32, context, span, C.c_uint64, pointer, C.c_uint64),
+    }
+    for kernel in ("gated_delta_net", "ssm_conv", "set_rows"):
+        args = C.POINTER(getattr(abi, f"gdn_{kernel}_args"))
+        signatures[f"gdn_{kernel}"] = (C.c_int32, context, args, pointer)
+        signatures[f"gdn_{kernel}_query"] = (C.c_int32, context, args, C.POINTER(abi.gdn_capability))
+    for name, (result, *arguments) in signatures.items():
+        function = getattr(library, name)
+        function.restype, function.argtypes = result, arguments
+    if library.gdn_abi_version() != abi.GDN_ABI_VERSION:
+        raise ImportError(f"{path} has ABI version {library.gdn_abi_version()}, and this package was built for {abi.GDN_ABI_VERSION}")
+    return library
+
+
+lib = _load()
+
+
+def version() -> str:
+    """The release of the library, such as "0.1.0"."""
+    number = lib.gdn_version()
+    return f"{number >> 16}.{number >> 8 & 255}.{number & 255}"
+
+
+def new(kind):
+    """A struct that begins with its size: that, and zeros."""
+    made = kind()
+    made.size = C.sizeof(kind)
+    return made
+
+
+def text(raw: bytes) -> str:
+    return raw.decode("utf-8", "replace")

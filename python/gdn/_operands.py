@@ -1,0 +1,170 @@
+"""Operands: NumPy arrays, and whatever has DLPack or the buffer protocol, as the library's tensors. Nothing is copied."""
+from __future__ import annotations
+
+import ctypes as C
+from typing import Any, NamedTuple, Optional, Sequence, Tuple
+
+import numpy as np
+
+from . import _abi as abi
+from ._contexts import Context, DeviceArray
+
+RAW = -1  # bytes, which are Q8_0 where that is allowed
+NAMES = {abi.GDN_F32: "float32", abi.GDN_F16: "float16", abi.GDN_BF16: "bfloat16", abi.GDN_I32: "int32", abi.GDN_I64: "int64",
+         RAW: "uint8"}
+FLOATS = (abi.GDN_F32, abi.GDN_F16, abi.GDN_BF16)
+_CODES = {name: code for code, name in NAMES.items()}
+_SIZES = {abi.GDN_F32: 4, abi.GDN_F16: 2, abi.GDN_BF16: 2, abi.GDN_I32: 4, abi.GDN_I64: 8, RAW: 1}
+_DLPACK_CPU = 1
+_DLPACK_CODES = {(2, 32): abi.GDN_F32, (2, 16): abi.GDN_F16, (4, 16): abi.GDN_BF16, (0, 32): abi.GDN_I32, (0, 64): abi.GDN_I64,
+                 (1, 8): RAW}  # type code and bits
+
+
+class _DLTensor(C.Structure):
+    """dlpack.h; a managed tensor begins with one."""
+
+    _fields_ = [("data", C.c_void_p), ("device_type", C.c_int32), ("device_id", C.c_int32), ("ndim", C.c_int32), ("code", C.c_uint8),
+                ("bits", C.c_uint8), ("lanes", C.c_uint16), ("shape", C.POINTER(C.c_int64)), ("strides", C.POINTER(C.c_int64)),
+                ("byte_offset", C.c_uint64)]
+
+
+_capsule_pointer = C.pythonapi.PyCapsule_GetPointer
+_capsule_pointer.restype, _capsule_pointer.argtypes = C.c_void_p, (C.py_object, C.c_char_p)
+
+
+class View(NamedTuple):
+    """Where an operand lies."""
+
+    name: str
+    data: int
+    offset: int
+    n_bytes: int  # from its first to its last byte
+    shape: Tuple[int, ...]
+    strides: Tuple[int, ...]  # in bytes
+    dtype: int
+    owner: Any  # keeps the memory
+
+
+def _dtype(name: str, dtype: np.dtype, uint16: Optional[str]) -> int:
+    if not dtype.isnative:
+        raise TypeError(f"{name} has dtype {dtype}, of the other byte order")
+    if dtype.name == "uint16":
+        if uint16 not in ("bfloat16", "float16"):
+            raise TypeError(f'{name} has dtype uint16; uint16="bfloat16" or uint16="float16" says what its bits are')
+        return _CODES[uint16]
+    if dtype.name not in _CODES:
+        raise TypeError(f"{name} has dtype {dtype}; float32, float16, bfloat16 and, where they are allowed, int32, int64, uint8 are known")
+    return _CODES[dtype.name]
+
+
+def _packed(shape: Sequence[int], size: int) -> Tuple[int, ...]:
+    strides, step = [], size
+    for extent in reversed(shape):
+        strides.append(step)
+        step *= max(extent, 1)
+    return tuple(reversed(strides))
+
+
+def _of_numpy(name: str, array: np.ndarray, written: bool, uint16: Optional[str]) -> View:
+    if written and not array.flags.writeable:
+        raise ValueError(f"{name} is written, and this array is read-only")
+    code = _dtype(name, array.dtype, uint16)
+    return strided(name, array.ctypes.data, array.shape, array.strides, code, array)
+
+
+def _of_dlpack(name: str, producer) -> View:
+    capsule = producer.__dlpack__()
+    tensor = C.cast(_capsule_pointer(capsule, b"dltensor"), C.POINTER(_DLTensor)).contents
+    if tensor.device_type != _DLPACK_CPU:
+        raise TypeError(f"{name} lies on a device (DLPack's type {tensor.device_type}); DLPack is taken from host memory only")
+    code = _DLPACK_CODES.get((tensor.code, tensor.bits)) if tensor.lanes == 1 else None
+    if code is None:
+        raise TypeError(f"{name} has DLPack's type code {tensor.code} of {tensor.bits} bits; float32, float16, bfloat16 and, where "
+                        "they are allowed, int32, int64, uint8 are known")
+    shape = tuple(tensor.shape[axis] for axis in range(tensor.ndim))
+    strides = tuple(tensor.strides[axis] * _SIZES[code] for axis in range(tensor.ndim)) if tensor.strides else _packed(shape, _SIZES[code])
+    return strided(name, (tensor.data or 0) + tensor.byte_offset, shape, strides, code, capsule)
+
+
+def strided(name, data, shape, strides, code, owner) -> View:
+    """A view of memory that `owner` keeps; strides in bytes."""
+    if 0 in shape:
+        return View(name, data, 0, 0, tuple(shape), _packed(shape, _SIZES[code]), code, owner)
+    reach = sum((extent - 1) * stride for extent, stride in zip(shape, strides)) + _SIZES[code]
+    for axis, (extent, stride) in enumerate(zip(shape, strides)):
+        if extent > 1 and stride <= 0:
+            kind = "repeats one element (stride 0)" if not stride else f"runs backwards (stride {stride})"
+            raise ValueError(f"{name}: axis {axis} {kind}, which the library does not take; copy it (numpy.ascontiguousarray)")
+    return View(name, data, 0, reach, tuple(shape), tuple(strides), code, owner)
+
+
+def view(name: str, operand, context: Context, written: bool = False, uint16: Optional[str] = None) -> View:
+    """An operand's memory. Errors: TypeError, ValueError."""
+    if isinstance(operand, View):
+        return operand._replace(name=name)
+    if isinstance(operand, DeviceArray):
+        if operand.context is not context:
+            raise ValueError(f"{name} is of {operand.context!r}; the call is on {context!r}")
+        span, code = operand.span, _dtype(name, operand.dtype, uint16)
+        return View(name, span.data, span.offset, operand.nbytes, operand.shape, _packed(operand.shape, _SIZES[code]), code, operand)
+    if not context.device.shared_memory:
+        raise TypeError(f"{name} is {_what(operand)}; on {context!r} operands are arrays of the device: Context.array(), Context.empty()")
+    if isinstance(operand, np.ndarray):
+        return _of_numpy(name, operand, written, uint16)
+    if hasattr(operand, "__dlpack__"):
+        return _of_dlpack(name, operand)
+    try:
+        array = np.asarray(memoryview(operand))
+    except TypeError:
+        raise TypeError(f"{name} is {_what(operand)}; an array of NumPy, or what has DLPack or the buffer protocol, is needed") from None
+    return _of_numpy(name, array, written, uint16)
+
+
+def _what(operand) -> str:
+    return "None" if operand is None else f"of type {type(operand).__name__}"
+
+
+def expect(of: View, shape: Sequence[Optional[int]], why: str, dtypes: Sequence[int] = FLOATS) -> View:
+    """Hold an operand against its shape; None is any extent."""
+    if len(of.shape) != len(shape) or any(want is not None and have != want for have, want in zip(of.shape, shape)):
+        want = "[" + ", ".join("any" if extent is None else str(extent) for extent in shape) + "]"
+        raise ValueError(f"{of.name} has shape {list(of.shape)}; it must be {want}: {why}")
+    if of.dtype not in dtypes:
+        raise TypeError(f"{of.name} has dtype {NAMES[of.dtype]}; allowed: {', '.join(NAMES[code] for code in dtypes)}")
+    return of
+
+
+def fill(tensor: abi.gdn_tensor, of: View, axes: Sequence[Optional[int]], dtype: Optional[int] = None) -> None:
+    """Set a tensor operand; `axes` are those of the array that its strides belong to, None for one that it has not. The axis
+    that is left, if any, is contiguous."""
+    tensor.data, tensor.offset, tensor.bytes = of.data or None, of.offset, of.n_bytes
+    tensor.dtype = of.dtype if dtype is None else dtype
+    for number, axis in enumerate(axes):
+        if axis is not None and of.shape[axis] > 1:  # 0, packed, does for one element; its own stride has no meaning
+            tensor.stride[number] = of.strides[axis]
+    last = len(of.shape) - 1
+    if last not in axes and of.shape[last] > 1 and of.strides[last] != _SIZES[of.dtype]:
+        raise ValueError(f"{of.name}: the last axis has stride {of.strides[last]}; it must be contiguous, "
+                         f"{_SIZES[of.dtype]} bytes; copy it (numpy.ascontiguousarray)")
+
+
+def map_(span: abi.gdn_span, name: str, operand, context: Context, shape: Sequence[Optional[int]], why: str) -> Optional[View]:
+    """Set a map of int32; a list or an array of other integers is converted, because maps are small. On devices it is a
+    DeviceArray of int32, since it is read when the kernel runs."""
+    if operand is None:
+        return None
+    if context.device.shared_memory and not isinstance(operand, DeviceArray):
+        array = np.asarray(operand)
+        if array.size and array.dtype.kind not in "iu":
+            raise TypeError(f"{name} has dtype {array.dtype}; integers are needed")
+        if array.size and (int(array.min()) < -1 << 31 or int(array.max()) >= 1 << 31):
+            raise ValueError(f"{name} has values from {array.min()} to {array.max()}; int32 is what maps hold")
+        operand = np.ascontiguousarray(array, np.int32).reshape(array.shape)
+    of = expect(view(name, operand, context), shape, why, (abi.GDN_I32,))
+    span.data, span.offset, span.bytes = of.data or None, of.offset, of.n_bytes
+    return of
+
+
+def result(context: Context, shape: Sequence[int], dtype) -> Any:
+    """A new array where the context's kernels can write it."""
+    return np.empty(shape, dtype) if context.device.shared_memory else context.empty(tuple(shape), dtype)

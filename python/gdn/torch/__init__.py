@@ -1,0 +1,15 @@
+"""libgdn's kernels for PyTorch, on the CPU: operators of torch.library, which torch.compile knows, and functions with the
+signatures of flash-linear-attention and causal_conv1d.
+
+    from gdn.torch import chunk_gated_delta_rule, fused_recurrent_gated_delta_rule, chunk_kda, fused_recurrent_kda
+    from gdn.torch import causal_conv1d_fn, causal_conv1d_update
+
+Prefill and decoding give the same bits, and so do batches, single sequences and any number of threads. Forward only: a backward
+pass raises NotImplementedError. float32, float16 and bfloat16; states are float32.
+"""
+from ._conv import causal_conv1d_fn, causal_conv1d_update
+from ._fla import chunk_gated_delta_rule, chunk_kda, fused_recurrent_gated_delta_rule, fused_recurrent_kda
+from ._operators import gated_delta_net, ssm_conv
+
+__all__ = ["causal_conv1d_fn", "causal_conv1d_update", "chunk_gated_delta_rule", "chunk_kda", "fused_recurrent_gated_delta_rule",
+           "fused_recurrent_kda", "gated_delta_net", "ssm_conv"]

@@ -1,0 +1,99 @@
+"""Functions with the signatures of flash-linear-attention (fla.ops), computed by libgdn."""
+from __future__ import annotations
+
+from typing import Any, Dict, Optional, Tuple
+
+import torch
+from torch import Tensor
+
+from ._operators import gated_delta_net, on_cpu
+
+# Arguments that say how a GPU computes, or gradients, and nothing about the result.
+_WITHOUT_MEANING = {"chunk_size", "cu_seqlens_cpu", "chunk_indices", "disable_recompute", "use_graph", "max_num_seqs"}
+
+
+def _rule(kernel: str, q: Tensor, k: Tensor, v: Tensor, g: Tensor, beta: Optional[Tensor], scale: Optional[float],
+          initial_state: Optional[Tensor], output_final_state: bool, l2norm: bool, beta_sigmoid: bool, neg_eigval: bool,
+          state_v_first: bool, cu_seqlens: Optional[Tensor], gate: bool, a_log: Optional[Tensor], dt_bias: Optional[Tensor],
+          others: Dict[str, Any]) -> Tuple[Tensor, Optional[Tensor]]:
+    if "transpose_state_layout" in others:  # the older name
+        state_v_first = others.pop("transpose_state_layout")
+    for name, value in others.items():
+        if name not in _WITHOUT_MEANING and value is not None and value is not False:
+            raise NotImplementedError(f"{kernel}: {name} is {value!r}; libgdn has nothing like it")
+    if neg_eigval and not beta_sigmoid:
+        raise ValueError(f"{kernel}: allow_neg_eigval is True, which needs use_beta_sigmoid_in_kernel")
+    if gate and a_log is None:
+        raise ValueError(f"{kernel}: use_gate_in_kernel is True, which needs A_log")
+    if scale == 0:
+        raise ValueError(f"{kernel}: scale is 0; None is 1 / sqrt(K)")
+    beta = torch.ones(v.shape[:3], dtype=torch.float32) if beta is None else beta
+    on_cpu(q=q, k=k, v=v, g=g, beta=beta, initial_state=initial_state, cu_seqlens=cu_seqlens, A_log=a_log, dt_bias=dt_bias)
+    out, final = gated_delta_net(q, k, v, g, beta, initial_state, cu_seqlens, a_log if gate else None, dt_bias if gate else None,
+                                 0.0 if scale is None else float(scale), l2norm, beta_sigmoid, 2.0 if neg_eigval else 1.0,
+                                 state_v_first)
+    return out, final if output_final_state else None
+
+
+def chunk_gated_delta_rule(q: Tensor, k: Tensor, v: Tensor, g: Tensor, beta: Tensor, scale: Optional[float] = None,
+                           initial_state: Optional[Tensor] = None, output_final_state: bool = False,
+                           use_qk_l2norm_in_kernel: bool = False, use_beta_sigmoid_in_kernel: bool = False,
+                           allow_neg_eigval: bool = False, state_v_first: bool = False, cu_seqlens: Optional[Tensor] = None,
+                           cu_seqlens_cpu: Optional[Tensor] = None, chunk_indices: Optional[Tensor] = None, cp_context: Any = None,
+                           **kwargs: Any) -> Tuple[Tensor, Optional[Tensor]]:
+    """fla.ops.gated_delta_rule.chunk_gated_delta_rule: q, k [B, T, H, K], v [B, T, HV, V], g, beta [B, T, HV], each of float32,
+    float16 or bfloat16; initial_state [N, HV, K, V], or [N, HV, V, K] with state_v_first; cu_seqlens [N + 1] where B is 1. More:
+    use_gate_in_kernel with A_log and dt_bias. Returns (o, final_state): o in q's dtype, final_state float32 or None. Nothing is
+    chunked: the bits are those of the token-by-token recurrence. CPU, forward only."""
+    return _rule("chunk_gated_delta_rule", q, k, v, g, beta, scale, initial_state, output_final_state, use_qk_l2norm_in_kernel,
+                 use_beta_sigmoid_in_kernel, allow_neg_eigval, state_v_first, cu_seqlens, kwargs.pop("use_gate_in_kernel", False),
+                 kwargs.pop("A_log", None), kwargs.pop("dt_bias", None), {"cp_context": cp_context, **kwargs})
+
+
+def fused_recurrent_gated_delta_rule(q: Tensor, k: Tensor, v: Tensor, g: Optional[Tensor] = None, gk: Optional[Tensor] = None,
+                                     gv: Optional[Tensor] = None, beta: Optional[Tensor] = None, scale: Optional[float] = None,
+                                     initial_state: Optional[Tensor] = None, output_final_state: bool = False,
+                                     use_qk_l2norm_in_kernel: bool = False, use_gate_in_kernel: bool = False,
+                                     A_log: Optional[Tensor] = None, dt_bias: Optional[Tensor] = None,
+                                     use_beta_sigmoid_in_kernel: bool = False, allow_neg_eigval: bool = False,
+                                     state_v_first: bool = False, cu_seqlens: Optional[Tensor] = None,
+                                     **kwargs: Any) -> Tuple[Tensor, Optional[Tensor]]:
+    """fla.ops.gated_delta_rule.fused_recurrent_gated_delta_rule: the same as chunk_gated_delta_rule, to the bit. gk [B, T, HV, K]
+    is a gate per key channel, instead of g or added to it; gv is refused."""
+    if gk is not None:
+        if use_gate_in_kernel:
+            raise NotImplementedError("fused_recurrent_gated_delta_rule: gk is given with use_gate_in_kernel; libgdn has nothing like it")
+        g = gk if g is None else gk.float() + g.float().unsqueeze(-1)
+    elif g is None:
+        g = torch.zeros(v.shape[:3], dtype=torch.float32)
+    return _rule("fused_recurrent_gated_delta_rule", q, k, v, g, beta, scale, initial_state, output_final_state,
+                 use_qk_l2norm_in_kernel, use_beta_sigmoid_in_kernel, allow_neg_eigval, state_v_first, cu_seqlens,
+                 use_gate_in_kernel, A_log, dt_bias, {"gv": gv, **kwargs})
+
+
+def chunk_kda(q: Tensor, k: Tensor, v: Tensor, g: Tensor, beta: Tensor, scale: Optional[float] = None,
+              initial_state: Optional[Tensor] = None, output_final_state: bool = False, use_qk_l2norm_in_kernel: bool = False,
+              use_gate_in_kernel: bool = False, use_beta_sigmoid_in_kernel: bool = False, allow_neg_eigval: bool = False,
+              safe_gate: bool = False, lower_bound: Optional[float] = None, disable_recompute: bool = False,
+              return_intermediate_states: bool = False, state_v_first: bool = False, cu_seqlens: Optional[Tensor] = None,
+              cu_seqlens_cpu: Optional[Tensor] = None, cp_context: Any = None, use_graph: bool = False,
+              max_num_seqs: Optional[int] = None, **kwargs: Any) -> Tuple[Tensor, Optional[Tensor]]:
+    """fla.ops.kda.chunk_kda: as chunk_gated_delta_rule, with a gate per key channel, g [B, T, HV, K]; with use_gate_in_kernel
+    A_log [HV] and dt_bias [HV * K] or None. safe_gate, lower_bound, cp_context and return_intermediate_states are refused."""
+    return _rule("chunk_kda", q, k, v, g, beta, scale, initial_state, output_final_state, use_qk_l2norm_in_kernel,
+                 use_beta_sigmoid_in_kernel, allow_neg_eigval, state_v_first, cu_seqlens, use_gate_in_kernel,
+                 kwargs.pop("A_log", None), kwargs.pop("dt_bias", None),
+                 {"safe_gate": safe_gate, "lower_bound": lower_bound, "return_intermediate_states": return_intermediate_states,
+                  "cp_context": cp_context, **kwargs})
+
+
+def fused_recurrent_kda(q: Tensor, k: Tensor, v: Tensor, g: Tensor, beta: Tensor, A_log: Optional[Tensor] = None,
+                        dt_bias: Optional[Tensor] = None, scale: Optional[float] = None, initial_state: Optional[Tensor] = None,
+                        output_final_state: bool = False, use_qk_l2norm_in_kernel: bool = False, use_gate_in_kernel: bool = False,
+                        use_beta_sigmoid_in_kernel: bool = False, allow_neg_eigval: bool = False,
+                        lower_bound: Optional[float] = None, state_v_first: bool = False, cu_seqlens: Optional[Tensor] = None,
+                        **kwargs: Any) -> Tuple[Tensor, Optional[Tensor]]:
+    """fla.ops.kda.fused_recurrent_kda: the same as chunk_kda, to the bit."""
+    return _rule("fused_recurrent_kda", q, k, v, g, beta, scale, initial_state, output_final_state, use_qk_l2norm_in_kernel,
+                 use_beta_sigmoid_in_kernel, allow_neg_eigval, state_v_first, cu_seqlens, use_gate_in_kernel, A_log, dt_bias,
+                 {"lower_bound": lower_bound, **kwargs})

@@ -1,0 +1,63 @@
+"""The package's description of the C interface against what a compiler says of it (tests/abi/layout.txt, which the test
+abi.layout holds against the headers)."""
+import ctypes
+import pathlib
+import re
+import unittest
+
+import gdn._abi as abi
+import gdn._library as library
+
+ROOT = pathlib.Path(__file__).resolve().parents[2]
+LAYOUT = (ROOT / "tests/abi/layout.txt").read_text(encoding="utf-8")
+OTHERS = ("gdn_cuda_desc", "gdn_metal_desc", "gdn_vulkan_desc")  # of the backends' own headers
+
+
+def stored():
+    """{struct: (size, {member: (offset, size)})}"""
+    found = {}
+    for line in LAYOUT.split("\n# constants")[0].splitlines():
+        head = re.fullmatch(r"struct (\w+): size (\d+), alignment \d+", line)
+        member = re.fullmatch(r"\s+(\d+)\s+(\d+)\s+(\w+)", line)
+        if head:
+            members = {}
+            found[head[1]] = (int(head[2]), members)
+        elif member:
+            members[member[3]] = (int(member[1]), int(member[2]))
+    return found
+
+
+class Abi(unittest.TestCase):
+    def test_structs(self):
+        structs = {name: what for name, what in stored().items() if name not in OTHERS}
+        self.assertGreaterEqual(len(structs), 10)
+        for name, (size, members) in structs.items():
+            mine = getattr(abi, name)
+            self.assertEqual(ctypes.sizeof(mine), size, name)
+            self.assertEqual({member: (getattr(mine, member).offset, getattr(mine, member).size) for member, _ in mine._fields_},
+                             members, name)
+
+    def test_constants(self):
+        values = dict(re.findall(r"^(GDN_\w+) = (-?\d+)$", LAYOUT, flags=re.M))
+        values = {name: value for name, value in values.items() if not name.startswith(("GDN_CUDA_", "GDN_METAL_", "GDN_VULKAN_"))}
+        self.assertGreater(len(values), 40)
+        for name, value in values.items():
+            self.assertEqual(getattr(abi, name), int(value), name)
+
+    def test_functions(self):
+        names = (ROOT / "tests/abi/exports.txt").read_text(encoding="utf-8").split()
+        names = [name for name in names if not name.startswith(("gdn_cuda_", "gdn_metal_", "gdn_vulkan_"))]
+        self.assertGreater(len(names), 20)
+        for name in names:
+            self.assertIsNotNone(getattr(library.lib, name).argtypes, f"gdn/_library.py does not declare {name}")
+
+    def test_versions(self):
+        header = (ROOT / "include/gdn/gdn.h").read_text(encoding="utf-8")
+        want = ".".join(re.search(rf"#define GDN_VERSION_{part} (\d+)", header)[1] for part in ("MAJOR", "MINOR", "PATCH"))
+        self.assertEqual(library.version(), want)
+        import importlib.metadata
+        self.assertEqual(importlib.metadata.version("libgdn"), want)
+
+
+if __name__ == "__main__":
+    unittest.main()

@@ -1,0 +1,234 @@
+"""The kernels on NumPy arrays: bits against the library's reference, values against formulas in float64, and the same bits
+however arrays lie and however calls are cut."""
+import unittest
+
+import numpy as np
+
+import gdn
+from cases import conv_formula, gdn_formula, gdn_operands, same
+
+try:
+    import ml_dtypes
+except ImportError:
+    ml_dtypes = None
+
+REFERENCE = gdn.Context("reference")
+
+
+def both(kernel, operands, states=(), **named):
+    """Run on the CPU and on the reference, with copies of the states; the results, which must be the same bits."""
+    results = []
+    for context in (gdn.default_context(), REFERENCE):
+        kept = [None if state is None else state.copy() for state in states]
+        results.append((kernel(*operands, *kept, context=context, **named), *kept))
+    return results
+
+
+class GatedDeltaNet(unittest.TestCase):
+    def hold(self, operands, state, want_error=2e-5, **named):
+        """Bits against the reference, values against the formula. `state` is [n, heads, dim_v, dim_k]."""
+        (out, after), (want_out, want_after) = both(gdn.gated_delta_net, operands, [state], **named)
+        self.assertTrue(same(out, want_out) and same(after, want_after))
+        formula_out, formula_state = gdn_formula(*operands, state.swapaxes(-1, -2), named.get("head_map", "grouped"))
+        self.assertLess(np.abs(out.astype(np.float64) - formula_out).max(), want_error)
+        self.assertLess(np.abs(after.swapaxes(-1, -2) - formula_state).max(), 2e-5)
+        self.assertGreater(np.abs(formula_out).max(), 0.01)  # so that zeros would not do
+
+    def test_shapes(self):
+        rng = np.random.default_rng(1)
+        for shape in ((1, 1, 1, 1, 16, 16), (2, 7, 2, 4, 64, 32), (3, 1, 4, 4, 128, 128), (1, 70, 1, 3, 48, 80), (2, 5, 2, 6, 256, 16)):
+            for channel in (False, True):
+                for head_map in ("grouped", "tiled"):
+                    with self.subTest(shape=shape, channel=channel, head_map=head_map):
+                        state = rng.standard_normal((shape[0], shape[3], shape[5], shape[4])).astype(np.float32) * 0.1
+                        self.hold(gdn_operands(rng, *shape, channel=channel), state, head_map=head_map)
+
+    def test_state_kv_is_state_vk_transposed(self):
+        rng = np.random.default_rng(2)
+        operands = gdn_operands(rng, 2, 9, 2, 2, 32, 64)
+        vk = rng.standard_normal((2, 2, 64, 32)).astype(np.float32)
+        kv = np.ascontiguousarray(vk.swapaxes(-1, -2))
+        out = [gdn.gated_delta_net(*operands, state, state_layout=layout) for state, layout in ((vk, "vk"), (kv, "kv"))]
+        self.assertTrue(same(*out) and same(vk, kv.swapaxes(-1, -2)))
+
+    def test_sixteen_bits(self):
+        rng = np.random.default_rng(3)
+        for dtype in [np.float16] + ([ml_dtypes.bfloat16] if ml_dtypes else []):
+            with self.subTest(dtype=dtype):
+                operands = gdn_operands(rng, 2, 11, 1, 2, 32, 48, dtype)
+                state = np.zeros((2, 2, 48, 32), np.float32)
+                self.hold(operands, state, want_error=0.02)
+                self.assertEqual(gdn.gated_delta_net(*operands).dtype, dtype)
+                exact = gdn.gated_delta_net(*operands, out_dtype=np.float32)
+                self.assertTrue(same(exact.astype(dtype), gdn.gated_delta_net(*operands)))
+
+    def test_uint16_is_what_it_is_said_to_be(self):
+        operands = gdn_operands(np.random.default_rng(4), 1, 5, 1, 1, 16, 16)
+        halves = [x.astype(np.float16) for x in operands]
+        want = gdn.gated_delta_net(*halves)
+        bits = [x.view(np.uint16) for x in halves]
+        got = gdn.gated_delta_net(*bits, uint16="float16", out=np.empty_like(bits[2]))
+        self.assertTrue(same(got.view(np.float16), want))
+        brain = [(x.view(np.uint32) >> 16).astype(np.uint16) for x in operands]
+        floats = [(x.astype(np.uint32) << 16).view(np.float32) for x in brain]
+        out = gdn.gated_delta_net(*brain, uint16="bfloat16", out=np.empty_like(floats[2]))
+        self.assertTrue(same(out, gdn.gated_delta_net(*floats)))
+        self.assertEqual(gdn.gated_delta_net(*brain, uint16="bfloat16").dtype, np.uint16)
+        with self.assertRaisesRegex(TypeError, 'q has dtype uint16; uint16="bfloat16"'):
+            gdn.gated_delta_net(*bits)
+
+    def test_slices_of_one_projection(self):
+        rng = np.random.default_rng(5)
+        row = rng.standard_normal((2, 6, 2 * 64 + 2 * 64 + 4 * 32 + 8)).astype(np.float32) * 0.2
+        q, k = row[..., :128].reshape(2, 6, 2, 64), row[..., 128:256].reshape(2, 6, 2, 64)
+        v, beta, g = row[..., 256:384].reshape(2, 6, 4, 32), row[..., 384:388], row[..., 388:]
+        self.assertIs(q.base if q.base is not None else q, row)  # views, not copies
+        state = np.zeros((2, 4, 32, 64), np.float32)
+        out = gdn.gated_delta_net(q, k, v, g, beta, state, qk_norm="add", qk_norm_eps=1e-6, beta_form="logit")
+        packed = [np.ascontiguousarray(x) for x in (q, k, v, g, beta)]
+        other = np.zeros_like(state)
+        self.assertTrue(same(out, gdn.gated_delta_net(*packed, other, qk_norm="add", qk_norm_eps=1e-6, beta_form="logit")))
+        self.assertTrue(same(state, other))
+        # Tokens outside sequences, every second head, and every second row of a pool of states.
+        by_token = [np.ascontiguousarray(x.swapaxes(0, 1)).swapaxes(0, 1) for x in packed]
+        pool = np.zeros((4, 8, 32, 64), np.float32)
+        wide = np.zeros((2, 6, 8, 32), np.float32)
+        gdn.gated_delta_net(*by_token, pool[::2, 1::2], out=wide[:, :, ::2], qk_norm="add", qk_norm_eps=1e-6, beta_form="logit")
+        self.assertTrue(same(wide[:, :, ::2], out) and same(pool[::2, 1::2], state))
+        self.assertFalse(wide[:, :, 1::2].any() or pool[1::2].any() or pool[:, ::2].any())
+
+    def test_however_it_is_cut(self):
+        rng = np.random.default_rng(6)
+        operands = gdn_operands(rng, 3, 10, 2, 4, 64, 64)
+        whole = np.zeros((3, 4, 64, 64), np.float32)
+        out = gdn.gated_delta_net(*operands, whole)
+        for cuts in ((1,) * 10, (3, 7), (9, 1)):
+            state, parts, begin = np.zeros_like(whole), [], 0
+            for n in cuts:
+                parts.append(gdn.gated_delta_net(*(x[:, begin:begin + n] for x in operands), state))
+                begin += n
+            self.assertTrue(same(np.concatenate(parts, axis=1), out) and same(state, whole))
+        for s in range(3):  # alone, and without the axis of sequences
+            state = np.zeros((1, 4, 64, 64), np.float32)
+            self.assertTrue(same(gdn.gated_delta_net(*(x[s] for x in operands), state), out[s]) and same(state[0], whole[s]))
+        for n_threads in (1, 2, 5):
+            for one in gdn.default_context().device.implementations:
+                with gdn.Context(n_threads=n_threads, implementation=one.name) as context:
+                    state = np.zeros_like(whole)
+                    self.assertTrue(same(gdn.gated_delta_net(*operands, state, context=context), out) and same(state, whole))
+
+    def test_ragged_with_maps_and_snapshots(self):
+        rng = np.random.default_rng(7)
+        start = [0, 3, 3, 8]
+        operands = [x[0] for x in gdn_operands(rng, 1, 8, 1, 2, 32, 32)]
+        pool = rng.standard_normal((4, 3, 2, 32, 32)).astype(np.float32) * 0.1
+        before = pool.copy()
+        state_dst = np.array([[0, gdn.NONE], [gdn.NONE, gdn.NONE], [7, 6]])
+        out = gdn.gated_delta_net(*operands, pool, seq_start=start, state_src=[2 * 3 + 2, gdn.NONE, gdn.NONE], state_dst=state_dst)
+        first, second = before[2, 2][None].copy(), np.zeros((1, 2, 32, 32), np.float32)
+        self.assertTrue(same(gdn.gated_delta_net(*(x[:3] for x in operands), first), out[:3]))
+        parts = gdn.gated_delta_net(*(x[3:7] for x in operands), second)
+        self.assertTrue(same(parts, out[3:7]) and same(second[0], pool[2, 0]))  # 6: the state one token before the newest
+        gdn.gated_delta_net(*(x[7:] for x in operands), second)
+        self.assertTrue(same(second[0], pool[2, 1]) and same(first[0], pool[0, 0]))
+        untouched = np.ones((4, 3), bool)
+        untouched[0, 0] = untouched[2, 0] = untouched[2, 1] = False
+        self.assertTrue(same(pool[untouched], before[untouched]))
+
+    def test_state_out(self):
+        operands = gdn_operands(np.random.default_rng(8), 2, 4, 1, 1, 16, 16)
+        state = np.ones((2, 1, 16, 16), np.float32)
+        to, place = np.zeros_like(state), state.copy()
+        out = gdn.gated_delta_net(*operands, state, state_out=to)
+        self.assertTrue(same(out, gdn.gated_delta_net(*operands, place)) and same(to, place) and (state == 1).all())
+
+    def test_members_without_a_parameter(self):
+        operands = gdn_operands(np.random.default_rng(14), 1, 3, 1, 1, 16, 16)
+        few, all_ = np.zeros((1, 3, 1, 16, 16), np.float32), np.zeros((1, 3, 1, 16, 16), np.float32)
+        gdn.gated_delta_net(*operands, few, n_snapshots=2)
+        gdn.gated_delta_net(*operands, all_)
+        self.assertTrue(same(few[:, :2], all_[:, :2]) and all_[:, 2].any() and not few[:, 2].any())
+        with self.assertRaisesRegex(gdn.InvalidArgument, "flags is 0x2; it must be 0"):
+            gdn.gated_delta_net(*operands, flags=2)
+        for name in ("chunk_size", "q_norm", "_fields_", "size", "q", "n_tokens"):
+            with self.assertRaises(TypeError):
+                gdn.gated_delta_net(*operands, **{name: 1})
+
+    def test_raw_projections(self):
+        rng = np.random.default_rng(9)
+        q, k, v, _, _ = gdn_operands(rng, 1, 6, 2, 2, 32, 32)
+        raw, logit = (rng.standard_normal((1, 6, 2)).astype(np.float32) for _ in range(2))
+        a_log, bias = np.array([0.3, -1], np.float32), np.array([0.1, 0.2], np.float32)
+        state = np.zeros((1, 2, 32, 32), np.float32)
+        named = dict(qk_norm="clamp", qk_norm_eps=1e-6, g_form="raw_a_log", ssm_a=a_log, dt_bias=bias, beta_form="logit", beta_factor=2.0)
+        (out, after), (want, want_after) = both(gdn.gated_delta_net, (3 * q, 5 * k, v, raw, logit), [state], **named)
+        self.assertTrue(same(out, want) and same(after, want_after))
+        g = -np.exp(a_log.astype(np.float64)) * np.logaddexp(0, raw.astype(np.float64) + bias)
+        formula, _ = gdn_formula(q, k, v, g, 2 / (1 + np.exp(-logit.astype(np.float64))), state)
+        self.assertLess(np.abs(out - formula).max(), 2e-5)
+
+    def test_nothing_to_do(self):
+        operands = gdn_operands(np.random.default_rng(10), 2, 0, 1, 1, 16, 16)
+        state = np.ones((2, 1, 16, 16), np.float32)
+        self.assertEqual(gdn.gated_delta_net(*operands, state).shape, (2, 0, 1, 16))
+        self.assertTrue((state == 1).all())
+
+
+class SsmConv(unittest.TestCase):
+    def test_values_bits_and_cuts(self):
+        rng = np.random.default_rng(11)
+        for n_seqs, tokens, channels, width, silu in ((1, 1, 5, 4, True), (2, 33, 96, 4, True), (3, 6, 40, 1, False), (1, 20, 7, 16, False)):
+            x = rng.standard_normal((n_seqs, tokens, channels)).astype(np.float32)
+            weight, bias = rng.standard_normal((channels, width)).astype(np.float32), rng.standard_normal(channels).astype(np.float32)
+            columns = max(width - 1, 1) + 2
+            history = np.zeros((n_seqs, columns, channels), np.float32)
+            (out, after), (want, want_after) = both(gdn.ssm_conv, (x, weight, bias), [history], silu=silu)
+            self.assertTrue(same(out, want) and same(after, want_after))
+            self.assertLess(np.abs(out - conv_formula(x, weight, bias, silu)).max(), 2e-5)
+            ring, parts = np.zeros_like(history), []
+            for t in range(tokens):
+                parts.append(gdn.ssm_conv(x[:, t:t + 1], weight, bias, ring, silu=silu, position=[t] * n_seqs))
+            self.assertTrue(same(np.concatenate(parts, axis=1), out) and same(ring, after))
+            by_channel = np.ascontiguousarray(weight.T).T  # taps outside channels
+            self.assertTrue(same(gdn.ssm_conv(x, by_channel, bias, silu=silu), out))
+
+    def test_sixteen_bits_and_strides(self):
+        rng = np.random.default_rng(12)
+        wide = rng.standard_normal((2, 9, 64)).astype(np.float16)
+        weight = rng.standard_normal((24, 4)).astype(np.float16)
+        x = wide[:, :, 8:32]
+        (out, after), (want, want_after) = both(gdn.ssm_conv, (x, weight, None), [np.zeros((2, 3, 24), np.float16)])
+        self.assertTrue(same(out, want) and same(after, want_after) and out.dtype == np.float16)
+        self.assertTrue(same(gdn.ssm_conv(np.ascontiguousarray(x), weight), out))
+        self.assertLess(np.abs(out - conv_formula(x, weight, None, False)).max(), 0.02)
+
+
+class SetRows(unittest.TestCase):
+    def test_types_and_batches(self):
+        rng = np.random.default_rng(13)
+        src = rng.standard_normal((2, 3, 4, 64)).astype(np.float32)
+        index = np.array([[[3, -1, 0, 3]]], np.int64)
+        for make in (lambda: np.zeros((2, 3, 5, 64), np.float32), lambda: np.zeros((2, 3, 5, 64), np.float16),
+                     lambda: np.zeros((2, 3, 5, 2 * 34), np.uint8)):
+            (one, _), (other, _) = ((gdn.set_rows(dst, index, src, context=c), dst) for c, dst in
+                                    ((gdn.default_context(), make()), (REFERENCE, make())))
+            self.assertTrue(same(one, other))
+            if one.dtype != np.uint8:
+                want = make()
+                want[:, :, 0], want[:, :, 3] = src[:, :, 2], src[:, :, 3]
+                self.assertTrue(same(one, want))
+        scale = one[0, 0, 3, :2].copy().view(np.float16)[0]
+        quants = one[0, 0, 3, 2:34].copy().view(np.int8)
+        self.assertLess(np.abs(scale * quants.astype(np.float32) - src[0, 0, 3, :32]).max(), np.abs(src).max() / 127)
+
+    def test_two_axes_and_int32(self):
+        dst, src = np.zeros((6, 3), np.float32), np.arange(6, dtype=np.float32).reshape(2, 3)
+        self.assertIs(gdn.set_rows(dst, np.array([4, 1], np.int32), src), dst)
+        self.assertTrue((dst[[4, 1]] == src).all() and not dst[[0, 2, 3, 5]].any())
+        wide = np.zeros((6, 8), np.float32)
+        gdn.set_rows(wide[::2, 2:5], np.array([0, 2]), src)
+        self.assertTrue((wide[[0, 4], 2:5] == src).all() and not wide[1::2].any() and not wide[:, 5:].any())
+
+
+if __name__ == "__main__":
+    unittest.main()

@@ -1,0 +1,267 @@
+"""gdn.torch: values against formulas in float64, the same bits however the work is cut, shapes for torch.compile, refusals."""
+import os
+import pathlib
+import re
+import sys
+import unittest
+
+import numpy as np
+import torch
+import torch.nn.functional as F
+
+import gdn.torch as G
+
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1]))
+from cases import conv_formula, gdn_formula, gdn_operands  # noqa: E402
+
+
+def operands(seed, *shape, dtype=torch.float32, channel=False):
+    return [torch.from_numpy(x).to(dtype) for x in gdn_operands(np.random.default_rng(seed), *shape, channel=channel)]
+
+
+def same(a, b):
+    """The same bits."""
+    as_bytes = [x.flatten().contiguous().view(torch.uint8) for x in (a, b)]
+    return a.shape == b.shape and a.dtype == b.dtype and torch.equal(*as_bytes)
+
+
+class Rule(unittest.TestCase):
+    def test_values(self):
+        for dtype, error in ((torch.float32, 2e-5), (torch.bfloat16, 0.02), (torch.float16, 0.005)):
+            for channel in (False, True):
+                for v_first in (False, True):
+                    ops = operands(1, 2, 9, 2, 4, 32, 48, dtype=dtype, channel=channel)
+                    state = torch.randn(2, 4, 32, 48) * 0.1
+                    function = G.chunk_kda if channel else G.chunk_gated_delta_rule
+                    out, final = function(*ops, initial_state=state.transpose(-1, -2) if v_first else state, output_final_state=True,
+                                          state_v_first=v_first)
+                    want, want_state = gdn_formula(*(x.double().numpy() for x in ops), state.numpy())
+                    self.assertEqual((out.dtype, final.dtype), (dtype, torch.float32))
+                    self.assertLess(np.abs(out.double().numpy() - want).max(), error)
+                    final = final.transpose(-1, -2) if v_first else final
+                    self.assertLess(np.abs(final.numpy() - want_state).max(), 2e-5)
+
+    def test_norm_scale_gates(self):
+        q, k, v, _, _ = operands(2, 1, 7, 2, 4, 32, 32)
+        raw, logit = torch.randn(1, 7, 4), torch.randn(1, 7, 4)
+        a_log, bias = torch.tensor([0.1, -1, 0.5, 1]), torch.randn(4)
+        g = -a_log.double().exp() * F.softplus(raw.double() + bias)
+        want, _ = gdn_formula(q, k, v, g, 2 * logit.double().sigmoid(), torch.zeros(1, 4, 32, 32), scale=0.5)
+        named = dict(scale=0.5, use_qk_l2norm_in_kernel=True, use_beta_sigmoid_in_kernel=True, allow_neg_eigval=True,
+                     use_gate_in_kernel=True, A_log=a_log, dt_bias=bias)
+        out, final = G.chunk_gated_delta_rule(3 * q, 0.2 * k, v, raw, logit, **named)
+        self.assertIsNone(final)
+        self.assertLess((out - torch.from_numpy(want)).abs().max(), 3e-5)
+        again, _ = G.fused_recurrent_gated_delta_rule(3 * q, 0.2 * k, v, raw, beta=logit, **named)
+        self.assertTrue(same(out, again))
+        raw = torch.randn(1, 7, 4, 32)
+        bias = torch.randn(4 * 32)
+        g = -a_log.double().exp()[:, None] * F.softplus(raw.double() + bias.view(4, 32))
+        want, _ = gdn_formula(q, k, v, g, logit.double().sigmoid(), torch.zeros(1, 4, 32, 32))
+        named = dict(use_beta_sigmoid_in_kernel=True, use_gate_in_kernel=True, A_log=a_log, dt_bias=bias)
+        out, _ = G.chunk_kda(q, k, v, raw, logit, **named)
+        self.assertLess((out - torch.from_numpy(want)).abs().max(), 2e-5)
+        self.assertTrue(same(out, G.fused_recurrent_kda(q, k, v, raw, logit, **named)[0]))
+
+    def test_gates_of_the_recurrent_form(self):
+        q, k, v, gk, beta = operands(3, 1, 6, 2, 2, 32, 32, channel=True)
+        g = -torch.rand(1, 6, 2)
+        rule = G.fused_recurrent_gated_delta_rule
+        self.assertTrue(same(rule(q, k, v, gk=gk, beta=beta)[0], G.chunk_kda(q, k, v, gk, beta)[0]))
+        self.assertTrue(same(rule(q, k, v, g, gk=gk, beta=beta)[0], G.chunk_kda(q, k, v, gk + g[..., None], beta)[0]))
+        self.assertTrue(same(rule(q, k, v)[0], G.chunk_gated_delta_rule(q, k, v, torch.zeros(1, 6, 2), torch.ones(1, 6, 2))[0]))
+
+    def test_prefill_is_decode_and_batches_are_sequences(self):
+        for dtype in (torch.float32, torch.bfloat16):
+            ops = operands(4, 3, 40, 2, 4, 64, 64, dtype=dtype)
+            whole, final = G.chunk_gated_delta_rule(*ops, output_final_state=True, use_qk_l2norm_in_kernel=True)
+            state, parts = None, []
+            for t in range(40):
+                q, k, v, g, beta = (x[:, t:t + 1] for x in ops)
+                out, state = G.fused_recurrent_gated_delta_rule(q, k, v, g, beta=beta, initial_state=state, output_final_state=True,
+                                                                use_qk_l2norm_in_kernel=True)
+                parts.append(out)
+            self.assertTrue(same(torch.cat(parts, 1), whole) and same(state, final))
+            for s in range(3):
+                out, state = G.chunk_gated_delta_rule(*(x[s:s + 1] for x in ops), output_final_state=True, use_qk_l2norm_in_kernel=True)
+                self.assertTrue(same(out[0], whole[s]) and same(state[0], final[s]))
+            threads = torch.get_num_threads()
+            try:
+                for n in (1, 3):
+                    torch.set_num_threads(n)
+                    self.assertTrue(same(G.chunk_gated_delta_rule(*ops, use_qk_l2norm_in_kernel=True)[0], whole))
+            finally:
+                torch.set_num_threads(threads)
+
+    def test_packed_sequences(self):
+        ops = operands(5, 1, 20, 2, 2, 32, 32)
+        starts = torch.tensor([0, 7, 7, 20])
+        state = torch.randn(3, 2, 32, 32) * 0.1
+        out, final = G.chunk_gated_delta_rule(*ops, initial_state=state, output_final_state=True, cu_seqlens=starts)
+        for s, (begin, end) in enumerate(((0, 7), (7, 7), (7, 20))):
+            alone, last = G.chunk_gated_delta_rule(*(x[:, begin:end] for x in ops), initial_state=state[s:s + 1], output_final_state=True)
+            self.assertTrue(same(alone[0], out[0, begin:end]) and same(last[0], final[s]))
+        self.assertTrue(same(final[1], state[1]))
+        _, fresh = G.chunk_gated_delta_rule(*ops, output_final_state=True, cu_seqlens=starts)
+        self.assertFalse(fresh[1].any())
+        before = state.clone()
+        self.assertTrue(same(state, before))
+
+    def test_layouts(self):
+        row = torch.randn(2, 6, 4 * 3 * 32)
+        q, k, v = (x.view(2, 6, 4, 32) for x in row.split(128, dim=-1))
+        g, beta = -torch.rand(2, 6, 4), torch.rand(2, 6, 4)
+        want, _ = G.chunk_gated_delta_rule(q.contiguous(), k.contiguous(), v.contiguous(), g, beta, use_qk_l2norm_in_kernel=True)
+        for change in (lambda x: x, lambda x: x.transpose(0, 1).contiguous().transpose(0, 1), lambda x: x.transpose(1, 2).contiguous().transpose(1, 2),
+                       lambda x: x.transpose(-1, -2).contiguous().transpose(-1, -2)):
+            out, _ = G.chunk_gated_delta_rule(*map(change, (q, k, v, g, beta)), use_qk_l2norm_in_kernel=True)
+            self.assertTrue(same(out, want))
+        one = q[:, :1].expand(2, 6, 4, 32)
+        self.assertTrue(same(G.chunk_gated_delta_rule(one, k, v, g, beta, use_qk_l2norm_in_kernel=True)[0],
+                             G.chunk_gated_delta_rule(one.contiguous(), k, v, g, beta, use_qk_l2norm_in_kernel=True)[0]))
+
+    def test_refusals(self):
+        q, k, v, g, beta = operands(6, 2, 4, 1, 1, 16, 16)
+        rule = G.chunk_gated_delta_rule
+        for kind, text, call in (
+                (NotImplementedError, "q is on meta; gdn.torch runs on the CPU", lambda: rule(q.to("meta"), k, v, g, beta)),
+                (NotImplementedError, "lower_bound is -5", lambda: G.chunk_kda(q, k, v, g[..., None].expand(-1, -1, -1, 16), beta, lower_bound=-5)),
+                (NotImplementedError, "gv is", lambda: G.fused_recurrent_gated_delta_rule(q, k, v, g, beta=beta, gv=v)),
+                (NotImplementedError, "chunksize is 64", lambda: rule(q, k, v, g, beta, chunksize=64)),
+                (ValueError, "allow_neg_eigval", lambda: rule(q, k, v, g, beta, allow_neg_eigval=True)),
+                (ValueError, "needs A_log", lambda: rule(q, k, v, g, beta, use_gate_in_kernel=True)),
+                (ValueError, r"initial_state has shape \[1, 1, 16, 16\]; it must be \[2, 1, 16, 16\]",
+                 lambda: rule(q, k, v, g, beta, initial_state=torch.zeros(1, 1, 16, 16))),
+                (ValueError, "q has 2 batches", lambda: rule(q, k, v, g, beta, cu_seqlens=torch.tensor([0, 4]))),
+                (ValueError, "k has shape|must be", lambda: rule(q, k[:, :3], v, g, beta)),
+                (TypeError, "float64", lambda: rule(q.double(), k, v, g, beta)),
+                (ValueError, "head_dim_k is 8; 16 to 256 are allowed", lambda: rule(q[..., :8], k[..., :8], v, g, beta))):
+            with self.assertRaisesRegex(kind, text):
+                call()
+        rule(q, k, v, g, beta, chunk_size=32, cu_seqlens_cpu=None)  # what has no meaning here is taken
+
+    def test_forward_only(self):
+        q, k, v, g, beta = operands(7, 1, 4, 1, 1, 16, 16)
+        out, _ = G.chunk_gated_delta_rule(q.requires_grad_(), k, v, g, beta)
+        with self.assertRaisesRegex(NotImplementedError, "forward only"):
+            out.sum().backward()
+        x = torch.randn(1, 8, 5, requires_grad=True)
+        with self.assertRaisesRegex(NotImplementedError, "forward only"):
+            G.causal_conv1d_fn(x, torch.randn(8, 4)).sum().backward()
+
+    def test_operators_are_well_behaved(self):
+        ops = operands(8, 2, 4, 1, 2, 16, 16)
+        torch.library.opcheck(G.gated_delta_net, tuple(ops))
+        torch.library.opcheck(G.gated_delta_net, (*operands(8, 1, 4, 1, 2, 16, 32), None, torch.tensor([0, 1, 4])))
+        torch.library.opcheck(G.ssm_conv, (torch.randn(2, 5, 8), torch.randn(8, 4), torch.randn(8), torch.randn(2, 3, 8), None, True))
+
+    def test_compile(self):
+        weight = torch.randn(96, 4)
+
+        def layer(x, g, beta, state, history):
+            out = G.causal_conv1d_update(x, history, weight, None, "silu")
+            q, k, v = (part.transpose(1, 2).unflatten(-1, (2, 16)) for part in out.split(32, dim=1))
+            return G.fused_recurrent_gated_delta_rule(q, k, v, g, beta=beta, initial_state=state, output_final_state=True,
+                                                      use_qk_l2norm_in_kernel=True)
+
+        compiled = torch.compile(layer, backend="aot_eager", fullgraph=True)
+        for tokens in (1, 5):
+            arguments = [torch.randn(2, 96, tokens), -torch.rand(2, tokens, 2), torch.rand(2, tokens, 2), torch.randn(2, 2, 16, 16)]
+            histories = [torch.ones(2, 96, 3), torch.ones(2, 96, 3)]
+            with torch.no_grad():
+                want, got = (function(*arguments, history) for function, history in zip((layer, compiled), histories))
+            self.assertTrue(same(want[0], got[0]) and same(want[1], got[1]) and same(*histories))
+
+    @unittest.skipUnless(hasattr(os, "fork"), "no fork here")
+    def test_fork(self):
+        ops = operands(9, 1, 20, 1, 1, 32, 32)
+        want, _ = G.chunk_gated_delta_rule(*ops)
+        child = os.fork()
+        if not child:
+            status = 1
+            try:
+                status = 0 if same(G.chunk_gated_delta_rule(*ops)[0], want) else 2
+            finally:
+                os._exit(status)
+        self.assertEqual(os.waitpid(child, 0)[1], 0)
+
+
+class Documents(unittest.TestCase):
+    def test_python_md(self):
+        text = (pathlib.Path(__file__).resolve().parents[3] / "docs/python.md").read_text(encoding="utf-8")
+        blocks = [block for block in re.findall(r"^```python\n(.*?)^```", text, flags=re.M | re.S) if "torch" in block]
+        self.assertGreaterEqual(len(blocks), 2)
+        for block in blocks:
+            exec(compile(block, "docs/python.md", "exec"), {})
+
+
+class Conv(unittest.TestCase):
+    def setUp(self):
+        self.x = torch.randn(2, 24, 11, generator=torch.Generator().manual_seed(1))
+        self.weight, self.bias = torch.linspace(-1, 1, 96).view(24, 4), torch.linspace(-0.5, 0.5, 24)
+
+    def test_values(self):
+        for dtype, error in ((torch.float32, 2e-5), (torch.bfloat16, 0.05), (torch.float16, 0.01)):
+            for bias in (None, self.bias.to(dtype)):
+                for activation in (None, "silu", "swish"):
+                    x, weight = self.x.to(dtype), self.weight.to(dtype)
+                    out = G.causal_conv1d_fn(x, weight, bias, activation=activation)
+                    want = conv_formula(x.transpose(1, 2).double().numpy(), weight.double().numpy(),
+                                        None if bias is None else bias.double().numpy(), activation is not None)
+                    self.assertEqual(out.dtype, dtype)
+                    self.assertLess(np.abs(out.transpose(1, 2).double().numpy() - want).max(), error)
+
+    def test_layout_and_batches(self):
+        out = G.causal_conv1d_fn(self.x, self.weight, self.bias, activation="silu")
+        last = self.x.transpose(1, 2).contiguous().transpose(1, 2)  # channels contiguous
+        self.assertTrue(same(G.causal_conv1d_fn(last, self.weight, self.bias, activation="silu"), out))
+        self.assertTrue(same(G.causal_conv1d_fn(self.x[1:], self.weight, self.bias, activation="silu")[0], out[1]))
+
+    def test_states(self):
+        whole = G.causal_conv1d_fn(self.x, self.weight, self.bias)
+        for cut in (1, 2, 5, 10):
+            first, state = G.causal_conv1d_fn(self.x[..., :cut], self.weight, self.bias, return_final_states=True)
+            want = F.pad(self.x[..., :cut], (3, 0))[..., -3:]
+            self.assertTrue(same(state, want))
+            held = torch.empty_like(want)
+            rest, final = G.causal_conv1d_fn(self.x[..., cut:], self.weight, self.bias, initial_states=state, return_final_states=True,
+                                             final_states_out=held)
+            self.assertTrue(same(torch.cat((first, rest), -1), whole) and same(final, self.x[..., -3:]) and final is held)
+
+    def test_packed(self):
+        index = torch.tensor([[0, 0, 0, 1, 1, 1, 1, 1, 2, 2, 2], [5, 5, 5, 5, 5, 5, 5, 5, 5, 5, 7]], dtype=torch.int32)
+        out = G.causal_conv1d_fn(self.x, self.weight, self.bias, seq_idx=index, activation="silu")
+        for batch, begin, end in ((0, 0, 3), (0, 3, 8), (0, 8, 11), (1, 0, 10), (1, 10, 11)):
+            alone = G.causal_conv1d_fn(self.x[batch:batch + 1, :, begin:end], self.weight, self.bias, activation="silu")
+            self.assertTrue(same(alone[0], out[batch, :, begin:end]))
+
+    def test_update(self):
+        whole = G.causal_conv1d_fn(self.x, self.weight, self.bias, activation="silu")
+        for length in (3, 4, 6):
+            state, parts = torch.zeros(2, 24, length), []
+            ring = torch.zeros(2, 24, length)
+            for t in range(11):
+                parts.append(G.causal_conv1d_update(self.x[..., t], state, self.weight, self.bias, "silu"))
+                other = G.causal_conv1d_update(self.x[..., t:t + 1], ring, self.weight, self.bias, "silu",
+                                               cache_seqlens=torch.tensor([t, t], dtype=torch.int32))
+                self.assertTrue(same(other[..., 0], parts[-1]))
+                self.assertTrue(same(ring[..., t % length], self.x[..., t]))
+            self.assertTrue(same(torch.stack(parts, -1), whole) and same(state, self.x[..., -length:]))
+        pool = torch.zeros(5, 24, 3)
+        out = G.causal_conv1d_update(self.x[..., :4], pool, self.weight, self.bias, "silu", conv_state_indices=torch.tensor([3, 1]))
+        self.assertTrue(same(out, whole[..., :4]) and same(pool[[3, 1]], self.x[..., 1:4]) and not pool[[0, 2, 4]].any())
+
+    def test_refusals(self):
+        for kind, text, call in (
+                (NotImplementedError, "activation is 'relu'", lambda: G.causal_conv1d_fn(self.x, self.weight, activation="relu")),
+                (NotImplementedError, "x is on meta", lambda: G.causal_conv1d_fn(self.x.to("meta"), self.weight)),
+                (ValueError, "seq_idx is given", lambda: G.causal_conv1d_fn(self.x, self.weight, seq_idx=torch.zeros(2, 11), return_final_states=True)),
+                (ValueError, "conv_state has 2 columns", lambda: G.causal_conv1d_update(self.x, torch.zeros(2, 24, 2), self.weight)),
+                (ValueError, "initial_states has shape", lambda: G.causal_conv1d_fn(self.x, self.weight, initial_states=torch.zeros(2, 24, 2))),
+                (ValueError, "weight has shape", lambda: G.causal_conv1d_fn(self.x, self.weight[:5]))):
+            with self.assertRaisesRegex(kind, text):
+                call()
+
+
+if __name__ == "__main__":
+    unittest.main()

@@ -1,0 +1,198 @@
+"""gdn.transformers on random models of HF transformers: logits against its fallbacks, and the same bits in the layers for
+prefill and decoding, batches and single sequences."""
+import importlib
+import pathlib
+import unittest
+import unittest.mock
+
+import torch
+
+import gdn.transformers
+from test_operators import same
+
+TINY = dict(vocab_size=97, hidden_size=64, intermediate_size=96, num_hidden_layers=4, num_attention_heads=4, num_key_value_heads=2,
+            head_dim=16, linear_num_key_heads=2, linear_num_value_heads=4, linear_key_head_dim=16, linear_value_head_dim=32,
+            max_position_embeddings=256, layer_types=["linear_attention", "full_attention"] * 2)
+EXPERTS = dict(num_experts=4, num_experts_per_tok=2, moe_intermediate_size=32, shared_expert_intermediate_size=32, mlp_only_layers=[])
+
+
+def model(name, dtype=torch.float32):
+    """A random model of an architecture."""
+    module = importlib.import_module(f"transformers.models.{name}")
+    kind = {"qwen3_next": "Qwen3Next", "qwen3_5": "Qwen3_5", "qwen3_5_moe": "Qwen3_5Moe"}[name]
+    text = "Text" if name != "qwen3_next" else ""
+    config = getattr(module, f"{kind}{text}Config")(**TINY, **(EXPERTS if name != "qwen3_5" else {}))
+    torch.manual_seed(1)
+    made = getattr(module, f"{kind}ForCausalLM")(config).eval().to(dtype)
+    if name != "qwen3_5":
+        made.set_experts_implementation("eager")  # which takes float64 too
+    for parameter in made.parameters():
+        if parameter.dim() > 1:
+            torch.nn.init.normal_(parameter, std=0.1)
+    return made
+
+
+class Recorder:
+    """What the layers call while it is in place, with arguments and results."""
+
+    def __init__(self, name):
+        self.module = importlib.import_module(f"transformers.models.{name}.modeling_{name}")
+        self.calls = []
+
+    def __enter__(self):
+        self.kept = {}
+        for function in ("torch_chunk_gated_delta_rule", "torch_recurrent_gated_delta_rule", "causal_conv1d_fn", "causal_conv1d_update"):
+            self.kept[function] = getattr(self.module, function)
+            setattr(self.module, function, self.recording(function))
+        return self.calls
+
+    def recording(self, function):
+        def call(*args, **kwargs):
+            given = [x.clone() if torch.is_tensor(x) else x for x in args]
+            result = self.kept[function](*args, **kwargs)
+            self.calls.append((function, given, kwargs, result))
+            return result
+        return call
+
+    def __exit__(self, *exception):
+        for function, original in self.kept.items():
+            setattr(self.module, function, original)
+
+
+def rule_in_float64(query, key, value, g, beta, initial_state=None, **named):
+    """The formula, token by token; transformers' own goes back to float32 inside."""
+    query, key, value, g, beta = (x.double() for x in (query, key, value, g, beta))
+    query, key = ((x * (x.square().sum(-1, keepdim=True) + 1e-6).rsqrt()).repeat_interleave(value.shape[2] // x.shape[2], 2) for x in (query, key))
+    state, parts = torch.zeros(value.shape[0], value.shape[2], key.shape[-1], value.shape[-1], dtype=torch.float64), []
+    for t in range(value.shape[1]):
+        state = state * g[:, t].exp()[..., None, None]
+        delta = beta[:, t, :, None] * (value[:, t] - torch.einsum("bhij,bhi->bhj", state, key[:, t]))
+        state = state + key[:, t, :, :, None] * delta[:, :, None]
+        parts.append(torch.einsum("bhij,bhi->bhj", state, query[:, t]) * key.shape[-1] ** -0.5)
+    return torch.stack(parts, 1), None
+
+
+class Models(unittest.TestCase):
+    def setUp(self):
+        self.addCleanup(gdn.transformers.undo)
+        self.assertEqual(gdn.transformers.use(), gdn.transformers.MODELS)
+
+    @torch.no_grad()
+    def test_logits(self):
+        tokens = torch.randint(0, 97, (2, 70), generator=torch.Generator().manual_seed(2))
+        for name in gdn.transformers.MODELS:
+            one = model(name)
+            with Recorder(name) as calls:
+                ours = one(tokens, use_cache=False).logits
+            self.assertEqual({function for function, *_ in calls}, {"torch_chunk_gated_delta_rule", "causal_conv1d_fn"}, name)
+            gdn.transformers.undo()
+            theirs = one(tokens, use_cache=False).logits
+            module = importlib.import_module(f"transformers.models.{name}.modeling_{name}")
+            with unittest.mock.patch.object(module, "torch_chunk_gated_delta_rule", rule_in_float64):
+                double = one.double()(tokens, use_cache=False).logits
+            gdn.transformers.use()
+            spread = double.std()
+            self.assertGreater(spread, 0.1, name)
+            self.assertFalse(torch.equal(ours, theirs), name)  # it is not the fallback that ran
+            self.assertLess((ours - theirs).abs().max(), 1e-4 * spread, name)
+            error, fallback = (ours - double).abs().max(), (theirs - double).abs().max()
+            self.assertLess(error, 3 * fallback, name)
+            print(f"{name}: logits differ from float64's by {error / spread:.1e}, the fallback's by {fallback / spread:.1e} deviations")
+
+    @torch.no_grad()
+    def test_generate(self):
+        tokens = torch.randint(0, 97, (2, 12), generator=torch.Generator().manual_seed(3))
+        for name in gdn.transformers.MODELS:
+            one = model(name)
+            with Recorder(name) as calls:
+                ours = one.generate(tokens, max_new_tokens=8, do_sample=False, output_logits=True, return_dict_in_generate=True)
+            self.assertIn("torch_recurrent_gated_delta_rule", {function for function, *_ in calls})
+            self.assertIn("causal_conv1d_update", {function for function, *_ in calls})
+            again = one(ours.sequences[:, :-1]).logits[:, 11:]  # all at once
+            self.assertLess((torch.stack(ours.logits, 1) - again).abs().max(), 1e-4 * again.std(), name)
+            gdn.transformers.undo()
+            theirs = one.generate(ours.sequences[:, :12], max_new_tokens=8, do_sample=False, output_logits=True, return_dict_in_generate=True)
+            gdn.transformers.use()
+            self.assertLess((ours.logits[0] - theirs.logits[0]).abs().max(), 1e-4 * again.std(), name)
+
+    @torch.no_grad()
+    def test_sixteen_bits(self):
+        """Not with experts: which of them a token has hangs on the last bit of a bfloat16."""
+        tokens = torch.randint(0, 97, (1, 40), generator=torch.Generator().manual_seed(4))
+        one = model("qwen3_5", torch.bfloat16)
+        ours = one(tokens).logits.float()
+        gdn.transformers.undo()
+        theirs, exact = one(tokens).logits.float(), one.float()(tokens).logits
+        self.assertFalse(torch.equal(ours, theirs))
+        self.assertLess((ours - exact).abs().mean(), 1.5 * (theirs - exact).abs().mean())
+
+    @torch.no_grad()
+    def test_the_layers_give_the_same_bits_token_by_token_and_alone(self):
+        """What the layers of a prefill were given is given again one token at a time, as decoding does, and one sequence at a
+        time: the same bits. (Matrix products between the layers are PyTorch's, whose bits depend on the batch.)"""
+        tokens = torch.randint(0, 97, (3, 33), generator=torch.Generator().manual_seed(5))
+        for name in gdn.transformers.MODELS:
+            for dtype in (torch.float32, torch.bfloat16):
+                one = model(name, dtype)
+                with Recorder(name) as calls:
+                    one(tokens)
+                module = importlib.import_module(f"transformers.models.{name}.modeling_{name}")
+                self.assertEqual(len(calls), 4)
+                for function, args, kwargs, result in calls:
+                    if function == "causal_conv1d_fn":
+                        x, weight, bias = (list(args) + [None])[:3]
+                        state = torch.zeros(3, x.shape[1], 4, dtype=dtype)  # as transformers keeps it
+                        parts = [module.causal_conv1d_update(x[..., t:t + 1], state, weight, bias, kwargs["activation"]) for t in range(33)]
+                        self.assertTrue(same(torch.cat(parts, -1), result), name)
+                        for s in range(3):
+                            alone = module.causal_conv1d_fn(x[s:s + 1], weight, bias, activation=kwargs["activation"])
+                            self.assertTrue(same(alone[0], result[s]), name)
+                        continue
+                    q, k, v = args
+                    g, beta = kwargs["g"], kwargs["beta"]
+                    named = dict(use_qk_l2norm_in_kernel=True, output_final_state=True)
+                    whole, final = module.torch_chunk_gated_delta_rule(q, k, v, g=g, beta=beta, **named)
+                    self.assertTrue(same(whole, result[0]), name)
+                    state, parts = None, []
+                    for t in range(33):
+                        now = [x[:, t:t + 1] for x in (q, k, v, g, beta)]
+                        rule = module.torch_chunk_gated_delta_rule if state is None else module.torch_recurrent_gated_delta_rule
+                        out, state = rule(*now[:3], g=now[3], beta=now[4], initial_state=state, **named)
+                        parts.append(out)
+                    self.assertTrue(same(torch.cat(parts, 1), whole) and same(state, final), name)
+                    for s in range(3):
+                        alone, last = module.torch_chunk_gated_delta_rule(q[s:s + 1], k[s:s + 1], v[s:s + 1], g=g[s:s + 1],
+                                                                          beta=beta[s:s + 1], **named)
+                        self.assertTrue(same(alone[0], whole[s]) and same(last[0], final[s]), name)
+
+    def test_gradients_are_refused(self):
+        one = model("qwen3_5")
+        with self.assertRaisesRegex(NotImplementedError, "forward only"):
+            one(torch.tensor([[1, 2, 3]])).logits.sum().backward()
+
+    def test_undo(self):
+        import transformers.models.qwen3_5.modeling_qwen3_5 as module
+        ours = module.causal_conv1d_fn
+        gdn.transformers.use()
+        self.assertIs(module.causal_conv1d_fn, ours)  # twice is once
+        gdn.transformers.undo()
+        theirs = module.causal_conv1d_fn
+        self.assertIsNot(theirs, ours)
+        gdn.transformers.undo()
+        self.assertIs(module.causal_conv1d_fn, theirs)
+        self.assertEqual(gdn.transformers.use(["qwen3_5"]), ("qwen3_5",))
+        module.causal_conv1d_fn = somebodys = lambda *args, **kwargs: None
+        gdn.transformers.undo()
+        self.assertIs(module.causal_conv1d_fn, somebodys)
+        module.causal_conv1d_fn = theirs
+        with self.assertRaisesRegex(ValueError, "'gpt2' is not among"):
+            gdn.transformers.use(["gpt2"])
+
+    def test_other_devices_get_what_was_there(self):
+        import transformers.models.qwen3_5.modeling_qwen3_5 as module
+        x = torch.empty(1, 8, 5, device="meta")
+        self.assertEqual(module.causal_conv1d_fn(x, torch.empty(8, 4, device="meta"), None, activation="silu").device.type, "meta")
+
+
+if __name__ == "__main__":
+    unittest.main()
