@@ -117,6 +117,9 @@ def errors():
     require(done.returncode == 1 and "ERROR ssm_conv random/0" in done.stdout and "the call failed: GDN_TIMEOUT" in done.stdout and
             "calls that returned an error" in done.stdout and "MISMATCH" not in done.stdout and "differ" not in done.stdout,
             "timeouts are errors in text", done)
+    done = gdn("check", *few, "--max-reports", "0", "--stop", "--json")
+    report = json.loads(done.stdout)
+    require(done.returncode == 1 and (report["cases"], report["errors"]) == (1, 1), "--stop leaves after the first", done)
 
 
 def said(text):

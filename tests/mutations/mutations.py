@@ -12,7 +12,6 @@ have to pass before and after.
 """
 import os
 import pathlib
-import re
 import shutil
 import subprocess
 import sys
@@ -23,9 +22,9 @@ HERE = pathlib.Path(__file__).resolve().parent
 ROOT = HERE.parent.parent
 sys.path.insert(0, str(HERE))
 import places  # noqa: E402
+import trial  # noqa: E402
 
 SEEDS = "tests/fuzz/fuzz_args.seeds"
-SECONDS = 300 # of processor time, for runs that take a few
 PROGRAMS = {"test_api": [], "test_alloc": [], "test_float_env": [], "test_validation": [], "fuzz_args": ["--random", "500", SEEDS],
             "test_growth_first_grown": ["grown"]}
 TREE = ("CMakeLists.txt", "cmake", "core", "cpu", "examples", "include", "numerics", "reference", "runtime", "simd", "tests",
@@ -42,11 +41,8 @@ def build(tree, program):
 
 def run(tree, program):
     """Status of the program, and the first line that says what is wrong."""
-    # What does not end is noticed by the processor time that it takes: a busy machine slows every program down.
-    done = subprocess.run(["sh", "-c", f'ulimit -t {SECONDS}; exec "$@"', "sh", tree / "build" / "bin" / program, *PROGRAMS[program]],
-                          cwd=tree, capture_output=True, text=True, errors="replace", check=False)
-    said = re.findall(r"^.*(?:ERROR|FAILED:|fuzz_args:|driver:|error:).*$", done.stdout + done.stderr, flags=re.M)
-    return done.returncode, said[0][:150] if said else ""
+    done = trial.run([tree / "build" / "bin" / program, *PROGRAMS[program]], "ERROR|FAILED:|fuzz_args:|driver:|error:", cwd=tree)
+    return done.status, done.said
 
 
 def main(arguments):

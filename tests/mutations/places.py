@@ -32,8 +32,8 @@ import sys
 import typing
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent.parent
-LISTS = ("tests/mutations/mistakes.txt", "tests/cuda/mistakes.txt", "tests/metal/mistakes.txt")
-SUFFIXES = (".c", ".h", ".cu", ".cuh", ".metal")
+LISTS = tuple(f"tests/{folder}/mistakes.txt" for folder in ("mutations", "cuda", "metal", "vulkan"))
+SUFFIXES = (".c", ".h", ".cu", ".cuh", ".metal", ".comp", ".glsl")
 
 TOKEN = re.compile(r"""(?P<skip>\s+|\\\n|//[^\n]*|/\*.*?\*/)|(?P<string>"(?:\\.|[^"\\])*")|(?P<char>'(?:\\.|[^'\\])*')
     |(?P<name>[A-Za-z_]\w*(?:[ ]*\#\#[ ]*\w+)*)|(?P<number>\.?\d(?:[eEpP][+-]|[\w.])*)
@@ -275,12 +275,12 @@ def renamed(text):
     return out + text[at:]
 
 
-def moved(tree, path, begin):
-    """The function around a place in a new file of its folder."""
+def moved(tree, path, begin, function):
+    """The function around a place in a new file of its folder: the one that the mistake names, and not a loop that a macro makes."""
     text = tree[path]
     tokens = tokens_of(text)
-    around = [(last - first, first, last) for _, first, last in functions_of(text)
-              if tokens[first].begin <= begin <= tokens[last - 1].end]
+    around = [(last - first, first, last) for name, first, last in functions_of(text)
+              if function in ("-", name) and tokens[first].begin <= begin <= tokens[last - 1].end]
     if not around:
         return tree
     _, first, last = min(around)
@@ -316,7 +316,7 @@ def self_test(mistakes, tree):
             except LookupError as error:
                 must(False, mistake, f"lost: {way}: {error}")
         try:
-            elsewhere = moved(tree, path, place.begin)
+            elsewhere = moved(tree, path, place.begin, mistake.function)
             there, text = mistake.plant(elsewhere)
             longer = len(texts(planted)) - len(texts(tree[path]))
             must(len(texts(text)) - len(texts(elsewhere[there])) == longer, mistake, "another mistake: moved")

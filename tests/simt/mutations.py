@@ -3,16 +3,17 @@
 
     mutations.py --backend cuda|metal --cxx C++ --gdn GDN --test TEST_PROGRAM --objects OBJECT... [--flags FLAGS] [--only TEXT]
 
-Each mistake of tests/<backend>/mistakes.txt becomes a driver library of its own, in a temporary folder, with which
-`gdn check` or the backend's test program has to fail; blocks and threads run in an order of the emulator's seed. A mistake
-whose place is not there exactly once is an error. Without a mistake both pass.
+All mistakes of tests/<backend>/mistakes.txt go into one driver library, in a temporary folder: a function with mistakes has
+its body once as it is and once with each, and the number in GDN_MISTAKE, which the library reads as it is loaded, says which
+one runs. Those that are not within a function have a library of their own. With every mistake `gdn check` or the backend's
+test program has to fail; blocks and threads run in an order of the emulator's seed. A mistake whose place is not there
+exactly once is an error. What failed with a mistake has to pass in the same library without one.
 """
 import argparse
 import concurrent.futures
 import dataclasses
 import os
 import pathlib
-import re
 import shutil
 import subprocess
 import sys
@@ -22,11 +23,23 @@ import time
 ROOT = pathlib.Path(__file__).resolve().parent.parent.parent
 sys.path.insert(0, str(ROOT / "tests/mutations"))
 import places  # noqa: E402
+import trial  # noqa: E402
 
-FLAGS = ("-std=c++17 -O1 -fPIC -ffp-contract=off -fno-math-errno -fno-trapping-math -fno-exceptions -fno-rtti "
+# Compiling is most of the time: without optimisation it takes a quarter, and the runs end with the first case that fails.
+FLAGS = ("-std=c++17 -O0 -fPIC -ffp-contract=off -fno-math-errno -fno-trapping-math -fno-exceptions -fno-rtti "
          "-fno-threadsafe-statics -fno-strict-aliasing -fvisibility=hidden -w").split()
-SECONDS = 300 # of processor time, for runs that take a few
-KERNELS = ("gated_delta_net", "probe", "set_rows", "ssm_conv")
+SIGNS = "CRASH|HANG|simt:|metal:|not so:|differ|returned|FAILED|error"
+KERNELS = ("gated_delta_net", "set_rows", "ssm_conv")
+PROBE = "probe" # has no mistakes: with one in the arithmetic, a device is not exact, and no case is run on it
+CHOICE = """#include <cstdlib>
+extern "C" __attribute__((visibility("hidden"))) int gdn_mistake;
+int gdn_mistake;
+__attribute__((constructor)) static void choose()
+{
+    const char *number = getenv("GDN_MISTAKE");
+    gdn_mistake = number ? atoi(number) : 0;
+}
+"""
 
 
 @dataclasses.dataclass
@@ -43,45 +56,81 @@ BACKENDS = {
 }
 
 
-def compile_kernel(args, tree, name, out):
+# ---- Libraries ----------------------------------------------------------------------------------------------------------
+def body_around(text, begin, end):
+    """The body, between its braces, of the function that a place lies in. None where it is in none, or in a macro."""
+    tokens = places.tokens_of(text)
+    opening = {last: first for first, last in places.closing(tokens).items()}
+    for _, first, behind in places.functions_of(text): # in order: an outer one comes before what is in it
+        if tokens[first].text != "#" and tokens[first].begin <= begin and end <= tokens[behind - 1].begin:
+            body = tokens[opening[behind - 1]].end, tokens[behind - 1].begin
+            return body if body[0] <= begin else None
+    return None
+
+
+def plant_all(tree, mistakes):
+    """The tree with every mistake that lies in a function, each behind its number, and the numbers of the others."""
+    bodies, alone = {}, []
+    for number, mistake in enumerate(mistakes, 1):
+        path, planted = mistake.plant(tree)
+        place, _ = mistake.place(tree)
+        body = body_around(tree[path], place.begin, place.end)
+        if body:
+            longer = len(planted) - len(tree[path])
+            bodies.setdefault((path, body), []).append((number, planted[body[0]:body[1] + longer]))
+        else:
+            alone.append(number)
+    changed = dict(tree)
+    for (path, (begin, end)), wrong in sorted(bodies.items(), reverse=True): # from the end of a file to its beginning
+        text = changed[path]
+        ways = "".join(f"if (gdn_mistake == {number}) {{ {body} }} else " for number, body in wrong)
+        changed[path] = f"{text[:begin]} {ways} {{ {text[begin:end]} }} {text[end:]}"
+    return changed, alone
+
+
+def make_library(args, pool, folder, tree):
+    """The library of a tree, in a folder."""
     backend = BACKENDS[args.backend]
-    subprocess.run([args.cxx, *FLAGS, *args.flags.split(), f"-I{tree}", f"-I{ROOT}", f"-I{ROOT}/include", "-x", "c++", "-include",
-                    f"{ROOT}/tests/simt/{backend.shim}", "-c", tree / args.backend / (name + backend.suffix), "-o", out], check=True)
+    for path, text in tree.items():
+        (folder / "tree" / path).parent.mkdir(parents=True, exist_ok=True)
+        (folder / "tree" / path).write_text(text)
+    (folder / "tree/mistake.h").write_text('extern "C" __attribute__((visibility("hidden"))) int gdn_mistake;\n')
+    (folder / "choice.cpp").write_text(CHOICE)
+
+    def compile_one(source):
+        out = folder / (source.stem + ".o")
+        shim = [] if source.stem == "choice" else ["-include", f"{ROOT}/tests/simt/{backend.shim}", "-include", folder / "tree/mistake.h"]
+        headers = [] if source.stem == PROBE else [f"-I{folder}/tree"]
+        subprocess.run([args.cxx, *FLAGS, *args.flags.split(), *headers, f"-I{ROOT}", f"-I{ROOT}/include", "-x", "c++", *shim,
+                        "-c", source, "-o", out], check=True)
+        return out
+
+    sources = [folder / "tree" / args.backend / (kernel + backend.suffix) for kernel in KERNELS]
+    probe = ROOT / args.backend / (PROBE + backend.suffix)
+    objects = list(pool.map(compile_one, [*sources, probe, folder / "choice.cpp"]))
+    subprocess.run([args.cxx, "-shared", f"-Wl,-soname,{backend.library}", "-o", folder / backend.library, *objects, *args.objects,
+                    "-lpthread", "-lm"], check=True)
 
 
-def link(args, objects, folder):
-    library = BACKENDS[args.backend].library
-    subprocess.run([args.cxx, "-shared", f"-Wl,-soname,{library}", "-o", folder / library, *objects, *args.objects, "-lpthread", "-lm"],
-                   check=True)
+# ---- Runs ---------------------------------------------------------------------------------------------------------------
+def command_of(args, what, cases=()):
+    """what: a kernel, or the test program's name."""
+    if what not in KERNELS:
+        return [args.test]
+    return [args.gdn, "check", "--stop", "--backend", args.backend, "--kernel", what,
+            *(cases or ("--quick", "--cases", BACKENDS[args.backend].cases[what]))]
 
 
-def run(args, folder, what, cases=()):
-    """Status, and the first line that says what is wrong. what: a kernel, or the test program's name."""
-    command = [args.test]
-    if what in KERNELS:
-        command = [args.gdn, "check", "--backend", args.backend, "--kernel", what,
-                   *(cases or ("--quick", "--cases", BACKENDS[args.backend].cases[what]))]
-    # What does not end is noticed by the processor time that it takes: a busy machine slows every program down.
-    done = subprocess.run(["sh", "-c", f'ulimit -t {SECONDS}; exec "$@"', "sh", *command], capture_output=True, text=True,
-                          env={**os.environ, "LD_LIBRARY_PATH": str(folder), "GDN_SIMT_SEED": "1"}, errors="replace", check=False)
-    said = re.findall(r"^.*(?:simt:|metal:|not so:|differ|returned|FAILED|error).*$", done.stderr + done.stdout, flags=re.M)
-    return done.returncode, said[0][:120] if said else ""
+def attempt(folder, command, number):
+    return trial.run(command, SIGNS, env={**os.environ, "LD_LIBRARY_PATH": str(folder), "GDN_SIMT_SEED": "1", "GDN_MISTAKE": str(number)})
 
 
-def attempt(args, good, folder, mistake):
-    tree = folder / "tree"
-    shutil.copytree(ROOT / args.backend, tree / args.backend)
-    (tree / "numerics").mkdir()
-    shutil.copyfile(ROOT / "numerics/elementary.h", tree / "numerics/elementary.h")
-    path, text = mistake.plant(places.read_tree([mistake.folder]))
-    (tree / path).write_text(text)
-    stem = pathlib.PurePath(path).stem # of a header, it is the kernel that notices which is compiled again
-    kernel = stem if stem in KERNELS else mistake.noticed_by if mistake.noticed_by in KERNELS else "gated_delta_net"
-    objects = dict(good)
-    objects[kernel] = folder / f"{kernel}.o"
-    compile_kernel(args, tree, kernel, objects[kernel])
-    link(args, objects.values(), folder)
-    return run(args, folder, mistake.noticed_by, mistake.arguments)
+def without(args, mistake, found):
+    """What has to pass without the mistake: the case that noticed it, or all of the run where that named none."""
+    if found.case:
+        kernel, seed, name = found.case
+        return tuple(command_of(args, kernel, ["--seed", seed, "--case", name]))
+    return tuple(command_of(args, mistake.noticed_by, mistake.arguments))
 
 
 def main():
@@ -96,28 +145,33 @@ def main():
     args = parser.parse_args()
     wanted = [mistake for mistake in places.read_list(f"tests/{args.backend}/mistakes.txt") if args.only in mistake.what]
     begin = time.time()
-    missed = 0
+    missed, has_to_pass = 0, {}
     with tempfile.TemporaryDirectory() as name, concurrent.futures.ThreadPoolExecutor(os.cpu_count()) as pool:
         top = pathlib.Path(name)
-        good = {kernel: top / f"{kernel}.o" for kernel in KERNELS}
-        list(pool.map(lambda kernel: compile_kernel(args, ROOT, kernel, good[kernel]), KERNELS))
-        link(args, good.values(), top)
-        # Every run that has to notice something, on kernels without a mistake: also that there are such cases at all.
-        notice = sorted({(mistake.noticed_by, tuple(mistake.arguments)) for mistake in wanted})
-        for what, (status, said) in zip(notice, pool.map(lambda w: run(args, top, *w), notice)):
-            if status:
-                sys.exit(f"mutations: {' '.join((what[0], *what[1]))} fails without any mistake: {status} {said}")
+        tree = places.read_tree([args.backend])
+        tree["numerics/elementary.h"] = (ROOT / "numerics/elementary.h").read_text()
+        together, alone = plant_all(tree, wanted)
+        make_library(args, pool, top / "all", together)
+        for number in alone:
+            path, text = wanted[number - 1].plant(tree)
+            make_library(args, pool, top / str(number), {**tree, path: text})
 
         def one(number):
-            folder = top / str(number)
-            folder.mkdir()
-            result = attempt(args, good, folder, wanted[number])
-            shutil.rmtree(folder)
-            return result
-        for mistake, (status, said) in zip(wanted, pool.map(one, range(len(wanted)))):
-            missed += status == 0
-            print(f"{'MISSED ' if status == 0 else 'noticed'} {mistake.noticed_by:16} {mistake.what}{': ' + said.strip() if said else ''}", flush=True)
-    print(f"{len(wanted) - missed} of {len(wanted)} mistakes noticed in {time.time() - begin:.0f} s")
+            mistake = wanted[number - 1]
+            folder = top / (str(number) if number in alone else "all")
+            return attempt(folder, command_of(args, mistake.noticed_by, mistake.arguments), number)
+        numbers = range(1, len(wanted) + 1)
+        for mistake, found in zip(wanted, pool.map(one, numbers)):
+            missed += not found.noticed()
+            has_to_pass[without(args, mistake, found)] = mistake
+            by = f"{mistake.noticed_by} {found.case[2] if found.case else ''}"
+            print(f"{'noticed' if found.noticed() else 'MISSED '} {by:45} {mistake.what}{': ' + found.said if found.said else ''}", flush=True)
+        for command, found in zip(has_to_pass, pool.map(lambda command: attempt(top / "all", command, 0), has_to_pass)):
+            if found.noticed():
+                sys.exit(f"mutations: {' '.join(command)} fails without any mistake: {found.status} {found.said}")
+        shutil.rmtree(top / "all")
+    print(f"{len(wanted) - missed} of {len(wanted)} mistakes noticed in {time.time() - begin:.0f} s; "
+          f"{len(has_to_pass)} runs pass without, {len(alone)} libraries of one mistake")
     return 1 if missed or not wanted else 0
 
 

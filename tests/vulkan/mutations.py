@@ -3,9 +3,9 @@
 
     mutations.py --glslc GLSLC --cc CC --gdn GDN --shaders FOLDER --include FOLDER --objects OBJECT... [--only TEXT]
 
-Each mistake of mistakes.py becomes a libgdn of its own, in a temporary folder, linked from the library's objects but for
-the shaders. A text to replace that is not there exactly once is an error. Without a mistake all of the cases pass.
-77 = skipped, where there is no device.
+Each mistake of mistakes.txt becomes a libgdn of its own, in a temporary folder, linked from the library's objects but for
+the shaders; the device's best implementation has to fail its case. A mistake whose place is not there exactly once is an
+error. Without a mistake all of the cases pass. 77 = skipped, where there is no device.
 """
 import argparse
 import concurrent.futures
@@ -18,59 +18,56 @@ import sys
 import tempfile
 import time
 
-HERE = pathlib.Path(__file__).resolve().parent
-ROOT = HERE.parent.parent
-sys.path.insert(0, str(HERE))
-from mistakes import MISTAKES  # noqa: E402
+ROOT = pathlib.Path(__file__).resolve().parent.parent.parent
+sys.path.insert(0, str(ROOT / "tests/mutations"))
+import places  # noqa: E402
+import trial  # noqa: E402
 
 KERNEL = "gated_delta_net"
 DEFINES = {"soft": "-DGDN_SOFT_FMA", "subgroup": "-DGDN_SUBGROUP", "16": "-DGDN_STORAGE_16", "general": "-DGDN_GENERAL"}
-SECONDS = 300 # of processor time, for runs that take a few
+
+
+def best_of(gdn):
+    """The implementation that the device's calls get, if there is a device."""
+    info = subprocess.run([gdn, "info"], capture_output=True, text=True, check=True).stdout
+    found = re.search(r"^vulkan +available\n.*\n +(\S+) +exact$", info, flags=re.M)
+    return found[1] if found else None
 
 
 def build(args, tree, folder):
-    """The library of a tree's shaders, as vulkan/sources.cmake makes them."""
-    def compile_shader(path):
-        words = path.stem[len(KERNEL):].split("_")
-        defines = [define for word, define in DEFINES.items() if word in words]
-        subprocess.run([args.glslc, "--target-env=vulkan1.2", "-O0", f"-I{tree}", f"-I{ROOT}", *defines, "-mfmt=c",
-                        tree / "vulkan" / f"{KERNEL}.comp", "-o", folder / path.name], check=True)
-
+    """The library of a tree's shaders, as vulkan/sources.cmake makes them: of those, what the implementation can use."""
+    fma = "soft" if args.best.startswith("soft") else "fma"
     for path in args.shaders.glob("*.inc"):
-        if path.name.startswith(KERNEL):
-            compile_shader(path)
+        words = path.stem[len(KERNEL):].split("_")
+        if path.name.startswith(KERNEL) and fma in words:
+            defines = [define for word, define in DEFINES.items() if word in words]
+            subprocess.run([args.glslc, "--target-env=vulkan1.2", "-O0", f"-I{tree}", f"-I{ROOT}", *defines, "-mfmt=c",
+                            tree / "vulkan" / f"{KERNEL}.comp", "-o", folder / path.name], check=True)
         else:
             shutil.copyfile(path, folder / path.name)
-    subprocess.run([args.cc, "-std=c11", "-O1", "-fPIC", f"-I{ROOT}", f"-I{ROOT}/include", f"-I{args.include}", f"-I{folder}", "-c",
+    subprocess.run([args.cc, "-std=c11", "-O0", "-fPIC", f"-I{ROOT}", f"-I{ROOT}/include", f"-I{args.include}", f"-I{folder}", "-c",
                     ROOT / "vulkan/shaders.c", "-o", folder / "shaders.o"], check=True)
     subprocess.run([args.cc, "-shared", "-Wl,-soname,libgdn.so.0", f"-Wl,--version-script={args.shaders.parent}/gdn.map", "-o",
                     folder / "libgdn.so.0", *args.objects, folder / "shaders.o", "-lpthread", "-lm", "-ldl"], check=True)
 
 
-def check(args, folder, cases):
-    """Status, and the first line that says what is wrong."""
-    command = [args.gdn, "check", "--backend", "vulkan", "--kernel", KERNEL]
-    status, said = 0, []
-    for case in cases:
-        # What does not end is noticed by the processor time that it takes: a busy machine slows every program down.
-        done = subprocess.run(["sh", "-c", f'ulimit -t {SECONDS}; exec "$@"', "sh", *command, "--case", case], capture_output=True, text=True,
-                              env={**os.environ, "LD_LIBRARY_PATH": str(folder)}, errors="replace", check=False)
-        status = status or done.returncode
-        said += re.findall(r"^.*(?:differ|returned|FAILED|error).*$", done.stderr + done.stdout, flags=re.M)
-    said = [line for line in said if "left out" not in line]
-    return status, said[0].strip()[:120] if said else ""
+def check(args, folder, arguments):
+    command = [args.gdn, "check", "--stop", "--backend", "vulkan", "--impl", args.best, "--kernel", KERNEL, *arguments]
+    found = trial.run(command, "CRASH|HANG|differ|returned|FAILED|error", env={**os.environ, "LD_LIBRARY_PATH": str(folder)})
+    if found.noticed() and not found.case:
+        sys.exit(f"mutations: {' '.join(map(str, command))} has compared nothing: {found.status} {found.said}")
+    return found
 
 
-def attempt(args, folder, path, old, new, cases):
-    shutil.copytree(ROOT / "vulkan", folder / "tree/vulkan")
-    text = (folder / "tree" / path).read_text()
-    if text.count(old) != 1:
-        sys.exit(f"mutations: {path} has {text.count(old)} times\n{old}")
-    (folder / "tree" / path).write_text(text.replace(old, new))
+def make(args, top, tree):
+    folder = pathlib.Path(tempfile.mkdtemp(dir=top))
+    (folder / "tree/vulkan").mkdir(parents=True)
+    for path in (ROOT / "vulkan").glob("*.h"):
+        shutil.copyfile(path, folder / "tree/vulkan" / path.name)
+    for path, text in tree.items():
+        (folder / "tree" / path).write_text(text)
     build(args, folder / "tree", folder)
-    result = check(args, folder, cases)
-    shutil.rmtree(folder)
-    return result
+    return folder
 
 
 def main():
@@ -83,22 +80,30 @@ def main():
     parser.add_argument("--only", default="", help="mistakes whose description contains this")
     args = parser.parse_args()
     args.objects = [o for o in args.objects if not o.endswith("vulkan/shaders.c.o")]
-    if not re.search(r"^vulkan +available", subprocess.run([args.gdn, "info"], capture_output=True, text=True, check=True).stdout, re.M):
-        print("skipped: no device")
+    args.best = best_of(args.gdn)
+    if not args.best:
+        print("skipped: no device with an exact implementation")
         return 77
-    wanted = [m for m in MISTAKES if args.only in m[0]]
+    wanted = [m for m in places.read_list("tests/vulkan/mistakes.txt") if args.only in m.what]
     begin = time.time()
     missed = 0
-    with tempfile.TemporaryDirectory() as name, concurrent.futures.ThreadPoolExecutor(os.cpu_count()) as pool:
-        def one(mistake):
-            return attempt(args, pathlib.Path(tempfile.mkdtemp(dir=name)), *mistake[1:4], [mistake[4]])
-        status, said = attempt(args, pathlib.Path(tempfile.mkdtemp(dir=name)), MISTAKES[0][1], MISTAKES[0][2], MISTAKES[0][2],
-                               sorted({m[4] for m in wanted}))
-        if status:
-            sys.exit(f"mutations: gdn check fails without any mistake: {status} {said}")
-        for mistake, (status, said) in zip(wanted, pool.map(one, wanted)):
-            missed += status == 0
-            print(f"{'MISSED ' if status == 0 else 'noticed'} {mistake[0]}{': ' + said if said else ''}", flush=True)
+    tree = places.read_tree(["vulkan"])
+    with tempfile.TemporaryDirectory() as top, concurrent.futures.ThreadPoolExecutor(os.cpu_count()) as pool:
+        good = make(args, top, tree)
+        cases = sorted({tuple(mistake.arguments) for mistake in wanted})
+        for case, found in zip(cases, pool.map(lambda case: check(args, good, case), cases)):
+            if found.noticed():
+                sys.exit(f"mutations: {' '.join(case)} fails without any mistake: {found.status} {found.said}")
+
+        def attempt(mistake):
+            path, text = mistake.plant(tree)
+            folder = make(args, top, {**tree, path: text})
+            found = check(args, folder, mistake.arguments)
+            shutil.rmtree(folder)
+            return found
+        for mistake, found in zip(wanted, pool.map(attempt, wanted)):
+            missed += not found.noticed()
+            print(f"{'noticed' if found.noticed() else 'MISSED '} {mistake.what}{': ' + found.said if found.said else ''}", flush=True)
     print(f"{len(wanted) - missed} of {len(wanted)} mistakes noticed in {time.time() - begin:.0f} s")
     return 1 if missed or not wanted else 0
 

@@ -24,7 +24,7 @@ static struct {
     int64_t     device, cases, max_reports;
     uint64_t    seed;
     cli_list    threads;
-    int         quick, list, json, self_test;
+    int         quick, stop, list, json, self_test;
 } options;
 
 static const cli_option option_table[] = {
@@ -45,6 +45,7 @@ static const cli_option option_table[] = {
       "mismatches and errors to describe (default 5); all are counted" },
     { "quick", CLI_FLAG, &options.quick, NULL,
       "an eighth of the random cases and trials, a quarter of the fixed list" },
+    { "stop", CLI_FLAG, &options.stop, NULL, "leave after the first case with a mismatch or an error" },
     { "list", CLI_FLAG, &options.list, NULL, "print the names of the fixed cases and of the families, and leave" },
     { "self-test", CLI_FLAG, &options.self_test, NULL,
       "corrupt results on purpose and demand that every one is noticed" },
@@ -61,7 +62,7 @@ static check_target *reference, *targets[CHECK_MAX_TARGETS];
 static check_report  report;
 static check_threads threads;
 static progress_bar  bar;
-static int64_t       n_reported;
+static int64_t       n_reported; /* mismatches and errors */
 
 /* Does --case ask for this one? */
 static int is_wanted(const char *name)
@@ -75,6 +76,12 @@ static int is_wanted(const char *name)
     if (length && strspn(only, "0123456789") == length)
         return !strncmp(name, "random/", 7) && !strcmp(name + 7, only);
     return !strcmp(name, only);
+}
+
+/* With --stop, nothing is run behind the first failure. */
+static int is_over(void)
+{
+    return options.stop && n_reported;
 }
 
 /* A quick run leaves out whole cases of the fixed list by number, so that every group keeps some. */
@@ -155,7 +162,7 @@ static void run_case(int k, const char *name, int fixed)
         c.kernel = check_crash_timeout(check_kernels[k]);
     note_running(check_kernels[k], name, check_target_describe(reference));
     const int expectable = check_expect(reference, &c, &expected, &text);
-    for (int t = 0; t < report.n_targets; t++) {
+    for (int t = 0; t < report.n_targets && !is_over(); t++) {
         check_outcome outcome = check_unexpected(&expected);
         progress_step(&bar, name);
         if (expectable) {
@@ -170,7 +177,7 @@ static void run_case(int k, const char *name, int fixed)
 
 static void run_trial(int k, const char *name, const check_family *family, int number)
 {
-    for (int t = 0; t < report.n_targets; t++) {
+    for (int t = 0; t < report.n_targets && !is_over(); t++) {
         check_rng rng = case_rng(check_kernels[k], name);
         check_trial trial = { .target = targets[t], .reference = reference, .threads = &threads, .number = number };
         progress_step(&bar, name);
@@ -194,6 +201,8 @@ static void visit_count(int k, const char *name, int fixed, const check_family *
 
 static void visit_run(int k, const char *name, int fixed, const check_family *family, int number)
 {
+    if (is_over())
+        return;
     if (family)
         run_trial(k, name, family, number);
     else
