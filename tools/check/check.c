@@ -10,6 +10,7 @@
 #include "cli.h"
 #include "commands.h"
 #include "crash.h"
+#include "memo.h"
 #include "progress.h"
 #include "report.h"
 #include "selftest.h"
@@ -177,9 +178,11 @@ static void run_case(int k, const char *name, int fixed)
 
 static void run_trial(int k, const char *name, const check_family *family, int number)
 {
+    static check_memo memo;
     for (int t = 0; t < report.n_targets && !is_over(); t++) {
         check_rng rng = case_rng(check_kernels[k], name);
         check_trial trial = { .target = targets[t], .reference = reference, .threads = &threads, .number = number };
+        trial.memo = report.n_targets > 1 ? &memo : NULL;
         progress_step(&bar, name);
         check_setting_random(&trial.setting, &threads, &rng);
         note_running(check_kernels[k], name, &report.target[t]);
@@ -187,6 +190,7 @@ static void run_trial(int k, const char *name, const check_family *family, int n
         count(k, t, trial.outcome, name, &trial.text);
         check_trial_end(&trial);
     }
+    check_memo_clear(&memo);
 }
 
 /* What a run does: called for each case in order; also used to count them. */

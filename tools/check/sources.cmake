@@ -9,6 +9,7 @@ target_sources(gdn_tool PRIVATE
   tools/check/gated_delta_net_forms.c
   tools/check/ggml_cases.c
   tools/check/invariances_speculation.c
+  tools/check/memo.c
   tools/check/model.c
   tools/check/report.c
   tools/check/selftest.c

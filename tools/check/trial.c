@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "environment.h"
+#include "memo.h"
 
 void check_setting_random(check_setting *setting, const check_threads *threads, check_rng *rng)
 {
@@ -123,15 +124,16 @@ void check_trial_skip(check_trial *trial, const char *format, ...)
 
 int check_trial_run(check_trial *trial, const check_case *c, check_result *result, const char *what)
 {
-    check_result expected;
+    static check_memo anew;
     check_text found = { "", 0 };
     if (trial->outcome != CHECK_RAN)
         return 0;
-    memset(&expected, 0, sizeof expected);
-    const int expectable = check_expect(trial->reference, c, &expected, &found);
-    const check_outcome outcome =
-        expectable ? check_judge(trial->target, c, &expected, result, &found) : check_unexpected(&expected);
-    check_result_free(&expected);
+    const check_memo_call *call = check_memo_expect(trial->memo ? trial->memo : &anew, trial->reference, c);
+    if (!call->expectable)
+        found = call->text;
+    const check_outcome outcome = call->expectable ? check_judge(trial->target, c, &call->expected, result, &found)
+                                                   : check_unexpected(&call->expected);
+    check_memo_clear(&anew);
     if (outcome == CHECK_SKIPPED)
         check_trial_skip(trial, "%s", found.at);
     else if (outcome == CHECK_FAILED) {

@@ -43,6 +43,7 @@ typedef struct check_call {
 /* A trial of a family: several calls that have to agree. */
 typedef struct check_trial {
     check_target        *target, *reference;
+    struct check_memo   *memo; /* of the reference's results, or NULL: see memo.h */
     const check_threads *threads;
     check_setting        setting;  /* of the next calls; families may change it */
     int                  number;   /* of this trial */
