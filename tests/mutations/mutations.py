@@ -6,7 +6,7 @@
     mutations.py --verify   has each its place in the code, and those of the kernels? As places.py does; builds nothing
     mutations.py TEXT...    those whose description contains a TEXT
 
-Works in a copy of the tree, in a temporary folder. Every mistake of mistakes.txt names the program that has to fail;
+Works in a copy of the tree, in a temporary folder. Every mistake of the two lists names the program that has to fail;
 one whose place in the code is not there exactly once is an error, so that none silently goes missing. The programs
 have to pass before and after.
 """
@@ -26,12 +26,16 @@ import trial  # noqa: E402
 
 SEEDS = "tests/fuzz/fuzz_args.seeds"
 PROGRAMS = {"test_api": [], "test_alloc": [], "test_float_env": [], "test_validation": [], "fuzz_args": ["--random", "500", SEEDS],
-            "test_growth_first_grown": ["grown"]}
-TREE = ("CMakeLists.txt", "cmake", "core", "cpu", "examples", "include", "numerics", "reference", "runtime", "simd", "tests",
-        "threads", "tools", "LICENSE")
+            "test_growth_first_grown": ["grown"], "test_rt_tokenizer": ["tests/runtime"]}
+# Tests in Python, with the program that they are of and what follows its path.
+SCRIPTS = {"test_names": ("test_rt_logits", []), "test_run_ends": ("gdn_tool", ["tests/runtime"])}
+LISTS = ("tests/mutations/mistakes.txt", "tests/mutations/mistakes_runtime.txt")
+TREE = ("CMakeLists.txt", "bench", "cmake", "core", "cpu", "docs", "examples", "include", "models", "numerics", "reference",
+        "runtime", "simd", "tests", "threads", "tools", "LICENSE")
 
 
 def build(tree, program):
+    program = SCRIPTS[program][0] if program in SCRIPTS else program
     done = subprocess.run(["cmake", "--build", tree / "build", "--target", program, "--parallel", str(os.cpu_count())],
                           capture_output=True, text=True, check=False)
     if done.returncode:
@@ -41,7 +45,13 @@ def build(tree, program):
 
 def run(tree, program):
     """Status of the program, and the first line that says what is wrong."""
-    done = trial.run([tree / "build" / "bin" / program, *PROGRAMS[program]], "ERROR|FAILED:|fuzz_args:|driver:|error:", cwd=tree)
+    built = tree / "build" / "bin"
+    if program in SCRIPTS:
+        target, rest = SCRIPTS[program]
+        command = [sys.executable, f"tests/runtime/{program}.py", built / ("gdn" if target == "gdn_tool" else target), *rest]
+    else:
+        command = [built / program, *PROGRAMS[program]]
+    done = trial.run(command, "ERROR|FAILED:|fuzz_args:|driver:|error:", cwd=tree)
     return done.status, done.said
 
 
@@ -51,7 +61,7 @@ def main(arguments):
         return 0
     if arguments == ["--verify"]:
         return places.main(arguments)
-    wanted = [m for m in places.read_list("tests/mutations/mistakes.txt")
+    wanted = [m for name in LISTS for m in places.read_list(name)
               if not arguments or arguments == ["--list"] or any(text in m.what for text in arguments)]
     if arguments == ["--list"]:
         for mistake in wanted:
@@ -66,10 +76,10 @@ def main(arguments):
         for name in TREE:
             (shutil.copytree if (ROOT / name).is_dir() else shutil.copyfile)(ROOT / name, tree / name)
         subprocess.run(["cmake", "-S", tree, "-B", tree / "build", "-DCMAKE_BUILD_TYPE=", "-DCMAKE_C_FLAGS=-O1", "-DGDN_CMOCKA=ON",
-                        "-DGDN_BUILD_SHARED=OFF", "-DGDN_BUILD_TOOLS=OFF", "-DGDN_INSTALL=OFF"], check=True, stdout=subprocess.DEVNULL)
+                        "-DGDN_BUILD_SHARED=OFF", "-DGDN_INSTALL=OFF"], check=True, stdout=subprocess.DEVNULL)
 
         def all_pass(when):
-            for program in PROGRAMS:
+            for program in sorted({mistake.noticed_by for mistake in wanted}):
                 build(tree, program)
                 status, said = run(tree, program)
                 if status:

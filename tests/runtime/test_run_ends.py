@@ -13,6 +13,7 @@ import sys
 import tempfile
 import threading
 
+import oracle
 from tool import MODEL, TOOL, failures, require
 
 PROMPT = "In the beginning"
@@ -30,8 +31,8 @@ def said(done):
     return re.sub(rb"^progress: .*\n", b"", done.stderr, flags=re.MULTILINE).decode()
 
 
-def report(*arguments, **options):
-    done = gdn("-m", MODEL, "--json", *arguments, **options)
+def report(*arguments, model=MODEL, **options):
+    done = gdn("-m", model, "--json", *arguments, **options)
     require(done.returncode == 0, f"gdn run {' '.join(arguments)}", done)
     return json.loads(done.stdout) if done.returncode == 0 else {"requests": [{"tokens": [], "text": "", "finish": "", "prompt_tokens": 0}]}
 
@@ -129,6 +130,29 @@ def reasons():
     require(not said(done), "nothing to tell", done)
     answer = first("--chat", "-p", "Who was Moses?", "-n", "-1", "--ctx", "512", "--temp", "0.8")
     require(answer["finish"] == "stop", f"the model's end token: {answer['finish']}")
+
+
+def end_tokens(folder):
+    """The file's end token ends a text where it comes, drafted or not, alone or beside others; --ignore-end goes on."""
+    model, path = oracle.Model(seed=3), folder / "ends.gguf"
+    letters = [chr(c) for c in range(ord("a"), ord("a") + oracle.VOCABULARY - 1)]
+    model.keys.update({"tokenizer.ggml.model": "gpt2", "tokenizer.ggml.tokens": [*letters, "ab"], "tokenizer.ggml.merges": ["a b"]})
+    tokens, prompt = [], [2, 3, 4, 2]
+    for _ in range(24):
+        scores = oracle.logits(model, prompt + tokens, 1)
+        tokens.append(max(range(len(scores)), key=lambda v: scores[v]))
+    few = ("-p", "cdec", "-n", "24", "--temp", "0", "--threads", "1")
+    ends = [i for i in range(3, 24) if tokens[i] > 4 and tokens[i] not in tokens[:i] and tokens[i] < len(letters)]
+    for at in (ends[0], ends[-1]):
+        model.keys["tokenizer.ggml.eos_token_id"] = tokens[at]
+        oracle.write(path, model)
+        for way in (("--spec", "off"), ("--spec", "ngram", "--always-draft"), ("--kv", "f32")):
+            ended = first(*few, *way, model=str(path))
+            require((ended["finish"], ended["tokens"]) == ("stop", tokens[:at + 1]), f"end token {tokens[at]}, {way}: {ended} not {tokens[:at + 1]}")
+        both = report(*few, "-p", "cdec", "--parallel", "2", model=str(path))["requests"]
+        require([text["finish"] for text in both] == ["stop", "stop"], "both texts end")
+        on = first(*few, "--ignore-end", model=str(path))
+        require((on["finish"], on["tokens"]) == ("length", tokens), f"--ignore-end goes on: {on}")
 
 
 def stop_strings():
@@ -239,6 +263,7 @@ def progress():
 def main():
     with tempfile.TemporaryDirectory() as name:
         prompts(pathlib.Path(name))
+        end_tokens(pathlib.Path(name))
     terminal()
     habits()
     reasons()

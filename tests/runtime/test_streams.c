@@ -9,7 +9,7 @@
 
 #include "engine_fixture.h"
 
-enum { N_REQUESTS = 8, MAX_TOKENS = 64 };
+enum { N_REQUESTS = 8, MAX_TOKENS = 64, N_KV_TYPES = 3 };
 
 typedef struct request {
     int32_t     prompt[64], n_prompt, n_max, stop, interrupt_at; /* stop: -1 none; interrupt_at: 0 never */
@@ -26,6 +26,7 @@ typedef struct way {
     float       p_min;
     const char *isa;
     uint32_t    backend;
+    int         kv_type; /* GDN_F32, GDN_F16 or GDN_BF16: its texts are those of plain requests with such cells */
     int         corrupt; /* the control: 1 states, 2 convolution, 3 keys of one sequence are changed under way */
 } way;
 
@@ -62,8 +63,7 @@ static totals run(const rt_model *model, const request *r, int32_t n, const way 
 {
     const int32_t draft_max = w->spec == RT_SPEC_OFF ? 0 : w->draft_max;
     const fixture_engine with = { w->isa,    w->n_threads,           w->parallel, 0,         w->n_batch,
-                                  draft_max, w->spec == RT_SPEC_MTP, GDN_F32,     w->backend,
-                                  0 };
+                                  draft_max, w->spec == RT_SPEC_MTP, w->kv_type,  w->backend, 0 };
     rt_engine    *e = fixture_open(model, &with);
     rt_scheduler *s;
     const rt_scheduler_desc desc = { e, NULL, w->parallel, w->step_rows, w->spec, draft_max, w->p_min, 1 };
@@ -170,16 +170,25 @@ static void ways(const rt_model *model, const char *name)
           .spec = RT_SPEC_NGRAM,
           .draft_max = 2 },
         { .name = "avx512", .parallel = 4, .n_batch = 64, .n_threads = 1, .isa = "avx512" },
+        { .name = "mtp, 8 at once, cells in F16",
+          .parallel = 8, .n_batch = 9, .n_threads = 1, .spec = RT_SPEC_MTP, .draft_max = 3, .kv_type = GDN_F16 },
+        { .name = "n-grams, 3 at once, cells in BF16",
+          .parallel = 3, .n_batch = 11, .n_threads = 1, .spec = RT_SPEC_NGRAM, .draft_max = 4, .kv_type = GDN_BF16 },
         { .name = "kernels of the reference",
           .parallel = 3, .n_batch = 64, .n_threads = 1, .backend = GDN_BACKEND_REFERENCE, .spec = RT_SPEC_MTP,
           .draft_max = 2 },
     };
-    static stream truth[N_REQUESTS], out[N_REQUESTS];
+    static const int kv_types[N_KV_TYPES] = { GDN_F32, GDN_F16, GDN_BF16 };
+    static stream    truths[N_KV_TYPES][N_REQUESTS], out[N_REQUESTS];
     request r[N_REQUESTS];
     totals  sum = { 0, 0, 0 };
     int     n_ways = 0;
     make_requests(model, 7, r);
-    run(model, r, N_REQUESTS, &plain, truth);
+    for (int i = 0; i < N_KV_TYPES; i++) {
+        way with = plain;
+        with.kv_type = kv_types[i];
+        run(model, r, N_REQUESTS, &with, truths[i]);
+    }
     for (size_t i = 0; i < sizeof all / sizeof all[0]; i += (size_t)stride, n_ways++) {
         way w = all[i];
         if (w.spec == RT_SPEC_MTP && !model->hp.n_mtp)
@@ -193,7 +202,8 @@ static void ways(const rt_model *model, const char *name)
         rt_threads_destroy(threads);
         if (missing)
             continue; /* not an instruction set of this machine */
-        const totals t = run(model, r, N_REQUESTS, &w, out);
+        const stream *truth = truths[w.kv_type == GDN_F32 ? 0 : w.kv_type == GDN_F16 ? 1 : 2];
+        const totals  t     = run(model, r, N_REQUESTS, &w, out);
         sum.drafted += t.drafted;
         sum.accepted += t.accepted;
         sum.rollbacks += t.rollbacks;
