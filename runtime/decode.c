@@ -53,7 +53,7 @@ static void head(rt_engine *e, int32_t n)
                   hp->n_vocab, e->scratch);
 }
 
-static gdn_status micro_batch(rt_engine *e, int32_t n_spans)
+static gdn_status micro_batch(rt_engine *e, int32_t n_spans, int follow)
 {
     rt_step   *step;
     gdn_status status =
@@ -80,7 +80,7 @@ static gdn_status micro_batch(rt_engine *e, int32_t n_spans)
     e->counters.steps++;
     e->counters.rows += (uint64_t)n;
     head(e, n);
-    return e->draft ? rt_draft_follow(e, e->spans, n_spans, e->row_token) : GDN_OK;
+    return e->draft ? rt_draft_follow(e, e->spans, n_spans, e->row_token, follow) : GDN_OK;
 }
 
 /* ---- A batch ---- */
@@ -217,7 +217,7 @@ gdn_status rt_decode(rt_engine *e, const rt_batch *batch)
         int32_t n_spans = next_spans(e, batch, at);
         n_spans = rt_step_fit(e->memory, e->spans, n_spans);
         const int32_t n = e->spans[n_spans - 1].first_row + e->spans[n_spans - 1].n_rows;
-        status = micro_batch(e, n_spans);
+        status = micro_batch(e, n_spans, !batch->no_follow);
         at += n;
     }
     if (status)

@@ -31,6 +31,7 @@ static gdn_status block_rows(rt_engine *e, const int32_t *token, int32_t n)
     rt_layer_feed_forward(e, b, n);
     rt_rms_norm(e->dense, e->x, E, b->head_norm, hp->rms_eps, n, E, e->draft_hidden, E);
     e->counters.draft_rows += (uint64_t)n;
+    e->counters.draft_passes++;
     return GDN_OK;
 }
 
@@ -45,50 +46,85 @@ static int32_t kept_token(const rt_engine *e, int32_t seq, int32_t position)
 
 static void place_row(rt_engine *e, int32_t row, int32_t seq, int32_t position, const float *hidden)
 {
-    const int32_t *cells = rt_seq_cells(e->memory, seq);
+    const int32_t *cells = rt_seq_cells(e->memory, seq), from = rt_draft_from(e->memory, seq);
     e->row_rope[row]    = rt_seq_rope(e->memory, seq, position);
     e->row_cell[row]    = cells[position];
-    e->row_cells[row]   = cells;
-    e->row_cells_n[row] = position + 1;
+    e->row_cells[row]   = cells + from; /* the block has keys from there on */
+    e->row_cells_n[row] = position + 1 - from;
     e->row_hidden[row]  = hidden;
 }
 
-gdn_status rt_draft_follow(rt_engine *e, const rt_token_run *spans, int32_t n_spans, const int32_t *token)
+/* From which position on the block can read: where it is, or later where rows that it would need are gone. Tokens and
+ * hidden rows of the positions before `known` are those that the memory keeps; later ones are at hand. known + 1 where
+ * not even the row before `known` is kept, as after loading what an engine without drafts saved. Never more than
+ * n_hidden rows, `known` included, so that they are no more than a micro-batch. */
+static int32_t readable_from(const rt_engine *e, int32_t seq, int32_t known)
 {
-    const int32_t E = e->model->hp.n_embd;
+    const int32_t read = rt_draft_length(e->memory, seq);
+    int32_t       p    = known + 1;
+    while (p > read && known + 1 - p < e->n_hidden && (p - 1 == known || kept_token(e, seq, p - 1) >= 0) &&
+           (p == 1 || rt_hidden_row(e->memory, seq, p - 2, NULL)))
+        p--;
+    return p;
+}
+
+/* The rows so far go through the block, and spans [from, to) are as long for it as `read` says. */
+static gdn_status flush(rt_engine *e, const rt_token_run *spans, int32_t from, int32_t to, const int32_t *read,
+                        int32_t n)
+{
+    const gdn_status status = n ? block_rows(e, e->draft_rows_token, n) : GDN_OK;
+    for (int32_t i = from; !status && i < to; i++)
+        if (read[i] >= 0)
+            rt_draft_set_length(e->memory, spans[i].seq, read[i]);
+    return status;
+}
+
+/* All spans' rows that will not be kept, in passes of n_batch. */
+static gdn_status read_rows(rt_engine *e, const rt_token_run *spans, int32_t n_spans, const int32_t *token)
+{
+    const int32_t E    = e->model->hp.n_embd;
+    int32_t      *read = e->draft_active, n = 0, first = 0;
     gdn_status    status = GDN_OK;
     for (int32_t i = 0; !status && i < n_spans; i++) {
         const rt_token_run *s      = &spans[i];
-        const int32_t  length = rt_seq_length(e->memory, s->seq), before = length - s->n_rows;
-        int32_t        p      = rt_draft_length(e->memory, s->seq);
-        /* within reach of the hidden ring it can wait for the draft round, which pays for accepted tokens only */
-        if (length - p <= e->n_rollback)
-            p = length;
-        while (!status && p < length) {
-            int32_t n = 0, *tokens = e->draft_rows_token;
-            for (; n < e->n_batch && p < length; n++, p++) {
-                const float *hidden = NULL;
-                if (p > before)
-                    hidden = e->hidden + (int64_t)(s->first_row + p - 1 - before) * E;
-                else if (p > 0)
-                    hidden = rt_hidden_row(e->memory, s->seq, p - 1, NULL);
-                tokens[n] = p >= before ? token[s->first_row + p - before] : kept_token(e, s->seq, p);
-                if (tokens[n] < 0 || (p > 0 && !hidden)) { /* lost, as after loading elsewhere: no drafts for it */
-                    p = -1;
-                    break;
-                }
-                place_row(e, n, s->seq, p, hidden);
+        const int32_t       length = rt_seq_length(e->memory, s->seq), before = length - s->n_rows;
+        int32_t             p      = rt_draft_length(e->memory, s->seq);
+        read[i] = -1;
+        if (length - p >= e->n_hidden) {
+            const int32_t from = readable_from(e, s->seq, before);
+            if (from > p)
+                rt_draft_restart(e->memory, s->seq, from);
+            p = from;
+        }
+        if (length - p < e->n_hidden) /* it can wait for a round of drafts, which reads accepted tokens only */
+            continue;
+        for (; !status && p < length; p++) {
+            const float *hidden = NULL;
+            if (p > before)
+                hidden = e->hidden + (int64_t)(s->first_row + p - 1 - before) * E;
+            else if (p > 0)
+                hidden = rt_hidden_row(e->memory, s->seq, p - 1, NULL);
+            e->draft_rows_token[n] =
+                p >= before ? token[s->first_row + p - before] : kept_token(e, s->seq, p);
+            place_row(e, n++, s->seq, p, hidden);
+            read[i] = p + 1;
+            if (n == e->n_batch) {
+                status = flush(e, spans, first, i + 1, read, n);
+                first  = i;
+                n      = 0;
             }
-            if (p < 0)
-                break;
-            status = block_rows(e, tokens, n);
-            if (!status)
-                rt_draft_set_length(e->memory, s->seq, p);
         }
     }
+    return status ? status : flush(e, spans, first, n_spans, read, n);
+}
+
+gdn_status rt_draft_follow(rt_engine *e, const rt_token_run *spans, int32_t n_spans, const int32_t *token, int follow)
+{
+    const int32_t    E      = e->model->hp.n_embd;
+    const gdn_status status = follow ? read_rows(e, spans, n_spans, token) : GDN_OK;
     for (int32_t i = 0; !status && i < n_spans; i++) {
         const int32_t length = rt_seq_length(e->memory, spans[i].seq);
-        const int32_t keep   = spans[i].n_rows < e->n_snapshots ? spans[i].n_rows : e->n_snapshots;
+        const int32_t keep   = spans[i].n_rows < e->n_hidden ? spans[i].n_rows : e->n_hidden;
         for (int32_t j = spans[i].n_rows - keep; j < spans[i].n_rows; j++)
             rt_hidden_put(e->memory, spans[i].seq, length - spans[i].n_rows + j, token[spans[i].first_row + j],
                           e->hidden + (int64_t)(spans[i].first_row + j) * E);
@@ -96,18 +132,17 @@ gdn_status rt_draft_follow(rt_engine *e, const rt_token_run *spans, int32_t n_sp
     return status;
 }
 
-/* Can the sequence be drafted for: are all rows that the block has not seen still there, and positions in range? */
-static int can_catch_up(const rt_engine *e, int32_t seq, int32_t n_max)
+/* Can the sequence be drafted for: are the rows there that the block has to read, and positions in range? Where too
+ * many are gone, the block starts anew with those that are there. */
+static int can_catch_up(rt_engine *e, int32_t seq, int32_t n_max)
 {
-    const int32_t length = rt_seq_length(e->memory, seq);
-    int32_t       p      = rt_draft_length(e->memory, seq);
-    if (p > 0 && !rt_hidden_row(e->memory, seq, p - 1, NULL))
+    const int32_t length = rt_seq_length(e->memory, seq), from = readable_from(e, seq, length);
+    const int32_t last   = rt_seq_rope(e->memory, seq, length + n_max);
+    if (from > length || last < 0 || last >= e->n_positions || n_max >= e->n_positions - length)
         return 0;
-    for (; p < length; p++)
-        if (kept_token(e, seq, p) < 0)
-            return 0;
-    const int32_t last = rt_seq_rope(e->memory, seq, length + n_max);
-    return last >= 0 && last < e->n_positions && n_max < e->n_positions - length;
+    if (from > rt_draft_length(e->memory, seq))
+        rt_draft_restart(e->memory, seq, from);
+    return 1;
 }
 
 /* The head's argmax for row `row` of e->draft_logits, ties to the lower token, and whether it is likely enough. */

@@ -235,9 +235,17 @@ static gdn_status create_arrays(rt_engine *e)
                : GDN_OUT_OF_MEMORY;
 }
 
+/* A round of drafting reads no more rows of a sequence than a micro-batch has. */
+static int32_t hidden_rows(const rt_engine_desc *d)
+{
+    const int32_t most = d->n_batch < RT_HIDDEN_ROWS ? d->n_batch : RT_HIDDEN_ROWS;
+    return most > d->n_rollback + 1 ? most : d->n_rollback + 1;
+}
+
 static rt_memory_desc memory_desc(const rt_engine_desc *d, gdn_context *device, gdn_context *host)
 {
-    const rt_memory_desc m = { d->model, device, host, d->n_seqs, d->n_cells, d->n_rollback, d->kv_type };
+    const rt_memory_desc m = { d->model, device, host, d->n_seqs, d->n_cells, d->n_rollback, d->kv_type, d->draft,
+                               hidden_rows(d) };
     return m;
 }
 
@@ -251,6 +259,7 @@ static void take(rt_engine *e, const rt_engine_desc *d)
     e->n_batch     = d->n_batch;
     e->n_rollback  = d->n_rollback;
     e->n_snapshots = d->n_rollback + 1;
+    e->n_hidden    = hidden_rows(d);
     e->kv_type     = d->kv_type;
     e->draft       = d->draft;
     const float scale  = d->model->hp.attention_scale;

@@ -44,16 +44,22 @@ typedef struct rt_batch {
     int32_t        n_rows;
     const int32_t *token, *seq;
     const uint8_t *logits;          /* NULL = of each sequence's last row                                   */
+    int            no_follow;       /* 1: the draft head does not read these rows now. It catches up when drafts are
+                                       asked for, as far back as it can: see rt_draft_mtp()                 */
 } rt_batch;
 gdn_status rt_decode(rt_engine *engine, const rt_batch *batch);
 
 /* Logits of row i of the last batch, n_vocab of them; NULL if they were not asked for. */
 const float *rt_logits(const rt_engine *engine, int32_t row);
 
-/* One draft round for several sequences at once. For each: catch up on the tokens the draft head has not seen, feed
- * `token` (drawn, not decoded yet, at position length), and go on with its own argmax for up to n_max tokens, stopping
- * a sequence where the draft's probability falls below p_min. draft[i * n_max ..] receives n_draft[i] tokens. */
+/* One draft round for several sequences at once. For each: catch up on the tokens the draft head has not seen, as far
+ * back as their rows are kept, which is RT_HIDDEN_ROWS positions at most: of what is older it knows what it has read,
+ * or nothing (rt_draft_from()). A sequence without the row before its end gets no drafts; its next token brings it.
+ * Feed `token` (drawn, not decoded yet, at position length), and go on with its own argmax for up to n_max tokens,
+ * stopping a sequence where the draft's probability falls below p_min. draft[i * n_max ..] receives n_draft[i] tokens.
+ */
 typedef struct rt_draft_request { int32_t seq, token, n_max; } rt_draft_request;
+enum { RT_HIDDEN_ROWS = 32 }; /* or n_batch where that is less, or n_rollback + 1 where that is more */
 gdn_status rt_draft_mtp(rt_engine *engine, const rt_draft_request *request, int32_t n, int32_t n_max, float p_min,
                         int32_t *draft, int32_t *n_draft);
 
@@ -63,6 +69,7 @@ typedef struct rt_counters {
     uint64_t recurrent_launches;/* gated_delta_net calls                                                    */
     uint64_t transfers;         /* between host and device, either way; 0 where they share memory            */
     uint64_t rows, draft_rows;  /* through the trunk, through the draft head                                */
+    uint64_t draft_passes;      /* of the draft head, each for rows of many sequences                       */
 } rt_counters;
 rt_counters rt_engine_counters(const rt_engine *engine);
 

@@ -26,7 +26,7 @@ struct rt_engine {
     rt_rope        *rope;
     gdn_context    *device, *host; /* the same where the device is the CPU           */
     int32_t         shared;        /* the device reads host memory                   */
-    int32_t         n_seqs, n_ctx, n_cells, n_positions, n_batch, n_rollback, n_snapshots, kv_type, draft;
+    int32_t         n_seqs, n_ctx, n_cells, n_positions, n_batch, n_rollback, n_snapshots, n_hidden, kv_type, draft;
     float           attention_scale;
 
     /* one micro-batch; sizes: engine.c */
@@ -73,8 +73,9 @@ gdn_status rt_reserve_workspace(rt_engine *e, int32_t n_spans, int32_t n_rows);
 /* Weights' rows as F32, one per token, into y. */
 void rt_embed(const rt_weight *embeddings, const int32_t *token, int32_t n, int32_t n_embd, float *y);
 
-/* After a committed step: e->hidden goes to the memory, and the draft head catches up where the memory could not keep
- * all the rows it needs. token: of the step's rows. */
-gdn_status rt_draft_follow(rt_engine *e, const rt_token_run *spans, int32_t n_spans, const int32_t *token);
+/* After a committed step: e->hidden goes to the memory, and where that cannot keep all the rows that the draft head
+ * needs, the head reads them first, those of all sequences together; with `follow` 0 it does not. token: of the step's
+ * rows. */
+gdn_status rt_draft_follow(rt_engine *e, const rt_token_run *spans, int32_t n_spans, const int32_t *token, int follow);
 
 #endif

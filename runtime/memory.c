@@ -34,6 +34,8 @@ gdn_status rt_memory_shape_of(const rt_memory_desc *desc, rt_memory_shape *shape
         return rt_fail(GDN_INVALID_ARGUMENT, "memory: n_cells is %d; 1 to 2^29 are allowed", desc->n_cells);
     if (desc->n_rollback < 0 || desc->n_rollback > 1023)
         return rt_fail(GDN_INVALID_ARGUMENT, "memory: n_rollback is %d; 0 to 1023 are allowed", desc->n_rollback);
+    if (desc->n_hidden < 0 || desc->n_hidden > 1 << 16)
+        return rt_fail(GDN_INVALID_ARGUMENT, "memory: n_hidden is %d; 0 to 2^16 are allowed", desc->n_hidden);
     if (!element_bytes(desc->kv_type))
         return rt_fail(GDN_INVALID_ARGUMENT, "memory: kv_type is %d; F32, F16 and BF16 are allowed", desc->kv_type);
     if (hp->conv_kernel < 1 || hp->n_channels < 1 || hp->state_size < 1 || hp->n_value_heads < 1 || hp->n_head_kv < 1 ||
@@ -45,12 +47,14 @@ gdn_status rt_memory_shape_of(const rt_memory_desc *desc, rt_memory_shape *shape
     const uint64_t S = (uint64_t)hp->state_size;
     shape->K            = desc->n_rollback + 1;
     shape->n_columns    = hp->conv_kernel - 1 + desc->n_rollback;
-    shape->n_attention  = model->n_attention + hp->n_mtp;
+    shape->has_draft    = desc->draft && hp->n_mtp;
+    shape->n_attention  = model->n_attention + shape->has_draft;
+    shape->n_hidden     = desc->n_hidden > shape->K ? desc->n_hidden : shape->K;
     shape->state_bytes  = times(times(times(S, S, &bad), (uint64_t)hp->n_value_heads, &bad), 4, &bad);
     shape->column_bytes = times((uint64_t)hp->n_channels, 4, &bad);
     shape->kv_bytes =
         times(times((uint64_t)hp->n_head_kv, (uint64_t)hp->head_dim, &bad), element_bytes(desc->kv_type), &bad);
-    shape->hidden_bytes = hp->n_mtp ? times((uint64_t)hp->n_embd, 4, &bad) : 0;
+    shape->hidden_bytes = shape->has_draft ? times((uint64_t)hp->n_embd, 4, &bad) : 0;
 
     /* Each pool fits a buffer, and all of them a save: its sums cannot wrap around. */
     const uint64_t n_slots = (uint64_t)desc->n_seqs * (uint64_t)shape->K;
@@ -58,7 +62,7 @@ gdn_status rt_memory_shape_of(const rt_memory_desc *desc, rt_memory_shape *shape
     times(times((uint64_t)desc->n_seqs * (uint64_t)shape->n_columns, shape->column_bytes, &bad),
           (uint64_t)model->n_recurrent, &bad);
     times(times((uint64_t)desc->n_cells, shape->kv_bytes, &bad), 2 * (uint64_t)shape->n_attention, &bad);
-    times(n_slots, shape->hidden_bytes, &bad);
+    times((uint64_t)desc->n_seqs * (uint64_t)shape->n_hidden, shape->hidden_bytes, &bad);
     if (bad || n_slots > INT32_MAX)
         return rt_fail(GDN_INVALID_ARGUMENT,
                        "memory: %d sequences with %d snapshots and %d cells are more than 2^46 bytes", desc->n_seqs,
@@ -78,7 +82,7 @@ gdn_status rt_memory_size(const rt_memory_desc *desc, rt_memory_bytes *bytes)
     bytes->conv      = layers * n * ((uint64_t)shape.n_columns - R) * shape.column_bytes;
     bytes->snapshots = layers * n * R * (shape.state_bytes + shape.column_bytes);
     bytes->kv        = 2 * (uint64_t)shape.n_attention * (uint64_t)desc->n_cells * shape.kv_bytes;
-    bytes->hidden    = n * (R + 1) * shape.hidden_bytes;
+    bytes->hidden    = n * (uint64_t)shape.n_hidden * shape.hidden_bytes;
     return GDN_OK;
 }
 
@@ -126,14 +130,14 @@ static gdn_status create_sequences(rt_memory *m)
         rt_sequence *s = &m->seq[i];
         s->conv_row  = GDN_NONE;
         s->snapshot  = rt_calloc((uint64_t)m->K, sizeof *s->snapshot, "sequences");
-        s->hidden_at = rt_calloc((uint64_t)m->K, sizeof *s->hidden_at, "sequences");
+        s->hidden_at = rt_calloc((uint64_t)m->n_hidden, sizeof *s->hidden_at, "sequences");
         s->ahead     = -1;
         if (!s->snapshot || !s->hidden_at)
             return GDN_OUT_OF_MEMORY;
-        for (int32_t r = 0; r < m->K; r++) {
-            s->snapshot[r]  = (rt_snapshot){ GDN_NONE, -1 };
+        for (int32_t r = 0; r < m->K; r++)
+            s->snapshot[r] = (rt_snapshot){ GDN_NONE, -1 };
+        for (int32_t r = 0; r < m->n_hidden; r++)
             s->hidden_at[r] = (rt_hidden_tag){ -1, -1 };
-        }
     }
     return GDN_OK;
 }
@@ -174,7 +178,7 @@ static gdn_status create_all(rt_memory *m)
     if (!status) status = create_pools(m->host, &m->k, m->n_attention, (uint64_t)m->n_cells * m->kv_bytes, "keys");
     if (!status) status = create_pools(m->host, &m->v, m->n_attention, (uint64_t)m->n_cells * m->kv_bytes, "values");
     if (!status && m->hidden_bytes) {
-        status = gdn_buffer_create(m->host, n * K * m->hidden_bytes, &m->hidden);
+        status = gdn_buffer_create(m->host, n * (uint64_t)m->n_hidden * m->hidden_bytes, &m->hidden);
         if (status)
             rt_fail_gdn(status, "hidden rows");
     }
@@ -229,7 +233,7 @@ gdn_status rt_memory_create(const rt_memory_desc *desc, rt_memory **memory)
                       .device = desc->device, .host = desc->host, .n_seqs = desc->n_seqs, .n_cells = desc->n_cells,
                       .kv_type = desc->kv_type, .K = shape.K, .kernel = desc->model->hp.conv_kernel,
                       .n_columns = shape.n_columns, .n_recurrent = desc->model->n_recurrent,
-                      .n_attention = shape.n_attention, .has_draft = desc->model->hp.n_mtp,
+                      .n_attention = shape.n_attention, .has_draft = shape.has_draft, .n_hidden = shape.n_hidden,
                       .state_bytes = shape.state_bytes, .column_bytes = shape.column_bytes, .kv_bytes = shape.kv_bytes,
                       .hidden_bytes = shape.hidden_bytes };
     status = create_all(m);
@@ -257,11 +261,21 @@ int32_t rt_memory_free_cells(const rt_memory *m) { return m->cells.n_free; }
 static int is_seq(const rt_memory *m, int32_t seq) { return seq >= 0 && seq < m->n_seqs; }
 
 int32_t rt_draft_length(const rt_memory *m, int32_t seq) { return is_seq(m, seq) ? m->seq[seq].draft : 0; }
+int32_t rt_draft_from(const rt_memory *m, int32_t seq) { return is_seq(m, seq) ? m->seq[seq].draft_from : 0; }
+
+void rt_draft_restart(rt_memory *m, int32_t seq, int32_t position)
+{
+    if (is_seq(m, seq) && m->has_draft && position >= 0 && position <= m->seq[seq].length)
+        m->seq[seq].draft_from = m->seq[seq].draft = position;
+}
 
 void rt_draft_set_length(rt_memory *m, int32_t seq, int32_t n)
 {
-    if (is_seq(m, seq))
-        m->seq[seq].draft = !m->has_draft || n < 0 ? 0 : n < m->seq[seq].length ? n : m->seq[seq].length;
+    if (!is_seq(m, seq))
+        return;
+    rt_sequence *s = &m->seq[seq];
+    s->draft       = !m->has_draft || n < 0 ? 0 : n < s->length ? n : s->length;
+    s->draft_from  = s->draft_from < s->draft ? s->draft_from : s->draft;
 }
 
 int32_t rt_draft_ahead(const rt_memory *m, int32_t seq) { return is_seq(m, seq) ? m->seq[seq].ahead : -1; }
@@ -273,21 +287,23 @@ void rt_draft_set_ahead(rt_memory *m, int32_t seq, int32_t token)
         m->seq[seq].ahead = token;
 }
 
-/* Is it a position whose hidden row the sequence keeps: one of the newest K? */
+/* Is it a position whose hidden row the sequence keeps: one of the newest? */
 static int is_kept(const rt_memory *m, int32_t seq, int32_t position)
 {
     return m->has_draft && is_seq(m, seq) && position >= 0 && position < m->seq[seq].length &&
-           m->seq[seq].length - position <= m->K;
+           m->seq[seq].length - position <= m->n_hidden;
 }
 
 const float *rt_hidden_row(const rt_memory *m, int32_t seq, int32_t position, int32_t *token)
 {
-    /* Older ones than the newest K may still be there: the draft head catches up after a commit, before it puts rows.
-     */
-    if (!m->has_draft || !is_seq(m, seq) || position < 0 || m->seq[seq].hidden_at[position % m->K].position != position)
+    /* Older ones than the newest may still be there: the draft head catches up after a commit, before it puts rows. */
+    if (!m->has_draft || !is_seq(m, seq) || position < 0)
+        return NULL;
+    const rt_hidden_tag *at = &m->seq[seq].hidden_at[position % m->n_hidden];
+    if (at->position != position)
         return NULL;
     if (token)
-        *token = m->seq[seq].hidden_at[position % m->K].token;
+        *token = at->token;
     return rt_hidden_at(m, seq, position);
 }
 
@@ -296,7 +312,7 @@ void rt_hidden_put(rt_memory *m, int32_t seq, int32_t position, int32_t token, c
     if (!is_kept(m, seq, position))
         return;
     memcpy(rt_hidden_at(m, seq, position), row, m->hidden_bytes);
-    m->seq[seq].hidden_at[position % m->K] = (rt_hidden_tag){ position, token };
+    m->seq[seq].hidden_at[position % m->n_hidden] = (rt_hidden_tag){ position, token };
 }
 
 int32_t rt_draft_reserved(const rt_memory *m, int32_t seq)

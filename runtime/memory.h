@@ -9,7 +9,7 @@
  *     step that would write a shared slot takes a free one instead (copy on write, done by the kernel's maps).
  *   - Convolution ring of conv_kernel - 1 + R columns per row; rows are shared and replaced likewise.
  *   - KV cells: one list per sequence, position -> cell; cells have reference counts. Written with set_rows.
- *   - Hidden ring (models with an MTP block): the trunk's output rows of the newest K positions.
+ *   - Hidden ring (with an MTP block that drafts): the trunk's output rows of the newest positions, K or more.
  * Rolling back is choosing a smaller length whose tag is still there; nothing is computed or copied.
  *
  * Every function either does all of what it says or changes nothing and fails with a text. One thread at a time. */
@@ -28,6 +28,8 @@ typedef struct rt_memory_desc {
     int32_t         n_cells;     /* KV cells of all sequences together                                      */
     int32_t         n_rollback;  /* R; 0 = no snapshots, and no memory for any                              */
     int32_t         kv_type;     /* GDN_F32, GDN_F16 or GDN_BF16                                            */
+    int32_t         draft;       /* 1: KV cells and hidden rows for the model's MTP block, if it has one    */
+    int32_t         n_hidden;    /* hidden rows kept of each sequence, where that is more than n_rollback + 1 */
 } rt_memory_desc;
 
 typedef struct rt_memory_bytes { uint64_t state, conv, snapshots, kv, hidden; } rt_memory_bytes;
@@ -65,7 +67,9 @@ uint64_t   rt_memory_save_size(const rt_memory *m, int32_t seq);
 gdn_status rt_memory_save(rt_memory *m, int32_t seq, void *bytes, uint64_t n);
 /* Replace sequence `seq` (or, for a save of all, everything) by what was saved. Checked against the model and against
  * its own checksum; a malformed or foreign one is refused and changes nothing. A device that fails in the middle of
- * writing states leaves empty what was to be replaced. n_seqs, n_cells and n_rollback may differ from the saver's. */
+ * writing states leaves empty what was to be replaced. n_seqs, n_cells, n_rollback, n_hidden and draft may differ from
+ * the saver's. Without the draft head's part, which a saver with draft 0 does not have, the head starts anew with the
+ * tokens to come: see rt_draft_from(). */
 gdn_status rt_memory_load(rt_memory *m, int32_t seq, const void *bytes, uint64_t n);
 
 /* ---- A step: what the forward pass asks for. begin reserves everything; then commit or cancel. ---- */
@@ -114,7 +118,12 @@ unsigned char *rt_memory_k(const rt_memory *m, int32_t attention_layer); /* [n_c
 unsigned char *rt_memory_v(const rt_memory *m, int32_t attention_layer);
 
 /* ---- Draft head (models with an MTP block): it has KV in the same cells, and lags behind. ---- */
-int32_t      rt_draft_length(const rt_memory *m, int32_t seq);          /* positions whose draft KV is exact     */
+/* Its KV is there for the positions rt_draft_from() .. rt_draft_length() - 1. From 0 on where it has read all of the
+ * sequence; more where it lagged so far behind that rows it needed were gone, and was started anew at a later position,
+ * before which it looks at nothing. It may draft otherwise then; no text depends on that. */
+int32_t      rt_draft_length(const rt_memory *m, int32_t seq);
+int32_t      rt_draft_from(const rt_memory *m, int32_t seq);
+void         rt_draft_restart(rt_memory *m, int32_t seq, int32_t position); /* 0 .. length; both are this then */
 void         rt_draft_set_length(rt_memory *m, int32_t seq, int32_t n);
 /* Ahead of its sequence: it was fed `token` for position `length`, which is drawn and not decoded yet, so that its
  * draft KV there (in a reserved cell) is exact if that token comes. -1: it was not, or the cell is gone. */
@@ -122,7 +131,7 @@ int32_t      rt_draft_ahead(const rt_memory *m, int32_t seq);
 void         rt_draft_set_ahead(rt_memory *m, int32_t seq, int32_t token);
 /* The trunk's output row at a position, and the token there; NULL: not kept. */
 const float *rt_hidden_row(const rt_memory *m, int32_t seq, int32_t position, int32_t *token);
-/* After commit. Positions that are not among the newest K of the sequence are not kept. */
+/* After commit. Positions that are not among the newest that are kept are left out. */
 void         rt_hidden_put(rt_memory *m, int32_t seq, int32_t position, int32_t token, const float *row);
 /* Cells for positions length .. length + n - 1, kept for the step that follows, so that drafting can write KV. The next
  * step of the sequence uses them first, and commit frees the others; a step that is cancelled leaves them. They are

@@ -21,7 +21,7 @@ typedef struct rt_resource {
 /* One ring index of a sequence: where the state of length `tag` lies. slot GDN_NONE: no snapshot, tag -1. */
 typedef struct rt_snapshot { int32_t slot, tag; } rt_snapshot;
 
-/* What lies at one index of the ring of hidden rows, by position % K; -1 = nothing. */
+/* What lies at one index of the ring of hidden rows, by position % n_hidden; -1 = nothing. */
 typedef struct rt_hidden_tag { int32_t position, token; } rt_hidden_tag;
 
 typedef struct rt_sequence {
@@ -35,8 +35,9 @@ typedef struct rt_sequence {
     int32_t      next_rope; /* of the token at position `length`                                              */
     int32_t      shift;     /* rt_seq_position() = rope + shift                                               */
     int32_t      draft;     /* rt_draft_length()                                                              */
+    int32_t      draft_from; /* rt_draft_from(), <= draft                                                     */
     int32_t      ahead;     /* rt_draft_ahead()                                                               */
-    rt_hidden_tag *hidden_at; /* [K]                                                                          */
+    rt_hidden_tag *hidden_at; /* [n_hidden]                                                                   */
 } rt_sequence;
 
 /* What a step took for one span, so that commit and cancel need not work it out again. */
@@ -47,10 +48,10 @@ struct rt_memory {
     gdn_context    *device, *host;
     int32_t         n_seqs, n_cells, K, kernel, n_columns, kv_type;
     int32_t         n_recurrent, n_attention; /* the latter with the draft head's layer, which comes last     */
-    int32_t         has_draft;
+    int32_t         has_draft, n_hidden;
     uint64_t        state_bytes, column_bytes, kv_bytes, hidden_bytes; /* of one slot, column, row, row       */
     gdn_span       *state, *conv, *k, *v; /* by layer */
-    gdn_span        hidden;               /* [n_seqs][K][n_embd], in the host's memory                        */
+    gdn_span        hidden;               /* [n_seqs][n_hidden][n_embd], in the host's memory                 */
     rt_resource     slots, rows, cells;
     rt_sequence    *seq;
     int32_t        *cell_rope; /* rotary position that a cell's key was rotated to */
@@ -66,7 +67,7 @@ struct rt_memory {
 /* Sizes of the pools for a description; GDN_INVALID_ARGUMENT with a text where it is not one. */
 typedef struct rt_memory_shape {
     uint64_t state_bytes, column_bytes, kv_bytes, hidden_bytes;
-    int32_t  K, n_columns, n_attention;
+    int32_t  K, n_columns, n_attention, n_hidden, has_draft;
 } rt_memory_shape;
 gdn_status rt_memory_shape_of(const rt_memory_desc *desc, rt_memory_shape *shape);
 
@@ -98,7 +99,7 @@ int rt_seq_readable(const rt_memory *m, const rt_sequence *s, int32_t p);
 
 static inline float *rt_hidden_at(const rt_memory *m, int32_t seq, int32_t position)
 {
-    const uint64_t row = (uint64_t)seq * (uint64_t)m->K + (uint64_t)(position % m->K);
+    const uint64_t row = (uint64_t)seq * (uint64_t)m->n_hidden + (uint64_t)(position % m->n_hidden);
     return (float *)(void *)((unsigned char *)m->hidden.data + row * m->hidden_bytes);
 }
 
@@ -116,10 +117,12 @@ typedef struct rt_save_header {
 } rt_save_header;
 
 /* Then, for each sequence: this, rope [length], and where there are tokens: state and newest columns by layer, keys
- * and values by layer (the draft head's only as far as exact), tokens and hidden rows of the newest positions, oldest
- * first. */
+ * and values by layer (the draft head's only as far as it read, and last), tokens and hidden rows of the newest
+ * positions, oldest first. */
 typedef struct rt_save_seq { int32_t seq, length, draft, next_rope, shift, n_hidden; } rt_save_seq;
 
+/* Of a hidden row in a save, whether this memory keeps any or not. */
+static inline uint64_t rt_save_hidden_bytes(const rt_memory *m) { return 4 * (uint64_t)m->model->hp.n_embd; }
 /* Bytes of one sequence in a save. No overflow: see rt_memory_shape_of() for what bounds each factor. */
 uint64_t rt_save_seq_bytes(const rt_memory *m, const rt_save_seq *s);
 /* Of all bytes but the checksum itself; every single changed byte changes it. */

@@ -26,9 +26,12 @@ static gdn_status check_header(const rt_memory *m, int32_t seq, const unsigned c
     memcpy(&sum, bytes + n - 8, 8);
     if (sum != rt_save_checksum(bytes, n - 8))
         return bad("the checksum is wrong: the saved state is damaged");
+    /* with or without the draft head's part, whatever this memory has */
+    const uint64_t hidden = h->has_draft ? rt_save_hidden_bytes(m) : 0;
     if (h->fingerprint != m->model->fingerprint || h->state_bytes != m->state_bytes ||
-        h->column_bytes != m->column_bytes || h->hidden_bytes != m->hidden_bytes || h->kernel != m->kernel ||
-        h->n_recurrent != m->n_recurrent || h->n_attention != m->n_attention || h->has_draft != m->has_draft)
+        h->column_bytes != m->column_bytes || h->hidden_bytes != hidden || h->kernel != m->kernel ||
+        h->n_recurrent != m->n_recurrent || h->n_attention != m->n_attention - m->has_draft + h->has_draft ||
+        (h->has_draft != 0 && h->has_draft != 1))
         return bad("the state was saved with another model");
     if (h->kv_type != m->kv_type || h->kv_bytes != m->kv_bytes)
         return bad("the state was saved with another type of KV cells");
@@ -41,7 +44,7 @@ static gdn_status check_header(const rt_memory *m, int32_t seq, const unsigned c
     return GDN_OK;
 }
 
-static gdn_status check_record(const rt_memory *m, const rt_save_seq *s)
+static gdn_status check_record(const rt_memory *m, const rt_save_seq *s, int32_t has_draft)
 {
     if (s->length < 0 || s->length > m->n_cells)
         return rt_fail(GDN_OUT_OF_MEMORY, "loading: a sequence has %d tokens, and there are %d KV cells", s->length,
@@ -49,7 +52,7 @@ static gdn_status check_record(const rt_memory *m, const rt_save_seq *s)
     /* A rope counter can have moved past the limit by as many tokens as there are cells. */
     if (s->draft < 0 || s->draft > s->length || s->n_hidden < 0 || s->n_hidden > s->length || s->next_rope < 0 ||
         s->next_rope >= RT_POSITION_LIMIT + s->length || s->shift < -RT_POSITION_LIMIT ||
-        s->shift >= RT_POSITION_LIMIT || (!m->has_draft && (s->draft || s->n_hidden)))
+        s->shift >= RT_POSITION_LIMIT || (!has_draft && (s->draft || s->n_hidden)))
         return bad("a sequence contradicts itself");
     return GDN_OK;
 }
@@ -85,7 +88,7 @@ static gdn_status check_records(const rt_memory *m, int32_t seq, const unsigned 
         if (end - at < sizeof record)
             return bad("it ends within a sequence");
         memcpy(&record, bytes + at, sizeof record);
-        gdn_status status = check_record(m, &record);
+        gdn_status status = check_record(m, &record, h->has_draft);
         if (status)
             return status;
         if (h->kind == RT_SAVE_ALL && (record.seq <= last || record.seq >= m->n_seqs))
@@ -145,7 +148,7 @@ static gdn_status get_seq(rt_memory *m, int32_t seq, const rt_save_seq *record, 
     s->conv_row  = rt_take(&m->rows);
     s->conv_from = n < m->kernel - 1 ? 0 : n - (m->kernel - 1);
     s->length    = n;
-    s->draft     = record->draft;
+    s->draft     = m->has_draft ? record->draft : 0;
     for (int32_t layer = 0; layer < m->n_recurrent && !status; layer++) {
         status =
             get_pool(m, &m->state[layer], (uint64_t)s->snapshot[n % m->K].slot * m->state_bytes, m->state_bytes, &from);
@@ -159,8 +162,10 @@ static gdn_status get_seq(rt_memory *m, int32_t seq, const rt_save_seq *record, 
         from = get_kv(rt_memory_k(m, layer), m, s, rows, from);
         from = get_kv(rt_memory_v(m, layer), m, s, rows, from);
     }
+    if (!m->has_draft)
+        return status; /* what the draft head was, if there was one, comes last */
     for (int32_t p = n - record->n_hidden; p < n && !status; p++, from += 4 + m->hidden_bytes) {
-        rt_hidden_tag *tag = &s->hidden_at[p % m->K]; /* where fewer are kept here than there, the newest stay */
+        rt_hidden_tag *tag = &s->hidden_at[p % m->n_hidden]; /* where fewer are kept here than there, the newest stay */
         tag->position = p;
         memcpy(&tag->token, from, 4);
         memcpy(rt_hidden_at(m, seq, p), from + 4, (size_t)m->hidden_bytes);

@@ -40,8 +40,8 @@ uint64_t rt_save_seq_bytes(const rt_memory *m, const rt_save_seq *s)
     if (!n)
         return bytes;
     bytes += (uint64_t)m->n_recurrent * (m->state_bytes + columns_saved(m, s) * m->column_bytes);
-    bytes += 2 * m->kv_bytes * (trunk * n + (uint64_t)m->has_draft * (uint64_t)s->draft);
-    bytes += (uint64_t)s->n_hidden * (m->hidden_bytes + 4);
+    bytes += 2 * m->kv_bytes * (trunk * n + (uint64_t)s->draft);
+    bytes += (uint64_t)s->n_hidden * (rt_save_hidden_bytes(m) + 4);
     return bytes;
 }
 
@@ -51,8 +51,11 @@ static rt_save_seq record_of(const rt_memory *m, int32_t seq)
 {
     const rt_sequence *s = &m->seq[seq];
     rt_save_seq record = { seq, s->length, s->draft, s->next_rope, s->shift, 0 };
-    /* The draft head goes on from hidden row length - 1; where it lags, from row draft - 1. */
-    const int32_t oldest = s->draft == s->length ? s->length - 1 : s->draft - 1;
+    /* The draft head goes on from hidden row length - 1; where it lags, from row draft - 1. A head that did not read
+     * all is not saved: it starts anew, from the rows there are. */
+    if (s->draft_from)
+        record.draft = 0;
+    const int32_t oldest = record.draft == s->length ? s->length - 1 : record.draft - 1;
     for (int32_t p = s->length - 1; p >= 0 && p >= oldest && rt_hidden_row(m, seq, p, NULL); p--)
         record.n_hidden++;
     return record;
@@ -126,7 +129,7 @@ static gdn_status put_seq(const rt_memory *m, const rt_save_seq *record, unsigne
             *to = put(*to, rt_memory_v(m, layer) + (uint64_t)s->cell[p] * m->kv_bytes, m->kv_bytes);
     }
     for (int32_t p = n - record->n_hidden; p < n && !status; p++) {
-        *to = put(*to, &s->hidden_at[p % m->K].token, 4);
+        *to = put(*to, &s->hidden_at[p % m->n_hidden].token, 4);
         *to = put(*to, rt_hidden_at(m, seq, p), m->hidden_bytes);
     }
     return status;

@@ -61,14 +61,14 @@ void rt_seq_drop_snapshot(rt_memory *m, rt_snapshot *at)
 void rt_seq_empty(rt_memory *m, rt_sequence *s)
 {
     rt_seq_truncate_cells(m, s, 0);
-    for (int32_t r = 0; r < m->K; r++) {
+    for (int32_t r = 0; r < m->K; r++)
         rt_seq_drop_snapshot(m, &s->snapshot[r]);
+    for (int32_t r = 0; r < m->n_hidden; r++)
         s->hidden_at[r] = (rt_hidden_tag){ -1, -1 };
-    }
     if (s->conv_row != GDN_NONE)
         rt_drop(&m->rows, s->conv_row);
     s->conv_row = GDN_NONE;
-    s->length = s->conv_from = s->next_rope = s->shift = s->draft = 0;
+    s->length = s->conv_from = s->next_rope = s->shift = s->draft = s->draft_from = 0;
 }
 
 /* Roll back to length p > 0, which is readable: forget everything of later positions. */
@@ -76,14 +76,15 @@ static void roll_back(rt_memory *m, rt_sequence *s, int32_t p)
 {
     s->next_rope = m->cell_rope[s->cell[p]]; /* what comes next takes the place of what was there: jumps stay */
     rt_seq_truncate_cells(m, s, p);
-    for (int32_t r = 0; r < m->K; r++) {
+    for (int32_t r = 0; r < m->K; r++)
         if (s->snapshot[r].tag > p)
             rt_seq_drop_snapshot(m, &s->snapshot[r]);
+    for (int32_t r = 0; r < m->n_hidden; r++)
         if (s->hidden_at[r].position >= p)
             s->hidden_at[r] = (rt_hidden_tag){ -1, -1 };
-    }
-    s->length = p;
-    s->draft  = s->draft < p ? s->draft : p;
+    s->length     = p;
+    s->draft      = s->draft < p ? s->draft : p;
+    s->draft_from = s->draft_from < p ? s->draft_from : p;
 }
 
 /* ---- The interface ---------------------------------------------------------------------------------------- */
@@ -161,21 +162,22 @@ gdn_status rt_seq_cp(rt_memory *m, int32_t from, int32_t to)
         rt_hold(&m->cells, b->cell[p]);
     }
     for (int32_t r = 0; r < m->K; r++) {
-        b->snapshot[r]  = a->snapshot[r];
-        b->hidden_at[r] = a->hidden_at[r];
+        b->snapshot[r] = a->snapshot[r];
         if (b->snapshot[r].slot != GDN_NONE)
             rt_hold(&m->slots, b->snapshot[r].slot);
     }
     if (a->conv_row != GDN_NONE)
         rt_hold(&m->rows, a->conv_row);
     if (m->has_draft) /* hidden rows are small and the host's: the one thing that is not shared */
-        memcpy(rt_hidden_at(m, to, 0), rt_hidden_at(m, from, 0), (size_t)((uint64_t)m->K * m->hidden_bytes));
+        memcpy(rt_hidden_at(m, to, 0), rt_hidden_at(m, from, 0), (size_t)((uint64_t)m->n_hidden * m->hidden_bytes));
+    memcpy(b->hidden_at, a->hidden_at, (size_t)m->n_hidden * sizeof *b->hidden_at);
     b->length    = b->n_listed = a->length;
     b->conv_row  = a->conv_row;
     b->conv_from = a->conv_from;
     b->next_rope = a->next_rope;
     b->shift     = a->shift;
     b->draft     = a->draft;
+    b->draft_from = a->draft_from;
     return GDN_OK;
 }
 

@@ -15,6 +15,8 @@ typedef struct reader {
     uint64_t    n_vectors; /* floats of vectors so far; where storage is given, also written          */
     float      *storage;   /* NULL while counting                                                    */
     unsigned char *used;   /* [tensors of the file] 1 where one was found by its name                */
+    int         trunk;     /* the MTP block is only checked                                          */
+    uint64_t    mtp_bytes; /* of the MTP block's tensors, which weight_bytes does not have at first   */
 } reader;
 
 static const char *key_of(reader *r, const char *name, char *buffer, size_t bytes)
@@ -266,6 +268,15 @@ static const rt_gguf_tensor *find(reader *r, int flags, int32_t l, const char *n
     return t;
 }
 
+static int is_mtp(const reader *r, int32_t l) { return l >= r->model->hp.n_layer; }
+
+/* A tensor that is used; once, while counting. */
+static void count(reader *r, int32_t l, const rt_gguf_tensor *t)
+{
+    if (!r->storage)
+        *(is_mtp(r, l) ? &r->mtp_bytes : &r->model->weight_bytes) += t->bytes;
+}
+
 static rt_weight matrix(reader *r, int flags, int32_t n_columns, int32_t n_rows, int32_t n_matrices, int32_t l,
                         const char *tensor)
 {
@@ -290,8 +301,7 @@ static rt_weight matrix(reader *r, int flags, int32_t n_columns, int32_t n_rows,
     }
     const rt_weight w = { t->data,       t->type,    n_columns,
                           (int32_t)rows, n_matrices, n_columns / type->block * type->block_bytes };
-    if (!r->storage)
-        r->model->weight_bytes += t->bytes;
+    count(r, l, t);
     return w;
 }
 
@@ -314,12 +324,13 @@ static const float *vector(reader *r, int flags, int64_t n, int32_t l, const cha
                             (long long)have, (long long)n);
         return NULL;
     }
+    count(r, l, t);
+    if (r->trunk && is_mtp(r, l))
+        return NULL;
     const uint64_t at = r->n_vectors;
     r->n_vectors += (uint64_t)(n + 15) / 16 * 16;
-    if (!r->storage) {
-        r->model->weight_bytes += t->bytes;
+    if (!r->storage)
         return NULL;
-    }
     const rt_weight w = {
         t->data, t->type, (int32_t)t->ne[0], (int32_t)(n / t->ne[0]), 1, t->ne[0] / type->block * type->block_bytes
     };
@@ -428,7 +439,7 @@ static void bind(reader *r)
 }
 
 /* FNV-1a over what a saved state depends on. */
-static uint64_t fingerprint(const rt_model *m)
+static uint64_t fingerprint(const rt_model *m, uint64_t weight_bytes)
 {
     const rt_hparams *hp = &m->hp;
     const int64_t of[] = { hp->arch,
@@ -447,7 +458,7 @@ static uint64_t fingerprint(const rt_model *m)
                            hp->n_ff,
                            hp->n_expert,
                            hp->n_ff_expert,
-                           (int64_t)m->weight_bytes,
+                           (int64_t)weight_bytes,
                            m->n_recurrent,
                            m->n_attention };
     uint64_t hash = UINT64_C(14695981039346656037);
@@ -469,7 +480,7 @@ static uint64_t fingerprint(const rt_model *m)
 
 gdn_status rt_model_from_gguf(rt_gguf *file, rt_model **model) { return rt_model_from_gguf_within(file, NULL, model); }
 
-gdn_status rt_model_from_gguf_within(rt_gguf *file, rt_budget *budget, rt_model **model)
+static gdn_status load(rt_gguf *file, rt_budget *budget, int trunk, rt_model **model)
 {
     *model      = NULL;
     rt_model *m = rt_calloc(1, sizeof *m, "the model");
@@ -479,7 +490,7 @@ gdn_status rt_model_from_gguf_within(rt_gguf *file, rt_budget *budget, rt_model 
     }
     m->file  = file;
     const uint64_t n_tensors = (uint64_t)rt_gguf_n_tensors(file);
-    reader r = { .model = m };
+    reader r = { .model = m, .trunk = trunk };
     r.status = find_arch(m, &r.arch);
     if (!r.status)
         r.status = rt_check_keys(file, m->hp.arch);
@@ -501,6 +512,8 @@ gdn_status rt_model_from_gguf_within(rt_gguf *file, rt_budget *budget, rt_model 
         read_layer_kinds(&r);
     if (!r.status)
         bind(&r); /* once to check and count, once to fill */
+    const uint64_t weight_bytes = m->weight_bytes + r.mtp_bytes;
+    m->weight_bytes = trunk ? m->weight_bytes : weight_bytes;
     if (!r.status)
         r.status = rt_check_tensors(file, m->hp.arch, r.used);
     if (!r.status)
@@ -516,13 +529,20 @@ gdn_status rt_model_from_gguf_within(rt_gguf *file, rt_budget *budget, rt_model 
             bind(&r);
     }
     if (!r.status)
-        m->fingerprint = fingerprint(m);
+        m->fingerprint = fingerprint(m, weight_bytes);
     rt_free(r.used);
+    if (trunk)
+        m->hp.n_mtp = 0;
     if (r.status)
         rt_model_free(m);
     else
         *model = m;
     return r.status;
+}
+
+gdn_status rt_model_from_gguf_within(rt_gguf *file, rt_budget *budget, rt_model **model)
+{
+    return load(file, budget, 0, model);
 }
 
 gdn_status rt_model_load(const char *path, rt_model **model) { return rt_model_load_within(path, NULL, model); }
@@ -533,6 +553,14 @@ gdn_status rt_model_load_within(const char *path, rt_budget *budget, rt_model **
     *model = NULL;
     const gdn_status status = rt_gguf_open_within(path, budget, &file);
     return status ? status : rt_model_from_gguf_within(file, budget, model);
+}
+
+gdn_status rt_model_load_trunk_within(const char *path, rt_budget *budget, rt_model **model)
+{
+    rt_gguf *file;
+    *model = NULL;
+    const gdn_status status = rt_gguf_open_within(path, budget, &file);
+    return status ? status : load(file, budget, 1, model);
 }
 
 void rt_model_free(rt_model *model)

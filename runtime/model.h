@@ -72,5 +72,8 @@ gdn_status rt_model_from_gguf(rt_gguf *file, rt_model **model); /* takes the fil
  * before any of them is touched. */
 gdn_status rt_model_load_within(const char *path, rt_budget *budget, rt_model **model);
 gdn_status rt_model_from_gguf_within(rt_gguf *file, rt_budget *budget, rt_model **model);
+/* For engines that do not draft: the MTP block's tensors are checked, and neither counted nor converted; hp.n_mtp is 0.
+ * Saves are those of the same model. */
+gdn_status rt_model_load_trunk_within(const char *path, rt_budget *budget, rt_model **model);
 void       rt_model_free(rt_model *model);
 #endif

@@ -223,14 +223,19 @@ gdn_status rt_step_run(rt_scheduler *s, int *busy)
         return GDN_OK;
     }
     const double begin = now();
-    const int want =
-        s->desc.draft_max && n_generating && (s->desc.always || rt_payoff_choose(&s->payoff, n_generating));
+    /* A step that also reads a prompt says nothing about drafting, so it begins no try. */
+    int want = s->desc.draft_max && n_generating;
+    if (want && !s->desc.always)
+        want = n_running > n_generating ? rt_payoff_pays(&s->payoff, n_generating)
+                                        : rt_payoff_choose(&s->payoff, n_generating);
+    /* Where drafting does not pay, the draft head does not read along. */
+    const int follow = s->desc.spec == RT_SPEC_MTP && (s->desc.always || want || rt_payoff_pays(&s->payoff, n_running));
     if (want)
         status = draft(s);
     if (status)
         return status;
     const int32_t  n_rows = build(s);
-    const rt_batch batch  = { n_rows, s->batch_token, s->batch_seq, s->batch_logits };
+    const rt_batch batch  = { n_rows, s->batch_token, s->batch_seq, s->batch_logits, !follow };
     status = rt_decode(s->desc.engine, &batch);
     const double decoded = now();
     int32_t n_drawn = 0, n_read = 0;
@@ -246,7 +251,6 @@ gdn_status rt_step_run(rt_scheduler *s, int *busy)
             status  = prompt(s, seq, decoded - begin);
         }
     }
-    /* steps that also read a prompt say nothing about drafting */
     const double seconds = now() - begin;
     if (!n_read && n_generating)
         rt_payoff_record(&s->payoff, n_generating, want, n_drawn, seconds);

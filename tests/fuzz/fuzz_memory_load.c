@@ -40,7 +40,7 @@ static rt_memory *open_memory(void)
     const rt_memory_desc desc = { .model = &model,
                                   .device = context, .host = context, .n_seqs = N_SEQS, .n_cells = N_CELLS,
                                   .n_rollback = 1,
-                                  .kv_type = GDN_F16 };
+                                  .kv_type = GDN_F16, .draft = 1 };
     rt_memory *m;
     REQUIRE(!rt_memory_create(&desc, &m));
     const rt_pool pool = rt_memory_pool(m, 0);

@@ -82,7 +82,7 @@ int world_open(world *w, int32_t n_seqs, int32_t n_cells, int32_t n_rollback, in
     world_fake_model(&w->model);
     w->desc = (rt_memory_desc){ .device = world_context(),
                                 .host = world_context(), .n_seqs = n_seqs, .n_cells = n_cells, .n_rollback = n_rollback,
-                                .kv_type = kv_type };
+                                .kv_type = kv_type, .draft = 1 };
     w->desc.model = &w->model;
     w->t = calloc((size_t)n_seqs, sizeof *w->t);
     if (!w->t || n_cells > W_CELLS || n_seqs > W_SEQS || rt_memory_create(&w->desc, &w->m)) {

@@ -247,7 +247,7 @@ static void sizes(world *sum)
         const rt_memory_desc desc = { .model = &model,
                                       .device = world_context(), .host = world_context(), .n_seqs = 1 + i % 4,
                                       .n_cells = 5 + i, .n_rollback = i % 5,
-                                      .kv_type = i % 2 ? GDN_F16 : GDN_F32 };
+                                      .kv_type = i % 2 ? GDN_F16 : GDN_F32, .draft = 1 };
         rt_memory *m = NULL;
         const uint64_t before = world_alloc.bytes;
         EXPECT(sum, rt_memory_size(&desc, &b) == GDN_OK && rt_memory_create(&desc, &m) == GDN_OK);
@@ -306,7 +306,7 @@ static void no_memory(world *sum)
             rt_memory_desc desc = { .model = &w.model,
                                     .device = world_context(), .host = world_context(), .n_seqs = 2, .n_cells = 8,
                                     .n_rollback = 1,
-                                    .kv_type = GDN_F32 };
+                                    .kv_type = GDN_F32, .draft = 1 };
             const gdn_status status = rt_memory_create(&desc, &w.m);
             world_fail_calloc = world_alloc.fail_in = -1;
             if (status == GDN_OK)

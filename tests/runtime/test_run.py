@@ -137,6 +137,9 @@ def memory():
     on = generate("--spec", "mtp", "--draft-max", "3", prompts=PROMPTS[:2])["memory_bytes"]
     require(off["snapshots"] == 0, "no snapshots where nothing is drafted")
     require(on["state"] == off["state"] and on["snapshots"] >= 3 * on["state"], "three more snapshots of every state")
+    ngram = generate("--spec", "ngram", "--draft-max", "3", prompts=PROMPTS[:2])["memory_bytes"]
+    require(off["hidden"] == ngram["hidden"] == 0 < on["hidden"], "hidden rows for the MTP block alone")
+    require(off["weights"] == ngram["weights"] < on["weights"] and off["kv"] == ngram["kv"] < on["kv"], f"without the MTP block: {off}, {on}")
 
 
 def small_pool():

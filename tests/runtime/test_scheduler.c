@@ -4,10 +4,12 @@
  *
  *   test_scheduler FOLDER    as test_streams
  *
- * Linked with --wrap=gdn_gated_delta_net, so that launches fail on request. */
+ * Linked with --wrap=gdn_gated_delta_net, so that launches fail on request, and with --wrap of payoff's answers, which
+ * depend on time otherwise. */
 #include <string.h>
 
 #include "engine_fixture.h"
+#include "runtime/payoff.h"
 
 enum { N = 7, CONTEXT = 96, MAX_STEPS = 4000 };
 
@@ -18,6 +20,29 @@ gdn_status __wrap_gdn_gated_delta_net(gdn_context *ctx, const gdn_gated_delta_ne
 {
     if (launches++ == fail_at) return GDN_DEVICE_LOST;
     return __real_gdn_gated_delta_net(ctx, args, queue);
+}
+
+/* What payoff is made to say: ALWAYS drafts without asking it; of TURNS every way for some steps. */
+enum { ALWAYS, NEVER, TURNS };
+static int answers;
+static int64_t asked;
+static int answer(void)
+{
+    return answers == TURNS && asked++ / 40 % 2 == 0;
+}
+int __wrap_rt_payoff_choose(rt_payoff *p, int32_t width);
+int __wrap_rt_payoff_pays(const rt_payoff *p, int32_t width);
+int __wrap_rt_payoff_choose(rt_payoff *p, int32_t width)
+{
+    (void)p;
+    (void)width;
+    return answer();
+}
+int __wrap_rt_payoff_pays(const rt_payoff *p, int32_t width)
+{
+    (void)p;
+    (void)width;
+    return answer();
 }
 
 typedef struct request {
@@ -33,10 +58,12 @@ typedef struct way {
     int32_t parallel, cells, draft_max, n_batch, step_rows, kv_type;
     rt_spec spec;
     int64_t fail_every; /* 0: never */
+    int answers;
 } way;
 
 typedef struct totals {
     rt_totals t;
+    rt_counters counters;
     int32_t steps, failed, most_running;
 } totals;
 
@@ -82,7 +109,7 @@ static totals run(const rt_model *model, const request *r, int32_t n, const way 
                                      .n_step_rows = w->step_rows,
                                      .spec = w->spec,
                                      .draft_max = w->draft_max,
-                                     .always = 1 };
+                                     .always = w->answers == ALWAYS };
     rt_scheduler *s;
     totals all = { 0 };
     uint8_t begun[N] = { 0 };
@@ -97,7 +124,8 @@ static totals run(const rt_model *model, const request *r, int32_t n, const way 
                                .user = begun };
         REQUIRE(!rt_submit(s, &q, &id) && id == i);
     }
-    launches = 0;
+    launches = asked = 0;
+    answers = w->answers;
     fail_at = w->fail_every ? w->fail_every - 1 : -1;
     for (int busy = 1; busy && all.steps < MAX_STEPS; all.steps++) {
         if (rt_step_run(s, &busy)) {
@@ -127,6 +155,7 @@ static totals run(const rt_model *model, const request *r, int32_t n, const way 
     rt_memory *m = rt_engine_memory(desc.engine);
     EXPECT(rt_memory_free_cells(m) == (w->cells ? w->cells : w->parallel * CONTEXT));
     all.t = rt_scheduler_totals(s);
+    all.counters = rt_engine_counters(desc.engine);
     rt_scheduler_destroy(s);
     rt_engine_destroy(desc.engine);
     return all;
@@ -187,6 +216,34 @@ static void small_pools(const rt_model *model, const char *name, size_t first_ki
     EXPECT(preemptions > 15 && reread > preemptions);
 }
 
+/* Where drafting does not pay the draft head reads nothing, not even prompts; where it begins to pay later, it goes on
+ * from what is kept, and drafts. Neither changes a text. */
+static void declined(const rt_model *model)
+{
+    static const way ways[] = {
+        { 1, 0, 2, 64, 0, 0, RT_SPEC_MTP, 0, NEVER },  { 5, 150, 3, 64, 0, 0, RT_SPEC_MTP, 0, NEVER },
+        { 1, 0, 2, 64, 0, 0, RT_SPEC_MTP, 0, TURNS },  { 5, 0, 3, 16, 0, 0, RT_SPEC_MTP, 0, TURNS },
+        { 7, 200, 3, 9, 0, 0, RT_SPEC_MTP, 0, TURNS }, { 4, 0, 3, 64, 0, 0, RT_SPEC_MTP, 0, ALWAYS }
+    };
+    request r[N];
+    static stream truth[N], out[N];
+    const way plain = { .parallel = 1, .n_batch = 64 };
+    make_requests(model, 9, r);
+    run(model, r, N, &plain, truth);
+    for (size_t i = 0; i < sizeof ways / sizeof *ways; i++) {
+        const totals all = run(model, r, N, &ways[i], out);
+        for (int32_t j = 0; j < N; j++) EXPECT(same(&truth[j], &out[j]));
+        if (ways[i].answers == NEVER)
+            EXPECT(all.counters.draft_rows == 0 && all.counters.draft_passes == 0 && all.t.drafted == 0);
+        else EXPECT(all.t.accepted > 20 && all.counters.draft_passes < all.counters.draft_rows);
+        printf("payoff %d, %d at once: %lld rows of the draft head in %lld passes for %lld of the trunk, %lld drafted, "
+               "%lld accepted\n",
+               ways[i].answers, (int)ways[i].parallel, (long long)all.counters.draft_rows,
+               (long long)all.counters.draft_passes, (long long)all.counters.rows, (long long)all.t.drafted,
+               (long long)all.t.accepted);
+    }
+}
+
 /* A device that fails now and then, wherever that is: what a failed step leaves is put right, and nothing is lost,
  * drawn twice or read in another way. */
 static void failures(const rt_model *model, const char *name)
@@ -203,7 +260,7 @@ static void failures(const rt_model *model, const char *name)
     make_requests(model, 5, r);
     run(model, r, N, &plain, truth);
     for (size_t i = 0; i < sizeof ways / sizeof *ways; i++)
-        for (int64_t every = 5; every < 40; every += 17) {
+        for (int64_t every = 5; every < 30; every += 17) {
             way w = ways[i];
             w.fail_every = every * model->n_recurrent / 2 + 1;
             if (w.spec == RT_SPEC_MTP && !model->hp.n_mtp) continue;
@@ -270,9 +327,10 @@ int main(int argc, char **argv)
     for (size_t i = 0; i < sizeof names / sizeof names[0]; i++) {
         rt_model *model = fixture_model(argv[1], names[i]);
         const char *name = strrchr(names[i], '/') + 1;
-        small_pools(model, name, i < 2 ? 0 : 1, i < 2 ? 3 : 2); /* the larger one in F16, as gdn run has it */
+        small_pools(model, name, i ? 1 : 0, i ? 2 : 3); /* one with every type of cells, others in F16, as gdn run */
         if (i < 2) failures(model, name);
         if (i == 0) ends(model);
+        if (i == 2) declined(model);
         rt_model_free(model);
     }
     return fixture_end();

@@ -38,7 +38,8 @@ int run_load_model(run_session *s)
     int64_t n_tokens = 0;
     fault_watch(run_opt.model);
     s->budget.limit = run_opt.memory_mib ? (uint64_t)run_opt.memory_mib << 20 : available_memory();
-    if (rt_model_load_within(run_opt.model, &s->budget, &s->model))
+    const int drafts_by_model = strcmp(run_opt.spec, "off") != 0 && strcmp(run_opt.spec, "ngram") != 0;
+    if ((drafts_by_model ? rt_model_load_within : rt_model_load_trunk_within)(run_opt.model, &s->budget, &s->model))
         return run_fail(run_opt.model);
     if (rt_gguf_get_strings(s->model->file, "tokenizer.ggml.tokens", &n_tokens))
         return run_fail(run_opt.model);

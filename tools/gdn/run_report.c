@@ -44,9 +44,10 @@ void run_print_stats(const run_session *s, const rt_scheduler *scheduler, int32_
                       spec_name(s->spec), (long long)t.drafted, (long long)t.accepted,
                       t.drafted ? 100.0 * (double)t.accepted / (double)t.drafted : 0.0,
                       t.rounds ? 1.0 + (double)t.accepted / (double)t.rounds : 0.0, (long long)t.rollbacks);
-    (void)fprintf(stderr, "steps       %llu, %llu rows, %llu recurrent launches, %llu rows of the draft head\n",
+    (void)fprintf(stderr,
+                  "steps       %llu, %llu rows, %llu recurrent launches, %llu rows of the draft head in %llu passes\n",
                   (unsigned long long)c.steps, (unsigned long long)c.rows, (unsigned long long)c.recurrent_launches,
-                  (unsigned long long)c.draft_rows);
+                  (unsigned long long)c.draft_rows, (unsigned long long)c.draft_passes);
     (void)fprintf(stderr,
                   "memory      weights %.1f, KV cells %.1f, states %.2f, convolution %.2f, snapshots %.2f, hidden rows "
                   "%.2f, scratch %.1f MiB\n",
@@ -124,6 +125,7 @@ int run_print_json(const run_session *s, const rt_scheduler *scheduler, const ru
     json_uint(&w, "recurrent_launches", c.recurrent_launches);
     json_uint(&w, "transfers", c.transfers);
     json_uint(&w, "draft_rows", c.draft_rows);
+    json_uint(&w, "draft_passes", c.draft_passes);
     json_close(&w);
     json_object(&w, "memory_bytes");
     json_uint(&w, "weights", s->model->weight_bytes);
