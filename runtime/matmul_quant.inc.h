@@ -21,7 +21,7 @@
  * and gives lane 8 u + 4 (j % 2) + j / 2 to block 2j + u. */
 #include <string.h>
 
-#include "runtime/quant_blocks.h"
+#include "runtime/quant_blocks_x86.h"
 #include "runtime/vector.inc.h"
 
 enum {
@@ -66,8 +66,11 @@ GDN_INLINE void read_blocks(int type, int block, int bytes, const unsigned char 
     for (int b = 0; b < n; b++) {
         rt_weight_block one = { .factor = { 1, 1 }, .min = { 1, 1 } };
         const int       u = b % 2, j = b / 2;
-        rt_read_block(type, from + 32 * b / block * bytes, b % 8, &one);
-        for (int i = 0; i < 32; i++) out->w[32 * b + i] = Q8_SIGNED ? one.w[i] : (int8_t)(one.w[i] ^ -128);
+        const unsigned char *at = from + 32 * (unsigned)b / (unsigned)block * (unsigned)bytes;
+        const __m256i w = rt_weights_32(type, at, b % 8);
+        rt_read_block(type, at, b % 8, &one);
+        _mm256_storeu_si256((__m256i *)(void *)(out->w + 32 * b),
+                            Q8_SIGNED ? w : _mm256_xor_si256(w, _mm256_set1_epi8(-128)));
         out->d[8 * u + 4 * (j % 2) + j / 2] = one.d;
         if (rt_type_minima(type)) out->m[8 * u + 4 * (j % 2) + j / 2] = one.m;
         for (int h = 0; h < 2 && rt_type_factors(type); h++)

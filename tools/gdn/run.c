@@ -11,7 +11,10 @@
 run_options run_opt;
 
 static const cli_option option_table[] = {
-    { "model", CLI_STRING, &run_opt.model, "FILE", "the model, a GGUF file: qwen35, qwen35moe or qwen3next", 'm' },
+    { "model", CLI_STRING, &run_opt.model, "FILE",
+      "the model, a GGUF file: qwen35, qwen35moe or qwen3next;\n"
+      "of one in several files the first",
+      'm' },
     { "prompt", CLI_TEXTS, &run_opt.prompt, "TEXT", "a prompt; may be given several times", 'p' },
     { "file", CLI_TEXTS, &run_opt.file, "FILE",
       "a file with a prompt, - is standard input; several times too.\n"
