@@ -43,6 +43,7 @@ tsan        the team of threads, the check with many threads, and API tests with
 fuzz        the seed corpus and a short run of every fuzz target
 clang       the whole project with clang; gdn check --quick, unit and golden tests under its UndefinedBehaviorSanitizer
 arm64       cross build for 64-bit Arm, gdn check on NEON under qemu
+ggml        the plugin for ggml in a real llama.cpp, where GDN_GGML_SOURCE (and GDN_GGML_BUILD) say where one is
 quick       with --quick only: gdn check --quick on every backend, the shorter tests of the runtime
 STAGES
 }
@@ -266,6 +267,21 @@ stage_arm64() {
 }
 
 stage_fuzz() { sh scripts/fuzz.sh; }
+
+# Against the user's own ggml: there is none in this repository, and a fake of it would prove nothing. docs/ggml.md.
+stage_ggml() {
+    [ -n "${GDN_GGML_SOURCE:-}" ] || skip "GDN_GGML_SOURCE is not set: the sources of a ggml or llama.cpp to build against"
+    rm -rf build-ggml
+    cmake -S integrations/ggml -B build-ggml -DGDN_WERROR=ON "-DGDN_GGML_SOURCE=$GDN_GGML_SOURCE" "-DGDN_GGML_BUILD=${GDN_GGML_BUILD:-}"
+    cmake --build build-ggml --parallel "$jobs"
+    version=$(sed -n 's/^GDN_GGML_FOUND:INTERNAL=//p' build-ggml/CMakeCache.txt)
+    if [ -z "${GDN_GGML_BUILD:-}" ]; then
+        note "built for ggml $version, and not run: GDN_GGML_BUILD is not set, the build of these sources"
+        return
+    fi
+    capture ctest --test-dir build-ggml --no-tests=error --timeout 1200
+    note "ggml $version: $(sed -n 's/^100% tests passed, 0 tests failed out of /tests: /p' "$GDN_STAGE_NOTE.out")"
+}
 
 # Every backend, and of the runtime what is soon done.
 stage_quick() {
