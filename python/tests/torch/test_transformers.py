@@ -2,14 +2,18 @@
 prefill and decoding, batches and single sequences."""
 import importlib
 import pathlib
+import subprocess
+import sys
 import unittest
 import unittest.mock
 
 import torch
+import transformers
 
 import gdn.transformers
 from test_operators import same
 
+EXAMPLES = pathlib.Path(__file__).resolve().parents[2] / "examples"
 TINY = dict(vocab_size=97, hidden_size=64, intermediate_size=96, num_hidden_layers=4, num_attention_heads=4, num_key_value_heads=2,
             head_dim=16, linear_num_key_heads=2, linear_num_value_heads=4, linear_key_head_dim=16, linear_value_head_dim=32,
             max_position_embeddings=256, layer_types=["linear_attention", "full_attention"] * 2)
@@ -110,6 +114,9 @@ class Models(unittest.TestCase):
             self.assertIn("causal_conv1d_update", {function for function, *_ in calls})
             again = one(ours.sequences[:, :-1]).logits[:, 11:]  # all at once
             self.assertLess((torch.stack(ours.logits, 1) - again).abs().max(), 1e-4 * again.std(), name)
+            cache = transformers.DynamicCache(config=one.config)
+            parts = [one(part, past_key_values=cache).logits for part in ours.sequences[:, :-1].split((5, 7, 1, 6), 1)]
+            self.assertLess((torch.cat(parts, 1)[:, 11:] - again).abs().max(), 1e-4 * again.std(), name)
             gdn.transformers.undo()
             theirs = one.generate(ours.sequences[:, :12], max_new_tokens=8, do_sample=False, output_logits=True, return_dict_in_generate=True)
             gdn.transformers.use()
@@ -164,6 +171,11 @@ class Models(unittest.TestCase):
                         alone, last = module.torch_chunk_gated_delta_rule(q[s:s + 1], k[s:s + 1], v[s:s + 1], g=g[s:s + 1],
                                                                           beta=beta[s:s + 1], **named)
                         self.assertTrue(same(alone[0], whole[s]) and same(last[0], final[s]), name)
+
+    def test_heads_over_ranks(self):
+        """examples/ranks.py compares two processes with one."""
+        done = subprocess.run([sys.executable, EXAMPLES / "ranks.py", "--tokens", "40"], capture_output=True, text=True, timeout=600)
+        self.assertEqual((done.returncode, done.stdout), (0, "2 ranks, 4 value heads each: the same bits as one process\n"), done.stderr)
 
     def test_gradients_are_refused(self):
         one = model("qwen3_5")
