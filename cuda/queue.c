@@ -21,8 +21,7 @@ gdn_gpu_device gdn_cuda_gpu(const gdn_cuda_device *dev)
                              .limit = "2^31 thread blocks or more",
                              .most_slots = UINT64_MAX,
                              .address = address,
-                             .bad = dev->bad_address,
-                             .checkpoints = 1 };
+                             .bad = dev->bad_address };
 }
 
 gdn_status gdn_cuda_stream(gdn_cuda_device *dev, gdn_stream stream, CUstream *out)

@@ -21,7 +21,6 @@ void gdn_gpu_plan_gated_delta_net(const gdn_gpu_device *dev, const problem_t *p,
     plan->n_items = (int64_t)gdn_gpu_product((uint64_t)p->n_seqs * (uint64_t)p->n_heads_v, plan->blocks);
     if ((uint64_t)plan->n_items > dev->most_blocks)
         gdn_gpu_refuse(plan, "the call has %s (sequences x heads x blocks of columns)", dev->limit);
-    gdn_gpu_refuse_checkpoints(dev, &p->checkpoints, plan);
 }
 
 gdn_gpu_gated_delta_net gdn_gpu_params_gated_delta_net(const gdn_gpu_device *dev, const problem_t *p,

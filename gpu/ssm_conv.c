@@ -31,7 +31,6 @@ void gdn_gpu_plan_ssm_conv(const gdn_gpu_device *dev, const problem_t *p, uint32
     gdn_gpu_name(dev, plan);
     if (of_sequences > dev->most_blocks || of_pieces > dev->most_blocks)
         gdn_gpu_refuse(plan, "the call has %s (tokens or sequences x blocks of channels)", dev->limit);
-    gdn_gpu_refuse_checkpoints(dev, &p->checkpoints, plan);
 }
 
 int gdn_gpu_ssm_conv_is_typed(const problem_t *p)

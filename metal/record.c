@@ -8,8 +8,7 @@ gdn_gpu_device gdn_metal_gpu(void)
     return (gdn_gpu_device){ .name = gdn_metal_implementation,
                              .most_blocks = GDN_METAL_MAX_GROUPS,
                              .limit = "2^31 threadgroups or more",
-                             .most_slots = UINT64_MAX,
-                             .checkpoints = 1 };
+                             .most_slots = UINT64_MAX };
 }
 
 void gdn_metal_bind_all(gdn_metal_dispatch *dispatch, const gdn_place *const *operands, uint32_t n)
