@@ -51,6 +51,11 @@ template <class X> GDN_INLINE bool find_place(const gdn_gpu_gated_delta_net &p, 
         return false;
     }
     at.T = after - at.first;
+    const int position = map_at(p.position, at.s, 0);
+    if (position < 0 || position > 2147483647 - at.T) {
+        report(p.bad, GDN_GPU_BAD_POSITION);
+        return false;
+    }
     at.kappa = p.head_map ? at.h % p.n_heads_k : at.h / (p.n_heads_v / p.n_heads_k);
     at.l = (int)threadIdx.x & 7;
     at.j = (int)blockIdx.z * X::COLUMNS + (int)(threadIdx.x / 8) * X::C;
@@ -81,6 +86,23 @@ GDN_INLINE int snapshot_of(const gdn_gpu_gated_delta_net &p, const Place &at, in
     if (dst >= GDN_MAP_NONE && dst < p.entries_out)
         return dst;
     report(p.bad, GDN_GPU_BAD_STATE_DST);
+    return GDN_MAP_NONE;
+}
+
+// The entry that takes it as a checkpoint, or GDN_MAP_NONE. In calls without checkpoints nothing is kept for this from
+// token to token.
+GDN_INLINE int checkpoint_of(const gdn_gpu_gated_delta_net &p, const Place &at, int t)
+{
+    const int position = map_at(p.position, at.s, 0), length = position + t + 1;
+    if (length % p.checkpoint_interval)
+        return GDN_MAP_NONE;
+    const int i = length / p.checkpoint_interval - position / p.checkpoint_interval - 1;
+    if (i >= p.n_checkpoints)
+        return GDN_MAP_NONE;
+    const int dst = read_int(p.state_checkpoint + 4 * (uint64_t)((int64_t)at.s * p.n_checkpoints + i));
+    if (dst >= GDN_MAP_NONE && dst < p.entries_out)
+        return dst;
+    report(p.bad, GDN_GPU_BAD_STATE_CHECKPOINT);
     return GDN_MAP_NONE;
 }
 

@@ -281,10 +281,13 @@ template <class X> GDN_INLINE void gated_delta_net_tiles(const gdn_gpu_gated_del
             before[0] = fold_lane(sum[0]);
             before[1] = fold_lane(sum[1]);
 
-            // 7: snapshot, r tokens before the newest
-            const int dst = snapshot_of(p, w, t0 + u);
-            if (dst >= 0)
-                store_elements<X>(p, w, dst, S);
+            // 7: snapshot, r tokens before the newest, and checkpoint
+#pragma unroll 1
+            for (int kept = 0; kept < (p.checkpoint_interval ? 2 : 1); kept++) {
+                const int dst = kept ? checkpoint_of(p, w, t0 + u) : snapshot_of(p, w, t0 + u);
+                if (dst >= 0)
+                    store_elements<X>(p, w, dst, S);
+            }
         }
         if (more)
             next.store(p, w, tiles[turn ^ 1]);

@@ -194,29 +194,53 @@ GDN_INLINE void convolve(const gdn_gpu_ssm_conv &p, const Types &types, const Se
     }
 }
 
-// 5: keep history: the newest columns; the older of them only move when the row changes. Bits move where types are the
-// same.
-GDN_INLINE void keep(const gdn_gpu_ssm_conv &p, const Types &types, const Sequence &q, int c)
+// The input at position `at` into its column of a row of the history. Bits move where types are the same.
+GDN_INLINE void keep_column(const gdn_gpu_ssm_conv &p, const Types &types, const Sequence &q, int row, int at, int c)
 {
-    if (q.dst < 0)
-        return;
     const uint64_t at_x = (uint64_t)element_bytes(types.x) * (uint64_t)c,
                    at_c = (uint64_t)element_bytes(types.history) * (uint64_t)c;
+    uint32_t bits = 0u;
+    if (at >= q.position) {
+        bits = read_bits((uint64_t)token_at(p.x, q, at - q.position) + at_x, types.x);
+        bits = types.x == types.history ? bits : narrow(widen(bits, types.x), types.history);
+    } else if (q.src >= 0) {
+        bits = load_bits(history_at(p, p.history_in, q.src, at) + at_c, types.history);
+    }
+    store_bits(history_at(p, p.history_out, row, at) + at_c, bits, types.history);
+}
+
+// 5: keep history: checkpoints first, which read what the newest columns overwrite: the columns that the next token
+// reads
+GDN_INLINE void keep_checkpoints(const gdn_gpu_ssm_conv &p, const Types &types, const Sequence &q, int c)
+{
+    if (!p.checkpoint_interval)
+        return;
+    const int before = q.position / p.checkpoint_interval, reach = p.kernel_width - 1;
+    const int all = (q.position + q.T) / p.checkpoint_interval - before;
+    for (int i = 0; i < (all < p.n_checkpoints ? all : p.n_checkpoints); i++) {
+        const int row = read_int(p.history_checkpoint + 4 * (uint64_t)((int64_t)q.s * p.n_checkpoints + i)),
+                  length = (before + i + 1) * p.checkpoint_interval;
+        if (row < GDN_MAP_NONE || row >= p.rows_out)
+            report(p.bad, GDN_GPU_BAD_HISTORY_CHECKPOINT);
+        else
+            for (int at = length > reach ? length - reach : 0; row >= 0 && at < length; at++)
+                keep_column(p, types, q, row, at, c);
+    }
+}
+
+// and the newest columns; the older of them only move when the row changes
+GDN_INLINE void keep(const gdn_gpu_ssm_conv &p, const Types &types, const Sequence &q, int c)
+{
+    keep_checkpoints(p, types, q, c);
+    if (q.dst < 0)
+        return;
     const bool in_place = q.src == q.dst && p.same_pool;
     const int end = q.position + q.T;
     int at = end > p.n_columns ? end - p.n_columns : 0;
     if (in_place && at < q.position)
         at = q.position;
-    for (; at < end; at++) {
-        uint32_t bits = 0u;
-        if (at >= q.position) {
-            bits = read_bits((uint64_t)token_at(p.x, q, at - q.position) + at_x, types.x);
-            bits = types.x == types.history ? bits : narrow(widen(bits, types.x), types.history);
-        } else if (q.src >= 0) {
-            bits = load_bits(history_at(p, p.history_in, q.src, at) + at_c, types.history);
-        }
-        store_bits(history_at(p, p.history_out, q.dst, at) + at_c, bits, types.history);
-    }
+    for (; at < end; at++)
+        keep_column(p, types, q, q.dst, at, c);
 }
 
 // The last sequence that begins at or before token i; 0 where there is none.

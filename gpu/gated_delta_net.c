@@ -21,7 +21,6 @@ void gdn_gpu_plan_gated_delta_net(const gdn_gpu_device *dev, const problem_t *p,
     plan->n_items = (int64_t)gdn_gpu_product((uint64_t)p->n_seqs * (uint64_t)p->n_heads_v, plan->blocks);
     if ((uint64_t)plan->n_items > dev->most_blocks)
         gdn_gpu_refuse(plan, "the call has %s (sequences x heads x blocks of columns)", dev->limit);
-    gdn_gpu_refuse_checkpoints(dev, &p->checkpoints, plan);
 }
 
 gdn_gpu_gated_delta_net gdn_gpu_params_gated_delta_net(const gdn_gpu_device *dev, const problem_t *p,
@@ -41,6 +40,8 @@ gdn_gpu_gated_delta_net gdn_gpu_params_gated_delta_net(const gdn_gpu_device *dev
         .seq_start = gdn_gpu_address(dev, &p->seq_start),
         .state_src = gdn_gpu_address(dev, &p->state_src),
         .state_dst = gdn_gpu_address(dev, &p->state_dst),
+        .position = gdn_gpu_address(dev, &p->position),
+        .state_checkpoint = gdn_gpu_address(dev, &p->checkpoints.map),
         .bad = dev->bad,
         .n_seqs = p->n_seqs,
         .n_tokens = p->n_tokens,
@@ -72,8 +73,11 @@ gdn_gpu_gated_delta_net gdn_gpu_params_gated_delta_net(const gdn_gpu_device *dev
         .blocks = (int32_t)plan->blocks,
         .even_tokens = p->n_tokens / p->n_seqs,
         .scale = p->scale,
+        .checkpoint_interval = p->checkpoints.interval,
+        .n_checkpoints = p->checkpoints.n,
         .has = (p->seq_start.data ? GDN_GPU_HAS_SEQ_START : 0) | (p->state_src.data ? GDN_GPU_HAS_SRC : 0) |
-               (p->state_dst.data ? GDN_GPU_HAS_DST : 0) | (p->dt_bias.at.data ? GDN_GPU_HAS_BIAS : 0),
+               (p->state_dst.data ? GDN_GPU_HAS_DST : 0) | (p->dt_bias.at.data ? GDN_GPU_HAS_BIAS : 0) |
+               (p->position.data ? GDN_GPU_HAS_POSITION : 0),
     };
     x.has |= gdn_gpu_one_pool(&p->state_in.at, &p->state_out.at, &x.pool_offset);
     return x;

@@ -33,7 +33,9 @@
 #define GDN_GPU_BAD_HISTORY_SRC 4
 #define GDN_GPU_BAD_HISTORY_DST 5
 #define GDN_GPU_BAD_INDEX 6
-#define GDN_GPU_BAD_WORDS 7
+#define GDN_GPU_BAD_STATE_CHECKPOINT 7
+#define GDN_GPU_BAD_HISTORY_CHECKPOINT 8
+#define GDN_GPU_BAD_WORDS 9
 
 /* Element types, as GDN_F32 ... in gdn/gdn.h, which kernels do not include. */
 #define GDN_GPU_F32 0
@@ -78,7 +80,7 @@ GDN_GPU_STRUCT(gdn_gpu_gated_delta_net)
     gdn_gpu_tokens ssm_a, dt_bias; /* of all tokens: head only; ssm_a absent unless g_form is raw */
     gdn_gpu_pool   state_in, state_out;
     int64_t        pool_offset;
-    uint64_t       seq_start, state_src, state_dst;
+    uint64_t       seq_start, state_src, state_dst, position, state_checkpoint;
     GDN_GPU_MEMORY bad;
     GDN_GPU_I32 n_seqs, n_tokens, n_heads_k, n_heads_v;
     GDN_GPU_I32 head_dim_k, head_dim_v, head_map, n_snapshots;
@@ -89,6 +91,7 @@ GDN_GPU_STRUCT(gdn_gpu_gated_delta_net)
     GDN_GPU_I32 key_major;   /* 1: the state's lines are keys */
     GDN_GPU_I32 blocks;      /* thread blocks per head */
     GDN_GPU_I32 even_tokens; /* tokens of each sequence where seq_start is absent */
+    GDN_GPU_I32 checkpoint_interval, n_checkpoints; /* 0: no checkpoints */
     GDN_GPU_I32 has, unused;
     float       scale, norm_add, norm_most, beta_factor;
 };
@@ -106,7 +109,7 @@ GDN_GPU_STRUCT(gdn_gpu_ssm_conv)
     int64_t        pool_offset;
     uint64_t       weight, bias;
     int64_t        weight_channel, weight_tap;
-    uint64_t       seq_start, position, history_src, history_dst;
+    uint64_t       seq_start, position, history_src, history_dst, history_checkpoint;
     GDN_GPU_MEMORY bad;
     GDN_GPU_I32 n_seqs, n_tokens, n_channels, n_columns;
     GDN_GPU_I32 rows_in, rows_out;
@@ -119,6 +122,7 @@ GDN_GPU_STRUCT(gdn_gpu_ssm_conv)
     GDN_GPU_I32 even_tokens;
     GDN_GPU_I32 wide_weight; /* 1: a channel's taps lie side by side, at a multiple of the bytes of four */
     GDN_GPU_I32 x_dtype, weight_dtype, bias_dtype, result_dtype, history_dtype;
+    GDN_GPU_I32 checkpoint_interval, n_checkpoints; /* 0: no checkpoints */
     GDN_GPU_I32 has;
 };
 

@@ -66,10 +66,3 @@ void gdn_gpu_refuse(gdn_plan *plan, const char *format, ...)
     (void)vsnprintf(plan->capability.reason, sizeof plan->capability.reason, format, arguments);
     va_end(arguments);
 }
-
-void gdn_gpu_refuse_checkpoints(const gdn_gpu_device *dev, const gdn_checkpoints *checkpoints, gdn_plan *plan)
-{
-    if (checkpoints->interval && !dev->checkpoints)
-        gdn_gpu_refuse(plan, "checkpoint_interval is %d; this backend keeps no checkpoints, and only 0 is allowed",
-                       (int)checkpoints->interval);
-}

@@ -15,7 +15,6 @@ typedef struct gdn_gpu_device {
     uint64_t  (*address)(const void *backend, const gdn_place *at); /* NULL: operands are bound, and have none */
     const void *backend;
     uint64_t    bad;         /* address of the words for bad maps                                    */
-    int         checkpoints; /* 1: the backend's kernels keep them                                   */
 } gdn_gpu_device;
 
 /* Plans and parameter blocks. plan->capability holds what is the same for every kernel; plan->blocks, n_items and more
@@ -32,8 +31,6 @@ typedef struct gdn_gpu_device {
 
 /* Whether q, k, g or beta come in another form than the recurrence takes them. */
 int gdn_gpu_has_forms(const gdn_gated_delta_net_problem *p);
-/* Where the kernels keep no checkpoints, a call that has them would not run. */
-void gdn_gpu_refuse_checkpoints(const gdn_gpu_device *dev, const gdn_checkpoints *checkpoints, gdn_plan *plan);
 /* The call would not run; the format is of the reason. */
 void gdn_gpu_refuse(gdn_plan *plan, const char *format, ...) __attribute__((format(printf, 2, 3)));
 

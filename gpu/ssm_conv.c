@@ -31,7 +31,6 @@ void gdn_gpu_plan_ssm_conv(const gdn_gpu_device *dev, const problem_t *p, uint32
     gdn_gpu_name(dev, plan);
     if (of_sequences > dev->most_blocks || of_pieces > dev->most_blocks)
         gdn_gpu_refuse(plan, "the call has %s (tokens or sequences x blocks of channels)", dev->limit);
-    gdn_gpu_refuse_checkpoints(dev, &p->checkpoints, plan);
 }
 
 int gdn_gpu_ssm_conv_is_typed(const problem_t *p)
@@ -49,6 +48,8 @@ gdn_gpu_ssm_conv gdn_gpu_params_ssm_conv(const gdn_gpu_device *dev, const proble
         .weight_channel = p->weight_stride_channel, .weight_tap = p->weight_stride_tap,
         .seq_start = gdn_gpu_address(dev, &p->seq_start), .position = gdn_gpu_address(dev, &p->position),
         .history_src = gdn_gpu_address(dev, &p->history_src), .history_dst = gdn_gpu_address(dev, &p->history_dst),
+        .history_checkpoint = gdn_gpu_address(dev, &p->checkpoints.map),
+        .checkpoint_interval = p->checkpoints.interval, .n_checkpoints = p->checkpoints.n,
         .bad = dev->bad, .n_seqs = p->n_seqs, .n_tokens = p->n_tokens, .n_channels = p->n_channels,
         .n_columns = p->n_columns, .rows_in = rows(&p->history_in), .rows_out = rows(&p->history_out),
         .kernel_width = p->kernel_width, .silu = !!(p->flags & GDN_CONV_SILU),

@@ -37,8 +37,10 @@ gdn_status gdn_metal_run_gated_delta_net(gdn_context *ctx, const problem_t *p, c
     const gdn_gpu_gated_delta_net params = gdn_gpu_params_gated_delta_net(&gpu, p, plan);
     const gdn_place bad = { .data = dev->bad_buffer };
     const gdn_place *const operands[] = {
-        &p->q.at,   &p->k.at,        &p->v.at,         &p->g.at,      &p->beta.at,   &p->ssm_a.at,  &p->dt_bias.at,
-        &p->out.at, &p->state_in.at, &p->state_out.at, &p->seq_start, &p->state_src, &p->state_dst, &bad
+        &p->q.at,      &p->k.at,       &p->v.at,      &p->g.at,        &p->beta.at,
+        &p->ssm_a.at,  &p->dt_bias.at, &p->out.at,    &p->state_in.at, &p->state_out.at,
+        &p->seq_start, &p->state_src,  &p->state_dst, &p->position,    &p->checkpoints.map,
+        &bad
     };
     gdn_metal_dispatch dispatch = { .kernel = (gdn_metal_kernel)plan->variant,
                                     .params = &params,

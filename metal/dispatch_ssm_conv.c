@@ -19,9 +19,10 @@ gdn_status gdn_metal_run_ssm_conv(gdn_context *ctx, const gdn_ssm_conv_problem *
     const gdn_gpu_device gpu = gdn_metal_gpu();
     const gdn_gpu_ssm_conv params = gdn_gpu_params_ssm_conv(&gpu, p, plan), history = gdn_gpu_history_ssm_conv(&params);
     const gdn_place bad = { .data = dev->bad_buffer };
-    const gdn_place *const operands[] = { &p->x.at,          &p->weight,         &p->bias,      &p->out.at,
-                                          &p->history_in.at, &p->history_out.at, &p->seq_start, &p->position,
-                                          &p->history_src,   &p->history_dst,    &bad };
+    const gdn_place *const operands[] = { &p->x.at,        &p->weight,          &p->bias,
+                                          &p->out.at,      &p->history_in.at,   &p->history_out.at,
+                                          &p->seq_start,   &p->position,        &p->history_src,
+                                          &p->history_dst, &p->checkpoints.map, &bad };
     gdn_metal_dispatch dispatch[2] = { { .kernel = (gdn_metal_kernel)plan->variant,
                                          .params = &params,
                                          .params_bytes = sizeof params,

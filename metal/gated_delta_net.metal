@@ -29,6 +29,8 @@ struct DeltaBuffers {
     device const uchar *seq_start;
     device const uchar *state_src;
     device const uchar *state_dst;
+    device const uchar *position;
+    device const uchar *state_checkpoint;
     device atomic_uint *bad;
 };
 
@@ -62,6 +64,11 @@ GDN_INLINE bool delta_place(constant gdn_gpu_gated_delta_net &p, thread const De
         return false;
     }
     at.T = after - at.first;
+    const int position = map_at(b.position, (p.has & GDN_GPU_HAS_POSITION) != 0, at.s, 0);
+    if (position < 0 || position > 2147483647 - at.T) {
+        report(b.bad, GDN_GPU_BAD_POSITION);
+        return false;
+    }
     at.kappa = p.head_map ? at.h % p.n_heads_k : at.h / (p.n_heads_v / p.n_heads_k);
     at.l = int(me & 7u);
     at.j = block * (GDN_METAL_DELTA_THREADS / 8 * C) + int(me / 8u) * C;
@@ -93,6 +100,24 @@ GDN_INLINE int snapshot_of(constant gdn_gpu_gated_delta_net &p, thread const Del
     if (dst >= GDN_MAP_NONE && dst < p.entries_out)
         return dst;
     report(b.bad, GDN_GPU_BAD_STATE_DST);
+    return GDN_MAP_NONE;
+}
+
+// The entry that takes it as a checkpoint, or GDN_MAP_NONE. In calls without checkpoints nothing is kept for this from
+// token to token.
+GDN_INLINE int checkpoint_of(constant gdn_gpu_gated_delta_net &p, thread const DeltaBuffers &b,
+                             thread const DeltaPlace &at, int t)
+{
+    const int position = map_at(b.position, (p.has & GDN_GPU_HAS_POSITION) != 0, at.s, 0), length = position + t + 1;
+    if (length % p.checkpoint_interval)
+        return GDN_MAP_NONE;
+    const int i = length / p.checkpoint_interval - position / p.checkpoint_interval - 1;
+    if (i >= p.n_checkpoints)
+        return GDN_MAP_NONE;
+    const int dst = read_int(b.state_checkpoint + 4 * (int64_t(at.s) * p.n_checkpoints + i));
+    if (dst >= GDN_MAP_NONE && dst < p.entries_out)
+        return dst;
+    report(b.bad, GDN_GPU_BAD_STATE_CHECKPOINT);
     return GDN_MAP_NONE;
 }
 
@@ -389,10 +414,12 @@ GDN_INLINE void gated_delta_net(constant gdn_gpu_gated_delta_net &p, thread cons
         if (w.l == lane_of_column<C>(mine) && mine < w.columns)
             write_element(out_at, o, p.result_dtype);
 
-        // 7: snapshot, r tokens before the newest
-        const int dst = snapshot_of(p, b, w, t);
-        if (dst >= 0)
-            store_state<NB, C, GENERAL>(p, b, w, dst, S);
+        // 7: snapshot, r tokens before the newest, and checkpoint
+        for (int kept = 0; kept < (p.checkpoint_interval ? 2 : 1); kept++) {
+            const int dst = kept ? checkpoint_of(p, b, w, t) : snapshot_of(p, b, w, t);
+            if (dst >= 0)
+                store_state<NB, C, GENERAL>(p, b, w, dst, S);
+        }
         q_at += p.q.token;
         k_at += p.k.token;
         v_at += p.v.token;
@@ -411,10 +438,12 @@ GDN_INLINE void gated_delta_net(constant gdn_gpu_gated_delta_net &p, thread cons
                device const uchar *dt_bias [[buffer(7)]], device uchar *result [[buffer(8)]],                         \
                device const uchar *state_in [[buffer(9)]], device uchar *state_out [[buffer(10)]],                    \
                device const uchar *seq_start [[buffer(11)]], device const uchar *state_src [[buffer(12)]],            \
-               device const uchar *state_dst [[buffer(13)]], device atomic_uint *bad [[buffer(14)]], GDN_PLACE)       \
+               device const uchar *state_dst [[buffer(13)]], device const uchar *position [[buffer(14)]],             \
+               device const uchar *state_checkpoint [[buffer(15)]], device atomic_uint *bad [[buffer(16)]],           \
+               GDN_PLACE)                                                                                             \
     {                                                                                                                 \
         const DeltaBuffers b = { q, k, v, g, beta, ssm_a, dt_bias, result, state_in, state_out, seq_start, state_src, \
-                                 state_dst, bad };                                                                    \
+                                 state_dst, position, state_checkpoint, bad };                                        \
         gated_delta_net<__VA_ARGS__>(p, b, group.x, me);                                                              \
     }
 #define GDN_DELTAS(NB, C)                       \

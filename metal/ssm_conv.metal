@@ -20,6 +20,7 @@ struct ConvBuffers {
     device const uchar *position;
     device const uchar *history_src;
     device const uchar *history_dst;
+    device const uchar *history_checkpoint;
     device atomic_uint *bad;
 };
 
@@ -152,27 +153,54 @@ GDN_INLINE void convolve(constant gdn_gpu_ssm_conv &p, thread const ConvTypes &t
     }
 }
 
-// 5: keep history: the newest columns; the older of them only move when the row changes
+// The input at position `at` into its column of a row of the history.
+GDN_INLINE void keep_column(constant gdn_gpu_ssm_conv &p, thread const ConvTypes &types, thread const ConvBuffers &b,
+                            thread const ConvSequence &q, int row, int at, int c)
+{
+    const int64_t at_x = element_bytes(types.x) * int64_t(c), at_c = element_bytes(types.history) * int64_t(c);
+    device uchar *to = b.history_out + row * p.history_out.row + at % p.n_columns * p.history_out.line + at_c;
+    if (at >= q.position)
+        conv_move(to, types.history, b.x + conv_token(p.x, q, at - q.position) + at_x, types.x);
+    else if (q.src >= 0)
+        conv_move(to, types.history, old_input(p, b, q.src, at, at_c), types.history);
+    else
+        write_element(to, 0.0f, types.history);
+}
+
+// 5: keep history: checkpoints first, which read what the newest columns overwrite: the columns that the next token
+// reads
+GDN_INLINE void keep_checkpoints(constant gdn_gpu_ssm_conv &p, thread const ConvTypes &types,
+                                 thread const ConvBuffers &b, thread const ConvSequence &q, int c)
+{
+    if (!p.checkpoint_interval)
+        return;
+    const int before = q.position / p.checkpoint_interval, reach = p.kernel_width - 1;
+    const int all = (q.position + q.T) / p.checkpoint_interval - before;
+    for (int i = 0; i < (all < p.n_checkpoints ? all : p.n_checkpoints); i++) {
+        const int row = read_int(b.history_checkpoint + 4 * (int64_t(q.s) * p.n_checkpoints + i)),
+                  length = (before + i + 1) * p.checkpoint_interval;
+        if (row < GDN_MAP_NONE || row >= p.rows_out)
+            report(b.bad, GDN_GPU_BAD_HISTORY_CHECKPOINT);
+        else
+            for (int at = length > reach ? length - reach : 0; row >= 0 && at < length; at++)
+                keep_column(p, types, b, q, row, at, c);
+    }
+}
+
+// and the newest columns; the older of them only move when the row changes
 GDN_INLINE void keep(constant gdn_gpu_ssm_conv &p, thread const ConvTypes &types, thread const ConvBuffers &b,
                      thread const ConvSequence &q, int c)
 {
+    keep_checkpoints(p, types, b, q, c);
     if (q.dst < 0)
         return;
-    const int64_t at_x = element_bytes(types.x) * int64_t(c), at_c = element_bytes(types.history) * int64_t(c);
     const bool in_place = q.src == q.dst && p.same_pool;
     const int end = q.position + q.T;
     int at = end > p.n_columns ? end - p.n_columns : 0;
     if (in_place && at < q.position)
         at = q.position;
-    for (; at < end; at++) {
-        device uchar *to = b.history_out + q.dst * p.history_out.row + at % p.n_columns * p.history_out.line + at_c;
-        if (at >= q.position)
-            conv_move(to, types.history, b.x + conv_token(p.x, q, at - q.position) + at_x, types.x);
-        else if (q.src >= 0)
-            conv_move(to, types.history, old_input(p, b, q.src, at, at_c), types.history);
-        else
-            write_element(to, 0.0f, types.history);
-    }
+    for (; at < end; at++)
+        keep_column(p, types, b, q, q.dst, at, c);
 }
 
 // The last sequence that begins at or before token i; 0 where there is none.
@@ -226,10 +254,11 @@ GDN_INLINE void ssm_conv(constant gdn_gpu_ssm_conv &p, thread const ConvBuffers 
                device uchar *result [[buffer(4)]], device const uchar *history_in [[buffer(5)]],                       \
                device uchar *history_out [[buffer(6)]], device const uchar *seq_start [[buffer(7)]],                   \
                device const uchar *position [[buffer(8)]], device const uchar *history_src [[buffer(9)]],              \
-               device const uchar *history_dst [[buffer(10)]], device atomic_uint *bad [[buffer(11)]], GDN_PLACE)      \
+               device const uchar *history_dst [[buffer(10)]], device const uchar *history_checkpoint [[buffer(11)]],  \
+               device atomic_uint *bad [[buffer(12)]], GDN_PLACE)                                                      \
     {                                                                                                                  \
-        const ConvBuffers b = { x,         weight,   bias,        result,      history_in, history_out,                \
-                                seq_start, position, history_src, history_dst, bad };                                  \
+        const ConvBuffers b = { x,         weight,   bias,        result,      history_in,         history_out,        \
+                                seq_start, position, history_src, history_dst, history_checkpoint, bad };              \
         ssm_conv<__VA_ARGS__>(p, b, group.x, me);                                                                      \
     }
 GDN_CONV(4, 4, true, false)

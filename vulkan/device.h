@@ -165,7 +165,7 @@ gdn_status gdn_vk_pipeline_make(gdn_vk_device *dev, int kernel, int general, int
 gdn_status gdn_vk_probe(void *device, gdn_gpu_variants *variants);
 
 /* ---- record.c ---- */
-enum { GDN_VK_PARAMS_BYTES = 512 }; /* at the start of every workspace */
+enum { GDN_VK_PARAMS_BYTES = 576 }; /* at the start of every workspace */
 typedef struct gdn_vk_dispatch {
     VkPipeline pipeline;
     uint64_t   n_items;

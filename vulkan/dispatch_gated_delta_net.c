@@ -52,7 +52,7 @@ static void specialize(const gdn_vk_device *dev, const problem_t *p, uint32_t wi
     plan->constants[0] = lanes(dev);
     plan->constants[1] = general ? 0 : (uint32_t)p->head_dim_k / 32;
     plan->constants[2] = (p->gate == GDN_GATE_CHANNEL ? 1u : 0u) | (p->state_layout == GDN_STATE_KV ? 2u : 0u) |
-                         (narrow ? 4u : 0u) | (gdn_gpu_has_forms(p) ? 8u : 0u);
+                         (narrow ? 4u : 0u) | (gdn_gpu_has_forms(p) ? 8u : 0u) | (p->checkpoints.interval ? 16u : 0u);
     plan->constants[3] = general ? 0 : width;
 }
 

@@ -36,6 +36,7 @@ const bool CHANNEL = (SHAPE & 1) != 0;   // a gate per key channel
 const bool KEY_MAJOR = (SHAPE & 2) != 0; // the state's lines are keys
 const bool NARROW = (SHAPE & 4) != 0;    // operands may be of 16 bits
 const bool FORMS = (SHAPE & 8) != 0;     // q, k, g or beta may come in another form than the recurrence takes them
+const bool CHECKPOINTS = (SHAPE & 16) != 0;
 
 layout(buffer_reference, std430, buffer_reference_align = 8) readonly buffer Params { gdn_gpu_gated_delta_net p; };
 
@@ -245,6 +246,11 @@ bool find_sequence(int row)
         return false;
     }
     at.T = after - at.first;
+    const int position = CHECKPOINTS ? map_at(p.position, at.s, 0) : 0;
+    if (position < 0 || position > 2147483647 - at.T) {
+        report(p.bad, GDN_GPU_BAD_POSITION);
+        return false;
+    }
     return at.src != SKIP && at.T != 0;
 }
 
@@ -438,12 +444,28 @@ float update(vec4 delta)
     return fold(sum, at.lane, 1, 2, 1);
 }
 
-// 7: snapshot, r tokens before the newest
-void store_state(int r)
+// 7: the entry that takes the state after token t as a snapshot, r tokens before the newest, or -1
+int snapshot_of(int t)
 {
-    const int dst = map_at(p.state_dst, int64_t(at.s) * p.n_snapshots + r, at.s * p.slots_out + r);
+    const int r = at.T - 1 - t;
+    return r < p.n_snapshots ? map_at(p.state_dst, int64_t(at.s) * p.n_snapshots + r, at.s * p.slots_out + r) : -1;
+}
+
+// and as a checkpoint, or -1
+int checkpoint_of(int t)
+{
+    const int position = map_at(p.position, at.s, 0), before = position / p.checkpoint_interval,
+              length = position + t + 1, i = length / p.checkpoint_interval - before - 1;
+    if (length % p.checkpoint_interval != 0 || i >= p.n_checkpoints)
+        return -1;
+    return Int(p.state_checkpoint + 4 * (int64_t(at.s) * p.n_checkpoints + i)).x;
+}
+
+// An entry of the map whose word is given.
+void store_state(int dst, int word)
+{
     if (dst < -1 || dst >= p.entries_out)
-        report(p.bad, GDN_GPU_BAD_STATE_DST);
+        report(p.bad, word);
     if (dst < 0 || dst >= p.entries_out)
         return;
     const uint64_t entry = entry_at(p.state_out, dst, p.slots_out);
@@ -515,8 +537,13 @@ void main()
                 Float(out_at).x = o;
         }
 
-        if (at.T - 1 - t < p.n_snapshots)
-            store_state(at.T - 1 - t);
+        if (CHECKPOINTS) {
+            [[dont_unroll]] for (int kept = 0; kept < 2; kept++)
+                store_state(kept == 0 ? snapshot_of(t) : checkpoint_of(t),
+                            kept == 0 ? GDN_GPU_BAD_STATE_DST : GDN_GPU_BAD_STATE_CHECKPOINT);
+        } else if (at.T - 1 - t < p.n_snapshots) {
+            store_state(snapshot_of(t), GDN_GPU_BAD_STATE_DST);
+        }
         next_token();
     }
 }

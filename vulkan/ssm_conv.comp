@@ -158,23 +158,48 @@ void convolve(Sequence q, int t0, int t1, int c)
     }
 }
 
-// 5: keep history: the newest columns; the older of them only move when the row changes
+// The input at position `pos` into its column of a row of the history.
+void keep_column(Sequence q, int row, int pos, int c)
+{
+    const int64_t at_x = bytes_of(p.x_dtype, c), at_c = bytes_of(p.history_dtype, c);
+    const uint64_t to = history_at(p.history_out, row, pos) + at_c;
+    if (pos >= q.position)
+        move(to, p.history_dtype, token_at(p.x, q, pos - q.position) + at_x, p.x_dtype);
+    else if (q.src >= 0)
+        move(to, p.history_dtype, history_at(p.history_in, q.src, pos) + at_c, p.history_dtype);
+    else
+        store(to, 0.0, p.history_dtype);
+}
+
+// 5: keep history: checkpoints first, which read what the newest columns overwrite: the columns that the next token
+// reads
+void keep_checkpoints(Sequence q, int c)
+{
+    if (p.checkpoint_interval == 0)
+        return;
+    const int before = q.position / p.checkpoint_interval;
+    const int n = min((q.position + q.T) / p.checkpoint_interval - before, p.n_checkpoints);
+    for (int i = 0; i < n; i++) {
+        const int row = Int(p.history_checkpoint + 4 * (int64_t(q.s) * p.n_checkpoints + i)).x;
+        const int length = (before + i + 1) * p.checkpoint_interval;
+        if (row < -1 || row >= p.rows_out)
+            report(p.bad, GDN_GPU_BAD_HISTORY_CHECKPOINT);
+        else
+            for (int pos = max(length - KW + 1, 0); row >= 0 && pos < length; pos++)
+                keep_column(q, row, pos, c);
+    }
+}
+
+// and the newest columns; the older of them only move when the row changes
 void keep(Sequence q, int c)
 {
+    keep_checkpoints(q, c);
     if (q.dst < 0)
         return;
-    const int64_t at_x = bytes_of(p.x_dtype, c), at_c = bytes_of(p.history_dtype, c);
     const bool in_place = q.src == q.dst && p.same_pool != 0;
     const int end = q.position + q.T;
-    for (int at = max(end - p.n_columns, in_place ? q.position : 0); at < end; at++) {
-        const uint64_t to = history_at(p.history_out, q.dst, at) + at_c;
-        if (at >= q.position)
-            move(to, p.history_dtype, token_at(p.x, q, at - q.position) + at_x, p.x_dtype);
-        else if (q.src >= 0)
-            move(to, p.history_dtype, history_at(p.history_in, q.src, at) + at_c, p.history_dtype);
-        else
-            store(to, 0.0, p.history_dtype);
-    }
+    for (int pos = max(end - p.n_columns, in_place ? q.position : 0); pos < end; pos++)
+        keep_column(q, q.dst, pos, c);
 }
 
 // The last sequence that begins at or before token i; 0 where there is none.

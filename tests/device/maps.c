@@ -41,7 +41,7 @@ static void judge(sides *s, const check_kernel *kernel, const check_spec *spec, 
 
 /* ---- gated_delta_net ------------------------------------------------------------------------------------- */
 
-enum { LENGTH = 3, G_SEQS = 3, G_ROWS = 4, G_SLOTS = 2, G_LAST = G_ROWS * G_SLOTS };
+enum { LENGTH = 3, LONGEST = 40, G_SEQS = 3, G_ROWS = 4, G_SLOTS = 2, G_LAST = G_ROWS * G_SLOTS };
 
 /* n sequences of 3 tokens, from these slots and to those. */
 static void make_delta(delta_spec *spec, int n, const int32_t *src, const int32_t *dst)
@@ -56,6 +56,48 @@ static void make_delta(delta_spec *spec, int n, const int32_t *src, const int32_
         for (int r = 0; r < G_SLOTS; r++)
             spec->seq[s].dst[r] = dst[G_SLOTS * s + r];
     }
+}
+
+/* A bad slot for a checkpoint amounts to none, and a bad position to padding; what is not used holds anything. */
+static void bad_state_checkpoints(sides *s, int length)
+{
+    static const int32_t src[] = { 6, 0, 2 }, dst[] = { 6, 7, 1, -1, 3, 2 }, position[] = { 0, 5, INT32_MAX - 40 },
+                         bad[] = { G_LAST + 6, INT32_MAX, GDN_SKIP, INT32_MIN };
+    check_spec spec;
+    delta_spec *d = &spec.gated_delta_net;
+    make_delta(d, G_SEQS, src, dst);
+    d->n_rows = d->n_rows_out = G_ROWS + 3;
+    d->interval = 2;
+    d->n_checkpoints = 2;
+    d->map_position = 1;
+    int32_t used[6], at[3];
+    for (int i = 0; i < G_SEQS; i++) {
+        d->seq[i].length = length;
+        d->seq[i].position = at[i] = position[i];
+        for (int c = 0; c < 2; c++)
+            d->seq[i].checkpoint[c] = used[2 * i + c] = G_LAST + 2 * i + c;
+    }
+    for (int i = 0; i < 4; i++) {
+        int32_t bad_map[6], good_map[6], bad_at[3], good_src[3];
+        memcpy(bad_map, used, sizeof used), memcpy(good_map, used, sizeof used);
+        memcpy(bad_at, at, sizeof at), memcpy(good_src, src, sizeof src);
+        bad_map[2 * (i % 3)]  = bad[i]; /* the first of a sequence: 3 tokens come to one at least */
+        good_map[2 * (i % 3)] = GDN_NONE;
+        judge(s, &check_kernel_gated_delta_net, &spec, "state_checkpoint", bad_map, "state_checkpoint", good_map, 0);
+        bad_at[i % 3]   = i % 2 ? INT32_MAX - length + 1 : -1 - i;
+        good_src[i % 3] = GDN_SKIP;
+        judge(s, &check_kernel_gated_delta_net, &spec, "position", bad_at, "state_src", good_src, 0);
+    }
+    check_case c;
+    d->seq[0].length = 1; /* from 0: none */
+    d->seq[0].checkpoint[0] = d->seq[0].checkpoint[1] = 99;
+    d->seq[1].src = GDN_SKIP;
+    d->seq[1].checkpoint[0] = INT32_MIN;
+    sides_build(&c, &check_kernel_gated_delta_net, &spec);
+    sides_expect(s, &c, &s->expected);
+    sides_run(s, &c, NULL);
+    CHECK(!count_wrong(s, &c, 0, -1, -1));
+    check_case_free(&c);
 }
 
 static void bad_gated_delta_net(sides *s)
@@ -106,7 +148,7 @@ static void unused_gated_delta_net(sides *s)
 
 /* ---- ssm_conv -------------------------------------------------------------------------------------------- */
 
-enum { C_SEQS = 3, C_ROWS = 4, LONGEST = 40 };
+enum { C_SEQS = 3, C_ROWS = 4 };
 
 /* `length` tokens for each sequence: short ones are one dispatch, long ones are cut. */
 static void bad_ssm_conv(sides *s, int32_t length)
@@ -121,8 +163,14 @@ static void bad_ssm_conv(sides *s, int32_t length)
     spec->bias = 0;
     spec->n_columns = 5;
     spec->n_rows = spec->n_rows_out = C_ROWS;
-    for (int i = 0; i < C_SEQS; i++)
+    spec->interval = 3;
+    spec->n_checkpoints = 1;
+    int32_t checkpoint[C_SEQS] = { C_ROWS, C_ROWS + 1, C_ROWS + 2 };
+    spec->n_rows = spec->n_rows_out = C_ROWS + C_SEQS;
+    for (int i = 0; i < C_SEQS; i++) {
         spec->seq[i].position = position[i], spec->seq[i].src = src[i], spec->seq[i].dst = dst[i];
+        spec->seq[i].checkpoint[0] = checkpoint[i];
+    }
     const struct {
         const char    *map;
         const int32_t *good;
@@ -130,8 +178,8 @@ static void bad_ssm_conv(sides *s, int32_t length)
     } values[] = {
         { "position", position, -1 }, { "position", position, INT32_MAX }, { "position", position, INT32_MIN },
         { "position", position, INT32_MAX - length + 1 },
-        { "history_src", src, C_ROWS }, { "history_src", src, INT32_MAX }, { "history_src", src, -3 },
-        { "history_dst", dst, C_ROWS }, { "history_dst", dst, INT32_MAX }, { "history_dst", dst, GDN_SKIP },
+        { "history_src", src, C_ROWS + C_SEQS }, { "history_src", src, INT32_MAX }, { "history_src", src, -3 },
+        { "history_dst", dst, C_ROWS + C_SEQS }, { "history_dst", dst, INT32_MAX }, { "history_dst", dst, GDN_SKIP },
     };
     for (size_t i = 0; i < sizeof values / sizeof values[0]; i++) {
         int32_t bad[C_SEQS], without[C_SEQS];
@@ -139,6 +187,14 @@ static void bad_ssm_conv(sides *s, int32_t length)
         bad[i % C_SEQS]     = values[i].bad;
         without[i % C_SEQS] = GDN_SKIP;
         judge(s, k, &any, values[i].map, bad, "history_src", without, 0);
+    }
+    const int32_t rows[] = { C_ROWS + C_SEQS, GDN_SKIP, INT32_MAX, INT32_MIN };
+    for (int i = 0; i < 4; i++) {
+        int32_t bad[C_SEQS], none[C_SEQS];
+        memcpy(bad, checkpoint, sizeof bad), memcpy(none, checkpoint, sizeof none);
+        bad[i % C_SEQS]  = rows[i];
+        none[i % C_SEQS] = GDN_NONE;
+        judge(s, k, &any, "history_checkpoint", bad, "history_checkpoint", none, 0);
     }
     const int32_t total = C_SEQS * length, between[] = { total + 1, -1, INT32_MAX, INT32_MIN },
                   without[] = { GDN_SKIP, GDN_SKIP, 0 };
@@ -224,6 +280,8 @@ void device_bad_maps(gdn_context *ctx)
         return;
     unused_gated_delta_net(&s);
     bad_gated_delta_net(&s);
+    bad_state_checkpoints(&s, LENGTH);
+    bad_state_checkpoints(&s, LONGEST);
     bad_ssm_conv(&s, LENGTH);
     bad_ssm_conv(&s, LONGEST);
     bad_maps_of_empty_calls(&s);

@@ -47,10 +47,13 @@ static int draw_interval(check_rng *rng)
     return CHECK_PICK(rng, intervals);
 }
 
-void delta_random_checkpoints(delta_spec *spec, check_rng *rng)
+void delta_random_checkpoints(delta_spec *spec, check_rng own)
 {
+    check_rng *const rng = &own;
+    if (!check_one_in(rng, 3))
+        return;
     const int apart = spec->where == DELTA_APART, more = check_between(rng, 0, 3);
-    entries e;
+    entries   e;
     spec->n_rows_out += more; /* room for them */
     if (!apart)
         spec->n_rows = spec->n_rows_out;
@@ -78,10 +81,13 @@ void delta_random_checkpoints(delta_spec *spec, check_rng *rng)
     }
 }
 
-void conv_random_checkpoints(conv_spec *spec, check_rng *rng)
+void conv_random_checkpoints(conv_spec *spec, check_rng own)
 {
+    check_rng *const rng = &own;
+    if (spec->where == CONV_NOWHERE || !check_one_in(rng, 3))
+        return;
     const int apart = spec->where == CONV_APART, more = check_between(rng, 0, 4);
-    entries e;
+    entries   e;
     spec->n_rows_out += more;
     if (!apart)
         spec->n_rows = spec->n_rows_out;
@@ -111,9 +117,8 @@ void conv_random_checkpoints(conv_spec *spec, check_rng *rng)
  * way, and where a snapshot is; more of them than there are entries, and fewer. */
 static const int lengths[] = { 1, 3, 6, 16, 17, 33, 70 }, intervals[] = { 1, 2, 3, 16, 32, 64 };
 
-void delta_fixed_checkpoints(check_walk *w)
+void delta_fixed_checkpoints(check_walk *w, delta_spec *spec)
 {
-    delta_spec *const spec = &w->spec->gated_delta_net;
     static const int dims[][2] = { { 128, 64 }, { 33, 40 } };
     for (int i = 0; i < CHECK_COUNT(lengths); i++)
         for (int j = 0; j < CHECK_COUNT(intervals); j++)
@@ -142,9 +147,8 @@ void delta_fixed_checkpoints(check_walk *w)
                     }
 }
 
-void conv_fixed_checkpoints(check_walk *w)
+void conv_fixed_checkpoints(check_walk *w, conv_spec *spec)
 {
-    conv_spec *const spec = &w->spec->ssm_conv;
     static const int widths[] = { 1, 2, 4, 16 };
     for (int i = 0; i < CHECK_COUNT(lengths); i++)
         for (int j = 0; j < CHECK_COUNT(intervals); j++)

@@ -13,8 +13,8 @@
  * types. */
 void delta_fixed_forms(check_walk *w);
 /* Parts of both kernels' lists (checkpoints.c). */
-void delta_fixed_checkpoints(check_walk *w);
-void conv_fixed_checkpoints(check_walk *w);
+void delta_fixed_checkpoints(check_walk *w, delta_spec *spec);
+void conv_fixed_checkpoints(check_walk *w, conv_spec *spec);
 
 /* Families in files of their own. */
 void check_speculation(struct check_trial *trial,

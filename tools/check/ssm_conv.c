@@ -108,8 +108,7 @@ void conv_random(conv_spec *spec, check_rng *rng)
         check_draw_starts(&spec->seq[0].length, sizeof spec->seq[0], spec->n_seqs, &spec->lead, &spec->tail, rng);
     random_maps(spec, rng);
     conv_random_types(spec, 0, rng);
-    if (spec->where != CONV_NOWHERE && check_one_in(rng, 3))
-        conv_random_checkpoints(spec, rng);
+    conv_random_checkpoints(spec, *rng);
 }
 
 void conv_random_types(conv_spec *spec, int exact, check_rng *rng)
@@ -381,7 +380,7 @@ static void walk_list(check_walk *w)
         if (check_here(w))
             ggml_conv(i, spec, w->name, w->bytes);
     fixed_types(w);
-    conv_fixed_checkpoints(w);
+    conv_fixed_checkpoints(w, spec);
 }
 
 const check_suite check_suite_ssm_conv = { &check_kernel_ssm_conv, random_case, walk_list, check_families_ssm_conv };

@@ -34,8 +34,8 @@ typedef struct conv_spec {
 void conv_defaults(conv_spec *spec, int n_channels, int width);
 void conv_batch(conv_spec *spec, int n, int length);
 void conv_random(conv_spec *spec, check_rng *rng);
-/* Checkpoints beside what the call does already. */
-void conv_random_checkpoints(conv_spec *spec, check_rng *rng);
+/* As delta_random_checkpoints(), where there is a history. */
+void conv_random_checkpoints(conv_spec *spec, check_rng own);
 /* Any types; with `exact`, a history that tokens pass through unchanged. */
 void conv_random_types(conv_spec *spec, int exact, check_rng *rng);
 
