@@ -26,7 +26,7 @@ gdn_status gdn_vk_run_ssm_conv(gdn_context *ctx, const gdn_ssm_conv_problem *p, 
     const gdn_gpu_device gpu = gdn_vk_gpu(dev);
     const gdn_gpu_ssm_conv params = gdn_gpu_params_ssm_conv(&gpu, p, plan);
     const uint32_t *pieces = plan->constants;
-    const uint32_t history[GDN_VK_CONSTANTS] = { pieces[0], pieces[1], pieces[2],
+    const uint32_t history[GDN_VK_CONSTANTS] = { pieces[0], pieces[1], 0, /* which has no activation */
                                                  GDN_GPU_CONV_HISTORY | (pieces[3] & TYPED) };
     const int n = plan->n_after ? 2 : 1;
     /* One parameter block is both dispatches', so that the second's workgroups are as many as they are across the

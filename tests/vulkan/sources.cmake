@@ -40,6 +40,13 @@ if(GDN_BUILD_TOOLS)
     endif()
   endif()
 endif()
+# Drivers keep what they have compiled on disk. What needs the pipelines of the whole check comes after it and finds them there,
+# instead of having each compiled once more beside it.
+foreach(name validation mutations)
+  if(TEST vulkan.${name})
+    set_tests_properties(vulkan.${name} PROPERTIES DEPENDS "vulkan.check_gated_delta_net;vulkan.check_others")
+  endif()
+endforeach()
 # Part of `unit` too, which sanitizers run.
 set_tests_properties(vulkan.robustness vulkan.missing_loader PROPERTIES LABELS unit)
 foreach(name IN LISTS gdn_vulkan_tests)
