@@ -251,9 +251,9 @@ static void read_layer_kinds(reader *r)
 
 /* ---- Tensors ---- */
 
-enum { OPTIONAL = 1, LOOK = 2, NAME_BYTES = 96 };
+enum { OPTIONAL = 1, NAME_BYTES = 96 };
 
-/* The tensor `name`, of block l unless l is -1, or NULL; its whole name is written to `full`. LOOK: it is not used. */
+/* The tensor `name`, of block l unless l is -1, or NULL; its whole name is written to `full`. */
 static const rt_gguf_tensor *find(reader *r, int flags, int32_t l, const char *name, char full[NAME_BYTES])
 {
     const int prefix = l < 0 ? 0 : snprintf(full, NAME_BYTES, "blk.%d.", (int)l);
@@ -261,9 +261,9 @@ static const rt_gguf_tensor *find(reader *r, int flags, int32_t l, const char *n
     const rt_gguf_tensor *t = r->status ? NULL : rt_gguf_find(r->model->file, full);
     if (!t && !r->status && !(flags & OPTIONAL))
         r->status = rt_fail(GDN_INVALID_ARGUMENT, "tensor %s is missing", full);
-    if (t && !(flags & LOOK) && !rt_tensor_is_used(r->model->hp.arch, name))
+    if (t && !rt_tensor_is_used(r->model->hp.arch, name))
         r->status = rt_fail(GDN_INTERNAL, "tensor %s is read, but model_names.def does not have it", full);
-    if (t && !(flags & LOOK))
+    if (t)
         r->used[t - rt_gguf_tensor_at(r->model->file, 0)] = 1;
     return t;
 }
@@ -344,13 +344,6 @@ static void bind_recurrent(reader *r, rt_layer *layer, int l)
     const rt_hparams *hp    = &r->model->hp;
     const int32_t     E     = hp->n_embd, nv = hp->n_value_heads;
     const int32_t     inner = nv * hp->state_size;
-    char legacy[NAME_BYTES];
-    if (find(r, OPTIONAL | LOOK, l, "ssm_in.weight", legacy))
-        r->status =
-            rt_fail(GDN_UNSUPPORTED,
-                    "tensor %s: files of the early qwen3next conversion, with q, k, v and z interleaved, cannot "
-                    "be run; convert the model again",
-                    legacy);
     layer->qkv  = matrix(r, 0, E, hp->n_channels, 1, l, "attn_qkv.weight");
     layer->gate = matrix(r, 0, E, inner, 1, l, "attn_gate.weight");
     if (hp->arch == RT_QWEN3NEXT) {
@@ -510,6 +503,8 @@ static gdn_status load(rt_gguf *file, rt_budget *budget, int trunk, rt_model **m
     }
     if (!r.status)
         read_layer_kinds(&r);
+    if (!r.status)
+        r.status = rt_check_tensors(file, m->hp.arch, NULL);
     if (!r.status)
         bind(&r); /* once to check and count, once to fill */
     const uint64_t weight_bytes = m->weight_bytes + r.mtp_bytes;

@@ -151,7 +151,7 @@ static rt_string without_block(rt_string name)
 gdn_status rt_check_tensors(const rt_gguf *file, rt_arch arch, const unsigned char *used)
 {
     for (int64_t i = 0; i < rt_gguf_n_tensors(file); i++) {
-        if (used[i])
+        if (used && used[i])
             continue;
         const rt_string name  = rt_gguf_tensor_at(file, i)->name, own = without_block(name);
         const known    *entry = look_up(known_tensors, N_TENSORS, 1 << arch, own);
@@ -159,7 +159,9 @@ gdn_status rt_check_tensors(const rt_gguf *file, rt_arch arch, const unsigned ch
         if (entry && entry->use == HARMLESS && own.text == name.text)
             continue;
         if (entry && entry->use == REFUSED)
-            return rt_fail(GDN_UNSUPPORTED, "tensor %.*s cannot be run: %s", shown, name.text, entry->why);
+            return rt_fail(GDN_UNSUPPORTED, "tensor %.*s: %s", shown, name.text, entry->why);
+        if (!used)
+            continue;
         return rt_fail(GDN_UNSUPPORTED,
                        "tensor %.*s is not used by a model of these hyperparameters, and may change what it computes",
                        shown, name.text);

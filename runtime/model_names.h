@@ -18,7 +18,8 @@ int rt_tensor_is_used(rt_arch arch, const char *tensor);
 gdn_status rt_check_keys(const rt_gguf *file, rt_arch arch);
 /* The same for the tokenizer's keys; those that are not listed are let through. */
 gdn_status rt_check_text_keys(const rt_gguf *file);
-/* GDN_UNSUPPORTED for a tensor that is not marked in used[index in the file], unless it is known to be harmless. */
+/* GDN_UNSUPPORTED for a tensor that is not marked in used[index in the file], unless it is known to be harmless.
+ * Without `used`: for those alone that no model may have. */
 gdn_status rt_check_tensors(const rt_gguf *file, rt_arch arch, const unsigned char *used);
 
 #endif

@@ -41,7 +41,7 @@ def read_list():
     text = re.sub(r"/\*.*?\*/", "", LIST.read_text(), flags=re.S)
     found = []
     for macro, inner in re.findall(r"^RT_(KEY|TEXT_KEY|TENSOR)\((.*?)\)$", text, flags=re.S | re.M):
-        name, rest, why = re.fullmatch(r'"([^"]+)",\s*(.*?),\s*"([^"]*)"', inner, flags=re.S).groups()
+        name, rest, why = re.fullmatch(r'"([^"]+)",\s*(.*?),\s*"([^"]*)"', re.sub(r'"\s+"', "", inner), flags=re.S).groups()
         rest = [part.strip() for part in rest.split(",")]
         arches = "A" if macro == "TEXT_KEY" else rest.pop(0)
         arches = "NDM" if arches == "A" else arches.replace(" | ", "")
@@ -290,6 +290,11 @@ def check_tensors(runtime, entries):
             elif use == "REFUSED":
                 refused(full, full, runtime.logits(with_tensor(model, full)))
         require(use != "USED" or users, f"no case has the tensor {full}")
+    # what stands for tensors that are not there
+    for arch, name, instead in (("qwen35moe", "blk.0.ffn_gate_up_exps.weight", "ffn_gate_exps"), ("qwen3next", "blk.0.ssm_in.weight", "attn_qkv")):
+        model = with_tensor(Model(arch), name)
+        del model.tensors[f"blk.0.{instead}.weight"]
+        refused(name, f"{name}: ", runtime.logits(model))
     # of layers of the other kind, of layers that are not there, and of nothing
     for name in ("blk.0.attn_q.weight", "blk.1.attn_qkv.weight", "blk.1.ssm_a", "blk.7.attn_norm.weight", "blk.0.attn_qkv.bias",
                  "blk.0.ssm_conv1d.bias", "blk.1.ffn_down.bias", "blk.1.attn_q.scale", "blk.x.attn_q.weight", "blk.0.v.weight", "whatever",
