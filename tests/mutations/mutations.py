@@ -6,7 +6,7 @@
     mutations.py --verify   has each its place in the code, and those of the kernels? As places.py does; builds nothing
     mutations.py TEXT...    those whose description contains a TEXT
 
-Works in a copy of the tree, in a temporary folder. Every mistake of mistakes.txt names the program that has to fail;
+Works in a copy of the tree, in a temporary folder. Every mistake of the lists names the program that has to fail;
 one whose place in the code is not there exactly once is an error, so that none silently goes missing. The programs
 have to pass before and after.
 """
@@ -27,9 +27,11 @@ import places  # noqa: E402
 SEEDS = "tests/fuzz/fuzz_args.seeds"
 SECONDS = 300 # of processor time, for runs that take a few
 PROGRAMS = {"test_api": [], "test_alloc": [], "test_float_env": [], "test_validation": [], "fuzz_args": ["--random", "500", SEEDS],
-            "test_growth_first_grown": ["grown"]}
-TREE = ("CMakeLists.txt", "cmake", "core", "cpu", "examples", "include", "numerics", "reference", "runtime", "simd", "tests",
-        "threads", "tools", "LICENSE")
+            "test_growth_first_grown": ["grown"], "test_rt_scheduler": ["tests/runtime"], "test_rt_drafts": ["tests/runtime"],
+            "test_rt_choices": [], "test_edges_pool": []}
+LISTS = ("tests/mutations/mistakes.txt", "tests/mutations/mistakes_scheduler.txt")
+TREE = ("CMakeLists.txt", "cmake", "core", "cpu", "examples", "include", "models", "numerics", "reference", "runtime", "simd",
+        "tests", "threads", "tools", "LICENSE")
 
 
 def build(tree, program):
@@ -55,7 +57,7 @@ def main(arguments):
         return 0
     if arguments == ["--verify"]:
         return places.main(arguments)
-    wanted = [m for m in places.read_list("tests/mutations/mistakes.txt")
+    wanted = [m for name in LISTS for m in places.read_list(name)
               if not arguments or arguments == ["--list"] or any(text in m.what for text in arguments)]
     if arguments == ["--list"]:
         for mistake in wanted:

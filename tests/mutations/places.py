@@ -32,7 +32,7 @@ import sys
 import typing
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent.parent
-LISTS = ("tests/mutations/mistakes.txt", "tests/cuda/mistakes.txt", "tests/metal/mistakes.txt")
+LISTS = ("tests/mutations/mistakes.txt", "tests/mutations/mistakes_scheduler.txt", "tests/cuda/mistakes.txt", "tests/metal/mistakes.txt")
 SUFFIXES = (".c", ".h", ".cu", ".cuh", ".metal")
 
 TOKEN = re.compile(r"""(?P<skip>\s+|\\\n|//[^\n]*|/\*.*?\*/)|(?P<string>"(?:\\.|[^"\\])*")|(?P<char>'(?:\\.|[^'\\])*')
