@@ -6,7 +6,7 @@
     mutations.py --verify   has each its place in the code, and those of the kernels? As places.py does; builds nothing
     mutations.py TEXT...    those whose description contains a TEXT
 
-Works in a copy of the tree, in a temporary folder. Every mistake of the two lists names the program that has to fail;
+Works in a copy of the tree, in a temporary folder. Every mistake of the lists names the program that has to fail;
 one whose place in the code is not there exactly once is an error, so that none silently goes missing. The programs
 have to pass before and after.
 """
@@ -26,10 +26,12 @@ import trial  # noqa: E402
 
 SEEDS = "tests/fuzz/fuzz_args.seeds"
 PROGRAMS = {"test_api": [], "test_alloc": [], "test_float_env": [], "test_validation": [], "fuzz_args": ["--random", "500", SEEDS],
-            "test_growth_first_grown": ["grown"], "test_rt_tokenizer": ["tests/runtime"]}
+            "test_growth_first_grown": ["grown"], "test_rt_tokenizer": ["tests/runtime"],
+            "test_rt_scheduler": ["tests/runtime"], "test_rt_drafts": ["tests/runtime"], "test_rt_choices": [],
+            "test_edges_pool": []}
 # Tests in Python, with the program that they are of and what follows its path.
 SCRIPTS = {"test_names": ("test_rt_logits", []), "test_run_ends": ("gdn_tool", ["tests/runtime"])}
-LISTS = ("tests/mutations/mistakes.txt", "tests/mutations/mistakes_runtime.txt")
+LISTS = tuple(f"tests/mutations/mistakes{part}.txt" for part in ("", "_runtime", "_scheduler"))
 TREE = ("CMakeLists.txt", "bench", "cmake", "core", "cpu", "docs", "examples", "include", "models", "numerics", "reference",
         "runtime", "simd", "tests", "threads", "tools", "LICENSE")
 

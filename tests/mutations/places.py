@@ -33,7 +33,8 @@ import typing
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent.parent
 LISTS = tuple(f"tests/{name}.txt" for name in (
-    "mutations/mistakes", "mutations/mistakes_runtime", "cuda/mistakes", "metal/mistakes", "vulkan/mistakes"))
+    "mutations/mistakes", "mutations/mistakes_runtime", "mutations/mistakes_scheduler",
+    "cuda/mistakes", "metal/mistakes", "vulkan/mistakes"))
 SUFFIXES = (".c", ".h", ".cu", ".cuh", ".metal", ".comp", ".glsl")
 
 TOKEN = re.compile(r"""(?P<skip>\s+|\\\n|//[^\n]*|/\*.*?\*/)|(?P<string>"(?:\\.|[^"\\])*")|(?P<char>'(?:\\.|[^'\\])*')
