@@ -61,22 +61,31 @@ typedef struct blocks {
     int32_t factor[2 * RT_BLOCKS]; /* in the order of accumulators; the minima's factors 16 bits higher   */
 } blocks;
 
+/* Block 8 s + j of a group; `at` is its super-block's first byte, or its own. */
+GDN_INLINE void read_one(int type, const unsigned char *at, int s, int j, blocks *out)
+{
+    rt_weight_block one  = { .factor = { 1, 1 }, .min = { 1, 1 } };
+    const __m256i   w    = rt_weights_32(type, at, j);
+    const int       lane = 8 * (j % 2) + 4 * (j / 2 % 2) + j / 4 + 2 * s;
+    rt_read_block(type, at, j, &one);
+    _mm256_storeu_si256((__m256i *)(void *)(out->w + 256 * s + 32 * j),
+                        Q8_SIGNED ? w : _mm256_xor_si256(w, _mm256_set1_epi8(-128)));
+    out->d[lane] = one.d;
+    if (rt_type_minima(type)) out->m[lane] = one.m;
+    for (int h = 0; h < 2 && rt_type_factors(type); h++)
+        out->factor[16 * (j % 2) + 8 * (j / 2 % 2) + 4 * h + j / 4 + 2 * s] =
+            rt_type_minima(type) ? one.factor[h] | one.min[h] << 16 : one.factor[h];
+}
+
 GDN_INLINE void read_blocks(int type, int block, int bytes, const unsigned char *from, int n, blocks *out)
 {
-    for (int b = 0; b < n; b++) {
-        rt_weight_block one = { .factor = { 1, 1 }, .min = { 1, 1 } };
-        const int       u = b % 2, j = b / 2;
-        const unsigned char *at = from + 32 * (unsigned)b / (unsigned)block * (unsigned)bytes;
-        const __m256i w = rt_weights_32(type, at, b % 8);
-        rt_read_block(type, at, b % 8, &one);
-        _mm256_storeu_si256((__m256i *)(void *)(out->w + 32 * b),
-                            Q8_SIGNED ? w : _mm256_xor_si256(w, _mm256_set1_epi8(-128)));
-        out->d[8 * u + 4 * (j % 2) + j / 2] = one.d;
-        if (rt_type_minima(type)) out->m[8 * u + 4 * (j % 2) + j / 2] = one.m;
-        for (int h = 0; h < 2 && rt_type_factors(type); h++)
-            out->factor[16 * u + 8 * (j % 2) + 4 * h + j / 2] =
-                rt_type_minima(type) ? one.factor[h] | one.min[h] << 16 : one.factor[h];
+    for (int s = 0; s < n / 8; s++) {
+        UNROLLED
+        for (int j = 0; j < 8; j++)
+            read_one(type, block == 32 ? from + (8 * s + j) * bytes : from + s * bytes, s, j, out);
     }
+    if (block == 32) /* what does not fill eight */
+        for (int b = n / 8 * 8; b < n; b++) read_one(type, from + b * bytes, b / 8, b % 8, out);
 }
 
 static void __attribute__((noinline)) read_any(int32_t type, const unsigned char *from, int n, blocks *out)

@@ -15,19 +15,17 @@
     X(IQ1_S, 256, 50) X(IQ1_M, 256, 56) X(IQ2_XXS, 256, 66) X(IQ2_XS, 256, 74) X(IQ2_S, 256, 82) X(IQ3_XXS, 256, 98)   \
     X(IQ3_S, 256, 110) X(IQ4_NL, 32, 18) X(IQ4_XS, 256, 136)
 
-#define ROW(name, block, bytes)  { RT_##name, { #name, block, bytes } },
+#define ROW(name, block, bytes)  [RT_##name] = { #name, block, bytes },
 #define NAME(name, block, bytes) #name ", "
 
-static const struct { int32_t type; rt_type_info info; } types[] = { TYPES(ROW) ROW(MXFP4, 32, 17) };
+static const rt_type_info types[] = { TYPES(ROW) ROW(MXFP4, 32, 17) }; /* those between have no name */
 
 const char *rt_type_names(void) { return TYPES(NAME) "MXFP4"; }
 
 const rt_type_info *rt_type_describe(int32_t type)
 {
-    for (size_t i = 0; i < sizeof types / sizeof types[0]; i++)
-        if (types[i].type == type)
-            return &types[i].info;
-    return NULL;
+    const int there = type >= 0 && (size_t)type < sizeof types / sizeof types[0] && types[type].name;
+    return there ? &types[type] : NULL;
 }
 
 /* Scale and minimum of sub-block j of Q4_K and Q5_K: 6 bits each, 8 + 8 of them in 12 bytes. The first four lie in the
