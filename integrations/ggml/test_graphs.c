@@ -243,6 +243,7 @@ int main(int argc, char **argv)
         fprintf(stderr, "usage: %s libggml-gdn.so\n", argv[0]);
         return 2;
     }
+    setenv("GDN_GGML", "all", 1); /* small graphs too */
     ggml_backend_load_all();
     ggml_backend_reg_t reg = ggml_backend_load(argv[1]);
     ggml_backend_t cpu = ggml_backend_init_by_type(GGML_BACKEND_DEVICE_TYPE_CPU, NULL);
