@@ -55,7 +55,7 @@ static void step(struct llama_context *ctx, struct llama_batch *b, const bench_c
     for (int s = 0; s < c->n_seqs; s++)
         for (int t = 0; t < n; t++) {
             const int i = b->n_tokens++;
-            b->token[i] = 10 + (at + t) * 3 + s;
+            b->token[i] = 10 + ((at + t) * 3 + s) % 1000;
             b->pos[i] = at + t;
             b->n_seq_id[i] = 1;
             b->seq_id[i][0] = s;

@@ -2,7 +2,7 @@
  *
  * ggml keeps a channel's columns side by side, libgdn a column's channels. A block's history is turned into libgdn's
  * form first, for all sequences, because new histories may go into rows that others are read from; then what is kept of
- * the input is copied away, before the result is written, which may lie where the input lay; then libgdn convolves. */
+ * the input is copied away; then libgdn convolves. */
 #include "engine.h"
 
 enum { CHUNK = 128, SCRATCH_FLOATS = 24 * 1024 };

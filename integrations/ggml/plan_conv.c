@@ -95,15 +95,11 @@ static bool reads_stay(const engine *e, const struct ggml_cgraph *graph, int fro
     if (history->type != GGML_TYPE_F32 || x->type != GGML_TYPE_F32 || history->ne[0] != c->width - 1 ||
         !history->data || !x->data)
         return false;
-    /* The result may take the place of x only where each of its elements takes that of x's. */
-    const bool apart = !ranges_meet(range_of(x), out);
-    const bool same = x->data == out.low && x->nb[1] == 4 && x->nb[0] == c->out_stride[1] &&
-                      (c->n_seqs == 1 || x->nb[2] == c->out_stride[0]);
-    if ((!apart && !same) || touched_between(e, graph, from, place, range_of(x), false) ||
+    if (ranges_meet(range_of(x), out) || touched_between(e, graph, from, place, range_of(x), false) ||
         ranges_meet(written, range_of(x)))
         return false;
     c->x = x->data;
-    c->x_direct = apart && x->nb[1] == 4 && x->nb[0] && (c->n_seqs == 1 || x->nb[2]);
+    c->x_direct = x->nb[1] == 4 && x->nb[0] && (c->n_seqs == 1 || x->nb[2]);
     for (int k = 0; k < 3; k++) c->x_stride[k] = x->nb[2 - k], c->history_stride[k] = history->nb[2 - k];
 
     *gather = ggml_is_contiguous(history) ? gathered(e, graph, from, history, c->n_seqs, row_bytes) : -1;

@@ -7,6 +7,10 @@
  *                   result: [S, Hv, T, B], then for each snapshot r < K, newest first, [S, S, Hv, B] */
 #include "engine.h"
 
+/* Elements of states by tokens. Below, the work is a few microseconds, and to hand it out costs more than it saves:
+ * measured on the model that ships, whose layers have 16 Ki for a sequence. */
+enum { WORTH = 32 * 1024 };
+
 /* Where the snapshot r of sequence b goes: data + r * by_snapshot + b * by_sequence. Not written at all where data is
  * NULL. */
 typedef struct target {
@@ -217,6 +221,7 @@ void plan_gdn(engine *e, const struct ggml_cgraph *graph, int i)
     c->kind = CALL_GDN;
     if (!(node->flags & GGML_TENSOR_FLAG_COMPUTE) || !describe(node, &s, a)) return;
 
+    if (!e->all && s.dim * s.dim * s.heads_v * s.tokens * s.seqs < WORTH) return;
     const int64_t row = s.dim * s.dim * s.heads_v, n_dst = s.slots < s.tokens ? s.slots : s.tokens;
     int32_t *src = e->maps + e->n_maps, *dst = src + s.seqs;
     const int gather = gathered(e, graph, i, node->src[5], s.seqs, (size_t)row * 4);

@@ -26,6 +26,7 @@ typedef struct graph_case {
     bool want_result, want_input; /* the operator's result is an output; the convolution's input is */
     bool write_between;           /* a row that is read is overwritten between gathering and operator */
     bool read_between;            /* the cache is read between the operator and the copy behind it */
+    bool states_first;            /* states are gathered in front of the convolution's input, not behind it */
     int calls, gone;              /* what is expected of the plugin */
 } graph_case;
 
@@ -101,8 +102,10 @@ static void build(run *w, const graph_case *c, ggml_backend_t backend)
 
     w->ctx = ggml_init(params);
     w->graph = ggml_new_graph(w->ctx);
+    struct ggml_tensor *first = c->states_first ? gather(w, w->s, row) : NULL;
     struct ggml_tensor *all = convolve(w, c, channels);
-    struct ggml_tensor *state = ggml_reshape_4d(w->ctx, gather(w, w->s, row), c->dim, c->dim, c->heads_v, c->seqs);
+    struct ggml_tensor *state = first ? first : gather(w, w->s, row);
+    state = ggml_reshape_4d(w->ctx, state, c->dim, c->dim, c->heads_v, c->seqs);
     if (c->write_between) {
         struct ggml_tensor *to = ggml_view_1d(w->ctx, w->s, row, (size_t)c->rows[0] * (size_t)row * 4);
         ggml_build_forward_expand(w->graph, ggml_cpy(w->ctx, w->zeros, to));
@@ -224,6 +227,11 @@ static const graph_case cases[] = {
       .calls = 2, .gone = 5 },
     { "the cache is read in between", 64, 2, 4, 1, 2, 1, .read_between = true, .rows = { 0, 1 }, .head = 0, .calls = 2,
       .gone = 5 },
+    { "long, and the convolution's input is wanted", 32, 1, 3, 300, 2, 1, .want_input = true, .rows = { 4, 1 },
+      .head = 2, .calls = 2, .gone = 3 },
+    { "states first", 64, 2, 4, 3, 2, 1, .states_first = true, .rows = { 4, 1 }, .head = 2, .calls = 2, .gone = 6 },
+    { "states first, long", 32, 1, 3, 300, 1, 1, .states_first = true, .rows = { 4 }, .head = 2, .calls = 2,
+      .gone = 6 },
     { "dimensions that libgdn has no use for", 8, 2, 4, 3, 1, 1, .rows = { 0 }, .head = 0, .calls = 1, .gone = 4 },
 };
 
@@ -235,6 +243,7 @@ int main(int argc, char **argv)
         fprintf(stderr, "usage: %s libggml-gdn.so\n", argv[0]);
         return 2;
     }
+    setenv("GDN_GGML", "all", 1); /* small graphs too */
     ggml_backend_load_all();
     ggml_backend_reg_t reg = ggml_backend_load(argv[1]);
     ggml_backend_t cpu = ggml_backend_init_by_type(GGML_BACKEND_DEVICE_TYPE_CPU, NULL);

@@ -262,6 +262,7 @@ int main(int argc, char **argv)
         fprintf(stderr, "usage: %s model.gguf libggml-gdn.so [model.golden]\n", argv[0]);
         return 2;
     }
+    setenv("GDN_GGML", "all", 0); /* what would not pay, too, if not told otherwise */
     llama_log_set(quiet, NULL);
     ggml_backend_load_all();
     struct llama_model_params params = llama_model_default_params();
