@@ -51,7 +51,7 @@ class _Call:
             if name in _SET_HERE or name not in kinds:
                 raise TypeError(f"gdn.{self.kernel}() has no argument {name!r}, nor has gdn_{self.kernel}_args such a member")
             if kinds[name] is abi.gdn_span:
-                self.map(name, value, [None] * np.ndim(value), "a map")
+                self.map(name, value, [None] * (len(value.shape) if hasattr(value, "shape") else np.ndim(value)), "a map")
             elif kinds[name] is abi.gdn_tensor:
                 of = self.view(name, value, True)
                 fill(getattr(self.args, name), of, range(len(of.shape) - 1))
