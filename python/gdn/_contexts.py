@@ -29,7 +29,7 @@ class Device(NamedTuple):
     """One device of a backend."""
 
     backend: str
-    index: int
+    number: int  #: its index among the backend's devices
     name: str
     emulated: bool  #: runs on an emulator, not on the hardware it is named for
     shared_memory: bool  #: NumPy arrays can be passed as they are
@@ -163,7 +163,7 @@ class Context:
 
     def __repr__(self) -> str:
         state = "closed" if self._handle is None else self.implementation.name
-        return f"<gdn.Context {self.backend}:{self.device.index} {self.device.name!r} {state}>"
+        return f"<gdn.Context {self.backend}:{self.device.number} {self.device.name!r} {state}>"
 
     def synchronize(self, stream: Optional[int] = None) -> None:
         """Wait until everything on the context's queue, or on the stream, is done; report the first failure on a device."""
@@ -250,7 +250,7 @@ class DeviceArray:
         return f"<gdn.DeviceArray {self.shape} {self.dtype} on {self.context!r}>"
 
 
-_default = (0, None)  # the process that made it, and it
+_default: Tuple[int, Optional[Context]] = (0, None)  # the process that made it, and it
 _lock = threading.Lock()
 
 
@@ -259,11 +259,12 @@ def default_context() -> Context:
     forked child, where it has threads again."""
     global _default
     process, context = _default
-    if process != os.getpid():
+    if context is None or process != os.getpid():
         with _lock:
-            if _default[0] != os.getpid():
-                _default = (os.getpid(), Context())
-            context = _default[1]
+            process, context = _default
+            if context is None or process != os.getpid():
+                context = Context()
+                _default = os.getpid(), context
     return context
 
 

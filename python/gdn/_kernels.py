@@ -1,7 +1,7 @@
 """The kernels on arrays. gdn.h, sections 8 to 10, has the formulas; what stands here is how arguments become operands."""
 from __future__ import annotations
 
-from typing import Any, Callable, Optional
+from typing import Any, Callable, Dict, Optional
 
 import numpy as np
 
@@ -51,7 +51,7 @@ class _Call:
             if name in _SET_HERE or name not in kinds:
                 raise TypeError(f"gdn.{self.kernel}() has no argument {name!r}, nor has gdn_{self.kernel}_args such a member")
             if kinds[name] is abi.gdn_span:
-                self.map(name, value, [None] * np.ndim(value), "a map")
+                self.map(name, value, [None] * (len(value.shape) if hasattr(value, "shape") else np.ndim(value)), "a map")
             elif kinds[name] is abi.gdn_tensor:
                 of = self.view(name, value, True)
                 fill(getattr(self.args, name), of, range(len(of.shape) - 1))
@@ -149,15 +149,14 @@ def _build_gated_delta_net(q, k, v, g, beta, state=None, *, state_out=None, out=
             fill(getattr(args, name), expect(of, [heads, dim_k] if per_channel else [heads], "[n_heads_v], dt_bias [head_dim_k] too "
                                              "for a gate per channel"), [0])
 
+    lines = [dim_v, dim_k] if state_layout == "vk" else [dim_k, dim_v]
     if state is None:
         if any(one is not None for one in (state_out, state_src, state_dst)):
             raise ValueError("state_out, state_src and state_dst are given, but no state")
         if not call.context.device.shared_memory:
             raise TypeError(f"state is None; on {call.context!r} it has to be given")
-        lines = (dim_v, dim_k) if state_layout == "vk" else (dim_k, dim_v)
         state = np.empty((1, heads, *lines), np.float32)  # a place that is neither read nor written
         state_src = state_dst = np.full(n_seqs, NONE, np.int32)
-    lines = [dim_v, dim_k] if state_layout == "vk" else [dim_k, dim_v]
     for name, pool, rows, slots in (("state", state, "n_rows", "n_slots"), ("state_out", state_out, "n_rows_out", "n_slots_out")):
         if pool is None:
             continue
@@ -173,10 +172,10 @@ def _build_gated_delta_net(q, k, v, g, beta, state=None, *, state_out=None, out=
     call.map("state_src", state_src, [n_seqs], "[n_seqs]")
     if state_dst is not None:
         per_sequence = np.ndim(state_dst) if not isinstance(state_dst, DeviceArray) else len(state_dst.shape)
-        of = call.map("state_dst", state_dst, [n_seqs] + [None] * (per_sequence - 1), "[n_seqs], or [n_seqs][n_snapshots]")
-        args.n_snapshots = of.shape[1] if per_sequence == 2 else 1
-        if per_sequence == 2 and not args.n_snapshots:
-            raise ValueError(f"state_dst has shape {list(of.shape)}; it needs at least one snapshot")
+        dst = call.map("state_dst", state_dst, [n_seqs] + [None] * (per_sequence - 1), "[n_seqs], or [n_seqs][n_snapshots]")
+        args.n_snapshots = dst.shape[1] if dst and per_sequence == 2 else 1
+        if not args.n_snapshots:
+            raise ValueError(f"state_dst has shape [{n_seqs}, 0]; it needs at least one snapshot")
     call.members(members)
     return call
 
@@ -358,7 +357,7 @@ def set_rows(dst, index, src, *, uint16: Optional[str] = None, context: Optional
     return _build_set_rows(dst, index, src, uint16=uint16, context=context, **members).run(stream)
 
 
-_BUILDERS = {gated_delta_net: _build_gated_delta_net, ssm_conv: _build_ssm_conv, set_rows: _build_set_rows}
+_BUILDERS: Dict[Callable, Callable[..., _Call]] = {gated_delta_net: _build_gated_delta_net, ssm_conv: _build_ssm_conv, set_rows: _build_set_rows}
 
 
 def capability(kernel: Callable, *args, **named) -> Capability:

@@ -4,6 +4,7 @@ from __future__ import annotations
 import ctypes as C
 import pathlib
 import sys
+from typing import Any, Dict, Tuple
 
 from . import _abi as abi
 
@@ -91,7 +92,7 @@ def _load() -> C.CDLL:
     context, pointer = C.c_void_p, C.c_void_p
     info = {"backend": abi.gdn_backend_info, "device": abi.gdn_device_info, "implementation": abi.gdn_implementation_info}
     span = C.POINTER(abi.gdn_span)
-    signatures = {
+    signatures: Dict[str, Tuple[Any, ...]] = {
         "gdn_last_error": (C.c_char_p,),
         "gdn_status_name": (C.c_char_p, C.c_int32),
         "gdn_version": (C.c_uint32,),

@@ -101,7 +101,7 @@ def strided(name, data, shape, strides, code, owner) -> View:
 def view(name: str, operand, context: Context, written: bool = False, uint16: Optional[str] = None) -> View:
     """An operand's memory. Errors: TypeError, ValueError."""
     if isinstance(operand, View):
-        return operand._replace(name=name)
+        return operand
     if isinstance(operand, DeviceArray):
         if operand.context is not context:
             raise ValueError(f"{name} is of {operand.context!r}; the call is on {context!r}")

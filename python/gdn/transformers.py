@@ -42,8 +42,8 @@ def _update(hidden_states, conv_state, weight, bias=None, activation=None):
     return causal_conv1d_update(hidden_states, conv_state, weight, bias, activation)
 
 
-_OURS = {"torch_chunk_gated_delta_rule": _chunk, "torch_recurrent_gated_delta_rule": _recurrent, "causal_conv1d_fn": _conv,
-         "causal_conv1d_update": _update}
+_OURS: Dict[str, Callable] = {"torch_chunk_gated_delta_rule": _chunk, "torch_recurrent_gated_delta_rule": _recurrent,
+                              "causal_conv1d_fn": _conv, "causal_conv1d_update": _update}
 _lock = threading.Lock()
 _replaced: Dict[Tuple[str, str], Tuple[Any, Callable, Callable]] = {}  # (model, name): module, what was there, what is there now
 

@@ -178,7 +178,7 @@ class Contexts(unittest.TestCase):
         state = np.zeros((2, 2, 32, 32), np.float32)
         out = gdn.gated_delta_net(*operands, state)
         for device in devices:
-            with self.subTest(device=device.name), gdn.Context(device.backend, device.index) as context:
+            with self.subTest(device=device.name), gdn.Context(device.backend, device.number) as context:
                 with self.assertRaisesRegex(TypeError, "q is of type ndarray; on .* operands are arrays of the device"):
                     gdn.gated_delta_net(*operands, state, context=context)
                 held = context.array(np.zeros_like(state))

@@ -3,7 +3,7 @@ from __future__ import annotations
 
 import os
 import threading
-from typing import Dict, List, Optional, Tuple
+from typing import Any, Dict, List, Optional, Tuple
 
 import torch
 from torch import Tensor
@@ -42,7 +42,7 @@ if hasattr(os, "register_at_fork"):
     os.register_at_fork(after_in_child=_unlock_in_child)
 
 
-def view(tensor: Tensor, name: str = "") -> View:
+def view(tensor: Tensor, name: str) -> View:
     """A tensor as an operand; copied where the library cannot read it as it lies."""
     if tensor.dtype not in _CODES:
         raise TypeError(f"{name} has dtype {tensor.dtype}; torch.float32, torch.float16 and torch.bfloat16 are allowed")
@@ -84,21 +84,27 @@ def gated_delta_net(q: Tensor, k: Tensor, v: Tensor, g: Tensor, beta: Tensor, in
         raise ValueError(f"initial_state has shape {list(initial_state.shape)}; it must be {list(shape)}")
     out = torch.empty(v.shape, dtype=q.dtype)
     final = torch.empty(shape, dtype=torch.float32)
-    state = final if initial_state is None else initial_state.to(torch.float32)
-    operands = [x[0] if packed else x for x in (q, k, v, g, beta, out)]
-    gates = {} if a_log is None else {"g_form": "raw_a_log", "ssm_a": view(a_log.reshape(heads)),
-                                      "dt_bias": None if dt_bias is None else rows(dt_bias.reshape(g.shape[2:]), "dt_bias")}
-    norm = {"qk_norm": "add", "qk_norm_eps": 1e-6} if qk_norm else {}
-    gdn.gated_delta_net(*(rows(x, "") for x in operands[:3]), rows(operands[3], "") if g.dim() == 4 else view(operands[3]),
-                        view(operands[4]), rows(state, "initial_state"), state_out=None if state is final else view(final),
-                        out=view(operands[5]), seq_start=_starts(cu_seqlens), state_src=[gdn.NONE] * n if state is final else None,
-                        scale=scale, head_map=head_map, state_layout="vk" if state_v_first else "kv",
-                        beta_form="logit" if beta_logit else "plain", beta_factor=beta_factor, context=context(), **gates, **norm)
-    _copy_of_empty(final, initial_state, cu_seqlens, operands[0])
+    one = [x[0] if packed else x for x in (q, k, v, g, beta, out)]  # one sequence after another, or an axis of them
+    named: Dict[str, Any] = {} if a_log is None else {"g_form": "raw_a_log", "ssm_a": view(a_log.reshape(heads), "a_log")}
+    if a_log is not None and dt_bias is not None:
+        named["dt_bias"] = rows(dt_bias.reshape(g.shape[2:]), "dt_bias")
+    if qk_norm:
+        named.update(qk_norm="add", qk_norm_eps=1e-6)
+    if initial_state is None:
+        named["state_src"] = [gdn.NONE] * n
+    else:
+        named["state_out"] = view(final, "final_state")
+    gdn.gated_delta_net(rows(one[0], "q"), rows(one[1], "k"), rows(one[2], "v"),
+                        rows(one[3], "g") if g.dim() == 4 else view(one[3], "g"), view(one[4], "beta"),
+                        view(final, "final_state") if initial_state is None else rows(initial_state.to(torch.float32), "initial_state"),
+                        out=view(one[5], "out"), seq_start=_starts(cu_seqlens), scale=scale, head_map=head_map,
+                        state_layout="vk" if state_v_first else "kv", beta_form="logit" if beta_logit else "plain",
+                        beta_factor=beta_factor, context=context(), **named)
+    _keep_states_of_empty(final, initial_state, cu_seqlens, q)
     return out, final
 
 
-def _copy_of_empty(final: Tensor, initial_state: Optional[Tensor], cu_seqlens: Optional[Tensor], q: Tensor) -> None:
+def _keep_states_of_empty(final: Tensor, initial_state: Optional[Tensor], cu_seqlens: Optional[Tensor], q: Tensor) -> None:
     """Sequences without tokens write nothing: their state is what it was."""
     if cu_seqlens is not None:
         empty = cu_seqlens[1:] == cu_seqlens[:-1]
@@ -130,11 +136,11 @@ def ssm_conv(x: Tensor, weight: Tensor, bias: Optional[Tensor] = None, initial_s
     if initial_states is not None and tuple(initial_states.shape) != (n, before, x.shape[2]):
         raise ValueError(f"initial_states has shape {list(initial_states.shape)}; it must be {[n, before, x.shape[2]]}")
     out = torch.empty(x.shape, dtype=x.dtype)
-    history = {}
+    history: Dict[str, Any] = {}
     if initial_states is not None and before:  # as if they were the first tokens of all
         history = {"history": rows(initial_states, "initial_states"), "position": [before] * n, "history_dst": [gdn.NONE] * n}
-    gdn.ssm_conv(rows(x[0] if packed else x, "x"), view(weight), None if bias is None else rows(bias, "bias"),
-                 out=view(out[0] if packed else out), silu=silu, seq_start=_starts(cu_seqlens), context=context(), **history)
+    gdn.ssm_conv(rows(x[0] if packed else x, "x"), view(weight, "weight"), None if bias is None else rows(bias, "bias"),
+                 out=view(out[0] if packed else out, "out"), silu=silu, seq_start=_starts(cu_seqlens), context=context(), **history)
     return out
 
 

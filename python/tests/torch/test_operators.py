@@ -9,6 +9,7 @@ import numpy as np
 import torch
 import torch.nn.functional as F
 
+import gdn
 import gdn.torch as G
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1]))
@@ -184,6 +185,22 @@ class Rule(unittest.TestCase):
             finally:
                 os._exit(status)
         self.assertEqual(os.waitpid(child, 0)[1], 0)
+
+
+class Arrays(unittest.TestCase):
+    def test_tensors_in_the_functions_for_arrays(self):
+        """By DLPack, as they lie, also bfloat16, which NumPy does not take that way."""
+        wide = torch.randn(2, 6, 40).bfloat16()
+        x, weight, out = wide[..., 8:24], torch.randn(16, 4).bfloat16(), torch.zeros(2, 6, 16, dtype=torch.bfloat16)
+        self.assertIs(gdn.ssm_conv(x, weight, out=out), out)
+        self.assertTrue(same(out, G.ssm_conv(x, weight)))
+        ops = operands(10, 1, 5, 1, 2, 32, 32)
+        state = torch.zeros(1, 2, 32, 32)
+        got = gdn.gated_delta_net(*ops, state, state_layout="kv", out=torch.empty(1, 5, 2, 32))
+        want, final = G.chunk_gated_delta_rule(*ops, output_final_state=True)
+        self.assertTrue(same(got, want) and same(state, final))
+        with self.assertRaisesRegex(TypeError, "int32 is|has dtype int32|dtype int32; allowed"):
+            gdn.ssm_conv(x.int(), weight)
 
 
 class Documents(unittest.TestCase):
