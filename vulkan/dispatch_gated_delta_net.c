@@ -42,11 +42,11 @@ static uint32_t width_of_loads(const gdn_vk_device *dev, const gdn_gpu_device *g
     return bits % 16 ? 0 : 1;
 }
 
-/* The shader's constants NB, SHAPE and WIDE. The head sizes of models, 64, 128 and 256, get pipelines of their own
- * where their operands are aligned; all else shares a general one (NB = 0), since a driver takes seconds for each. */
+/* The shader's constants NB, SHAPE and WIDE. Multiples of 32, aligned, get pipelines of their own; every other head
+ * size, and operands that are not aligned, share a general one (NB = 0), since a driver takes seconds for each. */
 static void specialize(const gdn_vk_device *dev, const problem_t *p, uint32_t width, gdn_plan *plan)
 {
-    const int general = (p->head_dim_k != 64 && p->head_dim_k != 128 && p->head_dim_k != 256) || !width;
+    const int general = p->head_dim_k % 32 || !width;
     const int narrow = general ? dev->traits.storage16 : is_narrow(p);
     plan->variant = general;
     plan->constants[0] = lanes(dev);
