@@ -299,13 +299,13 @@ template <class X> GDN_INLINE void gated_delta_net_rows(const gdn_gpu_gated_delt
             store_element(at.out, o, out_type);
         at.out += p.result.token;
 
-        // 7: snapshot, r tokens before the newest, and checkpoint
-#pragma unroll 1
-        for (int kept = 0; kept < (p.checkpoint_interval ? 2 : 1); kept++) {
-            const int dst = kept ? checkpoint_of(p, w, t) : snapshot_of(p, w, t);
-            if (dst >= 0)
-                store_state<X>(p, w, dst, S);
-        }
+        // 7: snapshot, r tokens before the newest, and checkpoint. Two stores: a loop for both spilled registers
+        int dst = snapshot_of(p, w, t);
+        if (dst >= 0)
+            store_state<X>(p, w, dst, S);
+        dst = p.checkpoint_interval ? checkpoint_of(p, w, t) : GDN_MAP_NONE;
+        if (dst >= 0)
+            store_state<X>(p, w, dst, S);
     }
 }
 
