@@ -44,10 +44,10 @@ set(CPACK_DEBIAN_ENABLE_COMPONENT_DEPENDS ON)
 set(CPACK_DEBIAN_PACKAGE_CONTROL_STRICT_PERMISSION ON)
 set(CPACK_DEBIAN_PACKAGE_SOURCE libgdn)
 list(JOIN GDN_KERNELS ", " gdn_kernel_names)
-set(gdn_description "libgdn computes ${gdn_kernel_names}: the kernels
-of language models such as Qwen3-Next that general tensor libraries lack, over a recurrent
-state with snapshots, with the same bits on every backend and however the work
-is cut.")
+set(gdn_description "libgdn computes ${gdn_kernel_names}:
+the kernels of language models such as Qwen3-Next that general tensor libraries
+lack, over a recurrent state with snapshots, with the same bits on every
+backend and however the work is cut.")
 set(CPACK_DEBIAN_RUNTIME_PACKAGE_NAME "libgdn${header_ABI_VERSION}")
 set(CPACK_DEBIAN_RUNTIME_PACKAGE_SECTION libs)
 set(CPACK_GDN_RUNTIME_MULTI_ARCH same)

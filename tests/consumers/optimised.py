@@ -40,7 +40,8 @@ def levels(args, options):
     for command in commands:
         found = re.findall(r"(?:^| )(-O\S*)", command["command"])
         files[pathlib.Path(command["file"]).resolve()].append(found[-1] if found else "-O0")
-    own = {path.relative_to(ROOT): have for path, have in files.items() if HERE not in path.parents}
+    made = pathlib.Path(folder, "gdn").resolve()  # where the build makes sources of its own
+    own = {path.relative_to(made if made in path.parents else ROOT): have for path, have in files.items() if HERE not in path.parents}
     return own, [str(path) for path in own if path.parts[0] in ("cuda", "vulkan", "metal")]
 
 
