@@ -25,7 +25,7 @@ static uint64_t sizes[PARTS];
 static void put_part(int at, const part_spec *s)
 {
     const uint64_t ne[] = { 3 };
-    char name[8];
+    char name[16];
     build_header(&build, (uint64_t)s->n_tensors,
                  (uint64_t)((s->no != ABSENT) + (s->count != ABSENT) + (s->total != ABSENT) + (s->key != NULL)));
     if (s->no != ABSENT) build_key_number(&build, "split.no", RT_GGUF_U16, (uint64_t)s->no);
@@ -66,7 +66,7 @@ static void test_good(void)
 {
     rt_gguf *f;
     rt_string text;
-    char name[8];
+    char name[16];
     put_good();
     EXPECT(!open_parts(PARTS, NULL, &f) && rt_gguf_n_tensors(f) == 3 &&
                rt_gguf_bytes(f) == sizes[0] + sizes[1] + sizes[2],
