@@ -27,11 +27,12 @@ static gdn_status check_header(const rt_memory *m, int32_t seq, const unsigned c
     if (sum != rt_save_checksum(bytes, n - 8))
         return bad("the checksum is wrong: the saved state is damaged");
     /* with or without the draft head's part, whatever this memory has */
+    if (h->has_draft != 0 && h->has_draft != 1)
+        return bad("the state was saved with another model");
     const uint64_t hidden = h->has_draft ? rt_save_hidden_bytes(m) : 0;
     if (h->fingerprint != m->model->fingerprint || h->state_bytes != m->state_bytes ||
         h->column_bytes != m->column_bytes || h->hidden_bytes != hidden || h->kernel != m->kernel ||
-        h->n_recurrent != m->n_recurrent || h->n_attention != m->n_attention - m->has_draft + h->has_draft ||
-        (h->has_draft != 0 && h->has_draft != 1))
+        h->n_recurrent != m->n_recurrent || h->n_attention != m->n_attention - m->has_draft + h->has_draft)
         return bad("the state was saved with another model");
     if (h->kv_type != m->kv_type || h->kv_bytes != m->kv_bytes)
         return bad("the state was saved with another type of KV cells");

@@ -6,6 +6,7 @@
  *
  * Linked with --wrap=gdn_gated_delta_net, so that launches fail on request, and with --wrap of payoff's answers, which
  * depend on time otherwise. */
+#include <stdlib.h>
 #include <string.h>
 
 #include "engine_fixture.h"
@@ -324,10 +325,13 @@ int main(int argc, char **argv)
     static const char *const names[] = { "fixtures/tiny-qwen35.gguf", "fixtures/tiny-qwen3next.gguf",
                                          "../../models/kjv-small-q8_0.gguf" };
     REQUIRE(argc >= 2);
-    for (size_t i = 0; i < sizeof names / sizeof names[0]; i++) {
+    const size_t all = sizeof names / sizeof names[0], n = argc > 2 ? strtoul(argv[2], NULL, 10) : all;
+    REQUIRE(n >= 1 && n <= all);
+    for (size_t i = 0; i < n; i++) {
         rt_model *model = fixture_model(argv[1], names[i]);
         const char *name = strrchr(names[i], '/') + 1;
-        small_pools(model, name, i ? 1 : 0, i ? 2 : 3); /* one with every type of cells, others in F16, as gdn run */
+        /* one with every type of cells, others in F16, as gdn run */
+        small_pools(model, name, i || n < all ? 1 : 0, i || n < all ? 2 : 3);
         if (i < 2) failures(model, name);
         if (i == 0) ends(model);
         if (i == 2) declined(model);
