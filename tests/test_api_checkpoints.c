@@ -93,6 +93,8 @@ static void entries(void **state)
     /* The default targets are all of the first two rows. */
     REFUSED(delta_fixture, states(1, 2); d->state_dst.data = NULL; MAP(map, 4, 1, 5, GDN_NONE),
             "is 1, which another entry writes too");
+    REFUSED(delta_fixture, states(1, 2); d->state_src.data = d->state_dst.data = NULL; MAP(map, 4, 1, 5, GDN_NONE),
+            "is 1, which another entry writes too");
     REFUSED(conv_fixture, histories(1, 2); rows[2] = 3, "history_checkpoint[1][0] is 3; 0 to 2 and GDN_NONE");
     REFUSED(conv_fixture, histories(1, 2); rows[1] = 2, "history_checkpoint[0][1] is 2, which another entry writes");
     REFUSED(conv_fixture, histories(1, 2); rows[0] = 0, "is 0, which another entry writes too");
