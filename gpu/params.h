@@ -37,14 +37,14 @@
 #define GDN_GPU_BAD_HISTORY_CHECKPOINT 8
 #define GDN_GPU_BAD_WORDS 9
 
-/* Element types, as GDN_F32 ... in gdn/gdn.h, which kernels do not include. */
+/* Element types, as GDN_F32 ... in gdn/base.h, which kernels do not include. */
 #define GDN_GPU_F32 0
 #define GDN_GPU_F16 1
 #define GDN_GPU_BF16 2
 #define GDN_GPU_Q8_0 3
 #define GDN_GPU_I64 5
 
-/* What g and beta hold, as GDN_G_LOG ... and GDN_BETA_PLAIN ... in gdn/gdn.h. */
+/* What g and beta hold, as GDN_G_LOG ... and GDN_BETA_PLAIN ... in gdn/gated_delta_net.h. */
 #define GDN_GPU_G_LOG 0
 #define GDN_GPU_G_LINEAR 1
 #define GDN_GPU_G_RAW 2

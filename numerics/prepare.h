@@ -5,7 +5,7 @@
 
 #include "numerics/elementary.h"
 
-/* What a head's q or k is multiplied by, `sum` being dot32(x, x). Both norms of gdn/gdn.h are this one function:
+/* What a head's q or k is multiplied by, `sum` being dot32(x, x). Both norms of gated_delta_net are this one function:
  * GDN_NORM_ADD with add = eps, most = inf; GDN_NORM_CLAMP with add = 0, most = 1 / eps. A NaN stays one. */
 GDN_ELEMENTARY_FUNCTION float gdn_norm_factor(float sum, float add, float most)
 {

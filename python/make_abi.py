@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
-"""Write the C interface down for ctypes: the structs and constants of include/gdn/gdn.h as a Python module.
+"""Write the C interface down for ctypes: the structs and constants of include/gdn/ as a Python module.
 
-    make_abi.py GDN_H OUT
+    make_abi.py INCLUDE OUT     INCLUDE has gdn/gdn.h
 
 Part of building the package, so that structs which grow are never described by hand; python/tests/test_abi.py holds the
 result against offsets that a C compiler gave. Needs the standard library only.
@@ -79,10 +79,28 @@ def module(text):
     return "\n".join(lines) + "\n"
 
 
+def interface(include):
+    """gdn/gdn.h with what it includes, each header once and behind those that it needs."""
+    texts = {}
+
+    def read(name):
+        if name in texts:
+            return
+        texts[name] = ""
+        text = (include / name).read_text(encoding="utf-8")
+        for needed in re.findall(r'^#include "(gdn/\w+\.h)"', text, flags=re.M):
+            read(needed)
+        del texts[name]  # to stand behind them
+        texts[name] = text
+
+    read("gdn/gdn.h")
+    return "\n".join(texts.values())
+
+
 def main():
     if len(sys.argv) != 3:
         sys.exit(__doc__)
-    pathlib.Path(sys.argv[2]).write_text(module(pathlib.Path(sys.argv[1]).read_text(encoding="utf-8")), encoding="utf-8")
+    pathlib.Path(sys.argv[2]).write_text(module(interface(pathlib.Path(sys.argv[1]))), encoding="utf-8")
 
 
 if __name__ == "__main__":

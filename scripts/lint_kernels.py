@@ -67,16 +67,17 @@ def tracked(root):
 
 
 def check_kernels(root):
-    header = (root / "include/gdn/gdn.h").read_text()
     found = kernels(root)
     if not found:
         yield f"{REGISTRY}: no kernels"
     if [int(number) for _, number, _ in found] != list(range(len(found))):
         yield f"{REGISTRY}: the numbers are not 0, 1, 2, ..."
     for stem, _, _ in found:
+        path = root / f"include/gdn/{stem}.h"
+        header = path.read_text() if path.is_file() else ""
         for text in (f"gdn_{stem}(", f"gdn_{stem}_query(", f"}} gdn_{stem}_args;"):
             if text not in header:
-                yield f"{stem}: include/gdn/gdn.h has no {text.rstrip('(;').lstrip('} ')}"
+                yield f"{stem}: include/gdn/{stem}.h has no {text.rstrip('(;').lstrip('} ')}"
         need = [f"core/{stem}.c", f"reference/{stem}.c", f"tools/check/{stem}.c", f"bench/{stem}.c",
                 f"docs/kernels/{stem}.md"]
         need += [path.format(stem) for backend, path in BACKENDS.items() if (root / backend / "sources.cmake").exists()]
@@ -178,7 +179,7 @@ def breakages(root):
         for path in (r / "cpu").glob(f"{stem}*.inc.h"):
             path.unlink()
     yield f"without cpu/{stem}*.inc.h", remove_templates, f"cpu/{stem}.inc.h"
-    yield replace("include/gdn/gdn.h", f"gdn_{stem}_query(", f"gdn_{stem}_ask(", f"gdn_{stem}_query")
+    yield replace(f"include/gdn/{stem}.h", f"gdn_{stem}_query(", f"gdn_{stem}_ask(", f"gdn_{stem}_query")
     yield replace(REGISTRY, f"GDN_KERNEL({stem}, 0", f"GDN_KERNEL({stem}, 7", "numbers")
     yield replace(INDEX, stem, "other", INDEX)
     yield append(REGISTRY, 'GDN_KERNEL(new_kernel, 3, "not there")\n', "new_kernel: core/new_kernel.c is missing")

@@ -1,4 +1,4 @@
-"""The kernels on arrays. gdn.h, sections 8 to 10, has the formulas; what stands here is how arguments become operands."""
+"""The kernels on arrays. The library's headers, sections 8 to 10, have the formulas; what stands here is how arguments become operands."""
 from __future__ import annotations
 
 from typing import Any, Callable, Dict, Optional

@@ -7,7 +7,7 @@
 
 #include "environment.h"
 
-/* What include/gdn/gdn.h says of a task, and a third for the thread itself; sanitizers take more. */
+/* What include/gdn/base.h says of a task, and a third for the thread itself; sanitizers take more. */
 #if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
 enum { STACK_BYTES = 0 };
 #elif defined(__has_feature)

@@ -68,7 +68,7 @@ typedef struct check_kernel {
     gdn_status (*run)(gdn_context *ctx, const void *args, gdn_stream stream);
     void       (*build)(struct check_case *c, const union check_spec *spec, check_rng *rng);
     /* Everything that a call with valid arguments, in memory that the host can read, may write, and all of which a
-     * kernel does write unless it is there already. From the words of include/gdn/gdn.h, and not from core/. Returns
+     * kernel does write unless it is there already. From the words of include/gdn/, and not from core/. Returns
      * NULL, or the name of a map with an entry that is out of range or not readable; then what was said is not all. */
     const char *(*writes)(const void *args, const check_writes *writes);
 } check_kernel;

@@ -1,0 +1,296 @@
+/* What all kernels have in common: status and errors, versions, devices, contexts, memory, operands. Sections 2 to 7 of
+ * the manual that begins in gdn.h, which is what programs include. */
+#ifndef GDN_BASE_H
+#define GDN_BASE_H
+
+#include <stdint.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+#if defined(_WIN32) && defined(GDN_BUILD_SHARED)
+#  define GDN_API __declspec(dllexport)
+#elif defined(_WIN32) && defined(GDN_USE_SHARED)
+#  define GDN_API __declspec(dllimport)
+#elif !defined(_WIN32) && defined(__GNUC__)
+#  define GDN_API __attribute__((visibility("default")))
+#else
+#  define GDN_API
+#endif
+
+/* What a struct that begins with `size` is declared with: its size, and zeros. In C a list of initialisers, so
+ * that it does for objects with static storage too; in C++ an expression. */
+#ifdef __cplusplus
+#  define GDN_INIT(type) (::gdn_initialised<type>())
+extern "C++" { /* templates have no C linkage */
+template <class type> inline type gdn_initialised()
+{
+    type object = type();
+    object.size = static_cast<uint32_t>(sizeof object);
+    return object;
+}
+}
+#else
+#  define GDN_INIT(type) { .size = (uint32_t)sizeof(type) }
+#endif
+
+/* ---- 2  Status and errors ---------------------------------------------------------------------- */
+
+/* What every function that can fail returns. The values are pinned: they never change meaning. */
+typedef int32_t gdn_status;
+enum {
+    GDN_OK               = 0,
+    GDN_INVALID_ARGUMENT = 1, /* an argument is outside what its documentation allows                */
+    GDN_UNSUPPORTED      = 2, /* valid, but this backend or device cannot do it                      */
+    GDN_OUT_OF_MEMORY    = 3, /* host or device memory ran out                                       */
+    GDN_NOT_FOUND        = 4, /* no such backend, device or implementation                           */
+    GDN_UNAVAILABLE      = 5, /* the driver or loader of the backend is missing on this machine      */
+    GDN_DEVICE_LOST      = 6, /* the device failed; the context can only be destroyed                */
+    GDN_TIMEOUT          = 7, /* a bounded wait ran out                                              */
+    GDN_BAD_MAP          = 8, /* found on a device after launch: a map held a value out of range     */
+    GDN_INTERNAL         = 9  /* a driver call failed in a way it should not; the text has details   */
+};
+
+/* The text of the last failure on the calling thread: names the argument, what was given and what is
+ * allowed. Never NULL; "" when nothing has failed. Valid until the thread's next failing call. */
+GDN_API const char *gdn_last_error(void);
+
+/* "GDN_OK", "GDN_INVALID_ARGUMENT", ... for any value; "unknown status" for others. Static storage. */
+GDN_API const char *gdn_status_name(gdn_status status);
+
+/* ---- 3  Versions ------------------------------------------------------------------------------- */
+
+#define GDN_VERSION_MAJOR 0
+#define GDN_VERSION_MINOR 1
+#define GDN_VERSION_PATCH 0
+#define GDN_ABI_VERSION   0 /* the shared library's SOVERSION; grows when a built program would break */
+
+/* Release of the library that is loaded: major << 16 | minor << 8 | patch. */
+GDN_API uint32_t gdn_version(void);
+/* GDN_ABI_VERSION of the library that is loaded. */
+GDN_API uint32_t gdn_abi_version(void);
+
+/* ---- 4  Backends, devices and implementations --------------------------------------------------- */
+
+/* A backend has devices, and a device has implementations, listed best first: the instruction sets of
+ * a CPU, or the pipelines of a GPU with hardware fma and with software fma. The lists can be walked
+ * without a context; that is what `gdn info` prints. Values are pinned. */
+enum {
+    GDN_BACKEND_CPU       = 0, /* SIMD on the host, with threads of its own or the caller's          */
+    GDN_BACKEND_REFERENCE = 1, /* the scalar specification, one thread; slow and always right        */
+    GDN_BACKEND_CUDA      = 2,
+    GDN_BACKEND_VULKAN    = 3,
+    GDN_BACKEND_METAL     = 4,
+    GDN_BACKEND_COUNT     = 5
+};
+
+#define GDN_NAME_MAX   64  /* bytes of a name, with its terminating zero   */
+#define GDN_REASON_MAX 192 /* bytes of a reason, with its terminating zero */
+
+typedef struct gdn_backend_info {
+    uint32_t size;
+    uint32_t backend;
+    int32_t  built;                  /* 1: this build of the library contains the backend            */
+    int32_t  available;              /* 1: it has at least one device on this machine                */
+    uint32_t n_devices;
+    uint32_t reserved;
+    char     name[GDN_NAME_MAX];     /* "cpu", "reference", "cuda", "vulkan", "metal"                */
+    char     reason[GDN_REASON_MAX]; /* why it is not available, or ""                               */
+} gdn_backend_info;
+
+typedef struct gdn_device_info {
+    uint32_t size;
+    uint32_t backend;
+    uint32_t device;
+    uint32_t n_implementations;
+    int32_t  emulated;               /* 1: runs on an emulator, not on the hardware it is named for  */
+    int32_t  shared_memory;          /* 1: spans are host addresses that the host may read and write */
+    uint64_t memory_bytes;           /* memory of the device, 0 = unknown                            */
+    char     name[GDN_NAME_MAX * 2]; /* the device's own name for itself                             */
+} gdn_device_info;
+
+typedef struct gdn_implementation_info {
+    uint32_t size;
+    int32_t  exact;                  /* 1: all results are the reference's bits, subnormals included */
+    char     name[GDN_NAME_MAX];     /* "avx512", "avx2", "neon", "scalar", "fma", "soft-fma", ...   */
+    char     reason[GDN_REASON_MAX]; /* why it is not exact, or ""                                   */
+} gdn_implementation_info;
+
+/* Describe a backend, one of its devices, or one implementation of a device (0 is the best one).
+ * GDN_NOT_FOUND beyond the end of a list. Thread-safe. */
+GDN_API gdn_status gdn_backend_describe(uint32_t backend, gdn_backend_info *info);
+GDN_API gdn_status gdn_device_describe(uint32_t backend, uint32_t device, gdn_device_info *info);
+GDN_API gdn_status gdn_implementation_describe(uint32_t backend, uint32_t device, uint32_t index,
+                                               gdn_implementation_info *info);
+
+/* ---- 5  Contexts ------------------------------------------------------------------------------- */
+
+typedef struct gdn_context gdn_context; /* opaque: one device of one backend, ready to run */
+
+/* Callbacks return to their caller: to leave one by longjmp() or by an exception is undefined, because memory,
+ * locks and the floating-point mode are then not what they were. They may call the library, but not with the
+ * context that calls them. */
+
+/* Levels of the log callback. */
+enum { GDN_LOG_ERROR = 1, GDN_LOG_WARNING = 2, GDN_LOG_INFO = 3, GDN_LOG_DEBUG = 4 };
+
+/* Receives one line without a newline. May be called from any thread that uses the context. */
+typedef void (*gdn_log_fn)(void *user, int32_t level, const char *message);
+
+/* The caller's threads. Must call task(arg, i) exactly once for every i in [0, n), on any threads and in any order,
+ * and return when all calls have returned. Tasks do not wait for each other, so running them one after another on the
+ * calling thread is correct too. Results never depend on it. A task takes up to 96 KiB of the thread's stack. */
+typedef void (*gdn_task_fn)(void *arg, int32_t index);
+typedef void (*gdn_parallel_for_fn)(void *user, int32_t n, gdn_task_fn task, void *arg);
+
+/* The caller's host allocator: memory aligned to `alignment` (a power of two), or NULL. Used at
+ * creation, at destruction, and by gdn_buffer_create() and gdn_buffer_destroy(). */
+typedef void *(*gdn_alloc_fn)(void *user, uint64_t bytes, uint64_t alignment);
+typedef void (*gdn_free_fn)(void *user, void *memory);
+
+typedef struct gdn_context_desc {
+    uint32_t            size;
+    uint32_t            backend;        /* GDN_BACKEND_*, default the CPU                            */
+    uint32_t            device;         /* index among the backend's devices                         */
+    uint32_t            n_threads;      /* CPU: most threads for one call; 0 = see "Threads" below   */
+    const char         *implementation; /* a name from gdn_implementation_describe(); NULL = best    */
+    gdn_parallel_for_fn parallel_for;   /* CPU: the caller's threads; NULL = the context's own       */
+    void               *parallel_user;
+    gdn_log_fn          log;            /* NULL = silent, but for GDN_LOG                            */
+    void               *log_user;
+    gdn_alloc_fn        alloc;          /* NULL = the C library's; alloc and free go together        */
+    gdn_free_fn         free;
+    void               *alloc_user;
+    uint64_t            timeout_ns;     /* GPU: longest wait in one call; 0 = 10 seconds, an hour on software devices */
+    const void         *native;         /* GPU: the caller's own device, see the backend's header    */
+} gdn_context_desc;
+
+/* Threads: a context on the CPU starts n_threads - 1 of its own when it is created and joins them when it
+ * is destroyed. n_threads 0 means the environment's GDN_NUM_THREADS if that is a number from 1 to 4096,
+ * otherwise one per processor that the process may use. Where the system gives fewer threads, or none,
+ * calls take longer. In a forked child a context from before the fork has no threads and runs on the
+ * calling one; create a new context there for more. (A library built with OpenMP: docs/building.md.) */
+
+/* Create a context. On failure *ctx is NULL and nothing is left behind.
+ * Thread-safe. Errors: INVALID_ARGUMENT, NOT_FOUND, UNAVAILABLE, OUT_OF_MEMORY.
+ *
+ * What the description leaves open, the program's user may say in the environment, which is read here and at
+ * no other time, and not at all in setuid programs. Empty is not set; a value that is not allowed is an error.
+ *   GDN_LOG             error, warning, info or debug: where desc->log is NULL, lines up to that go to standard error.
+ *   GDN_IMPLEMENTATION  a name for desc->implementation where that is NULL, such as scalar; or with a backend
+ *                       in front, as in cpu:avx2, which leaves contexts of the other backends alone. */
+GDN_API gdn_status gdn_context_create(const gdn_context_desc *desc, gdn_context **ctx);
+
+/* Destroy a context; NULL is allowed. Nothing of it may be in use. */
+GDN_API void gdn_context_destroy(gdn_context *ctx);
+
+/* Describe the device, and the implementation, that a context runs on. Either may be NULL. */
+GDN_API gdn_status gdn_context_describe(const gdn_context *ctx, gdn_device_info *device,
+                                        gdn_implementation_info *implementation);
+
+/* A queue of the backend: a CUstream, a VkCommandBuffer to record into, an id<MTLCommandBuffer>.
+ * NULL is the context's own queue. On the CPU and the reference it must be NULL: calls there return
+ * when the work is done. Elsewhere they return when it is queued. */
+typedef void *gdn_stream;
+
+/* Wait, for the context's timeout at most, until everything on `stream` is done, and report the first
+ * failure that a device found since the last report (GDN_BAD_MAP, GDN_DEVICE_LOST, ...). */
+GDN_API gdn_status gdn_synchronize(gdn_context *ctx, gdn_stream stream);
+
+/* Report the first such failure without waiting; GDN_OK when there is none so far. Thread-safe. */
+GDN_API gdn_status gdn_poll(gdn_context *ctx);
+
+/* Thread-safety of a context: on the CPU and the reference, any number of threads may run kernels on
+ * one context at the same time, each with its own workspace. On a GPU backend a context belongs to one
+ * thread at a time; create one context per thread to submit from several. */
+
+/* ---- 6  Memory of a backend ---------------------------------------------------------------------- */
+
+/* Bytes that a backend's kernels can reach.
+ *   CPU, reference   data = host address
+ *   CUDA             data = device address (CUdeviceptr)
+ *   Vulkan, Metal    data = the buffer object (VkBuffer, id<MTLBuffer>), offset = where in it */
+typedef struct gdn_span {
+    void    *data;
+    uint64_t offset; /* bytes from data to the first element                                         */
+    uint64_t bytes;  /* bytes that may be accessed from there; 0 = not stated, the caller vouches    */
+} gdn_span;
+
+/* Helpers for programs that have no allocator of their own for the device; engines that have one pass
+ * their own memory. Alignment at least 64 bytes; contents undefined. read and write are synchronous and
+ * are ordered after everything on the context's own queue. On the CPU they are memcpy. */
+GDN_API gdn_status gdn_buffer_create(gdn_context *ctx, uint64_t bytes, gdn_span *span);
+GDN_API void       gdn_buffer_destroy(gdn_context *ctx, gdn_span *span); /* and zeroes *span */
+GDN_API gdn_status gdn_buffer_write(gdn_context *ctx, const gdn_span *span, uint64_t offset,
+                                    const void *source, uint64_t bytes);
+GDN_API gdn_status gdn_buffer_read(gdn_context *ctx, const gdn_span *span, uint64_t offset,
+                                   void *target, uint64_t bytes);
+
+/* ---- 7  Operands --------------------------------------------------------------------------------- */
+
+/* Element types. Values are pinned. */
+enum {
+    GDN_F32  = 0,
+    GDN_F16  = 1, /* IEEE binary16                                                                   */
+    GDN_BF16 = 2, /* the upper half of binary32                                                      */
+    GDN_Q8_0 = 3, /* blocks of 32: one binary16 scale, then 32 int8; 34 bytes                        */
+    GDN_I32  = 4,
+    GDN_I64  = 5
+};
+
+/* A tensor operand. The innermost axis is always contiguous; stride[] holds the byte strides of the
+ * axes outside it, outermost first, as each operand's documentation lists them; those it does not list
+ * must be 0. A stride of 0 means "packed": the extent of everything inside that axis. Strides are not
+ * negative and are multiples of the element's alignment (F32, I32: 4; F16, BF16, Q8_0: 2; I64: 8), to
+ * which the first element must be aligned; more alignment is not required, though 64 is fastest. */
+typedef struct gdn_tensor {
+    void    *data;   /* as in gdn_span; NULL = the operand is absent                                 */
+    uint64_t offset; /* as in gdn_span                                                               */
+    uint64_t bytes;  /* as in gdn_span                                                               */
+    int64_t  stride[4];
+    int32_t  dtype;  /* GDN_F32, ...                                                                 */
+    int32_t  reserved;
+} gdn_tensor;
+
+/* Ragged batches. Tokens of all sequences lie one after another on one token axis of n_tokens:
+ * sequence s owns the tokens seq_start[s] <= i < seq_start[s + 1], and may own none. Where a token
+ * operand's sequence stride is not 0, token t of sequence s is instead found at
+ * s * stride[sequence] + t * stride[token]; that expresses [n_seqs][...] tensors in any axis order.
+ *
+ * For example: sequences of 3, 1 and 5 tokens have seq_start { 0, 3, 4, 9 }, n_seqs 3 and n_tokens 9. The sequence
+ * stride stays 0, since the tokens of all sequences follow each other, also where operands are slices of one
+ * projection, of which section 8 has an example.
+ *
+ * Maps on a GPU are read when the kernel runs, from the device's memory. gdn_buffer_write() is synchronous; a
+ * program that decodes step after step orders the copy of its maps with the calls instead, and nothing waits:
+ *   CUDA    cuMemcpyHtoDAsync() from page-locked memory on the call's stream, or a kernel that computes them.
+ *   Vulkan  vkCmdUpdateBuffer() in front of the call in its command buffer, or host-visible memory.
+ *   Metal   the `contents` of a shared buffer, written before the command buffer is committed.
+ * gdn/cuda.h, gdn/vulkan.h and gdn/metal.h say more under "Maps". Whatever the host writes to, a map or what it
+ * is copied from, must not change before it has been read: keep as many as there are steps in flight. */
+
+/* Special entries of maps. The first call of a sequence has GDN_NONE in state_src and history_src, and position
+ * 0: what was left in its row is then not read, and nobody needs to clear it. */
+enum {
+    GDN_NONE = -1, /* state_src, history_src: start from zero.  *_dst, index: write nothing          */
+    GDN_SKIP = -2  /* state_src, history_src: the sequence is padding; nothing of it is read/written */
+};
+
+/* What a kernel's query function tells about a call with these arguments, without running it. */
+typedef struct gdn_capability {
+    uint32_t size;
+    int32_t  supported;                    /* 1: the call would run                                  */
+    int32_t  exact;                        /* 1: and give the reference's bits                       */
+    int32_t  emulated;                     /* 1: on an emulator of the device                        */
+    uint64_t workspace_bytes;              /* what args.workspace must hold, 64-byte aligned; or 0. With all else the
+                                              same it never shrinks where n_tokens, n_seqs, rows or batches grow, so
+                                              that the workspace of the largest call serves the smaller ones */
+    char     implementation[GDN_NAME_MAX]; /* which one would run, e.g. "avx512/columns"             */
+    char     reason[GDN_REASON_MAX];       /* why it is not supported or not exact, or ""            */
+} gdn_capability;
+
+#ifdef __cplusplus
+}
+#endif
+#endif /* GDN_BASE_H */

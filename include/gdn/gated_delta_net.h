@@ -1,0 +1,166 @@
+/* The gated delta rule over a recurrent state with snapshots. Section 8 of the manual that begins in gdn.h, which is
+ * what programs include. */
+#ifndef GDN_GATED_DELTA_NET_H
+#define GDN_GATED_DELTA_NET_H
+
+#include "gdn/base.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+/* ---- 8  gated_delta_net -------------------------------------------------------------------------- */
+
+/* Which key head kappa(h) value head h uses, with r = n_heads_v / n_heads_k. */
+enum {
+    GDN_HEADS_GROUPED = 0, /* h / r          HF transformers, Qwen3-Next GGUF                        */
+    GDN_HEADS_TILED   = 1  /* h % n_heads_k  ggml, Qwen3.5 GGUF                                      */
+};
+/* Shape of the gate. */
+enum {
+    GDN_GATE_SCALAR  = 0, /* one per token and head: gated delta net                                 */
+    GDN_GATE_CHANNEL = 1  /* one per token, head and key channel: Kimi delta attention (KDA)         */
+};
+/* Order of a head's state matrix. The bits of every element are the same in both. */
+enum {
+    GDN_STATE_VK = 0, /* [head_dim_v][head_dim_k], keys contiguous: ggml, vLLM, SGLang, FlashInfer   */
+    GDN_STATE_KV = 1  /* [head_dim_k][head_dim_v], values contiguous: HF transformers, FLA           */
+};
+/* How each head's q and k are normalised inside the call (l2 norm). */
+enum {
+    GDN_NORM_NONE  = 0, /* they come as the recurrence wants them                                    */
+    GDN_NORM_ADD   = 1, /* x / sqrt(sum x^2 + eps): FLA, HF transformers, vLLM (1e-6)                */
+    GDN_NORM_CLAMP = 2  /* x / max(sqrt(sum x^2), eps): ggml's l2_norm                               */
+};
+/* What g holds, x being an element of it. */
+enum {
+    GDN_G_LOG       = 0, /* the logarithm of the decay: a = exp(x)                                   */
+    GDN_G_LINEAR    = 1, /* the decay: a = x                                                         */
+    GDN_G_RAW       = 2, /* the projection: a = exp(ssm_a * softplus(x + dt_bias)), ssm_a -exp(A_log): GGUF files */
+    GDN_G_RAW_A_LOG = 3  /* the same, with A_log in ssm_a, as HF transformers and FLA have it        */
+};
+/* What beta holds, x being an element of it. */
+enum {
+    GDN_BETA_PLAIN = 0, /* beta_factor * x                                                           */
+    GDN_BETA_LOGIT = 1  /* the projection: beta_factor * sigmoid(x)                                  */
+};
+/*
+ * The gated delta rule, token by token, for every value head h of every sequence, in place of attention.
+ * With S the head's state (key x value), a = exp(g) unless g_form says otherwise, in the order docs/numerics.md fixes:
+ *
+ *     kv[j]   = a * sum_i S[i][j] k[i]              (GATE_CHANNEL: sum_i S[i][j] (a[i] k[i]))
+ *     d[j]    = beta * (v[j] - kv[j])
+ *     S[i][j] = k[i] * d[j] + a * S[i][j]           (GATE_CHANNEL: a[i])
+ *     out[j]  = scale * sum_i S[i][j] q[i]
+ *
+ * Operands, with their axes outermost first and the strides that apply to them:
+ *   q, k     [n_tokens][n_heads_k][head_dim_k]   F32 F16 BF16   stride: sequence, token, head
+ *            Models divide each head's q and k by its length (l2 norm): with a k much longer than 1 the states
+ *            grow without bound. qk_norm says how the call does it; GDN_NORM_NONE takes them as they are.
+ *   v        [n_tokens][n_heads_v][head_dim_v]   F32 F16 BF16   stride: sequence, token, head
+ *   g        [n_tokens][n_heads_v], or [..][head_dim_k] for GATE_CHANNEL; F32 F16 BF16; what g_form says, by
+ *            default the natural logarithm of the decay (usually <= 0)    stride: sequence, token, head
+ *   beta     [n_tokens][n_heads_v]               F32 F16 BF16; what beta_form says, by default the factor of
+ *            the delta itself                                    stride: sequence, token, head
+ *   ssm_a    [n_heads_v]                         F32 F16 BF16   stride: head.  GDN_G_RAW, GDN_G_RAW_A_LOG only
+ *   dt_bias  [n_heads_v], or [..][head_dim_k] for GATE_CHANNEL; F32 F16 BF16; stride: head. Optional; as ssm_a
+ *   out      [n_tokens][n_heads_v][head_dim_v]   F32 F16 BF16, rounded once; stride: sequence, token, head
+ *   state    [n_rows][n_slots][n_heads_v][line][contiguous]  F32   stride: row, slot, head, line
+ *            a pool of rows, each with n_slots snapshots; `line` is head_dim_v lines of head_dim_k for
+ *            STATE_VK and head_dim_k lines of head_dim_v for STATE_KV. Read and written.
+ *   state_out  as state, n_rows_out x n_slots_out: where states are written. Absent = state itself.
+ *
+ * Slices of one projection need no copies: with x = [n_tokens][2 * K + V] what ssm_conv gave for a layer with K =
+ * n_heads_k * head_dim_k key channels and V = n_heads_v * head_dim_v value channels,
+ *
+ *     const int64_t token = 4 * (2 * K + V);
+ *     args.q = (gdn_tensor){ .data = x, .stride = { 0, token } };
+ *     args.k = (gdn_tensor){ .data = x, .offset = 4 * K, .stride = { 0, token } };
+ *     args.v = (gdn_tensor){ .data = x, .offset = 8 * K, .stride = { 0, token } };
+ *
+ * and so with a projection [n_tokens][2 * n_heads_v] whose halves are beta and g. With qk_norm, g_form and beta_form
+ * a layer between its two projections is two calls, ssm_conv and this one.
+ *
+ * Maps, int32, in memory that the device can read (host memory on the CPU and the reference); each may be absent:
+ *   seq_start [n_seqs + 1]  not descending, from >= 0 to <= n_tokens. Absent: n_tokens / n_seqs each.
+ *   state_src [n_seqs]      where sequence s starts from: row * n_slots + slot, or GDN_NONE for a zero state, or
+ *                           GDN_SKIP. Absent: slot 0 of row s.
+ *   state_dst [n_seqs][n_snapshots]  where the state r tokens before the sequence's newest goes, for
+ *                           r < n_snapshots: row * n_slots_out + slot, or GDN_NONE. Absent: slot r of row s.
+ *   position  [n_seqs]      position of the sequence's first token = number of tokens before it, >= 0. Absent: 0.
+ *   state_checkpoint [n_seqs][n_checkpoints]  where the sequence's checkpoints go, in the order of its tokens:
+ *                           row * n_slots_out + slot, or GDN_NONE. These two with checkpoint_interval only.
+ * Every entry has to be in range, also of padding and of sequences without tokens, even where no sequence has any;
+ * but of state_dst and state_checkpoint only those that are used: no backend looks at entries of state_dst with r not
+ * less than the sequence's number of tokens, at checkpoints that it does not come to, nor at either of padding. With
+ * n_seqs 0 no map is read.
+ * No slot may be written twice in one call, nor be written by one sequence and read by another. A sequence may write
+ * the slot it reads: that is the in-place update. Memory that no map entry names is never touched, and a sequence
+ * without tokens reads and writes nothing.
+ *
+ * A ring of snapshots tagged by position needs no copies ever: the state after p tokens lives in slot p % n_slots, so
+ * state_src = row * K + p % K and state_dst[r] = row * K + (p + T - r) % K; rolling back is choosing a smaller p. To
+ * verify N drafts, a call has N + 1 tokens, the last accepted one and the drafts, any number of which may be
+ * rejected: K = N + 1 slots, for the state behind the accepted token and N behind drafts.
+ *
+ * Checkpoints are kept on the way: with checkpoint_interval N, the state after each token with which the number of the
+ * sequence's tokens becomes a multiple of N goes to the sequence's next entry of state_checkpoint. With T tokens from
+ * position p on it uses its first min((p + T) / N - p / N, n_checkpoints) entries; later ones are not kept. A token may
+ * have a snapshot too: both are written, to two slots. For example, to keep a prompt's prefixes of 256, 512, ... tokens
+ * in slots from which other calls may start, by naming one in state_src, while at most 1024 tokens go through a call:
+ *
+ *     args.checkpoint_interval = 256;   args.position.data = position;       // [n_seqs]: 0, in the next call 1024, ...
+ *     args.n_checkpoints = 4;           args.state_checkpoint.data = slots;  // [n_seqs][4]: of rows that nobody has
+ *
+ * Limits: head_dim_k, head_dim_v 16..256; n_heads_v a multiple of n_heads_k.
+ * Aliasing: inputs may overlap each other. out and the written states overlap nothing else; state_out
+ *   is either absent, the same tensor as state, or apart from it.
+ * Workspace: args.workspace, of the size the query tells; it may be absent when that is 0. Contents are
+ *   of no meaning before and after; two calls that run at the same time need two.
+ * Errors: INVALID_ARGUMENT, UNSUPPORTED; on devices, bad map values surface later as BAD_MAP.
+ * Thread-safety: see "Thread-safety of a context".
+ * Source: Yang, Kautz, Hatamizadeh, "Gated Delta Networks: Improving Mamba2 with Delta Rule" (2024),
+ *   equation 10; the channel gate is from "Kimi Linear" (2025).
+ */
+typedef struct gdn_gated_delta_net_args {
+    uint32_t   size;
+    uint32_t   flags;        /* none yet, 0                                                          */
+    int32_t    n_seqs;
+    int32_t    n_tokens;     /* of all sequences together                                            */
+    int32_t    n_heads_k, n_heads_v, head_dim_k, head_dim_v;
+    int32_t    head_map;     /* GDN_HEADS_*                                                          */
+    int32_t    gate;         /* GDN_GATE_*                                                           */
+    int32_t    state_layout; /* GDN_STATE_*                                                          */
+    int32_t    n_rows;
+    int32_t    n_slots;      /* K; 0 = 1                                                             */
+    int32_t    n_rows_out;   /* of state_out; 0 = n_rows                                             */
+    int32_t    n_slots_out;  /* of state_out; 0 = n_slots                                            */
+    int32_t    n_snapshots;  /* entries of state_dst per sequence; 0 = n_slots_out                   */
+    float      scale;        /* of out; 0 = 1 / sqrt(head_dim_k)                                     */
+    int32_t    reserved;
+    gdn_tensor q, k, v, g, beta, out, state, state_out;
+    gdn_span   seq_start, state_src, state_dst;
+    gdn_span   workspace;
+    int32_t    qk_norm;      /* GDN_NORM_*                                                           */
+    int32_t    g_form;       /* GDN_G_*                                                              */
+    int32_t    beta_form;    /* GDN_BETA_*                                                           */
+    float      qk_norm_eps;  /* eps of qk_norm, >= 0; 0 is 0                                         */
+    float      beta_factor;  /* 0 = 1; 2 for models with negative eigenvalues                        */
+    int32_t    reserved2;
+    gdn_tensor ssm_a, dt_bias;
+    int32_t    checkpoint_interval; /* N tokens; 0 = no checkpoints                                  */
+    int32_t    n_checkpoints; /* entries of state_checkpoint per sequence; 0 without an interval     */
+    gdn_span   position, state_checkpoint;
+} gdn_gated_delta_net_args;
+
+/* Would it run, would it be exact, which implementation, how much workspace. Maps are not read, and
+ * data, maps and workspace may be absent. */
+GDN_API gdn_status gdn_gated_delta_net_query(const gdn_context *ctx, const gdn_gated_delta_net_args *args,
+                                             gdn_capability *capability);
+/* Run it. */
+GDN_API gdn_status gdn_gated_delta_net(gdn_context *ctx, const gdn_gated_delta_net_args *args, gdn_stream stream);
+
+#ifdef __cplusplus
+}
+#endif
+#endif /* GDN_GATED_DELTA_NET_H */

@@ -1,0 +1,48 @@
+/* Scatter rows with conversion. Section 10 of the manual that begins in gdn.h, which is what programs include. */
+#ifndef GDN_SET_ROWS_H
+#define GDN_SET_ROWS_H
+
+#include "gdn/base.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+/* ---- 10  set_rows --------------------------------------------------------------------------------- */
+
+/*
+ * Scatter rows into a tensor, converting them: dst[b][c][index[b % ..][c % ..][i]] = convert(src[b][c][i]).
+ *
+ * Operands (b < n_batch[0], c < n_batch[1]):
+ *   src    [n_batch[0]][n_batch[1]][n_rows][n_columns]       F32 F16 BF16       stride: batch 0, batch 1, row
+ *   dst    [n_batch[0]][n_batch[1]][n_rows_dst][n_columns]   F32 F16 BF16 Q8_0  stride: batch 0, batch 1, row
+ *   index  [index_batch[0]][index_batch[1]][n_rows]          I32 I64            stride: batch 0, batch 1, row
+ *          0 <= index < n_rows_dst, or GDN_NONE: that row is not written. Where two rows name the same
+ *          target the later one wins, on every backend.
+ * Conversions round to nearest, ties to even; F16 overflow gives infinity. Q8_0 as docs/numerics.md says.
+ *
+ * Limits: n_columns a multiple of 32 for Q8_0; index_batch[k] divides n_batch[k].
+ * Aliasing: dst overlaps neither src nor index.
+ * Errors: as gated_delta_net. An index out of range is an error before anything is written on the CPU and
+ *   the reference; on a device that row is skipped and BAD_MAP is reported.
+ * Workspace, thread-safety: as gated_delta_net.
+ * Source: ggml's SET_ROWS.
+ */
+typedef struct gdn_set_rows_args {
+    uint32_t   size;
+    uint32_t   flags;          /* none yet, 0                                                        */
+    int64_t    n_columns, n_rows, n_rows_dst;
+    int64_t    n_batch[2];     /* 0 = 1                                                              */
+    int64_t    index_batch[2]; /* 0 = 1                                                              */
+    gdn_tensor src, dst, index;
+    gdn_span   workspace;
+} gdn_set_rows_args;
+
+GDN_API gdn_status gdn_set_rows_query(const gdn_context *ctx, const gdn_set_rows_args *args,
+                                      gdn_capability *capability);
+GDN_API gdn_status gdn_set_rows(gdn_context *ctx, const gdn_set_rows_args *args, gdn_stream stream);
+
+#ifdef __cplusplus
+}
+#endif
+#endif /* GDN_SET_ROWS_H */
