@@ -13,7 +13,7 @@ typedef gdn_gated_delta_net_problem problem_t;
 
 enum {
     Q, K, V, G, BETA, SSM_A, DT_BIAS, OUT, WORKSPACE, STATE, STATE_OUT, SEQ_START, STATE_SRC, STATE_DST, POSITION,
-    STATE_CHECKPOINT, N_REGIONS
+    STATE_CHECKPOINT, LOG, LOG_ROW, STATE_POSITION, STATE_COMMIT, N_REGIONS
 };
 
 #define FLOATS (1u << GDN_F32 | 1u << GDN_F16 | 1u << GDN_BF16)
@@ -61,12 +61,38 @@ static gdn_status check_forms(const args_t *a, int launch)
     return GDN_OK;
 }
 
+/* The log, and the maps that are for calls with one only. */
+static gdn_status check_log(const args_t *a, int launch)
+{
+    gdn_status status;
+    if ((status = gdn_check_range("n_log_columns", a->n_log_columns, 0, 1 << 20)))
+        return status;
+    if (a->n_log_columns) {
+        if (launch && !a->n_snapshots && a->state_dst.data)
+            return gdn_fail(GDN_INVALID_ARGUMENT, "n_snapshots is 0 and state_dst is given; with a log, which has it "
+                                                  "mean none, 1 to %d have it", 1 << 20);
+        return gdn_check_range("n_log_rows", a->n_log_rows, 1, INT32_MAX);
+    }
+    if (a->n_log_rows)
+        return gdn_fail(GDN_INVALID_ARGUMENT, "n_log_rows is %d and n_log_columns is 0; then it must be 0, too",
+                        (int)a->n_log_rows);
+    const char *given = a->log.data              ? "log"
+                        : a->log_row.data        ? "log_row"
+                        : a->state_position.data ? "state_position"
+                        : a->state_commit.data   ? "state_commit"
+                                                 : NULL;
+    if (launch && given)
+        return gdn_fail(GDN_INVALID_ARGUMENT, "%s is given and n_log_columns is 0; 1 to %d have it", given, 1 << 20);
+    return GDN_OK;
+}
+
 static void fill_defaults(args_t *a)
 {
     a->n_slots     = a->n_slots ? a->n_slots : 1;
     a->n_rows_out  = a->n_rows_out ? a->n_rows_out : a->n_rows;
     a->n_slots_out = a->n_slots_out ? a->n_slots_out : a->n_slots;
-    a->n_snapshots = a->n_snapshots ? a->n_snapshots : a->n_slots_out;
+    if (!a->n_snapshots && !a->n_log_columns) /* with a log, 0 is none */
+        a->n_snapshots = a->n_slots_out;
     if (is_zero(&a->scale)) { /* the default is not computed in whatever mode the caller rounds in */
         const gdn_float_env caller = gdn_float_env_enter();
         volatile double dim = a->head_dim_k; /* the division must not move out of here */
@@ -110,7 +136,7 @@ gdn_status gdn_gated_delta_net_check(args_t *a, int launch)
         (status = gdn_check_range("n_slots", a->n_slots, 1, INT32_MAX)) ||
         (status = gdn_check_range("n_rows_out", a->n_rows_out, 1, INT32_MAX)) ||
         (status = gdn_check_range("n_slots_out", a->n_slots_out, 1, INT32_MAX)) ||
-        (status = gdn_check_range("n_snapshots", a->n_snapshots, 1, 1 << 20)) ||
+        (status = gdn_check_range("n_snapshots", a->n_snapshots, a->n_log_columns ? 0 : 1, 1 << 20)) ||
         (status = gdn_check_range("n_seqs * n_snapshots", (int64_t)a->n_seqs * a->n_snapshots, 0, INT32_MAX)) ||
         (status = gdn_check_range("n_rows * n_slots", (int64_t)a->n_rows * a->n_slots, 1, INT32_MAX)) ||
         (status = gdn_check_range("n_rows_out * n_slots_out", (int64_t)a->n_rows_out * a->n_slots_out, 1, INT32_MAX)))
@@ -128,10 +154,12 @@ gdn_status gdn_gated_delta_net_check(args_t *a, int launch)
                                       : (unsigned)a->reserved2);
     if ((status = check_finite("scale", &a->scale, "1 / sqrt(head_dim_k)")) || (status = check_forms(a, launch)) ||
         (status = gdn_check_checkpoints("state_checkpoint", launch && a->state_checkpoint.data, a->checkpoint_interval,
-                                        a->n_checkpoints, a->n_seqs)))
+                                        a->n_checkpoints, a->n_seqs)) ||
+        (status = check_log(a, launch)))
         return status;
-    if (launch && !a->checkpoint_interval && a->position.data)
-        return gdn_fail(GDN_INVALID_ARGUMENT, "position is given and checkpoint_interval is 0; 1 to %d have it",
+    if (launch && !a->checkpoint_interval && !a->n_log_columns && a->position.data)
+        return gdn_fail(GDN_INVALID_ARGUMENT,
+                        "position is given and checkpoint_interval is 0; 1 to %d have it, and calls with a log",
                         (int)INT32_MAX);
     if (a->n_tokens && !a->n_seqs)
         return gdn_fail(GDN_INVALID_ARGUMENT, "n_seqs is 0 and n_tokens is %d; tokens need a sequence",
@@ -181,6 +209,65 @@ static gdn_status resolve_state(const gdn_backend *b, const char *name, const gd
     return gdn_pool_resolve(b, &spec, t, view, region);
 }
 
+static gdn_status resolve_log(const gdn_backend *b, const args_t *a, int launch, gdn_log_view *log, gdn_region *r)
+{
+    const uint64_t bytes = 4 * (uint64_t)a->n_seqs;
+    const int64_t  keys = (int64_t)a->n_heads_k * a->head_dim_k;
+    const int64_t  decays = a->gate == GDN_GATE_CHANNEL ? a->head_dim_k : 1;
+    gdn_state_view view;
+    gdn_status     status;
+    log->n_rows    = a->n_log_rows;
+    log->n_columns = a->n_log_columns;
+    if (!a->n_log_columns)
+        return GDN_OK;
+    const gdn_operand_spec spec = {
+        .name = "log", .dtypes = 1u << GDN_F32, .n_axes = 2, .extent = { a->n_log_rows, a->n_log_columns },
+        .inner = keys + a->n_heads_v * (a->head_dim_v + decays), .written = 1, .needed = launch && a->n_seqs,
+    };
+    if ((status = gdn_span_resolve(b, "log_row", &a->log_row, bytes, 4, 0, &log->row, &r[LOG_ROW])) ||
+        (status = gdn_span_resolve(b, "state_position", &a->state_position, bytes, 4, 0, &log->state_position,
+                                   &r[STATE_POSITION])) ||
+        (status = gdn_span_resolve(b, "state_commit", &a->state_commit, bytes, 4, 0, &log->state_commit,
+                                   &r[STATE_COMMIT])) ||
+        (status = gdn_pool_resolve(b, &spec, &a->log, &view, &r[LOG])))
+        return status;
+    log->at            = view.at;
+    log->stride_row    = view.stride_row;
+    log->stride_column = view.stride_line;
+    r[LOG].written     = 1;
+    if (launch && !a->log_row.data)
+        return gdn_check_range("n_seqs (without log_row)", a->n_seqs, 0, a->n_log_rows);
+    return GDN_OK;
+}
+
+/* What the host can read of the maps: which slots and rows are read and written, and that no two are in each other's
+ * way. */
+static gdn_status check_maps(const args_t *a, const problem_t *p, int one_pool)
+{
+    const gdn_place none = { 0 };
+    gdn_status status;
+    const gdn_pool_maps states = {
+        .src_name = "state_src", .dst_name = "state_dst", .src = &p->state_src, .dst = &p->state_dst,
+        .n_seqs = a->n_seqs, .n_tokens = a->n_tokens, .n_entries = a->n_snapshots, .seq_start = &p->seq_start,
+        .src_slots = a->n_slots, .dst_slots = a->n_slots_out,
+        .src_size = (int64_t)a->n_rows * a->n_slots, .dst_size = (int64_t)a->n_rows_out * a->n_slots_out,
+        .same_pool = one_pool, .checkpoint_name = "state_checkpoint", .checkpoints = &p->checkpoints,
+        .position = &p->position, .commit_name = "state_commit", .commit = &p->log.state_commit,
+    };
+    if ((status = gdn_check_positions(&p->position, &p->seq_start, a->n_seqs, a->n_tokens)) ||
+        (status = gdn_check_pool_maps(&states)) || (status = gdn_check_log(p)) || !p->log.row.base)
+        return status;
+    gdn_pool_maps rows = states; /* each is one sequence's, whether it writes a state or not */
+    rows.dst         = &none;
+    rows.n_entries   = 0;
+    rows.dst_size    = p->log.n_rows;
+    rows.same_pool   = 0;
+    rows.checkpoints = NULL;
+    rows.commit_name = "log_row";
+    rows.commit      = &p->log.row;
+    return gdn_check_pool_maps(&rows);
+}
+
 gdn_status gdn_gated_delta_net_resolve(const gdn_context *ctx, const args_t *a, gdn_plan *plan, problem_t *p)
 {
     const int launch = plan != NULL;
@@ -190,9 +277,12 @@ gdn_status gdn_gated_delta_net_resolve(const gdn_context *ctx, const args_t *a, 
     /* Without tokens the maps are judged all the same, those of a device by its kernels; of state_dst nothing is used
      * then. */
     const int judged =
-        !b->host_memory && a->n_seqs && (a->seq_start.data || a->state_src.data || a->position.data);
+        !b->host_memory && a->n_seqs &&
+        (a->seq_start.data || a->state_src.data || a->position.data || a->log.data);
+    const int committed = a->n_seqs && a->state_commit.data; /* of which a device knows no more */
     *p = (problem_t){
-        .empty = !a->n_tokens && !judged, .n_seqs = a->n_seqs, .n_tokens = a->n_tokens, .n_heads_k = a->n_heads_k,
+        .empty = !a->n_tokens && !judged && !committed,
+        .n_seqs = a->n_seqs, .n_tokens = a->n_tokens, .n_heads_k = a->n_heads_k,
         .n_heads_v = a->n_heads_v, .head_dim_k = a->head_dim_k, .head_dim_v = a->head_dim_v, .head_map = a->head_map,
         .gate = a->gate, .state_layout = a->state_layout, .n_snapshots = a->n_snapshots, .scale = a->scale,
         .g_form = a->g_form, .beta_form = a->beta_form, .beta_factor = a->beta_factor,
@@ -214,6 +304,8 @@ gdn_status gdn_gated_delta_net_resolve(const gdn_context *ctx, const args_t *a, 
                                    launch && a->n_tokens && a->checkpoint_interval, &p->checkpoints.map,
                                    &r[STATE_CHECKPOINT])))
         return status;
+    if ((status = resolve_log(b, a, launch, &p->log, r)))
+        return status;
     int32_t longest = 0; /* also of a query, which may come before the map */
     if (launch && (status = gdn_check_seq_start(&p->seq_start, b->host_memory, a->n_seqs, a->n_tokens, &longest)))
         return status;
@@ -232,7 +324,8 @@ gdn_status gdn_gated_delta_net_resolve(const gdn_context *ctx, const args_t *a, 
                                  &r[OUT])) ||
         (status = resolve_heads(b, "ssm_a", &a->ssm_a, a, 1, needed && is_raw(a), &p->ssm_a, &r[SSM_A])) ||
         (status = resolve_heads(b, "dt_bias", &a->dt_bias, a, gates, 0, &p->dt_bias, &r[DT_BIAS])) ||
-        (status = resolve_state(b, "state", &a->state, a, a->n_rows, a->n_slots, needed, &p->state_in, &r[STATE])))
+        (status = resolve_state(b, "state", &a->state, a, a->n_rows, a->n_slots, needed || (launch && committed),
+                                &p->state_in, &r[STATE])))
         return status;
     if (a->state_out.data && (status = resolve_state(b, "state_out", &a->state_out, a, a->n_rows_out, a->n_slots_out, 1,
                                                      &p->state_out, &r[STATE_OUT])))
@@ -243,7 +336,7 @@ gdn_status gdn_gated_delta_net_resolve(const gdn_context *ctx, const args_t *a, 
 
     if (!a->state_src.data && (status = gdn_check_range("n_seqs (without state_src)", a->n_seqs, 0, a->n_rows)))
         return status;
-    if (!a->state_dst.data &&
+    if (!a->state_dst.data && a->n_snapshots &&
         ((status = gdn_check_range("n_seqs (without state_dst)", a->n_seqs, 0, a->n_rows_out)) ||
          (status = gdn_check_range("n_snapshots (without state_dst)", a->n_snapshots, 1, a->n_slots_out))))
         return status;
@@ -251,16 +344,7 @@ gdn_status gdn_gated_delta_net_resolve(const gdn_context *ctx, const args_t *a, 
     if ((status = b->gated_delta_net.plan(ctx, p, plan)) ||
         (status = gdn_workspace_resolve(b, &plan->capability, &a->workspace, !p->empty, &p->workspace, r, WORKSPACE,
                                         N_REGIONS)) ||
-        !b->host_memory ||
-        (status = gdn_check_positions(&p->position, &p->seq_start, a->n_seqs, a->n_tokens)))
+        !b->host_memory)
         return status;
-    const gdn_pool_maps maps = {
-        .src_name = "state_src", .dst_name = "state_dst", .src = &p->state_src, .dst = &p->state_dst,
-        .n_seqs = a->n_seqs, .n_tokens = a->n_tokens, .n_entries = a->n_snapshots, .seq_start = &p->seq_start,
-        .src_slots = a->n_slots, .dst_slots = a->n_slots_out,
-        .src_size = (int64_t)a->n_rows * a->n_slots, .dst_size = (int64_t)a->n_rows_out * a->n_slots_out,
-        .same_pool = pools, .checkpoint_name = "state_checkpoint", .checkpoints = &p->checkpoints,
-        .position = &p->position,
-    };
-    return gdn_check_pool_maps(&maps);
+    return check_maps(a, p, pools);
 }

@@ -1,6 +1,7 @@
 /* Contents of maps. See maps.h. */
 #include "core/maps.h"
 
+#include <stdio.h>
 #include <string.h>
 
 #include "core/operands.h"
@@ -48,6 +49,36 @@ gdn_status gdn_check_positions(const gdn_place *position, const gdn_place *seq_s
     return GDN_OK;
 }
 
+gdn_status gdn_check_log(const gdn_gated_delta_net_problem *p)
+{
+    for (int32_t s = 0; p->log.n_columns && s < p->n_seqs; s++) {
+        const int32_t row = gdn_log_row_at(&p->log, s), position = gdn_map_at(&p->position, s, 0);
+        const int32_t stands = gdn_map_at(&p->log.state_position, s, position);
+        const int32_t length = gdn_seq_length(&p->seq_start, p->n_seqs, p->n_tokens, s);
+        if (row < GDN_NONE || row >= p->log.n_rows)
+            return gdn_fail(GDN_INVALID_ARGUMENT, "log_row[%d] is %d%s; 0 to %d and GDN_NONE are allowed", (int)s,
+                            (int)row, p->log.row.base ? "" : " (the default)", (int)p->log.n_rows - 1);
+        if (stands < 0 || stands > position)
+            return gdn_fail(GDN_INVALID_ARGUMENT,
+                            "state_position[%d] is %d; 0 to %d (the sequence's position) are allowed", (int)s,
+                            (int)stands, (int)position);
+        if (gdn_state_src_at(p, s) == GDN_SKIP)
+            continue;
+        if (row == GDN_NONE && stands != position)
+            return gdn_fail(GDN_INVALID_ARGUMENT,
+                            "state_position[%d] is %d and log_row[%d] is GDN_NONE; without a log it must be %d, the "
+                            "sequence's position",
+                            (int)s, (int)stands, (int)s, (int)position);
+        if (row != GDN_NONE && (int64_t)position + length - stands > p->log.n_columns)
+            return gdn_fail(GDN_INVALID_ARGUMENT,
+                            "n_log_columns is %d; sequence %d has %d tokens from position %d on and its state stands "
+                            "at %d, for which at least %lld are needed",
+                            (int)p->log.n_columns, (int)s, (int)length, (int)position, (int)stands,
+                            (long long)position + length - stands);
+    }
+    return GDN_OK;
+}
+
 gdn_status gdn_check_checkpoints(const char *map, int given, int32_t interval, int32_t n_checkpoints, int32_t n_seqs)
 {
     gdn_status status = gdn_check_range("checkpoint_interval", interval, 0, INT32_MAX);
@@ -71,10 +102,10 @@ static int64_t source_of(const gdn_pool_maps *m, int32_t s)
     return m->src_size ? s * m->src_slots : GDN_NONE;
 }
 
-/* How many entries a sequence writes: those of its row of dst, none as padding and at most one per token; and behind
- * them, checkpoints. */
+/* How many entries a sequence writes: those of its row of dst, none as padding and at most one per token; behind them
+ * checkpoints; and behind these, what it commits, which needs no token. */
 typedef struct targets {
-    int32_t n_dst, n;
+    int32_t n_dst, n_kept, n;
 } targets;
 
 static targets targets_of(const gdn_pool_maps *m, int32_t s)
@@ -83,19 +114,37 @@ static targets targets_of(const gdn_pool_maps *m, int32_t s)
     if (source_of(m, s) == GDN_SKIP)
         return (targets){ 0 };
     const int32_t n_dst = length < m->n_entries ? length : m->n_entries;
-    return (targets){ n_dst, n_dst + (m->checkpoints ? gdn_checkpoints_used(m->checkpoints,
-                                                                            gdn_map_at(m->position, s, 0), length)
-                                                     : 0) };
+    const int32_t n_kept =
+        n_dst + (m->checkpoints ? gdn_checkpoints_used(m->checkpoints, gdn_map_at(m->position, s, 0), length) : 0);
+    return (targets){ n_dst, n_kept, n_kept + (m->commit && m->commit->base) };
 }
 
-/* Entry r of those that a sequence writes, of which n_dst are of dst. */
-static int64_t target_of(const gdn_pool_maps *m, int32_t s, int32_t n_dst, int32_t r)
+/* Entry r of those that a sequence writes. */
+static int64_t target_of(const gdn_pool_maps *m, int32_t s, const targets *used, int32_t r)
 {
-    if (r >= n_dst)
-        return gdn_map_at(&m->checkpoints->map, (int64_t)s * m->checkpoints->n + r - n_dst, GDN_NONE);
+    if (r >= used->n_kept)
+        return gdn_map_at(m->commit, s, GDN_NONE);
+    if (r >= used->n_dst)
+        return gdn_map_at(&m->checkpoints->map, (int64_t)s * m->checkpoints->n + r - used->n_dst, GDN_NONE);
     if (m->dst->base)
         return ((const int32_t *)(const void *)m->dst->base)[(int64_t)s * m->n_entries + r];
     return m->dst_size ? s * m->dst_slots + r : GDN_NONE;
+}
+
+/* "state_dst[3][1]": the entry as the caller knows it. */
+typedef struct entry_name {
+    char text[64];
+} entry_name;
+
+static entry_name name_of(const gdn_pool_maps *m, int32_t s, const targets *used, int32_t r)
+{
+    entry_name name;
+    if (r >= used->n_kept)
+        (void)snprintf(name.text, sizeof name.text, "%s[%d]", m->commit_name, (int)s);
+    else
+        (void)snprintf(name.text, sizeof name.text, "%s[%d][%d]", r < used->n_dst ? m->dst_name : m->checkpoint_name,
+                       (int)s, (int)(r < used->n_dst ? r : r - used->n_dst));
+    return name;
 }
 
 static void visit(const gdn_pool_maps *m, int64_t entries)
@@ -121,16 +170,16 @@ static gdn_status check_ranges(const gdn_pool_maps *m, survey *all)
                             m->src_name, (int)s, (long long)source, m->src->base ? "" : " (the default)",
                             (long long)m->src_size - 1);
         const targets used = targets_of(m, s);
-        const int32_t n_dst = m->check_unused ? m->n_entries : used.n_dst, n = n_dst + used.n - used.n_dst;
-        visit(m, n);
-        for (int32_t r = 0; r < n; r++) {
-            const int64_t target = target_of(m, s, n_dst, r);
-            const int     of_dst = r < n_dst;
+        const int32_t more = m->check_unused ? m->n_entries - used.n_dst : 0; /* of dst, which are not written */
+        const targets seen = { used.n_dst + more, used.n_kept + more, used.n + more };
+        visit(m, seen.n);
+        for (int32_t r = 0; r < seen.n; r++) {
+            const int64_t target = target_of(m, s, &seen, r);
+            const int     of_dst = r < seen.n_dst;
             if (target < GDN_NONE || target >= m->dst_size)
-                return gdn_fail(GDN_INVALID_ARGUMENT, "%s[%d][%d] is %lld%s; 0 to %lld and GDN_NONE are allowed",
-                                of_dst ? m->dst_name : m->checkpoint_name, (int)s, (int)(of_dst ? r : r - n_dst),
-                                (long long)target, !of_dst || m->dst->base ? "" : " (the default)",
-                                (long long)m->dst_size - 1);
+                return gdn_fail(GDN_INVALID_ARGUMENT, "%s is %lld%s; 0 to %lld and GDN_NONE are allowed",
+                                name_of(m, s, &seen, r).text, (long long)target,
+                                !of_dst || m->dst->base ? "" : " (the default)", (long long)m->dst_size - 1);
             if (target < 0 || (of_dst && r >= used.n_dst))
                 continue;
             all->ascending &= target > all->high;
@@ -145,7 +194,8 @@ static gdn_status check_ranges(const gdn_pool_maps *m, survey *all)
 /* ---- Walking over the entries: all slots that are written, and all that are read by sequences which do not write
  * them. */
 typedef struct entry {
-    int32_t s, r, n, n_dst; /* sequence, which of the entries that it writes, how many these are, and those of dst */
+    int32_t s, r; /* sequence, which of the entries that it writes */
+    targets used;
     int64_t slot;
 } entry;
 
@@ -154,16 +204,14 @@ typedef struct entry {
 static int next_written(const gdn_pool_maps *m, entry *e)
 {
     for (;;) {
-        while (++e->r < e->n)
-            if ((e->slot = target_of(m, e->s, e->n_dst, e->r)) >= 0)
+        while (++e->r < e->used.n)
+            if ((e->slot = target_of(m, e->s, &e->used, e->r)) >= 0)
                 return 1;
         if (++e->s >= m->n_seqs)
             return 0;
-        const targets used = targets_of(m, e->s);
-        e->n     = used.n;
-        e->n_dst = used.n_dst;
-        e->r     = -1;
-        visit(m, 1 + e->n);
+        e->used = targets_of(m, e->s);
+        e->r    = -1;
+        visit(m, 1 + e->used.n);
     }
 }
 
@@ -172,9 +220,15 @@ static int writes_itself(const gdn_pool_maps *m, int32_t s, int64_t slot)
     const targets used = targets_of(m, s);
     visit(m, used.n);
     for (int32_t r = 0; r < used.n; r++)
-        if (target_of(m, s, used.n_dst, r) == slot)
+        if (target_of(m, s, &used, r) == slot)
             return 1;
     return 0;
+}
+
+static int has_work(const gdn_pool_maps *m, int32_t s)
+{
+    return gdn_seq_length(m->seq_start, m->n_seqs, m->n_tokens, s) ||
+           (m->commit && gdn_map_at(m->commit, s, GDN_NONE) >= 0);
 }
 
 static int next_foreign(const gdn_pool_maps *m, entry *e)
@@ -182,8 +236,7 @@ static int next_foreign(const gdn_pool_maps *m, entry *e)
     while (m->same_pool && ++e->s < m->n_seqs) {
         visit(m, 1);
         e->slot = source_of(m, e->s);
-        if (e->slot >= 0 && gdn_seq_length(m->seq_start, m->n_seqs, m->n_tokens, e->s) &&
-            !writes_itself(m, e->s, e->slot))
+        if (e->slot >= 0 && has_work(m, e->s) && !writes_itself(m, e->s, e->slot))
             return 1;
     }
     return 0;
@@ -261,18 +314,16 @@ static int suspect(ledger *l, int64_t slot)
 
 static gdn_status written_twice(const gdn_pool_maps *m, const entry *e)
 {
-    const int of_dst = e->r < e->n_dst;
-    return gdn_fail(GDN_INVALID_ARGUMENT, "%s[%d][%d] is %lld, which another entry writes too",
-                    of_dst ? m->dst_name : m->checkpoint_name, (int)e->s, (int)(of_dst ? e->r : e->r - e->n_dst),
-                    (long long)e->slot);
+    return gdn_fail(GDN_INVALID_ARGUMENT, "%s is %lld, which another entry writes too",
+                    name_of(m, e->s, &e->used, e->r).text, (long long)e->slot);
 }
 
 static gdn_status read_and_written(const gdn_pool_maps *m, const entry *e)
 {
-    const int both = m->checkpoints && m->checkpoints->interval;
-    return gdn_fail(GDN_INVALID_ARGUMENT, "%s[%d] is %lld, which another sequence's %s%s%s writes in the same call",
-                    m->src_name, (int)e->s, (long long)e->slot, m->dst_name, both ? " or " : "",
-                    both ? m->checkpoint_name : "");
+    const int kept = m->checkpoints && m->checkpoints->interval, committed = m->commit && m->commit->base;
+    return gdn_fail(GDN_INVALID_ARGUMENT, "%s[%d] is %lld, which another sequence's %s%s%s%s%s writes in the same call",
+                    m->src_name, (int)e->s, (long long)e->slot, m->dst_name, kept ? " or " : "",
+                    kept ? m->checkpoint_name : "", committed ? " or " : "", committed ? m->commit_name : "");
 }
 
 /* Looks at the entries of the range for suspects; *full where the table does not hold them. */
@@ -330,7 +381,8 @@ gdn_status gdn_check_pool_maps(const gdn_pool_maps *m)
     gdn_status status = check_ranges(m, &all);
     if (status || !all.n_written)
         return status;
-    if (!m->dst->base && (!m->src->base || !m->same_pool) && !(m->checkpoints && m->checkpoints->interval))
+    if (!m->dst->base && (!m->src->base || !m->same_pool) && !(m->checkpoints && m->checkpoints->interval) &&
+        !(m->commit && m->commit->base))
         return GDN_OK; /* the default targets are distinct, and each sequence reads a slot of its own row */
     if (all.ascending && !next_foreign(m, &(entry)FIRST_ENTRY))
         return GDN_OK;

@@ -4,7 +4,8 @@
 
 #include "core/problem.h"
 
-/* The maps over a pool: which slot each sequence reads, which n_entries slots it writes, where its checkpoints go. */
+/* The maps over a pool: which slot each sequence reads, which n_entries slots it writes, where its checkpoints go, and
+ * one slot more that it writes with or without tokens. */
 typedef struct gdn_pool_maps {
     const char      *src_name, *dst_name;
     const gdn_place *src, *dst;             /* absent: entry s * src_slots, and s * dst_slots + r; or
@@ -14,6 +15,8 @@ typedef struct gdn_pool_maps {
     const char      *checkpoint_name;
     const gdn_checkpoints *checkpoints;     /* NULL: none                                             */
     const gdn_place *position;              /* checked already; of checkpoints                        */
+    const char      *commit_name;
+    const gdn_place *commit;                /* NULL or absent: GDN_NONE                               */
     int64_t          src_slots, dst_slots;  /* slots per row                                          */
     int64_t          src_size, dst_size;    /* slots of the pools                                     */
     int32_t          same_pool;             /* 1: source and destination are one pool                 */
@@ -29,6 +32,11 @@ gdn_status gdn_check_seq_start(const gdn_place *seq_start, int readable, int32_t
 
 /* Every position leaves room for the sequence's tokens below 2^31. */
 gdn_status gdn_check_positions(const gdn_place *position, const gdn_place *seq_start, int32_t n_seqs, int32_t n_tokens);
+
+/* Rows of the log are in range; every state stands at 0 to its sequence's position, no further behind the sequence's
+ * end than the log has columns, and at the position itself where the sequence has no row. Of padding, ranges only.
+ * Lengths and positions have been checked. */
+gdn_status gdn_check_log(const gdn_gated_delta_net_problem *p);
 
 /* The interval and the entries of `map`, its name as the caller knows it, which `given` says is there. */
 gdn_status gdn_check_checkpoints(const char *map, int given, int32_t interval, int32_t n_checkpoints, int32_t n_seqs);

@@ -50,6 +50,14 @@ typedef struct gdn_state_view {
     int32_t   dtype;   /* of a history; states are F32 */
 } gdn_state_view;
 
+/* The replay log: see gdn_log_at(). */
+typedef struct gdn_log_view {
+    gdn_place at;
+    int64_t   stride_row, stride_column;
+    int32_t   n_rows, n_columns; /* 0 columns: there is none */
+    gdn_place row, state_position, state_commit;
+} gdn_log_view;
+
 /* What is kept on the way: see gdn_checkpoint_at(). */
 typedef struct gdn_checkpoints {
     int32_t   interval; /* tokens; 0 = there are none       */
@@ -71,8 +79,9 @@ typedef struct gdn_gated_delta_net_problem {
     gdn_token_view ssm_a, dt_bias;      /* the same for all tokens; dt_bias may be absent              */
     gdn_state_view state_in, state_out; /* equal unless the caller gave a state_out of its own */
     gdn_place      seq_start, state_src, state_dst;
-    gdn_place      position; /* of the first tokens; for checkpoints only */
+    gdn_place      position; /* of the first tokens; for checkpoints and the log only */
     gdn_checkpoints checkpoints;
+    gdn_log_view   log;
 } gdn_gated_delta_net_problem;
 
 typedef struct gdn_ssm_conv_problem {
@@ -165,6 +174,40 @@ static inline int32_t gdn_checkpoint_at(const gdn_checkpoints *c, int32_t s, int
     return entry < c->n ? gdn_map_at(&c->map, (int64_t)s * c->n + entry, GDN_NONE) : GDN_NONE;
 }
 
+/* The log's row of sequence s, or GDN_NONE. */
+static inline int32_t gdn_log_row_at(const gdn_log_view *log, int32_t s)
+{
+    return log->n_columns ? gdn_map_at(&log->row, s, s) : GDN_NONE;
+}
+
+/* A row's entry of a position: n_heads_k keys, then n_heads_v deltas, then as many decays. */
+static inline char *gdn_log_at(const gdn_log_view *log, int32_t row, int32_t position)
+{
+    return log->at.base + (int64_t)row * log->stride_row + (int64_t)(position % log->n_columns) * log->stride_column;
+}
+
+/* Where in an entry the key of a key head, the deltas and the decays of a value head begin, in elements. */
+static inline int64_t gdn_log_key(const gdn_gated_delta_net_problem *p, int32_t key_head)
+{
+    return (int64_t)key_head * p->head_dim_k;
+}
+
+static inline int64_t gdn_log_delta(const gdn_gated_delta_net_problem *p, int32_t h)
+{
+    return (int64_t)p->n_heads_k * p->head_dim_k + (int64_t)h * p->head_dim_v;
+}
+
+static inline int64_t gdn_log_decay(const gdn_gated_delta_net_problem *p, int32_t h)
+{
+    return gdn_log_delta(p, p->n_heads_v) + (int64_t)h * (p->gate == GDN_GATE_CHANNEL ? p->head_dim_k : 1);
+}
+
+/* Where the state at the sequence's position goes, or GDN_NONE. */
+static inline int32_t gdn_state_commit_at(const gdn_log_view *log, int32_t s)
+{
+    return log->n_columns ? gdn_map_at(&log->state_commit, s, GDN_NONE) : GDN_NONE;
+}
+
 /* The row of dst that row i of the batch goes to, or GDN_NONE. */
 static inline int64_t gdn_index_at(const gdn_set_rows_problem *p, int64_t b, int64_t c, int64_t i)
 {
@@ -173,10 +216,23 @@ static inline int64_t gdn_index_at(const gdn_set_rows_problem *p, int64_t b, int
     return p->index_dtype == GDN_I64 ? *(const int64_t *)(const void *)at : *(const int32_t *)(const void *)at;
 }
 
+/* 0 for padding; and without a token or a state to commit, where even the source is another sequence's to write. */
+static inline int gdn_has_work(const gdn_gated_delta_net_problem *p, int32_t s)
+{
+    return gdn_state_src_at(p, s) != GDN_SKIP && (gdn_seq_length(&p->seq_start, p->n_seqs, p->n_tokens, s) ||
+                                                  gdn_state_commit_at(&p->log, s) >= 0);
+}
+
 /* kappa(h): the key head of value head h. */
 static inline int32_t gdn_key_head(const gdn_gated_delta_net_problem *p, int32_t h)
 {
     return p->head_map == GDN_HEADS_TILED ? h % p->n_heads_k : h / (p->n_heads_v / p->n_heads_k);
+}
+
+/* 1 where value head h is the first that uses its key head: it logs the key for all of them. */
+static inline int gdn_logs_key(const gdn_gated_delta_net_problem *p, int32_t h)
+{
+    return p->head_map == GDN_HEADS_TILED ? h < p->n_heads_k : h % (p->n_heads_v / p->n_heads_k) == 0;
 }
 
 #endif

@@ -134,7 +134,7 @@ static uint64_t scratch_stride(const gdn_plan *plan)
 static void complete(const cpu_state *state, gdn_plan *plan)
 {
     gdn_capability *c = &plan->capability;
-    c->supported       = 1;
+    c->supported       = !c->reason[0];
     c->exact           = 1;
     c->workspace_bytes = scratch_stride(plan) * (uint64_t)state->n_threads;
     (void)snprintf(c->implementation, sizeof c->implementation, "%s/%s", state->table->name, plan->form);

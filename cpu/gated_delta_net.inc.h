@@ -14,6 +14,8 @@
  * its product with this token's q and with the next token's k while it is in a register.
  *
  * An item is a sequence, a head and a group of value columns (gated_delta_net_item.inc.h). */
+#include <stdio.h>
+
 #include "cpu/cpu.h"
 #include "cpu/gated_delta_net_columns.inc.h"
 #include "cpu/gated_delta_net_lines.inc.h"
@@ -62,6 +64,9 @@ static void plan(const gdn_gated_delta_net_problem *p, int32_t n_threads, gdn_pl
     plan->grain = run_of_items(p, group, plan->n_items, n_threads, rows || lines);
     plan->scratch_bytes = 4 * (uint64_t)((tokens + keys * (p->gate == GDN_GATE_CHANNEL ? 3 : 1)) * pitch +
                                          (2 * tokens + 1) * group + state);
+    if (p->log.n_columns)
+        (void)snprintf(plan->capability.reason, sizeof plan->capability.reason, "%s",
+                       "the call has a log, which this instruction set does not know yet");
     plan->cut = group;
     plan->form = rows ? "rows" : lines ? "lines" : "columns";
 }

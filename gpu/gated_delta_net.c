@@ -19,6 +19,7 @@ void gdn_gpu_plan_gated_delta_net(const gdn_gpu_device *dev, const problem_t *p,
     plan->capability.workspace_bytes = dev->params_bytes;
     plan->blocks = gdn_gpu_parts((uint64_t)p->head_dim_v, columns);
     plan->n_items = (int64_t)gdn_gpu_product((uint64_t)p->n_seqs * (uint64_t)p->n_heads_v, plan->blocks);
+    if (p->log.n_columns) gdn_gpu_refuse(plan, "the call has a log, which this backend does not know yet");
     if ((uint64_t)plan->n_items > dev->most_blocks)
         gdn_gpu_refuse(plan, "the call has %s (sequences x heads x blocks of columns)", dev->limit);
 }
@@ -42,6 +43,10 @@ gdn_gpu_gated_delta_net gdn_gpu_params_gated_delta_net(const gdn_gpu_device *dev
         .state_dst = gdn_gpu_address(dev, &p->state_dst),
         .position = gdn_gpu_address(dev, &p->position),
         .state_checkpoint = gdn_gpu_address(dev, &p->checkpoints.map),
+        .log = { .base = gdn_gpu_address(dev, &p->log.at), .row = p->log.stride_row, .line = p->log.stride_column },
+        .log_row = gdn_gpu_address(dev, &p->log.row),
+        .state_position = gdn_gpu_address(dev, &p->log.state_position),
+        .state_commit = gdn_gpu_address(dev, &p->log.state_commit),
         .bad = dev->bad,
         .n_seqs = p->n_seqs,
         .n_tokens = p->n_tokens,
@@ -75,9 +80,13 @@ gdn_gpu_gated_delta_net gdn_gpu_params_gated_delta_net(const gdn_gpu_device *dev
         .scale = p->scale,
         .checkpoint_interval = p->checkpoints.interval,
         .n_checkpoints = p->checkpoints.n,
+        .log_rows = p->log.n_rows,
+        .log_columns = p->log.n_columns,
         .has = (p->seq_start.data ? GDN_GPU_HAS_SEQ_START : 0) | (p->state_src.data ? GDN_GPU_HAS_SRC : 0) |
                (p->state_dst.data ? GDN_GPU_HAS_DST : 0) | (p->dt_bias.at.data ? GDN_GPU_HAS_BIAS : 0) |
-               (p->position.data ? GDN_GPU_HAS_POSITION : 0),
+               (p->position.data ? GDN_GPU_HAS_POSITION : 0) |
+               (p->log.state_position.data ? GDN_GPU_HAS_STATE_POSITION : 0) |
+               (p->log.row.data ? GDN_GPU_HAS_LOG_ROW : 0) | (p->log.state_commit.data ? GDN_GPU_HAS_STATE_COMMIT : 0),
     };
     x.has |= gdn_gpu_one_pool(&p->state_in.at, &p->state_out.at, &x.pool_offset);
     return x;

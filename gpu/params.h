@@ -35,7 +35,10 @@
 #define GDN_GPU_BAD_INDEX 6
 #define GDN_GPU_BAD_STATE_CHECKPOINT 7
 #define GDN_GPU_BAD_HISTORY_CHECKPOINT 8
-#define GDN_GPU_BAD_WORDS 9
+#define GDN_GPU_BAD_STATE_POSITION 9
+#define GDN_GPU_BAD_LOG_ROW 10
+#define GDN_GPU_BAD_STATE_COMMIT 11
+#define GDN_GPU_BAD_WORDS 12
 
 /* Element types, as GDN_F32 ... in gdn/base.h, which kernels do not include. */
 #define GDN_GPU_F32 0
@@ -61,6 +64,9 @@
 #define GDN_GPU_ONE_POOL                                                                                               \
     64 /* the pool that is read is in the buffer that is written, pool_offset bytes from it. Metal reads               \
           it through that, because its compiler may take it that two buffers are not the same memory */
+#define GDN_GPU_HAS_STATE_POSITION 128
+#define GDN_GPU_HAS_LOG_ROW 256
+#define GDN_GPU_HAS_STATE_COMMIT 512
 
 GDN_GPU_STRUCT(gdn_gpu_tokens)
 {
@@ -79,8 +85,10 @@ GDN_GPU_STRUCT(gdn_gpu_gated_delta_net)
     gdn_gpu_tokens q, k, v, g, beta, result;
     gdn_gpu_tokens ssm_a, dt_bias; /* of all tokens: head only; ssm_a absent unless g_form is raw */
     gdn_gpu_pool   state_in, state_out;
+    gdn_gpu_pool   log;            /* row, and line: a column. Base 0, and no columns: there is none */
     int64_t        pool_offset;
     uint64_t       seq_start, state_src, state_dst, position, state_checkpoint;
+    uint64_t       log_row, state_position, state_commit;
     GDN_GPU_MEMORY bad;
     GDN_GPU_I32 n_seqs, n_tokens, n_heads_k, n_heads_v;
     GDN_GPU_I32 head_dim_k, head_dim_v, head_map, n_snapshots;
@@ -92,6 +100,7 @@ GDN_GPU_STRUCT(gdn_gpu_gated_delta_net)
     GDN_GPU_I32 blocks;      /* thread blocks per head */
     GDN_GPU_I32 even_tokens; /* tokens of each sequence where seq_start is absent */
     GDN_GPU_I32 checkpoint_interval, n_checkpoints; /* 0: no checkpoints */
+    GDN_GPU_I32 log_rows, log_columns;              /* 0: no log */
     GDN_GPU_I32 has, unused;
     float       scale, norm_add, norm_most, beta_factor;
 };

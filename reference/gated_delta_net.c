@@ -3,7 +3,8 @@
  * steps 0 and 2 make of a token is the same for all of them, and is most of the work.
  *
  * Steps, numbered as in docs/kernels/gated_delta_net.md and in every other version:
- *   0 prepare   1 load state   2 decay   3 read kv   4 delta   5 update   6 output   7 snapshot */
+ *   0 prepare   1 load state, repeat the log, commit   2 decay   3 read kv   4 delta   5 update   6 output
+ *   7 snapshot, checkpoint, log */
 #include "reference/reference.h"
 
 #include <math.h>
@@ -57,6 +58,45 @@ static float delta_factor(const gdn_gated_delta_net_problem *p, const char *beta
     return p->beta_factor * (p->beta_form == GDN_BETA_LOGIT ? gdn_sigmoid(x) : x);
 }
 
+/* 1, with a log: from the state's position to that of the first token */
+static void repeat(const gdn_gated_delta_net_problem *p, int32_t s, int32_t h, int32_t j, float *S, int32_t position)
+{
+    const int32_t row = gdn_log_row_at(&p->log, s), kappa = gdn_key_head(p, h);
+    for (int32_t at = gdn_map_at(&p->log.state_position, s, position); at < position; at++) {
+        const char *entry = gdn_log_at(&p->log, row, at);
+        const float d = gdn_load_element(entry, GDN_F32, gdn_log_delta(p, h) + j);
+        for (int32_t i = 0; i < p->head_dim_k; i++) {
+            const float k = gdn_load_element(entry, GDN_F32, gdn_log_key(p, kappa) + i);
+            const float a =
+                gdn_load_element(entry, GDN_F32, gdn_log_decay(p, h) + (p->gate == GDN_GATE_CHANNEL ? i : 0));
+            S[i] = fmaf(k, d, a * S[i]);
+        }
+    }
+}
+
+/* 7, with a log: what the token did to column j; what its head and its key head have in common goes with the first. */
+static void log_token(const gdn_gated_delta_net_problem *p, int32_t s, int32_t h, int32_t j, int32_t position,
+                      const float *k, const float *a, float d)
+{
+    const int32_t row = gdn_log_row_at(&p->log, s);
+    if (row < 0)
+        return;
+    char *entry = gdn_log_at(&p->log, row, position);
+    memcpy(entry + 4 * (gdn_log_delta(p, h) + j), &d, 4);
+    if (j)
+        return;
+    const int32_t n = p->head_dim_k, n_a = p->gate == GDN_GATE_CHANNEL ? n : 1;
+    memcpy(entry + 4 * gdn_log_decay(p, h), a, 4 * (size_t)n_a);
+    if (gdn_logs_key(p, h))
+        memcpy(entry + 4 * gdn_log_key(p, gdn_key_head(p, h)), k, 4 * (size_t)n);
+}
+
+static void store_column(const gdn_gated_delta_net_problem *p, int32_t target, int32_t h, int32_t j, const float *S)
+{
+    for (int32_t i = 0; target >= 0 && i < p->head_dim_k; i++)
+        memcpy(column_element(p, &p->state_out, gdn_state_at(&p->state_out, target, h), i, j), &S[i], 4);
+}
+
 /* Columns j0 <= j < end of a head, COLUMNS at most. */
 static void columns(const gdn_gated_delta_net_problem *p, int32_t s, int32_t h, int32_t j0, int32_t end)
 {
@@ -67,14 +107,17 @@ static void columns(const gdn_gated_delta_net_problem *p, int32_t s, int32_t h, 
     const int32_t position = gdn_map_at(&p->position, s, 0);
     float columns_of_state[COLUMNS][MAX_DIM], q[MAX_DIM], k[MAX_DIM], a[MAX_DIM], ak[MAX_DIM];
 
-    /* 1: load state */
-    for (int32_t j = j0; j < end; j++)
+    /* 1: load state, repeat the log, commit */
+    for (int32_t j = j0; j < end; j++) {
+        float *const S = columns_of_state[j - j0];
         for (int32_t i = 0; i < n; i++) {
-            float *const S = columns_of_state[j - j0];
             S[i] = 0;
             if (src >= 0)
                 memcpy(&S[i], column_element(p, &p->state_in, gdn_state_at(&p->state_in, src, h), i, j), 4);
         }
+        repeat(p, s, h, j, S, position);
+        store_column(p, gdn_state_commit_at(&p->log, s), h, j, S);
+    }
 
     for (int32_t t = 0; t < T; t++) {
         const int32_t kappa = gdn_key_head(p, h);
@@ -108,13 +151,11 @@ static void columns(const gdn_gated_delta_net_problem *p, int32_t s, int32_t h, 
             gdn_store_elements(gdn_token_at(&p->out, s, first, t, h) + (p->out.dtype == GDN_F32 ? 4 : 2) * (int64_t)j,
                                p->out.dtype, &o, 1);
 
-            /* 7: snapshot, r tokens before the newest, and checkpoint */
-            const int32_t r   = T - 1 - t;
-            const int32_t dst = r < p->n_snapshots ? gdn_state_dst_at(p, s, r) : GDN_NONE;
-            const int32_t kept[] = { dst, gdn_checkpoint_at(&p->checkpoints, s, position, t) };
-            for (int m = 0; m < 2; m++)
-                for (int32_t i = 0; kept[m] >= 0 && i < n; i++)
-                    memcpy(column_element(p, &p->state_out, gdn_state_at(&p->state_out, kept[m], h), i, j), &S[i], 4);
+            /* 7: snapshot, r tokens before the newest, checkpoint, log */
+            const int32_t r = T - 1 - t;
+            store_column(p, r < p->n_snapshots ? gdn_state_dst_at(p, s, r) : GDN_NONE, h, j, S);
+            store_column(p, gdn_checkpoint_at(&p->checkpoints, s, position, t), h, j, S);
+            log_token(p, s, h, j, position + t, k, a, d);
         }
     }
 }
@@ -127,8 +168,8 @@ int64_t GDN_REF(gated_delta_net_items)(const gdn_gated_delta_net_problem *p)
 void GDN_REF(gated_delta_net)(const gdn_gated_delta_net_problem *p, int64_t item)
 {
     const int32_t s = (int32_t)(item / p->n_heads_v), h = (int32_t)(item % p->n_heads_v);
-    if (gdn_state_src_at(p, s) == GDN_SKIP || !gdn_seq_length(&p->seq_start, p->n_seqs, p->n_tokens, s))
-        return; /* padding; without tokens even the source is another sequence's to write */
+    if (!gdn_has_work(p, s))
+        return;
     for (int32_t j = 0; j < p->head_dim_v; j += COLUMNS)
         columns(p, s, h, j, p->head_dim_v - j < COLUMNS ? p->head_dim_v : j + COLUMNS);
 }

@@ -69,6 +69,9 @@ enum {
  *            a pool of rows, each with n_slots snapshots; `line` is head_dim_v lines of head_dim_k for
  *            STATE_VK and head_dim_k lines of head_dim_v for STATE_KV. Read and written.
  *   state_out  as state, n_rows_out x n_slots_out: where states are written. Absent = state itself.
+ *   log      [n_log_rows][n_log_columns][entry]  F32   stride: row, column. Optional, see "The replay log". An entry
+ *            is k [n_heads_k][head_dim_k], then d [n_heads_v][head_dim_v], then a [n_heads_v], for GATE_CHANNEL
+ *            [n_heads_v][head_dim_k]. The column of position p is p % n_log_columns. Read and written.
  *
  * Slices of one projection need no copies: with x = [n_tokens][2 * K + V] what ssm_conv gave for a layer with K =
  * n_heads_k * head_dim_k key channels and V = n_heads_v * head_dim_v value channels,
@@ -89,14 +92,20 @@ enum {
  *                           r < n_snapshots: row * n_slots_out + slot, or GDN_NONE. Absent: slot r of row s.
  *   position  [n_seqs]      position of the sequence's first token = number of tokens before it, >= 0. Absent: 0.
  *   state_checkpoint [n_seqs][n_checkpoints]  where the sequence's checkpoints go, in the order of its tokens:
- *                           row * n_slots_out + slot, or GDN_NONE. These two with checkpoint_interval only.
+ *                           row * n_slots_out + slot, or GDN_NONE. With checkpoint_interval only; position with that
+ *                           or with a log.
+ *   log_row  [n_seqs]       the sequence's row of the log, or GDN_NONE: it has none. Absent: row s.
+ *   state_position [n_seqs] where the state that state_src names stands: the number of tokens it has seen, from 0 to
+ *                           the sequence's position. Absent: its position.
+ *   state_commit [n_seqs]   where the state at the sequence's position goes, before its first token:
+ *                           row * n_slots_out + slot, or GDN_NONE. Absent: GDN_NONE. These three with a log only.
  * Every entry has to be in range, also of padding and of sequences without tokens, even where no sequence has any;
- * but of state_dst and state_checkpoint only those that are used: no backend looks at entries of state_dst with r not
- * less than the sequence's number of tokens, at checkpoints that it does not come to, nor at either of padding. With
- * n_seqs 0 no map is read.
+ * but of state_dst, state_checkpoint and state_commit only those that are used: no backend looks at entries of
+ * state_dst with r not less than the sequence's number of tokens, at checkpoints that it does not come to, nor at any
+ * of padding. With n_seqs 0 no map is read.
  * No slot may be written twice in one call, nor be written by one sequence and read by another. A sequence may write
  * the slot it reads: that is the in-place update. Memory that no map entry names is never touched, and a sequence
- * without tokens reads and writes nothing.
+ * without tokens reads and writes nothing, unless it has a state to commit.
  *
  * A ring of snapshots tagged by position needs no copies ever: the state after p tokens lives in slot p % n_slots, so
  * state_src = row * K + p % K and state_dst[r] = row * K + (p + T - r) % K; rolling back is choosing a smaller p. To
@@ -112,8 +121,28 @@ enum {
  *     args.checkpoint_interval = 256;   args.position.data = position;       // [n_seqs]: 0, in the next call 1024, ...
  *     args.n_checkpoints = 4;           args.state_checkpoint.data = slots;  // [n_seqs][4]: of rows that nobody has
  *
- * Limits: head_dim_k, head_dim_v 16..256; n_heads_v a multiple of n_heads_k.
- * Aliasing: inputs may overlap each other. out and the written states overlap nothing else; state_out
+ * The replay log makes verification write no states. Each token leaves what it did to the states in its column of the
+ * log: its k and a as the recurrence used them, and the delta d. A later call that starts at position p from a state
+ * that stands at p0 <= p first repeats the columns p0 .. p - 1, S[i][j] = k[i] * d[j] + a * S[i][j], with the roundings
+ * of the tokens themselves, so that its bits are those of plain decoding. Rolling back is passing a smaller position,
+ * and a token's column is about a hundredth of a state. With n_log_columns:
+ *   - n_snapshots is 0 by default: no state is written but those that state_dst (with n_snapshots), state_checkpoint
+ *     and state_commit name. Otherwise these work as without a log.
+ *   - position + number of tokens - state_position must be at most n_log_columns, so that no token's column is one that
+ *     is repeated. A sequence whose log_row is GDN_NONE has no column: its state_position must be its position.
+ *   - A row of the log belongs to one sequence of a call. Only the columns of its tokens are written.
+ *   - A sequence without tokens, but with a state to commit, is repeated and committed: so any number of columns can be
+ *     folded into any slot. A slot may be committed to that is read by the same sequence.
+ * For example, to verify drafts with N tokens a call, of which at least one is accepted each time, and to fold what was
+ * accepted into the state at each call's begin: 2 * N columns at least, and
+ *
+ *     args.n_log_columns = 2 * N;  args.n_log_rows = n_seqs;  args.log.data = log;
+ *     args.position.data = position;       // [n_seqs]: the number of tokens that have been accepted
+ *     args.state_position.data = stands;   // [n_seqs]: position of the call before
+ *     args.state_commit.data = slots;      // [n_seqs]: the slots of state_src
+ *
+ * Limits: head_dim_k, head_dim_v 16..256; n_log_columns 1..2^20; n_heads_v a multiple of n_heads_k.
+ * Aliasing: inputs may overlap each other. out, the log and the written states overlap nothing else; state_out
  *   is either absent, the same tensor as state, or apart from it.
  * Workspace: args.workspace, of the size the query tells; it may be absent when that is 0. Contents are
  *   of no meaning before and after; two calls that run at the same time need two.
@@ -135,7 +164,7 @@ typedef struct gdn_gated_delta_net_args {
     int32_t    n_slots;      /* K; 0 = 1                                                             */
     int32_t    n_rows_out;   /* of state_out; 0 = n_rows                                             */
     int32_t    n_slots_out;  /* of state_out; 0 = n_slots                                            */
-    int32_t    n_snapshots;  /* entries of state_dst per sequence; 0 = n_slots_out                   */
+    int32_t    n_snapshots;  /* entries of state_dst per sequence; 0 = n_slots_out, none with a log  */
     float      scale;        /* of out; 0 = 1 / sqrt(head_dim_k)                                     */
     int32_t    reserved;
     gdn_tensor q, k, v, g, beta, out, state, state_out;
@@ -151,6 +180,10 @@ typedef struct gdn_gated_delta_net_args {
     int32_t    checkpoint_interval; /* N tokens; 0 = no checkpoints                                  */
     int32_t    n_checkpoints; /* entries of state_checkpoint per sequence; 0 without an interval     */
     gdn_span   position, state_checkpoint;
+    int32_t    n_log_rows;
+    int32_t    n_log_columns; /* 0 = no log; more than it may be repeated and has tokens             */
+    gdn_tensor log;
+    gdn_span   log_row, state_position, state_commit;
 } gdn_gated_delta_net_args;
 
 /* Would it run, would it be exact, which implementation, how much workspace. Maps are not read, and
