@@ -174,7 +174,7 @@ GDN_INLINE void columns_tokens(const head_view *x, const chunk *c, const columns
 }
 
 /* One compiled version for each form: constants are width, n, channel. */
-static void columns_block_any(const head_view *x, const chunk *tokens, const columns_block *b)
+static void columns_block_general(const head_view *x, const chunk *tokens, const columns_block *b)
 {
 #define COLUMNS_VERSION(w, keys, c)                                                                      \
     columns_tokens(x, tokens, b, (delta_form){.width = w, .n = keys, .packed = true, .channel = c, .update = true, \
@@ -199,7 +199,7 @@ static void columns(const head_view *x, const chunk *c, float *state)
     for (int32_t j = 0; j < x->n_columns;) {
         const int32_t width = x->n_columns - j >= COLUMN_VECTORS * GDN_VL ? COLUMN_VECTORS : 1;
         const int32_t n_columns = min_i32(width * GDN_VL, x->n_columns - j);
-        columns_block_any(x, c, &(columns_block){j, n_columns, width, state + (int64_t)j * round_up(x->n, 32)});
+        columns_block_general(x, c, &(columns_block){j, n_columns, width, state + (int64_t)j * round_up(x->n, 32)});
         j += n_columns;
     }
 }

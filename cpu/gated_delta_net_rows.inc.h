@@ -112,7 +112,7 @@ GDN_INLINE void rows_block_run(rows_block *b, int32_t n_rows, int32_t n, bool ch
 }
 
 /* One compiled version for each form; n as a constant where it is a common one. */
-static void rows_block_any(rows_block *b, int32_t n_rows, bool channel)
+static void rows_block_general(rows_block *b, int32_t n_rows, bool channel)
 {
     if (b->n == 128 && channel) rows_block_run(b, n_rows, 128, 1);
     else if (b->n == 128) rows_block_run(b, n_rows, 128, 0);
@@ -134,7 +134,7 @@ static void rows(const head_view *x, const chunk *c)
         b.stream[t] = stream && snapshot[t] != x->source;
     }
     b.ahead = b.from && c->n_tokens > 1 ? round_up(x->n, 16 * c->n_tokens) / c->n_tokens : 0;
-    rows_block_any(&b, x->n_columns, x->channel);
+    rows_block_general(&b, x->n_columns, x->channel);
 }
 
 /* ---- One token of the usual head ----

@@ -43,8 +43,8 @@ static uint32_t columns(int tiles, int nb)
     return GDN_CUDA_DELTA_WARPS * 4 * (!tiles && nb <= NB_4 ? 4 : 2);
 }
 
-/* Shape::ANY of the kernels. */
-static int is_any(const problem_t *p)
+/* Shape::TYPED of the kernels. */
+static int is_typed(const problem_t *p)
 {
     const int types = p->q.dtype | p->k.dtype | p->v.dtype | p->g.dtype | p->beta.dtype | p->out.dtype;
     return types != GDN_F32 || gdn_gpu_has_forms(p);
@@ -52,14 +52,14 @@ static int is_any(const problem_t *p)
 
 static gdn_cuda_kernel kernel_of(const problem_t *p, int nb)
 {
-#define EXACT(form, size)                                                                                              \
+#define OF_SIZE(form, size)                                                                                            \
     {                                                                                                                  \
-        { GDN_CUDA_delta_##form##_##size, GDN_CUDA_delta_##form##_##size##_any },                                      \
+        { GDN_CUDA_delta_##form##_##size, GDN_CUDA_delta_##form##_##size##_typed },                                    \
         {                                                                                                              \
-            GDN_CUDA_delta_##form##_##size##_channel, GDN_CUDA_delta_##form##_##size##_channel_any                     \
+            GDN_CUDA_delta_##form##_##size##_channel, GDN_CUDA_delta_##form##_##size##_channel_typed                   \
         }                                                                                                              \
     }
-#define ANY(form)                                                                                                      \
+#define OF_ANY_SIZE(form)                                                                                              \
     {                                                                                                                  \
         { GDN_CUDA_delta_##form##_general, GDN_CUDA_delta_##form##_general },                                          \
         {                                                                                                              \
@@ -68,13 +68,13 @@ static gdn_cuda_kernel kernel_of(const problem_t *p, int nb)
     }
 #define FORM(form)                                                                                                     \
     {                                                                                                                  \
-        [NB_2] = EXACT(form, 2), [NB_4] = EXACT(form, 4), [NB_8] = EXACT(form, 8), [GENERAL] = ANY(form)               \
+        [NB_2] = OF_SIZE(form, 2), [NB_4] = OF_SIZE(form, 4), [NB_8] = OF_SIZE(form, 8), [GENERAL] = OF_ANY_SIZE(form) \
     }
-    static const gdn_cuda_kernel kernels[2][4][2][2] = { FORM(rows), FORM(tiles) }; /* [tiles][size][channel][any] */
+    static const gdn_cuda_kernel kernels[2][4][2][2] = { FORM(rows), FORM(tiles) }; /* [tiles][size][channel][typed] */
 #undef FORM
-#undef ANY
-#undef EXACT
-    return kernels[in_tiles(p)][nb][p->gate == GDN_GATE_CHANNEL][is_any(p)];
+#undef OF_ANY_SIZE
+#undef OF_SIZE
+    return kernels[in_tiles(p)][nb][p->gate == GDN_GATE_CHANNEL][is_typed(p)];
 }
 
 gdn_status gdn_cuda_plan_gated_delta_net(const gdn_context *ctx, const problem_t *p, gdn_plan *plan)

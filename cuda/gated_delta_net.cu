@@ -9,12 +9,12 @@
 // Steps, numbered as in docs/kernels/gated_delta_net.md and in every other version:
 //   0 prepare   1 load state   2 decay   3 read kv   4 delta   5 update   6 output   7 snapshot
 //
-// Kernels: delta_rows_2 delta_rows_2_any delta_rows_2_channel delta_rows_2_channel_any delta_rows_4
-// Kernels: delta_rows_4_any delta_rows_4_channel delta_rows_4_channel_any delta_rows_8 delta_rows_8_any
-// Kernels: delta_rows_8_channel delta_rows_8_channel_any delta_rows_general delta_rows_general_channel
-// Kernels: delta_tiles_2 delta_tiles_2_any delta_tiles_2_channel delta_tiles_2_channel_any delta_tiles_4
-// Kernels: delta_tiles_4_any delta_tiles_4_channel delta_tiles_4_channel_any delta_tiles_8 delta_tiles_8_any
-// Kernels: delta_tiles_8_channel delta_tiles_8_channel_any delta_tiles_general delta_tiles_general_channel
+// Kernels: delta_rows_2 delta_rows_2_typed delta_rows_2_channel delta_rows_2_channel_typed delta_rows_4
+// Kernels: delta_rows_4_typed delta_rows_4_channel delta_rows_4_channel_typed delta_rows_8 delta_rows_8_typed
+// Kernels: delta_rows_8_channel delta_rows_8_channel_typed delta_rows_general delta_rows_general_channel
+// Kernels: delta_tiles_2 delta_tiles_2_typed delta_tiles_2_channel delta_tiles_2_channel_typed delta_tiles_4
+// Kernels: delta_tiles_4_typed delta_tiles_4_channel delta_tiles_4_channel_typed delta_tiles_8 delta_tiles_8_typed
+// Kernels: delta_tiles_8_channel delta_tiles_8_channel_typed delta_tiles_general delta_tiles_general_channel
 #include "cuda/gated_delta_net.cuh"
 #include "cuda/gated_delta_net_tiles.cuh"
 
@@ -202,7 +202,7 @@ GDN_INLINE void load_token(const gdn_gpu_gated_delta_net &p, const Place &w, int
 template <class X> GDN_INLINE void prepare(const gdn_gpu_gated_delta_net &p, int l, Token<X> &x)
 {
     x.beta = delta_factor<X>(p, x.beta);
-    if (!X::ANY || !p.qk_norm)
+    if (!X::TYPED || !p.qk_norm)
         return;
     float4 sum[2] = { zero4(), zero4() }; // keys that do not exist are zeros, and add nothing to a sum of squares
 #pragma unroll
@@ -309,8 +309,8 @@ template <class X> GDN_INLINE void gated_delta_net_rows(const gdn_gpu_gated_delt
     }
 }
 
-// ---- Kernels: gdn_cuda_delta_<rows or tiles>_<NB>[_channel][_any]; the general ones have no NB. `any`: types
-// besides F32, and forms besides the usual (Shape::ANY), which the general ones have, too.
+// ---- Kernels: gdn_cuda_delta_<rows or tiles>_<NB>[_channel][_typed]; the general ones have no NB. `typed`: types
+// besides F32, and forms besides the usual (Shape::TYPED), which the general ones have, too.
 #define GDN_DELTA_ROWS(name, blocks, ...)                                                                              \
     GDN_KERNEL(gdn_cuda_delta_rows_##name, gdn_gpu_gated_delta_net, GDN_BLOCKS(32 * GDN_CUDA_DELTA_WARPS, blocks))     \
     {                                                                                                                  \
@@ -325,9 +325,9 @@ template <class X> GDN_INLINE void gated_delta_net_rows(const gdn_gpu_gated_delt
     }
 #define GDN_DELTAS(form, NB, C, blocks, channel_blocks)              \
     form(NB, blocks, NB, C, false, false, false)                      \
-    form(NB##_any, blocks, NB, C, false, true, false)                 \
+    form(NB##_typed, blocks, NB, C, false, true, false)               \
     form(NB##_channel, channel_blocks, NB, C, true, false, false)     \
-    form(NB##_channel_any, channel_blocks, NB, C, true, true, false)
+    form(NB##_channel_typed, channel_blocks, NB, C, true, true, false)
 
 GDN_DELTAS(GDN_DELTA_ROWS, 2, 4, 4, 3)
 GDN_DELTAS(GDN_DELTA_ROWS, 4, 4, 3, 2)

@@ -14,11 +14,11 @@
 
 // What is known when a kernel is compiled. NB: blocks of 32 keys, exactly, or at most where GENERAL; then head_dim_k,
 // the alignment of rows and their type may be any.
-template <int NB_, int C_, bool CHANNEL_, bool ANY_, bool GENERAL_> struct Shape {
+template <int NB_, int C_, bool CHANNEL_, bool TYPED_, bool GENERAL_> struct Shape {
     static constexpr int NB = NB_;              // blocks of 32 keys
     static constexpr int C = C_;                // columns of eight lanes: 1, 2 or 4
     static constexpr bool CHANNEL = CHANNEL_;   // a gate per key channel
-    static constexpr bool ANY = ANY_;           // types besides F32, qk_norm, and any form of g and beta
+    static constexpr bool TYPED = TYPED_;       // types besides F32, qk_norm, and any form of g and beta
     static constexpr bool GENERAL = GENERAL_;
     static constexpr int COLUMNS = GDN_CUDA_DELTA_WARPS * 4 * C; // of a thread block
 };
@@ -109,7 +109,7 @@ GDN_INLINE int checkpoint_of(const gdn_gpu_gated_delta_net &p, const Place &at, 
 // The type of an operand: F32 where nothing else may be.
 template <class X> GDN_INLINE int type_of(int dtype)
 {
-    return X::ANY ? dtype : GDN_GPU_F32;
+    return X::TYPED ? dtype : GDN_GPU_F32;
 }
 
 // Elements i .. i + 3 of a row of q, k, g or dt_bias; those beyond the head are 0.
@@ -139,20 +139,20 @@ template <class X> GDN_INLINE float4 read_row(const char *place, int dtype, int 
 // 0: prepare, beta
 template <class X> GDN_INLINE float delta_factor(const gdn_gpu_gated_delta_net &p, float x)
 {
-    return X::ANY ? __fmul_rn(p.beta_factor, p.beta_form == GDN_GPU_BETA_LOGIT ? gdn_sigmoid(x) : x) : x;
+    return X::TYPED ? __fmul_rn(p.beta_factor, p.beta_form == GDN_GPU_BETA_LOGIT ? gdn_sigmoid(x) : x) : x;
 }
 
 // What the raw gates of a head's tokens share, read before the first of them; 0 for other forms of g.
 template <class X> GDN_INLINE float gate_rate(const gdn_gpu_gated_delta_net &p, const Place &at)
 {
-    if (!X::ANY || !p.ssm_a.base)
+    if (!X::TYPED || !p.ssm_a.base)
         return 0.0f;
     const float A = read_element((uint64_t)p.ssm_a.base + (uint64_t)(at.h * p.ssm_a.head), p.ssm_a_dtype);
     return p.g_form == GDN_GPU_G_RAW_A_LOG ? -gdn_expf(A) : A;
 }
 template <class X> GDN_INLINE float4 gate_bias(const gdn_gpu_gated_delta_net &p, const Place &at, int i)
 {
-    if (!X::ANY || !p.dt_bias.base)
+    if (!X::TYPED || !p.dt_bias.base)
         return zero4();
     const char *row = p.dt_bias.base + (uint64_t)(at.h * p.dt_bias.head);
     return X::CHANNEL ? read_row<X>(row, p.dt_bias_dtype, i, at.n_keys)
@@ -179,9 +179,9 @@ GDN_INLINE float4 exp_of(float4 x)
 }
 template <class X, class Gate> GDN_INLINE Gate decay_of(const gdn_gpu_gated_delta_net &p, Gate g, float rate, Gate bias)
 {
-    if (X::ANY && p.g_form == GDN_GPU_G_LINEAR)
+    if (X::TYPED && p.g_form == GDN_GPU_G_LINEAR)
         return g;
-    return exp_of(X::ANY && p.g_form != GDN_GPU_G_LOG ? raw_gate(g, rate, bias) : g);
+    return exp_of(X::TYPED && p.g_form != GDN_GPU_G_LOG ? raw_gate(g, rate, bias) : g);
 }
 
 // A step of four partial sums, of the keys i, i + step, ... Sums of keys that do not exist stay as they are: fma(0, 0,

@@ -114,7 +114,7 @@ template <class X> GDN_INLINE void prepare_keys(const gdn_gpu_gated_delta_net &p
 {
     constexpr int TOKENS = Tile<X>::TOKENS;
     static_assert(2 * TOKENS % 4 == 0 && 2 * TOKENS <= 4 * GDN_CUDA_DELTA_WARPS, "whole warps");
-    if (!X::ANY || !p.qk_norm)
+    if (!X::TYPED || !p.qk_norm)
         return;
     const int n = (int)threadIdx.x / 8, l = (int)threadIdx.x & 7;
     if (n < 2 * TOKENS) {

@@ -7,7 +7,7 @@
 // Steps, numbered as in docs/kernels/ssm_conv.md and in every other version:
 //   1 history   2 taps   3 activation   4 output   5 keep history
 //
-// Kernels: conv_4 conv_any conv_4_typed conv_any_typed
+// Kernels: conv_4 conv_general conv_4_typed conv_general_typed
 #include "cuda/kernel.cuh"
 
 struct Sequence {
@@ -105,24 +105,24 @@ template <bool TYPED> GDN_INLINE Types types_of(const gdn_gpu_ssm_conv &p)
 
 // Taps of a kernel of width kw lie at the end of KW registers, so that the newest is always the last; those before it
 // are not there, and skipped.
-template <int KW> GDN_INLINE float taps(const float (&weight)[KW], const float (&x)[KW], float u, int kw, bool exact)
+template <int KW> GDN_INLINE float taps(const float (&weight)[KW], const float (&x)[KW], float u, int kw, bool general)
 {
 #pragma unroll
     for (int j = 0; j < KW; j++)
-        if (exact || j >= KW - kw)
+        if (!general || j >= KW - kw)
             u = __fmaf_rn(weight[j], x[j], u);
     return u;
 }
 
-// Tokens t0 .. t1 - 1 of a sequence, for channel c. EXACT: kernel_width is KW.
-template <int KW, bool EXACT, bool TYPED>
+// Tokens t0 .. t1 - 1 of a sequence, for channel c. kernel_width is KW, or at most KW where GENERAL.
+template <int KW, bool GENERAL, bool TYPED>
 GDN_INLINE void convolve(const gdn_gpu_ssm_conv &p, const Types &types, const Sequence &q, int t0, int t1, int c)
 {
     constexpr int AHEAD = 4; // tokens whose inputs are loaded together
     const uint64_t at_x = (uint64_t)element_bytes(types.x) * (uint64_t)c,
                    weight_at = p.weight + (uint64_t)(c * p.weight_channel);
-    const int kw = EXACT ? KW : p.kernel_width;
-    const bool wide = EXACT && KW == 4 && p.wide_weight;
+    const int kw = GENERAL ? p.kernel_width : KW;
+    const bool wide = !GENERAL && KW == 4 && p.wide_weight;
     uint32_t weight_bits[KW], old[KW], coming[AHEAD];
     int old_type[KW];
     float weight[KW], x[KW];
@@ -137,7 +137,7 @@ GDN_INLINE void convolve(const gdn_gpu_ssm_conv &p, const Types &types, const Se
     for (int j = 0; j < KW; j++) {
         weight_bits[j] = old[j] = 0u;
         old_type[j] = types.x;
-        if (!EXACT && j < KW - kw)
+        if (GENERAL && j < KW - kw)
             continue;
         if (!wide)
             weight_bits[j] = read_bits(weight_at + (uint64_t)((j - (KW - kw)) * p.weight_tap), types.weight);
@@ -186,7 +186,7 @@ GDN_INLINE void convolve(const gdn_gpu_ssm_conv &p, const Types &types, const Se
             for (int j = 0; j < KW - 1; j++)
                 x[j] = x[j + 1];
             x[KW - 1] = widen(now[a], types.x);
-            const float u = taps<KW>(weight, x, bias, kw, EXACT);                              // 2: taps, oldest first
+            const float u = taps<KW>(weight, x, bias, kw, GENERAL); // 2: taps, oldest first
             store_bits(out_at, narrow(p.silu ? gdn_silu(u) : u, types.result),
                        types.result); // 3: activation, 4: output
             out_at += p.result.token;
@@ -259,7 +259,7 @@ GDN_INLINE int sequence_of(const gdn_gpu_ssm_conv &p, int i)
     return low;
 }
 
-template <int KW, bool EXACT, bool TYPED> GDN_INLINE void ssm_conv(const gdn_gpu_ssm_conv &p)
+template <int KW, bool GENERAL, bool TYPED> GDN_INLINE void ssm_conv(const gdn_gpu_ssm_conv &p)
 {
     const Types types = types_of<TYPED>(p);
     const int unit = (int)(blockIdx.x / (unsigned)p.blocks);
@@ -270,7 +270,7 @@ template <int KW, bool EXACT, bool TYPED> GDN_INLINE void ssm_conv(const gdn_gpu
     if (p.part != GDN_GPU_CONV_PIECES) {
         const Sequence q = sequence(p, unit);
         if (q.run && p.part == GDN_GPU_CONV_WHOLE)
-            convolve<KW, EXACT, TYPED>(p, types, q, 0, q.T, c);
+            convolve<KW, GENERAL, TYPED>(p, types, q, 0, q.T, c);
         if (q.run)
             keep(p, types, q, c);
         return;
@@ -282,24 +282,24 @@ template <int KW, bool EXACT, bool TYPED> GDN_INLINE void ssm_conv(const gdn_gpu
             continue;
         const int t0 = begin - q.first > 0 ? begin - q.first : 0, t1 = end - q.first < q.T ? end - q.first : q.T;
         if (t0 < t1)
-            convolve<KW, EXACT, TYPED>(p, types, q, t0, t1, c);
+            convolve<KW, GENERAL, TYPED>(p, types, q, t0, t1, c);
     }
 }
 
 // The widths that models have, and any up to 16; F32 alone, and any types.
 GDN_KERNEL(gdn_cuda_conv_4, gdn_gpu_ssm_conv, GDN_CUDA_CONV_THREADS)
 {
-    ssm_conv<4, true, false>(p);
+    ssm_conv<4, false, false>(p);
 }
-GDN_KERNEL(gdn_cuda_conv_any, gdn_gpu_ssm_conv, GDN_CUDA_CONV_THREADS)
+GDN_KERNEL(gdn_cuda_conv_general, gdn_gpu_ssm_conv, GDN_CUDA_CONV_THREADS)
 {
-    ssm_conv<16, false, false>(p);
+    ssm_conv<16, true, false>(p);
 }
 GDN_KERNEL(gdn_cuda_conv_4_typed, gdn_gpu_ssm_conv, GDN_CUDA_CONV_THREADS)
 {
-    ssm_conv<4, true, true>(p);
+    ssm_conv<4, false, true>(p);
 }
-GDN_KERNEL(gdn_cuda_conv_any_typed, gdn_gpu_ssm_conv, GDN_BLOCKS(GDN_CUDA_CONV_THREADS, 1))
+GDN_KERNEL(gdn_cuda_conv_general_typed, gdn_gpu_ssm_conv, GDN_BLOCKS(GDN_CUDA_CONV_THREADS, 1))
 {
-    ssm_conv<16, false, true>(p);
+    ssm_conv<16, true, true>(p);
 }

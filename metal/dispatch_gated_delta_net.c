@@ -3,7 +3,7 @@
 
 typedef gdn_gated_delta_net_problem problem_t;
 
-/* Kernels of NB = 2, 4, 8 blocks of 32 keys; head sizes that are not exactly that many take the next, as `any`. */
+/* Kernels of NB = 2, 4, 8 blocks of 32 keys; head sizes that are not exactly that many take the next, as `general`. */
 static int size_of(const problem_t *p)
 {
     return p->head_dim_k <= 64 ? 0 : p->head_dim_k <= 128 ? 1 : 2;
@@ -13,19 +13,19 @@ static int size_of(const problem_t *p)
     {                                                                                                                  \
         { GDN_METAL_delta_##nb, GDN_METAL_delta_##nb##_channel },                                                      \
         {                                                                                                              \
-            GDN_METAL_delta_##nb##_any, GDN_METAL_delta_##nb##_any_channel                                             \
+            GDN_METAL_delta_##nb##_general, GDN_METAL_delta_##nb##_general_channel                                     \
         }                                                                                                              \
     }
-static const gdn_metal_kernel kernels[3][2][2] = { SIZE(2), SIZE(4), SIZE(8) }; /* [size][any][channel] */
+static const gdn_metal_kernel kernels[3][2][2] = { SIZE(2), SIZE(4), SIZE(8) }; /* [size][general][channel] */
 #undef SIZE
 
 gdn_status gdn_metal_plan_gated_delta_net(const gdn_context *ctx, const problem_t *p, gdn_plan *plan)
 {
     const gdn_gpu_device gpu = gdn_metal_gpu();
-    const int any = p->head_dim_k != 64 << size_of(p), channel = p->gate == GDN_GATE_CHANNEL;
+    const int general = p->head_dim_k != 64 << size_of(p), channel = p->gate == GDN_GATE_CHANNEL;
     gdn_gpu_begin_plan(ctx, plan);
     plan->form = "rows";
-    plan->variant = (int32_t)kernels[size_of(p)][any][channel];
+    plan->variant = (int32_t)kernels[size_of(p)][general][channel];
     gdn_gpu_plan_gated_delta_net(&gpu, p, GDN_METAL_DELTA_THREADS / 8 * (size_of(p) < 2 ? 4 : 2), plan);
     return GDN_OK;
 }

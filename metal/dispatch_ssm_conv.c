@@ -6,8 +6,8 @@ gdn_status gdn_metal_plan_ssm_conv(const gdn_context *ctx, const gdn_ssm_conv_pr
     const gdn_gpu_device gpu = gdn_metal_gpu();
     gdn_gpu_begin_plan(ctx, plan);
     if (gdn_gpu_ssm_conv_is_typed(p))
-        plan->variant = p->kernel_width == 4 ? GDN_METAL_conv_4_typed : GDN_METAL_conv_any_typed;
-    else plan->variant = p->kernel_width == 4 ? GDN_METAL_conv_4 : GDN_METAL_conv_any;
+        plan->variant = p->kernel_width == 4 ? GDN_METAL_conv_4_typed : GDN_METAL_conv_general_typed;
+    else plan->variant = p->kernel_width == 4 ? GDN_METAL_conv_4 : GDN_METAL_conv_general;
     gdn_gpu_plan_ssm_conv(&gpu, p, GDN_METAL_CONV_THREADS, plan);
     return GDN_OK;
 }

@@ -11,8 +11,8 @@
 // Steps, numbered as in docs/kernels/gated_delta_net.md and in every other version:
 //   0 prepare   1 load state   2 decay   3 read kv   4 delta   5 update   6 output   7 snapshot
 //
-// Kernels: delta_2 delta_2_channel delta_2_any delta_2_any_channel delta_4 delta_4_channel delta_4_any
-// Kernels: delta_4_any_channel delta_8 delta_8_channel delta_8_any delta_8_any_channel
+// Kernels: delta_2 delta_2_channel delta_2_general delta_2_general_channel delta_4 delta_4_channel delta_4_general
+// Kernels: delta_4_general_channel delta_8 delta_8_channel delta_8_general delta_8_general_channel
 #include "metal/kernel.h"
 
 struct DeltaBuffers {
@@ -429,7 +429,7 @@ GDN_INLINE void gated_delta_net(constant gdn_gpu_gated_delta_net &p, thread cons
     }
 }
 
-// ---- Kernels: gdn_metal_delta_<NB>[_any][_channel]; `any`: head_dim_k is no more than 32 NB.
+// ---- Kernels: gdn_metal_delta_<NB>[_general][_channel]; `general`: head_dim_k is no more than 32 NB.
 #define GDN_DELTA(name, ...)                                                                                          \
     GDN_KERNEL(gdn_metal_delta_##name, constant gdn_gpu_gated_delta_net &p [[buffer(0)]],                           \
                device const uchar *q [[buffer(1)]], device const uchar *k [[buffer(2)]],                              \
@@ -449,8 +449,8 @@ GDN_INLINE void gated_delta_net(constant gdn_gpu_gated_delta_net &p, thread cons
 #define GDN_DELTAS(NB, C)                       \
     GDN_DELTA(NB, NB, C, false, false)          \
     GDN_DELTA(NB##_channel, NB, C, true, false) \
-    GDN_DELTA(NB##_any, NB, C, false, true)     \
-    GDN_DELTA(NB##_any_channel, NB, C, true, true)
+    GDN_DELTA(NB##_general, NB, C, false, true) \
+    GDN_DELTA(NB##_general_channel, NB, C, true, true)
 
 GDN_DELTAS(2, 4)
 GDN_DELTAS(4, 4)

@@ -6,7 +6,7 @@
 // Steps, numbered as in docs/kernels/ssm_conv.md and in every other version:
 //   1 history   2 taps   3 activation   4 output   5 keep history
 //
-// Kernels: conv_4 conv_any conv_4_typed conv_any_typed
+// Kernels: conv_4 conv_general conv_4_typed conv_general_typed
 #include "metal/kernel.h"
 
 struct ConvBuffers {
@@ -107,22 +107,22 @@ GDN_INLINE void conv_move(device uchar *to, int to_dtype, device const uchar *fr
         write_half(to, read_half(from));
 }
 
-// Tokens t0 .. t1 - 1 of a sequence, for channel c. EXACT: kernel_width is KW. Otherwise its taps lie at the end of KW
-// registers, so that the newest is always the last; those before it are not there, and skipped.
-template <int KW, bool EXACT>
+// Tokens t0 .. t1 - 1 of a sequence, for channel c. kernel_width is KW; GENERAL: at most, and its taps lie at the end
+// of KW registers, so that the newest is always the last; those before it are not there, and skipped.
+template <int KW, bool GENERAL>
 GDN_INLINE void convolve(constant gdn_gpu_ssm_conv &p, thread const ConvTypes &types, thread const ConvBuffers &b,
                          thread const ConvSequence &q, int t0, int t1, int c)
 {
     const int64_t at_x = element_bytes(types.x) * int64_t(c), at_c = element_bytes(types.history) * int64_t(c);
     device const uchar *weight_at = b.weight + c * p.weight_channel;
-    const int kw = EXACT ? KW : p.kernel_width, none = KW - kw;
+    const int kw = GENERAL ? p.kernel_width : KW, none = KW - kw;
     float weight[KW], x[KW];
 
     // 1: history, and tokens of this call before t0. x[j] is the input of tap j
 #pragma unroll
     for (int j = 0; j < KW; j++) {
         weight[j] = x[j] = 0.0f;
-        if (!EXACT && j < none)
+        if (GENERAL && j < none)
             continue;
         weight[j] = read_element(weight_at + (j - none) * p.weight_tap, types.weight);
         const int from = t0 - KW + j;
@@ -145,7 +145,7 @@ GDN_INLINE void convolve(constant gdn_gpu_ssm_conv &p, thread const ConvTypes &t
         float u = bias;
 #pragma unroll
         for (int j = 0; j < KW; j++) // 2: taps, oldest first
-            if (EXACT || j >= none)
+            if (!GENERAL || j >= none)
                 u = fma(weight[j], x[j], u);
         write_element(out_at, p.silu ? gdn_silu(u) : u, types.result); // 3: activation, 4: output
         in_at += p.x.token;
@@ -219,7 +219,7 @@ GDN_INLINE int sequence_of(constant gdn_gpu_ssm_conv &p, thread const ConvBuffer
     return low;
 }
 
-template <int KW, bool EXACT, bool TYPED>
+template <int KW, bool GENERAL, bool TYPED>
 GDN_INLINE void ssm_conv(constant gdn_gpu_ssm_conv &p, thread const ConvBuffers &b, uint group, uint me)
 {
     const ConvTypes types = conv_types<TYPED>(p);
@@ -231,7 +231,7 @@ GDN_INLINE void ssm_conv(constant gdn_gpu_ssm_conv &p, thread const ConvBuffers 
     if (p.part != GDN_GPU_CONV_PIECES) {
         const ConvSequence q = conv_sequence(p, b, unit);
         if (q.run && p.part == GDN_GPU_CONV_WHOLE)
-            convolve<KW, EXACT>(p, types, b, q, 0, q.T, c);
+            convolve<KW, GENERAL>(p, types, b, q, 0, q.T, c);
         if (q.run)
             keep(p, types, b, q, c);
         return;
@@ -243,7 +243,7 @@ GDN_INLINE void ssm_conv(constant gdn_gpu_ssm_conv &p, thread const ConvBuffers 
             continue; // what it says of its tokens may be nonsense
         const int t0 = begin - q.first > 0 ? begin - q.first : 0, t1 = end - q.first < q.T ? end - q.first : q.T;
         if (t0 < t1)
-            convolve<KW, EXACT>(p, types, b, q, t0, t1, c);
+            convolve<KW, GENERAL>(p, types, b, q, t0, t1, c);
     }
 }
 
@@ -261,7 +261,7 @@ GDN_INLINE void ssm_conv(constant gdn_gpu_ssm_conv &p, thread const ConvBuffers 
                                 seq_start, position, history_src, history_dst, history_checkpoint, bad };              \
         ssm_conv<__VA_ARGS__>(p, b, group.x, me);                                                                      \
     }
-GDN_CONV(4, 4, true, false)
-GDN_CONV(any, 16, false, false)
-GDN_CONV(4_typed, 4, true, true)
-GDN_CONV(any_typed, 16, false, true)
+GDN_CONV(4, 4, false, false)
+GDN_CONV(general, 16, true, false)
+GDN_CONV(4_typed, 4, false, true)
+GDN_CONV(general_typed, 16, true, true)

@@ -74,7 +74,7 @@ def main(folder):
             exact_shape = "delta" in name and "general" not in name
             if "delta" in name and not ops["FFMA"]:
                 problems.append(f"{where}: no FFMA")
-            if exact_shape and not ops["loads"] and not name.endswith("_any"):
+            if exact_shape and not ops["loads"] and not name.endswith("_typed"):
                 problems.append(f"{where}: no 128-bit loads")
             if exact_shape and "rows" in name and not ops["stores"]:
                 problems.append(f"{where}: no 128-bit stores")

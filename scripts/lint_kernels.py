@@ -16,8 +16,10 @@ Rules
   machine   no file names a folder of somebody's machine
   tests     nothing of the library and its tool includes or compiles what is in tests/
   emulator  their sources do not know the tests' emulator: devices report `emulated` as their driver says of itself
+  names     no source has a name that docs/glossary.md lists under "Names that are not used"
 """
 import argparse
+import fnmatch
 import os
 import pathlib
 import re
@@ -31,6 +33,7 @@ import lint_main
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 REGISTRY = "core/kernels.def"
 INDEX = "docs/kernels/README.md"
+GLOSSARY = "docs/glossary.md"
 ISAS = ("avx2", "avx512", "neon")
 BACKENDS = {"cuda": "cuda/{}.cu", "vulkan": "vulkan/{}.comp", "metal": "metal/{}.metal"}
 MAX_LINES = 600
@@ -147,9 +150,38 @@ def check_files(root, names):
                 yield f"{name}:{number}: names a folder of a machine: {MACHINE.search(line).group(0)}..."
 
 
+def unused_names(root):
+    """[(folders, patterns, names that are allowed)] of the glossary's table."""
+    path = root / GLOSSARY
+    table = path.read_text().partition("## Names that are not used\n")[2].partition("\n## ")[0] if path.is_file() else ""
+    rows = [[re.findall(r"`([^`]+)`", cell) for cell in line.split("|")[1:-1]] for line in table.splitlines()
+            if line.startswith("| `")]
+    return [(tuple(folders), patterns, allowed) for folders, patterns, _, allowed in rows]
+
+
+def check_names(root, names):
+    table = unused_names(root)
+    if not table:
+        yield f"{GLOSSARY} has no table of names that are not used"
+    for folders, patterns, allowed in table:
+        unused = re.compile("|".join(fnmatch.translate(pattern) for pattern in patterns))
+        inside = [name for name in names if name.startswith(folders)]
+        for folder in folders:
+            if not any(name.startswith(folder) for name in inside):
+                yield f"{GLOSSARY}: names that are not used in {folder}, where there is no file"
+        for name in inside:
+            if name.endswith(BINARY):
+                continue
+            for number, line in enumerate((root / name).read_text(errors="replace").splitlines(), 1):
+                for word in re.findall(r"\w+", line):
+                    if unused.match(word) and word not in allowed:
+                        yield f"{name}:{number}: {word} is not used: see {GLOSSARY}"
+
+
 def lint(root):
     names = tracked(root)
-    return [*check_kernels(root), *check_index(root), *check_listed(root, names), *check_files(root, names)]
+    return [*check_kernels(root), *check_index(root), *check_listed(root, names), *check_files(root, names),
+            *check_names(root, names)]
 
 
 # ---- Self-test ----------------------------------------------------------------------------------------------------
@@ -195,6 +227,11 @@ def breakages(root):
                        ("cuda/loader.c", 'static int is(const char *name) { return strstr(name, "emulat") != NULL; }\n'),
                        ("cuda/kernels.c", 'static const char image[] = "GDN_SIMT";\n'), ("core/probe.c", "/* as on the emulator */\n")):
         yield append(path, line, "knows the tests' emulator")
+    yield append("vulkan/device.h", "int gdn_vk_close(void);\n", "gdn_vk_close is not used")
+    yield append(f"cuda/{stem}.cu", "// Kernels: delta_rows_2_any_channel\n", "delta_rows_2_any_channel is not used")
+    yield append(f"metal/{stem}.metal", "GDN_DELTA(NB##_any, NB)\n", "_any is not used")
+    yield replace(GLOSSARY, "## Names that are not used", "## Names", "no table of names")
+    yield replace(GLOSSARY, "`metal/`", "`metals/`", "metals/, where there is no file")
     yield "a source in no list", lambda r: (r / "core/forgotten.c").write_text("\n"), "core/forgotten.c"
 
 

@@ -7,43 +7,43 @@
 
 /* ---- What gpu/context.c asks for ---------------------------------------------------------------------- */
 
-static gdn_gpu_variants known[GDN_VK_MAX_DEVICES];
+static gdn_gpu_variants known[GDN_VULKAN_MAX_DEVICES];
 
 static uint32_t count(const char **reason)
 {
-    const gdn_vk_catalogue *c = gdn_vk_catalogue_get();
+    const gdn_vulkan_catalogue *c = gdn_vulkan_catalogue_get();
     *reason = c->reason;
     return c->n;
 }
 
 static void describe(uint32_t index, gdn_device_info *info)
 {
-    const gdn_vk_traits *t = &gdn_vk_catalogue_get()->traits[index];
+    const gdn_vulkan_traits *t = &gdn_vulkan_catalogue_get()->traits[index];
     (void)snprintf(info->name, sizeof info->name, "%s", t->name);
     info->memory_bytes = t->memory_bytes;
 }
 
 static gdn_status allocate(void *device, uint64_t bytes, gdn_gpu_buffer *buffer)
 {
-    gdn_vk_buffer *b = (gdn_vk_buffer *)buffer;
-    const gdn_status status = gdn_vk_allocate(device, bytes, 0, b);
+    gdn_vulkan_buffer *b = (gdn_vulkan_buffer *)buffer;
+    const gdn_status status = gdn_vulkan_allocate(device, bytes, 0, b);
     b->record.data = (void *)b->buffer;
     return status ? gdn_gpu_no_buffer(status, bytes) : GDN_OK;
 }
 
 static int release(void *device, gdn_gpu_buffer *buffer)
 {
-    gdn_vk_device *dev = device;
-    if (gdn_vk_wait(dev) && !dev->lost)
+    gdn_vulkan_device *dev = device;
+    if (gdn_vulkan_wait(dev) && !dev->lost)
         return 0;
-    gdn_vk_release(dev, (gdn_vk_buffer *)buffer);
+    gdn_vulkan_release(dev, (gdn_vulkan_buffer *)buffer);
     return 1;
 }
 
 static const gdn_gpu_driver driver = {
-    .known = known, .device_bytes = sizeof(gdn_vk_device), .buffer_bytes = sizeof(gdn_vk_buffer),
-    .count = count, .describe = describe, .open = gdn_vk_device_open, .close = gdn_vk_device_close,
-    .probe = gdn_vk_probe, .allocate = allocate, .release = release,
+    .known = known, .device_bytes = sizeof(gdn_vulkan_device), .buffer_bytes = sizeof(gdn_vulkan_buffer),
+    .count = count, .describe = describe, .open = gdn_vulkan_device_open, .close = gdn_vulkan_device_close,
+    .probe = gdn_vulkan_probe, .allocate = allocate, .release = release,
 };
 
 /* ---- Running ---------------------------------------------------------------------------------------- */
@@ -55,18 +55,18 @@ static gdn_status synchronize(gdn_context *ctx, gdn_stream stream)
                         "stream is %p; a command buffer is submitted by its owner, so wait for it with a fence "
                         "of your own and then call gdn_poll(); NULL is allowed",
                         stream);
-    gdn_status status = gdn_vk_wait(ctx->state);
-    return status ? status : gdn_vk_take_report(ctx->state);
+    gdn_status status = gdn_vulkan_wait(ctx->state);
+    return status ? status : gdn_vulkan_take_report(ctx->state);
 }
 
 static gdn_status poll_vulkan(gdn_context *ctx)
 {
-    return gdn_vk_take_report(ctx->state);
+    return gdn_vulkan_take_report(ctx->state);
 }
 
 static gdn_status timeline(gdn_context *ctx, void **semaphore, uint64_t *value)
 {
-    const gdn_vk_device *dev = ctx->state;
+    const gdn_vulkan_device *dev = ctx->state;
     *semaphore = (void *)dev->timeline;
     *value     = dev->submitted;
     return GDN_OK;
@@ -75,8 +75,8 @@ static gdn_status timeline(gdn_context *ctx, void **semaphore, uint64_t *value)
 const gdn_backend gdn_backend_vulkan = {
     .id = GDN_BACKEND_VULKAN, .name = "vulkan", .own = &driver, GDN_GPU_CONTEXT, .host_memory = 0, .data_is_address = 0,
     .synchronize = synchronize, .poll = poll_vulkan, .timeline = timeline,
-    .buffer_write = gdn_vk_buffer_write, .buffer_read = gdn_vk_buffer_read,
-#define GDN_KERNEL(stem, number, title) .stem = { gdn_vk_plan_##stem, gdn_vk_run_##stem },
+    .buffer_write = gdn_vulkan_buffer_write, .buffer_read = gdn_vulkan_buffer_read,
+#define GDN_KERNEL(stem, number, title) .stem = { gdn_vulkan_plan_##stem, gdn_vulkan_run_##stem },
 #include "core/kernels.def"
 #undef GDN_KERNEL
 };

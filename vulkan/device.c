@@ -28,7 +28,7 @@ static const char *result_name(VkResult result)
     }
 }
 
-gdn_status gdn_vk_fail(gdn_vk_device *dev, VkResult result, const char *call)
+gdn_status gdn_vulkan_fail(gdn_vulkan_device *dev, VkResult result, const char *call)
 {
     gdn_status status = GDN_INTERNAL;
     switch (result) {
@@ -52,12 +52,12 @@ gdn_status gdn_vk_fail(gdn_vk_device *dev, VkResult result, const char *call)
                     dev ? dev->traits.name : "");
 }
 
-void *gdn_vk_host_alloc(const gdn_vk_device *dev, uint64_t bytes)
+void *gdn_vulkan_host_alloc(const gdn_vulkan_device *dev, uint64_t bytes)
 {
     return dev->ctx ? gdn_context_alloc(dev->ctx, bytes, 64) : malloc((size_t)bytes);
 }
 
-void gdn_vk_host_free(const gdn_vk_device *dev, void *memory)
+void gdn_vulkan_host_free(const gdn_vulkan_device *dev, void *memory)
 {
     if (dev->ctx)
         gdn_context_free(dev->ctx, memory);
@@ -67,9 +67,9 @@ void gdn_vk_host_free(const gdn_vk_device *dev, void *memory)
 
 /* ---- A device of ours ------------------------------------------------------------------------------ */
 
-static gdn_status create_device(gdn_vk_device *dev)
+static gdn_status create_device(gdn_vulkan_device *dev)
 {
-    const gdn_vk_traits *t = &dev->traits;
+    const gdn_vulkan_traits *t = &dev->traits;
     const float priority = 1.0f;
     VkPhysicalDeviceSubgroupSizeControlFeatures sizes = {
         .sType = VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_SUBGROUP_SIZE_CONTROL_FEATURES, .subgroupSizeControl = VK_TRUE,
@@ -103,18 +103,19 @@ static gdn_status create_device(gdn_vk_device *dev)
     VkResult result = dev->vk.CreateDevice(t->physical, &info, NULL, &dev->device);
     if (result != VK_SUCCESS) {
         dev->device = VK_NULL_HANDLE;
-        return gdn_vk_fail(dev, result, "vkCreateDevice");
+        return gdn_vulkan_fail(dev, result, "vkCreateDevice");
     }
     dev->own_device   = 1;
     dev->queue_family = t->queue_family;
-    gdn_status status = gdn_vk_load_device_functions(&dev->vk, dev->device);
+    gdn_status status = gdn_vulkan_load_device_functions(&dev->vk, dev->device);
     if (status)
         return status;
     dev->vk.GetDeviceQueue(dev->device, dev->queue_family, 0, &dev->queue);
     return GDN_OK;
 }
 
-static gdn_status choose(const gdn_vk_traits *list, uint32_t n, uint32_t index, const char *name, gdn_vk_traits *chosen)
+static gdn_status choose(const gdn_vulkan_traits *list, uint32_t n, uint32_t index, const char *name,
+                         gdn_vulkan_traits *chosen)
 {
     for (uint32_t i = 0; name && i < n; i++)
         if (strstr(list[i].name, name)) {
@@ -133,23 +134,23 @@ static gdn_status choose(const gdn_vk_traits *list, uint32_t n, uint32_t index, 
 }
 
 /* On the process's instance, or on one behind the loader that the caller gave. */
-static gdn_status open_own(gdn_vk_device *dev, uint32_t index, const gdn_vulkan_desc *native)
+static gdn_status open_own(gdn_vulkan_device *dev, uint32_t index, const gdn_vulkan_desc *native)
 {
     gdn_status status;
     const char *name = native ? native->device_name : NULL;
     if (native && native->get_instance_proc_addr) {
-        gdn_vk_traits *list = NULL;
+        gdn_vulkan_traits *list = NULL;
         uint32_t n = 0;
-        if ((status = gdn_vk_instance_open((PFN_vkGetInstanceProcAddr)native->get_instance_proc_addr, &dev->vk,
-                                           &dev->instance)))
+        if ((status = gdn_vulkan_instance_open((PFN_vkGetInstanceProcAddr)native->get_instance_proc_addr, &dev->vk,
+                                               &dev->instance)))
             return status;
         dev->own_instance = 1;
-        if ((status = gdn_vk_list_devices(&dev->vk, dev->instance, &list, &n)))
+        if ((status = gdn_vulkan_list_devices(&dev->vk, dev->instance, &list, &n)))
             return status;
         status = choose(list, n, index, name, &dev->traits);
         free(list);
     } else {
-        const gdn_vk_catalogue *c = gdn_vk_catalogue_get();
+        const gdn_vulkan_catalogue *c = gdn_vulkan_catalogue_get();
         if (!c->n)
             return gdn_fail(GDN_UNAVAILABLE, "%s", c->reason);
         dev->vk = c->vk;
@@ -160,7 +161,7 @@ static gdn_status open_own(gdn_vk_device *dev, uint32_t index, const gdn_vulkan_
 
 /* ---- The caller's device --------------------------------------------------------------------------- */
 
-static gdn_status open_callers(gdn_vk_device *dev, const gdn_vulkan_desc *native)
+static gdn_status open_callers(gdn_vulkan_device *dev, const gdn_vulkan_desc *native)
 {
     gdn_status status;
     if (!native->get_instance_proc_addr || !native->instance || !native->physical_device || !native->queue)
@@ -169,10 +170,11 @@ static gdn_status open_callers(gdn_vk_device *dev, const gdn_vulkan_desc *native
                         : !native->instance             ? "instance"
                         : !native->physical_device      ? "physical_device"
                                                         : "queue");
-    dev->vk = (gdn_vk_functions){ .GetInstanceProcAddr = (PFN_vkGetInstanceProcAddr)native->get_instance_proc_addr };
-    if ((status = gdn_vk_load_instance_functions(&dev->vk, native->instance)) ||
-        (status = gdn_vk_load_device_functions(&dev->vk, native->device)) ||
-        (status = gdn_vk_read_traits(&dev->vk, native->physical_device, &dev->traits)))
+    dev->vk =
+        (gdn_vulkan_functions){ .GetInstanceProcAddr = (PFN_vkGetInstanceProcAddr)native->get_instance_proc_addr };
+    if ((status = gdn_vulkan_load_instance_functions(&dev->vk, native->instance)) ||
+        (status = gdn_vulkan_load_device_functions(&dev->vk, native->device)) ||
+        (status = gdn_vulkan_read_traits(&dev->vk, native->physical_device, &dev->traits)))
         return status;
     /* What the device can do is only there where the caller asked for it. */
     dev->traits.float64        &= !!(native->features & GDN_VULKAN_FLOAT64);
@@ -206,9 +208,9 @@ static gdn_status check_native(const gdn_vulkan_desc *native)
     return GDN_OK;
 }
 
-gdn_status gdn_vk_device_open(void *device, const gdn_context *ctx, uint32_t index, const void *callers)
+gdn_status gdn_vulkan_device_open(void *device, const gdn_context *ctx, uint32_t index, const void *callers)
 {
-    gdn_vk_device  *dev = device;
+    gdn_vulkan_device *dev = device;
     gdn_vulkan_desc native = { 0 };
     gdn_status status;
     dev->ctx = ctx;
@@ -225,24 +227,24 @@ gdn_status gdn_vk_device_open(void *device, const gdn_context *ctx, uint32_t ind
     dev->gpu.memory_bytes = dev->traits.memory_bytes;
     dev->timeout_ns = gdn_timeout_ns(ctx, dev->traits.type == VK_PHYSICAL_DEVICE_TYPE_CPU);
     dev->vk.GetPhysicalDeviceMemoryProperties(dev->traits.physical, &dev->memory);
-    if ((status = gdn_vk_queue_open(dev)) || (status = gdn_vk_memory_open(dev)))
+    if ((status = gdn_vulkan_queue_open(dev)) || (status = gdn_vulkan_memory_open(dev)))
         return status;
-    return gdn_vk_pipelines_open(dev);
+    return gdn_vulkan_pipelines_open(dev);
 }
 
 /* Where the device does not finish in time, its objects are left alone: destroying what is in use is undefined, and
  * waiting without bound is not an option. */
-void gdn_vk_device_close(void *device)
+void gdn_vulkan_device_close(void *device)
 {
-    gdn_vk_device *dev = device;
-    const int idle = !dev->timeline || gdn_vk_wait(dev) == GDN_OK || dev->lost;
+    gdn_vulkan_device *dev = device;
+    const int idle = !dev->timeline || gdn_vulkan_wait(dev) == GDN_OK || dev->lost;
     if (!idle && dev->ctx)
         gdn_context_log(dev->ctx, GDN_LOG_ERROR,
                         "vulkan: the device did not finish in time; its objects are left behind");
     if (idle) {
-        gdn_vk_pipelines_close(dev);
-        gdn_vk_memory_close(dev);
-        gdn_vk_queue_close(dev);
+        gdn_vulkan_pipelines_close(dev);
+        gdn_vulkan_memory_close(dev);
+        gdn_vulkan_queue_close(dev);
         if (dev->own_device && dev->vk.DestroyDevice)
             dev->vk.DestroyDevice(dev->device, NULL);
         if (dev->own_instance)

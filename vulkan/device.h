@@ -22,7 +22,7 @@
 _Static_assert(sizeof(void *) == 8, "a VkBuffer travels in gdn_span.data, which takes 64-bit pointers");
 
 /* What a physical device is and offers. */
-typedef struct gdn_vk_traits {
+typedef struct gdn_vulkan_traits {
     VkPhysicalDevice     physical;
     VkPhysicalDeviceType type;
     char                 name[GDN_NAME_MAX * 2];
@@ -35,25 +35,25 @@ typedef struct gdn_vk_traits {
     int      full_subgroups;    /* can be asked for whole subgroups                                     */
     int      float64, storage16;
     int      denorm_preserve, inf_nan_preserve, round_to_even; /* float controls for binary32           */
-} gdn_vk_traits;
+} gdn_vulkan_traits;
 
-enum { GDN_VK_RING = 8, GDN_VK_STAGING_BYTES = 1 << 20 };
+enum { GDN_VULKAN_RING = 8, GDN_VULKAN_STAGING_BYTES = 1 << 20 };
 
-typedef struct gdn_vk_buffer {
+typedef struct gdn_vulkan_buffer {
     gdn_gpu_buffer  record; /* of a program's */
     VkBuffer        buffer;
     VkDeviceMemory  memory;
     VkDeviceAddress address;
     uint64_t        bytes;
     void           *mapped; /* NULL where the host cannot see it */
-} gdn_vk_buffer;
+} gdn_vulkan_buffer;
 
-typedef struct gdn_vk_pipeline gdn_vk_pipeline;
+typedef struct gdn_vulkan_pipeline gdn_vulkan_pipeline;
 
-typedef struct gdn_vk_device {
-    gdn_gpu_context   gpu;
-    gdn_vk_functions  vk;
-    gdn_vk_traits     traits;
+typedef struct gdn_vulkan_device {
+    gdn_gpu_context      gpu;
+    gdn_vulkan_functions vk;
+    gdn_vulkan_traits    traits;
     const gdn_context *ctx; /* whose allocator and log are used; NULL while a device is only described */
     uint64_t          timeout_ns;
     VkInstance        instance;
@@ -68,125 +68,127 @@ typedef struct gdn_vk_device {
 
     /* queue.c */
     VkCommandPool   pool;
-    VkCommandBuffer ring[GDN_VK_RING];
-    uint64_t        ring_value[GDN_VK_RING]; /* of the timeline, when the command buffer is free again */
+    VkCommandBuffer ring[GDN_VULKAN_RING];
+    uint64_t        ring_value[GDN_VULKAN_RING]; /* of the timeline, when the command buffer is free again */
     uint32_t        ring_next;
     VkSemaphore     timeline;
     uint64_t        submitted; /* last value that will be signalled */
     int             lost;
 
     /* memory.c */
-    gdn_vk_buffer  staging, bad; /* bad: GDN_GPU_BAD_WORDS words that shaders set */
+    gdn_vulkan_buffer staging, bad; /* bad: GDN_GPU_BAD_WORDS words that shaders set */
 
     /* pipelines.c */
-    VkPipelineLayout layout;
-    VkPipelineCache  cache;
-    gdn_vk_pipeline *pipelines;
+    VkPipelineLayout     layout;
+    VkPipelineCache      cache;
+    gdn_vulkan_pipeline *pipelines;
     uint64_t (*cache_load)(void *user, void *data, uint64_t capacity);
     void     (*cache_save)(void *user, const void *data, uint64_t bytes);
     void      *cache_user;
-} gdn_vk_device;
+} gdn_vulkan_device;
 
 /* ---- loader.c ---- */
 /* The process's own instance and its devices, best first. Found once; reason says why there are none. */
-enum { GDN_VK_MAX_DEVICES = 64 };
-typedef struct gdn_vk_catalogue {
-    gdn_vk_functions vk;
-    VkInstance       instance;
-    uint32_t         n;
-    gdn_vk_traits   *traits;
-    char             reason[GDN_REASON_MAX];
-} gdn_vk_catalogue;
-const gdn_vk_catalogue *gdn_vk_catalogue_get(void);
+enum { GDN_VULKAN_MAX_DEVICES = 64 };
+typedef struct gdn_vulkan_catalogue {
+    gdn_vulkan_functions vk;
+    VkInstance           instance;
+    uint32_t             n;
+    gdn_vulkan_traits   *traits;
+    char                 reason[GDN_REASON_MAX];
+} gdn_vulkan_catalogue;
+const gdn_vulkan_catalogue *gdn_vulkan_catalogue_get(void);
 
 /* An instance of our own behind the given loader, and its usable devices (malloc), best first. */
-gdn_status gdn_vk_instance_open(PFN_vkGetInstanceProcAddr get, gdn_vk_functions *vk, VkInstance *instance);
-gdn_status gdn_vk_list_devices(const gdn_vk_functions *vk, VkInstance instance, gdn_vk_traits **traits, uint32_t *n);
-gdn_status gdn_vk_load_instance_functions(gdn_vk_functions *vk, VkInstance instance);
-gdn_status gdn_vk_load_device_functions(gdn_vk_functions *vk, VkDevice device);
+gdn_status gdn_vulkan_instance_open(PFN_vkGetInstanceProcAddr get, gdn_vulkan_functions *vk, VkInstance *instance);
+gdn_status gdn_vulkan_list_devices(const gdn_vulkan_functions *vk, VkInstance instance, gdn_vulkan_traits **traits,
+                                   uint32_t *n);
+gdn_status gdn_vulkan_load_instance_functions(gdn_vulkan_functions *vk, VkInstance instance);
+gdn_status gdn_vulkan_load_device_functions(gdn_vulkan_functions *vk, VkDevice device);
 /* GDN_UNSUPPORTED with a text where the device lacks what the backend cannot do without. */
-gdn_status gdn_vk_read_traits(const gdn_vk_functions *vk, VkPhysicalDevice physical, gdn_vk_traits *traits);
+gdn_status gdn_vulkan_read_traits(const gdn_vulkan_functions *vk, VkPhysicalDevice physical, gdn_vulkan_traits *traits);
 
 /* ---- device.c ---- */
-/* As gdn_gpu_driver wants them: of a gdn_vk_device, native a gdn_vulkan_desc or NULL. */
-gdn_status gdn_vk_device_open(void *device, const gdn_context *ctx, uint32_t index, const void *native);
-void       gdn_vk_device_close(void *device);
+/* As gdn_gpu_driver wants them: of a gdn_vulkan_device, native a gdn_vulkan_desc or NULL. */
+gdn_status gdn_vulkan_device_open(void *device, const gdn_context *ctx, uint32_t index, const void *native);
+void       gdn_vulkan_device_close(void *device);
 /* A VkResult as a status with a text: "vkCreateBuffer returned VK_ERROR_...". dev may be NULL; notes a lost device. */
-gdn_status gdn_vk_fail(gdn_vk_device *dev, VkResult result, const char *call);
-void      *gdn_vk_host_alloc(const gdn_vk_device *dev, uint64_t bytes);
-void       gdn_vk_host_free(const gdn_vk_device *dev, void *memory);
+gdn_status gdn_vulkan_fail(gdn_vulkan_device *dev, VkResult result, const char *call);
+void      *gdn_vulkan_host_alloc(const gdn_vulkan_device *dev, uint64_t bytes);
+void       gdn_vulkan_host_free(const gdn_vulkan_device *dev, void *memory);
 
 /* ---- queue.c ---- */
-gdn_status gdn_vk_queue_open(gdn_vk_device *dev);
-void       gdn_vk_queue_close(gdn_vk_device *dev);
-gdn_status gdn_vk_begin(gdn_vk_device *dev, VkCommandBuffer *commands); /* waits for a free command buffer */
-gdn_status gdn_vk_submit(gdn_vk_device *dev, VkCommandBuffer commands);
-gdn_status gdn_vk_wait(gdn_vk_device *dev);          /* for everything submitted */
-gdn_status gdn_vk_take_report(gdn_vk_device *dev);   /* BAD_MAP once per occurrence, DEVICE_LOST for good */
+gdn_status gdn_vulkan_queue_open(gdn_vulkan_device *dev);
+void       gdn_vulkan_queue_close(gdn_vulkan_device *dev);
+gdn_status gdn_vulkan_begin(gdn_vulkan_device *dev, VkCommandBuffer *commands); /* waits for a free command buffer */
+gdn_status gdn_vulkan_submit(gdn_vulkan_device *dev, VkCommandBuffer commands);
+gdn_status gdn_vulkan_wait(gdn_vulkan_device *dev);        /* for everything submitted */
+gdn_status gdn_vulkan_take_report(gdn_vulkan_device *dev); /* BAD_MAP once per occurrence, DEVICE_LOST for good */
 
 /* ---- memory.c ---- */
-gdn_status gdn_vk_memory_open(gdn_vk_device *dev);
-void       gdn_vk_memory_close(gdn_vk_device *dev);
-gdn_status gdn_vk_buffer_write(gdn_context *ctx, const gdn_span *span, uint64_t offset, const void *source,
-                               uint64_t bytes);
-gdn_status gdn_vk_buffer_read(gdn_context *ctx, const gdn_span *span, uint64_t offset, void *target, uint64_t bytes);
+gdn_status gdn_vulkan_memory_open(gdn_vulkan_device *dev);
+void       gdn_vulkan_memory_close(gdn_vulkan_device *dev);
+gdn_status gdn_vulkan_buffer_write(gdn_context *ctx, const gdn_span *span, uint64_t offset, const void *source,
+                                   uint64_t bytes);
+gdn_status gdn_vulkan_buffer_read(gdn_context *ctx, const gdn_span *span, uint64_t offset, void *target,
+                                  uint64_t bytes);
 /* Memory of the backend's own: host-visible and coherent where `visible`. */
-gdn_status gdn_vk_allocate(gdn_vk_device *dev, uint64_t bytes, int visible, gdn_vk_buffer *buffer);
-void       gdn_vk_release(gdn_vk_device *dev, gdn_vk_buffer *buffer);
+gdn_status gdn_vulkan_allocate(gdn_vulkan_device *dev, uint64_t bytes, int visible, gdn_vulkan_buffer *buffer);
+void       gdn_vulkan_release(gdn_vulkan_device *dev, gdn_vulkan_buffer *buffer);
 /* Address of a place; 0 where it is absent. */
-uint64_t   gdn_vk_address(const gdn_vk_device *dev, const gdn_place *at);
+uint64_t   gdn_vulkan_address(const gdn_vulkan_device *dev, const gdn_place *at);
 
 /* ---- shaders.c ---- */
-enum { GDN_VK_SHADER_PROBE = GDN_KERNEL_COUNT };
-typedef struct gdn_vk_code {
+enum { GDN_VULKAN_SHADER_PROBE = GDN_KERNEL_COUNT };
+typedef struct gdn_vulkan_code {
     const uint32_t *words;
     size_t          n;
-} gdn_vk_code;
+} gdn_vulkan_code;
 /* The variant of a kernel's shader, or of the probe's; general is for gated_delta_net only. */
-gdn_vk_code gdn_vk_shader(int kernel, int general, int soft_fma, int subgroup, int storage16);
-/* Words that gdn_vk_add_float_controls() needs more than the code has. */
-enum { GDN_VK_CONTROL_WORDS = 3 * (2 + 4) };
+gdn_vulkan_code gdn_vulkan_shader(int kernel, int general, int soft_fma, int subgroup, int storage16);
+/* Words that gdn_vulkan_add_float_controls() needs more than the code has. */
+enum { GDN_VULKAN_CONTROL_WORDS = 3 * (2 + 4) };
 /* Copies `code` to `to` with what the device allows of denorm-preserve, signed-zero-inf-nan-preserve and
  * round-to-even. Returns the number of words. */
-size_t gdn_vk_add_float_controls(const gdn_vk_traits *traits, gdn_vk_code code, uint32_t *to);
+size_t gdn_vulkan_add_float_controls(const gdn_vulkan_traits *traits, gdn_vulkan_code code, uint32_t *to);
 
 /* ---- pipelines.c ---- */
-gdn_status gdn_vk_pipelines_open(gdn_vk_device *dev);
-void       gdn_vk_pipelines_close(gdn_vk_device *dev);
-enum { GDN_VK_CONSTANTS = GDN_PLAN_CONSTANTS }; /* constant 0 is the workgroup's size */
-/* general: as for gdn_vk_shader(). */
-gdn_status gdn_vk_pipeline_get(gdn_vk_device *dev, int kernel, int general, const uint32_t constants[GDN_VK_CONSTANTS],
-                               VkPipeline *pipeline);
+gdn_status gdn_vulkan_pipelines_open(gdn_vulkan_device *dev);
+void       gdn_vulkan_pipelines_close(gdn_vulkan_device *dev);
+enum { GDN_VULKAN_CONSTANTS = GDN_PLAN_CONSTANTS }; /* constant 0 is the workgroup's size */
+/* general: as for gdn_vulkan_shader(). */
+gdn_status gdn_vulkan_pipeline_get(gdn_vulkan_device *dev, int kernel, int general,
+                                   const uint32_t constants[GDN_VULKAN_CONSTANTS], VkPipeline *pipeline);
 /* The same for a given implementation: the probe's. Not kept. */
-gdn_status gdn_vk_pipeline_make(gdn_vk_device *dev, int kernel, int general, int soft_fma, int subgroup,
-                                const uint32_t constants[GDN_VK_CONSTANTS], VkPipeline *pipeline);
+gdn_status gdn_vulkan_pipeline_make(gdn_vulkan_device *dev, int kernel, int general, int soft_fma, int subgroup,
+                                    const uint32_t constants[GDN_VULKAN_CONSTANTS], VkPipeline *pipeline);
 
 /* ---- probe.c ---- */
-gdn_status gdn_vk_probe(void *device, gdn_gpu_variants *variants);
+gdn_status gdn_vulkan_probe(void *device, gdn_gpu_variants *variants);
 
 /* ---- record.c ---- */
-enum { GDN_VK_PARAMS_BYTES = 576 }; /* at the start of every workspace */
-typedef struct gdn_vk_dispatch {
+enum { GDN_VULKAN_PARAMS_BYTES = 576 }; /* at the start of every workspace */
+typedef struct gdn_vulkan_dispatch {
     VkPipeline pipeline;
     uint64_t   n_items;
     int        after_previous; /* 1: reads what the dispatch before it wrote */
-} gdn_vk_dispatch;
+} gdn_vulkan_dispatch;
 /* Parameter block, optional zeroed table behind it, dispatches; on `stream`, or on our queue where that is NULL. */
-gdn_status gdn_vk_run(gdn_vk_device *dev, const gdn_place *workspace, const void *params, size_t params_bytes,
-                      uint64_t zeroed_bytes, const gdn_vk_dispatch *dispatches, int n, gdn_stream stream);
-gdn_gpu_device gdn_vk_gpu(const gdn_vk_device *dev); /* for gpu/plan.h */
+gdn_status gdn_vulkan_run(gdn_vulkan_device *dev, const gdn_place *workspace, const void *params, size_t params_bytes,
+                          uint64_t zeroed_bytes, const gdn_vulkan_dispatch *dispatches, int n, gdn_stream stream);
+gdn_gpu_device gdn_vulkan_gpu(const gdn_vulkan_device *dev); /* for gpu/plan.h */
 /* Lanes of a workgroup, where they need nothing of each other. A CPU's driver runs workgroups one after another on each
  * thread, so there the smallest are the best. */
-static inline uint32_t gdn_vk_lanes(const gdn_vk_device *dev)
+static inline uint32_t gdn_vulkan_lanes(const gdn_vulkan_device *dev)
 {
     return dev->traits.type == VK_PHYSICAL_DEVICE_TYPE_CPU ? 8 : 64;
 }
 
 /* ---- dispatch_<kernel>.c ---- */
 #define GDN_KERNEL(stem, number, title)                                                                                \
-    gdn_status gdn_vk_plan_##stem(const gdn_context *ctx, const gdn_##stem##_problem *p, gdn_plan *plan);              \
-    gdn_status gdn_vk_run_##stem(gdn_context *ctx, const gdn_##stem##_problem *p, const gdn_plan *plan,                \
-                                 gdn_stream stream);
+    gdn_status gdn_vulkan_plan_##stem(const gdn_context *ctx, const gdn_##stem##_problem *p, gdn_plan *plan);          \
+    gdn_status gdn_vulkan_run_##stem(gdn_context *ctx, const gdn_##stem##_problem *p, const gdn_plan *plan,            \
+                                     gdn_stream stream);
 #include "core/kernels.def"
 #undef GDN_KERNEL
 

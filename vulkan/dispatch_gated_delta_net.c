@@ -7,7 +7,7 @@ enum { COLUMNS_OF_EIGHT_LANES = 4 };
 
 /* Lanes of a workgroup: whole subgroups, at least 32 lanes on a GPU. A CPU's driver runs workgroups one after another
  * on each thread, so there the smallest are the best. */
-static uint32_t lanes(const gdn_vk_device *dev)
+static uint32_t lanes(const gdn_vulkan_device *dev)
 {
     const uint32_t least = dev->traits.type == VK_PHYSICAL_DEVICE_TYPE_CPU ? 8 : 32;
     return dev->gpu.variant.subgroup && dev->traits.subgroup_size > least ? dev->traits.subgroup_size : least;
@@ -29,7 +29,7 @@ static int is_narrow(const problem_t *p)
 
 /* How rows of four elements can be loaded: constant WIDE of the shader. Drivers for CPUs load element by element
  * whatever the type, so that two in one 64-bit integer cost half. */
-static uint32_t width_of_loads(const gdn_vk_device *dev, const gdn_gpu_device *gpu, const problem_t *p)
+static uint32_t width_of_loads(const gdn_vulkan_device *dev, const gdn_gpu_device *gpu, const problem_t *p)
 {
     const gdn_gpu_pool pools[] = { gdn_gpu_pool_of(gpu, &p->state_in), gdn_gpu_pool_of(gpu, &p->state_out) };
     const gdn_gpu_tokens tokens[] = { gdn_gpu_tokens_of(gpu, &p->q), gdn_gpu_tokens_of(gpu, &p->k),
@@ -44,7 +44,7 @@ static uint32_t width_of_loads(const gdn_vk_device *dev, const gdn_gpu_device *g
 
 /* The shader's constants NB, SHAPE and WIDE. Multiples of 32, aligned, get pipelines of their own; every other head
  * size, and operands that are not aligned, share a general one (NB = 0), since a driver takes seconds for each. */
-static void specialize(const gdn_vk_device *dev, const problem_t *p, uint32_t width, gdn_plan *plan)
+static void specialize(const gdn_vulkan_device *dev, const problem_t *p, uint32_t width, gdn_plan *plan)
 {
     const int general = p->head_dim_k % 32 || !width;
     const int narrow = general ? dev->traits.storage16 : is_narrow(p);
@@ -56,10 +56,10 @@ static void specialize(const gdn_vk_device *dev, const problem_t *p, uint32_t wi
     plan->constants[3] = general ? 0 : width;
 }
 
-gdn_status gdn_vk_plan_gated_delta_net(const gdn_context *ctx, const problem_t *p, gdn_plan *plan)
+gdn_status gdn_vulkan_plan_gated_delta_net(const gdn_context *ctx, const problem_t *p, gdn_plan *plan)
 {
-    const gdn_vk_device *dev = ctx->state;
-    const gdn_gpu_device gpu = gdn_vk_gpu(dev);
+    const gdn_vulkan_device *dev = ctx->state;
+    const gdn_gpu_device gpu = gdn_vulkan_gpu(dev);
     gdn_gpu_begin_plan(ctx, plan);
     specialize(dev, p, width_of_loads(dev, &gpu, p), plan);
     plan->form = dev->gpu.variant.subgroup ? "subgroup" : "shared";
@@ -70,13 +70,13 @@ gdn_status gdn_vk_plan_gated_delta_net(const gdn_context *ctx, const problem_t *
     return GDN_OK;
 }
 
-gdn_status gdn_vk_run_gated_delta_net(gdn_context *ctx, const problem_t *p, const gdn_plan *plan, gdn_stream stream)
+gdn_status gdn_vulkan_run_gated_delta_net(gdn_context *ctx, const problem_t *p, const gdn_plan *plan, gdn_stream stream)
 {
-    gdn_vk_device *dev = ctx->state;
-    const gdn_gpu_device gpu = gdn_vk_gpu(dev);
+    gdn_vulkan_device *dev = ctx->state;
+    const gdn_gpu_device gpu = gdn_vulkan_gpu(dev);
     const gdn_gpu_gated_delta_net params = gdn_gpu_params_gated_delta_net(&gpu, p, plan);
-    gdn_vk_dispatch dispatch = { .n_items = (uint64_t)plan->n_items };
+    gdn_vulkan_dispatch dispatch = { .n_items = (uint64_t)plan->n_items };
     gdn_status status =
-        gdn_vk_pipeline_get(dev, GDN_KERNEL_gated_delta_net, plan->variant, plan->constants, &dispatch.pipeline);
-    return status ? status : gdn_vk_run(dev, &p->workspace, &params, sizeof params, 0, &dispatch, 1, stream);
+        gdn_vulkan_pipeline_get(dev, GDN_KERNEL_gated_delta_net, plan->variant, plan->constants, &dispatch.pipeline);
+    return status ? status : gdn_vulkan_run(dev, &p->workspace, &params, sizeof params, 0, &dispatch, 1, stream);
 }

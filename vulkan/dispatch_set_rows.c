@@ -3,13 +3,13 @@
 
 enum { PIECE = 1024 }; /* columns of a workgroup */
 
-gdn_status gdn_vk_plan_set_rows(const gdn_context *ctx, const gdn_set_rows_problem *p, gdn_plan *plan)
+gdn_status gdn_vulkan_plan_set_rows(const gdn_context *ctx, const gdn_set_rows_problem *p, gdn_plan *plan)
 {
-    const gdn_vk_device *dev = ctx->state;
-    const gdn_gpu_device gpu = gdn_vk_gpu(dev);
+    const gdn_vulkan_device *dev = ctx->state;
+    const gdn_gpu_device gpu = gdn_vulkan_gpu(dev);
     gdn_gpu_begin_plan(ctx, plan);
     gdn_gpu_plan_set_rows(&gpu, p, PIECE, plan);
-    plan->constants[0] = gdn_vk_lanes(dev);
+    plan->constants[0] = gdn_vulkan_lanes(dev);
     plan->constants[1] = 0; /* 1: enters rows into the table */
     plan->constants[2] = PIECE;
     if ((p->src_dtype != GDN_F32 || p->dst_dtype != GDN_F32) && !dev->traits.storage16)
@@ -18,21 +18,22 @@ gdn_status gdn_vk_plan_set_rows(const gdn_context *ctx, const gdn_set_rows_probl
     return GDN_OK;
 }
 
-gdn_status gdn_vk_run_set_rows(gdn_context *ctx, const gdn_set_rows_problem *p, const gdn_plan *plan, gdn_stream stream)
+gdn_status gdn_vulkan_run_set_rows(gdn_context *ctx, const gdn_set_rows_problem *p, const gdn_plan *plan,
+                                   gdn_stream stream)
 {
-    gdn_vk_device *dev = ctx->state;
-    const gdn_gpu_device gpu = gdn_vk_gpu(dev);
+    gdn_vulkan_device *dev = ctx->state;
+    const gdn_gpu_device gpu = gdn_vulkan_gpu(dev);
     const gdn_gpu_set_rows params = gdn_gpu_params_set_rows(&gpu, p, plan);
-    const uint32_t *write = plan->constants, enter[GDN_VK_CONSTANTS] = { write[0], 1, write[2], write[3] };
+    const uint32_t *write = plan->constants, enter[GDN_VULKAN_CONSTANTS] = { write[0], 1, write[2], write[3] };
     const int table = plan->table_slots != 0;
-    gdn_vk_dispatch dispatch[2] = {
+    gdn_vulkan_dispatch dispatch[2] = {
         { .n_items = gdn_gpu_enter_blocks(&params, enter[0]) },
         { .n_items = (uint64_t)plan->n_items, .after_previous = table },
     };
     gdn_status status;
-    if ((table && (status = gdn_vk_pipeline_get(dev, GDN_KERNEL_set_rows, 0, enter, &dispatch[0].pipeline))) ||
-        (status = gdn_vk_pipeline_get(dev, GDN_KERNEL_set_rows, 0, write, &dispatch[1].pipeline)))
+    if ((table && (status = gdn_vulkan_pipeline_get(dev, GDN_KERNEL_set_rows, 0, enter, &dispatch[0].pipeline))) ||
+        (status = gdn_vulkan_pipeline_get(dev, GDN_KERNEL_set_rows, 0, write, &dispatch[1].pipeline)))
         return status;
-    return gdn_vk_run(dev, &p->workspace, &params, sizeof params, 4 * (uint64_t)params.table_words, dispatch + !table,
-                      1 + table, stream);
+    return gdn_vulkan_run(dev, &p->workspace, &params, sizeof params, 4 * (uint64_t)params.table_words,
+                          dispatch + !table, 1 + table, stream);
 }

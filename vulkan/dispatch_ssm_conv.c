@@ -3,16 +3,16 @@
 
 enum { TYPED = 4 }; /* beside the part: operands of 16 bits */
 
-gdn_status gdn_vk_plan_ssm_conv(const gdn_context *ctx, const gdn_ssm_conv_problem *p, gdn_plan *plan)
+gdn_status gdn_vulkan_plan_ssm_conv(const gdn_context *ctx, const gdn_ssm_conv_problem *p, gdn_plan *plan)
 {
-    const gdn_vk_device *dev = ctx->state;
-    const gdn_gpu_device gpu = gdn_vk_gpu(dev);
+    const gdn_vulkan_device *dev = ctx->state;
+    const gdn_gpu_device gpu = gdn_vulkan_gpu(dev);
     gdn_gpu_begin_plan(ctx, plan);
-    gdn_gpu_plan_ssm_conv(&gpu, p, gdn_vk_lanes(dev), plan);
+    gdn_gpu_plan_ssm_conv(&gpu, p, gdn_vulkan_lanes(dev), plan);
     if (gdn_gpu_ssm_conv_is_typed(p) && !dev->traits.storage16)
         gdn_gpu_refuse(plan, "F16 and BF16 need storageBuffer16BitAccess, which %.100s does not have",
                        dev->traits.name);
-    plan->constants[0] = gdn_vk_lanes(dev);
+    plan->constants[0] = gdn_vulkan_lanes(dev);
     plan->constants[1] = (uint32_t)p->kernel_width;
     plan->constants[2] = !!(p->flags & GDN_CONV_SILU);
     plan->constants[3] =
@@ -20,25 +20,26 @@ gdn_status gdn_vk_plan_ssm_conv(const gdn_context *ctx, const gdn_ssm_conv_probl
     return GDN_OK;
 }
 
-gdn_status gdn_vk_run_ssm_conv(gdn_context *ctx, const gdn_ssm_conv_problem *p, const gdn_plan *plan, gdn_stream stream)
+gdn_status gdn_vulkan_run_ssm_conv(gdn_context *ctx, const gdn_ssm_conv_problem *p, const gdn_plan *plan,
+                                   gdn_stream stream)
 {
-    gdn_vk_device *dev = ctx->state;
-    const gdn_gpu_device gpu = gdn_vk_gpu(dev);
+    gdn_vulkan_device *dev = ctx->state;
+    const gdn_gpu_device gpu = gdn_vulkan_gpu(dev);
     const gdn_gpu_ssm_conv params = gdn_gpu_params_ssm_conv(&gpu, p, plan);
     const uint32_t *pieces = plan->constants;
-    const uint32_t history[GDN_VK_CONSTANTS] = { pieces[0], pieces[1], 0, /* which has no activation */
-                                                 GDN_GPU_CONV_HISTORY | (pieces[3] & TYPED) };
+    const uint32_t history[GDN_VULKAN_CONSTANTS] = { pieces[0], pieces[1], 0, /* which has no activation */
+                                                     GDN_GPU_CONV_HISTORY | (pieces[3] & TYPED) };
     const int n = plan->n_after ? 2 : 1;
     /* One parameter block is both dispatches', so that the second's workgroups are as many as they are across the
      * channels (plan->blocks) also where there is no history. */
-    gdn_vk_dispatch dispatch[2] = {
+    gdn_vulkan_dispatch dispatch[2] = {
         { .n_items = (uint64_t)plan->n_items },
         { .n_items = plan->blocks * (uint64_t)p->n_seqs, .after_previous = 1 },
     };
     for (int i = 0; i < n; i++) {
         gdn_status status =
-            gdn_vk_pipeline_get(dev, GDN_KERNEL_ssm_conv, 0, i ? history : pieces, &dispatch[i].pipeline);
+            gdn_vulkan_pipeline_get(dev, GDN_KERNEL_ssm_conv, 0, i ? history : pieces, &dispatch[i].pipeline);
         if (status) return status;
     }
-    return gdn_vk_run(dev, &p->workspace, &params, sizeof params, 0, dispatch, n, stream);
+    return gdn_vulkan_run(dev, &p->workspace, &params, sizeof params, 0, dispatch, n, stream);
 }

@@ -10,7 +10,7 @@
 #endif
 #include <vulkan/vulkan_core.h>
 
-#define GDN_VK_INSTANCE_FUNCTIONS(X)           \
+#define GDN_VULKAN_INSTANCE_FUNCTIONS(X)       \
     X(DestroyInstance)                         \
     X(EnumeratePhysicalDevices)                \
     X(GetPhysicalDeviceProperties)             \
@@ -22,7 +22,7 @@
     X(CreateDevice)                            \
     X(GetDeviceProcAddr)
 
-#define GDN_VK_DEVICE_FUNCTIONS(X)   \
+#define GDN_VULKAN_DEVICE_FUNCTIONS(X) \
     X(DestroyDevice)                 \
     X(GetDeviceQueue)                \
     X(QueueSubmit)                   \
@@ -60,13 +60,13 @@
     X(CmdPipelineBarrier)            \
     X(CmdDispatch)
 
-typedef struct gdn_vk_functions {
+typedef struct gdn_vulkan_functions {
     PFN_vkGetInstanceProcAddr GetInstanceProcAddr;
     PFN_vkCreateInstance      CreateInstance;
 #define X(name) PFN_vk##name name;
-    GDN_VK_INSTANCE_FUNCTIONS(X)
-    GDN_VK_DEVICE_FUNCTIONS(X)
+    GDN_VULKAN_INSTANCE_FUNCTIONS(X)
+    GDN_VULKAN_DEVICE_FUNCTIONS(X)
 #undef X
-} gdn_vk_functions;
+} gdn_vulkan_functions;
 
 #endif

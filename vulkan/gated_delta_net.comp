@@ -168,7 +168,7 @@ bvec4 present(int i)
     return lessThan(ivec4(i) + ivec4(0, 1, 2, 3), ivec4(n_keys));
 }
 
-float load_any(uint64_t at, int dtype)
+float load_typed(uint64_t at, int dtype)
 {
     return NARROW ? load_element(at, dtype) : Float(at).x;
 }
@@ -181,7 +181,7 @@ vec4 load_elements(uint64_t row, int dtype, int i)
     int bytes = element_bytes(dtype);
     [[unroll]] for (int e = 0; e < 4; e++)
         if (there[e])
-            x[e] = load_any(row + bytes * (i + e), dtype);
+            x[e] = load_typed(row + bytes * (i + e), dtype);
     return x;
 }
 
@@ -299,10 +299,10 @@ void load_gate()
     const bool raw = p.g_form == GDN_GPU_G_RAW || p.g_form == GDN_GPU_G_RAW_A_LOG,
                biased = (p.has & GDN_GPU_HAS_BIAS) != 0;
     const uint64_t bias_at = p.dt_bias.base + at.h * p.dt_bias.head;
-    rate = raw ? load_any(p.ssm_a.base + at.h * p.ssm_a.head, p.ssm_a_dtype) : 0.0;
+    rate = raw ? load_typed(p.ssm_a.base + at.h * p.ssm_a.head, p.ssm_a_dtype) : 0.0;
     rate = p.g_form == GDN_GPU_G_RAW_A_LOG ? -gdn_exp(rate) : rate;
     if (!CHANNEL) {
-        bias = biased ? load_any(bias_at, p.dt_bias_dtype) : 0.0;
+        bias = biased ? load_typed(bias_at, p.dt_bias_dtype) : 0.0;
     } else {
         EACH_BLOCK(m)
         key_bias[m] = biased ? load_elements(bias_at, NARROW ? p.dt_bias_dtype : GDN_GPU_F32, 32 * m + at.i0) : vec4(0);
@@ -351,10 +351,10 @@ void load_token()
         k[m] = load_row(k_at, p.k_dtype, 32 * m + at.i0);
         q[m] = load_row(q_at, p.q_dtype, 32 * m + at.i0);
     }
-    v = at.mine < at.columns ? load_any(v_at, p.v_dtype) : 0.0;
-    beta = load_any(beta_at, p.beta_dtype);
+    v = at.mine < at.columns ? load_typed(v_at, p.v_dtype) : 0.0;
+    beta = load_typed(beta_at, p.beta_dtype);
     if (!CHANNEL) {
-        a = load_any(g_at, p.g_dtype);
+        a = load_typed(g_at, p.g_dtype);
     } else {
         EACH_BLOCK(m)
             decay[m] = load_row(g_at, p.g_dtype, 32 * m + at.i0);

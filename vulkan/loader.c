@@ -45,21 +45,21 @@ static PFN_vkGetInstanceProcAddr open_loader(char reason[GDN_REASON_MAX])
 #define OF_INSTANCE(name) LOAD(name, GetInstanceProcAddr, instance, "loader")
 #define OF_DEVICE(name)   LOAD(name, GetDeviceProcAddr, device, "driver")
 
-gdn_status gdn_vk_load_instance_functions(gdn_vk_functions *vk, VkInstance instance)
+gdn_status gdn_vulkan_load_instance_functions(gdn_vulkan_functions *vk, VkInstance instance)
 {
-    GDN_VK_INSTANCE_FUNCTIONS(OF_INSTANCE)
+    GDN_VULKAN_INSTANCE_FUNCTIONS(OF_INSTANCE)
     return GDN_OK;
 }
 
-gdn_status gdn_vk_load_device_functions(gdn_vk_functions *vk, VkDevice device)
+gdn_status gdn_vulkan_load_device_functions(gdn_vulkan_functions *vk, VkDevice device)
 {
-    GDN_VK_DEVICE_FUNCTIONS(OF_DEVICE)
+    GDN_VULKAN_DEVICE_FUNCTIONS(OF_DEVICE)
     return GDN_OK;
 }
 
-gdn_status gdn_vk_instance_open(PFN_vkGetInstanceProcAddr get, gdn_vk_functions *vk, VkInstance *instance)
+gdn_status gdn_vulkan_instance_open(PFN_vkGetInstanceProcAddr get, gdn_vulkan_functions *vk, VkInstance *instance)
 {
-    *vk = (gdn_vk_functions){ .GetInstanceProcAddr = get };
+    *vk = (gdn_vulkan_functions){ .GetInstanceProcAddr = get };
     *instance = VK_NULL_HANDLE;
     vk->CreateInstance = (PFN_vkCreateInstance)get(NULL, "vkCreateInstance");
     PFN_vkEnumerateInstanceVersion version_of = (PFN_vkEnumerateInstanceVersion)get(NULL, "vkEnumerateInstanceVersion");
@@ -76,9 +76,9 @@ gdn_status gdn_vk_instance_open(PFN_vkGetInstanceProcAddr get, gdn_vk_functions 
     VkResult result = vk->CreateInstance(&info, NULL, instance);
     if (result != VK_SUCCESS) {
         *instance = VK_NULL_HANDLE;
-        return gdn_vk_fail(NULL, result, "vkCreateInstance");
+        return gdn_vulkan_fail(NULL, result, "vkCreateInstance");
     }
-    gdn_status status = gdn_vk_load_instance_functions(vk, *instance);
+    gdn_status status = gdn_vulkan_load_instance_functions(vk, *instance);
     if (status && vk->DestroyInstance) {
         vk->DestroyInstance(*instance, NULL);
         *instance = VK_NULL_HANDLE;
@@ -88,7 +88,7 @@ gdn_status gdn_vk_instance_open(PFN_vkGetInstanceProcAddr get, gdn_vk_functions 
 
 /* ---- Physical devices ------------------------------------------------------------------------------ */
 
-static int has_extension(const gdn_vk_functions *vk, VkPhysicalDevice physical, const char *name)
+static int has_extension(const gdn_vulkan_functions *vk, VkPhysicalDevice physical, const char *name)
 {
     uint32_t n = 0;
     int      found = 0;
@@ -102,7 +102,7 @@ static int has_extension(const gdn_vk_functions *vk, VkPhysicalDevice physical, 
     return found;
 }
 
-static int find_queue_family(const gdn_vk_functions *vk, VkPhysicalDevice physical, uint32_t *family)
+static int find_queue_family(const gdn_vulkan_functions *vk, VkPhysicalDevice physical, uint32_t *family)
 {
     VkQueueFamilyProperties list[32];
     uint32_t n = 32;
@@ -115,9 +115,9 @@ static int find_queue_family(const gdn_vk_functions *vk, VkPhysicalDevice physic
     return 0;
 }
 
-gdn_status gdn_vk_read_traits(const gdn_vk_functions *vk, VkPhysicalDevice physical, gdn_vk_traits *t)
+gdn_status gdn_vulkan_read_traits(const gdn_vulkan_functions *vk, VkPhysicalDevice physical, gdn_vulkan_traits *t)
 {
-    *t = (gdn_vk_traits){ .physical = physical };
+    *t = (gdn_vulkan_traits){ .physical = physical };
     VkPhysicalDeviceProperties basic;
     vk->GetPhysicalDeviceProperties(physical, &basic);
     if (basic.apiVersion < VK_API_VERSION_1_2) /* its other structs may not be asked for */
@@ -177,7 +177,7 @@ gdn_status gdn_vk_read_traits(const gdn_vk_functions *vk, VkPhysicalDevice physi
 }
 
 /* Real GPUs before software. */
-static int rank(const gdn_vk_traits *t)
+static int rank(const gdn_vulkan_traits *t)
 {
     switch (t->type) {
     case VK_PHYSICAL_DEVICE_TYPE_DISCRETE_GPU: return 0;
@@ -188,7 +188,8 @@ static int rank(const gdn_vk_traits *t)
     }
 }
 
-gdn_status gdn_vk_list_devices(const gdn_vk_functions *vk, VkInstance instance, gdn_vk_traits **out, uint32_t *n_out)
+gdn_status gdn_vulkan_list_devices(const gdn_vulkan_functions *vk, VkInstance instance, gdn_vulkan_traits **out,
+                                   uint32_t *n_out)
 {
     VkPhysicalDevice physical[64];
     uint32_t n = 64, kept = 0;
@@ -197,15 +198,15 @@ gdn_status gdn_vk_list_devices(const gdn_vk_functions *vk, VkInstance instance, 
     *n_out = 0;
     VkResult result = vk->EnumeratePhysicalDevices(instance, &n, physical);
     if (result != VK_SUCCESS && result != VK_INCOMPLETE)
-        return gdn_vk_fail(NULL, result, "vkEnumeratePhysicalDevices");
+        return gdn_vulkan_fail(NULL, result, "vkEnumeratePhysicalDevices");
     if (!n)
         return gdn_fail(GDN_UNAVAILABLE, "the Vulkan loader knows no device");
-    gdn_vk_traits *traits = calloc(n, sizeof *traits);
+    gdn_vulkan_traits *traits = calloc(n, sizeof *traits);
     if (!traits)
         return gdn_fail(GDN_OUT_OF_MEMORY, "no memory for a list of %u devices", (unsigned)n);
     for (uint32_t i = 0; i < n; i++) {
-        gdn_vk_traits t;
-        gdn_status one = gdn_vk_read_traits(vk, physical[i], &t);
+        gdn_vulkan_traits t;
+        gdn_status one = gdn_vulkan_read_traits(vk, physical[i], &t);
         if (one) {
             status = one;
             continue;
@@ -226,21 +227,21 @@ gdn_status gdn_vk_list_devices(const gdn_vk_functions *vk, VkInstance instance, 
 
 /* ---- The process's list ---------------------------------------------------------------------------- */
 
-static gdn_vk_catalogue catalogue;
+static gdn_vulkan_catalogue catalogue;
 static pthread_once_t   catalogue_once = PTHREAD_ONCE_INIT;
 
 static void fill_catalogue(void)
 {
-    gdn_vk_catalogue *c = &catalogue;
+    gdn_vulkan_catalogue *c = &catalogue;
     PFN_vkGetInstanceProcAddr get = open_loader(c->reason);
     if (!get)
         return;
-    if (gdn_vk_instance_open(get, &c->vk, &c->instance) ||
-        gdn_vk_list_devices(&c->vk, c->instance, &c->traits, &c->n))
+    if (gdn_vulkan_instance_open(get, &c->vk, &c->instance) ||
+        gdn_vulkan_list_devices(&c->vk, c->instance, &c->traits, &c->n))
         (void)snprintf(c->reason, sizeof c->reason, "%.*s", GDN_REASON_MAX - 1, gdn_last_error());
 }
 
-const gdn_vk_catalogue *gdn_vk_catalogue_get(void)
+const gdn_vulkan_catalogue *gdn_vulkan_catalogue_get(void)
 {
     (void)pthread_once(&catalogue_once, fill_catalogue);
     return &catalogue;

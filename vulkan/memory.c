@@ -5,7 +5,7 @@
 #include "vulkan/device.h"
 
 /* The first memory type among `bits` that has all of `want`; -1 where there is none. */
-static int find_type(const gdn_vk_device *dev, uint32_t bits, VkMemoryPropertyFlags want)
+static int find_type(const gdn_vulkan_device *dev, uint32_t bits, VkMemoryPropertyFlags want)
 {
     for (uint32_t i = 0; i < dev->memory.memoryTypeCount; i++)
         if ((bits >> i & 1) && (dev->memory.memoryTypes[i].propertyFlags & want) == want)
@@ -14,7 +14,7 @@ static int find_type(const gdn_vk_device *dev, uint32_t bits, VkMemoryPropertyFl
 }
 
 /* Device memory, which the host sees too where the two share one memory anyway. */
-static int choose_type(const gdn_vk_device *dev, uint32_t bits, int visible)
+static int choose_type(const gdn_vulkan_device *dev, uint32_t bits, int visible)
 {
     const VkMemoryPropertyFlags host = VK_MEMORY_PROPERTY_HOST_VISIBLE_BIT | VK_MEMORY_PROPERTY_HOST_COHERENT_BIT;
     const int shared =
@@ -32,7 +32,7 @@ static int choose_type(const gdn_vk_device *dev, uint32_t bits, int visible)
     return type >= 0 ? type : find_type(dev, bits, 0);
 }
 
-gdn_status gdn_vk_allocate(gdn_vk_device *dev, uint64_t bytes, int visible, gdn_vk_buffer *b)
+gdn_status gdn_vulkan_allocate(gdn_vulkan_device *dev, uint64_t bytes, int visible, gdn_vulkan_buffer *b)
 {
     const VkBufferCreateInfo info = {
         .sType = VK_STRUCTURE_TYPE_BUFFER_CREATE_INFO,
@@ -43,15 +43,15 @@ gdn_status gdn_vk_allocate(gdn_vk_device *dev, uint64_t bytes, int visible, gdn_
     };
     VkMemoryRequirements need;
     VkResult result;
-    *b = (gdn_vk_buffer){ .bytes = bytes };
+    *b = (gdn_vulkan_buffer){ .bytes = bytes };
     if ((result = dev->vk.CreateBuffer(dev->device, &info, NULL, &b->buffer)) != VK_SUCCESS) {
         b->buffer = VK_NULL_HANDLE;
-        return gdn_vk_fail(dev, result, "vkCreateBuffer");
+        return gdn_vulkan_fail(dev, result, "vkCreateBuffer");
     }
     dev->vk.GetBufferMemoryRequirements(dev->device, b->buffer, &need);
     const int type = choose_type(dev, need.memoryTypeBits, visible);
     if (type < 0) {
-        gdn_vk_release(dev, b);
+        gdn_vulkan_release(dev, b);
         return gdn_fail(GDN_INTERNAL, "the device %s has no memory type for a %s buffer", dev->traits.name,
                         visible ? "host-visible" : "storage");
     }
@@ -73,59 +73,59 @@ gdn_status gdn_vk_allocate(gdn_vk_device *dev, uint64_t bytes, int visible, gdn_
         }
     }
     if (result != VK_SUCCESS) {
-        gdn_vk_release(dev, b);
-        return gdn_vk_fail(dev, result, call);
+        gdn_vulkan_release(dev, b);
+        return gdn_vulkan_fail(dev, result, call);
     }
     const VkBufferDeviceAddressInfo at = { .sType = VK_STRUCTURE_TYPE_BUFFER_DEVICE_ADDRESS_INFO, .buffer = b->buffer };
     b->address = dev->vk.GetBufferDeviceAddress(dev->device, &at);
     return GDN_OK;
 }
 
-void gdn_vk_release(gdn_vk_device *dev, gdn_vk_buffer *b)
+void gdn_vulkan_release(gdn_vulkan_device *dev, gdn_vulkan_buffer *b)
 {
     if (b->buffer)
         dev->vk.DestroyBuffer(dev->device, b->buffer, NULL);
     if (b->memory)
         dev->vk.FreeMemory(dev->device, b->memory, NULL); /* unmaps it */
-    *b = (gdn_vk_buffer){ 0 };
+    *b = (gdn_vulkan_buffer){ 0 };
 }
 
-gdn_status gdn_vk_memory_open(gdn_vk_device *dev)
+gdn_status gdn_vulkan_memory_open(gdn_vulkan_device *dev)
 {
     gdn_status status;
-    if ((status = gdn_vk_allocate(dev, GDN_VK_STAGING_BYTES, 1, &dev->staging)) ||
-        (status = gdn_vk_allocate(dev, 256, 1, &dev->bad)))
+    if ((status = gdn_vulkan_allocate(dev, GDN_VULKAN_STAGING_BYTES, 1, &dev->staging)) ||
+        (status = gdn_vulkan_allocate(dev, 256, 1, &dev->bad)))
         return status;
     memset(dev->bad.mapped, 0, 256);
     return GDN_OK;
 }
 
-void gdn_vk_memory_close(gdn_vk_device *dev)
+void gdn_vulkan_memory_close(gdn_vulkan_device *dev)
 {
     while (dev->gpu.buffers) {
         gdn_gpu_buffer *b = dev->gpu.buffers;
         dev->gpu.buffers = b->next;
-        gdn_vk_release(dev, (gdn_vk_buffer *)b);
-        gdn_vk_host_free(dev, b);
+        gdn_vulkan_release(dev, (gdn_vulkan_buffer *)b);
+        gdn_vulkan_host_free(dev, b);
     }
-    gdn_vk_release(dev, &dev->staging);
-    gdn_vk_release(dev, &dev->bad);
+    gdn_vulkan_release(dev, &dev->staging);
+    gdn_vulkan_release(dev, &dev->bad);
 }
 
 /* ---- Copies ----------------------------------------------------------------------------------------- */
 
 /* The bytes of a buffer of ours that the host sees, or NULL. */
-static char *mapped_bytes(const gdn_vk_device *dev, const gdn_span *span)
+static char *mapped_bytes(const gdn_vulkan_device *dev, const gdn_span *span)
 {
     for (const gdn_gpu_buffer *b = dev->gpu.buffers; b; b = b->next)
         if (b->data == span->data)
-            return ((const gdn_vk_buffer *)b)->mapped;
+            return ((const gdn_vulkan_buffer *)b)->mapped;
     return NULL;
 }
 
 /* One piece through the staging buffer, and wait for it. Also flushes earlier calls' writes, and makes the copy visible
  * to whatever comes after. */
-static gdn_status copy_piece(gdn_vk_device *dev, VkBuffer from, uint64_t from_at, VkBuffer to, uint64_t to_at,
+static gdn_status copy_piece(gdn_vulkan_device *dev, VkBuffer from, uint64_t from_at, VkBuffer to, uint64_t to_at,
                              uint64_t bytes)
 {
     const VkMemoryBarrier before = {
@@ -139,7 +139,7 @@ static gdn_status copy_piece(gdn_vk_device *dev, VkBuffer from, uint64_t from_at
     };
     const VkBufferCopy region = { from_at, to_at, bytes };
     VkCommandBuffer commands;
-    gdn_status status = gdn_vk_begin(dev, &commands);
+    gdn_status status = gdn_vulkan_begin(dev, &commands);
     if (status)
         return status;
     dev->vk.CmdPipelineBarrier(commands, VK_PIPELINE_STAGE_ALL_COMMANDS_BIT | VK_PIPELINE_STAGE_HOST_BIT,
@@ -148,19 +148,20 @@ static gdn_status copy_piece(gdn_vk_device *dev, VkBuffer from, uint64_t from_at
     dev->vk.CmdPipelineBarrier(commands, VK_PIPELINE_STAGE_TRANSFER_BIT,
                                VK_PIPELINE_STAGE_ALL_COMMANDS_BIT | VK_PIPELINE_STAGE_HOST_BIT, 0, 1, &after, 0, NULL,
                                0, NULL);
-    return (status = gdn_vk_submit(dev, commands)) ? status : gdn_vk_wait(dev);
+    return (status = gdn_vulkan_submit(dev, commands)) ? status : gdn_vulkan_wait(dev);
 }
 
-gdn_status gdn_vk_buffer_write(gdn_context *ctx, const gdn_span *span, uint64_t offset, const void *source,
-                               uint64_t bytes)
+gdn_status gdn_vulkan_buffer_write(gdn_context *ctx, const gdn_span *span, uint64_t offset, const void *source,
+                                   uint64_t bytes)
 {
-    gdn_vk_device *dev = ctx->state;
-    gdn_status status = gdn_vk_wait(dev); /* nothing queued may still read what is overwritten, here or in staging */
+    gdn_vulkan_device *dev = ctx->state;
+    /* nothing queued may still read what is overwritten, here or in staging */
+    gdn_status status = gdn_vulkan_wait(dev);
     char *mapped = mapped_bytes(dev, span);
     if (!status && mapped && bytes)
         memcpy(mapped + span->offset + offset, source, (size_t)bytes);
     for (uint64_t done = 0; !status && !mapped && done < bytes;) {
-        const uint64_t piece = bytes - done < GDN_VK_STAGING_BYTES ? bytes - done : GDN_VK_STAGING_BYTES;
+        const uint64_t piece = bytes - done < GDN_VULKAN_STAGING_BYTES ? bytes - done : GDN_VULKAN_STAGING_BYTES;
         memcpy(dev->staging.mapped, (const char *)source + done, (size_t)piece);
         status = copy_piece(dev, dev->staging.buffer, 0, (VkBuffer)span->data, span->offset + offset + done, piece);
         done += piece;
@@ -168,15 +169,15 @@ gdn_status gdn_vk_buffer_write(gdn_context *ctx, const gdn_span *span, uint64_t 
     return status;
 }
 
-gdn_status gdn_vk_buffer_read(gdn_context *ctx, const gdn_span *span, uint64_t offset, void *target, uint64_t bytes)
+gdn_status gdn_vulkan_buffer_read(gdn_context *ctx, const gdn_span *span, uint64_t offset, void *target, uint64_t bytes)
 {
-    gdn_vk_device *dev = ctx->state;
-    gdn_status status = gdn_vk_wait(dev);
+    gdn_vulkan_device *dev = ctx->state;
+    gdn_status status = gdn_vulkan_wait(dev);
     const char *mapped = mapped_bytes(dev, span);
     if (!status && mapped && bytes)
         memcpy(target, mapped + span->offset + offset, (size_t)bytes);
     for (uint64_t done = 0; !status && !mapped && done < bytes;) {
-        const uint64_t piece = bytes - done < GDN_VK_STAGING_BYTES ? bytes - done : GDN_VK_STAGING_BYTES;
+        const uint64_t piece = bytes - done < GDN_VULKAN_STAGING_BYTES ? bytes - done : GDN_VULKAN_STAGING_BYTES;
         status = copy_piece(dev, (VkBuffer)span->data, span->offset + offset + done, dev->staging.buffer, 0, piece);
         if (!status)
             memcpy((char *)target + done, dev->staging.mapped, (size_t)piece);
@@ -185,7 +186,7 @@ gdn_status gdn_vk_buffer_read(gdn_context *ctx, const gdn_span *span, uint64_t o
     return status;
 }
 
-uint64_t gdn_vk_address(const gdn_vk_device *dev, const gdn_place *at)
+uint64_t gdn_vulkan_address(const gdn_vulkan_device *dev, const gdn_place *at)
 {
     if (!at->data)
         return 0;

@@ -9,7 +9,7 @@
 #define GDN_GLSL
 #include "vulkan/push.h"
 
-layout(push_constant) uniform Push { gdn_vk_push push; };
+layout(push_constant) uniform Push { gdn_vulkan_push push; };
 
 layout(buffer_reference, std430, buffer_reference_align = 4) buffer Word { uint x; };
 layout(buffer_reference, std430, buffer_reference_align = 4) buffer Int { int x; };

@@ -9,11 +9,11 @@
 #include "core/status.h"
 #include "vulkan/device.h"
 
-struct gdn_vk_pipeline {
-    gdn_vk_pipeline *next;
-    int              kernel, general;
-    uint32_t         constants[GDN_VK_CONSTANTS];
-    VkPipeline       pipeline;
+struct gdn_vulkan_pipeline {
+    gdn_vulkan_pipeline *next;
+    int                  kernel, general;
+    uint32_t             constants[GDN_VULKAN_CONSTANTS];
+    VkPipeline           pipeline;
 };
 
 /* ---- The cache, as the caller keeps it ---------------------------------------------------------------- */
@@ -34,9 +34,9 @@ static uint64_t hash_of(const unsigned char *data, uint64_t n)
     return h;
 }
 
-static cache_header header_of(const gdn_vk_device *dev, const unsigned char *data, uint64_t bytes)
+static cache_header header_of(const gdn_vulkan_device *dev, const unsigned char *data, uint64_t bytes)
 {
-    const gdn_vk_traits *t = &dev->traits;
+    const gdn_vulkan_traits *t = &dev->traits;
     cache_header h = { .bytes = bytes, .hash = hash_of(data, bytes), .vendor = t->vendor, .id = t->id,
                        .driver_version = t->driver_version, .library = gdn_version() };
     memcpy(h.magic, "gdnvkpc1", 8);
@@ -46,20 +46,20 @@ static cache_header header_of(const gdn_vk_device *dev, const unsigned char *dat
     return h;
 }
 
-static void log_cache(const gdn_vk_device *dev, const char *what)
+static void log_cache(const gdn_vulkan_device *dev, const char *what)
 {
     if (dev->ctx)
         gdn_context_log(dev->ctx, GDN_LOG_INFO, "vulkan: the saved pipeline cache %s", what);
 }
 
 /* The caller's data, where they fit this device; NULL otherwise. *bytes: of the driver's part. */
-static unsigned char *load_cache(const gdn_vk_device *dev, uint64_t *bytes)
+static unsigned char *load_cache(const gdn_vulkan_device *dev, uint64_t *bytes)
 {
     const uint64_t total = dev->cache_load ? dev->cache_load(dev->cache_user, NULL, 0) : 0;
     *bytes = 0;
     if (total <= sizeof(cache_header))
         return NULL;
-    unsigned char *data = gdn_vk_host_alloc(dev, total);
+    unsigned char *data = gdn_vulkan_host_alloc(dev, total);
     if (!data)
         return NULL;
     cache_header h;
@@ -73,28 +73,28 @@ static unsigned char *load_cache(const gdn_vk_device *dev, uint64_t *bytes)
         }
     }
     log_cache(dev, "is of another device, driver or release, or damaged, and not used");
-    gdn_vk_host_free(dev, data);
+    gdn_vulkan_host_free(dev, data);
     return NULL;
 }
 
-static void save_cache(const gdn_vk_device *dev)
+static void save_cache(const gdn_vulkan_device *dev)
 {
     size_t n = 0;
     if (!dev->cache_save || !dev->cache || !dev->pipelines || dev->lost ||
         dev->vk.GetPipelineCacheData(dev->device, dev->cache, &n, NULL) != VK_SUCCESS || !n)
         return;
-    unsigned char *data = gdn_vk_host_alloc(dev, sizeof(cache_header) + n);
+    unsigned char *data = gdn_vulkan_host_alloc(dev, sizeof(cache_header) + n);
     if (data && dev->vk.GetPipelineCacheData(dev->device, dev->cache, &n, data + sizeof(cache_header)) == VK_SUCCESS) {
         const cache_header h = header_of(dev, data + sizeof h, n);
         memcpy(data, &h, sizeof h);
         dev->cache_save(dev->cache_user, data, sizeof h + n);
     }
-    gdn_vk_host_free(dev, data);
+    gdn_vulkan_host_free(dev, data);
 }
 
-gdn_status gdn_vk_pipelines_open(gdn_vk_device *dev)
+gdn_status gdn_vulkan_pipelines_open(gdn_vulkan_device *dev)
 {
-    const VkPushConstantRange range = { VK_SHADER_STAGE_COMPUTE_BIT, 0, sizeof(gdn_vk_push) };
+    const VkPushConstantRange range = { VK_SHADER_STAGE_COMPUTE_BIT, 0, sizeof(gdn_vulkan_push) };
     const VkPipelineLayoutCreateInfo layout = {
         .sType = VK_STRUCTURE_TYPE_PIPELINE_LAYOUT_CREATE_INFO, .pushConstantRangeCount = 1,
         .pPushConstantRanges = &range,
@@ -102,7 +102,7 @@ gdn_status gdn_vk_pipelines_open(gdn_vk_device *dev)
     VkResult result = dev->vk.CreatePipelineLayout(dev->device, &layout, NULL, &dev->layout);
     if (result != VK_SUCCESS) {
         dev->layout = VK_NULL_HANDLE;
-        return gdn_vk_fail(dev, result, "vkCreatePipelineLayout");
+        return gdn_vulkan_fail(dev, result, "vkCreatePipelineLayout");
     }
     uint64_t bytes;
     unsigned char *saved = load_cache(dev, &bytes);
@@ -111,22 +111,22 @@ gdn_status gdn_vk_pipelines_open(gdn_vk_device *dev)
         .pInitialData = saved ? saved + sizeof(cache_header) : NULL,
     };
     result = dev->vk.CreatePipelineCache(dev->device, &cache, NULL, &dev->cache);
-    gdn_vk_host_free(dev, saved);
+    gdn_vulkan_host_free(dev, saved);
     if (result != VK_SUCCESS) {
         dev->cache = VK_NULL_HANDLE;
-        return gdn_vk_fail(dev, result, "vkCreatePipelineCache");
+        return gdn_vulkan_fail(dev, result, "vkCreatePipelineCache");
     }
     return GDN_OK;
 }
 
-void gdn_vk_pipelines_close(gdn_vk_device *dev)
+void gdn_vulkan_pipelines_close(gdn_vulkan_device *dev)
 {
     save_cache(dev);
     while (dev->pipelines) {
-        gdn_vk_pipeline *p = dev->pipelines;
+        gdn_vulkan_pipeline *p = dev->pipelines;
         dev->pipelines = p->next;
         dev->vk.DestroyPipeline(dev->device, p->pipeline, NULL);
-        gdn_vk_host_free(dev, p);
+        gdn_vulkan_host_free(dev, p);
     }
     if (dev->cache)
         dev->vk.DestroyPipelineCache(dev->device, dev->cache, NULL);
@@ -145,28 +145,28 @@ static double seconds(void)
     return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
 }
 
-gdn_status gdn_vk_pipeline_make(gdn_vk_device *dev, int kernel, int general, int soft_fma, int subgroup,
-                                const uint32_t constants[GDN_VK_CONSTANTS], VkPipeline *pipeline)
+gdn_status gdn_vulkan_pipeline_make(gdn_vulkan_device *dev, int kernel, int general, int soft_fma, int subgroup,
+                                    const uint32_t constants[GDN_VULKAN_CONSTANTS], VkPipeline *pipeline)
 {
-    const gdn_vk_code code = gdn_vk_shader(kernel, general, soft_fma, subgroup, dev->traits.storage16);
-    uint32_t *words = gdn_vk_host_alloc(dev, (code.n + GDN_VK_CONTROL_WORDS) * sizeof *words);
+    const gdn_vulkan_code code = gdn_vulkan_shader(kernel, general, soft_fma, subgroup, dev->traits.storage16);
+    uint32_t *words = gdn_vulkan_host_alloc(dev, (code.n + GDN_VULKAN_CONTROL_WORDS) * sizeof *words);
     VkShaderModule module = VK_NULL_HANDLE;
     if (!words)
         return gdn_fail(GDN_OUT_OF_MEMORY, "no memory for a shader of %zu words", code.n);
     const VkShaderModuleCreateInfo module_info = {
         .sType = VK_STRUCTURE_TYPE_SHADER_MODULE_CREATE_INFO, .pCode = words,
-        .codeSize = gdn_vk_add_float_controls(&dev->traits, code, words) * sizeof *words,
+        .codeSize = gdn_vulkan_add_float_controls(&dev->traits, code, words) * sizeof *words,
     };
     VkResult result = dev->vk.CreateShaderModule(dev->device, &module_info, NULL, &module);
-    gdn_vk_host_free(dev, words);
+    gdn_vulkan_host_free(dev, words);
     if (result != VK_SUCCESS)
-        return gdn_vk_fail(dev, result, "vkCreateShaderModule");
+        return gdn_vulkan_fail(dev, result, "vkCreateShaderModule");
 
-    VkSpecializationMapEntry entries[GDN_VK_CONSTANTS];
-    for (uint32_t i = 0; i < GDN_VK_CONSTANTS; i++)
+    VkSpecializationMapEntry entries[GDN_VULKAN_CONSTANTS];
+    for (uint32_t i = 0; i < GDN_VULKAN_CONSTANTS; i++)
         entries[i] = (VkSpecializationMapEntry){ i, i * (uint32_t)sizeof constants[0], sizeof constants[0] };
-    const VkSpecializationInfo specialization = { GDN_VK_CONSTANTS, entries, GDN_VK_CONSTANTS * sizeof constants[0],
-                                                  constants };
+    const VkSpecializationInfo specialization = { GDN_VULKAN_CONSTANTS, entries,
+                                                  GDN_VULKAN_CONSTANTS * sizeof constants[0], constants };
     const int whole = subgroup && dev->traits.full_subgroups && constants[0] % dev->traits.subgroup_size == 0;
     const VkComputePipelineCreateInfo info = {
         .sType = VK_STRUCTURE_TYPE_COMPUTE_PIPELINE_CREATE_INFO,
@@ -180,27 +180,27 @@ gdn_status gdn_vk_pipeline_make(gdn_vk_device *dev, int kernel, int general, int
     };
     result = dev->vk.CreateComputePipelines(dev->device, dev->cache, 1, &info, NULL, pipeline);
     dev->vk.DestroyShaderModule(dev->device, module, NULL);
-    return result == VK_SUCCESS ? GDN_OK : gdn_vk_fail(dev, result, "vkCreateComputePipelines");
+    return result == VK_SUCCESS ? GDN_OK : gdn_vulkan_fail(dev, result, "vkCreateComputePipelines");
 }
 
-gdn_status gdn_vk_pipeline_get(gdn_vk_device *dev, int kernel, int general, const uint32_t constants[GDN_VK_CONSTANTS],
-                               VkPipeline *pipeline)
+gdn_status gdn_vulkan_pipeline_get(gdn_vulkan_device *dev, int kernel, int general,
+                                   const uint32_t constants[GDN_VULKAN_CONSTANTS], VkPipeline *pipeline)
 {
-    for (const gdn_vk_pipeline *p = dev->pipelines; p; p = p->next)
+    for (const gdn_vulkan_pipeline *p = dev->pipelines; p; p = p->next)
         if (p->kernel == kernel && p->general == general && !memcmp(p->constants, constants, sizeof p->constants)) {
             *pipeline = p->pipeline;
             return GDN_OK;
         }
-    gdn_vk_pipeline *p = gdn_vk_host_alloc(dev, sizeof *p);
+    gdn_vulkan_pipeline *p = gdn_vulkan_host_alloc(dev, sizeof *p);
     if (!p)
         return gdn_fail(GDN_OUT_OF_MEMORY, "no memory for the record of a pipeline");
-    *p = (gdn_vk_pipeline){ .kernel = kernel, .general = general };
+    *p = (gdn_vulkan_pipeline){ .kernel = kernel, .general = general };
     memcpy(p->constants, constants, sizeof p->constants);
     const double before = seconds();
-    gdn_status status = gdn_vk_pipeline_make(dev, kernel, general, dev->gpu.variant.soft_fma, dev->gpu.variant.subgroup,
-                                             constants, &p->pipeline);
+    gdn_status status = gdn_vulkan_pipeline_make(dev, kernel, general, dev->gpu.variant.soft_fma,
+                                                 dev->gpu.variant.subgroup, constants, &p->pipeline);
     if (status) {
-        gdn_vk_host_free(dev, p);
+        gdn_vulkan_host_free(dev, p);
         return status;
     }
     if (dev->ctx)

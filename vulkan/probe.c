@@ -5,8 +5,8 @@
 #include "vulkan/device.h"
 
 typedef struct probe_t {
-    gdn_vk_device *dev;
-    gdn_vk_buffer  memory;
+    gdn_vulkan_device *dev;
+    gdn_vulkan_buffer  memory;
     int            soft_fma;
 } probe_t;
 
@@ -14,30 +14,30 @@ typedef struct probe_t {
 static gdn_status run(void *user)
 {
     const probe_t *x = user;
-    gdn_vk_device *dev = x->dev;
-    const uint32_t constants[GDN_VK_CONSTANTS] = { 32, 0, 0, 0 };
+    gdn_vulkan_device *dev = x->dev;
+    const uint32_t constants[GDN_VULKAN_CONSTANTS] = { 32, 0, 0, 0 };
     const gdn_gpu_probe params = { .operands = x->memory.address,
                                    .results = x->memory.address + GDN_PROBE_IN_BYTES,
                                    .n = GDN_PROBE_OPERANDS };
     const gdn_place workspace = { .data = (void *)x->memory.buffer, .offset = GDN_PROBE_BYTES };
-    gdn_vk_dispatch dispatch = { .n_items = (GDN_PROBE_OPERANDS + constants[0] - 1) / constants[0] };
+    gdn_vulkan_dispatch dispatch = { .n_items = (GDN_PROBE_OPERANDS + constants[0] - 1) / constants[0] };
     gdn_status status =
-        gdn_vk_pipeline_make(dev, GDN_VK_SHADER_PROBE, 0, x->soft_fma, 0, constants, &dispatch.pipeline);
+        gdn_vulkan_pipeline_make(dev, GDN_VULKAN_SHADER_PROBE, 0, x->soft_fma, 0, constants, &dispatch.pipeline);
     if (status)
         return status;
-    if (!(status = gdn_vk_run(dev, &workspace, &params, sizeof params, 0, &dispatch, 1, NULL)))
-        status = gdn_vk_wait(dev);
+    if (!(status = gdn_vulkan_run(dev, &workspace, &params, sizeof params, 0, &dispatch, 1, NULL)))
+        status = gdn_vulkan_wait(dev);
     if (status != GDN_TIMEOUT) /* else it is still running */
         dev->vk.DestroyPipeline(dev->device, dispatch.pipeline, NULL);
     return status;
 }
 
-gdn_status gdn_vk_probe(void *device, gdn_gpu_variants *v)
+gdn_status gdn_vulkan_probe(void *device, gdn_gpu_variants *v)
 {
-    gdn_vk_device *dev = device;
+    gdn_vulkan_device *dev = device;
     char hard[GDN_REASON_MAX] = "", soft[GDN_REASON_MAX] = "";
     probe_t x = { .dev = dev };
-    gdn_status status = gdn_vk_allocate(dev, GDN_PROBE_BYTES + GDN_VK_PARAMS_BYTES, 1, &x.memory);
+    gdn_status status = gdn_vulkan_allocate(dev, GDN_PROBE_BYTES + GDN_VULKAN_PARAMS_BYTES, 1, &x.memory);
     *v = (gdn_gpu_variants){ 0 };
     if (status)
         return status;
@@ -46,7 +46,7 @@ gdn_status gdn_vk_probe(void *device, gdn_gpu_variants *v)
     if (!status && dev->traits.float64)
         status = gdn_gpu_probe_arithmetic(x.memory.mapped, run, &x, soft);
     if (status != GDN_TIMEOUT)
-        gdn_vk_release(dev, &x.memory);
+        gdn_vulkan_release(dev, &x.memory);
     if (status)
         return status;
 

@@ -5,7 +5,7 @@
 
 #include "gpu/params.h"
 
-GDN_GPU_STRUCT(gdn_vk_push)
+GDN_GPU_STRUCT(gdn_vulkan_push)
 {
     uint64_t params;        /* address of the parameter block */
     GDN_GPU_U32 n_items;    /* workgroups that have work; the grid is two-dimensional and may have more */

@@ -4,7 +4,7 @@
 #include "core/status.h"
 #include "vulkan/device.h"
 
-gdn_status gdn_vk_queue_open(gdn_vk_device *dev)
+gdn_status gdn_vulkan_queue_open(gdn_vulkan_device *dev)
 {
     const VkSemaphoreTypeCreateInfo type = { .sType = VK_STRUCTURE_TYPE_SEMAPHORE_TYPE_CREATE_INFO,
                                              .semaphoreType = VK_SEMAPHORE_TYPE_TIMELINE };
@@ -16,22 +16,22 @@ gdn_status gdn_vk_queue_open(gdn_vk_device *dev)
     VkResult result;
     if ((result = dev->vk.CreateSemaphore(dev->device, &semaphore, NULL, &dev->timeline)) != VK_SUCCESS) {
         dev->timeline = VK_NULL_HANDLE;
-        return gdn_vk_fail(dev, result, "vkCreateSemaphore");
+        return gdn_vulkan_fail(dev, result, "vkCreateSemaphore");
     }
     if ((result = dev->vk.CreateCommandPool(dev->device, &pool, NULL, &dev->pool)) != VK_SUCCESS) {
         dev->pool = VK_NULL_HANDLE;
-        return gdn_vk_fail(dev, result, "vkCreateCommandPool");
+        return gdn_vulkan_fail(dev, result, "vkCreateCommandPool");
     }
     const VkCommandBufferAllocateInfo buffers = {
         .sType = VK_STRUCTURE_TYPE_COMMAND_BUFFER_ALLOCATE_INFO, .commandPool = dev->pool,
-        .level = VK_COMMAND_BUFFER_LEVEL_PRIMARY, .commandBufferCount = GDN_VK_RING,
+        .level = VK_COMMAND_BUFFER_LEVEL_PRIMARY, .commandBufferCount = GDN_VULKAN_RING,
     };
     if ((result = dev->vk.AllocateCommandBuffers(dev->device, &buffers, dev->ring)) != VK_SUCCESS)
-        return gdn_vk_fail(dev, result, "vkAllocateCommandBuffers");
+        return gdn_vulkan_fail(dev, result, "vkAllocateCommandBuffers");
     return GDN_OK;
 }
 
-void gdn_vk_queue_close(gdn_vk_device *dev)
+void gdn_vulkan_queue_close(gdn_vulkan_device *dev)
 {
     if (dev->pool)
         dev->vk.DestroyCommandPool(dev->device, dev->pool, NULL);
@@ -41,7 +41,7 @@ void gdn_vk_queue_close(gdn_vk_device *dev)
     dev->timeline = VK_NULL_HANDLE;
 }
 
-static gdn_status wait_for(gdn_vk_device *dev, uint64_t value)
+static gdn_status wait_for(gdn_vulkan_device *dev, uint64_t value)
 {
     if (dev->lost)
         return gdn_fail(GDN_DEVICE_LOST, "the device %s was lost; the context can only be destroyed", dev->traits.name);
@@ -55,15 +55,15 @@ static gdn_status wait_for(gdn_vk_device *dev, uint64_t value)
     if (result == VK_TIMEOUT)
         return gdn_fail(GDN_TIMEOUT, "the device %s was not done after %llu ns (desc->timeout_ns)", dev->traits.name,
                         (unsigned long long)dev->timeout_ns);
-    return result == VK_SUCCESS ? GDN_OK : gdn_vk_fail(dev, result, "vkWaitSemaphores");
+    return result == VK_SUCCESS ? GDN_OK : gdn_vulkan_fail(dev, result, "vkWaitSemaphores");
 }
 
-gdn_status gdn_vk_wait(gdn_vk_device *dev)
+gdn_status gdn_vulkan_wait(gdn_vulkan_device *dev)
 {
     return wait_for(dev, dev->submitted);
 }
 
-gdn_status gdn_vk_begin(gdn_vk_device *dev, VkCommandBuffer *commands)
+gdn_status gdn_vulkan_begin(gdn_vulkan_device *dev, VkCommandBuffer *commands)
 {
     const VkCommandBufferBeginInfo info = { .sType = VK_STRUCTURE_TYPE_COMMAND_BUFFER_BEGIN_INFO,
                                             .flags = VK_COMMAND_BUFFER_USAGE_ONE_TIME_SUBMIT_BIT };
@@ -73,16 +73,16 @@ gdn_status gdn_vk_begin(gdn_vk_device *dev, VkCommandBuffer *commands)
         return status;
     VkResult result = dev->vk.BeginCommandBuffer(dev->ring[i], &info);
     if (result != VK_SUCCESS)
-        return gdn_vk_fail(dev, result, "vkBeginCommandBuffer");
+        return gdn_vulkan_fail(dev, result, "vkBeginCommandBuffer");
     *commands = dev->ring[i];
     return GDN_OK;
 }
 
-gdn_status gdn_vk_submit(gdn_vk_device *dev, VkCommandBuffer commands)
+gdn_status gdn_vulkan_submit(gdn_vulkan_device *dev, VkCommandBuffer commands)
 {
     VkResult result = dev->vk.EndCommandBuffer(commands);
     if (result != VK_SUCCESS)
-        return gdn_vk_fail(dev, result, "vkEndCommandBuffer");
+        return gdn_vulkan_fail(dev, result, "vkEndCommandBuffer");
     const uint64_t value = dev->submitted + 1;
     const VkTimelineSemaphoreSubmitInfo timeline = {
         .sType = VK_STRUCTURE_TYPE_TIMELINE_SEMAPHORE_SUBMIT_INFO, .signalSemaphoreValueCount = 1,
@@ -98,20 +98,20 @@ gdn_status gdn_vk_submit(gdn_vk_device *dev, VkCommandBuffer commands)
     if (dev->unlock)
         dev->unlock(dev->lock_user);
     if (result != VK_SUCCESS)
-        return gdn_vk_fail(dev, result, "vkQueueSubmit");
+        return gdn_vulkan_fail(dev, result, "vkQueueSubmit");
     dev->submitted = value;
     dev->ring_value[dev->ring_next] = value;
-    dev->ring_next = (dev->ring_next + 1) % GDN_VK_RING;
+    dev->ring_next = (dev->ring_next + 1) % GDN_VULKAN_RING;
     return GDN_OK;
 }
 
-gdn_status gdn_vk_take_report(gdn_vk_device *dev)
+gdn_status gdn_vulkan_take_report(gdn_vulkan_device *dev)
 {
     uint64_t   value = 0;
     if (dev->lost)
         return wait_for(dev, 0);
     VkResult result = dev->vk.GetSemaphoreCounterValue(dev->device, dev->timeline, &value);
     if (result != VK_SUCCESS)
-        return gdn_vk_fail(dev, result, "vkGetSemaphoreCounterValue");
+        return gdn_vulkan_fail(dev, result, "vkGetSemaphoreCounterValue");
     return gdn_gpu_take_bad_maps(dev->bad.mapped, GDN_OK);
 }

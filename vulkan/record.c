@@ -6,25 +6,25 @@
 #include "vulkan/device.h"
 
 #define GDN_KERNEL(stem, number, title)                                                                                \
-    _Static_assert(sizeof(gdn_gpu_##stem) <= GDN_VK_PARAMS_BYTES, "the parameter block of " #stem);
+    _Static_assert(sizeof(gdn_gpu_##stem) <= GDN_VULKAN_PARAMS_BYTES, "the parameter block of " #stem);
 #include "core/kernels.def"
 #undef GDN_KERNEL
-_Static_assert(sizeof(gdn_gpu_probe) <= GDN_VK_PARAMS_BYTES, "the parameter block of the probe");
+_Static_assert(sizeof(gdn_gpu_probe) <= GDN_VULKAN_PARAMS_BYTES, "the parameter block of the probe");
 
 enum { GRID = 65535 }; /* workgroups in each direction, on any device */
 
 static uint64_t address(const void *backend, const gdn_place *at)
 {
-    return gdn_vk_address(backend, at);
+    return gdn_vulkan_address(backend, at);
 }
 
-gdn_gpu_device gdn_vk_gpu(const gdn_vk_device *dev)
+gdn_gpu_device gdn_vulkan_gpu(const gdn_vulkan_device *dev)
 {
     return (gdn_gpu_device){ .name = dev->gpu.variant.name,
                              .most_blocks = (uint64_t)GRID * GRID,
                              .limit = "more than 65535 x 65535 workgroups",
                              .most_slots = UINT32_MAX - 1,
-                             .params_bytes = GDN_VK_PARAMS_BYTES,
+                             .params_bytes = GDN_VULKAN_PARAMS_BYTES,
                              .address = address,
                              .backend = dev,
                              .bad = dev->bad.address };
@@ -37,7 +37,7 @@ static uint32_t grid(uint64_t n, uint32_t *height)
     return (uint32_t)(n < GRID ? n : GRID);
 }
 
-static void barrier(const gdn_vk_device *dev, VkCommandBuffer commands, VkPipelineStageFlags from,
+static void barrier(const gdn_vulkan_device *dev, VkCommandBuffer commands, VkPipelineStageFlags from,
                     VkAccessFlags written, VkPipelineStageFlags to, VkAccessFlags used)
 {
     const VkMemoryBarrier memory = { .sType = VK_STRUCTURE_TYPE_MEMORY_BARRIER,
@@ -46,15 +46,15 @@ static void barrier(const gdn_vk_device *dev, VkCommandBuffer commands, VkPipeli
     dev->vk.CmdPipelineBarrier(commands, from, to, 0, 1, &memory, 0, NULL, 0, NULL);
 }
 
-gdn_status gdn_vk_run(gdn_vk_device *dev, const gdn_place *workspace, const void *params, size_t params_bytes,
-                      uint64_t zeroed_bytes, const gdn_vk_dispatch *dispatches, int n, gdn_stream stream)
+gdn_status gdn_vulkan_run(gdn_vulkan_device *dev, const gdn_place *workspace, const void *params, size_t params_bytes,
+                          uint64_t zeroed_bytes, const gdn_vulkan_dispatch *dispatches, int n, gdn_stream stream)
 {
     const VkPipelineStageFlags both = VK_PIPELINE_STAGE_COMPUTE_SHADER_BIT | VK_PIPELINE_STAGE_TRANSFER_BIT;
-    const uint64_t params_address = gdn_vk_address(dev, workspace);
+    const uint64_t params_address = gdn_vulkan_address(dev, workspace);
     VkCommandBuffer commands = stream;
     gdn_status status;
-    if (dev->lost) return gdn_vk_wait(dev); /* says so */
-    if (!commands && (status = gdn_vk_begin(dev, &commands))) return status;
+    if (dev->lost) return gdn_vulkan_wait(dev); /* says so */
+    if (!commands && (status = gdn_vulkan_begin(dev, &commands))) return status;
 
     /* After earlier calls: they may have written what is read, or still read the workspace. */
     barrier(dev, commands, both, VK_ACCESS_SHADER_WRITE_BIT | VK_ACCESS_TRANSFER_WRITE_BIT, both,
@@ -62,16 +62,16 @@ gdn_status gdn_vk_run(gdn_vk_device *dev, const gdn_place *workspace, const void
                 VK_ACCESS_TRANSFER_WRITE_BIT);
     dev->vk.CmdUpdateBuffer(commands, (VkBuffer)workspace->data, workspace->offset, params_bytes, params);
     if (zeroed_bytes)
-        dev->vk.CmdFillBuffer(commands, (VkBuffer)workspace->data, workspace->offset + GDN_VK_PARAMS_BYTES,
+        dev->vk.CmdFillBuffer(commands, (VkBuffer)workspace->data, workspace->offset + GDN_VULKAN_PARAMS_BYTES,
                               zeroed_bytes, 0);
     barrier(dev, commands, VK_PIPELINE_STAGE_TRANSFER_BIT, VK_ACCESS_TRANSFER_WRITE_BIT,
             VK_PIPELINE_STAGE_COMPUTE_SHADER_BIT, VK_ACCESS_SHADER_READ_BIT | VK_ACCESS_SHADER_WRITE_BIT);
 
     for (int i = 0; i < n; i++) {
         uint32_t height;
-        const gdn_vk_push push = { .params = params_address,
-                                   .n_items = (uint32_t)dispatches[i].n_items,
-                                   .grid_width = grid(dispatches[i].n_items, &height) };
+        const gdn_vulkan_push push = { .params = params_address,
+                                       .n_items = (uint32_t)dispatches[i].n_items,
+                                       .grid_width = grid(dispatches[i].n_items, &height) };
         if (dispatches[i].after_previous)
             barrier(dev, commands, VK_PIPELINE_STAGE_COMPUTE_SHADER_BIT, VK_ACCESS_SHADER_WRITE_BIT,
                     VK_PIPELINE_STAGE_COMPUTE_SHADER_BIT, VK_ACCESS_SHADER_READ_BIT | VK_ACCESS_SHADER_WRITE_BIT);
@@ -81,5 +81,5 @@ gdn_status gdn_vk_run(gdn_vk_device *dev, const gdn_place *workspace, const void
     }
     barrier(dev, commands, VK_PIPELINE_STAGE_COMPUTE_SHADER_BIT, VK_ACCESS_SHADER_WRITE_BIT, VK_PIPELINE_STAGE_HOST_BIT,
             VK_ACCESS_HOST_READ_BIT);
-    return stream ? GDN_OK : gdn_vk_submit(dev, commands);
+    return stream ? GDN_OK : gdn_vulkan_submit(dev, commands);
 }

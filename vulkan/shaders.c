@@ -7,27 +7,27 @@
 #include "vulkan/device.h"
 
 /* Their words as code_<name>, and a list of what each is for: made by vulkan/sources.cmake of what the shaders say. */
-enum { GDN_VK_EITHER = -1 }; /* there is no such choice */
+enum { GDN_VULKAN_EITHER = -1 }; /* there is no such choice */
 #include "shaders.inc"
 
 #define SHADER(name, kernel, general, soft_fma, subgroup, storage16)                                                   \
     { kernel, { general, soft_fma, subgroup, storage16 }, { code_##name, sizeof code_##name / sizeof code_##name[0] } },
 
-gdn_vk_code gdn_vk_shader(int kernel, int general, int soft_fma, int subgroup, int storage16)
+gdn_vulkan_code gdn_vulkan_shader(int kernel, int general, int soft_fma, int subgroup, int storage16)
 {
     static const struct {
         int         kernel, is[4];
-        gdn_vk_code code;
-    } shaders[] = { GDN_VK_SHADERS(SHADER) };
+        gdn_vulkan_code code;
+    } shaders[] = { GDN_VULKAN_SHADERS(SHADER) };
     const int want[4] = { general, soft_fma, subgroup, storage16 };
     for (size_t i = 0; i < sizeof shaders / sizeof shaders[0]; i++) {
         int agree = shaders[i].kernel == kernel;
         for (int w = 0; w < 4; w++)
-            agree = agree && (shaders[i].is[w] == want[w] || shaders[i].is[w] == GDN_VK_EITHER);
+            agree = agree && (shaders[i].is[w] == want[w] || shaders[i].is[w] == GDN_VULKAN_EITHER);
         if (agree)
             return shaders[i].code;
     }
-    return (gdn_vk_code){ NULL, 0 }; /* no kernel */
+    return (gdn_vulkan_code){ NULL, 0 }; /* no kernel */
 }
 
 /* ---- Float controls --------------------------------------------------------------------------------- */
@@ -37,7 +37,7 @@ gdn_vk_code gdn_vk_shader(int kernel, int general, int soft_fma, int subgroup, i
  * point. Layout of SPIR-V: a header of 5 words, then instructions of (words << 16 | opcode). */
 enum { OP_ENTRY_POINT = 15, OP_EXECUTION_MODE = 16, OP_CAPABILITY = 17 };
 
-size_t gdn_vk_add_float_controls(const gdn_vk_traits *t, gdn_vk_code code, uint32_t *to)
+size_t gdn_vulkan_add_float_controls(const gdn_vulkan_traits *t, gdn_vulkan_code code, uint32_t *to)
 {
     const struct {
         int      wanted;

@@ -33,7 +33,7 @@ set(gdn_way_exchange "shared_" "subgroup_" GDN_SUBGROUP)
 set(gdn_way_storage  "32_" "16_" GDN_STORAGE_16)
 
 # gdn_shaders(STEM KERNEL): all variants of vulkan/<stem>.comp, and their lines in the list that vulkan/shaders.c includes:
-# what each is for, or GDN_VK_EITHER.
+# what each is for, or GDN_VULKAN_EITHER.
 function(gdn_shaders stem kernel)
   file(STRINGS "${PROJECT_SOURCE_DIR}/vulkan/${stem}.comp" gdn_ways REGEX "^// Variants: ")
   string(REGEX REPLACE "^// Variants: " "" gdn_ways "${gdn_ways}")
@@ -50,7 +50,7 @@ function(gdn_shaders stem kernel)
         list(APPEND gdn_next "${CMAKE_MATCH_1}${first}|${CMAKE_MATCH_2}${CMAKE_MATCH_3}, 0"
                              "${CMAKE_MATCH_1}${second}|${CMAKE_MATCH_2} ${define}${CMAKE_MATCH_3}, 1")
       else()
-        list(APPEND gdn_next "${variant}, GDN_VK_EITHER")
+        list(APPEND gdn_next "${variant}, GDN_VULKAN_EITHER")
       endif()
     endforeach()
     set(gdn_variants ${gdn_next})
@@ -84,7 +84,7 @@ else()
     gdn_shaders(${stem} GDN_KERNEL_${stem})
   endforeach()
   gdn_shaders(probe GDN_KERNEL_COUNT)
-  file(CONFIGURE OUTPUT "${gdn_shader_folder}/shaders.inc" @ONLY CONTENT "@gdn_shader_lines@#define GDN_VK_SHADERS(SHADER) \\
+  file(CONFIGURE OUTPUT "${gdn_shader_folder}/shaders.inc" @ONLY CONTENT "@gdn_shader_lines@#define GDN_VULKAN_SHADERS(SHADER) \\
 @gdn_shader_rows@
 ")
   set(gdn_shader_words ${GDN_SHADERS})

@@ -197,7 +197,7 @@ static PFN_vkVoidFunction VKAPI_CALL fake_instance(VkInstance instance, const ch
 
 gdn_vulkan_function faulty_loader(void)
 {
-    real_instance = gdn_vk_catalogue_get()->vk.GetInstanceProcAddr;
+    real_instance = gdn_vulkan_catalogue_get()->vk.GetInstanceProcAddr;
     return (gdn_vulkan_function)fake_instance;
 }
 

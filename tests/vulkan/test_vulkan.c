@@ -24,7 +24,7 @@ static gdn_context *open_default(const char *implementation)
 /* ---- A program's device and command buffer ------------------------------------------------------------- */
 
 typedef struct program {
-    gdn_vk_device   own; /* opened with the library's own code, and then handed to it as a stranger's */
+    gdn_vulkan_device own; /* opened with the library's own code, and then handed to it as a stranger's */
     gdn_vulkan_desc native;
     int             locks, unlocks;
 } program;
@@ -36,11 +36,11 @@ static gdn_context *open_program(program *p, uint32_t features)
 {
     gdn_context *ctx = NULL;
     memset(p, 0, sizeof *p);
-    CHECK(gdn_vk_device_open(&p->own, NULL, 0, NULL) == GDN_OK);
+    CHECK(gdn_vulkan_device_open(&p->own, NULL, 0, NULL) == GDN_OK);
     p->native = (gdn_vulkan_desc){
         .size = sizeof p->native, .features = features,
         .get_instance_proc_addr = (gdn_vulkan_function)p->own.vk.GetInstanceProcAddr,
-        .instance = gdn_vk_catalogue_get()->instance, .physical_device = p->own.traits.physical,
+        .instance = gdn_vulkan_catalogue_get()->instance, .physical_device = p->own.traits.physical,
         .device = p->own.device, .queue = p->own.queue, .queue_family = p->own.queue_family, .lock_queue = lock,
         .unlock_queue = unlock, .lock_user = p,
     };
@@ -82,7 +82,7 @@ static void test_programs_device(void)
     CHECK(p.own.vk.QueueSubmit(p.own.queue, 1, &submit, VK_NULL_HANDLE) == VK_SUCCESS);
     p.own.submitted = done;
     uint64_t reached = 0;
-    CHECK(gdn_vk_wait(&p.own) == GDN_OK);
+    CHECK(gdn_vulkan_wait(&p.own) == GDN_OK);
     CHECK(p.own.vk.GetSemaphoreCounterValue(p.own.device, waited, &reached) == VK_SUCCESS && reached == queued);
     CHECK(step_same(&on, &wanted_twice));
     gdn_context *cpu = NULL;
@@ -93,21 +93,21 @@ static void test_programs_device(void)
     gdn_context_destroy(cpu);
 
     /* A buffer of the program's, which the library cannot map: through the staging buffer, larger than that. */
-    gdn_vk_buffer foreign;
-    const uint64_t bytes = 3 * (uint64_t)GDN_VK_STAGING_BYTES + 20;
+    gdn_vulkan_buffer foreign;
+    const uint64_t bytes = 3 * (uint64_t)GDN_VULKAN_STAGING_BYTES + 20;
     unsigned char *data = malloc(bytes), *back = malloc(bytes);
-    CHECK(data && back && gdn_vk_allocate(&p.own, bytes, 0, &foreign) == GDN_OK);
+    CHECK(data && back && gdn_vulkan_allocate(&p.own, bytes, 0, &foreign) == GDN_OK);
     for (uint64_t i = 0; i < bytes; i++)
         data[i] = (unsigned char)(i * 2654435761u >> 13);
     const gdn_span span = { .data = (void *)foreign.buffer, .bytes = bytes };
     CHECK(gdn_buffer_write(ctx, &span, 0, data, bytes) == GDN_OK &&
           gdn_buffer_read(ctx, &span, 0, back, bytes) == GDN_OK);
     CHECK(!memcmp(data, back, bytes));
-    gdn_vk_release(&p.own, &foreign);
+    gdn_vulkan_release(&p.own, &foreign);
     free(data), free(back);
     step_drop(&on);
     gdn_context_destroy(ctx);
-    gdn_vk_device_close(&p.own);
+    gdn_vulkan_device_close(&p.own);
 }
 
 /* Recorded once, submitted twice by the program: two steps, and nothing submitted by the library. */
@@ -119,7 +119,7 @@ static void test_command_buffer(void)
     const VkCommandBufferBeginInfo again = { .sType = VK_STRUCTURE_TYPE_COMMAND_BUFFER_BEGIN_INFO };
     gdn_context *ctx = open_program(&p, GDN_VULKAN_FLOAT64 | GDN_VULKAN_STORAGE_16);
     CHECK(step_put(&on, ctx, &start) == GDN_OK);
-    CHECK(gdn_vk_begin(&p.own, &commands) == GDN_OK); /* a command buffer, begun again for more than one use */
+    CHECK(gdn_vulkan_begin(&p.own, &commands) == GDN_OK); /* a command buffer, begun again for more than one use */
     CHECK(p.own.vk.EndCommandBuffer(commands) == VK_SUCCESS &&
           p.own.vk.BeginCommandBuffer(commands, &again) == VK_SUCCESS);
     const int before = p.locks;
@@ -134,8 +134,8 @@ static void test_command_buffer(void)
         VkCommandBuffer empty; /* whose timeline value says when the queue has come this far */
         CHECK(p.own.vk.QueueSubmit(p.own.queue, 1, &submit, VK_NULL_HANDLE) == VK_SUCCESS);
         p.own.ring_next = 1 + (uint32_t)i;
-        CHECK(gdn_vk_begin(&p.own, &empty) == GDN_OK && gdn_vk_submit(&p.own, empty) == GDN_OK &&
-              gdn_vk_wait(&p.own) == GDN_OK);
+        CHECK(gdn_vulkan_begin(&p.own, &empty) == GDN_OK && gdn_vulkan_submit(&p.own, empty) == GDN_OK &&
+              gdn_vulkan_wait(&p.own) == GDN_OK);
         CHECK(step_same(&on, i ? &wanted_twice : &wanted));
     }
     CHECK(gdn_poll(ctx) == GDN_OK);
@@ -148,13 +148,13 @@ static void test_command_buffer(void)
     VkCommandBuffer empty;
     CHECK(gdn_buffer_write(ctx, &on.args.state_src, 0, &bad, sizeof bad) == GDN_OK);
     CHECK(p.own.vk.QueueSubmit(p.own.queue, 1, &submit, VK_NULL_HANDLE) == VK_SUCCESS);
-    CHECK(gdn_vk_begin(&p.own, &empty) == GDN_OK && gdn_vk_submit(&p.own, empty) == GDN_OK &&
-          gdn_vk_wait(&p.own) == GDN_OK);
+    CHECK(gdn_vulkan_begin(&p.own, &empty) == GDN_OK && gdn_vulkan_submit(&p.own, empty) == GDN_OK &&
+          gdn_vulkan_wait(&p.own) == GDN_OK);
     CHECK(gdn_poll(ctx) == GDN_BAD_MAP && strstr(gdn_last_error(), "state_src"));
     CHECK(gdn_poll(ctx) == GDN_OK);
     step_drop(&on);
     gdn_context_destroy(ctx);
-    gdn_vk_device_close(&p.own);
+    gdn_vulkan_device_close(&p.own);
 }
 
 static void test_missing_features(void)
@@ -180,7 +180,7 @@ static void test_missing_features(void)
     CHECK(gdn_context_create(&desc, &ctx) == GDN_INVALID_ARGUMENT);
     desc.native = &p.native, desc.implementation = "no-such";
     CHECK(gdn_context_create(&desc, &ctx) == GDN_NOT_FOUND && ctx == NULL);
-    gdn_vk_device_close(&p.own);
+    gdn_vulkan_device_close(&p.own);
 
     /* Lanes talk by shuffles only where whole subgroups were promised; either way the bits are the reference's. */
     for (int whole = 0; whole < 2; whole++) {
@@ -193,14 +193,14 @@ static void test_missing_features(void)
         CHECK(strstr(c.implementation, shuffles ? "/subgroup" : "/shared"));
         step_drop(&on);
         gdn_context_destroy(ctx);
-        gdn_vk_device_close(&p.own);
+        gdn_vulkan_device_close(&p.own);
     }
 }
 
 static void test_device_name(void)
 {
     gdn_context *ctx = NULL;
-    gdn_vulkan_desc native = { .size = sizeof native, .device_name = gdn_vk_catalogue_get()->traits[0].name };
+    gdn_vulkan_desc native = { .size = sizeof native, .device_name = gdn_vulkan_catalogue_get()->traits[0].name };
     gdn_context_desc desc = { .size = sizeof desc, .backend = GDN_BACKEND_VULKAN, .device = 1000, .native = &native };
     CHECK(gdn_context_create(&desc, &ctx) == GDN_OK);
     gdn_context_destroy(ctx);
@@ -212,7 +212,7 @@ static void test_device_name(void)
 
 /* More calls are queued than there are command buffers, so that every one of them is used again while others of the
  * same context and of the other thread's are on their way. */
-enum { QUEUED = 3 * GDN_VK_RING + 1, ROUNDS = 20 };
+enum { QUEUED = 3 * GDN_VULKAN_RING + 1, ROUNDS = 20 };
 static step wanted_queued;
 
 static void *work(void *result)
@@ -380,7 +380,7 @@ static void test_bounded_waits(void)
     fault.wait = VK_TIMEOUT;
     int queued = 0;
     gdn_status status = GDN_OK;
-    while (queued <= GDN_VK_RING && (status = step_run(&on, NULL)) == GDN_OK)
+    while (queued <= GDN_VULKAN_RING && (status = step_run(&on, NULL)) == GDN_OK)
         queued++;
     CHECK(status == GDN_TIMEOUT && queued > 0); /* no command buffer is free */
     CHECK(gdn_synchronize(ctx, NULL) == GDN_TIMEOUT && strstr(gdn_last_error(), "20000000000000 ns"));
@@ -395,7 +395,7 @@ static void test_bounded_waits(void)
     memset(&fault, 0, sizeof fault);
     CHECK(faulty_context(&ctx, 0) == GDN_OK && step_put(&on, ctx, &start) == GDN_OK && step_run(&on, NULL) == GDN_OK);
     CHECK(gdn_synchronize(ctx, NULL) == GDN_OK);
-    const int software = ((const gdn_vk_device *)ctx->state)->traits.type == VK_PHYSICAL_DEVICE_TYPE_CPU;
+    const int software = ((const gdn_vulkan_device *)ctx->state)->traits.type == VK_PHYSICAL_DEVICE_TYPE_CPU;
     CHECK(fault.longest_wait == (software ? UINT64_C(3600000000000) : UINT64_C(10000000000)));
     step_drop(&on);
     gdn_context_destroy(ctx);
@@ -455,7 +455,7 @@ static void test_no_allocation(void)
 /* ---- The shaders ------------------------------------------------------------------------------------------ */
 
 /* Every float instruction that could be contracted says that it must not be: some optimizers drop that. */
-static int contractible(gdn_vk_code code)
+static int contractible(gdn_vulkan_code code)
 {
     enum { OP_DECORATE = 71, NO_CONTRACTION = 42, FIRST = 129 /* OpFAdd */, LAST = 136 /* OpFDiv */, OP_FNEGATE = 127 };
     const uint32_t bound = code.words[3];
@@ -476,10 +476,10 @@ static const char *const shader_names[] = { "gated_delta_net", "ssm_conv", "set_
 
 static void test_shaders(void)
 {
-    for (int kernel = 0; kernel <= GDN_VK_SHADER_PROBE; kernel++)
+    for (int kernel = 0; kernel <= GDN_VULKAN_SHADER_PROBE; kernel++)
         for (int variant = 0; variant < 16; variant++) {
             const int n =
-                contractible(gdn_vk_shader(kernel, variant >> 3, variant & 1, variant >> 1 & 1, variant >> 2 & 1));
+                contractible(gdn_vulkan_shader(kernel, variant >> 3, variant & 1, variant >> 1 & 1, variant >> 2 & 1));
             if (n)
                 (void)printf("%s, variant %d: %d instructions without NoContraction\n", shader_names[kernel], variant,
                              n);
@@ -489,18 +489,18 @@ static void test_shaders(void)
 
 static int write_spirv(const char *folder)
 {
-    const gdn_vk_traits all = { .denorm_preserve = 1, .inf_nan_preserve = 1, .round_to_even = 1 };
-    for (int kernel = 0; kernel <= GDN_VK_SHADER_PROBE; kernel++)
+    const gdn_vulkan_traits all = { .denorm_preserve = 1, .inf_nan_preserve = 1, .round_to_even = 1 };
+    for (int kernel = 0; kernel <= GDN_VULKAN_SHADER_PROBE; kernel++)
         for (int variant = 0; variant < 16; variant++) {
-            const gdn_vk_code code =
-                gdn_vk_shader(kernel, variant >> 3, variant & 1, variant >> 1 & 1, variant >> 2 & 1);
-            uint32_t *words = malloc((code.n + GDN_VK_CONTROL_WORDS) * sizeof *words);
+            const gdn_vulkan_code code =
+                gdn_vulkan_shader(kernel, variant >> 3, variant & 1, variant >> 1 & 1, variant >> 2 & 1);
+            uint32_t *words = malloc((code.n + GDN_VULKAN_CONTROL_WORDS) * sizeof *words);
             char path[512];
             (void)snprintf(path, sizeof path, "%s/%s_%d_controls.spv", folder, shader_names[kernel], variant);
             FILE *file = fopen(path, "wb");
             if (!words || !file)
                 return 1;
-            const size_t n = gdn_vk_add_float_controls(&all, code, words);
+            const size_t n = gdn_vulkan_add_float_controls(&all, code, words);
             const int good = fwrite(words, sizeof *words, n, file) == n;
             free(words);
             if (fclose(file) || !good)
@@ -512,20 +512,20 @@ static int write_spirv(const char *folder)
 /* A size that is not a multiple of 4, and a read behind a write without a barrier. */
 static int validation_bait(void)
 {
-    static gdn_vk_device dev;
-    gdn_vk_buffer a, b;
+    static gdn_vulkan_device dev;
+    gdn_vulkan_buffer a, b;
     VkCommandBuffer commands;
-    if (gdn_vk_device_open(&dev, NULL, 0, NULL) || gdn_vk_allocate(&dev, 4096, 0, &a) ||
-        gdn_vk_allocate(&dev, 4096, 0, &b) || gdn_vk_begin(&dev, &commands))
+    if (gdn_vulkan_device_open(&dev, NULL, 0, NULL) || gdn_vulkan_allocate(&dev, 4096, 0, &a) ||
+        gdn_vulkan_allocate(&dev, 4096, 0, &b) || gdn_vulkan_begin(&dev, &commands))
         return 1;
     const VkBufferCopy all = { .size = 4096 };
     dev.vk.CmdFillBuffer(commands, a.buffer, 0, 4096, 0);
     dev.vk.CmdCopyBuffer(commands, a.buffer, b.buffer, 1, &all);
     dev.vk.CmdFillBuffer(commands, b.buffer, 0, 7, 0);
     (void)dev.vk.EndCommandBuffer(commands);
-    gdn_vk_release(&dev, &a);
-    gdn_vk_release(&dev, &b);
-    gdn_vk_device_close(&dev);
+    gdn_vulkan_release(&dev, &a);
+    gdn_vulkan_release(&dev, &b);
+    gdn_vulkan_device_close(&dev);
     return 0;
 }
 
@@ -589,8 +589,8 @@ int main(int argc, char **argv)
         return write_spirv(argv[2]);
     if (argc == 2 && !strcmp(argv[1], "validation-bait"))
         return validation_bait();
-    if (!gdn_vk_catalogue_get()->n) {
-        (void)printf("skipped: %s\n", gdn_vk_catalogue_get()->reason);
+    if (!gdn_vulkan_catalogue_get()->n) {
+        (void)printf("skipped: %s\n", gdn_vulkan_catalogue_get()->reason);
         return 77;
     }
     suite_init();
