@@ -19,9 +19,9 @@
 
 enum {
     GROUP_ROWS = GDN_VL,
-    ROWS_ALONG = 2,              /* rows that are walked along together */
-    GROUP_STEPS = 4,             /* steps of 32 keys that are in registers together while a state is loaded */
-    GROUP_AHEAD = 2 * GROUP_ROWS /* rows from a prefetch to their use */
+    ROWS_ALONG = GDN_VL == 8 ? 2 : 4, /* rows that are walked along together: four where there are 32 registers */
+    GROUP_STEPS = 4,                  /* steps of 32 keys that are in registers together while a state is loaded */
+    GROUP_AHEAD = 2 * GROUP_ROWS      /* rows from a prefetch to their use */
 };
 
 /* Some rows under way. Where fewer are left than a group has, the last one is there several times; of what is computed
@@ -181,13 +181,14 @@ GDN_INLINE void group_load(const rows_block *b, const log_walk *log, row_group *
     if (form.next) g->kv = v_sums(part_k);
 }
 
-/* Ask for a part of the rows that will be loaded when the groups under way are done. */
-GDN_INLINE void group_ahead(const rows_block *b, const row_group *g, int32_t t, int32_t m)
+/* Ask for a part of some of the rows that will be loaded when the group under way is done. */
+GDN_INLINE void group_ahead(const float *row, int64_t pitch, int32_t n)
 {
-    for (int32_t i = t * b->ahead; i < (t + 1) * b->ahead; i += 16)
-        for (int32_t r = g->r + m; r < g->r + m + ROWS_ALONG; r++) {
-            v_prefetch_l2(b->from + (r + GROUP_AHEAD) * b->from_pitch + i);
-            v_prefetch(b->from + (r + GROUP_ROWS) * b->from_pitch + i);
+    const float *const far = row + (GROUP_AHEAD - GROUP_ROWS) * pitch;
+    for (int32_t i = 0; i < n; i += 16)
+        for (int m = 0; m < ROWS_ALONG; m++) {
+            v_prefetch_l2(far + m * pitch + i);
+            v_prefetch(row + m * pitch + i);
         }
 }
 
@@ -205,9 +206,11 @@ GDN_INLINE void group_token(const rows_block *b, row_group *g, int32_t t, group_
                      .read = c->ak + row + b->pitch,
                      .decay = c->decay[t] };
     v_store(g->d, d);
+    const float *ahead = b->from + (g->r + GROUP_ROWS) * b->from_pitch + t * b->ahead;
     if (b->log_d[t]) v_store_some(b->log_d[t] + g->r, d, g->n_rows);
     for (; x.m < GROUP_ROWS; x.m += ROWS_ALONG) {
-        group_ahead(b, g, t, x.m);
+        group_ahead(ahead, b->from_pitch, b->ahead);
+        ahead += ROWS_ALONG * b->from_pitch;
         const group_sums sum = group_walk_run(&x, form);
         for (int m = 0; m < ROWS_ALONG; m++) {
             part_q[x.m + m] = sum.q[m];
