@@ -117,57 +117,70 @@ static void survey(const checkpoints *k, const int *first, int *taken, int *read
     }
 }
 
-/* A log beside what the call does already: of as many columns as it needs, or more; rows of the sequences in any order;
- * commits to slots that nobody else has to do with. Anything, where the call is not valid anyway. */
+/* Rows of the sequences in any order, commits to slots that nobody else has to do with, and as much repeated as there
+ * is. Returns the columns that the log needs. */
+static int draw_log_maps(source *in, const checkpoints *k, int n_log_rows, int32_t *row, int32_t *stands,
+                         int32_t *commit)
+{
+    int taken[MAX_SLOTS] = { 0 }, reader[MAX_SLOTS], first[MAX_SEQS + 1], most = 1;
+    const int shift = below(in, n_log_rows);
+    for (int s = 0; s <= k->n_seqs; s++) first[s] = entry_of(k->start, s, s * (k->n_tokens / k->n_seqs));
+    survey(k, first, taken, reader);
+    for (int s = 0; s < k->n_seqs; s++) {
+        const int length = first[s + 1] - first[s], slot = entry_of(k->src, s, s * k->src_slots);
+        const int position = entry_of(k->position, s, 0), back = below(in, 5), none = row && below(in, 6) == 5;
+        const int repeated = none || !stands ? 0 : back < position ? back : position;
+        if (row) row[s] = none ? GDN_NONE : (s + shift) % n_log_rows;
+        if (stands) stands[s] = position - repeated;
+        if (!none && slot != GDN_SKIP && repeated + length > most) most = repeated + length;
+        if (!commit) continue;
+        const int wish = below(in, k->dst_size);
+        commit[s] = slot == GDN_SKIP ? (int32_t)noise(in) : GDN_NONE;
+        if (slot == GDN_SKIP || (!length && k->same && slot >= 0 && taken[slot])) continue;
+        if (!length && k->same && slot >= 0) reader[slot] = reader[slot] < 0 || reader[slot] == s ? s : MAX_SEQS;
+        for (int turn = 0; turn < k->dst_size && commit[s] < 0; turn++) {
+            const int to = (wish + turn) % k->dst_size;
+            if (!taken[to] && (reader[to] < 0 || reader[to] == s)) {
+                taken[to] = 1;
+                commit[s] = to;
+            }
+        }
+    }
+    return most;
+}
+
+/* A log beside what the call does already, of as many columns as it needs, or more; with anything in its maps where the
+ * call is not valid anyway, and others may not be readable. */
 static void draw_log(source *in, fuzz_call *c, const checkpoints *k)
 {
     gdn_gated_delta_net_args *a = &c->args.gated_delta_net;
-    int taken[MAX_SLOTS] = { 0 }, reader[MAX_SLOTS], first[MAX_SEQS + 1];
-    if (below(in, 4) != 3 || k->n_seqs < 1 || k->n_seqs > MAX_SEQS || k->dst_size > MAX_SLOTS || a->n_heads_k < 1 ||
-        a->n_heads_v < 1 || a->n_heads_v > 64 || a->n_heads_k > 16 || a->head_dim_k < 1 || a->head_dim_k > 256 ||
-        a->head_dim_v < 1 || a->head_dim_v > 256 || a->n_heads_v * (a->head_dim_k + a->head_dim_v) > 8192)
+    if (below(in, 4) != 3 || k->n_seqs < 1 || k->n_seqs > MAX_SEQS || k->dst_size < 1 || k->dst_size > MAX_SLOTS ||
+        a->n_heads_k < 1 || a->n_heads_v < 1 || a->n_heads_v > 64 || a->n_heads_k > 16 || a->head_dim_k < 1 ||
+        a->head_dim_k > 256 || a->head_dim_v < 1 || a->head_dim_v > 256 ||
+        a->n_heads_v * (a->head_dim_k + a->head_dim_v) > 8192)
         return;
-    const int spare = below(in, 3), shift = below(in, k->n_seqs + 1), mapped = below(in, 4);
-    int32_t *const row = mapped ? fuzz_map(c->arena, &a->log_row, k->n_seqs) : NULL;
-    int32_t *const commit = below(in, 4) ? fuzz_map(c->arena, &a->state_commit, k->n_seqs) : NULL;
-    int32_t *const given = !a->position.data && below(in, 4) ? fuzz_map(c->arena, &a->position, k->n_seqs) : NULL;
-    for (int s = 0; given && s < k->n_seqs; s++) given[s] = one_in(in, 16) ? INT32_MAX - 100 : below(in, 20);
-    int32_t *const stands = a->position.data && below(in, 8) ? fuzz_map(c->arena, &a->state_position, k->n_seqs) : NULL;
+    gdn_span *const maps[] = { &a->log_row, &a->state_commit, &a->position, &a->state_position };
+    int32_t *at[4];
+    const int spare = below(in, 3);
+    for (int i = 0; i < 4; i++)
+        at[i] =
+            (i != 2 || !(a->position.data || a->checkpoint_interval)) && (i != 3 || a->position.data) && below(in, 4)
+                ? fuzz_map(c->arena, maps[i], k->n_seqs)
+                : NULL;
+    for (int s = 0; at[2] && s < k->n_seqs; s++) at[2][s] = one_in(in, 16) ? INT32_MAX - 100 : below(in, 20);
     a->n_log_rows = k->n_seqs + 1;
     if (!a->n_snapshots) /* which would be none, now */
         a->n_snapshots = k->n_entries;
-    else if (!c->mutations && below(in, 2)) {
+    else if (below(in, 2)) {
         a->n_snapshots = 0;
         a->state_dst = (gdn_span){ 0 };
     }
     checkpoints now = *k;
+    int most = 8;
     now.n_entries = a->n_snapshots;
-    for (int s = 0; s <= k->n_seqs; s++) first[s] = entry_of(k->start, s, s * (k->n_tokens / k->n_seqs));
-    if (!c->mutations) survey(&now, first, taken, reader);
-    int most = 1;
-    for (int s = 0; s < k->n_seqs; s++) {
-        const int length = first[s + 1] - first[s], slot = entry_of(k->src, s, s * k->src_slots);
-        const int position = entry_of(&a->position, s, 0), wish = below(in, k->dst_size > 0 ? k->dst_size : 1);
-        const int back = below(in, 5), none = row && below(in, 6) == 5;
-        if (row) row[s] = none ? GDN_NONE : (s + shift) % a->n_log_rows;
-        const int repeated = none || !stands ? 0 : back < position ? back : position;
-        if (stands) stands[s] = position - repeated;
-        if (!none && slot != GDN_SKIP && repeated + length > most) most = repeated + length;
-        if (!commit) continue;
-        commit[s] = slot == GDN_SKIP ? (int32_t)noise(in) : GDN_NONE;
-        if (c->mutations) commit[s] = wish - 1;
-        else if (slot != GDN_SKIP && (length || !k->same || slot < 0 || !taken[slot])) {
-            if (!length && k->same && slot >= 0 && slot < MAX_SLOTS)
-                reader[slot] = reader[slot] < 0 || reader[slot] == s ? s : MAX_SEQS;
-            for (int turn = 0; turn < k->dst_size && commit[s] < 0; turn++) {
-                const int to = (wish + turn) % k->dst_size;
-                if (!taken[to] && (reader[to] < 0 || reader[to] == s)) {
-                    taken[to] = 1;
-                    commit[s] = to;
-                }
-            }
-        }
-    }
+    for (int i = 0; c->mutations && i < 4; i++)
+        for (int s = 0; at[i] && s < k->n_seqs; s++) at[i][s] = below(in, 12) - 2;
+    if (!c->mutations) most = draw_log_maps(in, &now, a->n_log_rows, at[0], at[3], at[1]);
     const int decays = a->gate == GDN_GATE_CHANNEL ? a->head_dim_k : 1;
     const int entry = a->n_heads_k * a->head_dim_k + a->n_heads_v * (a->head_dim_v + decays);
     const int fit = SLAB_BYTES / 8 / entry / a->n_log_rows; /* where it does not, the call is refused */
