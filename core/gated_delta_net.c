@@ -288,6 +288,8 @@ gdn_status gdn_gated_delta_net_resolve(const gdn_context *ctx, const args_t *a, 
         .g_form = a->g_form, .beta_form = a->beta_form, .beta_factor = a->beta_factor,
         .checkpoints = { .interval = a->checkpoint_interval, .n = a->n_checkpoints },
     };
+    if (!a->n_tokens) /* nothing to prepare, and no ssm_a to read */
+        p->g_form = GDN_G_LOG;
     resolve_norm(a, p);
 
     /* Maps first: the longest sequence says how far the token operands reach. */
