@@ -11,14 +11,23 @@ function(gdn_kernel_sources target prefix)
 endfunction()
 
 # gdn_list_kernels(BACKEND SOURCE...): <build>/<backend>/gdn_<backend>_kernels.inc with GDN_<BACKEND>_KERNELS(X), the functions
-# for a device that each source says it has:
+# for a device that each source says it has, in one line or several:
 #   // Kernels: rows_clear rows_write
+# What looks like such a line has to be one.
 function(gdn_list_kernels backend)
   string(TOUPPER ${backend} upper)
   set(list "")
   set_property(DIRECTORY APPEND PROPERTY CMAKE_CONFIGURE_DEPENDS ${ARGN})
   foreach(source IN LISTS ARGN)
-    file(STRINGS "${source}" lines REGEX "^// Kernels: ")
+    file(STRINGS "${source}" lines REGEX "^ *// *[Kk]ernels? *:")
+    if(NOT lines)
+      message(FATAL_ERROR "${source} does not say which kernels it has. It needs a line like `// Kernels: rows_clear rows_write`.")
+    endif()
+    foreach(line IN LISTS lines)
+      if(NOT line MATCHES "^// Kernels:( [a-z0-9_]+)+$")
+        message(FATAL_ERROR "${source} has `${line}`, which is not like `// Kernels: rows_clear rows_write`.")
+      endif()
+    endforeach()
     list(TRANSFORM lines REPLACE "^// Kernels: " "")
     string(REGEX REPLACE "([a-z0-9_]+)[ ;]*" "    X(\\1) \\\\\n" lines "${lines}")
     string(APPEND list "${lines}")

@@ -22,13 +22,3 @@ if(CMAKE_C_COMPILER_ID STREQUAL "Clang" AND GDN_SANITIZE MATCHES "undefined") # 
     set_property(SOURCE "${PROJECT_BINARY_DIR}/cpu/gated_delta_net_${isa}.c" APPEND PROPERTY COMPILE_OPTIONS -fno-sanitize=pointer-overflow)
   endforeach()
 endif()
-if(CMAKE_C_COMPILER_ID STREQUAL "Clang" AND GDN_SANITIZE MATCHES "undefined") # else over four times as long; GCC has it
-  foreach(isa avx2 avx512 neon)
-    set_property(SOURCE cpu/gated_delta_net_${isa}.c APPEND PROPERTY COMPILE_OPTIONS -fno-sanitize=pointer-overflow)
-  endforeach()
-endif()
-if(CMAKE_C_COMPILER_ID STREQUAL "Clang" AND GDN_SANITIZE MATCHES "undefined") # else over four times as long; GCC has it
-  foreach(isa avx2 avx512 neon)
-    set_property(SOURCE cpu/gated_delta_net_${isa}.c APPEND PROPERTY COMPILE_OPTIONS -fno-sanitize=pointer-overflow)
-  endforeach()
-endif()

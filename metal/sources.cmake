@@ -23,7 +23,9 @@ else()
             -P "${PROJECT_SOURCE_DIR}/metal/embed.cmake"
     DEPENDS ${gdn_metal_source_files} "${PROJECT_SOURCE_DIR}/metal/embed.cmake"
     COMMENT "Metal kernels as one source" VERBATIM)
-  gdn_list_kernels(metal ${gdn_metal_source_files})
+  set(gdn_metal_kernel_files ${gdn_metal_source_files})
+  list(FILTER gdn_metal_kernel_files INCLUDE REGEX "\\.metal$")
+  gdn_list_kernels(metal ${gdn_metal_kernel_files})
   gdn_kernel_sources(gdn_objects metal/dispatch_)
   target_sources(gdn_objects PRIVATE
     metal/backend.c

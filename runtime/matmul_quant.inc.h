@@ -381,43 +381,21 @@ GDN_INLINE void quant_product(const rt_product_args *a, int type, int32_t first,
 }
 
 /* A function for each type, so that none is longer than it needs to be. */
-static void product_q8_0(const rt_product_args *a, int32_t first, int32_t last, void *panel)
-{
-    quant_product(a, RT_Q8_0, first, last, panel);
-}
-static void product_q4_0(const rt_product_args *a, int32_t first, int32_t last, void *panel)
-{
-    quant_product(a, RT_Q4_0, first, last, panel);
-}
-static void product_q4_k(const rt_product_args *a, int32_t first, int32_t last, void *panel)
-{
-    quant_product(a, RT_Q4_K, first, last, panel);
-}
-static void product_q5_k(const rt_product_args *a, int32_t first, int32_t last, void *panel)
-{
-    quant_product(a, RT_Q5_K, first, last, panel);
-}
-static void product_q6_k(const rt_product_args *a, int32_t first, int32_t last, void *panel)
-{
-    quant_product(a, RT_Q6_K, first, last, panel);
-}
-
-static void product_blockwise(const rt_product_args *a, int32_t first, int32_t last, void *panel)
-{
-    quant_product(a, RT_BLOCKWISE, first, last, panel);
-}
-static void product_minima(const rt_product_args *a, int32_t first, int32_t last, void *panel)
-{
-    quant_product(a, RT_BLOCKWISE | RT_MINIMA, first, last, panel);
-}
-static void product_factors(const rt_product_args *a, int32_t first, int32_t last, void *panel)
-{
-    quant_product(a, RT_BLOCKWISE | RT_FACTORS, first, last, panel);
-}
-static void product_both(const rt_product_args *a, int32_t first, int32_t last, void *panel)
-{
-    quant_product(a, RT_BLOCKWISE | RT_FACTORS | RT_MINIMA, first, last, panel);
-}
+#define PRODUCT(name, type)                                                                         \
+    static void product_##name(const rt_product_args *a, int32_t first, int32_t last, void *panel) \
+    {                                                                                               \
+        quant_product(a, type, first, last, panel);                                                 \
+    }
+PRODUCT(q8_0, RT_Q8_0)
+PRODUCT(q4_0, RT_Q4_0)
+PRODUCT(q4_k, RT_Q4_K)
+PRODUCT(q5_k, RT_Q5_K)
+PRODUCT(q6_k, RT_Q6_K)
+PRODUCT(blockwise, RT_BLOCKWISE)
+PRODUCT(minima, RT_BLOCKWISE | RT_MINIMA)
+PRODUCT(factors, RT_BLOCKWISE | RT_FACTORS)
+PRODUCT(both, RT_BLOCKWISE | RT_FACTORS | RT_MINIMA)
+#undef PRODUCT
 
 static void product(const rt_product_args *a, int32_t first, int32_t last, void *panel)
 {

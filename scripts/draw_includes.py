@@ -20,7 +20,8 @@ import pathlib
 import re
 import sys
 
-from lint_kernels import C_SOURCE, ROOT, tracked
+from lint_kernels import C_SOURCE, tracked
+from lint_main import ROOT
 
 DRAWING = "docs/architecture.md"
 BEGIN, END = "<!-- made by scripts/draw_includes.py --write -->\n", "<!-- end -->\n"

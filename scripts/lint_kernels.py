@@ -18,7 +18,6 @@ Rules
   emulator  their sources do not know the tests' emulator: devices report `emulated` as their driver says of itself
   names     no source has a name that docs/glossary.md lists under "Names that are not used"
 """
-import argparse
 import fnmatch
 import os
 import pathlib
@@ -30,7 +29,6 @@ import tempfile
 
 import lint_main
 
-ROOT = pathlib.Path(__file__).resolve().parent.parent
 REGISTRY = "core/kernels.def"
 INDEX = "docs/kernels/README.md"
 GLOSSARY = "docs/glossary.md"
@@ -256,12 +254,8 @@ def self_test(root):
 
 
 def main():
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--root", type=pathlib.Path, default=ROOT)
-    parser.add_argument("--write-index", action="store_true")
-    parser.add_argument("--self-test", action="store_true")
-    args = parser.parse_args()
-    root = args.root.resolve()
+    args = lint_main.options(__doc__, "--write-index")
+    root = args.root
     if args.write_index:
         (root / INDEX).parent.mkdir(parents=True, exist_ok=True)
         (root / INDEX).write_text(index_text(root))

@@ -1,4 +1,19 @@
-"""What the lints share: how they end, and how a self-test tells whether a breakage was found."""
+"""What the lints share: how they begin and end, and how a self-test tells whether a breakage was found."""
+import argparse
+import pathlib
+
+ROOT = pathlib.Path(__file__).resolve().parent.parent
+
+
+def options(documentation, *others):
+    """What the command line says: root, self_test, and the flags that are a lint's own."""
+    parser = argparse.ArgumentParser(description=documentation, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--root", type=pathlib.Path, default=ROOT)
+    for flag in ("--self-test", *others):
+        parser.add_argument(flag, action="store_true")
+    args = parser.parse_args()
+    args.root = args.root.resolve()
+    return args
 
 
 def found(says, before, now, what):

@@ -15,7 +15,6 @@ The emulator's shim is C++, which allows more. Rules
   math       contraction is off and the math mode safe, in the source and on the host
   spaces     where there is clang: address spaces as its C++ checks them, with tests/simt/metal_spaces.h
 """
-import argparse
 import pathlib
 import re
 import shutil
@@ -25,7 +24,6 @@ import tempfile
 
 import lint_main
 
-ROOT = pathlib.Path(__file__).resolve().parent.parent
 ELEMENTARY = "numerics/elementary.h"
 PARAMS = "gpu/params.h"
 HEADERS = ("metal/language.h", PARAMS, "metal/shape.h", ELEMENTARY, "numerics/prepare.h", "metal/kernel.h")
@@ -224,10 +222,7 @@ def self_test(root):
 
 
 def main():
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--root", type=pathlib.Path, default=ROOT)
-    parser.add_argument("--self-test", action="store_true")
-    args = parser.parse_args()
+    args = lint_main.options(__doc__)
     if args.self_test:
         return 0 if self_test(args.root) else 1
     return lint_main.finish(lint(args.root), f"{len(files(args.root))} files of Metal kernels")

@@ -118,26 +118,18 @@ void api_accept(const api_fixture *f, int line);
 void api_same_as_first(const api_fixture *f, int line);
 
 /* Take the valid call, change it, and see. The strings are parts of the error text. */
-#define REFUSED_AS(f, status, change, ...)                                                             \
-    do {                                                                                               \
-        (f).reset();                                                                                   \
-        change;                                                                                        \
-        api_refuse(&(f), __LINE__, status, (const char *const[]){ __VA_ARGS__, NULL });                \
+#define CHANGED(f, change, ...) \
+    do {                        \
+        (f).reset();            \
+        change;                 \
+        __VA_ARGS__;            \
     } while (0)
+#define REFUSED_AS(f, status, change, ...) \
+    CHANGED(f, change, api_refuse(&(f), __LINE__, status, (const char *const[]){ __VA_ARGS__, NULL }))
 #define REFUSED(f, change, ...) REFUSED_AS(f, GDN_INVALID_ARGUMENT, change, __VA_ARGS__)
-#define ACCEPTED(f, change)                                                                            \
-    do {                                                                                               \
-        (f).reset();                                                                                   \
-        change;                                                                                        \
-        api_accept(&(f), __LINE__);                                                                    \
-    } while (0)
+#define ACCEPTED(f, change) CHANGED(f, change, api_accept(&(f), __LINE__))
 /* A call that says the same as the last accepted one in other words. */
-#define SAME(f, change)                                                                                \
-    do {                                                                                               \
-        (f).reset();                                                                                   \
-        change;                                                                                        \
-        api_same_as_first(&(f), __LINE__);                                                             \
-    } while (0)
+#define SAME(f, change) CHANGED(f, change, api_same_as_first(&(f), __LINE__))
 
 /* The tests of the other files, for main() in test_api.c. */
 extern const struct CMUnitTest api_argument_tests[], api_call_tests[], api_checkpoint_tests[], api_log_tests[];

@@ -44,20 +44,6 @@ static const double SMALL_ERROR = 0.25;
 
 /* ------------------------------------------------------------------ bits */
 
-static float float_from_bits(uint32_t b)
-{
-    float x;
-    memcpy(&x, &b, sizeof x);
-    return x;
-}
-
-static uint32_t float_bits(float x)
-{
-    uint32_t b;
-    memcpy(&b, &x, sizeof b);
-    return b;
-}
-
 static inline __attribute__((always_inline)) uint64_t double_bits(double x)
 {
     uint64_t b;
@@ -72,7 +58,7 @@ static inline __attribute__((always_inline)) double double_from_bits(uint64_t b)
     return x;
 }
 
-static bool same(float a, float b) { return float_bits(a) == float_bits(b) || (a != a && b != b); }
+static bool same(float a, float b) { return gdn_bits(a) == gdn_bits(b) || (a != a && b != b); }
 
 #include "tests/test_elementary_oracle.inc.h"
 
@@ -194,7 +180,7 @@ typedef struct {
     outcome o;
 } worker;
 
-static float input_at(const work *w, uint64_t index) { return float_from_bits((uint32_t)(index * w->stride)); }
+static float input_at(const work *w, uint64_t index) { return gdn_from_bits((uint32_t)(index * w->stride)); }
 
 /* Is y the float nearest to f(x)? Exact: x M of 24 + 25 bits is a double; M M of 50 bits is one, and the fma's
  * sign is that of the exact M M x - 1. M: the midpoints between y and its neighbours. */
@@ -351,8 +337,8 @@ static void describe_difference(char *text, size_t size, const work *w, const di
     }
     float x = input_at(w, d->first_index);
     snprintf(text, size, "%llu of %llu inputs differ; first: input %08x (%a), want %08x (%a), got %08x (%a)",
-             (unsigned long long)d->failures, (unsigned long long)inputs, float_bits(x), (double)x, float_bits(d->want),
-             (double)d->want, float_bits(d->got), (double)d->got);
+             (unsigned long long)d->failures, (unsigned long long)inputs, gdn_bits(x), (double)x, gdn_bits(d->want),
+             (double)d->want, gdn_bits(d->got), (double)d->got);
 }
 
 static void test_all_inputs(int f_index, uint64_t stride, int threads)
@@ -395,7 +381,7 @@ static void test_all_inputs(int f_index, uint64_t stride, int threads)
     array_fn *scalar = make_isa("scalar", &gdn_elementary_scalar).fn[f_index];
     scalar(&x, &y, 1);
     int used = snprintf(text, sizeof text, "worst %.6f ulp (bound %g) at %08x (%a = %.9g): result %08x (%a); %.1f s",
-                        o.worst, f->bound, float_bits(x), (double)x, (double)x, float_bits(y), (double)y, t);
+                        o.worst, f->bound, gdn_bits(x), (double)x, (double)x, gdn_bits(y), (double)y, t);
     bool ok = o.missed == 0 && (f->bound == 0.5 ? o.not_rounded == 0 && o.worst < 0.5 + 1e-5 : o.worst <= f->bound);
     if (o.missed && used > 0 && (size_t)used < sizeof text)
         used += snprintf(text + used, sizeof text - (size_t)used, "; the ends of %llu blocks do not show their errors",
@@ -405,7 +391,7 @@ static void test_all_inputs(int f_index, uint64_t stride, int threads)
                          (unsigned long long)o.near_ties);
         if (o.not_rounded && (size_t)used < sizeof text)
             snprintf(text + used, sizeof text - (size_t)used, ": NOT in %llu, first input %08x",
-                     (unsigned long long)o.not_rounded, float_bits(input_at(&w, o.not_rounded_index)));
+                     (unsigned long long)o.not_rounded, gdn_bits(input_at(&w, o.not_rounded_index)));
     }
     report(ok, "bound", f->name, text);
 }
@@ -437,7 +423,7 @@ static void test_oracle(int f_index, uint64_t stride)
     uint32_t worst_input = 0;
     if (stride < ORACLE_STRIDE) stride = ORACLE_STRIDE;
     for (uint64_t u = 0; u < (uint64_t)1 << 32; u += stride) {
-        float x = float_from_bits((uint32_t)u);
+        float x = gdn_from_bits((uint32_t)u);
         long double exact = f->libm((long double)x);
         double oracle = f->exact((double)x), error;
         if (exact != exact || oracle != oracle)
@@ -470,7 +456,7 @@ static void test_special(int f_index)
     for (int i = 0; i < VALUES; i++)
         for (uint32_t sign = 0; sign < 2; sign++)
             for (uint32_t step = 0; step < 5; step++)
-                in[n++] = float_from_bits((float_bits(values[i]) + step - 2u) ^ (sign << 31));
+                in[n++] = gdn_from_bits((gdn_bits(values[i]) + step - 2u) ^ (sign << 31));
     (has_fma ? f->expect_fma : f->expect_base)(in, want);
     f->measure_base(in, want, error);
     char text[400] = "zeros, infinities, ends of ranges";
@@ -482,8 +468,8 @@ static void test_special(int f_index)
                         (f->bound == 0.5 ? correctly_rounded(f, in[i], want[i]) : error[i] <= f->bound);
             if (ok && !good)
                 snprintf(text, sizeof text, "input %08x (%a): reference %08x (%a), off by %g ulp; %s %08x (%a)",
-                         float_bits(in[i]), (double)in[i], float_bits(want[i]), (double)want[i], error[i], isas[k].name,
-                         float_bits(got[i]), (double)got[i]);
+                         gdn_bits(in[i]), (double)in[i], gdn_bits(want[i]), (double)want[i], error[i], isas[k].name,
+                         gdn_bits(got[i]), (double)got[i]);
             ok = ok && good;
         }
     }
@@ -495,7 +481,7 @@ static void test_tails(int f_index, const isa *tested)
 {
     enum { N = 67, GUARD = 32 };
     float in[N + GUARD], want[N], out[N + GUARD];
-    const float sentinel = float_from_bits(0xdeadbeefu);
+    const float sentinel = gdn_from_bits(0xdeadbeefu);
     bool ok = true;
     array_fn *scalar = make_isa("scalar", &gdn_elementary_scalar).fn[f_index];
     for (int i = 0; i < N; i++) in[i] = (float)(i - 30) * 0.37f;
@@ -505,7 +491,7 @@ static void test_tails(int f_index, const isa *tested)
             for (int i = 0; i < N + GUARD; i++) out[i] = in_place && i < n ? in[i] : sentinel;
             tested->fn[f_index](in_place ? out : in, out, (size_t)n);
             for (int i = 0; i < N + GUARD; i++) ok = ok && same(out[i], i < n ? want[i] : sentinel) &&
-                (i < n || float_bits(out[i]) == 0xdeadbeefu);
+                (i < n || gdn_bits(out[i]) == 0xdeadbeefu);
         }
     }
     char what[32];

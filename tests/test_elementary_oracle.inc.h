@@ -119,7 +119,7 @@ static double largest(const double *error)
  */
 static bool none_above(const char *name, double (*oracle)(double), const float *in, const float *want, int n, double m)
 {
-    const uint32_t low = float_bits(in[0]), high = float_bits(in[BLOCK - 1]);
+    const uint32_t low = gdn_bits(in[0]), high = gdn_bits(in[BLOCK - 1]);
     if (n < BLOCK || high - low != BLOCK - 1 || (low ^ high) >> 31) return false; /* not neighbours of one sign */
     if (strcmp(name, "silu") == 0 && fabsf(in[0]) < 2.0f) return false;
     const bool alike = memcmp(want, want + 1, (BLOCK - 1) * sizeof *want) == 0;

@@ -16,7 +16,7 @@ enum { GDN_VULKAN_EITHER = -1 }; /* there is no such choice */
 gdn_vulkan_code gdn_vulkan_shader(int kernel, int general, int soft_fma, int subgroup, int storage16)
 {
     static const struct {
-        int         kernel, is[4];
+        int             kernel, is[4];
         gdn_vulkan_code code;
     } shaders[] = { GDN_VULKAN_SHADERS(SHADER) };
     const int want[4] = { general, soft_fma, subgroup, storage16 };

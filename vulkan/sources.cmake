@@ -26,18 +26,39 @@ endfunction()
 
 # The ways in which a shader can be compiled. It says at its top which of them it has; two variants come of each:
 #   // Variants: general fma exchange storage
-# What the first and the second are called in names of files, and what is defined for the second.
-set(gdn_way_general  "" "general_" GDN_GENERAL)
-set(gdn_way_fma      "fma_" "soft_" GDN_SOFT_FMA)
-set(gdn_way_exchange "shared_" "subgroup_" GDN_SUBGROUP)
-set(gdn_way_storage  "32_" "16_" GDN_STORAGE_16)
+# or `none`. What the first and the second are called in names of files, what is defined for the second, and what in a
+# preprocessor's line of a shader shows that it needs both.
+set(gdn_way_general  "" "general_" GDN_GENERAL GDN_GENERAL)
+set(gdn_way_fma      "fma_" "soft_" GDN_SOFT_FMA "arithmetic\\.glsl")
+set(gdn_way_exchange "shared_" "subgroup_" GDN_SUBGROUP GDN_SUBGROUP)
+set(gdn_way_storage  "32_" "16_" GDN_STORAGE_16 GDN_STORAGE_16)
+
+# gdn_shader_ways(OUTPUT STEM): what vulkan/<stem>.comp says, or the end of the configuration where it is not what it does.
+# A variant that is left out would go unseen: the other one is then taken for both.
+function(gdn_shader_ways output stem)
+  set(shader "${PROJECT_SOURCE_DIR}/vulkan/${stem}.comp")
+  set_property(DIRECTORY APPEND PROPERTY CMAKE_CONFIGURE_DEPENDS "${shader}")
+  file(STRINGS "${shader}" said REGEX "^ *// *[Vv]ariants? *:")
+  if(NOT said MATCHES "^// Variants:( none|( (general|fma|exchange|storage))+)$")
+    message(FATAL_ERROR "${shader} has to say in one line which variants it has, `// Variants: none` or some of "
+      "`// Variants: general fma exchange storage`; it says `${said}`.")
+  endif()
+  string(REGEX REPLACE "^// Variants: " "" ways "${said}")
+  separate_arguments(ways)
+  foreach(way general fma exchange storage)
+    list(GET gdn_way_${way} 3 need)
+    file(STRINGS "${shader}" uses REGEX "^ *#.*${need}")
+    if(uses AND NOT way IN_LIST ways)
+      message(FATAL_ERROR "${shader} has `${uses}`, so `${way}` has to be among its variants; it says `${said}`.")
+    endif()
+  endforeach()
+  set(${output} ${ways} PARENT_SCOPE)
+endfunction()
 
 # gdn_shaders(STEM KERNEL): all variants of vulkan/<stem>.comp, and their lines in the list that vulkan/shaders.c includes:
 # what each is for, or GDN_VULKAN_EITHER.
 function(gdn_shaders stem kernel)
-  file(STRINGS "${PROJECT_SOURCE_DIR}/vulkan/${stem}.comp" gdn_ways REGEX "^// Variants: ")
-  string(REGEX REPLACE "^// Variants: " "" gdn_ways "${gdn_ways}")
-  separate_arguments(gdn_ways)
+  gdn_shader_ways(gdn_ways ${stem})
   set(gdn_variants "${stem}_|") # name | defines | columns of the list
   foreach(way general fma exchange storage)
     set(gdn_next "")

@@ -4,11 +4,14 @@ from __future__ import annotations
 import ctypes as C
 import pathlib
 import sys
-from typing import Any, Dict, Tuple
+from typing import Any, Dict, Optional, Tuple
 
 from . import _abi as abi
 
 _NAME = "libgdn.dylib" if sys.platform == "darwin" else "libgdn.so"
+
+
+_ERRORS: Dict[int, type] = {}
 
 
 class Error(Exception):
@@ -17,63 +20,47 @@ class Error(Exception):
 
     status = abi.GDN_INTERNAL
 
+    def __init_subclass__(cls, status: Optional[int] = None) -> None:
+        """A kind below says its status, by which check() finds it."""
+        if status is not None:
+            cls.status = status
+            _ERRORS[status] = cls
 
-class InvalidArgument(Error, ValueError):
+
+class InvalidArgument(Error, ValueError, status=abi.GDN_INVALID_ARGUMENT):
     """An argument is outside what its documentation allows."""
 
-    status = abi.GDN_INVALID_ARGUMENT
 
-
-class Unsupported(Error):
+class Unsupported(Error, status=abi.GDN_UNSUPPORTED):
     """Valid, but this backend or device cannot do it."""
 
-    status = abi.GDN_UNSUPPORTED
 
-
-class OutOfMemory(Error, MemoryError):
+class OutOfMemory(Error, MemoryError, status=abi.GDN_OUT_OF_MEMORY):
     """Host or device memory ran out."""
 
-    status = abi.GDN_OUT_OF_MEMORY
 
-
-class NotFound(Error, LookupError):
+class NotFound(Error, LookupError, status=abi.GDN_NOT_FOUND):
     """No such backend, device or implementation."""
 
-    status = abi.GDN_NOT_FOUND
 
-
-class Unavailable(Error):
+class Unavailable(Error, status=abi.GDN_UNAVAILABLE):
     """The driver or loader of the backend is missing on this machine."""
 
-    status = abi.GDN_UNAVAILABLE
 
-
-class DeviceLost(Error):
+class DeviceLost(Error, status=abi.GDN_DEVICE_LOST):
     """The device failed; the context can only be closed."""
 
-    status = abi.GDN_DEVICE_LOST
 
-
-class Timeout(Error, TimeoutError):
+class Timeout(Error, TimeoutError, status=abi.GDN_TIMEOUT):
     """A bounded wait ran out."""
 
-    status = abi.GDN_TIMEOUT
 
-
-class BadMap(Error, IndexError):
+class BadMap(Error, IndexError, status=abi.GDN_BAD_MAP):
     """Found on a device after launch: a map held a value out of range."""
 
-    status = abi.GDN_BAD_MAP
 
-
-class Internal(Error):
+class Internal(Error, status=abi.GDN_INTERNAL):
     """A driver call failed in a way it should not."""
-
-    status = abi.GDN_INTERNAL
-
-
-_ERRORS = {kind.status: kind for kind in (InvalidArgument, Unsupported, OutOfMemory, NotFound, Unavailable, DeviceLost, Timeout,
-                                          BadMap, Internal)}
 
 
 def check(status: int) -> None:

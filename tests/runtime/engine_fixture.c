@@ -54,6 +54,21 @@ rt_engine *fixture_open(const rt_model *model, const fixture_engine *with)
     return e;
 }
 
+void fixture_result(const rt_scheduler *s, int32_t id, fixture_stream *out)
+{
+    rt_result      result;
+    const int32_t *tokens = rt_result_tokens(s, id, &out->n);
+    REQUIRE(!rt_result_get(s, id, &result) && tokens && out->n <= FIXTURE_TOKENS);
+    memcpy(out->token, tokens, 4 * (size_t)out->n);
+    out->finish    = result.finish;
+    out->preempted = result.n_preempted;
+}
+
+int fixture_same(const fixture_stream *a, const fixture_stream *b)
+{
+    return a->n == b->n && a->finish == b->finish && !memcmp(a->token, b->token, 4 * (size_t)a->n);
+}
+
 uint64_t fixture_random(uint64_t *state)
 {
     uint64_t z = *state += UINT64_C(0x9e3779b97f4a7c15);

@@ -36,6 +36,14 @@ typedef struct fixture_engine {
 } fixture_engine;
 rt_engine *fixture_open(const rt_model *model, const fixture_engine *with);
 
+/* What a request of a scheduler came to. */
+enum { FIXTURE_TOKENS = 96 };
+typedef struct fixture_stream {
+    int32_t token[FIXTURE_TOKENS], n, finish, preempted;
+} fixture_stream;
+void fixture_result(const rt_scheduler *s, int32_t id, fixture_stream *out); /* or the end of the program */
+int fixture_same(const fixture_stream *a, const fixture_stream *b);          /* the same tokens, ended the same way */
+
 /* splitmix64. */
 uint64_t fixture_random(uint64_t *state);
 

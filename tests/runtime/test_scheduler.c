@@ -50,9 +50,6 @@ typedef struct request {
     int32_t prompt[CONTEXT], n_prompt, n_max;
     rt_sampling sampling;
 } request;
-typedef struct stream {
-    int32_t token[CONTEXT], n, finish, preempted;
-} stream;
 
 /* How requests are run. cells 0: enough for all. */
 typedef struct way {
@@ -96,7 +93,7 @@ static int32_t tokens_of(const rt_scheduler *s, int32_t id)
     return n;
 }
 
-static totals run(const rt_model *model, const request *r, int32_t n, const way *w, stream *out)
+static totals run(const rt_model *model, const request *r, int32_t n, const way *w, fixture_stream *out)
 {
     const fixture_engine with = { .n_seqs = w->parallel,
                                   .n_ctx = CONTEXT,
@@ -146,12 +143,8 @@ static totals run(const rt_model *model, const request *r, int32_t n, const way 
     fail_at = -1;
     REQUIRE(all.steps < MAX_STEPS); /* or somebody waits for ever */
     for (int32_t i = 0; i < n; i++) {
-        rt_result result;
-        const int32_t *tokens = rt_result_tokens(s, i, &out[i].n);
-        REQUIRE(!rt_result_get(s, i, &result) && tokens && out[i].n <= CONTEXT);
-        memcpy(out[i].token, tokens, 4 * (size_t)out[i].n);
-        out[i].finish = result.finish;
-        out[i].preempted = result.n_preempted;
+        fixture_result(s, i, &out[i]);
+        REQUIRE(out[i].n <= CONTEXT);
     }
     rt_memory *m = rt_engine_memory(desc.engine);
     EXPECT(rt_memory_free_cells(m) == (w->cells ? w->cells : w->parallel * CONTEXT));
@@ -160,11 +153,6 @@ static totals run(const rt_model *model, const request *r, int32_t n, const way 
     rt_scheduler_destroy(s);
     rt_engine_destroy(desc.engine);
     return all;
-}
-
-static int same(const stream *a, const stream *b)
-{
-    return a->n == b->n && a->finish == b->finish && !memcmp(a->token, b->token, 4 * (size_t)a->n);
 }
 
 /* Pools from "one at a time" to "nearly enough", every kind of drafts and of cells, against each request alone. */
@@ -178,7 +166,7 @@ static void small_pools(const rt_model *model, const char *name, size_t first_ki
         { 7, 220, 3, 7, 5, 0, RT_SPEC_NGRAM, 0 },
     };
     request r[N];
-    static stream truth[N], out[N];
+    static fixture_stream truth[N], out[N];
     int64_t preemptions = 0, reread = 0, accepted[3] = { 0 };
     make_requests(model, 3, r);
     for (size_t k = first_kind; k < end_kind; k++) {
@@ -201,9 +189,9 @@ static void small_pools(const rt_model *model, const char *name, size_t first_ki
             EXPECT(out[0].preempted == 0);                 /* the first never gives way */
             int64_t sum = 0;
             for (int32_t j = 0; j < N; j++) {
-                if (!same(&truth[j], &out[j]))
+                if (!fixture_same(&truth[j], &out[j]))
                     printf("%s: way %d, cells of type %d: request %d differs\n", name, (int)i, (int)kv[k], (int)j);
-                EXPECT(same(&truth[j], &out[j]));
+                EXPECT(fixture_same(&truth[j], &out[j]));
                 EXPECT(out[j].preempted < N); /* only when another has ended there is room again */
                 sum += out[j].preempted;
             }
@@ -227,13 +215,13 @@ static void declined(const rt_model *model)
         { 7, 200, 3, 9, 0, 0, RT_SPEC_MTP, 0, TURNS }, { 4, 0, 3, 64, 0, 0, RT_SPEC_MTP, 0, ALWAYS }
     };
     request r[N];
-    static stream truth[N], out[N];
+    static fixture_stream truth[N], out[N];
     const way plain = { .parallel = 1, .n_batch = 64 };
     make_requests(model, 9, r);
     run(model, r, N, &plain, truth);
     for (size_t i = 0; i < sizeof ways / sizeof *ways; i++) {
         const totals all = run(model, r, N, &ways[i], out);
-        for (int32_t j = 0; j < N; j++) EXPECT(same(&truth[j], &out[j]));
+        for (int32_t j = 0; j < N; j++) EXPECT(fixture_same(&truth[j], &out[j]));
         if (ways[i].answers == NEVER)
             EXPECT(all.counters.draft_rows == 0 && all.counters.draft_passes == 0 && all.t.drafted == 0);
         else EXPECT(all.t.accepted > 20 && all.counters.draft_passes < all.counters.draft_rows);
@@ -255,7 +243,7 @@ static void failures(const rt_model *model, const char *name)
                                 { 4, 120, 2, 5, 0, 0, RT_SPEC_MTP, 0 },
                                 { 3, 0, 5, 64, 4, 0, RT_SPEC_NGRAM, 0 } };
     request r[N];
-    static stream truth[N], out[N];
+    static fixture_stream truth[N], out[N];
     int32_t failed = 0;
     const way plain = { .parallel = 1, .n_batch = 64 };
     make_requests(model, 5, r);
@@ -267,10 +255,10 @@ static void failures(const rt_model *model, const char *name)
             if (w.spec == RT_SPEC_MTP && !model->hp.n_mtp) continue;
             failed += run(model, r, N, &w, out).failed;
             for (int32_t j = 0; j < N; j++) {
-                if (!same(&truth[j], &out[j]))
+                if (!fixture_same(&truth[j], &out[j]))
                     printf("%s: way %d, launch %lld of each fails: request %d differs\n", name, (int)i,
                            (long long)w.fail_every, (int)j);
-                EXPECT(same(&truth[j], &out[j]));
+                EXPECT(fixture_same(&truth[j], &out[j]));
             }
         }
     printf("%-24s %d steps failed\n", name, (int)failed);

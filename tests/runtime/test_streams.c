@@ -16,8 +16,6 @@ typedef struct request {
     rt_sampling sampling;
 } request;
 
-typedef struct stream { int32_t token[MAX_TOKENS], n, finish; } stream;
-
 /* How requests are run. */
 typedef struct way {
     const char *name;
@@ -59,7 +57,7 @@ static void corrupt(rt_engine *e, const rt_model *model, int what)
     }
 }
 
-static totals run(const rt_model *model, const request *r, int32_t n, const way *w, stream *out)
+static totals run(const rt_model *model, const request *r, int32_t n, const way *w, fixture_stream *out)
 {
     const int32_t draft_max = w->spec == RT_SPEC_OFF ? 0 : w->draft_max;
     const fixture_engine with = { w->isa,    w->n_threads,           w->parallel, 0,         w->n_batch,
@@ -90,11 +88,8 @@ static totals run(const rt_model *model, const request *r, int32_t n, const way 
             corrupt(e, model, w->corrupt);
     }
     for (int32_t i = 0; i < n; i++) {
-        rt_result      result;
-        const int32_t *tokens = rt_result_tokens(s, i, &out[i].n);
-        REQUIRE(!rt_result_get(s, i, &result) && tokens && out[i].n <= MAX_TOKENS);
-        memcpy(out[i].token, tokens, 4 * (size_t)out[i].n);
-        out[i].finish = result.finish;
+        fixture_result(s, i, &out[i]);
+        REQUIRE(out[i].n <= MAX_TOKENS);
     }
     EXPECT(rt_memory_free_cells(rt_engine_memory(e)) == 128 * w->parallel); /* all sequences have ended */
     const rt_totals t = rt_scheduler_totals(s);
@@ -102,11 +97,6 @@ static totals run(const rt_model *model, const request *r, int32_t n, const way 
     rt_scheduler_destroy(s);
     rt_engine_destroy(e);
     return all;
-}
-
-static int same(const stream *a, const stream *b)
-{
-    return a->n == b->n && a->finish == b->finish && !memcmp(a->token, b->token, 4 * (size_t)a->n);
 }
 
 static void make_requests(const rt_model *model, uint64_t seed, request *r)
@@ -179,7 +169,7 @@ static void ways(const rt_model *model, const char *name)
           .draft_max = 2 },
     };
     static const int kv_types[N_KV_TYPES] = { GDN_F32, GDN_F16, GDN_BF16 };
-    static stream    truths[N_KV_TYPES][N_REQUESTS], out[N_REQUESTS];
+    static fixture_stream truths[N_KV_TYPES][N_REQUESTS], out[N_REQUESTS];
     request r[N_REQUESTS];
     totals  sum = { 0, 0, 0 };
     int     n_ways = 0;
@@ -202,13 +192,13 @@ static void ways(const rt_model *model, const char *name)
         rt_threads_destroy(threads);
         if (missing)
             continue; /* not an instruction set of this machine */
-        const stream *truth = truths[w.kv_type == GDN_F32 ? 0 : w.kv_type == GDN_F16 ? 1 : 2];
+        const fixture_stream *truth = truths[w.kv_type == GDN_F32 ? 0 : w.kv_type == GDN_F16 ? 1 : 2];
         const totals  t     = run(model, r, N_REQUESTS, &w, out);
         sum.drafted += t.drafted;
         sum.accepted += t.accepted;
         sum.rollbacks += t.rollbacks;
         for (int32_t j = 0; j < N_REQUESTS; j++)
-            if (!same(&truth[j], &out[j])) {
+            if (!fixture_same(&truth[j], &out[j])) {
                 printf("%s, %s: request %d differs\n", name, w.name, (int)j);
                 fixture_failures++;
             }
@@ -222,7 +212,7 @@ static void ways(const rt_model *model, const char *name)
 /* Controls: memory that is changed under way shows, plainly and with drafts (29: acceptance would not tell). */
 static void controls(const rt_model *model, const char *name)
 {
-    static stream truth[N_REQUESTS], out[N_REQUESTS];
+    static fixture_stream truth[N_REQUESTS], out[N_REQUESTS];
     request r[N_REQUESTS];
     make_requests(model, 7, r);
     run(model, r, N_REQUESTS, &plain, truth);
@@ -233,7 +223,7 @@ static void controls(const rt_model *model, const char *name)
             int differ = 0;
             run(model, r, N_REQUESTS, &w, out);
             for (int32_t i = 0; i < N_REQUESTS; i++)
-                differ += !same(&truth[i], &out[i]);
+                differ += !fixture_same(&truth[i], &out[i]);
             if (!differ) {
                 printf("%s: a corrupted memory (%d) was not noticed\n", name, what);
                 fixture_failures++;
@@ -244,7 +234,7 @@ static void controls(const rt_model *model, const char *name)
 /* 27, 28: every place where a stream can end, inside accepted windows too; and going on from there. */
 static void cuts(const rt_model *model, const char *name)
 {
-    static stream truth, out;
+    static fixture_stream truth, out;
     request r[N_REQUESTS];
     make_requests(model, 11, r);
     int n_cuts = 0;

@@ -81,14 +81,19 @@ class Models(unittest.TestCase):
         self.addCleanup(gdn.transformers.undo)
         self.assertEqual(gdn.transformers.use(), gdn.transformers.MODELS)
 
-    @torch.no_grad()
-    def test_logits(self):
-        tokens = torch.randint(0, 97, (2, 70), generator=torch.Generator().manual_seed(2))
+    def recorded(self, run):
+        """For each of the models: its name, it, what run() of it gives, and the functions that its layers called."""
         for name in gdn.transformers.MODELS:
             one = model(name)
             with Recorder(name) as calls:
-                ours = one(tokens, use_cache=False).logits
-            self.assertEqual({function for function, *_ in calls}, {"torch_chunk_gated_delta_rule", "causal_conv1d_fn"}, name)
+                ours = run(one)
+            yield name, one, ours, {function for function, *_ in calls}
+
+    @torch.no_grad()
+    def test_logits(self):
+        tokens = torch.randint(0, 97, (2, 70), generator=torch.Generator().manual_seed(2))
+        for name, one, ours, called in self.recorded(lambda one: one(tokens, use_cache=False).logits):
+            self.assertEqual(called, {"torch_chunk_gated_delta_rule", "causal_conv1d_fn"}, name)
             gdn.transformers.undo()
             theirs = one(tokens, use_cache=False).logits
             module = importlib.import_module(f"transformers.models.{name}.modeling_{name}")
@@ -106,19 +111,17 @@ class Models(unittest.TestCase):
     @torch.no_grad()
     def test_generate(self):
         tokens = torch.randint(0, 97, (2, 12), generator=torch.Generator().manual_seed(3))
-        for name in gdn.transformers.MODELS:
-            one = model(name)
-            with Recorder(name) as calls:
-                ours = one.generate(tokens, max_new_tokens=8, do_sample=False, output_logits=True, return_dict_in_generate=True)
-            self.assertIn("torch_recurrent_gated_delta_rule", {function for function, *_ in calls})
-            self.assertIn("causal_conv1d_update", {function for function, *_ in calls})
+        options = dict(max_new_tokens=8, do_sample=False, output_logits=True, return_dict_in_generate=True)
+        for name, one, ours, called in self.recorded(lambda one: one.generate(tokens, **options)):
+            self.assertIn("torch_recurrent_gated_delta_rule", called)
+            self.assertIn("causal_conv1d_update", called)
             again = one(ours.sequences[:, :-1]).logits[:, 11:]  # all at once
             self.assertLess((torch.stack(ours.logits, 1) - again).abs().max(), 1e-4 * again.std(), name)
             cache = transformers.DynamicCache(config=one.config)
             parts = [one(part, past_key_values=cache).logits for part in ours.sequences[:, :-1].split((5, 7, 1, 6), 1)]
             self.assertLess((torch.cat(parts, 1)[:, 11:] - again).abs().max(), 1e-4 * again.std(), name)
             gdn.transformers.undo()
-            theirs = one.generate(ours.sequences[:, :12], max_new_tokens=8, do_sample=False, output_logits=True, return_dict_in_generate=True)
+            theirs = one.generate(ours.sequences[:, :12], **options)
             gdn.transformers.use()
             self.assertLess((ours.logits[0] - theirs.logits[0]).abs().max(), 1e-4 * again.std(), name)
 
