@@ -228,6 +228,32 @@ static void cells(const rt_model *model)
     close_pair(&p);
 }
 
+/* Sequences that part within an interval share cells of it, so that there could be more intervals than the cells have
+ * room for side by side: the least recent leaf goes, but not the one that is gone on from. */
+static void forks(const rt_model *model)
+{
+    int32_t text[LENGTH];
+    make_text(model, 25, text);
+    pair p = open_pair(model, LENGTH, 4, 64, 48);
+    REQUIRE(!feed(p.e, 0, text, 0, 3));
+    for (int32_t i = 0; i < 12; i++) { /* 48 / 4 */
+        text[3] = i;
+        REQUIRE(!rt_seq_cp(p.m, 0, 1) && !feed(p.e, 1, text, 3, 4));
+        if (i == 0) REQUIRE(!rt_seq_cp(p.m, 1, 2));
+    }
+    EXPECT(rt_prefix_stats_of(p.m).n_held == 12 && rt_prefix_stats_of(p.m).n_cells == 15);
+    text[3] = 0;
+    go_on(&p, 2, text, 9);
+    EXPECT(rt_prefix_find(p.m, text, 8) == 8 && rt_prefix_find(p.m, text, 4) == 4);
+    for (int32_t i = 1; i < 12; i++) {
+        text[3] = i;
+        EXPECT(rt_prefix_find(p.m, text, 8) == (i == 1 ? 0 : 4)); /* the second was used least recently */
+    }
+    EXPECT(start(&p, 0, text, LENGTH) == 4);
+    go_on(&p, 0, text, LENGTH);
+    close_pair(&p);
+}
+
 /* ---- What must not be believed ---- */
 
 /* Whichever launch of a step fails: what the step was to write is not there, and what was there before is. */
@@ -382,6 +408,7 @@ int main(int argc, char **argv)
         in_flight(model);
         least_recent(model);
         cells(model);
+        forks(model);
         failures(model);
         taken_back(model);
         not_kept(model);
