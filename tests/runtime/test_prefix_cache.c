@@ -189,6 +189,14 @@ static void least_recent(const rt_model *model)
     go_on(&p, 1, text[2], 30);
     close_pair(&p);
 
+    p = open_pair(model, 2, 16, 64, 0);
+    for (int i = 0; i < 2; i++) REQUIRE(!feed(p.e, i, text[i], 0, 17));
+    REQUIRE(!feed(p.e, 2, text[0], 0, 17) &&
+            !rt_seq_rm(p.m, 0, 0, -1)); /* read again, without looking: that is a use */
+    EXPECT(rt_prefix_stats_of(p.m).n_written == 2 && !feed(p.e, 0, text[2], 0, 17));
+    EXPECT(rt_prefix_find(p.m, text[0], 16) == 16 && rt_prefix_find(p.m, text[1], 16) == 0);
+    close_pair(&p);
+
     p = open_pair(model, 1, 4, 64, 0); /* a cache of one: the longest of a prompt */
     REQUIRE(!feed(p.e, 0, text[0], 0, 30));
     EXPECT(start(&p, 1, text[0], 30) == 28 && rt_prefix_stats_of(p.m).n_written == 1);
@@ -217,10 +225,13 @@ static void cells(const rt_model *model)
     EXPECT(start(&p, 0, text[2], LENGTH) == LENGTH - 4); /* which takes no cells */
     EXPECT(rt_memory_free_cells(p.m) == 8 && feed(p.e, 2, text[0], 0, 9) == GDN_OUT_OF_MEMORY);
     go_on(&p, 0, text[2], LENGTH);
-    /* a load gets cells of the cache, too */
+    /* a load gets cells of the cache, too: of what it replaces, and of others */
     const uint64_t n = rt_memory_save_size(p.m, 0);
     void *bytes = malloc(n);
-    REQUIRE(bytes && !rt_memory_save(p.m, 0, bytes, n) && !rt_seq_rm(p.m, -1, 0, -1));
+    REQUIRE(bytes && !rt_memory_save(p.m, 0, bytes, n) && !rt_seq_rm(p.m, 1, 0, -1));
+    EXPECT(!rt_memory_load(p.m, 0, bytes, n) && rt_memory_free_cells(p.m) == 8);
+    memory_audit(p.m);
+    REQUIRE(!rt_seq_rm(p.m, -1, 0, -1) && !feed(p.e, 0, text[1], 0, 20) && !rt_seq_rm(p.m, 0, 0, -1));
     EXPECT(rt_memory_free_cells(p.m) == 48 && rt_prefix_stats_of(p.m).n_cells > 8);
     EXPECT(!rt_memory_load(p.m, 2, bytes, n) && rt_memory_free_cells(p.m) == 8);
     memory_audit(p.m);

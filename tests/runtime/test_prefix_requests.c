@@ -80,6 +80,8 @@ static rt_totals run(const rt_model *model, const request *r, int32_t n, const w
         memcpy(out[i].token, tokens, 4 * (size_t)out[i].n);
         out[i].finish = result.finish;
         found += result.n_prefix;
+        /* counted once each time that it was read, however often it was looked for */
+        EXPECT(w->fail_every || result.n_prefix < (result.n_preempted + 1) * (r[i].n_prompt + out[i].n));
     }
     memory_audit(m);
     EXPECT(rt_memory_free_cells(m) == (w->cells ? w->cells : w->parallel * CONTEXT));
@@ -104,6 +106,45 @@ static int64_t least(const request *r, int32_t interval, int64_t *all)
     return sum;
 }
 
+/* One that is waited for gives way, as somebody outside takes the cells: the other does not wait any more. Here it is
+ * the only one left, and its next step has no cells either. */
+static void left_alone(const rt_model *model, const request *r)
+{
+    const fixture_engine with = { .n_seqs = 3, .n_ctx = 96, .n_cells = 200, .n_prefixes = 20, .prefix_interval = 4 };
+    const rt_scheduler_desc desc = { .engine = fixture_open(model, &with), .n_parallel = 2, .n_step_rows = 4 };
+    rt_memory *m = rt_engine_memory(desc.engine);
+    int32_t id[3], seq[96];
+    rt_scheduler *s;
+    rt_result result;
+    int busy;
+    REQUIRE(!rt_scheduler_create(&desc, &s));
+    rt_request q = { .prompt = r[0].prompt, .n_prompt = 1, .n_max = 1, .sampling = r[0].sampling };
+    REQUIRE(!rt_submit(s, &q, &id[0]));
+    q.n_prompt = HEAD;
+    q.n_max = 20;
+    for (int i = 1; i < 3; i++) REQUIRE(!rt_submit(s, &q, &id[i]));
+    for (int i = 0; i < 2; i++) REQUIRE(!rt_step_run(s, &busy));  /* the first ends, and the third takes its sequence */
+    EXPECT(rt_seq_length(m, 0) == 4 && rt_seq_length(m, 1) == 3); /* the second waits for it */
+    REQUIRE(!rt_step_run(s, &busy));
+    EXPECT(rt_seq_length(m, 0) == 8 && rt_seq_length(m, 1) == 4); /* and has been given what is there */
+    for (int32_t i = 0; i < 96; i++) seq[i] = 2;
+    rt_batch others = { 96, r[3].prompt, seq, NULL, 0 };
+    REQUIRE(!rt_decode(desc.engine, &others));
+    const rt_token_run span = { 2, 0, rt_memory_free_cells(m) };
+    rt_step *step; /* it takes them all, and computes nothing */
+    REQUIRE(!rt_step_begin(m, &span, 1, &step));
+    rt_step_commit(m, step);
+    EXPECT(rt_memory_free_cells(m) == 0 && !rt_step_run(s, &busy));
+    EXPECT(!rt_result_get(s, id[2], &result) && result.n_preempted == 1 && result.finish == RT_FINISH_NONE);
+    EXPECT(!rt_result_get(s, id[1], &result) && result.finish == RT_FINISH_FAILED);
+    memory_audit(m);
+    REQUIRE(!rt_seq_rm(m, 2, 0, -1));
+    for (busy = 1; busy;) REQUIRE(!rt_step_run(s, &busy));
+    EXPECT(!rt_result_get(s, id[2], &result) && result.finish == RT_FINISH_LENGTH && result.n_tokens == 20);
+    rt_scheduler_destroy(s);
+    rt_engine_destroy(desc.engine);
+}
+
 void prefix_requests(const rt_model *model, const char *name)
 {
     static const way ways[] = {
@@ -120,6 +161,7 @@ void prefix_requests(const rt_model *model, const char *name)
     int64_t preemptions = 0, found = 0, all, evicting = 0;
     int32_t failed = 0;
     make_requests(model, r);
+    left_alone(model, r);
     for (int32_t i = 0; i < N; i++) {
         const way alone = { .parallel = 1, .n_batch = 64 };
         run(model, &r[i], 1, &alone, &truth[i], &failed);
