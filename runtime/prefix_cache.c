@@ -180,7 +180,7 @@ gdn_status rt_prefix_reserve(rt_memory *m, const rt_token_run *spans, int32_t n_
     if (!map) return GDN_OUT_OF_MEMORY;
     rt_free(p->map);
     p->map = map;
-    p->map_capacity = (int32_t)need; /* 2 * rows of the step * sequences at most */
+    p->map_capacity = need;
     return GDN_OK;
 }
 

@@ -37,8 +37,9 @@ struct rt_prefixes {
     int32_t n_used, pinned; /* nodes; the one that stays, whatever gives way, or RT_NO_NODE */
     uint64_t clock;         /* counts uses */
     uint64_t n_written, n_evicted;
-    int32_t *map;                    /* [2][n_spans][rt_step.n_checkpoints]: states, histories */
-    int32_t map_capacity, n_planned; /* numbers; checkpoints of the step under way */
+    int32_t *map;         /* [2][n_spans][rt_step.n_checkpoints]: states, histories */
+    int64_t map_capacity; /* numbers */
+    int32_t n_planned;    /* checkpoints of the step under way */
 };
 
 /* The child of `parent` (RT_NO_NODE: of the root) with this interval of tokens, or RT_NO_NODE. */

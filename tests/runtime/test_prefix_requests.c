@@ -110,7 +110,7 @@ static int64_t least(const request *r, int32_t interval, int64_t *all)
  * the only one left, and its next step has no cells either. */
 static void left_alone(const rt_model *model, const request *r)
 {
-    const fixture_engine with = { .n_seqs = 3, .n_ctx = 96, .n_cells = 200, .n_prefixes = 20, .prefix_interval = 4 };
+    const fixture_engine with = { .n_seqs = 3, .n_ctx = 96, .n_cells = 200, .n_prefixes = 50, .prefix_interval = 4 };
     const rt_scheduler_desc desc = { .engine = fixture_open(model, &with), .n_parallel = 2, .n_step_rows = 4 };
     rt_memory *m = rt_engine_memory(desc.engine);
     int32_t id[3], seq[96];
@@ -128,7 +128,7 @@ static void left_alone(const rt_model *model, const request *r)
     REQUIRE(!rt_step_run(s, &busy));
     EXPECT(rt_seq_length(m, 0) == 8 && rt_seq_length(m, 1) == 4); /* and has been given what is there */
     for (int32_t i = 0; i < 96; i++) seq[i] = 2;
-    rt_batch others = { 96, r[3].prompt, seq, NULL, 0 };
+    const rt_batch others = { 80, r[3].prompt + 1, seq, NULL, 0 }; /* another text */
     REQUIRE(!rt_decode(desc.engine, &others));
     const rt_token_run span = { 2, 0, rt_memory_free_cells(m) };
     rt_step *step; /* it takes them all, and computes nothing */
