@@ -63,6 +63,7 @@ static gdn_status micro_batch(rt_engine *e, int32_t n_spans, int follow)
     if (status)
         return status;
     const int32_t n = step->n_rows;
+    rt_step_tokens(e->memory, step, e->row_token);
     /* what the draft head was fed at a sequence's end holds if that is what comes */
     for (int32_t i = 0; i < n_spans; i++) {
         const int32_t ahead = rt_draft_ahead(e->memory, e->spans[i].seq);
@@ -73,6 +74,7 @@ static gdn_status micro_batch(rt_engine *e, int32_t n_spans, int follow)
         rt_step_cancel(e->memory, step, 1);
         return status;
     }
+    rt_step_hidden(e->memory, step, e->hidden);
     rt_step_commit(e->memory, step);
     for (int32_t i = 0; i < n_spans; i++)
         if (e->draft_ahead[i])

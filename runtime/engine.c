@@ -9,6 +9,13 @@
 
 static int32_t largest(int32_t a, int32_t b) { return a > b ? a : b; }
 
+/* Of the map of a step: entries for all sequences, as many for each as one can come to. */
+enum { MAX_CHECKPOINTS = 1 << 22 };
+static int32_t checkpoints(int32_t n_batch, int32_t interval)
+{
+    return interval ? (int32_t)(((int64_t)n_batch + interval - 1) / interval) : 0;
+}
+
 /* What a desc's zeros stand for. */
 static gdn_status complete(rt_engine_desc *d)
 {
@@ -35,8 +42,22 @@ static gdn_status complete(rt_engine_desc *d)
     if (d->kv_type != GDN_F32 && d->kv_type != GDN_F16 && d->kv_type != GDN_BF16)
         return rt_fail(GDN_INVALID_ARGUMENT, "kv_type is %d; GDN_F32, GDN_F16 and GDN_BF16 are allowed",
                        (int)d->kv_type);
+    if (d->n_prefixes < 0 || d->n_prefixes > 1 << 20)
+        return rt_fail(GDN_INVALID_ARGUMENT, "n_prefixes is %d; 0 to %d are allowed", (int)d->n_prefixes, 1 << 20);
+    if (d->prefix_interval < 0)
+        return rt_fail(GDN_INVALID_ARGUMENT, "prefix_interval is %d; 0 and more are allowed", (int)d->prefix_interval);
     /* a draft round has one row per sequence and more where it catches up */
     d->n_batch = largest(d->n_batch, largest(d->n_seqs, d->n_rollback + 1));
+    d->prefix_interval = d->prefix_interval ? d->prefix_interval : RT_PREFIX_INTERVAL;
+    if (d->n_prefixes > d->n_cells / d->prefix_interval)
+        d->n_prefixes = d->n_cells / d->prefix_interval;
+    if (!d->n_prefixes)
+        d->prefix_interval = 0;
+    else if ((int64_t)d->n_seqs * checkpoints(d->n_batch, d->prefix_interval) > MAX_CHECKPOINTS)
+        return rt_fail(GDN_INVALID_ARGUMENT,
+                       "prefix_interval is %d: %d sequences in micro-batches of %d rows would have maps of more than "
+                       "%d checkpoints",
+                       (int)d->prefix_interval, (int)d->n_seqs, (int)d->n_batch, MAX_CHECKPOINTS);
     if (!d->model->hp.n_mtp)
         d->draft = 0;
     return GDN_OK;
@@ -80,7 +101,8 @@ static uint64_t matmul_scratch(const rt_hparams *hp, int32_t n_batch)
 
 static uint64_t map_ints(const rt_engine *e)
 {
-    return (uint64_t)e->n_seqs * (uint64_t)(e->n_snapshots + 5) + 6 * 16 + 16;
+    const int32_t n = checkpoints(e->n_batch, e->prefix_interval);
+    return (uint64_t)e->n_seqs * (uint64_t)(e->n_snapshots + 5 + 2 * n) + (n ? 8 : 6) * 16 + 16;
 }
 
 /* Workspace for a micro-batch of n_rows in n_spans sequences, both kernels. */
@@ -97,15 +119,17 @@ static uint64_t workspace_bytes(const rt_engine *e, int32_t n_spans, int32_t n_r
     a.n_heads_v  = hp->n_value_heads;
     a.head_dim_k = a.head_dim_v = hp->state_size;
     a.head_map   = hp->head_map;
-    a.n_rows     = e->n_seqs * e->n_snapshots;
+    a.n_rows     = e->n_seqs * e->n_snapshots + e->n_prefixes;
     a.n_slots    = 1;
     a.n_snapshots = e->n_snapshots;
     a.seq_start = c.seq_start = e->maps.span; /* ragged; a query reads no maps */
+    a.checkpoint_interval = c.checkpoint_interval = e->prefix_interval;
+    a.n_checkpoints = c.n_checkpoints = checkpoints(n_rows, e->prefix_interval);
     if (!gdn_gated_delta_net_query(e->device, &a, &can))
         most = can.workspace_bytes;
     c.n_channels   = hp->n_channels;
     c.kernel_width = hp->conv_kernel;
-    c.n_rows       = e->n_seqs;
+    c.n_rows       = e->n_seqs + e->n_prefixes;
     c.flags        = GDN_CONV_SILU;
     if (!gdn_ssm_conv_query(e->device, &c, &can) && can.workspace_bytes > most)
         most = can.workspace_bytes;
@@ -245,7 +269,7 @@ static int32_t hidden_rows(const rt_engine_desc *d)
 static rt_memory_desc memory_desc(const rt_engine_desc *d, gdn_context *device, gdn_context *host)
 {
     const rt_memory_desc m = { d->model, device, host, d->n_seqs, d->n_cells, d->n_rollback, d->kv_type, d->draft,
-                               hidden_rows(d) };
+                               hidden_rows(d), d->n_prefixes, d->prefix_interval };
     return m;
 }
 
@@ -262,8 +286,18 @@ static void take(rt_engine *e, const rt_engine_desc *d)
     e->n_hidden    = hidden_rows(d);
     e->kv_type     = d->kv_type;
     e->draft       = d->draft;
+    e->n_prefixes  = d->n_prefixes;
+    e->prefix_interval = d->prefix_interval;
     const float scale  = d->model->hp.attention_scale;
     e->attention_scale = scale != 0 ? scale : 1.0f / sqrtf((float)d->model->hp.head_dim);
+}
+
+/* Lists of tokens, the tree of prefixes, and a step's map, here and where the kernels read it. */
+static uint64_t prefix_tables_bytes(const rt_engine *e)
+{
+    const uint64_t cells = (uint64_t)e->n_cells, map = (uint64_t)checkpoints(e->n_batch, e->prefix_interval);
+    return (8 + 2 * 4 + 5) * cells + 16 * (cells / (uint64_t)e->prefix_interval) + 48 * (uint64_t)e->n_prefixes +
+           2 * 2 * 4 * (uint64_t)e->n_seqs * map;
 }
 
 /* What does not grow with the rows of a micro-batch alone. Where the system gives this process fewer processors than it
@@ -282,7 +316,8 @@ static uint64_t tables_bytes(const rt_engine *e, int32_t n_threads)
            threads * (112 << 10) +                                                     /* the kernels' workspace     */
            (uint64_t)hp->n_vocab * (4 * rows + 12) +                                   /* logits; the sampler        */
            B * (8 * (uint64_t)hp->n_expert_used + 64) +                                /* experts; maps of rows      */
-           4 * 4 * (uint64_t)e->n_cells;                                               /* lists of cells             */
+           4 * 4 * (uint64_t)e->n_cells +                                              /* lists of cells             */
+           (e->n_prefixes ? prefix_tables_bytes(e) : 0);
 }
 
 gdn_status rt_engine_size(const rt_engine_desc *desc, rt_memory_bytes *memory, uint64_t *scratch)
@@ -387,7 +422,8 @@ gdn_status rt_engine_create(const rt_engine_desc *desc, rt_engine **engine)
 rt_engine_limits rt_engine_limits_of(const rt_engine *e)
 {
     const rt_engine_limits limits = {
-        e->model->hp.n_vocab, e->n_seqs, e->n_ctx, e->n_batch, e->n_rollback, e->draft, e->n_cells
+        e->model->hp.n_vocab, e->n_seqs,  e->n_ctx,      e->n_batch,        e->n_rollback,
+        e->draft,             e->n_cells, e->n_prefixes, e->prefix_interval
     };
     return limits;
 }

@@ -4,6 +4,7 @@
 
 #include "runtime/dense.h"
 #include "runtime/memory.h"
+#include "runtime/prefix_cache.h"
 
 typedef struct rt_engine rt_engine;
 
@@ -21,6 +22,9 @@ typedef struct rt_engine_desc {
     int32_t         kv_type;        /* GDN_F32, GDN_F16 or GDN_BF16                                         */
     int32_t         draft;          /* 1: keep the MTP block ready for rt_draft_mtp                         */
     int32_t         n_cells;        /* KV cells of all sequences together, n_ctx or more; 0 = n_ctx for each */
+    int32_t         n_prefixes;     /* checkpoints of the prefix cache (prefix_cache.h), 0 = none; no more than
+                                       n_cells / prefix_interval are made                                   */
+    int32_t         prefix_interval; /* tokens between them; 0 = RT_PREFIX_INTERVAL                         */
 } rt_engine_desc;
 
 /* Bytes of the host's memory that creating it would take besides the weights, and then decoding with logits for each
@@ -30,7 +34,7 @@ gdn_status rt_engine_create(const rt_engine_desc *desc, rt_engine **engine);
 void       rt_engine_destroy(rt_engine *engine);
 /* What it was created with, zeros filled in. */
 typedef struct rt_engine_limits {
-    int32_t n_vocab, n_seqs, n_ctx, n_batch, n_rollback, draft, n_cells;
+    int32_t n_vocab, n_seqs, n_ctx, n_batch, n_rollback, draft, n_cells, n_prefixes, prefix_interval;
 } rt_engine_limits;
 rt_engine_limits rt_engine_limits_of(const rt_engine *engine);
 rt_memory *rt_engine_memory(rt_engine *engine);
@@ -38,6 +42,7 @@ rt_dense  *rt_engine_dense(rt_engine *engine);
 
 /* Tokens in any order: several of one sequence, several sequences, interleaved. Those of one sequence continue it, in
  * the order given. Runs in micro-batches; the bits do not depend on how. logits[i] asks for row i's logits.
+ * With a prefix cache it keeps checkpoints on the way; rt_prefix_start() on the engine's memory starts from them.
  * Fails with nothing changed (bad token, sequence or memory); after a failure of the device, what rt_step_cancel says.
  */
 typedef struct rt_batch {

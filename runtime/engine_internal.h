@@ -16,7 +16,9 @@ typedef struct rt_rows {
 } rt_rows;
 
 /* Maps of a step, in e->maps. */
-typedef struct rt_step_maps { gdn_span seq_start, state_src, state_dst, position, conv_src, conv_dst; } rt_step_maps;
+typedef struct rt_step_maps {
+    gdn_span seq_start, state_src, state_dst, position, conv_src, conv_dst, state_checkpoint, conv_checkpoint;
+} rt_step_maps;
 
 struct rt_engine {
     const rt_model *model;
@@ -27,6 +29,7 @@ struct rt_engine {
     gdn_context    *device, *host; /* the same where the device is the CPU           */
     int32_t         shared;        /* the device reads host memory                   */
     int32_t         n_seqs, n_ctx, n_cells, n_positions, n_batch, n_rollback, n_snapshots, n_hidden, kv_type, draft;
+    int32_t         n_prefixes, prefix_interval; /* 0: no prefix cache                   */
     float           attention_scale;
 
     /* one micro-batch; sizes: engine.c */

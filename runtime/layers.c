@@ -40,6 +40,10 @@ gdn_status rt_layers_begin(rt_engine *e, const rt_step *step)
     m->position  = put(e, &at, step->length, step->n_spans);
     m->conv_src  = put(e, &at, step->conv_src, step->n_spans);
     m->conv_dst  = put(e, &at, step->conv_dst, step->n_spans);
+    if (step->n_checkpoints) {
+        m->state_checkpoint = put(e, &at, step->state_checkpoint, (int64_t)step->n_spans * step->n_checkpoints);
+        m->conv_checkpoint  = put(e, &at, step->conv_checkpoint, (int64_t)step->n_spans * step->n_checkpoints);
+    }
     return rt_stage_push(&e->maps, 4 * (uint64_t)at);
 }
 
@@ -62,6 +66,11 @@ static gdn_status convolve(rt_engine *e, const rt_layer *layer, const rt_step *s
         a.history     = pooled(pool->conv);
         a.history_src = m->conv_src;
         a.history_dst = m->conv_dst;
+    }
+    if (pool->n_columns && step->n_checkpoints) {
+        a.checkpoint_interval = step->checkpoint_interval;
+        a.n_checkpoints       = step->n_checkpoints;
+        a.history_checkpoint  = m->conv_checkpoint;
     }
     a.seq_start = m->seq_start;
     a.position  = m->position;
@@ -103,6 +112,12 @@ static gdn_status delta(rt_engine *e, const rt_layer *layer, const rt_step *step
     a.seq_start   = m->seq_start;
     a.state_src   = m->state_src;
     a.state_dst   = m->state_dst;
+    if (step->n_checkpoints) {
+        a.checkpoint_interval = step->checkpoint_interval;
+        a.n_checkpoints       = step->n_checkpoints;
+        a.position            = m->position;
+        a.state_checkpoint    = m->state_checkpoint;
+    }
     a.workspace   = e->workspace;
     e->counters.recurrent_launches++;
     const gdn_status status = gdn_gated_delta_net(e->device, &a, NULL);

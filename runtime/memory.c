@@ -1,7 +1,7 @@
 /* Creation, sizes and pools of the memory, and the draft head's part. See memory.h and memory_internal.h. */
-#include "runtime/memory_internal.h"
-
 #include <string.h>
+
+#include "runtime/prefix_tree.h"
 
 /* ---- Sizes ---------------------------------------------------------------------------------------------- */
 
@@ -38,6 +38,11 @@ gdn_status rt_memory_shape_of(const rt_memory_desc *desc, rt_memory_shape *shape
         return rt_fail(GDN_INVALID_ARGUMENT, "memory: n_hidden is %d; 0 to 2^16 are allowed", desc->n_hidden);
     if (!element_bytes(desc->kv_type))
         return rt_fail(GDN_INVALID_ARGUMENT, "memory: kv_type is %d; F32, F16 and BF16 are allowed", desc->kv_type);
+    if (desc->n_prefixes < 0 || desc->n_prefixes > 1 << 20)
+        return rt_fail(GDN_INVALID_ARGUMENT, "memory: n_prefixes is %d; 0 to 2^20 are allowed", desc->n_prefixes);
+    if (desc->n_prefixes && desc->prefix_interval < 1)
+        return rt_fail(GDN_INVALID_ARGUMENT, "memory: prefix_interval is %d; 1 and more are allowed",
+                       desc->prefix_interval);
     if (hp->conv_kernel < 1 || hp->n_channels < 1 || hp->state_size < 1 || hp->n_value_heads < 1 || hp->n_head_kv < 1 ||
         hp->head_dim < 1 || hp->n_embd < 1 || model->n_recurrent < 0 || model->n_attention < 0 || hp->n_mtp < 0 ||
         hp->n_mtp > 1)
@@ -46,6 +51,10 @@ gdn_status rt_memory_shape_of(const rt_memory_desc *desc, rt_memory_shape *shape
     int bad = 0;
     const uint64_t S = (uint64_t)hp->state_size;
     shape->K            = desc->n_rollback + 1;
+    shape->n_prefixes   = desc->n_prefixes;
+    shape->prefix_interval = desc->prefix_interval;
+    if (desc->n_prefixes && desc->n_prefixes > desc->n_cells / desc->prefix_interval)
+        shape->n_prefixes = desc->n_cells / desc->prefix_interval; /* more find no cells */
     shape->n_columns    = hp->conv_kernel - 1 + desc->n_rollback;
     shape->has_draft    = desc->draft && hp->n_mtp;
     shape->n_attention  = model->n_attention + shape->has_draft;
@@ -57,12 +66,13 @@ gdn_status rt_memory_shape_of(const rt_memory_desc *desc, rt_memory_shape *shape
     shape->hidden_bytes = shape->has_draft ? times((uint64_t)hp->n_embd, 4, &bad) : 0;
 
     /* Each pool fits a buffer, and all of them a save: its sums cannot wrap around. */
-    const uint64_t n_slots = (uint64_t)desc->n_seqs * (uint64_t)shape->K;
+    const uint64_t n_slots = (uint64_t)desc->n_seqs * (uint64_t)shape->K + (uint64_t)shape->n_prefixes;
+    const uint64_t n_rows  = (uint64_t)desc->n_seqs + (uint64_t)shape->n_prefixes;
     times(times(n_slots, shape->state_bytes, &bad), (uint64_t)model->n_recurrent, &bad);
-    times(times((uint64_t)desc->n_seqs * (uint64_t)shape->n_columns, shape->column_bytes, &bad),
+    times(times(n_rows * (uint64_t)shape->n_columns, shape->column_bytes, &bad),
           (uint64_t)model->n_recurrent, &bad);
     times(times((uint64_t)desc->n_cells, shape->kv_bytes, &bad), 2 * (uint64_t)shape->n_attention, &bad);
-    times((uint64_t)desc->n_seqs * (uint64_t)shape->n_hidden, shape->hidden_bytes, &bad);
+    times((uint64_t)desc->n_seqs * (uint64_t)shape->n_hidden + (uint64_t)shape->n_prefixes, shape->hidden_bytes, &bad);
     if (bad || n_slots > INT32_MAX)
         return rt_fail(GDN_INVALID_ARGUMENT,
                        "memory: %d sequences with %d snapshots and %d cells are more than 2^46 bytes", desc->n_seqs,
@@ -77,12 +87,14 @@ gdn_status rt_memory_size(const rt_memory_desc *desc, rt_memory_bytes *bytes)
     if (status)
         return status;
     const uint64_t n = (uint64_t)desc->n_seqs, R = (uint64_t)desc->n_rollback,
-                   layers = (uint64_t)desc->model->n_recurrent;
+                   layers = (uint64_t)desc->model->n_recurrent, prefixes = (uint64_t)shape.n_prefixes;
     bytes->state     = layers * n * shape.state_bytes;
     bytes->conv      = layers * n * ((uint64_t)shape.n_columns - R) * shape.column_bytes;
     bytes->snapshots = layers * n * R * (shape.state_bytes + shape.column_bytes);
     bytes->kv        = 2 * (uint64_t)shape.n_attention * (uint64_t)desc->n_cells * shape.kv_bytes;
     bytes->hidden    = n * (uint64_t)shape.n_hidden * shape.hidden_bytes;
+    bytes->prefixes  = prefixes * (layers * (shape.state_bytes + (uint64_t)shape.n_columns * shape.column_bytes) +
+                                  shape.hidden_bytes);
     return GDN_OK;
 }
 
@@ -162,18 +174,19 @@ static gdn_status create_step(rt_memory *m)
     return GDN_OK;
 }
 
-static gdn_status create_all(rt_memory *m)
+static gdn_status create_all(rt_memory *m, int32_t prefix_interval)
 {
-    const uint64_t n = (uint64_t)m->n_seqs, K = (uint64_t)m->K;
+    const uint64_t n = (uint64_t)m->n_seqs, rows = n + (uint64_t)m->n_prefixes,
+                   slots = n * (uint64_t)m->K + (uint64_t)m->n_prefixes;
     gdn_status status = GDN_OK;
-    if (!status) status = create_resource(&m->slots, m->n_seqs * m->K, "state slots");
-    if (!status) status = create_resource(&m->rows, m->n_seqs, "convolution rows");
+    if (!status) status = create_resource(&m->slots, (int32_t)slots, "state slots");
+    if (!status) status = create_resource(&m->rows, (int32_t)rows, "convolution rows");
     if (!status) status = create_resource(&m->cells, m->n_cells, "KV cells");
     if (!status) status = create_sequences(m);
     if (!status) status = create_step(m);
-    if (!status) status = create_pools(m->device, &m->state, m->n_recurrent, n * K * m->state_bytes, "states");
+    if (!status) status = create_pools(m->device, &m->state, m->n_recurrent, slots * m->state_bytes, "states");
     if (!status)
-        status = create_pools(m->device, &m->conv, m->n_recurrent, n * (uint64_t)m->n_columns * m->column_bytes,
+        status = create_pools(m->device, &m->conv, m->n_recurrent, rows * (uint64_t)m->n_columns * m->column_bytes,
                               "convolution history");
     if (!status) status = create_pools(m->host, &m->k, m->n_attention, (uint64_t)m->n_cells * m->kv_bytes, "keys");
     if (!status) status = create_pools(m->host, &m->v, m->n_attention, (uint64_t)m->n_cells * m->kv_bytes, "values");
@@ -186,6 +199,8 @@ static gdn_status create_all(rt_memory *m)
         m->cell_rope = rt_calloc((uint64_t)m->n_cells, 4, "KV cells");
         status = m->cell_rope ? GDN_OK : GDN_OUT_OF_MEMORY;
     }
+    if (!status && m->n_prefixes)
+        status = rt_prefix_create(m, prefix_interval, m->n_prefixes);
     return status;
 }
 
@@ -198,14 +213,17 @@ void rt_memory_destroy(rt_memory *m)
     destroy_pools(m->host, m->k, m->n_attention);
     destroy_pools(m->host, m->v, m->n_attention);
     gdn_buffer_destroy(m->host, &m->hidden);
+    rt_prefix_destroy(m);
     for (int32_t i = 0; m->seq && i < m->n_seqs; i++) {
         rt_free(m->seq[i].cell);
+        rt_free(m->seq[i].token);
         rt_free(m->seq[i].snapshot);
         rt_free(m->seq[i].hidden_at);
     }
     for (rt_resource *const *r = (rt_resource *const[]){ &m->slots, &m->rows, &m->cells, NULL }; *r; r++) {
         rt_free((*r)->count);
         rt_free((*r)->free);
+        rt_free((*r)->kept);
     }
     void *const arrays[] = { m->seq, m->cell_rope, m->step_span, m->taken, m->seen, m->step.seq_start, m->step.length,
                              m->step.state_src, m->step.state_dst, m->step.conv_src, m->step.conv_dst, m->step.rope,
@@ -231,12 +249,13 @@ gdn_status rt_memory_create(const rt_memory_desc *desc, rt_memory **memory)
         return GDN_OUT_OF_MEMORY;
     *m = (rt_memory){ .model = desc->model,
                       .device = desc->device, .host = desc->host, .n_seqs = desc->n_seqs, .n_cells = desc->n_cells,
+                      .n_prefixes = shape.n_prefixes,
                       .kv_type = desc->kv_type, .K = shape.K, .kernel = desc->model->hp.conv_kernel,
                       .n_columns = shape.n_columns, .n_recurrent = desc->model->n_recurrent,
                       .n_attention = shape.n_attention, .has_draft = shape.has_draft, .n_hidden = shape.n_hidden,
                       .state_bytes = shape.state_bytes, .column_bytes = shape.column_bytes, .kv_bytes = shape.kv_bytes,
                       .hidden_bytes = shape.hidden_bytes };
-    status = create_all(m);
+    status = create_all(m, shape.prefix_interval);
     if (status)
         rt_memory_destroy(m);
     else
@@ -254,7 +273,15 @@ rt_pool rt_memory_pool(const rt_memory *m, int32_t layer)
 
 unsigned char *rt_memory_k(const rt_memory *m, int32_t layer) { return m->k[layer].data; }
 unsigned char *rt_memory_v(const rt_memory *m, int32_t layer) { return m->v[layer].data; }
-int32_t rt_memory_free_cells(const rt_memory *m) { return m->cells.n_free; }
+int32_t rt_memory_free_cells(const rt_memory *m) { return m->cells.n_free + m->cells.n_idle; }
+
+int32_t rt_take_cell(rt_memory *m)
+{
+    const int32_t cell = rt_take(&m->cells);
+    if (m->prefixes)
+        m->prefixes->drafted[cell] = 0;
+    return cell;
+}
 
 /* ---- The draft head --------------------------------------------------------------------------------------- */
 
@@ -273,8 +300,11 @@ void rt_draft_set_length(rt_memory *m, int32_t seq, int32_t n)
 {
     if (!is_seq(m, seq))
         return;
-    rt_sequence *s = &m->seq[seq];
+    rt_sequence  *s   = &m->seq[seq];
+    const int32_t was = s->draft;
     s->draft       = !m->has_draft || n < 0 ? 0 : n < s->length ? n : s->length;
+    for (int32_t p = was; m->prefixes && p < s->draft; p++)
+        m->prefixes->drafted[s->cell[p]] = 1;
     s->draft_from  = s->draft_from < s->draft ? s->draft_from : s->draft;
 }
 
@@ -329,13 +359,16 @@ gdn_status rt_draft_reserve(rt_memory *m, int32_t seq, int32_t n, const int32_t 
     if (n < 0 || n > m->n_cells)
         return rt_fail(GDN_INVALID_ARGUMENT, "reserving cells: n is %d", n);
     const int32_t more = n - (s->n_listed - s->length);
-    if (more > m->cells.n_free)
-        return rt_fail(GDN_OUT_OF_MEMORY, "reserving cells: %d are wanted and %d are free", more, m->cells.n_free);
+    if (more > rt_memory_free_cells(m))
+        return rt_fail(GDN_OUT_OF_MEMORY, "reserving cells: %d are wanted and %d are free", more,
+                       rt_memory_free_cells(m));
     /* A list never exceeds n_cells: its cells are all different. So the sum fits. */
     if (more > 0 && (status = rt_seq_grow(m, seq, s->length + n)))
         return status;
+    if (more > 0 && m->prefixes)
+        rt_prefix_yield(m, more);
     for (int32_t i = 0; i < more; i++)
-        s->cell[s->n_listed++] = rt_take(&m->cells);
+        s->cell[s->n_listed++] = rt_take_cell(m);
     if (n == 0)
         rt_seq_truncate_cells(m, s, s->length);
     if (cells)

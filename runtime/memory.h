@@ -5,8 +5,9 @@
  * tokens 0 .. n-1 are in. With n_rollback = R the newest R+1 lengths can be returned to: K = R + 1 snapshots.
  *
  *   - State slot of length p: ring index p % K of the sequence; each ring index names a physical slot of a pool of
- *     n_seqs * K slots, with a reference count, and carries the length as its tag. seq_cp shares physical slots; a
- *     step that would write a shared slot takes a free one instead (copy on write, done by the kernel's maps).
+ *     n_seqs * K slots (and one per checkpoint of the prefix cache), with a reference count, and carries the length
+ *     as its tag. seq_cp shares physical slots; a step that would write a shared slot takes a free one instead (copy
+ *     on write, done by the kernel's maps).
  *   - Convolution ring of conv_kernel - 1 + R columns per row; rows are shared and replaced likewise.
  *   - KV cells: one list per sequence, position -> cell; cells have reference counts. Written with set_rows.
  *   - Hidden ring (with an MTP block that drafts): the trunk's output rows of the newest positions, K or more.
@@ -30,12 +31,17 @@ typedef struct rt_memory_desc {
     int32_t         kv_type;     /* GDN_F32, GDN_F16 or GDN_BF16                                            */
     int32_t         draft;       /* 1: KV cells and hidden rows for the model's MTP block, if it has one    */
     int32_t         n_hidden;    /* hidden rows kept of each sequence, where that is more than n_rollback + 1 */
+    int32_t         n_prefixes;  /* checkpoints of the prefix cache (prefix_cache.h); 0 = none. There are no more
+                                    than n_cells / prefix_interval                                          */
+    int32_t         prefix_interval; /* tokens between them                                                  */
 } rt_memory_desc;
 
-typedef struct rt_memory_bytes { uint64_t state, conv, snapshots, kv, hidden; } rt_memory_bytes;
+typedef struct rt_memory_bytes { uint64_t state, conv, snapshots, kv, hidden, prefixes; } rt_memory_bytes;
 
-/* What the pools of a memory take, without creating it: state and conv are the base (R = 0), snapshots is what R adds.
- * Lists and counts come on top: about 20 bytes per cell and 4 per token. */
+/* What the pools of a memory take, without creating it: state and conv are the base (R = 0), snapshots is what R adds,
+ * prefixes what the prefix cache adds to states, convolution and hidden rows.
+ * Lists and counts come on top: about 20 bytes per cell and 4 per token; with a prefix cache 13 per cell, 4 per token
+ * and 16 per interval of cells more. */
 gdn_status rt_memory_size(const rt_memory_desc *desc, rt_memory_bytes *bytes);
 gdn_status rt_memory_create(const rt_memory_desc *desc, rt_memory **memory);
 void       rt_memory_destroy(rt_memory *memory);
@@ -44,7 +50,8 @@ void       rt_memory_destroy(rt_memory *memory);
 int32_t rt_seq_length(const rt_memory *m, int32_t seq);         /* tokens in it; 0 for an empty one           */
 int32_t rt_seq_min_length(const rt_memory *m, int32_t seq);     /* the smallest length it can roll back to without
                                                                    emptying it; length + 1: none             */
-int32_t rt_memory_free_cells(const rt_memory *m);
+/* KV cells that can be taken: those that nobody has, and those that the prefix cache alone has. */
+int32_t    rt_memory_free_cells(const rt_memory *m);
 /* Remove tokens [p0, p1); p1 < 0 = to the end; seq < 0 = every sequence (all or none). Only tails can be removed
  * from a recurrent state: p1 must be the end. p0 = 0 empties it always; other p0 must still have their snapshot. */
 gdn_status rt_seq_rm(rt_memory *m, int32_t seq, int32_t p0, int32_t p1);
@@ -60,7 +67,8 @@ int32_t    rt_seq_position(const rt_memory *m, int32_t seq, int32_t index); /* r
 int32_t    rt_seq_rope(const rt_memory *m, int32_t seq, int32_t index);
 /* Cells by position, those reserved for drafting included. Valid until the sequence changes or a step begins. */
 const int32_t *rt_seq_cells(const rt_memory *m, int32_t seq);
-void       rt_memory_clear(rt_memory *m); /* empties every sequence; a step under way is cancelled          */
+void       rt_memory_clear(rt_memory *m); /* empties every sequence and the prefix cache; a step under way is
+                                             cancelled                                                      */
 
 /* ---- Saving: the state at the present length only, whatever K was or will be. seq < 0 = all. ---- */
 uint64_t   rt_memory_save_size(const rt_memory *m, int32_t seq);
@@ -90,6 +98,9 @@ typedef struct rt_step {
     int32_t       *new_cell;    /* [n_rows] cell that each row writes                                       */
     const int32_t **cells;      /* [n_rows] the row's cells by position ...                                 */
     int32_t       *n_cells;     /* [n_rows] ... and how many it attends to, itself included                 */
+    /* filled by rt_step_tokens() (prefix_cache.h); n_checkpoints 0: there are none in this step            */
+    int32_t        checkpoint_interval, n_checkpoints;
+    int32_t       *state_checkpoint, *conv_checkpoint; /* [n_spans][n_checkpoints]                          */
 } rt_step;
 
 /* How many of the spans, counted from the first, one step can hold as far as slots and rows go (at least 1; cells are

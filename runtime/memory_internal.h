@@ -16,7 +16,11 @@ typedef struct rt_resource {
     int32_t *count; /* [n] references         */
     int32_t *free;  /* [n] stack; n_free used */
     int32_t  n, n_free;
+    int32_t *kept;  /* [n] how many of the references are the prefix cache's; NULL: none can be */
+    int32_t  n_idle; /* those with references that are all the prefix cache's                    */
 } rt_resource;
+
+typedef struct rt_prefixes rt_prefixes; /* prefix_tree.h */
 
 /* One ring index of a sequence: where the state of length `tag` lies. slot GDN_NONE: no snapshot, tag -1. */
 typedef struct rt_snapshot { int32_t slot, tag; } rt_snapshot;
@@ -29,6 +33,9 @@ typedef struct rt_sequence {
     int32_t      n_listed;  /* cells in the list: length of them, then those reserved for drafting            */
     int32_t      capacity;  /* of the list, which grows with the sequence                                     */
     int32_t     *cell;      /* position -> cell                                                               */
+    int32_t     *token;     /* with a prefix cache: the tokens [0, keyed), as large as the list of cells      */
+    int32_t      keyed;     /* ... which are known, and stand at the rotary positions of their indices        */
+    uint64_t     last_step; /* the number of the sequence's last step                                         */
     rt_snapshot *snapshot;  /* [K] by length % K                                                              */
     int32_t      conv_row;  /* GDN_NONE: no tokens                                                            */
     int32_t      conv_from; /* the columns of the positions [conv_from, length) are in the row                */
@@ -41,12 +48,15 @@ typedef struct rt_sequence {
 } rt_sequence;
 
 /* What a step took for one span, so that commit and cancel need not work it out again. */
-typedef struct rt_taken { int32_t n_listed, conv_row; } rt_taken; /* listed before; new row or GDN_NONE */
+typedef struct rt_taken {
+    int32_t n_listed, conv_row; /* listed before; new row or GDN_NONE         */
+    int32_t keyed;              /* the sequence's tokens are known afterwards */
+} rt_taken;
 
 struct rt_memory {
     const rt_model *model;
     gdn_context    *device, *host;
-    int32_t         n_seqs, n_cells, K, kernel, n_columns, kv_type;
+    int32_t         n_seqs, n_cells, n_prefixes, K, kernel, n_columns, kv_type;
     int32_t         n_recurrent, n_attention; /* the latter with the draft head's layer, which comes last     */
     int32_t         has_draft, n_hidden;
     uint64_t        state_bytes, column_bytes, kv_bytes, hidden_bytes; /* of one slot, column, row, row       */
@@ -55,9 +65,11 @@ struct rt_memory {
     rt_resource     slots, rows, cells;
     rt_sequence    *seq;
     int32_t        *cell_rope; /* rotary position that a cell's key was rotated to */
+    rt_prefixes    *prefixes;  /* NULL: there is no prefix cache                   */
 
     rt_step  step;
-    int32_t  step_active;
+    uint64_t n_steps;        /* begun so far */
+    int32_t  step_active, step_keyed; /* keyed: rt_step_tokens() has been called for it */
     int32_t  step_capacity;  /* rows that the arrays of the step can hold */
     rt_token_run *step_span;      /* [n_seqs] */
     rt_taken *taken;         /* [n_seqs] */
@@ -67,7 +79,7 @@ struct rt_memory {
 /* Sizes of the pools for a description; GDN_INVALID_ARGUMENT with a text where it is not one. */
 typedef struct rt_memory_shape {
     uint64_t state_bytes, column_bytes, kv_bytes, hidden_bytes;
-    int32_t  K, n_columns, n_attention, n_hidden, has_draft;
+    int32_t  K, n_columns, n_attention, n_hidden, has_draft, n_prefixes, prefix_interval;
 } rt_memory_shape;
 gdn_status rt_memory_shape_of(const rt_memory_desc *desc, rt_memory_shape *shape);
 
@@ -78,11 +90,32 @@ static inline int32_t rt_take(rt_resource *r)
     r->count[i] = 1;
     return i;
 }
-static inline void rt_hold(rt_resource *r, int32_t i) { r->count[i]++; }
+static inline void rt_hold(rt_resource *r, int32_t i)
+{
+    if (r->kept)
+        r->n_idle -= r->count[i] == r->kept[i];
+    r->count[i]++;
+}
 static inline void rt_drop(rt_resource *r, int32_t i)
 {
     if (--r->count[i] == 0)
         r->free[r->n_free++] = i;
+    else if (r->kept)
+        r->n_idle += r->count[i] == r->kept[i];
+}
+/* The prefix cache takes a reference to what somebody has, and gives it back. */
+static inline void rt_keep(rt_resource *r, int32_t i)
+{
+    r->count[i]++;
+    r->kept[i]++;
+}
+static inline void rt_unkeep(rt_resource *r, int32_t i)
+{
+    r->kept[i]--;
+    if (--r->count[i] == 0) {
+        r->free[r->n_free++] = i;
+        r->n_idle--;
+    }
 }
 
 /* ---- Sequences (memory_seq.c) ---- */
@@ -102,6 +135,10 @@ static inline float *rt_hidden_at(const rt_memory *m, int32_t seq, int32_t posit
     const uint64_t row = (uint64_t)seq * (uint64_t)m->n_hidden + (uint64_t)(position % m->n_hidden);
     return (float *)(void *)((unsigned char *)m->hidden.data + row * m->hidden_bytes);
 }
+
+/* ---- Cells (memory.c) ---- */
+/* A free one, which there must be; nothing is in it. */
+int32_t rt_take_cell(rt_memory *m);
 
 /* ---- Saves (memory_save.c) ---- */
 enum { RT_SAVE_VERSION = 1, RT_SAVE_ONE = 1, RT_SAVE_ALL = 2 };

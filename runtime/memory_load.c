@@ -1,8 +1,8 @@
 /* Loading. Everything is read twice: first to check every number against the model, the memory and the length of the
  * save; then, when nothing can be refused any more, to replace what was there. See memory_save.c. */
-#include "runtime/memory_internal.h"
-
 #include <string.h>
+
+#include "runtime/prefix_tree.h"
 
 /* ---- Checks --------------------------------------------------------------------------------------------- */
 
@@ -72,9 +72,11 @@ static gdn_status check_ropes(const unsigned char *ropes, const rt_save_seq *s)
 /* Cells that are free once what is to be replaced is gone. */
 static int64_t cells_for(const rt_memory *m, int32_t seq)
 {
-    int64_t n = seq < 0 ? m->n_cells : m->cells.n_free;
-    for (int32_t i = 0; seq >= 0 && i < m->seq[seq].n_listed; i++)
-        n += m->cells.count[m->seq[seq].cell[i]] == 1;
+    int64_t n = seq < 0 ? m->n_cells : rt_memory_free_cells(m);
+    for (int32_t i = 0; seq >= 0 && i < m->seq[seq].n_listed; i++) {
+        const int32_t cell = m->seq[seq].cell[i];
+        n += m->cells.count[cell] - (m->cells.kept ? m->cells.kept[cell] : 0) == 1; /* the prefix cache gives way */
+    }
     return n;
 }
 
@@ -140,9 +142,11 @@ static gdn_status get_seq(rt_memory *m, int32_t seq, const rt_save_seq *record, 
     s->shift     = record->shift;
     if (!n)
         return GDN_OK;
+    if (m->prefixes)
+        rt_prefix_yield(m, n);
     from += sizeof *record;
     for (int32_t p = 0; p < n; p++, from += 4) {
-        s->cell[s->n_listed++] = rt_take(&m->cells);
+        s->cell[s->n_listed++] = rt_take_cell(m);
         memcpy(&m->cell_rope[s->cell[p]], from, 4);
     }
     s->snapshot[n % m->K] = (rt_snapshot){ rt_take(&m->slots), n };

@@ -1,7 +1,7 @@
 /* Operations on sequences: they change what is named, never what is stored. See memory.h. */
-#include "runtime/memory_internal.h"
-
 #include <string.h>
+
+#include "runtime/prefix_tree.h"
 
 /* ---- Checks --------------------------------------------------------------------------------------------- */
 
@@ -32,13 +32,21 @@ gdn_status rt_seq_grow(rt_memory *m, int32_t seq, int32_t n)
         capacity *= 2; /* n <= 2^29 */
     if (capacity > m->n_cells)
         capacity = m->n_cells; /* all cells of a list are different, so n is not more */
-    int32_t *cell = rt_calloc((uint64_t)capacity, sizeof *cell, "a sequence's list of cells");
-    if (!cell)
+    int32_t *cell  = rt_calloc((uint64_t)capacity, sizeof *cell, "a sequence's list of cells");
+    int32_t *token = m->prefixes ? rt_calloc((uint64_t)capacity, sizeof *token, "a sequence's list of tokens") : NULL;
+    if (!cell || (m->prefixes && !token)) {
+        rt_free(cell);
+        rt_free(token);
         return GDN_OUT_OF_MEMORY;
+    }
     if (s->n_listed)
         memcpy(cell, s->cell, (size_t)s->n_listed * sizeof *cell);
+    if (s->keyed)
+        memcpy(token, s->token, (size_t)s->keyed * sizeof *token);
     rt_free(s->cell);
+    rt_free(s->token);
     s->cell     = cell;
+    s->token    = token;
     s->capacity = capacity;
     return GDN_OK;
 }
@@ -68,12 +76,13 @@ void rt_seq_empty(rt_memory *m, rt_sequence *s)
     if (s->conv_row != GDN_NONE)
         rt_drop(&m->rows, s->conv_row);
     s->conv_row = GDN_NONE;
-    s->length = s->conv_from = s->next_rope = s->shift = s->draft = s->draft_from = 0;
+    s->length = s->conv_from = s->next_rope = s->shift = s->draft = s->draft_from = s->keyed = 0;
 }
 
 /* Roll back to length p > 0, which is readable: forget everything of later positions. */
 static void roll_back(rt_memory *m, rt_sequence *s, int32_t p)
 {
+    rt_prefix_roll_back(m, s, p);
     s->next_rope = m->cell_rope[s->cell[p]]; /* what comes next takes the place of what was there: jumps stay */
     rt_seq_truncate_cells(m, s, p);
     for (int32_t r = 0; r < m->K; r++)
@@ -83,6 +92,7 @@ static void roll_back(rt_memory *m, rt_sequence *s, int32_t p)
         if (s->hidden_at[r].position >= p)
             s->hidden_at[r] = (rt_hidden_tag){ -1, -1 };
     s->length     = p;
+    s->keyed      = s->keyed < p ? s->keyed : p;
     s->draft      = s->draft < p ? s->draft : p;
     s->draft_from = s->draft_from < p ? s->draft_from : p;
 }
@@ -171,7 +181,10 @@ gdn_status rt_seq_cp(rt_memory *m, int32_t from, int32_t to)
     if (m->has_draft) /* hidden rows are small and the host's: the one thing that is not shared */
         memcpy(rt_hidden_at(m, to, 0), rt_hidden_at(m, from, 0), (size_t)((uint64_t)m->n_hidden * m->hidden_bytes));
     memcpy(b->hidden_at, a->hidden_at, (size_t)m->n_hidden * sizeof *b->hidden_at);
+    if (a->keyed)
+        memcpy(b->token, a->token, (size_t)a->keyed * sizeof *b->token);
     b->length    = b->n_listed = a->length;
+    b->keyed     = a->keyed;
     b->conv_row  = a->conv_row;
     b->conv_from = a->conv_from;
     b->next_rope = a->next_rope;
@@ -234,4 +247,5 @@ void rt_memory_clear(rt_memory *m)
     rt_step_cancel(m, &m->step, 1);
     for (int32_t i = 0; i < m->n_seqs; i++)
         rt_seq_empty(m, &m->seq[i]);
+    rt_prefix_clear(m);
 }

@@ -1,8 +1,8 @@
 /* Steps: what a forward pass reads and writes. begin takes all that the step will need, so that nothing can fail
  * between the kernels and commit; it changes no sequence. See memory.h. */
-#include "runtime/memory_internal.h"
-
 #include <string.h>
+
+#include "runtime/prefix_tree.h"
 
 /* ---- What a span needs ------------------------------------------------------------------------------------ */
 
@@ -55,7 +55,8 @@ int32_t rt_step_fit(const rt_memory *m, const rt_token_run *spans, int32_t n_spa
 
 /* ---- begin -------------------------------------------------------------------------------------------------- */
 
-static gdn_status check_spans(rt_memory *m, const rt_token_run *spans, int32_t n_spans, int32_t *n_rows)
+static gdn_status check_spans(rt_memory *m, const rt_token_run *spans, int32_t n_spans, int32_t *n_rows,
+                              int64_t *n_cells)
 {
     const char *const what = "beginning a step";
     gdn_status status = GDN_OK;
@@ -86,13 +87,14 @@ static gdn_status check_spans(rt_memory *m, const rt_token_run *spans, int32_t n
         conv_rows += n.rows;
         cells     += n.cells;
     }
-    if (cells > m->cells.n_free)
+    if (cells > rt_memory_free_cells(m))
         return rt_fail(GDN_OUT_OF_MEMORY, "%s: %lld KV cells are needed and %d are free", what, (long long)cells,
-                       m->cells.n_free);
+                       rt_memory_free_cells(m));
     if (slots > m->slots.n_free || conv_rows > m->rows.n_free)
         return rt_fail(GDN_OUT_OF_MEMORY, "%s: these %d sequences share so much that only %d can go on at once", what,
                        n_spans, rt_step_fit(m, spans, n_spans));
-    *n_rows = (int32_t)rows; /* fits: each row has a cell of its own, reserved or free */
+    *n_rows  = (int32_t)rows; /* fits: each row has a cell of its own, reserved or free */
+    *n_cells = cells;
     return GDN_OK;
 }
 
@@ -148,8 +150,9 @@ static void begin_span(rt_memory *m, int32_t i)
     step->conv_dst[i]    = m->taken[i].conv_row != GDN_NONE ? m->taken[i].conv_row : s->conv_row;
 
     m->taken[i].n_listed = s->n_listed;
+    m->taken[i].keyed    = 0;
     while (s->n_listed < n + T)
-        s->cell[s->n_listed++] = rt_take(&m->cells);
+        s->cell[s->n_listed++] = rt_take_cell(m);
     for (int32_t t = 0; t < T; t++) {
         const int32_t row = span->first_row + t;
         step->rope[row]     = s->next_rope + t;
@@ -161,11 +164,14 @@ static void begin_span(rt_memory *m, int32_t i)
 
 gdn_status rt_step_begin(rt_memory *m, const rt_token_run *spans, int32_t n_spans, rt_step **step)
 {
-    int32_t n_rows = 0;
+    int32_t n_rows  = 0;
+    int64_t n_cells = 0;
     *step = NULL;
-    gdn_status status = check_spans(m, spans, n_spans, &n_rows);
+    gdn_status status = check_spans(m, spans, n_spans, &n_rows, &n_cells);
     if (!status)
         status = grow_step(m, n_rows);
+    if (!status)
+        status = rt_prefix_reserve(m, spans, n_spans);
     for (int32_t i = 0; i < n_spans && !status; i++)
         status = rt_seq_grow(m, spans[i].seq, m->seq[spans[i].seq].length + spans[i].n_rows);
     if (status)
@@ -173,6 +179,11 @@ gdn_status rt_step_begin(rt_memory *m, const rt_token_run *spans, int32_t n_span
     memcpy(m->step_span, spans, (size_t)n_spans * sizeof *spans);
     m->step.n_spans = n_spans;
     m->step.n_rows  = n_rows;
+    m->step.n_checkpoints = 0;
+    m->step_keyed = 0;
+    m->n_steps++;
+    if (m->prefixes)
+        rt_prefix_yield(m, n_cells);
     for (int32_t i = 0; i < n_spans; i++) {
         m->step.seq_start[i] = spans[i].first_row;
         begin_span(m, i);
@@ -218,6 +229,8 @@ static void commit_span(rt_memory *m, int32_t i)
         m->cell_rope[s->cell[s->length + t]] = s->next_rope + t;
     s->next_rope += T;
     s->length     = end;
+    s->keyed      = m->taken[i].keyed ? end : s->keyed;
+    s->last_step  = m->n_steps;
     rt_seq_truncate_cells(m, s, end); /* what drafting reserved beyond is not needed any more */
 }
 
@@ -248,6 +261,7 @@ void rt_step_commit(rt_memory *m, rt_step *step)
         return;
     for (int32_t i = 0; i < step->n_spans; i++)
         commit_span(m, i);
+    rt_prefix_commit(m);
     m->step_active = 0;
 }
 
@@ -257,5 +271,6 @@ void rt_step_cancel(rt_memory *m, rt_step *step, int started)
         return;
     for (int32_t i = 0; i < step->n_spans; i++)
         cancel_span(m, i, started);
+    rt_prefix_cancel(m);
     m->step_active = 0;
 }

@@ -46,8 +46,10 @@ gdn_status rt_scheduler_create(const rt_scheduler_desc *desc, rt_scheduler **sch
     s->first_row   = rt_calloc(P, 4, "a scheduler");
     s->n_rows      = rt_calloc(P, 4, "a scheduler");
     s->generating  = rt_calloc(P, 1, "a scheduler");
+    s->waits       = rt_calloc(P, 1, "a scheduler");
     gdn_status status = s->running && s->batch_token && s->batch_seq && s->batch_logits && s->draft && s->n_draft &&
-                                s->ask && s->ask_draft && s->ask_n && s->first_row && s->n_rows && s->generating
+                                s->ask && s->ask_draft && s->ask_n && s->first_row && s->n_rows && s->generating &&
+                                s->waits
                             ? GDN_OK
                             : GDN_OUT_OF_MEMORY;
     if (!status)
@@ -76,7 +78,7 @@ void rt_scheduler_destroy(rt_scheduler *s)
         free_job(s->job[i]);
     void *arrays[] = { s->job,       (void *)s->running, s->batch_token, s->batch_seq, s->batch_logits,
                        s->draft,     s->n_draft,         s->ask,         s->ask_draft, s->ask_n,
-                       s->first_row, s->n_rows,          s->generating };
+                       s->first_row, s->n_rows,          s->generating,  s->waits };
     for (size_t i = 0; i < sizeof arrays / sizeof arrays[0]; i++)
         rt_free(arrays[i]);
     rt_sampler_destroy(s->sampler);

@@ -2,7 +2,9 @@
  *
  * Requests start in the order of their submission, as soon as there are KV cells for their tokens and for a little
  * more. Where cells run out later, the request that started last gives its own back; it is read again when there is
- * room, and its stream is the same. One sequence never has more than n_ctx tokens, whatever runs beside it. */
+ * room, and its stream is the same. One sequence never has more than n_ctx tokens, whatever runs beside it.
+ *
+ * Where the engine has a prefix cache, requests start from what it has of their tokens. */
 #ifndef GDN_RUNTIME_SCHEDULER_H
 #define GDN_RUNTIME_SCHEDULER_H
 
@@ -47,6 +49,7 @@ typedef struct rt_result {
     int32_t n_tokens, finish;
     int32_t n_drafted, n_accepted, n_rounds;
     int32_t n_preempted; /* how often it gave its cells to others, and was read again                              */
+    int32_t n_prefix; /* tokens that were not read, as the engine's prefix cache had them                             */
     double  prompt_seconds, generation_seconds;
     const char *error; /* what is wrong where it failed, the scheduler's; otherwise NULL. Its tokens until then stand,
                           and other requests go on                                                               */
@@ -71,6 +74,8 @@ typedef struct rt_totals {
     int64_t drafted, accepted, rounds, rollbacks;
     int64_t preemptions;                     /* requests that gave their cells to others                       */
     int64_t reread_tokens;                   /* those of prompt_tokens that were read again after that         */
+    int64_t prefix_tokens;                   /* that were not read, and are not among prompt_tokens, as the
+                                                engine's prefix cache had them                                 */
 } rt_totals;
 rt_totals rt_scheduler_totals(const rt_scheduler *s);
 /* Tokens generated so far. */

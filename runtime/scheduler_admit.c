@@ -42,11 +42,12 @@ gdn_status rt_admit(rt_scheduler *s)
             s->next++; /* it was cancelled, or ended before one that has to be started again */
         if (s->next == s->n_jobs) break;
         rt_job *job = s->job[s->next];
-        const gdn_status status = rt_seq_rm(m, seq, 0, -1);
+        gdn_status status = rt_seq_rm(m, seq, 0, -1);
+        if (!status) status = rt_begin_from_prefix(s, job, seq);
         if (status) return status;
-        wanted += soon(job);
+        wanted += soon(job) - rt_seq_length(m, seq);
         if (n_running && wanted > rt_memory_free_cells(m))
-            break; /* in order: nobody is overtaken, so nobody waits for ever */
+            return rt_seq_rm(m, seq, 0, -1); /* in order: nobody is overtaken, so nobody waits for ever */
         s->running[seq] = job;
         job->runs = 1;
         n_running++;
@@ -67,7 +68,7 @@ static int64_t step_cells(const rt_scheduler *s)
             n_rows++;
         }
     for (int32_t seq = 0; seq < s->desc.n_parallel; seq++)
-        if (s->running[seq] && !s->generating[seq]) {
+        if (s->running[seq] && !s->generating[seq] && !s->waits[seq]) {
             const int32_t unread = s->running[seq]->n_tokens - rt_seq_length(m, seq), room = s->n_step_rows - n_rows;
             const int32_t n = unread < room ? unread : room;
             cells += cells_for(m, seq, n);
@@ -105,6 +106,7 @@ gdn_status rt_make_room(rt_scheduler *s)
             job->result.n_preempted++;
             s->totals.preemptions++;
             s->next = job->id; /* all that run are before it, so it is the next to start */
+            rt_wait_for_prefixes(s);
             continue;
         }
         /* Alone it has all cells that nobody else holds in the engine, and it can come to need n_ctx. */

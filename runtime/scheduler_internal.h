@@ -15,6 +15,7 @@ typedef struct rt_job {
     int32_t   *tokens, *stop;
     int32_t    cancelled, finish, runs; /* runs: it has a sequence                          */
     int32_t    n_held; /* the most tokens that its memory held when they were taken from it */
+    int32_t    n_found; /* tokens that its memory has from the prefix cache, and that were not counted yet */
     rt_result  result;
     char       error[256];
 } rt_job;
@@ -38,6 +39,7 @@ struct rt_scheduler {
     int32_t *first_row, *n_rows; /* [n_parallel] of the sequence in the batch                                    */
     int32_t  spare;              /* cells that are free and that the step does not take, for drafts              */
     uint8_t *generating;         /* [n_parallel] one token is to be decoded, and was drawn: drafts may follow it  */
+    uint8_t *waits;              /* [n_parallel] gets no rows: another reads what it begins with                  */
 };
 
 /* Start what fits (scheduler_admit.c). */
@@ -45,6 +47,13 @@ gdn_status rt_admit(rt_scheduler *s);
 /* Before a step, when `generating` is known: who started last gives its cells back until the step's rows have theirs.
  */
 gdn_status rt_make_room(rt_scheduler *s);
+/* The prefix cache (scheduler_prefix.c). Sequence seq, which holds a beginning of the job's tokens, goes on from the
+ * longest that is kept, if that is more. */
+gdn_status rt_begin_from_prefix(rt_scheduler *s, rt_job *job, int32_t seq);
+/* What was found of the job is of use: rows that follow it were decoded. */
+void rt_count_prefix(rt_scheduler *s, rt_job *job);
+/* When `generating` is known, who waits for whom; anew when somebody does not run any more. */
+void rt_wait_for_prefixes(rt_scheduler *s);
 /* How many drafts are of use to sequence seq, and have cells, which they take from `spare`. Each must leave room for
  * the token that is drawn after it. */
 int32_t rt_draft_room(rt_scheduler *s, int32_t seq);

@@ -92,7 +92,7 @@ static int32_t build(rt_scheduler *s)
     }
     for (int32_t seq = 0; seq < s->desc.n_parallel; seq++) {
         const rt_job *job = s->running[seq];
-        if (!job || s->generating[seq])
+        if (!job || s->generating[seq] || s->waits[seq])
             continue;
         s->first_row[seq] = n;
         for (int32_t p = rt_seq_length(memory(s), seq); p < job->n_tokens && n < s->n_step_rows; p++)
@@ -149,6 +149,7 @@ static int32_t sample(rt_scheduler *s, rt_job *job, int32_t row)
 static gdn_status verify(rt_scheduler *s, int32_t seq, int32_t *n_drawn)
 {
     rt_job       *job     = s->running[seq];
+    rt_count_prefix(s, job);
     const int32_t n_draft = s->n_rows[seq] - 1, before = job->n_tokens - 1; /* length before the step */
     int32_t       accepted = 0, why = RT_FINISH_NONE;
     for (int32_t i = 0; i <= n_draft; i++) {
@@ -181,6 +182,7 @@ static gdn_status verify(rt_scheduler *s, int32_t seq, int32_t *n_drawn)
 static gdn_status prompt(rt_scheduler *s, int32_t seq, double seconds)
 {
     rt_job       *job  = s->running[seq];
+    rt_count_prefix(s, job);
     const int32_t done = rt_seq_length(memory(s), seq);
     const int32_t begin = done - s->n_rows[seq], again = done < job->n_held ? done : job->n_held;
     job->result.prompt_seconds += seconds;
@@ -209,9 +211,13 @@ gdn_status rt_step_run(rt_scheduler *s, int *busy)
         if (status || !s->running[seq])
             continue;
         s->generating[seq] = job->n_tokens > job->n_prompt && job->n_tokens - rt_seq_length(memory(s), seq) == 1;
+        if (!s->generating[seq])
+            status = rt_begin_from_prefix(s, s->running[seq], seq);
     }
-    if (!status)
+    if (!status) {
+        rt_wait_for_prefixes(s);
         status = rt_make_room(s);
+    }
     for (int32_t seq = 0; !status && seq < s->desc.n_parallel; seq++) {
         n_running += s->running[seq] != NULL;
         n_generating += s->generating[seq];

@@ -45,6 +45,8 @@ rt_engine *fixture_open(const rt_model *model, const fixture_engine *with)
     d.n_seqs     = with->n_seqs ? with->n_seqs : 1;
     d.n_ctx      = with->n_ctx ? with->n_ctx : 128;
     d.n_cells    = with->n_cells;
+    d.n_prefixes = with->n_prefixes;
+    d.prefix_interval = with->prefix_interval;
     d.n_batch    = with->n_batch ? with->n_batch : 64;
     d.n_rollback = with->n_rollback;
     d.draft      = with->draft;

@@ -33,6 +33,7 @@ typedef struct fixture_engine {
     int32_t n_threads, n_seqs, n_ctx, n_batch, n_rollback, draft, kv_type;
     uint32_t backend;
     int32_t n_cells; /* n_ctx: of one sequence */
+    int32_t n_prefixes, prefix_interval;
 } fixture_engine;
 rt_engine *fixture_open(const rt_model *model, const fixture_engine *with);
 

@@ -4,15 +4,20 @@
  * nothing, and every row of logits must have the same bits. Drafts too: what the draft head says depends on the tokens
  * alone.
  *
- *   test_engine_random FOLDER [OPERATIONS [SEED]]
+ * With `prefixes` the engines have prefix caches of several sizes, sequences are of few different tokens, and begin
+ * where others that were there before have got to; after every operation the memory's books are audited.
+ *
+ *   test_engine_random FOLDER [OPERATIONS [SEED [prefixes]]]
  *
  * Linked with --wrap=gdn_gated_delta_net, so that launches are counted and fail on request. */
 #include <stdlib.h>
 #include <string.h>
 
 #include "engine_fixture.h"
+#include "memory_audit.h"
+#include "runtime/memory_internal.h"
 
-enum { N_SEQS = 5, ROLLBACK = 3, MAX_LENGTH = 40, N_CELLS = 150, N_CACHE = 1 << 16, N_SAVES = 3 };
+enum { N_SEQS = 5, ROLLBACK = 3, MAX_LENGTH = 40, N_CELLS = 150, N_CACHE = 1 << 16, N_SAVES = 3, N_SEEN = 12 };
 
 /* ---- The device, which can fail ---- */
 
@@ -88,6 +93,9 @@ typedef struct world {
     rt_memory *m;
     list       seq[N_SEQS];
     save       saved[N_SAVES];
+    list       seen[N_SEEN]; /* that sequences held some time ago */
+    int        prefixes;
+    int64_t    started, evicted; /* tokens that a sequence started with; checkpoints that gave way */
     uint64_t   random;
     int64_t    rows, rollbacks, refused, failed, drafts, anew, lost;
 } world;
@@ -117,7 +125,7 @@ static void decode(world *w, int may_fail)
             place[n]  = after[s].n;
             seq[n]    = s;
             logits[n] = (uint8_t)(below(w, 4) != 0);
-            token[n]  = below(w, w->t->model->hp.n_vocab);
+            token[n]  = w->prefixes && below(w, 8) ? below(w, 2) : below(w, w->t->model->hp.n_vocab);
             after[s].token[after[s].n++] = token[n++];
         }
     }
@@ -183,8 +191,10 @@ static void roll_back(world *w)
     const int32_t  to = below(w, 4) ? n - 1 - below(w, n < 5 ? n : 5) : below(w, n), low = rt_seq_min_length(w->m, s);
     const int64_t  launched = launches;
     const uint64_t rows     = rt_engine_counters(w->e).rows;
+    /* A step that fails forgets what it may have overwritten, and not what the cache shares: there can be gaps. */
+    const int there = w->prefixes && to > low ? rt_seq_readable(w->m, &w->m->seq[s], to) : to >= low;
     const gdn_status status = rt_seq_rm(w->m, s, to, -1);
-    EXPECT((status == GDN_OK) == (to == 0 || to >= low) && (!status || status == GDN_UNSUPPORTED));
+    EXPECT((status == GDN_OK) == (to == 0 || there) && (!status || status == GDN_UNSUPPORTED));
     EXPECT(low >= 1 && low <= n && launches == launched &&
            rt_engine_counters(w->e).rows == rows); /* no recomputation */
     if (!status) {
@@ -248,6 +258,35 @@ static void save_or_load(world *w)
         w->seq[to] = s->was[s->seq];
 }
 
+/* A sequence that begins as one of before, as far as the cache has it. */
+static void start(world *w)
+{
+    const int32_t s = below(w, N_SEQS);
+    list *own = &w->seq[s], *at = &w->seen[below(w, N_SEEN)];
+    if (below(w, 3) == 0)
+        *at = w->seq[below(w, N_SEQS)];
+    list with = *at;
+    with.n = below(w, 3) ? with.n : below(w, with.n + 1);
+    if (with.n && below(w, 4) == 0)
+        with.token[below(w, with.n)] ^= 1;
+    if (own->n && (own->n > with.n || memcmp(own->token, with.token, 4 * (size_t)own->n) != 0 || below(w, 2))) {
+        EXPECT(!rt_seq_rm(w->m, s, 0, -1));
+        own->n = 0;
+    }
+    const rt_prefix_stats c = rt_prefix_stats_of(w->m);
+    const int32_t found = rt_prefix_find(w->m, with.token, with.n);
+    int32_t length = -1;
+    EXPECT(found <= with.n && (c.n_max ? found % c.interval == 0 : found == 0));
+    EXPECT(!rt_prefix_start(w->m, s, with.token, with.n, &length));
+    EXPECT(length == (found > own->n ? found : own->n) && rt_seq_length(w->m, s) == length);
+    if (found > own->n) { /* there is one snapshot, and the end is at hand for the draft head */
+        EXPECT(rt_seq_min_length(w->m, s) == found);
+        w->started += found - own->n;
+    }
+    with.n = length;
+    *own = with;
+}
+
 /* A draft round for some sequences, against one for each alone on an engine that has just read its tokens. */
 static void draft(world *w)
 {
@@ -299,10 +338,11 @@ static void draft(world *w)
     }
 }
 
-static void drive(const rt_model *model, const char *name, int64_t n_operations, uint64_t seed)
+static void drive(const rt_model *model, const char *name, int64_t n_operations, uint64_t seed, int prefixes)
 {
+    static const int32_t caches[2][4] = { { 0 }, { 6, 20, 1, 3 } };
     truth *t = calloc(1, sizeof *t);
-    world  w = { .t = t, .random = seed };
+    world  w = { .t = t, .random = seed, .prefixes = prefixes };
     REQUIRE(t);
     t->model  = model;
     t->engine = fixture_open(model, &(fixture_engine){ .n_seqs = 1,
@@ -311,17 +351,20 @@ static void drive(const rt_model *model, const char *name, int64_t n_operations,
                                                        .draft = model->hp.n_mtp });
     for (int64_t i = 0; i < n_operations && fixture_failures < 5; i++) {
         if (i % 400 == 0) { /* another engine: other micro-batches, threads, rollbacks */
+            w.evicted += w.e ? (int64_t)rt_prefix_stats_of(w.m).n_evicted : 0;
             rt_engine_destroy(w.e);
             w.e = fixture_open(model, &(fixture_engine){ .n_seqs = N_SEQS,
                                                          .n_ctx = N_CELLS, .n_cells = N_CELLS,
                                                          .n_batch = (int32_t[]){ 64, 5, 17, 1 }[i / 400 % 4],
                                                          .n_threads = 1 + (int32_t)(i / 400 % 2),
                                                          .n_rollback = ROLLBACK,
-                                                         .draft = model->hp.n_mtp });
+                                                         .draft = model->hp.n_mtp,
+                                                         .n_prefixes = caches[prefixes][i / 400 % 4],
+                                                         .prefix_interval = (int32_t[]){ 3, 1, 2, 7 }[i / 400 % 4] });
             w.m = rt_engine_memory(w.e);
             memset(w.seq, 0, sizeof w.seq);
         }
-        const int32_t what = below(&w, 16);
+        const int32_t what = below(&w, prefixes ? 20 : 16);
         if (what < 7)
             decode(&w, 1);
         else if (what < 10)
@@ -330,8 +373,12 @@ static void drive(const rt_model *model, const char *name, int64_t n_operations,
             copy_or_clear(&w);
         else if (what < 14)
             save_or_load(&w);
+        else if (what > 15)
+            start(&w);
         else if (model->hp.n_mtp)
             draft(&w);
+        if (prefixes)
+            memory_audit(w.m);
         if (fixture_failures) {
             printf("%s: operation %lld (%d) of seed %llu\n", name, (long long)i, (int)what, (unsigned long long)seed);
             break;
@@ -347,6 +394,11 @@ static void drive(const rt_model *model, const char *name, int64_t n_operations,
            "states lost, %lld drafts, %lld of a head that began anew\n",
            name, (long long)n_operations, (unsigned long long)seed, (long long)w.rows, (long long)w.rollbacks,
            (long long)w.refused, (long long)w.failed, (long long)w.lost, (long long)w.drafts, (long long)w.anew);
+    w.evicted += (int64_t)rt_prefix_stats_of(w.m).n_evicted;
+    EXPECT((w.started && w.evicted) || !prefixes);
+    if (prefixes)
+        printf("%-24s %lld tokens that sequences started with, %lld checkpoints gave way\n", name, (long long)w.started,
+               (long long)w.evicted);
     for (int i = 0; i < N_SAVES; i++)
         free(w.saved[i].bytes);
     rt_engine_destroy(w.e);
@@ -362,7 +414,7 @@ int main(int argc, char **argv)
     for (size_t i = 0; i < sizeof names / sizeof names[0]; i++) {
         rt_model *model = fixture_model(argv[1], names[i]);
         drive(model, strrchr(names[i], '/') + 1, argc > 2 ? strtoll(argv[2], NULL, 0) : 3000,
-              argc > 3 ? strtoull(argv[3], NULL, 0) : 1);
+              argc > 3 ? strtoull(argv[3], NULL, 0) : 1, argc > 4 && !strcmp(argv[4], "prefixes"));
         rt_model_free(model);
     }
     return fixture_end();

@@ -74,6 +74,22 @@ def same_on_every_backend():
             few_transfers(report, model, name)
         require(len(results) >= 2 and all(result == results["cpu"] for result in results.values()), f"{model}: the same on {', '.join(names)}")
     print("the same tokens on", ", ".join(names))
+    starts_on_every_backend(names)
+
+
+def starts_on_every_backend(names):
+    """Prompts that begin alike, one after another and side by side: checkpoints are written on the device, by the same launches and
+    transfers, and read there."""
+    common = ("-m", str(FOLDER / "fixtures/tiny-qwen35.gguf"), "-p", "abcabcabcabcx", "-p", "abcabcabcabcyz", "-p", "abcabcabcabcx", "-n", "5",
+              "--temp", "0.8", "--spec", "mtp", "--always-draft", "--batch", "5", "--json", "--ignore-end")
+    plain = json.loads(gdn(*common).stdout)
+    for name in names:
+        done = gdn(*common, "--backend", name, "--prefix-cache", "1", "--prefix-interval", "4", "--parallel", "2")
+        require(done.returncode == 0, f"--prefix-cache on {name}", done)
+        report = json.loads(done.stdout) if done.returncode == 0 else None
+        require(report and tokens(report) == tokens(plain), f"--prefix-cache on {name}: the tokens without it")
+        require(report and report["prefix_tokens"] == 24 and report["prompt_tokens"] == 16, f"--prefix-cache on {name}: what was not read")
+        few_transfers(report, "with prefixes", name)
 
 
 def same_streams():
@@ -161,6 +177,36 @@ def small_pool():
     refused("--cells is -1", 2, "-m", MODEL, "-p", "x", "--cells", "-1")
 
 
+def prefixes():
+    """What prompts have in common is read once; the texts are those without a cache. --stats and --json say how much that was."""
+    head = PROMPTS[0] * 8
+    prompts = [head + text for text in PROMPTS[:4]] + [head]
+    for way in (("--spec", "off", "--parallel", "1"), ("--spec", "mtp", "--always-draft", "--parallel", "5", "--temp", "0.8"),
+                ("--spec", "ngram", "--always-draft", "--parallel", "3", "--batch", "7", "--cells", "400", "--ctx", "300")):
+        plain = generate(*way, prompts=prompts, most="12")
+        kept = generate(*way, "--prefix-cache", "64", "--prefix-interval", "16", prompts=prompts, most="12")
+        require(tokens(kept) == tokens(plain), f"{way}: --prefix-cache changes no text")
+        require(plain["prefix_tokens"] == plain["prefixes"]["most"] == plain["memory_bytes"]["prefixes"] == 0, f"{way}: none without it")
+        found = [request["prefix_tokens"] for request in kept["requests"]]
+        require(found == [0, 32, 32, 32, 16], f"{way}: of 32 tokens in common all, and 16 where there are no more: {found}")
+        require(kept["prefix_tokens"] == sum(found), f"{way}: their sum")
+        if not kept["preemptions"]:
+            require(kept["prompt_tokens"] + sum(found) == plain["prompt_tokens"], f"{way}: tokens are read, or kept")
+        cache, memory_bytes = kept["prefixes"], kept["memory_bytes"]
+        require(cache["interval"] == 16 and 0 < cache["kept"] <= cache["most"] and cache["kept"] <= cache["written"], f"{way}: {cache}")
+        require(0 < memory_bytes["prefixes"] <= 64 << 20, f"{way}: no more than 64 MiB")
+    one = generate("--spec", "off", "--parallel", "1", "--prefix-cache", "64", "--prefix-interval", "4000", prompts=prompts, most="2")
+    require(one["prefix_tokens"] == 0, "an interval longer than all prompts")
+    done = gdn("-m", MODEL, "-p", head, "-p", head, "-n", "2", "--parallel", "1", "--spec", "off", "--prefix-cache", "1", "--prefix-interval", "9",
+               "--stats")
+    require(re.search(r"^prefixes    [1-9]\d* tokens were not read again; [1-9]\d* kept in [1-9]\d* cells, of [1-9]\d* at most, one every 9 "
+                      r"tokens; [1-9]\d* written, \d+ gave way$", done.stderr.decode(), re.M), "--stats has a line of them", done)
+    refused("--prefix-cache is -1", 2, "-m", MODEL, "-p", "x", "--prefix-cache", "-1")
+    refused("--prefix-interval is 0", 2, "-m", MODEL, "-p", "x", "--prefix-cache", "1", "--prefix-interval", "0")
+    refused("--prefix-cache is for texts", 2, "-m", MODEL, "--bench", "--prefix-cache", "1")
+    refused("not enough memory", 1, "-m", MODEL, "-p", "x", "--ctx", "60000", "--prefix-cache", "2000", "--prefix-interval", "8", "--memory", "900")
+
+
 def errors(folder):
     fixtures = FOLDER / "fixtures"
     refused("which model", 2)
@@ -199,6 +245,7 @@ def main():
         same_on_every_backend()
         memory()
         small_pool()
+        prefixes()
         errors(folder)
     print(f"{len(failures)} failed")
     return 1 if failures else 0

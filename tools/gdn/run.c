@@ -67,6 +67,14 @@ static const cli_option option_table[] = {
       "--ctx for each of --parallel). Where they run out, the request that\n"
       "started last waits, and is read again later",
       0 },
+    { "prefix-cache", CLI_INT, &run_opt.prefix_mib, "MIB",
+      "keep states of prompts that were read, and start from them where\n"
+      "another prompt begins alike. MIB are for states and histories, of\n"
+      "which each kept prefix takes one; KV cells are --cells' (default 0:\n"
+      "none are kept)",
+      0 },
+    { "prefix-interval", CLI_INT, &run_opt.prefix_interval, "N",
+      "... every N tokens of a prompt and its text (default 256)", 0 },
     { "batch", CLI_INT, &run_opt.batch, "N", "most rows of one micro-batch (default 512)", 'b' },
     { "step", CLI_INT, &run_opt.step_rows, "N", "token budget of one step of all requests (default: as --batch)", 0 },
     { "kv", CLI_STRING, &run_opt.kv, "TYPE", "cells of attention: f16 (default), bf16 or f32", 0 },
@@ -98,7 +106,7 @@ const cli_command run_command = {
     "Ctrl-C. There \"text\" ends before the stop string, and \"tokens\" with the token that completed it.\n"
     "\n"
     "The tokens depend on the model, the prompt, the sampler, the seed and --ctx alone: not on --parallel,\n"
-    "--cells, --spec, --batch, --threads, --isa or --backend. Prompts of files end at 64 MiB.\n"
+    "--cells, --prefix-cache, --spec, --batch, --threads, --isa or --backend. Prompts of files end at 64 MiB.\n"
     "\n"
     "Exit status: 0 success; 1 failure, also when the output cannot be written; 2 wrong command line; 130 after\n"
     "Ctrl-C and 143 after SIGTERM: a first one ends the texts where they are, a second one the program.",
@@ -134,6 +142,7 @@ static void set_defaults(void)
     run_opt.repeat_last = 64;
     run_opt.seed        = 1;
     run_opt.bench_prompt = 128;
+    run_opt.prefix_interval = RT_PREFIX_INTERVAL;
 }
 
 static rt_sampling sampling(uint64_t seed)
@@ -169,11 +178,15 @@ static int check_options(void)
         !in_range("step", run_opt.step_rows, 0, 65536) || !in_range("top-k", run_opt.top_k, 0, big) ||
         !in_range("repeat-last", run_opt.repeat_last, 0, big) || !in_range("device", run_opt.device, 0, 1024) ||
         !in_range("memory", run_opt.memory_mib, 0, INT64_C(1) << 40) ||
+        !in_range("prefix-cache", run_opt.prefix_mib, 0, INT64_C(1) << 40) ||
+        !in_range("prefix-interval", run_opt.prefix_interval, 1, big) ||
         !in_range("bench-prompt", run_opt.bench_prompt, 1, big))
         return 2;
     const rt_sampling s = sampling(run_opt.seed);
     if (rt_sampling_check(&s))
         return cli_error(&run_command, "%s", rt_last_error());
+    if (run_opt.bench && run_opt.prefix_mib)
+        return cli_error(&run_command, "--bench measures how fast prompts are read; --prefix-cache is for texts");
     if (run_opt.system && !run_opt.chat)
         return cli_error(&run_command, "--system needs --chat");
     return 0;

@@ -55,19 +55,21 @@ int run_load_model(run_session *s)
 static int check_memory(const run_session *s)
 {
     const rt_memory_bytes *m = &s->memory;
-    const uint64_t need  = s->budget.used + m->state + m->conv + m->snapshots + m->kv + m->hidden + s->scratch;
+    const uint64_t need  = s->budget.used + m->state + m->conv + m->snapshots + m->kv + m->hidden +
+                           m->prefixes + s->scratch;
     const uint64_t limit = run_opt.memory_mib ? (uint64_t)run_opt.memory_mib << 20 : available_memory(); /* now */
     if (!limit || need <= limit)
         return 0;
     (void)fprintf(stderr,
                   "gdn run: not enough memory: %llu MiB are needed and %llu MiB are %s\n"
-                  "         weights %llu, KV cells %llu, states %llu, snapshots %llu, scratch %llu MiB; a smaller "
-                  "--ctx, --parallel,\n"
-                  "         --cells, --draft-max or --batch needs less\n",
+                  "         weights %llu, KV cells %llu, states %llu, snapshots %llu, prefixes %llu, scratch %llu MiB; "
+                  "a smaller\n"
+                  "         --ctx, --parallel, --cells, --draft-max, --prefix-cache or --batch needs less\n",
                   (unsigned long long)(need >> 20), (unsigned long long)(limit >> 20),
                   run_opt.memory_mib ? "allowed" : "available", (unsigned long long)(s->model->weight_bytes >> 20),
                   (unsigned long long)(m->kv >> 20), (unsigned long long)((m->state + m->conv) >> 20),
-                  (unsigned long long)(m->snapshots >> 20), (unsigned long long)(s->scratch >> 20));
+                  (unsigned long long)(m->snapshots >> 20), (unsigned long long)(m->prefixes >> 20),
+                  (unsigned long long)(s->scratch >> 20));
     return 1;
 }
 
@@ -80,6 +82,25 @@ static uint32_t backend_named(const char *name)
             return b;
     }
     return GDN_BACKEND_COUNT;
+}
+
+/* As many prefixes as --prefix-cache has room for; nonzero where that is not one. */
+static int choose_prefixes(rt_engine_desc *d)
+{
+    rt_memory_bytes m;
+    uint64_t        scratch;
+    if (!run_opt.prefix_mib)
+        return 0;
+    d->prefix_interval = (int32_t)run_opt.prefix_interval;
+    d->n_prefixes      = 1;
+    if (rt_engine_size(d, &m, &scratch))
+        return run_fail("the engine");
+    const uint64_t bytes = (uint64_t)run_opt.prefix_mib << 20, n = m.prefixes ? bytes / m.prefixes : 1;
+    if (!n)
+        return cli_error(&run_command, "--prefix-cache is %lld; one prefix of this model takes %llu MiB",
+                         (long long)run_opt.prefix_mib, (unsigned long long)((m.prefixes + (1 << 20) - 1) >> 20));
+    d->n_prefixes = n < 1 << 20 ? (int32_t)n : 1 << 20;
+    return 0;
 }
 
 /* With snapshots for the drafts of `spec`, and none where there are no drafts. */
@@ -122,6 +143,9 @@ int run_open_engine(run_session *s, int32_t n_seqs, rt_spec spec, rt_engine **en
     d.n_batch        = (int32_t)run_opt.batch;
     d.n_rollback     = spec == RT_SPEC_OFF ? 0 : (int32_t)run_opt.draft_max;
     d.draft          = spec == RT_SPEC_MTP;
+    const int prefixes = choose_prefixes(&d);
+    if (prefixes)
+        return prefixes;
     s->n_seqs        = n_seqs;
     s->context       = (int32_t)context;
     if (rt_engine_size(&d, &s->memory, &s->scratch))

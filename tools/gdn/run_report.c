@@ -28,6 +28,7 @@ void run_print_stats(const run_session *s, const rt_scheduler *scheduler, int32_
     const rt_totals        t = rt_scheduler_totals(scheduler);
     const rt_counters      c = rt_engine_counters(s->engine);
     const rt_memory_bytes *m = &s->memory;
+    const rt_prefix_stats  prefixes = rt_prefix_stats_of(rt_engine_memory(s->engine));
     (void)fprintf(stderr, "\nrequests    %d, at most %d at once, in %.2f s; %s on %s, dense kernels %s\n", (int)n,
                   (int)s->n_seqs, seconds, rt_arch_name(s->model->hp.arch), run_opt.backend,
                   rt_dense_isa(rt_engine_dense(s->engine)));
@@ -38,6 +39,13 @@ void run_print_stats(const run_session *s, const rt_scheduler *scheduler, int32_
     (void)fprintf(
         stderr, "generation  %lld tokens, %.1f tokens/s after the first of each request, which comes with its prompt\n",
         (long long)t.generated_tokens, rate(t.decoded_tokens, t.generation_seconds));
+    if (prefixes.n_max)
+        (void)fprintf(stderr,
+                      "prefixes    %lld tokens were not read again; %d kept in %d cells, of %d at most, one every %d "
+                      "tokens; %llu written, %llu gave way\n",
+                      (long long)t.prefix_tokens, (int)prefixes.n_held, (int)prefixes.n_cells, (int)prefixes.n_max,
+                      (int)prefixes.interval, (unsigned long long)prefixes.n_written,
+                      (unsigned long long)prefixes.n_evicted);
     if (s->spec != RT_SPEC_OFF)
         (void)fprintf(stderr,
                       "drafts      %s: %lld drafted, %lld accepted (%.1f%%), %.2f tokens per round, %lld rollbacks\n",
@@ -50,9 +58,9 @@ void run_print_stats(const run_session *s, const rt_scheduler *scheduler, int32_
                   (unsigned long long)c.draft_rows, (unsigned long long)c.draft_passes);
     (void)fprintf(stderr,
                   "memory      weights %.1f, KV cells %.1f, states %.2f, convolution %.2f, snapshots %.2f, hidden rows "
-                  "%.2f, scratch %.1f MiB\n",
+                  "%.2f, prefixes %.2f, scratch %.1f MiB\n",
                   mib(s->model->weight_bytes), mib(m->kv), mib(m->state), mib(m->conv), mib(m->snapshots),
-                  mib(m->hidden), mib(s->scratch));
+                  mib(m->hidden), mib(m->prefixes), mib(s->scratch));
 }
 
 static void print_requests(json_writer *w, const rt_scheduler *scheduler, const run_prompt *prompts,
@@ -79,6 +87,7 @@ static void print_requests(json_writer *w, const rt_scheduler *scheduler, const 
         json_int(w, "accepted", r.n_accepted);
         json_int(w, "rounds", r.n_rounds);
         json_int(w, "preempted", r.n_preempted);
+        json_int(w, "prefix_tokens", r.n_prefix);
         json_double(w, "prompt_seconds", r.prompt_seconds);
         json_double(w, "generation_seconds", r.generation_seconds);
         json_close(w);
@@ -101,6 +110,7 @@ int run_print_json(const run_session *s, const rt_scheduler *scheduler, const ru
 {
     const rt_totals   t = rt_scheduler_totals(scheduler);
     const rt_counters c = rt_engine_counters(s->engine);
+    const rt_prefix_stats prefixes = rt_prefix_stats_of(rt_engine_memory(s->engine));
     json_writer       w;
     run_begin_json(&w, s, s->engine);
     json_string(&w, "spec", spec_name(s->spec));
@@ -119,6 +129,15 @@ int run_print_json(const run_session *s, const rt_scheduler *scheduler, const ru
     json_int(&w, "rollbacks", t.rollbacks);
     json_int(&w, "preemptions", t.preemptions);
     json_int(&w, "reread_tokens", t.reread_tokens);
+    json_int(&w, "prefix_tokens", t.prefix_tokens);
+    json_object(&w, "prefixes");
+    json_int(&w, "interval", prefixes.interval);
+    json_int(&w, "most", prefixes.n_max);
+    json_int(&w, "kept", prefixes.n_held);
+    json_int(&w, "cells", prefixes.n_cells);
+    json_uint(&w, "written", prefixes.n_written);
+    json_uint(&w, "gave_way", prefixes.n_evicted);
+    json_close(&w);
     json_object(&w, "counters");
     json_uint(&w, "steps", c.steps);
     json_uint(&w, "rows", c.rows);
@@ -134,6 +153,7 @@ int run_print_json(const run_session *s, const rt_scheduler *scheduler, const ru
     json_uint(&w, "convolution", s->memory.conv);
     json_uint(&w, "snapshots", s->memory.snapshots);
     json_uint(&w, "hidden", s->memory.hidden);
+    json_uint(&w, "prefixes", s->memory.prefixes);
     json_uint(&w, "scratch", s->scratch);
     json_close(&w);
     json_close(&w);

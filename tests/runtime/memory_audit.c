@@ -1,0 +1,117 @@
+/* See memory_audit.h. */
+#include "memory_audit.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "engine_fixture.h"
+#include "runtime/prefix_tree.h"
+
+static void audit(const rt_resource *r, const int32_t *named)
+{
+    int32_t n_free = 0, n_idle = 0;
+    for (int32_t i = 0; i < r->n; i++) {
+        EXPECT(r->count[i] == named[i]);
+        n_free += named[i] == 0;
+        n_idle += r->kept && r->kept[i] && named[i] == r->kept[i];
+    }
+    EXPECT(r->n_free == n_free && r->n_idle == n_idle);
+    for (int32_t i = 0; i < r->n_free; i++) EXPECT(r->count[r->free[i]] == 0);
+}
+
+/* Columns of the positions before `length` down to `from` are somebody's. */
+static void use_columns(const rt_memory *m, uint8_t *used, int32_t row, int32_t from, int32_t length)
+{
+    for (int32_t p = from; p < length; p++) used[row * m->n_columns + p % m->n_columns] = 1;
+}
+
+/* How many tokens a node's path has. */
+static int32_t length_of(const rt_prefixes *p, int32_t node)
+{
+    int32_t n = 0;
+    for (; node != RT_NO_NODE; node = p->node[node].parent) n += p->interval;
+    return n;
+}
+
+/* What the cache names, and that its tree is one. */
+static void tree(const rt_memory *m, int32_t *slots, int32_t *rows, int32_t *cells, uint8_t *columns)
+{
+    const rt_prefixes *p = m->prefixes;
+    int32_t *kept = calloc((size_t)m->n_cells, 4);
+    uint8_t *leaf = calloc((size_t)p->n_nodes + 1, 1);
+    int32_t n_used = 0, n_free = 0;
+    REQUIRE(kept && leaf);
+    memset(leaf, 1, (size_t)p->n_nodes);
+    for (int32_t i = p->free; i != RT_NO_NODE && n_free <= p->n_nodes; i = p->node[i].next, n_free++) leaf[i] = 2;
+    for (int32_t i = 0; i < p->n_nodes; i++) {
+        if (leaf[i] == 2) continue;
+        n_used++;
+        const int32_t parent = p->node[i].parent;
+        EXPECT(rt_prefix_child(p, parent, p->token + (int64_t)i * p->interval) == i); /* each path is there once */
+        if (parent != RT_NO_NODE) leaf[parent] = leaf[parent] == 2 ? 2 : 0;
+        for (int32_t j = 0; j < p->interval; j++) {
+            const int32_t cell = p->cell[(int64_t)i * p->interval + j];
+            cells[cell]++;
+            kept[cell]++;
+        }
+    }
+    EXPECT(n_used == p->n_used && n_used + n_free == p->n_nodes &&
+           !memcmp(kept, m->cells.kept, 4 * (size_t)m->n_cells));
+    for (int32_t i = 0; i < p->n_nodes; i++)
+        EXPECT(leaf[i] == 2 || p->node[i].checkpoint == RT_NO_CHECKPOINT || p->node[i].checkpoint >= 0);
+    for (int32_t i = 0; i < p->n_nodes; i++) EXPECT(leaf[i] != 1 || p->node[i].checkpoint >= 0);
+    EXPECT(p->n_planned == 0);
+    for (int32_t i = 0; i < p->n_checkpoints; i++) {
+        const rt_checkpoint *at = &p->checkpoint[i];
+        if (at->node == RT_NO_NODE) continue;
+        EXPECT(at->ready && p->node[at->node].checkpoint == i);
+        slots[at->slot]++;
+        rows[at->row]++;
+        const int32_t n = length_of(p, at->node);
+        use_columns(m, columns, at->row, n < m->kernel - 1 ? 0 : n - (m->kernel - 1), n);
+    }
+    free(kept);
+    free(leaf);
+}
+
+static void poison(rt_memory *m, const uint8_t *columns)
+{
+    for (int32_t layer = 0; layer < m->n_recurrent && m->device == m->host; layer++) {
+        for (int32_t i = 0; i < m->slots.n; i++)
+            if (!m->slots.count[i])
+                memset((char *)m->state[layer].data + (uint64_t)i * m->state_bytes, 0xFF, m->state_bytes);
+        for (int32_t i = 0; i < m->rows.n * m->n_columns; i++)
+            if (!columns[i]) memset((char *)m->conv[layer].data + (uint64_t)i * m->column_bytes, 0xFF, m->column_bytes);
+    }
+    for (int32_t i = 0; i < m->cells.n; i++)
+        for (int32_t layer = 0; layer < m->n_attention && !m->cells.count[i]; layer++) {
+            memset(rt_memory_k(m, layer) + (uint64_t)i * m->kv_bytes, 0xFF, m->kv_bytes);
+            memset(rt_memory_v(m, layer) + (uint64_t)i * m->kv_bytes, 0xFF, m->kv_bytes);
+        }
+}
+
+void memory_audit(rt_memory *m)
+{
+    int32_t *slots = calloc((size_t)m->slots.n, 4), *rows = calloc((size_t)m->rows.n, 4),
+            *cells = calloc((size_t)m->cells.n, 4);
+    uint8_t *columns = calloc((size_t)m->rows.n * (size_t)m->n_columns + 1, 1);
+    REQUIRE(slots && rows && cells && columns);
+    for (int32_t s = 0; s < m->n_seqs; s++) {
+        const rt_sequence *at = &m->seq[s];
+        for (int32_t r = 0; r < m->K; r++)
+            if (at->snapshot[r].slot != GDN_NONE) slots[at->snapshot[r].slot]++;
+        for (int32_t p = 0; p < at->n_listed; p++) cells[at->cell[p]]++;
+        if (at->conv_row == GDN_NONE) continue;
+        rows[at->conv_row]++;
+        use_columns(m, columns, at->conv_row, at->conv_from, at->length);
+    }
+    if (m->prefixes) tree(m, slots, rows, cells, columns);
+    audit(&m->slots, slots);
+    audit(&m->rows, rows);
+    audit(&m->cells, cells);
+    poison(m, columns);
+    free(slots);
+    free(rows);
+    free(cells);
+    free(columns);
+}
