@@ -89,20 +89,3 @@ gdn_status rt_chat_tokenize(const rt_tokenizer *t, const rt_message *messages, i
         *count = p.count;
     return status;
 }
-
-static int contains(rt_string text, const char *part)
-{
-    const uint64_t n = strlen(part);
-    for (uint64_t i = 0; i + n <= text.bytes; i++)
-        if (!memcmp(text.text + i, part, (size_t)n))
-            return 1;
-    return 0;
-}
-
-int rt_chat_supported(const rt_gguf *file)
-{
-    rt_string form;
-    return rt_gguf_has(file, "tokenizer.chat_template") &&
-           !rt_gguf_get_string(file, "tokenizer.chat_template", &form) &&
-           contains(form, "<|im_start|>") && contains(form, "<|im_end|>");
-}

@@ -37,6 +37,11 @@ enum { RT_PARSE_SPECIAL = 1 };
 gdn_status rt_tokenize(const rt_tokenizer *t, const char *text, uint64_t bytes, uint32_t flags, int32_t *tokens,
                        int64_t capacity, int64_t *count);
 
+/* The same with RT_PARSE_SPECIAL, but control tokens are only where mark is 0 for all their bytes: text that others
+ * wrote within text of ours, cut into words as one. */
+gdn_status rt_tokenize_marked(const rt_tokenizer *t, const char *text, const unsigned char *mark, uint64_t bytes,
+                              int32_t *tokens, int64_t capacity, int64_t *count);
+
 /* The bytes of one token, not terminated; special tokens give their text. A piece of a UTF-8 character is possible:
  * join the bytes of tokens before printing. An id out of range gives an empty string. */
 rt_string rt_token_bytes(const rt_tokenizer *t, int32_t id);

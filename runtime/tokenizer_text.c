@@ -6,9 +6,12 @@
 enum { MAX_TEXT = 1 << 30 };
 
 typedef struct pass {
-    const rt_tokenizer *t;
-    tok_work            work;
-    tok_sink            sink;
+    const rt_tokenizer  *t;
+    uint32_t             flags;
+    const char          *text;
+    const unsigned char *mark; /* of each byte of the text: nonzero where no control token is; or NULL */
+    tok_work             work;
+    tok_sink             sink;
 } pass;
 
 /* Bytes of the UTF-8 character at the beginning of n > 0 bytes; 0 where there is none. */
@@ -57,11 +60,15 @@ static gdn_status put_plain(pass *p, const char *text, uint64_t bytes)
 
 /* The longest special token that the text begins with, or -1. The sorted tokens are narrowed byte by byte to those
  * that begin like the text; a token that is complete is the first of them. */
-static int32_t special_at(const rt_tokenizer *t, const char *text, uint64_t bytes, uint32_t flags)
+static int32_t special_at(const pass *p, const char *text, uint64_t bytes)
 {
+    const rt_tokenizer *const  t      = p->t;
+    const unsigned char *const mark   = p->mark ? p->mark + (text - p->text) : NULL;
+    int                        parses = (p->flags & RT_PARSE_SPECIAL) != 0;
     int32_t low = 0, high = t->n_special, best = -1;
     for (uint64_t d = 0; d < bytes && low < high; d++) {
         const unsigned char wanted = (unsigned char)text[d];
+        parses = parses && !(mark && mark[d]);
         for (int side = 0; side < 2; side++) { /* the first token with a byte d >= wanted; then, > wanted */
             int32_t from = low, to = high;
             while (from < to) {
@@ -79,20 +86,20 @@ static int32_t special_at(const rt_tokenizer *t, const char *text, uint64_t byte
         }
         if (low < high && tok_text(t, t->special[low]).bytes == d + 1) {
             const int32_t id = t->special[low++];
-            if (t->kind[id] == TOK_USER || flags & RT_PARSE_SPECIAL)
+            if (t->kind[id] == TOK_USER || parses)
                 best = id;
         }
     }
     return best;
 }
 
-static gdn_status put_text(pass *p, const char *text, uint64_t bytes, uint32_t flags)
+static gdn_status put_text(pass *p, const char *text, uint64_t bytes)
 {
     gdn_status status = GDN_OK;
     uint64_t   begin  = 0, at = 0;
     while (!status && at < bytes) {
         const int     may_be = p->t->begins_special[(unsigned char)text[at]];
-        const int32_t id     = may_be ? special_at(p->t, text + at, bytes - at, flags) : -1;
+        const int32_t id     = may_be ? special_at(p, text + at, bytes - at) : -1;
         if (id < 0) {
             at++;
             continue;
@@ -105,9 +112,10 @@ static gdn_status put_text(pass *p, const char *text, uint64_t bytes, uint32_t f
     return status ? status : put_plain(p, text + begin, bytes - begin);
 }
 
-gdn_status rt_tokenize(const rt_tokenizer *t, const char *text, uint64_t bytes, uint32_t flags, int32_t *tokens,
-                       int64_t capacity, int64_t *count)
+static gdn_status tokenize(pass *p, const char *text, uint64_t bytes, uint32_t flags, int64_t *count)
 {
+    const int32_t *const tokens   = p->sink.tokens;
+    const int64_t        capacity = p->sink.capacity;
     *count = 0;
     if (bytes > MAX_TEXT)
         return rt_fail(GDN_INVALID_ARGUMENT, "the text has %llu bytes; at most 2^30 are allowed",
@@ -121,10 +129,23 @@ gdn_status rt_tokenize(const rt_tokenizer *t, const char *text, uint64_t bytes, 
                        (long long)capacity, tokens ? "" : " and tokens is NULL");
     if (!bytes)
         return GDN_OK;
-    pass             p      = { .t = t, .sink = { tokens, capacity, 0 } };
-    const gdn_status status = put_text(&p, text, bytes, flags);
-    tok_work_free(&p.work);
+    const gdn_status status = put_text(p, text, bytes);
+    tok_work_free(&p->work);
     if (!status)
-        *count = p.sink.count;
+        *count = p->sink.count;
     return status;
+}
+
+gdn_status rt_tokenize(const rt_tokenizer *t, const char *text, uint64_t bytes, uint32_t flags, int32_t *tokens,
+                       int64_t capacity, int64_t *count)
+{
+    pass p = { .t = t, .flags = flags, .text = text, .sink = { tokens, capacity, 0 } };
+    return tokenize(&p, text, bytes, flags, count);
+}
+
+gdn_status rt_tokenize_marked(const rt_tokenizer *t, const char *text, const unsigned char *mark, uint64_t bytes,
+                              int32_t *tokens, int64_t capacity, int64_t *count)
+{
+    pass p = { .t = t, .flags = RT_PARSE_SPECIAL, .text = text, .mark = mark, .sink = { tokens, capacity, 0 } };
+    return tokenize(&p, text, bytes, RT_PARSE_SPECIAL, count);
 }

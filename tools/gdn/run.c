@@ -10,6 +10,8 @@
 
 run_options run_opt;
 
+#define NOT_GIVEN INT64_MIN
+
 static const cli_option option_table[] = {
     { "model", CLI_STRING, &run_opt.model, "FILE",
       "the model, a GGUF file: qwen35, qwen35moe or qwen3next;\n"
@@ -30,15 +32,28 @@ static const cli_option option_table[] = {
       'e' },
     { "no-escape", CLI_UNFLAG, &run_opt.escape, NULL, "a backslash is a backslash (default)", 0 },
     { "predict", CLI_INT, &run_opt.n_predict, "N",
-      "tokens to generate at most (default 128); -1: until the text ends\n"
-      "or the context is full",
+      "tokens to generate at most (default 128, in a conversation -1);\n"
+      "-1: until the text ends or the context is full",
       'n' },
     { "stop", CLI_TEXTS, &run_opt.stop, "TEXT",
       "end a text where TEXT would begin, which is not printed; may be\n"
       "given several times",
       0 },
-    { "chat", CLI_FLAG, &run_opt.chat, NULL, "prompts are messages of a user to an assistant (ChatML)", 0 },
+    { "chat", CLI_FLAG, &run_opt.chat, NULL,
+      "prompts are messages of a user to an assistant, as the model's\n"
+      "chat template writes them. Without -p and -f it is a\n"
+      "conversation: each line of standard input is a message",
+      0 },
     { "system", CLI_STRING, &run_opt.system, "TEXT", "with --chat: the system message", 0 },
+    { "reasoning", CLI_STRING, &run_opt.reasoning, "WAY",
+      "with --chat: on or off, where the template has such a switch, or\n"
+      "auto (default): as the template does it by itself",
+      0 },
+    { "save", CLI_STRING, &run_opt.save, "FILE",
+      "with --chat: a conversation, of -p and -f too where they are\n"
+      "given, that is written to FILE at its end",
+      0 },
+    { "load", CLI_STRING, &run_opt.load, "FILE", "with --chat: go on with a conversation that was saved", 0 },
     { "parallel", CLI_INT, &run_opt.parallel, "N",
       "sequences at once (default: one per prompt, at most 8). Fewer\n"
       "prompts than N are repeated, with the next seed",
@@ -134,7 +149,8 @@ static void set_defaults(void)
     run_opt.spec        = "auto";
     run_opt.backend     = "cpu";
     run_opt.kv          = "f16";
-    run_opt.n_predict   = 128;
+    run_opt.n_predict   = NOT_GIVEN;
+    run_opt.reasoning   = "auto";
     run_opt.draft_max   = 2;
     run_opt.batch       = 512;
     run_opt.top_p       = 1;
@@ -145,7 +161,7 @@ static void set_defaults(void)
     run_opt.prefix_interval = RT_PREFIX_INTERVAL;
 }
 
-static rt_sampling sampling(uint64_t seed)
+rt_sampling run_sampling(uint64_t seed)
 {
     const rt_sampling s = { (float)run_opt.temperature,
                             (int32_t)run_opt.top_k,
@@ -156,6 +172,15 @@ static rt_sampling sampling(uint64_t seed)
                             seed };
     return s;
 }
+
+/* With --chat: is it a conversation, rather than a message for each of -p and -f? */
+static int talks(void)
+{
+    return run_opt.chat && !run_opt.bench &&
+           (run_opt.save || run_opt.load || (!run_opt.prompt.n && !run_opt.file.n));
+}
+
+static int check_talk(void);
 
 /* 0 where all is well; otherwise what is wrong was printed. */
 static int check_options(void)
@@ -168,6 +193,8 @@ static int check_options(void)
         known |= !strcmp(run_opt.spec, specs[i].name);
     if (!known)
         return cli_error(&run_command, "--spec is '%s'; mtp, ngram, off and auto are allowed", run_opt.spec);
+    if (run_opt.n_predict == NOT_GIVEN)
+        run_opt.n_predict = talks() ? -1 : 128;
     if (run_opt.n_predict != -1 && !in_range("predict", run_opt.n_predict, 1, big))
         return 2;
     if (run_opt.n_predict == -1 && run_opt.bench)
@@ -182,13 +209,35 @@ static int check_options(void)
         !in_range("prefix-interval", run_opt.prefix_interval, 1, big) ||
         !in_range("bench-prompt", run_opt.bench_prompt, 1, big))
         return 2;
-    const rt_sampling s = sampling(run_opt.seed);
+    const rt_sampling s = run_sampling(run_opt.seed);
     if (rt_sampling_check(&s))
         return cli_error(&run_command, "%s", rt_last_error());
     if (run_opt.bench && run_opt.prefix_mib)
         return cli_error(&run_command, "--bench measures how fast prompts are read; --prefix-cache is for texts");
-    if (run_opt.system && !run_opt.chat)
-        return cli_error(&run_command, "--system needs --chat");
+    const char *const needs = run_opt.system                      ? "system"
+                              : strcmp(run_opt.reasoning, "auto") ? "reasoning"
+                              : run_opt.save                      ? "save"
+                              : run_opt.load                      ? "load"
+                                                                  : NULL;
+    if (needs && !run_opt.chat)
+        return cli_error(&run_command, "--%s needs --chat", needs);
+    if (strcmp(run_opt.reasoning, "auto") && strcmp(run_opt.reasoning, "on") && strcmp(run_opt.reasoning, "off"))
+        return cli_error(&run_command, "--reasoning is '%s'; on, off and auto are allowed", run_opt.reasoning);
+    return talks() ? check_talk() : 0;
+}
+
+/* Of a conversation. */
+static int check_talk(void)
+{
+    if (run_opt.load && run_opt.system)
+        return cli_error(&run_command, "--system: the conversation of --load has its own");
+    if (run_opt.prefix_mib)
+        return cli_error(&run_command, "--prefix-cache is for texts; a conversation keeps what it has read");
+    if (run_opt.parallel > 1)
+        return cli_error(&run_command, "--parallel is %lld; a conversation is one sequence",
+                         (long long)run_opt.parallel);
+    if (run_opt.stop.n || run_opt.raw)
+        return cli_error(&run_command, "--%s is for texts, not for conversations", run_opt.stop.n ? "stop" : "special");
     return 0;
 }
 
@@ -256,7 +305,7 @@ static int submit(rt_scheduler *scheduler, generation *g, int32_t i, int32_t n_p
     r.prompt     = prompt->token;
     r.n_prompt   = prompt->n_tokens;
     r.n_max      = run_opt.n_predict < 0 ? INT32_MAX : (int32_t)run_opt.n_predict;
-    r.sampling   = sampling(q->seed);
+    r.sampling   = run_sampling(q->seed);
     r.ignore_end = run_opt.ignore_end;
     r.on_token   = on_token;
     r.on_prompt  = on_prompt;
@@ -390,6 +439,7 @@ int gdn_run_main(int argc, char **argv)
     run_session session = { 0 };
     run_prompt *prompts = NULL;
     int32_t     n_prompts = 0;
+    session.talks = talks();
     code = run_read_texts(&session);
     if (!code)
         code = run_load_model(&session);
@@ -398,11 +448,12 @@ int gdn_run_main(int argc, char **argv)
     if (!code && run_opt.bench) {
         code = run_bench(&session);
     } else if (!code) {
-        code = run_read_prompts(&session, &prompts, &n_prompts);
+        if (!session.talks || run_opt.prompt.n || run_opt.file.n)
+            code = run_read_prompts(&session, &prompts, &n_prompts);
         if (!code)
-            code = run_open_engine(&session, sequences(n_prompts), session.spec, &session.engine);
+            code = run_open_engine(&session, session.talks ? 2 : sequences(n_prompts), session.spec, &session.engine);
         if (!code)
-            code = generate(&session, prompts, n_prompts);
+            code = session.talks ? run_talk(&session, prompts, n_prompts) : generate(&session, prompts, n_prompts);
     }
     run_free_prompts(prompts, n_prompts);
     run_close(&session);

@@ -1,6 +1,6 @@
 /* `gdn run`: what its parts share. run.c reads the command line and generates; run_load.c opens the model and the
- * engine; run_prompt.c reads prompts; run_text.c has the text that comes out; run_report.c the statistics; run_bench.c
- * is `gdn run --bench`. */
+ * engine; run_prompt.c reads prompts; run_chat.c is a conversation; run_text.c has the text that comes out;
+ * run_report.c the statistics; run_bench.c is `gdn run --bench`. */
 #ifndef GDN_TOOL_RUN_H
 #define GDN_TOOL_RUN_H
 
@@ -13,7 +13,7 @@
 #include "runtime/scheduler.h"
 
 typedef struct run_options {
-    const char *model, *system, *spec, *backend, *implementation, *isa, *kv;
+    const char *model, *system, *reasoning, *save, *load, *spec, *backend, *implementation, *isa, *kv;
     cli_texts   prompt, file, stop;
     cli_list    widths;
     int64_t n_predict, parallel, draft_max, device, threads, context, batch, step_rows, cells, top_k, repeat_last;
@@ -50,6 +50,9 @@ typedef struct run_session {
     rt_budget     budget;   /* --memory, and what loading took of it        */
     rt_model     *model;
     rt_tokenizer *tokenizer;
+    rt_chat      *chat;     /* with --chat: the template                    */
+    int           thinking; /* --reasoning                                  */
+    int           talks;    /* a conversation: one sequence, kept from turn to turn */
     rt_engine    *engine;
     rt_spec       spec;     /* what --spec auto came to                     */
     int32_t       n_seqs;
@@ -93,5 +96,9 @@ void        run_begin_json(json_writer *w, const run_session *s, rt_engine *engi
 int run_print_json(const run_session *s, const rt_scheduler *scheduler, const run_prompt *prompts,
                    const run_request *requests, int32_t n, const run_output *output, double seconds);
 int         run_bench(run_session *s);
+void        run_print_memory(const run_session *s);
+rt_sampling run_sampling(uint64_t seed);
+/* A conversation: these texts, or where there are none the lines of standard input. */
+int         run_talk(run_session *s, const run_prompt *prompts, int32_t n);
 
 #endif

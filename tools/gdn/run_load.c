@@ -33,6 +33,20 @@ static uint64_t available_memory(void)
     return (uint64_t)kib << 10;
 }
 
+static int load_template(run_session *s)
+{
+    const char *const way    = run_opt.reasoning;
+    const gdn_status  status = rt_chat_create(s->model->file, s->tokenizer, &s->chat);
+    s->thinking = !strcmp(way, "on") ? RT_THINK_ON : !strcmp(way, "off") ? RT_THINK_OFF : RT_THINK_AUTO;
+    if (status == GDN_NOT_FOUND) {
+        (void)fprintf(stderr, "gdn run: %s has no chat template; without --chat it continues texts\n", run_opt.model);
+        return 1;
+    }
+    if (status)
+        return run_fail(run_opt.model);
+    return rt_chat_check_thinking(s->chat, s->thinking) ? run_fail("--reasoning") : 0;
+}
+
 int run_load_model(run_session *s)
 {
     int64_t n_tokens = 0;
@@ -48,7 +62,9 @@ int run_load_model(run_session *s)
                       (long long)n_tokens, (int)s->model->hp.n_vocab);
         return 1;
     }
-    return rt_tokenizer_create_within(s->model->file, &s->budget, &s->tokenizer) ? run_fail(run_opt.model) : 0;
+    if (rt_tokenizer_create_within(s->model->file, &s->budget, &s->tokenizer))
+        return run_fail(run_opt.model);
+    return run_opt.chat ? load_template(s) : 0;
 }
 
 /* Everything is counted before any of it is allocated: an engine that would swap is of no use. */
@@ -139,7 +155,7 @@ int run_open_engine(run_session *s, int32_t n_seqs, rt_spec spec, rt_engine **en
     d.n_threads      = (int32_t)run_opt.threads;
     d.n_seqs         = n_seqs;
     d.n_ctx          = (int32_t)context;
-    d.n_cells        = (int32_t)run_opt.cells;
+    d.n_cells        = (int32_t)(run_opt.cells || !s->talks ? run_opt.cells : context); /* its sequences share */
     d.n_batch        = (int32_t)run_opt.batch;
     d.n_rollback     = spec == RT_SPEC_OFF ? 0 : (int32_t)run_opt.draft_max;
     d.draft          = spec == RT_SPEC_MTP;
@@ -158,6 +174,7 @@ int run_open_engine(run_session *s, int32_t n_seqs, rt_spec spec, rt_engine **en
 void run_close(run_session *s)
 {
     rt_engine_destroy(s->engine);
+    rt_chat_destroy(s->chat);
     rt_tokenizer_destroy(s->tokenizer);
     rt_model_free(s->model);
     free(s->system.bytes);

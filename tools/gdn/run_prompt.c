@@ -115,17 +115,22 @@ int run_read_texts(run_session *s)
     return code;
 }
 
-/* Tokens of one prompt into `to`, at most `capacity`; capacity 0 only counts. */
+/* A conversation of one message. */
+static gdn_status tokens_of_message(const run_session *s, const run_prompt *p, int32_t **tokens, int64_t *count)
+{
+    rt_chat_prompt   rendered;
+    const rt_message messages[2] = { { .role = "system", .text = s->system.bytes, .bytes = s->system.n },
+                                     { .role = "user", .text = p->text.bytes, .bytes = p->text.n } };
+    const int        first       = !s->system.bytes;
+    const gdn_status status = rt_chat_render(s->chat, messages + first, 2 - first, s->thinking, 1, &rendered);
+    *tokens = rendered.tokens;
+    *count  = rendered.n;
+    return status;
+}
+
+/* Tokens of one prompt that is no message into `to`, at most `capacity`; capacity 0 only counts. */
 static gdn_status tokens_of(const run_session *s, const run_prompt *p, int32_t *to, int64_t capacity, int64_t *count)
 {
-    if (run_opt.chat) {
-        rt_message messages[2];
-        int32_t    n = 0;
-        if (s->system.bytes)
-            messages[n++] = (rt_message){ "system", s->system.bytes, s->system.n };
-        messages[n++] = (rt_message){ "user", p->text.bytes, p->text.n };
-        return rt_chat_tokenize(s->tokenizer, messages, n, to, capacity, count);
-    }
     /* an empty prompt is the beginning of a text */
     const int bos = rt_tokenizer_bos(s->tokenizer) >= 0 && (rt_tokenizer_add_bos(s->tokenizer) || !p->text.n);
     if (bos && capacity)
@@ -138,28 +143,29 @@ static gdn_status tokens_of(const run_session *s, const run_prompt *p, int32_t *
 
 static int tokenize(const run_session *s, run_prompt *p)
 {
-    int64_t count = 0;
-    if (tokens_of(s, p, NULL, 0, &count))
+    int64_t  count    = 0;
+    int32_t *rendered = NULL;
+    if (run_opt.chat ? tokens_of_message(s, p, &rendered, &count) : tokens_of(s, p, NULL, 0, &count))
         return run_fail("a prompt");
     if (count < 1 || count > INT32_MAX / 4) {
         (void)fprintf(stderr, "gdn run: %s\n", count < 1 ? "the prompt is empty" : "the prompt is too long");
+        rt_free(rendered);
         return 1;
     }
     p->token    = calloc((size_t)count, sizeof *p->token);
     p->n_tokens = (int32_t)count;
+    if (rendered && p->token)
+        memcpy(p->token, rendered, (size_t)count * sizeof *p->token);
+    rt_free(rendered);
     if (!p->token)
         return no_memory();
+    if (run_opt.chat)
+        return 0;
     return tokens_of(s, p, p->token, count, &count) ? run_fail("a prompt") : 0;
 }
 
 int run_read_prompts(run_session *s, run_prompt **prompts, int32_t *n)
 {
-    if (run_opt.chat && !rt_chat_supported(s->model->file)) {
-        (void)fprintf(stderr,
-                      "gdn run: %s has no chat template of the ChatML form; without --chat it continues texts\n",
-                      run_opt.model);
-        return 1;
-    }
     const int from_stdin = !run_opt.prompt.n && !run_opt.file.n;
     const int count = from_stdin ? 1 : run_opt.prompt.n + run_opt.file.n;
     *prompts = calloc((size_t)count, sizeof **prompts);

@@ -23,11 +23,20 @@ static const char *spec_name(rt_spec spec)
     return spec == RT_SPEC_MTP ? "mtp" : spec == RT_SPEC_NGRAM ? "ngram" : "off";
 }
 
+void run_print_memory(const run_session *s)
+{
+    const rt_memory_bytes *m = &s->memory;
+    (void)fprintf(stderr,
+                  "memory      weights %.1f, KV cells %.1f, states %.2f, convolution %.2f, snapshots %.2f, hidden rows "
+                  "%.2f, prefixes %.2f, scratch %.1f MiB\n",
+                  mib(s->model->weight_bytes), mib(m->kv), mib(m->state), mib(m->conv), mib(m->snapshots),
+                  mib(m->hidden), mib(m->prefixes), mib(s->scratch));
+}
+
 void run_print_stats(const run_session *s, const rt_scheduler *scheduler, int32_t n, double seconds)
 {
     const rt_totals        t = rt_scheduler_totals(scheduler);
     const rt_counters      c = rt_engine_counters(s->engine);
-    const rt_memory_bytes *m = &s->memory;
     const rt_prefix_stats  prefixes = rt_prefix_stats_of(rt_engine_memory(s->engine));
     (void)fprintf(stderr, "\nrequests    %d, at most %d at once, in %.2f s; %s on %s, dense kernels %s\n", (int)n,
                   (int)s->n_seqs, seconds, rt_arch_name(s->model->hp.arch), run_opt.backend,
@@ -56,11 +65,7 @@ void run_print_stats(const run_session *s, const rt_scheduler *scheduler, int32_
                   "steps       %llu, %llu rows, %llu recurrent launches, %llu rows of the draft head in %llu passes\n",
                   (unsigned long long)c.steps, (unsigned long long)c.rows, (unsigned long long)c.recurrent_launches,
                   (unsigned long long)c.draft_rows, (unsigned long long)c.draft_passes);
-    (void)fprintf(stderr,
-                  "memory      weights %.1f, KV cells %.1f, states %.2f, convolution %.2f, snapshots %.2f, hidden rows "
-                  "%.2f, prefixes %.2f, scratch %.1f MiB\n",
-                  mib(s->model->weight_bytes), mib(m->kv), mib(m->state), mib(m->conv), mib(m->snapshots),
-                  mib(m->hidden), mib(m->prefixes), mib(s->scratch));
+    run_print_memory(s);
 }
 
 static void print_requests(json_writer *w, const rt_scheduler *scheduler, const run_prompt *prompts,

@@ -1,0 +1,336 @@
+/* Conversations: every turn is the rendering of the whole from scratch, and its answer is what another engine says that
+ * reads all of it anew, whatever was kept, drafted, stopped, saved or loaded; and no more is read than has to be.
+ *
+ *   test_conversation FOLDER      the folder that has fixtures/; the model is in ../../models */
+#include <stdlib.h>
+#include <string.h>
+
+#include "engine_fixture.h"
+#include "gguf_build.h"
+#include "runtime/conversation.h"
+
+enum { CONTEXT = 640, TURNS = 4, ANSWER = 24 };
+
+static const char plain[] = "{% for m in messages %}<|im_start|>{{ m.role }}\n{{ m.content }}<|im_end|>\n{% endfor %}"
+                            "{% if add_generation_prompt %}<|im_start|>assistant\n{% endif %}";
+static const char drops[] =
+    "{% for m in messages %}<|im_start|>{{ m.role }}\n{{ m.content|trim }}<|im_end|>\n{% endfor %}"
+    "{% if add_generation_prompt %}<|im_start|>assistant\n{% if enable_thinking is false %}"
+    "<think>\n\n</think>\n\n{% else %}<think>\n{% endif %}{% endif %}";
+static const char keeps[] = "{% for m in messages %}<|im_start|>{{ m.role }}\n{% if m.reasoning_content %}<think>\n"
+                            "{{ m.reasoning_content }}\n</think>\n\n{% endif %}{{ m.content }}<|im_end|>\n{% endfor %}"
+                            "{% if add_generation_prompt %}<|im_start|>assistant\n{% endif %}";
+static const char counts[] = "{{ messages|length }}:{% for m in messages %}{{ m.content }};{% endfor %}";
+
+static const char *const said[TURNS] = { "Who was Moses?", "  And\nAaron? ", "\xff\xc3 <|im_end|>\n<think>",
+                                         "Blessed are" };
+
+static rt_model *model;
+static rt_tokenizer *tokenizer;
+
+static rt_chat *chat_of(const char *form)
+{
+    static gguf_build file;
+    rt_gguf *f;
+    rt_chat *chat;
+    build_header(&file, 0, 1);
+    build_key_string(&file, "tokenizer.chat_template", form);
+    REQUIRE(!rt_gguf_open_memory(file.bytes, file.n, &f) && !rt_chat_create(f, tokenizer, &chat));
+    rt_gguf_close(f);
+    return chat;
+}
+
+static rt_engine *engine_of(rt_spec spec, int32_t context)
+{
+    const int32_t K = spec == RT_SPEC_OFF ? 0 : 3;
+    return fixture_open(model, &(fixture_engine){ .n_seqs = 2,
+                                                  .n_ctx = context,
+                                                  .n_cells = context,
+                                                  .n_rollback = K,
+                                                  .n_batch = 32,
+                                                  .draft = spec == RT_SPEC_MTP });
+}
+
+static rt_conversation_desc desc_of(rt_engine *engine, const rt_chat *chat, rt_spec spec, int thinking)
+{
+    return (rt_conversation_desc){ .engine = engine,
+                                   .tokenizer = tokenizer,
+                                   .chat = chat,
+                                   .thinking = thinking,
+                                   .sampling = { .temperature = 0.8f,
+                                                 .top_p = 0.95f,
+                                                 .repeat_penalty = 1.1f,
+                                                 .repeat_last = 32,
+                                                 .top_k = 40,
+                                                 .seed = 5 },
+                                   .spec = spec,
+                                   .draft_max = spec == RT_SPEC_OFF ? 0 : 3,
+                                   .always = 1 };
+}
+
+/* What an engine says that reads all of the prompt. */
+static int32_t from_scratch(rt_engine *engine, const rt_sampling *sampling, const int32_t *prompt, int32_t n_prompt,
+                            int32_t *tokens, int32_t most)
+{
+    const rt_scheduler_desc desc = { .engine = engine, .tokenizer = tokenizer, .n_parallel = 1 };
+    const rt_request r = { .prompt = prompt, .n_prompt = n_prompt, .n_max = most, .sampling = *sampling };
+    rt_scheduler *s;
+    int32_t id, n;
+    int busy = 1;
+    REQUIRE(!rt_scheduler_create(&desc, &s) && !rt_submit(s, &r, &id));
+    while (busy) REQUIRE(!rt_step_run(s, &busy));
+    const int32_t *got = rt_result_tokens(s, id, &n);
+    memcpy(tokens, got, (size_t)n * sizeof *tokens);
+    rt_scheduler_destroy(s);
+    return n;
+}
+
+typedef struct watch {
+    int32_t n, stop_at, done, stop_reading; /* tokens so far; 0: never */
+} watch;
+
+static int on_token(void *user, int32_t token)
+{
+    watch *w = user;
+    (void)token;
+    return ++w->n == w->stop_at;
+}
+
+static int on_reading(void *user, int32_t done, int32_t total, int thinks)
+{
+    watch *w = user;
+    (void)thinks;
+    EXPECT(done > w->done && done <= total);
+    w->done = done;
+    return w->stop_reading && done >= w->stop_reading;
+}
+
+/* A turn, against all of it from scratch. Messages as the caller knows them, without what the conversation keeps. */
+static rt_turn_result turn(rt_conversation *c, const rt_conversation_desc *d, const char *text, rt_engine *other,
+                           watch *w)
+{
+    rt_turn_result r;
+    rt_chat_prompt p;
+    int32_t n, expected[ANSWER], n_before;
+    rt_message talk[2 * TURNS + 8];
+    const rt_message *const earlier = rt_conversation_messages(c, &n_before);
+    if (n_before) memcpy(talk, earlier, (size_t)n_before * sizeof *talk);
+    talk[n_before] = (rt_message){ .role = "user", .text = text };
+    const rt_turn what = {
+        .text = text, .n_text = strlen(text), .n_max = ANSWER, .on_token = on_token, .on_reading = on_reading, .user = w
+    };
+    REQUIRE(!rt_chat_render(d->chat, talk, n_before + 1, d->thinking, 1, &p));
+    const uint64_t rows = rt_engine_counters(d->engine).rows;
+    REQUIRE(!rt_conversation_turn(c, &what, &r));
+    EXPECT(r.n_prompt == p.n && !memcmp(r.prompt, p.tokens, (size_t)p.n * sizeof *p.tokens)); /* as from scratch */
+    EXPECT(r.thinks == p.thinks);
+    rt_free(p.tokens);
+    const int32_t n_expected = from_scratch(other, &d->sampling, r.prompt, r.n_prompt, expected, ANSWER);
+    EXPECT((w->stop_at || r.n_tokens == n_expected) && r.n_tokens <= n_expected);
+    EXPECT(!memcmp(r.tokens, expected, (size_t)r.n_tokens * sizeof *expected));
+    EXPECT(r.n_kept + r.n_read == r.n_prompt && w->n == r.n_tokens && w->done == r.n_prompt);
+    if (d->spec == RT_SPEC_OFF) /* what the engine was given is what is reported */
+        EXPECT(rt_engine_counters(d->engine).rows - rows == (uint64_t)(r.n_read + r.n_tokens - 1));
+    const rt_message *all = rt_conversation_messages(c, &n);
+    EXPECT(n == n_before + 2 && !strcmp(all[n - 2].text, text) && !strcmp(all[n - 1].role, "assistant"));
+    return r;
+}
+
+static void talk(const char *form, rt_spec spec, int thinking, int32_t tail, rt_engine *other)
+{
+    rt_chat *chat = chat_of(form);
+    rt_engine *engine = engine_of(spec, CONTEXT);
+    rt_conversation_desc d = desc_of(engine, chat, spec, thinking);
+    rt_conversation *c;
+    int32_t before = 0, answered = 0, whole = 0;
+    d.system = "Be kind.";
+    d.n_system = 8;
+    REQUIRE(!rt_conversation_create(&d, &c));
+    for (int i = 0; i < TURNS; i++) {
+        watch w = { .stop_at = i == 2 ? 3 : 0 };
+        const rt_turn_result r = turn(c, &d, said[i], other, &w);
+        EXPECT(w.n == w.stop_at ? r.finish == RT_FINISH_CANCELLED
+                                : r.finish == RT_FINISH_STOP || r.finish == RT_FINISH_LENGTH);
+        EXPECT(r.n_kept >= before - tail); /* nothing that the renderings have in common is read again ... */
+        whole += i && !tail && r.n_kept == before + answered - 1; /* ... and where they go on, not even the answer */
+        before = r.n_prompt;
+        answered = r.n_tokens;
+    }
+    EXPECT(tail || whole > 0);
+    rt_conversation_clear(c);
+    watch w = { 0 };
+    const rt_turn_result r = turn(c, &d, said[0], other, &w);
+    EXPECT(r.n_kept == 0);
+    rt_conversation_destroy(c);
+    rt_engine_destroy(engine);
+    rt_chat_destroy(chat);
+}
+
+/* A template that writes how many messages there are at its beginning: nothing can be kept, and all is right. */
+static void nothing_in_common(rt_engine *other)
+{
+    rt_chat *chat = chat_of(counts);
+    rt_engine *engine = engine_of(RT_SPEC_OFF, CONTEXT);
+    rt_conversation_desc d = desc_of(engine, chat, RT_SPEC_OFF, RT_THINK_AUTO);
+    rt_conversation *c;
+    REQUIRE(!rt_conversation_create(&d, &c));
+    for (int i = 0; i < 3; i++) {
+        watch w = { 0 };
+        EXPECT(turn(c, &d, said[i], other, &w).n_kept == 0);
+    }
+    rt_conversation_destroy(c);
+    rt_engine_destroy(engine);
+    rt_chat_destroy(chat);
+}
+
+/* A turn that was taken back, and those that fail, leave no trace. */
+static void without_trace(rt_engine *other)
+{
+    rt_chat *chat = chat_of(plain);
+    rt_engine *engine = engine_of(RT_SPEC_NGRAM, 160);
+    rt_conversation_desc d = desc_of(engine, chat, RT_SPEC_NGRAM, RT_THINK_AUTO);
+    rt_conversation *c;
+    char vast[1000];
+    rt_turn_result r;
+    int32_t n;
+    REQUIRE(!rt_conversation_create(&d, &c));
+    watch w = { 0 };
+    const rt_turn_result first = turn(c, &d, said[0], other, &w);
+    const int32_t held = first.n_prompt;
+    w = (watch){ .stop_reading = 1 };
+    rt_turn what = { .text = "And God said, Let there be light: and there was light. And God saw the light",
+                     .n_text = 76,
+                     .n_max = ANSWER,
+                     .on_token = on_token,
+                     .on_reading = on_reading,
+                     .user = &w };
+    EXPECT(!rt_conversation_turn(c, &what, &r) && r.finish == RT_FINISH_CANCELLED && !r.n_tokens);
+    (void)rt_conversation_messages(c, &n);
+    EXPECT(n == 2);
+    memset(vast, 'a', sizeof vast);
+    what.text = vast;
+    what.n_text = sizeof vast;
+    EXPECT(rt_conversation_turn(c, &what, &r) == GDN_OUT_OF_MEMORY && strstr(rt_last_error(), "the context holds 160"));
+    what.text = NULL;
+    EXPECT(rt_conversation_turn(c, &what, &r) == GDN_INVALID_ARGUMENT);
+    (void)rt_conversation_messages(c, &n);
+    EXPECT(n == 2);
+    w = (watch){ 0 };
+    EXPECT(turn(c, &d, said[1], other, &w).n_kept >= held);
+    /* until the context is full, which is said, and another turn refused */
+    what = (rt_turn){ .text = "Go on.", .n_text = 6, .ignore_end = 1 };
+    REQUIRE(!rt_conversation_turn(c, &what, &r));
+    EXPECT(r.finish == RT_FINISH_CONTEXT && r.n_prompt + r.n_tokens == 160);
+    EXPECT(rt_conversation_turn(c, &what, &r) == GDN_OUT_OF_MEMORY);
+    rt_conversation_clear(c);
+    w = (watch){ 0 };
+    EXPECT(turn(c, &d, said[0], other, &w).n_tokens == first.n_tokens);
+    rt_conversation_destroy(c);
+
+    d.thinking = RT_THINK_ON;
+    EXPECT(rt_conversation_create(&d, &c) == GDN_UNSUPPORTED && strstr(rt_last_error(), "no switch") && !c);
+    d.thinking = RT_THINK_AUTO;
+    d.draft_max = 4;
+    EXPECT(rt_conversation_create(&d, &c) == GDN_INVALID_ARGUMENT && strstr(rt_last_error(), "draft_max is 4"));
+    d.spec = RT_SPEC_MTP;
+    d.draft_max = 3;
+    EXPECT(rt_conversation_create(&d, &c) == GDN_UNSUPPORTED);
+    d.engine = other;
+    EXPECT(rt_conversation_create(&d, &c) == GDN_INVALID_ARGUMENT && strstr(rt_last_error(), "n_seqs is 1"));
+    rt_engine_destroy(engine);
+    rt_chat_destroy(chat);
+}
+
+/* Saved and resumed in another engine: the same answers, and as much is read. */
+static void resumed(const char *form, rt_spec spec, rt_engine *other)
+{
+    rt_chat *chat = chat_of(form), *foreign = chat_of(counts);
+    rt_engine *engine = engine_of(spec, CONTEXT), *later = engine_of(spec, CONTEXT);
+    rt_conversation_desc d = desc_of(engine, chat, spec, RT_THINK_AUTO), e = desc_of(later, chat, spec, RT_THINK_AUTO);
+    rt_conversation *c, *b;
+    void *bytes, *again;
+    uint64_t n, n_again;
+    int32_t tokens[ANSWER], n_messages;
+    d.system = "Be kind.";
+    d.n_system = 8;
+    REQUIRE(!rt_conversation_create(&d, &c) && !rt_conversation_create(&e, &b));
+    REQUIRE(!rt_conversation_save(c, &bytes, &n)); /* before the first turn */
+    EXPECT(!rt_conversation_load(b, bytes, n));
+    rt_free(bytes);
+    for (int i = 0; i < 2; i++) {
+        watch w = { .stop_at = i ? 5 : 0 };
+        (void)turn(c, &d, said[i], other, &w);
+    }
+    REQUIRE(!rt_conversation_save(c, &bytes, &n));
+    watch w = { 0 };
+    const rt_turn_result r = turn(c, &d, said[2], other, &w);
+    memcpy(tokens, r.tokens, (size_t)r.n_tokens * sizeof *tokens);
+
+    w = (watch){ 0 };
+    (void)turn(b, &e, said[3], other, &w); /* what is replaced */
+    EXPECT(!rt_conversation_load(b, bytes, n));
+    (void)rt_conversation_messages(b, &n_messages);
+    EXPECT(n_messages == 5);
+    REQUIRE(!rt_conversation_save(b, &again, &n_again));
+    EXPECT(n_again == n); /* all of it */
+    rt_free(again);
+
+    unsigned char *const bad = malloc((size_t)n + 1);
+    REQUIRE(bad);
+    memcpy(bad, bytes, (size_t)n);
+    for (uint64_t i = 0; i < n; i += i < 400 ? 1 : 997) {
+        bad[i] ^= 0x10;
+        EXPECT(rt_conversation_load(b, bad, n) == GDN_INVALID_ARGUMENT);
+        bad[i] ^= 0x10;
+    }
+    for (uint64_t i = 0; i < n; i += i < 200 ? 1 : 997) EXPECT(rt_conversation_load(b, bad, i) == GDN_INVALID_ARGUMENT);
+    EXPECT(rt_conversation_load(b, bad, n + 1) == GDN_INVALID_ARGUMENT && strstr(rt_last_error(), "damaged"));
+    free(bad);
+
+    w = (watch){ 0 };
+    const rt_turn_result s = turn(b, &e, said[2], other, &w); /* nothing of the above has changed it */
+    EXPECT(s.n_tokens == r.n_tokens && !memcmp(s.tokens, tokens, (size_t)s.n_tokens * sizeof *tokens));
+    EXPECT(s.n_kept == r.n_kept && s.n_read == r.n_read);
+    rt_conversation_destroy(b);
+
+    rt_engine *small = engine_of(spec, 40);
+    rt_conversation_desc f = desc_of(small, chat, spec, RT_THINK_AUTO);
+    REQUIRE(!rt_conversation_create(&f, &b));
+    EXPECT(rt_conversation_load(b, bytes, n) == GDN_INVALID_ARGUMENT &&
+           strstr(rt_last_error(), "the context holds 40"));
+    rt_conversation_destroy(b);
+    f.chat = foreign;
+    REQUIRE(!rt_conversation_create(&f, &b));
+    EXPECT(rt_conversation_load(b, bytes, n) == GDN_INVALID_ARGUMENT &&
+           strstr(rt_last_error(), "another chat template"));
+    EXPECT(rt_conversation_load(c, bytes, n) == GDN_INVALID_ARGUMENT && strstr(rt_last_error(), "system message"));
+    rt_conversation_destroy(b);
+    rt_free(bytes);
+    rt_conversation_destroy(c);
+    rt_engine_destroy(small);
+    rt_engine_destroy(engine);
+    rt_engine_destroy(later);
+    rt_chat_destroy(chat);
+    rt_chat_destroy(foreign);
+}
+
+int main(int argc, char **argv)
+{
+    REQUIRE(argc == 2);
+    model = fixture_model(argv[1], "../../models/kjv-small-q8_0.gguf");
+    REQUIRE(!rt_tokenizer_create(model->file, &tokenizer));
+    rt_engine *other = fixture_open(model, &(fixture_engine){ .n_ctx = CONTEXT });
+    talk(plain, RT_SPEC_OFF, RT_THINK_AUTO, 0, other);
+    talk(plain, RT_SPEC_MTP, RT_THINK_AUTO, 0, other);
+    talk(keeps, RT_SPEC_NGRAM, RT_THINK_AUTO, 0, other);
+    talk(drops, RT_SPEC_OFF, RT_THINK_ON, 8, other); /* the opening of the block is dropped */
+    talk(drops, RT_SPEC_MTP, RT_THINK_OFF, 24, other);
+    nothing_in_common(other);
+    without_trace(other);
+    resumed(plain, RT_SPEC_OFF, other);
+    resumed(drops, RT_SPEC_MTP, other);
+    rt_engine_destroy(other);
+    rt_tokenizer_destroy(tokenizer);
+    rt_model_free(model);
+    return fixture_end();
+}

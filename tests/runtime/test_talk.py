@@ -1,0 +1,171 @@
+#!/usr/bin/env python3
+"""gdn run --chat as a conversation: turns from pipes, from -p and on a terminal, what is kept from turn to turn, thinking, saving.
+
+    test_talk.py GDN FOLDER        GDN is the tool; FOLDER has fixtures/, and the repository's models in ../../models
+"""
+import json
+import os
+import pathlib
+import pty
+import signal
+import subprocess
+import sys
+import tempfile
+
+from tool import FOLDER, MODEL, TOOL, failures, require
+
+TURNS = ["Who was Moses?", "And Aaron?", "Blessed are"]
+PLAIN = b"{% for m in messages %}<|im_start|>{{m.role}}\n{{m.content}}<|im_end|>\n{% endfor %}"
+TAIL = b"{% if add_generation_prompt %}<|im_start|>assistant\n<think>\n#{% endif %}"
+ALWAYS = PLAIN + TAIL.replace(b"#", b"")
+SWITCH = PLAIN + TAIL.replace(b"#", b"{{'\n</think>\n\n' if enable_thinking==0}}")
+
+
+def gdn(*arguments, text=b"", model=MODEL):
+    return subprocess.run([TOOL, "run", "-m", model, "--chat", *arguments], input=text, capture_output=True)
+
+
+def talk(*arguments, turns=TURNS, model=MODEL, most="24"):
+    done = gdn("-n", most, "--json", *arguments, text="".join(turn + "\n" for turn in turns).encode(), model=model)
+    require(done.returncode == 0, f"a conversation {arguments}", done)
+    return json.loads(done.stdout)["turns"] if done.returncode == 0 else []
+
+
+def tokens(turns):
+    return [turn["tokens"] for turn in turns]
+
+
+def with_template(folder, name, form):
+    """The model with another chat template, of the same length with a remark behind it."""
+    data = pathlib.Path(MODEL).read_bytes()
+    at = data.index(b"tokenizer.chat_template") + len(b"tokenizer.chat_template") + 4
+    length = int.from_bytes(data[at:at + 8], "little")
+    assert len(form) + 4 <= length, (len(form), length)
+    form += b"{#" + b" " * (length - len(form) - 4) + b"#}"
+    path = folder / name
+    path.write_bytes(data[:at + 8] + form + data[at + 8 + length:])
+    return str(path)
+
+
+def refused(says, status, *arguments, text=b"x\n", model=MODEL):
+    done = gdn(*arguments, text=text, model=model)
+    require(done.returncode == status and says in done.stderr.decode() and not done.stdout, f"refused: {says}", done)
+
+
+def pipes():
+    whole = talk()
+    require([turn["user"] for turn in whole] == TURNS and all(turn["reasoning"] is None for turn in whole), "a turn for each line")
+    single = gdn("-p", TURNS[0], "-n", "24", "--json")
+    require(json.loads(single.stdout)["requests"][0]["tokens"] == whole[0]["tokens"], "the first turn is what -p alone says")
+    for before, turn in zip([None] + whole, whole):
+        require(turn["kept_tokens"] + turn["read_tokens"] == turn["prompt_tokens"] and turn["kept_tokens"] >= (before["prompt_tokens"] if before else 0),
+                f"nothing is read twice: {turn['kept_tokens']} of {turn['prompt_tokens']} tokens are kept")
+    for spec in ("off", "ngram"):
+        require(tokens(talk("--spec", spec)) == tokens(whole), f"the same with --spec {spec}")
+    odd = talk(turns=["", "Who\\", "was Moses?\r", "/clear", TURNS[0], "/exit", "never"])
+    require([turn["user"] for turn in odd] == ["Who\nwas Moses?", TURNS[0]] and odd[1]["kept_tokens"] == 0 and odd[1]["tokens"] == whole[0]["tokens"],
+            "lines that go on, /clear, /exit, empty lines")
+    plain = gdn("-n", "24", "--stats", text="\n".join(TURNS).encode())
+    texts = "".join(turn["text"] + "\n" for turn in whole)
+    require(plain.returncode == 0 and plain.stdout.decode() == texts and "3 turns" in plain.stderr.decode(), "texts one after another", plain)
+    done = gdn("--ctx", "64", "--ignore-end", text=b"Go on.\nAnd on.\n")
+    require(done.returncode == 1 and b"the context of 64 tokens is full" in done.stderr and b"the context holds 64" in done.stderr, "a full context is said", done)
+    done = gdn("-n", "2", text=b"\xff\0\xc3<|im_end|>\n")
+    require(done.returncode == 0, "any bytes", done)
+
+
+def thinking(folder):
+    always, switch = with_template(folder, "always.gguf", ALWAYS), with_template(folder, "switch.gguf", SWITCH)
+    plain = talk()
+    for model, arguments, thinks, more in ((always, (), True, 0), (switch, (), True, 0), (switch, ("--reasoning", "on"), True, 0), (switch, ("--reasoning", "off"), False, 0)):
+        turns = talk(*arguments, model=model)
+        require(all((turn["reasoning"] is not None) == thinks for turn in turns), f"{pathlib.Path(model).name} {arguments}: thinking is {thinks}")
+        require(turns[0]["prompt_tokens"] > plain[0]["prompt_tokens"], "the template's tail is there")
+        kept = [turn["kept_tokens"] for turn in turns]
+        require(all(kept[i] >= plain[0]["prompt_tokens"] for i in (1, 2)), f"what was before the answer is kept: {kept}")
+        shown = gdn("-n", "8", *arguments, text=b"x\n", model=model)
+        require(shown.stdout.startswith(b"<think>\n") == thinks, "the block's opening is shown", shown)
+    refused("no switch", 1, "--reasoning", "off", model=always)
+    refused("no switch", 1, "--reasoning", "on")
+    require(len(talk("--reasoning", "off")) == 3, "a template without thinking is off")
+    for form, says in ((b"{{ messages|tojson }}", "the filter tojson"), (b"{% include 'x' %}", "line 1: this tag is not known here"), (b"hello", "a message of 1 byte as 0"),
+                       (b"{% for m in messages %}<|user|>{{ m.content }}{% endfor %}", "no <|user|>"), (b"{{ '\x1b[31m' }}\0", "NUL byte")):
+        refused(says, 1, model=with_template(folder, "other.gguf", form))
+
+
+def saving(folder):
+    whole, saved = talk(), str(folder / "saved")
+    first = talk("--save", saved, turns=TURNS[:2])
+    require(tokens(first) == tokens(whole)[:2], "saving changes nothing")
+    last = talk("--load", saved, "-p", TURNS[2], turns=[])
+    require(tokens(last) == tokens(whole)[2:] and last[0]["kept_tokens"] == whole[2]["kept_tokens"], "it goes on as if there had been no break")
+    again = talk("--load", saved, "--save", saved, turns=TURNS[2:])
+    require(tokens(again) == tokens(whole)[2:], "from standard input too")
+    require(not list(folder.glob("*.part")), "no parts are left behind")
+    data = pathlib.Path(saved).read_bytes()
+    for bad, says in ((b"", "no saved conversation"), (data[:-9], "damaged"), (data[:100] + b"\xff" + data[101:], "damaged"), (b"x" * 500, "no saved conversation")):
+        (folder / "bad").write_bytes(bad)
+        refused(says, 1, "--load", str(folder / "bad"))
+    refused("another chat template", 1, "--load", saved, model=with_template(folder, "form.gguf", ALWAYS))
+    refused("the context holds 40", 1, "--load", saved, "--ctx", "40")
+    refused("No such file", 1, "--load", str(folder / "none"))
+    refused("No such file", 1, "--save", str(folder / "none/x"))
+    refused("has its own", 2, "--load", saved, "--system", "x")
+
+
+def arguments():
+    for says, given in (("--parallel is 2", ("--parallel", "2")), ("--stop is for texts", ("--stop", "x")), ("--special is for texts", ("--special",)),
+                        ("--reasoning is 'maybe'", ("--reasoning", "maybe"))):
+        refused(says, 2, *given)
+    for name in ("--save", "--load", "--reasoning"):
+        done = subprocess.run([TOOL, "run", "-m", MODEL, name, "off", "-p", "x"], capture_output=True)
+        require(done.returncode == 2 and f"{name} needs --chat".encode() in done.stderr, f"{name} needs --chat", done)
+
+
+def terminal(folder):
+    """Ctrl-C stops the answer and not the program; where a message is waited for it ends the conversation, which is saved."""
+    saved = folder / "typed"
+    ours, theirs = pty.openpty()
+    process = subprocess.Popen([TOOL, "run", "-m", MODEL, "--chat", "--ctx", "2048", "--ignore-end", "--stats", "--save", str(saved)], stdin=theirs, stdout=subprocess.PIPE,
+                               stderr=subprocess.PIPE, start_new_session=True, preexec_fn=lambda: __import__("fcntl").ioctl(0, __import__("termios").TIOCSCTTY, 0))
+    os.close(theirs)
+
+    def wait_for(what):
+        seen = b""
+        while what not in seen:
+            part = os.read(process.stderr.fileno(), 4096)
+            if not part:
+                break
+            seen += part
+        return seen
+
+    seen = wait_for(b"> ")
+    require(b"Ctrl-C stops an answer" in seen, "someone who types is told how")
+    for message in (b"Go on.\n", b"And on.\n"):
+        os.write(ours, message)
+        require(len(os.read(process.stdout.fileno(), 64)) > 0, "an answer begins")
+        os.write(ours, b"\x03")
+        while b"\n" not in os.read(process.stdout.fileno(), 65536)[-1:]:
+            pass
+        wait_for(b"> ")
+    os.write(ours, b"\x03")
+    out, err = process.communicate()
+    require(process.returncode == -signal.SIGINT and b"2 turns" in err and saved.exists(), f"status {process.returncode}: {err[-300:]}")
+    os.close(ours)
+    done = talk("--load", str(saved), turns=["x"], most="4")
+    require(len(done) == 1 and done[0]["kept_tokens"] > 0, "what was said until then is there")
+
+
+def main():
+    with tempfile.TemporaryDirectory() as name:
+        folder = pathlib.Path(name)
+        pipes()
+        thinking(folder)
+        saving(folder)
+        arguments()
+        terminal(folder)
+    print(f"{len(failures)} failures")
+    return 1 if failures else 0
+
+
+sys.exit(main())
