@@ -13,6 +13,7 @@
 #include <string.h>
 #include <time.h>
 
+#include "bench/reading.h"
 #include "runtime/dense.h"
 #include "runtime/error.h"
 
@@ -30,40 +31,6 @@ static double now(void)
     return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
 }
 
-/* ---- Reading: each thread sums its part, as several streams of 8-byte words, which compilers turn into vectors ----
- */
-
-typedef struct reader {
-    const unsigned char *data;
-    int64_t              bytes;
-    int32_t              n_parts;
-    uint64_t             sum[1024];
-} reader;
-
-#ifdef GDN_ARCH_X86
-__attribute__((target_clones("avx512f", "avx2", "default")))
-#endif
-static void read_part(void *arg, int32_t part)
-{
-    enum { STREAMS = 4, WORDS = 32 };
-    reader       *r = arg;
-    const int64_t words = r->bytes / 8 / r->n_parts / STREAMS;
-    uint64_t      sum[WORDS] = { 0 };
-    for (int64_t i = 0; i + WORDS <= words; i += WORDS)
-        for (int s = 0; s < STREAMS; s++) {
-            const unsigned char *at = r->data + 8 * (((int64_t)part * STREAMS + s) * words + i);
-            uint64_t             w[WORDS];
-            for (int ahead = 0; ahead < 8 * WORDS; ahead += 64)
-                __builtin_prefetch(at + 2048 + ahead);
-            memcpy(w, at, sizeof w);
-            for (int k = 0; k < WORDS; k++)
-                sum[k] += w[k];
-        }
-    for (int k = 1; k < WORDS; k++)
-        sum[0] += sum[k];
-    r->sum[part] = sum[0];
-}
-
 static double best_of(double *times, int n)
 {
     double best = times[0];
@@ -75,12 +42,11 @@ static double best_of(double *times, int n)
 static double read_seconds(rt_threads *threads, const unsigned char *data, int64_t bytes)
 {
     enum { ROUNDS = 15 };
-    static reader r;
+    const reading_piece piece = { data, bytes };
     double        times[ROUNDS];
-    r.data = data, r.bytes = bytes, r.n_parts = rt_threads_count(threads);
     for (int i = 0; i < ROUNDS; i++) {
         const double begin = now();
-        rt_parallel_for(threads, r.n_parts, read_part, &r);
+        reading_run(threads, &piece, 1);
         times[i] = now() - begin;
     }
     return best_of(times, ROUNDS);

@@ -1,6 +1,8 @@
 /* The dense kernels: choice of the instruction set, and the sharing out of work among threads. See dense.h. */
 #include "runtime/dense.h"
 
+#define _POSIX_C_SOURCE 200809L /* sched_yield */
+#include <sched.h>
 #include <stdatomic.h>
 #include <string.h>
 
@@ -21,10 +23,10 @@ struct rt_dense {
     rt_threads       *threads;
     int32_t           n_threads;
     unsigned char    *panels; /* RT_PANEL_BYTES for each thread */
-    range            *ranges; /* one for each thread            */
+    range            *ranges; /* one for each phase and thread  */
 };
 
-_Static_assert(RT_PANEL_BYTES % 64 == 0 && sizeof(range) == RT_THREAD_BYTES - RT_PANEL_BYTES, "both lie in one piece");
+_Static_assert(RT_PANEL_BYTES % 64 == 0 && RT_PHASES * sizeof(range) == RT_THREAD_BYTES - RT_PANEL_BYTES, "one piece");
 
 static int always(void) { return 1; }
 
@@ -69,21 +71,28 @@ gdn_status rt_dense_create(const char *isa, rt_threads *threads, rt_dense **dens
 
 void rt_dense_destroy(rt_dense *d) { rt_free(d); }
 
-const char *rt_dense_isa(const rt_dense *d) { return d->kernels->isa; }
+const char       *rt_dense_isa(const rt_dense *d) { return d->kernels->isa; }
+const rt_kernels *rt_dense_kernels(const rt_dense *d) { return d->kernels; }
+int32_t           rt_dense_threads(const rt_dense *d) { return d->n_threads; }
+void             *rt_dense_panel(const rt_dense *d, int32_t slot) { return d->panels + (int64_t)slot * RT_PANEL_BYTES; }
 
 /* ---- Work for threads. A slot is one thread's for the length of a call. ----
  *
  * Each thread has a share of the items that lie one after another, and takes them in order: its weights then come from
  * one place of memory, which its processor reads ahead. Who has none left takes the last one of another's, again and
- * again, so that all end at the same time, however many they are and whatever else they have to do. */
-
-typedef void item_fn(const rt_dense *d, const void *arg, int64_t item, int32_t slot);
+ * again, so that all end at the same time, however many they are and whatever else they have to do.
+ *
+ * A call may have phases: items of the next one begin when all of this one are done. They are in one parallel region:
+ * who has none left waits for those that others have begun, which other threads are at work on, so that it never waits
+ * for a thread that has not come. */
 
 typedef struct job {
     const rt_dense *d;
-    item_fn        *fn;
+    const rt_phase *phases;
+    int32_t         n_phases;
     const void     *arg;
     int32_t         n_slots;
+    _Atomic int64_t n_done[RT_PHASES];
 } job;
 
 static void set_range(range *r, int64_t first, int64_t end)
@@ -103,30 +112,55 @@ static int64_t take(range *r, int last)
     return last ? (int64_t)(then >> 32) : (int64_t)(uint32_t)left;
 }
 
+static void wait_for(const _Atomic int64_t *n_done, int64_t n)
+{
+    enum { SPINS = 2000 }; /* some tens of microseconds; longer means that a thread lost its processor */
+    for (int spins = 0; atomic_load_explicit(n_done, memory_order_acquire) < n; spins++)
+        if (spins >= SPINS)
+            (void)sched_yield();
+}
+
 static void work(void *user, int32_t slot)
 {
-    const job          *j      = user;
+    job                *j      = user;
     const gdn_float_env caller = gdn_float_env_enter();
-    for (int32_t k = 0; k < j->n_slots; k++) { /* its own, then those of the others */
-        range *r = &j->d->ranges[(slot + k) % j->n_slots];
-        for (int64_t i; (i = take(r, k > 0)) >= 0;)
-            j->fn(j->d, j->arg, i, slot);
+    for (int32_t phase = 0; phase < j->n_phases; phase++) {
+        range  *ranges = &j->d->ranges[(int64_t)phase * j->d->n_threads];
+        int64_t n_done = 0;
+        if (phase)
+            wait_for(&j->n_done[phase - 1], j->phases[phase - 1].n_items);
+        for (int32_t k = 0; k < j->n_slots; k++) { /* its own, then those of the others */
+            range *r = &ranges[(slot + k) % j->n_slots];
+            for (int64_t i; (i = take(r, k > 0)) >= 0; n_done++)
+                j->phases[phase].fn(j->d, j->arg, i, slot);
+        }
+        atomic_fetch_add_explicit(&j->n_done[phase], n_done, memory_order_acq_rel);
     }
     gdn_float_env_leave(caller);
 }
 
-/* cost: about the nanoseconds of all items together. */
-static void share(const rt_dense *d, item_fn *fn, const void *arg, int64_t n_items, int64_t cost)
+void rt_share_phases(const rt_dense *d, const rt_phase *phases, int32_t n_phases, const void *arg, int64_t cost)
 {
     enum { WORTH_WAKING = 5000 }; /* a parallel region costs some 1000 ns where its threads are awake */
-    const int alone = d->n_threads == 1 || n_items <= 1 || cost < WORTH_WAKING;
-    job       j     = { d, fn, arg, alone ? 1 : n_items < d->n_threads ? (int32_t)n_items : d->n_threads };
-    for (int32_t slot = 0; slot < j.n_slots; slot++)
-        set_range(&d->ranges[slot], n_items * slot / j.n_slots, n_items * (slot + 1) / j.n_slots);
+    int64_t most = 0;
+    for (int32_t phase = 0; phase < n_phases; phase++)
+        most = phases[phase].n_items > most ? phases[phase].n_items : most;
+    const int alone = d->n_threads == 1 || most <= 1 || cost < WORTH_WAKING;
+    job       j = { d, phases, n_phases, arg, alone ? 1 : most < d->n_threads ? (int32_t)most : d->n_threads, { 0 } };
+    for (int32_t phase = 0; phase < n_phases; phase++)
+        for (int32_t slot = 0; slot < j.n_slots; slot++)
+            set_range(&d->ranges[phase * d->n_threads + slot], phases[phase].n_items * slot / j.n_slots,
+                      phases[phase].n_items * (slot + 1) / j.n_slots);
     if (alone)
         work(&j, 0);
     else
         rt_parallel_for(d->threads, j.n_slots, work, &j);
+}
+
+void rt_share(const rt_dense *d, rt_item_fn *fn, const void *arg, int64_t n_items, int64_t cost)
+{
+    const rt_phase one = { fn, n_items };
+    rt_share_phases(d, &one, 1, arg, cost);
 }
 
 /* Rows in groups that are large enough to be worth taking. */
@@ -145,8 +179,6 @@ typedef struct products {
     rt_x_group       *xq;
     int32_t           per_item; /* outputs; of all products */
 } products;
-
-static int is_quantised(const rt_weight *w) { return w->type != RT_F32 && w->type != RT_F16 && w->type != RT_BF16; }
 
 uint64_t rt_matmul_scratch(int32_t n_rows, int32_t n_columns)
 {
@@ -175,11 +207,11 @@ static void product_outputs(const rt_dense *d, const void *arg, int64_t item, in
                           p->n,
                           p->x,
                           p->x_stride,
-                          is_quantised(w) ? p->xq : NULL,
+                          rt_is_quantised(w) ? p->xq : NULL,
                           one->y,
                           one->y_stride };
     d->kernels->product(&a, first, first + (left < p->per_item ? left : p->per_item),
-                        d->panels + (int64_t)slot * RT_PANEL_BYTES);
+                        rt_dense_panel(d, slot));
 }
 
 void rt_matmul_many(rt_dense *d, const rt_product *list, int32_t n_products, const float *x, int64_t x_stride,
@@ -192,21 +224,21 @@ void rt_matmul_many(rt_dense *d, const rt_product *list, int32_t n_products, con
     for (int32_t i = 0; i < n_products; i++) {
         const rt_weight *w = list[i].w;
         p.n_columns = w->n_columns;
-        quantised |= is_quantised(w);
+        quantised |= rt_is_quantised(w);
         outputs += w->n_rows;
         bytes += w->n_rows * w->row_bytes;
     }
     if (n < 1 || !outputs)
         return;
     if (quantised)
-        share(d, quantize_row, &p, n, (int64_t)n * p.n_columns / 4);
+        rt_share(d, quantize_row, &p, n, (int64_t)n * p.n_columns / 4);
     /* items not too small for a row of memory, nor so large that threads end at different times */
     const int64_t by_bytes = BYTES * outputs / (bytes ? bytes : 1), by_threads = outputs / (4 * (int64_t)d->n_threads);
     const int64_t per_item = by_bytes < by_threads ? by_bytes : by_threads;
     p.per_item = per_item < TILE ? TILE : (int32_t)(per_item / TILE * TILE);
     for (int32_t i = 0; i < n_products; i++)
         n_items += items_of(list[i].w->n_rows, p.per_item);
-    share(d, product_outputs, &p, n_items, bytes / 16 * n);
+    rt_share(d, product_outputs, &p, n_items, bytes / 16 * n);
 }
 
 void rt_matmul(rt_dense *d, const rt_weight *w, int32_t matrix, const float *x, int64_t x_stride, int32_t n, float *y,
@@ -249,7 +281,7 @@ static void rows_item(const rt_dense *d, const void *arg, int64_t item, int32_t 
 
 static void share_rows(const rt_dense *d, row_args a)
 {
-    share(d, rows_item, &a, items_of(a.n, rows_per_item(a.m)), (int64_t)a.n * a.m);
+    rt_share(d, rows_item, &a, items_of(a.n, rows_per_item(a.m)), (int64_t)a.n * a.m);
 }
 
 void rt_rms_norm(rt_dense *d, const float *x, int64_t x_stride, const float *w, float eps, int32_t n, int32_t m,
@@ -291,13 +323,13 @@ static void vector_item(const rt_dense *d, const void *arg, int64_t item, int32_
 void rt_add(rt_dense *d, const float *x, float *y, int64_t n)
 {
     const vector_args v = { x, NULL, y, n };
-    share(d, vector_item, &v, items_of(n, PIECE), n / 4);
+    rt_share(d, vector_item, &v, items_of(n, PIECE), n / 4);
 }
 
 void rt_swiglu(rt_dense *d, const float *a, const float *b, float *y, int64_t n)
 {
     const vector_args v = { a, b, y, n };
-    share(d, vector_item, &v, items_of(n, PIECE), n);
+    rt_share(d, vector_item, &v, items_of(n, PIECE), n);
 }
 
 static void softmax_item(const rt_dense *d, const void *arg, int64_t item, int32_t slot)
@@ -310,65 +342,7 @@ static void softmax_item(const rt_dense *d, const void *arg, int64_t item, int32
 void rt_softmax(rt_dense *d, float *x, int32_t n)
 {
     const vector_args v = { NULL, NULL, x, n };
-    share(d, softmax_item, &v, 1, 0);
-}
-
-/* ---- Mixtures of experts ---- */
-
-typedef struct choice_args {
-    float *p;
-    int32_t n_experts, n_used;
-    float scale;
-    int32_t *expert;
-    float *weight;
-} choice_args;
-
-static void choose_item(const rt_dense *d, const void *arg, int64_t row, int32_t slot)
-{
-    const choice_args *a = arg;
-    float             *p = a->p + row * a->n_experts, *weight = a->weight + row * a->n_used, sum = 0;
-    int32_t           *pick = a->expert + row * a->n_used;
-    (void)slot;
-    d->kernels->softmax(p, a->n_experts);
-    rt_top_k(p, a->n_experts, a->n_used, pick);
-    for (int32_t u = 0; u < a->n_used; u++)
-        sum += p[pick[u]];
-    for (int32_t u = 0; u < a->n_used; u++)
-        weight[u] = p[pick[u]] / sum * a->scale;
-}
-
-void rt_choose_experts(rt_dense *d, float *p, int32_t n, int32_t n_experts, int32_t n_used, float scale,
-                       int32_t *expert, float *weight)
-{
-    const choice_args a = { p, n_experts, n_used, scale, expert, weight };
-    share(d, choose_item, &a, n, (int64_t)n * n_experts * 4);
-}
-
-enum { MIX_PIECE = 512 }; /* of a row, so that threads share a single one */
-
-static void mix_item(const rt_dense *d, const void *arg, int64_t item, int32_t slot)
-{
-    const rt_mix_args *a      = arg;
-    const int64_t      pieces = items_of(a->m, MIX_PIECE), row = item / pieces, first = item % pieces * MIX_PIECE;
-    const int64_t      n      = a->m - first < MIX_PIECE ? a->m - first : MIX_PIECE;
-    float             *y      = a->y + row * a->m + first;
-    (void)d, (void)slot;
-    memset(y, 0, sizeof *y * (size_t)n);
-    for (int32_t u = 0; u < a->n_used; u++) {
-        const float *x = a->x + (row * a->n_used + u) * a->m + first, w = a->weight[row * a->n_used + u];
-        for (int64_t i = 0; i < n; i++)
-            y[i] += w * x[i];
-    }
-    if (!a->shared)
-        return;
-    const float *x = a->shared + row * a->m + first, w = gdn_sigmoid(a->shared_gate[row]);
-    for (int64_t i = 0; i < n; i++)
-        y[i] += w * x[i];
-}
-
-void rt_mix(rt_dense *d, const rt_mix_args *a)
-{
-    share(d, mix_item, a, a->n * items_of(a->m, MIX_PIECE), (int64_t)a->n * a->m * (a->n_used + 1) / 4);
+    rt_share(d, softmax_item, &v, 1, 0);
 }
 
 /* ---- Rotary embedding ---- */
@@ -396,42 +370,5 @@ void rt_rope_apply(rt_dense *d, const rt_rope *rope, const int32_t *position, fl
                    int64_t head_stride, int32_t n, int32_t n_heads)
 {
     const rope_args a = { rope, position, x, x_stride, head_stride, n_heads };
-    share(d, rope_item, &a, n, (int64_t)n * n_heads * rt_rope_half(rope) / 2);
-}
-
-/* ---- Attention ---- */
-
-typedef struct attention_args {
-    const rt_attention_args *a;
-    int32_t                  per_item; /* heads */
-    int64_t                  scratch;  /* floats per thread */
-} attention_args;
-
-static void attention_item(const rt_dense *d, const void *arg, int64_t item, int32_t slot)
-{
-    const attention_args *t = arg;
-    const int32_t         per_row = t->a->n_heads / t->per_item;
-    d->kernels->attention(t->a, (int32_t)(item / per_row), (int32_t)(item % per_row) * t->per_item, t->per_item,
-                          t->a->scratch + slot * t->scratch);
-}
-
-uint64_t rt_attention_scratch(const rt_dense *d, int32_t n_heads, int32_t n_heads_kv, int32_t max_cells)
-{
-    return (uint64_t)d->n_threads * (uint64_t)(n_heads / n_heads_kv) * (uint64_t)rt_cells_padded(max_cells);
-}
-
-void rt_attention(rt_dense *d, const rt_attention_args *a)
-{
-    const int32_t group = a->n_heads / a->n_heads_kv;
-    int64_t       most = 0, cells = 0;
-    for (int32_t r = 0; r < a->n; r++) {
-        most = a->n_cells[r] > most ? a->n_cells[r] : most;
-        cells += a->n_cells[r];
-    }
-    /* as many heads together as share a kv head, unless threads would stand idle */
-    attention_args t = { a, group, group * rt_cells_padded(most) };
-    for (int32_t per = group; (int64_t)a->n * (a->n_heads / t.per_item) < 2 * (int64_t)d->n_threads && per > 1;)
-        if (group % --per == 0)
-            t.per_item = per;
-    share(d, attention_item, &t, (int64_t)a->n * (a->n_heads / t.per_item), cells * a->n_heads * a->head_dim / 8);
+    rt_share(d, rope_item, &a, n, (int64_t)n * n_heads * rt_rope_half(rope) / 2);
 }

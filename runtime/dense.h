@@ -77,8 +77,9 @@ void       rt_rope_apply(rt_dense *d, const rt_rope *rope, const int32_t *positi
  *   s_p = scale * dot32(q_h, k_p);  m = max s_p;  w_p = exp(s_p - m);  z = sum of w_p with 32 partials (p mod 32) and
  *   dot32's tree;  out_d = (sum_p w_p v_p[d], by fma in the order of p from +0) * (1 / z). A NaN is never the largest.
  * p runs over the n_cells[r] logical positions of row r; cell[r][p] says where its k and v lie: rows of
- * n_heads_kv * head_dim elements of `type` (RT_F32, RT_F16, RT_BF16). Parallel over rows and heads; heads that
- * share k and v are computed together where there are threads for it, so that a cell is read once for them. */
+ * n_heads_kv * head_dim elements of `type` (RT_F32, RT_F16, RT_BF16). Rows that follow each other with the same list,
+ * which are those of one sequence, and heads that share k and v are computed together: a cell is read once for them
+ * (up to 32 heads and rows of a kv head at a time). Parallel over rows and kv heads, or over cells and elements. */
 typedef struct rt_attention_args {
     const float          *q;        /* [n][q_stride]: n_heads heads, head_stride apart                   */
     int64_t               q_stride, q_head_stride;
@@ -92,6 +93,7 @@ typedef struct rt_attention_args {
     float                *scratch;  /* rt_attention_scratch floats, aligned to 64                        */
 } rt_attention_args;
 uint64_t rt_attention_scratch(const rt_dense *d, int32_t n_heads, int32_t n_heads_kv, int32_t max_cells);
+uint64_t rt_attention_floats(int32_t n_threads, int32_t n_heads, int32_t n_heads_kv, int32_t max_cells); /* the same */
 void     rt_attention(rt_dense *d, const rt_attention_args *args);
 
 /* The experts of n rows, whose logits are p: softmax in place, the n_used largest (rt_top_k), and their weights
@@ -99,15 +101,26 @@ void     rt_attention(rt_dense *d, const rt_attention_args *args);
 void rt_choose_experts(rt_dense *d, float *p, int32_t n, int32_t n_experts, int32_t n_used, float scale,
                        int32_t *expert, float *weight);
 
-/* y[r] = sum over u < n_used of weight[r][u] * x[r][u], one after another from +0, without fma; then, where there is a
- * shared expert, + sigmoid(shared_gate[r]) * shared[r]. Rows of m. Parallel over elements. */
-typedef struct rt_mix_args {
-    int32_t      n, m, n_used;
-    const float *x, *weight;           /* [n][n_used][m], [n][n_used]                                    */
-    const float *shared, *shared_gate; /* [n][m], [n]; shared may be NULL                                */
-    float       *y;
-} rt_mix_args;
-void rt_mix(rt_dense *d, const rt_mix_args *args);
+/* What the experts of a layer make of n rows x of m elements; expert e's gate, up and down are matrix e of the stacks.
+ *   x[r][u] = down(silu(gate x[r]) * (up x[r])) of expert[r][u], products as rt_matmul's, silu and * as rt_swiglu's
+ *   y[r]    = sum over u < n_used of weight[r][u] * x[r][u], one after another from +0, without fma; then, where there
+ *             is a shared expert, + sigmoid(shared_gate[r]) * shared(x[r])
+ * so that a row's bits do not depend on what other rows chose. The rows of an expert are computed together, and the
+ * shared expert is one more, with all rows. One parallel region: outputs of all experts' gates and ups, then of all
+ * downs. scratch: rt_experts_scratch bytes, aligned to 64. y may not be x. */
+typedef struct rt_experts_args {
+    int32_t          n, m, n_experts, n_used;
+    const float     *x;                            /* [n][m]                                             */
+    const rt_weight *gate, *up, *down;             /* stacks of n_experts matrices                       */
+    const int32_t   *expert;                       /* [n][n_used], below n_experts, different in a row   */
+    const float     *weight;                       /* [n][n_used]                                        */
+    const rt_weight *gate_shared, *up_shared, *down_shared; /* or NULL: no shared expert                 */
+    const float     *shared_gate;                  /* [n], logits                                        */
+    float           *y;                            /* [n][m]                                             */
+    void            *scratch;
+} rt_experts_args;
+uint64_t rt_experts_scratch(const rt_experts_args *args); /* of n, m, n_experts, n_used and the weights alone */
+void     rt_experts(rt_dense *d, const rt_experts_args *args);
 
 /* Softmax of a row (m, z and 1 / z as in attention), in place. */
 void rt_softmax(rt_dense *d, float *x, int32_t n);

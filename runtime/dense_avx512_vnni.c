@@ -5,12 +5,12 @@
 #define RT_VNNI 1
 #include "runtime/rows.inc.h"
 
-#include "runtime/attention.inc.h"
 #include "runtime/matmul.inc.h"
 #include "runtime/quant_avx512.h"
 
 #include "runtime/matmul_quant.inc.h"
 
-#define RT_TABLE rt_kernels_avx512_vnni
-#define RT_ISA   "avx512_vnni"
+#define RT_TABLE  rt_kernels_avx512_vnni
+#define RT_ISA    "avx512_vnni"
+#define RT_SCORES rt_attention_avx512
 #include "runtime/dense_table.inc.h"

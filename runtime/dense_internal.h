@@ -32,6 +32,42 @@ typedef struct rt_product_args {
     int64_t              y_stride;
 } rt_product_args;
 
+/* A tile of attention: queries that share the cells of a sequence and a kv head. Query j is head j % group of those
+ * that share it, in row j / group of the rows. */
+typedef struct rt_attention_tile {
+    const rt_attention_args *args;
+    int32_t row, kv_head, group, n_queries;
+    int32_t n_cells;  /* the most that a row has                                   */
+    float  *score;    /* [n_queries][stride], room for n_cells rounded up to 32    */
+    float  *inverse;  /* [n_queries]                                               */
+    int64_t stride;
+} rt_attention_tile;
+
+static inline const float *rt_attention_query(const rt_attention_tile *t, int32_t j)
+{
+    const rt_attention_args *a = t->args;
+    return a->q + (t->row + j / t->group) * a->q_stride + (t->kv_head * t->group + j % t->group) * a->q_head_stride;
+}
+static inline float *rt_attention_out(const rt_attention_tile *t, int32_t j)
+{
+    const rt_attention_args *a = t->args;
+    return a->out +
+           ((int64_t)(t->row + j / t->group) * a->n_heads + t->kv_head * t->group + j % t->group) * a->head_dim;
+}
+static inline int32_t rt_attention_cells(const rt_attention_tile *t, int32_t j)
+{
+    return t->args->n_cells[t->row + j / t->group];
+}
+
+typedef struct rt_attention_kernels {
+    /* the scores of all queries for cells [first, last) */
+    void (*scores)(const rt_attention_tile *t, int32_t first, int32_t last);
+    /* their outputs' elements [first, last): v of each query's cells, weighed with its scores, times its inverse */
+    void (*weigh)(const rt_attention_tile *t, int32_t first, int32_t last);
+} rt_attention_kernels;
+
+extern const rt_attention_kernels rt_attention_avx2, rt_attention_avx512, rt_attention_neon;
+
 typedef struct rt_kernels {
     const char *isa;
     /* a row of n elements; group g goes to out[g * stride] */
@@ -46,8 +82,9 @@ typedef struct rt_kernels {
     /* one head; half = n_rot / 2 */
     void (*rope)(float *x, const float *cosine, const float *sine, int32_t half);
     void (*softmax)(float *x, int32_t n);
-    /* heads [head, head + n_heads) of a row, which have the same kv head; scratch: n_heads * rt_cells_padded floats */
-    void (*attention)(const rt_attention_args *a, int32_t row, int32_t head, int32_t n_heads, float *scratch);
+    /* x = exp(x - max x); returns 1 / sum */
+    float (*exponentials)(float *x, int32_t n);
+    const rt_attention_kernels *attention;
 } rt_kernels;
 
 extern const rt_kernels rt_kernels_scalar, rt_kernels_avx2, rt_kernels_avx512, rt_kernels_neon;
@@ -58,10 +95,29 @@ extern const rt_kernels rt_kernels_avx512_vnni;
 void rt_scalar_quantize(const float *x, int32_t n, rt_x_group *out, int64_t stride);
 void rt_scalar_product(const rt_product_args *a, int32_t first, int32_t last, void *panel);
 
+static inline int rt_is_quantised(const rt_weight *w)
+{
+    return w->type != RT_F32 && w->type != RT_F16 && w->type != RT_BF16;
+}
 static inline int32_t rt_groups(int32_t n_columns) { return n_columns / RT_GROUP + (n_columns % RT_GROUP != 0); }
 static inline int64_t rt_cells_padded(int64_t n_cells) { return (n_cells + 31) / 32 * 32; }
 
-/* Rows of weights that are decoded once and then used for many rows of x; and with it all memory of a thread. */
-enum { RT_PANEL_BYTES = 256 * 1024, RT_THREAD_BYTES = RT_PANEL_BYTES + 64 };
+/* Run fn for every item in [0, n_items), on the calling thread too, each once; cost: about the nanoseconds of all of
+ * them together. slot is below rt_dense_threads() and one thread's for the length of the call. */
+typedef void rt_item_fn(const rt_dense *d, const void *arg, int64_t item, int32_t slot);
+void rt_share(const rt_dense *d, rt_item_fn *fn, const void *arg, int64_t n_items, int64_t cost);
+/* The same for phases, at most RT_PHASES: when all items of one are done, those of the next begin. */
+typedef struct rt_phase {
+    rt_item_fn *fn;
+    int64_t     n_items;
+} rt_phase;
+void rt_share_phases(const rt_dense *d, const rt_phase *phases, int32_t n_phases, const void *arg, int64_t cost);
+const rt_kernels *rt_dense_kernels(const rt_dense *d);
+int32_t           rt_dense_threads(const rt_dense *d);
+void             *rt_dense_panel(const rt_dense *d, int32_t slot); /* RT_PANEL_BYTES for a product of that thread */
+
+/* Phases of a call; bytes of rows of weights that are decoded once and then used for many rows of x; all memory of a
+ * thread. */
+enum { RT_PHASES = 5, RT_PANEL_BYTES = 256 * 1024, RT_THREAD_BYTES = RT_PANEL_BYTES + 64 * RT_PHASES };
 
 #endif

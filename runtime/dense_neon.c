@@ -4,7 +4,6 @@
 #include "simd/elementary.inc.h"
 #include "runtime/rows.inc.h"
 
-#include "runtime/attention.inc.h"
 #include "runtime/matmul.inc.h"
 
 #define quantize rt_scalar_quantize
@@ -15,6 +14,7 @@ static void product(const rt_product_args *a, int32_t first, int32_t last, void 
     else product_of_floats(a, first, last);
 }
 
-#define RT_TABLE rt_kernels_neon
-#define RT_ISA   "neon"
+#define RT_TABLE  rt_kernels_neon
+#define RT_ISA    "neon"
+#define RT_SCORES rt_attention_neon
 #include "runtime/dense_table.inc.h"

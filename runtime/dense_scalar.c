@@ -150,32 +150,37 @@ static void softmax(float *x, int32_t n)
 
 /* ---- Attention ---- */
 
-static void attention_head(const rt_attention_args *a, int32_t row, int32_t h, float *score)
+static const unsigned char *cell_of(const rt_attention_tile *t, const unsigned char *cache, int32_t p)
 {
-    const int32_t  n = a->n_cells[row], *cell = a->cell[row];
-    const int64_t size = a->type == RT_F32 ? 4 : 2, head_bytes = a->head_dim * size,
-                  row_bytes = a->n_heads_kv * head_bytes;
-    const int64_t  kv_head = h / (a->n_heads / a->n_heads_kv) * head_bytes;
-    const float   *q   = a->q + row * a->q_stride + h * a->q_head_stride;
-    float         *out = a->out + ((int64_t)row * a->n_heads + h) * a->head_dim;
-    for (int32_t p = 0; p < n; p++)
-        score[p] = a->scale * dot32_typed(q, a->k + cell[p] * row_bytes + kv_head, a->type, a->head_dim);
-    const float inverse = exponentials(score, n);
-    for (int32_t d = 0; d < a->head_dim; d++) {
-        float sum = 0;
-        for (int32_t p = 0; p < n; p++)
-            sum = fmaf(score[p], gdn_load_element(a->v + cell[p] * row_bytes + kv_head, a->type, d), sum);
-        out[d] = sum * inverse;
-    }
+    const rt_attention_args *a    = t->args;
+    const int64_t            head = a->head_dim * (int64_t)(a->type == RT_F32 ? 4 : 2);
+    return cache + a->cell[t->row][p] * (a->n_heads_kv * head) + t->kv_head * head;
 }
 
-static void attention(const rt_attention_args *a, int32_t row, int32_t head, int32_t n_heads, float *scratch)
+static void scores(const rt_attention_tile *t, int32_t first, int32_t last)
 {
-    for (int32_t h = head; h < head + n_heads; h++)
-        attention_head(a, row, h, scratch);
+    const rt_attention_args *a = t->args;
+    for (int32_t j = 0; j < t->n_queries; j++)
+        for (int32_t p = first; p < last; p++)
+            t->score[j * t->stride + p] =
+                a->scale * dot32_typed(rt_attention_query(t, j), cell_of(t, a->k, p), a->type, a->head_dim);
 }
+
+static void weigh(const rt_attention_tile *t, int32_t first, int32_t last)
+{
+    const rt_attention_args *a = t->args;
+    for (int32_t j = 0; j < t->n_queries; j++)
+        for (int32_t d = first; d < last; d++) {
+            float sum = 0;
+            for (int32_t p = 0; p < rt_attention_cells(t, j); p++)
+                sum = fmaf(t->score[j * t->stride + p], gdn_load_element(cell_of(t, a->v, p), a->type, d), sum);
+            rt_attention_out(t, j)[d] = sum * t->inverse[j];
+        }
+}
+
+static const rt_attention_kernels attention = { scores, weigh };
 
 const rt_kernels rt_kernels_scalar = {
-    "scalar", rt_scalar_quantize, rt_scalar_product, rms_norm, add, swiglu, sigmoid_gate, rope,
-    softmax,  attention,
+    "scalar", rt_scalar_quantize, rt_scalar_product, rms_norm, add, swiglu, sigmoid_gate, rope, softmax, exponentials,
+    &attention,
 };

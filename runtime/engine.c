@@ -69,7 +69,7 @@ static uint64_t place_buffers(rt_engine *e, float *base)
     const rt_hparams *hp = &e->model->hp;
     const uint64_t    B = (uint64_t)e->n_batch, E = (uint64_t)hp->n_embd;
     const uint64_t    inner = (uint64_t)hp->n_value_heads * (uint64_t)hp->state_size;
-    const uint64_t    F = (uint64_t)largest(hp->n_ff, largest(hp->n_ff_expert, hp->n_ff_shared));
+    const uint64_t    F = hp->n_expert ? 0 : (uint64_t)hp->n_ff;
     const uint64_t    X = (uint64_t)hp->n_expert, U = (uint64_t)hp->n_expert_used, nv = (uint64_t)hp->n_value_heads;
     const uint64_t q = (uint64_t)hp->n_head * (uint64_t)hp->head_dim,
                    kv = (uint64_t)hp->n_head_kv * (uint64_t)hp->head_dim;
@@ -78,7 +78,7 @@ static uint64_t place_buffers(rt_engine *e, float *base)
         { &e->gate, B * inner }, { &e->ba, B * 2 * nv },
         { &e->qg, B * 2 * q }, { &e->k, B * kv }, { &e->v, B * kv }, { &e->attn, B * q },
         { &e->ff_a, B * F }, { &e->ff_b, B * F },
-        { &e->router, B * (X + U) }, { &e->moe_x, X ? B * E : 0 }, { &e->moe_y, B * U * E },
+        { &e->router, X ? B * (X + U + 1) : 0 },
         { &e->draft_hidden, e->draft ? B * E : 0 }, { &e->draft_feed, e->draft ? (uint64_t)e->n_seqs * E : 0 },
         { &e->draft_logits, e->draft ? (uint64_t)e->n_seqs * (uint64_t)hp->n_vocab : 0 },
     };
@@ -91,12 +91,19 @@ static uint64_t place_buffers(rt_engine *e, float *base)
     return at;
 }
 
-static uint64_t matmul_scratch(const rt_hparams *hp, int32_t n_batch)
+/* Bytes of scratch for the matrix products of a layer, one after another, or its experts. */
+static uint64_t products_scratch(const rt_model *m, int32_t n_batch)
 {
+    const rt_hparams *hp = &m->hp;
     int32_t widest = largest(2 * hp->n_embd, hp->n_head * hp->head_dim);
     widest = largest(widest, hp->n_value_heads * hp->state_size);
-    widest = largest(widest, largest(hp->n_ff, largest(hp->n_ff_expert, hp->n_ff_shared)));
-    return rt_matmul_scratch(n_batch, widest);
+    uint64_t most = rt_matmul_scratch(n_batch, largest(widest, hp->n_ff));
+    for (int32_t l = 0; hp->n_expert && l < hp->n_layer + hp->n_mtp; l++) {
+        const rt_experts_args a     = rt_layer_experts(m, &m->layer[l], n_batch);
+        const uint64_t        bytes = rt_experts_scratch(&a);
+        most = bytes > most ? bytes : most;
+    }
+    return most;
 }
 
 static uint64_t map_ints(const rt_engine *e)
@@ -234,10 +241,9 @@ static gdn_status create_arrays(rt_engine *e)
     const rt_hparams *hp = &e->model->hp;
     const uint64_t    B = (uint64_t)e->n_batch, S = (uint64_t)e->n_seqs;
     float *buffers  = rt_calloc(place_buffers(e, NULL), 4, "activations");
-    e->scratch      = rt_calloc(matmul_scratch(hp, e->n_batch), 1, "matrix products");
+    e->scratch      = rt_calloc(products_scratch(e->model, e->n_batch), 1, "matrix products");
     e->attn_scratch = rt_calloc(rt_attention_scratch(e->dense, hp->n_head, hp->n_head_kv, attended(e)), 4, "attention");
     e->expert       = rt_calloc(B * (uint64_t)hp->n_expert_used, 4, "experts");
-    e->expert_rows  = rt_calloc(B * (uint64_t)hp->n_expert_used, 4, "experts");
     e->row_of_batch = rt_calloc(B, 4, "rows");
     e->row_token    = rt_calloc(B, 4, "rows");
     e->row_rope     = rt_calloc(B, 4, "rows");
@@ -252,7 +258,7 @@ static gdn_status create_arrays(rt_engine *e)
     e->draft_rows_token = rt_calloc(B, 4, "rows");
     if (buffers)
         place_buffers(e, buffers);
-    return buffers && e->scratch && e->attn_scratch && e->expert && e->expert_rows && e->row_of_batch && e->row_token &&
+    return buffers && e->scratch && e->attn_scratch && e->expert && e->row_of_batch && e->row_token &&
                    e->row_rope && e->row_cell && e->row_cells_n && e->row_cells && e->row_hidden && e->spans &&
                    e->draft_ahead && e->draft_active && e->draft_last && e->draft_rows_token
                ? GDN_OK
@@ -306,10 +312,10 @@ static uint64_t tables_bytes(const rt_engine *e, int32_t n_threads)
 {
     const rt_hparams *hp     = &e->model->hp;
     const int64_t     online = n_threads ? n_threads : sysconf(_SC_NPROCESSORS_ONLN);
-    const uint64_t    threads = (uint64_t)(online > 1 ? online : 1), cells = ((uint64_t)attended(e) + 31) / 32 * 32;
+    const uint64_t    threads = (uint64_t)(online > 1 ? online : 1);
     const uint64_t    B = (uint64_t)e->n_batch, rows = (uint64_t)e->n_seqs * (uint64_t)e->n_snapshots;
     return 4 * (uint64_t)e->n_positions * (uint64_t)hp->n_rot +                         /* rotary angles              */
-           4 * threads * (uint64_t)(hp->n_head / hp->n_head_kv) * cells +              /* attention's scores         */
+           4 * rt_attention_floats((int32_t)threads, hp->n_head, hp->n_head_kv, attended(e)) + /* attention's scores */
            threads * RT_THREAD_BYTES +                                                 /* decoded rows of weights    */
            4 * (uint64_t)e->model->n_recurrent *                                       /* convolutions, A, dt_bias   */
                ((uint64_t)hp->n_channels * (uint64_t)hp->conv_kernel + 2 * (uint64_t)hp->n_value_heads) +
@@ -329,7 +335,7 @@ gdn_status rt_engine_size(const rt_engine_desc *desc, rt_memory_bytes *memory, u
         return status;
     take(&e, &d);
     const rt_hparams *hp = &d.model->hp;
-    *scratch = 4 * place_buffers(&e, NULL) + matmul_scratch(hp, d.n_batch) +
+    *scratch = 4 * place_buffers(&e, NULL) + products_scratch(d.model, d.n_batch) +
                4 * (uint64_t)d.n_batch *
                    (uint64_t)(2 * hp->n_channels + 2 * hp->n_value_heads + hp->n_value_heads * hp->state_size) +
                tables_bytes(&e, d.n_threads);
@@ -356,7 +362,6 @@ void rt_engine_destroy(rt_engine *e)
                        e->scratch,
                        e->attn_scratch,
                        e->expert,
-                       e->expert_rows,
                        e->row_of_batch,
                        e->row_token,
                        e->row_rope,

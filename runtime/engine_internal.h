@@ -33,8 +33,8 @@ struct rt_engine {
     float           attention_scale;
 
     /* one micro-batch; sizes: engine.c */
-    float    *x, *xn, *gate, *proj, *ba, *qg, *k, *v, *attn, *ff_a, *ff_b, *moe_x, *moe_y, *router;
-    int32_t  *expert, *expert_rows;
+    float    *x, *xn, *gate, *proj, *ba, *qg, *k, *v, *attn, *ff_a, *ff_b, *router;
+    int32_t  *expert;
     float    *hidden;              /* the trunk's output rows                        */
     float    *draft_hidden, *draft_feed, *draft_logits; /* [n_batch][E], [n_seqs][E], [n_seqs][n_vocab] */
     int32_t  *draft_ahead;         /* [n_seqs] by span: draft length after the step, or 0 */
@@ -69,6 +69,8 @@ gdn_status rt_layers_begin(rt_engine *e, const rt_step *step);
 gdn_status rt_layer_recurrent(rt_engine *e, const rt_layer *layer, const rt_step *step);
 gdn_status rt_layer_attention(rt_engine *e, const rt_layer *layer, const rt_rows *rows);
 void       rt_layer_feed_forward(rt_engine *e, const rt_layer *layer, int32_t n);
+/* The experts of a layer for n rows, all but rows and memory: what rt_experts_scratch needs. */
+rt_experts_args rt_layer_experts(const rt_model *model, const rt_layer *layer, int32_t n);
 
 /* Have workspace for a micro-batch of n_rows in n_spans sequences; changes nothing else. */
 gdn_status rt_reserve_workspace(rt_engine *e, int32_t n_spans, int32_t n_rows);

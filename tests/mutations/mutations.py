@@ -28,7 +28,7 @@ SEEDS = "tests/fuzz/fuzz_args.seeds"
 PROGRAMS = {"test_api": [], "test_alloc": [], "test_float_env": [], "test_validation": [], "fuzz_args": ["--random", "500", SEEDS],
             "test_growth_first_grown": ["grown"], "test_rt_tokenizer": ["tests/runtime"],
             "test_rt_scheduler": ["tests/runtime"], "test_rt_drafts": ["tests/runtime"], "test_rt_choices": [],
-            "test_rt_prefix_cache": ["tests/runtime"], "test_edges_pool": []}
+            "test_edges_pool": [], "test_rt_prefix_cache": ["tests/runtime"], "test_rt_attention": [], "test_rt_experts": []}
 # Tests in Python, with the program that they are of and what follows its path.
 SCRIPTS = {"test_names": ("test_rt_logits", []), "test_run_ends": ("gdn_tool", ["tests/runtime"])}
 LISTS = tuple(f"tests/mutations/mistakes{part}.txt" for part in ("", "_runtime", "_scheduler", "_prefix"))

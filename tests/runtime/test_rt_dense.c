@@ -9,54 +9,6 @@ enum { TYPES = sizeof types / sizeof types[0], FIRST = 8 /* the floats, and thos
 
 static int quantised(int32_t type) { return rt_type_describe(type)->block > 1; }
 
-/* F16 or BF16 of random size, not too large. */
-static uint16_t random_half(int32_t type)
-{
-    const uint16_t sign = (uint16_t)(random_bits() & 0x8000u);
-    return (uint16_t)(type == RT_BF16 ? sign | (uint16_t)random_int(0x3c00, 0x3f80)
-                                      : sign | (uint16_t)random_int(0x1000, 0x3c00));
-}
-
-/* A block's scale, and its minimum's where it has one. */
-static void put_scales(int32_t type, unsigned char *block, const uint16_t h[2])
-{
-    const int place = type == RT_Q6_K ? 208 : type == RT_Q2_K ? 80 : type == RT_Q3_K ? 108 : 0;
-    if (type == RT_MXFP4)
-        block[0] = (h[0] & 0x7fff) >= 0x7c00 ? 255 : (unsigned char)((h[0] >> 8 & 31) + 110); /* 2^-18 to 2^13 */
-    else if (type == RT_IQ1_M)
-        for (int i = 0; i < 4; i++)
-            block[49 + 2 * i] = (unsigned char)((block[49 + 2 * i] & 15) | (h[0] >> 4 * i & 15) << 4);
-    else
-        memcpy(block + place, h, rt_type_minima(type) ? 4 : 2);
-}
-
-/* Any bytes are valid blocks; scales are kept finite, so that a single one does not make all outputs NaN. */
-static unsigned char *random_weights(rt_weight *w, int32_t type, int32_t n_columns, int32_t n_rows, int32_t n_matrices,
-                                     int special)
-{
-    const rt_type_info *info = rt_type_describe(type);
-    *w = (rt_weight){ NULL, type, n_columns, n_rows, n_matrices, (int64_t)n_columns / info->block * info->block_bytes };
-    const int64_t  bytes  = w->row_bytes * n_rows * n_matrices;
-    unsigned char *memory = malloc((size_t)bytes + 2),
-                  *data = memory + 2; /* aligned to 2, the end is the end of memory */
-    for (int64_t i = 0; i < bytes; i++)
-        data[i] = (unsigned char)random_bits();
-    for (int64_t at = 0; at < bytes; at += info->block_bytes) {
-        uint16_t    h[2] = { random_half(type == RT_BF16 ? RT_BF16 : RT_F16), random_half(RT_F16) };
-        const float f    = special && random_bits() % 64 == 0 ? INFINITY : random_float();
-        if (special && random_bits() % 32 == 0)
-            h[random_bits() % 2] = random_bits() % 2 ? 0x7c00 : 0x7fff;
-        if (type == RT_F32)
-            memcpy(data + at, &f, 4);
-        else
-            put_scales(type, data + at, h);
-        if (type == RT_Q8_0 && random_bits() % 8 == 0)
-            memset(data + at + 2, 0x80, 32); /* -128 is a weight too */
-    }
-    w->data = data;
-    return memory;
-}
-
 typedef struct shape { int32_t type, n_columns, n_rows, n, x_stride, y_stride, matrix; } shape;
 
 static float *multiply(rt_dense *d, const shape *s, const rt_weight *w, const float *x)

@@ -1,4 +1,4 @@
-/* Norms, activations, rotation, softmax, top-k and attention: every instruction set and number of threads
+/* Norms, activations, rotation, softmax and top-k: every instruction set and number of threads
  * against scalar by bits, also in a caller's floating-point mode, special values, canaries, and accuracy against
  * float64. */
 #include <fenv.h>
@@ -186,110 +186,6 @@ static void check_accuracy(rt_dense *d)
     CHECK(rt_rope_create(64, NAN, 1, &rope) == GDN_INVALID_ARGUMENT, "%s", rt_last_error());
 }
 
-/* ---- Attention ---- */
-
-static void check_attention(int rounds)
-{
-    rt_threads *one = threads_of(1);
-    rt_dense   *scalar = dense_of("scalar", one);
-    for (int round = 0; round < rounds; round++) {
-        const int32_t n_kv = random_int(1, 3), group = random_bits() % 8 ? random_int(1, 6) : 18,
-                      dim = random_bits() % 2 ? 32 * random_int(1, 8) : random_int(1, 300);
-        const int32_t n = random_int(1, 5), n_heads = n_kv * group, total = random_int(1, random_bits() % 4 ? 80 : 700);
-        const int32_t type = round % 3 == 0 ? RT_F32 : round % 3 == 1 ? RT_F16 : RT_BF16;
-        const int64_t head_stride = dim + random_int(0, 9), stride = n_heads * head_stride + random_int(0, 9);
-        const int64_t elements = (int64_t)total * n_kv * dim;
-        float        *q = floats(n * stride), *k = floats(elements), *v = floats(elements);
-        int32_t       n_cells[8], *cells[8];
-        random_floats(q, n * stride, 3), random_floats(k, elements, 1), random_floats(v, elements, 1);
-        if (type != RT_F32) /* any two halves are below 1 as F16, finite as BF16 */
-            for (int64_t i = 0; i < elements; i++) {
-                ((uint16_t *)(void *)k)[i] =
-                    (uint16_t)(type == RT_F16 ? random_bits() & 0xbbffu : (random_bits() & 0x80ffu) | 0x3f00u);
-                ((uint16_t *)(void *)v)[i] =
-                    (uint16_t)(type == RT_F16 ? random_bits() & 0xbbffu : (random_bits() & 0x80ffu) | 0x3f00u);
-            }
-        if (round % 7 == 6) {
-            sprinkle(q, n * stride, 500);
-            if (type == RT_F32)
-                sprinkle(v, elements, 500);
-        }
-        for (int32_t r = 0; r < n; r++) {
-            n_cells[r] = random_int(1, total);
-            cells[r]   = malloc(4 * (size_t)n_cells[r]);
-            for (int32_t p = 0; p < n_cells[r]; p++)
-                cells[r][p] = random_int(0, total - 1);
-        }
-        rt_attention_args a = { q,
-                                stride,
-                                head_stride,
-                                (unsigned char *)k,
-                                (unsigned char *)v,
-                                type,
-                                n,
-                                n_heads,
-                                n_kv,
-                                dim,
-                                1 / sqrtf((float)dim),
-                                (const int32_t *const *)cells,
-                                n_cells,
-                                NULL,
-                                NULL };
-        const int64_t size = (int64_t)n * n_heads * dim;
-        float        *want = NULL;
-        for (int i = -1; i < ISAS; i++)
-            for (int32_t n_threads = 1; n_threads <= (i < 0 ? 1 : 4); n_threads++) {
-                rt_threads *t = threads_of(n_threads);
-                rt_dense   *d = dense_of(i < 0 ? "scalar" : isas[i], t);
-                if (d) {
-                    const int64_t scratch = (int64_t)rt_attention_scratch(d, n_heads, n_kv, total);
-                    a.out = floats(size), a.scratch = floats(scratch);
-                    rt_attention(d, &a);
-                    CHECK(canaries_live(a.out, size) && canaries_live(a.scratch, scratch), "attention, %s",
-                          rt_dense_isa(d));
-                    const int64_t at = want ? differs(want, a.out, size) : -1;
-                    CHECK(at < 0,
-                          "attention, %s, %d threads, type %d, dim %d, %d heads of %d: [%d] is %a, scalar has %a",
-                          rt_dense_isa(d), (int)n_threads, (int)type, (int)dim, (int)n_heads, (int)n_kv, (int)at,
-                          (double)a.out[at], (double)want[at]);
-                    release(a.scratch);
-                    if (!want)
-                        want = a.out;
-                    else
-                        release(a.out);
-                }
-                rt_dense_destroy(d);
-                rt_threads_destroy(t);
-            }
-        if (type == RT_F32 && round % 7 != 6) /* the last row and head against float64 */
-            for (int32_t e = 0; e < dim; e++) {
-                const int32_t r = n - 1, h = n_heads - 1;
-                double        sum = 0, out = 0, most = -1e300, *s = malloc(sizeof *s * (size_t)n_cells[r]);
-                for (int32_t p = 0; p < n_cells[r]; p++) {
-                    s[p] = 0;
-                    for (int32_t c = 0; c < dim; c++)
-                        s[p] += (double)q[r * stride + h * head_stride + c] *
-                                (double)k[((int64_t)cells[r][p] * n_kv + n_kv - 1) * dim + c];
-                    s[p] *= (double)a.scale;
-                    most = s[p] > most ? s[p] : most;
-                }
-                for (int32_t p = 0; p < n_cells[r]; p++) {
-                    sum += exp(s[p] - most);
-                    out += exp(s[p] - most) * (double)v[((int64_t)cells[r][p] * n_kv + n_kv - 1) * dim + e];
-                }
-                check_near("attention", want[((int64_t)r * n_heads + h) * dim + e], out / sum, 1e-5, 1e-5);
-                free(s);
-                if (e % 16)
-                    e += 15;
-            }
-        for (int32_t r = 0; r < n; r++)
-            free(cells[r]);
-        release(want), release(q), release(k), release(v);
-    }
-    rt_dense_destroy(scalar);
-    rt_threads_destroy(one);
-}
-
 /* ---- top_k against a simple selection ---- */
 
 static void check_top_k(int rounds)
@@ -313,79 +209,6 @@ static void check_top_k(int rounds)
                   (int)best);
         }
     }
-}
-
-/* ---- Experts: choice and mixture, in any mode of the caller's, against loops ---- */
-
-typedef struct experts { int32_t n, n_experts, n_used, m; float *p, *x, *shared, *gate, scale; } experts;
-
-static void mix_by_loops(rt_dense *d, const experts *c, float *p, int32_t *expert, float *weight, float *y)
-{
-    for (int32_t r = 0; r < c->n; r++, p += c->n_experts, expert += c->n_used, weight += c->n_used) {
-        float sum = 0;
-        rt_softmax(d, p, c->n_experts);
-        rt_top_k(p, c->n_experts, c->n_used, expert);
-        for (int32_t u = 0; u < c->n_used; u++)
-            sum += p[expert[u]];
-        for (int32_t u = 0; u < c->n_used; u++)
-            weight[u] = p[expert[u]] / sum * c->scale;
-        for (int32_t i = 0; i < c->m; i++) {
-            float mixed = 0, gate[1] = { 1 };
-            for (int32_t u = 0; u < c->n_used; u++)
-                mixed += weight[u] * c->x[((int64_t)r * c->n_used + u) * c->m + i];
-            if (c->shared) {
-                rt_sigmoid_gate(d, gate, 1, c->gate + r, 1, 1, 1, gate, 1);
-                mixed += gate[0] * c->shared[(int64_t)r * c->m + i];
-            }
-            y[(int64_t)r * c->m + i] = mixed;
-        }
-    }
-}
-
-static void check_experts(int rounds)
-{
-    rt_threads *one = threads_of(1);
-    rt_dense   *scalar = dense_of("scalar", one);
-    for (int round = 0; round < rounds; round++) {
-        experts c = {
-            .n = random_int(1, 9), .n_experts = random_int(1, 70), .m = random_int(1, 1500), .scale = random_float() + 2
-        };
-        c.n_used = random_int(1, c.n_experts < 9 ? c.n_experts : 9);
-        const int64_t sizes[] = { (int64_t)c.n * c.n_experts, (int64_t)c.n * c.n_used, (int64_t)c.n * c.m };
-        float        *want = floats(sizes[2]), *shared = floats(sizes[2]), *logits = floats(sizes[0]);
-        c.p = floats(sizes[0]), c.x = floats(sizes[1] * c.m), c.gate = floats(c.n),
-        c.shared = random_bits() % 2 ? shared : NULL;
-        random_floats(logits, sizes[0], 4), random_floats(c.x, sizes[1] * c.m, 2), random_floats(shared, sizes[2], 2);
-        random_floats(c.gate, c.n, 4);
-        if (round % 4 == 3)
-            sprinkle(c.x, sizes[1] * c.m, 30);
-        float   *weight = floats(sizes[1]), *want_weight = floats(sizes[1]), *y = floats(sizes[2]);
-        int32_t *expert = calloc((size_t)sizes[1], sizeof *expert),
-                *want_expert = calloc((size_t)sizes[1], sizeof *expert);
-        memcpy(c.p, logits, 4 * (size_t)sizes[0]);
-        mix_by_loops(scalar, &c, c.p, want_expert, want_weight, want);
-        for (int32_t n_threads = 1; n_threads <= 4; n_threads++) {
-            rt_threads *t = threads_of(n_threads);
-            rt_dense   *d = dense_of(NULL, t);
-            memcpy(c.p, logits, 4 * (size_t)sizes[0]);
-            (void)fesetround(n_threads % 2 ? FE_UPWARD : FE_TONEAREST);
-            rt_choose_experts(d, c.p, c.n, c.n_experts, c.n_used, c.scale, expert, weight);
-            rt_mix(d, &(rt_mix_args){ c.n, c.m, c.n_used, c.x, weight, c.shared, c.gate, y });
-            (void)fesetround(FE_TONEAREST);
-            CHECK(!memcmp(expert, want_expert, 4 * (size_t)sizes[1]) && differs(weight, want_weight, sizes[1]) < 0,
-                  "experts, %d of %d, %d threads", (int)c.n_used, (int)c.n_experts, (int)n_threads);
-            CHECK(differs(y, want, sizes[2]) < 0 && canaries_live(y, sizes[2]), "a mixture of %d, %d threads: [%d]",
-                  (int)c.n_used, (int)n_threads, (int)differs(y, want, sizes[2]));
-            rt_dense_destroy(d);
-            rt_threads_destroy(t);
-        }
-        float *const all[] = { want, shared, logits, c.p, c.x, c.gate, weight, want_weight, y };
-        for (size_t i = 0; i < sizeof all / sizeof all[0]; i++)
-            release(all[i]);
-        free(expert), free(want_expert);
-    }
-    rt_dense_destroy(scalar);
-    rt_threads_destroy(one);
 }
 
 /* However many threads share the work, and whoever comes late: all of it is done, and nothing twice. */
@@ -421,9 +244,7 @@ int main(int argc, char **argv)
     check_accuracy(scalar);
     check_shares();
     check_random_rows(4 * rounds);
-    check_attention(rounds / 4 + 1);
     check_top_k(rounds);
-    check_experts(rounds / 4);
     rt_dense_destroy(d);
     rt_dense_destroy(scalar);
     rt_threads_destroy(t);

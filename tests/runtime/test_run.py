@@ -140,12 +140,40 @@ def text_and_files(folder):
     require(many["generated_tokens"] == sum(len(t) for t in tokens(many)) == 72, "generated_tokens counts all of them")
     chat = gdn("-m", MODEL, "--chat", "--system", "Be brief.", "-p", "Who was Moses?", "-n", "8", "--json")
     require(chat.returncode == 0 and json.loads(chat.stdout)["requests"][0]["prompt_tokens"] > 10, "--chat", chat)
-    bench = gdn("-m", MODEL, "--bench", "--widths", "1,3", "-n", "16", "--bench-prompt", "16", "--json", "-p", PROMPTS[3])
+    bench = gdn("-m", MODEL, "--bench", "--widths", "1,3", "-n", "16", "--bench-prompt", "16", "--depth", "40", "--json", "-p", PROMPTS[3])
     require(bench.returncode == 0, "--bench", bench)
     if bench.returncode == 0:
-        rows = json.loads(bench.stdout)["results"]
+        report = json.loads(bench.stdout)
+        rows = report["results"]
+        check_floors(report)
+        require([step["rows"] for step in report["depth"]["steps"]] == [1, 4, 8] and report["depth"]["tokens"] == 40, "steps of --depth")
+        require(all(step["seconds"] > 0 and abs(step["share"] * step["seconds"] / step["floor_seconds"] - 1) < 1e-3 for step in report["depth"]["steps"]),
+                "shares of --depth")
         require({(row["parallel"], row["spec"]) for row in rows} == {(w, s) for w in (1, 3) for s in ("off", "mtp", "ngram")}, "rows of --bench")
         require(all(row["generated_tokens_per_second"] > 0 and row["prompt_tokens_per_second"] > 0 for row in rows), "speeds of --bench")
+
+
+def check_floors(report):
+    """Plain rows have shares of floors, rows with drafts have none."""
+    for row in report["results"]:
+        for what in ("prompt", "generated"):
+            floor, share = row.get(f"{what}_floor_tokens_per_second"), row.get(f"{what}_share")
+            require((floor is not None) == (share is not None) == (row["spec"] == "off"), f"which rows have shares: {row}")
+            require(floor is None or (floor > 0 and abs(share * floor / row[f"{what}_tokens_per_second"] - 1) < 1e-3), f"a share of --bench: {row}")
+
+
+def bench_floors():
+    """A token's floor is that of a model's weights, which are most of the file; a mixture's that of the experts it has."""
+    for name, least, most in ((MODEL, 0.7, 1.6), (FOLDER / "fixtures" / "tiny-qwen35moe.gguf", 0, 1)):
+        done = gdn("-m", name, "--bench", "--widths", "1", "-n", "4", "--bench-prompt", "4", "--spec", "off", "--json")
+        require(done.returncode == 0, f"--bench of {name}", done)
+        if done.returncode:
+            continue
+        report = json.loads(done.stdout)
+        check_floors(report)
+        floor, size = report["results"][0]["generated_floor_tokens_per_second"], pathlib.Path(name).stat().st_size
+        rates = report["floor_bytes_per_second"], report["floor_products_per_second"]
+        require(min(rates) / size / most <= floor and (not least or floor <= rates[0] / size / least), f"the floor of {name}: {floor}, {rates}, {size}")
 
 
 def memory():
@@ -229,6 +257,7 @@ def errors(folder):
     for value in ("0", "-2"):
         refused(f"--predict is {value}", 2, "-m", MODEL, "-p", "x", "-n", value)
     refused("--predict is -1", 2, "-m", MODEL, "-p", "x", "-n", "-1", "--bench")
+    refused("--depth is -1", 2, "-m", MODEL, "--bench", "--depth", "-1")
     refused("--stop is empty", 2, "-m", MODEL, "-p", "x", "--stop", "")
     refused("not '\\q'", 2, "-m", MODEL, "-p", "\\q", "-e")
     refused("not '\\x4'", 2, "-m", MODEL, "-p", "x", "-e", "--stop", "\\x4")
@@ -243,6 +272,7 @@ def main():
         text_and_files(folder)
         same_streams()
         same_on_every_backend()
+        bench_floors()
         memory()
         small_pool()
         prefixes()

@@ -1,6 +1,7 @@
 /* `gdn run`: what its parts share. run.c reads the command line and generates; run_load.c opens the model and the
  * engine; run_prompt.c reads prompts; run_chat.c is a conversation; run_text.c has the text that comes out;
- * run_report.c the statistics; run_bench.c is `gdn run --bench`. */
+ * run_report.c the statistics; run_bench.c is `gdn run --bench`, run_depth.c its --depth and bench/runtime_floor.c its
+ * floors. */
 #ifndef GDN_TOOL_RUN_H
 #define GDN_TOOL_RUN_H
 
@@ -17,7 +18,7 @@ typedef struct run_options {
     cli_texts   prompt, file, stop;
     cli_list    widths;
     int64_t n_predict, parallel, draft_max, device, threads, context, batch, step_rows, cells, top_k, repeat_last;
-    int64_t     memory_mib, bench_prompt, prefix_mib, prefix_interval;
+    int64_t memory_mib, bench_prompt, prefix_mib, prefix_interval, depth;
     double      temperature, top_p, min_p, repeat_penalty, p_min;
     uint64_t    seed;
     int         chat, ignore_end, always_draft, stats, json, bench, raw, escape, keep_newline;
@@ -100,5 +101,23 @@ void        run_print_memory(const run_session *s);
 rt_sampling run_sampling(uint64_t seed);
 /* A conversation: these texts, or where there are none the lines of standard input. */
 int         run_talk(run_session *s, const run_prompt *prompts, int32_t n);
+
+/* What the machine can do with all threads: bytes that it reads of the model's weights, and products of floats. */
+typedef struct run_floor { double bytes_per_second, products_per_second; } run_floor;
+int    run_floor_measure(const run_session *s, run_floor *f); /* 0 = fine, as above                          */
+/* Least seconds of a step of n_rows tokens each of n_seqs sequences that see n_cells; of prompts. */
+double run_floor_step(const run_session *s, const run_floor *f, int32_t n_seqs, int32_t n_rows, double n_cells);
+double run_floor_prompts(const run_session *s, const run_floor *f, int32_t n_seqs, int32_t length);
+
+/* --depth: steps of a sequence that is that long, on an engine of its own. tokens: RUN_DEPTH_ROWS more than that. */
+enum { RUN_DEPTHS = 3, RUN_DEPTH_ROWS = 8 };
+typedef struct run_depth {
+    double  prompt, prompt_floor;                    /* seconds of reading the tokens                   */
+    int32_t n_rows[RUN_DEPTHS];                      /* of a step                                       */
+    double  step[RUN_DEPTHS], floor[RUN_DEPTHS];     /* seconds                                         */
+} run_depth;
+int  run_depth_measure(run_session *s, const run_floor *f, const int32_t *tokens, run_depth *d);
+void run_depth_print(const run_depth *d);
+void run_depth_json(json_writer *w, const run_depth *d);
 
 #endif

@@ -17,6 +17,7 @@ typedef struct setting {
     double  prompt, generation; /* tokens per second, all requests together */
     int64_t drafted, accepted, rounds;
     double  to_one, to_off; /* generation / plain decoding's of one sequence, of this width                   */
+    double  prompt_floor, floor; /* tokens per second that the machine allows; 0 with drafts: how many count? */
 } setting;
 
 static const char *name(rt_spec spec) { return spec == RT_SPEC_MTP ? "mtp" : spec == RT_SPEC_NGRAM ? "ngram" : "off"; }
@@ -150,22 +151,30 @@ static void print_header(const run_session *s, rt_engine *engine, int32_t length
     printf("%s, %s, backend %s, dense kernels %s; prompts of %d tokens, %lld generated; best of %d rounds\n\n",
            run_opt.model, rt_arch_name(s->model->hp.arch), run_opt.backend, rt_dense_isa(rt_engine_dense(engine)),
            (int)length, (long long)run_opt.n_predict, ROUNDS);
-    printf("%8s %6s %13s %13s %10s %9s %9s %12s\n", "parallel", "drafts", "prompt tok/s", "gener. tok/s", "x of one",
-           "x of off", "accepted", "tokens/round");
+    printf("%8s %6s %13s %9s %13s %9s %9s %9s %9s %12s\n", "parallel", "drafts", "prompt tok/s", "of floor",
+           "gener. tok/s", "of floor", "x of one", "x of off", "accepted", "tokens/round");
 }
 
 static void print_row(const setting *at)
 {
-    printf("%8d %6s %13.1f %13.1f %10.2f %9.2f", (int)at->width, name(at->spec), at->prompt, at->generation, at->to_one,
-           at->to_off);
+    printf("%8d %6s %13.1f", (int)at->width, name(at->spec), at->prompt);
+    if (at->floor > 0)
+        printf(" %8.1f%% %13.1f %8.1f%%", 100 * at->prompt / at->prompt_floor, at->generation,
+               100 * at->generation / at->floor);
+    else
+        printf(" %9s %13.1f %9s", "", at->generation, "");
+    printf(" %9.2f %9.2f", at->to_one, at->to_off);
     if (at->drafted)
         printf(" %8.1f%% %12.2f", 100.0 * (double)at->accepted / (double)at->drafted,
                1.0 + (double)at->accepted / (double)at->rounds);
     printf("\n");
 }
 
-static void print_end(const run_session *s, double alone_to_one, double alone, const cost *costs, int32_t n_costs)
+static void print_end(const run_session *s, double alone_to_one, double alone, const cost *costs, int32_t n_costs,
+                      const run_floor *floors, const run_depth *depth)
 {
+    printf("\nThe floor: %.1f GB/s of the weights read, %.1f G products of floats a second.",
+           1e-9 * floors->bytes_per_second, 1e-9 * floors->products_per_second);
     printf("\nOne sequence on an engine made for one: %.1f tok/s; on this one %.3f of that.", alone, 1 / alone_to_one);
     printf("\nA step of one sequence, in milliseconds:");
     for (int32_t i = 1; i <= n_costs; i++)
@@ -175,11 +184,21 @@ static void print_end(const run_session *s, double alone_to_one, double alone, c
         for (int32_t i = 1; i < n_costs; i++)
             printf("  %d token%s %.3f", (int)i, i > 1 ? "s" : "", 1e3 * costs[i].draft);
     }
+    if (run_opt.depth)
+        run_depth_print(depth);
     printf("\n");
 }
 
+static void json_share(json_writer *w, const char *floor_name, double floor, const char *share_name, double speed)
+{
+    if (floor <= 0)
+        return;
+    json_double(w, floor_name, floor);
+    json_double(w, share_name, speed / floor);
+}
+
 static int print_json(const run_session *s, const setting *rows, int n, const setting *alone, const cost *costs,
-                      int32_t n_costs, int32_t length)
+                      int32_t n_costs, int32_t length, const run_floor *floors, const run_depth *depth)
 {
     json_writer w;
     run_begin_json(&w, s, rows->engine);
@@ -192,6 +211,8 @@ static int print_json(const run_session *s, const setting *rows, int n, const se
         json_string(&w, "spec", name(rows[i].spec));
         json_double(&w, "prompt_tokens_per_second", rows[i].prompt);
         json_double(&w, "generated_tokens_per_second", rows[i].generation);
+        json_share(&w, "prompt_floor_tokens_per_second", rows[i].prompt_floor, "prompt_share", rows[i].prompt);
+        json_share(&w, "generated_floor_tokens_per_second", rows[i].floor, "generated_share", rows[i].generation);
         json_double(&w, "ratio_to_one", rows[i].to_one);
         json_double(&w, "ratio_to_off", rows[i].to_off);
         json_int(&w, "drafted", rows[i].drafted);
@@ -209,6 +230,10 @@ static int print_json(const run_session *s, const setting *rows, int n, const se
     for (int32_t i = 1; i < n_costs && s->spec == RT_SPEC_MTP; i++)
         json_double(&w, NULL, costs[i].draft);
     json_close(&w);
+    json_double(&w, "floor_bytes_per_second", floors->bytes_per_second);
+    json_double(&w, "floor_products_per_second", floors->products_per_second);
+    if (run_opt.depth)
+        run_depth_json(&w, depth);
     json_close(&w);
     return json_finish(&w) ? 0 : 1;
 }
@@ -243,6 +268,14 @@ static int measure_width(setting *rows, int n, setting *alone, const int32_t *to
     return output_flush();
 }
 
+/* Of plain decoding, which stands first. A sequence sees half of what it generates, on the average. */
+static void set_floors(const run_session *s, const run_floor *floors, setting *row, int32_t length)
+{
+    const double cells = length + (double)run_opt.n_predict / 2;
+    row->prompt_floor = row->width * (double)length / run_floor_prompts(s, floors, row->width, length);
+    row->floor        = row->width / run_floor_step(s, floors, row->width, 1, cells);
+}
+
 int run_bench(run_session *s)
 {
     static const int default_widths[] = { 1, 2, 5, 8 };
@@ -255,19 +288,24 @@ int run_bench(run_session *s)
         widest = widths.value[i] > widest ? widths.value[i] : widest;
     if (widest > 1024)
         return cli_error(&run_command, "--widths goes up to %d; 1024 are allowed", (int)widest);
-    const int32_t length = (int32_t)run_opt.bench_prompt, n_costs = (int32_t)run_opt.draft_max + 1;
+    /* without drafts there are no snapshots, and steps of more than one row could not be taken back */
+    const int     ngram  = strcmp(run_opt.spec, "off") != 0;
+    const int32_t length = (int32_t)run_opt.bench_prompt, n_costs = ngram ? (int32_t)run_opt.draft_max + 1 : 1;
     const int64_t most = run_opt.n_predict > COST_ROUNDS * n_costs ? run_opt.n_predict : COST_ROUNDS * n_costs;
     if (!run_opt.context)
         run_opt.context = length + most + n_costs + 1;
     /* an engine for each kind of drafts, so that none pays for another's snapshots; and one for a single sequence */
     rt_engine *engines[4] = { NULL };
     int        code = 0;
-    const int  ngram = strcmp(run_opt.spec, "off") != 0;
     for (int spec = 0; !code && spec < 3; spec++)
         if (spec == RT_SPEC_OFF || (spec == RT_SPEC_NGRAM && ngram) || (spec == RT_SPEC_MTP && s->spec == RT_SPEC_MTP))
             code = run_open_engine(s, widest, (rt_spec)spec, &engines[spec]);
     if (!code)
         code = run_open_engine(s, 1, RT_SPEC_OFF, &engines[3]);
+    run_floor floors = { 0, 0 };
+    run_depth depth  = { 0 };
+    if (!code)
+        code = run_floor_measure(s, &floors);
     int32_t *tokens = NULL;
     cost     costs[80] = { { 0, 0 } };
     setting  rows[MAX_ROWS] = { { 0 } }, alone = { .width = 1, .engine = engines[3] };
@@ -285,15 +323,27 @@ int run_bench(run_session *s)
         for (int spec = 0; spec < 3; spec++)
             if (engines[spec])
                 rows[n++] = (setting){ .width = widths.value[i], .spec = (rt_spec)spec, .engine = engines[spec] };
+        set_floors(s, &floors, &rows[n - n_kinds], length);
         code = measure_width(&rows[n - n_kinds], n_kinds, i ? NULL : &alone, tokens, length, &bar);
     }
     progress_end(&bar);
     if (!code)
-        code = measure_costs(s, engines[s->spec], tokens, length, costs, n_costs);
+        code = measure_costs(s, engines[s->spec == RT_SPEC_OFF && ngram ? RT_SPEC_NGRAM : s->spec], tokens, length,
+                             costs, n_costs);
+    free(tokens);
+    tokens = NULL;
+    if (!code && run_opt.depth)
+        code = make_prompts(s, 1, (int32_t)run_opt.depth + RUN_DEPTH_ROWS, &tokens);
+    for (int i = 1; !code && run_opt.depth && i < 4; i++) { /* a long sequence needs the room */
+        rt_engine_destroy(engines[i]);
+        engines[i] = NULL;
+    }
+    if (!code && run_opt.depth)
+        code = run_depth_measure(s, &floors, tokens, &depth);
     if (!code && run_opt.json)
-        code = print_json(s, rows, n, &alone, costs, n_costs, length);
+        code = print_json(s, rows, n, &alone, costs, n_costs, length, &floors, &depth);
     else if (!code)
-        print_end(s, alone.to_one, alone.generation, costs, n_costs);
+        print_end(s, alone.to_one, alone.generation, costs, n_costs, &floors, &depth);
     free(tokens);
     for (int i = 0; i < 4; i++)
         rt_engine_destroy(engines[i]);

@@ -15,6 +15,7 @@ if(GDN_BUILD_RUNTIME)
     tools/gdn/run.c
     tools/gdn/run_bench.c
     tools/gdn/run_chat.c
+    tools/gdn/run_depth.c
     tools/gdn/run_load.c
     tools/gdn/run_prompt.c
     tools/gdn/run_report.c

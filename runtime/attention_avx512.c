@@ -1,0 +1,5 @@
+#include "simd/avx512.h"
+
+#include "runtime/attention.inc.h"
+
+const rt_attention_kernels rt_attention_avx512 = { scores, weigh };

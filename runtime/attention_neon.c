@@ -1,0 +1,5 @@
+#include "simd/neon.h"
+
+#include "runtime/attention.inc.h"
+
+const rt_attention_kernels rt_attention_neon = { scores, weigh };
