@@ -38,21 +38,27 @@ static uint32_t width_of_loads(const gdn_vulkan_device *dev, const gdn_gpu_devic
     bits |= p->q.dtype == GDN_F32 ? gdn_gpu_token_bits(&tokens[0]) : 0;
     bits |= p->k.dtype == GDN_F32 ? gdn_gpu_token_bits(&tokens[1]) : 0;
     bits |= p->gate == GDN_GATE_CHANNEL && p->g.dtype == GDN_F32 ? gdn_gpu_token_bits(&tokens[2]) : 0;
+    if (p->log.n_columns) /* a column's parts: keys are whole blocks of 32, deltas rows of head_dim_v */
+        bits |= gdn_gpu_address(gpu, &p->log.at) | (uint64_t)p->log.stride_row | (uint64_t)p->log.stride_column |
+                4 * (uint64_t)p->head_dim_v;
     if (dev->traits.type == VK_PHYSICAL_DEVICE_TYPE_CPU) return bits % 8 ? 0 : 2;
     return bits % 16 ? 0 : 1;
 }
 
 /* The shader's constants NB, SHAPE and WIDE. Multiples of 32, aligned, get pipelines of their own; every other head
- * size, and operands that are not aligned, share a general one (NB = 0), since a driver takes seconds for each. */
+ * size, and operands that are not aligned, share a general one (NB = 0), since a driver takes seconds for each. So does
+ * a log share one with checkpoints and forms: it is there for verification, in a model whose gates are raw. */
 static void specialize(const gdn_vulkan_device *dev, const problem_t *p, uint32_t width, gdn_plan *plan)
 {
     const int general = p->head_dim_k % 32 || !width;
     const int narrow = general ? dev->traits.storage16 : is_narrow(p);
+    const int log = p->log.n_columns > 0;
     plan->variant = general;
     plan->constants[0] = lanes(dev);
     plan->constants[1] = general ? 0 : (uint32_t)p->head_dim_k / 32;
     plan->constants[2] = (p->gate == GDN_GATE_CHANNEL ? 1u : 0u) | (p->state_layout == GDN_STATE_KV ? 2u : 0u) |
-                         (narrow ? 4u : 0u) | (gdn_gpu_has_forms(p) ? 8u : 0u) | (p->checkpoints.interval ? 16u : 0u);
+                         (narrow ? 4u : 0u) | (log || gdn_gpu_has_forms(p) ? 8u : 0u) |
+                         (log || p->checkpoints.interval ? 16u : 0u) | (log ? 32u : 0u);
     plan->constants[3] = general ? 0 : width;
 }
 
@@ -64,7 +70,6 @@ gdn_status gdn_vulkan_plan_gated_delta_net(const gdn_context *ctx, const problem
     specialize(dev, p, width_of_loads(dev, &gpu, p), plan);
     plan->form = dev->gpu.variant.subgroup ? "subgroup" : "shared";
     gdn_gpu_plan_gated_delta_net(&gpu, p, lanes(dev) / 8 * COLUMNS_OF_EIGHT_LANES, plan);
-    if (p->log.n_columns) gdn_gpu_refuse(plan, "the call has a log, which this backend does not know yet");
     if (is_narrow(p) && !dev->traits.storage16)
         gdn_gpu_refuse(plan, "F16 and BF16 need storageBuffer16BitAccess, which %.100s does not have",
                        dev->traits.name);
