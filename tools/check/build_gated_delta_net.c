@@ -24,6 +24,10 @@ const check_operand check_operands_gated_delta_net[] = {
     OPERAND(dt_bias, 1, 0, 1),
     OPERAND(position, CHECK_MAP, 0, 1),
     OPERAND(state_checkpoint, CHECK_MAP, 0, 1),
+    OPERAND(log, 2, 1, 1),
+    OPERAND(log_row, CHECK_MAP, 0, 1),
+    OPERAND(state_position, CHECK_MAP, 0, 1),
+    OPERAND(state_commit, CHECK_MAP, 0, 1),
     { NULL, 0, 0, 0, 0 },
 #undef OPERAND
 };
@@ -74,6 +78,13 @@ static int total_tokens(const delta_spec *spec)
     for (int s = 0; s < spec->n_seqs; s++)
         n += spec->seq[s].length;
     return n;
+}
+
+/* Not padding, and with a token or a state to commit. */
+static int has_work(const delta_spec *spec, int s)
+{
+    const delta_seq *seq = &spec->seq[s];
+    return seq->src != GDN_SKIP && (seq->length || (spec->log_columns && spec->map_commit && seq->commit >= 0));
 }
 
 static int longest(const delta_spec *spec)
@@ -258,10 +269,50 @@ static void fill_state(check_case *c, const delta_spec *spec, const check_view *
     }
 }
 
+static unsigned char *column_at(const check_case *c, unsigned char *const *image, int row, int position)
+{
+    const check_view *v = check_find(c, "log");
+    return check_at(c, v, image[v->memory], row, position % v->extent[1], 0, 0);
+}
+
+/* What a token at this position left in a column: numbers like those of a model's call. */
+static void fill_column(const delta_spec *spec, unsigned char *to, uint64_t key, int position)
+{
+    const struct { int operand, heads, dim, values; } parts[] = {
+        { DELTA_K, spec->n_heads_k, spec->dim_k, spec->values[DELTA_K] },
+        { DELTA_V, spec->n_heads_v, spec->dim_v, spec->values[DELTA_V] },
+        { DELTA_G, spec->n_heads_v, spec->gate == GDN_GATE_CHANNEL ? spec->dim_k : 1, CHECK_UNIT },
+    };
+    const delta_seq seq = { .key = ~key };
+    for (int i = 0; i < 3; i++)
+        for (int h = 0; h < parts[i].heads; h++, to += 4 * parts[i].dim)
+            check_fill(to, GDN_F32, parts[i].dim, (check_values)parts[i].values,
+                       row_seed(spec, parts[i].operand, &seq, position, h));
+}
+
+static void add_log(check_case *c, const delta_spec *spec, check_rng *rng)
+{
+    const int decays = spec->gate == GDN_GATE_CHANNEL ? spec->dim_k : 1;
+    const int64_t extent[3] = { spec->log_rows, spec->log_columns,
+                                spec->n_heads_k * spec->dim_k + spec->n_heads_v * (spec->dim_v + decays) };
+    const int turned[] = { 1, 0, 2 }, plain[] = { 0, 1, 2 };
+    check_view v = { .name = "log", .field = FIELD(log), .axis = { "row", "column", "element" } };
+    unsigned char *image[CHECK_MAX_MEMORIES];
+    check_add_operand(c, &v, GDN_F32, 3, extent, spec->strided && check_one_in(rng, 4) ? turned : plain,
+                      spec->strided ? 7 : 0, 1, spec->strided ? rng : NULL);
+    check_initial(c, image);
+    for (int s = 0; s < spec->n_seqs; s++) {
+        const delta_seq *seq = &spec->seq[s];
+        for (int at = seq->position - seq->repeated; has_work(spec, s) && at < seq->position; at++)
+            fill_column(spec, column_at(c, image, seq->log_row, at), seq->key, at);
+    }
+}
+
 static void add_maps(check_case *c, const delta_spec *spec, check_rng *rng)
 {
     int32_t start[DELTA_MAX_SEQS + 1], src[DELTA_MAX_SEQS], dst[DELTA_MAX_SEQS * DELTA_MAX_SNAPSHOTS];
     int32_t position[DELTA_MAX_SEQS], checkpoint[DELTA_MAX_SEQS * DELTA_MAX_CHECKPOINTS];
+    int32_t log_row[DELTA_MAX_SEQS], stands[DELTA_MAX_SEQS], commit[DELTA_MAX_SEQS];
     for (int s = 0; s <= spec->n_seqs; s++)
         start[s] = first_token(spec, s);
     for (int s = 0; s < spec->n_seqs; s++) {
@@ -271,6 +322,9 @@ static void add_maps(check_case *c, const delta_spec *spec, check_rng *rng)
         position[s] = spec->seq[s].position;
         for (int i = 0; i < spec->n_checkpoints; i++)
             checkpoint[s * spec->n_checkpoints + i] = spec->seq[s].checkpoint[i];
+        log_row[s] = spec->seq[s].log_row;
+        stands[s] = spec->seq[s].position - spec->seq[s].repeated;
+        commit[s] = spec->seq[s].commit;
     }
     if (spec->map_start)
         check_add_map(c, "seq_start", FIELD(seq_start), start, spec->n_seqs + 1, "seq", rng);
@@ -278,11 +332,17 @@ static void add_maps(check_case *c, const delta_spec *spec, check_rng *rng)
         check_add_map(c, "state_src", FIELD(state_src), src, spec->n_seqs, "seq", rng);
     if (spec->map_dst)
         check_add_map(c, "state_dst", FIELD(state_dst), dst, spec->n_seqs * spec->n_snapshots, "seq * snapshot", rng);
-    if (spec->interval && spec->map_position)
+    if ((spec->interval || spec->log_columns) && spec->map_position)
         check_add_map(c, "position", FIELD(position), position, spec->n_seqs, "seq", rng);
     if (spec->interval)
         check_add_map(c, "state_checkpoint", FIELD(state_checkpoint), checkpoint, spec->n_seqs * spec->n_checkpoints,
                       "seq * checkpoint", rng);
+    if (spec->log_columns && spec->map_log_row)
+        check_add_map(c, "log_row", FIELD(log_row), log_row, spec->n_seqs, "seq", rng);
+    if (spec->log_columns && spec->map_stands)
+        check_add_map(c, "state_position", FIELD(state_position), stands, spec->n_seqs, "seq", rng);
+    if (spec->log_columns && spec->map_commit)
+        check_add_map(c, "state_commit", FIELD(state_commit), commit, spec->n_seqs, "seq", rng);
 }
 
 void check_build_gated_delta_net(check_case *c, const check_spec *any, check_rng *rng)
@@ -297,9 +357,11 @@ void check_build_gated_delta_net(check_case *c, const check_spec *any, check_rng
         .n_slots = shorten && spec->n_slots == 1 ? 0 : spec->n_slots,
         .n_rows_out = shorten && spec->n_rows_out == spec->n_rows ? 0 : spec->n_rows_out,
         .n_slots_out = shorten && spec->n_slots_out == spec->n_slots ? 0 : spec->n_slots_out,
-        .n_snapshots = shorten && spec->n_snapshots == spec->n_slots_out ? 0 : spec->n_snapshots, .scale = spec->scale,
+        .n_snapshots = shorten && spec->n_snapshots == spec->n_slots_out && !spec->log_columns ? 0 : spec->n_snapshots,
+        .scale = spec->scale,
         .qk_norm = spec->qk_norm, .qk_norm_eps = spec->eps, .g_form = spec->g_form, .beta_form = spec->beta_form,
         .beta_factor = spec->beta_factor, .checkpoint_interval = spec->interval, .n_checkpoints = spec->n_checkpoints,
+        .n_log_rows = spec->log_rows, .n_log_columns = spec->log_columns,
     };
     add_inputs(c, spec, rng);
     if (spec->g_form == GDN_G_RAW || spec->g_form == GDN_G_RAW_A_LOG) {
@@ -316,9 +378,11 @@ void check_build_gated_delta_net(check_case *c, const check_spec *any, check_rng
         check_add_same(c, "state", "state_out", FIELD(state_out));
     const check_view *state = check_find(c, "state");
     for (int s = 0; s < spec->n_seqs; s++)
-        if (spec->seq[s].src >= 0 && spec->seq[s].length > 0)
+        if (spec->seq[s].src >= 0 && has_work(spec, s))
             fill_state(c, spec, state, spec->seq[s].src,
                        spec->seq[s].state_key ? spec->seq[s].state_key : (uint64_t)spec->seq[s].src + 1);
+    if (spec->log_columns)
+        add_log(c, spec, rng);
     add_maps(c, spec, rng);
     check_note_writes(c);
 }
@@ -355,6 +419,16 @@ void delta_copy_slot(const check_case *from, const delta_spec *from_spec, const 
                        delta_state(from, from_spec, from_pool, image, from_entry, h, i, j), 4);
 }
 
+void delta_copy_log(const check_case *from, unsigned char *const *image, int from_row, check_case *to, int to_row,
+                    int first, int last)
+{
+    unsigned char *target[CHECK_MAX_MEMORIES];
+    check_initial(to, target);
+    for (int at = first; at < last; at++)
+        memcpy(column_at(to, target, to_row, at), column_at(from, image, from_row, at),
+               4 * (size_t)check_find(to, "log")->extent[2]);
+}
+
 /* ---- What a call may write -------------------------------------------------------------------------------------- */
 
 const char *check_writes_gated_delta_net(const void *args, const check_writes *writes)
@@ -364,7 +438,7 @@ const char *check_writes_gated_delta_net(const void *args, const check_writes *w
     const int own = a->state_out.data != NULL, kv = a->state_layout == GDN_STATE_KV;
     const int64_t slots_in = a->n_slots ? a->n_slots : 1, slots = own && a->n_slots_out ? a->n_slots_out : slots_in;
     const int64_t rows = own && a->n_rows_out ? a->n_rows_out : a->n_rows,
-                  snapshots = a->n_snapshots ? a->n_snapshots : slots;
+                  snapshots = a->n_snapshots || a->n_log_columns ? a->n_snapshots : slots;
     const int64_t lines = kv ? a->head_dim_k : a->head_dim_v, inner = kv ? a->head_dim_v : a->head_dim_k;
     const int64_t read[4] = { a->n_rows, slots_in, a->n_heads_v, lines },
                   written[4] = { rows, slots, a->n_heads_v, lines };
@@ -372,9 +446,13 @@ const char *check_writes_gated_delta_net(const void *args, const check_writes *w
     const int64_t n_checkpoints = a->checkpoint_interval ? a->n_checkpoints : 0;
     const check_place out =
         check_resolve(&a->out, 3, (int64_t[]){ a->n_seqs, a->n_tokens, a->n_heads_v }, a->head_dim_v, 1);
+    const int64_t log_extent[4] = { a->n_log_rows, a->n_log_columns, 1, 1 };
+    const int64_t decays = a->gate == GDN_GATE_CHANNEL ? a->head_dim_k : 1;
+    const int64_t entry = a->n_heads_k * a->head_dim_k + a->n_heads_v * (a->head_dim_v + decays);
+    const check_place log = check_resolve(&a->log, 2, log_extent, entry, 0);
     const check_place source = check_resolve(&a->state, 4, read, inner, 0),
                       target = check_resolve(states, 4, written, inner, 0);
-    for (int pass = 0; pass < 2 && a->n_tokens && !wrong; pass++) {
+    for (int pass = 0; pass < 2 && (a->n_tokens || a->state_commit.data) && !wrong; pass++) {
         for (int64_t s = 0; s < a->n_seqs && !wrong; s++) {
             const check_sequence q = check_sequence_of(writes, &a->seq_start, s, a->n_seqs, a->n_tokens, &wrong);
             const int64_t src = check_entry(writes, &a->state_src, s, s * slots_in, GDN_SKIP, a->n_rows * slots_in - 1,
@@ -389,8 +467,17 @@ const char *check_writes_gated_delta_net(const void *args, const check_writes *w
             const int64_t kept = wrong ? 0 : check_checkpoints(a->checkpoint_interval, position, q.length);
             const int64_t n_dst = snapshots < q.length ? snapshots : q.length;
             const int64_t n = n_dst + (kept < n_checkpoints ? kept : n_checkpoints);
-            for (int64_t r = 0; pass && r < n && !wrong; r++) {
-                const int64_t dst = r < n_dst ? check_entry(writes, &a->state_dst, s * snapshots + r, s * slots + r,
+            const int64_t row = a->n_log_columns ? check_entry(writes, &a->log_row, s, s, GDN_NONE, a->n_log_rows - 1,
+                                                               "log_row", &wrong)
+                                                 : GDN_NONE;
+            for (int64_t t = 0; pass && t < q.length && row >= 0 && !wrong; t++)
+                writes->may(writes->user, &a->log,
+                            log.at + row * log.stride[0] + (position + t) % a->n_log_columns * log.stride[1],
+                            4 * (uint64_t)entry);
+            for (int64_t r = 0; pass && r < n + 1 && !wrong; r++) {
+                const int64_t dst = r == n ? check_entry(writes, &a->state_commit, s, GDN_NONE, GDN_NONE,
+                                                         rows * slots - 1, "state_commit", &wrong)
+                                    : r < n_dst ? check_entry(writes, &a->state_dst, s * snapshots + r, s * slots + r,
                                                             GDN_NONE, rows * slots - 1, "state_dst", &wrong)
                                               : check_entry(writes, &a->state_checkpoint,
                                                             s * n_checkpoints + r - n_dst, GDN_NONE, GDN_NONE,
@@ -405,6 +492,7 @@ const char *check_writes_gated_delta_net(const void *args, const check_writes *w
         if (pass == 0 && !wrong) {
             check_pool_lines(writes, &source, read, 4 * (uint64_t)inner);
             check_pool_lines(writes, &target, written, 4 * (uint64_t)inner);
+            check_pool_lines(writes, &log, log_extent, 4 * (uint64_t)entry);
         }
     }
     return wrong;

@@ -14,7 +14,7 @@
 #include "kernel.h"
 #include "rng.h"
 
-enum { CHECK_POISON = 0xFFAD, CHECK_MAX_MEMORIES = 16, CHECK_MAX_VIEWS = 18, CHECK_MAX_AXES = 5 };
+enum { CHECK_POISON = 0xFFAD, CHECK_MAX_MEMORIES = 20, CHECK_MAX_VIEWS = 22, CHECK_MAX_AXES = 5 };
 
 /* Where a memory is put on devices whose memory is the host's: with canaries on both sides in a buffer of
  * the library, or with one end at a page that must not be touched. Elsewhere always the former. */

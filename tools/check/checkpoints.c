@@ -2,42 +2,17 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "entries.h"
 #include "families.h"
 #include "kernel.h"
 
-enum { NOBODY = -1, SEVERAL = -2, MAX_ENTRIES = 256 };
-
-/* Who reads and who writes the entries of a pool, so that a checkpoint finds one that it may have. */
-typedef struct entries {
-    int n, reader[MAX_ENTRIES], writer[MAX_ENTRIES];
-} entries;
-
-static void clear(entries *e, int n)
-{
-    e->n = n;
-    for (int i = 0; i < MAX_ENTRIES; i++)
-        e->reader[i] = e->writer[i] = NOBODY;
-}
-
-static void reads(entries *e, int s, int entry)
-{
-    if (entry >= 0)
-        e->reader[entry] = e->reader[entry] == NOBODY || e->reader[entry] == s ? s : SEVERAL;
-}
-
 /* An entry for each of the checkpoints of sequence s, of which the first n_used are used. */
-static void draw_entries(entries *e, int s, int *checkpoint, int n, int64_t n_used, check_rng *rng)
+static void draw_entries(check_entries *e, int s, int *checkpoint, int n, int64_t n_used, check_rng *rng)
 {
     for (int i = 0; i < n; i++) {
         checkpoint[i] = i < n_used ? GDN_NONE : check_between(rng, -3, 1 << 30); /* nobody looks at the others */
-        for (int attempt = check_one_in(rng, 8) ? 8 : 0; i < n_used && attempt < 8; attempt++) {
-            const int entry = check_between(rng, 0, e->n - 1);
-            if (e->writer[entry] != NOBODY || (e->reader[entry] != NOBODY && e->reader[entry] != s))
-                continue;
-            e->writer[entry] = s;
-            checkpoint[i] = entry;
-            break;
-        }
+        if (!check_one_in(rng, 8) && i < n_used)
+            checkpoint[i] = check_entries_take(e, s, rng);
     }
 }
 
@@ -53,11 +28,11 @@ void delta_random_checkpoints(delta_spec *spec, check_rng own)
     if (!check_one_in(rng, 3))
         return;
     const int apart = spec->where == DELTA_APART, more = check_between(rng, 0, 3);
-    entries   e;
+    check_entries e;
     spec->n_rows_out += more; /* room for them */
     if (!apart)
         spec->n_rows = spec->n_rows_out;
-    clear(&e, spec->n_rows_out * spec->n_slots_out);
+    check_entries_of_delta(&e, spec);
     spec->interval = draw_interval(rng);
     spec->n_checkpoints = check_between(rng, 1, check_one_in(rng, 4) ? DELTA_MAX_CHECKPOINTS : 3);
     spec->map_position = !check_one_in(rng, 4);
@@ -66,13 +41,6 @@ void delta_random_checkpoints(delta_spec *spec, check_rng own)
         seq->position = !spec->map_position       ? 0
                         : check_one_in(rng, 16) ? INT32_MAX - seq->length
                                                 : check_between(rng, 0, check_one_in(rng, 2) ? 9 : 300);
-        if (seq->src == GDN_SKIP || !seq->length)
-            continue;
-        if (!apart)
-            reads(&e, s, seq->src);
-        for (int r = 0; r < spec->n_snapshots && r < seq->length; r++)
-            if (seq->dst[r] >= 0)
-                e.writer[seq->dst[r]] = s;
     }
     for (int s = 0; s < spec->n_seqs; s++) {
         delta_seq *seq = &spec->seq[s];
@@ -87,11 +55,11 @@ void conv_random_checkpoints(conv_spec *spec, check_rng own)
     if (spec->where == CONV_NOWHERE || !check_one_in(rng, 3))
         return;
     const int apart = spec->where == CONV_APART, more = check_between(rng, 0, 4);
-    entries   e;
+    check_entries e;
     spec->n_rows_out += more;
     if (!apart)
         spec->n_rows = spec->n_rows_out;
-    clear(&e, spec->n_rows_out);
+    check_entries_clear(&e, spec->n_rows_out);
     spec->interval = draw_interval(rng);
     spec->n_checkpoints = check_between(rng, 1, check_one_in(rng, 4) ? CONV_MAX_CHECKPOINTS : 3);
     for (int s = 0; s < spec->n_seqs; s++) {
@@ -99,7 +67,7 @@ void conv_random_checkpoints(conv_spec *spec, check_rng own)
         if (seq->src == GDN_SKIP || !seq->length)
             continue;
         if (!apart)
-            reads(&e, s, seq->src);
+            check_entries_read(&e, s, seq->src);
         if (seq->dst >= 0)
             e.writer[seq->dst] = s;
     }

@@ -15,10 +15,13 @@ void delta_fixed_forms(check_walk *w);
 /* Parts of both kernels' lists (checkpoints.c). */
 void delta_fixed_checkpoints(check_walk *w, delta_spec *spec);
 void conv_fixed_checkpoints(check_walk *w, conv_spec *spec);
+/* And of gated_delta_net's (log.c). */
+void delta_fixed_log(check_walk *w, delta_spec *spec);
 
 /* Families in files of their own. */
 void check_speculation(struct check_trial *trial,
-                       check_rng *rng); /* invariances_speculation.c: conv and state together */
+                       check_rng *rng);                    /* invariances_speculation.c: conv and state together */
+void check_log(struct check_trial *trial, check_rng *rng); /* invariances_log.c */
 void check_far_states(struct check_trial *trial, check_rng *rng); /* far_rows.c: beyond 2^31 elements */
 void check_far_histories(struct check_trial *trial, check_rng *rng);
 void check_far_rows(struct check_trial *trial, check_rng *rng);

@@ -19,8 +19,11 @@ typedef struct delta_seq {
     int      rejected;  /* the last so many tokens are others: drafts that will be refused */
     int      src;       /* entry, GDN_NONE or GDN_SKIP                                     */
     int      dst[DELTA_MAX_SNAPSHOTS];
-    int32_t  position;  /* of the first token, for checkpoints                             */
+    int32_t  position;  /* of the first token, for checkpoints and the log                 */
     int      checkpoint[DELTA_MAX_CHECKPOINTS];
+    int      log_row;   /* or GDN_NONE                                                     */
+    int      repeated;  /* columns between where the state stands and the position         */
+    int      commit;    /* entry or GDN_NONE                                               */
     uint64_t key;       /* of the token data                                               */
     uint64_t state_key; /* of the state in src; 0 = by the entry                           */
 } delta_seq;
@@ -41,6 +44,8 @@ typedef struct delta_spec {
     int   map_start, map_src, map_dst;  /* 1: the map is given; 0: absent, and seq[] holds the defaults */
     int   map_position;
     int   interval, n_checkpoints;      /* 0: no checkpoints                               */
+    int   log_rows, log_columns;        /* 0: no log                                       */
+    int   map_log_row, map_stands, map_commit;
     int   strided;                      /* 1: random axis orders, gaps, shifts; 0: packed  */
     int   same_keys;                    /* 1: q and k are one tensor                       */
     int   permuted;                     /* 1: value head h has the data of head (h % Hk) * r + h / Hk */
@@ -59,6 +64,7 @@ void delta_random(delta_spec *spec, check_rng *rng, int64_t budget);
 void delta_random_forms(delta_spec *spec, check_rng *rng); /* all but dtype_out */
 /* Checkpoints beside what a third of the calls do already: drawn from a copy, so that the rest is as without. */
 void delta_random_checkpoints(delta_spec *spec, check_rng own);
+void delta_random_log(delta_spec *spec, check_rng own); /* likewise, behind the checkpoints */
 void delta_random_values(delta_spec *spec, check_rng *rng);
 
 /* Parts of results, given an image of all memories: out, where it is F32, of token t of sequence s; a state element. */
@@ -67,6 +73,9 @@ unsigned char *delta_token(const check_case *c, const delta_spec *spec, const ch
 const float *delta_out(const check_case *c, const delta_spec *spec, unsigned char *const *image, int s, int t, int h);
 unsigned char *delta_state(const check_case *c, const delta_spec *spec, const char *pool, unsigned char *const *image,
                            int entry, int h, int key, int value);
+/* Copy the columns of a row of the log that hold the positions first .. last - 1. */
+void delta_copy_log(const check_case *from, unsigned char *const *image, int from_row, check_case *to, int to_row,
+                    int first, int last);
 /* Copy all of the slots of one pool into the memory of a case, as they are. */
 void delta_copy_slot(const check_case *from, const delta_spec *from_spec, const char *from_pool,
                      unsigned char *const *image, int from_entry, check_case *to, const delta_spec *to_spec,

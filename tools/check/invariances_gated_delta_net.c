@@ -390,6 +390,6 @@ const check_family check_families_gated_delta_net[] = {
     { "places", 60, places },       { "threads", 24, threads },
     { "heads", 40, heads },         { "types", 40, types },
     { "strides", 40, strides },     { "checkpoints", 40, checkpoints },
-    { "speculation", 40, check_speculation },
+    { "speculation", 40, check_speculation }, { "log", 40, check_log },
     { "far", 2, check_far_states }, { NULL, 0, NULL },
 };

@@ -5,10 +5,13 @@ target_sources(gdn_tool PRIVATE
   tools/check/check.c
   tools/check/checkpoints.c
   tools/check/crash.c
+  tools/check/entries.c
   tools/check/far_rows.c
   tools/check/gated_delta_net_forms.c
   tools/check/ggml_cases.c
+  tools/check/invariances_log.c
   tools/check/invariances_speculation.c
+  tools/check/log.c
   tools/check/memo.c
   tools/check/model.c
   tools/check/report.c

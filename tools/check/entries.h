@@ -1,0 +1,24 @@
+/* Who reads and who writes the entries of a pool in a call that is being drawn, so that what is drawn next finds one
+ * that it may have: no entry is written twice, nor written by one sequence and read by another. */
+#ifndef GDN_CHECK_ENTRIES_H
+#define GDN_CHECK_ENTRIES_H
+
+#include "gated_delta_net.h"
+
+enum { CHECK_NOBODY = -1, CHECK_SEVERAL = -2, CHECK_MAX_ENTRIES = 256 };
+
+typedef struct check_entries {
+    int n, reader[CHECK_MAX_ENTRIES], writer[CHECK_MAX_ENTRIES];
+} check_entries;
+
+/* n entries, which nobody reads or writes. */
+void check_entries_clear(check_entries *e, int n);
+void check_entries_read(check_entries *e, int s, int entry);
+/* One that sequence s may write, which it then does; or GDN_NONE where eight attempts found none. */
+int check_entries_take(check_entries *e, int s, check_rng *rng);
+/* 1, and written, where sequence s may write this one. */
+int check_entries_write(check_entries *e, int s, int entry);
+/* What a call of gated_delta_net reads and writes without checkpoints and a log. */
+void check_entries_of_delta(check_entries *e, const delta_spec *spec);
+
+#endif
