@@ -167,7 +167,7 @@ gdn_status gdn_vulkan_pipeline_make(gdn_vulkan_device *dev, int kernel, int gene
 gdn_status gdn_vulkan_probe(void *device, gdn_gpu_variants *variants);
 
 /* ---- record.c ---- */
-enum { GDN_VULKAN_PARAMS_BYTES = 576 }; /* at the start of every workspace */
+enum { GDN_VULKAN_PARAMS_BYTES = 640 }; /* at the start of every workspace */
 typedef struct gdn_vulkan_dispatch {
     VkPipeline pipeline;
     uint64_t   n_items;

@@ -38,21 +38,28 @@ static uint32_t width_of_loads(const gdn_vulkan_device *dev, const gdn_gpu_devic
     bits |= p->q.dtype == GDN_F32 ? gdn_gpu_token_bits(&tokens[0]) : 0;
     bits |= p->k.dtype == GDN_F32 ? gdn_gpu_token_bits(&tokens[1]) : 0;
     bits |= p->gate == GDN_GATE_CHANNEL && p->g.dtype == GDN_F32 ? gdn_gpu_token_bits(&tokens[2]) : 0;
+    if (p->log.n_columns) /* a column's parts: keys are whole blocks of 32, deltas rows of head_dim_v */
+        bits |= gdn_gpu_address(gpu, &p->log.at) | (uint64_t)p->log.stride_row | (uint64_t)p->log.stride_column |
+                4 * (uint64_t)p->head_dim_v;
     if (dev->traits.type == VK_PHYSICAL_DEVICE_TYPE_CPU) return bits % 8 ? 0 : 2;
     return bits % 16 ? 0 : 1;
 }
 
 /* The shader's constants NB, SHAPE and WIDE. Multiples of 32, aligned, get pipelines of their own; every other head
- * size, and operands that are not aligned, share a general one (NB = 0), since a driver takes seconds for each. */
+ * size, and operands that are not aligned, share a general one (NB = 0), since a driver takes seconds for each. So do
+ * calls with a log unless a head has 128 keys, and each of their pipelines has checkpoints and forms: logs are there for
+ * verification, in models whose heads have that size and whose gates are raw. */
 static void specialize(const gdn_vulkan_device *dev, const problem_t *p, uint32_t width, gdn_plan *plan)
 {
-    const int general = p->head_dim_k % 32 || !width;
+    const int log = p->log.n_columns > 0;
+    const int general = p->head_dim_k % 32 || !width || (log && p->head_dim_k != 128);
     const int narrow = general ? dev->traits.storage16 : is_narrow(p);
     plan->variant = general;
     plan->constants[0] = lanes(dev);
     plan->constants[1] = general ? 0 : (uint32_t)p->head_dim_k / 32;
     plan->constants[2] = (p->gate == GDN_GATE_CHANNEL ? 1u : 0u) | (p->state_layout == GDN_STATE_KV ? 2u : 0u) |
-                         (narrow ? 4u : 0u) | (gdn_gpu_has_forms(p) ? 8u : 0u) | (p->checkpoints.interval ? 16u : 0u);
+                         (narrow ? 4u : 0u) | (log || gdn_gpu_has_forms(p) ? 8u : 0u) |
+                         (log || p->checkpoints.interval ? 16u : 0u) | (log ? 32u : 0u);
     plan->constants[3] = general ? 0 : width;
 }
 

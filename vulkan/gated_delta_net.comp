@@ -6,7 +6,8 @@
 // the two lanes adds. The exchanges are subgroup shuffles, or go through shared memory (no GDN_SUBGROUP).
 //
 // Steps, numbered as in docs/kernels/gated_delta_net.md and in every other version:
-//   0 prepare   1 load state   2 decay   3 read kv   4 delta   5 update   6 output   7 snapshot
+//   0 prepare   1 load state, repeat the log, commit   2 decay   3 read kv   4 delta   5 update   6 output
+//   7 snapshot, checkpoint, log
 //
 // Variants: general fma exchange storage
 #version 460
@@ -37,101 +38,14 @@ const bool KEY_MAJOR = (SHAPE & 2) != 0; // the state's lines are keys
 const bool NARROW = (SHAPE & 4) != 0;    // operands may be of 16 bits
 const bool FORMS = (SHAPE & 8) != 0;     // q, k, g or beta may come in another form than the recurrence takes them
 const bool CHECKPOINTS = (SHAPE & 16) != 0;
+const bool LOG = (SHAPE & 32) != 0;      // a replay log; with CHECKPOINTS, which may be none then
 
 layout(buffer_reference, std430, buffer_reference_align = 8) readonly buffer Params { gdn_gpu_gated_delta_net p; };
 
 #define HEADS_TILED 1
 #define SKIP -2
 
-#ifdef GDN_SUBGROUP
-uint lane_of_workgroup()
-{
-    return gl_SubgroupID * gl_SubgroupSize + gl_SubgroupInvocationID;
-}
-vec4 exchange(vec4 x, uint mask, uint turn)
-{
-    return subgroupShuffleXor(x, mask);
-}
-float exchange(float x, uint mask, uint turn)
-{
-    return subgroupShuffleXor(x, mask);
-}
-void exchange_two(inout vec4 x, inout vec4 y, uint mask, uint turn)
-{
-    x = subgroupShuffleXor(x, mask);
-    y = subgroupShuffleXor(y, mask);
-}
-vec4 gather_columns(float x, uint turn)
-{
-    uint first = gl_SubgroupInvocationID & ~7u;
-    return vec4(subgroupShuffle(x, first), subgroupShuffle(x, first + 2), subgroupShuffle(x, first + 4),
-                subgroupShuffle(x, first + 6));
-}
-#else
-// Exchanges between lanes through shared memory, in three areas ("boards") that are used one after the other: a lane
-// that writes to one has passed the barrier of a later exchange, before which every lane has read it. So an exchange
-// costs one barrier instead of two, as long as two exchanges in a row never use the same area.
-shared vec4 board[6 * gl_WorkGroupSize.x];
-uint lane_of_workgroup()
-{
-    return gl_LocalInvocationIndex;
-}
-uint place(uint turn, uint lane)
-{
-    return 2 * (turn * gl_WorkGroupSize.x + lane);
-}
-void exchange_two(inout vec4 x, inout vec4 y, uint mask, uint turn)
-{
-    board[place(turn, gl_LocalInvocationIndex)] = x;
-    board[place(turn, gl_LocalInvocationIndex) + 1] = y;
-    barrier();
-    x = board[place(turn, gl_LocalInvocationIndex ^ mask)];
-    y = board[place(turn, gl_LocalInvocationIndex ^ mask) + 1];
-}
-vec4 exchange(vec4 x, uint mask, uint turn)
-{
-    board[place(turn, gl_LocalInvocationIndex)] = x;
-    barrier();
-    return board[place(turn, gl_LocalInvocationIndex ^ mask)];
-}
-float exchange(float x, uint mask, uint turn)
-{
-    board[place(turn, gl_LocalInvocationIndex)].x = x;
-    barrier();
-    return board[place(turn, gl_LocalInvocationIndex ^ mask)].x;
-}
-vec4 gather_columns(float x, uint turn)
-{
-    uint first = gl_LocalInvocationIndex & ~7u;
-    board[place(turn, gl_LocalInvocationIndex)].x = x;
-    barrier();
-    return vec4(board[place(turn, first)].x, board[place(turn, first + 2)].x, board[place(turn, first + 4)].x,
-                board[place(turn, first + 6)].x);
-}
-#endif
-
-// The steps h = 8, 4, 2, 1 of the tree. x: this lane's partial sums; given: those that the lane l^2 goes on with.
-float fold_rest(vec4 x, vec4 given, uint t1, uint t2)
-{
-    precise vec4 c = x + exchange(given, 2, t1);
-    precise vec4 s = c + exchange(c, 1, t2);
-    precise vec2 pair = s.xy + s.zw;
-    precise float sum = pair.x + pair.y;
-    return sum;
-}
-
-// Columns of a lane group after fold(): column 2 * bit 2 + bit 1 of the lane. t0, t1, t2: boards of the exchanges.
-float fold(vec4 partial[4], uint lane, uint t0, uint t1, uint t2)
-{
-    bool upper = (lane & 4) != 0, right = (lane & 2) != 0;
-    // h = 16: of four columns each half of the lanes keeps two
-    vec4 from0 = upper ? partial[0] : partial[2], from1 = upper ? partial[1] : partial[3];
-    exchange_two(from0, from1, 4, t0);
-    precise vec4 a = (upper ? partial[2] : partial[0]) + from0;
-    precise vec4 b = (upper ? partial[3] : partial[1]) + from1;
-    // h = 8: of two columns, one
-    return fold_rest(right ? b : a, right ? a : b, t1, t2);
-}
+#include "exchange.glsl"
 
 vec4 load_quad(uint64_t at)
 {
@@ -166,6 +80,19 @@ bool whole(int i)
 bvec4 present(int i)
 {
     return lessThan(ivec4(i) + ivec4(0, 1, 2, 3), ivec4(n_keys));
+}
+
+// Elements i .. i + 3 of a row of F32 that lies as WIDE says; those that are there.
+void store_row(uint64_t row, vec4 x, int i)
+{
+    bvec4 there = present(i);
+    if (whole(i)) {
+        store_quad(row + 4 * i, x);
+    } else {
+        [[unroll]] for (int e = 0; e < 4; e++)
+            if (there[e])
+                Float(row + 4 * (i + e)).x = x[e];
+    }
 }
 
 float load_typed(uint64_t at, int dtype)
@@ -210,13 +137,20 @@ gdn_gpu_gated_delta_net p;
 struct Place {
     int  s, h;       // sequence, value head
     int  first, T;   // its tokens
+    int  position;   // of the first of them
     int  src;        // entry that it starts from, or -1
+    int  stands;     // LOG only: position of that state
+    int  row;        // and row of the log, or -1
+    int  commit;     // and entry that takes the state at `position`, or -1; may be bad
     uint lane;       // of the eight
     int  i0;         // the lane's first key
     int  j, columns; // first column of the eight lanes, how many of the four there are
     int  mine;       // the column that fold() gives this lane
 };
 Place at;
+
+// Addresses in a column of the log, from its beginning, and that of column 0.
+uint64_t log_at, key_in_log, delta_in_log, decay_in_log;
 
 // What is this token's, or the next's before it is loaded.
 uint64_t q_at, k_at, v_at, g_at, beta_at, out_at;
@@ -228,6 +162,25 @@ float    v, beta;
 vec4     S[NB][4];      // S[m][c] has column j + c
 float    rate, bias;    // of a raw gate
 vec4     key_bias[NB];  // CHANNEL's
+
+// The log's maps, guarded the same way; of padding, as little is asked as on the host.
+bool find_log()
+{
+    at.row = map_at(p.log_row, at.s, at.s);
+    at.stands = map_at(p.state_position, at.s, at.position);
+    at.commit = at.src != SKIP ? map_at(p.state_commit, at.s, -1) : -1;
+    if (at.row < -1 || at.row >= p.log_rows) {
+        report(p.bad, GDN_GPU_BAD_LOG_ROW);
+        return false;
+    }
+    const bool fits =
+        at.row < 0 ? at.stands == at.position : at.position + at.T - at.stands <= p.log_columns;
+    if (at.stands < 0 || at.stands > at.position || at.src != SKIP && !fits) {
+        report(p.bad, GDN_GPU_BAD_STATE_POSITION);
+        return false;
+    }
+    return true;
+}
 
 // The maps, guarded: false, also for a bad value, where the sequence is one that is skipped.
 bool find_sequence(int row)
@@ -246,12 +199,14 @@ bool find_sequence(int row)
         return false;
     }
     at.T = after - at.first;
-    const int position = CHECKPOINTS ? map_at(p.position, at.s, 0) : 0;
-    if (position < 0 || position > 2147483647 - at.T) {
+    at.position = CHECKPOINTS ? map_at(p.position, at.s, 0) : 0;
+    if (at.position < 0 || at.position > 2147483647 - at.T) {
         report(p.bad, GDN_GPU_BAD_POSITION);
         return false;
     }
-    return at.src != SKIP && at.T != 0;
+    if (LOG && !find_log())
+        return false;
+    return at.src != SKIP && (at.T != 0 || LOG && at.commit != -1);
 }
 
 uint64_t first_token(gdn_gpu_tokens view, int head)
@@ -274,6 +229,20 @@ void find_operands(int block)
     g_at = first_token(p.g, at.h);
     beta_at = first_token(p.beta, at.h);
     out_at = first_token(p.result, at.h) + (at.j + at.mine) * (NARROW ? element_bytes(p.result_dtype) : 4);
+    if (LOG) {
+        const int64_t n = p.head_dim_k, deltas = p.n_heads_k * n,
+                      decays = deltas + int64_t(p.n_heads_v) * p.head_dim_v;
+        log_at = p.log.base + at.row * p.log.row;
+        key_in_log = 4 * kappa * n;
+        delta_in_log = 4 * (deltas + int64_t(at.h) * p.head_dim_v + at.j);
+        decay_in_log = 4 * (decays + at.h * (CHANNEL ? n : 1));
+    }
+}
+
+// The log's column of a position.
+uint64_t column_at(int position)
+{
+    return log_at + int64_t(position % p.log_columns) * p.log.line;
 }
 
 void next_token()
@@ -341,6 +310,36 @@ void load_state()
                 }
             }
         }
+    }
+}
+
+// 5, without the sums: what repeats a token of the log
+void update_only(vec4 delta)
+{
+    EACH_BLOCK(m)
+        [[unroll]] for (int c = 0; c < 4; c++) {
+            precise vec4 kept = (!CHANNEL ? vec4(a) : decay[m]) * S[m][c];
+            S[m][c] = fma4(k[m], vec4(delta[c]), kept);
+        }
+}
+
+// 1: repeat the log, from the position of the state to that of the first token
+void repeat_log()
+{
+    for (int position = at.stands; position < at.position; position++) {
+        const uint64_t column = column_at(position);
+        vec4 delta = vec4(0);
+        [[unroll]] for (int c = 0; c < 4; c++)
+            if (c < at.columns)
+                delta[c] = Float(column + delta_in_log + 4 * c).x;
+        if (!CHANNEL)
+            a = Float(column + decay_in_log).x;
+        EACH_BLOCK(m) {
+            k[m] = load_row(column + key_in_log, GDN_GPU_F32, 32 * m + at.i0);
+            if (CHANNEL)
+                decay[m] = load_row(column + decay_in_log, GDN_GPU_F32, 32 * m + at.i0);
+        }
+        update_only(delta);
     }
 }
 
@@ -444,6 +443,27 @@ float update(vec4 delta)
     return fold(sum, at.lane, 1, 2, 1);
 }
 
+// 7: log token t, of which k and the decay are ready: the delta of each column, once per head what its columns have in
+// common, and once per key head its key.
+void log_token(int t, float d)
+{
+    const uint64_t column = column_at(at.position + t);
+    if ((at.lane & 1u) == 0 && at.mine < at.columns)
+        Float(column + delta_in_log + 4 * at.mine).x = d;
+    if (at.j != 0)
+        return;
+    if (!CHANNEL && at.lane == 0)
+        Float(column + decay_in_log).x = a;
+    const int sharing = p.n_heads_v / p.n_heads_k;
+    const bool logs_key = p.head_map == HEADS_TILED ? at.h < p.n_heads_k : at.h % sharing == 0;
+    EACH_BLOCK(m) {
+        if (CHANNEL)
+            store_row(column + decay_in_log, decay[m], 32 * m + at.i0);
+        if (logs_key)
+            store_row(column + key_in_log, k[m], 32 * m + at.i0);
+    }
+}
+
 // 7: the entry that takes the state after token t as a snapshot, r tokens before the newest, or -1
 int snapshot_of(int t)
 {
@@ -454,8 +474,10 @@ int snapshot_of(int t)
 // and as a checkpoint, or -1
 int checkpoint_of(int t)
 {
-    const int position = map_at(p.position, at.s, 0), before = position / p.checkpoint_interval,
-              length = position + t + 1, i = length / p.checkpoint_interval - before - 1;
+    if (LOG && p.checkpoint_interval == 0)
+        return -1;
+    const int before = at.position / p.checkpoint_interval, length = at.position + t + 1,
+              i = length / p.checkpoint_interval - before - 1;
     if (length % p.checkpoint_interval != 0 || i >= p.n_checkpoints)
         return -1;
     return Int(p.state_checkpoint + 4 * (int64_t(at.s) * p.n_checkpoints + i)).x;
@@ -473,16 +495,9 @@ void store_state(int dst, int word)
         const int i = 32 * m + at.i0;
         bvec4 there = present(i);
         if (!KEY_MAJOR) {
-            [[unroll]] for (int c = 0; c < 4; c++) {
-                const uint64_t line = entry + (at.j + c) * p.state_out.line + 4 * i;
-                if (c < at.columns && whole(i)) {
-                    store_quad(line, S[m][c]);
-                } else if (c < at.columns) {
-                    [[unroll]] for (int e = 0; e < 4; e++)
-                        if (there[e])
-                            Float(line + 4 * e).x = S[m][c][e];
-                }
-            }
+            [[unroll]] for (int c = 0; c < 4; c++)
+                if (c < at.columns)
+                    store_row(entry + (at.j + c) * p.state_out.line, S[m][c], i);
         } else {
             [[unroll]] for (int e = 0; e < 4; e++) {
                 const uint64_t line = entry + (i + e) * p.state_out.line + 4 * at.j;
@@ -496,6 +511,34 @@ void store_state(int dst, int word)
             }
         }
     }
+}
+
+// All of a token but what is kept of the state.
+void compute_token(int t)
+{
+    load_token();
+    if (FORMS && p.qk_norm != 0)
+        normalise();
+    if (FORMS)
+        beta = delta_factor(beta);
+    make_decays();
+    const float kv = read_kv();
+
+    // 4: delta
+    precise float d = beta * (v - kv);
+    const vec4 delta = gather_columns(d, 0);
+
+    precise float o = p.scale * update(delta);
+    // 6: output
+    if ((at.lane & 1u) == 0 && at.mine < at.columns) {
+        if (NARROW)
+            store_element(out_at, p.result_dtype, o);
+        else
+            Float(out_at).x = o;
+    }
+    if (LOG && at.row >= 0)
+        log_token(t, d);
+    next_token();
 }
 
 void main()
@@ -515,35 +558,21 @@ void main()
         load_gate();
     load_state();
 
-    for (int t = 0; t < at.T; t++) {
-        load_token();
-        if (FORMS && p.qk_norm != 0)
-            normalise();
-        if (FORMS)
-            beta = delta_factor(beta);
-        make_decays();
-        const float kv = read_kv();
+    if (LOG)
+        repeat_log();
 
-        // 4: delta
-        precise float d = beta * (v - kv);
-        const vec4 delta = gather_columns(d, 0);
-
-        precise float o = p.scale * update(delta);
-        // 6: output
-        if ((at.lane & 1u) == 0 && at.mine < at.columns) {
-            if (NARROW)
-                store_element(out_at, p.result_dtype, o);
-            else
-                Float(out_at).x = o;
-        }
-
+    for (int t = LOG ? -1 : 0; t < at.T; t++) { // -1: before the first token, for a commit
+        if (!LOG || t >= 0)
+            compute_token(t);
         if (CHECKPOINTS) {
-            [[dont_unroll]] for (int kept = 0; kept < 2; kept++)
-                store_state(kept == 0 ? snapshot_of(t) : checkpoint_of(t),
-                            kept == 0 ? GDN_GPU_BAD_STATE_DST : GDN_GPU_BAD_STATE_CHECKPOINT);
+            const bool before = LOG && t < 0;
+            [[dont_unroll]] for (int kept = before ? 1 : 0; kept < 2; kept++)
+                store_state(before ? at.commit : kept == 0 ? snapshot_of(t) : checkpoint_of(t),
+                            before      ? GDN_GPU_BAD_STATE_COMMIT
+                            : kept == 0 ? GDN_GPU_BAD_STATE_DST
+                                        : GDN_GPU_BAD_STATE_CHECKPOINT);
         } else if (at.T - 1 - t < p.n_snapshots) {
             store_state(snapshot_of(t), GDN_GPU_BAD_STATE_DST);
         }
-        next_token();
     }
 }

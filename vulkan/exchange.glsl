@@ -1,0 +1,91 @@
+// Exchanges between the eight lanes of gated_delta_net that hold four columns of a head, and the part of dot32's tree
+// that goes through them. Included by gated_delta_net.comp behind the layout of its workgroups.
+#ifdef GDN_SUBGROUP
+uint lane_of_workgroup()
+{
+    return gl_SubgroupID * gl_SubgroupSize + gl_SubgroupInvocationID;
+}
+vec4 exchange(vec4 x, uint mask, uint turn)
+{
+    return subgroupShuffleXor(x, mask);
+}
+float exchange(float x, uint mask, uint turn)
+{
+    return subgroupShuffleXor(x, mask);
+}
+void exchange_two(inout vec4 x, inout vec4 y, uint mask, uint turn)
+{
+    x = subgroupShuffleXor(x, mask);
+    y = subgroupShuffleXor(y, mask);
+}
+vec4 gather_columns(float x, uint turn)
+{
+    uint first = gl_SubgroupInvocationID & ~7u;
+    return vec4(subgroupShuffle(x, first), subgroupShuffle(x, first + 2), subgroupShuffle(x, first + 4),
+                subgroupShuffle(x, first + 6));
+}
+#else
+// Exchanges between lanes through shared memory, in three areas ("boards") that are used one after the other: a lane
+// that writes to one has passed the barrier of a later exchange, before which every lane has read it. So an exchange
+// costs one barrier instead of two, as long as two exchanges in a row never use the same area.
+shared vec4 board[6 * gl_WorkGroupSize.x];
+uint lane_of_workgroup()
+{
+    return gl_LocalInvocationIndex;
+}
+uint place(uint turn, uint lane)
+{
+    return 2 * (turn * gl_WorkGroupSize.x + lane);
+}
+void exchange_two(inout vec4 x, inout vec4 y, uint mask, uint turn)
+{
+    board[place(turn, gl_LocalInvocationIndex)] = x;
+    board[place(turn, gl_LocalInvocationIndex) + 1] = y;
+    barrier();
+    x = board[place(turn, gl_LocalInvocationIndex ^ mask)];
+    y = board[place(turn, gl_LocalInvocationIndex ^ mask) + 1];
+}
+vec4 exchange(vec4 x, uint mask, uint turn)
+{
+    board[place(turn, gl_LocalInvocationIndex)] = x;
+    barrier();
+    return board[place(turn, gl_LocalInvocationIndex ^ mask)];
+}
+float exchange(float x, uint mask, uint turn)
+{
+    board[place(turn, gl_LocalInvocationIndex)].x = x;
+    barrier();
+    return board[place(turn, gl_LocalInvocationIndex ^ mask)].x;
+}
+vec4 gather_columns(float x, uint turn)
+{
+    uint first = gl_LocalInvocationIndex & ~7u;
+    board[place(turn, gl_LocalInvocationIndex)].x = x;
+    barrier();
+    return vec4(board[place(turn, first)].x, board[place(turn, first + 2)].x, board[place(turn, first + 4)].x,
+                board[place(turn, first + 6)].x);
+}
+#endif
+
+// The steps h = 8, 4, 2, 1 of the tree. x: this lane's partial sums; given: those that the lane l^2 goes on with.
+float fold_rest(vec4 x, vec4 given, uint t1, uint t2)
+{
+    precise vec4 c = x + exchange(given, 2, t1);
+    precise vec4 s = c + exchange(c, 1, t2);
+    precise vec2 pair = s.xy + s.zw;
+    precise float sum = pair.x + pair.y;
+    return sum;
+}
+
+// Columns of a lane group after fold(): column 2 * bit 2 + bit 1 of the lane. t0, t1, t2: boards of the exchanges.
+float fold(vec4 partial[4], uint lane, uint t0, uint t1, uint t2)
+{
+    bool upper = (lane & 4) != 0, right = (lane & 2) != 0;
+    // h = 16: of four columns each half of the lanes keeps two
+    vec4 from0 = upper ? partial[0] : partial[2], from1 = upper ? partial[1] : partial[3];
+    exchange_two(from0, from1, 4, t0);
+    precise vec4 a = (upper ? partial[2] : partial[0]) + from0;
+    precise vec4 b = (upper ? partial[3] : partial[1]) + from1;
+    // h = 8: of two columns, one
+    return fold_rest(right ? b : a, right ? a : b, t1, t2);
+}
