@@ -135,19 +135,6 @@ static inline float v_hmax(vf a)
     return _mm_cvtss_f32(_mm_max_ss(m2, _mm_movehdup_ps(m2)));
 }
 
-/* Vectors share a register from half to half of the sum: 7 additions for all of them. */
-static inline vf v_sums(const vf r[GDN_VL])
-{
-    vf s4[4], s2[2];
-    for (int i = 0; i < 4; i++)
-        s4[i] = _mm256_add_ps(_mm256_permute2f128_ps(r[i], r[i + 4], 0x20),
-                              _mm256_permute2f128_ps(r[i], r[i + 4], 0x31));
-    for (int i = 0; i < 2; i++)
-        s2[i] = _mm256_add_ps(_mm256_shuffle_ps(s4[2 * i], s4[2 * i + 1], 0x44),
-                              _mm256_shuffle_ps(s4[2 * i], s4[2 * i + 1], 0xee));
-    return _mm256_add_ps(_mm256_shuffle_ps(s2[0], s2[1], 0x88), _mm256_shuffle_ps(s2[0], s2[1], 0xdd));
-}
-
 /* 4x4 blocks inside 128-bit halves first, then the halves change places. */
 static inline void v_transpose(vf r[GDN_VL])
 {

@@ -19,7 +19,6 @@
  *   v_sums         lane i is v_sum(x[i]), of GDN_VL vectors at once
  *   v_hmax         the largest lane; NaN lanes count as -inf; meant for values without -0
  *   v_transpose    r[i] lane j <-> r[j] lane i
- *   v_sums(r)      lane i is v_sum(r[i])
  *   v_load4(p, r)  VL groups of 4 floats: r[j] gets float j of group i in lane i
  *   v_store_i8(p, y)   32 floats rounded to integers, ties to even, as bytes; 0 for a NaN
  *   v_div          IEEE's, for quotients that are defined as correctly rounded: GPUs divide otherwise and compute
@@ -154,23 +153,6 @@ static inline float v_hmax(vf a)
     __m128 m4 = _mm_max_ps(_mm256_castps256_ps128(m8), _mm256_extractf128_ps(m8, 1));
     __m128 m2 = _mm_max_ps(m4, _mm_movehl_ps(m4, m4));
     return _mm_cvtss_f32(_mm_max_ss(m2, _mm_movehdup_ps(m2)));
-}
-
-/* Vectors share a register from half to half of the sum: 15 additions for all of them. */
-static inline vf v_sums(const vf r[GDN_VL])
-{
-    vf s8[8], s4[4], s2[2];
-    for (int i = 0; i < 8; i++) { /* of vectors k and k + 4 */
-        const int k = i % 4 + i / 4 * 8;
-        s8[i] = _mm512_add_ps(_mm512_shuffle_f32x4(r[k], r[k + 4], 0x44), _mm512_shuffle_f32x4(r[k], r[k + 4], 0xee));
-    }
-    for (int i = 0; i < 4; i++) /* and of k + 8, k + 12 */
-        s4[i] =
-            _mm512_add_ps(_mm512_shuffle_f32x4(s8[i], s8[i + 4], 0x88), _mm512_shuffle_f32x4(s8[i], s8[i + 4], 0xdd));
-    for (int i = 0; i < 2; i++) /* and of those after them */
-        s2[i] = _mm512_add_ps(_mm512_shuffle_ps(s4[2 * i], s4[2 * i + 1], 0x44),
-                              _mm512_shuffle_ps(s4[2 * i], s4[2 * i + 1], 0xee));
-    return _mm512_add_ps(_mm512_shuffle_ps(s2[0], s2[1], 0x88), _mm512_shuffle_ps(s2[0], s2[1], 0xdd));
 }
 
 /* 4x4 blocks inside 128-bit quarters first, then the quarters change places. */

@@ -158,15 +158,6 @@ static inline float v_hmax(vf a)
     return vmaxvq_f32(v_sel(v_unord(a), v_set1(-__builtin_inff()), a));
 }
 
-static inline vf v_sums(const vf r[GDN_VL])
-{
-    vf s2[2];
-    for (int i = 0; i < 4; i += 2)
-        s2[i / 2] = vaddq_f32(vcombine_f32(vget_low_f32(r[i]), vget_low_f32(r[i + 1])),
-                              vcombine_f32(vget_high_f32(r[i]), vget_high_f32(r[i + 1])));
-    return vaddq_f32(vuzp1q_f32(s2[0], s2[1]), vuzp2q_f32(s2[0], s2[1]));
-}
-
 static inline void v_transpose(vf r[GDN_VL])
 {
     float32x4_t ab0 = vtrn1q_f32(r[0], r[1]), ab1 = vtrn2q_f32(r[0], r[1]);
