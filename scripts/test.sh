@@ -20,6 +20,8 @@ logs=build-test/logs
 jobs=$(nproc 2>/dev/null || echo 2)
 export CMAKE_GENERATOR="${CMAKE_GENERATOR:-Ninja}" CTEST_OUTPUT_ON_FAILURE=1 DEBIAN_FRONTEND=noninteractive
 
+# In the order in which they start: what is soon known first, then the longest before the shorter, so that the lanes end together.
+# vulkan stands before asan and clang, which find in the driver's cache on disk what it had compiled.
 stages() {
     cat <<'STAGES'
 deps        install what is missing
@@ -30,19 +32,19 @@ golden      accuracy against results of other implementations
 selftest    gdn check finds mistakes that are planted
 check       gdn check: every instruction set of this machine, bit for bit against the reference
 vulkan      gdn check and more on every Vulkan device (lavapipe will do), validation layer, spirv-val, a control
-runtime     the runtime: models against goldens, streams in many ways, random operations, text, saves
-cuda        the CUDA kernels on an emulator: gdn check, contexts, graphs, faults, mistakes that must be noticed; nvcc's code where it is
-metal       the Metal kernels on the emulator, behind a fake Metal: gdn check, its objects, faults, mistakes that must be noticed
-elementary  the elementary functions over all 2^32 floats
-consumers   the installed library in other projects: CMake, pkg-config, C++, Python; configuring where something is missing
-abi         exported symbols, layout of structs, abidiff
-python      sdist, wheel, its tests; SKIPPED without PyPI; gdn.torch where GDN_TORCH_PYTHON names a Python with torch, transformers
-package     the Debian packages and the archive
 asan        the check, unit, golden and runtime tests under AddressSanitizer and UndefinedBehaviorSanitizer
-tsan        the team of threads, the check with many threads, and API tests with threads, under ThreadSanitizer
 fuzz        the seed corpus and a short run of every fuzz target
 clang       the whole project with clang; gdn check --quick, unit and golden tests under its UndefinedBehaviorSanitizer
 arm64       cross build for 64-bit Arm, gdn check on NEON under qemu
+elementary  the elementary functions over all 2^32 floats
+tsan        the team of threads, the check with many threads, and API tests with threads, under ThreadSanitizer
+cuda        the CUDA kernels on an emulator: gdn check, contexts, graphs, faults, mistakes that must be noticed; nvcc's code where it is
+package     the Debian packages and the archive
+metal       the Metal kernels on the emulator, behind a fake Metal: gdn check, its objects, faults, mistakes that must be noticed
+runtime     the runtime: models against goldens, streams in many ways, random operations, text, saves
+consumers   the installed library in other projects: CMake, pkg-config, C++, Python; configuring where something is missing
+python      sdist, wheel, its tests; SKIPPED without PyPI; gdn.torch where GDN_TORCH_PYTHON names a Python with torch, transformers
+abi         exported symbols, layout of structs, abidiff
 ggml        the plugin for ggml in a real llama.cpp, where GDN_GGML_SOURCE (and GDN_GGML_BUILD) say where one is
 quick       with --quick only: gdn check --quick on every backend, the shorter tests of the runtime
 STAGES
