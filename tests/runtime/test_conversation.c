@@ -22,6 +22,9 @@ static const char keeps[] = "{% for m in messages %}<|im_start|>{{ m.role }}\n{%
                             "{% if add_generation_prompt %}<|im_start|>assistant\n{% endif %}";
 static const char counts[] = "{{ messages|length }}:{% for m in messages %}{{ m.content }};{% endfor %}";
 
+static const char turns[] =
+    "{{ 'few' if messages|length < 4 else 'many' }}{% for m in messages %}{{ m.content }};{% endfor %}";
+
 static const char *const said[TURNS] = { "Who was Moses?", "  And\nAaron? ", "\xff\xc3 <|im_end|>\n<think>",
                                          "Blessed are" };
 
@@ -166,17 +169,19 @@ static void talk(const char *form, rt_spec spec, int thinking, int32_t tail, rt_
     rt_chat_destroy(chat);
 }
 
-/* A template that writes how many messages there are at its beginning: nothing can be kept, and all is right. */
-static void nothing_in_common(rt_engine *other)
+/* Templates that write how many messages there are at their beginning: nothing can be kept where that changes, and all
+ * is right. */
+static void nothing_in_common(const char *form, int32_t first, rt_engine *other)
 {
-    rt_chat *chat = chat_of(counts);
+    rt_chat *chat = chat_of(form);
     rt_engine *engine = engine_of(RT_SPEC_OFF, CONTEXT);
     rt_conversation_desc d = desc_of(engine, chat, RT_SPEC_OFF, RT_THINK_AUTO);
     rt_conversation *c;
     REQUIRE(!rt_conversation_create(&d, &c));
     for (int i = 0; i < 3; i++) {
         watch w = { 0 };
-        EXPECT(turn(c, &d, said[i], other, &w).n_kept == 0);
+        const rt_turn_result r = turn(c, &d, said[i], other, &w);
+        EXPECT((r.n_kept == 0) == (i == 0 || i >= first));
     }
     rt_conversation_destroy(c);
     rt_engine_destroy(engine);
@@ -325,7 +330,8 @@ int main(int argc, char **argv)
     talk(keeps, RT_SPEC_NGRAM, RT_THINK_AUTO, 0, other);
     talk(drops, RT_SPEC_OFF, RT_THINK_ON, 8, other); /* the opening of the block is dropped */
     talk(drops, RT_SPEC_MTP, RT_THINK_OFF, 24, other);
-    nothing_in_common(other);
+    nothing_in_common(counts, 1, other);
+    nothing_in_common(turns, 2, other);
     without_trace(other);
     resumed(plain, RT_SPEC_OFF, other);
     resumed(drops, RT_SPEC_MTP, other);

@@ -96,7 +96,8 @@ static const cli_option option_table[] = {
     { "threads", CLI_INT, &run_opt.threads, "N", "threads (default: one per processor)", 't' },
     { "backend", CLI_STRING, &run_opt.backend, "NAME",
       "where the recurrent kernels run and states live: cpu (default),\n"
-      "vulkan, cuda, metal, reference",
+      "vulkan, cuda, metal, reference. Attention and its cells, and so\n"
+      "set_rows, are on the host with each of them",
       0 },
     { "device", CLI_INT, &run_opt.device, "N", "which device of the backend (default 0)", 0 },
     { "impl", CLI_STRING, &run_opt.implementation, "NAME", "which implementation of the device; see gdn info", 0 },
@@ -119,6 +120,9 @@ const cli_command run_command = {
     "Text goes to standard output as it is generated, everything else to standard error. Several texts come\n"
     "one after another, each below a line '==> 2: In the beginning <==' with its number and its prompt or\n"
     "file; as texts may hold such lines too, programs want --json.\n"
+    "\n"
+    "A conversation (--chat) is read line by line; one that ends with \\ goes on in the next. /clear begins\n"
+    "anew, /exit ends it. Its JSON has \"turns\". A chat template is followed to the letter, or refused.\n"
     "\n"
     "A text ends at the model's end token, at a stop string, after -n tokens, or when the context is full, of\n"
     "which standard error tells. --json has it as \"finish\": stop, string, length, context, or cancelled after\n"

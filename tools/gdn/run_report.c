@@ -26,11 +26,12 @@ static const char *spec_name(rt_spec spec)
 void run_print_memory(const run_session *s)
 {
     const rt_memory_bytes *m = &s->memory;
-    (void)fprintf(stderr,
-                  "memory      weights %.1f, KV cells %.1f, states %.2f, convolution %.2f, snapshots %.2f, hidden rows "
-                  "%.2f, prefixes %.2f, scratch %.1f MiB\n",
-                  mib(s->model->weight_bytes), mib(m->kv), mib(m->state), mib(m->conv), mib(m->snapshots),
-                  mib(m->hidden), mib(m->prefixes), mib(s->scratch));
+    (void)fprintf(
+        stderr,
+        "memory      weights %.1f, KV cells (on the host) %.1f, states %.2f, convolution %.2f, snapshots %.2f, "
+        "hidden rows %.2f, prefixes %.2f, scratch %.1f MiB\n",
+        mib(s->model->weight_bytes), mib(m->kv), mib(m->state), mib(m->conv), mib(m->snapshots), mib(m->hidden),
+        mib(m->prefixes), mib(s->scratch));
 }
 
 void run_print_stats(const run_session *s, const rt_scheduler *scheduler, int32_t n, double seconds)
