@@ -201,7 +201,7 @@ static void check_choice(int rounds)
 
 int main(int argc, char **argv)
 {
-    const int rounds = argc > 2 ? atoi(argv[2]) : 100;
+    const int rounds = argc > 2 ? atoi(argv[2]) : 70;
     check_choice(rounds);
     check_random_shapes(rounds * 3 / 5);
     return report("experts");
