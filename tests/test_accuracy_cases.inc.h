@@ -73,33 +73,41 @@ static yardstick golden_yardstick(any_case *c, const char *name64, const char *n
     return (yardstick){ .golden = t, .n = n };
 }
 
-static void make_golden_delta(const char *folder, const char *name)
+/* What the files of gated_delta_net have in common. NULL: there is no such file. *p: its sizes and switches. */
+static any_case *load_golden_delta(const char *folder, const char *name, const char *g, const char *beta,
+                                   const int32_t **p)
 {
     any_case *c = load(folder, name);
     if (!c)
-        return;
-    const int32_t *p = gdng_i32(gdng_find(&c->file, "params"));
+        return NULL;
+    const int32_t *n = *p = gdng_i32(gdng_find(&c->file, "params"));
     delta_case *d = &c->delta;
-    *d = (delta_case){ .B = p[0], .T = p[1], .Hk = p[2], .Hv = p[3], .Sk = p[4], .Sv = p[5], .channel = p[6],
+    *d = (delta_case){ .B = n[0], .T = n[1], .Hk = n[2], .Hv = n[3], .Sk = n[4], .Sv = n[5],
                        .bound_out = GOLDEN_BOUND, .bound_state = GOLDEN_BOUND };
-    d->q = need(c, "q"), d->k = need(c, "k"), d->v = need(c, "v"), d->g = need(c, "g"), d->beta = need(c, "beta");
+    d->q = need(c, "q"), d->k = need(c, "k"), d->v = need(c, "v"), d->g = need(c, g), d->beta = need(c, beta);
     d->state_in = gdng_f32(gdng_find(&c->file, "state_in"));
     d->out      = golden_yardstick(c, "out_ref64", "out_ref32", out_size(d));
     d->state    = golden_yardstick(c, "state_out_ref64", "state_out_ref32", state_size(d));
+    return c;
+}
+
+static void make_golden_delta(const char *folder, const char *name)
+{
+    const int32_t *p;
+    any_case *c = load_golden_delta(folder, name, "g", "beta", &p);
+    if (c)
+        c->delta.channel = p[6];
 }
 
 /* With a call for each of the two things that ssm_a may hold. */
 static void make_golden_forms(const char *folder, const char *name, int g_form)
 {
-    any_case *c = load(folder, name);
+    const int32_t *p;
+    any_case *c = load_golden_delta(folder, name, "a", "b", &p);
     if (!c)
         return;
-    const int32_t *p = gdng_i32(gdng_find(&c->file, "params"));
     delta_case *d = &c->delta;
-    *d = (delta_case){ .B = p[0], .T = p[1], .Hk = p[2], .Hv = p[3], .Sk = p[4], .Sv = p[5], .forms = 1,
-                       .g_form = g_form, .type = p[7] ? GDN_BF16 : GDN_F32, .bound_out = GOLDEN_BOUND,
-                       .bound_state = GOLDEN_BOUND };
-    d->q = need(c, "q"), d->k = need(c, "k"), d->v = need(c, "v"), d->g = need(c, "a"), d->beta = need(c, "b");
+    d->forms = 1, d->g_form = g_form, d->type = p[7] ? GDN_BF16 : GDN_F32;
     d->ssm_a = need(c, "A_log"), d->dt_bias = need(c, "dt_bias");
     if (g_form == GDN_G_RAW) {
         float *rate = keep(c, (size_t)d->Hv, 4);
@@ -108,9 +116,6 @@ static void make_golden_forms(const char *folder, const char *name, int g_form)
         d->ssm_a = rate;
         (void)snprintf(c->name, sizeof c->name, "%s, rate", name);
     }
-    d->state_in = gdng_f32(gdng_find(&c->file, "state_in"));
-    d->out      = golden_yardstick(c, "out_ref64", "out_ref32", out_size(d));
-    d->state    = golden_yardstick(c, "state_out_ref64", "state_out_ref32", state_size(d));
     d->out.bf16 = d->type == GDN_BF16;
 }
 
