@@ -19,7 +19,6 @@ void gdn_gpu_plan_gated_delta_net(const gdn_gpu_device *dev, const problem_t *p,
     plan->capability.workspace_bytes = dev->params_bytes;
     plan->blocks = gdn_gpu_parts((uint64_t)p->head_dim_v, columns);
     plan->n_items = (int64_t)gdn_gpu_product((uint64_t)p->n_seqs * (uint64_t)p->n_heads_v, plan->blocks);
-    if (p->log.n_columns) gdn_gpu_refuse(plan, "the call has a log, which this backend does not know yet");
     if ((uint64_t)plan->n_items > dev->most_blocks)
         gdn_gpu_refuse(plan, "the call has %s (sequences x heads x blocks of columns)", dev->limit);
 }
