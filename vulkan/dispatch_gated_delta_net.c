@@ -46,13 +46,14 @@ static uint32_t width_of_loads(const gdn_vulkan_device *dev, const gdn_gpu_devic
 }
 
 /* The shader's constants NB, SHAPE and WIDE. Multiples of 32, aligned, get pipelines of their own; every other head
- * size, and operands that are not aligned, share a general one (NB = 0), since a driver takes seconds for each. So does
- * a log share one with checkpoints and forms: it is there for verification, in a model whose gates are raw. */
+ * size, and operands that are not aligned, share a general one (NB = 0), since a driver takes seconds for each. So do
+ * calls with a log unless a head has 128 keys, and each of their pipelines has checkpoints and forms: logs are there
+ * for verification, in models whose heads have that size and whose gates are raw. */
 static void specialize(const gdn_vulkan_device *dev, const problem_t *p, uint32_t width, gdn_plan *plan)
 {
-    const int general = p->head_dim_k % 32 || !width;
-    const int narrow = general ? dev->traits.storage16 : is_narrow(p);
     const int log = p->log.n_columns > 0;
+    const int general = p->head_dim_k % 32 || !width || (log && p->head_dim_k != 128);
+    const int narrow = general ? dev->traits.storage16 : is_narrow(p);
     plan->variant = general;
     plan->constants[0] = lanes(dev);
     plan->constants[1] = general ? 0 : (uint32_t)p->head_dim_k / 32;
