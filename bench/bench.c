@@ -170,8 +170,9 @@ static void run_row(const bench_kernel *kernel, int index, int n_threads, const 
     const gdn_status status = kernel->setup(&row, index);
     if (status != GDN_OK) r->skipped = gdn_last_error();
     else if (!row.capability.supported) r->skipped = row.capability.reason;
+    else if (row.wrong) r->skipped = row.wrong;
     else bench_measure(&row, limits, r);
-    r->failed |= status != GDN_OK && status != GDN_UNSUPPORTED;
+    r->failed |= (status != GDN_OK && status != GDN_UNSUPPORTED) || row.wrong;
     if (r->skipped) { /* the text may be the row's or the context's */
         char text[sizeof message];
         snprintf(text, sizeof text, "%s", r->skipped);

@@ -22,7 +22,7 @@
 #include "bench/floors.h"
 #include "gdn/gdn.h"
 
-enum { BENCH_MAX_OPERANDS = 12, BENCH_MAX_FLOORS = 12 };
+enum { BENCH_MAX_OPERANDS = 16, BENCH_MAX_FLOORS = 12 };
 
 typedef struct bench_row bench_row;
 
@@ -138,6 +138,10 @@ struct bench_row {
     gdn_capability capability;
     gdn_span       workspace;
     gdn_status (*launch)(bench_row *row, int copy); /* run the kernel once on a copy */
+    gdn_status (*other)(bench_row *row,
+                        int copy); /* another way to have what it gives, measured in turn; NULL = none */
+    const char *wrong;       /* what is, with the results of calls that setup has made; or NULL */
+    const char *other_ratio; /* what the JSON calls its time divided by the kernel's; NULL without one */
 };
 
 /* Once all operands are added: decide how many copies there are, create and fill them. */
@@ -186,6 +190,9 @@ typedef struct bench_result {
     const char *floor_part;    /* "pattern" or "arithmetic" */
     const char *floor_variant; /* the fastest */
     double      floor_share_raw, rmw_share_raw;
+    double      other_time, other_ratio; /* of the other way */
+    const char *other_name;              /* of the ratio, or NULL */
+    int         other_reliable;
     double      peer_time, peer_copy_time, peer_ratio, peer_copy_ratio, peer_nmse;
     int         floor_reliable, rmw_reliable, peer_reliable; /* 0: too few samples were left alone */
     int         exact;

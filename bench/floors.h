@@ -14,7 +14,7 @@
 
 #include "gdn/gdn.h"
 
-enum { FLOOR_MAX_IN = 8, FLOOR_MAX_OUT = 4, FLOOR_MAX_STREAMS = 5 };
+enum { FLOOR_MAX_IN = 8, FLOOR_MAX_OUT = 4, FLOOR_MAX_STREAMS = 6 };
 
 /* Elementwise: for every i in a block of n floats, v = factor * (in[0][i] + ... + in[n_in - 1][i]), stored
  * to every out. in and out may be the same memory: that is an update in place. Blocks lie `stride` bytes

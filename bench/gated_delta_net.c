@@ -4,23 +4,25 @@
  *   kda       the same with a gate per key channel
  *   kv        the same with the state in the other layout
  *   verify    four drafted tokens with a snapshot after each: reads one state, writes four
+ *   verify4_log, round4_log   the same without snapshots (gated_delta_net_log.c)
  *   prefill   many tokens: bound by arithmetic
+ *   _every64  a state is kept after each 64 tokens
  *   _raw      q and k are normalised and the gates are made from the projections, inside the call
  *   _bf16     the same, and all but the state is BF16 */
 #include <math.h>
 #include <stdlib.h>
 
-#include "bench/bench.h"
+#include "bench/gated_delta_net.h"
 #include "bench/peer.h"
 #include "numerics/convert.h"
-
-enum { HEADS_V = 32, HEADS_K = 16, HEAD_DIM = 128, STATE = HEADS_V * HEAD_DIM * HEAD_DIM };
 
 typedef struct gated_delta_net_case {
     bench_case info;
     int        tokens, slots; /* per sequence */
     int32_t    gate, layout;
     int        raw, narrow;
+    int        interval; /* of checkpoints; 0 = none */
+    int        log;      /* 1: verification, 2: a round */
 } gated_delta_net_case;
 
 static const gated_delta_net_case cases[] = {
@@ -36,6 +38,10 @@ static const gated_delta_net_case cases[] = {
     { { "decode_kv", 8, 0 }, 1, 1, GDN_GATE_SCALAR, GDN_STATE_KV },
     { { "verify4", 1, 1 }, 4, 4, GDN_GATE_SCALAR, GDN_STATE_VK },
     { { "verify4", 8, 0 }, 4, 4, GDN_GATE_SCALAR, GDN_STATE_VK },
+    { { "verify4_log", 1, 1 }, .log = 1 },
+    { { "verify4_log", 8, 1 }, .log = 1 },
+    { { "round4_log", 1, 0 }, .log = 2 },
+    { { "round4_log", 8, 0 }, .log = 2 },
     { { "prefill512", 1, 1 }, 512, 1, GDN_GATE_SCALAR, GDN_STATE_VK },
     { { "prefill512", 8, 0 }, 512, 1, GDN_GATE_SCALAR, GDN_STATE_VK },
     { { "prefill512_raw", 1, 0 }, 512, 1, GDN_GATE_SCALAR, GDN_STATE_VK, .raw = 1 },
@@ -43,6 +49,8 @@ static const gated_delta_net_case cases[] = {
     { { "prefill512_kda", 1, 0 }, 512, 1, GDN_GATE_CHANNEL, GDN_STATE_VK },
     { { "prefill512_kda_raw", 1, 0 }, 512, 1, GDN_GATE_CHANNEL, GDN_STATE_VK, .raw = 1 },
     { { "prefill512_kv", 1, 0 }, 512, 1, GDN_GATE_SCALAR, GDN_STATE_KV },
+    { { "prefill512_every64", 1, 0 }, 512, 9, GDN_GATE_SCALAR, GDN_STATE_VK, .interval = 64 },
+    { { "prefill512_every256", 1, 0 }, 512, 3, GDN_GATE_SCALAR, GDN_STATE_VK, .interval = 256 },
     { { "prefill2048", 1, 0 }, 2048, 1, GDN_GATE_SCALAR, GDN_STATE_VK },
 };
 enum { N_CASES = sizeof cases / sizeof cases[0] };
@@ -52,8 +60,7 @@ static const bench_case *describe(int index)
     return &cases[index].info;
 }
 
-/* Rows of HEAD_DIM with an l2 norm of 1. */
-static float *unit_rows(uint64_t seed, int64_t n_rows)
+float *bench_unit_rows(uint64_t seed, int64_t n_rows)
 {
     float *x = bench_random_floats(seed, n_rows * HEAD_DIM, -1.0f, 1.0f);
     for (int64_t r = 0; r < n_rows; r++) {
@@ -64,24 +71,25 @@ static float *unit_rows(uint64_t seed, int64_t n_rows)
     return x;
 }
 
-enum { Q, K, V, G, BETA, OUT, STATES, SSM_A, DT_BIAS, N_OPERANDS };
+enum { Q, K, V, G, BETA, OUT, STATES, SSM_A, DT_BIAS, N_OPERANDS, SLOTS = SSM_A };
 
 static gdn_status launch(bench_row *row, int copy)
 {
     gdn_gated_delta_net_args *a = &row->args.gated_delta_net;
     gdn_tensor *const tensor[N_OPERANDS] = { &a->q,   &a->k,     &a->v,     &a->g,      &a->beta,
                                              &a->out, &a->state, &a->ssm_a, &a->dt_bias };
-    for (int i = 0; i < row->n_operands; i++) {
+    for (int i = 0; i < (a->g_form == GDN_G_RAW ? N_OPERANDS : SSM_A); i++) {
         const int32_t dtype = tensor[i]->dtype;
         *tensor[i] = bench_tensor(row, i, copy);
         tensor[i]->dtype = dtype;
     }
+    if (a->checkpoint_interval) a->state_checkpoint = row->operand[SLOTS].copy[copy];
     a->workspace = row->workspace;
     return gdn_gated_delta_net(row->ctx, a, NULL);
 }
 
-/* Reads of q, k, v and the write of out: small beside the states, and part of the floor all the same. */
-static int token_streams(const bench_row *row, bench_stream *streams, int first_read, int last_read, int write)
+/* Reads of q, k, v and the write of out are small beside the states, and part of the floor all the same. */
+int bench_token_streams(const bench_row *row, bench_stream *streams, int first_read, int last_read, int write)
 {
     int n = 0;
     for (int i = first_read; i <= last_read; i++)
@@ -98,6 +106,7 @@ static gdn_status setup(bench_row *row, int index)
 {
     const gated_delta_net_case *c = &cases[index];
     const int seqs = c->info.seqs;
+    if (c->log) return bench_log_setup(row, seqs, c->log == 2);
     const int64_t tokens = (int64_t)c->tokens * seqs;
     const int gate_channels = c->gate == GDN_GATE_CHANNEL ? HEAD_DIM : 1;
     const int64_t state_floats = (int64_t)seqs * c->slots * STATE;
@@ -114,8 +123,8 @@ static gdn_status setup(bench_row *row, int index)
     };
     /* The decay stays near 1 and the state near 0.1, far from subnormal numbers. */
     void *const content[N_OPERANDS] = {
-        c->raw ? bench_random_floats(1, floats[Q], -1.0f, 1.0f) : unit_rows(1, tokens * HEADS_K),
-        c->raw ? bench_random_floats(2, floats[K], -1.0f, 1.0f) : unit_rows(2, tokens * HEADS_K),
+        c->raw ? bench_random_floats(1, floats[Q], -1.0f, 1.0f) : bench_unit_rows(1, tokens * HEADS_K),
+        c->raw ? bench_random_floats(2, floats[K], -1.0f, 1.0f) : bench_unit_rows(2, tokens * HEADS_K),
         bench_random_floats(3, floats[V], -1.0f, 1.0f),
         c->raw ? bench_random_floats(4, floats[G], -1.0f, 1.0f) : bench_random_floats(4, floats[G], -0.09f, -0.01f),
         c->raw ? bench_random_floats(5, floats[BETA], -3.0f, 3.0f) : bench_random_floats(5, floats[BETA], 0.05f, 0.95f),
@@ -128,6 +137,11 @@ static gdn_status setup(bench_row *row, int index)
         if (c->narrow && i < OUT) gdn_store_elements(content[i], GDN_BF16, content[i], floats[i]);
         bench_add_operand(row, floats[i] * (c->narrow && i <= OUT ? 2 : 4), content[i]);
     }
+    if (c->interval) { /* slot 0 is the state's, one sequence */
+        int32_t *slots = bench_alloc((c->slots - 1) * (int64_t)sizeof *slots);
+        for (int i = 0; i < c->slots - 1; i++) slots[i] = i + 1;
+        bench_add_operand(row, (c->slots - 1) * (int64_t)sizeof *slots, slots);
+    }
 
     gdn_gated_delta_net_args *a = &row->args.gated_delta_net;
     *a = (gdn_gated_delta_net_args){
@@ -135,6 +149,11 @@ static gdn_status setup(bench_row *row, int index)
         .n_heads_v = HEADS_V,     .head_dim_k = HEAD_DIM,   .head_dim_v = HEAD_DIM,        .head_map = GDN_HEADS_TILED,
         .gate = c->gate,          .state_layout = c->layout, .n_rows = seqs,               .n_slots = c->slots,
     };
+    if (c->interval) {
+        a->n_snapshots = 1;
+        a->checkpoint_interval = c->interval;
+        a->n_checkpoints = c->slots - 1;
+    }
     if (c->raw) {
         a->qk_norm = GDN_NORM_ADD;
         a->qk_norm_eps = 1e-6f;
@@ -162,7 +181,7 @@ static gdn_status setup(bench_row *row, int index)
             .n_in = 1, .n_out = 1, .n = state_floats, .n_blocks = 1, .factor = 1.0f,
             .in = { { STATES, 0, 0 } }, .out = { { STATES, 0, 0 } },
         } };
-        bench_add_streams(row, PART_PATTERN, 1.0, streams, 1 + token_streams(row, streams + 1, Q, V, OUT));
+        bench_add_streams(row, PART_PATTERN, 1.0, streams, 1 + bench_token_streams(row, streams + 1, Q, V, OUT));
         row->rmw_is_pattern = 1;
     } else if (c->slots == 4) {
         const int64_t block = 4 * (int64_t)c->slots * STATE;
@@ -171,7 +190,7 @@ static gdn_status setup(bench_row *row, int index)
             .in = { { STATES, 0, block } },
         } };
         for (int s = 0; s < 4; s++) streams[0].out[s] = (bench_ref){ STATES, 4 * (int64_t)s * STATE, block };
-        bench_add_streams(row, PART_PATTERN, 1.0, streams, 1 + token_streams(row, streams + 1, Q, V, OUT));
+        bench_add_streams(row, PART_PATTERN, 1.0, streams, 1 + bench_token_streams(row, streams + 1, Q, V, OUT));
         /* An update of one state moves two states; the kernel moves five. */
         streams[0].n_out = 1;
         bench_add_streams(row, PART_RMW, 2.5, streams, 1);
@@ -179,7 +198,7 @@ static gdn_status setup(bench_row *row, int index)
         bench_add_arithmetic(row, row->ops);
     }
 
-    if (c->raw) return GDN_OK; /* no peer has this in one operator */
+    if (c->raw || c->interval) return GDN_OK; /* no peer has this in one operator */
     peer_add_gated_delta_net(row, &(peer_gated_delta_net){
         .q = Q, .k = K, .v = V, .g = G, .beta = BETA, .out = OUT, .state = STATES, .tokens = c->tokens, .seqs = seqs,
         .slots = c->slots, .heads_k = HEADS_K, .heads_v = HEADS_V, .head_dim = HEAD_DIM, .gate_channels = gate_channels,

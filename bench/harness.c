@@ -18,11 +18,12 @@ enum {
     MAX_REPS = 20000,
     FEWEST_REPS = 5, /* even when max_seconds are over */
     WARM_UP = 2,
-    CHANNELS = BENCH_MAX_FLOORS + 3, /* kernel, peer, peer with copy, floors */
+    CHANNELS = BENCH_MAX_FLOORS + 4, /* kernel, peer, peer with copy, the other way, floors */
     CHANNEL_KERNEL = 0,
     CHANNEL_PEER = 1,
     CHANNEL_PEER_COPY = 2,
-    CHANNEL_FLOORS = 3
+    CHANNEL_OTHER = 3,
+    CHANNEL_FLOORS = 4
 };
 
 double bench_now(void)
@@ -367,14 +368,14 @@ static int next_copy(repetition *rep)
     return copy;
 }
 
-static gdn_status kernel_once(repetition *rep, double *seconds)
+static gdn_status once(repetition *rep, gdn_status (*launch)(bench_row *row, int copy), double *seconds)
 {
     const int copy = next_copy(rep);
     const double cpu = cpu_now(), begin = bench_now();
-    gdn_status status = rep->row->launch(rep->row, copy);
+    gdn_status status = launch(rep->row, copy);
     if (!status) status = gdn_synchronize(rep->row->ctx, NULL);
     *seconds = bench_now() - begin;
-    rep->cpu_seconds += cpu_now() - cpu;
+    if (launch == rep->row->launch) rep->cpu_seconds += cpu_now() - cpu;
     return status;
 }
 
@@ -395,7 +396,9 @@ static gdn_status sample_channel(repetition *rep, int channel, double *sample)
     double seconds;
     const long before = interruptions();
     if (channel == CHANNEL_KERNEL) {
-        status = kernel_once(rep, &seconds);
+        status = once(rep, row->launch, &seconds);
+    } else if (channel == CHANNEL_OTHER) {
+        status = once(rep, row->other, &seconds);
     } else {
         const int copy = next_copy(rep);
         const double begin = bench_now();
@@ -414,6 +417,7 @@ static void list_channels(repetition *rep)
     rep->channel[rep->n_channels++] = CHANNEL_KERNEL;
     if (row->peer.state) rep->channel[rep->n_channels++] = CHANNEL_PEER;
     if (row->peer.state && row->peer.has_copy) rep->channel[rep->n_channels++] = CHANNEL_PEER_COPY;
+    if (row->other) rep->channel[rep->n_channels++] = CHANNEL_OTHER;
     for (int i = 0; i < row->n_floors; i++) rep->channel[rep->n_channels++] = CHANNEL_FLOORS + i;
 }
 
@@ -442,7 +446,7 @@ static gdn_status repeat_enough(repetition *rep, const bench_limits *limits)
     gdn_status status = GDN_OK;
     double kernel_seconds = 0;
     list_channels(rep);
-    for (int i = 0; i < WARM_UP && !status; i++) status = kernel_once(rep, &kernel_seconds);
+    for (int i = 0; i < WARM_UP && !status; i++) status = once(rep, rep->row->launch, &kernel_seconds);
     for (int i = 0; i < rep->row->n_floors && !status; i++) calibrate(rep->row, &rep->row->floor[i], kernel_seconds);
     if (!status) status = repeat(rep); /* warms up floors and peers */
     rep->n = rep->n_clean = 0;
@@ -492,6 +496,12 @@ static void evaluate(const repetition *rep, bench_result *result)
         result->floor_part = part_name[part];
         result->floor_variant =
             part == PART_ARITHMETIC ? "fma" : floor_variant_name[row->floor[channel - CHANNEL_FLOORS].variant];
+    }
+    if (row->other) {
+        result->other_name = row->other_ratio;
+        result->other_time = median_ratio(rep->samples[CHANNEL_OTHER], NULL, n);
+        result->other_ratio = median_ratio(rep->samples[CHANNEL_OTHER], kernel, n);
+        result->other_reliable = reliable(rep->samples[CHANNEL_OTHER], kernel, n);
     }
     if (row->peer.state) {
         result->peer_time = median_ratio(rep->samples[CHANNEL_PEER], NULL, n);

@@ -78,8 +78,11 @@ void bench_print_row(const bench_context *context, const bench_result *r)
     if (context->peer[0])
         printf(" %7s %7s", factor_text(t[0], sizeof t[0], r->peer_ratio, r->peer_reliable),
                factor_text(t[1], sizeof t[1], r->peer_copy_ratio, r->peer_reliable));
-    printf("  %-16s %s%s%s\n", r->implementation, r->floor_part ? r->floor_part : "-", r->floor_part ? " " : "",
+    printf("  %-16s %s%s%s", r->implementation, r->floor_part ? r->floor_part : "-", r->floor_part ? " " : "",
            r->floor_variant ? r->floor_variant : "");
+    if (r->other_name)
+        printf("; %s %s", r->other_name, factor_text(t[0], sizeof t[0], r->other_ratio, r->other_reliable));
+    printf("\n");
 }
 
 static void write_context(json_writer *w, const bench_context *context)
@@ -159,6 +162,11 @@ static void write_result(json_writer *w, const bench_result *r)
     json_double(w, "ggml_ratio_raw", r->peer_ratio);
     json_double(w, "ggml_copy_ratio_raw", r->peer_copy_ratio);
     json_double(w, "ggml_nmse", r->peer_nmse);
+    if (r->other_name) {
+        json_double(w, r->other_name, r->other_reliable ? r->other_ratio : NAN);
+        json_double(w, "other_time", r->other_time * 1e6);
+        json_double(w, "other_ratio_raw", r->other_ratio);
+    }
     if (r->seqs) json_int(w, "sequences", r->seqs);
     json_int(w, "tokens", r->tokens);
     json_int(w, "copies", r->copies);

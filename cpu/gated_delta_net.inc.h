@@ -5,7 +5,8 @@
  * update it in cache or registers token by token, and write only the snapshots that were asked for:
  *
  *   rows     lanes run along the keys; for few tokens where keys are contiguous (STATE_VK). A row stays in
- *            registers, and memory is the limit: decode, and the verification of drafts.
+ *            registers, and memory is the limit: decode, and the verification of drafts. With a log the rows of
+ *            gated_delta_net_groups.inc.h take its place.
  *   lines    lanes run across value columns; the same for states whose values are contiguous (STATE_KV).
  *   columns  lanes run across value columns of a state packed in L1; fma is the limit: prefill. Serves every
  *            size and both layouts.
@@ -14,10 +15,9 @@
  * its product with this token's q and with the next token's k while it is in a register.
  *
  * An item is a sequence, a head and a group of value columns (gated_delta_net_item.inc.h). */
-#include <stdio.h>
-
 #include "cpu/cpu.h"
 #include "cpu/gated_delta_net_columns.inc.h"
+#include "cpu/gated_delta_net_groups.inc.h"
 #include "cpu/gated_delta_net_lines.inc.h"
 #include "cpu/gated_delta_net_rows.inc.h"
 
@@ -64,9 +64,6 @@ static void plan(const gdn_gated_delta_net_problem *p, int32_t n_threads, gdn_pl
     plan->grain = run_of_items(p, group, plan->n_items, n_threads, rows || lines);
     plan->scratch_bytes = 4 * (uint64_t)((tokens + keys * (p->gate == GDN_GATE_CHANNEL ? 3 : 1)) * pitch +
                                          (2 * tokens + 1) * group + state);
-    if (p->log.n_columns)
-        (void)snprintf(plan->capability.reason, sizeof plan->capability.reason, "%s",
-                       "the call has a log, which this instruction set does not know yet");
     plan->cut = group;
     plan->form = rows ? "rows" : lines ? "lines" : "columns";
 }
@@ -79,7 +76,7 @@ static bool view_item(const gdn_gated_delta_net_problem *p, int32_t group, int64
     const int32_t source = gdn_state_src_at(p, s);
     *x = (head_view){ .p = p, .s = s, .h = (int32_t)(item / n_groups % p->n_heads_v) };
     x->n_tokens = gdn_seq_length(&p->seq_start, p->n_seqs, p->n_tokens, s);
-    if (x->n_tokens == 0 || source == GDN_SKIP) return false;
+    if (!gdn_has_work(p, s)) return false;
     x->key_head = gdn_key_head(p, x->h);
     x->first = gdn_seq_first(&p->seq_start, p->n_seqs, p->n_tokens, s);
     x->position = gdn_map_at(&p->position, s, 0);
@@ -89,6 +86,12 @@ static bool view_item(const gdn_gated_delta_net_problem *p, int32_t group, int64
     x->n = p->head_dim_k;
     x->pitch = pitch_of(p);
     x->channel = p->gate == GDN_GATE_CHANNEL;
+    x->log_row = gdn_log_row_at(&p->log, s);
+    if (p->log.n_columns) {
+        const int32_t commit = gdn_state_commit_at(&p->log, s);
+        x->n_repeat = x->position - gdn_map_at(&p->log.state_position, s, x->position);
+        x->commit = commit < 0 ? NULL : (float *)(void *)gdn_state_at(&p->state_out, commit, x->h);
+    }
     if (p->g_form == GDN_G_RAW || p->g_form == GDN_G_RAW_A_LOG) {
         const float a = gdn_load_element(gdn_token_at(&p->ssm_a, 0, 0, 0, x->h), p->ssm_a.dtype, 0);
         x->rate = p->g_form == GDN_G_RAW ? a : -gdn_expf(a);
@@ -119,9 +122,11 @@ static void run_item(const head_view *view, int32_t group, float *scratch)
         copy_checkpoints(&x, 1);
         return;
     }
-    for (int32_t first = 0; first < x.n_tokens; first += CHUNK_TOKENS) {
+    for (int32_t first = 0; first < x.n_tokens || !first; first += CHUNK_TOKENS) {
         chunk_fill(&c, &x, first);
-        if (by_rows) rows(&x, &c);
+        chunk_log(&c, &x);
+        if (by_rows && p->log.n_columns) groups(&x, &c, state);
+        else if (by_rows) rows(&x, &c);
         else if (by_lines) lines(&x, &c, state);
         else columns(&x, &c, state);
         if (by_rows || by_lines) chunk_output(&c, &x);

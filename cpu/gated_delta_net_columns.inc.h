@@ -8,6 +8,7 @@
 #ifndef GDN_CPU_GATED_DELTA_NET_COLUMNS_INC_H
 #define GDN_CPU_GATED_DELTA_NET_COLUMNS_INC_H
 
+#include "cpu/gated_delta_net_log.inc.h"
 #include "cpu/gated_delta_net_pass.inc.h"
 
 /* 5: update, with 6: the sums of the output and 3: the next token's kv. */
@@ -115,6 +116,33 @@ static void columns_save(const head_view *x, float *target, const columns_block 
         }
 }
 
+/* 1: repeat the log on a block in scratch, some keys of it in registers at a time. */
+static void columns_repeat(const head_view *x, const columns_block *b)
+{
+    enum { KEYS = GDN_VL == 8 ? 4 : 8 };
+    const log_walk log = log_walk_of(x);
+    const int64_t  pitch = (int64_t)b->width * GDN_VL;
+    for (int32_t i0 = 0; i0 < x->n; i0 += KEYS)
+        for (int32_t w = 0; w < b->width; w++) {
+            const int32_t lanes = min_i32(GDN_VL, b->n_columns - w * GDN_VL);
+            const float  *entry = log.first;
+            int32_t       i[KEYS]; /* the last one several times, where fewer are left */
+            vf            s[KEYS];
+            for (int m = 0; m < KEYS; m++) {
+                i[m] = min_i32(i0 + m, x->n - 1);
+                s[m] = v_load(b->state + pass_place(x->n, i[m]) * pitch + w * GDN_VL);
+            }
+            for (int32_t column = 0; column < log.count; column++, entry = log_next(&log, entry)) {
+                const vf d = v_load_some(entry + log.d + b->j + w * GDN_VL, lanes);
+                for (int m = 0; m < KEYS; m++) {
+                    const vf k = v_set1(entry[log.k + i[m]]), a = v_set1(entry[log.a + (x->channel ? i[m] : 0)]);
+                    s[m] = v_fma(k, d, v_mul(a, s[m]));
+                }
+            }
+            for (int m = 0; m < KEYS; m++) v_store(b->state + pass_place(x->n, i[m]) * pitch + w * GDN_VL, s[m]);
+        }
+}
+
 /* 7: after token t, where it is kept. */
 static void columns_keep(const head_view *x, int32_t t, const columns_block *b)
 {
@@ -141,10 +169,13 @@ GDN_INLINE void columns_tokens(const head_view *x, const chunk *c, const columns
     dots          sum;
     ahead_rows    ahead[AHEAD_ROWS];
     const int32_t n_ahead = chunk_ahead(c, x, j / block, x->n_columns / block, ahead);
-    /* 1: load state, and 3: read kv; for later chunks, the chunk before has read it */
+    /* 1: load state, repeat the log, commit, and 3: read kv; for later chunks, the chunk before has read it */
     if (c->first == 0) {
         if (x->source) columns_load(x, x->source, b);
         else memset(b->state, 0, 4 * (size_t)round_up(x->n, 32) * (size_t)block);
+        if (x->n_repeat) columns_repeat(x, b);
+        if (x->commit) columns_save(x, x->commit, b);
+        if (!c->n_tokens) return;
         sum = form.width == 1 ? columns_one_read(&pass) : columns_wide_read(&pass);
     } else {
         for (int32_t w = 0; w < form.width; w++) sum.k[w] = v_load(c->kv + j + w * GDN_VL);
@@ -154,6 +185,10 @@ GDN_INLINE void columns_tokens(const head_view *x, const chunk *c, const columns
             const vf v = v_load(c->v + t * group + j + w * GDN_VL);
             pass.d[w] = v_mul(v_set1(c->beta[t]), v_sub(v, v_mul(v_set1(c->decay[t]), sum.k[w]))); /* 4: delta d */
         }
+        if (x->log_row >= 0)
+            for (int32_t w = 0; w < form.width; w++)
+                v_store_some(log_deltas(x, c->first + t) + j + w * GDN_VL, pass.d[w],
+                             min_i32(GDN_VL, b->n_columns - w * GDN_VL));
         pass.decay = c->decay[t];
         pass.read += x->pitch;
         pass.ahead = n_ahead > 0 && t < ahead[0].count ? ahead[0].at + t * ahead[0].step : (const char *)pass.q;

@@ -27,6 +27,9 @@ typedef struct head_view {
     bool         channel;
     float        rate;  /* of a raw gate                                                      */
     const char  *bias;  /* of a raw gate, one or n elements; NULL = 0                         */
+    int32_t      log_row;  /* GDN_NONE: the sequence has none                                 */
+    int32_t      n_repeat; /* columns of it that are repeated, before `position`              */
+    float       *commit;   /* the head's matrix in the slot for the state after them; or NULL */
     const struct head_view *next; /* the item to come, or NULL */
 } head_view;
 

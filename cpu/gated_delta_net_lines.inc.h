@@ -8,6 +8,7 @@
 #ifndef GDN_CPU_GATED_DELTA_NET_LINES_INC_H
 #define GDN_CPU_GATED_DELTA_NET_LINES_INC_H
 
+#include "cpu/gated_delta_net_log.inc.h"
 #include "cpu/gated_delta_net_pass.inc.h"
 
 enum { LINES_MAX_TOKENS = 6 }; /* the longest sequence for which "lines" is not slower than "columns" */
@@ -93,6 +94,34 @@ static vf lines_sum(const float *part, int32_t n_columns)
     return p[0];
 }
 
+/* 1: the state that x reads with the log repeated on it, into `hold`, and where it is committed. A line (key) is as
+ * many columns of the log as are repeated long in registers. */
+static void lines_repeat(const head_view *x, const delta_pass *state, float *hold)
+{
+    enum { VECTORS = 4 };
+    const log_walk log = log_walk_of(x);
+    const int64_t  to_pitch = x->p->state_out.stride_line / 4;
+    const int32_t  n_columns = x->n_columns;
+    float *const   commit = x->commit ? x->commit + x->j0 : NULL;
+    for (int32_t i = 0; i < x->n; i++)
+        for (int32_t j = 0; j < n_columns; j += VECTORS * GDN_VL) {
+            const int32_t n = min_i32(VECTORS, (n_columns - j) / GDN_VL); /* of the others nothing is kept */
+            const float  *entry = log.first;
+            vf            s[VECTORS];
+            for (int w = 0; w < VECTORS; w++)
+                s[w] = v_load(state->from + i * state->from_pitch + j + (w < n ? w : 0) * GDN_VL);
+            for (int32_t column = 0; column < log.count; column++, entry = log_next(&log, entry)) {
+                const vf k = v_set1(entry[log.k + i]), a = v_set1(entry[log.a + (x->channel ? i : 0)]);
+                for (int w = 0; w < VECTORS; w++)
+                    s[w] = v_fma(k, v_load(entry + log.d + j + (w < n ? w : 0) * GDN_VL), v_mul(a, s[w]));
+            }
+            for (int w = 0; w < n; w++) {
+                v_store(hold + (int64_t)i * n_columns + j + w * GDN_VL, s[w]);
+                if (commit) v_store(commit + i * to_pitch + j + w * GDN_VL, s[w]);
+            }
+        }
+}
+
 /* All tokens of a sequence, which fit one chunk. A token reads the state where the one before has left it. */
 static void lines(const head_view *x, const chunk *c, float *scratch)
 {
@@ -111,11 +140,18 @@ static void lines(const head_view *x, const chunk *c, float *scratch)
     } else {
         memset(hold, 0, sizeof *hold * (size_t)x->n * (size_t)n_columns);
     }
+    if (x->n_repeat || x->commit) { /* hold may be read, a line before it is written */
+        lines_repeat(x, &pass.x, hold);
+        pass.x.from = hold;
+        pass.x.from_pitch = n_columns;
+    }
+    if (!c->n_tokens) return;
     lines_read(&pass);
     for (int32_t t = 0; t < c->n_tokens; t++) {
         const int64_t row = (int64_t)t * x->pitch, at = (int64_t)t * c->group;
         for (int32_t j = 0; j < n_columns; j += GDN_VL)
             v_store(d + j, delta(c, t, j, lines_sum(pass.part_k + j, n_columns)));
+        if (x->log_row >= 0) memcpy(log_deltas(x, t), d, sizeof *d * (size_t)n_columns);
         pass.x.q = c->q + row;
         pass.x.k = c->k + row;
         pass.x.a = c->a + row;

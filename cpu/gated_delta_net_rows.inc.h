@@ -11,7 +11,7 @@
 #ifndef GDN_CPU_GATED_DELTA_NET_ROWS_INC_H
 #define GDN_CPU_GATED_DELTA_NET_ROWS_INC_H
 
-#include "cpu/gated_delta_net_item.inc.h"
+#include "cpu/gated_delta_net_log.inc.h"
 
 enum {
     ROWS_MAX_TOKENS = 16, /* the longest sequence for which "rows" is not slower than "columns" */
@@ -29,11 +29,33 @@ typedef struct rows_block {
     const chunk *c;
     const float *from; /* the state to read; NULL = zero */
     int64_t      from_pitch, to_pitch, pitch;
-    int32_t      n;
+    int32_t      n, n_rows;
     int32_t      ahead; /* floats of a row to come that a token asks for */
     float       *to[ROWS_MAX_TOKENS];     /* where the state after each token goes; NULL = nowhere */
     bool         stream[ROWS_MAX_TOKENS]; /* past the caches */
+    float       *commit;                  /* where the state before the first token goes, or NULL */
+    bool         commit_streams;
+    float       *log_d[ROWS_MAX_TOKENS]; /* where a token's deltas are logged, or NULL */
 } rows_block;
+
+static rows_block rows_block_of(const head_view *x, const chunk *c)
+{
+    float     *snapshot[ROWS_MAX_TOKENS];
+    const bool stream = snapshots_of(x, 0, c->n_tokens, snapshot);
+    rows_block b = {.c = c, .n = x->n, .n_rows = x->n_columns, .pitch = x->pitch};
+    b.from_pitch = x->p->state_in.stride_line / 4;
+    b.to_pitch = x->p->state_out.stride_line / 4;
+    b.from = x->source ? x->source + x->j0 * b.from_pitch : NULL;
+    b.commit = x->commit ? x->commit + x->j0 * b.to_pitch : NULL;
+    b.commit_streams = commit_streams(x);
+    for (int32_t t = 0; t < c->n_tokens; t++) {
+        b.to[t] = snapshot[t] ? snapshot[t] + x->j0 * b.to_pitch : NULL;
+        b.stream[t] = stream && snapshot[t] != x->source;
+        b.log_d[t] = log_deltas(x, t);
+    }
+    b.ahead = b.from && c->n_tokens > 1 ? round_up(x->n, 16 * c->n_tokens) / c->n_tokens : 0;
+    return b;
+}
 
 /* One token for rows [r, r + count), whose state is s. kv: what it holds under k, then under the next k. */
 GDN_INLINE void rows_token(rows_block *b, int32_t r, int32_t t, int32_t n, int count, bool channel, bool next,
@@ -123,18 +145,8 @@ static void rows_block_general(rows_block *b, int32_t n_rows, bool channel)
 /* All tokens of a sequence, which fit one chunk. */
 static void rows(const head_view *x, const chunk *c)
 {
-    float     *snapshot[ROWS_MAX_TOKENS];
-    const bool stream = snapshots_of(x, 0, c->n_tokens, snapshot);
-    rows_block b = {.c = c, .n = x->n, .pitch = x->pitch};
-    b.from_pitch = x->p->state_in.stride_line / 4;
-    b.to_pitch = x->p->state_out.stride_line / 4;
-    b.from = x->source ? x->source + x->j0 * b.from_pitch : NULL;
-    for (int32_t t = 0; t < c->n_tokens; t++) {
-        b.to[t] = snapshot[t] ? snapshot[t] + x->j0 * b.to_pitch : NULL;
-        b.stream[t] = stream && snapshot[t] != x->source;
-    }
-    b.ahead = b.from && c->n_tokens > 1 ? round_up(x->n, 16 * c->n_tokens) / c->n_tokens : 0;
-    rows_block_general(&b, x->n_columns, x->channel);
+    rows_block b = rows_block_of(x, c);
+    rows_block_general(&b, b.n_rows, x->channel);
 }
 
 /* ---- One token of the usual head ----
@@ -147,7 +159,7 @@ enum { DECODE_KEYS = 128, DECODE_VECTORS = DECODE_KEYS / GDN_VL };
 
 static bool rows_decode_serves(const head_view *x)
 {
-    return x->n_tokens == 1 && x->n == DECODE_KEYS && x->source;
+    return x->n_tokens == 1 && x->n == DECODE_KEYS && x->source && !x->p->log.n_columns;
 }
 
 /* The rows of an item. */

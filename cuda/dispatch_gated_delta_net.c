@@ -28,11 +28,20 @@ static uint64_t pool_bits(const gdn_gpu_device *gpu, const gdn_state_view *view)
     return gdn_gpu_pool_bits(&pool);
 }
 
+/* Where deltas and decays lie in an entry, too. */
+static uint64_t log_bits(const gdn_gpu_device *gpu, const problem_t *p)
+{
+    const gdn_gpu_pool log = { .base = gdn_gpu_address(gpu, &p->log.at),
+                               .row = p->log.stride_row,
+                               .line = p->log.stride_column };
+    return p->log.n_columns ? gdn_gpu_pool_bits(&log) | 4 * (uint64_t)p->head_dim_v : 0;
+}
+
 static int blocks_of_keys(const gdn_gpu_device *gpu, const problem_t *p)
 {
     uint64_t bits = token_bits(gpu, &p->q) | token_bits(gpu, &p->k);
     bits |= p->gate == GDN_GATE_CHANNEL ? token_bits(gpu, &p->g) | token_bits(gpu, &p->dt_bias) : 0;
-    bits |= in_tiles(p) ? 0 : pool_bits(gpu, &p->state_in) | pool_bits(gpu, &p->state_out);
+    bits |= in_tiles(p) ? 0 : pool_bits(gpu, &p->state_in) | pool_bits(gpu, &p->state_out) | log_bits(gpu, p);
     if (bits % 16) return GENERAL;
     return p->head_dim_k == 64 ? NB_2 : p->head_dim_k == 128 ? NB_4 : p->head_dim_k == 256 ? NB_8 : GENERAL;
 }
@@ -43,38 +52,35 @@ static uint32_t columns(int tiles, int nb)
     return GDN_CUDA_DELTA_WARPS * 4 * (!tiles && nb <= NB_4 ? 4 : 2);
 }
 
-/* Shape::TYPED of the kernels. */
-static int is_typed(const problem_t *p)
+/* What a call has that its kernel has to know: Shape::TYPED and Shape::LOG of the kernels. */
+enum { PLAIN, TYPED, LOG };
+
+static int traits_of(const problem_t *p)
 {
     const int types = p->q.dtype | p->k.dtype | p->v.dtype | p->g.dtype | p->beta.dtype | p->out.dtype;
-    return types != GDN_F32 || gdn_gpu_has_forms(p);
+    return p->log.n_columns ? LOG : types != GDN_F32 || gdn_gpu_has_forms(p) ? TYPED : PLAIN;
 }
 
 static gdn_cuda_kernel kernel_of(const problem_t *p, int nb)
 {
-#define OF_SIZE(form, size)                                                                                            \
+#define TRAITS(name, typed)                                                                                            \
     {                                                                                                                  \
-        { GDN_CUDA_delta_##form##_##size, GDN_CUDA_delta_##form##_##size##_typed },                                    \
-        {                                                                                                              \
-            GDN_CUDA_delta_##form##_##size##_channel, GDN_CUDA_delta_##form##_##size##_channel_typed                   \
-        }                                                                                                              \
+        [PLAIN] = GDN_CUDA_delta_##name, [TYPED] = GDN_CUDA_delta_##name##typed, [LOG] = GDN_CUDA_delta_##name##_log   \
     }
-#define OF_ANY_SIZE(form)                                                                                              \
+#define SIZE(name, typed)                                                                                              \
     {                                                                                                                  \
-        { GDN_CUDA_delta_##form##_general, GDN_CUDA_delta_##form##_general },                                          \
-        {                                                                                                              \
-            GDN_CUDA_delta_##form##_general_channel, GDN_CUDA_delta_##form##_general_channel                           \
-        }                                                                                                              \
+        TRAITS(name, typed), TRAITS(name##_channel, typed)                                                             \
     }
 #define FORM(form)                                                                                                     \
     {                                                                                                                  \
-        [NB_2] = OF_SIZE(form, 2), [NB_4] = OF_SIZE(form, 4), [NB_8] = OF_SIZE(form, 8), [GENERAL] = OF_ANY_SIZE(form) \
+        [NB_2] = SIZE(form##_2, _typed), [NB_4] = SIZE(form##_4, _typed), [NB_8] = SIZE(form##_8, _typed),             \
+        [GENERAL] = SIZE(form##_general, )                                                                             \
     }
-    static const gdn_cuda_kernel kernels[2][4][2][2] = { FORM(rows), FORM(tiles) }; /* [tiles][size][channel][typed] */
+    static const gdn_cuda_kernel kernels[2][4][2][3] = { FORM(rows), FORM(tiles) }; /* [tiles][size][channel][traits] */
 #undef FORM
-#undef OF_ANY_SIZE
-#undef OF_SIZE
-    return kernels[in_tiles(p)][nb][p->gate == GDN_GATE_CHANNEL][is_typed(p)];
+#undef SIZE
+#undef TRAITS
+    return kernels[in_tiles(p)][nb][p->gate == GDN_GATE_CHANNEL][traits_of(p)];
 }
 
 gdn_status gdn_cuda_plan_gated_delta_net(const gdn_context *ctx, const problem_t *p, gdn_plan *plan)
@@ -87,7 +93,6 @@ gdn_status gdn_cuda_plan_gated_delta_net(const gdn_context *ctx, const problem_t
     plan->form = in_tiles(p) ? "tiles" : "rows";
     plan->variant = (int32_t)kernel_of(p, nb);
     gdn_gpu_plan_gated_delta_net(&gpu, p, columns(in_tiles(p), nb), plan);
-    if (p->log.n_columns) gdn_gpu_refuse(plan, "the call has a log, which this backend does not know yet");
     if (p->n_heads_v > GDN_CUDA_MAX_BLOCKS_YZ)
         gdn_gpu_refuse(plan, "n_heads_v is %d; a CUDA grid has at most %d of them", (int)p->n_heads_v,
                        GDN_CUDA_MAX_BLOCKS_YZ);

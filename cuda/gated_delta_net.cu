@@ -7,15 +7,21 @@
 // of a state are issued before the first is used, and the next token's before the snapshot is stored.
 //
 // Steps, numbered as in docs/kernels/gated_delta_net.md and in every other version:
-//   0 prepare   1 load state   2 decay   3 read kv   4 delta   5 update   6 output   7 snapshot
+//   0 prepare   1 load state, repeat the log, commit   2 decay   3 read kv   4 delta   5 update   6 output
+//   7 snapshot, checkpoint, log
 //
-// Kernels: delta_rows_2 delta_rows_2_typed delta_rows_2_channel delta_rows_2_channel_typed delta_rows_4
-// Kernels: delta_rows_4_typed delta_rows_4_channel delta_rows_4_channel_typed delta_rows_8 delta_rows_8_typed
-// Kernels: delta_rows_8_channel delta_rows_8_channel_typed delta_rows_general delta_rows_general_channel
-// Kernels: delta_tiles_2 delta_tiles_2_typed delta_tiles_2_channel delta_tiles_2_channel_typed delta_tiles_4
-// Kernels: delta_tiles_4_typed delta_tiles_4_channel delta_tiles_4_channel_typed delta_tiles_8 delta_tiles_8_typed
-// Kernels: delta_tiles_8_channel delta_tiles_8_channel_typed delta_tiles_general delta_tiles_general_channel
+// Kernels: delta_rows_2 delta_rows_2_typed delta_rows_2_channel delta_rows_2_channel_typed delta_rows_2_log
+// Kernels: delta_rows_2_channel_log delta_rows_4 delta_rows_4_typed delta_rows_4_channel delta_rows_4_channel_typed
+// Kernels: delta_rows_4_log delta_rows_4_channel_log delta_rows_8 delta_rows_8_typed delta_rows_8_channel
+// Kernels: delta_rows_8_channel_typed delta_rows_8_log delta_rows_8_channel_log delta_rows_general
+// Kernels: delta_rows_general_channel delta_rows_general_log delta_rows_general_channel_log delta_tiles_2
+// Kernels: delta_tiles_2_typed delta_tiles_2_channel delta_tiles_2_channel_typed delta_tiles_2_log
+// Kernels: delta_tiles_2_channel_log delta_tiles_4 delta_tiles_4_typed delta_tiles_4_channel
+// Kernels: delta_tiles_4_channel_typed delta_tiles_4_log delta_tiles_4_channel_log delta_tiles_8 delta_tiles_8_typed
+// Kernels: delta_tiles_8_channel delta_tiles_8_channel_typed delta_tiles_8_log delta_tiles_8_channel_log
+// Kernels: delta_tiles_general delta_tiles_general_channel delta_tiles_general_log delta_tiles_general_channel_log
 #include "cuda/gated_delta_net.cuh"
+#include "cuda/gated_delta_net_log.cuh"
 #include "cuda/gated_delta_net_tiles.cuh"
 
 // The column of the eight lanes whose sum fold() leaves in lane l, and the first lane that has column c's.
@@ -44,30 +50,6 @@ template <int C> GDN_INLINE float fold(const float4 (&partial)[C], int l)
     }
     const float4 s = add4(c, exchange4(c, 1)); // h = 4
     return __fadd_rn(__fadd_rn(s.x, s.z), __fadd_rn(s.y, s.w)); // h = 2, 1
-}
-
-// The C columns that a lane group has of key i, from or to values that lie side by side.
-template <class X> GDN_INLINE void load_columns(const char *at, int columns, float (&x)[X::C])
-{
-    if (!X::GENERAL && X::C == 4 && columns == 4) {
-        const float4 four = load_float4(at);
-        x[0] = four.x, x[X::C / 4] = four.y, x[X::C / 2] = four.z, x[X::C - 1] = four.w;
-    } else {
-#pragma unroll
-        for (int c = 0; c < X::C; c++)
-            x[c] = c < columns ? load_float(at + 4 * (uint64_t)c) : 0.0f;
-    }
-}
-template <class X> GDN_INLINE void store_columns(char *at, int columns, const float (&x)[X::C])
-{
-    if (!X::GENERAL && X::C == 4 && columns == 4) {
-        store_float4(at, make_float4(x[0], x[X::C / 4], x[X::C / 2], x[X::C - 1]));
-    } else {
-#pragma unroll
-        for (int c = 0; c < X::C; c++)
-            if (c < columns)
-                store_float(at + 4 * (uint64_t)c, x[c]);
-    }
 }
 
 // 1: load state. S[m][c] has column j + c
@@ -238,9 +220,17 @@ template <class X> GDN_INLINE void gated_delta_net_rows(const gdn_gpu_gated_delt
     for (int u = 0; u < Token<X>::GATES; u++)
         bias[u] = gate_bias<X>(p, w, 32 * gate_block<X>(u) + 4 * w.l);
     Token<X> x;
-    load_token<X>(p, w, mine, at, x);
+    if (!X::LOG)
+        load_token<X>(p, w, mine, at, x);
     float4 S[X::NB][X::C];
     load_state<X>(p, w, S); // 1
+    if (X::LOG) { // the registers of the first token are those of the entries before it
+        repeat_log<X, 1>(p, w, S);
+        if (w.T > 0)
+            load_token<X>(p, w, mine, at, x);
+        if (w.commit >= 0)
+            store_state<X>(p, w, w.commit, S);
+    }
 
     for (int t = 0; t < w.T; t++) {
         prepare<X>(p, w.l, x); // 0
@@ -280,6 +270,8 @@ template <class X> GDN_INLINE void gated_delta_net_rows(const gdn_gpu_gated_delt
 #pragma unroll
         for (int c = 0; c < X::C; c++)
             delta[c] = __shfl_sync(GDN_FULL_WARP, d, group + lane_of_column<X::C>(c));
+        if (X::LOG) // 7, before the next token takes the registers
+            log_token<X, 1>(p, w, t, x.k, decay, delta);
 
         // 5: update, 6: output
 #pragma unroll
@@ -309,8 +301,8 @@ template <class X> GDN_INLINE void gated_delta_net_rows(const gdn_gpu_gated_delt
     }
 }
 
-// ---- Kernels: gdn_cuda_delta_<rows or tiles>_<NB>[_channel][_typed]; the general ones have no NB. `typed`: types
-// besides F32, and forms besides the usual (Shape::TYPED), which the general ones have, too.
+// ---- Kernels: gdn_cuda_delta_<rows or tiles>_<NB>[_channel][_typed or _log]; the general ones have no NB. `typed`:
+// types besides F32, and forms besides the usual (Shape::TYPED), which the general ones have, too, and those of a log.
 #define GDN_DELTA_ROWS(name, blocks, ...)                                                                              \
     GDN_KERNEL(gdn_cuda_delta_rows_##name, gdn_gpu_gated_delta_net, GDN_BLOCKS(32 * GDN_CUDA_DELTA_WARPS, blocks))     \
     {                                                                                                                  \
@@ -323,19 +315,24 @@ template <class X> GDN_INLINE void gated_delta_net_rows(const gdn_gpu_gated_delt
         __shared__ Tile<X> tiles[2];                                                                                   \
         gated_delta_net_tiles<X>(p, tiles);                                                                            \
     }
-#define GDN_DELTAS(form, NB, C, blocks, channel_blocks)              \
-    form(NB, blocks, NB, C, false, false, false)                      \
-    form(NB##_typed, blocks, NB, C, false, true, false)               \
-    form(NB##_channel, channel_blocks, NB, C, true, false, false)     \
-    form(NB##_channel_typed, channel_blocks, NB, C, true, true, false)
+#define GDN_DELTAS(form, NB, C, blocks, channel_blocks, log_blocks, channel_log_blocks)    \
+    form(NB, blocks, NB, C, false, false, false, false)                                    \
+    form(NB##_typed, blocks, NB, C, false, true, false, false)                             \
+    form(NB##_channel, channel_blocks, NB, C, true, false, false, false)                   \
+    form(NB##_channel_typed, channel_blocks, NB, C, true, true, false, false)              \
+    form(NB##_log, log_blocks, NB, C, false, true, false, true)                            \
+    form(NB##_channel_log, channel_log_blocks, NB, C, true, true, false, true)
+#define GDN_DELTAS_GENERAL(form)                                  \
+    form(general, 1, 8, 2, false, true, true, false)              \
+    form(general_channel, 1, 8, 2, true, true, true, false)       \
+    form(general_log, 1, 8, 2, false, true, true, true)           \
+    form(general_channel_log, 1, 8, 2, true, true, true, true)
 
-GDN_DELTAS(GDN_DELTA_ROWS, 2, 4, 4, 3)
-GDN_DELTAS(GDN_DELTA_ROWS, 4, 4, 3, 2)
-GDN_DELTAS(GDN_DELTA_ROWS, 8, 2, 2, 1)
-GDN_DELTA_ROWS(general, 1, 8, 2, false, true, true)
-GDN_DELTA_ROWS(general_channel, 1, 8, 2, true, true, true)
-GDN_DELTAS(GDN_DELTA_TILES, 2, 2, 4, 4)
-GDN_DELTAS(GDN_DELTA_TILES, 4, 2, 4, 3)
-GDN_DELTAS(GDN_DELTA_TILES, 8, 2, 2, 1)
-GDN_DELTA_TILES(general, 1, 8, 2, false, true, true)
-GDN_DELTA_TILES(general_channel, 1, 8, 2, true, true, true)
+GDN_DELTAS(GDN_DELTA_ROWS, 2, 4, 4, 3, 4, 3)
+GDN_DELTAS(GDN_DELTA_ROWS, 4, 4, 3, 2, 3, 2)
+GDN_DELTAS(GDN_DELTA_ROWS, 8, 2, 2, 1, 2, 1)
+GDN_DELTAS_GENERAL(GDN_DELTA_ROWS)
+GDN_DELTAS(GDN_DELTA_TILES, 2, 2, 4, 4, 4, 4)
+GDN_DELTAS(GDN_DELTA_TILES, 4, 2, 4, 3, 4, 3)
+GDN_DELTAS(GDN_DELTA_TILES, 8, 2, 2, 1, 2, 1)
+GDN_DELTAS_GENERAL(GDN_DELTA_TILES)

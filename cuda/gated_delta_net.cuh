@@ -14,12 +14,13 @@
 
 // What is known when a kernel is compiled. NB: blocks of 32 keys, exactly, or at most where GENERAL; then head_dim_k,
 // the alignment of rows and their type may be any.
-template <int NB_, int C_, bool CHANNEL_, bool TYPED_, bool GENERAL_> struct Shape {
+template <int NB_, int C_, bool CHANNEL_, bool TYPED_, bool GENERAL_, bool LOG_> struct Shape {
     static constexpr int NB = NB_;              // blocks of 32 keys
     static constexpr int C = C_;                // columns of eight lanes: 1, 2 or 4
     static constexpr bool CHANNEL = CHANNEL_;   // a gate per key channel
     static constexpr bool TYPED = TYPED_;       // types besides F32, qk_norm, and any form of g and beta
     static constexpr bool GENERAL = GENERAL_;
+    static constexpr bool LOG = LOG_;           // the call has a replay log
     static constexpr int COLUMNS = GDN_CUDA_DELTA_WARPS * 4 * C; // of a thread block
 };
 
@@ -31,10 +32,39 @@ struct Place {
     int l;             // lane of the eight
     int j, columns;    // first column of the eight lanes, how many of the C there are
     int n_keys;
+    // With a log: of the first token; its row, or GDN_MAP_NONE; where the state that is read stands; and the entry that
+    // it is committed to at `position`, or GDN_MAP_NONE.
+    int position, row, stands, commit;
 };
 
-// False where there is nothing to do: padding, no tokens, or a bad map, which is reported. The same for the whole
-// block.
+// The log's maps, for a sequence whose tokens, source and position are known. False where one is bad, which is
+// reported; but a bad slot for a commit amounts to none.
+GDN_INLINE bool find_log(const gdn_gpu_gated_delta_net &p, Place &at)
+{
+    const bool padding = at.src == GDN_MAP_SKIP;
+    at.row = map_at(p.log_row, at.s, at.s);
+    at.stands = map_at(p.state_position, at.s, at.position);
+    at.commit = padding ? GDN_MAP_NONE : map_at(p.state_commit, at.s, GDN_MAP_NONE);
+    if (at.row < GDN_MAP_NONE || at.row >= p.log_rows) {
+        report(p.bad, GDN_GPU_BAD_LOG_ROW);
+        return false;
+    }
+    bool fits = at.stands >= 0 && at.stands <= at.position;
+    if (fits && !padding) // position + T might be too large for an int, and this is not
+        fits = at.row < 0 ? at.stands == at.position : at.position - at.stands <= p.log_columns - at.T;
+    if (!fits) {
+        report(p.bad, GDN_GPU_BAD_STATE_POSITION);
+        return false;
+    }
+    if (at.commit < GDN_MAP_NONE || at.commit >= p.entries_out) {
+        report(p.bad, GDN_GPU_BAD_STATE_COMMIT);
+        at.commit = GDN_MAP_NONE;
+    }
+    return true;
+}
+
+// False where there is nothing to do: padding, no tokens and no state to commit, or a bad map, which is reported. The
+// same for the whole block.
 template <class X> GDN_INLINE bool find_place(const gdn_gpu_gated_delta_net &p, Place &at)
 {
     at.s = (int)blockIdx.x;
@@ -56,13 +86,16 @@ template <class X> GDN_INLINE bool find_place(const gdn_gpu_gated_delta_net &p, 
         report(p.bad, GDN_GPU_BAD_POSITION);
         return false;
     }
+    at.position = position;
+    if (X::LOG && !find_log(p, at))
+        return false;
     at.kappa = p.head_map ? at.h % p.n_heads_k : at.h / (p.n_heads_v / p.n_heads_k);
     at.l = (int)threadIdx.x & 7;
     at.j = (int)blockIdx.z * X::COLUMNS + (int)(threadIdx.x / 8) * X::C;
     at.columns = p.head_dim_v - at.j < X::C ? p.head_dim_v - at.j : X::C;
     at.columns = at.columns < 0 ? 0 : at.columns;
     at.n_keys = X::GENERAL ? p.head_dim_k : 32 * X::NB;
-    return at.src != GDN_MAP_SKIP && at.T > 0;
+    return at.src != GDN_MAP_SKIP && (at.T > 0 || (X::LOG && at.commit >= 0));
 }
 
 // Where the sequence's first token lies.
@@ -193,6 +226,30 @@ template <class X> GDN_INLINE float4 sum_step(float4 x, float4 y, float4 sum, in
         return next;
     return make_float4(i < n_keys ? next.x : sum.x, i + step < n_keys ? next.y : sum.y,
                        i + 2 * step < n_keys ? next.z : sum.z, i + 3 * step < n_keys ? next.w : sum.w);
+}
+
+// The C columns that a lane group has of key i, from or to values that lie side by side.
+template <class X> GDN_INLINE void load_columns(const char *at, int columns, float (&x)[X::C])
+{
+    if (!X::GENERAL && X::C == 4 && columns == 4) {
+        const float4 four = load_float4(at);
+        x[0] = four.x, x[X::C / 4] = four.y, x[X::C / 2] = four.z, x[X::C - 1] = four.w;
+    } else {
+#pragma unroll
+        for (int c = 0; c < X::C; c++)
+            x[c] = c < columns ? load_float(at + 4 * (uint64_t)c) : 0.0f;
+    }
+}
+template <class X> GDN_INLINE void store_columns(char *at, int columns, const float (&x)[X::C])
+{
+    if (!X::GENERAL && X::C == 4 && columns == 4) {
+        store_float4(at, make_float4(x[0], x[X::C / 4], x[X::C / 2], x[X::C - 1]));
+    } else {
+#pragma unroll
+        for (int c = 0; c < X::C; c++)
+            if (c < columns)
+                store_float(at + 4 * (uint64_t)c, x[c]);
+    }
 }
 
 // S' = fma(k, d, a S), the product rounded first.

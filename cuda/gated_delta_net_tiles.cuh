@@ -11,7 +11,7 @@
 #ifndef GDN_CUDA_GATED_DELTA_NET_TILES_CUH
 #define GDN_CUDA_GATED_DELTA_NET_TILES_CUH
 
-#include "cuda/gated_delta_net.cuh"
+#include "cuda/gated_delta_net_log.cuh"
 
 template <class X> struct Tile {
     static constexpr int TOKENS = X::NB > 4 ? 4 : 8;
@@ -216,6 +216,11 @@ template <class X> GDN_INLINE void gated_delta_net_tiles(const gdn_gpu_gated_del
     next.load(p, w, 0);
     float4 S[X::NB][X::C];
     load_elements<X>(p, w, S); // 1
+    if (X::LOG) {
+        repeat_log<X, 8>(p, w, S);
+        if (w.commit >= 0)
+            store_elements<X>(p, w, w.commit, S);
+    }
     next.store(p, w, tiles[0]);
     __syncthreads();
     prepare_keys<X>(p, tiles[0]);
@@ -268,6 +273,8 @@ template <class X> GDN_INLINE void gated_delta_net_tiles(const gdn_gpu_gated_del
                 const float read = X::CHANNEL ? kv[c] : __fmul_rn(decay[0].x, kv[c]);
                 d[c] = __fmul_rn(beta, __fsub_rn(v[c], read));
             }
+            if (X::LOG)
+                log_token<X, 8>(p, w, t0 + u, k, decay, d); // 7
 
             // 5: update, and the sums of 6
             sum[0] = sum[1] = zero4();
@@ -297,7 +304,7 @@ template <class X> GDN_INLINE void gated_delta_net_tiles(const gdn_gpu_gated_del
     }
     float none[2] = { 0.0f, 0.0f };
     const float o = __fmul_rn(p.scale, fold_lanes(none, before, w.l));
-    if (writes)
+    if (writes && (!X::LOG || w.T > 0)) // there may be a state to commit and no token
         store_element(out_at, o, out_type);
 }
 

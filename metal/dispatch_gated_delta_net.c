@@ -9,15 +9,20 @@ static int size_of(const problem_t *p)
     return p->head_dim_k <= 64 ? 0 : p->head_dim_k <= 128 ? 1 : 2;
 }
 
+#define LOG(name)                                                                                                      \
+    {                                                                                                                  \
+        GDN_METAL_delta_##name, GDN_METAL_delta_##name##_log                                                           \
+    }
 #define SIZE(nb)                                                                                                       \
     {                                                                                                                  \
-        { GDN_METAL_delta_##nb, GDN_METAL_delta_##nb##_channel },                                                      \
+        { LOG(nb), LOG(nb##_channel) },                                                                                \
         {                                                                                                              \
-            GDN_METAL_delta_##nb##_general, GDN_METAL_delta_##nb##_general_channel                                     \
+            LOG(nb##_general), LOG(nb##_general_channel)                                                               \
         }                                                                                                              \
     }
-static const gdn_metal_kernel kernels[3][2][2] = { SIZE(2), SIZE(4), SIZE(8) }; /* [size][general][channel] */
+static const gdn_metal_kernel kernels[3][2][2][2] = { SIZE(2), SIZE(4), SIZE(8) }; /* [size][general][channel][log] */
 #undef SIZE
+#undef LOG
 
 gdn_status gdn_metal_plan_gated_delta_net(const gdn_context *ctx, const problem_t *p, gdn_plan *plan)
 {
@@ -25,9 +30,8 @@ gdn_status gdn_metal_plan_gated_delta_net(const gdn_context *ctx, const problem_
     const int general = p->head_dim_k != 64 << size_of(p), channel = p->gate == GDN_GATE_CHANNEL;
     gdn_gpu_begin_plan(ctx, plan);
     plan->form = "rows";
-    plan->variant = (int32_t)kernels[size_of(p)][general][channel];
+    plan->variant = (int32_t)kernels[size_of(p)][general][channel][p->log.n_columns > 0];
     gdn_gpu_plan_gated_delta_net(&gpu, p, GDN_METAL_DELTA_THREADS / 8 * (size_of(p) < 2 ? 4 : 2), plan);
-    if (p->log.n_columns) gdn_gpu_refuse(plan, "the call has a log, which this backend does not know yet");
     return GDN_OK;
 }
 
@@ -37,17 +41,33 @@ gdn_status gdn_metal_run_gated_delta_net(gdn_context *ctx, const problem_t *p, c
     const gdn_gpu_device gpu = gdn_metal_gpu();
     const gdn_gpu_gated_delta_net params = gdn_gpu_params_gated_delta_net(&gpu, p, plan);
     const gdn_place bad = { .data = dev->bad_buffer };
-    const gdn_place *const operands[] = {
-        &p->q.at,      &p->k.at,       &p->v.at,      &p->g.at,        &p->beta.at,
-        &p->ssm_a.at,  &p->dt_bias.at, &p->out.at,    &p->state_in.at, &p->state_out.at,
-        &p->seq_start, &p->state_src,  &p->state_dst, &p->position,    &p->checkpoints.map,
-        &bad
-    };
+    const gdn_log_view *log = &p->log;
+    const gdn_place *const operands[] = { &p->q.at,
+                                          &p->k.at,
+                                          &p->v.at,
+                                          &p->g.at,
+                                          &p->beta.at,
+                                          &p->ssm_a.at,
+                                          &p->dt_bias.at,
+                                          &p->out.at,
+                                          &p->state_in.at,
+                                          &p->state_out.at,
+                                          &p->seq_start,
+                                          &p->state_src,
+                                          &p->state_dst,
+                                          &p->position,
+                                          &p->checkpoints.map,
+                                          &bad,
+                                          &log->at,
+                                          &log->row,
+                                          &log->state_position,
+                                          &log->state_commit };
+    const uint32_t n_of_log = 4, n = sizeof operands / sizeof operands[0] - (log->n_columns ? 0 : n_of_log);
     gdn_metal_dispatch dispatch = { .kernel = (gdn_metal_kernel)plan->variant,
                                     .params = &params,
                                     .params_bytes = sizeof params,
                                     .groups = (uint64_t)plan->n_items,
                                     .threads = GDN_METAL_DELTA_THREADS };
-    gdn_metal_bind_all(&dispatch, operands, sizeof operands / sizeof operands[0]);
+    gdn_metal_bind_all(&dispatch, operands, n);
     return gdn_metal_run(dev, &dispatch, 1, stream);
 }

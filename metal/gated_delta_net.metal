@@ -8,137 +8,18 @@
 // the test of snapshot_of() is all that they cost. What a form needs is behind branches that all lanes of the call take
 // or do not.
 //
-// Steps, numbered as in docs/kernels/gated_delta_net.md and in every other version:
-//   0 prepare   1 load state   2 decay   3 read kv   4 delta   5 update   6 output   7 snapshot
+// The replay log is in kernels of its own: others know nothing of it.
 //
-// Kernels: delta_2 delta_2_channel delta_2_general delta_2_general_channel delta_4 delta_4_channel delta_4_general
-// Kernels: delta_4_general_channel delta_8 delta_8_channel delta_8_general delta_8_general_channel
-#include "metal/kernel.h"
-
-struct DeltaBuffers {
-    device const uchar *q;
-    device const uchar *k;
-    device const uchar *v;
-    device const uchar *g;
-    device const uchar *beta;
-    device const uchar *ssm_a;
-    device const uchar *dt_bias;
-    device uchar       *result;
-    device const uchar *state_in;
-    device uchar       *state_out;
-    device const uchar *seq_start;
-    device const uchar *state_src;
-    device const uchar *state_dst;
-    device const uchar *position;
-    device const uchar *state_checkpoint;
-    device atomic_uint *bad;
-};
-
-// Everything about this simdgroup's place in the call that does not change from token to token.
-struct DeltaPlace {
-    int s, h, kappa; // sequence, value head, key head
-    int first, T;    // its tokens
-    int src;         // entry that it starts from, or GDN_MAP_NONE
-    int l;           // lane of the eight
-    int j, columns;  // first column of the eight lanes, how many of the C there are
-};
-
-// False where there is nothing to do: padding, no tokens, no columns, or a bad map, which is reported.
-template <int C>
-GDN_INLINE bool delta_place(constant gdn_gpu_gated_delta_net &p, thread const DeltaBuffers &b, uint group, uint me,
-                            thread DeltaPlace &at)
-{
-    const int block = int(group % uint(p.blocks)), row = int(group / uint(p.blocks));
-    const bool ragged = (p.has & GDN_GPU_HAS_SEQ_START) != 0;
-    at.s = row / p.n_heads_v;
-    at.h = row % p.n_heads_v;
-    at.first = map_at(b.seq_start, ragged, at.s, at.s * p.even_tokens);
-    const int after = ragged ? read_int(b.seq_start + 4 * (int64_t(at.s) + 1)) : at.first + p.even_tokens;
-    at.src = map_at(b.state_src, (p.has & GDN_GPU_HAS_SRC) != 0, at.s, at.s * p.slots_in);
-    if (at.first < 0 || after < at.first || after > p.n_tokens) {
-        report(b.bad, GDN_GPU_BAD_SEQ_START);
-        return false;
-    }
-    if (at.src < GDN_MAP_SKIP || at.src >= p.entries_in) {
-        report(b.bad, GDN_GPU_BAD_STATE_SRC);
-        return false;
-    }
-    at.T = after - at.first;
-    const int position = map_at(b.position, (p.has & GDN_GPU_HAS_POSITION) != 0, at.s, 0);
-    if (position < 0 || position > 2147483647 - at.T) {
-        report(b.bad, GDN_GPU_BAD_POSITION);
-        return false;
-    }
-    at.kappa = p.head_map ? at.h % p.n_heads_k : at.h / (p.n_heads_v / p.n_heads_k);
-    at.l = int(me & 7u);
-    at.j = block * (GDN_METAL_DELTA_THREADS / 8 * C) + int(me / 8u) * C;
-    const int left = p.head_dim_v - at.j;
-    at.columns = left < 0 ? 0 : left < C ? left : C;
-    return at.src != GDN_MAP_SKIP && at.T > 0 && at.j / (4 * C) * (4 * C) < p.head_dim_v;
-}
-
-// Where the sequence's first token lies.
-GDN_INLINE int64_t delta_token(constant gdn_gpu_tokens &view, thread const DeltaPlace &at, int head)
-{
-    return head * view.head + (view.seq ? at.s * view.seq : at.first * view.token);
-}
-
-GDN_INLINE int64_t delta_entry(constant gdn_gpu_pool &pool, int entry, int n_slots, int head)
-{
-    return entry / n_slots * pool.row + entry % n_slots * pool.slot + head * pool.head;
-}
-
-// The entry that takes the state after token t of the sequence, or GDN_MAP_NONE.
-GDN_INLINE int snapshot_of(constant gdn_gpu_gated_delta_net &p, thread const DeltaBuffers &b,
-                           thread const DeltaPlace &at, int t)
-{
-    const int r = at.T - 1 - t;
-    if (r >= p.n_snapshots)
-        return GDN_MAP_NONE;
-    const int dst =
-        map_at(b.state_dst, (p.has & GDN_GPU_HAS_DST) != 0, int64_t(at.s) * p.n_snapshots + r, at.s * p.slots_out + r);
-    if (dst >= GDN_MAP_NONE && dst < p.entries_out)
-        return dst;
-    report(b.bad, GDN_GPU_BAD_STATE_DST);
-    return GDN_MAP_NONE;
-}
-
-// The entry that takes it as a checkpoint, or GDN_MAP_NONE. In calls without checkpoints nothing is kept for this from
-// token to token.
-GDN_INLINE int checkpoint_of(constant gdn_gpu_gated_delta_net &p, thread const DeltaBuffers &b,
-                             thread const DeltaPlace &at, int t)
-{
-    const int position = map_at(b.position, (p.has & GDN_GPU_HAS_POSITION) != 0, at.s, 0), length = position + t + 1;
-    if (length % p.checkpoint_interval)
-        return GDN_MAP_NONE;
-    const int i = length / p.checkpoint_interval - position / p.checkpoint_interval - 1;
-    if (i >= p.n_checkpoints)
-        return GDN_MAP_NONE;
-    const int dst = read_int(b.state_checkpoint + 4 * (int64_t(at.s) * p.n_checkpoints + i));
-    if (dst >= GDN_MAP_NONE && dst < p.entries_out)
-        return dst;
-    report(b.bad, GDN_GPU_BAD_STATE_CHECKPOINT);
-    return GDN_MAP_NONE;
-}
-
-// Elements i .. i + 3 of a row of q, k or g; those beyond the head are 0.
-template <bool GENERAL> GDN_INLINE float4 read_row(device const uchar *row, int dtype, int i, int n_keys)
-{
-    if (!GENERAL && dtype == GDN_GPU_F32)
-        return read_float4(row + 4 * i);
-    const int bytes = element_bytes(dtype);
-    device const uchar *at = row + bytes * i;
-    float4 x = float4(0.0f);
-    if (!GENERAL || i < n_keys)
-        x.x = read_element(at, dtype);
-    if (!GENERAL || i + 1 < n_keys)
-        x.y = read_element(at + bytes, dtype);
-    if (!GENERAL || i + 2 < n_keys)
-        x.z = read_element(at + 2 * bytes, dtype);
-    if (!GENERAL || i + 3 < n_keys)
-        x.w = read_element(at + 3 * bytes, dtype);
-    return x;
-}
+// Steps, numbered as in docs/kernels/gated_delta_net.md and in every other version:
+//   0 prepare   1 load state, repeat the log, commit   2 decay   3 read kv   4 delta   5 update   6 output
+//   7 snapshot, checkpoint, log
+//
+// Kernels: delta_2 delta_2_channel delta_2_general delta_2_general_channel delta_2_log delta_2_channel_log
+// Kernels: delta_2_general_log delta_2_general_channel_log delta_4 delta_4_channel delta_4_general
+// Kernels: delta_4_general_channel delta_4_log delta_4_channel_log delta_4_general_log delta_4_general_channel_log
+// Kernels: delta_8 delta_8_channel delta_8_general delta_8_general_channel delta_8_log delta_8_channel_log
+// Kernels: delta_8_general_log delta_8_general_channel_log
+#include "metal/gated_delta_net_log.h"
 
 // A step of four partial sums. Sums of keys that do not exist stay as they are: fma(0, 0, -0) would be +0.
 template <bool GENERAL> GDN_INLINE float4 sum_step(float4 x, float4 y, float4 sum, int i, int n_keys)
@@ -315,11 +196,11 @@ GDN_INLINE void store_state(constant gdn_gpu_gated_delta_net &p, thread const De
 }
 
 // NB: blocks of 32 keys, exactly, or at most where GENERAL; then head_dim_k may be any.
-template <int NB, int C, bool CHANNEL, bool GENERAL>
+template <int NB, int C, bool CHANNEL, bool GENERAL, bool LOG>
 GDN_INLINE void gated_delta_net(constant gdn_gpu_gated_delta_net &p, thread const DeltaBuffers &b, uint group, uint me)
 {
     DeltaPlace w;
-    if (!delta_place<C>(p, b, group, me, w))
+    if (!delta_place<C, LOG>(p, b, group, me, w))
         return; // the whole simdgroup
     const int n_keys = p.head_dim_k, mine = column_of_lane<C>(w.l);
     const ushort eight = ushort(me & 24u); // the first of the eight lanes
@@ -335,7 +216,7 @@ GDN_INLINE void gated_delta_net(constant gdn_gpu_gated_delta_net &p, thread cons
     // What a raw gate has per head.
     device const uchar *bias_at = b.dt_bias + w.h * p.dt_bias.head;
     float rate = 0.0f, bias = 0.0f;
-    if (p.g_form >= GDN_GPU_G_RAW) {
+    if (p.g_form >= GDN_GPU_G_RAW && (!LOG || w.T > 0)) { // without tokens ssm_a may not be there
         rate = read_element(b.ssm_a + w.h * p.ssm_a.head, p.ssm_a_dtype);
         if (p.g_form == GDN_GPU_G_RAW_A_LOG)
             rate = -gdn_expf(rate);
@@ -345,6 +226,11 @@ GDN_INLINE void gated_delta_net(constant gdn_gpu_gated_delta_net &p, thread cons
 
     float4 S[NB][C];
     load_state<NB, C, GENERAL>(p, b, w, S); // 1
+    if (LOG) {
+        repeat_log<NB, C, CHANNEL, GENERAL>(p, b, w, S);
+        if (w.commit >= 0)
+            store_state<NB, C, GENERAL>(p, b, w, w.commit, S);
+    }
 
     for (int t = 0; t < w.T; t++) {
         DeltaToken<NB, CHANNEL> token;
@@ -394,6 +280,8 @@ GDN_INLINE void gated_delta_net(constant gdn_gpu_gated_delta_net &p, thread cons
 #pragma unroll
         for (int c = 0; c < C; c++)
             delta[c] = simd_shuffle(d, ushort(eight + lane_of_column<C>(c)));
+        if (LOG)
+            log_token<NB, C, CHANNEL, GENERAL>(p, b, w, t, k, decay, delta); // 7
 
         // 5: update, the product rounded first; 6: output
 #pragma unroll
@@ -429,7 +317,7 @@ GDN_INLINE void gated_delta_net(constant gdn_gpu_gated_delta_net &p, thread cons
     }
 }
 
-// ---- Kernels: gdn_metal_delta_<NB>[_general][_channel]; `general`: head_dim_k is no more than 32 NB.
+// ---- Kernels: gdn_metal_delta_<NB>[_general][_channel][_log]; `general`: head_dim_k is no more than 32 NB.
 #define GDN_DELTA(name, ...)                                                                                          \
     GDN_KERNEL(gdn_metal_delta_##name, constant gdn_gpu_gated_delta_net &p [[buffer(0)]],                           \
                device const uchar *q [[buffer(1)]], device const uchar *k [[buffer(2)]],                              \
@@ -443,14 +331,37 @@ GDN_INLINE void gated_delta_net(constant gdn_gpu_gated_delta_net &p, thread cons
                GDN_PLACE)                                                                                             \
     {                                                                                                                 \
         const DeltaBuffers b = { q, k, v, g, beta, ssm_a, dt_bias, result, state_in, state_out, seq_start, state_src, \
-                                 state_dst, position, state_checkpoint, bad };                                        \
-        gated_delta_net<__VA_ARGS__>(p, b, group.x, me);                                                              \
+                                 state_dst, position, state_checkpoint, 0, 0, 0, 0, bad };                            \
+        gated_delta_net<__VA_ARGS__, false>(p, b, group.x, me);                                                       \
     }
-#define GDN_DELTAS(NB, C)                       \
-    GDN_DELTA(NB, NB, C, false, false)          \
-    GDN_DELTA(NB##_channel, NB, C, true, false) \
-    GDN_DELTA(NB##_general, NB, C, false, true) \
-    GDN_DELTA(NB##_general_channel, NB, C, true, true)
+#define GDN_DELTA_LOG(name, ...)                                                                                      \
+    GDN_KERNEL(gdn_metal_delta_##name, constant gdn_gpu_gated_delta_net &p [[buffer(0)]],                           \
+               device const uchar *q [[buffer(1)]], device const uchar *k [[buffer(2)]],                              \
+               device const uchar *v [[buffer(3)]], device const uchar *g [[buffer(4)]],                              \
+               device const uchar *beta [[buffer(5)]], device const uchar *ssm_a [[buffer(6)]],                       \
+               device const uchar *dt_bias [[buffer(7)]], device uchar *result [[buffer(8)]],                         \
+               device const uchar *state_in [[buffer(9)]], device uchar *state_out [[buffer(10)]],                    \
+               device const uchar *seq_start [[buffer(11)]], device const uchar *state_src [[buffer(12)]],            \
+               device const uchar *state_dst [[buffer(13)]], device const uchar *position [[buffer(14)]],             \
+               device const uchar *state_checkpoint [[buffer(15)]], device atomic_uint *bad [[buffer(16)]],           \
+               device uchar *log [[buffer(17)]], device const uchar *log_row [[buffer(18)]],                          \
+               device const uchar *state_position [[buffer(19)]], device const uchar *state_commit [[buffer(20)]],    \
+               GDN_PLACE)                                                                                             \
+    {                                                                                                                 \
+        const DeltaBuffers b = { q, k, v, g, beta, ssm_a, dt_bias, result, state_in, state_out, seq_start, state_src, \
+                                 state_dst, position, state_checkpoint, log, log_row, state_position, state_commit,   \
+                                 bad };                                                                               \
+        gated_delta_net<__VA_ARGS__, true>(p, b, group.x, me);                                                        \
+    }
+#define GDN_DELTAS(NB, C)                                \
+    GDN_DELTA(NB, NB, C, false, false)                   \
+    GDN_DELTA(NB##_channel, NB, C, true, false)          \
+    GDN_DELTA(NB##_general, NB, C, false, true)          \
+    GDN_DELTA(NB##_general_channel, NB, C, true, true)   \
+    GDN_DELTA_LOG(NB##_log, NB, C, false, false)         \
+    GDN_DELTA_LOG(NB##_channel_log, NB, C, true, false)  \
+    GDN_DELTA_LOG(NB##_general_log, NB, C, false, true)  \
+    GDN_DELTA_LOG(NB##_general_channel_log, NB, C, true, true)
 
 GDN_DELTAS(2, 4)
 GDN_DELTAS(4, 4)

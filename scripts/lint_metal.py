@@ -28,7 +28,8 @@ import lint_main
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 ELEMENTARY = "numerics/elementary.h"
 PARAMS = "gpu/params.h"
-HEADERS = ("metal/language.h", PARAMS, "metal/shape.h", ELEMENTARY, "numerics/prepare.h", "metal/kernel.h")
+HEADERS = ("metal/language.h", PARAMS, "metal/shape.h", ELEMENTARY, "numerics/prepare.h", "metal/kernel.h",
+           "metal/gated_delta_net.h", "metal/gated_delta_net_log.h")
 SPACES = ("device", "constant", "threadgroup", "thread")
 # What Metal does not have: no double, no 80-bit anything, no exceptions, no run-time types, no virtual functions, no new.
 FOREIGN = """double long_double goto new delete try catch throw virtual dynamic_cast typeid std cstdint memcpy memset printf
@@ -187,8 +188,8 @@ BREAKAGES = [
     ("metal/set_rows.metal", "most = other > most ? other : most;", "most = max(other, most);", "max() has no defined order"),
     ("metal/ssm_conv.metal", "u = fma(weight[j], x[j], u);", "u = __fmaf_rn(weight[j], x[j], u);", "__fmaf_rn() is neither"),
     ("metal/kernel.h", "*(device const float *)at", "*(const float *)at", "does not say its address space"),
-    ("metal/gated_delta_net.metal", "    device const uchar *q;\n", "    const uchar *q;\n", "does not say its address space"),
-    ("metal/gated_delta_net.metal", "thread const DeltaPlace &at, int head)", "const DeltaPlace &at, int head)", "does not say its address space"),
+    ("metal/gated_delta_net.h", "    device const uchar *q;\n", "    const uchar *q;\n", "does not say its address space"),
+    ("metal/gated_delta_net.h", "thread const DeltaPlace &at, int head)", "const DeltaPlace &at, int head)", "does not say its address space"),
     ("metal/gated_delta_net.metal", "[[buffer(11)]]", "[[buffer(13)]]", "count from 0"),
     ("metal/probe.metal", ", GDN_PLACE)", ", uint me [[thread_index_in_threadgroup]])", "is not GDN_PLACE"),
     ("metal/probe.metal", "constant gdn_gpu_probe &p", "device gdn_gpu_probe *p", "the first argument is not"),

@@ -113,6 +113,20 @@ static inline float v_sum(vf a)
     return _mm_cvtss_f32(_mm_add_ss(s2, _mm_movehdup_ps(s2)));
 }
 
+static inline vf v_sums(const vf x[GDN_VL])
+{
+    vf s4[4], s2[2];
+    for (int i = 0; i < 4; i++) {
+        const vf ends = _mm256_blend_ps(x[i], x[i + 4], 0xf0);
+        s4[i] = _mm256_add_ps(ends, _mm256_permute2f128_ps(x[i], x[i + 4], 0x21));
+    }
+    for (int i = 0; i < 2; i++) {
+        const vf ends = _mm256_blend_ps(s4[2 * i], s4[2 * i + 1], 0xcc);
+        s2[i] = _mm256_add_ps(ends, _mm256_shuffle_ps(s4[2 * i], s4[2 * i + 1], 0x4e));
+    }
+    return _mm256_add_ps(_mm256_shuffle_ps(s2[0], s2[1], 0x88), _mm256_shuffle_ps(s2[0], s2[1], 0xdd));
+}
+
 static inline float v_hmax(vf a)
 {
     a = v_sel(v_unord(a), v_set1(-__builtin_inff()), a);

@@ -16,6 +16,7 @@
  *   v_stream, v_stream_f16, v_stream_bf16   non-temporal where there is such a store, p aligned to what is
  *                  stored; v_fence after the last one, before another thread may look
  *   v_sum          for h = VL/2, ..., 1: p[l] = p[l] + p[l+h]; the order is part of the contract
+ *   v_sums         lane i is v_sum(x[i]), of GDN_VL vectors at once
  *   v_hmax         the largest lane; NaN lanes count as -inf; meant for values without -0
  *   v_transpose    r[i] lane j <-> r[j] lane i
  *   v_load4(p, r)  VL groups of 4 floats: r[j] gets float j of group i in lane i
@@ -122,6 +123,27 @@ static inline float v_sum(vf a)
     __m128 s4 = _mm_add_ps(_mm256_castps256_ps128(s8), _mm256_extractf128_ps(s8, 1));
     __m128 s2 = _mm_add_ps(s4, _mm_movehl_ps(s4, s4));
     return _mm_cvtss_f32(_mm_add_ss(s2, _mm_movehdup_ps(s2)));
+}
+
+/* Each step adds the halves of what is left of two vectors in one addition: of two operands that are brought side by
+ * side, one is a blend, which more than one port can do. */
+static inline vf v_sums(const vf x[GDN_VL])
+{
+    const vi swap = _mm512_setr_epi32(4, 5, 6, 7, 16, 17, 18, 19, 12, 13, 14, 15, 24, 25, 26, 27);
+    vf       s8[8], s4[4], s2[2];
+    for (int i = 0; i < 8; i++) {
+        const vf ends = _mm512_mask_blend_ps(0xff00, x[i], x[i + 8]);
+        s8[i] = _mm512_add_ps(ends, _mm512_shuffle_f32x4(x[i], x[i + 8], 0x4e));
+    }
+    for (int i = 0; i < 4; i++) {
+        const vf ends = _mm512_mask_blend_ps(0xf0f0, s8[i], s8[i + 4]);
+        s4[i] = _mm512_add_ps(ends, _mm512_permutex2var_ps(s8[i], swap, s8[i + 4]));
+    }
+    for (int i = 0; i < 2; i++) {
+        const vf ends = _mm512_mask_blend_ps(0xcccc, s4[2 * i], s4[2 * i + 1]);
+        s2[i] = _mm512_add_ps(ends, _mm512_shuffle_ps(s4[2 * i], s4[2 * i + 1], 0x4e));
+    }
+    return _mm512_add_ps(_mm512_shuffle_ps(s2[0], s2[1], 0x88), _mm512_shuffle_ps(s2[0], s2[1], 0xdd));
 }
 
 static inline float v_hmax(vf a)

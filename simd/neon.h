@@ -143,6 +143,16 @@ static inline float v_sum(vf a)
     return vget_lane_f32(s2, 0) + vget_lane_f32(s2, 1);
 }
 
+static inline vf v_sums(const vf x[GDN_VL])
+{
+    vf s2[2];
+    for (int i = 0; i < 2; i++) {
+        const float64x2_t a = vreinterpretq_f64_f32(x[2 * i]), b = vreinterpretq_f64_f32(x[2 * i + 1]);
+        s2[i] = vaddq_f32(vreinterpretq_f32_f64(vzip1q_f64(a, b)), vreinterpretq_f32_f64(vzip2q_f64(a, b)));
+    }
+    return vpaddq_f32(s2[0], s2[1]);
+}
+
 static inline float v_hmax(vf a)
 {
     return vmaxvq_f32(v_sel(v_unord(a), v_set1(-__builtin_inff()), a));

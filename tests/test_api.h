@@ -34,6 +34,8 @@ int api_close_targets(void **state);
 /* ---- Fixtures ------------------------------------------------------------------------------------------ */
 
 enum { API_WORKSPACE = 1 << 18 };
+/* The log of delta_memory: numbers k of 2 heads of 16, d of 4 heads of 32, a. */
+enum { API_LOG_ROWS = 3, API_LOG_COLUMNS = 6, API_LOG_ENTRY = 2 * 16 + 4 * 32 + 4 };
 
 typedef struct api_fixture {
     const check_kernel *kernel;
@@ -65,6 +67,10 @@ typedef struct delta_memory {
     _Alignas(64) int32_t state_dst[4];
     _Alignas(64) int32_t position[2]; /* of calls with checkpoints only */
     _Alignas(64) int32_t state_checkpoint[4];
+    _Alignas(64) float log[API_LOG_ROWS * API_LOG_COLUMNS * API_LOG_ENTRY]; /* of calls with a log only */
+    _Alignas(64) int32_t log_row[2];
+    _Alignas(64) int32_t state_position[2];
+    _Alignas(64) int32_t state_commit[2];
     _Alignas(64) unsigned char workspace[API_WORKSPACE];
 } delta_memory;
 
@@ -134,7 +140,7 @@ void api_same_as_first(const api_fixture *f, int line);
     } while (0)
 
 /* The tests of the other files, for main() in test_api.c. */
-extern const struct CMUnitTest api_argument_tests[], api_call_tests[], api_checkpoint_tests[];
-extern const size_t            api_n_argument_tests, api_n_call_tests, api_n_checkpoint_tests;
+extern const struct CMUnitTest api_argument_tests[], api_call_tests[], api_checkpoint_tests[], api_log_tests[];
+extern const size_t            api_n_argument_tests, api_n_call_tests, api_n_checkpoint_tests, api_n_log_tests;
 
 #endif

@@ -80,6 +80,7 @@ static void delta_reset(void)
     if (!made) {
         FILL(m.q, -1, 1), FILL(m.k, -0.3f, 0.3f), FILL(m.v, -1, 1), FILL(m.g, -0.5f, 0), FILL(m.beta, 0, 1);
         FILL(m.out, -9, -8), FILL(m.state, -1, 1), FILL(m.state_out, -9, -8), FILL(m.fused, -0.3f, 0.3f);
+        FILL(m.log, -0.3f, 0.3f);
         memcpy(m.seq_start, (int32_t[]){ 0, 2, 5 }, sizeof m.seq_start);
         memcpy(m.state_src, (int32_t[]){ 0, 3 }, sizeof m.state_src);
         memcpy(m.state_dst, (int32_t[]){ 1, 0, 2, GDN_NONE }, sizeof m.state_dst);

@@ -1,4 +1,4 @@
-"""The kernels on arrays. The library's headers, sections 8 to 10, have the formulas; what stands here is how arguments become operands."""
+"""The kernels on arrays. The headers gdn/<kernel>.h have the formulas; what stands here is how arguments become operands."""
 from __future__ import annotations
 
 from typing import Any, Callable, Dict, Optional
@@ -20,7 +20,7 @@ _BETA_FORMS = {"plain": abi.GDN_BETA_PLAIN, "logit": abi.GDN_BETA_LOGIT}
 
 
 _SET_HERE = {"size", "workspace", "n_seqs", "n_tokens", "n_heads_k", "n_heads_v", "head_dim_k", "head_dim_v", "gate", "n_rows", "n_slots",
-             "n_rows_out", "n_slots_out", "n_channels", "kernel_width", "n_columns", "n_rows_dst", "n_batch", "index_batch"}
+             "n_rows_out", "n_slots_out", "n_checkpoints", "n_log_rows", "n_log_columns", "n_channels", "kernel_width", "n_columns", "n_rows_dst", "n_batch", "index_batch"}
 
 
 class _Call:
@@ -104,8 +104,34 @@ def _start(call: _Call, seq_start, of: View, batched: bool) -> None:
         raise ValueError("seq_start is empty; it has n_seqs + 1 entries")
 
 
+def _checkpoints(call: _Call, name: str, slots, interval: int, n_seqs: int) -> None:
+    """A map of checkpoints, [n_seqs] or [n_seqs][n_checkpoints]."""
+    call.args.checkpoint_interval = interval
+    if slots is None:
+        return
+    axes = len(slots.shape) if hasattr(slots, "shape") else np.ndim(slots)
+    of = call.map(name, slots, [n_seqs] + [None] * (axes - 1), "[n_seqs], or [n_seqs][n_checkpoints]")
+    call.args.n_checkpoints = of.shape[1] if axes == 2 else 1
+
+
+def _log(call: _Call, log, maps: dict, n_seqs: int, entry: int) -> None:
+    """The log, and the maps that only calls with one have."""
+    if log is not None:
+        of = expect(call.view("log", log, True), [None, None, entry],
+                    "[n_log_rows][n_log_columns], and k of all key heads, d and a of all value heads", (abi.GDN_F32,))
+        if not of.shape[0] or not of.shape[1]:
+            raise ValueError(f"log has shape {list(of.shape)}; it needs at least one row and column")
+        call.args.n_log_rows, call.args.n_log_columns = of.shape[:2]
+        fill(call.args.log, of, [0, 1])
+    for name, given in maps.items():
+        if given is not None and log is None:
+            raise ValueError(f"{name} is given, but no log")
+        call.map(name, given, [n_seqs], "[n_seqs]")
+
+
 def _build_gated_delta_net(q, k, v, g, beta, state=None, *, state_out=None, out=None, out_dtype=None, seq_start=None,
-                           state_src=None, state_dst=None, scale=0.0, head_map="grouped", state_layout="vk", qk_norm=None,
+                           state_src=None, state_dst=None, position=None, checkpoint_interval=0, state_checkpoint=None,
+                           log=None, log_row=None, state_position=None, state_commit=None, scale=0.0, head_map="grouped", state_layout="vk", qk_norm=None,
                            qk_norm_eps=0.0, g_form="log", beta_form="plain", beta_factor=1.0, ssm_a=None, dt_bias=None,
                            uint16=None, context=None, **members) -> _Call:
     call = _Call("gated_delta_net", context, uint16)
@@ -151,8 +177,10 @@ def _build_gated_delta_net(q, k, v, g, beta, state=None, *, state_out=None, out=
 
     lines = [dim_v, dim_k] if state_layout == "vk" else [dim_k, dim_v]
     if state is None:
-        if any(one is not None for one in (state_out, state_src, state_dst)):
-            raise ValueError("state_out, state_src and state_dst are given, but no state")
+        for name, one in (("state_out", state_out), ("state_src", state_src), ("state_dst", state_dst),
+                          ("state_checkpoint", state_checkpoint), ("log", log), ("state_commit", state_commit)):
+            if one is not None:
+                raise ValueError(f"{name} is given, but no state")
         if not call.context.device.shared_memory:
             raise TypeError(f"state is None; on {call.context!r} it has to be given")
         state = np.empty((1, heads, *lines), np.float32)  # a place that is neither read nor written
@@ -176,6 +204,10 @@ def _build_gated_delta_net(q, k, v, g, beta, state=None, *, state_out=None, out=
         args.n_snapshots = dst.shape[1] if dst and per_sequence == 2 else 1
         if not args.n_snapshots:
             raise ValueError(f"state_dst has shape [{n_seqs}, 0]; it needs at least one snapshot")
+    call.map("position", position, [n_seqs], "[n_seqs]")
+    _checkpoints(call, "state_checkpoint", state_checkpoint, checkpoint_interval, n_seqs)
+    _log(call, log, {"log_row": log_row, "state_position": state_position, "state_commit": state_commit}, n_seqs,
+         args.n_heads_k * dim_k + heads * (dim_v + (dim_k if channel else 1)))
     call.members(members)
     return call
 
@@ -198,7 +230,9 @@ def _bfloat16(call: _Call):
 
 
 def gated_delta_net(q, k, v, g, beta, state=None, *, state_out=None, out=None, out_dtype=None, seq_start=None,
-                    state_src=None, state_dst=None, scale: float = 0.0, head_map: str = "grouped", state_layout: str = "vk",
+                    state_src=None, state_dst=None, position=None, checkpoint_interval: int = 0, state_checkpoint=None,
+                    log=None, log_row=None, state_position=None, state_commit=None, scale: float = 0.0,
+                    head_map: str = "grouped", state_layout: str = "vk",
                     qk_norm: Optional[str] = None, qk_norm_eps: float = 0.0, g_form: str = "log", beta_form: str = "plain",
                     beta_factor: float = 1.0, ssm_a=None, dt_bias=None, uint16: Optional[str] = None,
                     context: Optional[Context] = None, stream: Optional[int] = None, **members):
@@ -222,6 +256,16 @@ def gated_delta_net(q, k, v, g, beta, state=None, *, state_out=None, out=None, o
       seq_start   [n_seqs + 1] int32: tokens of sequence s are seq_start[s] <= i < seq_start[s + 1]
       state_src   [n_seqs] int32: row * n_slots + slot to start from, or gdn.NONE (zeros), or gdn.SKIP (padding)
       state_dst   [n_seqs] or [n_seqs][n_snapshots] int32: where the state r tokens before the newest goes, or gdn.NONE
+      position    [n_seqs] int32: tokens before the call's first, for checkpoints and the log; None: 0
+      state_checkpoint  [n_seqs] or [n_seqs][n_checkpoints] int32: where the state goes after each token that makes the
+                  sequence's length a multiple of checkpoint_interval, one entry after another, or gdn.NONE
+      log         [n_log_rows][n_log_columns][n_heads_k * head_dim_k + n_heads_v * (head_dim_v + 1)], with head_dim_k for the 1
+                  where the gate is per channel; float32; READ AND WRITTEN: what each token did to the states, in column
+                  position % n_log_columns. No state is written then but those that state_dst, state_checkpoint and
+                  state_commit name. The call repeats the columns from state_position to position before its tokens.
+      log_row     [n_seqs] int32: the sequence's row of the log, or gdn.NONE; None: row s
+      state_position  [n_seqs] int32: where the state that is read stands; None: at position
+      state_commit    [n_seqs] int32: where the state at position goes, before the first token, or gdn.NONE; None: nowhere
       scale       of out; 0 = 1 / sqrt(head_dim_k)
       head_map    which key head value head h has: "grouped" h // (n_heads_v // n_heads_k), "tiled" h % n_heads_k
       qk_norm     q and k are divided by their length: "add" sqrt(sum x^2 + qk_norm_eps), "clamp" max(sqrt(sum x^2), eps)
@@ -239,14 +283,18 @@ def gated_delta_net(q, k, v, g, beta, state=None, *, state_out=None, out=None, o
     states overlap nothing else. Errors: gdn.Error and its subclasses with the library's text, ValueError, TypeError; nothing was
     written then. Thread-safety: see gdn.Context; the GIL is released while it runs."""
     return _build_gated_delta_net(q, k, v, g, beta, state, state_out=state_out, out=out, out_dtype=out_dtype, seq_start=seq_start,
-                                  state_src=state_src, state_dst=state_dst, scale=scale, head_map=head_map,
+                                  state_src=state_src, state_dst=state_dst, position=position,
+                                  checkpoint_interval=checkpoint_interval, state_checkpoint=state_checkpoint, log=log,
+                                  log_row=log_row, state_position=state_position, state_commit=state_commit, scale=scale,
+                                  head_map=head_map,
                                   state_layout=state_layout, qk_norm=qk_norm, qk_norm_eps=qk_norm_eps, g_form=g_form,
                                   beta_form=beta_form, beta_factor=beta_factor, ssm_a=ssm_a, dt_bias=dt_bias, uint16=uint16,
                                   context=context, **members).run(stream)
 
 
 def _build_ssm_conv(x, weight, bias=None, history=None, *, history_out=None, out=None, out_dtype=None, silu=False, seq_start=None,
-                    position=None, history_src=None, history_dst=None, uint16=None, context=None, **members) -> _Call:
+                    position=None, history_src=None, history_dst=None, checkpoint_interval=0, history_checkpoint=None,
+                    uint16=None, context=None, **members) -> _Call:
     call = _Call("ssm_conv", context, uint16)
     args = call.args
     x, weight = call.view("x", x), call.view("weight", weight)
@@ -280,12 +328,14 @@ def _build_ssm_conv(x, weight, bias=None, history=None, *, history_out=None, out
         fill(getattr(args, name), of, [0, 1])
     for name, given in (("position", position), ("history_src", history_src), ("history_dst", history_dst)):
         call.map(name, given, [n_seqs], "[n_seqs]")
+    _checkpoints(call, "history_checkpoint", history_checkpoint, checkpoint_interval, n_seqs)
     call.members(members)
     return call
 
 
 def ssm_conv(x, weight, bias=None, history=None, *, history_out=None, out=None, out_dtype=None, silu: bool = False, seq_start=None,
-             position=None, history_src=None, history_dst=None, uint16: Optional[str] = None, context: Optional[Context] = None,
+             position=None, history_src=None, history_dst=None, checkpoint_interval: int = 0, history_checkpoint=None,
+             uint16: Optional[str] = None, context: Optional[Context] = None,
              stream: Optional[int] = None, **members):
     """Causal depthwise convolution along the tokens of each sequence, taps oldest first, and silu where it is asked for:
 
@@ -304,11 +354,14 @@ def ssm_conv(x, weight, bias=None, history=None, *, history_out=None, out=None, 
       seq_start, uint16, context, stream, members   as in gated_delta_net
       position     [n_seqs] int32: tokens before the call's first; None: 0. A smaller one rolls back.
       history_src, history_dst   [n_seqs] int32: row to read, gdn.NONE (zeros) or gdn.SKIP; row to write or gdn.NONE
+      history_checkpoint   [n_seqs] or [n_seqs][n_checkpoints] int32: rows for the histories after each token that makes the
+                   sequence's length a multiple of checkpoint_interval, or gdn.NONE
 
     Returns out. Limits: kernel_width 1 to 16. Bits, aliasing, errors, threads: as gated_delta_net; a history of x's type or of
     float32 is exact, any other is not."""
     return _build_ssm_conv(x, weight, bias, history, history_out=history_out, out=out, out_dtype=out_dtype, silu=silu,
                            seq_start=seq_start, position=position, history_src=history_src, history_dst=history_dst,
+                           checkpoint_interval=checkpoint_interval, history_checkpoint=history_checkpoint,
                            uint16=uint16, context=context, **members).run(stream)
 
 

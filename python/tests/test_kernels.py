@@ -142,6 +142,45 @@ class GatedDeltaNet(unittest.TestCase):
         out = gdn.gated_delta_net(*operands, state, state_out=to)
         self.assertTrue(same(out, gdn.gated_delta_net(*operands, place)) and same(to, place) and (state == 1).all())
 
+    def test_checkpoints(self):
+        operands = gdn_operands(np.random.default_rng(15), 2, 9, 1, 2, 32, 32)
+        pool, plain = np.zeros((6, 2, 32, 32), np.float32), np.zeros((2, 2, 32, 32), np.float32)
+        out = gdn.gated_delta_net(*operands, pool, position=[1, 0], checkpoint_interval=4, state_checkpoint=[[2, 3], [4, gdn.NONE]])
+        self.assertTrue(same(out, gdn.gated_delta_net(*operands, plain)) and same(pool[:2], plain))
+        for row, s, tokens in ((2, 0, 3), (3, 0, 7), (4, 1, 4)):
+            prefix = np.zeros((1, 2, 32, 32), np.float32)
+            gdn.gated_delta_net(*(x[s, :tokens] for x in operands), prefix)
+            self.assertTrue(same(prefix[0], pool[row]), row)
+        self.assertFalse(pool[5].any())
+        with self.assertRaisesRegex(ValueError, "state_checkpoint is given, but no state"):
+            gdn.gated_delta_net(*operands, checkpoint_interval=4, state_checkpoint=[2, 3])
+
+    def test_log(self):
+        """Drafts are verified, rejected and rolled back without a state being written; what is left is plain decoding."""
+        rng = np.random.default_rng(16)
+        for channel in (False, True):
+            operands = gdn_operands(rng, 1, 12, 2, 4, 32, 16, channel=channel)
+            state, plain = np.zeros((1, 4, 16, 32), np.float32), np.zeros((1, 4, 16, 32), np.float32)
+            want = gdn.gated_delta_net(*operands, plain)
+            log = np.full((1, 8, 2 * 32 + 4 * (16 + (32 if channel else 1))), np.nan, np.float32)
+            at = stands = 0
+            for tokens, kept, commit in ((4, 2, False), (4, 4, False), (2, 1, True), (5, 5, True), (0, 0, True)):
+                drafts = [x[0, at:at + tokens].copy() for x in operands]
+                drafts[2][kept:] += 1
+                before = state.copy()
+                out = gdn.gated_delta_net(*drafts, state, position=[at], state_position=[stands], log=log, state_commit=[0] if commit else None)
+                self.assertTrue(same(out[:kept], want[0, at:at + kept]))
+                self.assertTrue(commit or same(state, before))
+                stands, at = at if commit else stands, at + kept
+            self.assertTrue(at == stands == 12 and same(state, plain))
+        operands = [x[0] for x in operands]
+        for text, bad in (("log has shape", {"log": log[:, :, 1:]}), ("log_row is given, but no log", {"log_row": [0]}),
+                          ("it needs at least one row and column", {"log": log[:, :0]})):
+            with self.assertRaisesRegex(ValueError, text):
+                gdn.gated_delta_net(*operands, state, **bad)
+        with self.assertRaisesRegex(gdn.InvalidArgument, "n_log_columns is 8; sequence 0 has 12 tokens"):
+            gdn.gated_delta_net(*operands, state, log=log)
+
     def test_members_without_a_parameter(self):
         operands = gdn_operands(np.random.default_rng(14), 1, 3, 1, 1, 16, 16)
         few, all_ = np.zeros((1, 3, 1, 16, 16), np.float32), np.zeros((1, 3, 1, 16, 16), np.float32)

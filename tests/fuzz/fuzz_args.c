@@ -253,6 +253,10 @@ static void say_ran(const fuzz_call *call)
         say("gated_delta_net ran: q %s, out %s\n", form_of(&d->q), form_of(&d->out));
         say("gated_delta_net ran: qk_norm %d, g_form %d, beta_form %d\n", (int)d->qk_norm, (int)d->g_form,
             (int)d->beta_form);
+        if (d->n_log_columns)
+            say("gated_delta_net ran: log, log_row %s, state_position %s, state_commit %s, %s snapshots\n",
+                given(d->log_row.data), given(d->state_position.data), given(d->state_commit.data),
+                few(d->n_snapshots));
         if (d->checkpoint_interval)
             say("gated_delta_net ran: %s checkpoints, position %s, pool %s\n", few(d->n_checkpoints),
                 given(d->position.data), pool_of(&d->state, &d->state_out));

@@ -1,6 +1,7 @@
 /* The fuzz target for kernel arguments, in parts:
  *   fuzz_args_arena.c   memory whose every stray access is seen
  *   fuzz_args_decode.c  bytes to a valid call
+ *   fuzz_args_later.c   and what calls have learned since the first seeds
  *   fuzz_args_break.c   up to three things wrong with it
  *   fuzz_args.c         runs the call and judges it
  * Which bytes a call that succeeds may write is known to tools/check/kernel.h, from the header's words alone. */
@@ -22,7 +23,7 @@ void fuzz_fail(const char *format, ...) __attribute__((format(printf, 1, 2), nor
 
 /* ---- Arena -------------------------------------------------------------------------------------------- */
 
-enum { SLAB_BYTES = 1 << 20, MAX_SLABS = 20 };
+enum { SLAB_BYTES = 1 << 20, MAX_SLABS = 24 };
 
 /* Of a byte that may be written: 1 + the type of the element that begins there; MASK_INSIDE is the rest of one. */
 enum { MASK_NO = 0, MASK_INSIDE = 255 };

@@ -36,9 +36,7 @@ static void point(source *in, gdn_tensor *t, slab *s)
     t->bytes  = s->bytes;
 }
 
-/* An operand of `n` axes outside a contiguous one. ragged: axis 0 is the sequence, which tokens (axis 1) may
- * ignore. Strides packed, with gaps, or with the axes in another order. */
-static void operand(source *in, arena *a, gdn_tensor *t, int32_t dtype, int n, const int64_t *extent, int64_t inner,
+void fuzz_operand(source *in, arena *a, gdn_tensor *t, int32_t dtype, int n, const int64_t *extent, int64_t inner,
                     int ragged, int64_t n_tokens, int wild)
 {
     const int64_t unit = (int64_t)check_alignment(dtype);
@@ -72,7 +70,7 @@ static void operand(source *in, arena *a, gdn_tensor *t, int32_t dtype, int n, c
         t->stride[i] = stride[i];
     if (covered + 64 > SLAB_BYTES) { /* too large with its gaps: packed */
         source plain = { .noise = noise(in) };
-        operand(&plain, a, t, dtype, n, extent, inner, ragged, n_tokens, wild);
+        fuzz_operand(&plain, a, t, dtype, n, extent, inner, ragged, n_tokens, wild);
         return;
     }
     slab *s = arena_take(a, covered ? (size_t)covered : 1, (size_t)unit, below(in, 4) != 3);
@@ -81,7 +79,7 @@ static void operand(source *in, arena *a, gdn_tensor *t, int32_t dtype, int n, c
     point(in, t, s);
 }
 
-static int32_t *map(arena *a, gdn_span *span, int n)
+int32_t *fuzz_map(arena *a, gdn_span *span, int n)
 {
     slab *s = arena_take(a, n ? 4 * (size_t)n : 1, 4, 1);
     *span = (gdn_span){ .data = s->at, .bytes = s->bytes };
@@ -90,7 +88,7 @@ static int32_t *map(arena *a, gdn_span *span, int n)
 
 /* ---- Sequences and pools --------------------------------------------------------------------------------- */
 
-enum { MAX_SEQS = 5, MAX_SLOTS = 512, POOL_FLOATS = 1 << 13, PRODUCTS = 1 << 13 };
+enum { POOL_FLOATS = 1 << 13, PRODUCTS = 1 << 13 };
 
 typedef struct batch {
     int n_seqs, n_tokens, longest, ragged, start[MAX_SEQS + 1];
@@ -227,23 +225,24 @@ static void make_delta(source *in, fuzz_call *c, int wild)
     if (b.n_tokens && below(in, 4) == 3) {
         fuse(in, c, a);
     } else {
-        operand(in, c->arena, &a->q, PICK(in, floats), 3, tokens, dk, 1, b.n_tokens, wild);
-        operand(in, c->arena, &a->k, PICK(in, floats), 3, tokens, dk, 1, b.n_tokens, wild);
-        operand(in, c->arena, &a->v, PICK(in, floats), 3, values, dv, 1, b.n_tokens, wild);
+        fuzz_operand(in, c->arena, &a->q, PICK(in, floats), 3, tokens, dk, 1, b.n_tokens, wild);
+        fuzz_operand(in, c->arena, &a->k, PICK(in, floats), 3, tokens, dk, 1, b.n_tokens, wild);
+        fuzz_operand(in, c->arena, &a->v, PICK(in, floats), 3, values, dv, 1, b.n_tokens, wild);
     }
-    operand(in, c->arena, &a->g, GDN_F32, 3, values, a->gate ? dk : 1, 1, b.n_tokens, wild);
-    operand(in, c->arena, &a->beta, GDN_F32, 3, values, 1, 1, b.n_tokens, wild);
-    operand(in, c->arena, &a->out, GDN_F32, 3, values, dv, 1, b.n_tokens, 0);
+    fuzz_operand(in, c->arena, &a->g, GDN_F32, 3, values, a->gate ? dk : 1, 1, b.n_tokens, wild);
+    fuzz_operand(in, c->arena, &a->beta, GDN_F32, 3, values, 1, 1, b.n_tokens, wild);
+    fuzz_operand(in, c->arena, &a->out, GDN_F32, 3, values, dv, 1, b.n_tokens, 0);
     const int64_t lines = a->state_layout == GDN_STATE_KV ? dk : dv, inner = a->state_layout == GDN_STATE_KV ? dv : dk;
-    operand(in, c->arena, &a->state, GDN_F32, 4, (int64_t[]){ rows, slots, hv, lines }, inner, 0, 0, wild);
+    fuzz_operand(in, c->arena, &a->state, GDN_F32, 4, (int64_t[]){ rows, slots, hv, lines }, inner, 0, 0, wild);
     if (!same)
-        operand(in, c->arena, &a->state_out, GDN_F32, 4, (int64_t[]){ rows_out, slots_out, hv, lines }, inner, 0, 0, 0);
+        fuzz_operand(in, c->arena, &a->state_out, GDN_F32, 4, (int64_t[]){ rows_out, slots_out, hv, lines }, inner,
+                     0, 0, 0);
     else if (other)
         a->state_out = a->state;
     if (b.ragged)
-        memcpy(map(c->arena, &a->seq_start, b.n_seqs + 1), b.start, 4 * (size_t)(b.n_seqs + 1));
-    int32_t *dst = with_dst ? map(c->arena, &a->state_dst, b.n_seqs * entries) : NULL;
-    int32_t *src = with_src ? map(c->arena, &a->state_src, b.n_seqs) : NULL;
+        memcpy(fuzz_map(c->arena, &a->seq_start, b.n_seqs + 1), b.start, 4 * (size_t)(b.n_seqs + 1));
+    int32_t *dst = with_dst ? fuzz_map(c->arena, &a->state_dst, b.n_seqs * entries) : NULL;
+    int32_t *src = with_src ? fuzz_map(c->arena, &a->state_src, b.n_seqs) : NULL;
     fill_pool_maps(in, &b, entries, src, slots, a->n_rows * slots, dst, rows_out * slots_out, same, 1);
 }
 
@@ -261,15 +260,15 @@ static void make_conv(source *in, fuzz_call *c, int wild)
                               .n_channels = channels,
                               .kernel_width = width };
     const int64_t tokens[] = { b.n_seqs, b.longest };
-    operand(in, c->arena, &a->x, GDN_F32, 2, tokens, channels, 1, b.n_tokens, wild);
-    operand(in, c->arena, &a->out, GDN_F32, 2, tokens, channels, 1, b.n_tokens, 0);
-    operand(in, c->arena, &a->weight, GDN_F32, 2, (int64_t[]){ channels, width }, 1, 0, 0, wild);
+    fuzz_operand(in, c->arena, &a->x, GDN_F32, 2, tokens, channels, 1, b.n_tokens, wild);
+    fuzz_operand(in, c->arena, &a->out, GDN_F32, 2, tokens, channels, 1, b.n_tokens, 0);
+    fuzz_operand(in, c->arena, &a->weight, GDN_F32, 2, (int64_t[]){ channels, width }, 1, 0, 0, wild);
     if (below(in, 2))
-        operand(in, c->arena, &a->bias, GDN_F32, 0, NULL, channels, 0, 0, wild);
+        fuzz_operand(in, c->arena, &a->bias, GDN_F32, 0, NULL, channels, 0, 0, wild);
     if (b.ragged)
-        memcpy(map(c->arena, &a->seq_start, b.n_seqs + 1), b.start, 4 * (size_t)(b.n_seqs + 1));
+        memcpy(fuzz_map(c->arena, &a->seq_start, b.n_seqs + 1), b.start, 4 * (size_t)(b.n_seqs + 1));
     if (below(in, 2)) {
-        int32_t *position = map(c->arena, &a->position, b.n_seqs);
+        int32_t *position = fuzz_map(c->arena, &a->position, b.n_seqs);
         for (int s = 0; s < b.n_seqs; s++)
             position[s] = one_in(in, 16) ? INT32_MAX - (b.start[s + 1] - b.start[s]) - below(in, 4) : below(in, 40);
     }
@@ -277,7 +276,7 @@ static void make_conv(source *in, fuzz_call *c, int wild)
         return;
     a->n_rows    = rows;
     a->n_columns = columns == width - 1 && below(in, 2) ? 0 : columns;
-    operand(in, c->arena, &a->history, GDN_F32, 2, (int64_t[]){ rows, columns }, channels, 0, 0, wild);
+    fuzz_operand(in, c->arena, &a->history, GDN_F32, 2, (int64_t[]){ rows, columns }, channels, 0, 0, wild);
     int rows_out = rows;
     const int with_src = below(in, 2), with_dst = below(in, 2), same = !other || below(in, 2);
     if (other && same) {
@@ -288,10 +287,10 @@ static void make_conv(source *in, fuzz_call *c, int wild)
         }
     } else if (other) {
         a->n_rows_out = rows_out = rows + below(in, 2);
-        operand(in, c->arena, &a->history_out, GDN_F32, 2, (int64_t[]){ rows_out, columns }, channels, 0, 0, 0);
+        fuzz_operand(in, c->arena, &a->history_out, GDN_F32, 2, (int64_t[]){ rows_out, columns }, channels, 0, 0, 0);
     }
-    int32_t *dst = with_dst ? map(c->arena, &a->history_dst, b.n_seqs) : NULL;
-    int32_t *src = with_src ? map(c->arena, &a->history_src, b.n_seqs) : NULL;
+    int32_t *dst = with_dst ? fuzz_map(c->arena, &a->history_dst, b.n_seqs) : NULL;
+    int32_t *src = with_src ? fuzz_map(c->arena, &a->history_src, b.n_seqs) : NULL;
     fill_pool_maps(in, &b, 1, src, 1, a->n_rows, dst, rows_out, same, 0);
 }
 
@@ -315,170 +314,15 @@ static void make_rows(source *in, fuzz_call *c, int wild)
         a->n_batch[i]     = batches[i] == 1 && below(in, 2) ? 0 : batches[i];
         a->index_batch[i] = index[i] == 1 && below(in, 2) ? 0 : index[i];
     }
-    operand(in, c->arena, &a->src, PICK(in, from), 3, (int64_t[]){ batches[0], batches[1], n }, columns, 0, 0, wild);
-    operand(in, c->arena, &a->dst, dtype, 3, (int64_t[]){ batches[0], batches[1], n_dst }, columns, 0, 0, wild);
-    operand(in, c->arena, &a->index, type, 3, (int64_t[]){ index[0], index[1], n }, 1, 0, 0, 0);
+    fuzz_operand(in, c->arena, &a->src, PICK(in, from), 3, (int64_t[]){ batches[0], batches[1], n }, columns, 0, 0,
+                 wild);
+    fuzz_operand(in, c->arena, &a->dst, dtype, 3, (int64_t[]){ batches[0], batches[1], n_dst }, columns, 0, 0, wild);
+    fuzz_operand(in, c->arena, &a->index, type, 3, (int64_t[]){ index[0], index[1], n }, 1, 0, 0, 0);
     /* Every 4 or 8 bytes, gaps included. */
     slab *s = arena_find(c->arena, (char *)a->index.data + a->index.offset, 1);
     for (size_t i = 0; i + check_alignment(type) <= s->bytes; i += check_alignment(type)) {
         check_store_index(s->at + i, type, (int64_t)(noise(in) % (unsigned)(n_dst + 1)) - 1);
     }
-}
-
-/* ---- What calls have learned since the first seeds were picked: from the bytes behind theirs, so that those stay what
- * they are. */
-
-/* A tensor of floats in a type that is no wider: its memory and its strides serve both. */
-static void narrow(source *in, gdn_tensor *t)
-{
-    static const int32_t types[] = { GDN_F32, GDN_F32, GDN_F16, GDN_BF16 };
-    if (t->dtype == GDN_F32)
-        t->dtype = PICK(in, types);
-}
-
-/* Checkpoints of a call: where they are described, and what of the call says which slots they may have. */
-typedef struct checkpoints {
-    int32_t  *interval, *n;
-    gdn_span *position, *map;
-    const gdn_span *start, *src, *dst;
-    int n_seqs, n_tokens, n_entries, src_slots, dst_slots, dst_size, same;
-} checkpoints;
-
-static int entry_of(const gdn_span *map, int i, int absent)
-{
-    return map->data ? ((const int32_t *)map->data)[i] : absent;
-}
-
-/* In slots of the pool that nobody else has to do with, where the call is valid so far; anywhere, where it is not. */
-static void draw_checkpoints(source *in, fuzz_call *c, const checkpoints *k)
-{
-    static const int32_t intervals[] = { 0, 0, 0, 1, 2, 3, 5, 16, INT32_MAX };
-    int taken[MAX_SLOTS] = { 0 }, reader[MAX_SLOTS], source_of[MAX_SEQS], first[MAX_SEQS + 1];
-    *k->interval = PICK(in, intervals);
-    if (!*k->interval || k->n_seqs < 1 || k->n_seqs > MAX_SEQS || k->dst_size > MAX_SLOTS) {
-        *k->interval = 0;
-        return;
-    }
-    *k->n = 1 + below(in, 3);
-    int32_t *const map_at = map(c->arena, k->map, k->n_seqs * *k->n);
-    int32_t *const given = !k->position->data && below(in, 4) ? map(c->arena, k->position, k->n_seqs) : NULL;
-    for (int s = 0; given && s < k->n_seqs; s++)
-        given[s] = one_in(in, 16) ? INT32_MAX - 100 : below(in, 20);
-    if (c->mutations) {
-        for (int i = 0; i < k->n_seqs * *k->n; i++)
-            map_at[i] = below(in, 12) - 2;
-        return;
-    }
-    for (int i = 0; i < MAX_SLOTS; i++)
-        reader[i] = -1;
-    for (int s = 0; s <= k->n_seqs; s++)
-        first[s] = entry_of(k->start, s, s * (k->n_tokens / k->n_seqs));
-    for (int s = 0; s < k->n_seqs; s++) {
-        const int length = first[s + 1] - first[s], slot = source_of[s] = entry_of(k->src, s, s * k->src_slots);
-        if (slot >= 0 && slot < MAX_SLOTS && length && k->same)
-            reader[slot] = reader[slot] < 0 || reader[slot] == s ? s : MAX_SEQS;
-        for (int r = 0; slot != GDN_SKIP && r < length && r < k->n_entries; r++) {
-            const int target = entry_of(k->dst, s * k->n_entries + r, s * k->dst_slots + r);
-            if (target >= 0 && target < MAX_SLOTS)
-                taken[target] = 1;
-        }
-    }
-    for (int s = 0; s < k->n_seqs; s++) {
-        const int64_t kept = check_checkpoints(*k->interval, entry_of(k->position, s, 0), first[s + 1] - first[s]),
-                      used = source_of[s] == GDN_SKIP ? 0 : kept;
-        for (int i = 0; i < *k->n; i++) {
-            int32_t *entry = &map_at[s * *k->n + i];
-            const int wish = below(in, k->dst_size);
-            *entry = i < used ? GDN_NONE : (int32_t)noise(in);
-            for (int turn = 0; i < used && turn < k->dst_size && *entry < 0; turn++) {
-                const int slot = (wish + turn) % k->dst_size;
-                if (!taken[slot] && (reader[slot] < 0 || reader[slot] == s)) {
-                    taken[slot] = 1;
-                    *entry      = slot;
-                }
-            }
-        }
-    }
-}
-
-/* Something wrong with them, at times. */
-static void break_checkpoints(source *in, fuzz_call *c, const checkpoints *k)
-{
-    switch (c->mutations ? below(in, 32) : 0) {
-    case 31: *k->interval = below(in, 2) ? -1 : 0; break;
-    case 30: *k->n = below(in, 3) - 1; break;
-    case 29: k->map->data = NULL; break;
-    case 28: k->map->bytes /= 2; break;
-    case 27: k->map->offset = 2; break;
-    case 26: k->position->data = NULL; break;
-    default: break;
-    }
-}
-
-static void later_delta(source *in, fuzz_call *c, int wild)
-{
-    static const float eps[] = { 0, 1e-6f, 1e-40f, 1 }, factors[] = { 0, 2, -1, 1e-40f };
-    gdn_gated_delta_net_args *a = &c->args.gated_delta_net;
-    gdn_tensor *const tensors[] = { &a->g, &a->beta, &a->out };
-    for (int i = 0; i < 3; i++)
-        narrow(in, tensors[i]);
-    a->qk_norm     = below(in, 3);
-    a->qk_norm_eps = a->qk_norm ? PICK(in, eps) : 0;
-    a->g_form      = below(in, 4);
-    a->beta_form   = below(in, 2);
-    a->beta_factor = PICK(in, factors);
-    if (a->g_form >= GDN_G_RAW && a->n_heads_v > 0 && a->n_heads_v <= 64 && a->head_dim_k > 0 && a->head_dim_k <= 256) {
-        const int64_t heads = a->n_heads_v;
-        operand(in, c->arena, &a->ssm_a, GDN_F32, 1, &heads, 1, 0, 0, wild);
-        narrow(in, &a->ssm_a);
-        if (below(in, 2)) {
-            operand(in, c->arena, &a->dt_bias, GDN_F32, 1, &heads, a->gate == GDN_GATE_CHANNEL ? a->head_dim_k : 1, 0,
-                    0, wild);
-            narrow(in, &a->dt_bias);
-        }
-    }
-    switch (c->mutations ? below(in, 32) : 0) { /* something wrong */
-    case 31: a->qk_norm = 3 - below(in, 5); break;
-    case 30: a->g_form = 4 - below(in, 6); break;
-    case 29: a->beta_form = 2 - below(in, 4); break;
-    case 28: a->qk_norm_eps = -1; break;
-    case 27: a->beta_factor = below(in, 2) ? __builtin_inff() : __builtin_nanf(""); break;
-    case 26: a->ssm_a = a->beta; break;
-    case 25: a->dt_bias = a->beta; break;
-    case 24: a->reserved2 = 1; break;
-    case 23: a->out = a->ssm_a; break;
-    default: break;
-    }
-    const int slots = a->n_slots ? a->n_slots : 1, own = a->state_out.data != NULL;
-    const int slots_out = own && a->n_slots_out ? a->n_slots_out : slots;
-    const int64_t size = (int64_t)(own && a->n_rows_out ? a->n_rows_out : a->n_rows) * slots_out;
-    const checkpoints k = {
-        &a->checkpoint_interval, &a->n_checkpoints, &a->position, &a->state_checkpoint, &a->seq_start, &a->state_src,
-        &a->state_dst, a->n_seqs, a->n_tokens, a->n_snapshots ? a->n_snapshots : slots_out, slots, slots_out,
-        size > 0 && size <= MAX_SLOTS ? (int)size : MAX_SLOTS + 1, !own || a->state_out.data == a->state.data,
-    };
-    draw_checkpoints(in, c, &k);
-    break_checkpoints(in, c, &k);
-}
-
-static void later_conv(source *in, fuzz_call *c)
-{
-    gdn_ssm_conv_args *a = &c->args.ssm_conv;
-    gdn_tensor *const tensors[] = { &a->x, &a->weight, &a->bias, &a->out, &a->history };
-    for (int i = 0; i < 5; i++)
-        narrow(in, tensors[i]);
-    if (a->history_out.dtype == GDN_F32 && (!c->mutations || below(in, 32) != 31))
-        a->history_out.dtype = a->history.dtype;
-    if (!a->history.data)
-        return;
-    const int own = a->history_out.data != NULL, rows = own && a->n_rows_out ? a->n_rows_out : a->n_rows;
-    const checkpoints k = {
-        &a->checkpoint_interval, &a->n_checkpoints, &a->position, &a->history_checkpoint, &a->seq_start,
-        &a->history_src, &a->history_dst, a->n_seqs, a->n_tokens, 1, 1, 1,
-        rows > 0 && rows <= MAX_SLOTS ? rows : MAX_SLOTS + 1, !own || a->history_out.data == a->history.data,
-    };
-    draw_checkpoints(in, c, &k);
-    break_checkpoints(in, c, &k);
 }
 
 /* By the kernels' numbers. An input's first byte chooses among these three, and the seeds rely on it: a kernel that is
@@ -505,9 +349,6 @@ void fuzz_decode(const uint8_t *data, size_t size, arena *a, fuzz_call *c)
     c->capability_extra = one_in(&in, 8) ? below(&in, 100) : 0;
     makers[number](&in, c, wild);
     fuzz_break(&in, c);
-    if (c->kernel == &check_kernel_gated_delta_net)
-        later_delta(&in, c, wild);
-    else if (c->kernel == &check_kernel_ssm_conv)
-        later_conv(&in, c);
+    fuzz_later(&in, c, wild);
     c->args_bytes = c->args.size > 65536 || c->args.size < 4 ? 4 : c->args.size;
 }

@@ -33,6 +33,17 @@ static inline uint32_t noise(source *in)
 
 #define PICK(in, array) ((array)[below(in, (int)(sizeof(array) / sizeof((array)[0])))])
 
+enum { MAX_SEQS = 5, MAX_SLOTS = 512 };
+
+/* An operand of `n` axes outside a contiguous one. ragged: axis 0 is the sequence, which tokens (axis 1) may
+ * ignore. Strides packed, with gaps, or with the axes in another order. */
+void     fuzz_operand(source *in, arena *a, gdn_tensor *t, int32_t dtype, int n, const int64_t *extent, int64_t inner,
+                      int ragged, int64_t n_tokens, int wild);
+int32_t *fuzz_map(arena *a, gdn_span *span, int n);
+
+/* What calls have learned since; fuzz_args_later.c. */
+void fuzz_later(source *in, fuzz_call *c, int wild);
+
 /* Up to three things wrong with a valid call, as many as c->mutations says; fuzz_args_break.c. */
 void fuzz_break(source *in, fuzz_call *c);
 

@@ -1,0 +1,22 @@
+/* gdn bench: what the files of gated_delta_net's rows share: the shape, and the rows that are more than one call. */
+#ifndef GDN_BENCH_GATED_DELTA_NET_H
+#define GDN_BENCH_GATED_DELTA_NET_H
+
+#include "bench/bench.h"
+
+/* Qwen3-Next and Qwen3.5 */
+enum { HEADS_V = 32, HEADS_K = 16, HEAD_DIM = 128, STATE = HEADS_V * HEAD_DIM * HEAD_DIM };
+
+/* Rows of HEAD_DIM with an l2 norm of 1; malloc. */
+float *bench_unit_rows(uint64_t seed, int64_t n_rows);
+
+/* Reads of operands first_read .. last_read and the write of `write`, as streams behind `streams`; their number. */
+int bench_token_streams(const bench_row *row, bench_stream *streams, int first_read, int last_read, int write);
+
+/* Verification of four tokens with a replay log; round: with three columns repeated and the state committed. */
+gdn_status bench_log_setup(bench_row *row, int seqs, int round);
+
+/* One token through what lies between a layer's projections, prepared inside the calls. */
+gdn_status bench_layer_setup(bench_row *row, int seqs);
+
+#endif

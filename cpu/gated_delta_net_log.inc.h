@@ -1,0 +1,68 @@
+/* gated_delta_net on the CPU, the replay log: columns that are repeated on a state before the first token (1), and what
+ * tokens leave in theirs (7). Shared by the loop orders. */
+#ifndef GDN_CPU_GATED_DELTA_NET_LOG_INC_H
+#define GDN_CPU_GATED_DELTA_NET_LOG_INC_H
+
+#include "cpu/gated_delta_net_item.inc.h"
+
+/* The columns to repeat: `count` entries from `first` on, in a ring from begin to end. Offsets and steps in floats. */
+typedef struct log_walk {
+    const float *first, *begin, *end;
+    int64_t step, k, d, a; /* k and a of the head, d of the item's first value column */
+    int32_t count;
+} log_walk;
+
+static log_walk log_walk_of(const head_view *x)
+{
+    const gdn_gated_delta_net_problem *p = x->p;
+    log_walk w = { .count = x->n_repeat };
+    if (!w.count) return w;
+    const char *begin = p->log.at.base + x->log_row * p->log.stride_row;
+    w.begin = (const float *)(const void *)begin;
+    w.step = p->log.stride_column / 4;
+    w.end = w.begin + w.step * p->log.n_columns;
+    w.first = (const float *)(const void *)gdn_log_at(&p->log, x->log_row, x->position - x->n_repeat);
+    w.k = gdn_log_key(p, x->key_head);
+    w.d = gdn_log_delta(p, x->h) + x->j0;
+    w.a = gdn_log_decay(p, x->h);
+    return w;
+}
+
+GDN_INLINE const float *log_next(const log_walk *w, const float *entry)
+{
+    return entry + w->step == w->end ? w->begin : entry + w->step;
+}
+
+/* Where token t logs the deltas of the item's value columns, or NULL. */
+static float *log_deltas(const head_view *x, int32_t t)
+{
+    if (x->log_row < 0) return NULL;
+    float *entry = (float *)(void *)gdn_log_at(&x->p->log, x->log_row, x->position + t);
+    return entry + gdn_log_delta(x->p, x->h) + x->j0;
+}
+
+/* k and a of the tokens of a chunk. Of the items of a head the first logs them, and of the heads that share a key the
+ * first logs that. */
+static void chunk_log(const chunk *c, const head_view *x)
+{
+    const gdn_gated_delta_net_problem *p = x->p;
+    if (x->log_row < 0 || x->j0) return;
+    for (int32_t t = 0; t < c->n_tokens; t++) {
+        float *entry = (float *)(void *)gdn_log_at(&p->log, x->log_row, x->position + c->first + t);
+        const int64_t row = (int64_t)t * x->pitch;
+        const size_t bytes = 4 * (size_t)x->n;
+        if (gdn_logs_key(p, x->h)) memcpy(entry + gdn_log_key(p, x->key_head), c->k + row, bytes);
+        if (x->channel) memcpy(entry + gdn_log_decay(p, x->h), c->a + row, bytes);
+        else entry[gdn_log_decay(p, x->h)] = c->decay[t];
+    }
+}
+
+/* Whether the state that is committed goes past the caches: see snapshots_of(). */
+static bool commit_streams(const head_view *x)
+{
+    const uint64_t line = 4 * (uint64_t)(x->p->state_layout == GDN_STATE_KV ? x->p->head_dim_v : x->n);
+    return x->commit && x->commit != x->source &&
+           (line | (uint64_t)x->p->state_out.stride_line | (uint64_t)(uintptr_t)x->commit) % 64 == 0;
+}
+
+#endif

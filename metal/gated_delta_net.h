@@ -1,0 +1,171 @@
+// gated_delta_net, its operands and maps: which head a simdgroup has, where things lie.
+#ifndef GDN_METAL_GATED_DELTA_NET_H
+#define GDN_METAL_GATED_DELTA_NET_H
+
+#include "metal/kernel.h"
+
+struct DeltaBuffers {
+    device const uchar *q;
+    device const uchar *k;
+    device const uchar *v;
+    device const uchar *g;
+    device const uchar *beta;
+    device const uchar *ssm_a;
+    device const uchar *dt_bias;
+    device uchar       *result;
+    device const uchar *state_in;
+    device uchar       *state_out;
+    device const uchar *seq_start;
+    device const uchar *state_src;
+    device const uchar *state_dst;
+    device const uchar *position;
+    device const uchar *state_checkpoint;
+    device uchar       *log; // these four in kernels with a log only
+    device const uchar *log_row;
+    device const uchar *state_position;
+    device const uchar *state_commit;
+    device atomic_uint *bad;
+};
+
+// Everything about this simdgroup's place in the call that does not change from token to token.
+struct DeltaPlace {
+    int s, h, kappa; // sequence, value head, key head
+    int first, T;    // its tokens
+    int src;         // entry that it starts from, or GDN_MAP_NONE
+    int l;           // lane of the eight
+    int j, columns;  // first column of the eight lanes, how many of the C there are
+    // With a log: of the first token; its row, or GDN_MAP_NONE; where the state that is read stands; and the entry that
+    // it is committed to at `position`, or GDN_MAP_NONE.
+    int position, row, stands, commit;
+};
+
+// The log's maps, for a sequence whose tokens, source and position are known. False where one is bad, which is
+// reported; but a bad slot for a commit amounts to none.
+GDN_INLINE bool delta_log_place(constant gdn_gpu_gated_delta_net &p, thread const DeltaBuffers &b,
+                                thread DeltaPlace &at)
+{
+    const bool padding = at.src == GDN_MAP_SKIP;
+    at.row = map_at(b.log_row, (p.has & GDN_GPU_HAS_LOG_ROW) != 0, at.s, at.s);
+    at.stands = map_at(b.state_position, (p.has & GDN_GPU_HAS_STATE_POSITION) != 0, at.s, at.position);
+    at.commit = map_at(b.state_commit, !padding && (p.has & GDN_GPU_HAS_STATE_COMMIT) != 0, at.s, GDN_MAP_NONE);
+    if (at.row < GDN_MAP_NONE || at.row >= p.log_rows) {
+        report(b.bad, GDN_GPU_BAD_LOG_ROW);
+        return false;
+    }
+    bool fits = at.stands >= 0 && at.stands <= at.position;
+    if (fits && !padding) // position + T might be too large for an int, and this is not
+        fits = at.row < 0 ? at.stands == at.position : at.position - at.stands <= p.log_columns - at.T;
+    if (!fits) {
+        report(b.bad, GDN_GPU_BAD_STATE_POSITION);
+        return false;
+    }
+    if (at.commit < GDN_MAP_NONE || at.commit >= p.entries_out) {
+        report(b.bad, GDN_GPU_BAD_STATE_COMMIT);
+        at.commit = GDN_MAP_NONE;
+    }
+    return true;
+}
+
+// False where there is nothing to do: padding, no tokens and no state to commit, no columns, or a bad map, which is
+// reported.
+template <int C, bool LOG>
+GDN_INLINE bool delta_place(constant gdn_gpu_gated_delta_net &p, thread const DeltaBuffers &b, uint group, uint me,
+                            thread DeltaPlace &at)
+{
+    const int block = int(group % uint(p.blocks)), row = int(group / uint(p.blocks));
+    const bool ragged = (p.has & GDN_GPU_HAS_SEQ_START) != 0;
+    at.s = row / p.n_heads_v;
+    at.h = row % p.n_heads_v;
+    at.first = map_at(b.seq_start, ragged, at.s, at.s * p.even_tokens);
+    const int after = ragged ? read_int(b.seq_start + 4 * (int64_t(at.s) + 1)) : at.first + p.even_tokens;
+    at.src = map_at(b.state_src, (p.has & GDN_GPU_HAS_SRC) != 0, at.s, at.s * p.slots_in);
+    if (at.first < 0 || after < at.first || after > p.n_tokens) {
+        report(b.bad, GDN_GPU_BAD_SEQ_START);
+        return false;
+    }
+    if (at.src < GDN_MAP_SKIP || at.src >= p.entries_in) {
+        report(b.bad, GDN_GPU_BAD_STATE_SRC);
+        return false;
+    }
+    at.T = after - at.first;
+    const int position = map_at(b.position, (p.has & GDN_GPU_HAS_POSITION) != 0, at.s, 0);
+    if (position < 0 || position > 2147483647 - at.T) {
+        report(b.bad, GDN_GPU_BAD_POSITION);
+        return false;
+    }
+    at.position = position;
+    if (LOG && !delta_log_place(p, b, at))
+        return false;
+    at.kappa = p.head_map ? at.h % p.n_heads_k : at.h / (p.n_heads_v / p.n_heads_k);
+    at.l = int(me & 7u);
+    at.j = block * (GDN_METAL_DELTA_THREADS / 8 * C) + int(me / 8u) * C;
+    const int left = p.head_dim_v - at.j;
+    at.columns = left < 0 ? 0 : left < C ? left : C;
+    const bool work = at.T > 0 || (LOG && at.commit >= 0);
+    return at.src != GDN_MAP_SKIP && work && at.j / (4 * C) * (4 * C) < p.head_dim_v;
+}
+
+// Where the sequence's first token lies.
+GDN_INLINE int64_t delta_token(constant gdn_gpu_tokens &view, thread const DeltaPlace &at, int head)
+{
+    return head * view.head + (view.seq ? at.s * view.seq : at.first * view.token);
+}
+
+GDN_INLINE int64_t delta_entry(constant gdn_gpu_pool &pool, int entry, int n_slots, int head)
+{
+    return entry / n_slots * pool.row + entry % n_slots * pool.slot + head * pool.head;
+}
+
+// The entry that takes the state after token t of the sequence, or GDN_MAP_NONE.
+GDN_INLINE int snapshot_of(constant gdn_gpu_gated_delta_net &p, thread const DeltaBuffers &b,
+                           thread const DeltaPlace &at, int t)
+{
+    const int r = at.T - 1 - t;
+    if (r >= p.n_snapshots)
+        return GDN_MAP_NONE;
+    const int dst =
+        map_at(b.state_dst, (p.has & GDN_GPU_HAS_DST) != 0, int64_t(at.s) * p.n_snapshots + r, at.s * p.slots_out + r);
+    if (dst >= GDN_MAP_NONE && dst < p.entries_out)
+        return dst;
+    report(b.bad, GDN_GPU_BAD_STATE_DST);
+    return GDN_MAP_NONE;
+}
+
+// The entry that takes it as a checkpoint, or GDN_MAP_NONE. In calls without checkpoints nothing is kept for this from
+// token to token.
+GDN_INLINE int checkpoint_of(constant gdn_gpu_gated_delta_net &p, thread const DeltaBuffers &b,
+                             thread const DeltaPlace &at, int t)
+{
+    const int position = map_at(b.position, (p.has & GDN_GPU_HAS_POSITION) != 0, at.s, 0), length = position + t + 1;
+    if (length % p.checkpoint_interval)
+        return GDN_MAP_NONE;
+    const int i = length / p.checkpoint_interval - position / p.checkpoint_interval - 1;
+    if (i >= p.n_checkpoints)
+        return GDN_MAP_NONE;
+    const int dst = read_int(b.state_checkpoint + 4 * (int64_t(at.s) * p.n_checkpoints + i));
+    if (dst >= GDN_MAP_NONE && dst < p.entries_out)
+        return dst;
+    report(b.bad, GDN_GPU_BAD_STATE_CHECKPOINT);
+    return GDN_MAP_NONE;
+}
+
+// Elements i .. i + 3 of a row of q, k or g; those beyond the head are 0.
+template <bool GENERAL> GDN_INLINE float4 read_row(device const uchar *row, int dtype, int i, int n_keys)
+{
+    if (!GENERAL && dtype == GDN_GPU_F32)
+        return read_float4(row + 4 * i);
+    const int bytes = element_bytes(dtype);
+    device const uchar *at = row + bytes * i;
+    float4 x = float4(0.0f);
+    if (!GENERAL || i < n_keys)
+        x.x = read_element(at, dtype);
+    if (!GENERAL || i + 1 < n_keys)
+        x.y = read_element(at + bytes, dtype);
+    if (!GENERAL || i + 2 < n_keys)
+        x.z = read_element(at + 2 * bytes, dtype);
+    if (!GENERAL || i + 3 < n_keys)
+        x.w = read_element(at + 3 * bytes, dtype);
+    return x;
+}
+
+#endif

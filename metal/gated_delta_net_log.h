@@ -1,0 +1,120 @@
+// The replay log of gated_delta_net: what a sequence repeats before its first token, in the registers that hold its
+// state, and what each of its tokens leaves. Only kernels of calls with a log know of it.
+#ifndef GDN_METAL_GATED_DELTA_NET_LOG_H
+#define GDN_METAL_GATED_DELTA_NET_LOG_H
+
+#include "metal/gated_delta_net.h"
+
+// An entry's parts that concern a simdgroup: the key of its key head, the deltas of its columns,
+// the decays of its head.
+GDN_INLINE device uchar *log_at(constant gdn_gpu_gated_delta_net &p, thread const DeltaBuffers &b,
+                                thread const DeltaPlace &w, int position)
+{
+    return b.log + (w.row * p.log.row + position % p.log_columns * p.log.line);
+}
+GDN_INLINE int64_t log_key(constant gdn_gpu_gated_delta_net &p, thread const DeltaPlace &w)
+{
+    return 4 * (int64_t(w.kappa) * p.head_dim_k);
+}
+GDN_INLINE int64_t log_delta(constant gdn_gpu_gated_delta_net &p, thread const DeltaPlace &w)
+{
+    return 4 * (int64_t(p.n_heads_k) * p.head_dim_k + int64_t(w.h) * p.head_dim_v + w.j);
+}
+template <bool CHANNEL> GDN_INLINE int64_t log_decay(constant gdn_gpu_gated_delta_net &p, thread const DeltaPlace &w)
+{
+    return 4 * (int64_t(p.n_heads_k) * p.head_dim_k + int64_t(p.n_heads_v) * p.head_dim_v +
+                int64_t(w.h) * (CHANNEL ? p.head_dim_k : 1));
+}
+
+// What a lane needs of one entry.
+template <int NB, int C, bool CHANNEL> struct DeltaLogged {
+    float4 k[NB], decay[CHANNEL ? NB : 1];
+    float  delta[C];
+};
+
+template <int NB, int C, bool CHANNEL, bool GENERAL>
+GDN_INLINE void load_logged(constant gdn_gpu_gated_delta_net &p, thread const DeltaBuffers &b,
+                            thread const DeltaPlace &w, int position, thread DeltaLogged<NB, C, CHANNEL> &x)
+{
+    device const uchar *entry = log_at(p, b, w, position);
+#pragma unroll
+    for (int m = 0; m < NB; m++)
+        x.k[m] = read_row<GENERAL>(entry + log_key(p, w), GDN_GPU_F32, 32 * m + 4 * w.l, p.head_dim_k);
+    if (!CHANNEL)
+        x.decay[0] = float4(read_float(entry + log_decay<CHANNEL>(p, w)));
+#pragma unroll
+    for (int m = 0; CHANNEL && m < NB; m++)
+        x.decay[CHANNEL ? m : 0] =
+            read_row<GENERAL>(entry + log_decay<CHANNEL>(p, w), GDN_GPU_F32, 32 * m + 4 * w.l, p.head_dim_k);
+#pragma unroll
+    for (int c = 0; c < C; c++)
+        x.delta[c] = c < w.columns ? read_float(entry + log_delta(p, w) + 4 * c) : 0.0f;
+}
+
+// 1: repeat the log. The loads of the next entry are issued before the arithmetic of this one.
+template <int NB, int C, bool CHANNEL, bool GENERAL>
+GDN_INLINE void repeat_log(constant gdn_gpu_gated_delta_net &p, thread const DeltaBuffers &b,
+                           thread const DeltaPlace &w, thread float4 (&S)[NB][C])
+{
+    if (w.stands >= w.position)
+        return;
+    DeltaLogged<NB, C, CHANNEL> next;
+    load_logged<NB, C, CHANNEL, GENERAL>(p, b, w, w.stands, next);
+    for (int at = w.stands; at < w.position; at++) {
+        const DeltaLogged<NB, C, CHANNEL> x = next;
+        if (at + 1 < w.position)
+            load_logged<NB, C, CHANNEL, GENERAL>(p, b, w, at + 1, next);
+#pragma unroll
+        for (int m = 0; m < NB; m++)
+#pragma unroll
+            for (int c = 0; c < C; c++)
+                S[m][c] = fma(x.k[m], float4(x.delta[c]), x.decay[CHANNEL ? m : 0] * S[m][c]);
+    }
+}
+
+template <bool GENERAL> GDN_INLINE void write_row(device uchar *row, int i, int n_keys, float4 x)
+{
+    device uchar *at = row + 4 * i;
+    if (!GENERAL) {
+        write_float4(at, x);
+        return;
+    }
+    if (i < n_keys)
+        write_float(at, x.x);
+    if (i + 1 < n_keys)
+        write_float(at + 4, x.y);
+    if (i + 2 < n_keys)
+        write_float(at + 8, x.z);
+    if (i + 3 < n_keys)
+        write_float(at + 12, x.w);
+}
+
+// 7: log what token t did to the eight lanes' columns. What its head has in common goes with column 0, and of that the
+// key with the first value head that has it.
+template <int NB, int C, bool CHANNEL, bool GENERAL>
+GDN_INLINE void log_token(constant gdn_gpu_gated_delta_net &p, thread const DeltaBuffers &b, thread const DeltaPlace &w,
+                          int t, thread const float4 (&k)[NB], thread const float4 (&decay)[CHANNEL ? NB : 1],
+                          thread const float (&delta)[C])
+{
+    if (w.row < 0)
+        return;
+    device uchar *entry = log_at(p, b, w, w.position + t);
+#pragma unroll
+    for (int c = 0; c < C; c++)
+        if (w.l == 0 && c < w.columns)
+            write_float(entry + log_delta(p, w) + 4 * c, delta[c]);
+    if (w.j)
+        return;
+    if (!CHANNEL && w.l == 0)
+        write_float(entry + log_decay<CHANNEL>(p, w), decay[0].x);
+#pragma unroll
+    for (int m = 0; CHANNEL && m < NB; m++)
+        write_row<GENERAL>(entry + log_decay<CHANNEL>(p, w), 32 * m + 4 * w.l, p.head_dim_k, decay[CHANNEL ? m : 0]);
+    if (p.head_map ? w.h >= p.n_heads_k : w.h % (p.n_heads_v / p.n_heads_k) != 0)
+        return;
+#pragma unroll
+    for (int m = 0; m < NB; m++)
+        write_row<GENERAL>(entry + log_key(p, w), 32 * m + 4 * w.l, p.head_dim_k, k[m]);
+}
+
+#endif

@@ -1,0 +1,338 @@
+/* What calls have learned since the first seeds were picked: forms, 16-bit types, checkpoints, the log. From the bytes
+ * behind those of fuzz_args_decode.c, so that inputs from before stay the calls that they are. */
+#include "fuzz_args_source.h"
+
+/* A tensor of floats in a type that is no wider: its memory and its strides serve both. */
+static void narrow(source *in, gdn_tensor *t)
+{
+    static const int32_t types[] = { GDN_F32, GDN_F32, GDN_F16, GDN_BF16 };
+    if (t->dtype == GDN_F32) t->dtype = PICK(in, types);
+}
+
+/* Checkpoints of a call: where they are described, and what of the call says which slots they may have. */
+typedef struct checkpoints {
+    int32_t *interval, *n;
+    gdn_span *position, *map;
+    const gdn_span *start, *src, *dst;
+    int n_seqs, n_tokens, n_entries, src_slots, dst_slots, dst_size, same;
+} checkpoints;
+
+static int entry_of(const gdn_span *map, int i, int absent)
+{
+    return map->data ? ((const int32_t *)map->data)[i] : absent;
+}
+
+/* In slots of the pool that nobody else has to do with, where the call is valid so far; anywhere, where it is not. */
+static void draw_checkpoints(source *in, fuzz_call *c, const checkpoints *k)
+{
+    static const int32_t intervals[] = { 0, 0, 0, 1, 2, 3, 5, 16, INT32_MAX };
+    int taken[MAX_SLOTS] = { 0 }, reader[MAX_SLOTS], source_of[MAX_SEQS], first[MAX_SEQS + 1];
+    *k->interval = PICK(in, intervals);
+    if (!*k->interval || k->n_seqs < 1 || k->n_seqs > MAX_SEQS || k->dst_size > MAX_SLOTS) {
+        *k->interval = 0;
+        return;
+    }
+    *k->n = 1 + below(in, 3);
+    int32_t *const map_at = fuzz_map(c->arena, k->map, k->n_seqs * *k->n);
+    int32_t *const given = !k->position->data && below(in, 4) ? fuzz_map(c->arena, k->position, k->n_seqs) : NULL;
+    for (int s = 0; given && s < k->n_seqs; s++) given[s] = one_in(in, 16) ? INT32_MAX - 100 : below(in, 20);
+    if (c->mutations) {
+        for (int i = 0; i < k->n_seqs * *k->n; i++) map_at[i] = below(in, 12) - 2;
+        return;
+    }
+    for (int i = 0; i < MAX_SLOTS; i++) reader[i] = -1;
+    for (int s = 0; s <= k->n_seqs; s++) first[s] = entry_of(k->start, s, s * (k->n_tokens / k->n_seqs));
+    for (int s = 0; s < k->n_seqs; s++) {
+        const int length = first[s + 1] - first[s], slot = source_of[s] = entry_of(k->src, s, s * k->src_slots);
+        if (slot >= 0 && slot < MAX_SLOTS && length && k->same)
+            reader[slot] = reader[slot] < 0 || reader[slot] == s ? s : MAX_SEQS;
+        for (int r = 0; slot != GDN_SKIP && r < length && r < k->n_entries; r++) {
+            const int target = entry_of(k->dst, s * k->n_entries + r, s * k->dst_slots + r);
+            if (target >= 0 && target < MAX_SLOTS) taken[target] = 1;
+        }
+    }
+    for (int s = 0; s < k->n_seqs; s++) {
+        const int64_t kept = check_checkpoints(*k->interval, entry_of(k->position, s, 0), first[s + 1] - first[s]),
+                      used = source_of[s] == GDN_SKIP ? 0 : kept;
+        for (int i = 0; i < *k->n; i++) {
+            int32_t *entry = &map_at[s * *k->n + i];
+            const int wish = below(in, k->dst_size);
+            *entry = i < used ? GDN_NONE : (int32_t)noise(in);
+            for (int turn = 0; i < used && turn < k->dst_size && *entry < 0; turn++) {
+                const int slot = (wish + turn) % k->dst_size;
+                if (!taken[slot] && (reader[slot] < 0 || reader[slot] == s)) {
+                    taken[slot] = 1;
+                    *entry = slot;
+                }
+            }
+        }
+    }
+}
+
+/* Something wrong with them, at times. */
+static void break_checkpoints(source *in, fuzz_call *c, const checkpoints *k)
+{
+    switch (c->mutations ? below(in, 32) : 0) {
+    case 31:
+        *k->interval = below(in, 2) ? -1 : 0;
+        break;
+    case 30:
+        *k->n = below(in, 3) - 1;
+        break;
+    case 29:
+        k->map->data = NULL;
+        break;
+    case 28:
+        k->map->bytes /= 2;
+        break;
+    case 27:
+        k->map->offset = 2;
+        break;
+    case 26:
+        k->position->data = NULL;
+        break;
+    default:
+        break;
+    }
+}
+
+/* Marks the slots that sequences write as `taken`, those of checkpoints among them, and who reads a slot, MAX_SEQS
+ * where several do. */
+static void survey(const checkpoints *k, const int *first, int *taken, int *reader)
+{
+    for (int i = 0; i < MAX_SLOTS; i++) reader[i] = -1;
+    for (int s = 0; s < k->n_seqs; s++) {
+        const int length = first[s + 1] - first[s], slot = entry_of(k->src, s, s * k->src_slots);
+        if (slot >= 0 && slot < MAX_SLOTS && length && k->same)
+            reader[slot] = reader[slot] < 0 || reader[slot] == s ? s : MAX_SEQS;
+        for (int r = 0; slot != GDN_SKIP && r < length && r < k->n_entries; r++) {
+            const int target = entry_of(k->dst, s * k->n_entries + r, s * k->dst_slots + r);
+            if (target >= 0 && target < MAX_SLOTS) taken[target] = 1;
+        }
+        const int64_t kept =
+            *k->interval > 0 ? check_checkpoints(*k->interval, entry_of(k->position, s, 0), length) : 0;
+        for (int64_t i = 0; slot != GDN_SKIP && k->map->data && i < kept && i < *k->n; i++)
+            if (entry_of(k->map, s * *k->n + (int)i, GDN_NONE) >= 0)
+                taken[entry_of(k->map, s * *k->n + (int)i, GDN_NONE)] = 1;
+    }
+}
+
+/* A log beside what the call does already: of as many columns as it needs, or more; rows of the sequences in any order;
+ * commits to slots that nobody else has to do with. Anything, where the call is not valid anyway. */
+static void draw_log(source *in, fuzz_call *c, const checkpoints *k)
+{
+    gdn_gated_delta_net_args *a = &c->args.gated_delta_net;
+    int taken[MAX_SLOTS] = { 0 }, reader[MAX_SLOTS], first[MAX_SEQS + 1];
+    if (below(in, 4) != 3 || k->n_seqs < 1 || k->n_seqs > MAX_SEQS || k->dst_size > MAX_SLOTS || a->n_heads_k < 1 ||
+        a->n_heads_v < 1 || a->n_heads_v > 64 || a->n_heads_k > 16 || a->head_dim_k < 1 || a->head_dim_k > 256 ||
+        a->head_dim_v < 1 || a->head_dim_v > 256 || a->n_heads_v * (a->head_dim_k + a->head_dim_v) > 8192)
+        return;
+    const int spare = below(in, 3), shift = below(in, k->n_seqs + 1), mapped = below(in, 4);
+    int32_t *const row = mapped ? fuzz_map(c->arena, &a->log_row, k->n_seqs) : NULL;
+    int32_t *const commit = below(in, 4) ? fuzz_map(c->arena, &a->state_commit, k->n_seqs) : NULL;
+    int32_t *const given = !a->position.data && below(in, 4) ? fuzz_map(c->arena, &a->position, k->n_seqs) : NULL;
+    for (int s = 0; given && s < k->n_seqs; s++) given[s] = one_in(in, 16) ? INT32_MAX - 100 : below(in, 20);
+    int32_t *const stands = a->position.data && below(in, 8) ? fuzz_map(c->arena, &a->state_position, k->n_seqs) : NULL;
+    a->n_log_rows = k->n_seqs + 1;
+    if (!a->n_snapshots) /* which would be none, now */
+        a->n_snapshots = k->n_entries;
+    else if (!c->mutations && below(in, 2)) {
+        a->n_snapshots = 0;
+        a->state_dst = (gdn_span){ 0 };
+    }
+    checkpoints now = *k;
+    now.n_entries = a->n_snapshots;
+    for (int s = 0; s <= k->n_seqs; s++) first[s] = entry_of(k->start, s, s * (k->n_tokens / k->n_seqs));
+    if (!c->mutations) survey(&now, first, taken, reader);
+    int most = 1;
+    for (int s = 0; s < k->n_seqs; s++) {
+        const int length = first[s + 1] - first[s], slot = entry_of(k->src, s, s * k->src_slots);
+        const int position = entry_of(&a->position, s, 0), wish = below(in, k->dst_size > 0 ? k->dst_size : 1);
+        const int back = below(in, 5), none = row && below(in, 6) == 5;
+        if (row) row[s] = none ? GDN_NONE : (s + shift) % a->n_log_rows;
+        const int repeated = none || !stands ? 0 : back < position ? back : position;
+        if (stands) stands[s] = position - repeated;
+        if (!none && slot != GDN_SKIP && repeated + length > most) most = repeated + length;
+        if (!commit) continue;
+        commit[s] = slot == GDN_SKIP ? (int32_t)noise(in) : GDN_NONE;
+        if (c->mutations) commit[s] = wish - 1;
+        else if (slot != GDN_SKIP && (length || !k->same || slot < 0 || !taken[slot])) {
+            if (!length && k->same && slot >= 0 && slot < MAX_SLOTS)
+                reader[slot] = reader[slot] < 0 || reader[slot] == s ? s : MAX_SEQS;
+            for (int turn = 0; turn < k->dst_size && commit[s] < 0; turn++) {
+                const int to = (wish + turn) % k->dst_size;
+                if (!taken[to] && (reader[to] < 0 || reader[to] == s)) {
+                    taken[to] = 1;
+                    commit[s] = to;
+                }
+            }
+        }
+    }
+    const int decays = a->gate == GDN_GATE_CHANNEL ? a->head_dim_k : 1;
+    const int entry = a->n_heads_k * a->head_dim_k + a->n_heads_v * (a->head_dim_v + decays);
+    const int fit = SLAB_BYTES / 8 / entry / a->n_log_rows; /* where it does not, the call is refused */
+    a->n_log_columns = most + spare <= fit ? most + spare : fit > 0 ? fit : 1;
+    fuzz_operand(in, c->arena, &a->log, GDN_F32, 2, (int64_t[]){ a->n_log_rows, a->n_log_columns }, entry, 0, 0, 0);
+}
+
+/* Something wrong with it, at times. */
+static void break_log(source *in, fuzz_call *c)
+{
+    gdn_gated_delta_net_args *a = &c->args.gated_delta_net;
+    gdn_span *const maps[] = { &a->log_row, &a->state_position, &a->state_commit };
+    const int which = c->mutations ? below(in, 48) : 0;
+    gdn_span *const map = which ? maps[below(in, 3)] : NULL;
+    switch (which) {
+    case 47:
+        a->n_log_columns--;
+        break;
+    case 46:
+        a->n_log_columns = 0;
+        break;
+    case 45:
+        a->n_log_rows = below(in, 3) - 1;
+        break;
+    case 44:
+        a->log.data = NULL;
+        break;
+    case 43:
+        a->log.bytes /= 2;
+        break;
+    case 42:
+        a->log = a->state;
+        break;
+    case 41:
+        map->bytes /= 2;
+        break;
+    case 40:
+        map->offset = 2;
+        break;
+    case 39:
+        *map = a->seq_start;
+        break;
+    case 38:
+        a->log.dtype = below(in, 6);
+        break;
+    case 37:
+        a->n_snapshots = 0;
+        break;
+    case 36:
+        if (map->data && a->n_seqs > 0 && a->n_seqs <= MAX_SEQS)
+            ((int32_t *)map->data)[below(in, a->n_seqs)] = below(in, 24) - 3;
+        break;
+    default:
+        break;
+    }
+}
+
+static void later_delta(source *in, fuzz_call *c, int wild)
+{
+    static const float eps[] = { 0, 1e-6f, 1e-40f, 1 }, factors[] = { 0, 2, -1, 1e-40f };
+    gdn_gated_delta_net_args *a = &c->args.gated_delta_net;
+    gdn_tensor *const tensors[] = { &a->g, &a->beta, &a->out };
+    for (int i = 0; i < 3; i++) narrow(in, tensors[i]);
+    a->qk_norm = below(in, 3);
+    a->qk_norm_eps = a->qk_norm ? PICK(in, eps) : 0;
+    a->g_form = below(in, 4);
+    a->beta_form = below(in, 2);
+    a->beta_factor = PICK(in, factors);
+    if (a->g_form >= GDN_G_RAW && a->n_heads_v > 0 && a->n_heads_v <= 64 && a->head_dim_k > 0 && a->head_dim_k <= 256) {
+        const int64_t heads = a->n_heads_v;
+        fuzz_operand(in, c->arena, &a->ssm_a, GDN_F32, 1, &heads, 1, 0, 0, wild);
+        narrow(in, &a->ssm_a);
+        if (below(in, 2)) {
+            fuzz_operand(in, c->arena, &a->dt_bias, GDN_F32, 1, &heads, a->gate == GDN_GATE_CHANNEL ? a->head_dim_k : 1,
+                         0, 0, wild);
+            narrow(in, &a->dt_bias);
+        }
+    }
+    switch (c->mutations ? below(in, 32) : 0) { /* something wrong */
+    case 31:
+        a->qk_norm = 3 - below(in, 5);
+        break;
+    case 30:
+        a->g_form = 4 - below(in, 6);
+        break;
+    case 29:
+        a->beta_form = 2 - below(in, 4);
+        break;
+    case 28:
+        a->qk_norm_eps = -1;
+        break;
+    case 27:
+        a->beta_factor = below(in, 2) ? __builtin_inff() : __builtin_nanf("");
+        break;
+    case 26:
+        a->ssm_a = a->beta;
+        break;
+    case 25:
+        a->dt_bias = a->beta;
+        break;
+    case 24:
+        a->reserved2 = 1;
+        break;
+    case 23:
+        a->out = a->ssm_a;
+        break;
+    default:
+        break;
+    }
+    const int slots = a->n_slots ? a->n_slots : 1, own = a->state_out.data != NULL;
+    const int slots_out = own && a->n_slots_out ? a->n_slots_out : slots;
+    const int64_t size = (int64_t)(own && a->n_rows_out ? a->n_rows_out : a->n_rows) * slots_out;
+    const checkpoints k = {
+        &a->checkpoint_interval,
+        &a->n_checkpoints,
+        &a->position,
+        &a->state_checkpoint,
+        &a->seq_start,
+        &a->state_src,
+        &a->state_dst,
+        a->n_seqs,
+        a->n_tokens,
+        a->n_snapshots ? a->n_snapshots : slots_out,
+        slots,
+        slots_out,
+        size > 0 && size <= MAX_SLOTS ? (int)size : MAX_SLOTS + 1,
+        !own || a->state_out.data == a->state.data,
+    };
+    draw_checkpoints(in, c, &k);
+    break_checkpoints(in, c, &k);
+    draw_log(in, c, &k);
+    break_log(in, c);
+}
+
+static void later_conv(source *in, fuzz_call *c)
+{
+    gdn_ssm_conv_args *a = &c->args.ssm_conv;
+    gdn_tensor *const tensors[] = { &a->x, &a->weight, &a->bias, &a->out, &a->history };
+    for (int i = 0; i < 5; i++) narrow(in, tensors[i]);
+    if (a->history_out.dtype == GDN_F32 && (!c->mutations || below(in, 32) != 31))
+        a->history_out.dtype = a->history.dtype;
+    if (!a->history.data) return;
+    const int own = a->history_out.data != NULL, rows = own && a->n_rows_out ? a->n_rows_out : a->n_rows;
+    const checkpoints k = {
+        &a->checkpoint_interval,
+        &a->n_checkpoints,
+        &a->position,
+        &a->history_checkpoint,
+        &a->seq_start,
+        &a->history_src,
+        &a->history_dst,
+        a->n_seqs,
+        a->n_tokens,
+        1,
+        1,
+        1,
+        rows > 0 && rows <= MAX_SLOTS ? rows : MAX_SLOTS + 1,
+        !own || a->history_out.data == a->history.data,
+    };
+    draw_checkpoints(in, c, &k);
+    break_checkpoints(in, c, &k);
+}
+
+void fuzz_later(source *in, fuzz_call *c, int wild)
+{
+    if (c->kernel == &check_kernel_gated_delta_net) later_delta(in, c, wild);
+    else if (c->kernel == &check_kernel_ssm_conv) later_conv(in, c);
+}

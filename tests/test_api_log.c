@@ -1,0 +1,247 @@
+/* Calls with a replay log: their arguments, what is refused, what is logged, repeated and committed. */
+#include "test_api.h"
+
+#include <math.h>
+#include <string.h>
+
+static gdn_gated_delta_net_args *const d = &delta_args;
+
+#define MAP(array, ...) memcpy(array, (int32_t[]){ __VA_ARGS__ }, sizeof((int32_t[]){ __VA_ARGS__ }))
+#define SPAN(array)     ((gdn_span){ .data = (array), .bytes = sizeof(array) })
+
+/* The valid call has sequences of 2 and 3 tokens, 2 key heads of 16, 4 value heads of 32; states are read in slots 0
+ * and 3 and written to 1, 0 and 2, so that 3 is left for the second sequence and 4 and 5 are for anybody. With a log of
+ * 3 rows and 6 columns the sequences stand 3 and 2 tokens back, have rows 2 and 0, and commit to slots 4 and 3. */
+enum {
+    SLOT = 4 * 32 * 16,
+    DELTAS = 2 * 16,
+    DECAYS = DELTAS + 4 * 32,
+    ENTRY = API_LOG_ENTRY,
+    COLUMNS = API_LOG_COLUMNS,
+    ROW = COLUMNS * ENTRY
+};
+
+static void logged(void)
+{
+    d->n_log_rows = API_LOG_ROWS;
+    d->n_log_columns = COLUMNS;
+    d->n_snapshots = 2;
+    d->log = (gdn_tensor){ .data = delta_mem.log, .bytes = sizeof delta_mem.log };
+    d->position = SPAN(delta_mem.position);
+    d->log_row = SPAN(delta_mem.log_row);
+    d->state_position = SPAN(delta_mem.state_position);
+    d->state_commit = SPAN(delta_mem.state_commit);
+    MAP(delta_mem.position, 7, 4);
+    MAP(delta_mem.state_position, 4, 2);
+    MAP(delta_mem.log_row, 2, 0);
+    MAP(delta_mem.state_commit, 4, 3);
+}
+
+/* The same, without a state that the tokens leave. */
+static void only_logged(void)
+{
+    logged();
+    d->n_snapshots = 0;
+    d->state_dst.data = NULL;
+}
+
+static void sizes(void **state)
+{
+    (void)state;
+    REFUSED(delta_fixture, logged(); d->n_log_columns = -1, "n_log_columns is -1; 0 to 1048576 are allowed");
+    REFUSED(delta_fixture, logged(); d->n_log_columns = 1048577, "n_log_columns is 1048577; 0 to 1048576");
+    REFUSED(delta_fixture, logged(); d->n_log_rows = 0, "n_log_rows is 0; 1 to 2147483647 are allowed");
+    REFUSED(delta_fixture, logged(); d->n_log_rows = -5, "n_log_rows is -5; 1 to 2147483647 are allowed");
+    REFUSED(delta_fixture, d->n_log_rows = 1, "n_log_rows is 1 and n_log_columns is 0", "must be 0");
+    REFUSED(delta_fixture, logged();
+            d->n_log_columns = d->n_log_rows = 0, "log is given and n_log_columns is 0", "1 to 1048576");
+    REFUSED(delta_fixture, d->log_row = SPAN(delta_mem.log_row), "log_row is given and n_log_columns is 0");
+    REFUSED(delta_fixture, d->state_position = SPAN(delta_mem.log_row), "state_position is given and n_log_columns is");
+    REFUSED(delta_fixture, d->state_commit = SPAN(delta_mem.log_row), "state_commit is given and n_log_columns is 0");
+    REFUSED(delta_fixture, d->position = SPAN(delta_mem.position), "position is given and checkpoint_interval is 0",
+            "and calls with a log");
+    REFUSED(delta_fixture, logged(); d->n_snapshots = 0, "n_snapshots is 0 and state_dst is given", "1 to 1048576");
+    REFUSED(delta_fixture, logged(); d->n_snapshots = -1, "n_snapshots is -1; 0 to 1048576 are allowed");
+    REFUSED(delta_fixture, d->n_snapshots = -1, "n_snapshots is -1; 1 to 1048576 are allowed");
+    REFUSED(delta_fixture, logged(); d->log_row.data = NULL;
+            d->n_log_rows = 1, "n_seqs (without log_row) is 2; 0 to 1");
+}
+
+static void operands(void **state)
+{
+    (void)state;
+    REFUSED(delta_fixture, logged(); d->log.data = NULL, "log.data is NULL");
+    REFUSED(delta_fixture, logged(); d->log.bytes -= 1, "log.bytes is 11807", "11808 bytes");
+    REFUSED(delta_fixture, logged(); d->log.dtype = GDN_F16, "log.dtype is 1");
+    REFUSED(delta_fixture, logged(); d->log.offset = 2, "log begins at", "multiple of 4");
+    REFUSED(delta_fixture, logged(); d->log.stride[1] = 4 * ENTRY - 4, "log.stride[1] is 652", "cover 656 bytes");
+    REFUSED(delta_fixture, logged(); d->log.stride[2] = 4, "log.stride[2] is 4");
+    REFUSED(delta_fixture, logged(); d->log.reserved = 1, "log.reserved is 1");
+    REFUSED(delta_fixture, logged(); d->log.data = delta_mem.state; d->log.bytes = 0, "overlaps", "log");
+    REFUSED(delta_fixture, logged(); d->log.data = delta_mem.out; d->log.bytes = 0, "overlaps", "log");
+    REFUSED(delta_fixture, logged(); d->log.data = delta_mem.k; d->log.bytes = 0, "overlaps", "log");
+    REFUSED(delta_fixture, logged(); d->log_row.bytes = 7, "log_row.bytes is 7", "8 bytes");
+    REFUSED(delta_fixture, logged(); d->state_position.offset = 1, "state_position begins at", "multiple of 4");
+    REFUSED(delta_fixture, logged(); d->state_commit.data = delta_mem.log;
+            d->state_commit.bytes = 0, "overlaps", "state_commit");
+}
+
+static void entries(void **state)
+{
+    (void)state;
+    delta_memory *const m = &delta_mem;
+    REFUSED(delta_fixture, logged(); m->log_row[1] = 3, "log_row[1] is 3; 0 to 2 and GDN_NONE are allowed");
+    REFUSED(delta_fixture, logged(); m->log_row[0] = GDN_SKIP, "log_row[0] is -2; 0 to 2 and GDN_NONE");
+    REFUSED(delta_fixture, logged(); m->log_row[1] = 2, "log_row[1] is 2, which another entry writes too");
+    REFUSED(delta_fixture, logged();
+            m->state_position[0] = 8, "state_position[0] is 8; 0 to 7 (the sequence's position)");
+    REFUSED(delta_fixture, logged(); m->state_position[1] = -1, "state_position[1] is -1; 0 to 4");
+    REFUSED(delta_fixture, logged(); m->state_position[0] = 2,
+                                     "n_log_columns is 6; sequence 0 has 2 tokens from "
+                                     "position 7 on and its state stands at 2, for which at least 7 are needed");
+    REFUSED(delta_fixture, logged();
+            MAP(m->log_row, GDN_NONE, 0), "state_position[0] is 4 and log_row[0] is GDN_NONE", "must be 7");
+    REFUSED(delta_fixture, logged(); m->state_commit[0] = 6, "state_commit[0] is 6; 0 to 5 and GDN_NONE are allowed");
+    REFUSED(delta_fixture, logged(); m->state_commit[0] = 2, "is 2, which another entry writes too");
+    REFUSED(delta_fixture, logged();
+            MAP(m->state_commit, 5, 5), "state_commit[1] is 5, which another entry writes too");
+    REFUSED(delta_fixture, logged(); MAP(m->state_commit, 3, 4), "state_src[1] is 3, which another sequence's",
+                                     "state_dst or state_commit writes");
+    /* A sequence without tokens reads where it has something to commit, and only then. */
+    REFUSED(delta_fixture, only_logged(); MAP(m->seq_start, 0, 0, 5);
+            MAP(m->state_commit, 5, 0), "state_src[0] is 0, which another sequence's");
+    ACCEPTED(delta_fixture, only_logged(); MAP(m->seq_start, 0, 0, 5); MAP(m->state_commit, GDN_NONE, 0);
+             m->state_position[1] = 3);
+    REFUSED(delta_fixture, logged(); m->position[0] = INT32_MAX - 1;
+            m->state_position[0] = INT32_MAX - 1, "position[0] is 2147483646", "2 tokens");
+    /* Of padding the row and the place of the state are judged, and nothing else. */
+    REFUSED(delta_fixture, logged(); m->state_src[0] = GDN_SKIP; m->log_row[0] = 3, "log_row[0] is 3");
+    REFUSED(delta_fixture, logged(); m->state_src[0] = GDN_SKIP; m->state_position[0] = 8, "state_position[0] is 8");
+    ACCEPTED(delta_fixture, logged(); m->state_src[0] = GDN_SKIP; m->log_row[0] = 0; m->state_position[0] = 0;
+             m->state_commit[0] = 77);
+}
+
+/* An entry is what the token had: from a state of zeros, with the decay and beta as they come, k, beta * v and g are
+ * the numbers of the operands, and products of them. */
+static void contents(void **state)
+{
+    (void)state;
+    const delta_memory *now = delta_fixture.first;
+    for (int tiled = 0; tiled < 2; tiled++) {
+        ACCEPTED(delta_fixture, only_logged(); d->g_form = GDN_G_LINEAR; d->head_map = tiled;
+                 MAP(delta_mem.state_src, GDN_NONE, GDN_NONE); MAP(delta_mem.state_position, 7, 4));
+        for (int s = 0; s < 2; s++) {
+            const float *entry = now->log + (s ? 0 : 2) * ROW + (s ? 4 : 7) % COLUMNS * ENTRY;
+            const int token = s ? 2 : 0;
+            assert_memory_equal(entry, now->k + token * DELTAS, 4 * DELTAS);
+            assert_memory_equal(entry + DECAYS, now->g + token * 4, 4 * 4);
+            for (int h = 0; h < 4; h++)
+                for (int j = 0; j < 32; j++) {
+                    const float delta = now->beta[token * 4 + h] * now->v[(token * 4 + h) * 32 + j];
+                    assert_memory_equal(entry + DELTAS + h * 32 + j, &delta, 4);
+                }
+        }
+    }
+}
+
+/* A repeated column is S = fma(k, d, a * S) for every element, once, in the order of positions. */
+static void arithmetic(void **state)
+{
+    (void)state;
+    const delta_memory *before = delta_fixture.before, *now = delta_fixture.first;
+    ACCEPTED(delta_fixture, only_logged(); d->n_tokens = 0; d->seq_start.data = NULL);
+    for (int s = 0; s < 2; s++)
+        for (int e = 0; e < SLOT; e++) {
+            const int h = e / (32 * 16), j = e / 16 % 32, i = e % 16;
+            float S = before->state[(s ? 3 : 0) * SLOT + e];
+            for (int at = s ? 2 : 4; at < (s ? 4 : 7); at++) {
+                const float *entry = before->log + (s ? 0 : 2) * ROW + at % COLUMNS * ENTRY;
+                volatile float decayed = entry[DECAYS + h] * S; /* rounded by itself */
+                S = fmaf(entry[h / 2 * 16 + i], entry[DELTAS + h * 32 + j], decayed);
+            }
+            assert_memory_equal(now->state + (s ? 3 : 4) * SLOT + e, &S, 4);
+        }
+}
+
+/* Columns that tokens have are written, the others are not; the tokens' results are those of a call that starts where
+ * the commit ends; a state is committed as it is behind the columns and before the tokens. */
+static void results(void **state)
+{
+    (void)state;
+    static delta_memory with, back;
+    const delta_memory *before = delta_fixture.before, *now = delta_fixture.first;
+    const size_t slot = SLOT * 4;
+    ACCEPTED(delta_fixture, logged());
+    for (int row = 0; row < 3; row++)
+        for (int column = 0; column < COLUMNS; column++) {
+            const int first = row == 2 ? 7 : 4, n = row == 2 ? 2 : row == 0 ? 3 : 0; /* positions of its tokens */
+            int own = 0;
+            for (int i = 0; i < n; i++) own |= (first + i) % COLUMNS == column;
+            const float *a = before->log + row * ROW + column * ENTRY, *b = now->log + row * ROW + column * ENTRY;
+            if (own) assert_memory_not_equal(a, b, 4 * ENTRY);
+            else assert_memory_equal(a, b, 4 * ENTRY);
+        }
+    with = *now;
+    /* From the committed states, without anything to repeat: the same. */
+    ACCEPTED(delta_fixture, logged(); memcpy(delta_mem.state + 0 * SLOT, with.state + 4 * SLOT, slot);
+             memcpy(delta_mem.state + 3 * SLOT, with.state + 3 * SLOT, slot); MAP(delta_mem.state_position, 7, 4));
+    assert_memory_equal(now->out, with.out, sizeof with.out);
+    assert_memory_equal(now->state + 0 * SLOT, with.state + 0 * SLOT, 3 * slot);
+    assert_memory_equal(now->log + 7 % COLUMNS * ENTRY + 2 * ROW, with.log + 7 % COLUMNS * ENTRY + 2 * ROW, 4 * ENTRY);
+    assert_memory_equal(now->state + 4 * SLOT, with.state + 4 * SLOT, slot); /* committed as it was read */
+    /* And without a log at all. */
+    ACCEPTED(delta_fixture, memcpy(delta_mem.state + 0 * SLOT, with.state + 4 * SLOT, slot);
+             memcpy(delta_mem.state + 3 * SLOT, with.state + 3 * SLOT, slot));
+    assert_memory_equal(now->out, with.out, sizeof with.out);
+    assert_memory_equal(now->state + 0 * SLOT, with.state + 0 * SLOT, 3 * slot);
+    /* Without tokens the commits alone: of all, of one. */
+    ACCEPTED(delta_fixture, only_logged(); d->n_tokens = 0; MAP(delta_mem.seq_start, 0, 0, 0));
+    assert_memory_equal(now->state + 4 * SLOT, with.state + 4 * SLOT, slot);
+    assert_memory_equal(now->state + 3 * SLOT, with.state + 3 * SLOT, slot);
+    assert_memory_equal(now->log, before->log, sizeof now->log);
+    ACCEPTED(delta_fixture, only_logged(); d->n_tokens = 0; d->seq_start.data = NULL;
+             delta_mem.state_commit[1] = GDN_NONE;
+             d->q.data = d->k.data = d->v.data = d->g.data = d->beta.data = d->out.data = NULL);
+    assert_memory_equal(now->state + 4 * SLOT, with.state + 4 * SLOT, slot);
+    assert_memory_equal(now->state + 3 * SLOT, before->state + 3 * SLOT, slot);
+    /* Rolled back by a token: another state, and the last column makes it the former one. */
+    ACCEPTED(delta_fixture, only_logged(); d->n_tokens = 0; d->seq_start.data = NULL; MAP(delta_mem.position, 6, 3));
+    assert_memory_not_equal(now->state + 4 * SLOT, with.state + 4 * SLOT, slot);
+    back = *now;
+    ACCEPTED(delta_fixture, only_logged(); d->n_tokens = 0; d->seq_start.data = NULL;
+             memcpy(delta_mem.state + 0 * SLOT, back.state + 4 * SLOT, slot);
+             memcpy(delta_mem.state + 3 * SLOT, back.state + 3 * SLOT, slot); MAP(delta_mem.state_position, 6, 3));
+    assert_memory_equal(now->state + 4 * SLOT, with.state + 4 * SLOT, slot);
+    assert_memory_equal(now->state + 3 * SLOT, with.state + 3 * SLOT, slot);
+    /* No tokens, no commit, nothing. */
+    ACCEPTED(delta_fixture, only_logged(); d->n_tokens = 0; d->seq_start.data = NULL; d->state_commit.data = NULL);
+    assert_memory_equal(now->state, before->state, sizeof now->state);
+}
+
+/* What may be left out, and where that says the same. */
+static void defaults(void **state)
+{
+    (void)state;
+    delta_memory *const first = delta_fixture.first;
+    const delta_memory *before = delta_fixture.before;
+    ACCEPTED(delta_fixture, only_logged(); MAP(delta_mem.state_position, 7, 4); MAP(delta_mem.state_commit, -1, -1));
+    assert_memory_equal(first->state, before->state, sizeof first->state);
+    SAME(delta_fixture, only_logged(); d->state_position.data = d->state_commit.data = NULL;
+         MAP(first->state_position, 4, 2); MAP(first->state_commit, 4, 3));
+    ACCEPTED(delta_fixture, only_logged(); MAP(delta_mem.log_row, 0, 1));
+    SAME(delta_fixture, only_logged(); d->log_row.data = NULL; MAP(first->log_row, 2, 0));
+    ACCEPTED(delta_fixture, only_logged(); MAP(delta_mem.position, 0, 0); MAP(delta_mem.state_position, 0, 0));
+    SAME(delta_fixture, only_logged(); d->position.data = d->state_position.data = NULL; MAP(first->position, 7, 4);
+         MAP(first->state_position, 4, 2));
+    /* A sequence without a row: as without a log. */
+    ACCEPTED(delta_fixture, only_logged(); MAP(delta_mem.log_row, GDN_NONE, 1); MAP(delta_mem.state_position, 7, 2));
+    assert_memory_equal(first->state + 4 * SLOT, before->state, SLOT * 4);
+    assert_memory_equal(first->log, before->log, 4 * ROW);
+    assert_memory_equal(first->log + 2 * ROW, before->log + 2 * ROW, 4 * ROW);
+}
+
+const struct CMUnitTest api_log_tests[] = {
+    cmocka_unit_test(sizes),      cmocka_unit_test(operands), cmocka_unit_test(entries),  cmocka_unit_test(contents),
+    cmocka_unit_test(arithmetic), cmocka_unit_test(results),  cmocka_unit_test(defaults),
+};
+const size_t api_n_log_tests = sizeof api_log_tests / sizeof api_log_tests[0];
