@@ -93,7 +93,6 @@ gdn_status gdn_cuda_plan_gated_delta_net(const gdn_context *ctx, const problem_t
     plan->form = in_tiles(p) ? "tiles" : "rows";
     plan->variant = (int32_t)kernel_of(p, nb);
     gdn_gpu_plan_gated_delta_net(&gpu, p, columns(in_tiles(p), nb), plan);
-    if (p->log.n_columns) gdn_gpu_refuse(plan, "the call has a log, which this backend does not know yet");
     if (p->n_heads_v > GDN_CUDA_MAX_BLOCKS_YZ)
         gdn_gpu_refuse(plan, "n_heads_v is %d; a CUDA grid has at most %d of them", (int)p->n_heads_v,
                        GDN_CUDA_MAX_BLOCKS_YZ);
