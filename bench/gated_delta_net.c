@@ -1,6 +1,7 @@
 /* gdn bench: gated_delta_net, in the shape of Qwen3-Next and Qwen3.5 (32 value heads, 16 key heads, 128).
  *
  *   decode    one token: reads and writes the state once, so the floor is an update in place
+ *   _layer    with the convolution before it (gated_delta_net_layer.c)
  *   kda       the same with a gate per key channel
  *   kv        the same with the state in the other layout
  *   verify    four drafted tokens with a snapshot after each: reads one state, writes four
@@ -23,6 +24,7 @@ typedef struct gated_delta_net_case {
     int        raw, narrow;
     int        interval; /* of checkpoints; 0 = none */
     int        log;      /* 1: verification, 2: a round */
+    int        layer;    /* 1: with the convolution */
 } gated_delta_net_case;
 
 static const gated_delta_net_case cases[] = {
@@ -36,6 +38,8 @@ static const gated_delta_net_case cases[] = {
     { { "decode_kda", 8, 0 }, 1, 1, GDN_GATE_CHANNEL, GDN_STATE_VK },
     { { "decode_kv", 1, 0 }, 1, 1, GDN_GATE_SCALAR, GDN_STATE_KV },
     { { "decode_kv", 8, 0 }, 1, 1, GDN_GATE_SCALAR, GDN_STATE_KV },
+    { { "decode_layer", 1, 0 }, .layer = 1 },
+    { { "decode_layer", 8, 0 }, .layer = 1 },
     { { "verify4", 1, 1 }, 4, 4, GDN_GATE_SCALAR, GDN_STATE_VK },
     { { "verify4", 8, 0 }, 4, 4, GDN_GATE_SCALAR, GDN_STATE_VK },
     { { "verify4_log", 1, 1 }, .log = 1 },
@@ -106,6 +110,7 @@ static gdn_status setup(bench_row *row, int index)
 {
     const gated_delta_net_case *c = &cases[index];
     const int seqs = c->info.seqs;
+    if (c->layer) return bench_layer_setup(row, seqs);
     if (c->log) return bench_log_setup(row, seqs, c->log == 2);
     const int64_t tokens = (int64_t)c->tokens * seqs;
     const int gate_channels = c->gate == GDN_GATE_CHANNEL ? HEAD_DIM : 1;

@@ -88,7 +88,7 @@ typedef struct plain_input {
 static void plain_tokens(const plain_input *x, int h, int first, int n, double *S, double *out)
 {
     for (int t = first; t < first + n; t++) {
-        const int    at = t - first;
+        const int at = t - first;
         const float *k = x->k + (at * HEADS_K + h % HEADS_K) * HEAD_DIM,
                     *q = x->q + (at * HEADS_K + h % HEADS_K) * HEAD_DIM;
         const double a = exp(x->g[at * HEADS_V + h]), beta = x->beta[at * HEADS_V + h];
@@ -120,9 +120,9 @@ static double farther(double worst, const float *x, const double *wanted, int64_
 static gdn_status compare(bench_row *row, int seq, const plain_input *x)
 {
     enum { N_OUT = TOKENS * HEADS_V * HEAD_DIM };
-    float  *out = bench_alloc(2 * N_OUT * (int64_t)sizeof *out), *state = bench_alloc(STATE * (int64_t)sizeof *state);
+    float *out = bench_alloc(2 * N_OUT * (int64_t)sizeof *out), *state = bench_alloc(STATE * (int64_t)sizeof *state);
     double *S = bench_alloc(STATE * (int64_t)sizeof *S), *wanted = bench_alloc(2 * N_OUT * (int64_t)sizeof *wanted);
-    double  worst = 0;
+    double worst = 0;
     const gdn_span *outs = &row->operand[OUT].copy[0], *states = &row->operand[STATES].copy[0];
     gdn_status status = gdn_buffer_write(row->ctx, states, (uint64_t)seq * 4 * STATE, x->state, 4 * STATE);
     for (int round = 0; round < 2 && !status; round++) {
@@ -171,14 +171,25 @@ gdn_status bench_log_setup(bench_row *row, int seqs, int round)
 {
     const int64_t tokens = (int64_t)TOKENS * seqs, states = (int64_t)seqs * STATE;
     const int64_t floats[SNAPSHOTS + 1] = {
-        tokens * HEADS_K * HEAD_DIM, tokens * HEADS_K * HEAD_DIM, tokens * HEADS_V * HEAD_DIM, tokens * HEADS_V,
-        tokens * HEADS_V, tokens * HEADS_V * HEAD_DIM, states, (int64_t)seqs * LOG_COLUMNS * ENTRY, TOKENS * states,
+        tokens * HEADS_K * HEAD_DIM,
+        tokens * HEADS_K * HEAD_DIM,
+        tokens * HEADS_V * HEAD_DIM,
+        tokens * HEADS_V,
+        tokens * HEADS_V,
+        tokens * HEADS_V * HEAD_DIM,
+        states,
+        (int64_t)seqs * LOG_COLUMNS * ENTRY,
+        TOKENS * states,
     };
     void *content[SNAPSHOTS + 1] = {
-        bench_unit_rows(1, tokens * HEADS_K), bench_unit_rows(2, tokens * HEADS_K),
-        bench_random_floats(3, floats[V], -1.0f, 1.0f), bench_random_floats(4, floats[G], -0.09f, -0.01f),
-        bench_random_floats(5, floats[BETA], 0.05f, 0.95f), NULL,
-        bench_random_floats(6, floats[STATES], -0.1f, 0.1f), NULL,
+        bench_unit_rows(1, tokens * HEADS_K),
+        bench_unit_rows(2, tokens * HEADS_K),
+        bench_random_floats(3, floats[V], -1.0f, 1.0f),
+        bench_random_floats(4, floats[G], -0.09f, -0.01f),
+        bench_random_floats(5, floats[BETA], 0.05f, 0.95f),
+        NULL,
+        bench_random_floats(6, floats[STATES], -0.1f, 0.1f),
+        NULL,
         bench_random_floats(7, floats[SNAPSHOTS], -0.1f, 0.1f),
     };
     void *kept[STATES + 1]; /* bench_fill() frees the others */
@@ -196,9 +207,18 @@ gdn_status bench_log_setup(bench_row *row, int seqs, int round)
 
     gdn_gated_delta_net_args *a = &row->args.gated_delta_net;
     *a = (gdn_gated_delta_net_args){
-        .size = sizeof *a,    .n_seqs = seqs,         .n_tokens = (int32_t)tokens, .n_heads_k = HEADS_K,
-        .n_heads_v = HEADS_V, .head_dim_k = HEAD_DIM, .head_dim_v = HEAD_DIM,      .head_map = GDN_HEADS_TILED,
-        .n_rows = seqs,       .n_slots = 1,           .n_log_rows = seqs,          .n_log_columns = LOG_COLUMNS,
+        .size = sizeof *a,
+        .n_seqs = seqs,
+        .n_tokens = (int32_t)tokens,
+        .n_heads_k = HEADS_K,
+        .n_heads_v = HEADS_V,
+        .head_dim_k = HEAD_DIM,
+        .head_dim_v = HEAD_DIM,
+        .head_map = GDN_HEADS_TILED,
+        .n_rows = seqs,
+        .n_slots = 1,
+        .n_log_rows = seqs,
+        .n_log_columns = LOG_COLUMNS,
     };
     row->launch = round ? launch_round : launch_verify;
     row->other = launch_snapshots;
@@ -227,12 +247,23 @@ gdn_status bench_log_setup(bench_row *row, int seqs, int round)
     row->bytes = 4.0 * (double)states * (1 + round) + column_bytes * (TOKENS + repeated);
     for (int i = Q; i <= OUT; i++) row->bytes += (double)row->operand[i].bytes;
     bench_stream streams[FLOOR_MAX_STREAMS] = { {
-        .n_in = 1, .n_out = round, .n = states, .n_blocks = 1, .factor = 1.0f,
-        .in = { { STATES, 0, 0 } }, .out = { { STATES, 0, 0 } },
-    }, {
-        .n_in = round, .n_out = 1, .n = (int64_t)TOKENS * ENTRY, .n_blocks = seqs, .factor = 1.0f,
-        .in = { { LOG, 0, 4 * LOG_COLUMNS * ENTRY } }, .out = { { LOG, 4 * TOKENS * ENTRY, 4 * LOG_COLUMNS * ENTRY } },
-    } };
+                                                    .n_in = 1,
+                                                    .n_out = round,
+                                                    .n = states,
+                                                    .n_blocks = 1,
+                                                    .factor = 1.0f,
+                                                    .in = { { STATES, 0, 0 } },
+                                                    .out = { { STATES, 0, 0 } },
+                                                },
+                                                {
+                                                    .n_in = round,
+                                                    .n_out = 1,
+                                                    .n = (int64_t)TOKENS * ENTRY,
+                                                    .n_blocks = seqs,
+                                                    .factor = 1.0f,
+                                                    .in = { { LOG, 0, 4 * LOG_COLUMNS * ENTRY } },
+                                                    .out = { { LOG, 4 * TOKENS * ENTRY, 4 * LOG_COLUMNS * ENTRY } },
+                                                } };
     bench_add_streams(row, PART_PATTERN, 1.0, streams, 2 + bench_token_streams(row, streams + 2, Q, V, OUT));
     bench_add_arithmetic(row, row->ops);
     return GDN_OK;

@@ -3,6 +3,7 @@ target_sources(gdn_tool PRIVATE
   bench/bench.c
   bench/floors.c
   bench/floors_scalar.c
+  bench/gated_delta_net_layer.c
   bench/gated_delta_net_log.c
   bench/harness.c
   bench/report.c)

@@ -33,6 +33,39 @@ typedef struct row_group {
     float d[GROUP_ROWS];
 } row_group;
 
+/* What the next item begins with: rows of its tokens, and of the log. Each token asks for a part of one row of each. */
+typedef struct group_next {
+    ahead_rows rows[AHEAD_ROWS + 3];
+    int32_t n, n_groups;
+} group_next;
+
+static group_next group_next_of(const head_view *x, const chunk *c)
+{
+    const head_view *next = x->next;
+    group_next to = { .n_groups = (x->n_columns + GROUP_ROWS - 1) / GROUP_ROWS };
+    if (!next) return to;
+    to.n = min_i32(chunk_ahead(c, x, 0, 1, to.rows), x->channel ? 5 : 4); /* not its state, which comes by groups */
+    if (next->n_repeat) {
+        const log_walk log = log_walk_of(next);
+        to.rows[to.n++] = (ahead_rows){ (const char *)(log.first + log.k), 4 * log.step, 4 * (int64_t)x->n, log.count };
+        to.rows[to.n++] =
+            (ahead_rows){ (const char *)(log.first + log.d), 4 * log.step, 4 * (int64_t)next->n_columns, log.count };
+    }
+    if (next->log_row >= 0)
+        to.rows[to.n++] = (ahead_rows){ (const char *)log_deltas(next, 0), x->p->log.stride_column,
+                                        4 * (int64_t)next->n_columns, next->n_tokens };
+    for (int32_t i = 0; i < to.n; i++) to.rows[i].bytes = (to.rows[i].bytes / to.n_groups + 63) / 64 * 64; /* a part */
+    return to;
+}
+
+GDN_INLINE void group_next_ahead(const group_next *next, int32_t t, int32_t group)
+{
+    for (int32_t i = 0; i < next->n; i++) {
+        const ahead_rows *row = &next->rows[i];
+        if (t < row->count) prefetch_bytes(row->at + t * row->step + group * row->bytes, 0, row->bytes);
+    }
+}
+
 /* A walk along rows [m, m + ROWS_ALONG) of a group. */
 typedef struct group_walk {
     const rows_block *b;
@@ -192,7 +225,7 @@ GDN_INLINE void group_ahead(const float *row, int64_t pitch, int32_t n)
         }
 }
 
-GDN_INLINE void group_token(const rows_block *b, row_group *g, int32_t t, group_form form)
+GDN_INLINE void group_token(const rows_block *b, const group_next *next, row_group *g, int32_t t, group_form form)
 {
     const chunk *c = b->c;
     const int64_t row = (int64_t)t * b->pitch;
@@ -206,6 +239,7 @@ GDN_INLINE void group_token(const rows_block *b, row_group *g, int32_t t, group_
                      .read = c->ak + row + b->pitch,
                      .decay = c->decay[t] };
     v_store(g->d, d);
+    group_next_ahead(next, t, g->r / GROUP_ROWS);
     const float *ahead = b->from + (g->r + GROUP_ROWS) * b->from_pitch + t * b->ahead;
     if (b->log_d[t]) v_store_some(b->log_d[t] + g->r, d, g->n_rows);
     for (; x.m < GROUP_ROWS; x.m += ROWS_ALONG) {
@@ -223,7 +257,8 @@ GDN_INLINE void group_token(const rows_block *b, row_group *g, int32_t t, group_
 }
 
 /* All tokens for all rows, a group after the other. */
-GDN_INLINE void groups_run(const rows_block *b, const log_walk *log, float *state, int32_t n, bool channel)
+GDN_INLINE void groups_run(const rows_block *b, const log_walk *log, const group_next *next, float *state, int32_t n,
+                           bool channel)
 {
     const int32_t last = b->c->n_tokens - 1;
     const group_form form = { .n = n, .channel = channel, .next = true }, at_last = { .n = n, .channel = channel };
@@ -232,8 +267,8 @@ GDN_INLINE void groups_run(const rows_block *b, const log_walk *log, float *stat
         g.n_rows = min_i32(GROUP_ROWS, b->n_rows - g.r);
         if (last < 0) group_load(b, log, &g, at_last);
         else group_load(b, log, &g, form);
-        for (int32_t t = 0; t < last; t++) group_token(b, &g, t, form);
-        if (last >= 0) group_token(b, &g, last, at_last);
+        for (int32_t t = 0; t < last; t++) group_token(b, next, &g, t, form);
+        if (last >= 0) group_token(b, next, &g, last, at_last);
     }
 }
 
@@ -243,12 +278,13 @@ static void groups(const head_view *x, const chunk *c, float *state)
 {
     static const float zeros[256];
     const log_walk log = log_walk_of(x);
+    const group_next next = group_next_of(x, c);
     rows_block b = rows_block_of(x, c);
     if (!b.from) b.from = zeros, b.from_pitch = 0;
-    if (x->channel && x->n == 128) groups_run(&b, &log, state, 128, true);
-    else if (x->n == 128) groups_run(&b, &log, state, 128, false);
-    else if (x->channel) groups_run(&b, &log, state, x->n, true);
-    else groups_run(&b, &log, state, x->n, false);
+    if (x->channel && x->n == 128) groups_run(&b, &log, &next, state, 128, true);
+    else if (x->n == 128) groups_run(&b, &log, &next, state, 128, false);
+    else if (x->channel) groups_run(&b, &log, &next, state, x->n, true);
+    else groups_run(&b, &log, &next, state, x->n, false);
 }
 
 #endif
