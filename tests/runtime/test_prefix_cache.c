@@ -2,7 +2,7 @@
  * compared with those of an engine without one, bit by bit; the memory's books are audited and what is free is filled
  * with NaN (memory_audit.h). Requests are in test_prefix_requests.c; random operations in test_engine_random.c.
  *
- *   test_prefix_cache FOLDER    as test_streams
+ *   test_prefix_cache FOLDER [MODELS]    as test_streams; how many of its models, for builds that are slow
  *
  * Linked with --wrap=gdn_gated_delta_net, so that launches fail on request. */
 #include "test_prefix_cache.h"
@@ -412,7 +412,9 @@ int main(int argc, char **argv)
 {
     static const char *const names[] = { "fixtures/tiny-qwen35.gguf", "fixtures/tiny-qwen3next.gguf" };
     REQUIRE(argc >= 2);
-    for (size_t i = 0; i < sizeof names / sizeof names[0]; i++) {
+    const size_t all = sizeof names / sizeof names[0], n = argc > 2 ? strtoul(argv[2], NULL, 10) : all;
+    REQUIRE(n >= 1 && n <= all);
+    for (size_t i = 0; i < n; i++) {
         rt_model *model = fixture_model(argv[1], names[i]);
         if (i == 0) lengths(model);
         other_tokens(model);
