@@ -29,11 +29,13 @@ PROGRAMS = {"test_api": [], "test_alloc": [], "test_float_env": [], "test_valida
             "test_growth_first_grown": ["grown"], "test_rt_tokenizer": ["tests/runtime"],
             "test_rt_scheduler": ["tests/runtime"], "test_rt_drafts": ["tests/runtime"], "test_rt_choices": [],
             "test_edges_pool": [], "test_rt_prefix_cache": ["tests/runtime"], "test_rt_attention": [], "test_rt_experts": [],
+            "test_rt_conversation": ["tests/runtime"],
             "gdn": ["check", "--backend", "cpu", "--kernel", "gated_delta_net", "--case", "log/*", "--stop"]}
 TARGETS = {"gdn": "gdn_tool"} # of programs that are named otherwise than what builds them
 # Tests in Python, with the program that they are of and what follows its path.
-SCRIPTS = {"test_names": ("test_rt_logits", []), "test_run_ends": ("gdn_tool", ["tests/runtime"])}
-LISTS = tuple(f"tests/mutations/mistakes{part}.txt" for part in ("", "_runtime", "_scheduler", "_prefix"))
+SCRIPTS = {"test_names": ("test_rt_logits", []), "test_run_ends": ("gdn_tool", ["tests/runtime"]),
+           "test_chat_text": ("test_rt_chat_text", ["tests/runtime"]), "test_talk": ("gdn_tool", ["tests/runtime"])}
+LISTS = tuple(f"tests/mutations/mistakes{part}.txt" for part in ("", "_runtime", "_scheduler", "_prefix", "_chat"))
 TREE = ("CMakeLists.txt", "bench", "cmake", "core", "cpu", "docs", "examples", "include", "models", "numerics", "reference",
         "runtime", "simd", "tests", "threads", "tools", "LICENSE")
 

@@ -33,8 +33,8 @@ import typing
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent.parent
 LISTS = tuple(f"tests/{name}.txt" for name in (
-    "mutations/mistakes", "mutations/mistakes_runtime", "mutations/mistakes_scheduler",
-    "mutations/mistakes_prefix",
+    "mutations/mistakes", "mutations/mistakes_runtime", "mutations/mistakes_scheduler", "mutations/mistakes_prefix",
+    "mutations/mistakes_chat",
     "cuda/mistakes", "metal/mistakes", "vulkan/mistakes"))
 SUFFIXES = (".c", ".h", ".cu", ".cuh", ".metal", ".comp", ".glsl")
 

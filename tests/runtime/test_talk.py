@@ -145,8 +145,9 @@ def terminal(folder):
         os.write(ours, message)
         require(len(os.read(process.stdout.fileno(), 64)) > 0, "an answer begins")
         os.write(ours, b"\x03")
-        while b"\n" not in os.read(process.stdout.fileno(), 65536)[-1:]:
-            pass
+        part = b" "
+        while part and not part.endswith(b"\n"): # until the line end behind the text, or the program's end
+            part = os.read(process.stdout.fileno(), 65536)
         wait_for(b"> ")
     os.write(ours, b"\x03")
     out, err = process.communicate()
