@@ -128,6 +128,69 @@ static void bad_gated_delta_net(sides *s)
     judge(s, k, &spec, "seq_start", descends, "seq_start", empty, 0);
 }
 
+/* With a log: a bad row and a bad place of the state amount to padding, a bad slot for a commit to none. The first
+ * sequence has a row, the second none, and the third has no tokens, but a state to commit. Columns just fit. */
+static void bad_logs(sides *s, int length)
+{
+    static const int32_t src[] = { 6, 0, 2 }, dst[6] = { 0 }, position[] = { 11, 5, INT32_MAX },
+                         row[] = { 2, GDN_NONE, 0 }, stands[] = { 8, 5, INT32_MAX - 2 }, commit[] = { 6, 4, 3 };
+    const int32_t columns = length + 3;
+    const struct {
+        const char *map;
+        int         seq;
+        int32_t     bad;
+    } values[] = {
+        { "log_row", 0, 3 }, { "log_row", 1, INT32_MAX }, { "log_row", 2, GDN_SKIP }, { "log_row", 0, INT32_MIN },
+        { "state_position", 0, 12 }, { "state_position", 0, 7 }, { "state_position", 0, -1 },
+        { "state_position", 1, 4 }, { "state_position", 2, INT32_MIN }, { "state_position", 2, 0 },
+        { "state_position", 2, INT32_MAX - columns - 1 },
+        { "state_commit", 0, G_LAST }, { "state_commit", 1, INT32_MAX }, { "state_commit", 2, GDN_SKIP },
+        { "state_commit", 2, INT32_MIN },
+    };
+    check_spec spec;
+    check_case c;
+    delta_spec *d = &spec.gated_delta_net;
+    make_delta(d, G_SEQS, src, dst);
+    d->n_snapshots = d->map_dst = 0;
+    d->log_rows = 3;
+    d->log_columns = columns;
+    d->map_position = d->map_log_row = d->map_stands = d->map_commit = 1;
+    for (int i = 0; i < G_SEQS; i++) {
+        d->seq[i].length = i < 2 ? length : 0;
+        d->seq[i].position = position[i];
+        d->seq[i].repeated = position[i] - stands[i];
+        d->seq[i].log_row = row[i];
+        d->seq[i].commit = commit[i];
+    }
+    sides_build(&c, &check_kernel_gated_delta_net, &spec);
+    check_target_run(s->device, &c, &s->got);
+    check_case_free(&c);
+    if (s->got.outcome == CHECK_SKIPPED) /* not every backend knows the log yet */
+        return;
+    for (size_t i = 0; i < sizeof values / sizeof values[0]; i++) {
+        const int at_commit = !strcmp(values[i].map, "state_commit"), at_row = !strcmp(values[i].map, "log_row");
+        int32_t bad[3], good[3];
+        memcpy(bad, at_commit ? commit : at_row ? row : stands, sizeof bad);
+        memcpy(good, at_commit ? commit : src, sizeof good);
+        bad[values[i].seq] = values[i].bad;
+        good[values[i].seq] = at_commit ? GDN_NONE : GDN_SKIP;
+        judge(s, &check_kernel_gated_delta_net, &spec, values[i].map, bad, at_commit ? "state_commit" : "state_src",
+              good, 0);
+    }
+    d->seq[1].src = GDN_SKIP; /* padding: its row and where it stands have to be in range, and that is all */
+    d->seq[1].repeated = 5;
+    d->seq[1].commit = INT32_MIN;
+    sides_build(&c, &check_kernel_gated_delta_net, &spec);
+    sides_expect(s, &c, &s->expected);
+    sides_run(s, &c, NULL);
+    CHECK(!count_wrong(s, &c, 0, -1, -1));
+    check_case_free(&c);
+    static const int32_t skipped[] = { 6, GDN_SKIP, 2 };
+    const int32_t behind[] = { 8, 6, INT32_MAX - 2 }, beyond[] = { 2, 3, 0 };
+    judge(s, &check_kernel_gated_delta_net, &spec, "state_position", behind, "state_src", skipped, 0);
+    judge(s, &check_kernel_gated_delta_net, &spec, "log_row", beyond, "state_src", skipped, 0);
+}
+
 /* Entries of state_dst that are not used hold anything: of more snapshots than tokens, of padding, and of a sequence
  * without tokens. Nothing is reported, and the rest is as on the reference, which takes the same maps. */
 static void unused_gated_delta_net(sides *s)
@@ -282,6 +345,8 @@ void device_bad_maps(gdn_context *ctx)
     bad_gated_delta_net(&s);
     bad_state_checkpoints(&s, LENGTH);
     bad_state_checkpoints(&s, LONGEST);
+    bad_logs(&s, LENGTH);
+    bad_logs(&s, LONGEST);
     bad_ssm_conv(&s, LENGTH);
     bad_ssm_conv(&s, LONGEST);
     bad_maps_of_empty_calls(&s);
