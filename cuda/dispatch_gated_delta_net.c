@@ -3,15 +3,6 @@
 
 typedef gdn_gated_delta_net_problem problem_t;
 
-/* Which kernel: `tiles` for many tokens per sequence on average, `rows` for few. Sequences of a batch may differ, and
- * maps are the device's to read; either kernel takes any length and gives the same bits. */
-enum { FEW_TOKENS = 8 };
-
-static int in_tiles(const problem_t *p)
-{
-    return (int64_t)p->n_tokens > FEW_TOKENS * (int64_t)p->n_seqs;
-}
-
 /* Variants of either: NB = 2, 4, 8 blocks of 32 keys with 16-byte accesses, or the general one. */
 enum { NB_2, NB_4, NB_8, GENERAL };
 
@@ -37,19 +28,31 @@ static uint64_t log_bits(const gdn_gpu_device *gpu, const problem_t *p)
     return p->log.n_columns ? gdn_gpu_pool_bits(&log) | 4 * (uint64_t)p->head_dim_v : 0;
 }
 
-static int blocks_of_keys(const gdn_gpu_device *gpu, const problem_t *p)
+static int blocks_of_keys(const gdn_gpu_device *gpu, const problem_t *p, int tiles)
 {
     uint64_t bits = token_bits(gpu, &p->q) | token_bits(gpu, &p->k);
     bits |= p->gate == GDN_GATE_CHANNEL ? token_bits(gpu, &p->g) | token_bits(gpu, &p->dt_bias) : 0;
-    bits |= in_tiles(p) ? 0 : pool_bits(gpu, &p->state_in) | pool_bits(gpu, &p->state_out) | log_bits(gpu, p);
+    bits |= tiles ? 0 : pool_bits(gpu, &p->state_in) | pool_bits(gpu, &p->state_out) | log_bits(gpu, p);
     if (bits % 16) return GENERAL;
     return p->head_dim_k == 64 ? NB_2 : p->head_dim_k == 128 ? NB_4 : p->head_dim_k == 256 ? NB_8 : GENERAL;
 }
 
-/* Columns of a thread block: Shape::COLUMNS of the kernels. */
-static uint32_t columns(int tiles, int nb)
+/* Which kernel: `tiles` for many tokens per sequence on average, `rows` for few. Sequences of a batch may differ, and
+ * maps are the device's to read; either kernel takes any length and gives the same bits. With a log and a gate per
+ * channel there are only the smaller kernels of `tiles`, since the others would have more than all registers. */
+enum { FEW_TOKENS = 8 };
+
+static int in_tiles(const gdn_gpu_device *gpu, const problem_t *p)
 {
-    return GDN_CUDA_DELTA_WARPS * 4 * (!tiles && nb <= NB_4 ? 4 : 2);
+    if (p->log.n_columns && p->gate == GDN_GATE_CHANNEL && blocks_of_keys(gpu, p, 1) > NB_4) return 0;
+    return (int64_t)p->n_tokens > FEW_TOKENS * (int64_t)p->n_seqs;
+}
+
+/* Columns of a thread block: Shape::COLUMNS of the kernels. */
+static uint32_t columns(const problem_t *p, int tiles, int nb)
+{
+    const int fewest = nb == GENERAL && p->log.n_columns && p->gate == GDN_GATE_CHANNEL;
+    return GDN_CUDA_DELTA_WARPS * 4 * (fewest ? 1 : !tiles && nb <= NB_4 ? 4 : 2);
 }
 
 /* What a call has that its kernel has to know: Shape::TYPED and Shape::LOG of the kernels. */
@@ -61,8 +64,11 @@ static int traits_of(const problem_t *p)
     return p->log.n_columns ? LOG : types != GDN_F32 || gdn_gpu_has_forms(p) ? TYPED : PLAIN;
 }
 
-static gdn_cuda_kernel kernel_of(const problem_t *p, int nb)
+static gdn_cuda_kernel kernel_of(const problem_t *p, int tiles, int nb)
 {
+/* in_tiles() chooses neither. */
+#define GDN_CUDA_delta_tiles_8_channel_log       GDN_CUDA_delta_rows_8_channel_log
+#define GDN_CUDA_delta_tiles_general_channel_log GDN_CUDA_delta_rows_general_channel_log
 #define TRAITS(name, typed)                                                                                            \
     {                                                                                                                  \
         [PLAIN] = GDN_CUDA_delta_##name, [TYPED] = GDN_CUDA_delta_##name##typed, [LOG] = GDN_CUDA_delta_##name##_log   \
@@ -80,19 +86,21 @@ static gdn_cuda_kernel kernel_of(const problem_t *p, int nb)
 #undef FORM
 #undef SIZE
 #undef TRAITS
-    return kernels[in_tiles(p)][nb][p->gate == GDN_GATE_CHANNEL][traits_of(p)];
+#undef GDN_CUDA_delta_tiles_general_channel_log
+#undef GDN_CUDA_delta_tiles_8_channel_log
+    return kernels[tiles][nb][p->gate == GDN_GATE_CHANNEL][traits_of(p)];
 }
 
 gdn_status gdn_cuda_plan_gated_delta_net(const gdn_context *ctx, const problem_t *p, gdn_plan *plan)
 {
     const gdn_cuda_device *dev = ctx->state;
     gdn_gpu_device gpu = gdn_cuda_gpu(dev);
-    const int nb = blocks_of_keys(&gpu, p);
+    const int tiles = in_tiles(&gpu, p), nb = blocks_of_keys(&gpu, p, tiles);
     gdn_gpu_begin_plan(ctx, plan);
     gpu.most_blocks = UINT64_MAX; /* a grid of three dimensions */
-    plan->form = in_tiles(p) ? "tiles" : "rows";
-    plan->variant = (int32_t)kernel_of(p, nb);
-    gdn_gpu_plan_gated_delta_net(&gpu, p, columns(in_tiles(p), nb), plan);
+    plan->form = tiles ? "tiles" : "rows";
+    plan->variant = (int32_t)kernel_of(p, tiles, nb);
+    gdn_gpu_plan_gated_delta_net(&gpu, p, columns(p, tiles, nb), plan);
     if (p->n_heads_v > GDN_CUDA_MAX_BLOCKS_YZ)
         gdn_gpu_refuse(plan, "n_heads_v is %d; a CUDA grid has at most %d of them", (int)p->n_heads_v,
                        GDN_CUDA_MAX_BLOCKS_YZ);

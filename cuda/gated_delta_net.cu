@@ -18,8 +18,8 @@
 // Kernels: delta_tiles_2_typed delta_tiles_2_channel delta_tiles_2_channel_typed delta_tiles_2_log
 // Kernels: delta_tiles_2_channel_log delta_tiles_4 delta_tiles_4_typed delta_tiles_4_channel
 // Kernels: delta_tiles_4_channel_typed delta_tiles_4_log delta_tiles_4_channel_log delta_tiles_8 delta_tiles_8_typed
-// Kernels: delta_tiles_8_channel delta_tiles_8_channel_typed delta_tiles_8_log delta_tiles_8_channel_log
-// Kernels: delta_tiles_general delta_tiles_general_channel delta_tiles_general_log delta_tiles_general_channel_log
+// Kernels: delta_tiles_8_channel delta_tiles_8_channel_typed delta_tiles_8_log delta_tiles_general
+// Kernels: delta_tiles_general_channel delta_tiles_general_log
 #include "cuda/gated_delta_net.cuh"
 #include "cuda/gated_delta_net_log.cuh"
 #include "cuda/gated_delta_net_tiles.cuh"
@@ -315,24 +315,29 @@ template <class X> GDN_INLINE void gated_delta_net_rows(const gdn_gpu_gated_delt
         __shared__ Tile<X> tiles[2];                                                                                   \
         gated_delta_net_tiles<X>(p, tiles);                                                                            \
     }
-#define GDN_DELTAS(form, NB, C, blocks, channel_blocks, log_blocks, channel_log_blocks)    \
-    form(NB, blocks, NB, C, false, false, false, false)                                    \
-    form(NB##_typed, blocks, NB, C, false, true, false, false)                             \
-    form(NB##_channel, channel_blocks, NB, C, true, false, false, false)                   \
-    form(NB##_channel_typed, channel_blocks, NB, C, true, true, false, false)              \
-    form(NB##_log, log_blocks, NB, C, false, true, false, true)                            \
-    form(NB##_channel_log, channel_log_blocks, NB, C, true, true, false, true)
-#define GDN_DELTAS_GENERAL(form)                                  \
-    form(general, 1, 8, 2, false, true, true, false)              \
-    form(general_channel, 1, 8, 2, true, true, true, false)       \
-    form(general_log, 1, 8, 2, false, true, true, true)           \
-    form(general_channel_log, 1, 8, 2, true, true, true, true)
+#define GDN_DELTAS(form, NB, C, blocks, channel_blocks)             \
+    form(NB, blocks, NB, C, false, false, false, false)             \
+    form(NB##_typed, blocks, NB, C, false, true, false, false)      \
+    form(NB##_log, blocks, NB, C, false, true, false, true)         \
+    form(NB##_channel, channel_blocks, NB, C, true, false, false, false) \
+    form(NB##_channel_typed, channel_blocks, NB, C, true, true, false, false)
+#define GDN_DELTAS_GENERAL(form)                            \
+    form(general, 1, 8, 2, false, true, true, false)        \
+    form(general_log, 1, 8, 2, false, true, true, true)     \
+    form(general_channel, 1, 8, 2, true, true, true, false)
 
-GDN_DELTAS(GDN_DELTA_ROWS, 2, 4, 4, 3, 4, 3)
-GDN_DELTAS(GDN_DELTA_ROWS, 4, 4, 3, 2, 3, 2)
-GDN_DELTAS(GDN_DELTA_ROWS, 8, 2, 2, 1, 2, 1)
+GDN_DELTAS(GDN_DELTA_ROWS, 2, 4, 4, 3)
+GDN_DELTAS(GDN_DELTA_ROWS, 4, 4, 3, 2)
+GDN_DELTAS(GDN_DELTA_ROWS, 8, 2, 2, 1)
 GDN_DELTAS_GENERAL(GDN_DELTA_ROWS)
-GDN_DELTAS(GDN_DELTA_TILES, 2, 2, 4, 4, 4, 4)
-GDN_DELTAS(GDN_DELTA_TILES, 4, 2, 4, 3, 4, 3)
-GDN_DELTAS(GDN_DELTA_TILES, 8, 2, 2, 1, 2, 1)
+GDN_DELTAS(GDN_DELTA_TILES, 2, 2, 4, 4)
+GDN_DELTAS(GDN_DELTA_TILES, 4, 2, 4, 3)
+GDN_DELTAS(GDN_DELTA_TILES, 8, 2, 2, 1)
 GDN_DELTAS_GENERAL(GDN_DELTA_TILES)
+// With a log and a gate per channel. What is not here would have more than all registers: such calls take rows.
+GDN_DELTA_ROWS(2_channel_log, 3, 2, 4, true, true, false, true)
+GDN_DELTA_ROWS(4_channel_log, 2, 4, 4, true, true, false, true)
+GDN_DELTA_ROWS(8_channel_log, 1, 8, 2, true, true, false, true)
+GDN_DELTA_ROWS(general_channel_log, 1, 8, 1, true, true, true, true)
+GDN_DELTA_TILES(2_channel_log, 4, 2, 2, true, true, false, true)
+GDN_DELTA_TILES(4_channel_log, 3, 4, 2, true, true, false, true)

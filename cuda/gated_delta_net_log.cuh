@@ -83,18 +83,21 @@ GDN_INLINE void load_logged(const gdn_gpu_gated_delta_net &p, const Place &w, in
     load_columns<X>(log_delta(p, w, entry), w.columns, x.delta);
 }
 
-// 1: repeat the log. The loads of the next entry are issued before the arithmetic of this one, where registers are left
-// for two.
+// 1: repeat the log. The loads of the next entry are issued before the arithmetic of this one, but for shapes that have
+// no registers for two.
 template <class X, int STEP>
 GDN_INLINE void repeat_log(const gdn_gpu_gated_delta_net &p, const Place &w, float4 (&S)[X::NB][X::C])
 {
-    constexpr bool AHEAD = !X::CHANNEL || X::NB < 8;
+    constexpr bool AHEAD = !X::GENERAL || !X::CHANNEL;
     if (w.stands >= w.position)
         return;
     Logged<X> next;
-    load_logged<X, STEP>(p, w, w.stands, next);
+    if (AHEAD)
+        load_logged<X, STEP>(p, w, w.stands, next);
 #pragma unroll 1
     for (int at = w.stands; at < w.position; at++) {
+        if (!AHEAD)
+            load_logged<X, STEP>(p, w, at, next);
         const Logged<X> x = next;
         if (AHEAD && at + 1 < w.position)
             load_logged<X, STEP>(p, w, at + 1, next);
@@ -103,8 +106,6 @@ GDN_INLINE void repeat_log(const gdn_gpu_gated_delta_net &p, const Place &w, flo
 #pragma unroll
             for (int c = 0; c < X::C; c++)
                 S[m][c] = update(S[m][c], x.k[m], x.delta[c], x.decay[X::CHANNEL ? m : 0]);
-        if (!AHEAD && at + 1 < w.position)
-            load_logged<X, STEP>(p, w, at + 1, next);
     }
 }
 
