@@ -17,8 +17,3 @@ if(GDN_FUZZ) # clang does not end in minutes, instrumented for fuzzing and optim
     set_property(SOURCE "${PROJECT_BINARY_DIR}/cpu/gated_delta_net_${isa}.c" APPEND PROPERTY COMPILE_OPTIONS -O0)
   endforeach()
 endif()
-if(CMAKE_C_COMPILER_ID STREQUAL "Clang" AND GDN_SANITIZE MATCHES "undefined") # five times as long; GCC's builds have it
-  foreach(isa avx2 avx512 neon)
-    set_property(SOURCE "${PROJECT_BINARY_DIR}/cpu/gated_delta_net_${isa}.c" APPEND PROPERTY COMPILE_OPTIONS -fno-sanitize=pointer-overflow)
-  endforeach()
-endif()
