@@ -228,6 +228,8 @@ template <class X> GDN_INLINE void gated_delta_net_rows(const gdn_gpu_gated_delt
         repeat_log<X, 1>(p, w, S);
         if (w.T > 0)
             load_token<X>(p, w, mine, at, x);
+        else
+            x = Token<X>(); // nobody looks at it, which compilers do not see
         if (w.commit >= 0)
             store_state<X>(p, w, w.commit, S);
     }
