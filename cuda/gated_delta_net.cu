@@ -229,7 +229,7 @@ template <class X> GDN_INLINE void gated_delta_net_rows(const gdn_gpu_gated_delt
         if (w.T > 0)
             load_token<X>(p, w, mine, at, x);
         else
-            x = Token<X>(); // nobody looks at it
+            x = Token<X>(); // nobody looks at it, which compilers do not see
         if (w.commit >= 0)
             store_state<X>(p, w, w.commit, S);
     }
