@@ -201,6 +201,19 @@ template <class X> GDN_INLINE void prepare(const gdn_gpu_gated_delta_net &p, int
     }
 }
 
+// 7: log the decays per key channel, from the lanes of the warp that has column 0, each with those that it made itself.
+template <class X>
+GDN_INLINE void log_gates(const gdn_gpu_gated_delta_net &p, const Place &w, int t, const Token<X> &x)
+{
+    const int eighth = (int)threadIdx.x / 8 % 4;
+    if (!X::CHANNEL || w.row < 0 || w.j != eighth * X::C || eighth >= X::NB)
+        return;
+    char *row = log_decay<X>(p, w, log_at(p, w, w.position + t));
+#pragma unroll
+    for (int u = 0; u < Token<X>::GATES; u++)
+        store_keys<X, 1>(row, 32 * gate_block<X>(u) + 4 * w.l, w.n_keys, x.g[u]);
+}
+
 template <class X> GDN_INLINE void gated_delta_net_rows(const gdn_gpu_gated_delta_net &p)
 {
     Place w;
@@ -272,8 +285,10 @@ template <class X> GDN_INLINE void gated_delta_net_rows(const gdn_gpu_gated_delt
 #pragma unroll
         for (int c = 0; c < X::C; c++)
             delta[c] = __shfl_sync(GDN_FULL_WARP, d, group + lane_of_column<X::C>(c));
-        if (X::LOG) // 7, before the next token takes the registers
+        if (X::LOG) { // 7, before the next token takes the registers
             log_token<X, 1>(p, w, t, x.k, decay, delta);
+            log_gates<X>(p, w, t, x);
+        }
 
         // 5: update, 6: output
 #pragma unroll

@@ -126,7 +126,7 @@ GDN_INLINE void log_token(const gdn_gpu_gated_delta_net &p, const Place &w, int 
     if (!X::CHANNEL) {
         if (w.l == 0)
             store_float(log_decay<X>(p, w, entry), decay[0].x);
-    } else {
+    } else if (STEP != 1) { // rows have log_gates()
 #pragma unroll
         for (int m = 0; m < X::NB; m++)
             store_keys<X, STEP>(log_decay<X>(p, w, entry), 32 * m + FIRST * w.l, w.n_keys,
