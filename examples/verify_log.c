@@ -1,0 +1,162 @@
+/* verify_log.c - speculative decoding with a replay log: drafts are verified and rejected, and of states there is one
+ * for each sequence, however many drafts may be rejected.
+ *
+ * A call leaves what each token did to the state in a column of the log, and writes no state. The next call names where
+ * its sequences stand now (`position`, the number of tokens that hold) and where their states stand (`state_position`):
+ * it repeats the columns in between, with the bits of the tokens themselves, and goes on from there. Here it also keeps
+ * what it has repeated, in the slot that it has read (`state_commit`), so that a call never repeats more than the one
+ * before accepted. Prompts are read without a log, and leave their states.
+ *
+ * verify_rollback.c does the same with snapshots, and has the convolution, which is no different here. At the end each
+ * output and state is compared with that of plain decoding, one token after another. Exit status: 0 = the same bits. */
+#include <gdn/gdn.h>
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum {
+    HEADS = 2,
+    DIM = 32,
+    PART = HEADS * DIM,
+    STATE = HEADS * DIM * DIM,
+    MOST = 4, /* tokens of a call: one that holds, and drafts */
+    COLUMNS = 2 * MOST,
+    ENTRY = 2 * PART + HEADS, /* of a token: k and d of all heads, and their decays */
+    SEQS = 4,
+    PROMPT = 9,
+    LENGTH = 40,
+    ROOM = LENGTH + MOST,
+    MAX_TOKENS = SEQS * PROMPT
+};
+
+static float q[MAX_TOKENS][PART], k[MAX_TOKENS][PART], v[MAX_TOKENS][PART], out[MAX_TOKENS][PART];
+static float g[MAX_TOKENS][HEADS], beta[MAX_TOKENS][HEADS];
+static float states[SEQS][STATE], plain_states[SEQS][STATE], columns[SEQS][COLUMNS][ENTRY];
+static float outputs[2][SEQS][ROOM][PART]; /* of tokens that hold, and of plain decoding */
+static gdn_context *ctx;
+static gdn_span workspace;
+
+static void must(gdn_status status, const char *what)
+{
+    if (status == GDN_OK) return;
+    fprintf(stderr, "%s: %s: %s\n", what, gdn_status_name(status), gdn_last_error());
+    exit(1);
+}
+
+/* A number in [-1, 1) that depends on its arguments only. */
+static float number(uint32_t a, uint32_t b, uint32_t c)
+{
+    uint32_t h = (a * 0x9e3779b1u ^ b * 0x85ebca77u ^ c * 0xc2b2ae3du) + 1u;
+    h = (h ^ h >> 15) * 0x2c1b3ce3u;
+    h = (h ^ h >> 13) * 0x297a2d39u;
+    return (float)(h >> 8) * 0x1p-23f - 1.0f;
+}
+
+/* What a layer has for the token at a position; `wrong`: for another one in its place. */
+static void put_token(int i, uint32_t seq, uint32_t position, uint32_t wrong)
+{
+    const uint32_t id = seq * 1000 + position;
+    for (uint32_t c = 0; c < PART; c++) {
+        q[i][c] = number(id, c, wrong);
+        k[i][c] = number(id, c, 2 + wrong);
+        v[i][c] = number(id, c, 4 + wrong);
+    }
+    for (uint32_t h = 0; h < HEADS; h++) {
+        g[i][h] = 0.1f * (number(id, h, 10 + wrong) - 1.0f); /* the logarithm of a decay: <= 0 */
+        beta[i][h] = 0.5f + 0.5f * number(id, h, 20 + wrong);
+    }
+}
+
+/* All that calls have in common. */
+static gdn_gated_delta_net_args call(float (*state)[STATE], const int32_t *start)
+{
+    gdn_gated_delta_net_args a = GDN_INIT(gdn_gated_delta_net_args);
+    a.n_seqs = a.n_rows = SEQS;
+    a.n_tokens = start[SEQS];
+    a.n_heads_k = a.n_heads_v = HEADS;
+    a.head_dim_k = a.head_dim_v = DIM;
+    a.qk_norm = GDN_NORM_ADD;
+    a.qk_norm_eps = 1e-6f;
+    a.q.data = q; a.k.data = k; a.v.data = v; a.g.data = g; a.beta.data = beta; a.out.data = out;
+    a.state.data = state;
+    a.seq_start.data = (void *)start;
+    a.workspace = workspace;
+    return a;
+}
+
+int main(void)
+{
+    int32_t start[SEQS + 1] = { 0 }, position[SEQS] = { 0 }, stands[SEQS], zero[SEQS], slots[SEQS];
+    int n[SEQS], good[SEQS], rounds = 0, rejected = 0, more;
+    gdn_context_desc desc = GDN_INIT(gdn_context_desc); /* the rest is 0: the CPU, all its cores */
+    gdn_capability can = GDN_INIT(gdn_capability);
+    must(gdn_context_create(&desc, &ctx), "gdn_context_create");
+    for (int s = 0; s < SEQS; s++) zero[s] = GDN_NONE, slots[s] = s;
+
+    /* Prompts of 9, 7, 5 and 3 tokens, without a log. */
+    for (int s = 0; s < SEQS; s++) {
+        position[s] = PROMPT - 2 * s;
+        start[s + 1] = start[s] + position[s];
+        for (int i = 0; i < position[s]; i++) put_token(start[s] + i, (uint32_t)s, (uint32_t)i, 0);
+    }
+    gdn_gated_delta_net_args a = call(states, start);
+    a.state_src.data = zero; /* a sequence's first call starts from zero */
+    must(gdn_gated_delta_net_query(ctx, &a, &can), "gdn_gated_delta_net_query"); /* of the largest call there will be */
+    if (can.workspace_bytes) must(gdn_buffer_create(ctx, can.workspace_bytes, &workspace), "gdn_buffer_create");
+    a.workspace = workspace;
+    must(gdn_gated_delta_net(ctx, &a, NULL), "prompts");
+    for (int s = 0; s < SEQS; s++) memcpy(outputs[0][s], out[start[s]], (size_t)position[s] * sizeof out[0]);
+    memcpy(stands, position, sizeof stands);
+
+    do { /* rounds of one token that holds and 0 to 3 drafts for each sequence */
+        more = 0;
+        for (int s = 0; s < SEQS; s++) {
+            const int going = position[s] < LENGTH; /* one that is done has no tokens, and commits what it has */
+            n[s] = going ? 1 + (rounds + s) % MOST : 0;
+            good[s] = going ? 1 + (rounds / MOST + 3 * s) % n[s] : 0;
+            start[s + 1] = start[s] + n[s];
+            for (int i = 0; i < n[s]; i++)
+                put_token(start[s] + i, (uint32_t)s, (uint32_t)(position[s] + i), i >= good[s]);
+            more |= going;
+        }
+        a = call(states, start);
+        a.n_log_columns = COLUMNS; a.n_log_rows = SEQS; a.log.data = columns;
+        a.position.data = position;    /* the number of tokens that hold */
+        a.state_position.data = stands; /* where the states stand: what held in the call before */
+        a.state_commit.data = slots;    /* keep what is repeated where it was read; the columns begin anew */
+        must(gdn_gated_delta_net(ctx, &a, NULL), "a round");
+        for (int s = 0; s < SEQS; s++) {
+            memcpy(outputs[0][s][position[s]], out[start[s]], (size_t)good[s] * sizeof out[0]);
+            stands[s] = position[s];
+            position[s] += good[s]; /* the rollback */
+            rejected += n[s] - good[s];
+        }
+        rounds += more;
+    } while (more); /* the last call had no tokens: it committed what was left */
+
+    int32_t at = 0;
+    do { /* the same tokens, one at a time */
+        more = 0;
+        for (int s = 0; s < SEQS; s++) {
+            const int going = at < position[s];
+            start[s + 1] = start[s] + going;
+            if (going) put_token(start[s], (uint32_t)s, (uint32_t)at, 0);
+            more |= going;
+        }
+        a = call(plain_states, start);
+        if (!at) a.state_src.data = zero;
+        if (more) must(gdn_gated_delta_net(ctx, &a, NULL), "plain decoding");
+        for (int s = 0; s < SEQS; s++)
+            if (start[s + 1] > start[s]) memcpy(outputs[1][s][at], out[start[s]], sizeof out[0]);
+        at++;
+    } while (more);
+
+    const int bad = memcmp(outputs[0], outputs[1], sizeof outputs[0]) || memcmp(states, plain_states, sizeof states);
+    for (int s = 0; s < SEQS; s++) printf("sequence %d: %d tokens\n", s, (int)position[s]);
+    printf("%d rounds, %d drafts rejected, %zu bytes of log beside %zu of states: %s plain decoding\n", rounds,
+           rejected, sizeof columns, sizeof states, bad ? "OTHER BITS than" : "the bits of");
+    gdn_buffer_destroy(ctx, &workspace);
+    gdn_context_destroy(ctx);
+    return bad;
+}
