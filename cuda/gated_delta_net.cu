@@ -332,10 +332,10 @@ template <class X> GDN_INLINE void gated_delta_net_rows(const gdn_gpu_gated_delt
         __shared__ Tile<X> tiles[2];                                                                                   \
         gated_delta_net_tiles<X>(p, tiles);                                                                            \
     }
-#define GDN_DELTAS(form, NB, C, blocks, channel_blocks)             \
-    form(NB, blocks, NB, C, false, false, false, false)             \
-    form(NB##_typed, blocks, NB, C, false, true, false, false)      \
-    form(NB##_log, blocks, NB, C, false, true, false, true)         \
+#define GDN_DELTAS(form, NB, C, blocks, typed_blocks, channel_blocks)    \
+    form(NB, blocks, NB, C, false, false, false, false)                  \
+    form(NB##_typed, typed_blocks, NB, C, false, true, false, false)     \
+    form(NB##_log, typed_blocks, NB, C, false, true, false, true)        \
     form(NB##_channel, channel_blocks, NB, C, true, false, false, false) \
     form(NB##_channel_typed, channel_blocks, NB, C, true, true, false, false)
 #define GDN_DELTAS_GENERAL(form)                            \
@@ -343,13 +343,20 @@ template <class X> GDN_INLINE void gated_delta_net_rows(const gdn_gpu_gated_delt
     form(general_log, 1, 8, 2, false, true, true, true)     \
     form(general_channel, 1, 8, 2, true, true, true, false)
 
-GDN_DELTAS(GDN_DELTA_ROWS, 2, 4, 4, 3)
-GDN_DELTAS(GDN_DELTA_ROWS, 4, 4, 3, 2)
-GDN_DELTAS(GDN_DELTA_ROWS, 8, 2, 2, 1)
+// Before sm_90 the compiler needs a few registers more than four blocks leave.
+#if defined(__CUDA_ARCH__) && __CUDA_ARCH__ < 900
+#define GDN_TILES_4_TYPED 3
+#else
+#define GDN_TILES_4_TYPED 4
+#endif
+
+GDN_DELTAS(GDN_DELTA_ROWS, 2, 4, 4, 4, 3)
+GDN_DELTAS(GDN_DELTA_ROWS, 4, 4, 3, 3, 2)
+GDN_DELTAS(GDN_DELTA_ROWS, 8, 2, 2, 2, 1)
 GDN_DELTAS_GENERAL(GDN_DELTA_ROWS)
-GDN_DELTAS(GDN_DELTA_TILES, 2, 2, 4, 4)
-GDN_DELTAS(GDN_DELTA_TILES, 4, 2, 4, 3)
-GDN_DELTAS(GDN_DELTA_TILES, 8, 2, 2, 1)
+GDN_DELTAS(GDN_DELTA_TILES, 2, 2, 4, 4, 4)
+GDN_DELTAS(GDN_DELTA_TILES, 4, 2, 4, GDN_TILES_4_TYPED, 3)
+GDN_DELTAS(GDN_DELTA_TILES, 8, 2, 2, 2, 1)
 GDN_DELTAS_GENERAL(GDN_DELTA_TILES)
 // With a log and a gate per channel. What is not here would have more than all registers: such calls take rows.
 GDN_DELTA_ROWS(2_channel_log, 3, 2, 4, true, true, false, true)
