@@ -125,6 +125,18 @@ static void fuse(int with_bytes)
                               .stride = { 0, 768, i == 2 ? 128 : 64 } };
 }
 
+/* What floats are as numbers of 16 bits, without those that would be infinite or NaN: of two NaN nobody says which one
+ * is left, so that their bytes cannot be compared. */
+static void tame(float *x, size_t bytes)
+{
+    uint16_t half;
+    for (size_t i = 0; i < bytes; i += sizeof half) {
+        memcpy(&half, (char *)x + i, sizeof half);
+        half &= 0xbfff; /* no exponent is as large */
+        memcpy((char *)x + i, &half, sizeof half);
+    }
+}
+
 static void layouts(void **state)
 {
     (void)state;
@@ -151,7 +163,9 @@ static void layouts(void **state)
     ACCEPTED(conv_fixture, STRIDES(c->weight, 4, 80));
     ACCEPTED(conv_fixture, STRIDES(c->x, 0, 4));
     /* Types. */
-    ACCEPTED(delta_fixture, (d->q.dtype = GDN_F16, d->k.dtype = GDN_BF16, d->v.dtype = GDN_F16));
+    ACCEPTED(delta_fixture, (d->q.dtype = GDN_F16, d->k.dtype = GDN_BF16, d->v.dtype = GDN_F16);
+             tame(delta_mem.q, sizeof delta_mem.q); tame(delta_mem.k, sizeof delta_mem.k);
+             tame(delta_mem.v, sizeof delta_mem.v));
     ACCEPTED(rows_fixture, r->dst.dtype = GDN_BF16);
     ACCEPTED(rows_fixture, (r->dst.dtype = GDN_Q8_0));
     ACCEPTED(rows_fixture, (r->src.dtype = GDN_F16));
