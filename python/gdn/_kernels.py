@@ -177,8 +177,9 @@ def _build_gated_delta_net(q, k, v, g, beta, state=None, *, state_out=None, out=
 
     lines = [dim_v, dim_k] if state_layout == "vk" else [dim_k, dim_v]
     if state is None:
-        for name, one in (("state_out", state_out), ("state_src", state_src), ("state_dst", state_dst),
-                          ("state_checkpoint", state_checkpoint), ("log", log), ("state_commit", state_commit)):
+        if any(one is not None for one in (state_out, state_src, state_dst)):
+            raise ValueError("state_out, state_src and state_dst are given, but no state")
+        for name, one in (("state_checkpoint", state_checkpoint), ("log", log), ("state_commit", state_commit)):
             if one is not None:
                 raise ValueError(f"{name} is given, but no state")
         if not call.context.device.shared_memory:
