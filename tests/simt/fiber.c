@@ -12,10 +12,9 @@
 #ifdef ADDRESS_SANITIZED
 #include <sanitizer/asan_interface.h>
 #include <sanitizer/common_interface_defs.h>
-#define STACK_BYTES ((size_t)256 << 10) /* red zones make frames larger */
-#else
-#define STACK_BYTES ((size_t)64 << 10)
 #endif
+/* Frames of kernels that are compiled without optimisation, or with red zones, take more than 64 KiB. */
+#define STACK_BYTES ((size_t)256 << 10)
 #define MAX_FIBERS 1024
 #define GUARD      4096u
 
