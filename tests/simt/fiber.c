@@ -15,8 +15,8 @@
 #endif
 /* Frames of kernels that are compiled without optimisation, or with red zones, take more than 64 KiB. */
 #define STACK_BYTES ((size_t)256 << 10)
-#define MAX_FIBERS 1024
-#define GUARD      4096u
+#define MAX_FIBERS  1024
+#define GUARD       4096u
 
 #ifdef ADDRESS_SANITIZED
 static simt_fiber *left; /* the last that was switched from */
