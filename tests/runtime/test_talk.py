@@ -11,6 +11,7 @@ import signal
 import subprocess
 import sys
 import tempfile
+import time
 
 from tool import FOLDER, MODEL, TOOL, failures, require
 
@@ -157,6 +158,29 @@ def terminal(folder):
     require(len(done) == 1 and done[0]["kept_tokens"] > 0, "what was said until then is there")
 
 
+def caught(process):
+    status = pathlib.Path(f"/proc/{process}/status").read_text()
+    return int(status.split("SigCgt:")[1].split()[0], 16)
+
+
+def ended(folder):
+    """A signal while a message is waited for on a pipe ends the conversation, which is saved, before and behind a turn."""
+    for turns in (0, 1):
+        saved = folder / f"ended{turns}"
+        process = subprocess.Popen([TOOL, "run", "-m", MODEL, "--chat", "-n", "4", "--stats", "--save", str(saved)], stdin=subprocess.PIPE, stdout=subprocess.PIPE,
+                                   stderr=subprocess.PIPE)
+        if turns:
+            process.stdin.write(b"Go on.\n")
+            process.stdin.flush()
+            process.stdout.readline()
+        else:
+            while not caught(process.pid) & 1 << (signal.SIGTERM - 1):
+                time.sleep(0.01)
+        process.send_signal(signal.SIGTERM)
+        out, err = process.communicate()
+        require(process.returncode == -signal.SIGTERM and f"{turns} turns".encode() in err and saved.exists(), f"SIGTERM behind {turns} turns: {process.returncode} {err[-300:]}")
+
+
 def main():
     with tempfile.TemporaryDirectory() as name:
         folder = pathlib.Path(name)
@@ -165,6 +189,7 @@ def main():
         saving(folder)
         arguments()
         terminal(folder)
+        ended(folder)
     print(f"{len(failures)} failures")
     return 1 if failures else 0
 

@@ -2,7 +2,14 @@
 #define _POSIX_C_SOURCE 200809L
 #include "interrupt.h"
 
+#include <errno.h>
 #include <signal.h>
+#include <stddef.h>
+#include <stdio.h>
+#if !defined(_WIN32)
+#include <sys/select.h>
+#include <unistd.h>
+#endif
 
 static volatile sig_atomic_t noted;
 
@@ -19,26 +26,63 @@ void interrupt_catch(void)
     (void)signal(SIGTERM, note);
 }
 
-void interrupt_listen(void) { interrupt_catch(); }
+int interrupt_getc(void)
+{
+    errno       = 0;
+    const int c = noted ? EOF : getc(stdin);
+    if (noted) errno = EINTR;
+    return noted ? EOF : c;
+}
 #else
 static void note(int number) { noted = number; }
 
-static void catch_with(int flags)
+static const int caught[] = { SIGINT, SIGTERM };
+
+void interrupt_catch(void)
 {
-    static const int signals[] = { SIGINT, SIGTERM };
     for (int i = 0; i < 2; i++) {
         struct sigaction now, with = { 0 };
-        if (sigaction(signals[i], 0, &now) || now.sa_handler == SIG_IGN)
+        if (sigaction(caught[i], 0, &now) || now.sa_handler == SIG_IGN)
             continue; /* started in the background by a shell that has no job control: stays deaf */
         with.sa_handler = note;
-        with.sa_flags   = flags | (int)SA_RESETHAND;
+        with.sa_flags   = SA_RESTART | (int)SA_RESETHAND;
         (void)sigemptyset(&with.sa_mask);
-        (void)sigaction(signals[i], &with, 0);
+        (void)sigaction(caught[i], &with, 0);
     }
 }
 
-void interrupt_catch(void) { catch_with(SA_RESTART); }
-void interrupt_listen(void) { catch_with(0); }
+/* Waits until standard input has something, or a signal was noted. Signals come in only while pselect() waits, so
+ * that none can fall between the look at `noted` and the wait. */
+static void wait_for_input(void)
+{
+    sigset_t held, before;
+    (void)sigemptyset(&held);
+    for (int i = 0; i < 2; i++) (void)sigaddset(&held, caught[i]);
+    (void)sigprocmask(SIG_BLOCK, &held, &before);
+    int ready = 0;
+    while (!noted && !ready) {
+        fd_set set;
+        FD_ZERO(&set);
+        FD_SET(STDIN_FILENO, &set);
+        ready = pselect(STDIN_FILENO + 1, &set, NULL, NULL, NULL, &before);
+        ready = ready > 0 || (ready < 0 && errno != EINTR);
+    }
+    (void)sigprocmask(SIG_SETMASK, &before, NULL);
+}
+
+int interrupt_getc(void)
+{
+    static unsigned char bytes[4096];
+    static ssize_t n, at;
+    if (at >= n) {
+        wait_for_input();
+        errno = 0;
+        at    = 0;
+        n     = noted ? 0 : read(STDIN_FILENO, bytes, sizeof bytes);
+        if (noted) errno = EINTR;
+    }
+    return at < n ? bytes[at++] : EOF;
+}
 #endif
 
 void interrupt_forget(void) { noted = 0; }

@@ -45,15 +45,12 @@ static input read_line(const talk *t, run_bytes *line)
     uint64_t room = 0;
     line->n = 0;
     if (!grow(line, &room)) return IN_TROUBLE;
-    if (t->terminal) {
-        (void)fputs("> ", stderr);
-        (void)fflush(stderr);
-        interrupt_listen();
-    }
+    interrupt_catch(); /* before the prompt: whoever sees it may end the conversation */
+    if (t->terminal) (void)fputs("> ", stderr);
+    (void)fflush(stderr);
     for (;;) {
-        const int c = getc(stdin);
-        if (c == EOF && ferror(stdin) && errno == EINTR && interrupt_noted()) return IN_INTERRUPTED;
-        if (c == EOF && ferror(stdin)) {
+        const int c = interrupt_getc();
+        if (c == EOF && errno && !interrupt_noted()) {
             (void)fprintf(stderr, "gdn run: standard input: %s\n", strerror(errno));
             return IN_TROUBLE;
         }
