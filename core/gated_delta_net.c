@@ -13,7 +13,7 @@ typedef gdn_gated_delta_net_problem problem_t;
 
 enum {
     Q, K, V, G, BETA, SSM_A, DT_BIAS, OUT, WORKSPACE, STATE, STATE_OUT, SEQ_START, STATE_SRC, STATE_DST, POSITION,
-    STATE_CHECKPOINT, LOG, LOG_ROW, STATE_POSITION, STATE_COMMIT, N_REGIONS
+    STATE_CHECKPOINT, LOG, LOG_ROW, STATE_POSITION, STATE_COMMIT, PARENT, N_REGIONS
 };
 
 #define FLOATS (1u << GDN_F32 | 1u << GDN_F16 | 1u << GDN_BF16)
@@ -86,6 +86,26 @@ static gdn_status check_log(const args_t *a, int launch)
     return GDN_OK;
 }
 
+/* A tree has columns in a log, and no states behind its tokens. */
+static gdn_status check_tree(const args_t *a, int launch)
+{
+    const int tree = (a->flags & GDN_DELTA_TREE) != 0;
+    gdn_status status = gdn_check_tree_flag("GDN_DELTA_TREE", GDN_DELTA_TREE, tree, launch && a->parent.data);
+    if (status || !tree)
+        return status;
+    if (!a->n_log_columns)
+        return gdn_fail(GDN_INVALID_ARGUMENT,
+                        "flags has GDN_DELTA_TREE and n_log_columns is 0; a tree needs a log, of 1 to %d columns",
+                        1 << 20);
+    if (a->n_snapshots || a->checkpoint_interval)
+        return gdn_fail(GDN_INVALID_ARGUMENT,
+                        "%s is %d and flags has GDN_DELTA_TREE; it must be 0: of a tree's states none is kept but that "
+                        "of state_commit",
+                        a->n_snapshots ? "n_snapshots" : "checkpoint_interval",
+                        (int)(a->n_snapshots ? a->n_snapshots : a->checkpoint_interval));
+    return GDN_OK;
+}
+
 static void fill_defaults(args_t *a)
 {
     a->n_slots     = a->n_slots ? a->n_slots : 1;
@@ -144,18 +164,16 @@ gdn_status gdn_gated_delta_net_check(args_t *a, int launch)
     if (a->n_heads_v % a->n_heads_k)
         return gdn_fail(GDN_INVALID_ARGUMENT, "n_heads_v is %d and n_heads_k is %d; it must be a multiple",
                         (int)a->n_heads_v, (int)a->n_heads_k);
-    if (a->flags || a->reserved || a->reserved2)
-        return gdn_fail(GDN_INVALID_ARGUMENT, "%s is %#x; it must be 0",
-                        a->flags      ? "flags"
-                        : a->reserved ? "reserved"
-                                      : "reserved2",
-                        a->flags      ? (unsigned)a->flags
-                        : a->reserved ? (unsigned)a->reserved
-                                      : (unsigned)a->reserved2);
+    if (a->flags & ~(uint32_t)GDN_DELTA_TREE)
+        return gdn_fail(GDN_INVALID_ARGUMENT, "flags is %#x; it must be 0 or GDN_DELTA_TREE (%#x)", (unsigned)a->flags,
+                        (unsigned)GDN_DELTA_TREE);
+    if (a->reserved || a->reserved2)
+        return gdn_fail(GDN_INVALID_ARGUMENT, "%s is %#x; it must be 0", a->reserved ? "reserved" : "reserved2",
+                        a->reserved ? (unsigned)a->reserved : (unsigned)a->reserved2);
     if ((status = check_finite("scale", &a->scale, "1 / sqrt(head_dim_k)")) || (status = check_forms(a, launch)) ||
         (status = gdn_check_checkpoints("state_checkpoint", launch && a->state_checkpoint.data, a->checkpoint_interval,
                                         a->n_checkpoints, a->n_seqs)) ||
-        (status = check_log(a, launch)))
+        (status = check_log(a, launch)) || (status = check_tree(a, launch)))
         return status;
     if (launch && !a->checkpoint_interval && !a->n_log_columns && a->position.data)
         return gdn_fail(GDN_INVALID_ARGUMENT,
@@ -255,7 +273,9 @@ static gdn_status check_maps(const args_t *a, const problem_t *p, int one_pool)
         .position = &p->position, .commit_name = "state_commit", .commit = &p->log.state_commit,
     };
     if ((status = gdn_check_positions(&p->position, &p->seq_start, a->n_seqs, a->n_tokens)) ||
-        (status = gdn_check_pool_maps(&states)) || (status = gdn_check_log(p)) || !p->log.row.base)
+        (status = gdn_check_pool_maps(&states)) || (status = gdn_check_log(p)) ||
+        (status = gdn_check_parents(&p->parent, &p->state_src, &p->seq_start, a->n_seqs, a->n_tokens)) ||
+        !p->log.row.base)
         return status;
     gdn_pool_maps rows = states; /* each is one sequence's, whether it writes a state or not */
     rows.dst         = &none;
@@ -287,6 +307,7 @@ gdn_status gdn_gated_delta_net_resolve(const gdn_context *ctx, const args_t *a, 
         .gate = a->gate, .state_layout = a->state_layout, .n_snapshots = a->n_snapshots, .scale = a->scale,
         .g_form = a->g_form, .beta_form = a->beta_form, .beta_factor = a->beta_factor,
         .checkpoints = { .interval = a->checkpoint_interval, .n = a->n_checkpoints },
+        .tree = (a->flags & GDN_DELTA_TREE) != 0,
     };
     if (!a->n_tokens) /* nothing to prepare, and no ssm_a to read */
         p->g_form = GDN_G_LOG;
@@ -304,7 +325,8 @@ gdn_status gdn_gated_delta_net_resolve(const gdn_context *ctx, const args_t *a, 
         (status = gdn_span_resolve(b, "state_checkpoint", &a->state_checkpoint,
                                    4 * (uint64_t)a->n_seqs * (uint64_t)a->n_checkpoints, 4,
                                    launch && a->n_tokens && a->checkpoint_interval, &p->checkpoints.map,
-                                   &r[STATE_CHECKPOINT])))
+                                   &r[STATE_CHECKPOINT])) ||
+        (status = gdn_span_resolve(b, "parent", &a->parent, 4 * (uint64_t)a->n_tokens, 4, 0, &p->parent, &r[PARENT])))
         return status;
     if ((status = resolve_log(b, a, launch, &p->log, r)))
         return status;

@@ -69,6 +69,12 @@ gdn_status gdn_check_log(const gdn_gated_delta_net_problem *p)
                             "state_position[%d] is %d and log_row[%d] is GDN_NONE; without a log it must be %d, the "
                             "sequence's position",
                             (int)s, (int)stands, (int)s, (int)position);
+        if (row == GDN_NONE && p->tree && length)
+            return gdn_fail(
+                GDN_INVALID_ARGUMENT,
+                "log_row[%d] is GDN_NONE and flags has GDN_DELTA_TREE; with a tree the sequence's %d tokens "
+                "need a row, 0 to %d",
+                (int)s, (int)length, (int)p->log.n_rows - 1);
         if (row != GDN_NONE && (int64_t)position + length - stands > p->log.n_columns)
             return gdn_fail(GDN_INVALID_ARGUMENT,
                             "n_log_columns is %d; sequence %d has %d tokens from position %d on and its state stands "
@@ -76,6 +82,37 @@ gdn_status gdn_check_log(const gdn_gated_delta_net_problem *p)
                             (int)p->log.n_columns, (int)s, (int)length, (int)position, (int)stands,
                             (long long)position + length - stands);
     }
+    return GDN_OK;
+}
+
+gdn_status gdn_check_parents(const gdn_place *parent, const gdn_place *padding, const gdn_place *seq_start,
+                             int32_t n_seqs, int32_t n_tokens)
+{
+    for (int32_t s = 0; parent->base && s < n_seqs; s++) {
+        const int32_t first = gdn_seq_first(seq_start, n_seqs, n_tokens, s);
+        const int32_t length = gdn_seq_length(seq_start, n_seqs, n_tokens, s);
+        for (int32_t t = 0; gdn_map_at(padding, s, 0) != GDN_SKIP && t < length; t++) {
+            const int32_t of = gdn_parent_at(parent, first, t);
+            if (of >= GDN_NONE && of < t)
+                continue; /* GDN_NONE is -1, the place before the first */
+            if (!t)
+                return gdn_fail(GDN_INVALID_ARGUMENT,
+                                "parent[%d] is %d; it is the first token of sequence %d, for which GDN_NONE is allowed",
+                                (int)first, (int)of, (int)s);
+            return gdn_fail(
+                GDN_INVALID_ARGUMENT,
+                "parent[%d] is %d; it is token %d of sequence %d, for which 0 to %d and GDN_NONE are allowed",
+                (int)(first + t), (int)of, (int)t, (int)s, (int)(t - 1));
+        }
+    }
+    return GDN_OK;
+}
+
+gdn_status gdn_check_tree_flag(const char *name, uint32_t value, int tree, int given)
+{
+    if (given && !tree)
+        return gdn_fail(GDN_INVALID_ARGUMENT, "parent is given and flags has no %s (%#x), with which it is allowed",
+                        name, (unsigned)value);
     return GDN_OK;
 }
 

@@ -34,9 +34,17 @@ gdn_status gdn_check_seq_start(const gdn_place *seq_start, int readable, int32_t
 gdn_status gdn_check_positions(const gdn_place *position, const gdn_place *seq_start, int32_t n_seqs, int32_t n_tokens);
 
 /* Rows of the log are in range; every state stands at 0 to its sequence's position, no further behind the sequence's
- * end than the log has columns, and at the position itself where the sequence has no row. Of padding, ranges only.
- * Lengths and positions have been checked. */
+ * end than the log has columns, and at the position itself where the sequence has no row, which one with tokens that
+ * are a tree has. Of padding, ranges only. Lengths and positions have been checked. */
 gdn_status gdn_check_log(const gdn_gated_delta_net_problem *p);
+
+/* Every token follows one before it in its sequence, or none. Sequences that `padding` (absent: none) says to skip are
+ * not looked at. Lengths have been checked. */
+gdn_status gdn_check_parents(const gdn_place *parent, const gdn_place *padding, const gdn_place *seq_start,
+                             int32_t n_seqs, int32_t n_tokens);
+
+/* `parent` is for calls with the flag `name`, of this value. */
+gdn_status gdn_check_tree_flag(const char *name, uint32_t value, int tree, int given);
 
 /* The interval and the entries of `map`, its name as the caller knows it, which `given` says is there. */
 gdn_status gdn_check_checkpoints(const char *map, int given, int32_t interval, int32_t n_checkpoints, int32_t n_seqs);

@@ -82,6 +82,8 @@ typedef struct gdn_gated_delta_net_problem {
     gdn_place      position; /* of the first tokens; for checkpoints and the log only */
     gdn_checkpoints checkpoints;
     gdn_log_view   log;
+    int32_t        tree;     /* 1: tokens follow those that `parent` names, see gdn_parent_at() */
+    gdn_place      parent;
 } gdn_gated_delta_net_problem;
 
 typedef struct gdn_ssm_conv_problem {
@@ -98,6 +100,8 @@ typedef struct gdn_ssm_conv_problem {
     gdn_state_view history_in, history_out;
     gdn_place      seq_start, position, history_src, history_dst;
     gdn_checkpoints checkpoints;
+    int32_t        tree; /* as of gated_delta_net */
+    gdn_place      parent;
 } gdn_ssm_conv_problem;
 
 typedef struct gdn_set_rows_problem {
@@ -200,6 +204,35 @@ static inline int64_t gdn_log_delta(const gdn_gated_delta_net_problem *p, int32_
 static inline int64_t gdn_log_decay(const gdn_gated_delta_net_problem *p, int32_t h)
 {
     return gdn_log_delta(p, p->n_heads_v) + (int64_t)h * (p->gate == GDN_GATE_CHANNEL ? p->head_dim_k : 1);
+}
+
+/* Which token of its sequence token t follows, or GDN_NONE; `first` is the sequence's first token. */
+static inline int32_t gdn_parent_at(const gdn_place *parent, int32_t first, int32_t t)
+{
+    return gdn_map_at(parent, (int64_t)first + t, t - 1);
+}
+
+/* How many tokens of the call there are from the root to token t, which may be GDN_NONE; and the one of them with n
+ * behind it. */
+static inline int32_t gdn_depth_of(const gdn_place *parent, int32_t first, int32_t t)
+{
+    int32_t depth = 0;
+    for (; t >= 0; t = gdn_parent_at(parent, first, t)) depth++;
+    return depth;
+}
+
+static inline int32_t gdn_ancestor_of(const gdn_place *parent, int32_t first, int32_t t, int32_t n)
+{
+    while (n-- > 0) t = gdn_parent_at(parent, first, t);
+    return t;
+}
+
+/* 1 where each of a sequence's tokens follows the one before it. */
+static inline int gdn_is_chain(const gdn_place *parent, int32_t first, int32_t length)
+{
+    int32_t t = 0;
+    while (t < length && gdn_parent_at(parent, first, t) == t - 1) t++;
+    return t == length;
 }
 
 /* Where the state at the sequence's position goes, or GDN_NONE. */

@@ -22,6 +22,7 @@ enum {
     HISTORY_SRC,
     HISTORY_DST,
     HISTORY_CHECKPOINT,
+    PARENT,
     N_REGIONS
 };
 
@@ -56,14 +57,23 @@ gdn_status gdn_ssm_conv_check(args_t *a, int launch)
         return gdn_fail(GDN_INVALID_ARGUMENT,
                         "n_rows_out is %d, but history_out is absent; leave it 0 or give history_out",
                         (int)a->n_rows_out);
-    if (a->flags & ~(uint32_t)GDN_CONV_SILU)
-        return gdn_fail(GDN_INVALID_ARGUMENT, "flags is %#x; GDN_CONV_SILU (%#x) or 0 are allowed", (unsigned)a->flags,
-                        (unsigned)GDN_CONV_SILU);
+    if (a->flags & ~(uint32_t)(GDN_CONV_SILU | GDN_CONV_TREE))
+        return gdn_fail(GDN_INVALID_ARGUMENT,
+                        "flags is %#x; GDN_CONV_SILU (%#x), GDN_CONV_TREE (%#x), both or 0 are allowed",
+                        (unsigned)a->flags, (unsigned)GDN_CONV_SILU, (unsigned)GDN_CONV_TREE);
+    if ((status = gdn_check_tree_flag("GDN_CONV_TREE", GDN_CONV_TREE, (a->flags & GDN_CONV_TREE) != 0,
+                                      launch && a->parent.data)))
+        return status;
     if (a->reserved)
         return gdn_fail(GDN_INVALID_ARGUMENT, "reserved is %d; it must be 0", (int)a->reserved);
     if ((status = gdn_check_checkpoints("history_checkpoint", launch && a->history_checkpoint.data,
                                         a->checkpoint_interval, a->n_checkpoints, a->n_seqs)))
         return status;
+    if (a->checkpoint_interval && a->flags & GDN_CONV_TREE)
+        return gdn_fail(
+            GDN_INVALID_ARGUMENT,
+            "checkpoint_interval is %d and flags has GDN_CONV_TREE; it must be 0: a tree has no checkpoints",
+            (int)a->checkpoint_interval);
     if (launch && a->checkpoint_interval && !a->history.data)
         return gdn_fail(GDN_INVALID_ARGUMENT, "checkpoint_interval is %d and history is absent; it must be 0 then",
                         (int)a->checkpoint_interval);
@@ -108,6 +118,22 @@ static gdn_status resolve_history(const gdn_backend *b, const char *name, const 
     return gdn_pool_resolve(b, &spec, t, view, region);
 }
 
+/* What the host can read of a tree. */
+static gdn_status check_tree(const args_t *a, const problem_t *p)
+{
+    for (int32_t s = 0; p->tree && a->history.data && s < a->n_seqs; s++) {
+        const int32_t length = gdn_seq_length(&p->seq_start, a->n_seqs, a->n_tokens, s);
+        if (gdn_map_at(&p->history_src, s, 0) != GDN_SKIP && length &&
+            (int64_t)a->kernel_width - 1 + length > a->n_columns)
+            return gdn_fail(
+                GDN_INVALID_ARGUMENT,
+                "n_columns is %d and flags has GDN_CONV_TREE; sequence %d has %d tokens, for which at least "
+                "%lld are needed",
+                (int)a->n_columns, (int)s, (int)length, (long long)a->kernel_width - 1 + length);
+    }
+    return gdn_check_parents(&p->parent, &p->history_src, &p->seq_start, a->n_seqs, a->n_tokens);
+}
+
 gdn_status gdn_ssm_conv_resolve(const gdn_context *ctx, const args_t *a, gdn_plan *plan, problem_t *p)
 {
     const int launch = plan != NULL;
@@ -121,6 +147,7 @@ gdn_status gdn_ssm_conv_resolve(const gdn_context *ctx, const args_t *a, gdn_pla
         .empty = !a->n_tokens && !judged, .n_seqs = a->n_seqs, .n_tokens = a->n_tokens, .n_channels = a->n_channels,
         .kernel_width = a->kernel_width, .n_columns = a->n_columns, .flags = a->flags,
         .checkpoints = { .interval = a->checkpoint_interval, .n = a->n_checkpoints },
+        .tree = (a->flags & GDN_CONV_TREE) != 0,
     };
 
     const uint64_t map_bytes = 4 * (uint64_t)a->n_seqs;
@@ -133,7 +160,8 @@ gdn_status gdn_ssm_conv_resolve(const gdn_context *ctx, const args_t *a, gdn_pla
         (status = gdn_span_resolve(b, "history_checkpoint", &a->history_checkpoint,
                                    map_bytes * (uint64_t)a->n_checkpoints, 4,
                                    launch && a->n_tokens && a->checkpoint_interval, &p->checkpoints.map,
-                                   &r[HISTORY_CHECKPOINT])))
+                                   &r[HISTORY_CHECKPOINT])) ||
+        (status = gdn_span_resolve(b, "parent", &a->parent, 4 * (uint64_t)a->n_tokens, 4, 0, &p->parent, &r[PARENT])))
         return status;
     int32_t longest = 0; /* also of a query, which may come before the map */
     if (launch && (status = gdn_check_seq_start(&p->seq_start, b->host_memory, a->n_seqs, a->n_tokens, &longest)))
@@ -188,5 +216,7 @@ gdn_status gdn_ssm_conv_resolve(const gdn_context *ctx, const args_t *a, gdn_pla
         .checkpoint_name = "history_checkpoint", .checkpoints = &p->checkpoints, .position = &p->position,
         .same_pool = pools, .check_unused = 1,
     };
-    return a->history.data || p->history_src.base || p->history_dst.base ? gdn_check_pool_maps(&maps) : GDN_OK;
+    if ((a->history.data || p->history_src.base || p->history_dst.base) && (status = gdn_check_pool_maps(&maps)))
+        return status;
+    return check_tree(a, p);
 }

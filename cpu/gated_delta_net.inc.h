@@ -11,6 +11,8 @@
  *   columns  lanes run across value columns of a state packed in L1; fma is the limit: prefill. Serves every
  *            size and both layouts.
  *
+ * A fourth, tree (gated_delta_net_tree.inc.h), is that of columns for sequences whose tokens are not a chain.
+ *
  * In each, one pass over the state per token does everything: it decays and updates an element, and takes
  * its product with this token's q and with the next token's k while it is in a register.
  *
@@ -20,6 +22,7 @@
 #include "cpu/gated_delta_net_groups.inc.h"
 #include "cpu/gated_delta_net_lines.inc.h"
 #include "cpu/gated_delta_net_rows.inc.h"
+#include "cpu/gated_delta_net_tree.inc.h"
 
 enum {
     RUN_BYTES = 1 << 20, /* of states, in a run of items where memory is the limit                     */
@@ -64,8 +67,10 @@ static void plan(const gdn_gated_delta_net_problem *p, int32_t n_threads, gdn_pl
     plan->grain = run_of_items(p, group, plan->n_items, n_threads, rows || lines);
     plan->scratch_bytes = 4 * (uint64_t)((tokens + keys * (p->gate == GDN_GATE_CHANNEL ? 3 : 1)) * pitch +
                                          (2 * tokens + 1) * group + state);
+    const uint64_t for_tree = p->tree ? 4 * (uint64_t)tree_scratch(p, group) : 0;
+    if (plan->scratch_bytes < for_tree) plan->scratch_bytes = for_tree;
     plan->cut = group;
-    plan->form = rows ? "rows" : lines ? "lines" : "columns";
+    plan->form = p->tree ? "tree" : rows ? "rows" : lines ? "lines" : "columns";
 }
 
 /* False where there is nothing to do. */
@@ -104,6 +109,10 @@ static void run_item(const head_view *view, int32_t group, float *scratch)
 {
     const gdn_gated_delta_net_problem *p = view->p;
     const head_view x = *view;
+    if (p->tree && !gdn_is_chain(&p->parent, x.first, x.n_tokens)) {
+        tree(&x, group, scratch);
+        return;
+    }
     chunk c;
     const int32_t n_tokens = min_i32(p->n_tokens, CHUNK_TOKENS), n_keys = n_tokens + 1;
     c.group = group;

@@ -244,12 +244,62 @@ static void conv_checkpoints(const conv_item *it, int32_t t, int32_t n)
     }
 }
 
+/* Step 5, keep history: the newest n_columns positions; those from before this call are already there when the row is
+ * the one that was read. */
+static void conv_keep(const conv_item *it, int in_place)
+{
+    const int64_t n_columns = it->p->n_columns, end = (int64_t)it->position + it->length;
+    int64_t position = end > n_columns ? end - n_columns : 0;
+    if (it->dst < 0 || it->keep) return;
+    if (in_place && position < it->position) position = it->position;
+    for (; position < end; position++) copy_column(it, position, kept_row(it, it->dst, position));
+}
+
+/* Step 1 in a tree: the rows of a visit, of which the first n are before token t: its ancestors, and behind them the
+ * history, from the position before the sequence's first token on. Returns how many may be of the history. */
+static int tree_rows(const conv_item *it, int32_t t, int n, int n_out, const char **row)
+{
+    int32_t of = t;
+    int n_old = 0;
+    for (int j = n - 1; j >= 0; j--) {
+        of = of < 0 ? of - 1 : gdn_parent_at(&it->p->parent, it->first, of);
+        row[j] = tap_row(it, (int64_t)it->position + of);
+        n_old += of < 0;
+    }
+    for (int i = 0; i < n_out; i++) row[n + i] = tap_row(it, (int64_t)it->position + t + i);
+    return n_old;
+}
+
+/* The tokens of a tree: several go together where each follows the one before it. */
+static void conv_tree(conv_item *it, int in_place)
+{
+    const gdn_ssm_conv_problem *p = it->p;
+    const char *row[MAX_WIDTH + TOKENS];
+    char *out[TOKENS];
+    for (int32_t t = 0, n_out; t < it->length; t += n_out) {
+        int together = 1;
+        while (together < TOKENS && t + together < it->length &&
+               gdn_parent_at(&p->parent, it->first, t + together) == t + together - 1)
+            together++;
+        n_out = together == TOKENS ? TOKENS : 1;
+        it->n_old = tree_rows(it, t, p->kernel_width - 1, n_out, row);
+        for (int i = 0; i < n_out; i++)
+            out[i] = gdn_token_at(&p->out, it->s, it->first, t + i, 0) + row_bytes(p->out.dtype, it->c0);
+        conv_dispatch(it, row, out, NULL, 0, n_out);
+    }
+    conv_keep(it, in_place);
+}
+
 static void conv_sequence(conv_item *it)
 {
     const gdn_ssm_conv_problem *p = it->p;
     const int kernel_width = p->kernel_width;
     const int in_place = it->dst >= 0 && it->src == it->dst && p->history_in.at.base == p->history_out.at.base;
     it->keep = in_place && it->length == 1 ? kept_row(it, it->dst, it->position) : NULL;
+    if (p->tree && !gdn_is_chain(&p->parent, it->first, it->length)) {
+        conv_tree(it, in_place);
+        return;
+    }
     const char *row[MAX_WIDTH + TOKENS], *ahead[MAX_WIDTH + 2 * TOKENS];
     char *out[TOKENS];
 
@@ -269,14 +319,7 @@ static void conv_sequence(conv_item *it)
         conv_dispatch(it, row, out, ahead, n_ahead, n_out);
         if (p->checkpoints.interval) conv_checkpoints(it, t, n_out);
     }
-    if (it->dst < 0 || it->keep) return;
-
-    /* Step 5, keep history: the newest n_columns positions; those from before this call are already there
-     * when the row is the one that was read. */
-    const int64_t end = (int64_t)it->position + it->length;
-    int64_t position = end > p->n_columns ? end - p->n_columns : 0;
-    if (in_place && position < it->position) position = it->position;
-    for (; position < end; position++) copy_column(it, position, kept_row(it, it->dst, position));
+    conv_keep(it, in_place);
 }
 
 static int is_packed(const gdn_ssm_conv_problem *p)

@@ -32,6 +32,7 @@ gdn_status gdn_metal_plan_gated_delta_net(const gdn_context *ctx, const problem_
     plan->form = "rows";
     plan->variant = (int32_t)kernels[size_of(p)][general][channel][p->log.n_columns > 0];
     gdn_gpu_plan_gated_delta_net(&gpu, p, GDN_METAL_DELTA_THREADS / 8 * (size_of(p) < 2 ? 4 : 2), plan);
+    if (p->tree) gdn_gpu_refuse(plan, "flags has GDN_DELTA_TREE, and this backend has no trees");
     return GDN_OK;
 }
 

@@ -9,6 +9,7 @@ gdn_status gdn_metal_plan_ssm_conv(const gdn_context *ctx, const gdn_ssm_conv_pr
         plan->variant = p->kernel_width == 4 ? GDN_METAL_conv_4_typed : GDN_METAL_conv_general_typed;
     else plan->variant = p->kernel_width == 4 ? GDN_METAL_conv_4 : GDN_METAL_conv_general;
     gdn_gpu_plan_ssm_conv(&gpu, p, GDN_METAL_CONV_THREADS, plan);
+    if (p->tree) gdn_gpu_refuse(plan, "flags has GDN_CONV_TREE, and this backend has no trees");
     return GDN_OK;
 }
 

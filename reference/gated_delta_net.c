@@ -3,8 +3,8 @@
  * steps 0 and 2 make of a token is the same for all of them, and is most of the work.
  *
  * Steps, numbered as in docs/kernels/gated_delta_net.md and in every other version:
- *   0 prepare   1 load state, repeat the log, commit   2 decay   3 read kv   4 delta   5 update   6 output
- *   7 snapshot, checkpoint, log */
+ *   0 prepare   1 load state, repeat the log, commit; in a tree, follow a branch   2 decay   3 read kv   4 delta   5
+ * update   6 output 7 snapshot, checkpoint, log */
 #include "reference/reference.h"
 
 #include <math.h>
@@ -91,6 +91,36 @@ static void log_token(const gdn_gated_delta_net_problem *p, int32_t s, int32_t h
         memcpy(entry + 4 * gdn_log_key(p, gdn_key_head(p, h)), k, 4 * (size_t)n);
 }
 
+/* 2, for all keys of token t: per head or per key channel */
+static void load_decays(const gdn_gated_delta_net_problem *p, int32_t s, int32_t first, int32_t t, int32_t h, float *a)
+{
+    for (int32_t i = 0; i < p->head_dim_k; i++)
+        a[i] = p->gate == GDN_GATE_CHANNEL || !i ? decay(p, gdn_token_at(&p->g, s, first, t, h), h, i) : a[0];
+}
+
+/* 1, for a token of a tree that does not follow the one before it: columns j0 <= j < end as they were at the sequence's
+ * position, and on them the token that it follows with all that this follows, from the first on; their deltas are in
+ * the log. */
+static void follow(const gdn_gated_delta_net_problem *p, int32_t s, int32_t h, int32_t j0, int32_t end, int32_t first,
+                   int32_t parent, float base[][MAX_DIM], float columns_of_state[][MAX_DIM])
+{
+    const int32_t row = gdn_log_row_at(&p->log, s), position = gdn_map_at(&p->position, s, 0);
+    float k[MAX_DIM], a[MAX_DIM];
+    memcpy(columns_of_state, base, sizeof(float[MAX_DIM]) * (size_t)(end - j0));
+    for (int32_t left = gdn_depth_of(&p->parent, first, parent); left-- > 0;) {
+        const int32_t t = gdn_ancestor_of(&p->parent, first, parent, left);
+        const char *entry = gdn_log_at(&p->log, row, position + t);
+        load_key(p, &p->k, gdn_token_at(&p->k, s, first, t, gdn_key_head(p, h)), k);
+        load_decays(p, s, first, t, h, a);
+        for (int32_t j = j0; j < end; j++) {
+            float *const S = columns_of_state[j - j0];
+            const float d = gdn_load_element(entry, GDN_F32, gdn_log_delta(p, h) + j);
+            for (int32_t i = 0; i < p->head_dim_k; i++)
+                S[i] = fmaf(k[i], d, a[i] * S[i]);
+        }
+    }
+}
+
 static void store_column(const gdn_gated_delta_net_problem *p, int32_t target, int32_t h, int32_t j, const float *S)
 {
     for (int32_t i = 0; target >= 0 && i < p->head_dim_k; i++)
@@ -106,6 +136,7 @@ static void columns(const gdn_gated_delta_net_problem *p, int32_t s, int32_t h, 
     const int32_t n     = p->head_dim_k;
     const int32_t position = gdn_map_at(&p->position, s, 0);
     float columns_of_state[COLUMNS][MAX_DIM], q[MAX_DIM], k[MAX_DIM], a[MAX_DIM], ak[MAX_DIM];
+    float base[COLUMNS][MAX_DIM]; /* of a tree: the state at the position */
 
     /* 1: load state, repeat the log, commit */
     for (int32_t j = j0; j < end; j++) {
@@ -118,19 +149,22 @@ static void columns(const gdn_gated_delta_net_problem *p, int32_t s, int32_t h, 
         repeat(p, s, h, j, S, position);
         store_column(p, gdn_state_commit_at(&p->log, s), h, j, S);
     }
+    if (p->tree)
+        memcpy(base, columns_of_state, sizeof base[0] * (size_t)(end - j0));
 
     for (int32_t t = 0; t < T; t++) {
-        const int32_t kappa = gdn_key_head(p, h);
+        const int32_t kappa = gdn_key_head(p, h), parent = gdn_parent_at(&p->parent, first, t);
+        if (parent != t - 1)
+            follow(p, s, h, j0, end, first, parent, base, columns_of_state);
         /* 0: prepare */
         load_key(p, &p->q, gdn_token_at(&p->q, s, first, t, kappa), q);
         load_key(p, &p->k, gdn_token_at(&p->k, s, first, t, kappa), k);
         const float beta = delta_factor(p, gdn_token_at(&p->beta, s, first, t, h));
 
-        /* 2: decay, per head or per key channel */
-        for (int32_t i = 0; i < n; i++) {
-            a[i]  = p->gate == GDN_GATE_CHANNEL || !i ? decay(p, gdn_token_at(&p->g, s, first, t, h), h, i) : a[0];
+        /* 2: decay */
+        load_decays(p, s, first, t, h, a);
+        for (int32_t i = 0; i < n; i++)
             ak[i] = a[i] * k[i];
-        }
 
         for (int32_t j = j0; j < end; j++) {
             float *const S = columns_of_state[j - j0];

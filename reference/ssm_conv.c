@@ -70,10 +70,14 @@ static void channel(const gdn_ssm_conv_problem *p, int32_t s, int32_t c)
                 : 0.0f;
 
     for (int32_t t = 0; t < T; t++) {
+        int32_t line[MAX_WIDTH]; /* the token, the one that it follows, ...; behind the first of them -1, -2, ... */
+        line[0] = t;
+        for (int32_t m = 1; m < kw; m++)
+            line[m] = line[m - 1] >= 0 ? gdn_parent_at(&p->parent, first, line[m - 1]) : line[m - 1] - 1;
         /* 2: taps, oldest first */
         float u = p->bias.base ? gdn_load_element(p->bias.base, p->bias_dtype, c) : 0.0f;
         for (int32_t j = 0; j < kw; j++) {
-            const int32_t from = t - (kw - 1) + j;
+            const int32_t from = line[kw - 1 - j];
             const float x =
                 from >= 0 ? gdn_load_element(gdn_token_at(&p->x, s, first, from, 0), p->x.dtype, c) : past[-1 - from];
             const float w = gdn_load_element(p->weight.base + c * p->weight_stride_channel + j * p->weight_stride_tap,

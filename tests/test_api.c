@@ -527,5 +527,6 @@ int main(int argc, char **argv)
     failed += _cmocka_run_group_tests("checkpoints", api_checkpoint_tests, api_n_checkpoint_tests, api_open_targets,
                                       api_close_targets);
     failed += _cmocka_run_group_tests("log", api_log_tests, api_n_log_tests, api_open_targets, api_close_targets);
+    failed += _cmocka_run_group_tests("tree", api_tree_tests, api_n_tree_tests, api_open_targets, api_close_targets);
     return failed != 0;
 }

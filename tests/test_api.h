@@ -71,6 +71,7 @@ typedef struct delta_memory {
     _Alignas(64) int32_t log_row[2];
     _Alignas(64) int32_t state_position[2];
     _Alignas(64) int32_t state_commit[2];
+    _Alignas(64) int32_t parent[5]; /* of trees only */
     _Alignas(64) unsigned char workspace[API_WORKSPACE];
 } delta_memory;
 
@@ -86,6 +87,7 @@ typedef struct conv_memory {
     _Alignas(64) int32_t history_src[2];
     _Alignas(64) int32_t history_dst[2];
     _Alignas(64) int32_t history_checkpoint[4];
+    _Alignas(64) int32_t parent[5];
     _Alignas(64) unsigned char workspace[API_WORKSPACE];
 } conv_memory;
 
@@ -132,7 +134,8 @@ void api_same_as_first(const api_fixture *f, int line);
 #define SAME(f, change) CHANGED(f, change, api_same_as_first(&(f), __LINE__))
 
 /* The tests of the other files, for main() in test_api.c. */
-extern const struct CMUnitTest api_argument_tests[], api_call_tests[], api_checkpoint_tests[], api_log_tests[];
-extern const size_t            api_n_argument_tests, api_n_call_tests, api_n_checkpoint_tests, api_n_log_tests;
+extern const struct CMUnitTest api_argument_tests[], api_call_tests[], api_checkpoint_tests[], api_log_tests[],
+    api_tree_tests[];
+extern const size_t api_n_argument_tests, api_n_call_tests, api_n_checkpoint_tests, api_n_log_tests, api_n_tree_tests;
 
 #endif

@@ -57,7 +57,7 @@ static void delta_sizes(void **state)
     DELTA(n_rows_out, "1 to 2147483647 are allowed", -1);
     DELTA(n_slots_out, "1 to 2147483647 are allowed", -1);
     DELTA(n_snapshots, "1 to 1048576 are allowed", -1, 1048577);
-    REFUSED(delta_fixture, d->flags = 1, "flags is 0x1", "must be 0");
+    REFUSED(delta_fixture, d->flags = 2, "flags is 0x2", "must be 0");
     REFUSED(delta_fixture, d->reserved = 1, "reserved is 0x1", "must be 0");
     REFUSED(delta_fixture, d->flags = 0x80000000u, "flags is 0x80000000");
     REFUSED(delta_fixture, d->n_heads_v = 3, "n_heads_v is 3 and n_heads_k is 2", "multiple");
@@ -96,7 +96,7 @@ static void conv_sizes(void **state)
     CONV(n_columns, "3 to 2147483647 are allowed", 2, 1, -1);
     CONV(n_rows_out, "1 to 2147483647 are allowed", -1);
     CONV(reserved, "must be 0", 1, -1);
-    REFUSED(conv_fixture, c->flags = 2, "flags is 0x2", "GDN_CONV_SILU");
+    REFUSED(conv_fixture, c->flags = 4, "flags is 0x4", "GDN_CONV_SILU");
     REFUSED(conv_fixture, c->flags = 0x80000001u, "flags is 0x80000001", "GDN_CONV_SILU");
     REFUSED(conv_fixture, c->n_seqs = 0, "n_seqs is 0 and n_tokens is 5");
     REFUSED(conv_fixture, c->n_rows_out = 2, "n_rows_out is 2", "history_out is absent");

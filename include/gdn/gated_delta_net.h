@@ -39,6 +39,7 @@ enum {
     GDN_G_RAW       = 2, /* the projection: a = exp(ssm_a * softplus(x + dt_bias)), ssm_a -exp(A_log): GGUF files */
     GDN_G_RAW_A_LOG = 3  /* the same, with A_log in ssm_a, as HF transformers and FLA have it        */
 };
+enum { GDN_DELTA_TREE = 1 }; /* flag: a sequence's tokens are a tree, see parent */
 /* What beta holds, x being an element of it. */
 enum {
     GDN_BETA_PLAIN = 0, /* beta_factor * x                                                           */
@@ -99,8 +100,11 @@ enum {
  *                           the sequence's position. Absent: its position.
  *   state_commit [n_seqs]   where the state at the sequence's position goes, before its first token:
  *                           row * n_slots_out + slot, or GDN_NONE. Absent: GDN_NONE. These three with a log only.
+ *   parent   [n_tokens]     which token a token follows: the number of one of its sequence's tokens before it, counted
+ *                           from 0, or GDN_NONE: it follows the state at the sequence's position. Absent: the token
+ *                           before it. With GDN_DELTA_TREE only.
  * Every entry has to be in range, also of padding and of sequences without tokens, even where no sequence has any;
- * but of state_dst, state_checkpoint and state_commit only those that are used: no backend looks at entries of
+ * but of state_dst, state_checkpoint, state_commit and parent only those that are used: no backend looks at entries of
  * state_dst with r not less than the sequence's number of tokens, at checkpoints that it does not come to, nor at any
  * of padding. With n_seqs 0 no map is read.
  * No slot may be written twice in one call, nor be written by one sequence and read by another. A sequence may write
@@ -141,6 +145,25 @@ enum {
  *     args.state_position.data = stands;   // [n_seqs]: position of the call before
  *     args.state_commit.data = slots;      // [n_seqs]: the slots of state_src
  *
+ * A tree of drafts is verified in one call with GDN_DELTA_TREE: several tokens may follow the same one, and parent says
+ * which. A token's out and column of the log are what decoding its branch alone would give, bit for bit: the state that
+ * it follows is the state at the sequence's position, on which its ancestors of this call are repeated. Its column is
+ * that of its place in the call, position + i for the sequence's token i, however deep in the tree it stands. A tree
+ * needs a log, and every sequence with tokens a row of it; it has neither snapshots nor checkpoints (n_snapshots and
+ * checkpoint_interval are 0), while state_position and state_commit are as without one. A tree in which each token
+ * follows the one before it is the same call as one without parent. When a path i0 < i1 < ... has been accepted, the
+ * caller moves its columns together, to those of position, position + 1, ...; as gdn_set_rows does not read what it
+ * writes, into another row of the log, which the next call names, or through a copy. Each token costs a step of the
+ * recurrence, and each that does not follow the token before it repeats its ancestors, at a third of that apiece or
+ * less. With two halves of a log, log_row[s] = half * n_seqs + s, and everything committed up to position, for all
+ * sequences:
+ *
+ *     // index[s * n_log_columns + (position[s] + i) % n_log_columns] = GDN_NONE, or for the m-th accepted token i
+ *     //     s * n_log_columns + (position[s] + m) % n_log_columns
+ *     rows.n_columns = entry;   rows.n_rows = rows.n_rows_dst = n_seqs * n_log_columns;   rows.index.data = index;
+ *     rows.src.data = log + half * n_seqs * n_log_columns * entry;
+ *     rows.dst.data = log + (1 - half) * n_seqs * n_log_columns * entry;
+ *
  * Limits: head_dim_k, head_dim_v 16..256; n_log_columns 1..2^20; n_heads_v a multiple of n_heads_k.
  * Aliasing: inputs may overlap each other. out, the log and the written states overlap nothing else; state_out
  *   is either absent, the same tensor as state, or apart from it.
@@ -153,7 +176,7 @@ enum {
  */
 typedef struct gdn_gated_delta_net_args {
     uint32_t   size;
-    uint32_t   flags;        /* none yet, 0                                                          */
+    uint32_t   flags;        /* GDN_DELTA_*                                                          */
     int32_t    n_seqs;
     int32_t    n_tokens;     /* of all sequences together                                            */
     int32_t    n_heads_k, n_heads_v, head_dim_k, head_dim_v;
@@ -184,6 +207,7 @@ typedef struct gdn_gated_delta_net_args {
     int32_t    n_log_columns; /* 0 = no log; more than it may be repeated and has tokens             */
     gdn_tensor log;
     gdn_span   log_row, state_position, state_commit;
+    gdn_span   parent;
 } gdn_gated_delta_net_args;
 
 /* Would it run, would it be exact, which implementation, how much workspace. Maps are not read, and

@@ -11,7 +11,10 @@ extern "C" {
 
 /* ---- 9  ssm_conv ---------------------------------------------------------------------------------- */
 
-enum { GDN_CONV_SILU = 1 }; /* flag: out = silu(sum) */
+enum { /* flags */
+    GDN_CONV_SILU = 1, /* out = silu(sum)                                  */
+    GDN_CONV_TREE = 2  /* a sequence's tokens are a tree, see parent       */
+};
 
 /*
  * Causal depthwise convolution along the tokens of each sequence, with its history kept as a ring that
@@ -43,15 +46,25 @@ enum { GDN_CONV_SILU = 1 }; /* flag: out = silu(sum) */
  *   history_src [n_seqs]   row to read, GDN_NONE for a zero history, GDN_SKIP. Absent: row s.
  *   history_dst [n_seqs]   row to write, or GDN_NONE. Absent: row s.
  *   history_checkpoint [n_seqs][n_checkpoints]  rows for checkpoints, or GDN_NONE. With checkpoint_interval only.
+ *   parent      [n_tokens] which token a token follows, as in gated_delta_net. Absent: the token before it. With
+ *                          GDN_CONV_TREE only.
  * Every entry has to be in range, also those of padding and of sequences without tokens, as in gated_delta_net, but of
- * history_checkpoint only those that are used. After the call the written row holds the columns of the newest
- * min(position + T, n_columns) positions; where it is another than the row that was read, the older of them are copied
- * over (or are zero), so that it rolls back as deep. No row may be written twice, nor be written by one sequence and
- * read by another. Sequences without tokens read and write nothing.
+ * history_checkpoint and parent only those that are used. After the call the written row holds the columns of the
+ * newest min(position + T, n_columns) positions; where it is another than the row that was read, the older of them are
+ * copied over (or are zero), so that it rolls back as deep. No row may be written twice, nor be written by one sequence
+ * and read by another. Sequences without tokens read and write nothing.
  *
  * Checkpoints come after the same tokens, and use as many entries, as in gated_delta_net; they need a history. Of the
  * row, the columns of the newest min(p, kernel_width - 1) positions are written, where p is the number of tokens by
  * then, and no others: a sequence goes on from it at position p, and cannot be rolled back behind that.
+ *
+ * With GDN_CONV_TREE x(p - 1), x(p - 2), ... are the inputs of the token's ancestors in the call, the nearest first,
+ * and behind the last of them the history's, from that of position - 1 on. A token's out is what its branch alone would
+ * give, bit for bit. The history takes the tokens' columns by their places in the call, position + i for the sequence's
+ * token i; so that they leave what the next call reads, n_columns must be at least kernel_width - 1 and the sequence's
+ * tokens, where there is a history. There are no checkpoints then. When a path has been accepted, the caller moves its
+ * columns together as in gated_delta_net: with history_dst another row than history_src, which has the columns before
+ * position as well, from there into the row that was read.
  *
  * Limits: kernel_width 1..16; position + number of tokens below 2^31. Workspace, errors, threads: as gated_delta_net.
  * Aliasing: inputs may overlap each other; out and written history overlap nothing else.
@@ -70,6 +83,7 @@ typedef struct gdn_ssm_conv_args {
     int32_t    checkpoint_interval; /* N tokens; 0 = no checkpoints                                  */
     int32_t    n_checkpoints; /* entries of history_checkpoint per sequence; 0 without an interval   */
     gdn_span   history_checkpoint;
+    gdn_span   parent;
 } gdn_ssm_conv_args;
 
 GDN_API gdn_status gdn_ssm_conv_query(const gdn_context *ctx, const gdn_ssm_conv_args *args,

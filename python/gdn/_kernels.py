@@ -129,9 +129,16 @@ def _log(call: _Call, log, maps: dict, n_seqs: int, entry: int) -> None:
         call.map(name, given, [n_seqs], "[n_seqs]")
 
 
+def _tree(call: _Call, parent, flag: int) -> None:
+    """The map that makes a sequence's tokens a tree."""
+    if parent is not None:
+        call.map("parent", parent, [call.args.n_tokens], "[n_tokens]")
+        call.args.flags |= flag
+
+
 def _build_gated_delta_net(q, k, v, g, beta, state=None, *, state_out=None, out=None, out_dtype=None, seq_start=None,
                            state_src=None, state_dst=None, position=None, checkpoint_interval=0, state_checkpoint=None,
-                           log=None, log_row=None, state_position=None, state_commit=None, scale=0.0, head_map="grouped", state_layout="vk", qk_norm=None,
+                           log=None, log_row=None, state_position=None, state_commit=None, parent=None, scale=0.0, head_map="grouped", state_layout="vk", qk_norm=None,
                            qk_norm_eps=0.0, g_form="log", beta_form="plain", beta_factor=1.0, ssm_a=None, dt_bias=None,
                            uint16=None, context=None, **members) -> _Call:
     call = _Call("gated_delta_net", context, uint16)
@@ -209,6 +216,7 @@ def _build_gated_delta_net(q, k, v, g, beta, state=None, *, state_out=None, out=
     _checkpoints(call, "state_checkpoint", state_checkpoint, checkpoint_interval, n_seqs)
     _log(call, log, {"log_row": log_row, "state_position": state_position, "state_commit": state_commit}, n_seqs,
          args.n_heads_k * dim_k + heads * (dim_v + (dim_k if channel else 1)))
+    _tree(call, parent, abi.GDN_DELTA_TREE)
     call.members(members)
     return call
 
@@ -232,7 +240,7 @@ def _bfloat16(call: _Call):
 
 def gated_delta_net(q, k, v, g, beta, state=None, *, state_out=None, out=None, out_dtype=None, seq_start=None,
                     state_src=None, state_dst=None, position=None, checkpoint_interval: int = 0, state_checkpoint=None,
-                    log=None, log_row=None, state_position=None, state_commit=None, scale: float = 0.0,
+                    log=None, log_row=None, state_position=None, state_commit=None, parent=None, scale: float = 0.0,
                     head_map: str = "grouped", state_layout: str = "vk",
                     qk_norm: Optional[str] = None, qk_norm_eps: float = 0.0, g_form: str = "log", beta_form: str = "plain",
                     beta_factor: float = 1.0, ssm_a=None, dt_bias=None, uint16: Optional[str] = None,
@@ -267,6 +275,8 @@ def gated_delta_net(q, k, v, g, beta, state=None, *, state_out=None, out=None, o
       log_row     [n_seqs] int32: the sequence's row of the log, or gdn.NONE; None: row s
       state_position  [n_seqs] int32: where the state that is read stands; None: at position
       state_commit    [n_seqs] int32: where the state at position goes, before the first token, or gdn.NONE; None: nowhere
+      parent      [n_tokens] int32: the number, within its sequence, of the token that a token follows, or gdn.NONE: it follows
+                  the state at position; None: each follows the one before it. With a log, and without state_dst and checkpoints
       scale       of out; 0 = 1 / sqrt(head_dim_k)
       head_map    which key head value head h has: "grouped" h // (n_heads_v // n_heads_k), "tiled" h % n_heads_k
       qk_norm     q and k are divided by their length: "add" sqrt(sum x^2 + qk_norm_eps), "clamp" max(sqrt(sum x^2), eps)
@@ -286,7 +296,7 @@ def gated_delta_net(q, k, v, g, beta, state=None, *, state_out=None, out=None, o
     return _build_gated_delta_net(q, k, v, g, beta, state, state_out=state_out, out=out, out_dtype=out_dtype, seq_start=seq_start,
                                   state_src=state_src, state_dst=state_dst, position=position,
                                   checkpoint_interval=checkpoint_interval, state_checkpoint=state_checkpoint, log=log,
-                                  log_row=log_row, state_position=state_position, state_commit=state_commit, scale=scale,
+                                  log_row=log_row, state_position=state_position, state_commit=state_commit, parent=parent, scale=scale,
                                   head_map=head_map,
                                   state_layout=state_layout, qk_norm=qk_norm, qk_norm_eps=qk_norm_eps, g_form=g_form,
                                   beta_form=beta_form, beta_factor=beta_factor, ssm_a=ssm_a, dt_bias=dt_bias, uint16=uint16,
@@ -294,7 +304,7 @@ def gated_delta_net(q, k, v, g, beta, state=None, *, state_out=None, out=None, o
 
 
 def _build_ssm_conv(x, weight, bias=None, history=None, *, history_out=None, out=None, out_dtype=None, silu=False, seq_start=None,
-                    position=None, history_src=None, history_dst=None, checkpoint_interval=0, history_checkpoint=None,
+                    position=None, history_src=None, history_dst=None, checkpoint_interval=0, history_checkpoint=None, parent=None,
                     uint16=None, context=None, **members) -> _Call:
     call = _Call("ssm_conv", context, uint16)
     args = call.args
@@ -330,12 +340,13 @@ def _build_ssm_conv(x, weight, bias=None, history=None, *, history_out=None, out
     for name, given in (("position", position), ("history_src", history_src), ("history_dst", history_dst)):
         call.map(name, given, [n_seqs], "[n_seqs]")
     _checkpoints(call, "history_checkpoint", history_checkpoint, checkpoint_interval, n_seqs)
+    _tree(call, parent, abi.GDN_CONV_TREE)
     call.members(members)
     return call
 
 
 def ssm_conv(x, weight, bias=None, history=None, *, history_out=None, out=None, out_dtype=None, silu: bool = False, seq_start=None,
-             position=None, history_src=None, history_dst=None, checkpoint_interval: int = 0, history_checkpoint=None,
+             position=None, history_src=None, history_dst=None, checkpoint_interval: int = 0, history_checkpoint=None, parent=None,
              uint16: Optional[str] = None, context: Optional[Context] = None,
              stream: Optional[int] = None, **members):
     """Causal depthwise convolution along the tokens of each sequence, taps oldest first, and silu where it is asked for:
@@ -357,12 +368,13 @@ def ssm_conv(x, weight, bias=None, history=None, *, history_out=None, out=None, 
       history_src, history_dst   [n_seqs] int32: row to read, gdn.NONE (zeros) or gdn.SKIP; row to write or gdn.NONE
       history_checkpoint   [n_seqs] or [n_seqs][n_checkpoints] int32: rows for the histories after each token that makes the
                    sequence's length a multiple of checkpoint_interval, or gdn.NONE
+      parent       as in gated_delta_net; each row of the history then has room for kernel_width - 1 and a sequence's tokens
 
     Returns out. Limits: kernel_width 1 to 16. Bits, aliasing, errors, threads: as gated_delta_net; a history of x's type or of
     float32 is exact, any other is not."""
     return _build_ssm_conv(x, weight, bias, history, history_out=history_out, out=out, out_dtype=out_dtype, silu=silu,
                            seq_start=seq_start, position=position, history_src=history_src, history_dst=history_dst,
-                           checkpoint_interval=checkpoint_interval, history_checkpoint=history_checkpoint,
+                           checkpoint_interval=checkpoint_interval, history_checkpoint=history_checkpoint, parent=parent,
                            uint16=uint16, context=context, **members).run(stream)
 
 

@@ -181,6 +181,20 @@ class GatedDeltaNet(unittest.TestCase):
         with self.assertRaisesRegex(gdn.InvalidArgument, "n_log_columns is 8; sequence 0 has 12 tokens"):
             gdn.gated_delta_net(*operands, state, log=log)
 
+    def test_trees(self):
+        """Two branches behind the first token: each as if it were alone."""
+        operands = gdn_operands(np.random.default_rng(17), 1, 4, 1, 2, 32, 32)
+        state = np.random.default_rng(18).standard_normal((1, 2, 32, 32)).astype(np.float32)
+        log = np.zeros((1, 6, 32 + 2 * 33), np.float32)
+        out = gdn.gated_delta_net(*operands, state.copy(), log=log, parent=[gdn.NONE, 0, 0, 1])
+        for branch in ([0, 1, 3], [0, 2]):
+            alone = gdn.gated_delta_net(*(x[:, branch] for x in operands), state.copy())
+            self.assertTrue(same(out[0, branch], alone[0]), branch)
+        with self.assertRaisesRegex(gdn.InvalidArgument, r"parent\[2\] is 2; it is token 2 of sequence 0"):
+            gdn.gated_delta_net(*operands, state.copy(), log=log, parent=[gdn.NONE, 0, 2, 1])
+        with self.assertRaisesRegex(gdn.InvalidArgument, "a tree needs a log"):
+            gdn.gated_delta_net(*operands, state.copy(), parent=[gdn.NONE, 0, 0, 1])
+
     def test_members_without_a_parameter(self):
         operands = gdn_operands(np.random.default_rng(14), 1, 3, 1, 1, 16, 16)
         few, all_ = np.zeros((1, 3, 1, 16, 16), np.float32), np.zeros((1, 3, 1, 16, 16), np.float32)
@@ -230,6 +244,15 @@ class SsmConv(unittest.TestCase):
             self.assertTrue(same(np.concatenate(parts, axis=1), out) and same(ring, after))
             by_channel = np.ascontiguousarray(weight.T).T  # taps outside channels
             self.assertTrue(same(gdn.ssm_conv(x, by_channel, bias, silu=silu), out))
+
+    def test_trees(self):
+        rng = np.random.default_rng(19)
+        x, weight = rng.standard_normal((4, 24)).astype(np.float32), rng.standard_normal((24, 3)).astype(np.float32)
+        history = rng.standard_normal((1, 6, 24)).astype(np.float32)
+        out = gdn.ssm_conv(x, weight, history=history.copy(), position=[5], parent=[gdn.NONE, 0, 0, 1])
+        for branch in ([0, 1, 3], [0, 2]):
+            alone = gdn.ssm_conv(x[branch], weight, history=history.copy(), position=[5])
+            self.assertTrue(same(out[branch], alone), branch)
 
     def test_sixteen_bits_and_strides(self):
         rng = np.random.default_rng(12)

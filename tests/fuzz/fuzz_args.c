@@ -257,6 +257,9 @@ static void say_ran(const fuzz_call *call)
             say("gated_delta_net ran: log, log_row %s, state_position %s, state_commit %s, %s snapshots\n",
                 given(d->log_row.data), given(d->state_position.data), given(d->state_commit.data),
                 few(d->n_snapshots));
+        if (d->flags & GDN_DELTA_TREE)
+            say("gated_delta_net ran: tree, parent %s, gate %d, layout %d\n", given(d->parent.data), (int)d->gate,
+                (int)d->state_layout);
         if (d->checkpoint_interval)
             say("gated_delta_net ran: %s checkpoints, position %s, pool %s\n", few(d->n_checkpoints),
                 given(d->position.data), pool_of(&d->state, &d->state_out));
@@ -267,6 +270,9 @@ static void say_ran(const fuzz_call *call)
             given(c->seq_start.data), given(c->position.data));
         say("ssm_conv ran: history_src %s, history_dst %s, pool %s\n", given(c->history_src.data),
             given(c->history_dst.data), pool_of(&c->history, &c->history_out));
+        if (c->flags & GDN_CONV_TREE)
+            say("ssm_conv ran: tree, parent %s, pool %s\n", given(c->parent.data),
+                pool_of(&c->history, &c->history_out));
         if (c->checkpoint_interval)
             say("ssm_conv ran: %s checkpoints, position %s, pool %s\n", few(c->n_checkpoints), given(c->position.data),
                 pool_of(&c->history, &c->history_out));

@@ -238,6 +238,59 @@ static void break_log(source *in, fuzz_call *c)
     }
 }
 
+/* A tree in a call that may have one, or in any, where the call is not valid anyway. `longest`: the most tokens that a
+ * sequence may have; rows: of the log, of which a sequence with tokens needs one. */
+typedef struct trees {
+    uint32_t *flags, flag;
+    gdn_span *parent;
+    const gdn_span *start, *src, *rows;
+    int n_seqs, n_tokens, longest, fits;
+} trees;
+
+static void draw_tree(source *in, fuzz_call *c, const trees *k)
+{
+    if (below(in, 4) != 3 || k->n_seqs < 1 || k->n_seqs > MAX_SEQS || k->n_tokens < 0 || k->n_tokens > 1000) return;
+    int fits = k->fits;
+    for (int s = 0; s < k->n_seqs && !c->mutations; s++) {
+        const int share = k->n_tokens / k->n_seqs, first = entry_of(k->start, s, s * share);
+        const int length = entry_of(k->start, s + 1, (s + 1) * share) - first;
+        if (!length || entry_of(k->src, s, 0) == GDN_SKIP) continue;
+        fits &= length <= k->longest && (!k->rows || entry_of(k->rows, s, s) != GDN_NONE);
+    }
+    if (!fits && !c->mutations) return;
+    *k->flags |= k->flag;
+    int32_t *const parent = below(in, 8) ? fuzz_map(c->arena, k->parent, k->n_tokens) : NULL;
+    for (int i = 0; parent && i < k->n_tokens; i++)
+        parent[i] = c->mutations ? (int)(noise(in) % (uint32_t)(i + 1)) - 1 : (int32_t)noise(in);
+    for (int s = 0; s < k->n_seqs && parent && !c->mutations; s++) {
+        const int share = k->n_tokens / k->n_seqs, first = entry_of(k->start, s, s * share);
+        const int end = entry_of(k->start, s + 1, (s + 1) * share);
+        for (int i = first; i < end; i++) {
+            const uint32_t drawn = noise(in);
+            parent[i] = drawn & 1 ? i - first - 1 : (int)((drawn >> 1) % (uint32_t)(i - first + 1)) - 1;
+        }
+    }
+    switch (c->mutations ? below(in, 16) : 0) { /* something wrong, at times */
+    case 15:
+        *k->flags &= ~k->flag;
+        break;
+    case 14:
+        k->parent->bytes /= 2;
+        break;
+    case 13:
+        k->parent->offset = 2;
+        break;
+    case 12:
+        if (parent && k->n_tokens) parent[below(in, k->n_tokens < 256 ? k->n_tokens : 256)] = below(in, 12) - 3;
+        break;
+    case 11:
+        *k->parent = *k->start;
+        break;
+    default:
+        break;
+    }
+}
+
 static void later_delta(source *in, fuzz_call *c, int wild)
 {
     static const float eps[] = { 0, 1e-6f, 1e-40f, 1 }, factors[] = { 0, 2, -1, 1e-40f };
@@ -313,6 +366,17 @@ static void later_delta(source *in, fuzz_call *c, int wild)
     break_checkpoints(in, c, &k);
     draw_log(in, c, &k);
     break_log(in, c);
+    const trees t = { .flags = &a->flags,
+                      .flag = GDN_DELTA_TREE,
+                      .parent = &a->parent,
+                      .start = &a->seq_start,
+                      .src = &a->state_src,
+                      .rows = &a->log_row,
+                      .n_seqs = a->n_seqs,
+                      .n_tokens = a->n_tokens,
+                      .longest = 1000,
+                      .fits = a->n_log_columns && !a->n_snapshots && !a->checkpoint_interval };
+    draw_tree(in, c, &t);
 }
 
 static void later_conv(source *in, fuzz_call *c)
@@ -322,7 +386,20 @@ static void later_conv(source *in, fuzz_call *c)
     for (int i = 0; i < 5; i++) narrow(in, tensors[i]);
     if (a->history_out.dtype == GDN_F32 && (!c->mutations || below(in, 32) != 31))
         a->history_out.dtype = a->history.dtype;
-    if (!a->history.data) return;
+    const int reach = a->kernel_width - 1;
+    const trees t = { .flags = &a->flags,
+                      .flag = GDN_CONV_TREE,
+                      .parent = &a->parent,
+                      .start = &a->seq_start,
+                      .src = &a->history_src,
+                      .n_seqs = a->n_seqs,
+                      .n_tokens = a->n_tokens,
+                      .longest = 1000,
+                      .fits = 1 };
+    if (!a->history.data) {
+        draw_tree(in, c, &t);
+        return;
+    }
     const int own = a->history_out.data != NULL, rows = own && a->n_rows_out ? a->n_rows_out : a->n_rows;
     const checkpoints k = {
         &a->checkpoint_interval,
@@ -342,6 +419,10 @@ static void later_conv(source *in, fuzz_call *c)
     };
     draw_checkpoints(in, c, &k);
     break_checkpoints(in, c, &k);
+    trees kept = t;
+    kept.longest = (a->n_columns ? a->n_columns : reach) - reach;
+    kept.fits = !a->checkpoint_interval;
+    draw_tree(in, c, &kept);
 }
 
 void fuzz_later(source *in, fuzz_call *c, int wild)

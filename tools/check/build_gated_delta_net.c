@@ -1,4 +1,5 @@
 /* Building gated_delta_net calls from specifications. See gated_delta_net.h. */
+#include <stdlib.h>
 #include <string.h>
 
 #include "case.h"
@@ -28,6 +29,7 @@ const check_operand check_operands_gated_delta_net[] = {
     OPERAND(log_row, CHECK_MAP, 0, 1),
     OPERAND(state_position, CHECK_MAP, 0, 1),
     OPERAND(state_commit, CHECK_MAP, 0, 1),
+    OPERAND(parent, CHECK_MAP, 0, 1),
     { NULL, 0, 0, 0, 0 },
 #undef OPERAND
 };
@@ -115,8 +117,8 @@ static uint64_t row_seed(const delta_spec *spec, int operand, const delta_seq *s
     const int r = spec->n_heads_v / spec->n_heads_k;
     const int head = spec->permuted && operand >= DELTA_V ? h % spec->n_heads_k * r + h / spec->n_heads_k : h;
     const uint64_t key = t < seq->length - seq->rejected || operand >= DELTA_STATE ? seq->key : ~seq->key;
-    return check_mix(check_mix(check_mix(spec->seed, (uint64_t)operand), key + (uint64_t)(seq->first + t)),
-                     (uint64_t)head);
+    const int number = seq->first + (seq->order && operand < DELTA_STATE ? seq->order[t] : t);
+    return check_mix(check_mix(check_mix(spec->seed, (uint64_t)operand), key + (uint64_t)number), (uint64_t)head);
 }
 
 static void fill_row(const delta_spec *spec, int operand, void *to, int32_t dtype, int64_t n, uint64_t seed)
@@ -308,6 +310,27 @@ static void add_log(check_case *c, const delta_spec *spec, check_rng *rng)
     }
 }
 
+int delta_parent(const delta_spec *spec, int s, int t)
+{
+    const delta_seq *seq = &spec->seq[s];
+    return !spec->tree || !spec->map_parent ? t - 1
+           : seq->parent                    ? seq->parent[t]
+                                            : check_tree_parent(seq->key ^ spec->seed, t);
+}
+
+/* Of every token of the call; those of nobody and of padding are not looked at. */
+static void add_parents(check_case *c, const delta_spec *spec, check_rng *rng)
+{
+    const int n = total_tokens(spec);
+    int32_t *const parent = check_alloc(4 * (uint64_t)(n ? n : 1));
+    for (int i = 0; i < n; i++) parent[i] = (int32_t)check_next(rng);
+    for (int s = 0; s < spec->n_seqs; s++)
+        for (int t = 0; spec->seq[s].src != GDN_SKIP && t < spec->seq[s].length; t++)
+            parent[first_token(spec, s) + t] = delta_parent(spec, s, t);
+    check_add_map(c, "parent", FIELD(parent), parent, n, "token", rng);
+    free(parent);
+}
+
 static void add_maps(check_case *c, const delta_spec *spec, check_rng *rng)
 {
     int32_t start[DELTA_MAX_SEQS + 1], src[DELTA_MAX_SEQS], dst[DELTA_MAX_SEQS * DELTA_MAX_SNAPSHOTS];
@@ -343,6 +366,8 @@ static void add_maps(check_case *c, const delta_spec *spec, check_rng *rng)
         check_add_map(c, "state_position", FIELD(state_position), stands, spec->n_seqs, "seq", rng);
     if (spec->log_columns && spec->map_commit)
         check_add_map(c, "state_commit", FIELD(state_commit), commit, spec->n_seqs, "seq", rng);
+    if (spec->tree && spec->map_parent)
+        add_parents(c, spec, rng);
 }
 
 void check_build_gated_delta_net(check_case *c, const check_spec *any, check_rng *rng)
@@ -361,7 +386,7 @@ void check_build_gated_delta_net(check_case *c, const check_spec *any, check_rng
         .scale = spec->scale,
         .qk_norm = spec->qk_norm, .qk_norm_eps = spec->eps, .g_form = spec->g_form, .beta_form = spec->beta_form,
         .beta_factor = spec->beta_factor, .checkpoint_interval = spec->interval, .n_checkpoints = spec->n_checkpoints,
-        .n_log_rows = spec->log_rows, .n_log_columns = spec->log_columns,
+        .n_log_rows = spec->log_rows, .n_log_columns = spec->log_columns, .flags = spec->tree ? GDN_DELTA_TREE : 0,
     };
     add_inputs(c, spec, rng);
     if (spec->g_form == GDN_G_RAW || spec->g_form == GDN_G_RAW_A_LOG) {
@@ -419,14 +444,19 @@ void delta_copy_slot(const check_case *from, const delta_spec *from_spec, const 
                        delta_state(from, from_spec, from_pool, image, from_entry, h, i, j), 4);
 }
 
-void delta_copy_log(const check_case *from, unsigned char *const *image, int from_row, check_case *to, int to_row,
-                    int first, int last)
+void delta_copy_column(const check_case *from, unsigned char *const *image, int from_row, int position, check_case *to,
+                       int to_row, int to_position)
 {
     unsigned char *target[CHECK_MAX_MEMORIES];
     check_initial(to, target);
-    for (int at = first; at < last; at++)
-        memcpy(column_at(to, target, to_row, at), column_at(from, image, from_row, at),
-               4 * (size_t)check_find(to, "log")->extent[2]);
+    memcpy(column_at(to, target, to_row, to_position), column_at(from, image, from_row, position),
+           4 * (size_t)check_find(to, "log")->extent[2]);
+}
+
+void delta_copy_log(const check_case *from, unsigned char *const *image, int from_row, check_case *to, int to_row,
+                    int first, int last)
+{
+    for (int at = first; at < last; at++) delta_copy_column(from, image, from_row, at, to, to_row, at);
 }
 
 /* ---- What a call may write -------------------------------------------------------------------------------------- */
@@ -470,6 +500,7 @@ const char *check_writes_gated_delta_net(const void *args, const check_writes *w
             const int64_t row = a->n_log_columns ? check_entry(writes, &a->log_row, s, s, GDN_NONE, a->n_log_rows - 1,
                                                                "log_row", &wrong)
                                                  : GDN_NONE;
+            check_parents(writes, &a->parent, q, &wrong);
             for (int64_t t = 0; pass && t < q.length && row >= 0 && !wrong; t++)
                 writes->may(writes->user, &a->log,
                             log.at + row * log.stride[0] + (position + t) % a->n_log_columns * log.stride[1],

@@ -13,7 +13,8 @@ const check_operand check_operands_ssm_conv[] = {
     OPERAND(x, 2, 0, 0), OPERAND(weight, 2, 0, 0), OPERAND(bias, 0, 0, 1), OPERAND(out, 2, 1, 0),
     OPERAND(history, 2, 1, 1), OPERAND(history_out, 2, 1, 1), OPERAND(seq_start, CHECK_MAP, 0, 1),
     OPERAND(position, CHECK_MAP, 0, 1), OPERAND(history_src, CHECK_MAP, 0, 1),
-    OPERAND(history_dst, CHECK_MAP, 0, 1), OPERAND(history_checkpoint, CHECK_MAP, 0, 1), { NULL, 0, 0, 0, 0 },
+    OPERAND(history_dst, CHECK_MAP, 0, 1), OPERAND(history_checkpoint, CHECK_MAP, 0, 1),
+    OPERAND(parent, CHECK_MAP, 0, 1), { NULL, 0, 0, 0, 0 },
 #undef OPERAND
 };
 
@@ -149,13 +150,34 @@ static void fill(check_case *c, const conv_spec *spec)
             check_fill(conv_token(c, spec, "x", image, s, t), spec->dtype_x, spec->n_channels,
                        (check_values)spec->values,
                        check_mix(spec->seed, (t < seq->length - seq->rejected ? seq->key : ~seq->key) +
-                                                 (uint64_t)seq->position + (uint64_t)t));
+                                                 (uint64_t)seq->position + (uint64_t)(seq->order ? seq->order[t] : t)));
         for (int64_t p = (int64_t)seq->position - spec->n_columns;
              seq->src >= 0 && spec->where != CONV_NOWHERE && p < seq->position; p++)
             if (p >= 0)
                 fill_column(spec, conv_column(c, spec, "history", image, seq->src, p),
                             check_mix(spec->seed, seq->key + (uint64_t)p));
     }
+}
+
+int conv_parent(const conv_spec *spec, int s, int t)
+{
+    const conv_seq *seq = &spec->seq[s];
+    return !spec->tree || !spec->map_parent ? t - 1
+           : seq->parent                    ? seq->parent[t]
+                                            : check_tree_parent(seq->key ^ spec->seed, t);
+}
+
+/* Of every token of the call; those of nobody and of padding are not looked at. */
+static void add_parents(check_case *c, const conv_spec *spec, check_rng *rng)
+{
+    const int n = first_token(spec, spec->n_seqs) + spec->tail;
+    int32_t *const parent = check_alloc(4 * (uint64_t)(n ? n : 1));
+    for (int i = 0; i < n; i++) parent[i] = (int32_t)check_next(rng);
+    for (int s = 0; s < spec->n_seqs; s++)
+        for (int t = 0; spec->seq[s].src != GDN_SKIP && t < spec->seq[s].length; t++)
+            parent[first_token(spec, s) + t] = conv_parent(spec, s, t);
+    check_add_map(c, "parent", FIELD(parent), parent, n, "token", rng);
+    free(parent);
 }
 
 static void add_maps(check_case *c, const conv_spec *spec, check_rng *rng)
@@ -182,6 +204,8 @@ static void add_maps(check_case *c, const conv_spec *spec, check_rng *rng)
     if (spec->interval)
         check_add_map(c, "history_checkpoint", FIELD(history_checkpoint), checkpoint,
                       spec->n_seqs * spec->n_checkpoints, "seq * checkpoint", rng);
+    if (spec->tree && spec->map_parent)
+        add_parents(c, spec, rng);
 }
 
 void check_build_ssm_conv(check_case *c, const check_spec *any, check_rng *rng)
@@ -190,12 +214,17 @@ void check_build_ssm_conv(check_case *c, const check_spec *any, check_rng *rng)
     gdn_ssm_conv_args *a = &c->args.ssm_conv;
     const int shorten = spec->strided && check_one_in(rng, 2), history = spec->where != CONV_NOWHERE;
     *a = (gdn_ssm_conv_args){
-        .size = sizeof *a, .flags = spec->silu ? GDN_CONV_SILU : 0, .n_seqs = spec->n_seqs,
-        .n_tokens = first_token(spec, spec->n_seqs) + spec->tail, .n_channels = spec->n_channels,
-        .kernel_width = spec->width, .n_rows = history ? spec->n_rows : 0,
+        .size = sizeof *a,
+        .flags = (spec->silu ? GDN_CONV_SILU : 0u) | (spec->tree ? GDN_CONV_TREE : 0u),
+        .n_seqs = spec->n_seqs,
+        .n_tokens = first_token(spec, spec->n_seqs) + spec->tail,
+        .n_channels = spec->n_channels,
+        .kernel_width = spec->width,
+        .n_rows = history ? spec->n_rows : 0,
         .n_columns = !history || (shorten && spec->n_columns == spec->width - 1) ? 0 : spec->n_columns,
         .n_rows_out = !history || (shorten && spec->n_rows_out == spec->n_rows) ? 0 : spec->n_rows_out,
-        .checkpoint_interval = spec->interval, .n_checkpoints = spec->n_checkpoints,
+        .checkpoint_interval = spec->interval,
+        .n_checkpoints = spec->n_checkpoints,
     };
     add_tokens(c, spec, "x", FIELD(x), spec->dtype_x, 0, rng);
     add_weights(c, spec, rng);
@@ -239,6 +268,7 @@ const char *check_writes_ssm_conv(const void *args, const check_writes *writes)
                 check_entry(writes, &a->position, s, 0, 0, INT32_MAX - q.length, "position", &wrong);
             if (src == GDN_SKIP || wrong)
                 continue;
+            check_parents(writes, &a->parent, q, &wrong);
             if (pass == 0)
                 check_tokens_written(writes, &a->out, &out, q, s, 1, check_unit_bytes(a->out.dtype) * channels);
             /* The newest columns; where the row is the one that was read, the older of them are there already. */

@@ -26,6 +26,8 @@ typedef struct delta_seq {
     int      commit;    /* entry or GDN_NONE                                               */
     uint64_t key;       /* of the token data                                               */
     uint64_t state_key; /* of the state in src; 0 = by the entry                           */
+    const int *order;   /* whose data a token has: the numbers of tokens; NULL = its own   */
+    const int *parent;  /* of a tree; NULL = by the key                                    */
 } delta_seq;
 
 typedef struct delta_spec {
@@ -46,6 +48,7 @@ typedef struct delta_spec {
     int   interval, n_checkpoints;      /* 0: no checkpoints                               */
     int   log_rows, log_columns;        /* 0: no log                                       */
     int   map_log_row, map_stands, map_commit;
+    int   tree, map_parent;             /* 1: a tree; its map is given                     */
     int   strided;                      /* 1: random axis orders, gaps, shifts; 0: packed  */
     int   same_keys;                    /* 1: q and k are one tensor                       */
     int   permuted;                     /* 1: value head h has the data of head (h % Hk) * r + h / Hk */
@@ -65,7 +68,10 @@ void delta_random_forms(delta_spec *spec, check_rng *rng); /* all but dtype_out 
 /* Checkpoints beside what a third of the calls do already: drawn from a copy, so that the rest is as without. */
 void delta_random_checkpoints(delta_spec *spec, check_rng own);
 void delta_random_log(delta_spec *spec, check_rng own); /* likewise, behind the checkpoints */
+void delta_random_tree(delta_spec *spec, check_rng own); /* likewise, behind the log */
 void delta_random_values(delta_spec *spec, check_rng *rng);
+/* Which token of sequence s token t follows. */
+int delta_parent(const delta_spec *spec, int s, int t);
 
 /* Parts of results, given an image of all memories: out, where it is F32, of token t of sequence s; a state element. */
 unsigned char *delta_token(const check_case *c, const delta_spec *spec, const char *name, unsigned char *const *image,
@@ -73,6 +79,9 @@ unsigned char *delta_token(const check_case *c, const delta_spec *spec, const ch
 const float *delta_out(const check_case *c, const delta_spec *spec, unsigned char *const *image, int s, int t, int h);
 unsigned char *delta_state(const check_case *c, const delta_spec *spec, const char *pool, unsigned char *const *image,
                            int entry, int h, int key, int value);
+/* Copy a column of the log to that of another position. */
+void delta_copy_column(const check_case *from, unsigned char *const *image, int from_row, int position, check_case *to,
+                       int to_row, int to_position);
 /* Copy the columns of a row of the log that hold the positions first .. last - 1. */
 void delta_copy_log(const check_case *from, unsigned char *const *image, int from_row, check_case *to, int to_row,
                     int first, int last);

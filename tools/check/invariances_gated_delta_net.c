@@ -391,5 +391,6 @@ const check_family check_families_gated_delta_net[] = {
     { "heads", 40, heads },         { "types", 40, types },
     { "strides", 40, strides },     { "checkpoints", 40, checkpoints },
     { "speculation", 40, check_speculation }, { "log", 40, check_log },
+    { "trees", 40, check_state_trees },
     { "far", 2, check_far_states }, { NULL, 0, NULL },
 };

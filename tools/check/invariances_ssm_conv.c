@@ -263,6 +263,6 @@ static void variants(check_trial *trial, check_rng *rng)
 
 const check_family check_families_ssm_conv[] = {
     { "splits", 60, splits },     { "batches", 40, batches },        { "rollbacks", 40, rollbacks },
-    { "variants", 60, variants }, { "checkpoints", 40, checkpoints }, { "far", 2, check_far_histories },
-    { NULL, 0, NULL },
+    { "variants", 60, variants }, { "checkpoints", 40, checkpoints }, { "trees", 40, check_history_trees },
+    { "far", 2, check_far_histories }, { NULL, 0, NULL },
 };

@@ -75,6 +75,18 @@ int64_t check_checkpoints(int64_t interval, int64_t position, int64_t length)
     return n;
 }
 
+void check_parents(const check_writes *writes, const gdn_span *parent, check_sequence q, const char **wrong)
+{
+    for (int64_t t = 0; parent->data && t < q.length && !*wrong; t++)
+        check_entry(writes, parent, q.first + t, t - 1, GDN_NONE, t - 1, "parent", wrong);
+}
+
+int check_tree_parent(uint64_t key, int t)
+{
+    const uint64_t drawn = check_mix(key, (uint64_t)t);
+    return drawn & 1 ? t - 1 : (int)((drawn >> 1) % (uint64_t)(t + 1)) - 1;
+}
+
 void check_tokens_written(const check_writes *writes, const gdn_tensor *out, const check_place *place, check_sequence q,
                           int64_t s, int64_t heads, uint64_t bytes)
 {

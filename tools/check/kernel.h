@@ -120,6 +120,10 @@ check_sequence check_sequence_of(const check_writes *writes, const gdn_span *seq
                                  int64_t n_tokens, const char **wrong);
 /* How many checkpoints a sequence with `position` tokens before its own may keep: counted token by token. */
 int64_t check_checkpoints(int64_t interval, int64_t position, int64_t length);
+/* That every token of a sequence follows one before it, or none. */
+void check_parents(const check_writes *writes, const gdn_span *parent, check_sequence q, const char **wrong);
+/* Which token a token t > 0 follows in a tree that is drawn from a key: in half of all cases the one before it. */
+int  check_tree_parent(uint64_t key, int t);
 void check_tokens_written(const check_writes *writes, const gdn_tensor *out, const check_place *place, check_sequence q,
                           int64_t s, int64_t heads, uint64_t bytes);
 /* All lines of a pool to writes->pool(), if there is one. */

@@ -11,11 +11,13 @@ target_sources(gdn_tool PRIVATE
   tools/check/ggml_cases.c
   tools/check/invariances_log.c
   tools/check/invariances_speculation.c
+  tools/check/invariances_tree.c
   tools/check/log.c
   tools/check/memo.c
   tools/check/model.c
   tools/check/report.c
   tools/check/selftest.c
   tools/check/suite.c
+  tools/check/tree.c
   tools/check/trial.c)
 target_link_libraries(gdn_tool PRIVATE gdn_cases)

@@ -109,6 +109,7 @@ void conv_random(conv_spec *spec, check_rng *rng)
     random_maps(spec, rng);
     conv_random_types(spec, 0, rng);
     conv_random_checkpoints(spec, *rng);
+    conv_random_tree(spec, *rng);
 }
 
 void conv_random_types(conv_spec *spec, int exact, check_rng *rng)
@@ -381,6 +382,7 @@ static void walk_list(check_walk *w)
             ggml_conv(i, spec, w->name, w->bytes);
     fixed_types(w);
     conv_fixed_checkpoints(w, spec);
+    conv_fixed_tree(w, spec);
 }
 
 const check_suite check_suite_ssm_conv = { &check_kernel_ssm_conv, random_case, walk_list, check_families_ssm_conv };

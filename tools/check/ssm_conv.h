@@ -17,6 +17,8 @@ typedef struct conv_seq {
     int      checkpoint[CONV_MAX_CHECKPOINTS];
     int      rejected; /* the last so many tokens are others: drafts that will be refused */
     uint64_t key;
+    const int *order;  /* whose data a token has: the numbers of tokens; NULL = its own */
+    const int *parent; /* of a tree; NULL = by the key                                  */
 } conv_seq;
 
 typedef struct conv_spec {
@@ -25,7 +27,8 @@ typedef struct conv_spec {
     int      values, weight_values;
     int32_t  dtype_x, dtype_weight, dtype_bias, dtype_out, dtype_history;
     int      lead, tail, map_start, map_position, map_src, map_dst;
-    int      interval, n_checkpoints; /* 0: no checkpoints */
+    int      interval, n_checkpoints; /* 0: no checkpoints            */
+    int      tree, map_parent;        /* 1: a tree; its map is given  */
     int      strided;
     uint64_t seed;
     conv_seq seq[CONV_MAX_SEQS];
@@ -36,6 +39,10 @@ void conv_batch(conv_spec *spec, int n, int length);
 void conv_random(conv_spec *spec, check_rng *rng);
 /* As delta_random_checkpoints(), where there is a history. */
 void conv_random_checkpoints(conv_spec *spec, check_rng own);
+/* A tree in some of the calls that have none of these: drawn from a copy, too. */
+void conv_random_tree(conv_spec *spec, check_rng own);
+/* Which token of sequence s token t follows. */
+int conv_parent(const conv_spec *spec, int s, int t);
 /* Any types; with `exact`, a history that tokens pass through unchanged. */
 void conv_random_types(conv_spec *spec, int exact, check_rng *rng);
 

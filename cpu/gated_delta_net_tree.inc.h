@@ -1,0 +1,242 @@
+/* gated_delta_net for a tree of tokens: the order "columns", where a token may follow another one than that before it.
+ *
+ * A block of value columns is in scratch twice: as it was at the sequence's position, behind what the call repeats of
+ * the log, and as the token under way has it. A token that follows the one before it takes the state as that left it;
+ * any other makes it anew from the first, by repeating its ancestors, some keys in registers at a time. What it takes
+ * is there: their keys and decays have been made ready for this item, and their deltas are in the log, where the item
+ * has put them itself.
+ *
+ * Keys and decays of the first TREE_KEPT tokens of a sequence are kept, and those of a chunk; of others they are made
+ * ready anew when they are repeated. So scratch does not grow with the length of a call. */
+#ifndef GDN_CPU_GATED_DELTA_NET_TREE_INC_H
+#define GDN_CPU_GATED_DELTA_NET_TREE_INC_H
+
+#include "cpu/gated_delta_net_columns.inc.h"
+
+enum {
+    TREE_KEPT = 256, /* a multiple of CHUNK_TOKENS */
+    TREE_PATH = 16   /* ancestors that are repeated in one walk */
+};
+
+/* Keys and decays of tokens in scratch. */
+typedef struct tree_rows {
+    float *k, *a; /* [row][pitch], [row][a_pitch]                                    */
+    int32_t a_pitch;
+    int32_t n_kept; /* rows of the first tokens; behind them a chunk's, then TREE_PATH */
+} tree_rows;
+
+static int32_t tree_kept(const gdn_gated_delta_net_problem *p)
+{
+    return min_i32(round_up(min_i32(p->n_tokens, TREE_KEPT), CHUNK_TOKENS), TREE_KEPT);
+}
+
+static int32_t tree_decays(const gdn_gated_delta_net_problem *p, int32_t pitch)
+{
+    return p->gate == GDN_GATE_CHANNEL ? pitch : 1;
+}
+
+/* Floats of scratch: q and ak of a chunk, v, the rows, and the two states. */
+static int64_t tree_scratch(const gdn_gated_delta_net_problem *p, int32_t group)
+{
+    const int32_t pitch = pitch_of(p), rows = tree_kept(p) + CHUNK_TOKENS + TREE_PATH;
+    return 2 * CHUNK_TOKENS * (int64_t)pitch + CHUNK_TOKENS * (int64_t)group +
+           rows * (int64_t)(pitch + tree_decays(p, pitch)) + 16 + 2 * (int64_t)round_up(p->head_dim_k, 32) * group;
+}
+
+/* 0 and 2: key of a token into a row, and with a gate per channel its decays. */
+static void tree_row(const head_view *x, const tree_rows *rows, int32_t t, int32_t row)
+{
+    const gdn_gated_delta_net_problem *p = x->p;
+    float *const a = rows->a + (int64_t)row * rows->a_pitch;
+    key_ready(p, &p->k, gdn_token_at(&p->k, x->s, x->first, t, x->key_head), rows->k + (int64_t)row * x->pitch);
+    const char *g = gdn_token_at(&p->g, x->s, x->first, t, x->h);
+    for (int32_t i = 0; x->channel && i < x->n; i += GDN_VL) v_store(a + i, channel_decay(x, g, i));
+}
+
+/* The same with a decay per head, which a chunk has otherwise. */
+static void tree_row_again(const head_view *x, const tree_rows *rows, int32_t t, int32_t row)
+{
+    float beta;
+    tree_row(x, rows, t, row);
+    if (!x->channel) factors_ready(x, t, 1, rows->a + (int64_t)row * rows->a_pitch, &beta);
+}
+
+/* Where the row of a token of the chunk is, of which `first` is the first. */
+static int32_t tree_row_of(const tree_rows *rows, int32_t first, int32_t t)
+{
+    return first < rows->n_kept ? t : rows->n_kept + t - first;
+}
+
+/* 0 and 2: a chunk made ready; ak has room for what the state is read with. */
+static void tree_fill(const head_view *x, const tree_rows *rows, chunk *c, int32_t first, float *ak)
+{
+    const gdn_gated_delta_net_problem *p = x->p;
+    const int32_t row = tree_row_of(rows, first, first);
+    c->first = first;
+    c->n_tokens = min_i32(x->n_tokens - first, CHUNK_TOKENS);
+    c->more = false;
+    c->k = rows->k + (int64_t)row * x->pitch;
+    c->a = rows->a + (int64_t)row * rows->a_pitch;
+    c->ak = x->channel ? ak : c->k;
+    for (int32_t t = 0; t < c->n_tokens; t++) {
+        const int64_t at = (int64_t)t * x->pitch;
+        key_ready(p, &p->q, gdn_token_at(&p->q, x->s, x->first, first + t, x->key_head), c->q + at);
+        tree_row(x, rows, first + t, row + t);
+        for (int32_t i = 0; x->channel && i < x->n; i += GDN_VL)
+            v_store(ak + at + i, v_mul(v_load(c->a + at + i), v_load(c->k + at + i)));
+        make_ready(c->v + (int64_t)t * c->group, gdn_token_at(&p->v, x->s, x->first, first + t, x->h), p->v.dtype,
+                   x->j0, x->n_columns);
+    }
+    factors_ready(x, first, c->n_tokens, c->decay, c->beta);
+    if (!x->channel) memcpy(c->a, c->decay, 4 * (size_t)c->n_tokens);
+}
+
+/* Tokens to repeat. */
+typedef struct tree_path {
+    int32_t n;
+    const float *k[TREE_PATH], *a[TREE_PATH], *d[TREE_PATH];
+} tree_path;
+
+/* Of a block in `from`, with the path repeated on it, into the block's own place. */
+static void tree_repeat(const head_view *x, const columns_block *b, const float *from, const tree_path *path)
+{
+    enum { KEYS = GDN_VL == 8 ? 4 : 8 };
+    const int64_t pitch = (int64_t)b->width * GDN_VL;
+    for (int32_t i0 = 0; i0 < x->n; i0 += KEYS)
+        for (int32_t w = 0; w < b->width; w++) {
+            const int32_t lanes = min_i32(GDN_VL, b->n_columns - w * GDN_VL);
+            int32_t i[KEYS]; /* the last one several times, where fewer are left */
+            vf s[KEYS];
+            for (int m = 0; m < KEYS; m++) {
+                i[m] = min_i32(i0 + m, x->n - 1);
+                s[m] = v_load(from + pass_place(x->n, i[m]) * pitch + w * GDN_VL);
+            }
+            for (int32_t at = 0; at < path->n; at++) {
+                const float *const key = path->k[at], *const decay = path->a[at];
+                const vf d = v_load_some(path->d[at] + b->j + w * GDN_VL, lanes);
+                for (int m = 0; m < KEYS; m++)
+                    s[m] = v_fma(v_set1(key[i[m]]), d, v_mul(v_set1(decay[x->channel ? i[m] : 0]), s[m]));
+            }
+            for (int m = 0; m < KEYS; m++) v_store(b->state + pass_place(x->n, i[m]) * pitch + w * GDN_VL, s[m]);
+        }
+}
+
+/* 1: the state behind token `parent`, which may be GDN_NONE, from `base`, that at the sequence's position. */
+static void tree_follow(const head_view *x, const tree_rows *rows, const chunk *c, const columns_block *b,
+                        const float *base, int32_t parent)
+{
+    const gdn_place *parents = &x->p->parent;
+    int32_t left = gdn_depth_of(parents, x->first, parent);
+    if (!left) memcpy(b->state, base, 4 * (size_t)round_up(x->n, 32) * (size_t)(b->width * GDN_VL));
+    while (left > 0) {
+        tree_path path = { .n = min_i32(left, TREE_PATH) };
+        left -= path.n;
+        int32_t t = gdn_ancestor_of(parents, x->first, parent, left);
+        for (int32_t at = path.n - 1; at >= 0; at--, t = gdn_parent_at(parents, x->first, t)) {
+            int32_t row = t;
+            if (t >= rows->n_kept && t >= c->first) row = tree_row_of(rows, c->first, t);
+            else if (t >= rows->n_kept) tree_row_again(x, rows, t, row = rows->n_kept + CHUNK_TOKENS + at);
+            path.k[at] = rows->k + (int64_t)row * x->pitch;
+            path.a[at] = rows->a + (int64_t)row * rows->a_pitch;
+            path.d[at] = log_deltas(x, t);
+        }
+        tree_repeat(x, b, base, &path);
+        base = b->state;
+    }
+}
+
+/* A pass behind which the same state is read with the next token's key: of the usual size, and of any. */
+#define TREE_NEXT(name, w, keys, c)                                                                                    \
+    static dots name(const delta_pass *pass)                                                                           \
+    {                                                                                                                  \
+        return columns_pass(                                                                                           \
+            pass, (delta_form){ .width = w, .n = keys, .packed = true, .channel = c, .update = true, .next = true });  \
+    }
+TREE_NEXT(tree_wide_128, COLUMN_VECTORS, 128, false)
+TREE_NEXT(tree_wide_channel_128, COLUMN_VECTORS, 128, true)
+TREE_NEXT(tree_wide, COLUMN_VECTORS, 0, false)
+TREE_NEXT(tree_wide_channel, COLUMN_VECTORS, 0, true)
+TREE_NEXT(tree_one, 1, 0, false)
+TREE_NEXT(tree_one_channel, 1, 0, true)
+#undef TREE_NEXT
+
+static columns_fn *tree_next(int32_t width, int32_t n, bool channel)
+{
+    if (width < COLUMN_VECTORS) return channel ? tree_one_channel : tree_one;
+    if (n == 128) return channel ? tree_wide_channel_128 : tree_wide_128;
+    return channel ? tree_wide_channel : tree_wide;
+}
+
+/* A chunk of tokens for one block of columns. */
+static void tree_tokens(const head_view *x, const tree_rows *rows, const chunk *c, const columns_block *b, float *base)
+{
+    const gdn_gated_delta_net_problem *p = x->p;
+    columns_fn *const next = tree_next(b->width, x->n, x->channel), *const last = columns_last(b->width, x->channel),
+                      *const read = b->width == 1 ? columns_one_read : columns_wide_read;
+    const vf scale = v_set1(p->scale);
+    dots sum;
+    bool have = false;   /* sum.k is what the state holds under the token's key */
+    if (c->first == 0) { /* 1: load state, repeat the log, commit */
+        columns_block at_position = *b;
+        at_position.state = base;
+        if (x->source) columns_load(x, x->source, &at_position);
+        else memset(base, 0, 4 * (size_t)round_up(x->n, 32) * (size_t)(b->width * GDN_VL));
+        if (x->n_repeat) columns_repeat(x, &at_position);
+        if (x->commit) columns_save(x, x->commit, &at_position);
+    }
+    for (int32_t t = 0; t < c->n_tokens; t++) {
+        const int32_t token = c->first + t, parent = gdn_parent_at(&p->parent, x->first, token);
+        const int64_t row = (int64_t)t * x->pitch;
+        delta_pass pass = { .from = b->state,
+                            .to = b->state,
+                            .n = x->n,
+                            .q = c->q + row,
+                            .k = c->k + row,
+                            .a = c->a + row,
+                            .read = c->ak + row,
+                            .decay = c->decay[t] };
+        if (!token || parent != token - 1) tree_follow(x, rows, c, b, base, parent);
+        if (!have) sum = read(&pass); /* 3: read kv */
+        for (int32_t w = 0; w < b->width; w++) {
+            const vf v = v_load(c->v + t * c->group + b->j + w * GDN_VL);
+            pass.d[w] = v_mul(v_set1(c->beta[t]), v_sub(v, v_mul(v_set1(c->decay[t]), sum.k[w]))); /* 4: delta d */
+            v_store_some(log_deltas(x, token) + b->j + w * GDN_VL, pass.d[w],
+                         min_i32(GDN_VL, b->n_columns - w * GDN_VL));
+        }
+        have = t + 1 < c->n_tokens && gdn_parent_at(&p->parent, x->first, token + 1) == token;
+        pass.read += x->pitch;
+        sum = have ? next(&pass) : last(&pass); /* 5: the update, with 6: the sums of the output and 3 */
+        char *const out = gdn_token_at(&p->out, x->s, x->first, token, x->h);
+        for (int32_t w = 0; w < b->width; w++)
+            v_store_typed(out, p->out.dtype, x->j0 + b->j + w * GDN_VL, v_mul(scale, sum.q[w]),
+                          min_i32(GDN_VL, b->n_columns - w * GDN_VL));
+    }
+}
+
+/* All tokens of a sequence, of which there is at least one. */
+static void tree(const head_view *x, int32_t group, float *scratch)
+{
+    const int32_t n_keys = round_up(x->n, 32);
+    chunk c = { .group = group };
+    tree_rows rows = { .a_pitch = tree_decays(x->p, x->pitch), .n_kept = tree_kept(x->p) };
+    const int64_t n_rows = rows.n_kept + CHUNK_TOKENS + TREE_PATH;
+    c.q = scratch;
+    float *const ak = c.q + CHUNK_TOKENS * (int64_t)x->pitch;
+    c.v = ak + CHUNK_TOKENS * (int64_t)x->pitch;
+    rows.k = c.v + CHUNK_TOKENS * (int64_t)group;
+    float *const base = rows.k + n_rows * x->pitch, *const state = base + (int64_t)n_keys * group;
+    rows.a = state + (int64_t)n_keys * group;
+    for (int32_t first = 0; first < x->n_tokens; first += CHUNK_TOKENS) {
+        tree_fill(x, &rows, &c, first, ak);
+        chunk_log(&c, x);
+        for (int32_t j = 0; j < x->n_columns;) {
+            const int32_t width = x->n_columns - j >= COLUMN_VECTORS * GDN_VL ? COLUMN_VECTORS : 1;
+            const int32_t n_columns = min_i32(width * GDN_VL, x->n_columns - j);
+            const columns_block b = { j, n_columns, width, state + (int64_t)j * n_keys };
+            tree_tokens(x, &rows, &c, &b, base + (int64_t)j * n_keys);
+            j += n_columns;
+        }
+    }
+}
+
+#endif

@@ -1,0 +1,232 @@
+/* verify_tree.c - speculative decoding with trees of drafts: a call verifies several continuations of a sequence that
+ * begin alike, of which the model's own choice is one or none.
+ *
+ * A layer here is a convolution and the gated delta rule. `parent` says which token of its sequence a token follows;
+ * the bits of each branch are those of a call with that branch alone. A call writes no state of a draft: tokens leave
+ * columns in a replay log (see verify_log.c) and in the convolution's history, by their places in the call. Of those
+ * the accepted path's are moved together with gdn_set_rows(), one call for all sequences. It does not read what it
+ * writes, so there are two halves of each: a call leaves its columns in one, and the path goes into the other.
+ *
+ *   the log       a call has one half, the next call the other. What was accepted before is in the state by then, as
+ * each call commits what it repeats; otherwise those columns would go along. the history   the first half has what
+ * holds, and calls read it there. They write the second half, out of which the path comes back; nothing else of the
+ * first half changes.
+ *
+ * At the end each output and state is compared with that of plain decoding. Exit status: 0 = the same bits. */
+#include <gdn/gdn.h>
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum {
+    HEADS = 2,
+    DIM = 32,
+    PART = HEADS * DIM,
+    CHANNELS = 3 * PART, /* q, k and v of all heads */
+    WIDTH = 4,           /* of the convolution */
+    STATE = HEADS * DIM * DIM,
+    TREE = 6, /* tokens of a call: one that holds, and drafts */
+    DEPTH = 3,
+    COLUMNS = DEPTH + TREE,     /* what a call repeats is at most what the one before accepted */
+    KEPT = WIDTH - 1 + TREE,    /* columns of a history */
+    ENTRY = 2 * PART + HEADS,   /* of the log: k and d of all heads, and their decays */
+    SEQS = 3,
+    LENGTH = 30,
+    ROOM = LENGTH + DEPTH,
+    MAX_TOKENS = SEQS * TREE
+};
+
+/* Behind the token that holds two drafts, behind the first of these two, behind the second one. */
+static const int32_t parents[TREE] = { GDN_NONE, 0, 0, 1, 1, 2 };
+
+static float x[MAX_TOKENS][CHANNELS], qkv[MAX_TOKENS][CHANNELS], out[MAX_TOKENS][PART];
+static float g[MAX_TOKENS][HEADS], beta[MAX_TOKENS][HEADS], weight[CHANNELS][WIDTH];
+static float states[SEQS][STATE], plain_states[SEQS][STATE], columns[2][SEQS][COLUMNS][ENTRY];
+static float history[2][SEQS][KEPT][CHANNELS], plain_history[SEQS][KEPT][CHANNELS];
+static float outputs[2][SEQS][ROOM][PART]; /* of tokens that hold, and of plain decoding */
+static int32_t to_column[SEQS * COLUMNS], to_kept[SEQS * KEPT];
+static gdn_context *ctx;
+static gdn_span workspace;
+
+static void must(gdn_status status, const char *what)
+{
+    if (status == GDN_OK) return;
+    fprintf(stderr, "%s: %s: %s\n", what, gdn_status_name(status), gdn_last_error());
+    exit(1);
+}
+
+/* A number in [-1, 1) that depends on its arguments only. */
+static float number(uint32_t a, uint32_t b, uint32_t c)
+{
+    uint32_t h = (a * 0x9e3779b1u ^ b * 0x85ebca77u ^ c * 0xc2b2ae3du) + 1u;
+    h = (h ^ h >> 15) * 0x2c1b3ce3u;
+    h = (h ^ h >> 13) * 0x297a2d39u;
+    return (float)(h >> 8) * 0x1p-23f - 1.0f;
+}
+
+/* What a layer has for the token at a position; `wrong`: for another one in its place. */
+static void put_token(int i, uint32_t seq, uint32_t position, uint32_t wrong)
+{
+    const uint32_t id = seq * 1000 + position;
+    for (uint32_t c = 0; c < CHANNELS; c++) x[i][c] = number(id, c, wrong);
+    for (uint32_t h = 0; h < HEADS; h++) {
+        g[i][h] = 0.1f * (number(id, h, 100 + wrong) - 1.0f); /* the logarithm of a decay: <= 0 */
+        beta[i][h] = 0.5f + 0.5f * number(id, h, 200 + wrong);
+    }
+}
+
+/* What calls with and without trees have in common. */
+static gdn_ssm_conv_args conv_call(float (*rows)[KEPT][CHANNELS], const int32_t *start, const int32_t *position)
+{
+    gdn_ssm_conv_args a = GDN_INIT(gdn_ssm_conv_args);
+    a.flags = GDN_CONV_SILU;
+    a.n_seqs = a.n_rows = SEQS;
+    a.n_tokens = start[SEQS];
+    a.n_channels = CHANNELS; a.kernel_width = WIDTH; a.n_columns = KEPT;
+    a.x.data = x; a.weight.data = weight; a.out.data = qkv; a.history.data = rows;
+    a.seq_start.data = (void *)start; a.position.data = (void *)position;
+    a.workspace = workspace;
+    return a;
+}
+
+static gdn_gated_delta_net_args delta_call(float (*state)[STATE], const int32_t *start)
+{
+    gdn_gated_delta_net_args a = GDN_INIT(gdn_gated_delta_net_args);
+    a.n_seqs = a.n_rows = SEQS;
+    a.n_tokens = start[SEQS];
+    a.n_heads_k = a.n_heads_v = HEADS;
+    a.head_dim_k = a.head_dim_v = DIM;
+    a.qk_norm = GDN_NORM_ADD; a.qk_norm_eps = 1e-6f;
+    a.q.data = a.k.data = a.v.data = qkv;
+    a.q.stride[1] = a.k.stride[1] = a.v.stride[1] = sizeof qkv[0];
+    a.k.offset = sizeof(float) * PART; a.v.offset = sizeof(float) * 2 * PART;
+    a.g.data = g; a.beta.data = beta; a.out.data = out; a.state.data = state;
+    a.seq_start.data = (void *)start;
+    a.workspace = workspace;
+    return a;
+}
+
+/* n rows of `size` floats, each to the row of another place that index names, or nowhere. */
+static void move_rows(void *from, void *to, int32_t *index, int n, int size)
+{
+    gdn_set_rows_args a = GDN_INIT(gdn_set_rows_args);
+    gdn_capability can = GDN_INIT(gdn_capability);
+    a.n_columns = size;
+    a.n_rows = a.n_rows_dst = n;
+    a.src.data = from; a.dst.data = to; a.index.data = index;
+    a.index.dtype = GDN_I32;
+    a.workspace = workspace;
+    must(gdn_set_rows_query(ctx, &a, &can), "gdn_set_rows_query");
+    must(gdn_set_rows(ctx, &a, NULL), "gdn_set_rows");
+}
+
+int main(void)
+{
+    int32_t start[SEQS + 1] = { 0 }, position[SEQS] = { 0 }, stands[SEQS] = { 0 }, from[SEQS], slots[SEQS];
+    int32_t parent[MAX_TOKENS], log_row[SEQS], written[SEQS];
+    int rounds = 0, rejected = 0, more;
+    gdn_context_desc desc = GDN_INIT(gdn_context_desc); /* the rest is 0: the CPU, all its cores */
+    gdn_capability can = GDN_INIT(gdn_capability);
+    must(gdn_context_create(&desc, &ctx), "gdn_context_create");
+    for (uint32_t c = 0; c < CHANNELS; c++)
+        for (uint32_t j = 0; j < WIDTH; j++) weight[c][j] = number(c, j, 300);
+    for (int s = 0; s < SEQS; s++) slots[s] = s, written[s] = SEQS + s;
+
+    do { /* rounds of one token that holds and 5 drafts for each sequence */
+        const int half = rounds % 2;
+        int32_t path[SEQS][DEPTH];
+        int n_path[SEQS];
+        more = 0;
+        for (int s = 0; s < SEQS; s++) {
+            const int going = position[s] < LENGTH; /* one that is done has no tokens, and commits what it has */
+            int depth[TREE] = { 0 };
+            /* What the model would choose: here the branch that ends at this token. */
+            const int last = (rounds + 2 * s) % TREE;
+            n_path[s] = 0;
+            for (int t = last; t >= 0 && going; t = parents[t]) n_path[s]++;
+            for (int t = last, m = n_path[s]; m > 0; t = parents[t]) path[s][--m] = t;
+            start[s + 1] = start[s] + (going ? TREE : 0);
+            for (int t = 0; t < TREE && going; t++) {
+                int wrong = 1 + t;
+                depth[t] = parents[t] < 0 ? 0 : depth[parents[t]] + 1;
+                for (int m = 0; m < n_path[s]; m++)
+                    if (path[s][m] == t) wrong = 0;
+                put_token(start[s] + t, (uint32_t)s, (uint32_t)(position[s] + depth[t]), (uint32_t)wrong);
+                parent[start[s] + t] = parents[t];
+            }
+            log_row[s] = half * SEQS + s;
+            from[s] = position[s] ? s : GDN_NONE; /* a sequence's first call starts from zero */
+            more |= going;
+        }
+
+        gdn_ssm_conv_args c = conv_call(history[0], start, position);
+        gdn_gated_delta_net_args a = delta_call(states, start);
+        c.flags |= GDN_CONV_TREE; c.parent.data = parent;
+        c.n_rows = 2 * SEQS; c.history_src.data = slots; c.history_dst.data = written;
+        a.flags = GDN_DELTA_TREE; a.parent.data = parent;
+        a.n_log_columns = COLUMNS; a.n_log_rows = 2 * SEQS; a.log.data = columns; a.log_row.data = log_row;
+        a.state_src.data = from;
+        a.position.data = position;
+        a.state_position.data = stands;
+        a.state_commit.data = slots;
+        if (!rounds) { /* of the largest calls there will be; set_rows takes none here */
+            gdn_capability also = GDN_INIT(gdn_capability);
+            must(gdn_ssm_conv_query(ctx, &c, &can), "gdn_ssm_conv_query");
+            must(gdn_gated_delta_net_query(ctx, &a, &also), "gdn_gated_delta_net_query");
+            if (also.workspace_bytes > can.workspace_bytes) can = also;
+            if (can.workspace_bytes) must(gdn_buffer_create(ctx, can.workspace_bytes, &workspace), "gdn_buffer_create");
+            a.workspace = c.workspace = workspace;
+        }
+        must(gdn_ssm_conv(ctx, &c, NULL), "the convolution of a round");
+        must(gdn_gated_delta_net(ctx, &a, NULL), "a round");
+
+        for (int i = 0; i < SEQS * COLUMNS; i++) to_column[i] = GDN_NONE;
+        for (int i = 0; i < SEQS * KEPT; i++) to_kept[i] = GDN_NONE;
+        for (int s = 0; s < SEQS; s++) {
+            for (int m = 0; m < n_path[s]; m++) {
+                const int at = position[s] + path[s][m], to = position[s] + m;
+                to_column[s * COLUMNS + at % COLUMNS] = s * COLUMNS + to % COLUMNS;
+                to_kept[s * KEPT + at % KEPT] = s * KEPT + to % KEPT;
+                memcpy(outputs[0][s][to], out[start[s] + path[s][m]], sizeof out[0]);
+            }
+            stands[s] = position[s];
+            position[s] += n_path[s];
+            rejected += start[s + 1] - start[s] - n_path[s];
+        }
+        move_rows(columns[half], columns[1 - half], to_column, SEQS * COLUMNS, ENTRY);
+        move_rows(history[1], history[0], to_kept, SEQS * KEPT, CHANNELS);
+        rounds += more;
+    } while (more); /* the last call had no tokens: it committed what was left */
+
+    int32_t at = 0, here[SEQS];
+    do { /* the same tokens, one at a time */
+        more = 0;
+        for (int s = 0; s < SEQS; s++) {
+            const int going = at < position[s];
+            start[s + 1] = start[s] + going;
+            if (going) put_token(start[s], (uint32_t)s, (uint32_t)at, 0);
+            here[s] = at;
+            from[s] = at ? s : GDN_NONE;
+            more |= going;
+        }
+        gdn_ssm_conv_args c = conv_call(plain_history, start, here);
+        gdn_gated_delta_net_args a = delta_call(plain_states, start);
+        a.state_src.data = from;
+        if (more) {
+            must(gdn_ssm_conv(ctx, &c, NULL), "plain decoding");
+            must(gdn_gated_delta_net(ctx, &a, NULL), "plain decoding");
+        }
+        for (int s = 0; s < SEQS; s++)
+            if (start[s + 1] > start[s]) memcpy(outputs[1][s][at], out[start[s]], sizeof out[0]);
+        at++;
+    } while (more);
+
+    const int bad = memcmp(outputs[0], outputs[1], sizeof outputs[0]) || memcmp(states, plain_states, sizeof states);
+    for (int s = 0; s < SEQS; s++) printf("sequence %d: %d tokens\n", s, (int)position[s]);
+    printf("%d rounds of trees of %d tokens, %d drafts rejected: %s plain decoding\n", rounds, TREE, rejected,
+           bad ? "OTHER BITS than" : "the bits of");
+    gdn_buffer_destroy(ctx, &workspace);
+    gdn_context_destroy(ctx);
+    return bad;
+}

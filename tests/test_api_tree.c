@@ -1,0 +1,196 @@
+/* Calls whose tokens are trees: their arguments, what is refused, and what a branch comes to. */
+#include "test_api.h"
+
+#include <math.h>
+#include <string.h>
+
+static gdn_gated_delta_net_args *const d = &delta_args;
+static gdn_ssm_conv_args *const c = &conv_args;
+
+#define MAP(array, ...) memcpy(array, (int32_t[]){ __VA_ARGS__ }, sizeof((int32_t[]){ __VA_ARGS__ }))
+#define SPAN(array)     ((gdn_span){ .data = (array), .bytes = sizeof(array) })
+
+/* The valid calls, of 2 and of 3 tokens: two that follow the state, and a root with two behind it. */
+enum { HEADS = 4, DIM_K = 16, DIM_V = 32, SLOT = HEADS * DIM_V * DIM_K, COLUMNS = API_LOG_COLUMNS, CHANNELS = 20 };
+static const int parents[5] = { GDN_NONE, GDN_NONE, GDN_NONE, 0, 0 };
+static const int firsts[5] = { 0, 0, 2, 2, 2 };
+
+static void states(void)
+{
+    d->flags = GDN_DELTA_TREE;
+    d->n_log_rows = API_LOG_ROWS;
+    d->n_log_columns = COLUMNS;
+    d->n_snapshots = 0;
+    d->state_dst.data = NULL;
+    d->log = (gdn_tensor){ .data = delta_mem.log, .bytes = sizeof delta_mem.log };
+    d->position = SPAN(delta_mem.position);
+    d->log_row = SPAN(delta_mem.log_row);
+    d->state_position = SPAN(delta_mem.state_position);
+    d->state_commit = SPAN(delta_mem.state_commit);
+    d->parent = SPAN(delta_mem.parent);
+    MAP(delta_mem.position, 7, 4);
+    MAP(delta_mem.state_position, 4, 2);
+    MAP(delta_mem.log_row, 2, 0);
+    MAP(delta_mem.state_commit, 4, 3);
+    memcpy(delta_mem.parent, parents, sizeof parents);
+}
+
+static void histories(void)
+{
+    c->flags = GDN_CONV_TREE;
+    c->kernel_width = 3; /* of 5 columns 3 are left for tokens */
+    c->parent = SPAN(conv_mem.parent);
+    memcpy(conv_mem.parent, parents, sizeof parents);
+}
+
+static void arguments(void **state)
+{
+    (void)state;
+    REFUSED(delta_fixture, states(); d->flags = 3, "flags is 0x3; it must be 0 or GDN_DELTA_TREE (0x1)");
+    REFUSED(delta_fixture, states(); d->flags = 0, "parent is given and flags has no GDN_DELTA_TREE (0x1)");
+    REFUSED(delta_fixture, d->flags = GDN_DELTA_TREE, "flags has GDN_DELTA_TREE and n_log_columns is 0",
+            "1 to 1048576");
+    REFUSED(delta_fixture, states(); d->n_snapshots = 2, "n_snapshots is 2 and flags has GDN_DELTA_TREE; it must be 0");
+    REFUSED(delta_fixture, states(); d->checkpoint_interval = 3; d->n_checkpoints = 1;
+            d->state_checkpoint = SPAN(delta_mem.state_checkpoint),
+            "checkpoint_interval is 3 and flags has GDN_DELTA_TREE; it must be 0");
+    REFUSED(delta_fixture, states(); d->parent.bytes = 19, "parent.bytes is 19", "20 bytes");
+    REFUSED(delta_fixture, states(); d->parent.offset = 2, "parent begins at", "multiple of 4");
+    REFUSED(delta_fixture, states(); d->parent.data = delta_mem.out; d->parent.bytes = 0, "overlaps", "parent");
+    REFUSED(
+        delta_fixture, states(); MAP(delta_mem.log_row, 2, GDN_NONE);
+        MAP(delta_mem.state_position, 4, 4),
+        "log_row[1] is GDN_NONE and flags has GDN_DELTA_TREE; with a tree the sequence's 3 tokens need a row, 0 to 2");
+    REFUSED(conv_fixture, histories(); c->flags = 4, "flags is 0x4", "GDN_CONV_SILU (0x1)", "GDN_CONV_TREE (0x2)");
+    REFUSED(conv_fixture, histories();
+            c->flags = GDN_CONV_SILU, "parent is given and flags has no GDN_CONV_TREE (0x2)");
+    REFUSED(conv_fixture, histories(); c->checkpoint_interval = 3; c->n_checkpoints = 1;
+            c->history_checkpoint = SPAN(conv_mem.history_checkpoint),
+            "checkpoint_interval is 3 and flags has GDN_CONV_TREE; it must be 0");
+    REFUSED(conv_fixture, histories();
+            c->kernel_width = 4,
+            "n_columns is 5 and flags has GDN_CONV_TREE; sequence 1 has 3 tokens, for which at least 6 are needed");
+    REFUSED(conv_fixture, histories(); c->parent.bytes = 19, "parent.bytes is 19", "20 bytes");
+    REFUSED(conv_fixture, histories(); c->parent.data = conv_mem.history; c->parent.bytes = 0, "overlaps", "parent");
+}
+
+static void entries(void **state)
+{
+    (void)state;
+    int32_t *const of = delta_mem.parent, *const in = conv_mem.parent;
+    REFUSED(delta_fixture, states();
+            of[0] = 0, "parent[0] is 0; it is the first token of sequence 0, for which GDN_NONE is allowed");
+    REFUSED(delta_fixture, states(); of[2] = -2, "parent[2] is -2; it is the first token of sequence 1");
+    REFUSED(delta_fixture, states();
+            of[1] = 1, "parent[1] is 1; it is token 1 of sequence 0, for which 0 to 0 and GDN_NONE are allowed");
+    REFUSED(delta_fixture, states(); of[4] = 2, "parent[4] is 2; it is token 2 of sequence 1, for which 0 to 1 and");
+    REFUSED(delta_fixture, states(); of[4] = INT32_MIN, "parent[4] is -2147483648; it is token 2 of sequence 1");
+    REFUSED(delta_fixture, states(); d->log_row.data = NULL; of[3] = 7, "parent[3] is 7");
+    REFUSED(conv_fixture, histories(); in[2] = 1, "parent[2] is 1; it is the first token of sequence 1");
+    REFUSED(conv_fixture, histories(); in[3] = 1, "parent[3] is 1; it is token 1 of sequence 1", "0 to 0 and GDN_NONE");
+    REFUSED(conv_fixture, histories(); in[4] = -2, "parent[4] is -2; it is token 2 of sequence 1");
+    /* Nobody looks at those of padding and of no sequence. */
+    ACCEPTED(delta_fixture, states(); MAP(of, 9, -9, -1, 0, 0); delta_mem.state_src[0] = GDN_SKIP);
+    ACCEPTED(delta_fixture, states(); MAP(of, 9, -1, 0, -1, 9); MAP(delta_mem.seq_start, 1, 3, 4));
+    ACCEPTED(conv_fixture, histories(); MAP(in, -1, -1, 9, -9, 5); conv_mem.history_src[1] = GDN_SKIP);
+    ACCEPTED(conv_fixture, histories(); MAP(in, 9, -1, 0, -1, 9); MAP(conv_mem.seq_start, 1, 3, 4));
+    /* Nor at columns where there are none; padding needs no row of a log. */
+    ACCEPTED(conv_fixture, histories(); c->kernel_width = 4; conv_mem.history_src[1] = GDN_SKIP);
+    ACCEPTED(conv_fixture, histories(); c->kernel_width = 4; c->n_columns = c->n_rows = 0;
+             c->history.data = c->history_src.data = c->history_dst.data = NULL);
+    ACCEPTED(delta_fixture, states(); MAP(delta_mem.log_row, GDN_NONE, 0); delta_mem.state_src[0] = GDN_SKIP;
+             delta_mem.state_position[0] = 7);
+}
+
+/* Where each token follows the one before it, the map says what its absence says. */
+static void chains(void **state)
+{
+    (void)state;
+    ACCEPTED(delta_fixture, states(); MAP(delta_mem.parent, -1, 0, -1, 0, 1));
+    SAME(delta_fixture, states(); MAP(delta_mem.parent, -1, 0, -1, 0, 1); d->parent.data = NULL);
+    SAME(delta_fixture, states(); MAP(delta_mem.parent, -1, 0, -1, 0, 1); d->parent.data = NULL; d->flags = 0);
+    ACCEPTED(conv_fixture, histories(); MAP(conv_mem.parent, -1, 0, -1, 0, 1));
+    SAME(conv_fixture, histories(); MAP(conv_mem.parent, -1, 0, -1, 0, 1); c->parent.data = NULL);
+    SAME(conv_fixture, histories(); MAP(conv_mem.parent, -1, 0, -1, 0, 1); c->parent.data = NULL; c->flags = 0);
+}
+
+/* The recurrence's sum of 16 products. */
+static float dot(const float *x, const float *y)
+{
+    volatile float part[32] = { 0 };
+    for (int i = 0; i < DIM_K; i++) part[i] = fmaf(x[i], y[i], part[i]);
+    for (int h = 16; h; h /= 2)
+        for (int i = 0; i < h; i++) part[i] = part[i] + part[i + h];
+    return part[0];
+}
+
+/* Value row j of a head after a token: that after the token which it follows, or as it is in the slot, updated. What
+ * the token's delta was, and what it gives, in *delta and *out. */
+static void row_after(const delta_memory *m, int token, int h, int j, float *S, float *delta, float *out)
+{
+    const float *k = m->k + (token * 2 + h / 2) * DIM_K, *q = m->q + (token * 2 + h / 2) * DIM_K;
+    if (parents[token] >= 0) row_after(m, firsts[token] + parents[token], h, j, S, delta, out);
+    else memcpy(S, m->state + (firsts[token] ? 3 : 0) * SLOT + (h * DIM_V + j) * DIM_K, DIM_K * sizeof *S);
+    const volatile float a = m->g[token * HEADS + h], kv = a * dot(S, k);
+    const volatile float less = m->v[(token * HEADS + h) * DIM_V + j] - kv, by = m->beta[token * HEADS + h] * less;
+    for (int i = 0; i < DIM_K; i++) {
+        volatile float decayed = a * S[i]; /* rounded by itself */
+        S[i] = fmaf(k[i], by, decayed);
+    }
+    *delta = by;
+    *out = 0.25f * dot(S, q);
+}
+
+static void branches(void **state)
+{
+    (void)state;
+    const delta_memory *before = delta_fixture.before, *now = delta_fixture.first;
+    ACCEPTED(delta_fixture, states(); d->g_form = GDN_G_LINEAR; MAP(delta_mem.state_position, 7, 4));
+    for (int token = 0; token < 5; token++)
+        for (int h = 0; h < HEADS; h++)
+            for (int j = 0; j < DIM_V; j++) {
+                const int s = firsts[token] ? 1 : 0, at = (s ? 4 : 7) + token - firsts[token];
+                const float *entry = now->log + ((s ? 0 : 2) * COLUMNS + at % COLUMNS) * API_LOG_ENTRY;
+                float S[DIM_K], delta, out;
+                row_after(before, token, h, j, S, &delta, &out);
+                assert_memory_equal(&now->out[(token * HEADS + h) * DIM_V + j], &out, 4);
+                assert_memory_equal(&entry[2 * DIM_K + h * DIM_V + j], &delta, 4);
+            }
+    /* The states at the positions, and no others, have been kept. */
+    assert_memory_equal(now->state + 4 * SLOT, before->state, SLOT * 4);
+    assert_memory_equal(now->state, before->state, 4 * SLOT * 4);
+}
+
+static void taps(void **state)
+{
+    (void)state;
+    const conv_memory *before = conv_fixture.before, *now = conv_fixture.first;
+    ACCEPTED(conv_fixture, histories());
+    for (int token = 0; token < 5; token++)
+        for (int channel = 0; channel < CHANNELS; channel++) {
+            const int s = firsts[token] ? 1 : 0, position = s ? 1 : 7;
+            float x[3], u = before->bias[channel]; /* x: the token's, that before it, that before that */
+            int behind = 0;
+            for (int m = 0, of = token - firsts[token]; m < 3; m++) {
+                const int p = position - 1 - behind;
+                if (of >= 0) x[m] = before->x[(firsts[token] + of) * CHANNELS + channel];
+                else x[m] = p >= 0 ? before->history[(s * 5 + p % 5) * CHANNELS + channel] : 0;
+                if (of < 0) behind++;
+                else of = parents[firsts[token] + of];
+            }
+            for (int j = 0; j < 3; j++) u = fmaf(before->weight[channel * 3 + j], x[2 - j], u);
+            assert_memory_equal(&now->out[token * CHANNELS + channel], &u, 4);
+        }
+    /* Columns are by place in the call. */
+    for (int token = 0; token < 5; token++) {
+        const int s = firsts[token] ? 1 : 0, at = (s ? 1 : 7) + token - firsts[token];
+        assert_memory_equal(now->history + ((s ? 2 : 0) * 5 + at % 5) * CHANNELS, before->x + token * CHANNELS,
+                            4 * CHANNELS);
+    }
+}
+
+const struct CMUnitTest api_tree_tests[] = {
+    cmocka_unit_test(arguments), cmocka_unit_test(entries), cmocka_unit_test(chains),
+    cmocka_unit_test(branches),  cmocka_unit_test(taps),
+};
+const size_t api_n_tree_tests = sizeof api_tree_tests / sizeof api_tree_tests[0];

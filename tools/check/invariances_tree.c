@@ -1,0 +1,234 @@
+/* Trees of tokens: each branch gives what a call gives that has nothing but that branch and has never seen a tree, and
+ * so do the columns that it leaves; siblings may come in any order. */
+#include "families.h"
+#include "trial.h"
+
+enum { MOST = 72 };
+
+/* The tokens from the root to t, whose parents are given; how many there are. */
+static int path_to(const int *parent, int t, int *path)
+{
+    int n = 0;
+    for (int at = t; at >= 0; at = parent[at]) n++;
+    for (int at = t, m = n; at >= 0; at = parent[at]) path[--m] = at;
+    return n;
+}
+
+static int is_leaf(const int *parent, int n, int t)
+{
+    for (int i = t + 1; i < n; i++)
+        if (parent[i] == t) return 0;
+    return 1;
+}
+
+static int draw_tree(int *parent, check_rng *rng)
+{
+    const int n = check_between(rng, 2, check_one_in(rng, 5) ? MOST : 14), bushy = check_between(rng, 1, 4);
+    for (int t = 0; t < n; t++) {
+        parent[t] = t - 1;
+        if (check_one_in(rng, bushy)) parent[t] = check_between(rng, GDN_NONE, t - 1);
+    }
+    return n;
+}
+
+/* The tree with its tokens in another order, in which each still comes behind its parent: order[i] is which token comes
+ * i-th, place[t] where token t has come. */
+static void reorder(const int *parent, int n, int *order, int *place, int *parents, check_rng *rng)
+{
+    for (int t = 0; t < n; t++) place[t] = GDN_NONE;
+    for (int i = 0; i < n; i++) {
+        int t = check_between(rng, 0, n - 1);
+        while (place[t] >= 0 || (parent[t] >= 0 && place[parent[t]] < 0)) t = (t + 1) % n;
+        order[i] = t;
+        place[t] = i;
+        parents[i] = parent[t] < 0 ? GDN_NONE : place[parent[t]];
+    }
+}
+
+/* ---- gated_delta_net ----------------------------------------------------------------------------------- */
+
+/* Where the state stands from which every branch begins; the tree's call commits it. */
+enum { BEGIN = 1, ROWS = 2 };
+
+static void draw_state_tree(delta_spec *spec, int n, const int *parent, check_rng *rng)
+{
+    static const int dims[] = { 16, 17, 32, 33, 64, 128 };
+    static const int types[] = { GDN_F32, GDN_F32, GDN_F16, GDN_BF16 };
+    const int heads = check_between(rng, 1, 2);
+    delta_defaults(spec, heads, heads * check_between(rng, 1, 3), CHECK_PICK(rng, dims), CHECK_PICK(rng, dims));
+    spec->head_map = check_between(rng, 0, 1);
+    spec->gate = check_between(rng, 0, 1);
+    spec->layout = check_between(rng, 0, 1);
+    spec->strided = check_between(rng, 0, 1);
+    spec->dtype[0] = spec->dtype[1] = spec->dtype[2] = CHECK_PICK(rng, types);
+    spec->seed = check_next(rng);
+    delta_random_values(spec, rng);
+    if (check_one_in(rng, 2)) delta_random_forms(spec, rng);
+    delta_batch(spec, 1, n);
+    spec->n_rows = spec->n_rows_out = ROWS;
+    spec->n_snapshots = 0;
+    spec->map_src = spec->map_position = spec->map_stands = spec->map_log_row = spec->map_commit = 1;
+    spec->tree = spec->map_parent = 1;
+    spec->log_rows = 2;
+    delta_seq *const seq = &spec->seq[0];
+    seq->state_key = 3;
+    seq->position = check_between(rng, 4, 90);
+    seq->repeated = check_between(rng, 0, 3);
+    seq->log_row = check_between(rng, 0, 1);
+    seq->commit = BEGIN;
+    seq->parent = parent;
+    spec->log_columns = n + seq->repeated + check_between(rng, 0, 3);
+}
+
+static int same_out(check_trial *trial, const check_call *tree, int t, const check_call *other, int u, const char *what)
+{
+    for (int h = 0; h < tree->delta.n_heads_v; h++)
+        if (!check_trial_same(trial, delta_out(&other->c, &other->delta, other->result.image, 0, u, h),
+                              delta_out(&tree->c, &tree->delta, tree->result.image, 0, t, h), tree->delta.dim_v,
+                              "%s: out of token %d, head %d", what, t, h))
+            return 0;
+    return 1;
+}
+
+static int same_states(check_trial *trial, const check_call *a, const check_call *b)
+{
+    for (int h = 0; h < a->delta.n_heads_v; h++)
+        for (int j = 0; j < a->delta.dim_v; j++)
+            for (int i = 0; i < a->delta.dim_k; i++)
+                if (!check_trial_same(trial, delta_state(&a->c, &a->delta, "state", a->result.image, 0, h, i, j),
+                                      delta_state(&b->c, &b->delta, "state", b->result.image, 0, h, i, j), 1,
+                                      "the state from a branch's columns, head %d, key %d, value %d", h, i, j))
+                    return 0;
+    return 1;
+}
+
+/* A call of these tokens, one after another, that starts from where the tree's does. */
+static int run_branch(check_trial *trial, const check_call *tree, check_call *branch, const int *path, int n,
+                      check_rng *rng)
+{
+    delta_spec *const spec = &branch->delta;
+    *spec = tree->delta;
+    spec->tree = spec->map_parent = spec->map_position = spec->map_stands = spec->map_log_row = spec->map_commit = 0;
+    spec->log_rows = spec->log_columns = 0;
+    spec->n_snapshots = 1;
+    spec->seq[0] = (delta_seq){ .length = n, .key = tree->delta.seq[0].key, .order = path };
+    check_call_build(trial, &check_kernel_gated_delta_net, branch, rng);
+    delta_copy_slot(&tree->c, &tree->delta, "state", tree->result.image, BEGIN, &branch->c, spec, 0);
+    return check_trial_run(trial, &branch->c, &branch->result, "a branch alone");
+}
+
+/* The branch's columns moved together, and repeated on the state. */
+static int run_accepted(check_trial *trial, const check_call *tree, check_call *next, const int *path, int n,
+                        check_rng *rng)
+{
+    const delta_seq *from = &tree->delta.seq[0];
+    delta_seq *const seq = &next->delta.seq[0];
+    next->delta = tree->delta;
+    next->delta.tree = next->delta.map_parent = 0;
+    seq->length = seq->commit = 0;
+    seq->position = from->position + n;
+    seq->repeated = n;
+    seq->parent = NULL;
+    check_call_build(trial, &check_kernel_gated_delta_net, next, rng);
+    delta_copy_slot(&tree->c, &tree->delta, "state", tree->result.image, BEGIN, &next->c, &next->delta, seq->src);
+    for (int m = 0; m < n; m++)
+        delta_copy_column(&tree->c, tree->result.image, from->log_row, from->position + path[m], &next->c, seq->log_row,
+                          from->position + m);
+    return check_trial_run(trial, &next->c, &next->result, "an accepted branch");
+}
+
+void check_state_trees(check_trial *trial, check_rng *rng)
+{
+    check_call *tree = check_trial_call(trial), *other = check_trial_call(trial), *branch = check_trial_call(trial),
+               *next = check_trial_call(trial);
+    int parent[MOST], order[MOST], place[MOST], parents[MOST], path[MOST];
+    const int n = draw_tree(parent, rng);
+    draw_state_tree(&tree->delta, n, parent, rng);
+    if (!check_call_run(trial, &check_kernel_gated_delta_net, tree, rng, "the tree")) return;
+    for (int left = 4, t = n - 1; t >= 0 && left; t--) {
+        if (!is_leaf(parent, n, t)) continue;
+        left--;
+        const int depth = path_to(parent, t, path);
+        if (!run_branch(trial, tree, branch, path, depth, rng)) return;
+        for (int m = 0; m < depth; m++)
+            if (!same_out(trial, tree, path[m], branch, m, "a branch alone")) return;
+        if (!run_accepted(trial, tree, next, path, depth, rng) || !same_states(trial, branch, next)) return;
+    }
+    reorder(parent, n, order, place, parents, rng);
+    other->delta = tree->delta;
+    other->delta.seq[0].order = order;
+    other->delta.seq[0].parent = parents;
+    if (!check_call_run(trial, &check_kernel_gated_delta_net, other, rng, "the tree in another order")) return;
+    for (int t = 0; t < n; t++)
+        if (!same_out(trial, tree, t, other, place[t], "in another order")) return;
+}
+
+/* ---- ssm_conv ------------------------------------------------------------------------------------------ */
+
+static int same_column(check_trial *trial, const check_call *tree, int64_t at, const check_call *other, int64_t from)
+{
+    return check_trial_same_of(
+        trial, tree->conv.dtype_history,
+        conv_column(&other->c, &other->conv, "history", other->result.image, other->conv.seq[0].dst, from),
+        conv_column(&tree->c, &tree->conv, "history", tree->result.image, tree->conv.seq[0].dst, at),
+        tree->conv.n_channels, "the history's column of position %lld, in a branch %lld", (long long)at,
+        (long long)from);
+}
+
+static int same_row(check_trial *trial, const check_call *tree, int t, const check_call *other, int u, const char *what)
+{
+    return check_trial_same_of(trial, tree->conv.dtype_out,
+                               conv_token(&other->c, &other->conv, "out", other->result.image, 0, u),
+                               conv_token(&tree->c, &tree->conv, "out", tree->result.image, 0, t),
+                               tree->conv.n_channels, "%s: out of token %d", what, t);
+}
+
+void check_history_trees(check_trial *trial, check_rng *rng)
+{
+    static const int values[] = { CHECK_NORMAL, CHECK_NORMAL, CHECK_WIDE, CHECK_SUBNORMAL, CHECK_SPECIAL };
+    check_call *tree = check_trial_call(trial), *other = check_trial_call(trial), *branch = check_trial_call(trial);
+    conv_spec *const spec = &tree->conv;
+    int parent[MOST], order[MOST], place[MOST], parents[MOST], path[MOST];
+    const int n = draw_tree(parent, rng);
+    conv_defaults(spec, check_between(rng, 1, 150), check_between(rng, 1, 16));
+    spec->silu = check_between(rng, 0, 1);
+    spec->bias = check_between(rng, 0, 1);
+    spec->tap_major = check_between(rng, 0, 1);
+    spec->strided = check_between(rng, 0, 1);
+    spec->values = CHECK_PICK(rng, values);
+    spec->seed = check_next(rng);
+    conv_random_types(spec, 1, rng);
+    conv_batch(spec, 1, n);
+    spec->n_columns = spec->width - 1 + n + check_between(rng, 0, 4);
+    spec->map_position = spec->map_src = spec->map_dst = spec->tree = spec->map_parent = 1;
+    spec->n_rows = spec->n_rows_out = 2;
+    conv_seq *const seq = &spec->seq[0];
+    seq->position = check_one_in(rng, 3) ? check_between(rng, 0, 3) : check_between(rng, 0, 100);
+    seq->key = check_next(rng) >> 1;
+    seq->dst = check_between(rng, 0, 1);
+    seq->parent = parent;
+    if (!check_call_run(trial, &check_kernel_ssm_conv, tree, rng, "the tree")) return;
+    for (int left = 4, t = n - 1; t >= 0 && left; t--) {
+        if (!is_leaf(parent, n, t)) continue;
+        left--;
+        const int depth = path_to(parent, t, path);
+        branch->conv = tree->conv;
+        branch->conv.tree = branch->conv.map_parent = 0;
+        branch->conv.seq[0].length = depth;
+        branch->conv.seq[0].order = path;
+        if (!check_call_run(trial, &check_kernel_ssm_conv, branch, rng, "a branch alone")) return;
+        for (int m = 0; m < depth; m++)
+            if (!same_row(trial, tree, path[m], branch, m, "a branch alone") ||
+                !same_column(trial, tree, (int64_t)seq->position + path[m], branch, (int64_t)seq->position + m))
+                return;
+        for (int64_t m = 1; m < spec->width && m <= seq->position; m++)
+            if (!same_column(trial, tree, seq->position - m, branch, seq->position - m)) return;
+    }
+    reorder(parent, n, order, place, parents, rng);
+    other->conv = tree->conv;
+    other->conv.seq[0].order = order;
+    other->conv.seq[0].parent = parents;
+    if (!check_call_run(trial, &check_kernel_ssm_conv, other, rng, "the tree in another order")) return;
+    for (int t = 0; t < n; t++)
+        if (!same_row(trial, tree, t, other, place[t], "in another order")) return;
+}
