@@ -182,14 +182,30 @@ static gdn_status check_room(const rt_engine *e, const rt_batch *batch)
     return GDN_OK;
 }
 
-/* The next micro-batch, from row `at` of the sorted batch: e->spans, e->row_token, e->row_of_batch. */
+/* Rows of the batch from `at` on that are of the same sequence, counted as far as `most`. */
+static int32_t alike(const rt_engine *e, const rt_batch *batch, int32_t at, int32_t most)
+{
+    int32_t n = 1;
+    while (n < most && !is_last(e, batch, at + n - 1))
+        n++;
+    return n;
+}
+
+/* The next micro-batch, from row `at` of the sorted batch: e->spans, e->row_token, e->row_of_batch. With a log the last
+ * step of a sequence can be taken back, so rows that may be drafts, which fit into a micro-batch, are not cut. */
 static int32_t next_spans(rt_engine *e, const rt_batch *batch, int32_t at)
 {
     int32_t n_spans = 0;
     for (int32_t n = 0; n < e->n_batch && at < batch->n_rows; n++, at++) {
         const int32_t row = e->order[at], seq = batch->seq[row];
-        if (!n_spans || e->spans[n_spans - 1].seq != seq)
+        if (!n_spans || e->spans[n_spans - 1].seq != seq) {
+            if (n_spans && e->n_log) {
+                const int32_t rows = alike(e, batch, at, e->n_rollback + 2);
+                if (rows <= e->n_rollback + 1 && n + rows > e->n_batch)
+                    break;
+            }
             e->spans[n_spans++] = (rt_token_run){ seq, n, 0 };
+        }
         e->spans[n_spans - 1].n_rows++;
         e->row_token[n]    = batch->token[row];
         e->row_of_batch[n] = row;

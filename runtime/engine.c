@@ -6,6 +6,7 @@
 
 #include "runtime/dense_internal.h"
 #include "runtime/engine_internal.h"
+#include "runtime/rollback.h"
 
 static int32_t largest(int32_t a, int32_t b) { return a > b ? a : b; }
 
@@ -44,6 +45,11 @@ static gdn_status complete(rt_engine_desc *d)
                        (int)d->kv_type);
     if (d->n_prefixes < 0 || d->n_prefixes > 1 << 20)
         return rt_fail(GDN_INVALID_ARGUMENT, "n_prefixes is %d; 0 to %d are allowed", (int)d->n_prefixes, 1 << 20);
+    if (d->rollback != RT_ROLLBACK_SNAPSHOTS && d->rollback != RT_ROLLBACK_LOG)
+        return rt_fail(GDN_INVALID_ARGUMENT, "rollback is %d; %d (snapshots) and %d (log) are allowed",
+                       (int)d->rollback, RT_ROLLBACK_SNAPSHOTS, RT_ROLLBACK_LOG);
+    if (d->commit_after < 0 || d->commit_after > 1 << 16)
+        return rt_fail(GDN_INVALID_ARGUMENT, "commit_after is %d; 0 to %d are allowed", (int)d->commit_after, 1 << 16);
     if (d->prefix_interval < 0)
         return rt_fail(GDN_INVALID_ARGUMENT, "prefix_interval is %d; 0 and more are allowed", (int)d->prefix_interval);
     /* a draft round has one row per sequence and more where it catches up */
@@ -109,7 +115,9 @@ static uint64_t products_scratch(const rt_model *m, int32_t n_batch)
 static uint64_t map_ints(const rt_engine *e)
 {
     const int32_t n = checkpoints(e->n_batch, e->prefix_interval);
-    return (uint64_t)e->n_seqs * (uint64_t)(e->n_snapshots + 5 + 2 * n) + (n ? 8 : 6) * 16 + 16;
+    const int32_t maps = 5 + (n ? 2 : 0) + (e->n_log ? 3 : 0); /* that have one entry, or n, for each sequence */
+    return (uint64_t)e->n_seqs * (uint64_t)(e->n_snapshots + 5 + 2 * n + (e->n_log ? 3 : 0)) +
+           ((uint64_t)maps + 1) * 16 + 16;
 }
 
 /* Workspace for a micro-batch of n_rows in n_spans sequences, both kernels. */
@@ -133,6 +141,10 @@ static uint64_t workspace_bytes(const rt_engine *e, int32_t n_spans, int32_t n_r
     a.checkpoint_interval = c.checkpoint_interval = e->prefix_interval;
     a.n_checkpoints = c.n_checkpoints = checkpoints(n_rows, e->prefix_interval);
     if (!gdn_gated_delta_net_query(e->device, &a, &can))
+        most = can.workspace_bytes;
+    a.n_log_columns = e->n_log; /* steps with a log, and without */
+    a.n_log_rows    = e->n_log ? e->n_seqs : 0;
+    if (e->n_log && !gdn_gated_delta_net_query(e->device, &a, &can) && can.workspace_bytes > most)
         most = can.workspace_bytes;
     c.n_channels   = hp->n_channels;
     c.kernel_width = hp->conv_kernel;
@@ -275,7 +287,7 @@ static int32_t hidden_rows(const rt_engine_desc *d)
 static rt_memory_desc memory_desc(const rt_engine_desc *d, gdn_context *device, gdn_context *host)
 {
     const rt_memory_desc m = { d->model, device, host, d->n_seqs, d->n_cells, d->n_rollback, d->kv_type, d->draft,
-                               hidden_rows(d), d->n_prefixes, d->prefix_interval };
+                               hidden_rows(d), d->n_prefixes, d->prefix_interval, d->rollback, d->commit_after };
     return m;
 }
 
@@ -288,7 +300,10 @@ static void take(rt_engine *e, const rt_engine_desc *d)
     e->n_positions = d->n_ctx + d->n_rollback; /* drafts may stand beyond the last token */
     e->n_batch     = d->n_batch;
     e->n_rollback  = d->n_rollback;
-    e->n_snapshots = d->n_rollback + 1;
+    e->n_log       = 0;
+    if (d->rollback == RT_ROLLBACK_LOG && d->n_rollback)
+        e->n_log = rt_log_columns(d->n_rollback, d->commit_after ? d->commit_after : RT_COMMIT_AFTER);
+    e->n_snapshots = e->n_log ? 1 : d->n_rollback + 1;
     e->n_hidden    = hidden_rows(d);
     e->kv_type     = d->kv_type;
     e->draft       = d->draft;
@@ -313,7 +328,7 @@ static uint64_t tables_bytes(const rt_engine *e, int32_t n_threads)
     const rt_hparams *hp     = &e->model->hp;
     const int64_t     online = n_threads ? n_threads : sysconf(_SC_NPROCESSORS_ONLN);
     const uint64_t    threads = (uint64_t)(online > 1 ? online : 1);
-    const uint64_t    B = (uint64_t)e->n_batch, rows = (uint64_t)e->n_seqs * (uint64_t)e->n_snapshots;
+    const uint64_t    B = (uint64_t)e->n_batch, rows = (uint64_t)e->n_seqs * ((uint64_t)e->n_rollback + 1);
     return 4 * (uint64_t)e->n_positions * (uint64_t)hp->n_rot +                         /* rotary angles              */
            4 * rt_attention_floats((int32_t)threads, hp->n_head, hp->n_head_kv, attended(e)) + /* attention's scores */
            threads * RT_THREAD_BYTES +                                                 /* decoded rows of weights    */
@@ -435,7 +450,13 @@ rt_engine_limits rt_engine_limits_of(const rt_engine *e)
 
 rt_memory  *rt_engine_memory(rt_engine *e) { return e->memory; }
 rt_dense   *rt_engine_dense(rt_engine *e) { return e->dense; }
-rt_counters rt_engine_counters(const rt_engine *e) { return e->counters; }
+
+rt_counters rt_engine_counters(const rt_engine *e)
+{
+    rt_counters counters = e->counters;
+    counters.folds = rt_memory_folds(e->memory);
+    return counters;
+}
 
 void rt_engine_tap(rt_engine *e, rt_tap_fn tap, void *user)
 {

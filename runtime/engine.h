@@ -25,6 +25,8 @@ typedef struct rt_engine_desc {
     int32_t         n_prefixes;     /* checkpoints of the prefix cache (prefix_cache.h), 0 = none; no more than
                                        n_cells / prefix_interval are made                                   */
     int32_t         prefix_interval; /* tokens between them; 0 = RT_PREFIX_INTERVAL                         */
+    rt_rollback     rollback;       /* snapshots (0) or a replay log, as commit_after: see rt_memory_desc   */
+    int32_t         commit_after;
 } rt_engine_desc;
 
 /* Bytes of the host's memory that creating it would take besides the weights, and then decoding with logits for each
@@ -71,7 +73,8 @@ gdn_status rt_draft_mtp(rt_engine *engine, const rt_draft_request *request, int3
 /* Counters, for tests and --stats: what was launched and moved since creation. */
 typedef struct rt_counters {
     uint64_t steps;             /* micro-batches                                                            */
-    uint64_t recurrent_launches;/* gated_delta_net calls                                                    */
+    uint64_t recurrent_launches;/* gated_delta_net calls of micro-batches                                   */
+    uint64_t folds;             /* rt_memory_folds()                                                        */
     uint64_t transfers;         /* between host and device, either way; 0 where they share memory            */
     uint64_t rows, draft_rows;  /* through the trunk, through the draft head                                */
     uint64_t draft_passes;      /* of the draft head, each for rows of many sequences                       */

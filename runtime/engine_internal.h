@@ -18,6 +18,7 @@ typedef struct rt_rows {
 /* Maps of a step, in e->maps. */
 typedef struct rt_step_maps {
     gdn_span seq_start, state_src, state_dst, position, conv_src, conv_dst, state_checkpoint, conv_checkpoint;
+    gdn_span log_row, state_position, state_commit;
 } rt_step_maps;
 
 struct rt_engine {
@@ -30,6 +31,7 @@ struct rt_engine {
     int32_t         shared;        /* the device reads host memory                   */
     int32_t         n_seqs, n_ctx, n_cells, n_positions, n_batch, n_rollback, n_snapshots, n_hidden, kv_type, draft;
     int32_t         n_prefixes, prefix_interval; /* 0: no prefix cache                   */
+    int32_t         n_log;         /* columns of the replay log; 0: there is none        */
     float           attention_scale;
 
     /* one micro-batch; sizes: engine.c */

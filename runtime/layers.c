@@ -36,10 +36,15 @@ gdn_status rt_layers_begin(rt_engine *e, const rt_step *step)
     rt_step_maps *m  = &e->step_maps;
     m->seq_start = put(e, &at, step->seq_start, step->n_spans + 1);
     m->state_src = put(e, &at, step->state_src, step->n_spans);
-    m->state_dst = put(e, &at, step->state_dst, (int64_t)step->n_spans * e->n_snapshots);
+    m->state_dst = put(e, &at, step->state_dst, (int64_t)step->n_spans * step->n_snapshots);
     m->position  = put(e, &at, step->length, step->n_spans);
     m->conv_src  = put(e, &at, step->conv_src, step->n_spans);
     m->conv_dst  = put(e, &at, step->conv_dst, step->n_spans);
+    if (step->n_log) {
+        m->log_row        = put(e, &at, step->log_row, step->n_spans);
+        m->state_position = put(e, &at, step->state_position, step->n_spans);
+        m->state_commit   = put(e, &at, step->state_commit, step->n_spans);
+    }
     if (step->n_checkpoints) {
         m->state_checkpoint = put(e, &at, step->state_checkpoint, (int64_t)step->n_spans * step->n_checkpoints);
         m->conv_checkpoint  = put(e, &at, step->conv_checkpoint, (int64_t)step->n_spans * step->n_checkpoints);
@@ -95,7 +100,7 @@ static gdn_status delta(rt_engine *e, const rt_layer *layer, const rt_step *step
     a.head_map    = hp->head_map;
     a.n_rows      = pool->n_slots; /* a flat pool: slots need not lie in rows */
     a.n_slots     = 1;
-    a.n_snapshots = pool->n_snapshots;
+    a.n_snapshots = step->n_snapshots;
     a.q           = operand(&e->conv_out, 0, C, d);
     a.k           = operand(&e->conv_out, nk * d, C, d);
     a.v           = operand(&e->conv_out, 2 * nk * d, C, d);
@@ -111,7 +116,17 @@ static gdn_status delta(rt_engine *e, const rt_layer *layer, const rt_step *step
     a.state       = pooled(pool->state);
     a.seq_start   = m->seq_start;
     a.state_src   = m->state_src;
-    a.state_dst   = m->state_dst;
+    if (step->n_snapshots)
+        a.state_dst = m->state_dst;
+    if (step->n_log) {
+        a.n_log_rows     = pool->n_log_rows;
+        a.n_log_columns  = step->n_log;
+        a.log            = pooled(pool->log);
+        a.log_row        = m->log_row;
+        a.state_position = m->state_position;
+        a.state_commit   = m->state_commit;
+        a.position       = m->position;
+    }
     if (step->n_checkpoints) {
         a.checkpoint_interval = step->checkpoint_interval;
         a.n_checkpoints       = step->n_checkpoints;

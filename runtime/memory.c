@@ -2,6 +2,7 @@
 #include <string.h>
 
 #include "runtime/prefix_tree.h"
+#include "runtime/rollback.h"
 
 /* ---- Sizes ---------------------------------------------------------------------------------------------- */
 
@@ -43,6 +44,11 @@ gdn_status rt_memory_shape_of(const rt_memory_desc *desc, rt_memory_shape *shape
     if (desc->n_prefixes && desc->prefix_interval < 1)
         return rt_fail(GDN_INVALID_ARGUMENT, "memory: prefix_interval is %d; 1 and more are allowed",
                        desc->prefix_interval);
+    if (desc->rollback != RT_ROLLBACK_SNAPSHOTS && desc->rollback != RT_ROLLBACK_LOG)
+        return rt_fail(GDN_INVALID_ARGUMENT, "memory: rollback is %d; %d (snapshots) and %d (log) are allowed",
+                       (int)desc->rollback, RT_ROLLBACK_SNAPSHOTS, RT_ROLLBACK_LOG);
+    if (desc->commit_after < 0 || desc->commit_after > 1 << 16)
+        return rt_fail(GDN_INVALID_ARGUMENT, "memory: commit_after is %d; 0 to 2^16 are allowed", desc->commit_after);
     if (hp->conv_kernel < 1 || hp->n_channels < 1 || hp->state_size < 1 || hp->n_value_heads < 1 || hp->n_head_kv < 1 ||
         hp->head_dim < 1 || hp->n_embd < 1 || model->n_recurrent < 0 || model->n_attention < 0 || hp->n_mtp < 0 ||
         hp->n_mtp > 1)
@@ -50,7 +56,11 @@ gdn_status rt_memory_shape_of(const rt_memory_desc *desc, rt_memory_shape *shape
 
     int bad = 0;
     const uint64_t S = (uint64_t)hp->state_size;
-    shape->K            = desc->n_rollback + 1;
+    const int has_log   = desc->rollback == RT_ROLLBACK_LOG && desc->n_rollback > 0;
+    shape->K            = has_log ? 1 : desc->n_rollback + 1;
+    shape->commit_after = desc->commit_after ? desc->commit_after : RT_COMMIT_AFTER;
+    shape->n_log        = has_log ? rt_log_columns(desc->n_rollback, shape->commit_after) : 0;
+    shape->log_bytes    = has_log ? rt_log_column_bytes(hp, &bad) : 0;
     shape->n_prefixes   = desc->n_prefixes;
     shape->prefix_interval = desc->prefix_interval;
     if (desc->n_prefixes && desc->n_prefixes > desc->n_cells / desc->prefix_interval)
@@ -58,7 +68,7 @@ gdn_status rt_memory_shape_of(const rt_memory_desc *desc, rt_memory_shape *shape
     shape->n_columns    = hp->conv_kernel - 1 + desc->n_rollback;
     shape->has_draft    = desc->draft && hp->n_mtp;
     shape->n_attention  = model->n_attention + shape->has_draft;
-    shape->n_hidden     = desc->n_hidden > shape->K ? desc->n_hidden : shape->K;
+    shape->n_hidden     = desc->n_hidden > desc->n_rollback + 1 ? desc->n_hidden : desc->n_rollback + 1;
     shape->state_bytes  = times(times(times(S, S, &bad), (uint64_t)hp->n_value_heads, &bad), 4, &bad);
     shape->column_bytes = times((uint64_t)hp->n_channels, 4, &bad);
     shape->kv_bytes =
@@ -71,12 +81,14 @@ gdn_status rt_memory_shape_of(const rt_memory_desc *desc, rt_memory_shape *shape
     times(times(n_slots, shape->state_bytes, &bad), (uint64_t)model->n_recurrent, &bad);
     times(times(n_rows * (uint64_t)shape->n_columns, shape->column_bytes, &bad),
           (uint64_t)model->n_recurrent, &bad);
+    times(times((uint64_t)desc->n_seqs * (uint64_t)shape->n_log, shape->log_bytes, &bad), (uint64_t)model->n_recurrent,
+          &bad);
     times(times((uint64_t)desc->n_cells, shape->kv_bytes, &bad), 2 * (uint64_t)shape->n_attention, &bad);
     times((uint64_t)desc->n_seqs * (uint64_t)shape->n_hidden + (uint64_t)shape->n_prefixes, shape->hidden_bytes, &bad);
     if (bad || n_slots > INT32_MAX)
         return rt_fail(GDN_INVALID_ARGUMENT,
                        "memory: %d sequences with %d snapshots and %d cells are more than 2^46 bytes", desc->n_seqs,
-                       shape->K, desc->n_cells);
+                       desc->n_rollback + 1, desc->n_cells);
     return GDN_OK;
 }
 
@@ -90,7 +102,8 @@ gdn_status rt_memory_size(const rt_memory_desc *desc, rt_memory_bytes *bytes)
                    layers = (uint64_t)desc->model->n_recurrent, prefixes = (uint64_t)shape.n_prefixes;
     bytes->state     = layers * n * shape.state_bytes;
     bytes->conv      = layers * n * ((uint64_t)shape.n_columns - R) * shape.column_bytes;
-    bytes->snapshots = layers * n * R * (shape.state_bytes + shape.column_bytes);
+    bytes->snapshots = layers * n * (((uint64_t)shape.K - 1) * shape.state_bytes + R * shape.column_bytes);
+    bytes->log       = layers * n * (uint64_t)shape.n_log * shape.log_bytes;
     bytes->kv        = 2 * (uint64_t)shape.n_attention * (uint64_t)desc->n_cells * shape.kv_bytes;
     bytes->hidden    = n * (uint64_t)shape.n_hidden * shape.hidden_bytes;
     bytes->prefixes  = prefixes * (layers * (shape.state_bytes + (uint64_t)shape.n_columns * shape.column_bytes) +
@@ -140,7 +153,7 @@ static gdn_status create_sequences(rt_memory *m)
         return GDN_OUT_OF_MEMORY;
     for (int32_t i = 0; i < m->n_seqs; i++) {
         rt_sequence *s = &m->seq[i];
-        s->conv_row  = GDN_NONE;
+        s->conv_row  = s->log_row = GDN_NONE;
         s->snapshot  = rt_calloc((uint64_t)m->K, sizeof *s->snapshot, "sequences");
         s->hidden_at = rt_calloc((uint64_t)m->n_hidden, sizeof *s->hidden_at, "sequences");
         s->ahead     = -1;
@@ -167,8 +180,12 @@ static gdn_status create_step(rt_memory *m)
     m->step.state_dst = rt_calloc(n * (uint64_t)m->K, 4, "a step");
     m->step.conv_src  = rt_calloc(n, 4, "a step");
     m->step.conv_dst  = rt_calloc(n, 4, "a step");
+    m->step.log_row   = rt_calloc(n, 4, "a step");
+    m->step.state_position = rt_calloc(n, 4, "a step");
+    m->step.state_commit   = rt_calloc(n, 4, "a step");
     if (!m->step_span || !m->taken || !m->seen || !m->step.seq_start || !m->step.length || !m->step.state_src ||
-        !m->step.state_dst || !m->step.conv_src || !m->step.conv_dst)
+        !m->step.state_dst || !m->step.conv_src || !m->step.conv_dst ||
+        !m->step.log_row || !m->step.state_position || !m->step.state_commit)
         return GDN_OUT_OF_MEMORY;
     m->step.span = m->step_span;
     return GDN_OK;
@@ -182,12 +199,16 @@ static gdn_status create_all(rt_memory *m, int32_t prefix_interval)
     if (!status) status = create_resource(&m->slots, (int32_t)slots, "state slots");
     if (!status) status = create_resource(&m->rows, (int32_t)rows, "convolution rows");
     if (!status) status = create_resource(&m->cells, m->n_cells, "KV cells");
+    if (!status) status = create_resource(&m->log_rows, m->n_log ? m->n_seqs : 0, "rows of the log");
     if (!status) status = create_sequences(m);
     if (!status) status = create_step(m);
     if (!status) status = create_pools(m->device, &m->state, m->n_recurrent, slots * m->state_bytes, "states");
     if (!status)
         status = create_pools(m->device, &m->conv, m->n_recurrent, rows * (uint64_t)m->n_columns * m->column_bytes,
                               "convolution history");
+    if (!status)
+        status = create_pools(m->device, &m->log, m->n_recurrent, n * (uint64_t)m->n_log * m->log_bytes, "logs");
+    if (!status && m->n_log) status = rt_log_create(m);
     if (!status) status = create_pools(m->host, &m->k, m->n_attention, (uint64_t)m->n_cells * m->kv_bytes, "keys");
     if (!status) status = create_pools(m->host, &m->v, m->n_attention, (uint64_t)m->n_cells * m->kv_bytes, "values");
     if (!status && m->hidden_bytes) {
@@ -210,6 +231,8 @@ void rt_memory_destroy(rt_memory *m)
         return;
     destroy_pools(m->device, m->state, m->n_recurrent);
     destroy_pools(m->device, m->conv, m->n_recurrent);
+    destroy_pools(m->device, m->log, m->n_recurrent);
+    rt_log_destroy(m);
     destroy_pools(m->host, m->k, m->n_attention);
     destroy_pools(m->host, m->v, m->n_attention);
     gdn_buffer_destroy(m->host, &m->hidden);
@@ -220,13 +243,15 @@ void rt_memory_destroy(rt_memory *m)
         rt_free(m->seq[i].snapshot);
         rt_free(m->seq[i].hidden_at);
     }
-    for (rt_resource *const *r = (rt_resource *const[]){ &m->slots, &m->rows, &m->cells, NULL }; *r; r++) {
+    rt_resource *const resources[] = { &m->slots, &m->rows, &m->cells, &m->log_rows, NULL };
+    for (rt_resource *const *r = resources; *r; r++) {
         rt_free((*r)->count);
         rt_free((*r)->free);
         rt_free((*r)->kept);
     }
     void *const arrays[] = { m->seq, m->cell_rope, m->step_span, m->taken, m->seen, m->step.seq_start, m->step.length,
-                             m->step.state_src, m->step.state_dst, m->step.conv_src, m->step.conv_dst, m->step.rope,
+                             m->step.state_src, m->step.state_dst, m->step.conv_src, m->step.conv_dst, m->step.log_row,
+                             m->step.state_position, m->step.state_commit, m->step.rope,
                              m->step.new_cell, m->step.cells, m->step.n_cells };
     for (size_t i = 0; i < sizeof arrays / sizeof *arrays; i++)
         rt_free(arrays[i]);
@@ -250,6 +275,8 @@ gdn_status rt_memory_create(const rt_memory_desc *desc, rt_memory **memory)
     *m = (rt_memory){ .model = desc->model,
                       .device = desc->device, .host = desc->host, .n_seqs = desc->n_seqs, .n_cells = desc->n_cells,
                       .n_prefixes = shape.n_prefixes,
+                      .n_rollback = desc->n_rollback, .n_log = shape.n_log, .commit_after = shape.commit_after,
+                      .log_bytes = shape.log_bytes,
                       .kv_type = desc->kv_type, .K = shape.K, .kernel = desc->model->hp.conv_kernel,
                       .n_columns = shape.n_columns, .n_recurrent = desc->model->n_recurrent,
                       .n_attention = shape.n_attention, .has_draft = shape.has_draft, .n_hidden = shape.n_hidden,
@@ -267,12 +294,13 @@ gdn_status rt_memory_create(const rt_memory_desc *desc, rt_memory **memory)
 
 rt_pool rt_memory_pool(const rt_memory *m, int32_t layer)
 {
-    return (rt_pool){ .state = m->state[layer], .conv = m->conv[layer], .n_slots = m->slots.n, .n_conv_rows = m->rows.n,
-                      .n_columns = m->n_columns, .n_snapshots = m->K };
+    return (rt_pool){ .state = m->state[layer], .conv = m->conv[layer], .log = m->log[layer], .n_slots = m->slots.n,
+                      .n_conv_rows = m->rows.n, .n_columns = m->n_columns, .n_log_rows = m->log_rows.n };
 }
 
 unsigned char *rt_memory_k(const rt_memory *m, int32_t layer) { return m->k[layer].data; }
 unsigned char *rt_memory_v(const rt_memory *m, int32_t layer) { return m->v[layer].data; }
+uint64_t rt_memory_folds(const rt_memory *m) { return m->n_folds; }
 int32_t rt_memory_free_cells(const rt_memory *m) { return m->cells.n_free + m->cells.n_idle; }
 
 int32_t rt_take_cell(rt_memory *m)

@@ -2,16 +2,23 @@
  * that the draft head needs, for many sequences, as ONE transactional object (docs/runtime.md, "Memory").
  *
  * A sequence is a list of n tokens. Position p is the index of a token in it, 0-based; "length n" means that the
- * tokens 0 .. n-1 are in. With n_rollback = R the newest R+1 lengths can be returned to: K = R + 1 snapshots.
+ * tokens 0 .. n-1 are in. With n_rollback = R sequences can be rolled back, in one of two ways.
  *
+ * RT_ROLLBACK_SNAPSHOTS: K = R + 1 snapshots of each sequence; the newest R+1 lengths can be returned to.
  *   - State slot of length p: ring index p % K of the sequence; each ring index names a physical slot of a pool of
  *     n_seqs * K slots (and one per checkpoint of the prefix cache), with a reference count, and carries the length
  *     as its tag. seq_cp shares physical slots; a step that would write a shared slot takes a free one instead (copy
  *     on write, done by the kernel's maps).
  *   - Convolution ring of conv_kernel - 1 + R columns per row; rows are shared and replaced likewise.
  *   - KV cells: one list per sequence, position -> cell; cells have reference counts. Written with set_rows.
- *   - Hidden ring (with an MTP block that drafts): the trunk's output rows of the newest positions, K or more.
+ *   - Hidden ring (with an MTP block that drafts): the trunk's output rows of the newest positions, R + 1 or more.
  * Rolling back is choosing a smaller length whose tag is still there; nothing is computed or copied.
+ *
+ * RT_ROLLBACK_LOG: one state of each sequence (K = 1), which stands at an earlier length, its tag, and a row of a
+ * replay log (gated_delta_net.h) with what the tokens since then did to it. All else is as above. Rolling back is
+ * choosing a smaller length, not less than the tag. A step of R + 1 tokens or fewer can be taken back, in part or, but
+ * for one of R + 1, as a whole; of a longer one, which reads a prompt, the end alone is kept. See rollback.h for when
+ * states move up.
  *
  * Every function either does all of what it says or changes nothing and fails with a text. One thread at a time. */
 #ifndef GDN_RUNTIME_MEMORY_H
@@ -20,6 +27,8 @@
 #include "runtime/model.h"
 
 typedef struct rt_memory rt_memory;
+
+typedef enum rt_rollback { RT_ROLLBACK_SNAPSHOTS, RT_ROLLBACK_LOG } rt_rollback;
 
 typedef struct rt_memory_desc {
     const rt_model *model;
@@ -34,14 +43,17 @@ typedef struct rt_memory_desc {
     int32_t         n_prefixes;  /* checkpoints of the prefix cache (prefix_cache.h); 0 = none. There are no more
                                     than n_cells / prefix_interval                                          */
     int32_t         prefix_interval; /* tokens between them                                                  */
+    rt_rollback     rollback;    /* how; with n_rollback 0 there is nothing to choose                       */
+    int32_t         commit_after; /* of a log: a step that repeats so many columns moves the state up, 1 to 2^16;
+                                    0 = what was measured to be best (rollback.h)                           */
 } rt_memory_desc;
 
-typedef struct rt_memory_bytes { uint64_t state, conv, snapshots, kv, hidden, prefixes; } rt_memory_bytes;
+typedef struct rt_memory_bytes { uint64_t state, conv, snapshots, log, kv, hidden, prefixes; } rt_memory_bytes;
 
-/* What the pools of a memory take, without creating it: state and conv are the base (R = 0), snapshots is what R adds,
- * prefixes what the prefix cache adds to states, convolution and hidden rows.
- * Lists and counts come on top: about 20 bytes per cell and 4 per token; with a prefix cache 13 per cell, 4 per token
- * and 16 per interval of cells more. */
+/* What the pools of a memory take, without creating it: state and conv are the base (R = 0), snapshots is what R adds
+ * to states and convolution, log the replay log, prefixes what the prefix cache adds to states, convolution and hidden
+ * rows. Lists and counts come on top: about 20 bytes per cell and 4 per token; with a prefix cache 13 per cell, 4 per
+ * token and 16 per interval of cells more. */
 gdn_status rt_memory_size(const rt_memory_desc *desc, rt_memory_bytes *bytes);
 gdn_status rt_memory_create(const rt_memory_desc *desc, rt_memory **memory);
 void       rt_memory_destroy(rt_memory *memory);
@@ -92,7 +104,10 @@ typedef struct rt_step {
     int32_t       *seq_start;   /* [n_spans + 1]                                                            */
     int32_t       *length;      /* [n_spans] before the step                                                */
     int32_t       *state_src;   /* [n_spans]                                                                */
-    int32_t       *state_dst;   /* [n_spans][K]                                                             */
+    int32_t        n_snapshots; /* K; with a log 1, or 0 where no span writes the state at its end          */
+    int32_t       *state_dst;   /* [n_spans][n_snapshots]                                                   */
+    int32_t        n_log;       /* columns of the log; 0: this step has none, and not the next three maps   */
+    int32_t       *log_row, *state_position, *state_commit; /* [n_spans]                                    */
     int32_t       *conv_src, *conv_dst; /* [n_spans]                                                        */
     int32_t       *rope;        /* [n_rows] rotary positions: rt_seq_rope()                                 */
     int32_t       *new_cell;    /* [n_rows] cell that each row writes                                       */
@@ -112,7 +127,9 @@ int32_t    rt_step_fit(const rt_memory *m, const rt_token_run *spans, int32_t n_
 /* Reserve cells, slots and rows for these spans (each sequence at most once per step, at least one row each, spans in
  * the order of their rows and without gaps). One step at a time; while it is under way sequences cannot be changed.
  * Refused with nothing changed: GDN_OUT_OF_MEMORY when cells run out or rt_step_fit() says fewer,
- * GDN_INVALID_ARGUMENT for bad spans, and for a sequence whose state a cancelled step has lost. */
+ * GDN_INVALID_ARGUMENT for bad spans, and for a sequence whose state a cancelled step has lost. With a log states may
+ * be moved up, or rows copied, before the step begins: where the device fails then, none has begun, and a sequence may
+ * have lost its state as in rt_step_cancel(); lengths beyond those that are promised above may be gone. */
 gdn_status rt_step_begin(rt_memory *m, const rt_token_run *spans, int32_t n_spans, rt_step **step);
 /* The kernels have run: lengths grow, tags are set, replaced slots are released. */
 void       rt_step_commit(rt_memory *m, rt_step *step);
@@ -121,9 +138,12 @@ void       rt_step_commit(rt_memory *m, rt_step *step);
  * lost the state of its present length: rt_seq_min_length() is then beyond rt_seq_length(), and it takes no further
  * tokens until it is emptied, copied over or loaded. */
 void       rt_step_cancel(rt_memory *m, rt_step *step, int started);
+/* With a log: states that were moved up by themselves, before a step that does not log, since creation. Each is a call
+ * of gated_delta_net per recurrent layer; so is each sequence that is saved where its state stands behind. */
+uint64_t   rt_memory_folds(const rt_memory *m);
 
 /* Pools, for the kernels' arguments. layer: index_in_kind. */
-typedef struct rt_pool { gdn_span state, conv; int32_t n_slots, n_conv_rows, n_columns, n_snapshots; } rt_pool;
+typedef struct rt_pool { gdn_span state, conv, log; int32_t n_slots, n_conv_rows, n_columns, n_log_rows; } rt_pool;
 rt_pool        rt_memory_pool(const rt_memory *m, int32_t recurrent_layer);
 unsigned char *rt_memory_k(const rt_memory *m, int32_t attention_layer); /* [n_cells][n_head_kv * head_dim]   */
 unsigned char *rt_memory_v(const rt_memory *m, int32_t attention_layer);

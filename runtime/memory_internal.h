@@ -1,5 +1,6 @@
 /* What the files of the memory share: memory.c creates it, memory_seq.c changes sequences, memory_step.c runs
- * steps, memory_save.c and memory_load.c move sequences in and out. Semantics are in memory.h.
+ * steps, memory_save.c and memory_load.c move sequences in and out, rollback.c has the replay log. Semantics are in
+ * memory.h.
  *
  * Everything that sequences share (state slots, convolution rows, KV cells) is a resource: a number below n with a
  * reference count. The invariant that tests audit: a count is the number of places that name the resource, and a
@@ -36,7 +37,8 @@ typedef struct rt_sequence {
     int32_t     *token;     /* with a prefix cache: the tokens [0, keyed), as large as the list of cells      */
     int32_t      keyed;     /* ... which are known, and stand at the rotary positions of their indices        */
     uint64_t     last_step; /* the number of the sequence's last step                                         */
-    rt_snapshot *snapshot;  /* [K] by length % K                                                              */
+    rt_snapshot *snapshot;  /* [K] by length % K; with a log, one: see rollback.h                             */
+    int32_t      log_row;   /* GDN_NONE: there is nothing to repeat                                           */
     int32_t      conv_row;  /* GDN_NONE: no tokens                                                            */
     int32_t      conv_from; /* the columns of the positions [conv_from, length) are in the row                */
     int32_t      next_rope; /* of the token at position `length`                                              */
@@ -50,6 +52,7 @@ typedef struct rt_sequence {
 /* What a step took for one span, so that commit and cancel need not work it out again. */
 typedef struct rt_taken {
     int32_t n_listed, conv_row; /* listed before; new row or GDN_NONE         */
+    int32_t state_to, state_at; /* with a log: slot that is written or GDN_NONE, and the length of its state */
     int32_t keyed;              /* the sequence's tokens are known afterwards */
 } rt_taken;
 
@@ -57,12 +60,16 @@ struct rt_memory {
     const rt_model *model;
     gdn_context    *device, *host;
     int32_t         n_seqs, n_cells, n_prefixes, K, kernel, n_columns, kv_type;
+    int32_t         n_rollback, n_log, commit_after; /* n_log: columns of the log; 0: there are snapshots     */
     int32_t         n_recurrent, n_attention; /* the latter with the draft head's layer, which comes last     */
     int32_t         has_draft, n_hidden;
     uint64_t        state_bytes, column_bytes, kv_bytes, hidden_bytes; /* of one slot, column, row, row       */
-    gdn_span       *state, *conv, *k, *v; /* by layer */
+    uint64_t        log_bytes;            /* of a column of the log                                           */
+    gdn_span       *state, *conv, *log, *k, *v; /* by layer */
+    gdn_span        fold_maps, fold_workspace;  /* of calls without tokens (rollback.c)                       */
+    uint64_t        n_folds;
     gdn_span        hidden;               /* [n_seqs][n_hidden][n_embd], in the host's memory                 */
-    rt_resource     slots, rows, cells;
+    rt_resource     slots, rows, cells, log_rows;
     rt_sequence    *seq;
     int32_t        *cell_rope; /* rotary position that a cell's key was rotated to */
     rt_prefixes    *prefixes;  /* NULL: there is no prefix cache                   */
@@ -78,8 +85,8 @@ struct rt_memory {
 
 /* Sizes of the pools for a description; GDN_INVALID_ARGUMENT with a text where it is not one. */
 typedef struct rt_memory_shape {
-    uint64_t state_bytes, column_bytes, kv_bytes, hidden_bytes;
-    int32_t  K, n_columns, n_attention, n_hidden, has_draft, n_prefixes, prefix_interval;
+    uint64_t state_bytes, column_bytes, log_bytes, kv_bytes, hidden_bytes;
+    int32_t  K, n_columns, n_log, commit_after, n_attention, n_hidden, has_draft, n_prefixes, prefix_interval;
 } rt_memory_shape;
 gdn_status rt_memory_shape_of(const rt_memory_desc *desc, rt_memory_shape *shape);
 

@@ -1,7 +1,7 @@
 /* Saving: what is needed to go on from the present length, and nothing of how it was stored. The format is in
  * memory_internal.h: a header, one record per sequence, a checksum. Snapshots of earlier lengths, which cells and
  * slots were used, and what was shared are not part of it. */
-#include "runtime/memory_internal.h"
+#include "runtime/rollback.h"
 
 #include <string.h>
 
@@ -104,18 +104,28 @@ static gdn_status put_pool(const rt_memory *m, const gdn_span *pool, uint64_t of
     return status ? rt_fail_gdn(status, "saving a sequence") : GDN_OK;
 }
 
-static gdn_status put_seq(const rt_memory *m, const rt_save_seq *record, unsigned char **to)
+/* The state of a layer at the present length; `folded` is used for it where columns are to be repeated. */
+static gdn_status put_state(rt_memory *m, const rt_sequence *s, int32_t layer, const gdn_span *folded,
+                            unsigned char **to)
+{
+    const rt_snapshot *at = &s->snapshot[s->length % m->K];
+    if (at->tag == s->length)
+        return put_pool(m, &m->state[layer], (uint64_t)at->slot * m->state_bytes, m->state_bytes, to);
+    const gdn_status status = rt_log_repeat(m, layer, folded);
+    return status ? status : put_pool(m, folded, 0, m->state_bytes, to);
+}
+
+static gdn_status put_seq(rt_memory *m, const rt_save_seq *record, const gdn_span *folded, unsigned char **to)
 {
     const int32_t      n = record->length, seq = record->seq;
     const rt_sequence *s = &m->seq[seq];
-    gdn_status status = GDN_OK;
+    gdn_status status = n && folded->data ? rt_log_maps(m, s, 0) : GDN_OK;
 
     *to = put(*to, record, sizeof *record);
     for (int32_t p = 0; p < n; p++)
         *to = put(*to, &m->cell_rope[s->cell[p]], 4);
     for (int32_t layer = 0; n && layer < m->n_recurrent && !status; layer++) {
-        status =
-            put_pool(m, &m->state[layer], (uint64_t)s->snapshot[n % m->K].slot * m->state_bytes, m->state_bytes, to);
+        status = put_state(m, s, layer, folded, to);
         for (int32_t p = n - (int32_t)columns_saved(m, record); p < n && !status; p++) {
             const uint64_t column = (uint64_t)s->conv_row * (uint64_t)m->n_columns + (uint64_t)(p % m->n_columns);
             status = put_pool(m, &m->conv[layer], column * m->column_bytes, m->column_bytes, to);
@@ -156,15 +166,20 @@ gdn_status rt_memory_save(rt_memory *m, int32_t seq, void *bytes, uint64_t n)
     for (int32_t i = 0; i < m->n_seqs; i++)
         header.n_seqs += is_saved(m, seq, i);
 
+    gdn_span   folded = { 0 }; /* a state beside the pool: saving changes nothing */
+    gdn_status status = m->n_log ? gdn_buffer_create(m->device, m->state_bytes, &folded) : GDN_OK;
+    if (status)
+        rt_fail_gdn(status, "saving a sequence");
     unsigned char *to = put(bytes, &header, sizeof header);
-    for (int32_t i = 0; i < m->n_seqs; i++) {
+    for (int32_t i = 0; i < m->n_seqs && !status; i++) {
         if (!is_saved(m, seq, i))
             continue;
         const rt_save_seq record = record_of(m, i);
-        const gdn_status  status = put_seq(m, &record, &to);
-        if (status)
-            return status;
+        status = put_seq(m, &record, &folded, &to);
     }
+    gdn_buffer_destroy(m->device, &folded);
+    if (status)
+        return status;
     const uint64_t sum = rt_save_checksum(bytes, header.bytes - 8);
     put(to, &sum, 8);
     return GDN_OK;

@@ -2,6 +2,7 @@
 #include <string.h>
 
 #include "runtime/prefix_tree.h"
+#include "runtime/rollback.h"
 
 /* ---- Checks --------------------------------------------------------------------------------------------- */
 
@@ -17,7 +18,10 @@ gdn_status rt_check_seq(const rt_memory *m, int32_t seq, const char *what)
 int rt_seq_readable(const rt_memory *m, const rt_sequence *s, int32_t p)
 {
     /* The next token's window reaches back kernel - 1 positions; before position 0 there are zeros. */
-    return s->snapshot[p % m->K].tag == p && (s->conv_from == 0 || s->conv_from <= p - (m->kernel - 1));
+    if (s->conv_from != 0 && s->conv_from > p - (m->kernel - 1))
+        return 0;
+    const int32_t tag = s->snapshot[p % m->K].tag; /* with a log, columns say what came after it */
+    return m->n_log ? tag >= 0 && tag <= p && p <= s->length : tag == p;
 }
 
 /* ---- Parts of a sequence ---------------------------------------------------------------------------------- */
@@ -75,7 +79,9 @@ void rt_seq_empty(rt_memory *m, rt_sequence *s)
         s->hidden_at[r] = (rt_hidden_tag){ -1, -1 };
     if (s->conv_row != GDN_NONE)
         rt_drop(&m->rows, s->conv_row);
-    s->conv_row = GDN_NONE;
+    if (s->log_row != GDN_NONE)
+        rt_drop(&m->log_rows, s->log_row);
+    s->conv_row = s->log_row = GDN_NONE;
     s->length = s->conv_from = s->next_rope = s->shift = s->draft = s->draft_from = s->keyed = 0;
 }
 
@@ -107,6 +113,8 @@ int32_t rt_seq_min_length(const rt_memory *m, int32_t seq)
         return 0;
     const rt_sequence *s = &m->seq[seq];
     int32_t p = s->length >= m->K ? s->length - m->K + 1 : 1;
+    if (m->n_log && p > rt_state_at(s))
+        p = rt_state_at(s) ? rt_state_at(s) : 1;
     while (p <= s->length && !rt_seq_readable(m, s, p))
         p++;
     return p;
@@ -178,6 +186,8 @@ gdn_status rt_seq_cp(rt_memory *m, int32_t from, int32_t to)
     }
     if (a->conv_row != GDN_NONE)
         rt_hold(&m->rows, a->conv_row);
+    if (a->log_row != GDN_NONE)
+        rt_hold(&m->log_rows, a->log_row);
     if (m->has_draft) /* hidden rows are small and the host's: the one thing that is not shared */
         memcpy(rt_hidden_at(m, to, 0), rt_hidden_at(m, from, 0), (size_t)((uint64_t)m->n_hidden * m->hidden_bytes));
     memcpy(b->hidden_at, a->hidden_at, (size_t)m->n_hidden * sizeof *b->hidden_at);
@@ -186,6 +196,7 @@ gdn_status rt_seq_cp(rt_memory *m, int32_t from, int32_t to)
     b->length    = b->n_listed = a->length;
     b->keyed     = a->keyed;
     b->conv_row  = a->conv_row;
+    b->log_row   = a->log_row;
     b->conv_from = a->conv_from;
     b->next_rope = a->next_rope;
     b->shift     = a->shift;

@@ -3,6 +3,7 @@
 #include <string.h>
 
 #include "runtime/prefix_tree.h"
+#include "runtime/rollback.h"
 
 /* ---- What a span needs ------------------------------------------------------------------------------------ */
 
@@ -27,8 +28,11 @@ static int own_row(const rt_memory *m, const rt_sequence *s)
 static need need_of(const rt_memory *m, const rt_token_run *span)
 {
     const rt_sequence *s = &m->seq[span->seq];
+    const rt_log_plan  plan = m->n_log ? rt_log_plan_of(m, s, span->n_rows) : (rt_log_plan){ 0 };
     need n = { 0 };
-    for (int32_t r = 0; r < smaller(m->K, span->n_rows); r++)
+    if (m->n_log) /* a slot that is folded to is then the step's own; rows of the log are never short */
+        n.slots = plan.writes != GDN_NONE && !own_slot(m, &s->snapshot[0]);
+    for (int32_t r = 0; !m->n_log && r < smaller(m->K, span->n_rows); r++)
         n.slots += !own_slot(m, snapshot_of(m, s, s->length + span->n_rows - r));
     n.rows  = !own_row(m, s);
     n.cells = span->n_rows - smaller(span->n_rows, s->n_listed - s->length);
@@ -127,6 +131,27 @@ static gdn_status grow_step(rt_memory *m, int32_t n_rows)
     return GDN_OK;
 }
 
+/* Of a span, after rt_log_ready(). */
+static void begin_log(rt_memory *m, int32_t i)
+{
+    const rt_token_run *span = &m->step_span[i];
+    rt_sequence   *s    = &m->seq[span->seq];
+    rt_step       *step = &m->step;
+    const rt_log_plan plan = rt_log_plan_of(m, s, span->n_rows);
+    const rt_snapshot *at  = &s->snapshot[0];
+    int32_t to = GDN_NONE;
+    if (plan.writes != GDN_NONE)
+        to = own_slot(m, at) ? at->slot : rt_take(&m->slots);
+    m->taken[i].state_to    = to;
+    m->taken[i].state_at    = plan.writes;
+    step->log_row[i]        = plan.logs ? s->log_row : GDN_NONE;
+    step->state_position[i] = rt_state_at(s);
+    step->state_commit[i]   = plan.logs ? to : GDN_NONE;
+    step->state_dst[i]      = plan.logs ? GDN_NONE : to;
+    step->n_snapshots       |= !plan.logs;
+    step->n_log             |= plan.logs ? m->n_log : 0;
+}
+
 static void begin_span(rt_memory *m, int32_t i)
 {
     const rt_token_run *span = &m->step_span[i];
@@ -136,7 +161,9 @@ static void begin_span(rt_memory *m, int32_t i)
 
     step->length[i]    = n;
     step->state_src[i] = snapshot_of(m, s, n)->slot; /* none where there are no tokens */
-    for (int32_t r = 0; r < m->K; r++) {
+    if (m->n_log)
+        begin_log(m, i);
+    for (int32_t r = 0; !m->n_log && r < m->K; r++) {
         int32_t to = GDN_NONE;
         if (r < T) {
             const rt_snapshot *at = snapshot_of(m, s, n + T - r);
@@ -174,12 +201,16 @@ gdn_status rt_step_begin(rt_memory *m, const rt_token_run *spans, int32_t n_span
         status = rt_prefix_reserve(m, spans, n_spans);
     for (int32_t i = 0; i < n_spans && !status; i++)
         status = rt_seq_grow(m, spans[i].seq, m->seq[spans[i].seq].length + spans[i].n_rows);
+    for (int32_t i = 0; i < n_spans && !status; i++)
+        status = rt_log_ready(m, spans[i].seq, spans[i].n_rows);
     if (status)
         return status;
     memcpy(m->step_span, spans, (size_t)n_spans * sizeof *spans);
     m->step.n_spans = n_spans;
     m->step.n_rows  = n_rows;
     m->step.n_checkpoints = 0;
+    m->step.n_snapshots = m->n_log ? 0 : m->K;
+    m->step.n_log = 0;
     m->step_keyed = 0;
     m->n_steps++;
     if (m->prefixes)
@@ -203,13 +234,29 @@ static void conv_wrote(const rt_memory *m, rt_sequence *s, int32_t end)
         s->conv_from = end - m->n_columns;
 }
 
+static void commit_log(rt_memory *m, int32_t i)
+{
+    rt_snapshot   *at = &m->seq[m->step_span[i].seq].snapshot[0];
+    const int32_t  to = m->taken[i].state_to;
+    if (to != GDN_NONE && at->slot != to) {
+        rt_seq_drop_snapshot(m, at);
+        at->slot = to;
+    }
+    if (to != GDN_NONE)
+        at->tag = m->taken[i].state_at;
+    else if (at->tag < 0)
+        at->tag = 0; /* all its tokens are in the log */
+}
+
 static void commit_span(rt_memory *m, int32_t i)
 {
     const rt_token_run *span = &m->step_span[i];
     rt_sequence   *s    = &m->seq[span->seq];
     const int32_t  T    = span->n_rows, end = s->length + T;
 
-    for (int32_t r = 0; r < smaller(m->K, T); r++) {
+    if (m->n_log)
+        commit_log(m, i);
+    for (int32_t r = 0; !m->n_log && r < smaller(m->K, T); r++) {
         rt_snapshot  *at = snapshot_of(m, s, end - r);
         const int32_t to = m->step.state_dst[(int64_t)i * m->K + r];
         if (at->slot != to) {
@@ -242,7 +289,9 @@ static void cancel_span(rt_memory *m, int32_t i, int started)
 
     for (int32_t r = 0; r < smaller(m->K, span->n_rows); r++) {
         rt_snapshot  *at = snapshot_of(m, s, end - r);
-        const int32_t to = m->step.state_dst[(int64_t)i * m->K + r];
+        const int32_t to = m->n_log ? m->taken[i].state_to : m->step.state_dst[(int64_t)i * m->K + r];
+        if (to == GDN_NONE)
+            continue; /* a log: no state is written, and the columns that are repeated are not touched */
         if (at->slot != to)
             rt_drop(&m->slots, to);
         else if (started)

@@ -49,6 +49,8 @@ rt_engine *fixture_open(const rt_model *model, const fixture_engine *with)
     d.prefix_interval = with->prefix_interval;
     d.n_batch    = with->n_batch ? with->n_batch : 64;
     d.n_rollback = with->n_rollback;
+    d.rollback   = with->rollback;
+    d.commit_after = with->commit_after;
     d.draft      = with->draft;
     d.kv_type    = with->kv_type; /* 0: GDN_F32 */
     if (rt_engine_create(&d, &e))

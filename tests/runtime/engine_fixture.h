@@ -34,6 +34,8 @@ typedef struct fixture_engine {
     uint32_t backend;
     int32_t n_cells; /* n_ctx: of one sequence */
     int32_t n_prefixes, prefix_interval;
+    rt_rollback rollback;
+    int32_t commit_after;
 } fixture_engine;
 rt_engine *fixture_open(const rt_model *model, const fixture_engine *with);
 

@@ -74,7 +74,7 @@ static void tree(const rt_memory *m, int32_t *slots, int32_t *rows, int32_t *cel
     free(leaf);
 }
 
-static void poison(rt_memory *m, const uint8_t *columns)
+static void poison(rt_memory *m, const uint8_t *columns, const uint8_t *entries)
 {
     for (int32_t layer = 0; layer < m->n_recurrent && m->device == m->host; layer++) {
         for (int32_t i = 0; i < m->slots.n; i++)
@@ -82,6 +82,8 @@ static void poison(rt_memory *m, const uint8_t *columns)
                 memset((char *)m->state[layer].data + (uint64_t)i * m->state_bytes, 0xFF, m->state_bytes);
         for (int32_t i = 0; i < m->rows.n * m->n_columns; i++)
             if (!columns[i]) memset((char *)m->conv[layer].data + (uint64_t)i * m->column_bytes, 0xFF, m->column_bytes);
+        for (int32_t i = 0; i < m->log_rows.n * m->n_log; i++)
+            if (!entries[i]) memset((char *)m->log[layer].data + (uint64_t)i * m->log_bytes, 0xFF, m->log_bytes);
     }
     for (int32_t i = 0; i < m->cells.n; i++)
         for (int32_t layer = 0; layer < m->n_attention && !m->cells.count[i]; layer++) {
@@ -93,14 +95,21 @@ static void poison(rt_memory *m, const uint8_t *columns)
 void memory_audit(rt_memory *m)
 {
     int32_t *slots = calloc((size_t)m->slots.n, 4), *rows = calloc((size_t)m->rows.n, 4),
-            *cells = calloc((size_t)m->cells.n, 4);
+            *cells = calloc((size_t)m->cells.n, 4), *logs = calloc((size_t)m->log_rows.n + 1, 4);
     uint8_t *columns = calloc((size_t)m->rows.n * (size_t)m->n_columns + 1, 1);
-    REQUIRE(slots && rows && cells && columns);
+    uint8_t *entries = calloc((size_t)m->log_rows.n * (size_t)m->n_log + 1, 1);
+    REQUIRE(slots && rows && cells && columns && logs && entries);
     for (int32_t s = 0; s < m->n_seqs; s++) {
         const rt_sequence *at = &m->seq[s];
         for (int32_t r = 0; r < m->K; r++)
             if (at->snapshot[r].slot != GDN_NONE) slots[at->snapshot[r].slot]++;
         for (int32_t p = 0; p < at->n_listed; p++) cells[at->cell[p]]++;
+        if (at->log_row != GDN_NONE) {
+            const int32_t tag = at->snapshot[0].tag; /* the columns behind it are needed, if any */
+            logs[at->log_row]++;
+            EXPECT(at->length - tag <= m->n_log || tag < 0);
+            for (int32_t p = tag; tag >= 0 && p < at->length; p++) entries[at->log_row * m->n_log + p % m->n_log] = 1;
+        }
         if (at->conv_row == GDN_NONE) continue;
         rows[at->conv_row]++;
         use_columns(m, columns, at->conv_row, at->conv_from, at->length);
@@ -109,7 +118,10 @@ void memory_audit(rt_memory *m)
     audit(&m->slots, slots);
     audit(&m->rows, rows);
     audit(&m->cells, cells);
-    poison(m, columns);
+    audit(&m->log_rows, logs);
+    poison(m, columns, entries);
+    free(logs);
+    free(entries);
     free(slots);
     free(rows);
     free(cells);

@@ -45,11 +45,13 @@ static rt_chat *chat_of(const char *form)
 
 static rt_engine *engine_of(rt_spec spec, int32_t context)
 {
+    static int n_opened; /* engines roll back by snapshots and by a log, in turn */
     const int32_t K = spec == RT_SPEC_OFF ? 0 : 3;
     return fixture_open(model, &(fixture_engine){ .n_seqs = 2,
                                                   .n_ctx = context,
                                                   .n_cells = context,
                                                   .n_rollback = K,
+                                                  .rollback = n_opened++ % 2 ? RT_ROLLBACK_SNAPSHOTS : RT_ROLLBACK_LOG,
                                                   .n_batch = 32,
                                                   .draft = spec == RT_SPEC_MTP });
 }

@@ -4,6 +4,8 @@
  * nothing, and every row of logits must have the same bits. Drafts too: what the draft head says depends on the tokens
  * alone.
  *
+ * Engines take turns in how they roll back, by snapshots or by a replay log; what one has saved another loads.
+ *
  * With `prefixes` the engines have prefix caches of several sizes, sequences are of few different tokens, and begin
  * where others that were there before have got to; after every operation the memory's books are audited.
  *
@@ -92,13 +94,21 @@ typedef struct world {
     rt_engine *e;
     rt_memory *m;
     list       seq[N_SEQS];
+    int32_t    must[N_SEQS]; /* the smallest length that has to be returnable, after the last step alone */
     save       saved[N_SAVES];
     list       seen[N_SEEN]; /* that sequences held some time ago */
     int        prefixes;
     int64_t    started, evicted; /* tokens that a sequence started with; checkpoints that gave way */
     uint64_t   random;
-    int64_t    rows, rollbacks, refused, failed, drafts, anew, lost;
+    int64_t    rows, rollbacks, refused, failed, drafts, anew, lost, folds, logs;
 } world;
+
+/* The sequences are known by their lengths alone. */
+static void must_be_whole(world *w)
+{
+    for (int32_t s = 0; s < N_SEQS; s++)
+        w->must[s] = w->seq[s].n;
+}
 
 static int32_t below(world *w, int32_t n) { return (int32_t)(fixture_random(&w->random) % (uint64_t)n); }
 
@@ -169,7 +179,14 @@ static void decode(world *w, int may_fail)
                 w->seq[s].n = 0;
             }
         }
+        must_be_whole(w);
     } else {
+        for (int32_t s = 0; s < N_SEQS; s++) {
+            const int32_t begin = w->seq[s].n, end = after[s].n;
+            if (end > begin)
+                w->must[s] = end - begin > ROLLBACK + 1 ? end : begin > end - ROLLBACK ? begin : end - ROLLBACK;
+            w->must[s] = w->must[s] < 1 ? 1 : w->must[s];
+        }
         memcpy(w->seq, after, sizeof after);
         for (int32_t i = 0; i < n; i++) {
             EXPECT(!logits[i] == !rt_logits(w->e, i));
@@ -178,7 +195,10 @@ static void decode(world *w, int may_fail)
         }
         w->rows += n;
         steps = (int32_t)(rt_engine_counters(w->e).steps - before.steps);
-        EXPECT(n_launches == (int64_t)steps * w->t->model->n_recurrent); /* one launch serves all sequences */
+        /* one launch serves all sequences; with a log, states may be moved up by themselves before a prompt is read */
+        const int64_t folds = (int64_t)(rt_engine_counters(w->e).folds - before.folds);
+        EXPECT(n_launches == (steps + folds) * w->t->model->n_recurrent);
+        w->folds += folds;
         EXPECT(rt_engine_counters(w->e).rows - before.rows == (uint64_t)n);
     }
 }
@@ -192,13 +212,15 @@ static void roll_back(world *w)
     const int64_t  launched = launches;
     const uint64_t rows     = rt_engine_counters(w->e).rows;
     /* A step that fails forgets what it may have overwritten, and not what the cache shares: there can be gaps. */
-    const int there = w->prefixes && to > low ? rt_seq_readable(w->m, &w->m->seq[s], to) : to >= low;
+    const int gaps = w->prefixes && !w->m->n_log;
+    const int there = gaps && to > low ? rt_seq_readable(w->m, &w->m->seq[s], to) : to >= low;
     const gdn_status status = rt_seq_rm(w->m, s, to, -1);
     EXPECT((status == GDN_OK) == (to == 0 || there) && (!status || status == GDN_UNSUPPORTED));
-    EXPECT(low >= 1 && low <= n && launches == launched &&
+    EXPECT(low >= 1 && low <= w->must[s] && low <= n && launches == launched &&
            rt_engine_counters(w->e).rows == rows); /* no recomputation */
     if (!status) {
         w->seq[s].n = to;
+        w->must[s]  = to < w->must[s] ? to : w->must[s];
         w->rollbacks++;
     }
     EXPECT(rt_seq_length(w->m, s) == w->seq[s].n);
@@ -229,10 +251,12 @@ static void copy_or_clear(world *w)
         EXPECT(!w->seq[a].n || !rt_seq_add(w->m, a, 0, below(w, 9) - 4));
         break;
     default:
-        if (rt_seq_cp(w->m, a, b) == GDN_OK)
-            w->seq[b] = w->seq[a];
-        else
+        if (rt_seq_cp(w->m, a, b) == GDN_OK) {
+            w->seq[b]  = w->seq[a];
+            w->must[b] = w->must[a];
+        } else {
             EXPECT(0);
+        }
     }
 }
 
@@ -256,6 +280,8 @@ static void save_or_load(world *w)
         memcpy(w->seq, s->was, sizeof w->seq);
     else if (!status)
         w->seq[to] = s->was[s->seq];
+    if (!status)
+        must_be_whole(w);
 }
 
 /* A sequence that begins as one of before, as far as the cache has it. */
@@ -285,6 +311,7 @@ static void start(world *w)
     }
     with.n = length;
     *own = with;
+    must_be_whole(w);
 }
 
 /* A draft round for some sequences, against one for each alone on an engine that has just read its tokens. */
@@ -332,6 +359,7 @@ static void draft(world *w)
                 EXPECT(logits_digest(w->t, w->e, j) == truth_of(w->t, own->token, own->n + j + 1));
             const int32_t keep = 1 + below(w, n_got[i] + 1);
             own->n += keep;
+            must_be_whole(w);
             if (keep <= n_got[i])
                 EXPECT(!rt_seq_rm(w->m, ask[i].seq, own->n, -1));
         }
@@ -351,6 +379,7 @@ static void drive(const rt_model *model, const char *name, int64_t n_operations,
                                                        .draft = model->hp.n_mtp });
     for (int64_t i = 0; i < n_operations && fixture_failures < 5; i++) {
         if (i % 400 == 0) { /* another engine: other micro-batches, threads, rollbacks */
+            const int64_t k = i / 400;
             w.evicted += w.e ? (int64_t)rt_prefix_stats_of(w.m).n_evicted : 0;
             rt_engine_destroy(w.e);
             w.e = fixture_open(model, &(fixture_engine){ .n_seqs = N_SEQS,
@@ -360,10 +389,16 @@ static void drive(const rt_model *model, const char *name, int64_t n_operations,
                                                          .n_rollback = ROLLBACK,
                                                          .draft = model->hp.n_mtp,
                                                          .n_prefixes = caches[prefixes][i / 400 % 4],
-                                                         .prefix_interval = (int32_t[]){ 3, 1, 2, 7 }[i / 400 % 4] });
+                                                         .prefix_interval = (int32_t[]){ 3, 1, 2, 7 }[i / 400 % 4],
+                                                         .rollback = (k ^ k >> 2 ^ (int64_t)model->hp.arch) & 1
+                                                                         ? RT_ROLLBACK_SNAPSHOTS
+                                                                         : RT_ROLLBACK_LOG,
+                                                         .commit_after = (int32_t[]){ 1, 3, 0, 2 }[k / 2 % 4] });
             w.m = rt_engine_memory(w.e);
             memset(w.seq, 0, sizeof w.seq);
+            must_be_whole(&w);
         }
+        w.logs += w.m->n_log > 0;
         const int32_t what = below(&w, prefixes ? 20 : 16);
         if (what < 7)
             decode(&w, 1);
@@ -377,7 +412,7 @@ static void drive(const rt_model *model, const char *name, int64_t n_operations,
             start(&w);
         else if (model->hp.n_mtp)
             draft(&w);
-        if (prefixes)
+        if (prefixes || w.m->n_log)
             memory_audit(w.m);
         if (fixture_failures) {
             printf("%s: operation %lld (%d) of seed %llu\n", name, (long long)i, (int)what, (unsigned long long)seed);
@@ -388,12 +423,13 @@ static void drive(const rt_model *model, const char *name, int64_t n_operations,
             t->n_replays = 0;
         }
     }
-    EXPECT(w.rows && w.rollbacks && w.refused && w.failed && w.lost &&
+    EXPECT(w.rows && w.rollbacks && w.refused && w.failed && w.lost && w.folds && w.logs &&
            ((w.drafts && w.anew) || !model->hp.n_mtp)); /* or it tested less than it says */
     printf("%-24s %lld operations, seed %llu: %lld rows compared, %lld rollbacks, %lld refused, %lld failed, %lld "
-           "states lost, %lld drafts, %lld of a head that began anew\n",
+           "states lost, %lld moved up by themselves, %lld drafts, %lld of a head that began anew\n",
            name, (long long)n_operations, (unsigned long long)seed, (long long)w.rows, (long long)w.rollbacks,
-           (long long)w.refused, (long long)w.failed, (long long)w.lost, (long long)w.drafts, (long long)w.anew);
+           (long long)w.refused, (long long)w.failed, (long long)w.lost, (long long)w.folds,
+           (long long)w.drafts, (long long)w.anew);
     w.evicted += (int64_t)rt_prefix_stats_of(w.m).n_evicted;
     EXPECT((w.started && w.evicted) || !prefixes);
     if (prefixes)

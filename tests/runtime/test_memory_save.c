@@ -4,6 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "runtime/rollback.h"
 #include "tests/runtime/memory_world.h"
 
 /* 11, 12: save while rolled back; load into a memory of other sizes that was used for something else. */
@@ -247,11 +248,18 @@ static void sizes(world *sum)
         const rt_memory_desc desc = { .model = &model,
                                       .device = world_context(), .host = world_context(), .n_seqs = 1 + i % 4,
                                       .n_cells = 5 + i, .n_rollback = i % 5,
-                                      .kv_type = i % 2 ? GDN_F16 : GDN_F32, .draft = 1 };
+                                      .kv_type = i % 2 ? GDN_F16 : GDN_F32, .draft = 1,
+                                      .rollback = i % 3 ? RT_ROLLBACK_SNAPSHOTS : RT_ROLLBACK_LOG,
+                                      .commit_after = i % 2 };
+        const int32_t log = desc.rollback == RT_ROLLBACK_LOG && desc.n_rollback;
+        const uint64_t columns = log ? 2 * (uint64_t)desc.n_rollback + 2 + (i % 2 ? 0 : RT_COMMIT_AFTER - 1) : 0;
         rt_memory *m = NULL;
         const uint64_t before = world_alloc.bytes;
         EXPECT(sum, rt_memory_size(&desc, &b) == GDN_OK && rt_memory_create(&desc, &m) == GDN_OK);
-        EXPECT(sum, world_alloc.bytes - before == b.state + b.conv + b.snapshots + b.kv + b.hidden);
+        EXPECT(sum, world_alloc.bytes - before == b.state + b.conv + b.snapshots + b.log + b.kv + b.hidden +
+                                                      (log ? m->fold_maps.bytes + m->fold_workspace.bytes : 0));
+        EXPECT(sum, b.log == 2 * (uint64_t)desc.n_seqs * columns * 4 * (W_STATE + W_HEADS * W_STATE + W_HEADS));
+        EXPECT(sum, !log || b.snapshots == 2 * (uint64_t)desc.n_seqs * (uint64_t)desc.n_rollback * W_CHANNELS * 4);
         EXPECT(sum, (b.snapshots == 0) == (desc.n_rollback == 0));
         EXPECT(sum,
                b.hidden == (model.hp.n_mtp ? (uint64_t)desc.n_seqs * (uint64_t)(desc.n_rollback + 1) * W_EMBD * 4 : 0));

@@ -33,12 +33,14 @@ typedef struct pair {
 
 static pair open_pair(const rt_model *model, int32_t n_prefixes, int32_t interval, int32_t n_batch, int32_t n_cells)
 {
+    static int n_opened; /* engines roll back by snapshots and by a log, in turn */
     pair p = { model, NULL, NULL, NULL };
     fixture_engine with = { .n_seqs = 3,
                             .n_ctx = 3 * LENGTH,
                             .n_cells = n_cells,
                             .n_batch = n_batch,
                             .n_rollback = R,
+                            .rollback = n_opened++ % 2 ? RT_ROLLBACK_SNAPSHOTS : RT_ROLLBACK_LOG,
                             .draft = 1,
                             .n_prefixes = n_prefixes,
                             .prefix_interval = interval };

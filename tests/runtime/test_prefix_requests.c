@@ -36,7 +36,9 @@ static void make_requests(const rt_model *model, request *r)
 
 static rt_totals run(const rt_model *model, const request *r, int32_t n, const way *w, stream *out, int32_t *failed)
 {
+    static int n_opened; /* engines roll back by snapshots and by a log, in turn */
     const fixture_engine with = { .n_seqs = w->parallel,
+                                  .rollback = n_opened++ % 2 ? RT_ROLLBACK_SNAPSHOTS : RT_ROLLBACK_LOG,
                                   .n_ctx = CONTEXT,
                                   .n_cells = w->cells,
                                   .n_batch = w->n_batch,

@@ -25,7 +25,9 @@ typedef struct way {
     const char *isa;
     uint32_t    backend;
     int         kv_type; /* GDN_F32, GDN_F16 or GDN_BF16: its texts are those of plain requests with such cells */
-    int         corrupt; /* the control: 1 states, 2 convolution, 3 keys of one sequence are changed under way */
+    int         corrupt; /* the control: 1 states, 2 convolution, 3 keys of one sequence are changed, 4 the log */
+    rt_rollback rollback;
+    int32_t     commit_after;
 } way;
 
 typedef struct totals { int64_t drafted, accepted, rollbacks; } totals;
@@ -47,6 +49,9 @@ static void corrupt(rt_engine *e, const rt_model *model, int what)
     if (what == 2)
         for (uint64_t i = 0; i < pool.conv.bytes / 4; i++)
             ((float *)pool.conv.data)[i] = -((float *)pool.conv.data)[i] + 0.25f;
+    if (what == 4)
+        for (uint64_t i = 0; i < pool.log.bytes / 4; i += 3)
+            ((float *)pool.log.data)[i] += 0.5f;
     if (what == 3) {
         const int32_t *cells = rt_seq_cells(m, 0);
         const int64_t  row   = (int64_t)model->hp.n_head_kv * model->hp.head_dim;
@@ -60,8 +65,16 @@ static void corrupt(rt_engine *e, const rt_model *model, int what)
 static totals run(const rt_model *model, const request *r, int32_t n, const way *w, fixture_stream *out)
 {
     const int32_t draft_max = w->spec == RT_SPEC_OFF ? 0 : w->draft_max;
-    const fixture_engine with = { w->isa,    w->n_threads,           w->parallel, 0,         w->n_batch,
-                                  draft_max, w->spec == RT_SPEC_MTP, w->kv_type,  w->backend, 0 };
+    const fixture_engine with = { .isa = w->isa,
+                                  .n_threads = w->n_threads,
+                                  .n_seqs = w->parallel,
+                                  .n_batch = w->n_batch,
+                                  .n_rollback = draft_max,
+                                  .draft = w->spec == RT_SPEC_MTP,
+                                  .kv_type = w->kv_type,
+                                  .backend = w->backend,
+                                  .rollback = w->rollback,
+                                  .commit_after = w->commit_after };
     rt_engine    *e = fixture_open(model, &with);
     rt_scheduler *s;
     const rt_scheduler_desc desc = { e, NULL, w->parallel, w->step_rows, w->spec, draft_max, w->p_min, 1 };
@@ -125,6 +138,8 @@ static void make_requests(const rt_model *model, uint64_t seed, request *r)
 static int32_t stride = 1;
 static int64_t n_accepted; /* of all models: random ones agree with their drafts rarely, the trained one often */
 
+static int model_number; /* each way rolls back by snapshots and by a log, in turn from model to model */
+
 static const way plain = { .name = "plain", .parallel = 1, .n_batch = 64, .n_threads = 1 };
 
 /* All ways against one by one. */
@@ -183,6 +198,8 @@ static void ways(const rt_model *model, const char *name)
         way w = all[i];
         if (w.spec == RT_SPEC_MTP && !model->hp.n_mtp)
             w.spec = RT_SPEC_NGRAM;
+        w.rollback     = (n_ways + model_number) % 2 ? RT_ROLLBACK_LOG : RT_ROLLBACK_SNAPSHOTS;
+        w.commit_after = n_ways % 3 ? 0 : 1;
         rt_dense   *dense;
         rt_threads *threads;
         REQUIRE(!rt_threads_create(1, &threads));
@@ -216,9 +233,10 @@ static void controls(const rt_model *model, const char *name)
     request r[N_REQUESTS];
     make_requests(model, 7, r);
     run(model, r, N_REQUESTS, &plain, truth);
-    for (int what = 1; what <= 3; what++)
-        for (int spec = 0; spec < 2; spec++) {
+    for (int what = 1; what <= 4; what++)
+        for (int spec = what == 4; spec < 2; spec++) { /* plain decoding has no log */
             const way w = { .name = "corrupted", .parallel = 4, .n_batch = 64, .n_threads = 1, .corrupt = what,
+                            .rollback = what % 2 ? RT_ROLLBACK_SNAPSHOTS : RT_ROLLBACK_LOG,
                             .spec = spec ? RT_SPEC_NGRAM : RT_SPEC_OFF, .draft_max = 3 };
             int differ = 0;
             run(model, r, N_REQUESTS, &w, out);
@@ -248,10 +266,11 @@ static void cuts(const rt_model *model, const char *name)
         for (int spec = 1; spec < 3; spec++) {
             if (spec == RT_SPEC_MTP && !model->hp.n_mtp)
                 continue;
-            const way w = {
+            way w = {
                 .name = "cut", .parallel = 1, .n_batch = 64, .n_threads = 1, .spec = (rt_spec)spec, .draft_max = 5
             };
             for (int32_t n = 1; n < truth.n; n += stride) {
+                w.rollback = (n + which) % 2 ? RT_ROLLBACK_LOG : RT_ROLLBACK_SNAPSHOTS;
                 request at = q; /* by length */
                 at.n_max = n;
                 run(model, &at, 1, &w, &out);
@@ -296,6 +315,7 @@ int main(int argc, char **argv)
     for (size_t i = 0; i < sizeof names / sizeof names[0]; i++) {
         rt_model   *model = fixture_model(argv[1], names[i]);
         const char *name  = strrchr(names[i], '/') + 1;
+        model_number = (int)i;
         ways(model, name);
         controls(model, name);
         cuts(model, name);

@@ -1,0 +1,158 @@
+/* See rollback.h. */
+#include "runtime/rollback.h"
+
+#include <string.h>
+
+/* ---- The policy ---- */
+
+int32_t rt_log_columns(int32_t n_rollback, int32_t commit_after)
+{
+    /* A step that does not commit leaves commit_after - 1 columns and its own, and the next has as many again. */
+    return 2 * (n_rollback + 1) + commit_after - 1;
+}
+
+uint64_t rt_log_column_bytes(const rt_hparams *hp, int *bad)
+{
+    const uint64_t S = (uint64_t)hp->state_size, heads = (uint64_t)hp->n_key_heads + (uint64_t)hp->n_value_heads;
+    *bad |= S > 1 << 20 || hp->n_key_heads < 1 || hp->n_key_heads > 1 << 20 || hp->n_value_heads > 1 << 20;
+    return *bad ? 0 : 4 * (heads * S + (uint64_t)hp->n_value_heads);
+}
+
+rt_log_plan rt_log_plan_of(const rt_memory *m, const rt_sequence *s, int32_t n_rows)
+{
+    const int32_t behind = s->length - rt_state_at(s);
+    if (n_rows > m->n_rollback + 1) return (rt_log_plan){ .fold = behind > 0, .logs = 0, .writes = s->length + n_rows };
+    return (rt_log_plan){ .fold = 0, .logs = 1, .writes = behind >= m->commit_after ? s->length : GDN_NONE };
+}
+
+/* ---- Repeating columns without tokens ---- */
+
+enum { N_MAPS = 5, MAP_BYTES = 64 }; /* each map by itself, as far apart as devices may want it */
+static const char *const what = "folding a log";
+
+static gdn_gated_delta_net_args call(const rt_memory *m)
+{
+    const rt_hparams *hp = &m->model->hp;
+    gdn_gated_delta_net_args a = { sizeof a };
+    a.n_seqs = 1;
+    a.n_heads_k = hp->n_key_heads;
+    a.n_heads_v = hp->n_value_heads;
+    a.head_dim_k = a.head_dim_v = hp->state_size;
+    a.head_map = hp->head_map;
+    a.n_rows = m->slots.n;
+    a.n_slots = 1;
+    a.n_log_rows = m->log_rows.n;
+    a.n_log_columns = m->n_log;
+    return a;
+}
+
+gdn_status rt_log_create(rt_memory *m)
+{
+    gdn_capability can = { sizeof can };
+    const gdn_gated_delta_net_args a = call(m);
+    gdn_status status = gdn_gated_delta_net_query(m->device, &a, &can);
+    if (!status) status = gdn_buffer_create(m->device, N_MAPS * MAP_BYTES, &m->fold_maps);
+    if (!status && can.workspace_bytes) status = gdn_buffer_create(m->device, can.workspace_bytes, &m->fold_workspace);
+    return status ? rt_fail_gdn(status, what) : GDN_OK;
+}
+
+void rt_log_destroy(rt_memory *m)
+{
+    gdn_buffer_destroy(m->device, &m->fold_maps);
+    gdn_buffer_destroy(m->device, &m->fold_workspace);
+}
+
+gdn_status rt_log_maps(rt_memory *m, const rt_sequence *s, int32_t to)
+{
+    int32_t maps[N_MAPS][MAP_BYTES / 4] = {
+        { s->snapshot[0].slot }, { s->length }, { s->log_row }, { rt_state_at(s) }, { to }
+    };
+    const gdn_status status = gdn_buffer_write(m->device, &m->fold_maps, 0, maps, sizeof maps);
+    return status ? rt_fail_gdn(status, what) : GDN_OK;
+}
+
+static gdn_span map(const rt_memory *m, uint64_t i)
+{
+    return (gdn_span){ m->fold_maps.data, m->fold_maps.offset + i * MAP_BYTES, 4 };
+}
+
+static gdn_tensor whole(const gdn_span *span)
+{
+    return (gdn_tensor){ .data = span->data, .offset = span->offset, .bytes = span->bytes };
+}
+
+gdn_status rt_log_repeat(rt_memory *m, int32_t layer, const gdn_span *out)
+{
+    gdn_gated_delta_net_args a = call(m);
+    a.state = whole(&m->state[layer]);
+    a.log = whole(&m->log[layer]);
+    a.state_src = map(m, 0);
+    a.position = map(m, 1);
+    a.log_row = map(m, 2);
+    a.state_position = map(m, 3);
+    a.state_commit = map(m, 4);
+    a.workspace = m->fold_workspace;
+    if (out) {
+        a.state_out = whole(out);
+        a.n_rows_out = a.n_slots_out = 1;
+    }
+    const gdn_status status = gdn_gated_delta_net(m->device, &a, NULL);
+    return status ? rt_fail_gdn(status, what) : GDN_OK;
+}
+
+/* ---- Before a step ---- */
+
+/* The state of a sequence moves up to its length, in place where it is its own. */
+static gdn_status fold(rt_memory *m, rt_sequence *s)
+{
+    rt_snapshot *at = &s->snapshot[0];
+    const int own = at->slot != GDN_NONE && m->slots.count[at->slot] == 1;
+    const int32_t to = own ? at->slot : rt_take(&m->slots);
+    gdn_status status = rt_log_maps(m, s, to);
+    int started = 0;
+    for (int32_t layer = 0; layer < m->n_recurrent && !status; layer++, started = 1)
+        status = rt_log_repeat(m, layer, NULL);
+    if (status) {
+        if (!own) rt_drop(&m->slots, to);
+        else if (started) rt_seq_drop_snapshot(m, at); /* some layers stand at one length, others at another */
+        return status;
+    }
+    if (!own) rt_seq_drop_snapshot(m, at);
+    *at = (rt_snapshot){ to, s->length };
+    m->n_folds++;
+    return GDN_OK;
+}
+
+/* A row of the sequence's own, with the columns that its state still needs. They go through the host's memory: that
+ * happens once after a sequence was copied. */
+static gdn_status own_row(rt_memory *m, rt_sequence *s)
+{
+    if (s->log_row != GDN_NONE && m->log_rows.count[s->log_row] == 1) return GDN_OK;
+    const int32_t to = rt_take(&m->log_rows), n = s->length - rt_state_at(s);
+    const uint64_t row_bytes = (uint64_t)m->n_log * m->log_bytes;
+    unsigned char *columns = n ? rt_calloc(row_bytes, 1, "a row of the log") : NULL;
+    gdn_status status = n && !columns ? GDN_OUT_OF_MEMORY : GDN_OK;
+    for (int32_t layer = 0; n && layer < m->n_recurrent && !status; layer++) {
+        status = gdn_buffer_read(m->device, &m->log[layer], (uint64_t)s->log_row * row_bytes, columns, row_bytes);
+        if (!status) status = gdn_buffer_write(m->device, &m->log[layer], (uint64_t)to * row_bytes, columns, row_bytes);
+        if (status) rt_fail_gdn(status, "copying a row of the log");
+    }
+    rt_free(columns);
+    if (status) {
+        rt_drop(&m->log_rows, to);
+        return status;
+    }
+    if (s->log_row != GDN_NONE) rt_drop(&m->log_rows, s->log_row);
+    s->log_row = to;
+    return GDN_OK;
+}
+
+gdn_status rt_log_ready(rt_memory *m, int32_t seq, int32_t n_rows)
+{
+    rt_sequence *s = &m->seq[seq];
+    if (!m->n_log) return GDN_OK;
+    const rt_log_plan plan = rt_log_plan_of(m, s, n_rows);
+    gdn_status status = plan.fold ? fold(m, s) : GDN_OK;
+    if (!status && plan.logs) status = own_row(m, s);
+    return status;
+}
