@@ -24,8 +24,8 @@ RECURRENCES = 10
 
 # Where a kernel stands that has something there: another library's version of it, that library's cases, comparisons that run
 # several kernels, mistakes of the self-test that are about one kernel, functions of one kernel's launches. And what is made.
-BY_CHOICE = ("bench/peer", "bench/gated_delta_net_layer.c", "tools/check/far_rows.c", "tools/check/ggml_cases", "tools/check/invariances_speculation.c",
-             "tools/check/selftest", "gpu/plan.h", "scripts/lint_metal.py", "docs/kernels/README.md")
+BY_CHOICE = ("bench/peer", "bench/gated_delta_net_layer.c", "tools/check/far_rows.c", "tools/check/ggml_cases",
+             "tools/check/invariances_speculation.c", "tools/check/invariances_tree.c", "tools/check/selftest", "gpu/plan.h", "scripts/lint_metal.py", "docs/kernels/README.md")
 
 
 def texts():
