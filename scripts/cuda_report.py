@@ -7,6 +7,8 @@ import pathlib
 import re
 import sys
 
+import sass
+
 # Per multiprocessor: registers, warps, blocks, kilobytes of shared memory (CUDA C++ Programming Guide, "Compute Capabilities").
 LIMITS = {75: (65536, 32, 16, 64), 80: (65536, 64, 32, 164), 86: (65536, 48, 16, 100), 89: (65536, 48, 24, 100),
           90: (65536, 64, 32, 228), 100: (65536, 64, 32, 228), 103: (65536, 64, 32, 228), 110: (65536, 48, 24, 228), 120: (65536, 48, 24, 100)}
@@ -26,11 +28,10 @@ def resources(text):
 
 
 def instructions(text):
-    """{kernel: {"FFMA": n, ...}} of cuobjdump -sass."""
+    """{kernel: {"FFMA": n, ...}} of a listing of nvdisasm."""
     found = {}
-    for part in re.split(r"\n\s*Function : ", text)[1:]:
-        name = part.split("\n")[0].strip()
-        ops = re.findall(r"/\*[0-9a-f]{4,}\*/\s+(?:@!?U?P\w+\s+)?([A-Z][\w.]*)", part)
+    for name, code in sass.parse(text).items():
+        ops = [one.opcode for one in code]
         found[name] = {
             "FFMA": sum(op.startswith("FFMA") for op in ops),
             "FMUL": sum(op.startswith("FMUL") for op in ops), "FADD": sum(op.startswith("FADD") for op in ops),
@@ -96,7 +97,7 @@ def main(folder):
     if not rows:
         print("cuda_report: nothing was compiled")
         return 1
-    checked = "registers and SASS" if with_sass else "registers (no cuobjdump: SASS was not looked at)"
+    checked = "registers and SASS" if with_sass else "registers (no nvdisasm: SASS was not looked at)"
     print(f"{len(rows)} kernels compiled by nvcc, {checked}, {len(problems)} problems")
     return 1 if problems else 0
 

@@ -1,24 +1,30 @@
 #!/bin/sh
 # cuda_report.sh: compile the CUDA kernels and report what the compiler made of them; no GPU is needed.
 #
-#   cuda_report.sh [--arch LIST] [--out FOLDER]      LIST: such as 80,90 (default: 75,80,90,100,120, what nvcc knows of them)
+#   cuda_report.sh [--arch LIST] [--out FOLDER] [--table FILE]
+#                                  LIST: such as 80,90 (default: 75,80,90,100,120, what nvcc knows of them)
 #
-# For each kernel and architecture: registers, spills, shared memory, blocks and warps per multiprocessor; and, where cuobjdump
+# For each kernel and architecture: registers, spills, shared memory, blocks and warps per multiprocessor; and, where nvdisasm
 # is found, how many fused multiply-adds (FFMA), separate products and sums, and 128-bit loads and stores of global memory
-# its code has. FOLDER (default build/cuda-report) gets report.md and the compiler's output.
+# its code has. FOLDER (default build/cuda-report) gets report.md and the compiler's output. Then scripts/sass_gate.py measures
+# how loads wait for one another, and holds that to scripts/sass_limits.txt; FILE gets its table.
+#
+# nvdisasm is $NVDISASM, one in the PATH or beside nvcc, or the one of Python's package triton, which pip installs. Without
+# one, machine code is not looked at, and the last line says so.
 #
 # Fails where a kernel spills or has a stack, where gated_delta_net has no FFMA or no 128-bit accesses (rows) or loads (tiles),
-# and where a kernel has an instruction that the contract does not know: approximations, divisions of floats, .FTZ.
+# where a kernel has an instruction that the contract does not know (approximations, divisions of floats, .FTZ), and where
+# a limit is exceeded.
 set -eu
 cd "$(dirname "$0")/.."
 . scripts/lib.sh
-arch=75,80,90,100,120 out=build/cuda-report
-options cuda_report "arch out" "$@"
+arch=75,80,90,100,120 out=build/cuda-report table=
+options cuda_report "arch out table" "$@"
 nvcc=$(command -v nvcc || echo /usr/local/cuda/bin/nvcc)
 [ -x "$nvcc" ] || { echo "cuda_report: no nvcc" >&2; exit 2; }
-cuobjdump=$(command -v cuobjdump || echo "${CUOBJDUMP:-$(dirname "$nvcc")/cuobjdump}")
-if [ -x "$cuobjdump" ]; then :; else cuobjdump=; fi
+nvdisasm=$(python3 scripts/sass_gate.py --tool) || { without=$nvdisasm nvdisasm=; }
 mkdir -p "$out"
+"$nvcc" --version | sed -n 's/^Cuda compilation tools, .*V/nvcc /p' >"$out/nvcc"
 known=$("$nvcc" --list-gpu-arch)
 for one in $(echo "$arch" | tr ',' ' '); do
     echo "$known" | grep -qx "compute_$one" || { echo "nvcc does not know sm_$one"; continue; }
@@ -27,7 +33,15 @@ for one in $(echo "$arch" | tr ',' ' '); do
         "$nvcc" -std=c++17 -O3 -fmad=false -ftz=false -I. -Xptxas -v -arch="sm_$one" -cubin -o "$out/${kernel}_$one.cubin" \
             "cuda/$kernel.cu" >"$out/${kernel}_$one.ptxas" 2>&1 || { cat "$out/${kernel}_$one.ptxas"; exit 1; }
         : >"$out/${kernel}_$one.sass"
-        [ -z "$cuobjdump" ] || "$cuobjdump" -sass "$out/${kernel}_$one.cubin" >"$out/${kernel}_$one.sass"
+        [ -z "$nvdisasm" ] || "$nvdisasm" -hex -c "$out/${kernel}_$one.cubin" >"$out/${kernel}_$one.sass"
     done
 done
-python3 scripts/cuda_report.py "$out"
+status=0
+python3 scripts/cuda_report.py "$out" || status=1
+if [ -n "$nvdisasm" ]; then
+    report=$(python3 scripts/sass_gate.py "$out" ${table:+--write "$table"}) || status=1
+    echo "$report"
+else
+    echo "machine code SKIPPED: $without"
+fi
+exit "$status"

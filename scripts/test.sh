@@ -102,6 +102,7 @@ stage_lint() {
     python3 scripts/count_places.py
     python3 scripts/lint_metal.py
     python3 scripts/lint_metal.py --self-test
+    python3 tests/cuda/test_sass.py
     python3 tests/mutations/places.py --self-test
     capture python3 scripts/lint_kernels.py --self-test
 }
@@ -134,7 +135,8 @@ stage_vulkan() {
 
 stage_runtime() { run_ctest test runtime; }
 
-# One architecture: a report of registers and instructions, and that the image can be embedded. All of them take minutes.
+# One architecture: registers and machine code, held to scripts/sass_limits.txt where nvdisasm is, and that the image can be
+# embedded. All of them take minutes.
 stage_cuda() {
     run_ctest test '^cuda$'
     tests=$(cat "$GDN_STAGE_NOTE")
