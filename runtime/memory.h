@@ -16,9 +16,9 @@
  *
  * RT_ROLLBACK_LOG: one state of each sequence (K = 1), which stands at an earlier length, its tag, and a row of a
  * replay log (gated_delta_net.h) with what the tokens since then did to it. All else is as above. Rolling back is
- * choosing a smaller length, not less than the tag. A step of R + 1 tokens or fewer can be taken back, in part or, but
- * for one of R + 1, as a whole; of a longer one, which reads a prompt, the end alone is kept. See rollback.h for when
- * states move up.
+ * choosing a smaller length, not less than the tag. After a step of at most R + 1 tokens it
+ * can go back to any length behind the first of them; a longer step, which reads a prompt, leaves its end alone. See
+ * rollback.h for when states move up.
  *
  * Every function either does all of what it says or changes nothing and fails with a text. One thread at a time. */
 #ifndef GDN_RUNTIME_MEMORY_H

@@ -146,9 +146,10 @@ static void begin_log(rt_memory *m, int32_t i)
     m->taken[i].state_at    = plan.writes;
     step->log_row[i]        = plan.logs ? s->log_row : GDN_NONE;
     step->state_position[i] = rt_state_at(s);
-    step->state_commit[i]   = plan.logs ? to : GDN_NONE;
-    step->state_dst[i]      = plan.logs ? GDN_NONE : to;
-    step->n_snapshots       |= !plan.logs;
+    const int at_end = plan.writes > s->length;
+    step->state_commit[i]   = at_end ? GDN_NONE : to;
+    step->state_dst[i]      = at_end ? to : GDN_NONE;
+    step->n_snapshots       |= at_end;
     step->n_log             |= plan.logs ? m->n_log : 0;
 }
 

@@ -22,6 +22,8 @@ rt_log_plan rt_log_plan_of(const rt_memory *m, const rt_sequence *s, int32_t n_r
 {
     const int32_t behind = s->length - rt_state_at(s);
     if (n_rows > m->n_rollback + 1) return (rt_log_plan){ .fold = behind > 0, .logs = 0, .writes = s->length + n_rows };
+    if (n_rows == 1) /* nothing of it will be taken back: plain decoding, once there is nothing to repeat */
+        return (rt_log_plan){ .fold = 0, .logs = behind > 0, .writes = s->length + 1 };
     return (rt_log_plan){ .fold = 0, .logs = 1, .writes = behind >= m->commit_after ? s->length : GDN_NONE };
 }
 

@@ -7,16 +7,17 @@
  * state before the first token, zero. What holds between steps: the columns of the positions [tag, length) are in its
  * row.
  *
- * A step of at most n_rollback + 1 tokens logs them and writes no state, but for a commit: the state at the step's
- * begin, which the kernels have at hand, replaces the one that was read. So such a step can always be taken back. A
- * longer step reads a prompt: it writes the state at its end and logs nothing. */
+ * A step of 2 to n_rollback + 1 tokens logs them and writes no state, but for a commit: the state at the step's begin,
+ * which the kernels have at hand, replaces the one that was read. So all but its first token can be taken back. A step
+ * of one token writes the state at its end, as plain decoding does; one of more, which reads a prompt, does so too, and
+ * logs nothing. */
 #ifndef GDN_RUNTIME_ROLLBACK_H
 #define GDN_RUNTIME_ROLLBACK_H
 
 #include "runtime/memory_internal.h"
 
 /* A step that begins with this many columns to repeat, or more, commits. Measured: docs/runtime.md. */
-enum { RT_COMMIT_AFTER = 8 };
+enum { RT_COMMIT_AFTER = 2 };
 
 /* Columns of a row: each step finds room for n_rollback + 1 tokens, whatever the one before has left. */
 int32_t rt_log_columns(int32_t n_rollback, int32_t commit_after);
@@ -32,7 +33,7 @@ static inline int32_t rt_state_at(const rt_sequence *s)
 /* What a step of n_rows tokens does with a sequence's state and row. */
 typedef struct rt_log_plan {
     int32_t fold;   /* before the step the columns are folded into the state: a step that does not log needs that */
-    int32_t logs;   /* its tokens are logged                                                                     */
+    int32_t logs;   /* it has a row of the log: columns to repeat, or tokens that may be taken back              */
     int32_t writes; /* GDN_NONE: no state; or the length whose state it writes: that at its begin, or at its end */
 } rt_log_plan;
 rt_log_plan rt_log_plan_of(const rt_memory *m, const rt_sequence *s, int32_t n_rows);

@@ -184,8 +184,7 @@ static void decode(world *w, int may_fail)
         for (int32_t s = 0; s < N_SEQS; s++) {
             const int32_t begin = w->seq[s].n, end = after[s].n;
             if (end > begin)
-                w->must[s] = end - begin > ROLLBACK + 1 ? end : begin > end - ROLLBACK ? begin : end - ROLLBACK;
-            w->must[s] = w->must[s] < 1 ? 1 : w->must[s];
+                w->must[s] = end - begin > ROLLBACK + 1 ? end : begin + 1;
         }
         memcpy(w->seq, after, sizeof after);
         for (int32_t i = 0; i < n; i++) {

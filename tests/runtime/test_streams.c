@@ -97,7 +97,7 @@ static totals run(const rt_model *model, const request *r, int32_t n, const way 
     int step = 0;
     for (int busy = 1; busy; step++) {
         REQUIRE(!rt_step_run(s, &busy));
-        if (w->corrupt && step == 3)
+        if (w->corrupt && (step == 3 || (w->corrupt == 4 && step > 3))) /* steps without drafts use no log */
             corrupt(e, model, w->corrupt);
     }
     for (int32_t i = 0; i < n; i++) {
