@@ -97,7 +97,9 @@ def same_streams():
         plain = generate("--spec", "off", "--parallel", "1", *sampler)
         require(all(len(t) == 40 for t in tokens(plain)), "40 tokens each")
         ways = [["--spec", "mtp", "--parallel", "1", "--always-draft"], ["--spec", "mtp", "--draft-max", "5", "--always-draft"],
-                ["--spec", "ngram", "--parallel", "2", "--always-draft"], ["--spec", "off", "--parallel", "5", "--threads", "1"],
+                ["--spec", "ngram", "--parallel", "2", "--always-draft"],
+                ["--spec", "mtp", "--rollback", "snapshots", "--always-draft", "--draft-max", "4"],
+                ["--spec", "ngram", "--rollback", "log", "--always-draft", "--draft-max", "64"], ["--spec", "off", "--parallel", "5", "--threads", "1"],
                 ["--spec", "auto", "--parallel", "3", "--batch", "7", "--step", "9"], ["--spec", "off", "--isa", "avx2", "--impl", "avx2"],
                 ["--spec", "mtp", "--isa", "scalar", "--impl", "scalar"]]
         ways += [["--backend", name, "--spec", "mtp"] for name in backends() if name not in ("cpu",)]
@@ -149,7 +151,9 @@ def text_and_files(folder):
         require([step["rows"] for step in report["depth"]["steps"]] == [1, 4, 8] and report["depth"]["tokens"] == 40, "steps of --depth")
         require(all(step["seconds"] > 0 and abs(step["share"] * step["seconds"] / step["floor_seconds"] - 1) < 1e-3 for step in report["depth"]["steps"]),
                 "shares of --depth")
-        require({(row["parallel"], row["spec"]) for row in rows} == {(w, s) for w in (1, 3) for s in ("off", "mtp", "ngram")}, "rows of --bench")
+        ways = [("off", None)] + [(spec, way) for spec in ("mtp", "ngram") for way in ("snapshots", "log")]
+        require([(row["parallel"], row["spec"], row.get("rollback")) for row in rows] == [(w, *way) for w in (1, 3) for way in ways],
+                "rows of --bench")
         require(all(row["generated_tokens_per_second"] > 0 and row["prompt_tokens_per_second"] > 0 for row in rows), "speeds of --bench")
 
 
@@ -178,8 +182,13 @@ def bench_floors():
 
 def memory():
     off = generate("--spec", "off", prompts=PROMPTS[:2])["memory_bytes"]
-    on = generate("--spec", "mtp", "--draft-max", "3", prompts=PROMPTS[:2])["memory_bytes"]
-    require(off["snapshots"] == 0, "no snapshots where nothing is drafted")
+    on = generate("--spec", "mtp", "--draft-max", "3", "--rollback", "snapshots", prompts=PROMPTS[:2])["memory_bytes"]
+    log = generate("--spec", "mtp", "--draft-max", "3", prompts=PROMPTS[:2])
+    require(log["rollback"] == "log", "a log is the default")
+    log = log["memory_bytes"]
+    require(off["snapshots"] == off["log"] == on["log"] == 0, "no snapshots and no log where nothing is drafted")
+    require(log["state"] == on["state"] and 0 < log["log"] < log["state"] and log["snapshots"] * 9 < on["snapshots"],
+            f"a log has one state of a sequence, and columns: {log}")
     require(on["state"] == off["state"] and on["snapshots"] >= 3 * on["state"], "three more snapshots of every state")
     ngram = generate("--spec", "ngram", "--draft-max", "3", prompts=PROMPTS[:2])["memory_bytes"]
     require(off["hidden"] == ngram["hidden"] == 0 < on["hidden"], "hidden rows for the MTP block alone")
@@ -251,6 +260,8 @@ def errors(folder):
     refused("the prompt is empty", 1, "-m", MODEL, "-p", "")
     refused("no MTP block", 1, "-m", str(fixtures / "tiny-qwen3next.gguf"), "-p", "x", "--spec", "mtp")
     refused("--spec is 'magic'", 2, "-m", MODEL, "--spec", "magic")
+    refused("--rollback is 'magic'", 2, "-m", MODEL, "--rollback", "magic")
+    refused("--draft-max is 65", 2, "-m", MODEL, "--draft-max", "65")
     refused("top_p is 2", 2, "-m", MODEL, "--top-p", "2")
     refused("--backend is 'abacus'", 2, "-m", MODEL, "-p", "x", "--backend", "abacus")
     refused("--kv is 'q4'", 2, "-m", MODEL, "-p", "x", "--kv", "q4")

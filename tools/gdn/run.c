@@ -62,7 +62,12 @@ static const cli_option option_table[] = {
       "speculation: mtp, ngram, off, or auto (default): mtp where the\n"
       "model can. The text is the same with each",
       0 },
-    { "draft-max", CLI_INT, &run_opt.draft_max, "N", "tokens to draft at a time (default 2)", 0 },
+    { "draft-max", CLI_INT, &run_opt.draft_max, "N", "tokens to draft at a time (default 2; at most 64)", 0 },
+    { "rollback", CLI_STRING, &run_opt.rollback, "WAY",
+      "how drafts that were not accepted are taken back: log (default)\n"
+      "repeats from an earlier state what each token did; snapshots has a\n"
+      "state for each draft, and memory for them. The text is the same",
+      0 },
     { "p-min", CLI_DOUBLE, &run_opt.p_min, "P", "mtp: end a draft at a token less likely than this (default 0)", 0 },
     { "always-draft", CLI_FLAG, &run_opt.always_draft, NULL, "draft even while it measures as slower than not to", 0 },
     { "temp", CLI_DOUBLE, &run_opt.temperature, "T", "temperature; 0 takes the likeliest token (default 0)", 0 },
@@ -129,7 +134,8 @@ const cli_command run_command = {
     "Ctrl-C. There \"text\" ends before the stop string, and \"tokens\" with the token that completed it.\n"
     "\n"
     "The tokens depend on the model, the prompt, the sampler, the seed and --ctx alone: not on --parallel,\n"
-    "--cells, --prefix-cache, --spec, --batch, --threads, --isa or --backend. Prompts of files end at 64 MiB.\n"
+    "--cells, --prefix-cache, --spec, --rollback, --batch, --threads, --isa or --backend. Prompts of files\n"
+    "end at 64 MiB.\n"
     "\n"
     "Exit status: 0 success; 1 failure, also when the output cannot be written; 2 wrong command line; 130 after\n"
     "Ctrl-C and 143 after SIGTERM: a first one ends the texts where they are, a second one the program.",
@@ -201,6 +207,8 @@ static int check_options(void)
         known |= !strcmp(run_opt.spec, specs[i].name);
     if (!known)
         return cli_error(&run_command, "--spec is '%s'; mtp, ngram, off and auto are allowed", run_opt.spec);
+    if (run_opt.rollback && strcmp(run_opt.rollback, "log") != 0 && strcmp(run_opt.rollback, "snapshots") != 0)
+        return cli_error(&run_command, "--rollback is '%s'; log and snapshots are allowed", run_opt.rollback);
     if (run_opt.n_predict == NOT_GIVEN)
         run_opt.n_predict = talks() ? -1 : 128;
     if (run_opt.n_predict != -1 && !in_range("predict", run_opt.n_predict, 1, big))
@@ -448,6 +456,8 @@ int gdn_run_main(int argc, char **argv)
     run_prompt *prompts = NULL;
     int32_t     n_prompts = 0;
     session.talks = talks();
+    session.rollback =
+        run_opt.rollback && !strcmp(run_opt.rollback, "snapshots") ? RT_ROLLBACK_SNAPSHOTS : RT_ROLLBACK_LOG;
     code = run_read_texts(&session);
     if (!code)
         code = run_load_model(&session);
@@ -459,7 +469,8 @@ int gdn_run_main(int argc, char **argv)
         if (!session.talks || run_opt.prompt.n || run_opt.file.n)
             code = run_read_prompts(&session, &prompts, &n_prompts);
         if (!code)
-            code = run_open_engine(&session, session.talks ? 2 : sequences(n_prompts), session.spec, &session.engine);
+            code = run_open_engine(&session, session.talks ? 2 : sequences(n_prompts), session.spec, session.rollback,
+                                   &session.engine);
         if (!code)
             code = session.talks ? run_talk(&session, prompts, n_prompts) : generate(&session, prompts, n_prompts);
     }

@@ -14,7 +14,7 @@
 #include "runtime/scheduler.h"
 
 typedef struct run_options {
-    const char *model, *system, *reasoning, *save, *load, *spec, *backend, *implementation, *isa, *kv;
+    const char *model, *system, *reasoning, *save, *load, *spec, *rollback, *backend, *implementation, *isa, *kv;
     cli_texts   prompt, file, stop;
     cli_list    widths;
     int64_t n_predict, parallel, draft_max, device, threads, context, batch, step_rows, cells, top_k, repeat_last;
@@ -56,6 +56,7 @@ typedef struct run_session {
     int           talks;    /* a conversation: one sequence, kept from turn to turn */
     rt_engine    *engine;
     rt_spec       spec;     /* what --spec auto came to                     */
+    rt_rollback   rollback; /* --rollback, or the default                   */
     int32_t       n_seqs;
     int32_t       context;  /* tokens that one sequence can hold            */
     run_bytes     system, stop[CLI_TEXTS_MAX];
@@ -65,7 +66,7 @@ typedef struct run_session {
 
 /* Each prints what is wrong and returns the tool's exit code; 0 = fine. */
 int  run_load_model(run_session *s);                       /* model and tokenizer                         */
-int  run_open_engine(run_session *s, int32_t n_seqs, rt_spec spec, rt_engine **engine);
+int  run_open_engine(run_session *s, int32_t n_seqs, rt_spec spec, rt_rollback rollback, rt_engine **engine);
 void run_close(run_session *s);
 int  run_fail(const char *what);                           /* "gdn run: WHAT: rt_last_error()", returns 1 */
 
@@ -94,6 +95,7 @@ const char *run_finish_name(const rt_scheduler *scheduler, const run_request *re
 void        run_print_stats(const run_session *s, const rt_scheduler *scheduler, int32_t n, double seconds);
 /* On stdout, an object that begins with what both reports say of a run. */
 void        run_begin_json(json_writer *w, const run_session *s, rt_engine *engine);
+const char *run_rollback_name(rt_rollback rollback);
 int run_print_json(const run_session *s, const rt_scheduler *scheduler, const run_prompt *prompts,
                    const run_request *requests, int32_t n, const run_output *output, double seconds);
 int         run_bench(run_session *s);

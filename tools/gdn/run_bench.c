@@ -7,11 +7,22 @@
 #include "output.h"
 #include "run.h"
 
-enum { ROUNDS = 3, COST_ROUNDS = 16, MAX_ROWS = CLI_LIST_MAX * 3 };
+enum { ROUNDS = 3, COST_ROUNDS = 16, KINDS = 5, MAX_ROWS = CLI_LIST_MAX * KINDS };
+
+/* Kinds of drafts, plain decoding first. */
+static const struct {
+    rt_spec spec;
+    rt_rollback rollback;
+} kinds[KINDS] = { { RT_SPEC_OFF, RT_ROLLBACK_SNAPSHOTS },
+                   { RT_SPEC_MTP, RT_ROLLBACK_SNAPSHOTS },
+                   { RT_SPEC_MTP, RT_ROLLBACK_LOG },
+                   { RT_SPEC_NGRAM, RT_ROLLBACK_SNAPSHOTS },
+                   { RT_SPEC_NGRAM, RT_ROLLBACK_LOG } };
 
 typedef struct setting {
     int32_t    width;  /* requests at once */
     rt_spec    spec;
+    rt_rollback rollback;
     rt_engine *engine; /* with room for the widest, but for one that has room for one */
     /* best of the rounds */
     double  prompt, generation; /* tokens per second, all requests together */
@@ -151,13 +162,15 @@ static void print_header(const run_session *s, rt_engine *engine, int32_t length
     printf("%s, %s, backend %s, dense kernels %s; prompts of %d tokens, %lld generated; best of %d rounds\n\n",
            run_opt.model, rt_arch_name(s->model->hp.arch), run_opt.backend, rt_dense_isa(rt_engine_dense(engine)),
            (int)length, (long long)run_opt.n_predict, ROUNDS);
-    printf("%8s %6s %13s %9s %13s %9s %9s %9s %9s %12s\n", "parallel", "drafts", "prompt tok/s", "of floor",
+    printf("%8s %6s %9s %13s %9s %13s %9s %9s %9s %9s %12s\n", "parallel", "drafts", "rollback",
+           "prompt tok/s", "of floor",
            "gener. tok/s", "of floor", "x of one", "x of off", "accepted", "tokens/round");
 }
 
 static void print_row(const setting *at)
 {
-    printf("%8d %6s %13.1f", (int)at->width, name(at->spec), at->prompt);
+    printf("%8d %6s %9s %13.1f", (int)at->width, name(at->spec),
+           at->spec == RT_SPEC_OFF ? "" : run_rollback_name(at->rollback), at->prompt);
     if (at->floor > 0)
         printf(" %8.1f%% %13.1f %8.1f%%", 100 * at->prompt / at->prompt_floor, at->generation,
                100 * at->generation / at->floor);
@@ -209,6 +222,8 @@ static int print_json(const run_session *s, const setting *rows, int n, const se
         json_object(&w, NULL);
         json_int(&w, "parallel", rows[i].width);
         json_string(&w, "spec", name(rows[i].spec));
+        if (rows[i].spec != RT_SPEC_OFF)
+            json_string(&w, "rollback", run_rollback_name(rows[i].rollback));
         json_double(&w, "prompt_tokens_per_second", rows[i].prompt);
         json_double(&w, "generated_tokens_per_second", rows[i].generation);
         json_share(&w, "prompt_floor_tokens_per_second", rows[i].prompt_floor, "prompt_share", rows[i].prompt);
@@ -276,6 +291,17 @@ static void set_floors(const run_session *s, const run_floor *floors, setting *r
     row->floor        = row->width / run_floor_step(s, floors, row->width, 1, cells);
 }
 
+/* Is the kind measured? Both ways of rolling back are, unless one was asked for. */
+static int wanted(const run_session *s, int kind)
+{
+    const rt_spec spec = kinds[kind].spec;
+    if (spec == RT_SPEC_OFF)
+        return 1;
+    if (run_opt.rollback && kinds[kind].rollback != s->rollback)
+        return 0;
+    return spec == RT_SPEC_MTP ? s->spec == RT_SPEC_MTP : strcmp(run_opt.spec, "off") != 0;
+}
+
 int run_bench(run_session *s)
 {
     static const int default_widths[] = { 1, 2, 5, 8 };
@@ -295,20 +321,23 @@ int run_bench(run_session *s)
     if (!run_opt.context)
         run_opt.context = length + most + n_costs + 1;
     /* an engine for each kind of drafts, so that none pays for another's snapshots; and one for a single sequence */
-    rt_engine *engines[4] = { NULL };
+    rt_engine *engines[KINDS + 1] = { NULL }, *costly = NULL;
     int        code = 0;
-    for (int spec = 0; !code && spec < 3; spec++)
-        if (spec == RT_SPEC_OFF || (spec == RT_SPEC_NGRAM && ngram) || (spec == RT_SPEC_MTP && s->spec == RT_SPEC_MTP))
-            code = run_open_engine(s, widest, (rt_spec)spec, &engines[spec]);
+    for (int kind = 0; !code && kind < KINDS; kind++)
+        if (wanted(s, kind)) {
+            code = run_open_engine(s, widest, kinds[kind].spec, kinds[kind].rollback, &engines[kind]);
+            if (kinds[kind].spec == s->spec || (s->spec == RT_SPEC_OFF && ngram))
+                costly = kinds[kind].rollback == s->rollback || !costly ? engines[kind] : costly;
+        }
     if (!code)
-        code = run_open_engine(s, 1, RT_SPEC_OFF, &engines[3]);
+        code = run_open_engine(s, 1, RT_SPEC_OFF, s->rollback, &engines[KINDS]);
     run_floor floors = { 0, 0 };
     run_depth depth  = { 0 };
     if (!code)
         code = run_floor_measure(s, &floors);
     int32_t *tokens = NULL;
     cost     costs[80] = { { 0, 0 } };
-    setting  rows[MAX_ROWS] = { { 0 } }, alone = { .width = 1, .engine = engines[3] };
+    setting  rows[MAX_ROWS] = { { 0 } }, alone = { .width = 1, .engine = engines[KINDS] };
     int      n = 0;
     if (!code)
         code = make_prompts(s, widest, length, &tokens);
@@ -316,25 +345,25 @@ int run_bench(run_session *s)
         print_header(s, engines[0], length);
     progress_bar bar;
     int          n_kinds = 0;
-    for (int spec = 0; spec < 3; spec++)
-        n_kinds += engines[spec] != NULL;
+    for (int kind = 0; kind < KINDS; kind++)
+        n_kinds += engines[kind] != NULL;
     progress_begin(&bar, (int64_t)widths.n * ROUNDS);
     for (int i = 0; !code && i < widths.n; i++) {
-        for (int spec = 0; spec < 3; spec++)
-            if (engines[spec])
-                rows[n++] = (setting){ .width = widths.value[i], .spec = (rt_spec)spec, .engine = engines[spec] };
+        for (int kind = 0; kind < KINDS; kind++)
+            if (engines[kind])
+                rows[n++] = (setting){ .width = widths.value[i], .spec = kinds[kind].spec,
+                                       .rollback = kinds[kind].rollback, .engine = engines[kind] };
         set_floors(s, &floors, &rows[n - n_kinds], length);
         code = measure_width(&rows[n - n_kinds], n_kinds, i ? NULL : &alone, tokens, length, &bar);
     }
     progress_end(&bar);
     if (!code)
-        code = measure_costs(s, engines[s->spec == RT_SPEC_OFF && ngram ? RT_SPEC_NGRAM : s->spec], tokens, length,
-                             costs, n_costs);
+        code = measure_costs(s, costly, tokens, length, costs, n_costs);
     free(tokens);
     tokens = NULL;
     if (!code && run_opt.depth)
         code = make_prompts(s, 1, (int32_t)run_opt.depth + RUN_DEPTH_ROWS, &tokens);
-    for (int i = 1; !code && run_opt.depth && i < 4; i++) { /* a long sequence needs the room */
+    for (int i = 1; !code && run_opt.depth && i <= KINDS; i++) { /* a long sequence needs the room */
         rt_engine_destroy(engines[i]);
         engines[i] = NULL;
     }
@@ -345,7 +374,7 @@ int run_bench(run_session *s)
     else if (!code)
         print_end(s, alone.to_one, alone.generation, costs, n_costs, &floors, &depth);
     free(tokens);
-    for (int i = 0; i < 4; i++)
+    for (int i = 0; i <= KINDS; i++)
         rt_engine_destroy(engines[i]);
     return code;
 }

@@ -39,7 +39,7 @@ int run_depth_measure(run_session *s, const run_floor *f, const int32_t *tokens,
     rt_engine *engine = NULL;
     *d = (run_depth){ .prompt_floor = run_floor_prompts(s, f, 1, (int32_t)run_opt.depth) };
     run_opt.context = run_opt.depth + ROUNDS * (1 + 4 + RUN_DEPTH_ROWS);
-    const int code = run_open_engine(s, 1, RT_SPEC_OFF, &engine);
+    const int code = run_open_engine(s, 1, RT_SPEC_OFF, s->rollback, &engine);
     run_opt.context = context;
     if (code) return code;
     gdn_status status = read_tokens(engine, tokens, &d->prompt);

@@ -71,20 +71,21 @@ int run_load_model(run_session *s)
 static int check_memory(const run_session *s)
 {
     const rt_memory_bytes *m = &s->memory;
-    const uint64_t need  = s->budget.used + m->state + m->conv + m->snapshots + m->kv + m->hidden +
+    const uint64_t need  = s->budget.used + m->state + m->conv + m->snapshots + m->log + m->kv + m->hidden +
                            m->prefixes + s->scratch;
     const uint64_t limit = run_opt.memory_mib ? (uint64_t)run_opt.memory_mib << 20 : available_memory(); /* now */
     if (!limit || need <= limit)
         return 0;
     (void)fprintf(stderr,
                   "gdn run: not enough memory: %llu MiB are needed and %llu MiB are %s\n"
-                  "         weights %llu, KV cells %llu, states %llu, snapshots %llu, prefixes %llu, scratch %llu MiB; "
-                  "a smaller\n"
+                  "         weights %llu, KV cells %llu, states %llu, snapshots %llu, log %llu, prefixes %llu, scratch "
+                  "%llu MiB; a smaller\n"
                   "         --ctx, --parallel, --cells, --draft-max, --prefix-cache or --batch needs less\n",
                   (unsigned long long)(need >> 20), (unsigned long long)(limit >> 20),
                   run_opt.memory_mib ? "allowed" : "available", (unsigned long long)(s->model->weight_bytes >> 20),
                   (unsigned long long)(m->kv >> 20), (unsigned long long)((m->state + m->conv) >> 20),
-                  (unsigned long long)(m->snapshots >> 20), (unsigned long long)(m->prefixes >> 20),
+                  (unsigned long long)(m->snapshots >> 20), (unsigned long long)(m->log >> 20),
+                  (unsigned long long)(m->prefixes >> 20),
                   (unsigned long long)(s->scratch >> 20));
     return 1;
 }
@@ -119,8 +120,8 @@ static int choose_prefixes(rt_engine_desc *d)
     return 0;
 }
 
-/* With snapshots for the drafts of `spec`, and none where there are no drafts. */
-int run_open_engine(run_session *s, int32_t n_seqs, rt_spec spec, rt_engine **engine)
+/* With snapshots or a log for the drafts of `spec`, and neither where there are no drafts. */
+int run_open_engine(run_session *s, int32_t n_seqs, rt_spec spec, rt_rollback rollback, rt_engine **engine)
 {
     static const struct {
         const char *name;
@@ -158,6 +159,7 @@ int run_open_engine(run_session *s, int32_t n_seqs, rt_spec spec, rt_engine **en
     d.n_cells        = (int32_t)(run_opt.cells || !s->talks ? run_opt.cells : context); /* its sequences share */
     d.n_batch        = (int32_t)run_opt.batch;
     d.n_rollback     = spec == RT_SPEC_OFF ? 0 : (int32_t)run_opt.draft_max;
+    d.rollback       = rollback;
     d.draft          = spec == RT_SPEC_MTP;
     const int prefixes = choose_prefixes(&d);
     if (prefixes)

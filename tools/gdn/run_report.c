@@ -23,15 +23,21 @@ static const char *spec_name(rt_spec spec)
     return spec == RT_SPEC_MTP ? "mtp" : spec == RT_SPEC_NGRAM ? "ngram" : "off";
 }
 
+const char *run_rollback_name(rt_rollback rollback)
+{
+    return rollback == RT_ROLLBACK_LOG ? "log" : "snapshots";
+}
+
 void run_print_memory(const run_session *s)
 {
     const rt_memory_bytes *m = &s->memory;
+    const uint64_t recurrent = m->state + m->conv + m->snapshots + m->log;
     (void)fprintf(
         stderr,
         "memory      weights %.1f, KV cells (on the host) %.1f, states %.2f, convolution %.2f, snapshots %.2f, "
-        "hidden rows %.2f, prefixes %.2f, scratch %.1f MiB\n",
-        mib(s->model->weight_bytes), mib(m->kv), mib(m->state), mib(m->conv), mib(m->snapshots), mib(m->hidden),
-        mib(m->prefixes), mib(s->scratch));
+        "log %.2f, hidden rows %.2f, prefixes %.2f, scratch %.1f MiB; recurrent layers %.3f MiB a sequence\n",
+        mib(s->model->weight_bytes), mib(m->kv), mib(m->state), mib(m->conv), mib(m->snapshots), mib(m->log),
+        mib(m->hidden), mib(m->prefixes), mib(s->scratch), mib(recurrent) / s->n_seqs);
 }
 
 void run_print_stats(const run_session *s, const rt_scheduler *scheduler, int32_t n, double seconds)
@@ -58,10 +64,12 @@ void run_print_stats(const run_session *s, const rt_scheduler *scheduler, int32_
                       (unsigned long long)prefixes.n_evicted);
     if (s->spec != RT_SPEC_OFF)
         (void)fprintf(stderr,
-                      "drafts      %s: %lld drafted, %lld accepted (%.1f%%), %.2f tokens per round, %lld rollbacks\n",
+                      "drafts      %s: %lld drafted, %lld accepted (%.1f%%), %.2f tokens per round, %lld rollbacks by "
+                      "%s\n",
                       spec_name(s->spec), (long long)t.drafted, (long long)t.accepted,
                       t.drafted ? 100.0 * (double)t.accepted / (double)t.drafted : 0.0,
-                      t.rounds ? 1.0 + (double)t.accepted / (double)t.rounds : 0.0, (long long)t.rollbacks);
+                      t.rounds ? 1.0 + (double)t.accepted / (double)t.rounds : 0.0, (long long)t.rollbacks,
+                      run_rollback_name(s->rollback));
     (void)fprintf(stderr,
                   "steps       %llu, %llu rows, %llu recurrent launches, %llu rows of the draft head in %llu passes\n",
                   (unsigned long long)c.steps, (unsigned long long)c.rows, (unsigned long long)c.recurrent_launches,
@@ -120,6 +128,7 @@ int run_print_json(const run_session *s, const rt_scheduler *scheduler, const ru
     json_writer       w;
     run_begin_json(&w, s, s->engine);
     json_string(&w, "spec", spec_name(s->spec));
+    json_string(&w, "rollback", run_rollback_name(s->rollback));
     json_int(&w, "parallel", s->n_seqs);
     json_int(&w, "context", s->context);
     json_int(&w, "cells", rt_engine_limits_of(s->engine).n_cells);
@@ -148,6 +157,7 @@ int run_print_json(const run_session *s, const rt_scheduler *scheduler, const ru
     json_uint(&w, "steps", c.steps);
     json_uint(&w, "rows", c.rows);
     json_uint(&w, "recurrent_launches", c.recurrent_launches);
+    json_uint(&w, "folds", c.folds);
     json_uint(&w, "transfers", c.transfers);
     json_uint(&w, "draft_rows", c.draft_rows);
     json_uint(&w, "draft_passes", c.draft_passes);
@@ -158,6 +168,7 @@ int run_print_json(const run_session *s, const rt_scheduler *scheduler, const ru
     json_uint(&w, "state", s->memory.state);
     json_uint(&w, "convolution", s->memory.conv);
     json_uint(&w, "snapshots", s->memory.snapshots);
+    json_uint(&w, "log", s->memory.log);
     json_uint(&w, "hidden", s->memory.hidden);
     json_uint(&w, "prefixes", s->memory.prefixes);
     json_uint(&w, "scratch", s->scratch);
