@@ -163,7 +163,8 @@ static void use_model(const fuzz_choices *c, const rt_model *model, rt_budget *b
     rt_engine_desc d = { .model = model,
                          .n_threads = 1, .n_seqs = c->n_seqs, .n_ctx = 40, .n_batch = c->n_batch,
                          .n_rollback = c->n_rollback, .kv_type = c->kv_type, .draft = 1,
-                         .isa = c->isa };
+                         .isa = c->isa,
+                         .rollback = c->n_batch & 1 ? RT_ROLLBACK_LOG : RT_ROLLBACK_SNAPSHOTS };
     rt_memory_bytes  m;
     uint64_t         scratch;
     status = t ? rt_engine_size(&d, &m, &scratch) : GDN_OK;
@@ -172,7 +173,7 @@ static void use_model(const fuzz_choices *c, const rt_model *model, rt_budget *b
     if (t)
         outcome = status ? "no size\n" : "too large\n";
     if (t && !status) {
-        const uint64_t rest = m.state + m.conv + m.snapshots + m.kv + m.hidden + scratch;
+        const uint64_t rest = m.state + m.conv + m.snapshots + m.log + m.kv + m.hidden + scratch;
         if (rest <= LIMIT && budget->used <= LIMIT - rest) {
             outcome  = "no engine\n";
             *counted = budget->used + rest;
