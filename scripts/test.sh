@@ -19,6 +19,8 @@ self=scripts/test.sh
 logs=build-test/logs
 jobs=$(nproc 2>/dev/null || echo 2)
 export CMAKE_GENERATOR="${CMAKE_GENERATOR:-Ninja}" CTEST_OUTPUT_ON_FAILURE=1 DEBIAN_FRONTEND=noninteractive
+# lavapipe compiles pipelines without optimising them: most of their time is the compiler, few invocations of each are run.
+export GALLIVM_PERF=nopt
 
 # In the order in which they start: what is soon known first, then the longest before the shorter, so that the lanes end together.
 # vulkan stands before asan and clang, which find in the driver's cache on disk what it had compiled.

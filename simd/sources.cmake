@@ -35,7 +35,11 @@ endif()
 
 function(gdn_isa_source target file isa)
   target_sources(${target} PRIVATE "${file}")
-  set_source_files_properties("${file}" PROPERTIES COMPILE_OPTIONS "${gdn_flags_${isa}};-fno-lto;${gdn_flags_sanitized}")
+  set(flags ${gdn_flags_${isa}} -fno-lto)
+  if(NOT isa STREQUAL "fma") # scalar code, which is soon compiled, and slow where every access is a call
+    list(APPEND flags ${gdn_flags_sanitized})
+  endif()
+  set_source_files_properties("${file}" PROPERTIES COMPILE_OPTIONS "${flags}")
 endfunction()
 
 # gdn_isa_sources(TARGET STEM): STEM_<isa>.c for every instruction set that has code of its own

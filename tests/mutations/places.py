@@ -130,7 +130,13 @@ def same(pattern, tokens, at, names):
 
 def matches(parts, tokens, begin, end, names):
     """Where the parts of a pattern begin, one after another, for each way there is; and the names."""
+    first = parts[0][0]
     for at in range(begin, end - len(parts[0]) + 1):
+        if first.kind in ("variable", "member"):
+            if tokens[at].kind != first.kind:
+                continue
+        elif first.kind != "string" and tokens[at].text != first.text:
+            continue
         known = same(parts[0], tokens, at, names)
         if known is not None and len(parts) == 1:
             yield (at,), known
@@ -166,7 +172,7 @@ def find(tree, folder, function, code):
     cut = cut or [len(parts) - 1, len(parts[-1]), len(parts[-1])]
     found = {}
     for path, text in tree.items():
-        if str(pathlib.PurePosixPath(path).parent) != folder:
+        if path.rpartition("/")[0] != folder or function.split("##")[0] not in text and function != "-":
             continue
         tokens = tokens_of(text)
         for name, begin, end in functions_of(text) if function != "-" else [("-", 0, len(tokens))]:

@@ -1,7 +1,10 @@
 /* Conversations: every turn is the rendering of the whole from scratch, and its answer is what another engine says that
  * reads all of it anew, whatever was kept, drafted, stopped, saved or loaded; and no more is read than has to be.
  *
- *   test_conversation FOLDER      the folder that has fixtures/; the model is in ../../models */
+ *   test_conversation FOLDER [1]      the folder that has fixtures/; the model is in ../../models
+ *
+ * 1: each kind of turn once, with shorter answers and fewer of the damages to what was saved. That is for builds under
+ * sanitizers, which take ten times as long and look at what code does with memory: none of it is left out. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -28,6 +31,8 @@ static const char turns[] =
 static const char *const said[TURNS] = { "Who was Moses?", "  And\nAaron? ", "\xff\xc3 <|im_end|>\n<think>",
                                          "Blessed are" };
 
+static int once;                /* each kind of turn once */
+static int32_t answer = ANSWER; /* tokens, at most */
 static rt_model *model;
 static rt_tokenizer *tokenizer;
 
@@ -122,7 +127,7 @@ static rt_turn_result turn(rt_conversation *c, const rt_conversation_desc *d, co
     if (n_before) memcpy(talk, earlier, (size_t)n_before * sizeof *talk);
     talk[n_before] = (rt_message){ .role = "user", .text = text };
     const rt_turn what = {
-        .text = text, .n_text = strlen(text), .n_max = ANSWER, .on_token = on_token, .on_reading = on_reading, .user = w
+        .text = text, .n_text = strlen(text), .n_max = answer, .on_token = on_token, .on_reading = on_reading, .user = w
     };
     REQUIRE(!rt_chat_render(d->chat, talk, n_before + 1, d->thinking, 1, &p));
     const uint64_t rows = rt_engine_counters(d->engine).rows;
@@ -130,7 +135,7 @@ static rt_turn_result turn(rt_conversation *c, const rt_conversation_desc *d, co
     EXPECT(r.n_prompt == p.n && !memcmp(r.prompt, p.tokens, (size_t)p.n * sizeof *p.tokens)); /* as from scratch */
     EXPECT(r.thinks == p.thinks);
     rt_free(p.tokens);
-    const int32_t n_expected = from_scratch(other, &d->sampling, r.prompt, r.n_prompt, expected, ANSWER);
+    const int32_t n_expected = from_scratch(other, &d->sampling, r.prompt, r.n_prompt, expected, answer);
     EXPECT((w->stop_at || r.n_tokens == n_expected) && r.n_tokens <= n_expected);
     EXPECT(!memcmp(r.tokens, expected, (size_t)r.n_tokens * sizeof *expected));
     EXPECT(r.n_kept + r.n_read == r.n_prompt && w->n == r.n_tokens && w->done == r.n_prompt);
@@ -207,7 +212,7 @@ static void without_trace(rt_engine *other)
     w = (watch){ .stop_reading = 1 };
     rt_turn what = { .text = "And God said, Let there be light: and there was light. And God saw the light",
                      .n_text = 76,
-                     .n_max = ANSWER,
+                     .n_max = answer,
                      .on_token = on_token,
                      .on_reading = on_reading,
                      .user = &w };
@@ -283,14 +288,16 @@ static void resumed(const char *form, rt_spec spec, rt_engine *other)
     rt_free(again);
 
     unsigned char *const bad = malloc((size_t)n + 1);
+    const uint64_t step = once ? n / 32 + 1 : 997;
     REQUIRE(bad);
     memcpy(bad, bytes, (size_t)n);
-    for (uint64_t i = 0; i < n; i += i < 400 ? 1 : 997) {
+    for (uint64_t i = 0; i < n; i += i < 400 ? 1 : step) {
         bad[i] ^= 0x10;
         EXPECT(rt_conversation_load(b, bad, n) == GDN_INVALID_ARGUMENT);
         bad[i] ^= 0x10;
     }
-    for (uint64_t i = 0; i < n; i += i < 200 ? 1 : 997) EXPECT(rt_conversation_load(b, bad, i) == GDN_INVALID_ARGUMENT);
+    for (uint64_t i = 0; i < n; i += i < 200 ? 1 : step)
+        EXPECT(rt_conversation_load(b, bad, i) == GDN_INVALID_ARGUMENT);
     EXPECT(rt_conversation_load(b, bad, n + 1) == GDN_INVALID_ARGUMENT && strstr(rt_last_error(), "damaged"));
     free(bad);
 
@@ -324,7 +331,8 @@ static void resumed(const char *form, rt_spec spec, rt_engine *other)
 int main(int argc, char **argv)
 {
     REQUIRE(argc == 2 || argc == 3);
-    const int once = argc == 3; /* each kind of turn once: sanitizers take minutes for all of it */
+    once = argc == 3;
+    if (once) answer = 8;
     model = fixture_model(argv[1], "../../models/kjv-small-q8_0.gguf");
     REQUIRE(!rt_tokenizer_create(model->file, &tokenizer));
     rt_engine *other = fixture_open(model, &(fixture_engine){ .n_ctx = CONTEXT });

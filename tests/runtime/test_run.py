@@ -1,7 +1,8 @@
 #!/usr/bin/env python3
 """gdn run, as people and programs use it: texts, drafts, widths, backends, errors. How it ends is in test_run_ends.py.
 
-    test_run.py GDN FOLDER        GDN is the tool; FOLDER has fixtures/, and the repository's models in ../../models
+    test_run.py GDN FOLDER [--brief]   GDN is the tool; FOLDER has fixtures/, and the repository's models in ../../models;
+                                       --brief: see tool.py
 """
 import json
 import pathlib
@@ -10,20 +11,22 @@ import subprocess
 import sys
 import tempfile
 
-from tool import FOLDER, MODEL, TOOL, failures, require
+from tool import BRIEF, FOLDER, MODEL, TOOL, failures, require
 
 PROMPTS = ["In the beginning", "And the LORD spake unto Moses, saying,", "Blessed are", "And it came to pass in those days, that",
            "The words of the wise"]
+MOST = 12 if BRIEF else 40  # tokens of a text
+FEW = 12 if BRIEF else 24
 
 
 def gdn(*arguments, text=None):
     return subprocess.run([TOOL, "run", *arguments], input=text or b"", capture_output=True)
 
 
-def generate(*arguments, prompts=PROMPTS, most="40"):
+def generate(*arguments, prompts=PROMPTS, most=MOST):
     """The report of --json."""
     given = [part for prompt in prompts for part in ("-p", prompt)]
-    done = gdn("-m", MODEL, *given, "-n", most, "--json", *arguments)
+    done = gdn("-m", MODEL, *given, "-n", str(most), "--json", *arguments)
     require(done.returncode == 0, f"gdn run {' '.join(arguments)}", done)
     return json.loads(done.stdout) if done.returncode == 0 else {"requests": [], "drafted": 0, "accepted": 0, "rollbacks": 0}
 
@@ -93,9 +96,10 @@ def starts_on_every_backend(names):
 
 
 def same_streams():
-    for sampler in (["--temp", "0"], ["--temp", "0.9", "--top-k", "40", "--top-p", "0.95", "--repeat-penalty", "1.1", "--seed", "7"]):
+    samplers = (["--temp", "0"], ["--temp", "0.9", "--top-k", "40", "--top-p", "0.95", "--repeat-penalty", "1.1", "--seed", "7"])
+    for number, sampler in enumerate(samplers):
         plain = generate("--spec", "off", "--parallel", "1", *sampler)
-        require(all(len(t) == 40 for t in tokens(plain)), "40 tokens each")
+        require(all(len(t) == MOST for t in tokens(plain)), f"{MOST} tokens each")
         ways = [["--spec", "mtp", "--parallel", "1", "--always-draft"], ["--spec", "mtp", "--draft-max", "5", "--always-draft"],
                 ["--spec", "ngram", "--parallel", "2", "--always-draft"],
                 ["--spec", "mtp", "--rollback", "snapshots", "--always-draft", "--draft-max", "4"],
@@ -103,7 +107,7 @@ def same_streams():
                 ["--spec", "auto", "--parallel", "3", "--batch", "7", "--step", "9"], ["--spec", "off", "--isa", "avx2", "--impl", "avx2"],
                 ["--spec", "mtp", "--isa", "scalar", "--impl", "scalar"]]
         ways += [["--backend", name, "--spec", "mtp"] for name in backends() if name not in ("cpu",)]
-        for way in ways:
+        for way in ways[number::len(samplers)] if BRIEF else ways:
             if "avx2" in way and not has_avx2():
                 continue
             report = generate(*way, *sampler)
@@ -119,27 +123,28 @@ def has_avx2():
 
 
 def text_and_files(folder):
-    one = gdn("-m", MODEL, "-p", PROMPTS[0], "-n", "24", "--stats")
+    most = ("-n", str(FEW))
+    one = gdn("-m", MODEL, "-p", PROMPTS[0], *most, "--stats")
     require(one.returncode == 0 and len(one.stdout) > 20, "text on standard output", one)
     for word in ("prompts", "generation", "drafts", "memory", "snapshots"):
         require(word in one.stderr.decode(), f"--stats says '{word}'", one)
     file = folder / "prompt.txt"
     file.write_text(PROMPTS[0])
-    for done in (gdn("-m", MODEL, "-f", str(file), "-n", "24"), gdn("-m", MODEL, "-n", "24", text=PROMPTS[0].encode()),
-                 gdn("-m", MODEL, "-f", "-", "-n", "24", text=PROMPTS[0].encode())):
+    for done in (gdn("-m", MODEL, "-f", str(file), *most), gdn("-m", MODEL, *most, text=PROMPTS[0].encode()),
+                 gdn("-m", MODEL, "-f", "-", *most, text=PROMPTS[0].encode())):
         require(done.stdout == one.stdout and not said(done), "the same text from a file and from standard input", done)
-    both = gdn("-m", MODEL, "-p", PROMPTS[0], "-p", PROMPTS[1], "-n", "24")
-    other = gdn("-m", MODEL, "-p", PROMPTS[1], "-n", "24")
+    both = gdn("-m", MODEL, "-p", PROMPTS[0], "-p", PROMPTS[1], *most)
+    other = gdn("-m", MODEL, "-p", PROMPTS[1], *most)
     headers = [f"==> {i + 1}: {PROMPTS[i]} <==\n".encode() for i in range(2)]
     require(both.stdout == headers[0] + one.stdout + b"\n" + headers[1] + other.stdout, "texts of several prompts below their headers", both)
     named = gdn("-m", MODEL, "-f", str(file), "-p", "x\ny" * 20, "--parallel", "3", "-n", "1", "--seed", "5").stdout.decode()
     headers = re.findall("^==> .*$", named, flags=re.MULTILINE)
     require(headers == [f"==> 1: {('x y' * 20)[:48]}... <==", f"==> 2: {file} <==", f"==> 3: {('x y' * 20)[:48]}..., seed 6 <=="],
             f"headers of files, long prompts and seeds: {headers}")
-    many = json.loads(gdn("-m", MODEL, "-p", PROMPTS[0], "--parallel", "3", "-n", "24", "--temp", "1", "--json").stdout)
+    many = json.loads(gdn("-m", MODEL, "-p", PROMPTS[0], "--parallel", "3", *most, "--temp", "1", "--json").stdout)
     require(len({tuple(t) for t in tokens(many)}) == 3, "a prompt that is repeated gets other seeds")
     require([request["seed"] for request in many["requests"]] == [1, 2, 3], "seeds in the report")
-    require(many["generated_tokens"] == sum(len(t) for t in tokens(many)) == 72, "generated_tokens counts all of them")
+    require(many["generated_tokens"] == sum(len(t) for t in tokens(many)) == 3 * FEW, "generated_tokens counts all of them")
     chat = gdn("-m", MODEL, "--chat", "--system", "Be brief.", "-p", "Who was Moses?", "-n", "8", "--json")
     require(chat.returncode == 0 and json.loads(chat.stdout)["requests"][0]["prompt_tokens"] > 10, "--chat", chat)
     bench = gdn("-m", MODEL, "--bench", "--widths", "1,3", "-n", "16", "--bench-prompt", "16", "--depth", "40", "--json", "-p", PROMPTS[3])
@@ -197,18 +202,19 @@ def memory():
 
 def small_pool():
     """Five texts in cells for one or two: side by side as far as they go, and the same as with room for all."""
-    few = ("--ctx", "100", "--temp", "0.7", "--seed", "3", "--ignore-end", "--spec")
-    wide = generate(*few, "off", most="2040")
-    require(wide["cells"] == 500 and wide["preemptions"] == wide["reread_tokens"] == 0, f"cells for all: {wide.get('cells')}")
+    context, cells = (40, 52) if BRIEF else (100, 130)
+    few = ("--ctx", str(context), "--temp", "0.7", "--seed", "3", "--ignore-end", "--spec")
+    wide = generate(*few, "off", most=2040)
+    require(wide["cells"] == 5 * context and wide["preemptions"] == wide["reread_tokens"] == 0, f"cells for all: {wide.get('cells')}")
     for way in (("off",), ("mtp", "--always-draft"), ("ngram", "--always-draft", "--batch", "5")):
-        small = generate(*few, *way, "--cells", "130", most="2040")
+        small = generate(*few, *way, "--cells", str(cells), most=2040)
         require(tokens(small) == tokens(wide), f"{way}: the same tokens in a small pool")
         require(all(request["finish"] == "context" for request in small["requests"]), f"{way}: all contexts are full")
-        require(small["cells"] == 130 and small["memory_bytes"]["kv"] < wide["memory_bytes"]["kv"], f"{way}: a small pool")
+        require(small["cells"] == cells and small["memory_bytes"]["kv"] < wide["memory_bytes"]["kv"], f"{way}: a small pool")
         given = [request["preempted"] for request in small["requests"]]
         require(given[0] == 0 and 0 < sum(given) == small["preemptions"] <= small["reread_tokens"], f"{way}: {given}, {small['preemptions']}")
-    first = gdn("-m", MODEL, "-p", "x", "-p", "y", "-n", "60", "--ctx", "100", "--cells", "101", "--ignore-end", "--stats")
-    require(re.search(r"^cells       101; [1-9]\d* requests gave theirs to others, [1-9]\d* tokens were read again for it$", first.stderr.decode(), re.M),
+    first = gdn("-m", MODEL, "-p", "x", "-p", "y", "-n", str(context * 3 // 5), "--ctx", str(context), "--cells", str(context + 1), "--ignore-end", "--stats")
+    require(re.search(rf"^cells       {context + 1}; [1-9]\d* requests gave theirs to others, [1-9]\d* tokens were read again for it$", first.stderr.decode(), re.M),
             "--stats counts them", first)
     refused("--cells is 99; 100 are needed for one sequence (--ctx)", 2, "-m", MODEL, "-p", "x", "--ctx", "100", "--cells", "99")
     refused("--cells is -1", 2, "-m", MODEL, "-p", "x", "--cells", "-1")
@@ -218,10 +224,11 @@ def prefixes():
     """What prompts have in common is read once; the texts are those without a cache. --stats and --json say how much that was."""
     head = PROMPTS[0] * 8
     prompts = [head + text for text in PROMPTS[:4]] + [head]
+    most = 4 if BRIEF else 12
     for way in (("--spec", "off", "--parallel", "1"), ("--spec", "mtp", "--always-draft", "--parallel", "5", "--temp", "0.8"),
                 ("--spec", "ngram", "--always-draft", "--parallel", "3", "--batch", "7", "--cells", "400", "--ctx", "300")):
-        plain = generate(*way, prompts=prompts, most="12")
-        kept = generate(*way, "--prefix-cache", "64", "--prefix-interval", "16", prompts=prompts, most="12")
+        plain = generate(*way, prompts=prompts, most=most)
+        kept = generate(*way, "--prefix-cache", "64", "--prefix-interval", "16", prompts=prompts, most=most)
         require(tokens(kept) == tokens(plain), f"{way}: --prefix-cache changes no text")
         require(plain["prefix_tokens"] == plain["prefixes"]["most"] == plain["memory_bytes"]["prefixes"] == 0, f"{way}: none without it")
         found = [request["prefix_tokens"] for request in kept["requests"]]
@@ -232,7 +239,7 @@ def prefixes():
         cache, memory_bytes = kept["prefixes"], kept["memory_bytes"]
         require(cache["interval"] == 16 and 0 < cache["kept"] <= cache["most"] and cache["kept"] <= cache["written"], f"{way}: {cache}")
         require(0 < memory_bytes["prefixes"] <= 64 << 20, f"{way}: no more than 64 MiB")
-    one = generate("--spec", "off", "--parallel", "1", "--prefix-cache", "64", "--prefix-interval", "4000", prompts=prompts, most="2")
+    one = generate("--spec", "off", "--parallel", "1", "--prefix-cache", "64", "--prefix-interval", "4000", prompts=prompts, most=2)
     require(one["prefix_tokens"] == 0, "an interval longer than all prompts")
     done = gdn("-m", MODEL, "-p", head, "-p", head, "-n", "2", "--parallel", "1", "--spec", "off", "--prefix-cache", "1", "--prefix-interval", "9",
                "--stats")

@@ -1,7 +1,8 @@
 #!/usr/bin/env python3
 """gdn run --chat as a conversation: turns from pipes, from -p and on a terminal, what is kept from turn to turn, thinking, saving.
 
-    test_talk.py GDN FOLDER        GDN is the tool; FOLDER has fixtures/, and the repository's models in ../../models
+    test_talk.py GDN FOLDER [--brief]   GDN is the tool; FOLDER has fixtures/, and the repository's models in ../../models;
+                                        --brief: see tool.py
 """
 import json
 import os
@@ -13,8 +14,9 @@ import sys
 import tempfile
 import time
 
-from tool import FOLDER, MODEL, TOOL, failures, require
+from tool import BRIEF, FOLDER, MODEL, TOOL, failures, require
 
+MOST = "8" if BRIEF else "24"  # tokens of an answer
 TURNS = ["Who was Moses?", "And Aaron?", "Blessed are"]
 PLAIN = b"{% for m in messages %}<|im_start|>{{m.role}}\n{{m.content}}<|im_end|>\n{% endfor %}"
 TAIL = b"{% if add_generation_prompt %}<|im_start|>assistant\n<think>\n#{% endif %}"
@@ -26,7 +28,7 @@ def gdn(*arguments, text=b"", model=MODEL):
     return subprocess.run([TOOL, "run", "-m", model, "--chat", *arguments], input=text, capture_output=True)
 
 
-def talk(*arguments, turns=TURNS, model=MODEL, most="24"):
+def talk(*arguments, turns=TURNS, model=MODEL, most=MOST):
     done = gdn("-n", most, "--json", *arguments, text="".join(turn + "\n" for turn in turns).encode(), model=model)
     require(done.returncode == 0, f"a conversation {arguments}", done)
     return json.loads(done.stdout)["turns"] if done.returncode == 0 else []
@@ -56,7 +58,7 @@ def refused(says, status, *arguments, text=b"x\n", model=MODEL):
 def pipes():
     whole = talk()
     require([turn["user"] for turn in whole] == TURNS and all(turn["reasoning"] is None for turn in whole), "a turn for each line")
-    single = gdn("-p", TURNS[0], "-n", "24", "--json")
+    single = gdn("-p", TURNS[0], "-n", MOST, "--json")
     require(json.loads(single.stdout)["requests"][0]["tokens"] == whole[0]["tokens"], "the first turn is what -p alone says")
     for before, turn in zip([None] + whole, whole):
         require(turn["kept_tokens"] + turn["read_tokens"] == turn["prompt_tokens"] and turn["kept_tokens"] >= (before["prompt_tokens"] if before else 0),
@@ -66,7 +68,7 @@ def pipes():
     odd = talk(turns=["", "Who\\", "was Moses?\r", "/clear", TURNS[0], "/exit", "never"])
     require([turn["user"] for turn in odd] == ["Who\nwas Moses?", TURNS[0]] and odd[1]["kept_tokens"] == 0 and odd[1]["tokens"] == whole[0]["tokens"],
             "lines that go on, /clear, /exit, empty lines")
-    plain = gdn("-n", "24", "--stats", text="\n".join(TURNS).encode())
+    plain = gdn("-n", MOST, "--stats", text="\n".join(TURNS).encode())
     texts = "".join(turn["text"] + "\n" for turn in whole)
     require(plain.returncode == 0 and plain.stdout.decode() == texts and "3 turns" in plain.stderr.decode(), "texts one after another", plain)
     done = gdn("--ctx", "64", "--ignore-end", text=b"Go on.\nAnd on.\n")

@@ -3,6 +3,10 @@ import pathlib
 import sys
 
 TOOL, FOLDER = sys.argv[1], pathlib.Path(sys.argv[2])
+# --brief, for builds under sanitizers, which take ten times as long: the same calls of the tool with the same options, and so the
+# same code, but texts of fewer tokens, and where many ways are tried in many settings each way in one of them. Sanitizers look at
+# what code does with memory, at the twelfth token as at the fortieth; that all streams are the same is for other builds to show.
+BRIEF = "--brief" in sys.argv[3:]
 MODEL = str(FOLDER / "../../models/kjv-small-q8_0.gguf")
 failures = []
 
