@@ -57,6 +57,18 @@ template <class X>
 GDN_INLINE void load_state(const gdn_gpu_gated_delta_net &p, const Place &w, float4 (&S)[X::NB][X::C])
 {
     const char *at = w.src < 0 ? p.state_in.base : state_at(p.state_in, w.src, p.slots_in, w.h);
+    if (!X::GENERAL && w.src >= 0 && !p.key_major) {
+        // Nothing but loads, since each condition between them would wait for those before: in the place of columns
+        // that are not there the last one, of which nothing is ever stored.
+#pragma unroll
+        for (int c = 0; c < X::C; c++) {
+            const int j = w.j + c < p.head_dim_v ? w.j + c : p.head_dim_v - 1;
+#pragma unroll
+            for (int m = 0; m < X::NB; m++)
+                S[m][c] = load_float4(at + (uint64_t)(j * p.state_in.line + 4 * (32 * m + 4 * w.l)));
+        }
+        return;
+    }
 #pragma unroll
     for (int m = 0; m < X::NB; m++) {
         const int i = 32 * m + 4 * w.l;
@@ -65,16 +77,12 @@ GDN_INLINE void load_state(const gdn_gpu_gated_delta_net &p, const Place &w, flo
             S[m][c] = zero4();
         if (w.src < 0 || (X::GENERAL && i >= w.n_keys))
             continue;
-        if (!p.key_major) {
+        if (X::GENERAL && !p.key_major) {
 #pragma unroll
             for (int c = 0; c < X::C; c++) {
                 const char *line = at + (uint64_t)((w.j + c) * p.state_in.line + 4 * i);
                 if (c >= w.columns)
                     continue;
-                if (!X::GENERAL) {
-                    S[m][c] = load_float4(line);
-                    continue;
-                }
                 S[m][c].x = load_float(line);
                 if (i + 1 < w.n_keys)
                     S[m][c].y = load_float(line + 4);
