@@ -338,12 +338,14 @@ template <class X> GDN_INLINE void gated_delta_net_rows(const gdn_gpu_gated_delt
         at.out += p.result.token;
 
         // 7: snapshot, r tokens before the newest, and checkpoint. Two stores: a loop for both spilled registers
+        Place there = w;
+        there.l = here(w.l);
         int dst = snapshot_of(p, w, t);
         if (dst >= 0)
-            store_state<X>(p, w, dst, S);
+            store_state<X>(p, there, dst, S);
         dst = p.checkpoint_interval ? checkpoint_of(p, w, t) : GDN_MAP_NONE;
         if (dst >= 0)
-            store_state<X>(p, w, dst, S);
+            store_state<X>(p, there, dst, S);
     }
 }
 

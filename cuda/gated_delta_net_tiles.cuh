@@ -236,6 +236,7 @@ template <class X> GDN_INLINE void gated_delta_net_tiles(const gdn_gpu_gated_del
     prepare_keys<X>(p, tiles[0]);
 
     float before[2] = { 0.0f, 0.0f }; // the output sums of the token before, folded within the lane
+    int kept = next_kept(p, w, 0);    // the next token whose state may be kept
     for (int t0 = 0, turn = 0; t0 < w.T; t0 += Tile<X>::TOKENS, turn ^= 1) {
         const Tile<X> &tile = tiles[turn];
         const bool more = t0 + Tile<X>::TOKENS < w.T;
@@ -299,12 +300,17 @@ template <class X> GDN_INLINE void gated_delta_net_tiles(const gdn_gpu_gated_del
             before[1] = fold_lane(sum[1]);
 
             // 7: snapshot, r tokens before the newest, and checkpoint
+            if (t0 + u < kept)
+                continue;
+            Place there = w;
+            there.l = here(w.l);
 #pragma unroll 1
-            for (int kept = 0; kept < (p.checkpoint_interval ? 2 : 1); kept++) {
-                const int dst = kept ? checkpoint_of(p, w, t0 + u) : snapshot_of(p, w, t0 + u);
+            for (int way = 0; way < (p.checkpoint_interval ? 2 : 1); way++) {
+                const int dst = way ? checkpoint_of(p, w, kept) : snapshot_of(p, w, kept);
                 if (dst >= 0)
-                    store_elements<X>(p, w, dst, S);
+                    store_elements<X>(p, there, dst, S);
             }
+            kept = next_kept(p, w, kept + 1);
         }
         if (more)
             next.store(p, w, tiles[turn ^ 1]);

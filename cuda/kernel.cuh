@@ -29,6 +29,16 @@ typedef char *gdn_cuda_memory;
 #define GDN_MAP_NONE -1
 #define GDN_MAP_SKIP -2
 
+// The same number, of which the compiler does not know that: what depends on it is computed where it stands, and not
+// before a loop, in registers that the loop needs.
+GDN_INLINE int here(int x)
+{
+#if defined(__CUDA_ARCH__)
+    asm volatile("" : "+r"(x));
+#endif
+    return x;
+}
+
 // ---- Memory. Operands that nothing of the same call writes are read through __ldg, by address; what a call also
 // writes, through pointers that came with the parameters (gpu/params.h).
 GDN_INLINE float read_float(uint64_t at)
