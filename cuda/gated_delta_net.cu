@@ -57,6 +57,18 @@ template <class X>
 GDN_INLINE void load_state(const gdn_gpu_gated_delta_net &p, const Place &w, float4 (&S)[X::NB][X::C])
 {
     const char *at = w.src < 0 ? p.state_in.base : state_at(p.state_in, w.src, p.slots_in, w.h);
+    if (!X::GENERAL && w.src >= 0 && !p.key_major) {
+        // Nothing but loads, since each condition between them would wait for those before: in the place of columns
+        // that are not there the last one, of which nothing is ever stored.
+#pragma unroll
+        for (int c = 0; c < X::C; c++) {
+            const int j = w.j + c < p.head_dim_v ? w.j + c : p.head_dim_v - 1;
+#pragma unroll
+            for (int m = 0; m < X::NB; m++)
+                S[m][c] = load_float4(at + (uint64_t)(j * p.state_in.line + 4 * (32 * m + 4 * w.l)));
+        }
+        return;
+    }
 #pragma unroll
     for (int m = 0; m < X::NB; m++) {
         const int i = 32 * m + 4 * w.l;
@@ -65,16 +77,12 @@ GDN_INLINE void load_state(const gdn_gpu_gated_delta_net &p, const Place &w, flo
             S[m][c] = zero4();
         if (w.src < 0 || (X::GENERAL && i >= w.n_keys))
             continue;
-        if (!p.key_major) {
+        if (X::GENERAL && !p.key_major) {
 #pragma unroll
             for (int c = 0; c < X::C; c++) {
                 const char *line = at + (uint64_t)((w.j + c) * p.state_in.line + 4 * i);
                 if (c >= w.columns)
                     continue;
-                if (!X::GENERAL) {
-                    S[m][c] = load_float4(line);
-                    continue;
-                }
                 S[m][c].x = load_float(line);
                 if (i + 1 < w.n_keys)
                     S[m][c].y = load_float(line + 4);
@@ -137,8 +145,9 @@ GDN_INLINE void store_state(const gdn_gpu_gated_delta_net &p, const Place &w, in
     }
 }
 
-// What a lane needs of one token. All of a warp's four times eight lanes need the decays of all channels: each eight
-// compute a quarter of them, for the keys of GATES blocks, and the others get them from there.
+// What a lane needs of one token, as it lies in memory until prepare(). All of a warp's four times eight lanes need the
+// decays of all channels: each eight compute a quarter of them, for the keys of GATES blocks, and the others get them
+// from there.
 template <class X> struct Token {
     static constexpr int GATES = X::CHANNEL ? (X::NB + 3) / 4 : 1;
     float4 q[X::NB], k[X::NB], g[GATES];
@@ -162,10 +171,10 @@ GDN_INLINE void load_token(const gdn_gpu_gated_delta_net &p, const Place &w, int
 #pragma unroll
     for (int m = 0; m < X::NB; m++)
         x.k[m] = read_row<X>(at.k, type_of<X>(p.k_dtype), 32 * m + 4 * w.l, w.n_keys);
-    x.v    = mine < w.columns ? read_element((uint64_t)at.v, type_of<X>(p.v_dtype)) : 0.0f;
-    x.beta = read_element((uint64_t)at.beta, type_of<X>(p.beta_dtype));
+    x.v    = mine < w.columns ? read_raw((uint64_t)at.v, type_of<X>(p.v_dtype)) : 0.0f;
+    x.beta = read_raw((uint64_t)at.beta, type_of<X>(p.beta_dtype));
     if (!X::CHANNEL)
-        x.g[0].x = read_element((uint64_t)at.g, type_of<X>(p.g_dtype));
+        x.g[0].x = read_raw((uint64_t)at.g, type_of<X>(p.g_dtype));
     else
 #pragma unroll
         for (int u = 0; u < Token<X>::GATES; u++)
@@ -180,10 +189,26 @@ GDN_INLINE void load_token(const gdn_gpu_gated_delta_net &p, const Place &w, int
     at.beta += p.beta.token;
 }
 
+template <class X, int N> GDN_INLINE void widen_rows(float4 (&x)[N], int dtype)
+{
+    if (!X::TYPED || dtype == GDN_GPU_F32)
+        return;
+#pragma unroll
+    for (int n = 0; n < N; n++)
+        x[n] = widen_row<X>(x[n], dtype);
+}
+
 // 0: prepare. The trees over k and q are one tree over two columns.
 template <class X> GDN_INLINE void prepare(const gdn_gpu_gated_delta_net &p, int l, Token<X> &x)
 {
-    x.beta = delta_factor<X>(p, x.beta);
+    widen_rows<X>(x.k, p.k_dtype);
+    widen_rows<X>(x.q, p.q_dtype);
+    if (X::CHANNEL)
+        widen_rows<X>(x.g, p.g_dtype);
+    else
+        x.g[0].x = widen_raw<X>(x.g[0].x, p.g_dtype);
+    x.v    = widen_raw<X>(x.v, p.v_dtype);
+    x.beta = delta_factor<X>(p, widen_raw<X>(x.beta, p.beta_dtype));
     if (!X::TYPED || !p.qk_norm)
         return;
     float4 sum[2] = { zero4(), zero4() }; // keys that do not exist are zeros, and add nothing to a sum of squares
@@ -227,11 +252,11 @@ template <class X> GDN_INLINE void gated_delta_net_rows(const gdn_gpu_gated_delt
                   token_at(p.g, w, w.h), token_at(p.beta, w, w.h),
                   token_at(p.result, w, w.h) + (uint64_t)((w.j + mine) * element_bytes(out_type)) };
 
-    const float rate = gate_rate<X>(p, w);
+    float rate = read_rate<X>(p, w);
     float4 bias[Token<X>::GATES];
 #pragma unroll
     for (int u = 0; u < Token<X>::GATES; u++)
-        bias[u] = gate_bias<X>(p, w, 32 * gate_block<X>(u) + 4 * w.l);
+        bias[u] = read_bias<X>(p, w, 32 * gate_block<X>(u) + 4 * w.l);
     Token<X> x;
     if (!X::LOG)
         load_token<X>(p, w, mine, at, x);
@@ -246,6 +271,10 @@ template <class X> GDN_INLINE void gated_delta_net_rows(const gdn_gpu_gated_delt
         if (w.commit >= 0)
             store_state<X>(p, w, w.commit, S);
     }
+    rate = gate_rate<X>(p, rate);
+#pragma unroll
+    for (int u = 0; u < Token<X>::GATES; u++)
+        bias[u] = gate_bias<X>(p, bias[u]);
 
     for (int t = 0; t < w.T; t++) {
         prepare<X>(p, w.l, x); // 0
@@ -309,12 +338,14 @@ template <class X> GDN_INLINE void gated_delta_net_rows(const gdn_gpu_gated_delt
         at.out += p.result.token;
 
         // 7: snapshot, r tokens before the newest, and checkpoint. Two stores: a loop for both spilled registers
+        Place there = w;
+        there.l = here(w.l);
         int dst = snapshot_of(p, w, t);
         if (dst >= 0)
-            store_state<X>(p, w, dst, S);
+            store_state<X>(p, there, dst, S);
         dst = p.checkpoint_interval ? checkpoint_of(p, w, t) : GDN_MAP_NONE;
         if (dst >= 0)
-            store_state<X>(p, w, dst, S);
+            store_state<X>(p, there, dst, S);
     }
 }
 
@@ -364,4 +395,4 @@ GDN_DELTA_ROWS(4_channel_log, 2, 4, 4, true, true, false, true)
 GDN_DELTA_ROWS(8_channel_log, 1, 8, 2, true, true, false, true)
 GDN_DELTA_ROWS(general_channel_log, 1, 8, 1, true, true, true, true)
 GDN_DELTA_TILES(2_channel_log, 4, 2, 2, true, true, false, true)
-GDN_DELTA_TILES(4_channel_log, 3, 4, 2, true, true, false, true)
+GDN_DELTA_TILES(4_channel_log, 2, 4, 2, true, true, false, true)

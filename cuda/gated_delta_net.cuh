@@ -139,13 +139,36 @@ GDN_INLINE int checkpoint_of(const gdn_gpu_gated_delta_net &p, const Place &at, 
     return GDN_MAP_NONE;
 }
 
+// The first token from t on whose state may be kept, as a snapshot or a checkpoint; T or more where there is none. So
+// that a prefill has one comparison per token, and not all that the other two ask.
+GDN_INLINE int next_kept(const gdn_gpu_gated_delta_net &p, const Place &at, int t)
+{
+    const int first = at.T - p.n_snapshots > t ? at.T - p.n_snapshots : t;
+    if (!p.checkpoint_interval)
+        return first;
+    const int position = map_at(p.position, at.s, 0), interval = p.checkpoint_interval;
+    const int more = interval - 1 - (position + t) % interval; // tokens before the one that completes a checkpoint
+    return more < first - t ? t + more : first;
+}
+
 // The type of an operand: F32 where nothing else may be.
 template <class X> GDN_INLINE int type_of(int dtype)
 {
     return X::TYPED ? dtype : GDN_GPU_F32;
 }
 
-// Elements i .. i + 3 of a row of q, k, g or dt_bias; those beyond the head are 0.
+// An element as it lies in memory, and as a number.
+GDN_INLINE float read_raw(uint64_t at, int dtype)
+{
+    return gdn_from_bits(read_bits(at, dtype));
+}
+template <class X> GDN_INLINE float widen_raw(float raw, int dtype)
+{
+    return X::TYPED ? widen(gdn_bits(raw), dtype) : raw;
+}
+
+// Elements i .. i + 3 of a row of q, k, g or dt_bias, as they lie in memory; those beyond the head are 0. Two of 16
+// bits share a word, but in the general kernel each has its own.
 template <class X> GDN_INLINE float4 read_row(const char *place, int dtype, int i, int n_keys)
 {
     const uint64_t row = (uint64_t)place;
@@ -153,20 +176,32 @@ template <class X> GDN_INLINE float4 read_row(const char *place, int dtype, int 
         return read_float4(row + 4 * (uint64_t)i);
     if (!X::GENERAL) {
         const uint2 x = __ldg((const uint2 *)(row + 2 * (uint64_t)i));
-        return make_float4(from_half(x.x & 0xffffu, dtype), from_half(x.x >> 16, dtype),
-                           from_half(x.y & 0xffffu, dtype), from_half(x.y >> 16, dtype));
+        return make_float4(gdn_from_bits(x.x), gdn_from_bits(x.y), 0.0f, 0.0f);
     }
     const uint64_t bytes = (uint64_t)element_bytes(dtype);
     float4 x = zero4();
     if (i < n_keys)
-        x.x = read_element(row + bytes * (uint64_t)i, dtype);
+        x.x = read_raw(row + bytes * (uint64_t)i, dtype);
     if (i + 1 < n_keys)
-        x.y = read_element(row + bytes * (uint64_t)(i + 1), dtype);
+        x.y = read_raw(row + bytes * (uint64_t)(i + 1), dtype);
     if (i + 2 < n_keys)
-        x.z = read_element(row + bytes * (uint64_t)(i + 2), dtype);
+        x.z = read_raw(row + bytes * (uint64_t)(i + 2), dtype);
     if (i + 3 < n_keys)
-        x.w = read_element(row + bytes * (uint64_t)(i + 3), dtype);
+        x.w = read_raw(row + bytes * (uint64_t)(i + 3), dtype);
     return x;
+}
+
+// What read_row() read, as numbers.
+template <class X> GDN_INLINE float4 widen_row(float4 raw, int dtype)
+{
+    if (!X::TYPED || dtype == GDN_GPU_F32)
+        return raw;
+    const uint32_t x = gdn_bits(raw.x), y = gdn_bits(raw.y);
+    if (!X::GENERAL)
+        return make_float4(from_half(x & 0xffffu, dtype), from_half(x >> 16, dtype), from_half(y & 0xffffu, dtype),
+                           from_half(y >> 16, dtype));
+    return make_float4(from_half(x, dtype), from_half(y, dtype), from_half(gdn_bits(raw.z), dtype),
+                       from_half(gdn_bits(raw.w), dtype));
 }
 
 // 0: prepare, beta
@@ -175,21 +210,35 @@ template <class X> GDN_INLINE float delta_factor(const gdn_gpu_gated_delta_net &
     return X::TYPED ? __fmul_rn(p.beta_factor, p.beta_form == GDN_GPU_BETA_LOGIT ? gdn_sigmoid(x) : x) : x;
 }
 
-// What the raw gates of a head's tokens share, read before the first of them; 0 for other forms of g.
-template <class X> GDN_INLINE float gate_rate(const gdn_gpu_gated_delta_net &p, const Place &at)
+// What the raw gates of a head's tokens share, as it lies in memory; 0 for other forms of g. Read with the first token.
+template <class X> GDN_INLINE float read_rate(const gdn_gpu_gated_delta_net &p, const Place &at)
 {
     if (!X::TYPED || !p.ssm_a.base)
         return 0.0f;
-    const float A = read_element((uint64_t)p.ssm_a.base + (uint64_t)(at.h * p.ssm_a.head), p.ssm_a_dtype);
-    return p.g_form == GDN_GPU_G_RAW_A_LOG ? -gdn_expf(A) : A;
+    return read_raw((uint64_t)p.ssm_a.base + (uint64_t)(at.h * p.ssm_a.head), p.ssm_a_dtype);
 }
-template <class X> GDN_INLINE float4 gate_bias(const gdn_gpu_gated_delta_net &p, const Place &at, int i)
+template <class X> GDN_INLINE float4 read_bias(const gdn_gpu_gated_delta_net &p, const Place &at, int i)
 {
     if (!X::TYPED || !p.dt_bias.base)
         return zero4();
     const char *row = p.dt_bias.base + (uint64_t)(at.h * p.dt_bias.head);
     return X::CHANNEL ? read_row<X>(row, p.dt_bias_dtype, i, at.n_keys)
-                      : all4(read_element((uint64_t)row, p.dt_bias_dtype));
+                      : make_float4(read_raw((uint64_t)row, p.dt_bias_dtype), 0.0f, 0.0f, 0.0f);
+}
+
+// And as numbers, once the loads are on their way.
+template <class X> GDN_INLINE float gate_rate(const gdn_gpu_gated_delta_net &p, float raw)
+{
+    if (!X::TYPED || !p.ssm_a.base)
+        return 0.0f;
+    const float A = widen(gdn_bits(raw), p.ssm_a_dtype);
+    return p.g_form == GDN_GPU_G_RAW_A_LOG ? -gdn_expf(A) : A;
+}
+template <class X> GDN_INLINE float4 gate_bias(const gdn_gpu_gated_delta_net &p, float4 raw)
+{
+    if (!X::TYPED || !p.dt_bias.base)
+        return zero4();
+    return X::CHANNEL ? widen_row<X>(raw, p.dt_bias_dtype) : all4(widen(gdn_bits(raw.x), p.dt_bias_dtype));
 }
 
 // 2: decay, of one element of g or of four

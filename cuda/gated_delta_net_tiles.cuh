@@ -21,7 +21,7 @@ template <class X> struct Tile {
     float  beta[TOKENS];
 };
 
-// A tile on its way from memory to shared memory: this thread's part of it.
+// A tile on its way from memory to shared memory: this thread's part of it, as it lies in memory.
 template <class X> struct Staging {
     static constexpr int THREADS = 32 * GDN_CUDA_DELTA_WARPS;
     static constexpr int N_ROWS = Tile<X>::TOKENS * Tile<X>::QUADS / THREADS,
@@ -34,8 +34,15 @@ template <class X> struct Staging {
 
     __device__ __forceinline__ void begin(const gdn_gpu_gated_delta_net &p, const Place &w)
     {
-        rate = gate_rate<X>(p, w);
-        bias = gate_bias<X>(p, w, 4 * ((int)threadIdx.x % Tile<X>::QUADS));
+        rate = read_rate<X>(p, w);
+        bias = read_bias<X>(p, w, 4 * ((int)threadIdx.x % Tile<X>::QUADS));
+    }
+
+    // Behind the loads of the first tile and the state.
+    __device__ __forceinline__ void widen_gates(const gdn_gpu_gated_delta_net &p)
+    {
+        rate = gate_rate<X>(p, rate);
+        bias = gate_bias<X>(p, bias);
     }
 
     __device__ __forceinline__ void load(const gdn_gpu_gated_delta_net &p, const Place &w, int t0)
@@ -58,14 +65,14 @@ template <class X> struct Staging {
             const int n = me + THREADS * u, t = t0 + n / X::COLUMNS, column = first_column + n % X::COLUMNS;
             const int dtype = type_of<X>(p.v_dtype);
             v[u] = t < w.T && column < p.head_dim_v
-                       ? read_element(v_at + (uint64_t)(t * p.v.token + column * element_bytes(dtype)), dtype)
+                       ? read_raw(v_at + (uint64_t)(t * p.v.token + column * element_bytes(dtype)), dtype)
                        : 0.0f;
         }
         const bool mine = me < Tile<X>::TOKENS && t0 + me < w.T;
-        beta = mine ? read_element(beta_at + (uint64_t)((t0 + me) * p.beta.token), type_of<X>(p.beta_dtype)) : 0.0f;
+        beta = mine ? read_raw(beta_at + (uint64_t)((t0 + me) * p.beta.token), type_of<X>(p.beta_dtype)) : 0.0f;
         if (!X::CHANNEL)
-            g[0].x = mine ? read_element((uint64_t)g_at + (uint64_t)((t0 + me) * p.g.token), type_of<X>(p.g_dtype))
-                          : 0.0f;
+            g[0].x =
+                mine ? read_raw((uint64_t)g_at + (uint64_t)((t0 + me) * p.g.token), type_of<X>(p.g_dtype)) : 0.0f;
     }
 
     // Keys i .. i + 3 go to four lanes: key i is element e = i / 8 % 4 of lane i % 8.
@@ -80,24 +87,26 @@ template <class X> struct Staging {
     {
         const int me = (int)threadIdx.x;
         // The general kernel has no registers to keep it in.
-        const float4 head_bias = X::GENERAL && X::CHANNEL ? gate_bias<X>(p, w, 4 * (me % Tile<X>::QUADS)) : bias;
+        const float4 head_bias =
+            X::GENERAL && X::CHANNEL ? gate_bias<X>(p, read_bias<X>(p, w, 4 * (me % Tile<X>::QUADS))) : bias;
 #pragma unroll
         for (int u = 0; u < N_ROWS; u++) {
             const int n = me + THREADS * u, t = n / Tile<X>::QUADS, i = 4 * (n % Tile<X>::QUADS);
-            scatter(tile.k[t], i, k[u]);
-            scatter(tile.q[t], i, q[u]);
+            scatter(tile.k[t], i, widen_row<X>(k[u], p.k_dtype));
+            scatter(tile.q[t], i, widen_row<X>(q[u], p.q_dtype));
             if (X::CHANNEL)
-                scatter(tile.decay[t], i, decay_of<X>(p, g[X::CHANNEL ? u : 0], rate, head_bias));
+                scatter(tile.decay[t], i,
+                        decay_of<X>(p, widen_row<X>(g[X::CHANNEL ? u : 0], p.g_dtype), rate, head_bias));
         }
 #pragma unroll
         for (int u = 0; u < N_V; u++) {
             const int n = me + THREADS * u;
-            tile.v[n / X::COLUMNS][n % X::COLUMNS] = v[u];
+            tile.v[n / X::COLUMNS][n % X::COLUMNS] = widen_raw<X>(v[u], p.v_dtype);
         }
         if (me < Tile<X>::TOKENS) {
-            tile.beta[me] = delta_factor<X>(p, beta);
+            tile.beta[me] = delta_factor<X>(p, widen_raw<X>(beta, p.beta_dtype));
             if (!X::CHANNEL)
-                tile.decay[me][0].x = decay_of<X>(p, g[0].x, rate, head_bias.x);
+                tile.decay[me][0].x = decay_of<X>(p, widen_raw<X>(g[0].x, p.g_dtype), rate, head_bias.x);
         }
     }
 };
@@ -221,11 +230,13 @@ template <class X> GDN_INLINE void gated_delta_net_tiles(const gdn_gpu_gated_del
         if (w.commit >= 0)
             store_elements<X>(p, w, w.commit, S);
     }
+    next.widen_gates(p);
     next.store(p, w, tiles[0]);
     __syncthreads();
     prepare_keys<X>(p, tiles[0]);
 
     float before[2] = { 0.0f, 0.0f }; // the output sums of the token before, folded within the lane
+    int kept = next_kept(p, w, 0);    // the next token whose state may be kept
     for (int t0 = 0, turn = 0; t0 < w.T; t0 += Tile<X>::TOKENS, turn ^= 1) {
         const Tile<X> &tile = tiles[turn];
         const bool more = t0 + Tile<X>::TOKENS < w.T;
@@ -289,12 +300,17 @@ template <class X> GDN_INLINE void gated_delta_net_tiles(const gdn_gpu_gated_del
             before[1] = fold_lane(sum[1]);
 
             // 7: snapshot, r tokens before the newest, and checkpoint
+            if (t0 + u < kept)
+                continue;
+            Place there = w;
+            there.l = here(w.l);
 #pragma unroll 1
-            for (int kept = 0; kept < (p.checkpoint_interval ? 2 : 1); kept++) {
-                const int dst = kept ? checkpoint_of(p, w, t0 + u) : snapshot_of(p, w, t0 + u);
+            for (int way = 0; way < (p.checkpoint_interval ? 2 : 1); way++) {
+                const int dst = way ? checkpoint_of(p, w, kept) : snapshot_of(p, w, kept);
                 if (dst >= 0)
-                    store_elements<X>(p, w, dst, S);
+                    store_elements<X>(p, there, dst, S);
             }
+            kept = next_kept(p, w, kept + 1);
         }
         if (more)
             next.store(p, w, tiles[turn ^ 1]);

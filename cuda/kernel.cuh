@@ -29,6 +29,16 @@ typedef char *gdn_cuda_memory;
 #define GDN_MAP_NONE -1
 #define GDN_MAP_SKIP -2
 
+// The same number, of which the compiler does not know that: what depends on it is computed where it stands, and not
+// before a loop, in registers that the loop needs.
+GDN_INLINE int here(int x)
+{
+#if defined(__CUDA_ARCH__)
+    asm volatile("" : "+r"(x));
+#endif
+    return x;
+}
+
 // ---- Memory. Operands that nothing of the same call writes are read through __ldg, by address; what a call also
 // writes, through pointers that came with the parameters (gpu/params.h).
 GDN_INLINE float read_float(uint64_t at)
@@ -120,10 +130,19 @@ GDN_INLINE float from_half(uint32_t h, int dtype)
     return dtype == GDN_GPU_F16 ? from_f16(h) : from_bf16(h);
 }
 
-// One element of type F32, F16 or BF16.
+// One element of type F32, F16 or BF16, which is known per launch. It is loaded as bits and widened where it is used,
+// so that no load waits for what was loaded before it.
+GDN_INLINE uint32_t read_bits(uint64_t at, int dtype)
+{
+    return dtype == GDN_GPU_F32 ? gdn_bits(read_float(at)) : __ldg((const unsigned short *)at);
+}
+GDN_INLINE float widen(uint32_t bits, int dtype)
+{
+    return dtype == GDN_GPU_F32 ? gdn_from_bits(bits) : from_half(bits, dtype);
+}
 GDN_INLINE float read_element(uint64_t at, int dtype)
 {
-    return dtype == GDN_GPU_F32 ? read_float(at) : from_half(__ldg((const unsigned short *)at), dtype);
+    return widen(read_bits(at, dtype), dtype);
 }
 GDN_INLINE uint32_t half_of(float x, int dtype)
 {

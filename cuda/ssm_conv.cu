@@ -64,19 +64,9 @@ GDN_INLINE char *history_at(const gdn_gpu_ssm_conv &p, const gdn_gpu_pool &pool,
     return pool.base + (uint64_t)(row * pool.row + position % p.n_columns * pool.line);
 }
 
-// Elements of a type that is known per launch. They are loaded as bits and widened where they are used, so that no load
-// waits for another's type.
-GDN_INLINE uint32_t read_bits(uint64_t at, int dtype)
-{
-    return dtype == GDN_GPU_F32 ? gdn_bits(read_float(at)) : __ldg((const unsigned short *)at);
-}
 GDN_INLINE uint32_t load_bits(const char *at, int dtype)
 {
     return dtype == GDN_GPU_F32 ? load_word(at) : *(const unsigned short *)at;
-}
-GDN_INLINE float widen(uint32_t bits, int dtype)
-{
-    return dtype == GDN_GPU_F32 ? gdn_from_bits(bits) : from_half(bits, dtype);
 }
 GDN_INLINE uint32_t narrow(float x, int dtype)
 {
