@@ -38,12 +38,14 @@ static int blocks_of_keys(const gdn_gpu_device *gpu, const problem_t *p, int til
 }
 
 /* Which kernel: `tiles` for many tokens per sequence on average, `rows` for few. Sequences of a batch may differ, and
- * maps are the device's to read; either kernel takes any length and gives the same bits. With a log and a gate per
- * channel there are only the smaller kernels of `tiles`, since the others would have more than all registers. */
+ * maps are the device's to read; either kernel takes any length and gives the same bits. Trees are rows. With a log and
+ * a gate per channel there are only the smaller kernels of `tiles`, since the others would have more than all
+ * registers. */
 enum { FEW_TOKENS = 8 };
 
 static int in_tiles(const gdn_gpu_device *gpu, const problem_t *p)
 {
+    if (p->tree) return 0;
     if (p->log.n_columns && p->gate == GDN_GATE_CHANNEL && blocks_of_keys(gpu, p, 1) > NB_4) return 0;
     return (int64_t)p->n_tokens > FEW_TOKENS * (int64_t)p->n_seqs;
 }
@@ -52,7 +54,7 @@ static int in_tiles(const gdn_gpu_device *gpu, const problem_t *p)
 static uint32_t columns(const problem_t *p, int tiles, int nb)
 {
     const int fewest = nb == GENERAL && p->log.n_columns && p->gate == GDN_GATE_CHANNEL;
-    return GDN_CUDA_DELTA_WARPS * 4 * (fewest ? 1 : !tiles && nb <= NB_4 ? 4 : 2);
+    return GDN_CUDA_DELTA_WARPS * 4 * (fewest ? 1 : !tiles && !p->tree && nb <= NB_4 ? 4 : 2);
 }
 
 /* What a call has that its kernel has to know: Shape::TYPED and Shape::LOG of the kernels. */
@@ -62,6 +64,16 @@ static int traits_of(const problem_t *p)
 {
     const int types = p->q.dtype | p->k.dtype | p->v.dtype | p->g.dtype | p->beta.dtype | p->out.dtype;
     return p->log.n_columns ? LOG : types != GDN_F32 || gdn_gpu_has_forms(p) ? TYPED : PLAIN;
+}
+
+/* Of a tree: the usual size, or any. */
+static gdn_cuda_kernel tree_kernel_of(const problem_t *p, int nb)
+{
+    static const gdn_cuda_kernel kernels[2][2] = {
+        { GDN_CUDA_delta_rows_general_tree, GDN_CUDA_delta_rows_general_channel_tree },
+        { GDN_CUDA_delta_rows_4_tree, GDN_CUDA_delta_rows_4_channel_tree },
+    };
+    return kernels[nb == NB_4][p->gate == GDN_GATE_CHANNEL];
 }
 
 static gdn_cuda_kernel kernel_of(const problem_t *p, int tiles, int nb)
@@ -95,13 +107,13 @@ gdn_status gdn_cuda_plan_gated_delta_net(const gdn_context *ctx, const problem_t
 {
     const gdn_cuda_device *dev = ctx->state;
     gdn_gpu_device gpu = gdn_cuda_gpu(dev);
-    const int tiles = in_tiles(&gpu, p), nb = blocks_of_keys(&gpu, p, tiles);
+    const int tiles = in_tiles(&gpu, p), size = blocks_of_keys(&gpu, p, tiles);
+    const int nb = p->tree && size != NB_4 ? GENERAL : size;
     gdn_gpu_begin_plan(ctx, plan);
     gpu.most_blocks = UINT64_MAX; /* a grid of three dimensions */
     plan->form = tiles ? "tiles" : "rows";
-    plan->variant = (int32_t)kernel_of(p, tiles, nb);
+    plan->variant = (int32_t)(p->tree ? tree_kernel_of(p, nb) : kernel_of(p, tiles, nb));
     gdn_gpu_plan_gated_delta_net(&gpu, p, columns(p, tiles, nb), plan);
-    if (p->tree) gdn_gpu_refuse(plan, "flags has GDN_DELTA_TREE, and this backend has no trees");
     if (p->n_heads_v > GDN_CUDA_MAX_BLOCKS_YZ)
         gdn_gpu_refuse(plan, "n_heads_v is %d; a CUDA grid has at most %d of them", (int)p->n_heads_v,
                        GDN_CUDA_MAX_BLOCKS_YZ);

@@ -10,7 +10,7 @@ gdn_status gdn_cuda_plan_ssm_conv(const gdn_context *ctx, const gdn_ssm_conv_pro
         plan->variant = p->kernel_width == 4 ? GDN_CUDA_conv_4_typed : GDN_CUDA_conv_general_typed;
     else plan->variant = p->kernel_width == 4 ? GDN_CUDA_conv_4 : GDN_CUDA_conv_general;
     gdn_gpu_plan_ssm_conv(&gpu, p, GDN_CUDA_CONV_THREADS, plan);
-    if (p->tree) gdn_gpu_refuse(plan, "flags has GDN_CONV_TREE, and this backend has no trees");
+    if (p->tree) plan->variant = GDN_CUDA_conv_tree;
     return GDN_OK;
 }
 

@@ -7,7 +7,8 @@
 // of a state are issued before the first is used, and the next token's before the snapshot is stored.
 //
 // Steps, numbered as in docs/kernels/gated_delta_net.md and in every other version:
-//   0 prepare   1 load state, repeat the log, commit   2 decay   3 read kv   4 delta   5 update   6 output
+//   0 prepare   1 load state, repeat the log, commit; in a tree, follow a branch   2 decay   3 read kv   4 delta
+//   5 update   6 output
 //   7 snapshot, checkpoint, log
 //
 // Kernels: delta_rows_2 delta_rows_2_typed delta_rows_2_channel delta_rows_2_channel_typed delta_rows_2_log
@@ -20,6 +21,7 @@
 // Kernels: delta_tiles_4_channel_typed delta_tiles_4_log delta_tiles_4_channel_log delta_tiles_8 delta_tiles_8_typed
 // Kernels: delta_tiles_8_channel delta_tiles_8_channel_typed delta_tiles_8_log delta_tiles_general
 // Kernels: delta_tiles_general_channel delta_tiles_general_log
+// Kernels: delta_rows_4_tree delta_rows_4_channel_tree delta_rows_general_tree delta_rows_general_channel_tree
 #include "cuda/gated_delta_net.cuh"
 #include "cuda/gated_delta_net_log.cuh"
 #include "cuda/gated_delta_net_tiles.cuh"
@@ -52,12 +54,13 @@ template <int C> GDN_INLINE float fold(const float4 (&partial)[C], int l)
     return __fadd_rn(__fadd_rn(s.x, s.z), __fadd_rn(s.y, s.w)); // h = 2, 1
 }
 
-// 1: load state. S[m][c] has column j + c
+// 1: load state, of an entry of a pool, or zeros. S[m][c] has column j + c
 template <class X>
-GDN_INLINE void load_state(const gdn_gpu_gated_delta_net &p, const Place &w, float4 (&S)[X::NB][X::C])
+GDN_INLINE void load_state(const gdn_gpu_gated_delta_net &p, const Place &w, const gdn_gpu_pool &pool, int entry,
+                           int n_slots, float4 (&S)[X::NB][X::C])
 {
-    const char *at = w.src < 0 ? p.state_in.base : state_at(p.state_in, w.src, p.slots_in, w.h);
-    if (!X::GENERAL && w.src >= 0 && !p.key_major) {
+    const char *at = entry < 0 ? pool.base : state_at(pool, entry, n_slots, w.h);
+    if (!X::GENERAL && entry >= 0 && !p.key_major) {
         // Nothing but loads, since each condition between them would wait for those before: in the place of columns
         // that are not there the last one, of which nothing is ever stored.
 #pragma unroll
@@ -65,7 +68,7 @@ GDN_INLINE void load_state(const gdn_gpu_gated_delta_net &p, const Place &w, flo
             const int j = w.j + c < p.head_dim_v ? w.j + c : p.head_dim_v - 1;
 #pragma unroll
             for (int m = 0; m < X::NB; m++)
-                S[m][c] = load_float4(at + (uint64_t)(j * p.state_in.line + 4 * (32 * m + 4 * w.l)));
+                S[m][c] = load_float4(at + (uint64_t)(j * pool.line + 4 * (32 * m + 4 * w.l)));
         }
         return;
     }
@@ -75,12 +78,12 @@ GDN_INLINE void load_state(const gdn_gpu_gated_delta_net &p, const Place &w, flo
 #pragma unroll
         for (int c = 0; c < X::C; c++)
             S[m][c] = zero4();
-        if (w.src < 0 || (X::GENERAL && i >= w.n_keys))
+        if (entry < 0 || (X::GENERAL && i >= w.n_keys))
             continue;
         if (X::GENERAL && !p.key_major) {
 #pragma unroll
             for (int c = 0; c < X::C; c++) {
-                const char *line = at + (uint64_t)((w.j + c) * p.state_in.line + 4 * i);
+                const char *line = at + (uint64_t)((w.j + c) * pool.line + 4 * i);
                 if (c >= w.columns)
                     continue;
                 S[m][c].x = load_float(line);
@@ -96,7 +99,7 @@ GDN_INLINE void load_state(const gdn_gpu_gated_delta_net &p, const Place &w, flo
 #pragma unroll
             for (int e = 0; e < 4; e++)
                 if (!X::GENERAL || i + e < w.n_keys)
-                    load_columns<X>(at + (uint64_t)((i + e) * p.state_in.line + 4 * w.j), w.columns, x[e]);
+                    load_columns<X>(at + (uint64_t)((i + e) * pool.line + 4 * w.j), w.columns, x[e]);
 #pragma unroll
             for (int c = 0; c < X::C; c++)
                 S[m][c] = make_float4(x[0][c], x[1][c], x[2][c], x[3][c]);
@@ -239,6 +242,57 @@ GDN_INLINE void log_gates(const gdn_gpu_gated_delta_net &p, const Place &w, int 
         store_keys<X, 1>(row, 32 * gate_block<X>(u) + 4 * w.l, w.n_keys, x.g[u]);
 }
 
+// 2: decay
+template <class X>
+GDN_INLINE void decays_of(const gdn_gpu_gated_delta_net &p, int l, float rate, const float4 (&bias)[Token<X>::GATES],
+                          Token<X> &x, float4 (&decay)[X::CHANNEL ? X::NB : 1])
+{
+    if (!X::CHANNEL) {
+        decay[0] = all4(decay_of<X>(p, x.g[0].x, rate, bias[0].x));
+    } else {
+#pragma unroll
+        for (int u = 0; u < Token<X>::GATES; u++)
+            x.g[u] = decay_of<X>(p, x.g[u], rate, bias[u]);
+#pragma unroll
+        for (int m = 0; m < X::NB; m++)
+            decay[X::CHANNEL ? m : 0] = of_lane4(x.g[X::CHANNEL ? m / 4 : 0], 8 * (m % 4) + l);
+    }
+}
+
+// 1, for a token of a tree that does not follow the one before it: the state at the sequence's position, which is where
+// it has been committed or made as before, and on it the token that it follows with all that this follows. Their deltas
+// are in the log, where a lane of the eight has put them; keys and decays are made anew.
+template <class X>
+GDN_INLINE void follow(const gdn_gpu_gated_delta_net &p, const Place &w, int mine, int parent, const Cursor &first,
+                       float rate, const float4 (&bias)[Token<X>::GATES], float4 (&S)[X::NB][X::C])
+{
+    __syncwarp();
+    if (w.commit >= 0)
+        load_state<X>(p, w, p.state_out, w.commit, p.slots_out, S);
+    else {
+        load_state<X>(p, w, p.state_in, w.src, p.slots_in, S);
+        repeat_log<X, 1>(p, w, S);
+    }
+#pragma unroll 1
+    for (int left = depth_of(p.parent, w.first, parent); left-- > 0;) {
+        const int t = ancestor_of(p.parent, w.first, parent, left);
+        Cursor at = { first.q + t * p.q.token, first.k + t * p.k.token,       first.v + t * p.v.token,
+                      first.g + t * p.g.token, first.beta + t * p.beta.token, first.out };
+        Token<X> x;
+        load_token<X>(p, w, mine, at, x);
+        prepare<X>(p, w.l, x);
+        float4 decay[X::CHANNEL ? X::NB : 1];
+        decays_of<X>(p, w.l, rate, bias, x, decay);
+        float delta[X::C];
+        load_columns<X>(log_delta(p, w, log_at(p, w, w.position + t)), w.columns, delta);
+#pragma unroll
+        for (int m = 0; m < X::NB; m++)
+#pragma unroll
+            for (int c = 0; c < X::C; c++)
+                S[m][c] = update(S[m][c], x.k[m], delta[c], decay[X::CHANNEL ? m : 0]);
+    }
+}
+
 template <class X> GDN_INLINE void gated_delta_net_rows(const gdn_gpu_gated_delta_net &p)
 {
     Place w;
@@ -252,6 +306,7 @@ template <class X> GDN_INLINE void gated_delta_net_rows(const gdn_gpu_gated_delt
                   token_at(p.g, w, w.h), token_at(p.beta, w, w.h),
                   token_at(p.result, w, w.h) + (uint64_t)((w.j + mine) * element_bytes(out_type)) };
 
+    const Cursor first = at; // of trees
     float rate = read_rate<X>(p, w);
     float4 bias[Token<X>::GATES];
 #pragma unroll
@@ -261,7 +316,7 @@ template <class X> GDN_INLINE void gated_delta_net_rows(const gdn_gpu_gated_delt
     if (!X::LOG)
         load_token<X>(p, w, mine, at, x);
     float4 S[X::NB][X::C];
-    load_state<X>(p, w, S); // 1
+    load_state<X>(p, w, p.state_in, w.src, p.slots_in, S); // 1
     if (X::LOG) { // the registers of the first token are those of the entries before it
         repeat_log<X, 1>(p, w, S);
         if (w.T > 0)
@@ -277,20 +332,15 @@ template <class X> GDN_INLINE void gated_delta_net_rows(const gdn_gpu_gated_delt
         bias[u] = gate_bias<X>(p, bias[u]);
 
     for (int t = 0; t < w.T; t++) {
+        if (X::TREE) {
+            const int parent = parent_of(p.parent, w.first, t);
+            if (parent != t - 1)
+                follow<X>(p, w, mine, parent, first, rate, bias, S); // 1
+        }
         prepare<X>(p, w.l, x); // 0
 
-        // 2: decay
         float4 decay[X::CHANNEL ? X::NB : 1];
-        if (!X::CHANNEL) {
-            decay[0] = all4(decay_of<X>(p, x.g[0].x, rate, bias[0].x));
-        } else {
-#pragma unroll
-            for (int u = 0; u < Token<X>::GATES; u++)
-                x.g[u] = decay_of<X>(p, x.g[u], rate, bias[u]);
-#pragma unroll
-            for (int m = 0; m < X::NB; m++)
-                decay[X::CHANNEL ? m : 0] = of_lane4(x.g[X::CHANNEL ? m / 4 : 0], 8 * (m % 4) + w.l);
-        }
+        decays_of<X>(p, w.l, rate, bias, x, decay); // 2
 
         // 3: read kv
         float4 sum[X::C];
@@ -396,3 +446,8 @@ GDN_DELTA_ROWS(8_channel_log, 1, 8, 2, true, true, false, true)
 GDN_DELTA_ROWS(general_channel_log, 1, 8, 1, true, true, true, true)
 GDN_DELTA_TILES(2_channel_log, 4, 2, 2, true, true, false, true)
 GDN_DELTA_TILES(4_channel_log, 2, 4, 2, true, true, false, true)
+// Trees are rows, of the usual size and of any.
+GDN_DELTA_ROWS(4_tree, 2, 4, 2, false, true, false, true, true)
+GDN_DELTA_ROWS(4_channel_tree, 2, 4, 2, true, true, false, true, true)
+GDN_DELTA_ROWS(general_tree, 1, 8, 2, false, true, true, true, true)
+GDN_DELTA_ROWS(general_channel_tree, 1, 8, 1, true, true, true, true, true)

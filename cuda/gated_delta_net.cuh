@@ -14,13 +14,15 @@
 
 // What is known when a kernel is compiled. NB: blocks of 32 keys, exactly, or at most where GENERAL; then head_dim_k,
 // the alignment of rows and their type may be any.
-template <int NB_, int C_, bool CHANNEL_, bool TYPED_, bool GENERAL_, bool LOG_> struct Shape {
+template <int NB_, int C_, bool CHANNEL_, bool TYPED_, bool GENERAL_, bool LOG_, bool TREE_ = false>
+struct Shape {
     static constexpr int NB = NB_;              // blocks of 32 keys
     static constexpr int C = C_;                // columns of eight lanes: 1, 2 or 4
     static constexpr bool CHANNEL = CHANNEL_;   // a gate per key channel
     static constexpr bool TYPED = TYPED_;       // types besides F32, qk_norm, and any form of g and beta
     static constexpr bool GENERAL = GENERAL_;
     static constexpr bool LOG = LOG_;           // the call has a replay log
+    static constexpr bool TREE = TREE_;         // and its tokens are a tree
     static constexpr int COLUMNS = GDN_CUDA_DELTA_WARPS * 4 * C; // of a thread block
 };
 
@@ -89,6 +91,14 @@ template <class X> GDN_INLINE bool find_place(const gdn_gpu_gated_delta_net &p, 
     at.position = position;
     if (X::LOG && !find_log(p, at))
         return false;
+    if (X::TREE && at.src != GDN_MAP_SKIP) {
+        if (at.T > 0 && at.row < 0) {
+            report(p.bad, GDN_GPU_BAD_LOG_ROW);
+            return false;
+        }
+        if (!is_tree(p.parent, at.first, at.T, p.bad))
+            return false;
+    }
     at.kappa = p.head_map ? at.h % p.n_heads_k : at.h / (p.n_heads_v / p.n_heads_k);
     at.l = (int)threadIdx.x & 7;
     at.j = (int)blockIdx.z * X::COLUMNS + (int)(threadIdx.x / 8) * X::C;

@@ -7,7 +7,7 @@
 // Steps, numbered as in docs/kernels/ssm_conv.md and in every other version:
 //   1 history   2 taps   3 activation   4 output   5 keep history
 //
-// Kernels: conv_4 conv_general conv_4_typed conv_general_typed
+// Kernels: conv_4 conv_general conv_4_typed conv_general_typed conv_tree
 #include "cuda/kernel.cuh"
 
 struct Sequence {
@@ -276,6 +276,61 @@ template <int KW, bool GENERAL, bool TYPED> GDN_INLINE void ssm_conv(const gdn_g
     }
 }
 
+// Step 1 and the others for a tree: each token's taps are its ancestors', and before them those of the history.
+template <int KW>
+GDN_INLINE void convolve_tree(const gdn_gpu_ssm_conv &p, const Types &types, const Sequence &q, int c)
+{
+    const uint64_t at_x = (uint64_t)element_bytes(types.x) * (uint64_t)c,
+                   at_c = (uint64_t)element_bytes(types.history) * (uint64_t)c;
+    const int kw = p.kernel_width;
+    float weight[KW], x[KW];
+    const float bias =
+        p.bias ? read_element(p.bias + (uint64_t)element_bytes(types.bias) * (uint64_t)c, types.bias) : 0.0f;
+#pragma unroll
+    for (int j = 0; j < KW; j++) {
+        x[j] = weight[j] = 0.0f;
+        if (j >= KW - kw)
+            weight[j] = read_element(
+                p.weight + (uint64_t)(c * p.weight_channel + (j - (KW - kw)) * p.weight_tap), types.weight);
+    }
+    for (int t = 0; t < q.T; t++) {
+        int of = t; // behind the first token of a branch -1, -2, ...
+#pragma unroll
+        for (int j = KW - 1; j >= 0; j--) {
+            if (j < KW - kw)
+                continue;
+            x[j] = 0.0f;
+            if (of >= 0)
+                x[j] = read_element((uint64_t)token_at(p.x, q, of) + at_x, types.x);
+            else if (q.src >= 0 && q.position + of >= 0)
+                x[j] = widen(load_bits(history_at(p, p.history_in, q.src, q.position + of) + at_c, types.history),
+                             types.history);
+            of = of >= 0 ? parent_of(p.parent, q.first, of) : of - 1;
+        }
+        const float u = taps<KW>(weight, x, bias, kw, true); // 2: taps, oldest first
+        store_element(token_at(p.result, q, t) + (uint64_t)element_bytes(types.result) * (uint64_t)c,
+                      p.silu ? gdn_silu(u) : u, types.result); // 3: activation, 4: output
+    }
+}
+
+// A tree's tokens leave what the next call reads in the history, so that it has to have room for all of them.
+GDN_INLINE void ssm_conv_tree(const gdn_gpu_ssm_conv &p)
+{
+    const Types types = types_of<true>(p);
+    const int64_t c = (int64_t)(blockIdx.x % (unsigned)p.blocks) * GDN_CUDA_CONV_THREADS + threadIdx.x;
+    const Sequence q = sequence(p, (int)(blockIdx.x / (unsigned)p.blocks));
+    if (!q.run || c >= p.n_channels)
+        return;
+    if (p.rows_in > 0 && p.n_columns - (p.kernel_width - 1) < q.T) {
+        report(p.bad, GDN_GPU_BAD_PARENT);
+        return;
+    }
+    if (!is_tree(p.parent, q.first, q.T, p.bad))
+        return;
+    convolve_tree<16>(p, types, q, (int)c);
+    keep(p, types, q, (int)c);
+}
+
 // The widths that models have, and any up to 16; F32 alone, and any types.
 GDN_KERNEL(gdn_cuda_conv_4, gdn_gpu_ssm_conv, GDN_CUDA_CONV_THREADS)
 {
@@ -292,4 +347,8 @@ GDN_KERNEL(gdn_cuda_conv_4_typed, gdn_gpu_ssm_conv, GDN_CUDA_CONV_THREADS)
 GDN_KERNEL(gdn_cuda_conv_general_typed, gdn_gpu_ssm_conv, GDN_BLOCKS(GDN_CUDA_CONV_THREADS, 1))
 {
     ssm_conv<16, true, true>(p);
+}
+GDN_KERNEL(gdn_cuda_conv_tree, gdn_gpu_ssm_conv, GDN_BLOCKS(GDN_CUDA_CONV_THREADS, 1))
+{
+    ssm_conv_tree(p);
 }

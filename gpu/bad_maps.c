@@ -17,6 +17,7 @@ gdn_status gdn_gpu_take_bad_maps(uint32_t bad[GDN_GPU_BAD_WORDS], gdn_status sta
         [GDN_GPU_BAD_STATE_POSITION] = "state_position",
         [GDN_GPU_BAD_LOG_ROW] = "log_row",
         [GDN_GPU_BAD_STATE_COMMIT] = "state_commit",
+        [GDN_GPU_BAD_PARENT] = "parent",
     };
     for (int i = 0; i < GDN_GPU_BAD_WORDS; i++)
         if (__atomic_exchange_n(&bad[i], 0, __ATOMIC_ACQ_REL) && !status)

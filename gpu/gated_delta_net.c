@@ -46,6 +46,7 @@ gdn_gpu_gated_delta_net gdn_gpu_params_gated_delta_net(const gdn_gpu_device *dev
         .log_row = gdn_gpu_address(dev, &p->log.row),
         .state_position = gdn_gpu_address(dev, &p->log.state_position),
         .state_commit = gdn_gpu_address(dev, &p->log.state_commit),
+        .parent = gdn_gpu_address(dev, &p->parent),
         .bad = dev->bad,
         .n_seqs = p->n_seqs,
         .n_tokens = p->n_tokens,
@@ -85,7 +86,8 @@ gdn_gpu_gated_delta_net gdn_gpu_params_gated_delta_net(const gdn_gpu_device *dev
                (p->state_dst.data ? GDN_GPU_HAS_DST : 0) | (p->dt_bias.at.data ? GDN_GPU_HAS_BIAS : 0) |
                (p->position.data ? GDN_GPU_HAS_POSITION : 0) |
                (p->log.state_position.data ? GDN_GPU_HAS_STATE_POSITION : 0) |
-               (p->log.row.data ? GDN_GPU_HAS_LOG_ROW : 0) | (p->log.state_commit.data ? GDN_GPU_HAS_STATE_COMMIT : 0),
+               (p->log.row.data ? GDN_GPU_HAS_LOG_ROW : 0) | (p->log.state_commit.data ? GDN_GPU_HAS_STATE_COMMIT : 0) |
+               (p->tree ? GDN_GPU_TREE : 0) | (p->parent.data ? GDN_GPU_HAS_PARENT : 0),
     };
     x.has |= gdn_gpu_one_pool(&p->state_in.at, &p->state_out.at, &x.pool_offset);
     return x;

@@ -38,7 +38,8 @@
 #define GDN_GPU_BAD_STATE_POSITION 9
 #define GDN_GPU_BAD_LOG_ROW 10
 #define GDN_GPU_BAD_STATE_COMMIT 11
-#define GDN_GPU_BAD_WORDS 12
+#define GDN_GPU_BAD_PARENT 12
+#define GDN_GPU_BAD_WORDS 13
 
 /* Element types, as GDN_F32 ... in gdn/base.h, which kernels do not include. */
 #define GDN_GPU_F32 0
@@ -67,6 +68,8 @@
 #define GDN_GPU_HAS_STATE_POSITION 128
 #define GDN_GPU_HAS_LOG_ROW 256
 #define GDN_GPU_HAS_STATE_COMMIT 512
+#define GDN_GPU_TREE 1024      /* tokens follow those that `parent` names, or without it the ones before them */
+#define GDN_GPU_HAS_PARENT 2048
 
 GDN_GPU_STRUCT(gdn_gpu_tokens)
 {
@@ -88,7 +91,7 @@ GDN_GPU_STRUCT(gdn_gpu_gated_delta_net)
     gdn_gpu_pool   log;            /* row, and line: a column. Base 0, and no columns: there is none */
     int64_t        pool_offset;
     uint64_t       seq_start, state_src, state_dst, position, state_checkpoint;
-    uint64_t       log_row, state_position, state_commit;
+    uint64_t       log_row, state_position, state_commit, parent;
     GDN_GPU_MEMORY bad;
     GDN_GPU_I32 n_seqs, n_tokens, n_heads_k, n_heads_v;
     GDN_GPU_I32 head_dim_k, head_dim_v, head_map, n_snapshots;
@@ -118,7 +121,7 @@ GDN_GPU_STRUCT(gdn_gpu_ssm_conv)
     int64_t        pool_offset;
     uint64_t       weight, bias;
     int64_t        weight_channel, weight_tap;
-    uint64_t       seq_start, position, history_src, history_dst, history_checkpoint;
+    uint64_t       seq_start, position, history_src, history_dst, history_checkpoint, parent;
     GDN_GPU_MEMORY bad;
     GDN_GPU_I32 n_seqs, n_tokens, n_channels, n_columns;
     GDN_GPU_I32 rows_in, rows_out;

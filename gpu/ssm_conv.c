@@ -18,7 +18,7 @@ void gdn_gpu_plan_ssm_conv(const gdn_gpu_device *dev, const problem_t *p, uint32
                    blocks = gdn_gpu_parts((uint64_t)p->n_channels, threads);
     const uint64_t of_pieces = pieces * blocks, of_sequences = (uint64_t)p->n_seqs * blocks;
     const int maps = p->seq_start.data || p->position.data || p->history_src.data || p->history_dst.data;
-    const int cut  = (int64_t)p->n_tokens > SHORT * (int64_t)p->n_seqs;
+    const int cut  = !p->tree && (int64_t)p->n_tokens > SHORT * (int64_t)p->n_seqs; /* a tree has no pieces */
     plan->cut     = cut;
     plan->form    = cut ? "pieces" : "sequences";
     plan->blocks  = blocks;
@@ -48,7 +48,7 @@ gdn_gpu_ssm_conv gdn_gpu_params_ssm_conv(const gdn_gpu_device *dev, const proble
         .weight_channel = p->weight_stride_channel, .weight_tap = p->weight_stride_tap,
         .seq_start = gdn_gpu_address(dev, &p->seq_start), .position = gdn_gpu_address(dev, &p->position),
         .history_src = gdn_gpu_address(dev, &p->history_src), .history_dst = gdn_gpu_address(dev, &p->history_dst),
-        .history_checkpoint = gdn_gpu_address(dev, &p->checkpoints.map),
+        .history_checkpoint = gdn_gpu_address(dev, &p->checkpoints.map), .parent = gdn_gpu_address(dev, &p->parent),
         .checkpoint_interval = p->checkpoints.interval, .n_checkpoints = p->checkpoints.n,
         .bad = dev->bad, .n_seqs = p->n_seqs, .n_tokens = p->n_tokens, .n_channels = p->n_channels,
         .n_columns = p->n_columns, .rows_in = rows(&p->history_in), .rows_out = rows(&p->history_out),
@@ -59,7 +59,8 @@ gdn_gpu_ssm_conv gdn_gpu_params_ssm_conv(const gdn_gpu_device *dev, const proble
         .even_tokens = p->n_tokens / p->n_seqs,
         .has = (p->seq_start.data ? GDN_GPU_HAS_SEQ_START : 0) | (p->history_src.data ? GDN_GPU_HAS_SRC : 0) |
                (p->history_dst.data ? GDN_GPU_HAS_DST : 0) | (p->position.data ? GDN_GPU_HAS_POSITION : 0) |
-               (p->bias.data ? GDN_GPU_HAS_BIAS : 0),
+               (p->bias.data ? GDN_GPU_HAS_BIAS : 0) | (p->tree ? GDN_GPU_TREE : 0) |
+               (p->parent.data ? GDN_GPU_HAS_PARENT : 0),
     };
     x.has |= gdn_gpu_one_pool(&p->history_in.at, &p->history_out.at, &x.pool_offset);
     x.same_pool = dev->address ? x.history_in.base == x.history_out.base : (x.has & GDN_GPU_ONE_POOL) && !x.pool_offset;

@@ -31,8 +31,8 @@ gdn_status gdn_metal_plan_gated_delta_net(const gdn_context *ctx, const problem_
     gdn_gpu_begin_plan(ctx, plan);
     plan->form = "rows";
     plan->variant = (int32_t)kernels[size_of(p)][general][channel][p->log.n_columns > 0];
-    gdn_gpu_plan_gated_delta_net(&gpu, p, GDN_METAL_DELTA_THREADS / 8 * (size_of(p) < 2 ? 4 : 2), plan);
-    if (p->tree) gdn_gpu_refuse(plan, "flags has GDN_DELTA_TREE, and this backend has no trees");
+    if (p->tree) plan->variant = channel ? GDN_METAL_delta_8_general_channel_tree : GDN_METAL_delta_8_general_tree;
+    gdn_gpu_plan_gated_delta_net(&gpu, p, GDN_METAL_DELTA_THREADS / 8 * (!p->tree && size_of(p) < 2 ? 4 : 2), plan);
     return GDN_OK;
 }
 
@@ -62,8 +62,11 @@ gdn_status gdn_metal_run_gated_delta_net(gdn_context *ctx, const problem_t *p, c
                                           &log->at,
                                           &log->row,
                                           &log->state_position,
-                                          &log->state_commit };
-    const uint32_t n_of_log = 4, n = sizeof operands / sizeof operands[0] - (log->n_columns ? 0 : n_of_log);
+                                          &log->state_commit,
+                                          &p->parent };
+    const uint32_t n_of_log = 4, n_of_trees = 1;
+    const uint32_t n =
+        sizeof operands / sizeof operands[0] - (log->n_columns ? 0 : n_of_log) - (p->tree ? 0 : n_of_trees);
     gdn_metal_dispatch dispatch = { .kernel = (gdn_metal_kernel)plan->variant,
                                     .params = &params,
                                     .params_bytes = sizeof params,

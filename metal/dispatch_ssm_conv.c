@@ -9,7 +9,7 @@ gdn_status gdn_metal_plan_ssm_conv(const gdn_context *ctx, const gdn_ssm_conv_pr
         plan->variant = p->kernel_width == 4 ? GDN_METAL_conv_4_typed : GDN_METAL_conv_general_typed;
     else plan->variant = p->kernel_width == 4 ? GDN_METAL_conv_4 : GDN_METAL_conv_general;
     gdn_gpu_plan_ssm_conv(&gpu, p, GDN_METAL_CONV_THREADS, plan);
-    if (p->tree) gdn_gpu_refuse(plan, "flags has GDN_CONV_TREE, and this backend has no trees");
+    if (p->tree) plan->variant = GDN_METAL_conv_tree;
     return GDN_OK;
 }
 
@@ -23,13 +23,14 @@ gdn_status gdn_metal_run_ssm_conv(gdn_context *ctx, const gdn_ssm_conv_problem *
     const gdn_place *const operands[] = { &p->x.at,        &p->weight,          &p->bias,
                                           &p->out.at,      &p->history_in.at,   &p->history_out.at,
                                           &p->seq_start,   &p->position,        &p->history_src,
-                                          &p->history_dst, &p->checkpoints.map, &bad };
+                                          &p->history_dst, &p->checkpoints.map, &bad,
+                                          &p->parent };
     gdn_metal_dispatch dispatch[2] = { { .kernel = (gdn_metal_kernel)plan->variant,
                                          .params = &params,
                                          .params_bytes = sizeof params,
                                          .groups = (uint64_t)plan->n_items,
                                          .threads = GDN_METAL_CONV_THREADS } };
-    gdn_metal_bind_all(&dispatch[0], operands, sizeof operands / sizeof operands[0]);
+    gdn_metal_bind_all(&dispatch[0], operands, sizeof operands / sizeof operands[0] - (p->tree ? 0 : 1));
     dispatch[1] = dispatch[0];
     dispatch[1].params = &history;
     dispatch[1].groups = (uint64_t)plan->n_after;

@@ -24,6 +24,7 @@ struct DeltaBuffers {
     device const uchar *log_row;
     device const uchar *state_position;
     device const uchar *state_commit;
+    device const uchar *parent; // in kernels for trees only
     device atomic_uint *bad;
 };
 
@@ -68,7 +69,7 @@ GDN_INLINE bool delta_log_place(constant gdn_gpu_gated_delta_net &p, thread cons
 
 // False where there is nothing to do: padding, no tokens and no state to commit, no columns, or a bad map, which is
 // reported.
-template <int C, bool LOG>
+template <int C, bool LOG, bool TREE>
 GDN_INLINE bool delta_place(constant gdn_gpu_gated_delta_net &p, thread const DeltaBuffers &b, uint group, uint me,
                             thread DeltaPlace &at)
 {
@@ -96,6 +97,14 @@ GDN_INLINE bool delta_place(constant gdn_gpu_gated_delta_net &p, thread const De
     at.position = position;
     if (LOG && !delta_log_place(p, b, at))
         return false;
+    if (TREE && at.src != GDN_MAP_SKIP) {
+        if (at.T > 0 && at.row < 0) {
+            report(b.bad, GDN_GPU_BAD_LOG_ROW);
+            return false;
+        }
+        if (!is_tree(b.parent, (p.has & GDN_GPU_HAS_PARENT) != 0, at.first, at.T, b.bad))
+            return false;
+    }
     at.kappa = p.head_map ? at.h % p.n_heads_k : at.h / (p.n_heads_v / p.n_heads_k);
     at.l = int(me & 7u);
     at.j = block * (GDN_METAL_DELTA_THREADS / 8 * C) + int(me / 8u) * C;

@@ -18,7 +18,7 @@
 // Kernels: delta_2_general_log delta_2_general_channel_log delta_4 delta_4_channel delta_4_general
 // Kernels: delta_4_general_channel delta_4_log delta_4_channel_log delta_4_general_log delta_4_general_channel_log
 // Kernels: delta_8 delta_8_channel delta_8_general delta_8_general_channel delta_8_log delta_8_channel_log
-// Kernels: delta_8_general_log delta_8_general_channel_log
+// Kernels: delta_8_general_log delta_8_general_channel_log delta_8_general_tree delta_8_general_channel_tree
 #include "metal/gated_delta_net_log.h"
 
 // A step of four partial sums. Sums of keys that do not exist stay as they are: fma(0, 0, -0) would be +0.
@@ -128,16 +128,13 @@ GDN_INLINE void make_decay(constant gdn_gpu_gated_delta_net &p, device const uch
     }
 }
 
-// 1: load state. S[m][c] has column j + c
+// 1: load state, of an entry of a pool that is described by `view`, or zeros. S[m][c] has column j + c
 template <int NB, int C, bool GENERAL>
-GDN_INLINE void load_state(constant gdn_gpu_gated_delta_net &p, thread const DeltaBuffers &b,
-                           thread const DeltaPlace &w, thread float4 (&S)[NB][C])
+GDN_INLINE void load_state(constant gdn_gpu_gated_delta_net &p, thread const DeltaPlace &w, device const uchar *pool,
+                           constant gdn_gpu_pool &view, int entry, int n_slots, thread float4 (&S)[NB][C])
 {
-    device const uchar *pool = b.state_in;
-    if (p.has & GDN_GPU_ONE_POOL)
-        pool = b.state_out + p.pool_offset;
-    pool += w.src < 0 ? 0 : delta_entry(p.state_in, w.src, p.slots_in, w.h);
-    const int64_t along = p.key_major ? p.state_in.line : 4, across = p.key_major ? 4 : p.state_in.line;
+    pool += entry < 0 ? 0 : delta_entry(view, entry, n_slots, w.h);
+    const int64_t along = p.key_major ? view.line : 4, across = p.key_major ? 4 : view.line;
     const int n_keys = p.head_dim_k;
 #pragma unroll
     for (int m = 0; m < NB; m++) {
@@ -145,7 +142,7 @@ GDN_INLINE void load_state(constant gdn_gpu_gated_delta_net &p, thread const Del
 #pragma unroll
         for (int c = 0; c < C; c++) {
             float4 x = float4(0.0f);
-            if (w.src >= 0 && c < w.columns && (!GENERAL || i < n_keys)) {
+            if (entry >= 0 && c < w.columns && (!GENERAL || i < n_keys)) {
                 device const uchar *at = pool + i * along + (w.j + c) * across;
                 if (!GENERAL && !p.key_major) {
                     x = read_float4(at);
@@ -195,12 +192,64 @@ GDN_INLINE void store_state(constant gdn_gpu_gated_delta_net &p, thread const De
     }
 }
 
+// What a sequence's tokens have in common in a branch: where the first of them lies, and the raw gate's numbers.
+struct DeltaFirst {
+    device const uchar *k;
+    device const uchar *v;
+    device const uchar *g;
+    device const uchar *beta;
+    device const uchar *bias;
+    float rate, shift;
+    int mine;
+    ushort eight;
+};
+
+// 1, for a token of a tree that does not follow the one before it: the state at the sequence's position, which is where
+// it has been committed or made as before, and on it the token that it follows with all that this follows. Their deltas
+// come from the log, through the lane that has put them there; keys and decays are made anew.
+template <int NB, int C, bool CHANNEL, bool GENERAL>
+GDN_INLINE void follow(constant gdn_gpu_gated_delta_net &p, thread const DeltaBuffers &b, thread const DeltaPlace &w,
+                       device const uchar *source, thread const DeltaFirst &first, int parent,
+                       thread float4 (&S)[NB][C])
+{
+    const bool there = (p.has & GDN_GPU_HAS_PARENT) != 0;
+    if (w.commit >= 0) {
+        load_state<NB, C, GENERAL>(p, w, b.state_out, p.state_out, w.commit, p.slots_out, S);
+    } else {
+        load_state<NB, C, GENERAL>(p, w, source, p.state_in, w.src, p.slots_in, S);
+        repeat_log<NB, C, CHANNEL, GENERAL>(p, b, w, S);
+    }
+    for (int left = depth_of(b.parent, there, w.first, parent); left-- > 0;) {
+        const int t = ancestor_of(b.parent, there, w.first, parent, left);
+        DeltaToken<NB, CHANNEL> x;
+        load_token<NB, CHANNEL, GENERAL, true>(p, first.k + t * p.k.token, first.v + t * p.v.token,
+                                               first.g + t * p.g.token, first.beta + t * p.beta.token,
+                                               first.mine < w.columns, w.l, x);
+        if (p.qk_norm) {
+            const float factor = norm_factor<NB>(p, x.k, w.l);
+#pragma unroll
+            for (int m = 0; m < NB; m++)
+                x.k[m] = x.k[m] * float4(factor);
+        }
+        make_decay<NB, CHANNEL, GENERAL>(p, first.bias, first.rate, first.shift, w.l, x.g);
+        device const uchar *entry = log_at(p, b, w, w.position + t);
+#pragma unroll
+        for (int c = 0; c < C; c++) {
+            const float own = w.l == 0 && c < w.columns ? read_float(entry + log_delta(p, w) + 4 * c) : 0.0f;
+            const float delta = simd_shuffle(own, first.eight);
+#pragma unroll
+            for (int m = 0; m < NB; m++)
+                S[m][c] = fma(x.k[m], float4(delta), x.g[CHANNEL ? m : 0] * S[m][c]);
+        }
+    }
+}
+
 // NB: blocks of 32 keys, exactly, or at most where GENERAL; then head_dim_k may be any.
-template <int NB, int C, bool CHANNEL, bool GENERAL, bool LOG>
+template <int NB, int C, bool CHANNEL, bool GENERAL, bool LOG, bool TREE>
 GDN_INLINE void gated_delta_net(constant gdn_gpu_gated_delta_net &p, thread const DeltaBuffers &b, uint group, uint me)
 {
     DeltaPlace w;
-    if (!delta_place<C, LOG>(p, b, group, me, w))
+    if (!delta_place<C, LOG, TREE>(p, b, group, me, w))
         return; // the whole simdgroup
     const int n_keys = p.head_dim_k, mine = column_of_lane<C>(w.l);
     const ushort eight = ushort(me & 24u); // the first of the eight lanes
@@ -225,14 +274,23 @@ GDN_INLINE void gated_delta_net(constant gdn_gpu_gated_delta_net &p, thread cons
     }
 
     float4 S[NB][C];
-    load_state<NB, C, GENERAL>(p, b, w, S); // 1
+    device const uchar *source = b.state_in;
+    if (p.has & GDN_GPU_ONE_POOL)
+        source = b.state_out + p.pool_offset;
+    load_state<NB, C, GENERAL>(p, w, source, p.state_in, w.src, p.slots_in, S); // 1
     if (LOG) {
         repeat_log<NB, C, CHANNEL, GENERAL>(p, b, w, S);
         if (w.commit >= 0)
             store_state<NB, C, GENERAL>(p, b, w, w.commit, S);
     }
 
+    const DeltaFirst first = { k_at, v_at, g_at, beta_at, bias_at, rate, bias, mine, eight };
     for (int t = 0; t < w.T; t++) {
+        if (TREE) {
+            const int parent = parent_of(b.parent, (p.has & GDN_GPU_HAS_PARENT) != 0, w.first, t);
+            if (parent != t - 1)
+                follow<NB, C, CHANNEL, GENERAL>(p, b, w, source, first, parent, S); // 1
+        }
         DeltaToken<NB, CHANNEL> token;
         if (narrow)
             load_token<NB, CHANNEL, GENERAL, true>(p, k_at, v_at, g_at, beta_at, mine < w.columns, w.l, token);
@@ -331,8 +389,8 @@ GDN_INLINE void gated_delta_net(constant gdn_gpu_gated_delta_net &p, thread cons
                GDN_PLACE)                                                                                             \
     {                                                                                                                 \
         const DeltaBuffers b = { q, k, v, g, beta, ssm_a, dt_bias, result, state_in, state_out, seq_start, state_src, \
-                                 state_dst, position, state_checkpoint, 0, 0, 0, 0, bad };                            \
-        gated_delta_net<__VA_ARGS__, false>(p, b, group.x, me);                                                       \
+                                 state_dst, position, state_checkpoint, 0, 0, 0, 0, 0, bad };                         \
+        gated_delta_net<__VA_ARGS__, false, false>(p, b, group.x, me);                                                \
     }
 #define GDN_DELTA_LOG(name, ...)                                                                                      \
     GDN_KERNEL(gdn_metal_delta_##name, constant gdn_gpu_gated_delta_net &p [[buffer(0)]],                           \
@@ -350,8 +408,28 @@ GDN_INLINE void gated_delta_net(constant gdn_gpu_gated_delta_net &p, thread cons
     {                                                                                                                 \
         const DeltaBuffers b = { q, k, v, g, beta, ssm_a, dt_bias, result, state_in, state_out, seq_start, state_src, \
                                  state_dst, position, state_checkpoint, log, log_row, state_position, state_commit,   \
-                                 bad };                                                                               \
-        gated_delta_net<__VA_ARGS__, true>(p, b, group.x, me);                                                        \
+                                 0, bad };                                                                            \
+        gated_delta_net<__VA_ARGS__, true, false>(p, b, group.x, me);                                                 \
+    }
+#define GDN_DELTA_TREE(name, ...)                                                                                     \
+    GDN_KERNEL(gdn_metal_delta_##name, constant gdn_gpu_gated_delta_net &p [[buffer(0)]],                           \
+               device const uchar *q [[buffer(1)]], device const uchar *k [[buffer(2)]],                              \
+               device const uchar *v [[buffer(3)]], device const uchar *g [[buffer(4)]],                              \
+               device const uchar *beta [[buffer(5)]], device const uchar *ssm_a [[buffer(6)]],                       \
+               device const uchar *dt_bias [[buffer(7)]], device uchar *result [[buffer(8)]],                         \
+               device const uchar *state_in [[buffer(9)]], device uchar *state_out [[buffer(10)]],                    \
+               device const uchar *seq_start [[buffer(11)]], device const uchar *state_src [[buffer(12)]],            \
+               device const uchar *state_dst [[buffer(13)]], device const uchar *position [[buffer(14)]],             \
+               device const uchar *state_checkpoint [[buffer(15)]], device atomic_uint *bad [[buffer(16)]],           \
+               device uchar *log [[buffer(17)]], device const uchar *log_row [[buffer(18)]],                          \
+               device const uchar *state_position [[buffer(19)]], device const uchar *state_commit [[buffer(20)]],    \
+               device const uchar *parent [[buffer(21)]],                                                             \
+               GDN_PLACE)                                                                                             \
+    {                                                                                                                 \
+        const DeltaBuffers b = { q, k, v, g, beta, ssm_a, dt_bias, result, state_in, state_out, seq_start, state_src, \
+                                 state_dst, position, state_checkpoint, log, log_row, state_position, state_commit,   \
+                                 parent, bad };                                                                       \
+        gated_delta_net<__VA_ARGS__, true, true>(p, b, group.x, me);                                                  \
     }
 #define GDN_DELTAS(NB, C)                                \
     GDN_DELTA(NB, NB, C, false, false)                   \
@@ -366,3 +444,6 @@ GDN_INLINE void gated_delta_net(constant gdn_gpu_gated_delta_net &p, thread cons
 GDN_DELTAS(2, 4)
 GDN_DELTAS(4, 4)
 GDN_DELTAS(8, 2)
+// Trees, of any size.
+GDN_DELTA_TREE(8_general_tree, 8, 2, false, true)
+GDN_DELTA_TREE(8_general_channel_tree, 8, 2, true, true)

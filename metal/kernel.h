@@ -46,10 +46,41 @@ GDN_INLINE int map_at(device const uchar *map, bool there, int64_t index, int ab
     return there ? read_int(map + 4 * index) : absent;
 }
 
+// Which token of its sequence token t follows, or GDN_MAP_NONE; `first` is the sequence's first token. How many tokens
+// of the call there are from the first of a branch to token t, and the one with n of them behind it.
+GDN_INLINE int parent_of(device const uchar *parent, bool there, int first, int t)
+{
+    return map_at(parent, there, int64_t(first) + t, t - 1);
+}
+GDN_INLINE int depth_of(device const uchar *parent, bool there, int first, int t)
+{
+    int depth = 0;
+    for (; t >= 0; t = parent_of(parent, there, first, t)) depth++;
+    return depth;
+}
+GDN_INLINE int ancestor_of(device const uchar *parent, bool there, int first, int t, int n)
+{
+    for (; n > 0; n--) t = parent_of(parent, there, first, t);
+    return t;
+}
+
 // A bad map value: the sequence, or the row, is skipped, and the host hears of it.
 GDN_INLINE void report(device atomic_uint *bad, int word)
 {
     atomic_store_explicit(bad + word, 1u, memory_order_relaxed);
+}
+
+// False, and reported, where one of a sequence's T tokens follows none before it.
+GDN_INLINE bool is_tree(device const uchar *parent, bool there, int first, int T, device atomic_uint *bad)
+{
+    for (int t = 0; there && t < T; t++) {
+        const int of = parent_of(parent, there, first, t);
+        if (of < GDN_MAP_NONE || of >= t) {
+            report(bad, GDN_GPU_BAD_PARENT);
+            return false;
+        }
+    }
+    return true;
 }
 
 // ---- Conversions, on the bits: exact, or round to nearest, ties to even. Devices may flush subnormals of binary32, so

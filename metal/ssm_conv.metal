@@ -6,7 +6,7 @@
 // Steps, numbered as in docs/kernels/ssm_conv.md and in every other version:
 //   1 history   2 taps   3 activation   4 output   5 keep history
 //
-// Kernels: conv_4 conv_general conv_4_typed conv_general_typed
+// Kernels: conv_4 conv_general conv_4_typed conv_general_typed conv_tree
 #include "metal/kernel.h"
 
 struct ConvBuffers {
@@ -265,3 +265,55 @@ GDN_CONV(4, 4, false, false)
 GDN_CONV(general, 16, true, false)
 GDN_CONV(4_typed, 4, false, true)
 GDN_CONV(general_typed, 16, true, true)
+
+// Step 1 and the others for a tree: each token's taps are its ancestors', and before them those of the history. A
+// tree's tokens leave what the next call reads in the history, so that it has to have room for all of them.
+GDN_INLINE void ssm_conv_tree(constant gdn_gpu_ssm_conv &p, thread const ConvBuffers &b, device const uchar *parent,
+                              uint group, uint me)
+{
+    const ConvTypes types = conv_types<true>(p);
+    const bool there = (p.has & GDN_GPU_HAS_PARENT) != 0;
+    const int64_t c = int64_t(group % uint(p.blocks)) * GDN_METAL_CONV_THREADS + me;
+    const ConvSequence q = conv_sequence(p, b, int(group / uint(p.blocks)));
+    if (!q.run || c >= p.n_channels)
+        return;
+    if (p.rows_in > 0 && p.n_columns - (p.kernel_width - 1) < q.T) {
+        report(b.bad, GDN_GPU_BAD_PARENT);
+        return;
+    }
+    if (!is_tree(parent, there, q.first, q.T, b.bad))
+        return;
+    const int kw = p.kernel_width;
+    const int64_t at_x = element_bytes(types.x) * c, at_c = element_bytes(types.history) * c;
+    for (int t = 0; t < q.T; t++) {
+        float x[16];
+        int of = t; // behind the first token of a branch -1, -2, ...
+        for (int j = kw - 1; j >= 0; j--) {
+            x[j] = 0.0f;
+            if (of >= 0)
+                x[j] = read_element(b.x + conv_token(p.x, q, of) + at_x, types.x);
+            else if (q.src >= 0 && q.position + of >= 0)
+                x[j] = read_element(old_input(p, b, q.src, q.position + of, at_c), types.history);
+            of = of >= 0 ? parent_of(parent, there, q.first, of) : of - 1;
+        }
+        float u = p.has & GDN_GPU_HAS_BIAS ? read_element(b.bias + element_bytes(types.bias) * c, types.bias) : 0.0f;
+        for (int j = 0; j < kw; j++) // 2: taps, oldest first
+            u = fma(read_element(b.weight + c * p.weight_channel + j * p.weight_tap, types.weight), x[j], u);
+        write_element(b.result + conv_token(p.result, q, t) + element_bytes(types.result) * c,
+                      p.silu ? gdn_silu(u) : u, types.result); // 3: activation, 4: output
+    }
+    keep(p, types, b, q, int(c));
+}
+
+GDN_KERNEL(gdn_metal_conv_tree, constant gdn_gpu_ssm_conv &p [[buffer(0)]], device const uchar *x [[buffer(1)]],
+           device const uchar *weight [[buffer(2)]], device const uchar *bias [[buffer(3)]],
+           device uchar *result [[buffer(4)]], device const uchar *history_in [[buffer(5)]],
+           device uchar *history_out [[buffer(6)]], device const uchar *seq_start [[buffer(7)]],
+           device const uchar *position [[buffer(8)]], device const uchar *history_src [[buffer(9)]],
+           device const uchar *history_dst [[buffer(10)]], device const uchar *history_checkpoint [[buffer(11)]],
+           device atomic_uint *bad [[buffer(12)]], device const uchar *parent [[buffer(13)]], GDN_PLACE)
+{
+    const ConvBuffers b = { x,         weight,   bias,        result,      history_in,         history_out,
+                            seq_start, position, history_src, history_dst, history_checkpoint, bad };
+    ssm_conv_tree(p, b, parent, group.x, me);
+}

@@ -269,6 +269,73 @@ static void bad_ssm_conv(sides *s, int32_t length)
     judge(s, k, &any, "seq_start", descends, "seq_start", empty, 1);
 }
 
+/* ---- Trees: a parent that is none, a sequence without a row of the log and one that leaves too little of a history
+ * amount to padding. */
+
+/* 0 where the backend has no trees. */
+static int takes(sides *s, const check_kernel *kernel, const check_spec *spec)
+{
+    check_case c;
+    sides_build(&c, kernel, spec);
+    check_target_run(s->device, &c, &s->got);
+    check_case_free(&c);
+    return s->got.outcome != CHECK_SKIPPED;
+}
+
+static void bad_trees(sides *s)
+{
+    static const int32_t src[] = { 6, 0, 2 }, dst[6] = { 0 }, row[] = { 2, GDN_NONE, 0 },
+                         skipped[] = { 6, GDN_SKIP, 2 }, without[] = { 0, GDN_SKIP, 2 },
+                         parent[] = { -1, 0, 0, -1, -1, 0, -1, 0, 1 };
+    static const struct {
+        int     token;
+        int32_t bad;
+    } values[] = { { 3, 0 }, { 4, 1 }, { 5, 2 }, { 5, GDN_SKIP }, { 3, INT32_MIN }, { 4, INT32_MAX } };
+    check_spec delta, conv;
+    delta_spec *d = &delta.gated_delta_net;
+    conv_spec *c = &conv.ssm_conv;
+    static const int parents[3][3] = { { -1, 0, 0 }, { -1, -1, 0 }, { -1, 0, 1 } };
+    make_delta(d, G_SEQS, src, dst);
+    d->n_snapshots = d->map_dst = 0;
+    d->log_rows = 3;
+    d->log_columns = LENGTH;
+    d->tree = d->map_parent = d->map_log_row = 1;
+    conv_defaults(c, 20, 4);
+    conv_batch(c, 3, LENGTH);
+    c->n_columns = 3 + LENGTH;
+    c->tree = c->map_parent = c->map_src = c->map_start = 1;
+    for (int i = 0; i < G_SEQS; i++) {
+        d->seq[i].parent = c->seq[i].parent = parents[i];
+        d->seq[i].log_row = 2 - i;
+    }
+    if (!takes(s, &check_kernel_gated_delta_net, &delta) || !takes(s, &check_kernel_ssm_conv, &conv))
+        return;
+    for (size_t i = 0; i < sizeof values / sizeof values[0]; i++) {
+        int32_t bad[9];
+        memcpy(bad, parent, sizeof bad);
+        bad[values[i].token] = values[i].bad;
+        judge(s, &check_kernel_gated_delta_net, &delta, "parent", bad, "state_src", skipped, 0);
+        judge(s, &check_kernel_ssm_conv, &conv, "parent", bad, "history_src", without, 0);
+    }
+    judge(s, &check_kernel_gated_delta_net, &delta, "log_row", row, "state_src", skipped, 0);
+    c->n_columns--;
+    c->seq[0].length = c->seq[2].length = 2;
+    static const int32_t fewer[] = { -1, 0, -1, -1, 0, -1, 0 };
+    judge(s, &check_kernel_ssm_conv, &conv, "parent", fewer, "history_src", without, 0);
+    /* Of padding nothing is looked at. */
+    check_case quiet;
+    d->seq[1].src = GDN_SKIP;
+    sides_build(&quiet, &check_kernel_gated_delta_net, &delta);
+    int32_t any[9];
+    memcpy(any, parent, sizeof any);
+    any[3] = any[4] = 77;
+    check_put_map(&quiet, "parent", any);
+    sides_expect(s, &quiet, &s->expected);
+    sides_run(s, &quiet, NULL);
+    CHECK(!count_wrong(s, &quiet, 0, -1, -1));
+    check_case_free(&quiet);
+}
+
 /* ---- Calls without tokens: they have nothing to compute, and no operands, and their maps are judged all the same.
  * -------- */
 
@@ -349,6 +416,7 @@ void device_bad_maps(gdn_context *ctx)
     bad_logs(&s, LONGEST);
     bad_ssm_conv(&s, LENGTH);
     bad_ssm_conv(&s, LONGEST);
+    bad_trees(&s);
     bad_maps_of_empty_calls(&s);
     for (int many = 0; many < 2; many++) {
         bad_set_rows(&s, many ? MOST_ROWS : 12, GDN_I32);

@@ -74,7 +74,7 @@ static void state_tree(delta_spec *spec, int n_heads_k, int n_heads_v, const int
         seq->log_row = 2 - s;
         seq->repeated = (mixed + s) % 4;
         seq->position = (3 + s) * spec->log_columns + s - 2;
-        seq->commit = (mixed + s) % 2 ? 2 + s : GDN_NONE;
+        seq->commit = (mixed + s) % 2 ? mixed % 4 == 1 ? s : 2 + s : GDN_NONE;
         if (mixed % 5 == 4 && s) seq->src = GDN_NONE;
     }
 }
