@@ -15,7 +15,7 @@
 #include "tools/gdn/target.h"
 
 static const bench_kernel *const kernels[] = {
-#define GDN_KERNEL(stem, number, title) &bench_##stem,
+#define GDN_KERNEL(stem, number, title, last, end) &bench_##stem,
 #include "core/kernels.def"
 #undef GDN_KERNEL
 };
@@ -54,16 +54,21 @@ static const cli_command command = {
     "says what each number means.",
 };
 
+static const bench_case *case_of(const bench_kernel *kernel, int index)
+{
+    return (const void *)((const char *)kernel->cases + (size_t)index * kernel->case_bytes);
+}
+
 static void row_name(char *name, size_t size, const bench_kernel *kernel, int index, int n_threads)
 {
-    const bench_case *c = kernel->describe(index);
+    const bench_case *c = case_of(kernel, index);
     if (c->seqs) snprintf(name, size, "%s/%s/seqs:%d/threads:%d", kernel->stem, c->name, c->seqs, n_threads);
     else snprintf(name, size, "%s/%s/threads:%d", kernel->stem, c->name, n_threads);
 }
 
 static int wanted(const bench_kernel *kernel, int index, const char *name)
 {
-    return (!quick || kernel->describe(index)->quick) && (!filter || strstr(name, filter));
+    return (!quick || case_of(kernel, index)->quick) && (!filter || strstr(name, filter));
 }
 
 /* Linux says how much of the cache this processor can use; sysconf may tell the whole package's. */
@@ -143,7 +148,7 @@ static void run_row(const bench_kernel *kernel, int index, int n_threads, const 
 {
     static char message[512];
     static bench_row row;
-    *r = (bench_result){ .threads = n_threads,
+    *r = (bench_result){ .work.threads = n_threads,
                          .time = NAN, .time_min = NAN, .cpu_time = NAN, .floor_time = NAN, .floor_time_min = NAN,
                          .floor_share_raw = NAN, .rmw_share_raw = NAN, .peer_time = NAN, .peer_copy_time = NAN,
                          .peer_ratio = NAN, .peer_copy_ratio = NAN,
@@ -162,7 +167,7 @@ static void run_row(const bench_kernel *kernel, int index, int n_threads, const 
     row.implementation.size = sizeof row.implementation;
     gdn_context_describe(row.ctx, &row.device, &row.implementation);
     row.floors_of_device = floor_ops_for(&row.device);
-    row.threads = n_threads;
+    row.work.threads = n_threads;
     row.rotate_bytes = context->rotate_bytes;
     row.want_peer = context->peer[0] != 0;
     row.peer_reuses_output = peer_reuse_output;

@@ -108,13 +108,21 @@ typedef struct bench_peer {
 
 /* ---- Rows -------------------------------------------------------------------------------------- */
 
+/* What a row's call is, as results repeat it. */
+typedef struct bench_work {
+    int    threads;    /* set before setup */
+    int    n_copies;   /* set by bench_fill() */
+    double bytes, ops; /* of one call, for the rates: least traffic, operations on floats */
+    int    seqs;
+    int    tokens;     /* per sequence; set_rows: rows */
+} bench_work;
+
 struct bench_row {
     /* set before setup */
     gdn_context            *ctx;
     gdn_device_info         device;
     gdn_implementation_info implementation;
     const floor_ops        *floors_of_device; /* NULL = none */
-    int                     threads;
     int64_t                 rotate_bytes;
     int                     want_peer;
     int                     peer_reuses_output;
@@ -122,16 +130,13 @@ struct bench_row {
     /* set by setup */
     bench_operand operand[BENCH_MAX_OPERANDS];
     int           n_operands;
-    int           n_copies;       /* set by bench_fill() */
-    double        bytes, ops;     /* of one call, for the rates: least traffic, operations on floats */
-    int           seqs;
-    int           tokens;         /* per sequence; set_rows: rows */
+    bench_work    work;
     int           rmw_is_pattern; /* the pattern floor is an update in place, and serves as PART_RMW */
     bench_floor   floor[BENCH_MAX_FLOORS];
     int           n_floors;
     bench_peer    peer;
     union {
-#define GDN_KERNEL(stem, number, title) gdn_##stem##_args stem;
+#define GDN_KERNEL(stem, number, title, last, end) gdn_##stem##_args stem;
 #include "core/kernels.def"
 #undef GDN_KERNEL
     } args;
@@ -161,11 +166,12 @@ typedef struct bench_case {
 typedef struct bench_kernel {
     const char *stem;
     int         n_cases;
-    const bench_case *(*describe)(int index);
+    const void *cases; /* structs that begin with a bench_case */
+    size_t      case_bytes;
     gdn_status (*setup)(bench_row *row, int index);
 } bench_kernel;
 
-#define GDN_KERNEL(stem, number, title) extern const bench_kernel bench_##stem;
+#define GDN_KERNEL(stem, number, title, last, end) extern const bench_kernel bench_##stem;
 #include "core/kernels.def"
 #undef GDN_KERNEL
 
@@ -182,10 +188,9 @@ typedef struct bench_result {
     char        name[160];
     const char *skipped; /* why the row has no times, or NULL */
     int         failed;  /* 1: and that is an error, not a thing that the device cannot do */
-    int         threads, seqs, tokens, copies;
+    bench_work  work;
     int         reps, interrupted; /* interrupted: of reps, those in which the kernel lost a processor */
     double      time, time_min, cpu_time;
-    double      bytes, ops;
     double      floor_time, floor_time_min;
     const char *floor_part;    /* "pattern" or "arithmetic" */
     const char *floor_variant; /* the fastest */

@@ -59,9 +59,12 @@ static const gated_delta_net_case cases[] = {
 };
 enum { N_CASES = sizeof cases / sizeof cases[0] };
 
-static const bench_case *describe(int index)
+gdn_gated_delta_net_args bench_delta_args(int seqs, int64_t tokens)
 {
-    return &cases[index].info;
+    return (gdn_gated_delta_net_args){ .size = sizeof(gdn_gated_delta_net_args), .n_seqs = seqs,
+                                       .n_tokens = (int32_t)tokens, .n_heads_k = HEADS_K, .n_heads_v = HEADS_V,
+                                       .head_dim_k = HEAD_DIM, .head_dim_v = HEAD_DIM, .head_map = GDN_HEADS_TILED,
+                                       .n_rows = seqs, .n_slots = 1 };
 }
 
 float *bench_unit_rows(uint64_t seed, int64_t n_rows)
@@ -149,11 +152,10 @@ static gdn_status setup(bench_row *row, int index)
     }
 
     gdn_gated_delta_net_args *a = &row->args.gated_delta_net;
-    *a = (gdn_gated_delta_net_args){
-        .size = sizeof *a,        .n_seqs = seqs,           .n_tokens = (int32_t)tokens,   .n_heads_k = HEADS_K,
-        .n_heads_v = HEADS_V,     .head_dim_k = HEAD_DIM,   .head_dim_v = HEAD_DIM,        .head_map = GDN_HEADS_TILED,
-        .gate = c->gate,          .state_layout = c->layout, .n_rows = seqs,               .n_slots = c->slots,
-    };
+    *a = bench_delta_args(seqs, tokens);
+    a->gate = c->gate;
+    a->state_layout = c->layout;
+    a->n_slots = c->slots;
     if (c->interval) {
         a->n_snapshots = 1;
         a->checkpoint_interval = c->interval;
@@ -167,8 +169,8 @@ static gdn_status setup(bench_row *row, int index)
     }
     if (c->narrow) a->q.dtype = a->k.dtype = a->v.dtype = a->g.dtype = a->beta.dtype = a->out.dtype = GDN_BF16;
     row->launch = launch;
-    row->seqs = seqs;
-    row->tokens = c->tokens;
+    row->work.seqs = seqs;
+    row->work.tokens = c->tokens;
     row->capability.size = sizeof row->capability;
     gdn_status status = gdn_gated_delta_net_query(row->ctx, a, &row->capability);
     if (status || !row->capability.supported) return status;
@@ -177,9 +179,9 @@ static gdn_status setup(bench_row *row, int index)
     /* Per state element and token: decay, two multiply-adds of dots, one of the update. */
     const double element_steps = (double)tokens * STATE;
     const int written = c->tokens < c->slots ? c->tokens : c->slots;
-    row->ops = 4.0 * element_steps;
-    row->bytes = 4.0 * ((double)seqs * STATE * (1 + written));
-    for (int i = Q; i <= OUT; i++) row->bytes += (double)row->operand[i].bytes;
+    row->work.ops = 4.0 * element_steps;
+    row->work.bytes = 4.0 * ((double)seqs * STATE * (1 + written));
+    for (int i = Q; i <= OUT; i++) row->work.bytes += (double)row->operand[i].bytes;
 
     if (c->tokens == 1) {
         bench_stream streams[FLOOR_MAX_STREAMS] = { {
@@ -200,7 +202,7 @@ static gdn_status setup(bench_row *row, int index)
         streams[0].n_out = 1;
         bench_add_streams(row, PART_RMW, 2.5, streams, 1);
     } else {
-        bench_add_arithmetic(row, row->ops);
+        bench_add_arithmetic(row, row->work.ops);
     }
 
     if (c->raw || c->interval) return GDN_OK; /* no peer has this in one operator */
@@ -212,4 +214,4 @@ static gdn_status setup(bench_row *row, int index)
     return GDN_OK;
 }
 
-const bench_kernel bench_gated_delta_net = { "gated_delta_net", N_CASES, describe, setup };
+const bench_kernel bench_gated_delta_net = { "gated_delta_net", N_CASES, cases, sizeof cases[0], setup };

@@ -45,11 +45,11 @@ static gdn_ssm_conv_args conv_args(const bench_row *row, int copy)
     return (gdn_ssm_conv_args){
         .size = sizeof(gdn_ssm_conv_args),
         .flags = GDN_CONV_SILU,
-        .n_seqs = row->seqs,
-        .n_tokens = row->seqs,
+        .n_seqs = row->work.seqs,
+        .n_tokens = row->work.seqs,
         .n_channels = CHANNELS,
         .kernel_width = WIDTH,
-        .n_rows = row->seqs,
+        .n_rows = row->work.seqs,
         .n_columns = COLUMNS,
         .x = bench_tensor(row, X, copy),
         .weight = bench_tensor(row, WEIGHT, copy),
@@ -72,21 +72,11 @@ static gdn_tensor slice(const bench_row *row, int copy, int64_t channel)
 
 static gdn_gated_delta_net_args delta_args(const bench_row *row, int copy, int inside)
 {
-    gdn_gated_delta_net_args a = {
-        .size = sizeof a,
-        .n_seqs = row->seqs,
-        .n_tokens = row->seqs,
-        .n_heads_k = HEADS_K,
-        .n_heads_v = HEADS_V,
-        .head_dim_k = HEAD_DIM,
-        .head_dim_v = HEAD_DIM,
-        .head_map = GDN_HEADS_TILED,
-        .n_rows = row->seqs,
-        .v = slice(row, copy, (int64_t)2 * KEYS),
-        .out = bench_tensor(row, OUT, copy),
-        .state = bench_tensor(row, STATES, copy),
-        .workspace = row->workspace,
-    };
+    gdn_gated_delta_net_args a = bench_delta_args(row->work.seqs, row->work.seqs);
+    a.v = slice(row, copy, (int64_t)2 * KEYS);
+    a.out = bench_tensor(row, OUT, copy);
+    a.state = bench_tensor(row, STATES, copy);
+    a.workspace = row->workspace;
     a.q = inside ? slice(row, copy, 0) : bench_tensor(row, Q_READY, copy);
     a.k = inside ? slice(row, copy, KEYS) : bench_tensor(row, K_READY, copy);
     a.g = bench_tensor(row, inside ? G : G_READY, copy);
@@ -120,7 +110,7 @@ typedef struct pass {
 static void norm_task(void *arg, int32_t t)
 {
     const pass *p = arg;
-    const int n = p->row->seqs * HEADS_K, threads = p->row->threads;
+    const int n = p->row->work.seqs * HEADS_K, threads = p->row->work.threads;
     for (int r = n * t / threads; r < n * (t + 1) / threads; r++) {
         const float *x = floats_of(p->row, MIXED, p->copy) + p->channel + (int64_t)(r / HEADS_K) * CHANNELS +
                          (int64_t)(r % HEADS_K) * HEAD_DIM;
@@ -136,7 +126,7 @@ static void norm_task(void *arg, int32_t t)
 static void gate_task(void *arg, int32_t t)
 {
     const pass *p = arg;
-    const int n = p->row->seqs * HEADS_V, threads = p->row->threads;
+    const int n = p->row->work.seqs * HEADS_V, threads = p->row->work.threads;
     const float *g = floats_of(p->row, G, p->copy), *a = floats_of(p->row, SSM_A, p->copy),
                 *bias = floats_of(p->row, DT_BIAS, p->copy);
     for (int i = n * t / threads; i < n * (t + 1) / threads; i++) {
@@ -148,7 +138,7 @@ static void gate_task(void *arg, int32_t t)
 static void beta_task(void *arg, int32_t t)
 {
     const pass *p = arg;
-    const int n = p->row->seqs * HEADS_V, threads = p->row->threads;
+    const int n = p->row->work.seqs * HEADS_V, threads = p->row->work.threads;
     const float *beta = floats_of(p->row, BETA, p->copy);
     for (int i = n * t / threads; i < n * (t + 1) / threads; i++) p->to[i] = 1.0f / (1.0f + expf(-beta[i]));
 }
@@ -157,12 +147,12 @@ static void run_pass(bench_row *row, int copy, void (*task)(void *, int32_t), in
 {
     pass p = { row, copy, channel, floats_of(row, to, copy) };
     void *user = NULL;
-    const gdn_parallel_for_fn parallel_for = floor_threads(row->threads, &user);
+    const gdn_parallel_for_fn parallel_for = floor_threads(row->work.threads, &user);
     if (parallel_for) {
-        parallel_for(user, row->threads, task, &p);
+        parallel_for(user, row->work.threads, task, &p);
         return;
     }
-    for (int t = 0; t < row->threads; t++) task(&p, t);
+    for (int t = 0; t < row->work.threads; t++) task(&p, t);
 }
 
 static gdn_status launch_outside(bench_row *row, int copy)
@@ -220,8 +210,8 @@ gdn_status bench_layer_setup(bench_row *row, int seqs)
     };
     for (int i = 0; i < N_OPERANDS; i++) bench_add_operand(row, 4 * floats[i], content[i]); /* positions: 0 */
     row->launch = launch_inside;
-    row->seqs = seqs;
-    row->tokens = 1;
+    row->work.seqs = seqs;
+    row->work.tokens = 1;
     gdn_status status = bench_fill(row);
     if (status) return status;
 
@@ -243,8 +233,8 @@ gdn_status bench_layer_setup(bench_row *row, int seqs)
         if ((status = compare(row))) return status;
     }
 
-    row->ops = 4.0 * (double)floats[STATES];
-    row->bytes =
+    row->work.ops = 4.0 * (double)floats[STATES];
+    row->work.bytes =
         8.0 * (double)floats[STATES] + 4.0 * (double)(floats[X] + floats[WEIGHT] + floats[HISTORY] + floats[OUT]);
     bench_stream streams[FLOOR_MAX_STREAMS] = {
         { .n_in = 1, .n_out = 1, .n = floats[STATES], .in = { { STATES, 0, 0 } }, .out = { { STATES, 0, 0 } } },

@@ -65,8 +65,8 @@ static gdn_status launch_round(bench_row *row, int copy)
 static gdn_gated_delta_net_args with_snapshots(const bench_row *row, int copy)
 {
     gdn_gated_delta_net_args a = row->args.gated_delta_net;
-    if (row->n_copies) set_tokens(row, &a, copy);
-    if (row->n_copies) a.state = bench_tensor(row, SNAPSHOTS, copy);
+    if (row->work.n_copies) set_tokens(row, &a, copy);
+    if (row->work.n_copies) a.state = bench_tensor(row, SNAPSHOTS, copy);
     a.n_slots = TOKENS;
     a.n_log_rows = a.n_log_columns = 0;
     return a;
@@ -163,7 +163,8 @@ static gdn_status prepare(bench_row *row, int seqs, const plain_input *x, const 
         one.state = states + (int64_t)seq * STATE;
         status = compare(row, seq, &one);
     }
-    for (int copy = 0; copy < row->n_copies && !status; copy++) status = launch_verify(row, copy); /* columns 0 .. 3 */
+    for (int copy = 0; copy < row->work.n_copies && !status; copy++)
+        status = launch_verify(row, copy); /* columns 0 .. 3 */
     return status ? status : gdn_synchronize(row->ctx, NULL);
 }
 
@@ -206,25 +207,14 @@ gdn_status bench_log_setup(bench_row *row, int seqs, int round)
     bench_add_operand(row, N_MAPS * MAP_BYTES, maps);
 
     gdn_gated_delta_net_args *a = &row->args.gated_delta_net;
-    *a = (gdn_gated_delta_net_args){
-        .size = sizeof *a,
-        .n_seqs = seqs,
-        .n_tokens = (int32_t)tokens,
-        .n_heads_k = HEADS_K,
-        .n_heads_v = HEADS_V,
-        .head_dim_k = HEAD_DIM,
-        .head_dim_v = HEAD_DIM,
-        .head_map = GDN_HEADS_TILED,
-        .n_rows = seqs,
-        .n_slots = 1,
-        .n_log_rows = seqs,
-        .n_log_columns = LOG_COLUMNS,
-    };
+    *a = bench_delta_args(seqs, tokens);
+    a->n_log_rows = seqs;
+    a->n_log_columns = LOG_COLUMNS;
     row->launch = round ? launch_round : launch_verify;
     row->other = launch_snapshots;
     row->other_ratio = "snapshot_ratio";
-    row->seqs = seqs;
-    row->tokens = TOKENS;
+    row->work.seqs = seqs;
+    row->work.tokens = TOKENS;
     row->capability.size = sizeof row->capability;
     gdn_capability snapshots = { .size = sizeof snapshots };
     const gdn_gated_delta_net_args other = with_snapshots(row, 0);
@@ -243,9 +233,9 @@ gdn_status bench_log_setup(bench_row *row, int seqs, int round)
     /* Per state element: a token's decay, update and two products; a column's decay and update. */
     const int repeated = round ? REPEATED : 0;
     const double column_bytes = 4.0 * ENTRY * seqs;
-    row->ops = (4.0 * TOKENS + 2.0 * repeated) * (double)states;
-    row->bytes = 4.0 * (double)states * (1 + round) + column_bytes * (TOKENS + repeated);
-    for (int i = Q; i <= OUT; i++) row->bytes += (double)row->operand[i].bytes;
+    row->work.ops = (4.0 * TOKENS + 2.0 * repeated) * (double)states;
+    row->work.bytes = 4.0 * (double)states * (1 + round) + column_bytes * (TOKENS + repeated);
+    for (int i = Q; i <= OUT; i++) row->work.bytes += (double)row->operand[i].bytes;
     bench_stream streams[FLOOR_MAX_STREAMS] = { {
                                                     .n_in = 1,
                                                     .n_out = round,
@@ -265,6 +255,6 @@ gdn_status bench_log_setup(bench_row *row, int seqs, int round)
                                                     .out = { { LOG, 4 * TOKENS * ENTRY, 4 * LOG_COLUMNS * ENTRY } },
                                                 } };
     bench_add_streams(row, PART_PATTERN, 1.0, streams, 2 + bench_token_streams(row, streams + 2, Q, V, OUT));
-    bench_add_arithmetic(row, row->ops);
+    bench_add_arithmetic(row, row->work.ops);
     return GDN_OK;
 }

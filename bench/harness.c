@@ -116,21 +116,21 @@ gdn_tensor bench_tensor(const bench_row *row, int operand, int copy)
  * elsewhere every copy is a buffer of its own, because binding ranges of devices are limited. */
 static gdn_status create_copies(bench_row *row, bench_operand *o)
 {
-    o->copy = bench_alloc(row->n_copies * (int64_t)sizeof *o->copy);
+    o->copy = bench_alloc(row->work.n_copies * (int64_t)sizeof *o->copy);
     if (!row->device.shared_memory) {
-        for (int c = 0; c < row->n_copies; c++) {
+        for (int c = 0; c < row->work.n_copies; c++) {
             gdn_status status = gdn_buffer_create(row->ctx, (uint64_t)o->bytes, &o->copy[c]);
             if (status) return status;
         }
         return GDN_OK;
     }
-    const int64_t stride = round_up(o->bytes, ALIGNMENT), total = stride * row->n_copies;
+    const int64_t stride = round_up(o->bytes, ALIGNMENT), total = stride * row->work.n_copies;
     gdn_status status = gdn_buffer_create(row->ctx, (uint64_t)(total + HUGE_PAGE), &o->whole);
     if (status) return status;
     uintptr_t begin = (uintptr_t)o->whole.data + o->whole.offset;
     begin = (begin + HUGE_PAGE - 1) / HUGE_PAGE * HUGE_PAGE;
     ask_for_huge_pages((void *)begin, total);
-    for (int c = 0; c < row->n_copies; c++) {
+    for (int c = 0; c < row->work.n_copies; c++) {
         o->copy[c].data = (void *)(begin + (uintptr_t)(c * stride));
         o->copy[c].bytes = (uint64_t)o->bytes;
     }
@@ -142,13 +142,13 @@ gdn_status bench_fill(bench_row *row)
     int64_t bytes = 0;
     for (int i = 0; i < row->n_operands; i++) bytes += row->operand[i].bytes;
     int64_t copies = (row->rotate_bytes + bytes - 1) / bytes;
-    row->n_copies = (int)(copies < MIN_COPIES ? MIN_COPIES : copies > MAX_COPIES ? MAX_COPIES : copies);
+    row->work.n_copies = (int)(copies < MIN_COPIES ? MIN_COPIES : copies > MAX_COPIES ? MAX_COPIES : copies);
 
     for (int i = 0; i < row->n_operands; i++) {
         bench_operand *o = &row->operand[i];
         gdn_status status = create_copies(row, o);
         if (!o->content) o->content = bench_alloc(o->bytes);
-        for (int c = 0; c < row->n_copies && !status; c++) /* writing also touches every page */
+        for (int c = 0; c < row->work.n_copies && !status; c++) /* writing also touches every page */
             status = gdn_buffer_write(row->ctx, &o->copy[c], 0, o->content, (uint64_t)o->bytes);
         free(o->content);
         o->content = NULL;
@@ -170,7 +170,7 @@ void bench_row_destroy(bench_row *row)
         bench_operand *o = &row->operand[i];
         if (o->whole.data) gdn_buffer_destroy(row->ctx, &o->whole);
         else
-            for (int c = 0; o->copy && c < row->n_copies; c++)
+            for (int c = 0; o->copy && c < row->work.n_copies; c++)
                 if (o->copy[c].data) gdn_buffer_destroy(row->ctx, &o->copy[c]);
         free(o->copy);
         free(o->content);
@@ -254,14 +254,14 @@ static void run_floor(bench_row *row, bench_floor *f, int copy)
                 to->out_stride[w] = from->out[w].stride;
             }
         }
-        ops->stream(row->threads, f->variant, streams, f->n_streams);
+        ops->stream(row->work.threads, f->variant, streams, f->n_streams);
     } else if (f->n_rows) {
         const floor_scatter s = { f->n_rows, f->row_bytes_in, f->row_bytes_out, row->operand[f->in].copy[copy],
                                   row->operand[f->out].copy[copy], row->operand[f->index].copy[copy] };
-        ops->scatter(row->threads, f->variant, &s);
+        ops->scatter(row->work.threads, f->variant, &s);
     } else {
-        const int64_t done = ops->fma(row->threads, f->fma_count);
-        f->scale = f->lane_ops / ((double)done * row->threads * ops->lanes);
+        const int64_t done = ops->fma(row->work.threads, f->fma_count);
+        f->scale = f->lane_ops / ((double)done * row->work.threads * ops->lanes);
     }
 }
 
@@ -364,7 +364,7 @@ static long interruptions(void)
 static int next_copy(repetition *rep)
 {
     const int copy = rep->copy;
-    rep->copy = (copy + 1) % rep->row->n_copies;
+    rep->copy = (copy + 1) % rep->row->work.n_copies;
     return copy;
 }
 
@@ -518,12 +518,7 @@ static void evaluate(const repetition *rep, bench_result *result)
 void bench_measure(bench_row *row, const bench_limits *limits, bench_result *result)
 {
     repetition rep = { .row = row };
-    result->threads = row->threads;
-    result->seqs = row->seqs;
-    result->tokens = row->tokens;
-    result->copies = row->n_copies;
-    result->bytes = row->bytes;
-    result->ops = row->ops;
+    result->work = row->work;
     result->exact = row->capability.exact;
     result->peer_nmse = row->peer.state ? row->peer.nmse : NAN;
     snprintf(result->implementation, sizeof result->implementation, "%s", row->capability.implementation);

@@ -62,7 +62,7 @@ static void peer_close(void *state)
 static peer_state *peer_open(bench_row *row)
 {
     peer_state *p = bench_alloc(sizeof *p);
-    p->n_copies = row->n_copies;
+    p->n_copies = row->work.n_copies;
     p->ctx = bench_alloc(p->n_copies * (int64_t)sizeof *p->ctx);
     ggml_cpu_init();
     for (int with_copy = 0; with_copy < 2; with_copy++)
@@ -82,10 +82,10 @@ static peer_state *peer_open(bench_row *row)
 /* Once all graphs are built. */
 static void peer_plan(bench_row *row, peer_state *p, int has_copy)
 {
-    struct ggml_threadpool_params params = ggml_threadpool_params_default(row->threads);
+    struct ggml_threadpool_params params = ggml_threadpool_params_default(row->work.threads);
     p->threads = ggml_threadpool_new(&params);
     for (int with_copy = 0; with_copy <= has_copy; with_copy++) {
-        p->plan[with_copy] = ggml_graph_plan(p->graph[with_copy][0], row->threads, p->threads);
+        p->plan[with_copy] = ggml_graph_plan(p->graph[with_copy][0], row->work.threads, p->threads);
         p->work[with_copy] = bench_alloc((int64_t)p->plan[with_copy].work_size + 64);
         p->plan[with_copy].work_data = p->work[with_copy];
     }

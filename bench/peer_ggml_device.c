@@ -66,7 +66,7 @@ static device_peer *device_open(bench_row *row, int has_copy)
     if (!backend) return NULL;
     device_peer *p = bench_alloc(sizeof *p);
     p->backend = backend;
-    p->n_copies = row->n_copies;
+    p->n_copies = row->work.n_copies;
     p->ctx = bench_alloc(p->n_copies * (int64_t)sizeof *p->ctx);
     p->memory = bench_alloc(p->n_copies * (int64_t)sizeof *p->memory);
     for (int g = 0; g < 2; g++) p->graph[g] = bench_alloc(p->n_copies * (int64_t)sizeof *p->graph[g]);

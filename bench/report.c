@@ -66,7 +66,7 @@ void bench_print_row(const bench_context *context, const bench_result *r)
         return;
     }
     const int arithmetic = r->floor_part ? !strcmp(r->floor_part, "arithmetic") : 0;
-    snprintf(t[3], sizeof t[3], "%.1f %s", (arithmetic ? r->ops : r->bytes) / r->time * 1e-9,
+    snprintf(t[3], sizeof t[3], "%.1f %s", (arithmetic ? r->work.ops : r->work.bytes) / r->time * 1e-9,
              arithmetic ? "Gop/s" : "GB/s");
     if (r->interrupted) snprintf(t[7], sizeof t[7], "%d-%d", r->reps, r->interrupted);
     else snprintf(t[7], sizeof t[7], "%d", r->reps);
@@ -133,7 +133,7 @@ static void write_result(json_writer *w, const bench_result *r)
     json_string(w, "run_type", "iteration");
     json_int(w, "repetitions", 1);
     json_int(w, "repetition_index", 0);
-    json_int(w, "threads", r->threads);
+    json_int(w, "threads", r->work.threads);
     if (r->skipped) {
         json_bool(w, "error_occurred", 1);
         json_string(w, "error_message", r->skipped);
@@ -144,8 +144,8 @@ static void write_result(json_writer *w, const bench_result *r)
     json_double(w, "cpu_time", r->cpu_time * 1e6);
     json_string(w, "time_unit", "us");
     json_double(w, "min_time", r->time_min * 1e6);
-    json_double(w, "bytes_per_second", r->bytes / r->time);
-    json_double(w, "ops_per_second", r->ops > 0 ? r->ops / r->time : NAN);
+    json_double(w, "bytes_per_second", r->work.bytes / r->time);
+    json_double(w, "ops_per_second", r->work.ops > 0 ? r->work.ops / r->time : NAN);
     json_double(w, "floor_time", r->floor_time * 1e6);
     json_string(w, "floor_part", r->floor_part);
     json_string(w, "floor_variant", r->floor_variant);
@@ -167,9 +167,9 @@ static void write_result(json_writer *w, const bench_result *r)
         json_double(w, "other_time", r->other_time * 1e6);
         json_double(w, "other_ratio_raw", r->other_ratio);
     }
-    if (r->seqs) json_int(w, "sequences", r->seqs);
-    json_int(w, "tokens", r->tokens);
-    json_int(w, "copies", r->copies);
+    if (r->work.seqs) json_int(w, "sequences", r->work.seqs);
+    json_int(w, "tokens", r->work.tokens);
+    json_int(w, "copies", r->work.n_copies);
     json_string(w, "backend", r->backend);
     json_string(w, "implementation", r->implementation);
     json_bool(w, "exact", r->exact);

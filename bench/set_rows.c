@@ -20,11 +20,6 @@ static const set_rows_case cases[] = {
 enum { N_CASES = sizeof cases / sizeof cases[0] };
 enum { SRC, DST, INDEX };
 
-static const bench_case *describe(int index)
-{
-    return &cases[index].info;
-}
-
 static gdn_status launch(bench_row *row, int copy)
 {
     gdn_set_rows_args *a = &row->args.set_rows;
@@ -65,17 +60,17 @@ static gdn_status setup(bench_row *row, int index)
     a->dst.dtype = c->dtype;
     a->index.dtype = GDN_I32;
     row->launch = launch;
-    row->tokens = ROWS;
+    row->work.tokens = ROWS;
     row->capability.size = sizeof row->capability;
     gdn_status status = gdn_set_rows_query(row->ctx, a, &row->capability);
     if (status || !row->capability.supported) return status;
     if ((status = bench_fill(row)) || (status = bench_create_workspace(row))) return status;
 
-    row->bytes = (double)ROWS * (double)(COLUMNS * 4 + c->row_bytes + 4);
+    row->work.bytes = (double)ROWS * (double)(COLUMNS * 4 + c->row_bytes + 4);
     bench_add_scatter(row, ROWS, SRC, COLUMNS * 4, DST, c->row_bytes, INDEX);
     peer_add_set_rows(row, &(peer_set_rows){ .src = SRC, .dst = DST, .index = INDEX, .rows = ROWS, .rows_dst = ROWS_DST,
                                              .columns = COLUMNS, .dtype = c->dtype });
     return GDN_OK;
 }
 
-const bench_kernel bench_set_rows = { "set_rows", N_CASES, describe, setup };
+const bench_kernel bench_set_rows = { "set_rows", N_CASES, cases, sizeof cases[0], setup };

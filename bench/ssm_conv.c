@@ -37,11 +37,6 @@ static const ssm_conv_case cases[] = {
 enum { N_CASES = sizeof cases / sizeof cases[0] };
 enum { X, WEIGHT, OUT, HISTORY, POSITIONS };
 
-static const bench_case *describe(int index)
-{
-    return &cases[index].info;
-}
-
 static void set_operands(bench_row *row, int copy)
 {
     gdn_ssm_conv_args *a = &row->args.ssm_conv;
@@ -95,8 +90,8 @@ static gdn_status setup(bench_row *row, int index)
         .x.dtype = c->dtype,
     };
     row->launch = launch;
-    row->seqs = seqs;
-    row->tokens = c->tokens;
+    row->work.seqs = seqs;
+    row->work.tokens = c->tokens;
     gdn_status status = bench_fill(row); /* first: without an address the history would count as absent */
     if (status) return status;
     set_operands(row, 0);
@@ -106,8 +101,8 @@ static gdn_status setup(bench_row *row, int index)
     if ((status = bench_create_workspace(row))) return status;
 
     const int columns_written = c->tokens < COLUMNS ? c->tokens : COLUMNS;
-    row->ops = (double)OPS_PER_OUTPUT * (double)values;
-    row->bytes =
+    row->work.ops = (double)OPS_PER_OUTPUT * (double)values;
+    row->work.bytes =
         (double)element * (2.0 * (double)values + CHANNELS * (WIDTH + (double)seqs * (COLUMNS + columns_written)));
 
     if (c->tokens == 1) {
@@ -126,7 +121,7 @@ static gdn_status setup(bench_row *row, int index)
                                       .in = { { X, 0, 0 } }, .out = { { OUT, 0, 0 } } };
         bench_add_streams(row, PART_PATTERN, 1.0, &stream, 1);
     }
-    bench_add_arithmetic(row, row->ops);
+    bench_add_arithmetic(row, row->work.ops);
 
     if (c->dtype != GDN_F32) return GDN_OK; /* ggml's takes F32 */
     peer_add_ssm_conv(row, &(peer_ssm_conv){ .x = X,
@@ -136,4 +131,4 @@ static gdn_status setup(bench_row *row, int index)
     return GDN_OK;
 }
 
-const bench_kernel bench_ssm_conv = { "ssm_conv", N_CASES, describe, setup };
+const bench_kernel bench_ssm_conv = { "ssm_conv", N_CASES, cases, sizeof cases[0], setup };

@@ -5,6 +5,16 @@
 #include "core/plan.h"
 #include "core/problem.h"
 
+/* What a backend does for a kernel: gdn_plan_gated_delta_net_fn and so on. A plan function fills all of
+ * plan->capability but its size, and what the run wants to know; a run function may rely on everything core has
+ * validated, and on the plan made for this problem. */
+#define GDN_KERNEL(stem, number, title, last, end)                                                                     \
+    typedef gdn_status gdn_plan_##stem##_fn(const gdn_context *ctx, const gdn_##stem##_problem *p, gdn_plan *plan);    \
+    typedef gdn_status gdn_run_##stem##_fn(gdn_context *ctx, const gdn_##stem##_problem *p, const gdn_plan *plan,      \
+                                           gdn_stream stream);
+#include "core/kernels.def"
+#undef GDN_KERNEL
+
 typedef struct gdn_backend {
     uint32_t    id;
     const char *name;
@@ -30,13 +40,11 @@ typedef struct gdn_backend {
     int32_t host_memory;     /* 1: operands are host memory, so core checks map contents before run   */
     int32_t data_is_address; /* 1: a span's data is an address; 0: a buffer object                    */
 
-    /* One pair per kernel, backend->gated_delta_net.plan() and so on. plan fills all of plan->capability but its size,
-     * and what run wants to know; run may rely on everything core has validated, and on the plan made for this problem.
-     */
-#define GDN_KERNEL(stem, number, title)                                                                              \
-    struct {                                                                                                         \
-        gdn_status (*plan)(const gdn_context *ctx, const gdn_##stem##_problem *p, gdn_plan *plan);                  \
-        gdn_status (*run)(gdn_context *ctx, const gdn_##stem##_problem *p, const gdn_plan *plan, gdn_stream stream); \
+    /* One pair per kernel, backend->gated_delta_net.plan() and so on. */
+#define GDN_KERNEL(stem, number, title, last, end)                                                                     \
+    struct {                                                                                                           \
+        gdn_plan_##stem##_fn *plan;                                                                                    \
+        gdn_run_##stem##_fn  *run;                                                                                     \
     } stem;
 #include "core/kernels.def"
 #undef GDN_KERNEL

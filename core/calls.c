@@ -14,7 +14,7 @@ static gdn_status nothing_to_do(gdn_context *ctx, gdn_stream stream)
     return ctx->backend->host_memory ? ctx->backend->synchronize(ctx, stream) : GDN_OK;
 }
 
-#define GDN_KERNEL(stem, number, title)                                                                                \
+#define GDN_KERNEL(stem, number, title, last, end)                                                                     \
     static gdn_status read_##stem(const gdn_##stem##_args *caller, int launch, gdn_##stem##_args *args)                \
     {                                                                                                                  \
         const size_t first = GDN_FIRST_SIZE(gdn_##stem##_args);                                                        \

@@ -12,10 +12,10 @@
 #include "gdn/gdn.h"
 
 enum {
-#define GDN_KERNEL(stem, number, title) GDN_KERNEL_##stem = number,
+#define GDN_KERNEL(stem, number, title, last, end) GDN_KERNEL_##stem = number,
 #include "core/kernels.def"
 #undef GDN_KERNEL
-#define GDN_KERNEL(stem, number, title) +1
+#define GDN_KERNEL(stem, number, title, last, end) +1
     GDN_KERNEL_COUNT = 0
 #include "core/kernels.def"
 #undef GDN_KERNEL

@@ -10,16 +10,14 @@
 #include "gdn/metal.h"
 #include "gdn/vulkan.h"
 
-/* The struct, the member that was its last one then, and where that ended on targets of 64 bits. */
+/* The struct, the member that was its last one then, and where that ended on targets of 64 bits. core/kernels.def has
+ * those of the kernels' arguments. */
 #define GDN_FIRST_STRUCTS(STRUCT)                                                                                      \
     STRUCT(gdn_backend_info, reason, 280)                                                                              \
     STRUCT(gdn_device_info, name, 160)                                                                                 \
     STRUCT(gdn_implementation_info, reason, 264)                                                                       \
     STRUCT(gdn_context_desc, native, 96)                                                                               \
     STRUCT(gdn_capability, reason, 280)                                                                                \
-    STRUCT(gdn_gated_delta_net_args, workspace, 680)                                                                   \
-    STRUCT(gdn_ssm_conv_args, workspace, 544)                                                                          \
-    STRUCT(gdn_set_rows_args, workspace, 280)                                                                          \
     STRUCT(gdn_cuda_desc, context, 16)                                                                                 \
     STRUCT(gdn_vulkan_desc, cache_user, 112)                                                                           \
     STRUCT(gdn_metal_desc, queue, 24)
@@ -28,12 +26,20 @@
 
 /* Counted from the member, so that it holds for every size of pointers. */
 #define GDN_FIRST_ENUM(type, last, size) GDN_FIRST_SIZE_##type = offsetof(type, last) + sizeof(((type *)0)->last),
-enum { GDN_FIRST_STRUCTS(GDN_FIRST_ENUM) };
+enum {
+    GDN_FIRST_STRUCTS(GDN_FIRST_ENUM)
+#define GDN_KERNEL(stem, number, title, last, end) GDN_FIRST_ENUM(gdn_##stem##_args, last, end)
+#include "core/kernels.def"
+#undef GDN_KERNEL
+};
 #undef GDN_FIRST_ENUM
 
 #define GDN_FIRST_ASSERT(type, last, size)                                                                             \
     _Static_assert(sizeof(void *) != 8 || GDN_FIRST_SIZE_##type == (size), "structs grow at their end only: " #type);
 GDN_FIRST_STRUCTS(GDN_FIRST_ASSERT)
+#define GDN_KERNEL(stem, number, title, last, end) GDN_FIRST_ASSERT(gdn_##stem##_args, last, end)
+#include "core/kernels.def"
+#undef GDN_KERNEL
 #undef GDN_FIRST_ASSERT
 
 /* These have no size: they lie inside other structs and in arrays of callers, and stay as they are. */

@@ -195,7 +195,7 @@ static gdn_status run_job(gdn_context *ctx, job *j, gdn_stream stream)
     return GDN_OK;
 }
 
-#define GDN_KERNEL(stem, number, title)                                                                                \
+#define GDN_KERNEL(stem, number, title, last, end)                                                                     \
     static gdn_status plan_##stem(const gdn_context *ctx, const gdn_##stem##_problem *p, gdn_plan *plan)              \
     {                                                                                                                  \
         const cpu_state *state = ctx->state;                                                                           \
@@ -224,7 +224,7 @@ const gdn_backend gdn_backend_cpu = {
     .device_count = device_count, .describe_device = describe_device,
     .describe_implementation = describe_implementation, .open = open_cpu, .close = close_cpu,
     GDN_HOST_MEMORY,
-#define GDN_KERNEL(stem, number, title) .stem = { plan_##stem, run_##stem },
+#define GDN_KERNEL(stem, number, title, last, end) .stem = { plan_##stem, run_##stem },
 #include "core/kernels.def"
 #undef GDN_KERNEL
 };

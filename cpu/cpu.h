@@ -12,7 +12,7 @@
 /* How an instruction set runs each kernel. plan fills n_items, grain, scratch_bytes, cut and form. run computes items
  * [first, last); scratch is plan->scratch_bytes of 64-byte aligned memory of this thread. The driver has set
  * round-to-nearest and kept subnormals. */
-#define GDN_KERNEL(stem, number, title)                                                                                \
+#define GDN_KERNEL(stem, number, title, last, end)                                                                     \
     typedef struct gdn_cpu_##stem {                                                                                    \
         void (*plan)(const gdn_##stem##_problem *p, int32_t n_threads, gdn_plan *plan);                                \
         void (*run)(const gdn_##stem##_problem *p, const gdn_plan *plan, int64_t first, int64_t last, void *scratch);  \
@@ -26,7 +26,7 @@
 typedef struct gdn_cpu_table {
     const char *name;
     int (*present)(void);
-#define GDN_KERNEL(stem, number, title) const gdn_cpu_##stem *stem;
+#define GDN_KERNEL(stem, number, title, last, end) const gdn_cpu_##stem *stem;
 #include "core/kernels.def"
 #undef GDN_KERNEL
 } gdn_cpu_table;

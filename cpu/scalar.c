@@ -2,7 +2,7 @@
 #include "cpu/cpu.h"
 #include "reference/reference.h"
 
-#define GDN_KERNEL(stem, number, title)                                                                                \
+#define GDN_KERNEL(stem, number, title, last, end)                                                                     \
     static void plan_##stem(const gdn_##stem##_problem *p, int32_t n_threads, gdn_plan *plan)                          \
     {                                                                                                                  \
         (void)n_threads;                                                                                               \

@@ -11,24 +11,24 @@ static int always(void)
 static const gdn_cpu_table tables[] = {
 #if defined(__x86_64__)
     { "avx512", gdn_simd_has_avx512, 
-#define GDN_KERNEL(stem, number, title) .stem = &gdn_cpu_##stem##_avx512,
+#define GDN_KERNEL(stem, number, title, last, end) .stem = &gdn_cpu_##stem##_avx512,
 #include "core/kernels.def"
 #undef GDN_KERNEL
     },
     { "avx2", gdn_simd_has_avx2, 
-#define GDN_KERNEL(stem, number, title) .stem = &gdn_cpu_##stem##_avx2,
+#define GDN_KERNEL(stem, number, title, last, end) .stem = &gdn_cpu_##stem##_avx2,
 #include "core/kernels.def"
 #undef GDN_KERNEL
     },
 #elif defined(__aarch64__)
     { "neon", always, 
-#define GDN_KERNEL(stem, number, title) .stem = &gdn_cpu_##stem##_neon,
+#define GDN_KERNEL(stem, number, title, last, end) .stem = &gdn_cpu_##stem##_neon,
 #include "core/kernels.def"
 #undef GDN_KERNEL
     },
 #endif
     { "scalar", always, 
-#define GDN_KERNEL(stem, number, title) .stem = &gdn_cpu_##stem##_scalar,
+#define GDN_KERNEL(stem, number, title, last, end) .stem = &gdn_cpu_##stem##_scalar,
 #include "core/kernels.def"
 #undef GDN_KERNEL
     },

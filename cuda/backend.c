@@ -1,6 +1,4 @@
 /* The CUDA backend's entry in core's table. See device.h. */
-#include <stdio.h>
-
 #include "core/backend.h"
 #include "cuda/device.h"
 
@@ -24,23 +22,20 @@ static uint32_t count(const char **reason)
     return c->n;
 }
 
-static void describe(uint32_t index, gdn_device_info *info)
+static const gdn_gpu_about *about(uint32_t index)
 {
-    const gdn_cuda_traits *t = &gdn_cuda_catalogue_get()->traits[index];
-    (void)snprintf(info->name, sizeof info->name, "%s", t->name);
-    info->memory_bytes = t->memory_bytes;
-    info->emulated     = t->emulated;
+    return &gdn_cuda_catalogue_get()->traits[index].about;
 }
 
 static const gdn_gpu_driver driver = {
     .only = gdn_cuda_implementation, .known = known, .device_bytes = sizeof(gdn_cuda_device),
-    .buffer_bytes = sizeof(gdn_gpu_buffer), .count = count, .describe = describe, .open = gdn_cuda_device_open,
+    .buffer_bytes = sizeof(gdn_gpu_buffer), .count = count, .about = about, .open = gdn_cuda_device_open,
     .close = gdn_cuda_device_close, .probe = gdn_cuda_probe, .allocate = gdn_cuda_allocate, .release = gdn_cuda_release,
 };
 
 /* ---- Running ---------------------------------------------------------------------------------------- */
 
-#define GDN_KERNEL(stem, number, title)                                                                                \
+#define GDN_KERNEL(stem, number, title, last, end)                                                                     \
     static gdn_status run_##stem(gdn_context *ctx, const gdn_##stem##_problem *p, const gdn_plan *plan,               \
                                  gdn_stream stream)                                                                    \
     {                                                                                                                  \
@@ -94,7 +89,7 @@ const gdn_backend gdn_backend_cuda = {
     GDN_GPU_CONTEXT,
     .host_memory = 0, .data_is_address = 1, .synchronize = synchronize, .poll = poll_cuda,
     .buffer_write = gdn_cuda_buffer_write, .buffer_read = gdn_cuda_buffer_read,
-#define GDN_KERNEL(stem, number, title) .stem = { gdn_cuda_plan_##stem, run_##stem },
+#define GDN_KERNEL(stem, number, title, last, end) .stem = { gdn_cuda_plan_##stem, run_##stem },
 #include "core/kernels.def"
 #undef GDN_KERNEL
 };

@@ -42,13 +42,14 @@ gdn_status gdn_cuda_fail(gdn_cuda_device *dev, const gdn_cuda_driver *cu, CUresu
     if (status == GDN_DEVICE_LOST && dev)
         dev->lost = 1;
     return gdn_fail(status, "%s returned %s (%d)%s%s", call, name, (int)result, dev ? " on " : "",
-                    dev ? dev->traits.name : "");
+                    dev ? dev->traits.about.name : "");
 }
 
 gdn_status gdn_cuda_enter(gdn_cuda_device *dev, gdn_cuda_scope *scope)
 {
     if (dev->lost)
-        return gdn_fail(GDN_DEVICE_LOST, "the context on %s was lost; it can only be destroyed", dev->traits.name);
+        return gdn_fail(GDN_DEVICE_LOST, "the context on %s was lost; it can only be destroyed",
+                        dev->traits.about.name);
     CUresult result = dev->cu->CtxPushCurrent(dev->context);
     if (result == CUDA_ERROR_INVALID_CONTEXT) /* its owner has destroyed it */
         result = CUDA_ERROR_CONTEXT_IS_DESTROYED;
@@ -110,7 +111,7 @@ gdn_status gdn_cuda_device_open(void *device, const gdn_context *ctx, uint32_t i
     gdn_cuda_scope scope;
     gdn_status     status;
     dev->cu  = &c->cu;
-    dev->ctx = ctx;
+    dev->gpu.ctx = ctx;
     if (callers && (status = gdn_struct_read("native", callers, GDN_FIRST_SIZE(gdn_cuda_desc), sizeof native, &native)))
         return status;
     if (native.flags)
@@ -120,10 +121,8 @@ gdn_status gdn_cuda_device_open(void *device, const gdn_context *ctx, uint32_t i
     if ((status = native.context ? open_callers(dev, native.context) : open_primary(dev, c, index)) ||
         (status = gdn_cuda_enter(dev, &scope)))
         return status;
-    dev->gpu.name         = dev->traits.name;
-    dev->gpu.memory_bytes = dev->traits.memory_bytes;
-    dev->gpu.emulated     = dev->traits.emulated;
-    dev->timeout_ns = gdn_timeout_ns(ctx, dev->traits.emulated);
+    dev->gpu.about  = &dev->traits.about;
+    dev->gpu.timeout_ns = gdn_timeout_ns(ctx, dev->traits.about.emulated);
     const CUresult result = dev->cu->StreamCreate(&dev->stream, CU_STREAM_NON_BLOCKING);
     if (result != CUDA_SUCCESS) {
         dev->stream = NULL;
@@ -148,8 +147,8 @@ void gdn_cuda_device_close(void *device)
                 (void)dev->cu->ModuleUnload(dev->module);
             if (dev->stream)
                 (void)dev->cu->StreamDestroy(dev->stream);
-        } else if (dev->ctx && !dev->lost) {
-            gdn_context_log(dev->ctx, GDN_LOG_ERROR,
+        } else if (dev->gpu.ctx && !dev->lost) {
+            gdn_context_log(dev->gpu.ctx, GDN_LOG_ERROR,
                             "cuda: the device did not finish in time; its objects are left behind");
         }
         gdn_cuda_leave(dev, &scope);
@@ -157,7 +156,7 @@ void gdn_cuda_device_close(void *device)
     while (dev->gpu.buffers) { /* records of buffers that could not be freed */
         gdn_gpu_buffer *b = dev->gpu.buffers;
         dev->gpu.buffers = b->next;
-        gdn_context_free(dev->ctx, b);
+        gdn_context_free(dev->gpu.ctx, b);
     }
     if (dev->own_context)
         (void)dev->cu->DevicePrimaryCtxRelease(dev->traits.device);

@@ -32,18 +32,14 @@ typedef enum gdn_cuda_kernel {
 
 typedef struct gdn_cuda_traits {
     CUdevice device;
-    char     name[GDN_NAME_MAX * 2];
-    uint64_t memory_bytes;
+    gdn_gpu_about about;
     int      major, minor, multiprocessors;
-    int      emulated; /* as the driver says of itself */
 } gdn_cuda_traits;
 
 typedef struct gdn_cuda_device {
     gdn_gpu_context    gpu;
     const gdn_cuda_driver *cu;
     gdn_cuda_traits    traits;
-    const gdn_context *ctx; /* whose allocator and log are used; NULL while a device is only described */
-    uint64_t           timeout_ns;
     CUcontext          context;
     int                own_context; /* the primary one, retained */
     CUstream           stream;      /* our own */
@@ -118,8 +114,8 @@ gdn_status gdn_cuda_probe(void *device, gdn_gpu_variants *variants);
 gdn_gpu_device gdn_cuda_gpu(const gdn_cuda_device *dev);
 
 /* ---- dispatch_<kernel>.c: run is called within enter and leave ---- */
-#define GDN_KERNEL(stem, number, title)                                                                                \
-    gdn_status gdn_cuda_plan_##stem(const gdn_context *ctx, const gdn_##stem##_problem *p, gdn_plan *plan);            \
+#define GDN_KERNEL(stem, number, title, last, end)                                                                     \
+    gdn_plan_##stem##_fn gdn_cuda_plan_##stem;                                                                         \
     gdn_status gdn_cuda_run_##stem(gdn_cuda_device *dev, const gdn_##stem##_problem *p, const gdn_plan *plan,          \
                                    CUstream stream);
 #include "core/kernels.def"

@@ -25,6 +25,8 @@ typedef char *gdn_cuda_memory;
 #include "numerics/elementary.h"
 
 #define GDN_INLINE static __device__ __forceinline__
+#include "gpu/half.h"
+
 #define GDN_FULL_WARP 0xffffffffu
 #define GDN_MAP_NONE -1
 #define GDN_MAP_SKIP -2
@@ -127,35 +129,13 @@ GDN_INLINE bool is_tree(uint64_t parent, int first, int T, char *bad)
     return true;
 }
 
-// ---- Conversions, on the bits: exact, or round to nearest, ties to even, subnormals kept.
-GDN_INLINE float from_bf16(uint32_t b)
-{
-    return gdn_from_bits(b << 16);
-}
-
+// ---- Conversions.
 // The exponent of binary16 in the place of binary32's is too small by 112, subnormals included; the product is exact.
 GDN_INLINE float from_f16(uint32_t h)
 {
     const uint32_t sign = (h & 0x8000u) << 16, magnitude = (h & 0x7fffu) << 13;
     const uint32_t bits = gdn_bits(__fmul_rn(gdn_from_bits(magnitude), 0x1p112f));
     return gdn_from_bits(sign | ((h & 0x7c00u) == 0x7c00u ? magnitude | 0x7f800000u : bits));
-}
-
-GDN_INLINE uint32_t to_bf16(float x)
-{
-    const uint32_t b = gdn_bits(x);
-    return (b & 0x7fffffffu) > 0x7f800000u ? b >> 16 | 0x40u : (b + 0x7fffu + (b >> 16 & 1u)) >> 16;
-}
-
-GDN_INLINE uint32_t to_f16(float x)
-{
-    const uint32_t b = gdn_bits(x), magnitude = b & 0x7fffffffu, sign = b >> 16 & 0x8000u;
-    const uint32_t normal = (magnitude - 0x38000000u + 0xfffu + (magnitude >> 13 & 1u)) >> 13;
-    const uint32_t small = gdn_bits(__fadd_rn(gdn_from_bits(magnitude), 0.5f)) - 0x3f000000u; // the addition rounds
-    return sign | (magnitude > 0x7f800000u    ? 0x7e00u
-                   : magnitude >= 0x477ff000u ? 0x7c00u
-                   : magnitude >= 0x38800000u ? normal
-                                              : small);
 }
 
 GDN_INLINE float from_half(uint32_t h, int dtype)
@@ -187,10 +167,6 @@ GDN_INLINE void store_element(char *at, float x, int dtype)
         store_float(at, x);
     else
         store_half(at, half_of(x, dtype));
-}
-GDN_INLINE int element_bytes(int dtype)
-{
-    return dtype == GDN_GPU_F32 ? 4 : 2;
 }
 
 // ---- Four floats at a time. Every component goes its own way; nothing is summed across them.

@@ -47,7 +47,7 @@ gdn_status gdn_cuda_read_traits(const gdn_cuda_driver *cu, CUdevice device, gdn_
     size_t bytes = 0;
     CUresult result;
     *t = (gdn_cuda_traits){ .device = device };
-    if ((result = cu->DeviceGetName(t->name, (int)sizeof t->name, device)) != CUDA_SUCCESS)
+    if ((result = cu->DeviceGetName(t->about.name, (int)sizeof t->about.name, device)) != CUDA_SUCCESS)
         return gdn_cuda_fail(NULL, cu, result, "cuDeviceGetName");
     if ((result = cu->DeviceGetAttribute(&t->major, CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MAJOR, device)) !=
             CUDA_SUCCESS ||
@@ -58,11 +58,12 @@ gdn_status gdn_cuda_read_traits(const gdn_cuda_driver *cu, CUdevice device, gdn_
         return gdn_cuda_fail(NULL, cu, result, "cuDeviceGetAttribute");
     if ((result = cu->DeviceTotalMem(&bytes, device)) != CUDA_SUCCESS)
         return gdn_cuda_fail(NULL, cu, result, "cuDeviceTotalMem");
-    t->name[sizeof t->name - 1] = 0;
-    t->memory_bytes = bytes;
-    t->emulated     = cu->emulated;
+    t->about.name[sizeof t->about.name - 1] = 0;
+    t->about.memory_bytes = bytes;
+    t->about.emulated     = cu->emulated;
     if (10 * t->major + t->minor < OLDEST)
-        return gdn_fail(GDN_UNSUPPORTED, "%s has compute capability %d.%d; 7.5 is needed", t->name, t->major, t->minor);
+        return gdn_fail(GDN_UNSUPPORTED, "%s has compute capability %d.%d; 7.5 is needed", t->about.name, t->major,
+                        t->minor);
     return GDN_OK;
 }
 

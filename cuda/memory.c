@@ -26,7 +26,7 @@ void gdn_cuda_memory_close(gdn_cuda_device *dev)
         gdn_gpu_buffer *b = dev->gpu.buffers;
         dev->gpu.buffers = b->next;
         (void)dev->cu->MemFree((CUdeviceptr)(uintptr_t)b->data);
-        gdn_context_free(dev->ctx, b);
+        gdn_context_free(dev->gpu.ctx, b);
     }
     if (dev->bad)
         (void)dev->cu->MemFreeHost(dev->bad);

@@ -64,9 +64,9 @@ gdn_status gdn_cuda_wait(gdn_cuda_device *dev, CUstream stream)
         if (result != CUDA_ERROR_NOT_READY)
             return result == CUDA_SUCCESS ? GDN_OK : gdn_cuda_fail(dev, dev->cu, result, "cuStreamQuery");
         const uint64_t waited = now_ns() - begin;
-        if (waited >= dev->timeout_ns)
+        if (waited >= dev->gpu.timeout_ns)
             return gdn_fail(GDN_TIMEOUT, "the device %s was not done after %llu ns (desc->timeout_ns)",
-                            dev->traits.name, (unsigned long long)dev->timeout_ns);
+                            dev->traits.about.name, (unsigned long long)dev->gpu.timeout_ns);
         if (waited > 200000) { /* what takes longer than that does not mind 2% more */
             pause_ns = (long)(waited / 50 < 1000000 ? waited / 50 : 1000000);
             const struct timespec pause = { 0, pause_ns };

@@ -46,6 +46,14 @@ static gdn_status variants_of(const gdn_gpu_driver *driver, uint32_t index, gdn_
     return status;
 }
 
+static void describe_device(const gdn_gpu_about *about, const gdn_gpu_variants *variants, gdn_device_info *info)
+{
+    (void)snprintf(info->name, sizeof info->name, "%s", about->name);
+    info->memory_bytes      = about->memory_bytes;
+    info->emulated          = about->emulated;
+    info->n_implementations = variants->n;
+}
+
 static void describe_variant(const gdn_gpu_variant *v, gdn_implementation_info *info)
 {
     info->exact = v->exact;
@@ -70,8 +78,7 @@ gdn_status gdn_gpu_describe_device(const gdn_backend *backend, uint32_t device, 
     gdn_status status = driver->only ? GDN_OK : variants_of(driver, device, &variants);
     if (status)
         return status;
-    driver->describe(device, info);
-    info->n_implementations = variants.n;
+    describe_device(driver->about(device), &variants, info);
     return GDN_OK;
 }
 
@@ -89,12 +96,8 @@ gdn_status gdn_gpu_describe_context(const gdn_context *ctx, gdn_device_info *dev
                                     gdn_implementation_info *implementation)
 {
     const gdn_gpu_context *dev = ctx->state;
-    if (device) {
-        (void)snprintf(device->name, sizeof device->name, "%s", dev->name);
-        device->memory_bytes      = dev->memory_bytes;
-        device->emulated          = dev->emulated;
-        device->n_implementations = dev->variants.n;
-    }
+    if (device)
+        describe_device(dev->about, &dev->variants, device);
     if (implementation)
         describe_variant(&dev->variant, implementation);
     return GDN_OK;
@@ -116,7 +119,7 @@ static gdn_status find_variant(const gdn_context *ctx, const char *name, uint32_
         return gdn_fail(GDN_NOT_FOUND, "desc->implementation is \"%.64s\"; the %s backend has %s", name,
                         ctx->backend->name, have);
     if (name)
-        return gdn_fail(GDN_NOT_FOUND, "desc->implementation is \"%.64s\"; %s has %s", name, dev->name, have);
+        return gdn_fail(GDN_NOT_FOUND, "desc->implementation is \"%.64s\"; %s has %s", name, dev->about->name, have);
     return GDN_OK;
 }
 
@@ -159,7 +162,7 @@ void gdn_gpu_begin_plan(const gdn_context *ctx, gdn_plan *plan)
     gdn_capability *c = &plan->capability;
     c->supported = 1; /* unless the kernel says otherwise */
     c->exact     = dev->variant.exact;
-    c->emulated  = dev->emulated;
+    c->emulated  = dev->about->emulated;
     (void)snprintf(c->reason, sizeof c->reason, "%s", dev->variant.reason);
 }
 

@@ -25,15 +25,22 @@ typedef struct gdn_gpu_buffer {
     void                  *data; /* as in the program's span */
 } gdn_gpu_buffer;
 
+/* What a program is told of a device. */
+typedef struct gdn_gpu_about {
+    char     name[GDN_NAME_MAX * 2];
+    uint64_t memory_bytes;
+    int      emulated; /* as the driver says of itself */
+} gdn_gpu_about;
+
 /* What every backend's device, a context's state, begins with. */
 typedef struct gdn_gpu_context {
-    gdn_gpu_variants variants; /* of the device                   */
-    gdn_gpu_variant  variant;  /* the one that this context runs  */
-    gdn_gpu_buffer  *buffers;
+    gdn_gpu_variants     variants; /* of the device                    */
+    gdn_gpu_variant      variant;  /* the one that this context runs   */
+    gdn_gpu_buffer      *buffers;
     /* Filled in by open: */
-    const char      *name;
-    uint64_t         memory_bytes;
-    int              emulated; /* as the driver says of itself    */
+    const gdn_gpu_about *about;
+    const gdn_context   *ctx; /* whose allocator and log are used; NULL while a device is only described */
+    uint64_t             timeout_ns;
 } gdn_gpu_context;
 
 /* What a backend has of its own. Devices are its own type, zeros before they are opened. */
@@ -43,8 +50,8 @@ typedef struct gdn_gpu_driver {
     size_t            device_bytes, buffer_bytes;
 
     uint32_t   (*count)(const char **reason);
-    /* The same of a device of the list: its name, its memory, whether it is emulated. */
-    void       (*describe)(uint32_t index, gdn_device_info *info);
+    /* Of a device of the list. */
+    const gdn_gpu_about *(*about)(uint32_t index);
     /* native may be NULL. ctx is NULL while a device is only described. Close also undoes a failed open. */
     gdn_status (*open)(void *device, const gdn_context *ctx, uint32_t index, const void *native);
     void       (*close)(void *device);

@@ -1,6 +1,4 @@
 /* The Metal backend's entry in core's table. See device.h. */
-#include <stdio.h>
-
 #include "core/backend.h"
 #include "core/status.h"
 #include "metal/device.h"
@@ -16,13 +14,10 @@ static uint32_t count(const char **reason)
     return c->device ? 1 : 0;
 }
 
-static void describe(uint32_t index, gdn_device_info *info)
+static const gdn_gpu_about *about(uint32_t index)
 {
     (void)index;
-    const gdn_metal_traits *t = &gdn_metal_catalogue_get()->traits;
-    (void)snprintf(info->name, sizeof info->name, "%s", t->name);
-    info->memory_bytes = t->memory_bytes;
-    info->emulated = t->emulated;
+    return &gdn_metal_catalogue_get()->about;
 }
 
 static gdn_status open_device(void *device, const gdn_context *ctx, uint32_t index, const void *native)
@@ -72,7 +67,7 @@ static const gdn_gpu_driver driver = {
     .device_bytes = sizeof(gdn_metal_device),
     .buffer_bytes = sizeof(gdn_gpu_buffer),
     .count = count,
-    .describe = describe,
+    .about = about,
     .open = open_device,
     .close = close_device,
     .probe = probe_device,
@@ -122,7 +117,7 @@ const gdn_backend gdn_backend_metal = {
     .poll = poll_metal,
     .buffer_write = gdn_metal_buffer_write,
     .buffer_read = gdn_metal_buffer_read,
-#define GDN_KERNEL(stem, number, title) .stem = { gdn_metal_plan_##stem, gdn_metal_run_##stem },
+#define GDN_KERNEL(stem, number, title, last, end) .stem = { gdn_metal_plan_##stem, gdn_metal_run_##stem },
 #include "core/kernels.def"
 #undef GDN_KERNEL
 };

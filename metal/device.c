@@ -11,12 +11,12 @@ gdn_status gdn_metal_fail(const gdn_metal_device *dev, gdn_status status, const 
     const gdn_objc *rt = dev->rt;
     const gdn_id about = error ? gdn_send(rt, error, rt->sel.localizedDescription) : NULL;
     const char *text = about ? (const char *)gdn_send(rt, about, rt->sel.UTF8String) : NULL;
-    return gdn_fail(status, "%s failed on %s: %.400s", call, dev->traits.name, text ? text : "it returned nil");
+    return gdn_fail(status, "%s failed on %s: %.400s", call, dev->about.name, text ? text : "it returned nil");
 }
 
 gdn_status gdn_metal_lost(const gdn_metal_device *dev)
 {
-    return gdn_fail(GDN_DEVICE_LOST, "the context on %s was lost; it can only be destroyed", dev->traits.name);
+    return gdn_fail(GDN_DEVICE_LOST, "the context on %s was lost; it can only be destroyed", dev->about.name);
 }
 
 static gdn_status open_default(gdn_metal_device *dev, const gdn_metal_catalogue *c, uint32_t index)
@@ -27,7 +27,7 @@ static gdn_status open_default(gdn_metal_device *dev, const gdn_metal_catalogue 
         return gdn_fail(GDN_NOT_FOUND,
                         "device is %u; the metal backend has device 0, and takes others as native->device",
                         (unsigned)index);
-    dev->traits = c->traits;
+    dev->about = c->about;
     dev->device = dev->rt->retain(c->device);
     return GDN_OK;
 }
@@ -46,7 +46,7 @@ static gdn_status open_callers(gdn_metal_device *dev, const gdn_metal_desc *nati
                         native->queue, of_queue, native->device);
     dev->device = rt->retain(device);
     dev->queue  = native->queue ? rt->retain(native->queue) : NULL;
-    return gdn_metal_read_traits(rt, device, &dev->traits);
+    return gdn_metal_describe(rt, device, &dev->about);
 }
 
 gdn_status gdn_metal_device_open(gdn_metal_device *dev, const gdn_context *ctx, uint32_t index,
@@ -56,7 +56,7 @@ gdn_status gdn_metal_device_open(gdn_metal_device *dev, const gdn_context *ctx, 
     gdn_metal_desc native = { 0 };
     gdn_status     status;
     dev->rt  = &c->rt;
-    dev->ctx = ctx;
+    dev->gpu.ctx = ctx;
     if (callers &&
         (status = gdn_struct_read("native", callers, GDN_FIRST_SIZE(gdn_metal_desc), sizeof native, &native)))
         return status;
@@ -66,10 +66,8 @@ gdn_status gdn_metal_device_open(gdn_metal_device *dev, const gdn_context *ctx, 
         return gdn_fail(GDN_UNAVAILABLE, "%s", c->reason);
     if ((status = native.device || native.queue ? open_callers(dev, &native) : open_default(dev, c, index)))
         return status;
-    dev->gpu.name         = dev->traits.name;
-    dev->gpu.memory_bytes = dev->traits.memory_bytes;
-    dev->gpu.emulated     = dev->traits.emulated;
-    dev->timeout_ns = gdn_timeout_ns(ctx, dev->traits.emulated);
+    dev->gpu.about  = &dev->about;
+    dev->gpu.timeout_ns = gdn_timeout_ns(ctx, dev->about.emulated);
     if (!dev->queue && !(dev->queue = gdn_send(dev->rt, dev->device, dev->rt->sel.newCommandQueue)))
         return gdn_metal_fail(dev, GDN_OUT_OF_MEMORY, "newCommandQueue", NULL);
     return (status = gdn_metal_memory_open(dev)) ? status : gdn_metal_library_open(dev);

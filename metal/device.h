@@ -22,12 +22,6 @@
 _Static_assert(sizeof(void *) == 8 && sizeof(unsigned long) == 8,
                "NSUInteger, and int64_t in the kernels' params, have 64 bits");
 
-typedef struct gdn_metal_traits {
-    char     name[GDN_NAME_MAX * 2];
-    uint64_t memory_bytes;
-    int      emulated; /* as the libraries say of themselves */
-} gdn_metal_traits;
-
 /* GDN_METAL_KERNELS(X), a list of X(name): gdn_metal_<name>. Made of what the kernels' files say at their top. */
 #include "gdn_metal_kernels.inc"
 
@@ -43,9 +37,7 @@ enum { GDN_METAL_RING = 16, GDN_METAL_STAGING_BYTES = 1 << 20 };
 typedef struct gdn_metal_device {
     gdn_gpu_context    gpu;
     const gdn_objc    *rt;
-    gdn_metal_traits   traits;
-    const gdn_context *ctx; /* whose allocator and log are used; NULL while a device is only described */
-    uint64_t           timeout_ns;
+    gdn_gpu_about      about;
     gdn_id             device, queue, library; /* retained, the caller's too */
     gdn_id             pipelines[GDN_METAL_KERNEL_COUNT];
     gdn_id             ring[GDN_METAL_RING]; /* our command buffers that may not be done, retained */
@@ -65,13 +57,13 @@ typedef struct gdn_metal_catalogue {
     gdn_objc         rt;
     int              loaded; /* the frameworks are there, with or without a device */
     gdn_id           device; /* the default device, or NULL */
-    gdn_metal_traits traits;
+    gdn_gpu_about    about;
     char             reason[GDN_REASON_MAX];
 } gdn_metal_catalogue;
 /* Found once; reason says why there is no device. */
 const gdn_metal_catalogue *gdn_metal_catalogue_get(void);
 /* GDN_UNSUPPORTED with a text where the device lacks what the kernels need. */
-gdn_status gdn_metal_read_traits(const gdn_objc *rt, gdn_id device, gdn_metal_traits *traits);
+gdn_status gdn_metal_describe(const gdn_objc *rt, gdn_id device, gdn_gpu_about *about);
 
 /* ---- device.c ---- */
 /* Fills *dev, which starts as zeros. native may be NULL. Close also undoes a failed open. Both within a pool. */
@@ -129,10 +121,9 @@ extern const char gdn_metal_implementation[]; /* the one that there is */
 gdn_status gdn_metal_probe(gdn_metal_device *dev, gdn_gpu_variants *variants); /* within a pool */
 
 /* ---- dispatch_<kernel>.c ---- */
-#define GDN_KERNEL(stem, number, title)                                                                                \
-    gdn_status gdn_metal_plan_##stem(const gdn_context *ctx, const gdn_##stem##_problem *p, gdn_plan *plan);           \
-    gdn_status gdn_metal_run_##stem(gdn_context *ctx, const gdn_##stem##_problem *p, const gdn_plan *plan,             \
-                                    gdn_stream stream);
+#define GDN_KERNEL(stem, number, title, last, end)                                                                     \
+    gdn_plan_##stem##_fn gdn_metal_plan_##stem;                                                                        \
+    gdn_run_##stem##_fn gdn_metal_run_##stem;
 #include "core/kernels.def"
 #undef GDN_KERNEL
 

@@ -6,6 +6,7 @@
 #include "metal/shape.h"
 #include "gpu/params.h"
 #include "numerics/prepare.h"
+#include "gpu/half.h"
 
 #define GDN_MAP_NONE -1
 #define GDN_MAP_SKIP -2
@@ -83,36 +84,13 @@ GDN_INLINE bool is_tree(device const uchar *parent, bool there, int first, int T
     return true;
 }
 
-// ---- Conversions, on the bits: exact, or round to nearest, ties to even. Devices may flush subnormals of binary32, so
-// those of binary16 do not pass through them.
-GDN_INLINE float from_bf16(uint32_t b)
-{
-    return gdn_from_bits(b << 16);
-}
-
+// ---- Conversions. Devices may flush subnormals of binary32, so those of binary16 do not pass through them.
 GDN_INLINE float from_f16(uint32_t h)
 {
     const uint32_t sign = (h & 0x8000u) << 16, exponent = h >> 10 & 31u, fraction = h & 1023u;
     const uint32_t small = gdn_bits(float(fraction) * 0x1p-24f); // exact
     const uint32_t normal = (exponent + 112u) << 23 | fraction << 13, special = 0x7f800000u | fraction << 13;
     return gdn_from_bits(sign | (exponent == 31u ? special : exponent ? normal : small));
-}
-
-GDN_INLINE uint32_t to_bf16(float x)
-{
-    const uint32_t b = gdn_bits(x);
-    return (b & 0x7fffffffu) > 0x7f800000u ? b >> 16 | 0x40u : (b + 0x7fffu + (b >> 16 & 1u)) >> 16;
-}
-
-GDN_INLINE uint32_t to_f16(float x)
-{
-    const uint32_t b = gdn_bits(x), magnitude = b & 0x7fffffffu, sign = b >> 16 & 0x8000u;
-    const uint32_t normal = (magnitude - 0x38000000u + 0xfffu + (magnitude >> 13 & 1u)) >> 13;
-    const uint32_t small = gdn_bits(gdn_from_bits(magnitude) + 0.5f) - 0x3f000000u; // the addition rounds
-    return sign | (magnitude > 0x7f800000u    ? 0x7e00u
-                   : magnitude >= 0x477ff000u ? 0x7c00u
-                   : magnitude >= 0x38800000u ? normal
-                                              : small);
 }
 
 GDN_INLINE float from_half(uint32_t h, int dtype)
@@ -130,11 +108,6 @@ GDN_INLINE void write_element(device uchar *at, float x, int dtype)
 {
     if (dtype == GDN_GPU_F32) write_float(at, x);
     else write_half(at, dtype == GDN_GPU_F16 ? to_f16(x) : to_bf16(x));
-}
-
-GDN_INLINE int element_bytes(int dtype)
-{
-    return dtype == GDN_GPU_F32 ? 4 : 2;
 }
 
 // ---- Four floats at a time. Every component goes its own way; nothing is summed across them.

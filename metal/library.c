@@ -71,7 +71,7 @@ static gdn_status make(gdn_metal_device *dev, gdn_metal_kernel kernel, const cha
         rt->release(*pipeline);
         return gdn_fail(GDN_UNSUPPORTED,
                         "%s runs %s in simdgroups of %lu and threadgroups of up to %lu; 32 and %d are needed",
-                        dev->traits.name, name, width, most, GDN_METAL_DELTA_THREADS);
+                        dev->about.name, name, width, most, GDN_METAL_DELTA_THREADS);
     }
     dev->pipelines[kernel] = *pipeline;
     return GDN_OK;

@@ -44,20 +44,20 @@ static int open_frameworks(gdn_metal_catalogue *c)
     return 1;
 }
 
-gdn_status gdn_metal_read_traits(const gdn_objc *rt, gdn_id device, gdn_metal_traits *t)
+gdn_status gdn_metal_describe(const gdn_objc *rt, gdn_id device, gdn_gpu_about *about)
 {
     const gdn_id name = gdn_send(rt, device, rt->sel.name);
     const char *text = name ? (const char *)gdn_send(rt, name, rt->sel.UTF8String) : NULL;
-    *t = (gdn_metal_traits){ 0 };
-    (void)snprintf(t->name, sizeof t->name, "%s", text ? text : "a Metal device");
-    t->memory_bytes = gdn_number(rt, device, rt->sel.recommendedMaxWorkingSetSize);
-    t->emulated     = rt->emulated;
+    *about = (gdn_gpu_about){ 0 };
+    (void)snprintf(about->name, sizeof about->name, "%s", text ? text : "a Metal device");
+    about->memory_bytes = gdn_number(rt, device, rt->sel.recommendedMaxWorkingSetSize);
+    about->emulated     = rt->emulated;
     if (!gdn_responds(rt, device, rt->sel.supportsFamily) ||
         (!gdn_bool_n(rt, device, rt->sel.supportsFamily, GDN_MTL_FAMILY_APPLE6) &&
          !gdn_bool_n(rt, device, rt->sel.supportsFamily, GDN_MTL_FAMILY_MAC2)))
         return gdn_fail(GDN_UNSUPPORTED,
                         "%s has no shuffles between the lanes of a simdgroup; GPU family Apple6 or Mac2 is needed",
-                        t->name);
+                        about->name);
     return GDN_OK;
 }
 
@@ -73,7 +73,7 @@ static void make_catalogue(void)
     c->device = c->rt.default_device();
     if (!c->device) {
         (void)snprintf(c->reason, sizeof c->reason, "Metal has no device (MTLCreateSystemDefaultDevice returned nil)");
-    } else if (gdn_metal_read_traits(&c->rt, c->device, &c->traits)) {
+    } else if (gdn_metal_describe(&c->rt, c->device, &c->about)) {
         (void)snprintf(c->reason, sizeof c->reason, "%.*s", GDN_REASON_MAX - 1, gdn_last_error());
         c->rt.release(c->device);
         c->device = NULL;

@@ -18,7 +18,7 @@ gdn_status gdn_metal_allocate(gdn_metal_device *dev, uint64_t bytes, gdn_id *buf
         return gdn_fail(
             GDN_OUT_OF_MEMORY,
             "no buffer of %llu bytes on %s: newBufferWithLength:options: has none; at most %lu bytes are allowed",
-            (unsigned long long)bytes, dev->traits.name, most);
+            (unsigned long long)bytes, dev->about.name, most);
     return GDN_OK;
 }
 
@@ -39,7 +39,7 @@ void gdn_metal_memory_close(gdn_metal_device *dev)
         gdn_gpu_buffer *b = dev->gpu.buffers;
         dev->gpu.buffers = b->next;
         dev->rt->release(b->data);
-        gdn_context_free(dev->ctx, b);
+        gdn_context_free(dev->gpu.ctx, b);
     }
     if (dev->staging)
         dev->rt->release(dev->staging);

@@ -46,9 +46,9 @@ static gdn_status wait_for(gdn_metal_device *dev, uint32_t i)
         if (status)
             return status;
         const uint64_t waited = now_ns() - begin;
-        if (waited >= dev->timeout_ns)
+        if (waited >= dev->gpu.timeout_ns)
             return gdn_fail(GDN_TIMEOUT, "the device %s was not done after %llu ns (desc->timeout_ns)",
-                            dev->traits.name, (unsigned long long)dev->timeout_ns);
+                            dev->about.name, (unsigned long long)dev->gpu.timeout_ns);
         if (waited > 200000) { /* what takes longer than that does not mind 2% more */
             const struct timespec pause = { 0, (long)(waited / 50 < 1000000 ? waited / 50 : 1000000) };
             (void)nanosleep(&pause, NULL);

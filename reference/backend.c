@@ -45,7 +45,7 @@ static void close_reference(gdn_context *ctx)
     (void)ctx;
 }
 
-#define GDN_KERNEL(stem, number, title)                                                                                \
+#define GDN_KERNEL(stem, number, title, last, end)                                                                     \
     static gdn_status plan_##stem(const gdn_context *ctx, const gdn_##stem##_problem *p, gdn_plan *plan)               \
     {                                                                                                                  \
         gdn_capability *c = &plan->capability;                                                                         \
@@ -78,7 +78,7 @@ const gdn_backend gdn_backend_reference = {
     .open = open_reference,
     .close = close_reference,
     GDN_HOST_MEMORY,
-#define GDN_KERNEL(stem, number, title) .stem = { plan_##stem, run_##stem },
+#define GDN_KERNEL(stem, number, title, last, end) .stem = { plan_##stem, run_##stem },
 #include "core/kernels.def"
 #undef GDN_KERNEL
 };

@@ -8,7 +8,7 @@
 #define GDN_CHOOSE(name) gdn_ref_##name##_any
 #endif
 
-#define GDN_KERNEL(stem, number, title)                                                                                \
+#define GDN_KERNEL(stem, number, title, last, end)                                                                     \
     int64_t gdn_ref_##stem##_items(const gdn_##stem##_problem *p)                                                      \
     {                                                                                                                  \
         return GDN_CHOOSE(stem##_items)(p);                                                                            \

@@ -75,13 +75,8 @@ gdn_status rt_conversation_create(const rt_conversation_desc *desc, rt_conversat
     if (limits.n_seqs < 2)
         return rt_fail(GDN_INVALID_ARGUMENT, "a conversation: the engine's n_seqs is %d; 2 and more are allowed",
                        (int)limits.n_seqs);
-    if (desc->spec != RT_SPEC_OFF && (desc->draft_max < 1 || desc->draft_max > limits.n_rollback))
-        return rt_fail(GDN_INVALID_ARGUMENT, "draft_max is %d; 1 to %d (the engine's n_rollback) are allowed",
-                       (int)desc->draft_max, (int)limits.n_rollback);
-    if (desc->spec == RT_SPEC_MTP && !limits.draft)
-        return rt_fail(GDN_UNSUPPORTED,
-                       "the model has no MTP block, or the engine was created without draft; ngram needs none");
-    gdn_status status = rt_sampling_check(&desc->sampling);
+    gdn_status status = rt_spec_check(&limits, desc->spec, desc->draft_max);
+    if (!status) status = rt_sampling_check(&desc->sampling);
     if (!status) status = rt_chat_check_thinking(desc->chat, desc->thinking);
     if (status) return status;
     rt_conversation *c = rt_calloc(1, sizeof *c, "a conversation");

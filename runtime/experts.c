@@ -180,12 +180,19 @@ static void input_item(const rt_dense *d, const void *arg, int64_t item, int32_t
     if (t->copy_x) memcpy(t->x + (int64_t)pair * m, x, 4 * (size_t)m);
 }
 
-/* Outputs [first, last) of one of a group's matrices for all its rows. x, xq and y are those of all pairs. */
-static void multiply(const rt_dense *d, const group *g, const rt_weight *w, int32_t matrix, const float *x,
-                     int32_t x_stride, const rt_x_group *xq, float *y, int32_t y_stride, int32_t first, int32_t last,
-                     int32_t slot)
+/* What an item computes: outputs [first, last) of a group's matrices. */
+typedef struct part {
+    const group *g;
+    int shared;
+    int32_t matrix, first, last;
+} part;
+
+/* A part of one of a group's matrices for all its rows. x, xq and y are those of all pairs. */
+static void multiply(const rt_dense *d, const part *p, const rt_weight *w, const float *x, int32_t x_stride,
+                     const rt_x_group *xq, float *y, int32_t y_stride, int32_t slot)
 {
-    const rt_product_args product = { w->data + (int64_t)matrix * w->n_rows * w->row_bytes,
+    const group *g = p->g;
+    const rt_product_args product = { w->data + (int64_t)p->matrix * w->n_rows * w->row_bytes,
                                       w->row_bytes,
                                       w->type,
                                       w->n_columns,
@@ -195,11 +202,11 @@ static void multiply(const rt_dense *d, const group *g, const rt_weight *w, int3
                                       rt_is_quantised(w) ? xq + (int64_t)g->first * rt_groups(x_stride) : NULL,
                                       y + (int64_t)g->first * y_stride,
                                       y_stride };
-    rt_dense_kernels(d)->product(&product, first, last, rt_dense_panel(d, slot));
+    rt_dense_kernels(d)->product(&product, p->first, p->last, rt_dense_panel(d, slot));
 }
 
-/* What an item of a phase (0: gate and up; 1: down) computes: outputs [first, last) of a group. */
-static const group *part_of(const mixture *t, int phase, int64_t item, int32_t *first, int32_t *last)
+/* Of a phase, 0: gate and up; 1: down. */
+static part part_of(const mixture *t, int phase, int64_t item)
 {
     const int32_t n = t->n_groups - t->has_shared;
     int64_t g = item / t->items[phase], i = item % t->items[phase], per = t->per_item[phase];
@@ -211,24 +218,20 @@ static const group *part_of(const mixture *t, int phase, int64_t item, int32_t *
     const int shared = is_shared(t, &t->group[g]);
     const rt_experts_args *a = t->a;
     const rt_weight *w = phase ? (shared ? a->down_shared : a->down) : shared ? a->gate_shared : a->gate;
-    *first = (int32_t)(i * per);
-    *last = w->n_rows - *first < per ? w->n_rows : (int32_t)(*first + per);
-    return &t->group[g];
+    const int32_t first = (int32_t)(i * per), last = w->n_rows - first < per ? w->n_rows : (int32_t)(first + per);
+    return (part){ &t->group[g], shared, shared ? 0 : t->group[g].expert, first, last };
 }
 
 static void gate_up_item(const rt_dense *d, const void *arg, int64_t item, int32_t slot)
 {
     const mixture *t = arg;
     const rt_experts_args *a = t->a;
-    int32_t first, last;
-    const group *g = part_of(t, 0, item, &first, &last);
-    const int shared = is_shared(t, g);
-    const int32_t matrix = shared ? 0 : g->expert;
-    multiply(d, g, shared ? a->gate_shared : a->gate, matrix, t->x, a->m, t->xq, t->ff, t->width, first, last, slot);
-    multiply(d, g, shared ? a->up_shared : a->up, matrix, t->x, a->m, t->xq, t->up, t->width, first, last, slot);
-    for (int32_t r = 0; r < g->n; r++) {
-        const int64_t at = (int64_t)(g->first + r) * t->width + first;
-        rt_dense_kernels(d)->swiglu(t->ff + at, t->up + at, t->ff + at, last - first);
+    const part p = part_of(t, 0, item);
+    multiply(d, &p, p.shared ? a->gate_shared : a->gate, t->x, a->m, t->xq, t->ff, t->width, slot);
+    multiply(d, &p, p.shared ? a->up_shared : a->up, t->x, a->m, t->xq, t->up, t->width, slot);
+    for (int32_t r = 0; r < p.g->n; r++) {
+        const int64_t at = (int64_t)(p.g->first + r) * t->width + p.first;
+        rt_dense_kernels(d)->swiglu(t->ff + at, t->up + at, t->ff + at, p.last - p.first);
     }
 }
 
@@ -248,11 +251,8 @@ static void down_item(const rt_dense *d, const void *arg, int64_t item, int32_t 
 {
     const mixture *t = arg;
     const rt_experts_args *a = t->a;
-    int32_t first, last;
-    const group *g = part_of(t, 1, item, &first, &last);
-    const int shared = is_shared(t, g);
-    multiply(d, g, shared ? a->down_shared : a->down, shared ? 0 : g->expert, t->ff, t->width, t->ffq, t->out, a->m,
-             first, last, slot);
+    const part p = part_of(t, 1, item);
+    multiply(d, &p, p.shared ? a->down_shared : a->down, t->ff, t->width, t->ffq, t->out, a->m, slot);
 }
 
 /* Item: a piece of a row. */

@@ -3,6 +3,17 @@
 
 #include "runtime/scheduler_internal.h"
 
+gdn_status rt_spec_check(const rt_engine_limits *limits, rt_spec spec, int32_t draft_max)
+{
+    if (spec != RT_SPEC_OFF && (draft_max < 1 || draft_max > limits->n_rollback))
+        return rt_fail(GDN_INVALID_ARGUMENT, "draft_max is %d; 1 to %d (the engine's n_rollback) are allowed",
+                       (int)draft_max, (int)limits->n_rollback);
+    if (spec == RT_SPEC_MTP && !limits->draft)
+        return rt_fail(GDN_UNSUPPORTED,
+                       "the model has no MTP block, or the engine was created without draft; ngram needs none");
+    return GDN_OK;
+}
+
 gdn_status rt_scheduler_create(const rt_scheduler_desc *desc, rt_scheduler **scheduler)
 {
     *scheduler = NULL;
@@ -12,12 +23,8 @@ gdn_status rt_scheduler_create(const rt_scheduler_desc *desc, rt_scheduler **sch
     if (desc->n_parallel < 1 || desc->n_parallel > limits.n_seqs)
         return rt_fail(GDN_INVALID_ARGUMENT, "n_parallel is %d; 1 to %d (the engine's n_seqs) are allowed",
                        (int)desc->n_parallel, (int)limits.n_seqs);
-    if (desc->spec != RT_SPEC_OFF && (desc->draft_max < 1 || desc->draft_max > limits.n_rollback))
-        return rt_fail(GDN_INVALID_ARGUMENT, "draft_max is %d; 1 to %d (the engine's n_rollback) are allowed",
-                       (int)desc->draft_max, (int)limits.n_rollback);
-    if (desc->spec == RT_SPEC_MTP && !limits.draft)
-        return rt_fail(GDN_UNSUPPORTED,
-                       "the model has no MTP block, or the engine was created without draft; ngram needs none");
+    gdn_status status = rt_spec_check(&limits, desc->spec, desc->draft_max);
+    if (status) return status;
     if (desc->n_step_rows < 0)
         return rt_fail(GDN_INVALID_ARGUMENT, "n_step_rows is %d; 0 and more are allowed", (int)desc->n_step_rows);
 
@@ -47,7 +54,7 @@ gdn_status rt_scheduler_create(const rt_scheduler_desc *desc, rt_scheduler **sch
     s->n_rows      = rt_calloc(P, 4, "a scheduler");
     s->generating  = rt_calloc(P, 1, "a scheduler");
     s->waits       = rt_calloc(P, 1, "a scheduler");
-    gdn_status status = s->running && s->batch_token && s->batch_seq && s->batch_logits && s->draft && s->n_draft &&
+    status = s->running && s->batch_token && s->batch_seq && s->batch_logits && s->draft && s->n_draft &&
                                 s->ask && s->ask_draft && s->ask_n && s->first_row && s->n_rows && s->generating &&
                                 s->waits
                             ? GDN_OK

@@ -13,6 +13,8 @@
 #include "runtime/tokenizer.h"
 
 typedef enum rt_spec { RT_SPEC_OFF, RT_SPEC_MTP, RT_SPEC_NGRAM } rt_spec;
+/* Whether an engine can speculate so, with drafts of up to draft_max tokens. */
+gdn_status rt_spec_check(const rt_engine_limits *limits, rt_spec spec, int32_t draft_max);
 
 typedef struct rt_scheduler_desc {
     rt_engine          *engine;

@@ -26,7 +26,7 @@ import lint_main
 
 ELEMENTARY = "numerics/elementary.h"
 PARAMS = "gpu/params.h"
-HEADERS = ("metal/language.h", PARAMS, "metal/shape.h", ELEMENTARY, "numerics/prepare.h", "metal/kernel.h",
+HEADERS = ("metal/language.h", PARAMS, "metal/shape.h", ELEMENTARY, "numerics/prepare.h", "gpu/half.h", "metal/kernel.h",
            "metal/gated_delta_net.h", "metal/gated_delta_net_log.h")
 SPACES = ("device", "constant", "threadgroup", "thread")
 # What Metal does not have: no double, no 80-bit anything, no exceptions, no run-time types, no virtual functions, no new.

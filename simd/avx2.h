@@ -13,6 +13,7 @@ typedef __m256 vm; /* all bits of a lane set or clear */
 
 #define GDN_MM(name)    _mm256_##name
 #define GDN_MM_SI(name) _mm256_##name##_si256
+#define GDN_MM_CMP      _mm256_cmp_ps
 #include "simd/x86.inc.h"
 
 /* --- masks --- */
@@ -40,13 +41,6 @@ static inline void vi_store(int32_t *p, vi a) { _mm256_storeu_si256((__m256i *)p
 
 /* --- float lanes --- */
 static inline vf v_abs(vf a) { return _mm256_andnot_ps(_mm256_set1_ps(-0.0f), a); }
-static inline vm v_lt(vf a, vf b) { return _mm256_cmp_ps(a, b, _CMP_LT_OQ); }
-static inline vm v_le(vf a, vf b) { return _mm256_cmp_ps(a, b, _CMP_LE_OQ); }
-static inline vm v_gt(vf a, vf b) { return _mm256_cmp_ps(a, b, _CMP_GT_OQ); }
-static inline vm v_ngt(vf a, vf b) { return _mm256_cmp_ps(a, b, _CMP_NGT_UQ); }
-static inline vm v_ge(vf a, vf b) { return _mm256_cmp_ps(a, b, _CMP_GE_OQ); }
-static inline vm v_eq(vf a, vf b) { return _mm256_cmp_ps(a, b, _CMP_EQ_OQ); }
-static inline vm v_unord(vf a) { return _mm256_cmp_ps(a, a, _CMP_UNORD_Q); }
 static inline vf v_sel(vm m, vf iftrue, vf iffalse) { return _mm256_blendv_ps(iffalse, iftrue, m); }
 
 /* --- int32 lanes --- */
@@ -59,7 +53,6 @@ static inline vi vi_sel(vm m, vi iftrue, vi iffalse)
 }
 
 /* --- between the two --- */
-static inline vi v_bits(vf a) { return _mm256_castps_si256(a); }
 static inline vf v_from_bits(vi a) { return _mm256_castsi256_ps(a); }
 /* roundps first: the rounding of cvtps2dq alone would follow the caller's MXCSR. */
 static inline vi v_to_int_rne(vf a)
@@ -109,8 +102,7 @@ static inline void v_store_bf16_n(uint16_t *p, vf a, int n) { gdn_store_u16_n(p,
 static inline float v_sum(vf a)
 {
     __m128 s4 = _mm_add_ps(_mm256_castps256_ps128(a), _mm256_extractf128_ps(a, 1));
-    __m128 s2 = _mm_add_ps(s4, _mm_movehl_ps(s4, s4));
-    return _mm_cvtss_f32(_mm_add_ss(s2, _mm_movehdup_ps(s2)));
+    return gdn_sum_of_4(s4);
 }
 
 static inline vf v_sums(const vf x[GDN_VL])
@@ -131,24 +123,14 @@ static inline float v_hmax(vf a)
 {
     a = v_sel(v_unord(a), v_set1(-__builtin_inff()), a);
     __m128 m4 = _mm_max_ps(_mm256_castps256_ps128(a), _mm256_extractf128_ps(a, 1));
-    __m128 m2 = _mm_max_ps(m4, _mm_movehl_ps(m4, m4));
-    return _mm_cvtss_f32(_mm_max_ss(m2, _mm_movehdup_ps(m2)));
+    return gdn_max_of_4(m4);
 }
 
-/* 4x4 blocks inside 128-bit halves first, then the halves change places. */
+/* 4x4 blocks first, then the halves change places. */
 static inline void v_transpose(vf r[GDN_VL])
 {
     vf t[GDN_VL];
-    for (int i = 0; i < 8; i += 4) {
-        vf ab0 = _mm256_unpacklo_ps(r[i + 0], r[i + 1]);
-        vf ab1 = _mm256_unpackhi_ps(r[i + 0], r[i + 1]);
-        vf cd0 = _mm256_unpacklo_ps(r[i + 2], r[i + 3]);
-        vf cd1 = _mm256_unpackhi_ps(r[i + 2], r[i + 3]);
-        t[i + 0] = _mm256_shuffle_ps(ab0, cd0, 0x44);
-        t[i + 1] = _mm256_shuffle_ps(ab0, cd0, 0xee);
-        t[i + 2] = _mm256_shuffle_ps(ab1, cd1, 0x44);
-        t[i + 3] = _mm256_shuffle_ps(ab1, cd1, 0xee);
-    }
+    gdn_transpose_4x4(r, t);
     for (int i = 0; i < 4; i++) {
         r[i + 0] = _mm256_permute2f128_ps(t[i + 0], t[i + 4], 0x20);
         r[i + 4] = _mm256_permute2f128_ps(t[i + 0], t[i + 4], 0x31);

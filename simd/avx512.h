@@ -38,6 +38,7 @@ typedef __mmask16 vm;
 
 #define GDN_MM(name)    _mm512_##name
 #define GDN_MM_SI(name) _mm512_##name##_si512
+#define GDN_MM_CMP      _mm512_cmp_ps_mask
 #include "simd/x86.inc.h"
 
 /* --- masks --- */
@@ -55,13 +56,6 @@ static inline void vi_store(int32_t *p, vi a) { _mm512_storeu_si512(p, a); }
 
 /* --- float lanes --- */
 static inline vf v_abs(vf a) { return _mm512_andnot_ps(_mm512_set1_ps(-0.0f), a); }
-static inline vm v_lt(vf a, vf b) { return _mm512_cmp_ps_mask(a, b, _CMP_LT_OQ); }
-static inline vm v_le(vf a, vf b) { return _mm512_cmp_ps_mask(a, b, _CMP_LE_OQ); }
-static inline vm v_gt(vf a, vf b) { return _mm512_cmp_ps_mask(a, b, _CMP_GT_OQ); }
-static inline vm v_ngt(vf a, vf b) { return _mm512_cmp_ps_mask(a, b, _CMP_NGT_UQ); }
-static inline vm v_ge(vf a, vf b) { return _mm512_cmp_ps_mask(a, b, _CMP_GE_OQ); }
-static inline vm v_eq(vf a, vf b) { return _mm512_cmp_ps_mask(a, b, _CMP_EQ_OQ); }
-static inline vm v_unord(vf a) { return _mm512_cmp_ps_mask(a, a, _CMP_UNORD_Q); }
 static inline vf v_sel(vm m, vf iftrue, vf iffalse) { return _mm512_mask_blend_ps(m, iffalse, iftrue); }
 
 /* --- int32 lanes --- */
@@ -71,7 +65,6 @@ static inline vm vi_gt(vi a, vi b) { return _mm512_cmpgt_epi32_mask(a, b); }
 static inline vi vi_sel(vm m, vi iftrue, vi iffalse) { return _mm512_mask_blend_epi32(m, iffalse, iftrue); }
 
 /* --- between the two --- */
-static inline vi v_bits(vf a) { return _mm512_castps_si512(a); }
 static inline vf v_from_bits(vi a) { return _mm512_castsi512_ps(a); }
 static inline vi v_to_int_rne(vf a)
 {
@@ -121,8 +114,7 @@ static inline float v_sum(vf a)
 {
     __m256 s8 = _mm256_add_ps(_mm512_castps512_ps256(a), _mm512_extractf32x8_ps(a, 1));
     __m128 s4 = _mm_add_ps(_mm256_castps256_ps128(s8), _mm256_extractf128_ps(s8, 1));
-    __m128 s2 = _mm_add_ps(s4, _mm_movehl_ps(s4, s4));
-    return _mm_cvtss_f32(_mm_add_ss(s2, _mm_movehdup_ps(s2)));
+    return gdn_sum_of_4(s4);
 }
 
 /* Each step adds the halves of what is left of two vectors in one addition: of two operands that are brought side by
@@ -151,24 +143,14 @@ static inline float v_hmax(vf a)
     a = v_sel(v_unord(a), v_set1(-__builtin_inff()), a);
     __m256 m8 = _mm256_max_ps(_mm512_castps512_ps256(a), _mm512_extractf32x8_ps(a, 1));
     __m128 m4 = _mm_max_ps(_mm256_castps256_ps128(m8), _mm256_extractf128_ps(m8, 1));
-    __m128 m2 = _mm_max_ps(m4, _mm_movehl_ps(m4, m4));
-    return _mm_cvtss_f32(_mm_max_ss(m2, _mm_movehdup_ps(m2)));
+    return gdn_max_of_4(m4);
 }
 
-/* 4x4 blocks inside 128-bit quarters first, then the quarters change places. */
+/* 4x4 blocks first, then the quarters change places. */
 static inline void v_transpose(vf r[GDN_VL])
 {
     vf t[GDN_VL];
-    for (int i = 0; i < 16; i += 4) {
-        vf ab0 = _mm512_unpacklo_ps(r[i + 0], r[i + 1]);
-        vf ab1 = _mm512_unpackhi_ps(r[i + 0], r[i + 1]);
-        vf cd0 = _mm512_unpacklo_ps(r[i + 2], r[i + 3]);
-        vf cd1 = _mm512_unpackhi_ps(r[i + 2], r[i + 3]);
-        t[i + 0] = _mm512_shuffle_ps(ab0, cd0, 0x44);
-        t[i + 1] = _mm512_shuffle_ps(ab0, cd0, 0xee);
-        t[i + 2] = _mm512_shuffle_ps(ab1, cd1, 0x44);
-        t[i + 3] = _mm512_shuffle_ps(ab1, cd1, 0xee);
-    }
+    gdn_transpose_4x4(r, t);
     for (int i = 0; i < 4; i++) {
         vf lo0 = _mm512_shuffle_f32x4(t[i + 0], t[i + 4], 0x88);
         vf lo1 = _mm512_shuffle_f32x4(t[i + 0], t[i + 4], 0xdd);

@@ -1,6 +1,6 @@
 /* What AVX2 and AVX-512 call alike: the part of the vocabulary that differs in the width of registers only. Included by
- * avx2.h and avx512.h with vf and vi, GDN_MM(name), which puts the prefix before it, and GDN_MM_SI(name), which also
- * says the width behind it. */
+ * avx2.h and avx512.h with vf, vi and vm, GDN_MM(name), which puts the prefix before it, GDN_MM_SI(name), which also
+ * says the width behind it, and GDN_MM_CMP, whose result is a vm. */
 
 /* --- memory --- */
 static inline vf v_load(const float *p) { return GDN_MM(loadu_ps)(p); }
@@ -21,6 +21,13 @@ static inline vf v_mul(vf a, vf b) { return GDN_MM(mul_ps)(a, b); }
 static inline vf v_fma(vf a, vf b, vf c) { return GDN_MM(fmadd_ps)(a, b, c); }
 static inline vf v_div(vf a, vf b) { return GDN_MM(div_ps)(a, b); }
 static inline vf v_fnma(vf a, vf b, vf c) { return GDN_MM(fnmadd_ps)(a, b, c); }
+static inline vm v_lt(vf a, vf b) { return GDN_MM_CMP(a, b, _CMP_LT_OQ); }
+static inline vm v_le(vf a, vf b) { return GDN_MM_CMP(a, b, _CMP_LE_OQ); }
+static inline vm v_gt(vf a, vf b) { return GDN_MM_CMP(a, b, _CMP_GT_OQ); }
+static inline vm v_ngt(vf a, vf b) { return GDN_MM_CMP(a, b, _CMP_NGT_UQ); }
+static inline vm v_ge(vf a, vf b) { return GDN_MM_CMP(a, b, _CMP_GE_OQ); }
+static inline vm v_eq(vf a, vf b) { return GDN_MM_CMP(a, b, _CMP_EQ_OQ); }
+static inline vm v_unord(vf a) { return GDN_MM_CMP(a, a, _CMP_UNORD_Q); }
 static inline vf v_neg(vf a) { return -a; } /* so that the compiler can make it part of an fma */
 static inline vf v_larger(vf a, vf b) { return GDN_MM(max_ps)(a, b); }
 static inline vf v_smaller(vf a, vf b) { return GDN_MM(min_ps)(a, b); }
@@ -37,5 +44,33 @@ static inline vi vi_xor(vi a, vi b) { return GDN_MM_SI(xor)(a, b); }
 #define vi_sar(a, count) GDN_MM(srai_epi32)((a), (count))
 
 /* --- between the two --- */
+static inline vi v_bits(vf a) { return GDN_MM_SI(castps)(a); }
 static inline vf v_from_int(vi a) { return GDN_MM(cvtepi32_ps)(a); }
 static inline vi v_to_int(vf a) { return GDN_MM(cvttps_epi32)(a); }
+
+/* --- across lanes --- */
+/* The last two steps of v_sum and of v_hmax. */
+static inline float gdn_sum_of_4(__m128 s4)
+{
+    __m128 s2 = _mm_add_ps(s4, _mm_movehl_ps(s4, s4));
+    return _mm_cvtss_f32(_mm_add_ss(s2, _mm_movehdup_ps(s2)));
+}
+static inline float gdn_max_of_4(__m128 m4)
+{
+    __m128 m2 = _mm_max_ps(m4, _mm_movehl_ps(m4, m4));
+    return _mm_cvtss_f32(_mm_max_ss(m2, _mm_movehdup_ps(m2)));
+}
+/* Each 4x4 block inside 128-bit parts of registers, transposed: the first step of v_transpose. */
+static inline void gdn_transpose_4x4(const vf r[GDN_VL], vf t[GDN_VL])
+{
+    for (int i = 0; i < GDN_VL; i += 4) {
+        vf ab0 = GDN_MM(unpacklo_ps)(r[i + 0], r[i + 1]);
+        vf ab1 = GDN_MM(unpackhi_ps)(r[i + 0], r[i + 1]);
+        vf cd0 = GDN_MM(unpacklo_ps)(r[i + 2], r[i + 3]);
+        vf cd1 = GDN_MM(unpackhi_ps)(r[i + 2], r[i + 3]);
+        t[i + 0] = GDN_MM(shuffle_ps)(ab0, cd0, 0x44);
+        t[i + 1] = GDN_MM(shuffle_ps)(ab0, cd0, 0xee);
+        t[i + 2] = GDN_MM(shuffle_ps)(ab1, cd1, 0x44);
+        t[i + 3] = GDN_MM(shuffle_ps)(ab1, cd1, 0xee);
+    }
+}

@@ -49,6 +49,14 @@ void suite_refuses(const gdn_context_desc *desc, gdn_status status, const char *
     CHECK(gdn_context_create(desc, &ctx) == status && strstr(gdn_last_error(), says) && !ctx);
 }
 
+void suite_refuses_natives(gdn_context_desc desc, const suite_native *wrong, size_t n)
+{
+    for (size_t i = 0; i < n; i++) {
+        desc.native = wrong[i].native;
+        suite_refuses(&desc, GDN_INVALID_ARGUMENT, wrong[i].says);
+    }
+}
+
 void suite_refuses_names(gdn_context_desc desc)
 {
     desc.device = 7;

@@ -26,6 +26,12 @@ int suite_run(const suite_test *tests, size_t n, void (*look)(const suite_test *
 gdn_context *suite_open(int32_t backend, const void *native, uint64_t timeout_ns);
 /* The description is refused, with a text that contains `says`. */
 void suite_refuses(const gdn_context_desc *desc, gdn_status status, const char *says);
+/* Each of them is refused as the description's native, as an argument, with a text that contains `says`. */
+typedef struct suite_native {
+    const void *native;
+    const char *says;
+} suite_native;
+void suite_refuses_natives(gdn_context_desc desc, const suite_native *wrong, size_t n);
 /* There is neither a device 7 nor an implementation of that name, with the program's objects or without. */
 void suite_refuses_names(gdn_context_desc desc);
 /* A context and a step on it. *same: 1 where the result is right. Returns the first status that is an error; the

@@ -343,7 +343,7 @@ static void struct_sizes(void **state)
 {
     (void)state;
     _Alignas(16) static unsigned char grown[2048];
-#define GDN_KERNEL(stem, number, title) [CHECK_KERNEL_##stem] = (uint32_t)GDN_FIRST_SIZE(gdn_##stem##_args),
+#define GDN_KERNEL(stem, number, title, last, end) [CHECK_KERNEL_##stem] = (uint32_t)GDN_FIRST_SIZE(gdn_##stem##_args),
     static const uint32_t first[] = {
 #include "core/kernels.def"
     };

@@ -5,6 +5,15 @@
 
 #define INLINE static inline __attribute__((always_inline))
 
+/* The highest coefficient first. Unrolled, so that the loops over x around it vectorise. */
+INLINE double polynomial(const double *c, int n, double x)
+{
+    double p = c[0];
+#pragma GCC unroll 16
+    for (int i = 1; i < n; i++) p = p * x + c[i];
+    return p;
+}
+
 INLINE double oracle_exp(double x)
 {
     x = x < -200.0 ? -200.0 : x; /* already 0 in float, and still positive here */
@@ -12,19 +21,11 @@ INLINE double oracle_exp(double x)
     double t = x * 0x1.71547652b82fep+0 + 0x1.8p+52;
     double n = t - 0x1.8p+52;
     double r = (x - n * 0x1.62e42fee00000p-1) - n * 0x1.a39ef35793c76p-33;
-    double p = 1.0 / 479001600.0;
-    p = p * r + 1.0 / 39916800.0;
-    p = p * r + 1.0 / 3628800.0;
-    p = p * r + 1.0 / 362880.0;
-    p = p * r + 1.0 / 40320.0;
-    p = p * r + 1.0 / 5040.0;
-    p = p * r + 1.0 / 720.0;
-    p = p * r + 1.0 / 120.0;
-    p = p * r + 1.0 / 24.0;
-    p = p * r + 1.0 / 6.0;
-    p = p * r + 0.5;
-    p = p * r + 1.0;
-    p = p * r + 1.0;
+    static const double inverse_factorials[] = { 1.0 / 479001600.0, 1.0 / 39916800.0, 1.0 / 3628800.0, 1.0 / 362880.0,
+                                                 1.0 / 40320.0,     1.0 / 5040.0,     1.0 / 720.0,     1.0 / 120.0,
+                                                 1.0 / 24.0,        1.0 / 6.0,        0.5,             1.0,
+                                                 1.0 };
+    double p = polynomial(inverse_factorials, 13, r);
     return p * double_from_bits((double_bits(t) << 52) + 0x3ff0000000000000u);
 }
 
@@ -36,17 +37,9 @@ INLINE double oracle_log1p(double x)
     double k = double_from_bits(0x4330000000000000u + k_biased) - (0x1p52 + 1024.0);
     double f = x * scale + (scale - 1.0);
     double s = f / (2.0 + f), z = s * s;
-    double p = 1.0 / 21.0;
-    p = p * z + 1.0 / 19.0;
-    p = p * z + 1.0 / 17.0;
-    p = p * z + 1.0 / 15.0;
-    p = p * z + 1.0 / 13.0;
-    p = p * z + 1.0 / 11.0;
-    p = p * z + 1.0 / 9.0;
-    p = p * z + 1.0 / 7.0;
-    p = p * z + 1.0 / 5.0;
-    p = p * z + 1.0 / 3.0;
-    p = p * z + 1.0;
+    static const double odd[] = { 1.0 / 21.0, 1.0 / 19.0, 1.0 / 17.0, 1.0 / 15.0, 1.0 / 13.0, 1.0 / 11.0,
+                                  1.0 / 9.0,  1.0 / 7.0,  1.0 / 5.0,  1.0 / 3.0,  1.0 };
+    double p = polynomial(odd, 11, z);
     double y = k * 0x1.62e42fefa39efp-1 + 2.0 * s * p;
     y = x == 0.0 ? x : y;
     y = x == (double)INFINITY ? x : y;

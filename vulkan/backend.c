@@ -1,6 +1,4 @@
 /* The Vulkan backend's entry in core's table. See device.h. */
-#include <stdio.h>
-
 #include "core/backend.h"
 #include "core/status.h"
 #include "vulkan/device.h"
@@ -16,11 +14,9 @@ static uint32_t count(const char **reason)
     return c->n;
 }
 
-static void describe(uint32_t index, gdn_device_info *info)
+static const gdn_gpu_about *about(uint32_t index)
 {
-    const gdn_vulkan_traits *t = &gdn_vulkan_catalogue_get()->traits[index];
-    (void)snprintf(info->name, sizeof info->name, "%s", t->name);
-    info->memory_bytes = t->memory_bytes;
+    return &gdn_vulkan_catalogue_get()->traits[index].about;
 }
 
 static gdn_status allocate(void *device, uint64_t bytes, gdn_gpu_buffer *buffer)
@@ -42,7 +38,7 @@ static int release(void *device, gdn_gpu_buffer *buffer)
 
 static const gdn_gpu_driver driver = {
     .known = known, .device_bytes = sizeof(gdn_vulkan_device), .buffer_bytes = sizeof(gdn_vulkan_buffer),
-    .count = count, .describe = describe, .open = gdn_vulkan_device_open, .close = gdn_vulkan_device_close,
+    .count = count, .about = about, .open = gdn_vulkan_device_open, .close = gdn_vulkan_device_close,
     .probe = gdn_vulkan_probe, .allocate = allocate, .release = release,
 };
 
@@ -76,7 +72,7 @@ const gdn_backend gdn_backend_vulkan = {
     .id = GDN_BACKEND_VULKAN, .name = "vulkan", .own = &driver, GDN_GPU_CONTEXT, .host_memory = 0, .data_is_address = 0,
     .synchronize = synchronize, .poll = poll_vulkan, .timeline = timeline,
     .buffer_write = gdn_vulkan_buffer_write, .buffer_read = gdn_vulkan_buffer_read,
-#define GDN_KERNEL(stem, number, title) .stem = { gdn_vulkan_plan_##stem, gdn_vulkan_run_##stem },
+#define GDN_KERNEL(stem, number, title, last, end) .stem = { gdn_vulkan_plan_##stem, gdn_vulkan_run_##stem },
 #include "core/kernels.def"
 #undef GDN_KERNEL
 };

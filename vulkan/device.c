@@ -49,18 +49,18 @@ gdn_status gdn_vulkan_fail(gdn_vulkan_device *dev, VkResult result, const char *
     if (status == GDN_DEVICE_LOST && dev)
         dev->lost = 1;
     return gdn_fail(status, "%s returned %s (%d)%s%s", call, result_name(result), (int)result, dev ? " on " : "",
-                    dev ? dev->traits.name : "");
+                    dev ? dev->traits.about.name : "");
 }
 
 void *gdn_vulkan_host_alloc(const gdn_vulkan_device *dev, uint64_t bytes)
 {
-    return dev->ctx ? gdn_context_alloc(dev->ctx, bytes, 64) : malloc((size_t)bytes);
+    return dev->gpu.ctx ? gdn_context_alloc(dev->gpu.ctx, bytes, 64) : malloc((size_t)bytes);
 }
 
 void gdn_vulkan_host_free(const gdn_vulkan_device *dev, void *memory)
 {
-    if (dev->ctx)
-        gdn_context_free(dev->ctx, memory);
+    if (dev->gpu.ctx)
+        gdn_context_free(dev->gpu.ctx, memory);
     else
         free(memory);
 }
@@ -118,14 +118,14 @@ static gdn_status choose(const gdn_vulkan_traits *list, uint32_t n, uint32_t ind
                          gdn_vulkan_traits *chosen)
 {
     for (uint32_t i = 0; name && i < n; i++)
-        if (strstr(list[i].name, name)) {
+        if (strstr(list[i].about.name, name)) {
             *chosen = list[i];
             return GDN_OK;
         }
     if (name)
         return gdn_fail(GDN_NOT_FOUND,
                         "device_name is \"%.64s\"; no Vulkan device has that in its name, the first is \"%s\"", name,
-                        list[0].name);
+                        list[0].about.name);
     if (index >= n)
         return gdn_fail(GDN_NOT_FOUND, "device is %u; the vulkan backend has devices 0..%u", (unsigned)index,
                         (unsigned)n - 1);
@@ -213,7 +213,7 @@ gdn_status gdn_vulkan_device_open(void *device, const gdn_context *ctx, uint32_t
     gdn_vulkan_device *dev = device;
     gdn_vulkan_desc native = { 0 };
     gdn_status status;
-    dev->ctx = ctx;
+    dev->gpu.ctx = ctx;
     if (callers &&
         ((status = gdn_struct_read("native", callers, GDN_FIRST_SIZE(gdn_vulkan_desc), sizeof native, &native)) ||
          (status = check_native(&native))))
@@ -223,9 +223,8 @@ gdn_status gdn_vulkan_device_open(void *device, const gdn_context *ctx, uint32_t
     dev->cache_user = native.cache_user;
     if ((status = native.device ? open_callers(dev, &native) : open_own(dev, index, callers ? &native : NULL)))
         return status;
-    dev->gpu.name         = dev->traits.name;
-    dev->gpu.memory_bytes = dev->traits.memory_bytes;
-    dev->timeout_ns = gdn_timeout_ns(ctx, dev->traits.type == VK_PHYSICAL_DEVICE_TYPE_CPU);
+    dev->gpu.about  = &dev->traits.about;
+    dev->gpu.timeout_ns = gdn_timeout_ns(ctx, dev->traits.type == VK_PHYSICAL_DEVICE_TYPE_CPU);
     dev->vk.GetPhysicalDeviceMemoryProperties(dev->traits.physical, &dev->memory);
     if ((status = gdn_vulkan_queue_open(dev)) || (status = gdn_vulkan_memory_open(dev)))
         return status;
@@ -238,8 +237,8 @@ void gdn_vulkan_device_close(void *device)
 {
     gdn_vulkan_device *dev = device;
     const int idle = !dev->timeline || gdn_vulkan_wait(dev) == GDN_OK || dev->lost;
-    if (!idle && dev->ctx)
-        gdn_context_log(dev->ctx, GDN_LOG_ERROR,
+    if (!idle && dev->gpu.ctx)
+        gdn_context_log(dev->gpu.ctx, GDN_LOG_ERROR,
                         "vulkan: the device did not finish in time; its objects are left behind");
     if (idle) {
         gdn_vulkan_pipelines_close(dev);

@@ -25,10 +25,9 @@ _Static_assert(sizeof(void *) == 8, "a VkBuffer travels in gdn_span.data, which 
 typedef struct gdn_vulkan_traits {
     VkPhysicalDevice     physical;
     VkPhysicalDeviceType type;
-    char                 name[GDN_NAME_MAX * 2];
+    gdn_gpu_about        about;
     uint32_t vendor, id, driver_version;
     uint8_t  cache_uuid[VK_UUID_SIZE], device_uuid[VK_UUID_SIZE], driver_uuid[VK_UUID_SIZE];
-    uint64_t memory_bytes;
     uint32_t queue_family;      /* the first with compute                                               */
     uint32_t subgroup_size;
     int      shuffle;           /* subgroup shuffles in compute shaders                                 */
@@ -54,8 +53,6 @@ typedef struct gdn_vulkan_device {
     gdn_gpu_context      gpu;
     gdn_vulkan_functions vk;
     gdn_vulkan_traits    traits;
-    const gdn_context *ctx; /* whose allocator and log are used; NULL while a device is only described */
-    uint64_t          timeout_ns;
     VkInstance        instance;
     VkDevice          device;
     VkQueue           queue;
@@ -177,6 +174,8 @@ typedef struct gdn_vulkan_dispatch {
 gdn_status gdn_vulkan_run(gdn_vulkan_device *dev, const gdn_place *workspace, const void *params, size_t params_bytes,
                           uint64_t zeroed_bytes, const gdn_vulkan_dispatch *dispatches, int n, gdn_stream stream);
 gdn_gpu_device gdn_vulkan_gpu(const gdn_vulkan_device *dev); /* for gpu/plan.h */
+/* The call would not run where the device lacks what operands of these types need. */
+void gdn_vulkan_need_storage16(const gdn_vulkan_device *dev, const char *types, gdn_plan *plan);
 /* Lanes of a workgroup, where they need nothing of each other. A CPU's driver runs workgroups one after another on each
  * thread, so there the smallest are the best. */
 static inline uint32_t gdn_vulkan_lanes(const gdn_vulkan_device *dev)
@@ -185,10 +184,9 @@ static inline uint32_t gdn_vulkan_lanes(const gdn_vulkan_device *dev)
 }
 
 /* ---- dispatch_<kernel>.c ---- */
-#define GDN_KERNEL(stem, number, title)                                                                                \
-    gdn_status gdn_vulkan_plan_##stem(const gdn_context *ctx, const gdn_##stem##_problem *p, gdn_plan *plan);          \
-    gdn_status gdn_vulkan_run_##stem(gdn_context *ctx, const gdn_##stem##_problem *p, const gdn_plan *plan,            \
-                                     gdn_stream stream);
+#define GDN_KERNEL(stem, number, title, last, end)                                                                     \
+    gdn_plan_##stem##_fn gdn_vulkan_plan_##stem;                                                                       \
+    gdn_run_##stem##_fn gdn_vulkan_run_##stem;
 #include "core/kernels.def"
 #undef GDN_KERNEL
 

@@ -72,9 +72,7 @@ gdn_status gdn_vulkan_plan_gated_delta_net(const gdn_context *ctx, const problem
     plan->form = dev->gpu.variant.subgroup ? "subgroup" : "shared";
     gdn_gpu_plan_gated_delta_net(&gpu, p, lanes(dev) / 8 * COLUMNS_OF_EIGHT_LANES, plan);
     if (p->tree) gdn_gpu_refuse(plan, "flags has GDN_DELTA_TREE, and this backend has no trees");
-    if (is_narrow(p) && !dev->traits.storage16)
-        gdn_gpu_refuse(plan, "F16 and BF16 need storageBuffer16BitAccess, which %.100s does not have",
-                       dev->traits.name);
+    if (is_narrow(p)) gdn_vulkan_need_storage16(dev, "F16 and BF16", plan);
     return GDN_OK;
 }
 

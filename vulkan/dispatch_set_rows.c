@@ -12,9 +12,7 @@ gdn_status gdn_vulkan_plan_set_rows(const gdn_context *ctx, const gdn_set_rows_p
     plan->constants[0] = gdn_vulkan_lanes(dev);
     plan->constants[1] = 0; /* 1: enters rows into the table */
     plan->constants[2] = PIECE;
-    if ((p->src_dtype != GDN_F32 || p->dst_dtype != GDN_F32) && !dev->traits.storage16)
-        gdn_gpu_refuse(plan, "F16, BF16 and Q8_0 need storageBuffer16BitAccess, which %.100s does not have",
-                       dev->traits.name);
+    if (p->src_dtype != GDN_F32 || p->dst_dtype != GDN_F32) gdn_vulkan_need_storage16(dev, "F16, BF16 and Q8_0", plan);
     return GDN_OK;
 }
 

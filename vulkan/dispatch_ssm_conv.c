@@ -10,9 +10,7 @@ gdn_status gdn_vulkan_plan_ssm_conv(const gdn_context *ctx, const gdn_ssm_conv_p
     gdn_gpu_begin_plan(ctx, plan);
     gdn_gpu_plan_ssm_conv(&gpu, p, gdn_vulkan_lanes(dev), plan);
     if (p->tree) gdn_gpu_refuse(plan, "flags has GDN_CONV_TREE, and this backend has no trees");
-    if (gdn_gpu_ssm_conv_is_typed(p) && !dev->traits.storage16)
-        gdn_gpu_refuse(plan, "F16 and BF16 need storageBuffer16BitAccess, which %.100s does not have",
-                       dev->traits.name);
+    if (gdn_gpu_ssm_conv_is_typed(p)) gdn_vulkan_need_storage16(dev, "F16 and BF16", plan);
     plan->constants[0] = gdn_vulkan_lanes(dev);
     plan->constants[1] = (uint32_t)p->kernel_width;
     plan->constants[2] = !!(p->flags & GDN_CONV_SILU);

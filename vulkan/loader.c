@@ -151,7 +151,7 @@ gdn_status gdn_vulkan_read_traits(const gdn_vulkan_functions *vk, VkPhysicalDevi
     if (!find_queue_family(vk, physical, &t->queue_family))
         return gdn_fail(GDN_UNSUPPORTED, "%s has no queue with compute", basic.deviceName);
 
-    (void)snprintf(t->name, sizeof t->name, "%.120s", basic.deviceName);
+    (void)snprintf(t->about.name, sizeof t->about.name, "%.120s", basic.deviceName);
     t->type           = basic.deviceType;
     t->vendor         = basic.vendorID;
     t->id             = basic.deviceID;
@@ -172,7 +172,7 @@ gdn_status gdn_vulkan_read_traits(const gdn_vulkan_functions *vk, VkPhysicalDevi
     vk->GetPhysicalDeviceMemoryProperties(physical, &memory);
     for (uint32_t i = 0; i < memory.memoryHeapCount; i++)
         if (memory.memoryHeaps[i].flags & VK_MEMORY_HEAP_DEVICE_LOCAL_BIT)
-            t->memory_bytes += memory.memoryHeaps[i].size;
+            t->about.memory_bytes += memory.memoryHeaps[i].size;
     return GDN_OK;
 }
 

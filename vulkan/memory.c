@@ -52,7 +52,7 @@ gdn_status gdn_vulkan_allocate(gdn_vulkan_device *dev, uint64_t bytes, int visib
     const int type = choose_type(dev, need.memoryTypeBits, visible);
     if (type < 0) {
         gdn_vulkan_release(dev, b);
-        return gdn_fail(GDN_INTERNAL, "the device %s has no memory type for a %s buffer", dev->traits.name,
+        return gdn_fail(GDN_INTERNAL, "the device %s has no memory type for a %s buffer", dev->traits.about.name,
                         visible ? "host-visible" : "storage");
     }
     const VkMemoryAllocateFlagsInfo flags = { .sType = VK_STRUCTURE_TYPE_MEMORY_ALLOCATE_FLAGS_INFO,

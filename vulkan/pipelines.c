@@ -48,8 +48,8 @@ static cache_header header_of(const gdn_vulkan_device *dev, const unsigned char 
 
 static void log_cache(const gdn_vulkan_device *dev, const char *what)
 {
-    if (dev->ctx)
-        gdn_context_log(dev->ctx, GDN_LOG_INFO, "vulkan: the saved pipeline cache %s", what);
+    if (dev->gpu.ctx)
+        gdn_context_log(dev->gpu.ctx, GDN_LOG_INFO, "vulkan: the saved pipeline cache %s", what);
 }
 
 /* The caller's data, where they fit this device; NULL otherwise. *bytes: of the driver's part. */
@@ -203,10 +203,10 @@ gdn_status gdn_vulkan_pipeline_get(gdn_vulkan_device *dev, int kernel, int gener
         gdn_vulkan_host_free(dev, p);
         return status;
     }
-    if (dev->ctx)
-        gdn_context_log(dev->ctx, GDN_LOG_DEBUG, "vulkan: pipeline %d of %u lanes (%u, %u, %u) made in %.3f s", kernel,
-                        (unsigned)constants[0], (unsigned)constants[1], (unsigned)constants[2], (unsigned)constants[3],
-                        seconds() - before);
+    if (dev->gpu.ctx)
+        gdn_context_log(dev->gpu.ctx, GDN_LOG_DEBUG, "vulkan: pipeline %d of %u lanes (%u, %u, %u) made in %.3f s",
+                        kernel, (unsigned)constants[0], (unsigned)constants[1], (unsigned)constants[2],
+                        (unsigned)constants[3], seconds() - before);
     p->next        = dev->pipelines;
     dev->pipelines = p;
     *pipeline      = p->pipeline;

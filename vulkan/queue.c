@@ -44,17 +44,18 @@ void gdn_vulkan_queue_close(gdn_vulkan_device *dev)
 static gdn_status wait_for(gdn_vulkan_device *dev, uint64_t value)
 {
     if (dev->lost)
-        return gdn_fail(GDN_DEVICE_LOST, "the device %s was lost; the context can only be destroyed", dev->traits.name);
+        return gdn_fail(GDN_DEVICE_LOST, "the device %s was lost; the context can only be destroyed",
+                        dev->traits.about.name);
     if (!value)
         return GDN_OK;
     const VkSemaphoreWaitInfo wait = { .sType = VK_STRUCTURE_TYPE_SEMAPHORE_WAIT_INFO,
                                        .semaphoreCount = 1,
                                        .pSemaphores = &dev->timeline,
                                        .pValues = &value };
-    VkResult result = dev->vk.WaitSemaphores(dev->device, &wait, dev->timeout_ns);
+    VkResult result = dev->vk.WaitSemaphores(dev->device, &wait, dev->gpu.timeout_ns);
     if (result == VK_TIMEOUT)
-        return gdn_fail(GDN_TIMEOUT, "the device %s was not done after %llu ns (desc->timeout_ns)", dev->traits.name,
-                        (unsigned long long)dev->timeout_ns);
+        return gdn_fail(GDN_TIMEOUT, "the device %s was not done after %llu ns (desc->timeout_ns)",
+                        dev->traits.about.name, (unsigned long long)dev->gpu.timeout_ns);
     return result == VK_SUCCESS ? GDN_OK : gdn_vulkan_fail(dev, result, "vkWaitSemaphores");
 }
 

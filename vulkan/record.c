@@ -5,7 +5,7 @@
 #include "core/status.h"
 #include "vulkan/device.h"
 
-#define GDN_KERNEL(stem, number, title)                                                                                \
+#define GDN_KERNEL(stem, number, title, last, end)                                                                     \
     _Static_assert(sizeof(gdn_gpu_##stem) <= GDN_VULKAN_PARAMS_BYTES, "the parameter block of " #stem);
 #include "core/kernels.def"
 #undef GDN_KERNEL
@@ -28,6 +28,13 @@ gdn_gpu_device gdn_vulkan_gpu(const gdn_vulkan_device *dev)
                              .address = address,
                              .backend = dev,
                              .bad = dev->bad.address };
+}
+
+void gdn_vulkan_need_storage16(const gdn_vulkan_device *dev, const char *types, gdn_plan *plan)
+{
+    if (!dev->traits.storage16)
+        gdn_gpu_refuse(plan, "%s need storageBuffer16BitAccess, which %.100s does not have", types,
+                       dev->traits.about.name);
 }
 
 /* Workgroups of the grid for n, in each direction; plans refuse what does not fit. */

@@ -5,25 +5,27 @@
 
 #include <stdint.h>
 
+/* What each function is declared with: C linkage, and that it is the library's. */
 #ifdef __cplusplus
-extern "C" {
-#endif
-
-#if defined(_WIN32) && defined(GDN_BUILD_SHARED)
-#  define GDN_API __declspec(dllexport)
-#elif defined(_WIN32) && defined(GDN_USE_SHARED)
-#  define GDN_API __declspec(dllimport)
-#elif !defined(_WIN32) && defined(__GNUC__)
-#  define GDN_API __attribute__((visibility("default")))
+#  define GDN_LINKAGE extern "C"
 #else
-#  define GDN_API
+#  define GDN_LINKAGE
+#endif
+#if defined(_WIN32) && defined(GDN_BUILD_SHARED)
+#  define GDN_API GDN_LINKAGE __declspec(dllexport)
+#elif defined(_WIN32) && defined(GDN_USE_SHARED)
+#  define GDN_API GDN_LINKAGE __declspec(dllimport)
+#elif !defined(_WIN32) && defined(__GNUC__)
+#  define GDN_API GDN_LINKAGE __attribute__((visibility("default")))
+#else
+#  define GDN_API GDN_LINKAGE
 #endif
 
 /* What a struct that begins with `size` is declared with: its size, and zeros. In C a list of initialisers, so
  * that it does for objects with static storage too; in C++ an expression. */
 #ifdef __cplusplus
 #  define GDN_INIT(type) (::gdn_initialised<type>())
-extern "C++" { /* templates have no C linkage */
+extern "C++" { /* also for those who include this within extern "C" */
 template <class type> inline type gdn_initialised()
 {
     type object = type();
@@ -290,7 +292,4 @@ typedef struct gdn_capability {
     char     reason[GDN_REASON_MAX];       /* why it is not supported or not exact, or ""            */
 } gdn_capability;
 
-#ifdef __cplusplus
-}
-#endif
 #endif /* GDN_BASE_H */

@@ -46,10 +46,6 @@
 
 #include "gdn/gdn.h"
 
-#ifdef __cplusplus
-extern "C" {
-#endif
-
 typedef struct gdn_cuda_desc {
     uint32_t size;
     uint32_t flags; /* none yet, 0                                                                        */
@@ -57,7 +53,4 @@ typedef struct gdn_cuda_desc {
                        NULL: the primary context of that device                                           */
 } gdn_cuda_desc;
 
-#ifdef __cplusplus
-}
-#endif
 #endif /* GDN_CUDA_H */

@@ -5,10 +5,6 @@
 
 #include "gdn/base.h"
 
-#ifdef __cplusplus
-extern "C" {
-#endif
-
 /* ---- 8  gated_delta_net -------------------------------------------------------------------------- */
 
 /* Which key head kappa(h) value head h uses, with r = n_heads_v / n_heads_k. */
@@ -217,7 +213,4 @@ GDN_API gdn_status gdn_gated_delta_net_query(const gdn_context *ctx, const gdn_g
 /* Run it. */
 GDN_API gdn_status gdn_gated_delta_net(gdn_context *ctx, const gdn_gated_delta_net_args *args, gdn_stream stream);
 
-#ifdef __cplusplus
-}
-#endif
 #endif /* GDN_GATED_DELTA_NET_H */

@@ -58,10 +58,6 @@
 
 #include "gdn/gdn.h"
 
-#ifdef __cplusplus
-extern "C" {
-#endif
-
 typedef struct gdn_metal_desc {
     uint32_t size;
     uint32_t flags; /* none yet, 0                                                                        */
@@ -70,7 +66,4 @@ typedef struct gdn_metal_desc {
                        system's default device                                                            */
 } gdn_metal_desc;
 
-#ifdef __cplusplus
-}
-#endif
 #endif /* GDN_METAL_H */

@@ -4,10 +4,6 @@
 
 #include "gdn/base.h"
 
-#ifdef __cplusplus
-extern "C" {
-#endif
-
 /* ---- 10  set_rows --------------------------------------------------------------------------------- */
 
 /*
@@ -42,7 +38,4 @@ GDN_API gdn_status gdn_set_rows_query(const gdn_context *ctx, const gdn_set_rows
                                       gdn_capability *capability);
 GDN_API gdn_status gdn_set_rows(gdn_context *ctx, const gdn_set_rows_args *args, gdn_stream stream);
 
-#ifdef __cplusplus
-}
-#endif
 #endif /* GDN_SET_ROWS_H */

@@ -5,10 +5,6 @@
 
 #include "gdn/base.h"
 
-#ifdef __cplusplus
-extern "C" {
-#endif
-
 /* ---- 9  ssm_conv ---------------------------------------------------------------------------------- */
 
 enum { /* flags */
@@ -90,7 +86,4 @@ GDN_API gdn_status gdn_ssm_conv_query(const gdn_context *ctx, const gdn_ssm_conv
                                       gdn_capability *capability);
 GDN_API gdn_status gdn_ssm_conv(gdn_context *ctx, const gdn_ssm_conv_args *args, gdn_stream stream);
 
-#ifdef __cplusplus
-}
-#endif
 #endif /* GDN_SSM_CONV_H */

@@ -64,10 +64,6 @@
 
 #include "gdn/gdn.h"
 
-#ifdef __cplusplus
-extern "C" {
-#endif
-
 /* Any function, to be cast to its own type: what vkGetInstanceProcAddr is, and returns. */
 typedef void (*gdn_vulkan_function)(void);
 
@@ -119,7 +115,4 @@ typedef struct gdn_vulkan_desc {
  * lives as long as the context; only the library signals it. GDN_UNSUPPORTED on other backends. */
 GDN_API gdn_status gdn_vulkan_timeline(gdn_context *ctx, void **semaphore, uint64_t *value);
 
-#ifdef __cplusplus
-}
-#endif
 #endif /* GDN_VULKAN_H */

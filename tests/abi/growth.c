@@ -366,6 +366,8 @@ static void contexts(void)
 #  define CHECK_FIRST(type, last, size)                                                                                \
       _Static_assert(sizeof(type) == GDN_FIRST_SIZE_##type, "first/ and core/struct_sizes.h: " #type);
 GDN_FIRST_STRUCTS(CHECK_FIRST)
+#  define GDN_KERNEL(stem, number, title, last, end) CHECK_FIRST(gdn_##stem##_args, last, end)
+#  include "core/kernels.def"
 #endif
 
 int main(int argc, char **argv)

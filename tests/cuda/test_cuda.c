@@ -64,14 +64,15 @@ static void test_bad_native(void)
 {
     static int nothing[64];
     gdn_context *ctx = NULL;
-    gdn_cuda_desc native = { .size = sizeof native, .flags = 1 };
+    enum { SIZE = sizeof(gdn_cuda_desc) };
+    const suite_native wrong[] = {
+        { &(gdn_cuda_desc){ .size = SIZE, .flags = 1 }, "flags" },
+        { &(gdn_cuda_desc){ .size = 4 }, "size" },
+        { &(gdn_cuda_desc){ .size = SIZE, .context = nothing }, "no CUDA context" },
+    };
+    gdn_cuda_desc native = { .size = SIZE };
     gdn_context_desc desc = { .size = sizeof desc, .backend = GDN_BACKEND_CUDA, .native = &native };
-    suite_refuses(&desc, GDN_INVALID_ARGUMENT, "flags");
-    native = (gdn_cuda_desc){ .size = 4 };
-    suite_refuses(&desc, GDN_INVALID_ARGUMENT, "size");
-    native = (gdn_cuda_desc){ .size = sizeof native, .context = nothing };
-    suite_refuses(&desc, GDN_INVALID_ARGUMENT, "no CUDA context");
-    native = (gdn_cuda_desc){ .size = sizeof native };
+    suite_refuses_natives(desc, wrong, sizeof wrong / sizeof *wrong);
     suite_refuses_names(desc);
     desc.native = NULL;
     desc.implementation = "fma";
@@ -196,7 +197,7 @@ static void test_lost(void)
 
 static uint64_t *timeout_of(gdn_context *ctx)
 {
-    return &((gdn_cuda_device *)ctx->state)->timeout_ns;
+    return &((gdn_cuda_device *)ctx->state)->gpu.timeout_ns;
 }
 
 static void hang(int on) { CHECK(simt_control("hang", on) == 0); }

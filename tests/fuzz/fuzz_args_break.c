@@ -169,7 +169,7 @@ static void break_pool(source *in, fuzz_call *c)
 
 /* What a caller of the first release says, which is the least that is allowed. */
 static const uint32_t first_size[CHECK_KERNEL_COUNT] = {
-#define GDN_KERNEL(stem, number, title) [number] = (uint32_t)GDN_FIRST_SIZE(gdn_##stem##_args),
+#define GDN_KERNEL(stem, number, title, last, end) [number] = (uint32_t)GDN_FIRST_SIZE(gdn_##stem##_args),
 #include "core/kernels.def"
 #undef GDN_KERNEL
 };

@@ -181,17 +181,22 @@ static void commands_wait(fake_commands *c, void *s)
     fake_unlock();
 }
 
+static void release_bound(fake_buffer *const buffers[SIMT_METAL_BUFFERS], fake_pipeline *pipeline)
+{
+    for (int i = 0; i < SIMT_METAL_BUFFERS; i++)
+        if (buffers[i])
+            objc_release(buffers[i]);
+    if (pipeline)
+        objc_release(pipeline);
+}
+
 static void commands_dealloc(fake_object *self)
 {
     fake_commands *c = (fake_commands *)self;
     while (c->first) {
         fake_work *w = c->first;
         c->first = w->next;
-        for (int i = 0; i < SIMT_METAL_BUFFERS; i++)
-            if (w->buffers[i])
-                objc_release(w->buffers[i]);
-        if (w->pipeline)
-            objc_release(w->pipeline);
+        release_bound(w->buffers, w->pipeline);
         free(w);
     }
     if (c->error)
@@ -357,11 +362,7 @@ static void encoder_dealloc(fake_object *self)
     fake_encoder *e = (fake_encoder *)self;
     if (e->open)
         fake_complain("an encoder goes without endEncoding");
-    for (int i = 0; i < SIMT_METAL_BUFFERS; i++)
-        if (e->buffers[i])
-            objc_release(e->buffers[i]);
-    if (e->pipeline)
-        objc_release(e->pipeline);
+    release_bound(e->buffers, e->pipeline);
     objc_release(e->commands);
 }
 

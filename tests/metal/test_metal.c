@@ -105,18 +105,17 @@ static void test_bad_native(void)
     const gdn_id device = metal_fake_other_device(), other = metal_fake_other_device(),
                  queue = gdn_send(rt, device, rt->sel.newCommandQueue);
     const gdn_id none = gdn_send_p(rt, rt->get_class("NSString"), rt->sel.stringWithUTF8String, "none");
-    gdn_metal_desc native = { .size = sizeof native, .flags = 1 };
-    gdn_context_desc desc = { .size = sizeof desc, .backend = GDN_BACKEND_METAL, .native = &native };
-    suite_refuses(&desc, GDN_INVALID_ARGUMENT, "flags");
-    native = (gdn_metal_desc){ .size = 4 };
-    suite_refuses(&desc, GDN_INVALID_ARGUMENT, "size");
-    native = (gdn_metal_desc){ .size = sizeof native, .device = none };
-    suite_refuses(&desc, GDN_INVALID_ARGUMENT, "no MTLDevice");
-    native = (gdn_metal_desc){ .size = sizeof native, .queue = none };
-    suite_refuses(&desc, GDN_INVALID_ARGUMENT, "no MTLCommandQueue");
-    native = (gdn_metal_desc){ .size = sizeof native, .device = other, .queue = queue };
-    suite_refuses(&desc, GDN_INVALID_ARGUMENT, "of the device");
-    native = (gdn_metal_desc){ .size = sizeof native };
+    enum { SIZE = sizeof(gdn_metal_desc) };
+    const suite_native wrong[] = {
+        { &(gdn_metal_desc){ .size = SIZE, .flags = 1 }, "flags" },
+        { &(gdn_metal_desc){ .size = 4 }, "size" },
+        { &(gdn_metal_desc){ .size = SIZE, .device = none }, "no MTLDevice" },
+        { &(gdn_metal_desc){ .size = SIZE, .queue = none }, "no MTLCommandQueue" },
+        { &(gdn_metal_desc){ .size = SIZE, .device = other, .queue = queue }, "of the device" },
+    };
+    const gdn_metal_desc native = { .size = SIZE };
+    const gdn_context_desc desc = { .size = sizeof desc, .backend = GDN_BACKEND_METAL, .native = &native };
+    suite_refuses_natives(desc, wrong, sizeof wrong / sizeof *wrong);
     suite_refuses_names(desc);
     rt->release(queue);
     rt->release(device);
@@ -268,7 +267,7 @@ static void test_lost(void)
 
 static uint64_t *timeout_of(gdn_context *ctx)
 {
-    return &((gdn_metal_device *)ctx->state)->timeout_ns;
+    return &((gdn_metal_device *)ctx->state)->gpu.timeout_ns;
 }
 
 static void hang(int on) { metal_fake_set("hang", on); }

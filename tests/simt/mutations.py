@@ -148,7 +148,7 @@ def main():
     missed, has_to_pass = 0, {}
     with tempfile.TemporaryDirectory() as name, concurrent.futures.ThreadPoolExecutor(os.cpu_count()) as pool:
         top = pathlib.Path(name)
-        tree = places.read_tree([args.backend])
+        tree = places.read_tree([args.backend, "gpu"])
         tree["numerics/elementary.h"] = (ROOT / "numerics/elementary.h").read_text()
         together, alone = plant_all(tree, wanted)
         make_library(args, pool, top / "all", together)

@@ -56,7 +56,8 @@ static void test_programs_device(void)
     gdn_context *ctx = open_program(&p, GDN_VULKAN_FLOAT64 | GDN_VULKAN_STORAGE_16 | GDN_VULKAN_FULL_SUBGROUPS);
     gdn_implementation_info info = { .size = sizeof info };
     gdn_device_info device = { .size = sizeof device };
-    CHECK(gdn_context_describe(ctx, &device, &info) == GDN_OK && info.exact && !strcmp(device.name, p.own.traits.name));
+    CHECK(gdn_context_describe(ctx, &device, &info) == GDN_OK && info.exact &&
+          !strcmp(device.name, p.own.traits.about.name));
     CHECK(step_put(&on, ctx, &start) == GDN_OK && step_run(&on, NULL) == GDN_OK &&
           gdn_synchronize(ctx, NULL) == GDN_OK);
     CHECK(step_same(&on, &wanted));
@@ -200,7 +201,7 @@ static void test_missing_features(void)
 static void test_device_name(void)
 {
     gdn_context *ctx = NULL;
-    gdn_vulkan_desc native = { .size = sizeof native, .device_name = gdn_vulkan_catalogue_get()->traits[0].name };
+    gdn_vulkan_desc native = { .size = sizeof native, .device_name = gdn_vulkan_catalogue_get()->traits[0].about.name };
     gdn_context_desc desc = { .size = sizeof desc, .backend = GDN_BACKEND_VULKAN, .device = 1000, .native = &native };
     CHECK(gdn_context_create(&desc, &ctx) == GDN_OK);
     gdn_context_destroy(ctx);

@@ -1,4 +1,4 @@
-/* Building gated_delta_net calls from specifications. See gated_delta_net.h. */
+/* Building gated_delta_net calls from specifications. See specs.h. */
 #include <stdlib.h>
 #include <string.h>
 

@@ -1,9 +1,10 @@
-/* Building ssm_conv calls from specifications. See ssm_conv.h. */
+/* Drawing specifications of ssm_conv at random, and building calls from them. See specs.h. */
 #include <stdlib.h>
 #include <string.h>
 
 #include "case.h"
 #include "numerics/convert.h"
+#include "entries.h"
 #include "specs.h"
 
 #define FIELD(member) offsetof(gdn_ssm_conv_args, member)
@@ -297,4 +298,128 @@ const char *check_writes_ssm_conv(const void *args, const check_writes *writes)
         }
     }
     return wrong;
+}
+
+/* ---- random cases ---------------------------------------------------------------------------------------- */
+
+enum { NOBODY = -1, SEVERAL = -2, MAX_ROWS = 64 };
+
+static int32_t random_position(check_rng *rng, int n_columns, int length)
+{
+    switch (check_between(rng, 0, 7)) {
+    case 0: return 0;
+    case 1: return INT32_MAX - length;
+    case 2: return check_between(rng, 1 << 20, 1 << 30);
+    case 3: case 4: return check_between(rng, 0, n_columns + 1);
+    default: return check_between(rng, 0, 300);
+    }
+}
+
+static void random_maps(conv_spec *spec, check_rng *rng)
+{
+    int reader[MAX_ROWS], writer[MAX_ROWS];
+    const int apart = spec->where == CONV_APART;
+    for (int r = 0; r < MAX_ROWS; r++)
+        reader[r] = writer[r] = NOBODY;
+    spec->map_src = spec->n_rows < spec->n_seqs || !check_one_in(rng, 3);
+    spec->map_dst = spec->n_rows_out < spec->n_seqs || !check_one_in(rng, 3);
+    if (spec->where == CONV_NOWHERE) { /* only a map of what to skip makes sense */
+        spec->map_dst = 0;
+        spec->map_src = check_one_in(rng, 2);
+    }
+    for (int s = 0; s < spec->n_seqs; s++) {
+        conv_seq *seq = &spec->seq[s];
+        seq->src = seq->dst = s;
+        if (!spec->map_dst && s < MAX_ROWS)
+            writer[s] = s;
+    }
+    for (int s = 0; s < spec->n_seqs; s++) {
+        conv_seq *seq = &spec->seq[s];
+        if (spec->map_src) {
+            const int kind = check_between(rng, 0, 9);
+            seq->src = kind == 0 ? GDN_SKIP : GDN_NONE;
+            for (int attempt = 0; kind > 1 && spec->where != CONV_NOWHERE && attempt < 8; attempt++) {
+                const int row = check_between(rng, 0, spec->n_rows - 1);
+                if (!apart && writer[row] != NOBODY && writer[row] != s)
+                    continue;
+                seq->src = row;
+                break;
+            }
+        }
+        if (seq->src >= 0 && seq->length && !apart)
+            reader[seq->src] = reader[seq->src] == NOBODY ? s : SEVERAL;
+    }
+    for (int s = 0; spec->map_dst && s < spec->n_seqs; s++) {
+        conv_seq *seq = &spec->seq[s];
+        const int written = seq->src != GDN_SKIP && seq->length;
+        const int in_place = !apart && seq->src >= 0 && check_one_in(rng, 2);
+        seq->dst = GDN_NONE;
+        for (int attempt = check_one_in(rng, 8) ? 8 : 0; attempt < 8; attempt++) {
+            const int row = in_place && !attempt ? seq->src : check_between(rng, 0, spec->n_rows_out - 1);
+            if (written && (writer[row] != NOBODY || (reader[row] != NOBODY && reader[row] != s)))
+                continue;
+            if (written)
+                writer[row] = s;
+            seq->dst = row;
+            break;
+        }
+    }
+}
+
+void conv_random(conv_spec *spec, check_rng *rng)
+{
+    static const int values[] = { CHECK_NORMAL, CHECK_NORMAL, CHECK_NORMAL, CHECK_SMALL, CHECK_ZEROS, CHECK_SUBNORMAL,
+                                  CHECK_WIDE, CHECK_HUGE, CHECK_SPECIAL, CHECK_ONE_NAN };
+    static const int channels[] = { 1, 7, 8, 15, 16, 17, 31, 32, 33, 64, 100, 128, 257 };
+    static const int widths[] = { 3, 4, 4, 4, 5, 9, 15 };
+    memset(spec, 0, sizeof *spec);
+    spec->seed = check_next(rng);
+    spec->n_channels = check_one_in(rng, 2) ? CHECK_PICK(rng, channels) : check_between(rng, 1, 300);
+    spec->width = check_one_in(rng, 2) ? CHECK_PICK(rng, widths) : check_between(rng, 1, 16);
+    spec->n_columns = spec->width - 1 + (check_one_in(rng, 2) ? 0 : check_between(rng, 1, 9));
+    spec->where = check_one_in(rng, 8) ? CONV_NOWHERE : check_between(rng, CONV_IN_PLACE, CONV_APART);
+    spec->silu = check_between(rng, 0, 1);
+    spec->bias = check_between(rng, 0, 1);
+    spec->tap_major = check_between(rng, 0, 1);
+    spec->strided = !check_one_in(rng, 4);
+    spec->values = CHECK_PICK(rng, values);
+    spec->weight_values = check_one_in(rng, 2) ? CHECK_NORMAL : CHECK_PICK(rng, values);
+    spec->n_seqs = check_one_in(rng, 3) ? 1 : check_between(rng, 1, 8);
+    spec->n_rows = check_one_in(rng, 2) ? spec->n_seqs : check_between(rng, 1, 12);
+    spec->n_rows_out = spec->where == CONV_APART && check_one_in(rng, 2) ? check_between(rng, 1, 12) : spec->n_rows;
+    const int equal = check_one_in(rng, 2), most = check_one_in(rng, 5) ? 60 : 6, length = check_between(rng, 0, most);
+    spec->map_position = check_one_in(rng, 5) ? 0 : 1;
+    for (int s = 0; s < spec->n_seqs; s++) {
+        conv_seq *seq = &spec->seq[s];
+        seq->key = check_next(rng);
+        seq->length = equal ? length : check_between(rng, 0, most);
+        seq->position = spec->map_position ? random_position(rng, spec->n_columns, seq->length) : 0;
+    }
+    spec->map_start =
+        check_draw_starts(&spec->seq[0].length, sizeof spec->seq[0], spec->n_seqs, &spec->lead, &spec->tail, rng);
+    random_maps(spec, rng);
+    conv_random_types(spec, 0, rng);
+    conv_random_checkpoints(spec, *rng);
+    conv_random_tree(spec, *rng);
+}
+
+void conv_random_types(conv_spec *spec, int exact, check_rng *rng)
+{
+    static const int types[] = { GDN_F32, GDN_F16, GDN_BF16 };
+    const int kind = check_between(rng, 0, 3); /* F32 alone; 16-bit as models have it; any */
+    spec->dtype_x = kind == 0 ? GDN_F32 : CHECK_PICK(rng, types);
+    spec->dtype_out = spec->dtype_history = spec->dtype_x;
+    spec->dtype_weight = check_one_in(rng, 2) ? GDN_F32 : spec->dtype_x;
+    spec->dtype_bias = check_one_in(rng, 2) ? GDN_F32 : spec->dtype_x;
+    if (kind < 2)
+        return;
+    spec->dtype_weight = CHECK_PICK(rng, types);
+    spec->dtype_bias = CHECK_PICK(rng, types);
+    spec->dtype_out = CHECK_PICK(rng, types);
+    if (exact)
+        spec->dtype_history = check_one_in(rng, 2) ? GDN_F32 : spec->dtype_x;
+    else
+        spec->dtype_history = CHECK_PICK(rng, types);
+    if (spec->dtype_history != spec->dtype_x && check_one_in(rng, 3))
+        spec->values = CHECK_TIES;
 }

@@ -39,3 +39,14 @@ void check_entries_of_delta(check_entries *e, const delta_spec *spec)
             if (seq->dst[r] >= 0) e->writer[seq->dst[r]] = s;
     }
 }
+
+int check_draw_starts(const int *length, size_t stride, int n, int *lead, int *tail, check_rng *rng)
+{
+    int same = 1;
+    for (int s = 1; s < n; s++)
+        same &= *(const int *)(const void *)((const char *)length + (size_t)s * stride) == *length;
+    if (same && !check_one_in(rng, 2)) return 0;
+    *lead = check_one_in(rng, 3) ? check_between(rng, 0, 3) : 0;
+    *tail = check_one_in(rng, 3) ? check_between(rng, 0, 3) : 0;
+    return 1;
+}

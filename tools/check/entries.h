@@ -3,7 +3,7 @@
 #ifndef GDN_CHECK_ENTRIES_H
 #define GDN_CHECK_ENTRIES_H
 
-#include "gated_delta_net.h"
+#include "specs.h"
 
 enum { CHECK_NOBODY = -1, CHECK_SEVERAL = -2, CHECK_MAX_ENTRIES = 256 };
 
@@ -20,5 +20,9 @@ int check_entries_take(check_entries *e, int s, check_rng *rng);
 int check_entries_write(check_entries *e, int s, int entry);
 /* What a call of gated_delta_net reads and writes without checkpoints and a log. */
 void check_entries_of_delta(check_entries *e, const delta_spec *spec);
+
+/* Is seq_start given? It has to be where the lengths of n sequences, `stride` bytes apart, differ. Then tokens may lie
+ * before the first sequence and after the last. */
+int check_draw_starts(const int *length, size_t stride, int n, int *lead, int *tail, check_rng *rng);
 
 #endif

@@ -4,10 +4,7 @@
 
 #include "suite.h"
 
-/* invariances_<stem>.c of every kernel */
-#define GDN_KERNEL(stem, number, title) extern const check_family check_families_##stem[];
-#include "core/kernels.def"
-#undef GDN_KERNEL
+extern const check_family check_families_gated_delta_net[]; /* invariances_gated_delta_net.c */
 
 /* A part of gated_delta_net's fixed list (gated_delta_net_forms.c): what is done to q, k, g and beta first, and 16-bit
  * types. */

@@ -1,9 +1,10 @@
 /* gated_delta_net: random cases and the fixed list. */
-#include "gated_delta_net.h"
+#include "specs.h"
 
 #include <stdio.h>
 #include <string.h>
 
+#include "entries.h"
 #include "environment.h"
 #include "families.h"
 #include "ggml_cases.h"
@@ -413,28 +414,27 @@ static void fixed_awkward(check_walk *w)
                 }
 }
 
+static void set_threads(check_spec *spec, int threads)
+{
+    delta_spec *delta = &spec->gated_delta_net;
+    (void)threads;
+    delta_defaults(delta, 2, 4, 64, 64);
+    delta->n_slots = delta->n_slots_out = delta->n_snapshots = 2;
+    delta_batch(delta, 3, 3);
+}
+
+static void set_empty_sources(check_spec *spec)
+{
+    delta_defaults(&spec->gated_delta_net, 2, 4, 64, 64);
+    set_empty_source(&spec->gated_delta_net);
+}
+
 static void fixed_callers(check_walk *w)
 {
     delta_spec *spec = &w->spec->gated_delta_net;
-    static const char *const kinds[] = { "library", "pool", "reverse" };
-    for (int kind = 0; kind < 3; kind++)
-        for (int n = 1; n <= 8; n++)
-            if (check_here(w)) {
-                delta_defaults(spec, 2, 4, 64, 64);
-                spec->n_slots = spec->n_slots_out = spec->n_snapshots = 2;
-                delta_batch(spec, 3, 3);
-                if (w->c)
-                    w->c->executor = CHECK_EXECUTOR(kind, n);
-                CHECK_NAME(w, "threads/%s_%d", kinds[kind], n);
-            }
-    for (int n = 2; n <= 8; n++)
-        if (check_here(w)) {
-            delta_defaults(spec, 2, 4, 64, 64);
-            set_empty_source(spec);
-            if (w->c)
-                w->c->executor = CHECK_EXECUTOR(CHECK_THREADS_POOL, n);
-            CHECK_NAME(w, "threads/empty_source_%d", n);
-        }
+    static const char *const kinds[] = { "library", "pool" };
+    check_walk_threads(w, set_threads);
+    check_walk_empty_sources(w, set_empty_sources);
     for (int environment = 0; environment < CHECK_ENV_COUNT; environment++)
         for (int kind = 0; kind < 2; kind++)
             for (int values = 0; values < 2; values++)

@@ -1,6 +1,6 @@
 /* gated_delta_net: cases of what the call does to q, k, g and beta before the recurrence, and of the types of g, beta
  * and out. */
-#include "gated_delta_net.h"
+#include "specs.h"
 
 #include <stdio.h>
 

@@ -2,9 +2,7 @@
 #ifndef GDN_CHECK_GGML_CASES_H
 #define GDN_CHECK_GGML_CASES_H
 
-#include "gated_delta_net.h"
-#include "set_rows.h"
-#include "ssm_conv.h"
+#include "specs.h"
 
 int ggml_n_delta(void);
 void ggml_delta(int i, delta_spec *spec, char *name, size_t bytes);

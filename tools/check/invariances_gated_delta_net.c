@@ -16,14 +16,16 @@ static const char *pool_of(const delta_spec *spec)
 }
 
 /* Token t of sequence s of one call against another's. */
-static int same_token(check_trial *trial, const check_call *a, int s, int t, const check_call *b, int s2, int t2,
-                      const char *what)
+/* out of n tokens of sequence s, from t on, against those of s2 from t2 on. */
+static int same_tokens(check_trial *trial, const check_call *a, int s, int t, const check_call *b, int s2, int t2,
+                       int n, const char *what)
 {
-    for (int h = 0; h < a->delta.n_heads_v; h++)
-        if (!check_trial_same(trial, delta_out(&a->c, &a->delta, a->result.image, s, t, h),
-                              delta_out(&b->c, &b->delta, b->result.image, s2, t2, h), a->delta.dim_v,
-                              "%s: out of sequence %d, token %d, head %d", what, s, t, h))
-            return 0;
+    for (int i = 0; i < n; i++)
+        for (int h = 0; h < a->delta.n_heads_v; h++)
+            if (!check_trial_same(trial, delta_out(&a->c, &a->delta, a->result.image, s, t + i, h),
+                                  delta_out(&b->c, &b->delta, b->result.image, s2, t2 + i, h), a->delta.dim_v,
+                                  "%s: out of sequence %d, token %d, head %d", what, s, t + i, h))
+                return 0;
     return 1;
 }
 
@@ -100,9 +102,8 @@ static void splits(check_trial *trial, check_rng *rng)
             delta_copy_slot(&part->c, &part->delta, "state", part->result.image, 0, &next->c, &next->delta, 0);
         if (!check_trial_run(trial, &next->c, &next->result, "a part"))
             return;
-        for (int i = 0; i < length; i++)
-            if (!same_token(trial, whole, 0, t + i, next, 0, i, single ? "token by token" : "in parts"))
-                return;
+        if (!same_tokens(trial, whole, 0, t, next, 0, 0, length, single ? "token by token" : "in parts"))
+            return;
         check_call *spent = part;
         part = next, next = spent;
         t += length;
@@ -133,19 +134,14 @@ static void batches(check_trial *trial, check_rng *rng)
         return;
     for (int s = 0; s < n; s++) {
         const delta_seq *seq = &all->delta.seq[order[s]];
-        for (int t = 0; t < seq->length; t++)
-            if (!same_token(trial, all, order[s], t, other, s, t, "in another order"))
-                return;
-        if (seq->length && !same_state(trial, all, order[s], other, s, "in another order"))
+        if (!same_tokens(trial, all, order[s], 0, other, s, 0, seq->length, "in another order") ||
+            (seq->length && !same_state(trial, all, order[s], other, s, "in another order")))
             return;
         take_part(&all->delta, order[s], 0, seq->length, &one->delta, rng);
         one->delta.map_src = one->delta.map_dst = 1; /* its row stays where it is */
-        if (!run(trial, one, rng, "one sequence"))
-            return;
-        for (int t = 0; t < seq->length; t++)
-            if (!same_token(trial, all, order[s], t, one, 0, t, "alone"))
-                return;
-        if (seq->length && !same_state(trial, all, order[s], one, order[s], "alone"))
+        if (!run(trial, one, rng, "one sequence") ||
+            !same_tokens(trial, all, order[s], 0, one, 0, 0, seq->length, "alone") ||
+            (seq->length && !same_state(trial, all, order[s], one, order[s], "alone")))
             return;
     }
 }
@@ -200,11 +196,9 @@ static void checkpoints(check_trial *trial, check_rng *rng)
         seq->checkpoint[i] = slots + i;
     part->delta = *spec;
     part->delta.interval = part->delta.n_checkpoints = 0;
-    if (!run(trial, all, rng, "all tokens") || !run(trial, part, rng, "without checkpoints"))
+    if (!run(trial, all, rng, "all tokens") || !run(trial, part, rng, "without checkpoints") ||
+        !same_tokens(trial, all, 0, 0, part, 0, 0, n, "without checkpoints"))
         return;
-    for (int t = 0; t < n; t++)
-        if (!same_token(trial, all, 0, t, part, 0, t, "without checkpoints"))
-            return;
     for (int r = 0; r < slots && r < n; r++)
         if (!same_state(trial, all, seq->dst[r], part, seq->dst[r], "without checkpoints"))
             return;
@@ -255,9 +249,8 @@ static int same_results(check_trial *trial, const check_call *a, const check_cal
 {
     for (int s = 0; s < a->delta.n_seqs; s++) {
         const delta_seq *x = &a->delta.seq[s], *y = &b->delta.seq[s];
-        for (int t = 0; t < x->length; t++)
-            if (!same_token(trial, a, s, t, b, s, t, what))
-                return 0;
+        if (!same_tokens(trial, a, s, 0, b, s, 0, x->length, what))
+            return 0;
         for (int r = 0; r < n_snapshots && r < x->length; r++)
             if (!same_state(trial, a, x->dst[r], b, y->dst[r], what))
                 return 0;

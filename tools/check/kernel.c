@@ -5,7 +5,7 @@
 
 #include "case.h"
 
-#define GDN_KERNEL(stem, number, title)                                                                        \
+#define GDN_KERNEL(stem, number, title, last, end)                                                             \
     static gdn_status query_##stem(const gdn_context *ctx, const void *args, gdn_capability *capability)       \
     {                                                                                                          \
         return gdn_##stem##_query(ctx, args, capability);                                                      \
@@ -22,7 +22,7 @@
 #undef GDN_KERNEL
 
 const check_kernel *const check_kernels[CHECK_KERNEL_COUNT] = {
-#define GDN_KERNEL(stem, number, title) [number] = &check_kernel_##stem,
+#define GDN_KERNEL(stem, number, title, last, end) [number] = &check_kernel_##stem,
 #include "core/kernels.def"
 #undef GDN_KERNEL
 };

@@ -1,14 +1,12 @@
 # gdn check. What it makes of calls is in gdn_cases; see cases.cmake.
 gdn_kernel_sources(gdn_tool tools/check/)
-gdn_kernel_sources(gdn_tool tools/check/invariances_)
 target_sources(gdn_tool PRIVATE
   tools/check/check.c
-  tools/check/checkpoints.c
   tools/check/crash.c
-  tools/check/entries.c
   tools/check/far_rows.c
   tools/check/gated_delta_net_forms.c
   tools/check/ggml_cases.c
+  tools/check/invariances_gated_delta_net.c
   tools/check/invariances_log.c
   tools/check/invariances_speculation.c
   tools/check/invariances_tree.c
@@ -18,6 +16,5 @@ target_sources(gdn_tool PRIVATE
   tools/check/report.c
   tools/check/selftest.c
   tools/check/suite.c
-  tools/check/tree.c
   tools/check/trial.c)
 target_link_libraries(gdn_tool PRIVATE gdn_cases)

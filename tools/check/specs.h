@@ -1,10 +1,168 @@
-/* A specification of a call of any kernel. */
+/* What a call of each kernel is built of: a specification, from which build_<stem>.c makes the arguments and the memory
+ * of a case. */
 #ifndef GDN_CHECK_SPECS_H
 #define GDN_CHECK_SPECS_H
 
-#include "gated_delta_net.h"
-#include "set_rows.h"
-#include "ssm_conv.h"
+#include "case.h"
+#include "values.h"
+
+/* ---- gated_delta_net ----
+ * The data of a token depend on the key of its sequence and its number within it, and not on where the token lies: the
+ * same sequence can be built into any batch, layout, or part of a call. */
+
+enum { DELTA_MAX_SEQS = 12, DELTA_MAX_SNAPSHOTS = 24, DELTA_MAX_CHECKPOINTS = 12 };
+enum { DELTA_Q, DELTA_K, DELTA_V, DELTA_G, DELTA_BETA, DELTA_STATE, DELTA_A, DELTA_BIAS, DELTA_OPERANDS };
+/* Where states are written: state_out absent, the same tensor as state, or apart. */
+enum { DELTA_IN_PLACE, DELTA_SAME, DELTA_APART };
+
+typedef struct delta_seq {
+    int length;
+    int first;    /* number of the first token, for its data                         */
+    int rejected; /* the last so many tokens are others: drafts that will be refused */
+    int src;      /* entry, GDN_NONE or GDN_SKIP                                     */
+    int dst[DELTA_MAX_SNAPSHOTS];
+    int32_t position; /* of the first token, for checkpoints and the log                 */
+    int checkpoint[DELTA_MAX_CHECKPOINTS];
+    int log_row;        /* or GDN_NONE                                                     */
+    int repeated;       /* columns between where the state stands and the position         */
+    int commit;         /* entry or GDN_NONE                                               */
+    uint64_t key;       /* of the token data                                               */
+    uint64_t state_key; /* of the state in src; 0 = by the entry                           */
+    const int *order;   /* whose data a token has: the numbers of tokens; NULL = its own */
+    const int *parent;  /* of a tree; NULL = by the key */
+} delta_seq;
+
+typedef struct delta_spec {
+    int n_seqs, n_heads_k, n_heads_v, dim_k, dim_v;
+    int head_map, gate, layout;
+    int n_rows, n_slots, n_rows_out, n_slots_out, n_snapshots, where;
+    float scale;
+    int dtype[3]; /* of q, k, v                                      */
+    int dtype_g, dtype_beta, dtype_a, dtype_bias, dtype_out;
+    int qk_norm, g_form, beta_form; /* GDN_NORM_*, GDN_G_*, GDN_BETA_*                 */
+    int has_bias;                   /* 1: dt_bias is given                             */
+    float eps, beta_factor;
+    int narrow[3];                   /* round values to this type first; GDN_F32 = not  */
+    int values[DELTA_OPERANDS];      /* check_values                                    */
+    int lead, tail;                  /* tokens before the first and after the last sequence */
+    int map_start, map_src, map_dst; /* 1: the map is given; 0: absent, and seq[] holds the defaults */
+    int map_position;
+    int interval, n_checkpoints; /* 0: no checkpoints                               */
+    int log_rows, log_columns;   /* 0: no log                                       */
+    int map_log_row, map_stands, map_commit;
+    int tree, map_parent; /* 1: a tree; its map is given */
+    int strided;          /* 1: random axis orders, gaps, shifts; 0: packed  */
+    int same_keys;        /* 1: q and k are one tensor                       */
+    int permuted;         /* 1: value head h has the data of head (h % Hk) * r + h / Hk */
+    uint64_t seed;        /* of the data                                     */
+    delta_seq seq[DELTA_MAX_SEQS];
+} delta_spec;
+
+/* One sequence of one token, packed, in place, everything else defaults. */
+void delta_defaults(delta_spec *spec, int n_heads_k, int n_heads_v, int dim_k, int dim_v);
+/* n sequences of `length` tokens each, with keys, and default maps. */
+void delta_batch(delta_spec *spec, int n, int length);
+/* A ring: sequence s in row `row` with K slots, at position p before its tokens. */
+void delta_ring(delta_spec *spec, int s, int row, int position);
+
+void delta_random(delta_spec *spec, check_rng *rng, int64_t budget);
+void delta_random_forms(delta_spec *spec, check_rng *rng); /* all but dtype_out */
+/* Checkpoints beside what a third of the calls do already: drawn from a copy, so that the rest is as without. */
+void delta_random_checkpoints(delta_spec *spec, check_rng own);
+void delta_random_log(delta_spec *spec, check_rng own);  /* likewise, behind the checkpoints */
+void delta_random_tree(delta_spec *spec, check_rng own); /* likewise, behind the log */
+void delta_random_values(delta_spec *spec, check_rng *rng);
+/* Which token of sequence s token t follows. */
+int delta_parent(const delta_spec *spec, int s, int t);
+
+/* Parts of results, given an image of all memories: out, where it is F32, of token t of sequence s; a state element. */
+unsigned char *delta_token(const check_case *c, const delta_spec *spec, const char *name, unsigned char *const *image,
+                           int s, int t, int h);
+const float *delta_out(const check_case *c, const delta_spec *spec, unsigned char *const *image, int s, int t, int h);
+unsigned char *delta_state(const check_case *c, const delta_spec *spec, const char *pool, unsigned char *const *image,
+                           int entry, int h, int key, int value);
+/* Copy a column of the log to that of another position. */
+void delta_copy_column(const check_case *from, unsigned char *const *image, int from_row, int position, check_case *to,
+                       int to_row, int to_position);
+/* Copy the columns of a row of the log that hold the positions first .. last - 1. */
+void delta_copy_log(const check_case *from, unsigned char *const *image, int from_row, check_case *to, int to_row,
+                    int first, int last);
+/* Copy all of the slots of one pool into the memory of a case, as they are. */
+void delta_copy_slot(const check_case *from, const delta_spec *from_spec, const char *from_pool,
+                     unsigned char *const *image, int from_entry, check_case *to, const delta_spec *to_spec,
+                     int to_entry);
+
+/* ---- ssm_conv ----
+ * The token at a position of a sequence has the same data whether it lies in x or in the history. */
+
+enum { CONV_MAX_SEQS = 12, CONV_MAX_CHECKPOINTS = 12 };
+/* Where the history is written; CONV_NOWHERE: there is none. */
+enum { CONV_IN_PLACE, CONV_SAME, CONV_APART, CONV_NOWHERE };
+
+typedef struct conv_seq {
+    int length;
+    int32_t position;
+    int src, dst;
+    int checkpoint[CONV_MAX_CHECKPOINTS];
+    int rejected; /* the last so many tokens are others: drafts that will be refused */
+    uint64_t key;
+    const int *order;  /* whose data a token has: the numbers of tokens; NULL = its own */
+    const int *parent; /* of a tree; NULL = by the key */
+} conv_seq;
+
+typedef struct conv_spec {
+    int n_seqs, n_channels, width, n_rows, n_columns, n_rows_out, where;
+    int silu, bias, tap_major;
+    int values, weight_values;
+    int32_t dtype_x, dtype_weight, dtype_bias, dtype_out, dtype_history;
+    int lead, tail, map_start, map_position, map_src, map_dst;
+    int interval, n_checkpoints; /* 0: no checkpoints */
+    int tree, map_parent;        /* 1: a tree; its map is given */
+    int strided;
+    uint64_t seed;
+    conv_seq seq[CONV_MAX_SEQS];
+} conv_spec;
+
+void conv_defaults(conv_spec *spec, int n_channels, int width);
+void conv_batch(conv_spec *spec, int n, int length);
+void conv_random(conv_spec *spec, check_rng *rng);
+/* As delta_random_checkpoints(), where there is a history. */
+void conv_random_checkpoints(conv_spec *spec, check_rng own);
+/* A tree in some of the calls that have none of these: drawn from a copy, too. */
+void conv_random_tree(conv_spec *spec, check_rng own);
+/* Which token of sequence s token t follows. */
+int conv_parent(const conv_spec *spec, int s, int t);
+/* Any types; with `exact`, a history that tokens pass through unchanged. */
+void conv_random_types(conv_spec *spec, int exact, check_rng *rng);
+
+/* Parts of images. pool is "history" or "history_out". */
+unsigned char *conv_token(const check_case *c, const conv_spec *spec, const char *name, unsigned char *const *image,
+                          int s, int t);
+unsigned char *conv_column(const check_case *c, const conv_spec *spec, const char *pool, unsigned char *const *image,
+                           int row, int64_t position);
+
+/* ---- set_rows ---- */
+
+/* How the index is made: as a permutation, at random with duplicates and GDN_NONE, all the same row,
+ * all GDN_NONE. */
+enum { ROWS_PERMUTED, ROWS_RANDOM, ROWS_ONE, ROWS_NONE };
+
+typedef struct rows_spec {
+    int n_columns, n_rows, n_rows_dst, n_batch[2], index_batch[2];
+    int32_t src_type, dst_type, index_type;
+    int index_style, first_row; /* row i of the call has the data and index of first_row + i */
+    int only_batch[2];          /* -1, or: batch 0 of the call has the data and index of this one */
+    int of_index_batch[2];      /* with only_batch: index_batch of the call that it is a part of  */
+    int values, strided;
+    uint64_t seed;
+} rows_spec;
+
+void rows_defaults(rows_spec *spec, int n_columns, int n_rows, int n_rows_dst);
+void rows_random(rows_spec *spec, check_rng *rng);
+int64_t rows_index(const rows_spec *spec, int b, int c, int i);
+unsigned char *rows_at(const check_case *c, unsigned char *const *image, int b0, int b1, int row);
+
+/* ---- A call of any kernel ---- */
 
 typedef union check_spec {
     delta_spec gated_delta_net;

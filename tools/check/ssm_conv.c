@@ -1,5 +1,5 @@
-/* ssm_conv: random cases and the fixed list. */
-#include "ssm_conv.h"
+/* ssm_conv: the fixed list, and what must not change the bits. */
+#include "specs.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -8,130 +8,7 @@
 #include "families.h"
 #include "ggml_cases.h"
 #include "target.h"
-
-/* ---- random cases ---------------------------------------------------------------------------------------- */
-
-enum { NOBODY = -1, SEVERAL = -2, MAX_ROWS = 64 };
-
-static int32_t random_position(check_rng *rng, int n_columns, int length)
-{
-    switch (check_between(rng, 0, 7)) {
-    case 0: return 0;
-    case 1: return INT32_MAX - length;
-    case 2: return check_between(rng, 1 << 20, 1 << 30);
-    case 3: case 4: return check_between(rng, 0, n_columns + 1);
-    default: return check_between(rng, 0, 300);
-    }
-}
-
-static void random_maps(conv_spec *spec, check_rng *rng)
-{
-    int reader[MAX_ROWS], writer[MAX_ROWS];
-    const int apart = spec->where == CONV_APART;
-    for (int r = 0; r < MAX_ROWS; r++)
-        reader[r] = writer[r] = NOBODY;
-    spec->map_src = spec->n_rows < spec->n_seqs || !check_one_in(rng, 3);
-    spec->map_dst = spec->n_rows_out < spec->n_seqs || !check_one_in(rng, 3);
-    if (spec->where == CONV_NOWHERE) { /* only a map of what to skip makes sense */
-        spec->map_dst = 0;
-        spec->map_src = check_one_in(rng, 2);
-    }
-    for (int s = 0; s < spec->n_seqs; s++) {
-        conv_seq *seq = &spec->seq[s];
-        seq->src = seq->dst = s;
-        if (!spec->map_dst && s < MAX_ROWS)
-            writer[s] = s;
-    }
-    for (int s = 0; s < spec->n_seqs; s++) {
-        conv_seq *seq = &spec->seq[s];
-        if (spec->map_src) {
-            const int kind = check_between(rng, 0, 9);
-            seq->src = kind == 0 ? GDN_SKIP : GDN_NONE;
-            for (int attempt = 0; kind > 1 && spec->where != CONV_NOWHERE && attempt < 8; attempt++) {
-                const int row = check_between(rng, 0, spec->n_rows - 1);
-                if (!apart && writer[row] != NOBODY && writer[row] != s)
-                    continue;
-                seq->src = row;
-                break;
-            }
-        }
-        if (seq->src >= 0 && seq->length && !apart)
-            reader[seq->src] = reader[seq->src] == NOBODY ? s : SEVERAL;
-    }
-    for (int s = 0; spec->map_dst && s < spec->n_seqs; s++) {
-        conv_seq *seq = &spec->seq[s];
-        const int written = seq->src != GDN_SKIP && seq->length;
-        const int in_place = !apart && seq->src >= 0 && check_one_in(rng, 2);
-        seq->dst = GDN_NONE;
-        for (int attempt = check_one_in(rng, 8) ? 8 : 0; attempt < 8; attempt++) {
-            const int row = in_place && !attempt ? seq->src : check_between(rng, 0, spec->n_rows_out - 1);
-            if (written && (writer[row] != NOBODY || (reader[row] != NOBODY && reader[row] != s)))
-                continue;
-            if (written)
-                writer[row] = s;
-            seq->dst = row;
-            break;
-        }
-    }
-}
-
-void conv_random(conv_spec *spec, check_rng *rng)
-{
-    static const int values[] = { CHECK_NORMAL, CHECK_NORMAL, CHECK_NORMAL, CHECK_SMALL, CHECK_ZEROS, CHECK_SUBNORMAL,
-                                  CHECK_WIDE, CHECK_HUGE, CHECK_SPECIAL, CHECK_ONE_NAN };
-    static const int channels[] = { 1, 7, 8, 15, 16, 17, 31, 32, 33, 64, 100, 128, 257 };
-    static const int widths[] = { 3, 4, 4, 4, 5, 9, 15 };
-    memset(spec, 0, sizeof *spec);
-    spec->seed = check_next(rng);
-    spec->n_channels = check_one_in(rng, 2) ? CHECK_PICK(rng, channels) : check_between(rng, 1, 300);
-    spec->width = check_one_in(rng, 2) ? CHECK_PICK(rng, widths) : check_between(rng, 1, 16);
-    spec->n_columns = spec->width - 1 + (check_one_in(rng, 2) ? 0 : check_between(rng, 1, 9));
-    spec->where = check_one_in(rng, 8) ? CONV_NOWHERE : check_between(rng, CONV_IN_PLACE, CONV_APART);
-    spec->silu = check_between(rng, 0, 1);
-    spec->bias = check_between(rng, 0, 1);
-    spec->tap_major = check_between(rng, 0, 1);
-    spec->strided = !check_one_in(rng, 4);
-    spec->values = CHECK_PICK(rng, values);
-    spec->weight_values = check_one_in(rng, 2) ? CHECK_NORMAL : CHECK_PICK(rng, values);
-    spec->n_seqs = check_one_in(rng, 3) ? 1 : check_between(rng, 1, 8);
-    spec->n_rows = check_one_in(rng, 2) ? spec->n_seqs : check_between(rng, 1, 12);
-    spec->n_rows_out = spec->where == CONV_APART && check_one_in(rng, 2) ? check_between(rng, 1, 12) : spec->n_rows;
-    const int equal = check_one_in(rng, 2), most = check_one_in(rng, 5) ? 60 : 6, length = check_between(rng, 0, most);
-    spec->map_position = check_one_in(rng, 5) ? 0 : 1;
-    for (int s = 0; s < spec->n_seqs; s++) {
-        conv_seq *seq = &spec->seq[s];
-        seq->key = check_next(rng);
-        seq->length = equal ? length : check_between(rng, 0, most);
-        seq->position = spec->map_position ? random_position(rng, spec->n_columns, seq->length) : 0;
-    }
-    spec->map_start =
-        check_draw_starts(&spec->seq[0].length, sizeof spec->seq[0], spec->n_seqs, &spec->lead, &spec->tail, rng);
-    random_maps(spec, rng);
-    conv_random_types(spec, 0, rng);
-    conv_random_checkpoints(spec, *rng);
-    conv_random_tree(spec, *rng);
-}
-
-void conv_random_types(conv_spec *spec, int exact, check_rng *rng)
-{
-    static const int types[] = { GDN_F32, GDN_F16, GDN_BF16 };
-    const int kind = check_between(rng, 0, 3); /* F32 alone; 16-bit as models have it; any */
-    spec->dtype_x = kind == 0 ? GDN_F32 : CHECK_PICK(rng, types);
-    spec->dtype_out = spec->dtype_history = spec->dtype_x;
-    spec->dtype_weight = check_one_in(rng, 2) ? GDN_F32 : spec->dtype_x;
-    spec->dtype_bias = check_one_in(rng, 2) ? GDN_F32 : spec->dtype_x;
-    if (kind < 2)
-        return;
-    spec->dtype_weight = CHECK_PICK(rng, types);
-    spec->dtype_bias = CHECK_PICK(rng, types);
-    spec->dtype_out = CHECK_PICK(rng, types);
-    if (exact)
-        spec->dtype_history = check_one_in(rng, 2) ? GDN_F32 : spec->dtype_x;
-    else
-        spec->dtype_history = CHECK_PICK(rng, types);
-    if (spec->dtype_history != spec->dtype_x && check_one_in(rng, 3))
-        spec->values = CHECK_TIES;
-}
+#include "trial.h"
 
 static void random_case(check_spec *spec, check_rng *rng)
 {
@@ -287,6 +164,19 @@ static void fixed_types(check_walk *w)
                     }
 }
 
+static void set_threads(check_spec *spec, int threads)
+{
+    (void)threads;
+    conv_defaults(&spec->ssm_conv, 700, 4);
+    conv_batch(&spec->ssm_conv, 3, 5);
+}
+
+static void set_empty_sources(check_spec *spec)
+{
+    conv_defaults(&spec->ssm_conv, 700, 4);
+    set_empty_source(&spec->ssm_conv);
+}
+
 static void walk_list(check_walk *w)
 {
     conv_spec *spec = &w->spec->ssm_conv;
@@ -348,24 +238,8 @@ static void walk_list(check_walk *w)
                     }
                     CHECK_NAME(w, "%s/width%d%s", awkwards[i].name, width, silu ? "_silu" : "");
                 }
-    for (int kind = 0; kind < 3; kind++)
-        for (int threads = 1; threads <= 8; threads++)
-            if (check_here(w)) {
-                static const char *const kinds[] = { "library", "pool", "reverse" };
-                conv_defaults(spec, 700, 4);
-                conv_batch(spec, 3, 5);
-                if (w->c)
-                    w->c->executor = CHECK_EXECUTOR(kind, threads);
-                CHECK_NAME(w, "threads/%s_%d", kinds[kind], threads);
-            }
-    for (int threads = 2; threads <= 8; threads++)
-        if (check_here(w)) {
-            conv_defaults(spec, 700, 4);
-            set_empty_source(spec);
-            if (w->c)
-                w->c->executor = CHECK_EXECUTOR(CHECK_THREADS_POOL, threads);
-            CHECK_NAME(w, "threads/empty_source_%d", threads);
-        }
+    check_walk_threads(w, set_threads);
+    check_walk_empty_sources(w, set_empty_sources);
     for (int environment = 0; environment < CHECK_ENV_COUNT; environment++)
         for (int silu = 0; silu < 2; silu++)
             if (check_here(w)) {
@@ -385,4 +259,266 @@ static void walk_list(check_walk *w)
     conv_fixed_tree(w, spec);
 }
 
-const check_suite check_suite_ssm_conv = { &check_kernel_ssm_conv, random_case, walk_list, check_families_ssm_conv };
+/* ---- what must not change the bits: see invariances_gated_delta_net.c ------------------------------------- */
+
+static int run(check_trial *trial, check_call *call, check_rng *rng, const char *what)
+{
+    return check_call_run(trial, &check_kernel_ssm_conv, call, rng, what);
+}
+
+/* out of n tokens of sequence s, from t on, against those of s2 from t2 on. */
+static int same_tokens(check_trial *trial, const check_call *a, int s, int t, const check_call *b, int s2, int t2,
+                       int n, const char *what)
+{
+    for (int i = 0; i < n; i++)
+        if (!check_trial_same_of(trial, a->conv.dtype_out,
+                                 conv_token(&a->c, &a->conv, "out", a->result.image, s, t + i),
+                                 conv_token(&b->c, &b->conv, "out", b->result.image, s2, t2 + i), a->conv.n_channels,
+                                 "%s: out of sequence %d, token %d", what, s, t + i))
+            return 0;
+    return 1;
+}
+
+/* The newest columns of two rows, as many as both have. */
+static int same_history(check_trial *trial, const check_call *a, int s, const check_call *b, int s2, const char *what)
+{
+    const conv_seq *x = &a->conv.seq[s], *y = &b->conv.seq[s2];
+    const int columns = a->conv.n_columns < b->conv.n_columns ? a->conv.n_columns : b->conv.n_columns;
+    const int64_t last = (int64_t)x->position + x->length;
+    for (int64_t p = last - 1; p >= 0 && p >= last - columns; p--)
+        if (!check_trial_same_of(trial, a->conv.dtype_history,
+                                 conv_column(&a->c, &a->conv, a->conv.where == CONV_APART ? "history_out" : "history",
+                                             a->result.image, x->dst, p),
+                                 conv_column(&b->c, &b->conv, b->conv.where == CONV_APART ? "history_out" : "history",
+                                             b->result.image, y->dst, p),
+                                 a->conv.n_channels, "%s: history of sequence %d, position %lld", what, s,
+                                 (long long)p))
+            return 0;
+    return 1;
+}
+
+static void random_shape(conv_spec *spec, check_rng *rng)
+{
+    static const int values[] = { CHECK_NORMAL, CHECK_NORMAL, CHECK_WIDE, CHECK_SUBNORMAL, CHECK_SPECIAL };
+    conv_defaults(spec, check_between(rng, 1, 150), check_between(rng, 1, 16));
+    spec->n_columns = spec->width - 1 + check_between(rng, spec->width == 1, 6);
+    spec->silu = check_between(rng, 0, 1);
+    spec->bias = check_between(rng, 0, 1);
+    spec->tap_major = check_between(rng, 0, 1);
+    spec->strided = check_between(rng, 0, 1);
+    spec->values = CHECK_PICK(rng, values);
+    spec->seed = check_next(rng);
+    conv_random_types(spec, 1, rng);
+    spec->map_position = spec->map_start = 1;
+}
+
+static void random_batch(conv_spec *spec, check_rng *rng, int n, int most)
+{
+    conv_batch(spec, n, 0);
+    for (int s = 0; s < n; s++) {
+        spec->seq[s].length = check_between(rng, 0, most);
+        spec->seq[s].position = check_one_in(rng, 3) ? check_between(rng, 0, 3) : check_between(rng, 0, 100);
+        spec->seq[s].key = check_next(rng) >> 1;
+    }
+}
+
+/* Tokens [first, last) as a call of their own. The history before them is built from the same data, so it
+ * is what the call before leaves there; that it does is compared as well. */
+static void take_part(const conv_spec *whole, int s, int first, int last, conv_spec *part, check_rng *rng)
+{
+    *part = *whole;
+    part->n_seqs = 1;
+    part->map_src = part->map_dst = 1;
+    part->lead = check_between(rng, 0, 2);
+    part->tail = check_between(rng, 0, 2);
+    part->seq[0] = whole->seq[s];
+    part->seq[0].position += first;
+    part->seq[0].length = last - first;
+}
+
+static void splits(check_trial *trial, check_rng *rng)
+{
+    check_call *whole = check_trial_call(trial), *part = check_trial_call(trial);
+    const int single = trial->number % 3 == 0;
+    random_shape(&whole->conv, rng);
+    random_batch(&whole->conv, rng, 1, 1);
+    whole->conv.seq[0].length = check_between(rng, 2, 30);
+    if (!run(trial, whole, rng, "the whole"))
+        return;
+    const int n = whole->conv.seq[0].length;
+    for (int t = 0; t < n;) {
+        const int length = single ? 1 : check_between(rng, 1, n - t < 9 ? n - t : 9);
+        take_part(&whole->conv, 0, t, t + length, &part->conv, rng);
+        if (!run(trial, part, rng, "a part") ||
+            !same_tokens(trial, whole, 0, t, part, 0, 0, length, single ? "token by token" : "in parts"))
+            return;
+        t += length;
+    }
+    same_history(trial, whole, 0, part, 0, "after all parts");
+}
+
+static void batches(check_trial *trial, check_rng *rng)
+{
+    check_call *all = check_trial_call(trial), *other = check_trial_call(trial), *one = check_trial_call(trial);
+    int order[CONV_MAX_SEQS];
+    random_shape(&all->conv, rng);
+    random_batch(&all->conv, rng, check_between(rng, 2, 8), 7);
+    other->conv = all->conv;
+    other->conv.strided = check_between(rng, 0, 1);
+    for (int s = 0; s < all->conv.n_seqs; s++)
+        order[s] = s;
+    check_shuffle(rng, order, all->conv.n_seqs);
+    for (int s = 0; s < all->conv.n_seqs; s++) {
+        other->conv.seq[s] = all->conv.seq[order[s]];
+        other->conv.seq[s].src = other->conv.seq[s].dst = s;
+    }
+    if (!run(trial, all, rng, "the batch") || !run(trial, other, rng, "the batch in another order"))
+        return;
+    for (int s = 0; s < all->conv.n_seqs; s++) {
+        const int length = other->conv.seq[s].length;
+        take_part(&all->conv, order[s], 0, length, &one->conv, rng);
+        if (!run(trial, one, rng, "one sequence") ||
+            !same_tokens(trial, all, order[s], 0, other, s, 0, length, "in another order") ||
+            !same_tokens(trial, all, order[s], 0, one, 0, 0, length, "alone"))
+            return;
+        if (length && (!same_history(trial, all, order[s], other, s, "in another order") ||
+                       !same_history(trial, all, order[s], one, 0, "alone")))
+            return;
+    }
+}
+
+/* Rolling back and going on = never having gone further: the ring still holds the columns of up to as many
+ * rejected tokens as it has spare columns, in place of the oldest ones. */
+static void rollbacks(check_trial *trial, check_rng *rng)
+{
+    check_call *plain = check_trial_call(trial), *again = check_trial_call(trial);
+    random_shape(&plain->conv, rng);
+    plain->conv.n_columns = plain->conv.width - 1 + check_between(rng, 1, 6);
+    random_batch(&plain->conv, rng, 1, 6);
+    again->conv = plain->conv;
+    if (!run(trial, plain, rng, "never gone further"))
+        return;
+    const conv_seq *seq = &again->conv.seq[0];
+    const int spare = again->conv.n_columns - (again->conv.width - 1), n_rejected = check_between(rng, 1, spare);
+    unsigned char *image[CHECK_MAX_MEMORIES];
+    check_call_build(trial, &check_kernel_ssm_conv, again, rng);
+    check_initial(&again->c, image);
+    for (int i = 0; i < n_rejected; i++)
+        check_fill(conv_column(&again->c, &again->conv, "history", image, seq->src, (int64_t)seq->position + i),
+                   again->conv.dtype_history, again->conv.n_channels, CHECK_SPECIAL, check_next(rng));
+    if (!check_trial_run(trial, &again->c, &again->result, "after a rollback"))
+        return;
+    if (!same_tokens(trial, plain, 0, 0, again, 0, 0, seq->length, "after a rollback"))
+        return;
+    const int64_t oldest = (int64_t)seq->position + n_rejected - again->conv.n_columns,
+                  end_position = (int64_t)seq->position + seq->length;
+    for (int64_t p = oldest > 0 ? oldest : 0; seq->length && p < end_position; p++)
+        if (p >= end_position - again->conv.n_columns &&
+            !check_trial_same_of(trial, plain->conv.dtype_history,
+                                 conv_column(&plain->c, &plain->conv, "history", plain->result.image, seq->dst, p),
+                                 conv_column(&again->c, &again->conv, "history", again->result.image, seq->dst, p),
+                                 again->conv.n_channels, "history after a rollback, position %lld", (long long)p))
+            return;
+}
+
+/* A checkpoint has the columns that a call leaves which ends there, and with nothing but these a sequence goes on as if
+ * there had been no cut. */
+static void checkpoints(check_trial *trial, check_rng *rng)
+{
+    check_call *all = check_trial_call(trial), *part = check_trial_call(trial), *next = check_trial_call(trial);
+    conv_spec *spec = &all->conv;
+    conv_seq  *seq = &spec->seq[0];
+    random_shape(spec, rng);
+    random_batch(spec, rng, 1, 1);
+    const int n = seq->length = check_between(rng, 1, check_one_in(rng, 3) ? 70 : 12), reach = spec->width - 1;
+    spec->where = check_between(rng, CONV_IN_PLACE, CONV_APART);
+    spec->interval = check_between(rng, 1, n < 20 ? 4 : 20);
+    const int kept = (int)check_checkpoints(spec->interval, seq->position, n);
+    spec->n_checkpoints = kept < 1 ? 1 : kept < CONV_MAX_CHECKPOINTS ? kept : CONV_MAX_CHECKPOINTS;
+    spec->n_rows = spec->n_rows_out = 1 + spec->n_checkpoints;
+    for (int i = 0; i < spec->n_checkpoints; i++)
+        seq->checkpoint[i] = 1 + i;
+    const char *const pool = spec->where == CONV_APART ? "history_out" : "history";
+    if (!run(trial, all, rng, "all tokens"))
+        return;
+    for (int t = 0, i = 0; t < n && i < kept && i < spec->n_checkpoints; t++) {
+        const int64_t length = (int64_t)seq->position + t + 1;
+        const int     row = seq->checkpoint[i];
+        if (length % spec->interval)
+            continue;
+        i++;
+        take_part(spec, 0, 0, t + 1, &part->conv, rng);
+        part->conv.interval = part->conv.n_checkpoints = 0;
+        part->conv.where = CONV_IN_PLACE;
+        if (!run(trial, part, rng, "a prefix"))
+            return;
+        for (int64_t p = length - reach > 0 ? length - reach : 0; p < length; p++)
+            if (!check_trial_same_of(
+                    trial, spec->dtype_history, conv_column(&all->c, spec, pool, all->result.image, row, p),
+                    conv_column(&part->c, &part->conv, "history", part->result.image, seq->dst, p), spec->n_channels,
+                    "checkpoint at %lld against prefix, position %lld", (long long)length, (long long)p))
+                return;
+        take_part(spec, 0, t + 1, n, &next->conv, rng);
+        next->conv.interval = next->conv.n_checkpoints = 0;
+        next->conv.where = CONV_IN_PLACE;
+        check_call_build(trial, &check_kernel_ssm_conv, next, rng);
+        unsigned char *image[CHECK_MAX_MEMORIES];
+        check_initial(&next->c, image);
+        for (int column = 0; column < spec->n_columns; column++)
+            memcpy(conv_column(&next->c, &next->conv, "history", image, seq->src, column),
+                   conv_column(&all->c, spec, pool, all->result.image, row, column),
+                   check_unit_bytes(spec->dtype_history) * (uint64_t)spec->n_channels);
+        if (!check_trial_run(trial, &next->c, &next->result, "from a checkpoint") ||
+            !same_tokens(trial, all, 0, t + 1, next, 0, 0, n - t - 1, "from a checkpoint"))
+            return;
+    }
+}
+
+/* Other rows, a pool of its own, more columns, the other order of weights, other threads, strides. */
+static void variants(check_trial *trial, check_rng *rng)
+{
+    static const char *const what[] = { "into another row",   "into a pool of its own",
+                                        "with more columns",  "with the other order of weights",
+                                        "with other threads", "strided" };
+    check_call *a = check_trial_call(trial), *b = check_trial_call(trial);
+    const int way = trial->number % (int)(sizeof what / sizeof what[0]);
+    random_shape(&a->conv, rng);
+    random_batch(&a->conv, rng, check_between(rng, 1, 4), 6);
+    b->conv = a->conv;
+    if (!run(trial, a, rng, "the first way"))
+        return;
+    if (way == 0 || way == 1) {
+        b->conv.map_src = b->conv.map_dst = 1;
+        b->conv.where = way == 0 ? CONV_IN_PLACE : CONV_APART;
+        b->conv.n_rows_out = 2 * b->conv.n_seqs;
+        if (way == 0)
+            b->conv.n_rows = b->conv.n_rows_out;
+        for (int s = 0; s < b->conv.n_seqs; s++)
+            b->conv.seq[s].dst = 2 * b->conv.n_seqs - 1 - s;
+    }
+    if (way == 2)
+        b->conv.n_columns += check_between(rng, 1, 5);
+    if (way == 3)
+        b->conv.tap_major = !a->conv.tap_major;
+    if (way == 4)
+        trial->setting.executor = CHECK_EXECUTOR(check_between(rng, 0, 2),
+                                                 trial->threads->value[check_between(rng, 0, trial->threads->n - 1)]);
+    if (way == 5)
+        b->conv.strided = !a->conv.strided;
+    if (!run(trial, b, rng, what[way]))
+        return;
+    for (int s = 0; s < a->conv.n_seqs; s++) {
+        if (!same_tokens(trial, a, s, 0, b, s, 0, a->conv.seq[s].length, what[way]))
+            return;
+        if (a->conv.seq[s].length && !same_history(trial, a, s, b, s, what[way]))
+            return;
+    }
+}
+
+static const check_family families[] = {
+    { "splits", 60, splits },     { "batches", 40, batches },        { "rollbacks", 40, rollbacks },
+    { "variants", 60, variants }, { "checkpoints", 40, checkpoints }, { "trees", 40, check_history_trees },
+    { "far", 2, check_far_histories }, { NULL, 0, NULL },
+};
+
+const check_suite check_suite_ssm_conv = { &check_kernel_ssm_conv, random_case, walk_list, families };

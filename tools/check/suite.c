@@ -1,21 +1,36 @@
 /* Suites. See suite.h. */
 #include "suite.h"
 
+#include <stdio.h>
+
+#include "target.h"
+
 const check_suite *const check_suites[CHECK_KERNEL_COUNT] = {
-#define GDN_KERNEL(stem, number, title) [number] = &check_suite_##stem,
+#define GDN_KERNEL(stem, number, title, last, end) [number] = &check_suite_##stem,
 #include "core/kernels.def"
 #undef GDN_KERNEL
 };
 
-int check_draw_starts(const int *length, size_t stride, int n, int *lead, int *tail, check_rng *rng)
+void check_walk_threads(check_walk *w, void (*set)(check_spec *spec, int threads))
 {
-    int same = 1;
-    for (int s = 1; s < n; s++)
-        same &= *(const int *)(const void *)((const char *)length + (size_t)s * stride) == *length;
-    if (same && !check_one_in(rng, 2)) return 0;
-    *lead = check_one_in(rng, 3) ? check_between(rng, 0, 3) : 0;
-    *tail = check_one_in(rng, 3) ? check_between(rng, 0, 3) : 0;
-    return 1;
+    static const char *const kinds[] = { "library", "pool", "reverse" };
+    for (int kind = 0; kind < 3; kind++)
+        for (int threads = 1; threads <= 8; threads++)
+            if (check_here(w)) {
+                set(w->spec, threads);
+                if (w->c) w->c->executor = CHECK_EXECUTOR(kind, threads);
+                CHECK_NAME(w, "threads/%s_%d", kinds[kind], threads);
+            }
+}
+
+void check_walk_empty_sources(check_walk *w, void (*set)(check_spec *spec))
+{
+    for (int threads = 2; threads <= 8; threads++)
+        if (check_here(w)) {
+            set(w->spec);
+            if (w->c) w->c->executor = CHECK_EXECUTOR(CHECK_THREADS_POOL, threads);
+            CHECK_NAME(w, "threads/empty_source_%d", threads);
+        }
 }
 
 int check_n_fixed(const check_suite *suite)

@@ -41,13 +41,14 @@ typedef struct check_suite {
 } check_suite;
 
 extern const check_suite *const check_suites[CHECK_KERNEL_COUNT];
-#define GDN_KERNEL(stem, number, title) extern const check_suite check_suite_##stem;
+#define GDN_KERNEL(stem, number, title, last, end) extern const check_suite check_suite_##stem;
 #include "core/kernels.def"
 #undef GDN_KERNEL
 
-/* Is seq_start given? It has to be where the lengths of n sequences, `stride` bytes apart, differ. Then tokens may lie
- * before the first sequence and after the last. */
-int check_draw_starts(const int *length, size_t stride, int n, int *lead, int *tail, check_rng *rng);
+/* Parts of fixed lists: a call from every kind of caller on 1 to 8 threads; and from pools, one in which sequences
+ * without tokens name as their source what others write. */
+void check_walk_threads(check_walk *w, void (*set)(check_spec *spec, int threads));
+void check_walk_empty_sources(check_walk *w, void (*set)(check_spec *spec));
 
 int         check_n_fixed(const check_suite *suite);
 const char *check_fixed_name(const check_suite *suite, int i, char *name, size_t bytes); /* into name, and returns it */

@@ -1,0 +1,34 @@
+// Conversions of element types, for the kernels in C++, CUDA's and Metal's, which bring GDN_INLINE. On the bits: exact,
+// or round to nearest, ties to even, subnormals kept. Each has a from_f16() of its own: Metal's devices may flush
+// subnormals of binary32.
+#ifndef GDN_GPU_HALF_H
+#define GDN_GPU_HALF_H
+
+GDN_INLINE float from_bf16(uint32_t b)
+{
+    return gdn_from_bits(b << 16);
+}
+
+GDN_INLINE uint32_t to_bf16(float x)
+{
+    const uint32_t b = gdn_bits(x);
+    return (b & 0x7fffffffu) > 0x7f800000u ? b >> 16 | 0x40u : (b + 0x7fffu + (b >> 16 & 1u)) >> 16;
+}
+
+GDN_INLINE uint32_t to_f16(float x)
+{
+    const uint32_t b = gdn_bits(x), magnitude = b & 0x7fffffffu, sign = b >> 16 & 0x8000u;
+    const uint32_t normal = (magnitude - 0x38000000u + 0xfffu + (magnitude >> 13 & 1u)) >> 13;
+    const uint32_t small = gdn_bits(gdn_from_bits(magnitude) + 0.5f) - 0x3f000000u; // the addition rounds
+    return sign | (magnitude > 0x7f800000u    ? 0x7e00u
+                   : magnitude >= 0x477ff000u ? 0x7c00u
+                   : magnitude >= 0x38800000u ? normal
+                                              : small);
+}
+
+GDN_INLINE int element_bytes(int dtype)
+{
+    return dtype == GDN_GPU_F32 ? 4 : 2;
+}
+
+#endif
