@@ -263,10 +263,11 @@ GDN_INLINE void decays_of(const gdn_gpu_gated_delta_net &p, int l, float rate, c
 // it has been committed or made as before, and on it the token that it follows with all that this follows. Their deltas
 // are in the log, where a lane of the eight has put them; keys and decays are made anew.
 template <class X>
-GDN_INLINE void follow(const gdn_gpu_gated_delta_net &p, const Place &w, int mine, int parent, const Cursor &first,
+GDN_INLINE void follow(const gdn_gpu_gated_delta_net &p, Place w, int mine, int parent, const Cursor &first,
                        float rate, const float4 (&bias)[Token<X>::GATES], float4 (&S)[X::NB][X::C])
 {
     __syncwarp();
+    w.l = here(w.l); // addresses are computed here, and not kept from before
     if (w.commit >= 0)
         load_state<X>(p, w, p.state_out, w.commit, p.slots_out, S);
     else {
@@ -319,7 +320,7 @@ template <class X> GDN_INLINE void gated_delta_net_rows(const gdn_gpu_gated_delt
     load_state<X>(p, w, p.state_in, w.src, p.slots_in, S); // 1
     if (X::LOG) { // the registers of the first token are those of the entries before it
         repeat_log<X, 1>(p, w, S);
-        if (w.T > 0)
+        if (w.T > 0 && !X::TREE)
             load_token<X>(p, w, mine, at, x);
         else
             x = Token<X>(); // nobody looks at it, which compilers do not see
@@ -336,6 +337,7 @@ template <class X> GDN_INLINE void gated_delta_net_rows(const gdn_gpu_gated_delt
             const int parent = parent_of(p.parent, w.first, t);
             if (parent != t - 1)
                 follow<X>(p, w, mine, parent, first, rate, bias, S); // 1
+            load_token<X>(p, w, mine, at, x); // not before: its registers are those of the token's ancestors
         }
         prepare<X>(p, w.l, x); // 0
 
@@ -380,7 +382,7 @@ template <class X> GDN_INLINE void gated_delta_net_rows(const gdn_gpu_gated_delt
                 S[m][c] = update(S[m][c], x.k[m], delta[c], decay[X::CHANNEL ? m : 0]);
                 sum[c] = sum_step<X>(S[m][c], x.q[m], sum[c], 32 * m + 4 * w.l, 1, w.n_keys);
             }
-        if (t + 1 < w.T)
+        if (t + 1 < w.T && !X::TREE)
             load_token<X>(p, w, mine, at, x);
         const float o = __fmul_rn(p.scale, fold<X::C>(sum, w.l));
         if (w.l == lane_of_column<X::C>(mine) && mine < w.columns)
