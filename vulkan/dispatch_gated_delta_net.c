@@ -48,18 +48,19 @@ static uint32_t width_of_loads(const gdn_vulkan_device *dev, const gdn_gpu_devic
 /* The shader's constants NB, SHAPE and WIDE. Multiples of 32, aligned, get pipelines of their own; every other head
  * size, and operands that are not aligned, share a general one (NB = 0), since a driver takes seconds for each. So do
  * calls with a log unless a head has 128 keys, and each of their pipelines has checkpoints and forms: logs are there
- * for verification, in models whose heads have that size and whose gates are raw. */
+ * for verification, in models whose heads have that size and whose gates are raw. Trees are general, whatever the
+ * size. */
 static void specialize(const gdn_vulkan_device *dev, const problem_t *p, uint32_t width, gdn_plan *plan)
 {
     const int log = p->log.n_columns > 0;
-    const int general = p->head_dim_k % 32 || !width || (log && p->head_dim_k != 128);
+    const int general = p->head_dim_k % 32 || !width || (log && p->head_dim_k != 128) || p->tree;
     const int narrow = general ? dev->traits.storage16 : is_narrow(p);
     plan->variant = general;
     plan->constants[0] = lanes(dev);
     plan->constants[1] = general ? 0 : (uint32_t)p->head_dim_k / 32;
     plan->constants[2] = (p->gate == GDN_GATE_CHANNEL ? 1u : 0u) | (p->state_layout == GDN_STATE_KV ? 2u : 0u) |
                          (narrow ? 4u : 0u) | (log || gdn_gpu_has_forms(p) ? 8u : 0u) |
-                         (log || p->checkpoints.interval ? 16u : 0u) | (log ? 32u : 0u);
+                         (log || p->checkpoints.interval ? 16u : 0u) | (log ? 32u : 0u) | (p->tree ? 64u : 0u);
     plan->constants[3] = general ? 0 : width;
 }
 
@@ -71,7 +72,6 @@ gdn_status gdn_vulkan_plan_gated_delta_net(const gdn_context *ctx, const problem
     specialize(dev, p, width_of_loads(dev, &gpu, p), plan);
     plan->form = dev->gpu.variant.subgroup ? "subgroup" : "shared";
     gdn_gpu_plan_gated_delta_net(&gpu, p, lanes(dev) / 8 * COLUMNS_OF_EIGHT_LANES, plan);
-    if (p->tree) gdn_gpu_refuse(plan, "flags has GDN_DELTA_TREE, and this backend has no trees");
     if (is_narrow(p)) gdn_vulkan_need_storage16(dev, "F16 and BF16", plan);
     return GDN_OK;
 }

@@ -1,7 +1,7 @@
 /* ssm_conv: one dispatch or two. The shader says how the work is cut. */
 #include "vulkan/device.h"
 
-enum { TYPED = 4 }; /* beside the part: operands of 16 bits */
+enum { TYPED = 4, TREE = 8 }; /* beside the part: operands of 16 bits, and parents */
 
 gdn_status gdn_vulkan_plan_ssm_conv(const gdn_context *ctx, const gdn_ssm_conv_problem *p, gdn_plan *plan)
 {
@@ -9,13 +9,12 @@ gdn_status gdn_vulkan_plan_ssm_conv(const gdn_context *ctx, const gdn_ssm_conv_p
     const gdn_gpu_device gpu = gdn_vulkan_gpu(dev);
     gdn_gpu_begin_plan(ctx, plan);
     gdn_gpu_plan_ssm_conv(&gpu, p, gdn_vulkan_lanes(dev), plan);
-    if (p->tree) gdn_gpu_refuse(plan, "flags has GDN_CONV_TREE, and this backend has no trees");
     if (gdn_gpu_ssm_conv_is_typed(p)) gdn_vulkan_need_storage16(dev, "F16 and BF16", plan);
     plan->constants[0] = gdn_vulkan_lanes(dev);
     plan->constants[1] = (uint32_t)p->kernel_width;
     plan->constants[2] = !!(p->flags & GDN_CONV_SILU);
-    plan->constants[3] =
-        (plan->cut ? GDN_GPU_CONV_PIECES : GDN_GPU_CONV_WHOLE) | (gdn_gpu_ssm_conv_is_typed(p) ? TYPED : 0);
+    plan->constants[3] = (plan->cut ? GDN_GPU_CONV_PIECES : GDN_GPU_CONV_WHOLE) |
+                         (gdn_gpu_ssm_conv_is_typed(p) ? TYPED : 0) | (p->tree ? TREE : 0);
     return GDN_OK;
 }
 

@@ -6,8 +6,8 @@
 // the two lanes adds. The exchanges are subgroup shuffles, or go through shared memory (no GDN_SUBGROUP).
 //
 // Steps, numbered as in docs/kernels/gated_delta_net.md and in every other version:
-//   0 prepare   1 load state, repeat the log, commit   2 decay   3 read kv   4 delta   5 update   6 output
-//   7 snapshot, checkpoint, log
+//   0 prepare   1 load state, repeat the log, commit, follow a branch   2 decay   3 read kv   4 delta   5 update
+//   6 output   7 snapshot, checkpoint, log
 //
 // Variants: general fma exchange storage
 #version 460
@@ -39,6 +39,9 @@ const bool NARROW = (SHAPE & 4) != 0;    // operands may be of 16 bits
 const bool FORMS = (SHAPE & 8) != 0;     // q, k, g or beta may come in another form than the recurrence takes them
 const bool CHECKPOINTS = (SHAPE & 16) != 0;
 const bool LOG = (SHAPE & 32) != 0;      // a replay log; with CHECKPOINTS, which may be none then
+#ifdef GDN_GENERAL
+const bool TREE = (SHAPE & 64) != 0;     // tokens follow those that `parent` names; with LOG
+#endif
 
 layout(buffer_reference, std430, buffer_reference_align = 8) readonly buffer Params { gdn_gpu_gated_delta_net p; };
 
@@ -278,25 +281,25 @@ void load_gate()
     }
 }
 
-// 1: load state
-void load_state()
+// 1: load state, of an entry of a pool, or zeros
+void load_state(gdn_gpu_pool pool, int from, int n_slots)
 {
     EACH_BLOCK(m)
         [[unroll]] for (int c = 0; c < 4; c++)
             S[m][c] = vec4(0);
-    if (at.src < 0)
+    if (from < 0)
         return;
-    const uint64_t entry = entry_at(p.state_in, at.src, p.slots_in);
+    const uint64_t entry = entry_at(pool, from, n_slots);
     EACH_BLOCK(m) {
         const int i = 32 * m + at.i0;
         if (!KEY_MAJOR) {
             [[unroll]] for (int c = 0; c < 4; c++)
                 if (c < at.columns)
-                    S[m][c] = load_row(entry + (at.j + c) * p.state_in.line, GDN_GPU_F32, i);
+                    S[m][c] = load_row(entry + (at.j + c) * pool.line, GDN_GPU_F32, i);
         } else {
             bvec4 there = present(i);
             [[unroll]] for (int e = 0; e < 4; e++) {
-                const uint64_t key_row = entry + (i + e) * p.state_in.line + 4 * at.j;
+                const uint64_t key_row = entry + (i + e) * pool.line + 4 * at.j;
                 if (at.columns == 4 && there[e]) {
                     const vec4 x = load_quad(key_row);
                     S[m][0][e] = x[0];
@@ -313,14 +316,13 @@ void load_state()
     }
 }
 
-// 5, without the sums: what repeats a token of the log
-void update_only(vec4 delta)
+// 5, without the sums, of the keys of block m: what repeats a token
+void update_only(int m, vec4 delta)
 {
-    EACH_BLOCK(m)
-        [[unroll]] for (int c = 0; c < 4; c++) {
-            precise vec4 kept = (!CHANNEL ? vec4(a) : decay[m]) * S[m][c];
-            S[m][c] = fma4(k[m], vec4(delta[c]), kept);
-        }
+    [[unroll]] for (int c = 0; c < 4; c++) {
+        precise vec4 kept = (!CHANNEL ? vec4(a) : decay[m]) * S[m][c];
+        S[m][c] = fma4(k[m], vec4(delta[c]), kept);
+    }
 }
 
 // 1: repeat the log, from the position of the state to that of the first token
@@ -339,7 +341,8 @@ void repeat_log()
             if (CHANNEL)
                 decay[m] = load_row(column + decay_in_log, GDN_GPU_F32, 32 * m + at.i0);
         }
-        update_only(delta);
+        EACH_BLOCK(m)
+            update_only(m, delta);
     }
 }
 
@@ -359,6 +362,8 @@ void load_token()
             decay[m] = load_row(g_at, p.g_dtype, 32 * m + at.i0);
     }
 }
+
+#define has_norm() (FORMS && p.qk_norm != 0)
 
 // 0: q and k, divided by their lengths. Of the eight lanes four take q's sum through the tree, the others k's. Zeros
 // beyond the head leave a sum of squares as it is; what they become, 0 * inf, is in no sum.
@@ -398,17 +403,24 @@ float decay_of(float x, float bias)
     return gdn_exp(x);
 }
 
+vec4 decays_of(vec4 g, vec4 b)
+{
+    return vec4(decay_of(g.x, b.x), decay_of(g.y, b.y), decay_of(g.z, b.z), decay_of(g.w, b.w));
+}
+
 void make_decays()
 {
     if (!CHANNEL) {
         a = decay_of(a, bias);
     } else {
-        EACH_BLOCK(m) {
-            const vec4 g = decay[m], b = key_bias[m];
-            decay[m] = vec4(decay_of(g.x, b.x), decay_of(g.y, b.y), decay_of(g.z, b.z), decay_of(g.w, b.w));
-        }
+        EACH_BLOCK(m)
+            decay[m] = decays_of(decay[m], key_bias[m]);
     }
 }
+
+#ifdef GDN_GENERAL
+#include "gated_delta_net_tree.glsl"
+#endif
 
 // 3: read kv, of this lane's column
 float read_kv()
@@ -517,7 +529,7 @@ void store_state(int dst, int word)
 void compute_token(int t)
 {
     load_token();
-    if (FORMS && p.qk_norm != 0)
+    if (has_norm())
         normalise();
     if (FORMS)
         beta = delta_factor(beta);
@@ -553,15 +565,23 @@ void main()
 #endif
     if (!find_sequence(int(item() / uint(p.blocks))))
         return;
+#ifdef GDN_GENERAL
+    if (TREE && !find_tree())
+        return;
+#endif
     find_operands(int(item() % uint(p.blocks)));
     if (FORMS)
         load_gate();
-    load_state();
+    load_state(p.state_in, at.src, p.slots_in);
 
     if (LOG)
         repeat_log();
 
     for (int t = LOG ? -1 : 0; t < at.T; t++) { // -1: before the first token, for a commit
+#ifdef GDN_GENERAL
+        if (TREE && t >= 0)
+            follow(t);
+#endif
         if (!LOG || t >= 0)
             compute_token(t);
         if (CHECKPOINTS) {

@@ -16,9 +16,10 @@
 layout(local_size_x_id = 0) in;
 layout(constant_id = 1) const int KW = 4;   // kernel_width
 layout(constant_id = 2) const int SILU = 0;
-layout(constant_id = 3) const int CUT = 0;  // GDN_GPU_CONV_*, and 4 where something is not F32
+layout(constant_id = 3) const int CUT = 0;  // GDN_GPU_CONV_*, 4 where something is not F32, 8 for trees
 
 const int PART = CUT & 3;
+const bool TREE = (CUT & 8) != 0; // with GDN_GPU_CONV_WHOLE
 #ifdef GDN_STORAGE_16
 const bool TYPED = (CUT & 4) != 0;
 #else
@@ -158,6 +159,44 @@ void convolve(Sequence q, int t0, int t1, int c)
     }
 }
 
+// A tree's tokens leave what the next call reads in the history, so that it has to have room for all of them.
+bool has_tree(Sequence q)
+{
+    if (p.rows_in > 0 && p.n_columns - (KW - 1) < q.T) {
+        report(p.bad, GDN_GPU_BAD_PARENT);
+        return false;
+    }
+    return is_tree(p.parent, q.first, q.T, p.bad);
+}
+
+// All tokens of a sequence that is a tree, for channel c: the taps of each are its ancestors', and before them those of
+// the history.
+void convolve_tree(Sequence q, int c)
+{
+    const int64_t at_x = bytes_of(p.x_dtype, c), at_c = bytes_of(p.history_dtype, c);
+    float weight[KW], x[KW];
+    [[unroll]] for (int j = 0; j < KW; j++)
+        weight[j] = load(p.weight + c * p.weight_channel + j * p.weight_tap, p.weight_dtype);
+    const float bias = p.bias != 0 ? load(p.bias + bytes_of(p.bias_dtype, c), p.bias_dtype) : 0.0;
+    for (int t = 0; t < q.T; t++) {
+        int of = t; // behind the first token of a branch -1, -2, ...
+        [[unroll]] for (int j = KW - 1; j >= 0; j--) {
+            x[j] = 0.0;
+            if (of >= 0)
+                x[j] = load(token_at(p.x, q, of) + at_x, p.x_dtype);
+            else if (q.src >= 0 && q.position + of >= 0)
+                x[j] = load(history_at(p.history_in, q.src, q.position + of) + at_c, p.history_dtype);
+            of = of >= 0 ? parent_of(p.parent, q.first, of) : of - 1;
+        }
+        // 2: taps, oldest first
+        float u = bias;
+        [[unroll]] for (int j = 0; j < KW; j++)
+            u = fma1(weight[j], x[j], u);
+        // 3: activation, 4: output
+        store(token_at(p.result, q, t) + bytes_of(p.result_dtype, c), SILU != 0 ? gdn_silu(u) : u, p.result_dtype);
+    }
+}
+
 // The input at position `pos` into its column of a row of the history.
 void keep_column(Sequence q, int row, int pos, int c)
 {
@@ -229,8 +268,12 @@ void main()
     if (c >= p.n_channels)
         return;
     if (PART != GDN_GPU_CONV_PIECES) {
-        const Sequence q = sequence(unit);
-        if (q.run && PART == GDN_GPU_CONV_WHOLE)
+        Sequence q = sequence(unit);
+        if (TREE)
+            q.run = q.run && has_tree(q);
+        if (q.run && TREE)
+            convolve_tree(q, c);
+        else if (q.run && PART == GDN_GPU_CONV_WHOLE)
             convolve(q, 0, q.T, c);
         if (q.run)
             keep(q, c);

@@ -272,16 +272,6 @@ static void bad_ssm_conv(sides *s, int32_t length)
 /* ---- Trees: a parent that is none, a sequence without a row of the log and one that leaves too little of a history
  * amount to padding. */
 
-/* 0 where the backend has no trees. */
-static int takes(sides *s, const check_kernel *kernel, const check_spec *spec)
-{
-    check_case c;
-    sides_build(&c, kernel, spec);
-    check_target_run(s->device, &c, &s->got);
-    check_case_free(&c);
-    return s->got.outcome != CHECK_SKIPPED;
-}
-
 static void bad_trees(sides *s)
 {
     static const int32_t src[] = { 6, 0, 2 }, dst[6] = { 0 }, row[] = { 2, GDN_NONE, 0 },
@@ -308,8 +298,6 @@ static void bad_trees(sides *s)
         d->seq[i].parent = c->seq[i].parent = parents[i];
         d->seq[i].log_row = 2 - i;
     }
-    if (!takes(s, &check_kernel_gated_delta_net, &delta) || !takes(s, &check_kernel_ssm_conv, &conv))
-        return;
     for (size_t i = 0; i < sizeof values / sizeof values[0]; i++) {
         int32_t bad[9];
         memcpy(bad, parent, sizeof bad);

@@ -1,0 +1,106 @@
+// Trees of tokens in gated_delta_net: what a token starts from that does not follow the one before it. Included by
+// gated_delta_net.comp where head_dim_k may be any; step numbers are as there.
+//
+// Loops go along a branch, or along its tokens and their blocks of keys, and have none in them: Mesa's driver for CPUs
+// leaves every loop of an invocation once it has gone round 65,535 times in all of them together.
+
+const int HELD = 256; // ancestors that are found in one walk along a branch
+int   path[HELD];
+float factors[HELD];
+
+// The maps of a tree, guarded: where there are tokens, a row of the log, and parents.
+bool find_tree()
+{
+    if (at.T > 0 && at.row < 0) {
+        report(p.bad, GDN_GPU_BAD_LOG_ROW);
+        return false;
+    }
+    return is_tree(p.parent, at.first, at.T, p.bad);
+}
+
+// The delta of token i, where this lane has logged it: none reads what another one wrote.
+float logged_delta(int i)
+{
+    const bool logs = (at.lane & 1u) == 0 && at.mine < at.columns;
+    return logs ? Float(column_at(at.position + i) + delta_in_log + 4 * at.mine).x : 0.0;
+}
+
+// Where the operands of token i lie, when token t is the next one.
+uint64_t key_of(int i, int t)
+{
+    return k_at + (i - t) * p.k.token;
+}
+uint64_t gate_of(int i, int t)
+{
+    return g_at + (i - t) * p.g.token;
+}
+
+// 0: what the keys of the path's tokens are multiplied by
+void find_factors(int begin, int n, int t)
+{
+    vec4 sum = vec4(0);
+    [[dont_unroll]] for (int part = 0; part < n * n_blocks; part++) {
+        const int m = part % n_blocks, of = (begin + part / n_blocks) % HELD;
+        const vec4 key = load_row(key_of(path[of], t), p.k_dtype, 32 * m + at.i0);
+        sum = fma4(key, key, m == 0 ? vec4(0) : sum);
+        if (m == n_blocks - 1) {
+            precise vec4 x = sum + exchange(sum, 4, 2); // h = 16
+            factors[of] = gdn_norm_factor(fold_rest(x, x, 0, 1), p.norm_add, p.norm_most);
+        }
+    }
+}
+
+// 1: repeat the path's tokens on the state, the last first, their keys and decays made anew.
+//
+// Boards: a token of the call ends with 1, and begins with 2 where there is a norm, else with 0. Factors begin with 2
+// and end with 1. So the tokens of a path have 0 and 2 in turn, and the last of them has 0 where there is a norm, else,
+// of all paths of the branch, 2.
+void repeat_path(int begin, int n, int t)
+{
+    vec4 delta;
+    if (has_norm())
+        find_factors(begin, n, t);
+    [[dont_unroll]] for (int part = 0; part < n * n_blocks; part++) {
+        const int m = part % n_blocks, left = n - part / n_blocks, behind = begin + left - 1;
+        const int i = path[behind % HELD];
+        if (m == 0) {
+            if (!CHANNEL)
+                a = decay_of(load_typed(gate_of(i, t), p.g_dtype), bias);
+            delta = gather_columns(logged_delta(i), ((has_norm() ? left : behind) & 1) != 0 ? 0 : 2);
+        }
+        const int i0 = 32 * m + at.i0;
+        k[m] = load_row(key_of(i, t), p.k_dtype, i0);
+        if (has_norm()) {
+            precise vec4 ready = k[m] * factors[behind % HELD];
+            k[m] = ready;
+        }
+        if (CHANNEL)
+            decay[m] = decays_of(load_row(gate_of(i, t), p.g_dtype, i0), key_bias[m]);
+        update_only(m, delta);
+    }
+}
+
+// 1, for token t of a tree, where it does not follow the one before it: the state at the sequence's position, which is
+// where it has been committed or made as before, and on it the token that it follows with all that this follows.
+void follow(int t)
+{
+    const int parent = parent_of(p.parent, at.first, t);
+    if (parent == t - 1)
+        return;
+    if (at.commit >= 0 && at.commit < p.entries_out) {
+        load_state(p.state_out, at.commit, p.slots_out);
+    } else {
+        load_state(p.state_in, at.src, p.slots_in);
+        repeat_log();
+    }
+    // The path is walked from its end, so that those HELD tokens remain that were found last, the first of the branch.
+    int last = -1; // that has been repeated
+    while (last != parent) {
+        int n = 0;
+        for (int i = parent; i != last; i = parent_of(p.parent, at.first, i))
+            path[n++ % HELD] = i;
+        const int held = min(n, HELD), begin = n - held;
+        repeat_path(begin, held, t);
+        last = path[begin % HELD];
+    }
+}
