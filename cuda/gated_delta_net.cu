@@ -194,11 +194,11 @@ GDN_INLINE void load_token(const gdn_gpu_gated_delta_net &p, const Place &w, int
 
 template <class X, int N> GDN_INLINE void widen_rows(float4 (&x)[N], int dtype)
 {
-    if (!X::TYPED || dtype == GDN_GPU_F32)
-        return;
+    if (X::TYPED && dtype != GDN_GPU_F32) {
 #pragma unroll
-    for (int n = 0; n < N; n++)
-        x[n] = widen_row<X>(x[n], dtype);
+        for (int n = 0; n < N; n++)
+            x[n] = widen_row<X>(x[n], dtype);
+    }
 }
 
 // 0: prepare. The trees over k and q are one tree over two columns.
