@@ -56,7 +56,7 @@ template <int C> GDN_INLINE float fold(const float4 (&partial)[C], int l)
 
 // 1: load state, of an entry of a pool, or zeros. S[m][c] has column j + c
 template <class X>
-GDN_INLINE void load_state(const gdn_gpu_gated_delta_net &p, const Place &w, const gdn_gpu_pool &pool, int entry,
+GDN_INLINE void load_state(const gdn_gpu_gated_delta_net &p, const Item &w, const gdn_gpu_pool &pool, int entry,
                            int n_slots, float4 (&S)[X::NB][X::C])
 {
     const char *at = entry < 0 ? pool.base : state_at(pool, entry, n_slots, w.h);
@@ -109,7 +109,7 @@ GDN_INLINE void load_state(const gdn_gpu_gated_delta_net &p, const Place &w, con
 
 // 7: snapshot
 template <class X>
-GDN_INLINE void store_state(const gdn_gpu_gated_delta_net &p, const Place &w, int dst, const float4 (&S)[X::NB][X::C])
+GDN_INLINE void store_state(const gdn_gpu_gated_delta_net &p, const Item &w, int dst, const float4 (&S)[X::NB][X::C])
 {
     char *at = state_at(p.state_out, dst, p.slots_out, w.h);
 #pragma unroll
@@ -169,7 +169,7 @@ struct Cursor {
 };
 
 template <class X>
-GDN_INLINE void load_token(const gdn_gpu_gated_delta_net &p, const Place &w, int mine, Cursor &at, Token<X> &x)
+GDN_INLINE void load_token(const gdn_gpu_gated_delta_net &p, const Item &w, int mine, Cursor &at, Token<X> &x)
 {
 #pragma unroll
     for (int m = 0; m < X::NB; m++)
@@ -231,7 +231,7 @@ template <class X> GDN_INLINE void prepare(const gdn_gpu_gated_delta_net &p, int
 
 // 7: log the decays per key channel, from the lanes of the warp that has column 0, each with those that it made itself.
 template <class X>
-GDN_INLINE void log_gates(const gdn_gpu_gated_delta_net &p, const Place &w, int t, const Token<X> &x)
+GDN_INLINE void log_gates(const gdn_gpu_gated_delta_net &p, const Item &w, int t, const Token<X> &x)
 {
     const int eighth = (int)threadIdx.x / 8 % 4;
     if (!X::CHANNEL || w.row < 0 || w.j != eighth * X::C || eighth >= X::NB)
@@ -263,7 +263,7 @@ GDN_INLINE void decays_of(const gdn_gpu_gated_delta_net &p, int l, float rate, c
 // it has been committed or made as before, and on it the token that it follows with all that this follows. Their deltas
 // are in the log, where a lane of the eight has put them; keys and decays are made anew.
 template <class X>
-GDN_INLINE void follow(const gdn_gpu_gated_delta_net &p, Place w, int mine, int parent, const Cursor &first,
+GDN_INLINE void follow(const gdn_gpu_gated_delta_net &p, Item w, int mine, int parent, const Cursor &first,
                        float rate, const float4 (&bias)[Token<X>::GATES], float4 (&S)[X::NB][X::C])
 {
     __syncwarp();
@@ -296,8 +296,8 @@ GDN_INLINE void follow(const gdn_gpu_gated_delta_net &p, Place w, int mine, int 
 
 template <class X> GDN_INLINE void gated_delta_net_rows(const gdn_gpu_gated_delta_net &p)
 {
-    Place w;
-    if (!find_place<X>(p, w) || w.j / (4 * X::C) * (4 * X::C) >= p.head_dim_v)
+    Item w;
+    if (!find_item<X>(p, w) || w.j / (4 * X::C) * (4 * X::C) >= p.head_dim_v)
         return; // nothing to do, or none for this warp
     const int mine = column_of_lane<X::C>(w.l);
     const int group = (int)threadIdx.x & 24; // the first of the eight lanes
@@ -390,12 +390,12 @@ template <class X> GDN_INLINE void gated_delta_net_rows(const gdn_gpu_gated_delt
         at.out += p.result.token;
 
         // 7: snapshot, r tokens before the newest, and checkpoint. Two stores: a loop for both spilled registers
-        Place there = w;
+        Item there = w;
         there.l = here(w.l);
         int dst = snapshot_of(p, w, t);
         if (dst >= 0)
             store_state<X>(p, there, dst, S);
-        dst = p.checkpoint_interval ? checkpoint_of(p, w, t) : GDN_MAP_NONE;
+        dst = p.checkpoint_interval ? checkpoint_of(p, w, t) : GDN_GPU_NONE;
         if (dst >= 0)
             store_state<X>(p, there, dst, S);
     }

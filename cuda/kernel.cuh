@@ -28,8 +28,6 @@ typedef char *gdn_cuda_memory;
 #include "gpu/half.h"
 
 #define GDN_FULL_WARP 0xffffffffu
-#define GDN_MAP_NONE -1
-#define GDN_MAP_SKIP -2
 
 // The same number, of which the compiler does not know that: what depends on it is computed where it stands, and not
 // before a loop, in registers that the loop needs.
@@ -90,7 +88,7 @@ GDN_INLINE int map_at(uint64_t map, int64_t index, int absent)
     return map ? read_int(map + 4 * (uint64_t)index) : absent;
 }
 
-// Which token of its sequence token t follows, or GDN_MAP_NONE; `first` is the sequence's first token. How many tokens
+// Which token of its sequence token t follows, or GDN_GPU_NONE; `first` is the sequence's first token. How many tokens
 // of the call there are from the first of a branch to token t, and the one with n of them behind it.
 GDN_INLINE int parent_of(uint64_t parent, int first, int t)
 {
@@ -121,7 +119,7 @@ GDN_INLINE bool is_tree(uint64_t parent, int first, int T, char *bad)
 {
     for (int t = 0; parent && t < T; t++) {
         const int of = parent_of(parent, first, t);
-        if (of < GDN_MAP_NONE || of >= t) {
+        if (of < GDN_GPU_NONE || of >= t) {
             report(bad, GDN_GPU_BAD_PARENT);
             return false;
         }

@@ -41,7 +41,11 @@
 #define GDN_GPU_BAD_PARENT 12
 #define GDN_GPU_BAD_WORDS 13
 
-/* Element types, as GDN_F32 ... in gdn/base.h, which kernels do not include. */
+/* Entries of maps, as GDN_NONE and GDN_SKIP in gdn/base.h, which kernels do not include. */
+#define GDN_GPU_NONE -1
+#define GDN_GPU_SKIP -2
+
+/* Element types, as GDN_F32 ... in gdn/base.h. */
 #define GDN_GPU_F32 0
 #define GDN_GPU_F16 1
 #define GDN_GPU_BF16 2

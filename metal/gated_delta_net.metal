@@ -63,7 +63,7 @@ template <int C> GDN_INLINE float fold(thread const float4 (&partial)[C], int l)
 }
 
 // What is read of a token, but for q.
-template <int NB, bool CHANNEL> struct DeltaToken {
+template <int NB, bool CHANNEL> struct Token {
     float4 k[NB], g[CHANNEL ? NB : 1]; // per head: g[0].x
     float  v, beta;
 };
@@ -73,7 +73,7 @@ template <int NB, bool CHANNEL> struct DeltaToken {
 template <int NB, bool CHANNEL, bool GENERAL, bool NARROW>
 GDN_INLINE void load_token(constant gdn_gpu_gated_delta_net &p, device const uchar *k_at, device const uchar *v_at,
                            device const uchar *g_at, device const uchar *beta_at, bool there, int l,
-                           thread DeltaToken<NB, CHANNEL> &token)
+                           thread Token<NB, CHANNEL> &token)
 {
     const int k_dtype = NARROW ? p.k_dtype : GDN_GPU_F32, g_dtype = NARROW ? p.g_dtype : GDN_GPU_F32;
     token.v = there ? read_element(v_at, NARROW ? p.v_dtype : GDN_GPU_F32) : 0.0f;
@@ -130,10 +130,10 @@ GDN_INLINE void make_decay(constant gdn_gpu_gated_delta_net &p, device const uch
 
 // 1: load state, of an entry of a pool that is described by `view`, or zeros. S[m][c] has column j + c
 template <int NB, int C, bool GENERAL>
-GDN_INLINE void load_state(constant gdn_gpu_gated_delta_net &p, thread const DeltaPlace &w, device const uchar *pool,
+GDN_INLINE void load_state(constant gdn_gpu_gated_delta_net &p, thread const Item &w, device const uchar *pool,
                            constant gdn_gpu_pool &view, int entry, int n_slots, thread float4 (&S)[NB][C])
 {
-    pool += entry < 0 ? 0 : delta_entry(view, entry, n_slots, w.h);
+    pool += entry < 0 ? 0 : state_at(view, entry, n_slots, w.h);
     const int64_t along = p.key_major ? view.line : 4, across = p.key_major ? 4 : view.line;
     const int n_keys = p.head_dim_k;
 #pragma unroll
@@ -164,9 +164,9 @@ GDN_INLINE void load_state(constant gdn_gpu_gated_delta_net &p, thread const Del
 // 7: snapshot
 template <int NB, int C, bool GENERAL>
 GDN_INLINE void store_state(constant gdn_gpu_gated_delta_net &p, thread const DeltaBuffers &b,
-                            thread const DeltaPlace &w, int dst, thread const float4 (&S)[NB][C])
+                            thread const Item &w, int dst, thread const float4 (&S)[NB][C])
 {
-    device uchar *pool = b.state_out + delta_entry(p.state_out, dst, p.slots_out, w.h);
+    device uchar *pool = b.state_out + state_at(p.state_out, dst, p.slots_out, w.h);
     const int64_t along = p.key_major ? p.state_out.line : 4, across = p.key_major ? 4 : p.state_out.line;
     const int n_keys = p.head_dim_k;
 #pragma unroll
@@ -193,7 +193,7 @@ GDN_INLINE void store_state(constant gdn_gpu_gated_delta_net &p, thread const De
 }
 
 // What a sequence's tokens have in common in a branch: where the first of them lies, and the raw gate's numbers.
-struct DeltaFirst {
+struct FirstToken {
     device const uchar *k;
     device const uchar *v;
     device const uchar *g;
@@ -208,8 +208,8 @@ struct DeltaFirst {
 // it has been committed or made as before, and on it the token that it follows with all that this follows. Their deltas
 // come from the log, through the lane that has put them there; keys and decays are made anew.
 template <int NB, int C, bool CHANNEL, bool GENERAL>
-GDN_INLINE void follow(constant gdn_gpu_gated_delta_net &p, thread const DeltaBuffers &b, thread const DeltaPlace &w,
-                       device const uchar *source, thread const DeltaFirst &first, int parent,
+GDN_INLINE void follow(constant gdn_gpu_gated_delta_net &p, thread const DeltaBuffers &b, thread const Item &w,
+                       device const uchar *source, thread const FirstToken &first, int parent,
                        thread float4 (&S)[NB][C])
 {
     const bool there = (p.has & GDN_GPU_HAS_PARENT) != 0;
@@ -221,7 +221,7 @@ GDN_INLINE void follow(constant gdn_gpu_gated_delta_net &p, thread const DeltaBu
     }
     for (int left = depth_of(b.parent, there, w.first, parent); left-- > 0;) {
         const int t = ancestor_of(b.parent, there, w.first, parent, left);
-        DeltaToken<NB, CHANNEL> x;
+        Token<NB, CHANNEL> x;
         load_token<NB, CHANNEL, GENERAL, true>(p, first.k + t * p.k.token, first.v + t * p.v.token,
                                                first.g + t * p.g.token, first.beta + t * p.beta.token,
                                                first.mine < w.columns, w.l, x);
@@ -248,17 +248,17 @@ GDN_INLINE void follow(constant gdn_gpu_gated_delta_net &p, thread const DeltaBu
 template <int NB, int C, bool CHANNEL, bool GENERAL, bool LOG, bool TREE>
 GDN_INLINE void gated_delta_net(constant gdn_gpu_gated_delta_net &p, thread const DeltaBuffers &b, uint group, uint me)
 {
-    DeltaPlace w;
-    if (!delta_place<C, LOG, TREE>(p, b, group, me, w))
+    Item w;
+    if (!find_item<C, LOG, TREE>(p, b, group, me, w))
         return; // the whole simdgroup
     const int n_keys = p.head_dim_k, mine = column_of_lane<C>(w.l);
     const ushort eight = ushort(me & 24u); // the first of the eight lanes
-    device const uchar *q_at = b.q + delta_token(p.q, w, w.kappa);
-    device const uchar *k_at = b.k + delta_token(p.k, w, w.kappa);
-    device const uchar *v_at = b.v + delta_token(p.v, w, w.h) + (w.j + mine) * element_bytes(p.v_dtype);
-    device const uchar *g_at = b.g + delta_token(p.g, w, w.h);
-    device const uchar *beta_at = b.beta + delta_token(p.beta, w, w.h);
-    device uchar *out_at = b.result + delta_token(p.result, w, w.h) + (w.j + mine) * element_bytes(p.result_dtype);
+    device const uchar *q_at = b.q + token_at(p.q, w, w.kappa);
+    device const uchar *k_at = b.k + token_at(p.k, w, w.kappa);
+    device const uchar *v_at = b.v + token_at(p.v, w, w.h) + (w.j + mine) * element_bytes(p.v_dtype);
+    device const uchar *g_at = b.g + token_at(p.g, w, w.h);
+    device const uchar *beta_at = b.beta + token_at(p.beta, w, w.h);
+    device uchar *out_at = b.result + token_at(p.result, w, w.h) + (w.j + mine) * element_bytes(p.result_dtype);
     const bool narrow =
         p.k_dtype != GDN_GPU_F32 || p.v_dtype != GDN_GPU_F32 || p.g_dtype != GDN_GPU_F32 || p.beta_dtype != GDN_GPU_F32;
 
@@ -284,14 +284,14 @@ GDN_INLINE void gated_delta_net(constant gdn_gpu_gated_delta_net &p, thread cons
             store_state<NB, C, GENERAL>(p, b, w, w.commit, S);
     }
 
-    const DeltaFirst first = { k_at, v_at, g_at, beta_at, bias_at, rate, bias, mine, eight };
+    const FirstToken first = { k_at, v_at, g_at, beta_at, bias_at, rate, bias, mine, eight };
     for (int t = 0; t < w.T; t++) {
         if (TREE) {
             const int parent = parent_of(b.parent, (p.has & GDN_GPU_HAS_PARENT) != 0, w.first, t);
             if (parent != t - 1)
                 follow<NB, C, CHANNEL, GENERAL>(p, b, w, source, first, parent, S); // 1
         }
-        DeltaToken<NB, CHANNEL> token;
+        Token<NB, CHANNEL> token;
         if (narrow)
             load_token<NB, CHANNEL, GENERAL, true>(p, k_at, v_at, g_at, beta_at, mine < w.columns, w.l, token);
         else
@@ -386,7 +386,7 @@ GDN_INLINE void gated_delta_net(constant gdn_gpu_gated_delta_net &p, thread cons
                device const uchar *seq_start [[buffer(11)]], device const uchar *state_src [[buffer(12)]],            \
                device const uchar *state_dst [[buffer(13)]], device const uchar *position [[buffer(14)]],             \
                device const uchar *state_checkpoint [[buffer(15)]], device atomic_uint *bad [[buffer(16)]],           \
-               GDN_PLACE)                                                                                             \
+               GDN_THREAD)                                                                                             \
     {                                                                                                                 \
         const DeltaBuffers b = { q, k, v, g, beta, ssm_a, dt_bias, result, state_in, state_out, seq_start, state_src, \
                                  state_dst, position, state_checkpoint, 0, 0, 0, 0, 0, bad };                         \
@@ -404,7 +404,7 @@ GDN_INLINE void gated_delta_net(constant gdn_gpu_gated_delta_net &p, thread cons
                device const uchar *state_checkpoint [[buffer(15)]], device atomic_uint *bad [[buffer(16)]],           \
                device uchar *log [[buffer(17)]], device const uchar *log_row [[buffer(18)]],                          \
                device const uchar *state_position [[buffer(19)]], device const uchar *state_commit [[buffer(20)]],    \
-               GDN_PLACE)                                                                                             \
+               GDN_THREAD)                                                                                             \
     {                                                                                                                 \
         const DeltaBuffers b = { q, k, v, g, beta, ssm_a, dt_bias, result, state_in, state_out, seq_start, state_src, \
                                  state_dst, position, state_checkpoint, log, log_row, state_position, state_commit,   \
@@ -424,7 +424,7 @@ GDN_INLINE void gated_delta_net(constant gdn_gpu_gated_delta_net &p, thread cons
                device uchar *log [[buffer(17)]], device const uchar *log_row [[buffer(18)]],                          \
                device const uchar *state_position [[buffer(19)]], device const uchar *state_commit [[buffer(20)]],    \
                device const uchar *parent [[buffer(21)]],                                                             \
-               GDN_PLACE)                                                                                             \
+               GDN_THREAD)                                                                                             \
     {                                                                                                                 \
         const DeltaBuffers b = { q, k, v, g, beta, ssm_a, dt_bias, result, state_in, state_out, seq_start, state_src, \
                                  state_dst, position, state_checkpoint, log, log_row, state_position, state_commit,   \

@@ -38,7 +38,7 @@ void report(uint64_t bad, int word)
     Word(bad + 4 * word).x = 1;
 }
 
-// Which token of its sequence token t follows, or -1; `first` is the sequence's first token.
+// Which token of its sequence token t follows, or GDN_GPU_NONE; `first` is the sequence's first token.
 int parent_of(uint64_t parent, int first, int t)
 {
     return map_at(parent, int64_t(first) + t, t - 1);
@@ -49,7 +49,7 @@ bool is_tree(uint64_t parent, int first, int T, uint64_t bad)
 {
     for (int t = 0; parent != 0 && t < T; t++) {
         const int of = parent_of(parent, first, t);
-        if (of < -1 || of >= t) {
+        if (of < GDN_GPU_NONE || of >= t) {
             report(bad, GDN_GPU_BAD_PARENT);
             return false;
         }

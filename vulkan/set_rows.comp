@@ -133,7 +133,7 @@ void main()
     // 1: target
     const int ib = b % p.index_batch0, ic = c % p.index_batch1;
     const int64_t row = index_at(ib, ic, i);
-    if (row < -1 || row >= p.n_rows_dst)
+    if (row < GDN_GPU_NONE || row >= p.n_rows_dst)
         report(p.bad, GDN_GPU_BAD_INDEX);
     if (row < 0 || row >= p.n_rows_dst || !wins(ib, ic, i, row))
         return;

@@ -35,7 +35,7 @@ enum simt_op { /* what a thread waits in */
     SIMT_OP_NONE,
     SIMT_OP_BARRIER, SIMT_OP_BARRIER_COUNT, SIMT_OP_BARRIER_AND, SIMT_OP_BARRIER_OR, /* the block */
     SIMT_OP_SYNC, SIMT_OP_SHUFFLE, SIMT_OP_BALLOT, SIMT_OP_MATCH,                    /* lanes of a warp */
-    SIMT_OP_ADD, SIMT_OP_MIN, SIMT_OP_MAX, SIMT_OP_AND, SIMT_OP_OR, SIMT_OP_XOR
+    SIMT_OP_ADD, SIMT_OP_MIN, SIMT_OP_MAX, SIMT_OP_XOR
 };
 
 typedef struct simt_thread {

@@ -1,4 +1,4 @@
-/* CUDA's loads and stores with a hint, fences, atomics and asynchronous copies; part of cuda_shim.h. */
+/* CUDA's loads through the read-only cache, atomics and asynchronous copies; part of cuda_shim.h. */
 #ifndef GDN_SIMT_CUDA_MEMORY_H
 #define GDN_SIMT_CUDA_MEMORY_H
 
@@ -15,45 +15,19 @@ template <class T> static inline void simt_aligned(const T *at, const char *file
 }
 
 #define SIMT_WHERE const char *file = __builtin_FILE(), int line = __builtin_LINE()
-#define SIMT_LOAD(name)                                                                                                \
-    template <class T> static inline T name(const T *at, SIMT_WHERE)                                                   \
-    {                                                                                                                  \
-        simt_aligned(at, file, line);                                                                                  \
-        return *at;                                                                                                    \
-    }
-#define SIMT_STORE(name)                                                                                               \
-    template <class T> static inline void name(T *at, SIMT_VALUE(T) value, SIMT_WHERE)                                 \
-    {                                                                                                                  \
-        simt_aligned(at, file, line);                                                                                  \
-        *at = value;                                                                                                   \
-    }
-SIMT_LOAD(__ldg) SIMT_LOAD(__ldcs) SIMT_LOAD(__ldcg) SIMT_LOAD(__ldca) SIMT_LOAD(__ldlu) SIMT_LOAD(__ldcv)
-SIMT_STORE(__stcs) SIMT_STORE(__stcg) SIMT_STORE(__stwb) SIMT_STORE(__stwt)
-#undef SIMT_LOAD
-#undef SIMT_STORE
-
-static inline void __threadfence() {}
-static inline void __threadfence_block() {}
-static inline void __threadfence_system() {}
-static inline void __nanosleep(unsigned) {}
+template <class T> static inline T __ldg(const T *at, SIMT_WHERE)
+{
+    simt_aligned(at, file, line);
+    return *at;
+}
 
 /* Fibers are never interrupted, so that any step is atomic. The compiler sees __atomic_*, and so does the checker. */
 #define SIMT_ATOMIC(name, builtin)                                                                                     \
     template <class T> static inline T name(T *at, SIMT_VALUE(T) value) { return builtin(at, value, __ATOMIC_RELAXED); }
 SIMT_ATOMIC(atomicExch, __atomic_exchange_n)
 SIMT_ATOMIC(atomicAdd, __atomic_fetch_add)
-SIMT_ATOMIC(atomicSub, __atomic_fetch_sub)
-SIMT_ATOMIC(atomicAnd, __atomic_fetch_and)
 SIMT_ATOMIC(atomicOr, __atomic_fetch_or)
-SIMT_ATOMIC(atomicXor, __atomic_fetch_xor)
 #undef SIMT_ATOMIC
-static inline float atomicAdd(float *at, float value)
-{
-    unsigned *const bits = reinterpret_cast<unsigned *>(at);
-    const unsigned old = __atomic_load_n(bits, __ATOMIC_RELAXED);
-    __atomic_store_n(bits, __float_as_uint(__uint_as_float(old) + value), __ATOMIC_RELAXED);
-    return __uint_as_float(old);
-}
 template <class T> static inline T atomicCAS(T *at, SIMT_VALUE(T) compare, SIMT_VALUE(T) value)
 {
     __atomic_compare_exchange_n(at, &compare, value, 0, __ATOMIC_RELAXED, __ATOMIC_RELAXED);
@@ -65,13 +39,6 @@ template <class T> static inline T atomicMax(T *at, SIMT_VALUE(T) value)
     if (old < value) __atomic_store_n(at, value, __ATOMIC_RELAXED);
     return old;
 }
-template <class T> static inline T atomicMin(T *at, SIMT_VALUE(T) value)
-{
-    const T old = __atomic_load_n(at, __ATOMIC_RELAXED);
-    if (value < old) __atomic_store_n(at, value, __ATOMIC_RELAXED);
-    return old;
-}
-
 /* ---- Asynchronous copies to shared memory (cuda_pipeline_primitives.h) ---- */
 static inline void __pipeline_memcpy_async(void *to, const void *from, size_t bytes, size_t zfill = 0, SIMT_WHERE)
 {

@@ -17,17 +17,11 @@
 /* ---- Qualifiers ---- */
 #define __global__
 #define __device__
-#define __host__
-#define __constant__
-#define __managed__
 #define __grid_constant__
 #define __forceinline__ inline __attribute__((always_inline))
 #define __launch_bounds__(...)
 #define __align__(n) __attribute__((aligned(n)))
 #define __shared__   static __attribute__((section("simt_shared")))
-#ifndef __noinline__
-#define __noinline__ __attribute__((noinline))
-#endif
 
 /* ---- Kernels: one struct by value, `p` in the body ---- */
 #define GDN_KERNEL(name, ParamsType, max_threads_per_block)                                                            \
@@ -47,12 +41,9 @@
 #define GDN_SHARED_DYNAMIC(type, name) type *const name = static_cast<type *>(simt_current.shared)
 
 /* ---- Where a thread is ---- */
-typedef simt_dim3 dim3;
 #define threadIdx (const_cast<const simt_dim3 &>(simt_self->index))
 #define blockIdx  (const_cast<const simt_dim3 &>(simt_current.index))
 #define blockDim  (const_cast<const simt_dim3 &>(simt_current.size))
-#define gridDim   (const_cast<const simt_dim3 &>(simt_current.grid))
-#define warpSize  32
 
 #define __trap() simt_fault("%s:%d: __trap()", __FILE__, __LINE__)
 

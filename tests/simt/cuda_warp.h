@@ -85,12 +85,8 @@ template <class T> static inline unsigned __match_any_sync(unsigned mask, T valu
     }
 SIMT_REDUCE(__reduce_add_sync, unsigned, SIMT_OP_ADD)
 SIMT_REDUCE(__reduce_add_sync, int, SIMT_OP_ADD)
-SIMT_REDUCE(__reduce_min_sync, unsigned, SIMT_OP_MIN)
 SIMT_REDUCE(__reduce_min_sync, int, SIMT_OP_MIN)
 SIMT_REDUCE(__reduce_max_sync, unsigned, SIMT_OP_MAX)
-SIMT_REDUCE(__reduce_max_sync, int, SIMT_OP_MAX)
-SIMT_REDUCE(__reduce_and_sync, unsigned, SIMT_OP_AND)
-SIMT_REDUCE(__reduce_or_sync, unsigned, SIMT_OP_OR)
 SIMT_REDUCE(__reduce_xor_sync, unsigned, SIMT_OP_XOR)
 #undef SIMT_REDUCE
 #undef SIMT_SITE

@@ -25,10 +25,6 @@ typedef struct simt_graph simt_graph;
 typedef struct simt_graph_exec simt_graph_exec;
 typedef void (*simt_host_fn)(void *data);
 
-typedef struct simt_uuid {
-    char bytes[16];
-} simt_uuid;
-
 typedef struct simt_launch_config { /* CUlaunchConfig */
     unsigned grid_x, grid_y, grid_z, block_x, block_y, block_z, shared_bytes;
     simt_stream *stream;

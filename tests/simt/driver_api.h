@@ -21,8 +21,6 @@ simt_result cuDriverGetVersion(int *version);
 simt_result cuDeviceGetCount(int *count);
 simt_result cuDeviceGet(simt_device *device, int ordinal);
 simt_result cuDeviceGetName(char *name, int size, simt_device device);
-simt_result cuDeviceGetUuid(simt_uuid *uuid, simt_device device);
-simt_result cuDeviceGetUuid_v2(simt_uuid *uuid, simt_device device);
 simt_result cuDeviceTotalMem_v2(size_t *bytes, simt_device device);
 simt_result cuDeviceGetAttribute(int *value, int attribute, simt_device device);
 
@@ -30,8 +28,6 @@ simt_result cuDeviceGetAttribute(int *value, int attribute, simt_device device);
 simt_result cuDevicePrimaryCtxRetain(simt_context **out, simt_device device);
 simt_result cuDevicePrimaryCtxRelease_v2(simt_device device);
 simt_result cuDevicePrimaryCtxReset_v2(simt_device device);
-simt_result cuDevicePrimaryCtxGetState(simt_device device, unsigned *flags, int *active);
-simt_result cuDevicePrimaryCtxSetFlags_v2(simt_device device, unsigned flags);
 simt_result cuCtxCreate_v2(simt_context **out, unsigned flags, simt_device device);
 simt_result cuCtxCreate_v3(simt_context **out, void *affinity, int n, unsigned flags, simt_device device);
 simt_result cuCtxCreate_v4(simt_context **out, void *params, unsigned flags, simt_device device);
@@ -41,40 +37,22 @@ simt_result cuCtxPopCurrent_v2(simt_context **out);
 simt_result cuCtxSetCurrent(simt_context *context);
 simt_result cuCtxGetCurrent(simt_context **out);
 simt_result cuCtxGetDevice(simt_device *device);
-simt_result cuCtxGetFlags(unsigned *flags);
-simt_result cuCtxGetApiVersion(simt_context *context, unsigned *version);
-simt_result cuCtxGetStreamPriorityRange(int *least, int *greatest);
 simt_result cuCtxSynchronize(void);
 
 /* ---- Memory ---- */
 simt_result cuMemAlloc_v2(simt_ptr *out, size_t bytes);
 simt_result cuMemFree_v2(simt_ptr at);
-simt_result cuMemAllocAsync(simt_ptr *out, size_t bytes, simt_stream *stream);
-simt_result cuMemFreeAsync(simt_ptr at, simt_stream *stream);
 simt_result cuMemAllocHost_v2(void **out, size_t bytes);
 simt_result cuMemHostAlloc(void **out, size_t bytes, unsigned flags);
 simt_result cuMemFreeHost(void *at);
 simt_result cuMemHostGetDevicePointer_v2(simt_ptr *out, void *at, unsigned flags);
-simt_result cuMemGetInfo_v2(size_t *available, size_t *total);
-simt_result cuMemGetAddressRange_v2(simt_ptr *base, size_t *bytes, simt_ptr at);
-simt_result cuPointerGetAttribute(void *out, int attribute, simt_ptr at);
-simt_result cuPointerGetAttributes(unsigned n, int *attributes, void **out, simt_ptr at);
 
 /* ---- Copies ---- */
 simt_result cuMemcpyHtoD_v2(simt_ptr to, const void *from, size_t bytes);
 simt_result cuMemcpyDtoH_v2(void *to, simt_ptr from, size_t bytes);
-simt_result cuMemcpyDtoD_v2(simt_ptr to, simt_ptr from, size_t bytes);
-simt_result cuMemcpy(simt_ptr to, simt_ptr from, size_t bytes);
 simt_result cuMemcpyHtoDAsync_v2(simt_ptr to, const void *from, size_t bytes, simt_stream *stream);
 simt_result cuMemcpyDtoHAsync_v2(void *to, simt_ptr from, size_t bytes, simt_stream *stream);
-simt_result cuMemcpyDtoDAsync_v2(simt_ptr to, simt_ptr from, size_t bytes, simt_stream *stream);
-simt_result cuMemcpyAsync(simt_ptr to, simt_ptr from, size_t bytes, simt_stream *stream);
-simt_result cuMemsetD8_v2(simt_ptr to, unsigned char value, size_t n);
-simt_result cuMemsetD16_v2(simt_ptr to, unsigned short value, size_t n);
 simt_result cuMemsetD32_v2(simt_ptr to, unsigned value, size_t n);
-simt_result cuMemsetD8Async(simt_ptr to, unsigned char value, size_t n, simt_stream *stream);
-simt_result cuMemsetD16Async(simt_ptr to, unsigned short value, size_t n, simt_stream *stream);
-simt_result cuMemsetD32Async(simt_ptr to, unsigned value, size_t n, simt_stream *stream);
 
 /* ---- Streams and events ---- */
 simt_result cuStreamCreate(simt_stream **out, unsigned flags);
@@ -83,36 +61,20 @@ simt_result cuStreamDestroy_v2(simt_stream *stream);
 simt_result cuStreamSynchronize(simt_stream *stream);
 simt_result cuStreamQuery(simt_stream *stream);
 simt_result cuStreamGetCtx(simt_stream *stream, simt_context **out);
-simt_result cuStreamGetFlags(simt_stream *stream, unsigned *flags);
-simt_result cuStreamGetPriority(simt_stream *stream, int *priority);
 simt_result cuStreamWaitEvent(simt_stream *stream, simt_event *event, unsigned flags);
 simt_result cuLaunchHostFunc(simt_stream *stream, simt_host_fn fn, void *data);
 simt_result cuEventCreate(simt_event **out, unsigned flags);
 simt_result cuEventRecord(simt_event *event, simt_stream *stream);
-simt_result cuEventRecordWithFlags(simt_event *event, simt_stream *stream, unsigned flags);
 simt_result cuEventQuery(simt_event *event);
 simt_result cuEventSynchronize(simt_event *event);
 simt_result cuEventDestroy_v2(simt_event *event);
-simt_result cuEventElapsedTime(float *ms, simt_event *start, simt_event *end);
 simt_result cuEventElapsedTime_v2(float *ms, simt_event *start, simt_event *end);
 
 /* ---- Modules and launches ---- */
 simt_result cuModuleLoadData(simt_module **out, const void *image);
-simt_result cuModuleLoadDataEx(simt_module **out, const void *image, unsigned n, int *options, void **values);
-simt_result cuModuleLoadFatBinary(simt_module **out, const void *image);
 simt_result cuModuleUnload(simt_module *module);
 simt_result cuModuleGetFunction(simt_function **out, simt_module *module, const char *name);
-simt_result cuModuleGetLoadingMode(int *mode);
-simt_result cuLibraryLoadData(simt_module **out, const void *image, int *jit, void **jit_values, unsigned n_jit,
-                              int *options, void **values, unsigned n);
-simt_result cuLibraryUnload(simt_module *library);
-simt_result cuLibraryGetModule(simt_module **out, simt_module *library);
-simt_result cuLibraryGetKernel(simt_function **out, simt_module *library, const char *name);
-simt_result cuKernelGetFunction(simt_function **out, simt_function *kernel);
 simt_result cuFuncSetAttribute(simt_function *function, int attribute, int value);
-simt_result cuFuncGetAttribute(int *value, int attribute, simt_function *function);
-simt_result cuFuncSetCacheConfig(simt_function *function, int config);
-simt_result cuOccupancyMaxActiveBlocksPerMultiprocessor(int *n, simt_function *function, int block, size_t shared);
 simt_result cuLaunchKernel(simt_function *function, unsigned grid_x, unsigned grid_y, unsigned grid_z, unsigned block_x,
                            unsigned block_y, unsigned block_z, unsigned shared, simt_stream *stream, void **params,
                            void **extra);
@@ -123,10 +85,8 @@ simt_result cuStreamBeginCapture_v2(simt_stream *stream, int mode);
 simt_result cuStreamEndCapture(simt_stream *stream, simt_graph **out);
 simt_result cuStreamIsCapturing(simt_stream *stream, int *status);
 simt_result cuThreadExchangeStreamCaptureMode(int *mode);
-simt_result cuGraphGetNodes(simt_graph *graph, void **nodes, size_t *n);
 simt_result cuGraphInstantiateWithFlags(simt_graph_exec **out, simt_graph *graph, unsigned long long flags);
 simt_result cuGraphLaunch(simt_graph_exec *exec, simt_stream *stream);
-simt_result cuGraphUpload(simt_graph_exec *exec, simt_stream *stream);
 simt_result cuGraphDestroy(simt_graph *graph);
 simt_result cuGraphExecDestroy(simt_graph_exec *exec);
 

@@ -19,13 +19,12 @@ simt_context *simt_current_context(void)
     return simt_is(context, SIMT_CONTEXT) ? context : NULL; /* it may have been destroyed since */
 }
 
-static simt_context *create(simt_device device, unsigned flags)
+static simt_context *create(simt_device device)
 {
     simt_context *context = simt_new_handle(SIMT_CONTEXT, sizeof *context, NULL);
     if (!context) return NULL;
     context->device = device;
-    context->flags = flags;
-    context->legacy = simt_new_stream(context, 0, 0);
+    context->legacy = simt_new_stream(context, 0);
     if (!context->legacy) {
         simt_drop_handle(context);
         return NULL;
@@ -78,7 +77,7 @@ simt_result cuDevicePrimaryCtxRetain(simt_context **out, simt_device device)
     if (!out) LEAVE(SIMT_INVALID_VALUE);
     if (!is_device(device)) LEAVE(SIMT_INVALID_DEVICE);
     if (!primary[device]) {
-        primary[device] = create(device, 0);
+        primary[device] = create(device);
         if (!primary[device]) LEAVE(SIMT_OUT_OF_MEMORY);
         primary[device]->primary = 1;
     }
@@ -110,30 +109,12 @@ simt_result cuDevicePrimaryCtxReset_v2(simt_device device)
     LEAVE(release(device, 1));
 }
 
-simt_result cuDevicePrimaryCtxGetState(simt_device device, unsigned *flags, int *active)
-{
-    ENTER();
-    if (!flags || !active) LEAVE(SIMT_INVALID_VALUE);
-    if (!is_device(device)) LEAVE(SIMT_INVALID_DEVICE);
-    *flags = primary[device] ? primary[device]->flags : 0;
-    *active = primary[device] != NULL;
-    LEAVE(SIMT_SUCCESS);
-}
-
-simt_result cuDevicePrimaryCtxSetFlags_v2(simt_device device, unsigned flags)
-{
-    ENTER();
-    if (!is_device(device)) LEAVE(SIMT_INVALID_DEVICE);
-    if (primary[device]) primary[device]->flags = flags;
-    LEAVE(SIMT_SUCCESS);
-}
-
 simt_result cuCtxCreate_v2(simt_context **out, unsigned flags, simt_device device)
 {
     ENTER();
     if (!out || flags & ~0xffu) LEAVE(SIMT_INVALID_VALUE);
     if (!is_device(device)) LEAVE(SIMT_INVALID_DEVICE);
-    simt_context *context = create(device, flags);
+    simt_context *context = create(device);
     if (!context) LEAVE(SIMT_OUT_OF_MEMORY);
     const simt_result result = push(context);
     if (result) destroy(context);
@@ -196,29 +177,6 @@ simt_result cuCtxGetDevice(simt_device *device)
 {
     ENTER_CONTEXT();
     GIVE(device, context->device);
-}
-
-simt_result cuCtxGetFlags(unsigned *flags)
-{
-    ENTER_CONTEXT();
-    GIVE(flags, context->flags);
-}
-
-simt_result cuCtxGetApiVersion(simt_context *of, unsigned *version)
-{
-    ENTER();
-    if (!version) LEAVE(SIMT_INVALID_VALUE);
-    if (of ? !simt_is(of, SIMT_CONTEXT) : !simt_current_context()) LEAVE(SIMT_INVALID_CONTEXT);
-    *version = 3020;
-    LEAVE(SIMT_SUCCESS);
-}
-
-simt_result cuCtxGetStreamPriorityRange(int *least, int *greatest)
-{
-    ENTER_CONTEXT();
-    if (least) *least = 0;
-    if (greatest) *greatest = -5;
-    LEAVE(SIMT_SUCCESS);
 }
 
 simt_result cuCtxSynchronize(void)

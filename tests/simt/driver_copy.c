@@ -21,12 +21,6 @@ static simt_result check(const char *to, const char *from, size_t bytes, unsigne
     return SIMT_SUCCESS;
 }
 
-/* Where it is not told which address is where: memory that the driver knows is the device's. */
-static unsigned infer(const char *to, const char *from)
-{
-    return (simt_device_range(to, 1) ? TO_DEVICE : 0u) | (simt_device_range(from, 1) ? FROM_DEVICE : 0u);
-}
-
 /* In order with the legacy stream, and so with blocking streams, but not with others. */
 static simt_result now(simt_context *context, char *to, const char *from, size_t bytes, unsigned which)
 {
@@ -87,18 +81,6 @@ simt_result cuMemcpyDtoH_v2(void *to, simt_ptr from, size_t bytes)
     LEAVE(now(context, to, address(from), bytes, FROM_DEVICE));
 }
 
-simt_result cuMemcpyDtoD_v2(simt_ptr to, simt_ptr from, size_t bytes)
-{
-    ENTER_CONTEXT();
-    LEAVE(now(context, address(to), address(from), bytes, TO_DEVICE | FROM_DEVICE));
-}
-
-simt_result cuMemcpy(simt_ptr to, simt_ptr from, size_t bytes)
-{
-    ENTER_CONTEXT();
-    LEAVE(now(context, address(to), address(from), bytes, infer(address(to), address(from))));
-}
-
 simt_result cuMemcpyHtoDAsync_v2(simt_ptr to, const void *from, size_t bytes, simt_stream *stream)
 {
     ENTER_CONTEXT();
@@ -111,70 +93,19 @@ simt_result cuMemcpyDtoHAsync_v2(void *to, simt_ptr from, size_t bytes, simt_str
     LEAVE(later(context, stream, to, address(from), bytes, FROM_DEVICE));
 }
 
-simt_result cuMemcpyDtoDAsync_v2(simt_ptr to, simt_ptr from, size_t bytes, simt_stream *stream)
-{
-    ENTER_CONTEXT();
-    LEAVE(later(context, stream, address(to), address(from), bytes, TO_DEVICE | FROM_DEVICE));
-}
-
-simt_result cuMemcpyAsync(simt_ptr to, simt_ptr from, size_t bytes, simt_stream *stream)
-{
-    ENTER_CONTEXT();
-    LEAVE(later(context, stream, address(to), address(from), bytes, infer(address(to), address(from))));
-}
-
-static simt_result set(simt_context *context, simt_stream *named, simt_ptr to, unsigned value, unsigned width, size_t n,
-                       int wait)
-{
-    simt_stream *stream = simt_find_stream(context, named);
-    if (!stream) return SIMT_INVALID_HANDLE;
-    if (to % width || n > (size_t)-1 / 8) return SIMT_INVALID_VALUE;
-    const simt_result bad = check(address(to), address(to), n * width, TO_DEVICE);
-    if (bad || !n) return bad;
-    const simt_result unsafe = wait ? simt_unsafe_call() : SIMT_SUCCESS;
-    if (unsafe) return unsafe;
-    simt_work *work = simt_new_work(SIMT_SET, 0);
-    if (work) {
-        work->to = address(to);
-        work->bytes = n * width;
-        work->value = value;
-        work->width = width;
-    }
-    return simt_submit(stream, work); /* also cuMemsetD8 is asynchronous to the host */
-}
-
-simt_result cuMemsetD8_v2(simt_ptr to, unsigned char value, size_t n)
-{
-    ENTER_CONTEXT();
-    LEAVE(set(context, NULL, to, value, 1, n, 1));
-}
-
-simt_result cuMemsetD16_v2(simt_ptr to, unsigned short value, size_t n)
-{
-    ENTER_CONTEXT();
-    LEAVE(set(context, NULL, to, value, 2, n, 1));
-}
-
 simt_result cuMemsetD32_v2(simt_ptr to, unsigned value, size_t n)
 {
     ENTER_CONTEXT();
-    LEAVE(set(context, NULL, to, value, 4, n, 1));
-}
-
-simt_result cuMemsetD8Async(simt_ptr to, unsigned char value, size_t n, simt_stream *stream)
-{
-    ENTER_CONTEXT();
-    LEAVE(set(context, stream, to, value, 1, n, 0));
-}
-
-simt_result cuMemsetD16Async(simt_ptr to, unsigned short value, size_t n, simt_stream *stream)
-{
-    ENTER_CONTEXT();
-    LEAVE(set(context, stream, to, value, 2, n, 0));
-}
-
-simt_result cuMemsetD32Async(simt_ptr to, unsigned value, size_t n, simt_stream *stream)
-{
-    ENTER_CONTEXT();
-    LEAVE(set(context, stream, to, value, 4, n, 0));
+    if (to % sizeof value || n > (size_t)-1 / 8) LEAVE(SIMT_INVALID_VALUE);
+    const simt_result bad = check(address(to), address(to), n * sizeof value, TO_DEVICE);
+    if (bad || !n) LEAVE(bad);
+    const simt_result unsafe = simt_unsafe_call();
+    if (unsafe) LEAVE(unsafe);
+    simt_work *work = simt_new_work(SIMT_SET, 0);
+    if (work) {
+        work->to = address(to);
+        work->bytes = n * sizeof value;
+        work->value = value;
+    }
+    LEAVE(simt_submit(simt_find_stream(context, NULL), work)); /* asynchronous to the host */
 }

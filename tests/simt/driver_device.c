@@ -1,4 +1,4 @@
-/* cuInit, versions, devices and their attributes. The device resembles a small H100. */
+/* cuInit, versions, devices and their attributes. */
 #include "tests/simt/driver_api.h"
 #include "tests/simt/driver_internal.h"
 
@@ -56,18 +56,6 @@ simt_result cuDeviceGetName(char *name, int size, simt_device device)
     LEAVE(SIMT_SUCCESS);
 }
 
-simt_result cuDeviceGetUuid_v2(simt_uuid *uuid, simt_device device)
-{
-    ENTER();
-    const simt_result bad = check(uuid, device);
-    if (bad) LEAVE(bad);
-    memcpy(uuid->bytes, "gdn-simt-device", 15);
-    uuid->bytes[15] = (char)('0' + device);
-    LEAVE(SIMT_SUCCESS);
-}
-
-simt_result cuDeviceGetUuid(simt_uuid *uuid, simt_device device) { return cuDeviceGetUuid_v2(uuid, device); }
-
 simt_result cuDeviceTotalMem_v2(size_t *bytes, simt_device device)
 {
     ENTER();
@@ -77,56 +65,16 @@ simt_result cuDeviceTotalMem_v2(size_t *bytes, simt_device device)
     LEAVE(SIMT_SUCCESS);
 }
 
-static const struct { int attribute, value; } attributes[] = {
-    { 1, 1024 },        /* threads per block */
-    { 2, 1024 }, { 3, 1024 }, { 4, 64 },                     /* block x, y, z */
-    { 5, 0x7fffffff }, { 6, 65535 }, { 7, 65535 },           /* grid x, y, z */
-    { 8, 49152 },       /* shared memory per block */
-    { 9, 65536 },       /* constant memory */
-    { 10, 32 },         /* warp */
-    { 11, 0x7fffffff }, /* pitch */
-    { 12, 65536 },      /* registers per block */
-    { 13, 1980000 },    /* kHz */
-    { 14, 512 },        /* texture alignment */
-    { 15, 1 },          /* copies overlap */
-    { 16, 4 },          /* multiprocessors */
-    { 17, 0 },          /* no run-time limit */
-    { 18, 0 },          /* not integrated */
-    { 19, 1 },          /* maps host memory */
-    { 20, 0 },          /* compute mode: default */
-    { 31, 1 },          /* concurrent kernels */
-    { 32, 1 },          /* ECC */
-    { 33, 1 }, { 34, 0 }, { 50, 0 },                         /* PCI bus, device, domain */
-    { 36, 2619000 },    /* memory, kHz */
-    { 37, 5120 },       /* bits of its bus */
-    { 38, 50 << 20 },   /* L2 */
-    { 39, 2048 },       /* threads per multiprocessor */
-    { 40, 3 },          /* copy engines */
-    { 41, 1 },          /* unified addressing */
-    { 78, 1 },          /* priorities */
-    { 81, 233472 },     /* shared memory per multiprocessor */
-    { 82, 65536 },      /* registers per multiprocessor */
-    { 83, 1 }, { 89, 1 },                                    /* managed memory */
-    { 90, 1 },          /* preemption */
-    { 95, 1 },          /* cooperative launches */
-    { 97, 232448 },     /* shared memory per block, opt-in */
-    { 102, 1 },         /* virtual memory management */
-    { 106, 32 },        /* blocks per multiprocessor */
-    { 111, 1024 },      /* shared memory the driver keeps, per block */
-    { 115, 1 },         /* memory pools */
-    { 120, 1 },         /* clusters */
-};
-
 simt_result cuDeviceGetAttribute(int *value, int attribute, simt_device device)
 {
     ENTER();
     const simt_result bad = check(value, device);
     if (bad) LEAVE(bad);
-    if (attribute < 1 || attribute > 147) LEAVE(SIMT_INVALID_VALUE);
-    *value = 0;
-    if (attribute == 75) *value = (int)(simt_settings.compute / 10);
-    if (attribute == 76) *value = (int)(simt_settings.compute % 10);
-    for (size_t i = 0; i < sizeof attributes / sizeof *attributes; i++)
-        if (attributes[i].attribute == attribute) *value = attributes[i].value;
+    switch (attribute) {
+    case 16: *value = 4; break; /* multiprocessors */
+    case 75: *value = (int)(simt_settings.compute / 10); break;
+    case 76: *value = (int)(simt_settings.compute % 10); break;
+    default: LEAVE(SIMT_INVALID_VALUE);
+    }
     LEAVE(SIMT_SUCCESS);
 }

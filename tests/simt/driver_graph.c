@@ -95,7 +95,6 @@ simt_result cuStreamEndCapture(simt_stream *stream, simt_graph **out)
     simt_graph *graph = result ? NULL : simt_new_handle(SIMT_GRAPH, sizeof *graph, context);
     if (graph) {
         graph->first = capture->first;
-        graph->n = capture->n;
         *out = graph;
     } else {
         free_list(capture->first);
@@ -125,18 +124,6 @@ simt_result cuThreadExchangeStreamCaptureMode(int *mode)
     LEAVE(SIMT_SUCCESS);
 }
 
-simt_result cuGraphGetNodes(simt_graph *graph, void **nodes, size_t *n)
-{
-    ENTER();
-    if (!n) LEAVE(SIMT_INVALID_VALUE);
-    if (!simt_is(graph, SIMT_GRAPH)) LEAVE(SIMT_INVALID_VALUE);
-    size_t i = 0;
-    if (nodes)
-        for (simt_work *work = graph->first; work && i < *n; work = work->next) nodes[i++] = work;
-    *n = nodes ? i : graph->n;
-    LEAVE(SIMT_SUCCESS);
-}
-
 simt_result cuGraphInstantiateWithFlags(simt_graph_exec **out, simt_graph *graph, unsigned long long flags)
 {
     ENTER_CONTEXT();
@@ -149,7 +136,6 @@ simt_result cuGraphInstantiateWithFlags(simt_graph_exec **out, simt_graph *graph
             (void)drop(exec, exec->first);
             LEAVE(SIMT_OUT_OF_MEMORY);
         }
-    exec->n = graph->n;
     *out = exec;
     LEAVE(SIMT_SUCCESS);
 }
@@ -165,13 +151,6 @@ simt_result cuGraphLaunch(simt_graph_exec *exec, simt_stream *stream)
         if (result) LEAVE(result);
     }
     LEAVE(SIMT_SUCCESS);
-}
-
-simt_result cuGraphUpload(simt_graph_exec *exec, simt_stream *stream)
-{
-    ENTER_CONTEXT();
-    if (!simt_is(exec, SIMT_GRAPH_EXEC)) LEAVE(SIMT_INVALID_VALUE);
-    LEAVE(simt_find_stream(context, stream) ? SIMT_SUCCESS : SIMT_INVALID_HANDLE);
 }
 
 simt_result cuGraphDestroy(simt_graph *graph)

@@ -22,17 +22,17 @@ int simt_is(const void *handle, enum simt_kind kind);
 simt_handle *simt_handles(enum simt_kind kind); /* the first */
 
 /* ---- Work ---- */
-enum simt_work_kind { SIMT_KERNEL, SIMT_COPY, SIMT_SET, SIMT_RECORD, SIMT_WAIT, SIMT_HOST, SIMT_FREE };
+enum simt_work_kind { SIMT_KERNEL, SIMT_COPY, SIMT_SET, SIMT_RECORD, SIMT_WAIT, SIMT_HOST };
 typedef struct simt_work {
     enum simt_work_kind kind;
     struct simt_work *next;
     const simt_kernel *kernel;
     simt_dim3 grid, block;
     size_t shared_bytes;
-    char *to;                       /* copy, set, free */
+    char *to;                       /* copy, set */
     const char *from;
     size_t bytes;
-    unsigned value, width;          /* set */
+    unsigned value;                 /* set */
     simt_event *event;              /* record, wait */
     unsigned long long ticket;
     simt_host_fn fn;
@@ -47,13 +47,11 @@ typedef struct simt_capture {
     int invalid;
     unsigned long long thread;
     simt_work *first, **last;
-    size_t n;
 } simt_capture;
 
 struct simt_stream {
     simt_handle handle;
     unsigned flags;
-    int priority;
     int legacy;
     simt_work *first, **last;
     size_t n;
@@ -78,7 +76,6 @@ struct simt_event {
 struct simt_context {
     simt_handle handle;
     simt_device device;
-    unsigned flags;
     unsigned retained;              /* of the primary context */
     int primary;
     simt_result error;              /* sticky */
@@ -87,7 +84,6 @@ struct simt_context {
 
 struct simt_module {
     simt_handle handle;
-    int library;
 };
 
 struct simt_function {
@@ -100,13 +96,11 @@ struct simt_function {
 struct simt_graph {
     simt_handle handle;
     simt_work *first;
-    size_t n;
 };
 
 struct simt_graph_exec {
     simt_handle handle;
     simt_work *first;
-    size_t n;
 };
 
 /* ---- Entering and leaving the interface ---- */
@@ -167,7 +161,7 @@ void simt_drain(simt_stream *stream);
 void simt_drain_blocking(simt_context *context);               /* the legacy stream and those that wait for it */
 void simt_drain_context(simt_context *context);
 void simt_execute(simt_stream *stream, simt_work *work);
-simt_stream *simt_new_stream(simt_context *context, unsigned flags, int priority);
+simt_stream *simt_new_stream(simt_context *context, unsigned flags);
 void simt_stream_gone(simt_stream *stream);
 void simt_until(simt_event *event, unsigned long long ticket);
 /* May this thread make a call that captures forbid, such as an allocation? Else the capture is invalid. */

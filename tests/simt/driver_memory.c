@@ -165,32 +165,6 @@ simt_result cuMemFree_v2(simt_ptr at)
     LEAVE(context->error);
 }
 
-simt_result cuMemAllocAsync(simt_ptr *out, size_t bytes, simt_stream *stream)
-{
-    ENTER_CONTEXT();
-    stream = simt_find_stream(context, stream);
-    if (!stream) LEAVE(SIMT_INVALID_HANDLE);
-    if (!out) LEAVE(SIMT_INVALID_VALUE);
-    if (stream->capture) LEAVE(SIMT_NOT_SUPPORTED); /* allocation nodes are not emulated */
-    char *at;
-    const simt_result result = allocate(&at, context, bytes, 0);
-    if (!result) *out = (simt_ptr)(uintptr_t)at;
-    LEAVE(result);
-}
-
-simt_result cuMemFreeAsync(simt_ptr at, simt_stream *stream)
-{
-    ENTER_CONTEXT();
-    stream = simt_find_stream(context, stream);
-    if (!stream) LEAVE(SIMT_INVALID_HANDLE);
-    if (!at) LEAVE(SIMT_SUCCESS);
-    const block *b = find((char *)(uintptr_t)at, 1);
-    if (!b || b->host || b->at != (char *)(uintptr_t)at) LEAVE(SIMT_INVALID_VALUE);
-    simt_work *work = simt_new_work(SIMT_FREE, 0);
-    if (work) work->to = (char *)(uintptr_t)at;
-    LEAVE(simt_submit(stream, work));
-}
-
 simt_result cuMemHostAlloc(void **out, size_t bytes, unsigned flags)
 {
     ENTER_CONTEXT();
@@ -223,63 +197,5 @@ simt_result cuMemHostGetDevicePointer_v2(simt_ptr *out, void *at, unsigned flags
     ENTER_CONTEXT();
     if (!out || flags || !simt_is_pinned(at, 1)) LEAVE(SIMT_INVALID_VALUE);
     *out = (simt_ptr)(uintptr_t)at;
-    LEAVE(SIMT_SUCCESS);
-}
-
-simt_result cuMemGetInfo_v2(size_t *available, size_t *total)
-{
-    ENTER_CONTEXT();
-    if (!available || !total) LEAVE(SIMT_INVALID_VALUE);
-    *total = (size_t)simt_settings.memory;
-    *available = *total - device_bytes;
-    LEAVE(SIMT_SUCCESS);
-}
-
-simt_result cuMemGetAddressRange_v2(simt_ptr *base, size_t *bytes, simt_ptr at)
-{
-    ENTER_CONTEXT();
-    const block *b = find((char *)(uintptr_t)at, 1);
-    if (!b) LEAVE(SIMT_NOT_FOUND);
-    if (base) *base = (simt_ptr)(uintptr_t)b->at;
-    if (bytes) *bytes = b->bytes;
-    LEAVE(SIMT_SUCCESS);
-}
-
-/* One attribute of an address. A zero for what does not apply, as cuPointerGetAttributes gives. */
-static simt_result attribute_of(void *out, int attribute, simt_ptr at)
-{
-    const block *b = find((char *)(uintptr_t)at, 1);
-    const simt_ptr base = b ? (simt_ptr)(uintptr_t)b->at : 0;
-    switch (attribute) {
-    case 1: memcpy(out, &(void *){ b ? b->context : NULL }, sizeof(void *)); break;
-    case 2: memcpy(out, &(unsigned){ !b ? 0 : b->host ? 1 : 2 }, sizeof(unsigned)); break;
-    case 3: memcpy(out, &(simt_ptr){ b ? at : 0 }, sizeof(simt_ptr)); break;
-    case 4: memcpy(out, &(void *){ b && b->host ? (void *)(uintptr_t)at : NULL }, sizeof(void *)); break;
-    case 7: memcpy(out, &(unsigned long long){ b ? (unsigned long long)base : 0 }, sizeof(unsigned long long)); break;
-    case 8: memcpy(out, &(unsigned){ 0 }, sizeof(unsigned)); break;
-    case 9: memcpy(out, &(int){ b ? b->context->device : -2 }, sizeof(int)); break;
-    case 11: memcpy(out, &base, sizeof base); break;
-    case 12: memcpy(out, &(size_t){ b ? b->bytes : 0 }, sizeof(size_t)); break;
-    case 13: memcpy(out, &(int){ b != NULL }, sizeof(int)); break;
-    default: return SIMT_INVALID_VALUE;
-    }
-    return SIMT_SUCCESS;
-}
-
-simt_result cuPointerGetAttribute(void *out, int attribute, simt_ptr at)
-{
-    ENTER();
-    if (!out || !find((char *)(uintptr_t)at, 1)) LEAVE(SIMT_INVALID_VALUE);
-    LEAVE(attribute_of(out, attribute, at));
-}
-
-simt_result cuPointerGetAttributes(unsigned n, int *attributes, void **out, simt_ptr at)
-{
-    ENTER();
-    if (!n || !attributes || !out) LEAVE(SIMT_INVALID_VALUE);
-    for (unsigned i = 0; i < n; i++) {
-        const simt_result result = attribute_of(out[i], attributes[i], at);
-        if (result) LEAVE(result);
-    }
     LEAVE(SIMT_SUCCESS);
 }

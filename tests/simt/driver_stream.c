@@ -11,12 +11,11 @@
 #define MAX_QUEUED 1024 /* as on a device, more makes the host wait */
 
 /* ---- The queue ---- */
-simt_stream *simt_new_stream(simt_context *context, unsigned flags, int priority)
+simt_stream *simt_new_stream(simt_context *context, unsigned flags)
 {
     simt_stream *stream = simt_new_handle(SIMT_STREAM, sizeof *stream, context);
     if (!stream) return NULL;
     stream->flags = flags;
-    stream->priority = priority;
     stream->last = &stream->first;
     return stream;
 }
@@ -117,7 +116,6 @@ simt_result simt_submit(simt_stream *stream, simt_work *work)
         }
         *capture->last = work;
         capture->last = &work->next;
-        capture->n++;
         stream->captured++;
         stream->unjoined = stream != capture->origin;
         return SIMT_SUCCESS;
@@ -144,7 +142,8 @@ simt_result cuStreamCreateWithPriority(simt_stream **out, unsigned flags, int pr
 {
     ENTER_CONTEXT();
     if (!out || flags > 1) LEAVE(SIMT_INVALID_VALUE);
-    *out = simt_new_stream(context, flags, priority);
+    (void)priority;
+    *out = simt_new_stream(context, flags);
     LEAVE(*out ? SIMT_SUCCESS : SIMT_OUT_OF_MEMORY);
 }
 
@@ -232,24 +231,6 @@ simt_result cuStreamGetCtx(simt_stream *stream, simt_context **out)
     LEAVE(SIMT_SUCCESS);
 }
 
-simt_result cuStreamGetFlags(simt_stream *stream, unsigned *flags)
-{
-    ENTER();
-    const simt_result bad = flags ? enter_stream(&stream) : SIMT_INVALID_VALUE;
-    if (bad) LEAVE(bad);
-    *flags = stream->flags;
-    LEAVE(SIMT_SUCCESS);
-}
-
-simt_result cuStreamGetPriority(simt_stream *stream, int *priority)
-{
-    ENTER();
-    const simt_result bad = priority ? enter_stream(&stream) : SIMT_INVALID_VALUE;
-    if (bad) LEAVE(bad);
-    *priority = stream->priority;
-    LEAVE(SIMT_SUCCESS);
-}
-
 simt_result cuStreamWaitEvent(simt_stream *stream, simt_event *event, unsigned flags)
 {
     ENTER();
@@ -306,13 +287,12 @@ simt_result cuEventCreate(simt_event **out, unsigned flags)
     LEAVE(SIMT_SUCCESS);
 }
 
-simt_result cuEventRecordWithFlags(simt_event *event, simt_stream *stream, unsigned flags)
+simt_result cuEventRecord(simt_event *event, simt_stream *stream)
 {
     ENTER();
     const simt_result bad = enter_stream(&stream);
     if (bad) LEAVE(bad);
     if (!simt_is(event, SIMT_EVENT) || event->handle.context != stream->handle.context) LEAVE(SIMT_INVALID_HANDLE);
-    if (flags > 1) LEAVE(SIMT_INVALID_VALUE);
     if (stream->capture) {
         if (stream->capture->invalid) LEAVE(SIMT_STREAM_CAPTURE_INVALIDATED);
         event->capture = stream->capture;
@@ -330,8 +310,6 @@ simt_result cuEventRecordWithFlags(simt_event *event, simt_stream *stream, unsig
     }
     LEAVE(simt_submit(stream, work));
 }
-
-simt_result cuEventRecord(simt_event *event, simt_stream *stream) { return cuEventRecordWithFlags(event, stream, 0); }
 
 static simt_result enter_event(simt_event *event)
 {
@@ -381,9 +359,4 @@ simt_result cuEventElapsedTime_v2(float *ms, simt_event *start, simt_event *end)
     if (start->done != start->issued || end->done != end->issued) LEAVE(SIMT_NOT_READY);
     *ms = (float)((end->time - start->time) * 1e3);
     LEAVE(SIMT_SUCCESS);
-}
-
-simt_result cuEventElapsedTime(float *ms, simt_event *start, simt_event *end)
-{
-    return cuEventElapsedTime_v2(ms, start, end);
 }

@@ -28,11 +28,6 @@ static void run_kernel(simt_work *work)
     }
 }
 
-static void set(char *to, unsigned value, unsigned width, size_t count)
-{
-    for (size_t i = 0; i < count; i++) memcpy(to + i * width, &value, width); /* little-endian */
-}
-
 void simt_execute(simt_stream *stream, simt_work *work)
 {
     simt_context *context = work->context;
@@ -63,11 +58,10 @@ void simt_execute(simt_stream *stream, simt_work *work)
             fault(context, SIMT_ILLEGAL_ADDRESS);
             break;
         }
-        set(work->to, work->value, work->width, work->bytes / work->width);
+        for (size_t i = 0; i < work->bytes; i += 4) memcpy(work->to + i, &work->value, 4);
         break;
     case SIMT_WAIT: simt_until(work->event, work->ticket); break;
     case SIMT_HOST: simt_host_function(work->fn, work->data); break;
-    case SIMT_FREE: simt_release_block(work->to, 0); break;
     default: break;
     }
 }

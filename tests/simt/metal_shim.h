@@ -101,14 +101,7 @@ template <class T> static inline T simd_shuffle_xor(T x, ushort mask, SIMT_SITE)
 {
     return simt_exchange(x, simt_self->lane ^ mask, SIMT_HERE);
 }
-template <class T> static inline T simd_shuffle_down(T x, ushort by, SIMT_SITE)
-{
-    return simt_exchange(x, simt_self->lane + by, SIMT_HERE);
-}
 static inline bool simd_any(bool x, SIMT_SITE) { return simt_lanes(SIMT_OP_BALLOT, 0xffffffffu, x, 0, SIMT_HERE) != 0; }
-enum mem_flags { mem_none, mem_device, mem_threadgroup };
-static inline void simt_threadgroup_barrier(SIMT_SITE) { simt_barrier(SIMT_OP_BARRIER, 0, SIMT_HERE); }
-#define threadgroup_barrier(flags) ((void)(flags), simt_threadgroup_barrier())
 #undef SIMT_SITE
 #undef SIMT_HERE
 

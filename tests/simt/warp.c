@@ -17,8 +17,6 @@ static uint64_t reduced(const simt_warp *warp, uint32_t lanes, enum simt_op op)
         case SIMT_OP_ADD: result += value; break;
         case SIMT_OP_MIN: result = (value ^ sign) < (result ^ sign) ? value : result; break;
         case SIMT_OP_MAX: result = (value ^ sign) > (result ^ sign) ? value : result; break;
-        case SIMT_OP_AND: result &= value; break;
-        case SIMT_OP_OR: result |= value; break;
         default: result ^= value; break;
         }
     }
@@ -119,7 +117,7 @@ void simt_warp_exit(simt_thread *thread)
 /* ---- Where every thread is, for messages ---- */
 static const char *const op_names[] = {
     "", "__syncthreads", "__syncthreads_count", "__syncthreads_and", "__syncthreads_or", "__syncwarp", "a shuffle",
-    "a vote", "a match", "a reduction", "a reduction", "a reduction", "a reduction", "a reduction", "a reduction"
+    "a vote", "a match", "a reduction", "a reduction", "a reduction", "a reduction"
 };
 
 static int same_place(const simt_thread *a, const simt_thread *b)
