@@ -106,6 +106,28 @@ static gdn_status check_tree(const args_t *a, int launch)
     return GDN_OK;
 }
 
+/* States of 16 bits. Between two roundings a state has more than that, and only a log holds it. */
+static gdn_status check_state_interval(const args_t *a)
+{
+    const int32_t interval = a->state_interval;
+    gdn_status status = gdn_check_range("state_interval", interval, 0, INT32_MAX);
+    if (status)
+        return status;
+    if (interval && a->state.dtype == GDN_F32)
+        return gdn_fail(GDN_INVALID_ARGUMENT,
+                        "state_interval is %d and state.dtype is %d (F32); F16 and BF16 have it, with F32 it must be 0",
+                        (int)interval, GDN_F32);
+    if (interval > 1 && !a->n_log_columns)
+        return gdn_fail(GDN_INVALID_ARGUMENT,
+                        "state_interval is %d and n_log_columns is 0; above 1 it needs a log, of 1 to %d columns",
+                        (int)interval, 1 << 20);
+    if (interval > 1 && a->checkpoint_interval % interval)
+        return gdn_fail(GDN_INVALID_ARGUMENT,
+                        "checkpoint_interval is %d and state_interval is %d; it must be a multiple",
+                        (int)a->checkpoint_interval, (int)interval);
+    return GDN_OK;
+}
+
 static void fill_defaults(args_t *a)
 {
     a->n_slots     = a->n_slots ? a->n_slots : 1;
@@ -167,13 +189,18 @@ gdn_status gdn_gated_delta_net_check(args_t *a, int launch)
     if (a->flags & ~(uint32_t)GDN_DELTA_TREE)
         return gdn_fail(GDN_INVALID_ARGUMENT, "flags is %#x; it must be 0 or GDN_DELTA_TREE (%#x)", (unsigned)a->flags,
                         (unsigned)GDN_DELTA_TREE);
-    if (a->reserved || a->reserved2)
-        return gdn_fail(GDN_INVALID_ARGUMENT, "%s is %#x; it must be 0", a->reserved ? "reserved" : "reserved2",
-                        a->reserved ? (unsigned)a->reserved : (unsigned)a->reserved2);
+    if (a->reserved || a->reserved2 || a->reserved3)
+        return gdn_fail(GDN_INVALID_ARGUMENT, "%s is %#x; it must be 0",
+                        a->reserved    ? "reserved"
+                        : a->reserved2 ? "reserved2"
+                                       : "reserved3",
+                        a->reserved    ? (unsigned)a->reserved
+                        : a->reserved2 ? (unsigned)a->reserved2
+                                       : (unsigned)a->reserved3);
     if ((status = check_finite("scale", &a->scale, "1 / sqrt(head_dim_k)")) || (status = check_forms(a, launch)) ||
         (status = gdn_check_checkpoints("state_checkpoint", launch && a->state_checkpoint.data, a->checkpoint_interval,
                                         a->n_checkpoints, a->n_seqs)) ||
-        (status = check_log(a, launch)) || (status = check_tree(a, launch)))
+        (status = check_log(a, launch)) || (status = check_tree(a, launch)) || (status = check_state_interval(a)))
         return status;
     if (launch && !a->checkpoint_interval && !a->n_log_columns && a->position.data)
         return gdn_fail(GDN_INVALID_ARGUMENT,
@@ -220,7 +247,7 @@ static gdn_status resolve_state(const gdn_backend *b, const char *name, const gd
 {
     const int     kv   = a->state_layout == GDN_STATE_KV;
     const gdn_operand_spec spec = {
-        .name = name, .dtypes = 1u << GDN_F32, .n_axes = 4,
+        .name = name, .dtypes = FLOATS, .n_axes = 4,
         .extent = { n_rows, n_slots, a->n_heads_v, kv ? a->head_dim_k : a->head_dim_v },
         .inner = kv ? a->head_dim_v : a->head_dim_k, .written = 1, .needed = needed,
     };
@@ -273,7 +300,7 @@ static gdn_status check_maps(const args_t *a, const problem_t *p, int one_pool)
         .position = &p->position, .commit_name = "state_commit", .commit = &p->log.state_commit,
     };
     if ((status = gdn_check_positions(&p->position, &p->seq_start, a->n_seqs, a->n_tokens)) ||
-        (status = gdn_check_pool_maps(&states)) || (status = gdn_check_log(p)) ||
+        (status = gdn_check_pool_maps(&states)) || (status = gdn_check_log(p)) || (status = gdn_check_rounded(p)) ||
         (status = gdn_check_parents(&p->parent, &p->state_src, &p->seq_start, a->n_seqs, a->n_tokens)) ||
         !p->log.row.base)
         return status;
@@ -308,6 +335,7 @@ gdn_status gdn_gated_delta_net_resolve(const gdn_context *ctx, const args_t *a, 
         .g_form = a->g_form, .beta_form = a->beta_form, .beta_factor = a->beta_factor,
         .checkpoints = { .interval = a->checkpoint_interval, .n = a->n_checkpoints },
         .tree = (a->flags & GDN_DELTA_TREE) != 0,
+        .state_interval = a->state.dtype == GDN_F32 ? 0 : a->state_interval ? a->state_interval : 1,
     };
     if (!a->n_tokens) /* nothing to prepare, and no ssm_a to read */
         p->g_form = GDN_G_LOG;
@@ -354,6 +382,11 @@ gdn_status gdn_gated_delta_net_resolve(const gdn_context *ctx, const args_t *a, 
     if (a->state_out.data && (status = resolve_state(b, "state_out", &a->state_out, a, a->n_rows_out, a->n_slots_out, 1,
                                                      &p->state_out, &r[STATE_OUT])))
         return status;
+    if (a->state_out.data && p->state_out.dtype != p->state_in.dtype)
+        return gdn_fail(GDN_INVALID_ARGUMENT,
+                        "state_out.dtype is %d (%s) and state.dtype is %d (%s); they must be the same",
+                        (int)p->state_out.dtype, gdn_dtype_name(p->state_out.dtype), (int)p->state_in.dtype,
+                        gdn_dtype_name(p->state_in.dtype));
     const int pools = gdn_one_pool(a->state_out.data != NULL, &p->state_in, &p->state_out, &r[STATE], &r[STATE_OUT]);
     if (!launch)
         return GDN_OK;

@@ -85,6 +85,31 @@ gdn_status gdn_check_log(const gdn_gated_delta_net_problem *p)
     return GDN_OK;
 }
 
+gdn_status gdn_check_rounded(const gdn_gated_delta_net_problem *p)
+{
+    for (int32_t s = 0; p->state_interval > 1 && s < p->n_seqs; s++) {
+        const int32_t position = gdn_map_at(&p->position, s, 0), n = p->state_interval;
+        const int32_t stands = gdn_map_at(&p->log.state_position, s, position);
+        const int32_t length = gdn_seq_length(&p->seq_start, p->n_seqs, p->n_tokens, s);
+        if (gdn_state_src_at(p, s) == GDN_SKIP)
+            continue;
+        if (stands % n)
+            return gdn_fail(GDN_INVALID_ARGUMENT,
+                            "state_position[%d] is %d%s and state_interval is %d; multiples of that are allowed",
+                            (int)s, (int)stands, p->log.state_position.base ? "" : " (the default, its position)",
+                            (int)n);
+        for (int32_t r = 0; r < length && r < p->n_snapshots; r++)
+            if (gdn_state_dst_at(p, s, r) >= 0 && (position + length - r) % n)
+                return gdn_fail(
+                    GDN_INVALID_ARGUMENT,
+                    "state_dst[%d][%d] is %d%s, for the state behind %d tokens, and state_interval is %d; of "
+                    "others than multiples of that GDN_NONE is allowed",
+                    (int)s, (int)r, (int)gdn_state_dst_at(p, s, r), p->state_dst.base ? "" : " (the default)",
+                    (int)(position + length - r), (int)n);
+    }
+    return GDN_OK;
+}
+
 gdn_status gdn_check_parents(const gdn_place *parent, const gdn_place *padding, const gdn_place *seq_start,
                              int32_t n_seqs, int32_t n_tokens)
 {

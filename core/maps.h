@@ -38,6 +38,10 @@ gdn_status gdn_check_positions(const gdn_place *position, const gdn_place *seq_s
  * are a tree has. Of padding, ranges only. Lengths and positions have been checked. */
 gdn_status gdn_check_log(const gdn_gated_delta_net_problem *p);
 
+/* States of 16 bits that are rounded after every so many tokens are read and written only where they are: where they
+ * stand, and those of state_dst. Not of padding. Positions and ranges have been checked. */
+gdn_status gdn_check_rounded(const gdn_gated_delta_net_problem *p);
+
 /* Every token follows one before it in its sequence, or none. Sequences that `padding` (absent: none) says to skip are
  * not looked at. Lengths have been checked. */
 gdn_status gdn_check_parents(const gdn_place *parent, const gdn_place *padding, const gdn_place *seq_start,

@@ -47,7 +47,7 @@ typedef struct gdn_state_view {
     int64_t   stride_line; /* history: of a column */
     int32_t   n_rows;
     int32_t   n_slots; /* history: 1 */
-    int32_t   dtype;   /* of a history; states are F32 */
+    int32_t   dtype;
 } gdn_state_view;
 
 /* The replay log: see gdn_log_at(). */
@@ -84,6 +84,7 @@ typedef struct gdn_gated_delta_net_problem {
     gdn_log_view   log;
     int32_t        tree;     /* 1: tokens follow those that `parent` names, see gdn_parent_at() */
     gdn_place      parent;
+    int32_t        state_interval; /* states of 16 bits: see gdn_rounds_at(); 0 = they are F32 */
 } gdn_gated_delta_net_problem;
 
 typedef struct gdn_ssm_conv_problem {
@@ -235,7 +236,25 @@ static inline int gdn_is_chain(const gdn_place *parent, int32_t first, int32_t l
     return t == length;
 }
 
-/* Where the state at the sequence's position goes, or GDN_NONE. */
+/* How many tokens the sequence has up to token t of the call and with it, along its branch in a tree. */
+static inline int32_t gdn_length_at(const gdn_place *parent, int32_t first, int32_t position, int32_t t)
+{
+    return position + (parent->base ? gdn_depth_of(parent, first, t) : t + 1);
+}
+
+/* 1 where a state of 16 bits is rounded behind a token with which the sequence has `length` of them. */
+static inline int gdn_rounds_at(const gdn_gated_delta_net_problem *p, int32_t length)
+{
+    return p->state_interval && length % p->state_interval == 0;
+}
+
+/* Where the state stands that is committed in a call from `position` on: there, or where it was last rounded. */
+static inline int32_t gdn_commit_position(const gdn_gated_delta_net_problem *p, int32_t position)
+{
+    return p->state_interval > 1 ? position - position % p->state_interval : position;
+}
+
+/* Where the state at gdn_commit_position() goes, or GDN_NONE. */
 static inline int32_t gdn_state_commit_at(const gdn_log_view *log, int32_t s)
 {
     return log->n_columns ? gdn_map_at(&log->state_commit, s, GDN_NONE) : GDN_NONE;

@@ -23,6 +23,7 @@
 #include "cpu/gated_delta_net_lines.inc.h"
 #include "cpu/gated_delta_net_rows.inc.h"
 #include "cpu/gated_delta_net_tree.inc.h"
+#include "reference/reference.h"
 
 enum {
     RUN_BYTES = 1 << 20, /* of states, in a run of items where memory is the limit                     */
@@ -54,8 +55,19 @@ static int64_t run_of_items(const gdn_gated_delta_net_problem *p, int32_t group,
     return run > 1 ? run : 1;
 }
 
+/* What none of the loop orders has: states of 16 bits. The reference computes it, so that it is slow and not wrong. */
+static bool by_reference(const gdn_gated_delta_net_problem *p)
+{
+    return p->state_interval != 0;
+}
+
 static void plan(const gdn_gated_delta_net_problem *p, int32_t n_threads, gdn_plan *plan)
 {
+    if (by_reference(p)) {
+        plan->n_items = gdn_ref_gated_delta_net_items(p);
+        plan->form = "reference";
+        return;
+    }
     const int32_t group = group_of(p, n_threads), pitch = pitch_of(p);
     const int32_t n_tokens = p->n_seqs ? (int32_t)(((int64_t)p->n_tokens + p->n_seqs - 1) / p->n_seqs) : 0;
     const bool rows = rows_serves(p, n_tokens), lines = lines_serves(p, n_tokens);
@@ -146,6 +158,8 @@ static void run_item(const head_view *view, int32_t group, float *scratch)
 static void run(const gdn_gated_delta_net_problem *p, const gdn_plan *plan, int64_t first, int64_t last, void *scratch)
 {
     head_view view[2];
+    for (int64_t item = first; by_reference(p) && item < last; item++) gdn_ref_gated_delta_net(p, item);
+    if (by_reference(p)) return;
     bool any = view_item(p, plan->cut, first, &view[first & 1]);
     for (int64_t item = first; item < last; item++) {
         head_view *x = &view[item & 1], *next = &view[(item + 1) & 1];

@@ -114,6 +114,7 @@ gdn_status gdn_cuda_plan_gated_delta_net(const gdn_context *ctx, const problem_t
     plan->form = tiles ? "tiles" : "rows";
     plan->variant = (int32_t)(p->tree ? tree_kernel_of(p, nb) : kernel_of(p, tiles, nb));
     gdn_gpu_plan_gated_delta_net(&gpu, p, columns(p, tiles, nb), plan);
+    if (p->state_interval) gdn_gpu_refuse(plan, "state.dtype is F16 or BF16, and this backend has states of F32 only");
     if (p->n_heads_v > GDN_CUDA_MAX_BLOCKS_YZ)
         gdn_gpu_refuse(plan, "n_heads_v is %d; a CUDA grid has at most %d of them", (int)p->n_heads_v,
                        GDN_CUDA_MAX_BLOCKS_YZ);

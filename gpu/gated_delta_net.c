@@ -80,6 +80,8 @@ gdn_gpu_gated_delta_net gdn_gpu_params_gated_delta_net(const gdn_gpu_device *dev
         .scale = p->scale,
         .checkpoint_interval = p->checkpoints.interval,
         .n_checkpoints = p->checkpoints.n,
+        .state_dtype = p->state_in.dtype,
+        .state_interval = p->state_interval,
         .log_rows = p->log.n_rows,
         .log_columns = p->log.n_columns,
         .has = (p->seq_start.data ? GDN_GPU_HAS_SEQ_START : 0) | (p->state_src.data ? GDN_GPU_HAS_SRC : 0) |

@@ -108,6 +108,7 @@ GDN_GPU_STRUCT(gdn_gpu_gated_delta_net)
     GDN_GPU_I32 even_tokens; /* tokens of each sequence where seq_start is absent */
     GDN_GPU_I32 checkpoint_interval, n_checkpoints; /* 0: no checkpoints */
     GDN_GPU_I32 log_rows, log_columns;              /* 0: no log */
+    GDN_GPU_I32 state_dtype, state_interval;        /* interval 0: states are F32, and are not rounded */
     GDN_GPU_I32 has, unused;
     float       scale, norm_add, norm_most, beta_factor;
 };

@@ -33,6 +33,7 @@ gdn_status gdn_metal_plan_gated_delta_net(const gdn_context *ctx, const problem_
     plan->variant = (int32_t)kernels[size_of(p)][general][channel][p->log.n_columns > 0];
     if (p->tree) plan->variant = channel ? GDN_METAL_delta_8_general_channel_tree : GDN_METAL_delta_8_general_tree;
     gdn_gpu_plan_gated_delta_net(&gpu, p, GDN_METAL_DELTA_THREADS / 8 * (!p->tree && size_of(p) < 2 ? 4 : 2), plan);
+    if (p->state_interval) gdn_gpu_refuse(plan, "state.dtype is F16 or BF16, and this backend has states of F32 only");
     return GDN_OK;
 }
 

@@ -4,7 +4,7 @@
  *
  * Steps, numbered as in docs/kernels/gated_delta_net.md and in every other version:
  *   0 prepare   1 load state, repeat the log, commit; in a tree, follow a branch   2 decay   3 read kv   4 delta   5
- * update   6 output 7 snapshot, checkpoint, log */
+ * update   6 output 7 round, snapshot, checkpoint, log */
 #include "reference/reference.h"
 
 #include <math.h>
@@ -20,8 +20,16 @@ enum { MAX_DIM = 256, COLUMNS = 16 };
 static char *column_element(const gdn_gated_delta_net_problem *p, const gdn_state_view *view, char *head, int32_t i,
                             int32_t j)
 {
-    return p->state_layout == GDN_STATE_VK ? head + j * view->stride_line + 4 * (int64_t)i
-                                           : head + i * view->stride_line + 4 * (int64_t)j;
+    const int64_t bytes = view->dtype == GDN_F32 ? 4 : 2;
+    return p->state_layout == GDN_STATE_VK ? head + j * view->stride_line + bytes * i
+                                           : head + i * view->stride_line + bytes * j;
+}
+
+/* 7, states of 16 bits: S as it is from here on, where the token is one behind which they are rounded. */
+static void round_column(const gdn_gated_delta_net_problem *p, int32_t length, float *S)
+{
+    for (int32_t i = 0; gdn_rounds_at(p, length) && i < p->head_dim_k; i++)
+        S[i] = p->state_in.dtype == GDN_F16 ? gdn_from_f16(gdn_to_f16(S[i])) : gdn_from_bf16(gdn_to_bf16(S[i]));
 }
 
 /* 0, q and k: as they come, or divided by their length */
@@ -58,11 +66,12 @@ static float delta_factor(const gdn_gated_delta_net_problem *p, const char *beta
     return p->beta_factor * (p->beta_form == GDN_BETA_LOGIT ? gdn_sigmoid(x) : x);
 }
 
-/* 1, with a log: from the state's position to that of the first token */
-static void repeat(const gdn_gated_delta_net_problem *p, int32_t s, int32_t h, int32_t j, float *S, int32_t position)
+/* 1, with a log: the columns of the positions `at` to last - 1 */
+static void repeat(const gdn_gated_delta_net_problem *p, int32_t s, int32_t h, int32_t j, float *S, int32_t at,
+                   int32_t last)
 {
     const int32_t row = gdn_log_row_at(&p->log, s), kappa = gdn_key_head(p, h);
-    for (int32_t at = gdn_map_at(&p->log.state_position, s, position); at < position; at++) {
+    for (; at < last; at++) {
         const char *entry = gdn_log_at(&p->log, row, at);
         const float d = gdn_load_element(entry, GDN_F32, gdn_log_delta(p, h) + j);
         for (int32_t i = 0; i < p->head_dim_k; i++) {
@@ -71,6 +80,7 @@ static void repeat(const gdn_gated_delta_net_problem *p, int32_t s, int32_t h, i
                 gdn_load_element(entry, GDN_F32, gdn_log_decay(p, h) + (p->gate == GDN_GATE_CHANNEL ? i : 0));
             S[i] = fmaf(k, d, a * S[i]);
         }
+        round_column(p, at + 1, S);
     }
 }
 
@@ -117,14 +127,17 @@ static void follow(const gdn_gated_delta_net_problem *p, int32_t s, int32_t h, i
             const float d = gdn_load_element(entry, GDN_F32, gdn_log_delta(p, h) + j);
             for (int32_t i = 0; i < p->head_dim_k; i++)
                 S[i] = fmaf(k[i], d, a[i] * S[i]);
+            round_column(p, gdn_length_at(&p->parent, first, position, t), S);
         }
     }
 }
 
+/* What is stored in 16 bits has been rounded to them. */
 static void store_column(const gdn_gated_delta_net_problem *p, int32_t target, int32_t h, int32_t j, const float *S)
 {
     for (int32_t i = 0; target >= 0 && i < p->head_dim_k; i++)
-        memcpy(column_element(p, &p->state_out, gdn_state_at(&p->state_out, target, h), i, j), &S[i], 4);
+        gdn_store_elements(column_element(p, &p->state_out, gdn_state_at(&p->state_out, target, h), i, j),
+                           p->state_out.dtype, &S[i], 1);
 }
 
 /* Columns j0 <= j < end of a head, COLUMNS at most. */
@@ -134,7 +147,8 @@ static void columns(const gdn_gated_delta_net_problem *p, int32_t s, int32_t h, 
     const int32_t T     = gdn_seq_first(&p->seq_start, p->n_seqs, p->n_tokens, s + 1) - first;
     const int32_t src   = gdn_state_src_at(p, s);
     const int32_t n     = p->head_dim_k;
-    const int32_t position = gdn_map_at(&p->position, s, 0);
+    const int32_t position = gdn_map_at(&p->position, s, 0), committed = gdn_commit_position(p, position);
+    const int32_t stands = gdn_map_at(&p->log.state_position, s, position);
     float columns_of_state[COLUMNS][MAX_DIM], q[MAX_DIM], k[MAX_DIM], a[MAX_DIM], ak[MAX_DIM];
     float base[COLUMNS][MAX_DIM]; /* of a tree: the state at the position */
 
@@ -144,10 +158,12 @@ static void columns(const gdn_gated_delta_net_problem *p, int32_t s, int32_t h, 
         for (int32_t i = 0; i < n; i++) {
             S[i] = 0;
             if (src >= 0)
-                memcpy(&S[i], column_element(p, &p->state_in, gdn_state_at(&p->state_in, src, h), i, j), 4);
+                S[i] = gdn_load_element(column_element(p, &p->state_in, gdn_state_at(&p->state_in, src, h), i, j),
+                                        p->state_in.dtype, 0);
         }
-        repeat(p, s, h, j, S, position);
+        repeat(p, s, h, j, S, stands, committed);
         store_column(p, gdn_state_commit_at(&p->log, s), h, j, S);
+        repeat(p, s, h, j, S, committed, position);
     }
     if (p->tree)
         memcpy(base, columns_of_state, sizeof base[0] * (size_t)(end - j0));
@@ -185,8 +201,9 @@ static void columns(const gdn_gated_delta_net_problem *p, int32_t s, int32_t h, 
             gdn_store_elements(gdn_token_at(&p->out, s, first, t, h) + (p->out.dtype == GDN_F32 ? 4 : 2) * (int64_t)j,
                                p->out.dtype, &o, 1);
 
-            /* 7: snapshot, r tokens before the newest, checkpoint, log */
+            /* 7: round, snapshot, r tokens before the newest, checkpoint, log */
             const int32_t r = T - 1 - t;
+            round_column(p, gdn_length_at(&p->parent, first, position, t), S);
             store_column(p, r < p->n_snapshots ? gdn_state_dst_at(p, s, r) : GDN_NONE, h, j, S);
             store_column(p, gdn_checkpoint_at(&p->checkpoints, s, position, t), h, j, S);
             log_token(p, s, h, j, position + t, k, a, d);

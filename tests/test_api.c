@@ -528,5 +528,7 @@ int main(int argc, char **argv)
                                       api_close_targets);
     failed += _cmocka_run_group_tests("log", api_log_tests, api_n_log_tests, api_open_targets, api_close_targets);
     failed += _cmocka_run_group_tests("tree", api_tree_tests, api_n_tree_tests, api_open_targets, api_close_targets);
+    failed += _cmocka_run_group_tests("state16", api_state16_tests, api_n_state16_tests, api_open_targets,
+                                      api_close_targets);
     return failed != 0;
 }

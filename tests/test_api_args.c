@@ -214,9 +214,9 @@ static void dtypes(void **state)
     REFUSED(delta_fixture, d->out.dtype = GDN_I64, "out.dtype is 5 (I64)", "allowed: F32, F16, BF16");
     REFUSED(delta_fixture, (d->g_form = GDN_G_RAW, d->ssm_a = d->beta, d->ssm_a.dtype = GDN_Q8_0),
             "ssm_a.dtype is 3 (Q8_0)", "allowed: F32, F16, BF16");
-    REFUSED(delta_fixture, d->state.dtype = GDN_BF16, "state.dtype is 2 (BF16)", "allowed: F32");
-    REFUSED(delta_fixture, (d->state_out = d->state, d->state_out.dtype = 1), "state_out.dtype is 1 (F16)",
-            "allowed: F32");
+    REFUSED(delta_fixture, d->state.dtype = GDN_I64, "state.dtype is 5 (I64)", "allowed: F32, F16, BF16");
+    REFUSED(delta_fixture, (d->state_out = d->state, d->state_out.dtype = GDN_Q8_0), "state_out.dtype is 3 (Q8_0)",
+            "allowed: F32, F16, BF16");
     REFUSED(rows_fixture, r->src.dtype = GDN_Q8_0, "src.dtype is 3 (Q8_0)", "allowed: F32, F16, BF16");
     REFUSED(rows_fixture, r->dst.dtype = GDN_I64, "dst.dtype is 5 (I64)", "allowed: F32, F16, BF16, Q8_0");
     REFUSED(rows_fixture, r->index.dtype = GDN_BF16, "index.dtype is 2 (BF16)", "allowed: I32, I64");

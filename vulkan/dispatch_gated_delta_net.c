@@ -73,6 +73,7 @@ gdn_status gdn_vulkan_plan_gated_delta_net(const gdn_context *ctx, const problem
     plan->form = dev->gpu.variant.subgroup ? "subgroup" : "shared";
     gdn_gpu_plan_gated_delta_net(&gpu, p, lanes(dev) / 8 * COLUMNS_OF_EIGHT_LANES, plan);
     if (is_narrow(p)) gdn_vulkan_need_storage16(dev, "F16 and BF16", plan);
+    if (p->state_interval) gdn_gpu_refuse(plan, "state.dtype is F16 or BF16, and this backend has states of F32 only");
     return GDN_OK;
 }
 

@@ -62,10 +62,10 @@ enum {
  *   ssm_a    [n_heads_v]                         F32 F16 BF16   stride: head.  GDN_G_RAW, GDN_G_RAW_A_LOG only
  *   dt_bias  [n_heads_v], or [..][head_dim_k] for GATE_CHANNEL; F32 F16 BF16; stride: head. Optional; as ssm_a
  *   out      [n_tokens][n_heads_v][head_dim_v]   F32 F16 BF16, rounded once; stride: sequence, token, head
- *   state    [n_rows][n_slots][n_heads_v][line][contiguous]  F32   stride: row, slot, head, line
+ *   state    [n_rows][n_slots][n_heads_v][line][contiguous]  F32 F16 BF16   stride: row, slot, head, line
  *            a pool of rows, each with n_slots snapshots; `line` is head_dim_v lines of head_dim_k for
- *            STATE_VK and head_dim_k lines of head_dim_v for STATE_KV. Read and written.
- *   state_out  as state, n_rows_out x n_slots_out: where states are written. Absent = state itself.
+ *            STATE_VK and head_dim_k lines of head_dim_v for STATE_KV. Read and written. See "States of 16 bits".
+ *   state_out  as state, n_rows_out x n_slots_out: where states are written. Absent = state itself. Of state's type.
  *   log      [n_log_rows][n_log_columns][entry]  F32   stride: row, column. Optional, see "The replay log". An entry
  *            is k [n_heads_k][head_dim_k], then d [n_heads_v][head_dim_v], then a [n_heads_v], for GATE_CHANNEL
  *            [n_heads_v][head_dim_k]. The column of position p is p % n_log_columns. Read and written.
@@ -94,8 +94,9 @@ enum {
  *   log_row  [n_seqs]       the sequence's row of the log, or GDN_NONE: it has none. Absent: row s.
  *   state_position [n_seqs] where the state that state_src names stands: the number of tokens it has seen, from 0 to
  *                           the sequence's position. Absent: its position.
- *   state_commit [n_seqs]   where the state at the sequence's position goes, before its first token:
- *                           row * n_slots_out + slot, or GDN_NONE. Absent: GDN_NONE. These three with a log only.
+ *   state_commit [n_seqs]   where the state at the sequence's position goes, before its first token (with
+ *                           state_interval > 1 see there): row * n_slots_out + slot, or GDN_NONE. Absent: GDN_NONE.
+ *                           These three with a log only.
  *   parent   [n_tokens]     which token a token follows: the number of one of its sequence's tokens before it, counted
  *                           from 0, or GDN_NONE: it follows the state at the sequence's position. Absent: the token
  *                           before it. With GDN_DELTA_TREE only.
@@ -160,6 +161,24 @@ enum {
  *     rows.src.data = log + half * n_seqs * n_log_columns * entry;
  *     rows.dst.data = log + (1 - half) * n_seqs * n_log_columns * entry;
  *
+ * States of 16 bits take half the memory, and half the time where memory is the limit; docs/numerics-states.md says
+ * what they cost in accuracy. With N = state_interval (0 = 1) the state is rounded to state.dtype, to nearest, ties to
+ * even, behind each token with which the number of the sequence's tokens becomes a multiple of N; out is read before
+ * that, and the next token reads what was rounded. What counts is the token's place in its sequence (in a tree: on its
+ * branch), so that bits do not depend on how tokens are cut into calls. A state that is too large becomes infinity, a
+ * NaN stays one.
+ *   - N = 1 rounds behind every token, and works with everything else there is, and without it.
+ *   - N > 1 is N times fewer roundings, whose errors add up to the root of that less. Between two of them the state is
+ *     its last rounding and the log's columns since (F32), so it needs a log, and position. States are in memory only
+ *     where they were rounded: state_position and checkpoint_interval are multiples of N, state_dst has GDN_NONE for
+ *     the states behind other tokens, and state_commit keeps the state at the last multiple of N that is not behind
+ *     the sequence's position; that is its state_position then. So n_log_columns is larger by N - 1.
+ * For example, to read a prompt in calls that end at multiples of N and its rest with a row of the log, and then to
+ * decode: as with a log, with
+ *
+ *     args.state.dtype = GDN_BF16;   args.state_interval = 16;   args.n_log_columns = 16 + 15;
+ *     args.state_position.data = stands;   // [n_seqs]: position of the call before, rounded down to a multiple of 16
+ *
  * Limits: head_dim_k, head_dim_v 16..256; n_log_columns 1..2^20; n_heads_v a multiple of n_heads_k.
  * Aliasing: inputs may overlap each other. out, the log and the written states overlap nothing else; state_out
  *   is either absent, the same tensor as state, or apart from it.
@@ -204,6 +223,8 @@ typedef struct gdn_gated_delta_net_args {
     gdn_tensor log;
     gdn_span   log_row, state_position, state_commit;
     gdn_span   parent;
+    int32_t    state_interval; /* N tokens, with F16 and BF16 states; 0 = 1; with F32 0                */
+    int32_t    reserved3;
 } gdn_gated_delta_net_args;
 
 /* Would it run, would it be exact, which implementation, how much workspace. Maps are not read, and

@@ -138,7 +138,8 @@ def _tree(call: _Call, parent, flag: int) -> None:
 
 def _build_gated_delta_net(q, k, v, g, beta, state=None, *, state_out=None, out=None, out_dtype=None, seq_start=None,
                            state_src=None, state_dst=None, position=None, checkpoint_interval=0, state_checkpoint=None,
-                           log=None, log_row=None, state_position=None, state_commit=None, parent=None, scale=0.0, head_map="grouped", state_layout="vk", qk_norm=None,
+                           log=None, log_row=None, state_position=None, state_commit=None, parent=None, state_interval=0,
+                           scale=0.0, head_map="grouped", state_layout="vk", qk_norm=None,
                            qk_norm_eps=0.0, g_form="log", beta_form="plain", beta_factor=1.0, ssm_a=None, dt_bias=None,
                            uint16=None, context=None, **members) -> _Call:
     call = _Call("gated_delta_net", context, uint16)
@@ -198,8 +199,7 @@ def _build_gated_delta_net(q, k, v, g, beta, state=None, *, state_out=None, out=
             continue
         of = call.view(name, pool, True)
         with_slots = len(of.shape) == 5
-        expect(of, [None] * (1 + with_slots) + [heads, *lines], f"[n_rows], [n_slots] or not, [n_heads_v], and {lines} for {state_layout!r}",
-               (abi.GDN_F32,))
+        expect(of, [None] * (1 + with_slots) + [heads, *lines], f"[n_rows], [n_slots] or not, [n_heads_v], and {lines} for {state_layout!r}")
         setattr(args, rows, of.shape[0])
         setattr(args, slots, of.shape[1] if with_slots else 1)
         fill(getattr(args, name), of, [0, 1, 2, 3] if with_slots else [0, None, 1, 2])
@@ -217,6 +217,7 @@ def _build_gated_delta_net(q, k, v, g, beta, state=None, *, state_out=None, out=
     _log(call, log, {"log_row": log_row, "state_position": state_position, "state_commit": state_commit}, n_seqs,
          args.n_heads_k * dim_k + heads * (dim_v + (dim_k if channel else 1)))
     _tree(call, parent, abi.GDN_DELTA_TREE)
+    args.state_interval = state_interval
     call.members(members)
     return call
 
@@ -240,7 +241,8 @@ def _bfloat16(call: _Call):
 
 def gated_delta_net(q, k, v, g, beta, state=None, *, state_out=None, out=None, out_dtype=None, seq_start=None,
                     state_src=None, state_dst=None, position=None, checkpoint_interval: int = 0, state_checkpoint=None,
-                    log=None, log_row=None, state_position=None, state_commit=None, parent=None, scale: float = 0.0,
+                    log=None, log_row=None, state_position=None, state_commit=None, parent=None, state_interval: int = 0,
+                    scale: float = 0.0,
                     head_map: str = "grouped", state_layout: str = "vk",
                     qk_norm: Optional[str] = None, qk_norm_eps: float = 0.0, g_form: str = "log", beta_form: str = "plain",
                     beta_factor: float = 1.0, ssm_a=None, dt_bias=None, uint16: Optional[str] = None,
@@ -258,7 +260,7 @@ def gated_delta_net(q, k, v, g, beta, state=None, *, state_out=None, out=None, o
       g           [n][n_heads_v], or [n][n_heads_v][head_dim_k] for a gate per key channel (KDA); as q; what g_form says
       beta        [n][n_heads_v]; as q; what beta_form says
       state       [n_rows][n_heads_v] or [n_rows][n_slots][n_heads_v], then [head_dim_v][head_dim_k] for state_layout "vk",
-                  [head_dim_k][head_dim_v] for "kv"; float32; READ AND WRITTEN in place. Sequence s has row s, and slot r is the
+                  [head_dim_k][head_dim_v] for "kv"; as q; READ AND WRITTEN in place. Sequence s has row s, and slot r is the
                   state r tokens before its newest. None: sequences start from zero, and nothing is kept.
       state_out   as state: where states are written instead of `state`
       out         as v; None: a new array of out_dtype, or of v's dtype
@@ -277,6 +279,8 @@ def gated_delta_net(q, k, v, g, beta, state=None, *, state_out=None, out=None, o
       state_commit    [n_seqs] int32: where the state at position goes, before the first token, or gdn.NONE; None: nowhere
       parent      [n_tokens] int32: the number, within its sequence, of the token that a token follows, or gdn.NONE: it follows
                   the state at position; None: each follows the one before it. With a log, and without state_dst and checkpoints
+      state_interval  of states of 16 bits: they are rounded after each token that makes the sequence's length a multiple of it;
+                  0 is 1. Above 1 with a log, position and states that stand where they were rounded only
       scale       of out; 0 = 1 / sqrt(head_dim_k)
       head_map    which key head value head h has: "grouped" h // (n_heads_v // n_heads_k), "tiled" h % n_heads_k
       qk_norm     q and k are divided by their length: "add" sqrt(sum x^2 + qk_norm_eps), "clamp" max(sqrt(sum x^2), eps)
@@ -296,7 +300,8 @@ def gated_delta_net(q, k, v, g, beta, state=None, *, state_out=None, out=None, o
     return _build_gated_delta_net(q, k, v, g, beta, state, state_out=state_out, out=out, out_dtype=out_dtype, seq_start=seq_start,
                                   state_src=state_src, state_dst=state_dst, position=position,
                                   checkpoint_interval=checkpoint_interval, state_checkpoint=state_checkpoint, log=log,
-                                  log_row=log_row, state_position=state_position, state_commit=state_commit, parent=parent, scale=scale,
+                                  log_row=log_row, state_position=state_position, state_commit=state_commit, parent=parent,
+                                  state_interval=state_interval, scale=scale,
                                   head_map=head_map,
                                   state_layout=state_layout, qk_norm=qk_norm, qk_norm_eps=qk_norm_eps, g_form=g_form,
                                   beta_form=beta_form, beta_factor=beta_factor, ssm_a=ssm_a, dt_bias=dt_bias, uint16=uint16,

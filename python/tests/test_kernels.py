@@ -195,6 +195,28 @@ class GatedDeltaNet(unittest.TestCase):
         with self.assertRaisesRegex(gdn.InvalidArgument, "a tree needs a log"):
             gdn.gated_delta_net(*operands, state.copy(), parent=[gdn.NONE, 0, 0, 1])
 
+    def test_states_of_sixteen_bits(self):
+        """Token by token with rounding by the caller between calls: the same. Every second token: with a log."""
+        operands = gdn_operands(np.random.default_rng(20), 1, 5, 1, 2, 32, 32)
+        begin = np.random.default_rng(21).standard_normal((1, 2, 32, 32)).astype(np.float16)
+        state = begin.copy()
+        out = gdn.gated_delta_net(*operands, state)
+        wide = begin.astype(np.float32)
+        for t in range(5):
+            one = gdn.gated_delta_net(*(x[:, t : t + 1] for x in operands), wide)
+            self.assertTrue(same(out[:, t : t + 1], one), t)
+            wide = wide.astype(np.float16).astype(np.float32)
+        self.assertTrue(same(state, wide.astype(np.float16)))
+        log = np.zeros((1, 8, 32 + 2 * 33), np.float32)
+        every = {"position": [0], "state_interval": 2, "log": log}
+        whole = gdn.gated_delta_net(*operands, begin.copy(), **every)
+        first = gdn.gated_delta_net(*(x[:, :3] for x in operands), begin.copy(), **every)
+        rest = gdn.gated_delta_net(*(x[:, 3:] for x in operands), begin.copy(), **{**every, "position": [3]},
+                                   state_position=[0])
+        self.assertTrue(same(whole, np.concatenate((first, rest), axis=1)))
+        with self.assertRaisesRegex(gdn.InvalidArgument, "state_interval is 2 and n_log_columns is 0"):
+            gdn.gated_delta_net(*operands, state, state_interval=2)
+
     def test_members_without_a_parameter(self):
         operands = gdn_operands(np.random.default_rng(14), 1, 3, 1, 1, 16, 16)
         few, all_ = np.zeros((1, 3, 1, 16, 16), np.float32), np.zeros((1, 3, 1, 16, 16), np.float32)

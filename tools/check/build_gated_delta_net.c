@@ -246,27 +246,30 @@ static void add_pool(check_case *c, const delta_spec *spec, const char *name, si
     if (spec->strided && check_one_in(rng, 3))
         check_shuffle(rng, order, 4);
     const int gaps = spec->strided && check_one_in(rng, 2) ? 7 : 0;
-    check_add_operand(c, &v, GDN_F32, 5, extent, order, gaps, written, spec->strided ? rng : NULL);
+    check_add_operand(c, &v, spec->dtype_state, 5, extent, order, gaps, written, spec->strided ? rng : NULL);
 }
 
 static unsigned char *element_at(const check_case *c, const delta_spec *spec, const check_view *v, unsigned char *image,
                                  int entry, int h, int key, int value)
 {
     const int n_slots = (int)v->extent[1], kv = spec->layout == GDN_STATE_KV;
-    return check_at(c, v, image, entry / n_slots, entry % n_slots, h, kv ? key : value) + 4 * (kv ? value : key);
+    return check_at(c, v, image, entry / n_slots, entry % n_slots, h, kv ? key : value) +
+           (int64_t)check_unit_bytes(v->dtype) * (kv ? value : key);
 }
 
 /* Drawn key by key for each value, whatever the layout. */
 static void fill_state(check_case *c, const delta_spec *spec, const check_view *v, int entry, uint64_t key)
 {
-    float line[256];
+    unsigned char line[4 * 256];
+    const size_t unit = (size_t)check_unit_bytes(v->dtype);
     for (int h = 0; h < spec->n_heads_v; h++) {
         const delta_seq seq = { .key = key };
         for (int j = 0; j < spec->dim_v; j++) {
-            check_fill(line, GDN_F32, spec->dim_k, (check_values)spec->values[DELTA_STATE],
+            check_fill(line, v->dtype, spec->dim_k, (check_values)spec->values[DELTA_STATE],
                        row_seed(spec, DELTA_STATE, &seq, j, h));
             for (int i = 0; i < spec->dim_k; i++)
-                memcpy(element_at(c, spec, v, c->memory[v->memory].image, entry, h, i, j), &line[i], 4);
+                memcpy(element_at(c, spec, v, c->memory[v->memory].image, entry, h, i, j), line + unit * (size_t)i,
+                       unit);
         }
     }
 }
@@ -387,6 +390,7 @@ void check_build_gated_delta_net(check_case *c, const check_spec *any, check_rng
         .qk_norm = spec->qk_norm, .qk_norm_eps = spec->eps, .g_form = spec->g_form, .beta_form = spec->beta_form,
         .beta_factor = spec->beta_factor, .checkpoint_interval = spec->interval, .n_checkpoints = spec->n_checkpoints,
         .n_log_rows = spec->log_rows, .n_log_columns = spec->log_columns, .flags = spec->tree ? GDN_DELTA_TREE : 0,
+        .state_interval = spec->state_interval,
     };
     add_inputs(c, spec, rng);
     if (spec->g_form == GDN_G_RAW || spec->g_form == GDN_G_RAW_A_LOG) {
@@ -441,7 +445,8 @@ void delta_copy_slot(const check_case *from, const delta_spec *from_spec, const 
         for (int j = 0; j < from_spec->dim_v; j++)
             for (int i = 0; i < from_spec->dim_k; i++)
                 memcpy(delta_state(to, to_spec, "state", target, to_entry, h, i, j),
-                       delta_state(from, from_spec, from_pool, image, from_entry, h, i, j), 4);
+                       delta_state(from, from_spec, from_pool, image, from_entry, h, i, j),
+                       (size_t)check_unit_bytes(from_spec->dtype_state));
 }
 
 void delta_copy_column(const check_case *from, unsigned char *const *image, int from_row, int position, check_case *to,
@@ -517,12 +522,12 @@ const char *check_writes_gated_delta_net(const void *args, const check_writes *w
                 for (int64_t i = 0; dst >= 0 && !wrong && i < a->n_heads_v * lines; i++)
                     writes->may(writes->user, states,
                                 slot + i / lines * target.stride[2] + i % lines * target.stride[3],
-                                4 * (uint64_t)inner);
+                                check_row_bytes(states->dtype, inner));
             }
         }
         if (pass == 0 && !wrong) {
-            check_pool_lines(writes, &source, read, 4 * (uint64_t)inner);
-            check_pool_lines(writes, &target, written, 4 * (uint64_t)inner);
+            check_pool_lines(writes, &source, read, check_row_bytes(a->state.dtype, inner));
+            check_pool_lines(writes, &target, written, check_row_bytes(states->dtype, inner));
             check_pool_lines(writes, &log, log_extent, 4 * (uint64_t)entry);
         }
     }

@@ -17,6 +17,8 @@ void delta_fixed_log(check_walk *w, delta_spec *spec);
 /* And of both (tree.c). */
 void delta_fixed_tree(check_walk *w, delta_spec *spec);
 void conv_fixed_tree(check_walk *w, conv_spec *spec);
+/* And of gated_delta_net's (state16.c). */
+void delta_fixed_state16(check_walk *w, delta_spec *spec);
 
 /* Families in files of their own. */
 void check_speculation(struct check_trial *trial,
@@ -24,6 +26,7 @@ void check_speculation(struct check_trial *trial,
 void check_log(struct check_trial *trial, check_rng *rng); /* invariances_log.c */
 void check_state_trees(struct check_trial *trial, check_rng *rng); /* invariances_tree.c */
 void check_history_trees(struct check_trial *trial, check_rng *rng);
+void check_state16(struct check_trial *trial, check_rng *rng);    /* invariances_state16.c */
 void check_far_states(struct check_trial *trial, check_rng *rng); /* far_rows.c: beyond 2^31 elements */
 void check_far_histories(struct check_trial *trial, check_rng *rng);
 void check_far_rows(struct check_trial *trial, check_rng *rng);

@@ -195,6 +195,7 @@ void delta_random(delta_spec *spec, check_rng *rng, int64_t budget)
     delta_random_checkpoints(spec, *rng);
     delta_random_log(spec, *rng);
     delta_random_tree(spec, *rng);
+    delta_random_state16(spec, *rng);
 }
 
 static void random_case(check_spec *spec, check_rng *rng)
@@ -465,6 +466,7 @@ static void walk_list(check_walk *w)
     delta_fixed_checkpoints(w, &w->spec->gated_delta_net);
     delta_fixed_log(w, &w->spec->gated_delta_net);
     delta_fixed_tree(w, &w->spec->gated_delta_net);
+    delta_fixed_state16(w, &w->spec->gated_delta_net);
 }
 
 const check_suite check_suite_gated_delta_net = { &check_kernel_gated_delta_net, random_case, walk_list,

@@ -35,8 +35,9 @@ static int same_state(check_trial *trial, const check_call *a, int entry, const 
     for (int h = 0; h < a->delta.n_heads_v; h++)
         for (int j = 0; j < a->delta.dim_v; j++)
             for (int i = 0; i < a->delta.dim_k; i++)
-                if (!check_trial_same(
-                        trial, delta_state(&a->c, &a->delta, pool_of(&a->delta), a->result.image, entry, h, i, j),
+                if (!check_trial_same_of(
+                        trial, a->delta.dtype_state,
+                        delta_state(&a->c, &a->delta, pool_of(&a->delta), a->result.image, entry, h, i, j),
                         delta_state(&b->c, &b->delta, pool_of(&b->delta), b->result.image, entry2, h, i, j), 1,
                         "%s: state in entry %d against entry %d, head %d, key %d, value %d", what, entry, entry2, h, i,
                         j))
@@ -58,6 +59,7 @@ static void random_shape(delta_spec *spec, check_rng *rng)
     spec->strided = check_between(rng, 0, 1);
     spec->dtype[0] = spec->dtype[1] = spec->dtype[2] = CHECK_PICK(rng, types);
     spec->seed = check_next(rng);
+    spec->dtype_state = types[spec->seed >> 32 & 3]; /* drawn from what is there, so that the rest is as without */
     delta_random_values(spec, rng);
     if (check_one_in(rng, 2))
         delta_random_forms(spec, rng);
@@ -367,8 +369,8 @@ static void heads(check_trial *trial, check_rng *rng)
                     return;
             for (int j = 0; a->delta.seq[s].length && j < a->delta.dim_v; j++)
                 for (int i = 0; i < a->delta.dim_k; i++)
-                    if (!check_trial_same(
-                            trial,
+                    if (!check_trial_same_of(
+                            trial, a->delta.dtype_state,
                             delta_state(&a->c, &a->delta, "state", a->result.image, a->delta.seq[s].dst[0], of, i, j),
                             delta_state(&b->c, &b->delta, "state", b->result.image, b->delta.seq[s].dst[0], h, i, j), 1,
                             "grouped head %d against tiled head %d: state of sequence %d, key %d, value %d", of, h, s,
@@ -384,6 +386,6 @@ const check_family check_families_gated_delta_net[] = {
     { "heads", 40, heads },         { "types", 40, types },
     { "strides", 40, strides },     { "checkpoints", 40, checkpoints },
     { "speculation", 40, check_speculation }, { "log", 40, check_log },
-    { "trees", 40, check_state_trees },
+    { "trees", 40, check_state_trees }, { "state16", 40, check_state16 },
     { "far", 2, check_far_states }, { NULL, 0, NULL },
 };

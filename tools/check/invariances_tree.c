@@ -62,6 +62,7 @@ static void draw_state_tree(delta_spec *spec, int n, const int *parent, check_rn
     spec->strided = check_between(rng, 0, 1);
     spec->dtype[0] = spec->dtype[1] = spec->dtype[2] = CHECK_PICK(rng, types);
     spec->seed = check_next(rng);
+    spec->dtype_state = types[spec->seed >> 32 & 3];
     delta_random_values(spec, rng);
     if (check_one_in(rng, 2)) delta_random_forms(spec, rng);
     delta_batch(spec, 1, n);
@@ -77,6 +78,10 @@ static void draw_state_tree(delta_spec *spec, int n, const int *parent, check_rn
     seq->log_row = check_between(rng, 0, 1);
     seq->commit = BEGIN;
     seq->parent = parent;
+    if (spec->dtype_state != GDN_F32) { /* rounded after every 1 to 4 tokens of a branch */
+        spec->state_interval = 1 + (int)(spec->seed >> 40 & 3);
+        seq->repeated += (seq->position - seq->repeated) % spec->state_interval;
+    }
     spec->log_columns = n + seq->repeated + check_between(rng, 0, 3);
 }
 
@@ -95,11 +100,18 @@ static int same_states(check_trial *trial, const check_call *a, const check_call
     for (int h = 0; h < a->delta.n_heads_v; h++)
         for (int j = 0; j < a->delta.dim_v; j++)
             for (int i = 0; i < a->delta.dim_k; i++)
-                if (!check_trial_same(trial, delta_state(&a->c, &a->delta, "state", a->result.image, 0, h, i, j),
-                                      delta_state(&b->c, &b->delta, "state", b->result.image, 0, h, i, j), 1,
-                                      "the state from a branch's columns, head %d, key %d, value %d", h, i, j))
+                if (!check_trial_same_of(trial, a->delta.dtype_state,
+                                         delta_state(&a->c, &a->delta, "state", a->result.image, 0, h, i, j),
+                                         delta_state(&b->c, &b->delta, "state", b->result.image, 0, h, i, j), 1,
+                                         "the state from a branch's columns, head %d, key %d, value %d", h, i, j))
                     return 0;
     return 1;
+}
+
+/* How many of the columns before the tree's tokens are not in the state that it commits. */
+static int left_of(const delta_spec *tree)
+{
+    return tree->state_interval ? tree->seq[0].position % tree->state_interval : 0;
 }
 
 /* A call of these tokens, one after another, that starts from where the tree's does. */
@@ -112,8 +124,20 @@ static int run_branch(check_trial *trial, const check_call *tree, check_call *br
     spec->log_rows = spec->log_columns = 0;
     spec->n_snapshots = 1;
     spec->seq[0] = (delta_seq){ .length = n, .key = tree->delta.seq[0].key, .order = path };
+    const delta_seq *from = &tree->delta.seq[0];
+    const int left = left_of(&tree->delta), interval = spec->state_interval;
+    if (interval > 1) {
+        spec->map_dst = spec->map_position = spec->map_stands = spec->log_rows = 1;
+        spec->log_columns = left + n;
+        spec->seq[0].position = from->position;
+        spec->seq[0].repeated = left;
+        spec->seq[0].dst[0] = (from->position + n) % interval ? GDN_NONE : 0;
+    }
     check_call_build(trial, &check_kernel_gated_delta_net, branch, rng);
     delta_copy_slot(&tree->c, &tree->delta, "state", tree->result.image, BEGIN, &branch->c, spec, 0);
+    if (left)
+        delta_copy_log(&tree->c, tree->result.image, from->log_row, &branch->c, 0, from->position - left,
+                       from->position);
     return check_trial_run(trial, &branch->c, &branch->result, "a branch alone");
 }
 
@@ -127,10 +151,13 @@ static int run_accepted(check_trial *trial, const check_call *tree, check_call *
     next->delta.tree = next->delta.map_parent = 0;
     seq->length = seq->commit = 0;
     seq->position = from->position + n;
-    seq->repeated = n;
+    seq->repeated = left_of(&tree->delta) + n;
     seq->parent = NULL;
     check_call_build(trial, &check_kernel_gated_delta_net, next, rng);
     delta_copy_slot(&tree->c, &tree->delta, "state", tree->result.image, BEGIN, &next->c, &next->delta, seq->src);
+    if (left_of(&tree->delta))
+        delta_copy_log(&tree->c, tree->result.image, from->log_row, &next->c, seq->log_row,
+                       from->position - left_of(&tree->delta), from->position);
     for (int m = 0; m < n; m++)
         delta_copy_column(&tree->c, tree->result.image, from->log_row, from->position + path[m], &next->c, seq->log_row,
                           from->position + m);
@@ -152,7 +179,11 @@ void check_state_trees(check_trial *trial, check_rng *rng)
         if (!run_branch(trial, tree, branch, path, depth, rng)) return;
         for (int m = 0; m < depth; m++)
             if (!same_out(trial, tree, path[m], branch, m, "a branch alone")) return;
-        if (!run_accepted(trial, tree, next, path, depth, rng) || !same_states(trial, branch, next)) return;
+        if (!run_accepted(trial, tree, next, path, depth, rng)) return;
+        const int interval = tree->delta.state_interval; /* the state behind all tokens is none otherwise */
+        if ((interval < 2 || (tree->delta.seq[0].position + depth) % interval == 0) &&
+            !same_states(trial, branch, next))
+            return;
     }
     reorder(parent, n, order, place, parents, rng);
     other->delta = tree->delta;

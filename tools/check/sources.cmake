@@ -9,12 +9,14 @@ target_sources(gdn_tool PRIVATE
   tools/check/invariances_gated_delta_net.c
   tools/check/invariances_log.c
   tools/check/invariances_speculation.c
+  tools/check/invariances_state16.c
   tools/check/invariances_tree.c
   tools/check/log.c
   tools/check/memo.c
   tools/check/model.c
   tools/check/report.c
   tools/check/selftest.c
+  tools/check/state16.c
   tools/check/suite.c
   tools/check/trial.c)
 target_link_libraries(gdn_tool PRIVATE gdn_cases)

@@ -51,10 +51,11 @@ typedef struct delta_spec {
     int log_rows, log_columns;   /* 0: no log                                       */
     int map_log_row, map_stands, map_commit;
     int tree, map_parent; /* 1: a tree; its map is given */
-    int strided;          /* 1: random axis orders, gaps, shifts; 0: packed  */
-    int same_keys;        /* 1: q and k are one tensor                       */
-    int permuted;         /* 1: value head h has the data of head (h % Hk) * r + h / Hk */
-    uint64_t seed;        /* of the data                                     */
+    int dtype_state, state_interval;
+    int strided;   /* 1: random axis orders, gaps, shifts; 0: packed  */
+    int same_keys; /* 1: q and k are one tensor                       */
+    int permuted;  /* 1: value head h has the data of head (h % Hk) * r + h / Hk */
+    uint64_t seed; /* of the data                                     */
     delta_seq seq[DELTA_MAX_SEQS];
 } delta_spec;
 
@@ -71,6 +72,8 @@ void delta_random_forms(delta_spec *spec, check_rng *rng); /* all but dtype_out 
 void delta_random_checkpoints(delta_spec *spec, check_rng own);
 void delta_random_log(delta_spec *spec, check_rng own);  /* likewise, behind the checkpoints */
 void delta_random_tree(delta_spec *spec, check_rng own); /* likewise, behind the log */
+/* States of 16 bits, likewise, behind the tree: maps and intervals become those of calls that may have them. */
+void delta_random_state16(delta_spec *spec, check_rng own);
 void delta_random_values(delta_spec *spec, check_rng *rng);
 /* Which token of sequence s token t follows. */
 int delta_parent(const delta_spec *spec, int s, int t);

@@ -21,7 +21,8 @@ typedef enum check_values {
     CHECK_GATE_EDGE,  /* -100, -1e-30, +0.5, 0, -0, -inf, -87.5 ... mixed           */
     CHECK_GATE_ZERO,  /* 0: a decay of exactly 1                                    */
     CHECK_GATE_UNDER, /* decays into the subnormals                                 */
-    CHECK_ONE_NAN     /* normal, and each row holds a NaN                           */
+    CHECK_ONE_NAN,    /* normal, and each row holds a NaN                           */
+    CHECK_POWERS      /* +-1/2, +-1, +-2: products with them are exact              */
 } check_values;
 
 /* n elements of a float type at `to`. */

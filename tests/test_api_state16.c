@@ -1,0 +1,334 @@
+/* Calls with states of 16 bits: their arguments, what is refused, and what comes out by the words of the header, with a
+ * rounding that goes by values and knows nothing of bits. */
+#include "test_api.h"
+
+#include <math.h>
+#include <string.h>
+
+static gdn_gated_delta_net_args *const d = &delta_args;
+
+#define MAP(array, ...) memcpy(array, (int32_t[]){ __VA_ARGS__ }, sizeof((int32_t[]){ __VA_ARGS__ }))
+#define SPAN(array)     ((gdn_span){ .data = (array), .bytes = sizeof(array) })
+
+/* The valid call has sequences of 2 and 3 tokens, 2 key heads of 16, 4 value heads of 32; states are read in slots 0
+ * and 3 and written to 1, 0 and 2. */
+enum {
+    HEADS = 4,
+    DIM_K = 16,
+    DIM_V = 32,
+    SLOT = HEADS * DIM_V * DIM_K,
+    SLOTS = 6,
+    ENTRY = API_LOG_ENTRY,
+    COLUMNS = API_LOG_COLUMNS,
+    DELTAS = 2 * DIM_K,
+    DECAYS = DELTAS + HEADS * DIM_V
+};
+
+/* ---- The types, by their values ------------------------------------------------------------------------ */
+
+typedef struct format {
+    int32_t dtype;
+    int bits, least, most; /* of a significand; the exponents of the smallest number and of what is too large */
+} format;
+
+static const format formats[] = { { GDN_F16, 11, -24, 16 }, { GDN_BF16, 8, -133, 128 } };
+
+/* To nearest, ties to even: x in units of its last place, as a whole number. */
+static double rounded(const format *f, double x)
+{
+    int exponent;
+    if (x == 0 || isnan(x) || isinf(x)) return x;
+    (void)frexp(x, &exponent);
+    const int unit = exponent - f->bits > f->least ? exponent - f->bits : f->least;
+    const double whole = ldexp(rint(ldexp(x, -unit)), unit);
+    return fabs(whole) >= ldexp(1, f->most) ? copysign(INFINITY, x) : whole;
+}
+
+/* A number of the format. */
+static uint16_t encoded(const format *f, double x)
+{
+    const int fraction = f->bits - 1;
+    const unsigned sign = signbit(x) ? 0x8000u : 0;
+    int exponent;
+    if (isinf(x)) return (uint16_t)(sign | (0x7fffu >> fraction << fraction));
+    (void)frexp(x, &exponent);
+    const int lowest = f->least + f->bits; /* exponents of numbers that have all bits */
+    if (x == 0 || exponent < lowest) return (uint16_t)(sign + (unsigned)ldexp(fabs(x), -f->least));
+    return (uint16_t)(sign + ((unsigned)(exponent - lowest) << fraction) +
+                      (unsigned)ldexp(fabs(x), f->bits - exponent));
+}
+
+static float decoded(const format *f, uint16_t code)
+{
+    const int fraction = f->bits - 1, exponent = (code & 0x7fff) >> fraction;
+    const double part = code & ((1 << fraction) - 1);
+    const double size = exponent ? ldexp(part + (1 << fraction), exponent - 1 + f->least) : ldexp(part, f->least);
+    return (float)(code & 0x8000 ? -size : size);
+}
+
+/* ---- The call ------------------------------------------------------------------------------------------ */
+
+static uint16_t *codes(const delta_memory *m)
+{
+    return (uint16_t *)(void *)(uintptr_t)m->state;
+}
+
+/* The states of the valid call, in the type. */
+static void narrow(const format *f)
+{
+    static uint16_t code[SLOTS * SLOT];
+    for (int i = 0; i < SLOTS * SLOT; i++) code[i] = encoded(f, rounded(f, delta_mem.state[i]));
+    memcpy(delta_mem.state, code, sizeof code);
+    d->state.dtype = f->dtype;
+    d->state.bytes = sizeof code;
+    d->g_form = GDN_G_LINEAR;
+}
+
+static void logged(const format *f)
+{
+    narrow(f);
+    d->n_log_rows = API_LOG_ROWS;
+    d->n_log_columns = COLUMNS;
+    d->state_interval = 3;
+    d->log = (gdn_tensor){ .data = delta_mem.log, .bytes = sizeof delta_mem.log };
+    d->position = SPAN(delta_mem.position);
+    d->log_row = SPAN(delta_mem.log_row);
+    d->state_position = SPAN(delta_mem.state_position);
+    d->state_commit = SPAN(delta_mem.state_commit);
+    d->n_snapshots = 2;
+    MAP(delta_mem.position, 7, 4);
+    MAP(delta_mem.state_position, 3, 3);
+    MAP(delta_mem.log_row, 2, 0);
+    MAP(delta_mem.state_commit, 4, 3);
+    MAP(delta_mem.state_dst, 1, GDN_NONE, GDN_NONE, 2);
+}
+
+static void arguments(void **state)
+{
+    (void)state;
+    const format *f = &formats[1];
+    REFUSED(delta_fixture, d->state_interval = 1, "state_interval is 1 and state.dtype is 0 (F32)", "must be 0");
+    REFUSED(delta_fixture, narrow(f); d->state_interval = -1, "state_interval is -1; 0 to 2147483647 are allowed");
+    REFUSED(delta_fixture, narrow(f);
+            d->state_interval = 2, "state_interval is 2 and n_log_columns is 0", "needs a log");
+    REFUSED(delta_fixture, logged(f); d->checkpoint_interval = 4; d->n_checkpoints = 1;
+            d->state_checkpoint = SPAN(delta_mem.state_checkpoint),
+            "checkpoint_interval is 4 and state_interval is 3; it must be a multiple");
+    REFUSED(delta_fixture, d->reserved3 = 7, "reserved3 is 0x7; it must be 0");
+    REFUSED(delta_fixture, d->state.dtype = GDN_Q8_0, "state.dtype is 3 (Q8_0)", "allowed: F32, F16, BF16");
+    REFUSED(delta_fixture, narrow(f); d->state_out = d->state;
+            d->state_out.dtype = GDN_F16,
+            "state_out.dtype is 1 (F16) and state.dtype is 2 (BF16); they must be the same");
+    REFUSED(delta_fixture, narrow(f); d->state.bytes -= 1, "state.bytes is 24575", "24576 bytes");
+    REFUSED(delta_fixture, narrow(f); d->state.offset = 1, "state begins at", "multiple of 2");
+    REFUSED(delta_fixture, narrow(f); d->state.stride[3] = 2 * DIM_K - 2, "state.stride[3] is 30", "cover 32 bytes");
+    ACCEPTED(delta_fixture, narrow(f); d->state.offset = 2; d->state.bytes = 0);
+    ACCEPTED(delta_fixture, narrow(f); d->state_interval = 1);
+    SAME(delta_fixture, narrow(f));
+}
+
+static void entries(void **state)
+{
+    (void)state;
+    const format *f = &formats[0];
+    delta_memory *const m = &delta_mem;
+    ACCEPTED(delta_fixture, logged(f));
+    REFUSED(delta_fixture, logged(f);
+            m->state_position[0] = 4, "state_position[0] is 4 and state_interval is 3; multiples of that are allowed");
+    REFUSED(delta_fixture, logged(f); d->state_position.data = NULL,
+                                      "state_position[0] is 7 (the default, its position) and state_interval is 3");
+    REFUSED(delta_fixture, logged(f);
+            m->state_dst[1] = 0, "state_dst[0][1] is 0, for the state behind 8 tokens, and state_interval is 3");
+    REFUSED(delta_fixture, logged(f); m->state_dst[2] = 5, "state_dst[1][0] is 5, for the state behind 7 tokens");
+    REFUSED(delta_fixture, logged(f); d->state_dst.data = NULL; m->state_commit[0] = GDN_NONE;
+            m->state_commit[1] = GDN_NONE, "state_dst[0][1] is 1 (the default), for the state behind 8 tokens");
+    /* Of padding nothing is looked at, nor what is not used. */
+    ACCEPTED(delta_fixture, logged(f); m->state_src[0] = GDN_SKIP; m->state_position[0] = 4; m->state_dst[1] = 0);
+    ACCEPTED(delta_fixture, logged(f); MAP(m->seq_start, 0, 0, 3); MAP(m->state_dst, 0, 0, GDN_NONE, 2));
+}
+
+/* ---- What comes out ------------------------------------------------------------------------------------ */
+
+/* The recurrence's sum of 16 products. */
+static float dot(const float *x, const float *y)
+{
+    volatile float part[32] = { 0 };
+    for (int i = 0; i < DIM_K; i++) part[i] = fmaf(x[i], y[i], part[i]);
+    for (int h = 16; h; h /= 2)
+        for (int i = 0; i < h; i++) part[i] = part[i] + part[i + h];
+    return part[0];
+}
+
+/* A value row, and how many tokens it has seen. */
+typedef struct value_row {
+    const format *f;
+    int interval, length, h, j;
+    float S[DIM_K];
+} value_row;
+
+static value_row row_of(const format *f, int interval, int length, const delta_memory *m, int slot, int h, int j)
+{
+    value_row row = { .f = f, .interval = interval, .length = length, .h = h, .j = j };
+    for (int i = 0; i < DIM_K; i++) row.S[i] = decoded(f, codes(m)[slot * SLOT + (h * DIM_V + j) * DIM_K + i]);
+    return row;
+}
+
+static void updated(value_row *row, const float *k, float a, float delta)
+{
+    for (int i = 0; i < DIM_K; i++) {
+        volatile float decayed = a * row->S[i]; /* rounded by itself */
+        row->S[i] = fmaf(k[i], delta, decayed);
+    }
+    row->length++;
+}
+
+/* Behind the output. */
+static void narrowed(value_row *row)
+{
+    for (int i = 0; row->length % row->interval == 0 && i < DIM_K; i++) row->S[i] = (float)rounded(row->f, row->S[i]);
+}
+
+/* A token, and what it gives. */
+static float stepped(value_row *row, const delta_memory *m, int token)
+{
+    const float *k = m->k + (token * 2 + row->h / 2) * DIM_K, *q = m->q + (token * 2 + row->h / 2) * DIM_K;
+    const volatile float a = m->g[token * HEADS + row->h], kv = a * dot(row->S, k);
+    const volatile float less = m->v[(token * HEADS + row->h) * DIM_V + row->j] - kv;
+    updated(row, k, a, m->beta[token * HEADS + row->h] * less);
+    const float out = 0.25f * dot(row->S, q);
+    narrowed(row);
+    return out;
+}
+
+static void repeated(value_row *row, const delta_memory *m, int log_row, int last)
+{
+    while (row->length < last) {
+        const float *entry = m->log + (log_row * COLUMNS + row->length % COLUMNS) * ENTRY;
+        updated(row, entry + row->h / 2 * DIM_K, entry[DECAYS + row->h], entry[DELTAS + row->h * DIM_V + row->j]);
+        narrowed(row);
+    }
+}
+
+static void is_out(const delta_memory *now, const value_row *row, int token, float out)
+{
+    assert_memory_equal(&now->out[(token * HEADS + row->h) * DIM_V + row->j], &out, 4);
+}
+
+static void is_state(const delta_memory *now, const value_row *row, int slot)
+{
+    uint16_t code[DIM_K];
+    for (int i = 0; i < DIM_K; i++) code[i] = encoded(row->f, row->S[i]);
+    assert_memory_equal(codes(now) + slot * SLOT + (row->h * DIM_V + row->j) * DIM_K, code, sizeof code);
+}
+
+/* Rounded behind every token: outputs before that, and snapshots of each. */
+static void every_token(void **state)
+{
+    (void)state;
+    const delta_memory *before = delta_fixture.before, *now = delta_fixture.first;
+    for (int type = 0; type < 2; type++) {
+        ACCEPTED(delta_fixture, narrow(&formats[type]));
+        for (int h = 0; h < HEADS; h++)
+            for (int j = 0; j < DIM_V; j++) {
+                value_row row = row_of(&formats[type], 1, 0, before, 0, h, j);
+                for (int t = 0; t < 2; t++) {
+                    is_out(now, &row, t, stepped(&row, before, t));
+                    is_state(now, &row, t); /* slots 0 and 1: behind the first token, and the newest */
+                }
+                row = row_of(&formats[type], 1, 0, before, 3, h, j);
+                for (int t = 2; t < 5; t++) is_out(now, &row, t, stepped(&row, before, t));
+                is_state(now, &row, 2);
+            }
+    }
+}
+
+/* Behind every third: the columns 3 to 6 repeated, of which that of position 5 makes a sixth token, tokens 7 and 8; and
+ * 3, then tokens 4 to 6. */
+static void every_third(void **state)
+{
+    (void)state;
+    const delta_memory *before = delta_fixture.before, *now = delta_fixture.first;
+    for (int type = 0; type < 2; type++) {
+        ACCEPTED(delta_fixture, logged(&formats[type]));
+        for (int h = 0; h < HEADS; h++)
+            for (int j = 0; j < DIM_V; j++) {
+                value_row row = row_of(&formats[type], 3, 3, before, 0, h, j);
+                repeated(&row, before, 2, 6);
+                is_state(now, &row, 4); /* committed: as it was last rounded */
+                repeated(&row, before, 2, 7);
+                for (int t = 0; t < 2; t++) is_out(now, &row, t, stepped(&row, before, t));
+                is_state(now, &row, 1);
+                row = row_of(&formats[type], 3, 3, before, 3, h, j);
+                is_state(now, &row, 3);
+                repeated(&row, before, 0, 4);
+                for (int t = 2; t < 5; t++) {
+                    is_out(now, &row, t, stepped(&row, before, t));
+                    if (t == 3) is_state(now, &row, 2);
+                }
+            }
+    }
+}
+
+/* Counted along a branch: behind the second token of the second sequence, which follows its state as the first does, it
+ * has 6 tokens, and the third token reads what was rounded. */
+static void branches(void **state)
+{
+    (void)state;
+    const delta_memory *before = delta_fixture.before, *now = delta_fixture.first;
+    for (int type = 0; type < 2; type++) {
+        ACCEPTED(delta_fixture, logged(&formats[type]); d->flags = GDN_DELTA_TREE; d->state_interval = 2;
+                 d->n_snapshots = 0; d->state_dst.data = NULL; d->parent = SPAN(delta_mem.parent);
+                 MAP(delta_mem.position, 8, 5); MAP(delta_mem.state_position, 8, 4);
+                 MAP(delta_mem.parent, -1, -1, -1, -1, 1));
+        for (int h = 0; h < HEADS; h++)
+            for (int j = 0; j < DIM_V; j++) {
+                value_row first = row_of(&formats[type], 2, 8, before, 0, h, j), second = first;
+                is_out(now, &first, 0, stepped(&first, before, 0));
+                is_out(now, &second, 1, stepped(&second, before, 1));
+                first = row_of(&formats[type], 2, 4, before, 3, h, j);
+                is_state(now, &first, 3);
+                repeated(&first, before, 0, 5);
+                second = first;
+                is_out(now, &first, 2, stepped(&first, before, 2));
+                is_out(now, &second, 3, stepped(&second, before, 3));
+                assert_int_equal(second.length, 6);
+                is_out(now, &second, 4, stepped(&second, before, 4));
+            }
+    }
+}
+
+/* A pool is converted by set_rows, with the same rounding, and rows of states go from place to place as they are. */
+static void pools(void **state)
+{
+    (void)state;
+    static float wide[2 * SLOT];
+    static uint16_t to[2 * SLOT], moved[2 * SLOT];
+    int64_t index[2] = { 1, 0 };
+    for (int i = 0; i < 2 * SLOT; i++) wide[i] = ldexpf((float)(i * 2654435761u % 8191) - 4095, i % 41 - 36);
+    for (int type = 0; type < 2; type++)
+        for (int target = 0; target < api_target_count; target++) {
+            unsigned char workspace[4096];
+            gdn_set_rows_args rows = GDN_INIT(gdn_set_rows_args);
+            rows.n_columns = SLOT, rows.n_rows = rows.n_rows_dst = 2;
+            rows.src = (gdn_tensor){ .data = wide, .bytes = sizeof wide };
+            rows.dst = (gdn_tensor){ .data = to, .bytes = sizeof to, .dtype = formats[type].dtype };
+            rows.index = (gdn_tensor){ .data = index, .bytes = sizeof index, .dtype = GDN_I64 };
+            rows.workspace = SPAN(workspace);
+            assert_int_equal(gdn_set_rows(api_target_list[target].ctx, &rows, NULL), GDN_OK);
+            for (int i = 0; i < 2 * SLOT; i++)
+                assert_int_equal(to[(i + SLOT) % (2 * SLOT)],
+                                 encoded(&formats[type], rounded(&formats[type], wide[i])));
+            to[5] = 0x7fa5; /* a NaN with something in it */
+            rows.src = rows.dst;
+            rows.dst.data = moved;
+            assert_int_equal(gdn_set_rows(api_target_list[target].ctx, &rows, NULL), GDN_OK);
+            assert_memory_equal(moved, to + SLOT, sizeof to / 2);
+            assert_memory_equal(moved + SLOT, to, sizeof to / 2);
+        }
+}
+
+const struct CMUnitTest api_state16_tests[] = {
+    cmocka_unit_test(arguments),   cmocka_unit_test(entries),  cmocka_unit_test(every_token),
+    cmocka_unit_test(every_third), cmocka_unit_test(branches), cmocka_unit_test(pools),
+};
+const size_t api_n_state16_tests = sizeof api_state16_tests / sizeof api_state16_tests[0];
