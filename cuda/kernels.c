@@ -5,9 +5,23 @@
 #include "core/status.h"
 #include "cuda/device.h"
 
-static const unsigned char image[] __attribute__((aligned(64))) = {
+#ifdef GDN_CUDA_IMAGE
+/* The assembler takes the file in as it is; a list of its bytes, millions, takes a compiler many seconds. */
+__asm__(".pushsection .rodata\n"
+        ".balign 64\n"
+        ".hidden gdn_cuda_image\n"
+        ".globl gdn_cuda_image\n"
+        ".type gdn_cuda_image, %object\n"
+        "gdn_cuda_image:\n"
+        ".incbin \"" GDN_CUDA_IMAGE "\"\n"
+        ".size gdn_cuda_image, . - gdn_cuda_image\n"
+        ".popsection\n");
+extern const unsigned char gdn_cuda_image[] __attribute__((visibility("hidden")));
+#else /* the tests' */
+static const unsigned char gdn_cuda_image[] __attribute__((aligned(64))) = {
 #include "gdn_cuda_image.inc"
 };
+#endif
 
 gdn_status gdn_cuda_kernels_open(gdn_cuda_device *dev)
 {
@@ -16,7 +30,7 @@ gdn_status gdn_cuda_kernels_open(gdn_cuda_device *dev)
         GDN_CUDA_KERNELS(X)
 #undef X
     };
-    CUresult result = dev->cu->ModuleLoadData(&dev->module, image);
+    CUresult result = dev->cu->ModuleLoadData(&dev->module, gdn_cuda_image);
     if (result != CUDA_SUCCESS) {
         dev->module = NULL;
         return gdn_cuda_fail(dev, dev->cu, result, "cuModuleLoadData");

@@ -3,6 +3,8 @@
 #
 #   cuda_report.sh [--arch LIST] [--out FOLDER] [--table FILE]
 #                                  LIST: such as 80,90 (default: 75,80,90,100,120, what nvcc knows of them)
+#   cuda_report.sh --built FOLDER [--out FOLDER] [--table FILE]
+#                                  compiles nothing: the kernels of the image that a build with GDN_CUDA_KEEP=ON has in its cuda/
 #
 # For each kernel and architecture: registers, spills, shared memory, blocks and warps per multiprocessor; and, where nvdisasm
 # is found, how many fused multiply-adds (FFMA), separate products and sums, and 128-bit loads and stores of global memory
@@ -18,13 +20,27 @@
 set -eu
 cd "$(dirname "$0")/.."
 . scripts/lib.sh
-arch=75,80,90,100,120 out=build/cuda-report table=
-options cuda_report "arch out table" "$@"
+arch=75,80,90,100,120 built= out=build/cuda-report table=
+options cuda_report "arch built out table" "$@"
 nvcc=$(command -v nvcc || echo /usr/local/cuda/bin/nvcc)
 [ -x "$nvcc" ] || { echo "cuda_report: no nvcc" >&2; exit 2; }
 nvdisasm=$(python3 scripts/sass_gate.py --tool) || { without=$nvdisasm nvdisasm=; }
 mkdir -p "$out"
 "$nvcc" --version | sed -n 's/^Cuda compilation tools, .*V/nvcc /p' >"$out/nvcc"
+disassemble() { # cubin listing
+    : >"$2"
+    [ -z "$nvdisasm" ] || "$nvdisasm" -hex -c "$1" >"$2"
+}
+if [ -n "$built" ]; then
+    said=$built/gdn_cuda.ptxas
+    [ -s "$said" ] || { echo "cuda_report: no $said; the build needs GDN_CUDA_KEEP=ON" >&2; exit 2; }
+    rm -f "$out"/*.ptxas "$out"/*.sass
+    for one in $(sed -n "s/.*Compiling entry function.*for 'sm_\([0-9]*\)'.*/\1/p" "$said" | sort -nu); do
+        awk -v of="'sm_$one'" '/Compiling entry function/ { here = index($0, of) } here' "$said" >"$out/image_$one.ptxas"
+        disassemble "$built/all.sm_$one.cubin" "$out/image_$one.sass"
+    done
+    arch=
+fi
 known=$("$nvcc" --list-gpu-arch)
 for one in $(echo "$arch" | tr ',' ' '); do
     echo "$known" | grep -qx "compute_$one" || { echo "nvcc does not know sm_$one"; continue; }
@@ -32,8 +48,7 @@ for one in $(echo "$arch" | tr ',' ' '); do
         # The flags of cuda/sources.cmake.
         "$nvcc" -std=c++17 -O3 -fmad=false -ftz=false -I. -Xptxas -v -arch="sm_$one" -cubin -o "$out/${kernel}_$one.cubin" \
             "cuda/$kernel.cu" >"$out/${kernel}_$one.ptxas" 2>&1 || { cat "$out/${kernel}_$one.ptxas"; exit 1; }
-        : >"$out/${kernel}_$one.sass"
-        [ -z "$nvdisasm" ] || "$nvdisasm" -hex -c "$out/${kernel}_$one.cubin" >"$out/${kernel}_$one.sass"
+        disassemble "$out/${kernel}_$one.cubin" "$out/${kernel}_$one.sass"
     done
 done
 status=0

@@ -19,10 +19,10 @@ Rules
   names     no source has a name that docs/glossary.md lists under "Names that are not used"
 """
 import fnmatch
+import functools
 import os
 import pathlib
 import re
-import shutil
 import subprocess
 import sys
 import tempfile
@@ -109,10 +109,13 @@ def check_listed(root, names):
     """Lists name a source as it is, all kernels' by gdn_kernel_sources() or with ${stem}, all instruction sets' by
     gdn_isa_sources()."""
     lists = "\n".join((root / n).read_text() for n in names if n.endswith(("CMakeLists.txt", ".cmake")))
+    words = set(re.findall(r"[\w.]+", lists))
     stems = [stem for stem, _, _ in kernels(root)]
     for name in names:
         folder, base = name.rpartition("/")[::2]
         if not base.endswith(".c") or not re.match(r"(core|reference|cpu|gpu|simd|tools|bench|tests|runtime)(/|$)", folder):
+            continue
+        if base in words:
             continue
         prefix = re.sub(rf"({'|'.join(stems)})\.c$", "", name)
         if prefix != name and (re.search(rf"gdn_kernel_sources\(\w+ {prefix}\)", lists) or prefix + "${stem}.c" in lists):
@@ -121,31 +124,36 @@ def check_listed(root, names):
         ways = "|".join(map(re.escape, (without_isa, without_isa.rpartition("/")[2]))) # a folder's own CMakeLists.txt leaves it out
         if without_isa != name and re.search(rf"gdn_isa_sources\(\w+ ({ways})\)", lists):
             continue
-        if not re.search(rf"(?<![\w.]){re.escape(base)}(?![\w.])", lists):
-            yield f"{name} stands in no CMake source list"
+        yield f"{name} stands in no CMake source list"
+
+
+@functools.lru_cache(maxsize=None) # the self-test looks at the same files again and again
+def problems_of(name, data):
+    """What is wrong with a file, as it would be in any tree."""
+    found = []
+    if name.endswith(SOURCE) and data.count(b"\n") > MAX_LINES:
+        found.append(f"{name} has {data.count(10)} lines; at most {MAX_LINES} keep a file readable")
+    text = data.decode("utf-8", "replace")
+    knows = name.startswith(PRODUCT[1:]) and name.endswith(C_SOURCE) and EMULATOR.search(text)
+    for number, line in enumerate(text.splitlines(), 1):
+        if name.endswith(C_SOURCE) and not line.isascii():
+            found.append(f"{name}:{number}: not ASCII")
+        if name.endswith(C_SOURCE) and NEGATED.search(line):
+            found.append(f"{name}:{number}: negates the result of fma()")
+        depends = TESTS[".c" if name.endswith(C_SOURCE) else ".cmake"] if name.startswith(PRODUCT) else None
+        if depends and name.endswith(SOURCE) and depends.search(line):
+            found.append(f"{name}:{number}: the product depends on tests/: {line.strip()}")
+        if knows and EMULATOR.search(line):
+            found.append(f"{name}:{number}: the product knows the tests' emulator: {line.strip()}")
+        if MACHINE.search(line):
+            found.append(f"{name}:{number}: names a folder of a machine: {MACHINE.search(line).group(0)}...")
+    return tuple(found)
 
 
 def check_files(root, names):
     for name in names:
-        if name.endswith(BINARY):
-            continue
-        data = (root / name).read_bytes()
-        if name.endswith(SOURCE) and data.count(b"\n") > MAX_LINES:
-            yield f"{name} has {data.count(10)} lines; at most {MAX_LINES} keep a file readable"
-        text = data.decode("utf-8", "replace")
-        knows = name.startswith(PRODUCT[1:]) and name.endswith(C_SOURCE) and EMULATOR.search(text)
-        for number, line in enumerate(text.splitlines(), 1):
-            if name.endswith(C_SOURCE) and not line.isascii():
-                yield f"{name}:{number}: not ASCII"
-            if name.endswith(C_SOURCE) and NEGATED.search(line):
-                yield f"{name}:{number}: negates the result of fma()"
-            depends = TESTS[".c" if name.endswith(C_SOURCE) else ".cmake"] if name.startswith(PRODUCT) else None
-            if depends and name.endswith(SOURCE) and depends.search(line):
-                yield f"{name}:{number}: the product depends on tests/: {line.strip()}"
-            if knows and EMULATOR.search(line):
-                yield f"{name}:{number}: the product knows the tests' emulator: {line.strip()}"
-            if MACHINE.search(line):
-                yield f"{name}:{number}: names a folder of a machine: {MACHINE.search(line).group(0)}..."
+        if not name.endswith(BINARY):
+            yield from problems_of(name, (root / name).read_bytes())
 
 
 def unused_names(root):
@@ -155,6 +163,16 @@ def unused_names(root):
     rows = [[re.findall(r"`([^`]+)`", cell) for cell in line.split("|")[1:-1]] for line in table.splitlines()
             if line.startswith("| `")]
     return [(tuple(folders), patterns, allowed) for folders, patterns, _, allowed in rows]
+
+
+@functools.lru_cache(maxsize=None)
+def words_of(data):
+    """{word: the lines that have it}"""
+    words = {}
+    for number, line in enumerate(data.decode("utf-8", "replace").splitlines(), 1):
+        for word in re.findall(r"\w+", line):
+            words.setdefault(word, []).append(number)
+    return words
 
 
 def check_names(root, names):
@@ -170,10 +188,9 @@ def check_names(root, names):
         for name in inside:
             if name.endswith(BINARY):
                 continue
-            for number, line in enumerate((root / name).read_text(errors="replace").splitlines(), 1):
-                for word in re.findall(r"\w+", line):
-                    if unused.match(word) and word not in allowed:
-                        yield f"{name}:{number}: {word} is not used: see {GLOSSARY}"
+            for word, lines in words_of((root / name).read_bytes()).items():
+                if unused.match(word) and word not in allowed:
+                    yield from (f"{name}:{number}: {word} is not used: see {GLOSSARY}" for number in lines)
 
 
 def lint(root):
@@ -236,19 +253,23 @@ def breakages(root):
 def self_test(root):
     failed = 0
     count = 0
-    before = None
-    names = tracked(root)
+    files = {name: (root / name).read_bytes() for name in tracked(root)}
     with tempfile.TemporaryDirectory() as folder:
+        copy = pathlib.Path(folder)
+        for name, data in files.items():
+            (copy / name).parent.mkdir(parents=True, exist_ok=True)
+            (copy / name).write_bytes(data)
+        before = lint(copy)
         for what, do, says in breakages(root):
-            copy = pathlib.Path(folder, str(count))
-            for name in names:
-                (copy / name).parent.mkdir(parents=True, exist_ok=True)
-                shutil.copyfile(root / name, copy / name)
             count += 1
-            before = lint(copy) if before is None else before # all copies are the same
             do(copy)
             failed += not lint_main.found(says, before, lint(copy), what)
-            shutil.rmtree(copy)
+            for name in tracked(copy): # and it is whole again
+                if name not in files:
+                    (copy / name).unlink()
+            for name, data in files.items():
+                if not (copy / name).is_file() or (copy / name).read_bytes() != data:
+                    (copy / name).write_bytes(data)
     print(f"self-test: {count - failed} of {count} breakages found")
     return failed == 0
 

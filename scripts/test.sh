@@ -40,8 +40,8 @@ clang       the whole project with clang; gdn check --quick, unit and golden tes
 arm64       cross build for 64-bit Arm, gdn check on NEON under qemu
 elementary  the elementary functions over all 2^32 floats
 tsan        the team of threads, the check with many threads, and API tests with threads, under ThreadSanitizer
-cuda        the CUDA kernels on an emulator: gdn check, contexts, graphs, faults, mistakes that must be noticed; nvcc's code where it is
-package     the Debian packages and the archive
+cuda        the CUDA kernels on an emulator: gdn check, contexts, graphs, faults, mistakes that must be noticed
+package     the Debian packages and the archive; registers and machine code of the CUDA image in them, where nvcc is
 metal       the Metal kernels on the emulator, behind a fake Metal: gdn check, its objects, faults, mistakes that must be noticed
 runtime     the runtime: models against goldens, streams in many ways, random operations, text, saves
 consumers   the installed library in other projects: CMake, pkg-config, C++, Python; configuring where something is missing
@@ -109,7 +109,7 @@ stage_lint() {
     capture python3 scripts/lint_kernels.py --self-test
 }
 
-# The CUDA backend is built for the emulator; the stage cuda compiles its kernels with nvcc where that is there.
+# The CUDA backend is built for the emulator; the stage package compiles its kernels with nvcc where that is there.
 stage_build() {
     build test
     note "$(build-test/bin/gdn --version), $(python3 tests/list.py count test) tests"
@@ -137,18 +137,7 @@ stage_vulkan() {
 
 stage_runtime() { run_ctest test runtime; }
 
-# One architecture: registers and machine code, held to scripts/sass_limits.txt where nvdisasm is, and that the image can be
-# embedded. All of them take minutes.
-stage_cuda() {
-    run_ctest test '^cuda$'
-    tests=$(cat "$GDN_STAGE_NOTE")
-    if command -v nvcc >/dev/null 2>&1 || [ -x /usr/local/cuda/bin/nvcc ]; then
-        capture sh scripts/cuda_report.sh --arch 90 --out build-test/cuda-report
-        note "$tests; $(cat "$GDN_STAGE_NOTE")"
-    else
-        note "$tests; no nvcc here, so nothing was compiled for a device"
-    fi
-}
+stage_cuda() { run_ctest test '^cuda$'; }
 
 # On a Mac this is the device itself; see scripts/metal_device.sh.
 stage_metal() {
@@ -212,7 +201,13 @@ python_torch() {
 }
 
 stage_package() {
-    build package -DGDN_CUDA_ARCHITECTURES=90 # where there is nvcc; a release has them all
+    # Where there is nvcc, its code for one architecture is looked at, and is what the packages have; a release has them all.
+    build package -DGDN_CUDA_ARCHITECTURES=90 -DGDN_CUDA_KEEP=ON
+    kernels="no nvcc here, so nothing was compiled for a device"
+    if command -v nvcc >/dev/null 2>&1 || [ -x /usr/local/cuda/bin/nvcc ]; then
+        capture sh scripts/cuda_report.sh --built build-package/cuda --out build-package/cuda-report
+        kernels=$(cat "$GDN_STAGE_NOTE")
+    fi
     rm -rf build-package/packages
     cpack --preset package
     ls build-package/packages
@@ -227,7 +222,7 @@ stage_package() {
         lintian --fail-on error,warning build-package/packages/*.deb
         packages="$packages; lintian has nothing to say"
     fi
-    note "$packages"
+    note "$packages; $kernels"
 }
 
 stage_asan() {
