@@ -16,4 +16,13 @@ if(GDN_SIMT) # a C++ compiler was found
     set_tests_properties(cuda.check_shuffled PROPERTIES LABELS cuda
       ENVIRONMENT "LD_LIBRARY_PATH=${gdn_simt_cuda_folder};GDN_SIMT_SEED=2;GDN_SIMT_CONTROL=async=2")
   endif()
+  if(NOT GDN_SANITIZE) # the bytes that kernels move: a library of a few of them, with a call before each access
+    gdn_simt_library(gdn_simt_cuda_traffic CHECKED "${CMAKE_CURRENT_SOURCE_DIR}/cuda/traffic_kernels.cu")
+    get_target_property(gdn_simt_cuda_traffic_folder gdn_simt_cuda_traffic GDN_SIMT_FOLDER)
+    gdn_device_program(cuda_traffic cuda/test_traffic.c)
+    target_link_libraries(test_cuda_traffic PRIVATE gdn_simt_cuda_traffic)
+    add_test(NAME cuda.traffic COMMAND test_cuda_traffic)
+    set_tests_properties(cuda.traffic PROPERTIES LABELS "cuda;unit"
+      ENVIRONMENT "LD_LIBRARY_PATH=${gdn_simt_cuda_traffic_folder}")
+  endif()
 endif()

@@ -203,6 +203,13 @@ static int within(const char *at, size_t bytes, const char *from, size_t size)
     return at >= from && (size_t)(at - from) <= size && bytes <= size - (size_t)(at - from);
 }
 
+static void device_words(const char *at, size_t bytes, enum simt_access access, const void *pc)
+{
+    if (simt_counts && access != SIMT_WRITE) simt_count_bytes(at, bytes, 0);
+    if (simt_counts && access != SIMT_READ) simt_count_bytes(at, bytes, 1);
+    words(*region.shadow, region.at, at, bytes, access, 0, pc);
+}
+
 void simt_accessed(const void *address, size_t bytes, enum simt_access access, const void *pc)
 {
     const simt_thread *self = simt_self;
@@ -216,7 +223,7 @@ void simt_accessed(const void *address, size_t bytes, enum simt_access access, c
         return;
     }
     if (region.bytes && within(at, bytes, region.at, region.bytes)) {
-        words(*region.shadow, region.at, at, bytes, access, 0, pc);
+        device_words(at, bytes, access, pc);
         return;
     }
     const size_t static_bytes = (size_t)(__stop_simt_shared - __start_simt_shared);
@@ -236,7 +243,7 @@ void simt_accessed(const void *address, size_t bytes, enum simt_access access, c
         *region.shadow = new_cells(region.bytes);
         *region.shadow_bytes = region.bytes;
     }
-    words(*region.shadow, region.at, at, bytes, access, 0, pc);
+    device_words(at, bytes, access, pc);
 }
 
 static void copy_started(void *to, unsigned bytes)

@@ -104,6 +104,18 @@ SIMT_EXPORT unsigned long long simt_calls(const char *function);
  * "graph execs", "queued"; and "launches" since the start. -1: no such name. */
 SIMT_EXPORT long long simt_count(const char *what);
 
+/* Bytes that kernels of a CHECKED library (README.md) read and write in a piece of device memory, from now on. There
+ * can be several pieces, 0 .. SIMT_WATCHED - 1; 0 bytes: that one is not watched any more. Not counted are copies and
+ * what the driver fills. -1: no such piece, kernels are not checked, or there is no memory for the counts. */
+enum { SIMT_WATCHED = 4 };
+typedef struct simt_traffic {
+    unsigned long long read, written;             /* each byte as often as a thread does it */
+    unsigned long long bytes_read, bytes_written; /* different bytes                        */
+    unsigned most_reads, most_writes;             /* of one byte                            */
+} simt_traffic;
+SIMT_EXPORT int simt_watch(unsigned which, simt_ptr at, size_t bytes);
+SIMT_EXPORT int simt_traffic_of(unsigned which, simt_traffic *traffic);
+
 /* What the last fault of a kernel, or misuse of the interface, was; "" where there was none. */
 SIMT_EXPORT const char *simt_last_fault(void);
 
