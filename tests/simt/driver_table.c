@@ -9,45 +9,70 @@ SIMT_EXPORT simt_result cuGetProcAddress_v2(const char *name, void **out, int ve
                                             int *status);
 
 /* name for cuGetProcAddress, the version of CUDA that brought this form; the exported symbol has the same name */
-#define PLAIN(X)                                                                                                      \
-    X(cuInit, 2000) X(cuDriverGetVersion, 2020) X(cuGetErrorName, 6000) X(cuGetErrorString, 6000)                     \
-    X(cuDeviceGetCount, 2000) X(cuDeviceGet, 2000) X(cuDeviceGetName, 2000) X(cuDeviceGetAttribute, 2000)             \
-    X(cuDeviceGetUuid, 9020) X(cuDevicePrimaryCtxRetain, 7000) X(cuDevicePrimaryCtxGetState, 7000)                    \
-    X(cuCtxSetCurrent, 4000) X(cuCtxGetCurrent, 4000) X(cuCtxGetDevice, 2000) X(cuCtxGetFlags, 7000)                  \
-    X(cuCtxGetApiVersion, 3020) X(cuCtxGetStreamPriorityRange, 5050) X(cuCtxSynchronize, 2000)                        \
-    X(cuModuleLoadData, 2000) X(cuModuleLoadDataEx, 2010) X(cuModuleLoadFatBinary, 2000) X(cuModuleUnload, 2000)      \
-    X(cuModuleGetFunction, 2000) X(cuModuleGetLoadingMode, 11070) X(cuLibraryLoadData, 12000)                         \
-    X(cuLibraryUnload, 12000) X(cuLibraryGetModule, 12000) X(cuLibraryGetKernel, 12000) X(cuKernelGetFunction, 12000) \
-    X(cuFuncSetAttribute, 9000) X(cuFuncGetAttribute, 2020) X(cuFuncSetCacheConfig, 3000)                             \
-    X(cuOccupancyMaxActiveBlocksPerMultiprocessor, 6050) X(cuLaunchKernel, 4000) X(cuLaunchKernelEx, 11060)           \
-    X(cuLaunchHostFunc, 10000) X(cuMemAllocAsync, 11020) X(cuMemFreeAsync, 11020) X(cuMemHostAlloc, 2020)             \
-    X(cuMemFreeHost, 2000) X(cuPointerGetAttribute, 4000) X(cuPointerGetAttributes, 7000) X(cuMemcpy, 4000)           \
-    X(cuMemcpyAsync, 4000) X(cuMemsetD8Async, 3020) X(cuMemsetD16Async, 3020) X(cuMemsetD32Async, 3020)               \
-    X(cuStreamCreate, 2000) X(cuStreamCreateWithPriority, 5050) X(cuStreamSynchronize, 2000) X(cuStreamQuery, 2000)   \
-    X(cuStreamWaitEvent, 3020) X(cuStreamGetCtx, 9020) X(cuStreamGetFlags, 5050) X(cuStreamGetPriority, 5050)         \
-    X(cuStreamEndCapture, 10000) X(cuStreamIsCapturing, 10000) X(cuThreadExchangeStreamCaptureMode, 10010)            \
-    X(cuGraphGetNodes, 10000) X(cuGraphInstantiateWithFlags, 11040) X(cuGraphLaunch, 10000) X(cuGraphUpload, 11010)   \
-    X(cuGraphDestroy, 10000) X(cuGraphExecDestroy, 10000) X(cuEventCreate, 2000) X(cuEventRecord, 2000)               \
-    X(cuEventRecordWithFlags, 11010) X(cuEventQuery, 2000) X(cuEventSynchronize, 2000) X(cuEventElapsedTime, 2000)
+#define PLAIN(X)                                                                                                       \
+    X(cuInit, 2000)                                                                                                    \
+    X(cuDriverGetVersion, 2020) X(cuGetErrorName, 6000) X(cuGetErrorString, 6000) X(cuDeviceGetCount, 2000) X(         \
+        cuDeviceGet, 2000) X(cuDeviceGetName, 2000) X(cuDeviceGetAttribute, 2000) X(cuDeviceGetUuid, 9020)             \
+        X(cuDevicePrimaryCtxRetain, 7000) X(cuDevicePrimaryCtxGetState, 7000) X(cuCtxSetCurrent, 4000) X(              \
+            cuCtxGetCurrent, 4000) X(cuCtxGetDevice, 2000) X(cuCtxGetFlags, 7000) X(cuCtxGetApiVersion, 3020)          \
+            X(cuCtxGetStreamPriorityRange, 5050) X(cuCtxSynchronize, 2000) X(cuModuleLoadData, 2000) X(                \
+                cuModuleLoadDataEx, 2010) X(cuModuleLoadFatBinary, 2000) X(cuModuleUnload, 2000)                       \
+                X(cuModuleGetFunction, 2000) X(cuModuleGetLoadingMode, 11070) X(cuLibraryLoadData, 12000) X(           \
+                    cuLibraryUnload, 12000) X(cuLibraryGetModule, 12000)                                               \
+                    X(cuLibraryGetKernel, 12000) X(cuKernelGetFunction, 12000) X(cuFuncSetAttribute, 9000) X(          \
+                        cuFuncGetAttribute,                                                                            \
+                        2020) X(cuFuncSetCacheConfig, 3000)                                                            \
+                        X(cuOccupancyMaxActiveBlocksPerMultiprocessor, 6050) X(cuLaunchKernel, 4000)                   \
+                            X(cuLaunchKernelEx, 11060) X(cuLaunchHostFunc, 10000) X(cuMemAllocAsync, 11020)            \
+                                X(cuMemFreeAsync, 11020) X(cuMemHostAlloc, 2020) X(cuMemFreeHost, 2000) X(             \
+                                    cuPointerGetAttribute, 4000) X(cuPointerGetAttributes, 7000)                       \
+                                    X(cuMemcpy, 4000) X(cuMemcpyAsync, 4000) X(                                        \
+                                        cuMemsetD8Async, 3020) X(cuMemsetD16Async, 3020)                               \
+                                        X(cuMemsetD32Async, 3020) X(cuStreamCreate, 2000) X(                           \
+                                            cuStreamCreateWithPriority,                                                \
+                                            5050) X(cuStreamSynchronize, 2000)                                         \
+                                            X(cuStreamQuery, 2000) X(cuStreamWaitEvent, 3020) X(cuStreamGetCtx, 9020)  \
+                                                X(cuStreamGetFlags, 5050) X(cuStreamGetPriority, 5050)                 \
+                                                    X(cuStreamEndCapture, 10000) X(cuStreamIsCapturing, 10000) X(      \
+                                                        cuThreadExchangeStreamCaptureMode, 10010) X(cuGraphGetNodes,   \
+                                                                                                    10000)             \
+                                                        X(cuGraphInstantiateWithFlags, 11040) X(cuGraphLaunch, 10000)  \
+                                                            X(cuGraphUpload,                                           \
+                                                              11010) X(cuGraphDestroy,                                 \
+                                                                       10000) X(cuGraphExecDestroy, 10000)             \
+                                                                X(cuEventCreate, 2000) X(cuEventRecord, 2000)          \
+                                                                    X(cuCtxGetId, 12000) X(cuGreenCtxCreate, 12040)    \
+                                                                        X(cuGreenCtxDestroy,                           \
+                                                                          12040) X(cuCtxFromGreenCtx, 12040)           \
+                                                                            X(cuGreenCtxStreamCreate,                  \
+                                                                              12050) X(cuEventRecordWithFlags, 11010)  \
+                                                                                X(cuEventQuery, 2000)                  \
+                                                                                    X(cuEventSynchronize, 2000)        \
+                                                                                        X(cuEventElapsedTime, 2000)
 
 /* as before; the exported symbol has another name */
-#define OTHERS(X)                                                                                                     \
-    X(cuDeviceTotalMem, 3020, cuDeviceTotalMem_v2) X(cuDeviceGetUuid, 11040, cuDeviceGetUuid_v2)                      \
-    X(cuDevicePrimaryCtxRelease, 11000, cuDevicePrimaryCtxRelease_v2)                                                 \
-    X(cuDevicePrimaryCtxReset, 11000, cuDevicePrimaryCtxReset_v2)                                                     \
-    X(cuDevicePrimaryCtxSetFlags, 11000, cuDevicePrimaryCtxSetFlags_v2) X(cuCtxCreate, 3020, cuCtxCreate_v2)          \
-    X(cuCtxCreate, 11040, cuCtxCreate_v3) X(cuCtxCreate, 12050, cuCtxCreate_v4)                                       \
-    X(cuCtxDestroy, 4000, cuCtxDestroy_v2) X(cuCtxPushCurrent, 4000, cuCtxPushCurrent_v2)                             \
-    X(cuCtxPopCurrent, 4000, cuCtxPopCurrent_v2) X(cuMemAlloc, 3020, cuMemAlloc_v2) X(cuMemFree, 3020, cuMemFree_v2)  \
-    X(cuMemAllocHost, 3020, cuMemAllocHost_v2) X(cuMemHostGetDevicePointer, 3020, cuMemHostGetDevicePointer_v2)       \
-    X(cuMemGetInfo, 3020, cuMemGetInfo_v2) X(cuMemGetAddressRange, 3020, cuMemGetAddressRange_v2)                     \
-    X(cuMemcpyHtoD, 3020, cuMemcpyHtoD_v2) X(cuMemcpyDtoH, 3020, cuMemcpyDtoH_v2)                                     \
-    X(cuMemcpyDtoD, 3020, cuMemcpyDtoD_v2) X(cuMemcpyHtoDAsync, 3020, cuMemcpyHtoDAsync_v2)                           \
-    X(cuMemcpyDtoHAsync, 3020, cuMemcpyDtoHAsync_v2) X(cuMemcpyDtoDAsync, 3020, cuMemcpyDtoDAsync_v2)                 \
-    X(cuMemsetD8, 3020, cuMemsetD8_v2) X(cuMemsetD16, 3020, cuMemsetD16_v2) X(cuMemsetD32, 3020, cuMemsetD32_v2)      \
-    X(cuStreamDestroy, 4000, cuStreamDestroy_v2) X(cuStreamBeginCapture, 10010, cuStreamBeginCapture_v2)              \
-    X(cuGraphInstantiate, 12000, cuGraphInstantiateWithFlags) X(cuEventDestroy, 4000, cuEventDestroy_v2)              \
-    X(cuEventElapsedTime, 12080, cuEventElapsedTime_v2)
+#define OTHERS(X)                                                                                                      \
+    X(cuDeviceTotalMem, 3020, cuDeviceTotalMem_v2)                                                                     \
+    X(cuDeviceGetUuid, 11040, cuDeviceGetUuid_v2) X(cuDevicePrimaryCtxRelease, 11000, cuDevicePrimaryCtxRelease_v2)    \
+        X(cuDevicePrimaryCtxReset, 11000, cuDevicePrimaryCtxReset_v2) X(                                               \
+            cuDevicePrimaryCtxSetFlags, 11000, cuDevicePrimaryCtxSetFlags_v2) X(cuCtxCreate, 3020, cuCtxCreate_v2)     \
+            X(cuCtxCreate, 11040, cuCtxCreate_v3) X(cuCtxCreate, 12050, cuCtxCreate_v4)                                \
+                X(cuCtxDestroy, 4000, cuCtxDestroy_v2) X(cuCtxPushCurrent, 4000, cuCtxPushCurrent_v2) X(               \
+                    cuCtxPopCurrent, 4000, cuCtxPopCurrent_v2) X(cuMemAlloc, 3020, cuMemAlloc_v2)                      \
+                    X(cuMemFree, 3020, cuMemFree_v2) X(cuMemAllocHost, 3020, cuMemAllocHost_v2) X(                     \
+                        cuMemHostGetDevicePointer, 3020, cuMemHostGetDevicePointer_v2)                                 \
+                        X(cuMemGetInfo, 3020, cuMemGetInfo_v2) X(cuMemGetAddressRange, 3020, cuMemGetAddressRange_v2)  \
+                            X(cuMemcpyHtoD, 3020, cuMemcpyHtoD_v2) X(cuMemcpyDtoH, 3020, cuMemcpyDtoH_v2) X(           \
+                                cuMemcpyDtoD, 3020, cuMemcpyDtoD_v2) X(cuMemcpyHtoDAsync, 3020, cuMemcpyHtoDAsync_v2)  \
+                                X(cuMemcpyDtoHAsync, 3020, cuMemcpyDtoHAsync_v2) X(                                    \
+                                    cuMemcpyDtoDAsync, 3020, cuMemcpyDtoDAsync_v2) X(cuMemsetD8, 3020, cuMemsetD8_v2)  \
+                                    X(cuMemsetD16, 3020, cuMemsetD16_v2) X(cuMemsetD32, 3020, cuMemsetD32_v2)          \
+                                        X(cuStreamDestroy, 4000, cuStreamDestroy_v2)                                   \
+                                            X(cuStreamBeginCapture, 10010, cuStreamBeginCapture_v2)                    \
+                                                X(cuStreamGetCtx, 12050, cuStreamGetCtx_v2)                            \
+                                                    X(cuGraphInstantiate, 12000, cuGraphInstantiateWithFlags)          \
+                                                        X(cuEventDestroy, 4000, cuEventDestroy_v2)                     \
+                                                            X(cuEventElapsedTime, 12080, cuEventElapsedTime_v2)
 
 #define SAME(symbol, version) X(symbol, version, symbol)
 #define FUNCTIONS PLAIN(SAME) OTHERS(X)
