@@ -14,42 +14,61 @@ static gdn_status status_of(CUresult result)
     case CUDA_ERROR_STUB_LIBRARY:
     case CUDA_ERROR_NO_DEVICE:
     case CUDA_ERROR_DEVICE_UNAVAILABLE:
+    case CUDA_ERROR_SYSTEM_NOT_READY:
     case CUDA_ERROR_SYSTEM_DRIVER_MISMATCH:
+    case CUDA_ERROR_COMPAT_NOT_SUPPORTED_ON_DEVICE:
+    case CUDA_ERROR_MPS_CONNECTION_FAILED:
+    case CUDA_ERROR_MPS_SERVER_NOT_READY:
+    case CUDA_ERROR_MPS_MAX_CLIENTS_REACHED:
+    case CUDA_ERROR_MPS_MAX_CONNECTIONS_REACHED:
     case CUDA_ERROR_INVALID_IMAGE:
     case CUDA_ERROR_NO_BINARY_FOR_GPU:
     case CUDA_ERROR_INVALID_PTX:
     case CUDA_ERROR_JIT_COMPILER_NOT_FOUND:
-    case CUDA_ERROR_UNSUPPORTED_PTX_VERSION: return GDN_UNAVAILABLE;
+    case CUDA_ERROR_UNSUPPORTED_PTX_VERSION:
+    case CUDA_ERROR_JIT_COMPILATION_DISABLED: return GDN_UNAVAILABLE;
     case CUDA_ERROR_INVALID_DEVICE: return GDN_NOT_FOUND;
     case CUDA_ERROR_DEINITIALIZED:
     case CUDA_ERROR_ECC_UNCORRECTABLE:
+    case CUDA_ERROR_NVLINK_UNCORRECTABLE:
+    case CUDA_ERROR_CONTAINED:
     case CUDA_ERROR_ILLEGAL_ADDRESS:
     case CUDA_ERROR_LAUNCH_TIMEOUT:
     case CUDA_ERROR_CONTEXT_IS_DESTROYED:
-    case CUDA_ERROR_ASSERT: return GDN_DEVICE_LOST;
+    case CUDA_ERROR_ASSERT:
+    case CUDA_ERROR_TENSOR_MEMORY_LEAK:
+    case CUDA_ERROR_EXTERNAL_DEVICE:
+    case CUDA_ERROR_MPS_RPC_FAILURE:
+    case CUDA_ERROR_MPS_CLIENT_TERMINATED:
+    case CUDA_ERROR_UNKNOWN: return GDN_DEVICE_LOST;
     default:
         return result >= CUDA_ERROR_HARDWARE_STACK_ERROR && result <= CUDA_ERROR_LAUNCH_FAILED ? GDN_DEVICE_LOST
                                                                                                : GDN_INTERNAL;
     }
 }
 
-gdn_status gdn_cuda_fail(gdn_cuda_device *dev, const gdn_cuda_driver *cu, CUresult result, const char *call)
+static const char *name_of(const gdn_cuda_driver *cu, CUresult result)
 {
     const char *name = NULL;
+    return cu->GetErrorName && cu->GetErrorName(result, &name) == CUDA_SUCCESS && name ? name : "an error";
+}
+
+gdn_status gdn_cuda_fail(gdn_cuda_device *dev, const gdn_cuda_driver *cu, CUresult result, const char *call)
+{
     const gdn_status status = status_of(result);
-    if (!cu->GetErrorName || cu->GetErrorName(result, &name) != CUDA_SUCCESS || !name)
-        name = "an error";
-    if (status == GDN_DEVICE_LOST && dev)
-        dev->lost = 1;
-    return gdn_fail(status, "%s returned %s (%d)%s%s", call, name, (int)result, dev ? " on " : "",
-                    dev ? dev->traits.about.name : "");
+    const int lost = status == GDN_DEVICE_LOST && dev;
+    if (lost && !dev->lost) dev->lost = result;
+    return gdn_fail(status, "%s returned %s (%d)%s%s%s", call, name_of(cu, result), (int)result, dev ? " on " : "",
+                    dev ? dev->traits.about.name : "",
+                    lost ? ": its CUDA context is lost, by this call or by work of anybody's that was queued before"
+                         : "");
 }
 
 gdn_status gdn_cuda_enter(gdn_cuda_device *dev, gdn_cuda_scope *scope)
 {
     if (dev->lost)
-        return gdn_fail(GDN_DEVICE_LOST, "the context on %s was lost; it can only be destroyed",
-                        dev->traits.about.name);
+        return gdn_fail(GDN_DEVICE_LOST, "the context on %s was lost; it can only be destroyed. The error was %s (%d)",
+                        dev->traits.about.name, name_of(dev->cu, dev->lost), (int)dev->lost);
     CUresult result = dev->cu->CtxPushCurrent(dev->context);
     if (result == CUDA_ERROR_INVALID_CONTEXT) /* its owner has destroyed it */
         result = CUDA_ERROR_CONTEXT_IS_DESTROYED;
@@ -103,6 +122,19 @@ static gdn_status open_callers(gdn_cuda_device *dev, CUcontext context)
     return gdn_cuda_read_traits(dev->cu, device, &dev->traits);
 }
 
+/* A stream that waits for the legacy default stream, and that for it, so that a program which works on the default
+ * stream, as PyTorch does, need not know of ours. Streams of a green context do not wait for others, and a driver may
+ * refuse one that would. */
+static gdn_status open_stream(gdn_cuda_device *dev)
+{
+    CUresult result = dev->cu->StreamCreate(&dev->stream, CU_STREAM_DEFAULT);
+    if (result == CUDA_ERROR_INVALID_VALUE || result == CUDA_ERROR_NOT_SUPPORTED)
+        result = dev->cu->StreamCreate(&dev->stream, CU_STREAM_NON_BLOCKING);
+    if (result == CUDA_SUCCESS) return GDN_OK;
+    dev->stream = NULL;
+    return gdn_cuda_fail(dev, dev->cu, result, "cuStreamCreate");
+}
+
 gdn_status gdn_cuda_device_open(void *device, const gdn_context *ctx, uint32_t index, const void *callers)
 {
     gdn_cuda_device *dev = device;
@@ -123,11 +155,7 @@ gdn_status gdn_cuda_device_open(void *device, const gdn_context *ctx, uint32_t i
         return status;
     dev->gpu.about  = &dev->traits.about;
     dev->gpu.timeout_ns = gdn_timeout_ns(ctx, dev->traits.about.emulated);
-    const CUresult result = dev->cu->StreamCreate(&dev->stream, CU_STREAM_NON_BLOCKING);
-    if (result != CUDA_SUCCESS) {
-        dev->stream = NULL;
-        status = gdn_cuda_fail(dev, dev->cu, result, "cuStreamCreate");
-    }
+    status = open_stream(dev);
     if (!status && !(status = gdn_cuda_memory_open(dev)))
         status = gdn_cuda_kernels_open(dev);
     gdn_cuda_leave(dev, &scope);
@@ -143,8 +171,7 @@ void gdn_cuda_device_close(void *device)
     if (dev->context && gdn_cuda_enter(dev, &scope) == GDN_OK) {
         if (!dev->stream || gdn_cuda_wait(dev, dev->stream) == GDN_OK) {
             gdn_cuda_memory_close(dev);
-            if (dev->module)
-                (void)dev->cu->ModuleUnload(dev->module);
+            gdn_cuda_kernels_close(dev, 1);
             if (dev->stream)
                 (void)dev->cu->StreamDestroy(dev->stream);
         } else if (dev->gpu.ctx && !dev->lost) {
@@ -153,6 +180,7 @@ void gdn_cuda_device_close(void *device)
         }
         gdn_cuda_leave(dev, &scope);
     }
+    gdn_cuda_kernels_close(dev, 0); /* unless that has been done */
     while (dev->gpu.buffers) { /* records of buffers that could not be freed */
         gdn_gpu_buffer *b = dev->gpu.buffers;
         dev->gpu.buffers = b->next;

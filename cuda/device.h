@@ -4,7 +4,7 @@
  *   device.c     opening a context: the device's primary one, or the caller's; errors of the driver
  *   queue.c      streams, bounded waits, launches, what the device reports
  *   memory.c     buffers and copies
- *   kernels.c    the embedded image and its kernels
+ *   kernels.c    the embedded image and its kernels, loaded once into a CUDA context
  *   probe.c      what the device's arithmetic really does
  *   dispatch_<kernel>.c, backend.c */
 #ifndef GDN_CUDA_DEVICE_H
@@ -30,11 +30,27 @@ typedef enum gdn_cuda_kernel {
     GDN_CUDA_KERNEL_COUNT
 } gdn_cuda_kernel;
 
+/* The CUDA release whose nvcc made the image, as 1000 * major + 10 * minor; the build says it. */
+#ifndef GDN_CUDA_TOOLKIT
+#error "GDN_CUDA_TOOLKIT has to be defined: cuda/sources.cmake asks nvcc"
+#endif
+
 typedef struct gdn_cuda_traits {
     CUdevice device;
     gdn_gpu_about about;
     int      major, minor, multiprocessors;
 } gdn_cuda_traits;
+
+/* The kernels in a CUDA context: one for all gdn_contexts that run there (kernels.c). */
+typedef struct gdn_cuda_image {
+    struct gdn_cuda_image *next;
+    CUcontext              context;
+    unsigned long long     id; /* of the context; 0: the driver does not tell */
+    unsigned               users;
+    int                    lost; /* with its context: it goes when its users have gone, and gets no more */
+    CUmodule               module;
+    CUfunction             kernels[GDN_CUDA_KERNEL_COUNT];
+} gdn_cuda_image;
 
 typedef struct gdn_cuda_device {
     gdn_gpu_context    gpu;
@@ -42,12 +58,11 @@ typedef struct gdn_cuda_device {
     gdn_cuda_traits    traits;
     CUcontext          context;
     int                own_context; /* the primary one, retained */
-    CUstream           stream;      /* our own */
-    CUmodule           module;
-    CUfunction         kernels[GDN_CUDA_KERNEL_COUNT];
+    CUstream           stream;      /* our own, which waits for the legacy default stream, and that for it */
+    gdn_cuda_image    *image;
     uint32_t          *bad;         /* GDN_GPU_BAD_WORDS words of host memory that kernels set */
     CUdeviceptr        bad_address;
-    int                lost;
+    CUresult           lost;        /* the error with which the CUDA context was lost; 0: it was not */
 } gdn_cuda_device;
 
 /* ---- loader.c ---- */
@@ -89,7 +104,10 @@ gdn_status gdn_cuda_take_report(gdn_cuda_device *dev);
 enum { GDN_CUDA_MAX_BLOCKS = INT32_MAX, GDN_CUDA_MAX_BLOCKS_YZ = 65535 };
 
 /* ---- kernels.c ---- */
-gdn_status gdn_cuda_kernels_open(gdn_cuda_device *dev);
+gdn_status  gdn_cuda_kernels_open(gdn_cuda_device *dev); /* within enter and leave */
+/* unload: the context is current, and nothing of it may still be running. */
+void        gdn_cuda_kernels_close(gdn_cuda_device *dev, int unload);
+const char *gdn_cuda_kernel_name(int32_t kernel); /* "delta_rows_4" */
 
 /* ---- memory.c ---- */
 gdn_status gdn_cuda_memory_open(gdn_cuda_device *dev);

@@ -13,6 +13,7 @@ typedef struct CUctx_st    *CUcontext;
 typedef struct CUmod_st    *CUmodule;
 typedef struct CUfunc_st   *CUfunction;
 typedef struct CUstream_st *CUstream;
+typedef struct CUgreenCtx_st *CUgreenCtx;
 
 enum {
     CUDA_SUCCESS                          = 0,
@@ -29,8 +30,11 @@ enum {
     CUDA_ERROR_NO_BINARY_FOR_GPU          = 209,
     CUDA_ERROR_ECC_UNCORRECTABLE          = 214,
     CUDA_ERROR_INVALID_PTX                = 218,
+    CUDA_ERROR_NVLINK_UNCORRECTABLE       = 220,
     CUDA_ERROR_JIT_COMPILER_NOT_FOUND     = 221,
     CUDA_ERROR_UNSUPPORTED_PTX_VERSION    = 222,
+    CUDA_ERROR_JIT_COMPILATION_DISABLED   = 223,
+    CUDA_ERROR_CONTAINED                  = 226,
     CUDA_ERROR_INVALID_HANDLE             = 400,
     CUDA_ERROR_NOT_FOUND                  = 500,
     CUDA_ERROR_NOT_READY                  = 600,
@@ -41,9 +45,21 @@ enum {
     CUDA_ERROR_ASSERT                     = 710,
     CUDA_ERROR_HARDWARE_STACK_ERROR       = 714,
     CUDA_ERROR_LAUNCH_FAILED              = 719, /* 714 to 719 all break the context */
+    CUDA_ERROR_TENSOR_MEMORY_LEAK         = 721,
+    CUDA_ERROR_NOT_SUPPORTED              = 801,
+    CUDA_ERROR_SYSTEM_NOT_READY           = 802,
     CUDA_ERROR_SYSTEM_DRIVER_MISMATCH     = 803,
+    CUDA_ERROR_COMPAT_NOT_SUPPORTED_ON_DEVICE = 804,
+    CUDA_ERROR_MPS_CONNECTION_FAILED      = 805,
+    CUDA_ERROR_MPS_RPC_FAILURE            = 806,
+    CUDA_ERROR_MPS_SERVER_NOT_READY       = 807,
+    CUDA_ERROR_MPS_MAX_CLIENTS_REACHED    = 808,
+    CUDA_ERROR_MPS_MAX_CONNECTIONS_REACHED = 809,
+    CUDA_ERROR_MPS_CLIENT_TERMINATED      = 810,
     CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED = 900,
-    CUDA_ERROR_STREAM_CAPTURE_IMPLICIT    = 906
+    CUDA_ERROR_STREAM_CAPTURE_IMPLICIT    = 906,
+    CUDA_ERROR_EXTERNAL_DEVICE            = 911,
+    CUDA_ERROR_UNKNOWN                    = 999
 };
 
 enum {
@@ -51,7 +67,7 @@ enum {
     CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MAJOR = 75,
     CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MINOR = 76
 };
-enum { CU_STREAM_NON_BLOCKING = 1 };
+enum { CU_STREAM_DEFAULT = 0, CU_STREAM_NON_BLOCKING = 1 };
 enum { CU_MEMHOSTALLOC_PORTABLE = 1, CU_MEMHOSTALLOC_DEVICEMAP = 2 };
 enum { CU_STREAM_CAPTURE_MODE_GLOBAL = 0, CU_STREAM_CAPTURE_MODE_RELAXED = 2 };
 enum { CU_STREAM_CAPTURE_STATUS_NONE = 0 };
@@ -91,10 +107,17 @@ enum { CU_STREAM_CAPTURE_STATUS_NONE = 0 };
     X(MemcpyHtoDAsync, "cuMemcpyHtoDAsync_v2", (CUdeviceptr to, const void *from, size_t bytes, CUstream stream))      \
     X(MemcpyDtoHAsync, "cuMemcpyDtoHAsync_v2", (void *to, CUdeviceptr from, size_t bytes, CUstream stream))
 
+/* The same of newer drivers, 12.0 and 12.5; NULL where the driver is older. */
+#define GDN_CUDA_DRIVER_NEWER_FUNCTIONS(X)                                                                             \
+    X(CtxGetId, "cuCtxGetId", (CUcontext context, unsigned long long *id))                                             \
+    X(StreamGetCtx_v2, "cuStreamGetCtx_v2", (CUstream stream, CUcontext * context, CUgreenCtx * green))
+
 typedef struct gdn_cuda_driver {
 #define X(name, symbol, parameters) CUresult(*name) parameters;
     GDN_CUDA_DRIVER_FUNCTIONS(X)
+    GDN_CUDA_DRIVER_NEWER_FUNCTIONS(X)
 #undef X
+    int version;  /* of CUDA, as cuDriverGetVersion() has it: 1000 * major + 10 * minor */
     int emulated; /* it exports GDN_EMULATED_DRIVER */
 } gdn_cuda_driver;
 

@@ -1,6 +1,11 @@
 /* The image: code for every architecture, and PTX for those to come, as the build embeds it; and its kernels, all
- * looked up when a context is opened, so that no call has to load anything, not even while a stream is captured. */
+ * looked up when a context is opened, so that no call has to load anything, not even while a stream is captured.
+ *
+ * It is loaded once into a CUDA context, however many gdn_contexts run there. They are counted, and the last of them
+ * unloads it. */
+#include <pthread.h>
 #include <stdio.h>
+#include <stdlib.h>
 
 #include "core/status.h"
 #include "cuda/device.h"
@@ -9,37 +14,121 @@
 /* The assembler takes the file in as it is; a list of its bytes, millions, takes a compiler many seconds. */
 __asm__(".pushsection .rodata\n"
         ".balign 64\n"
-        ".hidden gdn_cuda_image\n"
-        ".globl gdn_cuda_image\n"
-        ".type gdn_cuda_image, %object\n"
-        "gdn_cuda_image:\n"
+        ".hidden gdn_cuda_image_bytes\n"
+        ".globl gdn_cuda_image_bytes\n"
+        ".type gdn_cuda_image_bytes, %object\n"
+        "gdn_cuda_image_bytes:\n"
         ".incbin \"" GDN_CUDA_IMAGE "\"\n"
-        ".size gdn_cuda_image, . - gdn_cuda_image\n"
+        ".size gdn_cuda_image_bytes, . - gdn_cuda_image_bytes\n"
         ".popsection\n");
-extern const unsigned char gdn_cuda_image[] __attribute__((visibility("hidden")));
+extern const unsigned char gdn_cuda_image_bytes[] __attribute__((visibility("hidden")));
 #else /* the tests' */
-static const unsigned char gdn_cuda_image[] __attribute__((aligned(64))) = {
+static const unsigned char gdn_cuda_image_bytes[] __attribute__((aligned(64))) = {
 #include "gdn_cuda_image.inc"
 };
 #endif
 
-gdn_status gdn_cuda_kernels_open(gdn_cuda_device *dev)
-{
-    static const char *const names[GDN_CUDA_KERNEL_COUNT] = {
+static const char *const names[GDN_CUDA_KERNEL_COUNT] = {
 #define X(name) [GDN_CUDA_##name] = "gdn_cuda_" #name,
-        GDN_CUDA_KERNELS(X)
+    GDN_CUDA_KERNELS(X)
 #undef X
-    };
-    CUresult result = dev->cu->ModuleLoadData(&dev->module, gdn_cuda_image);
-    if (result != CUDA_SUCCESS) {
-        dev->module = NULL;
-        return gdn_cuda_fail(dev, dev->cu, result, "cuModuleLoadData");
-    }
+};
+
+const char *gdn_cuda_kernel_name(int32_t kernel)
+{
+    return names[kernel] + sizeof "gdn_cuda_" - 1;
+}
+
+/* Those that are loaded, and who may look at them. */
+static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+static gdn_cuda_image *images;
+
+/* The failure with what decides whether a driver can use the image. */
+static gdn_status fail_to_load(gdn_cuda_device *dev, CUresult result)
+{
+    char text[384];
+    const gdn_status status = gdn_cuda_fail(dev, dev->cu, result, "cuModuleLoadData");
+    if (status != GDN_UNAVAILABLE) return status;
+    (void)snprintf(text, sizeof text, "%s", gdn_last_error());
+    return gdn_fail(
+        status,
+        "%s: the driver is of CUDA %d.%d, the kernels were made with CUDA %d.%d, and the device has compute "
+        "capability %d.%d; one that they have no code for takes their PTX, which needs a driver of CUDA "
+        "%d.%d or newer",
+        text, dev->cu->version / 1000, dev->cu->version % 1000 / 10, GDN_CUDA_TOOLKIT / 1000,
+        GDN_CUDA_TOOLKIT % 1000 / 10, dev->traits.major, dev->traits.minor, GDN_CUDA_TOOLKIT / 1000,
+        GDN_CUDA_TOOLKIT % 1000 / 10);
+}
+
+static gdn_status load(gdn_cuda_device *dev, gdn_cuda_image *image)
+{
+    CUresult result = dev->cu->ModuleLoadData(&image->module, gdn_cuda_image_bytes);
+    if (result != CUDA_SUCCESS) return fail_to_load(dev, result);
     for (int i = 0; i < GDN_CUDA_KERNEL_COUNT; i++)
-        if ((result = dev->cu->ModuleGetFunction(&dev->kernels[i], dev->module, names[i])) != CUDA_SUCCESS) {
+        if ((result = dev->cu->ModuleGetFunction(&image->kernels[i], image->module, names[i])) != CUDA_SUCCESS) {
             char call[96];
             (void)snprintf(call, sizeof call, "cuModuleGetFunction(%s)", names[i]);
-            return gdn_cuda_fail(dev, dev->cu, result, call);
+            const gdn_status status = gdn_cuda_fail(dev, dev->cu, result, call);
+            (void)dev->cu->ModuleUnload(image->module);
+            return status;
         }
     return GDN_OK;
+}
+
+/* The image of this CUDA context, which is known by its number, since a new context may be where an old one was. A
+ * driver before CUDA 12 gives no numbers; there only primary contexts share, which nobody destroys while they are
+ * retained. */
+static gdn_cuda_image *find(const gdn_cuda_device *dev, unsigned long long id)
+{
+    for (gdn_cuda_image *image = images; image; image = image->next)
+        if (image->context == dev->context && image->id == id && !image->lost && (id || dev->own_context)) return image;
+    return NULL;
+}
+
+static gdn_status open_locked(gdn_cuda_device *dev)
+{
+    unsigned long long id = 0;
+    if (dev->cu->CtxGetId && dev->cu->CtxGetId(dev->context, &id) != CUDA_SUCCESS) id = 0;
+    gdn_cuda_image *image = find(dev, id);
+    if (!image) {
+        if (!(image = calloc(1, sizeof *image)))
+            return gdn_fail(GDN_OUT_OF_MEMORY, "no memory for the record of an image of %zu bytes", sizeof *image);
+        const gdn_status status = load(dev, image);
+        if (status) {
+            free(image);
+            return status;
+        }
+        image->context = dev->context;
+        image->id = id;
+        image->next = images;
+        images = image;
+    }
+    image->users++;
+    dev->image = image;
+    return GDN_OK;
+}
+
+gdn_status gdn_cuda_kernels_open(gdn_cuda_device *dev)
+{
+    (void)pthread_mutex_lock(&lock);
+    const gdn_status status = open_locked(dev);
+    (void)pthread_mutex_unlock(&lock);
+    return status;
+}
+
+void gdn_cuda_kernels_close(gdn_cuda_device *dev, int unload)
+{
+    gdn_cuda_image *image = dev->image;
+    dev->image = NULL;
+    if (!image) return;
+    (void)pthread_mutex_lock(&lock);
+    image->lost |= dev->lost;
+    if (--image->users == 0) {
+        gdn_cuda_image **at = &images;
+        while (*at != image) at = &(*at)->next;
+        *at = image->next;
+        if (unload && !image->lost) (void)dev->cu->ModuleUnload(image->module);
+        free(image);
+    }
+    (void)pthread_mutex_unlock(&lock);
 }

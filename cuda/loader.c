@@ -38,6 +38,9 @@ static int open_driver(gdn_cuda_catalogue *c)
     }
     GDN_CUDA_DRIVER_FUNCTIONS(X)
 #undef X
+#define X(name, symbol, parameters) (void)find(library, symbol, &c->cu.name);
+    GDN_CUDA_DRIVER_NEWER_FUNCTIONS(X)
+#undef X
     c->cu.emulated = dlsym(library, GDN_EMULATED_DRIVER) != NULL;
     return 1;
 }
@@ -67,11 +70,38 @@ gdn_status gdn_cuda_read_traits(const gdn_cuda_driver *cu, CUdevice device, gdn_
     return GDN_OK;
 }
 
+/* Kernels that were compiled for an architecture run with drivers of the toolkit's major release and newer ones, as
+ * NVIDIA promises, and with no older one. Only PTX needs the toolkit's minor release, which is known when the image is
+ * loaded (kernels.c). 0: the driver is too old, and c->reason says so. */
+static int is_new_enough(gdn_cuda_catalogue *c)
+{
+    static const struct {
+        int         major;
+        const char *package; /* of NVIDIA's driver, the first that has it */
+    } first[] = { { 11, "R450" }, { 12, "R525" }, { 13, "R580" } };
+    const int need = GDN_CUDA_TOOLKIT / 1000, have = c->cu.version / 1000;
+    const char *package = "";
+    if (have >= need) return 1;
+    for (size_t i = 0; i < sizeof first / sizeof first[0]; i++)
+        if (first[i].major == need) package = first[i].package;
+    (void)snprintf(c->reason, sizeof c->reason,
+                   "the CUDA driver is of CUDA %d.%d; this build's kernels, made with CUDA %d.%d, need one of CUDA "
+                   "%d.0 or newer%s%s",
+                   have, c->cu.version % 1000 / 10, need, GDN_CUDA_TOOLKIT % 1000 / 10, need, package[0] ? ", " : "",
+                   package);
+    return 0;
+}
+
 static void list_devices(gdn_cuda_catalogue *c)
 {
     int n = 0;
     CUresult result = c->cu.Init(0);
     const char *call = "cuInit";
+    if (result == CUDA_SUCCESS) {
+        call   = "cuDriverGetVersion";
+        result = c->cu.DriverGetVersion(&c->cu.version);
+    }
+    if (result == CUDA_SUCCESS && !is_new_enough(c)) return;
     if (result == CUDA_SUCCESS) {
         call   = "cuDeviceGetCount";
         result = c->cu.DeviceGetCount(&n);

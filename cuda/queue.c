@@ -24,6 +24,16 @@ gdn_gpu_device gdn_cuda_gpu(const gdn_cuda_device *dev)
                              .bad = dev->bad_address };
 }
 
+/* A green context is a part of the multiprocessors of a device's primary context, whose memory and kernels are its own.
+ * A stream of one does not name that context, but newer drivers tell of which it is a part. */
+static int is_green_of(const gdn_cuda_device *dev, CUstream stream)
+{
+    CUcontext whole = NULL;
+    CUgreenCtx green = NULL;
+    return dev->cu->StreamGetCtx_v2 && dev->cu->StreamGetCtx_v2(stream, &whole, &green) == CUDA_SUCCESS && green &&
+           whole == dev->context;
+}
+
 gdn_status gdn_cuda_stream(gdn_cuda_device *dev, gdn_stream stream, CUstream *out)
 {
     CUcontext context = NULL;
@@ -37,9 +47,11 @@ gdn_status gdn_cuda_stream(gdn_cuda_device *dev, gdn_stream stream, CUstream *ou
                         "context's CUDA context are allowed",
                         stream, (int)result);
     if (result != CUDA_SUCCESS) return gdn_cuda_fail(dev, dev->cu, result, "cuStreamGetCtx");
-    if (context != dev->context)
-        return gdn_fail(GDN_INVALID_ARGUMENT, "stream is %p, of the CUDA context %p; this gdn_context runs in %p",
-                        stream, (void *)context, (void *)dev->context);
+    if (context != dev->context && !is_green_of(dev, *out))
+        return gdn_fail(GDN_INVALID_ARGUMENT, "stream is %p, of the CUDA context %p; this gdn_context runs in %p%s",
+                        stream, (void *)context, (void *)dev->context,
+                        dev->cu->StreamGetCtx_v2 ? ""
+                                                 : ", and streams of its green contexts need a driver of CUDA 12.5");
     return GDN_OK;
 }
 
@@ -90,8 +102,8 @@ gdn_status gdn_cuda_launch_3d(gdn_cuda_device *dev, gdn_cuda_kernel kernel, CUst
         void *out;
     } p = { .in = params };
     list[0] = p.out;
-    const CUresult result = dev->cu->LaunchKernel(dev->kernels[kernel], blocks[0], blocks[1], blocks[2], threads, 1, 1,
-                                                  0, stream, list, NULL);
+    const CUresult result = dev->cu->LaunchKernel(dev->image->kernels[kernel], blocks[0], blocks[1], blocks[2], threads,
+                                                  1, 1, 0, stream, list, NULL);
     return result == CUDA_SUCCESS ? GDN_OK : gdn_cuda_fail(dev, dev->cu, result, "cuLaunchKernel");
 }
 

@@ -21,11 +21,18 @@ elseif(GDN_CUDA STREQUAL "AUTO" AND NOT GDN_CUDA_EMULATED AND
 endif()
 
 set(gdn_cuda_folder "${PROJECT_BINARY_DIR}/cuda")
+set(gdn_cuda_toolkit 13000) # of the image without code: as new as the tests' driver says that it is
 if(NOT GDN_CUDA_MISSING AND NOT GDN_CUDA_EMULATED)
   execute_process(COMMAND "${GDN_NVCC}" --list-gpu-arch OUTPUT_VARIABLE gdn_cuda_known RESULT_VARIABLE gdn_cuda_failed)
   if(gdn_cuda_failed)
     message(FATAL_ERROR "${GDN_NVCC} --list-gpu-arch failed; it has to be of CUDA 11.4 or newer.")
   endif()
+  # What drivers the image needs depends on the release of CUDA that made it (docs/backends/cuda.md).
+  execute_process(COMMAND "${GDN_NVCC}" --version OUTPUT_VARIABLE gdn_cuda_version)
+  if(NOT gdn_cuda_version MATCHES "release ([0-9]+)\\.([0-9]+)")
+    message(FATAL_ERROR "${GDN_NVCC} --version does not say which release of CUDA it is of.")
+  endif()
+  math(EXPR gdn_cuda_toolkit "1000 * ${CMAKE_MATCH_1} + 10 * ${CMAKE_MATCH_2}")
   # The first of each generation, whose code runs on the others of it: 80 on 86 and 89, 100 on 103. What lies between
   # or comes later (110) is compiled by the driver, from PTX.
   set(gdn_cuda_wanted ${GDN_CUDA_ARCHITECTURES})
@@ -86,7 +93,7 @@ if(NOT GDN_CUDA_MISSING)
     cuda/memory.c
     cuda/probe.c
     cuda/queue.c)
-  target_compile_definitions(gdn_build_options INTERFACE GDN_HAVE_CUDA=1)
+  target_compile_definitions(gdn_build_options INTERFACE GDN_HAVE_CUDA=1 GDN_CUDA_TOOLKIT=${gdn_cuda_toolkit})
   if(GDN_NVTX)
     find_path(GDN_NVTX_INCLUDE nvtx3/nvToolsExt.h PATHS /usr/local/cuda/include REQUIRED)
     target_include_directories(gdn_objects SYSTEM PRIVATE "${GDN_NVTX_INCLUDE}")

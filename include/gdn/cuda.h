@@ -16,10 +16,23 @@
  * context can reach: device memory, managed memory, or host memory that is mapped. Alignment to 16 bytes is fastest.
  *
  * ---- Streams ----
- * gdn_stream is a CUstream (cudaStream_t) of the context, or CU_STREAM_LEGACY, or CU_STREAM_PER_THREAD. NULL is a
- * stream of the library's own, which does not wait for the legacy default stream. A call launches kernels and returns;
- * it never waits, allocates nothing, and leaves the thread's current context as it was. A stream of another context is
- * refused. A handle that was never a stream is refused where the driver notices; drivers may not.
+ * gdn_stream is a CUstream (cudaStream_t) of the context. A call launches kernels and returns; it never waits,
+ * allocates nothing, and leaves the thread's current context as it was. What NULL and the default streams mean:
+ *   NULL                 a stream of the context's own. It is a blocking stream: it waits for what the program has
+ * queued on the legacy default stream before the call, and the legacy default stream waits for it. So a program that
+ * works on that stream (stream 0 of the CUDA runtime, PyTorch's current stream unless it says otherwise) may pass NULL,
+ * and gdn_buffer_read() and gdn_buffer_write() are in order with it too. Of no other stream does it know, and two
+ * gdn_contexts have two such streams. CU_STREAM_LEGACY     (CUstream)1, the legacy default stream itself.
+ *   CU_STREAM_PER_THREAD (CUstream)2, the calling thread's own default stream. A program that is compiled with
+ *                        --default-stream per-thread passes this: its stream 0 is not the legacy one, and NULL is not
+ * in order with it. A program whose other streams are not to wait for these calls makes a stream of its own with
+ * CU_STREAM_NON_BLOCKING.
+ *
+ * A stream of another context is refused; so is, of a driver before CUDA 12.5, one of a green context. With newer ones
+ * a stream of a green context of this device's primary context is taken, where the gdn_context runs in that primary
+ * context: the call then has the multiprocessors of the green one. A gdn_context may also run in a green context itself
+ * (`context` from cuCtxFromGreenCtx()); where the driver allows no blocking stream there, NULL does not wait for the
+ * legacy default stream. A handle that was never a stream is refused where the driver notices; drivers may not.
  *
  * ---- Graphs ----
  * A stream may be capturing, in any mode: the call becomes kernel nodes, and nothing else. Each replay reads the maps
@@ -38,8 +51,9 @@
  *
  * ---- Faults ----
  * What kernels and copies of anybody in the CUDA context run into (an illegal address, ...) breaks the whole context.
- * It is reported by the next call that hears of it, gdn_poll() included, as GDN_DEVICE_LOST; then the libgdn context
- * can only be destroyed.
+ * It is reported by the next call that hears of it, gdn_poll() included, as GDN_DEVICE_LOST, whoever's fault it is;
+ * from then on every call returns GDN_DEVICE_LOST at once, with the driver's error in its text, and the libgdn context
+ * can only be destroyed. A context that is broken already is not opened: gdn_context_create() returns GDN_DEVICE_LOST.
  */
 #ifndef GDN_CUDA_H
 #define GDN_CUDA_H

@@ -10,6 +10,13 @@
 /* On the primary context, or on `native`. timeout_ns 0: the default. */
 gdn_context *open_cuda(simt_context *native, uint64_t timeout_ns);
 
+/* test_streams.c */
+void test_too_new_image(void);
+void test_default_stream(void);
+void test_green_streams(void);
+void test_one_image(void);
+void test_faults_of_others(void);
+
 /* test_graphs.c */
 void test_graph(void);
 void test_graph_of_everything(void);

@@ -40,7 +40,7 @@ static void test_programs_context(void)
     CHECK(gdn_synchronize(ctx, stream) == GDN_OK && step_same(&on, &wanted));
     CHECK(simt_calls("cuStreamSynchronize") == 0 && simt_calls("cuCtxSynchronize") == 0);
 
-    /* The legacy stream, CU_STREAM_LEGACY. (The fake driver does not have the one per thread.) */
+    /* The legacy stream, CU_STREAM_LEGACY. */
     CHECK(step_run(&on, (gdn_stream)(uintptr_t)1) == GDN_OK &&
           gdn_synchronize(ctx, (gdn_stream)(uintptr_t)1) == GDN_OK);
     CHECK(step_same(&on, &wanted_twice));
@@ -236,6 +236,9 @@ int main(void)
     static const suite_test tests[] = {
         { "default", test_default, 0 }, { "program's context", test_programs_context, 0 },
         { "bad native", test_bad_native, 0 }, { "graph", test_graph, 0 },
+        { "default stream", test_default_stream, 0 }, { "green streams", test_green_streams, 0 },
+        { "one image", test_one_image, 0 }, { "too new an image", test_too_new_image, 0 },
+        { "others' faults", test_faults_of_others, 0 },
         { "graph of everything", test_graph_of_everything, 0 }, { "every call fails", test_every_call_fails, 0 },
         { "out of memory", test_out_of_memory, 0 }, { "lost context", test_lost, 0 },
         { "bounded waits", test_bounded_waits, 0 }, { "two threads", test_two_threads, 0 },

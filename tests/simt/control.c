@@ -202,7 +202,8 @@ long long simt_count(const char *what)
         if (strcmp(what, kinds[i].name) == 0) {
             count = 0;
             for (simt_handle *h = simt_handles(kinds[i].kind); h; h = h->next)
-                count += kinds[i].kind != SIMT_STREAM || !((simt_stream *)(void *)h)->legacy;
+                count += kinds[i].kind != SIMT_STREAM ||
+                         !(((simt_stream *)(void *)h)->legacy || ((simt_stream *)(void *)h)->thread);
         }
     pthread_mutex_unlock(&lock);
     return count;

@@ -39,6 +39,13 @@ template <class T> static inline T atomicMax(T *at, SIMT_VALUE(T) value)
     if (old < value) __atomic_store_n(at, value, __ATOMIC_RELAXED);
     return old;
 }
+template <class T> static inline T atomicMin(T *at, SIMT_VALUE(T) value) /* a planted mistake's */
+{
+    const T old = __atomic_load_n(at, __ATOMIC_RELAXED);
+    if (value < old) __atomic_store_n(at, value, __ATOMIC_RELAXED);
+    return old;
+}
+
 /* ---- Asynchronous copies to shared memory (cuda_pipeline_primitives.h) ---- */
 static inline void __pipeline_memcpy_async(void *to, const void *from, size_t bytes, size_t zfill = 0, SIMT_WHERE)
 {

@@ -21,6 +21,7 @@ typedef struct simt_module simt_module;
 typedef struct simt_function simt_function;
 typedef struct simt_stream simt_stream;
 typedef struct simt_event simt_event;
+typedef struct simt_green simt_green; /* CUgreenCtx */
 typedef struct simt_graph simt_graph;
 typedef struct simt_graph_exec simt_graph_exec;
 typedef void (*simt_host_fn)(void *data);
@@ -46,6 +47,9 @@ typedef struct simt_launch_config { /* CUlaunchConfig */
     X(INVALID_CONTEXT, 201, "invalid device context")                                                                  \
     X(NO_BINARY_FOR_GPU, 209, "no kernel image is available for execution on the device")                              \
     X(ECC_UNCORRECTABLE, 214, "uncorrectable ECC error encountered")                                                   \
+    X(NVLINK_UNCORRECTABLE, 220, "uncorrectable NVLink error detected during the execution")                           \
+    X(UNSUPPORTED_PTX_VERSION, 222, "the provided PTX was compiled with an unsupported toolchain.")                    \
+    X(CONTAINED, 226, "Invalid access of peer GPU memory over nvlink or a hardware error")                             \
     X(UNSUPPORTED_LIMIT, 215, "limit is not supported on this architecture")                                           \
     X(INVALID_HANDLE, 400, "invalid resource handle")                                                                  \
     X(ILLEGAL_STATE, 401, "the operation cannot be performed in the present state")                                    \
@@ -56,8 +60,10 @@ typedef struct simt_launch_config { /* CUlaunchConfig */
     X(LAUNCH_TIMEOUT, 702, "the launch timed out and was terminated")                                                  \
     X(CONTEXT_IS_DESTROYED, 709, "context is destroyed")                                                               \
     X(LAUNCH_FAILED, 719, "unspecified launch failure")                                                                \
+    X(TENSOR_MEMORY_LEAK, 721, "tensor memory not completely freed")                                                   \
     X(NOT_PERMITTED, 800, "operation not permitted")                                                                   \
     X(NOT_SUPPORTED, 801, "operation not supported")                                                                   \
+    X(MPS_RPC_FAILURE, 806, "MPS client failed to communicate with the MPS server")                                    \
     X(STREAM_CAPTURE_UNSUPPORTED, 900, "operation not permitted when stream is capturing")                             \
     X(STREAM_CAPTURE_INVALIDATED, 901, "operation failed due to a previous error during capture")                      \
     X(STREAM_CAPTURE_MERGE, 902, "operation would result in a merge of separate capture sequences")                    \

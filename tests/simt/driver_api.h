@@ -38,6 +38,10 @@ simt_result cuCtxSetCurrent(simt_context *context);
 simt_result cuCtxGetCurrent(simt_context **out);
 simt_result cuCtxGetDevice(simt_device *device);
 simt_result cuCtxSynchronize(void);
+simt_result cuCtxGetId(simt_context *context, unsigned long long *id);
+simt_result cuGreenCtxCreate(simt_green **out, void *resources, simt_device device, unsigned flags);
+simt_result cuGreenCtxDestroy(simt_green *green);
+simt_result cuCtxFromGreenCtx(simt_context **out, simt_green *green);
 
 /* ---- Memory ---- */
 simt_result cuMemAlloc_v2(simt_ptr *out, size_t bytes);
@@ -61,6 +65,8 @@ simt_result cuStreamDestroy_v2(simt_stream *stream);
 simt_result cuStreamSynchronize(simt_stream *stream);
 simt_result cuStreamQuery(simt_stream *stream);
 simt_result cuStreamGetCtx(simt_stream *stream, simt_context **out);
+simt_result cuStreamGetCtx_v2(simt_stream *stream, simt_context **out, simt_green **green);
+simt_result cuGreenCtxStreamCreate(simt_stream **out, simt_green *green, unsigned flags, int priority);
 simt_result cuStreamWaitEvent(simt_stream *stream, simt_event *event, unsigned flags);
 simt_result cuLaunchHostFunc(simt_stream *stream, simt_host_fn fn, void *data);
 simt_result cuEventCreate(simt_event **out, unsigned flags);

@@ -23,6 +23,8 @@ static simt_context *create(simt_device device)
 {
     simt_context *context = simt_new_handle(SIMT_CONTEXT, sizeof *context, NULL);
     if (!context) return NULL;
+    static unsigned long long ids;
+    context->id = ++ids;
     context->device = device;
     context->legacy = simt_new_stream(context, 0);
     if (!context->legacy) {
@@ -37,7 +39,8 @@ static simt_context *create(simt_device device)
 static void destroy(simt_context *context)
 {
     simt_drain_context(context);
-    static const enum simt_kind kinds[] = { SIMT_GRAPH_EXEC, SIMT_GRAPH, SIMT_FUNCTION, SIMT_MODULE, SIMT_EVENT };
+    static const enum simt_kind kinds[] = { SIMT_GREEN,    SIMT_GRAPH_EXEC, SIMT_GRAPH,
+                                            SIMT_FUNCTION, SIMT_MODULE,     SIMT_EVENT };
     for (simt_handle *h = simt_handles(SIMT_STREAM), *next; h; h = next) {
         next = h->next;
         if (h->context == context) simt_stream_gone((simt_stream *)(void *)h);
@@ -192,4 +195,46 @@ simt_result cuCtxSynchronize(void)
     if (simt_settings.hang) LEAVE(SIMT_LAUNCH_TIMEOUT);
     simt_drain_context(context);
     LEAVE(context->error);
+}
+
+simt_result cuCtxGetId(simt_context *of, unsigned long long *id)
+{
+    ENTER();
+    if (!of) of = simt_current_context();
+    if (!simt_is(of, SIMT_CONTEXT)) LEAVE(SIMT_INVALID_CONTEXT);
+    GIVE(id, of->id);
+}
+
+/* ---- Green contexts: here without multiprocessors of their own ---- */
+simt_result cuGreenCtxCreate(simt_green **out, void *resources, simt_device device, unsigned flags)
+{
+    simt_context *whole = NULL;
+    (void)resources;
+    const simt_result retained = cuDevicePrimaryCtxRetain(&whole, device);
+    if (retained) return retained;
+    ENTER();
+    if (!out || flags > 1) LEAVE(SIMT_INVALID_VALUE);
+    simt_context *context = create(device);
+    simt_green *green = context ? simt_new_handle(SIMT_GREEN, sizeof *green, context) : NULL;
+    if (!green) LEAVE(SIMT_OUT_OF_MEMORY);
+    context->whole = whole;
+    context->green = green;
+    *out = green;
+    LEAVE(SIMT_SUCCESS);
+}
+
+simt_result cuGreenCtxDestroy(simt_green *green)
+{
+    ENTER();
+    if (!simt_is(green, SIMT_GREEN)) LEAVE(SIMT_INVALID_HANDLE);
+    const simt_device device = green->handle.context->device;
+    destroy(green->handle.context);
+    LEAVE(release(device, 0));
+}
+
+simt_result cuCtxFromGreenCtx(simt_context **out, simt_green *green)
+{
+    ENTER();
+    if (!simt_is(green, SIMT_GREEN)) LEAVE(SIMT_INVALID_HANDLE);
+    GIVE(out, green->handle.context);
 }

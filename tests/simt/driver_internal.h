@@ -8,7 +8,8 @@
 
 /* ---- Handles: known by their address, so that a wrong one is never followed ---- */
 enum simt_kind {
-    SIMT_CONTEXT, SIMT_MODULE, SIMT_FUNCTION, SIMT_STREAM, SIMT_EVENT, SIMT_GRAPH, SIMT_GRAPH_EXEC, SIMT_KINDS
+    SIMT_CONTEXT, SIMT_GREEN, SIMT_MODULE, SIMT_FUNCTION, SIMT_STREAM, SIMT_EVENT, SIMT_GRAPH, SIMT_GRAPH_EXEC,
+    SIMT_KINDS
 };
 typedef struct simt_handle { /* the first member of each */
     enum simt_kind kind;
@@ -53,6 +54,7 @@ struct simt_stream {
     simt_handle handle;
     unsigned flags;
     int legacy;
+    unsigned long long thread;      /* whose default stream it is; 0: nobody's */
     simt_work *first, **last;
     size_t n;
     simt_capture *capture;
@@ -78,8 +80,15 @@ struct simt_context {
     simt_device device;
     unsigned retained;              /* of the primary context */
     int primary;
+    unsigned long long id;
+    simt_context *whole;            /* the primary context of which a green one is a part; NULL: it is none */
+    simt_green *green;
     simt_result error;              /* sticky */
     simt_stream *legacy;            /* stream 0 */
+};
+
+struct simt_green {
+    simt_handle handle; /* its context is the one that stands for it among others */
 };
 
 struct simt_module {
@@ -151,7 +160,8 @@ void simt_context_memory_gone(const simt_context *context);
 void simt_memory_totals(size_t *bytes, size_t *device_blocks, size_t *host_blocks);
 
 /* ---- Streams (driver_stream.c) ---- */
-/* A handle of NULL is the legacy stream; NULL comes back where it is no stream of this context. */
+/* A handle of NULL is the legacy stream, 2 the thread's own default stream; NULL comes back where it is no stream of
+ * this context. */
 simt_stream *simt_find_stream(simt_context *context, simt_stream *stream);
 simt_work *simt_new_work(enum simt_work_kind kind, size_t params);
 void simt_free_work(simt_work *work);
@@ -162,6 +172,7 @@ void simt_drain_blocking(simt_context *context);               /* the legacy str
 void simt_drain_context(simt_context *context);
 void simt_execute(simt_stream *stream, simt_work *work);
 simt_stream *simt_new_stream(simt_context *context, unsigned flags);
+int simt_runs_in(const simt_stream *stream, const simt_context *context); /* or in a green part of it? */
 void simt_stream_gone(simt_stream *stream);
 void simt_until(simt_event *event, unsigned long long ticket);
 /* May this thread make a call that captures forbid, such as an allocation? Else the capture is invalid. */

@@ -20,10 +20,27 @@ simt_stream *simt_new_stream(simt_context *context, unsigned flags)
     return stream;
 }
 
+int simt_runs_in(const simt_stream *stream, const simt_context *context)
+{
+    return stream->handle.context == context || stream->handle.context->whole == context;
+}
+
+/* CU_STREAM_PER_THREAD: a blocking stream, made when a thread first names it. */
+static simt_stream *of_this_thread(simt_context *context)
+{
+    for (simt_handle *h = simt_handles(SIMT_STREAM); h; h = h->next)
+        if (h->context == context && ((simt_stream *)(void *)h)->thread == simt_this_thread())
+            return (simt_stream *)(void *)h;
+    simt_stream *stream = simt_new_stream(context, 0);
+    if (stream) stream->thread = simt_this_thread();
+    return stream;
+}
+
 simt_stream *simt_find_stream(simt_context *context, simt_stream *stream)
 {
     if (!stream || (uintptr_t)stream == 1) return context->legacy;
-    return simt_is(stream, SIMT_STREAM) && stream->handle.context == context ? stream : NULL;
+    if ((uintptr_t)stream == 2) return of_this_thread(context);
+    return simt_is(stream, SIMT_STREAM) && simt_runs_in(stream, context) ? stream : NULL;
 }
 
 simt_work *simt_new_work(enum simt_work_kind kind, size_t params)
@@ -73,7 +90,7 @@ void simt_drain_blocking(simt_context *context)
 void simt_drain_context(simt_context *context)
 {
     for (simt_handle *h = simt_handles(SIMT_STREAM); h; h = h->next)
-        if (h->context == context) simt_drain((simt_stream *)(void *)h);
+        if (simt_runs_in((simt_stream *)(void *)h, context)) simt_drain((simt_stream *)(void *)h);
 }
 
 void simt_until(simt_event *event, unsigned long long ticket)
@@ -141,9 +158,19 @@ simt_result simt_submit(simt_stream *stream, simt_work *work)
 simt_result cuStreamCreateWithPriority(simt_stream **out, unsigned flags, int priority)
 {
     ENTER_CONTEXT();
-    if (!out || flags > 1) LEAVE(SIMT_INVALID_VALUE);
+    if (!out || flags > 1 || (context->whole && !flags)) LEAVE(SIMT_INVALID_VALUE); /* green ones do not block */
     (void)priority;
     *out = simt_new_stream(context, flags);
+    LEAVE(*out ? SIMT_SUCCESS : SIMT_OUT_OF_MEMORY);
+}
+
+simt_result cuGreenCtxStreamCreate(simt_stream **out, simt_green *green, unsigned flags, int priority)
+{
+    ENTER();
+    if (!out || flags != 1) LEAVE(SIMT_INVALID_VALUE);
+    if (!simt_is(green, SIMT_GREEN)) LEAVE(SIMT_INVALID_HANDLE);
+    (void)priority;
+    *out = simt_new_stream(green->handle.context, flags);
     LEAVE(*out ? SIMT_SUCCESS : SIMT_OUT_OF_MEMORY);
 }
 
@@ -182,7 +209,7 @@ static simt_result enter_stream(simt_stream **stream)
 simt_result cuStreamDestroy_v2(simt_stream *stream)
 {
     ENTER();
-    if (!simt_is(stream, SIMT_STREAM) || stream->legacy) LEAVE(SIMT_INVALID_HANDLE);
+    if (!simt_is(stream, SIMT_STREAM) || stream->legacy || stream->thread) LEAVE(SIMT_INVALID_HANDLE);
     const simt_result error = stream->handle.context->error;
     if (!simt_settings.hang) simt_drain(stream); /* what is queued is still done */
     simt_stream_gone(stream);
@@ -222,12 +249,31 @@ simt_result cuStreamQuery(simt_stream *stream)
     LEAVE(SIMT_SUCCESS);
 }
 
+/* As enter_stream(), but also of another context than the current one. */
+static simt_result enter_any_stream(simt_stream **stream)
+{
+    const simt_context *context = simt_current_context();
+    if (!context || context->error || !simt_is(*stream, SIMT_STREAM)) return enter_stream(stream);
+    return SIMT_SUCCESS;
+}
+
 simt_result cuStreamGetCtx(simt_stream *stream, simt_context **out)
 {
     ENTER();
-    const simt_result bad = out ? enter_stream(&stream) : SIMT_INVALID_VALUE;
+    const simt_result bad = out ? enter_any_stream(&stream) : SIMT_INVALID_VALUE;
     if (bad) LEAVE(bad);
     *out = stream->handle.context;
+    LEAVE(SIMT_SUCCESS);
+}
+
+simt_result cuStreamGetCtx_v2(simt_stream *stream, simt_context **out, simt_green **green)
+{
+    ENTER();
+    const simt_result bad = out && green ? enter_any_stream(&stream) : SIMT_INVALID_VALUE;
+    if (bad) LEAVE(bad);
+    simt_context *context = stream->handle.context;
+    *out = context->whole ? context->whole : context;
+    *green = context->green;
     LEAVE(SIMT_SUCCESS);
 }
 

@@ -20,7 +20,8 @@ SIMT_EXPORT simt_result cuGetProcAddress_v2(const char *name, void **out, int ve
     X(cuStreamEndCapture, 10000) X(cuStreamIsCapturing, 10000) X(cuThreadExchangeStreamCaptureMode, 10010)            \
     X(cuGraphInstantiateWithFlags, 11040) X(cuGraphLaunch, 10000) X(cuGraphDestroy, 10000)                            \
     X(cuGraphExecDestroy, 10000) X(cuEventCreate, 2000) X(cuEventRecord, 2000) X(cuEventQuery, 2000)                  \
-    X(cuEventSynchronize, 2000)
+    X(cuEventSynchronize, 2000) X(cuCtxGetId, 12000) X(cuGreenCtxCreate, 12040) X(cuGreenCtxDestroy, 12040)           \
+    X(cuCtxFromGreenCtx, 12040) X(cuGreenCtxStreamCreate, 12050)
 
 /* as before; the exported symbol has another name */
 #define OTHERS(X)                                                                                                     \
@@ -34,7 +35,7 @@ SIMT_EXPORT simt_result cuGetProcAddress_v2(const char *name, void **out, int ve
     X(cuMemcpyDtoHAsync, 3020, cuMemcpyDtoHAsync_v2) X(cuMemsetD32, 3020, cuMemsetD32_v2)                             \
     X(cuStreamDestroy, 4000, cuStreamDestroy_v2) X(cuStreamBeginCapture, 10010, cuStreamBeginCapture_v2)              \
     X(cuGraphInstantiate, 12000, cuGraphInstantiateWithFlags) X(cuEventDestroy, 4000, cuEventDestroy_v2)              \
-    X(cuEventElapsedTime, 12080, cuEventElapsedTime_v2)
+    X(cuEventElapsedTime, 12080, cuEventElapsedTime_v2) X(cuStreamGetCtx, 12050, cuStreamGetCtx_v2)
 
 #define SAME(symbol, version) X(symbol, version, symbol)
 #define FUNCTIONS PLAIN(SAME) OTHERS(X)

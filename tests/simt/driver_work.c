@@ -9,6 +9,7 @@
 static void fault(simt_context *context, simt_result result)
 {
     if (!context->error) context->error = result;
+    if (context->whole && !context->whole->error) context->whole->error = result;
 }
 
 static void run_kernel(simt_work *work)
