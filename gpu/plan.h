@@ -11,6 +11,7 @@ typedef struct gdn_gpu_device {
     uint64_t    most_blocks; /* of a launch                                                          */
     const char *limit;       /* what a call has that needs more: "2^31 thread blocks or more"        */
     uint64_t    most_slots;  /* of the tables of set_rows                                            */
+    uint64_t    most_rounds; /* of ssm_conv along a sequence that is not cut into pieces; 0: any     */
     uint64_t    params_bytes; /* at the start of each workspace, for the parameter block             */
     uint64_t  (*address)(const void *backend, const gdn_place *at); /* NULL: operands are bound, and have none */
     const void *backend;

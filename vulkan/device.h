@@ -8,6 +8,7 @@
  *   shaders.c    SPIR-V, and the float controls that a device lets us ask for
  *   probe.c      what a device's arithmetic really does, and so which implementations it has
  *   record.c     what every dispatch has in common
+ *   rounds.c     how often loops go round, on drivers that end long ones
  *   dispatch_<kernel>.c, backend.c */
 #ifndef GDN_VULKAN_DEVICE_H
 #define GDN_VULKAN_DEVICE_H
@@ -164,13 +165,24 @@ gdn_status gdn_vulkan_pipeline_make(gdn_vulkan_device *dev, int kernel, int gene
 gdn_status gdn_vulkan_probe(void *device, gdn_gpu_variants *variants);
 
 /* ---- record.c ---- */
-enum { GDN_VULKAN_PARAMS_BYTES = 640 }; /* at the start of every workspace */
 typedef struct gdn_vulkan_dispatch {
     VkPipeline pipeline;
     uint64_t   n_items;
     int        after_previous; /* 1: reads what the dispatch before it wrote */
+    int32_t    begin, end, first_end; /* as in gdn_vulkan_push */
 } gdn_vulkan_dispatch;
-/* Parameter block, optional zeroed table behind it, dispatches; on `stream`, or on our queue where that is NULL. */
+/* What a call records, on `stream`, or on our queue where that is NULL: the parameter block and an optional zeroed
+ * table behind it, dispatches, the end, which submits on our queue. gdn_vulkan_run() is all of that. */
+typedef struct gdn_vulkan_record {
+    VkCommandBuffer commands;
+    uint64_t        params; /* address */
+} gdn_vulkan_record;
+gdn_status gdn_vulkan_record_params(gdn_vulkan_device *dev, const gdn_place *workspace, const void *params,
+                                    size_t params_bytes, uint64_t zeroed_bytes, gdn_stream stream,
+                                    gdn_vulkan_record *record);
+void       gdn_vulkan_record_dispatch(const gdn_vulkan_device *dev, const gdn_vulkan_record *record,
+                                      const gdn_vulkan_dispatch *dispatch);
+gdn_status gdn_vulkan_record_end(gdn_vulkan_device *dev, const gdn_vulkan_record *record, gdn_stream stream);
 gdn_status gdn_vulkan_run(gdn_vulkan_device *dev, const gdn_place *workspace, const void *params, size_t params_bytes,
                           uint64_t zeroed_bytes, const gdn_vulkan_dispatch *dispatches, int n, gdn_stream stream);
 gdn_gpu_device gdn_vulkan_gpu(const gdn_vulkan_device *dev); /* for gpu/plan.h */
@@ -182,6 +194,14 @@ static inline uint32_t gdn_vulkan_lanes(const gdn_vulkan_device *dev)
 {
     return dev->traits.type == VK_PHYSICAL_DEVICE_TYPE_CPU ? 8 : 64;
 }
+
+/* ---- rounds.c ---- */
+/* Whether the device ends loops that go round too often, without a word. */
+int gdn_vulkan_ends_loops(const gdn_vulkan_device *dev);
+uint64_t gdn_vulkan_rounds(const gdn_vulkan_device *dev); /* of a simple loop, 0: any number */
+/* On such a device, of a call of gated_delta_net that has no more tokens than `begin` behind it: up to which token of a
+ * sequence one dispatch is right; `begin`, where it is not for one token, -1, where it is not for none. */
+int32_t gdn_vulkan_tokens_end(const gdn_gated_delta_net_problem *p, int general, int32_t begin);
 
 /* ---- dispatch_<kernel>.c ---- */
 #define GDN_KERNEL(stem, number, title, last, end)                                                                     \

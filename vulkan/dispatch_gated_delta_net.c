@@ -3,7 +3,7 @@
 
 typedef gdn_gated_delta_net_problem problem_t;
 
-enum { COLUMNS_OF_EIGHT_LANES = 4 };
+enum { COLUMNS_OF_EIGHT_LANES = 4, PARTS = 128 }; /* PARTS: of the shader's constant SHAPE */
 
 /* Lanes of a workgroup: whole subgroups, at least 32 lanes on a GPU. A CPU's driver runs workgroups one after another
  * on each thread, so there the smallest are the best. */
@@ -11,6 +11,12 @@ static uint32_t lanes(const gdn_vulkan_device *dev)
 {
     const uint32_t least = dev->traits.type == VK_PHYSICAL_DEVICE_TYPE_CPU ? 8 : 32;
     return dev->gpu.variant.subgroup && dev->traits.subgroup_size > least ? dev->traits.subgroup_size : least;
+}
+
+/* Tokens of a sequence, as far as the host knows. */
+static int32_t longest_of(const problem_t *p)
+{
+    return p->seq_start.data || !p->n_seqs ? p->n_tokens : p->n_tokens / p->n_seqs;
 }
 
 static int is_raw(const problem_t *p)
@@ -64,6 +70,30 @@ static void specialize(const gdn_vulkan_device *dev, const problem_t *p, uint32_
     plan->constants[3] = general ? 0 : width;
 }
 
+/* Where loops may not go round as often as they would, a call is several dispatches. Its states stand behind the
+ * parameter block in between, where the shader's between() finds an entry for each sequence that goes on. Trees are
+ * always ready for that there, so that they have no more pipelines for it. */
+static void cut(const gdn_vulkan_device *dev, const problem_t *p, gdn_plan *plan)
+{
+    if (!gdn_vulkan_ends_loops(dev)) return;
+    const int32_t first = gdn_vulkan_tokens_end(p, plan->variant, 0), longest = longest_of(p);
+    for (int32_t begin = 0, end = first; end < longest; begin = end) {
+        end = gdn_vulkan_tokens_end(p, plan->variant, begin);
+        if (end <= begin) {
+            gdn_gpu_refuse(plan,
+                           "n_tokens is %d with n_log_columns = %d; to repeat so many takes more rounds of loops than "
+                           "%.60s lets an invocation have: %d tokens are right",
+                           (int)p->n_tokens, (int)p->log.n_columns, dev->traits.about.name, (int)begin);
+            return;
+        }
+    }
+    const int key_major = p->state_layout == GDN_STATE_KV;
+    const uint64_t line = ((uint64_t)(key_major ? p->head_dim_v : p->head_dim_k) + 3) / 4 * 16,
+                   lines = (uint64_t)(key_major ? p->head_dim_k : p->head_dim_v) * (uint64_t)p->n_heads_v;
+    plan->capability.workspace_bytes += (uint64_t)(p->n_tokens / (first + 1)) * lines * line;
+    if (p->n_tokens > first || p->tree) plan->constants[2] |= PARTS;
+}
+
 gdn_status gdn_vulkan_plan_gated_delta_net(const gdn_context *ctx, const problem_t *p, gdn_plan *plan)
 {
     const gdn_vulkan_device *dev = ctx->state;
@@ -74,6 +104,7 @@ gdn_status gdn_vulkan_plan_gated_delta_net(const gdn_context *ctx, const problem
     gdn_gpu_plan_gated_delta_net(&gpu, p, lanes(dev) / 8 * COLUMNS_OF_EIGHT_LANES, plan);
     if (is_narrow(p)) gdn_vulkan_need_storage16(dev, "F16 and BF16", plan);
     if (p->state_interval) gdn_gpu_refuse(plan, "state.dtype is F16 or BF16, and this backend has states of F32 only");
+    cut(dev, p, plan);
     return GDN_OK;
 }
 
@@ -82,8 +113,19 @@ gdn_status gdn_vulkan_run_gated_delta_net(gdn_context *ctx, const problem_t *p, 
     gdn_vulkan_device *dev = ctx->state;
     const gdn_gpu_device gpu = gdn_vulkan_gpu(dev);
     const gdn_gpu_gated_delta_net params = gdn_gpu_params_gated_delta_net(&gpu, p, plan);
+    const int parts = (plan->constants[2] & PARTS) != 0;
     gdn_vulkan_dispatch dispatch = { .n_items = (uint64_t)plan->n_items };
+    gdn_vulkan_record record;
     gdn_status status =
         gdn_vulkan_pipeline_get(dev, GDN_KERNEL_gated_delta_net, plan->variant, plan->constants, &dispatch.pipeline);
-    return status ? status : gdn_vulkan_run(dev, &p->workspace, &params, sizeof params, 0, &dispatch, 1, stream);
+    if (status || (status = gdn_vulkan_record_params(dev, &p->workspace, &params, sizeof params, 0, stream, &record)))
+        return status;
+    do {
+        dispatch.begin = dispatch.end;
+        dispatch.end = parts ? gdn_vulkan_tokens_end(p, plan->variant, dispatch.begin) : p->n_tokens;
+        dispatch.after_previous = dispatch.begin > 0;
+        if (!dispatch.begin) dispatch.first_end = dispatch.end;
+        gdn_vulkan_record_dispatch(dev, &record, &dispatch);
+    } while (dispatch.end < longest_of(p));
+    return gdn_vulkan_record_end(dev, &record, stream);
 }

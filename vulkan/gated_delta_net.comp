@@ -42,6 +42,7 @@ const bool LOG = (SHAPE & 32) != 0;      // a replay log; with CHECKPOINTS, whic
 #ifdef GDN_GENERAL
 const bool TREE = (SHAPE & 64) != 0;     // tokens follow those that `parent` names; with LOG
 #endif
+const bool PARTS = (SHAPE & 128) != 0;   // one of several dispatches, which has tokens push.begin .. push.end - 1
 
 layout(buffer_reference, std430, buffer_reference_align = 8) readonly buffer Params { gdn_gpu_gated_delta_net p; };
 
@@ -165,24 +166,7 @@ vec4     S[NB][4];      // S[m][c] has column j + c
 float    rate, bias;    // of a raw gate
 vec4     key_bias[NB];  // CHANNEL's
 
-// The log's maps, guarded the same way; of padding, as little is asked as on the host.
-bool find_log()
-{
-    at.row = map_at(p.log_row, at.s, at.s);
-    at.stands = map_at(p.state_position, at.s, at.position);
-    at.commit = at.src != GDN_GPU_SKIP ? map_at(p.state_commit, at.s, GDN_GPU_NONE) : GDN_GPU_NONE;
-    if (at.row < GDN_GPU_NONE || at.row >= p.log_rows) {
-        report(p.bad, GDN_GPU_BAD_LOG_ROW);
-        return false;
-    }
-    const bool fits =
-        at.row < 0 ? at.stands == at.position : at.position + at.T - at.stands <= p.log_columns;
-    if (at.stands < 0 || at.stands > at.position || at.src != GDN_GPU_SKIP && !fits) {
-        report(p.bad, GDN_GPU_BAD_STATE_POSITION);
-        return false;
-    }
-    return true;
-}
+#include "gated_delta_net_log.glsl"
 
 // The maps, guarded: false, also for a bad value, where the sequence is one that is skipped.
 bool find_sequence(int row)
@@ -213,7 +197,8 @@ bool find_sequence(int row)
 
 uint64_t token_at(gdn_gpu_tokens view, int head)
 {
-    return view.base + head * view.head + (view.seq != 0 ? at.s * view.seq : int64_t(at.first) * view.token);
+    return view.base + head * view.head + (view.seq != 0 ? at.s * view.seq : int64_t(at.first) * view.token) +
+           (PARTS ? push.begin * view.token : 0);
 }
 
 // Where things of this lane lie.
@@ -241,12 +226,6 @@ void find_operands(int block)
     }
 }
 
-// The log's column of a position.
-uint64_t log_at(int position)
-{
-    return log_base + int64_t(position % p.log_columns) * p.log.line;
-}
-
 void next_token()
 {
     q_at += p.q.token;
@@ -260,6 +239,27 @@ void next_token()
 uint64_t state_at(gdn_gpu_pool pool, int entry, int n_slots)
 {
     return pool.base + int64_t(entry / n_slots) * pool.row + int64_t(entry % n_slots) * pool.slot + at.h * pool.head;
+}
+
+// PARTS: what a dispatch has of the sequence, and where states stand between two, behind the parameter block. A
+// sequence that goes on has more tokens than the first dispatch, so that no two of them have one entry.
+bool goes_on()
+{
+    return PARTS && push.begin > 0;
+}
+int tokens_end()
+{
+    return PARTS ? min(push.end, at.T) : at.T;
+}
+gdn_gpu_pool between()
+{
+    const int64_t line = 4 * int64_t((KEY_MAJOR ? p.head_dim_v : p.head_dim_k) + 3 & ~3),
+                  head = line * (KEY_MAJOR ? p.head_dim_k : p.head_dim_v);
+    return gdn_gpu_pool(push.params + GDN_VULKAN_PARAMS_BYTES, p.n_heads_v * head, 0, head, line);
+}
+int entry_between()
+{
+    return at.first / (push.first_end + 1);
 }
 
 // ---- Steps ----
@@ -454,27 +454,6 @@ float update(vec4 delta)
     return fold(sum, at.l, 1, 2, 1);
 }
 
-// 7: log token t, of which k and the decay are ready: the delta of each column, once per head what its columns have in
-// common, and once per key head its key.
-void log_token(int t, float d)
-{
-    const uint64_t column = log_at(at.position + t);
-    if ((at.l & 1u) == 0 && at.mine < at.columns)
-        Float(column + delta_in_log + 4 * at.mine).x = d;
-    if (at.j != 0)
-        return;
-    if (!CHANNEL && at.l == 0)
-        Float(column + decay_in_log).x = a;
-    const int sharing = p.n_heads_v / p.n_heads_k;
-    const bool logs_key = p.head_map == HEADS_TILED ? at.h < p.n_heads_k : at.h % sharing == 0;
-    EACH_BLOCK(m) {
-        if (CHANNEL)
-            store_row(column + decay_in_log, decay[m], 32 * m + at.i0);
-        if (logs_key)
-            store_row(column + key_in_log, k[m], 32 * m + at.i0);
-    }
-}
-
 // 7: the entry that takes the state after token t as a snapshot, r tokens before the newest, or GDN_GPU_NONE
 int snapshot_of(int t)
 {
@@ -495,24 +474,18 @@ int checkpoint_of(int t)
     return Int(p.state_checkpoint + 4 * (int64_t(at.s) * p.n_checkpoints + i)).x;
 }
 
-// An entry of the map whose word is given.
-void store_state(int dst, int word)
+void store_entry(gdn_gpu_pool pool, uint64_t entry)
 {
-    if (dst < GDN_GPU_NONE || dst >= p.entries_out)
-        report(p.bad, word);
-    if (dst < 0 || dst >= p.entries_out)
-        return;
-    const uint64_t entry = state_at(p.state_out, dst, p.slots_out);
     EACH_BLOCK(m) {
         const int i = 32 * m + at.i0;
         bvec4 there = present(i);
         if (!KEY_MAJOR) {
             [[unroll]] for (int c = 0; c < 4; c++)
                 if (c < at.columns)
-                    store_row(entry + (at.j + c) * p.state_out.line, S[m][c], i);
+                    store_row(entry + (at.j + c) * pool.line, S[m][c], i);
         } else {
             [[unroll]] for (int e = 0; e < 4; e++) {
-                const uint64_t line = entry + (i + e) * p.state_out.line + 4 * at.j;
+                const uint64_t line = entry + (i + e) * pool.line + 4 * at.j;
                 if (at.columns == 4 && there[e]) {
                     store_quad(line, vec4(S[m][0][e], S[m][1][e], S[m][2][e], S[m][3][e]));
                 } else if (there[e]) {
@@ -523,6 +496,15 @@ void store_state(int dst, int word)
             }
         }
     }
+}
+
+// An entry of the map whose word is given.
+void store_state(int dst, int word)
+{
+    if (dst < GDN_GPU_NONE || dst >= p.entries_out)
+        report(p.bad, word);
+    if (dst >= 0 && dst < p.entries_out)
+        store_entry(p.state_out, state_at(p.state_out, dst, p.slots_out));
 }
 
 // All of a token but what is kept of the state.
@@ -569,15 +551,21 @@ void main()
     if (TREE && !find_tree())
         return;
 #endif
+    if (goes_on() && push.begin >= at.T)
+        return;
     find_operands(int(item() % uint(p.blocks)));
     if (FORMS)
         load_gate();
-    load_state(p.state_in, at.src, p.slots_in);
+    gdn_gpu_pool from = p.state_in;
+    if (goes_on())
+        from = between();
+    load_state(from, goes_on() ? entry_between() : at.src, goes_on() ? 1 : p.slots_in);
 
-    if (LOG)
+    if (LOG && !goes_on())
         repeat_log();
 
-    for (int t = LOG ? -1 : 0; t < at.T; t++) { // -1: before the first token, for a commit
+    const int begin = goes_on() ? push.begin : LOG ? -1 : 0; // -1: before the first token, for a commit
+    for (int t = begin; t < tokens_end(); t++) {
 #ifdef GDN_GENERAL
         if (TREE && t >= 0)
             follow(t);
@@ -595,4 +583,6 @@ void main()
             store_state(snapshot_of(t), GDN_GPU_BAD_STATE_DST);
         }
     }
+    if (PARTS && push.end < at.T)
+        store_entry(between(), state_at(between(), entry_between(), 1));
 }

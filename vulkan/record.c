@@ -24,6 +24,7 @@ gdn_gpu_device gdn_vulkan_gpu(const gdn_vulkan_device *dev)
                              .most_blocks = (uint64_t)GRID * GRID,
                              .limit = "more than 65535 x 65535 workgroups",
                              .most_slots = UINT32_MAX - 1,
+                             .most_rounds = gdn_vulkan_rounds(dev),
                              .params_bytes = GDN_VULKAN_PARAMS_BYTES,
                              .address = address,
                              .backend = dev,
@@ -53,15 +54,16 @@ static void barrier(const gdn_vulkan_device *dev, VkCommandBuffer commands, VkPi
     dev->vk.CmdPipelineBarrier(commands, from, to, 0, 1, &memory, 0, NULL, 0, NULL);
 }
 
-gdn_status gdn_vulkan_run(gdn_vulkan_device *dev, const gdn_place *workspace, const void *params, size_t params_bytes,
-                          uint64_t zeroed_bytes, const gdn_vulkan_dispatch *dispatches, int n, gdn_stream stream)
+gdn_status gdn_vulkan_record_params(gdn_vulkan_device *dev, const gdn_place *workspace, const void *params,
+                                    size_t params_bytes, uint64_t zeroed_bytes, gdn_stream stream,
+                                    gdn_vulkan_record *record)
 {
     const VkPipelineStageFlags both = VK_PIPELINE_STAGE_COMPUTE_SHADER_BIT | VK_PIPELINE_STAGE_TRANSFER_BIT;
-    const uint64_t params_address = gdn_vulkan_address(dev, workspace);
     VkCommandBuffer commands = stream;
     gdn_status status;
     if (dev->lost) return gdn_vulkan_wait(dev); /* says so */
     if (!commands && (status = gdn_vulkan_begin(dev, &commands))) return status;
+    *record = (gdn_vulkan_record){ commands, gdn_vulkan_address(dev, workspace) };
 
     /* After earlier calls: they may have written what is read, or still read the workspace. */
     barrier(dev, commands, both, VK_ACCESS_SHADER_WRITE_BIT | VK_ACCESS_TRANSFER_WRITE_BIT, both,
@@ -73,20 +75,40 @@ gdn_status gdn_vulkan_run(gdn_vulkan_device *dev, const gdn_place *workspace, co
                               zeroed_bytes, 0);
     barrier(dev, commands, VK_PIPELINE_STAGE_TRANSFER_BIT, VK_ACCESS_TRANSFER_WRITE_BIT,
             VK_PIPELINE_STAGE_COMPUTE_SHADER_BIT, VK_ACCESS_SHADER_READ_BIT | VK_ACCESS_SHADER_WRITE_BIT);
+    return GDN_OK;
+}
 
-    for (int i = 0; i < n; i++) {
-        uint32_t height;
-        const gdn_vulkan_push push = { .params = params_address,
-                                       .n_items = (uint32_t)dispatches[i].n_items,
-                                       .grid_width = grid(dispatches[i].n_items, &height) };
-        if (dispatches[i].after_previous)
-            barrier(dev, commands, VK_PIPELINE_STAGE_COMPUTE_SHADER_BIT, VK_ACCESS_SHADER_WRITE_BIT,
-                    VK_PIPELINE_STAGE_COMPUTE_SHADER_BIT, VK_ACCESS_SHADER_READ_BIT | VK_ACCESS_SHADER_WRITE_BIT);
-        dev->vk.CmdBindPipeline(commands, VK_PIPELINE_BIND_POINT_COMPUTE, dispatches[i].pipeline);
-        dev->vk.CmdPushConstants(commands, dev->layout, VK_SHADER_STAGE_COMPUTE_BIT, 0, sizeof push, &push);
-        dev->vk.CmdDispatch(commands, push.grid_width, height, 1);
-    }
-    barrier(dev, commands, VK_PIPELINE_STAGE_COMPUTE_SHADER_BIT, VK_ACCESS_SHADER_WRITE_BIT, VK_PIPELINE_STAGE_HOST_BIT,
-            VK_ACCESS_HOST_READ_BIT);
-    return stream ? GDN_OK : gdn_vulkan_submit(dev, commands);
+void gdn_vulkan_record_dispatch(const gdn_vulkan_device *dev, const gdn_vulkan_record *record,
+                                const gdn_vulkan_dispatch *dispatch)
+{
+    uint32_t height;
+    const gdn_vulkan_push push = { .params = record->params,
+                                   .n_items = (uint32_t)dispatch->n_items,
+                                   .grid_width = grid(dispatch->n_items, &height),
+                                   .begin = dispatch->begin,
+                                   .end = dispatch->end,
+                                   .first_end = dispatch->first_end };
+    if (dispatch->after_previous)
+        barrier(dev, record->commands, VK_PIPELINE_STAGE_COMPUTE_SHADER_BIT, VK_ACCESS_SHADER_WRITE_BIT,
+                VK_PIPELINE_STAGE_COMPUTE_SHADER_BIT, VK_ACCESS_SHADER_READ_BIT | VK_ACCESS_SHADER_WRITE_BIT);
+    dev->vk.CmdBindPipeline(record->commands, VK_PIPELINE_BIND_POINT_COMPUTE, dispatch->pipeline);
+    dev->vk.CmdPushConstants(record->commands, dev->layout, VK_SHADER_STAGE_COMPUTE_BIT, 0, sizeof push, &push);
+    dev->vk.CmdDispatch(record->commands, push.grid_width, height, 1);
+}
+
+gdn_status gdn_vulkan_record_end(gdn_vulkan_device *dev, const gdn_vulkan_record *record, gdn_stream stream)
+{
+    barrier(dev, record->commands, VK_PIPELINE_STAGE_COMPUTE_SHADER_BIT, VK_ACCESS_SHADER_WRITE_BIT,
+            VK_PIPELINE_STAGE_HOST_BIT, VK_ACCESS_HOST_READ_BIT);
+    return stream ? GDN_OK : gdn_vulkan_submit(dev, record->commands);
+}
+
+gdn_status gdn_vulkan_run(gdn_vulkan_device *dev, const gdn_place *workspace, const void *params, size_t params_bytes,
+                          uint64_t zeroed_bytes, const gdn_vulkan_dispatch *dispatches, int n, gdn_stream stream)
+{
+    gdn_vulkan_record record;
+    const gdn_status status =
+        gdn_vulkan_record_params(dev, workspace, params, params_bytes, zeroed_bytes, stream, &record);
+    for (int i = 0; !status && i < n; i++) gdn_vulkan_record_dispatch(dev, &record, &dispatches[i]);
+    return status ? status : gdn_vulkan_record_end(dev, &record, stream);
 }

@@ -55,6 +55,7 @@ void enter(int b, int c, int64_t i)
             return;
         }
     }
+    report(p.bad, GDN_GPU_BAD_INDEX); // a table has room: the driver has ended the loop
 }
 
 bool wins(int b, int c, int64_t i, int64_t row)
@@ -69,7 +70,8 @@ bool wins(int b, int c, int64_t i, int64_t row)
             if (index_at(b, c, int64_t(held) - 1) == row)
                 return held == uint(i) + 1;
         }
-        return true;
+        report(p.bad, GDN_GPU_BAD_INDEX); // as above
+        return false;
     }
     if (gl_LocalInvocationIndex == 0)
         later = 0;

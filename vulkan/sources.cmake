@@ -98,7 +98,8 @@ elseif(NOT GDN_GLSLC)
 else()
   file(MAKE_DIRECTORY "${gdn_shader_folder}")
   list(TRANSFORM GDN_KERNELS APPEND ".comp" OUTPUT_VARIABLE gdn_shader_sources)
-  list(APPEND gdn_shader_sources arithmetic.glsl elementary.glsl exchange.glsl gated_delta_net_tree.glsl memory.glsl push.h probe.comp)
+  list(APPEND gdn_shader_sources arithmetic.glsl elementary.glsl exchange.glsl gated_delta_net_log.glsl gated_delta_net_tree.glsl memory.glsl
+    push.h probe.comp)
   list(TRANSFORM gdn_shader_sources PREPEND "${PROJECT_SOURCE_DIR}/vulkan/")
   list(APPEND gdn_shader_sources "${PROJECT_SOURCE_DIR}/gpu/params.h")
   foreach(stem IN LISTS GDN_KERNELS)
@@ -123,6 +124,7 @@ else()
     vulkan/probe.c
     vulkan/queue.c
     vulkan/record.c
+    vulkan/rounds.c
     vulkan/shaders.c
     ${gdn_shader_words})
   set_source_files_properties(vulkan/shaders.c PROPERTIES OBJECT_DEPENDS "${gdn_shader_folder}/shaders.inc;${gdn_shader_words}")

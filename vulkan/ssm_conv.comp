@@ -256,6 +256,15 @@ int sequence_of(int i)
     return low;
 }
 
+// The next sequence that may have tokens. Any number may have none, so that they are not passed one by one.
+int next_sequence(int s)
+{
+    s++;
+    if (s < p.n_seqs && start_of(s + 1) == start_of(s))
+        s = max(s, sequence_of(start_of(s)));
+    return s;
+}
+
 void main()
 {
     if (item() >= push.n_items)
@@ -279,7 +288,7 @@ void main()
         return;
     }
     const int begin = unit * p.chunk, end = min(p.n_tokens - begin, p.chunk) + begin;
-    for (int s = sequence_of(begin); s < p.n_seqs && start_of(s) < end; s++) {
+    for (int s = sequence_of(begin); s < p.n_seqs && start_of(s) < end; s = next_sequence(s)) {
         const Sequence q = sequence(s);
         const int t0 = max(begin - q.first, 0), t1 = min(end - q.first, q.T);
         if (q.run && t0 < t1)

@@ -22,4 +22,7 @@ gdn_vulkan_function faulty_loader(void);
 /* A context on a device of the library's own behind that loader. */
 gdn_status faulty_context(gdn_context **ctx, uint64_t timeout_ns);
 
+/* long_sequences.c */
+int long_sequences(void); /* exit status */
+
 #endif

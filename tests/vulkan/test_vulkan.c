@@ -2,6 +2,7 @@
  * pipeline cache, and everything that can go wrong. Needs a Vulkan device; lavapipe will do.
  *
  *     test_vulkan                      all tests; exit status 77 (skipped) where there is no device
+ *     test_vulkan long-sequences       calls that go round loops very often
  *     test_vulkan missing-loader       as on a machine without Vulkan
  *     test_vulkan write-spirv FOLDER   the shaders as devices with all float controls get them, for spirv-val
  *     test_vulkan validation-bait      mistakes that a validation layer has to notice; nothing is submitted */
@@ -584,8 +585,7 @@ int main(int argc, char **argv)
         { "broken loader", test_broken_loader, 0 }, { "no allocation", test_no_allocation, 0 },
         { "bad maps", test_bad_maps, 0 }, { "barriers", test_barriers, 0 },
     };
-    if (argc == 2 && !strcmp(argv[1], "missing-loader"))
-        return missing_loader();
+    if (argc == 2 && !strcmp(argv[1], "missing-loader")) return missing_loader();
     if (argc == 3 && !strcmp(argv[1], "write-spirv"))
         return write_spirv(argv[2]);
     if (argc == 2 && !strcmp(argv[1], "validation-bait"))
@@ -594,6 +594,7 @@ int main(int argc, char **argv)
         (void)printf("skipped: %s\n", gdn_vulkan_catalogue_get()->reason);
         return 77;
     }
+    if (argc == 2 && !strcmp(argv[1], "long-sequences")) return long_sequences();
     suite_init();
     return suite_run(tests, sizeof tests / sizeof tests[0], NULL);
 }

@@ -1,0 +1,48 @@
+// The replay log of gated_delta_net: its maps, its columns, and what a token leaves there. Included by
+// gated_delta_net.comp, which repeats it; step numbers are as there.
+
+// The log's maps, guarded; of padding, as little is asked as on the host.
+bool find_log()
+{
+    at.row = map_at(p.log_row, at.s, at.s);
+    at.stands = map_at(p.state_position, at.s, at.position);
+    at.commit = at.src != GDN_GPU_SKIP ? map_at(p.state_commit, at.s, GDN_GPU_NONE) : GDN_GPU_NONE;
+    if (at.row < GDN_GPU_NONE || at.row >= p.log_rows) {
+        report(p.bad, GDN_GPU_BAD_LOG_ROW);
+        return false;
+    }
+    const bool fits =
+        at.row < 0 ? at.stands == at.position : at.position + at.T - at.stands <= p.log_columns;
+    if (at.stands < 0 || at.stands > at.position || at.src != GDN_GPU_SKIP && !fits) {
+        report(p.bad, GDN_GPU_BAD_STATE_POSITION);
+        return false;
+    }
+    return true;
+}
+
+// The log's column of a position.
+uint64_t log_at(int position)
+{
+    return log_base + int64_t(position % p.log_columns) * p.log.line;
+}
+
+// 7: log token t, of which k and the decay are ready: the delta of each column, once per head what its columns have in
+// common, and once per key head its key.
+void log_token(int t, float d)
+{
+    const uint64_t column = log_at(at.position + t);
+    if ((at.l & 1u) == 0 && at.mine < at.columns)
+        Float(column + delta_in_log + 4 * at.mine).x = d;
+    if (at.j != 0)
+        return;
+    if (!CHANNEL && at.l == 0)
+        Float(column + decay_in_log).x = a;
+    const int sharing = p.n_heads_v / p.n_heads_k;
+    const bool logs_key = p.head_map == HEADS_TILED ? at.h < p.n_heads_k : at.h % sharing == 0;
+    EACH_BLOCK(m) {
+        if (CHANNEL)
+            store_row(column + decay_in_log, decay[m], 32 * m + at.i0);
+        if (logs_key)
+            store_row(column + key_in_log, k[m], 32 * m + at.i0);
+    }
+}

@@ -1,0 +1,80 @@
+/* How often the loops of an invocation go round. See device.h.
+ *
+ * Mesa's driver for CPUs (llvmpipe, seen in 22.3) leaves every loop of an invocation once they have gone round 65,535
+ * times together, and says nothing: results are wrong from there. Vulkan has no such bound. So on CPUs a call of
+ * gated_delta_net is cut into dispatches of which none comes to it, and what cannot be cut is refused.
+ *
+ * What counts is how often the end of a loop's body is reached. The round in which a loop is left reaches it too, with
+ * all lanes switched off, and goes through the loops in the body in the same way, once each. What is unrolled does not
+ * count: loops over blocks of keys do in GENERAL only. */
+#include "vulkan/device.h"
+
+typedef gdn_gated_delta_net_problem problem_t;
+
+enum {
+    ROUNDS = 65535,
+    ONCE = 96,  /* more than a dispatch has before its tokens, behind them, and where it leaves loops */
+    HELD = 256, /* ancestors that a tree's shader finds in one walk (gated_delta_net_tree.glsl) */
+};
+
+int gdn_vulkan_ends_loops(const gdn_vulkan_device *dev)
+{
+    return dev->traits.type == VK_PHYSICAL_DEVICE_TYPE_CPU;
+}
+
+uint64_t gdn_vulkan_rounds(const gdn_vulkan_device *dev)
+{
+    return gdn_vulkan_ends_loops(dev) ? ROUNDS - ONCE : 0;
+}
+
+/* What a loop over a head's blocks of keys costs, and one that no lane takes. */
+typedef struct blocks {
+    int64_t n, loop, left;
+} blocks;
+
+static blocks blocks_of(const problem_t *p, int general)
+{
+    const int64_t n = ((int64_t)p->head_dim_k + 31) / 32;
+    return general ? (blocks){ n, n + 1, 1 } : (blocks){ 0, 0, 0 };
+}
+
+/* Repeating a log that has room for `columns` more tokens than the call's. */
+static int64_t replay(const problem_t *p, const blocks *m, int64_t columns)
+{
+    return p->log.n_columns ? (columns > 0 ? columns : 0) * (1 + 2 * m->loop) + 1 + 2 * m->left : 0;
+}
+
+/* A token and what is kept behind it: in the shader's order load_token, normalise, make_decays, read_kv, update,
+ * log_token, store_state. Pipelines with a log have the rest as well. */
+static int64_t token(const problem_t *p, const blocks *m)
+{
+    const int log = p->log.n_columns > 0, channel = p->gate == GDN_GATE_CHANNEL;
+    const int64_t kept = log || p->checkpoints.interval ? 2 * (1 + m->loop) + 1 + m->left : m->loop;
+    const int64_t loops = 3 + 2 * channel + 2 * (log || gdn_gpu_has_forms(p)) + log;
+    return 1 + loops * m->loop + kept;
+}
+
+/* What comes before token t of a tree, at worst: it follows a branch of all tokens before it. */
+static int64_t branch(const problem_t *p, const blocks *m, int64_t t)
+{
+    if (!p->tree || !p->parent.data) return 0;
+    const int64_t n = t / HELD + 1, walks = n * (t + 4) - HELD * n * (n - 1) / 2, along = p->qk_norm ? 2 : 1;
+    return 2 * (m->loop + m->left) + replay(p, m, p->log.n_columns - t - 1) + walks + along * t * m->n + 4;
+}
+
+/* What a dispatch has beside its tokens. */
+static int64_t once(const problem_t *p, const blocks *m)
+{
+    return ONCE + 8 * m->loop + replay(p, m, p->log.n_columns) + (p->tree && p->parent.data ? p->n_tokens : 0);
+}
+
+int32_t gdn_vulkan_tokens_end(const problem_t *p, int general, int32_t begin)
+{
+    const blocks m = blocks_of(p, general);
+    int64_t left = ROUNDS - once(p, &m);
+    const int64_t each = token(p, &m);
+    if (left < 0) return -1;
+    if (!p->tree) return left / each < p->n_tokens - begin ? begin + (int32_t)(left / each) : p->n_tokens;
+    while (begin < p->n_tokens && (left -= each + branch(p, &m, begin)) >= 0) begin++;
+    return begin;
+}
