@@ -53,13 +53,29 @@ static void head(rt_engine *e, int32_t n)
                   hp->n_vocab, e->scratch);
 }
 
+/* What the draft head needs of the rows: of a tree the sequence's own, then those that lie aside. */
+static gdn_status follow_rows(rt_engine *e, int32_t n_spans, int32_t n, int follow)
+{
+    for (int32_t i = 0; e->trees && i < n_spans; i++)
+        e->spans[i].n_rows = rt_tree_chain(e->row_parent + e->spans[i].first_row, e->spans[i].n_rows);
+    const gdn_status status = rt_draft_follow(e, e->spans, n_spans, e->row_token, follow);
+    for (int32_t i = 0, row; e->trees && !status && i < n_spans; i++) {
+        const rt_token_run *s = &e->spans[i];
+        const int32_t     end = i + 1 < n_spans ? e->spans[i + 1].first_row : n;
+        for (row = s->first_row + s->n_rows; row < end; row++)
+            rt_aside_put(e->memory, s->seq, row - s->first_row, e->row_token[row],
+                         e->hidden + (int64_t)row * e->model->hp.n_embd);
+    }
+    return status;
+}
+
 static gdn_status micro_batch(rt_engine *e, int32_t n_spans, int follow)
 {
     rt_step   *step;
     gdn_status status =
         rt_reserve_workspace(e, n_spans, e->spans[n_spans - 1].first_row + e->spans[n_spans - 1].n_rows);
     if (!status)
-        status = rt_step_begin(e->memory, e->spans, n_spans, &step);
+        status = rt_step_begin_tree(e->memory, e->spans, n_spans, e->trees ? e->row_parent : NULL, &step);
     if (status)
         return status;
     const int32_t n = step->n_rows;
@@ -82,7 +98,7 @@ static gdn_status micro_batch(rt_engine *e, int32_t n_spans, int follow)
     e->counters.steps++;
     e->counters.rows += (uint64_t)n;
     head(e, n);
-    return e->draft ? rt_draft_follow(e, e->spans, n_spans, e->row_token, follow) : GDN_OK;
+    return e->draft ? follow_rows(e, n_spans, n, follow) : GDN_OK;
 }
 
 /* ---- A batch ---- */
@@ -152,6 +168,33 @@ static int is_last(const rt_engine *e, const rt_batch *batch, int32_t at)
     return at + 1 == batch->n_rows || batch->seq[e->order[at + 1]] != batch->seq[e->order[at]];
 }
 
+/* Which sequences have a tree; whether parents are some, and whether there may be trees. */
+static gdn_status check_trees(rt_engine *e, const rt_batch *batch)
+{
+    memset(e->seq_tree, 0, (size_t)e->n_seqs);
+    for (int32_t at = 0, t = 0; batch->parent && at < batch->n_rows; at++) {
+        const int32_t row = e->order[at], parent = batch->parent[row];
+        uint8_t      *tree = &e->seq_tree[batch->seq[row]];
+        if (t ? parent < 0 || parent >= t : parent != GDN_NONE)
+            return rt_fail(GDN_INVALID_ARGUMENT,
+                           "parent[%d] is %d; it is row %d of its sequence, which follows %s", (int)row, (int)parent,
+                           (int)t, t ? "one of the rows before" : "none (GDN_NONE)");
+        *tree |= parent != t - 1;
+        t = is_last(e, batch, at) ? 0 : t + 1;
+        if (t || !*tree)
+            continue;
+        if (!e->n_log)
+            return rt_fail(GDN_UNSUPPORTED, "parent: trees need an engine that rolls back with a log");
+        for (t = at; t > 0 && batch->seq[e->order[t - 1]] == batch->seq[row]; t--)
+            ;
+        if (at - t + 1 > e->n_rollback)
+            return rt_fail(GDN_INVALID_ARGUMENT, "sequence %d has a tree of %d rows; %d are allowed (n_rollback)",
+                           (int)batch->seq[row], (int)(at - t + 1), (int)e->n_rollback);
+        t = 0;
+    }
+    return GDN_OK;
+}
+
 /* All that a micro-batch could be refused for is refused before the first one, so that a batch is decoded or it is not.
  */
 static gdn_status check_room(const rt_engine *e, const rt_batch *batch)
@@ -191,21 +234,29 @@ static int32_t alike(const rt_engine *e, const rt_batch *batch, int32_t at, int3
     return n;
 }
 
-/* The next micro-batch, from row `at` of the sorted batch: e->spans, e->row_token, e->row_of_batch. With a log the last
- * step of a sequence can be taken back, so rows that may be drafts, which fit into a micro-batch, are not cut. */
+/* The next micro-batch, from row `at` of the sorted batch: e->spans, e->row_token, e->row_of_batch, e->row_parent. With
+ * a log the last step of a sequence can be taken back, so rows that may be drafts, which fit into a micro-batch, are
+ * not cut. One with a tree has no sequence of more rows than a tree may have: see rt_step_begin_tree(). */
 static int32_t next_spans(rt_engine *e, const rt_batch *batch, int32_t at)
 {
-    int32_t n_spans = 0;
+    int32_t n_spans = 0, all_few = 1;
+    e->trees = 0;
     for (int32_t n = 0; n < e->n_batch && at < batch->n_rows; n++, at++) {
         const int32_t row = e->order[at], seq = batch->seq[row];
         if (!n_spans || e->spans[n_spans - 1].seq != seq) {
+            const int32_t rows = e->n_log ? alike(e, batch, at, e->n_rollback + 2) : 0;
+            const int few = rows <= e->n_rollback, tree = e->seq_tree[seq];
             if (n_spans && e->n_log) {
-                const int32_t rows = alike(e, batch, at, e->n_rollback + 2);
                 if (rows <= e->n_rollback + 1 && n + rows > e->n_batch)
                     break;
             }
+            if (n_spans && ((tree && !all_few) || (e->trees && !few)))
+                break;
+            all_few &= few;
+            e->trees |= tree;
             e->spans[n_spans++] = (rt_token_run){ seq, n, 0 };
         }
+        e->row_parent[n] = e->seq_tree[seq] ? batch->parent[row] : e->spans[n_spans - 1].n_rows - 1;
         e->spans[n_spans - 1].n_rows++;
         e->row_token[n]    = batch->token[row];
         e->row_of_batch[n] = row;
@@ -228,7 +279,9 @@ gdn_status rt_decode(rt_engine *e, const rt_batch *batch)
         e->logits_row[row] = want ? n_logits++ : -1;
     }
     e->n_rows = 0;
-    status = grow(e, 0, n_logits);
+    status = check_trees(e, batch);
+    if (!status)
+        status = grow(e, 0, n_logits);
     if (!status)
         status = check_room(e, batch);
     for (int32_t at = 0; !status && at < batch->n_rows;) {

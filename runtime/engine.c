@@ -116,8 +116,9 @@ static uint64_t map_ints(const rt_engine *e)
 {
     const int32_t n = checkpoints(e->n_batch, e->prefix_interval);
     const int32_t maps = 5 + (n ? 2 : 0) + (e->n_log ? 3 : 0); /* that have one entry, or n, for each sequence */
+    const uint64_t parents = e->n_log ? (uint64_t)e->n_batch + 16 : 0; /* of trees */
     return (uint64_t)e->n_seqs * (uint64_t)(e->n_snapshots + 5 + 2 * n + (e->n_log ? 3 : 0)) +
-           ((uint64_t)maps + 1) * 16 + 16;
+           ((uint64_t)maps + 1) * 16 + 16 + parents;
 }
 
 /* Workspace for a micro-batch of n_rows in n_spans sequences, both kernels. */
@@ -150,6 +151,15 @@ static uint64_t workspace_bytes(const rt_engine *e, int32_t n_spans, int32_t n_r
     c.kernel_width = hp->conv_kernel;
     c.n_rows       = e->n_seqs + e->n_prefixes;
     c.flags        = GDN_CONV_SILU;
+    if (!gdn_ssm_conv_query(e->device, &c, &can) && can.workspace_bytes > most)
+        most = can.workspace_bytes;
+    if (!e->n_log)
+        return most;
+    a.flags |= GDN_DELTA_TREE; /* which have neither snapshots nor checkpoints */
+    c.flags |= GDN_CONV_TREE;
+    a.n_snapshots = a.checkpoint_interval = a.n_checkpoints = c.checkpoint_interval = c.n_checkpoints = 0;
+    if (!gdn_gated_delta_net_query(e->device, &a, &can) && can.workspace_bytes > most)
+        most = can.workspace_bytes;
     if (!gdn_ssm_conv_query(e->device, &c, &can) && can.workspace_bytes > most)
         most = can.workspace_bytes;
     return most;
@@ -263,6 +273,8 @@ static gdn_status create_arrays(rt_engine *e)
     e->row_cells_n  = rt_calloc(B, 4, "rows");
     e->row_cells    = rt_calloc(B, sizeof *e->row_cells, "rows");
     e->row_hidden   = rt_calloc(B, sizeof *e->row_hidden, "rows");
+    e->row_parent   = rt_calloc(B, 4, "rows");
+    e->seq_tree     = rt_calloc(S, 1, "sequences");
     e->spans        = rt_calloc(S, sizeof *e->spans, "sequences");
     e->draft_ahead  = rt_calloc(S, 4, "sequences");
     e->draft_active = rt_calloc(S, 4, "sequences");
@@ -270,9 +282,9 @@ static gdn_status create_arrays(rt_engine *e)
     e->draft_rows_token = rt_calloc(B, 4, "rows");
     if (buffers)
         place_buffers(e, buffers);
-    return buffers && e->scratch && e->attn_scratch && e->expert && e->row_of_batch && e->row_token &&
-                   e->row_rope && e->row_cell && e->row_cells_n && e->row_cells && e->row_hidden && e->spans &&
-                   e->draft_ahead && e->draft_active && e->draft_last && e->draft_rows_token
+    return buffers && e->scratch && e->attn_scratch && e->expert && e->row_of_batch && e->row_token && e->row_rope &&
+                   e->row_cell && e->row_cells_n && e->row_cells && e->row_hidden && e->row_parent && e->seq_tree &&
+                   e->spans && e->draft_ahead && e->draft_active && e->draft_last && e->draft_rows_token
                ? GDN_OK
                : GDN_OUT_OF_MEMORY;
 }
@@ -384,6 +396,8 @@ void rt_engine_destroy(rt_engine *e)
                        e->row_cells_n,
                        (void *)e->row_cells,
                        (void *)e->row_hidden,
+                       e->row_parent,
+                       e->seq_tree,
                        e->spans,
                        e->draft_ahead,
                        e->draft_active,
@@ -443,7 +457,7 @@ rt_engine_limits rt_engine_limits_of(const rt_engine *e)
 {
     const rt_engine_limits limits = {
         e->model->hp.n_vocab, e->n_seqs,  e->n_ctx,      e->n_batch,        e->n_rollback,
-        e->draft,             e->n_cells, e->n_prefixes, e->prefix_interval
+        e->draft,             e->n_cells, e->n_prefixes, e->prefix_interval, e->n_log ? e->n_rollback : 0
     };
     return limits;
 }

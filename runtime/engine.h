@@ -37,6 +37,7 @@ void       rt_engine_destroy(rt_engine *engine);
 /* What it was created with, zeros filled in. */
 typedef struct rt_engine_limits {
     int32_t n_vocab, n_seqs, n_ctx, n_batch, n_rollback, draft, n_cells, n_prefixes, prefix_interval;
+    int32_t n_tree; /* rows of a sequence in a batch, where they are a tree: n_rollback with a log, otherwise 0 */
 } rt_engine_limits;
 rt_engine_limits rt_engine_limits_of(const rt_engine *engine);
 rt_memory *rt_engine_memory(rt_engine *engine);
@@ -53,6 +54,10 @@ typedef struct rt_batch {
     const uint8_t *logits;          /* NULL = of each sequence's last row                                   */
     int            no_follow;       /* 1: the draft head does not read these rows now. It catches up when drafts are
                                        asked for, as far back as it can: see rt_draft_mtp()                 */
+    const int32_t *parent;          /* trees: which of its sequence's rows of the batch, counted from 0, a row follows;
+                                       GDN_NONE for the first. Where not each follows the one before, the sequence has
+                                       at most n_tree rows (rt_engine_limits) and goes on with its rows as far as each
+                                       does, and rt_seq_branch() takes another branch. NULL: there are none */
 } rt_batch;
 gdn_status rt_decode(rt_engine *engine, const rt_batch *batch);
 
@@ -69,6 +74,9 @@ typedef struct rt_draft_request { int32_t seq, token, n_max; } rt_draft_request;
 enum { RT_HIDDEN_ROWS = 32 }; /* or n_batch where that is less, or n_rollback + 1 where that is more */
 gdn_status rt_draft_mtp(rt_engine *engine, const rt_draft_request *request, int32_t n, int32_t n_max, float p_min,
                         int32_t *draft, int32_t *n_draft);
+/* The same, and in second[i * n_max ..] the head's second choice in the place of each draft; -1: there is no other. */
+gdn_status rt_draft_mtp_two(rt_engine *engine, const rt_draft_request *request, int32_t n, int32_t n_max, float p_min,
+                            int32_t *draft, int32_t *second, int32_t *n_draft);
 
 /* Counters, for tests and --stats: what was launched and moved since creation. */
 typedef struct rt_counters {

@@ -18,7 +18,7 @@ typedef struct rt_rows {
 /* Maps of a step, in e->maps. */
 typedef struct rt_step_maps {
     gdn_span seq_start, state_src, state_dst, position, conv_src, conv_dst, state_checkpoint, conv_checkpoint;
-    gdn_span log_row, state_position, state_commit;
+    gdn_span log_row, state_position, state_commit, parent;
 } rt_step_maps;
 
 struct rt_engine {
@@ -52,6 +52,9 @@ struct rt_engine {
     rt_step_maps step_maps;
     gdn_span  workspace;
     int32_t  *order, *row_seq, *row_token, *row_of_batch; /* a batch sorted by sequence */
+    int32_t  *row_parent;          /* [n_batch] of a micro-batch with trees          */
+    uint8_t  *seq_tree;            /* [n_seqs] its rows in the batch are a tree      */
+    int32_t   trees;               /* the micro-batch has some                       */
     rt_token_run  *spans;
 
     /* results of the last batch */

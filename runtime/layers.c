@@ -45,6 +45,8 @@ gdn_status rt_layers_begin(rt_engine *e, const rt_step *step)
         m->state_position = put(e, &at, step->state_position, step->n_spans);
         m->state_commit   = put(e, &at, step->state_commit, step->n_spans);
     }
+    if (step->parent)
+        m->parent = put(e, &at, step->parent, step->n_rows);
     if (step->n_checkpoints) {
         m->state_checkpoint = put(e, &at, step->state_checkpoint, (int64_t)step->n_spans * step->n_checkpoints);
         m->conv_checkpoint  = put(e, &at, step->conv_checkpoint, (int64_t)step->n_spans * step->n_checkpoints);
@@ -76,6 +78,10 @@ static gdn_status convolve(rt_engine *e, const rt_layer *layer, const rt_step *s
         a.checkpoint_interval = step->checkpoint_interval;
         a.n_checkpoints       = step->n_checkpoints;
         a.history_checkpoint  = m->conv_checkpoint;
+    }
+    if (step->parent) {
+        a.flags |= GDN_CONV_TREE;
+        a.parent = m->parent;
     }
     a.seq_start = m->seq_start;
     a.position  = m->position;
@@ -132,6 +138,10 @@ static gdn_status delta(rt_engine *e, const rt_layer *layer, const rt_step *step
         a.n_checkpoints       = step->n_checkpoints;
         a.position            = m->position;
         a.state_checkpoint    = m->state_checkpoint;
+    }
+    if (step->parent) {
+        a.flags |= GDN_DELTA_TREE;
+        a.parent = m->parent;
     }
     a.workspace   = e->workspace;
     e->counters.recurrent_launches++;

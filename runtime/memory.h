@@ -113,6 +113,7 @@ typedef struct rt_step {
     int32_t       *new_cell;    /* [n_rows] cell that each row writes                                       */
     const int32_t **cells;      /* [n_rows] the row's cells by position ...                                 */
     int32_t       *n_cells;     /* [n_rows] ... and how many it attends to, itself included                 */
+    const int32_t *parent;      /* [n_rows] of a step of trees: see rt_step_begin_tree(); otherwise NULL    */
     /* filled by rt_step_tokens() (prefix_cache.h); n_checkpoints 0: there are none in this step            */
     int32_t        checkpoint_interval, n_checkpoints;
     int32_t       *state_checkpoint, *conv_checkpoint; /* [n_spans][n_checkpoints]                          */
@@ -141,6 +142,25 @@ void       rt_step_cancel(rt_memory *m, rt_step *step, int started);
 /* With a log: states that were moved up by themselves, before a step that does not log, since creation. Each is a call
  * of gated_delta_net per recurrent layer; so is each sequence that is saved where its state stands behind. */
 uint64_t   rt_memory_folds(const rt_memory *m);
+
+/* ---- Trees of drafts, for memories with a log (docs/runtime.md, "Trees") ---- */
+/* As rt_step_begin(), where several rows of a span may follow the same one: parent[row] is the row of its span, counted
+ * from 0, that it follows; of a span's first row GDN_NONE. Rows stand at the positions of their depths. A span has at
+ * most n_rollback rows, all of them are logged, and the prefix cache takes no checkpoints. What is committed of a span
+ * is its rows from the first on as far as each follows the one before; the others lie aside, in columns, cells and
+ * hidden rows behind the sequence's end, until the sequence is used or changed in any way but rt_seq_branch(), or
+ * shared. parent NULL: rt_step_begin(). Errors: as there; GDN_UNSUPPORTED without a log. */
+gdn_status rt_step_begin_tree(rt_memory *m, const rt_token_run *spans, int32_t n_spans, const int32_t *parent,
+                              rt_step **step);
+/* The sequence becomes what it was before its last step, which was one of trees, and the branch that ends with row
+ * `row` of its span. What lies elsewhere is forgotten and its cells are freed. A device that fails on the way leaves
+ * the state lost, as in rt_step_cancel(). GDN_INVALID_ARGUMENT: there is no such row, or nothing lies aside any more.
+ */
+gdn_status rt_seq_branch(rt_memory *m, int32_t seq, int32_t row);
+/* After the commit, and rt_hidden_put() for the others: the hidden row of one that lies aside. */
+void       rt_aside_put(rt_memory *m, int32_t seq, int32_t row, int32_t token, const float *hidden);
+/* How many of n rows, from the first on, follow each the one before. */
+int32_t    rt_tree_chain(const int32_t *parent, int32_t n);
 
 /* Pools, for the kernels' arguments. layer: index_in_kind. */
 typedef struct rt_pool { gdn_span state, conv, log; int32_t n_slots, n_conv_rows, n_columns, n_log_rows; } rt_pool;

@@ -1,6 +1,6 @@
 /* What the files of the memory share: memory.c creates it, memory_seq.c changes sequences, memory_step.c runs
- * steps, memory_save.c and memory_load.c move sequences in and out, rollback.c has the replay log. Semantics are in
- * memory.h.
+ * steps, memory_save.c and memory_load.c move sequences in and out, rollback.c has the replay log, tree.c trees of
+ * drafts. Semantics are in memory.h.
  *
  * Everything that sequences share (state slots, convolution rows, KV cells) is a resource: a number below n with a
  * reference count. The invariant that tests audit: a count is the number of places that name the resource, and a
@@ -46,6 +46,9 @@ typedef struct rt_sequence {
     int32_t      draft;     /* rt_draft_length()                                                              */
     int32_t      draft_from; /* rt_draft_from(), <= draft                                                     */
     int32_t      ahead;     /* rt_draft_ahead()                                                               */
+    int32_t      n_tree;    /* rows of its last step, of which some lie aside; 0: none do                     */
+    int32_t      tree_at;   /* ... and its length before                                                      */
+    int32_t     *parent;    /* ... [n_rollback] and which follows which; NULL without a log                   */
     rt_hidden_tag *hidden_at; /* [n_hidden]                                                                   */
 } rt_sequence;
 
@@ -67,6 +70,7 @@ struct rt_memory {
     uint64_t        log_bytes;            /* of a column of the log                                           */
     gdn_span       *state, *conv, *log, *k, *v; /* by layer */
     gdn_span        fold_maps, fold_workspace;  /* of calls without tokens (rollback.c)                       */
+    gdn_span        first_row;                  /* of the former: an index 0, for columns that are moved (tree.c) */
     uint64_t        n_folds;
     gdn_span        hidden;               /* [n_seqs][n_hidden][n_embd], in the host's memory                 */
     rt_resource     slots, rows, cells, log_rows;
@@ -78,6 +82,9 @@ struct rt_memory {
     uint64_t n_steps;        /* begun so far */
     int32_t  step_active, step_keyed; /* keyed: rt_step_tokens() has been called for it */
     int32_t  step_capacity;  /* rows that the arrays of the step can hold */
+    int32_t *step_parent, *step_depth; /* [step_capacity] of a step of trees                  */
+    int32_t *aside_cells;    /* lists of cells of rows that lie aside: see tree.c             */
+    int64_t  aside_capacity;
     rt_token_run *step_span;      /* [n_seqs] */
     rt_taken *taken;         /* [n_seqs] */
     uint8_t *seen;           /* [n_seqs] scratch of checks */
@@ -142,6 +149,13 @@ static inline float *rt_hidden_at(const rt_memory *m, int32_t seq, int32_t posit
     const uint64_t row = (uint64_t)seq * (uint64_t)m->n_hidden + (uint64_t)(position % m->n_hidden);
     return (float *)(void *)((unsigned char *)m->hidden.data + row * m->hidden_bytes);
 }
+
+/* ---- Trees (tree.c) ---- */
+/* GDN_INVALID_ARGUMENT or GDN_UNSUPPORTED where parent is none for these spans; otherwise there is memory for the lists
+ * of their rows, and m->step has parent and depths. */
+gdn_status rt_tree_begin(rt_memory *m, const rt_token_run *spans, int32_t n_spans, const int32_t *parent);
+/* Once the cells of span i are taken: its rows. *lists goes from span to span, 0 at first. */
+void rt_tree_rows(rt_memory *m, int32_t i, int64_t *lists);
 
 /* ---- Cells (memory.c) ---- */
 /* A free one, which there must be; nothing is in it. */

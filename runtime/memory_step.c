@@ -25,10 +25,11 @@ static int own_row(const rt_memory *m, const rt_sequence *s)
     return s->conv_row != GDN_NONE && m->rows.count[s->conv_row] == 1;
 }
 
+/* Of a step of trees it may be more than is taken: such a step writes no state at its end. */
 static need need_of(const rt_memory *m, const rt_token_run *span)
 {
     const rt_sequence *s = &m->seq[span->seq];
-    const rt_log_plan  plan = m->n_log ? rt_log_plan_of(m, s, span->n_rows) : (rt_log_plan){ 0 };
+    const rt_log_plan  plan = m->n_log ? rt_log_plan_of(m, s, span->n_rows, 0) : (rt_log_plan){ 0 };
     need n = { 0 };
     if (m->n_log) /* a slot that is folded to is then the step's own; rows of the log are never short */
         n.slots = plan.writes != GDN_NONE && !own_slot(m, &s->snapshot[0]);
@@ -111,11 +112,13 @@ static gdn_status grow_step(rt_memory *m, int32_t n_rows)
     int32_t *const  rope     = rt_calloc(n, sizeof *rope, "a step");
     int32_t *const  new_cell = rt_calloc(n, sizeof *new_cell, "a step");
     int32_t *const  n_cells  = rt_calloc(n, sizeof *n_cells, "a step");
+    int32_t *const  parent   = rt_calloc(n, 2 * sizeof *parent, "a step");
     const int32_t **cells    = rt_calloc(n, sizeof *cells, "a step");
-    if (!rope || !new_cell || !n_cells || !cells) {
+    if (!rope || !new_cell || !n_cells || !parent || !cells) {
         rt_free(rope);
         rt_free(new_cell);
         rt_free(n_cells);
+        rt_free(parent);
         rt_free(cells);
         return GDN_OUT_OF_MEMORY;
     }
@@ -123,6 +126,9 @@ static gdn_status grow_step(rt_memory *m, int32_t n_rows)
     rt_free(m->step.new_cell);
     rt_free(m->step.n_cells);
     rt_free(m->step.cells);
+    rt_free(m->step_parent);
+    m->step_parent   = parent;
+    m->step_depth    = parent + n;
     m->step.rope     = rope;
     m->step.new_cell = new_cell;
     m->step.n_cells  = n_cells;
@@ -137,7 +143,7 @@ static void begin_log(rt_memory *m, int32_t i)
     const rt_token_run *span = &m->step_span[i];
     rt_sequence   *s    = &m->seq[span->seq];
     rt_step       *step = &m->step;
-    const rt_log_plan plan = rt_log_plan_of(m, s, span->n_rows);
+    const rt_log_plan plan = rt_log_plan_of(m, s, span->n_rows, step->parent != NULL);
     const rt_snapshot *at  = &s->snapshot[0];
     int32_t to = GDN_NONE;
     if (plan.writes != GDN_NONE)
@@ -153,7 +159,7 @@ static void begin_log(rt_memory *m, int32_t i)
     step->n_log             |= plan.logs ? m->n_log : 0;
 }
 
-static void begin_span(rt_memory *m, int32_t i)
+static void begin_span(rt_memory *m, int32_t i, int64_t *lists)
 {
     const rt_token_run *span = &m->step_span[i];
     rt_sequence   *s    = &m->seq[span->seq];
@@ -179,9 +185,12 @@ static void begin_span(rt_memory *m, int32_t i)
 
     m->taken[i].n_listed = s->n_listed;
     m->taken[i].keyed    = 0;
+    s->n_tree            = 0; /* what lay aside is written over */
     while (s->n_listed < n + T)
         s->cell[s->n_listed++] = rt_take_cell(m);
-    for (int32_t t = 0; t < T; t++) {
+    if (step->parent)
+        rt_tree_rows(m, i, lists);
+    for (int32_t t = 0; t < T && !step->parent; t++) {
         const int32_t row = span->first_row + t;
         step->rope[row]     = s->next_rope + t;
         step->new_cell[row] = s->cell[n + t];
@@ -192,18 +201,26 @@ static void begin_span(rt_memory *m, int32_t i)
 
 gdn_status rt_step_begin(rt_memory *m, const rt_token_run *spans, int32_t n_spans, rt_step **step)
 {
+    return rt_step_begin_tree(m, spans, n_spans, NULL, step);
+}
+
+gdn_status rt_step_begin_tree(rt_memory *m, const rt_token_run *spans, int32_t n_spans, const int32_t *parent,
+                              rt_step **step)
+{
     int32_t n_rows  = 0;
-    int64_t n_cells = 0;
+    int64_t n_cells = 0, lists = 0;
     *step = NULL;
     gdn_status status = check_spans(m, spans, n_spans, &n_rows, &n_cells);
     if (!status)
         status = grow_step(m, n_rows);
+    if (!status && parent)
+        status = rt_tree_begin(m, spans, n_spans, parent);
     if (!status)
         status = rt_prefix_reserve(m, spans, n_spans);
     for (int32_t i = 0; i < n_spans && !status; i++)
         status = rt_seq_grow(m, spans[i].seq, m->seq[spans[i].seq].length + spans[i].n_rows);
     for (int32_t i = 0; i < n_spans && !status; i++)
-        status = rt_log_ready(m, spans[i].seq, spans[i].n_rows);
+        status = rt_log_ready(m, spans[i].seq, spans[i].n_rows, parent != NULL);
     if (status)
         return status;
     memcpy(m->step_span, spans, (size_t)n_spans * sizeof *spans);
@@ -212,13 +229,14 @@ gdn_status rt_step_begin(rt_memory *m, const rt_token_run *spans, int32_t n_span
     m->step.n_checkpoints = 0;
     m->step.n_snapshots = m->n_log ? 0 : m->K;
     m->step.n_log = 0;
+    m->step.parent = parent ? m->step_parent : NULL;
     m->step_keyed = 0;
     m->n_steps++;
     if (m->prefixes)
         rt_prefix_yield(m, n_cells);
     for (int32_t i = 0; i < n_spans; i++) {
         m->step.seq_start[i] = spans[i].first_row;
-        begin_span(m, i);
+        begin_span(m, i, &lists);
     }
     m->step.seq_start[n_spans] = n_rows;
     m->step_active = 1;
@@ -253,7 +271,9 @@ static void commit_span(rt_memory *m, int32_t i)
 {
     const rt_token_run *span = &m->step_span[i];
     rt_sequence   *s    = &m->seq[span->seq];
-    const int32_t  T    = span->n_rows, end = s->length + T;
+    const int32_t  T    = span->n_rows, before = s->length;
+    const int32_t *parent = m->step.parent ? m->step.parent + span->first_row : NULL;
+    const int32_t  end  = before + (parent ? rt_tree_chain(parent, T) : T);
 
     if (m->n_log)
         commit_log(m, i);
@@ -271,15 +291,21 @@ static void commit_span(rt_memory *m, int32_t i)
             rt_drop(&m->rows, s->conv_row);
         s->conv_row = m->taken[i].conv_row;
     }
-    conv_wrote(m, s, end);
+    conv_wrote(m, s, before + T);
 
     for (int32_t t = 0; t < T; t++)
-        m->cell_rope[s->cell[s->length + t]] = s->next_rope + t;
-    s->next_rope += T;
+        m->cell_rope[s->cell[before + t]] = m->step.rope[span->first_row + t];
+    s->next_rope += end - before;
     s->length     = end;
     s->keyed      = m->taken[i].keyed ? end : s->keyed;
     s->last_step  = m->n_steps;
-    rt_seq_truncate_cells(m, s, end); /* what drafting reserved beyond is not needed any more */
+    s->ahead      = -1;
+    rt_seq_truncate_cells(m, s, before + T); /* what drafting reserved beyond is not needed any more */
+    if (end == before + T)
+        return;
+    memcpy(s->parent, parent, (size_t)T * sizeof *parent);
+    s->n_tree  = T;
+    s->tree_at = before;
 }
 
 static void cancel_span(rt_memory *m, int32_t i, int started)

@@ -18,11 +18,11 @@ uint64_t rt_log_column_bytes(const rt_hparams *hp, int *bad)
     return *bad ? 0 : 4 * (heads * S + (uint64_t)hp->n_value_heads);
 }
 
-rt_log_plan rt_log_plan_of(const rt_memory *m, const rt_sequence *s, int32_t n_rows)
+rt_log_plan rt_log_plan_of(const rt_memory *m, const rt_sequence *s, int32_t n_rows, int trees)
 {
     const int32_t behind = s->length - rt_state_at(s);
     if (n_rows > m->n_rollback + 1) return (rt_log_plan){ .fold = behind > 0, .logs = 0, .writes = s->length + n_rows };
-    if (n_rows == 1) /* nothing of it will be taken back: plain decoding, once there is nothing to repeat */
+    if (n_rows == 1 && !trees) /* nothing of it will be taken back: plain decoding, once there is nothing to repeat */
         return (rt_log_plan){ .fold = 0, .logs = behind > 0, .writes = s->length + 1 };
     return (rt_log_plan){ .fold = 0, .logs = 1, .writes = behind >= m->commit_after ? s->length : GDN_NONE };
 }
@@ -48,12 +48,19 @@ static gdn_gated_delta_net_args call(const rt_memory *m)
     return a;
 }
 
+static gdn_span map(const rt_memory *m, uint64_t i)
+{
+    return (gdn_span){ m->fold_maps.data, m->fold_maps.offset + i * MAP_BYTES, 4 };
+}
+
 gdn_status rt_log_create(rt_memory *m)
 {
     gdn_capability can = { sizeof can };
     const gdn_gated_delta_net_args a = call(m);
     gdn_status status = gdn_gated_delta_net_query(m->device, &a, &can);
-    if (!status) status = gdn_buffer_create(m->device, N_MAPS * MAP_BYTES, &m->fold_maps);
+    if (!status) status = gdn_buffer_create(m->device, (N_MAPS + 1) * MAP_BYTES, &m->fold_maps);
+    if (!status) status = gdn_buffer_write(m->device, &m->fold_maps, N_MAPS * MAP_BYTES, &(int32_t){ 0 }, 4);
+    m->first_row = map(m, N_MAPS);
     if (!status && can.workspace_bytes) status = gdn_buffer_create(m->device, can.workspace_bytes, &m->fold_workspace);
     return status ? rt_fail_gdn(status, what) : GDN_OK;
 }
@@ -71,11 +78,6 @@ gdn_status rt_log_maps(rt_memory *m, const rt_sequence *s, int32_t to)
     };
     const gdn_status status = gdn_buffer_write(m->device, &m->fold_maps, 0, maps, sizeof maps);
     return status ? rt_fail_gdn(status, what) : GDN_OK;
-}
-
-static gdn_span map(const rt_memory *m, uint64_t i)
-{
-    return (gdn_span){ m->fold_maps.data, m->fold_maps.offset + i * MAP_BYTES, 4 };
 }
 
 static gdn_tensor whole(const gdn_span *span)
@@ -149,11 +151,11 @@ static gdn_status own_row(rt_memory *m, rt_sequence *s)
     return GDN_OK;
 }
 
-gdn_status rt_log_ready(rt_memory *m, int32_t seq, int32_t n_rows)
+gdn_status rt_log_ready(rt_memory *m, int32_t seq, int32_t n_rows, int trees)
 {
     rt_sequence *s = &m->seq[seq];
     if (!m->n_log) return GDN_OK;
-    const rt_log_plan plan = rt_log_plan_of(m, s, n_rows);
+    const rt_log_plan plan = rt_log_plan_of(m, s, n_rows, trees);
     gdn_status status = plan.fold ? fold(m, s) : GDN_OK;
     if (!status && plan.logs) status = own_row(m, s);
     return status;

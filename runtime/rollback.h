@@ -30,17 +30,18 @@ static inline int32_t rt_state_at(const rt_sequence *s)
     return s->snapshot[0].tag > 0 ? s->snapshot[0].tag : 0;
 }
 
-/* What a step of n_rows tokens does with a sequence's state and row. */
+/* What a step of n_rows tokens does with a sequence's state and row; trees: of a step of trees, which writes no state
+ * at its end, whatever a sequence's rows. */
 typedef struct rt_log_plan {
     int32_t fold;   /* before the step the columns are folded into the state: a step that does not log needs that */
     int32_t logs;   /* it has a row of the log: columns to repeat, or tokens that may be taken back              */
     int32_t writes; /* GDN_NONE: no state; or the length whose state it writes: that at its begin, or at its end */
 } rt_log_plan;
-rt_log_plan rt_log_plan_of(const rt_memory *m, const rt_sequence *s, int32_t n_rows);
+rt_log_plan rt_log_plan_of(const rt_memory *m, const rt_sequence *s, int32_t n_rows, int trees);
 
 /* Before a step of n_rows tokens: fold what has to be, and have a row that no other sequence names. A slot for what is
  * folded is free: see rt_step_fit(). Where the device fails in the middle the state is lost, as in rt_step_cancel(). */
-gdn_status rt_log_ready(rt_memory *m, int32_t seq, int32_t n_rows);
+gdn_status rt_log_ready(rt_memory *m, int32_t seq, int32_t n_rows, int trees);
 
 /* What rt_log_repeat() needs to be created with, and freed. */
 gdn_status rt_log_create(rt_memory *m);

@@ -14,6 +14,25 @@ gdn_status rt_spec_check(const rt_engine_limits *limits, rt_spec spec, int32_t d
     return GDN_OK;
 }
 
+gdn_status rt_tree_check(const rt_engine_limits *limits, rt_spec spec, int32_t draft_max, int32_t draft_tree)
+{
+    if (!draft_tree)
+        return GDN_OK;
+    if (spec != RT_SPEC_MTP)
+        return rt_fail(GDN_UNSUPPORTED, "draft_tree is %d; second choices are the draft head's (mtp)", (int)draft_tree);
+    if (draft_tree < 0 || draft_tree > draft_max)
+        return rt_fail(GDN_INVALID_ARGUMENT, "draft_tree is %d; 0 to %d (draft_max) are allowed", (int)draft_tree,
+                       (int)draft_max);
+    if (!limits->n_tree)
+        return rt_fail(GDN_UNSUPPORTED, "draft_tree is %d, and the engine rolls back with snapshots; a log is needed",
+                       (int)draft_tree);
+    if (draft_max + draft_tree + 1 > limits->n_tree)
+        return rt_fail(GDN_INVALID_ARGUMENT,
+                       "draft_tree is %d with draft_max %d; together %d are allowed (n_rollback %d)", (int)draft_tree,
+                       (int)draft_max, (int)limits->n_tree - 1, (int)limits->n_rollback);
+    return GDN_OK;
+}
+
 gdn_status rt_scheduler_create(const rt_scheduler_desc *desc, rt_scheduler **scheduler)
 {
     *scheduler = NULL;
@@ -24,6 +43,7 @@ gdn_status rt_scheduler_create(const rt_scheduler_desc *desc, rt_scheduler **sch
         return rt_fail(GDN_INVALID_ARGUMENT, "n_parallel is %d; 1 to %d (the engine's n_seqs) are allowed",
                        (int)desc->n_parallel, (int)limits.n_seqs);
     gdn_status status = rt_spec_check(&limits, desc->spec, desc->draft_max);
+    if (!status) status = rt_tree_check(&limits, desc->spec, desc->draft_max, desc->draft_tree);
     if (status) return status;
     if (desc->n_step_rows < 0)
         return rt_fail(GDN_INVALID_ARGUMENT, "n_step_rows is %d; 0 and more are allowed", (int)desc->n_step_rows);
@@ -37,7 +57,7 @@ gdn_status rt_scheduler_create(const rt_scheduler_desc *desc, rt_scheduler **sch
     if (desc->spec == RT_SPEC_OFF)
         s->desc.draft_max = 0;
     /* a step always has room for every running sequence and its drafts */
-    const int32_t generating = desc->n_parallel * (s->desc.draft_max + 1);
+    const int32_t generating = desc->n_parallel * (s->desc.draft_max + s->desc.draft_tree + 1);
     s->n_step_rows = desc->n_step_rows ? desc->n_step_rows : limits.n_batch;
     s->n_step_rows = s->n_step_rows > generating ? s->n_step_rows : generating;
     const uint64_t P = (uint64_t)desc->n_parallel, R = (uint64_t)s->n_step_rows, D = (uint64_t)s->desc.draft_max + 1;
@@ -45,18 +65,22 @@ gdn_status rt_scheduler_create(const rt_scheduler_desc *desc, rt_scheduler **sch
     s->batch_token = rt_calloc(R, 4, "a scheduler");
     s->batch_seq   = rt_calloc(R, 4, "a scheduler");
     s->batch_logits = rt_calloc(R, 1, "a scheduler");
+    s->batch_parent = rt_calloc(R, 4, "a scheduler");
     s->draft       = rt_calloc(P * D, 4, "a scheduler");
     s->n_draft     = rt_calloc(P, 4, "a scheduler");
+    s->second      = rt_calloc(P * D, 4, "a scheduler");
+    s->n_second    = rt_calloc(P, 4, "a scheduler");
     s->ask         = rt_calloc(P, sizeof *s->ask, "a scheduler");
     s->ask_draft   = rt_calloc(P * D, 4, "a scheduler");
+    s->ask_second  = rt_calloc(P * D, 4, "a scheduler");
     s->ask_n       = rt_calloc(P, 4, "a scheduler");
     s->first_row   = rt_calloc(P, 4, "a scheduler");
     s->n_rows      = rt_calloc(P, 4, "a scheduler");
     s->generating  = rt_calloc(P, 1, "a scheduler");
     s->waits       = rt_calloc(P, 1, "a scheduler");
-    status = s->running && s->batch_token && s->batch_seq && s->batch_logits && s->draft && s->n_draft &&
-                                s->ask && s->ask_draft && s->ask_n && s->first_row && s->n_rows && s->generating &&
-                                s->waits
+    status = s->running && s->batch_token && s->batch_seq && s->batch_logits && s->batch_parent && s->draft &&
+                                s->n_draft && s->second && s->n_second && s->ask && s->ask_draft && s->ask_second &&
+                                s->ask_n && s->first_row && s->n_rows && s->generating && s->waits
                             ? GDN_OK
                             : GDN_OUT_OF_MEMORY;
     if (!status)
@@ -85,7 +109,8 @@ void rt_scheduler_destroy(rt_scheduler *s)
         free_job(s->job[i]);
     void *arrays[] = { s->job,       (void *)s->running, s->batch_token, s->batch_seq, s->batch_logits,
                        s->draft,     s->n_draft,         s->ask,         s->ask_draft, s->ask_n,
-                       s->first_row, s->n_rows,          s->generating,  s->waits };
+                       s->first_row, s->n_rows,          s->generating,  s->waits,     s->batch_parent,
+                       s->second,    s->n_second,        s->ask_second };
     for (size_t i = 0; i < sizeof arrays / sizeof arrays[0]; i++)
         rt_free(arrays[i]);
     rt_sampler_destroy(s->sampler);

@@ -16,6 +16,9 @@ typedef enum rt_spec { RT_SPEC_OFF, RT_SPEC_MTP, RT_SPEC_NGRAM } rt_spec;
 /* Whether an engine can speculate so, with drafts of up to draft_max tokens. */
 gdn_status rt_spec_check(const rt_engine_limits *limits, rt_spec spec, int32_t draft_max);
 
+/* Whether it can verify trees: a log, and draft_max + draft_tree + 1 rows of a sequence (n_rollback). */
+gdn_status rt_tree_check(const rt_engine_limits *limits, rt_spec spec, int32_t draft_max, int32_t draft_tree);
+
 typedef struct rt_scheduler_desc {
     rt_engine          *engine;
     const rt_tokenizer *tokenizer;    /* for end tokens; may be NULL                                         */
@@ -25,6 +28,10 @@ typedef struct rt_scheduler_desc {
     int32_t             draft_max;    /* <= n_rollback of the engine                                         */
     float               p_min;
     int                 always;       /* 1: draft even where it does not pay (tests, benchmarks)             */
+    int32_t             draft_tree;   /* RT_SPEC_MTP: with its drafts the draft head's second choices in the place of
+                                         the first so many of them are verified, as a tree; 0: none. Only in steps
+                                         that read no prompt. See rt_tree_check()                            */
+    int                 tree_pays;    /* 1: only while that is measured to pay                               */
 } rt_scheduler_desc;
 
 enum { RT_FINISH_NONE, RT_FINISH_STOP, RT_FINISH_LENGTH, RT_FINISH_CONTEXT, RT_FINISH_CANCELLED, RT_FINISH_FAILED };
@@ -73,7 +80,10 @@ typedef struct rt_totals {
     int64_t prompt_tokens, generated_tokens; /* what was read, and what was drawn                             */
     int64_t decoded_tokens;                  /* those of generated_tokens that generation_seconds were spent on:
                                                 each request's first one is drawn by its prompt's step       */
-    int64_t drafted, accepted, rounds, rollbacks;
+    int64_t drafted, accepted, rounds, rollbacks; /* drafts and second choices that were verified, and so on  */
+    int64_t tree_drafted, tree_accepted;     /* those of them that were second choices                        */
+    int64_t second_places, second_right;     /* places where the first choice was refused and there was a second one,
+                                                verified or not (draft_tree); where that was what came        */
     int64_t preemptions;                     /* requests that gave their cells to others                       */
     int64_t reread_tokens;                   /* those of prompt_tokens that were read again after that         */
     int64_t prefix_tokens;                   /* that were not read, and are not among prompt_tokens, as the

@@ -132,3 +132,13 @@ int32_t rt_draft_room(rt_scheduler *s, int32_t seq)
     if (room > 0) s->spare -= cells_for(m, seq, room + 1) - first;
     return room;
 }
+
+int32_t rt_second_room(rt_scheduler *s, int32_t seq, int32_t n_draft)
+{
+    const rt_memory *m = rt_engine_memory(s->desc.engine);
+    const int32_t first = cells_for(m, seq, n_draft + 1);
+    int32_t room = s->desc.draft_tree < n_draft ? s->desc.draft_tree : n_draft;
+    while (room > 0 && cells_for(m, seq, n_draft + 1 + room) - first > s->spare) room--;
+    s->spare -= cells_for(m, seq, n_draft + 1 + room) - first;
+    return room;
+}

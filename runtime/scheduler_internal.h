@@ -4,6 +4,7 @@
 
 #include "runtime/error.h"
 #include "runtime/payoff.h"
+#include "runtime/payoff_tree.h"
 #include "runtime/scheduler.h"
 
 /* A request and how far it is. tokens[0, n_tokens): prompt, then what was generated. The memory holds the first of
@@ -25,6 +26,7 @@ struct rt_scheduler {
     int32_t           n_vocab, n_ctx, n_step_rows;
     rt_sampler       *sampler;
     rt_payoff         payoff;
+    rt_payoff_tree    payoff_tree;
     rt_totals         totals;
     rt_job          **job;       /* [n_jobs], in the order they were submitted, which is the order they start in */
     int32_t           n_jobs, next; /* next: the first that may have to be started                             */
@@ -33,9 +35,11 @@ struct rt_scheduler {
     /* one step */
     int32_t *batch_token, *batch_seq;
     uint8_t *batch_logits;
+    int32_t *batch_parent;
     int32_t *draft, *n_draft;    /* [n_parallel][draft_max + 1] by sequence                                      */
+    int32_t *second, *n_second;  /* as draft: what was not its first choice; how many of them are verified       */
     rt_draft_request *ask;       /* a draft round: requests and answers                                          */
-    int32_t *ask_draft, *ask_n;
+    int32_t *ask_draft, *ask_second, *ask_n;
     int32_t *first_row, *n_rows; /* [n_parallel] of the sequence in the batch                                    */
     int32_t  spare;              /* cells that are free and that the step does not take, for drafts              */
     uint8_t *generating;         /* [n_parallel] one token is to be decoded, and was drawn: drafts may follow it  */
@@ -57,5 +61,7 @@ void rt_wait_for_prefixes(rt_scheduler *s);
 /* How many drafts are of use to sequence seq, and have cells, which they take from `spare`. Each must leave room for
  * the token that is drawn after it. */
 int32_t rt_draft_room(rt_scheduler *s, int32_t seq);
+/* And how many second choices besides n_draft drafts. */
+int32_t rt_second_room(rt_scheduler *s, int32_t seq, int32_t n_draft);
 
 #endif

@@ -41,7 +41,8 @@ static gdn_status reconcile(rt_scheduler *s, int32_t seq)
 
 /* ---- Drafting ---- */
 
-static gdn_status draft(rt_scheduler *s)
+/* trees: second choices are to be verified, too. Otherwise they are only looked at afterwards. */
+static gdn_status draft(rt_scheduler *s, int trees)
 {
     const int32_t D = s->desc.draft_max;
     int32_t       n_ask = 0;
@@ -57,25 +58,35 @@ static gdn_status draft(rt_scheduler *s)
     }
     if (!n_ask)
         return GDN_OK;
-    const gdn_status status = rt_draft_mtp(s->desc.engine, s->ask, n_ask, D, s->desc.p_min, s->ask_draft, s->ask_n);
+    int32_t *const second = s->desc.draft_tree ? s->ask_second : NULL;
+    const gdn_status status =
+        rt_draft_mtp_two(s->desc.engine, s->ask, n_ask, D, s->desc.p_min, s->ask_draft, second, s->ask_n);
     for (int32_t i = 0; !status && i < n_ask; i++) {
-        s->n_draft[s->ask[i].seq] = s->ask_n[i];
-        memcpy(s->draft + (int64_t)s->ask[i].seq * D, s->ask_draft + (int64_t)i * D, 4 * (size_t)s->ask_n[i]);
+        const int32_t seq = s->ask[i].seq;
+        s->n_draft[seq]   = s->ask_n[i];
+        memcpy(s->draft + (int64_t)seq * D, s->ask_draft + (int64_t)i * D, 4 * (size_t)s->ask_n[i]);
+        if (second)
+            memcpy(s->second + (int64_t)seq * D, second + (int64_t)i * D, 4 * (size_t)s->ask_n[i]);
+        s->n_second[seq] = trees ? rt_second_room(s, seq, s->n_draft[seq]) : 0;
+        for (int32_t j = 0; j < s->n_second[seq]; j++) /* a vocabulary of one token has none */
+            s->n_second[seq] = s->second[(int64_t)seq * D + j] < 0 ? j : s->n_second[seq];
     }
     return status;
 }
 
 /* ---- The batch ---- */
 
-static void append(rt_scheduler *s, int32_t *n, int32_t token, int32_t seq, int logits)
+static void append(rt_scheduler *s, int32_t *n, int32_t token, int32_t seq, int logits, int32_t parent)
 {
+    s->batch_parent[*n] = parent;
     s->batch_token[*n]  = token;
     s->batch_seq[*n]    = seq;
     s->batch_logits[*n] = (uint8_t)logits;
     ++*n;
 }
 
-/* Those that generate first, one row and their drafts each; then prompts, as the budget allows. */
+/* Those that generate first, one row and their drafts each, and second choices behind them; then prompts, as the budget
+ * allows. Parents are those of steps without prompts. */
 static int32_t build(rt_scheduler *s)
 {
     int32_t n = 0;
@@ -85,9 +96,11 @@ static int32_t build(rt_scheduler *s)
         if (!s->generating[seq])
             continue;
         s->first_row[seq] = n;
-        append(s, &n, job->tokens[job->n_tokens - 1], seq, 1);
+        append(s, &n, job->tokens[job->n_tokens - 1], seq, 1, GDN_NONE);
         for (int32_t i = 0; i < s->n_draft[seq]; i++)
-            append(s, &n, s->draft[(int64_t)seq * s->desc.draft_max + i], seq, 1);
+            append(s, &n, s->draft[(int64_t)seq * s->desc.draft_max + i], seq, 1, i);
+        for (int32_t i = 0; i < s->n_second[seq]; i++)
+            append(s, &n, s->second[(int64_t)seq * s->desc.draft_max + i], seq, 1, i);
         s->n_rows[seq] = n - s->first_row[seq];
     }
     for (int32_t seq = 0; seq < s->desc.n_parallel; seq++) {
@@ -96,7 +109,7 @@ static int32_t build(rt_scheduler *s)
             continue;
         s->first_row[seq] = n;
         for (int32_t p = rt_seq_length(memory(s), seq); p < job->n_tokens && n < s->n_step_rows; p++)
-            append(s, &n, job->tokens[p], seq, p + 1 == job->n_tokens);
+            append(s, &n, job->tokens[p], seq, p + 1 == job->n_tokens, GDN_NONE);
         s->n_rows[seq] = n - s->first_row[seq];
     }
     return n;
@@ -145,37 +158,66 @@ static int32_t sample(rt_scheduler *s, rt_job *job, int32_t row)
     return token;
 }
 
-/* The rows of a sequence that generates: draw after each, as long as what was drawn is what the next row was fed. */
-static gdn_status verify(rt_scheduler *s, int32_t seq, int32_t *n_drawn)
+/* Of a sequence's rows, the one behind row `at` that was fed `token`, or -1: the draft there, or its second choice. */
+static int32_t row_behind(const rt_scheduler *s, int32_t seq, int32_t at, int32_t token)
+{
+    const int64_t place   = (int64_t)seq * s->desc.draft_max + at;
+    const int32_t n_draft = s->n_draft[seq];
+    if (at < n_draft && token == s->draft[place])
+        return at + 1;
+    return at < s->n_second[seq] && token == s->second[place] ? n_draft + 1 + at : -1;
+}
+
+/* The draft in the place behind row `at` was refused: what is known of the second choice. */
+static void look_at_second(rt_scheduler *s, int32_t seq, int32_t at, int32_t token, int32_t *n_second)
+{
+    if (at >= s->desc.draft_tree || at >= s->n_draft[seq])
+        return;
+    const int right = token == s->second[(int64_t)seq * s->desc.draft_max + at];
+    s->totals.second_places++;
+    s->totals.second_right += right;
+    *n_second += right;
+}
+
+/* The rows of a sequence that generates: draw after each, as long as what was drawn is what a row behind it was fed.
+ * *n_second: how often that was, or would have been, a second choice. */
+static gdn_status verify(rt_scheduler *s, int32_t seq, int32_t *n_drawn, int32_t *n_second)
 {
     rt_job       *job     = s->running[seq];
     rt_count_prefix(s, job);
-    const int32_t n_draft = s->n_rows[seq] - 1, before = job->n_tokens - 1; /* length before the step */
-    int32_t       accepted = 0, why = RT_FINISH_NONE;
-    for (int32_t i = 0; i <= n_draft; i++) {
-        const int32_t token = sample(s, job, s->first_row[seq] + i);
+    const int32_t n_rows = s->n_rows[seq], n_draft = s->n_draft[seq], before = job->n_tokens - 1; /* its length was */
+    int32_t       accepted = 0, why = RT_FINISH_NONE, at = 0;
+    for (int32_t next; at >= 0;) {
+        const int32_t token = sample(s, job, s->first_row[seq] + at);
         if (token < 0) {
             why = RT_FINISH_FAILED;
             break;
         }
         ++*n_drawn;
-        why = take(s, job, token);
-        if (why || i == n_draft || token != s->draft[(int64_t)seq * s->desc.draft_max + i])
+        why  = take(s, job, token);
+        next = row_behind(s, seq, at, token);
+        if (next != at + 1)
+            look_at_second(s, seq, at, token, n_second);
+        if (why || next < 0)
             break;
         accepted++;
+        at = next;
     }
-    job->result.n_drafted  += n_draft;
+    const int aside = at > n_draft;
+    job->result.n_drafted  += n_rows - 1;
     job->result.n_accepted += accepted;
     job->result.n_rounds++;
-    s->totals.drafted  += n_draft;
+    s->totals.drafted  += n_rows - 1;
     s->totals.accepted += accepted;
+    s->totals.tree_drafted  += s->n_second[seq];
+    s->totals.tree_accepted += aside;
     s->totals.rounds++;
     if (why)
         return finish(s, seq, why);
-    if (accepted == n_draft)
+    if (accepted == n_rows - 1)
         return GDN_OK;
     s->totals.rollbacks++;
-    return rt_seq_rm(memory(s), seq, before + 1 + accepted, -1);
+    return aside ? rt_seq_branch(memory(s), seq, at) : rt_seq_rm(memory(s), seq, before + 1 + accepted, -1);
 }
 
 /* The rows of a prompt, or of what is read again: after the last one, the next token. */
@@ -196,6 +238,18 @@ static gdn_status prompt(rt_scheduler *s, int32_t seq, double seconds)
     return why ? finish(s, seq, why) : GDN_OK;
 }
 
+/* Does a sequence come to an interval of the prefix cache with its drafts? Steps of trees keep none. */
+static int comes_to_prefix(const rt_scheduler *s)
+{
+    const int32_t interval = rt_engine_limits_of(s->desc.engine).prefix_interval;
+    for (int32_t seq = 0; interval && seq < s->desc.n_parallel; seq++) {
+        const int32_t length = rt_seq_length(memory(s), seq);
+        if (s->generating[seq] && (length + 1 + s->desc.draft_max) / interval != length / interval)
+            return 1;
+    }
+    return 0;
+}
+
 gdn_status rt_step_run(rt_scheduler *s, int *busy)
 {
     *busy = 0;
@@ -204,6 +258,7 @@ gdn_status rt_step_run(rt_scheduler *s, int *busy)
     for (int32_t seq = 0; !status && seq < s->desc.n_parallel; seq++) {
         const rt_job *job = s->running[seq];
         s->n_draft[seq]    = 0;
+        s->n_second[seq]   = 0;
         s->generating[seq] = 0;
         if (!job)
             continue;
@@ -236,12 +291,20 @@ gdn_status rt_step_run(rt_scheduler *s, int *busy)
                                         : rt_payoff_choose(&s->payoff, n_generating);
     /* Where drafting does not pay, the draft head does not read along. */
     const int follow = s->desc.spec == RT_SPEC_MTP && (s->desc.always || want || rt_payoff_pays(&s->payoff, n_running));
+    /* Second choices, where drafts are and no prompt is, and where no state is to be kept on the way. */
+    const int may = want && s->desc.draft_tree && n_running == n_generating;
+    const int trees =
+        may && (!s->desc.tree_pays || rt_payoff_tree_choose(&s->payoff_tree, n_generating)) && !comes_to_prefix(s);
     if (want)
-        status = draft(s);
+        status = draft(s, trees);
     if (status)
         return status;
     const int32_t  n_rows = build(s);
-    const rt_batch batch  = { n_rows, s->batch_token, s->batch_seq, s->batch_logits, !follow };
+    int32_t        n_aside = 0, n_second = 0;
+    for (int32_t seq = 0; seq < s->desc.n_parallel; seq++)
+        n_aside += s->n_second[seq];
+    const rt_batch batch  = { n_rows,          s->batch_token, s->batch_seq,
+                              s->batch_logits, !follow,        n_aside ? s->batch_parent : NULL };
     status = rt_decode(s->desc.engine, &batch);
     const double decoded = now();
     int32_t n_drawn = 0, n_read = 0;
@@ -251,7 +314,7 @@ gdn_status rt_step_run(rt_scheduler *s, int *busy)
             continue;
         if (s->generating[seq]) {
             job->result.generation_seconds += decoded - begin;
-            status = verify(s, seq, &n_drawn);
+            status = verify(s, seq, &n_drawn, &n_second);
         } else {
             n_read += s->n_rows[seq];
             status  = prompt(s, seq, decoded - begin);
@@ -260,6 +323,8 @@ gdn_status rt_step_run(rt_scheduler *s, int *busy)
     const double seconds = now() - begin;
     if (!n_read && n_generating)
         rt_payoff_record(&s->payoff, n_generating, want, n_drawn, seconds);
+    if (may)
+        rt_payoff_tree_record(&s->payoff_tree, n_generating, n_aside > 0, n_drawn, n_second, seconds);
     s->totals.prompt_tokens      += n_read;
     s->totals.decoded_tokens     += n_drawn;
     s->totals.prompt_seconds     += seconds * n_read / n_rows;

@@ -29,7 +29,7 @@ PROGRAMS = {"test_api": [], "test_alloc": [], "test_float_env": [], "test_valida
             "test_growth_first_grown": ["grown"], "test_rt_tokenizer": ["tests/runtime"],
             "test_rt_scheduler": ["tests/runtime"], "test_rt_drafts": ["tests/runtime"], "test_rt_choices": [],
             "test_edges_pool": [], "test_rt_prefix_cache": ["tests/runtime"], "test_rt_attention": [], "test_rt_experts": [],
-            "test_rt_conversation": ["tests/runtime"], "test_rt_engine_random": ["tests/runtime", "1600"],
+            "test_rt_conversation": ["tests/runtime"], "test_rt_engine_random": ["tests/runtime", "1600"], "test_rt_trees": ["tests/runtime"],
             "gdn": ["check", "--backend", "cpu", "--kernel", "gated_delta_net", "--case", "log/*", "--stop"],
             "gdn_trees": ["check", "--backend", "cpu", "--kernel", "gated_delta_net,ssm_conv", "--case", "tree/*", "--stop"]}
 TARGETS = {"gdn": "gdn_tool", "gdn_trees": "gdn_tool"} # of programs that are named otherwise than what builds them

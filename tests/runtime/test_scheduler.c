@@ -57,6 +57,7 @@ typedef struct way {
     rt_spec spec;
     int64_t fail_every; /* 0: never */
     int answers;
+    int32_t tree; /* second choices that are verified; the engine rolls back with a log then */
 } way;
 
 typedef struct totals {
@@ -97,11 +98,11 @@ static totals run(const rt_model *model, const request *r, int32_t n, const way 
 {
     static int n_opened; /* engines roll back by snapshots and by a log, in turn */
     const fixture_engine with = { .n_seqs = w->parallel,
-                                  .rollback = n_opened++ % 2 ? RT_ROLLBACK_SNAPSHOTS : RT_ROLLBACK_LOG,
+                                  .rollback = n_opened++ % 2 && !w->tree ? RT_ROLLBACK_SNAPSHOTS : RT_ROLLBACK_LOG,
                                   .n_ctx = CONTEXT,
                                   .n_cells = w->cells,
                                   .n_batch = w->n_batch,
-                                  .n_rollback = w->draft_max,
+                                  .n_rollback = w->draft_max + (w->tree ? w->tree + 1 : 0),
                                   .draft = w->spec == RT_SPEC_MTP,
                                   .kv_type = w->kv_type };
     const rt_scheduler_desc desc = { .engine = fixture_open(model, &with),
@@ -109,7 +110,8 @@ static totals run(const rt_model *model, const request *r, int32_t n, const way 
                                      .n_step_rows = w->step_rows,
                                      .spec = w->spec,
                                      .draft_max = w->draft_max,
-                                     .always = w->answers == ALWAYS };
+                                     .always = w->answers == ALWAYS,
+                                     .draft_tree = w->tree };
     rt_scheduler *s;
     totals all = { 0 };
     uint8_t begun[N] = { 0 };
@@ -169,7 +171,7 @@ static void small_pools(const rt_model *model, const char *name, size_t first_ki
     };
     request r[N];
     static fixture_stream truth[N], out[N];
-    int64_t preemptions = 0, reread = 0, accepted[3] = { 0 };
+    int64_t preemptions = 0, reread = 0, second = 0, accepted[3] = { 0 };
     make_requests(model, 3, r);
     for (size_t k = first_kind; k < end_kind; k++) {
         for (int32_t i = 0; i < N; i++) {
@@ -182,7 +184,10 @@ static void small_pools(const rt_model *model, const char *name, size_t first_ki
             way w = ways[i];
             w.kv_type = kv[k];
             if (w.spec == RT_SPEC_MTP && !model->hp.n_mtp) w.spec = RT_SPEC_NGRAM;
+            w.tree = w.spec == RT_SPEC_MTP && (i + k) % 2 ? 1 + (int32_t)i % 2 : 0;
             const totals all = run(model, r, N, &w, out);
+            EXPECT(!w.tree || all.t.tree_drafted > 0);
+            second += all.t.tree_accepted;
             preemptions += all.t.preemptions;
             reread += all.t.reread_tokens;
             accepted[w.spec] += all.t.accepted;
@@ -200,10 +205,10 @@ static void small_pools(const rt_model *model, const char *name, size_t first_ki
             EXPECT(sum == all.t.preemptions && (all.t.reread_tokens > 0) == (sum > 0));
         }
     }
-    printf(
-        "%-24s %lld preemptions, %lld tokens read again, %lld drafts of the MTP block and %lld of n-grams accepted\n",
-        name, (long long)preemptions, (long long)reread, (long long)accepted[RT_SPEC_MTP],
-        (long long)accepted[RT_SPEC_NGRAM]);
+    printf("%-24s %lld preemptions, %lld tokens read again, %lld drafts of the MTP block and %lld of n-grams accepted, "
+           "%lld second choices\n",
+           name, (long long)preemptions, (long long)reread, (long long)accepted[RT_SPEC_MTP],
+           (long long)accepted[RT_SPEC_NGRAM], (long long)second);
     EXPECT(preemptions > 15 && reread > preemptions);
 }
 
@@ -213,8 +218,8 @@ static void declined(const rt_model *model)
 {
     static const way ways[] = {
         { 1, 0, 2, 64, 0, 0, RT_SPEC_MTP, 0, NEVER },  { 5, 150, 3, 64, 0, 0, RT_SPEC_MTP, 0, NEVER },
-        { 1, 0, 2, 64, 0, 0, RT_SPEC_MTP, 0, TURNS },  { 5, 0, 3, 16, 0, 0, RT_SPEC_MTP, 0, TURNS },
-        { 7, 200, 3, 9, 0, 0, RT_SPEC_MTP, 0, TURNS }, { 4, 0, 3, 64, 0, 0, RT_SPEC_MTP, 0, ALWAYS }
+        { 1, 0, 2, 64, 0, 0, RT_SPEC_MTP, 0, TURNS },  { 5, 0, 3, 16, 0, 0, RT_SPEC_MTP, 0, TURNS, 2 },
+        { 7, 200, 3, 9, 0, 0, RT_SPEC_MTP, 0, TURNS }, { 4, 0, 3, 64, 0, 0, RT_SPEC_MTP, 0, ALWAYS, 3 }
     };
     request r[N];
     static fixture_stream truth[N], out[N];
@@ -226,7 +231,9 @@ static void declined(const rt_model *model)
         for (int32_t j = 0; j < N; j++) EXPECT(fixture_same(&truth[j], &out[j]));
         if (ways[i].answers == NEVER)
             EXPECT(all.counters.draft_rows == 0 && all.counters.draft_passes == 0 && all.t.drafted == 0);
-        else EXPECT(all.t.accepted > 20 && all.counters.draft_passes < all.counters.draft_rows);
+        else
+            EXPECT(all.t.accepted > 20 && (!ways[i].tree || all.t.tree_accepted > 5) &&
+                   all.counters.draft_passes < all.counters.draft_rows);
         printf("payoff %d, %d at once: %lld rows of the draft head in %lld passes for %lld of the trunk, %lld drafted, "
                "%lld accepted\n",
                ways[i].answers, (int)ways[i].parallel, (long long)all.counters.draft_rows,
@@ -255,6 +262,7 @@ static void failures(const rt_model *model, const char *name)
             way w = ways[i];
             w.fail_every = every * model->n_recurrent / 2 + 1;
             if (w.spec == RT_SPEC_MTP && !model->hp.n_mtp) continue;
+            w.tree = w.spec == RT_SPEC_MTP && every > 5;
             failed += run(model, r, N, &w, out).failed;
             for (int32_t j = 0; j < N; j++) {
                 if (!fixture_same(&truth[j], &out[j]))

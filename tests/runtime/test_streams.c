@@ -32,9 +32,10 @@ typedef struct way {
     int         corrupt; /* the control: 1 states, 2 convolution, 3 keys of one sequence are changed, 4 the log */
     rt_rollback rollback;
     int32_t     commit_after;
+    int32_t     tree; /* second choices that are verified; rolls back with a log then */
 } way;
 
-typedef struct totals { int64_t drafted, accepted, rollbacks; } totals;
+typedef struct totals { int64_t drafted, accepted, rollbacks, seconds; } totals;
 
 static int at_token(void *user, int32_t id, int32_t token)
 {
@@ -73,7 +74,7 @@ static totals run(const rt_model *model, const request *r, int32_t n, const way 
                                   .n_threads = w->n_threads,
                                   .n_seqs = w->parallel,
                                   .n_batch = w->n_batch,
-                                  .n_rollback = draft_max,
+                                  .n_rollback = draft_max + (w->tree ? w->tree + 1 : 0),
                                   .draft = w->spec == RT_SPEC_MTP,
                                   .kv_type = w->kv_type,
                                   .backend = w->backend,
@@ -81,7 +82,7 @@ static totals run(const rt_model *model, const request *r, int32_t n, const way 
                                   .commit_after = w->commit_after };
     rt_engine    *e = fixture_open(model, &with);
     rt_scheduler *s;
-    const rt_scheduler_desc desc = { e, NULL, w->parallel, w->step_rows, w->spec, draft_max, w->p_min, 1 };
+    const rt_scheduler_desc desc = { e, NULL, w->parallel, w->step_rows, w->spec, draft_max, w->p_min, 1, w->tree };
     REQUIRE(!rt_scheduler_create(&desc, &s));
     int32_t left[N_REQUESTS];
     for (int32_t i = 0; i < n; i++) {
@@ -110,7 +111,7 @@ static totals run(const rt_model *model, const request *r, int32_t n, const way 
     }
     EXPECT(rt_memory_free_cells(rt_engine_memory(e)) == 128 * w->parallel); /* all sequences have ended */
     const rt_totals t = rt_scheduler_totals(s);
-    const totals all = { t.drafted, t.accepted, t.rollbacks };
+    const totals all = { t.drafted, t.accepted, t.rollbacks, t.tree_accepted };
     rt_scheduler_destroy(s);
     rt_engine_destroy(e);
     return all;
@@ -141,6 +142,7 @@ static void make_requests(const rt_model *model, uint64_t seed, request *r)
 
 static int32_t stride = 1;
 static int brief(void) { return stride > 1; }
+static int64_t n_seconds;  /* second choices of the draft head that were what came */
 static int64_t n_accepted; /* of all models: random ones agree with their drafts rarely, the trained one often */
 
 static int model_number; /* each way rolls back by snapshots and by a log, in turn from model to model */
@@ -184,6 +186,14 @@ static void ways(const rt_model *model, const char *name, size_t first)
           .parallel = 8, .n_batch = 9, .n_threads = 1, .spec = RT_SPEC_MTP, .draft_max = 3, .kv_type = GDN_F16 },
         { .name = "n-grams, 3 at once, cells in BF16",
           .parallel = 3, .n_batch = 11, .n_threads = 1, .spec = RT_SPEC_NGRAM, .draft_max = 4, .kv_type = GDN_BF16 },
+        { .name = "mtp, trees", .parallel = 1, .n_batch = 64, .n_threads = 1, .spec = RT_SPEC_MTP, .draft_max = 2,
+          .tree = 1 },
+        { .name = "mtp of 4, trees of 3, 5 at once, micro-batches of 17, F16",
+          .parallel = 5, .n_batch = 17, .n_threads = 2, .spec = RT_SPEC_MTP, .draft_max = 4, .tree = 3,
+          .kv_type = GDN_F16 },
+        { .name = "mtp of 2, trees of 2, 3 at once, p_min",
+          .parallel = 3, .n_batch = 64, .n_threads = 1, .spec = RT_SPEC_MTP, .draft_max = 2, .tree = 2,
+          .p_min = 0.05f },
         { .name = "kernels of the reference",
           .parallel = 3, .n_batch = 64, .n_threads = 1, .backend = GDN_BACKEND_REFERENCE, .spec = RT_SPEC_MTP,
           .draft_max = 2 },
@@ -191,7 +201,7 @@ static void ways(const rt_model *model, const char *name, size_t first)
     static const int kv_types[N_KV_TYPES] = { GDN_F32, GDN_F16, GDN_BF16 };
     static fixture_stream truths[N_KV_TYPES][N_REQUESTS], out[N_REQUESTS];
     request r[N_REQUESTS];
-    totals  sum = { 0, 0, 0 };
+    totals  sum = { 0 };
     int     n_ways = 0;
     make_requests(model, 7, r);
     for (int i = 0; i < N_KV_TYPES; i++) {
@@ -207,7 +217,8 @@ static void ways(const rt_model *model, const char *name, size_t first)
         way w = all[i];
         if (w.spec == RT_SPEC_MTP && !model->hp.n_mtp)
             w.spec = RT_SPEC_NGRAM;
-        w.rollback     = (n_ways + model_number) % 2 ? RT_ROLLBACK_LOG : RT_ROLLBACK_SNAPSHOTS;
+        w.tree         = w.spec == RT_SPEC_MTP ? w.tree : 0;
+        w.rollback     = w.tree || (n_ways + model_number) % 2 ? RT_ROLLBACK_LOG : RT_ROLLBACK_SNAPSHOTS;
         w.commit_after = n_ways % 3 ? 0 : 1;
         rt_dense   *dense;
         rt_threads *threads;
@@ -223,6 +234,7 @@ static void ways(const rt_model *model, const char *name, size_t first)
         sum.drafted += t.drafted;
         sum.accepted += t.accepted;
         sum.rollbacks += t.rollbacks;
+        n_seconds += t.seconds;
         for (int32_t j = 0; j < N_REQUESTS; j++)
             if (!fixture_same(&truth[j], &out[j])) {
                 printf("%s, %s: request %d differs\n", name, w.name, (int)j);
@@ -333,5 +345,6 @@ int main(int argc, char **argv)
         rt_model_free(model);
     }
     EXPECT(n_accepted > 500 / stride / stride);
+    EXPECT(n_seconds > 0 || brief());
     return fixture_end();
 }

@@ -1,0 +1,51 @@
+/* Do second choices pay? See payoff_tree.h. */
+#include "runtime/payoff_tree.h"
+
+enum {
+    FIRST = 8,     /* steps of a way before it is judged                  */
+    SEEN = 64,     /* steps after which it is known what is gained        */
+    AGAIN = 256,   /* steps to the next try ...                           */
+    RARELY = 8192, /* ... which become twice as many with each that changes nothing, up to so many */
+    SMOOTH = 32,
+    SMOOTH_TOKENS = 512
+};
+
+static int32_t slot(int32_t width)
+{
+    return width < 1 ? 0 : width >= RT_PAYOFF_WIDTHS ? RT_PAYOFF_WIDTHS - 1 : width;
+}
+
+int rt_payoff_tree_choose(rt_payoff_tree *p, int32_t width)
+{
+    rt_payoff_tree_width *a = &p->at[slot(width)];
+    if (a->n_all < SEEN) return 0;
+    if (a->trying) return !a->takes;
+    if (a->wait && ++a->steps < a->wait) return a->takes;
+    a->trying = 1;
+    a->steps = 0;
+    a->n[!a->takes] = 0; /* what it was some time ago counts no more */
+    return !a->takes;
+}
+
+static void smooth(double *mean, double x, int32_t n, int32_t most)
+{
+    *mean += (x - *mean) / (n < most ? n : most);
+}
+
+void rt_payoff_tree_record(rt_payoff_tree *p, int32_t width, int with, int32_t n_tokens, int32_t n_second,
+                           double seconds)
+{
+    rt_payoff_tree_width *a = &p->at[slot(width)];
+    if (seconds <= 0) return;
+    a->n_all += a->n_all < SMOOTH_TOKENS;
+    smooth(&a->tokens, with ? n_tokens - n_second : n_tokens, a->n_all, SMOOTH_TOKENS);
+    smooth(&a->gained, n_second, a->n_all, SMOOTH_TOKENS);
+    a->n[with] += a->n[with] < SMOOTH;
+    if (a->n[with] > 1 && seconds > 2 * a->seconds[with]) seconds = 2 * a->seconds[with]; /* interrupted */
+    smooth(&a->seconds[with], seconds, a->n[with], SMOOTH);
+    if (!a->trying || with == a->takes || a->n[with] < FIRST) return;
+    const int takes = (a->tokens + a->gained) * a->seconds[0] > a->tokens * a->seconds[1];
+    a->trying = 0;
+    a->wait = takes == a->takes && a->wait ? (a->wait < RARELY ? 2 * a->wait : RARELY) : AGAIN;
+    a->takes = takes;
+}

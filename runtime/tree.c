@@ -1,0 +1,189 @@
+/* Trees of drafts: what a step has of them, and how the branch that was accepted becomes the sequence. See memory.h.
+ *
+ * The tokens of a sequence in a step take places behind its end, in the order of their rows: place i is column
+ * (length + i) of the log and of the history, and the cell that the list has there. As far as each follows the one
+ * before these are the places that decoding would have given them, and nothing is to be done. A token of another branch
+ * stands at place i with a depth below i; attention sees it through a list of its own, and where it is accepted its
+ * columns go to the place of its depth. */
+#include <string.h>
+
+#include "runtime/prefix_tree.h"
+#include "runtime/rollback.h"
+
+enum { MOST_ROWS = 256 }; /* n_rollback is less */
+
+int32_t rt_tree_chain(const int32_t *parent, int32_t n)
+{
+    int32_t chain = 1;
+    while (chain < n && parent[chain] == chain - 1) chain++;
+    return chain < n ? chain : n;
+}
+
+/* ---- A step ---- */
+
+static gdn_status check(const rt_memory *m, const rt_token_run *span, const int32_t *parent)
+{
+    const char *const what = "beginning a step of trees";
+    if (!m->n_log) return rt_fail(GDN_UNSUPPORTED, "%s: the memory rolls back with snapshots; a log is needed", what);
+    if (span->n_rows > m->n_rollback)
+        return rt_fail(GDN_INVALID_ARGUMENT, "%s: sequence %d has %d rows; 1 to %d (n_rollback) are allowed", what,
+                       span->seq, span->n_rows, m->n_rollback);
+    for (int32_t t = 0; t < span->n_rows; t++)
+        if (t ? parent[t] < 0 || parent[t] >= t : parent[t] != GDN_NONE)
+            return rt_fail(GDN_INVALID_ARGUMENT,
+                           "%s: row %d of sequence %d follows %d; of the first row that is %d, of others a row before",
+                           what, t, span->seq, parent[t], GDN_NONE);
+    return GDN_OK;
+}
+
+gdn_status rt_tree_begin(rt_memory *m, const rt_token_run *spans, int32_t n_spans, const int32_t *parent)
+{
+    gdn_status status = GDN_OK;
+    int64_t need = 0;
+    for (int32_t i = 0; i < n_spans && !status; i++) status = check(m, &spans[i], parent + spans[i].first_row);
+    for (int32_t i = 0; i < n_spans && !status; i++) {
+        const int32_t *from = parent + spans[i].first_row, n = spans[i].n_rows;
+        need += (int64_t)(n - rt_tree_chain(from, n)) * (m->seq[spans[i].seq].length + n);
+        for (int32_t t = 0; t < n; t++) {
+            m->step_parent[spans[i].first_row + t] = from[t];
+            m->step_depth[spans[i].first_row + t] = t ? m->step_depth[spans[i].first_row + from[t]] + 1 : 0;
+        }
+    }
+    if (status || need <= m->aside_capacity) return status;
+    int32_t *lists = rt_calloc(2 * (uint64_t)need, sizeof *lists, "lists of cells of a tree");
+    if (!lists) return GDN_OUT_OF_MEMORY;
+    rt_free(m->aside_cells);
+    m->aside_cells = lists;
+    m->aside_capacity = 2 * need;
+    return GDN_OK;
+}
+
+void rt_tree_rows(rt_memory *m, int32_t i, int64_t *lists)
+{
+    const rt_token_run *span = &m->step_span[i];
+    const rt_sequence *s = &m->seq[span->seq];
+    const int32_t *parent = m->step_parent + span->first_row, *depth = m->step_depth + span->first_row;
+    const int32_t n = s->length, chain = rt_tree_chain(parent, span->n_rows);
+    rt_step *step = &m->step;
+    for (int32_t t = 0; t < span->n_rows; t++) {
+        const int32_t row = span->first_row + t;
+        step->rope[row] = s->next_rope + depth[t];
+        step->new_cell[row] = s->cell[n + t];
+        step->cells[row] = s->cell;
+        step->n_cells[row] = n + depth[t] + 1;
+        if (t < chain) continue;
+        int32_t *list = m->aside_cells + *lists;
+        *lists += n + depth[t] + 1;
+        memcpy(list, s->cell, (size_t)n * sizeof *list);
+        for (int32_t a = t; a >= 0; a = parent[a]) list[n + depth[a]] = s->cell[n + a];
+        step->cells[row] = list;
+    }
+}
+
+/* ---- A branch ---- */
+
+static gdn_tensor column(const gdn_span *pool, int32_t row, int32_t n_columns, int32_t position, uint64_t bytes)
+{
+    const uint64_t at = ((uint64_t)row * (uint64_t)n_columns + (uint64_t)(position % n_columns)) * bytes;
+    return (gdn_tensor){ .data = pool->data, .offset = pool->offset + at, .bytes = bytes, .dtype = GDN_F32 };
+}
+
+/* A column of a sequence's row goes to the place of another position. */
+static gdn_status move(rt_memory *m, const gdn_span *pool, int32_t row, int32_t n_columns, uint64_t bytes, int32_t from,
+                       int32_t to)
+{
+    gdn_set_rows_args a = { sizeof a };
+    a.n_columns = (int64_t)(bytes / 4);
+    a.n_rows = a.n_rows_dst = 1;
+    a.src = column(pool, row, n_columns, from, bytes);
+    a.dst = column(pool, row, n_columns, to, bytes);
+    a.index = (gdn_tensor){ .data = m->first_row.data, .offset = m->first_row.offset, .bytes = 4, .dtype = GDN_I32 };
+    const gdn_status status = gdn_set_rows(m->device, &a, NULL);
+    return status ? rt_fail_gdn(status, "taking a branch") : GDN_OK;
+}
+
+/* Place path[i] goes to place i, of those that do not stand there, first ones first: none is needed where it is
+ * written, as path[i] >= i. */
+static gdn_status move_columns(rt_memory *m, const rt_sequence *s, const int32_t *path, int32_t first, int32_t n)
+{
+    const int32_t at = s->tree_at;
+    gdn_status status = GDN_OK;
+    for (int32_t layer = 0; layer < m->n_recurrent; layer++)
+        for (int32_t i = first; i < n && !status; i++) {
+            status = move(m, &m->log[layer], s->log_row, m->n_log, m->log_bytes, at + path[i], at + i);
+            if (!status && m->n_columns)
+                status = move(m, &m->conv[layer], s->conv_row, m->n_columns, m->column_bytes, at + path[i], at + i);
+        }
+    return status;
+}
+
+/* What lies aside has tags that are no positions. */
+static int32_t aside_tag(int32_t position)
+{
+    return -2 - position;
+}
+
+static void move_hidden(rt_memory *m, int32_t seq, const int32_t *path, int32_t first, int32_t n)
+{
+    rt_sequence *s = &m->seq[seq];
+    for (int32_t r = 0; r < m->n_hidden; r++)
+        if (s->hidden_at[r].position >= s->tree_at + first) s->hidden_at[r] = (rt_hidden_tag){ -1, -1 };
+    for (int32_t i = first; i < n; i++) {
+        const int32_t from = s->tree_at + path[i], to = s->tree_at + i;
+        const rt_hidden_tag tag = s->hidden_at[from % m->n_hidden];
+        if (tag.position != aside_tag(from)) continue;
+        memcpy(rt_hidden_at(m, seq, to), rt_hidden_at(m, seq, from), (size_t)m->hidden_bytes);
+        s->hidden_at[to % m->n_hidden] = (rt_hidden_tag){ to, tag.token };
+    }
+}
+
+static int32_t smaller(int32_t a, int32_t b)
+{
+    return a < b ? a : b;
+}
+
+gdn_status rt_seq_branch(rt_memory *m, int32_t seq, int32_t row)
+{
+    const char *const what = "taking a branch";
+    gdn_status status = rt_check_seq(m, seq, what);
+    if (status) return status;
+    rt_sequence *s = &m->seq[seq];
+    if (row < 0 || row >= s->n_tree)
+        return rt_fail(GDN_INVALID_ARGUMENT, "%s: row %d of sequence %d; its last step has left %d to choose from",
+                       what, row, seq, s->n_tree);
+    int32_t path[MOST_ROWS], n = 0, common = 0;
+    for (int32_t t = row; t >= 0; t = s->parent[t]) n++;
+    for (int32_t t = row, i = n; t >= 0; t = s->parent[t]) path[--i] = t;
+    while (common < n && path[common] == common) common++;
+    if (common < n && (status = move_columns(m, s, path, common, n))) {
+        rt_seq_drop_snapshot(m, &s->snapshot[0]); /* columns of some layers have moved */
+        s->n_tree = 0;
+        return status;
+    }
+    const int32_t at = s->tree_at, first = at + common, end = at + n;
+    const int keyed = s->keyed == s->length;
+    if (first < s->length) rt_prefix_roll_back(m, s, first);
+    s->next_rope = m->cell_rope[s->cell[at + row]] + 1;
+    move_hidden(m, seq, path, common, n);
+    for (int32_t i = common; i < n; i++) {
+        const int32_t cell = s->cell[at + i];
+        s->cell[at + i] = s->cell[at + path[i]];
+        s->cell[at + path[i]] = cell;
+        if (keyed && m->prefixes) s->token[at + i] = s->token[at + path[i]];
+    }
+    s->length = end;
+    s->keyed = keyed && m->prefixes ? end : smaller(s->keyed, first);
+    s->draft = smaller(s->draft, first);
+    s->draft_from = smaller(s->draft_from, first);
+    rt_seq_truncate_cells(m, s, end);
+    s->n_tree = 0;
+    return GDN_OK;
+}
+
+void rt_aside_put(rt_memory *m, int32_t seq, int32_t row, int32_t token, const float *hidden)
+{
+    if (!m->has_draft || seq < 0 || seq >= m->n_seqs || row < 0 || row >= m->seq[seq].n_tree) return;
+    const int32_t at = m->seq[seq].tree_at + row;
+    memcpy(rt_hidden_at(m, seq, at), hidden, (size_t)m->hidden_bytes);
+    m->seq[seq].hidden_at[at % m->n_hidden] = (rt_hidden_tag){ aside_tag(at), token };
+}
