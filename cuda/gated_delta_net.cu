@@ -168,7 +168,8 @@ struct Cursor {
     char *q, *k, *v, *g, *beta, *out;
 };
 
-template <class X>
+// Of tokens that are repeated nobody asks for q.
+template <class X, bool WITH_Q = true>
 GDN_INLINE void load_token(const gdn_gpu_gated_delta_net &p, const Item &w, int mine, Cursor &at, Token<X> &x)
 {
 #pragma unroll
@@ -184,7 +185,7 @@ GDN_INLINE void load_token(const gdn_gpu_gated_delta_net &p, const Item &w, int 
             x.g[u] = read_row<X>(at.g, type_of<X>(p.g_dtype), 32 * gate_block<X>(u) + 4 * w.l, w.n_keys);
 #pragma unroll
     for (int m = 0; m < X::NB; m++)
-        x.q[m] = read_row<X>(at.q, type_of<X>(p.q_dtype), 32 * m + 4 * w.l, w.n_keys);
+        x.q[m] = WITH_Q ? read_row<X>(at.q, type_of<X>(p.q_dtype), 32 * m + 4 * w.l, w.n_keys) : zero4();
     at.q += p.q.token;
     at.k += p.k.token;
     at.v += p.v.token;
@@ -259,12 +260,36 @@ GDN_INLINE void decays_of(const gdn_gpu_gated_delta_net &p, int l, float rate, c
     }
 }
 
-// 1, for a token of a tree that does not follow the one before it: the state at the sequence's position, which is where
-// it has been committed or made as before, and on it the token that it follows with all that this follows. Their deltas
-// are in the log, where a lane of the eight has put them; keys and decays are made anew.
+// A tree's tokens are looked at by 32, of which each lane of a warp has one: what its token of the n-th 32 follows. So
+// a path along a tree is walked by exchanges, and not by loads of which each waits for the one before.
+GDN_INLINE int parents_of(const gdn_gpu_gated_delta_net &p, const Item &w, int n)
+{
+    const int t = 32 * n + ((int)threadIdx.x & 31);
+    return parent_of(p.parent, w.first, t < w.T ? t : w.T - 1);
+}
+
+// The tokens on the path to token `end`, which is on it, that are among the n-th 32, as bits. `parents` is what the
+// known-th 32 follow, none of which is before `end` or before the n-th.
+GDN_INLINE unsigned path_to(const gdn_gpu_gated_delta_net &p, const Item &w, int end, int parents, int known, int n)
+{
+    for (;;) {
+        unsigned path = 0;
+        while (end >= 32 * known) {
+            path |= 1u << (end & 31);
+            end = __shfl_sync(GDN_FULL_WARP, parents, end & 31);
+        }
+        if (known == n)
+            return path;
+        parents = parents_of(p, w, --known);
+    }
+}
+
+// 1, for token t of a tree where it does not follow the one before it: the state at the sequence's position, which is
+// where it has been committed or made as before, and on it the token that it follows with all that this follows. Their
+// deltas are in the log, where a lane of the eight has put them; keys and decays are made anew.
 template <class X>
-GDN_INLINE void follow(const gdn_gpu_gated_delta_net &p, Item w, int mine, int parent, const Cursor &first,
-                       float rate, const float4 (&bias)[Token<X>::GATES], float4 (&S)[X::NB][X::C])
+GDN_INLINE void follow(const gdn_gpu_gated_delta_net &p, Item w, int mine, int t, int parent, int parents,
+                       const Cursor &first, float rate, const float4 (&bias)[Token<X>::GATES], float4 (&S)[X::NB][X::C])
 {
     __syncwarp();
     w.l = here(w.l); // addresses are computed here, and not kept from before
@@ -275,22 +300,25 @@ GDN_INLINE void follow(const gdn_gpu_gated_delta_net &p, Item w, int mine, int p
         repeat_log<X, 1>(p, w, S);
     }
 #pragma unroll 1
-    for (int left = depth_of(p.parent, w.first, parent); left-- > 0;) {
-        const int t = ancestor_of(p.parent, w.first, parent, left);
-        Cursor at = { first.q + t * p.q.token, first.k + t * p.k.token,       first.v + t * p.v.token,
-                      first.g + t * p.g.token, first.beta + t * p.beta.token, first.out };
-        Token<X> x;
-        load_token<X>(p, w, mine, at, x);
-        prepare<X>(p, w.l, x);
-        float4 decay[X::CHANNEL ? X::NB : 1];
-        decays_of<X>(p, w.l, rate, bias, x, decay);
-        float delta[X::C];
-        load_columns<X>(log_delta(p, w, log_at(p, w, w.position + t)), w.columns, delta);
+    for (int n = 0; 32 * n <= parent; n++) {
+#pragma unroll 1
+        for (unsigned path = path_to(p, w, parent, parents, t / 32, n); path; path &= path - 1) {
+            const int of = 32 * n + __ffs((int)path) - 1;
+            Cursor at = { first.q + of * p.q.token, first.k + of * p.k.token,       first.v + of * p.v.token,
+                          first.g + of * p.g.token, first.beta + of * p.beta.token, first.out };
+            Token<X> x;
+            load_token<X, false>(p, w, mine, at, x);
+            float delta[X::C];
+            load_columns<X>(log_delta(p, w, log_at(p, w, w.position + of)), w.columns, delta);
+            prepare<X>(p, w.l, x);
+            float4 decay[X::CHANNEL ? X::NB : 1];
+            decays_of<X>(p, w.l, rate, bias, x, decay);
 #pragma unroll
-        for (int m = 0; m < X::NB; m++)
+            for (int m = 0; m < X::NB; m++)
 #pragma unroll
-            for (int c = 0; c < X::C; c++)
-                S[m][c] = update(S[m][c], x.k[m], delta[c], decay[X::CHANNEL ? m : 0]);
+                for (int c = 0; c < X::C; c++)
+                    S[m][c] = update(S[m][c], x.k[m], delta[c], decay[X::CHANNEL ? m : 0]);
+        }
     }
 }
 
@@ -332,11 +360,14 @@ template <class X> GDN_INLINE void gated_delta_net_rows(const gdn_gpu_gated_delt
     for (int u = 0; u < Token<X>::GATES; u++)
         bias[u] = gate_bias<X>(p, bias[u]);
 
+    int parents = GDN_GPU_NONE; // of trees
     for (int t = 0; t < w.T; t++) {
         if (X::TREE) {
-            const int parent = parent_of(p.parent, w.first, t);
+            if (t % 32 == 0)
+                parents = parents_of(p, w, t / 32);
+            const int parent = __shfl_sync(GDN_FULL_WARP, parents, t & 31);
             if (parent != t - 1)
-                follow<X>(p, w, mine, parent, first, rate, bias, S); // 1
+                follow<X>(p, w, mine, t, parent, parents, first, rate, bias, S); // 1
             load_token<X>(p, w, mine, at, x); // not before: its registers are those of the token's ancestors
         }
         prepare<X>(p, w.l, x); // 0

@@ -88,24 +88,10 @@ GDN_INLINE int map_at(uint64_t map, int64_t index, int absent)
     return map ? read_int(map + 4 * (uint64_t)index) : absent;
 }
 
-// Which token of its sequence token t follows, or GDN_GPU_NONE; `first` is the sequence's first token. How many tokens
-// of the call there are from the first of a branch to token t, and the one with n of them behind it.
+// Which token of its sequence token t follows, or GDN_GPU_NONE; `first` is the sequence's first token.
 GDN_INLINE int parent_of(uint64_t parent, int first, int t)
 {
     return map_at(parent, (int64_t)first + t, t - 1);
-}
-GDN_INLINE int depth_of(uint64_t parent, int first, int t)
-{
-    int depth = 0;
-    for (; t >= 0; t = parent_of(parent, first, t))
-        depth++;
-    return depth;
-}
-GDN_INLINE int ancestor_of(uint64_t parent, int first, int t, int n)
-{
-    for (; n > 0; n--)
-        t = parent_of(parent, first, t);
-    return t;
 }
 
 // A bad map value: the sequence, or the row, is skipped, and the host hears of it.
@@ -114,17 +100,19 @@ GDN_INLINE void report(char *bad, int word)
     store_word(bad + 4 * (uint64_t)word, 1);
 }
 
-// False, and reported, where one of a sequence's T tokens follows none before it.
+// False, and reported, where one of a sequence's T tokens follows none before it. Whole warps ask, whose lanes look at
+// 32 tokens at a time.
 GDN_INLINE bool is_tree(uint64_t parent, int first, int T, char *bad)
 {
-    for (int t = 0; parent && t < T; t++) {
+    bool good = true;
+    for (int t = (int)threadIdx.x & 31; parent && t < T; t += 32) {
         const int of = parent_of(parent, first, t);
-        if (of < GDN_GPU_NONE || of >= t) {
-            report(bad, GDN_GPU_BAD_PARENT);
-            return false;
-        }
+        good = good && of >= GDN_GPU_NONE && of < t;
     }
-    return true;
+    if (__all_sync(GDN_FULL_WARP, good))
+        return true;
+    report(bad, GDN_GPU_BAD_PARENT);
+    return false;
 }
 
 // ---- Conversions.

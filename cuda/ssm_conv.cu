@@ -319,13 +319,13 @@ GDN_INLINE void ssm_conv_tree(const gdn_gpu_ssm_conv &p)
     const Types types = types_of<true>(p);
     const int64_t c = (int64_t)(blockIdx.x % (unsigned)p.blocks) * GDN_CUDA_CONV_THREADS + threadIdx.x;
     const Sequence q = sequence(p, (int)(blockIdx.x / (unsigned)p.blocks));
-    if (!q.run || c >= p.n_channels)
+    if (!q.run)
         return;
     if (p.rows_in > 0 && p.n_columns - (p.kernel_width - 1) < q.T) {
         report(p.bad, GDN_GPU_BAD_PARENT);
         return;
     }
-    if (!is_tree(p.parent, q.first, q.T, p.bad))
+    if (!is_tree(p.parent, q.first, q.T, p.bad) || c >= p.n_channels)
         return;
     convolve_tree<16>(p, types, q, (int)c);
     keep(p, types, q, (int)c);
