@@ -10,6 +10,8 @@ enum {
     SMOOTH_TOKENS = 512
 };
 
+static const double FAR = 1.25;
+
 static int32_t slot(int32_t width)
 {
     return width < 1 ? 0 : width >= RT_PAYOFF_WIDTHS ? RT_PAYOFF_WIDTHS - 1 : width;
@@ -41,10 +43,13 @@ void rt_payoff_tree_record(rt_payoff_tree *p, int32_t width, int with, int32_t n
     smooth(&a->tokens, with ? n_tokens - n_second : n_tokens, a->n_all, SMOOTH_TOKENS);
     smooth(&a->gained, n_second, a->n_all, SMOOTH_TOKENS);
     a->n[with] += a->n[with] < SMOOTH;
-    if (a->n[with] > 1 && seconds > 2 * a->seconds[with]) seconds = 2 * a->seconds[with]; /* interrupted */
+    /* What takes far longer than others was interrupted by something else. */
+    if (a->n[with] > 1 && seconds > FAR * a->seconds[with]) seconds = FAR * a->seconds[with];
+    if (a->n[with] > 1 && a->n[with] <= FIRST && a->seconds[with] > FAR * seconds) a->seconds[with] = seconds;
     smooth(&a->seconds[with], seconds, a->n[with], SMOOTH);
     if (!a->trying || with == a->takes || a->n[with] < FIRST) return;
-    const int takes = (a->tokens + a->gained) * a->seconds[0] > a->tokens * a->seconds[1];
+    const double longer = a->seconds[1] > a->seconds[0] ? a->seconds[1] : a->seconds[0]; /* rows are not for nothing */
+    const int takes = (a->tokens + a->gained) * a->seconds[0] > a->tokens * longer;
     a->trying = 0;
     a->wait = takes == a->takes && a->wait ? (a->wait < RARELY ? 2 * a->wait : RARELY) : AGAIN;
     a->takes = takes;

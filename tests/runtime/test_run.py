@@ -28,7 +28,8 @@ def generate(*arguments, prompts=PROMPTS, most=MOST):
     given = [part for prompt in prompts for part in ("-p", prompt)]
     done = gdn("-m", MODEL, *given, "-n", str(most), "--json", *arguments)
     require(done.returncode == 0, f"gdn run {' '.join(arguments)}", done)
-    return json.loads(done.stdout) if done.returncode == 0 else {"requests": [], "drafted": 0, "accepted": 0, "rollbacks": 0}
+    none = dict.fromkeys(("drafted", "accepted", "rollbacks", "tree_drafted", "tree_accepted", "second_right"), 0)
+    return json.loads(done.stdout) if done.returncode == 0 else {"requests": [], **none}
 
 
 def tokens(report):
@@ -69,11 +70,13 @@ def same_on_every_backend():
         results = {}
         for name in names:
             spec = "ngram" if model == "tiny-qwen3next" else "mtp"
+            trees = ["--draft-tree", "2"] if model == "tiny-qwen35moe" else []
             done = gdn("-m", str(FOLDER / f"fixtures/{model}.gguf"), "-p", "abcabcabcabc", "-p", "a", "-p", "xyz", "-n", "16", "--temp", "0.8",
-                       "--spec", spec, "--always-draft", "--backend", name, "--batch", "8", "--json", "--ignore-end")
+                       "--spec", spec, "--always-draft", "--backend", name, "--batch", "8", "--json", "--ignore-end", *trees)
             require(done.returncode == 0, f"{model} on {name}", done)
             report = json.loads(done.stdout) if done.returncode == 0 else None
             results[name] = tokens(report) if report else None
+            require(not trees or (report and report["tree_drafted"] > 0), f"{model} on {name}: trees")
             few_transfers(report, model, name)
         require(len(results) >= 2 and all(result == results["cpu"] for result in results.values()), f"{model}: the same on {', '.join(names)}")
     print("the same tokens on", ", ".join(names))
@@ -105,7 +108,8 @@ def same_streams():
                 ["--spec", "mtp", "--rollback", "snapshots", "--always-draft", "--draft-max", "4"],
                 ["--spec", "ngram", "--rollback", "log", "--always-draft", "--draft-max", "64"], ["--spec", "off", "--parallel", "5", "--threads", "1"],
                 ["--spec", "auto", "--parallel", "3", "--batch", "7", "--step", "9"], ["--spec", "off", "--isa", "avx2", "--impl", "avx2"],
-                ["--spec", "mtp", "--isa", "scalar", "--impl", "scalar"]]
+                ["--spec", "mtp", "--isa", "scalar", "--impl", "scalar"], ["--spec", "mtp", "--draft-tree", "2", "--always-draft"],
+                ["--draft-tree", "auto", "--parallel", "2", "--draft-max", "4", "--p-min", "0.1"]]
         ways += [["--backend", name, "--spec", "mtp"] for name in backends() if name not in ("cpu",)]
         for way in ways[number::len(samplers)] if BRIEF else ways:
             if "avx2" in way and not has_avx2():
@@ -114,6 +118,10 @@ def same_streams():
             require(tokens(report) == tokens(plain), f"{' '.join(way + sampler)}: the tokens of plain decoding")
             if "mtp" in way and "--always-draft" in way:
                 require(report["accepted"] > 0 and report["rollbacks"] > 0, "drafts are accepted, and some are not")
+            trees = "--draft-tree" in way and "--always-draft" in way
+            require(trees or "auto" in way or not report["tree_drafted"], "no second choices are verified unasked")
+            if trees:
+                require(report["tree_drafted"] > 0 and report["second_right"] == report["tree_accepted"], "second choices")
     few = generate("--spec", "off", "--parallel", "1", prompts=PROMPTS[1:2])
     require(tokens(few)[0] == tokens(generate("--spec", "off", "--temp", "0"))[1], "one request alone reads as among others")
 
@@ -269,6 +277,10 @@ def errors(folder):
     refused("--spec is 'magic'", 2, "-m", MODEL, "--spec", "magic")
     refused("--rollback is 'magic'", 2, "-m", MODEL, "--rollback", "magic")
     refused("--draft-max is 65", 2, "-m", MODEL, "--draft-max", "65")
+    refused("--draft-tree is '3'; off, auto and 1 to 2", 2, "-m", MODEL, "--draft-tree", "3")
+    refused("--draft-tree 1 needs --rollback log", 2, "-m", MODEL, "-p", "x", "--draft-tree", "1", "--rollback", "snapshots")
+    refused("--draft-tree 1 needs drafts of the model's MTP block", 2, "-m", MODEL, "-p", "x", "--draft-tree", "1", "--spec", "ngram")
+    refused("--draft-tree is for texts, not for --bench", 2, "-m", MODEL, "--bench", "--draft-tree", "1")
     refused("top_p is 2", 2, "-m", MODEL, "--top-p", "2")
     refused("--backend is 'abacus'", 2, "-m", MODEL, "-p", "x", "--backend", "abacus")
     refused("--kv is 'q4'", 2, "-m", MODEL, "-p", "x", "--kv", "q4")

@@ -14,7 +14,8 @@
 #include "runtime/scheduler.h"
 
 typedef struct run_options {
-    const char *model, *system, *reasoning, *save, *load, *spec, *rollback, *backend, *implementation, *isa, *kv;
+    const char *model, *system, *reasoning, *save, *load, *spec, *rollback, *draft_tree, *backend, *implementation,
+        *isa, *kv;
     cli_texts   prompt, file, stop;
     cli_list    widths;
     int64_t n_predict, parallel, draft_max, device, threads, context, batch, step_rows, cells, top_k, repeat_last;
@@ -57,6 +58,8 @@ typedef struct run_session {
     rt_engine    *engine;
     rt_spec       spec;     /* what --spec auto came to                     */
     rt_rollback   rollback; /* --rollback, or the default                   */
+    int32_t       tree;     /* --draft-tree: second choices; 0: off         */
+    int           tree_pays; /* ... while they pay: auto                    */
     int32_t       n_seqs;
     int32_t       context;  /* tokens that one sequence can hold            */
     run_bytes     system, stop[CLI_TEXTS_MAX];

@@ -70,6 +70,13 @@ void run_print_stats(const run_session *s, const rt_scheduler *scheduler, int32_
                       t.drafted ? 100.0 * (double)t.accepted / (double)t.drafted : 0.0,
                       t.rounds ? 1.0 + (double)t.accepted / (double)t.rounds : 0.0, (long long)t.rollbacks,
                       run_rollback_name(s->rollback));
+    if (s->tree)
+        (void)fprintf(stderr,
+                      "second      %lld verified, %lld accepted; the token in %lld (%.1f%%) of %lld places where the "
+                      "first choice was not\n",
+                      (long long)t.tree_drafted, (long long)t.tree_accepted, (long long)t.second_right,
+                      t.second_places ? 100.0 * (double)t.second_right / (double)t.second_places : 0.0,
+                      (long long)t.second_places);
     (void)fprintf(stderr,
                   "steps       %llu, %llu rows, %llu recurrent launches, %llu rows of the draft head in %llu passes\n",
                   (unsigned long long)c.steps, (unsigned long long)c.rows, (unsigned long long)c.recurrent_launches,
@@ -142,6 +149,10 @@ int run_print_json(const run_session *s, const rt_scheduler *scheduler, const ru
     json_int(&w, "accepted", t.accepted);
     json_int(&w, "rounds", t.rounds);
     json_int(&w, "rollbacks", t.rollbacks);
+    json_int(&w, "tree_drafted", t.tree_drafted);
+    json_int(&w, "tree_accepted", t.tree_accepted);
+    json_int(&w, "second_places", t.second_places);
+    json_int(&w, "second_right", t.second_right);
     json_int(&w, "preemptions", t.preemptions);
     json_int(&w, "reread_tokens", t.reread_tokens);
     json_int(&w, "prefix_tokens", t.prefix_tokens);
