@@ -18,7 +18,7 @@ void gdn_gpu_plan_ssm_conv(const gdn_gpu_device *dev, const problem_t *p, uint32
                    blocks = gdn_gpu_parts((uint64_t)p->n_channels, threads);
     const uint64_t of_pieces = pieces * blocks, of_sequences = (uint64_t)p->n_seqs * blocks;
     const int maps = p->seq_start.data || p->position.data || p->history_src.data || p->history_dst.data;
-    const int any  = !dev->most_rounds || !p->seq_start.data || (uint64_t)p->n_tokens <= dev->most_rounds;
+    const int any  = !dev->most_rounds || (uint64_t)p->n_tokens <= dev->most_rounds; /* may be of one sequence */
     const int cut  = !p->tree && ((int64_t)p->n_tokens > SHORT * (int64_t)p->n_seqs || !any); /* a tree has no pieces */
     plan->cut     = cut;
     plan->form    = cut ? "pieces" : "sequences";

@@ -30,7 +30,9 @@ typedef struct gdn_vulkan_traits {
     uint32_t vendor, id, driver_version;
     uint8_t  cache_uuid[VK_UUID_SIZE], device_uuid[VK_UUID_SIZE], driver_uuid[VK_UUID_SIZE];
     uint32_t queue_family;      /* the first with compute                                               */
-    uint32_t subgroup_size;
+    uint32_t subgroup_size;     /* that pipelines with shuffles have                                    */
+    int      required_size;     /* and have to ask for: the device has several                          */
+    uint64_t max_allocation;    /* bytes                                                                */
     int      shuffle;           /* subgroup shuffles in compute shaders                                 */
     int      full_subgroups;    /* can be asked for whole subgroups                                     */
     int      float64, storage16;
@@ -169,7 +171,7 @@ typedef struct gdn_vulkan_dispatch {
     VkPipeline pipeline;
     uint64_t   n_items;
     int        after_previous; /* 1: reads what the dispatch before it wrote */
-    int32_t    begin, end, first_end; /* as in gdn_vulkan_push */
+    int32_t    begin, end, first_end, most; /* as in gdn_vulkan_push */
 } gdn_vulkan_dispatch;
 /* What a call records, on `stream`, or on our queue where that is NULL: the parameter block and an optional zeroed
  * table behind it, dispatches, the end, which submits on our queue. gdn_vulkan_run() is all of that. */

@@ -13,12 +13,6 @@ static uint32_t lanes(const gdn_vulkan_device *dev)
     return dev->gpu.variant.subgroup && dev->traits.subgroup_size > least ? dev->traits.subgroup_size : least;
 }
 
-/* Tokens of a sequence, as far as the host knows. */
-static int32_t longest_of(const problem_t *p)
-{
-    return p->seq_start.data || !p->n_seqs ? p->n_tokens : p->n_tokens / p->n_seqs;
-}
-
 static int is_raw(const problem_t *p)
 {
     return p->g_form == GDN_G_RAW || p->g_form == GDN_G_RAW_A_LOG;
@@ -72,26 +66,33 @@ static void specialize(const gdn_vulkan_device *dev, const problem_t *p, uint32_
 
 /* Where loops may not go round as often as they would, a call is several dispatches. Its states stand behind the
  * parameter block in between, where the shader's between() finds an entry for each sequence that goes on. Trees are
- * always ready for that there, so that they have no more pipelines for it. */
+ * always ready for that there, so that they have no more pipelines for it. A query does not know how long sequences
+ * are, nor whether there is a map that says it: any may have all of the call's tokens. */
 static void cut(const gdn_vulkan_device *dev, const problem_t *p, gdn_plan *plan)
 {
     if (!gdn_vulkan_ends_loops(dev)) return;
-    const int32_t first = gdn_vulkan_tokens_end(p, plan->variant, 0), longest = longest_of(p);
-    for (int32_t begin = 0, end = first; end < longest; begin = end) {
-        end = gdn_vulkan_tokens_end(p, plan->variant, begin);
-        if (end <= begin) {
-            gdn_gpu_refuse(plan,
-                           "n_tokens is %d with n_log_columns = %d; to repeat so many takes more rounds of loops than "
-                           "%.60s lets an invocation have: %d tokens are right",
-                           (int)p->n_tokens, (int)p->log.n_columns, dev->traits.about.name, (int)begin);
-            return;
-        }
+    const int32_t first = gdn_vulkan_tokens_end(p, plan->variant, 0);
+    if (first < (p->n_tokens > 0)) {
+        gdn_gpu_refuse(plan,
+                       "n_tokens is %d with n_log_columns = %d; to repeat so many takes more rounds of loops than "
+                       "%.60s lets an invocation have",
+                       (int)p->n_tokens, (int)p->log.n_columns, dev->traits.about.name);
+        return;
     }
     const int key_major = p->state_layout == GDN_STATE_KV;
     const uint64_t line = ((uint64_t)(key_major ? p->head_dim_v : p->head_dim_k) + 3) / 4 * 16,
                    lines = (uint64_t)(key_major ? p->head_dim_k : p->head_dim_v) * (uint64_t)p->n_heads_v;
     plan->capability.workspace_bytes += (uint64_t)(p->n_tokens / (first + 1)) * lines * line;
     if (p->n_tokens > first || p->tree) plan->constants[2] |= PARTS;
+}
+
+/* Tokens of a sequence that dispatches can have: all, but those of a tree on a branch that is too long for one of them.
+ */
+static int32_t most_of(const problem_t *p, const gdn_plan *plan)
+{
+    int32_t begin = 0, end = (plan->constants[2] & PARTS) ? 0 : p->n_tokens;
+    while (end < p->n_tokens && (end = gdn_vulkan_tokens_end(p, plan->variant, begin)) > begin) begin = end;
+    return end;
 }
 
 gdn_status gdn_vulkan_plan_gated_delta_net(const gdn_context *ctx, const problem_t *p, gdn_plan *plan)
@@ -114,18 +115,21 @@ gdn_status gdn_vulkan_run_gated_delta_net(gdn_context *ctx, const problem_t *p, 
     const gdn_gpu_device gpu = gdn_vulkan_gpu(dev);
     const gdn_gpu_gated_delta_net params = gdn_gpu_params_gated_delta_net(&gpu, p, plan);
     const int parts = (plan->constants[2] & PARTS) != 0;
+    const int32_t longest = p->seq_start.data ? p->n_tokens : p->n_tokens / p->n_seqs;
     gdn_vulkan_dispatch dispatch = { .n_items = (uint64_t)plan->n_items };
     gdn_vulkan_record record;
     gdn_status status =
         gdn_vulkan_pipeline_get(dev, GDN_KERNEL_gated_delta_net, plan->variant, plan->constants, &dispatch.pipeline);
     if (status || (status = gdn_vulkan_record_params(dev, &p->workspace, &params, sizeof params, 0, stream, &record)))
         return status;
+    dispatch.most = most_of(p, plan);
+    const int32_t last = longest < dispatch.most ? longest : dispatch.most;
     do {
         dispatch.begin = dispatch.end;
         dispatch.end = parts ? gdn_vulkan_tokens_end(p, plan->variant, dispatch.begin) : p->n_tokens;
         dispatch.after_previous = dispatch.begin > 0;
         if (!dispatch.begin) dispatch.first_end = dispatch.end;
         gdn_vulkan_record_dispatch(dev, &record, &dispatch);
-    } while (dispatch.end < longest_of(p));
+    } while (dispatch.end < last);
     return gdn_vulkan_record_end(dev, &record, stream);
 }

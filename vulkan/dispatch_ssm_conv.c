@@ -6,7 +6,7 @@ enum { TYPED = 4, TREE = 8 }; /* beside the part: operands of 16 bits, and paren
 /* The loops along tokens, one in all where sequences have pieces, and those over what is kept: vulkan/rounds.c. */
 static void need_rounds(const gdn_vulkan_device *dev, const gdn_ssm_conv_problem *p, gdn_plan *plan)
 {
-    const int64_t T = p->seq_start.data || !p->n_seqs ? p->n_tokens : p->n_tokens / p->n_seqs;
+    const int64_t T = p->n_tokens; /* any sequence may have them */
     const int64_t n = p->checkpoints.interval ? T / p->checkpoints.interval + 1 : 0;
     const int64_t rounds = (n < p->checkpoints.n ? n : p->checkpoints.n) * (p->kernel_width + 1) + p->n_columns +
                            (plan->cut ? 0

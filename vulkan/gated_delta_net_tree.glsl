@@ -15,6 +15,10 @@ bool find_tree()
         report(p.bad, GDN_GPU_BAD_LOG_ROW);
         return false;
     }
+    if (PARTS && at.T > push.most) { // so deep that the driver would end loops
+        report(p.bad, GDN_GPU_BAD_PARENT);
+        return false;
+    }
     return is_tree(p.parent, at.first, at.T, p.bad);
 }
 

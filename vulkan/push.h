@@ -12,9 +12,9 @@ GDN_GPU_STRUCT(gdn_vulkan_push)
     uint64_t params;        /* address of the parameter block */
     GDN_GPU_U32 n_items;    /* workgroups that have work; the grid is two-dimensional and may have more */
     GDN_GPU_U32 grid_width; /* workgroups in x */
-    /* Where a call is several dispatches (vulkan/rounds.c): the tokens of each sequence that this one has, and how many
-     * the first of them has. */
-    GDN_GPU_I32 begin, end, first_end, unused;
+    /* Where a call is several dispatches (vulkan/rounds.c): the tokens of each sequence that this one has, how many the
+     * first of them has, and how many the tokens of a tree may be. */
+    GDN_GPU_I32 begin, end, first_end, most;
 };
 
 #endif

@@ -87,7 +87,8 @@ void gdn_vulkan_record_dispatch(const gdn_vulkan_device *dev, const gdn_vulkan_r
                                    .grid_width = grid(dispatch->n_items, &height),
                                    .begin = dispatch->begin,
                                    .end = dispatch->end,
-                                   .first_end = dispatch->first_end };
+                                   .first_end = dispatch->first_end,
+                                   .most = dispatch->most };
     if (dispatch->after_previous)
         barrier(dev, record->commands, VK_PIPELINE_STAGE_COMPUTE_SHADER_BIT, VK_ACCESS_SHADER_WRITE_BIT,
                 VK_PIPELINE_STAGE_COMPUTE_SHADER_BIT, VK_ACCESS_SHADER_READ_BIT | VK_ACCESS_SHADER_WRITE_BIT);

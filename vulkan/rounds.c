@@ -54,18 +54,19 @@ static int64_t token(const problem_t *p, const blocks *m)
     return 1 + loops * m->loop + kept;
 }
 
-/* What comes before token t of a tree, at worst: it follows a branch of all tokens before it. */
+/* What comes before token t of a tree, at worst: it follows a branch of all tokens before it, whose keys
+ * have a norm. */
 static int64_t branch(const problem_t *p, const blocks *m, int64_t t)
 {
-    if (!p->tree || !p->parent.data) return 0;
-    const int64_t n = t / HELD + 1, walks = n * (t + 4) - HELD * n * (n - 1) / 2, along = p->qk_norm ? 2 : 1;
-    return 2 * (m->loop + m->left) + replay(p, m, p->log.n_columns - t - 1) + walks + along * t * m->n + 4;
+    if (!p->tree) return 0;
+    const int64_t n = t / HELD + 1, walks = n * (t + 4) - HELD * n * (n - 1) / 2;
+    return 2 * (m->loop + m->left) + replay(p, m, p->log.n_columns - t - 1) + walks + 2 * t * m->n + 4;
 }
 
 /* What a dispatch has beside its tokens. */
 static int64_t once(const problem_t *p, const blocks *m)
 {
-    return ONCE + 8 * m->loop + replay(p, m, p->log.n_columns) + (p->tree && p->parent.data ? p->n_tokens : 0);
+    return ONCE + 8 * m->loop + replay(p, m, p->log.n_columns) + (p->tree ? p->n_tokens : 0);
 }
 
 int32_t gdn_vulkan_tokens_end(const problem_t *p, int general, int32_t begin)
