@@ -19,10 +19,8 @@ for sign in VUID- SYNC-HAZARD-; do
     grep -q "$sign" "$log" || { echo "the validation layer did not notice a planted $sign"; cat "$log"; exit 1; }
 done
 
-others=$("$gdn" info | awk '/^vulkan/ { here = 1; next } /^[a-z]/ { here = 0 } here && $2 == "exact" { print $1 }')
-[ -n "$others" ] || { echo "no implementation is exact"; exit 1; }
-best=$(echo "$others" | head -n 1)
-others=$(echo "$others" | tail -n +2 | paste -s -d , -)
+. "$(dirname "$0")/implementations.sh"
+[ -n "$best" ] || { echo "no implementation is exact"; exit 1; }
 {
     "$gdn" check --backend vulkan --impl "$best" "$@" &&
         { [ -z "$others" ] || "$gdn" check --backend vulkan --impl "$others" --cases 16 --case 'random/*'; } && "$test"
