@@ -164,7 +164,7 @@ stage_python() {
     fi
     cat "$folder/pip"
     CMAKE_BUILD_PARALLEL_LEVEL=$jobs "$bin/python" -m build --no-isolation --outdir "$folder/dist" -C cmake.define.GDN_WERROR=ON \
-        -C cmake.define.GDN_VULKAN=ON .
+        -C cmake.define.GDN_VULKAN=ON -C cmake.define.GDN_CUDA_ARCHITECTURES=90 . # where there is nvcc; a release has them all
     "$bin/twine" check --strict "$folder"/dist/*
     "$bin/pip" install -q --no-deps --no-index "$folder"/dist/*.whl
     library=$(cd / && "$bin/python" -c 'import gdn, os; print(os.path.join(os.path.dirname(gdn.__file__), "libgdn.so"))')
@@ -181,8 +181,22 @@ stage_python() {
         echo "test: tests that were skipped have shown nothing"
         return 1
     fi
-    note "$ran tests of $(basename "$folder"/dist/*.whl)"
+    # Operands on CUDA devices, with the library that the tests of the CUDA backend have, on the emulated driver.
+    mkdir "$folder/cuda"
+    cp -R "$(dirname "$library")" "$folder/cuda/gdn"
+    cp build-test/libgdn.so "$folder/cuda/gdn/libgdn.so"
+    wheel=$ran
+    python_cuda "$bin/python" test_arrays.py
+    note "$wheel tests of $(basename "$folder"/dist/*.whl), $ran on an emulated CUDA device"
     python_torch
+}
+
+python_cuda() { # python file
+    (cd python/tests/cuda && capture env PYTHONDONTWRITEBYTECODE=1 PYTHONPATH="$folder/cuda" GDN_SIMT_CONTROL=devices=2 \
+        LD_LIBRARY_PATH="$folder/../tests/simt/gdn_simt_cuda${LD_LIBRARY_PATH:+:$LD_LIBRARY_PATH}" \
+        sh -c '"$0" -m unittest -v "$1" 2>&1' "$1" "$2")
+    ran=$(sed -n 's/^Ran \([0-9]*\) tests.*/\1/p' "$GDN_STAGE_NOTE.out")
+    [ "${ran:-0}" -gt 0 ]
 }
 
 # gdn.torch and gdn.transformers, with the packages of a Python that has them: PyTorch is too large to be installed for a test.
@@ -336,7 +350,7 @@ done
 
 needs_build() {
     case $1 in
-    unit | golden | selftest | check | vulkan | runtime | cuda | metal | elementary | consumers | abi | quick) return 0 ;;
+    unit | golden | selftest | check | vulkan | runtime | cuda | metal | elementary | consumers | abi | python | quick) return 0 ;;
     *) return 1 ;;
     esac
 }

@@ -2,9 +2,11 @@
 """How fast are the gated-delta layers, and a whole model, with libgdn in the place of transformers' fallbacks?
 
     speed.py layer [--plot FILE.svg]     the delta rule and the convolution against the length of the prompt
-    speed.py model [--tokens 2048]       a random Qwen3.5 of 0.8B shapes: prompt, then generation; its gated-delta layers, all of it
+    speed.py model [--tokens 2048]       a random Qwen3.5 of 0.8B shapes: prompt, then generation; its gated-delta layers, what they
+                                         consist of, all of it
+    speed.py all --plot FILE.svg         both, the model in float32 and bfloat16, and with 8 sequences: what docs/python.md has
 
-Both sides run by turns in one process, on one thread; what is compared is the processor's time, of which another program takes
+Both sides run by turns in one process, on one thread unless --threads says otherwise; what is compared is the processor's time, of which another program takes
 none, and the least of the repetitions. Needs torch and transformers, and matplotlib for the plot.
 """
 import argparse
@@ -80,63 +82,93 @@ def plot(rows, path):
     print(path)
 
 
+PARTS = {"projections": ("in_proj_qkv", "in_proj_z", "in_proj_b", "in_proj_a", "out_proj"), "norm": ("norm",)}
+
+
 class Clock:
-    """Processor time of the gated-delta layers, or of their cores: the functions that libgdn has."""
+    """Processor time of the gated-delta layers and, with `parts`, of the modules of theirs that are PyTorch's on both sides."""
 
-    def __init__(self, model):
-        self.seconds = 0.0
-        for module in model.modules():
-            if isinstance(module, modeling.Qwen3_5GatedDeltaNet):
-                module.register_forward_pre_hook(lambda *_: self.add(-1))
-                module.register_forward_hook(lambda *_: self.add(1))
+    def __init__(self, model, parts):
+        self.seconds, self.hooks = {}, []
+        for layer in (one for one in model.modules() if isinstance(one, modeling.Qwen3_5GatedDeltaNet)):
+            self.watch("layers", layer)
+            for part, names in PARTS.items() if parts else ():
+                for name in names:
+                    self.watch(part, getattr(layer, name))
 
-    def add(self, sign):
-        self.seconds += sign * time.process_time()
+    def watch(self, part, module):
+        self.hooks.append(module.register_forward_pre_hook(lambda *_: self.add(part, -time.process_time())))
+        self.hooks.append(module.register_forward_hook(lambda *_: self.add(part, time.process_time())))
+
+    def add(self, part, seconds):
+        self.seconds[part] = self.seconds.get(part, 0) + seconds
+
+    def remove(self):
+        for hook in self.hooks:
+            hook.remove()
 
 
-def model(tokens, generated, n_layers, repetitions):
-    config = transformers.models.qwen3_5.Qwen3_5TextConfig(**{**SHAPE, "num_hidden_layers": n_layers}, vocab_size=32000)
+def model(given):
+    """Prompt and generation of a random model, whose weights are of given.dtype, with libgdn and without, by turns."""
+    config = transformers.models.qwen3_5.Qwen3_5TextConfig(**{**SHAPE, "num_hidden_layers": given.layers}, vocab_size=32000)
+    dtype = getattr(torch, given.dtype)
+    best = {}
     with torch.no_grad():
-        made = transformers.models.qwen3_5.Qwen3_5ForCausalLM(config).eval()
-        clock, prompt = Clock(made), torch.randint(0, 32000, (1, tokens))
-        best = {}
-        for _ in range(repetitions):
+        made = transformers.models.qwen3_5.Qwen3_5ForCausalLM(config).eval().to(dtype)
+        prompt = torch.randint(0, 32000, (given.batch, given.tokens))
+        for repetition in range(2 * given.repetitions):
             for used in (True, False):
                 with library(used):
-                    cache = transformers.DynamicCache(config=config)
-                    given = prompt
-                    for what, steps in (("prompt", 1), ("generation", generated)):
-                        clock.seconds, begin = 0.0, time.process_time()
+                    cache, tokens = transformers.DynamicCache(config=config), prompt
+                    for what, steps in (("prompt", 1), ("generation", given.generate)):
+                        clock, begin = Clock(made, parts=repetition % 2 == 1), time.process_time()
                         for _ in range(steps):
-                            logits = made(given, past_key_values=cache, logits_to_keep=1).logits
-                            given = logits[:, -1:].argmax(-1)
-                        key = what, used
-                        taken = clock.seconds, time.process_time() - begin
-                        best[key] = min(best.get(key, taken), taken)
-    for what, count in (("prompt", tokens), ("generation", generated)):
-        (layers, whole), (old_layers, old_whole) = best[what, True], best[what, False]
-        print(f"{what} of {count} tokens: gated-delta layers {layers:.2f} s, without {old_layers:.2f} s, {old_layers / layers:.2f}x; "
-              f"whole model {whole:.2f} s, without {old_whole:.2f} s, {old_whole / whole:.2f}x", flush=True)
+                            logits = made(tokens, past_key_values=cache, logits_to_keep=1).logits
+                            tokens = logits[:, -1:].argmax(-1)
+                        taken = {**clock.seconds, "whole model": time.process_time() - begin}
+                        clock.remove()
+                        for part, seconds in taken.items():
+                            if part in PARTS or repetition % 2 == 0:  # the clocks of the parts cost time themselves
+                                best[what, part, used] = min(best.get((what, part, used), seconds), seconds)
+    for what, count in (("prompt", given.tokens), ("generation", given.generate)):
+        report(f"{given.dtype}, {given.batch} sequence(s), {what} of {count} tokens", lambda part, used: best[what, part, used])
+
+
+def report(title, of):
+    """Both sides, and what the layers' ratio would be if what libgdn computes took no time at all: its floor is PyTorch's part."""
+    print(f"{title}: with libgdn, without, ratio")
+    for part in ("layers", *PARTS, "whole model"):
+        print(f"  {part:12} {of(part, True):9.4f} s {of(part, False):9.4f} s {of(part, False) / of(part, True):6.2f}")
+    ours, theirs = (of("layers", used) - sum(of(part, used) for part in PARTS) for used in (True, False))
+    print(f"  {'the rest':12} {ours:9.4f} s {theirs:9.4f} s {theirs / ours:6.2f}   (of the layers: what libgdn has, and the calls around it)")
+    print(f"  projections are {of('projections', False) / of('layers', False):.0%} of the layers without libgdn; were they all that is left, "
+          f"the layers' ratio would be {of('layers', False) / of('projections', True):.2f}", flush=True)
 
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("what", choices=("layer", "model"))
+    parser.add_argument("what", choices=("layer", "model", "all"))
     parser.add_argument("--lengths", default="1,4,16,64,256,1024,2048", help="of the prompt, for layer")
     parser.add_argument("--plot", metavar="FILE", help="draw what layer measured")
     parser.add_argument("--tokens", type=int, default=2048, help="of the prompt, for model")
     parser.add_argument("--generate", type=int, default=16, help="tokens after it")
-    parser.add_argument("--layers", type=int, default=24, help="of the model; three of four are gated-delta layers")
+    parser.add_argument("--layers", type=int, default=8, help="of the model; three of four are gated-delta layers")
+    parser.add_argument("--batch", type=int, default=1, help="sequences, for model")
+    parser.add_argument("--dtype", choices=("float32", "bfloat16"), default="float32", help="of the model's weights")
+    parser.add_argument("--threads", type=int, default=1)
     parser.add_argument("--repetitions", type=int, default=3)
     given = parser.parse_args()
-    torch.set_num_threads(1)
+    torch.set_num_threads(given.threads)
     transformers.logging.set_verbosity_error()
     if given.what == "model":
-        model(given.tokens, given.generate, given.layers, given.repetitions)
+        model(given)
         return
     rows = layer([int(length) for length in given.lengths.split(",")], given.repetitions)
     if given.plot:
         plot(rows, given.plot)
+    if given.what == "all":
+        for dtype, batch, tokens in (("float32", 1, given.tokens), ("bfloat16", 1, given.tokens), ("float32", 8, 128), ("bfloat16", 8, 128)):
+            model(argparse.Namespace(**{**vars(given), "dtype": dtype, "batch": batch, "tokens": tokens}))
 
 
 if __name__ == "__main__":

@@ -64,10 +64,14 @@ class _Call:
         return Capability(bool(can.supported), bool(can.exact), bool(can.emulated), can.workspace_bytes, text(can.implementation),
                           text(can.reason))
 
-    def run(self, stream: Optional[int]):
+    def run(self, stream: Optional[int], workspace: Optional[Callable[[int], View]] = None):
+        """Run it; `workspace` gives scratch memory of a number of bytes, instead of the context's."""
         can = new(abi.gdn_capability)
         check(getattr(lib, f"gdn_{self.kernel}_query")(self.context.handle, self.args, can))
-        if can.workspace_bytes:
+        if can.workspace_bytes and workspace is not None:
+            of = self.view("workspace", workspace(can.workspace_bytes), True)
+            self.args.workspace.data, self.args.workspace.offset, self.args.workspace.bytes = of.data, of.offset, of.n_bytes
+        elif can.workspace_bytes:
             self.args.workspace = self.context._workspace(can.workspace_bytes)
         check(getattr(lib, f"gdn_{self.kernel}")(self.context.handle, self.args, stream))
         return self.result
@@ -207,7 +211,7 @@ def _build_gated_delta_net(q, k, v, g, beta, state=None, *, state_out=None, out=
             raise ValueError(f"{name} has shape {list(of.shape)}; it needs at least one row and slot")
     call.map("state_src", state_src, [n_seqs], "[n_seqs]")
     if state_dst is not None:
-        per_sequence = np.ndim(state_dst) if not isinstance(state_dst, DeviceArray) else len(state_dst.shape)
+        per_sequence = len(state_dst.shape) if hasattr(state_dst, "shape") else np.ndim(state_dst)
         dst = call.map("state_dst", state_dst, [n_seqs] + [None] * (per_sequence - 1), "[n_seqs], or [n_seqs][n_snapshots]")
         args.n_snapshots = dst.shape[1] if dst and per_sequence == 2 else 1
         if not args.n_snapshots:
@@ -289,8 +293,10 @@ def gated_delta_net(q, k, v, g, beta, state=None, *, state_out=None, out=None, o
       beta_form   "plain", or "logit": its sigmoid is taken; times beta_factor
       ssm_a       [n_heads_v];  dt_bias [n_heads_v], or [n_heads_v][head_dim_k] for a gate per channel
       uint16      "bfloat16" or "float16": what the bits of operands of dtype uint16 are
-      context     None: gdn.default_context(). On a device operands are gdn.DeviceArray, and the call returns when it is queued.
-      stream      on a device: its queue, as an address; None is the context's own
+      context     None: gdn.default_context(). On a device operands are gdn.DeviceArray, on CUDA also what has DLPack there, and
+                  the call returns when it is queued.
+      stream      on a device: its queue, as an address; None is the context's own. Work that makes or frees operands of DLPack
+                  has to be on it, or done.
       members     any other member of gdn_gated_delta_net_args by its name, as n_snapshots: a number, a map, a tensor
 
     Returns out. The bits do not depend on how tokens are cut into calls, on batches, strides, threads or the backend.

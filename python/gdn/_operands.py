@@ -15,7 +15,8 @@ NAMES = {abi.GDN_F32: "float32", abi.GDN_F16: "float16", abi.GDN_BF16: "bfloat16
 FLOATS = (abi.GDN_F32, abi.GDN_F16, abi.GDN_BF16)
 _CODES = {name: code for code, name in NAMES.items()}
 _SIZES = {abi.GDN_F32: 4, abi.GDN_F16: 2, abi.GDN_BF16: 2, abi.GDN_I32: 4, abi.GDN_I64: 8, RAW: 1}
-_DLPACK_CPU = 1
+_DLPACK_HOST = (1, 3)  # kDLCPU, kDLCUDAHost: page-locked memory
+_DLPACK_CUDA = (2, 13)  # kDLCUDA, kDLCUDAManaged
 _DLPACK_CODES = {(2, 32): abi.GDN_F32, (2, 16): abi.GDN_F16, (4, 16): abi.GDN_BF16, (0, 32): abi.GDN_I32, (0, 64): abi.GDN_I64,
                  (1, 8): RAW}  # type code and bits
 
@@ -43,6 +44,7 @@ class View(NamedTuple):
     strides: Tuple[int, ...]  # in bytes
     dtype: int
     owner: Any  # keeps the memory
+    place: Optional[int] = None  # the number of the CUDA device whose memory it is; None: the host's, or of a DeviceArray
 
 
 def _dtype(name: str, dtype: np.dtype, uint16: Optional[str]) -> int:
@@ -73,46 +75,59 @@ def _of_numpy(name: str, array: np.ndarray, written: bool, uint16: Optional[str]
 
 
 def _of_dlpack(name: str, producer) -> View:
-    capsule = producer.__dlpack__()
+    """On a device nobody waits for anybody (stream=-1): the call's stream is the one that the producer's work is on."""
+    kind, number = producer.__dlpack_device__() if hasattr(producer, "__dlpack_device__") else (1, 0)
+    capsule = producer.__dlpack__(stream=-1) if kind in _DLPACK_CUDA else producer.__dlpack__()
     tensor = C.cast(_capsule_pointer(capsule, b"dltensor"), C.POINTER(_DLTensor)).contents
-    if tensor.device_type != _DLPACK_CPU:
-        raise TypeError(f"{name} lies on a device (DLPack's type {tensor.device_type}); DLPack is taken from host memory only")
+    kind, number = tensor.device_type, tensor.device_id
+    if kind not in _DLPACK_HOST + _DLPACK_CUDA:
+        raise TypeError(f"{name} lies on a device of DLPack's type {kind}; host memory and CUDA's are taken")
     code = _DLPACK_CODES.get((tensor.code, tensor.bits)) if tensor.lanes == 1 else None
     if code is None:
         raise TypeError(f"{name} has DLPack's type code {tensor.code} of {tensor.bits} bits; float32, float16, bfloat16 and, where "
                         "they are allowed, int32, int64, uint8 are known")
     shape = tuple(tensor.shape[axis] for axis in range(tensor.ndim))
     strides = tuple(tensor.strides[axis] * _SIZES[code] for axis in range(tensor.ndim)) if tensor.strides else _packed(shape, _SIZES[code])
-    return strided(name, (tensor.data or 0) + tensor.byte_offset, shape, strides, code, capsule)
+    return strided(name, (tensor.data or 0) + tensor.byte_offset, shape, strides, code, capsule, number if kind in _DLPACK_CUDA else None)
 
 
-def strided(name, data, shape, strides, code, owner) -> View:
+def strided(name, data, shape, strides, code, owner, place=None) -> View:
     """A view of memory that `owner` keeps; strides in bytes."""
     if 0 in shape:
-        return View(name, data, 0, 0, tuple(shape), _packed(shape, _SIZES[code]), code, owner)
+        return View(name, data, 0, 0, tuple(shape), _packed(shape, _SIZES[code]), code, owner, place)
     reach = sum((extent - 1) * stride for extent, stride in zip(shape, strides)) + _SIZES[code]
     for axis, (extent, stride) in enumerate(zip(shape, strides)):
         if extent > 1 and stride <= 0:
             kind = "repeats one element (stride 0)" if not stride else f"runs backwards (stride {stride})"
             raise ValueError(f"{name}: axis {axis} {kind}, which the library does not take; copy it (numpy.ascontiguousarray)")
-    return View(name, data, 0, reach, tuple(shape), tuple(strides), code, owner)
+    return View(name, data, 0, reach, tuple(shape), tuple(strides), code, owner, place)
+
+
+def _at(of: View, context: Context) -> View:
+    """Refuse memory that the context's kernels cannot reach, or that is another device's."""
+    wanted = context.device.number if context.backend == "cuda" else None
+    if of.place != wanted:
+        lies = "in host memory" if of.place is None else f"on CUDA device {of.place}"
+        raise TypeError(f"{of.name} lies {lies}; the call is on {context!r}")
+    return of
 
 
 def view(name: str, operand, context: Context, written: bool = False, uint16: Optional[str] = None) -> View:
     """An operand's memory. Errors: TypeError, ValueError."""
     if isinstance(operand, View):
-        return operand
+        return _at(operand, context)
     if isinstance(operand, DeviceArray):
         if operand.context is not context:
             raise ValueError(f"{name} is of {operand.context!r}; the call is on {context!r}")
         span, code = operand.span, _dtype(name, operand.dtype, uint16)
         return View(name, span.data, span.offset, operand.nbytes, operand.shape, _packed(operand.shape, _SIZES[code]), code, operand)
-    if not context.device.shared_memory:
+    foreign = not isinstance(operand, np.ndarray) and hasattr(operand, "__dlpack__")
+    if not context.device.shared_memory and not (foreign and context.backend == "cuda"):
         raise TypeError(f"{name} is {_what(operand)}; on {context!r} operands are arrays of the device: Context.array(), Context.empty()")
     if isinstance(operand, np.ndarray):
         return _of_numpy(name, operand, written, uint16)
-    if hasattr(operand, "__dlpack__"):
-        return _of_dlpack(name, operand)
+    if foreign:
+        return _at(_of_dlpack(name, operand), context)
     try:
         array = np.asarray(memoryview(operand))
     except TypeError:

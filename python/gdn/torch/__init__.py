@@ -1,5 +1,5 @@
-"""libgdn's kernels for PyTorch, on the CPU: operators of torch.library, which torch.compile knows, and functions with the
-signatures of flash-linear-attention and causal_conv1d.
+"""libgdn's kernels for PyTorch, on the CPU and on CUDA devices: operators of torch.library, which torch.compile knows, and
+functions with the signatures of flash-linear-attention and causal_conv1d. On CUDA they run on PyTorch's current stream.
 
     from gdn.torch import chunk_gated_delta_rule, fused_recurrent_gated_delta_rule, chunk_kda, fused_recurrent_kda
     from gdn.torch import causal_conv1d_fn, causal_conv1d_update

@@ -6,7 +6,7 @@ from typing import Any, Dict, Optional, Tuple
 import torch
 from torch import Tensor
 
-from ._operators import gated_delta_net, on_cpu
+from ._operators import gated_delta_net, one_device
 
 # Arguments that say how a GPU computes, or gradients, and nothing about the result.
 _WITHOUT_MEANING = {"chunk_size", "cu_seqlens_cpu", "chunk_indices", "disable_recompute", "use_graph", "max_num_seqs"}
@@ -27,8 +27,8 @@ def _rule(kernel: str, q: Tensor, k: Tensor, v: Tensor, g: Tensor, beta: Optiona
         raise ValueError(f"{kernel}: use_gate_in_kernel is True, which needs A_log")
     if scale == 0:
         raise ValueError(f"{kernel}: scale is 0; None is 1 / sqrt(K)")
-    beta = torch.ones(v.shape[:3], dtype=torch.float32) if beta is None else beta
-    on_cpu(q=q, k=k, v=v, g=g, beta=beta, initial_state=initial_state, cu_seqlens=cu_seqlens, A_log=a_log, dt_bias=dt_bias)
+    beta = v.new_ones(v.shape[:3], dtype=torch.float32) if beta is None else beta
+    one_device(q=q, k=k, v=v, g=g, beta=beta, initial_state=initial_state, cu_seqlens=cu_seqlens, A_log=a_log, dt_bias=dt_bias)
     out, final = gated_delta_net(q, k, v, g, beta, initial_state, cu_seqlens, a_log if gate else None, dt_bias if gate else None,
                                  0.0 if scale is None else float(scale), l2norm, beta_sigmoid, 2.0 if neg_eigval else 1.0,
                                  state_v_first)
@@ -44,7 +44,7 @@ def chunk_gated_delta_rule(q: Tensor, k: Tensor, v: Tensor, g: Tensor, beta: Ten
     """fla.ops.gated_delta_rule.chunk_gated_delta_rule: q, k [B, T, H, K], v [B, T, HV, V], g, beta [B, T, HV], each of float32,
     float16 or bfloat16; initial_state [N, HV, K, V], or [N, HV, V, K] with state_v_first; cu_seqlens [N + 1] where B is 1. More:
     use_gate_in_kernel with A_log and dt_bias. Returns (o, final_state): o in q's dtype, final_state float32 or None. Nothing is
-    chunked: the bits are those of the token-by-token recurrence. CPU, forward only."""
+    chunked: the bits are those of the token-by-token recurrence. Forward only."""
     return _rule("chunk_gated_delta_rule", q, k, v, g, beta, scale, initial_state, output_final_state, use_qk_l2norm_in_kernel,
                  use_beta_sigmoid_in_kernel, allow_neg_eigval, state_v_first, cu_seqlens, kwargs.pop("use_gate_in_kernel", False),
                  kwargs.pop("A_log", None), kwargs.pop("dt_bias", None), {"cp_context": cp_context, **kwargs})
@@ -65,7 +65,7 @@ def fused_recurrent_gated_delta_rule(q: Tensor, k: Tensor, v: Tensor, g: Optiona
             raise NotImplementedError("fused_recurrent_gated_delta_rule: gk is given with use_gate_in_kernel; libgdn has nothing like it")
         g = gk if g is None else gk.float() + g.float().unsqueeze(-1)
     elif g is None:
-        g = torch.zeros(v.shape[:3], dtype=torch.float32)
+        g = v.new_zeros(v.shape[:3], dtype=torch.float32)
     return _rule("fused_recurrent_gated_delta_rule", q, k, v, g, beta, scale, initial_state, output_final_state,
                  use_qk_l2norm_in_kernel, use_beta_sigmoid_in_kernel, allow_neg_eigval, state_v_first, cu_seqlens,
                  use_gate_in_kernel, A_log, dt_bias, {"gv": gv, **kwargs})

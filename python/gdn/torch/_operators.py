@@ -1,19 +1,23 @@
-"""The kernels as operators of torch.library, on tensors in the CPU's memory."""
+"""The kernels as operators of torch.library, on tensors in the CPU's memory or on one CUDA device."""
 from __future__ import annotations
 
+import contextlib
 import os
 import threading
-from typing import Any, Dict, List, Optional, Tuple
+from typing import Any, ContextManager, Dict, List, NamedTuple, Optional, Tuple
 
 import torch
 from torch import Tensor
 
 import gdn
 from .. import _abi as abi
-from .._operands import View, strided
+from .. import _cuda
+from .._kernels import _build_gated_delta_net, _build_ssm_conv, _Call
+from .._operands import RAW, View, strided
 
 _CODES = {torch.float32: abi.GDN_F32, torch.float16: abi.GDN_F16, torch.bfloat16: abi.GDN_BF16, torch.int32: abi.GDN_I32,
-          torch.int64: abi.GDN_I64}
+          torch.int64: abi.GDN_I64, torch.uint8: RAW}
+_OLDEST = (7, 5)  # the compute capability from which on the library lists a device
 _contexts: Dict[Tuple[int, int], gdn.Context] = {}
 _lock = threading.Lock()
 
@@ -42,6 +46,51 @@ if hasattr(os, "register_at_fork"):
     os.register_at_fork(after_in_child=_unlock_in_child)
 
 
+class _Where(NamedTuple):
+    """What the operands' device means for a call."""
+
+    context: gdn.Context
+    lock: ContextManager
+    stream: Optional[int]
+    tensor: Optional[Tensor]  # of a CUDA device; None: the CPU
+
+    def map(self, values: List[int]) -> Any:
+        """A map: a device reads it when the kernel runs."""
+        return values if self.tensor is None else view(self.tensor.new_tensor(values, dtype=torch.int32), "a map")
+
+    def starts(self, cu_seqlens: Optional[Tensor]) -> Any:
+        """seq_start. On a device nobody waits for what it holds."""
+        if cu_seqlens is None:
+            return None
+        return cu_seqlens.tolist() if self.tensor is None else view(cu_seqlens.to(torch.int32).contiguous(), "cu_seqlens")
+
+    def run(self, call: _Call) -> None:
+        """Scratch memory is PyTorch's on a device, whose allocator knows about streams. An error that an earlier call's kernel
+        found is raised here, too."""
+        if self.tensor is None:
+            call.run(None)
+            return
+        given = self.tensor
+        with self.lock:
+            self.context.poll()
+            call.run(self.stream, lambda n_bytes: view(given.new_empty(n_bytes, dtype=torch.uint8), "workspace"))
+
+
+def _where(tensor: Tensor) -> _Where:
+    if tensor.device.type == "cpu":
+        return _Where(context(), contextlib.nullcontext(), None, None)
+    found = _cuda.device(_place(tensor))
+    return _Where(found.context, found.lock, _cuda.stream(torch.cuda.current_stream(tensor.device).cuda_stream), tensor)
+
+
+def _place(tensor: Tensor) -> Optional[int]:
+    """The library's number of a tensor's device, which leaves out devices that are too old for it; None is the CPU."""
+    device = tensor.device
+    if device.type == "cpu":
+        return None
+    return sum(torch.cuda.get_device_capability(number) >= _OLDEST for number in range(device.index))
+
+
 def view(tensor: Tensor, name: str) -> View:
     """A tensor as an operand; copied where the library cannot read it as it lies."""
     if tensor.dtype not in _CODES:
@@ -51,7 +100,8 @@ def view(tensor: Tensor, name: str) -> View:
         tensor = tensor.contiguous()
         strides = tensor.stride()
     size = tensor.element_size()
-    return strided(name, tensor.data_ptr(), tuple(tensor.shape), tuple(size * stride for stride in strides), _CODES[tensor.dtype], tensor)
+    return strided(name, tensor.data_ptr(), tuple(tensor.shape), tuple(size * stride for stride in strides), _CODES[tensor.dtype],
+                   tensor, _place(tensor))
 
 
 def rows(tensor: Tensor, name: str) -> View:
@@ -59,15 +109,11 @@ def rows(tensor: Tensor, name: str) -> View:
     return view(tensor if tensor.shape[-1] < 2 or tensor.stride(-1) == 1 else tensor.contiguous(), name)
 
 
-def _starts(cu_seqlens: Optional[Tensor]) -> Optional[List[int]]:
-    return None if cu_seqlens is None else cu_seqlens.tolist()
-
-
 def _n_sequences(x: Tensor, cu_seqlens: Optional[Tensor]) -> int:
     return x.shape[0] if cu_seqlens is None else cu_seqlens.shape[0] - 1
 
 
-@torch.library.custom_op("gdn::gated_delta_net", mutates_args=(), device_types="cpu")
+@torch.library.custom_op("gdn::gated_delta_net", mutates_args=(), device_types=("cpu", "cuda"))
 def gated_delta_net(q: Tensor, k: Tensor, v: Tensor, g: Tensor, beta: Tensor, initial_state: Optional[Tensor] = None,
                     cu_seqlens: Optional[Tensor] = None, a_log: Optional[Tensor] = None, dt_bias: Optional[Tensor] = None,
                     scale: float = 0.0, qk_norm: bool = False, beta_logit: bool = False, beta_factor: float = 1.0,
@@ -82,38 +128,31 @@ def gated_delta_net(q: Tensor, k: Tensor, v: Tensor, g: Tensor, beta: Tensor, in
     shape = (n, heads, *(dims[::-1] if state_v_first else dims))
     if initial_state is not None and tuple(initial_state.shape) != shape:
         raise ValueError(f"initial_state has shape {list(initial_state.shape)}; it must be {list(shape)}")
-    out = torch.empty(v.shape, dtype=q.dtype)
-    final = torch.empty(shape, dtype=torch.float32)
+    where = _where(q)
+    out = q.new_empty(v.shape)
+    initial = None if initial_state is None else rows(initial_state.to(torch.float32), "initial_state").owner
+    whole = not packed and q.shape[1] > 0
+    if whole:
+        final = q.new_empty(shape, dtype=torch.float32)
+    else:  # sequences without tokens write nothing: their state is what it was
+        final = q.new_zeros(shape, dtype=torch.float32) if initial is None else initial.clone(memory_format=torch.contiguous_format)
     one = [x[0] if packed else x for x in (q, k, v, g, beta, out)]  # one sequence after another, or an axis of them
     named: Dict[str, Any] = {} if a_log is None else {"g_form": "raw_a_log", "ssm_a": view(a_log.reshape(heads), "a_log")}
     if a_log is not None and dt_bias is not None:
         named["dt_bias"] = rows(dt_bias.reshape(g.shape[2:]), "dt_bias")
     if qk_norm:
         named.update(qk_norm="add", qk_norm_eps=1e-6)
-    if initial_state is None:
-        named["state_src"] = [gdn.NONE] * n
-    else:
+    if initial is None:
+        named["state_src"] = where.map([gdn.NONE] * n)
+    elif whole:
         named["state_out"] = view(final, "final_state")
-    gdn.gated_delta_net(rows(one[0], "q"), rows(one[1], "k"), rows(one[2], "v"),
-                        rows(one[3], "g") if g.dim() == 4 else view(one[3], "g"), view(one[4], "beta"),
-                        view(final, "final_state") if initial_state is None else rows(initial_state.to(torch.float32), "initial_state"),
-                        out=view(one[5], "out"), seq_start=_starts(cu_seqlens), scale=scale, head_map=head_map,
-                        state_layout="vk" if state_v_first else "kv", beta_form="logit" if beta_logit else "plain",
-                        beta_factor=beta_factor, context=context(), **named)
-    _keep_states_of_empty(final, initial_state, cu_seqlens, q)
+    state = view(initial, "initial_state") if initial is not None and whole else view(final, "final_state")
+    where.run(_build_gated_delta_net(rows(one[0], "q"), rows(one[1], "k"), rows(one[2], "v"),
+                                     rows(one[3], "g") if g.dim() == 4 else view(one[3], "g"), view(one[4], "beta"), state,
+                                     out=view(one[5], "out"), seq_start=where.starts(cu_seqlens), scale=scale, head_map=head_map,
+                                     state_layout="vk" if state_v_first else "kv", beta_form="logit" if beta_logit else "plain",
+                                     beta_factor=beta_factor, context=where.context, **named))
     return out, final
-
-
-def _keep_states_of_empty(final: Tensor, initial_state: Optional[Tensor], cu_seqlens: Optional[Tensor], q: Tensor) -> None:
-    """Sequences without tokens write nothing: their state is what it was."""
-    if cu_seqlens is not None:
-        empty = cu_seqlens[1:] == cu_seqlens[:-1]
-    elif not q.shape[1]:
-        empty = torch.ones(final.shape[0], dtype=torch.bool)
-    else:
-        return
-    if bool(empty.any()):
-        final[empty] = 0 if initial_state is None else initial_state[empty].to(torch.float32)
 
 
 @gated_delta_net.register_fake
@@ -124,7 +163,7 @@ def _(q, k, v, g, beta, initial_state=None, cu_seqlens=None, a_log=None, dt_bias
     return q.new_empty(v.shape), q.new_empty(state, dtype=torch.float32)
 
 
-@torch.library.custom_op("gdn::ssm_conv", mutates_args=(), device_types="cpu")
+@torch.library.custom_op("gdn::ssm_conv", mutates_args=(), device_types=("cpu", "cuda"))
 def ssm_conv(x: Tensor, weight: Tensor, bias: Optional[Tensor] = None, initial_states: Optional[Tensor] = None,
              cu_seqlens: Optional[Tensor] = None, silu: bool = False) -> Tensor:
     """gdn.ssm_conv on tensors: x [B, T, channels], or [1, T, channels] with cu_seqlens [N + 1]; weight [channels, width];
@@ -135,12 +174,15 @@ def ssm_conv(x: Tensor, weight: Tensor, bias: Optional[Tensor] = None, initial_s
     n, before = _n_sequences(x, cu_seqlens), weight.shape[1] - 1
     if initial_states is not None and tuple(initial_states.shape) != (n, before, x.shape[2]):
         raise ValueError(f"initial_states has shape {list(initial_states.shape)}; it must be {[n, before, x.shape[2]]}")
-    out = torch.empty(x.shape, dtype=x.dtype)
+    where = _where(x)
+    out = x.new_empty(x.shape)
     history: Dict[str, Any] = {}
     if initial_states is not None and before:  # as if they were the first tokens of all
-        history = {"history": rows(initial_states, "initial_states"), "position": [before] * n, "history_dst": [gdn.NONE] * n}
-    gdn.ssm_conv(rows(x[0] if packed else x, "x"), view(weight, "weight"), None if bias is None else rows(bias, "bias"),
-                 out=view(out[0] if packed else out, "out"), silu=silu, seq_start=_starts(cu_seqlens), context=context(), **history)
+        history = {"history": rows(initial_states, "initial_states"), "position": where.map([before] * n),
+                   "history_dst": where.map([gdn.NONE] * n)}
+    where.run(_build_ssm_conv(rows(x[0] if packed else x, "x"), view(weight, "weight"), None if bias is None else rows(bias, "bias"),
+                              out=view(out[0] if packed else out, "out"), silu=silu, seq_start=where.starts(cu_seqlens),
+                              context=where.context, **history))
     return out
 
 
@@ -158,8 +200,17 @@ for _operator in (gated_delta_net, ssm_conv):
     _operator.register_autograd(_forward_only)
 
 
-def on_cpu(**tensors: Optional[Tensor]) -> None:
-    """Refuse tensors that are elsewhere, before the dispatcher does so in words of its own."""
+def one_device(**tensors: Optional[Tensor]) -> None:
+    """Refuse tensors that are elsewhere, or not together, before the dispatcher does so in words of its own."""
+    first, device = "", None
     for name, tensor in tensors.items():
-        if tensor is not None and tensor.device.type != "cpu":
-            raise NotImplementedError(f"{name} is on {tensor.device}; gdn.torch runs on the CPU")
+        if tensor is None:
+            continue
+        if tensor.device.type not in ("cpu", "cuda"):
+            raise NotImplementedError(f"{name} is on {tensor.device}; gdn.torch runs on the CPU and on CUDA devices")
+        if device is None:
+            first, device = name, tensor.device
+        elif tensor.device != device:
+            raise ValueError(f"{name} is on {tensor.device}, and {first} on {device}; all operands have to be on one device")
+    if device is not None and device.type == "cuda" and _cuda.why_not():
+        raise NotImplementedError(f"{first} is on {device}, where this libgdn cannot run: {_cuda.why_not()}")

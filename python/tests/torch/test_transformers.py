@@ -77,9 +77,11 @@ def rule_in_float64(query, key, value, g, beta, initial_state=None, **named):
 
 
 class Models(unittest.TestCase):
+    """The functions that the layers call, where their own forward is transformers'."""
+
     def setUp(self):
         self.addCleanup(gdn.transformers.undo)
-        self.assertEqual(gdn.transformers.use(), gdn.transformers.MODELS)
+        self.assertEqual(gdn.transformers.use(layers=False), gdn.transformers.MODELS)
 
     def recorded(self, run):
         """For each of the models: its name, it, what run() of it gives, and the functions that its layers called."""
@@ -99,7 +101,7 @@ class Models(unittest.TestCase):
             module = importlib.import_module(f"transformers.models.{name}.modeling_{name}")
             with unittest.mock.patch.object(module, "torch_chunk_gated_delta_rule", rule_in_float64):
                 double = one.double()(tokens, use_cache=False).logits
-            gdn.transformers.use()
+            gdn.transformers.use(layers=False)
             spread = double.std()
             self.assertGreater(spread, 0.1, name)
             self.assertFalse(torch.equal(ours, theirs), name)  # it is not the fallback that ran
@@ -122,7 +124,7 @@ class Models(unittest.TestCase):
             self.assertLess((torch.cat(parts, 1)[:, 11:] - again).abs().max(), 1e-4 * again.std(), name)
             gdn.transformers.undo()
             theirs = one.generate(ours.sequences[:, :12], **options)
-            gdn.transformers.use()
+            gdn.transformers.use(layers=False)
             self.assertLess((ours.logits[0] - theirs.logits[0]).abs().max(), 1e-4 * again.std(), name)
 
     @torch.no_grad()
@@ -175,6 +177,23 @@ class Models(unittest.TestCase):
                                                                           beta=beta[s:s + 1], **named)
                         self.assertTrue(same(alone[0], whole[s]) and same(last[0], final[s]), name)
 
+    def test_packed_sequences_and_recorded_pasts_have_the_functions(self):
+        """What the layers' forward of ours does not do is done by transformers', on the functions."""
+        gdn.transformers.use()
+        hidden = torch.randn(1, 6, 64)
+        for name in gdn.transformers.MODELS:
+            one = model(name).requires_grad_(False)
+            cache = transformers.DynamicCache(config=one.config)
+            cache.layers[0].activate_past_recording()
+            layer = one.model.layers[0].linear_attn
+            for named in (dict(cu_seq_lens_q=torch.tensor([0, 2, 6])), dict(cache_params=cache)):
+                with Recorder(name) as calls:
+                    layer(hidden, **named)
+                self.assertEqual({function for function, *_ in calls}, {"torch_chunk_gated_delta_rule", "causal_conv1d_fn"}, name)
+            with Recorder(name) as calls:
+                layer(hidden)
+            self.assertEqual(calls, [], name)
+
     def test_heads_over_ranks(self):
         """examples/ranks.py compares two processes with one."""
         done = subprocess.run([sys.executable, EXAMPLES / "ranks.py", "--tokens", "40"], capture_output=True, text=True, timeout=600)
@@ -188,9 +207,14 @@ class Models(unittest.TestCase):
     def test_undo(self):
         import transformers.models.qwen3_5.modeling_qwen3_5 as module
         ours = module.causal_conv1d_fn
-        gdn.transformers.use()
+        gdn.transformers.use(layers=False)
         self.assertIs(module.causal_conv1d_fn, ours)  # twice is once
+        forward = module.Qwen3_5GatedDeltaNet.forward
+        gdn.transformers.use()
+        self.assertIs(module.causal_conv1d_fn, ours)
+        self.assertIsNot(module.Qwen3_5GatedDeltaNet.forward, forward)
         gdn.transformers.undo()
+        self.assertIs(module.Qwen3_5GatedDeltaNet.forward, forward)
         theirs = module.causal_conv1d_fn
         self.assertIsNot(theirs, ours)
         gdn.transformers.undo()
@@ -207,6 +231,125 @@ class Models(unittest.TestCase):
         import transformers.models.qwen3_5.modeling_qwen3_5 as module
         x = torch.empty(1, 8, 5, device="meta")
         self.assertEqual(module.causal_conv1d_fn(x, torch.empty(8, 4, device="meta"), None, activation="silu").device.type, "meta")
+
+
+class Layers(unittest.TestCase):
+    """The layers' own forward."""
+
+    def setUp(self):
+        self.addCleanup(gdn.transformers.undo)
+        self.assertEqual(gdn.transformers.use(), gdn.transformers.MODELS)
+        self.calls = []
+        for name in ("conv", "rule"):
+            patch = unittest.mock.patch.object(gdn.transformers._layer, name, self.recording(getattr(gdn.transformers._layer, name)))
+            patch.start()
+            self.addCleanup(patch.stop)
+
+    def recording(self, function):
+        def call(*args):
+            given = [x.clone() if torch.is_tensor(x) else x for x in args]
+            result = function(*args)
+            self.calls.append((function, given, args, result))
+            return result
+        return call
+
+    def without(self, run):
+        gdn.transformers.undo()
+        try:
+            return run()
+        finally:
+            gdn.transformers.use()
+
+    @torch.no_grad()
+    def test_logits(self):
+        tokens = torch.randint(0, 97, (2, 70), generator=torch.Generator().manual_seed(2))
+        padded = torch.ones_like(tokens)
+        padded[0, :9] = 0
+        for name in gdn.transformers.MODELS:
+            one = model(name)
+            for mask in (None, padded):
+                del self.calls[:]
+                ours = one(tokens, attention_mask=mask, use_cache=False).logits
+                self.assertEqual(len(self.calls), 4, name)
+                theirs = self.without(lambda: one(tokens, attention_mask=mask, use_cache=False).logits)
+                seen = padded.bool() if mask is not None else torch.ones_like(padded, dtype=torch.bool)
+                self.assertFalse(torch.equal(ours, theirs), name)
+                self.assertLess((ours - theirs)[seen].abs().max(), 1e-4 * theirs.std(), name)
+
+    @torch.no_grad()
+    def test_generate(self):
+        """In one piece and in several, greedy and in beams, whose states transformers reorders."""
+        tokens = torch.randint(0, 97, (2, 12), generator=torch.Generator().manual_seed(3))
+        for name in gdn.transformers.MODELS:
+            one = model(name)
+            for beams in (1, 3):
+                options = dict(max_new_tokens=8, num_beams=beams, do_sample=False, output_logits=True, return_dict_in_generate=True)
+                ours = one.generate(tokens, **options)
+                theirs = self.without(lambda: one.generate(tokens, **options))
+                self.assertLess((torch.stack(ours.logits) - torch.stack(theirs.logits)).abs().max(), 1e-4 * theirs.logits[0].std(), name)
+                self.assertTrue(torch.equal(ours.sequences, theirs.sequences), name)
+            again = one(ours.sequences[:, :-1]).logits
+            cache = transformers.DynamicCache(config=one.config)
+            parts = [one(part, past_key_values=cache).logits for part in ours.sequences[:, :-1].split((5, 7, 1, 2, 4), 1)]
+            self.assertLess((torch.cat(parts, 1) - again).abs().max(), 1e-4 * again.std(), name)
+            cache = transformers.DynamicCache(config=one.config)  # begun by transformers, gone on with by the library
+            first = self.without(lambda: one(ours.sequences[:, :5], past_key_values=cache).logits)
+            rest = one(ours.sequences[:, 5:-1], past_key_values=cache).logits
+            self.assertLess((torch.cat((first, rest), 1) - again).abs().max(), 1e-4 * again.std(), name)
+
+    @torch.no_grad()
+    def test_sixteen_bits(self):
+        tokens = torch.randint(0, 97, (1, 40), generator=torch.Generator().manual_seed(4))
+        one = model("qwen3_5", torch.bfloat16)
+        ours = one(tokens).logits.float()
+        theirs = self.without(lambda: one(tokens).logits.float())
+        exact = self.without(lambda: one.float()(tokens).logits)
+        self.assertFalse(torch.equal(ours, theirs))
+        self.assertLess((ours - exact).abs().mean(), 1.5 * (theirs - exact).abs().mean())
+
+    @torch.no_grad()
+    def test_the_same_bits_token_by_token_and_alone(self):
+        tokens = torch.randint(0, 97, (3, 33), generator=torch.Generator().manual_seed(5))
+        for name in gdn.transformers.MODELS:
+            for dtype in (torch.float32, torch.bfloat16):
+                del self.calls[:]
+                one = model(name, dtype)
+                cache = transformers.DynamicCache(config=one.config)
+                one(tokens, past_key_values=cache)
+                self.assertEqual(len(self.calls), 4)
+                for at, ((conv, given, _, mixed), (rule, projected, written, out)) in enumerate(zip(*[iter(self.calls)] * 2)):
+                    qkv, weight, bias, _ = given
+                    final, begins = written[5], projected[5]
+                    cached = cache.layers[2 * at]
+                    self.assertTrue(same(cached.recurrent_states[0], final), name)
+                    self.assertTrue(same(cached.conv_states[0], qkv[:, -4:].transpose(1, 2)), name)
+                    self.assertEqual(cached.conv_states[0].stride(1), 1)  # as the library reads it
+                    for some in (slice(0, 3), slice(1, 2)):
+                        past, state, parts = torch.zeros(len(qkv[some]), 4, qkv.shape[-1], dtype=dtype), torch.zeros_like(begins[some]), []
+                        for t in range(33):
+                            now = qkv[some, t:t + 1]
+                            step = conv(now, weight, bias, past)
+                            self.assertTrue(same(step[:, 0], mixed[some, t]), name)
+                            past = torch.cat((past[:, 1:], now), 1)
+                            parts.append(rule(step, *(x[some, t:t + 1] for x in projected[1:3]), *projected[3:5], state, False, projected[7]))
+                        self.assertTrue(same(torch.cat(parts, 1), out[some]) and same(state, final[some]), name)
+
+    def test_push(self):
+        push = gdn.transformers._layer.push
+        for dtype in (torch.float32, torch.bfloat16):
+            before, x = torch.randn(3, 4, 6).to(dtype), torch.randn(3, 9, 6).to(dtype)
+            for tokens in (1, 2, 3, 4, 9):
+                for some, columns in ((x[:, :tokens], before.clone()), (x[:, :tokens].contiguous(), before.clone()),
+                                      (x[:, :tokens].contiguous(), before.transpose(1, 2).contiguous().transpose(1, 2))):
+                    push(columns, some)
+                    self.assertTrue(same(columns, torch.cat((before, x[:, :tokens]), 1)[:, -4:]))
+
+    @torch.no_grad()
+    def test_norm_in_pieces(self):
+        one, hidden = model("qwen3_5").model.layers[0].linear_attn, torch.randn(2, 50, 64)
+        whole = one(hidden)
+        with unittest.mock.patch.object(gdn.transformers, "_NORM_ROWS", 64):
+            self.assertTrue(same(one(hidden), whole))
 
 
 if __name__ == "__main__":

@@ -1,0 +1,85 @@
+"""A gated-delta layer between its projections, on the CPU: the convolution and the delta rule, on the projections as they lie and on
+states in place. No operators of torch.library: what calls this has seen to it that nobody traces, compiles or wants gradients.
+
+The bits are those of gdn.torch's operators, which a layer comes to where this does not serve it.
+"""
+from __future__ import annotations
+
+from ctypes import memmove
+from typing import Optional
+
+import torch
+from torch import Tensor
+
+import gdn
+from .._again import Again, again
+from .._kernels import _build_gated_delta_net, _build_ssm_conv
+from ._operators import context, view
+
+FLOATS = (torch.float32, torch.float16, torch.bfloat16)
+
+
+def _form(tensor: Optional[Tensor]):
+    return None if tensor is None else (tensor.shape, tensor.stride(), tensor.dtype)
+
+
+def conv(x: Tensor, weight: Tensor, bias: Optional[Tensor], past: Optional[Tensor]) -> Tensor:
+    """silu of the convolution: x [B, T, channels], weight [channels, width], bias [channels]; past [B, columns, channels], the
+    tokens before, oldest first, columns >= width - 1, of x's type; None: zeros. The last axes of x, bias and past are contiguous.
+    Returns a new tensor as x; writes nothing else."""
+    on = context()
+    out = x.new_empty(x.shape)
+
+    def make() -> Again:
+        history = {}
+        if past is not None:
+            n, columns = past.shape[:2]
+            history = {"history": view(past, "past"), "position": [columns] * n, "history_dst": [gdn.NONE] * n}
+        return Again(_build_ssm_conv(view(x, "x"), view(weight, "weight"), None if bias is None else view(bias, "bias"),
+                                     out=view(out, "out"), silu=True, context=on, **history), "x", "weight", "out", "bias", "history")
+
+    call = again(("conv", on, _form(x), _form(weight), _form(bias), _form(past)), make)
+    call(x.data_ptr(), weight.data_ptr(), out.data_ptr(), bias.data_ptr() if bias is not None else None,
+         past.data_ptr() if past is not None else None)
+    return out
+
+
+def push(columns: Tensor, x: Tensor) -> None:
+    """Append the newest tokens of x [B, T, channels] to columns [B, length, channels], in place. The work of a step is three
+    columns of memory, so that how it is asked for counts."""
+    length, tokens = columns.shape[1], x.shape[1]
+    if tokens >= length:
+        columns.copy_(x[:, tokens - length:])
+    elif not (columns.is_contiguous() and x.is_contiguous() and columns.dtype == x.dtype):
+        columns.copy_(torch.cat((columns[:, tokens:], x), 1))
+    else:
+        row, new = length * columns.shape[2] * columns.element_size(), tokens * columns.shape[2] * columns.element_size()
+        to, source = columns.data_ptr(), x.data_ptr()
+        for one in range(columns.shape[0]):
+            memmove(to + one * row, to + one * row + new, row - new)
+            memmove(to + (one + 1) * row - new, source + one * new, new)
+
+
+def rule(qkv: Tensor, b: Tensor, a: Tensor, a_log: Tensor, dt_bias: Tensor, state: Tensor, begins: bool, heads_k: int) -> Tensor:
+    """The delta rule of what the convolution gave: qkv [B, T, channels], q and k of heads_k heads, then v, packed; b and a
+    [B, T, heads], the projections that beta and the gate are made of; a_log, dt_bias [heads]; state [B, heads, dim_k, dim_v],
+    float32, packed, read and written; `begins`: zeros are read instead. Returns [B, T, heads, dim_v], of qkv's type."""
+    on = context()
+    n, tokens, _ = qkv.shape
+    _, heads, dim_k, dim_v = state.shape
+    out = qkv.new_empty((n, tokens, heads, dim_v))
+    width = heads_k * dim_k
+
+    def make() -> Again:
+        q, k, v = qkv.split((width, width, heads * dim_v), -1)
+        return Again(_build_gated_delta_net(view(q.unflatten(-1, (heads_k, dim_k)), "q"), view(k.unflatten(-1, (heads_k, dim_k)), "k"),
+                                            view(v.unflatten(-1, (heads, dim_v)), "v"), view(a, "a"), view(b, "b"),
+                                            view(state, "state"), out=view(out, "out"), state_layout="kv", qk_norm="add",
+                                            qk_norm_eps=1e-6, g_form="raw_a_log", beta_form="logit", ssm_a=view(a_log, "a_log"),
+                                            dt_bias=view(dt_bias, "dt_bias"), state_src=[gdn.NONE] * n if begins else None,
+                                            context=on), "q", "k", "v", "g", "beta", "ssm_a", "dt_bias", "state", "out")
+
+    call = again(("rule", on, _form(qkv), _form(b), _form(a), a_log.dtype, dt_bias.dtype, state.shape, begins, heads_k), make)
+    at, step = qkv.data_ptr(), width * qkv.element_size()
+    call(at, at + step, at + 2 * step, a.data_ptr(), b.data_ptr(), a_log.data_ptr(), dt_bias.data_ptr(), state.data_ptr(), out.data_ptr())
+    return out
