@@ -23,7 +23,6 @@
 #include "cpu/gated_delta_net_lines.inc.h"
 #include "cpu/gated_delta_net_rows.inc.h"
 #include "cpu/gated_delta_net_tree.inc.h"
-#include "reference/reference.h"
 
 enum {
     RUN_BYTES = 1 << 20, /* of states, in a run of items where memory is the limit                     */
@@ -49,25 +48,14 @@ static int64_t run_of_items(const gdn_gated_delta_net_problem *p, int32_t group,
                             bool memory)
 {
     const int64_t share = (n_items + n_threads - 1) / n_threads;
-    int64_t run = memory ? RUN_BYTES / (4 * (int64_t)p->head_dim_k * group) : 1;
+    int64_t run = memory ? RUN_BYTES / ((p->state_interval ? 2 : 4) * (int64_t)p->head_dim_k * group) : 1;
     if (run < share / 8) run = share / 8;
     if (run > share || n_threads == 1) run = share;
     return run > 1 ? run : 1;
 }
 
-/* What none of the loop orders has: states of 16 bits. The reference computes it, so that it is slow and not wrong. */
-static bool by_reference(const gdn_gated_delta_net_problem *p)
-{
-    return p->state_interval != 0;
-}
-
 static void plan(const gdn_gated_delta_net_problem *p, int32_t n_threads, gdn_plan *plan)
 {
-    if (by_reference(p)) {
-        plan->n_items = gdn_ref_gated_delta_net_items(p);
-        plan->form = "reference";
-        return;
-    }
     const int32_t group = group_of(p, n_threads), pitch = pitch_of(p);
     const int32_t n_tokens = p->n_seqs ? (int32_t)(((int64_t)p->n_tokens + p->n_seqs - 1) / p->n_seqs) : 0;
     const bool rows = rows_serves(p, n_tokens), lines = lines_serves(p, n_tokens);
@@ -99,7 +87,9 @@ static bool view_item(const gdn_gated_delta_net_problem *p, int32_t group, int64
     x->position = gdn_map_at(&p->position, s, 0);
     x->j0 = (int32_t)(item % n_groups) * group;
     x->n_columns = min_i32(group, p->head_dim_v - x->j0);
-    x->source = source < 0 ? NULL : (const float *)(const void *)gdn_state_at(&p->state_in, source, x->h);
+    x->source = source < 0 ? NULL : gdn_state_at(&p->state_in, source, x->h);
+    x->type = p->state_in.dtype;
+    x->size = x->type == GDN_F32 ? 4 : 2;
     x->n = p->head_dim_k;
     x->pitch = pitch_of(p);
     x->channel = p->gate == GDN_GATE_CHANNEL;
@@ -107,7 +97,8 @@ static bool view_item(const gdn_gated_delta_net_problem *p, int32_t group, int64
     if (p->log.n_columns) {
         const int32_t commit = gdn_state_commit_at(&p->log, s);
         x->n_repeat = x->position - gdn_map_at(&p->log.state_position, s, x->position);
-        x->commit = commit < 0 ? NULL : (float *)(void *)gdn_state_at(&p->state_out, commit, x->h);
+        x->n_commit = x->n_repeat - (x->position - gdn_commit_position(p, x->position));
+        x->commit = commit < 0 ? NULL : gdn_state_at(&p->state_out, commit, x->h);
     }
     if (p->g_form == GDN_G_RAW || p->g_form == GDN_G_RAW_A_LOG) {
         const float a = gdn_load_element(gdn_token_at(&p->ssm_a, 0, 0, 0, x->h), p->ssm_a.dtype, 0);
@@ -158,8 +149,6 @@ static void run_item(const head_view *view, int32_t group, float *scratch)
 static void run(const gdn_gated_delta_net_problem *p, const gdn_plan *plan, int64_t first, int64_t last, void *scratch)
 {
     head_view view[2];
-    for (int64_t item = first; by_reference(p) && item < last; item++) gdn_ref_gated_delta_net(p, item);
-    if (by_reference(p)) return;
     bool any = view_item(p, plan->cut, first, &view[first & 1]);
     for (int64_t item = first; item < last; item++) {
         head_view *x = &view[item & 1], *next = &view[(item + 1) & 1];

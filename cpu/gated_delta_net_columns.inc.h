@@ -50,12 +50,43 @@ static columns_fn *columns_last(int32_t width, bool channel)
     return channel ? columns_wide_channel_last : columns_wide_last;
 }
 
-/* Up to GDN_VL columns or keys of a snapshot. */
-GDN_INLINE void save_vector(float *to, vf a, int32_t lanes, bool stream)
+/* A pass behind which the same state, rounded to a type or as it is, is read with the next token's key: of the usual
+ * size, and of any. For trees and for states of 16 bits. */
+#define COLUMNS_NEXT(name, type, w, keys, c)                                                             \
+    static dots name(const delta_pass *pass)                                                             \
+    {                                                                                                    \
+        return columns_pass(pass, (delta_form){.width = w, .n = keys, .packed = true, .channel = c, .update = true, \
+                                               .next = true, .round = type});                            \
+    }
+#define COLUMNS_NEXTS(name, type)                                        \
+    COLUMNS_NEXT(name##_wide_128, type, COLUMN_VECTORS, 128, false)        \
+    COLUMNS_NEXT(name##_wide_channel_128, type, COLUMN_VECTORS, 128, true) \
+    COLUMNS_NEXT(name##_wide, type, COLUMN_VECTORS, 0, false)              \
+    COLUMNS_NEXT(name##_wide_channel, type, COLUMN_VECTORS, 0, true)       \
+    COLUMNS_NEXT(name##_one, type, 1, 0, false)                            \
+    COLUMNS_NEXT(name##_one_channel, type, 1, 0, true)
+COLUMNS_NEXTS(columns_next, GDN_F32)
+COLUMNS_NEXTS(columns_next_f16, GDN_F16)
+COLUMNS_NEXTS(columns_next_bf16, GDN_BF16)
+#undef COLUMNS_NEXTS
+#undef COLUMNS_NEXT
+
+static columns_fn *columns_next(int32_t type, int32_t width, int32_t n, bool channel)
 {
-    if (lanes < GDN_VL) v_store_n(to, a, lanes);
-    else if (stream) v_stream(to, a);
-    else v_store(to, a);
+#define COLUMNS_NEXT(name) \
+    {{name##_one, name##_one_channel}, {name##_wide, name##_wide_channel}, {name##_wide_128, name##_wide_channel_128}}
+    static columns_fn *const next[3][3][2] = {[GDN_F32] = COLUMNS_NEXT(columns_next),
+                                              [GDN_F16] = COLUMNS_NEXT(columns_next_f16),
+                                              [GDN_BF16] = COLUMNS_NEXT(columns_next_bf16)};
+#undef COLUMNS_NEXT
+    return next[type][width < COLUMN_VECTORS ? 0 : n == 128 ? 2 : 1][channel];
+}
+
+/* Up to GDN_VL columns or keys of a snapshot. */
+GDN_INLINE void save_vector(char *to, int type, vf a, int32_t lanes, bool stream)
+{
+    if (lanes == GDN_VL && stream) v_stream_typed(to, type, 0, a);
+    else v_store_typed(to, type, 0, a, lanes);
 }
 
 /* A block of value columns; state is its place in scratch, which holds it between chunks. */
@@ -66,61 +97,75 @@ typedef struct columns_block {
 
 /* 1 and 7: a block of value columns between memory and scratch. In memory, line is a value column (VK, to be
  * transposed) or a key (KV). */
-static void columns_load(const head_view *x, const float *source, const columns_block *b)
+GDN_INLINE void columns_load_typed(const head_view *x, const char *source, int type, const columns_block *b)
 {
-    const int64_t line = x->p->state_in.stride_line / 4, pitch = (int64_t)b->width * GDN_VL;
+    const int64_t line = x->p->state_in.stride_line, pitch = (int64_t)b->width * GDN_VL, size = type == GDN_F32 ? 4 : 2;
     if (x->p->state_layout == GDN_STATE_KV) {
         for (int32_t i = 0; i < x->n; i++)
             for (int32_t w = 0; w < b->width; w++) {
                 const int32_t lanes = min_i32(GDN_VL, b->n_columns - w * GDN_VL);
-                const float  *from = source + i * line + x->j0 + b->j + w * GDN_VL;
-                v_store(b->state + pass_place(x->n, i) * pitch + w * GDN_VL, v_load_n(from, lanes));
+                const char   *from = source + i * line + size * (x->j0 + b->j + w * GDN_VL);
+                v_store(b->state + pass_place(x->n, i) * pitch + w * GDN_VL, v_load_typed(from, type, 0, lanes));
             }
         return;
     }
     for (int32_t w = 0; w < b->width; w++)
         for (int32_t i = 0; i < x->n; i += GDN_VL) {
             const int32_t rows = min_i32(GDN_VL, b->n_columns - w * GDN_VL), keys = min_i32(GDN_VL, x->n - i);
-            const float  *tile = source + (x->j0 + b->j + w * GDN_VL) * line + i;
+            const char   *tile = source + (x->j0 + b->j + w * GDN_VL) * line + size * i;
             vf            r[GDN_VL];
-            for (int32_t m = 0; m < GDN_VL; m++) r[m] = m < rows ? v_load_n(tile + m * line, keys) : v_zero();
+            for (int32_t m = 0; m < GDN_VL; m++)
+                r[m] = m < rows ? v_load_typed(tile + m * line, type, 0, keys) : v_zero();
             v_transpose(r);
             for (int32_t m = 0; m < keys; m++)
                 v_store(b->state + pass_place(x->n, i + m) * pitch + w * GDN_VL, r[m]);
         }
 }
 
-/* Whole cache lines go past the caches, see snapshots_of(). */
-static void columns_save(const head_view *x, float *target, const columns_block *b)
+static void columns_load(const head_view *x, const char *source, const columns_block *b)
 {
-    const int64_t line = x->p->state_out.stride_line / 4, pitch = (int64_t)b->width * GDN_VL;
-    const bool    stream = GDN_VL == 16 && ((uintptr_t)target | (uintptr_t)(4 * line)) % 64 == 0;
+    if (x->type == GDN_F32) columns_load_typed(x, source, GDN_F32, b);
+    else columns_load_typed(x, source, x->type, b);
+}
+
+/* Whole cache lines go past the caches, see snapshots_of(). */
+GDN_INLINE void columns_save_typed(const head_view *x, char *target, int type, const columns_block *b)
+{
+    const int64_t line = x->p->state_out.stride_line, pitch = (int64_t)b->width * GDN_VL,
+                  size = type == GDN_F32 ? 4 : 2;
+    const bool    stream = GDN_VL == 16 && type == GDN_F32 && ((uintptr_t)target | (uintptr_t)line) % 64 == 0;
     if (x->p->state_layout == GDN_STATE_KV) {
         for (int32_t i = 0; i < x->n; i++)
             for (int32_t w = 0; w < b->width; w++) {
                 const int32_t lanes = min_i32(GDN_VL, b->n_columns - w * GDN_VL);
-                float        *to = target + i * line + x->j0 + b->j + w * GDN_VL;
-                save_vector(to, v_load(b->state + pass_place(x->n, i) * pitch + w * GDN_VL), lanes, stream);
+                char         *to = target + i * line + size * (x->j0 + b->j + w * GDN_VL);
+                save_vector(to, type, v_load(b->state + pass_place(x->n, i) * pitch + w * GDN_VL), lanes, stream);
             }
         return;
     }
     for (int32_t w = 0; w < b->width; w++)
         for (int32_t i = 0; i < x->n; i += GDN_VL) {
             const int32_t rows = min_i32(GDN_VL, b->n_columns - w * GDN_VL), keys = min_i32(GDN_VL, x->n - i);
-            float        *tile = target + (x->j0 + b->j + w * GDN_VL) * line + i;
+            char         *tile = target + (x->j0 + b->j + w * GDN_VL) * line + size * i;
             vf            r[GDN_VL];
             for (int32_t m = 0; m < GDN_VL; m++)
                 r[m] = m < keys ? v_load(b->state + pass_place(x->n, i + m) * pitch + w * GDN_VL) : v_zero();
             v_transpose(r);
-            for (int32_t m = 0; m < rows; m++) save_vector(tile + m * line, r[m], keys, stream);
+            for (int32_t m = 0; m < rows; m++) save_vector(tile + m * line, type, r[m], keys, stream);
         }
 }
 
-/* 1: repeat the log on a block in scratch, some keys of it in registers at a time. */
-static void columns_repeat(const head_view *x, const columns_block *b)
+static void columns_save(const head_view *x, char *target, const columns_block *b)
+{
+    if (x->type == GDN_F32) columns_save_typed(x, target, GDN_F32, b);
+    else columns_save_typed(x, target, x->type, b);
+}
+
+/* 1: repeat columns of the log on a block in scratch, some keys of it in registers at a time. */
+static void columns_repeat(const head_view *x, const columns_block *b, int32_t from, int32_t to)
 {
     enum { KEYS = GDN_VL == 8 ? 4 : 8 };
-    const log_walk log = log_walk_of(x);
+    const log_walk log = log_walk_part(x, from, to);
     const int64_t  pitch = (int64_t)b->width * GDN_VL;
     for (int32_t i0 = 0; i0 < x->n; i0 += KEYS)
         for (int32_t w = 0; w < b->width; w++) {
@@ -138,22 +183,35 @@ static void columns_repeat(const head_view *x, const columns_block *b)
                     const vf k = v_set1(entry[log.k + i[m]]), a = v_set1(entry[log.a + (x->channel ? i[m] : 0)]);
                     s[m] = v_fma(k, d, v_mul(a, s[m]));
                 }
+                if (!rounds_at(x, log.length + column + 1)) continue;
+                for (int m = 0; m < KEYS; m++) s[m] = v_round_typed(s[m], x->type);
             }
             for (int m = 0; m < KEYS; m++) v_store(b->state + pass_place(x->n, i[m]) * pitch + w * GDN_VL, s[m]);
         }
 }
 
+/* 1: load state, repeat the log, commit. */
+static void columns_begin(const head_view *x, const columns_block *b)
+{
+    if (x->source) columns_load(x, x->source, b);
+    else memset(b->state, 0, 4 * (size_t)round_up(x->n, 32) * (size_t)(b->width * GDN_VL));
+    if (x->n_commit) columns_repeat(x, b, 0, x->n_commit);
+    if (x->commit) columns_save(x, x->commit, b);
+    if (x->n_commit < x->n_repeat) columns_repeat(x, b, x->n_commit, x->n_repeat);
+}
+
 /* 7: after token t, where it is kept. */
 static void columns_keep(const head_view *x, int32_t t, const columns_block *b)
 {
-    float *const to[] = {snapshot_of(x, t), checkpoint_of(x, t)};
+    char *const to[] = {snapshot_of(x, t), checkpoint_of(x, t)};
     for (int i = 0; i < 2; i++)
         if (to[i]) columns_save(x, to[i], b);
 }
 
 /* A chunk of tokens for one block of columns. The loop over tokens is compiled with the pass, so that d and the sums it
- * comes from, the only things a token waits for from the one before, stay in registers. */
-GDN_INLINE void columns_tokens(const head_view *x, const chunk *c, const columns_block *b, delta_form form)
+ * comes from, the only things a token waits for from the one before, stay in registers; with states of 16 bits, of
+ * which some tokens' are rounded, the pass is called. */
+GDN_INLINE void columns_tokens(const head_view *x, const chunk *c, const columns_block *b, delta_form form, bool narrow)
 {
     const gdn_gated_delta_net_problem *p = x->p;
     const int32_t block = form.width * GDN_VL, j = b->j, group = c->group;
@@ -171,10 +229,7 @@ GDN_INLINE void columns_tokens(const head_view *x, const chunk *c, const columns
     const int32_t n_ahead = chunk_ahead(c, x, j / block, x->n_columns / block, ahead);
     /* 1: load state, repeat the log, commit, and 3: read kv; for later chunks, the chunk before has read it */
     if (c->first == 0) {
-        if (x->source) columns_load(x, x->source, b);
-        else memset(b->state, 0, 4 * (size_t)round_up(x->n, 32) * (size_t)block);
-        if (x->n_repeat) columns_repeat(x, b);
-        if (x->commit) columns_save(x, x->commit, b);
+        columns_begin(x, b);
         if (!c->n_tokens) return;
         sum = form.width == 1 ? columns_one_read(&pass) : columns_wide_read(&pass);
     } else {
@@ -192,14 +247,16 @@ GDN_INLINE void columns_tokens(const head_view *x, const chunk *c, const columns
         pass.decay = c->decay[t];
         pass.read += x->pitch;
         pass.ahead = n_ahead > 0 && t < ahead[0].count ? ahead[0].at + t * ahead[0].step : (const char *)pass.q;
-        if (t < n_next) sum = columns_pass(&pass, form);
-        else sum = columns_last(form.width, form.channel)(&pass);
+        if (t < n_next && narrow) sum = columns_next(rounds_at(x, x->position + c->first + t + 1) ? x->type : GDN_F32,
+                                                     form.width, x->n, x->channel)(&pass);
+        else if (t < n_next) sum = columns_pass(&pass, form);
+        else sum = columns_last(form.width, x->channel)(&pass);
         pass.q += x->pitch;
         pass.k += x->pitch;
         pass.a += x->pitch;
         for (int32_t i = 0; i < n_ahead; i++)
             if (t < ahead[i].count)
-                prefetch_bytes(ahead[i].at + t * ahead[i].step, i == 0 ? 64 * FOLD : 0, ahead[i].bytes);
+                prefetch_bytes(ahead[i].at + t * ahead[i].step, i == 0 && !narrow ? 64 * FOLD : 0, ahead[i].bytes);
         for (int32_t w = 0; w < form.width; w++) /* 6: the output */
             v_store_typed(out, p->out.dtype, w * GDN_VL, v_mul(scale, sum.q[w]),
                           min_i32(GDN_VL, b->n_columns - w * GDN_VL));
@@ -213,13 +270,16 @@ static void columns_block_general(const head_view *x, const chunk *tokens, const
 {
 #define COLUMNS_VERSION(w, keys, c)                                                                      \
     columns_tokens(x, tokens, b, (delta_form){.width = w, .n = keys, .packed = true, .channel = c, .update = true, \
-                                          .next = true, .ahead = true})
+                                          .next = true, .ahead = true}, false)
 #define COLUMNS_VERSIONS(w, keys)                        \
     do {                                                 \
         if (x->channel) COLUMNS_VERSION(w, keys, true);  \
         else COLUMNS_VERSION(w, keys, false);            \
     } while (0)
-    if (b->width < COLUMN_VECTORS) COLUMNS_VERSIONS(1, 0);
+    if (x->type != GDN_F32 && b->width < COLUMN_VECTORS)
+        columns_tokens(x, tokens, b, (delta_form){.width = 1}, true);
+    else if (x->type != GDN_F32) columns_tokens(x, tokens, b, (delta_form){.width = COLUMN_VECTORS}, true);
+    else if (b->width < COLUMN_VECTORS) COLUMNS_VERSIONS(1, 0);
     else if (x->n == 64) COLUMNS_VERSIONS(COLUMN_VECTORS, 64);
     else if (x->n == 128) COLUMNS_VERSIONS(COLUMN_VECTORS, 128);
     else if (x->n == 256) COLUMNS_VERSIONS(COLUMN_VECTORS, 256);

@@ -121,7 +121,7 @@ GDN_INLINE group_sums group_load_part(const group_walk *x, group_form form, int 
         for (int step = 0; step < GROUP_STEPS; step++) {
             key[step] = min_i32(i0 + 32 * step, form.n - GDN_VL);
             for (int m = 0; m < ROWS_ALONG; m++)
-                s[step][m] = v_load(x->b->from + row[m] * x->b->from_pitch + key[step]);
+                s[step][m] = v_load_typed(x->b->from + row[m] * x->b->from_pitch, GDN_F32, key[step], GDN_VL);
         }
         const float *entry = w.first;
         for (int32_t column = 0; column < w.count; column++, entry = log_next(&w, entry)) {
@@ -186,11 +186,11 @@ GDN_INLINE group_sums group_walk_run(const group_walk *x, group_form form)
 }
 
 /* Rows [m, m + ROWS_ALONG) of a group to where they are kept. */
-GDN_INLINE void group_keep(const rows_block *b, const row_group *g, int32_t m, int32_t n, float *to, bool stream)
+GDN_INLINE void group_keep(const rows_block *b, const row_group *g, int32_t m, int32_t n, char *to, bool stream)
 {
     const int32_t last = min_i32(m + ROWS_ALONG, g->n_rows);
     for (; m < last; m++) {
-        float *const row = to + (g->r + m) * b->to_pitch;
+        float *const row = (float *)(void *)(to + (g->r + m) * b->to_pitch);
         const float *const s = g->state + m * n;
         if (stream)
 #pragma GCC unroll 8
@@ -215,10 +215,10 @@ GDN_INLINE void group_load(const rows_block *b, const log_walk *log, row_group *
 }
 
 /* Ask for a part of some of the rows that will be loaded when the group under way is done. */
-GDN_INLINE void group_ahead(const float *row, int64_t pitch, int32_t n)
+GDN_INLINE void group_ahead(const char *row, int64_t pitch, int32_t n)
 {
-    const float *const far = row + (GROUP_AHEAD - GROUP_ROWS) * pitch;
-    for (int32_t i = 0; i < n; i += 16)
+    const char *const far = row + (GROUP_AHEAD - GROUP_ROWS) * pitch;
+    for (int32_t i = 0; i < n; i += 64)
         for (int m = 0; m < ROWS_ALONG; m++) {
             v_prefetch_l2(far + m * pitch + i);
             v_prefetch(row + m * pitch + i);
@@ -240,7 +240,7 @@ GDN_INLINE void group_token(const rows_block *b, const group_next *next, row_gro
                      .decay = c->decay[t] };
     v_store(g->d, d);
     group_next_ahead(next, t, g->r / GROUP_ROWS);
-    const float *ahead = b->from + (g->r + GROUP_ROWS) * b->from_pitch + t * b->ahead;
+    const char *ahead = b->from + (g->r + GROUP_ROWS) * b->from_pitch + t * b->ahead;
     if (b->log_d[t]) v_store_some(b->log_d[t] + g->r, d, g->n_rows);
     for (; x.m < GROUP_ROWS; x.m += ROWS_ALONG) {
         group_ahead(ahead, b->from_pitch, b->ahead);
@@ -280,7 +280,7 @@ static void groups(const head_view *x, const chunk *c, float *state)
     const log_walk log = log_walk_of(x);
     const group_next next = group_next_of(x, c);
     rows_block b = rows_block_of(x, c);
-    if (!b.from) b.from = zeros, b.from_pitch = 0;
+    if (!b.from) b.from = (const char *)zeros, b.from_pitch = 0;
     if (x->channel && x->n == 128) groups_run(&b, &log, &next, state, 128, true);
     else if (x->n == 128) groups_run(&b, &log, &next, state, 128, false);
     else if (x->channel) groups_run(&b, &log, &next, state, x->n, true);

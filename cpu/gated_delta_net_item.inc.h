@@ -21,7 +21,8 @@ typedef struct head_view {
     const gdn_gated_delta_net_problem *p;
     int32_t      s, h, key_head, first, n_tokens, position;
     int32_t      j0, n_columns;
-    const float *source; /* the head's matrix in the slot to read; NULL = start from zero */
+    int32_t      type, size; /* of the states' elements: GDN_F32 ..., and bytes                */
+    const char  *source; /* the head's matrix in the slot to read; NULL = start from zero */
     int32_t      n;      /* head_dim_k                                                     */
     int32_t      pitch;  /* of rows of n floats in scratch                                 */
     bool         channel;
@@ -29,7 +30,8 @@ typedef struct head_view {
     const char  *bias;  /* of a raw gate, one or n elements; NULL = 0                         */
     int32_t      log_row;  /* GDN_NONE: the sequence has none                                 */
     int32_t      n_repeat; /* columns of it that are repeated, before `position`              */
-    float       *commit;   /* the head's matrix in the slot for the state after them; or NULL */
+    int32_t      n_commit; /* of these, columns before the state that is committed            */
+    char        *commit;   /* the head's matrix in the slot for that; or NULL                 */
     const struct head_view *next; /* the item to come, or NULL */
 } head_view;
 
@@ -200,8 +202,8 @@ static int32_t chunk_ahead(const chunk *c, const head_view *x, int32_t turn, int
     }
     if (!c->more && to->source && p->state_layout == GDN_STATE_VK) {
         const int32_t n = to->n_columns / (n_turns > 1 ? n_turns : 1);
-        const float  *lines = to->source + (to->j0 + turn * n) * (p->state_in.stride_line / 4);
-        rows[count++] = (ahead_rows){(const char *)lines, p->state_in.stride_line, 4 * (int64_t)to->n, n};
+        const char   *lines = to->source + (to->j0 + turn * n) * p->state_in.stride_line;
+        rows[count++] = (ahead_rows){lines, p->state_in.stride_line, to->size * (int64_t)to->n, n};
     }
     return count;
 }
@@ -219,19 +221,19 @@ static void chunk_output(const chunk *c, const head_view *x)
 }
 
 /* Where the state after token t goes, or NULL. */
-static float *snapshot_of(const head_view *x, int32_t t)
+static char *snapshot_of(const head_view *x, int32_t t)
 {
     const int32_t r = x->n_tokens - 1 - t;
     if (r >= x->p->n_snapshots) return NULL;
     const int32_t entry = gdn_state_dst_at(x->p, x->s, r);
-    return entry < 0 ? NULL : (float *)(void *)gdn_state_at(&x->p->state_out, entry, x->h);
+    return entry < 0 ? NULL : gdn_state_at(&x->p->state_out, entry, x->h);
 }
 
 /* Where the checkpoint after token t goes, or NULL. */
-static float *checkpoint_of(const head_view *x, int32_t t)
+static char *checkpoint_of(const head_view *x, int32_t t)
 {
     const int32_t entry = gdn_checkpoint_at(&x->p->checkpoints, x->s, x->position, t);
-    return entry < 0 ? NULL : (float *)(void *)gdn_state_at(&x->p->state_out, entry, x->h);
+    return entry < 0 ? NULL : gdn_state_at(&x->p->state_out, entry, x->h);
 }
 
 /* The first token from t on, of n, whose state is a checkpoint; or t + n. */
@@ -246,9 +248,9 @@ static int32_t next_checkpoint(const head_view *x, int32_t t, int32_t n)
 /* Where the states after tokens [t, t + n) go: snapshots, or checkpoints where there is no snapshot. Says whether to
  * write them past the caches: lines that are written whole and are not in cache anyway, as those of the slot that is
  * read are, need not be fetched first. */
-static bool snapshots_of(const head_view *x, int32_t t, int32_t n, float **snapshot)
+static bool snapshots_of(const head_view *x, int32_t t, int32_t n, char **snapshot)
 {
-    const uint64_t line = 4 * (uint64_t)(x->p->state_layout == GDN_STATE_KV ? x->p->head_dim_v : x->n);
+    const uint64_t line = (uint64_t)x->size * (uint64_t)(x->p->state_layout == GDN_STATE_KV ? x->p->head_dim_v : x->n);
     bool           elsewhere = false, whole = (line | (uint64_t)x->p->state_out.stride_line) % 64 == 0;
     for (int32_t i = 0; i < n; i++) {
         snapshot[i] = snapshot_of(x, t + i);
@@ -264,16 +266,19 @@ static bool snapshots_of(const head_view *x, int32_t t, int32_t n, float **snaps
 static void copy_checkpoints(const head_view *x, int32_t n)
 {
     const bool    kv = x->p->state_layout == GDN_STATE_KV;
-    const int64_t pitch = x->p->state_out.stride_line / 4, n_lines = kv ? x->n : x->n_columns;
-    const size_t  bytes = 4 * (size_t)(kv ? x->n_columns : x->n);
+    const int64_t pitch = x->p->state_out.stride_line, n_lines = kv ? x->n : x->n_columns;
+    const size_t  bytes = (size_t)x->size * (size_t)(kv ? x->n_columns : x->n);
     for (int32_t t = next_checkpoint(x, 0, n); t < n; t = next_checkpoint(x, t + 1, n - t - 1)) {
-        const float *snapshot = snapshot_of(x, t);
-        float       *checkpoint = checkpoint_of(x, t);
-        const int64_t at = kv ? x->j0 : x->j0 * pitch;
+        const char   *snapshot = snapshot_of(x, t);
+        char         *checkpoint = checkpoint_of(x, t);
+        const int64_t at = kv ? x->j0 * (int64_t)x->size : x->j0 * pitch;
         for (int64_t i = 0; snapshot && checkpoint && i < n_lines; i++)
             memcpy(checkpoint + at + i * pitch, snapshot + at + i * pitch, bytes);
     }
 }
+
+/* 7, states of 16 bits: whether they are rounded behind the token that makes the sequence's length this. */
+static bool rounds_at(const head_view *x, int32_t length) { return gdn_rounds_at(x->p, length); }
 
 /* 4: the delta d of GDN_VL value columns from j on, given what the state holds under k. */
 GDN_INLINE vf delta(const chunk *c, int32_t t, int32_t j, vf kv)

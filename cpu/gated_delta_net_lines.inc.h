@@ -15,7 +15,8 @@ enum { LINES_MAX_TOKENS = 6 }; /* the longest sequence for which "lines" is not 
 
 static bool lines_serves(const gdn_gated_delta_net_problem *p, int32_t n_tokens)
 {
-    return p->state_layout == GDN_STATE_KV && p->head_dim_v % GDN_VL == 0 && n_tokens <= LINES_MAX_TOKENS;
+    return p->state_layout == GDN_STATE_KV && p->head_dim_v % GDN_VL == 0 && n_tokens <= LINES_MAX_TOKENS &&
+           !p->state_interval;
 }
 
 /* Floats of scratch: the state, and 32 partial sums of two dot products and d per column. */
@@ -102,7 +103,7 @@ static void lines_repeat(const head_view *x, const delta_pass *state, float *hol
     const log_walk log = log_walk_of(x);
     const int64_t  to_pitch = x->p->state_out.stride_line / 4;
     const int32_t  n_columns = x->n_columns;
-    float *const   commit = x->commit ? x->commit + x->j0 : NULL;
+    float *const   commit = x->commit ? (float *)(void *)x->commit + x->j0 : NULL;
     for (int32_t i = 0; i < x->n; i++)
         for (int32_t j = 0; j < n_columns; j += VECTORS * GDN_VL) {
             const int32_t n = min_i32(VECTORS, (n_columns - j) / GDN_VL); /* of the others nothing is kept */
@@ -127,7 +128,7 @@ static void lines(const head_view *x, const chunk *c, float *scratch)
 {
     const int32_t n_columns = x->n_columns;
     float        *hold = scratch, *d = hold + (int64_t)x->pitch * n_columns;
-    float        *snapshot[LINES_MAX_TOKENS];
+    char         *snapshot[LINES_MAX_TOKENS];
     lines_pass    pass = {.d = d, .part_q = d + n_columns, .n_columns = n_columns};
     const bool    whole = snapshots_of(x, 0, c->n_tokens, snapshot) && (x->j0 | n_columns) % 16 == 0;
     pass.part_k = pass.part_q + 32 * (int64_t)n_columns;
@@ -135,7 +136,7 @@ static void lines(const head_view *x, const chunk *c, float *scratch)
     /* 1: load state */
     pass.x = (delta_pass){.from = hold, .from_pitch = n_columns, .to = hold, .n = x->n, .read = c->ak};
     if (x->source) {
-        pass.x.from = x->source + x->j0;
+        pass.x.from = (const float *)(const void *)x->source + x->j0;
         pass.x.from_pitch = x->p->state_in.stride_line / 4;
     } else {
         memset(hold, 0, sizeof *hold * (size_t)x->n * (size_t)n_columns);
@@ -157,7 +158,7 @@ static void lines(const head_view *x, const chunk *c, float *scratch)
         pass.x.a = c->a + row;
         pass.x.read = c->ak + row + x->pitch;
         pass.x.decay = c->decay[t];
-        pass.x.to = snapshot[t] ? snapshot[t] + x->j0 : hold; /* 7: the snapshot is the state itself */
+        pass.x.to = snapshot[t] ? (float *)(void *)snapshot[t] + x->j0 : hold; /* 7: the snapshot is the state itself */
         pass.x.to_pitch = snapshot[t] ? x->p->state_out.stride_line / 4 : n_columns;
         lines_update(&pass, x->channel, t + 1 < c->n_tokens, whole && snapshot[t] && snapshot[t] != x->source);
         for (int32_t j = 0; j < n_columns; j += GDN_VL) v_store(c->out + at + j, lines_sum(pass.part_q + j, n_columns));

@@ -10,22 +10,29 @@ typedef struct log_walk {
     const float *first, *begin, *end;
     int64_t step, k, d, a; /* k and a of the head, d of the item's first value column */
     int32_t count;
+    int32_t length; /* of the sequence before the first of them */
 } log_walk;
 
-static log_walk log_walk_of(const head_view *x)
+/* The columns [from, to) of those that are repeated. */
+static log_walk log_walk_part(const head_view *x, int32_t from, int32_t to)
 {
     const gdn_gated_delta_net_problem *p = x->p;
-    log_walk w = { .count = x->n_repeat };
+    log_walk w = { .count = to - from, .length = x->position - x->n_repeat + from };
     if (!w.count) return w;
     const char *begin = p->log.at.base + x->log_row * p->log.stride_row;
     w.begin = (const float *)(const void *)begin;
     w.step = p->log.stride_column / 4;
     w.end = w.begin + w.step * p->log.n_columns;
-    w.first = (const float *)(const void *)gdn_log_at(&p->log, x->log_row, x->position - x->n_repeat);
+    w.first = (const float *)(const void *)gdn_log_at(&p->log, x->log_row, w.length);
     w.k = gdn_log_key(p, x->key_head);
     w.d = gdn_log_delta(p, x->h) + x->j0;
     w.a = gdn_log_decay(p, x->h);
     return w;
+}
+
+static log_walk log_walk_of(const head_view *x)
+{
+    return log_walk_part(x, 0, x->n_repeat);
 }
 
 GDN_INLINE const float *log_next(const log_walk *w, const float *entry)
@@ -60,7 +67,7 @@ static void chunk_log(const chunk *c, const head_view *x)
 /* Whether the state that is committed goes past the caches: see snapshots_of(). */
 static bool commit_streams(const head_view *x)
 {
-    const uint64_t line = 4 * (uint64_t)(x->p->state_layout == GDN_STATE_KV ? x->p->head_dim_v : x->n);
+    const uint64_t line = (uint64_t)x->size * (uint64_t)(x->p->state_layout == GDN_STATE_KV ? x->p->head_dim_v : x->n);
     return x->commit && x->commit != x->source &&
            (line | (uint64_t)x->p->state_out.stride_line | (uint64_t)(uintptr_t)x->commit) % 64 == 0;
 }

@@ -47,6 +47,7 @@ typedef struct delta_form {
     bool update;  /* no: only read kv                                   */
     bool next;    /* read the next token's kv too                       */
     bool stream;  /* write past the caches                              */
+    int  round;   /* the state after to this type: GDN_F32 is not at all; packed only */
     bool ahead;   /* ask for what comes after, a line at a time: eight at once are waited for */
 } delta_form;
 
@@ -90,9 +91,13 @@ GDN_INLINE dots pass_leaf(const delta_pass *x, delta_form form, int32_t l)
             vf s = first_all ? loaded[step & 3][w] : v_load(from + step * from_pitch + w * GDN_VL);
             if (form.update) {
                 s = v_fma(k, x->d[w], v_mul(a, s));
+                if (form.round != GDN_F32) {
+                    sum.q[w] = v_fma(s, q, sum.q[w]);
+                    s = v_round_typed(s, form.round);
+                }
                 if (form.stream) v_stream(to + step * to_pitch + w * GDN_VL, s);
                 else v_store(to + step * to_pitch + w * GDN_VL, s);
-                sum.q[w] = v_fma(s, q, sum.q[w]);
+                if (form.round == GDN_F32) sum.q[w] = v_fma(s, q, sum.q[w]);
             }
             if (form.next) sum.k[w] = v_fma(s, read, sum.k[w]);
         }

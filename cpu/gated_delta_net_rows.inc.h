@@ -21,30 +21,32 @@ enum {
 
 static bool rows_serves(const gdn_gated_delta_net_problem *p, int32_t n_tokens)
 {
-    return p->state_layout == GDN_STATE_VK && p->head_dim_k % GDN_VL == 0 && n_tokens <= ROWS_MAX_TOKENS;
+    return p->state_layout == GDN_STATE_VK && p->head_dim_k % GDN_VL == 0 && n_tokens <= ROWS_MAX_TOKENS &&
+           !(p->state_interval && p->log.n_columns);
 }
 
 /* The rows of an item. */
 typedef struct rows_block {
     const chunk *c;
-    const float *from; /* the state to read; NULL = zero */
-    int64_t      from_pitch, to_pitch, pitch;
+    const char  *from; /* the state to read; NULL = zero */
+    int64_t      from_pitch, to_pitch; /* bytes */
+    int64_t      pitch;                /* of rows of floats in scratch */
     int32_t      n, n_rows;
-    int32_t      ahead; /* floats of a row to come that a token asks for */
-    float       *to[ROWS_MAX_TOKENS];     /* where the state after each token goes; NULL = nowhere */
+    int32_t      ahead; /* bytes of a row to come that a token asks for */
+    char        *to[ROWS_MAX_TOKENS];     /* where the state after each token goes; NULL = nowhere */
     bool         stream[ROWS_MAX_TOKENS]; /* past the caches */
-    float       *commit;                  /* where the state before the first token goes, or NULL */
+    char        *commit;                  /* where the state before the first token goes, or NULL */
     bool         commit_streams;
     float       *log_d[ROWS_MAX_TOKENS]; /* where a token's deltas are logged, or NULL */
 } rows_block;
 
 static rows_block rows_block_of(const head_view *x, const chunk *c)
 {
-    float     *snapshot[ROWS_MAX_TOKENS];
+    char      *snapshot[ROWS_MAX_TOKENS];
     const bool stream = snapshots_of(x, 0, c->n_tokens, snapshot);
     rows_block b = {.c = c, .n = x->n, .n_rows = x->n_columns, .pitch = x->pitch};
-    b.from_pitch = x->p->state_in.stride_line / 4;
-    b.to_pitch = x->p->state_out.stride_line / 4;
+    b.from_pitch = x->p->state_in.stride_line;
+    b.to_pitch = x->p->state_out.stride_line;
     b.from = x->source ? x->source + x->j0 * b.from_pitch : NULL;
     b.commit = x->commit ? x->commit + x->j0 * b.to_pitch : NULL;
     b.commit_streams = commit_streams(x);
@@ -53,22 +55,22 @@ static rows_block rows_block_of(const head_view *x, const chunk *c)
         b.stream[t] = stream && snapshot[t] != x->source;
         b.log_d[t] = log_deltas(x, t);
     }
-    b.ahead = b.from && c->n_tokens > 1 ? round_up(x->n, 16 * c->n_tokens) / c->n_tokens : 0;
+    b.ahead = b.from && c->n_tokens > 1 ? round_up(x->size * x->n, 64 * c->n_tokens) / c->n_tokens : 0;
     return b;
 }
 
 /* One token for rows [r, r + count), whose state is s. kv: what it holds under k, then under the next k. */
-GDN_INLINE void rows_token(rows_block *b, int32_t r, int32_t t, int32_t n, int count, bool channel, bool next,
-                           vf s[][256 / GDN_VL], float *kv)
+GDN_INLINE void rows_token(rows_block *b, int32_t r, int32_t t, int32_t n, int count, bool channel, int type,
+                           bool next, vf s[][256 / GDN_VL], float *kv)
 {
     const int64_t row = (int64_t)t * b->pitch;
     const float  *q = b->c->q + row, *k = b->c->k + row, *a = b->c->a + row, *read = b->c->ak + row + b->pitch;
     const float  *v = b->c->v + (int64_t)t * b->c->group + r;
     float        *out = b->c->out + (int64_t)t * b->c->group + r;
     const float   decay = b->c->decay[t], beta = b->c->beta[t];
-    float        *to = b->to[t] ? b->to[t] + r * b->to_pitch : NULL;
+    char         *to = b->to[t] ? b->to[t] + r * b->to_pitch : NULL;
     vf            part_q[ROWS_TOGETHER][PARTS], part_k[ROWS_TOGETHER][PARTS], d[ROWS_TOGETHER];
-    for (int32_t i = t * b->ahead; i < (t + 1) * b->ahead; i += 16)
+    for (int32_t i = t * b->ahead; i < (t + 1) * b->ahead; i += 64)
         for (int m = 0; m < count; m++) v_prefetch(b->from + (r + AHEAD + m) * b->from_pitch + i);
     for (int m = 0; m < count; m++) {
         d[m] = v_set1(beta * (v[m] - decay * kv[m])); /* 4: delta d */
@@ -83,6 +85,7 @@ GDN_INLINE void rows_token(rows_block *b, int32_t r, int32_t t, int32_t n, int c
                 vf x = v_mul(channel ? v_load(a + i) : v_set1(decay), s[m][i / GDN_VL]);
                 s[m][i / GDN_VL] = x = v_fma(v_load(k + i), d[m], x);            /* 5: update     */
                 part_q[m][j] = v_fma(x, v_load(q + i), part_q[m][j]);            /* 6: output     */
+                if (next) s[m][i / GDN_VL] = x = v_round_typed(x, type);         /* 7: round      */
                 if (next) part_k[m][j] = v_fma(x, v_load(read + i), part_k[m][j]); /* 3: the next kv */
             }
         }
@@ -90,10 +93,12 @@ GDN_INLINE void rows_token(rows_block *b, int32_t r, int32_t t, int32_t n, int c
     const bool stream = b->stream[t];
     for (int m = 0; to && stream && m < count; m++) /* 7: snapshot */
 #pragma GCC unroll 32
-        for (int32_t i = 0; i < n; i += GDN_VL) v_stream(to + m * b->to_pitch + i, s[m][i / GDN_VL]);
+        for (int32_t i = 0; i < n; i += GDN_VL) 
+            v_stream_typed(to + m * b->to_pitch, type, i, s[m][i / GDN_VL]);
     for (int m = 0; to && !stream && m < count; m++)
 #pragma GCC unroll 32
-        for (int32_t i = 0; i < n; i += GDN_VL) v_store(to + m * b->to_pitch + i, s[m][i / GDN_VL]);
+        for (int32_t i = 0; i < n; i += GDN_VL) 
+            v_store_typed(to + m * b->to_pitch, type, i, s[m][i / GDN_VL], GDN_VL);
     for (int m = 0; m < count; m++) {
         out[m] = parts_sum(part_q[m]);
         if (next) kv[m] = parts_sum(part_k[m]);
@@ -102,7 +107,7 @@ GDN_INLINE void rows_token(rows_block *b, int32_t r, int32_t t, int32_t n, int c
 
 /* All tokens for rows [r, r + count). Vectors beyond n are left out and not multiplied by zeros: p + 0 * 0
  * is +0 where p is -0. */
-GDN_INLINE void rows_tokens(rows_block *b, int32_t r, int32_t n, int count, bool channel)
+GDN_INLINE void rows_tokens(rows_block *b, int32_t r, int32_t n, int count, bool channel, int type)
 {
     const int32_t last = b->c->n_tokens - 1;
     vf            s[ROWS_TOGETHER][256 / GDN_VL], part[ROWS_TOGETHER][PARTS];
@@ -110,43 +115,50 @@ GDN_INLINE void rows_tokens(rows_block *b, int32_t r, int32_t n, int count, bool
     for (int m = 0; m < count; m++)
         for (int j = 0; j < PARTS; j++) part[m][j] = v_zero();
     for (int m = 0; m < count; m++) {
-        const float *from = b->from ? b->from + (r + m) * b->from_pitch : NULL;
+        const char *from = b->from ? b->from + (r + m) * b->from_pitch : NULL;
 #pragma GCC unroll 8
         for (int32_t i0 = 0; i0 < n; i0 += 32) {
             for (int j = 0; j < PARTS; j++) {
                 const int32_t i = i0 + j * GDN_VL;
                 if (i >= n) continue;
-                s[m][i / GDN_VL] = from ? v_load(from + i) : v_zero();                          /* 1: load state */
+                s[m][i / GDN_VL] = from ? v_load_typed(from, type, i, GDN_VL) : v_zero();       /* 1: load state */
                 part[m][j] = v_fma(s[m][i / GDN_VL], v_load(b->c->ak + i), part[m][j]);         /* 3: read kv    */
             }
         }
     }
     for (int m = 0; m < count; m++) kv[m] = parts_sum(part[m]);
-    for (int32_t t = 0; t < last; t++) rows_token(b, r, t, n, count, channel, true, s, kv);
-    rows_token(b, r, last, n, count, channel, false, s, kv);
+    for (int32_t t = 0; t < last; t++) rows_token(b, r, t, n, count, channel, type, true, s, kv);
+    rows_token(b, r, last, n, count, channel, type, false, s, kv);
 }
 
-GDN_INLINE void rows_block_run(rows_block *b, int32_t n_rows, int32_t n, bool channel)
+GDN_INLINE void rows_block_run(rows_block *b, int32_t n_rows, int32_t n, bool channel, int type)
 {
     int32_t r = 0;
-    for (; r + ROWS_TOGETHER <= n_rows; r += ROWS_TOGETHER) rows_tokens(b, r, n, ROWS_TOGETHER, channel);
-    for (; r < n_rows; r++) rows_tokens(b, r, b->n, 1, channel);
+    for (; r + ROWS_TOGETHER <= n_rows; r += ROWS_TOGETHER) rows_tokens(b, r, n, ROWS_TOGETHER, channel, type);
+    for (; r < n_rows; r++) rows_tokens(b, r, b->n, 1, channel, type);
 }
 
 /* One compiled version for each form; n as a constant where it is a common one. */
-static void rows_block_general(rows_block *b, int32_t n_rows, bool channel)
-{
-    if (b->n == 128 && channel) rows_block_run(b, n_rows, 128, 1);
-    else if (b->n == 128) rows_block_run(b, n_rows, 128, 0);
-    else if (channel) rows_block_run(b, n_rows, b->n, 1);
-    else rows_block_run(b, n_rows, b->n, 0);
-}
+#define ROWS_VERSIONS(name, type)                                          \
+    static void name(rows_block *b, int32_t n_rows, bool channel)          \
+    {                                                                      \
+        if (b->n == 128 && channel) rows_block_run(b, n_rows, 128, 1, type); \
+        else if (b->n == 128) rows_block_run(b, n_rows, 128, 0, type);     \
+        else if (channel) rows_block_run(b, n_rows, b->n, 1, type);        \
+        else rows_block_run(b, n_rows, b->n, 0, type);                     \
+    }
+ROWS_VERSIONS(rows_block_general, GDN_F32)
+ROWS_VERSIONS(rows_block_f16, GDN_F16)
+ROWS_VERSIONS(rows_block_bf16, GDN_BF16)
+#undef ROWS_VERSIONS
 
 /* All tokens of a sequence, which fit one chunk. */
 static void rows(const head_view *x, const chunk *c)
 {
     rows_block b = rows_block_of(x, c);
-    rows_block_general(&b, b.n_rows, x->channel);
+    if (x->type == GDN_F16) rows_block_f16(&b, b.n_rows, x->channel);
+    else if (x->type == GDN_BF16) rows_block_bf16(&b, b.n_rows, x->channel);
+    else rows_block_general(&b, b.n_rows, x->channel);
 }
 
 /* ---- One token of the usual head ----
@@ -164,10 +176,11 @@ static bool rows_decode_serves(const head_view *x)
 
 /* The rows of an item. */
 typedef struct rows_decode_block {
-    const char  *q, *k, *g;
-    const float *from, *v;
-    float       *to, *out; /* to: where the state goes, or NULL */
-    int64_t      from_pitch, to_pitch;
+    const char  *q, *k, *g, *from;
+    const float *v;
+    char        *to; /* where the state goes, or NULL */
+    float       *out;
+    int64_t      from_pitch, to_pitch; /* bytes */
     int32_t      n_rows;
     float        decay, beta, scale;
 } rows_decode_block;
@@ -184,7 +197,7 @@ GDN_INLINE void rows_decode_norm(const gdn_gated_delta_net_problem *p, vf x[DECO
     for (int i = 0; i < DECODE_VECTORS; i++) x[i] = v_mul(x[i], factor);
 }
 
-GDN_INLINE void rows_decode_run(const head_view *x, const rows_decode_block *block, bool channel, bool stream)
+GDN_INLINE void rows_decode_run(const head_view *x, const rows_decode_block *block, bool channel, bool stream, int type)
 {
     rows_decode_block b = *block;
     vf                k[DECODE_VECTORS], q[DECODE_VECTORS], a[DECODE_VECTORS], ak[DECODE_VECTORS], s[DECODE_VECTORS];
@@ -207,7 +220,7 @@ GDN_INLINE void rows_decode_run(const head_view *x, const rows_decode_block *blo
         for (int j = 0; j < PARTS; j++) part_q[j] = part_k[j] = v_zero();
 #pragma GCC unroll 32
         for (int i = 0; i < DECODE_VECTORS; i++) {
-            s[i] = v_load(b.from + i * GDN_VL);                            /* 1: load state */
+            s[i] = v_load_typed(b.from, type, i * GDN_VL, GDN_VL);         /* 1: load state */
             part_k[i % PARTS] = v_fma(s[i], ak[i], part_k[i % PARTS]);     /* 3: read kv    */
         }
         const vf d = v_set1(b.beta * (b.v[r] - b.decay * parts_sum(part_k))); /* 4: delta d */
@@ -216,13 +229,26 @@ GDN_INLINE void rows_decode_run(const head_view *x, const rows_decode_block *blo
             s[i] = v_fma(k[i], d, v_mul(a[i], s[i]));                      /* 5: update     */
             part_q[i % PARTS] = v_fma(s[i], q[i], part_q[i % PARTS]);      /* 6: output     */
             if (!b.to) continue;
-            if (stream) v_stream(b.to + i * GDN_VL, s[i]);                 /* 7: snapshot   */
-            else v_store(b.to + i * GDN_VL, s[i]);
+            if (stream) v_stream_typed(b.to, type, i * GDN_VL, s[i]);      /* 7: snapshot   */
+            else v_store_typed(b.to, type, i * GDN_VL, s[i], GDN_VL);
         }
         b.out[r] = b.scale * parts_sum(part_q);
         if (b.to) b.to += b.to_pitch;
     }
 }
+
+#define ROWS_DECODE(name, type)                                                        \
+    GDN_INLINE void name(const head_view *x, const rows_decode_block *b, bool stream)  \
+    {                                                                                  \
+        if (x->channel && stream) rows_decode_run(x, b, 1, 1, type);                   \
+        else if (x->channel) rows_decode_run(x, b, 1, 0, type);                        \
+        else if (stream) rows_decode_run(x, b, 0, 1, type);                            \
+        else rows_decode_run(x, b, 0, 0, type);                                        \
+    }
+ROWS_DECODE(rows_decode_f32, GDN_F32)
+ROWS_DECODE(rows_decode_f16, GDN_F16)
+ROWS_DECODE(rows_decode_bf16, GDN_BF16)
+#undef ROWS_DECODE
 
 /* The chunk is scratch, for values and outputs that are not float. */
 static void rows_decode(const head_view *x, const chunk *c)
@@ -230,7 +256,7 @@ static void rows_decode(const head_view *x, const chunk *c)
     const gdn_gated_delta_net_problem *p = x->p;
     const int32_t     key_head = gdn_key_head(p, x->h);
     const char       *values = gdn_token_at(&p->v, x->s, x->first, 0, x->h);
-    float            *snapshot;
+    char             *snapshot;
     const bool        stream = snapshots_of(x, 0, 1, &snapshot);
     rows_decode_block b = {.n_rows = x->n_columns, .scale = p->scale};
     b.q = gdn_token_at(&p->q, x->s, x->first, 0, key_head);
@@ -239,16 +265,15 @@ static void rows_decode(const head_view *x, const chunk *c)
     factors_ready(x, 0, 1, &b.decay, &b.beta);
     char *out = gdn_token_at(&p->out, x->s, x->first, 0, x->h);
     b.out = p->out.dtype == GDN_F32 ? (float *)(void *)out + x->j0 : c->out;
-    b.from_pitch = p->state_in.stride_line / 4;
-    b.to_pitch = p->state_out.stride_line / 4;
+    b.from_pitch = p->state_in.stride_line;
+    b.to_pitch = p->state_out.stride_line;
     b.from = x->source + x->j0 * b.from_pitch;
     b.to = snapshot ? snapshot + x->j0 * b.to_pitch : NULL;
     if (p->v.dtype == GDN_F32) b.v = (const float *)(const void *)values + x->j0;
     else make_ready(c->v, values, p->v.dtype, x->j0, x->n_columns), b.v = c->v;
-    if (x->channel && stream) rows_decode_run(x, &b, 1, 1);
-    else if (x->channel) rows_decode_run(x, &b, 1, 0);
-    else if (stream) rows_decode_run(x, &b, 0, 1);
-    else rows_decode_run(x, &b, 0, 0);
+    if (x->type == GDN_F16) rows_decode_f16(x, &b, stream);
+    else if (x->type == GDN_BF16) rows_decode_bf16(x, &b, stream);
+    else rows_decode_f32(x, &b, stream);
     for (int32_t j = 0; p->out.dtype != GDN_F32 && j < x->n_columns; j += GDN_VL)
         v_store_typed(out, p->out.dtype, x->j0 + j, v_load(c->out + j), min_i32(x->n_columns - j, GDN_VL));
 }

@@ -93,7 +93,7 @@ static void tree_fill(const head_view *x, const tree_rows *rows, chunk *c, int32
 
 /* Tokens to repeat. */
 typedef struct tree_path {
-    int32_t n;
+    int32_t n, length; /* of the sequence before the first of them */
     const float *k[TREE_PATH], *a[TREE_PATH], *d[TREE_PATH];
 } tree_path;
 
@@ -116,6 +116,8 @@ static void tree_repeat(const head_view *x, const columns_block *b, const float 
                 const vf d = v_load_some(path->d[at] + b->j + w * GDN_VL, lanes);
                 for (int m = 0; m < KEYS; m++)
                     s[m] = v_fma(v_set1(key[i[m]]), d, v_mul(v_set1(decay[x->channel ? i[m] : 0]), s[m]));
+                if (!rounds_at(x, path->length + at + 1)) continue;
+                for (int m = 0; m < KEYS; m++) s[m] = v_round_typed(s[m], x->type);
             }
             for (int m = 0; m < KEYS; m++) v_store(b->state + pass_place(x->n, i[m]) * pitch + w * GDN_VL, s[m]);
         }
@@ -126,11 +128,12 @@ static void tree_follow(const head_view *x, const tree_rows *rows, const chunk *
                         const float *base, int32_t parent)
 {
     const gdn_place *parents = &x->p->parent;
-    int32_t left = gdn_depth_of(parents, x->first, parent);
+    int32_t left = gdn_depth_of(parents, x->first, parent), length = x->position;
     if (!left) memcpy(b->state, base, 4 * (size_t)round_up(x->n, 32) * (size_t)(b->width * GDN_VL));
     while (left > 0) {
-        tree_path path = { .n = min_i32(left, TREE_PATH) };
+        tree_path path = { .n = min_i32(left, TREE_PATH), .length = length };
         left -= path.n;
+        length += path.n;
         int32_t t = gdn_ancestor_of(parents, x->first, parent, left);
         for (int32_t at = path.n - 1; at >= 0; at--, t = gdn_parent_at(parents, x->first, t)) {
             int32_t row = t;
@@ -145,33 +148,13 @@ static void tree_follow(const head_view *x, const tree_rows *rows, const chunk *
     }
 }
 
-/* A pass behind which the same state is read with the next token's key: of the usual size, and of any. */
-#define TREE_NEXT(name, w, keys, c)                                                                                    \
-    static dots name(const delta_pass *pass)                                                                           \
-    {                                                                                                                  \
-        return columns_pass(                                                                                           \
-            pass, (delta_form){ .width = w, .n = keys, .packed = true, .channel = c, .update = true, .next = true });  \
-    }
-TREE_NEXT(tree_wide_128, COLUMN_VECTORS, 128, false)
-TREE_NEXT(tree_wide_channel_128, COLUMN_VECTORS, 128, true)
-TREE_NEXT(tree_wide, COLUMN_VECTORS, 0, false)
-TREE_NEXT(tree_wide_channel, COLUMN_VECTORS, 0, true)
-TREE_NEXT(tree_one, 1, 0, false)
-TREE_NEXT(tree_one_channel, 1, 0, true)
-#undef TREE_NEXT
-
-static columns_fn *tree_next(int32_t width, int32_t n, bool channel)
-{
-    if (width < COLUMN_VECTORS) return channel ? tree_one_channel : tree_one;
-    if (n == 128) return channel ? tree_wide_channel_128 : tree_wide_128;
-    return channel ? tree_wide_channel : tree_wide;
-}
-
 /* A chunk of tokens for one block of columns. */
 static void tree_tokens(const head_view *x, const tree_rows *rows, const chunk *c, const columns_block *b, float *base)
 {
     const gdn_gated_delta_net_problem *p = x->p;
-    columns_fn *const next = tree_next(b->width, x->n, x->channel), *const last = columns_last(b->width, x->channel),
+    columns_fn *const next = columns_next(GDN_F32, b->width, x->n, x->channel),
+                      *const rounded = columns_next(x->type, b->width, x->n, x->channel),
+                      *const last = columns_last(b->width, x->channel),
                       *const read = b->width == 1 ? columns_one_read : columns_wide_read;
     const vf scale = v_set1(p->scale);
     dots sum;
@@ -179,10 +162,7 @@ static void tree_tokens(const head_view *x, const tree_rows *rows, const chunk *
     if (c->first == 0) { /* 1: load state, repeat the log, commit */
         columns_block at_position = *b;
         at_position.state = base;
-        if (x->source) columns_load(x, x->source, &at_position);
-        else memset(base, 0, 4 * (size_t)round_up(x->n, 32) * (size_t)(b->width * GDN_VL));
-        if (x->n_repeat) columns_repeat(x, &at_position);
-        if (x->commit) columns_save(x, x->commit, &at_position);
+        columns_begin(x, &at_position);
     }
     for (int32_t t = 0; t < c->n_tokens; t++) {
         const int32_t token = c->first + t, parent = gdn_parent_at(&p->parent, x->first, token);
@@ -204,8 +184,10 @@ static void tree_tokens(const head_view *x, const tree_rows *rows, const chunk *
                          min_i32(GDN_VL, b->n_columns - w * GDN_VL));
         }
         have = t + 1 < c->n_tokens && gdn_parent_at(&p->parent, x->first, token + 1) == token;
-        pass.read += x->pitch;
-        sum = have ? next(&pass) : last(&pass); /* 5: the update, with 6: the sums of the output and 3 */
+        if (have) pass.read += x->pitch; /* 5: the update, with 6: the sums of the output and 3 */
+        if (x->type != GDN_F32 && rounds_at(x, gdn_length_at(&p->parent, x->first, x->position, token)))
+            sum = rounded(&pass);
+        else sum = have ? next(&pass) : last(&pass);
         char *const out = gdn_token_at(&p->out, x->s, x->first, token, x->h);
         for (int32_t w = 0; w < b->width; w++)
             v_store_typed(out, p->out.dtype, x->j0 + b->j + w * GDN_VL, v_mul(scale, sum.q[w]),

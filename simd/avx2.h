@@ -91,6 +91,13 @@ static inline __m128i gdn_v_to_bf16(vf a)
     vi h = vi_sel(v_unord(a), quiet, rounded);
     return _mm_packus_epi32(_mm256_castsi256_si128(h), _mm256_extracti128_si256(h, 1));
 }
+static inline vf v_round_f16(vf a) { return _mm256_cvtph_ps(gdn_v_to_f16(a)); }
+static inline vf v_round_bf16(vf a)
+{
+    const vi b = v_bits(a), odd = vi_and(vi_shr(b, 16), vi_set1(1));
+    const vi sum = vi_add(vi_add(b, vi_set1(0x7fff)), odd);
+    return v_sel(v_unord(a), a, v_from_bits(vi_and(sum, vi_set1((int32_t)0xffff0000))));
+}
 static inline void v_store_f16(uint16_t *p, vf a) { _mm_storeu_si128((__m128i *)p, gdn_v_to_f16(a)); }
 static inline void v_store_f16_n(uint16_t *p, vf a, int n) { gdn_store_u16_n(p, gdn_v_to_f16(a), n); }
 static inline void v_stream_f16(uint16_t *p, vf a) { _mm_stream_si128((__m128i *)p, gdn_v_to_f16(a)); }

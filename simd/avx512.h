@@ -13,6 +13,7 @@
  *   v_to_int       towards zero; v_to_int_rne: to nearest, ties to even; both for |x| < 2^31 only,
  *                  because the instruction sets differ outside
  *   v_store_f16, v_store_bf16   nearest even, subnormals kept, overflow to inf, NaN stays a NaN
+ *   v_round_f16, v_round_bf16   what one of them stores, as floats again
  *   v_stream, v_stream_f16, v_stream_bf16   non-temporal where there is such a store, p aligned to what is
  *                  stored; v_fence after the last one, before another thread may look
  *   v_sum          for h = VL/2, ..., 1: p[l] = p[l] + p[l+h]; the order is part of the contract
@@ -95,6 +96,14 @@ static inline __m256i gdn_v_to_bf16(vf a)
     vi rounded = vi_shr(vi_add(vi_add(b, vi_set1(0x7fff)), odd), 16);
     vi quiet = vi_or(vi_shr(b, 16), vi_set1(0x40));
     return _mm512_cvtepi32_epi16(vi_sel(v_unord(a), quiet, rounded));
+}
+static inline vf v_round_f16(vf a) { return _mm512_cvtph_ps(gdn_v_to_f16(a)); }
+/* A NaN stays what it is: its upper half is made one when it is stored. */
+static inline vf v_round_bf16(vf a)
+{
+    const vi b = v_bits(a), odd = vi_and(vi_shr(b, 16), vi_set1(1));
+    const vi sum = vi_add(vi_add(b, vi_set1(0x7fff)), odd);
+    return v_from_bits(_mm512_mask_and_epi32(b, vm_not(v_unord(a)), sum, vi_set1((int32_t)0xffff0000)));
 }
 static inline void v_store_f16(uint16_t *p, vf a) { _mm256_storeu_si256((__m256i *)p, gdn_v_to_f16(a)); }
 static inline void v_store_f16_n(uint16_t *p, vf a, int n)

@@ -128,6 +128,13 @@ static inline uint16x4_t gdn_v_to_bf16(vf a)
     vi quiet = vi_or(vi_shr(b, 16), vi_set1(0x40));
     return vmovn_u32(vreinterpretq_u32_s32(vi_sel(v_unord(a), quiet, rounded)));
 }
+static inline vf v_round_f16(vf a) { return vcvt_f32_f16(vcvt_f16_f32(a)); }
+static inline vf v_round_bf16(vf a)
+{
+    const vi b = v_bits(a), odd = vi_and(vi_shr(b, 16), vi_set1(1));
+    const vi sum = vi_add(vi_add(b, vi_set1(0x7fff)), odd);
+    return v_sel(v_unord(a), a, v_from_bits(vi_and(sum, vi_set1((int32_t)0xffff0000))));
+}
 static inline void v_store_f16(uint16_t *p, vf a) { vst1_u16(p, gdn_v_to_f16(a)); }
 static inline void v_store_f16_n(uint16_t *p, vf a, int n) { gdn_store_u16_n(p, gdn_v_to_f16(a), n); }
 static inline void v_stream_f16(uint16_t *p, vf a) { vst1_u16(p, gdn_v_to_f16(a)); }

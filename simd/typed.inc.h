@@ -40,6 +40,13 @@ GDN_INLINE void v_store_typed(void *row, int dtype, int64_t i, vf x, int n)
     else v_store_bf16_n(at, x, n);
 }
 
+/* As it is when it has been stored: of GDN_F32 itself. */
+GDN_INLINE vf v_round_typed(vf x, int dtype)
+{
+    if (dtype == GDN_F32) return x;
+    return dtype == GDN_F16 ? v_round_f16(x) : v_round_bf16(x);
+}
+
 /* All lanes, past the caches; where they go is aligned to their bytes. */
 GDN_INLINE void v_stream_typed(void *row, int dtype, int64_t i, vf x)
 {
