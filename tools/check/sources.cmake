@@ -10,6 +10,7 @@ target_sources(gdn_tool PRIVATE
   tools/check/invariances_log.c
   tools/check/invariances_speculation.c
   tools/check/invariances_tree.c
+  tools/check/same.c
   tools/check/log.c
   tools/check/memo.c
   tools/check/model.c
