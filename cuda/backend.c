@@ -83,10 +83,7 @@ static gdn_status poll_cuda(gdn_context *ctx)
 }
 
 const gdn_backend gdn_backend_cuda = {
-    .id = GDN_BACKEND_CUDA,
-    .name = "cuda",
-    .own = &driver,
-    GDN_GPU_CONTEXT,
+    GDN_GPU_BACKEND(GDN_BACKEND_CUDA, "cuda", &driver),
     .host_memory = 0, .data_is_address = 1, .synchronize = synchronize, .poll = poll_cuda,
     .buffer_write = gdn_cuda_buffer_write, .buffer_read = gdn_cuda_buffer_read,
 #define GDN_KERNEL(stem, number, title, last, end) .stem = { gdn_cuda_plan_##stem, run_##stem },

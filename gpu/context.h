@@ -73,12 +73,12 @@ void       gdn_gpu_close(gdn_context *ctx);
 gdn_status gdn_gpu_buffer_create(gdn_context *ctx, uint64_t bytes, gdn_span *span);
 void       gdn_gpu_buffer_destroy(gdn_context *ctx, gdn_span *span);
 
-/* All of them, for a table. */
-#define GDN_GPU_CONTEXT                                                                                                \
-    .device_count = gdn_gpu_device_count, .describe_device = gdn_gpu_describe_device,                                 \
-    .describe_implementation = gdn_gpu_describe_implementation, .describe_context = gdn_gpu_describe_context,         \
-    .open = gdn_gpu_open, .close = gdn_gpu_close, .buffer_create = gdn_gpu_buffer_create,                             \
-    .buffer_destroy = gdn_gpu_buffer_destroy
+/* All of them, for a table, with the backend's number and name and its driver. */
+#define GDN_GPU_BACKEND(number, word, driver)                                                                          \
+    .id = number, .name = word, .own = driver, .device_count = gdn_gpu_device_count,                                   \
+    .describe_device = gdn_gpu_describe_device, .describe_implementation = gdn_gpu_describe_implementation,            \
+    .describe_context = gdn_gpu_describe_context, .open = gdn_gpu_open, .close = gdn_gpu_close,                        \
+    .buffer_create = gdn_gpu_buffer_create, .buffer_destroy = gdn_gpu_buffer_destroy
 
 /* For a driver's probe: the next implementation, which is exact where there is no reason against it. */
 void gdn_gpu_add_variant(gdn_gpu_variants *v, const char *name, int soft_fma, int subgroup, const char *reason);

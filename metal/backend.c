@@ -107,10 +107,7 @@ static gdn_status poll_metal(gdn_context *ctx)
 }
 
 const gdn_backend gdn_backend_metal = {
-    .id = GDN_BACKEND_METAL,
-    .name = "metal",
-    .own = &driver,
-    GDN_GPU_CONTEXT,
+    GDN_GPU_BACKEND(GDN_BACKEND_METAL, "metal", &driver),
     .host_memory = 0,
     .data_is_address = 0,
     .synchronize = synchronize,

@@ -20,6 +20,7 @@
 #include <string.h>
 
 #include "tests/golden/golden.h"
+#include "tools/check/case.h"
 #include "tools/check/kernel.h"
 
 /* What README.md of the golden files promises of a binary32 kernel. */
@@ -32,16 +33,6 @@
 
 static int verbose, failures, comparisons;
 static double worst;
-
-static void *allocate(size_t n, size_t bytes)
-{
-    void *memory = calloc(n ? n : 1, bytes);
-    if (!memory) {
-        (void)fprintf(stderr, "test_accuracy: out of memory\n");
-        exit(2);
-    }
-    return memory;
-}
 
 /* Yardstick element i: golden files hold binary64, and binary32 for large tensors. Results of type BF16 may be off by
  * one rounding, half a unit in the last place of 8 bits, before the bound applies. */
@@ -192,7 +183,7 @@ static size_t out_size(const delta_case *c)
 /* S_t = (I - beta k k^T) Diag(a) S_{t-1} + beta k v^T and o = S_t^T q / sqrt(d_k), with the state as keys x values. */
 static void delta_formula(const delta_case *c, double *out, double *S)
 {
-    double *w = allocate((size_t)c->Sv, sizeof *w);
+    double *w = check_alloc((uint64_t)c->Sv * sizeof *w);
     const size_t matrix = (size_t)c->Sk * (size_t)c->Sv;
     for (size_t i = 0; i < state_size(c); i++)
         S[i] = c->state_in ? (double)c->state_in[i] : 0.0;
@@ -223,7 +214,7 @@ static void delta_formula(const delta_case *c, double *out, double *S)
 /* x in the type, rounded to nearest where that is BF16. */
 static void *in_type(const float *x, size_t n, int32_t type)
 {
-    void *copy = allocate(n, 4);
+    void *copy = check_alloc(4 * (uint64_t)n);
     for (size_t i = 0; i < n && type == GDN_BF16; i++) {
         uint32_t b;
         memcpy(&b, &x[i], 4);
@@ -259,13 +250,13 @@ static int delta_run(gdn_context *ctx, const delta_case *c, float v_factor, int 
         .beta_form = c->forms ? GDN_BETA_LOGIT : GDN_BETA_PLAIN,
     };
     check_args a = { .gated_delta_net = call };
-    float *scaled = allocate(n_v, 4), *start = allocate(state_size(c), 4);
+    float *scaled = check_alloc(4 * (uint64_t)n_v), *start = check_alloc(4 * (uint64_t)state_size(c));
     for (size_t i = 0; i < n_v; i++)
         scaled[i] = c->v[i] * v_factor;
     /* A slot that holds NaN, for GDN_NONE must not look at it. */
     for (size_t i = 0; i < state_size(c); i++)
         start[i] = c->state_in ? c->state_in[i] : NAN;
-    int32_t *none = allocate((size_t)c->B, 4);
+    int32_t *none = check_alloc(4 * (uint64_t)c->B);
     for (int b = 0; b < c->B; b++)
         none[b] = c->state_in ? b : GDN_NONE;
     void *q = in_type(c->q, n_q, c->type), *k = in_type(c->k, n_q, c->type), *v = in_type(scaled, n_v, c->type);
@@ -292,7 +283,7 @@ static int delta_run(gdn_context *ctx, const delta_case *c, float v_factor, int 
 
 static void delta_judge(gdn_context *ctx, const char *target, const char *name, const delta_case *c)
 {
-    float *out = allocate(out_size(c), 4), *state = allocate(state_size(c), 4);
+    float *out = check_alloc(4 * (uint64_t)out_size(c)), *state = check_alloc(4 * (uint64_t)state_size(c));
     if (!delta_run(ctx, c, 1.0f, GDN_HEADS_GROUPED, out, state)) {
         no_run(target, name);
     } else {
@@ -334,7 +325,7 @@ static int conv_run(gdn_context *ctx, const conv_case *c, float x_factor, int re
         .n_channels = c->C, .kernel_width = c->kc, .n_rows = c->B, .n_columns = W,
     };
     check_args a = { .ssm_conv = call };
-    float *x = allocate(n, 4);
+    float *x = check_alloc(4 * (uint64_t)n);
     for (size_t i = 0; i < n; i++)
         x[i] = c->x[i] * x_factor;
     for (size_t i = 0; i < n_ring; i++)
@@ -345,7 +336,7 @@ static int conv_run(gdn_context *ctx, const conv_case *c, float x_factor, int re
             memcpy(ring + (size_t)(b * W + p % W) * (size_t)c->C,
                    c->history + (size_t)(b * (c->kc - 1) + j) * (size_t)c->C, (size_t)c->C * 4);
         }
-    int32_t *position = allocate((size_t)c->B, 4);
+    int32_t *position = check_alloc(4 * (uint64_t)c->B);
     for (int b = 0; b < c->B; b++)
         position[b] = P;
     const part parts[] = {
@@ -365,8 +356,8 @@ static int conv_run(gdn_context *ctx, const conv_case *c, float x_factor, int re
 static void conv_judge(gdn_context *ctx, const char *target, const char *name, const conv_case *c)
 {
     const int W = c->kc + 1, P = first_position(c);
-    float *out  = allocate((size_t)(c->B * c->T * c->C), 4);
-    float *ring = allocate((size_t)(c->B * W * c->C), 4);
+    float *out  = check_alloc(4 * (uint64_t)(c->B * c->T * c->C));
+    float *ring = check_alloc(4 * (uint64_t)(c->B * W * c->C));
     if (!conv_run(ctx, c, 1.0f, 0, out, ring)) {
         no_run(target, name);
     } else {

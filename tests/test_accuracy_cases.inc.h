@@ -25,7 +25,7 @@ static any_case *new_case(const char *name)
 
 static void *keep(any_case *c, size_t n, size_t bytes)
 {
-    return c->memory[c->n_memory++] = allocate(n, bytes);
+    return c->memory[c->n_memory++] = check_alloc(n * bytes);
 }
 
 /* ---- Golden files ------------------------------------------------------------------------------------------- */

@@ -108,6 +108,14 @@ extern rows_memory              rows_mem;
 extern const api_fixture        delta_fixture, conv_fixture, rows_fixture;
 extern const api_fixture *const api_fixtures[CHECK_KERNEL_COUNT];
 
+/* The numbers of a map, and memory as a span. */
+#define MAP(array, ...) memcpy(array, (int32_t[]){ __VA_ARGS__ }, sizeof((int32_t[]){ __VA_ARGS__ }))
+#define SPAN(array)     ((gdn_span){ .data = (array), .bytes = sizeof(array) })
+
+/* The valid call gets a log of 3 rows and 6 columns: its sequences stand 3 and 2 tokens back, have rows 2 and 0, and
+ * commit to slots 4 and 3. */
+void delta_with_log(void);
+
 /* The call as it stands must fail with `status` on every target and write nothing, and the text must
  * contain all the strings. Where the query refuses as well, it must say the same. */
 void api_refuse(const api_fixture *f, int line, gdn_status status, const char *const *texts);

@@ -402,8 +402,6 @@ static void struct_sizes(void **state)
 
 /* ---- Contents of maps ------------------------------------------------------------------------------------ */
 
-#define MAP(array, ...) memcpy(array, (int32_t[]){ __VA_ARGS__ }, sizeof((int32_t[]){ __VA_ARGS__ }))
-
 static void delta_maps(void **state)
 {
     (void)state;

@@ -12,7 +12,6 @@ static gdn_gated_delta_net_args *const d = &delta_args;
 static gdn_ssm_conv_args *const c = &conv_args;
 static gdn_set_rows_args *const r = &rows_args;
 
-#define MAP(array, ...) memcpy(array, (int32_t[]){ __VA_ARGS__ }, sizeof((int32_t[]){ __VA_ARGS__ }))
 #define STRIDES(tensor, ...) memcpy((tensor).stride, (int64_t[4]){ __VA_ARGS__ }, 4 * sizeof(int64_t))
 
 /* ---- Defaults are these values, bit for bit --------------------------------------------------------------- */

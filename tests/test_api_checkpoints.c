@@ -6,9 +6,6 @@
 static gdn_gated_delta_net_args *const d = &delta_args;
 static gdn_ssm_conv_args *const c = &conv_args;
 
-#define MAP(array, ...) memcpy(array, (int32_t[]){ __VA_ARGS__ }, sizeof((int32_t[]){ __VA_ARGS__ }))
-#define SPAN(array)     ((gdn_span){ .data = (array), .bytes = sizeof(array) })
-
 /* The valid calls, of 2 and of 3 tokens. States are read in slots 0 and 3 and written to 1, 0 and 2, so that 3 is
  * left for the second sequence and 4 and 5 are for anybody; of three rows of a history 0 and 1 are read, and 0 is
  * written. */

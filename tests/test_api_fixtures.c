@@ -71,7 +71,6 @@ static void fill(float *x, size_t n, float low, float high)
 
 #define FILL(array, low, high) fill(array, sizeof(array) / sizeof((array)[0]), low, high)
 #define TENSOR(array)          { .data = (array), .bytes = sizeof(array) }
-#define SPAN(array)            { .data = (array), .bytes = sizeof(array) }
 
 static void delta_reset(void)
 {
@@ -97,6 +96,22 @@ static void delta_reset(void)
         .state_src = SPAN(delta_mem.state_src), .state_dst = SPAN(delta_mem.state_dst),
         .workspace = SPAN(delta_mem.workspace),
     };
+}
+
+void delta_with_log(void)
+{
+    gdn_gated_delta_net_args *const d = &delta_args;
+    d->n_log_rows = API_LOG_ROWS;
+    d->n_log_columns = API_LOG_COLUMNS;
+    d->log = (gdn_tensor)TENSOR(delta_mem.log);
+    d->position = SPAN(delta_mem.position);
+    d->log_row = SPAN(delta_mem.log_row);
+    d->state_position = SPAN(delta_mem.state_position);
+    d->state_commit = SPAN(delta_mem.state_commit);
+    MAP(delta_mem.position, 7, 4);
+    MAP(delta_mem.state_position, 4, 2);
+    MAP(delta_mem.log_row, 2, 0);
+    MAP(delta_mem.state_commit, 4, 3);
 }
 
 static void conv_reset(void)

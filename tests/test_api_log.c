@@ -6,12 +6,8 @@
 
 static gdn_gated_delta_net_args *const d = &delta_args;
 
-#define MAP(array, ...) memcpy(array, (int32_t[]){ __VA_ARGS__ }, sizeof((int32_t[]){ __VA_ARGS__ }))
-#define SPAN(array)     ((gdn_span){ .data = (array), .bytes = sizeof(array) })
-
 /* The valid call has sequences of 2 and 3 tokens, 2 key heads of 16, 4 value heads of 32; states are read in slots 0
- * and 3 and written to 1, 0 and 2, so that 3 is left for the second sequence and 4 and 5 are for anybody. With a log of
- * 3 rows and 6 columns the sequences stand 3 and 2 tokens back, have rows 2 and 0, and commit to slots 4 and 3. */
+ * and 3 and written to 1, 0 and 2, so that 3 is left for the second sequence and 4 and 5 are for anybody. */
 enum {
     SLOT = 4 * 32 * 16,
     DELTAS = 2 * 16,
@@ -23,18 +19,8 @@ enum {
 
 static void logged(void)
 {
-    d->n_log_rows = API_LOG_ROWS;
-    d->n_log_columns = COLUMNS;
+    delta_with_log();
     d->n_snapshots = 2;
-    d->log = (gdn_tensor){ .data = delta_mem.log, .bytes = sizeof delta_mem.log };
-    d->position = SPAN(delta_mem.position);
-    d->log_row = SPAN(delta_mem.log_row);
-    d->state_position = SPAN(delta_mem.state_position);
-    d->state_commit = SPAN(delta_mem.state_commit);
-    MAP(delta_mem.position, 7, 4);
-    MAP(delta_mem.state_position, 4, 2);
-    MAP(delta_mem.log_row, 2, 0);
-    MAP(delta_mem.state_commit, 4, 3);
 }
 
 /* The same, without a state that the tokens leave. */

@@ -7,9 +7,6 @@
 static gdn_gated_delta_net_args *const d = &delta_args;
 static gdn_ssm_conv_args *const c = &conv_args;
 
-#define MAP(array, ...) memcpy(array, (int32_t[]){ __VA_ARGS__ }, sizeof((int32_t[]){ __VA_ARGS__ }))
-#define SPAN(array)     ((gdn_span){ .data = (array), .bytes = sizeof(array) })
-
 /* The valid calls, of 2 and of 3 tokens: two that follow the state, and a root with two behind it. */
 enum { HEADS = 4, DIM_K = 16, DIM_V = 32, SLOT = HEADS * DIM_V * DIM_K, COLUMNS = API_LOG_COLUMNS, CHANNELS = 20 };
 static const int parents[5] = { GDN_NONE, GDN_NONE, GDN_NONE, 0, 0 };
@@ -17,21 +14,11 @@ static const int firsts[5] = { 0, 0, 2, 2, 2 };
 
 static void states(void)
 {
+    delta_with_log();
     d->flags = GDN_DELTA_TREE;
-    d->n_log_rows = API_LOG_ROWS;
-    d->n_log_columns = COLUMNS;
     d->n_snapshots = 0;
     d->state_dst.data = NULL;
-    d->log = (gdn_tensor){ .data = delta_mem.log, .bytes = sizeof delta_mem.log };
-    d->position = SPAN(delta_mem.position);
-    d->log_row = SPAN(delta_mem.log_row);
-    d->state_position = SPAN(delta_mem.state_position);
-    d->state_commit = SPAN(delta_mem.state_commit);
     d->parent = SPAN(delta_mem.parent);
-    MAP(delta_mem.position, 7, 4);
-    MAP(delta_mem.state_position, 4, 2);
-    MAP(delta_mem.log_row, 2, 0);
-    MAP(delta_mem.state_commit, 4, 3);
     memcpy(delta_mem.parent, parents, sizeof parents);
 }
 

@@ -69,7 +69,7 @@ static gdn_status timeline(gdn_context *ctx, void **semaphore, uint64_t *value)
 }
 
 const gdn_backend gdn_backend_vulkan = {
-    .id = GDN_BACKEND_VULKAN, .name = "vulkan", .own = &driver, GDN_GPU_CONTEXT, .host_memory = 0, .data_is_address = 0,
+    GDN_GPU_BACKEND(GDN_BACKEND_VULKAN, "vulkan", &driver), .host_memory = 0, .data_is_address = 0,
     .synchronize = synchronize, .poll = poll_vulkan, .timeline = timeline,
     .buffer_write = gdn_vulkan_buffer_write, .buffer_read = gdn_vulkan_buffer_read,
 #define GDN_KERNEL(stem, number, title, last, end) .stem = { gdn_vulkan_plan_##stem, gdn_vulkan_run_##stem },

@@ -69,31 +69,22 @@ static void draw_checkpoints(source *in, fuzz_call *c, const checkpoints *k)
     }
 }
 
+/* Too short, crooked, or not there. */
+static void break_map(gdn_span *map, int way)
+{
+    if (way == 0) map->bytes /= 2;
+    else if (way == 1) map->offset = 2;
+    else map->data = NULL;
+}
+
 /* Something wrong with them, at times. */
 static void break_checkpoints(source *in, fuzz_call *c, const checkpoints *k)
 {
-    switch (c->mutations ? below(in, 32) : 0) {
-    case 31:
-        *k->interval = below(in, 2) ? -1 : 0;
-        break;
-    case 30:
-        *k->n = below(in, 3) - 1;
-        break;
-    case 29:
-        k->map->data = NULL;
-        break;
-    case 28:
-        k->map->bytes /= 2;
-        break;
-    case 27:
-        k->map->offset = 2;
-        break;
-    case 26:
-        k->position->data = NULL;
-        break;
-    default:
-        break;
-    }
+    const int what = c->mutations ? below(in, 32) : 0;
+    if (what == 31) *k->interval = below(in, 2) ? -1 : 0;
+    else if (what == 30) *k->n = below(in, 3) - 1;
+    else if (what >= 27) break_map(k->map, what == 28 ? 0 : what == 27 ? 1 : 2);
+    else if (what == 26) k->position->data = NULL;
 }
 
 /* Marks the slots that sequences write as `taken`, those of checkpoints among them, and who reads a slot, MAX_SEQS
@@ -270,15 +261,14 @@ static void draw_tree(source *in, fuzz_call *c, const trees *k)
             parent[i] = drawn & 1 ? i - first - 1 : (int)((drawn >> 1) % (uint32_t)(i - first + 1)) - 1;
         }
     }
-    switch (c->mutations ? below(in, 16) : 0) { /* something wrong, at times */
+    const int what = c->mutations ? below(in, 16) : 0;
+    switch (what) { /* something wrong, at times */
     case 15:
         *k->flags &= ~k->flag;
         break;
     case 14:
-        k->parent->bytes /= 2;
-        break;
     case 13:
-        k->parent->offset = 2;
+        break_map(k->parent, what == 14 ? 0 : 1);
         break;
     case 12:
         if (parent && k->n_tokens) parent[below(in, k->n_tokens < 256 ? k->n_tokens : 256)] = below(in, 12) - 3;
@@ -372,9 +362,9 @@ static void later_delta(source *in, fuzz_call *c, int wild)
                       .start = &a->seq_start,
                       .src = &a->state_src,
                       .rows = &a->log_row,
+                      .longest = 1000,
                       .n_seqs = a->n_seqs,
                       .n_tokens = a->n_tokens,
-                      .longest = 1000,
                       .fits = a->n_log_columns && !a->n_snapshots && !a->checkpoint_interval };
     draw_tree(in, c, &t);
 }

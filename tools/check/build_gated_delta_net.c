@@ -313,38 +313,20 @@ static void add_log(check_case *c, const delta_spec *spec, check_rng *rng)
     }
 }
 
-int delta_parent(const delta_spec *spec, int s, int t)
-{
-    const delta_seq *seq = &spec->seq[s];
-    return !spec->tree || !spec->map_parent ? t - 1
-           : seq->parent                    ? seq->parent[t]
-                                            : check_tree_parent(seq->key ^ spec->seed, t);
-}
-
-/* Of every token of the call; those of nobody and of padding are not looked at. */
-static void add_parents(check_case *c, const delta_spec *spec, check_rng *rng)
-{
-    const int n = total_tokens(spec);
-    int32_t *const parent = check_alloc(4 * (uint64_t)(n ? n : 1));
-    for (int i = 0; i < n; i++) parent[i] = (int32_t)check_next(rng);
-    for (int s = 0; s < spec->n_seqs; s++)
-        for (int t = 0; spec->seq[s].src != GDN_SKIP && t < spec->seq[s].length; t++)
-            parent[first_token(spec, s) + t] = delta_parent(spec, s, t);
-    check_add_map(c, "parent", FIELD(parent), parent, n, "token", rng);
-    free(parent);
-}
-
 static void add_maps(check_case *c, const delta_spec *spec, check_rng *rng)
 {
     int32_t start[DELTA_MAX_SEQS + 1], src[DELTA_MAX_SEQS], dst[DELTA_MAX_SEQS * DELTA_MAX_SNAPSHOTS];
     int32_t position[DELTA_MAX_SEQS], checkpoint[DELTA_MAX_SEQS * DELTA_MAX_CHECKPOINTS];
     int32_t log_row[DELTA_MAX_SEQS], stands[DELTA_MAX_SEQS], commit[DELTA_MAX_SEQS];
+    check_tree tree[DELTA_MAX_SEQS];
     for (int s = 0; s <= spec->n_seqs; s++)
         start[s] = first_token(spec, s);
     for (int s = 0; s < spec->n_seqs; s++) {
         src[s] = spec->seq[s].src;
         for (int r = 0; r < spec->n_snapshots; r++)
             dst[s * spec->n_snapshots + r] = spec->seq[s].dst[r];
+        tree[s] = (check_tree){ start[s], src[s] == GDN_SKIP ? 0 : spec->seq[s].length, spec->seq[s].parent,
+                                spec->seq[s].key ^ spec->seed };
         position[s] = spec->seq[s].position;
         for (int i = 0; i < spec->n_checkpoints; i++)
             checkpoint[s * spec->n_checkpoints + i] = spec->seq[s].checkpoint[i];
@@ -370,7 +352,7 @@ static void add_maps(check_case *c, const delta_spec *spec, check_rng *rng)
     if (spec->log_columns && spec->map_commit)
         check_add_map(c, "state_commit", FIELD(state_commit), commit, spec->n_seqs, "seq", rng);
     if (spec->tree && spec->map_parent)
-        add_parents(c, spec, rng);
+        check_add_parents(c, FIELD(parent), tree, spec->n_seqs, total_tokens(spec), rng);
 }
 
 void check_build_gated_delta_net(check_case *c, const check_spec *any, check_rng *rng)

@@ -160,31 +160,11 @@ static void fill(check_case *c, const conv_spec *spec)
     }
 }
 
-int conv_parent(const conv_spec *spec, int s, int t)
-{
-    const conv_seq *seq = &spec->seq[s];
-    return !spec->tree || !spec->map_parent ? t - 1
-           : seq->parent                    ? seq->parent[t]
-                                            : check_tree_parent(seq->key ^ spec->seed, t);
-}
-
-/* Of every token of the call; those of nobody and of padding are not looked at. */
-static void add_parents(check_case *c, const conv_spec *spec, check_rng *rng)
-{
-    const int n = first_token(spec, spec->n_seqs) + spec->tail;
-    int32_t *const parent = check_alloc(4 * (uint64_t)(n ? n : 1));
-    for (int i = 0; i < n; i++) parent[i] = (int32_t)check_next(rng);
-    for (int s = 0; s < spec->n_seqs; s++)
-        for (int t = 0; spec->seq[s].src != GDN_SKIP && t < spec->seq[s].length; t++)
-            parent[first_token(spec, s) + t] = conv_parent(spec, s, t);
-    check_add_map(c, "parent", FIELD(parent), parent, n, "token", rng);
-    free(parent);
-}
-
 static void add_maps(check_case *c, const conv_spec *spec, check_rng *rng)
 {
     int32_t start[CONV_MAX_SEQS + 1], position[CONV_MAX_SEQS], src[CONV_MAX_SEQS], dst[CONV_MAX_SEQS];
     int32_t checkpoint[CONV_MAX_SEQS * CONV_MAX_CHECKPOINTS];
+    check_tree tree[CONV_MAX_SEQS];
     for (int s = 0; s <= spec->n_seqs; s++)
         start[s] = first_token(spec, s);
     for (int s = 0; s < spec->n_seqs; s++) {
@@ -193,6 +173,8 @@ static void add_maps(check_case *c, const conv_spec *spec, check_rng *rng)
         dst[s] = spec->seq[s].dst;
         for (int i = 0; i < spec->n_checkpoints; i++)
             checkpoint[s * spec->n_checkpoints + i] = spec->seq[s].checkpoint[i];
+        tree[s] = (check_tree){ start[s], src[s] == GDN_SKIP ? 0 : spec->seq[s].length, spec->seq[s].parent,
+                                spec->seq[s].key ^ spec->seed };
     }
     if (spec->map_start)
         check_add_map(c, "seq_start", FIELD(seq_start), start, spec->n_seqs + 1, "seq", rng);
@@ -206,7 +188,7 @@ static void add_maps(check_case *c, const conv_spec *spec, check_rng *rng)
         check_add_map(c, "history_checkpoint", FIELD(history_checkpoint), checkpoint,
                       spec->n_seqs * spec->n_checkpoints, "seq * checkpoint", rng);
     if (spec->tree && spec->map_parent)
-        add_parents(c, spec, rng);
+        check_add_parents(c, FIELD(parent), tree, spec->n_seqs, first_token(spec, spec->n_seqs) + spec->tail, rng);
 }
 
 void check_build_ssm_conv(check_case *c, const check_spec *any, check_rng *rng)
@@ -401,6 +383,18 @@ void conv_random(conv_spec *spec, check_rng *rng)
     conv_random_types(spec, 0, rng);
     conv_random_checkpoints(spec, *rng);
     conv_random_tree(spec, *rng);
+}
+
+void conv_random_ways(conv_spec *spec, check_rng *rng)
+{
+    static const int values[] = { CHECK_NORMAL, CHECK_NORMAL, CHECK_WIDE, CHECK_SUBNORMAL, CHECK_SPECIAL };
+    spec->silu = check_between(rng, 0, 1);
+    spec->bias = check_between(rng, 0, 1);
+    spec->tap_major = check_between(rng, 0, 1);
+    spec->strided = check_between(rng, 0, 1);
+    spec->values = CHECK_PICK(rng, values);
+    spec->seed = check_next(rng);
+    conv_random_types(spec, 1, rng);
 }
 
 void conv_random_types(conv_spec *spec, int exact, check_rng *rng)

@@ -27,6 +27,26 @@ void delta_random_values(delta_spec *spec, check_rng *rng)
     spec->values[DELTA_STATE] = tame ? CHECK_NORMAL : CHECK_PICK(rng, others);
 }
 
+void delta_random_ways(delta_spec *spec, check_rng *rng)
+{
+    static const int types[] = { GDN_F32, GDN_F32, GDN_F16, GDN_BF16 };
+    spec->head_map = check_between(rng, 0, 1);
+    spec->gate = check_between(rng, 0, 1);
+    spec->layout = check_between(rng, 0, 1);
+    spec->strided = check_between(rng, 0, 1);
+    spec->dtype[0] = spec->dtype[1] = spec->dtype[2] = CHECK_PICK(rng, types);
+    spec->seed = check_next(rng);
+    delta_random_values(spec, rng);
+    if (check_one_in(rng, 2))
+        delta_random_forms(spec, rng);
+}
+
+void delta_random_state(delta_spec *spec)
+{
+    static const int types[] = { GDN_F32, GDN_F32, GDN_F16, GDN_BF16 };
+    spec->dtype_state = types[spec->seed >> 32 & 3];
+}
+
 /* ---- random cases -------------------------------------------------------------------------------------- */
 
 static int random_dim(check_rng *rng)

@@ -23,20 +23,16 @@ static void set_ragged_windows(delta_spec *spec)
     spec->tail = 4;
     spec->strided = 1;
 }
-static void set_all_skipped(delta_spec *spec)
+/* Of n sequences each step-th. */
+static void skip(delta_spec *spec, int n, int step)
 {
-    delta_batch(spec, 4, 3);
+    delta_batch(spec, n, 3);
     spec->map_src = spec->map_dst = 1;
-    for (int s = 0; s < 4; s++)
+    for (int s = 0; s < n; s += step)
         spec->seq[s].src = GDN_SKIP;
 }
-static void set_some_skipped(delta_spec *spec)
-{
-    delta_batch(spec, 6, 3);
-    spec->map_src = spec->map_dst = 1;
-    for (int s = 0; s < 6; s += 2)
-        spec->seq[s].src = GDN_SKIP;
-}
+static void set_all_skipped(delta_spec *spec) { skip(spec, 4, 1); }
+static void set_some_skipped(delta_spec *spec) { skip(spec, 6, 2); }
 /* Padding in both maps, while row 0 belongs to a live sequence: a peer clamped -1 to 0 and overwrote it. */
 static void set_padding_beside_row_0(delta_spec *spec)
 {

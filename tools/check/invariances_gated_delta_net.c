@@ -10,59 +10,15 @@ static int run(check_trial *trial, check_call *call, check_rng *rng, const char 
     return check_call_run(trial, &check_kernel_gated_delta_net, call, rng, what);
 }
 
-static const char *pool_of(const delta_spec *spec)
-{
-    return spec->where == DELTA_APART ? "state_out" : "state";
-}
-
-/* Token t of sequence s of one call against another's. */
-/* out of n tokens of sequence s, from t on, against those of s2 from t2 on. */
-static int same_tokens(check_trial *trial, const check_call *a, int s, int t, const check_call *b, int s2, int t2,
-                       int n, const char *what)
-{
-    for (int i = 0; i < n; i++)
-        for (int h = 0; h < a->delta.n_heads_v; h++)
-            if (!check_trial_same(trial, delta_out(&a->c, &a->delta, a->result.image, s, t + i, h),
-                                  delta_out(&b->c, &b->delta, b->result.image, s2, t2 + i, h), a->delta.dim_v,
-                                  "%s: out of sequence %d, token %d, head %d", what, s, t + i, h))
-                return 0;
-    return 1;
-}
-
-static int same_state(check_trial *trial, const check_call *a, int entry, const check_call *b, int entry2,
-                      const char *what)
-{
-    for (int h = 0; h < a->delta.n_heads_v; h++)
-        for (int j = 0; j < a->delta.dim_v; j++)
-            for (int i = 0; i < a->delta.dim_k; i++)
-                if (!check_trial_same_of(
-                        trial, a->delta.dtype_state,
-                        delta_state(&a->c, &a->delta, pool_of(&a->delta), a->result.image, entry, h, i, j),
-                        delta_state(&b->c, &b->delta, pool_of(&b->delta), b->result.image, entry2, h, i, j), 1,
-                        "%s: state in entry %d against entry %d, head %d, key %d, value %d", what, entry, entry2, h, i,
-                        j))
-                    return 0;
-    return 1;
-}
-
 /* Sizes and values of a trial; no batch yet. */
 static void random_shape(delta_spec *spec, check_rng *rng)
 {
     static const int dims[] = { 16, 16, 17, 31, 32, 33, 48, 64, 100, 128 };
-    static const int types[] = { GDN_F32, GDN_F32, GDN_F16, GDN_BF16 };
     const int dim_k = CHECK_PICK(rng, dims), heads = check_between(rng, 1, 3);
     delta_defaults(spec, heads, heads * check_between(rng, 1, 2), dim_k,
                    check_one_in(rng, 2) ? dim_k : CHECK_PICK(rng, dims));
-    spec->head_map = check_between(rng, 0, 1);
-    spec->gate = check_between(rng, 0, 1);
-    spec->layout = check_between(rng, 0, 1);
-    spec->strided = check_between(rng, 0, 1);
-    spec->dtype[0] = spec->dtype[1] = spec->dtype[2] = CHECK_PICK(rng, types);
-    spec->seed = check_next(rng);
-    spec->dtype_state = types[spec->seed >> 32 & 3]; /* drawn from what is there, so that the rest is as without */
-    delta_random_values(spec, rng);
-    if (check_one_in(rng, 2))
-        delta_random_forms(spec, rng);
+    delta_random_ways(spec, rng);
+    delta_random_state(spec);
 }
 
 static void random_lengths(delta_spec *spec, check_rng *rng, int n, int most)
@@ -104,13 +60,13 @@ static void splits(check_trial *trial, check_rng *rng)
             delta_copy_slot(&part->c, &part->delta, "state", part->result.image, 0, &next->c, &next->delta, 0);
         if (!check_trial_run(trial, &next->c, &next->result, "a part"))
             return;
-        if (!same_tokens(trial, whole, 0, t, next, 0, 0, length, single ? "token by token" : "in parts"))
+        if (!delta_same_tokens(trial, whole, 0, t, next, 0, 0, length, single ? "token by token" : "in parts"))
             return;
         check_call *spent = part;
         part = next, next = spent;
         t += length;
     }
-    same_state(trial, whole, 0, part, 0, "after all parts");
+    delta_same_state(trial, whole, 0, part, 0, "after all parts");
 }
 
 /* A batch = its sequences one by one = the batch in another order. */
@@ -136,14 +92,14 @@ static void batches(check_trial *trial, check_rng *rng)
         return;
     for (int s = 0; s < n; s++) {
         const delta_seq *seq = &all->delta.seq[order[s]];
-        if (!same_tokens(trial, all, order[s], 0, other, s, 0, seq->length, "in another order") ||
-            (seq->length && !same_state(trial, all, order[s], other, s, "in another order")))
+        if (!delta_same_tokens(trial, all, order[s], 0, other, s, 0, seq->length, "in another order") ||
+            (seq->length && !delta_same_state(trial, all, order[s], other, s, "in another order")))
             return;
         take_part(&all->delta, order[s], 0, seq->length, &one->delta, rng);
         one->delta.map_src = one->delta.map_dst = 1; /* its row stays where it is */
         if (!run(trial, one, rng, "one sequence") ||
-            !same_tokens(trial, all, order[s], 0, one, 0, 0, seq->length, "alone") ||
-            (seq->length && !same_state(trial, all, order[s], one, order[s], "alone")))
+            !delta_same_tokens(trial, all, order[s], 0, one, 0, 0, seq->length, "alone") ||
+            (seq->length && !delta_same_state(trial, all, order[s], one, order[s], "alone")))
             return;
     }
 }
@@ -169,7 +125,7 @@ static void snapshots(check_trial *trial, check_rng *rng)
         prefix->delta.n_snapshots = 1;
         prefix->delta.map_src = prefix->delta.map_dst = 1;
         prefix->delta.seq[0].dst[0] = check_between(rng, 0, k - 1);
-        if (!run(trial, prefix, rng, "a prefix") || !same_state(trial, all, all->delta.seq[0].dst[r], prefix,
+        if (!run(trial, prefix, rng, "a prefix") || !delta_same_state(trial, all, all->delta.seq[0].dst[r], prefix,
                                                                 prefix->delta.seq[0].dst[0], "snapshot against prefix"))
             return;
     }
@@ -199,10 +155,10 @@ static void checkpoints(check_trial *trial, check_rng *rng)
     part->delta = *spec;
     part->delta.interval = part->delta.n_checkpoints = 0;
     if (!run(trial, all, rng, "all tokens") || !run(trial, part, rng, "without checkpoints") ||
-        !same_tokens(trial, all, 0, 0, part, 0, 0, n, "without checkpoints"))
+        !delta_same_tokens(trial, all, 0, 0, part, 0, 0, n, "without checkpoints"))
         return;
     for (int r = 0; r < slots && r < n; r++)
-        if (!same_state(trial, all, seq->dst[r], part, seq->dst[r], "without checkpoints"))
+        if (!delta_same_state(trial, all, seq->dst[r], part, seq->dst[r], "without checkpoints"))
             return;
     for (int t = 0, i = 0; t < n && i < kept && i < spec->n_checkpoints; t++) {
         if ((seq->position + t + 1) % spec->interval)
@@ -211,7 +167,7 @@ static void checkpoints(check_trial *trial, check_rng *rng)
         part->delta.interval = part->delta.n_checkpoints = 0;
         part->delta.n_snapshots = 1;
         if (!run(trial, part, rng, "a prefix") ||
-            !same_state(trial, all, seq->checkpoint[i++], part, seq->dst[0], "checkpoint against prefix"))
+            !delta_same_state(trial, all, seq->checkpoint[i++], part, seq->dst[0], "checkpoint against prefix"))
             return;
     }
     for (int t = 0, i = 0; t < n;) {
@@ -229,7 +185,7 @@ static void checkpoints(check_trial *trial, check_rng *rng)
         if (!check_trial_run(trial, &next->c, &next->result, "a part"))
             return;
         for (int c = 0; c < here && i < spec->n_checkpoints; c++, i++)
-            if (!same_state(trial, all, seq->checkpoint[i], next, seq->checkpoint[i], "checkpoint in parts"))
+            if (!delta_same_state(trial, all, seq->checkpoint[i], next, seq->checkpoint[i], "checkpoint in parts"))
                 return;
         check_call *spent = part;
         part = next, next = spent;
@@ -251,10 +207,10 @@ static int same_results(check_trial *trial, const check_call *a, const check_cal
 {
     for (int s = 0; s < a->delta.n_seqs; s++) {
         const delta_seq *x = &a->delta.seq[s], *y = &b->delta.seq[s];
-        if (!same_tokens(trial, a, s, 0, b, s, 0, x->length, what))
+        if (!delta_same_tokens(trial, a, s, 0, b, s, 0, x->length, what))
             return 0;
         for (int r = 0; r < n_snapshots && r < x->length; r++)
-            if (!same_state(trial, a, x->dst[r], b, y->dst[r], what))
+            if (!delta_same_state(trial, a, x->dst[r], b, y->dst[r], what))
                 return 0;
     }
     return 1;

@@ -5,29 +5,6 @@
 
 enum { ROWS = 3 };
 
-static int same_token(check_trial *trial, const check_call *whole, int at, const check_call *round, int t)
-{
-    for (int h = 0; h < whole->delta.n_heads_v; h++)
-        if (!check_trial_same(trial, delta_out(&whole->c, &whole->delta, whole->result.image, 0, at, h),
-                              delta_out(&round->c, &round->delta, round->result.image, 0, t, h), whole->delta.dim_v,
-                              "out at position %d, head %d", at, h))
-            return 0;
-    return 1;
-}
-
-static int same_state(check_trial *trial, const check_call *whole, int entry, const check_call *round, int committed)
-{
-    for (int h = 0; h < whole->delta.n_heads_v; h++)
-        for (int j = 0; j < whole->delta.dim_v; j++)
-            for (int i = 0; i < whole->delta.dim_k; i++)
-                if (!check_trial_same(
-                        trial, delta_state(&whole->c, &whole->delta, "state", whole->result.image, entry, h, i, j),
-                        delta_state(&round->c, &round->delta, "state", round->result.image, committed, h, i, j), 1,
-                        "the committed state, head %d, key %d, value %d", h, i, j))
-                    return 0;
-    return 1;
-}
-
 /* A round: `length` tokens, of which the last `rejected` are others. */
 static int run_round(check_trial *trial, const check_call *before, check_call *next, const char *what, check_rng *rng)
 {
@@ -45,7 +22,6 @@ static int run_round(check_trial *trial, const check_call *before, check_call *n
 void check_log(check_trial *trial, check_rng *rng)
 {
     static const int dims[] = { 16, 17, 32, 33, 64, 128 };
-    static const int types[] = { GDN_F32, GDN_F32, GDN_F16, GDN_BF16 };
     check_call *whole = check_trial_call(trial), *next = check_trial_call(trial), *before = NULL,
                *spare = check_trial_call(trial), *prefix = check_trial_call(trial);
     const int heads = check_between(rng, 1, 3), n = check_between(rng, 2, 16), most = check_between(rng, 1, 6);
@@ -53,14 +29,7 @@ void check_log(check_trial *trial, check_rng *rng)
     const int begin = check_one_in(rng, 8) ? INT32_MAX - n : check_between(rng, 0, 60);
     delta_defaults(&whole->delta, heads, heads * check_between(rng, 1, 3), CHECK_PICK(rng, dims),
                    CHECK_PICK(rng, dims));
-    whole->delta.head_map = check_between(rng, 0, 1);
-    whole->delta.gate = check_between(rng, 0, 1);
-    whole->delta.layout = check_between(rng, 0, 1);
-    whole->delta.strided = check_between(rng, 0, 1);
-    whole->delta.dtype[0] = whole->delta.dtype[1] = whole->delta.dtype[2] = CHECK_PICK(rng, types);
-    whole->delta.seed = check_next(rng);
-    delta_random_values(&whole->delta, rng);
-    if (check_one_in(rng, 2)) delta_random_forms(&whole->delta, rng);
+    delta_random_ways(&whole->delta, rng);
     delta_batch(&whole->delta, 1, n);
     whole->delta.seq[0].state_key = 3;
     if (!check_call_run(trial, &check_kernel_gated_delta_net, whole, rng, "all tokens")) return;
@@ -89,8 +58,7 @@ void check_log(check_trial *trial, check_rng *rng)
         seq->log_row = check_between(rng, 0, 1); /* a row may be moved, as long as its columns go with it */
         seq->commit = !commit ? GDN_NONE : check_one_in(rng, 2) ? slot : check_between(rng, 0, ROWS - 1);
         if (!run_round(trial, before, next, length ? "a round" : "a commit", rng)) return;
-        for (int t = 0; t < length - seq->rejected; t++)
-            if (!same_token(trial, whole, at + t, next, t)) return;
+        if (!delta_same_tokens(trial, whole, 0, at, next, 0, 0, length - seq->rejected, "a round")) return;
         if (commit) {
             stands = at;
             slot = seq->commit;
@@ -100,12 +68,12 @@ void check_log(check_trial *trial, check_rng *rng)
             prefix->delta = whole->delta;
             prefix->delta.seq[0].length = stands;
             if (!check_call_run(trial, &check_kernel_gated_delta_net, prefix, rng, "a prefix") ||
-                !same_state(trial, prefix, 0, next, slot))
+                !delta_same_state(trial, prefix, 0, next, slot, "a commit"))
                 return;
         }
         before = next;
         next = spare;
         spare = before;
     }
-    same_state(trial, whole, 0, before, slot);
+    delta_same_state(trial, whole, 0, before, slot, "the last commit");
 }

@@ -45,6 +45,18 @@ static void reorder(const int *parent, int n, int *order, int *place, int *paren
     }
 }
 
+typedef int same_tokens_fn(check_trial *trial, const check_call *a, int s, int t, const check_call *b, int s2, int t2,
+                           int n, const char *what);
+
+/* `other`, the tree with its n tokens at places of their own, gives what the tree does. */
+static void run_reordered(check_trial *trial, const check_kernel *kernel, const check_call *tree, check_call *other,
+                          int n, const int *place, same_tokens_fn *same, check_rng *rng)
+{
+    if (!check_call_run(trial, kernel, other, rng, "the tree in another order")) return;
+    for (int t = 0; t < n; t++)
+        if (!same(trial, tree, 0, t, other, 0, place[t], 1, "in another order")) return;
+}
+
 /* ---- gated_delta_net ----------------------------------------------------------------------------------- */
 
 /* Where the state stands from which every branch begins; the tree's call commits it. */
@@ -53,18 +65,10 @@ enum { BEGIN = 1, ROWS = 2 };
 static void draw_state_tree(delta_spec *spec, int n, const int *parent, check_rng *rng)
 {
     static const int dims[] = { 16, 17, 32, 33, 64, 128 };
-    static const int types[] = { GDN_F32, GDN_F32, GDN_F16, GDN_BF16 };
     const int heads = check_between(rng, 1, 2);
     delta_defaults(spec, heads, heads * check_between(rng, 1, 3), CHECK_PICK(rng, dims), CHECK_PICK(rng, dims));
-    spec->head_map = check_between(rng, 0, 1);
-    spec->gate = check_between(rng, 0, 1);
-    spec->layout = check_between(rng, 0, 1);
-    spec->strided = check_between(rng, 0, 1);
-    spec->dtype[0] = spec->dtype[1] = spec->dtype[2] = CHECK_PICK(rng, types);
-    spec->seed = check_next(rng);
-    spec->dtype_state = types[spec->seed >> 32 & 3];
-    delta_random_values(spec, rng);
-    if (check_one_in(rng, 2)) delta_random_forms(spec, rng);
+    delta_random_ways(spec, rng);
+    delta_random_state(spec);
     delta_batch(spec, 1, n);
     spec->n_rows = spec->n_rows_out = ROWS;
     spec->n_snapshots = 0;
@@ -83,29 +87,6 @@ static void draw_state_tree(delta_spec *spec, int n, const int *parent, check_rn
         seq->repeated += (seq->position - seq->repeated) % spec->state_interval;
     }
     spec->log_columns = n + seq->repeated + check_between(rng, 0, 3);
-}
-
-static int same_out(check_trial *trial, const check_call *tree, int t, const check_call *other, int u, const char *what)
-{
-    for (int h = 0; h < tree->delta.n_heads_v; h++)
-        if (!check_trial_same(trial, delta_out(&other->c, &other->delta, other->result.image, 0, u, h),
-                              delta_out(&tree->c, &tree->delta, tree->result.image, 0, t, h), tree->delta.dim_v,
-                              "%s: out of token %d, head %d", what, t, h))
-            return 0;
-    return 1;
-}
-
-static int same_states(check_trial *trial, const check_call *a, const check_call *b)
-{
-    for (int h = 0; h < a->delta.n_heads_v; h++)
-        for (int j = 0; j < a->delta.dim_v; j++)
-            for (int i = 0; i < a->delta.dim_k; i++)
-                if (!check_trial_same_of(trial, a->delta.dtype_state,
-                                         delta_state(&a->c, &a->delta, "state", a->result.image, 0, h, i, j),
-                                         delta_state(&b->c, &b->delta, "state", b->result.image, 0, h, i, j), 1,
-                                         "the state from a branch's columns, head %d, key %d, value %d", h, i, j))
-                    return 0;
-    return 1;
 }
 
 /* How many of the columns before the tree's tokens are not in the state that it commits. */
@@ -178,57 +159,37 @@ void check_state_trees(check_trial *trial, check_rng *rng)
         const int depth = path_to(parent, t, path);
         if (!run_branch(trial, tree, branch, path, depth, rng)) return;
         for (int m = 0; m < depth; m++)
-            if (!same_out(trial, tree, path[m], branch, m, "a branch alone")) return;
+            if (!delta_same_tokens(trial, tree, 0, path[m], branch, 0, m, 1, "a branch alone")) return;
         if (!run_accepted(trial, tree, next, path, depth, rng)) return;
         const int interval = tree->delta.state_interval; /* the state behind all tokens is none otherwise */
         if ((interval < 2 || (tree->delta.seq[0].position + depth) % interval == 0) &&
-            !same_states(trial, branch, next))
+            !delta_same_state(trial, branch, 0, next, 0, "from a branch's columns"))
             return;
     }
     reorder(parent, n, order, place, parents, rng);
     other->delta = tree->delta;
     other->delta.seq[0].order = order;
     other->delta.seq[0].parent = parents;
-    if (!check_call_run(trial, &check_kernel_gated_delta_net, other, rng, "the tree in another order")) return;
-    for (int t = 0; t < n; t++)
-        if (!same_out(trial, tree, t, other, place[t], "in another order")) return;
+    run_reordered(trial, &check_kernel_gated_delta_net, tree, other, n, place, delta_same_tokens, rng);
 }
 
 /* ---- ssm_conv ------------------------------------------------------------------------------------------ */
 
-static int same_column(check_trial *trial, const check_call *tree, int64_t at, const check_call *other, int64_t from)
+/* The column of a position, in a tree's history, against that of another one in a branch's. */
+static int same_column(check_trial *trial, const check_call *tree, int64_t at, const check_call *branch, int64_t from)
 {
-    return check_trial_same_of(
-        trial, tree->conv.dtype_history,
-        conv_column(&other->c, &other->conv, "history", other->result.image, other->conv.seq[0].dst, from),
-        conv_column(&tree->c, &tree->conv, "history", tree->result.image, tree->conv.seq[0].dst, at),
-        tree->conv.n_channels, "the history's column of position %lld, in a branch %lld", (long long)at,
-        (long long)from);
-}
-
-static int same_row(check_trial *trial, const check_call *tree, int t, const check_call *other, int u, const char *what)
-{
-    return check_trial_same_of(trial, tree->conv.dtype_out,
-                               conv_token(&other->c, &other->conv, "out", other->result.image, 0, u),
-                               conv_token(&tree->c, &tree->conv, "out", tree->result.image, 0, t),
-                               tree->conv.n_channels, "%s: out of token %d", what, t);
+    return conv_same_column(trial, tree, tree->conv.seq[0].dst, at, branch, branch->conv.seq[0].dst, from,
+                            "a branch alone");
 }
 
 void check_history_trees(check_trial *trial, check_rng *rng)
 {
-    static const int values[] = { CHECK_NORMAL, CHECK_NORMAL, CHECK_WIDE, CHECK_SUBNORMAL, CHECK_SPECIAL };
     check_call *tree = check_trial_call(trial), *other = check_trial_call(trial), *branch = check_trial_call(trial);
     conv_spec *const spec = &tree->conv;
     int parent[MOST], order[MOST], place[MOST], parents[MOST], path[MOST];
     const int n = draw_tree(parent, rng);
     conv_defaults(spec, check_between(rng, 1, 150), check_between(rng, 1, 16));
-    spec->silu = check_between(rng, 0, 1);
-    spec->bias = check_between(rng, 0, 1);
-    spec->tap_major = check_between(rng, 0, 1);
-    spec->strided = check_between(rng, 0, 1);
-    spec->values = CHECK_PICK(rng, values);
-    spec->seed = check_next(rng);
-    conv_random_types(spec, 1, rng);
+    conv_random_ways(spec, rng);
     conv_batch(spec, 1, n);
     spec->n_columns = spec->width - 1 + n + check_between(rng, 0, 4);
     spec->map_position = spec->map_src = spec->map_dst = spec->tree = spec->map_parent = 1;
@@ -249,7 +210,7 @@ void check_history_trees(check_trial *trial, check_rng *rng)
         branch->conv.seq[0].order = path;
         if (!check_call_run(trial, &check_kernel_ssm_conv, branch, rng, "a branch alone")) return;
         for (int m = 0; m < depth; m++)
-            if (!same_row(trial, tree, path[m], branch, m, "a branch alone") ||
+            if (!conv_same_tokens(trial, tree, 0, path[m], branch, 0, m, 1, "a branch alone") ||
                 !same_column(trial, tree, (int64_t)seq->position + path[m], branch, (int64_t)seq->position + m))
                 return;
         for (int64_t m = 1; m < spec->width && m <= seq->position; m++)
@@ -259,7 +220,5 @@ void check_history_trees(check_trial *trial, check_rng *rng)
     other->conv = tree->conv;
     other->conv.seq[0].order = order;
     other->conv.seq[0].parent = parents;
-    if (!check_call_run(trial, &check_kernel_ssm_conv, other, rng, "the tree in another order")) return;
-    for (int t = 0; t < n; t++)
-        if (!same_row(trial, tree, t, other, place[t], "in another order")) return;
+    run_reordered(trial, &check_kernel_ssm_conv, tree, other, n, place, conv_same_tokens, rng);
 }

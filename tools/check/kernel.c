@@ -1,6 +1,7 @@
 /* Kernels. See kernel.h. */
 #include "kernel.h"
 
+#include <stdlib.h>
 #include <string.h>
 
 #include "case.h"
@@ -81,10 +82,23 @@ void check_parents(const check_writes *writes, const gdn_span *parent, check_seq
         check_entry(writes, parent, q.first + t, t - 1, GDN_NONE, t - 1, "parent", wrong);
 }
 
-int check_tree_parent(uint64_t key, int t)
+static int drawn_parent(uint64_t key, int t)
 {
     const uint64_t drawn = check_mix(key, (uint64_t)t);
     return drawn & 1 ? t - 1 : (int)((drawn >> 1) % (uint64_t)(t + 1)) - 1;
+}
+
+void check_add_parents(struct check_case *c, size_t field, const check_tree *tree, int n_trees, int n_tokens,
+                       check_rng *rng)
+{
+    int32_t *const parent = check_alloc(4 * (uint64_t)(n_tokens ? n_tokens : 1));
+    for (int i = 0; i < n_tokens; i++)
+        parent[i] = (int32_t)check_next(rng);
+    for (const check_tree *q = tree; q < tree + n_trees; q++)
+        for (int t = 0; t < q->length; t++)
+            parent[q->first + t] = q->parent ? q->parent[t] : drawn_parent(q->key, t);
+    check_add_map(c, "parent", field, parent, n_tokens, "token", rng);
+    free(parent);
 }
 
 void check_tokens_written(const check_writes *writes, const gdn_tensor *out, const check_place *place, check_sequence q,

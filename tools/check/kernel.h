@@ -122,8 +122,16 @@ check_sequence check_sequence_of(const check_writes *writes, const gdn_span *seq
 int64_t check_checkpoints(int64_t interval, int64_t position, int64_t length);
 /* That every token of a sequence follows one before it, or none. */
 void check_parents(const check_writes *writes, const gdn_span *parent, check_sequence q, const char **wrong);
-/* Which token a token t > 0 follows in a tree that is drawn from a key: in half of all cases the one before it. */
-int  check_tree_parent(uint64_t key, int t);
+/* A sequence's tokens as a tree: of `length` tokens from `first` on, 0 for padding. `parent` says which each follows;
+ * where it is NULL that is drawn from the key, in half of all cases the one before it. */
+typedef struct check_tree {
+    int        first, length;
+    const int *parent;
+    uint64_t   key;
+} check_tree;
+/* The map `parent` of n_tokens tokens; nobody looks at the entries of those of no tree. */
+void check_add_parents(struct check_case *c, size_t field, const check_tree *tree, int n_trees, int n_tokens,
+                       check_rng *rng);
 void check_tokens_written(const check_writes *writes, const gdn_tensor *out, const check_place *place, check_sequence q,
                           int64_t s, int64_t heads, uint64_t bytes);
 /* All lines of a pool to writes->pool(), if there is one. */

@@ -11,6 +11,7 @@ target_sources(gdn_tool PRIVATE
   tools/check/invariances_speculation.c
   tools/check/invariances_state16.c
   tools/check/invariances_tree.c
+  tools/check/same.c
   tools/check/log.c
   tools/check/memo.c
   tools/check/model.c

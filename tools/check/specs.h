@@ -75,8 +75,8 @@ void delta_random_tree(delta_spec *spec, check_rng own); /* likewise, behind the
 /* States of 16 bits, likewise, behind the tree: maps and intervals become those of calls that may have them. */
 void delta_random_state16(delta_spec *spec, check_rng own);
 void delta_random_values(delta_spec *spec, check_rng *rng);
-/* Which token of sequence s token t follows. */
-int delta_parent(const delta_spec *spec, int s, int t);
+void delta_random_ways(delta_spec *spec, check_rng *rng); /* all of a family's trial but sizes, batch and maps */
+void delta_random_state(delta_spec *spec); /* the states' type, by the seed: what else is drawn stays as without */
 
 /* Parts of results, given an image of all memories: out, where it is F32, of token t of sequence s; a state element. */
 unsigned char *delta_token(const check_case *c, const delta_spec *spec, const char *name, unsigned char *const *image,
@@ -133,8 +133,7 @@ void conv_random(conv_spec *spec, check_rng *rng);
 void conv_random_checkpoints(conv_spec *spec, check_rng own);
 /* A tree in some of the calls that have none of these: drawn from a copy, too. */
 void conv_random_tree(conv_spec *spec, check_rng own);
-/* Which token of sequence s token t follows. */
-int conv_parent(const conv_spec *spec, int s, int t);
+void conv_random_ways(conv_spec *spec, check_rng *rng); /* as delta_random_ways() */
 /* Any types; with `exact`, a history that tokens pass through unchanged. */
 void conv_random_types(conv_spec *spec, int exact, check_rng *rng);
 

@@ -266,19 +266,6 @@ static int run(check_trial *trial, check_call *call, check_rng *rng, const char 
     return check_call_run(trial, &check_kernel_ssm_conv, call, rng, what);
 }
 
-/* out of n tokens of sequence s, from t on, against those of s2 from t2 on. */
-static int same_tokens(check_trial *trial, const check_call *a, int s, int t, const check_call *b, int s2, int t2,
-                       int n, const char *what)
-{
-    for (int i = 0; i < n; i++)
-        if (!check_trial_same_of(trial, a->conv.dtype_out,
-                                 conv_token(&a->c, &a->conv, "out", a->result.image, s, t + i),
-                                 conv_token(&b->c, &b->conv, "out", b->result.image, s2, t2 + i), a->conv.n_channels,
-                                 "%s: out of sequence %d, token %d", what, s, t + i))
-            return 0;
-    return 1;
-}
-
 /* The newest columns of two rows, as many as both have. */
 static int same_history(check_trial *trial, const check_call *a, int s, const check_call *b, int s2, const char *what)
 {
@@ -286,29 +273,16 @@ static int same_history(check_trial *trial, const check_call *a, int s, const ch
     const int columns = a->conv.n_columns < b->conv.n_columns ? a->conv.n_columns : b->conv.n_columns;
     const int64_t last = (int64_t)x->position + x->length;
     for (int64_t p = last - 1; p >= 0 && p >= last - columns; p--)
-        if (!check_trial_same_of(trial, a->conv.dtype_history,
-                                 conv_column(&a->c, &a->conv, a->conv.where == CONV_APART ? "history_out" : "history",
-                                             a->result.image, x->dst, p),
-                                 conv_column(&b->c, &b->conv, b->conv.where == CONV_APART ? "history_out" : "history",
-                                             b->result.image, y->dst, p),
-                                 a->conv.n_channels, "%s: history of sequence %d, position %lld", what, s,
-                                 (long long)p))
+        if (!conv_same_column(trial, a, x->dst, p, b, y->dst, p, what))
             return 0;
     return 1;
 }
 
 static void random_shape(conv_spec *spec, check_rng *rng)
 {
-    static const int values[] = { CHECK_NORMAL, CHECK_NORMAL, CHECK_WIDE, CHECK_SUBNORMAL, CHECK_SPECIAL };
     conv_defaults(spec, check_between(rng, 1, 150), check_between(rng, 1, 16));
     spec->n_columns = spec->width - 1 + check_between(rng, spec->width == 1, 6);
-    spec->silu = check_between(rng, 0, 1);
-    spec->bias = check_between(rng, 0, 1);
-    spec->tap_major = check_between(rng, 0, 1);
-    spec->strided = check_between(rng, 0, 1);
-    spec->values = CHECK_PICK(rng, values);
-    spec->seed = check_next(rng);
-    conv_random_types(spec, 1, rng);
+    conv_random_ways(spec, rng);
     spec->map_position = spec->map_start = 1;
 }
 
@@ -350,7 +324,7 @@ static void splits(check_trial *trial, check_rng *rng)
         const int length = single ? 1 : check_between(rng, 1, n - t < 9 ? n - t : 9);
         take_part(&whole->conv, 0, t, t + length, &part->conv, rng);
         if (!run(trial, part, rng, "a part") ||
-            !same_tokens(trial, whole, 0, t, part, 0, 0, length, single ? "token by token" : "in parts"))
+            !conv_same_tokens(trial, whole, 0, t, part, 0, 0, length, single ? "token by token" : "in parts"))
             return;
         t += length;
     }
@@ -378,8 +352,8 @@ static void batches(check_trial *trial, check_rng *rng)
         const int length = other->conv.seq[s].length;
         take_part(&all->conv, order[s], 0, length, &one->conv, rng);
         if (!run(trial, one, rng, "one sequence") ||
-            !same_tokens(trial, all, order[s], 0, other, s, 0, length, "in another order") ||
-            !same_tokens(trial, all, order[s], 0, one, 0, 0, length, "alone"))
+            !conv_same_tokens(trial, all, order[s], 0, other, s, 0, length, "in another order") ||
+            !conv_same_tokens(trial, all, order[s], 0, one, 0, 0, length, "alone"))
             return;
         if (length && (!same_history(trial, all, order[s], other, s, "in another order") ||
                        !same_history(trial, all, order[s], one, 0, "alone")))
@@ -408,16 +382,13 @@ static void rollbacks(check_trial *trial, check_rng *rng)
                    again->conv.dtype_history, again->conv.n_channels, CHECK_SPECIAL, check_next(rng));
     if (!check_trial_run(trial, &again->c, &again->result, "after a rollback"))
         return;
-    if (!same_tokens(trial, plain, 0, 0, again, 0, 0, seq->length, "after a rollback"))
+    if (!conv_same_tokens(trial, plain, 0, 0, again, 0, 0, seq->length, "after a rollback"))
         return;
     const int64_t oldest = (int64_t)seq->position + n_rejected - again->conv.n_columns,
                   end_position = (int64_t)seq->position + seq->length;
     for (int64_t p = oldest > 0 ? oldest : 0; seq->length && p < end_position; p++)
         if (p >= end_position - again->conv.n_columns &&
-            !check_trial_same_of(trial, plain->conv.dtype_history,
-                                 conv_column(&plain->c, &plain->conv, "history", plain->result.image, seq->dst, p),
-                                 conv_column(&again->c, &again->conv, "history", again->result.image, seq->dst, p),
-                                 again->conv.n_channels, "history after a rollback, position %lld", (long long)p))
+            !conv_same_column(trial, plain, seq->dst, p, again, seq->dst, p, "after a rollback"))
             return;
 }
 
@@ -453,10 +424,7 @@ static void checkpoints(check_trial *trial, check_rng *rng)
         if (!run(trial, part, rng, "a prefix"))
             return;
         for (int64_t p = length - reach > 0 ? length - reach : 0; p < length; p++)
-            if (!check_trial_same_of(
-                    trial, spec->dtype_history, conv_column(&all->c, spec, pool, all->result.image, row, p),
-                    conv_column(&part->c, &part->conv, "history", part->result.image, seq->dst, p), spec->n_channels,
-                    "checkpoint at %lld against prefix, position %lld", (long long)length, (long long)p))
+            if (!conv_same_column(trial, all, row, p, part, seq->dst, p, "checkpoint against prefix"))
                 return;
         take_part(spec, 0, t + 1, n, &next->conv, rng);
         next->conv.interval = next->conv.n_checkpoints = 0;
@@ -469,7 +437,7 @@ static void checkpoints(check_trial *trial, check_rng *rng)
                    conv_column(&all->c, spec, pool, all->result.image, row, column),
                    check_unit_bytes(spec->dtype_history) * (uint64_t)spec->n_channels);
         if (!check_trial_run(trial, &next->c, &next->result, "from a checkpoint") ||
-            !same_tokens(trial, all, 0, t + 1, next, 0, 0, n - t - 1, "from a checkpoint"))
+            !conv_same_tokens(trial, all, 0, t + 1, next, 0, 0, n - t - 1, "from a checkpoint"))
             return;
     }
 }
@@ -508,7 +476,7 @@ static void variants(check_trial *trial, check_rng *rng)
     if (!run(trial, b, rng, what[way]))
         return;
     for (int s = 0; s < a->conv.n_seqs; s++) {
-        if (!same_tokens(trial, a, s, 0, b, s, 0, a->conv.seq[s].length, what[way]))
+        if (!conv_same_tokens(trial, a, s, 0, b, s, 0, a->conv.seq[s].length, what[way]))
             return;
         if (a->conv.seq[s].length && !same_history(trial, a, s, b, s, what[way]))
             return;

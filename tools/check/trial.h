@@ -75,4 +75,16 @@ int check_trial_same_of(check_trial *trial, int32_t dtype, const void *expected,
 int  check_trial_same(check_trial *trial, const void *expected, const void *actual, int64_t n, const char *format, ...)
      __attribute__((format(printf, 5, 6)));
 
+/* Parts of two calls' results that have to be the same; 1 where they are (same.c). out of n tokens of sequence s, from
+ * t on, against those of s2 from t2 on; */
+int delta_same_tokens(check_trial *trial, const check_call *a, int s, int t, const check_call *b, int s2, int t2, int n,
+                      const char *what);
+int conv_same_tokens(check_trial *trial, const check_call *a, int s, int t, const check_call *b, int s2, int t2, int n,
+                     const char *what);
+/* a state in a slot of the pool that is written; and a column of a row of the history that is. */
+int delta_same_state(check_trial *trial, const check_call *a, int entry, const check_call *b, int entry2,
+                     const char *what);
+int conv_same_column(check_trial *trial, const check_call *a, int row, int64_t position, const check_call *b, int row2,
+                     int64_t position2, const char *what);
+
 #endif

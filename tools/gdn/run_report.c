@@ -145,17 +145,10 @@ int run_print_json(const run_session *s, const rt_scheduler *scheduler, const ru
     json_double(&w, "prompt_tokens_per_second", rate(t.prompt_tokens, t.prompt_seconds));
     json_int(&w, "generated_tokens", t.generated_tokens);
     json_double(&w, "generated_tokens_per_second", rate(t.decoded_tokens, t.generation_seconds));
-    json_int(&w, "drafted", t.drafted);
-    json_int(&w, "accepted", t.accepted);
-    json_int(&w, "rounds", t.rounds);
-    json_int(&w, "rollbacks", t.rollbacks);
-    json_int(&w, "tree_drafted", t.tree_drafted);
-    json_int(&w, "tree_accepted", t.tree_accepted);
-    json_int(&w, "second_places", t.second_places);
-    json_int(&w, "second_right", t.second_right);
-    json_int(&w, "preemptions", t.preemptions);
-    json_int(&w, "reread_tokens", t.reread_tokens);
-    json_int(&w, "prefix_tokens", t.prefix_tokens);
+#define TOTAL(name) json_int(&w, #name, t.name)
+    TOTAL(drafted), TOTAL(accepted), TOTAL(rounds), TOTAL(rollbacks), TOTAL(tree_drafted), TOTAL(tree_accepted);
+    TOTAL(second_places), TOTAL(second_right), TOTAL(preemptions), TOTAL(reread_tokens), TOTAL(prefix_tokens);
+#undef TOTAL
     json_object(&w, "prefixes");
     json_int(&w, "interval", prefixes.interval);
     json_int(&w, "most", prefixes.n_max);
@@ -165,13 +158,10 @@ int run_print_json(const run_session *s, const rt_scheduler *scheduler, const ru
     json_uint(&w, "gave_way", prefixes.n_evicted);
     json_close(&w);
     json_object(&w, "counters");
-    json_uint(&w, "steps", c.steps);
-    json_uint(&w, "rows", c.rows);
-    json_uint(&w, "recurrent_launches", c.recurrent_launches);
-    json_uint(&w, "folds", c.folds);
-    json_uint(&w, "transfers", c.transfers);
-    json_uint(&w, "draft_rows", c.draft_rows);
-    json_uint(&w, "draft_passes", c.draft_passes);
+#define COUNTER(name) json_uint(&w, #name, c.name)
+    COUNTER(steps), COUNTER(rows), COUNTER(recurrent_launches), COUNTER(folds), COUNTER(transfers);
+    COUNTER(draft_rows), COUNTER(draft_passes);
+#undef COUNTER
     json_close(&w);
     json_object(&w, "memory_bytes");
     json_uint(&w, "weights", s->model->weight_bytes);
