@@ -154,6 +154,8 @@ static inline float *rt_hidden_at(const rt_memory *m, int32_t seq, int32_t posit
 /* GDN_INVALID_ARGUMENT or GDN_UNSUPPORTED where parent is none for these spans; otherwise there is memory for the lists
  * of their rows, and m->step has parent and depths. */
 gdn_status rt_tree_begin(rt_memory *m, const rt_token_run *spans, int32_t n_spans, const int32_t *parent);
+/* What moving a column takes of a workspace: m->fold_workspace, as nothing is folded at the same time. */
+gdn_status rt_tree_workspace(const rt_memory *m, uint64_t *bytes);
 /* Once the cells of span i are taken: its rows. *lists goes from span to span, 0 at first. */
 void rt_tree_rows(rt_memory *m, int32_t i, int64_t *lists);
 

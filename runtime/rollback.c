@@ -57,7 +57,10 @@ gdn_status rt_log_create(rt_memory *m)
 {
     gdn_capability can = { sizeof can };
     const gdn_gated_delta_net_args a = call(m);
-    gdn_status status = gdn_gated_delta_net_query(m->device, &a, &can);
+    uint64_t moving = 0;
+    gdn_status status = rt_tree_workspace(m, &moving);
+    if (!status) status = gdn_gated_delta_net_query(m->device, &a, &can);
+    if (moving > can.workspace_bytes) can.workspace_bytes = moving;
     if (!status) status = gdn_buffer_create(m->device, (N_MAPS + 1) * MAP_BYTES, &m->fold_maps);
     if (!status) status = gdn_buffer_write(m->device, &m->fold_maps, N_MAPS * MAP_BYTES, &(int32_t){ 0 }, 4);
     m->first_row = map(m, N_MAPS);

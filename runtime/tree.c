@@ -88,16 +88,39 @@ static gdn_tensor column(const gdn_span *pool, int32_t row, int32_t n_columns, i
     return (gdn_tensor){ .data = pool->data, .offset = pool->offset + at, .bytes = bytes, .dtype = GDN_F32 };
 }
 
-/* A column of a sequence's row goes to the place of another position. */
-static gdn_status move(rt_memory *m, const gdn_span *pool, int32_t row, int32_t n_columns, uint64_t bytes, int32_t from,
-                       int32_t to)
+static gdn_set_rows_args one_row(uint64_t bytes)
 {
     gdn_set_rows_args a = { sizeof a };
     a.n_columns = (int64_t)(bytes / 4);
     a.n_rows = a.n_rows_dst = 1;
+    a.index.dtype = GDN_I32;
+    return a;
+}
+
+gdn_status rt_tree_workspace(const rt_memory *m, uint64_t *bytes)
+{
+    const uint64_t widths[] = { m->log_bytes, m->column_bytes };
+    gdn_status status = GDN_OK;
+    for (int i = 0; i < 2 && !status; i++) {
+        const gdn_set_rows_args a = one_row(widths[i]);
+        gdn_capability can = { sizeof can };
+        status = gdn_set_rows_query(m->device, &a, &can);
+        *bytes = can.workspace_bytes > *bytes ? can.workspace_bytes : *bytes;
+    }
+    return status;
+}
+
+/* A column of a sequence's row goes to the place of another position. */
+static gdn_status move(rt_memory *m, const gdn_span *pool, int32_t row, int32_t n_columns, uint64_t bytes, int32_t from,
+                       int32_t to)
+{
+    gdn_set_rows_args a = one_row(bytes);
     a.src = column(pool, row, n_columns, from, bytes);
     a.dst = column(pool, row, n_columns, to, bytes);
-    a.index = (gdn_tensor){ .data = m->first_row.data, .offset = m->first_row.offset, .bytes = 4, .dtype = GDN_I32 };
+    a.index.data = m->first_row.data;
+    a.index.offset = m->first_row.offset;
+    a.index.bytes = m->first_row.bytes;
+    a.workspace = m->fold_workspace;
     const gdn_status status = gdn_set_rows(m->device, &a, NULL);
     return status ? rt_fail_gdn(status, "taking a branch") : GDN_OK;
 }

@@ -226,7 +226,7 @@ static void save_and_load(world *w)
 static void start(world *w)
 {
     const int32_t s = below(w, N_SEQS), from = below(w, N_SEQS);
-    int32_t length;
+    int32_t length = 0;
     const list with = w->seq[from];
     EXPECT(!rt_seq_rm(w->m, s, 0, -1) && !rt_prefix_start(w->m, s, with.token, with.n, &length));
     w->seq[s] = with;
