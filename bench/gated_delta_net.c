@@ -9,7 +9,8 @@
  *   prefill   many tokens: bound by arithmetic
  *   _every64  a state is kept after each 64 tokens
  *   _raw      q and k are normalised and the gates are made from the projections, inside the call
- *   _bf16     the same, and all but the state is BF16 */
+ *   _bf16     the same, and all but the state is BF16
+ *   _state_*  the state has 16 bits, and is rounded behind every token */
 #include <math.h>
 #include <stdlib.h>
 
@@ -25,6 +26,7 @@ typedef struct gated_delta_net_case {
     int        interval; /* of checkpoints; 0 = none */
     int        log;      /* 1: verification, 2: a round */
     int        layer;    /* 1: with the convolution */
+    int32_t    state;    /* its type                */
 } gated_delta_net_case;
 
 static const gated_delta_net_case cases[] = {
@@ -38,6 +40,10 @@ static const gated_delta_net_case cases[] = {
     { { "decode_kda", 8, 0 }, 1, 1, GDN_GATE_CHANNEL, GDN_STATE_VK },
     { { "decode_kv", 1, 0 }, 1, 1, GDN_GATE_SCALAR, GDN_STATE_KV },
     { { "decode_kv", 8, 0 }, 1, 1, GDN_GATE_SCALAR, GDN_STATE_KV },
+    { { "decode_state_f16", 1, 0 }, 1, 1, GDN_GATE_SCALAR, GDN_STATE_VK, .state = GDN_F16 },
+    { { "decode_state_f16", 8, 0 }, 1, 1, GDN_GATE_SCALAR, GDN_STATE_VK, .state = GDN_F16 },
+    { { "decode_state_bf16", 1, 0 }, 1, 1, GDN_GATE_SCALAR, GDN_STATE_VK, .state = GDN_BF16 },
+    { { "decode_state_bf16", 8, 0 }, 1, 1, GDN_GATE_SCALAR, GDN_STATE_VK, .state = GDN_BF16 },
     { { "decode_layer", 1, 0 }, .layer = 1 },
     { { "decode_layer", 8, 0 }, .layer = 1 },
     { { "verify4", 1, 1 }, 4, 4, GDN_GATE_SCALAR, GDN_STATE_VK },
@@ -50,6 +56,7 @@ static const gated_delta_net_case cases[] = {
     { { "prefill512", 8, 0 }, 512, 1, GDN_GATE_SCALAR, GDN_STATE_VK },
     { { "prefill512_raw", 1, 0 }, 512, 1, GDN_GATE_SCALAR, GDN_STATE_VK, .raw = 1 },
     { { "prefill512_bf16", 1, 0 }, 512, 1, GDN_GATE_SCALAR, GDN_STATE_VK, .raw = 1, .narrow = 1 },
+    { { "prefill512_state_bf16", 1, 0 }, 512, 1, GDN_GATE_SCALAR, GDN_STATE_VK, .state = GDN_BF16 },
     { { "prefill512_kda", 1, 0 }, 512, 1, GDN_GATE_CHANNEL, GDN_STATE_VK },
     { { "prefill512_kda_raw", 1, 0 }, 512, 1, GDN_GATE_CHANNEL, GDN_STATE_VK, .raw = 1 },
     { { "prefill512_kv", 1, 0 }, 512, 1, GDN_GATE_SCALAR, GDN_STATE_KV },
@@ -143,7 +150,8 @@ static gdn_status setup(bench_row *row, int index)
     };
     for (int i = 0; i < (c->raw ? N_OPERANDS : SSM_A); i++) {
         if (c->narrow && i < OUT) gdn_store_elements(content[i], GDN_BF16, content[i], floats[i]);
-        bench_add_operand(row, floats[i] * (c->narrow && i <= OUT ? 2 : 4), content[i]);
+        if (c->state && i == STATES) gdn_store_elements(content[i], c->state, content[i], floats[i]);
+        bench_add_operand(row, floats[i] * ((c->narrow && i <= OUT) || (c->state && i == STATES) ? 2 : 4), content[i]);
     }
     if (c->interval) { /* slot 0 is the state's, one sequence */
         int32_t *slots = bench_alloc((c->slots - 1) * (int64_t)sizeof *slots);
@@ -156,6 +164,7 @@ static gdn_status setup(bench_row *row, int index)
     a->gate = c->gate;
     a->state_layout = c->layout;
     a->n_slots = c->slots;
+    a->state.dtype = c->state;
     if (c->interval) {
         a->n_snapshots = 1;
         a->checkpoint_interval = c->interval;
@@ -180,12 +189,12 @@ static gdn_status setup(bench_row *row, int index)
     const double element_steps = (double)tokens * STATE;
     const int written = c->tokens < c->slots ? c->tokens : c->slots;
     row->work.ops = 4.0 * element_steps;
-    row->work.bytes = 4.0 * ((double)seqs * STATE * (1 + written));
+    row->work.bytes = (c->state ? 2.0 : 4.0) * ((double)seqs * STATE * (1 + written));
     for (int i = Q; i <= OUT; i++) row->work.bytes += (double)row->operand[i].bytes;
 
     if (c->tokens == 1) {
         bench_stream streams[FLOOR_MAX_STREAMS] = { {
-            .n_in = 1, .n_out = 1, .n = state_floats, .n_blocks = 1, .factor = 1.0f,
+            .n_in = 1, .n_out = 1, .n = state_floats / (c->state ? 2 : 1), .n_blocks = 1, .factor = 1.0f,
             .in = { { STATES, 0, 0 } }, .out = { { STATES, 0, 0 } },
         } };
         bench_add_streams(row, PART_PATTERN, 1.0, streams, 1 + bench_token_streams(row, streams + 1, Q, V, OUT));
@@ -205,7 +214,7 @@ static gdn_status setup(bench_row *row, int index)
         bench_add_arithmetic(row, row->work.ops);
     }
 
-    if (c->raw || c->interval) return GDN_OK; /* no peer has this in one operator */
+    if (c->raw || c->interval || c->state) return GDN_OK; /* no peer has this in one operator */
     peer_add_gated_delta_net(row, &(peer_gated_delta_net){
         .q = Q, .k = K, .v = V, .g = G, .beta = BETA, .out = OUT, .state = STATES, .tokens = c->tokens, .seqs = seqs,
         .slots = c->slots, .heads_k = HEADS_K, .heads_v = HEADS_V, .head_dim = HEAD_DIM, .gate_channels = gate_channels,

@@ -260,6 +260,9 @@ static void say_ran(const fuzz_call *call)
         if (d->flags & GDN_DELTA_TREE)
             say("gated_delta_net ran: tree, parent %s, gate %d, layout %d\n", given(d->parent.data), (int)d->gate,
                 (int)d->state_layout);
+        if (d->state.dtype != GDN_F32)
+            say("gated_delta_net ran: state %d, interval %s, gate %d, layout %d\n", (int)d->state.dtype,
+                few(d->state_interval), (int)d->gate, (int)d->state_layout);
         if (d->checkpoint_interval)
             say("gated_delta_net ran: %s checkpoints, position %s, pool %s\n", few(d->n_checkpoints),
                 given(d->position.data), pool_of(&d->state, &d->state_out));

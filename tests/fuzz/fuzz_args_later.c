@@ -281,6 +281,19 @@ static void draw_tree(source *in, fuzz_call *c, const trees *k)
     }
 }
 
+/* States of 16 bits, where the rest of the call allows for them or is not valid anyway; what it has of memory is
+ * enough, being meant for floats. */
+static void draw_state16(source *in, fuzz_call *c)
+{
+    gdn_gated_delta_net_args *const a = &c->args.gated_delta_net;
+    if (below(in, 4) != 3) return;
+    const int broken = c->mutations ? below(in, 16) : 0;
+    a->state.dtype = broken == 15 ? GDN_F32 : GDN_F16 + below(in, 2);
+    if (a->state_out.data) a->state_out.dtype = broken == 14 ? GDN_F16 + below(in, 2) : a->state.dtype;
+    a->state_interval = c->mutations ? below(in, 6) - (broken == 13) : below(in, 2);
+    a->reserved3 = broken == 12;
+}
+
 static void later_delta(source *in, fuzz_call *c, int wild)
 {
     static const float eps[] = { 0, 1e-6f, 1e-40f, 1 }, factors[] = { 0, 2, -1, 1e-40f };
@@ -367,6 +380,7 @@ static void later_delta(source *in, fuzz_call *c, int wild)
                       .n_tokens = a->n_tokens,
                       .fits = a->n_log_columns && !a->n_snapshots && !a->checkpoint_interval };
     draw_tree(in, c, &t);
+    draw_state16(in, c);
 }
 
 static void later_conv(source *in, fuzz_call *c)
