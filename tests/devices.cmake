@@ -38,7 +38,7 @@ function(gdn_emulated_tests backend folder objects missing)
   if(GDN_BUILD_TOOLS AND Python3_FOUND AND NOT GDN_SANITIZE)
     add_test(NAME ${backend}.mutations COMMAND "${Python3_EXECUTABLE}" "${CMAKE_CURRENT_SOURCE_DIR}/simt/mutations.py"
       --backend ${backend} --cxx "${CMAKE_CXX_COMPILER}" --gdn $<TARGET_FILE:gdn_tool> --test $<TARGET_FILE:test_${backend}>
-      "--flags=${gdn_simt_host_flags}" --objects $<TARGET_OBJECTS:${objects}> COMMAND_EXPAND_LISTS)
+      "--flags=${GDN_HOST_FMA}" --objects $<TARGET_OBJECTS:${objects}> COMMAND_EXPAND_LISTS)
     set_tests_properties(${backend}.mutations PROPERTIES LABELS ${backend} RUN_SERIAL ON) # takes all cores itself
   endif()
   if(GDN_BUILD_TOOLS AND TARGET gdn)
