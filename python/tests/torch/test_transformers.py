@@ -282,7 +282,7 @@ class Layers(unittest.TestCase):
         tokens = torch.randint(0, 97, (2, 12), generator=torch.Generator().manual_seed(3))
         for name in gdn.transformers.MODELS:
             one = model(name)
-            for beams in (1, 3):
+            for beams in (1, 3) if name == "qwen3_5" else (1,):
                 options = dict(max_new_tokens=8, num_beams=beams, do_sample=False, output_logits=True, return_dict_in_generate=True)
                 ours = one.generate(tokens, **options)
                 theirs = self.without(lambda: one.generate(tokens, **options))
