@@ -168,10 +168,15 @@ gdn_status gdn_vulkan_pipeline_make(gdn_vulkan_device *dev, int kernel, int gene
     const VkSpecializationInfo specialization = { GDN_VULKAN_CONSTANTS, entries,
                                                   GDN_VULKAN_CONSTANTS * sizeof constants[0], constants };
     const int whole = subgroup && dev->traits.full_subgroups && constants[0] % dev->traits.subgroup_size == 0;
+    const VkPipelineShaderStageRequiredSubgroupSizeCreateInfo size = {
+        .sType = VK_STRUCTURE_TYPE_PIPELINE_SHADER_STAGE_REQUIRED_SUBGROUP_SIZE_CREATE_INFO,
+        .requiredSubgroupSize = dev->traits.subgroup_size,
+    };
     const VkComputePipelineCreateInfo info = {
         .sType = VK_STRUCTURE_TYPE_COMPUTE_PIPELINE_CREATE_INFO,
         .layout = dev->layout,
         .stage = { .sType = VK_STRUCTURE_TYPE_PIPELINE_SHADER_STAGE_CREATE_INFO,
+                   .pNext = whole && dev->traits.required_size ? &size : NULL,
                    .stage = VK_SHADER_STAGE_COMPUTE_BIT,
                    .module = module,
                    .pName = "main",

@@ -583,7 +583,7 @@ int main(int argc, char **argv)
         { "pipeline cache", test_cache, 0 }, { "device loss", test_device_loss, 0 },
         { "out of memory", test_out_of_memory, 0 }, { "bounded waits", test_bounded_waits, 0 },
         { "broken loader", test_broken_loader, 0 }, { "no allocation", test_no_allocation, 0 },
-        { "bad maps", test_bad_maps, 0 }, { "barriers", test_barriers, 0 },
+        { "bad maps", test_bad_maps, 0 }, { "barriers", test_barriers, 0 }, { "limits", test_limits, 0 },
     };
     if (argc == 2 && !strcmp(argv[1], "missing-loader")) return missing_loader();
     if (argc == 3 && !strcmp(argv[1], "write-spirv"))
