@@ -151,8 +151,11 @@ gdn_status gdn_vulkan_read_traits(const gdn_vulkan_functions *vk, VkPhysicalDevi
     VkPhysicalDeviceSubgroupSizeControlFeatures size_control = {
         .sType = VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_SUBGROUP_SIZE_CONTROL_FEATURES
     };
+    VkPhysicalDeviceShaderFmaFeaturesKHR fma = { .sType = VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_SHADER_FMA_FEATURES_KHR,
+                                                 .pNext = sizes ? &size_control : NULL };
+    const int fmas = has_extension(vk, physical, VK_KHR_SHADER_FMA_EXTENSION_NAME);
     VkPhysicalDeviceVulkan12Features f12 = { .sType = VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_VULKAN_1_2_FEATURES,
-                                             .pNext = sizes ? &size_control : NULL };
+                                             .pNext = fmas ? (void *)&fma : fma.pNext };
     VkPhysicalDeviceVulkan11Features f11 = { .sType = VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_VULKAN_1_1_FEATURES,
                                              .pNext = &f12 };
     VkPhysicalDeviceFeatures2 f2 = { .sType = VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_FEATURES_2, .pNext = &f11 };
@@ -183,6 +186,7 @@ gdn_status gdn_vulkan_read_traits(const gdn_vulkan_functions *vk, VkPhysicalDevi
     t->full_subgroups = size_control.subgroupSizeControl && size_control.computeFullSubgroups;
     t->float64        = (int)f2.features.shaderFloat64;
     t->storage16      = (int)f11.storageBuffer16BitAccess;
+    t->shader_fma     = fmas && fma.shaderFmaFloat32;
     t->denorm_preserve  = (int)p12.shaderDenormPreserveFloat32;
     t->inf_nan_preserve = (int)p12.shaderSignedZeroInfNanPreserveFloat32;
     t->round_to_even    = (int)p12.shaderRoundingModeRTEFloat32;

@@ -155,7 +155,7 @@ gdn_status gdn_vulkan_pipeline_make(gdn_vulkan_device *dev, int kernel, int gene
         return gdn_fail(GDN_OUT_OF_MEMORY, "no memory for a shader of %zu words", code.n);
     const VkShaderModuleCreateInfo module_info = {
         .sType = VK_STRUCTURE_TYPE_SHADER_MODULE_CREATE_INFO, .pCode = words,
-        .codeSize = gdn_vulkan_add_float_controls(&dev->traits, code, words) * sizeof *words,
+        .codeSize = gdn_vulkan_fit(&dev->traits, code, words) * sizeof *words,
     };
     VkResult result = dev->vk.CreateShaderModule(dev->device, &module_info, NULL, &module);
     gdn_vulkan_host_free(dev, words);

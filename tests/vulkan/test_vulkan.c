@@ -502,7 +502,7 @@ static int write_spirv(const char *folder)
             FILE *file = fopen(path, "wb");
             if (!words || !file)
                 return 1;
-            const size_t n = gdn_vulkan_add_float_controls(&all, code, words);
+            const size_t n = gdn_vulkan_fit(&all, code, words);
             const int good = fwrite(words, sizeof *words, n, file) == n;
             free(words);
             if (fclose(file) || !good)
