@@ -75,9 +75,15 @@ static gdn_status create_device(gdn_vulkan_device *dev)
         .sType = VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_SUBGROUP_SIZE_CONTROL_FEATURES, .subgroupSizeControl = VK_TRUE,
         .computeFullSubgroups = VK_TRUE,
     };
+    VkPhysicalDeviceShaderFmaFeaturesKHR fma = {
+        .sType = VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_SHADER_FMA_FEATURES_KHR, .pNext = t->full_subgroups ? &sizes : NULL,
+        .shaderFmaFloat32 = VK_TRUE,
+    };
     VkPhysicalDeviceVulkan12Features f12 = {
-        .sType = VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_VULKAN_1_2_FEATURES, .pNext = t->full_subgroups ? &sizes : NULL,
-        .bufferDeviceAddress = VK_TRUE, .timelineSemaphore = VK_TRUE,
+        .sType = VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_VULKAN_1_2_FEATURES,
+        .pNext = t->shader_fma ? (void *)&fma : fma.pNext,
+        .bufferDeviceAddress = VK_TRUE,
+        .timelineSemaphore = VK_TRUE,
     };
     VkPhysicalDeviceVulkan11Features f11 = {
         .sType = VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_VULKAN_1_1_FEATURES, .pNext = &f12,
@@ -93,12 +99,16 @@ static gdn_status create_device(gdn_vulkan_device *dev)
     };
     VkPhysicalDeviceProperties basic;
     dev->vk.GetPhysicalDeviceProperties(t->physical, &basic);
-    const char *const extension = VK_EXT_SUBGROUP_SIZE_CONTROL_EXTENSION_NAME;
+    const char *extensions[2];
+    uint32_t n = 0;
+    if (t->full_subgroups && basic.apiVersion < VK_API_VERSION_1_3)
+        extensions[n++] = VK_EXT_SUBGROUP_SIZE_CONTROL_EXTENSION_NAME;
+    if (t->shader_fma) extensions[n++] = VK_KHR_SHADER_FMA_EXTENSION_NAME;
     const VkDeviceCreateInfo info = {
         .sType = VK_STRUCTURE_TYPE_DEVICE_CREATE_INFO, .pNext = &f2, .queueCreateInfoCount = 1,
         .pQueueCreateInfos = &queue,
-        .enabledExtensionCount = t->full_subgroups && basic.apiVersion < VK_API_VERSION_1_3,
-        .ppEnabledExtensionNames = &extension,
+        .enabledExtensionCount = n,
+        .ppEnabledExtensionNames = extensions,
     };
     VkResult result = dev->vk.CreateDevice(t->physical, &info, NULL, &dev->device);
     if (result != VK_SUCCESS) {
@@ -180,6 +190,7 @@ static gdn_status open_callers(gdn_vulkan_device *dev, const gdn_vulkan_desc *na
     dev->traits.float64        &= !!(native->features & GDN_VULKAN_FLOAT64);
     dev->traits.storage16      &= !!(native->features & GDN_VULKAN_STORAGE_16);
     dev->traits.full_subgroups &= !!(native->features & GDN_VULKAN_FULL_SUBGROUPS);
+    dev->traits.shader_fma     &= !!(native->features & GDN_VULKAN_SHADER_FMA);
     dev->device       = native->device;
     dev->queue        = native->queue;
     dev->queue_family = native->queue_family;
@@ -191,7 +202,8 @@ static gdn_status open_callers(gdn_vulkan_device *dev, const gdn_vulkan_desc *na
 
 static gdn_status check_native(const gdn_vulkan_desc *native)
 {
-    const uint32_t known = GDN_VULKAN_FLOAT64 | GDN_VULKAN_STORAGE_16 | GDN_VULKAN_FULL_SUBGROUPS;
+    const uint32_t known =
+        GDN_VULKAN_FLOAT64 | GDN_VULKAN_STORAGE_16 | GDN_VULKAN_FULL_SUBGROUPS | GDN_VULKAN_SHADER_FMA;
     if (native->features & ~known || native->reserved)
         return gdn_fail(GDN_INVALID_ARGUMENT, "native->%s is %#x; %#x are allowed",
                         native->reserved ? "reserved" : "features",

@@ -36,6 +36,7 @@ typedef struct gdn_vulkan_traits {
     int      shuffle;           /* subgroup shuffles in compute shaders                                 */
     int      full_subgroups;    /* can be asked for whole subgroups                                     */
     int      float64, storage16;
+    int      shader_fma;        /* VK_KHR_shader_fma with binary32: an fma that is one, by its definition */
     int      denorm_preserve, inf_nan_preserve, round_to_even; /* float controls for binary32           */
 } gdn_vulkan_traits;
 
@@ -146,11 +147,11 @@ typedef struct gdn_vulkan_code {
 } gdn_vulkan_code;
 /* The variant of a kernel's shader, or of the probe's; general is for gated_delta_net only. */
 gdn_vulkan_code gdn_vulkan_shader(int kernel, int general, int soft_fma, int subgroup, int storage16);
-/* Words that gdn_vulkan_add_float_controls() needs more than the code has. */
-enum { GDN_VULKAN_CONTROL_WORDS = 3 * (2 + 4) };
-/* Copies `code` to `to` with what the device allows of denorm-preserve, signed-zero-inf-nan-preserve and
- * round-to-even. Returns the number of words. */
-size_t gdn_vulkan_add_float_controls(const gdn_vulkan_traits *traits, gdn_vulkan_code code, uint32_t *to);
+/* Words that gdn_vulkan_fit() needs more than the code has. */
+enum { GDN_VULKAN_CONTROL_WORDS = 3 * (2 + 4) + 2 + 4 };
+/* Copies `code` to `to` with what the device allows of denorm-preserve, signed-zero-inf-nan-preserve and round-to-even,
+ * and with its own fused multiply-add where it has one. Returns the number of words. */
+size_t gdn_vulkan_fit(const gdn_vulkan_traits *traits, gdn_vulkan_code code, uint32_t *to);
 
 /* ---- pipelines.c ---- */
 gdn_status gdn_vulkan_pipelines_open(gdn_vulkan_device *dev);

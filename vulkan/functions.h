@@ -10,6 +10,17 @@
 #endif
 #include <vulkan/vulkan_core.h>
 
+/* Of VK_KHR_shader_fma, which is newer than many headers. */
+#ifndef VK_KHR_shader_fma
+#define VK_KHR_SHADER_FMA_EXTENSION_NAME "VK_KHR_shader_fma"
+#define VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_SHADER_FMA_FEATURES_KHR ((VkStructureType)1000579000)
+typedef struct VkPhysicalDeviceShaderFmaFeaturesKHR {
+    VkStructureType sType;
+    void           *pNext;
+    VkBool32        shaderFmaFloat16, shaderFmaFloat32, shaderFmaFloat64;
+} VkPhysicalDeviceShaderFmaFeaturesKHR;
+#endif
+
 #define GDN_VULKAN_INSTANCE_FUNCTIONS(X)       \
     X(DestroyInstance)                         \
     X(EnumeratePhysicalDevices)                \

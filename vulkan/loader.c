@@ -115,6 +115,17 @@ static int find_queue_family(const gdn_vulkan_functions *vk, VkPhysicalDevice ph
     return 0;
 }
 
+/* The smallest that holds the eight lanes that share columns: what a lane holds fits in its registers there first,
+ * which on some GPUs are the more the fewer lanes a subgroup has. 0 where none can be asked for. */
+static uint32_t choose_subgroup(const VkPhysicalDeviceSubgroupSizeControlProperties *sizes)
+{
+    uint32_t size = sizes->minSubgroupSize;
+    if (!(sizes->requiredSubgroupSizeStages & VK_SHADER_STAGE_COMPUTE_BIT) || !size) return 0;
+    while (size < 8) size *= 2;
+    const uint32_t lanes = size < 32 ? 32 : size; /* of a workgroup */
+    return size <= sizes->maxSubgroupSize && lanes / size <= sizes->maxComputeWorkgroupSubgroups ? size : 0;
+}
+
 gdn_status gdn_vulkan_read_traits(const gdn_vulkan_functions *vk, VkPhysicalDevice physical, gdn_vulkan_traits *t)
 {
     *t = (gdn_vulkan_traits){ .physical = physical };
@@ -125,19 +136,26 @@ gdn_status gdn_vulkan_read_traits(const gdn_vulkan_functions *vk, VkPhysicalDevi
                         (unsigned)VK_API_VERSION_MAJOR(basic.apiVersion),
                         (unsigned)VK_API_VERSION_MINOR(basic.apiVersion));
 
-    VkPhysicalDeviceVulkan12Properties p12 = { .sType = VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_VULKAN_1_2_PROPERTIES };
+    const int sizes = basic.apiVersion >= VK_API_VERSION_1_3 ||
+                      has_extension(vk, physical, VK_EXT_SUBGROUP_SIZE_CONTROL_EXTENSION_NAME);
+    VkPhysicalDeviceSubgroupSizeControlProperties subgroups = {
+        .sType = VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_SUBGROUP_SIZE_CONTROL_PROPERTIES
+    };
+    VkPhysicalDeviceVulkan12Properties p12 = { .sType = VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_VULKAN_1_2_PROPERTIES,
+                                               .pNext = sizes ? &subgroups : NULL };
     VkPhysicalDeviceVulkan11Properties p11 = { .sType = VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_VULKAN_1_1_PROPERTIES,
                                                .pNext = &p12 };
     VkPhysicalDeviceProperties2 p2 = { .sType = VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_PROPERTIES_2, .pNext = &p11 };
     vk->GetPhysicalDeviceProperties2(physical, &p2);
 
-    const int sizes = basic.apiVersion >= VK_API_VERSION_1_3 ||
-                      has_extension(vk, physical, VK_EXT_SUBGROUP_SIZE_CONTROL_EXTENSION_NAME);
     VkPhysicalDeviceSubgroupSizeControlFeatures size_control = {
         .sType = VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_SUBGROUP_SIZE_CONTROL_FEATURES
     };
+    VkPhysicalDeviceShaderFmaFeaturesKHR fma = { .sType = VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_SHADER_FMA_FEATURES_KHR,
+                                                 .pNext = sizes ? &size_control : NULL };
+    const int fmas = has_extension(vk, physical, VK_KHR_SHADER_FMA_EXTENSION_NAME);
     VkPhysicalDeviceVulkan12Features f12 = { .sType = VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_VULKAN_1_2_FEATURES,
-                                             .pNext = sizes ? &size_control : NULL };
+                                             .pNext = fmas ? (void *)&fma : fma.pNext };
     VkPhysicalDeviceVulkan11Features f11 = { .sType = VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_VULKAN_1_1_FEATURES,
                                              .pNext = &f12 };
     VkPhysicalDeviceFeatures2 f2 = { .sType = VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_FEATURES_2, .pNext = &f11 };
@@ -159,12 +177,16 @@ gdn_status gdn_vulkan_read_traits(const gdn_vulkan_functions *vk, VkPhysicalDevi
     memcpy(t->cache_uuid, basic.pipelineCacheUUID, VK_UUID_SIZE);
     memcpy(t->device_uuid, p11.deviceUUID, VK_UUID_SIZE);
     memcpy(t->driver_uuid, p11.driverUUID, VK_UUID_SIZE);
-    t->subgroup_size  = p11.subgroupSize;
+    const uint32_t chosen = size_control.subgroupSizeControl ? choose_subgroup(&subgroups) : 0;
+    t->subgroup_size  = chosen ? chosen : p11.subgroupSize;
+    t->required_size  = chosen != 0;
+    t->max_allocation = p11.maxMemoryAllocationSize;
     t->shuffle        = (p11.subgroupSupportedStages & VK_SHADER_STAGE_COMPUTE_BIT) &&
                         (p11.subgroupSupportedOperations & VK_SUBGROUP_FEATURE_SHUFFLE_BIT);
     t->full_subgroups = size_control.subgroupSizeControl && size_control.computeFullSubgroups;
     t->float64        = (int)f2.features.shaderFloat64;
     t->storage16      = (int)f11.storageBuffer16BitAccess;
+    t->shader_fma     = fmas && fma.shaderFmaFloat32;
     t->denorm_preserve  = (int)p12.shaderDenormPreserveFloat32;
     t->inf_nan_preserve = (int)p12.shaderSignedZeroInfNanPreserveFloat32;
     t->round_to_even    = (int)p12.shaderRoundingModeRTEFloat32;

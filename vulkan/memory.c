@@ -32,6 +32,13 @@ static int choose_type(const gdn_vulkan_device *dev, uint32_t bits, int visible)
     return type >= 0 ? type : find_type(dev, bits, 0);
 }
 
+static gdn_status too_large(const gdn_vulkan_device *dev, uint64_t bytes)
+{
+    return gdn_fail(GDN_OUT_OF_MEMORY,
+                    "an allocation takes %llu bytes, and %s has at most %llu in one (maxMemoryAllocationSize)",
+                    (unsigned long long)bytes, dev->traits.about.name, (unsigned long long)dev->traits.max_allocation);
+}
+
 gdn_status gdn_vulkan_allocate(gdn_vulkan_device *dev, uint64_t bytes, int visible, gdn_vulkan_buffer *b)
 {
     const VkBufferCreateInfo info = {
@@ -44,11 +51,16 @@ gdn_status gdn_vulkan_allocate(gdn_vulkan_device *dev, uint64_t bytes, int visib
     VkMemoryRequirements need;
     VkResult result;
     *b = (gdn_vulkan_buffer){ .bytes = bytes };
+    if (bytes > dev->traits.max_allocation) return too_large(dev, bytes);
     if ((result = dev->vk.CreateBuffer(dev->device, &info, NULL, &b->buffer)) != VK_SUCCESS) {
         b->buffer = VK_NULL_HANDLE;
         return gdn_vulkan_fail(dev, result, "vkCreateBuffer");
     }
     dev->vk.GetBufferMemoryRequirements(dev->device, b->buffer, &need);
+    if (need.size > dev->traits.max_allocation) {
+        gdn_vulkan_release(dev, b);
+        return too_large(dev, need.size);
+    }
     const int type = choose_type(dev, need.memoryTypeBits, visible);
     if (type < 0) {
         gdn_vulkan_release(dev, b);

@@ -155,7 +155,7 @@ gdn_status gdn_vulkan_pipeline_make(gdn_vulkan_device *dev, int kernel, int gene
         return gdn_fail(GDN_OUT_OF_MEMORY, "no memory for a shader of %zu words", code.n);
     const VkShaderModuleCreateInfo module_info = {
         .sType = VK_STRUCTURE_TYPE_SHADER_MODULE_CREATE_INFO, .pCode = words,
-        .codeSize = gdn_vulkan_add_float_controls(&dev->traits, code, words) * sizeof *words,
+        .codeSize = gdn_vulkan_fit(&dev->traits, code, words) * sizeof *words,
     };
     VkResult result = dev->vk.CreateShaderModule(dev->device, &module_info, NULL, &module);
     gdn_vulkan_host_free(dev, words);
@@ -168,10 +168,15 @@ gdn_status gdn_vulkan_pipeline_make(gdn_vulkan_device *dev, int kernel, int gene
     const VkSpecializationInfo specialization = { GDN_VULKAN_CONSTANTS, entries,
                                                   GDN_VULKAN_CONSTANTS * sizeof constants[0], constants };
     const int whole = subgroup && dev->traits.full_subgroups && constants[0] % dev->traits.subgroup_size == 0;
+    const VkPipelineShaderStageRequiredSubgroupSizeCreateInfo size = {
+        .sType = VK_STRUCTURE_TYPE_PIPELINE_SHADER_STAGE_REQUIRED_SUBGROUP_SIZE_CREATE_INFO,
+        .requiredSubgroupSize = dev->traits.subgroup_size,
+    };
     const VkComputePipelineCreateInfo info = {
         .sType = VK_STRUCTURE_TYPE_COMPUTE_PIPELINE_CREATE_INFO,
         .layout = dev->layout,
         .stage = { .sType = VK_STRUCTURE_TYPE_PIPELINE_SHADER_STAGE_CREATE_INFO,
+                   .pNext = whole && dev->traits.required_size ? &size : NULL,
                    .stage = VK_SHADER_STAGE_COMPUTE_BIT,
                    .module = module,
                    .pName = "main",

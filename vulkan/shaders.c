@@ -30,14 +30,40 @@ gdn_vulkan_code gdn_vulkan_shader(int kernel, int general, int soft_fma, int sub
     return (gdn_vulkan_code){ NULL, 0 }; /* no kernel */
 }
 
-/* ---- Float controls --------------------------------------------------------------------------------- */
+/* ---- What a module says that GLSL cannot -------------------------------------------------------------- */
 
-/* GLSL cannot ask for them, and a module that does cannot be given to a device that lacks them. So the three
- * declarations are put into the words: capabilities behind the first capability, execution modes behind the entry
- * point. Layout of SPIR-V: a header of 5 words, then instructions of (words << 16 | opcode). */
-enum { OP_ENTRY_POINT = 15, OP_EXECUTION_MODE = 16, OP_CAPABILITY = 17 };
+/* Float controls and the fma of VK_KHR_shader_fma cannot be written in the GLSL of every glslc, and a module that uses
+ * them cannot be given to a device that lacks them. So they are put into the words: capabilities behind the first
+ * capability, the extension's name behind the last, execution modes behind the entry point, and OpFmaKHR, which has to
+ * be fused, in the place of GLSL.std.450's Fma, which need not be. Layout of SPIR-V: a header of 5 words, then
+ * instructions of (words << 16 | opcode). Numbers of SPV_KHR_fma 1. */
+enum {
+    OP_EXTENSION = 10,
+    OP_EXT_INST = 12,
+    OP_ENTRY_POINT = 15,
+    OP_EXECUTION_MODE = 16,
+    OP_CAPABILITY = 17,
+    OP_FMA = 4427,
+    CAPABILITY_FMA = 6030,
+    GLSL_FMA = 50,
+};
 
-size_t gdn_vulkan_add_float_controls(const gdn_vulkan_traits *t, gdn_vulkan_code code, uint32_t *to)
+static size_t put_capability(uint32_t *to, uint32_t capability)
+{
+    to[0] = 2u << 16 | OP_CAPABILITY;
+    to[1] = capability;
+    return 2;
+}
+
+static size_t put_fma_extension(uint32_t *to)
+{
+    static const char name[12] = "SPV_KHR_fma";
+    to[0] = 4u << 16 | OP_EXTENSION;
+    memcpy(to + 1, name, sizeof name);
+    return 4;
+}
+
+size_t gdn_vulkan_fit(const gdn_vulkan_traits *t, gdn_vulkan_code code, uint32_t *to)
 {
     const struct {
         int      wanted;
@@ -48,18 +74,29 @@ size_t gdn_vulkan_add_float_controls(const gdn_vulkan_traits *t, gdn_vulkan_code
         { t->round_to_even, 4467, 4462 },    /* RoundingModeRTE          */
     };
     size_t   n = 5, words;
-    int      declared = 0;
+    int      declared = 0, named = 0;
     memcpy(to, code.words, n * sizeof *to);
     for (size_t i = 5; i < code.n; i += words) {
         const uint32_t opcode = code.words[i] & 0xffff;
         words = code.words[i] >> 16;
+        if (t->shader_fma && opcode != OP_CAPABILITY && !named) {
+            n += put_fma_extension(to + n);
+            named = 1;
+        }
+        /* The only set of instructions that the shaders import is GLSL.std.450. */
+        if (t->shader_fma && opcode == OP_EXT_INST && code.words[i + 4] == GLSL_FMA) {
+            to[n++] = 6u << 16 | OP_FMA;
+            to[n++] = code.words[i + 1]; /* type and result */
+            to[n++] = code.words[i + 2];
+            memcpy(to + n, code.words + i + 5, 3 * sizeof *to);
+            n += 3;
+            continue;
+        }
         memcpy(to + n, code.words + i, words * sizeof *to);
         n += words;
         for (size_t c = 0; c < sizeof controls / sizeof controls[0]; c++) {
-            if (controls[c].wanted && opcode == OP_CAPABILITY && !declared) {
-                to[n++] = 2u << 16 | OP_CAPABILITY;
-                to[n++] = controls[c].capability;
-            }
+            if (controls[c].wanted && opcode == OP_CAPABILITY && !declared)
+                n += put_capability(to + n, controls[c].capability);
             if (controls[c].wanted && opcode == OP_ENTRY_POINT) {
                 to[n++] = 4u << 16 | OP_EXECUTION_MODE;
                 to[n++] = code.words[i + 2]; /* the entry point's id */
@@ -67,6 +104,7 @@ size_t gdn_vulkan_add_float_controls(const gdn_vulkan_traits *t, gdn_vulkan_code
                 to[n++] = 32; /* bits */
             }
         }
+        if (t->shader_fma && opcode == OP_CAPABILITY && !declared) n += put_capability(to + n, CAPABILITY_FMA);
         declared |= opcode == OP_CAPABILITY;
     }
     return n;

@@ -80,8 +80,9 @@ typedef void (*gdn_vulkan_cache_save_fn)(void *user, const void *data, uint64_t 
 enum {
     GDN_VULKAN_FLOAT64        = 1, /* shaderFloat64: the software fma                               */
     GDN_VULKAN_STORAGE_16     = 2, /* storageBuffer16BitAccess: F16, BF16 and Q8_0 operands         */
-    GDN_VULKAN_FULL_SUBGROUPS = 4  /* subgroupSizeControl and computeFullSubgroups: lanes exchange
+    GDN_VULKAN_FULL_SUBGROUPS = 4, /* subgroupSizeControl and computeFullSubgroups: lanes exchange
                                       through shuffles and not through shared memory               */
+    GDN_VULKAN_SHADER_FMA     = 8  /* VK_KHR_shader_fma with shaderFmaFloat32: an fma that is fused */
 };
 
 typedef struct gdn_vulkan_desc {

@@ -19,6 +19,25 @@ static PFN_vkGetDeviceProcAddr   real_device;
 WRAPPED(X)
 #undef X
 
+/* ---- What the device says of itself ---- */
+
+static PFN_vkGetPhysicalDeviceProperties2 real_properties2;
+
+static void VKAPI_CALL fake_properties2(VkPhysicalDevice physical, VkPhysicalDeviceProperties2 *p)
+{
+    real_properties2(physical, p);
+    for (VkBaseOutStructure *next = p->pNext; next; next = next->pNext) {
+        VkPhysicalDeviceSubgroupSizeControlProperties *const sizes = (void *)next;
+        VkPhysicalDeviceVulkan11Properties *const p11 = (void *)next;
+        if (next->sType == VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_SUBGROUP_SIZE_CONTROL_PROPERTIES) {
+            if (fault.no_required_size) sizes->requiredSubgroupSizeStages = 0;
+            if (fault.min_subgroup) sizes->minSubgroupSize = fault.min_subgroup;
+        }
+        if (next->sType == VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_VULKAN_1_1_PROPERTIES && fault.max_allocation)
+            p11->maxMemoryAllocationSize = fault.max_allocation;
+    }
+}
+
 static VkResult VKAPI_CALL fake_QueueSubmit(VkQueue queue, uint32_t n, const VkSubmitInfo *info, VkFence fence)
 {
     fault.submissions++;
@@ -51,7 +70,11 @@ static VkResult VKAPI_CALL fake_CreateComputePipelines(VkDevice device, VkPipeli
                                                        const VkComputePipelineCreateInfo *info,
                                                        const VkAllocationCallbacks *a, VkPipeline *out)
 {
+    const VkPipelineShaderStageRequiredSubgroupSizeCreateInfo *const size = info->stage.pNext;
     fault.creations++;
+    fault.pipelines++;
+    if (size) fault.required_size = size->requiredSubgroupSize;
+    fault.sized += size != NULL;
     return fault.pipeline ? fault.pipeline : real_CreateComputePipelines(device, cache, n, info, a, out);
 }
 
@@ -191,6 +214,10 @@ static PFN_vkVoidFunction VKAPI_CALL fake_instance(VkInstance instance, const ch
     if (!strcmp(name, "vkGetDeviceProcAddr")) {
         real_device = (PFN_vkGetDeviceProcAddr)real_instance(instance, name);
         return (PFN_vkVoidFunction)fake_device;
+    }
+    if (!strcmp(name, "vkGetPhysicalDeviceProperties2")) {
+        real_properties2 = (PFN_vkGetPhysicalDeviceProperties2)real_instance(instance, name);
+        return (PFN_vkVoidFunction)fake_properties2;
     }
     return real_instance(instance, name);
 }

@@ -15,12 +15,20 @@ typedef struct faults {
     int creations, submissions, frees;                  /* vkCreate*, vkAllocate*; vkQueueSubmit; vkFreeMemory     */
     int dispatches, hazards;                            /* vkCmdDispatch; accesses that no barrier separates       */
     int transfer_barriers;                              /* in this command buffer, before transfers                */
+    int no_required_size;                               /* 1: no subgroup size can be asked for                    */
+    uint32_t min_subgroup;                              /* what the device says instead, where not 0               */
+    uint64_t max_allocation;
+    int pipelines, sized;   /* made; with a subgroup size asked for                    */
+    uint32_t required_size; /* the last one                                            */
 } faults;
 extern faults fault;
 /* A vkGetInstanceProcAddr through which `fault` has effect. */
 gdn_vulkan_function faulty_loader(void);
 /* A context on a device of the library's own behind that loader. */
 gdn_status faulty_context(gdn_context **ctx, uint64_t timeout_ns);
+
+/* limits.c */
+void test_limits(void);
 
 /* long_sequences.c */
 int long_sequences(void); /* exit status */

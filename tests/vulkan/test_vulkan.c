@@ -502,7 +502,7 @@ static int write_spirv(const char *folder)
             FILE *file = fopen(path, "wb");
             if (!words || !file)
                 return 1;
-            const size_t n = gdn_vulkan_add_float_controls(&all, code, words);
+            const size_t n = gdn_vulkan_fit(&all, code, words);
             const int good = fwrite(words, sizeof *words, n, file) == n;
             free(words);
             if (fclose(file) || !good)
@@ -583,7 +583,7 @@ int main(int argc, char **argv)
         { "pipeline cache", test_cache, 0 }, { "device loss", test_device_loss, 0 },
         { "out of memory", test_out_of_memory, 0 }, { "bounded waits", test_bounded_waits, 0 },
         { "broken loader", test_broken_loader, 0 }, { "no allocation", test_no_allocation, 0 },
-        { "bad maps", test_bad_maps, 0 }, { "barriers", test_barriers, 0 },
+        { "bad maps", test_bad_maps, 0 }, { "barriers", test_barriers, 0 }, { "limits", test_limits, 0 },
     };
     if (argc == 2 && !strcmp(argv[1], "missing-loader")) return missing_loader();
     if (argc == 3 && !strcmp(argv[1], "write-spirv"))
