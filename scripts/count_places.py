@@ -3,6 +3,7 @@
 
     count_places.py            the counts, and which of them are above what they were
     count_places.py --files    and the files
+    count_places.py --lines REV    lines of C, C++ and shaders at a revision and now, by folder; and of set_rows
 
 An argument: the product's files in which a member of gdn_gated_delta_net_args stands, from the public header to the last
 device's kernel. A kernel: files that have its name, and others that a new one has to be written into; the index of the
@@ -21,6 +22,7 @@ BESIDE = ("tools/check/", "bench/", "cmake/", "CMakeLists.txt", "scripts/lint_me
 ARGUMENTS = {"beta_factor": 10, "g_form": 12, "qk_norm": 12}
 KERNELS = {"set_rows": (15, 5), "ssm_conv": (15, 5)}
 RECURRENCES = 10
+SOURCES = (".c", ".h", ".c.in", ".cu", ".cuh", ".comp", ".glsl", ".metal", ".m", ".cpp")
 
 # Where a kernel stands that has something there: another library's version of it, that library's cases, comparisons that run
 # several kernels, mistakes of the self-test that are about one kernel, functions of one kernel's launches. And what is made.
@@ -33,6 +35,31 @@ def texts():
     for name in filter(lambda name: (ROOT / name).is_file(), names):
         if name.startswith(PRODUCT + BESIDE) or (name and "docs/kernels/" in name):
             yield name, (ROOT / name).read_text(encoding="utf-8", errors="replace")
+
+
+def lines_at(revision):
+    """Lines of each source at a revision."""
+    names = subprocess.run(["git", "-C", ROOT, "ls-tree", "-r", "--name-only", revision], capture_output=True, text=True, check=True).stdout.split("\n")
+    names = [name for name in names if name.endswith(SOURCES)]
+    asked = "".join(f"{revision}:{name}\n" for name in names).encode()
+    found = subprocess.run(["git", "-C", ROOT, "cat-file", "--batch"], input=asked, capture_output=True, check=True).stdout
+    lines, at = {}, 0
+    for name in names:
+        begin = found.index(b"\n", at) + 1
+        at = begin + int(found[at:begin].split()[2])
+        lines[name] = found.count(b"\n", begin, at)
+        at += 1
+    return lines
+
+
+def compare_lines(revision):
+    ways = {"tests": lambda name: name.startswith("tests/") and not name.startswith("tests/check/"), "set_rows": lambda name: "set_rows" in name,
+            "runtime": lambda name: name.startswith("runtime/"), "tools, check included": lambda name: name.startswith(("tools/", "tests/check/")),
+            "bench": lambda name: name.startswith("bench/"), "integrations, examples": lambda name: name.startswith(("integrations/", "examples/")),
+            "the library": lambda name: name.startswith(tuple(f for f in PRODUCT) + ("threads/",)), "all": lambda name: True}
+    then, now = lines_at(revision), lines_at("HEAD")
+    for what, of in ways.items():
+        print(f"{what}: {sum(n for name, n in then.items() if of(name))} lines at {revision}, {sum(n for name, n in now.items() if of(name))} now")
 
 
 def without_comments(text):
@@ -66,5 +93,8 @@ def main(arguments):
 if __name__ == "__main__":
     if set(sys.argv[1:]) & {"--help", "-h"}:
         print(__doc__.strip())
+        sys.exit(0)
+    if sys.argv[1:2] == ["--lines"]:
+        compare_lines(sys.argv[2])
         sys.exit(0)
     sys.exit(main(sys.argv[1:]))
