@@ -15,11 +15,16 @@ typedef struct faults {
     int creations, submissions, frees;                  /* vkCreate*, vkAllocate*; vkQueueSubmit; vkFreeMemory     */
     int dispatches, hazards;                            /* vkCmdDispatch; accesses that no barrier separates       */
     int transfer_barriers;                              /* in this command buffer, before transfers                */
+    gdn_vulkan_code wrong_shader;                       /* is compiled wrongly; no words: none is                  */
+    int wrong_shaders;                                  /* so many times                                           */
 } faults;
 extern faults fault;
 /* A vkGetInstanceProcAddr through which `fault` has effect. */
 gdn_vulkan_function faulty_loader(void);
 /* A context on a device of the library's own behind that loader. */
 gdn_status faulty_context(gdn_context **ctx, uint64_t timeout_ns);
+
+/* ---- test_answers.c ---- */
+void test_known_answers(void);
 
 #endif

@@ -576,7 +576,8 @@ static void test_bad_maps(void) { suite_bad_maps(GDN_BACKEND_VULKAN); }
 int main(int argc, char **argv)
 {
     static const suite_test tests[] = {
-        { "shaders", test_shaders, 0 }, { "program's device", test_programs_device, 0 },
+        { "known answers", test_known_answers, 0 }, { "shaders", test_shaders, 0 },
+        { "program's device", test_programs_device, 0 },
         { "command buffer", test_command_buffer, 0 }, { "missing features", test_missing_features, 0 },
         { "device name", test_device_name, 0 }, { "two threads", test_two_threads, 0 },
         { "pipeline cache", test_cache, 0 }, { "device loss", test_device_loss, 0 },
