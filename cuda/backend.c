@@ -27,7 +27,14 @@ static const gdn_gpu_about *about(uint32_t index)
     return &gdn_cuda_catalogue_get()->traits[index].about;
 }
 
+static uint64_t identity(const void *device)
+{
+    const gdn_cuda_traits *t = &((const gdn_cuda_device *)device)->traits;
+    return (uint64_t)t->device << 16 | (uint64_t)(10 * t->major + t->minor);
+}
+
 static const gdn_gpu_driver driver = {
+    .makes_all = 1, .identity = identity, .pipeline_name = gdn_cuda_kernel_name,
     .only = gdn_cuda_implementation, .known = known, .device_bytes = sizeof(gdn_cuda_device),
     .buffer_bytes = sizeof(gdn_gpu_buffer), .count = count, .about = about, .open = gdn_cuda_device_open,
     .close = gdn_cuda_device_close, .probe = gdn_cuda_probe, .allocate = gdn_cuda_allocate, .release = gdn_cuda_release,

@@ -144,7 +144,8 @@ gdn_status gdn_gpu_open(gdn_context *ctx, const gdn_context_desc *desc, uint32_t
         return status;
     }
     dev->variant = dev->variants.list[implementation];
-    return GDN_OK;
+    if ((status = gdn_gpu_answers_open(&dev->answers))) return status;
+    return driver->makes_all ? gdn_gpu_answers_all(ctx) : GDN_OK;
 }
 
 void gdn_gpu_close(gdn_context *ctx)

@@ -4,6 +4,7 @@
 #define GDN_GPU_CONTEXT_H
 
 #include "core/backend.h"
+#include "gpu/answers.h"
 
 /* An implementation: a way of doing arithmetic on a device, and whether it gives the reference's bits. */
 typedef struct gdn_gpu_variant {
@@ -41,6 +42,7 @@ typedef struct gdn_gpu_context {
     const gdn_gpu_about *about;
     const gdn_context   *ctx; /* whose allocator and log are used; NULL while a device is only described */
     uint64_t             timeout_ns;
+    gdn_gpu_answers      answers;
 } gdn_gpu_context;
 
 /* What a backend has of its own. Devices are its own type, zeros before they are opened. */
@@ -48,6 +50,7 @@ typedef struct gdn_gpu_driver {
     const char       *only;  /* name of the implementation, where all devices have one and the same; else NULL */
     gdn_gpu_variants *known; /* of each device of the list, once they have been probed; room for all of them   */
     size_t            device_bytes, buffer_bytes;
+    int               makes_all; /* 1: open makes all pipelines, and the known answers are asked of all of them */
 
     uint32_t   (*count)(const char **reason);
     /* Of a device of the list. */
@@ -56,6 +59,10 @@ typedef struct gdn_gpu_driver {
     gdn_status (*open)(void *device, const gdn_context *ctx, uint32_t index, const void *native);
     void       (*close)(void *device);
     gdn_status (*probe)(void *device, gdn_gpu_variants *variants);
+    /* What tells devices and drivers of one name apart, as far as they make other code of the same kernels. */
+    uint64_t   (*identity)(const void *device);
+    /* Of a plan's variant; NULL where variants and constants say more. */
+    const char *(*pipeline_name)(int32_t variant);
     /* Fills in the record, whose `data` is the span's. Release says 0 where the device may still use the buffer. */
     gdn_status (*allocate)(void *device, uint64_t bytes, gdn_gpu_buffer *buffer);
     int        (*release)(void *device, gdn_gpu_buffer *buffer);

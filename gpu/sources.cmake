@@ -1,6 +1,9 @@
-# What the GPU backends have in common: parameter blocks, plans, bad maps, the probe. Included where one of them is built.
+# What the GPU backends have in common: parameter blocks, plans, bad maps, the probe, known answers. Included where one of them is built.
 gdn_kernel_sources(gdn_objects gpu/)
 target_sources(gdn_objects PRIVATE
+  gpu/answer_calls.c
+  gpu/answer_table.c
+  gpu/answers.c
   gpu/bad_maps.c
   gpu/context.c
   gpu/plan.c

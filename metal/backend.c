@@ -61,7 +61,14 @@ static int release(void *device, gdn_gpu_buffer *b)
     return 1;
 }
 
+static uint64_t identity(const void *device)
+{
+    return (uint64_t)(uintptr_t)((const gdn_metal_device *)device)->device;
+}
+
 static const gdn_gpu_driver driver = {
+    .identity = identity,
+    .pipeline_name = gdn_metal_kernel_name,
     .only = gdn_metal_implementation,
     .known = known,
     .device_bytes = sizeof(gdn_metal_device),
@@ -76,6 +83,16 @@ static const gdn_gpu_driver driver = {
 };
 
 /* ---- Running ---------------------------------------------------------------------------------------- */
+
+#define GDN_KERNEL(stem, number, title, last, end)                                                                     \
+    static gdn_status run_##stem(gdn_context *ctx, const gdn_##stem##_problem *p, const gdn_plan *plan,                \
+                                 gdn_stream stream)                                                                    \
+    {                                                                                                                  \
+        const gdn_status status = gdn_gpu_answers_ask(ctx, GDN_KERNEL_##stem, plan, stream != NULL);                   \
+        return status ? status : gdn_metal_run_##stem(ctx, p, plan, stream);                                           \
+    }
+#include "core/kernels.def"
+#undef GDN_KERNEL
 
 static gdn_status wait_and_report(gdn_metal_device *dev)
 {
@@ -92,7 +109,8 @@ static gdn_status synchronize(gdn_context *ctx, gdn_stream stream)
                         "waitUntilCompleted and then call gdn_poll(); NULL is allowed",
                         stream);
     void *pool = dev->rt->pool_push();
-    const gdn_status status = wait_and_report(dev);
+    gdn_status status = wait_and_report(dev);
+    if (!status) status = gdn_gpu_answers_later(ctx);
     dev->rt->pool_pop(pool);
     return status;
 }
@@ -114,7 +132,7 @@ const gdn_backend gdn_backend_metal = {
     .poll = poll_metal,
     .buffer_write = gdn_metal_buffer_write,
     .buffer_read = gdn_metal_buffer_read,
-#define GDN_KERNEL(stem, number, title, last, end) .stem = { gdn_metal_plan_##stem, gdn_metal_run_##stem },
+#define GDN_KERNEL(stem, number, title, last, end) .stem = { gdn_metal_plan_##stem, run_##stem },
 #include "core/kernels.def"
 #undef GDN_KERNEL
 };

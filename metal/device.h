@@ -80,6 +80,8 @@ void       gdn_metal_library_close(gdn_metal_device *dev);
 gdn_status gdn_metal_pipeline_get(gdn_metal_device *dev, gdn_metal_kernel kernel,
                                   gdn_id *pipeline); /* made on first use */
 
+const char *gdn_metal_kernel_name(int32_t kernel); /* "delta_4" */
+
 /* ---- queue.c ---- */
 gdn_status gdn_metal_begin(gdn_metal_device *dev, gdn_id *commands); /* waits for a free place in the ring */
 void       gdn_metal_submit(gdn_metal_device *dev, gdn_id commands);

@@ -77,13 +77,19 @@ static gdn_status make(gdn_metal_device *dev, gdn_metal_kernel kernel, const cha
     return GDN_OK;
 }
 
+static const char *const names[GDN_METAL_KERNEL_COUNT] = {
+#define X(name) [GDN_METAL_##name] = "gdn_metal_" #name,
+    GDN_METAL_KERNELS(X)
+#undef X
+};
+
+const char *gdn_metal_kernel_name(int32_t kernel)
+{
+    return names[kernel] + sizeof "gdn_metal_" - 1;
+}
+
 gdn_status gdn_metal_pipeline_get(gdn_metal_device *dev, gdn_metal_kernel kernel, gdn_id *pipeline)
 {
-    static const char *const names[GDN_METAL_KERNEL_COUNT] = {
-#define X(name) [GDN_METAL_##name] = "gdn_metal_" #name,
-        GDN_METAL_KERNELS(X)
-#undef X
-    };
     *pipeline = dev->pipelines[kernel];
     return *pipeline ? GDN_OK : make(dev, kernel, names[kernel], pipeline);
 }

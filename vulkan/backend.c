@@ -36,13 +36,29 @@ static int release(void *device, gdn_gpu_buffer *buffer)
     return 1;
 }
 
+static uint64_t identity(const void *device)
+{
+    return gdn_vulkan_identity(device);
+}
+
 static const gdn_gpu_driver driver = {
+    .identity = identity,
     .known = known, .device_bytes = sizeof(gdn_vulkan_device), .buffer_bytes = sizeof(gdn_vulkan_buffer),
     .count = count, .about = about, .open = gdn_vulkan_device_open, .close = gdn_vulkan_device_close,
     .probe = gdn_vulkan_probe, .allocate = allocate, .release = release,
 };
 
 /* ---- Running ---------------------------------------------------------------------------------------- */
+
+#define GDN_KERNEL(stem, number, title, last, end)                                                                     \
+    static gdn_status run_##stem(gdn_context *ctx, const gdn_##stem##_problem *p, const gdn_plan *plan,               \
+                                 gdn_stream stream)                                                                    \
+    {                                                                                                                  \
+        const gdn_status status = gdn_gpu_answers_ask(ctx, GDN_KERNEL_##stem, plan, stream != NULL);                   \
+        return status ? status : gdn_vulkan_run_##stem(ctx, p, plan, stream);                                          \
+    }
+#include "core/kernels.def"
+#undef GDN_KERNEL
 
 static gdn_status synchronize(gdn_context *ctx, gdn_stream stream)
 {
@@ -52,7 +68,8 @@ static gdn_status synchronize(gdn_context *ctx, gdn_stream stream)
                         "of your own and then call gdn_poll(); NULL is allowed",
                         stream);
     gdn_status status = gdn_vulkan_wait(ctx->state);
-    return status ? status : gdn_vulkan_take_report(ctx->state);
+    if (!status) status = gdn_vulkan_take_report(ctx->state);
+    return status ? status : gdn_gpu_answers_later(ctx);
 }
 
 static gdn_status poll_vulkan(gdn_context *ctx)
@@ -72,7 +89,7 @@ const gdn_backend gdn_backend_vulkan = {
     GDN_GPU_BACKEND(GDN_BACKEND_VULKAN, "vulkan", &driver), .host_memory = 0, .data_is_address = 0,
     .synchronize = synchronize, .poll = poll_vulkan, .timeline = timeline,
     .buffer_write = gdn_vulkan_buffer_write, .buffer_read = gdn_vulkan_buffer_read,
-#define GDN_KERNEL(stem, number, title, last, end) .stem = { gdn_vulkan_plan_##stem, gdn_vulkan_run_##stem },
+#define GDN_KERNEL(stem, number, title, last, end) .stem = { gdn_vulkan_plan_##stem, run_##stem },
 #include "core/kernels.def"
 #undef GDN_KERNEL
 };

@@ -164,6 +164,9 @@ gdn_status gdn_vulkan_pipeline_get(gdn_vulkan_device *dev, int kernel, int gener
 gdn_status gdn_vulkan_pipeline_make(gdn_vulkan_device *dev, int kernel, int general, int soft_fma, int subgroup,
                                     const uint32_t constants[GDN_VULKAN_CONSTANTS], VkPipeline *pipeline);
 
+/* Of the device, its driver, and what shaders are made for it; see gdn_gpu_driver. */
+uint64_t gdn_vulkan_identity(const gdn_vulkan_device *dev);
+
 /* ---- probe.c ---- */
 gdn_status gdn_vulkan_probe(void *device, gdn_gpu_variants *variants);
 

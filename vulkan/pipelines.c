@@ -138,6 +138,24 @@ void gdn_vulkan_pipelines_close(gdn_vulkan_device *dev)
 
 /* ---- Pipelines ---------------------------------------------------------------------------------------- */
 
+/* Two contexts may have another code for one pipeline where one of them was given a cache by its caller, which can be
+ * damaged in ways that the header does not show; so such a context is not like any other. */
+uint64_t gdn_vulkan_identity(const gdn_vulkan_device *dev)
+{
+    const gdn_vulkan_traits *t = &dev->traits;
+    const struct {
+        uint64_t cached;
+        uint32_t vendor, id, version, subgroup;
+        int      is[6];
+    } of = { .cached = dev->cache_load ? (uint64_t)(uintptr_t)dev->device : 0,
+             .vendor = t->vendor, .id = t->id, .version = t->driver_version, .subgroup = t->subgroup_size,
+             .is = { t->full_subgroups, t->storage16, t->float64, t->denorm_preserve, t->inf_nan_preserve,
+                     t->round_to_even } };
+    uint64_t h = hash_of((const unsigned char *)&of, sizeof of);
+    h ^= 3 * hash_of(t->device_uuid, VK_UUID_SIZE);
+    return h ^ 5 * hash_of(t->driver_uuid, VK_UUID_SIZE);
+}
+
 static double seconds(void)
 {
     struct timespec t;

@@ -175,13 +175,17 @@ typedef struct gdn_context_desc {
  * calling one; create a new context there for more. (A library built with OpenMP: docs/building.md.) */
 
 /* Create a context. On failure *ctx is NULL and nothing is left behind.
- * Thread-safe. Errors: INVALID_ARGUMENT, NOT_FOUND, UNAVAILABLE, OUT_OF_MEMORY.
+ * Thread-safe. Errors: INVALID_ARGUMENT, NOT_FOUND, UNAVAILABLE, OUT_OF_MEMORY; of a GPU UNSUPPORTED, DEVICE_LOST and
+ * TIMEOUT as well.
  *
  * What the description leaves open, the program's user may say in the environment, which is read here and at
  * no other time, and not at all in setuid programs. Empty is not set; a value that is not allowed is an error.
  *   GDN_LOG             error, warning, info or debug: where desc->log is NULL, lines up to that go to standard error.
  *   GDN_IMPLEMENTATION  a name for desc->implementation where that is NULL, such as scalar; or with a backend
- *                       in front, as in cpu:avx2, which leaves contexts of the other backends alone. */
+ *                       in front, as in cpu:avx2, which leaves contexts of the other backends alone.
+ *   GDN_KNOWN_ANSWERS   on or off. On a GPU each kernel is asked once in a process for results that are known, before
+ *                       a call gets its own from there; where the bits are others, the driver has compiled it wrongly,
+ *                       and creating the context, or the call, returns UNSUPPORTED and names the kernel. off: not. */
 GDN_API gdn_status gdn_context_create(const gdn_context_desc *desc, gdn_context **ctx);
 
 /* Destroy a context; NULL is allowed. Nothing of it may be in use. */

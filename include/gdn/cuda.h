@@ -11,6 +11,9 @@
  *     desc.backend = GDN_BACKEND_CUDA;  desc.native = &native;
  *     if (gdn_context_create(&desc, &ctx)) fail(gdn_last_error());
  *
+ * The first context on a device runs each of the library's kernels on a few small calls whose results are known, and is
+ * refused where one gives other bits (GDN_KNOWN_ANSWERS, see gdn_context_create()); no call does so later.
+ *
  * ---- Memory ----
  * gdn_span.data and gdn_tensor.data are device addresses (CUdeviceptr, or what cudaMalloc gave) that kernels of the
  * context can reach: device memory, managed memory, or host memory that is mapped. Alignment to 16 bytes is fastest.

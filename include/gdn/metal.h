@@ -49,6 +49,10 @@
  * Their source is compiled when a context is created, and a pipeline is made at the first call that needs it (a head
  * size, a gate) and kept. A caller that wants no such call runs every shape once beforehand, on any data.
  *
+ * A pipeline of a device that is exact is asked for a known answer first (GDN_KNOWN_ANSWERS, see gdn_context_create()),
+ * once in a process: a small command buffer on the queue, for which the call waits. A call with a stream neither
+ * commits nor waits; there gdn_synchronize(ctx, NULL) asks, and returns UNSUPPORTED where the answer is wrong.
+ *
  * ---- Faults ----
  * A command buffer of the context's that ends in an error is reported by the next call that hears of it, gdn_poll()
  * included, as GDN_DEVICE_LOST; then the context can only be destroyed.

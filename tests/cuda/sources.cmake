@@ -8,7 +8,7 @@ gdn_device_header(cuda)
 if(GDN_SIMT) # a C++ compiler was found
   gdn_simt_library(gdn_simt_cuda ${gdn_cuda_kernel_sources})
   get_target_property(gdn_simt_cuda_folder gdn_simt_cuda GDN_SIMT_FOLDER)
-  gdn_device_program(cuda cuda/test_cuda.c cuda/test_graphs.c cuda/test_streams.c)
+  gdn_device_program(cuda cuda/test_cuda.c cuda/test_answers.c cuda/test_graphs.c cuda/test_streams.c)
   target_link_libraries(test_cuda PRIVATE gdn_simt_cuda)
   gdn_emulated_tests(cuda "${gdn_simt_cuda_folder}" gdn_simt_objects no_driver)
   if(GDN_BUILD_TOOLS)

@@ -234,14 +234,22 @@ static void test_bad_maps(void) { suite_bad_maps(GDN_BACKEND_CUDA); }
 int main(void)
 {
     static const suite_test tests[] = {
-        { "default", test_default, 0 }, { "program's context", test_programs_context, 0 },
-        { "bad native", test_bad_native, 0 }, { "graph", test_graph, 0 },
-        { "default stream", test_default_stream, 0 }, { "green streams", test_green_streams, 0 },
-        { "one image", test_one_image, 0 }, { "too new an image", test_too_new_image, 0 },
+        { "known answers", test_known_answers, 0 },
+        { "default", test_default, 0 },
+        { "program's context", test_programs_context, 0 },
+        { "bad native", test_bad_native, 0 },
+        { "graph", test_graph, 0 },
+        { "default stream", test_default_stream, 0 },
+        { "green streams", test_green_streams, 0 },
+        { "one image", test_one_image, 0 },
+        { "too new an image", test_too_new_image, 0 },
         { "others' faults", test_faults_of_others, 0 },
-        { "graph of everything", test_graph_of_everything, 0 }, { "every call fails", test_every_call_fails, 0 },
-        { "out of memory", test_out_of_memory, 0 }, { "lost context", test_lost, 0 },
-        { "bounded waits", test_bounded_waits, 0 }, { "two threads", test_two_threads, 0 },
+        { "graph of everything", test_graph_of_everything, 0 },
+        { "every call fails", test_every_call_fails, 0 },
+        { "out of memory", test_out_of_memory, 0 },
+        { "lost context", test_lost, 0 },
+        { "bounded waits", test_bounded_waits, 0 },
+        { "two threads", test_two_threads, 0 },
         { "bad maps", test_bad_maps, 0 },
     };
     (void)simt_control("quiet", 1); /* misuse is what is tested here */

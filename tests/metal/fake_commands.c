@@ -49,6 +49,17 @@ typedef struct fake_encoder {
 } fake_encoder;
 
 /* ---- Running ---- */
+static struct {
+    const char *kernel;
+    unsigned    buffer;
+} mistake;
+
+void metal_fake_miscompile(const char *kernel, unsigned buffer)
+{
+    mistake.kernel = kernel;
+    mistake.buffer = buffer;
+}
+
 static const char *run_dispatch(const fake_work *w)
 {
     const simt_metal_kernel *kernel = w->pipeline->kernel;
@@ -63,7 +74,11 @@ static const char *run_dispatch(const fake_work *w)
         .arg = &arguments,
         .arg_bytes = sizeof arguments
     };
-    return simt_run_grid(&grid) ? simt_error() : fake_damaged();
+    if (simt_run_grid(&grid))
+        return simt_error();
+    if (mistake.kernel && !strcmp(mistake.kernel, grid.name))
+        ((char *)arguments.buffers[mistake.buffer])[0] ^= 1;
+    return fake_damaged();
 }
 
 static const char *run_work(const fake_work *w)

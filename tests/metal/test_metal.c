@@ -34,6 +34,47 @@ static void test_default(void)
     gdn_context_destroy(ctx);
 }
 
+/* A compiler that makes a mistake in a kernel is found out before a call gets its results from there, or, where that
+ * call only records, by the next gdn_synchronize(). First of all tests: a process does not ask twice. */
+static void test_known_answers(void)
+{
+    enum { OUT = 8 }; /* the buffer with the output of gated_delta_net */
+    step_on on;
+    void *pool = rt->pool_push();
+    gdn_context *ctx = open_metal(NULL, NULL, 0);
+    metal_fake_miscompile("gdn_metal_delta_2_general", OUT);
+    CHECK(step_put(&on, ctx, &start) == GDN_OK);
+    for (int i = 0; i < 2; i++)
+        CHECK(step_run(&on, NULL) == GDN_UNSUPPORTED && strstr(gdn_last_error(), "kernel delta_2_general") &&
+              strstr(gdn_last_error(), "known answer"));
+    CHECK(step_same(&on, &start)); /* and the call did nothing */
+    metal_fake_miscompile(NULL, 0);
+    CHECK(step_run(&on, NULL) == GDN_OK && step_same(&on, &wanted));
+    step_drop(&on);
+    gdn_context_destroy(ctx);
+
+    /* On another device, whose kernels nobody has asked yet: into a command buffer of the program's. */
+    const gdn_id device = metal_fake_other_device(), queue = gdn_send(rt, device, rt->sel.newCommandQueue);
+    ctx = open_metal(NULL, queue, 0);
+    metal_fake_miscompile("gdn_metal_delta_2_general", OUT);
+    CHECK(step_put(&on, ctx, &start) == GDN_OK);
+    gdn_id commands = gdn_send(rt, queue, rt->sel.commandBuffer);
+    const unsigned long commits = metal_fake_calls("commit");
+    CHECK(step_run(&on, commands) == GDN_OK && step_run(&on, commands) == GDN_OK);
+    CHECK(commits == metal_fake_calls("commit"));
+    gdn_tell(rt, commands, rt->sel.commit);
+    gdn_tell(rt, commands, selector("waitUntilCompleted"));
+    CHECK(gdn_poll(ctx) == GDN_OK); /* which never waits */
+    CHECK(gdn_synchronize(ctx, NULL) == GDN_UNSUPPORTED && strstr(gdn_last_error(), "kernel delta_2_general"));
+    CHECK(gdn_synchronize(ctx, NULL) == GDN_OK); /* reported once */
+    metal_fake_miscompile(NULL, 0);
+    step_drop(&on);
+    gdn_context_destroy(ctx);
+    rt->release(queue);
+    rt->release(device);
+    rt->pool_pop(pool);
+}
+
 /* More calls in flight than the ring holds, and none of them is lost. */
 static void test_many_in_flight(void)
 {
@@ -319,11 +360,18 @@ static void look(const suite_test *test, int after)
 int main(void)
 {
     static const suite_test tests[] = {
-        { "default", test_default, 0 }, { "many in flight", test_many_in_flight, 0 },
-        { "program's objects", test_programs_objects, 0 }, { "bad native", test_bad_native, 0 },
-        { "will not do", test_devices_that_will_not_do, 0 }, { "private buffers", test_private_buffers, 0 },
-        { "out of memory", test_out_of_memory, 0 }, { "every message fails", test_every_message_fails, 0 },
-        { "lost device", test_lost, 0 }, { "two threads", test_two_threads, 0 }, { "bad maps", test_bad_maps, 0 },
+        { "known answers", test_known_answers, 0 },
+        { "default", test_default, 0 },
+        { "many in flight", test_many_in_flight, 0 },
+        { "program's objects", test_programs_objects, 0 },
+        { "bad native", test_bad_native, 0 },
+        { "will not do", test_devices_that_will_not_do, 0 },
+        { "private buffers", test_private_buffers, 0 },
+        { "out of memory", test_out_of_memory, 0 },
+        { "every message fails", test_every_message_fails, 0 },
+        { "lost device", test_lost, 0 },
+        { "two threads", test_two_threads, 0 },
+        { "bad maps", test_bad_maps, 0 },
         { "bounded waits", test_bounded_waits, 1 },
     };
     suite_init();

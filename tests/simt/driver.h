@@ -103,6 +103,10 @@ SIMT_EXPORT int simt_control(const char *name, long long value);
  * once. */
 SIMT_EXPORT int simt_fail_call(const char *function, unsigned nth, simt_result result, unsigned times);
 
+/* From now on the driver's compiler is said to make a mistake in a kernel: each of its launches leaves the lowest bit
+ * of one word wrong, the word whose address lies that many bytes into the kernel's parameters. NULL: in none. */
+SIMT_EXPORT void simt_miscompile(const char *kernel, size_t at);
+
 /* Calls so far of a function, by its exported name; NULL: of all. */
 SIMT_EXPORT unsigned long long simt_calls(const char *function);
 

@@ -12,12 +12,32 @@ static void fault(simt_context *context, simt_result result)
     if (context->whole && !context->whole->error) context->whole->error = result;
 }
 
+static struct {
+    const char *kernel;
+    size_t      at;
+} mistake;
+
+void simt_miscompile(const char *kernel, size_t at)
+{
+    mistake.kernel = kernel;
+    mistake.at     = at;
+}
+
+static void make_mistake(const simt_work *work)
+{
+    unsigned char *word;
+    if (!mistake.kernel || strcmp(mistake.kernel, work->kernel->name) != 0) return;
+    memcpy(&word, work->params + mistake.at, sizeof word);
+    word[0] ^= 1;
+}
+
 static void run_kernel(simt_work *work)
 {
     const simt_grid grid = { .name = work->kernel->name, .grid = work->grid, .block = work->block,
                              .shared_bytes = work->shared_bytes, .fn = work->kernel->run, .arg = work->params,
                              .arg_bytes = work->kernel->param_bytes };
     const int status = simt_run_grid(&grid);
+    if (!status) make_mistake(work);
     const char *damaged = simt_damaged();
     simt_launches++;
     if (status) {

@@ -93,8 +93,23 @@ static VkResult VKAPI_CALL fake_CreateBuffer(VkDevice device, const VkBufferCrea
 static VkResult VKAPI_CALL fake_CreateShaderModule(VkDevice device, const VkShaderModuleCreateInfo *info,
                                                    const VkAllocationCallbacks *a, VkShaderModule *out)
 {
+    /* OpFSub and OpFAdd have the same operands. The words of float controls come in addition to the shader's. */
+    enum { HEADER = 5, OP_FADD = 129, OP_FSUB = 131 };
+    const size_t n = info->codeSize / sizeof(uint32_t), of = fault.wrong_shader.n;
     fault.creations++;
-    return real_CreateShaderModule(device, info, a, out);
+    if (!of || n < of || n > of + GDN_VULKAN_CONTROL_WORDS)
+        return real_CreateShaderModule(device, info, a, out);
+    uint32_t *words = malloc(info->codeSize);
+    VkShaderModuleCreateInfo wrong = *info;
+    memcpy(words, info->pCode, info->codeSize);
+    for (size_t i = HEADER; i < n; i += words[i] >> 16)
+        if ((words[i] & 0xffff) == OP_FSUB)
+            words[i] = (words[i] & 0xffff0000u) | OP_FADD;
+    wrong.pCode = words;
+    const VkResult result = real_CreateShaderModule(device, &wrong, a, out);
+    free(words);
+    fault.wrong_shaders++;
+    return result;
 }
 
 static VkResult VKAPI_CALL fake_CreateSemaphore(VkDevice device, const VkSemaphoreCreateInfo *info,

@@ -18,8 +18,10 @@ typedef struct faults {
     int no_required_size;                               /* 1: no subgroup size can be asked for                    */
     uint32_t min_subgroup;                              /* what the device says instead, where not 0               */
     uint64_t max_allocation;
-    int pipelines, sized;   /* made; with a subgroup size asked for                    */
-    uint32_t required_size; /* the last one                                            */
+    int pipelines, sized;         /* made; with a subgroup size asked for                    */
+    uint32_t required_size;       /* the last one                                            */
+    gdn_vulkan_code wrong_shader; /* is compiled wrongly; no words: none is                  */
+    int wrong_shaders;            /* so many times                                           */
 } faults;
 extern faults fault;
 /* A vkGetInstanceProcAddr through which `fault` has effect. */
@@ -32,5 +34,8 @@ void test_limits(void);
 
 /* long_sequences.c */
 int long_sequences(void); /* exit status */
+
+/* ---- test_answers.c ---- */
+void test_known_answers(void);
 
 #endif

@@ -577,17 +577,17 @@ static void test_bad_maps(void) { suite_bad_maps(GDN_BACKEND_VULKAN); }
 int main(int argc, char **argv)
 {
     static const suite_test tests[] = {
-        { "shaders", test_shaders, 0 }, { "program's device", test_programs_device, 0 },
-        { "command buffer", test_command_buffer, 0 }, { "missing features", test_missing_features, 0 },
-        { "device name", test_device_name, 0 }, { "two threads", test_two_threads, 0 },
-        { "pipeline cache", test_cache, 0 }, { "device loss", test_device_loss, 0 },
-        { "out of memory", test_out_of_memory, 0 }, { "bounded waits", test_bounded_waits, 0 },
-        { "broken loader", test_broken_loader, 0 }, { "no allocation", test_no_allocation, 0 },
-        { "bad maps", test_bad_maps, 0 }, { "barriers", test_barriers, 0 }, { "limits", test_limits, 0 },
+        { "known answers", test_known_answers, 0 }, { "shaders", test_shaders, 0 },
+        { "program's device", test_programs_device, 0 }, { "command buffer", test_command_buffer, 0 },
+        { "missing features", test_missing_features, 0 }, { "device name", test_device_name, 0 },
+        { "two threads", test_two_threads, 0 }, { "pipeline cache", test_cache, 0 },
+        { "device loss", test_device_loss, 0 }, { "out of memory", test_out_of_memory, 0 },
+        { "bounded waits", test_bounded_waits, 0 }, { "broken loader", test_broken_loader, 0 },
+        { "no allocation", test_no_allocation, 0 }, { "bad maps", test_bad_maps, 0 },
+        { "barriers", test_barriers, 0 }, { "limits", test_limits, 0 },
     };
     if (argc == 2 && !strcmp(argv[1], "missing-loader")) return missing_loader();
-    if (argc == 3 && !strcmp(argv[1], "write-spirv"))
-        return write_spirv(argv[2]);
+    if (argc == 3 && !strcmp(argv[1], "write-spirv")) return write_spirv(argv[2]);
     if (argc == 2 && !strcmp(argv[1], "validation-bait"))
         return validation_bait();
     if (!gdn_vulkan_catalogue_get()->n) {

@@ -1,0 +1,304 @@
+/* Asking the known answers. See answers.h. */
+#include "gpu/answers.h"
+
+#include <pthread.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "core/environment.h"
+#include "core/kernels.h"
+#include "core/status.h"
+#include "gpu/context.h"
+
+/* Pipelines that have given the right answer, of any context of this process: a device and its driver make the same of
+ * the same code, and a context is often made anew. Where the list is full, a pipeline is asked again. */
+enum { MOST_PROVEN = 2048 };
+static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+static struct {
+    uint32_t n;
+    uint64_t pipeline[MOST_PROVEN];
+} proven;
+
+static int is_proven(uint64_t pipeline)
+{
+    int found = 0;
+    (void)pthread_mutex_lock(&lock);
+    for (uint32_t i = 0; i < proven.n && !found; i++) found = proven.pipeline[i] == pipeline;
+    (void)pthread_mutex_unlock(&lock);
+    return found;
+}
+
+static void prove(uint64_t pipeline)
+{
+    if (is_proven(pipeline)) return;
+    (void)pthread_mutex_lock(&lock);
+    if (proven.n < MOST_PROVEN) proven.pipeline[proven.n++] = pipeline;
+    (void)pthread_mutex_unlock(&lock);
+}
+
+static void remember(gdn_gpu_answers *answers, uint64_t pipeline)
+{
+    answers->right[answers->n_right++ % GDN_ANSWERS_KNOWN] = pipeline;
+}
+
+static int is_right(const gdn_gpu_answers *answers, uint64_t pipeline)
+{
+    const uint32_t n = answers->n_right < GDN_ANSWERS_KNOWN ? answers->n_right : GDN_ANSWERS_KNOWN;
+    for (uint32_t i = 0; i < n; i++)
+        if (answers->right[i] == pipeline) return 1;
+    return 0;
+}
+
+/* ---- Which pipeline ---- */
+
+static uint64_t mix(uint64_t h, const void *data, size_t n)
+{
+    const unsigned char *at = data;
+    for (size_t i = 0; i < n; i++) h = (h ^ at[i]) * UINT64_C(0x100000001b3);
+    return h;
+}
+
+/* What a plan runs on, of all that this process may meet. Kernels that run as one of two parts of a call are another
+ * pipeline on some backends, and another path through the same one on others. */
+static uint64_t pipeline_of(const gdn_context *ctx, int kernel, const gdn_plan *plan)
+{
+    const gdn_gpu_context *dev = ctx->state;
+    const gdn_gpu_driver *driver = ctx->backend->own;
+    const int32_t of[4] = { kernel, plan->variant, kernel == GDN_KERNEL_ssm_conv && plan->cut, plan->table_slots != 0 };
+    const uint64_t device = driver->identity(dev);
+    uint64_t h = mix(UINT64_C(0xcbf29ce484222325), ctx->backend->name, strlen(ctx->backend->name));
+    h = mix(h, dev->about->name, strlen(dev->about->name));
+    h = mix(h, dev->variant.name, strlen(dev->variant.name));
+    h = mix(h, &device, sizeof device);
+    h = mix(h, of, sizeof of);
+    return mix(h, plan->constants, sizeof plan->constants);
+}
+
+static void name_pipeline(const gdn_context *ctx, int kernel, const gdn_plan *plan, char *text, size_t bytes)
+{
+    static const char *const kernels[GDN_KERNEL_COUNT] = {
+#define GDN_KERNEL(stem, number, title, last, end) [GDN_KERNEL_##stem] = #stem,
+#include "core/kernels.def"
+#undef GDN_KERNEL
+    };
+    const gdn_gpu_driver *driver = ctx->backend->own;
+    const uint32_t *constants = plan->constants;
+    if (!driver->pipeline_name)
+        (void)snprintf(text, bytes, "%s (%s, shader %d, constants %u %u %u %u)", kernels[kernel],
+                       plan->capability.implementation, (int)plan->variant, (unsigned)constants[0],
+                       (unsigned)constants[1], (unsigned)constants[2], (unsigned)constants[3]);
+    else if (kernel == GDN_KERNEL_set_rows) /* which has no variants */
+        (void)snprintf(text, bytes, "%s (%s)", kernels[kernel], plan->capability.implementation);
+    else
+        (void)snprintf(text, bytes, "%s (%s, kernel %s)", kernels[kernel], plan->capability.implementation,
+                       driver->pipeline_name(plan->variant));
+}
+
+/* ---- A call ---- */
+
+typedef union problem_t {
+#define GDN_KERNEL(stem, number, title, last, end) gdn_##stem##_problem stem;
+#include "core/kernels.def"
+#undef GDN_KERNEL
+} problem_t;
+
+/* From the call's number to its plan, over memory of the context. */
+static gdn_status plan_call(const gdn_context *ctx, int number, void *data, gdn_gpu_answer_call *call, problem_t *p,
+                            gdn_plan *plan)
+{
+    gdn_status status = GDN_OK;
+    *plan = (gdn_plan)GDN_PLAN_INIT;
+    gdn_gpu_answer_call_of(number, data, call);
+    switch (call->kernel) {
+#define GDN_KERNEL(stem, number, title, last, end)                                                                     \
+    case GDN_KERNEL_##stem:                                                                                            \
+        if (!(status = gdn_##stem##_check(&call->args.stem, 1)))                                                       \
+            status = gdn_##stem##_resolve(ctx, &call->args.stem, plan, &p->stem);                                      \
+        break;
+#include "core/kernels.def"
+#undef GDN_KERNEL
+    default:
+        break;
+    }
+    return status;
+}
+
+static gdn_status run_call(gdn_context *ctx, const gdn_gpu_answer_call *call, const problem_t *p, const gdn_plan *plan)
+{
+    switch (call->kernel) {
+#define GDN_KERNEL(stem, number, title, last, end)                                                                     \
+    case GDN_KERNEL_##stem:                                                                                            \
+        return ctx->backend->stem.run(ctx, &p->stem, plan, NULL);
+#include "core/kernels.def"
+#undef GDN_KERNEL
+    default:
+        return GDN_OK;
+    }
+}
+
+/* The call as it is planned, run and compared. */
+static gdn_status judge(gdn_context *ctx, const gdn_span *memory, int number, const gdn_gpu_answer_call *call,
+                        const problem_t *p, const gdn_plan *plan)
+{
+    unsigned char *host = malloc(call->bytes);
+    gdn_status status;
+    if (!host)
+        return gdn_fail(GDN_OUT_OF_MEMORY, "no memory for a known answer of %llu bytes",
+                        (unsigned long long)call->bytes);
+    gdn_gpu_answer_fill(call, host);
+    if (!(status = ctx->backend->buffer_write(ctx, memory, 0, host, call->bytes)) &&
+        !(status = run_call(ctx, call, p, plan)) &&
+        !(status = ctx->backend->buffer_read(ctx, memory, call->written, host + call->written,
+                                             call->bytes - call->written))) {
+        const uint64_t got = gdn_gpu_answer_digest(call, host);
+        char name[256];
+        name_pipeline(ctx, call->kernel, plan, name, sizeof name);
+        if (got != gdn_gpu_answer_table[number])
+            status =
+                gdn_fail(GDN_UNSUPPORTED,
+                         "%s computes wrong results in %s: known answer %d comes out as %016llx and not as %016llx. "
+                         "The driver, or the compiler in it, is at fault; GDN_KNOWN_ANSWERS=off in the environment "
+                         "goes on all the same",
+                         ((const gdn_gpu_context *)ctx->state)->about->name, name, number, (unsigned long long)got,
+                         (unsigned long long)gdn_gpu_answer_table[number]);
+    }
+    free(host);
+    return status;
+}
+
+typedef struct asked_t {
+    gdn_gpu_answer_call call;
+    problem_t p;
+    gdn_plan plan;
+} asked_t;
+
+/* Where each call runs. The context's memory is as well aligned another time. */
+static void plan_all(gdn_context *ctx, void *data, asked_t *x)
+{
+    gdn_gpu_answers *answers = &((gdn_gpu_context *)ctx->state)->answers;
+    for (int number = 0; !answers->planned && number < GDN_ANSWERS; number++) {
+        const gdn_status status = plan_call(ctx, number, data, &x->call, &x->p, &x->plan);
+        const int runs = !status && x->plan.capability.supported;
+        answers->pipeline[number] = runs ? pipeline_of(ctx, x->call.kernel, &x->plan) : 0;
+    }
+    answers->planned = 1;
+}
+
+/* The first call that runs on this pipeline. */
+static gdn_status ask_one(gdn_context *ctx, int kernel, uint64_t pipeline, const gdn_span *memory, asked_t *x)
+{
+    gdn_gpu_answers *answers = &((gdn_gpu_context *)ctx->state)->answers;
+    gdn_status status = GDN_OK;
+    int number = 0;
+    plan_all(ctx, memory->data, x);
+    while (number < GDN_ANSWERS && answers->pipeline[number] != pipeline) number++;
+    if (number == GDN_ANSWERS)
+        gdn_context_log(ctx, GDN_LOG_WARNING, "%s: no known answer for a pipeline of kernel %d", ctx->backend->name,
+                        kernel);
+    else if (!(status = plan_call(ctx, number, memory->data, &x->call, &x->p, &x->plan)))
+        status = judge(ctx, memory, number, &x->call, &x->p, &x->plan);
+    if (status) return status;
+    remember(answers, pipeline);
+    prove(pipeline);
+    return GDN_OK;
+}
+
+/* Every pipeline that one of the calls runs on, once. */
+static gdn_status ask_all(gdn_context *ctx, const gdn_span *memory, asked_t *x)
+{
+    gdn_gpu_answers *answers = &((gdn_gpu_context *)ctx->state)->answers;
+    gdn_status status;
+    plan_all(ctx, memory->data, x);
+    for (int number = 0; number < GDN_ANSWERS; number++) {
+        const uint64_t pipeline = answers->pipeline[number];
+        if (!pipeline || is_right(answers, pipeline)) continue;
+        if ((status = plan_call(ctx, number, memory->data, &x->call, &x->p, &x->plan)) ||
+            (status = judge(ctx, memory, number, &x->call, &x->p, &x->plan)))
+            return status;
+        remember(answers, pipeline);
+    }
+    return GDN_OK;
+}
+
+/* ---- Asking ---- */
+
+/* With memory for it, and the error of asking kept over giving that back. */
+static gdn_status with_memory(gdn_context *ctx, int all, int kernel, uint64_t pipeline)
+{
+    gdn_gpu_answers *answers = &((gdn_gpu_context *)ctx->state)->answers;
+    gdn_span memory = { 0 };
+    asked_t *x = malloc(sizeof *x);
+    if (!x) return gdn_fail(GDN_OUT_OF_MEMORY, "no memory for a known answer's call of %zu bytes", sizeof *x);
+    gdn_status status = ctx->backend->buffer_create(ctx, GDN_ANSWER_BYTES, &memory);
+    if (!status) {
+        char text[1024] = "";
+        answers->busy = 1;
+        status = all ? ask_all(ctx, &memory, x) : ask_one(ctx, kernel, pipeline, &memory, x);
+        answers->busy = 0;
+        if (status) (void)snprintf(text, sizeof text, "%s", gdn_last_error());
+        ctx->backend->buffer_destroy(ctx, &memory);
+        if (status) status = gdn_fail(status, "%s", text);
+    }
+    free(x);
+    return status;
+}
+
+gdn_status gdn_gpu_answers_open(gdn_gpu_answers *answers)
+{
+    const char *value = gdn_environment("GDN_KNOWN_ANSWERS");
+    if (!value || !strcmp(value, "on") || !strcmp(value, "off")) {
+        answers->off = value && !strcmp(value, "off");
+        return GDN_OK;
+    }
+    return gdn_fail(GDN_INVALID_ARGUMENT, "GDN_KNOWN_ANSWERS in the environment is \"%.64s\"; on and off are allowed",
+                    value);
+}
+
+gdn_status gdn_gpu_answers_all(gdn_context *ctx)
+{
+    const gdn_gpu_context *dev = ctx->state;
+    if (dev->answers.off || !dev->variant.exact) return GDN_OK;
+    const gdn_plan any = GDN_PLAN_INIT;
+    const uint64_t all = pipeline_of(ctx, GDN_KERNEL_COUNT, &any);
+    if (is_proven(all)) return GDN_OK;
+    const gdn_status status = with_memory(ctx, 1, 0, 0);
+    if (!status) prove(all);
+    return status;
+}
+
+gdn_status gdn_gpu_answers_ask(gdn_context *ctx, int kernel, const gdn_plan *plan, int recording)
+{
+    gdn_gpu_context *dev = ctx->state;
+    gdn_gpu_answers *answers = &dev->answers;
+    if (answers->off || answers->busy || !dev->variant.exact) return GDN_OK;
+    const uint64_t pipeline = pipeline_of(ctx, kernel, plan);
+    if (is_right(answers, pipeline)) return GDN_OK;
+    if (is_proven(pipeline)) {
+        remember(answers, pipeline);
+        return GDN_OK;
+    }
+    if (!recording) return with_memory(ctx, 0, kernel, pipeline);
+    for (uint32_t i = 0; i < answers->n_later; i++)
+        if (answers->later[i].pipeline == pipeline) return GDN_OK;
+    if (answers->n_later < GDN_ANSWERS_LATER) { /* else a later call of its shape finds room */
+        answers->later[answers->n_later].pipeline = pipeline;
+        answers->later[answers->n_later++].kernel = kernel;
+    }
+    return GDN_OK;
+}
+
+gdn_status gdn_gpu_answers_later(gdn_context *ctx)
+{
+    gdn_gpu_answers *answers = &((gdn_gpu_context *)ctx->state)->answers;
+    while (answers->n_later) {
+        const uint32_t last = answers->n_later - 1;
+        const uint64_t pipeline = answers->later[last].pipeline;
+        const gdn_status status =
+            is_right(answers, pipeline) ? GDN_OK : with_memory(ctx, 0, answers->later[last].kernel, pipeline);
+        if (status && status != GDN_UNSUPPORTED) return status; /* and may be asked again */
+        answers->n_later = last;
+        if (status) return status;
+    }
+    return GDN_OK;
+}

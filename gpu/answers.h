@@ -1,0 +1,78 @@
+/* Known answers: small fixed calls through a device's real kernels, whose results are compared bit for bit with what
+ * the reference makes of them. The probe (gpu/probe.h) says what a device's arithmetic does; this says whether its
+ * compiler has made of a kernel what the source says. It is asked once for each pipeline, before a call gets its
+ * results from there. */
+#ifndef GDN_GPU_ANSWERS_H
+#define GDN_GPU_ANSWERS_H
+
+#include "core/backend.h"
+
+/* ---- answer_calls.c: the calls, the same on every device ---- */
+enum {
+    GDN_ANSWER_DELTA =
+        6 * 10 * 16,              /* of gated_delta_net: forms of the call, head sizes, four traits that may be there */
+    GDN_ANSWER_CONV = 3 * 16 * 4, /* of ssm_conv: forms, kernel widths, two traits                                   */
+    GDN_ANSWER_ROWS = 4,          /* of set_rows: few rows or many, F32 or Q8_0                                      */
+    GDN_ANSWERS = GDN_ANSWER_DELTA + GDN_ANSWER_CONV + GDN_ANSWER_ROWS,
+    GDN_ANSWER_PARTS = 20,
+    GDN_ANSWER_BYTES = 1 << 18 /* of memory that holds any call's operands and workspace */
+};
+
+typedef struct gdn_gpu_part { /* an operand, or a map, in the call's memory */
+    uint64_t at;
+    uint32_t n; /* elements */
+    int32_t dtype, values;
+    const int32_t *map;
+} gdn_gpu_part;
+
+typedef struct gdn_gpu_answer_call {
+    int kernel; /* GDN_KERNEL_* */
+    union {
+        gdn_gated_delta_net_args gated_delta_net;
+        gdn_ssm_conv_args ssm_conv;
+        gdn_set_rows_args set_rows;
+    } args;
+    void *data; /* of every span of the call */
+    gdn_gpu_part part[GDN_ANSWER_PARTS];
+    uint32_t n_parts;
+    uint64_t written, bytes; /* where what is written begins, and the end of it and of all operands */
+} gdn_gpu_answer_call;
+
+/* The call of that number, 0 to GDN_ANSWERS - 1, over memory of GDN_ANSWER_BYTES that spans name as `data`. */
+void gdn_gpu_answer_call_of(int number, void *data, gdn_gpu_answer_call *call);
+/* What the memory holds before the call, `bytes` of it. */
+void gdn_gpu_answer_fill(const gdn_gpu_answer_call *call, unsigned char *memory);
+/* Of the memory from `written` to `bytes`, after the call: 64 bits of all of it. */
+uint64_t gdn_gpu_answer_digest(const gdn_gpu_answer_call *call, const unsigned char *memory);
+
+/* ---- answer_table.c, which tests/answers.c writes ---- */
+extern const uint64_t gdn_gpu_answer_table[GDN_ANSWERS]; /* what the reference's digest is */
+
+/* ---- answers.c ---- */
+enum { GDN_ANSWERS_KNOWN = 512, GDN_ANSWERS_LATER = 32 };
+
+/* A context's. */
+typedef struct gdn_gpu_answers {
+    int off;  /* not asked for: by the environment, or the implementation says itself that it is not exact */
+    int busy; /* one is being asked */
+    int planned;
+    uint64_t pipeline[GDN_ANSWERS]; /* of each known call, once they are planned; 0: the device does not take it */
+    uint32_t n_right, n_later;
+    uint64_t right[GDN_ANSWERS_KNOWN]; /* pipelines that gave the right answer */
+    struct {
+        uint64_t pipeline;
+        int kernel;
+    } later[GDN_ANSWERS_LATER]; /* met by calls that only record */
+} gdn_gpu_answers;
+
+/* Reads GDN_KNOWN_ANSWERS. */
+gdn_status gdn_gpu_answers_open(gdn_gpu_answers *answers);
+/* Asks all of the context's pipelines, as far as this process has not asked the same device before. UNSUPPORTED, with a
+ * text that names the pipeline, where an answer is wrong. */
+gdn_status gdn_gpu_answers_all(gdn_context *ctx);
+/* For a backend that makes pipelines when they are needed: asks the one of this plan, before a call runs there. A call
+ * that only records does not wait for the device, so that it is gdn_gpu_answers_later() that asks then. */
+gdn_status gdn_gpu_answers_ask(gdn_context *ctx, int kernel, const gdn_plan *plan, int recording);
+gdn_status gdn_gpu_answers_later(gdn_context *ctx);
+
+#endif
