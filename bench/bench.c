@@ -48,7 +48,7 @@ static const cli_option options[] = {
     { NULL, CLI_FLAG, NULL, NULL, NULL },
 };
 static const cli_command command = {
-    "gdn bench", "time the kernels against the limits of this machine", options, NULL,
+    "gdn bench", "time the kernels against the limits of this machine", options,
     "Every time is set against a floor, the unavoidable part of the work, which is measured\n"
     "alternately with the kernel on the same memory and threads. docs/benchmarks/README.md\n"
     "says what each number means.",

@@ -50,7 +50,6 @@ typedef struct bench_random {
     uint64_t state;
 } bench_random;
 uint64_t bench_random_bits(bench_random *random);
-float    bench_random_float(bench_random *random, float low, float high);
 float   *bench_random_floats(uint64_t seed, int64_t n, float low, float high); /* malloc */
 
 /* ---- Floors ------------------------------------------------------------------------------------ */

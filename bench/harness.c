@@ -82,7 +82,7 @@ uint64_t bench_random_bits(bench_random *random) /* splitmix64 */
     return z ^ z >> 31;
 }
 
-float bench_random_float(bench_random *random, float low, float high)
+static float random_float(bench_random *random, float low, float high)
 {
     return low + (high - low) * ((float)(bench_random_bits(random) >> 40) * 0x1p-24f);
 }
@@ -91,7 +91,7 @@ float *bench_random_floats(uint64_t seed, int64_t n, float low, float high)
 {
     bench_random random = { seed };
     float *x = bench_alloc(n * (int64_t)sizeof *x);
-    for (int64_t i = 0; i < n; i++) x[i] = bench_random_float(&random, low, high);
+    for (int64_t i = 0; i < n; i++) x[i] = random_float(&random, low, high);
     return x;
 }
 

@@ -119,7 +119,7 @@ gdn_status gdn_check_parents(const gdn_place *parent, const gdn_place *padding, 
         for (int32_t t = 0; gdn_map_at(padding, s, 0) != GDN_SKIP && t < length; t++) {
             const int32_t of = gdn_parent_at(parent, first, t);
             if (of >= GDN_NONE && of < t)
-                continue; /* GDN_NONE is -1, the place before the first */
+                continue; /* GDN_NONE is -1, the number before the first */
             if (!t)
                 return gdn_fail(GDN_INVALID_ARGUMENT,
                                 "parent[%d] is %d; it is the first token of sequence %d, for which GDN_NONE is allowed",
@@ -307,10 +307,10 @@ static int next_foreign(const gdn_pool_maps *m, entry *e)
 /* ---- No slot is written twice, none is written by one sequence and read by another -------------------------------
  *
  * A pool may be of any size, there may be any number of entries, and there is no memory but some of the stack. Every
- * slot has a key of 32 bits that no other slot has: its upper bits are a class, its lower ones a place in a bitmap.
- * For a range of classes at a time the written slots of these classes mark their places. Whoever finds a place marked
+ * slot has a key of 32 bits that no other slot has: its upper bits are a class, its lower ones a number in a bitmap.
+ * For a range of classes at a time the written slots of these classes mark their numbers. Whoever finds one marked
  * is a suspect; there are few. If there are any, the entries are looked at again, now with a small table of the
- * suspects. In a range of one class no two slots have the same place, so that a suspect is guilty at once; and where a
+ * suspects. In a range of one class no two slots have the same number, so that a suspect is guilty at once; and where a
  * range has more suspects than the table holds, it is halved.
  *
  * The work: where the slots that are written lie within 2^18 of each other, keys are the slots themselves and one look
@@ -320,18 +320,18 @@ static int next_foreign(const gdn_pool_maps *m, entry *e)
  * times in a row, only where it has more than 1024 suspects. Most calls have targets that ascend and sequences that
  * read what they write, or a pool that nobody reads: then there is nothing to be marked at all. */
 enum {
-    PLACE_BITS = 18,
-    CLASS_BITS = 14,       /* PLACE_BITS and CLASS_BITS: 32 */
+    NUMBER_BITS = 18,
+    CLASS_BITS = 14,       /* NUMBER_BITS and CLASS_BITS: 32 */
     RANGE_ENTRIES = 16384, /* of a range of classes, on average */
     TABLE = 2048,          /* a power of two, half of it in use at most */
 };
 
 typedef struct ledger {
-    uint64_t marked[1 << PLACE_BITS >> 6];
+    uint64_t marked[1 << NUMBER_BITS >> 6];
     int32_t  slot[TABLE];   /* suspects, by hash; -1 = free */
     int32_t  writer[TABLE]; /* -1 = nobody yet */
     int32_t  n;
-    uint32_t words;         /* of marked that have places                                */
+    uint32_t words;         /* of marked that have numbers                               */
     int64_t  base;          /* keys are slot - base, or scrambled where base is negative */
     uint32_t first, n_classes;
 } ledger;
@@ -344,15 +344,15 @@ static uint32_t scrambled(uint32_t x)
     return x ^ x >> 16;
 }
 
-/* 1 where the slot is of the range's classes and may have been marked; *place is its place then. */
-static int in_range(const ledger *l, int64_t slot, uint32_t *place)
+/* 1 where the slot is of the range's classes and may have been marked; *number is its number then. */
+static int in_range(const ledger *l, int64_t slot, uint32_t *number)
 {
     const uint32_t key = l->base < 0 ? scrambled((uint32_t)slot) : (uint32_t)(slot - l->base);
-    *place = key & ((1u << PLACE_BITS) - 1);
-    return (key >> PLACE_BITS) - l->first < l->n_classes && *place / 64 < l->words;
+    *number = key & ((1u << NUMBER_BITS) - 1);
+    return (key >> NUMBER_BITS) - l->first < l->n_classes && *number / 64 < l->words;
 }
 
-/* Where the suspect is in the table, or the free place that it would have. */
+/* Where the suspect is in the table, or the free entry that it would have. */
 static int32_t find_suspect(const ledger *l, int64_t slot)
 {
     uint32_t at = scrambled((uint32_t)slot) * 0x9e3779b1u >> 21;
@@ -391,7 +391,7 @@ static gdn_status read_and_written(const gdn_pool_maps *m, const entry *e)
 /* Looks at the entries of the range for suspects; *full where the table does not hold them. */
 static gdn_status mark(const gdn_pool_maps *m, ledger *l, int *full)
 {
-    uint32_t place;
+    uint32_t number;
     *full = 0;
     l->n  = 0;
     memset(l->marked, 0, l->words * sizeof l->marked[0]);
@@ -400,16 +400,16 @@ static gdn_status mark(const gdn_pool_maps *m, ledger *l, int *full)
         memset(l->writer, 0xff, sizeof l->writer);
     }
     for (entry e = FIRST_ENTRY; !*full && next_written(m, &e);) {
-        if (!in_range(l, e.slot, &place))
+        if (!in_range(l, e.slot, &number))
             continue;
-        const uint64_t bit = UINT64_C(1) << place % 64, word = l->marked[place / 64];
+        const uint64_t bit = UINT64_C(1) << number % 64, word = l->marked[number / 64];
         if (word & bit && l->n_classes == 1)
             return written_twice(m, &e);
         *full = word & bit && !suspect(l, e.slot);
-        l->marked[place / 64] = word | bit;
+        l->marked[number / 64] = word | bit;
     }
     for (entry e = FIRST_ENTRY; !*full && next_foreign(m, &e);) {
-        if (!in_range(l, e.slot, &place) || !(l->marked[place / 64] >> place % 64 & 1))
+        if (!in_range(l, e.slot, &number) || !(l->marked[number / 64] >> number % 64 & 1))
             continue;
         if (l->n_classes == 1)
             return read_and_written(m, &e);
@@ -450,7 +450,7 @@ gdn_status gdn_check_pool_maps(const gdn_pool_maps *m)
         return GDN_OK;
 
     ledger         l;
-    const uint32_t windows = (uint32_t)((all.high - all.low) >> PLACE_BITS) + 1;
+    const uint32_t windows = (uint32_t)((all.high - all.low) >> NUMBER_BITS) + 1;
     uint32_t       ranges = 1, widest;
     while (ranges < 1u << CLASS_BITS && (int64_t)ranges * RANGE_ENTRIES < all.n_written)
         ranges *= 2;
@@ -458,7 +458,7 @@ gdn_status gdn_check_pool_maps(const gdn_pool_maps *m)
     l.base = windows <= 2 * ranges ? all.low : -1;
     widest = l.base < 0 ? (1u << CLASS_BITS) / ranges : 1;
     const uint32_t end = l.base < 0 ? 1u << CLASS_BITS : windows;
-    l.words     = l.base < 0 || windows > 1 ? 1u << PLACE_BITS >> 6 : (uint32_t)(all.high - all.low) / 64 + 1;
+    l.words     = l.base < 0 || windows > 1 ? 1u << NUMBER_BITS >> 6 : (uint32_t)(all.high - all.low) / 64 + 1;
     l.n_classes = widest;
     for (l.first = 0; l.first < end;) {
         int full;

@@ -17,12 +17,12 @@ static const struct {
 };
 #define N_DTYPES ((int32_t)(sizeof dtypes / sizeof dtypes[0]))
 
-uint64_t gdn_dtype_bytes(int32_t dtype, int64_t n)
+static uint64_t dtype_bytes(int32_t dtype, int64_t n)
 {
     return (uint64_t)n / dtypes[dtype].block * dtypes[dtype].block_bytes;
 }
 
-uint64_t gdn_dtype_alignment(int32_t dtype)
+static uint64_t dtype_alignment(int32_t dtype)
 {
     return dtypes[dtype].alignment;
 }
@@ -66,8 +66,8 @@ static gdn_status check_dtype(const gdn_operand_spec *spec, int32_t dtype)
 static gdn_status resolve_strides(const gdn_operand_spec *spec, const gdn_tensor *t, int64_t extent[4],
                                   int64_t stride[4])
 {
-    const uint64_t alignment = gdn_dtype_alignment(t->dtype);
-    uint64_t packed = gdn_dtype_bytes(t->dtype, spec->inner);
+    const uint64_t alignment = dtype_alignment(t->dtype);
+    uint64_t packed = dtype_bytes(t->dtype, spec->inner);
     for (int a = 3; a >= 0; a--) {
         stride[a] = t->stride[a];
         if (a >= spec->n_axes) {
@@ -189,13 +189,13 @@ gdn_status gdn_operand_resolve(const gdn_backend *backend, const gdn_operand_spe
         return status;
     if (t->reserved)
         return gdn_fail(GDN_INVALID_ARGUMENT, "%s.reserved is %d; it must be 0", spec->name, (int)t->reserved);
-    if (gdn_dtype_bytes(t->dtype, 32) == 34 && spec->inner % 32)
+    if (dtype_bytes(t->dtype, 32) == 34 && spec->inner % 32)
         return gdn_fail(GDN_INVALID_ARGUMENT, "%s has rows of %lld elements; Q8_0 needs a multiple of 32", spec->name,
                         (long long)spec->inner);
     if ((status = resolve_strides(spec, t, extent, stride)))
         return status;
 
-    const uint64_t inner_bytes = gdn_dtype_bytes(t->dtype, spec->inner);
+    const uint64_t inner_bytes = dtype_bytes(t->dtype, spec->inner);
     if (spec->written && (status = check_rows_apart(spec, extent, stride, inner_bytes)))
         return status;
 
@@ -226,7 +226,7 @@ gdn_status gdn_operand_resolve(const gdn_backend *backend, const gdn_operand_spe
                             (unsigned long long)covered);
         return GDN_OK;
     }
-    return resolve_place(backend, spec->name, t->data, t->offset, t->bytes, covered, gdn_dtype_alignment(t->dtype), at,
+    return resolve_place(backend, spec->name, t->data, t->offset, t->bytes, covered, dtype_alignment(t->dtype), at,
                          region);
 }
 

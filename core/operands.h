@@ -62,9 +62,6 @@ int gdn_regions_overlap(const gdn_region *a, const gdn_region *b);
 gdn_status gdn_workspace_resolve(const gdn_backend *backend, const gdn_capability *plan, const gdn_span *span,
                                  int needed, gdn_place *at, gdn_region *r, int workspace, int n);
 
-/* Bytes of n contiguous elements; alignment of an element. */
-uint64_t    gdn_dtype_bytes(int32_t dtype, int64_t n);
-uint64_t    gdn_dtype_alignment(int32_t dtype);
 const char *gdn_dtype_name(int32_t dtype);
 
 /* `name` must lie in [low, high]. */

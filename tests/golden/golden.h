@@ -191,11 +191,6 @@ static inline const float *gdng_f32(const gdng_tensor *t)
     return t != NULL && t->dtype == GDNG_F32 ? (const float *)t->data : NULL;
 }
 
-static inline const double *gdng_f64(const gdng_tensor *t)
-{
-    return t != NULL && t->dtype == GDNG_F64 ? (const double *)t->data : NULL;
-}
-
 static inline const int32_t *gdng_i32(const gdng_tensor *t)
 {
     return t != NULL && t->dtype == GDNG_I32 ? (const int32_t *)t->data : NULL;

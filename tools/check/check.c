@@ -55,7 +55,7 @@ static const cli_option option_table[] = {
     { NULL, CLI_FLAG, NULL, NULL, NULL }
 };
 static const cli_command command = { "gdn check", "compare every implementation with the reference, bit for bit",
-                                     option_table, NULL,
+                                     option_table,
                                      "Exit status: 0 all passed, 1 a mismatch, an error, a crash or nothing ran, 2 "
                                      "wrong command line or a backend is missing." };
 

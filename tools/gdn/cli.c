@@ -45,10 +45,9 @@ static void print_option(FILE *out, char letter, const char *name, const char *a
     fputc('\n', out);
 }
 
-void cli_print_help(const cli_command *command, FILE *out)
+static void print_help(const cli_command *command, FILE *out)
 {
-    fprintf(out, "%s - %s\n\nUsage: %s [OPTION]...%s%s\n\nOptions:\n", command->name, command->summary, command->name,
-            command->operands ? " " : "", command->operands ? command->operands : "");
+    fprintf(out, "%s - %s\n\nUsage: %s [OPTION]...\n\nOptions:\n", command->name, command->summary, command->name);
     for (const cli_option *o = command->options; o && o->name; o++)
         if (o->help) print_option(out, o->letter, o->name, o->argument, o->help);
     print_option(out, 'h', "help", NULL, "print this text");
@@ -163,26 +162,22 @@ static const cli_option *find(const cli_command *command, const char *arg, size_
     return NULL;
 }
 
-int cli_parse_operands(const cli_command *command, int argc, char **argv, int *n_operands)
+int cli_parse(const cli_command *command, int argc, char **argv)
 {
-    int n = 0, only_operands = 0;
+    int only_operands = 0;
     uint64_t given = 0; /* options, by their number in the table */
     for (int i = 1; i < argc; i++) {
         char *arg = argv[i];
         if (only_operands || arg[0] != '-' || arg[1] == 0) {
-            if (!command->operands) {
-                cli_error(command, "unexpected operand '%s'", arg);
-                return CLI_BAD;
-            }
-            argv[1 + n++] = arg;
-            continue;
+            cli_error(command, "unexpected operand '%s'", arg);
+            return CLI_BAD;
         }
         if (!strcmp(arg, "--")) {
             only_operands = 1;
             continue;
         }
         if (!strcmp(arg, "--help") || !strcmp(arg, "-h")) {
-            cli_print_help(command, stdout);
+            print_help(command, stdout);
             return CLI_HELPED;
         }
 
@@ -218,11 +213,5 @@ int cli_parse_operands(const cli_command *command, int argc, char **argv, int *n
             return CLI_BAD;
         }
     }
-    if (n_operands) *n_operands = n;
     return CLI_RUN;
-}
-
-int cli_parse(const cli_command *command, int argc, char **argv)
-{
-    return cli_parse_operands(command, argc, argv, NULL);
 }

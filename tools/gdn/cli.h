@@ -6,12 +6,13 @@
  *         { "json",   CLI_FLAG,   &json,   NULL,     "print JSON" },
  *         { NULL }
  *     };
- *     static const cli_command command = { "gdn check", "compare every backend with the reference", options, NULL, NULL
- * }; int cli = cli_parse(&command, argc, argv); if (cli != CLI_RUN) return cli_exit_code(cli);
+ *     static const cli_command command = { "gdn check", "compare every backend with the reference", options, NULL };
+ *     int cli = cli_parse(&command, argc, argv);
+ *     if (cli != CLI_RUN) return cli_exit_code(cli);
  *
  * Both "--name value" and "--name=value" work, and "-x value" where an option has a letter; "--" ends the options,
  * "--help" and "-h" are always there.
- * What is not an option is an operand; a command that wants none says so by operands = NULL. */
+ * There are no operands. */
 #ifndef GDN_TOOL_CLI_H
 #define GDN_TOOL_CLI_H
 
@@ -61,16 +62,13 @@ typedef struct cli_command {
     const char       *name;     /* "gdn bench": begins every message               */
     const char       *summary;  /* one line for --help                             */
     const cli_option *options;
-    const char       *operands; /* "FILE...", for the usage line; NULL = none      */
     const char       *notes;    /* text after the options in --help, or NULL       */
 } cli_command;
 
 /* What the caller does next: run, or leave with cli_exit_code(). */
 enum { CLI_RUN = 0, CLI_HELPED = 1, CLI_BAD = 2 };
 
-/* Parse argv[1..argc). Operands are moved to argv[1..], in order, and *n_operands (may be NULL) says how
- * many; CLI_BAD has printed to stderr what is wrong. */
-int cli_parse_operands(const cli_command *command, int argc, char **argv, int *n_operands);
+/* Parse argv[1..argc), which are options: CLI_BAD has printed to stderr what is wrong. */
 int cli_parse(const cli_command *command, int argc, char **argv);
 
 /* 1 if `name` is among the names, or if none were given. The first of the names that is not one of
@@ -80,8 +78,6 @@ const char *cli_unknown_name(const cli_names *names, const char *(*name)(int i),
 
 /* 0 after --help, 2 after a bad command line. */
 int cli_exit_code(int parsed);
-
-void cli_print_help(const cli_command *command, FILE *out);
 
 /* "NAME: message" and a hint at --help, to stderr. Returns 2, the exit code. */
 int cli_error(const cli_command *command, const char *format, ...) __attribute__((format(printf, 2, 3)));

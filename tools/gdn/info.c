@@ -16,7 +16,6 @@ static const cli_command command = {
     "gdn info",
     "list backends, devices and implementations",
     options,
-    NULL,
     "Implementations are listed best first; the first one is the default. 'exact' means that\n"
     "all results are the bits of the reference. 'emulated' means that the device is not the\n"
     "hardware it is named for.",

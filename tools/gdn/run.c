@@ -127,7 +127,7 @@ static const cli_option option_table[] = {
 };
 
 const cli_command run_command = {
-    "gdn run", "generate text with a hybrid model from a GGUF file", option_table, NULL,
+    "gdn run", "generate text with a hybrid model from a GGUF file", option_table,
     "Text goes to standard output as it is generated, everything else to standard error. Several texts come\n"
     "one after another, each below a line '==> 2: In the beginning <==' with its number and its prompt or\n"
     "file; as texts may hold such lines too, programs want --json.\n"
