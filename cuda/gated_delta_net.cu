@@ -59,7 +59,7 @@ template <int C> GDN_INLINE float fold(const float4 (&partial)[C], int l)
 
 // 1: load state, of an entry of a pool, or zeros. S[m][c] has column j + c
 template <class X>
-GDN_INLINE void load_state(const gdn_gpu_gated_delta_net &p, const Place &w, const gdn_gpu_pool &pool, int entry,
+GDN_INLINE void load_state(const gdn_gpu_gated_delta_net &p, const Item &w, const gdn_gpu_pool &pool, int entry,
                            int n_slots, float4 (&S)[X::NB][X::C])
 {
     const char *at = entry < 0 ? pool.base : state_at(pool, entry, n_slots, w.h);
@@ -114,7 +114,7 @@ GDN_INLINE void load_state(const gdn_gpu_gated_delta_net &p, const Place &w, con
 
 // 7: snapshot
 template <class X>
-GDN_INLINE void store_state(const gdn_gpu_gated_delta_net &p, const Place &w, int dst, const float4 (&S)[X::NB][X::C])
+GDN_INLINE void store_state(const gdn_gpu_gated_delta_net &p, const Item &w, int dst, const float4 (&S)[X::NB][X::C])
 {
     char *at = state_at(p.state_out, dst, p.slots_out, w.h);
 #pragma unroll
@@ -175,7 +175,7 @@ struct Cursor {
 
 // Of tokens that are repeated nobody asks for q.
 template <class X, bool WITH_Q = true>
-GDN_INLINE void load_token(const gdn_gpu_gated_delta_net &p, const Place &w, int mine, Cursor &at, Token<X> &x)
+GDN_INLINE void load_token(const gdn_gpu_gated_delta_net &p, const Item &w, int mine, Cursor &at, Token<X> &x)
 {
 #pragma unroll
     for (int m = 0; m < X::NB; m++)
@@ -237,7 +237,7 @@ template <class X> GDN_INLINE void prepare(const gdn_gpu_gated_delta_net &p, int
 
 // 7: log the decays per key channel, from the lanes of the warp that has column 0, each with those that it made itself.
 template <class X>
-GDN_INLINE void log_gates(const gdn_gpu_gated_delta_net &p, const Place &w, int t, const Token<X> &x)
+GDN_INLINE void log_gates(const gdn_gpu_gated_delta_net &p, const Item &w, int t, const Token<X> &x)
 {
     const int eighth = (int)threadIdx.x / 8 % 4;
     if (!X::CHANNEL || w.row < 0 || w.j != eighth * X::C || eighth >= X::NB)
@@ -267,7 +267,7 @@ GDN_INLINE void decays_of(const gdn_gpu_gated_delta_net &p, int l, float rate, c
 
 // A tree's tokens are looked at by 32, of which each lane of a warp has one: what its token of the n-th 32 follows. So
 // a path along a tree is walked by exchanges, and not by loads of which each waits for the one before.
-GDN_INLINE int parents_of(const gdn_gpu_gated_delta_net &p, const Place &w, int n)
+GDN_INLINE int parents_of(const gdn_gpu_gated_delta_net &p, const Item &w, int n)
 {
     const int t = 32 * n + ((int)threadIdx.x & 31);
     return parent_of(p.parent, w.first, t < w.T ? t : w.T - 1);
@@ -275,7 +275,7 @@ GDN_INLINE int parents_of(const gdn_gpu_gated_delta_net &p, const Place &w, int 
 
 // The tokens on the path to token `end`, which is on it, that are among the n-th 32, as bits. `parents` is what the
 // known-th 32 follow, none of which is before `end` or before the n-th.
-GDN_INLINE unsigned path_to(const gdn_gpu_gated_delta_net &p, const Place &w, int end, int parents, int known, int n)
+GDN_INLINE unsigned path_to(const gdn_gpu_gated_delta_net &p, const Item &w, int end, int parents, int known, int n)
 {
     for (;;) {
         unsigned path = 0;
@@ -293,7 +293,7 @@ GDN_INLINE unsigned path_to(const gdn_gpu_gated_delta_net &p, const Place &w, in
 // where it has been committed or made as before, and on it the token that it follows with all that this follows. Their
 // deltas are in the log, where a lane of the eight has put them; keys and decays are made anew. The number of them.
 template <class X>
-GDN_INLINE int follow(const gdn_gpu_gated_delta_net &p, Place w, int mine, int t, int parent, int parents,
+GDN_INLINE int follow(const gdn_gpu_gated_delta_net &p, Item w, int mine, int t, int parent, int parents,
                        const Cursor &first, float rate, const float4 (&bias)[Token<X>::GATES], float4 (&S)[X::NB][X::C])
 {
     __syncwarp();
@@ -332,8 +332,8 @@ GDN_INLINE int follow(const gdn_gpu_gated_delta_net &p, Place w, int mine, int t
 
 template <class X> GDN_INLINE void gated_delta_net_rows(const gdn_gpu_gated_delta_net &p)
 {
-    Place w;
-    if (!find_place<X>(p, w) || w.j / (4 * X::C) * (4 * X::C) >= p.head_dim_v)
+    Item w;
+    if (!find_item<X>(p, w) || w.j / (4 * X::C) * (4 * X::C) >= p.head_dim_v)
         return; // nothing to do, or none for this warp
     const int mine = column_of_lane<X::C>(w.l);
     const int group = (int)threadIdx.x & 24; // the first of the eight lanes
@@ -370,7 +370,7 @@ template <class X> GDN_INLINE void gated_delta_net_rows(const gdn_gpu_gated_delt
     for (int u = 0; u < Token<X>::GATES; u++)
         bias[u] = gate_bias<X>(p, bias[u]);
 
-    int parents = GDN_MAP_NONE, depth = 0; // of trees: depth counts the tokens on the branch of this one, with it
+    int parents = GDN_GPU_NONE, depth = 0; // of trees: depth counts the tokens on the branch of this one, with it
     for (int t = 0; t < w.T; t++) {
         if (X::TREE) {
             if (t % 32 == 0)
@@ -433,12 +433,12 @@ template <class X> GDN_INLINE void gated_delta_net_rows(const gdn_gpu_gated_delt
 
         // 7: round; snapshot, r tokens before the newest, and checkpoint. Two stores: a loop for both spilled registers
         round_state<X>(p, w.position + (X::TREE ? depth : t + 1), S);
-        Place there = w;
+        Item there = w;
         there.l = here(w.l);
         int dst = snapshot_of<X>(p, w, t);
         if (dst >= 0)
             store_state<X>(p, there, dst, S);
-        dst = p.checkpoint_interval ? checkpoint_of(p, w, t) : GDN_MAP_NONE;
+        dst = p.checkpoint_interval ? checkpoint_of(p, w, t) : GDN_GPU_NONE;
         if (dst >= 0)
             store_state<X>(p, there, dst, S);
     }

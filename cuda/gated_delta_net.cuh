@@ -29,15 +29,15 @@ struct Shape {
 };
 
 // Everything about this warp's place in the call that does not change from token to token.
-struct Place {
+struct Item {
     int s, h, kappa;   // sequence, value head, key head
     int first, T;      // its tokens
-    int src;           // entry that it starts from, or GDN_MAP_NONE
+    int src;           // entry that it starts from, or GDN_GPU_NONE
     int l;             // lane of the eight
     int j, columns;    // first column of the eight lanes, how many of the C there are
     int n_keys;
-    // With a log: of the first token; its row, or GDN_MAP_NONE; where the state that is read stands; and the entry that
-    // it is committed to at `position`, or GDN_MAP_NONE.
+    // With a log: of the first token; its row, or GDN_GPU_NONE; where the state that is read stands; and the entry that
+    // it is committed to at `position`, or GDN_GPU_NONE.
     int position, row, stands, commit;
     int kept; // where the state stands that is committed: at `position`, or where it was last rounded to 16 bits
 };
@@ -50,19 +50,19 @@ template <class X> GDN_INLINE bool rounds_at(const gdn_gpu_gated_delta_net &p, i
 
 // The log's maps, for a sequence whose tokens, source and position are known. False where one is bad, which is
 // reported; but a bad slot for a commit amounts to none.
-template <class X> GDN_INLINE bool find_log(const gdn_gpu_gated_delta_net &p, Place &at)
+template <class X> GDN_INLINE bool find_log(const gdn_gpu_gated_delta_net &p, Item &at)
 {
-    const bool padding = at.src == GDN_MAP_SKIP;
+    const bool padding = at.src == GDN_GPU_SKIP;
     at.kept = X::HALF ? at.position - at.position % p.state_interval : at.position;
     if (X::HALF && !p.log_columns) {
-        at.row = at.commit = GDN_MAP_NONE;
+        at.row = at.commit = GDN_GPU_NONE;
         at.stands = at.position;
         return true;
     }
     at.row = map_at(p.log_row, at.s, at.s);
     at.stands = map_at(p.state_position, at.s, at.position);
-    at.commit = padding ? GDN_MAP_NONE : map_at(p.state_commit, at.s, GDN_MAP_NONE);
-    if (at.row < GDN_MAP_NONE || at.row >= p.log_rows) {
+    at.commit = padding ? GDN_GPU_NONE : map_at(p.state_commit, at.s, GDN_GPU_NONE);
+    if (at.row < GDN_GPU_NONE || at.row >= p.log_rows) {
         report(p.bad, GDN_GPU_BAD_LOG_ROW);
         return false;
     }
@@ -75,16 +75,16 @@ template <class X> GDN_INLINE bool find_log(const gdn_gpu_gated_delta_net &p, Pl
         report(p.bad, GDN_GPU_BAD_STATE_POSITION);
         return false;
     }
-    if (at.commit < GDN_MAP_NONE || at.commit >= p.entries_out) {
+    if (at.commit < GDN_GPU_NONE || at.commit >= p.entries_out) {
         report(p.bad, GDN_GPU_BAD_STATE_COMMIT);
-        at.commit = GDN_MAP_NONE;
+        at.commit = GDN_GPU_NONE;
     }
     return true;
 }
 
 // False where there is nothing to do: padding, no tokens and no state to commit, or a bad map, which is reported. The
 // same for the whole block.
-template <class X> GDN_INLINE bool find_place(const gdn_gpu_gated_delta_net &p, Place &at)
+template <class X> GDN_INLINE bool find_item(const gdn_gpu_gated_delta_net &p, Item &at)
 {
     at.s = (int)blockIdx.x;
     at.h = (int)blockIdx.y;
@@ -95,7 +95,7 @@ template <class X> GDN_INLINE bool find_place(const gdn_gpu_gated_delta_net &p, 
         report(p.bad, GDN_GPU_BAD_SEQ_START);
         return false;
     }
-    if (at.src < GDN_MAP_SKIP || at.src >= p.entries_in) {
+    if (at.src < GDN_GPU_SKIP || at.src >= p.entries_in) {
         report(p.bad, GDN_GPU_BAD_STATE_SRC);
         return false;
     }
@@ -108,7 +108,7 @@ template <class X> GDN_INLINE bool find_place(const gdn_gpu_gated_delta_net &p, 
     at.position = position;
     if (X::LOG && !find_log<X>(p, at))
         return false;
-    if (X::TREE && at.src != GDN_MAP_SKIP) {
+    if (X::TREE && at.src != GDN_GPU_SKIP) {
         if (at.T > 0 && at.row < 0) {
             report(p.bad, GDN_GPU_BAD_LOG_ROW);
             return false;
@@ -122,11 +122,11 @@ template <class X> GDN_INLINE bool find_place(const gdn_gpu_gated_delta_net &p, 
     at.columns = p.head_dim_v - at.j < X::C ? p.head_dim_v - at.j : X::C;
     at.columns = at.columns < 0 ? 0 : at.columns;
     at.n_keys = X::GENERAL ? p.head_dim_k : 32 * X::NB;
-    return at.src != GDN_MAP_SKIP && (at.T > 0 || (X::LOG && at.commit >= 0));
+    return at.src != GDN_GPU_SKIP && (at.T > 0 || (X::LOG && at.commit >= 0));
 }
 
 // Where the sequence's first token lies.
-GDN_INLINE char *token_at(const gdn_gpu_tokens &view, const Place &at, int head)
+GDN_INLINE char *token_at(const gdn_gpu_tokens &view, const Item &at, int head)
 {
     return view.base + (uint64_t)(head * view.head + (view.seq ? at.s * view.seq : at.first * view.token));
 }
@@ -136,39 +136,39 @@ GDN_INLINE char *state_at(const gdn_gpu_pool &pool, int entry, int n_slots, int 
     return pool.base + (uint64_t)(entry / n_slots * pool.row + entry % n_slots * pool.slot + head * pool.head);
 }
 
-// The entry that takes the state after token t of the sequence, or GDN_MAP_NONE.
-template <class X> GDN_INLINE int snapshot_of(const gdn_gpu_gated_delta_net &p, const Place &at, int t)
+// The entry that takes the state after token t of the sequence, or GDN_GPU_NONE.
+template <class X> GDN_INLINE int snapshot_of(const gdn_gpu_gated_delta_net &p, const Item &at, int t)
 {
     const int r = at.T - 1 - t;
     if (r >= p.n_snapshots)
-        return GDN_MAP_NONE;
+        return GDN_GPU_NONE;
     const int dst = map_at(p.state_dst, (int64_t)at.s * p.n_snapshots + r, at.s * p.slots_out + r);
-    if (dst >= GDN_MAP_NONE && dst < p.entries_out && (!X::HALF || dst < 0 || rounds_at<X>(p, at.position + t + 1)))
+    if (dst >= GDN_GPU_NONE && dst < p.entries_out && (!X::HALF || dst < 0 || rounds_at<X>(p, at.position + t + 1)))
         return dst;
     report(p.bad, GDN_GPU_BAD_STATE_DST);
-    return GDN_MAP_NONE;
+    return GDN_GPU_NONE;
 }
 
-// The entry that takes it as a checkpoint, or GDN_MAP_NONE. In calls without checkpoints nothing is kept for this from
+// The entry that takes it as a checkpoint, or GDN_GPU_NONE. In calls without checkpoints nothing is kept for this from
 // token to token.
-GDN_INLINE int checkpoint_of(const gdn_gpu_gated_delta_net &p, const Place &at, int t)
+GDN_INLINE int checkpoint_of(const gdn_gpu_gated_delta_net &p, const Item &at, int t)
 {
     const int position = map_at(p.position, at.s, 0), length = position + t + 1;
     if (length % p.checkpoint_interval)
-        return GDN_MAP_NONE;
+        return GDN_GPU_NONE;
     const int i = length / p.checkpoint_interval - position / p.checkpoint_interval - 1;
     if (i >= p.n_checkpoints)
-        return GDN_MAP_NONE;
+        return GDN_GPU_NONE;
     const int dst = read_int(p.state_checkpoint + 4 * (uint64_t)((int64_t)at.s * p.n_checkpoints + i));
-    if (dst >= GDN_MAP_NONE && dst < p.entries_out)
+    if (dst >= GDN_GPU_NONE && dst < p.entries_out)
         return dst;
     report(p.bad, GDN_GPU_BAD_STATE_CHECKPOINT);
-    return GDN_MAP_NONE;
+    return GDN_GPU_NONE;
 }
 
 // The first token from t on whose state may be kept, as a snapshot or a checkpoint; T or more where there is none. So
 // that a prefill has one comparison per token, and not all that the other two ask.
-GDN_INLINE int next_kept(const gdn_gpu_gated_delta_net &p, const Place &at, int t)
+GDN_INLINE int next_kept(const gdn_gpu_gated_delta_net &p, const Item &at, int t)
 {
     const int first = at.T - p.n_snapshots > t ? at.T - p.n_snapshots : t;
     if (!p.checkpoint_interval)
@@ -238,13 +238,13 @@ template <class X> GDN_INLINE float delta_factor(const gdn_gpu_gated_delta_net &
 }
 
 // What the raw gates of a head's tokens share, as it lies in memory; 0 for other forms of g. Read with the first token.
-template <class X> GDN_INLINE float read_rate(const gdn_gpu_gated_delta_net &p, const Place &at)
+template <class X> GDN_INLINE float read_rate(const gdn_gpu_gated_delta_net &p, const Item &at)
 {
     if (!X::TYPED || !p.ssm_a.base)
         return 0.0f;
     return read_raw((uint64_t)p.ssm_a.base + (uint64_t)(at.h * p.ssm_a.head), p.ssm_a_dtype);
 }
-template <class X> GDN_INLINE float4 read_bias(const gdn_gpu_gated_delta_net &p, const Place &at, int i)
+template <class X> GDN_INLINE float4 read_bias(const gdn_gpu_gated_delta_net &p, const Item &at, int i)
 {
     if (!X::TYPED || !p.dt_bias.base)
         return zero4();

@@ -41,19 +41,19 @@ template <class X, int STEP> GDN_INLINE void store_keys(char *row, int i, int n_
 
 // The entry of a position, and in an entry: the key of this warp's key head, the deltas of the eight lanes' columns,
 // and the decays of the head.
-GDN_INLINE char *log_at(const gdn_gpu_gated_delta_net &p, const Place &w, int position)
+GDN_INLINE char *log_at(const gdn_gpu_gated_delta_net &p, const Item &w, int position)
 {
     return p.log.base + (uint64_t)(w.row * p.log.row + position % p.log_columns * p.log.line);
 }
-GDN_INLINE char *log_key(const gdn_gpu_gated_delta_net &p, const Place &w, char *entry)
+GDN_INLINE char *log_key(const gdn_gpu_gated_delta_net &p, const Item &w, char *entry)
 {
     return entry + 4 * (uint64_t)((int64_t)w.kappa * p.head_dim_k);
 }
-GDN_INLINE char *log_delta(const gdn_gpu_gated_delta_net &p, const Place &w, char *entry)
+GDN_INLINE char *log_delta(const gdn_gpu_gated_delta_net &p, const Item &w, char *entry)
 {
     return entry + 4 * (uint64_t)((int64_t)p.n_heads_k * p.head_dim_k + (int64_t)w.h * p.head_dim_v + w.j);
 }
-template <class X> GDN_INLINE char *log_decay(const gdn_gpu_gated_delta_net &p, const Place &w, char *entry)
+template <class X> GDN_INLINE char *log_decay(const gdn_gpu_gated_delta_net &p, const Item &w, char *entry)
 {
     return entry + 4 * (uint64_t)((int64_t)p.n_heads_k * p.head_dim_k + (int64_t)p.n_heads_v * p.head_dim_v +
                                   (int64_t)w.h * (X::CHANNEL ? p.head_dim_k : 1));
@@ -66,7 +66,7 @@ template <class X> struct Logged {
 };
 
 template <class X, int STEP>
-GDN_INLINE void load_logged(const gdn_gpu_gated_delta_net &p, const Place &w, int position, Logged<X> &x)
+GDN_INLINE void load_logged(const gdn_gpu_gated_delta_net &p, const Item &w, int position, Logged<X> &x)
 {
     constexpr int FIRST = STEP == 1 ? 4 : 1; // where the keys of lane 1 begin
     char *entry = log_at(p, w, position);
@@ -86,7 +86,7 @@ GDN_INLINE void load_logged(const gdn_gpu_gated_delta_net &p, const Place &w, in
 // 1: repeat the log, from a position to another. The loads of the next entry are issued before the arithmetic of this
 // one, but for shapes that have no registers for two.
 template <class X, int STEP>
-GDN_INLINE void repeat_log(const gdn_gpu_gated_delta_net &p, const Place &w, int from, int to,
+GDN_INLINE void repeat_log(const gdn_gpu_gated_delta_net &p, const Item &w, int from, int to,
                            float4 (&S)[X::NB][X::C])
 {
     constexpr bool AHEAD = !X::GENERAL || !X::CHANNEL;
@@ -114,7 +114,7 @@ GDN_INLINE void repeat_log(const gdn_gpu_gated_delta_net &p, const Place &w, int
 // 7: log what token t did to the eight lanes' columns. What its head has in common goes with column 0, and of that the
 // key with the first value head that has it.
 template <class X, int STEP>
-GDN_INLINE void log_token(const gdn_gpu_gated_delta_net &p, const Place &w, int t, const float4 (&k)[X::NB],
+GDN_INLINE void log_token(const gdn_gpu_gated_delta_net &p, const Item &w, int t, const float4 (&k)[X::NB],
                           const float4 (&decay)[X::CHANNEL ? X::NB : 1], const float (&delta)[X::C])
 {
     constexpr int FIRST = STEP == 1 ? 4 : 1;

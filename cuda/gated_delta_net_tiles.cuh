@@ -32,7 +32,7 @@ template <class X> struct Staging {
     float4 bias;
     static_assert(THREADS % Tile<X>::QUADS == 0, "a thread's quads have the same keys");
 
-    __device__ __forceinline__ void begin(const gdn_gpu_gated_delta_net &p, const Place &w)
+    __device__ __forceinline__ void begin(const gdn_gpu_gated_delta_net &p, const Item &w)
     {
         rate = read_rate<X>(p, w);
         bias = read_bias<X>(p, w, 4 * ((int)threadIdx.x % Tile<X>::QUADS));
@@ -45,7 +45,7 @@ template <class X> struct Staging {
         bias = gate_bias<X>(p, bias);
     }
 
-    __device__ __forceinline__ void load(const gdn_gpu_gated_delta_net &p, const Place &w, int t0)
+    __device__ __forceinline__ void load(const gdn_gpu_gated_delta_net &p, const Item &w, int t0)
     {
         const int me = (int)threadIdx.x, first_column = w.j - me / 8 * X::C;
         const char *k_at = token_at(p.k, w, w.kappa), *q_at = token_at(p.q, w, w.kappa), *g_at = token_at(p.g, w, w.h);
@@ -83,7 +83,7 @@ template <class X> struct Staging {
     }
 
     // 0: prepare (beta) and 2: decay, on the way
-    __device__ __forceinline__ void store(const gdn_gpu_gated_delta_net &p, const Place &w, Tile<X> &tile) const
+    __device__ __forceinline__ void store(const gdn_gpu_gated_delta_net &p, const Item &w, Tile<X> &tile) const
     {
         const int me = (int)threadIdx.x;
         // The general kernel has no registers to keep it in.
@@ -170,7 +170,7 @@ template <class X> GDN_INLINE char *element_at(const gdn_gpu_pool &pool, bool ke
 }
 
 template <class X>
-GDN_INLINE void load_elements(const gdn_gpu_gated_delta_net &p, const Place &w, float4 (&S)[X::NB][X::C])
+GDN_INLINE void load_elements(const gdn_gpu_gated_delta_net &p, const Item &w, float4 (&S)[X::NB][X::C])
 {
     char *head = w.src < 0 ? p.state_in.base : state_at(p.state_in, w.src, p.slots_in, w.h);
 #pragma unroll
@@ -191,7 +191,7 @@ GDN_INLINE void load_elements(const gdn_gpu_gated_delta_net &p, const Place &w, 
 
 // 7: snapshot
 template <class X>
-GDN_INLINE void store_elements(const gdn_gpu_gated_delta_net &p, const Place &w, int dst,
+GDN_INLINE void store_elements(const gdn_gpu_gated_delta_net &p, const Item &w, int dst,
                                const float4 (&S)[X::NB][X::C])
 {
     char *head = state_at(p.state_out, dst, p.slots_out, w.h);
@@ -213,8 +213,8 @@ GDN_INLINE void store_elements(const gdn_gpu_gated_delta_net &p, const Place &w,
 template <class X> GDN_INLINE void gated_delta_net_tiles(const gdn_gpu_gated_delta_net &p, Tile<X> *tiles)
 {
     static_assert(X::C == 2, "fold_lanes() is for two columns");
-    Place w;
-    if (!find_place<X>(p, w))
+    Item w;
+    if (!find_item<X>(p, w))
         return; // the whole block
     const int mine = w.l / 4; // the column whose output this lane has
     const bool writes = w.l % 4 == 0 && mine < w.columns;
@@ -305,7 +305,7 @@ template <class X> GDN_INLINE void gated_delta_net_tiles(const gdn_gpu_gated_del
             round_state<X>(p, w.position + t0 + u + 1, S);
             if (t0 + u < kept)
                 continue;
-            Place there = w;
+            Item there = w;
             there.l = here(w.l);
 #pragma unroll 1
             for (int way = 0; way < (p.checkpoint_interval ? 2 : 1); way++) {

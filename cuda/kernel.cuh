@@ -28,8 +28,8 @@ typedef char *gdn_cuda_memory;
 #include "gpu/half.h"
 
 #define GDN_FULL_WARP 0xffffffffu
-#define GDN_MAP_NONE -1
-#define GDN_MAP_SKIP -2
+#define GDN_GPU_NONE -1
+#define GDN_GPU_SKIP -2
 
 // The same number, of which the compiler does not know that: what depends on it is computed where it stands, and not
 // before a loop, in registers that the loop needs.
@@ -102,7 +102,7 @@ GDN_INLINE int map_at(uint64_t map, int64_t index, int absent)
     return map ? read_int(map + 4 * (uint64_t)index) : absent;
 }
 
-// Which token of its sequence token t follows, or GDN_MAP_NONE; `first` is the sequence's first token.
+// Which token of its sequence token t follows, or GDN_GPU_NONE; `first` is the sequence's first token.
 GDN_INLINE int parent_of(uint64_t parent, int first, int t)
 {
     return map_at(parent, (int64_t)first + t, t - 1);
@@ -121,7 +121,7 @@ GDN_INLINE bool is_tree(uint64_t parent, int first, int T, char *bad)
     bool good = true;
     for (int t = (int)threadIdx.x & 31; parent && t < T; t += 32) {
         const int of = parent_of(parent, first, t);
-        good = good && of >= GDN_MAP_NONE && of < t;
+        good = good && of >= GDN_GPU_NONE && of < t;
     }
     if (__all_sync(GDN_FULL_WARP, good))
         return true;

@@ -129,7 +129,7 @@ GDN_KERNEL(gdn_cuda_rows_write, gdn_gpu_set_rows, GDN_BLOCKS(GDN_CUDA_ROWS_THREA
     // 1: target
     const int ib = b % p.index_batch0, ic = c % p.index_batch1;
     const int64_t row = index_at(p, ib, ic, i);
-    if (row < GDN_MAP_NONE || row >= p.n_rows_dst)
+    if (row < GDN_GPU_NONE || row >= p.n_rows_dst)
         report(p.bad, GDN_GPU_BAD_INDEX);
     if (row < 0 || row >= p.n_rows_dst || !wins(p, ib, ic, i, row))
         return;

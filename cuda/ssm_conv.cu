@@ -27,7 +27,7 @@ GDN_INLINE Sequence sequence(const gdn_gpu_ssm_conv &p, int s)
     q.first = start_of(p, s);
     const int after = start_of(p, s + 1);
     q.position = map_at(p.position, s, 0);
-    const int absent = p.n_columns > 0 ? s : GDN_MAP_NONE;
+    const int absent = p.n_columns > 0 ? s : GDN_GPU_NONE;
     q.src = map_at(p.history_src, s, absent);
     q.dst = map_at(p.history_dst, s, absent);
     q.run = true;
@@ -42,15 +42,15 @@ GDN_INLINE Sequence sequence(const gdn_gpu_ssm_conv &p, int s)
             q.run = false;
         }
     }
-    if (q.src < GDN_MAP_SKIP || q.src >= p.rows_in) {
+    if (q.src < GDN_GPU_SKIP || q.src >= p.rows_in) {
         report(p.bad, GDN_GPU_BAD_HISTORY_SRC);
         q.run = false;
     }
-    if (q.dst < GDN_MAP_NONE || q.dst >= p.rows_out) {
+    if (q.dst < GDN_GPU_NONE || q.dst >= p.rows_out) {
         report(p.bad, GDN_GPU_BAD_HISTORY_DST);
         q.run = false;
     }
-    q.run = q.run && q.src != GDN_MAP_SKIP && q.T > 0;
+    q.run = q.run && q.src != GDN_GPU_SKIP && q.T > 0;
     return q;
 }
 
@@ -210,7 +210,7 @@ GDN_INLINE void keep_checkpoints(const gdn_gpu_ssm_conv &p, const Types &types, 
     for (int i = 0; i < (all < p.n_checkpoints ? all : p.n_checkpoints); i++) {
         const int row = read_int(p.history_checkpoint + 4 * (uint64_t)((int64_t)q.s * p.n_checkpoints + i)),
                   length = (before + i + 1) * p.checkpoint_interval;
-        if (row < GDN_MAP_NONE || row >= p.rows_out)
+        if (row < GDN_GPU_NONE || row >= p.rows_out)
             report(p.bad, GDN_GPU_BAD_HISTORY_CHECKPOINT);
         else
             for (int at = length > reach ? length - reach : 0; row >= 0 && at < length; at++)

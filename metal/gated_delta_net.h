@@ -29,14 +29,14 @@ struct DeltaBuffers {
 };
 
 // Everything about this simdgroup's place in the call that does not change from token to token.
-struct DeltaPlace {
+struct Item {
     int s, h, kappa; // sequence, value head, key head
     int first, T;    // its tokens
-    int src;         // entry that it starts from, or GDN_MAP_NONE
+    int src;         // entry that it starts from, or GDN_GPU_NONE
     int l;           // lane of the eight
     int j, columns;  // first column of the eight lanes, how many of the C there are
-    // With a log: of the first token; its row, or GDN_MAP_NONE; where the state that is read stands; and the entry that
-    // it is committed to at `position`, or GDN_MAP_NONE.
+    // With a log: of the first token; its row, or GDN_GPU_NONE; where the state that is read stands; and the entry that
+    // it is committed to at `position`, or GDN_GPU_NONE.
     int position, row, stands, commit;
     int kept; // where the state stands that is committed: at `position`, or where it was last rounded to 16 bits
 };
@@ -50,21 +50,21 @@ template <bool HALF> GDN_INLINE bool rounds_at(constant gdn_gpu_gated_delta_net 
 // The log's maps, for a sequence whose tokens, source and position are known. False where one is bad, which is
 // reported; but a bad slot for a commit amounts to none. Calls with states of 16 bits may have no log here.
 template <bool HALF>
-GDN_INLINE bool delta_log_place(constant gdn_gpu_gated_delta_net &p, thread const DeltaBuffers &b,
-                                thread DeltaPlace &at)
+GDN_INLINE bool find_log(constant gdn_gpu_gated_delta_net &p, thread const DeltaBuffers &b,
+                                thread Item &at)
 {
-    const bool padding = at.src == GDN_MAP_SKIP;
+    const bool padding = at.src == GDN_GPU_SKIP;
     at.kept = HALF ? at.position - at.position % p.state_interval : at.position;
     if (HALF && p.log_columns == 0) {
-        at.row = GDN_MAP_NONE;
-        at.commit = GDN_MAP_NONE;
+        at.row = GDN_GPU_NONE;
+        at.commit = GDN_GPU_NONE;
         at.stands = at.position;
         return true;
     }
     at.row = map_at(b.log_row, (p.has & GDN_GPU_HAS_LOG_ROW) != 0, at.s, at.s);
     at.stands = map_at(b.state_position, (p.has & GDN_GPU_HAS_STATE_POSITION) != 0, at.s, at.position);
-    at.commit = map_at(b.state_commit, !padding && (p.has & GDN_GPU_HAS_STATE_COMMIT) != 0, at.s, GDN_MAP_NONE);
-    if (at.row < GDN_MAP_NONE || at.row >= p.log_rows) {
+    at.commit = map_at(b.state_commit, !padding && (p.has & GDN_GPU_HAS_STATE_COMMIT) != 0, at.s, GDN_GPU_NONE);
+    if (at.row < GDN_GPU_NONE || at.row >= p.log_rows) {
         report(b.bad, GDN_GPU_BAD_LOG_ROW);
         return false;
     }
@@ -77,9 +77,9 @@ GDN_INLINE bool delta_log_place(constant gdn_gpu_gated_delta_net &p, thread cons
         report(b.bad, GDN_GPU_BAD_STATE_POSITION);
         return false;
     }
-    if (at.commit < GDN_MAP_NONE || at.commit >= p.entries_out) {
+    if (at.commit < GDN_GPU_NONE || at.commit >= p.entries_out) {
         report(b.bad, GDN_GPU_BAD_STATE_COMMIT);
-        at.commit = GDN_MAP_NONE;
+        at.commit = GDN_GPU_NONE;
     }
     return true;
 }
@@ -87,8 +87,8 @@ GDN_INLINE bool delta_log_place(constant gdn_gpu_gated_delta_net &p, thread cons
 // False where there is nothing to do: padding, no tokens and no state to commit, no columns, or a bad map, which is
 // reported.
 template <int C, bool LOG, bool HALF>
-GDN_INLINE bool delta_place(constant gdn_gpu_gated_delta_net &p, thread const DeltaBuffers &b, uint group, uint me,
-                            bool tree, thread DeltaPlace &at)
+GDN_INLINE bool find_item(constant gdn_gpu_gated_delta_net &p, thread const DeltaBuffers &b, uint group, uint me,
+                            bool tree, thread Item &at)
 {
     const int block = int(group % uint(p.blocks)), row = int(group / uint(p.blocks));
     const bool ragged = (p.has & GDN_GPU_HAS_SEQ_START) != 0;
@@ -101,7 +101,7 @@ GDN_INLINE bool delta_place(constant gdn_gpu_gated_delta_net &p, thread const De
         report(b.bad, GDN_GPU_BAD_SEQ_START);
         return false;
     }
-    if (at.src < GDN_MAP_SKIP || at.src >= p.entries_in) {
+    if (at.src < GDN_GPU_SKIP || at.src >= p.entries_in) {
         report(b.bad, GDN_GPU_BAD_STATE_SRC);
         return false;
     }
@@ -112,9 +112,9 @@ GDN_INLINE bool delta_place(constant gdn_gpu_gated_delta_net &p, thread const De
         return false;
     }
     at.position = position;
-    if (LOG && !delta_log_place<HALF>(p, b, at))
+    if (LOG && !find_log<HALF>(p, b, at))
         return false;
-    if (tree && at.src != GDN_MAP_SKIP) {
+    if (tree && at.src != GDN_GPU_SKIP) {
         if (at.T > 0 && at.row < 0) {
             report(b.bad, GDN_GPU_BAD_LOG_ROW);
             return false;
@@ -128,52 +128,52 @@ GDN_INLINE bool delta_place(constant gdn_gpu_gated_delta_net &p, thread const De
     const int left = p.head_dim_v - at.j;
     at.columns = left < 0 ? 0 : left < C ? left : C;
     const bool work = at.T > 0 || (LOG && at.commit >= 0);
-    return at.src != GDN_MAP_SKIP && work && at.j / (4 * C) * (4 * C) < p.head_dim_v;
+    return at.src != GDN_GPU_SKIP && work && at.j / (4 * C) * (4 * C) < p.head_dim_v;
 }
 
 // Where the sequence's first token lies.
-GDN_INLINE int64_t delta_token(constant gdn_gpu_tokens &view, thread const DeltaPlace &at, int head)
+GDN_INLINE int64_t token_at(constant gdn_gpu_tokens &view, thread const Item &at, int head)
 {
     return head * view.head + (view.seq ? at.s * view.seq : at.first * view.token);
 }
 
-GDN_INLINE int64_t delta_entry(constant gdn_gpu_pool &pool, int entry, int n_slots, int head)
+GDN_INLINE int64_t state_at(constant gdn_gpu_pool &pool, int entry, int n_slots, int head)
 {
     return entry / n_slots * pool.row + entry % n_slots * pool.slot + head * pool.head;
 }
 
-// The entry that takes the state after token t of the sequence, or GDN_MAP_NONE.
+// The entry that takes the state after token t of the sequence, or GDN_GPU_NONE.
 template <bool HALF>
 GDN_INLINE int snapshot_of(constant gdn_gpu_gated_delta_net &p, thread const DeltaBuffers &b,
-                           thread const DeltaPlace &at, int t)
+                           thread const Item &at, int t)
 {
     const int r = at.T - 1 - t;
     if (r >= p.n_snapshots)
-        return GDN_MAP_NONE;
+        return GDN_GPU_NONE;
     const int dst =
         map_at(b.state_dst, (p.has & GDN_GPU_HAS_DST) != 0, int64_t(at.s) * p.n_snapshots + r, at.s * p.slots_out + r);
-    if (dst >= GDN_MAP_NONE && dst < p.entries_out && (!HALF || dst < 0 || rounds_at<HALF>(p, at.position + t + 1)))
+    if (dst >= GDN_GPU_NONE && dst < p.entries_out && (!HALF || dst < 0 || rounds_at<HALF>(p, at.position + t + 1)))
         return dst;
     report(b.bad, GDN_GPU_BAD_STATE_DST);
-    return GDN_MAP_NONE;
+    return GDN_GPU_NONE;
 }
 
-// The entry that takes it as a checkpoint, or GDN_MAP_NONE. In calls without checkpoints nothing is kept for this from
+// The entry that takes it as a checkpoint, or GDN_GPU_NONE. In calls without checkpoints nothing is kept for this from
 // token to token.
 GDN_INLINE int checkpoint_of(constant gdn_gpu_gated_delta_net &p, thread const DeltaBuffers &b,
-                             thread const DeltaPlace &at, int t)
+                             thread const Item &at, int t)
 {
     const int position = map_at(b.position, (p.has & GDN_GPU_HAS_POSITION) != 0, at.s, 0), length = position + t + 1;
     if (length % p.checkpoint_interval)
-        return GDN_MAP_NONE;
+        return GDN_GPU_NONE;
     const int i = length / p.checkpoint_interval - position / p.checkpoint_interval - 1;
     if (i >= p.n_checkpoints)
-        return GDN_MAP_NONE;
+        return GDN_GPU_NONE;
     const int dst = read_int(b.state_checkpoint + 4 * (int64_t(at.s) * p.n_checkpoints + i));
-    if (dst >= GDN_MAP_NONE && dst < p.entries_out)
+    if (dst >= GDN_GPU_NONE && dst < p.entries_out)
         return dst;
     report(b.bad, GDN_GPU_BAD_STATE_CHECKPOINT);
-    return GDN_MAP_NONE;
+    return GDN_GPU_NONE;
 }
 
 // Elements i .. i + 3 of a row of q, k or g; those beyond the head are 0.

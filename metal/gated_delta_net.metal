@@ -64,7 +64,7 @@ template <int C> GDN_INLINE float fold(thread const float4 (&partial)[C], int l)
 }
 
 // What is read of a token, but for q.
-template <int NB, bool CHANNEL> struct DeltaToken {
+template <int NB, bool CHANNEL> struct Token {
     float4 k[NB], g[CHANNEL ? NB : 1]; // per head: g[0].x
     float  v, beta;
 };
@@ -74,7 +74,7 @@ template <int NB, bool CHANNEL> struct DeltaToken {
 template <int NB, bool CHANNEL, bool GENERAL, bool NARROW>
 GDN_INLINE void load_token(constant gdn_gpu_gated_delta_net &p, device const uchar *k_at, device const uchar *v_at,
                            device const uchar *g_at, device const uchar *beta_at, bool there, int l,
-                           thread DeltaToken<NB, CHANNEL> &token)
+                           thread Token<NB, CHANNEL> &token)
 {
     const int k_dtype = NARROW ? p.k_dtype : GDN_GPU_F32, g_dtype = NARROW ? p.g_dtype : GDN_GPU_F32;
     token.v = there ? read_element(v_at, NARROW ? p.v_dtype : GDN_GPU_F32) : 0.0f;
@@ -131,10 +131,10 @@ GDN_INLINE void make_decay(constant gdn_gpu_gated_delta_net &p, device const uch
 
 // 1: load state, of an entry of a pool that is described by `view`, or zeros. S[m][c] has column j + c
 template <int NB, int C, bool GENERAL, bool HALF>
-GDN_INLINE void load_state(constant gdn_gpu_gated_delta_net &p, thread const DeltaPlace &w, device const uchar *pool,
+GDN_INLINE void load_state(constant gdn_gpu_gated_delta_net &p, thread const Item &w, device const uchar *pool,
                            constant gdn_gpu_pool &view, int entry, int n_slots, thread float4 (&S)[NB][C])
 {
-    pool += entry < 0 ? 0 : delta_entry(view, entry, n_slots, w.h);
+    pool += entry < 0 ? 0 : state_at(view, entry, n_slots, w.h);
     const int bytes = HALF ? 2 : 4, dtype = HALF ? p.state_dtype : GDN_GPU_F32;
     const int64_t along = p.key_major ? view.line : bytes, across = p.key_major ? bytes : view.line;
     const int n_keys = p.head_dim_k;
@@ -166,9 +166,9 @@ GDN_INLINE void load_state(constant gdn_gpu_gated_delta_net &p, thread const Del
 // 7: snapshot
 template <int NB, int C, bool GENERAL, bool HALF>
 GDN_INLINE void store_state(constant gdn_gpu_gated_delta_net &p, thread const DeltaBuffers &b,
-                            thread const DeltaPlace &w, int dst, thread const float4 (&S)[NB][C])
+                            thread const Item &w, int dst, thread const float4 (&S)[NB][C])
 {
-    device uchar *pool = b.state_out + delta_entry(p.state_out, dst, p.slots_out, w.h);
+    device uchar *pool = b.state_out + state_at(p.state_out, dst, p.slots_out, w.h);
     const int bytes = HALF ? 2 : 4, dtype = HALF ? p.state_dtype : GDN_GPU_F32;
     const int64_t along = p.key_major ? p.state_out.line : bytes, across = p.key_major ? bytes : p.state_out.line;
     const int n_keys = p.head_dim_k;
@@ -196,7 +196,7 @@ GDN_INLINE void store_state(constant gdn_gpu_gated_delta_net &p, thread const De
 }
 
 // What a sequence's tokens have in common in a branch: where the first of them lies, and the raw gate's numbers.
-struct DeltaFirst {
+struct FirstToken {
     device const uchar *k;
     device const uchar *v;
     device const uchar *g;
@@ -211,8 +211,8 @@ struct DeltaFirst {
 // it has been committed or made as before, and on it the token that it follows with all that this follows. Their deltas
 // come from the log, through the lane that has put them there; keys and decays are made anew. The number of them.
 template <int NB, int C, bool CHANNEL, bool GENERAL, bool HALF>
-GDN_INLINE int follow(constant gdn_gpu_gated_delta_net &p, thread const DeltaBuffers &b, thread const DeltaPlace &w,
-                      device const uchar *source, thread const DeltaFirst &first, int parent,
+GDN_INLINE int follow(constant gdn_gpu_gated_delta_net &p, thread const DeltaBuffers &b, thread const Item &w,
+                      device const uchar *source, thread const FirstToken &first, int parent,
                       thread float4 (&S)[NB][C])
 {
     const bool there = (p.has & GDN_GPU_HAS_PARENT) != 0;
@@ -224,7 +224,7 @@ GDN_INLINE int follow(constant gdn_gpu_gated_delta_net &p, thread const DeltaBuf
     const int depth = depth_of(b.parent, there, w.first, parent);
     for (int left = depth; left-- > 0;) {
         const int t = ancestor_of(b.parent, there, w.first, parent, left);
-        DeltaToken<NB, CHANNEL> x;
+        Token<NB, CHANNEL> x;
         load_token<NB, CHANNEL, GENERAL, true>(p, first.k + t * p.k.token, first.v + t * p.v.token,
                                                first.g + t * p.g.token, first.beta + t * p.beta.token,
                                                first.mine < w.columns, w.l, x);
@@ -255,17 +255,17 @@ template <int NB, int C, bool CHANNEL, bool GENERAL, bool LOG, bool TREE, bool H
 GDN_INLINE void gated_delta_net(constant gdn_gpu_gated_delta_net &p, thread const DeltaBuffers &b, uint group, uint me)
 {
     const bool tree = TREE && (!HALF || (p.has & GDN_GPU_TREE));
-    DeltaPlace w;
-    if (!delta_place<C, LOG, HALF>(p, b, group, me, tree, w))
+    Item w;
+    if (!find_item<C, LOG, HALF>(p, b, group, me, tree, w))
         return; // the whole simdgroup
     const int n_keys = p.head_dim_k, mine = column_of_lane<C>(w.l);
     const ushort eight = ushort(me & 24u); // the first of the eight lanes
-    device const uchar *q_at = b.q + delta_token(p.q, w, w.kappa);
-    device const uchar *k_at = b.k + delta_token(p.k, w, w.kappa);
-    device const uchar *v_at = b.v + delta_token(p.v, w, w.h) + (w.j + mine) * element_bytes(p.v_dtype);
-    device const uchar *g_at = b.g + delta_token(p.g, w, w.h);
-    device const uchar *beta_at = b.beta + delta_token(p.beta, w, w.h);
-    device uchar *out_at = b.result + delta_token(p.result, w, w.h) + (w.j + mine) * element_bytes(p.result_dtype);
+    device const uchar *q_at = b.q + token_at(p.q, w, w.kappa);
+    device const uchar *k_at = b.k + token_at(p.k, w, w.kappa);
+    device const uchar *v_at = b.v + token_at(p.v, w, w.h) + (w.j + mine) * element_bytes(p.v_dtype);
+    device const uchar *g_at = b.g + token_at(p.g, w, w.h);
+    device const uchar *beta_at = b.beta + token_at(p.beta, w, w.h);
+    device uchar *out_at = b.result + token_at(p.result, w, w.h) + (w.j + mine) * element_bytes(p.result_dtype);
     const bool narrow =
         p.k_dtype != GDN_GPU_F32 || p.v_dtype != GDN_GPU_F32 || p.g_dtype != GDN_GPU_F32 || p.beta_dtype != GDN_GPU_F32;
 
@@ -291,7 +291,7 @@ GDN_INLINE void gated_delta_net(constant gdn_gpu_gated_delta_net &p, thread cons
             store_state<NB, C, GENERAL, HALF>(p, b, w, w.commit, S);
     }
 
-    const DeltaFirst first = { k_at, v_at, g_at, beta_at, bias_at, rate, bias, mine, eight };
+    const FirstToken first = { k_at, v_at, g_at, beta_at, bias_at, rate, bias, mine, eight };
     int depth = 0; // of a tree: the tokens on the branch of this one, with it
     for (int t = 0; t < w.T; t++) {
         if (tree) {
@@ -300,7 +300,7 @@ GDN_INLINE void gated_delta_net(constant gdn_gpu_gated_delta_net &p, thread cons
                 depth = follow<NB, C, CHANNEL, GENERAL, HALF>(p, b, w, source, first, parent, S); // 1
             depth++;
         }
-        DeltaToken<NB, CHANNEL> token;
+        Token<NB, CHANNEL> token;
         if (narrow)
             load_token<NB, CHANNEL, GENERAL, true>(p, k_at, v_at, g_at, beta_at, mine < w.columns, w.l, token);
         else
@@ -396,7 +396,7 @@ GDN_INLINE void gated_delta_net(constant gdn_gpu_gated_delta_net &p, thread cons
                device const uchar *seq_start [[buffer(11)]], device const uchar *state_src [[buffer(12)]],            \
                device const uchar *state_dst [[buffer(13)]], device const uchar *position [[buffer(14)]],             \
                device const uchar *state_checkpoint [[buffer(15)]], device atomic_uint *bad [[buffer(16)]],           \
-               GDN_PLACE)                                                                                             \
+               GDN_THREAD)                                                                                             \
     {                                                                                                                 \
         const DeltaBuffers b = { q, k, v, g, beta, ssm_a, dt_bias, result, state_in, state_out, seq_start, state_src, \
                                  state_dst, position, state_checkpoint, 0, 0, 0, 0, 0, bad };                         \
@@ -414,7 +414,7 @@ GDN_INLINE void gated_delta_net(constant gdn_gpu_gated_delta_net &p, thread cons
                device const uchar *state_checkpoint [[buffer(15)]], device atomic_uint *bad [[buffer(16)]],           \
                device uchar *log [[buffer(17)]], device const uchar *log_row [[buffer(18)]],                          \
                device const uchar *state_position [[buffer(19)]], device const uchar *state_commit [[buffer(20)]],    \
-               GDN_PLACE)                                                                                             \
+               GDN_THREAD)                                                                                             \
     {                                                                                                                 \
         const DeltaBuffers b = { q, k, v, g, beta, ssm_a, dt_bias, result, state_in, state_out, seq_start, state_src, \
                                  state_dst, position, state_checkpoint, log, log_row, state_position, state_commit,   \
@@ -434,7 +434,7 @@ GDN_INLINE void gated_delta_net(constant gdn_gpu_gated_delta_net &p, thread cons
                device uchar *log [[buffer(17)]], device const uchar *log_row [[buffer(18)]],                          \
                device const uchar *state_position [[buffer(19)]], device const uchar *state_commit [[buffer(20)]],    \
                device const uchar *parent [[buffer(21)]],                                                             \
-               GDN_PLACE)                                                                                             \
+               GDN_THREAD)                                                                                             \
     {                                                                                                                 \
         const DeltaBuffers b = { q, k, v, g, beta, ssm_a, dt_bias, result, state_in, state_out, seq_start, state_src, \
                                  state_dst, position, state_checkpoint, log, log_row, state_position, state_commit,   \

@@ -8,33 +8,33 @@
 // An entry's parts that concern a simdgroup: the key of its key head, the deltas of its columns,
 // the decays of its head.
 GDN_INLINE device uchar *log_at(constant gdn_gpu_gated_delta_net &p, thread const DeltaBuffers &b,
-                                thread const DeltaPlace &w, int position)
+                                thread const Item &w, int position)
 {
     return b.log + (w.row * p.log.row + position % p.log_columns * p.log.line);
 }
-GDN_INLINE int64_t log_key(constant gdn_gpu_gated_delta_net &p, thread const DeltaPlace &w)
+GDN_INLINE int64_t log_key(constant gdn_gpu_gated_delta_net &p, thread const Item &w)
 {
     return 4 * (int64_t(w.kappa) * p.head_dim_k);
 }
-GDN_INLINE int64_t log_delta(constant gdn_gpu_gated_delta_net &p, thread const DeltaPlace &w)
+GDN_INLINE int64_t log_delta(constant gdn_gpu_gated_delta_net &p, thread const Item &w)
 {
     return 4 * (int64_t(p.n_heads_k) * p.head_dim_k + int64_t(w.h) * p.head_dim_v + w.j);
 }
-template <bool CHANNEL> GDN_INLINE int64_t log_decay(constant gdn_gpu_gated_delta_net &p, thread const DeltaPlace &w)
+template <bool CHANNEL> GDN_INLINE int64_t log_decay(constant gdn_gpu_gated_delta_net &p, thread const Item &w)
 {
     return 4 * (int64_t(p.n_heads_k) * p.head_dim_k + int64_t(p.n_heads_v) * p.head_dim_v +
                 int64_t(w.h) * (CHANNEL ? p.head_dim_k : 1));
 }
 
 // What a lane needs of one entry.
-template <int NB, int C, bool CHANNEL> struct DeltaLogged {
+template <int NB, int C, bool CHANNEL> struct Logged {
     float4 k[NB], decay[CHANNEL ? NB : 1];
     float  delta[C];
 };
 
 template <int NB, int C, bool CHANNEL, bool GENERAL>
 GDN_INLINE void load_logged(constant gdn_gpu_gated_delta_net &p, thread const DeltaBuffers &b,
-                            thread const DeltaPlace &w, int position, thread DeltaLogged<NB, C, CHANNEL> &x)
+                            thread const Item &w, int position, thread Logged<NB, C, CHANNEL> &x)
 {
     device const uchar *entry = log_at(p, b, w, position);
 #pragma unroll
@@ -55,14 +55,14 @@ GDN_INLINE void load_logged(constant gdn_gpu_gated_delta_net &p, thread const De
 // one.
 template <int NB, int C, bool CHANNEL, bool GENERAL, bool HALF>
 GDN_INLINE void repeat_log(constant gdn_gpu_gated_delta_net &p, thread const DeltaBuffers &b,
-                           thread const DeltaPlace &w, int from, int to, thread float4 (&S)[NB][C])
+                           thread const Item &w, int from, int to, thread float4 (&S)[NB][C])
 {
     if (from >= to)
         return;
-    DeltaLogged<NB, C, CHANNEL> next;
+    Logged<NB, C, CHANNEL> next;
     load_logged<NB, C, CHANNEL, GENERAL>(p, b, w, from, next);
     for (int at = from; at < to; at++) {
-        const DeltaLogged<NB, C, CHANNEL> x = next;
+        const Logged<NB, C, CHANNEL> x = next;
         if (at + 1 < to)
             load_logged<NB, C, CHANNEL, GENERAL>(p, b, w, at + 1, next);
 #pragma unroll
@@ -94,7 +94,7 @@ template <bool GENERAL> GDN_INLINE void write_row(device uchar *row, int i, int 
 // 7: log what token t did to the eight lanes' columns. What its head has in common goes with column 0, and of that the
 // key with the first value head that has it.
 template <int NB, int C, bool CHANNEL, bool GENERAL>
-GDN_INLINE void log_token(constant gdn_gpu_gated_delta_net &p, thread const DeltaBuffers &b, thread const DeltaPlace &w,
+GDN_INLINE void log_token(constant gdn_gpu_gated_delta_net &p, thread const DeltaBuffers &b, thread const Item &w,
                           int t, thread const float4 (&k)[NB], thread const float4 (&decay)[CHANNEL ? NB : 1],
                           thread const float (&delta)[C])
 {

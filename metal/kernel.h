@@ -8,8 +8,8 @@
 #include "numerics/prepare.h"
 #include "gpu/half.h"
 
-#define GDN_MAP_NONE -1
-#define GDN_MAP_SKIP -2
+#define GDN_GPU_NONE -1
+#define GDN_GPU_SKIP -2
 
 // ---- Memory. Floats lie at multiples of 4 bytes; rows need no more alignment than that.
 GDN_INLINE float read_float(device const uchar *at)
@@ -47,7 +47,7 @@ GDN_INLINE int map_at(device const uchar *map, bool there, int64_t index, int ab
     return there ? read_int(map + 4 * index) : absent;
 }
 
-// Which token of its sequence token t follows, or GDN_MAP_NONE; `first` is the sequence's first token. How many tokens
+// Which token of its sequence token t follows, or GDN_GPU_NONE; `first` is the sequence's first token. How many tokens
 // of the call there are from the first of a branch to token t, and the one with n of them behind it.
 GDN_INLINE int parent_of(device const uchar *parent, bool there, int first, int t)
 {
@@ -76,7 +76,7 @@ GDN_INLINE bool is_tree(device const uchar *parent, bool there, int first, int T
 {
     for (int t = 0; there && t < T; t++) {
         const int of = parent_of(parent, there, first, t);
-        if (of < GDN_MAP_NONE || of >= t) {
+        if (of < GDN_GPU_NONE || of >= t) {
             report(bad, GDN_GPU_BAD_PARENT);
             return false;
         }

@@ -4,7 +4,7 @@
 //
 // Nothing is fused but what is written fma: contraction is off, and the host asks for safe math, without which
 // compilers reorder and approximate. There is no simd_sum and no min or max: the order of the one is not defined, and
-// what the others make of NaN differs. A kernel's last two arguments are always its place: GDN_PLACE.
+// what the others make of NaN differs. A kernel's last two arguments are always its place: GDN_THREAD.
 #ifndef GDN_METAL_LANGUAGE_H
 #define GDN_METAL_LANGUAGE_H
 
@@ -17,7 +17,7 @@ using namespace metal;
 #elif !defined(GDN_KERNEL)
 #error "kernels are compiled by Metal's compiler, or with GDN_KERNEL and the language included before"
 #endif
-#define GDN_PLACE  uint3 group [[threadgroup_position_in_grid]], uint me [[thread_index_in_threadgroup]]
+#define GDN_THREAD  uint3 group [[threadgroup_position_in_grid]], uint me [[thread_index_in_threadgroup]]
 #define GDN_INLINE static inline
 
 // numerics/elementary.h is plain C but for these.

@@ -5,7 +5,7 @@
 #include "metal/kernel.h"
 
 GDN_KERNEL(gdn_metal_probe_arithmetic, constant gdn_gpu_probe &p [[buffer(0)]],
-           device const uchar *operands [[buffer(1)]], device uchar *results [[buffer(2)]], GDN_PLACE)
+           device const uchar *operands [[buffer(1)]], device uchar *results [[buffer(2)]], GDN_THREAD)
 {
     const uint i = group.x * GDN_METAL_PROBE_THREADS + me;
     if (i >= p.n)

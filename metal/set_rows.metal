@@ -28,7 +28,7 @@ GDN_INLINE int64_t slot(constant gdn_gpu_set_rows &p, int b, int c, uint32_t at)
 }
 
 GDN_KERNEL(gdn_metal_rows_clear, constant gdn_gpu_set_rows &p [[buffer(0)]], device uint *table [[buffer(1)]],
-           GDN_PLACE)
+           GDN_THREAD)
 {
     const int64_t n = int64_t(group.x) * GDN_METAL_ROWS_THREADS + me;
     if (n < p.table_words)
@@ -36,7 +36,7 @@ GDN_KERNEL(gdn_metal_rows_clear, constant gdn_gpu_set_rows &p [[buffer(0)]], dev
 }
 
 GDN_KERNEL(gdn_metal_rows_enter, constant gdn_gpu_set_rows &p [[buffer(0)]], device atomic_uint *table [[buffer(1)]],
-           device const uchar *index [[buffer(2)]], GDN_PLACE)
+           device const uchar *index [[buffer(2)]], GDN_THREAD)
 {
     const int64_t n = int64_t(group.x) * GDN_METAL_ROWS_THREADS + me;
     const int64_t batch = n / p.n_rows, i = n % p.n_rows;
@@ -117,7 +117,7 @@ GDN_INLINE void store_q8_0(device uchar *block, float x, uint lane)
 
 GDN_KERNEL(gdn_metal_rows_write, constant gdn_gpu_set_rows &p [[buffer(0)]], device const uint *table [[buffer(1)]],
            device const uchar *index [[buffer(2)]], device const uchar *src [[buffer(3)]],
-           device uchar *dst [[buffer(4)]], device atomic_uint *bad [[buffer(5)]], GDN_PLACE)
+           device uchar *dst [[buffer(4)]], device atomic_uint *bad [[buffer(5)]], GDN_THREAD)
 {
     const int64_t item = group.x, piece = item % p.blocks, row_number = item / p.blocks;
     const int64_t i = row_number % p.n_rows, batch = row_number / p.n_rows;
@@ -127,7 +127,7 @@ GDN_KERNEL(gdn_metal_rows_write, constant gdn_gpu_set_rows &p [[buffer(0)]], dev
     // 1: target
     const int ib = b % p.index_batch0, ic = c % p.index_batch1;
     const int64_t row = index_at(p, index, ib, ic, i);
-    if (row < GDN_MAP_NONE || row >= p.n_rows_dst)
+    if (row < GDN_GPU_NONE || row >= p.n_rows_dst)
         report(bad, GDN_GPU_BAD_INDEX);
     if (row < 0 || row >= p.n_rows_dst || !wins(p, table, index, ib, ic, i, row, me))
         return;

@@ -24,7 +24,7 @@ struct ConvBuffers {
     device atomic_uint *bad;
 };
 
-struct ConvSequence {
+struct Sequence {
     int s, first, T, position, src, dst;
     bool run;
 };
@@ -34,12 +34,12 @@ GDN_INLINE int start_of(constant gdn_gpu_ssm_conv &p, thread const ConvBuffers &
     return map_at(b.seq_start, (p.has & GDN_GPU_HAS_SEQ_START) != 0, s, s * p.even_tokens);
 }
 
-GDN_INLINE ConvSequence conv_sequence(constant gdn_gpu_ssm_conv &p, thread const ConvBuffers &b, int s)
+GDN_INLINE Sequence sequence(constant gdn_gpu_ssm_conv &p, thread const ConvBuffers &b, int s)
 {
-    ConvSequence q;
+    Sequence q;
     q.s = s;
     q.first = start_of(p, b, s);
-    const int after = start_of(p, b, s + 1), absent = p.n_columns > 0 ? s : GDN_MAP_NONE;
+    const int after = start_of(p, b, s + 1), absent = p.n_columns > 0 ? s : GDN_GPU_NONE;
     q.position = map_at(b.position, (p.has & GDN_GPU_HAS_POSITION) != 0, s, 0);
     q.src = map_at(b.history_src, (p.has & GDN_GPU_HAS_SRC) != 0, s, absent);
     q.dst = map_at(b.history_dst, (p.has & GDN_GPU_HAS_DST) != 0, s, absent);
@@ -55,19 +55,19 @@ GDN_INLINE ConvSequence conv_sequence(constant gdn_gpu_ssm_conv &p, thread const
             q.run = false;
         }
     }
-    if (q.src < GDN_MAP_SKIP || q.src >= p.rows_in) {
+    if (q.src < GDN_GPU_SKIP || q.src >= p.rows_in) {
         report(b.bad, GDN_GPU_BAD_HISTORY_SRC);
         q.run = false;
     }
-    if (q.dst < GDN_MAP_NONE || q.dst >= p.rows_out) {
+    if (q.dst < GDN_GPU_NONE || q.dst >= p.rows_out) {
         report(b.bad, GDN_GPU_BAD_HISTORY_DST);
         q.run = false;
     }
-    q.run = q.run && q.src != GDN_MAP_SKIP && q.T > 0;
+    q.run = q.run && q.src != GDN_GPU_SKIP && q.T > 0;
     return q;
 }
 
-GDN_INLINE int64_t conv_token(constant gdn_gpu_tokens &view, thread const ConvSequence &q, int t)
+GDN_INLINE int64_t token_at(constant gdn_gpu_tokens &view, thread const Sequence &q, int t)
 {
     return view.seq ? q.s * view.seq + t * view.token : (int64_t(q.first) + t) * view.token;
 }
@@ -82,12 +82,12 @@ GDN_INLINE device const uchar *old_input(constant gdn_gpu_ssm_conv &p, thread co
 }
 
 // The types of a call; without TYPED they are constants.
-struct ConvTypes {
+struct Types {
     int x, weight, bias, result, history;
 };
-template <bool TYPED> GDN_INLINE ConvTypes conv_types(constant gdn_gpu_ssm_conv &p)
+template <bool TYPED> GDN_INLINE Types types_of(constant gdn_gpu_ssm_conv &p)
 {
-    ConvTypes t;
+    Types t;
     t.x = TYPED ? p.x_dtype : GDN_GPU_F32;
     t.weight = TYPED ? p.weight_dtype : GDN_GPU_F32;
     t.bias = TYPED ? p.bias_dtype : GDN_GPU_F32;
@@ -97,7 +97,7 @@ template <bool TYPED> GDN_INLINE ConvTypes conv_types(constant gdn_gpu_ssm_conv 
 }
 
 // An element of another row: its bits where the types are the same.
-GDN_INLINE void conv_move(device uchar *to, int to_dtype, device const uchar *from, int dtype)
+GDN_INLINE void move_element(device uchar *to, int to_dtype, device const uchar *from, int dtype)
 {
     if (to_dtype != dtype)
         write_element(to, read_element(from, dtype), to_dtype);
@@ -110,8 +110,8 @@ GDN_INLINE void conv_move(device uchar *to, int to_dtype, device const uchar *fr
 // Tokens t0 .. t1 - 1 of a sequence, for channel c. kernel_width is KW; GENERAL: at most, and its taps lie at the end
 // of KW registers, so that the newest is always the last; those before it are not there, and skipped.
 template <int KW, bool GENERAL>
-GDN_INLINE void convolve(constant gdn_gpu_ssm_conv &p, thread const ConvTypes &types, thread const ConvBuffers &b,
-                         thread const ConvSequence &q, int t0, int t1, int c)
+GDN_INLINE void convolve(constant gdn_gpu_ssm_conv &p, thread const Types &types, thread const ConvBuffers &b,
+                         thread const Sequence &q, int t0, int t1, int c)
 {
     const int64_t at_x = element_bytes(types.x) * int64_t(c), at_c = element_bytes(types.history) * int64_t(c);
     device const uchar *weight_at = b.weight + c * p.weight_channel;
@@ -129,14 +129,14 @@ GDN_INLINE void convolve(constant gdn_gpu_ssm_conv &p, thread const ConvTypes &t
         if (j == none)
             continue; // shifted out before it is used
         if (from >= 0)
-            x[j] = read_element(b.x + conv_token(p.x, q, from) + at_x, types.x);
+            x[j] = read_element(b.x + token_at(p.x, q, from) + at_x, types.x);
         else if (q.src >= 0 && q.position + from >= 0)
             x[j] = read_element(old_input(p, b, q.src, q.position + from, at_c), types.history);
     }
     const float bias =
         p.has & GDN_GPU_HAS_BIAS ? read_element(b.bias + element_bytes(types.bias) * int64_t(c), types.bias) : 0.0f;
-    device const uchar *in_at = b.x + conv_token(p.x, q, t0) + at_x;
-    device uchar *out_at = b.result + conv_token(p.result, q, t0) + element_bytes(types.result) * int64_t(c);
+    device const uchar *in_at = b.x + token_at(p.x, q, t0) + at_x;
+    device uchar *out_at = b.result + token_at(p.result, q, t0) + element_bytes(types.result) * int64_t(c);
     for (int t = t0; t < t1; t++) {
 #pragma unroll
         for (int j = 0; j < KW - 1; j++)
@@ -154,23 +154,23 @@ GDN_INLINE void convolve(constant gdn_gpu_ssm_conv &p, thread const ConvTypes &t
 }
 
 // The input at position `at` into its column of a row of the history.
-GDN_INLINE void keep_column(constant gdn_gpu_ssm_conv &p, thread const ConvTypes &types, thread const ConvBuffers &b,
-                            thread const ConvSequence &q, int row, int at, int c)
+GDN_INLINE void keep_column(constant gdn_gpu_ssm_conv &p, thread const Types &types, thread const ConvBuffers &b,
+                            thread const Sequence &q, int row, int at, int c)
 {
     const int64_t at_x = element_bytes(types.x) * int64_t(c), at_c = element_bytes(types.history) * int64_t(c);
     device uchar *to = b.history_out + row * p.history_out.row + at % p.n_columns * p.history_out.line + at_c;
     if (at >= q.position)
-        conv_move(to, types.history, b.x + conv_token(p.x, q, at - q.position) + at_x, types.x);
+        move_element(to, types.history, b.x + token_at(p.x, q, at - q.position) + at_x, types.x);
     else if (q.src >= 0)
-        conv_move(to, types.history, old_input(p, b, q.src, at, at_c), types.history);
+        move_element(to, types.history, old_input(p, b, q.src, at, at_c), types.history);
     else
         write_element(to, 0.0f, types.history);
 }
 
 // 5: keep history: checkpoints first, which read what the newest columns overwrite: the columns that the next token
 // reads
-GDN_INLINE void keep_checkpoints(constant gdn_gpu_ssm_conv &p, thread const ConvTypes &types,
-                                 thread const ConvBuffers &b, thread const ConvSequence &q, int c)
+GDN_INLINE void keep_checkpoints(constant gdn_gpu_ssm_conv &p, thread const Types &types,
+                                 thread const ConvBuffers &b, thread const Sequence &q, int c)
 {
     if (!p.checkpoint_interval)
         return;
@@ -179,7 +179,7 @@ GDN_INLINE void keep_checkpoints(constant gdn_gpu_ssm_conv &p, thread const Conv
     for (int i = 0; i < (all < p.n_checkpoints ? all : p.n_checkpoints); i++) {
         const int row = read_int(b.history_checkpoint + 4 * (int64_t(q.s) * p.n_checkpoints + i)),
                   length = (before + i + 1) * p.checkpoint_interval;
-        if (row < GDN_MAP_NONE || row >= p.rows_out)
+        if (row < GDN_GPU_NONE || row >= p.rows_out)
             report(b.bad, GDN_GPU_BAD_HISTORY_CHECKPOINT);
         else
             for (int at = length > reach ? length - reach : 0; row >= 0 && at < length; at++)
@@ -188,8 +188,8 @@ GDN_INLINE void keep_checkpoints(constant gdn_gpu_ssm_conv &p, thread const Conv
 }
 
 // and the newest columns; the older of them only move when the row changes
-GDN_INLINE void keep(constant gdn_gpu_ssm_conv &p, thread const ConvTypes &types, thread const ConvBuffers &b,
-                     thread const ConvSequence &q, int c)
+GDN_INLINE void keep(constant gdn_gpu_ssm_conv &p, thread const Types &types, thread const ConvBuffers &b,
+                     thread const Sequence &q, int c)
 {
     keep_checkpoints(p, types, b, q, c);
     if (q.dst < 0)
@@ -222,14 +222,14 @@ GDN_INLINE int sequence_of(constant gdn_gpu_ssm_conv &p, thread const ConvBuffer
 template <int KW, bool GENERAL, bool TYPED>
 GDN_INLINE void ssm_conv(constant gdn_gpu_ssm_conv &p, thread const ConvBuffers &b, uint group, uint me)
 {
-    const ConvTypes types = conv_types<TYPED>(p);
+    const Types types = types_of<TYPED>(p);
     const int unit = int(group / uint(p.blocks));
     const int64_t wide_c = int64_t(group % uint(p.blocks)) * GDN_METAL_CONV_THREADS + me;
     if (wide_c >= p.n_channels)
         return;
     const int c = int(wide_c);
     if (p.part != GDN_GPU_CONV_PIECES) {
-        const ConvSequence q = conv_sequence(p, b, unit);
+        const Sequence q = sequence(p, b, unit);
         if (q.run && p.part == GDN_GPU_CONV_WHOLE)
             convolve<KW, GENERAL>(p, types, b, q, 0, q.T, c);
         if (q.run)
@@ -238,7 +238,7 @@ GDN_INLINE void ssm_conv(constant gdn_gpu_ssm_conv &p, thread const ConvBuffers 
     }
     const int begin = unit * p.chunk, end = (p.n_tokens - begin < p.chunk ? p.n_tokens - begin : p.chunk) + begin;
     for (int s = sequence_of(p, b, begin); s < p.n_seqs && start_of(p, b, s) < end; s++) {
-        const ConvSequence q = conv_sequence(p, b, s);
+        const Sequence q = sequence(p, b, s);
         if (!q.run)
             continue; // what it says of its tokens may be nonsense
         const int t0 = begin - q.first > 0 ? begin - q.first : 0, t1 = end - q.first < q.T ? end - q.first : q.T;
@@ -255,7 +255,7 @@ GDN_INLINE void ssm_conv(constant gdn_gpu_ssm_conv &p, thread const ConvBuffers 
                device uchar *history_out [[buffer(6)]], device const uchar *seq_start [[buffer(7)]],                   \
                device const uchar *position [[buffer(8)]], device const uchar *history_src [[buffer(9)]],              \
                device const uchar *history_dst [[buffer(10)]], device const uchar *history_checkpoint [[buffer(11)]],  \
-               device atomic_uint *bad [[buffer(12)]], GDN_PLACE)                                                      \
+               device atomic_uint *bad [[buffer(12)]], GDN_THREAD)                                                      \
     {                                                                                                                  \
         const ConvBuffers b = { x,         weight,   bias,        result,      history_in,         history_out,        \
                                 seq_start, position, history_src, history_dst, history_checkpoint, bad };              \
@@ -271,10 +271,10 @@ GDN_CONV(general_typed, 16, true, true)
 GDN_INLINE void ssm_conv_tree(constant gdn_gpu_ssm_conv &p, thread const ConvBuffers &b, device const uchar *parent,
                               uint group, uint me)
 {
-    const ConvTypes types = conv_types<true>(p);
+    const Types types = types_of<true>(p);
     const bool there = (p.has & GDN_GPU_HAS_PARENT) != 0;
     const int64_t c = int64_t(group % uint(p.blocks)) * GDN_METAL_CONV_THREADS + me;
-    const ConvSequence q = conv_sequence(p, b, int(group / uint(p.blocks)));
+    const Sequence q = sequence(p, b, int(group / uint(p.blocks)));
     if (!q.run || c >= p.n_channels)
         return;
     if (p.rows_in > 0 && p.n_columns - (p.kernel_width - 1) < q.T) {
@@ -291,7 +291,7 @@ GDN_INLINE void ssm_conv_tree(constant gdn_gpu_ssm_conv &p, thread const ConvBuf
         for (int j = kw - 1; j >= 0; j--) {
             x[j] = 0.0f;
             if (of >= 0)
-                x[j] = read_element(b.x + conv_token(p.x, q, of) + at_x, types.x);
+                x[j] = read_element(b.x + token_at(p.x, q, of) + at_x, types.x);
             else if (q.src >= 0 && q.position + of >= 0)
                 x[j] = read_element(old_input(p, b, q.src, q.position + of, at_c), types.history);
             of = of >= 0 ? parent_of(parent, there, q.first, of) : of - 1;
@@ -299,7 +299,7 @@ GDN_INLINE void ssm_conv_tree(constant gdn_gpu_ssm_conv &p, thread const ConvBuf
         float u = p.has & GDN_GPU_HAS_BIAS ? read_element(b.bias + element_bytes(types.bias) * c, types.bias) : 0.0f;
         for (int j = 0; j < kw; j++) // 2: taps, oldest first
             u = fma(read_element(b.weight + c * p.weight_channel + j * p.weight_tap, types.weight), x[j], u);
-        write_element(b.result + conv_token(p.result, q, t) + element_bytes(types.result) * c,
+        write_element(b.result + token_at(p.result, q, t) + element_bytes(types.result) * c,
                       p.silu ? gdn_silu(u) : u, types.result); // 3: activation, 4: output
     }
     keep(p, types, b, q, int(c));
@@ -311,7 +311,7 @@ GDN_KERNEL(gdn_metal_conv_tree, constant gdn_gpu_ssm_conv &p [[buffer(0)]], devi
            device uchar *history_out [[buffer(6)]], device const uchar *seq_start [[buffer(7)]],
            device const uchar *position [[buffer(8)]], device const uchar *history_src [[buffer(9)]],
            device const uchar *history_dst [[buffer(10)]], device const uchar *history_checkpoint [[buffer(11)]],
-           device atomic_uint *bad [[buffer(12)]], device const uchar *parent [[buffer(13)]], GDN_PLACE)
+           device atomic_uint *bad [[buffer(12)]], device const uchar *parent [[buffer(13)]], GDN_THREAD)
 {
     const ConvBuffers b = { x,         weight,   bias,        result,      history_in,         history_out,
                             seq_start, position, history_src, history_dst, history_checkpoint, bad };

@@ -118,8 +118,8 @@ def check_kernels(name, text):
             yield f"{where}: has arguments that are neither buffers nor its place"
         if not re.match(r"[\w#]+,\s*constant gdn_gpu_\w+ &p \[\[buffer\(0\)\]\]", arguments):
             yield f"{where}: the first argument is not 'constant gdn_gpu_... &p [[buffer(0)]]'"
-        if not arguments.rstrip().endswith("GDN_PLACE"):
-            yield f"{where}: the last argument is not GDN_PLACE"
+        if not arguments.rstrip().endswith("GDN_THREAD"):
+            yield f"{where}: the last argument is not GDN_THREAD"
     if re.search(r"\bkernel\s+void\b", text) and name != "metal/language.h":
         yield f"{name}: a kernel is declared without GDN_KERNEL"
 
@@ -187,9 +187,9 @@ BREAKAGES = [
     ("metal/ssm_conv.metal", "u = fma(weight[j], x[j], u);", "u = __fmaf_rn(weight[j], x[j], u);", "__fmaf_rn() is neither"),
     ("metal/kernel.h", "*(device const float *)at", "*(const float *)at", "does not say its address space"),
     ("metal/gated_delta_net.h", "    device const uchar *q;\n", "    const uchar *q;\n", "does not say its address space"),
-    ("metal/gated_delta_net.h", "thread const DeltaPlace &at, int head)", "const DeltaPlace &at, int head)", "does not say its address space"),
+    ("metal/gated_delta_net.h", "thread const Item &at, int head)", "const Item &at, int head)", "does not say its address space"),
     ("metal/gated_delta_net.metal", "[[buffer(11)]]", "[[buffer(13)]]", "count from 0"),
-    ("metal/probe.metal", ", GDN_PLACE)", ", uint me [[thread_index_in_threadgroup]])", "is not GDN_PLACE"),
+    ("metal/probe.metal", ", GDN_THREAD)", ", uint me [[thread_index_in_threadgroup]])", "is not GDN_THREAD"),
     ("metal/probe.metal", "constant gdn_gpu_probe &p", "device gdn_gpu_probe *p", "the first argument is not"),
     ("metal/probe.metal", '#include "metal/kernel.h"', '#include "metal/kernel.h"\n#include <math.h>', "not among what the build embeds"),
     ("metal/language.h", "#pragma METAL fp contract(off)", "", "contract(off)"),

@@ -33,37 +33,37 @@ uint lane_of_workgroup()
 {
     return gl_LocalInvocationIndex;
 }
-uint place(uint turn, uint lane)
+uint word_of(uint turn, uint lane)
 {
     return 2 * (turn * gl_WorkGroupSize.x + lane);
 }
 void exchange_two(inout vec4 x, inout vec4 y, uint mask, uint turn)
 {
-    board[place(turn, gl_LocalInvocationIndex)] = x;
-    board[place(turn, gl_LocalInvocationIndex) + 1] = y;
+    board[word_of(turn, gl_LocalInvocationIndex)] = x;
+    board[word_of(turn, gl_LocalInvocationIndex) + 1] = y;
     barrier();
-    x = board[place(turn, gl_LocalInvocationIndex ^ mask)];
-    y = board[place(turn, gl_LocalInvocationIndex ^ mask) + 1];
+    x = board[word_of(turn, gl_LocalInvocationIndex ^ mask)];
+    y = board[word_of(turn, gl_LocalInvocationIndex ^ mask) + 1];
 }
 vec4 exchange(vec4 x, uint mask, uint turn)
 {
-    board[place(turn, gl_LocalInvocationIndex)] = x;
+    board[word_of(turn, gl_LocalInvocationIndex)] = x;
     barrier();
-    return board[place(turn, gl_LocalInvocationIndex ^ mask)];
+    return board[word_of(turn, gl_LocalInvocationIndex ^ mask)];
 }
 float exchange(float x, uint mask, uint turn)
 {
-    board[place(turn, gl_LocalInvocationIndex)].x = x;
+    board[word_of(turn, gl_LocalInvocationIndex)].x = x;
     barrier();
-    return board[place(turn, gl_LocalInvocationIndex ^ mask)].x;
+    return board[word_of(turn, gl_LocalInvocationIndex ^ mask)].x;
 }
 vec4 gather_columns(float x, uint turn)
 {
     uint first = gl_LocalInvocationIndex & ~7u;
-    board[place(turn, gl_LocalInvocationIndex)].x = x;
+    board[word_of(turn, gl_LocalInvocationIndex)].x = x;
     barrier();
-    return vec4(board[place(turn, first)].x, board[place(turn, first + 2)].x, board[place(turn, first + 4)].x,
-                board[place(turn, first + 6)].x);
+    return vec4(board[word_of(turn, first)].x, board[word_of(turn, first + 2)].x, board[word_of(turn, first + 4)].x,
+                board[word_of(turn, first + 6)].x);
 }
 #endif
 

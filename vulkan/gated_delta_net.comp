@@ -46,7 +46,7 @@ const bool TREE = (SHAPE & 64) != 0;     // tokens follow those that `parent` na
 layout(buffer_reference, std430, buffer_reference_align = 8) readonly buffer Params { gdn_gpu_gated_delta_net p; };
 
 #define HEADS_TILED 1
-#define SKIP -2
+#define GDN_GPU_SKIP -2
 
 #include "exchange.glsl"
 
@@ -137,7 +137,7 @@ vec4 sum_step(vec4 x, vec4 y, vec4 sum, int i)
 
 gdn_gpu_gated_delta_net p;
 
-struct Place {
+struct Item {
     int  s, h;       // sequence, value head
     int  first, T;   // its tokens
     int  position;   // of the first of them
@@ -145,15 +145,15 @@ struct Place {
     int  stands;     // LOG only: position of that state
     int  row;        // and row of the log, or -1
     int  commit;     // and entry that takes the state at `position`, or -1; may be bad
-    uint lane;       // of the eight
+    uint l;          // lane of the eight
     int  i0;         // the lane's first key
     int  j, columns; // first column of the eight lanes, how many of the four there are
     int  mine;       // the column that fold() gives this lane
 };
-Place at;
+Item at;
 
 // Addresses in a column of the log, from its beginning, and that of column 0.
-uint64_t log_at, key_in_log, delta_in_log, decay_in_log;
+uint64_t log_base, key_in_log, delta_in_log, decay_in_log;
 
 // What is this token's, or the next's before it is loaded.
 uint64_t q_at, k_at, v_at, g_at, beta_at, out_at;
@@ -171,14 +171,14 @@ bool find_log()
 {
     at.row = map_at(p.log_row, at.s, at.s);
     at.stands = map_at(p.state_position, at.s, at.position);
-    at.commit = at.src != SKIP ? map_at(p.state_commit, at.s, -1) : -1;
+    at.commit = at.src != GDN_GPU_SKIP ? map_at(p.state_commit, at.s, -1) : -1;
     if (at.row < -1 || at.row >= p.log_rows) {
         report(p.bad, GDN_GPU_BAD_LOG_ROW);
         return false;
     }
     const bool fits =
         at.row < 0 ? at.stands == at.position : at.position + at.T - at.stands <= p.log_columns;
-    if (at.stands < 0 || at.stands > at.position || at.src != SKIP && !fits) {
+    if (at.stands < 0 || at.stands > at.position || at.src != GDN_GPU_SKIP && !fits) {
         report(p.bad, GDN_GPU_BAD_STATE_POSITION);
         return false;
     }
@@ -197,7 +197,7 @@ bool find_sequence(int row)
         report(p.bad, GDN_GPU_BAD_SEQ_START);
         return false;
     }
-    if (at.src < SKIP || at.src >= p.entries_in) {
+    if (at.src < GDN_GPU_SKIP || at.src >= p.entries_in) {
         report(p.bad, GDN_GPU_BAD_STATE_SRC);
         return false;
     }
@@ -209,10 +209,10 @@ bool find_sequence(int row)
     }
     if (LOG && !find_log())
         return false;
-    return at.src != SKIP && (at.T != 0 || LOG && at.commit != -1);
+    return at.src != GDN_GPU_SKIP && (at.T != 0 || LOG && at.commit != -1);
 }
 
-uint64_t first_token(gdn_gpu_tokens view, int head)
+uint64_t token_at(gdn_gpu_tokens view, int head)
 {
     return view.base + head * view.head + (view.seq != 0 ? at.s * view.seq : int64_t(at.first) * view.token);
 }
@@ -220,22 +220,22 @@ uint64_t first_token(gdn_gpu_tokens view, int head)
 // Where things of this lane lie.
 void find_operands(int block)
 {
-    at.lane = lane_of_workgroup() & 7u;
-    at.i0 = 4 * int(at.lane);
+    at.l = lane_of_workgroup() & 7u;
+    at.i0 = 4 * int(at.l);
     at.j = 4 * (block * int(gl_WorkGroupSize.x / 8) + int(lane_of_workgroup() / 8));
     at.columns = clamp(p.head_dim_v - at.j, 0, 4);
-    at.mine = int(at.lane >> 1);
+    at.mine = int(at.l >> 1);
     const int kappa = p.head_map == HEADS_TILED ? at.h % p.n_heads_k : at.h / (p.n_heads_v / p.n_heads_k);
-    q_at = first_token(p.q, kappa);
-    k_at = first_token(p.k, kappa);
-    v_at = first_token(p.v, at.h) + (at.j + at.mine) * element_bytes(p.v_dtype);
-    g_at = first_token(p.g, at.h);
-    beta_at = first_token(p.beta, at.h);
-    out_at = first_token(p.result, at.h) + (at.j + at.mine) * (NARROW ? element_bytes(p.result_dtype) : 4);
+    q_at = token_at(p.q, kappa);
+    k_at = token_at(p.k, kappa);
+    v_at = token_at(p.v, at.h) + (at.j + at.mine) * element_bytes(p.v_dtype);
+    g_at = token_at(p.g, at.h);
+    beta_at = token_at(p.beta, at.h);
+    out_at = token_at(p.result, at.h) + (at.j + at.mine) * (NARROW ? element_bytes(p.result_dtype) : 4);
     if (LOG) {
         const int64_t n = p.head_dim_k, deltas = p.n_heads_k * n,
                       decays = deltas + int64_t(p.n_heads_v) * p.head_dim_v;
-        log_at = p.log.base + at.row * p.log.row;
+        log_base = p.log.base + at.row * p.log.row;
         key_in_log = 4 * kappa * n;
         delta_in_log = 4 * (deltas + int64_t(at.h) * p.head_dim_v + at.j);
         decay_in_log = 4 * (decays + at.h * (CHANNEL ? n : 1));
@@ -243,9 +243,9 @@ void find_operands(int block)
 }
 
 // The log's column of a position.
-uint64_t column_at(int position)
+uint64_t log_at(int position)
 {
-    return log_at + int64_t(position % p.log_columns) * p.log.line;
+    return log_base + int64_t(position % p.log_columns) * p.log.line;
 }
 
 void next_token()
@@ -258,7 +258,7 @@ void next_token()
     out_at += p.result.token;
 }
 
-uint64_t entry_at(gdn_gpu_pool pool, int entry, int n_slots)
+uint64_t state_at(gdn_gpu_pool pool, int entry, int n_slots)
 {
     return pool.base + int64_t(entry / n_slots) * pool.row + int64_t(entry % n_slots) * pool.slot + at.h * pool.head;
 }
@@ -289,7 +289,7 @@ void load_state(gdn_gpu_pool pool, int from, int n_slots)
             S[m][c] = vec4(0);
     if (from < 0)
         return;
-    const uint64_t entry = entry_at(pool, from, n_slots);
+    const uint64_t entry = state_at(pool, from, n_slots);
     EACH_BLOCK(m) {
         const int i = 32 * m + at.i0;
         if (!KEY_MAJOR) {
@@ -329,7 +329,7 @@ void update_only(int m, vec4 delta)
 void repeat_log()
 {
     for (int position = at.stands; position < at.position; position++) {
-        const uint64_t column = column_at(position);
+        const uint64_t column = log_at(position);
         vec4 delta = vec4(0);
         [[unroll]] for (int c = 0; c < 4; c++)
             if (c < at.columns)
@@ -374,7 +374,7 @@ void normalise()
         q_sum = fma4(q[m], q[m], q_sum);
         k_sum = fma4(k[m], k[m], k_sum);
     }
-    const bool upper = (at.lane & 4) != 0;
+    const bool upper = (at.l & 4) != 0;
     precise vec4 x = (upper ? k_sum : q_sum) + exchange(upper ? q_sum : k_sum, 4, 2); // h = 16
     const float factor = gdn_norm_factor(fold_rest(x, x, 0, 1), p.norm_add, p.norm_most),
                 other = exchange(factor, 4, 2);
@@ -433,7 +433,7 @@ float read_kv()
         [[unroll]] for (int c = 0; c < 4; c++)
             sum[c] = sum_step(S[m][c], with, sum[c], 32 * m + at.i0);
     }
-    precise float kv = fold(sum, at.lane, 0, 1, 2);
+    precise float kv = fold(sum, at.l, 0, 1, 2);
     if (!CHANNEL)
         kv = a * kv;
     return kv;
@@ -452,19 +452,19 @@ float update(vec4 delta)
             sum[c] = sum_step(S[m][c], q[m], sum[c], 32 * m + at.i0);
         }
     }
-    return fold(sum, at.lane, 1, 2, 1);
+    return fold(sum, at.l, 1, 2, 1);
 }
 
 // 7: log token t, of which k and the decay are ready: the delta of each column, once per head what its columns have in
 // common, and once per key head its key.
 void log_token(int t, float d)
 {
-    const uint64_t column = column_at(at.position + t);
-    if ((at.lane & 1u) == 0 && at.mine < at.columns)
+    const uint64_t column = log_at(at.position + t);
+    if ((at.l & 1u) == 0 && at.mine < at.columns)
         Float(column + delta_in_log + 4 * at.mine).x = d;
     if (at.j != 0)
         return;
-    if (!CHANNEL && at.lane == 0)
+    if (!CHANNEL && at.l == 0)
         Float(column + decay_in_log).x = a;
     const int sharing = p.n_heads_v / p.n_heads_k;
     const bool logs_key = p.head_map == HEADS_TILED ? at.h < p.n_heads_k : at.h % sharing == 0;
@@ -502,7 +502,7 @@ void store_state(int dst, int word)
         report(p.bad, word);
     if (dst < 0 || dst >= p.entries_out)
         return;
-    const uint64_t entry = entry_at(p.state_out, dst, p.slots_out);
+    const uint64_t entry = state_at(p.state_out, dst, p.slots_out);
     EACH_BLOCK(m) {
         const int i = 32 * m + at.i0;
         bvec4 there = present(i);
@@ -542,7 +542,7 @@ void compute_token(int t)
 
     precise float o = p.scale * update(delta);
     // 6: output
-    if ((at.lane & 1u) == 0 && at.mine < at.columns) {
+    if ((at.l & 1u) == 0 && at.mine < at.columns) {
         if (NARROW)
             store_element(out_at, p.result_dtype, o);
         else

@@ -26,7 +26,7 @@ const bool TYPED = (CUT & 4) != 0;
 const bool TYPED = false;
 #endif
 
-#define SKIP -2
+#define GDN_GPU_SKIP -2
 
 layout(buffer_reference, std430, buffer_reference_align = 8) readonly buffer Params { gdn_gpu_ssm_conv p; };
 
@@ -60,7 +60,7 @@ void store(uint64_t at, float x, int dtype)
 }
 
 // An element of another row: its bits where the types are the same.
-void move(uint64_t to, int to_dtype, uint64_t from, int dtype)
+void move_element(uint64_t to, int to_dtype, uint64_t from, int dtype)
 {
     const int type = type_of(dtype);
     if (type_of(to_dtype) != type)
@@ -103,7 +103,7 @@ Sequence sequence(int s)
         report(p.bad, GDN_GPU_BAD_POSITION);
         q.run = false;
     }
-    if (q.src < SKIP || q.src >= p.rows_in) {
+    if (q.src < GDN_GPU_SKIP || q.src >= p.rows_in) {
         report(p.bad, GDN_GPU_BAD_HISTORY_SRC);
         q.run = false;
     }
@@ -111,7 +111,7 @@ Sequence sequence(int s)
         report(p.bad, GDN_GPU_BAD_HISTORY_DST);
         q.run = false;
     }
-    q.run = q.run && q.src != SKIP && q.T > 0;
+    q.run = q.run && q.src != GDN_GPU_SKIP && q.T > 0;
     return q;
 }
 
@@ -203,9 +203,9 @@ void keep_column(Sequence q, int row, int pos, int c)
     const int64_t at_x = bytes_of(p.x_dtype, c), at_c = bytes_of(p.history_dtype, c);
     const uint64_t to = history_at(p.history_out, row, pos) + at_c;
     if (pos >= q.position)
-        move(to, p.history_dtype, token_at(p.x, q, pos - q.position) + at_x, p.x_dtype);
+        move_element(to, p.history_dtype, token_at(p.x, q, pos - q.position) + at_x, p.x_dtype);
     else if (q.src >= 0)
-        move(to, p.history_dtype, history_at(p.history_in, q.src, pos) + at_c, p.history_dtype);
+        move_element(to, p.history_dtype, history_at(p.history_in, q.src, pos) + at_c, p.history_dtype);
     else
         store(to, 0.0, p.history_dtype);
 }
