@@ -16,7 +16,7 @@ static uint64_t token_bits(const gdn_gpu_device *gpu, const gdn_token_view *view
 static uint64_t pool_bits(const gdn_gpu_device *gpu, const gdn_state_view *view)
 {
     const gdn_gpu_pool pool = gdn_gpu_pool_of(gpu, view);
-    return gdn_gpu_pool_bits(&pool);
+    return (view->dtype == GDN_F32 ? 1u : 2u) * gdn_gpu_pool_bits(&pool);
 }
 
 /* Where deltas and decays lie in an entry, too. */
@@ -34,7 +34,14 @@ static int blocks_of_keys(const gdn_gpu_device *gpu, const problem_t *p, int til
     bits |= p->gate == GDN_GATE_CHANNEL ? token_bits(gpu, &p->g) | token_bits(gpu, &p->dt_bias) : 0;
     bits |= tiles ? 0 : pool_bits(gpu, &p->state_in) | pool_bits(gpu, &p->state_out) | log_bits(gpu, p);
     if (bits % 16) return GENERAL;
+    if (p->state_interval || p->tree) return p->head_dim_k == 128 ? NB_4 : GENERAL;
     return p->head_dim_k == 64 ? NB_2 : p->head_dim_k == 128 ? NB_4 : p->head_dim_k == 256 ? NB_8 : GENERAL;
+}
+
+/* States of 16 bits have kernels that know of a log. */
+static int may_have_log(const problem_t *p)
+{
+    return p->log.n_columns || p->state_interval;
 }
 
 /* Which kernel: `tiles` for many tokens per sequence on average, `rows` for few. Sequences of a batch may differ, and
@@ -46,14 +53,14 @@ enum { FEW_TOKENS = 8 };
 static int in_tiles(const gdn_gpu_device *gpu, const problem_t *p)
 {
     if (p->tree) return 0;
-    if (p->log.n_columns && p->gate == GDN_GATE_CHANNEL && blocks_of_keys(gpu, p, 1) > NB_4) return 0;
+    if (may_have_log(p) && p->gate == GDN_GATE_CHANNEL && blocks_of_keys(gpu, p, 1) > NB_4) return 0;
     return (int64_t)p->n_tokens > FEW_TOKENS * (int64_t)p->n_seqs;
 }
 
 /* Columns of a thread block: Shape::COLUMNS of the kernels. */
 static uint32_t columns(const problem_t *p, int tiles, int nb)
 {
-    const int fewest = nb == GENERAL && p->log.n_columns && p->gate == GDN_GATE_CHANNEL;
+    const int fewest = nb == GENERAL && may_have_log(p) && p->gate == GDN_GATE_CHANNEL;
     return GDN_CUDA_DELTA_WARPS * 4 * (fewest ? 1 : !tiles && !p->tree && nb <= NB_4 ? 4 : 2);
 }
 
@@ -74,6 +81,21 @@ static gdn_cuda_kernel tree_kernel_of(const problem_t *p, int nb)
         { GDN_CUDA_delta_rows_4_tree, GDN_CUDA_delta_rows_4_channel_tree },
     };
     return kernels[nb == NB_4][p->gate == GDN_GATE_CHANNEL];
+}
+
+/* Of states of 16 bits: the usual size, or any; trees are of any. */
+static gdn_cuda_kernel half_kernel_of(const problem_t *p, int tiles, int nb)
+{
+    static const gdn_cuda_kernel trees[2] = { GDN_CUDA_delta_rows_general_tree_half,
+                                              GDN_CUDA_delta_rows_general_channel_tree_half };
+    static const gdn_cuda_kernel kernels[2][2][2] = {
+        { { GDN_CUDA_delta_rows_general_half, GDN_CUDA_delta_rows_general_channel_half },
+          { GDN_CUDA_delta_rows_4_half, GDN_CUDA_delta_rows_4_channel_half } },
+        { { GDN_CUDA_delta_tiles_general_half, GDN_CUDA_delta_rows_general_channel_half }, /* not chosen: in_tiles() */
+          { GDN_CUDA_delta_tiles_4_half, GDN_CUDA_delta_tiles_4_channel_half } },
+    };
+    const int channel = p->gate == GDN_GATE_CHANNEL;
+    return p->tree ? trees[channel] : kernels[tiles][nb == NB_4][channel];
 }
 
 static gdn_cuda_kernel kernel_of(const problem_t *p, int tiles, int nb)
@@ -108,13 +130,14 @@ gdn_status gdn_cuda_plan_gated_delta_net(const gdn_context *ctx, const problem_t
     const gdn_cuda_device *dev = ctx->state;
     gdn_gpu_device gpu = gdn_cuda_gpu(dev);
     const int tiles = in_tiles(&gpu, p), size = blocks_of_keys(&gpu, p, tiles);
-    const int nb = p->tree && size != NB_4 ? GENERAL : size;
+    const int nb = p->tree && p->state_interval ? GENERAL : size;
     gdn_gpu_begin_plan(ctx, plan);
     gpu.most_blocks = UINT64_MAX; /* a grid of three dimensions */
     plan->form = tiles ? "tiles" : "rows";
-    plan->variant = (int32_t)(p->tree ? tree_kernel_of(p, nb) : kernel_of(p, tiles, nb));
+    plan->variant = (int32_t)(p->state_interval ? half_kernel_of(p, tiles, nb)
+                              : p->tree         ? tree_kernel_of(p, nb)
+                                                : kernel_of(p, tiles, nb));
     gdn_gpu_plan_gated_delta_net(&gpu, p, columns(p, tiles, nb), plan);
-    if (p->state_interval) gdn_gpu_refuse(plan, "state.dtype is F16 or BF16, and this backend has states of F32 only");
     if (p->n_heads_v > GDN_CUDA_MAX_BLOCKS_YZ)
         gdn_gpu_refuse(plan, "n_heads_v is %d; a CUDA grid has at most %d of them", (int)p->n_heads_v,
                        GDN_CUDA_MAX_BLOCKS_YZ);

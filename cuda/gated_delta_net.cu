@@ -9,7 +9,7 @@
 // Steps, numbered as in docs/kernels/gated_delta_net.md and in every other version:
 //   0 prepare   1 load state, repeat the log, commit; in a tree, follow a branch   2 decay   3 read kv   4 delta
 //   5 update   6 output
-//   7 snapshot, checkpoint, log
+//   7 round, snapshot, checkpoint, log
 //
 // Kernels: delta_rows_2 delta_rows_2_typed delta_rows_2_channel delta_rows_2_channel_typed delta_rows_2_log
 // Kernels: delta_rows_2_channel_log delta_rows_4 delta_rows_4_typed delta_rows_4_channel delta_rows_4_channel_typed
@@ -22,6 +22,9 @@
 // Kernels: delta_tiles_8_channel delta_tiles_8_channel_typed delta_tiles_8_log delta_tiles_general
 // Kernels: delta_tiles_general_channel delta_tiles_general_log
 // Kernels: delta_rows_4_tree delta_rows_4_channel_tree delta_rows_general_tree delta_rows_general_channel_tree
+// Kernels: delta_rows_4_half delta_rows_4_channel_half delta_rows_general_half delta_rows_general_channel_half
+// Kernels: delta_rows_general_tree_half delta_rows_general_channel_tree_half delta_tiles_4_half
+// Kernels: delta_tiles_4_channel_half delta_tiles_general_half
 #include "cuda/gated_delta_net.cuh"
 #include "cuda/gated_delta_net_log.cuh"
 #include "cuda/gated_delta_net_tiles.cuh"
@@ -68,8 +71,9 @@ GDN_INLINE void load_state(const gdn_gpu_gated_delta_net &p, const Item &w, cons
             const int j = w.j + c < p.head_dim_v ? w.j + c : p.head_dim_v - 1;
 #pragma unroll
             for (int m = 0; m < X::NB; m++)
-                S[m][c] = load_float4(at + (uint64_t)(j * pool.line + 4 * (32 * m + 4 * w.l)));
+                S[m][c] = load_quad<X>(at + (uint64_t)(j * pool.line + X::BYTES * (32 * m + 4 * w.l)));
         }
+        widen_state<X>(p, true, S);
         return;
     }
 #pragma unroll
@@ -83,28 +87,29 @@ GDN_INLINE void load_state(const gdn_gpu_gated_delta_net &p, const Item &w, cons
         if (X::GENERAL && !p.key_major) {
 #pragma unroll
             for (int c = 0; c < X::C; c++) {
-                const char *line = at + (uint64_t)((w.j + c) * pool.line + 4 * i);
+                const char *line = at + (uint64_t)((w.j + c) * pool.line + X::BYTES * i);
                 if (c >= w.columns)
                     continue;
-                S[m][c].x = load_float(line);
+                S[m][c].x = load_number<X>(line);
                 if (i + 1 < w.n_keys)
-                    S[m][c].y = load_float(line + 4);
+                    S[m][c].y = load_number<X>(line + X::BYTES);
                 if (i + 2 < w.n_keys)
-                    S[m][c].z = load_float(line + 8);
+                    S[m][c].z = load_number<X>(line + 2 * X::BYTES);
                 if (i + 3 < w.n_keys)
-                    S[m][c].w = load_float(line + 12);
+                    S[m][c].w = load_number<X>(line + 3 * X::BYTES);
             }
         } else {
             float x[4][X::C] = {};
 #pragma unroll
             for (int e = 0; e < 4; e++)
                 if (!X::GENERAL || i + e < w.n_keys)
-                    load_columns<X>(at + (uint64_t)((i + e) * pool.line + 4 * w.j), w.columns, x[e]);
+                    load_line<X>(at + (uint64_t)((i + e) * pool.line + X::BYTES * w.j), w.columns, x[e]);
 #pragma unroll
             for (int c = 0; c < X::C; c++)
                 S[m][c] = make_float4(x[0][c], x[1][c], x[2][c], x[3][c]);
         }
     }
+    widen_state<X>(p, false, S);
 }
 
 // 7: snapshot
@@ -120,20 +125,20 @@ GDN_INLINE void store_state(const gdn_gpu_gated_delta_net &p, const Item &w, int
         if (!p.key_major) {
 #pragma unroll
             for (int c = 0; c < X::C; c++) {
-                char *line = at + (uint64_t)((w.j + c) * p.state_out.line + 4 * i);
+                char *line = at + (uint64_t)((w.j + c) * p.state_out.line + X::BYTES * i);
                 if (c >= w.columns)
                     continue;
                 if (!X::GENERAL) {
-                    store_float4(line, S[m][c]);
+                    store_quad<X>(p, line, S[m][c]);
                     continue;
                 }
-                store_float(line, S[m][c].x);
+                store_number<X>(p, line, S[m][c].x);
                 if (i + 1 < w.n_keys)
-                    store_float(line + 4, S[m][c].y);
+                    store_number<X>(p, line + X::BYTES, S[m][c].y);
                 if (i + 2 < w.n_keys)
-                    store_float(line + 8, S[m][c].z);
+                    store_number<X>(p, line + 2 * X::BYTES, S[m][c].z);
                 if (i + 3 < w.n_keys)
-                    store_float(line + 12, S[m][c].w);
+                    store_number<X>(p, line + 3 * X::BYTES, S[m][c].w);
             }
         } else {
             float x[4][X::C];
@@ -143,7 +148,7 @@ GDN_INLINE void store_state(const gdn_gpu_gated_delta_net &p, const Item &w, int
 #pragma unroll
             for (int e = 0; e < 4; e++)
                 if (!X::GENERAL || i + e < w.n_keys)
-                    store_columns<X>(at + (uint64_t)((i + e) * p.state_out.line + 4 * w.j), w.columns, x[e]);
+                    store_line<X>(p, at + (uint64_t)((i + e) * p.state_out.line + X::BYTES * w.j), w.columns, x[e]);
         }
     }
 }
@@ -286,19 +291,20 @@ GDN_INLINE unsigned path_to(const gdn_gpu_gated_delta_net &p, const Item &w, int
 
 // 1, for token t of a tree where it does not follow the one before it: the state at the sequence's position, which is
 // where it has been committed or made as before, and on it the token that it follows with all that this follows. Their
-// deltas are in the log, where a lane of the eight has put them; keys and decays are made anew.
+// deltas are in the log, where a lane of the eight has put them; keys and decays are made anew. The number of them.
 template <class X>
-GDN_INLINE void follow(const gdn_gpu_gated_delta_net &p, Item w, int mine, int t, int parent, int parents,
+GDN_INLINE int follow(const gdn_gpu_gated_delta_net &p, Item w, int mine, int t, int parent, int parents,
                        const Cursor &first, float rate, const float4 (&bias)[Token<X>::GATES], float4 (&S)[X::NB][X::C])
 {
     __syncwarp();
     w.l = here(w.l); // addresses are computed here, and not kept from before
-    if (w.commit >= 0)
+    if (w.commit >= 0) {
         load_state<X>(p, w, p.state_out, w.commit, p.slots_out, S);
-    else {
+        w.stands = w.kept;
+    } else
         load_state<X>(p, w, p.state_in, w.src, p.slots_in, S);
-        repeat_log<X, 1>(p, w, S);
-    }
+    repeat_log<X, 1>(p, w, w.stands, w.position, S);
+    int depth = 0;
 #pragma unroll 1
     for (int n = 0; 32 * n <= parent; n++) {
 #pragma unroll 1
@@ -318,8 +324,10 @@ GDN_INLINE void follow(const gdn_gpu_gated_delta_net &p, Item w, int mine, int t
 #pragma unroll
                 for (int c = 0; c < X::C; c++)
                     S[m][c] = update(S[m][c], x.k[m], delta[c], decay[X::CHANNEL ? m : 0]);
+            round_state<X>(p, w.position + ++depth, S);
         }
     }
+    return depth;
 }
 
 template <class X> GDN_INLINE void gated_delta_net_rows(const gdn_gpu_gated_delta_net &p)
@@ -346,13 +354,15 @@ template <class X> GDN_INLINE void gated_delta_net_rows(const gdn_gpu_gated_delt
         load_token<X>(p, w, mine, at, x);
     float4 S[X::NB][X::C];
     load_state<X>(p, w, p.state_in, w.src, p.slots_in, S); // 1
-    if (X::LOG) { // the registers of the first token are those of the entries before it
-        repeat_log<X, 1>(p, w, S);
-        if (w.T > 0 && !X::TREE)
+    // With a log the registers of the first token are those of the entries before it.
+#pragma unroll 1
+    for (int part = 0; X::LOG && part < (X::HALF ? 2 : 1); part++) {
+        repeat_log<X, 1>(p, w, part ? w.kept : w.stands, part ? w.position : w.kept, S);
+        if (w.T > 0 && !X::TREE && (part || !X::HALF))
             load_token<X>(p, w, mine, at, x);
         else
             x = Token<X>(); // nobody looks at it, which compilers do not see
-        if (w.commit >= 0)
+        if (part == 0 && w.commit >= 0)
             store_state<X>(p, w, w.commit, S);
     }
     rate = gate_rate<X>(p, rate);
@@ -360,14 +370,15 @@ template <class X> GDN_INLINE void gated_delta_net_rows(const gdn_gpu_gated_delt
     for (int u = 0; u < Token<X>::GATES; u++)
         bias[u] = gate_bias<X>(p, bias[u]);
 
-    int parents = GDN_GPU_NONE; // of trees
+    int parents = GDN_GPU_NONE, depth = 0; // of trees: depth counts the tokens on the branch of this one, with it
     for (int t = 0; t < w.T; t++) {
         if (X::TREE) {
             if (t % 32 == 0)
                 parents = parents_of(p, w, t / 32);
             const int parent = __shfl_sync(GDN_FULL_WARP, parents, t & 31);
             if (parent != t - 1)
-                follow<X>(p, w, mine, t, parent, parents, first, rate, bias, S); // 1
+                depth = follow<X>(p, w, mine, t, parent, parents, first, rate, bias, S); // 1
+            depth++;
             load_token<X>(p, w, mine, at, x); // not before: its registers are those of the token's ancestors
         }
         prepare<X>(p, w.l, x); // 0
@@ -420,10 +431,11 @@ template <class X> GDN_INLINE void gated_delta_net_rows(const gdn_gpu_gated_delt
             store_element(at.out, o, out_type);
         at.out += p.result.token;
 
-        // 7: snapshot, r tokens before the newest, and checkpoint. Two stores: a loop for both spilled registers
+        // 7: round; snapshot, r tokens before the newest, and checkpoint. Two stores: a loop for both spilled registers
+        round_state<X>(p, w.position + (X::TREE ? depth : t + 1), S);
         Item there = w;
         there.l = here(w.l);
-        int dst = snapshot_of(p, w, t);
+        int dst = snapshot_of<X>(p, w, t);
         if (dst >= 0)
             store_state<X>(p, there, dst, S);
         dst = p.checkpoint_interval ? checkpoint_of(p, w, t) : GDN_GPU_NONE;
@@ -484,3 +496,13 @@ GDN_DELTA_ROWS(4_tree, 2, 4, 2, false, true, false, true, true)
 GDN_DELTA_ROWS(4_channel_tree, 2, 4, 2, true, true, false, true, true)
 GDN_DELTA_ROWS(general_tree, 1, 8, 2, false, true, true, true, true)
 GDN_DELTA_ROWS(general_channel_tree, 1, 8, 1, true, true, true, true, true)
+// States of 16 bits, with a log or without one, and trees of them.
+GDN_DELTA_ROWS(4_half, 3, 4, 4, false, true, false, true, false, true)
+GDN_DELTA_ROWS(4_channel_half, 2, 4, 4, true, true, false, true, false, true)
+GDN_DELTA_ROWS(general_half, 1, 8, 2, false, true, true, true, false, true)
+GDN_DELTA_ROWS(general_channel_half, 1, 8, 1, true, true, true, true, false, true)
+GDN_DELTA_ROWS(general_tree_half, 1, 8, 2, false, true, true, true, true, true)
+GDN_DELTA_ROWS(general_channel_tree_half, 1, 8, 1, true, true, true, true, true, true)
+GDN_DELTA_TILES(4_half, 3, 4, 2, false, true, false, true, false, true)
+GDN_DELTA_TILES(4_channel_half, 2, 4, 2, true, true, false, true, false, true)
+GDN_DELTA_TILES(general_half, 1, 8, 2, false, true, true, true, false, true)

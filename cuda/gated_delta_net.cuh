@@ -14,7 +14,7 @@
 
 // What is known when a kernel is compiled. NB: blocks of 32 keys, exactly, or at most where GENERAL; then head_dim_k,
 // the alignment of rows and their type may be any.
-template <int NB_, int C_, bool CHANNEL_, bool TYPED_, bool GENERAL_, bool LOG_, bool TREE_ = false>
+template <int NB_, int C_, bool CHANNEL_, bool TYPED_, bool GENERAL_, bool LOG_, bool TREE_ = false, bool HALF_ = false>
 struct Shape {
     static constexpr int NB = NB_;              // blocks of 32 keys
     static constexpr int C = C_;                // columns of eight lanes: 1, 2 or 4
@@ -23,6 +23,8 @@ struct Shape {
     static constexpr bool GENERAL = GENERAL_;
     static constexpr bool LOG = LOG_;           // the call has a replay log
     static constexpr bool TREE = TREE_;         // and its tokens are a tree
+    static constexpr bool HALF = HALF_;         // states of 16 bits; the call may have no log then
+    static constexpr int BYTES = HALF ? 2 : 4;  // of an element of a state
     static constexpr int COLUMNS = GDN_CUDA_DELTA_WARPS * 4 * C; // of a thread block
 };
 
@@ -37,13 +39,26 @@ struct Item {
     // With a log: of the first token; its row, or GDN_GPU_NONE; where the state that is read stands; and the entry that
     // it is committed to at `position`, or GDN_GPU_NONE.
     int position, row, stands, commit;
+    int kept; // where the state stands that is committed: at `position`, or where it was last rounded to 16 bits
 };
+
+// States of 16 bits are rounded behind the token with which the sequence has so many of them.
+template <class X> GDN_INLINE bool rounds_at(const gdn_gpu_gated_delta_net &p, int length)
+{
+    return X::HALF && (p.state_interval == 1 || length % p.state_interval == 0);
+}
 
 // The log's maps, for a sequence whose tokens, source and position are known. False where one is bad, which is
 // reported; but a bad slot for a commit amounts to none.
-GDN_INLINE bool find_log(const gdn_gpu_gated_delta_net &p, Item &at)
+template <class X> GDN_INLINE bool find_log(const gdn_gpu_gated_delta_net &p, Item &at)
 {
     const bool padding = at.src == GDN_GPU_SKIP;
+    at.kept = X::HALF ? at.position - at.position % p.state_interval : at.position;
+    if (X::HALF && !p.log_columns) {
+        at.row = at.commit = GDN_GPU_NONE;
+        at.stands = at.position;
+        return true;
+    }
     at.row = map_at(p.log_row, at.s, at.s);
     at.stands = map_at(p.state_position, at.s, at.position);
     at.commit = padding ? GDN_GPU_NONE : map_at(p.state_commit, at.s, GDN_GPU_NONE);
@@ -54,6 +69,8 @@ GDN_INLINE bool find_log(const gdn_gpu_gated_delta_net &p, Item &at)
     bool fits = at.stands >= 0 && at.stands <= at.position;
     if (fits && !padding) // position + T might be too large for an int, and this is not
         fits = at.row < 0 ? at.stands == at.position : at.position - at.stands <= p.log_columns - at.T;
+    if (X::HALF && !padding)
+        fits = fits && rounds_at<X>(p, at.stands);
     if (!fits) {
         report(p.bad, GDN_GPU_BAD_STATE_POSITION);
         return false;
@@ -89,7 +106,7 @@ template <class X> GDN_INLINE bool find_item(const gdn_gpu_gated_delta_net &p, I
         return false;
     }
     at.position = position;
-    if (X::LOG && !find_log(p, at))
+    if (X::LOG && !find_log<X>(p, at))
         return false;
     if (X::TREE && at.src != GDN_GPU_SKIP) {
         if (at.T > 0 && at.row < 0) {
@@ -120,13 +137,13 @@ GDN_INLINE char *state_at(const gdn_gpu_pool &pool, int entry, int n_slots, int 
 }
 
 // The entry that takes the state after token t of the sequence, or GDN_GPU_NONE.
-GDN_INLINE int snapshot_of(const gdn_gpu_gated_delta_net &p, const Item &at, int t)
+template <class X> GDN_INLINE int snapshot_of(const gdn_gpu_gated_delta_net &p, const Item &at, int t)
 {
     const int r = at.T - 1 - t;
     if (r >= p.n_snapshots)
         return GDN_GPU_NONE;
     const int dst = map_at(p.state_dst, (int64_t)at.s * p.n_snapshots + r, at.s * p.slots_out + r);
-    if (dst >= GDN_GPU_NONE && dst < p.entries_out)
+    if (dst >= GDN_GPU_NONE && dst < p.entries_out && (!X::HALF || dst < 0 || rounds_at<X>(p, at.position + t + 1)))
         return dst;
     report(p.bad, GDN_GPU_BAD_STATE_DST);
     return GDN_GPU_NONE;

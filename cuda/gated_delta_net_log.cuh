@@ -4,7 +4,7 @@
 #ifndef GDN_CUDA_GATED_DELTA_NET_LOG_CUH
 #define GDN_CUDA_GATED_DELTA_NET_LOG_CUH
 
-#include "cuda/gated_delta_net.cuh"
+#include "cuda/gated_delta_net_half.cuh"
 
 // Elements i, i + STEP, ... of a row of the log; those beyond the head are 0. Columns that are repeated are none that
 // the call writes, but they lie side by side with such.
@@ -83,29 +83,31 @@ GDN_INLINE void load_logged(const gdn_gpu_gated_delta_net &p, const Item &w, int
     load_columns<X>(log_delta(p, w, entry), w.columns, x.delta);
 }
 
-// 1: repeat the log. The loads of the next entry are issued before the arithmetic of this one, but for shapes that have
-// no registers for two.
+// 1: repeat the log, from a position to another. The loads of the next entry are issued before the arithmetic of this
+// one, but for shapes that have no registers for two.
 template <class X, int STEP>
-GDN_INLINE void repeat_log(const gdn_gpu_gated_delta_net &p, const Item &w, float4 (&S)[X::NB][X::C])
+GDN_INLINE void repeat_log(const gdn_gpu_gated_delta_net &p, const Item &w, int from, int to,
+                           float4 (&S)[X::NB][X::C])
 {
     constexpr bool AHEAD = !X::GENERAL || !X::CHANNEL;
-    if (w.stands >= w.position)
+    if (from >= to)
         return;
     Logged<X> next;
     if (AHEAD)
-        load_logged<X, STEP>(p, w, w.stands, next);
+        load_logged<X, STEP>(p, w, from, next);
 #pragma unroll 1
-    for (int at = w.stands; at < w.position; at++) {
+    for (int at = from; at < to; at++) {
         if (!AHEAD)
             load_logged<X, STEP>(p, w, at, next);
         const Logged<X> x = next;
-        if (AHEAD && at + 1 < w.position)
+        if (AHEAD && at + 1 < to)
             load_logged<X, STEP>(p, w, at + 1, next);
 #pragma unroll
         for (int m = 0; m < X::NB; m++)
 #pragma unroll
             for (int c = 0; c < X::C; c++)
                 S[m][c] = update(S[m][c], x.k[m], x.delta[c], x.decay[X::CHANNEL ? m : 0]);
+        round_state<X>(p, at + 1, S);
     }
 }
 

@@ -166,7 +166,7 @@ GDN_INLINE float fold_lanes(float (&kv)[2], const float (&o)[2], int l)
 // 1: load state, element by element: 8 lanes have 32 bytes
 template <class X> GDN_INLINE char *element_at(const gdn_gpu_pool &pool, bool key_major, char *head, int j, int i)
 {
-    return head + (uint64_t)(key_major ? i * pool.line + 4 * j : j * pool.line + 4 * i);
+    return head + (uint64_t)(key_major ? i * pool.line + X::BYTES * j : j * pool.line + X::BYTES * i);
 }
 
 template <class X>
@@ -182,10 +182,11 @@ GDN_INLINE void load_elements(const gdn_gpu_gated_delta_net &p, const Item &w, f
             for (int e = 0; e < 4; e++) {
                 const int i = 32 * m + w.l + 8 * e;
                 const bool there = w.src >= 0 && c < w.columns && (!X::GENERAL || i < w.n_keys);
-                x[e] = there ? load_float(element_at<X>(p.state_in, p.key_major, head, w.j + c, i)) : 0.0f;
+                x[e] = there ? load_number<X>(element_at<X>(p.state_in, p.key_major, head, w.j + c, i)) : 0.0f;
             }
             S[m][c] = make_float4(x[0], x[1], x[2], x[3]);
         }
+    widen_state<X>(p, false, S);
 }
 
 // 7: snapshot
@@ -203,7 +204,7 @@ GDN_INLINE void store_elements(const gdn_gpu_gated_delta_net &p, const Item &w, 
             for (int e = 0; e < 4; e++) {
                 const int i = 32 * m + w.l + 8 * e;
                 if (c < w.columns && (!X::GENERAL || i < w.n_keys))
-                    store_float(element_at<X>(p.state_out, p.key_major, head, w.j + c, i), x[e]);
+                    store_number<X>(p, element_at<X>(p.state_out, p.key_major, head, w.j + c, i), x[e]);
             }
         }
 }
@@ -225,9 +226,10 @@ template <class X> GDN_INLINE void gated_delta_net_tiles(const gdn_gpu_gated_del
     next.load(p, w, 0);
     float4 S[X::NB][X::C];
     load_elements<X>(p, w, S); // 1
-    if (X::LOG) {
-        repeat_log<X, 8>(p, w, S);
-        if (w.commit >= 0)
+#pragma unroll 1
+    for (int part = 0; X::LOG && part < (X::HALF ? 2 : 1); part++) {
+        repeat_log<X, 8>(p, w, part ? w.kept : w.stands, part ? w.position : w.kept, S);
+        if (part == 0 && w.commit >= 0)
             store_elements<X>(p, w, w.commit, S);
     }
     next.widen_gates(p);
@@ -299,14 +301,15 @@ template <class X> GDN_INLINE void gated_delta_net_tiles(const gdn_gpu_gated_del
             before[0] = fold_lane(sum[0]);
             before[1] = fold_lane(sum[1]);
 
-            // 7: snapshot, r tokens before the newest, and checkpoint
+            // 7: round; snapshot, r tokens before the newest, and checkpoint
+            round_state<X>(p, w.position + t0 + u + 1, S);
             if (t0 + u < kept)
                 continue;
             Item there = w;
             there.l = here(w.l);
 #pragma unroll 1
             for (int way = 0; way < (p.checkpoint_interval ? 2 : 1); way++) {
-                const int dst = way ? checkpoint_of(p, w, kept) : snapshot_of(p, w, kept);
+                const int dst = way ? checkpoint_of(p, w, kept) : snapshot_of<X>(p, w, kept);
                 if (dst >= 0)
                     store_elements<X>(p, there, dst, S);
             }

@@ -77,9 +77,21 @@ GDN_INLINE void store_word(char *at, unsigned x)
 {
     *(unsigned *)at = x;
 }
+GDN_INLINE unsigned load_half(const char *at)
+{
+    return *(const unsigned short *)at;
+}
 GDN_INLINE void store_half(char *at, uint32_t x)
 {
     *(unsigned short *)at = (unsigned short)x;
+}
+GDN_INLINE uint2 load_pair(const char *at)
+{
+    return *(const uint2 *)at;
+}
+GDN_INLINE void store_pair(char *at, uint2 x)
+{
+    *(uint2 *)at = x;
 }
 
 // A map's entry, or its default where there is no map.

@@ -26,6 +26,23 @@ GDN_INLINE uint32_t to_f16(float x)
                                               : small);
 }
 
+// from_f16(to_f16(x)) and from_bf16(to_bf16(x)), in fewer steps: the nearest number that 16 bits have.
+GDN_INLINE float nearest_f16(float x)
+{
+    const uint32_t b = gdn_bits(x), magnitude = b & 0x7fffffffu;
+    const uint32_t normal = (magnitude + 0xfffu + (magnitude >> 13 & 1u)) & 0xffffe000u;
+    const uint32_t small = gdn_bits((gdn_from_bits(magnitude) + 0.5f) - 0.5f); // the addition rounds
+    return gdn_from_bits((b & 0x80000000u) | (magnitude > 0x7f800000u    ? 0x7fc00000u
+                                              : magnitude >= 0x477ff000u ? 0x7f800000u
+                                              : magnitude >= 0x38800000u ? normal
+                                                                         : small));
+}
+
+GDN_INLINE float nearest_bf16(float x)
+{
+    return from_bf16(to_bf16(x));
+}
+
 GDN_INLINE int element_bytes(int dtype)
 {
     return dtype == GDN_GPU_F32 ? 4 : 2;

@@ -24,6 +24,16 @@ static const gdn_metal_kernel kernels[3][2][2][2] = { SIZE(2), SIZE(4), SIZE(8) 
 #undef SIZE
 #undef LOG
 
+/* States of 16 bits: the usual size, or any and trees. */
+static gdn_metal_kernel half_kernel_of(const problem_t *p)
+{
+    static const gdn_metal_kernel of_16_bits[2][2] = {
+        { GDN_METAL_delta_8_general_half, GDN_METAL_delta_8_general_channel_half },
+        { GDN_METAL_delta_4_half, GDN_METAL_delta_4_channel_half },
+    };
+    return of_16_bits[p->head_dim_k == 128 && !p->tree][p->gate == GDN_GATE_CHANNEL];
+}
+
 gdn_status gdn_metal_plan_gated_delta_net(const gdn_context *ctx, const problem_t *p, gdn_plan *plan)
 {
     const gdn_gpu_device gpu = gdn_metal_gpu();
@@ -32,8 +42,9 @@ gdn_status gdn_metal_plan_gated_delta_net(const gdn_context *ctx, const problem_
     plan->form = "rows";
     plan->variant = (int32_t)kernels[size_of(p)][general][channel][p->log.n_columns > 0];
     if (p->tree) plan->variant = channel ? GDN_METAL_delta_8_general_channel_tree : GDN_METAL_delta_8_general_tree;
-    gdn_gpu_plan_gated_delta_net(&gpu, p, GDN_METAL_DELTA_THREADS / 8 * (!p->tree && size_of(p) < 2 ? 4 : 2), plan);
-    if (p->state_interval) gdn_gpu_refuse(plan, "state.dtype is F16 or BF16, and this backend has states of F32 only");
+    if (p->state_interval) plan->variant = (int32_t)half_kernel_of(p);
+    const int four = p->state_interval ? p->head_dim_k == 128 : size_of(p) < 2; /* columns of eight lanes */
+    gdn_gpu_plan_gated_delta_net(&gpu, p, GDN_METAL_DELTA_THREADS / 8 * (!p->tree && four ? 4 : 2), plan);
     return GDN_OK;
 }
 
@@ -65,9 +76,9 @@ gdn_status gdn_metal_run_gated_delta_net(gdn_context *ctx, const problem_t *p, c
                                           &log->state_position,
                                           &log->state_commit,
                                           &p->parent };
-    const uint32_t n_of_log = 4, n_of_trees = 1;
-    const uint32_t n =
-        sizeof operands / sizeof operands[0] - (log->n_columns ? 0 : n_of_log) - (p->tree ? 0 : n_of_trees);
+    const uint32_t n_of_log = 4, n_of_trees = 1; /* kernels of states of 16 bits have both */
+    const uint32_t n = sizeof operands / sizeof operands[0] - (log->n_columns || p->state_interval ? 0 : n_of_log) -
+                       (p->tree || p->state_interval ? 0 : n_of_trees);
     gdn_metal_dispatch dispatch = { .kernel = (gdn_metal_kernel)plan->variant,
                                     .params = &params,
                                     .params_bytes = sizeof params,

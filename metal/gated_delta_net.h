@@ -38,14 +38,29 @@ struct Item {
     // With a log: of the first token; its row, or GDN_GPU_NONE; where the state that is read stands; and the entry that
     // it is committed to at `position`, or GDN_GPU_NONE.
     int position, row, stands, commit;
+    int kept; // where the state stands that is committed: at `position`, or where it was last rounded to 16 bits
 };
 
+// States of 16 bits are rounded behind the token with which the sequence has so many of them.
+template <bool HALF> GDN_INLINE bool rounds_at(constant gdn_gpu_gated_delta_net &p, int length)
+{
+    return HALF && (p.state_interval == 1 || length % p.state_interval == 0);
+}
+
 // The log's maps, for a sequence whose tokens, source and position are known. False where one is bad, which is
-// reported; but a bad slot for a commit amounts to none.
+// reported; but a bad slot for a commit amounts to none. Calls with states of 16 bits may have no log here.
+template <bool HALF>
 GDN_INLINE bool find_log(constant gdn_gpu_gated_delta_net &p, thread const DeltaBuffers &b,
                                 thread Item &at)
 {
     const bool padding = at.src == GDN_GPU_SKIP;
+    at.kept = HALF ? at.position - at.position % p.state_interval : at.position;
+    if (HALF && p.log_columns == 0) {
+        at.row = GDN_GPU_NONE;
+        at.commit = GDN_GPU_NONE;
+        at.stands = at.position;
+        return true;
+    }
     at.row = map_at(b.log_row, (p.has & GDN_GPU_HAS_LOG_ROW) != 0, at.s, at.s);
     at.stands = map_at(b.state_position, (p.has & GDN_GPU_HAS_STATE_POSITION) != 0, at.s, at.position);
     at.commit = map_at(b.state_commit, !padding && (p.has & GDN_GPU_HAS_STATE_COMMIT) != 0, at.s, GDN_GPU_NONE);
@@ -56,6 +71,8 @@ GDN_INLINE bool find_log(constant gdn_gpu_gated_delta_net &p, thread const Delta
     bool fits = at.stands >= 0 && at.stands <= at.position;
     if (fits && !padding) // position + T might be too large for an int, and this is not
         fits = at.row < 0 ? at.stands == at.position : at.position - at.stands <= p.log_columns - at.T;
+    if (HALF && !padding)
+        fits = fits && rounds_at<HALF>(p, at.stands);
     if (!fits) {
         report(b.bad, GDN_GPU_BAD_STATE_POSITION);
         return false;
@@ -69,9 +86,9 @@ GDN_INLINE bool find_log(constant gdn_gpu_gated_delta_net &p, thread const Delta
 
 // False where there is nothing to do: padding, no tokens and no state to commit, no columns, or a bad map, which is
 // reported.
-template <int C, bool LOG, bool TREE>
+template <int C, bool LOG, bool HALF>
 GDN_INLINE bool find_item(constant gdn_gpu_gated_delta_net &p, thread const DeltaBuffers &b, uint group, uint me,
-                            thread Item &at)
+                            bool tree, thread Item &at)
 {
     const int block = int(group % uint(p.blocks)), row = int(group / uint(p.blocks));
     const bool ragged = (p.has & GDN_GPU_HAS_SEQ_START) != 0;
@@ -95,9 +112,9 @@ GDN_INLINE bool find_item(constant gdn_gpu_gated_delta_net &p, thread const Delt
         return false;
     }
     at.position = position;
-    if (LOG && !find_log(p, b, at))
+    if (LOG && !find_log<HALF>(p, b, at))
         return false;
-    if (TREE && at.src != GDN_GPU_SKIP) {
+    if (tree && at.src != GDN_GPU_SKIP) {
         if (at.T > 0 && at.row < 0) {
             report(b.bad, GDN_GPU_BAD_LOG_ROW);
             return false;
@@ -126,6 +143,7 @@ GDN_INLINE int64_t state_at(constant gdn_gpu_pool &pool, int entry, int n_slots,
 }
 
 // The entry that takes the state after token t of the sequence, or GDN_GPU_NONE.
+template <bool HALF>
 GDN_INLINE int snapshot_of(constant gdn_gpu_gated_delta_net &p, thread const DeltaBuffers &b,
                            thread const Item &at, int t)
 {
@@ -134,7 +152,7 @@ GDN_INLINE int snapshot_of(constant gdn_gpu_gated_delta_net &p, thread const Del
         return GDN_GPU_NONE;
     const int dst =
         map_at(b.state_dst, (p.has & GDN_GPU_HAS_DST) != 0, int64_t(at.s) * p.n_snapshots + r, at.s * p.slots_out + r);
-    if (dst >= GDN_GPU_NONE && dst < p.entries_out)
+    if (dst >= GDN_GPU_NONE && dst < p.entries_out && (!HALF || dst < 0 || rounds_at<HALF>(p, at.position + t + 1)))
         return dst;
     report(b.bad, GDN_GPU_BAD_STATE_DST);
     return GDN_GPU_NONE;
@@ -175,6 +193,24 @@ template <bool GENERAL> GDN_INLINE float4 read_row(device const uchar *row, int 
     if (!GENERAL || i + 3 < n_keys)
         x.w = read_element(at + 3 * bytes, dtype);
     return x;
+}
+
+// 7: round, behind the token with which the sequence has so many of them.
+template <int NB, int C, bool HALF>
+GDN_INLINE void round_state(constant gdn_gpu_gated_delta_net &p, int length, thread float4 (&S)[NB][C])
+{
+    if (!rounds_at<HALF>(p, length))
+        return;
+#pragma unroll
+    for (int m = 0; m < NB; m++)
+#pragma unroll
+        for (int c = 0; c < C; c++) {
+            const float4 x = S[m][c];
+            if (p.state_dtype == GDN_GPU_F16)
+                S[m][c] = four(nearest_f16(x.x), nearest_f16(x.y), nearest_f16(x.z), nearest_f16(x.w));
+            else
+                S[m][c] = four(nearest_bf16(x.x), nearest_bf16(x.y), nearest_bf16(x.z), nearest_bf16(x.w));
+        }
 }
 
 #endif

@@ -12,13 +12,14 @@
 //
 // Steps, numbered as in docs/kernels/gated_delta_net.md and in every other version:
 //   0 prepare   1 load state, repeat the log, commit   2 decay   3 read kv   4 delta   5 update   6 output
-//   7 snapshot, checkpoint, log
+//   7 round, snapshot, checkpoint, log
 //
 // Kernels: delta_2 delta_2_channel delta_2_general delta_2_general_channel delta_2_log delta_2_channel_log
 // Kernels: delta_2_general_log delta_2_general_channel_log delta_4 delta_4_channel delta_4_general
 // Kernels: delta_4_general_channel delta_4_log delta_4_channel_log delta_4_general_log delta_4_general_channel_log
 // Kernels: delta_8 delta_8_channel delta_8_general delta_8_general_channel delta_8_log delta_8_channel_log
 // Kernels: delta_8_general_log delta_8_general_channel_log delta_8_general_tree delta_8_general_channel_tree
+// Kernels: delta_4_half delta_4_channel_half delta_8_general_half delta_8_general_channel_half
 #include "metal/gated_delta_net_log.h"
 
 // A step of four partial sums. Sums of keys that do not exist stay as they are: fma(0, 0, -0) would be +0.
@@ -129,12 +130,13 @@ GDN_INLINE void make_decay(constant gdn_gpu_gated_delta_net &p, device const uch
 }
 
 // 1: load state, of an entry of a pool that is described by `view`, or zeros. S[m][c] has column j + c
-template <int NB, int C, bool GENERAL>
+template <int NB, int C, bool GENERAL, bool HALF>
 GDN_INLINE void load_state(constant gdn_gpu_gated_delta_net &p, thread const Item &w, device const uchar *pool,
                            constant gdn_gpu_pool &view, int entry, int n_slots, thread float4 (&S)[NB][C])
 {
     pool += entry < 0 ? 0 : state_at(view, entry, n_slots, w.h);
-    const int64_t along = p.key_major ? view.line : 4, across = p.key_major ? 4 : view.line;
+    const int bytes = HALF ? 2 : 4, dtype = HALF ? p.state_dtype : GDN_GPU_F32;
+    const int64_t along = p.key_major ? view.line : bytes, across = p.key_major ? bytes : view.line;
     const int n_keys = p.head_dim_k;
 #pragma unroll
     for (int m = 0; m < NB; m++) {
@@ -144,16 +146,16 @@ GDN_INLINE void load_state(constant gdn_gpu_gated_delta_net &p, thread const Ite
             float4 x = float4(0.0f);
             if (entry >= 0 && c < w.columns && (!GENERAL || i < n_keys)) {
                 device const uchar *at = pool + i * along + (w.j + c) * across;
-                if (!GENERAL && !p.key_major) {
+                if (!GENERAL && !HALF && !p.key_major) {
                     x = read_float4(at);
                 } else {
-                    x.x = read_float(at);
+                    x.x = read_element(at, dtype);
                     if (!GENERAL || i + 1 < n_keys)
-                        x.y = read_float(at + along);
+                        x.y = read_element(at + along, dtype);
                     if (!GENERAL || i + 2 < n_keys)
-                        x.z = read_float(at + 2 * along);
+                        x.z = read_element(at + 2 * along, dtype);
                     if (!GENERAL || i + 3 < n_keys)
-                        x.w = read_float(at + 3 * along);
+                        x.w = read_element(at + 3 * along, dtype);
                 }
             }
             S[m][c] = x;
@@ -162,12 +164,13 @@ GDN_INLINE void load_state(constant gdn_gpu_gated_delta_net &p, thread const Ite
 }
 
 // 7: snapshot
-template <int NB, int C, bool GENERAL>
+template <int NB, int C, bool GENERAL, bool HALF>
 GDN_INLINE void store_state(constant gdn_gpu_gated_delta_net &p, thread const DeltaBuffers &b,
                             thread const Item &w, int dst, thread const float4 (&S)[NB][C])
 {
     device uchar *pool = b.state_out + state_at(p.state_out, dst, p.slots_out, w.h);
-    const int64_t along = p.key_major ? p.state_out.line : 4, across = p.key_major ? 4 : p.state_out.line;
+    const int bytes = HALF ? 2 : 4, dtype = HALF ? p.state_dtype : GDN_GPU_F32;
+    const int64_t along = p.key_major ? p.state_out.line : bytes, across = p.key_major ? bytes : p.state_out.line;
     const int n_keys = p.head_dim_k;
 #pragma unroll
     for (int m = 0; m < NB; m++) {
@@ -177,17 +180,17 @@ GDN_INLINE void store_state(constant gdn_gpu_gated_delta_net &p, thread const De
             if (c >= w.columns || (GENERAL && i >= n_keys))
                 continue;
             device uchar *at = pool + i * along + (w.j + c) * across;
-            if (!GENERAL && !p.key_major) {
+            if (!GENERAL && !HALF && !p.key_major) {
                 write_float4(at, S[m][c]);
                 continue;
             }
-            write_float(at, S[m][c].x);
+            write_element(at, S[m][c].x, dtype);
             if (!GENERAL || i + 1 < n_keys)
-                write_float(at + along, S[m][c].y);
+                write_element(at + along, S[m][c].y, dtype);
             if (!GENERAL || i + 2 < n_keys)
-                write_float(at + 2 * along, S[m][c].z);
+                write_element(at + 2 * along, S[m][c].z, dtype);
             if (!GENERAL || i + 3 < n_keys)
-                write_float(at + 3 * along, S[m][c].w);
+                write_element(at + 3 * along, S[m][c].w, dtype);
         }
     }
 }
@@ -206,20 +209,20 @@ struct FirstToken {
 
 // 1, for a token of a tree that does not follow the one before it: the state at the sequence's position, which is where
 // it has been committed or made as before, and on it the token that it follows with all that this follows. Their deltas
-// come from the log, through the lane that has put them there; keys and decays are made anew.
-template <int NB, int C, bool CHANNEL, bool GENERAL>
-GDN_INLINE void follow(constant gdn_gpu_gated_delta_net &p, thread const DeltaBuffers &b, thread const Item &w,
-                       device const uchar *source, thread const FirstToken &first, int parent,
-                       thread float4 (&S)[NB][C])
+// come from the log, through the lane that has put them there; keys and decays are made anew. The number of them.
+template <int NB, int C, bool CHANNEL, bool GENERAL, bool HALF>
+GDN_INLINE int follow(constant gdn_gpu_gated_delta_net &p, thread const DeltaBuffers &b, thread const Item &w,
+                      device const uchar *source, thread const FirstToken &first, int parent,
+                      thread float4 (&S)[NB][C])
 {
     const bool there = (p.has & GDN_GPU_HAS_PARENT) != 0;
-    if (w.commit >= 0) {
-        load_state<NB, C, GENERAL>(p, w, b.state_out, p.state_out, w.commit, p.slots_out, S);
-    } else {
-        load_state<NB, C, GENERAL>(p, w, source, p.state_in, w.src, p.slots_in, S);
-        repeat_log<NB, C, CHANNEL, GENERAL>(p, b, w, S);
-    }
-    for (int left = depth_of(b.parent, there, w.first, parent); left-- > 0;) {
+    if (w.commit >= 0)
+        load_state<NB, C, GENERAL, HALF>(p, w, b.state_out, p.state_out, w.commit, p.slots_out, S);
+    else
+        load_state<NB, C, GENERAL, HALF>(p, w, source, p.state_in, w.src, p.slots_in, S);
+    repeat_log<NB, C, CHANNEL, GENERAL, HALF>(p, b, w, w.commit >= 0 ? w.kept : w.stands, w.position, S);
+    const int depth = depth_of(b.parent, there, w.first, parent);
+    for (int left = depth; left-- > 0;) {
         const int t = ancestor_of(b.parent, there, w.first, parent, left);
         Token<NB, CHANNEL> x;
         load_token<NB, CHANNEL, GENERAL, true>(p, first.k + t * p.k.token, first.v + t * p.v.token,
@@ -241,15 +244,19 @@ GDN_INLINE void follow(constant gdn_gpu_gated_delta_net &p, thread const DeltaBu
             for (int m = 0; m < NB; m++)
                 S[m][c] = fma(x.k[m], float4(delta), x.g[CHANNEL ? m : 0] * S[m][c]);
         }
+        round_state<NB, C, HALF>(p, w.position + depth - left, S);
     }
+    return depth;
 }
 
-// NB: blocks of 32 keys, exactly, or at most where GENERAL; then head_dim_k may be any.
-template <int NB, int C, bool CHANNEL, bool GENERAL, bool LOG, bool TREE>
+// NB: blocks of 32 keys, exactly, or at most where GENERAL; then head_dim_k may be any. HALF: states of 16 bits; then
+// LOG and TREE are what the call may have, and else what it has.
+template <int NB, int C, bool CHANNEL, bool GENERAL, bool LOG, bool TREE, bool HALF>
 GDN_INLINE void gated_delta_net(constant gdn_gpu_gated_delta_net &p, thread const DeltaBuffers &b, uint group, uint me)
 {
+    const bool tree = TREE && (!HALF || (p.has & GDN_GPU_TREE));
     Item w;
-    if (!find_item<C, LOG, TREE>(p, b, group, me, w))
+    if (!find_item<C, LOG, HALF>(p, b, group, me, tree, w))
         return; // the whole simdgroup
     const int n_keys = p.head_dim_k, mine = column_of_lane<C>(w.l);
     const ushort eight = ushort(me & 24u); // the first of the eight lanes
@@ -277,19 +284,21 @@ GDN_INLINE void gated_delta_net(constant gdn_gpu_gated_delta_net &p, thread cons
     device const uchar *source = b.state_in;
     if (p.has & GDN_GPU_ONE_POOL)
         source = b.state_out + p.pool_offset;
-    load_state<NB, C, GENERAL>(p, w, source, p.state_in, w.src, p.slots_in, S); // 1
-    if (LOG) {
-        repeat_log<NB, C, CHANNEL, GENERAL>(p, b, w, S);
-        if (w.commit >= 0)
-            store_state<NB, C, GENERAL>(p, b, w, w.commit, S);
+    load_state<NB, C, GENERAL, HALF>(p, w, source, p.state_in, w.src, p.slots_in, S); // 1
+    for (int part = 0; LOG && part < (HALF ? 2 : 1); part++) {
+        repeat_log<NB, C, CHANNEL, GENERAL, HALF>(p, b, w, part ? w.kept : w.stands, part ? w.position : w.kept, S);
+        if (part == 0 && w.commit >= 0)
+            store_state<NB, C, GENERAL, HALF>(p, b, w, w.commit, S);
     }
 
     const FirstToken first = { k_at, v_at, g_at, beta_at, bias_at, rate, bias, mine, eight };
+    int depth = 0; // of a tree: the tokens on the branch of this one, with it
     for (int t = 0; t < w.T; t++) {
-        if (TREE) {
+        if (tree) {
             const int parent = parent_of(b.parent, (p.has & GDN_GPU_HAS_PARENT) != 0, w.first, t);
             if (parent != t - 1)
-                follow<NB, C, CHANNEL, GENERAL>(p, b, w, source, first, parent, S); // 1
+                depth = follow<NB, C, CHANNEL, GENERAL, HALF>(p, b, w, source, first, parent, S); // 1
+            depth++;
         }
         Token<NB, CHANNEL> token;
         if (narrow)
@@ -360,11 +369,12 @@ GDN_INLINE void gated_delta_net(constant gdn_gpu_gated_delta_net &p, thread cons
         if (w.l == lane_of_column<C>(mine) && mine < w.columns)
             write_element(out_at, o, p.result_dtype);
 
-        // 7: snapshot, r tokens before the newest, and checkpoint
+        // 7: round; snapshot, r tokens before the newest, and checkpoint
+        round_state<NB, C, HALF>(p, w.position + (tree ? depth : t + 1), S);
         for (int kept = 0; kept < (p.checkpoint_interval ? 2 : 1); kept++) {
-            const int dst = kept ? checkpoint_of(p, b, w, t) : snapshot_of(p, b, w, t);
+            const int dst = kept ? checkpoint_of(p, b, w, t) : snapshot_of<HALF>(p, b, w, t);
             if (dst >= 0)
-                store_state<NB, C, GENERAL>(p, b, w, dst, S);
+                store_state<NB, C, GENERAL, HALF>(p, b, w, dst, S);
         }
         q_at += p.q.token;
         k_at += p.k.token;
@@ -390,7 +400,7 @@ GDN_INLINE void gated_delta_net(constant gdn_gpu_gated_delta_net &p, thread cons
     {                                                                                                                 \
         const DeltaBuffers b = { q, k, v, g, beta, ssm_a, dt_bias, result, state_in, state_out, seq_start, state_src, \
                                  state_dst, position, state_checkpoint, 0, 0, 0, 0, 0, bad };                         \
-        gated_delta_net<__VA_ARGS__, false, false>(p, b, group.x, me);                                                \
+        gated_delta_net<__VA_ARGS__, false, false, false>(p, b, group.x, me);                                         \
     }
 #define GDN_DELTA_LOG(name, ...)                                                                                      \
     GDN_KERNEL(gdn_metal_delta_##name, constant gdn_gpu_gated_delta_net &p [[buffer(0)]],                           \
@@ -409,9 +419,9 @@ GDN_INLINE void gated_delta_net(constant gdn_gpu_gated_delta_net &p, thread cons
         const DeltaBuffers b = { q, k, v, g, beta, ssm_a, dt_bias, result, state_in, state_out, seq_start, state_src, \
                                  state_dst, position, state_checkpoint, log, log_row, state_position, state_commit,   \
                                  0, bad };                                                                            \
-        gated_delta_net<__VA_ARGS__, true, false>(p, b, group.x, me);                                                 \
+        gated_delta_net<__VA_ARGS__, true, false, false>(p, b, group.x, me);                                          \
     }
-#define GDN_DELTA_TREE(name, ...)                                                                                     \
+#define GDN_DELTA_ALL(name, ...)                                                                                     \
     GDN_KERNEL(gdn_metal_delta_##name, constant gdn_gpu_gated_delta_net &p [[buffer(0)]],                           \
                device const uchar *q [[buffer(1)]], device const uchar *k [[buffer(2)]],                              \
                device const uchar *v [[buffer(3)]], device const uchar *g [[buffer(4)]],                              \
@@ -429,7 +439,7 @@ GDN_INLINE void gated_delta_net(constant gdn_gpu_gated_delta_net &p, thread cons
         const DeltaBuffers b = { q, k, v, g, beta, ssm_a, dt_bias, result, state_in, state_out, seq_start, state_src, \
                                  state_dst, position, state_checkpoint, log, log_row, state_position, state_commit,   \
                                  parent, bad };                                                                       \
-        gated_delta_net<__VA_ARGS__, true, true>(p, b, group.x, me);                                                  \
+        gated_delta_net<__VA_ARGS__>(p, b, group.x, me);                                                              \
     }
 #define GDN_DELTAS(NB, C)                                \
     GDN_DELTA(NB, NB, C, false, false)                   \
@@ -445,5 +455,10 @@ GDN_DELTAS(2, 4)
 GDN_DELTAS(4, 4)
 GDN_DELTAS(8, 2)
 // Trees, of any size.
-GDN_DELTA_TREE(8_general_tree, 8, 2, false, true)
-GDN_DELTA_TREE(8_general_channel_tree, 8, 2, true, true)
+GDN_DELTA_ALL(8_general_tree, 8, 2, false, true, true, true, false)
+GDN_DELTA_ALL(8_general_channel_tree, 8, 2, true, true, true, true, false)
+// States of 16 bits; the general ones are those of trees, too.
+GDN_DELTA_ALL(4_half, 4, 4, false, false, true, false, true)
+GDN_DELTA_ALL(4_channel_half, 4, 4, true, false, true, false, true)
+GDN_DELTA_ALL(8_general_half, 8, 2, false, true, true, true, true)
+GDN_DELTA_ALL(8_general_channel_half, 8, 2, true, true, true, true, true)

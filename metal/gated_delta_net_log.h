@@ -51,24 +51,26 @@ GDN_INLINE void load_logged(constant gdn_gpu_gated_delta_net &p, thread const De
         x.delta[c] = c < w.columns ? read_float(entry + log_delta(p, w) + 4 * c) : 0.0f;
 }
 
-// 1: repeat the log. The loads of the next entry are issued before the arithmetic of this one.
-template <int NB, int C, bool CHANNEL, bool GENERAL>
+// 1: repeat the log, from a position to another. The loads of the next entry are issued before the arithmetic of this
+// one.
+template <int NB, int C, bool CHANNEL, bool GENERAL, bool HALF>
 GDN_INLINE void repeat_log(constant gdn_gpu_gated_delta_net &p, thread const DeltaBuffers &b,
-                           thread const Item &w, thread float4 (&S)[NB][C])
+                           thread const Item &w, int from, int to, thread float4 (&S)[NB][C])
 {
-    if (w.stands >= w.position)
+    if (from >= to)
         return;
     Logged<NB, C, CHANNEL> next;
-    load_logged<NB, C, CHANNEL, GENERAL>(p, b, w, w.stands, next);
-    for (int at = w.stands; at < w.position; at++) {
+    load_logged<NB, C, CHANNEL, GENERAL>(p, b, w, from, next);
+    for (int at = from; at < to; at++) {
         const Logged<NB, C, CHANNEL> x = next;
-        if (at + 1 < w.position)
+        if (at + 1 < to)
             load_logged<NB, C, CHANNEL, GENERAL>(p, b, w, at + 1, next);
 #pragma unroll
         for (int m = 0; m < NB; m++)
 #pragma unroll
             for (int c = 0; c < C; c++)
                 S[m][c] = fma(x.k[m], float4(x.delta[c]), x.decay[CHANNEL ? m : 0] * S[m][c]);
+        round_state<NB, C, HALF>(p, at + 1, S);
     }
 }
 

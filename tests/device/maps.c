@@ -100,6 +100,48 @@ static void bad_state_checkpoints(sides *s, int length)
     check_case_free(&c);
 }
 
+/* States of 16 bits that are rounded behind every third token: one that stands elsewhere amounts to padding, and a
+ * snapshot of another to none. */
+static void bad_roundings(sides *s)
+{
+    static const int32_t src[] = { 6, 0, 2 }, dst[] = { 5, 7, 4 }, stands[] = { 6, 3, 9 };
+    check_spec spec;
+    delta_spec *d = &spec.gated_delta_net;
+    make_delta(d, G_SEQS, src, dst);
+    d->n_snapshots = 1;
+    d->dtype_state = GDN_BF16;
+    d->state_interval = 3;
+    d->log_rows = 3;
+    d->log_columns = 2 * LENGTH + 2;
+    d->map_position = d->map_stands = 1;
+    for (int i = 0; i < G_SEQS; i++) {
+        d->seq[i].position = stands[i] + 3;
+        d->seq[i].repeated = 3;
+        d->seq[i].log_row = i;
+        d->seq[i].dst[0] = dst[i];
+    }
+    check_case c;
+    sides_build(&c, &check_kernel_gated_delta_net, &spec);
+    check_target_run(s->device, &c, &s->got);
+    check_case_free(&c);
+    if (s->got.outcome == CHECK_SKIPPED) /* not every device has elements of 16 bits */
+        return;
+    for (int i = 0; i < G_SEQS; i++) {
+        int32_t bad[3], good[3];
+        memcpy(bad, stands, sizeof bad), memcpy(good, src, sizeof good);
+        bad[i] += 1 + i % 2;
+        good[i] = GDN_SKIP;
+        judge(s, &check_kernel_gated_delta_net, &spec, "state_position", bad, "state_src", good, 0);
+        memcpy(bad, dst, sizeof bad), memcpy(good, dst, sizeof good);
+        d->seq[i].length = 2; /* its state is behind one that was rounded */
+        good[i] = GDN_NONE;
+        d->seq[i].dst[0] = GDN_NONE;
+        judge(s, &check_kernel_gated_delta_net, &spec, "state_dst", bad, "state_dst", good, 0);
+        d->seq[i].length = 3;
+        d->seq[i].dst[0] = dst[i];
+    }
+}
+
 static void bad_gated_delta_net(sides *s)
 {
     static const int32_t src[] = { 6, 0, 2 }, dst[] = { 6, 7, 1, -1, 3, 2 },
@@ -402,6 +444,7 @@ void device_bad_maps(gdn_context *ctx)
     bad_state_checkpoints(&s, LONGEST);
     bad_logs(&s, LENGTH);
     bad_logs(&s, LONGEST);
+    bad_roundings(&s);
     bad_ssm_conv(&s, LENGTH);
     bad_ssm_conv(&s, LONGEST);
     bad_trees(&s);

@@ -1,0 +1,117 @@
+// States of 16 bits in gated_delta_net, in both forms: how they come to the registers, where they are numbers of F32,
+// how they are rounded there, and how they leave. For other kernels these functions load and store F32, and do not
+// round.
+#ifndef GDN_CUDA_GATED_DELTA_NET_HALF_CUH
+#define GDN_CUDA_GATED_DELTA_NET_HALF_CUH
+
+#include "cuda/gated_delta_net.cuh"
+
+// An element of a state as it lies in memory, and four that lie side by side: those of 16 bits two in a word.
+template <class X> GDN_INLINE float load_number(const char *at)
+{
+    return X::HALF ? gdn_from_bits(load_half(at)) : load_float(at);
+}
+template <class X> GDN_INLINE void store_number(const gdn_gpu_gated_delta_net &p, char *at, float x)
+{
+    store_element(at, x, X::HALF ? p.state_dtype : GDN_GPU_F32);
+}
+template <class X> GDN_INLINE float4 load_quad(const char *at)
+{
+    if (!X::HALF)
+        return load_float4(at);
+    const uint2 x = load_pair(at);
+    return make_float4(gdn_from_bits(x.x), gdn_from_bits(x.y), 0.0f, 0.0f);
+}
+template <class X> GDN_INLINE void store_quad(const gdn_gpu_gated_delta_net &p, char *at, float4 x)
+{
+    const int dtype = p.state_dtype;
+    if (X::HALF)
+        store_pair(at, make_uint2(half_of(x.x, dtype) | half_of(x.y, dtype) << 16,
+                                  half_of(x.z, dtype) | half_of(x.w, dtype) << 16));
+    else
+        store_float4(at, x);
+}
+
+// The C columns that a lane group has of key i in a state, each by itself.
+template <class X> GDN_INLINE void load_line(const char *at, int columns, float (&x)[X::C])
+{
+    if (!X::HALF) {
+        load_columns<X>(at, columns, x);
+    } else if (!X::GENERAL && X::C == 4 && columns == 4) {
+        const uint2 four = load_pair(at);
+        x[0] = gdn_from_bits(four.x & 0xffffu), x[X::C / 4] = gdn_from_bits(four.x >> 16);
+        x[X::C / 2] = gdn_from_bits(four.y & 0xffffu), x[X::C - 1] = gdn_from_bits(four.y >> 16);
+    } else {
+#pragma unroll
+        for (int c = 0; c < X::C; c++)
+            x[c] = c < columns ? load_number<X>(at + 2 * (uint64_t)c) : 0.0f;
+    }
+}
+template <class X>
+GDN_INLINE void store_line(const gdn_gpu_gated_delta_net &p, char *at, int columns, const float (&x)[X::C])
+{
+    if (!X::HALF) {
+        store_columns<X>(at, columns, x);
+    } else if (!X::GENERAL && X::C == 4 && columns == 4) {
+        store_quad<X>(p, at, make_float4(x[0], x[X::C / 4], x[X::C / 2], x[X::C - 1]));
+    } else {
+#pragma unroll
+        for (int c = 0; c < X::C; c++)
+            if (c < columns)
+                store_number<X>(p, at + 2 * (uint64_t)c, x[c]);
+    }
+}
+
+template <bool F16> GDN_INLINE float widen_number(uint32_t bits)
+{
+    return F16 ? from_f16(bits) : from_bf16(bits);
+}
+
+// 1: what has been loaded of a state, as numbers, once all of it is on its way. `pairs`: by load_quad().
+template <class X, bool F16> GDN_INLINE void widen_all(bool pairs, float4 (&S)[X::NB][X::C])
+{
+#pragma unroll
+    for (int m = 0; m < X::NB; m++)
+#pragma unroll
+        for (int c = 0; c < X::C; c++) {
+            const uint32_t x = gdn_bits(S[m][c].x), y = gdn_bits(S[m][c].y);
+            const uint32_t z = gdn_bits(S[m][c].z), w = gdn_bits(S[m][c].w);
+            S[m][c] = make_float4(widen_number<F16>(pairs ? x & 0xffffu : x), widen_number<F16>(pairs ? x >> 16 : y),
+                                  widen_number<F16>(pairs ? y & 0xffffu : z), widen_number<F16>(pairs ? y >> 16 : w));
+        }
+}
+template <class X>
+GDN_INLINE void widen_state(const gdn_gpu_gated_delta_net &p, bool pairs, float4 (&S)[X::NB][X::C])
+{
+    if (X::HALF && p.state_dtype == GDN_GPU_F16)
+        widen_all<X, true>(pairs, S);
+    else if (X::HALF)
+        widen_all<X, false>(pairs, S);
+}
+
+// 7: round, behind the token with which the sequence has so many of them.
+template <bool F16> GDN_INLINE float nearest(float x)
+{
+    return F16 ? nearest_f16(x) : nearest_bf16(x);
+}
+template <class X, bool F16> GDN_INLINE void round_all(float4 (&S)[X::NB][X::C])
+{
+#pragma unroll
+    for (int m = 0; m < X::NB; m++)
+#pragma unroll
+        for (int c = 0; c < X::C; c++)
+            S[m][c] = make_float4(nearest<F16>(S[m][c].x), nearest<F16>(S[m][c].y), nearest<F16>(S[m][c].z),
+                                  nearest<F16>(S[m][c].w));
+}
+template <class X>
+GDN_INLINE void round_state(const gdn_gpu_gated_delta_net &p, int length, float4 (&S)[X::NB][X::C])
+{
+    if (!rounds_at<X>(p, length))
+        return;
+    if (p.state_dtype == GDN_GPU_F16)
+        round_all<X, true>(S);
+    else
+        round_all<X, false>(S);
+}
+
+#endif
