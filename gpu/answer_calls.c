@@ -56,18 +56,20 @@ enum { TREE_TOKENS = 4 };
 
 /* ---- gated_delta_net ---- */
 
-enum { FEW, MANY, CHECKPOINTS, LOG, LONG_LOG, TREE }; /* forms of the call: kernels differ by them */
+/* Forms of the call: kernels differ by them. The last three have states of 16 bits. */
+enum { FEW, MANY, CHECKPOINTS, LOG, LONG_LOG, TREE, HALF_FEW, HALF_MANY, HALF_TREE };
 static const int32_t head_sizes[] = { 32, 64, 96, 128, 160, 192, 224, 256, 48, 200 };
 enum { N_HEAD_SIZES = sizeof head_sizes / sizeof head_sizes[0] };
-_Static_assert((TREE + 1) * N_HEAD_SIZES * 16 == GDN_ANSWER_DELTA, "as many calls as answers.h says");
+_Static_assert((HALF_TREE + 1) * N_HEAD_SIZES * 16 == GDN_ANSWER_DELTA, "as many calls as answers.h says");
 
 static void delta(int number, gdn_gpu_answer_call *c)
 {
     static const int32_t position[] = { 3 }, zero[] = { 0 }, stands[] = { 1 }, second[] = { 1 }, third[] = { 2 };
     const int forms = number & 1, typed = number >> 1 & 1, key_major = number >> 2 & 1, channel = number >> 3 & 1;
     const int form = number / 16 / N_HEAD_SIZES, size = head_sizes[number / 16 % N_HEAD_SIZES];
-    const int tokens = form == TREE ? TREE_TOKENS : form == MANY || form == LONG_LOG ? 10 : 3;
-    const int gates = HEADS * (channel ? size : 1), log = form >= LOG;
+    const int half = form >= HALF_FEW, tree = form == TREE || form == HALF_TREE;
+    const int tokens = tree ? TREE_TOKENS : form == MANY || form == LONG_LOG || form == HALF_MANY ? 10 : 3;
+    const int gates = HEADS * (channel ? size : 1), log = form == LOG || form == LONG_LOG || tree;
     const int columns = !log ? 0 : form == LONG_LOG ? 16 : 8;
     gdn_gated_delta_net_args *a = &c->args.gated_delta_net;
     *a = (gdn_gated_delta_net_args){ .size = sizeof *a,
@@ -80,7 +82,7 @@ static void delta(int number, gdn_gpu_answer_call *c)
                                      .n_rows = 1,
                                      .n_slots = SLOTS,
                                      .n_snapshots = log ? 0 : 2 };
-    a->flags = form == TREE ? GDN_DELTA_TREE : 0;
+    a->flags = tree ? GDN_DELTA_TREE : 0;
     a->gate = channel ? GDN_GATE_CHANNEL : GDN_GATE_SCALAR;
     a->state_layout = key_major ? GDN_STATE_KV : GDN_STATE_VK;
     a->q = tensor(c, typed ? GDN_BF16 : GDN_F32, tokens * size, OF_ONE);
@@ -109,10 +111,10 @@ static void delta(int number, gdn_gpu_answer_call *c)
         a->state_position = map(c, stands, 1);
         a->state_commit = map(c, second, 1);
     }
-    if (form == TREE) a->parent = map(c, parents, TREE_TOKENS);
+    if (tree) a->parent = map(c, parents, TREE_TOKENS);
     begin_results(c);
     a->out = tensor(c, typed ? GDN_BF16 : GDN_F32, tokens * HEADS * COLUMNS, OF_ONE);
-    a->state = tensor(c, GDN_F32, SLOTS * HEADS * COLUMNS * size, OF_ONE);
+    a->state = tensor(c, half ? GDN_BF16 : GDN_F32, SLOTS * HEADS * COLUMNS * size, OF_ONE);
     if (log) { /* columns as kernels for whole blocks of keys want them */
         const int entry = (size + HEADS * COLUMNS + gates + 15) / 16 * 16;
         a->log = tensor(c, GDN_F32, columns * entry, OF_SIXTEENTHS);

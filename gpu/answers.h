@@ -10,7 +10,7 @@
 /* ---- answer_calls.c: the calls, the same on every device ---- */
 enum {
     GDN_ANSWER_DELTA =
-        6 * 10 * 16,              /* of gated_delta_net: forms of the call, head sizes, four traits that may be there */
+        9 * 10 * 16,              /* of gated_delta_net: forms of the call, head sizes, four traits that may be there */
     GDN_ANSWER_CONV = 3 * 16 * 4, /* of ssm_conv: forms, kernel widths, two traits                                   */
     GDN_ANSWER_ROWS = 4,          /* of set_rows: few rows or many, F32 or Q8_0                                      */
     GDN_ANSWERS = GDN_ANSWER_DELTA + GDN_ANSWER_CONV + GDN_ANSWER_ROWS,
