@@ -47,12 +47,13 @@ static int may_have_log(const problem_t *p)
 /* Which kernel: `tiles` for many tokens per sequence on average, `rows` for few. Sequences of a batch may differ, and
  * maps are the device's to read; either kernel takes any length and gives the same bits. Trees are rows. With a log and
  * a gate per channel there are only the smaller kernels of `tiles`, since the others would have more than all
- * registers. */
+ * registers; nor are there larger ones for states of 16 bits. */
 enum { FEW_TOKENS = 8 };
 
 static int in_tiles(const gdn_gpu_device *gpu, const problem_t *p)
 {
     if (p->tree) return 0;
+    if (p->state_interval && blocks_of_keys(gpu, p, 1) == GENERAL) return 0;
     if (may_have_log(p) && p->gate == GDN_GATE_CHANNEL && blocks_of_keys(gpu, p, 1) > NB_4) return 0;
     return (int64_t)p->n_tokens > FEW_TOKENS * (int64_t)p->n_seqs;
 }
@@ -60,7 +61,8 @@ static int in_tiles(const gdn_gpu_device *gpu, const problem_t *p)
 /* Columns of a thread block: Shape::COLUMNS of the kernels. */
 static uint32_t columns(const problem_t *p, int tiles, int nb)
 {
-    const int fewest = nb == GENERAL && may_have_log(p) && p->gate == GDN_GATE_CHANNEL;
+    const int channel_log = p->log.n_columns && p->gate == GDN_GATE_CHANNEL;
+    const int fewest = nb == GENERAL && (channel_log || p->state_interval);
     return GDN_CUDA_DELTA_WARPS * 4 * (fewest ? 1 : !tiles && !p->tree && nb <= NB_4 ? 4 : 2);
 }
 
@@ -91,7 +93,7 @@ static gdn_cuda_kernel half_kernel_of(const problem_t *p, int tiles, int nb)
     static const gdn_cuda_kernel kernels[2][2][2] = {
         { { GDN_CUDA_delta_rows_general_half, GDN_CUDA_delta_rows_general_channel_half },
           { GDN_CUDA_delta_rows_4_half, GDN_CUDA_delta_rows_4_channel_half } },
-        { { GDN_CUDA_delta_tiles_general_half, GDN_CUDA_delta_rows_general_channel_half }, /* not chosen: in_tiles() */
+        { { GDN_CUDA_delta_rows_general_half, GDN_CUDA_delta_rows_general_channel_half }, /* not chosen: in_tiles() */
           { GDN_CUDA_delta_tiles_4_half, GDN_CUDA_delta_tiles_4_channel_half } },
     };
     const int channel = p->gate == GDN_GATE_CHANNEL;

@@ -24,7 +24,7 @@
 // Kernels: delta_rows_4_tree delta_rows_4_channel_tree delta_rows_general_tree delta_rows_general_channel_tree
 // Kernels: delta_rows_4_half delta_rows_4_channel_half delta_rows_general_half delta_rows_general_channel_half
 // Kernels: delta_rows_general_tree_half delta_rows_general_channel_tree_half delta_tiles_4_half
-// Kernels: delta_tiles_4_channel_half delta_tiles_general_half
+// Kernels: delta_tiles_4_channel_half
 #include "cuda/gated_delta_net.cuh"
 #include "cuda/gated_delta_net_log.cuh"
 #include "cuda/gated_delta_net_tiles.cuh"
@@ -499,10 +499,9 @@ GDN_DELTA_ROWS(general_channel_tree, 1, 8, 1, true, true, true, true, true)
 // States of 16 bits, with a log or without one, and trees of them.
 GDN_DELTA_ROWS(4_half, 3, 4, 4, false, true, false, true, false, true)
 GDN_DELTA_ROWS(4_channel_half, 2, 4, 4, true, true, false, true, false, true)
-GDN_DELTA_ROWS(general_half, 1, 8, 2, false, true, true, true, false, true)
+GDN_DELTA_ROWS(general_half, 1, 8, 1, false, true, true, true, false, true)
 GDN_DELTA_ROWS(general_channel_half, 1, 8, 1, true, true, true, true, false, true)
-GDN_DELTA_ROWS(general_tree_half, 1, 8, 2, false, true, true, true, true, true)
+GDN_DELTA_ROWS(general_tree_half, 1, 8, 1, false, true, true, true, true, true)
 GDN_DELTA_ROWS(general_channel_tree_half, 1, 8, 1, true, true, true, true, true, true)
 GDN_DELTA_TILES(4_half, 3, 4, 2, false, true, false, true, false, true)
 GDN_DELTA_TILES(4_channel_half, 2, 4, 2, true, true, false, true, false, true)
-GDN_DELTA_TILES(general_half, 1, 8, 2, false, true, true, true, false, true)
