@@ -370,6 +370,7 @@ template <class X> GDN_INLINE void gated_delta_net_rows(const gdn_gpu_gated_delt
     for (int u = 0; u < Token<X>::GATES; u++)
         bias[u] = gate_bias<X>(p, bias[u]);
 
+    constexpr bool LATE = X::GENERAL && X::HALF; // while a state is rounded there are no registers for the next token
     int parents = GDN_GPU_NONE, depth = 0; // of trees: depth counts the tokens on the branch of this one, with it
     for (int t = 0; t < w.T; t++) {
         if (X::TREE) {
@@ -424,7 +425,7 @@ template <class X> GDN_INLINE void gated_delta_net_rows(const gdn_gpu_gated_delt
                 S[m][c] = update(S[m][c], x.k[m], delta[c], decay[X::CHANNEL ? m : 0]);
                 sum[c] = sum_step<X>(S[m][c], x.q[m], sum[c], 32 * m + 4 * w.l, 1, w.n_keys);
             }
-        if (t + 1 < w.T && !X::TREE)
+        if (t + 1 < w.T && !X::TREE && !LATE)
             load_token<X>(p, w, mine, at, x);
         const float o = __fmul_rn(p.scale, fold<X::C>(sum, w.l));
         if (w.l == lane_of_column<X::C>(mine) && mine < w.columns)
@@ -441,6 +442,8 @@ template <class X> GDN_INLINE void gated_delta_net_rows(const gdn_gpu_gated_delt
         dst = p.checkpoint_interval ? checkpoint_of(p, w, t) : GDN_GPU_NONE;
         if (dst >= 0)
             store_state<X>(p, there, dst, S);
+        if (t + 1 < w.T && !X::TREE && LATE)
+            load_token<X>(p, there, mine, at, x);
     }
 }
 

@@ -89,7 +89,7 @@ template <class X, int STEP>
 GDN_INLINE void repeat_log(const gdn_gpu_gated_delta_net &p, const Item &w, int from, int to,
                            float4 (&S)[X::NB][X::C])
 {
-    constexpr bool AHEAD = !X::GENERAL || !X::CHANNEL;
+    constexpr bool AHEAD = !X::GENERAL || (!X::CHANNEL && !X::HALF);
     if (from >= to)
         return;
     Logged<X> next;
