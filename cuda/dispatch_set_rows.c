@@ -7,6 +7,7 @@ gdn_status gdn_cuda_plan_set_rows(const gdn_context *ctx, const gdn_set_rows_pro
     const gdn_gpu_device gpu = gdn_cuda_gpu(dev);
     gdn_gpu_begin_plan(ctx, plan);
     gdn_gpu_plan_set_rows(&gpu, p, GDN_CUDA_ROWS_PIECE, plan);
+    plan->variant = -1; /* the kernels are always the same */
     return GDN_OK;
 }
 

@@ -65,7 +65,7 @@ static uint64_t pipeline_of(const gdn_context *ctx, int kernel, const gdn_plan *
 {
     const gdn_gpu_context *dev = ctx->state;
     const gdn_gpu_driver *driver = ctx->backend->own;
-    const int32_t of[4] = { kernel, plan->variant, kernel == GDN_KERNEL_ssm_conv && plan->cut, plan->table_slots != 0 };
+    const int32_t of[4] = { kernel, plan->variant, plan->cut != 0, plan->table_slots != 0 };
     const uint64_t device = driver->identity(dev);
     uint64_t h = mix(UINT64_C(0xcbf29ce484222325), ctx->backend->name, strlen(ctx->backend->name));
     h = mix(h, dev->about->name, strlen(dev->about->name));
@@ -88,7 +88,7 @@ static void name_pipeline(const gdn_context *ctx, int kernel, const gdn_plan *pl
         (void)snprintf(text, bytes, "%s (%s, shader %d, constants %u %u %u %u)", kernels[kernel],
                        plan->capability.implementation, (int)plan->variant, (unsigned)constants[0],
                        (unsigned)constants[1], (unsigned)constants[2], (unsigned)constants[3]);
-    else if (kernel == GDN_KERNEL_set_rows) /* which has no variants */
+    else if (plan->variant < 0) /* a kernel without variants */
         (void)snprintf(text, bytes, "%s (%s)", kernels[kernel], plan->capability.implementation);
     else
         (void)snprintf(text, bytes, "%s (%s, kernel %s)", kernels[kernel], plan->capability.implementation,

@@ -7,13 +7,9 @@
 
 #include "core/backend.h"
 
-/* ---- answer_calls.c: the calls, the same on every device ---- */
+/* ---- The calls, the same on every device ---- */
 enum {
-    GDN_ANSWER_DELTA =
-        9 * 10 * 16,              /* of gated_delta_net: forms of the call, head sizes, four traits that may be there */
-    GDN_ANSWER_CONV = 3 * 16 * 4, /* of ssm_conv: forms, kernel widths, two traits                                   */
-    GDN_ANSWER_ROWS = 4,          /* of set_rows: few rows or many, F32 or Q8_0                                      */
-    GDN_ANSWERS = GDN_ANSWER_DELTA + GDN_ANSWER_CONV + GDN_ANSWER_ROWS,
+    GDN_ANSWERS = 1636, /* of all kernels, which is what the table has */
     GDN_ANSWER_PARTS = 20,
     GDN_ANSWER_BYTES = 1 << 18 /* of memory that holds any call's operands and workspace */
 };
@@ -28,9 +24,9 @@ typedef struct gdn_gpu_part { /* an operand, or a map, in the call's memory */
 typedef struct gdn_gpu_answer_call {
     int kernel; /* GDN_KERNEL_* */
     union {
-        gdn_gated_delta_net_args gated_delta_net;
-        gdn_ssm_conv_args ssm_conv;
-        gdn_set_rows_args set_rows;
+#define GDN_KERNEL(stem, number, title, last, end) gdn_##stem##_args stem;
+#include "core/kernels.def"
+#undef GDN_KERNEL
     } args;
     void *data; /* of every span of the call */
     gdn_gpu_part part[GDN_ANSWER_PARTS];
@@ -40,10 +36,29 @@ typedef struct gdn_gpu_answer_call {
 
 /* The call of that number, 0 to GDN_ANSWERS - 1, over memory of GDN_ANSWER_BYTES that spans name as `data`. */
 void gdn_gpu_answer_call_of(int number, void *data, gdn_gpu_answer_call *call);
+/* Of one kernel, in its file here: makes its call of that number, from 0 on; the number of them. -1: only that. */
+#define GDN_KERNEL(stem, number, title, last, end) int gdn_gpu_answers_##stem(int which, gdn_gpu_answer_call *call);
+#include "core/kernels.def"
+#undef GDN_KERNEL
 /* What the memory holds before the call, `bytes` of it. */
 void gdn_gpu_answer_fill(const gdn_gpu_answer_call *call, unsigned char *memory);
 /* Of the memory from `written` to `bytes`, after the call: 64 bits of all of it. */
 uint64_t gdn_gpu_answer_digest(const gdn_gpu_answer_call *call, const unsigned char *memory);
+
+/* ---- answer_calls.c: what calls are made of. Operands follow one another in the order in which they are made. ---- */
+enum { /* what an operand holds */
+       GDN_ANSWER_OF_ONE /* n / 128 */,
+       GDN_ANSWER_OF_SIXTEENTHS /* n / 2048, of keys */,
+       GDN_ANSWER_GATES /* -(0 .. 63) / 64 */,
+       GDN_ANSWER_SHARES /* (1 .. 64) / 64 */
+};
+gdn_tensor gdn_gpu_answer_tensor(gdn_gpu_answer_call *c, int32_t dtype, int n, int values);
+gdn_span gdn_gpu_answer_map(gdn_gpu_answer_call *c, const int32_t *values, int n);
+gdn_span gdn_gpu_answer_workspace(const gdn_gpu_answer_call *c);
+void gdn_gpu_answer_results(gdn_gpu_answer_call *c); /* what comes now is written by the call */
+/* A tree: the first token follows the state, the next two follow it, the last one the second. */
+enum { GDN_ANSWER_TREE_TOKENS = 4 };
+extern const int32_t gdn_gpu_answer_parents[GDN_ANSWER_TREE_TOKENS];
 
 /* ---- answer_table.c, which tests/answers.c writes ---- */
 extern const uint64_t gdn_gpu_answer_table[GDN_ANSWERS]; /* what the reference's digest is */

@@ -1,4 +1,5 @@
 /* gated_delta_net on GPUs: a thread block has some columns of one head of one sequence, and all of its tokens. */
+#include "gpu/answers.h"
 #include "gpu/plan.h"
 
 #include <string.h>
@@ -93,4 +94,77 @@ gdn_gpu_gated_delta_net gdn_gpu_params_gated_delta_net(const gdn_gpu_device *dev
     };
     x.has |= gdn_gpu_one_pool(&p->state_in.at, &p->state_out.at, &x.pool_offset);
     return x;
+}
+
+/* ---- Known answers: two value heads on one key head, 16 value columns, a few tokens ---- */
+
+/* Forms of the call: kernels differ by them. The last three have states of 16 bits. */
+enum { FEW, MANY, CHECKPOINTS, LOG, LONG_LOG, TREE, HALF_FEW, HALF_MANY, HALF_TREE };
+static const int32_t head_sizes[] = { 32, 64, 96, 128, 160, 192, 224, 256, 48, 200 };
+enum { N_HEAD_SIZES = sizeof head_sizes / sizeof head_sizes[0], HEADS = 2, COLUMNS = 16, SLOTS = 3 };
+enum { N_ANSWERS = (HALF_TREE + 1) * N_HEAD_SIZES * 16 };
+
+int gdn_gpu_answers_gated_delta_net(int number, gdn_gpu_answer_call *c)
+{
+    if (number < 0) return N_ANSWERS;
+    static const int32_t position[] = { 3 }, zero[] = { 0 }, stands[] = { 1 }, second[] = { 1 }, third[] = { 2 };
+    const int forms = number & 1, typed = number >> 1 & 1, key_major = number >> 2 & 1, channel = number >> 3 & 1;
+    const int form = number / 16 / N_HEAD_SIZES, size = head_sizes[number / 16 % N_HEAD_SIZES];
+    const int half = form >= HALF_FEW, tree = form == TREE || form == HALF_TREE;
+    const int tokens = tree ? GDN_ANSWER_TREE_TOKENS : form == MANY || form == LONG_LOG || form == HALF_MANY ? 10 : 3;
+    const int gates = HEADS * (channel ? size : 1), log = form == LOG || form == LONG_LOG || tree;
+    const int columns = !log ? 0 : form == LONG_LOG ? 16 : 8;
+    gdn_gated_delta_net_args *a = &c->args.gated_delta_net;
+    *a = (gdn_gated_delta_net_args){ .size = sizeof *a,
+                                     .n_seqs = 1,
+                                     .n_tokens = tokens,
+                                     .n_heads_k = 1,
+                                     .n_heads_v = HEADS,
+                                     .head_dim_k = size,
+                                     .head_dim_v = COLUMNS,
+                                     .n_rows = 1,
+                                     .n_slots = SLOTS,
+                                     .n_snapshots = log ? 0 : 2 };
+    a->flags = tree ? GDN_DELTA_TREE : 0;
+    a->gate = channel ? GDN_GATE_CHANNEL : GDN_GATE_SCALAR;
+    a->state_layout = key_major ? GDN_STATE_KV : GDN_STATE_VK;
+    a->q = gdn_gpu_answer_tensor(c, typed ? GDN_BF16 : GDN_F32, tokens * size, GDN_ANSWER_OF_ONE);
+    a->k = gdn_gpu_answer_tensor(c, typed ? GDN_BF16 : GDN_F32, tokens * size, GDN_ANSWER_OF_SIXTEENTHS);
+    a->v = gdn_gpu_answer_tensor(c, typed ? GDN_F16 : GDN_F32, tokens * HEADS * COLUMNS, GDN_ANSWER_OF_ONE);
+    a->g = gdn_gpu_answer_tensor(c, GDN_F32, tokens * gates, forms ? GDN_ANSWER_OF_ONE : GDN_ANSWER_GATES);
+    a->beta = gdn_gpu_answer_tensor(c, typed ? GDN_BF16 : GDN_F32, tokens * HEADS,
+                                    forms ? GDN_ANSWER_OF_ONE : GDN_ANSWER_SHARES);
+    if (forms) {
+        a->qk_norm = GDN_NORM_ADD;
+        a->qk_norm_eps = 0x1p-20f;
+        a->g_form = GDN_G_RAW;
+        a->beta_form = GDN_BETA_LOGIT;
+        a->ssm_a = gdn_gpu_answer_tensor(c, GDN_F32, HEADS, GDN_ANSWER_GATES);
+        a->dt_bias = gdn_gpu_answer_tensor(c, GDN_F32, gates, GDN_ANSWER_OF_ONE);
+    }
+    if (form == CHECKPOINTS) {
+        a->checkpoint_interval = 2;
+        a->n_checkpoints = 1;
+        a->position = gdn_gpu_answer_map(c, zero, 1);
+        a->state_checkpoint = gdn_gpu_answer_map(c, third, 1);
+    }
+    if (log) {
+        a->n_log_rows = 1;
+        a->n_log_columns = columns;
+        a->position = gdn_gpu_answer_map(c, position, 1);
+        a->state_position = gdn_gpu_answer_map(c, stands, 1);
+        a->state_commit = gdn_gpu_answer_map(c, second, 1);
+    }
+    if (tree) a->parent = gdn_gpu_answer_map(c, gdn_gpu_answer_parents, GDN_ANSWER_TREE_TOKENS);
+    gdn_gpu_answer_results(c);
+    a->out = gdn_gpu_answer_tensor(c, typed ? GDN_BF16 : GDN_F32, tokens * HEADS * COLUMNS, GDN_ANSWER_OF_ONE);
+    a->state = gdn_gpu_answer_tensor(c, half ? GDN_BF16 : GDN_F32, SLOTS * HEADS * COLUMNS * size, GDN_ANSWER_OF_ONE);
+    if (log) { /* columns as kernels for whole blocks of keys want them */
+        const int entry = (size + HEADS * COLUMNS + gates + 15) / 16 * 16;
+        a->log = gdn_gpu_answer_tensor(c, GDN_F32, columns * entry, GDN_ANSWER_OF_SIXTEENTHS);
+        a->log.stride[0] = 4 * (int64_t)columns * entry;
+        a->log.stride[1] = 4 * (int64_t)entry;
+    }
+    a->workspace = gdn_gpu_answer_workspace(c);
+    return N_ANSWERS;
 }

@@ -1,5 +1,6 @@
 /* ssm_conv on GPUs: a thread is a channel. Sequences of many tokens on average are cut into pieces, which run side by
  * side. */
+#include "gpu/answers.h"
 #include "gpu/plan.h"
 
 typedef gdn_ssm_conv_problem problem_t;
@@ -77,4 +78,37 @@ gdn_gpu_ssm_conv gdn_gpu_history_ssm_conv(const gdn_gpu_ssm_conv *pieces)
     if (!x.rows_out)
         x.blocks = 1; /* there are only maps to look at */
     return x;
+}
+
+/* ---- Known answers ---- */
+
+enum { WHOLE, PIECES, CONV_TREE, N_CONV_FORMS, WIDTHS = 16, CHANNELS = 40 };
+enum { N_ANSWERS = N_CONV_FORMS * WIDTHS * 4 };
+
+int gdn_gpu_answers_ssm_conv(int number, gdn_gpu_answer_call *c)
+{
+    if (number < 0) return N_ANSWERS;
+    static const int32_t position[] = { 2 };
+    const int silu = number & 1, typed = number >> 1 & 1, width = 1 + number / 4 % WIDTHS;
+    const int form = number / 4 / WIDTHS, tokens = form == CONV_TREE ? GDN_ANSWER_TREE_TOKENS : form == PIECES ? 70 : 5;
+    const int columns = width - 1 + GDN_ANSWER_TREE_TOKENS, dtype = typed ? GDN_BF16 : GDN_F32;
+    gdn_ssm_conv_args *a = &c->args.ssm_conv;
+    *a = (gdn_ssm_conv_args){ .size = sizeof *a,
+                              .n_seqs = 1,
+                              .n_tokens = tokens,
+                              .n_channels = CHANNELS,
+                              .kernel_width = width,
+                              .n_rows = 1,
+                              .n_columns = columns };
+    a->flags = (uint32_t)((silu ? GDN_CONV_SILU : 0) | (form == CONV_TREE ? GDN_CONV_TREE : 0));
+    a->x = gdn_gpu_answer_tensor(c, dtype, tokens * CHANNELS, GDN_ANSWER_OF_ONE);
+    a->weight = gdn_gpu_answer_tensor(c, typed ? GDN_F16 : GDN_F32, CHANNELS * width, GDN_ANSWER_OF_ONE);
+    a->bias = gdn_gpu_answer_tensor(c, GDN_F32, CHANNELS, GDN_ANSWER_OF_ONE);
+    a->position = gdn_gpu_answer_map(c, position, 1);
+    if (form == CONV_TREE) a->parent = gdn_gpu_answer_map(c, gdn_gpu_answer_parents, GDN_ANSWER_TREE_TOKENS);
+    gdn_gpu_answer_results(c);
+    a->out = gdn_gpu_answer_tensor(c, dtype, tokens * CHANNELS, GDN_ANSWER_OF_ONE);
+    a->history = gdn_gpu_answer_tensor(c, dtype, columns * CHANNELS, GDN_ANSWER_OF_ONE);
+    a->workspace = gdn_gpu_answer_workspace(c);
+    return N_ANSWERS;
 }

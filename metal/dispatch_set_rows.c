@@ -6,6 +6,7 @@ gdn_status gdn_metal_plan_set_rows(const gdn_context *ctx, const gdn_set_rows_pr
     const gdn_gpu_device gpu = gdn_metal_gpu();
     gdn_gpu_begin_plan(ctx, plan);
     gdn_gpu_plan_set_rows(&gpu, p, GDN_METAL_ROWS_PIECE, plan);
+    plan->variant = -1; /* the kernels are always the same */
     return GDN_OK;
 }
 

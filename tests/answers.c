@@ -47,6 +47,17 @@ static uint64_t answer_of(gdn_context *ctx, int number, unsigned char *memory, i
     return after;
 }
 
+/* How many calls the kernels have. */
+static int all_answers(void)
+{
+    gdn_gpu_answer_call call;
+    int n = 0;
+#define GDN_KERNEL(stem, number, title, last, end) n += gdn_gpu_answers_##stem(-1, &call);
+#include "core/kernels.def"
+#undef GDN_KERNEL
+    return n;
+}
+
 int main(int argc, char **argv)
 {
     const int write = argc > 1 && !strcmp(argv[1], "write");
@@ -54,6 +65,10 @@ int main(int argc, char **argv)
     gdn_context *ctx = NULL;
     unsigned char *memory = aligned_alloc(64, GDN_ANSWER_BYTES);
     int wrong = 0;
+    if (all_answers() != GDN_ANSWERS) {
+        (void)printf("the kernels have %d known answers, and GDN_ANSWERS is %d\n", all_answers(), GDN_ANSWERS);
+        return 1;
+    }
     if (!memory || gdn_context_create(&desc, &ctx)) return 1;
     memset(memory, 0, GDN_ANSWER_BYTES);
     if (write)
