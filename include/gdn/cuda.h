@@ -21,15 +21,19 @@
  * ---- Streams ----
  * gdn_stream is a CUstream (cudaStream_t) of the context. A call launches kernels and returns; it never waits,
  * allocates nothing, and leaves the thread's current context as it was. What NULL and the default streams mean:
- *   NULL                 a stream of the context's own. It is a blocking stream: it waits for what the program has
- * queued on the legacy default stream before the call, and the legacy default stream waits for it. So a program that
- * works on that stream (stream 0 of the CUDA runtime, PyTorch's current stream unless it says otherwise) may pass NULL,
- * and gdn_buffer_read() and gdn_buffer_write() are in order with it too. Of no other stream does it know, and two
- * gdn_contexts have two such streams. CU_STREAM_LEGACY     (CUstream)1, the legacy default stream itself.
- *   CU_STREAM_PER_THREAD (CUstream)2, the calling thread's own default stream. A program that is compiled with
- *                        --default-stream per-thread passes this: its stream 0 is not the legacy one, and NULL is not
- * in order with it. A program whose other streams are not to wait for these calls makes a stream of its own with
- * CU_STREAM_NON_BLOCKING.
+ *
+ * NULL is a stream of the context's own, and a blocking one: it waits for what the program has queued on the legacy
+ * default stream before the call, and the legacy default stream waits for it. So a program that works on that stream
+ * (stream 0 of the CUDA runtime, PyTorch's current stream unless it says otherwise) may pass NULL, and
+ * gdn_buffer_read() and gdn_buffer_write() are in order with it too. Of no other stream does it know, and two
+ * gdn_contexts have two such streams.
+ *
+ * CU_STREAM_LEGACY, (CUstream)1, is the legacy default stream itself.
+ *
+ * CU_STREAM_PER_THREAD, (CUstream)2, is the calling thread's own default stream. A program that is compiled with
+ * --default-stream per-thread passes this: its stream 0 is not the legacy one, and NULL is not in order with it.
+ *
+ * A program whose other streams are not to wait for these calls makes a stream of its own with CU_STREAM_NON_BLOCKING.
  *
  * A stream of another context is refused; so is, of a driver before CUDA 12.5, one of a green context. With newer ones
  * a stream of a green context of this device's primary context is taken, where the gdn_context runs in that primary
