@@ -105,9 +105,10 @@ static void bad_state_checkpoints(sides *s, int length)
 static void bad_roundings(sides *s)
 {
     static const int32_t src[] = { 6, 0, 2 }, dst[] = { 5, 7, 4 }, stands[] = { 6, 3, 9 };
+    static const int32_t slots[] = { 5, GDN_NONE, 7, GDN_NONE, 4, GDN_NONE };
     check_spec spec;
     delta_spec *d = &spec.gated_delta_net;
-    make_delta(d, G_SEQS, src, dst);
+    make_delta(d, G_SEQS, src, slots);
     d->n_snapshots = 1;
     d->dtype_state = GDN_BF16;
     d->state_interval = 3;
@@ -118,7 +119,6 @@ static void bad_roundings(sides *s)
         d->seq[i].position = stands[i] + 3;
         d->seq[i].repeated = 3;
         d->seq[i].log_row = i;
-        d->seq[i].dst[0] = dst[i];
     }
     check_case c;
     sides_build(&c, &check_kernel_gated_delta_net, &spec);
