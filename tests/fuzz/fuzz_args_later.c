@@ -390,7 +390,7 @@ static void later_conv(source *in, fuzz_call *c)
     for (int i = 0; i < 5; i++) narrow(in, tensors[i]);
     if (a->history_out.dtype == GDN_F32 && (!c->mutations || below(in, 32) != 31))
         a->history_out.dtype = a->history.dtype;
-    const int reach = a->kernel_width - 1;
+    const int64_t reach = (int64_t)a->kernel_width - 1;
     const trees t = { .flags = &a->flags,
                       .flag = GDN_CONV_TREE,
                       .parent = &a->parent,
@@ -424,7 +424,8 @@ static void later_conv(source *in, fuzz_call *c)
     draw_checkpoints(in, c, &k);
     break_checkpoints(in, c, &k);
     trees kept = t;
-    kept.longest = (a->n_columns ? a->n_columns : reach) - reach;
+    const int64_t kept_columns = (a->n_columns ? a->n_columns : reach) - reach; /* -1: none at all */
+    kept.longest = kept_columns < 0 ? -1 : kept_columns > INT32_MAX ? INT32_MAX : (int32_t)kept_columns;
     kept.fits = !a->checkpoint_interval;
     draw_tree(in, c, &kept);
 }
