@@ -14,7 +14,7 @@
 #include <sanitizer/common_interface_defs.h>
 #endif
 /* Frames of kernels that are compiled without optimisation, or with red zones, take more than 64 KiB. */
-#define STACK_BYTES ((size_t)256 << 10)
+#define STACK_BYTES ((size_t)1 << 20) /* functions with a hundred planted mistakes have large frames */
 #define MAX_FIBERS  1024
 #define GUARD       4096u
 
