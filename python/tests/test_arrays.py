@@ -82,7 +82,7 @@ class Operands(unittest.TestCase):
         self.refused(TypeError, "q is of type list", {"q": q.tolist()})
         self.refused(TypeError, "beta is None", {"beta": None})
         self.refused(ValueError, "state has shape", {"state": self.state[:, :1]})
-        self.refused(TypeError, "state has dtype float16", {"state": self.state.astype(np.float16)})
+        self.refused(TypeError, "state has dtype float64", {"state": self.state.astype(np.float64)})
         self.refused(ValueError, "at least one row", {"state": self.state[:0]})
         locked = self.state.copy()
         locked.flags.writeable = False
