@@ -98,11 +98,13 @@ gdn_gpu_gated_delta_net gdn_gpu_params_gated_delta_net(const gdn_gpu_device *dev
 
 /* ---- Known answers: two value heads on one key head, 16 value columns, a few tokens ---- */
 
-/* Forms of the call: kernels differ by them. The last three have states of 16 bits. */
-enum { FEW, MANY, CHECKPOINTS, LOG, LONG_LOG, TREE, HALF_FEW, HALF_MANY, HALF_TREE };
+/* Forms of the call: kernels differ by them. The last three have states of 16 bits, and a log, whose columns are
+ * repeated from a state that was rounded two tokens before the one that is kept. They begin with the tree, since what
+ * is asked is the first call of a pipeline, and some pipelines have trees and chains. */
+enum { FEW, MANY, CHECKPOINTS, LOG, LONG_LOG, TREE, HALF_TREE, HALF_FEW, HALF_MANY };
 static const int32_t head_sizes[] = { 32, 64, 96, 128, 160, 192, 224, 256, 48, 200 };
 enum { N_HEAD_SIZES = sizeof head_sizes / sizeof head_sizes[0], HEADS = 2, COLUMNS = 16, SLOTS = 3 };
-enum { N_ANSWERS = (HALF_TREE + 1) * N_HEAD_SIZES * 16 };
+enum { N_ANSWERS = (HALF_MANY + 1) * N_HEAD_SIZES * 16 };
 
 int gdn_gpu_answers_gated_delta_net(int number, gdn_gpu_answer_call *c)
 {
@@ -110,10 +112,13 @@ int gdn_gpu_answers_gated_delta_net(int number, gdn_gpu_answer_call *c)
     static const int32_t position[] = { 3 }, zero[] = { 0 }, stands[] = { 1 }, second[] = { 1 }, third[] = { 2 };
     const int forms = number & 1, typed = number >> 1 & 1, key_major = number >> 2 & 1, channel = number >> 3 & 1;
     const int form = number / 16 / N_HEAD_SIZES, size = head_sizes[number / 16 % N_HEAD_SIZES];
-    const int half = form >= HALF_FEW, tree = form == TREE || form == HALF_TREE;
-    const int tokens = tree ? GDN_ANSWER_TREE_TOKENS : form == MANY || form == LONG_LOG || form == HALF_MANY ? 10 : 3;
-    const int gates = HEADS * (channel ? size : 1), log = form == LOG || form == LONG_LOG || tree;
-    const int columns = !log ? 0 : form == LONG_LOG ? 16 : 8;
+    const int half = form >= HALF_TREE, tree = form == TREE || form == HALF_TREE;
+    const int tokens = tree                               ? GDN_ANSWER_TREE_TOKENS
+                       : form == HALF_MANY                ? 9
+                       : form == MANY || form == LONG_LOG ? 10
+                                                          : 3;
+    const int gates = HEADS * (channel ? size : 1), log = form == LOG || form == LONG_LOG || tree || half;
+    const int columns = !log ? 0 : form == LONG_LOG || form == HALF_MANY ? 16 : 8;
     gdn_gated_delta_net_args *a = &c->args.gated_delta_net;
     *a = (gdn_gated_delta_net_args){ .size = sizeof *a,
                                      .n_seqs = 1,
@@ -124,7 +129,7 @@ int gdn_gpu_answers_gated_delta_net(int number, gdn_gpu_answer_call *c)
                                      .head_dim_v = COLUMNS,
                                      .n_rows = 1,
                                      .n_slots = SLOTS,
-                                     .n_snapshots = log ? 0 : 2 };
+                                     .n_snapshots = !log ? 2 : half && !tree };
     a->flags = tree ? GDN_DELTA_TREE : 0;
     a->gate = channel ? GDN_GATE_CHANNEL : GDN_GATE_SCALAR;
     a->state_layout = key_major ? GDN_STATE_KV : GDN_STATE_VK;
@@ -152,8 +157,9 @@ int gdn_gpu_answers_gated_delta_net(int number, gdn_gpu_answer_call *c)
         a->n_log_rows = 1;
         a->n_log_columns = columns;
         a->position = gdn_gpu_answer_map(c, position, 1);
-        a->state_position = gdn_gpu_answer_map(c, stands, 1);
+        a->state_position = gdn_gpu_answer_map(c, half ? zero : stands, 1);
         a->state_commit = gdn_gpu_answer_map(c, second, 1);
+        a->state_interval = half ? 2 : 0;
     }
     if (tree) a->parent = gdn_gpu_answer_map(c, gdn_gpu_answer_parents, GDN_ANSWER_TREE_TOKENS);
     gdn_gpu_answer_results(c);

@@ -3,7 +3,8 @@
 
 typedef gdn_gated_delta_net_problem problem_t;
 
-enum { COLUMNS_OF_EIGHT_LANES = 4, PARTS = 128 }; /* PARTS: of the shader's constant SHAPE */
+enum { COLUMNS_OF_EIGHT_LANES = 4 };
+enum { KEY_MAJOR = 2, PARTS = 128, HALF = 256 }; /* of the shader's constant SHAPE */
 
 /* Lanes of a workgroup: whole subgroups, at least 32 lanes on a GPU. A CPU's driver runs workgroups one after another
  * on each thread, so there the smallest are the best. */
@@ -49,25 +50,30 @@ static uint32_t width_of_loads(const gdn_vulkan_device *dev, const gdn_gpu_devic
  * size, and operands that are not aligned, share a general one (NB = 0), since a driver takes seconds for each. So do
  * calls with a log unless a head has 128 keys, and each of their pipelines has checkpoints and forms: logs are there
  * for verification, in models whose heads have that size and whose gates are raw. Trees are general, whatever the
- * size. */
+ * size. States of 16 bits have pipelines for heads of 128 keys and general ones, for either gate, and no more: each is
+ * for both layouts, all forms and types, with checkpoints or a log or without, and a general one for trees. */
 static void specialize(const gdn_vulkan_device *dev, const problem_t *p, uint32_t width, gdn_plan *plan)
 {
-    const int log = p->log.n_columns > 0;
-    const int general = p->head_dim_k % 32 || !width || (log && p->head_dim_k != 128) || p->tree;
-    const int narrow = general ? dev->traits.storage16 : is_narrow(p);
+    const int half = p->state_interval > 0, log = half || p->log.n_columns > 0;
+    const int general = p->head_dim_k % 32 || !width || (log && p->head_dim_k != 128) || p->tree ||
+                        (half && p->head_dim_v % COLUMNS_OF_EIGHT_LANES);
+    const int narrow = general || half ? dev->traits.storage16 : is_narrow(p);
+    const int key_major = !half && p->state_layout == GDN_STATE_KV, tree = p->tree || (half && general);
     plan->variant = general;
     plan->constants[0] = lanes(dev);
     plan->constants[1] = general ? 0 : (uint32_t)p->head_dim_k / 32;
-    plan->constants[2] = (p->gate == GDN_GATE_CHANNEL ? 1u : 0u) | (p->state_layout == GDN_STATE_KV ? 2u : 0u) |
-                         (narrow ? 4u : 0u) | (log || gdn_gpu_has_forms(p) ? 8u : 0u) |
-                         (log || p->checkpoints.interval ? 16u : 0u) | (log ? 32u : 0u) | (p->tree ? 64u : 0u);
+    plan->constants[2] = (p->gate == GDN_GATE_CHANNEL ? 1u : 0u) | (key_major ? KEY_MAJOR : 0u) | (narrow ? 4u : 0u) |
+                         (log || gdn_gpu_has_forms(p) ? 8u : 0u) | (log || p->checkpoints.interval ? 16u : 0u) |
+                         (log ? 32u : 0u) | (tree ? 64u : 0u) | (half ? HALF : 0u);
     plan->constants[3] = general ? 0 : width;
 }
 
 /* Where loops may not go round as often as they would, a call is several dispatches. Its states stand behind the
- * parameter block in between, where the shader's between() finds an entry for each sequence that goes on. Trees are
- * always ready for that there, so that they have no more pipelines for it. A query does not know how long sequences
- * are, nor whether there is a map that says it: any may have all of the call's tokens. */
+ * parameter block in between, where the shader's between() finds an entry for each sequence that goes on. Trees and
+ * states of 16 bits are always ready for that there, so that they have no more pipelines for it. What stands in between
+ * is F32 whatever the type of states is, so that bits do not depend on where a call is cut: behind a token where a
+ * state is not rounded it has more than 16. A query does not know how long sequences are, nor whether there is a map
+ * that says it: any may have all of the call's tokens. */
 static void cut(const gdn_vulkan_device *dev, const problem_t *p, gdn_plan *plan)
 {
     if (!gdn_vulkan_ends_loops(dev)) return;
@@ -79,11 +85,11 @@ static void cut(const gdn_vulkan_device *dev, const problem_t *p, gdn_plan *plan
                        (int)p->n_tokens, (int)p->log.n_columns, dev->traits.about.name);
         return;
     }
-    const int key_major = p->state_layout == GDN_STATE_KV;
+    const int key_major = (plan->constants[2] & KEY_MAJOR) != 0;
     const uint64_t line = ((uint64_t)(key_major ? p->head_dim_v : p->head_dim_k) + 3) / 4 * 16,
                    lines = (uint64_t)(key_major ? p->head_dim_k : p->head_dim_v) * (uint64_t)p->n_heads_v;
     plan->capability.workspace_bytes += (uint64_t)(p->n_tokens / (first + 1)) * lines * line;
-    if (p->n_tokens > first || p->tree) plan->constants[2] |= PARTS;
+    if (p->n_tokens > first || p->tree || p->state_interval) plan->constants[2] |= PARTS;
 }
 
 /* Tokens of a sequence that dispatches can have: all, but those of a tree on a branch that is too long for one of them.
@@ -103,8 +109,7 @@ gdn_status gdn_vulkan_plan_gated_delta_net(const gdn_context *ctx, const problem
     specialize(dev, p, width_of_loads(dev, &gpu, p), plan);
     plan->form = dev->gpu.variant.subgroup ? "subgroup" : "shared";
     gdn_gpu_plan_gated_delta_net(&gpu, p, lanes(dev) / 8 * COLUMNS_OF_EIGHT_LANES, plan);
-    if (is_narrow(p)) gdn_vulkan_need_storage16(dev, "F16 and BF16", plan);
-    if (p->state_interval) gdn_gpu_refuse(plan, "state.dtype is F16 or BF16, and this backend has states of F32 only");
+    if (is_narrow(p) || p->state_interval) gdn_vulkan_need_storage16(dev, "F16 and BF16", plan);
     cut(dev, p, plan);
     return GDN_OK;
 }

@@ -7,7 +7,7 @@
 //
 // Steps, numbered as in docs/kernels/gated_delta_net.md and in every other version:
 //   0 prepare   1 load state, repeat the log, commit, follow a branch   2 decay   3 read kv   4 delta   5 update
-//   6 output   7 snapshot, checkpoint, log
+//   6 output   7 round, snapshot, checkpoint, log
 //
 // Variants: general fma exchange storage
 #version 460
@@ -41,8 +41,15 @@ const bool CHECKPOINTS = (SHAPE & 16) != 0;
 const bool LOG = (SHAPE & 32) != 0;      // a replay log; with CHECKPOINTS, which may be none then
 #ifdef GDN_GENERAL
 const bool TREE = (SHAPE & 64) != 0;     // tokens follow those that `parent` names; with LOG
+#else
+const bool TREE = false;
 #endif
 const bool PARTS = (SHAPE & 128) != 0;   // one of several dispatches, which has tokens push.begin .. push.end - 1
+#ifdef GDN_STORAGE_16
+const bool HALF = (SHAPE & 256) != 0;    // states of 16 bits, of any layout; with LOG and TREE, and maybe neither there
+#else
+const bool HALF = false;
+#endif
 
 layout(buffer_reference, std430, buffer_reference_align = 8) readonly buffer Params { gdn_gpu_gated_delta_net p; };
 
@@ -144,7 +151,8 @@ struct Item {
     int  src;        // entry that it starts from, or GDN_GPU_NONE
     int  stands;     // LOG only: position of that state
     int  row;        // and row of the log, or GDN_GPU_NONE
-    int  commit;     // and entry that takes the state at `position`, or GDN_GPU_NONE; may be bad
+    int  commit;     // and entry that takes the state at `kept`, or GDN_GPU_NONE; may be bad
+    int  kept;       // `position`, or where the state was last rounded to 16 bits
     uint l;          // lane of the eight
     int  i0;         // the lane's first key
     int  j, columns; // first column of the eight lanes, how many of the four there are
@@ -165,6 +173,12 @@ float    v, beta;
 vec4     S[NB][4];      // S[m][c] has column j + c
 float    rate, bias;    // of a raw gate
 vec4     key_bias[NB];  // CHANNEL's
+
+// HALF: states of 16 bits are rounded behind the token with which the sequence has so many of them.
+bool rounds_at(int count)
+{
+    return HALF && count % p.state_interval == 0;
+}
 
 #include "gated_delta_net_log.glsl"
 
@@ -241,8 +255,12 @@ uint64_t state_at(gdn_gpu_pool pool, int entry, int n_slots)
     return pool.base + int64_t(entry / n_slots) * pool.row + int64_t(entry % n_slots) * pool.slot + at.h * pool.head;
 }
 
+#include "gated_delta_net_half.glsl"
+
 // PARTS: what a dispatch has of the sequence, and where states stand between two, behind the parameter block. A
-// sequence that goes on has more tokens than the first dispatch, so that no two of them have one entry.
+// sequence that goes on has more tokens than the first dispatch, so that no two of them have one entry. They are F32
+// whatever the type of states is, as what stands between two roundings has more bits than 16, and with HALF their lines
+// are always values.
 bool goes_on()
 {
     return PARTS && push.begin > 0;
@@ -263,22 +281,6 @@ int entry_between()
 }
 
 // ---- Steps ----
-
-// 0: a raw gate's constants of the head
-void load_gate()
-{
-    const bool raw = p.g_form == GDN_GPU_G_RAW || p.g_form == GDN_GPU_G_RAW_A_LOG,
-               biased = (p.has & GDN_GPU_HAS_BIAS) != 0;
-    const uint64_t bias_at = p.dt_bias.base + at.h * p.dt_bias.head;
-    rate = raw ? load_typed(p.ssm_a.base + at.h * p.ssm_a.head, p.ssm_a_dtype) : 0.0;
-    rate = p.g_form == GDN_GPU_G_RAW_A_LOG ? -gdn_exp(rate) : rate;
-    if (!CHANNEL) {
-        bias = biased ? load_typed(bias_at, p.dt_bias_dtype) : 0.0;
-    } else {
-        EACH_BLOCK(m)
-        key_bias[m] = biased ? load_elements(bias_at, NARROW ? p.dt_bias_dtype : GDN_GPU_F32, 32 * m + at.i0) : vec4(0);
-    }
-}
 
 // 1: load state, of an entry of a pool, or zeros
 void load_state(gdn_gpu_pool pool, int from, int n_slots)
@@ -315,20 +317,21 @@ void load_state(gdn_gpu_pool pool, int from, int n_slots)
     }
 }
 
-// 5, without the sums, of the keys of block m: what repeats a token
+// 5, without the sums, of the keys of block m, and 7: what repeats a token
 void update_only(int m, vec4 delta)
 {
     [[unroll]] for (int c = 0; c < 4; c++) {
         precise vec4 kept = (!CHANNEL ? vec4(a) : decay[m]) * S[m][c];
-        S[m][c] = fma4(k[m], vec4(delta[c]), kept);
+        S[m][c] = rounded(fma4(k[m], vec4(delta[c]), kept));
     }
 }
 
-// 1: repeat the log, from the position of the state to that of the first token
-void repeat_log()
+// 1: repeat the log, from a position to another
+void repeat_log(int from, int to)
 {
-    for (int position = at.stands; position < at.position; position++) {
+    for (int position = from; position < to; position++) {
         const uint64_t column = log_at(position);
+        rounds = rounds_at(position + 1);
         vec4 delta = vec4(0);
         [[unroll]] for (int c = 0; c < 4; c++)
             if (c < at.columns)
@@ -362,61 +365,7 @@ void load_token()
     }
 }
 
-#define has_norm() (FORMS && p.qk_norm != 0)
-
-// 0: q and k, divided by their lengths. Of the eight lanes four take q's sum through the tree, the others k's. Zeros
-// beyond the head leave a sum of squares as it is; what they become, 0 * inf, is in no sum.
-void normalise()
-{
-    vec4 q_sum = vec4(0), k_sum = vec4(0);
-    EACH_BLOCK(m) {
-        q_sum = fma4(q[m], q[m], q_sum);
-        k_sum = fma4(k[m], k[m], k_sum);
-    }
-    const bool upper = (at.l & 4) != 0;
-    precise vec4 x = (upper ? k_sum : q_sum) + exchange(upper ? q_sum : k_sum, 4, 2); // h = 16
-    const float factor = gdn_norm_factor(fold_rest(x, x, 0, 1), p.norm_add, p.norm_most),
-                other = exchange(factor, 4, 2);
-    const float q_factor = upper ? other : factor, k_factor = upper ? factor : other;
-    EACH_BLOCK(m) {
-        precise vec4 q_ready = q[m] * q_factor, k_ready = k[m] * k_factor;
-        q[m] = q_ready;
-        k[m] = k_ready;
-    }
-}
-
-// 0: beta as a factor of the delta
-float delta_factor(float x)
-{
-    precise float factor = p.beta_factor * (p.beta_form == GDN_GPU_BETA_LOGIT ? gdn_sigmoid(x) : x);
-    return factor;
-}
-
-// 2: decay, from elements of g
-float decay_of(float x, float bias)
-{
-    if (FORMS && p.g_form == GDN_GPU_G_LINEAR)
-        return x;
-    if (FORMS && p.g_form != GDN_GPU_G_LOG)
-        x = gdn_raw_gate(x, rate, bias);
-    return gdn_exp(x);
-}
-
-vec4 decays_of(vec4 g, vec4 b)
-{
-    return vec4(decay_of(g.x, b.x), decay_of(g.y, b.y), decay_of(g.z, b.z), decay_of(g.w, b.w));
-}
-
-void make_decays()
-{
-    if (!CHANNEL) {
-        a = decay_of(a, bias);
-    } else {
-        EACH_BLOCK(m)
-            decay[m] = decays_of(decay[m], key_bias[m]);
-    }
-}
-
+#include "gated_delta_net_forms.glsl"
 #ifdef GDN_GENERAL
 #include "gated_delta_net_tree.glsl"
 #endif
@@ -449,17 +398,21 @@ float update(vec4 delta)
             precise vec4 kept = (!CHANNEL ? vec4(a) : decay[m]) * S[m][c];
             S[m][c] = fma4(k[m], vec4(delta[c]), kept);
             sum[c] = sum_step(S[m][c], q[m], sum[c], 32 * m + at.i0);
+            S[m][c] = rounded(S[m][c]); // 7
         }
     }
     return fold(sum, at.l, 1, 2, 1);
 }
 
-// 7: the entry that takes the state after token t as a snapshot, r tokens before the newest, or GDN_GPU_NONE
+// 7: the entry that takes the state after token t as a snapshot, r tokens before the newest, or GDN_GPU_NONE; may be
+// bad
 int snapshot_of(int t)
 {
     const int r = at.T - 1 - t;
-    return r < p.n_snapshots ? map_at(p.state_dst, int64_t(at.s) * p.n_snapshots + r, at.s * p.slots_out + r)
-                             : GDN_GPU_NONE;
+    if (r >= p.n_snapshots)
+        return GDN_GPU_NONE;
+    const int dst = map_at(p.state_dst, int64_t(at.s) * p.n_snapshots + r, at.s * p.slots_out + r);
+    return HALF && dst >= 0 && !rounds_at(at.position + t + 1) ? p.entries_out : dst; // which is bad
 }
 
 // and as a checkpoint, or GDN_GPU_NONE
@@ -503,8 +456,13 @@ void store_state(int dst, int word)
 {
     if (dst < GDN_GPU_NONE || dst >= p.entries_out)
         report(p.bad, word);
-    if (dst >= 0 && dst < p.entries_out)
-        store_entry(p.state_out, state_at(p.state_out, dst, p.slots_out));
+    if (dst < 0 || dst >= p.entries_out)
+        return;
+    const uint64_t entry = state_at(p.state_out, dst, p.slots_out);
+    if (HALF)
+        store_half(p.state_out, entry);
+    else
+        store_entry(p.state_out, entry);
 }
 
 // All of a token but what is kept of the state.
@@ -522,6 +480,7 @@ void compute_token(int t)
     precise float d = beta * (v - kv);
     const vec4 delta = gather_columns(d, 0);
 
+    rounds = rounds_at(at.position + (has_tree() ? depth : t + 1));
     precise float o = p.scale * update(delta);
     // 6: output
     if ((at.l & 1u) == 0 && at.mine < at.columns) {
@@ -548,33 +507,43 @@ void main()
     if (!find_sequence(int(item() / uint(p.blocks))))
         return;
 #ifdef GDN_GENERAL
-    if (TREE && !find_tree())
+    if (has_tree() && !find_tree())
         return;
 #endif
     if (goes_on() && push.begin >= at.T)
         return;
+#ifdef GDN_GENERAL
+    if (has_tree())
+        find_depth();
+#endif
     find_operands(int(item() % uint(p.blocks)));
     if (FORMS)
         load_gate();
     gdn_gpu_pool from = p.state_in;
     if (goes_on())
         from = between();
-    load_state(from, goes_on() ? entry_between() : at.src, goes_on() ? 1 : p.slots_in);
+    if (HALF && !goes_on())
+        load_half(from, at.src, p.slots_in);
+    else
+        load_state(from, goes_on() ? entry_between() : at.src, goes_on() ? 1 : p.slots_in);
+    if (LOG && !HALF && !goes_on())
+        repeat_log(at.stands, at.position);
 
-    if (LOG && !goes_on())
-        repeat_log();
-
-    const int begin = goes_on() ? push.begin : LOG ? -1 : 0; // -1: before the first token, for a commit
+    // Before the first token -1 is for a commit. HALF has that in -2, and repeats in both: the state that is committed,
+    // from there the one at the position.
+    const int commits = HALF ? -2 : -1, begin = goes_on() ? push.begin : LOG ? commits : 0;
     for (int t = begin; t < tokens_end(); t++) {
+        if (HALF && t < 0)
+            repeat_log(t == commits ? at.stands : at.kept, t == commits ? at.kept : at.position);
 #ifdef GDN_GENERAL
-        if (TREE && t >= 0)
+        if (has_tree() && t >= 0)
             follow(t);
 #endif
         if (!LOG || t >= 0)
             compute_token(t);
         if (CHECKPOINTS) {
             const bool before = LOG && t < 0;
-            [[dont_unroll]] for (int kept = before ? 1 : 0; kept < 2; kept++)
+            [[dont_unroll]] for (int kept = !before ? 0 : t == commits ? 1 : 2; kept < 2; kept++)
                 store_state(before ? at.commit : kept == 0 ? snapshot_of(t) : checkpoint_of(t),
                             before      ? GDN_GPU_BAD_STATE_COMMIT
                             : kept == 0 ? GDN_GPU_BAD_STATE_DST

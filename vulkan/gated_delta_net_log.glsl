@@ -1,9 +1,15 @@
 // The replay log of gated_delta_net: its maps, its columns, and what a token leaves there. Included by
 // gated_delta_net.comp, which repeats it; step numbers are as there.
 
-// The log's maps, guarded; of padding, as little is asked as on the host.
+// The log's maps, guarded; of padding, as little is asked as on the host. Calls with states of 16 bits may have no log.
 bool find_log()
 {
+    at.kept = HALF ? at.position - at.position % p.state_interval : at.position;
+    if (HALF && p.log_columns == 0) {
+        at.row = at.commit = GDN_GPU_NONE;
+        at.stands = at.position;
+        return true;
+    }
     at.row = map_at(p.log_row, at.s, at.s);
     at.stands = map_at(p.state_position, at.s, at.position);
     at.commit = at.src != GDN_GPU_SKIP ? map_at(p.state_commit, at.s, GDN_GPU_NONE) : GDN_GPU_NONE;
@@ -11,8 +17,8 @@ bool find_log()
         report(p.bad, GDN_GPU_BAD_LOG_ROW);
         return false;
     }
-    const bool fits =
-        at.row < 0 ? at.stands == at.position : at.position + at.T - at.stands <= p.log_columns;
+    const bool fits = (at.row < 0 ? at.stands == at.position : at.position + at.T - at.stands <= p.log_columns) &&
+                      (!HALF || rounds_at(at.stands));
     if (at.stands < 0 || at.stands > at.position || at.src != GDN_GPU_SKIP && !fits) {
         report(p.bad, GDN_GPU_BAD_STATE_POSITION);
         return false;

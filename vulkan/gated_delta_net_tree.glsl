@@ -22,6 +22,14 @@ bool find_tree()
     return is_tree(p.parent, at.first, at.T, p.bad);
 }
 
+// Of the token before this dispatch's first, since a state that stands in memory between two has no depth with it.
+void find_depth()
+{
+    depth = 0;
+    for (int i = push.begin - 1; HALF && i >= 0; i = parent_of(p.parent, at.first, i))
+        depth++;
+}
+
 // The delta of token i, where this lane has logged it: none reads what another one wrote.
 float logged_delta(int i)
 {
@@ -68,6 +76,7 @@ void repeat_path(int begin, int n, int t)
         const int m = part % n_blocks, left = n - part / n_blocks, behind = begin + left - 1;
         const int i = path[behind % HELD];
         if (m == 0) {
+            rounds = rounds_at(at.position + ++depth);
             if (!CHANNEL)
                 a = decay_of(load_typed(gate_of(i, t), p.g_dtype), bias);
             delta = gather_columns(logged_delta(i), ((has_norm() ? left : behind) & 1) != 0 ? 0 : 2);
@@ -89,14 +98,21 @@ void repeat_path(int begin, int n, int t)
 void follow(int t)
 {
     const int parent = parent_of(p.parent, at.first, t);
-    if (parent == t - 1)
+    if (parent == t - 1) {
+        depth++;
         return;
-    if (at.commit >= 0 && at.commit < p.entries_out) {
-        load_state(p.state_out, at.commit, p.slots_out);
-    } else {
-        load_state(p.state_in, at.src, p.slots_in);
-        repeat_log();
     }
+    const bool committed = at.commit >= 0 && at.commit < p.entries_out;
+    gdn_gpu_pool pool = p.state_in;
+    if (committed)
+        pool = p.state_out;
+    const int from = committed ? at.commit : at.src, n_slots = committed ? p.slots_out : p.slots_in;
+    if (HALF)
+        load_half(pool, from, n_slots);
+    else
+        load_state(pool, from, n_slots);
+    repeat_log(committed ? at.kept : at.stands, at.position);
+    depth = 0;
     // The path is walked from its end, so that those HELD tokens remain that were found last, the first of the branch.
     int last = -1; // that has been repeated
     while (last != parent) {
@@ -107,4 +123,5 @@ void follow(int t)
         repeat_path(begin, held, t);
         last = path[begin % HELD];
     }
+    depth++;
 }

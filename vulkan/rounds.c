@@ -38,20 +38,30 @@ static blocks blocks_of(const problem_t *p, int general)
     return general ? (blocks){ n, n + 1, 1 } : (blocks){ 0, 0, 0 };
 }
 
+/* Pipelines for states of 16 bits have what a log needs, and the general ones what a tree needs, whether there is one
+ * or not. A loop that no lane takes counts, too. */
+static int has_log(const problem_t *p)
+{
+    return p->log.n_columns > 0 || p->state_interval;
+}
+
 /* Repeating a log that has room for `columns` more tokens than the call's. */
 static int64_t replay(const problem_t *p, const blocks *m, int64_t columns)
 {
-    return p->log.n_columns ? (columns > 0 ? columns : 0) * (1 + 2 * m->loop) + 1 + 2 * m->left : 0;
+    return has_log(p) ? (columns > 0 ? columns : 0) * (1 + 2 * m->loop) + 1 + 2 * m->left : 0;
 }
 
 /* A token and what is kept behind it: in the shader's order load_token, normalise, make_decays, read_kv, update,
- * log_token, store_state. Pipelines with a log have the rest as well. */
+ * log_token, store_state. Pipelines with a log have the rest as well; those for states of 16 bits begin with
+ * repeat_log, and where they are general follow, neither of which is for this token. */
 static int64_t token(const problem_t *p, const blocks *m)
 {
-    const int log = p->log.n_columns > 0, channel = p->gate == GDN_GATE_CHANNEL;
+    const int log = has_log(p), channel = p->gate == GDN_GATE_CHANNEL;
+    const int64_t repeat = p->state_interval ? replay(p, m, 0) : 0,
+                  follow = p->state_interval && m->n && !p->tree ? 4 * m->left + repeat + 4 : 0;
     const int64_t kept = log || p->checkpoints.interval ? 2 * (1 + m->loop) + 1 + m->left : m->loop;
     const int64_t loops = 3 + 2 * channel + 2 * (log || gdn_gpu_has_forms(p)) + log;
-    return 1 + loops * m->loop + kept;
+    return 1 + loops * m->loop + kept + repeat + follow;
 }
 
 /* What comes before token t of a tree, at worst: it follows a branch of all tokens before it, whose keys
@@ -63,16 +73,18 @@ static int64_t branch(const problem_t *p, const blocks *m, int64_t t)
     return 2 * (m->loop + m->left) + replay(p, m, p->log.n_columns - t - 1) + walks + 2 * t * m->n + 4;
 }
 
-/* What a dispatch has beside its tokens. */
-static int64_t once(const problem_t *p, const blocks *m)
+/* What a dispatch has beside its tokens. With states of 16 bits there is one more turn before them; a tree's are
+ * counted up to where they begin. */
+static int64_t once(const problem_t *p, const blocks *m, int32_t begin)
 {
-    return ONCE + 8 * m->loop + replay(p, m, p->log.n_columns) + (p->tree ? p->n_tokens : 0);
+    const int64_t half = !p->state_interval ? 0 : token(p, m) + (p->tree ? begin : 0);
+    return ONCE + 8 * m->loop + replay(p, m, p->log.n_columns) + (p->tree ? p->n_tokens : 0) + half;
 }
 
 int32_t gdn_vulkan_tokens_end(const problem_t *p, int general, int32_t begin)
 {
     const blocks m = blocks_of(p, general);
-    int64_t left = ROUNDS - once(p, &m);
+    int64_t left = ROUNDS - once(p, &m, begin);
     const int64_t each = token(p, &m);
     if (left < 0) return -1;
     if (!p->tree) return left / each < p->n_tokens - begin ? begin + (int32_t)(left / each) : p->n_tokens;

@@ -43,6 +43,20 @@ static gdn_tensor values(room *r, uint64_t words, float least, float wide)
     return t;
 }
 
+/* Numbers of 16 bits, of either sign and between 1/16 and 1/2. */
+static gdn_tensor halves(room *r, uint64_t n, int32_t dtype)
+{
+    gdn_tensor t = place(r, (n + 1) / 2);
+    t.dtype = dtype;
+    for (uint64_t i = 0; r->filling && i < n; i++) {
+        r->random = r->random * 1664525u + 1013904223u;
+        const uint32_t x = r->random >> 8, magnitude = dtype == GDN_F16 ? 0x2c00u + x % 0xc00u : 0x3d80u + x % 0x180u;
+        const uint16_t half = (uint16_t)(magnitude | (x >> 8 & 0x8000u));
+        memcpy(r->host + t.offset + 2 * i, &half, 2);
+    }
+    return t;
+}
+
 /* A map. Its words are returned where they can still be written, else NULL. */
 static int32_t *map(room *r, uint64_t words, gdn_span *span)
 {
@@ -70,12 +84,13 @@ struct call {
     int n_seqs;
     int32_t lengths[MOST];
     int32_t keys;
-    int checkpoints; /* with an interval of 1 */
-    int full;        /* gates per channel, raw, norms; a snapshot and a checkpoint of each token */
-    int tree;        /* a branch, and at its end LEAVES tokens that all follow the same one */
-    int columns;     /* of the log or the history, besides the usual */
-    int refused;     /* on a device that ends loops */
-    int reported;    /* there, as a bad map */
+    int checkpoints;      /* with an interval of 1 */
+    int full;             /* gates per channel, raw, norms; a snapshot and a checkpoint of each token */
+    int tree;             /* a branch, and at its end LEAVES tokens that all follow the same one */
+    int columns;          /* of the log or the history, besides the usual */
+    int32_t state, every; /* type of states, and after how many tokens they are rounded */
+    int refused;          /* on a device that ends loops */
+    int reported;         /* there, as a bad map */
 };
 
 /* Lays the operands out; asks, with the workspace and `can`, or runs. */
@@ -152,9 +167,17 @@ static gdn_gated_delta_net_args delta(const call *c, room *r)
     a.v = values(r, t * VALUES, -0.5f, 1);
     a.g = values(r, c->full ? t * keys : t, -0.1f, 0.1f);
     a.beta = values(r, t, 0, 1);
-    a.state = values(r, (uint64_t)a.n_rows * (uint64_t)a.n_slots * state, -0.5f, 1);
+    const uint64_t numbers = (uint64_t)a.n_rows * (uint64_t)a.n_slots * state;
+    a.state = c->state ? halves(r, numbers, c->state) : values(r, numbers, -0.5f, 1);
+    a.state_interval = c->every;
     a.out = place(r, t * VALUES);
-    if (c->full || c->checkpoints || c->tree) {
+    if (c->every > 1 && !c->tree) { /* which takes a log; nobody has a row */
+        a.n_log_rows = a.n_log_columns = 1;
+        a.log = values(r, keys + VALUES + 1, 0.25f, 0.25f);
+        int32_t *const row = map(r, (uint64_t)c->n_seqs, &a.log_row);
+        for (int s = 0; row && s < c->n_seqs; s++) row[s] = GDN_NONE;
+    }
+    if (c->full || c->checkpoints || c->tree || c->every > 1) {
         int32_t *const position = map(r, (uint64_t)c->n_seqs, &a.position);
         for (int s = 0; position && s < c->n_seqs; s++) position[s] = c->tree ? 3 : 0;
     }
@@ -282,6 +305,14 @@ int long_sequences(void)
         { "one token more with checkpoints", 4, { 16360, 0, 2, 40000 }, 32, .checkpoints = 1 },
         { "everything but a log, in blocks of keys", 1, { 2100 }, 33, .full = 1 },
         { "trees of a long branch that ends in many", 2, { 400, 1000 }, 33, .tree = 1, .columns = 3 },
+        { "states of 16 bits, one token more than a dispatch has", 3, { 13087, 5, 14000 }, 128, .state = GDN_F16 },
+        { "states of 16 bits, cut where they are not rounded",
+          4,
+          { 7, 4102, 0, 2002 },
+          33,
+          .state = GDN_BF16,
+          .every = 7 },
+        { "trees with states of 16 bits", 2, { 200, 600 }, 33, .tree = 1, .columns = 3, .state = GDN_F16, .every = 2 },
         { "a log that takes too long to repeat", 1, { 16 }, 33, .tree = 1, .columns = 20000, .refused = 1 },
         { "a tree that is too deep", 2, { 4000, 5 }, 33, .tree = 1, .reported = 1 },
     };

@@ -1,0 +1,74 @@
+// What gated_delta_net makes of a token's q, k, g and beta as they were loaded: norms, decays, the delta's factor; and
+// what of a raw gate is the head's.
+// Included by gated_delta_net.comp; step numbers are as there.
+
+#define has_norm() (FORMS && p.qk_norm != 0)
+
+// 0: q and k, divided by their lengths. Of the eight lanes four take q's sum through the tree, the others k's. Zeros
+// beyond the head leave a sum of squares as it is; what they become, 0 * inf, is in no sum.
+void normalise()
+{
+    vec4 q_sum = vec4(0), k_sum = vec4(0);
+    EACH_BLOCK(m) {
+        q_sum = fma4(q[m], q[m], q_sum);
+        k_sum = fma4(k[m], k[m], k_sum);
+    }
+    const bool upper = (at.l & 4) != 0;
+    precise vec4 x = (upper ? k_sum : q_sum) + exchange(upper ? q_sum : k_sum, 4, 2); // h = 16
+    const float factor = gdn_norm_factor(fold_rest(x, x, 0, 1), p.norm_add, p.norm_most),
+                other = exchange(factor, 4, 2);
+    const float q_factor = upper ? other : factor, k_factor = upper ? factor : other;
+    EACH_BLOCK(m) {
+        precise vec4 q_ready = q[m] * q_factor, k_ready = k[m] * k_factor;
+        q[m] = q_ready;
+        k[m] = k_ready;
+    }
+}
+
+// 0: a raw gate's constants of the head
+void load_gate()
+{
+    const bool raw = p.g_form == GDN_GPU_G_RAW || p.g_form == GDN_GPU_G_RAW_A_LOG,
+               biased = (p.has & GDN_GPU_HAS_BIAS) != 0;
+    const uint64_t bias_at = p.dt_bias.base + at.h * p.dt_bias.head;
+    rate = raw ? load_typed(p.ssm_a.base + at.h * p.ssm_a.head, p.ssm_a_dtype) : 0.0;
+    rate = p.g_form == GDN_GPU_G_RAW_A_LOG ? -gdn_exp(rate) : rate;
+    if (!CHANNEL) {
+        bias = biased ? load_typed(bias_at, p.dt_bias_dtype) : 0.0;
+    } else {
+        EACH_BLOCK(m)
+        key_bias[m] = biased ? load_elements(bias_at, NARROW ? p.dt_bias_dtype : GDN_GPU_F32, 32 * m + at.i0) : vec4(0);
+    }
+}
+
+// 0: beta as a factor of the delta
+float delta_factor(float x)
+{
+    precise float factor = p.beta_factor * (p.beta_form == GDN_GPU_BETA_LOGIT ? gdn_sigmoid(x) : x);
+    return factor;
+}
+
+// 2: decay, from elements of g
+float decay_of(float x, float bias)
+{
+    if (FORMS && p.g_form == GDN_GPU_G_LINEAR)
+        return x;
+    if (FORMS && p.g_form != GDN_GPU_G_LOG)
+        x = gdn_raw_gate(x, rate, bias);
+    return gdn_exp(x);
+}
+
+vec4 decays_of(vec4 g, vec4 b)
+{
+    return vec4(decay_of(g.x, b.x), decay_of(g.y, b.y), decay_of(g.z, b.z), decay_of(g.w, b.w));
+}
+
+void make_decays()
+{
+    if (!CHANNEL) {
+        a = decay_of(a, bias);
+    } else {
+        EACH_BLOCK(m)
+            decay[m] = decays_of(decay[m], key_bias[m]);
+    }
+}

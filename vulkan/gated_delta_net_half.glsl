@@ -1,0 +1,127 @@
+// States of 16 bits in gated_delta_net: how they come to the registers, where they are numbers of F32, how they are
+// rounded there, and how they leave. Included by gated_delta_net.comp; step numbers are as there.
+//
+// Drivers take long for each pipeline, so that these are for all that a call may have: what is a constant of others is
+// asked for here. In GENERAL elements are moved one by one; else columns are whole fours, each in 8 bytes that are
+// aligned.
+
+#define has_tree() (TREE && (!HALF || (p.has & GDN_GPU_TREE) != 0))
+
+bool rounds; // the state is rounded behind this token
+int  depth;  // of trees: the tokens on its branch, with it
+
+// 7: round, to the nearest number that 16 bits have, ties to even. For either type the last bits that stay are those of
+// `kept`; what differs are its subnormals, its largest number, and how much of a NaN stays.
+vec4 rounded(vec4 x)
+{
+    if (!HALF || !rounds)
+        return x;
+    const bool f16 = p.state_dtype == GDN_GPU_F16;
+    const uint last = f16 ? 13u : 16u, kept = f16 ? 0xffffe000u : 0xffff0000u, least = f16 ? 0x38800000u : 0u,
+               beyond = f16 ? 0x477ff000u : 0x7f800000u, payload = f16 ? 0u : 0x7fff0000u;
+    const uvec4 b = floatBitsToUint(x), magnitude = b & 0x7fffffffu;
+    precise vec4 lifted = uintBitsToFloat(magnitude) + 0.5; // where F16 is subnormal, this addition rounds
+    precise vec4 small = lifted - 0.5;
+    uvec4 nearest = magnitude + ~kept / 2 + (magnitude >> last & 1u) & kept;
+    nearest = mix(nearest, floatBitsToUint(small), lessThan(magnitude, uvec4(least)));
+    nearest = mix(nearest, uvec4(0x7f800000u), greaterThanEqual(magnitude, uvec4(beyond)));
+    nearest = mix(nearest, magnitude & payload | 0x7fc00000u, greaterThan(magnitude, uvec4(0x7f800000u)));
+    return uintBitsToFloat(b & 0x80000000u | nearest);
+}
+
+// Four elements, from and to their bits. What is stored was rounded before.
+vec4 widened(uvec4 x)
+{
+    return p.state_dtype == GDN_GPU_F16 ? vec4(from_f16(x.x), from_f16(x.y), from_f16(x.z), from_f16(x.w))
+                                        : uintBitsToFloat(x << 16);
+}
+uvec4 narrowed(vec4 x)
+{
+#ifdef GDN_STORAGE_16
+    if (p.state_dtype == GDN_GPU_F16)
+        return uvec4(to_f16(x.x), to_f16(x.y), to_f16(x.z), to_f16(x.w));
+#endif
+    return floatBitsToUint(x) >> 16;
+}
+uvec4 load_eight_bytes(uint64_t at)
+{
+    const uvec2 x = unpackUint2x32(Pair(at).x);
+    return uvec4(x.x & 0xffffu, x.x >> 16, x.y & 0xffffu, x.y >> 16);
+}
+void store_eight_bytes(uint64_t at, uvec4 x)
+{
+    Pair(at).x = packUint2x32(uvec2(x.x | x.y << 16, x.z | x.w << 16));
+}
+
+// Byte strides of a key and of a column.
+int64_t key_stride(gdn_gpu_pool pool)
+{
+    return p.key_major != 0 ? pool.line : 2;
+}
+int64_t column_stride(gdn_gpu_pool pool)
+{
+    return p.key_major != 0 ? 2 : pool.line;
+}
+
+// 1: load state, of an entry of a pool, or zeros
+void load_half(gdn_gpu_pool pool, int from, int n_slots)
+{
+    const int columns = from < 0 ? 0 : at.columns;
+    const uint64_t entry = state_at(pool, from, n_slots) + at.j * column_stride(pool);
+    EACH_BLOCK(m) {
+        const int i = 32 * m + at.i0;
+        const uint64_t keys = entry + i * key_stride(pool);
+        uvec4 bits[4] = { uvec4(0), uvec4(0), uvec4(0), uvec4(0) };
+#ifdef GDN_GENERAL
+#ifdef GDN_STORAGE_16
+        bvec4 there = present(i);
+        [[unroll]] for (int c = 0; c < 4; c++)
+            [[unroll]] for (int e = 0; e < 4; e++)
+                if (c < columns && there[e])
+                    bits[c][e] = uint(Half(keys + e * key_stride(pool) + c * column_stride(pool)).x);
+#endif
+#else
+        if (columns != 0 && p.key_major == 0) {
+            [[unroll]] for (int c = 0; c < 4; c++)
+                bits[c] = load_eight_bytes(keys + c * pool.line);
+        } else if (columns != 0) {
+            [[unroll]] for (int e = 0; e < 4; e++) {
+                const uvec4 x = load_eight_bytes(keys + e * pool.line);
+                [[unroll]] for (int c = 0; c < 4; c++)
+                    bits[c][e] = x[c];
+            }
+        }
+#endif
+        [[unroll]] for (int c = 0; c < 4; c++)
+            S[m][c] = widened(bits[c]);
+    }
+}
+
+// 7, and 1: commit
+void store_half(gdn_gpu_pool pool, uint64_t entry)
+{
+    EACH_BLOCK(m) {
+        const int i = 32 * m + at.i0;
+        const uint64_t keys = entry + at.j * column_stride(pool) + i * key_stride(pool);
+        uvec4 bits[4];
+        [[unroll]] for (int c = 0; c < 4; c++)
+            bits[c] = narrowed(S[m][c]);
+#ifdef GDN_GENERAL
+#ifdef GDN_STORAGE_16
+        bvec4 there = present(i);
+        [[unroll]] for (int c = 0; c < 4; c++)
+            [[unroll]] for (int e = 0; e < 4; e++)
+                if (c < at.columns && there[e])
+                    Half(keys + e * key_stride(pool) + c * column_stride(pool)).x = uint16_t(bits[c][e]);
+#endif
+#else
+        if (at.columns != 0 && p.key_major == 0) {
+            [[unroll]] for (int c = 0; c < 4; c++)
+                store_eight_bytes(keys + c * pool.line, bits[c]);
+        } else if (at.columns != 0) {
+            [[unroll]] for (int e = 0; e < 4; e++)
+                store_eight_bytes(keys + e * pool.line, uvec4(bits[0][e], bits[1][e], bits[2][e], bits[3][e]));
+        }
+#endif
+    }
+}
