@@ -77,8 +77,8 @@ gdn_status gdn_metal_lost(const gdn_metal_device *dev);
 /* ---- library.c ---- */
 gdn_status gdn_metal_library_open(gdn_metal_device *dev);
 void       gdn_metal_library_close(gdn_metal_device *dev);
-gdn_status gdn_metal_pipeline_get(gdn_metal_device *dev, gdn_metal_kernel kernel,
-                                  gdn_id *pipeline); /* made on first use */
+/* Made on first use, which is always of as many threads in a threadgroup. */
+gdn_status gdn_metal_pipeline_get(gdn_metal_device *dev, gdn_metal_kernel kernel, uint32_t threads, gdn_id *pipeline);
 
 const char *gdn_metal_kernel_name(int32_t kernel); /* "delta_4" */
 

@@ -34,8 +34,33 @@ static gdn_metal_kernel half_kernel_of(const problem_t *p)
     return of_16_bits[p->head_dim_k == 128 && !p->tree][p->gate == GDN_GATE_CHANNEL];
 }
 
+/* Which form: `tiles` for many tokens per sequence on average, `rows` for few. Sequences of a batch may differ, and
+ * maps are the device's to read; either form takes any length and gives the same bits. Tiles are of whole blocks of
+ * keys and of states of F32, and know nothing of logs and trees: the others are rows. */
+enum { FEW_TOKENS = 8 };
+
+static int in_tiles(const problem_t *p)
+{
+    if (p->tree || p->log.n_columns || p->state_interval || p->head_dim_k != 64 << size_of(p)) return 0;
+    return (int64_t)p->n_tokens > FEW_TOKENS * (int64_t)p->n_seqs;
+}
+
+static gdn_status plan_tiles(const gdn_context *ctx, const problem_t *p, gdn_plan *plan)
+{
+    static const gdn_metal_kernel tiles[3][2] = { { GDN_METAL_delta_tiles_2, GDN_METAL_delta_tiles_2_channel },
+                                                  { GDN_METAL_delta_tiles_4, GDN_METAL_delta_tiles_4_channel },
+                                                  { GDN_METAL_delta_tiles_8, GDN_METAL_delta_tiles_8_channel } };
+    const gdn_gpu_device gpu = gdn_metal_gpu();
+    gdn_gpu_begin_plan(ctx, plan);
+    plan->form = "tiles";
+    plan->variant = (int32_t)tiles[size_of(p)][p->gate == GDN_GATE_CHANNEL];
+    gdn_gpu_plan_gated_delta_net(&gpu, p, GDN_METAL_TILES_THREADS / 8 * 2, plan);
+    return GDN_OK;
+}
+
 gdn_status gdn_metal_plan_gated_delta_net(const gdn_context *ctx, const problem_t *p, gdn_plan *plan)
 {
+    if (in_tiles(p)) return plan_tiles(ctx, p, plan);
     const gdn_gpu_device gpu = gdn_metal_gpu();
     const int general = p->head_dim_k != 64 << size_of(p), channel = p->gate == GDN_GATE_CHANNEL;
     gdn_gpu_begin_plan(ctx, plan);
@@ -83,7 +108,7 @@ gdn_status gdn_metal_run_gated_delta_net(gdn_context *ctx, const problem_t *p, c
                                     .params = &params,
                                     .params_bytes = sizeof params,
                                     .groups = (uint64_t)plan->n_items,
-                                    .threads = GDN_METAL_DELTA_THREADS };
+                                    .threads = in_tiles(p) ? GDN_METAL_TILES_THREADS : GDN_METAL_DELTA_THREADS };
     gdn_metal_bind_all(&dispatch, operands, n);
     return gdn_metal_run(dev, &dispatch, 1, stream);
 }

@@ -85,10 +85,11 @@ GDN_INLINE bool find_log(constant gdn_gpu_gated_delta_net &p, thread const Delta
 }
 
 // False where there is nothing to do: padding, no tokens and no state to commit, no columns, or a bad map, which is
-// reported.
-template <int C, bool LOG, bool HALF>
+// reported. For all THREADS of the threadgroup, but for a simdgroup of theirs whose columns are not there: where it
+// has to come to barriers, it is told so by at.columns.
+template <int C, int THREADS, bool LOG, bool HALF>
 GDN_INLINE bool find_item(constant gdn_gpu_gated_delta_net &p, thread const DeltaBuffers &b, uint group, uint me,
-                            bool tree, thread Item &at)
+                          bool tree, thread Item &at)
 {
     const int block = int(group % uint(p.blocks)), row = int(group / uint(p.blocks));
     const bool ragged = (p.has & GDN_GPU_HAS_SEQ_START) != 0;
@@ -124,11 +125,12 @@ GDN_INLINE bool find_item(constant gdn_gpu_gated_delta_net &p, thread const Delt
     }
     at.kappa = p.head_map ? at.h % p.n_heads_k : at.h / (p.n_heads_v / p.n_heads_k);
     at.l = int(me & 7u);
-    at.j = block * (GDN_METAL_DELTA_THREADS / 8 * C) + int(me / 8u) * C;
+    at.j = block * (THREADS / 8 * C) + int(me / 8u) * C;
     const int left = p.head_dim_v - at.j;
     at.columns = left < 0 ? 0 : left < C ? left : C;
     const bool work = at.T > 0 || (LOG && at.commit >= 0);
-    return at.src != GDN_GPU_SKIP && work && at.j / (4 * C) * (4 * C) < p.head_dim_v;
+    const bool barriers = THREADS != GDN_METAL_DELTA_THREADS;
+    return at.src != GDN_GPU_SKIP && work && (barriers || at.j / (4 * C) * (4 * C) < p.head_dim_v);
 }
 
 // Where the sequence's first token lies.
@@ -176,6 +178,20 @@ GDN_INLINE int checkpoint_of(constant gdn_gpu_gated_delta_net &p, thread const D
     return GDN_GPU_NONE;
 }
 
+// The first token from t on whose state may be kept, as a snapshot or a checkpoint; T or more where there is none. So
+// that a prefill has one comparison per token, and not all that the other two ask.
+GDN_INLINE int next_kept(constant gdn_gpu_gated_delta_net &p, thread const DeltaBuffers &b, thread const Item &at,
+                         int t)
+{
+    const int first = at.T - p.n_snapshots > t ? at.T - p.n_snapshots : t;
+    if (!p.checkpoint_interval)
+        return first;
+    const int position = map_at(b.position, (p.has & GDN_GPU_HAS_POSITION) != 0, at.s, 0);
+    const int interval = p.checkpoint_interval;
+    const int more = interval - 1 - (position + t) % interval; // tokens before the one that completes a checkpoint
+    return more < first - t ? t + more : first;
+}
+
 // Elements i .. i + 3 of a row of q, k or g; those beyond the head are 0.
 template <bool GENERAL> GDN_INLINE float4 read_row(device const uchar *row, int dtype, int i, int n_keys)
 {
@@ -193,6 +209,40 @@ template <bool GENERAL> GDN_INLINE float4 read_row(device const uchar *row, int 
     if (!GENERAL || i + 3 < n_keys)
         x.w = read_element(at + 3 * bytes, dtype);
     return x;
+}
+
+// What a raw gate is multiplied by, of a head.
+GDN_INLINE float gate_rate(constant gdn_gpu_gated_delta_net &p, thread const DeltaBuffers &b, int h)
+{
+    const float rate = read_element(b.ssm_a + h * p.ssm_a.head, p.ssm_a_dtype);
+    return p.g_form == GDN_GPU_G_RAW_A_LOG ? -gdn_expf(rate) : rate;
+}
+// Raw gates and exps of a head, which is x, or of four channels.
+template <bool CHANNEL> GDN_INLINE float4 raw_gates(float4 g, float rate, float4 bias)
+{
+    g.x = gdn_raw_gate(g.x, rate, bias.x);
+    if (CHANNEL) {
+        g.y = gdn_raw_gate(g.y, rate, bias.y);
+        g.z = gdn_raw_gate(g.z, rate, bias.z);
+        g.w = gdn_raw_gate(g.w, rate, bias.w);
+    }
+    return g;
+}
+template <bool CHANNEL> GDN_INLINE float4 gate_exps(float4 g)
+{
+    return CHANNEL ? exp4(g) : float4(gdn_expf(g.x));
+}
+
+// 0, beta
+GDN_INLINE float delta_factor(constant gdn_gpu_gated_delta_net &p, float beta)
+{
+    return p.beta_factor * (p.beta_form == GDN_GPU_BETA_LOGIT ? gdn_sigmoid(beta) : beta);
+}
+
+// 5: update, the product rounded first. Of four keys of a column.
+GDN_INLINE float4 update(float4 S, float4 k, float d, float4 decay)
+{
+    return fma(k, float4(d), decay * S);
 }
 
 // 7: round, behind the token with which the sequence has so many of them.

@@ -20,7 +20,9 @@
 // Kernels: delta_8 delta_8_channel delta_8_general delta_8_general_channel delta_8_log delta_8_channel_log
 // Kernels: delta_8_general_log delta_8_general_channel_log delta_8_general_tree delta_8_general_channel_tree
 // Kernels: delta_4_half delta_4_channel_half delta_8_general_half delta_8_general_channel_half
+// Kernels: delta_tiles_2 delta_tiles_2_channel delta_tiles_4 delta_tiles_4_channel delta_tiles_8 delta_tiles_8_channel
 #include "metal/gated_delta_net_log.h"
+#include "metal/gated_delta_net_tiles.h"
 
 // A step of four partial sums. Sums of keys that do not exist stay as they are: fma(0, 0, -0) would be +0.
 template <bool GENERAL> GDN_INLINE float4 sum_step(float4 x, float4 y, float4 sum, int i, int n_keys)
@@ -114,18 +116,13 @@ GDN_INLINE void make_decay(constant gdn_gpu_gated_delta_net &p, device const uch
             float4 b = float4(bias);
             if (CHANNEL && (p.has & GDN_GPU_HAS_BIAS))
                 b = read_row<GENERAL>(bias_at, p.dt_bias_dtype, 32 * m + 4 * l, p.head_dim_k);
-            g[m].x = gdn_raw_gate(g[m].x, rate, b.x);
-            if (CHANNEL) {
-                g[m].y = gdn_raw_gate(g[m].y, rate, b.y);
-                g[m].z = gdn_raw_gate(g[m].z, rate, b.z);
-                g[m].w = gdn_raw_gate(g[m].w, rate, b.w);
-            }
+            g[m] = raw_gates<CHANNEL>(g[m], rate, b);
         }
     }
     if (p.g_form != GDN_GPU_G_LINEAR) {
 #pragma unroll
         for (int m = 0; m < n; m++)
-            g[m] = CHANNEL ? exp4(g[m]) : float4(gdn_expf(g[m].x));
+            g[m] = gate_exps<CHANNEL>(g[m]);
     }
 }
 
@@ -242,7 +239,7 @@ GDN_INLINE int follow(constant gdn_gpu_gated_delta_net &p, thread const DeltaBuf
             const float delta = simd_shuffle(own, first.eight);
 #pragma unroll
             for (int m = 0; m < NB; m++)
-                S[m][c] = fma(x.k[m], float4(delta), x.g[CHANNEL ? m : 0] * S[m][c]);
+                S[m][c] = update(S[m][c], x.k[m], delta, x.g[CHANNEL ? m : 0]);
         }
         round_state<NB, C, HALF>(p, w.position + depth - left, S);
     }
@@ -256,7 +253,7 @@ GDN_INLINE void gated_delta_net(constant gdn_gpu_gated_delta_net &p, thread cons
 {
     const bool tree = TREE && (!HALF || (p.has & GDN_GPU_TREE));
     Item w;
-    if (!find_item<C, LOG, HALF>(p, b, group, me, tree, w))
+    if (!find_item<C, GDN_METAL_DELTA_THREADS, LOG, HALF>(p, b, group, me, tree, w))
         return; // the whole simdgroup
     const int n_keys = p.head_dim_k, mine = column_of_lane<C>(w.l);
     const ushort eight = ushort(me & 24u); // the first of the eight lanes
@@ -273,9 +270,7 @@ GDN_INLINE void gated_delta_net(constant gdn_gpu_gated_delta_net &p, thread cons
     device const uchar *bias_at = b.dt_bias + w.h * p.dt_bias.head;
     float rate = 0.0f, bias = 0.0f;
     if (p.g_form >= GDN_GPU_G_RAW && (!LOG || w.T > 0)) { // without tokens ssm_a may not be there
-        rate = read_element(b.ssm_a + w.h * p.ssm_a.head, p.ssm_a_dtype);
-        if (p.g_form == GDN_GPU_G_RAW_A_LOG)
-            rate = -gdn_expf(rate);
+        rate = gate_rate(p, b, w.h);
         if (!CHANNEL && (p.has & GDN_GPU_HAS_BIAS))
             bias = read_element(bias_at, p.dt_bias_dtype);
     }
@@ -320,7 +315,7 @@ GDN_INLINE void gated_delta_net(constant gdn_gpu_gated_delta_net &p, thread cons
             }
             q_norm = norm_factor<NB>(p, q, w.l);
         }
-        const float beta = p.beta_factor * (p.beta_form == GDN_GPU_BETA_LOGIT ? gdn_sigmoid(token.beta) : token.beta);
+        const float beta = delta_factor(p, token.beta);
 
         // 2: decay
         make_decay<NB, CHANNEL, GENERAL>(p, bias_at, rate, bias, w.l, decay);
@@ -350,7 +345,7 @@ GDN_INLINE void gated_delta_net(constant gdn_gpu_gated_delta_net &p, thread cons
         if (LOG)
             log_token<NB, C, CHANNEL, GENERAL>(p, b, w, t, k, decay, delta); // 7
 
-        // 5: update, the product rounded first; 6: output
+        // 5, and 6: output
 #pragma unroll
         for (int c = 0; c < C; c++)
             sum[c] = float4(0.0f);
@@ -361,7 +356,7 @@ GDN_INLINE void gated_delta_net(constant gdn_gpu_gated_delta_net &p, thread cons
                 q = q * float4(q_norm);
 #pragma unroll
             for (int c = 0; c < C; c++) {
-                S[m][c] = fma(k[m], float4(delta[c]), decay[CHANNEL ? m : 0] * S[m][c]);
+                S[m][c] = update(S[m][c], k[m], delta[c], decay[CHANNEL ? m : 0]);
                 sum[c] = sum_step<GENERAL>(S[m][c], q, sum[c], 32 * m + 4 * w.l, n_keys);
             }
         }
@@ -385,7 +380,8 @@ GDN_INLINE void gated_delta_net(constant gdn_gpu_gated_delta_net &p, thread cons
     }
 }
 
-// ---- Kernels: gdn_metal_delta_<NB>[_general][_channel][_log]; `general`: head_dim_k is no more than 32 NB.
+// ---- Kernels: gdn_metal_delta_<NB>[_general][_channel][_log]; `general`: head_dim_k is no more than 32 NB. And those
+// for many tokens, gdn_metal_delta_tiles_<NB>[_channel].
 #define GDN_DELTA(name, ...)                                                                                          \
     GDN_KERNEL(gdn_metal_delta_##name, constant gdn_gpu_gated_delta_net &p [[buffer(0)]],                           \
                device const uchar *q [[buffer(1)]], device const uchar *k [[buffer(2)]],                              \
@@ -401,6 +397,24 @@ GDN_INLINE void gated_delta_net(constant gdn_gpu_gated_delta_net &p, thread cons
         const DeltaBuffers b = { q, k, v, g, beta, ssm_a, dt_bias, result, state_in, state_out, seq_start, state_src, \
                                  state_dst, position, state_checkpoint, 0, 0, 0, 0, 0, bad };                         \
         gated_delta_net<__VA_ARGS__, false, false, false>(p, b, group.x, me);                                         \
+    }
+#define GDN_DELTA_TILES(name, NB, CHANNEL)                                                                            \
+    GDN_KERNEL(gdn_metal_delta_tiles_##name, constant gdn_gpu_gated_delta_net &p [[buffer(0)]],                     \
+               device const uchar *q [[buffer(1)]], device const uchar *k [[buffer(2)]],                              \
+               device const uchar *v [[buffer(3)]], device const uchar *g [[buffer(4)]],                              \
+               device const uchar *beta [[buffer(5)]], device const uchar *ssm_a [[buffer(6)]],                       \
+               device const uchar *dt_bias [[buffer(7)]], device uchar *result [[buffer(8)]],                         \
+               device const uchar *state_in [[buffer(9)]], device uchar *state_out [[buffer(10)]],                    \
+               device const uchar *seq_start [[buffer(11)]], device const uchar *state_src [[buffer(12)]],            \
+               device const uchar *state_dst [[buffer(13)]], device const uchar *position [[buffer(14)]],             \
+               device const uchar *state_checkpoint [[buffer(15)]], device atomic_uint *bad [[buffer(16)]],           \
+               GDN_THREAD)                                                                                             \
+    {                                                                                                                 \
+        typedef Tile<NB, CHANNEL> DeltaTile;                                                                          \
+        GDN_THREADGROUP(DeltaTile, tiles, 2);                                                                         \
+        const DeltaBuffers b = { q, k, v, g, beta, ssm_a, dt_bias, result, state_in, state_out, seq_start, state_src, \
+                                 state_dst, position, state_checkpoint, 0, 0, 0, 0, 0, bad };                         \
+        gated_delta_net_tiles<NB, CHANNEL>(p, b, group.x, me, tiles);                                                 \
     }
 #define GDN_DELTA_LOG(name, ...)                                                                                      \
     GDN_KERNEL(gdn_metal_delta_##name, constant gdn_gpu_gated_delta_net &p [[buffer(0)]],                           \
@@ -462,3 +476,10 @@ GDN_DELTA_ALL(4_half, 4, 4, false, false, true, false, true)
 GDN_DELTA_ALL(4_channel_half, 4, 4, true, false, true, false, true)
 GDN_DELTA_ALL(8_general_half, 8, 2, false, true, true, true, true)
 GDN_DELTA_ALL(8_general_channel_half, 8, 2, true, true, true, true, true)
+// Many tokens per sequence.
+GDN_DELTA_TILES(2, 2, false)
+GDN_DELTA_TILES(2_channel, 2, true)
+GDN_DELTA_TILES(4, 4, false)
+GDN_DELTA_TILES(4_channel, 4, true)
+GDN_DELTA_TILES(8, 8, false)
+GDN_DELTA_TILES(8_channel, 8, true)

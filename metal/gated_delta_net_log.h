@@ -69,7 +69,7 @@ GDN_INLINE void repeat_log(constant gdn_gpu_gated_delta_net &p, thread const Del
         for (int m = 0; m < NB; m++)
 #pragma unroll
             for (int c = 0; c < C; c++)
-                S[m][c] = fma(x.k[m], float4(x.delta[c]), x.decay[CHANNEL ? m : 0] * S[m][c]);
+                S[m][c] = update(S[m][c], x.k[m], x.delta[c], x.decay[CHANNEL ? m : 0]);
         round_state<NB, C, HALF>(p, at + 1, S);
     }
 }

@@ -4,7 +4,8 @@
 //
 // Nothing is fused but what is written fma: contraction is off, and the host asks for safe math, without which
 // compilers reorder and approximate. There is no simd_sum and no min or max: the order of the one is not defined, and
-// what the others make of NaN differs. A kernel's last two arguments always say which thread it is: GDN_THREAD.
+// what the others make of NaN differs. A kernel's last two arguments always say which thread it is: GDN_THREAD. Memory
+// of a threadgroup is declared in a kernel, once at most: GDN_THREADGROUP(type, name, elements).
 #ifndef GDN_METAL_LANGUAGE_H
 #define GDN_METAL_LANGUAGE_H
 
@@ -13,7 +14,8 @@
 using namespace metal;
 #pragma METAL fp math_mode(safe)
 #pragma METAL fp contract(off)
-#define GDN_KERNEL(name, ...) kernel void name(__VA_ARGS__)
+#define GDN_KERNEL(name, ...)          kernel void name(__VA_ARGS__)
+#define GDN_THREADGROUP(type, name, n) threadgroup type name[n]
 #elif !defined(GDN_KERNEL)
 #error "kernels are compiled by Metal's compiler, or with GDN_KERNEL and the language included before"
 #endif

@@ -53,7 +53,8 @@ void gdn_metal_library_close(gdn_metal_device *dev)
     dev->library = NULL;
 }
 
-static gdn_status make(gdn_metal_device *dev, gdn_metal_kernel kernel, const char *name, gdn_id *pipeline)
+static gdn_status make(gdn_metal_device *dev, gdn_metal_kernel kernel, const char *name, uint32_t threads,
+                       gdn_id *pipeline)
 {
     const gdn_objc *rt = dev->rt;
     const gdn_id text = gdn_send_p(rt, rt->get_class("NSString"), rt->sel.stringWithUTF8String, name);
@@ -67,11 +68,11 @@ static gdn_status make(gdn_metal_device *dev, gdn_metal_kernel kernel, const cha
         return gdn_metal_fail(dev, GDN_OUT_OF_MEMORY, name, error);
     const unsigned long width = gdn_number(rt, *pipeline, rt->sel.threadExecutionWidth),
                         most = gdn_number(rt, *pipeline, rt->sel.maxTotalThreads);
-    if (width != 32 || most < GDN_METAL_DELTA_THREADS) {
+    if (width != 32 || most < threads) {
         rt->release(*pipeline);
         return gdn_fail(GDN_UNSUPPORTED,
-                        "%s runs %s in simdgroups of %lu and threadgroups of up to %lu; 32 and %d are needed",
-                        dev->about.name, name, width, most, GDN_METAL_DELTA_THREADS);
+                        "%s runs %s in simdgroups of %lu and threadgroups of up to %lu; 32 and %u are needed",
+                        dev->about.name, name, width, most, (unsigned)threads);
     }
     dev->pipelines[kernel] = *pipeline;
     return GDN_OK;
@@ -88,8 +89,8 @@ const char *gdn_metal_kernel_name(int32_t kernel)
     return names[kernel] + sizeof "gdn_metal_" - 1;
 }
 
-gdn_status gdn_metal_pipeline_get(gdn_metal_device *dev, gdn_metal_kernel kernel, gdn_id *pipeline)
+gdn_status gdn_metal_pipeline_get(gdn_metal_device *dev, gdn_metal_kernel kernel, uint32_t threads, gdn_id *pipeline)
 {
     *pipeline = dev->pipelines[kernel];
-    return *pipeline ? GDN_OK : make(dev, kernel, names[kernel], pipeline);
+    return *pipeline ? GDN_OK : make(dev, kernel, names[kernel], threads, pipeline);
 }

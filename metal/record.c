@@ -74,7 +74,7 @@ static gdn_status run(gdn_metal_device *dev, const gdn_metal_dispatch *dispatche
     gdn_status status;
     int ends = 1;
     for (int i = 0; i < n; i++)
-        if ((status = gdn_metal_pipeline_get(dev, dispatches[i].kernel, &pipelines[i])))
+        if ((status = gdn_metal_pipeline_get(dev, dispatches[i].kernel, dispatches[i].threads, &pipelines[i])))
             return status;
     if (!stream) {
         if ((status = gdn_metal_begin(dev, &commands)))

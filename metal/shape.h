@@ -4,6 +4,8 @@
 
 /* Threads of a threadgroup of gated_delta_net: two simdgroups, each of which has its own columns of one head. */
 #define GDN_METAL_DELTA_THREADS 64
+/* Of its form for many tokens, whose four simdgroups share tiles of tokens. */
+#define GDN_METAL_TILES_THREADS 128
 #define GDN_METAL_CONV_THREADS  64
 #define GDN_METAL_ROWS_THREADS  64
 #define GDN_METAL_ROWS_PIECE    1024 /* columns of a threadgroup, a multiple of 32 */

@@ -1,5 +1,5 @@
-# The Metal backend: C over the Objective-C runtime, which needs no Apple compiler, and kernels that are embedded as source and
-# compiled by Metal when the library runs. Nothing of Metal is linked: the frameworks are looked for then.
+# The Metal backend: C over the Objective-C runtime, which needs no Apple compiler, and kernels that are embedded as
+# source and compiled by Metal when the library runs. Nothing of Metal is linked: the frameworks are looked for then.
 #
 # Elsewhere than on Apple's systems there is GDN_METAL_EMULATED=ON: the same code, for the tests' Metal, whose name
 # tests/metal/sources.cmake puts in the place of frameworks.c. Such a library has no use elsewhere, and says so.
@@ -12,8 +12,9 @@ else()
   file(MAKE_DIRECTORY "${gdn_metal_folder}")
   # In the order in which they stand in the one source.
   list(TRANSFORM GDN_KERNELS REPLACE "(.+)" "metal/\\1.metal" OUTPUT_VARIABLE gdn_metal_kernel_sources)
-  set(gdn_metal_sources metal/language.h gpu/params.h metal/shape.h numerics/elementary.h
-    numerics/prepare.h gpu/half.h metal/kernel.h metal/gated_delta_net.h metal/gated_delta_net_log.h metal/probe.metal ${gdn_metal_kernel_sources})
+  set(gdn_metal_sources metal/language.h gpu/params.h metal/shape.h numerics/elementary.h numerics/prepare.h gpu/half.h
+    metal/kernel.h metal/gated_delta_net.h metal/gated_delta_net_log.h metal/gated_delta_net_tiles.h metal/probe.metal
+    ${gdn_metal_kernel_sources})
   list(TRANSFORM gdn_metal_sources PREPEND "${PROJECT_SOURCE_DIR}/" OUTPUT_VARIABLE gdn_metal_source_files)
   list(JOIN gdn_metal_sources ":" gdn_metal_source_list)
   add_custom_command(

@@ -29,6 +29,9 @@ FAKE_API void metal_fake_fail(const char *selector, unsigned nth);
 /* From now on the compiler is said to make a mistake in this kernel: each of its dispatches leaves the lowest bit of
  * the first word of a buffer wrong. NULL: in none. */
 FAKE_API void metal_fake_miscompile(const char *kernel, unsigned buffer);
+/* The source that was compiled last. What of a source lets the compiler fuse or reorder; NULL where nothing does. */
+FAKE_API const char *metal_fake_source(void);
+FAKE_API const char *metal_fake_inexact(const char *source);
 FAKE_API unsigned long metal_fake_calls(const char *selector); /* messages so far */
 FAKE_API long metal_fake_alive(const char *class_name);        /* objects; NULL: of all classes */
 FAKE_API long metal_fake_complaints(void);

@@ -192,6 +192,52 @@ static void test_devices_that_will_not_do(void)
     rt->release(device);
 }
 
+/* The text that Metal's compiler gets turns contraction and fast math off, and the options turn the latter off, too, on
+ * new systems and on old ones. Where one of these goes missing the fake compiles nothing. */
+static int refused_with(const char *was, const char *is, const char *says)
+{
+    const char *source = metal_fake_source(), *at = strstr(source, was);
+    const size_t before = (size_t)(at - source), more = strlen(is);
+    char *broken = malloc(strlen(source) + more + 1);
+    CHECK(at && broken);
+    memcpy(broken, source, before);
+    memcpy(broken + before, is, more);
+    strcpy(broken + before + more, at + strlen(was));
+    const char *wrong = metal_fake_inexact(broken);
+    const int refused = wrong && !strcmp(wrong, says);
+    free(broken);
+    return refused;
+}
+
+static void test_exact_source(void)
+{
+    static const char contract[] = "\n#pragma METAL fp contract(off)\n";
+    static const char mode[] = "\n#pragma METAL fp math_mode(safe)\n";
+    static const char off[] = "contraction is not off", safe[] = "the source does not ask for safe math";
+    const gdn_id device = metal_fake_other_device();
+    for (int old = 0; old < 2; old++) {
+        const char *const selectors[] = { "setMathMode:", "setFastMathEnabled:" };
+        const unsigned long now = metal_fake_calls(selectors[old]), never = metal_fake_calls(selectors[!old]);
+        metal_fake_set("old", old);
+        gdn_context_destroy(open_metal(device, NULL, 0));
+        metal_fake_set("old", 0);
+        CHECK(metal_fake_calls(selectors[old]) == now + 1 && metal_fake_calls(selectors[!old]) == never);
+        CHECK(!metal_fake_inexact(metal_fake_source()));
+    }
+    CHECK(refused_with(contract, "\n", off));
+    CHECK(refused_with(contract, "\n// #pragma METAL fp contract(off)\n", off));
+    CHECK(refused_with(contract, "\n/*\n#pragma METAL fp contract(off)\n*/\n", off));
+    CHECK(refused_with(contract, "\n#pragma METAL fp contract(fast)\n", off));
+    CHECK(refused_with(contract, "\n#else\n#pragma METAL fp contract(off)\n", off));
+    CHECK(refused_with("\n#if defined(__METAL_VERSION__)\n", "\n#if defined(__CUDACC__)\n", off));
+    CHECK(refused_with(mode, "\n", safe));
+    CHECK(refused_with(mode, "\n#pragma METAL fp math_mode(relaxed)\n", safe));
+    CHECK(refused_with("\n#define GDN_INLINE static inline\n",
+                       "\n#define GDN_INLINE static inline\n#pragma METAL fp contract(on)\n",
+                       "a pragma takes another back"));
+    rt->release(device);
+}
+
 /* ---- Memory ------------------------------------------------------------------------------------------- */
 
 /* The state in a private buffer, which only the device sees; larger than the staging buffer. */
@@ -367,6 +413,7 @@ int main(void)
         { "program's objects", test_programs_objects, 0 },
         { "bad native", test_bad_native, 0 },
         { "will not do", test_devices_that_will_not_do, 0 },
+        { "exact source", test_exact_source, 0 },
         { "private buffers", test_private_buffers, 0 },
         { "out of memory", test_out_of_memory, 0 },
         { "every message fails", test_every_message_fails, 0 },

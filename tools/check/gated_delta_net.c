@@ -328,6 +328,33 @@ static void fixed_decode(check_walk *w)
                         }
 }
 
+/* Many tokens per sequence at the sizes of models, which devices may treat apart: sequences of different lengths that
+ * begin with a state, with none, or are padding, and values that are no whole number of anything. */
+static void fixed_prefill(check_walk *w)
+{
+    delta_spec *spec = &w->spec->gated_delta_net;
+    static const int keys[] = { 64, 128, 256 }, lengths[] = { 11, 1, 30, 9 };
+    static const char *const types[] = { "f32", "f16", "bf16" };
+    for (int i = 0; i < CHECK_COUNT(keys); i++)
+        for (int gate = 0; gate < 2; gate++)
+            for (int type = 0; type < CHECK_COUNT(types); type++)
+                if (check_here(w)) {
+                    delta_defaults(spec, 1, 2, keys[i], 44);
+                    spec->n_snapshots = 3;
+                    spec->n_slots = spec->n_slots_out = 3;
+                    delta_batch(spec, 4, 0);
+                    for (int s = 0; s < 4; s++) spec->seq[s].length = lengths[s];
+                    spec->map_start = spec->map_src = spec->map_dst = 1;
+                    spec->seq[0].src = GDN_NONE;
+                    spec->seq[3].src = GDN_SKIP;
+                    spec->gate = gate;
+                    spec->layout = (i + gate + type) & 1;
+                    spec->strided = type & 1;
+                    for (int m = 0; m < 3; m++) spec->dtype[m] = type;
+                    CHECK_NAME(w, "prefill/k%d_%s_%s", keys[i], gate ? "channel" : "scalar", types[type]);
+                }
+}
+
 static void fixed_snapshots(check_walk *w)
 {
     delta_spec *spec = &w->spec->gated_delta_net;
@@ -487,6 +514,7 @@ static void walk_list(check_walk *w)
     delta_fixed_log(w, &w->spec->gated_delta_net);
     delta_fixed_tree(w, &w->spec->gated_delta_net);
     delta_fixed_state16(w, &w->spec->gated_delta_net);
+    fixed_prefill(w); /* the last, since some runs take every nth */
 }
 
 const check_suite check_suite_gated_delta_net = { &check_kernel_gated_delta_net, random_case, walk_list,
