@@ -59,6 +59,12 @@ list(APPEND gdn_simt_flags ${GDN_HOST_FMA})
 if(GDN_SANITIZE) # GCC 12 takes minutes for one of them, instrumented and optimised
   list(APPEND gdn_simt_flags -O0)
 endif()
+# CUDA's kernels without a call before each access: in a third of -O3's time, and as fast. With the calls -O1 runs twice as long,
+# since there are more accesses.
+set(gdn_simt_level "")
+if(NOT GDN_SANITIZE)
+  set(gdn_simt_level -O1)
+endif()
 
 function(gdn_simt_library target)
   cmake_parse_arguments(PARSE_ARGV 1 simt "CHECKED" "" "")
@@ -68,6 +74,8 @@ function(gdn_simt_library target)
     target_sources(${target} PRIVATE $<TARGET_OBJECTS:gdn_simt_checker>)
     target_compile_options(${target} PRIVATE -fsanitize=thread -g)
     target_link_libraries(${target} PRIVATE ${CMAKE_DL_LIBS})
+  else()
+    target_compile_options(${target} PRIVATE ${gdn_simt_level})
   endif()
   set_source_files_properties(${simt_UNPARSED_ARGUMENTS} PROPERTIES LANGUAGE CXX)
   target_compile_options(${target} PRIVATE ${gdn_simt_flags}
