@@ -59,6 +59,9 @@ typedef struct gdn_backend {
     gdn_status (*buffer_read)(gdn_context *ctx, const gdn_span *span, uint64_t offset, void *target, uint64_t bytes);
 } gdn_backend;
 
+/* UNSUPPORTED: `what`, an implementation or a device, cannot run at GDN_EXACT_FTZ. */
+gdn_status gdn_no_level(const char *what);
+
 /* NULL where this build has none. */
 const gdn_backend *gdn_backend_of(uint32_t id);
 

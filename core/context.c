@@ -143,7 +143,21 @@ void gdn_context_log(const gdn_context *ctx, int32_t level, const char *format, 
     ctx->desc.log(ctx->desc.log_user, level, line);
 }
 
-/* Index of the implementation called `name` on the device; NULL is the best one, 0. */
+/* Whether an implementation has a level; and what is said where none does. */
+static int has_level(const gdn_implementation_info *info, uint32_t level)
+{
+    return level == GDN_EXACT || info->levels >> level & 1; /* what is not exact at all says so, and runs */
+}
+
+gdn_status gdn_no_level(const char *what)
+{
+    return gdn_fail(GDN_UNSUPPORTED,
+                    "desc->level is GDN_EXACT_FTZ; %.128s does not flush subnormal numbers by that level's rule, and "
+                    "can be opened at GDN_EXACT",
+                    what);
+}
+
+/* Index of the implementation called `name` on the device; NULL is the best one that has the level, 0 at GDN_EXACT. */
 static gdn_status find_implementation(const gdn_context_desc *desc, const gdn_backend *backend, uint32_t *index)
 {
     gdn_device_info device = { .size = sizeof device };
@@ -151,20 +165,22 @@ static gdn_status find_implementation(const gdn_context_desc *desc, const gdn_ba
     if (status)
         return status;
     *index = 0;
-    if (!desc->implementation)
+    if (!desc->implementation && desc->level == GDN_EXACT)
         return GDN_OK;
     char have[256] = "";
     for (uint32_t i = 0; i < device.n_implementations; i++) {
         gdn_implementation_info info = { .size = sizeof info };
         if ((status = gdn_implementation_describe(desc->backend, desc->device, i, &info)))
             return status;
-        if (!strcmp(info.name, desc->implementation)) {
+        if (desc->implementation ? !strcmp(info.name, desc->implementation) : has_level(&info, desc->level)) {
             *index = i;
-            return GDN_OK;
+            return has_level(&info, desc->level) ? GDN_OK : gdn_no_level(info.name);
         }
         const size_t used = strlen(have);
         (void)snprintf(have + used, sizeof have - used, "%s%s", i ? ", " : "", info.name);
     }
+    if (!desc->implementation)
+        return gdn_no_level(device.name);
     return gdn_fail(GDN_NOT_FOUND, "desc->implementation is \"%.64s\"; device %u of the %s backend has %s",
                     desc->implementation, (unsigned)desc->device, backend->name, have);
 }
@@ -204,6 +220,11 @@ gdn_status gdn_context_create(const gdn_context_desc *caller, gdn_context **out)
     if (desc.n_threads > 4096)
         return gdn_fail(GDN_INVALID_ARGUMENT, "desc->n_threads is %u; 0 (one per core) to 4096 are allowed",
                         (unsigned)desc.n_threads);
+    if (desc.level >= GDN_LEVEL_COUNT)
+        return gdn_fail(GDN_INVALID_ARGUMENT, "desc->level is %u; GDN_EXACT (0) and GDN_EXACT_FTZ (1) are allowed",
+                        (unsigned)desc.level);
+    if (desc.reserved)
+        return gdn_fail(GDN_INVALID_ARGUMENT, "desc->reserved is %u; it must be 0", (unsigned)desc.reserved);
     const char *asked_for = desc.implementation;
     if ((status = gdn_environment_read(&desc, backend_names)))
         return status;
@@ -235,7 +256,7 @@ gdn_status gdn_context_create(const gdn_context_desc *caller, gdn_context **out)
     gdn_implementation_info info = { .size = sizeof info };
     if (gdn_context_describe(ctx, NULL, &info) == GDN_OK)
         gdn_context_log(ctx, GDN_LOG_INFO, "%s device %u, %s, %s", backend->name, (unsigned)desc.device, info.name,
-                        info.exact ? "exact" : info.reason);
+                        !info.exact ? info.reason : desc.level == GDN_EXACT ? "exact" : "exact_ftz");
     *out = ctx;
     return GDN_OK;
 }

@@ -56,7 +56,9 @@ static gdn_status describe_implementation(const gdn_backend *backend, uint32_t d
                                           gdn_implementation_info *info)
 {
     (void)backend, (void)device;
-    (void)snprintf(info->name, sizeof info->name, "%s", gdn_cpu_table_of(index)->name);
+    const gdn_cpu_table *table = gdn_cpu_table_of(index);
+    (void)snprintf(info->name, sizeof info->name, "%s", table->name);
+    info->levels = 1u << GDN_EXACT | (table->flush ? 1u << GDN_EXACT_FTZ : 0u);
     info->exact = 1; /* IEEE arithmetic with hardware fma, or the C library's; numerics/float_env.h keeps subnormals */
     return GDN_OK;
 }
@@ -64,7 +66,8 @@ static gdn_status describe_implementation(const gdn_backend *backend, uint32_t d
 /* ---- Context -------------------------------------------------------------------------------------- */
 
 typedef struct cpu_state {
-    const gdn_cpu_table *table;
+    const gdn_cpu_table *table;   /* of the context's level */
+    int                  flushes; /* 1: in a mode of the processor that flushes */
     int32_t              n_threads;
     gdn_team            *team; /* threads of our own; NULL where there are others, or one is enough */
 } cpu_state;
@@ -106,7 +109,11 @@ static gdn_status open_cpu(gdn_context *ctx, const gdn_context_desc *desc, uint3
     int32_t n_threads = desc->n_threads ? (int32_t)desc->n_threads : default_threads();
     if (n_threads > GDN_TEAM_MAX_THREADS)
         n_threads = GDN_TEAM_MAX_THREADS;
-    *state     = (cpu_state){ .table = gdn_cpu_table_of(implementation), .n_threads = n_threads };
+    const gdn_cpu_table *table = gdn_cpu_table_of(implementation);
+    const int flush = desc->level == GDN_EXACT_FTZ; /* then core has looked whether there is such a table */
+    *state     = (cpu_state){ .table = flush ? table->flush : table,
+                              .flushes = flush && table->flush == table,
+                              .n_threads = n_threads };
     ctx->state = state;
     return start_team(ctx, state);
 }
@@ -142,12 +149,23 @@ static void complete(const cpu_state *state, gdn_plan *plan)
 
 typedef struct job {
     void (*run)(const struct job *j, int64_t first, int64_t last, void *scratch); /* knows the problem's type */
-    const gdn_cpu_table *table;
+    const cpu_state *state;
     const void     *problem;
     const gdn_plan *plan;
     char           *scratch;
     _Atomic int64_t next; /* first item that no thread has taken */
 } job;
+
+/* The mode of floating point that belongs to the context's level, which each worker's thread has to be in. */
+static gdn_float_env enter(const job *j)
+{
+#if defined(__x86_64__)
+    if (j->state->flushes)
+        return gdn_float_env_enter_flushing();
+#endif
+    (void)j;
+    return gdn_float_env_enter();
+}
 
 /* One worker: takes items until none are left. Which worker takes which changes no bit. */
 static void work(void *arg, int32_t worker)
@@ -155,7 +173,7 @@ static void work(void *arg, int32_t worker)
     job *j = arg;
     char *scratch = j->scratch ? j->scratch + (uint64_t)worker * scratch_stride(j->plan) : NULL;
     const int64_t n_items = j->plan->n_items, grain = j->plan->grain;
-    const gdn_float_env caller = gdn_float_env_enter();
+    const gdn_float_env caller = enter(j);
     for (;;) {
         const int64_t first = atomic_fetch_add_explicit(&j->next, grain, memory_order_relaxed);
         if (first >= n_items)
@@ -189,14 +207,14 @@ static gdn_status run_job(gdn_context *ctx, job *j, gdn_stream stream)
     gdn_status status = gdn_host_synchronize(ctx, stream); /* refuses a stream */
     if (status)
         return status;
-    j->table = state->table;
+    j->state = state;
     const int64_t portions = (j->plan->n_items + j->plan->grain - 1) / j->plan->grain;
     run_workers(ctx, j, portions < state->n_threads ? (int32_t)portions : state->n_threads);
     return GDN_OK;
 }
 
 #define GDN_KERNEL(stem, number, title, last, end)                                                                     \
-    static gdn_status plan_##stem(const gdn_context *ctx, const gdn_##stem##_problem *p, gdn_plan *plan)              \
+    static gdn_status plan_##stem(const gdn_context *ctx, const gdn_##stem##_problem *p, gdn_plan *plan)               \
     {                                                                                                                  \
         const cpu_state *state = ctx->state;                                                                           \
         state->table->stem->plan(p, state->n_threads, plan);                                                           \
@@ -204,15 +222,15 @@ static gdn_status run_job(gdn_context *ctx, job *j, gdn_stream stream)
         return GDN_OK;                                                                                                 \
     }                                                                                                                  \
                                                                                                                        \
-    static void items_##stem(const job *j, int64_t first, int64_t last, void *scratch)                                \
+    static void items_##stem(const job *j, int64_t first, int64_t last, void *scratch)                                 \
     {                                                                                                                  \
-        j->table->stem->run(j->problem, j->plan, first, last, scratch);                                               \
+        j->state->table->stem->run(j->problem, j->plan, first, last, scratch);                                         \
     }                                                                                                                  \
                                                                                                                        \
-    static gdn_status run_##stem(gdn_context *ctx, const gdn_##stem##_problem *p, const gdn_plan *plan,               \
+    static gdn_status run_##stem(gdn_context *ctx, const gdn_##stem##_problem *p, const gdn_plan *plan,                \
                                  gdn_stream stream)                                                                    \
     {                                                                                                                  \
-        job j = { .run = items_##stem, .problem = p, .plan = plan, .scratch = p->workspace.base };                    \
+        job j = { .run = items_##stem, .problem = p, .plan = plan, .scratch = p->workspace.base };                     \
         return run_job(ctx, &j, stream);                                                                               \
     }
 #include "core/kernels.def"

@@ -11,14 +11,14 @@
 
 /* How an instruction set runs each kernel. plan fills n_items, grain, scratch_bytes, cut and form. run computes items
  * [first, last); scratch is plan->scratch_bytes of 64-byte aligned memory of this thread. The driver has set
- * round-to-nearest and kept subnormals. */
+ * round-to-nearest, and that subnormals are kept or flushed. */
 #define GDN_KERNEL(stem, number, title, last, end)                                                                     \
     typedef struct gdn_cpu_##stem {                                                                                    \
         void (*plan)(const gdn_##stem##_problem *p, int32_t n_threads, gdn_plan *plan);                                \
         void (*run)(const gdn_##stem##_problem *p, const gdn_plan *plan, int64_t first, int64_t last, void *scratch);  \
     } gdn_cpu_##stem;                                                                                                  \
-    extern const gdn_cpu_##stem gdn_cpu_##stem##_scalar, gdn_cpu_##stem##_avx2, gdn_cpu_##stem##_avx512,               \
-        gdn_cpu_##stem##_neon;
+    extern const gdn_cpu_##stem gdn_cpu_##stem##_scalar, gdn_cpu_##stem##_flush, gdn_cpu_##stem##_avx2,                \
+        gdn_cpu_##stem##_avx512, gdn_cpu_##stem##_neon;
 #include "core/kernels.def"
 #undef GDN_KERNEL
 
@@ -29,6 +29,9 @@ typedef struct gdn_cpu_table {
 #define GDN_KERNEL(stem, number, title, last, end) const gdn_cpu_##stem *stem;
 #include "core/kernels.def"
 #undef GDN_KERNEL
+    /* At GDN_EXACT_FTZ: this very table, in a mode of the processor that flushes; one that flushes in software, in the
+     * usual mode; NULL: not at that level. */
+    const struct gdn_cpu_table *flush;
 } gdn_cpu_table;
 
 /* The tables that this processor can run, best first; index beyond the end gives NULL. */

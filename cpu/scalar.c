@@ -2,6 +2,15 @@
 #include "cpu/cpu.h"
 #include "reference/reference.h"
 
+#define GDN_AT_LEVEL(stem, table, level)                                                                               \
+    static void run_##stem##level(const gdn_##stem##_problem *p, const gdn_plan *plan, int64_t first, int64_t last,    \
+                                  void *scratch)                                                                       \
+    {                                                                                                                  \
+        (void)plan, (void)scratch;                                                                                     \
+        for (int64_t item = first; item < last; item++) gdn_ref_##stem##level(p, item);                                \
+    }                                                                                                                  \
+    const gdn_cpu_##stem gdn_cpu_##stem##table = { plan_##stem, run_##stem##level };
+
 #define GDN_KERNEL(stem, number, title, last, end)                                                                     \
     static void plan_##stem(const gdn_##stem##_problem *p, int32_t n_threads, gdn_plan *plan)                          \
     {                                                                                                                  \
@@ -9,14 +18,7 @@
         plan->n_items = gdn_ref_##stem##_items(p);                                                                     \
         plan->form = "reference";                                                                                      \
     }                                                                                                                  \
-                                                                                                                       \
-    static void run_##stem(const gdn_##stem##_problem *p, const gdn_plan *plan, int64_t first, int64_t last,           \
-                           void *scratch)                                                                              \
-    {                                                                                                                  \
-        (void)plan, (void)scratch;                                                                                     \
-        for (int64_t item = first; item < last; item++) gdn_ref_##stem(p, item);                                       \
-    }                                                                                                                  \
-                                                                                                                       \
-    const gdn_cpu_##stem gdn_cpu_##stem##_scalar = { plan_##stem, run_##stem };
+    GDN_AT_LEVEL(stem, _scalar, )                                                                                      \
+    GDN_AT_LEVEL(stem, _flush, _flush)
 #include "core/kernels.def"
 #undef GDN_KERNEL

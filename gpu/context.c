@@ -57,6 +57,7 @@ static void describe_device(const gdn_gpu_about *about, const gdn_gpu_variants *
 static void describe_variant(const gdn_gpu_variant *v, gdn_implementation_info *info)
 {
     info->exact = v->exact;
+    info->levels = v->exact ? 1u << GDN_EXACT : 0u;
     (void)snprintf(info->name, sizeof info->name, "%s", v->name);
     (void)snprintf(info->reason, sizeof info->reason, "%s", v->reason);
 }

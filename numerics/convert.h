@@ -80,8 +80,8 @@ static inline float gdn_load_element(const void *row, int32_t dtype, int64_t i)
  * stay what they are. */
 static inline float gdn_q8_0_step(float amax)
 {
-    const float q0 = amax * 0x1.020408p-7f;
-    const float d  = fmaf(fmaf(-127.0f, q0, amax), 0x1.020408p-7f, q0);
+    const float q0 = gdn_mul(amax, 0x1.020408p-7f);
+    const float d  = gdn_fma(gdn_fma(-127.0f, q0, amax), 0x1.020408p-7f, q0);
     return (gdn_bits(amax) & ~GDN_SIGN_BIT) >= GDN_INF_BITS ? amax : d;
 }
 
@@ -95,8 +95,8 @@ static inline float gdn_q8_0_inverse(float d)
 /* x / d as a signed byte, x times the inverse to the nearest integer, ties to even; a NaN is 0. */
 static inline int8_t gdn_q8_0_value(float x, float inverse)
 {
-    const float y    = x * inverse;
-    const float even = (y + 12582912.0f) - 12582912.0f;
+    const float y    = gdn_mul(x, inverse);
+    const float even = gdn_sub(gdn_add(y, 12582912.0f), 12582912.0f);
     return y != y ? 0 : (int8_t)even;
 }
 
@@ -105,7 +105,7 @@ static inline void gdn_store_q8_0_block(char *block, const float *x)
 {
     float amax = 0;
     for (int m = 0; m < 32; m++)
-        if (fabsf(x[m]) > amax) /* a NaN is never larger */
+        if (gdn_flush(fabsf(x[m])) > amax) /* a NaN is never larger */
             amax = fabsf(x[m]);
     const float    d = gdn_q8_0_step(amax), inverse = gdn_q8_0_inverse(d);
     const uint16_t step = gdn_to_f16(d);

@@ -4,10 +4,11 @@
  * +, -, *, fma, comparisons with selection, and integer operations on the bits, because a GPU's
  * divide, sqrt, exp and log are not rounded alike everywhere. There is no min or max, whose treatment
  * of NaN differs; `a < b ? a : b` does not. Compile with -ffp-contract=off: what is fused is written
- * fmaf, nothing else is.
+ * gdn_fma, nothing else is.
  *
  * NaN in gives a NaN out; its sign and payload are unspecified. Subnormals are kept, as input and as
- * output. The numbered steps are the same in simd/elementary.inc.h and in the GPU versions.
+ * output; at the level that flushes them (numerics/arithmetic.h), they are zeros as both. The numbered steps are the
+ * same in simd/elementary.inc.h and in the GPU versions.
  * Coefficients: scripts/fit_elementary.py. Proofs: tests/test_elementary.c over all 2^32 inputs.
  */
 #ifndef GDN_NUMERICS_ELEMENTARY_H
@@ -21,6 +22,7 @@
 #include <stdint.h>
 #include <string.h>
 #endif
+#include "numerics/arithmetic.h"
 #ifndef GDN_ELEMENTARY_FUNCTION
 #define GDN_ELEMENTARY_FUNCTION static inline
 #endif
@@ -100,29 +102,29 @@ GDN_ELEMENTARY_FUNCTION float gdn_expf(float x)
     x = x < -104.0f ? -104.0f : x;
     /* [2] reduce: x = n ln2 + r + c; h is exact, c is what r's rounding lost;
      * n >= -149, because 2^-150 is no float */
-    float t = fmaf(x, GDN_LOG2E, GDN_ROUND_MAGIC);
+    float t = gdn_fma(x, GDN_LOG2E, GDN_ROUND_MAGIC);
     t = t < GDN_ROUND_MAGIC - 149.0f ? GDN_ROUND_MAGIC - 149.0f : t;
-    float n = t - GDN_ROUND_MAGIC;
-    float h = fmaf(-n, GDN_LN2_HI, x);
-    float r = fmaf(-n, GDN_LN2_LO, h);
-    float c = fmaf(-n, GDN_LN2_LO, h - r);
+    float n = gdn_sub(t, GDN_ROUND_MAGIC);
+    float h = gdn_fma(-n, GDN_LN2_HI, x);
+    float r = gdn_fma(-n, GDN_LN2_LO, h);
+    float c = gdn_fma(-n, GDN_LN2_LO, gdn_sub(h, r));
     /* [3] polynomial: u = exp(r + c) - 1 - r */
     float q = GDN_EXP_C6;
-    q = fmaf(q, r, GDN_EXP_C5);
-    q = fmaf(q, r, GDN_EXP_C4);
-    q = fmaf(q, r, GDN_EXP_C3);
-    q = fmaf(q, r, GDN_EXP_C2);
-    float u = fmaf(r * r, q, c);
+    q = gdn_fma(q, r, GDN_EXP_C5);
+    q = gdn_fma(q, r, GDN_EXP_C4);
+    q = gdn_fma(q, r, GDN_EXP_C3);
+    q = gdn_fma(q, r, GDN_EXP_C2);
+    float u = gdn_fma(gdn_mul(r, r), q, c);
     /* [4] exp(r + c) = s + w, with 1 + r = s + l exactly; s = 1 for a subnormal result, so that s scaled is exact */
-    float s = x < GDN_EXP_SUBNORMAL ? 1.0f : 1.0f + r;
-    float l = r - (s - 1.0f);
-    float w = l + u;
+    float s = x < GDN_EXP_SUBNORMAL ? 1.0f : gdn_add(1.0f, r);
+    float l = gdn_sub(r, gdn_sub(s, 1.0f));
+    float w = gdn_add(l, u);
     /* [5] scale by 2^n in two halves, because 2^n alone may be out of range; only the fma rounds */
     uint32_t n_bits = gdn_bits(t) << 23;
     uint32_t half_bits = gdn_sar1(n_bits) & GDN_EXPONENT_MASK;
     float scale1 = gdn_from_bits(0x3f800000u + half_bits);
     float scale2 = gdn_from_bits(0x3f800000u + (n_bits - half_bits));
-    return fmaf(w * scale1, scale2, s * scale1 * scale2);
+    return gdn_fma(gdn_mul(w, scale1), scale2, gdn_mul(gdn_mul(s, scale1), scale2));
 }
 
 /* log1p(x) = k ln2 + log(1 + f), 1 + x = 2^k (1 + f) with 1 + f in [3/4, 3/2).
@@ -130,27 +132,27 @@ GDN_ELEMENTARY_FUNCTION float gdn_expf(float x)
 GDN_ELEMENTARY_FUNCTION float gdn_log1pf(float x)
 {
     /* [1] reduce: f = x 2^-k + (2^-k - 1), exact; k_bits = k 2^23; 4 2^-k, because 2^-128 is no normal number */
-    uint32_t k_bits = (gdn_bits(1.0f + x) - 0x3f400000u) & GDN_EXPONENT_MASK;
+    uint32_t k_bits = (gdn_bits(gdn_add(1.0f, x)) - 0x3f400000u) & GDN_EXPONENT_MASK;
     float x_scaled = gdn_from_bits(gdn_bits(x) - k_bits);
     float four_scaled = gdn_from_bits(0x40800000u - k_bits);
-    float f = x_scaled + fmaf(0.25f, four_scaled, -1.0f);
+    float f = gdn_add(x_scaled, gdn_fma(0.25f, four_scaled, -1.0f));
     /* [2] polynomial: log(1 + f) = f + f^2 q */
     float q = GDN_LOG_C10;
-    q = fmaf(q, f, GDN_LOG_C9);
-    q = fmaf(q, f, GDN_LOG_C8);
-    q = fmaf(q, f, GDN_LOG_C7);
-    q = fmaf(q, f, GDN_LOG_C6);
-    q = fmaf(q, f, GDN_LOG_C5);
-    q = fmaf(q, f, GDN_LOG_C4);
-    q = fmaf(q, f, GDN_LOG_C3);
-    q = fmaf(q, f, GDN_LOG_C2);
+    q = gdn_fma(q, f, GDN_LOG_C9);
+    q = gdn_fma(q, f, GDN_LOG_C8);
+    q = gdn_fma(q, f, GDN_LOG_C7);
+    q = gdn_fma(q, f, GDN_LOG_C6);
+    q = gdn_fma(q, f, GDN_LOG_C5);
+    q = gdn_fma(q, f, GDN_LOG_C4);
+    q = gdn_fma(q, f, GDN_LOG_C3);
+    q = gdn_fma(q, f, GDN_LOG_C2);
     /* [3] s + l = k LN2_HI + f exactly, then the small terms */
     float k = (float)(int32_t)k_bits;
-    float h = k * (GDN_LN2_HI * 0x1p-23f);
-    float s = h + f;
-    float l = f - (s - h);
-    float u = fmaf(f * f, q, fmaf(k, GDN_LN2_LO * 0x1p-23f, l));
-    float result = s + u;
+    float h = gdn_mul(k, GDN_LN2_HI * 0x1p-23f);
+    float s = gdn_add(h, f);
+    float l = gdn_sub(f, gdn_sub(s, h));
+    float u = gdn_fma(gdn_mul(f, f), q, gdn_fma(k, GDN_LN2_LO * 0x1p-23f, l));
+    float result = gdn_add(s, u);
     /* [4] ends of the domain; the result has the sign of x, which matters for -0 */
     float below = x == -1.0f ? -gdn_from_bits(GDN_INF_BITS) : gdn_from_bits(GDN_NAN_BITS);
     result = x > -1.0f ? result : below;
@@ -165,27 +167,27 @@ GDN_ELEMENTARY_FUNCTION float gdn_reciprocal(float x)
     /* [1] split: |x| pre = m 2^(e-128), m in [2, 4), e_bits = e 2^23 */
     float a = gdn_from_bits(gdn_bits(x) & ~GDN_SIGN_BIT);
     float pre = a < GDN_MIN_NORMAL ? 0x1p24f : 1.0f;
-    uint32_t b = gdn_bits(a * pre);
+    uint32_t b = gdn_bits(gdn_mul(a, pre));
     uint32_t e_bits = b & GDN_INF_BITS;
     float m = gdn_from_bits((b & 0x007fffffu) | 0x40000000u);
     /* [2] y = 1/m: seed, a cubic step, a Newton step */
     float y = gdn_from_bits(GDN_RECIPROCAL_SEED - gdn_bits(m));
-    float e = fmaf(-m, y, 1.0f);
-    e = fmaf(e, e, e);
-    y = fmaf(y, e, y);
-    e = fmaf(-m, y, 1.0f);
-    y = fmaf(y, e, y);
+    float e = gdn_fma(-m, y, 1.0f);
+    e = gdn_fma(e, e, e);
+    y = gdn_fma(y, e, y);
+    e = gdn_fma(-m, y, 1.0f);
+    y = gdn_fma(y, e, y);
     /* [3] one ulp up: for m = 4 - ulp, y would be 1/4, and e + e^2 in [4] a tie that rounds the wrong way. Where
      * 1/x may be subnormal, 22 bits instead, so that y scaled is still exact */
     uint32_t up = gdn_bits(y) + 1u;
     y = gdn_from_bits(e_bits >= 0x7e800000u ? (up + 1u) & ~3u : up);
     /* [4] the residual of that y is exact; the last fma is the only rounding */
-    e = fmaf(-m, y, 1.0f);
-    e = fmaf(e, e, e);
-    y = y * gdn_from_bits(GDN_INF_BITS - e_bits);
-    y = fmaf(y, e, y) * pre;
+    e = gdn_fma(-m, y, 1.0f);
+    e = gdn_fma(e, e, e);
+    y = gdn_mul(y, gdn_from_bits(GDN_INF_BITS - e_bits));
+    y = gdn_mul(gdn_fma(y, e, y), pre);
     /* [5] zero, sign, NaN */
-    y = a == 0.0f ? gdn_from_bits(GDN_INF_BITS) : y;
+    y = gdn_flush(a) == 0.0f ? gdn_from_bits(GDN_INF_BITS) : y;
     y = gdn_from_bits(gdn_bits(y) | (gdn_bits(x) & GDN_SIGN_BIT));
     return x == x ? y : x;
 }
@@ -197,24 +199,24 @@ GDN_ELEMENTARY_FUNCTION float gdn_rsqrt(float x)
     /* [1] lift subnormals; the result is never subnormal, so that undoing it is exact */
     float pre = x < GDN_MIN_NORMAL ? 0x1p24f : 1.0f;
     float post = x < GDN_MIN_NORMAL ? 0x1p12f : 1.0f;
-    float b = x * pre;
+    float b = gdn_mul(x, pre);
     /* [2] y = 1/sqrt(b): seed, a cubic step, a Newton step */
     float y = gdn_from_bits(GDN_RSQRT_SEED - (gdn_bits(b) >> 1));
-    float h = b * y;
-    float e = fmaf(-h, y, 1.0f);
-    y = fmaf(y, fmaf(e, 0.375f, 0.5f) * e, y);
-    h = b * y;
-    e = fmaf(-h, y, 1.0f);
-    y = fmaf(0.5f * y, e, y);
+    float h = gdn_mul(b, y);
+    float e = gdn_fma(-h, y, 1.0f);
+    y = gdn_fma(y, gdn_mul(gdn_fma(e, 0.375f, 0.5f), e), y);
+    h = gdn_mul(b, y);
+    e = gdn_fma(-h, y, 1.0f);
+    y = gdn_fma(gdn_mul(0.5f, y), e, y);
     /* [3] a cubic step with the residual of b y y in twice the precision: b y = h + l */
-    h = b * y;
-    float l = fmaf(b, y, -h);
-    e = fmaf(-l, y, fmaf(-h, y, 1.0f));
-    y = fmaf(y, fmaf(0.375f * e, e, 0.5f * e), y) * post;
+    h = gdn_mul(b, y);
+    float l = gdn_fma(b, y, -h);
+    e = gdn_fma(-l, y, gdn_fma(-h, y, 1.0f));
+    y = gdn_mul(gdn_fma(y, gdn_fma(gdn_mul(0.375f, e), e, gdn_mul(0.5f, e)), y), post);
     /* [4] ends of the domain */
     float signed_inf = gdn_from_bits(GDN_INF_BITS | (gdn_bits(x) & GDN_SIGN_BIT));
-    y = x > 0.0f ? y : gdn_from_bits(GDN_NAN_BITS);
-    y = x == 0.0f ? signed_inf : y;
+    y = gdn_flush(x) > 0.0f ? y : gdn_from_bits(GDN_NAN_BITS);
+    y = gdn_flush(x) == 0.0f ? signed_inf : y;
     return x == gdn_from_bits(GDN_INF_BITS) ? 0.0f : y;
 }
 
@@ -224,38 +226,38 @@ GDN_ELEMENTARY_FUNCTION float gdn_rsqrt(float x)
 GDN_ELEMENTARY_FUNCTION float gdn_logistic(float x, float num)
 {
     /* [1] reduce: r = x + n ln2 */
-    float t = fmaf(x, -GDN_LOG2E, GDN_ROUND_MAGIC);
-    float n = t - GDN_ROUND_MAGIC;
-    float r = fmaf(n, GDN_LN2_HI, x);
-    r = fmaf(n, GDN_LN2_LO, r);
+    float t = gdn_fma(x, -GDN_LOG2E, GDN_ROUND_MAGIC);
+    float n = gdn_sub(t, GDN_ROUND_MAGIC);
+    float r = gdn_fma(n, GDN_LN2_HI, x);
+    r = gdn_fma(n, GDN_LN2_LO, r);
     /* [2] polynomial: 1 - v = exp(-r) */
     float p = GDN_EXP_C6;
-    p = fmaf(-p, r, GDN_EXP_C5);
-    p = fmaf(-p, r, GDN_EXP_C4);
-    p = fmaf(-p, r, GDN_EXP_C3);
-    p = fmaf(-p, r, GDN_EXP_C2);
-    p = fmaf(-p, r, 1.0f);
-    float v = p * r;
+    p = gdn_fma(-p, r, GDN_EXP_C5);
+    p = gdn_fma(-p, r, GDN_EXP_C4);
+    p = gdn_fma(-p, r, GDN_EXP_C3);
+    p = gdn_fma(-p, r, GDN_EXP_C2);
+    p = gdn_fma(-p, r, 1.0f);
+    float v = gdn_mul(p, r);
     /* [3] d = (1 + exp(-x)) 2^-half */
     uint32_t n_bits = gdn_bits(t) << 23;
     uint32_t half_bits = gdn_sar1(n_bits) & GDN_EXPONENT_MASK;
     float scale1 = gdn_from_bits(0x3f800000u + (n_bits - half_bits));
     float minus_scale2 = gdn_from_bits(0xbf800000u - half_bits);
-    float d = scale1 - fmaf(v, scale1, minus_scale2);
+    float d = gdn_sub(scale1, gdn_fma(v, scale1, minus_scale2));
     /* [4] y = -1/d: seed, a quartic step, a cubic one. Negative, so that silu(-0) = -0 comes out of [5] without
      * negating an fma: GCC 12 turns -(a b - c) into c - a b, which is the other zero */
     float y = gdn_from_bits((GDN_RECIPROCAL_SEED | GDN_SIGN_BIT) - gdn_bits(d));
-    float e = fmaf(d, y, 1.0f);
-    y = fmaf(y, e, y);
-    y = fmaf(y, e * e, y);
-    e = fmaf(d, y, 1.0f);
-    e = fmaf(e, e, e);
-    y = fmaf(y, e, y);
+    float e = gdn_fma(d, y, 1.0f);
+    y = gdn_fma(y, e, y);
+    y = gdn_fma(y, gdn_mul(e, e), y);
+    e = gdn_fma(d, y, 1.0f);
+    e = gdn_fma(e, e, e);
+    y = gdn_fma(y, e, y);
     /* [5] q = -num / d, correctly rounded by its residual: IEEE's division does as well. Undo the scaling and the sign
      */
-    float q = num * y;
-    e = fmaf(q, d, num);
-    q = fmaf(e, y, q) * minus_scale2;
+    float q = gdn_mul(num, y);
+    e = gdn_fma(q, d, num);
+    q = gdn_mul(gdn_fma(e, y, q), minus_scale2);
     /* [6] beyond 18 the denominator is 1 to rounding, and n may no longer fit */
     return x > 18.0f ? num : q;
 }

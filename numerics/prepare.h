@@ -9,14 +9,14 @@
  * GDN_NORM_ADD with add = eps, most = inf; GDN_NORM_CLAMP with add = 0, most = 1 / eps. A NaN stays one. */
 GDN_ELEMENTARY_FUNCTION float gdn_norm_factor(float sum, float add, float most)
 {
-    const float r = gdn_rsqrt(sum + add);
-    return most < r ? most : r;
+    const float r = gdn_rsqrt(gdn_add(sum, add));
+    return gdn_flush(most) < r ? most : r;
 }
 
 /* GDN_G_RAW's logarithm of the decay; rate is -exp(A_log). */
 GDN_ELEMENTARY_FUNCTION float gdn_raw_gate(float x, float rate, float bias)
 {
-    return rate * gdn_softplus(x + bias);
+    return gdn_mul(rate, gdn_softplus(gdn_add(x, bias)));
 }
 
 #endif

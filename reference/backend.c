@@ -28,6 +28,7 @@ static gdn_status describe_implementation(const gdn_backend *backend, uint32_t d
     (void)backend, (void)device, (void)index;
     (void)snprintf(info->name, sizeof info->name, "scalar");
     info->exact = 1;
+    info->levels = 1u << GDN_EXACT | 1u << GDN_EXACT_FTZ;
     return GDN_OK;
 }
 
@@ -62,7 +63,8 @@ static void close_reference(gdn_context *ctx)
         gdn_status status = gdn_host_synchronize(ctx, stream); /* refuses a stream */                                  \
         if (status) return status;                                                                                     \
         const gdn_float_env caller = gdn_float_env_enter();                                                            \
-        for (int64_t item = 0; item < plan->n_items; item++) gdn_ref_##stem(p, item);                                  \
+        for (int64_t item = 0; item < plan->n_items; item++)                                                           \
+            (ctx->desc.level == GDN_EXACT_FTZ ? gdn_ref_##stem##_flush : gdn_ref_##stem)(p, item);                     \
         gdn_float_env_leave(caller);                                                                                   \
         return GDN_OK;                                                                                                 \
     }

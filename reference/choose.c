@@ -3,19 +3,20 @@
 #include "simd/features.h"
 
 #if defined(__x86_64__)
-#define GDN_CHOOSE(name) (gdn_simd_has_fma() ? gdn_ref_##name##_fma : gdn_ref_##name##_any)
+#define GDN_CHOOSE(name, level) (gdn_simd_has_fma() ? gdn_ref_##name##level##_fma : gdn_ref_##name##level##_any)
 #else
-#define GDN_CHOOSE(name) gdn_ref_##name##_any
+#define GDN_CHOOSE(name, level) gdn_ref_##name##level##_any
 #endif
 
-#define GDN_KERNEL(stem, number, title, last, end)                                                                     \
-    int64_t gdn_ref_##stem##_items(const gdn_##stem##_problem *p)                                                      \
+#define GDN_AT_LEVEL(stem, level)                                                                                      \
+    int64_t gdn_ref_##stem##_items##level(const gdn_##stem##_problem *p)                                               \
     {                                                                                                                  \
-        return GDN_CHOOSE(stem##_items)(p);                                                                            \
+        return GDN_CHOOSE(stem##_items, level)(p);                                                                     \
     }                                                                                                                  \
-    void gdn_ref_##stem(const gdn_##stem##_problem *p, int64_t item)                                                   \
+    void gdn_ref_##stem##level(const gdn_##stem##_problem *p, int64_t item)                                            \
     {                                                                                                                  \
-        GDN_CHOOSE(stem)(p, item);                                                                                     \
+        GDN_CHOOSE(stem, level)(p, item);                                                                              \
     }
+#define GDN_KERNEL(stem, number, title, last, end) GDN_AT_LEVEL(stem, ) GDN_AT_LEVEL(stem, _flush)
 #include "core/kernels.def"
 #undef GDN_KERNEL

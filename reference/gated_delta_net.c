@@ -41,7 +41,7 @@ static void load_key(const gdn_gated_delta_net_problem *p, const gdn_token_view 
         return;
     const float factor = gdn_norm_factor(gdn_dot32(x, x, p->head_dim_k), p->norm_add, p->norm_most);
     for (int32_t i = 0; i < p->head_dim_k; i++)
-        x[i] = x[i] * factor;
+        x[i] = gdn_mul(x[i], factor);
 }
 
 /* 2: element i of head h's decay, from that of g */
@@ -63,7 +63,7 @@ static float decay(const gdn_gated_delta_net_problem *p, const char *g, int32_t 
 static float delta_factor(const gdn_gated_delta_net_problem *p, const char *beta)
 {
     const float x = gdn_load_element(beta, p->beta.dtype, 0);
-    return p->beta_factor * (p->beta_form == GDN_BETA_LOGIT ? gdn_sigmoid(x) : x);
+    return gdn_mul(p->beta_factor, p->beta_form == GDN_BETA_LOGIT ? gdn_sigmoid(x) : x);
 }
 
 /* 1, with a log: the columns of the positions `at` to last - 1 */
@@ -78,7 +78,7 @@ static void repeat(const gdn_gated_delta_net_problem *p, int32_t s, int32_t h, i
             const float k = gdn_load_element(entry, GDN_F32, gdn_log_key(p, kappa) + i);
             const float a =
                 gdn_load_element(entry, GDN_F32, gdn_log_decay(p, h) + (p->gate == GDN_GATE_CHANNEL ? i : 0));
-            S[i] = fmaf(k, d, a * S[i]);
+            S[i] = gdn_fma(k, d, gdn_mul(a, S[i]));
         }
         round_column(p, at + 1, S);
     }
@@ -126,7 +126,7 @@ static void follow(const gdn_gated_delta_net_problem *p, int32_t s, int32_t h, i
             float *const S = columns_of_state[j - j0];
             const float d = gdn_load_element(entry, GDN_F32, gdn_log_delta(p, h) + j);
             for (int32_t i = 0; i < p->head_dim_k; i++)
-                S[i] = fmaf(k[i], d, a[i] * S[i]);
+                S[i] = gdn_fma(k[i], d, gdn_mul(a[i], S[i]));
             round_column(p, gdn_length_at(&p->parent, first, position, t), S);
         }
     }
@@ -180,24 +180,24 @@ static void columns(const gdn_gated_delta_net_problem *p, int32_t s, int32_t h, 
         /* 2: decay */
         load_decays(p, s, first, t, h, a);
         for (int32_t i = 0; i < n; i++)
-            ak[i] = a[i] * k[i];
+            ak[i] = gdn_mul(a[i], k[i]);
 
         for (int32_t j = j0; j < end; j++) {
             float *const S = columns_of_state[j - j0];
             const float  v = gdn_load_element(gdn_token_at(&p->v, s, first, t, h), p->v.dtype, j);
 
             /* 3: read kv */
-            const float kv = p->gate == GDN_GATE_CHANNEL ? gdn_dot32(S, ak, n) : a[0] * gdn_dot32(S, k, n);
+            const float kv = p->gate == GDN_GATE_CHANNEL ? gdn_dot32(S, ak, n) : gdn_mul(a[0], gdn_dot32(S, k, n));
 
             /* 4: delta */
-            const float d = beta * (v - kv);
+            const float d = gdn_mul(beta, gdn_sub(v, kv));
 
             /* 5: update */
             for (int32_t i = 0; i < n; i++)
-                S[i] = fmaf(k[i], d, a[i] * S[i]);
+                S[i] = gdn_fma(k[i], d, gdn_mul(a[i], S[i]));
 
             /* 6: output */
-            const float o = p->scale * gdn_dot32(S, q, n);
+            const float o = gdn_mul(p->scale, gdn_dot32(S, q, n));
             gdn_store_elements(gdn_token_at(&p->out, s, first, t, h) + (p->out.dtype == GDN_F32 ? 4 : 2) * (int64_t)j,
                                p->out.dtype, &o, 1);
 

@@ -82,7 +82,7 @@ static void channel(const gdn_ssm_conv_problem *p, int32_t s, int32_t c)
                 from >= 0 ? gdn_load_element(gdn_token_at(&p->x, s, first, from, 0), p->x.dtype, c) : past[-1 - from];
             const float w = gdn_load_element(p->weight.base + c * p->weight_stride_channel + j * p->weight_stride_tap,
                                              p->weight_dtype, 0);
-            u = fmaf(w, x, u);
+            u = gdn_fma(w, x, u);
         }
         /* 3: activation, 4: output */
         const float y = p->flags & GDN_CONV_SILU ? gdn_silu(u) : u;

@@ -26,8 +26,9 @@ import lint_main
 
 ELEMENTARY = "numerics/elementary.h"
 PARAMS = "gpu/params.h"
-HEADERS = ("metal/language.h", PARAMS, "metal/shape.h", ELEMENTARY, "numerics/prepare.h", "gpu/half.h", "metal/kernel.h",
-           "metal/gated_delta_net.h", "metal/gated_delta_net_log.h", "metal/gated_delta_net_tiles.h")
+ARITHMETIC = "numerics/arithmetic.h"
+HEADERS = ("metal/language.h", PARAMS, "metal/shape.h", ARITHMETIC, ELEMENTARY, "numerics/prepare.h", "gpu/half.h",
+           "metal/kernel.h", "metal/gated_delta_net.h", "metal/gated_delta_net_log.h", "metal/gated_delta_net_tiles.h")
 SPACES = ("device", "constant", "threadgroup", "thread")
 # What Metal does not have: no double, no 80-bit anything, no exceptions, no run-time types, no virtual functions, no new.
 FOREIGN = """double long_double goto new delete try catch throw virtual dynamic_cast typeid std cstdint memcpy memset printf
@@ -57,6 +58,8 @@ def for_metal(name, text):
     if name == ELEMENTARY:  # its C library and memcpy, which metal/language.h stands in for
         text = re.sub(r"#define GDN_ELEMENTARY_LIST\(X\)(?:.*\\\n)*.*", lambda m: "\n" * m.group(0).count("\n"), text)
         return re.sub(r"#ifndef GDN_ELEMENTARY_BITS\n.*?#endif\n", lambda m: "\n" * m.group(0).count("\n"), text, flags=re.S)
+    if name == ARITHMETIC:  # software, where there is no hardware to do it
+        return re.sub(r"#else\n.*?(?=#endif\n)", lambda m: "\n" * m.group(0).count("\n"), text, flags=re.S)
     if name == PARAMS:  # what is for the other languages
         text = re.sub(r"#ifdef GDN_GLSL\n.*?#else\n", lambda m: "\n" * m.group(0).count("\n"), text, flags=re.S)
         return text.replace("#include <stdint.h>", "")

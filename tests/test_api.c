@@ -171,7 +171,7 @@ static void described_sizes(void **state)
     gdn_implementation_info info = { .size = sizeof info };
 #define DESCRIBED(type, call)                                                                          \
     do {                                                                                               \
-        const uint32_t wrong[] = { 0, 3, 4, sizeof(type) - 1, 65537, UINT32_MAX };                     \
+        const uint32_t wrong[] = { 0, 3, 4, (uint32_t)GDN_FIRST_SIZE(type) - 1, 65537, UINT32_MAX };   \
         for (size_t w = 0; w < sizeof wrong / sizeof wrong[0]; w++) {                                  \
             unsigned char before[sizeof grown];                                                        \
             memset(grown, 0xab, sizeof grown);                                                         \
@@ -297,7 +297,7 @@ static void contexts(void **state)
     FAILS(gdn_context_create(NULL, &ctx), GDN_INVALID_ARGUMENT, "desc is NULL");
     assert_null(ctx);
     CREATE(e.size = 0, GDN_INVALID_ARGUMENT, "desc->size is 0");
-    CREATE(e.size--, GDN_INVALID_ARGUMENT, "desc->size is", "at least");
+    CREATE(e.size = (uint32_t)offsetof(gdn_context_desc, level) - 1, GDN_INVALID_ARGUMENT, "desc->size is", "at least");
     CREATE(e.backend = 5, GDN_NOT_FOUND, "backend is 5");
     CREATE(e.device = 1, GDN_NOT_FOUND, "device is 1", "cpu");
     CREATE(e.implementation = "avx1024", GDN_NOT_FOUND, "avx1024", "scalar");
@@ -305,6 +305,8 @@ static void contexts(void **state)
     CREATE(e.n_threads = 4097, GDN_INVALID_ARGUMENT, "n_threads is 4097", "4096");
     CREATE(e.alloc = one_alloc, GDN_INVALID_ARGUMENT, "desc->free is NULL", "both");
     CREATE(e.free = one_free, GDN_INVALID_ARGUMENT, "desc->alloc is NULL", "both");
+    CREATE(e.level = 2, GDN_INVALID_ARGUMENT, "desc->level is 2", "GDN_EXACT (0)", "GDN_EXACT_FTZ (1)");
+    CREATE(e.reserved = 1, GDN_INVALID_ARGUMENT, "desc->reserved is 1");
     CREATE(e.native = &device, GDN_INVALID_ARGUMENT, "desc->native", "must be NULL");
     CREATE((e.native = &device, e.backend = 1), GDN_INVALID_ARGUMENT, "desc->native", "must be NULL");
     CREATE((e.alloc = one_alloc, e.free = one_free), GDN_OUT_OF_MEMORY, "no memory");
@@ -322,6 +324,56 @@ static void contexts(void **state)
     newer.more = 1;
     FAILS(gdn_context_create(&newer.old, &ctx), GDN_INVALID_ARGUMENT, "desc has a member at byte");
     assert_null(ctx);
+}
+
+/* Which subnormal numbers a multiplication of the convolution keeps, at each level and of every implementation; one
+ * that has no such level is refused. */
+static void levels(void **state)
+{
+    (void)state;
+    static const float least = 0x1p-126f, subnormal = 0x1p-127f, half = 0.5f, one = 1;
+    const struct {
+        const float *weight, *x;
+        float at[GDN_LEVEL_COUNT];
+    } tests[] = { { &one, &least, { 0x1p-126f, 0x1p-126f } },
+                  { &half, &least, { 0x1p-127f, 0 } },    /* the result is subnormal */
+                  { &one, &subnormal, { 0x1p-127f, 0 } } /* an operand is */ };
+    const uint32_t backend[] = { GDN_BACKEND_CPU, GDN_BACKEND_REFERENCE };
+    gdn_implementation_info info = { .size = sizeof info };
+    int n_flushing = 0;
+    for (int b = 0; b < 2; b++)
+        for (uint32_t i = 0; gdn_implementation_describe(backend[b], 0, i, &info) == GDN_OK; i++)
+            for (uint32_t level = 0; level < GDN_LEVEL_COUNT; level++) {
+                gdn_context_desc desc = { .size = sizeof desc, .backend = backend[b], .implementation = info.name,
+                                          .level = level };
+                gdn_context *ctx = NULL;
+                assert_true(info.levels & 1u << GDN_EXACT);
+                if (!(info.levels >> level & 1)) {
+                    FAILS(gdn_context_create(&desc, &ctx), GDN_UNSUPPORTED, "GDN_EXACT_FTZ", info.name,
+                          "can be opened at GDN_EXACT");
+                    continue;
+                }
+                assert_int_equal(gdn_context_create(&desc, &ctx), GDN_OK);
+                n_flushing += level == GDN_EXACT_FTZ;
+                for (size_t t = 0; t < sizeof tests / sizeof tests[0]; t++) {
+                    float weight = *tests[t].weight, x = *tests[t].x, out = 1, history = 0;
+                    gdn_ssm_conv_args a = { .size = sizeof a, .n_seqs = 1, .n_tokens = 1, .n_channels = 1,
+                                            .kernel_width = 1, .n_rows = 1 };
+                    a.x.data = &x, a.weight.data = &weight, a.history.data = &history, a.out.data = &out;
+                    assert_int_equal(gdn_ssm_conv(ctx, &a, NULL), GDN_OK);
+                    assert_memory_equal(&out, &tests[t].at[level], 4);
+                }
+                gdn_context_destroy(ctx);
+            }
+    assert_true(n_flushing >= 2); /* the reference, and "scalar" */
+
+    /* Where none is named, the best that has the level. */
+    gdn_context_desc desc = { .size = sizeof desc, .level = GDN_EXACT_FTZ };
+    gdn_context *ctx = NULL;
+    assert_int_equal(gdn_context_create(&desc, &ctx), GDN_OK);
+    assert_int_equal(gdn_context_describe(ctx, NULL, &info), GDN_OK);
+    assert_true(info.exact && info.levels >> GDN_EXACT_FTZ & 1);
+    gdn_context_destroy(ctx);
 }
 
 static void implementations(void **state)
@@ -517,8 +569,8 @@ int main(int argc, char **argv)
     const struct CMUnitTest general[] = {
         cmocka_unit_test(statuses),        cmocka_unit_test(versions), cmocka_unit_test(last_error),
         cmocka_unit_test(backends),        cmocka_unit_test(devices),  cmocka_unit_test(described_sizes),
-        cmocka_unit_test(growth),          cmocka_unit_test(contexts), cmocka_unit_test(implementations),
-        cmocka_unit_test(buffers),         cmocka_unit_test(environment),
+        cmocka_unit_test(growth),          cmocka_unit_test(contexts), cmocka_unit_test(levels),
+        cmocka_unit_test(implementations), cmocka_unit_test(buffers),  cmocka_unit_test(environment),
     };
     int failed = cmocka_run_group_tests_name("general", general, api_open_targets, api_close_targets);
     failed += _cmocka_run_group_tests("arguments", api_argument_tests, api_n_argument_tests, api_open_targets,

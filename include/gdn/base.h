@@ -114,10 +114,21 @@ typedef struct gdn_device_info {
 
 typedef struct gdn_implementation_info {
     uint32_t size;
-    int32_t  exact;                  /* 1: all results are the reference's bits, subnormals included */
+    int32_t  exact;                  /* 1: all results are the reference's bits, subnormals included; of a context: at
+                                        its level                                                    */
     char     name[GDN_NAME_MAX];     /* "avx512", "avx2", "neon", "scalar", "fma", "soft-fma", ...   */
     char     reason[GDN_REASON_MAX]; /* why it is not exact, or ""                                   */
+    uint32_t levels;                 /* bit GDN_EXACT, bit GDN_EXACT_FTZ: at which levels it is exact */
 } gdn_implementation_info;
+
+/* Levels of the contract (docs/numerics.md): what becomes of binary32's subnormal numbers. At each, results are the
+ * reference's bits, so that two devices agree that run at one level. Values are pinned. */
+enum {
+    GDN_EXACT     = 0, /* they are kept, as IEEE says                                                */
+    GDN_EXACT_FTZ = 1, /* arithmetic flushes them to zeros of their sign, as operands and as results; for devices
+                          that cannot keep them, and for others that shall agree with such a device */
+    GDN_LEVEL_COUNT = 2
+};
 
 /* Describe a backend, one of its devices, or one implementation of a device (0 is the best one).
  * GDN_NOT_FOUND beyond the end of a list. Thread-safe. */
@@ -166,6 +177,8 @@ typedef struct gdn_context_desc {
     void               *alloc_user;
     uint64_t            timeout_ns;     /* GPU: longest wait in one call; 0 = 10 seconds, an hour on software devices */
     const void         *native;         /* GPU: the caller's own device, see the backend's header    */
+    uint32_t            level;          /* GDN_EXACT, the default, or GDN_EXACT_FTZ                  */
+    uint32_t            reserved;       /* 0                                                         */
 } gdn_context_desc;
 
 /* Threads: a context on the CPU starts n_threads - 1 of its own when it is created and joins them when it
@@ -174,9 +187,14 @@ typedef struct gdn_context_desc {
  * calls take longer. In a forked child a context from before the fork has no threads and runs on the
  * calling one; create a new context there for more. (A library built with OpenMP: docs/building.md.) */
 
+/* Levels: at GDN_EXACT a context may run an implementation that is not exact, and then says so. GDN_EXACT_FTZ is for
+ * implementations that have it (gdn_implementation_info.levels): of a device's, the best that does where none is named,
+ * and UNSUPPORTED where there is none. The reference has both levels, and so has the CPU on x86-64, at the same speed;
+ * on Arm its implementation "scalar" has both, "neon" only GDN_EXACT. */
+
 /* Create a context. On failure *ctx is NULL and nothing is left behind.
- * Thread-safe. Errors: INVALID_ARGUMENT, NOT_FOUND, UNAVAILABLE, OUT_OF_MEMORY; of a GPU UNSUPPORTED, DEVICE_LOST and
- * TIMEOUT as well.
+ * Thread-safe. Errors: INVALID_ARGUMENT, NOT_FOUND, UNAVAILABLE, OUT_OF_MEMORY, and UNSUPPORTED of a level; of a GPU
+ * UNSUPPORTED for other reasons, DEVICE_LOST and TIMEOUT as well.
  *
  * What the description leaves open, the program's user may say in the environment, which is read here and at
  * no other time, and not at all in setuid programs. Empty is not set; a value that is not allowed is an error.

@@ -8,7 +8,7 @@ int sides_open(sides *s, gdn_context *ctx)
     memset(s, 0, sizeof *s);
     s->ctx = ctx;
     s->device = check_target_adopt(ctx);
-    s->reference = check_target_open(GDN_BACKEND_REFERENCE, 0, 0);
+    s->reference = check_target_open(GDN_BACKEND_REFERENCE, 0, 0, GDN_EXACT);
     CHECK(s->device && s->reference);
     return s->device && s->reference;
 }

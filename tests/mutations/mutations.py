@@ -32,9 +32,10 @@ PROGRAMS = {"test_api": [], "test_alloc": [], "test_float_env": [], "test_valida
             "test_rt_conversation": ["tests/runtime"], "test_rt_engine_random": ["tests/runtime", "1600"], "test_rt_trees": ["tests/runtime"],
             "gdn": ["check", "--backend", "cpu", "--kernel", "gated_delta_net", "--case", "log/*", "--stop"],
             "gdn_trees": ["check", "--backend", "cpu", "--kernel", "gated_delta_net,ssm_conv", "--case", "tree/*", "--stop"],
-            "gdn_state16": ["check", "--backend", "cpu", "--kernel", "gated_delta_net", "--case", "state16/*", "--stop"]}
-TARGETS = {"gdn": "gdn_tool", "gdn_trees": "gdn_tool", "gdn_state16": "gdn_tool"} # of programs that are named otherwise than what builds them
-FILES = {"gdn_trees": "gdn", "gdn_state16": "gdn"} # and of those that are another one with other arguments
+            "gdn_state16": ["check", "--backend", "cpu", "--kernel", "gated_delta_net", "--case", "state16/*", "--stop"],
+            "gdn_flush": ["check", "--backend", "cpu", "--level", "exact_ftz", "--quick", "--stop"], "test_flush": []}
+TARGETS = {"gdn": "gdn_tool", "gdn_trees": "gdn_tool", "gdn_state16": "gdn_tool", "gdn_flush": "gdn_tool"} # of programs that are named otherwise than what builds them
+FILES = {"gdn_trees": "gdn", "gdn_state16": "gdn", "gdn_flush": "gdn"} # and of those that are another one with other arguments
 # Tests in Python, with the program that they are of and what follows its path.
 SCRIPTS = {"test_names": ("test_rt_logits", []), "test_run_ends": ("gdn_tool", ["tests/runtime"]),
            "test_chat_text": ("test_rt_chat_text", ["tests/runtime"]), "test_talk": ("gdn_tool", ["tests/runtime"])}

@@ -21,7 +21,7 @@ enum { N_KERNELS = CHECK_KERNEL_COUNT, DEFAULT_CASES = 2000, QUICK_SHARE = 8 };
 
 static struct {
     cli_names   backend, implementation, kernel;
-    const char *only, *crash;
+    const char *only, *crash, *level_name;
     int64_t     device, cases, max_reports;
     uint64_t    seed;
     cli_list    threads;
@@ -35,6 +35,9 @@ static const cli_option option_table[] = {
     { "impl", CLI_NAMES, &options.implementation, "NAMES",
       "only these implementations, e.g. avx2,scalar. Those that say\n"
       "themselves that they are not exact run only when named" },
+    { "level", CLI_STRING, &options.level_name, "NAME",
+      "exact, where subnormal numbers are kept (the default), or\n"
+      "exact_ftz, where arithmetic flushes them to zero" },
     { "kernel", CLI_NAMES, &options.kernel, "NAMES", "only these kernels (a,b)" },
     { "seed", CLI_UINT64, &options.seed, "N", "seed of the random cases (default 1)" },
     { "cases", CLI_INT, &options.cases, "N", "random cases per kernel (default 2000, quick 250)" },
@@ -58,6 +61,9 @@ static const cli_command command = { "gdn check", "compare every implementation 
                                      option_table,
                                      "Exit status: 0 all passed, 1 a mismatch, an error, a crash or nothing ran, 2 "
                                      "wrong command line or a backend is missing." };
+
+static const char *const level_names[GDN_LEVEL_COUNT] = { "exact", "exact_ftz" };
+static uint32_t          level;
 
 static check_target *reference, *targets[CHECK_MAX_TARGETS];
 static check_report  report;
@@ -96,6 +102,8 @@ static void print_repeat(char *text, size_t bytes, const check_kernel *kernel, c
 {
     int n = snprintf(text, bytes, "gdn check --kernel %s --seed %llu --case %s", kernel->name,
                      (unsigned long long)options.seed, name);
+    if (level != GDN_EXACT && n < (int)bytes)
+        n += snprintf(text + n, bytes - (size_t)n, " --level %s", level_names[level]);
     if (info->backend.backend != GDN_BACKEND_REFERENCE && n < (int)bytes) /* any target runs the reference first */
         n += snprintf(text + n, bytes - (size_t)n, " --backend %s --device %u --impl %s", info->backend.name,
                       (unsigned)info->device.device, info->implementation.name);
@@ -294,14 +302,18 @@ static int open_device(uint32_t backend, uint32_t device)
             return cli_error(&command, "%s", gdn_last_error());
         if (!cli_has_name(&options.implementation, implementation.name))
             continue;
-        if (!implementation.exact && !options.implementation.text[0]) { /* it would fail, and rightly */
+        if (!(implementation.levels >> level & 1) &&
+            (level != GDN_EXACT || !options.implementation.text[0])) { /* it would fail, and rightly */
+            if (!implementation.reason[0])
+                (void)snprintf(implementation.reason, sizeof implementation.reason, "it has no level %s",
+                               level_names[level]);
             if (report.n_inexact < CHECK_MAX_TARGETS)
                 report.inexact[report.n_inexact++] = (check_inexact){ info, implementation };
             continue;
         }
         if (report.n_targets == CHECK_MAX_TARGETS)
             return cli_error(&command, "more than %d implementations; choose with --backend", CHECK_MAX_TARGETS);
-        check_target *t = check_target_open(backend, device, i);
+        check_target *t = check_target_open(backend, device, i, level);
         if (!t)
             return cli_error(&command, "%s %s cannot be opened: %s", backend_name((int)backend), implementation.name,
                              gdn_last_error());
@@ -313,7 +325,7 @@ static int open_device(uint32_t backend, uint32_t device)
 
 static int open_targets(void)
 {
-    reference = check_target_open(GDN_BACKEND_REFERENCE, 0, 0);
+    reference = check_target_open(GDN_BACKEND_REFERENCE, 0, 0, level);
     if (!reference)
         return cli_error(&command, "there is no reference to compare with: %s", gdn_last_error());
     for (uint32_t b = 0; b < GDN_BACKEND_COUNT; b++) {
@@ -355,6 +367,12 @@ static int check_options(void)
         return cli_error(&command, "there is no backend '%s'", wrong);
     if (options.backend.text[0] && cli_has_name(&options.backend, backend_name(GDN_BACKEND_REFERENCE)))
         return cli_error(&command, "the reference is what the other backends are compared with");
+    for (level = 0; options.level_name && level < GDN_LEVEL_COUNT; level++)
+        if (!strcmp(options.level_name, level_names[level]))
+            break;
+    if (level == GDN_LEVEL_COUNT)
+        return cli_error(&command, "--level: there is no level '%s'; exact and exact_ftz are the two",
+                         options.level_name);
     for (int i = 0; i < options.threads.n; i++)
         if (options.threads.value[i] > 64)
             return cli_error(&command, "--threads: at most 64, not %d", options.threads.value[i]);
@@ -403,9 +421,11 @@ int gdn_check_main(int argc, char **argv)
         status = check_self_test(reference, targets[0], options.seed, options.json);
     else if (!status) {
         report.seed = options.seed;
+        report.level = level_names[level];
         report.n_kernels = 0;
         if (!options.json)
-            printf("seed %llu\n", (unsigned long long)options.seed);
+            printf("seed %llu%s%s\n", (unsigned long long)options.seed, level == GDN_EXACT ? "" : ", level ",
+                   level == GDN_EXACT ? "" : level_names[level]);
         fflush(stdout);
         walk(visit_count);
         progress_begin(&bar, n_visited * report.n_targets);

@@ -116,6 +116,7 @@ int check_report_json(const check_report *report)
     json_object(&w, NULL);
     write_counts(&w, &sum);
     json_uint(&w, "seed", report->seed);
+    json_string(&w, "level", report->level);
     json_array(&w, "backends");
     for (int t = 0; t < report->n_targets; t++)
         write_target(&w, report, t);

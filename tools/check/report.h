@@ -22,6 +22,7 @@ typedef struct check_inexact {
 
 typedef struct check_report {
     uint64_t           seed;
+    const char        *level;
     int                n_kernels, n_targets, n_unavailable, n_inexact;
     const char        *kernel[CHECK_MAX_KERNELS];
     check_target_info  target[CHECK_MAX_TARGETS];

@@ -30,6 +30,7 @@ typedef struct place {
 
 struct check_target {
     check_target_info info;
+    uint32_t          level;
     int               adopted; /* the first context is somebody else's */
     context_entry     entry[MAX_CONTEXTS];
     int               n_entries;
@@ -50,12 +51,13 @@ static check_target *new_target(void)
     return t;
 }
 
-check_target *check_target_open(uint32_t backend, uint32_t device, uint32_t implementation)
+check_target *check_target_open(uint32_t backend, uint32_t device, uint32_t implementation, uint32_t level)
 {
     check_target *t = new_target();
+    t->level = level;
     if (gdn_backend_describe(backend, &t->info.backend) || gdn_device_describe(backend, device, &t->info.device) ||
         gdn_implementation_describe(backend, device, implementation, &t->info.implementation) ||
-        !check_target_context(t, 0)) {
+        !check_target_context(t, 0) || gdn_context_describe(t->entry[0].ctx, NULL, &t->info.implementation)) {
         check_target_close(t);
         return NULL;
     }
@@ -97,6 +99,7 @@ gdn_context *check_target_context(check_target *t, int executor)
     desc.device = t->info.device.device;
     desc.implementation = t->info.implementation.name;
     desc.n_threads = (uint32_t)n;
+    desc.level = t->level;
     if (executor >> 8 == CHECK_THREADS_POOL && (e->pool = check_pool_create(n)) != NULL) {
         desc.parallel_for = check_pool_run;
         desc.parallel_user = e->pool;

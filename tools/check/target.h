@@ -18,8 +18,8 @@ typedef struct check_target_info {
     gdn_implementation_info implementation;
 } check_target_info;
 
-/* NULL and a text in gdn_last_error() on failure. */
-check_target            *check_target_open(uint32_t backend, uint32_t device, uint32_t implementation);
+/* level is GDN_EXACT or GDN_EXACT_FTZ. NULL and a text in gdn_last_error() on failure. */
+check_target            *check_target_open(uint32_t backend, uint32_t device, uint32_t implementation, uint32_t level);
 check_target *check_target_adopt(gdn_context *ctx); /* one with a context of the caller's, which stays the caller's */
 void                     check_target_close(check_target *t);
 const check_target_info *check_target_describe(const check_target *t);

@@ -17,7 +17,8 @@ static const cli_command command = {
     "list backends, devices and implementations",
     options,
     "Implementations are listed best first; the first one is the default. 'exact' means that\n"
-    "all results are the bits of the reference. 'emulated' means that the device is not the\n"
+    "all results are the bits of the reference; 'exact_ftz' means the same at the level at which\n"
+    "subnormal numbers are flushed to zero. 'emulated' means that the device is not the\n"
     "hardware it is named for.",
 };
 
@@ -45,8 +46,8 @@ static void print_table(void)
             for (uint32_t i = 0; i < device.n_implementations; i++) {
                 gdn_implementation_info impl = { .size = sizeof impl };
                 if (gdn_implementation_describe(b, d, i, &impl) != GDN_OK) continue;
-                printf("%24s    %-16s %s%s%s\n", "", impl.name, impl.exact ? "exact" : "not exact",
-                       impl.reason[0] ? ": " : "", impl.reason);
+                printf("%24s    %-16s %s%s%s%s\n", "", impl.name, impl.exact ? "exact" : "not exact",
+                       impl.levels >> GDN_EXACT_FTZ & 1 ? ", exact_ftz" : "", impl.reason[0] ? ": " : "", impl.reason);
             }
         }
     }
@@ -87,6 +88,7 @@ static int print_json(void)
                 json_object(&w, NULL);
                 json_string(&w, "name", impl.name);
                 json_bool(&w, "exact", impl.exact);
+                json_bool(&w, "exact_ftz", (int)(impl.levels >> GDN_EXACT_FTZ & 1));
                 json_string(&w, "reason", impl.reason[0] ? impl.reason : NULL);
                 json_close(&w);
             }
