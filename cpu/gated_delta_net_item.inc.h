@@ -74,22 +74,49 @@ GDN_INLINE float parts_sum(vf part[PARTS])
     return v_sum(part[0]);
 }
 
-/* 0: a row of q or k, divided by its length where the call says so. Lanes beyond n hold zeros, which leave a sum of
- * squares as it is. */
-static void key_ready(const gdn_gated_delta_net_problem *p, const gdn_token_view *view, const char *src, float *dst)
+/* Partial sums of the squares of a row, as many as a vector has lanes. */
+GDN_INLINE vf row_squares(const float *row, int32_t n)
 {
-    const int32_t n = p->head_dim_k;
-    vf            part[PARTS];
-    make_ready(dst, src, view->dtype, 0, n);
-    if (!p->qk_norm) return;
+    vf part[PARTS];
     for (int j = 0; j < PARTS; j++) part[j] = v_zero();
     for (int32_t i0 = 0; i0 < n; i0 += 32)
         for (int j = 0; j < PARTS && i0 + j * GDN_VL < n; j++) {
-            const vf x = v_load(dst + i0 + j * GDN_VL);
+            const vf x = v_load(row + i0 + j * GDN_VL);
             part[j] = v_fma(x, x, part[j]);
         }
-    const vf factor = v_set1(gdn_norm_factor(parts_sum(part), p->norm_add, p->norm_most));
-    for (int32_t i = 0; i < n; i += GDN_VL) v_store(dst + i, v_mul(v_load(dst + i), factor));
+    for (int h = PARTS / 2; h > 0; h /= 2)
+        for (int j = 0; j < h; j++) part[j] = v_add(part[j], part[j + h]);
+    return part[0];
+}
+
+/* 0: rows of q or k, x->pitch floats apart, divided by their lengths where the call says so. Lanes beyond n hold zeros,
+ * which leave a sum of squares as it is. As many rows together as a vector has lanes: their sums and factors are then
+ * made at once, where one by one they would be waited for. */
+static void rows_norm(const head_view *x, float *row, int32_t n_rows)
+{
+    const gdn_gated_delta_net_problem *p = x->p;
+    if (!p->qk_norm) return;
+    for (int32_t count; n_rows > 0; n_rows -= count, row += (int64_t)count * x->pitch) {
+        vf sum[GDN_VL];
+        float factor[GDN_VL];
+        count = min_i32(n_rows, GDN_VL);
+        for (int32_t t = 0; t < GDN_VL; t++)
+            sum[t] = t < count ? row_squares(row + (int64_t)t * x->pitch, x->n) : v_zero();
+        const vf r = v_rsqrt(v_add(v_sums(sum), v_set1(p->norm_add))); /* gdn_norm_factor() */
+        v_store(factor, v_smaller(v_set1(p->norm_most), r));
+        for (int32_t t = 0; t < count; t++)
+            for (int32_t i = 0; i < x->n; i += GDN_VL) {
+                float *const at = row + (int64_t)t * x->pitch + i;
+                v_store(at, v_mul(v_load(at), v_set1(factor[t])));
+            }
+    }
+}
+
+/* 0: q or k of token t, as a row of x->pitch floats. */
+static void key_ready(const head_view *x, const gdn_token_view *view, int32_t t, float *row)
+{
+    make_ready(row, gdn_token_at(view, x->s, x->first, t, x->key_head), view->dtype, 0, x->n);
+    rows_norm(x, row, 1);
 }
 
 /* 2: decays from elements of g. */
@@ -100,12 +127,21 @@ GDN_INLINE vf decay_of(const head_view *x, vf g, vf bias)
     return v_exp(v_mul(v_set1(x->rate), v_softplus(v_add(g, bias))));
 }
 
-/* The same for channels [i, i + GDN_VL) of a token, whose row of g is given. */
-GDN_INLINE vf channel_decay(const head_view *x, const char *g, int32_t i)
+/* The same for count vectors of channels from i on of a token, whose row of g is given; where fewer channels are left,
+ * there is one vector. Together, because the chain of one is long. */
+GDN_INLINE void channel_decays(const head_view *x, const char *g, int32_t i, vf *a, int count)
 {
+    const gdn_gated_delta_net_problem *p = x->p;
     const int32_t n = min_i32(x->n - i, GDN_VL);
-    return decay_of(x, v_load_typed(g, x->p->g.dtype, i, n),
-                    x->bias ? v_load_typed(x->bias, x->p->dt_bias.dtype, i, n) : v_zero());
+    for (int m = 0; m < count; m++) a[m] = v_load_typed(g, p->g.dtype, i + m * GDN_VL, n);
+    if (p->g_form == GDN_G_LINEAR) return;
+    if (p->g_form != GDN_G_LOG) {
+        for (int m = 0; m < count; m++)
+            a[m] = v_add(a[m], x->bias ? v_load_typed(x->bias, p->dt_bias.dtype, i + m * GDN_VL, n) : v_zero());
+        v_softplus_n(a, count);
+        for (int m = 0; m < count; m++) a[m] = v_mul(v_set1(x->rate), a[m]);
+    }
+    v_exp_n(a, count);
 }
 
 /* 0 and 2: the factors of n_tokens tokens from token t on, made from what the arrays hold, of any length up to
@@ -129,17 +165,25 @@ static void factors_ready(const head_view *x, int32_t t, int32_t n_tokens, float
     }
 }
 
-/* k and, with a gate per channel, a and ak of a token, as row `row` of the chunk. */
-static void chunk_fill_key(const chunk *c, const head_view *x, int32_t t, int64_t row)
+GDN_INLINE void channel_store(const chunk *c, int64_t at, vf a)
 {
-    const gdn_gated_delta_net_problem *p = x->p;
-    key_ready(p, &p->k, gdn_token_at(&p->k, x->s, x->first, t, x->key_head), c->k + row);
-    if (!x->channel) return;
-    const char *g = gdn_token_at(&p->g, x->s, x->first, t, x->h);
-    for (int32_t i = 0; i < x->n; i += GDN_VL) {
-        const vf a = channel_decay(x, g, i);
-        v_store(c->a + row + i, a);
-        v_store(c->ak + row + i, v_mul(a, v_load(c->k + row + i)));
+    v_store(c->a + at, a);
+    v_store(c->ak + at, v_mul(a, v_load(c->k + at)));
+}
+
+/* a and ak of token t, as row `row` of the chunk, in which k is ready. */
+static void chunk_fill_channels(const chunk *c, const head_view *x, int32_t t, int64_t row)
+{
+    const char *g = gdn_token_at(&x->p->g, x->s, x->first, t, x->h);
+    int32_t i = 0;
+    vf a[GDN_GROUP];
+    for (; i + GDN_GROUP * GDN_VL <= x->n; i += GDN_GROUP * GDN_VL) {
+        channel_decays(x, g, i, a, GDN_GROUP);
+        for (int m = 0; m < GDN_GROUP; m++) channel_store(c, row + i + m * GDN_VL, a[m]);
+    }
+    for (; i < x->n; i += GDN_VL) {
+        channel_decays(x, g, i, a, 1);
+        channel_store(c, row + i, a[0]);
     }
 }
 
@@ -159,13 +203,18 @@ static void chunk_fill(chunk *c, const head_view *x, int32_t first)
     }
     for (int32_t t = 0; t < c->n_tokens; t++) {
         const int64_t row = (int64_t)t * x->pitch;
-        key_ready(p, &p->q, gdn_token_at(&p->q, x->s, x->first, first + t, x->key_head), c->q + row);
-        if (t > 0 || first == 0) chunk_fill_key(c, x, first + t, row);
+        make_ready(c->q + row, gdn_token_at(&p->q, x->s, x->first, first + t, x->key_head), p->q.dtype, 0, x->n);
         make_ready(c->v + (int64_t)t * c->group, gdn_token_at(&p->v, x->s, x->first, first + t, x->h), p->v.dtype,
                    x->j0, x->n_columns);
     }
+    const int32_t begin = first > 0, end = c->n_tokens + c->more; /* the keys that are still to be made ready */
+    for (int32_t t = begin; t < end; t++)
+        make_ready(c->k + (int64_t)t * x->pitch, gdn_token_at(&p->k, x->s, x->first, first + t, x->key_head),
+                   p->k.dtype, 0, x->n);
+    rows_norm(x, c->q, c->n_tokens);
+    rows_norm(x, c->k + begin * x->pitch, end - begin);
+    for (int32_t t = begin; x->channel && t < end; t++) chunk_fill_channels(c, x, first + t, (int64_t)t * x->pitch);
     factors_ready(x, first, c->n_tokens, c->decay, c->beta);
-    if (c->more) chunk_fill_key(c, x, first + c->n_tokens, after);
 }
 
 GDN_INLINE void prefetch_bytes(const char *row, int64_t from, int64_t to)

@@ -211,8 +211,11 @@ GDN_INLINE void rows_decode_run(const head_view *x, const rows_decode_block *blo
         rows_decode_norm(x->p, q);
     }
 #pragma GCC unroll 32
+    for (int i = 0; channel && i < DECODE_VECTORS; i += GDN_GROUP)
+        channel_decays(x, b.g, i * GDN_VL, a + i, GDN_GROUP); /* 2: decay */
+#pragma GCC unroll 32
     for (int i = 0; i < DECODE_VECTORS; i++) {
-        a[i] = channel ? channel_decay(x, b.g, i * GDN_VL) : v_set1(b.decay); /* 2: decay */
+        if (!channel) a[i] = v_set1(b.decay);
         ak[i] = channel ? v_mul(a[i], k[i]) : k[i];
     }
     for (int32_t r = 0; r < b.n_rows; r++, b.from += b.from_pitch) {

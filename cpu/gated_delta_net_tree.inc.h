@@ -48,9 +48,13 @@ static void tree_row(const head_view *x, const tree_rows *rows, int32_t t, int32
 {
     const gdn_gated_delta_net_problem *p = x->p;
     float *const a = rows->a + (int64_t)row * rows->a_pitch;
-    key_ready(p, &p->k, gdn_token_at(&p->k, x->s, x->first, t, x->key_head), rows->k + (int64_t)row * x->pitch);
+    key_ready(x, &p->k, t, rows->k + (int64_t)row * x->pitch);
     const char *g = gdn_token_at(&p->g, x->s, x->first, t, x->h);
-    for (int32_t i = 0; x->channel && i < x->n; i += GDN_VL) v_store(a + i, channel_decay(x, g, i));
+    for (int32_t i = 0; x->channel && i < x->n; i += GDN_VL) {
+        vf decay;
+        channel_decays(x, g, i, &decay, 1);
+        v_store(a + i, decay);
+    }
 }
 
 /* The same with a decay per head, which a chunk has otherwise. */
@@ -80,7 +84,7 @@ static void tree_fill(const head_view *x, const tree_rows *rows, chunk *c, int32
     c->ak = x->channel ? ak : c->k;
     for (int32_t t = 0; t < c->n_tokens; t++) {
         const int64_t at = (int64_t)t * x->pitch;
-        key_ready(p, &p->q, gdn_token_at(&p->q, x->s, x->first, first + t, x->key_head), c->q + at);
+        key_ready(x, &p->q, first + t, c->q + at);
         tree_row(x, rows, first + t, row + t);
         for (int32_t i = 0; x->channel && i < x->n; i += GDN_VL)
             v_store(ak + at + i, v_mul(v_load(c->a + at + i), v_load(c->k + at + i)));

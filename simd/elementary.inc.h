@@ -128,14 +128,95 @@ static inline vf v_rsqrt(vf x)
     return v_sel(v_eq(x, gdn_v_bits(GDN_INF_BITS)), v_zero(), y);
 }
 
-enum { GDN_LOGISTIC_MAX = 8 };
+enum {
+    GDN_GROUP_MAX = 8,
+    GDN_GROUP = GDN_VL == 8 ? 4 : 8 /* vectors that kernels take at once: AVX2 has half as many registers */
+};
 #define GDN_EACH for (int i = 0; i < n; i++)
+
+/* What follows takes n vectors at once and does a step for all of them before the next, so that there is always work
+ * for which nothing has to be waited. n is a constant, at most GDN_GROUP_MAX. */
+
+/* Whether all lanes of all vectors, squared and added up over each m of them, come to at most `most`; no NaN does. */
+static inline __attribute__((always_inline)) int gdn_v_within(const vf *x, float most, int m, int n)
+{
+    vm inside = v_le(v_zero(), v_zero());
+    for (int i = 0; i < n; i += m) {
+        vf sum = v_mul(x[i], x[i]);
+        for (int j = 1; j < m && i + j < n; j++) sum = v_fma(x[i + j], x[i + j], sum);
+        inside = vm_and(inside, v_le(sum, v_set1(most)));
+    }
+    return !vm_any(vm_not(inside));
+}
+
+/* v_exp() where 2^n and the result are normal numbers: nothing is clamped, and one scaling is exact. 127 is added with
+ * the rounding constant, so that a shift alone makes 2^n; no x / ln 2 is halfway between two integers. */
+static inline __attribute__((always_inline)) void gdn_v_exp_usual(vf *x, int n)
+{
+    vf t[GDN_GROUP_MAX], q[GDN_GROUP_MAX], r[GDN_GROUP_MAX], c[GDN_GROUP_MAX];
+    /* [2] reduce */
+    GDN_EACH t[i] = v_fma(x[i], v_set1(GDN_LOG2E), v_set1(GDN_ROUND_MAGIC + 127.0f));
+    GDN_EACH q[i] = v_sub(t[i], v_set1(GDN_ROUND_MAGIC + 127.0f));
+    GDN_EACH c[i] = v_fnma(q[i], v_set1(GDN_LN2_HI), x[i]);
+    GDN_EACH r[i] = v_fnma(q[i], v_set1(GDN_LN2_LO), c[i]);
+    GDN_EACH c[i] = v_fnma(q[i], v_set1(GDN_LN2_LO), v_sub(c[i], r[i]));
+    /* [3] polynomial */
+    GDN_EACH q[i] = v_fma(v_set1(GDN_EXP_C6), r[i], v_set1(GDN_EXP_C5));
+    GDN_EACH q[i] = v_fma(q[i], r[i], v_set1(GDN_EXP_C4));
+    GDN_EACH q[i] = v_fma(q[i], r[i], v_set1(GDN_EXP_C3));
+    GDN_EACH q[i] = v_fma(q[i], r[i], v_set1(GDN_EXP_C2));
+    GDN_EACH q[i] = v_fma(v_mul(r[i], r[i]), q[i], c[i]);
+    /* [4] s + w */
+    GDN_EACH c[i] = v_add(v_set1(1.0f), r[i]);
+    GDN_EACH q[i] = v_add(v_sub(r[i], v_sub(c[i], v_set1(1.0f))), q[i]);
+    /* [5] scale */
+    GDN_EACH x[i] = v_mul(v_add(c[i], q[i]), v_from_bits(vi_shl(v_bits(t[i]), 23)));
+}
+
+/* v_log1p() of positive numbers. */
+static inline __attribute__((always_inline)) void gdn_v_log1p_usual(vf *x, int n)
+{
+    vf f[GDN_GROUP_MAX], q[GDN_GROUP_MAX], k[GDN_GROUP_MAX];
+    /* [1] reduce */
+    GDN_EACH
+    {
+        const vi k_bits = vi_and(vi_sub(v_bits(v_add(v_set1(1.0f), x[i])), gdn_vi_bits(0x3f400000u)),
+                                 gdn_vi_bits(GDN_EXPONENT_MASK));
+        const vf four_scaled = v_from_bits(vi_sub(gdn_vi_bits(0x40800000u), k_bits));
+        f[i] = v_add(v_from_bits(vi_sub(v_bits(x[i]), k_bits)), v_fma(v_set1(0.25f), four_scaled, v_set1(-1.0f)));
+        k[i] = v_from_int(k_bits);
+    }
+    /* [2] polynomial */
+    GDN_EACH q[i] = v_fma(v_set1(GDN_LOG_C10), f[i], v_set1(GDN_LOG_C9));
+    GDN_EACH q[i] = v_fma(q[i], f[i], v_set1(GDN_LOG_C8));
+    GDN_EACH q[i] = v_fma(q[i], f[i], v_set1(GDN_LOG_C7));
+    GDN_EACH q[i] = v_fma(q[i], f[i], v_set1(GDN_LOG_C6));
+    GDN_EACH q[i] = v_fma(q[i], f[i], v_set1(GDN_LOG_C5));
+    GDN_EACH q[i] = v_fma(q[i], f[i], v_set1(GDN_LOG_C4));
+    GDN_EACH q[i] = v_fma(q[i], f[i], v_set1(GDN_LOG_C3));
+    GDN_EACH q[i] = v_fma(q[i], f[i], v_set1(GDN_LOG_C2));
+    /* [3] k ln2 + f + f^2 q */
+    GDN_EACH
+    {
+        const vf h = v_mul(k[i], v_set1(GDN_LN2_HI * 0x1p-23f)), s = v_add(h, f[i]), l = v_sub(f[i], v_sub(s, h));
+        const vf small = v_fma(k[i], v_set1(GDN_LN2_LO * 0x1p-23f), l);
+        x[i] = v_add(s, v_fma(v_mul(f[i], f[i]), q[i], small));
+    }
+}
+
+/* exp of n vectors, a third shorter where no x is far from zero. */
+static inline __attribute__((always_inline)) void v_exp_n(vf *x, int n)
+{
+    if (gdn_v_within(x, 86.0f * 86.0f, 8, n)) gdn_v_exp_usual(x, n);
+    else
+        GDN_EACH x[i] = v_exp(x[i]);
+}
 
 /* The first two steps of both versions: with t the sum of -x / ln 2 and the rounding constant `magic`, p = exp(r) - 1
  * of what that leaves. */
 static inline __attribute__((always_inline)) void gdn_v_expm1(const vf *x, float magic, vf *t, vf *p, int n)
 {
-    vf r[GDN_LOGISTIC_MAX];
+    vf r[GDN_GROUP_MAX];
     /* [1] reduce */
     GDN_EACH t[i] = v_fma(x[i], v_set1(-GDN_LOG2E), v_set1(magic));
     GDN_EACH p[i] = v_sub(t[i], v_set1(magic));
@@ -150,12 +231,11 @@ static inline __attribute__((always_inline)) void gdn_v_expm1(const vf *x, float
     GDN_EACH p[i] = v_mul(p[i], r[i]);
 }
 
-/* num / (1 + exp(-x)) for n vectors at once, into x: a step is done for all of them before the next, so that there is
- * always work for which nothing has to be waited. n is a constant, at most GDN_LOGISTIC_MAX. */
+/* num / (1 + exp(-x)) into x. */
 static inline __attribute__((always_inline)) void gdn_v_logistic(vf *x, const vf *num, int n)
 {
-    vf t[GDN_LOGISTIC_MAX], p[GDN_LOGISTIC_MAX], d[GDN_LOGISTIC_MAX], q[GDN_LOGISTIC_MAX];
-    vf scale1[GDN_LOGISTIC_MAX], minus_scale2[GDN_LOGISTIC_MAX];
+    vf t[GDN_GROUP_MAX], p[GDN_GROUP_MAX], d[GDN_GROUP_MAX], q[GDN_GROUP_MAX];
+    vf scale1[GDN_GROUP_MAX], minus_scale2[GDN_GROUP_MAX];
     gdn_v_expm1(x, GDN_ROUND_MAGIC, t, p, n);
     /* [3] denominator */
     GDN_EACH
@@ -177,7 +257,7 @@ static inline __attribute__((always_inline)) void gdn_v_logistic(vf *x, const vf
  * the rounding constant, so that a shift alone makes 2^n. Lanes above 18, where it may not be one, are not selected. */
 static inline __attribute__((always_inline)) void gdn_v_logistic_usual(vf *x, const vf *num, int n)
 {
-    vf t[GDN_LOGISTIC_MAX], p[GDN_LOGISTIC_MAX], d[GDN_LOGISTIC_MAX];
+    vf t[GDN_GROUP_MAX], p[GDN_GROUP_MAX], d[GDN_GROUP_MAX];
     gdn_v_expm1(x, GDN_ROUND_MAGIC + 127.0f, t, p, n);
     /* [3] denominator */
     GDN_EACH t[i] = v_from_bits(vi_shl(v_bits(t[i]), 23));
@@ -196,7 +276,7 @@ static inline vf v_sigmoid(vf x)
 
 static inline __attribute__((always_inline)) void v_silu_n(vf *x, int n)
 {
-    vf num[GDN_LOGISTIC_MAX], least = v_set1(-80.0f);
+    vf num[GDN_GROUP_MAX], least = v_set1(-80.0f);
     GDN_EACH least = v_smaller(x[i], least); /* a NaN is passed over, here and below */
     if (!vm_any(v_lt(least, v_set1(-80.0f)))) {
         GDN_EACH num[i] = x[i];
@@ -206,8 +286,6 @@ static inline __attribute__((always_inline)) void v_silu_n(vf *x, int n)
     GDN_EACH num[i] = x[i] = v_larger(v_set1(-110.0f), x[i]);
     gdn_v_logistic(x, num, n);
 }
-#undef GDN_EACH
-
 static inline vf v_silu(vf x)
 {
     v_silu_n(&x, 1);
@@ -219,5 +297,17 @@ static inline vf v_softplus(vf x)
     vf y = v_log1p(v_exp(x));
     return v_sel(v_gt(x, v_set1(20.0f)), x, y);
 }
+
+/* softplus of n vectors, a third shorter where no x is above 20 or far below. */
+static inline __attribute__((always_inline)) void v_softplus_n(vf *x, int n)
+{
+    if (gdn_v_within(x, 20.0f * 20.0f, 2, n)) {
+        gdn_v_exp_usual(x, n);
+        gdn_v_log1p_usual(x, n);
+        return;
+    }
+    GDN_EACH x[i] = v_softplus(x[i]);
+}
+#undef GDN_EACH
 
 #endif

@@ -39,9 +39,6 @@ enum {
 static const double NEAR_TIE = 0.5 - 1e-5;
 /* What the double oracle itself may be off, in float ulps. */
 static const double ORACLE_ERROR = 1e-6;
-/* An input for which silu takes its longer way, see compare_mixed(). Its result is no subnormal number: those take a
- * processor fifty times as long. */
-static const float LONGER = -81.0f;
 /* Up to here it is of no interest what the worst error is: no function has so small a bound. */
 static const double SMALL_ERROR = 0.25;
 
@@ -216,24 +213,7 @@ static void compare(uint64_t index, const float *want, const float *got, int n, 
     }
 }
 
-/* silu takes a longer way for a vector in which any lane is below -80: both ways have to give the same for every input.
- * One in four gives its place to a lane that asks for the longer way, so that every vector has one; then those that did
- * have their turn, in vectors that ask again. Where all inputs are below -80 they have all gone that way before. */
-static void compare_mixed(array_fn *silu, uint64_t index, const float *in, const float *want, int n, difference *d)
-{
-    enum { REST = (BLOCK / 4 + 2) / 3 * 4 };
-    static _Thread_local _Alignas(64) float mixed[BLOCK], got[BLOCK], rest[REST], rest_got[REST];
-    bool below = true;
-    for (int i = 0; i < BLOCK; i++) below &= in[i] < -80.0f;
-    if (below) return;
-    for (int i = 0; i < BLOCK; i++) mixed[i] = i % 4 ? in[i] : LONGER;
-    for (int i = 0, of = 0; i < REST; i++) rest[i] = i % 4 && of < BLOCK ? in[of] : LONGER, of += i % 4 ? 4 : 0;
-    silu(mixed, got, BLOCK);
-    silu(rest, rest_got, REST);
-    for (int i = 0, of = 0; i < REST; i++)
-        if (i % 4 && of < BLOCK) got[of] = rest_got[i], of += 4;
-    compare(index, want, got, n, d);
-}
+#include "tests/test_elementary_groups.inc.h"
 
 static void run_block(worker *self, uint64_t start)
 {
@@ -241,6 +221,7 @@ static void run_block(worker *self, uint64_t start)
     static _Thread_local _Alignas(64) double error[BLOCK];
     work *w = self->w;
     const function *f = w->f;
+    const struct two_ways *const ways = two_ways_of(f->name);
     outcome *o = &self->o;
     int n = w->count - start < BLOCK ? (int)(w->count - start) : BLOCK;
     uint32_t first = (uint32_t)(start * w->stride), step = (uint32_t)w->stride;
@@ -254,7 +235,7 @@ static void run_block(worker *self, uint64_t start)
         if (strcmp(isas[k].name, "scalar") == 0) continue;
         isas[k].fn[w->f_index](in, got, BLOCK);
         compare(start, want, got, n, &o->bits[k]);
-        if (strcmp(f->name, "silu") == 0) compare_mixed(isas[k].fn[w->f_index], start, in, want, n, &o->bits[k]);
+        if (ways) compare_mixed(ways, isas[k].fn[w->f_index], start, in, want, n, step == 1, &o->bits[k]);
     }
     const double limit = fmin(fmax(o->worst, SMALL_ERROR), f->bound == 0.5 ? NEAR_TIE : (double)INFINITY);
     const bool fine = none_above(f->name, f->exact, in, want, n, limit);
@@ -575,6 +556,7 @@ int main(int argc, char **argv)
         if (only_function && strcmp(only_function, functions[i].name) != 0) continue;
         test_oracle(i, stride);
         test_special(i);
+        test_groups(i);
         for (int k = 0; k < isa_count; k++) {
             test_tails(i, &isas[k]);
             if (strcmp(isas[k].name, "scalar") == 0) test_scalar(i, stride);

@@ -1,0 +1,81 @@
+/* test_elementary: functions of which the vector versions have a shorter way for groups of vectors with the usual
+ * inputs. Included by test_elementary.c. */
+
+/* A function with two ways, an input that asks for the longer one, and what all inputs lie beyond where they ask for it
+ * themselves. Its result is no subnormal number: those take a processor fifty times as long. */
+static const struct two_ways {
+    const char *name;
+    float longer, below, above;
+} two_ways[] = {
+    { "exp", 87.0f, -86.0f, 86.0f },
+    { "silu", -81.0f, -80.0f, INFINITY },
+    { "softplus", 21.0f, -20.0f, 20.0f },
+};
+
+static const struct two_ways *two_ways_of(const char *name)
+{
+    for (size_t i = 0; i < sizeof two_ways / sizeof two_ways[0]; i++)
+        if (strcmp(two_ways[i].name, name) == 0) return &two_ways[i];
+    return NULL;
+}
+
+/* Both ways have to give the same for every input. One in EVERY gives its place to one that asks for the longer way, so
+ * that every group has one; then those that did have their turn, in vectors that ask again. Where all inputs are
+ * neighbours that ask themselves they have gone that way before. Of the many that are so small that only a constant is
+ * left of what the two ways do differently, one block in SELDOM is compared. */
+static void compare_mixed(const struct two_ways *f, array_fn *fn, uint64_t index, const float *in, const float *want,
+                          int n, bool neighbours, difference *d)
+{
+    enum { SELDOM = 16, EVERY = 32, REST = (BLOCK / EVERY + 2) / 3 * 4 };
+    static _Thread_local _Alignas(64) float mixed[BLOCK], got[BLOCK], rest[REST], rest_got[REST];
+    const float first = in[0], last = in[BLOCK - 1];
+    const bool ask = (first < f->below && last < f->below) || (first > f->above && last > f->above),
+               small = fabsf(first) < 0x1p-30f && fabsf(last) < 0x1p-30f;
+    if (neighbours && (ask || (small && index / BLOCK % SELDOM))) return;
+    for (int i = 0; i < BLOCK; i++) mixed[i] = i % EVERY ? in[i] : f->longer;
+    for (int i = 0, of = 0; i < REST; i++) {
+        rest[i] = i % 4 && of < BLOCK ? in[of] : f->longer;
+        of += i % 4 ? EVERY : 0;
+    }
+    fn(mixed, got, BLOCK);
+    fn(rest, rest_got, REST);
+    for (int i = 0, of = 0; i < REST; i++)
+        if (i % 4 && of < BLOCK) {
+            got[of] = rest_got[i];
+            of += EVERY;
+        }
+    compare(index, want, got, n, d);
+}
+
+static void report(bool ok, const char *what, const char *function_name, const char *detail);
+
+/* Each place of a group in turn has an input that the shorter way is not for. */
+static void test_groups(int f_index)
+{
+    static const float odd[] = { -81.0f, 21.0f, -21.0f, 87.0f, -150.0f, INFINITY, -INFINITY, NAN };
+    enum { ODD = sizeof odd / sizeof odd[0], N = 256 };
+    static float in[BLOCK], want[BLOCK], got[BLOCK];
+    const function *f = &functions[f_index];
+    char text[200] = "one odd input in each place of a group";
+    bool ok = true;
+    for (int o = 0; o < ODD; o++) {
+        for (int i = 0; i < BLOCK; i++) in[i] = i < N ? (float)(i % 29 - 14) * 0.37f : odd[o];
+        (has_fma ? f->expect_fma : f->expect_base)(in, want);
+        for (int place = 0; place < N; place++) {
+            const float usual = in[place];
+            in[place] = odd[o];
+            for (int k = 0; k < isa_count; k++) {
+                isas[k].fn[f_index](in, got, N);
+                for (int i = 0; i < N; i++) {
+                    const float expected = i == place ? want[N] : want[i];
+                    if (same(got[i], expected)) continue;
+                    if (ok) snprintf(text, sizeof text, "%s, %a in place %d: f(%a) = %a, not %a", isas[k].name,
+                                     (double)odd[o], place, (double)in[i], (double)got[i], (double)expected);
+                    ok = false;
+                }
+            }
+            in[place] = usual;
+        }
+    }
+    report(ok, "groups", f->name, text);
+}
