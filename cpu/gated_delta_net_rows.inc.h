@@ -210,9 +210,11 @@ GDN_INLINE void rows_decode_run(const head_view *x, const rows_decode_block *blo
         rows_decode_norm(x->p, k);
         rows_decode_norm(x->p, q);
     }
+    if (channel) {
 #pragma GCC unroll 32
-    for (int i = 0; channel && i < DECODE_VECTORS; i += GDN_GROUP)
-        channel_decays(x, b.g, i * GDN_VL, a + i, GDN_GROUP); /* 2: decay */
+        for (int i = 0; i < DECODE_VECTORS; i += GDN_GROUP)
+            channel_decays(x, b.g, i * GDN_VL, a + i, GDN_GROUP); /* 2: decay */
+    }
 #pragma GCC unroll 32
     for (int i = 0; i < DECODE_VECTORS; i++) {
         if (!channel) a[i] = v_set1(b.decay);
