@@ -46,7 +46,7 @@ gdn_status gdn_cuda_probe(void *device, gdn_gpu_variants *variants)
     if (result != CUDA_SUCCESS) {
         status = gdn_cuda_fail(dev, dev->cu, result, "cuMemAlloc");
     } else {
-        status = gdn_gpu_probe_arithmetic(x.host, run, &x, reason);
+        status = gdn_gpu_probe_arithmetic(x.host, run, &x, reason, NULL);
         if (status != GDN_TIMEOUT) /* else it is still running */
             (void)dev->cu->MemFree(x.memory);
     }

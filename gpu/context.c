@@ -18,7 +18,8 @@ static const gdn_gpu_driver *driver_of(const gdn_backend *backend)
 void gdn_gpu_add_variant(gdn_gpu_variants *v, const char *name, int soft_fma, int subgroup, const char *reason)
 {
     gdn_gpu_variant *to = &v->list[v->n++];
-    *to = (gdn_gpu_variant){ .soft_fma = soft_fma, .subgroup = subgroup, .exact = !reason[0] };
+    *to = (gdn_gpu_variant){ .soft_fma = soft_fma, .subgroup = subgroup, .exact = !reason[0],
+                             .levels = reason[0] ? 0 : 1u << GDN_EXACT };
     (void)snprintf(to->name, sizeof to->name, "%s", name);
     (void)snprintf(to->reason, sizeof to->reason, "%s", reason);
 }
@@ -57,7 +58,7 @@ static void describe_device(const gdn_gpu_about *about, const gdn_gpu_variants *
 static void describe_variant(const gdn_gpu_variant *v, gdn_implementation_info *info)
 {
     info->exact = v->exact;
-    info->levels = v->exact ? 1u << GDN_EXACT : 0u;
+    info->levels = v->levels;
     (void)snprintf(info->name, sizeof info->name, "%s", v->name);
     (void)snprintf(info->reason, sizeof info->reason, "%s", v->reason);
 }
@@ -145,6 +146,11 @@ gdn_status gdn_gpu_open(gdn_context *ctx, const gdn_context_desc *desc, uint32_t
         return status;
     }
     dev->variant = dev->variants.list[implementation];
+    if (desc->level == GDN_EXACT_FTZ) {
+        if (!(dev->variant.levels >> GDN_EXACT_FTZ & 1)) return gdn_no_level(dev->about->name);
+        dev->variant.exact     = 1;
+        dev->variant.reason[0] = 0;
+    }
     if ((status = gdn_gpu_answers_open(&dev->answers))) return status;
     return driver->makes_all ? gdn_gpu_answers_all(ctx) : GDN_OK;
 }

@@ -10,7 +10,8 @@
 typedef struct gdn_gpu_variant {
     char name[GDN_NAME_MAX];
     char reason[GDN_REASON_MAX]; /* why it is not exact, or "" */
-    int  exact;
+    int  exact;                  /* at GDN_EXACT; of a context's, at its level */
+    uint32_t levels;             /* as in gdn_implementation_info */
     int  soft_fma, subgroup;     /* Vulkan: which of the shaders' variants */
 } gdn_gpu_variant;
 

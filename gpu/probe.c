@@ -5,7 +5,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "numerics/elementary.h"
+#include "gpu/probe_results.h"
 #include "numerics/float_env.h"
 
 typedef struct triple_t {
@@ -28,7 +28,7 @@ static triple_t operands(uint32_t i, uint64_t *random)
                                         0x7fc00000u, 0x33800000u, 0x42b17218u, 0xc2cff1b5u };
     const uint32_t x = next(random), y = next(random), z = next(random);
     const float c = gdn_from_bits(0x3f800000u | (x & 0x807fffffu)); /* +-[1, 2) */
-    switch (i % 6) {
+    switch (i % 7) {
     case 0: /* any bits */
         return (triple_t){ gdn_from_bits(x), gdn_from_bits(y), gdn_from_bits(z) };
     case 1: /* every pair of special values */
@@ -46,6 +46,10 @@ static triple_t operands(uint32_t i, uint64_t *random)
     case 4: /* subnormal results, also from a tie in the subnormal range */
         return (triple_t){ gdn_from_bits(0x1f000000u + (y & 0x00ffffffu)),
                            gdn_from_bits(0x1f000000u + (z & 0x80ffffffu)), gdn_from_bits(x & 0x80ffffffu) };
+    case 5: /* a product about the least normal number, where rules of flushing to zero differ: (1 - k e)(1 + 2 m e) */
+        return (triple_t){ gdn_from_bits((0x3f800000u | (x & 0x80000000u)) - (y & 7)),
+                           gdn_from_bits((0x00800000u | (y & 0x80000000u)) + (z & 3)),
+                           gdn_from_bits(z & 0x80000000u) };
     default: /* the range that gates and inputs have */
         return (triple_t){ c * gdn_from_bits(0x3f000000u + (y & 0x7fffffu)),
                            gdn_from_bits(0x3f800000u | (z & 0x7fffffu)),
@@ -62,19 +66,6 @@ static int same(uint32_t a, uint32_t b)
 static const char *const result_names[GDN_GPU_PROBE_RESULTS] = { "fma", "+",    "*",          "* then +",
                                                                  "exp", "silu", "reciprocal", "comparison" };
 
-static void expected(triple_t t, uint32_t want[GDN_GPU_PROBE_RESULTS])
-{
-    const float product = t.a * t.b;
-    want[0] = gdn_bits(fmaf(t.a, t.b, t.c));
-    want[1] = gdn_bits(t.b + t.c);
-    want[2] = gdn_bits(product);
-    want[3] = gdn_bits(product + t.c);
-    want[4] = gdn_bits(gdn_expf(t.c));
-    want[5] = gdn_bits(gdn_silu(t.c));
-    want[6] = gdn_bits(gdn_reciprocal(t.c));
-    want[7] = (t.a < t.b ? 1u : 0u) | (t.a == t.b ? 2u : 0u) | (t.a != t.a ? 4u : 0u);
-}
-
 static int subnormal(uint32_t bits)
 {
     return (bits & 0x7f800000u) == 0 && (bits & 0x007fffffu) != 0;
@@ -87,15 +78,32 @@ static void fill(triple_t in[GDN_PROBE_OPERANDS])
         in[i] = operands(i, &random);
 }
 
-static void compare(const triple_t *in, const uint32_t *out, char reason[GDN_REASON_MAX])
+static int right(uint32_t r, uint32_t got, uint32_t want)
+{
+    return r == 7 ? got == want : same(got, want);
+}
+
+/* Whether all results are right at GDN_EXACT_FTZ. */
+static int is_flushed(const triple_t *in, const uint32_t *out)
+{
+    for (uint32_t i = 0; i < GDN_PROBE_OPERANDS; i++) {
+        uint32_t want[GDN_GPU_PROBE_RESULTS];
+        gdn_gpu_probe_flushed(in[i].a, in[i].b, in[i].c, want);
+        for (uint32_t r = 0; r < GDN_GPU_PROBE_RESULTS; r++)
+            if (!right(r, out[GDN_GPU_PROBE_RESULTS * i + r], want[r]))
+                return 0;
+    }
+    return 1;
+}
+
+static void compare(const triple_t *in, const uint32_t *out, char reason[GDN_REASON_MAX], int *flushes)
 {
     uint32_t wrong[GDN_GPU_PROBE_RESULTS] = { 0 }, flushed = 0, all = 0, first = 0, first_result = 0;
     for (uint32_t i = 0; i < GDN_PROBE_OPERANDS; i++) {
         uint32_t want[GDN_GPU_PROBE_RESULTS];
-        expected(in[i], want);
+        gdn_probe_results(in[i].a, in[i].b, in[i].c, want);
         for (uint32_t r = 0; r < GDN_GPU_PROBE_RESULTS; r++) {
-            const uint32_t got = out[GDN_GPU_PROBE_RESULTS * i + r];
-            if (r == 7 ? got == want[r] : same(got, want[r]))
+            if (right(r, out[GDN_GPU_PROBE_RESULTS * i + r], want[r]))
                 continue;
             if (!all++) {
                 first        = i;
@@ -103,14 +111,18 @@ static void compare(const triple_t *in, const uint32_t *out, char reason[GDN_REA
             }
             wrong[r]++;
             flushed += subnormal(want[r]) || subnormal(gdn_bits(in[i].a)) || subnormal(gdn_bits(in[i].b)) ||
-                       subnormal(gdn_bits(in[i].c));
+                              subnormal(gdn_bits(in[i].c));
         }
     }
     reason[0] = 0;
     if (!all)
         return;
     const triple_t t = in[first];
-    if (flushed == all)
+    if (flushes && is_flushed(in, out)) {
+        *flushes = 1;
+        (void)snprintf(reason, GDN_REASON_MAX,
+                       "subnormal numbers are flushed to zero; everything else is exact, as it is at GDN_EXACT_FTZ");
+    } else if (flushed == all)
         (void)snprintf(reason, GDN_REASON_MAX, "subnormal numbers are flushed to zero; everything else is exact");
     else if (wrong[0] && !wrong[1] && !wrong[2] && !wrong[3])
         (void)snprintf(reason, GDN_REASON_MAX,
@@ -122,16 +134,18 @@ static void compare(const triple_t *in, const uint32_t *out, char reason[GDN_REA
 }
 
 gdn_status gdn_gpu_probe_arithmetic(void *memory, gdn_status (*run)(void *user), void *user,
-                                    char reason[GDN_REASON_MAX])
+                                    char reason[GDN_REASON_MAX], int *flushes)
 {
     triple_t *in  = memory;
     uint32_t *out = (uint32_t *)(void *)((char *)memory + GDN_PROBE_IN_BYTES);
     const gdn_float_env caller = gdn_float_env_enter();
     fill(in);
+    if (flushes)
+        *flushes = 0;
     memset(out, 0xa5, GDN_PROBE_BYTES - GDN_PROBE_IN_BYTES);
     const gdn_status status = run(user);
     if (!status)
-        compare(in, out, reason);
+        compare(in, out, reason, flushes);
     gdn_float_env_leave(caller);
     return status;
 }

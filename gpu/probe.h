@@ -18,8 +18,12 @@ enum {
 
 /* memory: GDN_PROBE_BYTES that the host can write, a multiple of 4: the operands, and GDN_PROBE_IN_BYTES behind them
  * the results, which start as what no kernel writes. run() has the device compute them. reason: "" where all are right
- * (any NaN equals any NaN); else what is wrong. The caller's rounding mode does not matter. The status is run()'s. */
+ * (any NaN equals any NaN); else what is wrong. *flushes: 1 where all are right at GDN_EXACT_FTZ; NULL for a backend
+ * that does not have that level. The caller's rounding mode does not matter. The status is run()'s. */
 gdn_status gdn_gpu_probe_arithmetic(void *memory, gdn_status (*run)(void *user), void *user,
-                                    char reason[GDN_REASON_MAX]);
+                                    char reason[GDN_REASON_MAX], int *flushes);
+
+/* The results that are right at GDN_EXACT_FTZ. */
+void gdn_gpu_probe_flushed(float a, float b, float c, uint32_t want[GDN_GPU_PROBE_RESULTS]);
 
 #endif

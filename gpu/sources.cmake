@@ -7,4 +7,5 @@ target_sources(gdn_objects PRIVATE
   gpu/bad_maps.c
   gpu/context.c
   gpu/plan.c
-  gpu/probe.c)
+  gpu/probe.c
+  gpu/probe_flush.c)

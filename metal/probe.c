@@ -1,6 +1,6 @@
 /* The probe: runs the device's arithmetic on hard operands (gpu/probe.h). Metal says that fma is fused, and leaves it
- * to devices whether subnormals are kept; `exact` is what was found. A compiler that did not heed the math mode would
- * be found here too. */
+ * to devices whether subnormals are kept; `exact` and `levels` are what was found. A compiler that did not heed the
+ * math mode would be found here too. */
 #include "gpu/probe.h"
 #include "metal/device.h"
 
@@ -31,10 +31,14 @@ static gdn_status run(void *user)
 gdn_status gdn_metal_probe(gdn_metal_device *dev, gdn_gpu_variants *variants)
 {
     char reason[GDN_REASON_MAX];
+    int flushes = 0;
     probe_t x = { .dev = dev };
     gdn_status status = gdn_metal_allocate(dev, GDN_PROBE_BYTES, &x.memory);
-    if (!status) status = gdn_gpu_probe_arithmetic(gdn_send(dev->rt, x.memory, dev->rt->sel.contents), run, &x, reason);
+    if (!status)
+        status =
+            gdn_gpu_probe_arithmetic(gdn_send(dev->rt, x.memory, dev->rt->sel.contents), run, &x, reason, &flushes);
     if (x.memory) dev->rt->release(x.memory);
     if (!status) gdn_gpu_add_variant(variants, gdn_metal_implementation, 0, 0, reason);
+    if (!status && flushes) variants->list[variants->n - 1].levels = 1u << GDN_EXACT_FTZ;
     return status;
 }

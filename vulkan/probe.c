@@ -41,10 +41,10 @@ gdn_status gdn_vulkan_probe(void *device, gdn_gpu_variants *v)
     *v = (gdn_gpu_variants){ 0 };
     if (status)
         return status;
-    status = gdn_gpu_probe_arithmetic(x.memory.mapped, run, &x, hard);
+    status = gdn_gpu_probe_arithmetic(x.memory.mapped, run, &x, hard, NULL);
     x.soft_fma = 1;
     if (!status && dev->traits.float64)
-        status = gdn_gpu_probe_arithmetic(x.memory.mapped, run, &x, soft);
+        status = gdn_gpu_probe_arithmetic(x.memory.mapped, run, &x, soft, NULL);
     if (status != GDN_TIMEOUT)
         gdn_vulkan_release(dev, &x.memory);
     if (status)

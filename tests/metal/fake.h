@@ -22,7 +22,9 @@
 
 /* "hang": command buffers are never done; "break": they end in an error; "family": the highest GPU family of Apple's;
  * "old": without setMathMode:; "width": of a simdgroup; "threads": most of a threadgroup; "compile": 0, and no source
- * compiles; "device": 0, and there is none; "quiet". Also in the environment: GDN_METAL_FAKE=width=64,old=1 */
+ * compiles; "device": 0, and there is none; "quiet"; "flush": 1, and kernels read subnormal numbers as zeros and make
+ * zeros of tiny results, as x86 does when it is asked to, 2: the results alone. Also in the environment:
+ * GDN_METAL_FAKE=width=64,old=1 */
 FAKE_API void metal_fake_set(const char *what, long value);
 /* The nth time from now that a message with this selector is sent, it returns nil. 0: never. */
 FAKE_API void metal_fake_fail(const char *selector, unsigned nth);

@@ -72,7 +72,9 @@ static const char *run_dispatch(const fake_work *w)
         .block = { (unsigned)w->threads.width, (unsigned)w->threads.height, (unsigned)w->threads.depth },
         .fn = kernel->kernel.run,
         .arg = &arguments,
-        .arg_bytes = sizeof arguments
+        .arg_bytes = sizeof arguments,
+        /* FTZ, DAZ */
+        .mode = (fake_setting("flush") ? 0x8000u : 0) | (fake_setting("flush") == 1 ? 0x40u : 0)
     };
     if (simt_run_grid(&grid))
         return simt_error();

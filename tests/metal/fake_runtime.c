@@ -35,7 +35,7 @@ static struct setting {
     const char *name;
     long value;
 } settings[] = { { "hang", 0 }, { "break", 0 }, { "family", 1009 }, { "old", 0 }, { "width", 32 }, { "threads", 1024 },
-                 { "compile", 1 }, { "device", 1 }, { "quiet", 0 } };
+                 { "compile", 1 }, { "device", 1 }, { "quiet", 0 }, { "flush", 0 } };
 enum { N_SETTINGS = sizeof settings / sizeof settings[0] };
 
 static struct setting *setting(const char *name, size_t length)

@@ -238,6 +238,42 @@ static void test_exact_source(void)
     rt->release(device);
 }
 
+/* One that flushes subnormal numbers is not exact at the usual level. It is at the other, where it flushes by the rule.
+ */
+static void test_levels(void)
+{
+#if defined(__x86_64__)
+    static const struct {
+        long flush;
+        uint32_t levels;
+        const char *reason;
+    } devices[] = { { 0, 1u << GDN_EXACT, "" },
+                    { 1, 1u << GDN_EXACT_FTZ, "as it is at GDN_EXACT_FTZ" },
+                    { 2, 0, "differ from IEEE arithmetic" } };
+    const gdn_id device = metal_fake_other_device();
+    const gdn_metal_desc native = { .size = sizeof native, .device = device };
+    gdn_implementation_info info = { .size = sizeof info };
+    for (size_t i = 0; i < sizeof devices / sizeof devices[0]; i++)
+        for (uint32_t level = 0; level < GDN_LEVEL_COUNT; level++) {
+            const gdn_context_desc desc = { .size = sizeof desc, .backend = GDN_BACKEND_METAL, .native = &native,
+                                            .level = level };
+            const int has = (int)(devices[i].levels >> level & 1);
+            gdn_context *ctx = NULL;
+            metal_fake_set("flush", devices[i].flush);
+            const gdn_status status = gdn_context_create(&desc, &ctx);
+            if (level == GDN_EXACT_FTZ && !has) {
+                CHECK(status == GDN_UNSUPPORTED && strstr(gdn_last_error(), "GDN_EXACT_FTZ"));
+            } else {
+                CHECK(status == GDN_OK && gdn_context_describe(ctx, NULL, &info) == GDN_OK && info.exact == has &&
+                      info.levels == devices[i].levels && strstr(info.reason, has ? "" : devices[i].reason));
+            }
+            gdn_context_destroy(ctx);
+            metal_fake_set("flush", 0);
+        }
+    rt->release(device);
+#endif
+}
+
 /* ---- Memory ------------------------------------------------------------------------------------------- */
 
 /* The state in a private buffer, which only the device sees; larger than the staging buffer. */
@@ -414,6 +450,7 @@ int main(void)
         { "bad native", test_bad_native, 0 },
         { "will not do", test_devices_that_will_not_do, 0 },
         { "exact source", test_exact_source, 0 },
+        { "levels", test_levels, 0 },
         { "private buffers", test_private_buffers, 0 },
         { "out of memory", test_out_of_memory, 0 },
         { "every message fails", test_every_message_fails, 0 },

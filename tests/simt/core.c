@@ -265,6 +265,9 @@ int simt_run_grid(const simt_grid *grid)
         while (gcd(step, n) != 1);
     }
     const simt_float_mode mode = simt_float_default();
+#if defined(__x86_64__)
+    if (grid->mode) __builtin_ia32_ldmxcsr(__builtin_ia32_stmxcsr() | grid->mode);
+#endif
     uint64_t at = first;
     for (uint64_t i = 0; i < n && !failed; i++, at = (at + step) % n) {
         simt_current.index.x = (unsigned)(at % grid->grid.x);

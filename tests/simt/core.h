@@ -77,6 +77,7 @@ typedef struct simt_grid {
     void (*fn)(const void *arg);
     const void *arg;
     size_t arg_bytes;
+    unsigned mode; /* x86: bits of MXCSR besides those of IEEE's arithmetic, for a device that flushes; else 0 */
 } simt_grid;
 
 /* Run a grid to its end. 0, or -1: the grid was not valid or broke a rule, and simt_error() has the text. */
