@@ -59,11 +59,26 @@ static int in_tiles(const gdn_gpu_device *gpu, const problem_t *p)
 }
 
 /* Columns of a thread block: Shape::COLUMNS of the kernels. */
+enum { NARROW_COLUMNS = 4 * GDN_CUDA_DELTA_WARPS };
+
 static uint32_t columns(const problem_t *p, int tiles, int nb)
 {
     const int channel_log = p->log.n_columns && p->gate == GDN_GATE_CHANNEL;
     const int fewest = nb == GENERAL && (channel_log || p->state_interval);
     return GDN_CUDA_DELTA_WARPS * 4 * (fewest ? 1 : !tiles && !p->tree && nb <= NB_4 ? 4 : 2);
+}
+
+/* Half the columns per block: where there are multiprocessors for twice the blocks. A kernel of one block per
+ * multiprocessor waits for the chain from token to token, which is shorter with fewer columns. */
+static gdn_cuda_kernel narrow_kernel_of(const problem_t *p, gdn_cuda_kernel kernel, int multiprocessors)
+{
+    const uint64_t parts = gdn_gpu_parts((uint64_t)p->head_dim_v, NARROW_COLUMNS);
+    const int more = parts > gdn_gpu_parts((uint64_t)p->head_dim_v, 2 * NARROW_COLUMNS);
+    const uint64_t blocks = gdn_gpu_product((uint64_t)p->n_seqs * (uint64_t)p->n_heads_v, parts);
+    if (!more || blocks > (uint64_t)multiprocessors) return kernel;
+    return kernel == GDN_CUDA_delta_tiles_4           ? GDN_CUDA_delta_tiles_4_narrow
+           : kernel == GDN_CUDA_delta_tiles_4_channel ? GDN_CUDA_delta_tiles_4_channel_narrow
+                                                      : kernel;
 }
 
 /* What a call has that its kernel has to know: Shape::TYPED and Shape::LOG of the kernels. */
@@ -136,10 +151,12 @@ gdn_status gdn_cuda_plan_gated_delta_net(const gdn_context *ctx, const problem_t
     gdn_gpu_begin_plan(ctx, plan);
     gpu.most_blocks = UINT64_MAX; /* a grid of three dimensions */
     plan->form = tiles ? "tiles" : "rows";
-    plan->variant = (int32_t)(p->state_interval ? half_kernel_of(p, tiles, nb)
-                              : p->tree         ? tree_kernel_of(p, nb)
-                                                : kernel_of(p, tiles, nb));
-    gdn_gpu_plan_gated_delta_net(&gpu, p, columns(p, tiles, nb), plan);
+    const gdn_cuda_kernel kernel = p->state_interval ? half_kernel_of(p, tiles, nb)
+                                   : p->tree         ? tree_kernel_of(p, nb)
+                                                     : kernel_of(p, tiles, nb);
+    const gdn_cuda_kernel narrow = narrow_kernel_of(p, kernel, dev->traits.multiprocessors);
+    plan->variant = (int32_t)narrow;
+    gdn_gpu_plan_gated_delta_net(&gpu, p, narrow == kernel ? columns(p, tiles, nb) : NARROW_COLUMNS, plan);
     if (p->n_heads_v > GDN_CUDA_MAX_BLOCKS_YZ)
         gdn_gpu_refuse(plan, "n_heads_v is %d; a CUDA grid has at most %d of them", (int)p->n_heads_v,
                        GDN_CUDA_MAX_BLOCKS_YZ);

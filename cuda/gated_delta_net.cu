@@ -24,8 +24,9 @@
 // Kernels: delta_rows_4_tree delta_rows_4_channel_tree delta_rows_general_tree delta_rows_general_channel_tree
 // Kernels: delta_rows_4_half delta_rows_4_channel_half delta_rows_general_half delta_rows_general_channel_half
 // Kernels: delta_rows_general_tree_half delta_rows_general_channel_tree_half delta_tiles_4_half
-// Kernels: delta_tiles_4_channel_half
+// Kernels: delta_tiles_4_channel_half delta_tiles_4_narrow delta_tiles_4_channel_narrow
 #include "cuda/gated_delta_net.cuh"
+#include "cuda/gated_delta_net_ahead.cuh"
 #include "cuda/gated_delta_net_log.cuh"
 #include "cuda/gated_delta_net_tiles.cuh"
 
@@ -461,12 +462,21 @@ template <class X> GDN_INLINE void gated_delta_net_rows(const gdn_gpu_gated_delt
         __shared__ Tile<X> tiles[2];                                                                                   \
         gated_delta_net_tiles<X>(p, tiles);                                                                            \
     }
-#define GDN_DELTAS(form, NB, C, blocks, typed_blocks, channel_blocks)    \
-    form(NB, blocks, NB, C, false, false, false, false)                  \
-    form(NB##_typed, typed_blocks, NB, C, false, true, false, false)     \
-    form(NB##_log, typed_blocks, NB, C, false, true, false, true)        \
-    form(NB##_channel, channel_blocks, NB, C, true, false, false, false) \
+#define GDN_DELTA_AHEAD(name, blocks, ...)                                                                             \
+    GDN_KERNEL(gdn_cuda_delta_tiles_##name, gdn_gpu_gated_delta_net, GDN_BLOCKS(32 * GDN_CUDA_DELTA_WARPS, blocks))    \
+    {                                                                                                                  \
+        typedef Shape<__VA_ARGS__, false, false, false> X;                                                             \
+        __shared__ Strip<X> strips[2];                                                                                 \
+        gated_delta_net_ahead<X>(p, strips);                                                                           \
+    }
+#define GDN_DELTAS_TYPED(form, NB, C, typed_blocks, channel_blocks) \
+    form(NB##_typed, typed_blocks, NB, C, false, true, false, false) \
+    form(NB##_log, typed_blocks, NB, C, false, true, false, true) \
     form(NB##_channel_typed, channel_blocks, NB, C, true, true, false, false)
+#define GDN_DELTAS(form, NB, C, blocks, typed_blocks, channel_blocks) \
+    form(NB, blocks, NB, C, false, false, false, false) \
+    form(NB##_channel, channel_blocks, NB, C, true, false, false, false) \
+    GDN_DELTAS_TYPED(form, NB, C, typed_blocks, channel_blocks)
 #define GDN_DELTAS_GENERAL(form)                            \
     form(general, 1, 8, 2, false, true, true, false)        \
     form(general_log, 1, 8, 2, false, true, true, true)     \
@@ -483,8 +493,15 @@ GDN_DELTAS(GDN_DELTA_ROWS, 2, 4, 4, 4, 3)
 GDN_DELTAS(GDN_DELTA_ROWS, 4, 4, 3, 3, 2)
 GDN_DELTAS(GDN_DELTA_ROWS, 8, 2, 2, 2, 1)
 GDN_DELTAS_GENERAL(GDN_DELTA_ROWS)
-GDN_DELTAS(GDN_DELTA_TILES, 2, 2, 4, 4, 4)
-GDN_DELTAS(GDN_DELTA_TILES, 4, 2, 4, GDN_TILES_4_TYPED, 3)
+GDN_DELTA_AHEAD(2, 4, 2, 2, false)
+GDN_DELTA_AHEAD(2_channel, 4, 2, 2, true)
+GDN_DELTAS_TYPED(GDN_DELTA_TILES, 2, 2, 4, 4)
+GDN_DELTA_AHEAD(4, 3, 4, 2, false)
+GDN_DELTA_AHEAD(4_channel, 3, 4, 2, true)
+GDN_DELTAS_TYPED(GDN_DELTA_TILES, 4, 2, GDN_TILES_4_TYPED, 3)
+// Half the columns, where so a call takes twice as many multiprocessors, which would otherwise have nothing to do.
+GDN_DELTA_AHEAD(4_narrow, 1, 4, 1, false)
+GDN_DELTA_AHEAD(4_channel_narrow, 1, 4, 1, true)
 GDN_DELTAS(GDN_DELTA_TILES, 8, 2, 2, 2, 1)
 GDN_DELTAS_GENERAL(GDN_DELTA_TILES)
 // With a log and a gate per channel. What is not here would have more than all registers: such calls take rows.

@@ -12,6 +12,7 @@ typedef char *gdn_cuda_memory;
 #include "gpu/params.h"
 
 #if defined(__CUDACC__)
+#include <cuda_pipeline_primitives.h>
 #define GDN_ELEMENTARY_FUNCTION static __device__ __forceinline__
 #define GDN_KERNEL(name, params, threads) \
     extern "C" __global__ void __launch_bounds__(threads) name(const __grid_constant__ params p)

@@ -96,15 +96,16 @@ gdn_gpu_gated_delta_net gdn_gpu_params_gated_delta_net(const gdn_gpu_device *dev
     return x;
 }
 
-/* ---- Known answers: two value heads on one key head, 16 value columns, a few tokens ---- */
+/* ---- Known answers: two value heads on one key head, 16 or 32 value columns, a few tokens ---- */
 
-/* Forms of the call: kernels differ by them. The last three have states of 16 bits, and a log, whose columns are
+/* Forms of the call: kernels differ by them. Those called HALF have states of 16 bits, and a log, whose columns are
  * repeated from a state that was rounded two tokens before the one that is kept. They begin with the tree, since what
- * is asked is the first call of a pipeline, and some pipelines have trees and chains. */
-enum { FEW, MANY, CHECKPOINTS, LOG, LONG_LOG, TREE, HALF_TREE, HALF_FEW, HALF_MANY };
+ * is asked is the first call of a pipeline, and some pipelines have trees and chains. WIDE has more columns, which some
+ * devices then give to more thread blocks, with other kernels. */
+enum { FEW, MANY, CHECKPOINTS, LOG, LONG_LOG, TREE, HALF_TREE, HALF_FEW, HALF_MANY, WIDE };
 static const int32_t head_sizes[] = { 32, 64, 96, 128, 160, 192, 224, 256, 48, 200 };
 enum { N_HEAD_SIZES = sizeof head_sizes / sizeof head_sizes[0], HEADS = 2, COLUMNS = 16, SLOTS = 3 };
-enum { N_ANSWERS = (HALF_MANY + 1) * N_HEAD_SIZES * 16 };
+enum { N_ANSWERS = (WIDE + 1) * N_HEAD_SIZES * 16, WIDE_COLUMNS = 32 };
 
 int gdn_gpu_answers_gated_delta_net(int number, gdn_gpu_answer_call *c)
 {
@@ -112,11 +113,10 @@ int gdn_gpu_answers_gated_delta_net(int number, gdn_gpu_answer_call *c)
     static const int32_t position[] = { 3 }, zero[] = { 0 }, stands[] = { 1 }, second[] = { 1 }, third[] = { 2 };
     const int forms = number & 1, typed = number >> 1 & 1, key_major = number >> 2 & 1, channel = number >> 3 & 1;
     const int form = number / 16 / N_HEAD_SIZES, size = head_sizes[number / 16 % N_HEAD_SIZES];
-    const int half = form >= HALF_TREE, tree = form == TREE || form == HALF_TREE;
-    const int tokens = tree                               ? GDN_ANSWER_TREE_TOKENS
-                       : form == HALF_MANY                ? 9
-                       : form == MANY || form == LONG_LOG ? 10
-                                                          : 3;
+    const int half = form >= HALF_TREE && form <= HALF_MANY, tree = form == TREE || form == HALF_TREE;
+    const int dim_v = form == WIDE ? WIDE_COLUMNS : COLUMNS;
+    const int many = form == MANY || form == LONG_LOG || form == WIDE;
+    const int tokens = tree ? GDN_ANSWER_TREE_TOKENS : form == HALF_MANY ? 9 : many ? 10 : 3;
     const int gates = HEADS * (channel ? size : 1), log = form == LOG || form == LONG_LOG || tree || half;
     const int columns = !log ? 0 : form == LONG_LOG || form == HALF_MANY ? 16 : 8;
     gdn_gated_delta_net_args *a = &c->args.gated_delta_net;
@@ -126,7 +126,7 @@ int gdn_gpu_answers_gated_delta_net(int number, gdn_gpu_answer_call *c)
                                      .n_heads_k = 1,
                                      .n_heads_v = HEADS,
                                      .head_dim_k = size,
-                                     .head_dim_v = COLUMNS,
+                                     .head_dim_v = dim_v,
                                      .n_rows = 1,
                                      .n_slots = SLOTS,
                                      .n_snapshots = !log ? 2 : half && !tree };
@@ -135,7 +135,7 @@ int gdn_gpu_answers_gated_delta_net(int number, gdn_gpu_answer_call *c)
     a->state_layout = key_major ? GDN_STATE_KV : GDN_STATE_VK;
     a->q = gdn_gpu_answer_tensor(c, typed ? GDN_BF16 : GDN_F32, tokens * size, GDN_ANSWER_OF_ONE);
     a->k = gdn_gpu_answer_tensor(c, typed ? GDN_BF16 : GDN_F32, tokens * size, GDN_ANSWER_OF_SIXTEENTHS);
-    a->v = gdn_gpu_answer_tensor(c, typed ? GDN_F16 : GDN_F32, tokens * HEADS * COLUMNS, GDN_ANSWER_OF_ONE);
+    a->v = gdn_gpu_answer_tensor(c, typed ? GDN_F16 : GDN_F32, tokens * HEADS * dim_v, GDN_ANSWER_OF_ONE);
     a->g = gdn_gpu_answer_tensor(c, GDN_F32, tokens * gates, forms ? GDN_ANSWER_OF_ONE : GDN_ANSWER_GATES);
     a->beta = gdn_gpu_answer_tensor(c, typed ? GDN_BF16 : GDN_F32, tokens * HEADS,
                                     forms ? GDN_ANSWER_OF_ONE : GDN_ANSWER_SHARES);
@@ -163,8 +163,8 @@ int gdn_gpu_answers_gated_delta_net(int number, gdn_gpu_answer_call *c)
     }
     if (tree) a->parent = gdn_gpu_answer_map(c, gdn_gpu_answer_parents, GDN_ANSWER_TREE_TOKENS);
     gdn_gpu_answer_results(c);
-    a->out = gdn_gpu_answer_tensor(c, typed ? GDN_BF16 : GDN_F32, tokens * HEADS * COLUMNS, GDN_ANSWER_OF_ONE);
-    a->state = gdn_gpu_answer_tensor(c, half ? GDN_BF16 : GDN_F32, SLOTS * HEADS * COLUMNS * size, GDN_ANSWER_OF_ONE);
+    a->out = gdn_gpu_answer_tensor(c, typed ? GDN_BF16 : GDN_F32, tokens * HEADS * dim_v, GDN_ANSWER_OF_ONE);
+    a->state = gdn_gpu_answer_tensor(c, half ? GDN_BF16 : GDN_F32, SLOTS * HEADS * dim_v * size, GDN_ANSWER_OF_ONE);
     if (log) { /* columns as kernels for whole blocks of keys want them */
         const int entry = (size + HEADS * COLUMNS + gates + 15) / 16 * 16;
         a->log = gdn_gpu_answer_tensor(c, GDN_F32, columns * entry, GDN_ANSWER_OF_SIXTEENTHS);

@@ -36,6 +36,7 @@ def instructions(text):
             "FFMA": sum(op.startswith("FFMA") for op in ops),
             "FMUL": sum(op.startswith("FMUL") for op in ops), "FADD": sum(op.startswith("FADD") for op in ops),
             "loads": sum(op.startswith("LDG") and ".128" in op for op in ops), "stores": sum(op.startswith("STG") and ".128" in op for op in ops),
+            "copies": sum(op.startswith("LDGSTS") for op in ops),
             "shared": sum(op.startswith("LDS") and ".128" in op for op in ops), "SHFL": sum(op.startswith("SHFL") for op in ops),
             "local": sum(op.startswith(("LDL", "STL")) for op in ops),
             # MUFU.RCP is part of an integer division; a division of floats has FCHK besides
@@ -75,8 +76,8 @@ def main(folder):
             exact_shape = "delta" in name and "general" not in name
             if "delta" in name and not ops["FFMA"]:
                 problems.append(f"{where}: no FFMA")
-            if exact_shape and not ops["loads"] and not name.endswith("_typed"):
-                problems.append(f"{where}: no 128-bit loads")
+            if exact_shape and not ops["loads"] and not ops["copies"] and not name.endswith("_typed"):
+                problems.append(f"{where}: no 128-bit loads, nor asynchronous copies")
             if exact_shape and "rows" in name and not ops["stores"]:
                 problems.append(f"{where}: no 128-bit stores")
             if exact_shape and "tiles" in name and not ops["shared"]:

@@ -50,8 +50,9 @@ class Instruction:
 
     @property
     def loads(self):
-        """It reads global memory, or memory of an unknown kind, into registers."""
-        return self.root in ("LDG", "LD")
+        """It reads global memory, or memory of an unknown kind, into registers; or it stands for the copies to shared memory
+        before it, which have no scoreboard of their own."""
+        return self.root in ("LDG", "LD", "LDGDEPBAR")
 
     @property
     def stores(self):

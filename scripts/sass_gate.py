@@ -12,7 +12,7 @@ No GPU is needed. nvdisasm is $NVDISASM, one in the PATH or beside nvcc, or the 
 A line of the limits is KERNEL ARCHITECTURES MEASURE <= NUMBER, or >=, and why; KERNEL is a pattern such as delta_rows_*,
 ARCHITECTURES 80,90 or *. Of several lines for one measure of a kernel the last holds. In the place of NUMBER there may be
 another kernel's name: no more than that one. `tokens KERNEL NUMBER` says how many tokens a tile, or a pass of an unrolled
-loop, has; otherwise it is one. A line for which there is no kernel is an error.
+loop, has; otherwise it is one. `tokens KERNEL NUMBER EACH`: and a pass of the loop over a tile's tokens takes EACH. A line for which there is no kernel is an error.
 """
 import argparse
 import fnmatch
@@ -65,15 +65,15 @@ def tool():
 
 
 def read_limits(text):
-    """([(pattern, architectures or None, measure, sign, number or kernel, why)], [(pattern, tokens)])"""
+    """([(pattern, architectures or None, measure, sign, number or kernel, why)], [(pattern, tokens, tokens of a pass)])"""
     limits, tokens = [], []
     for number, line in enumerate(text.split("\n"), 1):
         rule, _, why = line.partition("#")
         words = rule.split()
         if not words:
             continue
-        if words[0] == "tokens" and len(words) == 3 and words[2].isdigit():
-            tokens.append((words[1], int(words[2])))
+        if words[0] == "tokens" and len(words) in (3, 4) and all(word.isdigit() for word in words[2:]):
+            tokens.append((words[1], *map(int, (*words[2:], 1)[:2])))
         elif len(words) == 5 and words[3] in ("<=", ">="):
             pattern, archs, measure, sign, most = words
             if measure not in dict(COLUMNS):
@@ -112,8 +112,8 @@ def read(folder, tokens):
         resources = cuda_report.resources(listing.with_suffix(".ptxas").read_text())
         for symbol, code in sass.parse(listing.read_text()).items():
             name = symbol.removeprefix(PREFIX)
-            per = next((n for pattern, n in reversed(tokens) if fnmatch.fnmatchcase(name, pattern)), 1)
-            found = sass_measure.measure(code, arch, per)
+            per = next((counts for pattern, *counts in reversed(tokens) if fnmatch.fnmatchcase(name, pattern)), (1,))
+            found = sass_measure.measure(code, arch, *per)
             registers, spilled, stack, shared = resources[symbol]
             blocks, _ = cuda_report.occupancy(arch, registers, shared)
             found.update(registers=registers, spilled=spilled + stack, warps=blocks * cuda_report.WARPS)

@@ -11,11 +11,12 @@ needs one more. A wait is one for a scoreboard that a load of global memory has 
 
 Cycles. Warps of one scheduler, in order: stall counts, scoreboards, and how long a unit is taken. What is not in the code is
 assumed (LATENCY, `taken`), after arXiv 1804.06826 and arXiv 2402.13499; caches, bank conflicts and instruction fetch are
-not modelled. An estimate, to compare two versions of a kernel by, and no measurement.
+not modelled. Of several warps that could go on the one that is behind does, so that no pass is measured while the others have
+finished. An estimate, to compare two versions of a kernel by, and no measurement.
 """
 from sass import Graph
 
-LATENCY = {"LDG": 500, "LD": 500, "LDS": 30, "SHFL": 25, "LDL": 40, "LDGSTS": 500, "BAR": 20}  # of what raises a scoreboard
+LATENCY = {"LDG": 500, "LD": 500, "LDGDEPBAR": 500, "LDS": 30, "SHFL": 25, "LDL": 40, "LDGSTS": 500, "BAR": 20}  # of what raises a scoreboard
 OTHER_LATENCY, OPERANDS_READ = 18, 14
 ARITHMETIC = ("FFMA", "FMUL", "FADD", "FFMA2", "FMUL2", "FADD2", "FFMA32I", "FMUL32I", "FADD32I")
 CLASSES = ("arithmetic", "exchange", "shared", "global", "rest")
@@ -23,7 +24,7 @@ SHARED = ("LDS", "STS", "LDSM", "ATOMS")
 GLOBAL = ("LDG", "STG", "LD", "ST", "LDGSTS", "RED", "ATOMG", "ATOM")
 LOCAL = ("LDL", "STL")
 FMA_LIKE = ARITHMETIC + ("IMAD", "FSEL", "FSETP")
-FREE = ("BRA", "EXIT", "BSSY", "BSYNC", "NOP", "WARPSYNC", "DEPBAR", "BAR", "S2R", "YIELD")
+FREE = ("BRA", "EXIT", "BSSY", "BSYNC", "NOP", "WARPSYNC", "DEPBAR", "LDGDEPBAR", "BAR", "S2R", "YIELD")
 
 
 def kind(one):
@@ -84,13 +85,19 @@ class Kernel:
         loops = [loop for loop in self.graph.loops if count(loop, "FFMA", "FFMA2")]
         return max(loops, key=lambda loop: (count(loop, "SHFL"), count(loop, *ARITHMETIC)), default=None)
 
+    def _other_tokens(self):
+        """Blocks of loops in the one over tiles that take tokens, too, but fewer at a time: those whose state is stored, or the
+        last one of an odd number."""
+        inner = [loop.blocks for loop in self.graph.loops if loop.blocks < self.tile.blocks and not self.token.blocks & loop.blocks]
+        return set().union(*(blocks for blocks in inner if self._count(blocks, lambda one: one.root == "SHFL")))
+
     def _paths(self):
         blocks, loop = self.graph.blocks, self.tile or self.token
         exchanges = self._count(self.token.own, lambda one: one.root == "SHFL")
 
         def work(n):
             maps = exchanges and n in self.token.blocks  # what is loaded there in less than 8 bytes are maps
-            return (sum(kind(one) in ("arithmetic", "exchange", "shared") for one in blocks[n]),
+            return (sum(kind(one) in ("arithmetic", "exchange", "shared") or one.root == "LDGSTS" for one in blocks[n]),
                     sum(one.loads and (one.bytes >= 8 or not maps) for one in blocks[n]), -len(blocks[n]))
 
         def state(n):
@@ -104,7 +111,7 @@ class Kernel:
         if self.tile:
             before = {n for n in self.tile.blocks - self.token.blocks if n < self.token.head} | {self.token.head}
             to = self.path(before, self.tile.head, [self.token.head], work)
-            behind = {n for n in self.tile.blocks - self.token.blocks if n > self.token.head}
+            behind = {n for n in self.tile.blocks - self.token.blocks - self._other_tokens() if n > self.token.head}
             exits = sorted({m for n in self.token.blocks for m in self.graph.after[n] if m in behind})
             paths = [self.path(behind, n, self.tile.ends, work) for n in exits]
             rest = max((path for path in paths if path), key=lambda path: sum(work(n)[0] for n in path), default=[])
@@ -199,11 +206,11 @@ def run(passes, arch, warps):
                 keep = left if left and board == wait[-1] else 0
                 if len(ends_at) > keep:
                     when = max(when, sorted(ends_at)[len(ends_at) - keep - 1])
-            if best is None or when < best[0]:
-                best = when, w
+            if best is None or (when, at[w]) < best[:2]: # of several that could, the one that is behind
+                best = when, at[w], w
         if best is None:
             return [b - a for a, b in zip([0] + finished, finished)]
-        when, w = best
+        when, _, w = best
         wait, left, stall, write, read, latency, unit, cycles = facts[at[w]]
         for board in wait:
             boards[w][board] = [t for t in boards[w][board] if t > when]
@@ -220,9 +227,9 @@ def run(passes, arch, warps):
                 finished[i] = max(finished[i], when + 1)
 
 
-def measure(code, arch, tokens=1):
+def measure(code, arch, tokens=1, each=1):
     """{measure: number} of a kernel; a measure that it has no place for (no loop over tokens, say) is missing. A tile, or a
-    pass of a loop without tiles, has so many tokens.
+    pass of a loop without tiles, has so many tokens; a pass of a loop over the tokens of a tile takes `each` of them.
 
     local           instructions that access local memory: spills, arrays indexed at run time
     in_flight       loads on their way when one of them is first waited for; `bytes` per lane
@@ -238,7 +245,7 @@ def measure(code, arch, tokens=1):
     if not kernel.token:
         return found
     found["in_flight"], found["bytes"] = kernel.in_flight()
-    body = kernel.body * tokens if kernel.tile else kernel.body
+    body = kernel.body * (tokens // each) if kernel.tile else kernel.body
     one = kernel.first + body + kernel.last
     until = kernel.trips([kernel.start, one, one, one])
     found["start_trips"] = until[1]
