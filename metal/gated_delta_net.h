@@ -211,6 +211,11 @@ template <bool GENERAL> GDN_INLINE float4 read_row(device const uchar *row, int 
     return x;
 }
 
+// What a call asks for, where kernels differ by it.
+GDN_INLINE bool has_norm(constant gdn_gpu_gated_delta_net &p) { return p.qk_norm != 0; }
+GDN_INLINE bool has_raw_gate(constant gdn_gpu_gated_delta_net &p) { return p.g_form >= GDN_GPU_G_RAW; }
+GDN_INLINE bool has_linear_gate(constant gdn_gpu_gated_delta_net &p) { return p.g_form == GDN_GPU_G_LINEAR; }
+
 // What a raw gate is multiplied by, of a head.
 GDN_INLINE float gate_rate(constant gdn_gpu_gated_delta_net &p, thread const DeltaBuffers &b, int h)
 {

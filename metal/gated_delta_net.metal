@@ -110,7 +110,7 @@ GDN_INLINE void make_decay(constant gdn_gpu_gated_delta_net &p, device const uch
                            int l, thread float4 (&g)[CHANNEL ? NB : 1])
 {
     const int n = CHANNEL ? NB : 1;
-    if (p.g_form >= GDN_GPU_G_RAW) {
+    if (has_raw_gate(p)) {
 #pragma unroll
         for (int m = 0; m < n; m++) {
             float4 b = float4(bias);
@@ -119,7 +119,7 @@ GDN_INLINE void make_decay(constant gdn_gpu_gated_delta_net &p, device const uch
             g[m] = raw_gates<CHANNEL>(g[m], rate, b);
         }
     }
-    if (p.g_form != GDN_GPU_G_LINEAR) {
+    if (!has_linear_gate(p)) {
 #pragma unroll
         for (int m = 0; m < n; m++)
             g[m] = gate_exps<CHANNEL>(g[m]);
@@ -225,7 +225,7 @@ GDN_INLINE int follow(constant gdn_gpu_gated_delta_net &p, thread const DeltaBuf
         load_token<NB, CHANNEL, GENERAL, true>(p, first.k + t * p.k.token, first.v + t * p.v.token,
                                                first.g + t * p.g.token, first.beta + t * p.beta.token,
                                                first.mine < w.columns, w.l, x);
-        if (p.qk_norm) {
+        if (has_norm(p)) {
             const float factor = norm_factor<NB>(p, x.k, w.l);
 #pragma unroll
             for (int m = 0; m < NB; m++)
@@ -269,7 +269,7 @@ GDN_INLINE void gated_delta_net(constant gdn_gpu_gated_delta_net &p, thread cons
     // What a raw gate has per head.
     device const uchar *bias_at = b.dt_bias + w.h * p.dt_bias.head;
     float rate = 0.0f, bias = 0.0f;
-    if (p.g_form >= GDN_GPU_G_RAW && (!LOG || w.T > 0)) { // without tokens ssm_a may not be there
+    if (has_raw_gate(p) && (!LOG || w.T > 0)) { // without tokens ssm_a may not be there
         rate = gate_rate(p, b, w.h);
         if (!CHANNEL && (p.has & GDN_GPU_HAS_BIAS))
             bias = read_element(bias_at, p.dt_bias_dtype);
@@ -305,7 +305,7 @@ GDN_INLINE void gated_delta_net(constant gdn_gpu_gated_delta_net &p, thread cons
 
         // 0: prepare. q is read again with step 6, since the registers are the state's
         float q_norm = 1.0f;
-        if (p.qk_norm) {
+        if (has_norm(p)) {
             const float k_norm = norm_factor<NB>(p, k, w.l);
             float4 q[NB];
 #pragma unroll
@@ -352,7 +352,7 @@ GDN_INLINE void gated_delta_net(constant gdn_gpu_gated_delta_net &p, thread cons
 #pragma unroll
         for (int m = 0; m < NB; m++) {
             float4 q = read_row<GENERAL>(q_at, p.q_dtype, 32 * m + 4 * w.l, n_keys);
-            if (p.qk_norm)
+            if (has_norm(p))
                 q = q * float4(q_norm);
 #pragma unroll
             for (int c = 0; c < C; c++) {

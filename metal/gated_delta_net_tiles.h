@@ -150,9 +150,9 @@ GDN_INLINE float fold_lanes(thread const float (&kv)[2], thread const float (&o)
 template <bool CHANNEL>
 GDN_INLINE float4 tile_decay(constant gdn_gpu_gated_delta_net &p, float rate, float4 bias, float4 g)
 {
-    if (p.g_form >= GDN_GPU_G_RAW)
+    if (has_raw_gate(p))
         g = raw_gates<CHANNEL>(g, rate, bias);
-    return p.g_form == GDN_GPU_G_LINEAR ? g : gate_exps<CHANNEL>(g);
+    return has_linear_gate(p) ? g : gate_exps<CHANNEL>(g);
 }
 
 // 0: prepare (beta) and 2: decay, on the way
@@ -183,7 +183,7 @@ GDN_INLINE void prepare_keys(constant gdn_gpu_gated_delta_net &p, int me, thread
 {
     const int tokens = Tile<NB, CHANNEL>::TOKENS, n = me / 8, l = me % 8;
     static_assert(2 * Tile<NB, CHANNEL>::TOKENS % 4 == 0, "whole simdgroups");
-    if (!p.qk_norm)
+    if (!has_norm(p))
         return;
     if (n < 2 * tokens) {
         threadgroup float4 *row = n < tokens ? tile.k[n] : tile.q[n - tokens];
@@ -290,9 +290,9 @@ GDN_INLINE void gated_delta_net_tiles(constant gdn_gpu_gated_delta_net &p, threa
     float4 S[NB][2];
     load_elements<NB>(p, b, w, S); // 1
     device const uchar *bias_at = b.dt_bias + w.h * p.dt_bias.head;
-    const float rate = p.g_form >= GDN_GPU_G_RAW ? gate_rate(p, b, w.h) : 0.0f;
+    const float rate = has_raw_gate(p) ? gate_rate(p, b, w.h) : 0.0f;
     float4 bias = float4(0.0f); // of this thread's channels, which are the same in each tile
-    if (p.g_form >= GDN_GPU_G_RAW && (p.has & GDN_GPU_HAS_BIAS)) {
+    if (has_raw_gate(p) && (p.has & GDN_GPU_HAS_BIAS)) {
         const int i = 4 * (me % Tile<NB, CHANNEL>::QUADS);
         bias = CHANNEL ? read_row<false>(bias_at, p.dt_bias_dtype, i, 32 * NB)
                        : float4(read_element(bias_at, p.dt_bias_dtype));
