@@ -149,9 +149,19 @@ static void run_row(const bench_kernel *kernel, int index, int n_threads, const 
     static char message[512];
     static bench_row row;
     *r = (bench_result){ .work.threads = n_threads,
-                         .time = NAN, .time_min = NAN, .cpu_time = NAN, .floor_time = NAN, .floor_time_min = NAN,
-                         .floor_share_raw = NAN, .rmw_share_raw = NAN, .peer_time = NAN, .peer_copy_time = NAN,
-                         .peer_ratio = NAN, .peer_copy_ratio = NAN,
+                         .time = NAN,
+                         .time_min = NAN,
+                         .cpu_time = NAN,
+                         .floor_time = NAN,
+                         .floor_time_min = NAN,
+                         .floor_share_raw = NAN,
+                         .rmw_share_raw = NAN,
+                         .together_time = NAN,
+                         .together_share_raw = NAN,
+                         .peer_time = NAN,
+                         .peer_copy_time = NAN,
+                         .peer_ratio = NAN,
+                         .peer_copy_ratio = NAN,
                          .peer_nmse = NAN };
     snprintf(r->backend, sizeof r->backend, "%s", context->backend);
     row_name(r->name, sizeof r->name, kernel, index, n_threads);

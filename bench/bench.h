@@ -22,7 +22,7 @@
 #include "bench/floors.h"
 #include "gdn/gdn.h"
 
-enum { BENCH_MAX_OPERANDS = 16, BENCH_MAX_FLOORS = 12 };
+enum { BENCH_MAX_OPERANDS = 16, BENCH_MAX_FLOORS = 16 };
 
 typedef struct bench_row bench_row;
 
@@ -64,6 +64,7 @@ typedef struct bench_stream {
     int       n_in, n_out;
     int64_t   n, n_blocks; /* floats per block */
     float     factor;
+    double    lane_ops; /* > 0: arithmetic beside it, counted in operations on single floats; floor_stream.fmas */
     bench_ref in[FLOOR_MAX_IN], out[FLOOR_MAX_OUT];
 } bench_stream;
 
@@ -72,6 +73,7 @@ typedef enum bench_part {
     PART_PATTERN,    /* the kernel's own reads and writes                                           */
     PART_ARITHMETIC, /* the kernel's own vector operations                                          */
     PART_RMW,        /* not part of the floor: the same number of bytes as an update in place       */
+    PART_TOGETHER,   /* nor this: reads and writes with the operations beside them, in one loop     */
     PART_COUNT
 } bench_part;
 
@@ -93,6 +95,9 @@ void bench_add_streams(bench_row *row, bench_part part, double scale, const benc
 void bench_add_scatter(bench_row *row, int64_t n_rows, int in, int64_t row_bytes_in, int out, int64_t row_bytes_out,
                        int index);
 void bench_add_arithmetic(bench_row *row, double lane_ops);
+/* The first stream with the kernel's operations beside it, then the others: how well the machine does at once what a
+ * kernel needs that memory and arithmetic bind alike. */
+void bench_add_together(bench_row *row, double lane_ops, const bench_stream *streams, int n);
 
 /* ---- Peers ------------------------------------------------------------------------------------- */
 
@@ -194,11 +199,12 @@ typedef struct bench_result {
     const char *floor_part;    /* "pattern" or "arithmetic" */
     const char *floor_variant; /* the fastest */
     double      floor_share_raw, rmw_share_raw;
+    double      together_time, together_share_raw;
     double      other_time, other_ratio; /* of the other way */
     const char *other_name;              /* of the ratio, or NULL */
     int         other_reliable;
     double      peer_time, peer_copy_time, peer_ratio, peer_copy_ratio, peer_nmse;
-    int         floor_reliable, rmw_reliable, peer_reliable; /* 0: too few samples were left alone */
+    int         floor_reliable, rmw_reliable, together_reliable, peer_reliable; /* 0: too few samples were left alone */
     int         exact;
     char        backend[GDN_NAME_MAX], implementation[GDN_NAME_MAX];
 } bench_result;

@@ -5,7 +5,7 @@
 
 #include "threads/team.h"
 
-const char *const floor_variant_name[FLOOR_VARIANTS] = { "plain", "prefetch", "non-temporal", "blocked",
+const char *const floor_variant_name[FLOOR_VARIANTS] = { "plain", "prefetch", "far prefetch", "non-temporal", "blocked",
                                                            "blocked non-temporal" };
 
 enum { BLOCK = 2048 }; /* floats of a blocked stream: 8 KiB */
@@ -45,6 +45,10 @@ static void stream_share(const floor_isa *isa, int variant, const floor_stream *
         for (int w = 0; w < s->n_out; w++)
             out[w] = (float *)(void *)((char *)s->out[w].data + s->out[w].offset + block * s->out_stride[w]);
         begin += to - from;
+        if (s->fmas > 0) {
+            isa->together(variant, in[0], s->n_out ? out[0] : NULL, from, to, s->fmas);
+            continue;
+        }
         if (variant < FLOOR_BLOCKED) {
             isa->stream(variant, s->n_in, s->n_out, in, out, from, to, s->factor);
             continue;

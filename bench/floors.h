@@ -23,6 +23,7 @@ typedef struct floor_stream {
     int      n_in, n_out;
     int64_t  n, n_blocks;
     float    factor;
+    double   fmas; /* > 0, with one in and at most one out: see floor_isa.together; then what is read is stored */
     gdn_span in[FLOOR_MAX_IN], out[FLOOR_MAX_OUT];
     int64_t  in_stride[FLOOR_MAX_IN], out_stride[FLOOR_MAX_OUT];
 } floor_stream;
@@ -35,8 +36,18 @@ typedef struct floor_scatter {
 
 /* Ways to move bytes. Streaming stores go past the caches; blocked means that several outputs are written
  * one after another from a block that is in the first cache, which the last two do only for streams. */
-enum { FLOOR_PLAIN, FLOOR_PREFETCH, FLOOR_STREAMING, FLOOR_BLOCKED, FLOOR_BLOCKED_STREAMING, FLOOR_VARIANTS };
+enum {
+    FLOOR_PLAIN,
+    FLOOR_PREFETCH,
+    FLOOR_FAR,
+    FLOOR_STREAMING,
+    FLOOR_BLOCKED,
+    FLOOR_BLOCKED_STREAMING,
+    FLOOR_VARIANTS
+};
 extern const char *const floor_variant_name[FLOOR_VARIANTS];
+/* Ways to read beside arithmetic: what is asked for far ahead goes to the second cache. */
+enum { TOGETHER_PLAIN, TOGETHER_PREFETCH, TOGETHER_FAR, TOGETHER_VARIANTS };
 
 typedef struct floor_ops {
     const char *name;  /* instruction set */
@@ -66,6 +77,9 @@ typedef struct floor_isa {
     void (*scatter)(int variant, const char *in, int64_t in_bytes, char *out, int64_t out_bytes, const int32_t *index,
                     int64_t first, int64_t last);
     int64_t (*fma)(int64_t n);
+    /* Read elements [first, last), write them to `out` unless it is NULL, and do `fmas` vector operations beside each
+     * 64 bytes, which wait neither for memory nor for one another. */
+    void (*together)(int variant, const float *in, float *out, int64_t first, int64_t last, double fmas);
 } floor_isa;
 
 extern const floor_isa floor_isa_avx512, floor_isa_avx2, floor_isa_neon, floor_isa_scalar;

@@ -8,7 +8,8 @@
 enum {
     STEP = 32, /* floats per iteration                 */
     VECTORS = STEP / GDN_VL,
-    AHEAD = 256 /* floats that a prefetch runs ahead: 1 KiB */
+    AHEAD = 256,     /* floats that a prefetch runs ahead: 1 KiB */
+    FAR_AHEAD = 2048 /* that one for the second cache does */
 };
 
 /* Loops of fixed length over registers: without it an array of vectors would live in memory. */
@@ -34,6 +35,12 @@ static inline __attribute__((always_inline)) void stream_loop(int variant, int n
                 for (int r = 0; r < n_in; r++) v_prefetch(in[r] + i + AHEAD + line);
                 UNROLLED
                 for (int w = 0; w < n_out; w++) v_prefetchw(out[w] + i + AHEAD + line);
+            }
+        }
+        if (variant == FLOOR_FAR) {
+            for (int line = 0; line < STEP; line += 16) {
+                UNROLLED
+                for (int r = 0; r < n_in; r++) v_prefetch_l2(in[r] + i + FAR_AHEAD + line);
             }
         }
         UNROLLED
@@ -87,6 +94,7 @@ static void isa_stream(int variant, int n_in, int n_out, const float *const *in,
             if ((uintptr_t)(out[w] + first) % 64 != 0) variant = FLOOR_PLAIN;
     if (variant == FLOOR_PLAIN) stream_shapes(FLOOR_PLAIN, n_in, n_out, in, out, first, last, factor);
     else if (variant == FLOOR_PREFETCH) stream_shapes(FLOOR_PREFETCH, n_in, n_out, in, out, first, last, factor);
+    else if (variant == FLOOR_FAR) stream_shapes(FLOOR_FAR, n_in, n_out, in, out, first, last, factor);
     else stream_shapes(FLOOR_STREAMING, n_in, n_out, in, out, first, last, factor);
 }
 
@@ -138,4 +146,44 @@ static int64_t isa_fma(int64_t n)
     for (int k = 1; k < ACCUMULATORS; k++) acc[0] = v_add(acc[0], acc[k]);
     sink = v_sum(acc[0]);
     return rounds * ACCUMULATORS;
+}
+
+static inline __attribute__((always_inline)) void together_loop(int variant, int n_out, const float *in, float *out,
+                                                                int64_t first, int64_t last, double fmas)
+{
+    enum { LINE = 16, TOGETHER = 8, PARTS_OF_ONE = 256 };
+    const int64_t step = (int64_t)((fmas - LINE / GDN_VL) * PARTS_OF_ONE); /* what is read is added: one each */
+    const vf a = v_set1(0.999f), b = v_set1(0.001f);
+    vf kept = v_zero(), acc[TOGETHER];
+    UNROLLED
+    for (int k = 0; k < TOGETHER; k++) acc[k] = v_set1(0.5f + (float)k / 64.0f);
+    int64_t owed = 0;
+    for (int64_t i = first; i + LINE <= last; i += LINE) {
+        if (variant == TOGETHER_PREFETCH) v_prefetch(in + i + AHEAD);
+        if (variant == TOGETHER_FAR) v_prefetch_l2(in + i + FAR_AHEAD);
+        UNROLLED
+        for (int k = 0; k < LINE / GDN_VL; k++) {
+            const vf v = v_load(in + i + k * GDN_VL);
+            kept = v_add(kept, v);
+            if (n_out) v_store(out + i + k * GDN_VL, v);
+        }
+        for (owed += step; owed >= TOGETHER * PARTS_OF_ONE; owed -= TOGETHER * PARTS_OF_ONE) {
+            UNROLLED
+            for (int k = 0; k < TOGETHER; k++) acc[k] = v_fma(acc[k], a, b);
+        }
+    }
+    UNROLLED
+    for (int k = 0; k < TOGETHER; k++) kept = v_add(kept, acc[k]);
+    sink = v_sum(kept);
+}
+
+static void isa_together(int variant, const float *in, float *out, int64_t first, int64_t last, double fmas)
+{
+    const int n_out = out != 0;
+    if (variant == TOGETHER_PLAIN && !n_out) together_loop(TOGETHER_PLAIN, 0, in, out, first, last, fmas);
+    else if (variant == TOGETHER_PLAIN) together_loop(TOGETHER_PLAIN, 1, in, out, first, last, fmas);
+    else if (variant == TOGETHER_PREFETCH && !n_out) together_loop(TOGETHER_PREFETCH, 0, in, out, first, last, fmas);
+    else if (variant == TOGETHER_PREFETCH) together_loop(TOGETHER_PREFETCH, 1, in, out, first, last, fmas);
+    else if (!n_out) together_loop(TOGETHER_FAR, 0, in, out, first, last, fmas);
+    else together_loop(TOGETHER_FAR, 1, in, out, first, last, fmas);
 }

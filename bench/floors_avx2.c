@@ -4,4 +4,4 @@
 #define FLOOR_ACCUMULATORS 12
 #include "bench/floors.inc.h"
 
-const floor_isa floor_isa_avx2 = { "avx2", GDN_VL, isa_stream, isa_scatter, isa_fma };
+const floor_isa floor_isa_avx2 = { "avx2", GDN_VL, isa_stream, isa_scatter, isa_fma, isa_together };

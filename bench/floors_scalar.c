@@ -41,4 +41,19 @@ static int64_t scalar_fma(int64_t n)
     return (n + 7) / 8 * 8;
 }
 
-const floor_isa floor_isa_scalar = { "scalar", 1, scalar_stream, scalar_scatter, scalar_fma };
+static void scalar_together(int variant, const float *in, float *out, int64_t first, int64_t last, double fmas)
+{
+    (void)variant;
+    float acc[8] = { 0.1f, 0.2f, 0.3f, 0.4f, 0.5f, 0.6f, 0.7f, 0.8f }, kept = 0.0f;
+    double owed = 0;
+    for (int64_t i = first; i < last; i++) {
+        kept += in[i];
+        if (out) out[i] = in[i];
+        for (owed += fmas / 16 - 1; owed >= 8; owed -= 8)
+            for (int k = 0; k < 8; k++) acc[k] = fmaf(acc[k], 0.999f, 0.001f);
+    }
+    for (int k = 0; k < 8; k++) sink = acc[k];
+    sink = kept;
+}
+
+const floor_isa floor_isa_scalar = { "scalar", 1, scalar_stream, scalar_scatter, scalar_fma, scalar_together };

@@ -254,7 +254,9 @@ gdn_status bench_log_setup(bench_row *row, int seqs, int round)
                                                     .in = { { LOG, 0, 4 * LOG_COLUMNS * ENTRY } },
                                                     .out = { { LOG, 4 * TOKENS * ENTRY, 4 * LOG_COLUMNS * ENTRY } },
                                                 } };
-    bench_add_streams(row, PART_PATTERN, 1.0, streams, 2 + bench_token_streams(row, streams + 2, Q, V, OUT));
+    const int n_streams = 2 + bench_token_streams(row, streams + 2, Q, V, OUT);
+    bench_add_streams(row, PART_PATTERN, 1.0, streams, n_streams);
     bench_add_arithmetic(row, row->work.ops);
+    bench_add_together(row, row->work.ops, streams, n_streams);
     return GDN_OK;
 }

@@ -207,6 +207,7 @@ void bench_add_scatter(bench_row *row, int64_t n_rows, int in, int64_t row_bytes
                        int index)
 {
     for (int variant = 0; variant < FLOOR_BLOCKED; variant++) {
+        if (variant == FLOOR_FAR) continue; /* rows are found one by one */
         bench_floor *f = add_floor(row, PART_PATTERN, 1.0);
         if (!f) return;
         f->variant = variant;
@@ -223,6 +224,18 @@ void bench_add_arithmetic(bench_row *row, double lane_ops)
 {
     bench_floor *f = add_floor(row, PART_ARITHMETIC, 1.0);
     if (f) f->lane_ops = lane_ops;
+}
+
+void bench_add_together(bench_row *row, double lane_ops, const bench_stream *streams, int n)
+{
+    for (int variant = 0; variant < TOGETHER_VARIANTS; variant++) {
+        bench_floor *f = add_floor(row, PART_TOGETHER, 1.0);
+        if (!f) return;
+        f->variant = variant;
+        f->n_streams = n;
+        memcpy(f->stream, streams, (size_t)n * sizeof *streams);
+        f->stream[0].lane_ops = lane_ops;
+    }
 }
 
 static gdn_span resolve(const bench_row *row, const bench_ref *ref, int copy)
@@ -245,6 +258,7 @@ static void run_floor(bench_row *row, bench_floor *f, int copy)
             to->n = from->n;
             to->n_blocks = from->n_blocks;
             to->factor = from->factor;
+            to->fmas = from->lane_ops / ops->lanes / ((double)from->n * (double)from->n_blocks * 4 / 64);
             for (int r = 0; r < from->n_in; r++) {
                 to->in[r] = resolve(row, &from->in[r], copy);
                 to->in_stride[r] = from->in[r].stride;
@@ -468,7 +482,7 @@ static gdn_status repeat_enough(repetition *rep, const bench_limits *limits)
 
 static void evaluate(const repetition *rep, bench_result *result)
 {
-    static const char *const part_name[PART_COUNT] = { "pattern", "arithmetic", "rmw" };
+    static const char *const part_name[PART_COUNT] = { "pattern", "arithmetic", "rmw", "together" };
     const bench_row *row = rep->row;
     const double *kernel = rep->samples[CHANNEL_KERNEL];
     const int n = rep->n;
@@ -478,7 +492,7 @@ static void evaluate(const repetition *rep, bench_result *result)
     result->time_min = least(kernel, n);
     result->cpu_time = rep->cpu_seconds / n;
 
-    for (int part = PART_PATTERN; part <= PART_RMW; part++) {
+    for (int part = PART_PATTERN; part < PART_COUNT; part++) {
         double seconds = 0;
         const int channel = fastest(row, rep->samples, n, (bench_part)part, &seconds);
         if (!channel) continue;
@@ -487,6 +501,12 @@ static void evaluate(const repetition *rep, bench_result *result)
         if (part == PART_RMW || (part == PART_PATTERN && row->rmw_is_pattern)) {
             result->rmw_share_raw = share;
             result->rmw_reliable = good;
+        }
+        if (part == PART_TOGETHER) {
+            result->together_time = seconds;
+            result->together_share_raw = share;
+            result->together_reliable = good;
+            continue;
         }
         if (part == PART_RMW || (!isnan(result->floor_time) && seconds <= result->floor_time)) continue;
         result->floor_time = seconds;

@@ -80,6 +80,8 @@ void bench_print_row(const bench_context *context, const bench_result *r)
                factor_text(t[1], sizeof t[1], r->peer_copy_ratio, r->peer_reliable));
     printf("  %-16s %s%s%s", r->implementation, r->floor_part ? r->floor_part : "-", r->floor_part ? " " : "",
            r->floor_variant ? r->floor_variant : "");
+    if (!isnan(r->together_share_raw))
+        printf("; of both at once %s", percent_text(t[0], sizeof t[0], r->together_share_raw, r->together_reliable));
     if (r->other_name)
         printf("; %s %s", r->other_name, factor_text(t[0], sizeof t[0], r->other_ratio, r->other_reliable));
     printf("\n");
@@ -155,6 +157,9 @@ static void write_result(json_writer *w, const bench_result *r)
     json_double(w, "floor_share_best", trusted_share(r->floor_time_min / r->time_min, 1));
     json_double(w, "rmw_share", trusted_share(r->rmw_share_raw, r->rmw_reliable));
     json_double(w, "rmw_share_raw", r->rmw_share_raw);
+    json_double(w, "together_time", r->together_time * 1e6);
+    json_double(w, "together_share", trusted_share(r->together_share_raw, r->together_reliable));
+    json_double(w, "together_share_raw", r->together_share_raw);
     json_double(w, "ggml_time", r->peer_time * 1e6);
     json_double(w, "ggml_copy_time", r->peer_copy_time * 1e6);
     json_double(w, "ggml_ratio", r->peer_reliable ? r->peer_ratio : NAN);

@@ -14,11 +14,15 @@ GDN_INLINE void float_tile(const rt_product_args *a, int type, int n_outputs, in
     const unsigned char *w = a->w + o * a->row_bytes;
     const float *x = a->x + r * a->x_stride;
     const int32_t n = a->n_columns;
+    const int float_bytes = type == RT_F32 ? 4 : 2;
     vf p[SINGLE_OUTPUTS * ROWS][SUMS];
     int32_t i = 0;
     UNROLLED
     for (int t = 0; t < n_outputs * n_rows; t++) zero32(p[t]);
     for (; i + 32 <= n; i += 32) {
+        UNROLLED
+        for (int t = 0; t < n_outputs; t++) /* the rows of the next tile */
+            prefetch_far(w + (t + n_outputs) * a->row_bytes + i * float_bytes, 32 * float_bytes);
         UNROLLED
         for (int s = 0; s < SUMS; s++) {
             vf in[ROWS];

@@ -304,13 +304,6 @@ GDN_INLINE void decode_group(const rt_product_args *a, int type, const unsigned 
     else decode(a->type, type, from, n, g);
 }
 
-/* The same part of the next row; past the end it does no harm. With one or two rows of inputs the processor's own
- * prefetchers do better alone (measured: by a third). */
-GDN_INLINE void prefetch_ahead(const unsigned char *p, int bytes)
-{
-    for (int b = 0; b < bytes; b += 64) v_prefetch(p + b);
-}
-
 /* Few rows: weights are decoded into registers, once for all rows. */
 GDN_INLINE void few_rows(const rt_product_args *a, int type, int32_t first, int32_t n_outputs, int32_t row, int n_rows,
                      sums *s)
@@ -319,12 +312,13 @@ GDN_INLINE void few_rows(const rt_product_args *a, int type, int32_t first, int3
     zero_sums(s, n_outputs, n_rows);
     for (int from = 0, to; from < n_groups; from = to) {
         to = n_groups - from <= step ? n_groups : from + step;
+        const int64_t ahead = (FAR_AHEAD + (to - from) * bytes - 1) / ((to - from) * bytes) * a->row_bytes;
         for (int32_t o = 0; o < n_outputs; o++) {
             const unsigned char *w = a->w + (first + o) * a->row_bytes;
             for (int i = from; i < to; i++) {
                 const rt_x_group *x = a->xq + (int64_t)i * a->n + row;
                 group g;
-                if (n_rows > 2) prefetch_ahead(w + a->row_bytes + (int64_t)i * bytes, bytes);
+                prefetch_far(w + ahead + (int64_t)i * bytes, bytes); /* past the end it does no harm */
                 decode_group(a, type, w, i, &g);
                 add_rows(type, &g, 1, x, n_rows, (vf(*)[TILE][LANES])&s->p[o / TILE][0][o % TILE]);
             }

@@ -13,6 +13,15 @@ _Static_assert((int)RT_F32 == GDN_F32 && (int)RT_F16 == GDN_F16, "ggml's type nu
 
 enum { SUMS = 32 / GDN_VL }; /* vectors of dot32's partial sums */
 
+/* Weights go by once, and products take less time than memory: what comes this much later is asked for, into the second
+ * cache, which can wait for more lines at once than the first. The processor's own prefetchers stop at the end of a
+ * page (measured: 10 GB/s with it, 7 to 8 without; prefetching into the first cache was slower than none). */
+enum { FAR_AHEAD = 8192 };
+GDN_INLINE void prefetch_far(const unsigned char *p, int bytes)
+{
+    for (int b = 0; b < bytes; b += 64) v_prefetch_l2(p + b);
+}
+
 /* p[l] = p[l] + p[l + h] for h = 16 .. 1 */
 GDN_INLINE float sum32(const vf p[SUMS])
 {
