@@ -78,8 +78,8 @@ typedef struct pool {
     float nothing;
     void *make, *end, *set; /* functions of ggml's CPU backend */
     struct ggml_threadpool *threads;
-    int size, n_new;       /* threads of it; graphs in a row whose second thread was new */
-    const void *next_home; /* of a second thread that is new */
+    int size, n_new;                        /* threads of it; graphs in a row whose second thread was new */
+    const void *next_home;                  /* of a second thread that is new */
     _Atomic int n_threads, is_new, is_ours; /* of the graph: how many threads, and its second one */
 } pool;
 
@@ -131,7 +131,8 @@ int64_t conv_block(const conv_call *c);
 /* plan.c: which nodes of the graph become which calls. True where the n_nodes of e->nodes from the second on are to be
  * computed instead of the graph's; the first one is left free. */
 bool plan_graph(engine *e, const struct ggml_cgraph *graph, int *n_nodes);
-bool plan_reserve(engine *e, const struct ggml_cgraph *graph); /* so that e->nodes has room for all of the graph's, and one more */
+bool plan_reserve(engine *e,
+                  const struct ggml_cgraph *graph); /* so that e->nodes has room for all of the graph's, and one more */
 
 /* One of the planners: node i of the graph, a candidate. They take what they can, or leave all as it was. */
 void plan_gdn(engine *e, const struct ggml_cgraph *graph, int i);

@@ -3,8 +3,8 @@
  * The device is of type ACCEL and works on host memory. Each backend object that it makes is one of ggml's own CPU
  * backend with another way to compute a graph: plan.c exchanges nodes for calls of libgdn, which are custom nodes to
  * ggml, and the CPU backend computes what comes out. So
- *   - the threads are ggml's, whichever they are, and no thread waits for one of another team; where ggml's do not stay from
- *     graph to graph, pool.c has it keep them;
+ *   - the threads are ggml's, whichever they are, and no thread waits for one of another team; where ggml's do not stay
+ * from graph to graph, pool.c has it keep them;
  *   - a graph is not split: programs give the whole of it to this backend, which comes before the CPU's;
  *   - the object belongs to the CPU's device, since that is where its results are made. llama.cpp compares the devices
  * of an operator and of its layer, and would do without the operator where they differ;

@@ -1,15 +1,15 @@
 /* Threads that stay, for a ggml that was built without OpenMP.
  *
- * Such a ggml starts its threads anew for each graph and ends them behind it, but where the program gave the CPU backend
- * object a pool of threads. llama.cpp gives its pool to its own CPU object alone, so that ours, which computes the
- * graphs, would go without. Then it gets one here.
+ * Such a ggml starts its threads anew for each graph and ends them behind it, but where the program gave the CPU
+ * backend object a pool of threads. llama.cpp gives its pool to its own CPU object alone, so that ours, which computes
+ * the graphs, would go without. Then it gets one here.
  *
- * Neither the number of threads that the program wants nor the pool that it may have set can be asked for: what there is
- * for setting them are functions of ggml's CPU backend, which know nothing of us. So a node of no work stands in front of
- * every graph and watches. Each thread that comes there says how many there are, and the second one whether it has been
- * here before. Two graphs in a row with a new second thread: nobody keeps threads. The pool has one thread more than the
- * graph had, which sleeps; a graph that it works in wants more threads than were seen, of which ggml gives as many as the
- * pool has, with a warning. Then the pool goes, and is made anew of the right size. */
+ * Neither the number of threads that the program wants nor the pool that it may have set can be asked for: what there
+ * is for setting them are functions of ggml's CPU backend, which know nothing of us. So a node of no work stands in
+ * front of every graph and watches. Each thread that comes there says how many there are, and the second one whether it
+ * has been here before. Two graphs in a row with a new second thread: nobody keeps threads. The pool has one thread
+ * more than the graph had, which sleeps; a graph that it works in wants more threads than were seen, of which ggml
+ * gives as many as the pool has, with a warning. Then the pool goes, and is made anew of the right size. */
 #include "engine.h"
 
 #include <ggml-cpu.h>

@@ -269,7 +269,8 @@ static bool threads_stay(ggml_backend_t ours, ggml_backend_set_n_threads_t set_n
     ggml_backend_reg_t reg = ggml_backend_dev_backend_reg(ggml_backend_dev_by_type(GGML_BACKEND_DEVICE_TYPE_CPU));
     __typeof__(&ggml_threadpool_new) make = ggml_backend_reg_get_proc_address(reg, "ggml_threadpool_new");
     __typeof__(&ggml_threadpool_free) end_of = ggml_backend_reg_get_proc_address(reg, "ggml_threadpool_free");
-    __typeof__(&ggml_backend_cpu_set_threadpool) set = ggml_backend_reg_get_proc_address(reg, "ggml_backend_cpu_set_threadpool");
+    __typeof__(&ggml_backend_cpu_set_threadpool) set =
+        ggml_backend_reg_get_proc_address(reg, "ggml_backend_cpu_set_threadpool");
     struct ggml_context *ctx = ggml_init((struct ggml_init_params){ .mem_size = 1 << 20, .no_alloc = true });
     struct ggml_cgraph *graph = ggml_new_graph(ctx);
     float nothing = 0;
