@@ -21,12 +21,29 @@ static float at(const char *p)
     return *(const float *)p;
 }
 
+/* Three columns of n channels, from ggml's form into libgdn's and back: what models have, and worth loops of their own.
+ */
+static void turn_3(float *restrict c0, float *restrict c1, float *restrict c2, const float *restrict from, int64_t n)
+{
+    for (int64_t i = 0; i < n; i++) c0[i] = from[3 * i], c1[i] = from[3 * i + 1], c2[i] = from[3 * i + 2];
+}
+
+static void turn_back_3(float *restrict to, const float *restrict c0, const float *restrict c1,
+                        const float *restrict c2, int64_t n)
+{
+    for (int64_t i = 0; i < n; i++) to[3 * i] = c0[i], to[3 * i + 1] = c1[i], to[3 * i + 2] = c2[i];
+}
+
 static void load_history(const conv_call *c, const block *b)
 {
     const int64_t columns = c->width - 1;
     for (int64_t s = 0; s < c->n_seqs; s++) {
         const char *row = c->history + (size_t)(c->row ? c->row[s] : s) * c->history_stride[0];
         float *to = b->history + s * b->by_sequence;
+        if (columns == 3 && c->history_stride[1] == 12 && c->history_stride[2] == 4) {
+            turn_3(to, to + b->by_column, to + 2 * b->by_column, (const float *)row + 3 * b->channel, b->n);
+            continue;
+        }
         for (int64_t i = 0; i < b->n; i++)
             for (int64_t t = 0; t < columns; t++)
                 to[t * b->by_column + i] =
@@ -42,6 +59,16 @@ static void keep_columns(const conv_call *c, const block *b, const column_copy *
         const float *history = b->history + s * b->by_sequence;
         const char *x = c->x + (size_t)s * c->x_stride[0];
         float *to = (float *)(copy->data + (size_t)s * copy->stride) + b->channel * columns;
+        if (columns == 3 && c->x_stride[1] == 4) {
+            const float *from[3];
+            for (int64_t j = 0; j < 3; j++) {
+                const int64_t t = copy->first + j;
+                from[j] = t < 3 ? history + t * b->by_column
+                                : (const float *)(x + (size_t)(t - 3) * c->x_stride[2]) + b->channel;
+            }
+            turn_back_3(to, from[0], from[1], from[2], b->n);
+            continue;
+        }
         for (int64_t j = 0; j < columns; j++) {
             const int64_t t = copy->first + j;
             if (t < columns)
@@ -89,11 +116,9 @@ static gdn_status convolve(engine *e, const conv_call *c, const block *b, int64_
     a.history = (gdn_tensor){ .data = b->history + s * b->by_sequence };
     a.position.data = position;
     a.history_dst.data = none;
-    gdn_capability can = GDN_INIT(gdn_capability);
-    gdn_status status = gdn_ssm_conv_query(e->single, &a, &can);
-    if (!status && can.workspace_bytes > CONV_WORKSPACE) return GDN_OUT_OF_MEMORY;
-    a.workspace = (gdn_span){ .data = b->workspace, .bytes = CONV_WORKSPACE };
-    return status ? status : gdn_ssm_conv(e->single, &a, NULL);
+    a.workspace =
+        (gdn_span){ .data = b->workspace, .bytes = CONV_WORKSPACE }; /* or the call says that it is too small */
+    return gdn_ssm_conv(e->single, &a, NULL);
 }
 
 static gdn_status run_block(engine *e, const conv_call *c, const block *b, int32_t *position, int32_t *none)

@@ -71,6 +71,18 @@ typedef struct call {
     } as;
 } call;
 
+/* Threads that stay where ggml's do not, and the node that finds out whether they do: pool.c. */
+typedef struct pool {
+    bool watching; /* false: this ggml's threads stay, or it has no pools; then there is nothing more of this */
+    struct ggml_tensor node; /* to stand in front of a graph */
+    float nothing;
+    void *make, *end, *set; /* functions of ggml's CPU backend */
+    struct ggml_threadpool *threads;
+    int size, n_new;                        /* threads of it; graphs in a row whose second thread was new */
+    const void *next_home;                  /* of a second thread that is new */
+    _Atomic int n_threads, is_new, is_ours; /* of the graph: how many threads, and its second one */
+} pool;
+
 /* A backend object. `base` comes first, so that ggml's pointer to it is one to all of it. */
 struct engine {
     struct ggml_backend base;
@@ -82,6 +94,7 @@ struct engine {
         gdn_context *ctx;
     } contexts[MAX_CONTEXTS]; /* those that share out their work, by number of threads */
     team_seat seat;
+    pool pool;
     bytes workspace;
     bytes scratch[MAX_THREADS];
     _Atomic int failed;
@@ -102,6 +115,11 @@ extern struct ggml_tensor gdn_ggml_gone; /* its address marks nodes that are not
 /* engine.c: run what the plan has. The context for calls by n_threads threads, NULL on failure. */
 gdn_context *engine_context(engine *e, int n_threads);
 void engine_fail(engine *e, const char *what);
+/* pool.c: around each graph; `cpu` is the object that gets the pool, and may be gone when it is freed. */
+void pool_init(pool *p, ggml_backend_dev_t cpu);
+void pool_before(pool *p);
+void pool_after(pool *p, ggml_backend_t cpu);
+void pool_free(pool *p);
 /* The custom node's function, by ggml's threads ith of nth. */
 void engine_call(struct ggml_tensor *node, int ith, int nth, void *call);
 /* conv.c: a thread's part of a convolution, and how many channels it can take at a time: none where that is below 16.
@@ -110,8 +128,11 @@ void conv_run(engine *e, const conv_call *c, int ith, int nth);
 void conv_stage(const conv_call *c, int ith, int nth); /* what CONCAT does, in libgdn's form */
 int64_t conv_block(const conv_call *c);
 
-/* plan.c: which nodes of the graph become which calls. True where e->nodes is to be computed instead of the graph's. */
+/* plan.c: which nodes of the graph become which calls. True where the n_nodes of e->nodes from the second on are to be
+ * computed instead of the graph's; the first one is left free. */
 bool plan_graph(engine *e, const struct ggml_cgraph *graph, int *n_nodes);
+bool plan_reserve(engine *e,
+                  const struct ggml_cgraph *graph); /* so that e->nodes has room for all of the graph's, and one more */
 
 /* One of the planners: node i of the graph, a candidate. They take what they can, or leave all as it was. */
 void plan_gdn(engine *e, const struct ggml_cgraph *graph, int i);

@@ -106,6 +106,18 @@ void plan_place(engine *e, call *c, const struct ggml_tensor *node, int i)
     e->n_calls++;
 }
 
+bool plan_reserve(engine *e, const struct ggml_cgraph *graph)
+{
+    if (graph->n_nodes > e->cap_nodes) {
+        free(e->nodes);
+        free(e->instead);
+        e->nodes = malloc(sizeof *e->nodes * ((size_t)graph->n_nodes + 1));
+        e->instead = malloc(sizeof *e->instead * (size_t)graph->n_nodes);
+        e->cap_nodes = e->nodes && e->instead ? graph->n_nodes : 0;
+    }
+    return e->nodes && e->instead && e->cap_nodes >= graph->n_nodes;
+}
+
 static bool reserve(engine *e, const struct ggml_cgraph *graph)
 {
     int n_calls = 0;
@@ -123,13 +135,6 @@ static bool reserve(engine *e, const struct ggml_cgraph *graph)
         e->calls = malloc(sizeof(call) * (size_t)n_calls);
         e->cap_calls = e->calls ? n_calls : 0;
     }
-    if (graph->n_nodes > e->cap_nodes) {
-        free(e->nodes);
-        free(e->instead);
-        e->nodes = malloc(sizeof *e->nodes * (size_t)graph->n_nodes);
-        e->instead = malloc(sizeof *e->instead * (size_t)graph->n_nodes);
-        e->cap_nodes = e->nodes && e->instead ? graph->n_nodes : 0;
-    }
     if (n_maps > e->cap_maps) {
         free(e->maps);
         e->maps = malloc(sizeof *e->maps * (size_t)n_maps);
@@ -137,7 +142,7 @@ static bool reserve(engine *e, const struct ggml_cgraph *graph)
     }
     e->n_calls = 0;
     e->n_maps = 0;
-    return e->cap_calls >= n_calls && e->cap_nodes >= graph->n_nodes && e->cap_maps >= n_maps;
+    return e->cap_calls >= n_calls && e->cap_maps >= n_maps && plan_reserve(e, graph);
 }
 
 bool plan_graph(engine *e, const struct ggml_cgraph *graph, int *n_nodes)
@@ -154,6 +159,6 @@ bool plan_graph(engine *e, const struct ggml_cgraph *graph, int *n_nodes)
     if (!e->n_calls) return false;
     *n_nodes = 0;
     for (int i = 0; i < graph->n_nodes; i++)
-        if (e->instead[i] != GONE) e->nodes[(*n_nodes)++] = e->instead[i] ? e->instead[i] : graph->nodes[i];
+        if (e->instead[i] != GONE) e->nodes[++*n_nodes] = e->instead[i] ? e->instead[i] : graph->nodes[i];
     return true;
 }

@@ -3,7 +3,8 @@
  * The device is of type ACCEL and works on host memory. Each backend object that it makes is one of ggml's own CPU
  * backend with another way to compute a graph: plan.c exchanges nodes for calls of libgdn, which are custom nodes to
  * ggml, and the CPU backend computes what comes out. So
- *   - the threads are ggml's, whichever they are: libgdn starts none, and no thread waits for one of another team;
+ *   - the threads are ggml's, whichever they are, and no thread waits for one of another team; where ggml's do not stay
+ * from graph to graph, pool.c has it keep them;
  *   - a graph is not split: programs give the whole of it to this backend, which comes before the CPU's;
  *   - the object belongs to the CPU's device, since that is where its results are made. llama.cpp compares the devices
  * of an operator and of its layer, and would do without the operator where they differ;
@@ -33,6 +34,7 @@ static void object_free(ggml_backend_t backend)
 {
     engine *e = (engine *)backend;
     if (e->cpu) ggml_backend_free(e->cpu);
+    pool_free(&e->pool);
     gdn_context_destroy(e->single);
     for (int i = 0; i < MAX_CONTEXTS; i++) gdn_context_destroy(e->contexts[i].ctx);
     for (int i = 0; i < MAX_THREADS; i++) bytes_free(&e->scratch[i]);
@@ -47,15 +49,20 @@ static void object_free(ggml_backend_t backend)
 static enum ggml_status object_compute(ggml_backend_t backend, struct ggml_cgraph *graph)
 {
     engine *e = (engine *)backend;
-    int n_nodes;
+    int n_nodes = graph->n_nodes;
     e->n_calls = e->n_gone = 0;
-    if (!plan_graph(e, graph, &n_nodes)) return e->cpu->iface.graph_compute(e->cpu, graph);
-    struct ggml_cgraph ours = *graph; /* a view of it: same uses, other nodes */
-    ours.nodes = e->nodes;
-    ours.n_nodes = n_nodes;
+    const bool planned = plan_graph(e, graph, &n_nodes), watched = e->pool.watching && plan_reserve(e, graph);
+    if (!planned && !watched) return e->cpu->iface.graph_compute(e->cpu, graph);
+    if (!planned) memcpy(e->nodes + 1, graph->nodes, sizeof *graph->nodes * (size_t)n_nodes);
     e->n_gone = graph->n_nodes - n_nodes;
+    e->nodes[0] = &e->pool.node;
+    struct ggml_cgraph ours = *graph; /* a view of it: same uses, other nodes */
+    ours.nodes = e->nodes + !watched;
+    ours.n_nodes = n_nodes + watched;
     atomic_store(&e->failed, 0);
+    if (watched) pool_before(&e->pool);
     const enum ggml_status status = e->cpu->iface.graph_compute(e->cpu, &ours);
+    if (watched) pool_after(&e->pool, e->cpu);
     return status == GGML_STATUS_SUCCESS && atomic_load(&e->failed) ? GGML_STATUS_FAILED : status;
 }
 
@@ -82,6 +89,7 @@ static ggml_backend_t object_create(ggml_backend_dev_t device, const char *param
         object_free(&e->base);
         return NULL;
     }
+    pool_init(&e->pool, cpu);
     e->off = mode && !strcmp(mode, "off");
     e->all = mode && !strcmp(mode, "all");
     e->base = *e->cpu; /* its context too: ggml's functions for CPU backends go on working */

@@ -235,6 +235,67 @@ static const graph_case cases[] = {
     { "dimensions that libgdn has no use for", 8, 2, 4, 3, 1, 1, .rows = { 0 }, .head = 0, .calls = 1, .gone = 4 },
 };
 
+/* ---- Threads ------------------------------------------------------------------------------------------ */
+
+static _Thread_local bool was_here;
+static _Atomic int n_strangers, n_here;
+
+static void meet(struct ggml_tensor *node, int ith, int nth, void *user)
+{
+    (void)node;
+    (void)user;
+    if (ith == 0) n_here = nth;
+    if (!was_here) n_strangers++;
+    was_here = true;
+}
+
+/* The graph several times by n threads; false unless the last `quiet` times all of them had been there before. */
+static bool same_threads(ggml_backend_t ours, struct ggml_cgraph *graph, int n, int times, int quiet, const char *what)
+{
+    int wrong = 0;
+    for (int i = 0; i < times; i++) {
+        n_strangers = n_here = 0;
+        if (ggml_backend_graph_compute(ours, graph) != GGML_STATUS_SUCCESS) return false;
+        if (times - i <= quiet) wrong += n_strangers != 0 || n_here != n;
+    }
+    if (wrong) printf("%s, %d threads: in %d of %d graphs others, or another number of them\n", what, n, wrong, quiet);
+    return !wrong;
+}
+
+/* Threads stay from graph to graph, with OpenMP and without, also where their number changes; a pool that the program
+ * sets is left in force. */
+static bool threads_stay(ggml_backend_t ours, ggml_backend_set_n_threads_t set_n_threads)
+{
+    ggml_backend_reg_t reg = ggml_backend_dev_backend_reg(ggml_backend_dev_by_type(GGML_BACKEND_DEVICE_TYPE_CPU));
+    __typeof__(&ggml_threadpool_new) make = ggml_backend_reg_get_proc_address(reg, "ggml_threadpool_new");
+    __typeof__(&ggml_threadpool_free) end_of = ggml_backend_reg_get_proc_address(reg, "ggml_threadpool_free");
+    __typeof__(&ggml_backend_cpu_set_threadpool) set =
+        ggml_backend_reg_get_proc_address(reg, "ggml_backend_cpu_set_threadpool");
+    struct ggml_context *ctx = ggml_init((struct ggml_init_params){ .mem_size = 1 << 20, .no_alloc = true });
+    struct ggml_cgraph *graph = ggml_new_graph(ctx);
+    float nothing = 0;
+    struct ggml_tensor *node = ggml_custom_4d(ctx, GGML_TYPE_F32, 1, 1, 1, 1, NULL, 0, meet, GGML_N_TASKS_MAX, NULL);
+    static const int numbers[] = { 3, 2, 5, 1, 4, 5 };
+    bool good = make && end_of && set;
+    node->data = &nothing;
+    ggml_build_forward_expand(graph, node);
+    for (size_t i = 0; i < sizeof numbers / sizeof *numbers && good; i++) {
+        set_n_threads(ours, numbers[i]);
+        good = same_threads(ours, graph, numbers[i], 8, 3, "threads of ours");
+    }
+    if (good) {
+        struct ggml_threadpool_params params = ggml_threadpool_params_default(5);
+        struct ggml_threadpool *pool = make(&params);
+        set(ours, pool);
+        good = same_threads(ours, graph, 5, 9, 8, "threads of the program's pool");
+        set(ours, NULL);
+        end_of(pool);
+        good = same_threads(ours, graph, 5, 8, 3, "threads of ours again") && good;
+    }
+    ggml_free(ctx);
+    return good;
+}
+
 int main(int argc, char **argv)
 {
     const size_t n_cases = sizeof cases / sizeof *cases;
@@ -264,9 +325,10 @@ int main(int argc, char **argv)
             set_n_threads(which, n_threads);
             good += check(&cases[i], cpu, which, last_plan);
         }
+    const bool stay = threads_stay(ours, set_n_threads);
     ggml_backend_free(more);
     ggml_backend_free(ours);
     ggml_backend_free(cpu);
-    printf("%zu of %zu graphs as ggml computes them\n", good, n_runs);
-    return good != n_runs;
+    printf("%zu of %zu graphs as ggml computes them; threads %s\n", good, n_runs, stay ? "stay" : "do not stay");
+    return good != n_runs || !stay;
 }

@@ -1,7 +1,10 @@
 #!/usr/bin/env python3
 """How fast are the gated-delta layers, and a whole model, with libgdn in the place of transformers' fallbacks?
 
-    speed.py layer [--plot FILE.svg]     the delta rule and the convolution against the length of the prompt
+    speed.py layer [--plot FILE.svg] [--data FILE.json]
+                                         the delta rule and the convolution against the length of the prompt
+    speed.py plot --data FILE.json --plot FILE.svg
+                                         draw what was measured before
     speed.py model [--tokens 2048]       a random Qwen3.5 of 0.8B shapes: prompt, then generation; its gated-delta layers, what they
                                          consist of, all of it
     speed.py all --plot FILE.svg         both, the model in float32 and bfloat16, and with 8 sequences: what docs/python.md has
@@ -11,6 +14,7 @@ none, and the least of the repetitions. Needs torch and transformers, and matplo
 """
 import argparse
 import contextlib
+import json
 import time
 
 import torch
@@ -147,9 +151,10 @@ def report(title, of):
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("what", choices=("layer", "model", "all"))
+    parser.add_argument("what", choices=("layer", "model", "all", "plot"))
     parser.add_argument("--lengths", default="1,4,16,64,256,1024,2048", help="of the prompt, for layer")
     parser.add_argument("--plot", metavar="FILE", help="draw what layer measured")
+    parser.add_argument("--data", metavar="FILE", help="write the same as JSON, seconds with libgdn and without; plot reads it")
     parser.add_argument("--tokens", type=int, default=2048, help="of the prompt, for model")
     parser.add_argument("--generate", type=int, default=16, help="tokens after it")
     parser.add_argument("--layers", type=int, default=8, help="of the model; three of four are gated-delta layers")
@@ -163,7 +168,14 @@ def main():
     if given.what == "model":
         model(given)
         return
+    if given.what == "plot":
+        with open(given.data) as file:
+            plot([(row["tokens"], row["delta_rule"], row["convolution"]) for row in json.load(file)], given.plot)
+        return
     rows = layer([int(length) for length in given.lengths.split(",")], given.repetitions)
+    if given.data:
+        with open(given.data, "w") as file:
+            file.write("[\n" + ",\n".join(json.dumps(dict(zip(("tokens", "delta_rule", "convolution"), row))) for row in rows) + "\n]\n")
     if given.plot:
         plot(rows, given.plot)
     if given.what == "all":

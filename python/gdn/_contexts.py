@@ -13,7 +13,8 @@ from . import _abi as abi
 from ._library import Error, NotFound, check, lib, new, text
 
 BACKENDS = ("cpu", "reference", "cuda", "vulkan", "metal")
-_LEVELS = {abi.GDN_LOG_ERROR: "error", abi.GDN_LOG_WARNING: "warning", abi.GDN_LOG_INFO: "info", abi.GDN_LOG_DEBUG: "debug"}
+LEVELS = ("exact", "exact_ftz")  # by their number in the interface
+_LOG_LEVELS = {abi.GDN_LOG_ERROR: "error", abi.GDN_LOG_WARNING: "warning", abi.GDN_LOG_INFO: "info", abi.GDN_LOG_DEBUG: "debug"}
 _LOG_FN = C.CFUNCTYPE(None, C.c_void_p, C.c_int32, C.c_char_p)
 
 
@@ -21,8 +22,9 @@ class Implementation(NamedTuple):
     """One implementation of a device: the instruction sets of a CPU, the pipelines of a GPU."""
 
     name: str
-    exact: bool  #: all results are the reference's bits, subnormals included
+    exact: bool  #: all results are the reference's bits, subnormals included; of a context: at its level
     reason: str  #: why it is not exact, or ""
+    levels: Tuple[str, ...] = ()  #: at which it is exact: "exact", "exact_ftz"
 
 
 class Device(NamedTuple):
@@ -59,7 +61,8 @@ class Capability(NamedTuple):
 
 
 def _implementation(info: abi.gdn_implementation_info) -> Implementation:
-    return Implementation(text(info.name), bool(info.exact), text(info.reason))
+    levels = tuple(name for number, name in enumerate(LEVELS) if info.levels >> number & 1)
+    return Implementation(text(info.name), bool(info.exact), text(info.reason), levels)
 
 
 def _device(info: abi.gdn_device_info) -> Device:
@@ -94,32 +97,37 @@ class Context:
     device          its index among the backend's devices
     n_threads       CPU: most threads for one call; 0 = GDN_NUM_THREADS of the environment, or one per processor
     implementation  a name of Device.implementations; None = the best one, or what GDN_IMPLEMENTATION says
-    log             called as log(level, message) with a level of "error", "warning", "info", "debug"; from any thread
+    level           what becomes of subnormal numbers: "exact" keeps them, "exact_ftz" flushes them to zeros of their sign; at each,
+                    results are the reference's bits. Not every implementation has the latter (Implementation.levels)
+    log             called as log(severity, message) with "error", "warning", "info" or "debug"; from any thread
     timeout         GPU: longest wait of one call, in seconds; None = the library's default
 
     Thread-safety: on the CPU and the reference any number of threads may use one context at the same time; results never
     depend on it, nor on n_threads. On a device a context belongs to one thread at a time. In a forked child a context from
     before the fork works, without threads of its own.
-    Errors: InvalidArgument, NotFound, Unavailable, OutOfMemory.
+    Errors: InvalidArgument, NotFound, Unavailable, OutOfMemory; Unsupported of a level.
     """
 
     def __init__(self, backend: str = "cpu", device: int = 0, *, n_threads: int = 0, implementation: Optional[str] = None,
-                 log: Optional[Callable[[str, str], None]] = None, timeout: Optional[float] = None):
+                 level: str = "exact", log: Optional[Callable[[str, str], None]] = None, timeout: Optional[float] = None):
         self._handle: Optional[int] = None
         self._workspaces = threading.local()
         self._buffers: "weakref.WeakSet[_Buffer]" = weakref.WeakSet()
         if backend not in BACKENDS:
             raise NotFound(f"backend is {backend!r}; there are {', '.join(BACKENDS)}")
+        if level not in LEVELS:
+            raise ValueError(f"level is {level!r}; {' and '.join(LEVELS)} are allowed")
         desc = new(abi.gdn_context_desc)
         desc.backend, desc.device, desc.n_threads = BACKENDS.index(backend), _count("device", device), _count("n_threads", n_threads)
         desc.implementation = implementation.encode() if implementation is not None else None
+        desc.level = LEVELS.index(level)
         if timeout is not None:
             if not 0 < timeout < 1e9:
                 raise ValueError(f"timeout is {timeout!r}; seconds above 0 and below 1e9 are allowed")
             desc.timeout_ns = max(1, int(timeout * 1e9))
         if log is not None:
             given = log
-            self._log = _LOG_FN(lambda user, level, message: given(_LEVELS.get(level, "debug"), text(message)))
+            self._log = _LOG_FN(lambda user, level, message: given(_LOG_LEVELS.get(level, "debug"), text(message)))
             desc.log = C.cast(self._log, C.c_void_p)
         handle = C.c_void_p()
         check(lib.gdn_context_create(desc, handle))
@@ -128,6 +136,7 @@ class Context:
         check(lib.gdn_context_describe(self._handle, info, implementation_info))
         self.device: Device = _device(info)
         self.implementation: Implementation = _implementation(implementation_info)
+        self.level: str = level
 
     @property
     def backend(self) -> str:
@@ -163,6 +172,8 @@ class Context:
 
     def __repr__(self) -> str:
         state = "closed" if self._handle is None else self.implementation.name
+        if self.level != LEVELS[0]:
+            state += " " + self.level
         return f"<gdn.Context {self.backend}:{self.device.number} {self.device.name!r} {state}>"
 
     def synchronize(self, stream: Optional[int] = None) -> None:

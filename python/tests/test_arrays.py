@@ -135,9 +135,42 @@ class Contexts(unittest.TestCase):
     def test_refusals(self):
         for kind, text, arguments in ((gdn.NotFound, "backend is 'tpu'", {"backend": "tpu"}), (gdn.NotFound, "device", {"device": 99}),
                                       (gdn.NotFound, "implementation", {"implementation": "sse9"}),
-                                      (ValueError, "n_threads is -1", {"n_threads": -1}), (ValueError, "timeout is 0", {"timeout": 0})):
+                                      (ValueError, "n_threads is -1", {"n_threads": -1}), (ValueError, "timeout is 0", {"timeout": 0}),
+                                      (ValueError, "level is 'fast'; exact and exact_ftz are allowed", {"level": "fast"})):
             with self.assertRaisesRegex(kind, text):
                 gdn.Context(**arguments)
+
+    def test_levels(self):
+        """Subnormal numbers, as operands and as results, stay at one level and are zeros of their sign at the other."""
+        tiny, one, weight = np.float32(2.0 ** -130), np.ones((1, 1), np.float32), np.float32([[-2.0 ** -30]])
+        operands = gdn_operands(np.random.default_rng(4), 2, 9, 1, 2, 32, 32)
+        operands[2] *= np.float32(2.0 ** -125)
+        kept, flushed = (gdn.gated_delta_net(*operands, context=gdn.Context("reference", level=level)) for level in ("exact", "exact_ftz"))
+        subnormal = (np.abs(kept) < 2.0 ** -126) & (kept != 0)
+        self.assertTrue(subnormal.any() and same(kept, gdn.gated_delta_net(*operands)))
+        self.assertTrue((flushed[np.abs(kept) < 2.0 ** -130] == 0).all() and not ((np.abs(flushed) < 2.0 ** -126) & (flushed != 0)).any())
+        found = 0
+        for device in (device for backend in gdn.backends() for device in backend.devices):
+            for implementation in device.implementations:
+                given = dict(backend=device.backend, device=device.number, implementation=implementation.name)
+                self.assertEqual("exact" in implementation.levels, implementation.exact)
+                if "exact_ftz" not in implementation.levels:
+                    with self.assertRaises(gdn.Unsupported):
+                        gdn.Context(**given, level="exact_ftz")
+                elif device.shared_memory:
+                    with self.subTest(**given), gdn.Context(**given, level="exact_ftz") as flush, gdn.Context(**given) as keep:
+                        found += 1
+                        self.assertEqual((flush.level, keep.level, gdn.default_context().level), ("exact_ftz", "exact", "exact"))
+                        self.assertIn("exact_ftz", repr(flush))
+                        for x in (tiny * one, np.float32(2.0 ** -100) * one):  # an operand that is subnormal, and a result
+                            w = one if x < 2.0 ** -126 else weight
+                            self.assertTrue(same(gdn.ssm_conv(x, w, context=keep), x * w) and (x * w)[0, 0] != 0)
+                            self.assertTrue(same(gdn.ssm_conv(x, w, context=flush), np.float32([[np.copysign(0, w[0, 0])]])))
+                        self.assertTrue(same(gdn.gated_delta_net(*operands, context=flush), flushed))
+                        self.assertTrue(same(gdn.gated_delta_net(*operands, context=keep), kept))
+                        self.assertEqual(tiny * np.float32(1), tiny)  # this thread's own arithmetic is as it was
+        self.assertGreaterEqual(found, 2)  # the reference, and an implementation of the CPU
+        self.assertIn("exact_ftz", gdn.Context(level="exact_ftz").implementation.levels)
 
     def test_log(self):
         lines = []
