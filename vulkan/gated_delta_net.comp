@@ -257,7 +257,7 @@ uint64_t state_at(gdn_gpu_pool pool, int entry, int n_slots)
 
 #include "gated_delta_net_half.glsl"
 
-// PARTS: what a dispatch has of the sequence, and where states stand between two, behind the parameter block. A
+// PARTS: what a dispatch has of the sequence, and where states stand between two, in the workspace. A
 // sequence that goes on has more tokens than the first dispatch, so that no two of them have one entry. They are F32
 // whatever the type of states is, as what stands between two roundings has more bits than 16, and with HALF their lines
 // are always values.
@@ -273,7 +273,7 @@ gdn_gpu_pool between()
 {
     const int64_t line = 4 * int64_t((KEY_MAJOR ? p.head_dim_v : p.head_dim_k) + 3 & ~3),
                   head = line * (KEY_MAJOR ? p.head_dim_k : p.head_dim_v);
-    return gdn_gpu_pool(push.params + GDN_VULKAN_PARAMS_BYTES, p.n_heads_v * head, 0, head, line);
+    return gdn_gpu_pool(push.scratch, p.n_heads_v * head, 0, head, line);
 }
 int entry_between()
 {
