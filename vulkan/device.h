@@ -33,6 +33,7 @@ typedef struct gdn_vulkan_traits {
     uint32_t subgroup_size;     /* that pipelines with shuffles have                                    */
     int      required_size;     /* and have to ask for: the device has several                          */
     uint64_t max_allocation;    /* bytes                                                                */
+    uint32_t registers;         /* floats of a lane that gated_delta_net is cut for; 0: as many as wanted */
     int      shuffle;           /* subgroup shuffles in compute shaders                                 */
     int      full_subgroups;    /* can be asked for whole subgroups                                     */
     int      float64, storage16;

@@ -30,6 +30,7 @@ if(GDN_BUILD_TOOLS)
   list(APPEND gdn_vulkan_tests check_gated_delta_net check_others)
   gdn_knows_all_answers(vulkan.check_gated_delta_net vulkan.check_others)
   gdn_vulkan_script(control $<TARGET_FILE:gdn_tool>)
+  gdn_vulkan_script(registers $<TARGET_FILE:gdn_tool>)
   gdn_vulkan_script(validation $<TARGET_FILE:gdn_tool> $<TARGET_FILE:test_vulkan>)
   if(TARGET gdn)
     add_test(NAME vulkan.no_driver COMMAND sh "${CMAKE_CURRENT_SOURCE_DIR}/no_driver.sh" vulkan $<TARGET_FILE:gdn_tool>
