@@ -1,6 +1,6 @@
 #!/bin/sh
 # registers.sh GDN: gated_delta_net as it is cut for lanes with many registers, fewer, and few (GDN_VULKAN_REGISTERS, see
-# docs/backends/vulkan.md), on whatever device there is: each has the bits of the reference, and pipelines of its own. Three cases
+# docs/backends/vulkan.md), on whatever device there is: each has the bits of the reference, and pipelines of its own. Two cases
 # for each, since a driver takes long for a pipeline. 77 = skipped, where there is no device.
 set -u
 gdn=$1
@@ -13,7 +13,7 @@ fi
 log=$(mktemp)
 shapes=$(mktemp)
 trap 'rm -f "$log" "$shapes"' EXIT
-for case in long_memory/scalar_vk long_memory/scalar_kv log/T4_R3_k128_v64_vk; do
+for case in checkpoints/T3_N1_k128_kv log/T4_R3_k128_v64_vk; do
     : >"$shapes"
     for registers in 168 128 96 64; do
         GDN_LOG=debug GDN_VULKAN_REGISTERS=$registers "$gdn" check --backend vulkan --impl "$best" --kernel gated_delta_net \
