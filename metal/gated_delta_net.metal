@@ -91,6 +91,19 @@ GDN_INLINE void load_token(constant gdn_gpu_gated_delta_net &p, device const uch
         token.g[CHANNEL ? m : 0] = read_row<GENERAL>(g_at, g_dtype, 32 * m + 4 * l, p.head_dim_k);
 }
 
+template <int NB, bool CHANNEL, bool GENERAL>
+GDN_INLINE void load_any_token(constant gdn_gpu_gated_delta_net &p, device const uchar *k_at, device const uchar *v_at,
+                               device const uchar *g_at, device const uchar *beta_at, bool there, int l,
+                               thread Token<NB, CHANNEL> &token)
+{
+    const bool narrow =
+        p.k_dtype != GDN_GPU_F32 || p.v_dtype != GDN_GPU_F32 || p.g_dtype != GDN_GPU_F32 || p.beta_dtype != GDN_GPU_F32;
+    if (narrow)
+        load_token<NB, CHANNEL, GENERAL, true>(p, k_at, v_at, g_at, beta_at, there, l, token);
+    else
+        load_token<NB, CHANNEL, GENERAL, false>(p, k_at, v_at, g_at, beta_at, there, l, token);
+}
+
 // 0, q and k: what a row, of which lane l of the eight has x, is multiplied by. Keys that do not exist are 0, and leave
 // a sum of squares as it is. All eight lanes have the result.
 template <int NB> GDN_INLINE float norm_factor(constant gdn_gpu_gated_delta_net &p, thread const float4 (&x)[NB], int l)
@@ -263,8 +276,6 @@ GDN_INLINE void gated_delta_net(constant gdn_gpu_gated_delta_net &p, thread cons
     device const uchar *g_at = b.g + token_at(p.g, w, w.h);
     device const uchar *beta_at = b.beta + token_at(p.beta, w, w.h);
     device uchar *out_at = b.result + token_at(p.result, w, w.h) + (w.j + mine) * element_bytes(p.result_dtype);
-    const bool narrow =
-        p.k_dtype != GDN_GPU_F32 || p.v_dtype != GDN_GPU_F32 || p.g_dtype != GDN_GPU_F32 || p.beta_dtype != GDN_GPU_F32;
 
     // What a raw gate has per head.
     device const uchar *bias_at = b.dt_bias + w.h * p.dt_bias.head;
@@ -287,6 +298,9 @@ GDN_INLINE void gated_delta_net(constant gdn_gpu_gated_delta_net &p, thread cons
     }
 
     const FirstToken first = { k_at, v_at, g_at, beta_at, bias_at, rate, bias, mine, eight };
+    Token<NB, CHANNEL> token;
+    if (w.T > 0)
+        load_any_token<NB, CHANNEL, GENERAL>(p, k_at, v_at, g_at, beta_at, mine < w.columns, w.l, token);
     int depth = 0; // of a tree: the tokens on the branch of this one, with it
     for (int t = 0; t < w.T; t++) {
         if (tree) {
@@ -295,25 +309,21 @@ GDN_INLINE void gated_delta_net(constant gdn_gpu_gated_delta_net &p, thread cons
                 depth = follow<NB, C, CHANNEL, GENERAL, HALF>(p, b, w, source, first, parent, S); // 1
             depth++;
         }
-        Token<NB, CHANNEL> token;
-        if (narrow)
-            load_token<NB, CHANNEL, GENERAL, true>(p, k_at, v_at, g_at, beta_at, mine < w.columns, w.l, token);
-        else
-            load_token<NB, CHANNEL, GENERAL, false>(p, k_at, v_at, g_at, beta_at, mine < w.columns, w.l, token);
         thread float4 (&k)[NB] = token.k;
         thread float4 (&decay)[CHANNEL ? NB : 1] = token.g;
 
-        // 0: prepare. q is read again with step 6, since the registers are the state's
-        float q_norm = 1.0f;
+        // 0: prepare. q is read here, two passes over the state ahead of its use
+        float4 q[NB];
+#pragma unroll
+        for (int m = 0; m < NB; m++)
+            q[m] = read_row<GENERAL>(q_at, p.q_dtype, 32 * m + 4 * w.l, n_keys);
         if (has_norm(p)) {
-            const float k_norm = norm_factor<NB>(p, k, w.l);
-            float4 q[NB];
+            const float k_norm = norm_factor<NB>(p, k, w.l), q_norm = norm_factor<NB>(p, q, w.l);
 #pragma unroll
             for (int m = 0; m < NB; m++) {
                 k[m] = k[m] * float4(k_norm);
-                q[m] = read_row<GENERAL>(q_at, p.q_dtype, 32 * m + 4 * w.l, n_keys);
+                q[m] = q[m] * float4(q_norm);
             }
-            q_norm = norm_factor<NB>(p, q, w.l);
         }
         const float beta = delta_factor(p, token.beta);
 
@@ -351,15 +361,23 @@ GDN_INLINE void gated_delta_net(constant gdn_gpu_gated_delta_net &p, thread cons
             sum[c] = float4(0.0f);
 #pragma unroll
         for (int m = 0; m < NB; m++) {
-            float4 q = read_row<GENERAL>(q_at, p.q_dtype, 32 * m + 4 * w.l, n_keys);
-            if (has_norm(p))
-                q = q * float4(q_norm);
 #pragma unroll
             for (int c = 0; c < C; c++) {
                 S[m][c] = update(S[m][c], k[m], delta[c], decay[CHANNEL ? m : 0]);
-                sum[c] = sum_step<GENERAL>(S[m][c], q, sum[c], 32 * m + 4 * w.l, n_keys);
+                sum[c] = sum_step<GENERAL>(S[m][c], q[m], sum[c], 32 * m + 4 * w.l, n_keys);
             }
         }
+
+        // The next token, into the registers that this one has left: its loads are on their way while the output is
+        // summed up and what is kept is stored. Its q follows when the token begins.
+        q_at += p.q.token;
+        k_at += p.k.token;
+        v_at += p.v.token;
+        g_at += p.g.token;
+        beta_at += p.beta.token;
+        if (t + 1 < w.T)
+            load_any_token<NB, CHANNEL, GENERAL>(p, k_at, v_at, g_at, beta_at, mine < w.columns, w.l, token);
+
         const float o = p.scale * fold<C>(sum, w.l);
         if (w.l == lane_of_column<C>(mine) && mine < w.columns)
             write_element(out_at, o, p.result_dtype);
@@ -371,11 +389,6 @@ GDN_INLINE void gated_delta_net(constant gdn_gpu_gated_delta_net &p, thread cons
             if (dst >= 0)
                 store_state<NB, C, GENERAL, HALF>(p, b, w, dst, S);
         }
-        q_at += p.q.token;
-        k_at += p.k.token;
-        v_at += p.v.token;
-        g_at += p.g.token;
-        beta_at += p.beta.token;
         out_at += p.result.token;
     }
 }

@@ -33,6 +33,7 @@ typedef struct gdn_vulkan_traits {
     uint32_t subgroup_size;     /* that pipelines with shuffles have                                    */
     int      required_size;     /* and have to ask for: the device has several                          */
     uint64_t max_allocation;    /* bytes                                                                */
+    uint32_t registers;         /* floats of a lane that gated_delta_net is cut for; 0: as many as wanted */
     int      shuffle;           /* subgroup shuffles in compute shaders                                 */
     int      full_subgroups;    /* can be asked for whole subgroups                                     */
     int      float64, storage16;
@@ -78,6 +79,7 @@ typedef struct gdn_vulkan_device {
 
     /* memory.c */
     gdn_vulkan_buffer staging, bad; /* bad: GDN_GPU_BAD_WORDS words that shaders set */
+    gdn_vulkan_buffer params;       /* a parameter block for each command buffer of the ring */
 
     /* pipelines.c */
     VkPipelineLayout     layout;
@@ -133,8 +135,10 @@ gdn_status gdn_vulkan_buffer_write(gdn_context *ctx, const gdn_span *span, uint6
                                    uint64_t bytes);
 gdn_status gdn_vulkan_buffer_read(gdn_context *ctx, const gdn_span *span, uint64_t offset, void *target,
                                   uint64_t bytes);
-/* Memory of the backend's own: host-visible and coherent where `visible`. */
-gdn_status gdn_vulkan_allocate(gdn_vulkan_device *dev, uint64_t bytes, int visible, gdn_vulkan_buffer *buffer);
+/* Memory of the backend's own. All but the first are host-visible and coherent: one for what the host reads, and one
+ * that it writes only, which is the device's where the host can reach that. */
+enum { GDN_VULKAN_MEMORY_DEVICE, GDN_VULKAN_MEMORY_HOST, GDN_VULKAN_MEMORY_UPLOAD };
+gdn_status gdn_vulkan_allocate(gdn_vulkan_device *dev, uint64_t bytes, int memory, gdn_vulkan_buffer *buffer);
 void       gdn_vulkan_release(gdn_vulkan_device *dev, gdn_vulkan_buffer *buffer);
 /* Address of a place; 0 where it is absent. */
 uint64_t   gdn_vulkan_address(const gdn_vulkan_device *dev, const gdn_place *at);
@@ -178,10 +182,10 @@ typedef struct gdn_vulkan_dispatch {
     int32_t    begin, end, first_end, most; /* as in gdn_vulkan_push */
 } gdn_vulkan_dispatch;
 /* What a call records, on `stream`, or on our queue where that is NULL: the parameter block and an optional zeroed
- * table behind it, dispatches, the end, which submits on our queue. gdn_vulkan_run() is all of that. */
+ * table in the workspace, dispatches, the end, which submits on our queue. gdn_vulkan_run() is all of that. */
 typedef struct gdn_vulkan_record {
     VkCommandBuffer commands;
-    uint64_t        params; /* address */
+    uint64_t        params, scratch; /* addresses, as in gdn_vulkan_push */
 } gdn_vulkan_record;
 gdn_status gdn_vulkan_record_params(gdn_vulkan_device *dev, const gdn_place *workspace, const void *params,
                                     size_t params_bytes, uint64_t zeroed_bytes, gdn_stream stream,

@@ -3,8 +3,8 @@
 
 typedef gdn_gated_delta_net_problem problem_t;
 
-enum { COLUMNS_OF_EIGHT_LANES = 4 };
-enum { KEY_MAJOR = 2, PARTS = 128, HALF = 256 }; /* of the shader's constant SHAPE */
+enum { MOST_COLUMNS = 4 };                                                /* of eight lanes */
+enum { KEY_MAJOR = 2, PARTS = 128, HALF = 256, FEWER = 9, AHEAD = 2048 }; /* of the shader's constant SHAPE */
 
 /* Lanes of a workgroup: whole subgroups, at least 32 lanes on a GPU. A CPU's driver runs workgroups one after another
  * on each thread, so there the smallest are the best. */
@@ -46,6 +46,32 @@ static uint32_t width_of_loads(const gdn_vulkan_device *dev, const gdn_gpu_devic
     return bits % 16 ? 0 : 1;
 }
 
+/* Registers that a lane needs, counted by hand: the state, q, k and the decays of keys, once more for the token that is
+ * loaded ahead, partial sums, and 24 for addresses and what is the token's. */
+static uint32_t needed(uint32_t blocks, int channel, uint32_t columns, int ahead)
+{
+    const uint32_t rows = channel ? 3 : 2;
+    return 4 * blocks * (columns + rows * (ahead ? 2 : 1)) + 4 * columns + 24;
+}
+
+/* In SHAPE: how many columns eight lanes have, and whether the next token is loaded ahead, so that a lane's registers
+ * are enough. Fewer columns cost loads, since each group of lanes reads all of q and k, and their loads wait where
+ * nothing is loaded ahead; of the two, columns beyond two are given up first. Operands of 16 bits are not loaded ahead,
+ * because they become numbers where they are loaded. */
+static uint32_t columns_of(const gdn_vulkan_device *dev, uint32_t blocks, int channel, int narrow)
+{
+    static const struct {
+        uint32_t fewer;
+        int ahead;
+    } ways[] = { { 0, 1 }, { 1, 1 }, { 0, 0 }, { 1, 0 } };
+    if (!dev->traits.registers) return 0;
+    for (size_t i = 0; i < sizeof ways / sizeof ways[0]; i++)
+        if ((!ways[i].ahead || !narrow) &&
+            needed(blocks, channel, MOST_COLUMNS >> ways[i].fewer, ways[i].ahead) <= dev->traits.registers)
+            return ways[i].fewer << FEWER | (ways[i].ahead ? AHEAD : 0);
+    return 2u << FEWER;
+}
+
 /* The shader's constants NB, SHAPE and WIDE. Multiples of 32, aligned, get pipelines of their own; every other head
  * size, and operands that are not aligned, share a general one (NB = 0), since a driver takes seconds for each. So do
  * calls with a log unless a head has 128 keys, and each of their pipelines has checkpoints and forms: logs are there
@@ -56,7 +82,7 @@ static void specialize(const gdn_vulkan_device *dev, const problem_t *p, uint32_
 {
     const int half = p->state_interval > 0, log = half || p->log.n_columns > 0;
     const int general = p->head_dim_k % 32 || !width || (log && p->head_dim_k != 128) || p->tree ||
-                        (half && p->head_dim_v % COLUMNS_OF_EIGHT_LANES);
+                        (half && p->head_dim_v % MOST_COLUMNS);
     const int narrow = general || half ? dev->traits.storage16 : is_narrow(p);
     const int key_major = !half && p->state_layout == GDN_STATE_KV, tree = p->tree || (half && general);
     plan->variant = general;
@@ -65,6 +91,8 @@ static void specialize(const gdn_vulkan_device *dev, const problem_t *p, uint32_
     plan->constants[2] = (p->gate == GDN_GATE_CHANNEL ? 1u : 0u) | (key_major ? KEY_MAJOR : 0u) | (narrow ? 4u : 0u) |
                          (log || gdn_gpu_has_forms(p) ? 8u : 0u) | (log || p->checkpoints.interval ? 16u : 0u) |
                          (log ? 32u : 0u) | (tree ? 64u : 0u) | (half ? HALF : 0u);
+    if (!general && !half)
+        plan->constants[2] |= columns_of(dev, plan->constants[1], p->gate == GDN_GATE_CHANNEL, narrow);
     plan->constants[3] = general ? 0 : width;
 }
 
@@ -108,7 +136,7 @@ gdn_status gdn_vulkan_plan_gated_delta_net(const gdn_context *ctx, const problem
     gdn_gpu_begin_plan(ctx, plan);
     specialize(dev, p, width_of_loads(dev, &gpu, p), plan);
     plan->form = dev->gpu.variant.subgroup ? "subgroup" : "shared";
-    gdn_gpu_plan_gated_delta_net(&gpu, p, lanes(dev) / 8 * COLUMNS_OF_EIGHT_LANES, plan);
+    gdn_gpu_plan_gated_delta_net(&gpu, p, lanes(dev) / 8 * (MOST_COLUMNS >> (plan->constants[2] >> FEWER & 3)), plan);
     if (is_narrow(p) || p->state_interval) gdn_vulkan_need_storage16(dev, "F16 and BF16", plan);
     cut(dev, p, plan);
     return GDN_OK;

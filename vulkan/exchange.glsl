@@ -1,4 +1,4 @@
-// Exchanges between the eight lanes of gated_delta_net that hold four columns of a head, and the part of dot32's tree
+// Exchanges between the eight lanes of gated_delta_net that hold C columns of a head, and the part of dot32's tree
 // that goes through them. Included by gated_delta_net.comp behind the layout of its workgroups.
 #ifdef GDN_SUBGROUP
 uint lane_of_workgroup()
@@ -21,8 +21,10 @@ void exchange_two(inout vec4 x, inout vec4 y, uint mask, uint turn)
 vec4 gather_columns(float x, uint turn)
 {
     uint first = gl_SubgroupInvocationID & ~7u;
-    return vec4(subgroupShuffle(x, first), subgroupShuffle(x, first + 2), subgroupShuffle(x, first + 4),
-                subgroupShuffle(x, first + 6));
+    vec4 all = vec4(0);
+    EACH_COLUMN(c)
+        all[c] = subgroupShuffle(x, first + uint(8 / C * c));
+    return all;
 }
 #else
 // Exchanges between lanes through shared memory, in three areas ("boards") that are used one after the other: a lane
@@ -62,8 +64,10 @@ vec4 gather_columns(float x, uint turn)
     uint first = gl_LocalInvocationIndex & ~7u;
     board[word_of(turn, gl_LocalInvocationIndex)].x = x;
     barrier();
-    return vec4(board[word_of(turn, first)].x, board[word_of(turn, first + 2)].x, board[word_of(turn, first + 4)].x,
-                board[word_of(turn, first + 6)].x);
+    vec4 all = vec4(0);
+    EACH_COLUMN(c)
+        all[c] = board[word_of(turn, first + uint(8 / C * c))].x;
+    return all;
 }
 #endif
 
@@ -77,10 +81,16 @@ float fold_rest(vec4 x, vec4 given, uint t1, uint t2)
     return sum;
 }
 
-// Columns of a lane group after fold(): column 2 * bit 2 + bit 1 of the lane. t0, t1, t2: boards of the exchanges.
+// Columns of a lane group after fold(): the highest bits of the lane, as many as there are. t0, t1, t2: boards of the
+// exchanges. Where a step pairs lanes, each keeps half of the columns while there are several.
 float fold(vec4 partial[4], uint lane, uint t0, uint t1, uint t2)
 {
     bool upper = (lane & 4) != 0, right = (lane & 2) != 0;
+    if (C < 4) { // h = 16
+        vec4 given = C == 2 && !upper ? partial[1] : partial[0], own = C == 2 && upper ? partial[1] : partial[0];
+        precise vec4 x = own + exchange(given, 4, t0);
+        return fold_rest(x, x, t1, t2);
+    }
     // h = 16: of four columns each half of the lanes keeps two
     vec4 from0 = upper ? partial[0] : partial[2], from1 = upper ? partial[1] : partial[3];
     exchange_two(from0, from1, 4, t0);

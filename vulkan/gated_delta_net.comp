@@ -1,4 +1,5 @@
-// gated_delta_net: eight lanes hold four value columns of a head's state in registers over all tokens of the call.
+// gated_delta_net: eight lanes hold C value columns, four or fewer, of a head's state in registers over all tokens of
+// the call.
 //
 // Lane l of the eight has the keys i = 32 m + 4 l + e, m = 0 .. DK/32, e = 0 .. 3: the residues 4l .. 4l+3 of
 // dot32. So a row of 32 keys is one coalesced load of 128 bytes; the tree's steps h = 16, 8, 4 are exchanges with
@@ -33,6 +34,7 @@ const bool GENERAL = false;
 #endif
 layout(constant_id = 2) const int SHAPE = 0;   // bits below: what would otherwise be code that never runs
 layout(constant_id = 3) const int WIDE = 0;    // rows of four: 0 element by element, 1 as 16 bytes, 2 as 2 x 8 bytes
+#define EACH_COLUMN(c) [[unroll]] for (int c = 0; c < C; c++)
 const bool CHANNEL = (SHAPE & 1) != 0;   // a gate per key channel
 const bool KEY_MAJOR = (SHAPE & 2) != 0; // the state's lines are keys
 const bool NARROW = (SHAPE & 4) != 0;    // operands may be of 16 bits
@@ -50,6 +52,11 @@ const bool HALF = (SHAPE & 256) != 0;    // states of 16 bits, of any layout; wi
 #else
 const bool HALF = false;
 #endif
+
+// How many columns the registers of a lane are enough for, and whether for the next token's operands as well: the host
+// chooses (dispatch_gated_delta_net.c). GENERAL and HALF have four, and what they load they use at once.
+const int C = 4 >> (SHAPE >> 9 & 3);
+const bool AHEAD = (SHAPE & 2048) != 0;
 
 layout(buffer_reference, std430, buffer_reference_align = 8) readonly buffer Params { gdn_gpu_gated_delta_net p; };
 
@@ -155,10 +162,16 @@ struct Item {
     int  kept;       // `position`, or where the state was last rounded to 16 bits
     uint l;          // lane of the eight
     int  i0;         // the lane's first key
-    int  j, columns; // first column of the eight lanes, how many of the four there are
+    int  j, columns; // first column of the eight lanes, how many of the C there are
     int  mine;       // the column that fold() gives this lane
 };
 Item at;
+
+// Of the lanes that have one column's sum after fold(), one speaks for it.
+bool is_first_of_column()
+{
+    return at.l % uint(8 / C) == 0 && at.mine < at.columns;
+}
 
 // Addresses in a column of the log, from its beginning, and that of column 0.
 uint64_t log_base, key_in_log, delta_in_log, decay_in_log;
@@ -170,7 +183,7 @@ vec4     decay[NB]; // of keys; CHANNEL only
 float    a;         // of the head, else
 float    v, beta;
 
-vec4     S[NB][4];      // S[m][c] has column j + c
+vec4     S[NB][4];      // S[m][c] has column j + c; those from C on are never touched
 float    rate, bias;    // of a raw gate
 vec4     key_bias[NB];  // CHANNEL's
 
@@ -220,9 +233,9 @@ void find_operands(int block)
 {
     at.l = lane_of_workgroup() & 7u;
     at.i0 = 4 * int(at.l);
-    at.j = 4 * (block * int(gl_WorkGroupSize.x / 8) + int(lane_of_workgroup() / 8));
-    at.columns = clamp(p.head_dim_v - at.j, 0, 4);
-    at.mine = int(at.l >> 1);
+    at.j = C * (block * int(gl_WorkGroupSize.x / 8) + int(lane_of_workgroup() / 8));
+    at.columns = clamp(p.head_dim_v - at.j, 0, C);
+    at.mine = int(at.l) / (8 / C);
     const int kappa = p.head_map == HEADS_TILED ? at.h % p.n_heads_k : at.h / (p.n_heads_v / p.n_heads_k);
     q_at = token_at(p.q, kappa);
     k_at = token_at(p.k, kappa);
@@ -240,16 +253,6 @@ void find_operands(int block)
     }
 }
 
-void next_token()
-{
-    q_at += p.q.token;
-    k_at += p.k.token;
-    v_at += p.v.token;
-    g_at += p.g.token;
-    beta_at += p.beta.token;
-    out_at += p.result.token;
-}
-
 uint64_t state_at(gdn_gpu_pool pool, int entry, int n_slots)
 {
     return pool.base + int64_t(entry / n_slots) * pool.row + int64_t(entry % n_slots) * pool.slot + at.h * pool.head;
@@ -257,7 +260,7 @@ uint64_t state_at(gdn_gpu_pool pool, int entry, int n_slots)
 
 #include "gated_delta_net_half.glsl"
 
-// PARTS: what a dispatch has of the sequence, and where states stand between two, behind the parameter block. A
+// PARTS: what a dispatch has of the sequence, and where states stand between two, in the workspace. A
 // sequence that goes on has more tokens than the first dispatch, so that no two of them have one entry. They are F32
 // whatever the type of states is, as what stands between two roundings has more bits than 16, and with HALF their lines
 // are always values.
@@ -273,7 +276,7 @@ gdn_gpu_pool between()
 {
     const int64_t line = 4 * int64_t((KEY_MAJOR ? p.head_dim_v : p.head_dim_k) + 3 & ~3),
                   head = line * (KEY_MAJOR ? p.head_dim_k : p.head_dim_v);
-    return gdn_gpu_pool(push.params + GDN_VULKAN_PARAMS_BYTES, p.n_heads_v * head, 0, head, line);
+    return gdn_gpu_pool(push.scratch, p.n_heads_v * head, 0, head, line);
 }
 int entry_between()
 {
@@ -286,7 +289,7 @@ int entry_between()
 void load_state(gdn_gpu_pool pool, int from, int n_slots)
 {
     EACH_BLOCK(m)
-        [[unroll]] for (int c = 0; c < 4; c++)
+        EACH_COLUMN(c)
             S[m][c] = vec4(0);
     if (from < 0)
         return;
@@ -294,21 +297,25 @@ void load_state(gdn_gpu_pool pool, int from, int n_slots)
     EACH_BLOCK(m) {
         const int i = 32 * m + at.i0;
         if (!KEY_MAJOR) {
-            [[unroll]] for (int c = 0; c < 4; c++)
+            EACH_COLUMN(c)
                 if (c < at.columns)
                     S[m][c] = load_row(entry + (at.j + c) * pool.line, GDN_GPU_F32, i);
         } else {
             bvec4 there = present(i);
             [[unroll]] for (int e = 0; e < 4; e++) {
                 const uint64_t key_row = entry + (i + e) * pool.line + 4 * at.j;
-                if (at.columns == 4 && there[e]) {
+                if (C == 4 && at.columns == 4 && there[e]) {
                     const vec4 x = load_quad(key_row);
                     S[m][0][e] = x[0];
                     S[m][1][e] = x[1];
                     S[m][2][e] = x[2];
                     S[m][3][e] = x[3];
+                } else if (C == 2 && WIDE != 0 && at.columns == 2) {
+                    const vec2 x = uintBitsToFloat(unpackUint2x32(Pair(key_row).x));
+                    S[m][0][e] = x[0];
+                    S[m][1][e] = x[1];
                 } else if (there[e]) {
-                    [[unroll]] for (int c = 0; c < 3; c++)
+                    [[unroll]] for (int c = 0; c < min(C, 3); c++)
                         if (c < at.columns)
                             S[m][c][e] = Float(key_row + 4 * c).x;
                 }
@@ -320,7 +327,7 @@ void load_state(gdn_gpu_pool pool, int from, int n_slots)
 // 5, without the sums, of the keys of block m, and 7: what repeats a token
 void update_only(int m, vec4 delta)
 {
-    [[unroll]] for (int c = 0; c < 4; c++) {
+    EACH_COLUMN(c) {
         precise vec4 kept = (!CHANNEL ? vec4(a) : decay[m]) * S[m][c];
         S[m][c] = rounded(fma4(k[m], vec4(delta[c]), kept));
     }
@@ -333,7 +340,7 @@ void repeat_log(int from, int to)
         const uint64_t column = log_at(position);
         rounds = rounds_at(position + 1);
         vec4 delta = vec4(0);
-        [[unroll]] for (int c = 0; c < 4; c++)
+        EACH_COLUMN(c)
             if (c < at.columns)
                 delta[c] = Float(column + delta_in_log + 4 * c).x;
         if (!CHANNEL)
@@ -348,23 +355,7 @@ void repeat_log(int from, int to)
     }
 }
 
-// 0: what a token brings, as it comes; decay and a have g
-void load_token()
-{
-    EACH_BLOCK(m) {
-        k[m] = load_row(k_at, p.k_dtype, 32 * m + at.i0);
-        q[m] = load_row(q_at, p.q_dtype, 32 * m + at.i0);
-    }
-    v = at.mine < at.columns ? load_typed(v_at, p.v_dtype) : 0.0;
-    beta = load_typed(beta_at, p.beta_dtype);
-    if (!CHANNEL) {
-        a = load_typed(g_at, p.g_dtype);
-    } else {
-        EACH_BLOCK(m)
-            decay[m] = load_row(g_at, p.g_dtype, 32 * m + at.i0);
-    }
-}
-
+#include "gated_delta_net_token.glsl"
 #include "gated_delta_net_forms.glsl"
 #ifdef GDN_GENERAL
 #include "gated_delta_net_tree.glsl"
@@ -374,11 +365,11 @@ void load_token()
 float read_kv()
 {
     vec4 sum[4];
-    [[unroll]] for (int c = 0; c < 4; c++)
+    EACH_COLUMN(c)
         sum[c] = vec4(0);
     EACH_BLOCK(m) {
         precise vec4 with = !CHANNEL ? k[m] : decay[m] * k[m];
-        [[unroll]] for (int c = 0; c < 4; c++)
+        EACH_COLUMN(c)
             sum[c] = sum_step(S[m][c], with, sum[c], 32 * m + at.i0);
     }
     precise float kv = fold(sum, at.l, 0, 1, 2);
@@ -391,10 +382,10 @@ float read_kv()
 float update(vec4 delta)
 {
     vec4 sum[4];
-    [[unroll]] for (int c = 0; c < 4; c++)
+    EACH_COLUMN(c)
         sum[c] = vec4(0);
     EACH_BLOCK(m) {
-        [[unroll]] for (int c = 0; c < 4; c++) {
+        EACH_COLUMN(c) {
             precise vec4 kept = (!CHANNEL ? vec4(a) : decay[m]) * S[m][c];
             S[m][c] = fma4(k[m], vec4(delta[c]), kept);
             sum[c] = sum_step(S[m][c], q[m], sum[c], 32 * m + at.i0);
@@ -433,16 +424,18 @@ void store_entry(gdn_gpu_pool pool, uint64_t entry)
         const int i = 32 * m + at.i0;
         bvec4 there = present(i);
         if (!KEY_MAJOR) {
-            [[unroll]] for (int c = 0; c < 4; c++)
+            EACH_COLUMN(c)
                 if (c < at.columns)
                     store_row(entry + (at.j + c) * pool.line, S[m][c], i);
         } else {
             [[unroll]] for (int e = 0; e < 4; e++) {
                 const uint64_t line = entry + (i + e) * pool.line + 4 * at.j;
-                if (at.columns == 4 && there[e]) {
+                if (C == 4 && at.columns == 4 && there[e]) {
                     store_quad(line, vec4(S[m][0][e], S[m][1][e], S[m][2][e], S[m][3][e]));
+                } else if (C == 2 && WIDE != 0 && at.columns == 2) {
+                    Pair(line).x = packUint2x32(floatBitsToUint(vec2(S[m][0][e], S[m][1][e])));
                 } else if (there[e]) {
-                    [[unroll]] for (int c = 0; c < 3; c++)
+                    [[unroll]] for (int c = 0; c < min(C, 3); c++)
                         if (c < at.columns)
                             Float(line + 4 * c).x = S[m][c][e];
                 }
@@ -468,7 +461,7 @@ void store_state(int dst, int word)
 // All of a token but what is kept of the state.
 void compute_token(int t)
 {
-    load_token();
+    take_token(t);
     if (has_norm())
         normalise();
     if (FORMS)
@@ -483,7 +476,7 @@ void compute_token(int t)
     rounds = rounds_at(at.position + (has_tree() ? depth : t + 1));
     precise float o = p.scale * update(delta);
     // 6: output
-    if ((at.l & 1u) == 0 && at.mine < at.columns) {
+    if (is_first_of_column()) {
         if (NARROW)
             store_element(out_at, p.result_dtype, o);
         else
@@ -491,7 +484,7 @@ void compute_token(int t)
     }
     if (LOG && at.row >= 0)
         log_token(t, d);
-    next_token();
+    out_at += p.result.token;
 }
 
 void main()
@@ -519,6 +512,8 @@ void main()
     find_operands(int(item() % uint(p.blocks)));
     if (FORMS)
         load_gate();
+    if (AHEAD && at.T != 0)
+        load_token();
     gdn_gpu_pool from = p.state_in;
     if (goes_on())
         from = between();

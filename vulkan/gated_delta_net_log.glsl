@@ -37,7 +37,7 @@ uint64_t log_at(int position)
 void log_token(int t, float d)
 {
     const uint64_t column = log_at(at.position + t);
-    if ((at.l & 1u) == 0 && at.mine < at.columns)
+    if (is_first_of_column())
         Float(column + delta_in_log + 4 * at.mine).x = d;
     if (at.j != 0)
         return;

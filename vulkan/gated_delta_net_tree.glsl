@@ -33,8 +33,7 @@ void find_depth()
 // The delta of token i, where this lane has logged it: none reads what another one wrote.
 float logged_delta(int i)
 {
-    const bool logs = (at.l & 1u) == 0 && at.mine < at.columns;
-    return logs ? Float(log_at(at.position + i) + delta_in_log + 4 * at.mine).x : 0.0;
+    return is_first_of_column() ? Float(log_at(at.position + i) + delta_in_log + 4 * at.mine).x : 0.0;
 }
 
 // Where the operands of token i lie, when token t is the next one.

@@ -14,13 +14,17 @@ static int find_type(const gdn_vulkan_device *dev, uint32_t bits, VkMemoryProper
 }
 
 /* Device memory, which the host sees too where the two share one memory anyway. */
-static int choose_type(const gdn_vulkan_device *dev, uint32_t bits, int visible)
+static int choose_type(const gdn_vulkan_device *dev, uint32_t bits, int memory)
 {
     const VkMemoryPropertyFlags host = VK_MEMORY_PROPERTY_HOST_VISIBLE_BIT | VK_MEMORY_PROPERTY_HOST_COHERENT_BIT;
     const int shared =
         dev->traits.type == VK_PHYSICAL_DEVICE_TYPE_CPU || dev->traits.type == VK_PHYSICAL_DEVICE_TYPE_INTEGRATED_GPU;
     int type = -1;
-    if (visible) {
+    if (memory == GDN_VULKAN_MEMORY_UPLOAD) {
+        type = find_type(dev, bits, host | VK_MEMORY_PROPERTY_DEVICE_LOCAL_BIT);
+        return type >= 0 ? type : find_type(dev, bits, host);
+    }
+    if (memory == GDN_VULKAN_MEMORY_HOST) {
         type = find_type(dev, bits, host | VK_MEMORY_PROPERTY_HOST_CACHED_BIT);
         return type >= 0 ? type : find_type(dev, bits, host);
     }
@@ -39,7 +43,7 @@ static gdn_status too_large(const gdn_vulkan_device *dev, uint64_t bytes)
                     (unsigned long long)bytes, dev->traits.about.name, (unsigned long long)dev->traits.max_allocation);
 }
 
-gdn_status gdn_vulkan_allocate(gdn_vulkan_device *dev, uint64_t bytes, int visible, gdn_vulkan_buffer *b)
+gdn_status gdn_vulkan_allocate(gdn_vulkan_device *dev, uint64_t bytes, int memory, gdn_vulkan_buffer *b)
 {
     const VkBufferCreateInfo info = {
         .sType = VK_STRUCTURE_TYPE_BUFFER_CREATE_INFO,
@@ -61,11 +65,11 @@ gdn_status gdn_vulkan_allocate(gdn_vulkan_device *dev, uint64_t bytes, int visib
         gdn_vulkan_release(dev, b);
         return too_large(dev, need.size);
     }
-    const int type = choose_type(dev, need.memoryTypeBits, visible);
+    const int type = choose_type(dev, need.memoryTypeBits, memory);
     if (type < 0) {
         gdn_vulkan_release(dev, b);
         return gdn_fail(GDN_INTERNAL, "the device %s has no memory type for a %s buffer", dev->traits.about.name,
-                        visible ? "host-visible" : "storage");
+                        memory == GDN_VULKAN_MEMORY_DEVICE ? "storage" : "host-visible");
     }
     const VkMemoryAllocateFlagsInfo flags = { .sType = VK_STRUCTURE_TYPE_MEMORY_ALLOCATE_FLAGS_INFO,
                                               .flags = VK_MEMORY_ALLOCATE_DEVICE_ADDRESS_BIT };
@@ -105,8 +109,10 @@ void gdn_vulkan_release(gdn_vulkan_device *dev, gdn_vulkan_buffer *b)
 gdn_status gdn_vulkan_memory_open(gdn_vulkan_device *dev)
 {
     gdn_status status;
-    if ((status = gdn_vulkan_allocate(dev, GDN_VULKAN_STAGING_BYTES, 1, &dev->staging)) ||
-        (status = gdn_vulkan_allocate(dev, 256, 1, &dev->bad)))
+    if ((status = gdn_vulkan_allocate(dev, GDN_VULKAN_STAGING_BYTES, GDN_VULKAN_MEMORY_HOST, &dev->staging)) ||
+        (status = gdn_vulkan_allocate(dev, 256, GDN_VULKAN_MEMORY_HOST, &dev->bad)) ||
+        (status = gdn_vulkan_allocate(dev, GDN_VULKAN_RING * GDN_VULKAN_PARAMS_BYTES, GDN_VULKAN_MEMORY_UPLOAD,
+                                      &dev->params)))
         return status;
     memset(dev->bad.mapped, 0, 256);
     return GDN_OK;
@@ -122,6 +128,7 @@ void gdn_vulkan_memory_close(gdn_vulkan_device *dev)
     }
     gdn_vulkan_release(dev, &dev->staging);
     gdn_vulkan_release(dev, &dev->bad);
+    gdn_vulkan_release(dev, &dev->params);
 }
 
 /* ---- Copies ----------------------------------------------------------------------------------------- */

@@ -37,7 +37,8 @@ gdn_status gdn_vulkan_probe(void *device, gdn_gpu_variants *v)
     gdn_vulkan_device *dev = device;
     char hard[GDN_REASON_MAX] = "", soft[GDN_REASON_MAX] = "";
     probe_t x = { .dev = dev };
-    gdn_status status = gdn_vulkan_allocate(dev, GDN_PROBE_BYTES + GDN_VULKAN_PARAMS_BYTES, 1, &x.memory);
+    gdn_status status = gdn_vulkan_allocate(dev, GDN_PROBE_BYTES + GDN_VULKAN_PARAMS_BYTES, GDN_VULKAN_MEMORY_HOST,
+                                            &x.memory);
     *v = (gdn_gpu_variants){ 0 };
     if (status)
         return status;

@@ -1,4 +1,5 @@
 /* Our use of a queue: a ring of command buffers on one timeline semaphore. See device.h.
+ * What else a call in flight needs of its own, its parameter block, has the same ring: see record.c.
  *
  * Every wait has the context's timeout. A wait that runs out changes nothing: the next one waits for the same. */
 #include "core/status.h"

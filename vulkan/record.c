@@ -1,7 +1,11 @@
-/* What every call records: its parameter block, then its dispatches, with barriers between. See device.h.
+/* What every call records: its dispatches, with barriers between, and where their parameter block is. See device.h.
  *
- * The block is written by a command (vkCmdUpdateBuffer), so it is part of a command buffer that the caller records once
- * and submits many times, and calls in flight cannot overwrite each other's. */
+ * On our queue the host writes the block to memory that both see, at the place that belongs to the command buffer: the
+ * command buffer is used again when the device is done with it, and so is the place. The submission makes what was
+ * written visible. A caller's command buffer may be submitted many times, and the library never hears of its end; there
+ * the block is written by a command (vkCmdUpdateBuffer) to the call's workspace, and lives as long as that. */
+#include <string.h>
+
 #include "core/status.h"
 #include "vulkan/device.h"
 
@@ -59,22 +63,30 @@ gdn_status gdn_vulkan_record_params(gdn_vulkan_device *dev, const gdn_place *wor
                                     gdn_vulkan_record *record)
 {
     const VkPipelineStageFlags both = VK_PIPELINE_STAGE_COMPUTE_SHADER_BIT | VK_PIPELINE_STAGE_TRANSFER_BIT;
+    const VkAccessFlags shader = VK_ACCESS_SHADER_READ_BIT | VK_ACCESS_SHADER_WRITE_BIT;
+    const uint64_t block = (uint64_t)dev->ring_next * GDN_VULKAN_PARAMS_BYTES;
+    const int transfers = stream || zeroed_bytes;
     VkCommandBuffer commands = stream;
     gdn_status status;
     if (dev->lost) return gdn_vulkan_wait(dev); /* says so */
     if (!commands && (status = gdn_vulkan_begin(dev, &commands))) return status;
-    *record = (gdn_vulkan_record){ commands, gdn_vulkan_address(dev, workspace) };
+    *record = (gdn_vulkan_record){ .commands = commands,
+                                   .params = dev->params.address + block,
+                                   .scratch = gdn_vulkan_address(dev, workspace) + GDN_VULKAN_PARAMS_BYTES };
+    if (stream) record->params = record->scratch - GDN_VULKAN_PARAMS_BYTES;
+    else memcpy((char *)dev->params.mapped + block, params, params_bytes);
 
-    /* After earlier calls: they may have written what is read, or still read the workspace. */
-    barrier(dev, commands, both, VK_ACCESS_SHADER_WRITE_BIT | VK_ACCESS_TRANSFER_WRITE_BIT, both,
-            VK_ACCESS_SHADER_READ_BIT | VK_ACCESS_SHADER_WRITE_BIT | VK_ACCESS_TRANSFER_READ_BIT |
-                VK_ACCESS_TRANSFER_WRITE_BIT);
-    dev->vk.CmdUpdateBuffer(commands, (VkBuffer)workspace->data, workspace->offset, params_bytes, params);
+    /* After earlier calls: they may have written what is read, or still use the workspace. */
+    barrier(dev, commands, both, VK_ACCESS_SHADER_WRITE_BIT | VK_ACCESS_TRANSFER_WRITE_BIT,
+            transfers ? both : VK_PIPELINE_STAGE_COMPUTE_SHADER_BIT,
+            transfers ? shader | VK_ACCESS_TRANSFER_READ_BIT | VK_ACCESS_TRANSFER_WRITE_BIT : shader);
+    if (stream) dev->vk.CmdUpdateBuffer(commands, (VkBuffer)workspace->data, workspace->offset, params_bytes, params);
     if (zeroed_bytes)
         dev->vk.CmdFillBuffer(commands, (VkBuffer)workspace->data, workspace->offset + GDN_VULKAN_PARAMS_BYTES,
                               zeroed_bytes, 0);
-    barrier(dev, commands, VK_PIPELINE_STAGE_TRANSFER_BIT, VK_ACCESS_TRANSFER_WRITE_BIT,
-            VK_PIPELINE_STAGE_COMPUTE_SHADER_BIT, VK_ACCESS_SHADER_READ_BIT | VK_ACCESS_SHADER_WRITE_BIT);
+    if (transfers)
+        barrier(dev, commands, VK_PIPELINE_STAGE_TRANSFER_BIT, VK_ACCESS_TRANSFER_WRITE_BIT,
+                VK_PIPELINE_STAGE_COMPUTE_SHADER_BIT, shader);
     return GDN_OK;
 }
 
@@ -83,6 +95,7 @@ void gdn_vulkan_record_dispatch(const gdn_vulkan_device *dev, const gdn_vulkan_r
 {
     uint32_t height;
     const gdn_vulkan_push push = { .params = record->params,
+                                   .scratch = record->scratch,
                                    .n_items = (uint32_t)dispatch->n_items,
                                    .grid_width = grid(dispatch->n_items, &height),
                                    .begin = dispatch->begin,

@@ -34,7 +34,7 @@
  * the tensors as they are then. Its workspace must not be used by anything else that runs at the same time.
  *
  * Barriers. Calls are ordered among themselves: each begins with a memory barrier from the compute and transfer
- * stages to the compute and transfer stages. The program itself must
+ * stages to the compute and transfer stages (with stream = NULL: to those that it uses). The program itself must
  *   - before: make what other stages wrote to the operands available to COMPUTE_SHADER (SHADER_READ, SHADER_WRITE),
  *     and earlier accesses to the workspace to TRANSFER (TRANSFER_WRITE);
  *   - after: make COMPUTE_SHADER / SHADER_WRITE available to its own readers. Writes are already made available to

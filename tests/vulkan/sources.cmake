@@ -1,7 +1,7 @@
 # Tests of the Vulkan backend, included by tests/CMakeLists.txt where the backend is built. Those that need a device, which
 # lavapipe is, are skipped where there is none; scripts/test.sh takes that for a failure.
 gdn_device_program(vulkan vulkan/test_vulkan.c vulkan/limits.c vulkan/long_sequences.c
-  vulkan/test_answers.c vulkan/support.c)
+  vulkan/test_answers.c vulkan/parameters.c vulkan/support.c)
 target_include_directories(test_vulkan PRIVATE "${GDN_VULKAN_INCLUDE}")
 set_target_properties(test_vulkan PROPERTIES ENABLE_EXPORTS ON) # its dlopen replaces the C library's
 set(gdn_vulkan_tests robustness missing_loader long_sequences)
@@ -30,6 +30,7 @@ if(GDN_BUILD_TOOLS)
   list(APPEND gdn_vulkan_tests check_gated_delta_net check_others)
   gdn_knows_all_answers(vulkan.check_gated_delta_net vulkan.check_others)
   gdn_vulkan_script(control $<TARGET_FILE:gdn_tool>)
+  gdn_vulkan_script(registers $<TARGET_FILE:gdn_tool>)
   gdn_vulkan_script(validation $<TARGET_FILE:gdn_tool> $<TARGET_FILE:test_vulkan>)
   if(TARGET gdn)
     add_test(NAME vulkan.no_driver COMMAND sh "${CMAKE_CURRENT_SOURCE_DIR}/no_driver.sh" vulkan $<TARGET_FILE:gdn_tool>

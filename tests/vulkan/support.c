@@ -162,6 +162,7 @@ static void VKAPI_CALL fake_CmdPipelineBarrier(VkCommandBuffer commands, VkPipel
 {
     const VkPipelineStageFlags shader = VK_PIPELINE_STAGE_COMPUTE_SHADER_BIT, transfer = VK_PIPELINE_STAGE_TRANSFER_BIT;
     const VkAccessFlags shader_all = VK_ACCESS_SHADER_READ_BIT | VK_ACCESS_SHADER_WRITE_BIT;
+    if (++fault.barriers == fault.drop_barrier) return;
     for (uint32_t i = 0; i < n; i++) {
         /* Everything that this library does next is a dispatch, unless the barrier is for transfers as well, or the
          * last. */
@@ -190,6 +191,7 @@ static void written_by_transfer(void)
 static void VKAPI_CALL fake_CmdUpdateBuffer(VkCommandBuffer commands, VkBuffer buffer, VkDeviceSize offset,
                                             VkDeviceSize bytes, const void *data)
 {
+    fault.updates++;
     written_by_transfer();
     real_CmdUpdateBuffer(commands, buffer, offset, bytes, data);
 }

@@ -15,6 +15,8 @@ typedef struct faults {
     int creations, submissions, frees;                  /* vkCreate*, vkAllocate*; vkQueueSubmit; vkFreeMemory     */
     int dispatches, hazards;                            /* vkCmdDispatch; accesses that no barrier separates       */
     int transfer_barriers;                              /* in this command buffer, before transfers                */
+    int barriers, updates;                              /* vkCmdPipelineBarrier, vkCmdUpdateBuffer                 */
+    int drop_barrier;                                   /* this one of them is left out, where not 0               */
     int no_required_size;                               /* 1: no subgroup size can be asked for                    */
     uint32_t min_subgroup;                              /* what the device says instead, where not 0               */
     uint64_t max_allocation;
@@ -28,6 +30,9 @@ extern faults fault;
 gdn_vulkan_function faulty_loader(void);
 /* A context on a device of the library's own behind that loader. */
 gdn_status faulty_context(gdn_context **ctx, uint64_t timeout_ns);
+
+/* parameters.c */
+void test_parameters(void);
 
 /* limits.c */
 void test_limits(void);

@@ -348,8 +348,8 @@ static void test_out_of_memory(void)
         fault.allocate = VK_ERROR_OUT_OF_DEVICE_MEMORY;
         fault.allocate_after = n;
         gdn_status status = faulty_context(&ctx, 0);
-        CHECK(n < 3 ? status == GDN_OUT_OF_MEMORY && !ctx : status == GDN_OK);
-        CHECK(n >= 3 || fault.frees == n); /* nothing is left behind */
+        CHECK(n < 4 ? status == GDN_OUT_OF_MEMORY && !ctx : status == GDN_OK);
+        CHECK(n >= 4 || fault.frees == n); /* nothing is left behind */
         gdn_context_destroy(ctx);
     }
     memset(&fault, 0, sizeof fault);
@@ -584,7 +584,7 @@ int main(int argc, char **argv)
         { "device loss", test_device_loss, 0 }, { "out of memory", test_out_of_memory, 0 },
         { "bounded waits", test_bounded_waits, 0 }, { "broken loader", test_broken_loader, 0 },
         { "no allocation", test_no_allocation, 0 }, { "bad maps", test_bad_maps, 0 },
-        { "barriers", test_barriers, 0 }, { "limits", test_limits, 0 },
+        { "barriers", test_barriers, 0 }, { "limits", test_limits, 0 }, { "parameters", test_parameters, 0 },
     };
     if (argc == 2 && !strcmp(argv[1], "missing-loader")) return missing_loader();
     if (argc == 3 && !strcmp(argv[1], "write-spirv")) return write_spirv(argv[2]);
