@@ -19,6 +19,13 @@ self=scripts/test.sh
 logs=build-test/logs
 jobs=$(nproc 2>/dev/null || echo 2)
 export CMAKE_GENERATOR="${CMAKE_GENERATOR:-Ninja}" CTEST_OUTPUT_ON_FAILURE=1 DEBIAN_FRONTEND=noninteractive
+# What the packages have in them is compiled for build-test/ with the same flags (GDN_HARDENED). ccache, where scripts/deps.sh could
+# install it and nobody has set a launcher, does that once; its folder is empty in a clone, so that a first run has compiled
+# everything itself. Paths are relative, so that build folders share.
+if [ -z "${CMAKE_C_COMPILER_LAUNCHER+set}${CMAKE_CXX_COMPILER_LAUNCHER+set}" ] && command -v ccache >/dev/null 2>&1; then
+    export CMAKE_C_COMPILER_LAUNCHER=ccache CMAKE_CXX_COMPILER_LAUNCHER=ccache
+    export CCACHE_DIR="${CCACHE_DIR:-$PWD/build-test/ccache}" CCACHE_BASEDIR="${CCACHE_BASEDIR:-$PWD}"
+fi
 # lavapipe compiles pipelines without optimising them: most of their time is the compiler, few invocations of each are run.
 export GALLIVM_PERF=nopt
 
@@ -164,6 +171,8 @@ stage_python() {
     fi
     cat "$folder/pip"
     # -O1, because the tests are about what Python does with the library; its kernels at -O3 are in the build of all other tests.
+    # It lies in a temporary folder, another one each time, so ccache would find nothing.
+    unset CMAKE_C_COMPILER_LAUNCHER CMAKE_CXX_COMPILER_LAUNCHER
     CMAKE_BUILD_PARALLEL_LEVEL=$jobs "$bin/python" -m build --no-isolation --outdir "$folder/dist" -C cmake.define.GDN_WERROR=ON \
         -C "cmake.define.CMAKE_C_FLAGS_RELEASE=-O1 -DNDEBUG" -C cmake.define.GDN_VULKAN=ON \
         -C cmake.define.GDN_CUDA_ARCHITECTURES=90 . # where there is nvcc; a release has them all
