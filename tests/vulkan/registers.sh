@@ -1,7 +1,8 @@
 #!/bin/sh
 # registers.sh GDN: gated_delta_net as it is cut for lanes with many registers, fewer, and few (GDN_VULKAN_REGISTERS, see
-# docs/backends/vulkan.md), on whatever device there is: each has the bits of the reference, and pipelines of its own. Two cases
-# for each, since a driver takes long for a pipeline. 77 = skipped, where there is no device.
+# docs/backends/vulkan.md), on whatever device there is: each has the bits of the reference, and the four ways are four pipelines.
+# Two cases, since a driver takes long for a pipeline: a gate per channel and one per head, whose ways begin at other numbers.
+# 77 = skipped, where there is no device.
 set -u
 gdn=$1
 . "$(dirname "$0")/implementations.sh"
@@ -15,7 +16,7 @@ shapes=$(mktemp)
 trap 'rm -f "$log" "$shapes"' EXIT
 for case in checkpoints/T3_N1_k128_kv log/T4_R3_k128_v64_vk; do
     : >"$shapes"
-    for registers in 168 128 96 64; do
+    for registers in 200 168 128 96 64; do
         GDN_LOG=debug GDN_VULKAN_REGISTERS=$registers "$gdn" check --backend vulkan --impl "$best" --kernel gated_delta_net \
             --case "$case" >"$log" 2>&1 || { tail -n 5 "$log"; echo "$registers registers: $case failed"; exit 1; }
         sed -n 's/.*pipeline 0 of [0-9]* lanes (\([0-9]*, [0-9]*\), .*/\1/p' "$log" | sort -u | tr '\n' ' ' >>"$shapes"
