@@ -92,9 +92,9 @@ GDN_INLINE void load_token(constant gdn_gpu_gated_delta_net &p, device const uch
 }
 
 template <int NB, bool CHANNEL, bool GENERAL>
-GDN_INLINE void load_typed_token(constant gdn_gpu_gated_delta_net &p, device const uchar *k_at, device const uchar *v_at,
-                               device const uchar *g_at, device const uchar *beta_at, bool there, int l,
-                               thread Token<NB, CHANNEL> &token)
+GDN_INLINE void load_typed_token(constant gdn_gpu_gated_delta_net &p, device const uchar *k_at,
+                                 device const uchar *v_at, device const uchar *g_at, device const uchar *beta_at,
+                                 bool there, int l, thread Token<NB, CHANNEL> &token)
 {
     const bool narrow =
         p.k_dtype != GDN_GPU_F32 || p.v_dtype != GDN_GPU_F32 || p.g_dtype != GDN_GPU_F32 || p.beta_dtype != GDN_GPU_F32;
