@@ -92,9 +92,9 @@ GDN_INLINE void load_token(constant gdn_gpu_gated_delta_net &p, device const uch
 }
 
 template <int NB, bool CHANNEL, bool GENERAL>
-GDN_INLINE void load_token_of_form(constant gdn_gpu_gated_delta_net &p, device const uchar *k_at,
-                                   device const uchar *v_at, device const uchar *g_at, device const uchar *beta_at,
-                                   bool there, int l, thread Token<NB, CHANNEL> &token)
+GDN_INLINE void load_typed_token(constant gdn_gpu_gated_delta_net &p, device const uchar *k_at,
+                                 device const uchar *v_at, device const uchar *g_at, device const uchar *beta_at,
+                                 bool there, int l, thread Token<NB, CHANNEL> &token)
 {
     const bool narrow =
         p.k_dtype != GDN_GPU_F32 || p.v_dtype != GDN_GPU_F32 || p.g_dtype != GDN_GPU_F32 || p.beta_dtype != GDN_GPU_F32;
@@ -300,7 +300,7 @@ GDN_INLINE void gated_delta_net(constant gdn_gpu_gated_delta_net &p, thread cons
     const FirstToken first = { k_at, v_at, g_at, beta_at, bias_at, rate, bias, mine, eight };
     Token<NB, CHANNEL> token;
     if (w.T > 0)
-        load_token_of_form<NB, CHANNEL, GENERAL>(p, k_at, v_at, g_at, beta_at, mine < w.columns, w.l, token);
+        load_typed_token<NB, CHANNEL, GENERAL>(p, k_at, v_at, g_at, beta_at, mine < w.columns, w.l, token);
     int depth = 0; // of a tree: the tokens on the branch of this one, with it
     for (int t = 0; t < w.T; t++) {
         if (tree) {
@@ -376,7 +376,7 @@ GDN_INLINE void gated_delta_net(constant gdn_gpu_gated_delta_net &p, thread cons
         g_at += p.g.token;
         beta_at += p.beta.token;
         if (t + 1 < w.T)
-            load_token_of_form<NB, CHANNEL, GENERAL>(p, k_at, v_at, g_at, beta_at, mine < w.columns, w.l, token);
+            load_typed_token<NB, CHANNEL, GENERAL>(p, k_at, v_at, g_at, beta_at, mine < w.columns, w.l, token);
 
         const float o = p.scale * fold<C>(sum, w.l);
         if (w.l == lane_of_column<C>(mine) && mine < w.columns)
