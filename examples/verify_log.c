@@ -9,7 +9,7 @@
  *
  * verify_rollback.c does the same with snapshots, and has the convolution, which is no different here. At the end each
  * output and state is compared with that of plain decoding, one token after another. Exit status: 0 = the same bits. */
-#include <gdn/gdn.h>
+#include "verify.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -36,22 +36,6 @@ static float states[SEQS][STATE], plain_states[SEQS][STATE], columns[SEQS][COLUM
 static float outputs[2][SEQS][ROOM][PART]; /* of tokens that hold, and of plain decoding */
 static gdn_context *ctx;
 static gdn_span workspace;
-
-static void must(gdn_status status, const char *what)
-{
-    if (status == GDN_OK) return;
-    fprintf(stderr, "%s: %s: %s\n", what, gdn_status_name(status), gdn_last_error());
-    exit(1);
-}
-
-/* A number in [-1, 1) that depends on its arguments only. */
-static float number(uint32_t a, uint32_t b, uint32_t c)
-{
-    uint32_t h = (a * 0x9e3779b1u ^ b * 0x85ebca77u ^ c * 0xc2b2ae3du) + 1u;
-    h = (h ^ h >> 15) * 0x2c1b3ce3u;
-    h = (h ^ h >> 13) * 0x297a2d39u;
-    return (float)(h >> 8) * 0x1p-23f - 1.0f;
-}
 
 /* What a layer has for the token at a position; `wrong`: for another one in its place. */
 static void put_token(int i, uint32_t seq, uint32_t position, uint32_t wrong)

@@ -11,7 +11,7 @@
  * Sequences have and accept other numbers of drafts than their neighbours, and than the round before. At the end each
  * output, state and history is compared with that of plain decoding, one token after another. Exit status: 0 = the same
  * bits. */
-#include <gdn/gdn.h>
+#include "verify.h"
 
 #include <math.h>
 #include <stdio.h>
@@ -53,22 +53,6 @@ static float weight[CHANNELS][WIDTH];
 static layer speculative, plain;
 static batch work;
 static float outputs[2][SEQS][ROOM][PART]; /* of accepted tokens, and of plain decoding */
-
-static void must(gdn_status status, const char *what)
-{
-    if (status == GDN_OK) return;
-    fprintf(stderr, "%s: %s: %s\n", what, gdn_status_name(status), gdn_last_error());
-    exit(1);
-}
-
-/* A number in [-1, 1) that depends on its arguments only. */
-static float number(uint32_t a, uint32_t b, uint32_t c)
-{
-    uint32_t h = (a * 0x9e3779b1u ^ b * 0x85ebca77u ^ c * 0xc2b2ae3du) + 1u;
-    h = (h ^ h >> 15) * 0x2c1b3ce3u;
-    h = (h ^ h >> 13) * 0x297a2d39u;
-    return (float)(h >> 8) * 0x1p-23f - 1.0f;
-}
 
 /* What the model's projections would give for the token at a position; `wrong`: for another one in its place. */
 static void put_token(batch *b, int i, uint32_t seq, uint32_t position, uint32_t wrong)

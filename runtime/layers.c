@@ -73,11 +73,11 @@ static gdn_status convolve(rt_engine *e, const rt_layer *layer, const rt_step *s
         a.history     = pooled(pool->conv);
         a.history_src = m->conv_src;
         a.history_dst = m->conv_dst;
-    }
-    if (pool->n_columns && step->n_checkpoints) {
-        a.checkpoint_interval = step->checkpoint_interval;
-        a.n_checkpoints       = step->n_checkpoints;
-        a.history_checkpoint  = m->conv_checkpoint;
+        if (step->n_checkpoints) {
+            a.checkpoint_interval = step->checkpoint_interval;
+            a.n_checkpoints       = step->n_checkpoints;
+            a.history_checkpoint  = m->conv_checkpoint;
+        }
     }
     if (step->parent) {
         a.flags |= GDN_CONV_TREE;

@@ -115,6 +115,8 @@ extern const api_fixture *const api_fixtures[CHECK_KERNEL_COUNT];
 /* The valid call gets a log of 3 rows and 6 columns: its sequences stand 3 and 2 tokens back, have rows 2 and 0, and
  * commit to slots 4 and 3. */
 void delta_with_log(void);
+/* The recurrence's sum of 16 products, for what comes out by the words of the header. */
+float api_dot(const float *x, const float *y);
 
 /* The call as it stands must fail with `status` on every target and write nothing, and the text must
  * contain all the strings. Where the query refuses as well, it must say the same. */

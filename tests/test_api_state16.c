@@ -7,9 +7,6 @@
 
 static gdn_gated_delta_net_args *const d = &delta_args;
 
-#define MAP(array, ...) memcpy(array, (int32_t[]){ __VA_ARGS__ }, sizeof((int32_t[]){ __VA_ARGS__ }))
-#define SPAN(array)     ((gdn_span){ .data = (array), .bytes = sizeof(array) })
-
 /* The valid call has sequences of 2 and 3 tokens, 2 key heads of 16, 4 value heads of 32; states are read in slots 0
  * and 3 and written to 1, 0 and 2. */
 enum {
@@ -87,19 +84,10 @@ static void narrow(const format *f)
 static void logged(const format *f)
 {
     narrow(f);
-    d->n_log_rows = API_LOG_ROWS;
-    d->n_log_columns = COLUMNS;
+    delta_with_log();
     d->state_interval = 3;
-    d->log = (gdn_tensor){ .data = delta_mem.log, .bytes = sizeof delta_mem.log };
-    d->position = SPAN(delta_mem.position);
-    d->log_row = SPAN(delta_mem.log_row);
-    d->state_position = SPAN(delta_mem.state_position);
-    d->state_commit = SPAN(delta_mem.state_commit);
     d->n_snapshots = 2;
-    MAP(delta_mem.position, 7, 4);
     MAP(delta_mem.state_position, 3, 3);
-    MAP(delta_mem.log_row, 2, 0);
-    MAP(delta_mem.state_commit, 4, 3);
     MAP(delta_mem.state_dst, 1, GDN_NONE, GDN_NONE, 2);
 }
 
@@ -149,16 +137,6 @@ static void entries(void **state)
 
 /* ---- What comes out ------------------------------------------------------------------------------------ */
 
-/* The recurrence's sum of 16 products. */
-static float dot(const float *x, const float *y)
-{
-    volatile float part[32] = { 0 };
-    for (int i = 0; i < DIM_K; i++) part[i] = fmaf(x[i], y[i], part[i]);
-    for (int h = 16; h; h /= 2)
-        for (int i = 0; i < h; i++) part[i] = part[i] + part[i + h];
-    return part[0];
-}
-
 /* A value row, and how many tokens it has seen. */
 typedef struct value_row {
     const format *f;
@@ -192,10 +170,10 @@ static void narrowed(value_row *row)
 static float stepped(value_row *row, const delta_memory *m, int token)
 {
     const float *k = m->k + (token * 2 + row->h / 2) * DIM_K, *q = m->q + (token * 2 + row->h / 2) * DIM_K;
-    const volatile float a = m->g[token * HEADS + row->h], kv = a * dot(row->S, k);
+    const volatile float a = m->g[token * HEADS + row->h], kv = a * api_dot(row->S, k);
     const volatile float less = m->v[(token * HEADS + row->h) * DIM_V + row->j] - kv;
     updated(row, k, a, m->beta[token * HEADS + row->h] * less);
-    const float out = 0.25f * dot(row->S, q);
+    const float out = 0.25f * api_dot(row->S, q);
     narrowed(row);
     return out;
 }

@@ -101,16 +101,6 @@ static void chains(void **state)
     SAME(conv_fixture, histories(); MAP(conv_mem.parent, -1, 0, -1, 0, 1); c->parent.data = NULL; c->flags = 0);
 }
 
-/* The recurrence's sum of 16 products. */
-static float dot(const float *x, const float *y)
-{
-    volatile float part[32] = { 0 };
-    for (int i = 0; i < DIM_K; i++) part[i] = fmaf(x[i], y[i], part[i]);
-    for (int h = 16; h; h /= 2)
-        for (int i = 0; i < h; i++) part[i] = part[i] + part[i + h];
-    return part[0];
-}
-
 /* Value row j of a head after a token: that after the token which it follows, or as it is in the slot, updated. What
  * the token's delta was, and what it gives, in *delta and *out. */
 static void row_after(const delta_memory *m, int token, int h, int j, float *S, float *delta, float *out)
@@ -118,14 +108,14 @@ static void row_after(const delta_memory *m, int token, int h, int j, float *S, 
     const float *k = m->k + (token * 2 + h / 2) * DIM_K, *q = m->q + (token * 2 + h / 2) * DIM_K;
     if (parents[token] >= 0) row_after(m, firsts[token] + parents[token], h, j, S, delta, out);
     else memcpy(S, m->state + (firsts[token] ? 3 : 0) * SLOT + (h * DIM_V + j) * DIM_K, DIM_K * sizeof *S);
-    const volatile float a = m->g[token * HEADS + h], kv = a * dot(S, k);
+    const volatile float a = m->g[token * HEADS + h], kv = a * api_dot(S, k);
     const volatile float less = m->v[(token * HEADS + h) * DIM_V + j] - kv, by = m->beta[token * HEADS + h] * less;
     for (int i = 0; i < DIM_K; i++) {
         volatile float decayed = a * S[i]; /* rounded by itself */
         S[i] = fmaf(k[i], by, decayed);
     }
     *delta = by;
-    *out = 0.25f * dot(S, q);
+    *out = 0.25f * api_dot(S, q);
 }
 
 static void branches(void **state)

@@ -11,16 +11,7 @@
 #include "numerics/arithmetic.h"
 #include "numerics/float_env.h"
 #include "simd/features.h"
-
-static uint64_t random_state = 1;
-
-static uint32_t draw(void) /* splitmix64 */
-{
-    uint64_t z = (random_state += UINT64_C(0x9e3779b97f4a7c15));
-    z = (z ^ (z >> 30)) * UINT64_C(0xbf58476d1ce4e5b9);
-    z = (z ^ (z >> 27)) * UINT64_C(0x94d049bb133111eb);
-    return (uint32_t)((z ^ (z >> 31)) >> 32);
-}
+#include "tests/draw.h"
 
 /* ---- The oracle: everything is a whole number of 2^-UNIT ------------------------------------------------------- */
 

@@ -7,16 +7,9 @@
 #include "simd/features.h"
 
 #if defined(__x86_64__)
-static int      failures;
-static uint64_t random_state = 1;
+#include "tests/draw.h"
 
-static uint32_t draw(void) /* splitmix64 */
-{
-    uint64_t z = (random_state += UINT64_C(0x9e3779b97f4a7c15));
-    z = (z ^ (z >> 30)) * UINT64_C(0xbf58476d1ce4e5b9);
-    z = (z ^ (z >> 27)) * UINT64_C(0x94d049bb133111eb);
-    return (uint32_t)((z ^ (z >> 31)) >> 32);
-}
+static int failures;
 
 /* Mostly about 1; some subnormal, zero or large. */
 static void fill(float *x, size_t n)

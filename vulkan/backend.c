@@ -50,13 +50,7 @@ static const gdn_gpu_driver driver = {
 
 /* ---- Running ---------------------------------------------------------------------------------------- */
 
-#define GDN_KERNEL(stem, number, title, last, end)                                                                     \
-    static gdn_status run_##stem(gdn_context *ctx, const gdn_##stem##_problem *p, const gdn_plan *plan,               \
-                                 gdn_stream stream)                                                                    \
-    {                                                                                                                  \
-        const gdn_status status = gdn_gpu_answers_ask(ctx, GDN_KERNEL_##stem, plan, stream != NULL);                   \
-        return status ? status : gdn_vulkan_run_##stem(ctx, p, plan, stream);                                          \
-    }
+#define GDN_KERNEL(stem, number, title, last, end) GDN_GPU_RUN(vulkan, stem)
 #include "core/kernels.def"
 #undef GDN_KERNEL
 

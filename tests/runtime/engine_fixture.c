@@ -35,6 +35,15 @@ rt_model *fixture_model(const char *folder, const char *name)
     return model;
 }
 
+const char *const fixture_tiny[FIXTURE_TINY] = { "tiny-qwen35.gguf", "tiny-qwen35moe.gguf", "tiny-qwen3next.gguf" };
+
+rt_model *fixture_tiny_model(const char *folder, int i)
+{
+    char name[64];
+    (void)snprintf(name, sizeof name, "fixtures/%s", fixture_tiny[i]);
+    return fixture_model(folder, name);
+}
+
 rt_engine *fixture_open(const rt_model *model, const fixture_engine *with)
 {
     rt_engine_desc d = { .model = model };

@@ -25,6 +25,10 @@ void fixture_stop(const char *file, int line, const char *what) __attribute__((n
 
 /* FOLDER/name: the model and its path, or the end of the program. */
 rt_model *fixture_model(const char *folder, const char *name);
+/* The small models of every architecture. */
+enum { FIXTURE_TINY = 3 };
+extern const char *const fixture_tiny[FIXTURE_TINY];
+rt_model *fixture_tiny_model(const char *folder, int i);
 const char *fixture_path(const char *folder, const char *name); /* static storage, of the last call */
 
 /* An engine with these and sensible others; the end of the program where it cannot be made. */

@@ -443,12 +443,10 @@ static void drive(const rt_model *model, const char *name, int64_t n_operations,
 
 int main(int argc, char **argv)
 {
-    static const char *const names[] = { "fixtures/tiny-qwen35.gguf", "fixtures/tiny-qwen35moe.gguf",
-                                         "fixtures/tiny-qwen3next.gguf" };
     REQUIRE(argc >= 2);
-    for (size_t i = 0; i < sizeof names / sizeof names[0]; i++) {
-        rt_model *model = fixture_model(argv[1], names[i]);
-        drive(model, strrchr(names[i], '/') + 1, argc > 2 ? strtoll(argv[2], NULL, 0) : 3000,
+    for (int i = 0; i < FIXTURE_TINY; i++) {
+        rt_model *model = fixture_tiny_model(argv[1], i);
+        drive(model, fixture_tiny[i], argc > 2 ? strtoll(argv[2], NULL, 0) : 3000,
               argc > 3 ? strtoull(argv[3], NULL, 0) : 1, argc > 4 && !strcmp(argv[4], "prefixes"));
         rt_model_free(model);
     }

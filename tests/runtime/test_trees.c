@@ -330,13 +330,11 @@ static void drive(const rt_model *model, const char *name, int32_t n_operations,
 
 int main(int argc, char **argv)
 {
-    static const char *const names[] = { "fixtures/tiny-qwen35.gguf", "fixtures/tiny-qwen35moe.gguf",
-                                         "fixtures/tiny-qwen3next.gguf" };
     REQUIRE(argc >= 2);
-    for (size_t i = 0; i < sizeof names / sizeof names[0]; i++) {
-        rt_model *model = fixture_model(argv[1], names[i]);
+    for (int i = 0; i < FIXTURE_TINY; i++) {
+        rt_model *model = fixture_tiny_model(argv[1], i);
         if (!i) refusals(model);
-        drive(model, strrchr(names[i], '/') + 1, argc > 2 ? (int32_t)strtol(argv[2], NULL, 10) : 240,
+        drive(model, fixture_tiny[i], argc > 2 ? (int32_t)strtol(argv[2], NULL, 10) : 240,
               argc > 3 ? strtoull(argv[3], NULL, 0) : 1);
         rt_model_free(model);
     }

@@ -220,15 +220,6 @@ static gdn_gated_delta_net_args delta(const call *c, room *r)
     return a;
 }
 
-static gdn_status call_delta(gdn_context *ctx, const call *c, room *r, const gdn_span *workspace, gdn_capability *can)
-{
-    r->at = 0;
-    gdn_gated_delta_net_args a = delta(c, r);
-    if (!ctx) return GDN_OK;
-    a.workspace = *workspace;
-    return can ? gdn_gated_delta_net_query(ctx, &a, can) : gdn_gated_delta_net(ctx, &a, NULL);
-}
-
 /* ---- ssm_conv ---- */
 
 enum { CHANNELS = 2 };
@@ -261,15 +252,6 @@ static gdn_ssm_conv_args conv(const call *c, room *r)
     return a;
 }
 
-static gdn_status call_conv(gdn_context *ctx, const call *c, room *r, const gdn_span *workspace, gdn_capability *can)
-{
-    r->at = 0;
-    gdn_ssm_conv_args a = conv(c, r);
-    if (!ctx) return GDN_OK;
-    a.workspace = *workspace;
-    return can ? gdn_ssm_conv_query(ctx, &a, can) : gdn_ssm_conv(ctx, &a, NULL);
-}
-
 /* ---- set_rows ---- */
 
 static gdn_set_rows_args rows(const call *c, room *r)
@@ -287,14 +269,21 @@ static gdn_set_rows_args rows(const call *c, room *r)
     return a;
 }
 
-static gdn_status call_rows(gdn_context *ctx, const call *c, room *r, const gdn_span *workspace, gdn_capability *can)
-{
-    r->at = 0;
-    gdn_set_rows_args a = rows(c, r);
-    if (!ctx) return GDN_OK;
-    a.workspace = *workspace;
-    return can ? gdn_set_rows_query(ctx, &a, can) : gdn_set_rows(ctx, &a, NULL);
-}
+/* ---- Calling ---- */
+
+#define CALL(name, stem)                                                                                               \
+    static gdn_status call_##name(gdn_context *ctx, const call *c, room *r, const gdn_span *workspace,                 \
+                                  gdn_capability *can)                                                                 \
+    {                                                                                                                  \
+        r->at = 0;                                                                                                     \
+        gdn_##stem##_args a = name(c, r);                                                                              \
+        if (!ctx) return GDN_OK;                                                                                       \
+        a.workspace = *workspace;                                                                                      \
+        return can ? gdn_##stem##_query(ctx, &a, can) : gdn_##stem(ctx, &a, NULL);                                     \
+    }
+CALL(delta, gated_delta_net)
+CALL(conv, ssm_conv)
+CALL(rows, set_rows)
 
 int long_sequences(void)
 {

@@ -123,6 +123,17 @@ static void edges(check_walk *w, delta_spec *spec)
                     }
 }
 
+/* States of the type whose gates forget little, so that a rounding stays to be seen. */
+static void slow(delta_spec *spec, int type, int interval, int gate, int layout)
+{
+    spec->gate = gate;
+    spec->layout = layout;
+    spec->values[DELTA_G] = CHECK_GATE_SLOW;
+    spec->values[DELTA_V] = CHECK_NORMAL;
+    spec->dtype_state = type;
+    spec->state_interval = interval;
+}
+
 /* With a log, rounded after every so many tokens: of three sequences the first has a row, begins between two roundings,
  * repeats and commits; the second begins at one, and has no row; the third has nothing but what it commits. */
 static void intervals(check_walk *w, delta_spec *spec)
@@ -143,12 +154,7 @@ static void intervals(check_walk *w, delta_spec *spec)
                         spec->map_start = spec->map_src = spec->map_dst = 1;
                         spec->map_position = spec->map_stands = spec->map_log_row = spec->map_commit = 1;
                         spec->where = (i + layout) % 3;
-                        spec->gate = (i + n) & 1;
-                        spec->layout = layout;
-                        spec->values[DELTA_G] = CHECK_GATE_SLOW;
-                        spec->values[DELTA_V] = CHECK_NORMAL;
-                        spec->dtype_state = type;
-                        spec->state_interval = interval;
+                        slow(spec, type, interval, (i + n) & 1, layout);
                         spec->interval = interval * (1 + (i + n) % 2);
                         spec->n_checkpoints = 1;
                         spec->log_rows = 3;
@@ -180,12 +186,7 @@ static void trees(check_walk *w, delta_spec *spec)
                         delta_defaults(spec, 1, 2, i == 1 ? 33 : 128, i == 2 ? 40 : 64);
                         spec->n_snapshots = 0;
                         delta_batch(spec, 2, length);
-                        spec->gate = (i + n) & 1;
-                        spec->layout = layout;
-                        spec->values[DELTA_G] = CHECK_GATE_SLOW;
-                        spec->values[DELTA_V] = CHECK_NORMAL;
-                        spec->dtype_state = type;
-                        spec->state_interval = interval;
+                        slow(spec, type, interval, (i + n) & 1, layout);
                         spec->tree = spec->map_parent = 1;
                         spec->map_position = spec->map_stands = spec->map_commit = 1;
                         spec->log_rows = 2;
