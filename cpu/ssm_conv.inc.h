@@ -41,6 +41,8 @@ enum {
     WIDTH_MIN = 256,  /* channels of a block */
     WIDTH_MAX = 4096,
     GATHERED = 16384, /* weights of a block that is gathered */
+    LINE_32 = 16,     /* elements of a cache line */
+    LINE_16 = 32,
     SKEW = 80,        /* keeps its taps off each other's cache sets */
     PAGE = 4096       /* bytes after which the low bits of addresses repeat */
 };
@@ -56,6 +58,7 @@ typedef struct conv_item {
     int          weight_dtype;               /* F32 where it has been gathered */
     int64_t      stride_tap;                 /* of a tap-major weight, in elements */
     int          packed;                     /* weight is [channel][4] */
+    int          dealt;                      /* it was gathered, and of 2 * GDN_VL channels comes half after half */
     int          stream;                     /* out is too large to stay in the caches, and aligned */
     int          n_old;                      /* of the rows of a visit, those that may be of the history */
     char        *keep;                       /* one token in place: the column of the history that takes it, or NULL */
@@ -85,14 +88,13 @@ static inline const char *tap_row(const conv_item *it, int64_t position)
 /* The 4 taps of each of n channels, which lie side by side. */
 GDN_INLINE void load_packed(const char *weight, int dtype, int64_t c, int n, vf w[4])
 {
-    if (n == GDN_VL && dtype == GDN_F32) {
-        v_load4((const float *)(const void *)weight + 4 * c, w);
+    if (n == GDN_VL) {
+        v_load4_typed(weight, dtype, c, w);
         return;
     }
     float taps[4 * GDN_VL] = { 0 };
     for (int i = 0; i < 4 * n; i += GDN_VL)
-        v_store(taps + i,
-                v_load_typed(weight, dtype, 4 * c + i, n == GDN_VL || 4 * n - i > GDN_VL ? GDN_VL : 4 * n - i));
+        v_store(taps + i, v_load_typed(weight, dtype, 4 * c + i, 4 * n - i > GDN_VL ? GDN_VL : 4 * n - i));
     v_load4(taps, w);
 }
 
@@ -136,6 +138,43 @@ GDN_INLINE void conv_taps(const conv_item *it, conv_form form, const char *const
         for (int i = 0; i < n_out; i++) u[i] = v_fma(w[j], load_row(it, form, row, i + j, c, n), u[i]);
 }
 
+/* Step 2, taps, for one half (v_load_half()) of 2 * GDN_VL channels. */
+GDN_INLINE void conv_half(const conv_item *it, conv_form form, int dealt, const char *const *row, int64_t c, int half,
+                          int n_out, vf *u)
+{
+    const int bias = it->p->bias_dtype;
+    vf w[MAX_WIDTH];
+    for (int j = 0; j < form.kernel_width; j++) {
+        const int64_t at = j * it->stride_tap + c;
+        w[j] = dealt ? v_load_typed(it->weight, form.weight, at + half * GDN_VL, GDN_VL)
+                     : v_load_half(it->weight, form.weight, at, half, form.rows);
+    }
+    for (int i = 0; i < n_out; i++) u[i] = v_load_half(it->bias, bias, c, half, form.rows);
+    for (int j = 0; j < form.kernel_width; j++)
+        for (int i = 0; i < n_out; i++) u[i] = v_fma(w[j], v_load_half(row[i + j], form.rows, c, half, form.rows), u[i]);
+}
+
+/* Steps 2 to 4 for rows of 16 bits and for all whole pairs of vectors of the block; the number of channels done. */
+GDN_INLINE int64_t conv_halves(const conv_item *it, conv_form form, int dealt, const char *const *row, char *const *out,
+                               const char *const *ahead, int n_ahead, int n_out)
+{
+    const int together = 2 * n_out < GDN_GROUP ? 2 * n_out : GDN_GROUP;
+    int64_t c = 0;
+    for (; c + 2 * GDN_VL <= it->width; c += 2 * GDN_VL) {
+        for (int i = 0; i < n_ahead && c % LINE_16 == 0; i++) {
+            if (n_out == 1) v_prefetch(ahead[i] + 2 * c);
+            else v_prefetch_l2(ahead[i] + 2 * c);
+        }
+        vf u[2 * TOKENS];
+        for (int half = 0; half < 2; half++) conv_half(it, form, dealt, row, c, half, n_out, u + half * n_out);
+        for (int i = 0; form.silu && i < 2 * n_out; i += together) v_silu_n(u + i, together);
+        if (n_out == 1 && it->keep)
+            keep_row(it->keep, form.rows, row[form.kernel_width - 1], form.rows, c, 2 * GDN_VL);
+        for (int i = 0; i < n_out; i++) v_store_halves(out[i], form.rows, c, u[i], u[n_out + i], it->stream);
+    }
+    return c;
+}
+
 /* Steps 2 to 4, taps, activation and output, for all channels of the block and n_out tokens, while the
  * n_ahead rows of `ahead` are fetched. The copies tell the compiler that no store to out changes a pointer. */
 GDN_INLINE void conv_tokens(const conv_item *item, const char *const *rows, char *const *outs, const char *const *ahead,
@@ -150,8 +189,11 @@ GDN_INLINE void conv_tokens(const conv_item *item, const char *const *rows, char
     for (int i = 0; i < n_out; i++) out[i] = outs[i];
     vf u[TOKENS];
     int64_t c = 0;
+    if (!form.packed && (form.rows == GDN_F16 || form.rows == GDN_BF16))
+        c = it.dealt ? conv_halves(&it, form, 1, row, out, ahead, n_ahead, n_out)
+                     : conv_halves(&it, form, 0, row, out, ahead, n_ahead, n_out);
     for (; c + GDN_VL <= it.width; c += GDN_VL) {
-        for (int i = 0; i < n_ahead && c % (x == GDN_F32 ? 16 : 32) == 0; i++) { /* once per cache line */
+        for (int i = 0; i < n_ahead && c % (x == GDN_F32 ? LINE_32 : LINE_16) == 0; i++) { /* once per cache line */
             if (n_out == 1) v_prefetch(ahead[i] + row_bytes(x, c));
             else v_prefetch_l2(ahead[i] + row_bytes(x, c)); /* two visits are more than the L1 cache holds */
         }
@@ -170,6 +212,13 @@ GDN_INLINE void conv_tokens(const conv_item *item, const char *const *rows, char
     if (n_out == 1 && it.keep) keep_row(it.keep, history, row[form.kernel_width - 1], x, c, n);
 }
 
+/* Whether the rows are of one type, and which the loops know, with a weight of theirs or of F32. */
+static int is_alike(const gdn_ssm_conv_problem *p, int weight_dtype)
+{
+    const int rows = p->x.dtype;
+    return p->out.dtype == rows && p->history_in.dtype == rows && (weight_dtype == GDN_F32 || weight_dtype == rows);
+}
+
 /* The same with what the compiler should know: how many tokens, the types, the usual width and weights, whether silu.
  */
 static void conv_dispatch(const conv_item *it, const char *const *row, char *const *out, const char *const *ahead,
@@ -177,7 +226,7 @@ static void conv_dispatch(const conv_item *it, const char *const *row, char *con
 {
     const gdn_ssm_conv_problem *p = it->p;
     const int kernel_width = p->kernel_width, weight = it->weight_dtype, rows = p->x.dtype;
-    const int one = p->out.dtype == rows && p->history_in.dtype == rows && (weight == GDN_F32 || weight == rows);
+    const int one = is_alike(p, weight);
     const int silu = (p->flags & GDN_CONV_SILU) != 0;
 #define CONV(ROWS, WEIGHT, KW, SILU, PACKED)                                                                       \
     do {                                                                                                           \
@@ -360,6 +409,18 @@ static void gather_weight(const gdn_ssm_conv_problem *p, int64_t c0, int64_t wid
                 gdn_load_element(base + c * stride + j * p->weight_stride_tap, p->weight_dtype, 0);
 }
 
+/* Gathered weights in the order of rows of BF16, as conv_halves() takes them. */
+static void deal_weight(int64_t width, float *weight, int64_t stride_tap)
+{
+    for (int j = 0; j < 4; j++)
+        for (int64_t c = 0; c + 2 * GDN_VL <= width; c += 2 * GDN_VL) {
+            float   *at = weight + j * stride_tap + c;
+            const vf half0 = v_load_half(at, GDN_F32, 0, 0, GDN_BF16), half1 = v_load_half(at, GDN_F32, 0, 1, GDN_BF16);
+            v_store(at, half0);
+            v_store(at + GDN_VL, half1);
+        }
+}
+
 /* Floats from a tap to the next in gathered weights: whole pages and SKEW. */
 static int64_t gathered_stride(int64_t width) { return (width < PAGE / 4 ? PAGE / 4 : width) + SKEW; }
 
@@ -431,7 +492,11 @@ static void run(const gdn_ssm_conv_problem *p, const gdn_plan *plan, int64_t fir
             it.weight = (const char *)taps;
             it.weight_dtype = GDN_F32;
             it.stride_tap = gathered_stride(width);
-            if (have != block) gather_weight(p, it.c0, it.width, taps, it.stride_tap);
+            it.dealt = p->x.dtype == GDN_BF16 && p->kernel_width == 4 && is_alike(p, GDN_F32);
+            if (have != block) {
+                gather_weight(p, it.c0, it.width, taps, it.stride_tap);
+                if (it.dealt) deal_weight(it.width, taps, it.stride_tap);
+            }
             have = block;
         }
         it.stream = stream;

@@ -82,21 +82,25 @@ static inline __m128i gdn_v_to_f16(vf a)
 {
     return _mm256_cvtps_ph(a, _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC);
 }
+/* The upper halves are the result, but of a NaN. */
+static inline vi gdn_v_bf16_sum(vf a)
+{
+    const vi b = v_bits(a);
+    return vi_add(vi_add(b, vi_set1(0x7fff)), vi_and(vi_shr(b, 16), vi_set1(1)));
+}
+static inline vi gdn_v_bf16_upper(vf a)
+{
+    return vi_sel(v_unord(a), vi_or(v_bits(a), vi_set1(0x400000)), gdn_v_bf16_sum(a));
+}
 static inline __m128i gdn_v_to_bf16(vf a)
 {
-    vi b = v_bits(a);
-    vi odd = vi_and(vi_shr(b, 16), vi_set1(1));
-    vi rounded = vi_shr(vi_add(vi_add(b, vi_set1(0x7fff)), odd), 16);
-    vi quiet = vi_or(vi_shr(b, 16), vi_set1(0x40));
-    vi h = vi_sel(v_unord(a), quiet, rounded);
+    const vi h = vi_shr(gdn_v_bf16_upper(a), 16);
     return _mm_packus_epi32(_mm256_castsi256_si128(h), _mm256_extracti128_si256(h, 1));
 }
 static inline vf v_round_f16(vf a) { return _mm256_cvtph_ps(gdn_v_to_f16(a)); }
 static inline vf v_round_bf16(vf a)
 {
-    const vi b = v_bits(a), odd = vi_and(vi_shr(b, 16), vi_set1(1));
-    const vi sum = vi_add(vi_add(b, vi_set1(0x7fff)), odd);
-    return v_sel(v_unord(a), a, v_from_bits(vi_and(sum, vi_set1((int32_t)0xffff0000))));
+    return v_sel(v_unord(a), a, v_from_bits(vi_and(gdn_v_bf16_sum(a), vi_set1((int32_t)0xffff0000))));
 }
 static inline void v_store_f16(uint16_t *p, vf a) { _mm_storeu_si128((__m128i *)p, gdn_v_to_f16(a)); }
 static inline void v_store_f16_n(uint16_t *p, vf a, int n) { gdn_store_u16_n(p, gdn_v_to_f16(a), n); }
@@ -104,6 +108,35 @@ static inline void v_stream_f16(uint16_t *p, vf a) { _mm_stream_si128((__m128i *
 static inline void v_stream_bf16(uint16_t *p, vf a) { _mm_stream_si128((__m128i *)p, gdn_v_to_bf16(a)); }
 static inline void v_store_bf16(uint16_t *p, vf a) { _mm_storeu_si128((__m128i *)p, gdn_v_to_bf16(a)); }
 static inline void v_store_bf16_n(uint16_t *p, vf a, int n) { gdn_store_u16_n(p, gdn_v_to_bf16(a), n); }
+
+/* Halves: the even elements and the odd ones, which are the lower and the upper parts of 32 bits. */
+static inline vf v_load_bf16_half(const uint16_t *p, int half)
+{
+    const vi both = _mm256_loadu_si256((const __m256i *)p);
+    return v_from_bits(half ? vi_and(both, vi_set1((int32_t)0xffff0000)) : vi_shl(both, 16));
+}
+static inline vf v_deal(vf a, vf b, int half)
+{
+    const vf mixed = half ? _mm256_shuffle_ps(a, b, 0xdd) : _mm256_shuffle_ps(a, b, 0x88);
+    return _mm256_castpd_ps(_mm256_permute4x64_pd(_mm256_castps_pd(mixed), 0xd8));
+}
+static inline vi gdn_v_halves_to_bf16(vf even, vf odd)
+{
+    vi low = gdn_v_bf16_sum(even), high = gdn_v_bf16_sum(odd);
+    if (__builtin_expect(vm_any(_mm256_cmp_ps(even, odd, _CMP_UNORD_Q)), 0)) {
+        low = gdn_v_bf16_upper(even);
+        high = gdn_v_bf16_upper(odd);
+    }
+    return _mm256_blend_epi16(vi_shr(low, 16), high, 0xaa);
+}
+static inline void v_store_bf16_halves(uint16_t *p, vf even, vf odd)
+{
+    _mm256_storeu_si256((__m256i *)p, gdn_v_halves_to_bf16(even, odd));
+}
+static inline void v_stream_bf16_halves(uint16_t *p, vf even, vf odd)
+{
+    _mm256_stream_si256((__m256i *)p, gdn_v_halves_to_bf16(even, odd));
+}
 
 /* --- across lanes --- */
 static inline float v_sum(vf a)
@@ -144,17 +177,39 @@ static inline void v_transpose(vf r[GDN_VL])
     }
 }
 
-static inline void v_load4(const float *p, vf r[4])
+static inline void gdn_v_turn_halves(const vf g[4], vf r[4]) /* g[i]: groups i and i + 4 */
 {
-    vf g[4]; /* groups i and i + 4 */
-    for (int i = 0; i < 4; i++)
-        g[i] = _mm256_insertf128_ps(_mm256_castps128_ps256(_mm_loadu_ps(p + 4 * i)), _mm_loadu_ps(p + 4 * i + 16), 1);
     const vf ab01 = _mm256_unpacklo_ps(g[0], g[1]), ab23 = _mm256_unpackhi_ps(g[0], g[1]);
     const vf cd01 = _mm256_unpacklo_ps(g[2], g[3]), cd23 = _mm256_unpackhi_ps(g[2], g[3]);
     r[0] = _mm256_shuffle_ps(ab01, cd01, 0x44);
     r[1] = _mm256_shuffle_ps(ab01, cd01, 0xee);
     r[2] = _mm256_shuffle_ps(ab23, cd23, 0x44);
     r[3] = _mm256_shuffle_ps(ab23, cd23, 0xee);
+}
+
+static inline void v_load4(const float *p, vf r[4])
+{
+    vf g[4];
+    for (int i = 0; i < 4; i++)
+        g[i] = _mm256_insertf128_ps(_mm256_castps128_ps256(_mm_loadu_ps(p + 4 * i)), _mm_loadu_ps(p + 4 * i + 16), 1);
+    gdn_v_turn_halves(g, r);
+}
+static inline void v_load4_f16(const uint16_t *p, vf r[4])
+{
+    vf g[4];
+    for (int i = 0; i < 4; i++)
+        g[i] = _mm256_cvtph_ps(_mm_unpacklo_epi64(_mm_loadu_si64(p + 4 * i), _mm_loadu_si64(p + 4 * i + 16)));
+    gdn_v_turn_halves(g, r);
+}
+/* A group is two pairs of 32 bits. */
+static inline void v_load4_bf16(const uint16_t *p, vf r[4])
+{
+    const vf a = v_load((const float *)(const void *)p), b = v_load((const float *)(const void *)(p + 2 * GDN_VL));
+    for (int j = 0; j < 2; j++) {
+        const vi pairs = v_bits(v_deal(a, b, j));
+        r[2 * j] = v_from_bits(vi_shl(pairs, 16));
+        r[2 * j + 1] = v_from_bits(vi_and(pairs, vi_set1((int32_t)0xffff0000)));
+    }
 }
 
 static inline void v_store_i8(int8_t *p, const vf *y)

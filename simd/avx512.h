@@ -14,13 +14,16 @@
  *                  because the instruction sets differ outside
  *   v_store_f16, v_store_bf16   nearest even, subnormals kept, overflow to inf, NaN stays a NaN
  *   v_round_f16, v_round_bf16   what one of them stores, as floats again
- *   v_stream, v_stream_f16, v_stream_bf16   non-temporal where there is such a store, p aligned to what is
+ *   v_load_bf16_half(p, h)   half h, 0 or 1, of the 2 GDN_VL elements at p; which of them it has is up to the instruction
+ *                  set (here the even and the odd ones, for which no lane has to move). v_deal(a, b, h) has the same
+ *                  lanes of floats, a the first GDN_VL of them. v_store_bf16_halves(p, half 0, half 1) puts them back
+ *   v_stream, v_stream_f16, v_stream_bf16, v_stream_bf16_halves   non-temporal where there is such a store, p aligned to what is
  *                  stored; v_fence after the last one, before another thread may look
  *   v_sum          for h = VL/2, ..., 1: p[l] = p[l] + p[l+h]; the order is part of the contract
  *   v_sums         lane i is v_sum(x[i]), of GDN_VL vectors at once
  *   v_hmax         the largest lane; NaN lanes count as -inf; meant for values without -0
  *   v_transpose    r[i] lane j <-> r[j] lane i
- *   v_load4(p, r)  VL groups of 4 floats: r[j] gets float j of group i in lane i
+ *   v_load4(p, r)  VL groups of 4 floats: r[j] gets float j of group i in lane i; v_load4_f16, v_load4_bf16: of 4 elements
  *   v_store_i8(p, y)   32 floats rounded to integers, ties to even, as bytes; 0 for a NaN
  *   v_div          IEEE's, for quotients that are defined as correctly rounded: GPUs divide otherwise and compute
  *                  those by the sequences of numerics/elementary.h. There is no square root.
@@ -88,22 +91,22 @@ static inline __m256i gdn_v_to_f16(vf a)
 {
     return _mm512_cvtps_ph(a, _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC);
 }
-/* Not vcvtneps2bf16: that instruction flushes subnormals. */
-static inline __m256i gdn_v_to_bf16(vf a)
+/* Not vcvtneps2bf16: that instruction flushes subnormals. The upper halves are the result, but of a NaN. */
+static inline vi gdn_v_bf16_sum(vf a)
 {
-    vi b = v_bits(a);
-    vi odd = vi_and(vi_shr(b, 16), vi_set1(1));
-    vi rounded = vi_shr(vi_add(vi_add(b, vi_set1(0x7fff)), odd), 16);
-    vi quiet = vi_or(vi_shr(b, 16), vi_set1(0x40));
-    return _mm512_cvtepi32_epi16(vi_sel(v_unord(a), quiet, rounded));
+    const vi b = v_bits(a);
+    return vi_add(vi_add(b, vi_set1(0x7fff)), vi_and(vi_shr(b, 16), vi_set1(1)));
 }
+static inline vi gdn_v_bf16_upper(vf a)
+{
+    return vi_sel(v_unord(a), vi_or(v_bits(a), vi_set1(0x400000)), gdn_v_bf16_sum(a));
+}
+static inline __m256i gdn_v_to_bf16(vf a) { return _mm512_cvtepi32_epi16(vi_shr(gdn_v_bf16_upper(a), 16)); }
 static inline vf v_round_f16(vf a) { return _mm512_cvtph_ps(gdn_v_to_f16(a)); }
 /* A NaN stays what it is: its upper half is made one when it is stored. */
 static inline vf v_round_bf16(vf a)
 {
-    const vi b = v_bits(a), odd = vi_and(vi_shr(b, 16), vi_set1(1));
-    const vi sum = vi_add(vi_add(b, vi_set1(0x7fff)), odd);
-    return v_from_bits(_mm512_mask_and_epi32(b, vm_not(v_unord(a)), sum, vi_set1((int32_t)0xffff0000)));
+    return v_from_bits(_mm512_mask_and_epi32(v_bits(a), vm_not(v_unord(a)), gdn_v_bf16_sum(a), vi_set1((int32_t)0xffff0000)));
 }
 static inline void v_store_f16(uint16_t *p, vf a) { _mm256_storeu_si256((__m256i *)p, gdn_v_to_f16(a)); }
 static inline void v_store_f16_n(uint16_t *p, vf a, int n)
@@ -116,6 +119,35 @@ static inline void v_store_bf16(uint16_t *p, vf a) { _mm256_storeu_si256((__m256
 static inline void v_store_bf16_n(uint16_t *p, vf a, int n)
 {
     _mm256_mask_storeu_epi16(p, vm_first_n(n), gdn_v_to_bf16(a));
+}
+
+/* Halves: an element of 16 bits is the upper part of its 32, or the lower. */
+static inline vf v_load_bf16_half(const uint16_t *p, int half)
+{
+    const vi both = _mm512_loadu_si512(p);
+    return v_from_bits(half ? vi_and(both, vi_set1((int32_t)0xffff0000)) : vi_shl(both, 16));
+}
+static inline vf v_deal(vf a, vf b, int half)
+{
+    const vi even = _mm512_setr_epi32(0, 2, 4, 6, 8, 10, 12, 14, 16, 18, 20, 22, 24, 26, 28, 30);
+    return _mm512_permutex2var_ps(a, half ? vi_add(even, vi_set1(1)) : even, b);
+}
+static inline vi gdn_v_halves_to_bf16(vf even, vf odd)
+{
+    vi low = gdn_v_bf16_sum(even), high = gdn_v_bf16_sum(odd);
+    if (__builtin_expect(_mm512_cmp_ps_mask(even, odd, _CMP_UNORD_Q) != 0, 0)) {
+        low = gdn_v_bf16_upper(even);
+        high = gdn_v_bf16_upper(odd);
+    }
+    return _mm512_mask_blend_epi16(0xaaaaaaaau, vi_shr(low, 16), high);
+}
+static inline void v_store_bf16_halves(uint16_t *p, vf even, vf odd)
+{
+    _mm512_storeu_si512(p, gdn_v_halves_to_bf16(even, odd));
+}
+static inline void v_stream_bf16_halves(uint16_t *p, vf even, vf odd)
+{
+    _mm512_stream_si512((void *)p, gdn_v_halves_to_bf16(even, odd));
 }
 
 /* --- across lanes --- */
@@ -172,17 +204,35 @@ static inline void v_transpose(vf r[GDN_VL])
     }
 }
 
-static inline void v_load4(const float *p, vf r[4])
+static inline void gdn_v_turn4(vf a, vf b, vf c, vf d, vf r[4])
 {
     const vi lo = _mm512_setr_epi32(0, 4, 8, 12, 16, 20, 24, 28, 1, 5, 9, 13, 17, 21, 25, 29);
     const vi hi = _mm512_add_epi32(lo, _mm512_set1_epi32(2));
-    const vf a = v_load(p), b = v_load(p + 16), c = v_load(p + 32), d = v_load(p + 48);
     const vf r01_ab = _mm512_permutex2var_ps(a, lo, b), r01_cd = _mm512_permutex2var_ps(c, lo, d);
     const vf r23_ab = _mm512_permutex2var_ps(a, hi, b), r23_cd = _mm512_permutex2var_ps(c, hi, d);
     r[0] = _mm512_shuffle_f32x4(r01_ab, r01_cd, 0x44);
     r[1] = _mm512_shuffle_f32x4(r01_ab, r01_cd, 0xee);
     r[2] = _mm512_shuffle_f32x4(r23_ab, r23_cd, 0x44);
     r[3] = _mm512_shuffle_f32x4(r23_ab, r23_cd, 0xee);
+}
+
+static inline void v_load4(const float *p, vf r[4])
+{
+    gdn_v_turn4(v_load(p), v_load(p + GDN_VL), v_load(p + 2 * GDN_VL), v_load(p + 3 * GDN_VL), r);
+}
+static inline void v_load4_f16(const uint16_t *p, vf r[4])
+{
+    gdn_v_turn4(v_load_f16(p), v_load_f16(p + GDN_VL), v_load_f16(p + 2 * GDN_VL), v_load_f16(p + 3 * GDN_VL), r);
+}
+/* A group is two pairs of 32 bits. */
+static inline void v_load4_bf16(const uint16_t *p, vf r[4])
+{
+    const vf a = v_load((const float *)(const void *)p), b = v_load((const float *)(const void *)(p + 2 * GDN_VL));
+    for (int j = 0; j < 2; j++) {
+        const vi pairs = v_bits(v_deal(a, b, j));
+        r[2 * j] = v_from_bits(vi_shl(pairs, 16));
+        r[2 * j + 1] = v_from_bits(vi_and(pairs, vi_set1((int32_t)0xffff0000)));
+    }
 }
 
 static inline void v_store_i8(int8_t *p, const vf *y)

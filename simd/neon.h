@@ -142,6 +142,15 @@ static inline void v_stream_bf16(uint16_t *p, vf a) { vst1_u16(p, gdn_v_to_bf16(
 static inline void v_store_bf16(uint16_t *p, vf a) { vst1_u16(p, gdn_v_to_bf16(a)); }
 static inline void v_store_bf16_n(uint16_t *p, vf a, int n) { gdn_store_u16_n(p, gdn_v_to_bf16(a), n); }
 
+/* Halves: the first elements and the last ones, as widening and narrowing cost no more there. */
+static inline vf v_load_bf16_half(const uint16_t *p, int half) { return v_load_bf16(p + half * GDN_VL); }
+static inline vf v_deal(vf a, vf b, int half) { return half ? b : a; }
+static inline void v_store_bf16_halves(uint16_t *p, vf first, vf last)
+{
+    vst1q_u16(p, vcombine_u16(gdn_v_to_bf16(first), gdn_v_to_bf16(last)));
+}
+static inline void v_stream_bf16_halves(uint16_t *p, vf first, vf last) { v_store_bf16_halves(p, first, last); }
+
 /* --- across lanes --- */
 /* Not vaddvq_f32: it adds neighbours first, which is another order. */
 static inline float v_sum(vf a)
@@ -179,6 +188,17 @@ static inline void v_load4(const float *p, vf r[4])
 {
     const float32x4x4_t g = vld4q_f32(p);
     for (int j = 0; j < 4; j++) r[j] = g.val[j];
+}
+
+static inline void v_load4_f16(const uint16_t *p, vf r[4])
+{
+    const uint16x4x4_t g = vld4_u16(p);
+    for (int j = 0; j < 4; j++) r[j] = gdn_v_from_f16(g.val[j]);
+}
+static inline void v_load4_bf16(const uint16_t *p, vf r[4])
+{
+    const uint16x4x4_t g = vld4_u16(p);
+    for (int j = 0; j < 4; j++) r[j] = gdn_v_from_bf16(g.val[j]);
 }
 
 /* The conversion itself makes 0 of a NaN. */

@@ -40,19 +40,51 @@ GDN_INLINE void v_store_typed(void *row, int dtype, int64_t i, vf x, int n)
     else v_store_bf16_n(at, x, n);
 }
 
-/* As it is when it has been stored: of GDN_F32 itself. */
-GDN_INLINE vf v_round_typed(vf x, int dtype)
-{
-    if (dtype == GDN_F32) return x;
-    return dtype == GDN_F16 ? v_round_f16(x) : v_round_bf16(x);
-}
-
 /* All lanes, past the caches; where they go is aligned to their bytes. */
 GDN_INLINE void v_stream_typed(void *row, int dtype, int64_t i, vf x)
 {
     if (dtype == GDN_F32) v_stream((float *)row + i, x);
     else if (dtype == GDN_F16) v_stream_f16((uint16_t *)row + i, x);
     else v_stream_bf16((uint16_t *)row + i, x);
+}
+
+/* VL groups of 4 elements from group i on; r[j] gets element j of each. */
+GDN_INLINE void v_load4_typed(const void *row, int dtype, int64_t i, vf r[4])
+{
+    if (dtype == GDN_F32) v_load4((const float *)row + 4 * i, r);
+    else if (dtype == GDN_F16) v_load4_f16((const uint16_t *)row + 4 * i, r);
+    else v_load4_bf16((const uint16_t *)row + 4 * i, r);
+}
+
+/* Half h of the 2 * GDN_VL elements from i on. Which of them that is goes by `order`, the type of a row for which no
+ * lane has to move: of BF16 what v_load_bf16_half() loads, else the first of them and the last. */
+GDN_INLINE vf v_load_half(const void *row, int dtype, int64_t i, int half, int order)
+{
+    if (order != GDN_BF16) return v_load_typed(row, dtype, i + half * GDN_VL, GDN_VL);
+    if (dtype == GDN_BF16) return v_load_bf16_half((const uint16_t *)row + i, half);
+    return v_deal(v_load_typed(row, dtype, i, GDN_VL), v_load_typed(row, dtype, i + GDN_VL, GDN_VL), half);
+}
+
+/* Both halves into a row of the type that they are ordered by; past the caches with `stream`, aligned as above. */
+GDN_INLINE void v_store_halves(void *row, int dtype, int64_t i, vf half0, vf half1, int stream)
+{
+    if (dtype == GDN_BF16) {
+        if (stream) v_stream_bf16_halves((uint16_t *)row + i, half0, half1);
+        else v_store_bf16_halves((uint16_t *)row + i, half0, half1);
+    } else if (stream) {
+        v_stream_typed(row, dtype, i, half0);
+        v_stream_typed(row, dtype, i + GDN_VL, half1);
+    } else {
+        v_store_typed(row, dtype, i, half0, GDN_VL);
+        v_store_typed(row, dtype, i + GDN_VL, half1, GDN_VL);
+    }
+}
+
+/* As it is when it has been stored: of GDN_F32 itself. */
+GDN_INLINE vf v_round_typed(vf x, int dtype)
+{
+    if (dtype == GDN_F32) return x;
+    return dtype == GDN_F16 ? v_round_f16(x) : v_round_bf16(x);
 }
 
 #endif
