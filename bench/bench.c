@@ -21,8 +21,9 @@ static const bench_kernel *const kernels[] = {
 };
 enum { N_KERNELS = sizeof kernels / sizeof kernels[0] };
 
-static const char *backend, *implementation, *filter, *json_path;
+static const char *backend, *implementation, *level_name, *filter, *json_path;
 static int64_t     device, rotate_mib, min_reps;
+static uint32_t    level;
 static int         quick, list, no_peer, peer_reuse_output;
 static cli_list    threads;
 static double      min_time, max_time = 10.0;
@@ -31,6 +32,9 @@ static const cli_option options[] = {
     { "backend", CLI_STRING, &backend, "NAME", "cpu (default), reference, cuda, vulkan, metal" },
     { "device", CLI_INT, &device, "N", "device of the backend, default 0" },
     { "impl", CLI_STRING, &implementation, "NAME", "implementation, default the best; 'gdn info' lists them" },
+    { "level", CLI_STRING, &level_name, "NAME",
+      "exact (default), or exact_ftz, the level that flushes subnormal\nnumbers to zero, which 'gdn info' says who "
+      "has" },
     { "threads", CLI_LIST, &threads, "LIST", "numbers of threads of the CPU backend, default 1,2" },
     { "filter", CLI_STRING, &filter, "SUBSTR", "only rows whose name contains SUBSTR" },
     { "quick", CLI_FLAG, &quick, NULL, "fewer rows and repetitions" },
@@ -137,7 +141,8 @@ static void choose(bench_context *context, bench_limits *limits)
 /* A CPU context runs on the floors' threads: two teams on the same processors would keep each other from work. */
 static gdn_context *open_target(int n_threads, char *message, size_t message_bytes)
 {
-    gdn_context_desc desc = { .size = sizeof desc, .n_threads = (uint32_t)n_threads, .implementation = implementation };
+    gdn_context_desc desc = { .size = sizeof desc, .n_threads = (uint32_t)n_threads, .implementation = implementation,
+                              .level = level };
     if (!backend || !strcmp(backend, "cpu")) desc.parallel_for = floor_threads(n_threads, &desc.parallel_user);
     return target_open(backend, device, &desc, message, message_bytes);
 }
@@ -282,6 +287,8 @@ int gdn_bench_main(int argc, char **argv)
     if (parsed != CLI_RUN) return cli_exit_code(parsed);
     choose(&context, &limits);
 
+    char message[128];
+    if (!target_level(level_name, &level, message, sizeof message)) return cli_error(&command, "%s", message);
     const int n_wanted = count_rows();
     if (n_wanted == 0) return cli_error(&command, "no row's name contains '%s'; see --list", filter ? filter : "");
     if (list) return 0;

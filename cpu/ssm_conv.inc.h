@@ -151,7 +151,8 @@ GDN_INLINE void conv_half(const conv_item *it, conv_form form, int dealt, const 
     }
     for (int i = 0; i < n_out; i++) u[i] = v_load_half(it->bias, bias, c, half, form.rows);
     for (int j = 0; j < form.kernel_width; j++)
-        for (int i = 0; i < n_out; i++) u[i] = v_fma(w[j], v_load_half(row[i + j], form.rows, c, half, form.rows), u[i]);
+        for (int i = 0; i < n_out; i++)
+            u[i] = v_fma(w[j], v_load_half(row[i + j], form.rows, c, half, form.rows), u[i]);
 }
 
 /* Steps 2 to 4 for rows of 16 bits and for all whole pairs of vectors of the block; the number of channels done. */

@@ -187,7 +187,7 @@ static gdn_status open_contexts(rt_engine *e, const rt_engine_desc *d)
     cpu.parallel_user = e->threads;
     cpu.n_threads     = (uint32_t)rt_threads_count(e->threads);
     if (d->backend == GDN_BACKEND_CPU)
-        cpu.implementation = d->implementation;
+        cpu.implementation = d->implementation, cpu.level = d->level;
     gdn_status status = gdn_context_create(&cpu, &e->host);
     if (status)
         return rt_fail_gdn(status, "the CPU context");
@@ -197,6 +197,7 @@ static gdn_status open_contexts(rt_engine *e, const rt_engine_desc *d)
         other.backend        = d->backend;
         other.device         = d->device;
         other.implementation = d->implementation;
+        other.level          = d->level;
         e->device = NULL;
         status = gdn_context_create(&other, &e->device);
         if (status)

@@ -27,6 +27,7 @@ typedef struct rt_engine_desc {
     int32_t         prefix_interval; /* tokens between them; 0 = RT_PREFIX_INTERVAL                         */
     rt_rollback     rollback;       /* snapshots (0) or a replay log, as commit_after: see rt_memory_desc   */
     int32_t         commit_after;
+    uint32_t        level;          /* GDN_EXACT or GDN_EXACT_FTZ: of the kernels on that backend           */
 } rt_engine_desc;
 
 /* Bytes of the host's memory that creating it would take besides the weights, and then decoding with logits for each

@@ -153,6 +153,7 @@ stage_metal() {
 
 stage_elementary() {
     capture build-test/bin/test_elementary
+    capture build-test/bin/test_elementary_flush --stride 4099
 }
 
 # What PyPI has is needed to build the package, so this stage is optional: without a network there is nothing to show.

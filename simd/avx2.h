@@ -177,8 +177,11 @@ static inline void v_transpose(vf r[GDN_VL])
     }
 }
 
-static inline void gdn_v_turn_halves(const vf g[4], vf r[4]) /* g[i]: groups i and i + 4 */
+static inline void v_load4(const float *p, vf r[4])
 {
+    vf g[4]; /* groups i and i + 4 */
+    for (int i = 0; i < 4; i++)
+        g[i] = _mm256_insertf128_ps(_mm256_castps128_ps256(_mm_loadu_ps(p + 4 * i)), _mm_loadu_ps(p + 4 * i + 16), 1);
     const vf ab01 = _mm256_unpacklo_ps(g[0], g[1]), ab23 = _mm256_unpackhi_ps(g[0], g[1]);
     const vf cd01 = _mm256_unpacklo_ps(g[2], g[3]), cd23 = _mm256_unpackhi_ps(g[2], g[3]);
     r[0] = _mm256_shuffle_ps(ab01, cd01, 0x44);
@@ -186,20 +189,11 @@ static inline void gdn_v_turn_halves(const vf g[4], vf r[4]) /* g[i]: groups i a
     r[2] = _mm256_shuffle_ps(ab23, cd23, 0x44);
     r[3] = _mm256_shuffle_ps(ab23, cd23, 0xee);
 }
-
-static inline void v_load4(const float *p, vf r[4])
-{
-    vf g[4];
-    for (int i = 0; i < 4; i++)
-        g[i] = _mm256_insertf128_ps(_mm256_castps128_ps256(_mm_loadu_ps(p + 4 * i)), _mm_loadu_ps(p + 4 * i + 16), 1);
-    gdn_v_turn_halves(g, r);
-}
 static inline void v_load4_f16(const uint16_t *p, vf r[4])
 {
-    vf g[4];
-    for (int i = 0; i < 4; i++)
-        g[i] = _mm256_cvtph_ps(_mm_unpacklo_epi64(_mm_loadu_si64(p + 4 * i), _mm_loadu_si64(p + 4 * i + 16)));
-    gdn_v_turn_halves(g, r);
+    float g[4 * GDN_VL]; /* by way of the stack: shuffles are scarcer than loads */
+    for (int i = 0; i < 4; i++) v_store(g + i * GDN_VL, v_load_f16(p + i * GDN_VL));
+    v_load4(g, r);
 }
 /* A group is two pairs of 32 bits. */
 static inline void v_load4_bf16(const uint16_t *p, vf r[4])

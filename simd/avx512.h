@@ -14,19 +14,17 @@
  *                  because the instruction sets differ outside
  *   v_store_f16, v_store_bf16   nearest even, subnormals kept, overflow to inf, NaN stays a NaN
  *   v_round_f16, v_round_bf16   what one of them stores, as floats again
- *   v_load_bf16_half(p, h)   half h, 0 or 1, of the 2 GDN_VL elements at p; which of them it has is up to the instruction
- *                  set (here the even and the odd ones, for which no lane has to move). v_deal(a, b, h) has the same
- *                  lanes of floats, a the first GDN_VL of them. v_store_bf16_halves(p, half 0, half 1) puts them back
- *   v_stream, v_stream_f16, v_stream_bf16, v_stream_bf16_halves   non-temporal where there is such a store, p aligned to what is
- *                  stored; v_fence after the last one, before another thread may look
- *   v_sum          for h = VL/2, ..., 1: p[l] = p[l] + p[l+h]; the order is part of the contract
- *   v_sums         lane i is v_sum(x[i]), of GDN_VL vectors at once
- *   v_hmax         the largest lane; NaN lanes count as -inf; meant for values without -0
- *   v_transpose    r[i] lane j <-> r[j] lane i
- *   v_load4(p, r)  VL groups of 4 floats: r[j] gets float j of group i in lane i; v_load4_f16, v_load4_bf16: of 4 elements
- *   v_store_i8(p, y)   32 floats rounded to integers, ties to even, as bytes; 0 for a NaN
- *   v_div          IEEE's, for quotients that are defined as correctly rounded: GPUs divide otherwise and compute
- *                  those by the sequences of numerics/elementary.h. There is no square root.
+ *   v_load_bf16_half(p, h)   half h, 0 or 1, of the 2 GDN_VL elements at p; which of them it has is up to the
+ * instruction set (here the even and the odd ones, for which no lane has to move). v_deal(a, b, h) has the same lanes
+ * of floats, a the first GDN_VL of them. v_store_bf16_halves(p, half 0, half 1) puts them back v_stream, v_stream_f16,
+ * v_stream_bf16, v_stream_bf16_halves   non-temporal where there is such a store, p aligned to what is stored; v_fence
+ * after the last one, before another thread may look v_sum          for h = VL/2, ..., 1: p[l] = p[l] + p[l+h]; the
+ * order is part of the contract v_sums         lane i is v_sum(x[i]), of GDN_VL vectors at once v_hmax         the
+ * largest lane; NaN lanes count as -inf; meant for values without -0 v_transpose    r[i] lane j <-> r[j] lane i
+ *   v_load4(p, r)  VL groups of 4 floats: r[j] gets float j of group i in lane i; v_load4_f16, v_load4_bf16: of 4
+ * elements v_store_i8(p, y)   32 floats rounded to integers, ties to even, as bytes; 0 for a NaN v_div          IEEE's,
+ * for quotients that are defined as correctly rounded: GPUs divide otherwise and compute those by the sequences of
+ * numerics/elementary.h. There is no square root.
  */
 #ifndef GDN_SIMD_H
 #define GDN_SIMD_H
@@ -106,7 +104,8 @@ static inline vf v_round_f16(vf a) { return _mm512_cvtph_ps(gdn_v_to_f16(a)); }
 /* A NaN stays what it is: its upper half is made one when it is stored. */
 static inline vf v_round_bf16(vf a)
 {
-    return v_from_bits(_mm512_mask_and_epi32(v_bits(a), vm_not(v_unord(a)), gdn_v_bf16_sum(a), vi_set1((int32_t)0xffff0000)));
+    return v_from_bits(
+        _mm512_mask_and_epi32(v_bits(a), vm_not(v_unord(a)), gdn_v_bf16_sum(a), vi_set1((int32_t)0xffff0000)));
 }
 static inline void v_store_f16(uint16_t *p, vf a) { _mm256_storeu_si256((__m256i *)p, gdn_v_to_f16(a)); }
 static inline void v_store_f16_n(uint16_t *p, vf a, int n)

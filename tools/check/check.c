@@ -15,6 +15,7 @@
 #include "report.h"
 #include "selftest.h"
 #include "suite.h"
+#include "tools/gdn/target.h"
 #include "trial.h"
 
 enum { N_KERNELS = CHECK_KERNEL_COUNT, DEFAULT_CASES = 2000, QUICK_SHARE = 8 };
@@ -62,8 +63,7 @@ static const cli_command command = { "gdn check", "compare every implementation 
                                      "Exit status: 0 all passed, 1 a mismatch, an error, a crash or nothing ran, 2 "
                                      "wrong command line or a backend is missing." };
 
-static const char *const level_names[GDN_LEVEL_COUNT] = { "exact", "exact_ftz" };
-static uint32_t          level;
+static uint32_t level;
 
 static check_target *reference, *targets[CHECK_MAX_TARGETS];
 static check_report  report;
@@ -103,7 +103,7 @@ static void print_repeat(char *text, size_t bytes, const check_kernel *kernel, c
     int n = snprintf(text, bytes, "gdn check --kernel %s --seed %llu --case %s", kernel->name,
                      (unsigned long long)options.seed, name);
     if (level != GDN_EXACT && n < (int)bytes)
-        n += snprintf(text + n, bytes - (size_t)n, " --level %s", level_names[level]);
+        n += snprintf(text + n, bytes - (size_t)n, " --level %s", target_level_names[level]);
     if (info->backend.backend != GDN_BACKEND_REFERENCE && n < (int)bytes) /* any target runs the reference first */
         n += snprintf(text + n, bytes - (size_t)n, " --backend %s --device %u --impl %s", info->backend.name,
                       (unsigned)info->device.device, info->implementation.name);
@@ -306,7 +306,7 @@ static int open_device(uint32_t backend, uint32_t device)
             (level != GDN_EXACT || !options.implementation.text[0])) { /* it would fail, and rightly */
             if (!implementation.reason[0])
                 (void)snprintf(implementation.reason, sizeof implementation.reason, "it has no level %s",
-                               level_names[level]);
+                               target_level_names[level]);
             if (report.n_inexact < CHECK_MAX_TARGETS)
                 report.inexact[report.n_inexact++] = (check_inexact){ info, implementation };
             continue;
@@ -367,12 +367,8 @@ static int check_options(void)
         return cli_error(&command, "there is no backend '%s'", wrong);
     if (options.backend.text[0] && cli_has_name(&options.backend, backend_name(GDN_BACKEND_REFERENCE)))
         return cli_error(&command, "the reference is what the other backends are compared with");
-    for (level = 0; options.level_name && level < GDN_LEVEL_COUNT; level++)
-        if (!strcmp(options.level_name, level_names[level]))
-            break;
-    if (level == GDN_LEVEL_COUNT)
-        return cli_error(&command, "--level: there is no level '%s'; exact and exact_ftz are the two",
-                         options.level_name);
+    char message[128];
+    if (!target_level(options.level_name, &level, message, sizeof message)) return cli_error(&command, "%s", message);
     for (int i = 0; i < options.threads.n; i++)
         if (options.threads.value[i] > 64)
             return cli_error(&command, "--threads: at most 64, not %d", options.threads.value[i]);
@@ -421,11 +417,11 @@ int gdn_check_main(int argc, char **argv)
         status = check_self_test(reference, targets[0], options.seed, options.json);
     else if (!status) {
         report.seed = options.seed;
-        report.level = level_names[level];
+        report.level = target_level_names[level];
         report.n_kernels = 0;
         if (!options.json)
             printf("seed %llu%s%s\n", (unsigned long long)options.seed, level == GDN_EXACT ? "" : ", level ",
-                   level == GDN_EXACT ? "" : level_names[level]);
+                   level == GDN_EXACT ? "" : target_level_names[level]);
         fflush(stdout);
         walk(visit_count);
         progress_begin(&bar, n_visited * report.n_targets);

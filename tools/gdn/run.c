@@ -112,6 +112,11 @@ static const cli_option option_table[] = {
       0 },
     { "device", CLI_INT, &run_opt.device, "N", "which device of the backend (default 0)", 0 },
     { "impl", CLI_STRING, &run_opt.implementation, "NAME", "which implementation of the device; see gdn info", 0 },
+    { "level", CLI_STRING, &run_opt.level, "NAME",
+      "exact (default), or exact_ftz: the recurrent kernels flush subnormal\n"
+      "numbers to zero, as a device that cannot keep them does. Everything\n"
+      "else computes as before",
+      0 },
     { "isa", CLI_STRING, &run_opt.isa, "NAME", "instruction set of the dense kernels: avx512, avx2, scalar", 0 },
     { "memory", CLI_INT, &run_opt.memory_mib, "MIB", "refuse to use more than this (default: what is free)", 0 },
     { "stats", CLI_FLAG, &run_opt.stats, NULL, "speed, acceptance and memory, on standard error", 0 },

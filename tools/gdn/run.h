@@ -15,7 +15,7 @@
 
 typedef struct run_options {
     const char *model, *system, *reasoning, *save, *load, *spec, *rollback, *draft_tree, *backend, *implementation,
-        *isa, *kv;
+        *level, *isa, *kv;
     cli_texts   prompt, file, stop;
     cli_list    widths;
     int64_t n_predict, parallel, draft_max, device, threads, context, batch, step_rows, cells, top_k, repeat_last;

@@ -5,6 +5,7 @@
 
 #include "fault.h"
 #include "run.h"
+#include "target.h"
 
 double run_now(void)
 {
@@ -152,6 +153,9 @@ int run_open_engine(run_session *s, int32_t n_seqs, rt_spec spec, rt_rollback ro
         return cli_error(&run_command, "--kv is '%s'; f16, bf16 and f32 are allowed", run_opt.kv);
     d.device         = (uint32_t)run_opt.device;
     d.implementation = run_opt.implementation;
+    char message[128];
+    if (!target_level(run_opt.level, &d.level, message, sizeof message))
+        return cli_error(&run_command, "%s", message);
     d.isa            = run_opt.isa;
     d.n_threads      = (int32_t)run_opt.threads;
     d.n_seqs         = n_seqs;

@@ -1,4 +1,4 @@
-/* The --backend, --device and --impl options; see target.h. */
+/* The --backend, --device, --impl and --level options; see target.h. */
 #include "target.h"
 
 #include <stdio.h>
@@ -13,6 +13,18 @@ int target_backend(const char *name, uint32_t *backend)
             return 1;
         }
     }
+    return 0;
+}
+
+const char *const target_level_names[GDN_LEVEL_COUNT] = { "exact", "exact_ftz" };
+
+int target_level(const char *name, uint32_t *level, char *message, uint64_t message_bytes)
+{
+    for (*level = 0; name && *level < GDN_LEVEL_COUNT; ++*level)
+        if (!strcmp(name, target_level_names[*level])) return 1;
+    if (!name) return 1;
+    *level = GDN_EXACT;
+    snprintf(message, message_bytes, "--level: there is no level '%s'; exact and exact_ftz are the two", name);
     return 0;
 }
 

@@ -1,4 +1,4 @@
-/* The --backend, --device and --impl options that commands share, and walks over what there is. */
+/* The --backend, --device, --impl and --level options that commands share, and walks over what there is. */
 #ifndef GDN_TOOL_TARGET_H
 #define GDN_TOOL_TARGET_H
 
@@ -6,6 +6,11 @@
 
 /* The backend that is called `name`; 0 if there is none. */
 int target_backend(const char *name, uint32_t *backend);
+
+/* --level: the level of the contract that is called `name`, NULL = exact. 0, and a text in `message`, if there is none.
+ */
+extern const char *const target_level_names[GDN_LEVEL_COUNT];
+int target_level(const char *name, uint32_t *level, char *message, uint64_t message_bytes);
 
 /* Open what the options name: backend NULL = "cpu"; desc has all the rest, and gets these two. On failure NULL, and
  * `message` says why. */
