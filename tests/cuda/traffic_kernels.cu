@@ -21,7 +21,7 @@ constexpr bool wanted(const char *name)
 {
     const char *const names[] = { "gdn_cuda_delta_rows_4",      "gdn_cuda_delta_rows_4_log",
                                   "gdn_cuda_delta_rows_2_log",  "gdn_cuda_delta_rows_general_log",
-                                  "gdn_cuda_delta_rows_4_tree", "gdn_cuda_probe_arithmetic" };
+                                  "gdn_cuda_delta_rows_4_tree", "gdn_cuda_delta_mixed_4", "gdn_cuda_probe_arithmetic" };
     for (const char *one : names)
         if (same(name, one))
             return true;

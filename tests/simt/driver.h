@@ -122,6 +122,7 @@ typedef struct simt_traffic {
     unsigned long long read, written;             /* each byte as often as a thread does it */
     unsigned long long bytes_read, bytes_written; /* different bytes                        */
     unsigned most_reads, most_writes;             /* of one byte                            */
+    unsigned long long first; /* how many accesses of watched pieces there had been with the first one */
 } simt_traffic;
 SIMT_EXPORT int simt_watch(unsigned which, simt_ptr at, size_t bytes);
 SIMT_EXPORT int simt_traffic_of(unsigned which, simt_traffic *traffic);
