@@ -530,8 +530,10 @@ template <class X> GDN_INLINE void gated_delta_net_rows(const gdn_gpu_gated_delt
 // Before sm_90 the compiler needs a few registers more than four blocks leave.
 #if defined(__CUDA_ARCH__) && __CUDA_ARCH__ < 900
 #define GDN_TILES_4_LOG 3
+#define GDN_STRIPS_4_TYPED 2
 #else
 #define GDN_TILES_4_LOG 4
+#define GDN_STRIPS_4_TYPED 3
 #endif
 
 // From sm_100 on three blocks would take the registers of numbers that are computed with in pairs.
@@ -552,11 +554,11 @@ GDN_DELTA_AHEAD(2_channel_typed, 3, 2, 2, true, true)
 GDN_DELTA_TILES(2_log, 4, 2, 2, false, true, false, true)
 GDN_DELTA_AHEAD(4, 3, 4, 2, false, false)
 GDN_DELTA_AHEAD(4_channel, 3, 4, 2, true, false)
-GDN_DELTA_AHEAD(4_typed, 3, 4, 2, false, true)
-GDN_DELTA_AHEAD(4_channel_typed, 3, 4, 2, true, true)
+GDN_DELTA_AHEAD(4_typed, GDN_STRIPS_4_TYPED, 4, 2, false, true)
+GDN_DELTA_AHEAD(4_channel_typed, GDN_STRIPS_4_TYPED, 4, 2, true, true)
 GDN_DELTA_TILES(4_log, GDN_TILES_4_LOG, 4, 2, false, true, false, true)
 GDN_DELTA_MIXED(4, 3, 4, 2, 4, false, false)
-GDN_DELTA_MIXED(4_typed, 3, 4, 2, 4, false, true)
+GDN_DELTA_MIXED(4_typed, GDN_STRIPS_4_TYPED, 4, 2, 4, false, true)
 // Half the columns, where so a call takes twice as many multiprocessors, which would otherwise have nothing to do.
 GDN_DELTA_AHEAD(4_narrow, 1, 4, 1, false, false)
 GDN_DELTA_AHEAD(4_channel_narrow, 1, 4, 1, true, false)
