@@ -163,10 +163,10 @@ static void count(const call *c)
  * take longest; and each state is read once, by one form of the kernel, and written once. */
 static void count_mixed(void)
 {
-    enum { MIXED_SEQS = 3, LONG = 12, DIM = 128 };
+    enum { MIXED_SEQS = 3, LONG = 12 };
     static const int32_t starts[] = { 0, 1, 2, 2 + LONG };
     static operands here, there;
-    const call c = { .name = "mixed", .dim = DIM };
+    const call c = { .name = "mixed", .dim = MOST };
     const size_t state = 4 * (size_t)state_of(&c);
     simt_traffic traffic[MIXED_SEQS];
     gdn_context *ctx = suite_open(GDN_BACKEND_CUDA, NULL, 0), *reference = NULL;
@@ -183,7 +183,7 @@ static void count_mixed(void)
         gdn_gated_delta_net_args a = GDN_INIT(gdn_gated_delta_net_args);
         char *const base = host ? (char *)&here : memory.data;
         a.n_seqs = a.n_rows = MIXED_SEQS, a.n_tokens = starts[MIXED_SEQS], a.n_snapshots = 1;
-        a.n_heads_k = HEADS_K, a.n_heads_v = HEADS_V, a.head_dim_k = a.head_dim_v = DIM;
+        a.n_heads_k = HEADS_K, a.n_heads_v = HEADS_V, a.head_dim_k = a.head_dim_v = MOST;
         a.q.data = base + offsetof(operands, q), a.k.data = base + offsetof(operands, k);
         a.v.data = base + offsetof(operands, v), a.g.data = base + offsetof(operands, g);
         a.beta.data = base + offsetof(operands, beta), a.out.data = base + offsetof(operands, out);
