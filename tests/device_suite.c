@@ -18,10 +18,15 @@ void suite_init(void)
     step_reference(&wanted_twice, 2);
 }
 
-int suite_run(const suite_test *tests, size_t n, void (*look)(const suite_test *test, int after))
+int suite_run(const suite_test *tests, size_t n, void (*look)(const suite_test *test, int after), const char *only)
 {
+    int runs = 0;
+    leaves_at_failure = only != NULL;
     for (size_t i = 0; i < n; i++) {
         const int before = failures;
+        if (only && strcmp(tests[i].name, only))
+            continue;
+        runs++;
         if (look)
             look(&tests[i], 0);
         tests[i].run();
@@ -29,7 +34,9 @@ int suite_run(const suite_test *tests, size_t n, void (*look)(const suite_test *
             look(&tests[i], 1);
         (void)printf("%-20s %s\n", tests[i].name, failures == before ? "ok" : "FAILED");
     }
-    return failures != 0;
+    if (!runs)
+        (void)printf("nothing was run: there is no test '%s'\n", only);
+    return failures != 0 || !runs;
 }
 
 /* ---- Contexts ------------------------------------------------------------------------------------------ */

@@ -18,8 +18,9 @@ typedef struct suite_test {
 
 void suite_init(void); /* fills in the steps */
 /* Runs the tests and says how each went; look, where given, is called before and after each. Returns 1 where one
- * failed. */
-int suite_run(const suite_test *tests, size_t n, void (*look)(const suite_test *test, int after));
+ * failed. With a name in `only` runs that test, and leaves at the first failure: for planted mistakes
+ * (simt/mutations.py). */
+int suite_run(const suite_test *tests, size_t n, void (*look)(const suite_test *test, int after), const char *only);
 
 /* ---- Contexts ---- */
 /* native and timeout_ns may be NULL and 0, the defaults. */

@@ -231,7 +231,8 @@ static void test_bounded_waits(void)
 static void test_two_threads(void) { suite_two_threads(GDN_BACKEND_CUDA); }
 static void test_bad_maps(void) { suite_bad_maps(GDN_BACKEND_CUDA); }
 
-int main(void)
+/* test_cuda [TEST] */
+int main(int argc, char **argv)
 {
     static const suite_test tests[] = {
         { "known answers", test_known_answers, 0 },
@@ -254,5 +255,5 @@ int main(void)
     };
     (void)simt_control("quiet", 1); /* misuse is what is tested here */
     suite_init();
-    return suite_run(tests, sizeof tests / sizeof tests[0], NULL);
+    return suite_run(tests, sizeof tests / sizeof tests[0], NULL, argc == 2 ? argv[1] : NULL);
 }

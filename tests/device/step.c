@@ -3,7 +3,7 @@
 
 #include <string.h>
 
-int failures;
+int failures, leaves_at_failure;
 
 static float number(uint32_t *state)
 {

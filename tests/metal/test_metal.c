@@ -440,7 +440,8 @@ static void look(const suite_test *test, int after)
     complaints = metal_fake_complaints();
 }
 
-int main(void)
+/* test_metal [TEST] */
+int main(int argc, char **argv)
 {
     static const suite_test tests[] = {
         { "known answers", test_known_answers, 0 },
@@ -466,5 +467,5 @@ int main(void)
         return 1;
     }
     gdn_context_destroy(open_metal(NULL, NULL, 0)); /* what a process makes once */
-    return suite_run(tests, sizeof tests / sizeof tests[0], look);
+    return suite_run(tests, sizeof tests / sizeof tests[0], look, argc == 2 ? argv[1] : NULL);
 }

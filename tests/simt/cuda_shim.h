@@ -18,7 +18,11 @@
 #define __global__
 #define __device__
 #define __grid_constant__
+#ifdef SIMT_CALLS /* a function that has its mistakes planted: compiled once, and not again for each of its calls */
+#define __forceinline__ inline
+#else
 #define __forceinline__ inline __attribute__((always_inline))
+#endif
 #define __launch_bounds__(...)
 #define __align__(n) __attribute__((aligned(n)))
 #define __shared__   static __attribute__((section("simt_shared")))

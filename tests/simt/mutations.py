@@ -27,7 +27,7 @@ import trial  # noqa: E402
 
 # Compiling is most of the time: without optimisation it takes a quarter, and the runs end with the first case that fails.
 FLAGS = ("-std=c++17 -O0 -fPIC -ffp-contract=off -fno-math-errno -fno-trapping-math -fno-exceptions -fno-rtti "
-         "-fno-threadsafe-statics -fno-strict-aliasing -fvisibility=hidden -w").split()
+         "-fno-threadsafe-statics -fno-strict-aliasing -fvisibility=hidden -DSIMT_CALLS -w").split()
 SIGNS = "CRASH|HANG|simt:|metal:|not so:|differ|returned|FAILED|error"
 KERNELS = ("gated_delta_net", "set_rows", "ssm_conv")
 PROBE = "probe" # has no mistakes: with one in the arithmetic, a device is not exact, and no case is run on it
@@ -114,9 +114,9 @@ def make_library(args, pool, folder, tree):
 
 # ---- Runs ---------------------------------------------------------------------------------------------------------------
 def command_of(args, what, cases=()):
-    """what: a kernel, or the test program's name."""
+    """what: a kernel, or the test program's name; cases: arguments, or for the program the name of one of its tests."""
     if what not in KERNELS:
-        return [args.test]
+        return [args.test, " ".join(cases)]
     return [args.gdn, "check", "--stop", "--backend", args.backend, "--kernel", what,
             *(cases or ("--quick", "--cases", BACKENDS[args.backend].cases[what]))]
 

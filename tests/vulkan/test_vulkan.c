@@ -596,5 +596,5 @@ int main(int argc, char **argv)
     }
     if (argc == 2 && !strcmp(argv[1], "long-sequences")) return long_sequences();
     suite_init();
-    return suite_run(tests, sizeof tests / sizeof tests[0], NULL);
+    return suite_run(tests, sizeof tests / sizeof tests[0], NULL, NULL);
 }
