@@ -95,6 +95,7 @@ SIMT_EXPORT extern const int gdn_emulated_driver; /* by which libgdn knows that 
  *   hang      1: nothing is ever done: queries say NOT_READY, waits LAUNCH_TIMEOUT
  *   lose      a result that every context keeps from now on, such as 719
  *   quiet     1: nothing is written to stderr
+ *   unwritten 1: a kernel of a CHECKED library may read shared memory that nobody has written
  *   reset     forget injected failures and counts, and set all of the above to their defaults */
 SIMT_EXPORT int simt_control(const char *name, long long value);
 

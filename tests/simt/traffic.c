@@ -17,6 +17,7 @@ typedef struct piece {
 static piece pieces[SIMT_WATCHED];
 static unsigned long long accesses; /* of any piece */
 int simt_counts;
+long long simt_unwritten;
 
 int simt_watch(unsigned which, simt_ptr at, size_t bytes)
 {
