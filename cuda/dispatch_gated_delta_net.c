@@ -28,34 +28,49 @@ static uint64_t log_bits(const gdn_gpu_device *gpu, const problem_t *p)
     return p->log.n_columns ? gdn_gpu_pool_bits(&log) | 4 * (uint64_t)p->head_dim_v : 0;
 }
 
-static int blocks_of_keys(const gdn_gpu_device *gpu, const problem_t *p, int tiles)
-{
-    uint64_t bits = token_bits(gpu, &p->q) | token_bits(gpu, &p->k);
-    bits |= p->gate == GDN_GATE_CHANNEL ? token_bits(gpu, &p->g) | token_bits(gpu, &p->dt_bias) : 0;
-    bits |= tiles ? 0 : pool_bits(gpu, &p->state_in) | pool_bits(gpu, &p->state_out) | log_bits(gpu, p);
-    if (bits % 16) return GENERAL;
-    if (p->state_interval || p->tree) return p->head_dim_k == 128 ? NB_4 : GENERAL;
-    return p->head_dim_k == 64 ? NB_2 : p->head_dim_k == 128 ? NB_4 : p->head_dim_k == 256 ? NB_8 : GENERAL;
-}
-
 /* States of 16 bits have kernels that know of a log. */
 static int may_have_log(const problem_t *p)
 {
     return p->log.n_columns || p->state_interval;
 }
 
+/* Two neighbours of v are copied at once, and no column is without one. */
+static uint64_t pairs_of_v(const gdn_gpu_device *gpu, const problem_t *p)
+{
+    return 2 * token_bits(gpu, &p->v) | 8 * (uint64_t)p->head_dim_v;
+}
+
+static int blocks_of_keys(const gdn_gpu_device *gpu, const problem_t *p, int tiles)
+{
+    uint64_t bits = token_bits(gpu, &p->q) | token_bits(gpu, &p->k);
+    bits |= p->gate == GDN_GATE_CHANNEL ? token_bits(gpu, &p->g) | token_bits(gpu, &p->dt_bias) : 0;
+    bits |= tiles ? 0 : pool_bits(gpu, &p->state_in) | pool_bits(gpu, &p->state_out) | log_bits(gpu, p);
+    bits |= tiles && !may_have_log(p) && p->v.dtype != GDN_F32 ? pairs_of_v(gpu, p) : 0;
+    if (bits % 16) return GENERAL;
+    if (p->state_interval || p->tree) return p->head_dim_k == 128 ? NB_4 : GENERAL;
+    return p->head_dim_k == 64 ? NB_2 : p->head_dim_k == 128 ? NB_4 : p->head_dim_k == 256 ? NB_8 : GENERAL;
+}
+
 /* Which kernel: `tiles` for many tokens per sequence on average, `rows` for few. Sequences of a batch may differ, and
  * maps are the device's to read; either kernel takes any length and gives the same bits. Trees are rows. With a log and
  * a gate per channel there are only the smaller kernels of `tiles`, since the others would have more than all
  * registers; nor are there larger ones for states of 16 bits. */
-enum { FEW_TOKENS = 8 };
-
 static int in_tiles(const gdn_gpu_device *gpu, const problem_t *p)
 {
     if (p->tree) return 0;
     if (p->state_interval && blocks_of_keys(gpu, p, 1) == GENERAL) return 0;
     if (may_have_log(p) && p->gate == GDN_GATE_CHANNEL && blocks_of_keys(gpu, p, 1) > NB_4) return 0;
-    return (int64_t)p->n_tokens > FEW_TOKENS * (int64_t)p->n_seqs;
+    return (int64_t)p->n_tokens > GDN_CUDA_FEW_TOKENS * (int64_t)p->n_seqs;
+}
+
+/* Whether the call may have sequences of many tokens and of few, whose lengths only the device knows, and there is a
+ * kernel that has both forms. Calls with several snapshots are verifications, whose sequences are all short unless
+ * there are many tokens. */
+static int is_mixed(const gdn_gpu_device *gpu, const problem_t *p, int tiles)
+{
+    if (p->n_seqs < 2 || p->n_tokens - p->n_seqs < GDN_CUDA_FEW_TOKENS) return 0;
+    if (p->tree || may_have_log(p) || p->gate == GDN_GATE_CHANNEL || (!tiles && p->n_snapshots > 1)) return 0;
+    return blocks_of_keys(gpu, p, 0) == NB_4 && blocks_of_keys(gpu, p, 1) == NB_4;
 }
 
 /* Columns of a thread block: Shape::COLUMNS of the kernels. */
@@ -78,6 +93,7 @@ static gdn_cuda_kernel narrow_kernel_of(const problem_t *p, gdn_cuda_kernel kern
     if (!more || blocks > (uint64_t)multiprocessors) return kernel;
     return kernel == GDN_CUDA_delta_tiles_4           ? GDN_CUDA_delta_tiles_4_narrow
            : kernel == GDN_CUDA_delta_tiles_4_channel ? GDN_CUDA_delta_tiles_4_channel_narrow
+           : kernel == GDN_CUDA_delta_tiles_4_typed   ? GDN_CUDA_delta_tiles_4_typed_narrow
                                                       : kernel;
 }
 
@@ -142,21 +158,37 @@ static gdn_cuda_kernel kernel_of(const problem_t *p, int tiles, int nb)
     return kernels[tiles][nb][p->gate == GDN_GATE_CHANNEL][traits_of(p)];
 }
 
-gdn_status gdn_cuda_plan_gated_delta_net(const gdn_context *ctx, const problem_t *p, gdn_plan *plan)
+/* The kernel of one form for all sequences, and the columns of a thread block of it. */
+static gdn_cuda_kernel one_form(const gdn_cuda_device *dev, const gdn_gpu_device *gpu, const problem_t *p, int tiles,
+                                uint32_t *of_block)
 {
-    const gdn_cuda_device *dev = ctx->state;
-    gdn_gpu_device gpu = gdn_cuda_gpu(dev);
-    const int tiles = in_tiles(&gpu, p), size = blocks_of_keys(&gpu, p, tiles);
-    const int nb = p->tree && p->state_interval ? GENERAL : size;
-    gdn_gpu_begin_plan(ctx, plan);
-    gpu.most_blocks = UINT64_MAX; /* a grid of three dimensions */
-    plan->form = tiles ? "tiles" : "rows";
+    const int size = blocks_of_keys(gpu, p, tiles), nb = p->tree && p->state_interval ? GENERAL : size;
     const gdn_cuda_kernel kernel = p->state_interval ? half_kernel_of(p, tiles, nb)
                                    : p->tree         ? tree_kernel_of(p, nb)
                                                      : kernel_of(p, tiles, nb);
     const gdn_cuda_kernel narrow = narrow_kernel_of(p, kernel, dev->traits.multiprocessors);
-    plan->variant = (int32_t)narrow;
-    gdn_gpu_plan_gated_delta_net(&gpu, p, narrow == kernel ? columns(p, tiles, nb) : NARROW_COLUMNS, plan);
+    *of_block = narrow == kernel ? columns(p, tiles, nb) : NARROW_COLUMNS;
+    return narrow;
+}
+
+gdn_status gdn_cuda_plan_gated_delta_net(const gdn_context *ctx, const problem_t *p, gdn_plan *plan)
+{
+    const gdn_cuda_device *dev = ctx->state;
+    gdn_gpu_device gpu = gdn_cuda_gpu(dev);
+    const int tiles = in_tiles(&gpu, p);
+    uint32_t of_block;
+    gdn_gpu_begin_plan(ctx, plan);
+    gpu.most_blocks = UINT64_MAX; /* a grid of three dimensions */
+    plan->form = tiles ? "tiles" : "rows";
+    plan->variant = (int32_t)one_form(dev, &gpu, p, tiles, &of_block);
+    gdn_gpu_plan_gated_delta_net(&gpu, p, of_block, plan);
+    if (of_block != NARROW_COLUMNS && is_mixed(&gpu, p, tiles)) {
+        plan->form = "mixed";
+        plan->variant = (int32_t)(traits_of(p) == TYPED ? GDN_CUDA_delta_mixed_4_typed : GDN_CUDA_delta_mixed_4);
+        plan->blocks = gdn_gpu_parts((uint64_t)p->head_dim_v, columns(p, 1, NB_4)) +
+                       gdn_gpu_parts((uint64_t)p->head_dim_v, columns(p, 0, NB_4));
+        plan->n_items = (int64_t)gdn_gpu_product((uint64_t)p->n_seqs * (uint64_t)p->n_heads_v, plan->blocks);
+    }
     if (p->n_heads_v > GDN_CUDA_MAX_BLOCKS_YZ)
         gdn_gpu_refuse(plan, "n_heads_v is %d; a CUDA grid has at most %d of them", (int)p->n_heads_v,
                        GDN_CUDA_MAX_BLOCKS_YZ);
@@ -166,7 +198,14 @@ gdn_status gdn_cuda_plan_gated_delta_net(const gdn_context *ctx, const problem_t
 gdn_status gdn_cuda_run_gated_delta_net(gdn_cuda_device *dev, const problem_t *p, const gdn_plan *plan, CUstream stream)
 {
     const gdn_gpu_device gpu = gdn_cuda_gpu(dev);
-    const gdn_gpu_gated_delta_net params = gdn_gpu_params_gated_delta_net(&gpu, p, plan);
-    const uint32_t grid[3] = { (uint32_t)p->n_seqs, (uint32_t)p->n_heads_v, (uint32_t)plan->blocks };
-    return gdn_cuda_launch_3d(dev, (gdn_cuda_kernel)plan->variant, stream, grid, 32 * GDN_CUDA_DELTA_WARPS, &params);
+    gdn_plan own = *plan;
+    const int mixed = own.variant == GDN_CUDA_delta_mixed_4 || own.variant == GDN_CUDA_delta_mixed_4_typed;
+    if (mixed && !p->seq_start.data) { /* a plan is made without maps; here it is known that all have as many tokens */
+        uint32_t of_block;
+        own.variant = (int32_t)one_form(dev, &gpu, p, in_tiles(&gpu, p), &of_block);
+        own.blocks = gdn_gpu_parts((uint64_t)p->head_dim_v, of_block);
+    }
+    const gdn_gpu_gated_delta_net params = gdn_gpu_params_gated_delta_net(&gpu, p, &own);
+    const uint32_t grid[3] = { (uint32_t)p->n_seqs, (uint32_t)p->n_heads_v, (uint32_t)own.blocks };
+    return gdn_cuda_launch_3d(dev, (gdn_cuda_kernel)own.variant, stream, grid, 32 * GDN_CUDA_DELTA_WARPS, &params);
 }

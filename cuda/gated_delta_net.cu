@@ -24,7 +24,8 @@
 // Kernels: delta_rows_4_tree delta_rows_4_channel_tree delta_rows_general_tree delta_rows_general_channel_tree
 // Kernels: delta_rows_4_half delta_rows_4_channel_half delta_rows_general_half delta_rows_general_channel_half
 // Kernels: delta_rows_general_tree_half delta_rows_general_channel_tree_half delta_tiles_4_half
-// Kernels: delta_tiles_4_channel_half delta_tiles_4_narrow delta_tiles_4_channel_narrow
+// Kernels: delta_tiles_4_channel_half delta_tiles_4_narrow delta_tiles_4_channel_narrow delta_tiles_4_typed_narrow
+// Kernels: delta_mixed_4 delta_mixed_4_typed
 #include "cuda/gated_delta_net.cuh"
 #include "cuda/gated_delta_net_ahead.cuh"
 #include "cuda/gated_delta_net_log.cuh"
@@ -58,6 +59,17 @@ template <int C> GDN_INLINE float fold(const float4 (&partial)[C], int l)
     return __fadd_rn(__fadd_rn(s.x, s.z), __fadd_rn(s.y, s.w)); // h = 2, 1
 }
 
+// Four keys of four columns each, as four columns of four keys each.
+template <int C> GDN_INLINE void transpose(float4 (&x)[C])
+{
+    constexpr int b = C / 4, c = C / 2, d = C - 1; // 1, 2, 3, and not beyond fewer columns, which do not come here
+    const float4 first = x[0], second = x[b], third = x[c], fourth = x[d];
+    x[0] = make_float4(first.x, second.x, third.x, fourth.x);
+    x[b] = make_float4(first.y, second.y, third.y, fourth.y);
+    x[c] = make_float4(first.z, second.z, third.z, fourth.z);
+    x[d] = make_float4(first.w, second.w, third.w, fourth.w);
+}
+
 // 1: load state, of an entry of a pool, or zeros. S[m][c] has column j + c
 template <class X>
 GDN_INLINE void load_state(const gdn_gpu_gated_delta_net &p, const Item &w, const gdn_gpu_pool &pool, int entry,
@@ -77,6 +89,25 @@ GDN_INLINE void load_state(const gdn_gpu_gated_delta_net &p, const Item &w, cons
         widen_state<X>(p, true, S);
         return;
     }
+    if (!X::GENERAL && X::C == 4 && entry >= 0 && w.columns == 4) { // in S[m][e] is key i + e, until it is transposed
+#pragma unroll
+        for (int m = 0; m < X::NB; m++)
+#pragma unroll
+            for (int e = 0; e < X::C; e++)
+                S[m][e] = load_quad<X>(at + (uint64_t)((32 * m + 4 * w.l + e) * pool.line + X::BYTES * w.j));
+#pragma unroll
+        for (int m = 0; m < X::NB; m++)
+#pragma unroll
+            for (int e = 0; e < X::C; e++)
+                settle(S[m][e]);
+        widen_state<X>(p, true, S);
+#pragma unroll
+        for (int m = 0; m < X::NB; m++)
+            transpose<X::C>(S[m]);
+        return;
+    }
+    const int columns =
+        !X::GENERAL && X::C == 4 && w.columns > 3 ? 3 : w.columns; // it is 3, which the compiler shall see
 #pragma unroll
     for (int m = 0; m < X::NB; m++) {
         const int i = 32 * m + 4 * w.l;
@@ -104,7 +135,7 @@ GDN_INLINE void load_state(const gdn_gpu_gated_delta_net &p, const Item &w, cons
 #pragma unroll
             for (int e = 0; e < 4; e++)
                 if (!X::GENERAL || i + e < w.n_keys)
-                    load_line<X>(at + (uint64_t)((i + e) * pool.line + X::BYTES * w.j), w.columns, x[e]);
+                    load_line<X>(at + (uint64_t)((i + e) * pool.line + X::BYTES * w.j), columns, x[e]);
 #pragma unroll
             for (int c = 0; c < X::C; c++)
                 S[m][c] = make_float4(x[0][c], x[1][c], x[2][c], x[3][c]);
@@ -331,10 +362,10 @@ GDN_INLINE int follow(const gdn_gpu_gated_delta_net &p, Item w, int mine, int t,
     return depth;
 }
 
-template <class X> GDN_INLINE void gated_delta_net_rows(const gdn_gpu_gated_delta_net &p)
+template <class X> GDN_INLINE void gated_delta_net_rows(const gdn_gpu_gated_delta_net &p, Share share)
 {
     Item w;
-    if (!find_item<X>(p, w) || w.j / (4 * X::C) * (4 * X::C) >= p.head_dim_v)
+    if (!find_item<X>(p, w, share) || w.j / (4 * X::C) * (4 * X::C) >= p.head_dim_v)
         return; // nothing to do, or none for this warp
     const int mine = column_of_lane<X::C>(w.l);
     const int group = (int)threadIdx.x & 24; // the first of the eight lanes
@@ -453,7 +484,7 @@ template <class X> GDN_INLINE void gated_delta_net_rows(const gdn_gpu_gated_delt
 #define GDN_DELTA_ROWS(name, blocks, ...)                                                                              \
     GDN_KERNEL(gdn_cuda_delta_rows_##name, gdn_gpu_gated_delta_net, GDN_BLOCKS(32 * GDN_CUDA_DELTA_WARPS, blocks))     \
     {                                                                                                                  \
-        gated_delta_net_rows<Shape<__VA_ARGS__>>(p);                                                                   \
+        gated_delta_net_rows<Shape<__VA_ARGS__>>(p, { Share::ALL, (int)blockIdx.z });                                  \
     }
 #define GDN_DELTA_TILES(name, blocks, ...)                                                                             \
     GDN_KERNEL(gdn_cuda_delta_tiles_##name, gdn_gpu_gated_delta_net, GDN_BLOCKS(32 * GDN_CUDA_DELTA_WARPS, blocks))    \
@@ -465,9 +496,23 @@ template <class X> GDN_INLINE void gated_delta_net_rows(const gdn_gpu_gated_delt
 #define GDN_DELTA_AHEAD(name, blocks, ...)                                                                             \
     GDN_KERNEL(gdn_cuda_delta_tiles_##name, gdn_gpu_gated_delta_net, GDN_BLOCKS(32 * GDN_CUDA_DELTA_WARPS, blocks))    \
     {                                                                                                                  \
-        typedef Shape<__VA_ARGS__, false, false, false> X;                                                             \
+        typedef Shape<__VA_ARGS__, false, false> X;                                                                    \
         __shared__ Strip<X> strips[2];                                                                                 \
-        gated_delta_net_ahead<X>(p, strips);                                                                           \
+        gated_delta_net_ahead<X>(p, strips, { Share::ALL, (int)blockIdx.z });                                          \
+    }
+// Both forms, each for the sequences that it is made for. Blocks of long sequences stand first in the grid, because
+// they take longest: one that began among the last would keep the call waiting.
+#define GDN_DELTA_MIXED(name, blocks, NB, C_MANY, C_FEW, CHANNEL, TYPED)                                               \
+    GDN_KERNEL(gdn_cuda_delta_mixed_##name, gdn_gpu_gated_delta_net, GDN_BLOCKS(32 * GDN_CUDA_DELTA_WARPS, blocks))    \
+    {                                                                                                                  \
+        typedef Shape<NB, C_MANY, CHANNEL, TYPED, false, false> Many;                                                  \
+        typedef Shape<NB, C_FEW, CHANNEL, TYPED, false, false> Few;                                                    \
+        __shared__ Strip<Many> strips[2];                                                                              \
+        const int parts = (p.head_dim_v + Many::COLUMNS - 1) / Many::COLUMNS, part = (int)blockIdx.z;                  \
+        if (part < parts)                                                                                              \
+            gated_delta_net_ahead<Many>(p, strips, { Share::MANY, part });                                             \
+        else                                                                                                           \
+            gated_delta_net_rows<Few>(p, { Share::FEW, part - parts });                                                \
     }
 #define GDN_DELTAS_TYPED(form, NB, C, typed_blocks, channel_blocks) \
     form(NB##_typed, typed_blocks, NB, C, false, true, false, false) \
@@ -484,24 +529,40 @@ template <class X> GDN_INLINE void gated_delta_net_rows(const gdn_gpu_gated_delt
 
 // Before sm_90 the compiler needs a few registers more than four blocks leave.
 #if defined(__CUDA_ARCH__) && __CUDA_ARCH__ < 900
-#define GDN_TILES_4_TYPED 3
+#define GDN_TILES_4_LOG 3
+#define GDN_STRIPS_4_TYPED 2
 #else
-#define GDN_TILES_4_TYPED 4
+#define GDN_TILES_4_LOG 4
+#define GDN_STRIPS_4_TYPED 3
+#endif
+
+// From sm_100 on three blocks would take the registers of numbers that are computed with in pairs.
+#if defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 1000
+#define GDN_TILES_4_HALF 2
+#else
+#define GDN_TILES_4_HALF 3
 #endif
 
 GDN_DELTAS(GDN_DELTA_ROWS, 2, 4, 4, 4, 3)
 GDN_DELTAS(GDN_DELTA_ROWS, 4, 4, 3, 3, 2)
 GDN_DELTAS(GDN_DELTA_ROWS, 8, 2, 2, 2, 1)
 GDN_DELTAS_GENERAL(GDN_DELTA_ROWS)
-GDN_DELTA_AHEAD(2, 4, 2, 2, false)
-GDN_DELTA_AHEAD(2_channel, 4, 2, 2, true)
-GDN_DELTAS_TYPED(GDN_DELTA_TILES, 2, 2, 4, 4)
-GDN_DELTA_AHEAD(4, 3, 4, 2, false)
-GDN_DELTA_AHEAD(4_channel, 3, 4, 2, true)
-GDN_DELTAS_TYPED(GDN_DELTA_TILES, 4, 2, GDN_TILES_4_TYPED, 3)
+GDN_DELTA_AHEAD(2, 4, 2, 2, false, false)
+GDN_DELTA_AHEAD(2_channel, 4, 2, 2, true, false)
+GDN_DELTA_AHEAD(2_typed, 4, 2, 2, false, true)
+GDN_DELTA_AHEAD(2_channel_typed, 3, 2, 2, true, true)
+GDN_DELTA_TILES(2_log, 4, 2, 2, false, true, false, true)
+GDN_DELTA_AHEAD(4, 3, 4, 2, false, false)
+GDN_DELTA_AHEAD(4_channel, 3, 4, 2, true, false)
+GDN_DELTA_AHEAD(4_typed, GDN_STRIPS_4_TYPED, 4, 2, false, true)
+GDN_DELTA_AHEAD(4_channel_typed, GDN_STRIPS_4_TYPED, 4, 2, true, true)
+GDN_DELTA_TILES(4_log, GDN_TILES_4_LOG, 4, 2, false, true, false, true)
+GDN_DELTA_MIXED(4, 3, 4, 2, 4, false, false)
+GDN_DELTA_MIXED(4_typed, GDN_STRIPS_4_TYPED, 4, 2, 4, false, true)
 // Half the columns, where so a call takes twice as many multiprocessors, which would otherwise have nothing to do.
-GDN_DELTA_AHEAD(4_narrow, 1, 4, 1, false)
-GDN_DELTA_AHEAD(4_channel_narrow, 1, 4, 1, true)
+GDN_DELTA_AHEAD(4_narrow, 1, 4, 1, false, false)
+GDN_DELTA_AHEAD(4_channel_narrow, 1, 4, 1, true, false)
+GDN_DELTA_AHEAD(4_typed_narrow, 1, 4, 1, false, true)
 GDN_DELTAS(GDN_DELTA_TILES, 8, 2, 2, 2, 1)
 GDN_DELTAS_GENERAL(GDN_DELTA_TILES)
 // With a log and a gate per channel. What is not here would have more than all registers: such calls take rows.
@@ -523,5 +584,5 @@ GDN_DELTA_ROWS(general_half, 1, 8, 1, false, true, true, true, false, true)
 GDN_DELTA_ROWS(general_channel_half, 1, 8, 1, true, true, true, true, false, true)
 GDN_DELTA_ROWS(general_tree_half, 1, 8, 1, false, true, true, true, true, true)
 GDN_DELTA_ROWS(general_channel_tree_half, 1, 8, 1, true, true, true, true, true, true)
-GDN_DELTA_TILES(4_half, 3, 4, 2, false, true, false, true, false, true)
+GDN_DELTA_TILES(4_half, GDN_TILES_4_HALF, 4, 2, false, true, false, true, false, true)
 GDN_DELTA_TILES(4_channel_half, 2, 4, 2, true, true, false, true, false, true)

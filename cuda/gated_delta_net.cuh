@@ -82,9 +82,15 @@ template <class X> GDN_INLINE bool find_log(const gdn_gpu_gated_delta_net &p, It
     return true;
 }
 
-// False where there is nothing to do: padding, no tokens and no state to commit, or a bad map, which is reported. The
-// same for the whole block.
-template <class X> GDN_INLINE bool find_item(const gdn_gpu_gated_delta_net &p, Item &at)
+// Which sequences a thread block takes, and which columns of the head: the part-th Shape::COLUMNS.
+struct Share {
+    enum { ALL, MANY, FEW } of; // sequences of more than GDN_CUDA_FEW_TOKENS tokens, or of no more
+    int part;
+};
+
+// False where there is nothing to do: another's sequence, padding, no tokens and no state to commit, or a bad map,
+// which is reported. The same for the whole block.
+template <class X> GDN_INLINE bool find_item(const gdn_gpu_gated_delta_net &p, Item &at, Share share)
 {
     at.s = (int)blockIdx.x;
     at.h = (int)blockIdx.y;
@@ -100,6 +106,8 @@ template <class X> GDN_INLINE bool find_item(const gdn_gpu_gated_delta_net &p, I
         return false;
     }
     at.T = after - at.first;
+    if (share.of != Share::ALL && (share.of == Share::MANY) != (at.T > GDN_CUDA_FEW_TOKENS))
+        return false;
     const int position = map_at(p.position, at.s, 0);
     if (position < 0 || position > 2147483647 - at.T) {
         report(p.bad, GDN_GPU_BAD_POSITION);
@@ -118,7 +126,7 @@ template <class X> GDN_INLINE bool find_item(const gdn_gpu_gated_delta_net &p, I
     }
     at.kappa = p.head_map ? at.h % p.n_heads_k : at.h / (p.n_heads_v / p.n_heads_k);
     at.l = (int)threadIdx.x & 7;
-    at.j = (int)blockIdx.z * X::COLUMNS + (int)(threadIdx.x / 8) * X::C;
+    at.j = share.part * X::COLUMNS + (int)(threadIdx.x / 8) * X::C;
     at.columns = p.head_dim_v - at.j < X::C ? p.head_dim_v - at.j : X::C;
     at.columns = at.columns < 0 ? 0 : at.columns;
     at.n_keys = X::GENERAL ? p.head_dim_k : 32 * X::NB;

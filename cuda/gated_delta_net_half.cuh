@@ -37,10 +37,6 @@ template <class X> GDN_INLINE void load_line(const char *at, int columns, float 
 {
     if (!X::HALF) {
         load_columns<X>(at, columns, x);
-    } else if (!X::GENERAL && X::C == 4 && columns == 4) {
-        const uint2 four = load_pair(at);
-        x[0] = gdn_from_bits(four.x & 0xffffu), x[X::C / 4] = gdn_from_bits(four.x >> 16);
-        x[X::C / 2] = gdn_from_bits(four.y & 0xffffu), x[X::C - 1] = gdn_from_bits(four.y >> 16);
     } else {
 #pragma unroll
         for (int c = 0; c < X::C; c++)

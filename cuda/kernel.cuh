@@ -40,6 +40,17 @@ GDN_INLINE int here(int x)
     return x;
 }
 
+// The same numbers: pairs of them (below) are made behind this place. The compiler makes them where numbers are loaded
+// otherwise, so that loads wait for one another.
+GDN_INLINE void settle(float4 &x)
+{
+#if defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 1000
+    asm volatile("" : "+f"(x.x), "+f"(x.y), "+f"(x.z), "+f"(x.w));
+#else
+    (void)x;
+#endif
+}
+
 // ---- Memory. Operands that nothing of the same call writes are read through __ldg, by address; what a call also
 // writes, through pointers that came with the parameters (gpu/params.h).
 GDN_INLINE float read_float(uint64_t at)
@@ -168,6 +179,68 @@ GDN_INLINE void store_element(char *at, float x, int dtype)
         store_half(at, half_of(x, dtype));
 }
 
+// ---- Two floats at a time: from sm_100 on one instruction, which rounds each by itself to nearest, as .rn says, and
+// keeps subnormals, since it is not .ftz. So the bits are those of two instructions.
+#if defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 1000
+typedef unsigned long long Pair;
+GDN_INLINE Pair pair_of(float x, float y)
+{
+    Pair pair;
+    asm("mov.b64 %0, {%1, %2};" : "=l"(pair) : "f"(x), "f"(y));
+    return pair;
+}
+GDN_INLINE float4 of_pairs(Pair low, Pair high)
+{
+    float4 x;
+    asm("mov.b64 {%0, %1}, %2;" : "=f"(x.x), "=f"(x.y) : "l"(low));
+    asm("mov.b64 {%0, %1}, %2;" : "=f"(x.z), "=f"(x.w) : "l"(high));
+    return x;
+}
+GDN_INLINE Pair add_pair(Pair x, Pair y)
+{
+    Pair sum;
+    asm("add.rn.f32x2 %0, %1, %2;" : "=l"(sum) : "l"(x), "l"(y));
+    return sum;
+}
+GDN_INLINE Pair mul_pair(Pair x, Pair y)
+{
+    Pair product;
+    asm("mul.rn.f32x2 %0, %1, %2;" : "=l"(product) : "l"(x), "l"(y));
+    return product;
+}
+GDN_INLINE Pair fma_pair(Pair x, Pair y, Pair z)
+{
+    Pair sum;
+    asm("fma.rn.f32x2 %0, %1, %2, %3;" : "=l"(sum) : "l"(x), "l"(y), "l"(z));
+    return sum;
+}
+#else
+struct Pair {
+    float x, y;
+};
+GDN_INLINE Pair pair_of(float x, float y)
+{
+    Pair pair = { x, y };
+    return pair;
+}
+GDN_INLINE float4 of_pairs(Pair low, Pair high)
+{
+    return make_float4(low.x, low.y, high.x, high.y);
+}
+GDN_INLINE Pair add_pair(Pair x, Pair y)
+{
+    return pair_of(__fadd_rn(x.x, y.x), __fadd_rn(x.y, y.y));
+}
+GDN_INLINE Pair mul_pair(Pair x, Pair y)
+{
+    return pair_of(__fmul_rn(x.x, y.x), __fmul_rn(x.y, y.y));
+}
+GDN_INLINE Pair fma_pair(Pair x, Pair y, Pair z)
+{
+    return pair_of(__fmaf_rn(x.x, y.x, z.x), __fmaf_rn(x.y, y.y, z.y));
+}
+#endif
+
 // ---- Four floats at a time. Every component goes its own way; nothing is summed across them.
 GDN_INLINE float4 zero4()
 {
@@ -177,18 +250,25 @@ GDN_INLINE float4 all4(float x)
 {
     return make_float4(x, x, x, x);
 }
+GDN_INLINE Pair low_of(float4 x)
+{
+    return pair_of(x.x, x.y);
+}
+GDN_INLINE Pair high_of(float4 x)
+{
+    return pair_of(x.z, x.w);
+}
 GDN_INLINE float4 add4(float4 x, float4 y)
 {
-    return make_float4(__fadd_rn(x.x, y.x), __fadd_rn(x.y, y.y), __fadd_rn(x.z, y.z), __fadd_rn(x.w, y.w));
+    return of_pairs(add_pair(low_of(x), low_of(y)), add_pair(high_of(x), high_of(y)));
 }
 GDN_INLINE float4 mul4(float4 x, float4 y)
 {
-    return make_float4(__fmul_rn(x.x, y.x), __fmul_rn(x.y, y.y), __fmul_rn(x.z, y.z), __fmul_rn(x.w, y.w));
+    return of_pairs(mul_pair(low_of(x), low_of(y)), mul_pair(high_of(x), high_of(y)));
 }
 GDN_INLINE float4 fma4(float4 x, float4 y, float4 z)
 {
-    return make_float4(__fmaf_rn(x.x, y.x, z.x), __fmaf_rn(x.y, y.y, z.y), __fmaf_rn(x.z, y.z, z.z),
-                       __fmaf_rn(x.w, y.w, z.w));
+    return of_pairs(fma_pair(low_of(x), low_of(y), low_of(z)), fma_pair(high_of(x), high_of(y), high_of(z)));
 }
 GDN_INLINE float4 exchange4(float4 x, int mask)
 {

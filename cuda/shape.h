@@ -5,6 +5,7 @@
 /* Threads of a block of gated_delta_net, in warps: each warp has its own columns of one head. The grid is sequences x
  * value heads x blocks of columns. */
 #define GDN_CUDA_DELTA_WARPS   4
+#define GDN_CUDA_FEW_TOKENS    8 /* of a sequence, or on average: decode and verification, not prefill */
 #define GDN_CUDA_CONV_THREADS  128
 #define GDN_CUDA_ROWS_THREADS  128
 #define GDN_CUDA_ROWS_PIECE    2048 /* columns of a block, a multiple of 32 */

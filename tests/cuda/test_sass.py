@@ -5,6 +5,7 @@ Each piece is written as STALL WRITE READ WAIT | INSTRUCTION, from which the lis
 recorded as nvdisasm and cuobjdump printed them. At the end the reader and the measures are broken, one mistake after
 another, and some expectation has to notice each.
 """
+import inspect
 import pathlib
 import sys
 from unittest import mock
@@ -37,8 +38,8 @@ def listing(piece, name="k"):
     return "\n".join(lines) + "\n"
 
 
-def measured(piece, arch=90, tokens=1):
-    return sass_measure.measure(sass.parse(listing(piece))["k"], arch, tokens)
+def measured(piece, arch=90, tokens=1, each=1):
+    return sass_measure.measure(sass.parse(listing(piece))["k"], arch, tokens, each)
 
 
 # Maps are read, then the state in four loads, one token is computed with, and the next loaded behind the last use of this one.
@@ -95,6 +96,44 @@ TILES = """
     5 - - -  | EXIT
 """
 
+# Strips: copies to shared memory, which a DEPBAR waits for; two tokens in a pass, and a loop behind it that takes what is left,
+# one at a time, whose state may be stored.
+STRIPS = """
+    1 2 - -  | LDG.E R8, [R4.64]
+    1 - - -  | LDGSTS.E [R3], [R6.64]
+    1 0 - -  | LDGDEPBAR
+    1 - - 0  | DEPBAR.LE SB0, 0x0
+    4 - - 2  | LOP3.LUT R8, R8, RZ, RZ, 0xfc, !PT
+    5 1 - -  | BAR.SYNC.DEFER_BLOCKING 0x0
+.L_x_0:
+    1 - - -  | LDGSTS.E [R3], [R6.64]
+    1 - - -  | LDGSTS.E [R3+0x200], [R6.64]
+    1 0 - -  | LDGDEPBAR
+.L_x_1:
+    1 1 - -  | LDS.128 R20, [R3]
+    4 - - 1  | FFMA R30, R20, R8, RZ
+    4 3 - -  | SHFL.BFLY PT, R31, R30, 0x4, 0x1f
+    4 - - 3  | FADD R30, R30, R31
+    1 1 - -  | LDS.128 R20, [R3+0x200]
+    4 - - 1  | FFMA R30, R20, R8, RZ
+    4 3 - -  | SHFL.BFLY PT, R31, R30, 0x4, 0x1f
+    4 - - 3  | FADD R30, R30, R31
+    5 - - -  | @P0 BRA `(.L_x_1)
+    5 - - -  | @P3 BRA `(.L_x_3)
+.L_x_2:
+    1 1 - -  | LDS.128 R20, [R3]
+    4 - - 1  | FFMA R30, R20, R8, RZ
+    4 3 - -  | SHFL.BFLY PT, R31, R30, 0x4, 0x1f
+    4 - - 3  | FADD R30, R30, R31
+    1 - 4 -  | STG.E [R6.64], R8
+    5 - - 4  | @P2 BRA `(.L_x_2)
+.L_x_3:
+    1 - - 0  | DEPBAR.LE SB0, 0x0
+    5 - - -  | BAR.SYNC.DEFER_BLOCKING 0x0
+    5 - - -  | @P1 BRA `(.L_x_0)
+    5 - - -  | EXIT
+"""
+
 
 def change(piece, old, new, count=1):
     """A piece with one line's text changed; the line must be there."""
@@ -138,6 +177,7 @@ def expectations():
         for key, value in want.items():
             if have.get(key) != value:
                 yield f"{name}: {key} is {have.get(key)}, and should be {value}"
+    yield from strips()
     alone, together = (measured(p, tokens=8) for p in (TILES, SHARED_BOARD))
     if not together["cycles_1"] > alone["cycles_1"] + 40:
         yield f"a wait for 500 cycles in each tile of 8 costs {together['cycles_1'] - alone['cycles_1']} cycles a token"
@@ -163,6 +203,21 @@ def expectations():
     except ValueError:
         pass
     yield from recorded()
+
+
+def strips():
+    """Of 8 tokens, two in a pass: what is in the passes, in the copies, and not in the loop that takes what is left."""
+    have = measured(STRIPS, tokens=8, each=2)
+    want = {"token": (4 * 9 + 3 + 4) / 8, "token_shared": 1, "token_exchange": 1, "token_arithmetic": 2, "token_global": 2 / 8, "staging": 7 / 8,
+            "tile_trips": 1, "prefetch_waits": 0, "start_trips": 2}
+    for key, value in want.items():
+        if have.get(key) != value:
+            yield f"strips: {key} is {have.get(key)}, and should be {value}"
+    # Two warps that both wait for the unit of exchanges take turns: passes take as long as one another, twice as long as one warp's.
+    loop = [one for one in sass.parse(listing(STRIPS))["k"] if one.root == "SHFL"] * 8
+    one, two = (sass_measure.run([loop] * 3, 90, warps) for warps in (1, 2))
+    if not all(1.9 < b / a < 2.1 for a, b in zip(one, two)):
+        yield f"passes of two warps take {two} cycles, and of one {one}"
 
 
 def recorded():
@@ -195,7 +250,22 @@ def no_depbar(self, address, text, high):
         self.wait = ()
 
 
+def another_run(old, new):
+    """sass_measure.run with something else in its text."""
+    text = inspect.getsource(sass_measure.run)
+    if old not in text:
+        raise KeyError(old)
+    names = dict(vars(sass_measure))
+    exec(text.replace(old, new), names)
+    return names["run"]
+
+
+MEASURE = sass_measure.measure
 BREAK = {
+    "copies to shared memory are not waited for": (sass.Instruction, "loads", property(lambda one: one.root in ("LDG", "LD"))),
+    "a pass of two tokens is taken for one": (sass_measure, "measure", lambda code, arch, tokens=1, each=1: MEASURE(code, arch, tokens)),
+    "what is left of a tile is on every tile's path": (sass_measure.Kernel, "_other_tokens", lambda self: set()),
+    "the warp that is ahead goes on": (sass_measure, "run", another_run("(when, at[w]) < best[:2]", "(when, -at[w]) < (best[0], -best[1])")),
     "scoreboard 0 is never waited for": (sass, "control", lambda high: (*CONTROL(high)[:3], tuple(b for b in CONTROL(high)[3] if b))),
     "scoreboard 2 is never waited for": (sass, "control", lambda high: (*CONTROL(high)[:3], tuple(b for b in CONTROL(high)[3] if b != 2))),
     "calls lead nowhere": (sass, "JUMPS", ("BRA", "JMP", "UBRA")),

@@ -143,7 +143,8 @@ static void word(cell *c, unsigned mask, enum simt_access access, int local, con
         }
     }
     if (access == SIMT_READ) {
-        if (local && (c->init & mask) != mask) report("a read of shared memory that nobody has written", at, pc);
+        if (local && (c->init & mask) != mask && !simt_unwritten)
+            report("a read of shared memory that nobody has written", at, pc);
         if (c->read_block != block_number && c->read_mask) c->read_block = 0xffffffffu;
         else c->read_block = block_number;
         const int older = !c->read_mask || c->read_epoch != epoch || readers_ordered(self, c);

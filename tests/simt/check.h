@@ -29,6 +29,7 @@ typedef struct simt_checker {
 /* traffic.c: a kernel reads or writes bytes of device memory; to be called where simt_counts is not 0. */
 extern int simt_counts;
 void simt_count_bytes(const void *at, size_t bytes, int writes);
+extern long long simt_unwritten; /* what simt_control() makes of "unwritten" */
 
 extern const simt_checker *simt_check;                             /* NULL: kernels are not watched */
 extern int (*simt_region_of)(const void *at, simt_region *region); /* the driver's: 0 where there is none */

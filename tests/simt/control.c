@@ -1,5 +1,6 @@
 /* The fake's own interface: settings, injected failures, counts. And the lock of the whole driver. */
 #define _GNU_SOURCE
+#include "tests/simt/check.h"
 #include "tests/simt/driver_internal.h"
 
 #include <pthread.h>
@@ -128,7 +129,7 @@ static int control(const char *name, size_t length, long long value)
         { "async", &simt_settings.async },     { "devices", &simt_settings.devices },
         { "driver", &simt_settings.driver },   { "compute", &simt_settings.compute },
         { "memory", &simt_settings.memory },   { "hang", &simt_settings.hang },
-        { "quiet", &simt_settings.quiet },
+        { "quiet", &simt_settings.quiet },     { "unwritten", &simt_unwritten },
     };
     for (size_t i = 0; i < sizeof settings / sizeof *settings; i++)
         if (strlen(settings[i].name) == length && memcmp(settings[i].name, name, length) == 0) {
@@ -142,6 +143,7 @@ static int control(const char *name, size_t length, long long value)
             ((simt_context *)(void *)h)->error = (simt_result)value;
     } else if (length == 5 && memcmp(name, "reset", 5) == 0) {
         simt_settings = (struct simt_settings)DEFAULTS;
+        simt_unwritten = 0;
         for (unsigned i = 0; i < n_counters; i++) counters[i].calls = counters[i].fail_from = counters[i].fail_to = 0;
         all_calls = 0;
         last_fault[0] = 0;

@@ -95,6 +95,7 @@ SIMT_EXPORT extern const int gdn_emulated_driver; /* by which libgdn knows that 
  *   hang      1: nothing is ever done: queries say NOT_READY, waits LAUNCH_TIMEOUT
  *   lose      a result that every context keeps from now on, such as 719
  *   quiet     1: nothing is written to stderr
+ *   unwritten 1: a kernel of a CHECKED library may read shared memory that nobody has written
  *   reset     forget injected failures and counts, and set all of the above to their defaults */
 SIMT_EXPORT int simt_control(const char *name, long long value);
 
@@ -122,6 +123,7 @@ typedef struct simt_traffic {
     unsigned long long read, written;             /* each byte as often as a thread does it */
     unsigned long long bytes_read, bytes_written; /* different bytes                        */
     unsigned most_reads, most_writes;             /* of one byte                            */
+    unsigned long long first; /* how many accesses of watched pieces there had been with the first one */
 } simt_traffic;
 SIMT_EXPORT int simt_watch(unsigned which, simt_ptr at, size_t bytes);
 SIMT_EXPORT int simt_traffic_of(unsigned which, simt_traffic *traffic);

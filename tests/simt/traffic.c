@@ -15,7 +15,9 @@ typedef struct piece {
 } piece;
 
 static piece pieces[SIMT_WATCHED];
+static unsigned long long accesses; /* of any piece */
 int simt_counts;
+long long simt_unwritten;
 
 int simt_watch(unsigned which, simt_ptr at, size_t bytes)
 {
@@ -39,6 +41,7 @@ void simt_count_bytes(const void *at, size_t bytes, int writes)
         const uintptr_t from = (uintptr_t)at > p->at ? (uintptr_t)at : p->at;
         const uintptr_t end = (uintptr_t)at + bytes, stop = end < p->at + p->bytes ? end : p->at + p->bytes;
         uint16_t *times = writes ? p->writes : p->reads;
+        if (from < stop && !p->sums.first) p->sums.first = ++accesses;
         for (uintptr_t i = from; i < stop; i++) {
             *(writes ? &p->sums.written : &p->sums.read) += 1;
             times[i - p->at] = (uint16_t)(times[i - p->at] + (times[i - p->at] < MOST));

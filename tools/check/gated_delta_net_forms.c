@@ -47,8 +47,10 @@ static void forms(check_walk *w)
     delta_spec *const spec = &w->spec->gated_delta_net;
     static const char *const norms[] = { "plain", "add", "clamp" }, *const gates[] = { "log", "linear", "raw",
                                                                                        "a_log" };
-    static const int shapes[][3] = { { 1, 128, 64 }, { 5, 33, 40 }, { 40, 64, 48 } }; /* tokens, dimensions */
-    for (int shape = 0; shape < 3; shape++)
+    static const int shapes[][3] = {
+        { 1, 128, 64 }, { 5, 33, 40 }, { 40, 64, 48 }, { 20, 33, 40 } /* tokens, dimensions */
+    };
+    for (int shape = 0; shape < 4; shape++)
         for (int norm = 0; norm < 3; norm++)
             for (int g = 0; g < 4; g++)
                 for (int logit = 0; logit < 2; logit++)
