@@ -266,7 +266,7 @@ template <class X> struct Copying {
         __pipeline_wait_prior(0);
         if (X::TYPED && (p.k_dtype | p.q_dtype | p.v_dtype | (X::CHANNEL ? p.g_dtype : 0)) != GDN_GPU_F32)
             spread(p, first, lane, strip);
-        if (X::TYPED && p.qk_norm)
+        if (normalises<X>(p))
             normalise(p, first, lane, strip);
         if (X::TYPED && me < TOKENS)
             strip.beta[me] = delta_factor<X>(p, widen(gdn_bits(beta), p.beta_dtype));

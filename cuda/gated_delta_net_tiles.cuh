@@ -117,13 +117,19 @@ GDN_INLINE float fold_lane(float4 x)
     return __fadd_rn(__fadd_rn(x.x, x.z), __fadd_rn(x.y, x.w));
 }
 
+// Whether a call divides q and k by their length.
+template <class X> GDN_INLINE bool normalises(const gdn_gpu_gated_delta_net &p)
+{
+    return X::TYPED && p.qk_norm;
+}
+
 // 0: prepare, q and k. Eight lanes have a row of a token; a warp has four rows, or none. All threads of a block come
 // here.
 template <class X> GDN_INLINE void prepare_keys(const gdn_gpu_gated_delta_net &p, Tile<X> &tile)
 {
     constexpr int TOKENS = Tile<X>::TOKENS;
     static_assert(2 * TOKENS % 4 == 0 && 2 * TOKENS <= 4 * GDN_CUDA_DELTA_WARPS, "whole warps");
-    if (!X::TYPED || !p.qk_norm)
+    if (!normalises<X>(p))
         return;
     const int n = (int)threadIdx.x / 8, l = (int)threadIdx.x & 7;
     if (n < 2 * TOKENS) {
