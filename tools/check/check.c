@@ -10,6 +10,7 @@
 #include "cli.h"
 #include "commands.h"
 #include "crash.h"
+#include "elsewhere.h"
 #include "memo.h"
 #include "progress.h"
 #include "report.h"
@@ -22,11 +23,11 @@ enum { N_KERNELS = CHECK_KERNEL_COUNT, DEFAULT_CASES = 2000, QUICK_SHARE = 8 };
 
 static struct {
     cli_names   backend, implementation, kernel;
-    const char *only, *crash, *level_name;
+    const char *only, *crash, *level_name, *reference;
     int64_t     device, cases, max_reports;
     uint64_t    seed;
     cli_list    threads;
-    int         quick, stop, list, json, self_test;
+    int         quick, stop, list, json, self_test, serve;
 } options;
 
 static const cli_option option_table[] = {
@@ -56,6 +57,8 @@ static const cli_option option_table[] = {
       "corrupt results on purpose and demand that every one is noticed" },
     { "json", CLI_FLAG, &options.json, NULL, "print one JSON object instead of text" },
     { "crash", CLI_STRING, &options.crash, "KIND", NULL }, /* in place of the first case: see crash.h */
+    { "reference", CLI_STRING, &options.reference, "PROGRAM", NULL }, /* a gdn that has it: see elsewhere.h */
+    { "serve", CLI_FLAG, &options.serve, NULL, NULL },                /* and what that one is started with  */
     { NULL, CLI_FLAG, NULL, NULL, NULL }
 };
 static const cli_command command = { "gdn check", "compare every implementation with the reference, bit for bit",
@@ -399,6 +402,7 @@ static int conclude(void)
 
 int gdn_check_main(int argc, char **argv)
 {
+    char message[256];
     memset(&options, 0, sizeof options);
     options.seed = 1;
     options.cases = options.device = -1;
@@ -411,7 +415,15 @@ int gdn_check_main(int argc, char **argv)
         print_list();
     if (status || options.list)
         return status;
+    if (options.serve) {
+        reference = check_target_open(GDN_BACKEND_REFERENCE, 0, 0, level);
+        status = !reference || check_elsewhere_serve(reference, level);
+        check_target_close(reference);
+        return status;
+    }
     status = open_targets();
+    if (!status && options.reference && !check_elsewhere_open(options.reference, level, message, sizeof message))
+        status = cli_error(&command, "--reference: %s", message);
     check_crash_catch(options.json, options.seed);
     if (!status && options.self_test)
         status = check_self_test(reference, targets[0], options.seed, options.json);
@@ -419,6 +431,8 @@ int gdn_check_main(int argc, char **argv)
         report.seed = options.seed;
         report.level = target_level_names[level];
         report.n_kernels = 0;
+        if (options.reference && !options.json)
+            printf("the reference runs in %s\n", options.reference);
         if (!options.json)
             printf("seed %llu%s%s\n", (unsigned long long)options.seed, level == GDN_EXACT ? "" : ", level ",
                    level == GDN_EXACT ? "" : target_level_names[level]);
@@ -438,5 +452,6 @@ int gdn_check_main(int argc, char **argv)
     for (int t = 0; t < report.n_targets; t++)
         check_target_close(targets[t]);
     check_target_close(reference);
+    check_elsewhere_close();
     return status;
 }

@@ -3,6 +3,7 @@ gdn_kernel_sources(gdn_tool tools/check/)
 target_sources(gdn_tool PRIVATE
   tools/check/check.c
   tools/check/crash.c
+  tools/check/elsewhere.c
   tools/check/far_rows.c
   tools/check/gated_delta_net_forms.c
   tools/check/ggml_cases.c
