@@ -56,13 +56,15 @@ endif()
 # fmaf() is a call into the C library where the processor that is compiled for may lack the instruction. The emulator stays on
 # the machine that builds it, so it is compiled for what that has; the bits are the same.
 list(APPEND gdn_simt_flags ${GDN_HOST_FMA})
-if(GDN_SANITIZE) # GCC 12 takes minutes for one of them, instrumented and optimised
+set(gdn_simt_sanitized OFF) # see cmake/compile.cmake
+if(GDN_SANITIZE MATCHES "address") # GCC 12 takes minutes for one of them, instrumented and optimised
+  set(gdn_simt_sanitized ON)
   list(APPEND gdn_simt_flags -O0)
 endif()
 # CUDA's kernels without a call before each access: in a third of -O3's time, and as fast. With the calls -O1 runs twice as long,
 # since there are more accesses.
 set(gdn_simt_level "")
-if(NOT GDN_SANITIZE)
+if(NOT gdn_simt_sanitized)
   set(gdn_simt_level -O1)
 endif()
 
