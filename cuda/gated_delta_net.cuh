@@ -88,15 +88,34 @@ struct Share {
     int part;
 };
 
+// Which of the eight lanes that have a column a thread is, and which eight of the block's. PAIRS: threads whose numbers
+// differ in the lowest bit alone have the same keys, of different columns. Where all such pairs of a warp ask shared
+// memory for the same 16 bytes, it answers in two requests instead of four: docs/backends/cuda.md.
+template <bool PAIRS> struct Lanes {
+    static __device__ __forceinline__ constexpr int lane(int thread) { return PAIRS ? thread / 2 % 8 : thread % 8; }
+    static __device__ __forceinline__ constexpr int eight(int thread)
+    {
+        return PAIRS ? thread / 16 * 2 + thread % 2 : thread / 8;
+    }
+};
+static_assert(Lanes<true>::lane(2) == Lanes<true>::lane(3), "a pair asks for the same, which no result depends on");
+
+// A sequence's entry where there is no map. Where there is one this may be too large for an int, and nobody asks.
+GDN_INLINE int entry_of(int s, int slots, int slot)
+{
+    return (int)((unsigned)s * (unsigned)slots + (unsigned)slot);
+}
+
 // False where there is nothing to do: another's sequence, padding, no tokens and no state to commit, or a bad map,
 // which is reported. The same for the whole block.
-template <class X> GDN_INLINE bool find_item(const gdn_gpu_gated_delta_net &p, Item &at, Share share)
+template <class X, bool PAIRS = false>
+GDN_INLINE bool find_item(const gdn_gpu_gated_delta_net &p, Item &at, Share share)
 {
     at.s = (int)blockIdx.x;
     at.h = (int)blockIdx.y;
     at.first = p.seq_start ? read_int(p.seq_start + 4 * (uint64_t)at.s) : at.s * p.even_tokens;
     const int after = p.seq_start ? read_int(p.seq_start + 4 * (uint64_t)at.s + 4) : at.first + p.even_tokens;
-    at.src = map_at(p.state_src, at.s, at.s * p.slots_in);
+    at.src = map_at(p.state_src, at.s, entry_of(at.s, p.slots_in, 0));
     if (at.first < 0 || after < at.first || after > p.n_tokens) {
         report(p.bad, GDN_GPU_BAD_SEQ_START);
         return false;
@@ -125,8 +144,8 @@ template <class X> GDN_INLINE bool find_item(const gdn_gpu_gated_delta_net &p, I
             return false;
     }
     at.kappa = p.head_map ? at.h % p.n_heads_k : at.h / (p.n_heads_v / p.n_heads_k);
-    at.l = (int)threadIdx.x & 7;
-    at.j = share.part * X::COLUMNS + (int)(threadIdx.x / 8) * X::C;
+    at.l = Lanes<PAIRS>::lane((int)threadIdx.x);
+    at.j = share.part * X::COLUMNS + Lanes<PAIRS>::eight((int)threadIdx.x) * X::C;
     at.columns = p.head_dim_v - at.j < X::C ? p.head_dim_v - at.j : X::C;
     at.columns = at.columns < 0 ? 0 : at.columns;
     at.n_keys = X::GENERAL ? p.head_dim_k : 32 * X::NB;
@@ -150,7 +169,7 @@ template <class X> GDN_INLINE int snapshot_of(const gdn_gpu_gated_delta_net &p, 
     const int r = at.T - 1 - t;
     if (r >= p.n_snapshots)
         return GDN_GPU_NONE;
-    const int dst = map_at(p.state_dst, (int64_t)at.s * p.n_snapshots + r, at.s * p.slots_out + r);
+    const int dst = map_at(p.state_dst, (int64_t)at.s * p.n_snapshots + r, entry_of(at.s, p.slots_out, r));
     if (dst >= GDN_GPU_NONE && dst < p.entries_out && (!X::HALF || dst < 0 || rounds_at<X>(p, at.position + t + 1)))
         return dst;
     report(p.bad, GDN_GPU_BAD_STATE_DST);

@@ -25,6 +25,12 @@ template <class X> struct Strip {
     float  beta[TOKENS];
 };
 
+// Of the eight lanes that have a column, which lie in pairs.
+GDN_INLINE float exchange_lanes(float x, int h)
+{
+    return exchange(x, 2 * h);
+}
+
 // Of a row, where key 32 m + lane lies: element e of the quad of lane l is key l + 8 e.
 template <class X> GDN_INLINE float *element_of(float4 *row, int m, int lane)
 {
@@ -94,7 +100,7 @@ template <class X> struct Copying {
     __device__ __forceinline__ void begin(const gdn_gpu_gated_delta_net &p, const Item &w)
     {
         const int me = (int)threadIdx.x, lane = me % 32, first = me / 32 * EACH;
-        const int column = w.j - me / 8 * X::C + me % X::COLUMNS;
+        const int column = w.j - Lanes<true>::eight(me) * X::C + me % X::COLUMNS;
         const int own = me % TOKENS;
         has_v = column < p.head_dim_v;
         k_at = token_at(p.k, w, w.kappa) + (uint64_t)(first * p.k.token + bytes_of_lane<X>(p.k_dtype, lane));
@@ -288,7 +294,7 @@ template <int C> GDN_INLINE void fold_columns(float (&kv)[C], int h)
 {
 #pragma unroll
     for (int c = 0; c < C; c++)
-        kv[c] = __fadd_rn(kv[c], exchange(kv[c], h));
+        kv[c] = __fadd_rn(kv[c], exchange_lanes(kv[c], h));
 }
 
 // And for those of `o`, of which lane l gets column C l / 8: it keeps half of them at each step, while there are
@@ -298,10 +304,10 @@ template <int C> GDN_INLINE void fold_outputs(float (&o)[C], int l, int h)
     const int n = C * h / 8; // that are kept
     const bool upper = n && (l & h) != 0;
     if (!n)
-        o[0] = __fadd_rn(o[0], exchange(o[0], h));
+        o[0] = __fadd_rn(o[0], exchange_lanes(o[0], h));
 #pragma unroll
     for (int c = 0; c < n; c++)
-        o[c] = __fadd_rn(upper ? o[n + c] : o[c], exchange(upper ? o[c] : o[n + c], h));
+        o[c] = __fadd_rn(upper ? o[n + c] : o[c], exchange_lanes(upper ? o[c] : o[n + c], h));
 }
 
 // What goes from token to token.
@@ -344,10 +350,9 @@ GDN_INLINE void read_kv(const Item &w, const float4 (&k)[X::NB], const float4 (&
 
 // 4: delta
 template <class X>
-GDN_INLINE void deltas_of(const Strip<X> &strip, int u, const float4 (&decay)[X::CHANNEL ? X::NB : 1],
+GDN_INLINE void deltas_of(const float (&v)[X::C], float beta, const float4 (&decay)[X::CHANNEL ? X::NB : 1],
                           const float (&kv)[X::C], float (&d)[X::C])
 {
-    const float *v = &strip.v[u][(int)threadIdx.x / 8 * X::C], beta = strip.beta[u];
 #pragma unroll
     for (int c = 0; c < X::C; c++) {
         const float read = X::CHANNEL ? kv[c] : __fmul_rn(decay[0].x, kv[c]);
@@ -386,10 +391,15 @@ template <class X> GDN_INLINE void output_sums(const Item &w, const Running<X> &
 // 2 to 6, of token u of the strip, whose key is k; the next one's is loaded. The output is that of the token before.
 template <class X>
 GDN_INLINE void take_token(const gdn_gpu_gated_delta_net &p, const Item &w, const Strip<X> &strip, int u, bool writes,
-                                 const float4 (&k)[X::NB], float4 (&next)[X::NB], Running<X> &at)
+                           const float4 (&k)[X::NB], float4 (&next)[X::NB], Running<X> &at)
 {
     float4 decay[X::CHANNEL ? X::NB : 1];
     decays_in<X>(strip, u, w.l, decay);
+    const float *v_at = &strip.v[u][Lanes<true>::eight((int)threadIdx.x) * X::C], beta = strip.beta[u];
+    float v[X::C];
+#pragma unroll
+    for (int c = 0; c < X::C; c++)
+        v[c] = v_at[c];
     float kv[X::C];
     read_kv<X>(w, k, decay, at.S, kv); // 3
     fold_columns(kv, 4);
@@ -398,6 +408,11 @@ GDN_INLINE void take_token(const gdn_gpu_gated_delta_net &p, const Item &w, cons
     output_sums<X>(w, at, o);
     fold_columns(kv, 2);
     fold_outputs(o, w.l, 4);
+#pragma unroll
+    for (int m = 0; m < X::NB; m++)
+#pragma unroll
+        for (int c = 0; c < X::C; c++)
+            at.S[m][c] = mul4(at.S[m][c], decay[X::CHANNEL ? m : 0]);
     load_row<X>(strip.k[u + 1], w.l, X::NB / 2, X::NB, next);
     fold_columns(kv, 1);
     fold_outputs(o, w.l, 2);
@@ -407,12 +422,12 @@ GDN_INLINE void take_token(const gdn_gpu_gated_delta_net &p, const Item &w, cons
         store_element(at.out_at, __fmul_rn(p.scale, o[0]), at.out_type);
     at.out_at += p.result.token;
     float d[X::C];
-    deltas_of<X>(strip, u, decay, kv, d); // 4
+    deltas_of<X>(v, beta, decay, kv, d); // 4
 #pragma unroll
     for (int m = 0; m < X::NB; m++) // 5: update
 #pragma unroll
         for (int c = 0; c < X::C; c++)
-            at.S[m][c] = update(at.S[m][c], k[m], d[c], decay[X::CHANNEL ? m : 0]);
+            at.S[m][c] = fma4(k[m], all4(d[c]), at.S[m][c]);
 }
 
 // Two strips, in shared memory.
@@ -421,7 +436,7 @@ GDN_INLINE void gated_delta_net_ahead(const gdn_gpu_gated_delta_net &p, Strip<X>
 {
     static_assert(!X::LOG && !X::HALF && !X::GENERAL, "what the others are for");
     Item w;
-    if (!find_item<X>(p, w, share))
+    if (!find_item<X, true>(p, w, share))
         return; // the whole block
     w.T = __shfl_sync(GDN_FULL_WARP, w.T, 0); // it is the same anyway; so the compiler knows that warps stay together
     const int mine = X::C * w.l / 8; // the column whose output this lane has

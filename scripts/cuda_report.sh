@@ -14,7 +14,7 @@
 # nvdisasm is $NVDISASM, one in the PATH or beside nvcc, or the one of Python's package triton, which pip installs. Without
 # one, machine code is not looked at, and the last line says so.
 #
-# Fails where a kernel spills or has a stack, where gated_delta_net has no FFMA or no 128-bit accesses (rows) or loads (tiles),
+# Fails where a kernel spills or has a stack, more than a limit says, where gated_delta_net has no FFMA or no 128-bit accesses (rows) or loads (tiles),
 # where a kernel has an instruction that the contract does not know (approximations, divisions of floats, .FTZ), and where
 # a limit is exceeded.
 set -eu

@@ -14,7 +14,7 @@ if(GDN_SIMT) # a C++ compiler was found
   if(GDN_BUILD_TOOLS)
     add_test(NAME cuda.check_shuffled COMMAND gdn_tool check --backend cuda --quick --cases 100)
     set_tests_properties(cuda.check_shuffled PROPERTIES LABELS cuda
-      ENVIRONMENT "LD_LIBRARY_PATH=${gdn_simt_cuda_folder};GDN_SIMT_SEED=2;GDN_SIMT_CONTROL=async=2")
+      ENVIRONMENT "LD_LIBRARY_PATH=${gdn_simt_cuda_folder};GDN_SIMT_SEED=2;GDN_SIMT_CONTROL=async=2,multiprocessors=132")
   endif()
   if(NOT GDN_SANITIZE) # the bytes that kernels move: a library of a few of them, with a call before each access
     gdn_simt_library(gdn_simt_cuda_traffic CHECKED "${CMAKE_CURRENT_SOURCE_DIR}/cuda/traffic_kernels.cu")

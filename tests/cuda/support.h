@@ -23,5 +23,6 @@ void test_faults_of_others(void);
 /* test_graphs.c */
 void test_graph(void);
 void test_graph_of_everything(void);
+void test_graph_of_layers(void);
 
 #endif

@@ -246,6 +246,7 @@ int main(int argc, char **argv)
         { "too new an image", test_too_new_image, 0 },
         { "others' faults", test_faults_of_others, 0 },
         { "graph of everything", test_graph_of_everything, 0 },
+        { "graph of layers", test_graph_of_layers, 0 },
         { "every call fails", test_every_call_fails, 0 },
         { "out of memory", test_out_of_memory, 0 },
         { "lost context", test_lost, 0 },

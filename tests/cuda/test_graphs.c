@@ -152,3 +152,81 @@ void test_graph_of_everything(void)
     gdn_context_destroy(reference);
     CHECK(cuCtxDestroy_v2(mine) == SIMT_SUCCESS);
 }
+
+/* Several layers' verification with a replay log: each step is one launch of a graph, between which the host writes the
+ * drafts and the maps and nothing else. A layer's v is what the one before gives. */
+enum { LAYERS = 3, N_SEQS = 2, DRAFTS = 4, HEADS_K = 1, HEADS_V = 2, HEAD = 64, LOGGED = 2 * DRAFTS, STEPS = 6 };
+enum { ENTRY = HEADS_K * HEAD + HEADS_V * (HEAD + 1), TOKENS = N_SEQS * DRAFTS };
+
+typedef struct layer {
+    float q[TOKENS * HEADS_K * HEAD], k[TOKENS * HEADS_K * HEAD], g[TOKENS * HEADS_V], beta[TOKENS * HEADS_V];
+    float out[TOKENS * HEADS_V * HEAD], state[N_SEQS * HEADS_V * HEAD * HEAD], log[N_SEQS * LOGGED * ENTRY];
+} layer;
+typedef struct layers {
+    layer of[LAYERS];
+    float v[TOKENS * HEADS_V * HEAD];
+    int32_t position[N_SEQS], stands[N_SEQS], commit[N_SEQS];
+} layers;
+
+static gdn_status run_layers(gdn_context *ctx, char *at, gdn_stream stream)
+{
+    gdn_status status = GDN_OK;
+    for (int i = 0; i < LAYERS && !status; i++) {
+        char *own = at + offsetof(layers, of) + (size_t)i * sizeof(layer);
+        gdn_gated_delta_net_args a = GDN_INIT(gdn_gated_delta_net_args);
+        a.n_seqs = a.n_rows = a.n_log_rows = N_SEQS, a.n_tokens = TOKENS, a.n_log_columns = LOGGED;
+        a.n_heads_k = HEADS_K, a.n_heads_v = HEADS_V, a.head_dim_k = a.head_dim_v = HEAD;
+        a.q.data = own + offsetof(layer, q), a.k.data = own + offsetof(layer, k);
+        a.v.data = i ? own - sizeof(layer) + offsetof(layer, out) : at + offsetof(layers, v);
+        a.g.data = own + offsetof(layer, g), a.beta.data = own + offsetof(layer, beta);
+        a.out.data = own + offsetof(layer, out), a.state.data = own + offsetof(layer, state);
+        a.log.data = own + offsetof(layer, log);
+        a.position.data = at + offsetof(layers, position), a.state_position.data = at + offsetof(layers, stands);
+        a.state_commit.data = at + offsetof(layers, commit);
+        status = gdn_gated_delta_net(ctx, &a, stream);
+    }
+    return status;
+}
+
+void test_graph_of_layers(void)
+{
+    static layers here, there;
+    const gdn_context_desc desc = { .size = sizeof desc, .backend = GDN_BACKEND_REFERENCE };
+    gdn_context *reference = NULL, *ctx;
+    simt_context *mine = NULL;
+    simt_stream *stream = NULL;
+    gdn_span memory = { 0 };
+    uint32_t seed = 7;
+    CHECK(cuCtxCreate_v2(&mine, 0, 0) == SIMT_SUCCESS && cuStreamCreate(&stream, 0) == SIMT_SUCCESS);
+    ctx = open_cuda(mine, 0);
+    CHECK(gdn_context_create(&desc, &reference) == GDN_OK);
+    CHECK(gdn_buffer_create(ctx, sizeof here, &memory) == GDN_OK);
+    CHECK(cuStreamBeginCapture_v2(stream, 0) == SIMT_SUCCESS);
+    CHECK(run_layers(ctx, memory.data, stream) == GDN_OK);
+    simt_graph_exec *exec = end_capture(stream);
+
+    float *all = here.of[0].q;
+    for (size_t i = 0; i < offsetof(layers, position) / 4; i++, seed = seed * 1664525u + 1013904223u)
+        all[i] = (float)(int32_t)seed * 0x1p-34f;
+    for (int s = 0; s < N_SEQS; s++) here.position[s] = here.stands[s] = 5 + s, here.commit[s] = s;
+    CHECK(gdn_buffer_write(ctx, &memory, 0, &here, sizeof here) == GDN_OK);
+    for (int turn = 0; turn < STEPS; turn++) {
+        const size_t maps = offsetof(layers, v), bytes = sizeof here - maps;
+        for (int i = 0; i < TOKENS * HEADS_V * HEAD; i++, seed = seed * 1664525u + 1013904223u)
+            here.v[i] = (float)(int32_t)seed * 0x1p-34f;
+        CHECK(gdn_buffer_write(ctx, &memory, maps, (const char *)&here + maps, bytes) == GDN_OK);
+        CHECK(cuGraphLaunch(exec, stream) == SIMT_SUCCESS && gdn_synchronize(ctx, stream) == GDN_OK);
+        CHECK(run_layers(reference, (char *)&here, NULL) == GDN_OK);
+        CHECK(gdn_buffer_read(ctx, &memory, 0, &there, sizeof there) == GDN_OK);
+        CHECK(!memcmp(&here, &there, sizeof here));
+        for (int s = 0; s < N_SEQS; s++, seed = seed * 1664525u + 1013904223u) { /* one to all of them are accepted */
+            here.stands[s] = here.position[s];
+            here.position[s] += 1 + (int32_t)(seed >> 16 & 0xff) % DRAFTS;
+        }
+    }
+    CHECK(cuGraphExecDestroy(exec) == SIMT_SUCCESS);
+    gdn_buffer_destroy(ctx, &memory);
+    gdn_context_destroy(ctx);
+    gdn_context_destroy(reference);
+    CHECK(cuCtxDestroy_v2(mine) == SIMT_SUCCESS);
+}

@@ -71,7 +71,7 @@ simt_result cuDeviceGetAttribute(int *value, int attribute, simt_device device)
     const simt_result bad = check(value, device);
     if (bad) LEAVE(bad);
     switch (attribute) {
-    case 16: *value = 4; break; /* multiprocessors */
+    case 16: *value = (int)simt_settings.multiprocessors; break;
     case 75: *value = (int)(simt_settings.compute / 10); break;
     case 76: *value = (int)(simt_settings.compute % 10); break;
     default: LEAVE(SIMT_INVALID_VALUE);
