@@ -63,7 +63,6 @@ typedef struct bench_ref {
 typedef struct bench_stream {
     int       n_in, n_out;
     int64_t   n, n_blocks; /* floats per block */
-    float     factor;
     double    lane_ops; /* > 0: arithmetic beside it, counted in operations on single floats; floor_stream.fmas */
     bench_ref in[FLOOR_MAX_IN], out[FLOOR_MAX_OUT];
 } bench_stream;

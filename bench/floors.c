@@ -50,13 +50,13 @@ static void stream_share(const floor_isa *isa, int variant, const floor_stream *
             continue;
         }
         if (variant < FLOOR_BLOCKED) {
-            isa->stream(variant, s->n_in, s->n_out, in, out, from, to, s->factor);
+            isa->stream(variant, s->n_in, s->n_out, in, out, from, to);
             continue;
         }
         for (int64_t i = from; i < to; i += BLOCK)
             for (int w = 0; w < s->n_out; w++)
                 isa->stream(variant == FLOOR_BLOCKED ? FLOOR_PLAIN : FLOOR_STREAMING, s->n_in, 1, in, &out[w], i,
-                            to - i < BLOCK ? to : i + BLOCK, s->factor);
+                            to - i < BLOCK ? to : i + BLOCK);
     }
 }
 

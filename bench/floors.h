@@ -16,13 +16,13 @@
 
 enum { FLOOR_MAX_IN = 8, FLOOR_MAX_OUT = 4, FLOOR_MAX_STREAMS = 6 };
 
-/* Elementwise: for every i in a block of n floats, v = factor * (in[0][i] + ... + in[n_in - 1][i]), stored
- * to every out. in and out may be the same memory: that is an update in place. Blocks lie `stride` bytes
- * apart, each operand by its own. */
+/* Elementwise: every i in a block of n floats is read from every in, and in[0][i] is stored to every out, or 1 where
+ * nothing is read. As bits: the kernels read the same memory in turn, and sums of operands of 16 bits taken for floats
+ * once left values in a history that drove silu to where it is slow. in and out may be the same memory: that is an
+ * update in place. Blocks lie `stride` bytes apart, each operand by its own. */
 typedef struct floor_stream {
     int      n_in, n_out;
     int64_t  n, n_blocks;
-    float    factor;
     double   fmas; /* > 0, with one in and at most one out: see floor_isa.together; then what is read is stored */
     gdn_span in[FLOOR_MAX_IN], out[FLOOR_MAX_OUT];
     int64_t  in_stride[FLOOR_MAX_IN], out_stride[FLOOR_MAX_OUT];
@@ -73,7 +73,7 @@ typedef struct floor_isa {
     const char *name;
     int         lanes;
     void (*stream)(int variant, int n_in, int n_out, const float *const *in, float *const *out, int64_t first,
-                   int64_t last, float factor);
+                   int64_t last);
     void (*scatter)(int variant, const char *in, int64_t in_bytes, char *out, int64_t out_bytes, const int32_t *index,
                     int64_t first, int64_t last);
     int64_t (*fma)(int64_t n);

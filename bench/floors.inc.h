@@ -19,10 +19,9 @@ static _Thread_local volatile float sink; /* where results go that nobody wants,
 
 /* Tails shorter than a step are done in single floats. */
 static inline __attribute__((always_inline)) void stream_loop(int variant, int n_in, int n_out, const float *const *in,
-                                                              float *const *out, int64_t first, int64_t last,
-                                                              float factor)
+                                                              float *const *out, int64_t first, int64_t last)
 {
-    const vf f = v_set1(factor);
+    const vf one = v_set1(1.0f);
     vf kept[VECTORS];
     UNROLLED
     for (int k = 0; k < VECTORS; k++) kept[k] = v_zero();
@@ -45,11 +44,9 @@ static inline __attribute__((always_inline)) void stream_loop(int variant, int n
         }
         UNROLLED
         for (int k = 0; k < VECTORS; k++) {
-            vf v = n_in > 0 ? v_load(in[0] + i + k * GDN_VL) : f;
+            const vf v = n_in > 0 ? v_load(in[0] + i + k * GDN_VL) : one;
             UNROLLED
-            for (int r = 1; r < n_in; r++) v = v_add(v, v_load(in[r] + i + k * GDN_VL));
-            if (n_out == 0) kept[k] = v_add(kept[k], v);
-            else if (n_in > 0) v = v_mul(v, f);
+            for (int r = n_out > 0; r < n_in; r++) kept[k] = v_add(kept[k], v_load(in[r] + i + k * GDN_VL));
             UNROLLED
             for (int w = 0; w < n_out; w++) {
                 if (variant == FLOOR_STREAMING) v_stream(out[w] + i + k * GDN_VL, v);
@@ -58,12 +55,11 @@ static inline __attribute__((always_inline)) void stream_loop(int variant, int n
         }
     }
     for (; i < last; i++) {
-        float v = n_in > 0 ? in[0][i] : factor;
-        for (int r = 1; r < n_in; r++) v += in[r][i];
-        for (int w = 0; w < n_out; w++) out[w][i] = n_in > 0 ? v * factor : v;
-        if (n_out == 0) sink = v;
+        const float v = n_in > 0 ? in[0][i] : 1.0f;
+        for (int r = n_out > 0; r < n_in; r++) sink = in[r][i];
+        for (int w = 0; w < n_out; w++) out[w][i] = v;
     }
-    if (n_out == 0) {
+    if (n_in > (n_out > 0)) {
         UNROLLED
         for (int k = 1; k < VECTORS; k++) kept[0] = v_add(kept[0], kept[k]);
         sink = v_sum(kept[0]);
@@ -72,30 +68,29 @@ static inline __attribute__((always_inline)) void stream_loop(int variant, int n
 }
 
 /* The shapes that the benchmarks use, each compiled with its counts known. */
-static inline __attribute__((always_inline)) void stream_shapes(int variant, int n_in, int n_out,
-                                                                const float *const *in, float *const *out,
-                                                                int64_t first, int64_t last, float factor)
+static inline __attribute__((always_inline)) void
+stream_shapes(int variant, int n_in, int n_out, const float *const *in, float *const *out, int64_t first, int64_t last)
 {
-    if (n_in == 1 && n_out == 1) stream_loop(variant, 1, 1, in, out, first, last, factor);
-    else if (n_in == 1 && n_out == 4) stream_loop(variant, 1, 4, in, out, first, last, factor);
-    else if (n_in == 8 && n_out == 1) stream_loop(variant, 8, 1, in, out, first, last, factor);
-    else if (n_in == 8 && n_out == 2) stream_loop(variant, 8, 2, in, out, first, last, factor);
-    else if (n_in == 1 && n_out == 0) stream_loop(variant, 1, 0, in, out, first, last, factor);
-    else if (n_in == 0 && n_out == 1) stream_loop(variant, 0, 1, in, out, first, last, factor);
-    else stream_loop(variant, n_in, n_out, in, out, first, last, factor);
+    if (n_in == 1 && n_out == 1) stream_loop(variant, 1, 1, in, out, first, last);
+    else if (n_in == 1 && n_out == 4) stream_loop(variant, 1, 4, in, out, first, last);
+    else if (n_in == 8 && n_out == 1) stream_loop(variant, 8, 1, in, out, first, last);
+    else if (n_in == 8 && n_out == 2) stream_loop(variant, 8, 2, in, out, first, last);
+    else if (n_in == 1 && n_out == 0) stream_loop(variant, 1, 0, in, out, first, last);
+    else if (n_in == 0 && n_out == 1) stream_loop(variant, 0, 1, in, out, first, last);
+    else stream_loop(variant, n_in, n_out, in, out, first, last);
 }
 
 /* Non-temporal stores want aligned vectors; where an output has none, plain stores take their place. */
 static void isa_stream(int variant, int n_in, int n_out, const float *const *in, float *const *out, int64_t first,
-                       int64_t last, float factor)
+                       int64_t last)
 {
     if (variant == FLOOR_STREAMING)
         for (int w = 0; w < n_out; w++)
             if ((uintptr_t)(out[w] + first) % 64 != 0) variant = FLOOR_PLAIN;
-    if (variant == FLOOR_PLAIN) stream_shapes(FLOOR_PLAIN, n_in, n_out, in, out, first, last, factor);
-    else if (variant == FLOOR_PREFETCH) stream_shapes(FLOOR_PREFETCH, n_in, n_out, in, out, first, last, factor);
-    else if (variant == FLOOR_FAR) stream_shapes(FLOOR_FAR, n_in, n_out, in, out, first, last, factor);
-    else stream_shapes(FLOOR_STREAMING, n_in, n_out, in, out, first, last, factor);
+    if (variant == FLOOR_PLAIN) stream_shapes(FLOOR_PLAIN, n_in, n_out, in, out, first, last);
+    else if (variant == FLOOR_PREFETCH) stream_shapes(FLOOR_PREFETCH, n_in, n_out, in, out, first, last);
+    else if (variant == FLOOR_FAR) stream_shapes(FLOOR_FAR, n_in, n_out, in, out, first, last);
+    else stream_shapes(FLOOR_STREAMING, n_in, n_out, in, out, first, last);
 }
 
 /* Rows need not begin at a cache line (those of Q8_0 do not), so stores are 32 bytes or a vector, whichever

@@ -8,15 +8,14 @@
 static _Thread_local volatile float sink;
 
 static void scalar_stream(int variant, int n_in, int n_out, const float *const *in, float *const *out, int64_t first,
-                          int64_t last, float factor)
+                          int64_t last)
 {
     (void)variant;
     float kept = 0.0f;
     for (int64_t i = first; i < last; i++) {
-        float v = n_in > 0 ? in[0][i] : factor;
-        for (int r = 1; r < n_in; r++) v += in[r][i];
-        if (n_out == 0) kept += v;
-        for (int w = 0; w < n_out; w++) out[w][i] = n_in > 0 ? v * factor : v;
+        const float v = n_in > 0 ? in[0][i] : 1.0f;
+        for (int r = n_out > 0; r < n_in; r++) kept += in[r][i];
+        for (int w = 0; w < n_out; w++) out[w][i] = v;
     }
     sink = kept;
 }

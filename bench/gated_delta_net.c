@@ -108,10 +108,10 @@ int bench_token_streams(const bench_row *row, bench_stream *streams, int first_r
     int n = 0;
     for (int i = first_read; i <= last_read; i++)
         streams[n++] = (bench_stream){
-            .n_in = 1, .n = row->operand[i].bytes / 4, .n_blocks = 1, .factor = 1.0f, .in = { { i, 0, 0 } }
+            .n_in = 1, .n = row->operand[i].bytes / 4, .n_blocks = 1, .in = { { i, 0, 0 } }
         };
     streams[n++] = (bench_stream){
-        .n_out = 1, .n = row->operand[write].bytes / 4, .n_blocks = 1, .factor = 1.0f, .out = { { write, 0, 0 } }
+        .n_out = 1, .n = row->operand[write].bytes / 4, .n_blocks = 1, .out = { { write, 0, 0 } }
     };
     return n;
 }
@@ -194,7 +194,7 @@ static gdn_status setup(bench_row *row, int index)
 
     if (c->tokens == 1) {
         bench_stream streams[FLOOR_MAX_STREAMS] = { {
-            .n_in = 1, .n_out = 1, .n = state_floats / (c->state ? 2 : 1), .n_blocks = 1, .factor = 1.0f,
+            .n_in = 1, .n_out = 1, .n = state_floats / (c->state ? 2 : 1), .n_blocks = 1,
             .in = { { STATES, 0, 0 } }, .out = { { STATES, 0, 0 } },
         } };
         bench_add_streams(row, PART_PATTERN, 1.0, streams, 1 + bench_token_streams(row, streams + 1, Q, V, OUT));
@@ -202,7 +202,7 @@ static gdn_status setup(bench_row *row, int index)
     } else if (c->slots == 4) {
         const int64_t block = 4 * (int64_t)c->slots * STATE;
         bench_stream streams[FLOOR_MAX_STREAMS] = { {
-            .n_in = 1, .n_out = 4, .n = STATE, .n_blocks = seqs, .factor = 1.0f,
+            .n_in = 1, .n_out = 4, .n = STATE, .n_blocks = seqs,
             .in = { { STATES, 0, block } },
         } };
         for (int s = 0; s < 4; s++) streams[0].out[s] = (bench_ref){ STATES, 4 * (int64_t)s * STATE, block };

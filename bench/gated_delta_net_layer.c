@@ -249,7 +249,6 @@ gdn_status bench_layer_setup(bench_row *row, int seqs)
         { .n_out = 1, .n = floats[OUT], .out = { { OUT, 0, 0 } } },
     };
     for (int i = 0; i < 5; i++) {
-        streams[i].factor = 1.0f;
         if (!streams[i].n_blocks) streams[i].n_blocks = 1;
     }
     bench_add_streams(row, PART_PATTERN, 1.0, streams, 5);

@@ -241,7 +241,6 @@ gdn_status bench_log_setup(bench_row *row, int seqs, int round)
                                                     .n_out = round,
                                                     .n = states,
                                                     .n_blocks = 1,
-                                                    .factor = 1.0f,
                                                     .in = { { STATES, 0, 0 } },
                                                     .out = { { STATES, 0, 0 } },
                                                 },
@@ -250,7 +249,6 @@ gdn_status bench_log_setup(bench_row *row, int seqs, int round)
                                                     .n_out = 1,
                                                     .n = (int64_t)TOKENS * ENTRY,
                                                     .n_blocks = seqs,
-                                                    .factor = 1.0f,
                                                     .in = { { LOG, 0, 4 * LOG_COLUMNS * ENTRY } },
                                                     .out = { { LOG, 4 * TOKENS * ENTRY, 4 * LOG_COLUMNS * ENTRY } },
                                                 } };

@@ -257,7 +257,6 @@ static void run_floor(bench_row *row, bench_floor *f, int copy)
             to->n_out = from->n_out;
             to->n = from->n;
             to->n_blocks = from->n_blocks;
-            to->factor = from->factor;
             to->fmas = from->lane_ops / ops->lanes / ((double)from->n * (double)from->n_blocks * 4 / 64);
             for (int r = 0; r < from->n_in; r++) {
                 to->in[r] = resolve(row, &from->in[r], copy);

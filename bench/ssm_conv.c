@@ -107,7 +107,7 @@ static gdn_status setup(bench_row *row, int index)
 
     if (c->tokens == 1) {
         /* The weights are read for the first sequence and then come from a cache, here as in the kernel. */
-        bench_stream stream = { .n_in = 8, .n_out = 2, .n = row_floats, .n_blocks = seqs, .factor = 0.1f };
+        bench_stream stream = { .n_in = 8, .n_out = 2, .n = row_floats, .n_blocks = seqs };
         const int64_t one = 4 * row_floats, row_bytes = COLUMNS * one, column = POSITION % COLUMNS * one;
         stream.in[0] = (bench_ref){ X, 0, one };
         for (int j = 0; j < WIDTH; j++) stream.in[1 + j] = (bench_ref){ WEIGHT, j * one, 0 };
@@ -117,7 +117,7 @@ static gdn_status setup(bench_row *row, int index)
         stream.out[1] = (bench_ref){ OUT, 0, one };
         bench_add_streams(row, PART_PATTERN, 1.0, &stream, 1);
     } else {
-        const bench_stream stream = { .n_in = 1, .n_out = 1, .n = element * values / 4, .n_blocks = 1, .factor = 1.0f,
+        const bench_stream stream = { .n_in = 1, .n_out = 1, .n = element * values / 4, .n_blocks = 1,
                                       .in = { { X, 0, 0 } }, .out = { { OUT, 0, 0 } } };
         bench_add_streams(row, PART_PATTERN, 1.0, &stream, 1);
     }
