@@ -84,6 +84,12 @@ GDN_INLINE bool find_log(constant gdn_gpu_gated_delta_net &p, thread const Delta
     return true;
 }
 
+// A sequence's entry where there is no map. Where there is one this may be too large for an int, and nobody asks.
+GDN_INLINE int entry_of(int s, int slots, int slot)
+{
+    return int(uint(s) * uint(slots) + uint(slot));
+}
+
 // False where there is nothing to do: padding, no tokens and no state to commit, no columns, or a bad map, which is
 // reported. For all THREADS of the threadgroup, but for a simdgroup of theirs whose columns are not there: where it
 // has to come to barriers, it is told so by at.columns.
@@ -97,7 +103,7 @@ GDN_INLINE bool find_item(constant gdn_gpu_gated_delta_net &p, thread const Delt
     at.h = row % p.n_heads_v;
     at.first = map_at(b.seq_start, ragged, at.s, at.s * p.even_tokens);
     const int after = ragged ? read_int(b.seq_start + 4 * (int64_t(at.s) + 1)) : at.first + p.even_tokens;
-    at.src = map_at(b.state_src, (p.has & GDN_GPU_HAS_SRC) != 0, at.s, at.s * p.slots_in);
+    at.src = map_at(b.state_src, (p.has & GDN_GPU_HAS_SRC) != 0, at.s, entry_of(at.s, p.slots_in, 0));
     if (at.first < 0 || after < at.first || after > p.n_tokens) {
         report(b.bad, GDN_GPU_BAD_SEQ_START);
         return false;
@@ -152,8 +158,8 @@ GDN_INLINE int snapshot_of(constant gdn_gpu_gated_delta_net &p, thread const Del
     const int r = at.T - 1 - t;
     if (r >= p.n_snapshots)
         return GDN_GPU_NONE;
-    const int dst =
-        map_at(b.state_dst, (p.has & GDN_GPU_HAS_DST) != 0, int64_t(at.s) * p.n_snapshots + r, at.s * p.slots_out + r);
+    const int dst = map_at(b.state_dst, (p.has & GDN_GPU_HAS_DST) != 0, int64_t(at.s) * p.n_snapshots + r,
+                           entry_of(at.s, p.slots_out, r));
     if (dst >= GDN_GPU_NONE && dst < p.entries_out && (!HALF || dst < 0 || rounds_at<HALF>(p, at.position + t + 1)))
         return dst;
     report(b.bad, GDN_GPU_BAD_STATE_DST);
