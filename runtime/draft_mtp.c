@@ -149,7 +149,7 @@ static int can_catch_up(rt_engine *e, int32_t seq, int32_t n_max)
  * where it is asked for, what comes after it. */
 static int pick(rt_engine *e, int32_t row, float p_min, int32_t *token, int32_t *second)
 {
-    const int32_t V = e->model->hp.n_vocab, n = second && V > 1 ? 2 : 1;
+    const int32_t V = e->draft_head.n_rows, n = second && V > 1 ? 2 : 1;
     float        *x = e->draft_logits + (int64_t)row * V;
     int32_t       best[2] = { -1, -1 };
     rt_top_k(x, V, n, best);
@@ -228,9 +228,8 @@ gdn_status rt_draft_mtp(rt_engine *e, const rt_draft_request *request, int32_t n
 gdn_status rt_draft_mtp_two(rt_engine *e, const rt_draft_request *request, int32_t n, int32_t n_max, float p_min,
                             int32_t *draft, int32_t *second, int32_t *n_draft)
 {
-    const rt_hparams *hp = &e->model->hp;
-    const int32_t     E  = hp->n_embd;
-    gdn_status        status = check_requests(e, request, n, n_max);
+    const int32_t E      = e->model->hp.n_embd;
+    gdn_status    status = check_requests(e, request, n, n_max);
     if (status)
         return status;
     int32_t *active = e->draft_active, n_active = 0;
@@ -244,7 +243,7 @@ gdn_status rt_draft_mtp_two(rt_engine *e, const rt_draft_request *request, int32
     for (int32_t from = 0; !status && from < n_active;)
         status = first_round(e, request, active, n_active, &from);
     for (int32_t round = 0; !status && n_active; round++) {
-        rt_matmul(e->dense, &e->model->mtp_head, 0, e->draft_feed, E, n_active, e->draft_logits, hp->n_vocab,
+        rt_matmul(e->dense, &e->draft_head, 0, e->draft_feed, E, n_active, e->draft_logits, e->draft_head.n_rows,
                   e->scratch);
         int32_t kept = 0;
         for (int32_t a = 0; a < n_active; a++) {

@@ -50,6 +50,8 @@ static gdn_status complete(rt_engine_desc *d)
                        (int)d->rollback, RT_ROLLBACK_SNAPSHOTS, RT_ROLLBACK_LOG);
     if (d->commit_after < 0 || d->commit_after > 1 << 16)
         return rt_fail(GDN_INVALID_ARGUMENT, "commit_after is %d; 0 to %d are allowed", (int)d->commit_after, 1 << 16);
+    if (d->draft_vocab < 0)
+        return rt_fail(GDN_INVALID_ARGUMENT, "draft_vocab is %d; 0 and more are allowed", (int)d->draft_vocab);
     if (d->prefix_interval < 0)
         return rt_fail(GDN_INVALID_ARGUMENT, "prefix_interval is %d; 0 and more are allowed", (int)d->prefix_interval);
     /* a draft round has one row per sequence and more where it catches up */
@@ -86,7 +88,7 @@ static uint64_t place_buffers(rt_engine *e, float *base)
         { &e->ff_a, B * F }, { &e->ff_b, B * F },
         { &e->router, X ? B * (X + U + 1) : 0 },
         { &e->draft_hidden, e->draft ? B * E : 0 }, { &e->draft_feed, e->draft ? (uint64_t)e->n_seqs * E : 0 },
-        { &e->draft_logits, e->draft ? (uint64_t)e->n_seqs * (uint64_t)hp->n_vocab : 0 },
+        { &e->draft_logits, e->draft ? (uint64_t)e->n_seqs * (uint64_t)e->draft_head.n_rows : 0 },
     };
     uint64_t at = 0;
     for (size_t i = 0; i < sizeof list / sizeof list[0]; i++) {
@@ -320,6 +322,9 @@ static void take(rt_engine *e, const rt_engine_desc *d)
     e->n_hidden    = hidden_rows(d);
     e->kv_type     = d->kv_type;
     e->draft       = d->draft;
+    e->draft_head  = d->model->mtp_head;
+    if (d->draft_vocab && d->draft_vocab < e->draft_head.n_rows)
+        e->draft_head.n_rows = d->draft_vocab;
     e->n_prefixes  = d->n_prefixes;
     e->prefix_interval = d->prefix_interval;
     const float scale  = d->model->hp.attention_scale;

@@ -28,6 +28,8 @@ typedef struct rt_engine_desc {
     rt_rollback     rollback;       /* snapshots (0) or a replay log, as commit_after: see rt_memory_desc   */
     int32_t         commit_after;
     uint32_t        level;          /* GDN_EXACT or GDN_EXACT_FTZ: of the kernels on that backend           */
+    int32_t         draft_vocab;    /* rt_draft_mtp() looks at the first so many tokens of the vocabulary; 0 or as many
+                                       as it has = at all. What is drafted differs, and nothing else        */
 } rt_engine_desc;
 
 /* Bytes of the host's memory that creating it would take besides the weights, and then decoding with logits for each

@@ -38,7 +38,8 @@ struct rt_engine {
     float    *x, *xn, *gate, *proj, *ba, *qg, *k, *v, *attn, *ff_a, *ff_b, *router;
     int32_t  *expert;
     float    *hidden;              /* the trunk's output rows                        */
-    float    *draft_hidden, *draft_feed, *draft_logits; /* [n_batch][E], [n_seqs][E], [n_seqs][n_vocab] */
+    rt_weight draft_head;          /* the rows of the model's mtp_head that drafts are chosen from */
+    float    *draft_hidden, *draft_feed, *draft_logits; /* [n_batch][E], [n_seqs][E], [n_seqs][draft_head] */
     int32_t  *draft_ahead;         /* [n_seqs] by span: draft length after the step, or 0 */
     int32_t  *draft_active, *draft_last; /* [n_seqs] of a draft round                  */
     int32_t  *draft_rows_token;    /* [n_batch]                                      */

@@ -60,6 +60,7 @@ rt_engine *fixture_open(const rt_model *model, const fixture_engine *with)
     d.n_rollback = with->n_rollback;
     d.rollback   = with->rollback;
     d.commit_after = with->commit_after;
+    d.draft_vocab = with->draft_vocab;
     d.draft      = with->draft;
     d.kv_type    = with->kv_type; /* 0: GDN_F32 */
     if (rt_engine_create(&d, &e))

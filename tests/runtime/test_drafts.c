@@ -223,6 +223,45 @@ static void limits(const rt_model *model, const rt_model *trunk)
     EXPECT(!memcmp(&without, &of_trunk, sizeof without));
 }
 
+/* Of a part of the vocabulary: the first draft is the likeliest one of that part, which is the whole's where it lies in
+ * there; the head reads no other rows, and has no room for their logits. */
+static void shortlist(const rt_model *model)
+{
+    enum { PARTS = 4, TEXTS = 24 };
+    const int32_t V = model->hp.n_vocab, part[PARTS] = { 0, V + 1, V / 2, 1 };
+    int32_t text[CONTEXT], draft[PARTS][R], inside = 0, outside = 0;
+    uint64_t rows, scratch[PARTS];
+    for (uint64_t seed = 20; seed < 20 + TEXTS; seed++) {
+        make_text(model, seed, text);
+        for (int i = 0; i < PARTS; i++) {
+            rt_engine *e = fixture_open(
+                model, &(fixture_engine){ .n_ctx = CONTEXT, .n_rollback = R, .draft = 1, .draft_vocab = part[i] });
+            read_text(e, 0, text, 9, 0);
+            EXPECT(drafts(e, 0, 1, draft[i], &rows) == R);
+            for (int32_t j = 0; j < R; j++) EXPECT(draft[i][j] < (i < 2 ? V : part[i]));
+            rt_engine_destroy(e);
+        }
+        EXPECT(!memcmp(draft[0], draft[1], sizeof draft[0]));
+        if (draft[0][0] < V / 2) {
+            EXPECT(draft[2][0] == draft[0][0]);
+            inside++;
+        } else outside++;
+    }
+    EXPECT(inside > 0 && outside > 0);
+    for (int i = 0; i < PARTS; i++) {
+        rt_memory_bytes bytes;
+        const rt_engine_desc d = {
+            .model = model, .n_seqs = 2, .n_ctx = 50, .draft = 1, .kv_type = GDN_F16, .draft_vocab = part[i]
+        };
+        REQUIRE(!rt_engine_size(&d, &bytes, &scratch[i]));
+    }
+    EXPECT(scratch[0] == scratch[1] && scratch[0] > scratch[2] && scratch[2] > scratch[3]);
+    rt_engine_desc d = { .model = model, .n_seqs = 1, .n_ctx = 50, .draft = 1, .draft_vocab = -1 };
+    rt_memory_bytes bytes;
+    EXPECT(rt_engine_size(&d, &bytes, &scratch[0]) == GDN_INVALID_ARGUMENT &&
+           strstr(rt_last_error(), "draft_vocab is -1"));
+}
+
 int main(int argc, char **argv)
 {
     static const char *const names[] = { "fixtures/tiny-qwen35.gguf", "fixtures/tiny-qwen35moe.gguf" };
@@ -237,6 +276,7 @@ int main(int argc, char **argv)
         batched(model);
         loads(model, trunk);
         limits(model, trunk);
+        shortlist(model);
         rt_model_free(model);
         REQUIRE(!rt_model_load_within(fixture_path(argv[1], names[i]), &all, &model));
         EXPECT(less.used <=

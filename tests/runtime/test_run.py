@@ -105,6 +105,7 @@ def same_streams():
         require(all(len(t) == MOST for t in tokens(plain)), f"{MOST} tokens each")
         ways = [["--spec", "mtp", "--parallel", "1", "--always-draft"], ["--spec", "mtp", "--draft-max", "5", "--always-draft"],
                 ["--spec", "ngram", "--parallel", "2", "--always-draft"],
+                ["--spec", "mtp", "--draft-vocab", "300", "--always-draft"],
                 ["--spec", "mtp", "--rollback", "snapshots", "--always-draft", "--draft-max", "4"],
                 ["--spec", "ngram", "--rollback", "log", "--always-draft", "--draft-max", "64"], ["--spec", "off", "--parallel", "5", "--threads", "1"],
                 ["--spec", "auto", "--parallel", "3", "--batch", "7", "--step", "9"], ["--spec", "off", "--isa", "avx2", "--impl", "avx2"],
@@ -277,6 +278,7 @@ def errors(folder):
     refused("--spec is 'magic'", 2, "-m", MODEL, "--spec", "magic")
     refused("--rollback is 'magic'", 2, "-m", MODEL, "--rollback", "magic")
     refused("--draft-max is 65", 2, "-m", MODEL, "--draft-max", "65")
+    refused("--draft-vocab is -1", 2, "-m", MODEL, "--draft-vocab", "-1")
     refused("--draft-tree is '3'; off, auto and 1 to 2", 2, "-m", MODEL, "--draft-tree", "3")
     refused("--draft-tree 1 needs --rollback log", 2, "-m", MODEL, "-p", "x", "--draft-tree", "1", "--rollback", "snapshots")
     refused("--draft-tree 1 needs drafts of the model's MTP block", 2, "-m", MODEL, "-p", "x", "--draft-tree", "1", "--spec", "ngram")

@@ -63,6 +63,11 @@ static const cli_option option_table[] = {
       "model can. The text is the same with each",
       0 },
     { "draft-max", CLI_INT, &run_opt.draft_max, "N", "tokens to draft at a time (default 2; at most 64)", 0 },
+    { "draft-vocab", CLI_INT, &run_opt.draft_vocab, "N",
+      "mtp: choose drafts from the first N tokens of the vocabulary, which are the\n"
+      "most frequent ones where it was made by merging pairs: a draft reads N rows of\n"
+      "the output matrix. 0: all (default). The text is the same",
+      0 },
     { "draft-tree", CLI_STRING, &run_opt.draft_tree, "N",
       "mtp: verify second choices too, in the place of the first N drafts,\n"
       "as a tree; auto: of the first draft, while that measures as faster\n"
@@ -242,6 +247,7 @@ static int check_options(void)
     if (run_opt.n_predict == -1 && run_opt.bench)
         return cli_error(&run_command, "--predict is -1; --bench wants a number of tokens");
     if (!in_range("parallel", run_opt.parallel, 0, 1024) || !in_range("draft-max", run_opt.draft_max, 1, 64) ||
+        !in_range("draft-vocab", run_opt.draft_vocab, 0, big) ||
         !in_range("threads", run_opt.threads, 0, 1024) || !in_range("ctx", run_opt.context, 0, big) ||
         !in_range("cells", run_opt.cells, 0, big) || !in_range("batch", run_opt.batch, 1, 65536) ||
         !in_range("step", run_opt.step_rows, 0, 65536) || !in_range("top-k", run_opt.top_k, 0, big) ||

@@ -18,7 +18,8 @@ typedef struct run_options {
         *level, *isa, *kv;
     cli_texts   prompt, file, stop;
     cli_list    widths;
-    int64_t n_predict, parallel, draft_max, device, threads, context, batch, step_rows, cells, top_k, repeat_last;
+    int64_t n_predict, parallel, draft_max, draft_vocab, device, threads, context, batch, step_rows, cells, top_k,
+        repeat_last;
     int64_t memory_mib, bench_prompt, prefix_mib, prefix_interval, depth;
     double      temperature, top_p, min_p, repeat_penalty, p_min;
     uint64_t    seed;

@@ -165,6 +165,7 @@ int run_open_engine(run_session *s, int32_t n_seqs, rt_spec spec, rt_rollback ro
     d.n_rollback     = spec == RT_SPEC_OFF ? 0 : (int32_t)run_opt.draft_max + (s->tree ? s->tree + 1 : 0);
     d.rollback       = rollback;
     d.draft          = spec == RT_SPEC_MTP;
+    d.draft_vocab    = (int32_t)run_opt.draft_vocab;
     const int prefixes = choose_prefixes(&d);
     if (prefixes)
         return prefixes;
