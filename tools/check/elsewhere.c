@@ -50,12 +50,13 @@ static struct {
 
 static int put(FILE *out, const void *from, uint64_t bytes)
 {
-    return fwrite(from, 1, (size_t)bytes, out) == bytes;
+    return !bytes ||
+           fwrite(from, 1, (size_t)bytes, out) == bytes; /* nothing may lie at NULL, which fwrite() may not get */
 }
 
 static int get(FILE *in, void *to, uint64_t bytes)
 {
-    return fread(to, 1, (size_t)bytes, in) == bytes;
+    return !bytes || fread(to, 1, (size_t)bytes, in) == bytes;
 }
 
 static hello my_hello(uint32_t level)
