@@ -199,79 +199,93 @@ static void is_state(const delta_memory *now, const value_row *row, int slot)
     assert_memory_equal(codes(now) + slot * SLOT + (row->h * DIM_V + row->j) * DIM_K, code, sizeof code);
 }
 
+/* One row of values after another, after a call with that type. */
+typedef void look_at(const format *f, const delta_memory *before, const delta_memory *now, int h, int j, int fork);
+static void each_row(const format *f, look_at *look, int fork)
+{
+    for (int h = 0; h < HEADS; h++)
+        for (int j = 0; j < DIM_V; j++) look(f, delta_fixture.before, delta_fixture.first, h, j, fork);
+}
+
 /* Rounded behind every token: outputs before that, and snapshots of each. */
+static void look_at_every(const format *f, const delta_memory *before, const delta_memory *now, int h, int j, int fork)
+{
+    (void)fork;
+    value_row row = row_of(f, 1, 0, before, 0, h, j);
+    for (int t = 0; t < 2; t++) {
+        is_out(now, &row, t, stepped(&row, before, t));
+        is_state(now, &row, t); /* slots 0 and 1: behind the first token, and the newest */
+    }
+    row = row_of(f, 1, 0, before, 3, h, j);
+    for (int t = 2; t < 5; t++) is_out(now, &row, t, stepped(&row, before, t));
+    is_state(now, &row, 2);
+}
+
 static void every_token(void **state)
 {
     (void)state;
-    const delta_memory *before = delta_fixture.before, *now = delta_fixture.first;
     for (int type = 0; type < 2; type++) {
         ACCEPTED(delta_fixture, narrow(&formats[type]));
-        for (int h = 0; h < HEADS; h++)
-            for (int j = 0; j < DIM_V; j++) {
-                value_row row = row_of(&formats[type], 1, 0, before, 0, h, j);
-                for (int t = 0; t < 2; t++) {
-                    is_out(now, &row, t, stepped(&row, before, t));
-                    is_state(now, &row, t); /* slots 0 and 1: behind the first token, and the newest */
-                }
-                row = row_of(&formats[type], 1, 0, before, 3, h, j);
-                for (int t = 2; t < 5; t++) is_out(now, &row, t, stepped(&row, before, t));
-                is_state(now, &row, 2);
-            }
+        each_row(&formats[type], look_at_every, 0);
     }
 }
 
 /* Behind every third: the columns 3 to 6 repeated, of which that of position 5 makes a sixth token, tokens 7 and 8; and
  * 3, then tokens 4 to 6. */
+static void look_at_thirds(const format *f, const delta_memory *before, const delta_memory *now, int h, int j, int fork)
+{
+    (void)fork;
+    value_row row = row_of(f, 3, 3, before, 0, h, j);
+    repeated(&row, before, 2, 6);
+    is_state(now, &row, 4); /* committed: as it was last rounded */
+    repeated(&row, before, 2, 7);
+    for (int t = 0; t < 2; t++) is_out(now, &row, t, stepped(&row, before, t));
+    is_state(now, &row, 1);
+    row = row_of(f, 3, 3, before, 3, h, j);
+    is_state(now, &row, 3);
+    repeated(&row, before, 0, 4);
+    for (int t = 2; t < 5; t++) {
+        is_out(now, &row, t, stepped(&row, before, t));
+        if (t == 3) is_state(now, &row, 2);
+    }
+}
+
 static void every_third(void **state)
 {
     (void)state;
-    const delta_memory *before = delta_fixture.before, *now = delta_fixture.first;
     for (int type = 0; type < 2; type++) {
         ACCEPTED(delta_fixture, logged(&formats[type]));
-        for (int h = 0; h < HEADS; h++)
-            for (int j = 0; j < DIM_V; j++) {
-                value_row row = row_of(&formats[type], 3, 3, before, 0, h, j);
-                repeated(&row, before, 2, 6);
-                is_state(now, &row, 4); /* committed: as it was last rounded */
-                repeated(&row, before, 2, 7);
-                for (int t = 0; t < 2; t++) is_out(now, &row, t, stepped(&row, before, t));
-                is_state(now, &row, 1);
-                row = row_of(&formats[type], 3, 3, before, 3, h, j);
-                is_state(now, &row, 3);
-                repeated(&row, before, 0, 4);
-                for (int t = 2; t < 5; t++) {
-                    is_out(now, &row, t, stepped(&row, before, t));
-                    if (t == 3) is_state(now, &row, 2);
-                }
-            }
+        each_row(&formats[type], look_at_thirds, 0);
     }
 }
 
 /* Counted along a branch: behind the second token of the second sequence, which follows its state as the first does, it
  * has 6 tokens, and the third token reads what was rounded. Where two tokens follow the first one, both do. */
+static void look_at_branches(const format *f, const delta_memory *before, const delta_memory *now, int h, int j,
+                             int fork)
+{
+    value_row first = row_of(f, 2, 8, before, 0, h, j), second = first;
+    is_out(now, &first, 0, stepped(&first, before, 0));
+    is_out(now, &second, 1, stepped(&second, before, 1));
+    first = row_of(f, 2, 4, before, 3, h, j);
+    is_state(now, &first, 3);
+    repeated(&first, before, 0, 5);
+    second = first;
+    is_out(now, &first, 2, stepped(&first, before, 2));
+    if (fork) second = first; /* of 6 tokens */
+    is_out(now, &second, 3, stepped(&second, before, 3));
+    is_out(now, fork ? &first : &second, 4, stepped(fork ? &first : &second, before, 4));
+}
+
 static void branches(void **state)
 {
     (void)state;
-    const delta_memory *before = delta_fixture.before, *now = delta_fixture.first;
     for (int type = 0, fork = 0; type < 2; type += fork, fork = !fork) {
         ACCEPTED(delta_fixture, logged(&formats[type]); d->flags = GDN_DELTA_TREE; d->state_interval = 2;
                  d->n_snapshots = 0; d->state_dst.data = NULL; d->parent = SPAN(delta_mem.parent);
                  MAP(delta_mem.position, 8, 5); MAP(delta_mem.state_position, 8, 4);
                  MAP(delta_mem.parent, -1, -1, -1, fork ? 0 : -1, fork ? 0 : 1));
-        for (int h = 0; h < HEADS; h++)
-            for (int j = 0; j < DIM_V; j++) {
-                value_row first = row_of(&formats[type], 2, 8, before, 0, h, j), second = first;
-                is_out(now, &first, 0, stepped(&first, before, 0));
-                is_out(now, &second, 1, stepped(&second, before, 1));
-                first = row_of(&formats[type], 2, 4, before, 3, h, j);
-                is_state(now, &first, 3);
-                repeated(&first, before, 0, 5);
-                second = first;
-                is_out(now, &first, 2, stepped(&first, before, 2));
-                if (fork) second = first; /* of 6 tokens */
-                is_out(now, &second, 3, stepped(&second, before, 3));
-                is_out(now, fork ? &first : &second, 4, stepped(fork ? &first : &second, before, 4));
-            }
+        each_row(&formats[type], look_at_branches, fork);
     }
 }
 

@@ -121,36 +121,54 @@ static gdn_status run_everything(gdn_context *ctx, char *at, const gdn_span *wor
     return status ? status : gdn_set_rows(ctx, &r, stream);
 }
 
+/* What a graph is recorded for and compared with: a context on a stream with memory, and the reference. */
+typedef struct recording {
+    gdn_context *reference, *ctx;
+    simt_context *mine;
+    simt_stream *stream;
+    gdn_span memory;
+} recording;
+
+static recording open_recording(uint64_t bytes)
+{
+    const gdn_context_desc desc = { .size = sizeof desc, .backend = GDN_BACKEND_REFERENCE };
+    recording r = { 0 };
+    CHECK(cuCtxCreate_v2(&r.mine, 0, 0) == SIMT_SUCCESS && cuStreamCreate(&r.stream, 0) == SIMT_SUCCESS);
+    r.ctx = open_cuda(r.mine, 0);
+    CHECK(gdn_context_create(&desc, &r.reference) == GDN_OK);
+    CHECK(gdn_buffer_create(r.ctx, bytes, &r.memory) == GDN_OK);
+    return r;
+}
+
+static void close_recording(recording *r, simt_graph_exec *exec)
+{
+    CHECK(cuGraphExecDestroy(exec) == SIMT_SUCCESS);
+    gdn_buffer_destroy(r->ctx, &r->memory);
+    gdn_context_destroy(r->ctx);
+    gdn_context_destroy(r->reference);
+    CHECK(cuCtxDestroy_v2(r->mine) == SIMT_SUCCESS);
+}
+
 void test_graph_of_everything(void)
 {
     static everything here, there;
-    const gdn_context_desc desc = { .size = sizeof desc, .backend = GDN_BACKEND_REFERENCE };
-    gdn_context *reference = NULL, *ctx;
-    simt_context *mine = NULL;
-    simt_stream *stream = NULL;
-    gdn_span memory = { 0 }, workspace = { 0 };
+    gdn_span workspace = { 0 };
     const gdn_span none = { 0 };
-    CHECK(cuCtxCreate_v2(&mine, 0, 0) == SIMT_SUCCESS && cuStreamCreate(&stream, 0) == SIMT_SUCCESS);
-    ctx = open_cuda(mine, 0);
-    CHECK(gdn_context_create(&desc, &reference) == GDN_OK);
-    CHECK(gdn_buffer_create(ctx, sizeof here, &memory) == GDN_OK && gdn_buffer_create(ctx, 4096, &workspace) == GDN_OK);
-    CHECK(cuStreamBeginCapture_v2(stream, 0) == SIMT_SUCCESS);
-    CHECK(run_everything(ctx, memory.data, &workspace, stream) == GDN_OK);
-    simt_graph_exec *exec = end_capture(stream);
+    recording r = open_recording(sizeof here);
+    CHECK(gdn_buffer_create(r.ctx, 4096, &workspace) == GDN_OK);
+    CHECK(cuStreamBeginCapture_v2(r.stream, 0) == SIMT_SUCCESS);
+    CHECK(run_everything(r.ctx, r.memory.data, &workspace, r.stream) == GDN_OK);
+    simt_graph_exec *exec = end_capture(r.stream);
     for (uint32_t seed = 1; seed < 4; seed++) {
         fill(&here, seed);
-        CHECK(gdn_buffer_write(ctx, &memory, 0, &here, sizeof here) == GDN_OK);
-        CHECK(cuGraphLaunch(exec, stream) == SIMT_SUCCESS && gdn_synchronize(ctx, stream) == GDN_OK);
-        CHECK(gdn_buffer_read(ctx, &memory, 0, &there, sizeof there) == GDN_OK);
-        CHECK(run_everything(reference, (char *)&here, &none, NULL) == GDN_OK);
+        CHECK(gdn_buffer_write(r.ctx, &r.memory, 0, &here, sizeof here) == GDN_OK);
+        CHECK(cuGraphLaunch(exec, r.stream) == SIMT_SUCCESS && gdn_synchronize(r.ctx, r.stream) == GDN_OK);
+        CHECK(gdn_buffer_read(r.ctx, &r.memory, 0, &there, sizeof there) == GDN_OK);
+        CHECK(run_everything(r.reference, (char *)&here, &none, NULL) == GDN_OK);
         CHECK(!memcmp(&here, &there, sizeof here));
     }
-    CHECK(cuGraphExecDestroy(exec) == SIMT_SUCCESS);
-    gdn_buffer_destroy(ctx, &memory);
-    gdn_buffer_destroy(ctx, &workspace);
-    gdn_context_destroy(ctx);
-    gdn_context_destroy(reference);
-    CHECK(cuCtxDestroy_v2(mine) == SIMT_SUCCESS);
+    gdn_buffer_destroy(r.ctx, &workspace);
+    close_recording(&r, exec);
 }
 
 /* Several layers' verification with a replay log: each step is one launch of a graph, between which the host writes the
@@ -191,42 +209,30 @@ static gdn_status run_layers(gdn_context *ctx, char *at, gdn_stream stream)
 void test_graph_of_layers(void)
 {
     static layers here, there;
-    const gdn_context_desc desc = { .size = sizeof desc, .backend = GDN_BACKEND_REFERENCE };
-    gdn_context *reference = NULL, *ctx;
-    simt_context *mine = NULL;
-    simt_stream *stream = NULL;
-    gdn_span memory = { 0 };
     uint32_t seed = 7;
-    CHECK(cuCtxCreate_v2(&mine, 0, 0) == SIMT_SUCCESS && cuStreamCreate(&stream, 0) == SIMT_SUCCESS);
-    ctx = open_cuda(mine, 0);
-    CHECK(gdn_context_create(&desc, &reference) == GDN_OK);
-    CHECK(gdn_buffer_create(ctx, sizeof here, &memory) == GDN_OK);
-    CHECK(cuStreamBeginCapture_v2(stream, 0) == SIMT_SUCCESS);
-    CHECK(run_layers(ctx, memory.data, stream) == GDN_OK);
-    simt_graph_exec *exec = end_capture(stream);
+    recording r = open_recording(sizeof here);
+    CHECK(cuStreamBeginCapture_v2(r.stream, 0) == SIMT_SUCCESS);
+    CHECK(run_layers(r.ctx, r.memory.data, r.stream) == GDN_OK);
+    simt_graph_exec *exec = end_capture(r.stream);
 
     float *all = here.of[0].q;
     for (size_t i = 0; i < offsetof(layers, position) / 4; i++, seed = seed * 1664525u + 1013904223u)
         all[i] = (float)(int32_t)seed * 0x1p-34f;
     for (int s = 0; s < N_SEQS; s++) here.position[s] = here.stands[s] = 5 + s, here.commit[s] = s;
-    CHECK(gdn_buffer_write(ctx, &memory, 0, &here, sizeof here) == GDN_OK);
+    CHECK(gdn_buffer_write(r.ctx, &r.memory, 0, &here, sizeof here) == GDN_OK);
     for (int turn = 0; turn < STEPS; turn++) {
         const size_t maps = offsetof(layers, v), bytes = sizeof here - maps;
         for (int i = 0; i < TOKENS * HEADS_V * HEAD; i++, seed = seed * 1664525u + 1013904223u)
             here.v[i] = (float)(int32_t)seed * 0x1p-34f;
-        CHECK(gdn_buffer_write(ctx, &memory, maps, (const char *)&here + maps, bytes) == GDN_OK);
-        CHECK(cuGraphLaunch(exec, stream) == SIMT_SUCCESS && gdn_synchronize(ctx, stream) == GDN_OK);
-        CHECK(run_layers(reference, (char *)&here, NULL) == GDN_OK);
-        CHECK(gdn_buffer_read(ctx, &memory, 0, &there, sizeof there) == GDN_OK);
+        CHECK(gdn_buffer_write(r.ctx, &r.memory, maps, (const char *)&here + maps, bytes) == GDN_OK);
+        CHECK(cuGraphLaunch(exec, r.stream) == SIMT_SUCCESS && gdn_synchronize(r.ctx, r.stream) == GDN_OK);
+        CHECK(run_layers(r.reference, (char *)&here, NULL) == GDN_OK);
+        CHECK(gdn_buffer_read(r.ctx, &r.memory, 0, &there, sizeof there) == GDN_OK);
         CHECK(!memcmp(&here, &there, sizeof here));
         for (int s = 0; s < N_SEQS; s++, seed = seed * 1664525u + 1013904223u) { /* one to all of them are accepted */
             here.stands[s] = here.position[s];
             here.position[s] += 1 + (int32_t)(seed >> 16 & 0xff) % DRAFTS;
         }
     }
-    CHECK(cuGraphExecDestroy(exec) == SIMT_SUCCESS);
-    gdn_buffer_destroy(ctx, &memory);
-    gdn_context_destroy(ctx);
-    gdn_context_destroy(reference);
-    CHECK(cuCtxDestroy_v2(mine) == SIMT_SUCCESS);
+    close_recording(&r, exec);
 }

@@ -68,6 +68,17 @@ rt_engine *fixture_open(const rt_model *model, const fixture_engine *with)
     return e;
 }
 
+rt_scheduler *fixture_schedule(const rt_model *model, const fixture_engine *with, const rt_scheduler_desc *like,
+                               rt_engine **engine)
+{
+    rt_scheduler_desc desc = *like;
+    rt_scheduler *s;
+    desc.engine = *engine = fixture_open(model, with);
+    desc.n_parallel = with->n_seqs;
+    REQUIRE(!rt_scheduler_create(&desc, &s));
+    return s;
+}
+
 void fixture_result(const rt_scheduler *s, int32_t id, fixture_stream *out)
 {
     rt_result      result;

@@ -42,6 +42,9 @@ typedef struct fixture_engine {
     int32_t commit_after, draft_vocab;
 } fixture_engine;
 rt_engine *fixture_open(const rt_model *model, const fixture_engine *with);
+/* Such an engine, and a scheduler of all its sequences on it; `like` says the rest. */
+rt_scheduler *fixture_schedule(const rt_model *model, const fixture_engine *with, const rt_scheduler_desc *like,
+                               rt_engine **engine);
 
 /* What a request of a scheduler came to. */
 enum { FIXTURE_TOKENS = 96 };

@@ -46,17 +46,14 @@ static rt_totals run(const rt_model *model, const request *r, int32_t n, const w
                                   .draft = w->spec == RT_SPEC_MTP,
                                   .n_prefixes = w->n_prefixes,
                                   .prefix_interval = w->interval };
-    const rt_scheduler_desc desc = { .engine = fixture_open(model, &with),
-                                     .n_parallel = w->parallel,
-                                     .n_step_rows = w->step_rows,
-                                     .spec = w->spec,
-                                     .draft_max = w->draft_max,
-                                     .always = 1 };
-    rt_memory *m = rt_engine_memory(desc.engine);
-    rt_scheduler *s;
+    const rt_scheduler_desc like = {
+        .n_step_rows = w->step_rows, .spec = w->spec, .draft_max = w->draft_max, .always = 1
+    };
+    rt_engine *engine;
+    rt_scheduler *s = fixture_schedule(model, &with, &like, &engine);
+    rt_memory *m = rt_engine_memory(engine);
     int32_t steps = 0;
     int64_t found = 0;
-    REQUIRE(!rt_scheduler_create(&desc, &s));
     for (int32_t i = 0; i < n; i++) {
         int32_t id;
         const rt_request q = {
@@ -90,9 +87,9 @@ static rt_totals run(const rt_model *model, const request *r, int32_t n, const w
     const rt_totals t = rt_scheduler_totals(s);
     EXPECT(t.prefix_tokens == found && (found == 0 || w->n_prefixes));
     if (!w->fail_every) /* every row of the trunk is a token of a prompt, a drawn one or a draft of one */
-        EXPECT(rt_engine_counters(desc.engine).rows == (uint64_t)(t.prompt_tokens + t.rounds + t.drafted));
+        EXPECT(rt_engine_counters(engine).rows == (uint64_t)(t.prompt_tokens + t.rounds + t.drafted));
     rt_scheduler_destroy(s);
-    rt_engine_destroy(desc.engine);
+    rt_engine_destroy(engine);
     return t;
 }
 

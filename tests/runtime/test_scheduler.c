@@ -105,17 +105,15 @@ static totals run(const rt_model *model, const request *r, int32_t n, const way 
                                   .n_rollback = w->draft_max + (w->tree ? w->tree + 1 : 0),
                                   .draft = w->spec == RT_SPEC_MTP,
                                   .kv_type = w->kv_type };
-    const rt_scheduler_desc desc = { .engine = fixture_open(model, &with),
-                                     .n_parallel = w->parallel,
-                                     .n_step_rows = w->step_rows,
+    const rt_scheduler_desc like = { .n_step_rows = w->step_rows,
                                      .spec = w->spec,
                                      .draft_max = w->draft_max,
                                      .always = w->answers == ALWAYS,
                                      .draft_tree = w->tree };
-    rt_scheduler *s;
+    rt_engine *engine;
+    rt_scheduler *s = fixture_schedule(model, &with, &like, &engine);
     totals all = { 0 };
     uint8_t begun[N] = { 0 };
-    REQUIRE(!rt_scheduler_create(&desc, &s));
     for (int32_t i = 0; i < n; i++) {
         int32_t id;
         const rt_request q = { .prompt = r[i].prompt,
@@ -150,12 +148,12 @@ static totals run(const rt_model *model, const request *r, int32_t n, const way 
         fixture_result(s, i, &out[i]);
         REQUIRE(out[i].n <= CONTEXT);
     }
-    rt_memory *m = rt_engine_memory(desc.engine);
+    rt_memory *m = rt_engine_memory(engine);
     EXPECT(rt_memory_free_cells(m) == (w->cells ? w->cells : w->parallel * CONTEXT));
     all.t = rt_scheduler_totals(s);
-    all.counters = rt_engine_counters(desc.engine);
+    all.counters = rt_engine_counters(engine);
     rt_scheduler_destroy(s);
-    rt_engine_destroy(desc.engine);
+    rt_engine_destroy(engine);
     return all;
 }
 
