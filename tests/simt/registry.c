@@ -7,11 +7,6 @@
 
 static simt_kernel *kernels;
 
-simt_kernel *simt_kernel_list(void)
-{
-    return kernels;
-}
-
 void simt_register_kernel(simt_kernel *kernel)
 {
     if (simt_find_kernel(kernel->name)) { /* nvcc's linker would refuse two of one name */

@@ -17,7 +17,6 @@ typedef struct simt_kernel {
 } simt_kernel;
 
 void simt_register_kernel(simt_kernel *kernel); /* it stays the caller's */
-simt_kernel *simt_kernel_list(void);
 simt_kernel *simt_find_kernel(const char *name); /* NULL: there is none */
 
 #ifdef __cplusplus
