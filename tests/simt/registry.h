@@ -16,7 +16,7 @@ typedef struct simt_kernel {
     struct simt_kernel *next;
 } simt_kernel;
 
-void simt_register_kernel(simt_kernel *kernel); /* it stays the caller's */
+void simt_register_kernel(simt_kernel *kernel);  /* it stays the caller's */
 simt_kernel *simt_find_kernel(const char *name); /* NULL: there is none */
 
 #ifdef __cplusplus
