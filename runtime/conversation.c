@@ -227,7 +227,9 @@ static gdn_status draw(rt_conversation *c, answer *a, int32_t row)
     return GDN_OK;
 }
 
-/* Tokens to try after the last one, into batch[1 ..]; *n of them. */
+/* Tokens to try after the last one, into batch[1 ..]; *n of them. The scheduler's draft() asks for all its sequences at
+ * once, in cells that they share, and for second choices; of one sequence that has its own nothing of that is left but
+ * the two calls below. */
 static gdn_status draft(rt_conversation *c, const answer *a, int32_t *batch, int32_t *n)
 {
     const int32_t left = a->n_prompt + a->n_max - c->n_tokens; /* tokens still to be drawn, at least 1 */
