@@ -34,7 +34,6 @@ enum {
     MAX_WIDTH = 16,   /* of the kernel */
     TOKENS = 4,       /* outputs of one visit of a vector of channels */
     AHEAD = 2,        /* visits from the prefetch of a token to its use */
-    NEAR = 64,        /* channels from a prefetch within a row to its use, where no visit has prefetched */
     STREAM = 4 << 20, /* bytes of out from which it is more than caches keep for whoever reads it next */
     LONG = 8,         /* tokens of a sequence for which packed weights are worth gathering */
     SMALL = 1 << 16,  /* outputs per thread up to which every thread gets one run of items */
@@ -43,6 +42,8 @@ enum {
     GATHERED = 16384, /* weights of a block that is gathered */
     LINE_32 = 16,     /* elements of a cache line */
     LINE_16 = 32,
+    NEAR_32 = 64, /* channels from a prefetch within a row to its use, where no visit has prefetched */
+    NEAR_16 = 256,
     SKEW = 80,        /* keeps its taps off each other's cache sets */
     PAGE = 4096       /* bytes after which the low bits of addresses repeat */
 };
@@ -60,6 +61,7 @@ typedef struct conv_item {
     int          packed;                     /* weight is [channel][4] */
     int          dealt;                      /* it was gathered, and of 2 * GDN_VL channels comes half after half */
     int          stream;                     /* out is too large to stay in the caches, and aligned */
+    int64_t      near;                       /* channels from a prefetch within the rows to its use, or 0 */
     int          n_old;                      /* of the rows of a visit, those that may be of the history */
     char        *keep;                       /* one token in place: the column of the history that takes it, or NULL */
 } conv_item;
@@ -98,6 +100,17 @@ GDN_INLINE void load_packed(const char *weight, int dtype, int64_t c, int n, vf 
     v_load4(taps, w);
 }
 
+/* Asks for the n channels from c on of a visit's rows and of packed weights. */
+GDN_INLINE void prefetch_near(const conv_item *it, conv_form form, const char *const *row, int n_out, int64_t c, int n)
+{
+    const int x = form.rows == ANY ? it->p->x.dtype : form.rows;
+    const int w = form.weight == ANY ? it->weight_dtype : form.weight;
+    if (c % (x == GDN_F32 ? LINE_32 : LINE_16) == 0) /* once per cache line */
+        for (int j = 0; j < form.kernel_width - 1 + n_out; j++) v_prefetch(row[j] + row_bytes(x, c));
+    for (int64_t at = 0; form.packed && at < row_bytes(w, 4 * n); at += row_bytes(GDN_F32, LINE_32))
+        v_prefetch(it->weight + row_bytes(w, 4 * c) + at);
+}
+
 /* The taps of the n channels from c on. */
 GDN_INLINE void load_weight(const conv_item *it, conv_form form, int64_t c, int n, vf *w)
 {
@@ -105,8 +118,6 @@ GDN_INLINE void load_weight(const conv_item *it, conv_form form, int64_t c, int 
     if (!form.packed) {
         for (int j = 0; j < form.kernel_width; j++) w[j] = v_load_typed(it->weight, dtype, j * it->stride_tap + c, n);
     } else {
-        const char *ahead = it->weight + row_bytes(dtype, 4 * (c + NEAR));
-        for (int j = 0; n == GDN_VL && j < row_bytes(dtype, 1); j++) v_prefetch(ahead + row_bytes(GDN_F32, j * GDN_VL));
         load_packed(it->weight, dtype, c, n, w);
     }
 }
@@ -144,12 +155,14 @@ GDN_INLINE void conv_half(const conv_item *it, conv_form form, int dealt, const 
 {
     const int bias = it->p->bias_dtype;
     vf w[MAX_WIDTH];
-    for (int j = 0; j < form.kernel_width; j++) {
+    if (form.packed) v_load4_half(it->weight, form.weight, c, half, form.rows, w);
+    for (int j = 0; !form.packed && j < form.kernel_width; j++) {
         const int64_t at = j * it->stride_tap + c;
         w[j] = dealt ? v_load_typed(it->weight, form.weight, at + half * GDN_VL, GDN_VL)
                      : v_load_half(it->weight, form.weight, at, half, form.rows);
     }
-    for (int i = 0; i < n_out; i++) u[i] = v_load_half(it->bias, bias, c, half, form.rows);
+    for (int i = 0; i < n_out; i++)
+        u[i] = it->p->bias.base ? v_load_half(it->bias, bias, c, half, form.rows) : v_zero();
     for (int j = 0; j < form.kernel_width; j++)
         for (int i = 0; i < n_out; i++)
             u[i] = v_fma(w[j], v_load_half(row[i + j], form.rows, c, half, form.rows), u[i]);
@@ -166,6 +179,7 @@ GDN_INLINE int64_t conv_halves(const conv_item *it, conv_form form, int dealt, c
             if (n_out == 1) v_prefetch(ahead[i] + 2 * c);
             else v_prefetch_l2(ahead[i] + 2 * c);
         }
+        if (it->near) prefetch_near(it, form, row, n_out, c + it->near, 2 * GDN_VL);
         vf u[2 * TOKENS];
         for (int half = 0; half < 2; half++) conv_half(it, form, dealt, row, c, half, n_out, u + half * n_out);
         for (int i = 0; form.silu && i < 2 * n_out; i += together) v_silu_n(u + i, together);
@@ -190,7 +204,7 @@ GDN_INLINE void conv_tokens(const conv_item *item, const char *const *rows, char
     for (int i = 0; i < n_out; i++) out[i] = outs[i];
     vf u[TOKENS];
     int64_t c = 0;
-    if (!form.packed && (form.rows == GDN_F16 || form.rows == GDN_BF16))
+    if (form.packed ? form.rows == GDN_BF16 : form.rows == GDN_F16 || form.rows == GDN_BF16)
         c = it.dealt ? conv_halves(&it, form, 1, row, out, ahead, n_ahead, n_out)
                      : conv_halves(&it, form, 0, row, out, ahead, n_ahead, n_out);
     for (; c + GDN_VL <= it.width; c += GDN_VL) {
@@ -198,6 +212,7 @@ GDN_INLINE void conv_tokens(const conv_item *item, const char *const *rows, char
             if (n_out == 1) v_prefetch(ahead[i] + row_bytes(x, c));
             else v_prefetch_l2(ahead[i] + row_bytes(x, c)); /* two visits are more than the L1 cache holds */
         }
+        if (it.near) prefetch_near(&it, form, row, n_out, c + it.near, GDN_VL);
         conv_taps(&it, form, row, c, GDN_VL, n_out, u);
         if (form.silu) v_silu_n(u, n_out);
         if (n_out == 1 && it.keep) keep_row(it.keep, history, row[form.kernel_width - 1], x, c, GDN_VL);
@@ -340,6 +355,13 @@ static void conv_tree(conv_item *it, int in_place)
     conv_keep(it, in_place);
 }
 
+/* The last channels of a block ask for what another thread may compute: a quarter of the block at most. */
+static int64_t near_of(int dtype, int64_t width)
+{
+    const int64_t near = dtype == GDN_F32 ? NEAR_32 : NEAR_16, part = width / 4 / LINE_16 * LINE_16;
+    return near < part ? near : part;
+}
+
 static void conv_sequence(conv_item *it)
 {
     const gdn_ssm_conv_problem *p = it->p;
@@ -359,8 +381,7 @@ static void conv_sequence(conv_item *it)
             row[j] = tap_row(it, (int64_t)it->position + t - kernel_width + 1 + j);
         int n_ahead = 0;
         it->n_old = t < kernel_width - 1 ? kernel_width - 1 - t : 0;
-        if (t == 0)
-            for (int j = 0; j < kernel_width - 1 + n_out; j++) ahead[n_ahead++] = row[j] + row_bytes(p->x.dtype, NEAR);
+        it->near = t == 0 ? near_of(p->x.dtype, it->width) : 0;
         for (int i = 0; i < n_out; i++) {
             out[i] = gdn_token_at(&p->out, it->s, it->first, t + i, 0) + row_bytes(p->out.dtype, it->c0);
             const int64_t t_ahead = t + AHEAD * n_out + i;

@@ -195,16 +195,6 @@ static inline void v_load4_f16(const uint16_t *p, vf r[4])
     for (int i = 0; i < 4; i++) v_store(g + i * GDN_VL, v_load_f16(p + i * GDN_VL));
     v_load4(g, r);
 }
-/* A group is two pairs of 32 bits. */
-static inline void v_load4_bf16(const uint16_t *p, vf r[4])
-{
-    const vf a = v_load((const float *)(const void *)p), b = v_load((const float *)(const void *)(p + 2 * GDN_VL));
-    for (int j = 0; j < 2; j++) {
-        const vi pairs = v_bits(v_deal(a, b, j));
-        r[2 * j] = v_from_bits(vi_shl(pairs, 16));
-        r[2 * j + 1] = v_from_bits(vi_and(pairs, vi_set1((int32_t)0xffff0000)));
-    }
-}
 
 static inline void v_store_i8(int8_t *p, const vf *y)
 {

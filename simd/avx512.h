@@ -4,27 +4,29 @@
  * once and compiled per instruction set. A translation unit includes exactly one of them and is
  * compiled with -ffp-contract=off: a*b+c is fused where v_fma says so, and nowhere else.
  *
- *   vf, vi, vm     float vector, int32 vector, lane mask; GDN_VL lanes each
- *   v_fma(a,b,c)   a*b+c, one rounding        v_fnma(a,b,c)  c-a*b, one rounding
- *   v_sel(m,a,b)   m ? a : b                  comparisons    false where a lane is NaN, but v_ngt
- *   v_larger(a,b)  a > b ? a : b, v_smaller(a,b)  a < b ? a : b; so b where a lane is NaN
- *   *_n            the first n lanes, 0 <= n <= GDN_VL; memory beyond n is neither read nor
- *                  written, lanes beyond n load as +0
- *   v_to_int       towards zero; v_to_int_rne: to nearest, ties to even; both for |x| < 2^31 only,
- *                  because the instruction sets differ outside
- *   v_store_f16, v_store_bf16   nearest even, subnormals kept, overflow to inf, NaN stays a NaN
- *   v_round_f16, v_round_bf16   what one of them stores, as floats again
- *   v_load_bf16_half(p, h)   half h, 0 or 1, of the 2 GDN_VL elements at p; which of them it has is up to the
- * instruction set (here the even and the odd ones, for which no lane has to move). v_deal(a, b, h) has the same lanes
- * of floats, a the first GDN_VL of them. v_store_bf16_halves(p, half 0, half 1) puts them back v_stream, v_stream_f16,
- * v_stream_bf16, v_stream_bf16_halves   non-temporal where there is such a store, p aligned to what is stored; v_fence
- * after the last one, before another thread may look v_sum          for h = VL/2, ..., 1: p[l] = p[l] + p[l+h]; the
- * order is part of the contract v_sums         lane i is v_sum(x[i]), of GDN_VL vectors at once v_hmax         the
- * largest lane; NaN lanes count as -inf; meant for values without -0 v_transpose    r[i] lane j <-> r[j] lane i
- *   v_load4(p, r)  VL groups of 4 floats: r[j] gets float j of group i in lane i; v_load4_f16, v_load4_bf16: of 4
- * elements v_store_i8(p, y)   32 floats rounded to integers, ties to even, as bytes; 0 for a NaN v_div          IEEE's,
- * for quotients that are defined as correctly rounded: GPUs divide otherwise and compute those by the sequences of
- * numerics/elementary.h. There is no square root.
+ * - vf, vi, vm: float vector, int32 vector, lane mask; GDN_VL lanes each
+ * - v_fma(a, b, c): a*b+c, one rounding; v_fnma(a, b, c): c-a*b, one rounding
+ * - v_sel(m, a, b): m ? a : b; comparisons are false where a lane is NaN, but v_ngt
+ * - v_larger(a, b): a > b ? a : b, v_smaller(a, b): a < b ? a : b; so b where a lane is NaN
+ * - *_n: the first n lanes, 0 <= n <= GDN_VL; memory beyond n is neither read nor written, lanes beyond n load as +0
+ * - v_to_int: towards zero; v_to_int_rne: to nearest, ties to even; both for |x| < 2^31 only, because the instruction
+ *   sets differ outside
+ * - v_store_f16, v_store_bf16: nearest even, subnormals kept, overflow to inf, NaN stays a NaN
+ * - v_round_f16, v_round_bf16: what one of them stores, as floats again
+ * - v_load_bf16_half(p, h): half h, 0 or 1, of the 2 GDN_VL elements at p; which of them it has is up to the
+ *   instruction set (here the even and the odd ones, for which no lane has to move). v_deal(a, b, h) has the same lanes
+ *   of floats, a the first GDN_VL of them. v_store_bf16_halves(p, half 0, half 1) puts them back
+ * - v_stream, v_stream_f16, v_stream_bf16, v_stream_bf16_halves: non-temporal where there is such a store, p aligned to
+ *   what is stored; v_fence after the last one, before another thread may look
+ * - v_sum: for h = VL/2, ..., 1: p[l] = p[l] + p[l+h]; the order is part of the contract
+ * - v_sums: lane i is v_sum(x[i]), of GDN_VL vectors at once
+ * - v_hmax: the largest lane; NaN lanes count as -inf; meant for values without -0
+ * - v_transpose: r[i] lane j <-> r[j] lane i
+ * - v_load4(p, r): VL groups of 4 floats: r[j] gets float j of group i in lane i; v_load4_f16, v_load4_bf16: of 4
+ *   elements of 16 bits; v_load4_bf16_half(p, h, r): half h of 2 GDN_VL groups, the half of v_load_bf16_half()
+ * - v_store_i8(p, y): 32 floats rounded to integers, ties to even, as bytes; 0 for a NaN
+ * - v_div: IEEE's, for quotients that are defined as correctly rounded: GPUs divide otherwise and compute those by the
+ *   sequences of numerics/elementary.h. There is no square root.
  */
 #ifndef GDN_SIMD_H
 #define GDN_SIMD_H
@@ -222,16 +224,6 @@ static inline void v_load4(const float *p, vf r[4])
 static inline void v_load4_f16(const uint16_t *p, vf r[4])
 {
     gdn_v_turn4(v_load_f16(p), v_load_f16(p + GDN_VL), v_load_f16(p + 2 * GDN_VL), v_load_f16(p + 3 * GDN_VL), r);
-}
-/* A group is two pairs of 32 bits. */
-static inline void v_load4_bf16(const uint16_t *p, vf r[4])
-{
-    const vf a = v_load((const float *)(const void *)p), b = v_load((const float *)(const void *)(p + 2 * GDN_VL));
-    for (int j = 0; j < 2; j++) {
-        const vi pairs = v_bits(v_deal(a, b, j));
-        r[2 * j] = v_from_bits(vi_shl(pairs, 16));
-        r[2 * j + 1] = v_from_bits(vi_and(pairs, vi_set1((int32_t)0xffff0000)));
-    }
 }
 
 static inline void v_store_i8(int8_t *p, const vf *y)

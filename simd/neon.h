@@ -200,6 +200,7 @@ static inline void v_load4_bf16(const uint16_t *p, vf r[4])
     const uint16x4x4_t g = vld4_u16(p);
     for (int j = 0; j < 4; j++) r[j] = gdn_v_from_bf16(g.val[j]);
 }
+static inline void v_load4_bf16_half(const uint16_t *p, int half, vf r[4]) { v_load4_bf16(p + 4 * half * GDN_VL, r); }
 
 /* The conversion itself makes 0 of a NaN. */
 static inline void v_store_i8(int8_t *p, const vf *y)

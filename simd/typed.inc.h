@@ -65,6 +65,21 @@ GDN_INLINE vf v_load_half(const void *row, int dtype, int64_t i, int half, int o
     return v_deal(v_load_typed(row, dtype, i, GDN_VL), v_load_typed(row, dtype, i + GDN_VL, GDN_VL), half);
 }
 
+/* v_load4_typed() of one half of the 2 * GDN_VL groups from group i on, the same half as v_load_half()'s. */
+GDN_INLINE void v_load4_half(const void *row, int dtype, int64_t i, int half, int order, vf r[4])
+{
+    if (order != GDN_BF16) {
+        v_load4_typed(row, dtype, i + half * GDN_VL, r);
+    } else if (dtype == GDN_BF16) {
+        v_load4_bf16_half((const uint16_t *)row + 4 * i, half, r);
+    } else {
+        vf first[4], last[4];
+        v_load4_typed(row, dtype, i, first);
+        v_load4_typed(row, dtype, i + GDN_VL, last);
+        for (int j = 0; j < 4; j++) r[j] = v_deal(first[j], last[j], half);
+    }
+}
+
 /* Both halves into a row of the type that they are ordered by; past the caches with `stream`, aligned as above. */
 GDN_INLINE void v_store_halves(void *row, int dtype, int64_t i, vf half0, vf half1, int stream)
 {

@@ -74,3 +74,29 @@ static inline void gdn_transpose_4x4(const vf r[GDN_VL], vf t[GDN_VL])
         t[i + 3] = GDN_MM(shuffle_ps)(ab1, cd1, 0xee);
     }
 }
+
+/* --- groups of 4 elements of 16 bits, with two functions that the including file defines --- */
+static inline vf v_from_bits(vi a);
+static inline vf v_deal(vf a, vf b, int half);
+/* A group is two pairs of 32 bits. */
+static inline void v_load4_bf16(const uint16_t *p, vf r[4])
+{
+    const vf a = v_load((const float *)(const void *)p), b = v_load((const float *)(const void *)(p + 2 * GDN_VL));
+    for (int j = 0; j < 2; j++) {
+        const vi pairs = v_bits(v_deal(a, b, j));
+        r[2 * j] = v_from_bits(vi_shl(pairs, 16));
+        r[2 * j + 1] = v_from_bits(vi_and(pairs, vi_set1((int32_t)0xffff0000)));
+    }
+}
+/* Half of 2 * GDN_VL groups: of the pairs that v_deal() takes out of two vectors it takes every other one again. */
+static inline void v_load4_bf16_half(const uint16_t *p, int half, vf r[4])
+{
+    const float *pairs = (const float *)(const void *)p;
+    for (int j = 0; j < 2; j++) {
+        const vf low = v_deal(v_load(pairs), v_load(pairs + GDN_VL), j);
+        const vf high = v_deal(v_load(pairs + 2 * GDN_VL), v_load(pairs + 3 * GDN_VL), j);
+        const vi both = v_bits(v_deal(low, high, half));
+        r[2 * j] = v_from_bits(vi_shl(both, 16));
+        r[2 * j + 1] = v_from_bits(vi_and(both, vi_set1((int32_t)0xffff0000)));
+    }
+}
