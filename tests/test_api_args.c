@@ -214,8 +214,7 @@ static void dtypes(void **state)
         for EACH_OPERAND(f, o) {
             const int index = !strcmp(o->name, "index"), dst = !strcmp(o->name, "dst");
             const int taken = index ? 1 << GDN_I32 | 1 << GDN_I64 : dst ? FLOATS | 1 << GDN_Q8_0 : FLOATS;
-            const char *const says =
-                index ? "allowed: I32, I64" : dst ? "allowed: F32, F16, BF16, Q8_0" : "allowed: F32, F16, BF16";
+            const char *const says = index ? ": I32, I64" : dst ? ": F32, F16, BF16, Q8_0" : ": F32, F16, BF16";
             for (int32_t dtype = 0; dtype < TYPES; dtype++) {
                 char member[32];
                 if (taken >> dtype & 1) continue;

@@ -41,7 +41,8 @@ static float *run(rt_dense *d, const rows_case *c)
     case SWIGLU:       rt_swiglu(d, x, c->gate, y, c->m); break;
     case SIGMOID_GATE: rt_sigmoid_gate(d, x, xs, c->gate, c->gate_stride, c->n, c->m, y, ys); break;
     case ROPE:         rt_rope_apply(d, c->rope, c->position, y, xs, c->head_stride, c->n, c->mode); break;
-    default: rt_softmax(d, y, c->m);
+    case SOFTMAX:      rt_softmax(d, y, c->m); break;
+    case KERNELS:      break; /* their number */
     }
     CHECK(canaries_live(y, size), "%s, n %d, m %d", names[c->kernel], (int)c->n, (int)c->m);
     for (int64_t i = 0; i < size && !inner; i++)
