@@ -210,8 +210,6 @@ typedef struct bench_result {
 
 void bench_measure(bench_row *row, const bench_limits *limits, bench_result *result);
 
-double bench_now(void); /* seconds, monotonic */
-
 /* ---- Reporting --------------------------------------------------------------------------------- */
 
 typedef struct bench_context {

@@ -26,7 +26,7 @@ enum {
     CHANNEL_FLOORS = 4
 };
 
-double bench_now(void)
+static double wall_now(void)
 {
     struct timespec t;
     clock_gettime(CLOCK_MONOTONIC, &t);
@@ -285,9 +285,9 @@ static void calibrate(bench_row *row, bench_floor *f, double kernel_seconds)
     int64_t n = 1000000;
     double elapsed = INFINITY; /* of the best of some, on one thread: nobody to wait for on a busy machine */
     for (int i = 0; i < 4; i++) {
-        const double begin = bench_now();
+        const double begin = wall_now();
         n = row->floors_of_device->fma(1, n);
-        elapsed = fmin(elapsed, bench_now() - begin);
+        elapsed = fmin(elapsed, wall_now() - begin);
     }
     const double wanted = kernel_seconds < 2e-4 ? 2e-4 : kernel_seconds > 5e-3 ? 5e-3 : kernel_seconds;
     f->fma_count = (int64_t)((double)n * wanted / elapsed) + 1;
@@ -384,10 +384,10 @@ static int next_copy(repetition *rep)
 static gdn_status once(repetition *rep, gdn_status (*launch)(bench_row *row, int copy), double *seconds)
 {
     const int copy = next_copy(rep);
-    const double cpu = cpu_now(), begin = bench_now();
+    const double cpu = cpu_now(), begin = wall_now();
     gdn_status status = launch(rep->row, copy);
     if (!status) status = gdn_synchronize(rep->row->ctx, NULL);
-    *seconds = bench_now() - begin;
+    *seconds = wall_now() - begin;
     if (launch == rep->row->launch) rep->cpu_seconds += cpu_now() - cpu;
     return status;
 }
@@ -414,10 +414,10 @@ static gdn_status sample_channel(repetition *rep, int channel, double *sample)
         status = once(rep, row->other, &seconds);
     } else {
         const int copy = next_copy(rep);
-        const double begin = bench_now();
+        const double begin = wall_now();
         if (channel >= CHANNEL_FLOORS) run_floor(row, &row->floor[channel - CHANNEL_FLOORS], copy);
         else if (!row->peer.run(row->peer.state, channel == CHANNEL_PEER_COPY, copy)) status = GDN_INTERNAL;
-        seconds = bench_now() - begin;
+        seconds = wall_now() - begin;
         if (channel >= CHANNEL_FLOORS) seconds *= row->floor[channel - CHANNEL_FLOORS].scale;
     }
     *sample = interruptions() == before ? seconds : -seconds;
@@ -467,10 +467,10 @@ static gdn_status repeat_enough(repetition *rep, const bench_limits *limits)
 
     /* A kernel much faster than its floors and peer would need long to fill its own time. */
     const double enough = 2 * limits->min_seconds * rep->n_channels;
-    const double begin = bench_now();
+    const double begin = wall_now();
     double spent = 0;
     while (!status && rep->n < MAX_REPS) {
-        const double elapsed = bench_now() - begin;
+        const double elapsed = wall_now() - begin;
         if (rep->n_clean >= limits->min_reps && (spent >= limits->min_seconds || elapsed >= enough)) break;
         if (rep->n >= FEWEST_REPS && elapsed >= limits->max_seconds) break;
         status = repeat(rep);

@@ -107,7 +107,7 @@ enum { GDN_CUDA_MAX_BLOCKS = INT32_MAX, GDN_CUDA_MAX_BLOCKS_YZ = 65535 };
 gdn_status  gdn_cuda_kernels_open(gdn_cuda_device *dev); /* within enter and leave */
 /* unload: the context is current, and nothing of it may still be running. */
 void        gdn_cuda_kernels_close(gdn_cuda_device *dev, int unload);
-const char *gdn_cuda_kernel_name(int32_t kernel); /* "delta_rows_4" */
+const char *gdn_cuda_kernel_name(int32_t variant); /* of a plan, a gdn_cuda_kernel: "delta_rows_4" */
 
 /* ---- memory.c ---- */
 gdn_status gdn_cuda_memory_open(gdn_cuda_device *dev);

@@ -245,23 +245,8 @@ template <class X> struct Copying {
         const int l = lane % 8;
         __syncwarp();
 #pragma unroll
-        for (int r = lane / 8; r < 2 * EACH; r += 4) {
-            float4 *row = r < EACH ? strip.k[first + r] : strip.q[first + r - EACH];
-            float4 x[X::NB], squares = zero4();
-#pragma unroll
-            for (int m = 0; m < X::NB; m++) {
-                x[m] = row[8 * m + l];
-                squares = fma4(x[m], x[m], squares);
-            }
-            float sum = fold_lane(squares);
-#pragma unroll
-            for (int h = 4; h; h /= 2)
-                sum = __fadd_rn(sum, exchange(sum, h));
-            const float4 factor = all4(gdn_norm_factor(sum, p.norm_add, p.norm_most));
-#pragma unroll
-            for (int m = 0; m < X::NB; m++)
-                row[8 * m + l] = mul4(x[m], factor);
-        }
+        for (int r = lane / 8; r < 2 * EACH; r += 4)
+            normalise_row<X>(p, r < EACH ? strip.k[first + r] : strip.q[first + r - EACH], l);
     }
 
     // The strip is there for this thread. 0: prepare and 2: decay, of what its warp has copied itself; of tokens that
@@ -483,14 +468,7 @@ GDN_INLINE void gated_delta_net_ahead(const gdn_gpu_gated_delta_net &p, Strip<X>
             // 7: snapshot, r tokens before the newest, and checkpoint
             if (t0 + u < kept)
                 continue;
-            Item there = w;
-            there.l = here(w.l);
-#pragma unroll 1
-            for (int way = 0; way < (p.checkpoint_interval ? 2 : 1); way++) {
-                const int dst = way ? checkpoint_of(p, w, kept) : snapshot_of<X>(p, w, kept);
-                if (dst >= 0)
-                    store_elements<X>(p, there, dst, at.S);
-            }
+            keep_state<X>(p, w, kept, at.S);
             kept = next_kept(p, w, kept + 1);
         }
         if (more)

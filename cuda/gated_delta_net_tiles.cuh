@@ -123,6 +123,25 @@ template <class X> GDN_INLINE bool normalises(const gdn_gpu_gated_delta_net &p)
     return X::TYPED && p.qk_norm;
 }
 
+// 0: prepare, a row of q or k: of the eight lanes that have it, this is lane l. All lanes of a warp come here.
+template <class X> GDN_INLINE void normalise_row(const gdn_gpu_gated_delta_net &p, float4 *row, int l)
+{
+    float4 x[X::NB], squares = zero4(); // keys that do not exist are zeros, and add nothing
+#pragma unroll
+    for (int m = 0; m < X::NB; m++) {
+        x[m] = row[8 * m + l];
+        squares = fma4(x[m], x[m], squares);
+    }
+    float sum = fold_lane(squares);
+#pragma unroll
+    for (int h = 4; h; h /= 2)
+        sum = __fadd_rn(sum, exchange(sum, h));
+    const float4 factor = all4(gdn_norm_factor(sum, p.norm_add, p.norm_most));
+#pragma unroll
+    for (int m = 0; m < X::NB; m++)
+        row[8 * m + l] = mul4(x[m], factor);
+}
+
 // 0: prepare, q and k. Eight lanes have a row of a token; a warp has four rows, or none. All threads of a block come
 // here.
 template <class X> GDN_INLINE void prepare_keys(const gdn_gpu_gated_delta_net &p, Tile<X> &tile)
@@ -133,21 +152,7 @@ template <class X> GDN_INLINE void prepare_keys(const gdn_gpu_gated_delta_net &p
         return;
     const int n = (int)threadIdx.x / 8, l = (int)threadIdx.x & 7;
     if (n < 2 * TOKENS) {
-        float4 *row = n < TOKENS ? tile.k[n] : tile.q[n - TOKENS];
-        float4 x[X::NB], squares = zero4(); // keys that do not exist are zeros, and add nothing
-#pragma unroll
-        for (int m = 0; m < X::NB; m++) {
-            x[m] = row[8 * m + l];
-            squares = fma4(x[m], x[m], squares);
-        }
-        float sum = fold_lane(squares);
-#pragma unroll
-        for (int h = 4; h; h /= 2)
-            sum = __fadd_rn(sum, exchange(sum, h));
-        const float4 factor = all4(gdn_norm_factor(sum, p.norm_add, p.norm_most));
-#pragma unroll
-        for (int m = 0; m < X::NB; m++)
-            row[8 * m + l] = mul4(x[m], factor);
+        normalise_row<X>(p, n < TOKENS ? tile.k[n] : tile.q[n - TOKENS], l);
     }
     __syncthreads();
 }
@@ -213,6 +218,20 @@ GDN_INLINE void store_elements(const gdn_gpu_gated_delta_net &p, const Item &w, 
                     store_number<X>(p, element_at<X>(p.state_out, p.key_major, head, w.j + c, i), x[e]);
             }
         }
+}
+
+// 7: the state behind token t, where a snapshot or a checkpoint of it is wanted
+template <class X>
+GDN_INLINE void keep_state(const gdn_gpu_gated_delta_net &p, const Item &w, int t, const float4 (&S)[X::NB][X::C])
+{
+    Item there = w;
+    there.l = here(w.l);
+#pragma unroll 1
+    for (int way = 0; way < (p.checkpoint_interval ? 2 : 1); way++) {
+        const int dst = way ? checkpoint_of(p, w, t) : snapshot_of<X>(p, w, t);
+        if (dst >= 0)
+            store_elements<X>(p, there, dst, S);
+    }
 }
 
 // tiles: two, in shared memory
@@ -311,14 +330,7 @@ template <class X> GDN_INLINE void gated_delta_net_tiles(const gdn_gpu_gated_del
             round_state<X>(p, w.position + t0 + u + 1, S);
             if (t0 + u < kept)
                 continue;
-            Item there = w;
-            there.l = here(w.l);
-#pragma unroll 1
-            for (int way = 0; way < (p.checkpoint_interval ? 2 : 1); way++) {
-                const int dst = way ? checkpoint_of(p, w, kept) : snapshot_of<X>(p, w, kept);
-                if (dst >= 0)
-                    store_elements<X>(p, there, dst, S);
-            }
+            keep_state<X>(p, w, kept, S);
             kept = next_kept(p, w, kept + 1);
         }
         if (more)

@@ -34,9 +34,9 @@ static const char *const names[GDN_CUDA_KERNEL_COUNT] = {
 #undef X
 };
 
-const char *gdn_cuda_kernel_name(int32_t kernel)
+const char *gdn_cuda_kernel_name(int32_t variant)
 {
-    return names[kernel] + sizeof "gdn_cuda_" - 1;
+    return names[variant] + sizeof "gdn_cuda_" - 1;
 }
 
 /* Those that are loaded, and who may look at them. */

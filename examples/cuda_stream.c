@@ -4,7 +4,7 @@
  * The driver interface is opened at run time, so that this builds where there is no CUDA; a program that has cuda.h or
  * the CUDA runtime passes its CUstream or cudaStream_t in the same way. Results are compared with the CPU's, bit for
  * bit. Exit status: 0 = the same bits, 77 = there is no CUDA device here. */
-#include <gdn/gdn.h>
+#include "example.h"
 
 #include <dlfcn.h>
 #include <stddef.h>
@@ -41,13 +41,6 @@ typedef struct inputs {
     int32_t state_src[SEQS];
 } inputs;
 typedef float outputs[SEQS][HEADS][DIM];
-
-static void must(gdn_status status, const char *what)
-{
-    if (status == GDN_OK) return;
-    fprintf(stderr, "%s: %s: %s\n", what, gdn_status_name(status), gdn_last_error());
-    exit(1);
-}
 
 static void cuda(int result, const char *what)
 {
@@ -89,24 +82,17 @@ static void set_operands(gdn_gated_delta_net_args *a, char *in, void *out, void 
     a->state.data = state;
 }
 
-static float number(void) /* in [-1, 1) */
-{
-    static uint32_t seed = 1;
-    seed = seed * 1664525u + 1013904223u;
-    return (float)(seed >> 8) * 0x1p-23f - 1.0f;
-}
-
 static void make_inputs(inputs *in, int step)
 {
     for (int s = 0; s < SEQS; s++) {
         for (int h = 0; h < HEADS; h++) {
             for (int i = 0; i < DIM; i++) {
-                in->q[s][h][i] = number();
-                in->k[s][h][i] = 0.2f * number();
-                in->v[s][h][i] = number();
+                in->q[s][h][i] = next_number();
+                in->k[s][h][i] = 0.2f * next_number();
+                in->v[s][h][i] = next_number();
             }
-            in->g[s][h]    = 0.05f * (number() - 1.0f);
-            in->beta[s][h] = 0.5f + 0.5f * number();
+            in->g[s][h]    = 0.05f * (next_number() - 1.0f);
+            in->beta[s][h] = 0.5f + 0.5f * next_number();
         }
         in->state_src[s] = step ? s : GDN_NONE; /* the first step starts from zero: replays read the map anew */
     }

@@ -4,7 +4,7 @@
  * Tokens of all sequences lie one after another; seq_start says where each begins. Alone and together, in one call and
  * token by token, the bits are the same: the program runs each sequence by itself too, and compares the outputs and the
  * last states. Exit status: 0 = the same bits. */
-#include <gdn/gdn.h>
+#include "example.h"
 
 #include <math.h>
 #include <stdio.h>
@@ -29,31 +29,17 @@ static token in[PROMPTS];
 static float out[PROMPTS][HEADS_V][DIM];
 static float outputs[2][SEQS][LONGEST + DECODED][HEADS_V][DIM], state[2][SEQS][STATE];
 
-static void must(gdn_status status, const char *what)
-{
-    if (status == GDN_OK) return;
-    fprintf(stderr, "%s: %s: %s\n", what, gdn_status_name(status), gdn_last_error());
-    exit(1);
-}
-
-static float number(void) /* in [-1, 1) */
-{
-    static uint32_t seed = 1;
-    seed = seed * 1664525u + 1013904223u;
-    return (float)(seed >> 8) * 0x1p-23f - 1.0f;
-}
-
 static void make_token(token *t)
 {
     for (int h = 0; h < 2 * HEADS_K; h++) { /* q and k of length 1, as the models have them */
         float *x = h < HEADS_K ? t->q[h] : t->k[h - HEADS_K], sum = 0.0f;
-        for (int i = 0; i < DIM; i++) x[i] = number(), sum += x[i] * x[i];
+        for (int i = 0; i < DIM; i++) x[i] = next_number(), sum += x[i] * x[i];
         for (int i = 0; i < DIM; i++) x[i] /= sqrtf(sum);
     }
     for (int h = 0; h < HEADS_V; h++) {
-        for (int i = 0; i < DIM; i++) t->v[h][i] = number();
-        t->g[h]    = 0.05f * (number() - 1.0f); /* the logarithm of a decay: <= 0 */
-        t->beta[h] = 0.5f + 0.5f * number();
+        for (int i = 0; i < DIM; i++) t->v[h][i] = next_number();
+        t->g[h]    = 0.05f * (next_number() - 1.0f); /* the logarithm of a decay: <= 0 */
+        t->beta[h] = 0.5f + 0.5f * next_number();
     }
 }
 

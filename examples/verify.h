@@ -1,19 +1,9 @@
-/* verify.h - what the three programs that verify drafts share, and what has nothing to do with it: the end of the
- * program where a call fails, and numbers in place of a model's. */
+/* verify.h - what the three programs that verify drafts share: what their tokens are made of, and what plain decoding
+ * and their calls have in common. */
 #ifndef VERIFY_H
 #define VERIFY_H
 
-#include <gdn/gdn.h>
-
-#include <stdio.h>
-#include <stdlib.h>
-
-static void must(gdn_status status, const char *what)
-{
-    if (status == GDN_OK) return;
-    fprintf(stderr, "%s: %s: %s\n", what, gdn_status_name(status), gdn_last_error());
-    exit(1);
-}
+#include "example.h"
 
 /* A number in [-1, 1) that depends on its arguments only. */
 static float number(uint32_t a, uint32_t b, uint32_t c)
@@ -22,6 +12,37 @@ static float number(uint32_t a, uint32_t b, uint32_t c)
     h = (h ^ h >> 15) * 0x2c1b3ce3u;
     h = (h ^ h >> 13) * 0x297a2d39u;
     return (float)(h >> 8) * 0x1p-23f - 1.0f;
+}
+
+/* The gates of a token of that number; `wrong`: of another one in its place. */
+static inline void put_gates(float *g, float *beta, int heads, uint32_t id, uint32_t wrong)
+{
+    for (uint32_t h = 0; h < (uint32_t)heads; h++) {
+        g[h] = 0.1f * (number(id, h, 10 + wrong) - 1.0f); /* the logarithm of a decay: <= 0 */
+        beta[h] = 0.5f + 0.5f * number(id, h, 20 + wrong);
+    }
+}
+
+/* Calls of the delta rule: heads and sequences, whose states are each one row of a pool. */
+static inline gdn_gated_delta_net_args heads_of(int seqs, const int32_t *start, int heads, int dim)
+{
+    gdn_gated_delta_net_args a = GDN_INIT(gdn_gated_delta_net_args);
+    a.n_seqs = a.n_rows = seqs;
+    a.n_tokens = start[seqs];
+    a.n_heads_k = a.n_heads_v = heads;
+    a.head_dim_k = a.head_dim_v = dim;
+    a.qk_norm = GDN_NORM_ADD;
+    a.qk_norm_eps = 1e-6f;
+    a.seq_start.data = (void *)start;
+    return a;
+}
+
+/* Where sequences begin in a call of plain decoding, which has a token of each that has one at this position. 0: none
+ * has. */
+static inline int one_token_each(int seqs, int32_t position, const int32_t *lengths, int32_t *start)
+{
+    for (int s = 0; s < seqs; s++) start[s + 1] = start[s] + (position < lengths[s]);
+    return start[seqs] > 0;
 }
 
 #endif

@@ -46,25 +46,15 @@ static void put_token(int i, uint32_t seq, uint32_t position, uint32_t wrong)
         k[i][c] = number(id, c, 2 + wrong);
         v[i][c] = number(id, c, 4 + wrong);
     }
-    for (uint32_t h = 0; h < HEADS; h++) {
-        g[i][h] = 0.1f * (number(id, h, 10 + wrong) - 1.0f); /* the logarithm of a decay: <= 0 */
-        beta[i][h] = 0.5f + 0.5f * number(id, h, 20 + wrong);
-    }
+    put_gates(g[i], beta[i], HEADS, id, wrong);
 }
 
 /* All that calls have in common. */
 static gdn_gated_delta_net_args call(float (*state)[STATE], const int32_t *start)
 {
-    gdn_gated_delta_net_args a = GDN_INIT(gdn_gated_delta_net_args);
-    a.n_seqs = a.n_rows = SEQS;
-    a.n_tokens = start[SEQS];
-    a.n_heads_k = a.n_heads_v = HEADS;
-    a.head_dim_k = a.head_dim_v = DIM;
-    a.qk_norm = GDN_NORM_ADD;
-    a.qk_norm_eps = 1e-6f;
+    gdn_gated_delta_net_args a = heads_of(SEQS, start, HEADS, DIM);
     a.q.data = q; a.k.data = k; a.v.data = v; a.g.data = g; a.beta.data = beta; a.out.data = out;
     a.state.data = state;
-    a.seq_start.data = (void *)start;
     a.workspace = workspace;
     return a;
 }
@@ -119,22 +109,15 @@ int main(void)
         rounds += more;
     } while (more); /* the last call had no tokens: it committed what was left */
 
-    int32_t at = 0;
-    do { /* the same tokens, one at a time */
-        more = 0;
-        for (int s = 0; s < SEQS; s++) {
-            const int going = at < position[s];
-            start[s + 1] = start[s] + going;
-            if (going) put_token(start[s], (uint32_t)s, (uint32_t)at, 0);
-            more |= going;
-        }
+    for (int32_t at = 0; one_token_each(SEQS, at, position, start); at++) { /* the same tokens, one at a time */
+        for (int s = 0; s < SEQS; s++)
+            if (start[s + 1] > start[s]) put_token(start[s], (uint32_t)s, (uint32_t)at, 0);
         a = call(plain_states, start);
         if (!at) a.state_src.data = zero;
-        if (more) must(gdn_gated_delta_net(ctx, &a, NULL), "plain decoding");
+        must(gdn_gated_delta_net(ctx, &a, NULL), "plain decoding");
         for (int s = 0; s < SEQS; s++)
             if (start[s + 1] > start[s]) memcpy(outputs[1][s][at], out[start[s]], sizeof out[0]);
-        at++;
-    } while (more);
+    }
 
     const int bad = memcmp(outputs[0], outputs[1], sizeof outputs[0]) || memcmp(states, plain_states, sizeof states);
     for (int s = 0; s < SEQS; s++) printf("sequence %d: %d tokens\n", s, (int)position[s]);

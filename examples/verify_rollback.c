@@ -59,10 +59,7 @@ static void put_token(batch *b, int i, uint32_t seq, uint32_t position, uint32_t
 {
     const uint32_t id = seq * 1000 + position;
     for (uint32_t c = 0; c < CHANNELS; c++) b->x[i][c] = number(id, c, wrong);
-    for (uint32_t h = 0; h < HEADS; h++) {
-        b->g[i][h]    = 0.1f * (number(id, h, 10 + wrong) - 1.0f);        /* the logarithm of a decay: <= 0 */
-        b->beta[i][h] = 0.5f + 0.5f * number(id, h, 20 + wrong);
-    }
+    put_gates(b->g[i], b->beta[i], HEADS, id, wrong);
 }
 
 /* gated_delta_net wants queries and keys of length 1, as the models do. */

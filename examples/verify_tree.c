@@ -54,10 +54,7 @@ static void put_token(int i, uint32_t seq, uint32_t position, uint32_t wrong)
 {
     const uint32_t id = seq * 1000 + position;
     for (uint32_t c = 0; c < CHANNELS; c++) x[i][c] = number(id, c, wrong);
-    for (uint32_t h = 0; h < HEADS; h++) {
-        g[i][h] = 0.1f * (number(id, h, 100 + wrong) - 1.0f); /* the logarithm of a decay: <= 0 */
-        beta[i][h] = 0.5f + 0.5f * number(id, h, 200 + wrong);
-    }
+    put_gates(g[i], beta[i], HEADS, id, wrong);
 }
 
 /* What calls with and without trees have in common. */
@@ -76,17 +73,11 @@ static gdn_ssm_conv_args conv_call(float (*rows)[KEPT][CHANNELS], const int32_t 
 
 static gdn_gated_delta_net_args delta_call(float (*state)[STATE], const int32_t *start)
 {
-    gdn_gated_delta_net_args a = GDN_INIT(gdn_gated_delta_net_args);
-    a.n_seqs = a.n_rows = SEQS;
-    a.n_tokens = start[SEQS];
-    a.n_heads_k = a.n_heads_v = HEADS;
-    a.head_dim_k = a.head_dim_v = DIM;
-    a.qk_norm = GDN_NORM_ADD; a.qk_norm_eps = 1e-6f;
+    gdn_gated_delta_net_args a = heads_of(SEQS, start, HEADS, DIM);
     a.q.data = a.k.data = a.v.data = qkv;
     a.q.stride[1] = a.k.stride[1] = a.v.stride[1] = sizeof qkv[0];
     a.k.offset = sizeof(float) * PART; a.v.offset = sizeof(float) * 2 * PART;
     a.g.data = g; a.beta.data = beta; a.out.data = out; a.state.data = state;
-    a.seq_start.data = (void *)start;
     a.workspace = workspace;
     return a;
 }
@@ -183,28 +174,20 @@ int main(void)
         rounds += more;
     } while (more); /* the last call had no tokens: it committed what was left */
 
-    int32_t at = 0, here[SEQS];
-    do { /* the same tokens, one at a time */
-        more = 0;
+    for (int32_t at = 0, here[SEQS]; one_token_each(SEQS, at, position, start); at++) { /* the same, one at a time */
         for (int s = 0; s < SEQS; s++) {
-            const int going = at < position[s];
-            start[s + 1] = start[s] + going;
-            if (going) put_token(start[s], (uint32_t)s, (uint32_t)at, 0);
+            if (start[s + 1] > start[s]) put_token(start[s], (uint32_t)s, (uint32_t)at, 0);
             here[s] = at;
             from[s] = at ? s : GDN_NONE;
-            more |= going;
         }
         gdn_ssm_conv_args c = conv_call(plain_history, start, here);
         gdn_gated_delta_net_args a = delta_call(plain_states, start);
         a.state_src.data = from;
-        if (more) {
-            must(gdn_ssm_conv(ctx, &c, NULL), "plain decoding");
-            must(gdn_gated_delta_net(ctx, &a, NULL), "plain decoding");
-        }
+        must(gdn_ssm_conv(ctx, &c, NULL), "plain decoding");
+        must(gdn_gated_delta_net(ctx, &a, NULL), "plain decoding");
         for (int s = 0; s < SEQS; s++)
             if (start[s + 1] > start[s]) memcpy(outputs[1][s][at], out[start[s]], sizeof out[0]);
-        at++;
-    } while (more);
+    }
 
     const int bad = memcmp(outputs[0], outputs[1], sizeof outputs[0]) || memcmp(states, plain_states, sizeof states);
     for (int s = 0; s < SEQS; s++) printf("sequence %d: %d tokens\n", s, (int)position[s]);

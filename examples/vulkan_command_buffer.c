@@ -3,6 +3,8 @@
  *
  * Results are compared with the CPU's, bit for bit. Exit status: 0 = the same bits, 77 = no Vulkan device that can do
  * it. */
+#include "example.h"
+
 #include <gdn/vulkan.h>
 #include <vulkan/vulkan.h>
 
@@ -22,13 +24,6 @@ typedef struct operands {
     float qkv[SEQS][CHANNELS], out[SEQS][PART], history[SEQS][WIDTH - 1][CHANNELS], state[SEQS][HEADS][DIM][DIM];
 } operands;
 enum { INPUTS = offsetof(operands, weight) };
-
-static void must(gdn_status status, const char *what)
-{
-    if (status == GDN_OK) return;
-    fprintf(stderr, "%s: %s: %s\n", what, gdn_status_name(status), gdn_last_error());
-    exit(1);
-}
 
 static void vulkan(VkResult result, const char *what)
 {
@@ -82,18 +77,12 @@ static void run(gdn_context *ctx, const gdn_span *memory, gdn_span workspace[2],
     must(gdn_gated_delta_net(ctx, &a, stream), "gdn_gated_delta_net"); /* calls order themselves: no barrier here */
 }
 
-static float number(void) /* in [-1, 1) */
-{
-    static uint32_t seed = 1;
-    seed = seed * 1664525u + 1013904223u;
-    return (float)(seed >> 8) * 0x1p-23f - 1.0f;
-}
-
 static void make_inputs(operands *o, int step)
 {
     for (int s = 0; s < SEQS; s++) {
-        for (int c = 0; c < CHANNELS; c++) o->x[s][c] = 0.3f * number();
-        for (int h = 0; h < HEADS; h++) o->g[s][h] = 0.05f * (number() - 1.0f), o->beta[s][h] = 0.5f + 0.5f * number();
+        for (int c = 0; c < CHANNELS; c++) o->x[s][c] = 0.3f * next_number();
+        for (int h = 0; h < HEADS; h++)
+            o->g[s][h] = 0.05f * (next_number() - 1.0f), o->beta[s][h] = 0.5f + 0.5f * next_number();
         o->position[s] = step;
     }
 }
@@ -149,7 +138,7 @@ int main(void)
     static operands here, there;
     gdn_span host = { 0 }, memory = { 0 }, cpu_workspace[2] = { { 0 } }, gpu_workspace[2] = { { 0 } };
     for (int c = 0; c < CHANNELS; c++)
-        for (int j = 0; j < WIDTH; j++) here.weight[c][j] = number();
+        for (int j = 0; j < WIDTH; j++) here.weight[c][j] = next_number();
     host.data = &here;
     must(gdn_buffer_create(gpu, sizeof here, &memory), "gdn_buffer_create"); /* or a VkBuffer of the program's */
     must(gdn_buffer_write(gpu, &memory, 0, &here, sizeof here), "gdn_buffer_write");

@@ -59,39 +59,49 @@ static uint64_t mix(uint64_t h, const void *data, size_t n)
     return h;
 }
 
-/* What a plan runs on, of all that this process may meet. Kernels that run as one of two parts of a call are another
- * pipeline on some backends, and another path through the same one on others. */
-static uint64_t pipeline_of(const gdn_context *ctx, int kernel, const gdn_plan *plan)
+/* An implementation on a device, of all that this process may meet. */
+static uint64_t implementation_of(const gdn_context *ctx)
 {
     const gdn_gpu_context *dev = ctx->state;
     const gdn_gpu_driver *driver = ctx->backend->own;
-    const int32_t of[4] = { kernel, plan->variant, plan->cut != 0, plan->table_slots != 0 };
     const uint64_t device = driver->identity(dev);
     uint64_t h = mix(UINT64_C(0xcbf29ce484222325), ctx->backend->name, strlen(ctx->backend->name));
     h = mix(h, dev->about->name, strlen(dev->about->name));
     h = mix(h, dev->variant.name, strlen(dev->variant.name));
-    h = mix(h, &device, sizeof device);
-    h = mix(h, of, sizeof of);
-    return mix(h, plan->constants, sizeof plan->constants);
+    return mix(h, &device, sizeof device);
 }
 
-static void name_pipeline(const gdn_context *ctx, int kernel, const gdn_plan *plan, char *text, size_t bytes)
+/* What a plan runs on there. Kernels that run as one of two parts of a call are another pipeline on some backends, and
+ * another path through the same one on others. */
+static gdn_gpu_pipeline pipeline_of(const gdn_context *ctx, gdn_kernel kernel, const gdn_plan *plan)
 {
-    static const char *const kernels[GDN_KERNEL_COUNT] = {
+    const int32_t of[4] = { (int32_t)kernel, plan->variant, plan->cut != 0, plan->table_slots != 0 };
+    const uint64_t h = mix(implementation_of(ctx), of, sizeof of);
+    return (gdn_gpu_pipeline){ kernel, mix(h, plan->constants, sizeof plan->constants) };
+}
+
+static const char *kernel_name(gdn_kernel kernel)
+{
+    static const char *const names[GDN_KERNEL_COUNT] = {
 #define GDN_KERNEL(stem, number, title, last, end) [GDN_KERNEL_##stem] = #stem,
 #include "core/kernels.def"
 #undef GDN_KERNEL
     };
+    return names[kernel];
+}
+
+static void name_pipeline(const gdn_context *ctx, gdn_kernel kernel, const gdn_plan *plan, char *text, size_t bytes)
+{
     const gdn_gpu_driver *driver = ctx->backend->own;
     const uint32_t *constants = plan->constants;
     if (!driver->pipeline_name)
-        (void)snprintf(text, bytes, "%s (%s, shader %d, constants %u %u %u %u)", kernels[kernel],
+        (void)snprintf(text, bytes, "%s (%s, shader %d, constants %u %u %u %u)", kernel_name(kernel),
                        plan->capability.implementation, (int)plan->variant, (unsigned)constants[0],
                        (unsigned)constants[1], (unsigned)constants[2], (unsigned)constants[3]);
     else if (plan->variant < 0) /* a kernel without variants */
-        (void)snprintf(text, bytes, "%s (%s)", kernels[kernel], plan->capability.implementation);
+        (void)snprintf(text, bytes, "%s (%s)", kernel_name(kernel), plan->capability.implementation);
     else
-        (void)snprintf(text, bytes, "%s (%s, kernel %s)", kernels[kernel], plan->capability.implementation,
+        (void)snprintf(text, bytes, "%s (%s, kernel %s)", kernel_name(kernel), plan->capability.implementation,
                        driver->pipeline_name(plan->variant));
 }
 
@@ -118,8 +128,6 @@ static gdn_status plan_call(const gdn_context *ctx, int number, void *data, gdn_
         break;
 #include "core/kernels.def"
 #undef GDN_KERNEL
-    default:
-        break;
     }
     return status;
 }
@@ -132,9 +140,8 @@ static gdn_status run_call(gdn_context *ctx, const gdn_gpu_answer_call *call, co
         return ctx->backend->stem.run(ctx, &p->stem, plan, NULL);
 #include "core/kernels.def"
 #undef GDN_KERNEL
-    default:
-        return GDN_OK;
     }
+    return gdn_fail(GDN_INTERNAL, "a known answer of no kernel");
 }
 
 /* The call as it is planned, run and compared. */
@@ -180,27 +187,27 @@ static void plan_all(gdn_context *ctx, void *data, asked_t *x)
     for (int number = 0; !answers->planned && number < GDN_ANSWERS; number++) {
         const gdn_status status = plan_call(ctx, number, data, &x->call, &x->p, &x->plan);
         const int runs = !status && x->plan.capability.supported;
-        answers->pipeline[number] = runs ? pipeline_of(ctx, x->call.kernel, &x->plan) : 0;
+        answers->known[number] = runs ? pipeline_of(ctx, x->call.kernel, &x->plan).id : 0;
     }
     answers->planned = 1;
 }
 
 /* The first call that runs on this pipeline. */
-static gdn_status ask_one(gdn_context *ctx, int kernel, uint64_t pipeline, const gdn_span *memory, asked_t *x)
+static gdn_status ask_one(gdn_context *ctx, const gdn_gpu_pipeline *pipeline, const gdn_span *memory, asked_t *x)
 {
     gdn_gpu_answers *answers = &((gdn_gpu_context *)ctx->state)->answers;
     gdn_status status = GDN_OK;
     int number = 0;
     plan_all(ctx, memory->data, x);
-    while (number < GDN_ANSWERS && answers->pipeline[number] != pipeline) number++;
+    while (number < GDN_ANSWERS && answers->known[number] != pipeline->id) number++;
     if (number == GDN_ANSWERS)
-        gdn_context_log(ctx, GDN_LOG_WARNING, "%s: no known answer for a pipeline of kernel %d", ctx->backend->name,
-                        kernel);
+        gdn_context_log(ctx, GDN_LOG_WARNING, "%s: no known answer for a pipeline of %s", ctx->backend->name,
+                        kernel_name(pipeline->kernel));
     else if (!(status = plan_call(ctx, number, memory->data, &x->call, &x->p, &x->plan)))
         status = judge(ctx, memory, number, &x->call, &x->p, &x->plan);
     if (status) return status;
-    remember(answers, pipeline);
-    prove(pipeline);
+    remember(answers, pipeline->id);
+    prove(pipeline->id);
     return GDN_OK;
 }
 
@@ -211,7 +218,7 @@ static gdn_status ask_all(gdn_context *ctx, const gdn_span *memory, asked_t *x)
     gdn_status status;
     plan_all(ctx, memory->data, x);
     for (int number = 0; number < GDN_ANSWERS; number++) {
-        const uint64_t pipeline = answers->pipeline[number];
+        const uint64_t pipeline = answers->known[number];
         if (!pipeline || is_right(answers, pipeline)) continue;
         if ((status = plan_call(ctx, number, memory->data, &x->call, &x->p, &x->plan)) ||
             (status = judge(ctx, memory, number, &x->call, &x->p, &x->plan)))
@@ -223,8 +230,8 @@ static gdn_status ask_all(gdn_context *ctx, const gdn_span *memory, asked_t *x)
 
 /* ---- Asking ---- */
 
-/* With memory for it, and the error of asking kept over giving that back. */
-static gdn_status with_memory(gdn_context *ctx, int all, int kernel, uint64_t pipeline)
+/* One pipeline, or all where it is NULL, with memory for it, and the error of asking kept over giving that back. */
+static gdn_status with_memory(gdn_context *ctx, const gdn_gpu_pipeline *pipeline)
 {
     gdn_gpu_answers *answers = &((gdn_gpu_context *)ctx->state)->answers;
     gdn_span memory = { 0 };
@@ -234,7 +241,7 @@ static gdn_status with_memory(gdn_context *ctx, int all, int kernel, uint64_t pi
     if (!status) {
         char text[1024] = "";
         answers->busy = 1;
-        status = all ? ask_all(ctx, &memory, x) : ask_one(ctx, kernel, pipeline, &memory, x);
+        status = pipeline ? ask_one(ctx, pipeline, &memory, x) : ask_all(ctx, &memory, x);
         answers->busy = 0;
         if (status) (void)snprintf(text, sizeof text, "%s", gdn_last_error());
         ctx->backend->buffer_destroy(ctx, &memory);
@@ -259,32 +266,29 @@ gdn_status gdn_gpu_answers_all(gdn_context *ctx)
 {
     const gdn_gpu_context *dev = ctx->state;
     if (dev->answers.off || !dev->variant.exact) return GDN_OK;
-    const gdn_plan any = GDN_PLAN_INIT;
-    const uint64_t all = pipeline_of(ctx, GDN_KERNEL_COUNT, &any);
+    const uint64_t all = implementation_of(ctx);
     if (is_proven(all)) return GDN_OK;
-    const gdn_status status = with_memory(ctx, 1, 0, 0);
+    const gdn_status status = with_memory(ctx, NULL);
     if (!status) prove(all);
     return status;
 }
 
-gdn_status gdn_gpu_answers_ask(gdn_context *ctx, int kernel, const gdn_plan *plan, int recording)
+gdn_status gdn_gpu_answers_ask(gdn_context *ctx, gdn_kernel kernel, const gdn_plan *plan, int recording)
 {
     gdn_gpu_context *dev = ctx->state;
     gdn_gpu_answers *answers = &dev->answers;
     if (answers->off || answers->busy || !dev->variant.exact) return GDN_OK;
-    const uint64_t pipeline = pipeline_of(ctx, kernel, plan);
-    if (is_right(answers, pipeline)) return GDN_OK;
-    if (is_proven(pipeline)) {
-        remember(answers, pipeline);
+    const gdn_gpu_pipeline pipeline = pipeline_of(ctx, kernel, plan);
+    if (is_right(answers, pipeline.id)) return GDN_OK;
+    if (is_proven(pipeline.id)) {
+        remember(answers, pipeline.id);
         return GDN_OK;
     }
-    if (!recording) return with_memory(ctx, 0, kernel, pipeline);
+    if (!recording) return with_memory(ctx, &pipeline);
     for (uint32_t i = 0; i < answers->n_later; i++)
-        if (answers->later[i].pipeline == pipeline) return GDN_OK;
-    if (answers->n_later < GDN_ANSWERS_LATER) { /* else a later call of its shape finds room */
-        answers->later[answers->n_later].pipeline = pipeline;
-        answers->later[answers->n_later++].kernel = kernel;
-    }
+        if (answers->later[i].id == pipeline.id) return GDN_OK;
+    if (answers->n_later < GDN_ANSWERS_LATER) /* else a later call of its shape finds room */
+        answers->later[answers->n_later++] = pipeline;
     return GDN_OK;
 }
 
@@ -293,9 +297,8 @@ gdn_status gdn_gpu_answers_later(gdn_context *ctx)
     gdn_gpu_answers *answers = &((gdn_gpu_context *)ctx->state)->answers;
     while (answers->n_later) {
         const uint32_t last = answers->n_later - 1;
-        const uint64_t pipeline = answers->later[last].pipeline;
-        const gdn_status status =
-            is_right(answers, pipeline) ? GDN_OK : with_memory(ctx, 0, answers->later[last].kernel, pipeline);
+        const gdn_gpu_pipeline pipeline = answers->later[last];
+        const gdn_status status = is_right(answers, pipeline.id) ? GDN_OK : with_memory(ctx, &pipeline);
         if (status && status != GDN_UNSUPPORTED) return status; /* and may be asked again */
         answers->n_later = last;
         if (status) return status;

@@ -22,7 +22,7 @@ typedef struct gdn_gpu_part { /* an operand, or a map, in the call's memory */
 } gdn_gpu_part;
 
 typedef struct gdn_gpu_answer_call {
-    int kernel; /* GDN_KERNEL_* */
+    gdn_kernel kernel;
     union {
 #define GDN_KERNEL(stem, number, title, last, end) gdn_##stem##_args stem;
 #include "core/kernels.def"
@@ -66,18 +66,22 @@ extern const uint64_t gdn_gpu_answer_table[GDN_ANSWERS]; /* what the reference's
 /* ---- answers.c ---- */
 enum { GDN_ANSWERS_KNOWN = 512, GDN_ANSWERS_LATER = 32 };
 
+/* What a call runs on: the kernel, and 64 bits of all that decides what the device's compiler makes of it. */
+typedef struct gdn_gpu_pipeline {
+    gdn_kernel kernel;
+    uint64_t id;
+} gdn_gpu_pipeline;
+
 /* A context's. */
 typedef struct gdn_gpu_answers {
     int off;  /* not asked for: by the environment, or the implementation says itself that it is not exact */
     int busy; /* one is being asked */
     int planned;
-    uint64_t pipeline[GDN_ANSWERS]; /* of each known call, once they are planned; 0: the device does not take it */
+    uint64_t
+        known[GDN_ANSWERS]; /* pipelines of each known call, once they are planned; 0: the device does not take it */
     uint32_t n_right, n_later;
-    uint64_t right[GDN_ANSWERS_KNOWN]; /* pipelines that gave the right answer */
-    struct {
-        uint64_t pipeline;
-        int kernel;
-    } later[GDN_ANSWERS_LATER]; /* met by calls that only record */
+    uint64_t right[GDN_ANSWERS_KNOWN];         /* pipelines that gave the right answer */
+    gdn_gpu_pipeline later[GDN_ANSWERS_LATER]; /* met by calls that only record */
 } gdn_gpu_answers;
 
 /* Reads GDN_KNOWN_ANSWERS. */
@@ -87,7 +91,7 @@ gdn_status gdn_gpu_answers_open(gdn_gpu_answers *answers);
 gdn_status gdn_gpu_answers_all(gdn_context *ctx);
 /* For a backend that makes pipelines when they are needed: asks the one of this plan, before a call runs there. A call
  * that only records does not wait for the device, so that it is gdn_gpu_answers_later() that asks then. */
-gdn_status gdn_gpu_answers_ask(gdn_context *ctx, int kernel, const gdn_plan *plan, int recording);
+gdn_status gdn_gpu_answers_ask(gdn_context *ctx, gdn_kernel kernel, const gdn_plan *plan, int recording);
 gdn_status gdn_gpu_answers_later(gdn_context *ctx);
 
 /* Defines run_<stem>(), which does that before it runs the backend's own function. */

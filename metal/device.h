@@ -80,7 +80,7 @@ void       gdn_metal_library_close(gdn_metal_device *dev);
 /* Made on first use, which is always of as many threads in a threadgroup. */
 gdn_status gdn_metal_pipeline_get(gdn_metal_device *dev, gdn_metal_kernel kernel, uint32_t threads, gdn_id *pipeline);
 
-const char *gdn_metal_kernel_name(int32_t kernel); /* "delta_4" */
+const char *gdn_metal_kernel_name(int32_t variant); /* of a plan, a gdn_metal_kernel: "delta_4" */
 
 /* ---- queue.c ---- */
 gdn_status gdn_metal_begin(gdn_metal_device *dev, gdn_id *commands); /* waits for a free place in the ring */

@@ -84,9 +84,9 @@ static const char *const names[GDN_METAL_KERNEL_COUNT] = {
 #undef X
 };
 
-const char *gdn_metal_kernel_name(int32_t kernel)
+const char *gdn_metal_kernel_name(int32_t variant)
 {
-    return names[kernel] + sizeof "gdn_metal_" - 1;
+    return names[variant] + sizeof "gdn_metal_" - 1;
 }
 
 gdn_status gdn_metal_pipeline_get(gdn_metal_device *dev, gdn_metal_kernel kernel, uint32_t threads, gdn_id *pipeline)

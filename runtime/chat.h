@@ -49,9 +49,6 @@ typedef struct rt_chat_prompt {
  */
 gdn_status rt_chat_render(const rt_chat *chat, const rt_message *messages, int32_t n_messages, int thinking, int opens,
                           rt_chat_prompt *prompt);
-/* The same, and what was written, for tests. */
-gdn_status rt_chat_text(const rt_chat *chat, const rt_message *messages, int32_t n_messages, int thinking, int opens,
-                        rt_template_text *text);
 
 /* Sets what the assistant wrote as its message: text within <think> is its reasoning, as it is where `thinks` until the
  * block ends, and what follows is its text. Points into `bytes`. */

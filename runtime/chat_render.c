@@ -36,8 +36,9 @@ static gdn_status check(const rt_message *messages, int32_t n_messages)
     return GDN_OK;
 }
 
-gdn_status rt_chat_text(const rt_chat *chat, const rt_message *messages, int32_t n_messages, int thinking, int opens,
-                        rt_template_text *text)
+/* What the template writes. */
+static gdn_status text_of(const rt_chat *chat, const rt_message *messages, int32_t n_messages, int thinking, int opens,
+                          rt_template_text *text)
 {
     *text = (rt_template_text){ 0 };
     gdn_status status = check(messages, n_messages);
@@ -96,7 +97,7 @@ gdn_status rt_chat_render(const rt_chat *chat, const rt_message *messages, int32
 {
     rt_template_text text;
     *prompt = (rt_chat_prompt){ 0 };
-    gdn_status status = rt_chat_text(chat, messages, n_messages, thinking, opens, &text);
+    gdn_status status = text_of(chat, messages, n_messages, thinking, opens, &text);
     if (!status) status = check_marks(chat, &text);
     if (!status) status = rt_tokenize_marked(chat->tokenizer, text.text, text.mark, text.bytes, NULL, 0, &prompt->n);
     if (!status) {
@@ -122,7 +123,7 @@ static gdn_status try(const rt_chat *chat)
     static const rt_message message = { .role = "user", .text = "x" };
     rt_template_text text;
     uint64_t n = 0;
-    gdn_status status = rt_chat_text(chat, &message, 1, RT_THINK_AUTO, 1, &text);
+    gdn_status status = text_of(chat, &message, 1, RT_THINK_AUTO, 1, &text);
     for (uint64_t i = 0; !status && i < text.bytes; i++) n += text.mark[i];
     if (!status && n != 1)
         status =

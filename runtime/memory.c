@@ -22,7 +22,8 @@ static uint64_t element_bytes(int32_t kv_type)
     return kv_type == GDN_F32 ? 4 : kv_type == GDN_F16 || kv_type == GDN_BF16 ? 2 : 0;
 }
 
-gdn_status rt_memory_shape_of(const rt_memory_desc *desc, rt_memory_shape *shape)
+/* GDN_INVALID_ARGUMENT with a text where it is not a description. */
+static gdn_status shape_of(const rt_memory_desc *desc, rt_memory_shape *shape)
 {
     *shape = (rt_memory_shape){ 0 };
     if (!desc || !desc->model)
@@ -95,7 +96,7 @@ gdn_status rt_memory_shape_of(const rt_memory_desc *desc, rt_memory_shape *shape
 gdn_status rt_memory_size(const rt_memory_desc *desc, rt_memory_bytes *bytes)
 {
     rt_memory_shape  shape;
-    const gdn_status status = rt_memory_shape_of(desc, &shape);
+    const gdn_status status = shape_of(desc, &shape);
     if (status)
         return status;
     const uint64_t n = (uint64_t)desc->n_seqs, R = (uint64_t)desc->n_rollback,
@@ -264,7 +265,7 @@ gdn_status rt_memory_create(const rt_memory_desc *desc, rt_memory **memory)
 {
     rt_memory_shape shape;
     *memory = NULL;
-    gdn_status status = rt_memory_shape_of(desc, &shape);
+    gdn_status status = shape_of(desc, &shape);
     if (status)
         return status;
     gdn_device_info host = { sizeof host };

@@ -90,12 +90,11 @@ struct rt_memory {
     uint8_t *seen;           /* [n_seqs] scratch of checks */
 };
 
-/* Sizes of the pools for a description; GDN_INVALID_ARGUMENT with a text where it is not one. */
+/* Sizes of the pools for a description. */
 typedef struct rt_memory_shape {
     uint64_t state_bytes, column_bytes, log_bytes, kv_bytes, hidden_bytes;
     int32_t  K, n_columns, n_log, commit_after, n_attention, n_hidden, has_draft, n_prefixes, prefix_interval;
 } rt_memory_shape;
-gdn_status rt_memory_shape_of(const rt_memory_desc *desc, rt_memory_shape *shape);
 
 /* ---- Resources ---- */
 static inline int32_t rt_take(rt_resource *r)
@@ -183,7 +182,7 @@ typedef struct rt_save_seq { int32_t seq, length, draft, next_rope, shift, n_hid
 
 /* Of a hidden row in a save, whether this memory keeps any or not. */
 static inline uint64_t rt_save_hidden_bytes(const rt_memory *m) { return 4 * (uint64_t)m->model->hp.n_embd; }
-/* Bytes of one sequence in a save. No overflow: see rt_memory_shape_of() for what bounds each factor. */
+/* Bytes of one sequence in a save. No overflow: see shape_of() in memory.c for what bounds each factor. */
 uint64_t rt_save_seq_bytes(const rt_memory *m, const rt_save_seq *s);
 /* Of all bytes but the checksum itself; every single changed byte changes it. */
 uint64_t rt_save_checksum(const void *bytes, uint64_t n);

@@ -31,6 +31,17 @@ static tpl_node *targets(tpl_parser *p, int attributes)
     return first;
 }
 
+/* A statement of what was read for it; NULL where there was no memory for the node. */
+static tpl_node *with_parts(tpl_node *n, tpl_node *a, tpl_node *b, tpl_node *body, tpl_node *other)
+{
+    if (!n) return NULL;
+    n->a = a;
+    n->b = b;
+    n->list = body;
+    n->c = other;
+    return n;
+}
+
 /* Behind "if" or "elif". */
 static tpl_node *branch(tpl_parser *p)
 {
@@ -50,11 +61,7 @@ static tpl_node *branch(tpl_parser *p)
         end_tag(p);
     }
     p->depth--;
-    if (!n) return NULL;
-    n->a = condition;
-    n->list = body;
-    n->c = other;
-    return n;
+    return with_parts(n, condition, NULL, body, other);
 }
 
 static tpl_node *loop(tpl_parser *p)
@@ -75,12 +82,8 @@ static tpl_node *loop(tpl_parser *p)
     }
     if (p->status || !n) return NULL;
     end_tag(p);
-    n->a = items;
-    n->b = names;
     n->d = filter;
-    n->list = body;
-    n->c = other;
-    return n;
+    return with_parts(n, items, names, body, other);
 }
 
 static tpl_node *setting(tpl_parser *p)
@@ -98,11 +101,7 @@ static tpl_node *setting(tpl_parser *p)
         end_tag(p);
         if (names && names->next) return tpl_unexpected(p, "a block is set to several names");
     }
-    if (!n) return NULL;
-    n->b = names;
-    n->a = value;
-    n->list = body;
-    return n;
+    return with_parts(n, value, names, body, NULL);
 }
 
 static tpl_node *macro(tpl_parser *p)
@@ -129,9 +128,7 @@ static tpl_node *macro(tpl_parser *p)
     p->loops = outside;
     if (p->status || !n) return NULL;
     end_tag(p);
-    n->b = first;
-    n->list = body;
-    return n;
+    return with_parts(n, NULL, first, body, NULL);
 }
 
 static tpl_node *tag(tpl_parser *p)
@@ -154,9 +151,7 @@ static tpl_node *tag(tpl_parser *p)
     if (p->status || !n || !truth) return NULL;
     end_tag(p);
     truth->number = 1;
-    n->a = truth;
-    n->list = body;
-    return n;
+    return with_parts(n, truth, NULL, body, NULL);
 }
 
 tpl_node *tpl_blocks(tpl_parser *p, const char *const *ends)

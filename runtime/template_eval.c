@@ -215,7 +215,8 @@ static tpl_value comparison(tpl_run *r, tpl_scope *scope, const tpl_node *node)
     return tpl_bool(1);
 }
 
-void tpl_arguments_of(tpl_run *r, tpl_scope *scope, const tpl_node *nodes, tpl_arguments *a)
+/* Of a call, filter or test. */
+static void arguments_of(tpl_run *r, tpl_scope *scope, const tpl_node *nodes, tpl_arguments *a)
 {
     a->n = 0;
     a->named = (tpl_map){ 0 };
@@ -287,7 +288,8 @@ static tpl_value call_macro(tpl_run *r, const tpl_macro *m, const tpl_arguments 
     return tpl_characters(done);
 }
 
-tpl_value tpl_call(tpl_run *r, const tpl_value *callee, const tpl_arguments *a)
+/* Calls of what is not a method. */
+static tpl_value call_of(tpl_run *r, const tpl_value *callee, const tpl_arguments *a)
 {
     if (callee->kind == TPL_FUNCTION) return builtin(r, callee->of.number, a);
     if (callee->kind == TPL_MACRO_VALUE) return call_macro(r, callee->of.macro, a);
@@ -299,11 +301,11 @@ static tpl_value call(tpl_run *r, tpl_scope *scope, const tpl_node *node)
     tpl_arguments a;
     const int method = node->a->op == TPL_ATTRIBUTE;
     const tpl_value of = tpl_eval(r, scope, method ? node->a->a : node->a);
-    tpl_arguments_of(r, scope, node->list, &a);
+    arguments_of(r, scope, node->list, &a);
     if (r->status) return of;
     if (!method && of.kind == TPL_UNDEFINED && node->a->op == TPL_LOOKUP)
         return tpl_refuse(r, "the function %.*s is not known here", TPL_SHOWN(node->a->text, node->a->n));
-    return method ? tpl_method(r, &of, text_of(node->a), &a) : tpl_call(r, &of, &a);
+    return method ? tpl_method(r, &of, text_of(node->a), &a) : call_of(r, &of, &a);
 }
 
 /* A filter or test. */
@@ -311,7 +313,7 @@ static tpl_value applied(tpl_run *r, tpl_scope *scope, const tpl_node *node)
 {
     tpl_arguments a;
     const tpl_value of = tpl_eval(r, scope, node->a);
-    tpl_arguments_of(r, scope, node->list, &a);
+    arguments_of(r, scope, node->list, &a);
     if (r->status) return of;
     r->line = node->line;
     return node->op == TPL_FILTER ? tpl_filter(r, &of, text_of(node), &a)

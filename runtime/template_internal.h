@@ -199,10 +199,6 @@ tpl_value tpl_refuse(tpl_run *r, const char *format, ...) __attribute__((format(
 
 tpl_value tpl_eval(tpl_run *r, tpl_scope *scope, const tpl_node *node);
 void tpl_statements(tpl_run *r, tpl_scope *scope, const tpl_node *node);
-/* Calls of what is not a method. */
-tpl_value tpl_call(tpl_run *r, const tpl_value *callee, const tpl_arguments *arguments);
-/* Arguments of a call, filter or test. */
-void tpl_arguments_of(tpl_run *r, tpl_scope *scope, const tpl_node *list, tpl_arguments *arguments);
 
 tpl_value tpl_integer(int64_t n);
 tpl_value tpl_bool(int truth);

@@ -16,9 +16,8 @@ static gdn_status run(gdn_context *ctx, const gdn_gpu_answer_call *call)
         return gdn_##stem(ctx, &call->args.stem, NULL);
 #include "core/kernels.def"
 #undef GDN_KERNEL
-    default:
-        return GDN_INTERNAL;
     }
+    return GDN_INTERNAL;
 }
 
 /* What the reference makes of a call; *changed: the call wrote something. */

@@ -203,33 +203,36 @@ static void operands(void **state)
     }
 }
 
-/* Which element types an operand takes is listed in the text. */
+/* Which element types an operand takes is listed in the text; each of the others is refused by its name. */
 static void dtypes(void **state)
 {
+    enum { FLOATS = 1 << GDN_F32 | 1 << GDN_F16 | 1 << GDN_BF16, TYPES = GDN_I64 + 2 /* one that there is not */ };
+    static const char *const names[TYPES] = { "F32", "F16", "BF16", "Q8_0", "I32", "I64", "?" };
     (void)state;
-    REFUSED(delta_fixture, d->q.dtype = GDN_Q8_0, "q.dtype is 3 (Q8_0)", "allowed: F32, F16, BF16");
-    REFUSED(delta_fixture, d->v.dtype = GDN_I64, "v.dtype is 5 (I64)", "allowed: F32, F16, BF16");
-    REFUSED(delta_fixture, d->g.dtype = GDN_I32, "g.dtype is 4 (I32)", "allowed: F32, F16, BF16");
-    REFUSED(delta_fixture, d->beta.dtype = GDN_Q8_0, "beta.dtype is 3 (Q8_0)", "allowed: F32, F16, BF16");
-    REFUSED(delta_fixture, d->out.dtype = GDN_I64, "out.dtype is 5 (I64)", "allowed: F32, F16, BF16");
+    for (int k = 0; k < CHECK_KERNEL_COUNT; k++) {
+        const api_fixture *f = api_fixtures[k];
+        for EACH_OPERAND(f, o) {
+            const int index = !strcmp(o->name, "index"), dst = !strcmp(o->name, "dst");
+            const int taken = index ? 1 << GDN_I32 | 1 << GDN_I64 : dst ? FLOATS | 1 << GDN_Q8_0 : FLOATS;
+            const char *const says = index ? ": I32, I64" : dst ? ": F32, F16, BF16, Q8_0" : ": F32, F16, BF16";
+            for (int32_t dtype = 0; dtype < TYPES; dtype++) {
+                char member[32];
+                if (taken >> dtype & 1) continue;
+                (void)snprintf(member, sizeof member, ".dtype is %d (%s)", (int)dtype, names[dtype]);
+                tensor_of(f, o)->dtype = dtype;
+                refuse_operand(f, __LINE__, o->name, member, says);
+            }
+        }
+    }
     REFUSED(delta_fixture, (d->g_form = GDN_G_RAW, d->ssm_a = d->beta, d->ssm_a.dtype = GDN_Q8_0),
             "ssm_a.dtype is 3 (Q8_0)", "allowed: F32, F16, BF16");
-    REFUSED(delta_fixture, d->state.dtype = GDN_I64, "state.dtype is 5 (I64)", "allowed: F32, F16, BF16");
     REFUSED(delta_fixture, (d->state_out = d->state, d->state_out.dtype = GDN_Q8_0), "state_out.dtype is 3 (Q8_0)",
             "allowed: F32, F16, BF16");
-    REFUSED(rows_fixture, r->src.dtype = GDN_Q8_0, "src.dtype is 3 (Q8_0)", "allowed: F32, F16, BF16");
-    REFUSED(rows_fixture, r->dst.dtype = GDN_I64, "dst.dtype is 5 (I64)", "allowed: F32, F16, BF16, Q8_0");
-    REFUSED(rows_fixture, r->index.dtype = GDN_BF16, "index.dtype is 2 (BF16)", "allowed: I32, I64");
 }
 
 static void conv_dtypes(void **state)
 {
     (void)state;
-    REFUSED(conv_fixture, c->x.dtype = GDN_Q8_0, "x.dtype is 3 (Q8_0)", "allowed: F32, F16, BF16");
-    REFUSED(conv_fixture, c->weight.dtype = GDN_I32, "weight.dtype is 4 (I32)", "allowed: F32, F16, BF16");
-    REFUSED(conv_fixture, c->bias.dtype = GDN_I64, "bias.dtype is 5 (I64)", "allowed: F32, F16, BF16");
-    REFUSED(conv_fixture, c->out.dtype = GDN_Q8_0, "out.dtype is 3 (Q8_0)", "allowed: F32, F16, BF16");
-    REFUSED(conv_fixture, c->history.dtype = 6, "history.dtype is 6 (?)", "allowed: F32, F16, BF16");
     REFUSED(conv_fixture, (c->history_out = c->history, c->history_out.dtype = GDN_BF16),
             "history_out.dtype is 2 (BF16)", "history.dtype is 0 (F32)");
     REFUSED(conv_fixture, (c->history_out = c->history, c->history.dtype = GDN_F16), "history_out.dtype is 0 (F32)",
@@ -255,21 +258,30 @@ static void overflows(void **state)
 }
 
 /* Rows of what is written must not share bytes. */
+typedef struct overlap { int axis, stride; const char *says; } overlap;
+static void refuse_overlaps(const api_fixture *f, gdn_tensor *t, const char *name, const overlap *of, size_t n)
+{
+    for (size_t i = 0; i < n; i++) {
+        char member[32];
+        (void)snprintf(member, sizeof member, ".stride[%d] is %d", of[i].axis, of[i].stride);
+        f->reset();
+        t->stride[of[i].axis] = of[i].stride;
+        refuse_operand(f, __LINE__, name, member, of[i].says);
+    }
+}
+#define OVERLAPS(f, args, operand, ...)                                                                \
+    refuse_overlaps(&(f), &(args)->operand, #operand, (const overlap[]){ __VA_ARGS__ },                \
+                    sizeof((const overlap[]){ __VA_ARGS__ }) / sizeof(overlap))
 static void strides_of_results(void **state)
 {
     (void)state;
-    REFUSED(delta_fixture, d->out.stride[2] = 124, "out.stride[2] is 124", "cover 128 bytes");
-    REFUSED(delta_fixture, d->out.stride[1] = 508, "out.stride[1] is 508", "cover 512 bytes");
-    REFUSED(delta_fixture, d->out.stride[0] = 256, "out.stride[0] is 256", "is written");
-    REFUSED(delta_fixture, d->state.stride[3] = 60, "state.stride[3] is 60", "cover 64 bytes");
-    REFUSED(delta_fixture, d->state.stride[2] = 1024, "state.stride[2] is 1024", "cover 2048 bytes");
-    REFUSED(delta_fixture, d->state.stride[1] = 4, "state.stride[1] is 4", "is written");
-    REFUSED(delta_fixture, d->state.stride[0] = 12288, "state.stride[0] is 12288", "is written");
-    REFUSED(conv_fixture, c->out.stride[1] = 76, "out.stride[1] is 76", "cover 80 bytes");
-    REFUSED(conv_fixture, c->history.stride[1] = 40, "history.stride[1] is 40", "cover 80 bytes");
-    REFUSED(conv_fixture, c->history.stride[0] = 240, "history.stride[0] is 240", "cover 400 bytes");
-    REFUSED(rows_fixture, r->dst.stride[2] = 62, "dst.stride[2] is 62", "cover 64 bytes");
-    REFUSED(rows_fixture, r->dst.stride[0] = 2, "dst.stride[0] is 2", "is written");
+    OVERLAPS(delta_fixture, d, out, { 2, 124, "cover 128 bytes" }, { 1, 508, "cover 512 bytes" },
+             { 0, 256, "is written" });
+    OVERLAPS(delta_fixture, d, state, { 3, 60, "cover 64 bytes" }, { 2, 1024, "cover 2048 bytes" },
+             { 1, 4, "is written" }, { 0, 12288, "is written" });
+    OVERLAPS(conv_fixture, c, out, { 1, 76, "cover 80 bytes" });
+    OVERLAPS(conv_fixture, c, history, { 1, 40, "cover 80 bytes" }, { 0, 240, "cover 400 bytes" });
+    OVERLAPS(rows_fixture, r, dst, { 2, 62, "cover 64 bytes" }, { 0, 2, "is written" });
 }
 
 /* ---- Workspace, stream, struct sizes ---------------------------------------------------------------------- */

@@ -47,6 +47,13 @@ static gdn_token_view tokens(float *x, int32_t inner)
         gdn_token_view){ .at = at(x), .stride_token = 4 * HEADS * inner, .stride_head = 4 * inner, .dtype = GDN_F32 };
 }
 
+/* A pool of SEQS rows with a slot each. */
+static gdn_state_view pool(float *x, int64_t row, int64_t head, int64_t line)
+{
+    return (gdn_state_view){ .at = at(x), .stride_row = 4 * row, .stride_slot = 4 * row, .stride_head = 4 * head,
+                             .stride_line = 4 * line, .n_rows = SEQS, .n_slots = 1 };
+}
+
 static void gated_delta_net(int32_t gate, int32_t layout)
 {
     static float q[OUT], k[OUT], v[OUT], g[OUT], beta[TOKENS * HEADS], out[2][OUT], state[2][STATE];
@@ -59,11 +66,7 @@ static void gated_delta_net(int32_t gate, int32_t layout)
                                           .scale = 0.25f, .q = tokens(q, DIM), .k = tokens(k, DIM), .v = tokens(v, DIM),
                                           .g = tokens(g, gate == GDN_GATE_CHANNEL ? DIM : 1), .beta = tokens(beta, 1),
                                           .out = tokens(out[i], DIM) };
-        p.state_in = p.state_out = (gdn_state_view){ .at = at(state[i]),
-                                                     .stride_row = 4 * HEADS * DIM * DIM,
-                                                     .stride_slot = 4 * HEADS * DIM * DIM, .stride_head = 4 * DIM * DIM,
-                                                     .stride_line = 4 * DIM, .n_rows = SEQS,
-                                                     .n_slots = 1 };
+        p.state_in = p.state_out = pool(state[i], HEADS * DIM * DIM, DIM * DIM, DIM);
         for (int64_t item = 0; item < gdn_ref_gated_delta_net_items_any(&p); item++)
             (i ? gdn_ref_gated_delta_net_fma : gdn_ref_gated_delta_net_any)(&p, item);
     }
@@ -85,10 +88,7 @@ static void ssm_conv(uint32_t flags)
                                    .bias = at(bias) };
         p.x   = (gdn_token_view){ .at = at(x), .stride_token = 4 * CHANNELS, .dtype = GDN_F32 };
         p.out = (gdn_token_view){ .at = at(out[i]), .stride_token = 4 * CHANNELS, .dtype = GDN_F32 };
-        p.history_in = p.history_out = (gdn_state_view){ .at = at(history[i]),
-                                                         .stride_row = 4 * COLUMNS * CHANNELS,
-                                                         .stride_line = 4 * CHANNELS, .n_rows = SEQS,
-                                                         .n_slots = 1 };
+        p.history_in = p.history_out = pool(history[i], COLUMNS * CHANNELS, 0, CHANNELS);
         for (int64_t item = 0; item < gdn_ref_ssm_conv_items_any(&p); item++)
             (i ? gdn_ref_ssm_conv_fma : gdn_ref_ssm_conv_any)(&p, item);
     }

@@ -144,13 +144,21 @@ void       gdn_vulkan_release(gdn_vulkan_device *dev, gdn_vulkan_buffer *buffer)
 uint64_t   gdn_vulkan_address(const gdn_vulkan_device *dev, const gdn_place *at);
 
 /* ---- shaders.c ---- */
-enum { GDN_VULKAN_SHADER_PROBE = GDN_KERNEL_COUNT };
+/* A file of shaders, all of its variants: a kernel's, or the probe's. */
+typedef enum gdn_vulkan_kernel {
+#define GDN_KERNEL(stem, number, title, last, end) GDN_VULKAN_##stem = number,
+#include "core/kernels.def"
+#undef GDN_KERNEL
+    GDN_VULKAN_probe,
+    GDN_VULKAN_KERNEL_COUNT
+} gdn_vulkan_kernel;
+const char *gdn_vulkan_kernel_name(gdn_vulkan_kernel kernel); /* "set_rows", "probe" */
 typedef struct gdn_vulkan_code {
     const uint32_t *words;
     size_t          n;
 } gdn_vulkan_code;
-/* The variant of a kernel's shader, or of the probe's; general is for gated_delta_net only. */
-gdn_vulkan_code gdn_vulkan_shader(int kernel, int general, int soft_fma, int subgroup, int storage16);
+/* One variant; general is for gated_delta_net only. */
+gdn_vulkan_code gdn_vulkan_shader(gdn_vulkan_kernel kernel, int general, int soft_fma, int subgroup, int storage16);
 /* Words that gdn_vulkan_fit() needs more than the code has. */
 enum { GDN_VULKAN_CONTROL_WORDS = 3 * (2 + 4) + 2 + 4 };
 /* Copies `code` to `to` with what the device allows of denorm-preserve, signed-zero-inf-nan-preserve and round-to-even,
@@ -162,11 +170,11 @@ gdn_status gdn_vulkan_pipelines_open(gdn_vulkan_device *dev);
 void       gdn_vulkan_pipelines_close(gdn_vulkan_device *dev);
 enum { GDN_VULKAN_CONSTANTS = GDN_PLAN_CONSTANTS }; /* constant 0 is the workgroup's size */
 /* general: as for gdn_vulkan_shader(). */
-gdn_status gdn_vulkan_pipeline_get(gdn_vulkan_device *dev, int kernel, int general,
+gdn_status gdn_vulkan_pipeline_get(gdn_vulkan_device *dev, gdn_vulkan_kernel kernel, int general,
                                    const uint32_t constants[GDN_VULKAN_CONSTANTS], VkPipeline *pipeline);
 /* The same for a given implementation: the probe's. Not kept. */
-gdn_status gdn_vulkan_pipeline_make(gdn_vulkan_device *dev, int kernel, int general, int soft_fma, int subgroup,
-                                    const uint32_t constants[GDN_VULKAN_CONSTANTS], VkPipeline *pipeline);
+gdn_status gdn_vulkan_pipeline_make(gdn_vulkan_device *dev, gdn_vulkan_kernel kernel, int general, int soft_fma,
+                                    int subgroup, const uint32_t constants[GDN_VULKAN_CONSTANTS], VkPipeline *pipeline);
 
 /* Of the device, its driver, and what shaders are made for it; see gdn_gpu_driver. */
 uint64_t gdn_vulkan_identity(const gdn_vulkan_device *dev);

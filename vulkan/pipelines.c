@@ -11,7 +11,8 @@
 
 struct gdn_vulkan_pipeline {
     gdn_vulkan_pipeline *next;
-    int                  kernel, general;
+    gdn_vulkan_kernel    kernel;
+    int                  general;
     uint32_t             constants[GDN_VULKAN_CONSTANTS];
     VkPipeline           pipeline;
 };
@@ -163,8 +164,8 @@ static double seconds(void)
     return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
 }
 
-gdn_status gdn_vulkan_pipeline_make(gdn_vulkan_device *dev, int kernel, int general, int soft_fma, int subgroup,
-                                    const uint32_t constants[GDN_VULKAN_CONSTANTS], VkPipeline *pipeline)
+gdn_status gdn_vulkan_pipeline_make(gdn_vulkan_device *dev, gdn_vulkan_kernel kernel, int general, int soft_fma,
+                                    int subgroup, const uint32_t constants[GDN_VULKAN_CONSTANTS], VkPipeline *pipeline)
 {
     const gdn_vulkan_code code = gdn_vulkan_shader(kernel, general, soft_fma, subgroup, dev->traits.storage16);
     uint32_t *words = gdn_vulkan_host_alloc(dev, (code.n + GDN_VULKAN_CONTROL_WORDS) * sizeof *words);
@@ -206,7 +207,7 @@ gdn_status gdn_vulkan_pipeline_make(gdn_vulkan_device *dev, int kernel, int gene
     return result == VK_SUCCESS ? GDN_OK : gdn_vulkan_fail(dev, result, "vkCreateComputePipelines");
 }
 
-gdn_status gdn_vulkan_pipeline_get(gdn_vulkan_device *dev, int kernel, int general,
+gdn_status gdn_vulkan_pipeline_get(gdn_vulkan_device *dev, gdn_vulkan_kernel kernel, int general,
                                    const uint32_t constants[GDN_VULKAN_CONSTANTS], VkPipeline *pipeline)
 {
     for (const gdn_vulkan_pipeline *p = dev->pipelines; p; p = p->next)
@@ -227,9 +228,9 @@ gdn_status gdn_vulkan_pipeline_get(gdn_vulkan_device *dev, int kernel, int gener
         return status;
     }
     if (dev->gpu.ctx)
-        gdn_context_log(dev->gpu.ctx, GDN_LOG_DEBUG, "vulkan: pipeline %d of %u lanes (%u, %u, %u) made in %.3f s",
-                        kernel, (unsigned)constants[0], (unsigned)constants[1], (unsigned)constants[2],
-                        (unsigned)constants[3], seconds() - before);
+        gdn_context_log(dev->gpu.ctx, GDN_LOG_DEBUG, "vulkan: pipeline of %s, %u lanes (%u, %u, %u), made in %.3f s",
+                        gdn_vulkan_kernel_name(kernel), (unsigned)constants[0], (unsigned)constants[1],
+                        (unsigned)constants[2], (unsigned)constants[3], seconds() - before);
     p->next        = dev->pipelines;
     dev->pipelines = p;
     *pipeline      = p->pipeline;

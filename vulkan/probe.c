@@ -22,7 +22,7 @@ static gdn_status run(void *user)
     const gdn_place workspace = { .data = (void *)x->memory.buffer, .offset = GDN_PROBE_BYTES };
     gdn_vulkan_dispatch dispatch = { .n_items = (GDN_PROBE_OPERANDS + constants[0] - 1) / constants[0] };
     gdn_status status =
-        gdn_vulkan_pipeline_make(dev, GDN_VULKAN_SHADER_PROBE, 0, x->soft_fma, 0, constants, &dispatch.pipeline);
+        gdn_vulkan_pipeline_make(dev, GDN_VULKAN_probe, 0, x->soft_fma, 0, constants, &dispatch.pipeline);
     if (status)
         return status;
     if (!(status = gdn_vulkan_run(dev, &workspace, &params, sizeof params, 0, &dispatch, 1, NULL)))

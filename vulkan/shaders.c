@@ -13,11 +13,12 @@ enum { GDN_VULKAN_EITHER = -1 }; /* there is no such choice */
 #define SHADER(name, kernel, general, soft_fma, subgroup, storage16)                                                   \
     { kernel, { general, soft_fma, subgroup, storage16 }, { code_##name, sizeof code_##name / sizeof code_##name[0] } },
 
-gdn_vulkan_code gdn_vulkan_shader(int kernel, int general, int soft_fma, int subgroup, int storage16)
+gdn_vulkan_code gdn_vulkan_shader(gdn_vulkan_kernel kernel, int general, int soft_fma, int subgroup, int storage16)
 {
     static const struct {
-        int             kernel, is[4];
-        gdn_vulkan_code code;
+        gdn_vulkan_kernel kernel;
+        int               is[4];
+        gdn_vulkan_code   code;
     } shaders[] = { GDN_VULKAN_SHADERS(SHADER) };
     const int want[4] = { general, soft_fma, subgroup, storage16 };
     for (size_t i = 0; i < sizeof shaders / sizeof shaders[0]; i++) {
@@ -28,6 +29,17 @@ gdn_vulkan_code gdn_vulkan_shader(int kernel, int general, int soft_fma, int sub
             return shaders[i].code;
     }
     return (gdn_vulkan_code){ NULL, 0 }; /* no kernel */
+}
+
+const char *gdn_vulkan_kernel_name(gdn_vulkan_kernel kernel)
+{
+    static const char *const names[GDN_VULKAN_KERNEL_COUNT] = {
+#define GDN_KERNEL(stem, number, title, last, end) [GDN_VULKAN_##stem] = #stem,
+#include "core/kernels.def"
+#undef GDN_KERNEL
+        [GDN_VULKAN_probe] = "probe"
+    };
+    return names[kernel];
 }
 
 /* ---- What a module says that GLSL cannot -------------------------------------------------------------- */

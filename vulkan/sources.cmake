@@ -55,9 +55,9 @@ function(gdn_shader_ways output stem)
   set(${output} ${ways} PARENT_SCOPE)
 endfunction()
 
-# gdn_shaders(STEM KERNEL): all variants of vulkan/<stem>.comp, and their lines in the list that vulkan/shaders.c includes:
+# gdn_shaders(STEM): all variants of vulkan/<stem>.comp, and their lines in the list that vulkan/shaders.c includes:
 # what each is for, or GDN_VULKAN_EITHER.
-function(gdn_shaders stem kernel)
+function(gdn_shaders stem)
   gdn_shader_ways(gdn_ways ${stem})
   set(gdn_variants "${stem}_|") # name | defines | columns of the list
   foreach(way general fma exchange storage)
@@ -84,7 +84,7 @@ function(gdn_shaders stem kernel)
     separate_arguments(defines)
     gdn_shader(${name} ${stem}.comp ${defines})
     string(APPEND gdn_shader_lines "static const uint32_t code_${name}[] =\n#include \"${name}.inc\"\n;\n")
-    string(APPEND gdn_shader_rows "    SHADER(${name}, ${kernel}${columns}) \\\n")
+    string(APPEND gdn_shader_rows "    SHADER(${name}, GDN_VULKAN_${stem}${columns}) \\\n")
   endforeach()
   foreach(list GDN_SHADERS gdn_shader_lines gdn_shader_rows)
     set(${list} "${${list}}" PARENT_SCOPE)
@@ -103,9 +103,9 @@ else()
   list(TRANSFORM gdn_shader_sources PREPEND "${PROJECT_SOURCE_DIR}/vulkan/")
   list(APPEND gdn_shader_sources "${PROJECT_SOURCE_DIR}/gpu/params.h")
   foreach(stem IN LISTS GDN_KERNELS)
-    gdn_shaders(${stem} GDN_KERNEL_${stem})
+    gdn_shaders(${stem})
   endforeach()
-  gdn_shaders(probe GDN_KERNEL_COUNT)
+  gdn_shaders(probe)
   file(CONFIGURE OUTPUT "${gdn_shader_folder}/shaders.inc" @ONLY CONTENT "@gdn_shader_lines@#define GDN_VULKAN_SHADERS(SHADER) \\
 @gdn_shader_rows@
 ")

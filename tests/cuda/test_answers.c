@@ -22,9 +22,9 @@ void test_known_answers(void)
     gdn_context *ctx = NULL;
     int asked = 0;
     if (!suite_asks()) return;
-    for (int32_t kernel = 0; kernel < GDN_CUDA_KERNEL_COUNT; kernel++) {
+    for (gdn_cuda_kernel kernel = 0; kernel < GDN_CUDA_KERNEL_COUNT; kernel++) {
         char symbol[96], says[96];
-        const char *name = gdn_cuda_kernel_name(kernel);
+        const char *name = gdn_cuda_kernel_name((int32_t)kernel);
         (void)snprintf(symbol, sizeof symbol, "gdn_cuda_%s", name);
         (void)snprintf(says, sizeof says, strcmp(name, "rows_write") ? "kernel %s)" : "in set_rows (", name);
         if (!results_of(name)) continue;

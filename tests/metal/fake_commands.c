@@ -49,16 +49,7 @@ typedef struct fake_encoder {
 } fake_encoder;
 
 /* ---- Running ---- */
-static struct {
-    const char *kernel;
-    unsigned    buffer;
-} mistake;
-
-void metal_fake_miscompile(const char *kernel, unsigned buffer)
-{
-    mistake.kernel = kernel;
-    mistake.buffer = buffer;
-}
+void metal_fake_miscompile(const char *kernel, unsigned buffer) { simt_set_mistake(kernel, buffer); }
 
 static const char *run_dispatch(const fake_work *w)
 {
@@ -78,8 +69,9 @@ static const char *run_dispatch(const fake_work *w)
     };
     if (simt_run_grid(&grid))
         return simt_error();
-    if (mistake.kernel && !strcmp(mistake.kernel, grid.name))
-        ((char *)arguments.buffers[mistake.buffer])[0] ^= 1;
+    size_t wrong;
+    if (simt_has_mistake(grid.name, &wrong))
+        ((char *)arguments.buffers[wrong])[0] ^= 1;
     return fake_damaged();
 }
 

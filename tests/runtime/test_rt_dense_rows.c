@@ -5,9 +5,12 @@
 
 #include "dense_test.h"
 
+typedef enum dense_kernel { RMS_NORM, RMS_GATE, ADD, SWIGLU, SIGMOID_GATE, ROPE, SOFTMAX, KERNELS } dense_kernel;
+
 /* One call of a kernel: fills out[0 .. n_out) from what a case prepared. */
 typedef struct rows_case {
-    int32_t  kernel, n, m, mode, in_place;
+    dense_kernel kernel;
+    int32_t  n, m, mode, in_place;
     int64_t  x_stride, gate_stride, y_stride, head_stride;
     float    eps;
     float   *x, *w, *gate;
@@ -15,7 +18,6 @@ typedef struct rows_case {
     rt_rope *rope;
 } rows_case;
 
-enum { RMS_NORM, RMS_GATE, ADD, SWIGLU, SIGMOID_GATE, ROPE, SOFTMAX, KERNELS };
 static const char *const names[] = { "rms_norm", "rms_norm_silu_gate", "add", "swiglu", "sigmoid_gate", "rope",
                                      "softmax" };
 
@@ -39,7 +41,8 @@ static float *run(rt_dense *d, const rows_case *c)
     case SWIGLU:       rt_swiglu(d, x, c->gate, y, c->m); break;
     case SIGMOID_GATE: rt_sigmoid_gate(d, x, xs, c->gate, c->gate_stride, c->n, c->m, y, ys); break;
     case ROPE:         rt_rope_apply(d, c->rope, c->position, y, xs, c->head_stride, c->n, c->mode); break;
-    default: rt_softmax(d, y, c->m);
+    case SOFTMAX:      rt_softmax(d, y, c->m); break;
+    case KERNELS:      break; /* their number */
     }
     CHECK(canaries_live(y, size), "%s, n %d, m %d", names[c->kernel], (int)c->n, (int)c->m);
     for (int64_t i = 0; i < size && !inner; i++)
@@ -48,7 +51,7 @@ static float *run(rt_dense *d, const rows_case *c)
     return y;
 }
 
-static rows_case random_case(int kernel, int special)
+static rows_case random_case(dense_kernel kernel, int special)
 {
     rows_case c = { .kernel = kernel, .n = random_int(1, 12), .m = random_int(1, random_bits() % 4 ? 100 : 1000) };
     const int flat = kernel == ADD || kernel == SWIGLU || kernel == SOFTMAX;

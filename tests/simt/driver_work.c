@@ -12,22 +12,14 @@ static void fault(simt_context *context, simt_result result)
     if (context->whole && !context->whole->error) context->whole->error = result;
 }
 
-static struct {
-    const char *kernel;
-    size_t      at;
-} mistake;
-
-void simt_miscompile(const char *kernel, size_t at)
-{
-    mistake.kernel = kernel;
-    mistake.at     = at;
-}
+void simt_miscompile(const char *kernel, size_t at) { simt_set_mistake(kernel, at); }
 
 static void make_mistake(const simt_work *work)
 {
     unsigned char *word;
-    if (!mistake.kernel || strcmp(mistake.kernel, work->kernel->name) != 0) return;
-    memcpy(&word, work->params + mistake.at, sizeof word);
+    size_t at;
+    if (!simt_has_mistake(work->kernel->name, &at)) return;
+    memcpy(&word, work->params + at, sizeof word);
     word[0] ^= 1;
 }
 

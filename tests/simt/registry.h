@@ -19,6 +19,11 @@ typedef struct simt_kernel {
 void simt_register_kernel(simt_kernel *kernel);  /* it stays the caller's */
 simt_kernel *simt_find_kernel(const char *name); /* NULL: there is none */
 
+/* The kernel that a test wants to be compiled wrongly, and in what that is to show, which is the driver's to say; NULL:
+ * none. */
+void simt_set_mistake(const char *kernel, size_t where);
+int simt_has_mistake(const char *kernel, size_t *where);
+
 #ifdef __cplusplus
 }
 #endif

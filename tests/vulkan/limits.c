@@ -100,7 +100,7 @@ static void test_shader_fma(void)
 {
     const gdn_vulkan_traits with = { .shader_fma = 1 }, without = { .shader_fma = 0 };
     int fused = 0;
-    for (int kernel = 0; kernel <= GDN_VULKAN_SHADER_PROBE; kernel++)
+    for (gdn_vulkan_kernel kernel = 0; kernel < GDN_VULKAN_KERNEL_COUNT; kernel++)
         for (int variant = 0; variant < 16; variant++) {
             const gdn_vulkan_code code =
                 gdn_vulkan_shader(kernel, variant >> 3, variant & 1, variant >> 1 & 1, variant >> 2 & 1);

@@ -19,7 +19,7 @@ for case in checkpoints/T3_N1_k128_kv log/T4_R3_k128_v64_vk; do
     for registers in 200 168 128 96 64; do
         GDN_LOG=debug GDN_VULKAN_REGISTERS=$registers "$gdn" check --backend vulkan --impl "$best" --kernel gated_delta_net \
             --case "$case" >"$log" 2>&1 || { tail -n 5 "$log"; echo "$registers registers: $case failed"; exit 1; }
-        sed -n 's/.*pipeline 0 of [0-9]* lanes (\([0-9]*, [0-9]*\), .*/\1/p' "$log" | sort -u | tr '\n' ' ' >>"$shapes"
+        sed -n 's/.*pipeline of gated_delta_net, [0-9]* lanes (\([0-9]*, [0-9]*\), .*/\1/p' "$log" | sort -u | tr '\n' ' ' >>"$shapes"
         echo >>"$shapes"
         echo "$registers registers: $case $(tail -n 1 "$log")"
     done

@@ -16,7 +16,7 @@ void test_known_answers(void)
     const gdn_vulkan_device *dev = ctx->state;
     const gdn_gpu_variant *v = &dev->gpu.variant;
     fault.wrong_shader =
-        gdn_vulkan_shader(GDN_KERNEL_gated_delta_net, 0, v->soft_fma, v->subgroup, dev->traits.storage16);
+        gdn_vulkan_shader(GDN_VULKAN_gated_delta_net, 0, v->soft_fma, v->subgroup, dev->traits.storage16);
     for (int i = 0; i < 2; i++)
         CHECK(step_run(&on, NULL) == GDN_UNSUPPORTED && strstr(gdn_last_error(), "known answer") &&
               strstr(gdn_last_error(), "gated_delta_net (") && strstr(gdn_last_error(), "shader 0, constants"));

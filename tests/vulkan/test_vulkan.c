@@ -474,17 +474,15 @@ static int contractible(gdn_vulkan_code code)
     return found;
 }
 
-static const char *const shader_names[] = { "gated_delta_net", "ssm_conv", "set_rows", "probe" };
-
 static void test_shaders(void)
 {
-    for (int kernel = 0; kernel <= GDN_VULKAN_SHADER_PROBE; kernel++)
+    for (gdn_vulkan_kernel kernel = 0; kernel < GDN_VULKAN_KERNEL_COUNT; kernel++)
         for (int variant = 0; variant < 16; variant++) {
             const int n =
                 contractible(gdn_vulkan_shader(kernel, variant >> 3, variant & 1, variant >> 1 & 1, variant >> 2 & 1));
             if (n)
-                (void)printf("%s, variant %d: %d instructions without NoContraction\n", shader_names[kernel], variant,
-                             n);
+                (void)printf("%s, variant %d: %d instructions without NoContraction\n", gdn_vulkan_kernel_name(kernel),
+                             variant, n);
             CHECK(n == 0);
         }
 }
@@ -492,13 +490,13 @@ static void test_shaders(void)
 static int write_spirv(const char *folder)
 {
     const gdn_vulkan_traits all = { .denorm_preserve = 1, .inf_nan_preserve = 1, .round_to_even = 1 };
-    for (int kernel = 0; kernel <= GDN_VULKAN_SHADER_PROBE; kernel++)
+    for (gdn_vulkan_kernel kernel = 0; kernel < GDN_VULKAN_KERNEL_COUNT; kernel++)
         for (int variant = 0; variant < 16; variant++) {
             const gdn_vulkan_code code =
                 gdn_vulkan_shader(kernel, variant >> 3, variant & 1, variant >> 1 & 1, variant >> 2 & 1);
             uint32_t *words = malloc((code.n + GDN_VULKAN_CONTROL_WORDS) * sizeof *words);
             char path[512];
-            (void)snprintf(path, sizeof path, "%s/%s_%d_controls.spv", folder, shader_names[kernel], variant);
+            (void)snprintf(path, sizeof path, "%s/%s_%d_controls.spv", folder, gdn_vulkan_kernel_name(kernel), variant);
             FILE *file = fopen(path, "wb");
             if (!words || !file)
                 return 1;

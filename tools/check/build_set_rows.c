@@ -20,7 +20,7 @@ void rows_defaults(rows_spec *spec, int n_columns, int n_rows, int n_rows_dst)
                          .only_batch = { -1, -1 }, .seed = 1 };
 }
 
-int64_t rows_index(const rows_spec *spec, int b, int c, int i)
+static int64_t index_of(const rows_spec *spec, int b, int c, int i)
 {
     b = spec->only_batch[0] >= 0 ? spec->only_batch[0] % spec->of_index_batch[0] : b;
     c = spec->only_batch[1] >= 0 ? spec->only_batch[1] % spec->of_index_batch[1] : c;
@@ -83,7 +83,7 @@ void check_build_set_rows(check_case *c, const check_spec *any, check_rng *rng)
     for (int b = 0; b < spec->index_batch[0]; b++)
         for (int e = 0; e < spec->index_batch[1]; e++)
             for (int i = 0; i < spec->n_rows; i++)
-                check_put_index(c, b, e, i, rows_index(spec, b, e, i));
+                check_put_index(c, b, e, i, index_of(spec, b, e, i));
     check_note_writes(c);
 }
 

@@ -348,6 +348,28 @@ static void random_maps(conv_spec *spec, check_rng *rng)
     }
 }
 
+/* With `exact`, a history that tokens pass through unchanged. */
+static void random_types(conv_spec *spec, int exact, check_rng *rng)
+{
+    static const int types[] = { GDN_F32, GDN_F16, GDN_BF16 };
+    const int kind = check_between(rng, 0, 3); /* F32 alone; 16-bit as models have it; any */
+    spec->dtype_x = kind == 0 ? GDN_F32 : CHECK_PICK(rng, types);
+    spec->dtype_out = spec->dtype_history = spec->dtype_x;
+    spec->dtype_weight = check_one_in(rng, 2) ? GDN_F32 : spec->dtype_x;
+    spec->dtype_bias = check_one_in(rng, 2) ? GDN_F32 : spec->dtype_x;
+    if (kind < 2)
+        return;
+    spec->dtype_weight = CHECK_PICK(rng, types);
+    spec->dtype_bias = CHECK_PICK(rng, types);
+    spec->dtype_out = CHECK_PICK(rng, types);
+    if (exact)
+        spec->dtype_history = check_one_in(rng, 2) ? GDN_F32 : spec->dtype_x;
+    else
+        spec->dtype_history = CHECK_PICK(rng, types);
+    if (spec->dtype_history != spec->dtype_x && check_one_in(rng, 3))
+        spec->values = CHECK_TIES;
+}
+
 void conv_random(conv_spec *spec, check_rng *rng)
 {
     static const int values[] = { CHECK_NORMAL, CHECK_NORMAL, CHECK_NORMAL, CHECK_SMALL, CHECK_ZEROS, CHECK_SUBNORMAL,
@@ -380,7 +402,7 @@ void conv_random(conv_spec *spec, check_rng *rng)
     spec->map_start =
         check_draw_starts(&spec->seq[0].length, sizeof spec->seq[0], spec->n_seqs, &spec->lead, &spec->tail, rng);
     random_maps(spec, rng);
-    conv_random_types(spec, 0, rng);
+    random_types(spec, 0, rng);
     conv_random_checkpoints(spec, *rng);
     conv_random_tree(spec, *rng);
 }
@@ -394,26 +416,5 @@ void conv_random_ways(conv_spec *spec, check_rng *rng)
     spec->strided = check_between(rng, 0, 1);
     spec->values = CHECK_PICK(rng, values);
     spec->seed = check_next(rng);
-    conv_random_types(spec, 1, rng);
-}
-
-void conv_random_types(conv_spec *spec, int exact, check_rng *rng)
-{
-    static const int types[] = { GDN_F32, GDN_F16, GDN_BF16 };
-    const int kind = check_between(rng, 0, 3); /* F32 alone; 16-bit as models have it; any */
-    spec->dtype_x = kind == 0 ? GDN_F32 : CHECK_PICK(rng, types);
-    spec->dtype_out = spec->dtype_history = spec->dtype_x;
-    spec->dtype_weight = check_one_in(rng, 2) ? GDN_F32 : spec->dtype_x;
-    spec->dtype_bias = check_one_in(rng, 2) ? GDN_F32 : spec->dtype_x;
-    if (kind < 2)
-        return;
-    spec->dtype_weight = CHECK_PICK(rng, types);
-    spec->dtype_bias = CHECK_PICK(rng, types);
-    spec->dtype_out = CHECK_PICK(rng, types);
-    if (exact)
-        spec->dtype_history = check_one_in(rng, 2) ? GDN_F32 : spec->dtype_x;
-    else
-        spec->dtype_history = CHECK_PICK(rng, types);
-    if (spec->dtype_history != spec->dtype_x && check_one_in(rng, 3))
-        spec->values = CHECK_TIES;
+    random_types(spec, 1, rng);
 }

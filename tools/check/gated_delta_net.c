@@ -157,7 +157,7 @@ static void random_maps(delta_spec *spec, check_rng *rng)
     }
 }
 
-void delta_random(delta_spec *spec, check_rng *rng, int64_t budget)
+static void random_call(delta_spec *spec, check_rng *rng, int64_t budget)
 {
     static const int types[] = { GDN_F32, GDN_F32, GDN_F16, GDN_BF16 };
     static const int heads[] = { 1, 1, 2, 2, 3, 4, 5, 8 };
@@ -220,7 +220,7 @@ void delta_random(delta_spec *spec, check_rng *rng, int64_t budget)
 
 static void random_case(check_spec *spec, check_rng *rng)
 {
-    delta_random(&spec->gated_delta_net, rng, check_one_in(rng, 20) ? 1500000 : 200000);
+    random_call(&spec->gated_delta_net, rng, check_one_in(rng, 20) ? 1500000 : 200000);
 }
 
 /* ---- the fixed list -------------------------------------------------------------------------------------- */

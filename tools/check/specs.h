@@ -66,7 +66,6 @@ void delta_batch(delta_spec *spec, int n, int length);
 /* A ring: sequence s in row `row` with K slots, at position p before its tokens. */
 void delta_ring(delta_spec *spec, int s, int row, int position);
 
-void delta_random(delta_spec *spec, check_rng *rng, int64_t budget);
 void delta_random_forms(delta_spec *spec, check_rng *rng); /* all but dtype_out */
 /* Checkpoints beside what a third of the calls do already: drawn from a copy, so that the rest is as without. */
 void delta_random_checkpoints(delta_spec *spec, check_rng own);
@@ -134,8 +133,6 @@ void conv_random_checkpoints(conv_spec *spec, check_rng own);
 /* A tree in some of the calls that have none of these: drawn from a copy, too. */
 void conv_random_tree(conv_spec *spec, check_rng own);
 void conv_random_ways(conv_spec *spec, check_rng *rng); /* as delta_random_ways() */
-/* Any types; with `exact`, a history that tokens pass through unchanged. */
-void conv_random_types(conv_spec *spec, int exact, check_rng *rng);
 
 /* Parts of images. pool is "history" or "history_out". */
 unsigned char *conv_token(const check_case *c, const conv_spec *spec, const char *name, unsigned char *const *image,
@@ -161,7 +158,6 @@ typedef struct rows_spec {
 
 void rows_defaults(rows_spec *spec, int n_columns, int n_rows, int n_rows_dst);
 void rows_random(rows_spec *spec, check_rng *rng);
-int64_t rows_index(const rows_spec *spec, int b, int c, int i);
 unsigned char *rows_at(const check_case *c, unsigned char *const *image, int b0, int b1, int row);
 
 /* ---- A call of any kernel ---- */

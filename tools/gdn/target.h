@@ -4,9 +4,6 @@
 
 #include "gdn/gdn.h"
 
-/* The backend that is called `name`; 0 if there is none. */
-int target_backend(const char *name, uint32_t *backend);
-
 /* --level: the level of the contract that is called `name`, NULL = exact. 0, and a text in `message`, if there is none.
  */
 extern const char *const target_level_names[GDN_LEVEL_COUNT];

@@ -1,0 +1,26 @@
+/* example.h - what the examples share and what has nothing to do with the library: the end of the program where a call
+ * fails, and numbers in place of a model's. */
+#ifndef EXAMPLE_H
+#define EXAMPLE_H
+
+#include <gdn/gdn.h>
+
+#include <stdio.h>
+#include <stdlib.h>
+
+static inline void must(gdn_status status, const char *what)
+{
+    if (status == GDN_OK) return;
+    fprintf(stderr, "%s: %s: %s\n", what, gdn_status_name(status), gdn_last_error());
+    exit(1);
+}
+
+/* The next of a row of numbers in [-1, 1), the same in every run. */
+static inline float next_number(void)
+{
+    static uint32_t seed = 1;
+    seed = seed * 1664525u + 1013904223u;
+    return (float)(seed >> 8) * 0x1p-23f - 1.0f;
+}
+
+#endif
