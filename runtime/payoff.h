@@ -3,7 +3,8 @@
  *
  * The way that is not taken is tried again for a few steps now and then, as texts change. What the first steps and each
  * try cost beyond what their tokens would have cost on the way that is taken, the draft head's catching up above all,
- * is owed: the next try waits until that is one hundredth of the time since. */
+ * is owed: the next try waits until that is one eightieth of the time since, and twice as long with each try that
+ * changes nothing, until it is one in 640; at once where drafts would not pay if all of them were accepted. */
 #ifndef GDN_RUNTIME_PAYOFF_H
 #define GDN_RUNTIME_PAYOFF_H
 
@@ -24,11 +25,13 @@ typedef struct rt_payoff_width {
     int32_t trying;  /* steps of a try of the other way so far; 0: none    */
     int32_t settles; /* the coming step with drafts pays for catching up: it says nothing about those after it */
     int32_t steps;   /* since the last try                                 */
+    int32_t share;   /* what that cost is to be one part in so many of the time before the next */
     double seconds;  /* since the last try                                 */
     double owed;     /* seconds                                            */
 } rt_payoff_width;
 
 typedef struct rt_payoff {
+    int32_t most; /* tokens that a step with drafts gives each sequence where all are accepted; 0: not known */
     rt_payoff_width at[RT_PAYOFF_WIDTHS];
 } rt_payoff;
 

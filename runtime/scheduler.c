@@ -56,6 +56,7 @@ gdn_status rt_scheduler_create(const rt_scheduler_desc *desc, rt_scheduler **sch
     s->n_ctx     = limits.n_ctx;
     if (desc->spec == RT_SPEC_OFF)
         s->desc.draft_max = 0;
+    s->payoff.most = s->desc.draft_max + 1;
     /* a step always has room for every running sequence and its drafts */
     const int32_t generating = desc->n_parallel * (s->desc.draft_max + s->desc.draft_tree + 1);
     s->n_step_rows = desc->n_step_rows ? desc->n_step_rows : limits.n_batch;

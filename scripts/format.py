@@ -43,7 +43,9 @@ def is_formatted(name):
 
 def write(name, listed):
     if name in listed:
-        (ROOT / name).write_text(formatted(name), encoding="utf-8")
+        text = formatted(name)
+        if text != (ROOT / name).read_text(encoding="utf-8"):  # a file that stays as it is keeps its time, for builds
+            (ROOT / name).write_text(text, encoding="utf-8")
     else:
         places = [f"--lines={number}:{number}" for number in long_lines(name)]
         if places:

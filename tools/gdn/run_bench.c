@@ -1,6 +1,7 @@
-/* gdn run --bench: prompt and generation speed at several widths, with and without drafts. The settings of a width and
- * plain decoding of one sequence take turns for some rounds, so that a slow moment of the machine falls on all of them;
- * the best of each is shown as soon as the width is done, with ratios of figures of the same rounds. See run.h. */
+/* gdn run --bench: prompt and generation speed at several widths, with and without drafts. The settings of a width take
+ * turns of some steps each, so that a slow moment of the machine falls on all of them, and plain decoding of one
+ * sequence comes after them; that for some rounds. The best of each is shown as soon as the width is done, and what
+ * drafts gain is the ratio within a round, of the rounds that in the middle. See run.h. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -8,6 +9,7 @@
 #include "run.h"
 
 enum { ROUNDS = 3, COST_ROUNDS = 16, KINDS = 5, MAX_ROWS = CLI_LIST_MAX * KINDS };
+static const double TURN = 0.05; /* seconds */
 
 /* Kinds of drafts, plain decoding first. */
 static const struct {
@@ -24,10 +26,15 @@ typedef struct setting {
     rt_spec    spec;
     rt_rollback rollback;
     rt_engine *engine; /* with room for the widest, but for one that has room for one */
-    /* best of the rounds */
-    double  prompt, generation; /* tokens per second, all requests together */
+    rt_scheduler *scheduler;
+    rt_totals     before, after;/* this round */
+    int32_t       last;         /* of its requests */
+    int           busy;
+    double        round[ROUNDS];/* generation */
+    double  prompt, generation; /* tokens per second, all requests together: the best of the rounds */
     int64_t drafted, accepted, rounds;
-    double  to_one, to_off; /* generation / plain decoding's of one sequence, of this width                   */
+    double  to_one, to_off; /* generation / plain decoding's of one sequence, of this width: that in the middle       */
+    double  to_first;       /* ... and that of the first round, in which it is found out whether drafts pay         */
     double  prompt_floor, floor; /* tokens per second that the machine allows; 0 with drafts: how many count? */
 } setting;
 
@@ -59,7 +66,10 @@ static int make_prompts(run_session *s, int32_t width, int32_t length, int32_t *
     return code;
 }
 
-static int measure(setting *at, const int32_t *tokens, int32_t length)
+/* Its requests, of one more round, which could be twice as long as the round: it ends with the tokens that all of them
+ * together have, so that as many generate to its end as at its beginning. The scheduler stays for all rounds, as a
+ * server's does: what it has found out about drafts in one round holds in the next. */
+static int begin_round(setting *at, const int32_t *tokens, int32_t length)
 {
     const rt_scheduler_desc desc = { at->engine,
                                      NULL,
@@ -69,46 +79,98 @@ static int measure(setting *at, const int32_t *tokens, int32_t length)
                                      at->spec == RT_SPEC_OFF ? 0 : (int32_t)run_opt.draft_max,
                                      (float)run_opt.p_min,
                                      run_opt.always_draft };
-    rt_scheduler *scheduler;
-    if (rt_scheduler_create(&desc, &scheduler))
+    if (!at->scheduler && rt_scheduler_create(&desc, &at->scheduler))
         return run_fail("the scheduler");
-    gdn_status status = GDN_OK;
-    for (int32_t i = 0; !status && i < at->width; i++) {
+    at->before = rt_scheduler_totals(at->scheduler);
+    at->busy   = 1;
+    for (int32_t i = 0; i < at->width; i++) {
         rt_request r = { 0 };
-        int32_t    id;
         r.prompt   = tokens + (int64_t)i * length;
         r.n_prompt = length;
-        r.n_max    = (int32_t)run_opt.n_predict + 1; /* the first comes with the prompt */
+        r.n_max    = 2 * (int32_t)run_opt.n_predict + 1; /* the first comes with the prompt */
         r.sampling =
             (rt_sampling){ (float)run_opt.temperature, (int32_t)run_opt.top_k,        (float)run_opt.top_p,
                            (float)run_opt.min_p,       (float)run_opt.repeat_penalty, (int32_t)run_opt.repeat_last,
                            run_opt.seed + (uint64_t)i };
         r.ignore_end = 1;
-        status = rt_submit(scheduler, &r, &id);
+        if (rt_submit(at->scheduler, &r, &at->last))
+            return run_fail("the benchmark");
     }
-    for (int busy = 1; !status && busy;)
-        status = rt_step_run(scheduler, &busy);
-    int broken = 0;
-    for (int32_t i = 0; !status && !broken && i < at->width; i++) {
-        rt_result r;
-        broken = !rt_result_get(scheduler, i, &r) && r.error;
-        if (broken)
-            (void)fprintf(stderr, "gdn run: the benchmark: %s\n", r.error);
-    }
-    const rt_totals t = rt_scheduler_totals(scheduler);
-    rt_scheduler_destroy(scheduler);
-    if (broken)
-        return 1;
-    if (status)
-        return run_fail("the benchmark");
-    const double prompt = (double)t.prompt_tokens / t.prompt_seconds,
-                 generation = (double)t.decoded_tokens / t.generation_seconds;
-    at->prompt     = prompt > at->prompt ? prompt : at->prompt;
-    at->generation = generation > at->generation ? generation : at->generation;
-    at->drafted    = t.drafted;
-    at->accepted   = t.accepted;
-    at->rounds     = t.rounds;
     return 0;
+}
+
+/* What is left of its requests ends. */
+static int stop(setting *at)
+{
+    for (int32_t i = at->last - at->width + 1; i <= at->last; i++)
+        (void)rt_cancel(at->scheduler, i);
+    while (at->busy)
+        if (rt_step_run(at->scheduler, &at->busy))
+            return run_fail("the benchmark");
+    return 0;
+}
+
+/* Steps, for a turn's time or until there are tokens enough. */
+static int take_turn(setting *at)
+{
+    const int64_t enough = at->before.decoded_tokens + at->width * run_opt.n_predict;
+    const double  end    = run_now() + TURN;
+    while (at->busy && run_now() < end) {
+        if (rt_step_run(at->scheduler, &at->busy))
+            return run_fail("the benchmark");
+        at->after = rt_scheduler_totals(at->scheduler);
+        if (at->after.decoded_tokens >= enough)
+            return stop(at);
+    }
+    return 0;
+}
+
+static int end_round(setting *at, int round)
+{
+    for (int32_t i = at->last - at->width + 1; i <= at->last; i++) {
+        rt_result r;
+        if (rt_result_get(at->scheduler, i, &r) || !r.error)
+            continue;
+        (void)fprintf(stderr, "gdn run: the benchmark: %s\n", r.error);
+        return 1;
+    }
+    const rt_totals t = at->after, *b = &at->before;
+    const double prompt = (double)(t.prompt_tokens - b->prompt_tokens) / (t.prompt_seconds - b->prompt_seconds),
+                 generation = (double)(t.decoded_tokens - b->decoded_tokens) /
+                              (t.generation_seconds - b->generation_seconds);
+    at->prompt       = prompt > at->prompt ? prompt : at->prompt;
+    at->generation   = generation > at->generation ? generation : at->generation;
+    at->round[round] = generation;
+    at->drafted      = t.drafted;
+    at->accepted     = t.accepted;
+    at->rounds       = t.rounds;
+    return 0;
+}
+
+/* A round of n settings, which have engines of their own and take turns. */
+static int measure(setting *at, int n, int round, const int32_t *tokens, int32_t length)
+{
+    int code = 0, busy = 1;
+    for (int i = 0; !code && i < n; i++)
+        code = begin_round(&at[i], tokens, length);
+    while (!code && busy) {
+        busy = 0;
+        for (int i = 0; !code && i < n; i++) {
+            code = take_turn(&at[i]);
+            busy |= at[i].busy;
+        }
+    }
+    for (int i = 0; !code && i < n; i++)
+        code = end_round(&at[i], round);
+    return code;
+}
+
+static void close_settings(setting *at, int n)
+{
+    for (int i = 0; i < n; i++) {
+        rt_scheduler_destroy(at[i].scheduler);
+        at[i].scheduler = NULL;
+    }
 }
 
 /* Milliseconds of a step of n rows of one sequence, and of drafting n tokens (n = 0: none was asked for). */
@@ -230,6 +292,7 @@ static int print_json(const run_session *s, const setting *rows, int n, const se
         json_share(&w, "generated_floor_tokens_per_second", rows[i].floor, "generated_share", rows[i].generation);
         json_double(&w, "ratio_to_one", rows[i].to_one);
         json_double(&w, "ratio_to_off", rows[i].to_off);
+        json_double(&w, "ratio_to_off_first_round", rows[i].to_first);
         json_int(&w, "drafted", rows[i].drafted);
         json_int(&w, "accepted", rows[i].accepted);
         json_int(&w, "rounds", rows[i].rounds);
@@ -253,30 +316,48 @@ static int print_json(const run_session *s, const setting *rows, int n, const se
     return json_finish(&w) ? 0 : 1;
 }
 
-/* The n rows of one width, plain decoding first, and plain decoding of one sequence, in turn; then the rows are
- * printed. `alone`, where it is not NULL, is measured with them. */
+/* Of the rounds of two settings, the ratio in the middle. */
+static double middle_ratio(const setting *of, const setting *to)
+{
+    double r[ROUNDS];
+    for (int round = 0; round < ROUNDS; round++) {
+        int i = round;
+        const double x = of->round[round] / to->round[round];
+        for (; i > 0 && r[i - 1] > x; i--)
+            r[i] = r[i - 1];
+        r[i] = x;
+    }
+    return r[ROUNDS / 2];
+}
+
+/* The n rows of one width, plain decoding first, and plain decoding of one sequence; then the rows are printed.
+ * `alone`, where it is not NULL, is measured with the latter, which runs on the first row's engine. */
 static int measure_width(setting *rows, int n, setting *alone, const int32_t *tokens, int32_t length, progress_bar *bar)
 {
-    setting one = { .width = 1, .engine = rows->engine };
-    int     code = 0;
+    setting   one  = { .width = 1, .engine = rows->engine };
+    const int more = rows->width > 1;
+    int       code = 0;
     for (int round = 0; !code && round < ROUNDS; round++) {
         progress_step(bar, "rounds of a width");
-        for (int i = 0; !code && i < n; i++)
-            code = measure(&rows[i], tokens, length);
-        if (!code && rows->width != 1)
-            code = measure(&one, tokens, length);
+        code = measure(rows, n, round, tokens, length);
+        if (!code && more)
+            code = measure(&one, 1, round, tokens, length);
         if (!code && alone)
-            code = measure(alone, tokens, length);
+            code = measure(alone, 1, round, tokens, length);
     }
+    close_settings(rows, n);
+    close_settings(&one, 1);
+    close_settings(alone, alone != NULL);
     if (code)
         return code;
-    const double plain = rows->width == 1 ? rows->generation : one.generation;
+    const setting *plain = more ? &one : rows;
     if (alone)
-        alone->to_one = alone->generation / plain;
+        alone->to_one = alone->generation / plain->generation;
     progress_clear(bar);
     for (int i = 0; i < n; i++) {
-        rows[i].to_one = rows[i].generation / plain;
-        rows[i].to_off = rows[i].generation / rows->generation;
+        rows[i].to_one   = rows[i].generation / plain->generation;
+        rows[i].to_off   = middle_ratio(&rows[i], rows);
+        rows[i].to_first = rows[i].round[0] / rows->round[0];
         if (!run_opt.json)
             print_row(&rows[i]);
     }
@@ -317,7 +398,7 @@ int run_bench(run_session *s)
     /* without drafts there are no snapshots, and steps of more than one row could not be taken back */
     const int     ngram  = strcmp(run_opt.spec, "off") != 0;
     const int32_t length = (int32_t)run_opt.bench_prompt, n_costs = ngram ? (int32_t)run_opt.draft_max + 1 : 1;
-    const int64_t most = run_opt.n_predict > COST_ROUNDS * n_costs ? run_opt.n_predict : COST_ROUNDS * n_costs;
+    const int64_t most = 2 * run_opt.n_predict > COST_ROUNDS * n_costs ? 2 * run_opt.n_predict : COST_ROUNDS * n_costs;
     if (!run_opt.context)
         run_opt.context = length + most + n_costs + 1;
     /* an engine for each kind of drafts, so that none pays for another's snapshots; and one for a single sequence */
