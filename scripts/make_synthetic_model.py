@@ -2,12 +2,17 @@
 """Write a model of real size with random weights, for measuring throughput. What it says is noise.
 
   make_synthetic_model.py OUT.gguf [--shape 0.8b] [--type Q8_0] [--vocab 248320] [--layers N]
+  make_synthetic_model.py OUT.gguf --echo 0.025       with drafts that are often right
   make_synthetic_model.py OUT.gguf --shape 35b-a3b --layers 4 [--experts 256] [--used 8] [--shared 512]
 
 Shapes are those of the published Qwen3.5 text models, MTP block included but in mixtures of experts; of those, a few
 layers do, as they are all alike. Weights are random bits with a fixed scale
-per matrix, so that activations keep their size; nothing is quantised, which makes this as fast as the disk. The
-vocabulary is the 256 bytes, invented tokens and the chat marks. Needs numpy and gguf (from PyPI).
+per matrix, so that activations keep their size; nothing is quantised, which makes this as fast as the disk. No draft of
+such a model is ever right. With --echo E, what layers add to the residual stream is E times as large, and the MTP block
+hands its token on: then the likeliest token mostly is the last one again, which both the trunk and the draft head find,
+and now and then, as the layers have it, another one, which only the trunk finds. The larger E, the more often; how many
+drafts are right is to be measured, and says nothing about trained models. That other one is among the first eighth of the
+vocabulary, which stands for the frequent tokens (gdn run --draft-vocab). The vocabulary is the 256 bytes, invented tokens and the chat marks. Needs numpy and gguf (from PyPI).
 """
 import argparse
 import time
@@ -92,12 +97,20 @@ def vector(name, shape, rng):
     return x.astype(np.float32)
 
 
-def blocks(shape, kind, rng):
-    """A matrix, or a stack, as bytes, one row per row."""
+def blocks(shape, kind, rng, size=1.0):
+    """A matrix, or a stack, as bytes, one row per row. size: of its products, about that of the inputs."""
     dtype, deviation = BLOCKS[kind]
     x = np.empty((*shape[:-1], shape[-1] // 32), dtype)
-    x["d"] = shape[-1] ** -0.5 / deviation
+    x["d"] = size * shape[-1] ** -0.5 / deviation
     x["q"] = np.frombuffer(rng.bytes(x["q"].nbytes), x["q"].dtype).reshape(x["q"].shape)
+    return x.view(np.uint8)
+
+
+def hand_on(e):
+    """The MTP block's first matrix, Q8_0: of its two inputs the first one, the token's embedding."""
+    x = np.zeros((e, 2 * e // 32), BLOCKS["Q8_0"][0])
+    x["d"] = 1 / 127
+    x["q"][np.arange(e), np.arange(e) // 32, np.arange(e) % 32] = 127
     return x.view(np.uint8)
 
 
@@ -121,6 +134,7 @@ def main():
     p.add_argument("--experts", type=int, help="experts of a layer, where there are any (the shape's)")
     p.add_argument("--used", type=int, help="experts of a token (the shape's)")
     p.add_argument("--shared", type=int, help="width of the shared expert, a multiple of 32; 0: there is none (the shape's)")
+    p.add_argument("--echo", type=float, metavar="E", help="0 < E < 1: tokens repeat themselves, as described above")
     p.add_argument("--seed", type=int, default=1)
     args = p.parse_args()
     mixture = "num_experts" in SHAPES[args.shape]
@@ -131,6 +145,8 @@ def main():
         p.error(f"--shared is {args.shared}; multiples of 32 are allowed")
     if args.vocab < 260:
         p.error(f"--vocab is {args.vocab}; 260 is the least")
+    if args.echo is not None and (mixture or args.type != "Q8_0" or not 0 < args.echo < 1):
+        p.error("--echo is between 0 and 1, for dense models of type Q8_0")
     started, rng = time.time(), np.random.default_rng(args.seed)
     c = configuration(args.shape, args.vocab, num_hidden_layers=args.layers, num_experts=args.experts,
                       num_experts_per_tok=args.used, shared_expert_intermediate_size=args.shared)
@@ -154,7 +170,16 @@ def main():
     writer.write_kv_data_to_file()
     writer.write_ti_data_to_file()
     for name, shape in listed:
-        writer.write_tensor_data(vector(name, shape, rng) if is_vector(name, shape) else blocks(shape, args.type, rng))
+        adds = args.echo and name.endswith(("ffn_down.weight", "attn_output.weight", "ssm_out.weight"))
+        if is_vector(name, shape):
+            writer.write_tensor_data(vector(name, shape, rng))
+        elif args.echo and name.endswith("eh_proj.weight"):
+            writer.write_tensor_data(hand_on(c.hidden_size))
+        else:
+            weights = blocks(shape, args.type, rng, args.echo if adds else 1.0)
+            if args.echo and name == "token_embd.weight":
+                weights.view(BLOCKS["Q8_0"][0])[args.vocab // 8:]["d"] *= 0.5
+            writer.write_tensor_data(weights)
     writer.close()
     print(f"{args.out}: {total / 1e6:.0f} million weights, {time.time() - started:.0f} s")
 
