@@ -10,7 +10,7 @@ INLINE double polynomial(const double *c, int n, double x)
 {
     double p = c[0];
 #pragma GCC unroll 16
-    for (int i = 1; i < n; i++) p = p * x + c[i];
+    for (int i = 1; i < n; i++) p = fma(p, x, c[i]);
     return p;
 }
 
@@ -79,8 +79,15 @@ INLINE double inverse_ulp(double exact)
     return double_from_bits((uint64_t)(2 * 1023 + 23 - e) << 52);
 }
 
+/* All bits, where x is a NaN. */
+INLINE uint64_t nan_mask(double x)
+{
+    return 0 - ((0x7ff0000000000000u - (double_bits(x) & 0x7fffffffffffffffu)) >> 63);
+}
+
 /* |result - exact| in ulps; infinite for a wrong sign (of a zero too) or a NaN on one side only. An overflow
- * counts as 2^128, the next value if the format went on. */
+ * counts as 2^128, the next value if the format went on. With masks: of conditions on what is a NaN GCC 12 makes
+ * branches, for some of the functions, and the loop around them no vectors. */
 INLINE double ulps(double result, double exact)
 {
     double limit = 0x1p128;
@@ -88,12 +95,12 @@ INLINE double ulps(double result, double exact)
     double x = exact > limit ? limit : exact;
     r = r < -limit ? -limit : r;
     x = x < -limit ? -limit : x;
-    double error = fabs(r - x) * inverse_ulp(x);
-    bool sign_differs = ((double_bits(result) ^ double_bits(exact)) >> 63) != 0;
-    error = sign_differs ? (double)INFINITY : error;
-    bool result_nan = result != result, exact_nan = exact != exact;
-    error = (result_nan | exact_nan) ? (double)INFINITY : error;
-    return (result_nan & exact_nan) ? 0.0 : error;
+    uint64_t error = double_bits(fabs(r - x) * inverse_ulp(x));
+    uint64_t sign_differs = 0 - ((double_bits(result) ^ double_bits(exact)) >> 63);
+    uint64_t result_nan = nan_mask(result), exact_nan = nan_mask(exact);
+    uint64_t infinite = sign_differs | result_nan | exact_nan;
+    error = (error & ~infinite) | (infinite & 0x7ff0000000000000u);
+    return double_from_bits(error & ~(result_nan & exact_nan));
 }
 
 static double largest(const double *error)
