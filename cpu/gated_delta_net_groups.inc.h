@@ -283,8 +283,7 @@ static void groups(const head_view *x, const chunk *c, float *state)
     if (!b.from) b.from = (const char *)zeros, b.from_pitch = 0;
     if (x->channel && x->n == 128) groups_run(&b, &log, &next, state, 128, true);
     else if (x->n == 128) groups_run(&b, &log, &next, state, 128, false);
-    else if (x->channel) groups_run(&b, &log, &next, state, x->n, true);
-    else groups_run(&b, &log, &next, state, x->n, false);
+    else groups_run(&b, &log, &next, state, x->n, x->channel);
 }
 
 #endif

@@ -31,6 +31,8 @@ typedef struct rows_block {
     const char  *from; /* the state to read; NULL = zero */
     int64_t      from_pitch, to_pitch; /* bytes */
     int64_t      pitch;                /* of rows of floats in scratch */
+    int          type;                 /* of the states' elements */
+    bool         channel;
     int32_t      n, n_rows;
     int32_t      ahead; /* bytes of a row to come that a token asks for */
     char        *to[ROWS_MAX_TOKENS];     /* where the state after each token goes; NULL = nowhere */
@@ -44,7 +46,9 @@ static rows_block rows_block_of(const head_view *x, const chunk *c)
 {
     char      *snapshot[ROWS_MAX_TOKENS];
     const bool stream = snapshots_of(x, 0, c->n_tokens, snapshot);
-    rows_block b = {.c = c, .n = x->n, .n_rows = x->n_columns, .pitch = x->pitch};
+    rows_block b = {
+        .c = c, .n = x->n, .n_rows = x->n_columns, .pitch = x->pitch, .type = x->type, .channel = x->channel
+    };
     b.from_pitch = x->p->state_in.stride_line;
     b.to_pitch = x->p->state_out.stride_line;
     b.from = x->source ? x->source + x->j0 * b.from_pitch : NULL;
@@ -131,21 +135,26 @@ GDN_INLINE void rows_tokens(rows_block *b, int32_t r, int32_t n, int count, bool
     rows_token(b, r, last, n, count, channel, type, false, s, kv);
 }
 
+/* Row r, where it has no other to go with: the last of an odd number, so seldom that one version serves all forms. */
+static __attribute__((noinline)) void rows_rest(rows_block *b, int32_t r)
+{
+    rows_tokens(b, r, b->n, 1, b->channel, b->type);
+}
+
 GDN_INLINE void rows_block_run(rows_block *b, int32_t n_rows, int32_t n, bool channel, int type)
 {
     int32_t r = 0;
     for (; r + ROWS_TOGETHER <= n_rows; r += ROWS_TOGETHER) rows_tokens(b, r, n, ROWS_TOGETHER, channel, type);
-    for (; r < n_rows; r++) rows_tokens(b, r, b->n, 1, channel, type);
+    if (r < n_rows) rows_rest(b, r);
 }
 
 /* One compiled version for each form; n as a constant where it is a common one. */
-#define ROWS_VERSIONS(name, type)                                          \
-    static void name(rows_block *b, int32_t n_rows, bool channel)          \
-    {                                                                      \
-        if (b->n == 128 && channel) rows_block_run(b, n_rows, 128, 1, type); \
-        else if (b->n == 128) rows_block_run(b, n_rows, 128, 0, type);     \
-        else if (channel) rows_block_run(b, n_rows, b->n, 1, type);        \
-        else rows_block_run(b, n_rows, b->n, 0, type);                     \
+#define ROWS_VERSIONS(name, type)                                             \
+    static void name(rows_block *b)                                           \
+    {                                                                         \
+        if (b->n == 128 && b->channel) rows_block_run(b, b->n_rows, 128, 1, type); \
+        else if (b->n == 128) rows_block_run(b, b->n_rows, 128, 0, type);     \
+        else rows_block_run(b, b->n_rows, b->n, b->channel, type);            \
     }
 ROWS_VERSIONS(rows_block_general, GDN_F32)
 ROWS_VERSIONS(rows_block_f16, GDN_F16)
@@ -156,9 +165,9 @@ ROWS_VERSIONS(rows_block_bf16, GDN_BF16)
 static void rows(const head_view *x, const chunk *c)
 {
     rows_block b = rows_block_of(x, c);
-    if (x->type == GDN_F16) rows_block_f16(&b, b.n_rows, x->channel);
-    else if (x->type == GDN_BF16) rows_block_bf16(&b, b.n_rows, x->channel);
-    else rows_block_general(&b, b.n_rows, x->channel);
+    if (x->type == GDN_F16) rows_block_f16(&b);
+    else if (x->type == GDN_BF16) rows_block_bf16(&b);
+    else rows_block_general(&b);
 }
 
 /* ---- One token of the usual head ----
@@ -197,28 +206,46 @@ GDN_INLINE void rows_decode_norm(const gdn_gated_delta_net_problem *p, vf x[DECO
     for (int i = 0; i < DECODE_VECTORS; i++) x[i] = v_mul(x[i], factor);
 }
 
-GDN_INLINE void rows_decode_run(const head_view *x, const rows_decode_block *block, bool channel, bool stream, int type)
+/* What the token brings for all rows. */
+typedef struct rows_decode_token {
+    vf k[DECODE_VECTORS], q[DECODE_VECTORS], a[DECODE_VECTORS]; /* a: of a gate per channel */
+} rows_decode_token;
+
+/* 0 and 2; once per head, and so long that no version of the rows' loop has a copy. */
+static __attribute__((noinline)) void rows_decode_ready(const head_view *x, const rows_decode_block *b,
+                                                        rows_decode_token *token)
 {
-    const int         size = type == GDN_F32 ? 4 : 2;
-    rows_decode_block b = *block;
-    vf                k[DECODE_VECTORS], q[DECODE_VECTORS], a[DECODE_VECTORS], ak[DECODE_VECTORS], s[DECODE_VECTORS];
+    vf k[DECODE_VECTORS], q[DECODE_VECTORS];
 #pragma GCC unroll 32
     for (int i = 0; i < DECODE_VECTORS; i++) {
-        k[i] = v_load_typed(b.k, x->p->k.dtype, i * GDN_VL, GDN_VL);
-        q[i] = v_load_typed(b.q, x->p->q.dtype, i * GDN_VL, GDN_VL);
+        k[i] = v_load_typed(b->k, x->p->k.dtype, i * GDN_VL, GDN_VL);
+        q[i] = v_load_typed(b->q, x->p->q.dtype, i * GDN_VL, GDN_VL);
     }
     if (x->p->qk_norm) {
         rows_decode_norm(x->p, k);
         rows_decode_norm(x->p, q);
     }
-    if (channel) {
-#pragma GCC unroll 32
-        for (int i = 0; i < DECODE_VECTORS; i += GDN_GROUP)
-            channel_decays(x, b.g, i * GDN_VL, a + i, GDN_GROUP); /* 2: decay */
-    }
 #pragma GCC unroll 32
     for (int i = 0; i < DECODE_VECTORS; i++) {
-        if (!channel) a[i] = v_set1(b.decay);
+        token->k[i] = k[i];
+        token->q[i] = q[i];
+    }
+    for (int i = 0; x->channel && i < DECODE_VECTORS; i += GDN_GROUP)
+        channel_decays(x, b->g, i * GDN_VL, token->a + i, GDN_GROUP); /* 2: decay */
+}
+
+GDN_INLINE void rows_decode_run(const head_view *x, const rows_decode_block *block, bool channel, bool stream, int type)
+{
+    const int         size = type == GDN_F32 ? 4 : 2;
+    rows_decode_block b = *block;
+    rows_decode_token token;
+    vf                k[DECODE_VECTORS], q[DECODE_VECTORS], a[DECODE_VECTORS], ak[DECODE_VECTORS], s[DECODE_VECTORS];
+    rows_decode_ready(x, block, &token);
+#pragma GCC unroll 32
+    for (int i = 0; i < DECODE_VECTORS; i++) {
+        k[i] = token.k[i];
+        q[i] = token.q[i];
+        a[i] = channel ? token.a[i] : v_set1(b.decay);
         ak[i] = channel ? v_mul(a[i], k[i]) : k[i];
     }
     for (int32_t r = 0; r < b.n_rows; r++, b.from += b.from_pitch) {

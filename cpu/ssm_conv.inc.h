@@ -190,6 +190,22 @@ GDN_INLINE int64_t conv_halves(const conv_item *it, conv_form form, int dealt, c
     return c;
 }
 
+/* Steps 2 to 4 for the channels from c on that are no whole vector, or no whole pair of them. Once per visit at most
+ * twice, so that it serves all forms, and no form has a copy. */
+static __attribute__((noinline)) void conv_rest(const conv_item *it, const char *const *row, char *const *out,
+                                                int64_t c, int n_out)
+{
+    const gdn_ssm_conv_problem *p = it->p;
+    const conv_form form = { ANY, ANY, p->kernel_width, (p->flags & GDN_CONV_SILU) != 0, it->packed };
+    for (vf u[TOKENS]; c < it->width; c += GDN_VL) {
+        const int n = (int)(it->width - c < GDN_VL ? it->width - c : GDN_VL);
+        conv_taps(it, form, row, c, n, n_out, u);
+        for (int i = 0; i < n_out; i++) v_store_typed(out[i], p->out.dtype, c, form.silu ? v_silu(u[i]) : u[i], n);
+        if (n_out == 1 && it->keep)
+            keep_row(it->keep, p->history_out.dtype, row[p->kernel_width - 1], p->x.dtype, c, n);
+    }
+}
+
 /* Steps 2 to 4, taps, activation and output, for all channels of the block and n_out tokens, while the
  * n_ahead rows of `ahead` are fetched. The copies tell the compiler that no store to out changes a pointer. */
 GDN_INLINE void conv_tokens(const conv_item *item, const char *const *rows, char *const *outs, const char *const *ahead,
@@ -198,16 +214,18 @@ GDN_INLINE void conv_tokens(const conv_item *item, const char *const *rows, char
     const conv_item it = *item;
     const int x = form.rows == ANY ? it.p->x.dtype : form.rows, to = form.rows == ANY ? it.p->out.dtype : form.rows;
     const int history = form.rows == ANY ? it.p->history_out.dtype : form.rows;
+    const int halves = form.packed ? form.rows == GDN_BF16 : form.rows == GDN_F16 || form.rows == GDN_BF16;
     const char *row[MAX_WIDTH + TOKENS];
     char *out[TOKENS];
     for (int j = 0; j < form.kernel_width - 1 + n_out; j++) row[j] = rows[j];
     for (int i = 0; i < n_out; i++) out[i] = outs[i];
     vf u[TOKENS];
     int64_t c = 0;
-    if (form.packed ? form.rows == GDN_BF16 : form.rows == GDN_F16 || form.rows == GDN_BF16)
-        c = it.dealt ? conv_halves(&it, form, 1, row, out, ahead, n_ahead, n_out)
-                     : conv_halves(&it, form, 0, row, out, ahead, n_ahead, n_out);
-    for (; c + GDN_VL <= it.width; c += GDN_VL) {
+    if (halves && form.rows == GDN_BF16 && form.weight == GDN_F32 && !form.packed && it.dealt)
+        c = conv_halves(&it, form, 1, row, out, ahead, n_ahead, n_out);
+    else if (halves)
+        c = conv_halves(&it, form, 0, row, out, ahead, n_ahead, n_out);
+    for (; !halves && c + GDN_VL <= it.width; c += GDN_VL) {
         for (int i = 0; i < n_ahead && c % (x == GDN_F32 ? LINE_32 : LINE_16) == 0; i++) { /* once per cache line */
             if (n_out == 1) v_prefetch(ahead[i] + row_bytes(x, c));
             else v_prefetch_l2(ahead[i] + row_bytes(x, c)); /* two visits are more than the L1 cache holds */
@@ -221,11 +239,7 @@ GDN_INLINE void conv_tokens(const conv_item *item, const char *const *rows, char
             else v_store_typed(out[i], to, c, u[i], GDN_VL);
         }
     }
-    const int n = (int)(it.width - c);
-    if (n == 0) return;
-    conv_taps(&it, form, row, c, n, n_out, u);
-    for (int i = 0; i < n_out; i++) v_store_typed(out[i], to, c, form.silu ? v_silu(u[i]) : u[i], n);
-    if (n_out == 1 && it.keep) keep_row(it.keep, history, row[form.kernel_width - 1], x, c, n);
+    if (c < it.width) conv_rest(item, rows, outs, c, n_out);
 }
 
 /* Whether the rows are of one type, and which the loops know, with a weight of theirs or of F32. */
@@ -258,8 +272,8 @@ static void conv_dispatch(const conv_item *it, const char *const *row, char *con
     } while (0)
 #define CONV_16(ROWS, WEIGHT)                                                                                      \
     do {                                                                                                           \
-        if (it->packed) CONV_SILU(ROWS, WEIGHT, 4, 1);                                                             \
-        else CONV_SILU(ROWS, WEIGHT, 4, 0);                                                                        \
+        if (it->packed) CONV(ROWS, WEIGHT, 4, silu, 1);                                                            \
+        else CONV(ROWS, WEIGHT, 4, silu, 0);                                                                       \
     } while (0)
     const int plain = one && rows == GDN_F32 && (!p->bias.base || p->bias_dtype == GDN_F32);
     if (plain && it->packed) CONV_SILU(GDN_F32, GDN_F32, 4, 1);
