@@ -66,12 +66,7 @@ endif()
 
 if(GDN_SANITIZE) # -g1 is what their reports need; more takes GCC several times as long
   string(REPLACE ";" "," gdn_sanitizers "${GDN_SANITIZE}")
-  # C++ is the emulated kernels alone, and GCC's also where C is clang's. UndefinedBehaviorSanitizer looks at them in the build with
-  # AddressSanitizer, which has the same tests of them; a second time by the same compiler would show nothing new.
-  set(gdn_sanitized $<COMPILE_LANGUAGE:C,CXX>)
-  if(NOT GDN_SANITIZE MATCHES "address")
-    set(gdn_sanitized $<COMPILE_LANGUAGE:C>)
-  endif()
+  set(gdn_sanitized $<COMPILE_LANGUAGE:C,CXX>) # C++ is the emulated kernels alone
   add_compile_options(
     "$<${gdn_sanitized}:-fsanitize=${gdn_sanitizers};-fno-sanitize-recover=all;-fno-omit-frame-pointer;-g1>")
   add_link_options(-fsanitize=${gdn_sanitizers})

@@ -430,7 +430,7 @@ GDN_INLINE void gated_delta_net_ahead(const gdn_gpu_gated_delta_net &p, Strip<X>
     at.writes = false;
     at.out_type = type_of<X>(p.result_dtype);
     at.out_at = token_at(p.result, w, w.h) +
-                (uint64_t)(element_bytes(at.out_type) * (w.j + mine) - p.result.token);
+                ((int64_t)element_bytes(at.out_type) * (w.j + mine) - (int64_t)p.result.token);
 #pragma unroll
     for (int m = 0; m < X::NB; m++)
         at.q[m] = zero4();

@@ -186,6 +186,8 @@ gdn_status rt_memory_load(rt_memory *m, int32_t seq, const void *bytes, uint64_t
         status = check_header(m, seq, bytes, n, &header);
     if (!status)
         status = check_records(m, seq, bytes, &header);
+    if (status)
+        return status;
 
     /* Lists first: they are all that can still be refused. */
     const unsigned char *at = (const unsigned char *)bytes + sizeof header;

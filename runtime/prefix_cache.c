@@ -232,7 +232,7 @@ void rt_step_tokens(rt_memory *m, rt_step *step, const int32_t *token)
     const int64_t n = (int64_t)step->n_spans * step->n_checkpoints;
     step->checkpoint_interval = p->interval;
     step->state_checkpoint = p->map;
-    step->conv_checkpoint = p->map + n;
+    step->conv_checkpoint = n ? p->map + n : NULL;
     for (int64_t j = 0; j < 2 * n; j++) p->map[j] = GDN_NONE;
     for (int32_t i = 0; i < step->n_spans; i++)
         if (m->taken[i].keyed) plan(m, i);

@@ -270,6 +270,7 @@ void tpl_write(tpl_run *r, tpl_text text)
         b->room = room;
         copy(b->text, b->mark, old);
     }
+    if (!text.n) return; /* there may be no buffer yet */
     copy(b->text + b->n, b->mark + b->n, text);
     b->n += text.n;
 }

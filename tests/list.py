@@ -18,7 +18,7 @@ import sys
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 LIST = ROOT / "tests/list.txt"
-PRESETS = ("test", "asan", "clang", "arm64-qemu")
+PRESETS = ("test", "asan", "arm64-qemu")
 # The labels that a stage of scripts/test.sh runs; `lint` and `check` it runs as commands.
 RUN = {"unit", "golden", "check", "vulkan", "runtime", "cuda", "metal", "install", "configure", "abi", "lint"}
 MORE = {"simt", "long", "example"} # beside one of those; `long` is left out of --quick
