@@ -244,6 +244,7 @@ static int32_t chunk_ahead(const chunk *c, const head_view *x, int32_t turn, int
     for (int32_t i = turn; i < n_views; i += n_turns > 1 ? n_turns : 1) {
         const int64_t size = view[i]->dtype == GDN_F32 ? 4 : 2;
         const bool    values = i == 2 || i == 3;
+        if (!view[i]->at.base) continue; /* no outputs */
         const char   *at = gdn_token_at(view[i], to->s, to->first, first, i < 2 ? to->key_head : to->h);
         rows[count++] =
             (ahead_rows){ at + (values ? size * to->j0 : 0), view[i]->stride_token,
