@@ -18,7 +18,7 @@
 #define __global__
 #define __device__
 #define __grid_constant__
-#ifdef SIMT_CALLS /* a function is compiled once, not again for each of its calls: for sanitizers, and to plant mistakes in it */
+#ifdef SIMT_CALLS /* compiled once, not again for each of its calls: for sanitizers, and to plant mistakes in it */
 #define __forceinline__ inline
 #else
 #define __forceinline__ inline __attribute__((always_inline))
