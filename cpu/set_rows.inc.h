@@ -26,9 +26,8 @@ enum {
     RANGE = 1 << 18,       /* target rows that the bitmap can tell apart: 32 KB */
     GROUP = 8,             /* neighbouring target rows in one share */
     STREAM = 1 << 18,      /* bytes to be written from which they go past the caches */
-    PIECE = 1024,          /* bytes on the way there */
     NEAR_ROWS = 2,         /* rows from a prefetch to its use */
-    NEAR_BYTES = 256,      /* of each; the processor's own prefetchers find the rest */
+    NEAR_BYTES = 1024,     /* of each, at most */
     SHARE_BYTES = 1 << 16, /* of source rows, at least, in a share: below, a thread is not worth waking */
     BLOCK = 32,            /* values of a Q8_0 block */
     BLOCK_BYTES = 34,
@@ -50,22 +49,23 @@ GDN_INLINE void convert_row(const char *src, int src_dtype, char *dst, int dst_d
     if (n) v_store_typed(dst, dst_dtype, j, v_load_typed(src, src_dtype, j, n), n);
 }
 
-/* The same past the caches, into a row of whole cache lines. What is converted to 16 bits goes there by way of
- * a piece on the stack, long enough that its first stores are in the cache when they are read back. */
-GDN_INLINE void stream_row(const char *src, int src_dtype, char *dst, int dst_dtype,
-                                                             int64_t n_columns)
+/* The same past the caches, into a row of whole cache lines. */
+GDN_INLINE void stream_row(const char *src, int src_dtype, char *dst, int dst_dtype, int64_t n_columns)
 {
-    const int64_t size = dst_dtype == GDN_F32 ? 4 : 2;
-    _Alignas(64) char piece[PIECE];
-    for (int64_t at = 0; at < n_columns * size; at += PIECE) {
-        const int64_t bytes = n_columns * size - at < PIECE ? n_columns * size - at : PIECE;
-        const char   *from = src + at / size * (src_dtype == GDN_F32 ? 4 : 2);
-        if (src_dtype != dst_dtype) {
-            convert_row(from, src_dtype, piece, dst_dtype, bytes / size);
-            from = piece;
+    if (dst_dtype == GDN_F32) {
+        int64_t j = 0;
+        for (; j + 4 * GDN_VL <= n_columns; j += 4 * GDN_VL)
+            for (int m = 0; m < 4; m++)
+                v_stream((float *)(void *)dst + j + m * GDN_VL, v_load_typed(src, src_dtype, j + m * GDN_VL, GDN_VL));
+        for (; j < n_columns; j += GDN_VL)
+            v_stream((float *)(void *)dst + j, v_load_typed(src, src_dtype, j, GDN_VL));
+    } else {
+        for (int64_t j = 0; j < n_columns; j += 2 * GDN_VL) {
+            uint16_t *to = (uint16_t *)(void *)dst + j;
+            const vf  x = v_load_typed(src, src_dtype, j, GDN_VL), y = v_load_typed(src, src_dtype, j + GDN_VL, GDN_VL);
+            if (dst_dtype == GDN_F16) v_stream_f16_pair(to, x, y);
+            else v_stream_bf16_pair(to, x, y);
         }
-        for (int64_t i = 0; i < bytes; i += 4 * GDN_VL)
-            v_stream((float *)(void *)(dst + at + i), v_load((const float *)(const void *)(from + i)));
     }
 }
 

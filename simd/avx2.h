@@ -106,6 +106,14 @@ static inline void v_store_f16(uint16_t *p, vf a) { _mm_storeu_si128((__m128i *)
 static inline void v_store_f16_n(uint16_t *p, vf a, int n) { gdn_store_u16_n(p, gdn_v_to_f16(a), n); }
 static inline void v_stream_f16(uint16_t *p, vf a) { _mm_stream_si128((__m128i *)p, gdn_v_to_f16(a)); }
 static inline void v_stream_bf16(uint16_t *p, vf a) { _mm_stream_si128((__m128i *)p, gdn_v_to_bf16(a)); }
+static inline void v_stream_f16_pair(uint16_t *p, vf a, vf b)
+{
+    _mm256_stream_si256((__m256i *)p, _mm256_set_m128i(gdn_v_to_f16(b), gdn_v_to_f16(a)));
+}
+static inline void v_stream_bf16_pair(uint16_t *p, vf a, vf b)
+{
+    _mm256_stream_si256((__m256i *)p, _mm256_set_m128i(gdn_v_to_bf16(b), gdn_v_to_bf16(a)));
+}
 static inline void v_store_bf16(uint16_t *p, vf a) { _mm_storeu_si128((__m128i *)p, gdn_v_to_bf16(a)); }
 static inline void v_store_bf16_n(uint16_t *p, vf a, int n) { gdn_store_u16_n(p, gdn_v_to_bf16(a), n); }
 

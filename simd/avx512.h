@@ -17,7 +17,8 @@
  *   instruction set (here the even and the odd ones, for which no lane has to move). v_deal(a, b, h) has the same lanes
  *   of floats, a the first GDN_VL of them. v_store_bf16_halves(p, half 0, half 1) puts them back
  * - v_stream, v_stream_f16, v_stream_bf16, v_stream_bf16_halves: non-temporal where there is such a store, p aligned to
- *   what is stored; v_fence after the last one, before another thread may look
+ *   what is stored; v_fence after the last one, before another thread may look. v_stream_f16_pair and
+ *   v_stream_bf16_pair: two vectors, one after the other, in one store where registers are that long
  * - v_sum: for h = VL/2, ..., 1: p[l] = p[l] + p[l+h]; the order is part of the contract
  * - v_sums: lane i is v_sum(x[i]), of GDN_VL vectors at once
  * - v_hmax: the largest lane; NaN lanes count as -inf; meant for values without -0
@@ -116,6 +117,18 @@ static inline void v_store_f16_n(uint16_t *p, vf a, int n)
 }
 static inline void v_stream_f16(uint16_t *p, vf a) { _mm256_stream_si256((__m256i *)p, gdn_v_to_f16(a)); }
 static inline void v_stream_bf16(uint16_t *p, vf a) { _mm256_stream_si256((__m256i *)p, gdn_v_to_bf16(a)); }
+static inline void gdn_v_stream_pair(uint16_t *p, __m256i a, __m256i b)
+{
+    _mm512_stream_si512((void *)p, _mm512_inserti64x4(_mm512_castsi256_si512(a), b, 1));
+}
+static inline void v_stream_f16_pair(uint16_t *p, vf a, vf b)
+{
+    gdn_v_stream_pair(p, gdn_v_to_f16(a), gdn_v_to_f16(b));
+}
+static inline void v_stream_bf16_pair(uint16_t *p, vf a, vf b)
+{
+    gdn_v_stream_pair(p, gdn_v_to_bf16(a), gdn_v_to_bf16(b));
+}
 static inline void v_store_bf16(uint16_t *p, vf a) { _mm256_storeu_si256((__m256i *)p, gdn_v_to_bf16(a)); }
 static inline void v_store_bf16_n(uint16_t *p, vf a, int n)
 {

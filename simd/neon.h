@@ -139,6 +139,14 @@ static inline void v_store_f16(uint16_t *p, vf a) { vst1_u16(p, gdn_v_to_f16(a))
 static inline void v_store_f16_n(uint16_t *p, vf a, int n) { gdn_store_u16_n(p, gdn_v_to_f16(a), n); }
 static inline void v_stream_f16(uint16_t *p, vf a) { vst1_u16(p, gdn_v_to_f16(a)); }
 static inline void v_stream_bf16(uint16_t *p, vf a) { vst1_u16(p, gdn_v_to_bf16(a)); }
+static inline void v_stream_f16_pair(uint16_t *p, vf a, vf b)
+{
+    vst1q_u16(p, vcombine_u16(gdn_v_to_f16(a), gdn_v_to_f16(b)));
+}
+static inline void v_stream_bf16_pair(uint16_t *p, vf a, vf b)
+{
+    vst1q_u16(p, vcombine_u16(gdn_v_to_bf16(a), gdn_v_to_bf16(b)));
+}
 static inline void v_store_bf16(uint16_t *p, vf a) { vst1_u16(p, gdn_v_to_bf16(a)); }
 static inline void v_store_bf16_n(uint16_t *p, vf a, int n) { gdn_store_u16_n(p, gdn_v_to_bf16(a), n); }
 
