@@ -88,27 +88,29 @@ struct Share {
     int part;
 };
 
-// Which of the eight lanes that have a column a thread is, and which eight of the block's. PAIRS: threads whose numbers
-// differ in the lowest bit alone have the same keys, of different columns. Where all such pairs of a warp ask shared
-// memory for the same 16 bytes, it answers in two requests instead of four: docs/backends/cuda.md.
-template <bool PAIRS> struct Lanes {
-    static __device__ __forceinline__ constexpr int lane(int thread) { return PAIRS ? thread / 2 % 8 : thread % 8; }
-    static __device__ __forceinline__ constexpr int eight(int thread)
-    {
-        return PAIRS ? thread / 16 * 2 + thread % 2 : thread / 8;
-    }
-};
-static_assert(Lanes<true>::lane(2) == Lanes<true>::lane(3), "a pair asks for the same, which no result depends on");
-
 // A sequence's entry where there is no map. Where there is one this may be too large for an int, and nobody asks.
 GDN_INLINE int entry_of(int s, int slots, int slot)
 {
     return (int)((unsigned)s * (unsigned)slots + (unsigned)slot);
 }
 
+// Which of the LANES that have columns together a thread is, and which such group of the block's it is in. Of sixteen,
+// threads whose numbers differ in the lowest bit alone have the same keys, of different columns: where all such pairs
+// of a warp ask shared memory for the same 16 bytes, devices of 7.0 to 7.5 answer in two requests instead of four.
+template <int LANES> struct Lanes {
+    static __device__ __forceinline__ constexpr int lane(int thread)
+    {
+        return LANES == 16 ? thread / 2 % 16 : thread % LANES;
+    }
+    static __device__ __forceinline__ constexpr int group(int thread)
+    {
+        return LANES == 16 ? thread / 32 * 2 + thread % 2 : thread / LANES;
+    }
+};
+
 // False where there is nothing to do: another's sequence, padding, no tokens and no state to commit, or a bad map,
-// which is reported. The same for the whole block.
-template <class X, bool PAIRS = false>
+// which is reported. The same for the whole block. LANES have X::C columns per eight of them, side by side.
+template <class X, int LANES = 8>
 GDN_INLINE bool find_item(const gdn_gpu_gated_delta_net &p, Item &at, Share share)
 {
     at.s = (int)blockIdx.x;
@@ -144,9 +146,10 @@ GDN_INLINE bool find_item(const gdn_gpu_gated_delta_net &p, Item &at, Share shar
             return false;
     }
     at.kappa = p.head_map ? at.h % p.n_heads_k : at.h / (p.n_heads_v / p.n_heads_k);
-    at.l = Lanes<PAIRS>::lane((int)threadIdx.x);
-    at.j = share.part * X::COLUMNS + Lanes<PAIRS>::eight((int)threadIdx.x) * X::C;
-    at.columns = p.head_dim_v - at.j < X::C ? p.head_dim_v - at.j : X::C;
+    constexpr int columns = X::C * LANES / 8;
+    at.l = Lanes<LANES>::lane((int)threadIdx.x);
+    at.j = share.part * X::COLUMNS + Lanes<LANES>::group((int)threadIdx.x) * columns;
+    at.columns = p.head_dim_v - at.j < columns ? p.head_dim_v - at.j : columns;
     at.columns = at.columns < 0 ? 0 : at.columns;
     at.n_keys = X::GENERAL ? p.head_dim_k : 32 * X::NB;
     return at.src != GDN_GPU_SKIP && (at.T > 0 || (X::LOG && at.commit >= 0));

@@ -2,40 +2,62 @@
 // whose numbers it gives, but ordered so that as little as possible stands in the chain from token to token, which is
 // what a prefill waits for.
 //
-// Between one token's kv and the next one's are kv's tree, delta and the update of the state. While the tree's
-// exchanges are under way, the state is decayed, the output sums of the token before are made, and the next token's key
-// is loaded. Tokens are taken in pairs, whose keys take turns in registers.
+// Sixteen lanes hold 2 C value columns. Lane l has the keys l and l + 16 of each 32, which are two of dot32's partial
+// sums: of its five steps h = 16 stays within a lane, and h = 8, 4, 2, 1 exchange with the lanes l^8, l^4, l^2, l^1. Of
+// eight lanes each would load twice as many keys from shared memory, which a warp does not get faster if its lanes ask
+// for the same; of 32 there would be more exchanges.
+//
+// A step that exchanges halves the columns of which a lane has sums, as long as there are several. Register c of a lane
+// has column c ^ number(l), so that the lanes that differ in a step's bit give one another the upper half of their
+// registers and keep the lower half, without choosing. At the end each lane has the kv of one column; it makes that
+// one's delta, and gets the others' with one exchange each.
+//
+// While the exchanges are under way, the state is decayed, the output sums of the token before are made, and the next
+// token's key is loaded. Compilers would put much of that behind the exchanges: behind() says what has to stand before
+// which, found by trying. Tokens are taken in pairs, whose keys take turns in registers.
 //
 // Elements of F32 are copied to shared memory as they are, without registers, 32 neighbours by a warp, to 32 banks; on
 // sm_75, which has no such copies, the compiler makes loads and stores of them. A row of 16-bit elements is copied to
-// the first half of its place, and spread from there by the warp that has copied it, once it has come: 32 neighbours
-// again, from 16 banks to 32. The same warp normalises its rows.
+// the first half of its place, and spread from there by the warp that has copied it, once it has come. The same warp
+// normalises its rows.
 #ifndef GDN_CUDA_GATED_DELTA_NET_AHEAD_CUH
 #define GDN_CUDA_GATED_DELTA_NET_AHEAD_CUH
 
 #include "cuda/gated_delta_net_tiles.cuh"
 
-// Tokens in shared memory, as a Tile has them.
-template <class X> struct Strip {
-    static constexpr int TOKENS = X::CHANNEL ? 8 : 16;
-    static constexpr int QUADS = 8 * X::NB; // of a row
-    // Behind the last key there is room for one that is loaded, and that nobody looks at.
-    float4 k[TOKENS + 1][QUADS], q[TOKENS][QUADS], decay[TOKENS][X::CHANNEL ? QUADS : 1];
-    float  v[TOKENS][X::COLUMNS];
-    float  beta[TOKENS];
+// Of the 2 NB keys of a row that a lane has, four that it loads at once. The i-th is key 32 (i % NB) + 16 (i / NB) + l.
+struct alignas(16) Quad {
+    float of[4];
 };
 
-// Of the eight lanes that have a column, which lie in pairs.
-GDN_INLINE float exchange_lanes(float x, int h)
-{
-    return exchange(x, 2 * h);
-}
+// Of a token; the decay is elsewhere where there is a gate per channel.
+struct alignas(8) Factors {
+    float beta, decay;
+};
 
-// Of a row, where key 32 m + lane lies: element e of the quad of lane l is key l + 8 e.
-template <class X> GDN_INLINE float *element_of(float4 *row, int m, int lane)
-{
-    return (float *)(row + 8 * m + lane % 8) + lane / 8;
-}
+// Tokens in shared memory.
+template <class X> struct Strip {
+    static constexpr int TOKENS = X::CHANNEL ? 8 : 16;
+    typedef Quad Row[8 * X::NB]; // lane l loads quads l, 16 + l, ...
+    // Behind the last key there is room for one that is loaded, and that nobody looks at.
+    Row     k[TOKENS + 1], q[TOKENS], decays[X::CHANNEL ? TOKENS : 1];
+    Factors factors[TOKENS];
+    float   v[TOKENS][X::COLUMNS];
+};
+
+// A warp copies a row in NB turns, of which each takes eight quads, 32 banks: this lane's element, and its key, which
+// lies beside those of the seven lanes next to it.
+template <class X> struct Turn {
+    static __device__ __forceinline__ float *element(Quad *row, int turn, int lane)
+    {
+        return &row[8 * turn + lane % 8].of[lane / 8];
+    }
+    static __device__ __forceinline__ int key(int turn, int lane)
+    {
+        const int i = lane / 8;
+        return 8 * turn + 32 * (i % X::NB) + 16 * (i / X::NB) + lane % 8;
+    }
+};
 
 GDN_INLINE void copy_async(void *to, const char *from)
 {
@@ -49,12 +71,12 @@ GDN_INLINE unsigned short *halves_of(void *row)
 }
 
 // This lane's elements of a row of k, q or g on their way, `from` in memory: of F32, or of 16 bits, four side by side.
-template <class X> GDN_INLINE void copy_row(float4 *row, const char *from, int dtype, int lane)
+template <class X> GDN_INLINE void copy_row(Quad *row, const char *from, int dtype, int lane)
 {
     if (type_of<X>(dtype) == GDN_GPU_F32) {
 #pragma unroll
-        for (int m = 0; m < X::NB; m++)
-            copy_async(element_of<X>(row, m, lane), from + 128 * m);
+        for (int m = 0; m < X::NB; m++) // eight keys further
+            copy_async(Turn<X>::element(row, m, lane), from + 32 * m);
     } else if (lane < 8 * X::NB) {
         __pipeline_memcpy_async(halves_of(row) + 4 * lane, from, 8);
     }
@@ -62,26 +84,55 @@ template <class X> GDN_INLINE void copy_row(float4 *row, const char *from, int d
 // Where they lie in a row.
 template <class X> GDN_INLINE int bytes_of_lane(int dtype, int lane)
 {
-    return (type_of<X>(dtype) == GDN_GPU_F32 ? 4 : 8) * lane;
+    return type_of<X>(dtype) == GDN_GPU_F32 ? 4 * Turn<X>::key(0, lane) : 8 * lane;
 }
 
-// A row of 16-bit elements that has come: key 32 m + lane, and to where such an element of F32 would lie.
-template <class X> GDN_INLINE void take_halves(float4 *row, int lane, uint32_t (&x)[X::NB])
+// A row of 16-bit elements that has come: this lane's of each turn, and to where such an element of F32 would lie.
+template <class X> GDN_INLINE void take_halves(Quad *row, int lane, uint32_t (&x)[X::NB])
 {
 #pragma unroll
     for (int m = 0; m < X::NB; m++)
-        x[m] = halves_of(row)[32 * m + lane];
+        x[m] = halves_of(row)[Turn<X>::key(m, lane)];
 }
-template <class X> GDN_INLINE void spread_halves(float4 *row, int lane, const uint32_t (&x)[X::NB], int dtype)
+template <class X> GDN_INLINE void spread_halves(Quad *row, int lane, const uint32_t (&x)[X::NB], int dtype)
 {
     if (dtype == GDN_GPU_F16) {
 #pragma unroll
         for (int m = 0; m < X::NB; m++)
-            *element_of<X>(row, m, lane) = from_f16(x[m]);
+            *Turn<X>::element(row, m, lane) = from_f16(x[m]);
     } else {
 #pragma unroll
         for (int m = 0; m < X::NB; m++)
-            *element_of<X>(row, m, lane) = from_bf16(x[m]);
+            *Turn<X>::element(row, m, lane) = from_bf16(x[m]);
+    }
+}
+
+// 0: prepare, a row of q or k, of which this lane, l of eight, has every eighth residue of 32. All lanes of a warp come
+// here.
+template <class X> GDN_INLINE void normalise_keys(const gdn_gpu_gated_delta_net &p, Quad *row, int l)
+{
+    Quad  x[X::NB];
+    float squares[4] = {};
+#pragma unroll
+    for (int n = 0; n < X::NB; n++) {
+        x[n] = row[8 * n + l];
+#pragma unroll
+        for (int w = 0; w < 4; w++) {
+            float &sum = squares[n % 2 + (4 * (n / 2) + w) / X::NB * 2];
+            sum = __fmaf_rn(x[n].of[w], x[n].of[w], sum);
+        }
+    }
+    float sum = fold_lane(make_float4(squares[0], squares[1], squares[2], squares[3]));
+#pragma unroll
+    for (int h = 4; h; h /= 2)
+        sum = __fadd_rn(sum, exchange(sum, h));
+    const float factor = gdn_norm_factor(sum, p.norm_add, p.norm_most);
+#pragma unroll
+    for (int n = 0; n < X::NB; n++) {
+#pragma unroll
+        for (int w = 0; w < 4; w++)
+            x[n].of[w] = __fmul_rn(x[n].of[w], factor);
+        row[8 * n + l] = x[n];
     }
 }
 
@@ -100,7 +151,7 @@ template <class X> struct Copying {
     __device__ __forceinline__ void begin(const gdn_gpu_gated_delta_net &p, const Item &w)
     {
         const int me = (int)threadIdx.x, lane = me % 32, first = me / 32 * EACH;
-        const int column = w.j - Lanes<true>::eight(me) * X::C + me % X::COLUMNS;
+        const int column = w.j - Lanes<16>::group(me) * (2 * X::C) + me % X::COLUMNS;
         const int own = me % TOKENS;
         has_v = column < p.head_dim_v;
         k_at = token_at(p.k, w, w.kappa) + (uint64_t)(first * p.k.token + bytes_of_lane<X>(p.k_dtype, lane));
@@ -115,11 +166,11 @@ template <class X> struct Copying {
         const uint64_t biases = (uint64_t)p.dt_bias.base + (uint64_t)(w.h * p.dt_bias.head);
 #pragma unroll
         for (int m = 0; m < (X::CHANNEL ? X::NB : 1); m++)
-            bias[m] =
-                X::TYPED && p.dt_bias.base
-                    ? read_raw(biases + (uint64_t)((X::CHANNEL ? 32 * m + lane : 0) * element_bytes(p.dt_bias_dtype)),
-                               p.dt_bias_dtype)
-                    : 0.0f;
+            bias[m] = X::TYPED && p.dt_bias.base
+                          ? read_raw(biases + (uint64_t)((X::CHANNEL ? Turn<X>::key(m, lane) : 0) *
+                                                         element_bytes(p.dt_bias_dtype)),
+                                     p.dt_bias_dtype)
+                          : 0.0f;
     }
     // Behind the loads of the state.
     __device__ __forceinline__ void widen_gates(const gdn_gpu_gated_delta_net &p)
@@ -138,7 +189,7 @@ template <class X> struct Copying {
         copy_row<X>(strip.k[t], k, p.k_dtype, lane);
         copy_row<X>(strip.q[t], q_row, p.q_dtype, lane);
         if (X::CHANNEL)
-            copy_row<X>(strip.decay[t], gates, p.g_dtype, lane);
+            copy_row<X>(strip.decays[X::CHANNEL ? t : 0], gates, p.g_dtype, lane);
     }
     // This thread's column of row t, which lies there; of 16 bits, two neighbours at once.
     __device__ __forceinline__ void copy_v(const gdn_gpu_gated_delta_net &p, const char *v, int t,
@@ -158,9 +209,9 @@ template <class X> struct Copying {
                 g = read_raw((uint64_t)g_at, p.g_dtype);
             return;
         }
-        copy_async(&strip.beta[t], beta_at);
+        copy_async(&strip.factors[t].beta, beta_at);
         if (!X::CHANNEL)
-            copy_async(&strip.decay[t][0].x, g_at);
+            copy_async(&strip.factors[t].decay, g_at);
     }
 
     __device__ __forceinline__ void start(const gdn_gpu_gated_delta_net &p, const Item &w, int t0, Strip<X> &strip)
@@ -216,7 +267,7 @@ template <class X> struct Copying {
             if (of_q)
                 take_halves<X>(strip.q[first + u], lane, q[u]);
             if (of_g)
-                take_halves<X>(strip.decay[first + u], lane, gates[X::CHANNEL ? u : 0]);
+                take_halves<X>(strip.decays[X::CHANNEL ? first + u : 0], lane, gates[X::CHANNEL ? u : 0]);
         }
 #pragma unroll
         for (int u = 0; u < N_V; u++)
@@ -230,7 +281,7 @@ template <class X> struct Copying {
             if (of_q)
                 spread_halves<X>(strip.q[first + u], lane, q[u], p.q_dtype);
             if (of_g)
-                spread_halves<X>(strip.decay[first + u], lane, gates[X::CHANNEL ? u : 0], p.g_dtype);
+                spread_halves<X>(strip.decays[X::CHANNEL ? first + u : 0], lane, gates[X::CHANNEL ? u : 0], p.g_dtype);
         }
 #pragma unroll
         for (int u = 0; u < N_V; u++)
@@ -246,7 +297,7 @@ template <class X> struct Copying {
         __syncwarp();
 #pragma unroll
         for (int r = lane / 8; r < 2 * EACH; r += 4)
-            normalise_row<X>(p, r < EACH ? strip.k[first + r] : strip.q[first + r - EACH], l);
+            normalise_keys<X>(p, r < EACH ? strip.k[first + r] : strip.q[first + r - EACH], l);
     }
 
     // The strip is there for this thread. 0: prepare and 2: decay, of what its warp has copied itself; of tokens that
@@ -260,159 +311,181 @@ template <class X> struct Copying {
         if (normalises<X>(p))
             normalise(p, first, lane, strip);
         if (X::TYPED && me < TOKENS)
-            strip.beta[me] = delta_factor<X>(p, widen(gdn_bits(beta), p.beta_dtype));
+            strip.factors[me].beta = delta_factor<X>(p, widen(gdn_bits(beta), p.beta_dtype));
         if (!X::CHANNEL && me < TOKENS)
-            strip.decay[me][0].x = decay_of<X>(
-                p, X::TYPED ? widen(gdn_bits(g), p.g_dtype) : strip.decay[me][0].x, rate, bias[0]);
+            strip.factors[me].decay =
+                decay_of<X>(p, X::TYPED ? widen(gdn_bits(g), p.g_dtype) : strip.factors[me].decay, rate, bias[0]);
 #pragma unroll
         for (int u = 0; X::CHANNEL && u < EACH; u++)
 #pragma unroll
             for (int m = 0; m < X::NB; m++) {
-                float *at = element_of<X>(strip.decay[first + u], m, lane);
+                float *at = Turn<X>::element(strip.decays[X::CHANNEL ? first + u : 0], m, lane);
                 *at = decay_of<X>(p, *at, rate, bias[X::CHANNEL ? m : 0]);
             }
     }
 };
 
-// Step h of 4, 2, 1 for all columns of `kv`, which every lane gets.
-template <int C> GDN_INLINE void fold_columns(float (&kv)[C], int h)
+// The lanes that have a head's columns together, how many columns, how many of the lanes end with the sums of one, and
+// which number that one has among the columns.
+template <class X> struct Group {
+    static constexpr int LANES = 16, N = 2 * X::C, OF_ONE = LANES / N;
+    static __device__ __forceinline__ int number(int l) { return l / OF_ONE; }
+};
+
+// A lane's part of a row, and of its columns.
+template <class X> struct Lane {
+    Quad quads[X::NB / 2];
+    __device__ __forceinline__ float key(int i) const { return quads[i / 4].of[i % 4]; }
+};
+template <class X> using State = float[2 * X::NB][Group<X>::N]; // of key(i), of column c ^ number(l)
+
+template <class X> GDN_INLINE Lane<X> load_lane(const typename Strip<X>::Row &row, int l)
 {
+    Lane<X> lane;
 #pragma unroll
-    for (int c = 0; c < C; c++)
-        kv[c] = __fadd_rn(kv[c], exchange_lanes(kv[c], h));
+    for (int n = 0; n < X::NB / 2; n++)
+        lane.quads[n] = row[16 * n + l];
+    return lane;
 }
 
-// And for those of `o`, of which lane l gets column C l / 8: it keeps half of them at each step, while there are
-// several.
-template <int C> GDN_INLINE void fold_outputs(float (&o)[C], int l, int h)
+// A state's elements that this lane has, where they lie in a head of a pool.
+template <class X, class Each>
+GDN_INLINE void each_element(const gdn_gpu_pool &pool, bool key_major, char *head, const Item &w, Each each)
 {
-    const int n = C * h / 8; // that are kept
-    const bool upper = n && (l & h) != 0;
+#pragma unroll
+    for (int i = 0; i < 2 * X::NB; i++)
+#pragma unroll
+        for (int c = 0; c < Group<X>::N; c++) {
+            const int key = 32 * (i % X::NB) + 16 * (i / X::NB) + w.l, column = c ^ Group<X>::number(w.l);
+            if (column < w.columns)
+                each(i, c, element_at<X>(pool, key_major, head, w.j + column, key));
+        }
+}
+
+// x and y are columns of one lane: x = x f, and z = z + x f.
+template <int N> GDN_INLINE void mul_columns(float (&x)[N], float f)
+{
+#pragma unroll
+    for (int c = 0; c < N; c += 2)
+        take_pair(mul_pair(pair_of(x[c], x[c + 1]), pair_of(f, f)), x[c], x[c + 1]);
+}
+template <int N> GDN_INLINE void fma_columns(float (&z)[N], const float (&x)[N], float f)
+{
+#pragma unroll
+    for (int c = 0; c < N; c += 2)
+        take_pair(fma_pair(pair_of(x[c], x[c + 1]), pair_of(f, f), pair_of(z[c], z[c + 1])), z[c], z[c + 1]);
+}
+template <int N> GDN_INLINE void add_columns(float (&x)[N], const float (&y)[N])
+{
+#pragma unroll
+    for (int c = 0; c < N; c += 2)
+        take_pair(add_pair(pair_of(x[c], x[c + 1]), pair_of(y[c], y[c + 1])), x[c], x[c + 1]);
+}
+
+// The mask of an exchange with lane l ^ h of the sixteen.
+GDN_INLINE int mask_of(int h)
+{
+    return 2 * h;
+}
+
+// A mask for an exchange that is not known before all of x are; `zero` is 0, which no compiler can know. So what
+// they come from stands before the exchange, and not behind all of them, where nothing else is left to be waited with.
+// On sm_100 that would take more registers than three blocks leave, and gains little.
+GDN_INLINE int behind(int mask, uint32_t)
+{
+    return mask;
+}
+template <class... More> GDN_INLINE int behind(int mask, uint32_t zero, float x, More... more)
+{
+#if defined(__CUDA_ARCH__) && __CUDA_ARCH__ / 100 == 10
+    return mask;
+#else
+    return behind(mask | (int)(gdn_bits(x) & zero), zero, more...);
+#endif
+}
+
+// Step h of the tree, 8, 4, 2 or 1. Each of the first halves the columns that a lane has sums of.
+template <int N> GDN_INLINE void fold_columns(float (&sum)[N], int h, int mask)
+{
+    const int n = N * h / 16; // columns that are left
     if (!n)
-        o[0] = __fadd_rn(o[0], exchange_lanes(o[0], h));
+        sum[0] = __fadd_rn(sum[0], exchange(sum[0], mask));
 #pragma unroll
     for (int c = 0; c < n; c++)
-        o[c] = __fadd_rn(upper ? o[n + c] : o[c], exchange_lanes(upper ? o[c] : o[n + c], h));
+        sum[c] = __fadd_rn(sum[c], exchange(sum[n + c], mask));
 }
 
 // What goes from token to token.
 template <class X> struct Running {
-    float4 S[X::NB][X::C];
-    float4 q[X::NB];     // of the token before, whose output sums are still to be made
-    char  *out_at;       // where that token's outputs go
-    int    out_type;
-    bool   writes;       // this lane has one of them, and there is a token before
+    State<X> S;
+    Lane<X>  q;      // of the token before, whose output sums are still to be made
+    char    *out_at; // where that token's outputs go
+    int      out_type;
+    bool     writes; // this lane has one of them, and there is a token before
+    uint32_t zero;   // for behind()
 };
 
-template <class X>
-GDN_INLINE void load_row(const float4 (&row)[Strip<X>::QUADS], int l, int first, int end, float4 (&x)[X::NB])
+// A lane's part of `with` times the state, and step h = 16.
+template <class X> GDN_INLINE void sums_of(const Lane<X> &with, const State<X> &S, float (&sum)[Group<X>::N])
 {
+    float upper[Group<X>::N] = {};
 #pragma unroll
-    for (int m = first; m < end; m++)
-        x[m] = row[8 * m + l];
-}
-
-// 3: read kv
-template <class X>
-GDN_INLINE void read_kv(const Item &w, const float4 (&k)[X::NB], const float4 (&decay)[X::CHANNEL ? X::NB : 1],
-                        const float4 (&S)[X::NB][X::C], float (&kv)[X::C])
-{
-    float4 sum[X::C];
+    for (int c = 0; c < Group<X>::N; c++)
+        sum[c] = 0.0f;
 #pragma unroll
-    for (int c = 0; c < X::C; c++)
-        sum[c] = zero4();
-#pragma unroll
-    for (int m = 0; m < X::NB; m++) {
-        const float4 with = X::CHANNEL ? mul4(decay[X::CHANNEL ? m : 0], k[m]) : k[m];
-#pragma unroll
-        for (int c = 0; c < X::C; c++)
-            sum[c] = sum_step<X>(S[m][c], with, sum[c], 32 * m + w.l, 8, w.n_keys);
+    for (int i = 0; i < X::NB; i++) {
+        fma_columns(sum, S[i], with.key(i));
+        fma_columns(upper, S[X::NB + i], with.key(X::NB + i));
     }
-#pragma unroll
-    for (int c = 0; c < X::C; c++)
-        kv[c] = fold_lane(sum[c]);
-}
-
-// 4: delta
-template <class X>
-GDN_INLINE void deltas_of(const float (&v)[X::C], float beta, const float4 (&decay)[X::CHANNEL ? X::NB : 1],
-                          const float (&kv)[X::C], float (&d)[X::C])
-{
-#pragma unroll
-    for (int c = 0; c < X::C; c++) {
-        const float read = X::CHANNEL ? kv[c] : __fmul_rn(decay[0].x, kv[c]);
-        d[c] = __fmul_rn(beta, __fsub_rn(v[c], read));
-    }
-}
-
-template <class X>
-GDN_INLINE void decays_in(const Strip<X> &strip, int u, int l, float4 (&decay)[X::CHANNEL ? X::NB : 1])
-{
-    if (!X::CHANNEL)
-        decay[0] = all4(strip.decay[u][0].x);
-    else
-#pragma unroll
-        for (int m = 0; m < X::NB; m++)
-            decay[X::CHANNEL ? m : 0] = strip.decay[u][X::CHANNEL ? 8 * m + l : 0];
-}
-
-// The sums of 6, of the newest token, whose q is in registers.
-template <class X> GDN_INLINE void output_sums(const Item &w, const Running<X> &at, float (&o)[X::C])
-{
-    float4 sum[X::C];
-#pragma unroll
-    for (int c = 0; c < X::C; c++)
-        sum[c] = zero4();
-#pragma unroll
-    for (int m = 0; m < X::NB; m++)
-#pragma unroll
-        for (int c = 0; c < X::C; c++)
-            sum[c] = sum_step<X>(at.S[m][c], at.q[m], sum[c], 32 * m + w.l, 8, w.n_keys);
-#pragma unroll
-    for (int c = 0; c < X::C; c++)
-        o[c] = fold_lane(sum[c]);
+    add_columns(sum, upper);
 }
 
 // 2 to 6, of token u of the strip, whose key is k; the next one's is loaded. The output is that of the token before.
 template <class X>
 GDN_INLINE void take_token(const gdn_gpu_gated_delta_net &p, const Item &w, const Strip<X> &strip, int u, bool writes,
-                           const float4 (&k)[X::NB], float4 (&next)[X::NB], Running<X> &at)
+                           const Lane<X> &k, Lane<X> &next, Running<X> &at)
 {
-    float4 decay[X::CHANNEL ? X::NB : 1];
-    decays_in<X>(strip, u, w.l, decay);
-    const float *v_at = &strip.v[u][Lanes<true>::eight((int)threadIdx.x) * X::C], beta = strip.beta[u];
-    float v[X::C];
+    constexpr int N = Group<X>::N;
+    const uint32_t zero = at.zero;
+    const Factors factors = strip.factors[u];
+    const float  v = strip.v[u][Lanes<16>::group((int)threadIdx.x) * N + Group<X>::number(w.l)];
+    Lane<X> decay, with = k;
+    if (X::CHANNEL) {
+        decay = load_lane<X>(strip.decays[u], w.l);
 #pragma unroll
-    for (int c = 0; c < X::C; c++)
-        v[c] = v_at[c];
-    float kv[X::C];
-    read_kv<X>(w, k, decay, at.S, kv); // 3
-    fold_columns(kv, 4);
-    load_row<X>(strip.k[u + 1], w.l, 0, X::NB / 2, next);
-    float o[X::C]; // 6, of the token before
-    output_sums<X>(w, at, o);
-    fold_columns(kv, 2);
-    fold_outputs(o, w.l, 4);
+        for (int i = 0; i < 2 * X::NB; i++)
+            with.quads[i / 4].of[i % 4] = __fmul_rn(decay.key(i), k.key(i));
+    }
+    next = load_lane<X>(strip.k[u + 1], w.l);
+    const Lane<X> q = load_lane<X>(strip.q[u], w.l);
+    float kv[N], o[N];
+    sums_of<X>(with, at.S, kv); // 3
+    fold_columns(kv, 8, mask_of(8));
+    sums_of<X>(at.q, at.S, o); // 6, of the token before
+    const float first = o[0];
+    fold_columns(kv, 4, behind(mask_of(4), zero, q.key(X::NB), o[1], o[N - 1]));
+    fold_columns(o, 8, mask_of(8));
 #pragma unroll
-    for (int m = 0; m < X::NB; m++)
+    for (int i = 0; i < 2 * X::NB; i++)
+        mul_columns(at.S[i], X::CHANNEL ? decay.key(i) : factors.decay);
+    fold_columns(kv, 2, behind(mask_of(2), zero, next.key(0), at.S[2 * X::NB - 1][N - 1]));
+    fold_columns(o, 4, behind(mask_of(4), zero, at.S[X::NB - 1][N - 1]));
+    fold_columns(kv, 1, behind(mask_of(1), zero, next.key(X::NB)));
+    fold_columns(o, 2, mask_of(2));
+    const float read = X::CHANNEL ? kv[0] : __fmul_rn(factors.decay, kv[0]); // 4
+    float d[N] = { __fmul_rn(factors.beta, __fsub_rn(v, read)) };
 #pragma unroll
-        for (int c = 0; c < X::C; c++)
-            at.S[m][c] = mul4(at.S[m][c], decay[X::CHANNEL ? m : 0]);
-    load_row<X>(strip.k[u + 1], w.l, X::NB / 2, X::NB, next);
-    fold_columns(kv, 1);
-    fold_outputs(o, w.l, 2);
-    load_row<X>(strip.q[u], w.l, 0, X::NB, at.q);
-    fold_outputs(o, w.l, 1);
+    for (int c = 1; c < N; c++)
+        d[c] = exchange(d[0],
+                        c < N - 1 ? mask_of(Group<X>::OF_ONE * c) : behind(mask_of(Group<X>::OF_ONE * c), zero, first));
+    fold_columns(o, 1, mask_of(1));
     if (writes)
         store_element(at.out_at, __fmul_rn(p.scale, o[0]), at.out_type);
     at.out_at += p.result.token;
-    float d[X::C];
-    deltas_of<X>(v, beta, decay, kv, d); // 4
+    at.q = q;
 #pragma unroll
-    for (int m = 0; m < X::NB; m++) // 5: update
-#pragma unroll
-        for (int c = 0; c < X::C; c++)
-            at.S[m][c] = fma4(k[m], all4(d[c]), at.S[m][c]);
+    for (int i = 0; i < 2 * X::NB; i++)
+        fma_columns(at.S[i], d, k.key(i)); // 5: update
 }
 
 // Two strips, in shared memory.
@@ -421,24 +494,30 @@ GDN_INLINE void gated_delta_net_ahead(const gdn_gpu_gated_delta_net &p, Strip<X>
 {
     static_assert(!X::LOG && !X::HALF && !X::GENERAL, "what the others are for");
     Item w;
-    if (!find_item<X, true>(p, w, share))
+    if (!find_item<X, Group<X>::LANES>(p, w, share))
         return; // the whole block
     w.T = __shfl_sync(GDN_FULL_WARP, w.T, 0); // it is the same anyway; so the compiler knows that warps stay together
-    const int mine = X::C * w.l / 8; // the column whose output this lane has
-    const bool writes = w.l % (8 / X::C) == 0 && mine < w.columns;
+    const int mine = Group<X>::number(w.l); // the column whose output this lane has
+    const bool writes = w.l % Group<X>::OF_ONE == 0 && mine < w.columns;
     Running<X> at;
     at.writes = false;
+    at.zero = (uint32_t)(p.n_tokens >> 31);
     at.out_type = type_of<X>(p.result_dtype);
     at.out_at = token_at(p.result, w, w.h) +
                 ((int64_t)element_bytes(at.out_type) * (w.j + mine) - (int64_t)p.result.token);
-#pragma unroll
-    for (int m = 0; m < X::NB; m++)
-        at.q[m] = zero4();
+    at.q = {};
 
     Copying<X> next;
     next.begin(p, w);
     next.start(p, w, 0, strips[0]);
-    load_elements<X>(p, w, at.S); // 1
+#pragma unroll
+    for (int i = 0; i < 2 * X::NB; i++)
+#pragma unroll
+        for (int c = 0; c < Group<X>::N; c++)
+            at.S[i][c] = 0.0f;
+    if (w.src >= 0) // 1
+        each_element<X>(p.state_in, p.key_major, state_at(p.state_in, w.src, p.slots_in, w.h), w,
+                        [&](int i, int c, const char *from) { at.S[i][c] = load_float(from); });
     next.widen_gates(p);
     next.finish(p, strips[0]);
     __syncthreads();
@@ -450,8 +529,8 @@ GDN_INLINE void gated_delta_net_ahead(const gdn_gpu_gated_delta_net &p, Strip<X>
         const int n = more ? Strip<X>::TOKENS : w.T - t0;
         if (more)
             next.start(p, w, t0 + Strip<X>::TOKENS, strips[turn ^ 1]);
-        float4 k[2][X::NB];
-        load_row<X>(strip.k[0], w.l, 0, X::NB, k[0]);
+        Lane<X> k[2];
+        k[0] = load_lane<X>(strip.k[0], w.l);
         const int pairs = (kept - t0 < n ? kept - t0 : n) & -2; // of tokens whose state nobody keeps
         int u = 0;
 #pragma unroll 1
@@ -462,24 +541,27 @@ GDN_INLINE void gated_delta_net_ahead(const gdn_gpu_gated_delta_net &p, Strip<X>
         }
 #pragma unroll 1
         for (; u < n; u++) {
-            load_row<X>(strip.k[u], w.l, 0, X::NB, k[0]);
+            k[0] = load_lane<X>(strip.k[u], w.l);
             take_token<X>(p, w, strip, u, at.writes, k[0], k[1], at);
             at.writes = writes;
             // 7: snapshot, r tokens before the newest, and checkpoint
             if (t0 + u < kept)
                 continue;
-            keep_state<X>(p, w, kept, at.S);
+            keep_state<X>(p, w, kept, [&](const Item &there, int dst) {
+                each_element<X>(p.state_out, p.key_major, state_at(p.state_out, dst, p.slots_out, w.h), there,
+                                [&](int i, int c, char *to) { store_float(to, at.S[i][c]); });
+            });
             kept = next_kept(p, w, kept + 1);
         }
         if (more)
             next.finish(p, strips[turn ^ 1]);
         __syncthreads();
     }
-    float o[X::C];
-    output_sums<X>(w, at, o);
+    float o[Group<X>::N];
+    sums_of<X>(at.q, at.S, o);
 #pragma unroll
-    for (int h = 4; h; h /= 2)
-        fold_outputs(o, w.l, h);
+    for (int h = 8; h; h /= 2)
+        fold_columns(o, h, mask_of(h));
     if (writes)
         store_element(at.out_at, __fmul_rn(p.scale, o[0]), at.out_type);
 }

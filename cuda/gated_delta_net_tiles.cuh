@@ -221,8 +221,8 @@ GDN_INLINE void store_elements(const gdn_gpu_gated_delta_net &p, const Item &w, 
 }
 
 // 7: the state behind token t, where a snapshot or a checkpoint of it is wanted
-template <class X>
-GDN_INLINE void keep_state(const gdn_gpu_gated_delta_net &p, const Item &w, int t, const float4 (&S)[X::NB][X::C])
+template <class X, class Store>
+GDN_INLINE void keep_state(const gdn_gpu_gated_delta_net &p, const Item &w, int t, Store store)
 {
     Item there = w;
     there.l = here(w.l);
@@ -230,7 +230,7 @@ GDN_INLINE void keep_state(const gdn_gpu_gated_delta_net &p, const Item &w, int 
     for (int way = 0; way < (p.checkpoint_interval ? 2 : 1); way++) {
         const int dst = way ? checkpoint_of(p, w, t) : snapshot_of<X>(p, w, t);
         if (dst >= 0)
-            store_elements<X>(p, there, dst, S);
+            store(there, dst);
     }
 }
 
@@ -330,7 +330,7 @@ template <class X> GDN_INLINE void gated_delta_net_tiles(const gdn_gpu_gated_del
             round_state<X>(p, w.position + t0 + u + 1, S);
             if (t0 + u < kept)
                 continue;
-            keep_state<X>(p, w, kept, S);
+            keep_state<X>(p, w, kept, [&](const Item &there, int dst) { store_elements<X>(p, there, dst, S); });
             kept = next_kept(p, w, kept + 1);
         }
         if (more)

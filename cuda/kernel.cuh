@@ -214,6 +214,10 @@ GDN_INLINE Pair fma_pair(Pair x, Pair y, Pair z)
     asm("fma.rn.f32x2 %0, %1, %2, %3;" : "=l"(sum) : "l"(x), "l"(y), "l"(z));
     return sum;
 }
+GDN_INLINE void take_pair(Pair pair, float &x, float &y)
+{
+    asm("mov.b64 {%0, %1}, %2;" : "=f"(x), "=f"(y) : "l"(pair));
+}
 #else
 struct Pair {
     float x, y;
@@ -226,6 +230,10 @@ GDN_INLINE Pair pair_of(float x, float y)
 GDN_INLINE float4 of_pairs(Pair low, Pair high)
 {
     return make_float4(low.x, low.y, high.x, high.y);
+}
+GDN_INLINE void take_pair(Pair pair, float &x, float &y)
+{
+    x = pair.x, y = pair.y;
 }
 GDN_INLINE Pair add_pair(Pair x, Pair y)
 {

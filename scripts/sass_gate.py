@@ -12,8 +12,8 @@ No GPU is needed. nvdisasm is $NVDISASM, one in the PATH or beside nvcc, or the 
 A line of the limits is KERNEL ARCHITECTURES MEASURE <= NUMBER, or >=, and why; KERNEL is a pattern such as delta_rows_*,
 ARCHITECTURES 80,90 or *. Of several lines for one measure of a kernel the last holds. In the place of NUMBER there may be
 another kernel's name: no more than that one. `tokens KERNEL NUMBER` says how many tokens a tile, or a pass of an unrolled
-loop, has; otherwise it is one. `tokens KERNEL NUMBER EACH`: and a pass of the loop over a tile's tokens takes EACH. `pairs KERNEL`: lanes ask
-in pairs for the same 16 bytes of shared memory there. A line for which there is no kernel is an error.
+loop, has; otherwise it is one. `tokens KERNEL NUMBER EACH`: and a pass of the loop over a tile's tokens takes EACH. A
+line for which there is no kernel is an error.
 """
 import argparse
 import fnmatch
@@ -46,9 +46,8 @@ them must not get worse.
 A *round trip* is a wait for global memory that nothing else overlaps; loads issued together share one. *Loads in flight* are on their
 way when one of them is first waited for. Instructions are a warp's, on the path with the most work through a token that stores no state. *1 warp* and *2
 warps* are of each of the four schedulers of a multiprocessor, as in a prefill with 8 and 64 heads of 128 columns on 132
-multiprocessors. Bank conflicts, caches and instruction fetch are not modelled; of 16 bytes of shared memory that lanes ask for in
-pairs two requests are counted and not four, which is known of devices of 7.0 to 7.5 only. Where a cell is empty there is no such
-loop, or none was found.
+multiprocessors. Bank conflicts, caches and instruction fetch are not modelled. Where a cell is empty there is no such loop, or none
+was found.
 """
 
 
@@ -67,9 +66,8 @@ def tool():
 
 
 def read_limits(text):
-    """([(pattern, architectures or None, measure, sign, number or kernel, why)], [(pattern, tokens, tokens of a pass)],
-    [pattern of kernels whose lanes ask in pairs])"""
-    limits, tokens, pairs = [], [], []
+    """([(pattern, architectures or None, measure, sign, number or kernel, why)], [(pattern, tokens, tokens of a pass)])"""
+    limits, tokens = [], []
     for number, line in enumerate(text.split("\n"), 1):
         rule, _, why = line.partition("#")
         words = rule.split()
@@ -77,8 +75,6 @@ def read_limits(text):
             continue
         if words[0] == "tokens" and len(words) in (3, 4) and all(word.isdigit() for word in words[2:]):
             tokens.append((words[1], *map(int, (*words[2:], 1)[:2])))
-        elif words[0] == "pairs" and len(words) == 2:
-            pairs.append(words[1])
         elif len(words) == 5 and words[3] in ("<=", ">="):
             pattern, archs, measure, sign, most = words
             if measure not in dict(COLUMNS):
@@ -86,8 +82,8 @@ def read_limits(text):
             limits.append((pattern, None if archs == "*" else [int(a) for a in archs.split(",")], measure, sign,
                            float(most) if re.fullmatch(r"[\d.]+", most) else most, why.strip()))
         else:
-            raise Wrong(f"line {number}: '{rule.strip()}' is neither KERNEL ARCHITECTURES MEASURE <= NUMBER, tokens KERNEL NUMBER nor pairs KERNEL")
-    return limits, tokens, pairs
+            raise Wrong(f"line {number}: '{rule.strip()}' is neither KERNEL ARCHITECTURES MEASURE <= NUMBER nor tokens KERNEL NUMBER")
+    return limits, tokens
 
 
 def judge(measured, limits):
@@ -109,7 +105,7 @@ def judge(measured, limits):
             yield f"{name} on sm_{arch}: {measure} is {have:g}, and has to be {sign} {limit:g}{than}; {why}"
 
 
-def read(folder, tokens, pairs=()):
+def read(folder, tokens):
     """{(kernel, architecture): {measure: number}} of a folder of cuda_report.sh."""
     measured = {}
     for listing in sorted(folder.glob("*.sass")):
@@ -118,7 +114,7 @@ def read(folder, tokens, pairs=()):
         for symbol, code in sass.parse(listing.read_text()).items():
             name = symbol.removeprefix(PREFIX)
             per = next((counts for pattern, *counts in reversed(tokens) if fnmatch.fnmatchcase(name, pattern)), (1,))
-            found = sass_measure.measure(code, arch, *(*per, 1)[:2], any(fnmatch.fnmatchcase(name, pattern) for pattern in pairs))
+            found = sass_measure.measure(code, arch, *(*per, 1)[:2])
             registers, spilled, stack, shared = resources[symbol]
             blocks, _ = cuda_report.occupancy(arch, registers, shared)
             found.update(registers=registers, spilled=spilled + stack, warps=blocks * cuda_report.WARPS)
@@ -150,11 +146,11 @@ def main():
     if not given.folder:
         arguments.error("a folder of scripts/cuda_report.sh is needed")
     try:
-        limits, tokens, pairs = read_limits(given.limits.read_text())
+        limits, tokens = read_limits(given.limits.read_text())
     except Wrong as error:
         print(f"sass_gate: {given.limits}: {error}")
         return 1
-    measured = read(given.folder, tokens, pairs)
+    measured = read(given.folder, tokens)
     if given.write:
         version = given.folder / "nvcc"
         given.write.write_text(table(measured, version.read_text().strip() if version.exists() else "nvcc"))

@@ -170,31 +170,27 @@ class Kernel:
         return sum(bool(ahead & set(one.wait)) for one in self.body)
 
 
-def taken(one, arch, paired=False):
+def taken(one, arch):
     """(unit, cycles for which an instruction takes its scheduler's share of it). A multiprocessor has 128 lanes for float
-    arithmetic (64 on sm_80), 64 for integers, and 32 for exchanges and memory, which its four schedulers share. Paired: of
-    16 bytes from shared memory, of which lanes ask for the same in pairs, half as many requests."""
+    arithmetic (64 on sm_80), 64 for integers, and 32 for exchanges and memory, which its four schedulers share."""
     if one.root in FREE:
         return None, 0
     if one.root == "SHFL" or one.root in SHARED or one.root in GLOBAL or one.root in LOCAL:
-        if paired and one.root == "LDS" and one.bytes == 16:
-            return "memory", one.bytes // 2
         return "memory", 4 if one.root == "SHFL" else max(4, one.bytes)
     if one.root in FMA_LIKE:
         return "float", 2 if arch == 80 or one.root == "IMAD" else 1
     return "integer", 2
 
 
-def run(passes, arch, warps, paired=()):
-    """Cycles that each pass takes, a list of instructions, for so many warps of one scheduler, all of which run all passes.
-    `paired` are those of which lanes ask for the same in pairs."""
-    code, paired = [one for part in passes for one in part], set(map(id, paired))
+def run(passes, arch, warps):
+    """Cycles that each pass takes, a list of instructions, for so many warps of one scheduler, all of which run all passes."""
+    code = [one for part in passes for one in part]
     ends, n = [], 0
     for part in passes:
         n += len(part)
         ends.append(n)
     facts = [(one.wait, one.left, one.stall or 1, one.write, one.read, LATENCY.get(one.root, OTHER_LATENCY),
-              *taken(one, arch, id(one) in paired))
+              *taken(one, arch))
              for one in code]
     at, ready = [0] * warps, [0] * warps
     boards = [[[] for _ in range(6)] for _ in range(warps)]
@@ -232,10 +228,9 @@ def run(passes, arch, warps, paired=()):
                 finished[i] = max(finished[i], when + 1)
 
 
-def measure(code, arch, tokens=1, each=1, paired=False):
+def measure(code, arch, tokens=1, each=1):
     """{measure: number} of a kernel; a measure that it has no place for (no loop over tokens, say) is missing. A tile, or a
-    pass of a loop without tiles, has so many tokens; a pass of a loop over the tokens of a tile takes `each` of them. Paired:
-    in that loop lanes ask in pairs for the same 16 bytes of shared memory.
+    pass of a loop without tiles, has so many tokens; a pass of a loop over the tokens of a tile takes `each` of them.
 
     local           instructions that access local memory: spills, arrays indexed at run time
     in_flight       loads on their way when one of them is first waited for; `bytes` per lane
@@ -263,5 +258,5 @@ def measure(code, arch, tokens=1, each=1, paired=False):
     for name in CLASSES:
         found["token_" + name] = sum(kind(i) == name for i in one) / tokens
     for warps in (1, 2):
-        found[f"cycles_{warps}"] = run([one] * 3, arch, warps, kernel.body if paired else ())[2] / tokens
+        found[f"cycles_{warps}"] = run([one] * 3, arch, warps)[2] / tokens
     return found

@@ -38,8 +38,8 @@ def listing(piece, name="k"):
     return "\n".join(lines) + "\n"
 
 
-def measured(piece, arch=90, tokens=1, each=1, paired=False):
-    return sass_measure.measure(sass.parse(listing(piece))["k"], arch, tokens, each, paired)
+def measured(piece, arch=90, tokens=1, each=1):
+    return sass_measure.measure(sass.parse(listing(piece))["k"], arch, tokens, each)
 
 
 # Maps are read, then the state in four loads, one token is computed with, and the next loaded behind the last use of this one.
@@ -167,7 +167,6 @@ LIMITED = """
 k * bytes >= 80 # all at once
 k 90 token_trips <= 1
 j * token_trips <= k # as the other
-pairs j*
 """
 
 
@@ -184,9 +183,7 @@ def expectations():
         yield f"a wait for 500 cycles in each tile of 8 costs {together['cycles_1'] - alone['cycles_1']} cycles a token"
     if not alone["cycles_1"] < alone["cycles_2"] < 2 * alone["cycles_1"]:
         yield f"one warp takes {alone['cycles_1']} cycles a token, two {alone['cycles_2']}"
-    limits, _, pairs = sass_gate.read_limits(LIMITED)
-    if pairs != ["j*"]:
-        yield f"lanes ask in pairs in {pairs}, and should in j*"
+    limits, _ = sass_gate.read_limits(LIMITED)
     both = {("k", 90): measured(ROWS), ("j", 90): measured(CONVERTED)}
     said = list(sass_gate.judge(both, limits))
     if len(said) != 1 or "j on sm_90: token_trips is 2" not in said[0]:
@@ -221,16 +218,11 @@ def strips():
     one, two = (sass_measure.run([loop] * 3, 90, warps) for warps in (1, 2))
     if not all(1.9 < b / a < 2.1 for a, b in zip(one, two)):
         yield f"passes of two warps take {two} cycles, and of one {one}"
-    # Of 16 bytes each that lanes ask for in pairs eight accesses are as many requests as four.
-    loads = [one for one in sass.parse(listing(STRIPS))["k"] if one.root == "LDS"] * 8
-    apart, paired = (sass_measure.run([loads] * 3, 90, 2, found)[2] for found in ((), loads))
-    if not 1.9 < apart / paired < 2.1:
-        yield f"a pass of loads takes {apart} cycles, and {paired} where lanes ask in pairs"
-    load = "    1 1 - -  | LDS.128 R20, [R3]\n"
-    many = change(STRIPS, load, 8 * load)
-    apart, paired = (measured(many, tokens=8, each=2, paired=found)["cycles_2"] for found in (False, True))
-    if not paired < apart - 20:
-        yield f"a token takes {apart} cycles, and {paired} where lanes ask in pairs"
+    # 16 bytes for each lane are four requests of shared memory, an exchange is one.
+    loads = [one for one in sass.parse(listing(STRIPS))["k"] if one.root == "LDS"]
+    wide, narrow = (sass_measure.run([part * (64 // len(part))] * 3, 90, 2)[2] for part in (loads, loop[:len(loop) // 8]))
+    if not 3.8 < wide / narrow < 4.2:
+        yield f"passes of loads take {wide} cycles, and {narrow} of as many exchanges"
 
 
 def recorded():
@@ -276,9 +268,8 @@ def another_run(old, new):
 MEASURE, TAKEN = sass_measure.measure, sass_measure.taken
 BREAK = {
     "copies to shared memory are not waited for": (sass.Instruction, "loads", property(lambda one: one.root in ("LDG", "LD"))),
-    "a pass of two tokens is taken for one": (sass_measure, "measure", lambda code, arch, tokens=1, each=1, paired=False: MEASURE(code, arch, tokens, 1, paired)),
-    "nobody asks in pairs": (sass_measure, "measure", lambda code, arch, tokens=1, each=1, paired=False: MEASURE(code, arch, tokens, each)),
-    "pairs ask as often": (sass_measure, "taken", lambda one, arch, paired=False: TAKEN(one, arch)),
+    "a pass of two tokens is taken for one": (sass_measure, "measure", lambda code, arch, tokens=1, each=1: MEASURE(code, arch, tokens, 1)),
+    "wide loads are one request": (sass_measure, "taken", lambda one, arch: (TAKEN(one, arch)[0], min(4, TAKEN(one, arch)[1]))),
     "what is left of a tile is on every tile's path": (sass_measure.Kernel, "_other_tokens", lambda self: set()),
     "the warp that is ahead goes on": (sass_measure, "run", another_run("(when, at[w]) < best[:2]", "(when, -at[w]) < (best[0], -best[1])")),
     "scoreboard 0 is never waited for": (sass, "control", lambda high: (*CONTROL(high)[:3], tuple(b for b in CONTROL(high)[3] if b))),
