@@ -163,14 +163,24 @@ template <class X> struct Copying {
         beta_at = token_at(p.beta, w, w.h) + (uint64_t)(own * p.beta.token);
         beta = g = 0.0f;
         rate = read_rate<X>(p, w);
-        const uint64_t biases = (uint64_t)p.dt_bias.base + (uint64_t)(w.h * p.dt_bias.head);
+        read_biases(p.dt_bias.base ? (uint64_t)p.dt_bias.base + (uint64_t)(w.h * p.dt_bias.head) : 0, p.dt_bias_dtype,
+                    lane);
+    }
+    // As they lie in memory; the type is asked for once, so that no load waits for another.
+    __device__ __forceinline__ void read_biases(uint64_t from, int dtype, int lane)
+    {
+        constexpr int N = X::CHANNEL ? X::NB : 1;
+        const bool there = X::TYPED && from;
+        if (there && dtype == GDN_GPU_F32) {
 #pragma unroll
-        for (int m = 0; m < (X::CHANNEL ? X::NB : 1); m++)
-            bias[m] = X::TYPED && p.dt_bias.base
-                          ? read_raw(biases + (uint64_t)((X::CHANNEL ? Turn<X>::key(m, lane) : 0) *
-                                                         element_bytes(p.dt_bias_dtype)),
-                                     p.dt_bias_dtype)
-                          : 0.0f;
+            for (int m = 0; m < N; m++)
+                bias[m] = read_raw(from + (uint64_t)(X::CHANNEL ? 4 * Turn<X>::key(m, lane) : 0), GDN_GPU_F32);
+        } else {
+#pragma unroll
+            for (int m = 0; m < N; m++)
+                bias[m] = there ? read_raw(from + (uint64_t)(X::CHANNEL ? 2 * Turn<X>::key(m, lane) : 0), GDN_GPU_F16)
+                                : 0.0f;
+        }
     }
     // Behind the loads of the state.
     __device__ __forceinline__ void widen_gates(const gdn_gpu_gated_delta_net &p)
