@@ -34,21 +34,26 @@ static int may_have_log(const problem_t *p)
     return p->log.n_columns || p->state_interval;
 }
 
-/* Two neighbours of v are copied at once, and no column is without one. */
-static uint64_t pairs_of_v(const gdn_gpu_device *gpu, const problem_t *p)
-{
-    return 2 * token_bits(gpu, &p->v) | 8 * (uint64_t)p->head_dim_v;
-}
-
 static int blocks_of_keys(const gdn_gpu_device *gpu, const problem_t *p, int tiles)
 {
     uint64_t bits = token_bits(gpu, &p->q) | token_bits(gpu, &p->k);
     bits |= p->gate == GDN_GATE_CHANNEL ? token_bits(gpu, &p->g) | token_bits(gpu, &p->dt_bias) : 0;
     bits |= tiles ? 0 : pool_bits(gpu, &p->state_in) | pool_bits(gpu, &p->state_out) | log_bits(gpu, p);
-    bits |= tiles && !may_have_log(p) && p->v.dtype != GDN_F32 ? pairs_of_v(gpu, p) : 0;
     if (bits % 16) return GENERAL;
     if (p->state_interval || p->tree) return p->head_dim_k == 128 ? NB_4 : GENERAL;
     return p->head_dim_k == 64 ? NB_2 : p->head_dim_k == 128 ? NB_4 : p->head_dim_k == 256 ? NB_8 : GENERAL;
+}
+
+/* Of `tiles`: with a log those of 64 and 128 keys are a part of mixed kernels only. */
+static int size_of(const gdn_gpu_device *gpu, const problem_t *p, int tiles)
+{
+    const int nb = blocks_of_keys(gpu, p, tiles);
+    return tiles && p->log.n_columns && !p->state_interval && nb <= NB_4 ? GENERAL : nb;
+}
+
+static int has_many_tokens(const problem_t *p)
+{
+    return (int64_t)p->n_tokens > GDN_CUDA_FEW_TOKENS * (int64_t)p->n_seqs;
 }
 
 /* Which kernel: `tiles` for many tokens per sequence on average, `rows` for few. Sequences of a batch may differ, and
@@ -58,19 +63,64 @@ static int blocks_of_keys(const gdn_gpu_device *gpu, const problem_t *p, int til
 static int in_tiles(const gdn_gpu_device *gpu, const problem_t *p)
 {
     if (p->tree) return 0;
-    if (p->state_interval && blocks_of_keys(gpu, p, 1) == GENERAL) return 0;
-    if (may_have_log(p) && p->gate == GDN_GATE_CHANNEL && blocks_of_keys(gpu, p, 1) > NB_4) return 0;
-    return (int64_t)p->n_tokens > GDN_CUDA_FEW_TOKENS * (int64_t)p->n_seqs;
+    if (p->state_interval && size_of(gpu, p, 1) == GENERAL) return 0;
+    if (may_have_log(p) && p->gate == GDN_GATE_CHANNEL && size_of(gpu, p, 1) > NB_4) return 0;
+    return has_many_tokens(p);
 }
 
-/* Whether the call may have sequences of many tokens and of few, whose lengths only the device knows, and there is a
- * kernel that has both forms. Calls with several snapshots are verifications, whose sequences are all short unless
- * there are many tokens. */
-static int is_mixed(const gdn_gpu_device *gpu, const problem_t *p, int tiles)
+/* What a call has that its kernel has to know: Shape::TYPED and Shape::LOG of the kernels. */
+enum { PLAIN, TYPED, LOG };
+
+static int traits_of(const problem_t *p)
 {
-    if (p->n_seqs < 2 || p->n_tokens - p->n_seqs < GDN_CUDA_FEW_TOKENS) return 0;
-    if (p->tree || may_have_log(p) || p->gate == GDN_GATE_CHANNEL || (!tiles && p->n_snapshots > 1)) return 0;
-    return blocks_of_keys(gpu, p, 0) == NB_4 && blocks_of_keys(gpu, p, 1) == NB_4;
+    const int types = p->q.dtype | p->k.dtype | p->v.dtype | p->g.dtype | p->beta.dtype | p->out.dtype;
+    return p->log.n_columns ? LOG : types != GDN_F32 || gdn_gpu_has_forms(p) ? TYPED : PLAIN;
+}
+
+/* The kernel that has both forms, for calls that may have sequences of many tokens and of few, whose lengths only the
+ * device knows; NO_KERNEL for others, and where there is none. Several snapshots and no log are a verification, whose
+ * sequences are all short unless there are many tokens; so are as many tokens for each, with a log. Which sequences
+ * have to do with the log is the device's to read as well. */
+#define NO_KERNEL GDN_CUDA_KERNEL_COUNT
+
+static gdn_cuda_kernel mixed_kernel_of(const gdn_gpu_device *gpu, const problem_t *p)
+{
+    static const gdn_cuda_kernel kernels[2][3] = {
+        { GDN_CUDA_delta_mixed_4, GDN_CUDA_delta_mixed_4_typed, GDN_CUDA_delta_mixed_4_log },
+        { GDN_CUDA_delta_mixed_4_channel_typed, GDN_CUDA_delta_mixed_4_channel_typed,
+          GDN_CUDA_delta_mixed_4_channel_log },
+    };
+    const int traits = traits_of(p), channel = p->gate == GDN_GATE_CHANNEL, nb = blocks_of_keys(gpu, p, 0);
+    const int many = has_many_tokens(p);
+    if (p->tree || p->state_interval || p->n_seqs < 1) return NO_KERNEL;
+    if (!many && (traits == LOG ? p->n_tokens % p->n_seqs == 0 : p->n_snapshots > 1)) return NO_KERNEL;
+    if (traits == LOG ? !many && p->n_tokens - p->n_seqs < GDN_CUDA_FEW_TOKENS
+                      : p->n_seqs < 2 || p->n_tokens - p->n_seqs < GDN_CUDA_FEW_TOKENS)
+        return NO_KERNEL;
+    if (nb == NB_2 && traits == LOG) return channel ? GDN_CUDA_delta_mixed_2_channel_log : GDN_CUDA_delta_mixed_2_log;
+    return nb == NB_4 ? kernels[channel][traits] : NO_KERNEL;
+}
+
+/* Warps of a block: where tokens are prepared, there are as many more for that. */
+static uint32_t warps_of(gdn_cuda_kernel kernel)
+{
+    switch (kernel) {
+    case GDN_CUDA_delta_tiles_2_typed:
+    case GDN_CUDA_delta_tiles_2_channel_typed:
+    case GDN_CUDA_delta_tiles_4_typed:
+    case GDN_CUDA_delta_tiles_4_typed_narrow:
+    case GDN_CUDA_delta_tiles_4_channel_typed:
+    case GDN_CUDA_delta_tiles_4_channel_typed_narrow:
+    case GDN_CUDA_delta_mixed_2_log:
+    case GDN_CUDA_delta_mixed_2_channel_log:
+    case GDN_CUDA_delta_mixed_4_typed:
+    case GDN_CUDA_delta_mixed_4_channel_typed:
+    case GDN_CUDA_delta_mixed_4_log:
+    case GDN_CUDA_delta_mixed_4_channel_log:
+        return GDN_CUDA_PREPARED_WARPS;
+    default:
+        return GDN_CUDA_DELTA_WARPS;
+    }
 }
 
 /* Columns of a thread block: Shape::COLUMNS of the kernels. */
@@ -91,19 +141,11 @@ static gdn_cuda_kernel narrow_kernel_of(const problem_t *p, gdn_cuda_kernel kern
     const int more = parts > gdn_gpu_parts((uint64_t)p->head_dim_v, 2 * NARROW_COLUMNS);
     const uint64_t blocks = gdn_gpu_product((uint64_t)p->n_seqs * (uint64_t)p->n_heads_v, parts);
     if (!more || blocks > (uint64_t)multiprocessors) return kernel;
-    return kernel == GDN_CUDA_delta_tiles_4           ? GDN_CUDA_delta_tiles_4_narrow
-           : kernel == GDN_CUDA_delta_tiles_4_channel ? GDN_CUDA_delta_tiles_4_channel_narrow
-           : kernel == GDN_CUDA_delta_tiles_4_typed   ? GDN_CUDA_delta_tiles_4_typed_narrow
-                                                      : kernel;
-}
-
-/* What a call has that its kernel has to know: Shape::TYPED and Shape::LOG of the kernels. */
-enum { PLAIN, TYPED, LOG };
-
-static int traits_of(const problem_t *p)
-{
-    const int types = p->q.dtype | p->k.dtype | p->v.dtype | p->g.dtype | p->beta.dtype | p->out.dtype;
-    return p->log.n_columns ? LOG : types != GDN_F32 || gdn_gpu_has_forms(p) ? TYPED : PLAIN;
+    return kernel == GDN_CUDA_delta_tiles_4                 ? GDN_CUDA_delta_tiles_4_narrow
+           : kernel == GDN_CUDA_delta_tiles_4_channel       ? GDN_CUDA_delta_tiles_4_channel_narrow
+           : kernel == GDN_CUDA_delta_tiles_4_typed         ? GDN_CUDA_delta_tiles_4_typed_narrow
+           : kernel == GDN_CUDA_delta_tiles_4_channel_typed ? GDN_CUDA_delta_tiles_4_channel_typed_narrow
+                                                            : kernel;
 }
 
 /* Of a tree: the usual size, or any. */
@@ -133,7 +175,11 @@ static gdn_cuda_kernel half_kernel_of(const problem_t *p, int tiles, int nb)
 
 static gdn_cuda_kernel kernel_of(const problem_t *p, int tiles, int nb)
 {
-/* in_tiles() chooses neither. */
+/* in_tiles() and size_of() choose none of these. */
+#define GDN_CUDA_delta_tiles_2_log               GDN_CUDA_delta_tiles_general_log
+#define GDN_CUDA_delta_tiles_4_log               GDN_CUDA_delta_tiles_general_log
+#define GDN_CUDA_delta_tiles_2_channel_log       GDN_CUDA_delta_rows_2_channel_log
+#define GDN_CUDA_delta_tiles_4_channel_log       GDN_CUDA_delta_rows_4_channel_log
 #define GDN_CUDA_delta_tiles_8_channel_log       GDN_CUDA_delta_rows_8_channel_log
 #define GDN_CUDA_delta_tiles_general_channel_log GDN_CUDA_delta_rows_general_channel_log
 #define TRAITS(name, typed)                                                                                            \
@@ -155,6 +201,10 @@ static gdn_cuda_kernel kernel_of(const problem_t *p, int tiles, int nb)
 #undef TRAITS
 #undef GDN_CUDA_delta_tiles_general_channel_log
 #undef GDN_CUDA_delta_tiles_8_channel_log
+#undef GDN_CUDA_delta_tiles_4_channel_log
+#undef GDN_CUDA_delta_tiles_2_channel_log
+#undef GDN_CUDA_delta_tiles_4_log
+#undef GDN_CUDA_delta_tiles_2_log
     return kernels[tiles][nb][p->gate == GDN_GATE_CHANNEL][traits_of(p)];
 }
 
@@ -162,7 +212,7 @@ static gdn_cuda_kernel kernel_of(const problem_t *p, int tiles, int nb)
 static gdn_cuda_kernel one_form(const gdn_cuda_device *dev, const gdn_gpu_device *gpu, const problem_t *p, int tiles,
                                 uint32_t *of_block)
 {
-    const int size = blocks_of_keys(gpu, p, tiles), nb = p->tree && p->state_interval ? GENERAL : size;
+    const int size = size_of(gpu, p, tiles), nb = p->tree && p->state_interval ? GENERAL : size;
     const gdn_cuda_kernel kernel = p->state_interval ? half_kernel_of(p, tiles, nb)
                                    : p->tree         ? tree_kernel_of(p, nb)
                                                      : kernel_of(p, tiles, nb);
@@ -182,11 +232,12 @@ gdn_status gdn_cuda_plan_gated_delta_net(const gdn_context *ctx, const problem_t
     plan->form = tiles ? "tiles" : "rows";
     plan->variant = (int32_t)one_form(dev, &gpu, p, tiles, &of_block);
     gdn_gpu_plan_gated_delta_net(&gpu, p, of_block, plan);
-    if (of_block != NARROW_COLUMNS && is_mixed(&gpu, p, tiles)) {
+    const gdn_cuda_kernel mixed = mixed_kernel_of(&gpu, p);
+    if (of_block != NARROW_COLUMNS && mixed != NO_KERNEL) {
         plan->form = "mixed";
-        plan->variant = (int32_t)(traits_of(p) == TYPED ? GDN_CUDA_delta_mixed_4_typed : GDN_CUDA_delta_mixed_4);
-        plan->blocks = gdn_gpu_parts((uint64_t)p->head_dim_v, columns(p, 1, NB_4)) +
-                       gdn_gpu_parts((uint64_t)p->head_dim_v, columns(p, 0, NB_4));
+        plan->variant = (int32_t)mixed;
+        plan->blocks = gdn_gpu_parts((uint64_t)p->head_dim_v, 2 * NARROW_COLUMNS) +
+                       gdn_gpu_parts((uint64_t)p->head_dim_v, GDN_CUDA_MIXED_COLUMNS);
         plan->n_items = (int64_t)gdn_gpu_product((uint64_t)p->n_seqs * (uint64_t)p->n_heads_v, plan->blocks);
     }
     if (p->n_heads_v > GDN_CUDA_MAX_BLOCKS_YZ)
@@ -199,7 +250,8 @@ gdn_status gdn_cuda_run_gated_delta_net(gdn_cuda_device *dev, const problem_t *p
 {
     const gdn_gpu_device gpu = gdn_cuda_gpu(dev);
     gdn_plan own = *plan;
-    const int mixed = own.variant == GDN_CUDA_delta_mixed_4 || own.variant == GDN_CUDA_delta_mixed_4_typed;
+    const int mixed = own.variant == GDN_CUDA_delta_mixed_4 || own.variant == GDN_CUDA_delta_mixed_4_typed ||
+                      own.variant == GDN_CUDA_delta_mixed_4_channel_typed;
     if (mixed && !p->seq_start.data) { /* a plan is made without maps; here it is known that all have as many tokens */
         uint32_t of_block;
         own.variant = (int32_t)one_form(dev, &gpu, p, in_tiles(&gpu, p), &of_block);
@@ -207,5 +259,6 @@ gdn_status gdn_cuda_run_gated_delta_net(gdn_cuda_device *dev, const problem_t *p
     }
     const gdn_gpu_gated_delta_net params = gdn_gpu_params_gated_delta_net(&gpu, p, &own);
     const uint32_t grid[3] = { (uint32_t)p->n_seqs, (uint32_t)p->n_heads_v, (uint32_t)own.blocks };
-    return gdn_cuda_launch_3d(dev, (gdn_cuda_kernel)own.variant, stream, grid, 32 * GDN_CUDA_DELTA_WARPS, &params);
+    const gdn_cuda_kernel kernel = (gdn_cuda_kernel)own.variant;
+    return gdn_cuda_launch_3d(dev, kernel, stream, grid, 32 * warps_of(kernel), &params);
 }

@@ -11,53 +11,25 @@
 //   5 update   6 output
 //   7 round, snapshot, checkpoint, log
 //
-// Kernels: delta_rows_2 delta_rows_2_typed delta_rows_2_channel delta_rows_2_channel_typed delta_rows_2_log
-// Kernels: delta_rows_2_channel_log delta_rows_4 delta_rows_4_typed delta_rows_4_channel delta_rows_4_channel_typed
-// Kernels: delta_rows_4_log delta_rows_4_channel_log delta_rows_8 delta_rows_8_typed delta_rows_8_channel
-// Kernels: delta_rows_8_channel_typed delta_rows_8_log delta_rows_8_channel_log delta_rows_general
-// Kernels: delta_rows_general_channel delta_rows_general_log delta_rows_general_channel_log delta_tiles_2
-// Kernels: delta_tiles_2_typed delta_tiles_2_channel delta_tiles_2_channel_typed delta_tiles_2_log
-// Kernels: delta_tiles_2_channel_log delta_tiles_4 delta_tiles_4_typed delta_tiles_4_channel
-// Kernels: delta_tiles_4_channel_typed delta_tiles_4_log delta_tiles_4_channel_log delta_tiles_8 delta_tiles_8_typed
-// Kernels: delta_tiles_8_channel delta_tiles_8_channel_typed delta_tiles_8_log delta_tiles_general
-// Kernels: delta_tiles_general_channel delta_tiles_general_log
-// Kernels: delta_rows_4_tree delta_rows_4_channel_tree delta_rows_general_tree delta_rows_general_channel_tree
-// Kernels: delta_rows_4_half delta_rows_4_channel_half delta_rows_general_half delta_rows_general_channel_half
-// Kernels: delta_rows_general_tree_half delta_rows_general_channel_tree_half delta_tiles_4_half
-// Kernels: delta_tiles_4_channel_half delta_tiles_4_narrow delta_tiles_4_channel_narrow delta_tiles_4_typed_narrow
-// Kernels: delta_mixed_4 delta_mixed_4_typed
+// Kernels: delta_mixed_2_channel_log delta_mixed_2_log delta_mixed_4 delta_mixed_4_channel_log
+// Kernels: delta_mixed_4_channel_typed delta_mixed_4_log delta_mixed_4_typed delta_rows_2 delta_rows_2_channel
+// Kernels: delta_rows_2_channel_log delta_rows_2_channel_typed delta_rows_2_log delta_rows_2_typed delta_rows_4
+// Kernels: delta_rows_4_channel delta_rows_4_channel_half delta_rows_4_channel_log delta_rows_4_channel_tree
+// Kernels: delta_rows_4_channel_typed delta_rows_4_half delta_rows_4_log delta_rows_4_tree delta_rows_4_typed
+// Kernels: delta_rows_8 delta_rows_8_channel delta_rows_8_channel_log delta_rows_8_channel_typed delta_rows_8_log
+// Kernels: delta_rows_8_typed delta_rows_general delta_rows_general_channel delta_rows_general_channel_half
+// Kernels: delta_rows_general_channel_log delta_rows_general_channel_tree delta_rows_general_channel_tree_half
+// Kernels: delta_rows_general_half delta_rows_general_log delta_rows_general_tree delta_rows_general_tree_half
+// Kernels: delta_tiles_2 delta_tiles_2_channel delta_tiles_2_channel_typed delta_tiles_2_typed delta_tiles_4
+// Kernels: delta_tiles_4_channel delta_tiles_4_channel_half delta_tiles_4_channel_narrow delta_tiles_4_channel_typed
+// Kernels: delta_tiles_4_channel_typed_narrow delta_tiles_4_half delta_tiles_4_narrow delta_tiles_4_typed
+// Kernels: delta_tiles_4_typed_narrow delta_tiles_8 delta_tiles_8_channel delta_tiles_8_channel_typed
+// Kernels: delta_tiles_8_log delta_tiles_8_typed delta_tiles_general delta_tiles_general_channel
+// Kernels: delta_tiles_general_log
 #include "cuda/gated_delta_net.cuh"
 #include "cuda/gated_delta_net_ahead.cuh"
 #include "cuda/gated_delta_net_log.cuh"
 #include "cuda/gated_delta_net_tiles.cuh"
-
-// The column of the eight lanes whose sum fold() leaves in lane l, and the first lane that has column c's.
-template <int C> GDN_INLINE int column_of_lane(int l)
-{
-    return C == 4 ? l >> 1 : C == 2 ? l >> 2 : 0;
-}
-template <int C> GDN_INLINE int lane_of_column(int c)
-{
-    return 8 / C * c;
-}
-
-// The tree over the columns' partial sums. Where a step pairs lanes, each keeps half of the columns while there are
-// several.
-template <int C> GDN_INLINE float fold(const float4 (&partial)[C], int l)
-{
-    const bool upper = (l & 4) != 0, right = (l & 2) != 0;
-    float4 a, b, c;
-    if (C == 4) { // h = 16, h = 8
-        a = add4(upper ? partial[C / 2] : partial[0], exchange4(upper ? partial[0] : partial[C / 2], 4));
-        b = add4(upper ? partial[C - 1] : partial[C / 4], exchange4(upper ? partial[C / 4] : partial[C - 1], 4));
-        c = add4(right ? b : a, exchange4(right ? a : b, 2));
-    } else {
-        a = add4(upper ? partial[C - 1] : partial[0], exchange4(upper ? partial[0] : partial[C - 1], 4));
-        c = add4(a, exchange4(a, 2));
-    }
-    const float4 s = add4(c, exchange4(c, 1)); // h = 4
-    return __fadd_rn(__fadd_rn(s.x, s.z), __fadd_rn(s.y, s.w)); // h = 2, 1
-}
 
 // Four keys of four columns each, as four columns of four keys each.
 template <int C> GDN_INLINE void transpose(float4 (&x)[C])
@@ -228,15 +200,6 @@ GDN_INLINE void load_token(const gdn_gpu_gated_delta_net &p, const Item &w, int 
     at.v += p.v.token;
     at.g += p.g.token;
     at.beta += p.beta.token;
-}
-
-template <class X, int N> GDN_INLINE void widen_rows(float4 (&x)[N], int dtype)
-{
-    if (X::TYPED && dtype != GDN_GPU_F32) {
-#pragma unroll
-        for (int n = 0; n < N; n++)
-            x[n] = widen_row<X>(x[n], dtype);
-    }
 }
 
 // 0: prepare. The trees over k and q are one tree over two columns.
@@ -479,40 +442,45 @@ template <class X> GDN_INLINE void gated_delta_net_rows(const gdn_gpu_gated_delt
     }
 }
 
-// ---- Kernels: gdn_cuda_delta_<rows or tiles>_<NB>[_channel][_typed or _log]; the general ones have no NB. `typed`:
-// types besides F32, and forms besides the usual (Shape::TYPED), which the general ones have, too, and those of a log.
+// ---- Kernels: gdn_cuda_delta_<rows, tiles or mixed>_<NB>[_channel][_typed or _log]; the general ones have no NB.
+// `typed`: types besides F32, and forms besides the usual (Shape::TYPED), which the general ones have, too, and those
+// of a log. WARPS of a block: GDN_CUDA_DELTA_WARPS, and as many again where tokens are prepared (shape.h).
+#define GDN_DELTA_KERNEL(name, warps, blocks)                                                                          \
+    GDN_KERNEL(gdn_cuda_delta_##name, gdn_gpu_gated_delta_net, GDN_BLOCKS(32 * (warps), blocks))
 #define GDN_DELTA_ROWS(name, blocks, ...)                                                                              \
-    GDN_KERNEL(gdn_cuda_delta_rows_##name, gdn_gpu_gated_delta_net, GDN_BLOCKS(32 * GDN_CUDA_DELTA_WARPS, blocks))     \
+    GDN_DELTA_KERNEL(rows_##name, GDN_CUDA_DELTA_WARPS, blocks)                                                        \
     {                                                                                                                  \
-        gated_delta_net_rows<Shape<__VA_ARGS__>>(p, { Share::ALL, (int)blockIdx.z });                                  \
+        typedef Shape<__VA_ARGS__> X;                                                                                  \
+        gated_delta_net_rows<X>(p, { Share::ALL, (int)blockIdx.z * X::COLUMNS });                                      \
     }
 #define GDN_DELTA_TILES(name, blocks, ...)                                                                             \
-    GDN_KERNEL(gdn_cuda_delta_tiles_##name, gdn_gpu_gated_delta_net, GDN_BLOCKS(32 * GDN_CUDA_DELTA_WARPS, blocks))    \
+    GDN_DELTA_KERNEL(tiles_##name, GDN_CUDA_DELTA_WARPS, blocks)                                                       \
     {                                                                                                                  \
         typedef Shape<__VA_ARGS__> X;                                                                                  \
         __shared__ Tile<X> tiles[2];                                                                                   \
         gated_delta_net_tiles<X>(p, tiles);                                                                            \
     }
-#define GDN_DELTA_AHEAD(name, blocks, ...)                                                                             \
-    GDN_KERNEL(gdn_cuda_delta_tiles_##name, gdn_gpu_gated_delta_net, GDN_BLOCKS(32 * GDN_CUDA_DELTA_WARPS, blocks))    \
+#define GDN_DELTA_AHEAD(name, blocks, NB, C, CHANNEL, TYPED)                                                           \
+    GDN_DELTA_KERNEL(tiles_##name, TYPED ? GDN_CUDA_PREPARED_WARPS : GDN_CUDA_DELTA_WARPS, blocks)                     \
     {                                                                                                                  \
-        typedef Shape<__VA_ARGS__, false, false> X;                                                                    \
+        typedef Shape<NB, C, CHANNEL, TYPED, false, false> X;                                                          \
         __shared__ Strip<X> strips[2];                                                                                 \
-        gated_delta_net_ahead<X>(p, strips, { Share::ALL, (int)blockIdx.z });                                          \
+        gated_delta_net_ahead<X>(p, strips, { Share::ALL, (int)blockIdx.z * X::COLUMNS });                             \
     }
 // Both forms, each for the sequences that it is made for. Blocks of long sequences stand first in the grid, because
-// they take longest: one that began among the last would keep the call waiting.
-#define GDN_DELTA_MIXED(name, blocks, NB, C_MANY, C_FEW, CHANNEL, TYPED)                                               \
-    GDN_KERNEL(gdn_cuda_delta_mixed_##name, gdn_gpu_gated_delta_net, GDN_BLOCKS(32 * GDN_CUDA_DELTA_WARPS, blocks))    \
+// they take longest: one that began among the last would keep the call waiting. With a log, these have nothing to do
+// with it, as prompts that nothing is taken back of; sequences with columns to repeat or to write are few tokens.
+#define GDN_DELTA_MIXED(name, blocks, NB, C_FEW, CHANNEL, TYPED, LOG)                                                  \
+    GDN_DELTA_KERNEL(mixed_##name, TYPED ? GDN_CUDA_PREPARED_WARPS : GDN_CUDA_DELTA_WARPS, blocks)                     \
     {                                                                                                                  \
-        typedef Shape<NB, C_MANY, CHANNEL, TYPED, false, false> Many;                                                  \
-        typedef Shape<NB, C_FEW, CHANNEL, TYPED, false, false> Few;                                                    \
+        typedef Shape<NB, 2, CHANNEL, TYPED, false, false> Many;                                                       \
+        typedef Shape<NB, C_FEW, CHANNEL, TYPED, false, LOG> Few;                                                      \
         __shared__ Strip<Many> strips[2];                                                                              \
         const int parts = (p.head_dim_v + Many::COLUMNS - 1) / Many::COLUMNS, part = (int)blockIdx.z;                  \
         if (part < parts)                                                                                              \
-            gated_delta_net_ahead<Many>(p, strips, { Share::MANY, part });                                             \
+            gated_delta_net_ahead<Many, LOG>(p, strips, { Share::MANY, part * Many::COLUMNS });                        \
         else                                                                                                           \
-            gated_delta_net_rows<Few>(p, { Share::FEW, part - parts });                                                \
+            gated_delta_net_rows<Few>(p, { Share::FEW, (part - parts) * GDN_CUDA_MIXED_COLUMNS });                     \
     }
 #define GDN_DELTAS_TYPED(form, NB, C, typed_blocks, channel_blocks) \
     form(NB##_typed, typed_blocks, NB, C, false, true, false, false) \
@@ -527,15 +495,6 @@ template <class X> GDN_INLINE void gated_delta_net_rows(const gdn_gpu_gated_delt
     form(general_log, 1, 8, 2, false, true, true, true)     \
     form(general_channel, 1, 8, 2, true, true, true, false)
 
-// Before sm_90 the compiler needs a few registers more than four blocks leave.
-#if defined(__CUDA_ARCH__) && __CUDA_ARCH__ < 900
-#define GDN_TILES_4_LOG 3
-#define GDN_STRIPS_4_TYPED 2
-#else
-#define GDN_TILES_4_LOG 4
-#define GDN_STRIPS_4_TYPED 3
-#endif
-
 // From sm_100 on three blocks would take the registers of numbers that are computed with in pairs.
 #if defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 1000
 #define GDN_TILES_4_HALF 2
@@ -549,20 +508,24 @@ GDN_DELTAS(GDN_DELTA_ROWS, 8, 2, 2, 2, 1)
 GDN_DELTAS_GENERAL(GDN_DELTA_ROWS)
 GDN_DELTA_AHEAD(2, 4, 2, 2, false, false)
 GDN_DELTA_AHEAD(2_channel, 4, 2, 2, true, false)
-GDN_DELTA_AHEAD(2_typed, 4, 2, 2, false, true)
-GDN_DELTA_AHEAD(2_channel_typed, 3, 2, 2, true, true)
-GDN_DELTA_TILES(2_log, 4, 2, 2, false, true, false, true)
+GDN_DELTA_AHEAD(2_typed, 2, 2, 2, false, true)
+GDN_DELTA_AHEAD(2_channel_typed, 2, 2, 2, true, true)
 GDN_DELTA_AHEAD(4, 3, 4, 2, false, false)
 GDN_DELTA_AHEAD(4_channel, 3, 4, 2, true, false)
-GDN_DELTA_AHEAD(4_typed, GDN_STRIPS_4_TYPED, 4, 2, false, true)
-GDN_DELTA_AHEAD(4_channel_typed, GDN_STRIPS_4_TYPED, 4, 2, true, true)
-GDN_DELTA_TILES(4_log, GDN_TILES_4_LOG, 4, 2, false, true, false, true)
-GDN_DELTA_MIXED(4, 3, 4, 2, 4, false, false)
-GDN_DELTA_MIXED(4_typed, GDN_STRIPS_4_TYPED, 4, 2, 4, false, true)
+GDN_DELTA_AHEAD(4_typed, 2, 4, 2, false, true)
+GDN_DELTA_AHEAD(4_channel_typed, 2, 4, 2, true, true)
 // Half the columns, where so a call takes twice as many multiprocessors, which would otherwise have nothing to do.
 GDN_DELTA_AHEAD(4_narrow, 1, 4, 1, false, false)
 GDN_DELTA_AHEAD(4_channel_narrow, 1, 4, 1, true, false)
 GDN_DELTA_AHEAD(4_typed_narrow, 1, 4, 1, false, true)
+GDN_DELTA_AHEAD(4_channel_typed_narrow, 1, 4, 1, true, true)
+GDN_DELTA_MIXED(4, 3, 4, 4, false, false, false)
+GDN_DELTA_MIXED(4_typed, 2, 4, 2, false, true, false)
+GDN_DELTA_MIXED(4_channel_typed, 2, 4, 2, true, true, false)
+GDN_DELTA_MIXED(2_log, 2, 2, 2, false, true, true)
+GDN_DELTA_MIXED(2_channel_log, 2, 2, 2, true, true, true)
+GDN_DELTA_MIXED(4_log, 2, 4, 2, false, true, true)
+GDN_DELTA_MIXED(4_channel_log, 2, 4, 2, true, true, true)
 GDN_DELTAS(GDN_DELTA_TILES, 8, 2, 2, 2, 1)
 GDN_DELTAS_GENERAL(GDN_DELTA_TILES)
 // With a log and a gate per channel. What is not here would have more than all registers: such calls take rows.
@@ -570,8 +533,6 @@ GDN_DELTA_ROWS(2_channel_log, 3, 2, 4, true, true, false, true)
 GDN_DELTA_ROWS(4_channel_log, 2, 4, 4, true, true, false, true)
 GDN_DELTA_ROWS(8_channel_log, 1, 8, 2, true, true, false, true)
 GDN_DELTA_ROWS(general_channel_log, 1, 8, 1, true, true, true, true)
-GDN_DELTA_TILES(2_channel_log, 4, 2, 2, true, true, false, true)
-GDN_DELTA_TILES(4_channel_log, 2, 4, 2, true, true, false, true)
 // Trees are rows, of the usual size and of any.
 GDN_DELTA_ROWS(4_tree, 2, 4, 2, false, true, false, true, true)
 GDN_DELTA_ROWS(4_channel_tree, 2, 4, 2, true, true, false, true, true)

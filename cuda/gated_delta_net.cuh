@@ -82,10 +82,11 @@ template <class X> GDN_INLINE bool find_log(const gdn_gpu_gated_delta_net &p, It
     return true;
 }
 
-// Which sequences a thread block takes, and which columns of the head: the part-th Shape::COLUMNS.
+// Which sequences a thread block takes, and its first column of the head. MANY: those of more than GDN_CUDA_FEW_TOKENS
+// tokens that have nothing to do with a log; FEW: the others.
 struct Share {
-    enum { ALL, MANY, FEW } of; // sequences of more than GDN_CUDA_FEW_TOKENS tokens, or of no more
-    int part;
+    enum { ALL, MANY, FEW } of;
+    int column;
 };
 
 // A sequence's entry where there is no map. Where there is one this may be too large for an int, and nobody asks.
@@ -109,8 +110,9 @@ template <int LANES> struct Lanes {
 };
 
 // False where there is nothing to do: another's sequence, padding, no tokens and no state to commit, or a bad map,
-// which is reported. The same for the whole block. LANES have X::C columns per eight of them, side by side.
-template <class X, int LANES = 8>
+// which is reported. The same for the whole block. LANES have X::C columns per eight of them, side by side. LOGGED: the
+// call has a log, of which X need not know.
+template <class X, int LANES = 8, bool LOGGED = X::LOG>
 GDN_INLINE bool find_item(const gdn_gpu_gated_delta_net &p, Item &at, Share share)
 {
     at.s = (int)blockIdx.x;
@@ -127,7 +129,7 @@ GDN_INLINE bool find_item(const gdn_gpu_gated_delta_net &p, Item &at, Share shar
         return false;
     }
     at.T = after - at.first;
-    if (share.of != Share::ALL && (share.of == Share::MANY) != (at.T > GDN_CUDA_FEW_TOKENS))
+    if (share.of != Share::ALL && !LOGGED && (share.of == Share::MANY) != (at.T > GDN_CUDA_FEW_TOKENS))
         return false;
     const int position = map_at(p.position, at.s, 0);
     if (position < 0 || position > 2147483647 - at.T) {
@@ -135,8 +137,13 @@ GDN_INLINE bool find_item(const gdn_gpu_gated_delta_net &p, Item &at, Share shar
         return false;
     }
     at.position = position;
-    if (X::LOG && !find_log<X>(p, at))
-        return false;
+    if (LOGGED) {
+        if (!find_log<X>(p, at))
+            return false;
+        const bool many = at.T > GDN_CUDA_FEW_TOKENS && at.row < 0 && at.commit < 0;
+        if (share.of != Share::ALL && (share.of == Share::MANY) != many)
+            return false;
+    }
     if (X::TREE && at.src != GDN_GPU_SKIP) {
         if (at.T > 0 && at.row < 0) {
             report(p.bad, GDN_GPU_BAD_LOG_ROW);
@@ -148,7 +155,7 @@ GDN_INLINE bool find_item(const gdn_gpu_gated_delta_net &p, Item &at, Share shar
     at.kappa = p.head_map ? at.h % p.n_heads_k : at.h / (p.n_heads_v / p.n_heads_k);
     constexpr int columns = X::C * LANES / 8;
     at.l = Lanes<LANES>::lane((int)threadIdx.x);
-    at.j = share.part * X::COLUMNS + Lanes<LANES>::group((int)threadIdx.x) * columns;
+    at.j = share.column + Lanes<LANES>::group((int)threadIdx.x) * columns;
     at.columns = p.head_dim_v - at.j < columns ? p.head_dim_v - at.j : columns;
     at.columns = at.columns < 0 ? 0 : at.columns;
     at.n_keys = X::GENERAL ? p.head_dim_k : 32 * X::NB;
@@ -334,6 +341,22 @@ template <class X> GDN_INLINE float4 sum_step(float4 x, float4 y, float4 sum, in
                        i + 2 * step < n_keys ? next.z : sum.z, i + 3 * step < n_keys ? next.w : sum.w);
 }
 
+// All of a row. The second question is hidden from the compiler, which makes of both a jump to an address in a table.
+template <class X, int N> GDN_INLINE void widen_rows(float4 (&x)[N], int dtype)
+{
+    if (!X::TYPED || dtype == GDN_GPU_F32)
+        return;
+    if (here(dtype) == GDN_GPU_F16) {
+#pragma unroll
+        for (int n = 0; n < N; n++)
+            x[n] = widen_row<X>(x[n], GDN_GPU_F16);
+    } else {
+#pragma unroll
+        for (int n = 0; n < N; n++)
+            x[n] = widen_row<X>(x[n], GDN_GPU_BF16);
+    }
+}
+
 // The C columns that a lane group has of key i, from or to values that lie side by side.
 template <class X> GDN_INLINE void load_columns(const char *at, int columns, float (&x)[X::C])
 {
@@ -356,6 +379,34 @@ template <class X> GDN_INLINE void store_columns(char *at, int columns, const fl
             if (c < columns)
                 store_float(at + 4 * (uint64_t)c, x[c]);
     }
+}
+
+// The column of the eight lanes whose sum fold() leaves in lane l, and the first lane that has column c's.
+template <int C> GDN_INLINE int column_of_lane(int l)
+{
+    return C == 4 ? l >> 1 : C == 2 ? l >> 2 : 0;
+}
+template <int C> GDN_INLINE int lane_of_column(int c)
+{
+    return 8 / C * c;
+}
+
+// The tree over the columns' partial sums. Where a step pairs lanes, each keeps half of the columns while there are
+// several.
+template <int C> GDN_INLINE float fold(const float4 (&partial)[C], int l)
+{
+    const bool upper = (l & 4) != 0, right = (l & 2) != 0;
+    float4 a, b, c;
+    if (C == 4) { // h = 16, h = 8
+        a = add4(upper ? partial[C / 2] : partial[0], exchange4(upper ? partial[0] : partial[C / 2], 4));
+        b = add4(upper ? partial[C - 1] : partial[C / 4], exchange4(upper ? partial[C / 4] : partial[C - 1], 4));
+        c = add4(right ? b : a, exchange4(right ? a : b, 2));
+    } else {
+        a = add4(upper ? partial[C - 1] : partial[0], exchange4(upper ? partial[0] : partial[C - 1], 4));
+        c = add4(a, exchange4(a, 2));
+    }
+    const float4 s = add4(c, exchange4(c, 1)); // h = 4
+    return __fadd_rn(__fadd_rn(s.x, s.z), __fadd_rn(s.y, s.w)); // h = 2, 1
 }
 
 // S' = fma(k, d, a S), the product rounded first.

@@ -239,7 +239,7 @@ template <class X> GDN_INLINE void gated_delta_net_tiles(const gdn_gpu_gated_del
 {
     static_assert(X::C == 2, "fold_lanes() is for two columns");
     Item w;
-    if (!find_item<X>(p, w, { Share::ALL, (int)blockIdx.z }))
+    if (!find_item<X>(p, w, { Share::ALL, (int)blockIdx.z * X::COLUMNS }))
         return; // the whole block
     const int mine = w.l / 4; // the column whose output this lane has
     const bool writes = w.l % 4 == 0 && mine < w.columns;

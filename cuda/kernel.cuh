@@ -26,6 +26,9 @@ typedef char *gdn_cuda_memory;
 #include "numerics/elementary.h"
 
 #define GDN_INLINE static __device__ __forceinline__
+#if defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 800
+#define GDN_HALF_BY_DEVICE
+#endif
 #include "gpu/half.h"
 
 #define GDN_FULL_WARP 0xffffffffu
@@ -140,6 +143,36 @@ GDN_INLINE bool is_tree(uint64_t parent, int first, int T, char *bad)
 }
 
 // ---- Conversions.
+#ifdef GDN_HALF_BY_DEVICE
+// Instructions: to nearest, ties to even, as .rn says, subnormals kept; of a NaN they make a NaN, whose payload is not
+// the reference's, nor need it be. The emulator and sm_75, which has none for BF16, compute with bits.
+GDN_INLINE float from_f16(uint32_t h)
+{
+    float x;
+    asm("cvt.f32.f16 %0, %1;" : "=f"(x) : "h"((unsigned short)h));
+    return x;
+}
+GDN_INLINE uint32_t to_f16(float x)
+{
+    unsigned short h;
+    asm("cvt.rn.f16.f32 %0, %1;" : "=h"(h) : "f"(x));
+    return h;
+}
+GDN_INLINE uint32_t to_bf16(float x)
+{
+    unsigned short h;
+    asm("cvt.rn.bf16.f32 %0, %1;" : "=h"(h) : "f"(x));
+    return h;
+}
+GDN_INLINE float nearest_f16(float x)
+{
+    return from_f16(to_f16(x));
+}
+GDN_INLINE float nearest_bf16(float x)
+{
+    return from_bf16(to_bf16(x));
+}
+#else
 // The exponent of binary16 in the place of binary32's is too small by 112, subnormals included; the product is exact.
 GDN_INLINE float from_f16(uint32_t h)
 {
@@ -147,6 +180,7 @@ GDN_INLINE float from_f16(uint32_t h)
     const uint32_t bits = gdn_bits(__fmul_rn(gdn_from_bits(magnitude), 0x1p112f));
     return gdn_from_bits(sign | ((h & 0x7c00u) == 0x7c00u ? magnitude | 0x7f800000u : bits));
 }
+#endif
 
 GDN_INLINE float from_half(uint32_t h, int dtype)
 {

@@ -101,8 +101,9 @@ gdn_gpu_gated_delta_net gdn_gpu_params_gated_delta_net(const gdn_gpu_device *dev
 /* Forms of the call: kernels differ by them. Those called HALF have states of 16 bits, and a log, whose columns are
  * repeated from a state that was rounded two tokens before the one that is kept. They begin with the tree, since what
  * is asked is the first call of a pipeline, and some pipelines have trees and chains. WIDE has more columns, which some
- * devices then give to more thread blocks, with other kernels. MIXED has a sequence of many tokens and one of few. */
-enum { FEW, MANY, CHECKPOINTS, LOG, LONG_LOG, TREE, HALF_TREE, HALF_FEW, HALF_MANY, WIDE, MIXED };
+ * devices then give to more thread blocks, with other kernels. MIXED has a sequence of many tokens and one of few, and
+ * MIXED_LOG, before LONG_LOG, which some devices run alike, a row of a log for the latter. */
+enum { FEW, MANY, CHECKPOINTS, LOG, MIXED_LOG, LONG_LOG, TREE, HALF_TREE, HALF_FEW, HALF_MANY, WIDE, MIXED };
 static const int32_t head_sizes[] = { 32, 64, 96, 128, 160, 192, 224, 256, 48, 200 };
 enum { N_HEAD_SIZES = sizeof head_sizes / sizeof head_sizes[0], HEADS = 2, COLUMNS = 16, SLOTS = 3 };
 enum { N_ANSWERS = (MIXED + 1) * N_HEAD_SIZES * 16, WIDE_COLUMNS = 32 };
@@ -111,15 +112,18 @@ int gdn_gpu_answers_gated_delta_net(int number, gdn_gpu_answer_call *c)
 {
     if (number < 0) return N_ANSWERS;
     static const int32_t position[] = { 3 }, zero[] = { 0 }, stands[] = { 1 }, second[] = { 1 }, third[] = { 2 },
-                         starts[] = { 0, 9, 11 };
+                         starts[] = { 0, 9, 11 }, positions[] = { 3, 3 }, both_stand[] = { 3, 1 },
+                         one_row[] = { GDN_NONE, 0 }, one_commit[] = { GDN_NONE, 2 };
     const int forms = number & 1, typed = number >> 1 & 1, key_major = number >> 2 & 1, channel = number >> 3 & 1;
     const int form = number / 16 / N_HEAD_SIZES, size = head_sizes[number / 16 % N_HEAD_SIZES];
     const int half = form >= HALF_TREE && form <= HALF_MANY, tree = form == TREE || form == HALF_TREE;
     const int dim_v = form == WIDE ? WIDE_COLUMNS : COLUMNS;
     const int many = form == MANY || form == LONG_LOG || form == WIDE;
-    const int tokens = tree ? GDN_ANSWER_TREE_TOKENS : form == HALF_MANY ? 9 : form == MIXED ? 11 : many ? 10 : 3;
-    const int rows = form == MIXED ? 2 : 1;
-    const int gates = HEADS * (channel ? size : 1), log = form == LOG || form == LONG_LOG || tree || half;
+    const int mixed = form == MIXED || form == MIXED_LOG;
+    const int tokens = tree ? GDN_ANSWER_TREE_TOKENS : form == HALF_MANY ? 9 : mixed ? 11 : many ? 10 : 3;
+    const int rows = mixed ? 2 : 1;
+    const int gates = HEADS * (channel ? size : 1);
+    const int log = form == LOG || form == MIXED_LOG || form == LONG_LOG || tree || half;
     const int columns = !log ? 0 : form == LONG_LOG || form == HALF_MANY ? 16 : 8;
     gdn_gated_delta_net_args *a = &c->args.gated_delta_net;
     *a = (gdn_gated_delta_net_args){ .size = sizeof *a,
@@ -129,7 +133,7 @@ int gdn_gpu_answers_gated_delta_net(int number, gdn_gpu_answer_call *c)
                                      .n_heads_v = HEADS,
                                      .head_dim_k = size,
                                      .head_dim_v = dim_v,
-                                     .n_rows = rows,
+                                     .n_rows = form == MIXED_LOG ? SLOTS : rows,
                                      .n_slots = rows > 1 ? 1 : SLOTS,
                                      .n_snapshots = rows > 1 ? 1
                                                     : !log   ? 2
@@ -151,7 +155,7 @@ int gdn_gpu_answers_gated_delta_net(int number, gdn_gpu_answer_call *c)
         a->ssm_a = gdn_gpu_answer_tensor(c, GDN_F32, HEADS, GDN_ANSWER_GATES);
         a->dt_bias = gdn_gpu_answer_tensor(c, GDN_F32, gates, GDN_ANSWER_OF_ONE);
     }
-    if (form == MIXED) a->seq_start = gdn_gpu_answer_map(c, starts, 3);
+    if (mixed) a->seq_start = gdn_gpu_answer_map(c, starts, 3);
     if (form == CHECKPOINTS) {
         a->checkpoint_interval = 2;
         a->n_checkpoints = 1;
@@ -161,9 +165,10 @@ int gdn_gpu_answers_gated_delta_net(int number, gdn_gpu_answer_call *c)
     if (log) {
         a->n_log_rows = 1;
         a->n_log_columns = columns;
-        a->position = gdn_gpu_answer_map(c, position, 1);
-        a->state_position = gdn_gpu_answer_map(c, half ? zero : stands, 1);
-        a->state_commit = gdn_gpu_answer_map(c, second, 1);
+        a->position = gdn_gpu_answer_map(c, mixed ? positions : position, rows);
+        a->state_position = gdn_gpu_answer_map(c, mixed ? both_stand : half ? zero : stands, rows);
+        a->state_commit = gdn_gpu_answer_map(c, mixed ? one_commit : second, rows);
+        if (mixed) a->log_row = gdn_gpu_answer_map(c, one_row, rows);
         a->state_interval = half ? 2 : 0;
     }
     if (tree) a->parent = gdn_gpu_answer_map(c, gdn_gpu_answer_parents, GDN_ANSWER_TREE_TOKENS);

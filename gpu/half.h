@@ -1,6 +1,6 @@
 // Conversions of element types, for the kernels in C++, CUDA's and Metal's, which bring GDN_INLINE. On the bits: exact,
 // or round to nearest, ties to even, subnormals kept. Each has a from_f16() of its own: Metal's devices may flush
-// subnormals of binary32.
+// subnormals of binary32. GDN_HALF_BY_DEVICE: the device has instructions that round so.
 #ifndef GDN_GPU_HALF_H
 #define GDN_GPU_HALF_H
 
@@ -9,6 +9,7 @@ GDN_INLINE float from_bf16(uint32_t b)
     return gdn_from_bits(b << 16);
 }
 
+#ifndef GDN_HALF_BY_DEVICE
 GDN_INLINE uint32_t to_bf16(float x)
 {
     const uint32_t b = gdn_bits(x);
@@ -42,6 +43,7 @@ GDN_INLINE float nearest_bf16(float x)
 {
     return from_bf16(to_bf16(x));
 }
+#endif
 
 GDN_INLINE int element_bytes(int dtype)
 {

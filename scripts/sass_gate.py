@@ -35,7 +35,7 @@ COLUMNS = (("registers", "registers"), ("warps", "warps per SM"), ("spilled", "s
            ("token_trips", "per token"), ("tile_trips", "per tile"), ("prefetch_waits", "waits for what is loaded ahead"),
            ("token", "instructions per token"), ("token_arithmetic", "arithmetic"), ("token_exchange", "exchanges"),
            ("token_shared", "shared"), ("token_global", "global"), ("token_rest", "rest"), ("staging", "of these for tiles"),
-           ("cycles_1", "cycles per token, 1 warp"), ("cycles_2", "2 warps"))
+           ("aside", "of a warp that prepares"), ("cycles_1", "cycles per token, 1 warp"), ("cycles_2", "2 warps"))
 HEAD = """# The CUDA kernels' machine code
 
 Made by `sh scripts/cuda_report.sh --arch 80,90,100,120 --table docs/backends/cuda-machine-code.md` from what {nvcc} compiled.

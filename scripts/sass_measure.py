@@ -73,9 +73,11 @@ class Kernel:
             if self._count(loop.own, lambda one: one.root == "BAR"):
                 self.tile = loop
             loop = loop.outer
-        self.start, self.first, self.body, self.last = [], [], [], []
+        self.start, self.first, self.body, self.last, self.aside = [], [], [], [], []
         if self.token:
             self._paths()
+        if self.tile:
+            self._aside()
 
     def _count(self, blocks, test):
         return sum(test(one) for n in blocks for one in self.graph.blocks[n])
@@ -124,6 +126,16 @@ class Kernel:
                 outside.add(n)
                 stack.extend(self.graph.before[n])
         self.start = flat(self.path(outside, 0, ends, state))
+
+    def _aside(self):
+        """What other warps of a block do meanwhile: the loop with a barrier that has no part in the one over tiles. Of its
+        branches the most work."""
+        work = lambda n: (len(self.graph.blocks[n]), 0)
+        loops = [loop for loop in self.graph.loops if not loop.blocks & self.tile.blocks and
+                 self._count(loop.blocks, lambda one: one.root == "BAR")]
+        if loops:
+            loop = max(loops, key=lambda loop: len(loop.blocks))
+            self.aside = [one for n in self.path(loop.blocks, loop.head, loop.ends, work) for one in self.graph.blocks[n]]
 
     def path(self, region, start, ends, worth):
         """Blocks of the region from start to one of the ends, those that are worth most in sum, without jumps back."""
@@ -182,37 +194,48 @@ def taken(one, arch):
     return "integer", 2
 
 
-def run(passes, arch, warps):
-    """Cycles that each pass takes, a list of instructions, for so many warps of one scheduler, all of which run all passes."""
-    code = [one for part in passes for one in part]
+def facts_of(code, arch):
+    return [(one.wait, one.left, one.stall or 1, one.write, one.read, LATENCY.get(one.root, OTHER_LATENCY), *taken(one, arch),
+             one.root == "BAR") for one in code]
+
+
+def run(kinds, arch, blocks):
+    """Cycles that each pass takes. `kinds` has a list of passes, each a list of instructions, for every warp that a block has on a
+    scheduler, on which so many blocks are. Warps of different kinds wait for one another at barriers, of which a pass has as
+    many for each; what is measured is the first kind."""
+    programs = [[one for part in passes for one in part] for passes in kinds]
+    facts = [facts_of(code, arch) for code in programs]
     ends, n = [], 0
-    for part in passes:
+    for part in kinds[0]:
         n += len(part)
         ends.append(n)
-    facts = [(one.wait, one.left, one.stall or 1, one.write, one.read, LATENCY.get(one.root, OTHER_LATENCY),
-              *taken(one, arch))
-             for one in code]
-    at, ready = [0] * warps, [0] * warps
-    boards = [[[] for _ in range(6)] for _ in range(warps)]
-    units, slot, finished = {None: 0}, 0, [0] * len(passes)
+    of = [kind for kind in range(len(kinds)) for _ in range(blocks)]
+    warps = range(len(of))
+    at, ready = [0] * len(of), [0] * len(of)
+    boards = [[[] for _ in range(6)] for _ in warps]
+    met, came = [0] * len(of), {}  # barriers that a warp has come to, and the last arrival at each of a block's
+    units, slot, finished = {None: 0}, 0, [0] * len(ends)
     while True:
         best = None
-        for w in range(warps):
-            if at[w] == len(code):
+        for w in warps:
+            if at[w] == len(facts[of[w]]):
                 continue
-            wait, left, _, _, _, _, unit, _ = facts[at[w]]
-            when = max(ready[w], slot, units.get(unit, 0))
+            wait, left, _, _, _, _, unit, _, _ = facts[of[w]][at[w]]
+            arrivals = came.get((w % blocks, met[w] - 1)) if len(kinds) > 1 and met[w] else None
+            if arrivals and len(arrivals) < len(kinds):
+                continue  # it waits for the others
+            when = max(ready[w], slot, units.get(unit, 0), max(arrivals) if arrivals else 0)
             for board in wait:
                 ends_at = boards[w][board]
                 keep = left if left and board == wait[-1] else 0
                 if len(ends_at) > keep:
                     when = max(when, sorted(ends_at)[len(ends_at) - keep - 1])
-            if best is None or (when, at[w]) < best[:2]: # of several that could, the one that is behind
-                best = when, at[w], w
+            if best is None or (when, met[w], at[w]) < best[:3]:  # of several that could, the one that is behind
+                best = when, met[w], at[w], w
         if best is None:
             return [b - a for a, b in zip([0] + finished, finished)]
-        when, _, w = best
-        wait, left, stall, write, read, latency, unit, cycles = facts[at[w]]
+        when, _, _, w = best
+        wait, left, stall, write, read, latency, unit, cycles, meets = facts[of[w]][at[w]]
         for board in wait:
             boards[w][board] = [t for t in boards[w][board] if t > when]
         if write is not None:
@@ -222,9 +245,12 @@ def run(passes, arch, warps):
         ready[w], slot = when + stall, when + 1
         if unit:
             units[unit] = when + cycles
+        if meets and len(kinds) > 1:
+            came.setdefault((w % blocks, met[w]), []).append(when + LATENCY["BAR"])
+            met[w] += 1
         at[w] += 1
         for i, end in enumerate(ends):
-            if at[w] == end:
+            if of[w] == 0 and at[w] == end:
                 finished[i] = max(finished[i], when + 1)
 
 
@@ -257,6 +283,9 @@ def measure(code, arch, tokens=1, each=1):
     found["token"] = len(one) / tokens
     for name in CLASSES:
         found["token_" + name] = sum(kind(i) == name for i in one) / tokens
-    for warps in (1, 2):
-        found[f"cycles_{warps}"] = run([one] * 3, arch, warps)[2] / tokens
+    kinds = [one] + ([kernel.aside] if kernel.aside else [])
+    if kernel.aside:
+        found["aside"] = len(kernel.aside) / tokens
+    for blocks in (1, 2):
+        found[f"cycles_{blocks}"] = run([[code] * 3 for code in kinds], arch, blocks)[2] / tokens
     return found

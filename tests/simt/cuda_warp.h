@@ -10,6 +10,14 @@ static inline void __syncthreads(SIMT_SITE) { simt_barrier(SIMT_OP_BARRIER, 0, S
 static inline int __syncthreads_count(int x, SIMT_SITE) { return simt_barrier(SIMT_OP_BARRIER_COUNT, x, SIMT_HERE); }
 static inline int __syncthreads_and(int x, SIMT_SITE) { return simt_barrier(SIMT_OP_BARRIER_AND, x, SIMT_HERE); }
 static inline int __syncthreads_or(int x, SIMT_SITE) { return simt_barrier(SIMT_OP_BARRIER_OR, x, SIMT_HERE); }
+/* A barrier with a number is one wherever threads come to it; a block's threads come all or none. */
+static inline void __barrier_sync_count(unsigned id, unsigned count)
+{
+    if (id == 0 || id > 15 || count != blockDim.x * blockDim.y * blockDim.z)
+        simt_fault("barrier %u of %u threads: a block of %u can have barriers 1 to 15 of all of them here", id, count,
+                   blockDim.x * blockDim.y * blockDim.z);
+    simt_barrier(SIMT_OP_BARRIER, 0, simt_site { "barrier", (int)id });
+}
 static inline void __syncwarp(unsigned mask = 0xffffffffu, SIMT_SITE)
 {
     simt_lanes(SIMT_OP_SYNC, mask, 0, 0, SIMT_HERE);

@@ -74,6 +74,55 @@ void delta_random_log(delta_spec *spec, check_rng own)
 
 /* ---- the fixed list ----------------------------------------------------------------------------------- */
 
+/* What a server has in one call: prompts that nothing is taken back of, which have no row of the log; drafts of others,
+ * that are verified; one that has many tokens and a row, or is committed as well; and one that is only committed.
+ * Devices may take each kind another way. With the types and forms of models, and without. */
+static void beside_prompts(check_walk *w, delta_spec *spec)
+{
+    enum { N = 6 };
+    static const int dims[][2] = { { 64, 40 }, { 128, 64 }, { 128, 44 } };
+    static const int lengths[N] = { 50, 4, 2, 20, 12, 0 }, rows[N] = { GDN_NONE, 0, 1, GDN_NONE, 2, 3 };
+    static const int repeated[N] = { 0, 2, 0, 0, 1, 2 }, commits[N] = { 0, 1, 0, 1, 0, 1 };
+    for (int d = 0; d < CHECK_COUNT(dims); d++)
+        for (int gate = 0; gate < 2; gate++)
+            for (int model = 0; model < 2; model++)
+                if (check_here(w)) {
+                    delta_defaults(spec, 1, 2, dims[d][0], dims[d][1]);
+                    delta_batch(spec, N, 0);
+                    spec->map_start = spec->map_position = spec->map_stands = spec->map_log_row = spec->map_commit = 1;
+                    spec->n_snapshots = !gate; /* the newest state of each, where there is nothing else to write it */
+                    spec->map_dst = spec->n_snapshots;
+                    spec->gate = gate;
+                    spec->layout = (d + model) & 1;
+                    spec->log_rows = 5;
+                    spec->log_columns = 14;
+                    spec->values[DELTA_G] = CHECK_GATE_SLOW;
+                    for (int s = 0; s < N; s++) {
+                        delta_seq *seq = &spec->seq[s];
+                        seq->length = lengths[s];
+                        seq->log_row = rows[s];
+                        seq->position = 20 + s;
+                        seq->repeated = repeated[s];
+                        seq->commit = commits[s] ? seq->src : GDN_NONE;
+                        seq->dst[0] = spec->n_snapshots && !commits[s] ? seq->src : GDN_NONE;
+                    }
+                    if (model) {
+                        for (int m = 0; m < 3; m++) spec->dtype[m] = GDN_BF16;
+                        spec->dtype_g = spec->dtype_beta = spec->dtype_out = GDN_BF16;
+                        spec->qk_norm = GDN_NORM_ADD;
+                        spec->eps = 1e-6f;
+                        spec->g_form = GDN_G_RAW;
+                        spec->beta_form = GDN_BETA_LOGIT;
+                        spec->values[DELTA_G] = CHECK_NORMAL;
+                        spec->values[DELTA_A] = CHECK_GATE_MODEL;
+                        spec->values[DELTA_BIAS] = CHECK_NORMAL;
+                        spec->has_bias = 1;
+                    }
+                    CHECK_NAME(w, "log/prompts_k%d_v%d_%s_%s", dims[d][0], dims[d][1], gate ? "channel" : "scalar",
+                               model ? "model" : "plain");
+                }
+}
+
 /* Two sequences, of which one has a state that commits in place, elsewhere or not at all, and both begin where the ring
  * is about to wrap; with tokens for every order of loops and without any, with nothing to repeat and with as much as
  * fits. Where i, j and others are added up, it is to meet everything with everything in few cases. */
@@ -116,6 +165,7 @@ void delta_fixed_log(check_walk *w, delta_spec *spec)
                         CHECK_NAME(w, "log/T%d_R%d_k%d_v%d_%s", lengths[i], repeated[j], dims[d][0], dims[d][1],
                                    layout ? "kv" : "vk");
                     }
+    beside_prompts(w, spec);
     for (int gate = 0; gate < 2; gate++)
         for (int map = 0; map < 2; map++)
             if (check_here(w)) { /* the usual head counts, verifying */

@@ -1,0 +1,203 @@
+// gated_delta_net, tiles, for heads of 64 and 128 whose tokens have to be prepared: some elements have 16 bits, q and k
+// are to be normalised, or betas and decays to be made of what the projections gave.
+//
+// Half of a block's warps compute, and the others do nothing else than make the next strip ready, and store the outputs
+// of the one before, which they round. So types and forms cost nothing in the chain from token to token, and their own
+// chains, of exchanges, exp and softplus, are not waited for. A strip comes to their registers while the one before it
+// is made ready and waited for.
+#ifndef GDN_CUDA_GATED_DELTA_NET_PREPARE_CUH
+#define GDN_CUDA_GATED_DELTA_NET_PREPARE_CUH
+
+#include "cuda/gated_delta_net_strips.cuh"
+
+// Of elements 32 m + 4 l + e of a row, m the block and e = 0 .. 3, to where they are taken from.
+template <class X> GDN_INLINE float *place_of(Quad *row, int l, int e)
+{
+    const int residue = 4 * l + e;
+    return row[Strip<X>::place(residue % Strip<X>::QUADS)].of + residue / Strip<X>::QUADS * X::NB % 4;
+}
+GDN_INLINE float part(float4 x, int e)
+{
+    return e == 0 ? x.x : e == 1 ? x.y : e == 2 ? x.z : x.w;
+}
+template <class X> GDN_INLINE void store_block(Quad *row, int m, int l, float4 x)
+{
+#pragma unroll
+    for (int e = 0; e < 4; e++)
+        place_of<X>(row, l, e)[m] = part(x, e);
+}
+template <class X> GDN_INLINE void store_row(Quad *row, int l, const float4 (&x)[X::NB])
+{
+#pragma unroll
+    for (int e = 0; e < 4; e++) {
+        float *at = place_of<X>(row, l, e);
+        if (X::NB == 4)
+            *(float4 *)at = make_float4(part(x[0], e), part(x[1], e), part(x[X::NB / 2], e), part(x[X::NB - 1], e));
+        else
+            *(uint2 *)at = make_uint2(gdn_bits(part(x[0], e)), gdn_bits(part(x[1], e)));
+    }
+}
+
+// What a thread that prepares has of the next strip, as it lies in memory. Eight lanes have a row of k, one of q, or
+// both; a warp has the gates, another one the betas.
+template <class X> struct Preparing {
+    static constexpr int THREADS = 32 * GDN_CUDA_DELTA_WARPS, TOKENS = Strip<X>::TOKENS, QUADS = Strip<X>::QUADS;
+    static constexpr int N_ROWS = 2 * TOKENS * 8 / THREADS, N_V = TOKENS * X::COLUMNS / THREADS;
+    static constexpr int N_G = X::CHANNEL ? TOKENS * QUADS / THREADS : 1; // four gates of a row at a time
+    float4 rows[N_ROWS][X::NB], g[N_G];
+    float  v[N_V], factor; // the gate of a token, or its beta
+    float  rate;           // of raw gates, as is the bias, which is one because all of a thread's have the same keys
+    float4 bias;
+    int    column; // of v and of the outputs
+    static_assert(TOKENS <= 32 && N_ROWS >= 1 && THREADS % X::COLUMNS == 0 && THREADS % QUADS == 0, "whole shares");
+
+    static __device__ __forceinline__ int me() { return (int)threadIdx.x - THREADS; }
+    static __device__ __forceinline__ bool has_gate() { return !X::CHANNEL && me() < TOKENS; }
+    static __device__ __forceinline__ bool has_beta() { return me() >= 32 && me() < 32 + TOKENS; }
+    // Row n of this thread's: of k or of q, and of which token of the strip.
+    static __device__ __forceinline__ bool of_k(int n) { return N_ROWS == 2 ? n == 0 : me() < THREADS / 2; }
+    static __device__ __forceinline__ int token_of_row() { return N_ROWS == 2 ? me() / 8 : me() / 8 % TOKENS; }
+    // Of its n-th gates, and of its n-th element of v and output.
+    static __device__ __forceinline__ int token_of_gates(int n) { return me() / QUADS + THREADS / QUADS * n; }
+    static __device__ __forceinline__ int token_of_v(int n)
+    {
+        return me() / X::COLUMNS + THREADS / X::COLUMNS * n;
+    }
+    static __device__ __forceinline__ int key_of_gates() { return 4 * (me() % QUADS); }
+    // In the place of tokens that are not there the last one: nobody reads what becomes of it.
+    static __device__ __forceinline__ int64_t token(const Item &w, int t) { return t < w.T ? t : w.T - 1; }
+
+    __device__ __forceinline__ void begin(const gdn_gpu_gated_delta_net &p, const Item &w, int first_column)
+    {
+        column = first_column + me() % X::COLUMNS;
+        factor = 0.0f; // of threads that have none
+        rate = read_rate<X>(p, w);
+        bias = read_bias<X>(p, w, key_of_gates());
+    }
+    __device__ __forceinline__ void widen_gates(const gdn_gpu_gated_delta_net &p)
+    {
+        rate = gate_rate<X>(p, rate);
+        bias = gate_bias<X>(p, bias);
+    }
+
+    __device__ __forceinline__ void load(const gdn_gpu_gated_delta_net &p, const Item &w, int t0)
+    {
+        const int l = me() % 8;
+        const int64_t t = token(w, t0 + token_of_row());
+#pragma unroll
+        for (int n = 0; n < N_ROWS; n++) {
+            const char *row =
+                of_k(n) ? token_at(p.k, w, w.kappa) + t * p.k.token : token_at(p.q, w, w.kappa) + t * p.q.token;
+            const int dtype = of_k(n) ? p.k_dtype : p.q_dtype;
+#pragma unroll
+            for (int m = 0; m < X::NB; m++)
+                rows[n][m] = read_row<X>(row, dtype, 32 * m + 4 * l, w.n_keys);
+        }
+#pragma unroll
+        for (int n = 0; X::CHANNEL && n < N_G; n++)
+            g[n] = read_row<X>(token_at(p.g, w, w.h) + token(w, t0 + token_of_gates(n)) * p.g.token, p.g_dtype,
+                               key_of_gates(), w.n_keys);
+#pragma unroll
+        for (int n = 0; n < N_V; n++) {
+            const char *row = token_at(p.v, w, w.h) + token(w, t0 + token_of_v(n)) * p.v.token;
+            v[n] = column < p.head_dim_v
+                       ? read_raw((uint64_t)row + (uint64_t)(element_bytes(p.v_dtype) * column), p.v_dtype)
+                       : 0.0f;
+        }
+        if (has_gate())
+            factor = read_raw((uint64_t)(token_at(p.g, w, w.h) + token(w, t0 + me()) * p.g.token), p.g_dtype);
+        if (has_beta())
+            factor = read_raw((uint64_t)(token_at(p.beta, w, w.h) + token(w, t0 + me() - 32) * p.beta.token),
+                              p.beta_dtype);
+    }
+
+    // 0: prepare, q and k
+    __device__ __forceinline__ void normalise(const gdn_gpu_gated_delta_net &p)
+    {
+        float4 squares[N_ROWS];
+#pragma unroll
+        for (int n = 0; n < N_ROWS; n++) {
+            squares[n] = zero4();
+#pragma unroll
+            for (int m = 0; m < X::NB; m++)
+                squares[n] = fma4(rows[n][m], rows[n][m], squares[n]);
+        }
+        const int   l = me() % 8;
+        const float mine = gdn_norm_factor(fold<N_ROWS>(squares, l), p.norm_add, p.norm_most);
+        const float other = N_ROWS > 1 ? exchange(mine, 4) : mine;
+#pragma unroll
+        for (int n = 0; n < N_ROWS; n++)
+#pragma unroll
+            for (int m = 0; m < X::NB; m++)
+                rows[n][m] = mul4(rows[n][m], all4(column_of_lane<N_ROWS>(l) == n ? mine : other));
+    }
+
+    // 0: prepare, and 2: decay. What has been loaded, to the strip.
+    __device__ __forceinline__ void finish(const gdn_gpu_gated_delta_net &p, Strip<X> &strip)
+    {
+#pragma unroll
+        for (int n = 0; n < N_ROWS; n++)
+            widen_rows<X>(rows[n], of_k(n) ? p.k_dtype : p.q_dtype);
+        if (p.qk_norm)
+            normalise(p);
+#pragma unroll
+        for (int n = 0; n < N_ROWS; n++)
+            store_row<X>(of_k(n) ? strip.k[token_of_row()] : strip.q[token_of_row()], me() % 8, rows[n]);
+#pragma unroll
+        for (int n = 0; X::CHANNEL && n < N_G; n++)
+            store_block<X>(strip.decays[X::CHANNEL ? token_of_gates(n) : 0], key_of_gates() / 32,
+                           key_of_gates() % 32 / 4, decay_of<X>(p, widen_row<X>(g[n], p.g_dtype), rate, bias));
+#pragma unroll
+        for (int n = 0; n < N_V; n++)
+            strip.v[token_of_v(n)][me() % X::COLUMNS] = widen_raw<X>(v[n], p.v_dtype);
+        if (has_gate())
+            strip.factors[me()].decay = decay_of<X>(p, widen_raw<X>(factor, p.g_dtype), rate, bias.x);
+        if (has_beta())
+            strip.factors[me() - 32].beta = delta_factor<X>(p, widen_raw<X>(factor, p.beta_dtype));
+    }
+
+    // 6: output, of the tokens whose sums are in the strip that begins with token t0.
+    __device__ __forceinline__ void store_outputs(const gdn_gpu_gated_delta_net &p, const Item &w, int t0,
+                                                  const Strip<X> &strip) const
+    {
+#pragma unroll
+        for (int n = 0; n < N_V; n++) {
+            const int t = t0 - 1 + token_of_v(n);
+            if (column < p.head_dim_v && t >= 0 && t + 1 < w.T)
+                store_element(token_at(p.result, w, w.h) + t * (int64_t)p.result.token +
+                                  element_bytes(p.result_dtype) * (int64_t)column,
+                              __fmul_rn(p.scale, strip.out[token_of_v(n)][me() % X::COLUMNS]), p.result_dtype);
+        }
+    }
+};
+
+// What the warps that prepare do. The n-th strip is there when all have met for the (n + 1)-th time, and computed with
+// when they have met once more.
+template <class X>
+GDN_INLINE void prepare_strips(const gdn_gpu_gated_delta_net &p, const Item &w, int first_column, Strip<X> *strips)
+{
+    constexpr int TOKENS = Strip<X>::TOKENS;
+    Preparing<X> next;
+    next.begin(p, w, first_column);
+    next.load(p, w, 0);
+    next.widen_gates(p);
+    int t0 = 0, turn = 0;
+#pragma unroll 1
+    for (;; turn ^= 1) {
+        next.finish(p, strips[turn]);
+        if (t0 >= 2 * TOKENS)
+            next.store_outputs(p, w, t0 - 2 * TOKENS, strips[turn]);
+        t0 += TOKENS;
+        if (t0 >= w.T)
+            break;
+        next.load(p, w, t0);
+        meet<X>();
+    }
+    meet<X>();
+    if (t0 > TOKENS)
+        next.store_outputs(p, w, t0 - 2 * TOKENS, strips[turn ^ 1]);
+    meet<X>();
+    next.store_outputs(p, w, t0 - TOKENS, strips[turn]);
+}
+
+#endif
