@@ -230,6 +230,17 @@ template <class X> GDN_INLINE void prepare(const gdn_gpu_gated_delta_net &p, int
     }
 }
 
+// What the raw gates of a head's tokens share.
+template <class X>
+GDN_INLINE void read_raw_gates(const gdn_gpu_gated_delta_net &p, const Item &w, float &rate,
+                               float4 (&bias)[Token<X>::GATES])
+{
+    rate = read_rate<X>(p, w);
+#pragma unroll
+    for (int u = 0; u < Token<X>::GATES; u++)
+        bias[u] = read_bias<X>(p, w, 32 * gate_block<X>(u) + 4 * w.l);
+}
+
 // 7: log the decays per key channel, from the lanes of the warp that has column 0, each with those that it made itself.
 template <class X>
 GDN_INLINE void log_gates(const gdn_gpu_gated_delta_net &p, const Item &w, int t, const Token<X> &x)
@@ -339,16 +350,16 @@ template <class X> GDN_INLINE void gated_delta_net_rows(const gdn_gpu_gated_delt
                   token_at(p.result, w, w.h) + (uint64_t)((w.j + mine) * element_bytes(out_type)) };
 
     const Cursor first = at; // of trees
-    float rate = read_rate<X>(p, w);
+    // The state before all else: the compiler has whoever asks where it lies wait for what has been loaded so far.
+    float4 S[X::NB][X::C];
+    load_state<X>(p, w, p.state_in, w.src, p.slots_in, S); // 1
+    float  rate = 0.0f;
     float4 bias[Token<X>::GATES];
-#pragma unroll
-    for (int u = 0; u < Token<X>::GATES; u++)
-        bias[u] = read_bias<X>(p, w, 32 * gate_block<X>(u) + 4 * w.l);
+    if (!X::LOG)
+        read_raw_gates<X>(p, w, rate, bias);
     Token<X> x;
     if (!X::LOG)
         load_token<X>(p, w, mine, at, x);
-    float4 S[X::NB][X::C];
-    load_state<X>(p, w, p.state_in, w.src, p.slots_in, S); // 1
     // With a log the registers of the first token are those of the entries before it.
 #pragma unroll 1
     for (int part = 0; X::LOG && part < (X::HALF ? 2 : 1); part++) {
@@ -360,6 +371,8 @@ template <class X> GDN_INLINE void gated_delta_net_rows(const gdn_gpu_gated_delt
         if (part == 0 && w.commit >= 0)
             store_state<X>(p, w, w.commit, S);
     }
+    if (X::LOG)
+        read_raw_gates<X>(p, w, rate, bias);
     rate = gate_rate<X>(p, rate);
 #pragma unroll
     for (int u = 0; u < Token<X>::GATES; u++)

@@ -48,20 +48,25 @@ template <class X> GDN_INLINE bool rounds_at(const gdn_gpu_gated_delta_net &p, i
     return X::HALF && (p.state_interval == 1 || length % p.state_interval == 0);
 }
 
-// The log's maps, for a sequence whose tokens, source and position are known. False where one is bad, which is
-// reported; but a bad slot for a commit amounts to none.
+// The log's maps, of calls that have one, as they are.
+template <class X> GDN_INLINE void read_log_maps(const gdn_gpu_gated_delta_net &p, int position, Item &at)
+{
+    const bool none = X::HALF && !p.log_columns;
+    at.row = none ? GDN_GPU_NONE : map_at(p.log_row, at.s, at.s);
+    at.stands = none ? position : map_at(p.state_position, at.s, position);
+    at.commit = none ? GDN_GPU_NONE : map_at(p.state_commit, at.s, GDN_GPU_NONE);
+}
+
+// For a sequence whose tokens, source and position are known: false where one of these maps is bad, which is reported;
+// but a bad slot for a commit amounts to none.
 template <class X> GDN_INLINE bool find_log(const gdn_gpu_gated_delta_net &p, Item &at)
 {
     const bool padding = at.src == GDN_GPU_SKIP;
     at.kept = X::HALF ? at.position - at.position % p.state_interval : at.position;
-    if (X::HALF && !p.log_columns) {
-        at.row = at.commit = GDN_GPU_NONE;
-        at.stands = at.position;
+    if (X::HALF && !p.log_columns)
         return true;
-    }
-    at.row = map_at(p.log_row, at.s, at.s);
-    at.stands = map_at(p.state_position, at.s, at.position);
-    at.commit = padding ? GDN_GPU_NONE : map_at(p.state_commit, at.s, GDN_GPU_NONE);
+    if (padding)
+        at.commit = GDN_GPU_NONE;
     if (at.row < GDN_GPU_NONE || at.row >= p.log_rows) {
         report(p.bad, GDN_GPU_BAD_LOG_ROW);
         return false;
@@ -117,9 +122,14 @@ GDN_INLINE bool find_item(const gdn_gpu_gated_delta_net &p, Item &at, Share shar
 {
     at.s = (int)blockIdx.x;
     at.h = (int)blockIdx.y;
-    at.first = p.seq_start ? read_int(p.seq_start + 4 * (uint64_t)at.s) : at.s * p.even_tokens;
-    const int after = p.seq_start ? read_int(p.seq_start + 4 * (uint64_t)at.s + 4) : at.first + p.even_tokens;
+    // All maps before any is looked at, so that they are waited for once.
+    const int begin = map_at(p.seq_start, at.s, at.s * p.even_tokens);
+    const int after = map_at(p.seq_start, (int64_t)at.s + 1, (int)((unsigned)at.s + 1) * p.even_tokens);
+    const int position = map_at(p.position, at.s, 0);
     at.src = map_at(p.state_src, at.s, entry_of(at.s, p.slots_in, 0));
+    if (LOGGED)
+        read_log_maps<X>(p, position, at);
+    at.first = begin;
     if (at.first < 0 || after < at.first || after > p.n_tokens) {
         report(p.bad, GDN_GPU_BAD_SEQ_START);
         return false;
@@ -131,7 +141,6 @@ GDN_INLINE bool find_item(const gdn_gpu_gated_delta_net &p, Item &at, Share shar
     at.T = after - at.first;
     if (share.of != Share::ALL && !LOGGED && (share.of == Share::MANY) != (at.T > GDN_CUDA_FEW_TOKENS))
         return false;
-    const int position = map_at(p.position, at.s, 0);
     if (position < 0 || position > 2147483647 - at.T) {
         report(p.bad, GDN_GPU_BAD_POSITION);
         return false;

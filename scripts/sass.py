@@ -26,20 +26,22 @@ TARGET = re.compile(r"`\((\.L_\w+)\)|\b0x([0-9a-f]+)\s*$")
 SCOREBOARDS = range(6)
 # CALL.REL.NOINC, guarded, is how sm_80 leaves some loops; other calls come back.
 JUMPS = ("BRA", "JMP", "UBRA", "CALL")
+TABLES = ("BRX", "BRXU")  # to one of several places, which nvdisasm names
 
 
 class Instruction:
     """One instruction. `write` and `read` are scoreboards or None; `wait` is a tuple of them; `left`, for DEPBAR, how many
-    may be left on its scoreboard; `to` is where it may jump, an address, or a label until the whole function was read."""
+    may be left on its scoreboard; `to` is where it may jump, an address, or a label until the whole function was read; `table` are
+    such places, where there are several."""
 
-    __slots__ = ("address", "guard", "opcode", "root", "operands", "stall", "write", "read", "wait", "left", "to")
+    __slots__ = ("address", "guard", "opcode", "root", "operands", "stall", "write", "read", "wait", "left", "to", "table")
 
     def __init__(self, address, text, high):
         guard, self.opcode, self.operands = WORDS.match(text).groups()
         self.address, self.guard = address, None if guard in (None, "PT", "UPT") else guard
         self.root = self.opcode.split(".")[0]
         self.stall, self.write, self.read, self.wait = control(high)
-        self.left, self.to = 0, None
+        self.left, self.to, self.table = 0, None, ()
         if self.opcode.startswith("DEPBAR.LE"):
             board, left = re.match(r"SB(\d)\s*,\s*(0x[0-9a-f]+|\d+)", self.operands).groups()
             self.wait, self.left = (*(b for b in self.wait if b != int(board)), int(board)), int(left, 0)
@@ -47,6 +49,8 @@ class Instruction:
             target = TARGET.search(self.operands)
             if target:
                 self.to = target.group(1) or int(target.group(2), 16)
+        elif self.root in TABLES:
+            self.table = tuple(re.findall(r"\.L_\w+", self.operands))
 
     @property
     def loads(self):
@@ -99,10 +103,12 @@ def parse(text):
     if pending:
         raise ValueError("the listing ends within an instruction")
     for code in functions.values():
+        def address(label):
+            owner, index = labels.get(label, (None, 0))
+            return code[index].address if owner == id(code) and index < len(code) else None
         for one in code:
-            if isinstance(one.to, str):
-                owner, index = labels.get(one.to, (None, 0))
-                one.to = code[index].address if owner == id(code) and index < len(code) else None
+            one.to = address(one.to) if isinstance(one.to, str) else one.to
+            one.table = tuple(map(address, one.table))
     return {name: code for name, code in functions.items() if code}
 
 
@@ -119,9 +125,8 @@ class Graph:
         first = {one.address: i for i, one in enumerate(code)}
         begins = {0}
         for i, one in enumerate(code):
-            if one.to is not None and one.to in first:
-                begins.add(first[one.to])
-            if one.root in (*JUMPS, "BRX", "BSYNC", "EXIT", "RET") and i + 1 < len(code):
+            begins.update(first[to] for to in (one.to, *one.table) if to in first)
+            if one.root in (*JUMPS, *TABLES, "BSYNC", "EXIT", "RET") and i + 1 < len(code):
                 begins.add(i + 1)
         begins = sorted(begins)
         block_of = {begin: n for n, begin in enumerate(begins)}
@@ -137,6 +142,7 @@ class Graph:
             if last.root == "BSYNC":  # on to where the lanes meet, which BSSY said
                 meet = meets.get(last.operands.split(",")[0])
                 out.append(block_of[first[meet]] if meet in first else n + 1)
+            out += [block_of[first[to]] for to in last.table if to in first]
             if falls_through(last) and n + 1 < len(cut):
                 out.append(n + 1)
             leaves.append(sorted(set(m for m in out if m < len(cut))))
@@ -223,6 +229,6 @@ class Loop:
 def falls_through(last):
     if last.root in ("BRA", "JMP", "UBRA"):  # a call comes back
         return last.guard is not None or ".DIV" in last.opcode or bool(re.match(r"!?U?P\d", last.operands))
-    if last.root in ("EXIT", "RET", "BSYNC", "BRX"):
+    if last.root in ("EXIT", "RET", "BSYNC", *TABLES):
         return last.guard is not None
     return True
