@@ -202,8 +202,8 @@ GDN_INLINE void load_token(const gdn_gpu_gated_delta_net &p, const Item &w, int 
     at.beta += p.beta.token;
 }
 
-// 0: prepare. The trees over k and q are one tree over two columns.
-template <class X> GDN_INLINE void prepare(const gdn_gpu_gated_delta_net &p, int l, Token<X> &x)
+// What has been loaded, as numbers.
+template <class X> GDN_INLINE void widen_token(const gdn_gpu_gated_delta_net &p, Token<X> &x)
 {
     widen_rows<X>(x.k, p.k_dtype);
     widen_rows<X>(x.q, p.q_dtype);
@@ -212,8 +212,14 @@ template <class X> GDN_INLINE void prepare(const gdn_gpu_gated_delta_net &p, int
     else
         x.g[0].x = widen_raw<X>(x.g[0].x, p.g_dtype);
     x.v    = widen_raw<X>(x.v, p.v_dtype);
-    x.beta = delta_factor<X>(p, widen_raw<X>(x.beta, p.beta_dtype));
-    if (!X::TYPED || !p.qk_norm)
+    x.beta = widen_raw<X>(x.beta, p.beta_dtype);
+}
+
+// 0: prepare. The trees over k and q are one tree over two columns.
+template <class X, bool ALL> GDN_INLINE void prepare(const gdn_gpu_gated_delta_net &p, int l, Token<X> &x)
+{
+    x.beta = delta_factor<X, ALL>(p, x.beta);
+    if (!X::TYPED || !(ALL || p.qk_norm))
         return;
     float4 sum[2] = { zero4(), zero4() }; // keys that do not exist are zeros, and add nothing to a sum of squares
 #pragma unroll
@@ -255,19 +261,34 @@ GDN_INLINE void log_gates(const gdn_gpu_gated_delta_net &p, const Item &w, int t
 }
 
 // 2: decay
-template <class X>
+template <class X, bool ALL>
 GDN_INLINE void decays_of(const gdn_gpu_gated_delta_net &p, int l, float rate, const float4 (&bias)[Token<X>::GATES],
                           Token<X> &x, float4 (&decay)[X::CHANNEL ? X::NB : 1])
 {
     if (!X::CHANNEL) {
-        decay[0] = all4(decay_of<X>(p, x.g[0].x, rate, bias[0].x));
+        decay[0] = all4(decay_of<X, ALL>(p, x.g[0].x, rate, bias[0].x));
     } else {
 #pragma unroll
         for (int u = 0; u < Token<X>::GATES; u++)
-            x.g[u] = decay_of<X>(p, x.g[u], rate, bias[u]);
+            x.g[u] = decay_of<X, ALL>(p, x.g[u], rate, bias[u]);
 #pragma unroll
         for (int m = 0; m < X::NB; m++)
             decay[X::CHANNEL ? m : 0] = of_lane4(x.g[X::CHANNEL ? m / 4 : 0], 8 * (m % 4) + l);
+    }
+}
+
+// 0 and 2, of a token that has been loaded.
+template <class X>
+GDN_INLINE void make_ready(const gdn_gpu_gated_delta_net &p, int l, float rate, const float4 (&bias)[Token<X>::GATES],
+                           Token<X> &x, float4 (&decay)[X::CHANNEL ? X::NB : 1])
+{
+    widen_token<X>(p, x);
+    if (does_all<X>(p)) {
+        decays_of<X, true>(p, l, rate, bias, x, decay);
+        prepare<X, true>(p, l, x);
+    } else {
+        prepare<X, false>(p, l, x);
+        decays_of<X, false>(p, l, rate, bias, x, decay);
     }
 }
 
@@ -322,9 +343,8 @@ GDN_INLINE int follow(const gdn_gpu_gated_delta_net &p, Item w, int mine, int t,
             load_token<X, false>(p, w, mine, at, x);
             float delta[X::C];
             load_columns<X>(log_delta(p, w, log_at(p, w, w.position + of)), w.columns, delta);
-            prepare<X>(p, w.l, x);
             float4 decay[X::CHANNEL ? X::NB : 1];
-            decays_of<X>(p, w.l, rate, bias, x, decay);
+            make_ready<X>(p, w.l, rate, bias, x, decay);
 #pragma unroll
             for (int m = 0; m < X::NB; m++)
 #pragma unroll
@@ -390,10 +410,8 @@ template <class X> GDN_INLINE void gated_delta_net_rows(const gdn_gpu_gated_delt
             depth++;
             load_token<X>(p, w, mine, at, x); // not before: its registers are those of the token's ancestors
         }
-        prepare<X>(p, w.l, x); // 0
-
         float4 decay[X::CHANNEL ? X::NB : 1];
-        decays_of<X>(p, w.l, rate, bias, x, decay); // 2
+        make_ready<X>(p, w.l, rate, bias, x, decay); // 0, 2
 
         // 3: read kv
         float4 sum[X::C];

@@ -277,10 +277,19 @@ template <class X> GDN_INLINE float4 widen_row(float4 raw, int dtype)
                        from_half(gdn_bits(raw.w), dtype));
 }
 
-// 0: prepare, beta
-template <class X> GDN_INLINE float delta_factor(const gdn_gpu_gated_delta_net &p, float x)
+// A call with all that a model's layer does: raw gates, logits, normalised q and k. Code that is told so (ALL) has no
+// branches, so that chains that have nothing to do with one another, of exp, softplus and a square root, run side by
+// side.
+template <class X> GDN_INLINE bool does_all(const gdn_gpu_gated_delta_net &p)
 {
-    return X::TYPED ? __fmul_rn(p.beta_factor, p.beta_form == GDN_GPU_BETA_LOGIT ? gdn_sigmoid(x) : x) : x;
+    return X::TYPED && p.qk_norm && p.beta_form == GDN_GPU_BETA_LOGIT && p.g_form != GDN_GPU_G_LOG &&
+           p.g_form != GDN_GPU_G_LINEAR;
+}
+
+// 0: prepare, beta
+template <class X, bool ALL = false> GDN_INLINE float delta_factor(const gdn_gpu_gated_delta_net &p, float x)
+{
+    return X::TYPED ? __fmul_rn(p.beta_factor, ALL || p.beta_form == GDN_GPU_BETA_LOGIT ? gdn_sigmoid(x) : x) : x;
 }
 
 // What the raw gates of a head's tokens share, as it lies in memory; 0 for other forms of g. Read with the first token.
@@ -332,11 +341,12 @@ GDN_INLINE float4 exp_of(float4 x)
 {
     return make_float4(gdn_expf(x.x), gdn_expf(x.y), gdn_expf(x.z), gdn_expf(x.w));
 }
-template <class X, class Gate> GDN_INLINE Gate decay_of(const gdn_gpu_gated_delta_net &p, Gate g, float rate, Gate bias)
+template <class X, bool ALL = false, class Gate>
+GDN_INLINE Gate decay_of(const gdn_gpu_gated_delta_net &p, Gate g, float rate, Gate bias)
 {
-    if (X::TYPED && p.g_form == GDN_GPU_G_LINEAR)
+    if (X::TYPED && !ALL && p.g_form == GDN_GPU_G_LINEAR)
         return g;
-    return exp_of(X::TYPED && p.g_form != GDN_GPU_G_LOG ? raw_gate(g, rate, bias) : g);
+    return exp_of(X::TYPED && (ALL || p.g_form != GDN_GPU_G_LOG) ? raw_gate(g, rate, bias) : g);
 }
 
 // A step of four partial sums, of the keys i, i + step, ... Sums of keys that do not exist stay as they are: fma(0, 0,

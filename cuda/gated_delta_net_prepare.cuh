@@ -158,7 +158,7 @@ template <class X> struct Preparing {
 
     // 6: output, of the tokens whose sums are in the strip that begins with token t0.
     __device__ __forceinline__ void store_outputs(const gdn_gpu_gated_delta_net &p, const Item &w, int t0,
-                                                  const Strip<X> &strip) const
+                                                  const Strip<X> &strip)
     {
 #pragma unroll
         for (int n = 0; n < N_V; n++) {

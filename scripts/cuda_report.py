@@ -13,18 +13,21 @@ import sass
 # Per multiprocessor: registers, warps, blocks, kilobytes of shared memory (CUDA C++ Programming Guide, "Compute Capabilities").
 LIMITS = {75: (65536, 32, 16, 64), 80: (65536, 64, 32, 164), 86: (65536, 48, 16, 100), 89: (65536, 48, 24, 100),
           90: (65536, 64, 32, 228), 100: (65536, 64, 32, 228), 103: (65536, 64, 32, 228), 110: (65536, 48, 24, 228), 120: (65536, 48, 24, 100)}
-WARPS = 4  # of a block, in every kernel
+WARPS = 4  # of a block
 
 
 def resources(text):
-    """{kernel: (registers, spilled bytes, stack bytes, shared bytes)} of ptxas -v."""
+    """{kernel: (registers, spilled bytes, stack bytes, shared bytes, warps of a block)} of ptxas -v. Kernels that have warps which
+    prepare tokens, as many again, have a barrier with a number, which is not the first."""
     found = {}
     for part in text.split("Compiling entry function '")[1:]:
         name = part.split("'")[0]
         spills = sum(int(n) for n in re.findall(r"(\d+) bytes spill", part))
         stack = int(re.search(r"(\d+) bytes stack frame", part).group(1))
         shared = re.search(r"(\d+) bytes smem", part)
-        found[name] = (int(re.search(r"Used (\d+) registers", part).group(1)), spills, stack, int(shared.group(1)) if shared else 0)
+        barriers = re.search(r"used (\d+) barriers", part)
+        found[name] = (int(re.search(r"Used (\d+) registers", part).group(1)), spills, stack, int(shared.group(1)) if shared else 0,
+                       2 * WARPS if barriers and int(barriers.group(1)) > 1 else WARPS)
     return found
 
 
@@ -48,13 +51,13 @@ def instructions(text):
     return found
 
 
-def occupancy(arch, registers, shared):
+def occupancy(arch, registers, shared, of_block=WARPS):
     all_registers, warps, blocks, kilobytes = LIMITS.get(arch, LIMITS[90])
     per_warp = -(-registers * 32 // 256) * 256
-    per_block = min(all_registers // per_warp // 4 * 4 // WARPS, warps // WARPS, blocks)
+    per_block = min(all_registers // per_warp // 4 * 4 // of_block, warps // of_block, blocks)
     if shared:
         per_block = min(per_block, kilobytes * 1024 // (shared + 1024))
-    return per_block, 100 * per_block * WARPS // warps
+    return per_block, 100 * per_block * of_block // warps
 
 
 def known_spills(name, arch):
@@ -72,11 +75,11 @@ def main(folder):
     for ptxas in sorted(folder.glob("*.ptxas"), key=lambda p: (int(p.stem.rpartition("_")[2]), p.stem)):
         arch = int(ptxas.stem.rpartition("_")[2])
         sass = instructions(ptxas.with_suffix(".sass").read_text())
-        for name, (registers, spills, stack, shared) in sorted(resources(ptxas.read_text()).items()):
-            blocks, percent = occupancy(arch, registers, shared)
+        for name, (registers, spills, stack, shared, warps) in sorted(resources(ptxas.read_text()).items()):
+            blocks, percent = occupancy(arch, registers, shared, warps)
             ops = sass.get(name)
             cells = [f"{ops[key]}" for key in ("FFMA", "FMUL", "FADD", "SHFL", "loads", "stores", "shared", "all")] if ops else ["?"] * 8
-            rows.append(f"| {arch} | {name} | {registers} | {spills} | {shared} | {blocks} | {percent}% | " + " | ".join(cells) + " |")
+            rows.append(f"| {arch} | {name} | {registers} | {spills} | {shared} | {warps} | {blocks} | {percent}% | " + " | ".join(cells) + " |")
             where = f"{name} on sm_{arch}"
             known = known_spills(name, arch) if spills or stack else 0
             if (spills or stack) and not known:
@@ -100,9 +103,9 @@ def main(folder):
                 problems.append(f"{where}: {ops['generic']} accesses of memory of an unknown kind")
             if ops["bad"]:
                 problems.append(f"{where}: {ops['bad']} instructions that approximate or flush")
-    head = ["# The CUDA kernels as compiled", "", "Made by `scripts/cuda_report.sh`. Blocks of 128 threads; instructions are counted in the code, not as executed.",
-            "", "| sm | kernel | registers | spilled bytes | shared bytes | blocks per SM | occupancy | FFMA | FMUL | FADD | SHFL | LDG.128 | STG.128 "
-            "| LDS.128 | all |", "|" + "---|" * 15]
+    head = ["# The CUDA kernels as compiled", "", "Made by `scripts/cuda_report.sh`. Instructions are counted in the code, not as executed.",
+            "", "| sm | kernel | registers | spilled bytes | shared bytes | warps of a block | blocks per SM | occupancy | FFMA | FMUL | FADD | SHFL | LDG.128 | STG.128 "
+            "| LDS.128 | all |", "|" + "---|" * 16]
     (folder / "report.md").write_text("\n".join(head + rows) + "\n")
     print("\n".join(head + rows))
     for problem in problems:

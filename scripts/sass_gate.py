@@ -46,7 +46,7 @@ them must not get worse.
 A *round trip* is a wait for global memory that nothing else overlaps; loads issued together share one. *Loads in flight* are on their
 way when one of them is first waited for. Instructions are a warp's, on the path with the most work through a token that stores no state. *1 warp* and *2
 warps* are of each of the four schedulers of a multiprocessor, as in a prefill with 8 and 64 heads of 128 columns on 132
-multiprocessors. Bank conflicts, caches and instruction fetch are not modelled. Where a cell is empty there is no such loop, or none
+multiprocessors; where there are as many again that prepare tokens, whose instructions are counted apart, these run as well. Bank conflicts, caches and instruction fetch are not modelled. Where a cell is empty there is no such loop, or none
 was found.
 """
 
@@ -115,9 +115,9 @@ def read(folder, tokens):
             name = symbol.removeprefix(PREFIX)
             per = next((counts for pattern, *counts in reversed(tokens) if fnmatch.fnmatchcase(name, pattern)), (1,))
             found = sass_measure.measure(code, arch, *(*per, 1)[:2])
-            registers, spilled, stack, shared = resources[symbol]
-            blocks, _ = cuda_report.occupancy(arch, registers, shared)
-            found.update(registers=registers, spilled=spilled + stack, warps=blocks * cuda_report.WARPS)
+            registers, spilled, stack, shared, warps = resources[symbol]
+            blocks, _ = cuda_report.occupancy(arch, registers, shared, warps)
+            found.update(registers=registers, spilled=spilled + stack, warps=blocks * warps)
             measured[name, arch] = found
     return measured
 
