@@ -89,6 +89,7 @@ static void beside_prompts(check_walk *w, delta_spec *spec)
                 if (check_here(w)) {
                     delta_defaults(spec, 1, 2, dims[d][0], dims[d][1]);
                     delta_batch(spec, N, 0);
+                    spec->n_rows = spec->n_rows_out = N + 1;
                     spec->map_start = spec->map_position = spec->map_stands = spec->map_log_row = spec->map_commit = 1;
                     spec->n_snapshots = !gate; /* the newest state of each, where there is nothing else to write it */
                     spec->map_dst = spec->n_snapshots;
@@ -103,7 +104,7 @@ static void beside_prompts(check_walk *w, delta_spec *spec)
                         seq->log_row = rows[s];
                         seq->position = 20 + s;
                         seq->repeated = repeated[s];
-                        seq->commit = commits[s] ? seq->src : GDN_NONE;
+                        seq->commit = !commits[s] ? GDN_NONE : lengths[s] == 20 ? N : seq->src;
                         seq->dst[0] = spec->n_snapshots && !commits[s] ? seq->src : GDN_NONE;
                     }
                     if (model) {
