@@ -11,8 +11,8 @@
 # its code has. FOLDER (default build/cuda-report) gets report.md and the compiler's output. Then scripts/sass_gate.py measures
 # how loads wait for one another, and holds that to scripts/sass_limits.txt; FILE gets its table.
 #
-# nvdisasm is $NVDISASM, one in the PATH or beside nvcc, or the one of Python's package triton, which pip installs. Without
-# one, machine code is not looked at, and the last line says so.
+# Where there is no nvdisasm (scripts/sass_gate.py says where it is looked for), scripts/nvdisasm.sh gets it from PyPI into
+# build-test/. Where that cannot be reached, machine code is not looked at, and the last line says SKIPPED and why.
 #
 # Fails where a kernel spills or has a stack, more than a limit says, where gated_delta_net has no FFMA or no 128-bit accesses (rows) or loads (tiles),
 # where a kernel has an instruction that the contract does not know (approximations, divisions of floats, .FTZ), and where
@@ -24,8 +24,14 @@ arch=75,80,90,100,120 built= out=build/cuda-report table=
 options cuda_report "arch built out table" "$@"
 nvcc=$(command -v nvcc || echo /usr/local/cuda/bin/nvcc)
 [ -x "$nvcc" ] || { echo "cuda_report: no nvcc" >&2; exit 2; }
-nvdisasm=$(python3 scripts/sass_gate.py --tool) || { without=$nvdisasm nvdisasm=; }
 mkdir -p "$out"
+got=0
+sh scripts/nvdisasm.sh >"$out/nvdisasm" || got=$?
+case $got in
+0) nvdisasm=$(tail -n 1 "$out/nvdisasm") ;;
+77) nvdisasm='' without=$(tail -n 1 "$out/nvdisasm") ;;
+*) echo "cuda_report: nvdisasm could not be installed" >&2; exit 1 ;;
+esac
 "$nvcc" --version | sed -n 's/^Cuda compilation tools, .*V/nvcc /p' >"$out/nvcc"
 disassemble() { # cubin listing
     : >"$2"

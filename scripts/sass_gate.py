@@ -6,8 +6,8 @@
     sass_gate.py FOLDER --limits FILE   other limits than those of scripts/sass_limits.txt
     sass_gate.py --tool                 print where nvdisasm is; exit status 1 where it is not
 
-No GPU is needed. nvdisasm is $NVDISASM, one in the PATH or beside nvcc, or the one that Python's package triton brings
-(`pip install triton`). scripts/sass_measure.py says what is measured, and what the estimates leave out.
+No GPU is needed. nvdisasm is $NVDISASM, one in the PATH or beside nvcc, the one that Python's package triton brings, or the
+one that scripts/nvdisasm.sh has put below build-test/. scripts/sass_measure.py says what is measured, and what the estimates leave out.
 
 A line of the limits is KERNEL ARCHITECTURES MEASURE <= NUMBER, or >=, and why; KERNEL is a pattern such as delta_rows_*,
 ARCHITECTURES 80,90 or *. Of several lines for one measure of a kernel the last holds. In the place of NUMBER there may be
@@ -29,6 +29,7 @@ import sass
 import sass_measure
 
 LIMITS = pathlib.Path(__file__).resolve().parent / "sass_limits.txt"
+FETCHED = LIMITS.parents[1] / "build-test/nvdisasm"  # where scripts/nvdisasm.sh puts it
 PREFIX = "gdn_cuda_"
 COLUMNS = (("registers", "registers"), ("warps", "warps per SM"), ("spilled", "spilled bytes"), ("local", "local memory"),
            ("in_flight", "loads in flight"), ("bytes", "bytes in flight per lane"), ("start_trips", "round trips to the first token"),
@@ -62,6 +63,7 @@ def tool():
     package = importlib.util.find_spec("triton")
     for folder in package.submodule_search_locations or () if package else ():
         places.append(pathlib.Path(folder) / "backends/nvidia/bin/nvdisasm")
+    places += sorted(FETCHED.glob("**/bin/nvdisasm"))
     return next((str(place) for place in places if place and os.access(place, os.X_OK)), None)
 
 
@@ -141,7 +143,7 @@ def main():
     arguments.add_argument("--tool", action="store_true")
     given = arguments.parse_args()
     if given.tool:
-        print(tool() or "no nvdisasm: not in $NVDISASM, PATH, beside nvcc, or in Python's package triton")
+        print(tool() or "no nvdisasm: not in $NVDISASM, PATH, beside nvcc, in Python's package triton, or below build-test/")
         return 0 if tool() else 1
     if not given.folder:
         arguments.error("a folder of scripts/cuda_report.sh is needed")

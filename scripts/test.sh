@@ -48,7 +48,7 @@ arm64       cross build for 64-bit Arm, gdn check on NEON under qemu
 elementary  the elementary functions over all 2^32 floats
 tsan        the team of threads, the check with many threads, and API tests with threads, under ThreadSanitizer
 cuda        the CUDA kernels on an emulator: gdn check, contexts, graphs, faults, mistakes that must be noticed
-package     the Debian packages and the archive; registers and machine code of the CUDA image in them, where nvcc is
+package     the Debian packages and the archive; where nvcc is, the machine code of their CUDA kernels, which must not exceed its limits
 metal       the Metal kernels on the emulator, behind a fake Metal: gdn check, its objects, faults, mistakes that must be noticed
 runtime     the runtime: models against goldens, streams in many ways, random operations, text, saves
 consumers   the installed library in other projects: CMake, pkg-config, C++, Python; configuring where something is missing
@@ -227,7 +227,9 @@ python_torch() {
 }
 
 stage_package() {
-    # Where there is nvcc, its code for one architecture is looked at, and is what the packages have; a release has them all.
+    # Where there is nvcc, its code for one architecture is looked at, and is what the packages have; a release has them all. The
+    # gate on it is here and not in stage cuda, which needs no nvcc, so that the kernels are compiled once: of the CUDA image
+    # that is most of this stage's time, and another architecture would take as long again.
     build package -DGDN_CUDA_ARCHITECTURES=90 -DGDN_CUDA_KEEP=ON
     kernels="no nvcc here, so nothing was compiled for a device"
     if command -v nvcc >/dev/null 2>&1 || [ -x /usr/local/cuda/bin/nvcc ]; then
