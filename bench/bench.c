@@ -54,8 +54,9 @@ static const cli_option options[] = {
 static const cli_command command = {
     "gdn bench", "time the kernels against the limits of this machine", options,
     "Every time is set against a floor, the unavoidable part of the work, which is measured\n"
-    "alternately with the kernel on the same memory and threads. docs/benchmarks/README.md\n"
-    "says what each number means.",
+    "alternately with the kernel on the same memory and threads; on a CUDA device it is a copy\n"
+    "of as many bytes within the device's memory. docs/benchmarks/README.md says what each\n"
+    "number means.",
 };
 
 static const bench_case *case_of(const bench_kernel *kernel, int index)
@@ -274,6 +275,7 @@ static int describe_target(bench_context *context)
     const floor_ops *floors = floor_ops_for(&info);
     snprintf(context->backend, sizeof context->backend, "%s", b.name);
     snprintf(context->device, sizeof context->device, "%s", info.name);
+    context->emulated = info.emulated;
     snprintf(context->floors, sizeof context->floors, "%s", floors ? floors->name : "none");
     gdn_context_destroy(ctx);
     return 1;

@@ -3,7 +3,7 @@
  *   bench.c      the command: options, which rows to measure
  *   <kernel>.c   the cases of a kernel: operands, launch, floors (one file per kernel of core/kernels.def)
  *   harness.c    buffers in rotation, the alternating repetitions, statistics
- *   floors*.c    what the machine can do (floors.h)
+ *   floors*.c    what the machine can do (floors.h); floors_cuda.c: what a device can
  *   peer_ggml.c  ggml's operators on the same data, when built with GDN_BENCH_GGML (peer.h)
  *   report.c     the table and the JSON
  *
@@ -69,7 +69,7 @@ typedef struct bench_stream {
 
 /* A row's floor is the slowest of its parts, and a part is as fast as the fastest of its variants. */
 typedef enum bench_part {
-    PART_PATTERN,    /* the kernel's own reads and writes                                           */
+    PART_PATTERN,    /* the kernel's own reads and writes; on a device a copy of as many bytes       */
     PART_ARITHMETIC, /* the kernel's own vector operations                                          */
     PART_RMW,        /* not part of the floor: the same number of bytes as an update in place       */
     PART_TOGETHER,   /* nor this: reads and writes with the operations beside them, in one loop     */
@@ -87,9 +87,10 @@ typedef struct bench_floor {
     int          in, out, index;
     double       lane_ops;  /* > 0: arithmetic, counted in operations on single floats */
     int64_t      fma_count; /* of one call and thread; set by the harness */
+    int64_t      copied;    /* on a device: bytes of the copy, each of which is read and written */
 } bench_floor;
 
-/* Add one floor per variant. Nothing happens where the device has no floors. */
+/* Add one floor per variant. Nothing happens where the device has no floors, or none of this kind. */
 void bench_add_streams(bench_row *row, bench_part part, double scale, const bench_stream *streams, int n);
 void bench_add_scatter(bench_row *row, int64_t n_rows, int in, int64_t row_bytes_in, int out, int64_t row_bytes_out,
                        int index);
@@ -126,6 +127,7 @@ struct bench_row {
     gdn_device_info         device;
     gdn_implementation_info implementation;
     const floor_ops        *floors_of_device; /* NULL = none */
+    floor_copier           *copier;           /* of a device's floors; set by bench_measure() */
     int64_t                 rotate_bytes;
     int                     want_peer;
     int                     peer_reuses_output;
@@ -195,8 +197,9 @@ typedef struct bench_result {
     int         reps, interrupted; /* interrupted: of reps, those in which the kernel lost a processor */
     double      time, time_min, cpu_time;
     double      floor_time, floor_time_min;
-    const char *floor_part;    /* "pattern" or "arithmetic" */
+    const char *floor_part;    /* "pattern", "arithmetic", or "copy" on a device */
     const char *floor_variant; /* the fastest */
+    int64_t     floor_bytes;   /* of a copy: read and written together; 0 of other floors */
     double      floor_share_raw, rmw_share_raw;
     double      together_time, together_share_raw;
     double      other_time, other_ratio; /* of the other way */
@@ -214,7 +217,8 @@ void bench_measure(bench_row *row, const bench_limits *limits, bench_result *res
 
 typedef struct bench_context {
     char    backend[GDN_NAME_MAX], device[GDN_NAME_MAX * 2];
-    char    floors[GDN_NAME_MAX]; /* instruction set of the floors, or "none" */
+    int     emulated;             /* the device is */
+    char    floors[GDN_NAME_MAX]; /* instruction set of the floors, "device copy", or "none" */
     char    peer[GDN_NAME_MAX];   /* "" = none                                */
     int     cores;
     int64_t l3_bytes, rotate_bytes;

@@ -147,7 +147,8 @@ static int64_t host_fma(int threads, int64_t n)
 
 const floor_ops *floor_ops_for(const gdn_device_info *device)
 {
-    static floor_ops host = { NULL, 0, host_stream, host_scatter, host_fma };
+    static floor_ops host = { .stream = host_stream, .scatter = host_scatter, .fma = host_fma };
+    if (device->backend == GDN_BACKEND_CUDA) return floor_ops_of_cuda();
     if (!device->shared_memory || (device->backend != GDN_BACKEND_CPU && device->backend != GDN_BACKEND_REFERENCE))
         return NULL;
     host.name = host_isa()->name;

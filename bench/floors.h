@@ -6,7 +6,13 @@
  * (plain, with prefetch, past the caches), and which is fastest differs by machine and pattern, so the
  * harness runs every variant and takes the fastest.
  *
- * A device that is to have floors provides one more gdn_floor_ops; see bench_floor_ops_for(). */
+ * The floor of a device with memory of its own is a copy: as many bytes as the kernel must read and write, half of them
+ * read and half written, in one copy by the driver from device memory to device memory, launched and waited for as a
+ * kernel is. It is between two pieces of memory that nobody else uses, in rotation as the operands are, because a copy
+ * reads as much as it writes, and never in place, and few kernels do so. It is no bound: a device may read faster than
+ * it writes, and an update in place may be faster than a copy. Of arithmetic a device has no floor.
+ *
+ * Another device that is to have floors provides one more floor_ops; see floor_ops_for(). */
 #ifndef GDN_BENCH_FLOORS_H
 #define GDN_BENCH_FLOORS_H
 
@@ -49,22 +55,32 @@ extern const char *const floor_variant_name[FLOOR_VARIANTS];
 /* Ways to read beside arithmetic: what is asked for far ahead goes to the second cache. */
 enum { TOGETHER_PLAIN, TOGETHER_PREFETCH, TOGETHER_FAR, TOGETHER_VARIANTS };
 
+typedef struct floor_copier floor_copier; /* what a device copies between, and how */
+
+/* The host has all but open, copy and close; a device has these and no others. */
 typedef struct floor_ops {
-    const char *name;  /* instruction set */
+    const char *name;  /* instruction set, or "device copy" */
+    const char *way;   /* of a device: what copies */
     int         lanes; /* floats per vector operation */
     void (*stream)(int threads, int variant, const floor_stream *streams, int n_streams);
     void (*scatter)(int threads, int variant, const floor_scatter *scatter);
     /* Fused multiply-adds of independent accumulators, on each thread; returns how many vector operations
      * one thread did, at least `n`. */
     int64_t (*fma)(int threads, int64_t n);
+    /* For copies of `bytes` bytes, whose pieces together fill rotate_bytes: memory, and two copies whose result is
+     * looked at. Returns NULL, or what is wrong, which stays until the next call; the copier is closed in any case. */
+    const char *(*open)(gdn_context *ctx, int64_t bytes, int64_t rotate_bytes, floor_copier **copier);
+    const char *(*copy)(floor_copier *copier, int64_t bytes); /* the next piece; returns when it has been copied */
+    void (*close)(floor_copier *copier);
 } floor_ops;
 
 /* The parallel-for of the floors on so many threads, for a context to run its kernels on the same ones; until the next
  * call. NULL where the floors have no threads of their own: they are OpenMP's, or one is enough. */
 gdn_parallel_for_fn floor_threads(int threads, void **user);
 
-/* The floors of a device, or NULL where there are none: only devices that share the host's memory have. */
+/* The floors of a device, or NULL where there are none: the CPU has, and CUDA. */
 const floor_ops *floor_ops_for(const gdn_device_info *device);
+const floor_ops *floor_ops_of_cuda(void); /* NULL: without a driver, or with one that lacks something */
 
 /* ---- Between floors.c and the files of the instruction sets. --------------------------------------- */
 

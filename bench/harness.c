@@ -166,6 +166,7 @@ gdn_status bench_create_workspace(bench_row *row)
 void bench_row_destroy(bench_row *row)
 {
     if (row->peer.state) row->peer.close(row->peer.state);
+    if (row->copier) row->floors_of_device->close(row->copier);
     for (int i = 0; i < row->n_operands; i++) {
         bench_operand *o = &row->operand[i];
         if (o->whole.data) gdn_buffer_destroy(row->ctx, &o->whole);
@@ -191,8 +192,31 @@ static bench_floor *add_floor(bench_row *row, bench_part part, double scale)
     return f;
 }
 
+/* On a device: the floor of so many bytes read and written. A copy stands for the kernel's own pattern, and for nothing
+ * else. */
+static int add_copy(bench_row *row, bench_part part, int64_t bytes)
+{
+    if (!row->floors_of_device || !row->floors_of_device->copy) return 0;
+    bench_floor *f = part == PART_PATTERN ? add_floor(row, part, 1.0) : NULL;
+    if (f) f->copied = (bytes + 1) / 2;
+    return 1;
+}
+
+/* What streams read and write. A block that is read again and again comes from a cache. */
+static int64_t stream_bytes(const bench_stream *streams, int n)
+{
+    int64_t bytes = 0;
+    for (int i = 0; i < n; i++) {
+        const bench_stream *s = &streams[i];
+        for (int r = 0; r < s->n_in; r++) bytes += 4 * s->n * (s->in[r].stride ? s->n_blocks : 1);
+        bytes += 4 * s->n * s->n_blocks * s->n_out;
+    }
+    return bytes;
+}
+
 void bench_add_streams(bench_row *row, bench_part part, double scale, const bench_stream *streams, int n)
 {
+    if (add_copy(row, part, stream_bytes(streams, n))) return;
     const int n_variants = streams[0].n_out > 1 ? FLOOR_VARIANTS : FLOOR_BLOCKED;
     for (int variant = 0; variant < n_variants; variant++) {
         bench_floor *f = add_floor(row, part, scale);
@@ -206,6 +230,7 @@ void bench_add_streams(bench_row *row, bench_part part, double scale, const benc
 void bench_add_scatter(bench_row *row, int64_t n_rows, int in, int64_t row_bytes_in, int out, int64_t row_bytes_out,
                        int index)
 {
+    if (add_copy(row, PART_PATTERN, n_rows * (row_bytes_in + row_bytes_out + (int64_t)sizeof(int32_t)))) return;
     for (int variant = 0; variant < FLOOR_BLOCKED; variant++) {
         if (variant == FLOOR_FAR) continue; /* rows are found one by one */
         bench_floor *f = add_floor(row, PART_PATTERN, 1.0);
@@ -222,12 +247,13 @@ void bench_add_scatter(bench_row *row, int64_t n_rows, int in, int64_t row_bytes
 
 void bench_add_arithmetic(bench_row *row, double lane_ops)
 {
-    bench_floor *f = add_floor(row, PART_ARITHMETIC, 1.0);
+    bench_floor *f = add_copy(row, PART_ARITHMETIC, 0) ? NULL : add_floor(row, PART_ARITHMETIC, 1.0);
     if (f) f->lane_ops = lane_ops;
 }
 
 void bench_add_together(bench_row *row, double lane_ops, const bench_stream *streams, int n)
 {
+    if (add_copy(row, PART_TOGETHER, 0)) return;
     for (int variant = 0; variant < TOGETHER_VARIANTS; variant++) {
         bench_floor *f = add_floor(row, PART_TOGETHER, 1.0);
         if (!f) return;
@@ -243,6 +269,13 @@ static gdn_span resolve(const bench_row *row, const bench_ref *ref, int copy)
     gdn_span s = row->operand[ref->operand].copy[copy];
     s.offset += (uint64_t)ref->offset;
     return s;
+}
+
+/* A device's copy, between memory of its own; 0: it failed, and row->wrong says how. */
+static int run_copy(bench_row *row, const bench_floor *f)
+{
+    row->wrong = row->floors_of_device->copy(row->copier, f->copied);
+    return !row->wrong;
 }
 
 static void run_floor(bench_row *row, bench_floor *f, int copy)
@@ -415,10 +448,12 @@ static gdn_status sample_channel(repetition *rep, int channel, double *sample)
     } else {
         const int copy = next_copy(rep);
         const double begin = wall_now();
-        if (channel >= CHANNEL_FLOORS) run_floor(row, &row->floor[channel - CHANNEL_FLOORS], copy);
+        bench_floor *f = channel >= CHANNEL_FLOORS ? &row->floor[channel - CHANNEL_FLOORS] : NULL;
+        if (f && f->copied) status = run_copy(row, f) ? GDN_OK : GDN_INTERNAL;
+        else if (f) run_floor(row, f, copy);
         else if (!row->peer.run(row->peer.state, channel == CHANNEL_PEER_COPY, copy)) status = GDN_INTERNAL;
         seconds = wall_now() - begin;
-        if (channel >= CHANNEL_FLOORS) seconds *= row->floor[channel - CHANNEL_FLOORS].scale;
+        if (f) seconds *= f->scale;
     }
     *sample = interruptions() == before ? seconds : -seconds;
     return status;
@@ -497,7 +532,8 @@ static void evaluate(const repetition *rep, bench_result *result)
         if (!channel) continue;
         const double share = median_ratio(rep->samples[channel], kernel, n);
         const int good = reliable(rep->samples[channel], kernel, n);
-        if (part == PART_RMW || (part == PART_PATTERN && row->rmw_is_pattern)) {
+        const bench_floor *f = &row->floor[channel - CHANNEL_FLOORS];
+        if (part == PART_RMW || (part == PART_PATTERN && row->rmw_is_pattern && !f->copied)) {
             result->rmw_share_raw = share;
             result->rmw_reliable = good;
         }
@@ -512,9 +548,11 @@ static void evaluate(const repetition *rep, bench_result *result)
         result->floor_share_raw = share;
         result->floor_reliable = good;
         result->floor_time_min = least(rep->samples[channel], n);
-        result->floor_part = part_name[part];
-        result->floor_variant =
-            part == PART_ARITHMETIC ? "fma" : floor_variant_name[row->floor[channel - CHANNEL_FLOORS].variant];
+        result->floor_part = f->copied ? "copy" : part_name[part];
+        result->floor_variant = f->copied                 ? row->floors_of_device->way
+                                : part == PART_ARITHMETIC ? "fma"
+                                                          : floor_variant_name[f->variant];
+        result->floor_bytes = 2 * f->copied;
     }
     if (row->other) {
         result->other_name = row->other_ratio;
@@ -541,9 +579,12 @@ void bench_measure(bench_row *row, const bench_limits *limits, bench_result *res
     result->exact = row->capability.exact;
     result->peer_nmse = row->peer.state ? row->peer.nmse : NAN;
     snprintf(result->implementation, sizeof result->implementation, "%s", row->capability.implementation);
-    if (repeat_enough(&rep, limits) == GDN_OK) evaluate(&rep, result);
+    int64_t bytes = 0; /* of the largest copy */
+    for (int i = 0; i < row->n_floors; i++) bytes = row->floor[i].copied > bytes ? row->floor[i].copied : bytes;
+    if (bytes) row->wrong = row->floors_of_device->open(row->ctx, bytes, row->rotate_bytes, &row->copier);
+    if (!row->wrong && repeat_enough(&rep, limits) == GDN_OK) evaluate(&rep, result);
     else {
-        result->skipped = "a call failed while it was timed";
+        result->skipped = row->wrong ? row->wrong : "a call failed while it was timed";
         result->failed = 1;
     }
     for (int i = 0; i < CHANNELS; i++) free(rep.samples[i]);

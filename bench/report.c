@@ -44,9 +44,10 @@ static const char *factor_text(char *text, size_t size, double ratio, int reliab
 
 void bench_print_header(const bench_context *context)
 {
-    printf("%s: %s, %d cores, L3 %lld MiB, floors %s, %lld MiB in rotation%s\n", context->backend, context->device,
-           context->cores, (long long)(context->l3_bytes >> 20), context->floors,
-           (long long)(context->rotate_bytes >> 20), context->huge_pages ? ", huge pages" : "");
+    printf("%s: %s%s, %d cores, L3 %lld MiB, floors %s, %lld MiB in rotation%s\n", context->backend, context->device,
+           context->emulated ? " (emulated, so that times say nothing of a device)" : "", context->cores,
+           (long long)(context->l3_bytes >> 20), context->floors, (long long)(context->rotate_bytes >> 20),
+           context->huge_pages ? ", huge pages" : "");
     printf("time: median of one call; floor: median of the unavoidable part, measured alternately; share: median of\n"
            "floor/time per repetition; best: the same of the minima, for noisy machines;\n"
            "rmw: the share of an in-place update of as many bytes; reps: all - those that were interrupted;\n"
@@ -119,6 +120,7 @@ static void write_context(json_writer *w, const bench_context *context)
     json_string(w, "compiler", __VERSION__);
     json_string(w, "backend", context->backend);
     json_string(w, "device", context->device);
+    json_bool(w, "emulated", context->emulated);
     json_string(w, "floors", context->floors);
     json_string(w, "peer", context->peer[0] ? context->peer : NULL);
     json_int(w, "rotate_bytes", context->rotate_bytes);
@@ -151,6 +153,7 @@ static void write_result(json_writer *w, const bench_result *r)
     json_double(w, "floor_time", r->floor_time * 1e6);
     json_string(w, "floor_part", r->floor_part);
     json_string(w, "floor_variant", r->floor_variant);
+    json_double(w, "floor_bytes", r->floor_bytes ? (double)r->floor_bytes : NAN);
     json_double(w, "floor_share", trusted_share(r->floor_share_raw, r->floor_reliable));
     json_double(w, "floor_share_raw", r->floor_share_raw);
     json_double(w, "floor_min_time", r->floor_time_min * 1e6);

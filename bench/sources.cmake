@@ -2,12 +2,14 @@ gdn_kernel_sources(gdn_tool bench/)
 target_sources(gdn_tool PRIVATE
   bench/bench.c
   bench/floors.c
+  bench/floors_cuda.c
   bench/floors_scalar.c
   bench/gated_delta_net_layer.c
   bench/gated_delta_net_log.c
   bench/harness.c
   bench/report.c)
-target_link_libraries(gdn_tool PRIVATE gdn_threads) # the floors'; the library exports none
+target_link_libraries(gdn_tool PRIVATE gdn_threads # the floors'; the library exports none
+  ${CMAKE_DL_LIBS})
 gdn_isa_sources(gdn_tool bench/floors)
 if(GDN_SANITIZE) # floors are measured elsewhere, and GCC takes a minute for each
   foreach(name avx2 avx512 neon)

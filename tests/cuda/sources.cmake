@@ -16,6 +16,10 @@ if(GDN_SIMT) # a C++ compiler was found
     set_tests_properties(cuda.check_shuffled PROPERTIES LABELS cuda
       ENVIRONMENT "LD_LIBRARY_PATH=${gdn_simt_cuda_folder};GDN_SIMT_SEED=2;GDN_SIMT_CONTROL=async=2,multiprocessors=132")
   endif()
+  if(GDN_BUILD_TOOLS AND Python3_FOUND)
+    add_test(NAME cuda.bench COMMAND "${Python3_EXECUTABLE}" "${CMAKE_CURRENT_SOURCE_DIR}/cuda/test_bench.py" $<TARGET_FILE:gdn_tool>)
+    set_tests_properties(cuda.bench PROPERTIES LABELS cuda ENVIRONMENT "LD_LIBRARY_PATH=${gdn_simt_cuda_folder}")
+  endif()
   if(NOT GDN_SANITIZE) # the bytes that kernels move: a library of a few of them, with a call before each access
     gdn_simt_library(gdn_simt_cuda_traffic CHECKED "${CMAKE_CURRENT_SOURCE_DIR}/cuda/traffic_kernels.cu")
     get_target_property(gdn_simt_cuda_traffic_folder gdn_simt_cuda_traffic GDN_SIMT_FOLDER)

@@ -9,7 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define DEFAULTS { 0, 1, 13000, 90, 8ll << 30, 0, 0, 4 }
+#define DEFAULTS { 0, 1, 13000, 90, 8ll << 30, 0, 0, 4, 0 }
 struct simt_settings simt_settings = DEFAULTS;
 unsigned long long simt_launches;
 
@@ -130,7 +130,7 @@ static int control(const char *name, size_t length, long long value)
         { "driver", &simt_settings.driver },   { "compute", &simt_settings.compute },
         { "memory", &simt_settings.memory },   { "hang", &simt_settings.hang },
         { "quiet", &simt_settings.quiet },     { "unwritten", &simt_unwritten },
-        { "multiprocessors", &simt_settings.multiprocessors },
+        { "multiprocessors", &simt_settings.multiprocessors }, { "cut", &simt_settings.cut },
     };
     for (size_t i = 0; i < sizeof settings / sizeof *settings; i++)
         if (strlen(settings[i].name) == length && memcmp(settings[i].name, name, length) == 0) {

@@ -50,12 +50,14 @@ simt_result cuMemAllocHost_v2(void **out, size_t bytes);
 simt_result cuMemHostAlloc(void **out, size_t bytes, unsigned flags);
 simt_result cuMemFreeHost(void *at);
 simt_result cuMemHostGetDevicePointer_v2(simt_ptr *out, void *at, unsigned flags);
+simt_result cuPointerGetAttribute(void *value, int attribute, simt_ptr at);
 
 /* ---- Copies ---- */
 simt_result cuMemcpyHtoD_v2(simt_ptr to, const void *from, size_t bytes);
 simt_result cuMemcpyDtoH_v2(void *to, simt_ptr from, size_t bytes);
 simt_result cuMemcpyHtoDAsync_v2(simt_ptr to, const void *from, size_t bytes, simt_stream *stream);
 simt_result cuMemcpyDtoHAsync_v2(void *to, simt_ptr from, size_t bytes, simt_stream *stream);
+simt_result cuMemcpyDtoDAsync_v2(simt_ptr to, simt_ptr from, size_t bytes, simt_stream *stream);
 simt_result cuMemsetD32_v2(simt_ptr to, unsigned value, size_t n);
 
 /* ---- Streams and events ---- */

@@ -93,6 +93,13 @@ simt_result cuMemcpyDtoHAsync_v2(void *to, simt_ptr from, size_t bytes, simt_str
     LEAVE(later(context, stream, to, address(from), bytes, FROM_DEVICE));
 }
 
+simt_result cuMemcpyDtoDAsync_v2(simt_ptr to, simt_ptr from, size_t bytes, simt_stream *stream)
+{
+    ENTER_CONTEXT();
+    if (bytes > (size_t)simt_settings.cut) bytes -= (size_t)simt_settings.cut;
+    LEAVE(later(context, stream, address(to), address(from), bytes, TO_DEVICE | FROM_DEVICE));
+}
+
 simt_result cuMemsetD32_v2(simt_ptr to, unsigned value, size_t n)
 {
     ENTER_CONTEXT();

@@ -144,7 +144,7 @@ void simt_host_function(simt_host_fn fn, void *data);
 
 /* ---- Settings (control.c) ---- */
 extern struct simt_settings {
-    long long async, devices, driver, compute, memory, hang, quiet, multiprocessors;
+    long long async, devices, driver, compute, memory, hang, quiet, multiprocessors, cut;
 } simt_settings;
 extern unsigned long long simt_launches;
 void simt_settings_from_environment(void);

@@ -192,6 +192,17 @@ simt_result cuMemFreeHost(void *at)
     LEAVE(context->error);
 }
 
+/* Of what an address tells, the context that its memory is of. */
+simt_result cuPointerGetAttribute(void *value, int attribute, simt_ptr at)
+{
+    ENTER();
+    const block *b = find((char *)(uintptr_t)at, 1);
+    if (!value || !b) LEAVE(SIMT_INVALID_VALUE);
+    if (attribute != 1) LEAVE(SIMT_NOT_SUPPORTED);
+    memcpy(value, &b->context, sizeof b->context);
+    LEAVE(SIMT_SUCCESS);
+}
+
 simt_result cuMemHostGetDevicePointer_v2(simt_ptr *out, void *at, unsigned flags)
 {
     ENTER_CONTEXT();

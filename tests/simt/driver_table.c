@@ -21,7 +21,7 @@ SIMT_EXPORT simt_result cuGetProcAddress_v2(const char *name, void **out, int ve
     X(cuGraphInstantiateWithFlags, 11040) X(cuGraphLaunch, 10000) X(cuGraphDestroy, 10000)                            \
     X(cuGraphExecDestroy, 10000) X(cuEventCreate, 2000) X(cuEventRecord, 2000) X(cuEventQuery, 2000)                  \
     X(cuEventSynchronize, 2000) X(cuCtxGetId, 12000) X(cuGreenCtxCreate, 12040) X(cuGreenCtxDestroy, 12040)           \
-    X(cuCtxFromGreenCtx, 12040) X(cuGreenCtxStreamCreate, 12050)
+    X(cuCtxFromGreenCtx, 12040) X(cuGreenCtxStreamCreate, 12050) X(cuPointerGetAttribute, 4000)
 
 /* as before; the exported symbol has another name */
 #define OTHERS(X)                                                                                                     \
@@ -32,7 +32,8 @@ SIMT_EXPORT simt_result cuGetProcAddress_v2(const char *name, void **out, int ve
     X(cuMemAlloc, 3020, cuMemAlloc_v2) X(cuMemFree, 3020, cuMemFree_v2) X(cuMemAllocHost, 3020, cuMemAllocHost_v2)    \
     X(cuMemHostGetDevicePointer, 3020, cuMemHostGetDevicePointer_v2) X(cuMemcpyHtoD, 3020, cuMemcpyHtoD_v2)           \
     X(cuMemcpyDtoH, 3020, cuMemcpyDtoH_v2) X(cuMemcpyHtoDAsync, 3020, cuMemcpyHtoDAsync_v2)                           \
-    X(cuMemcpyDtoHAsync, 3020, cuMemcpyDtoHAsync_v2) X(cuMemsetD32, 3020, cuMemsetD32_v2)                             \
+    X(cuMemcpyDtoHAsync, 3020, cuMemcpyDtoHAsync_v2) X(cuMemcpyDtoDAsync, 3020, cuMemcpyDtoDAsync_v2)                 \
+    X(cuMemsetD32, 3020, cuMemsetD32_v2)                                                                              \
     X(cuStreamDestroy, 4000, cuStreamDestroy_v2) X(cuStreamBeginCapture, 10010, cuStreamBeginCapture_v2)              \
     X(cuGraphInstantiate, 12000, cuGraphInstantiateWithFlags) X(cuEventDestroy, 4000, cuEventDestroy_v2)              \
     X(cuEventElapsedTime, 12080, cuEventElapsedTime_v2) X(cuStreamGetCtx, 12050, cuStreamGetCtx_v2)

@@ -107,6 +107,41 @@ static void test_order(void)
     tear_down(&f);
 }
 
+/* A copy within device memory is made when somebody waits; an address tells of which context it is. */
+static void test_device_copies(void)
+{
+    fixture f;
+    simt_stream *a;
+    simt_context *context = NULL, *current;
+    float have[4] = { 0 };
+    const float want[4] = { 1, 2, 3, 4 };
+    set_up(&f, 1024);
+    OK(cuStreamCreate(&a, 1));
+    OK(cuCtxGetCurrent(&current));
+    OK(cuPointerGetAttribute(&context, 1, f.in + 4));
+    CHECK(context == current, "%p", (void *)context);
+    EXPECT(cuPointerGetAttribute(&context, 1, 64), SIMT_INVALID_VALUE);
+    EXPECT(cuPointerGetAttribute(&context, 2, f.in), SIMT_NOT_SUPPORTED);
+    OK(cuMemsetD32_v2(f.out, 0, 1024));
+    OK(cuMemcpyHtoD_v2(f.in, want, 16));
+    OK(cuMemcpyDtoDAsync_v2(f.out, f.in, 12, a));
+    OK(cuMemcpyDtoH_v2(have, f.out, 16));
+    CHECK(have[0] == 0, "%g", (double)have[0]);
+    OK(cuStreamSynchronize(a));
+    OK(cuMemcpyDtoH_v2(have, f.out, 16));
+    CHECK(have[2] == 3 && have[3] == 0, "%g %g", (double)have[2], (double)have[3]);
+    CHECK(!simt_control("cut", 4), "%d", 0);
+    OK(cuMemcpyDtoDAsync_v2(f.out + 16, f.in, 16, a));
+    OK(cuStreamSynchronize(a));
+    OK(cuMemcpyDtoH_v2(have, f.out + 16, 16));
+    CHECK(have[2] == 3 && have[3] == 0, "%g %g", (double)have[2], (double)have[3]);
+    CHECK(!simt_control("reset", 0), "%d", 0);
+    EXPECT(cuMemcpyDtoDAsync_v2(f.out + 4090, f.in, 16, a), SIMT_INVALID_VALUE);
+    EXPECT(cuMemcpyDtoDAsync_v2(f.out, (simt_ptr)(uintptr_t)want, 16, a), SIMT_INVALID_VALUE);
+    OK(cuStreamDestroy_v2(a));
+    tear_down(&f);
+}
+
 static void test_arguments(void)
 {
     fixture f;
@@ -225,7 +260,10 @@ static void test_faults(void)
 void test_driver(void)
 {
     for (int async = 0; async < 3; async++) {
-        if (async == 0) test_order();
+        if (async == 0) {
+            test_order();
+            test_device_copies();
+        }
         simt_control("async", async);
         test_arguments();
         test_faults();
