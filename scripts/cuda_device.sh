@@ -6,29 +6,51 @@
 #   1  build with nvcc for the device that is there          (FOLDER, default build-cuda)
 #   2  gdn check --backend cuda: the whole suite, bit for bit against the reference
 #   3  compute-sanitizer: memcheck, racecheck, initcheck, synccheck over a part of the check
-#   4  gdn bench --backend cuda
-#   5  scripts/cuda_report.sh: registers, spills, occupancy, SASS
+#   4  gdn bench --backend cuda, beside the device's own copies
+#   5  scripts/cuda_report.sh: registers, spills, occupancy, SASS, held to scripts/sass_limits.txt
+#   6  scripts/cuda_count.py: what ncu counts of a decode and of prefills, beside what 5 says of them
 #
 # --quick: a part of 2 and 4. Results: docs/benchmarks/cuda-<device>.md and .json, with device, driver and date. Every
-# step runs even where one before it failed; the exit status is 0 where all passed. Refuses an emulated device.
+# step runs even where one before it failed; the exit status is 0 where all passed. 3 and 6 say NOT RUN where their tool is
+# not there. Refuses an emulated device. Needed: the driver with nvidia-smi, nvcc (in the PATH, $CUDA_HOME or
+# /usr/local/cuda), cmake, a C compiler, Python 3. Of several devices it is the first, or the first of CUDA_VISIBLE_DEVICES.
 set -eu
 cd "$(dirname "$0")/.."
 . scripts/lib.sh
 build=build-cuda out=docs/benchmarks quick=
 options cuda_device "quick build out" "$@"
-PATH=$PATH:/usr/local/cuda/bin
-arch=$(nvidia-smi --query-gpu=compute_cap --format=csv,noheader -i 0 | tr -d '. ')
-device=$(nvidia-smi --query-gpu=name --format=csv,noheader -i 0)
-driver=$(nvidia-smi --query-gpu=driver_version --format=csv,noheader -i 0)
-clocks=$(nvidia-smi --query-gpu=clocks.max.sm,clocks.max.mem,power.limit --format=csv,noheader -i 0)
+refuse() { echo "cuda_device: $*" >&2; exit 2; }
+PATH=$PATH:${CUDA_HOME:-/usr/local/cuda}/bin
+for tool in nvidia-smi nvcc cmake python3; do
+    command -v "$tool" >/dev/null 2>&1 || refuse "there is no $tool here, which is needed"
+done
+# Devices by their place on the bus, as nvidia-smi counts; CUDA would have the fastest first.
+export CUDA_DEVICE_ORDER=PCI_BUS_ID
+first=${CUDA_VISIBLE_DEVICES:-0}
+ask() { nvidia-smi "--query-gpu=$1" "--format=csv,noheader$2" -i "${first%%,*}" | head -n 1; }
+arch=$(ask compute_cap '' | tr -d '. ')
+case $arch in
+'' | *[!0-9]*) refuse "nvidia-smi does not say which compute capability the device has; it says: $arch" ;;
+esac
+nvcc --list-gpu-arch | grep -qx "compute_$arch" ||
+    refuse "the device is of sm_$arch, which $(command -v nvcc) does not know; a newer CUDA toolkit is needed"
+device=$(ask name '')
+driver=$(ask driver_version '')
+clocks=$(ask clocks.max.sm,clocks.max.mem,power.limit '')
+# Operands in rotation, and as much again that copies go between: together at most a quarter of the device's memory.
+memory=$(ask memory.total ,nounits | tr -d ' ')
+case $memory in '' | *[!0-9]*) memory=16384 ;; esac
+rotate=$((memory / 8 < 2048 ? memory / 8 : 2048))
 name=cuda-$(file_name "$device")
 generator=
 if command -v ninja >/dev/null 2>&1; then generator="-G Ninja"; fi
+# Without Vulkan, which would see the same device and needs a shader compiler.
 # shellcheck disable=SC2086
-cmake -S . -B "$build" $generator -DCMAKE_BUILD_TYPE=Release -DGDN_CUDA=ON -DGDN_CUDA_ARCHITECTURES="$arch" -DGDN_BUILD_TESTS=OFF \
-    -DGDN_BUILD_RUNTIME=OFF
+cmake -S . -B "$build" $generator -DCMAKE_BUILD_TYPE=Release -DGDN_CUDA=ON -DGDN_CUDA_ARCHITECTURES="$arch" -DGDN_VULKAN=OFF \
+    -DGDN_BUILD_TESTS=OFF -DGDN_BUILD_RUNTIME=OFF
 cmake --build "$build" --parallel "$(nproc)"
 device_begin cuda_device cuda
+grep -q '^cuda  *available' "$logs/info" || refuse "the library finds no device: $(grep '^cuda' "$logs/info")"
 
 # shellcheck disable=SC2086
 step check "$gdn" check --backend cuda $quick
@@ -40,10 +62,20 @@ else
     not_run compute-sanitizer "it is not on this machine"
 fi
 # shellcheck disable=SC2086
-step bench "$gdn" bench --backend cuda $quick --rotate-mib 2048 --json "$out/$name.json"
-"$gdn" bench --backend cuda $quick --rotate-mib 2048 >"$logs/table" 2>&1 || true
+step bench env GDN_PROGRESS=off "$gdn" bench --backend cuda $quick --rotate-mib "$rotate" --json "$out/$name.json"
+cp "$logs/bench.log" "$logs/table"
 step report sh scripts/cuda_report.sh --arch "$arch" --out "$logs/report"
+rm -f "$logs/count/counts.md"
+step ncu python3 scripts/cuda_count.py "$gdn" --report "$logs/report" --out "$logs/count"
 
+{
+    if [ -s "$logs/count/counts.md" ]; then
+        echo "What the machine code says and estimates (scripts/sass_measure.py), and what the device's counters say:"
+        echo
+        cat "$logs/count/counts.md"
+        echo
+    fi
+} >"$logs/counts"
 compiler=$(nvcc --version | grep release | sed 's/.*release/nvcc/')
 device_report cuda_device CUDA "driver $driver,
-$compiler, $(uname -sr); clocks and power limit: $clocks" launch </dev/null
+$compiler, $(uname -sr); clocks and power limit: $clocks" launch <"$logs/counts"

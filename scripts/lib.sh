@@ -29,7 +29,8 @@ device_begin() {
     if grep -A 2 "^$backend" "$logs/info" | grep -qi emulat; then echo "$1: the device is emulated" >&2; exit 2; fi
 }
 
-# Runs a command and takes down how it went: in failed, and as a line of verdicts.
+# Runs a command and takes down how it went: in failed, and as a line of verdicts. 77: it could not run here, and its last
+# line is why.
 step() { # name command...
     step_name=$1
     shift
@@ -38,6 +39,10 @@ step() { # name command...
     "$@" >"$logs/$step_name.log" 2>&1 || status=$?
     tail -n 3 "$logs/$step_name.log"
     said=$(grep -v '^ *$' "$logs/$step_name.log" | tail -n 1)
+    if [ "$status" -eq 77 ]; then
+        not_run "$step_name" "$said"
+        return
+    fi
     verdicts="$verdicts| $step_name | $([ "$status" -eq 0 ] && echo passed || echo "FAILED ($status)") | $said |
 "
     [ "$status" -eq 0 ] || failed=$((failed + 1))

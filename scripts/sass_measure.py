@@ -275,6 +275,7 @@ def measure(code, arch, tokens=1, each=1):
     prefetch_waits  instructions of the loop over tokens that wait for the next tile's loads
     token           instructions of a warp for a token, and of each class: token_arithmetic and so on
     staging         of those outside of the loop over tokens
+    start           instructions of a warp before the loop
     cycles_1        estimated cycles per token with one warp per scheduler, cycles_2 with two
     """
     found = {"local": sum(one.root in LOCAL for one in code)}
@@ -290,7 +291,7 @@ def measure(code, arch, tokens=1, each=1):
     if kernel.tile:
         found["prefetch_waits"] = kernel.prefetch_waits()
         found["staging"] = len(kernel.first + kernel.last) / tokens
-    found["token"] = len(one) / tokens
+    found["start"], found["token"] = len(kernel.start), len(one) / tokens
     for name in CLASSES:
         found["token_" + name] = sum(kind(i) == name for i in one) / tokens
     kinds = [one] + ([kernel.aside] if kernel.aside else [])

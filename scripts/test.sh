@@ -112,6 +112,7 @@ stage_lint() {
     python3 scripts/lint_metal.py
     python3 scripts/lint_metal.py --self-test
     python3 tests/cuda/test_sass.py
+    python3 tests/cuda/test_device_script.py
     python3 tests/mutations/places.py --self-test
     capture python3 scripts/lint_kernels.py --self-test
 }

@@ -181,7 +181,7 @@ LEFT_BY_CALL = change(TILES, "5 - - -  | @P0 BRA `(.L_x_1)", "5 - - -  | @P2 CAL
 SPILLED = change(ROWS, "4 - - -  | FFMA R30", "4 5 - -  | LDL R50, [R1]\n    4 - - 5  | FFMA R30")
 
 EXPECTED = (
-    ("rows", ROWS, {"in_flight": 5, "bytes": 80, "start_trips": 2, "token_trips": 1, "local": 0, "token": 9,
+    ("rows", ROWS, {"in_flight": 5, "bytes": 80, "start_trips": 2, "token_trips": 1, "local": 0, "start": 9, "token": 9,
                     "token_arithmetic": 3, "token_exchange": 1, "token_global": 2}),
     ("the state in two steps", WAITS_BETWEEN, {"in_flight": 3, "bytes": 48, "start_trips": 3, "token_trips": 1}),
     ("the state behind the token", FOR_THE_TOKEN, {"in_flight": 4, "bytes": 64, "start_trips": 3}),
