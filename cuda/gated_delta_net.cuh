@@ -245,11 +245,14 @@ template <class X> GDN_INLINE float widen_raw(float raw, int dtype)
 template <class X> GDN_INLINE float4 read_row(const char *at, int dtype, int i, int n_keys)
 {
     const uint64_t row = (uint64_t)at;
-    if (!X::GENERAL && dtype == GDN_GPU_F32)
+    if (!X::GENERAL && !X::TYPED)
         return read_float4(row + 4 * (uint64_t)i);
-    if (!X::GENERAL) {
-        const uint2 x = __ldg((const uint2 *)(row + 2 * (uint64_t)i));
-        return make_float4(gdn_from_bits(x.x), gdn_from_bits(x.y), 0.0f, 0.0f);
+    if (!X::GENERAL) { // never into the same registers, or the one load would wait for the other, which is never there
+        const uint2 x = __ldg((const uint2 *)(row + (uint64_t)(i * element_bytes(dtype))));
+        uint2 rest = make_uint2(0, 0);
+        if (dtype == GDN_GPU_F32)
+            rest = __ldg((const uint2 *)(row + 4 * (uint64_t)i + 8));
+        return make_float4(gdn_from_bits(x.x), gdn_from_bits(x.y), gdn_from_bits(rest.x), gdn_from_bits(rest.y));
     }
     const uint64_t bytes = (uint64_t)element_bytes(dtype);
     float4 x = zero4();
