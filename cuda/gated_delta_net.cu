@@ -219,7 +219,7 @@ template <class X> GDN_INLINE void widen_token(const gdn_gpu_gated_delta_net &p,
 template <class X, bool ALL> GDN_INLINE void prepare(const gdn_gpu_gated_delta_net &p, int l, Token<X> &x)
 {
     x.beta = delta_factor<X, ALL>(p, x.beta);
-    if (!X::TYPED || !(ALL || p.qk_norm))
+    if (!ALL && !normalises<X>(p))
         return;
     float4 sum[2] = { zero4(), zero4() }; // keys that do not exist are zeros, and add nothing to a sum of squares
 #pragma unroll

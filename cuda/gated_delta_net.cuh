@@ -280,12 +280,20 @@ template <class X> GDN_INLINE float4 widen_row(float4 raw, int dtype)
                        from_half(gdn_bits(raw.w), dtype));
 }
 
+// Whether a call divides q and k by their length.
+template <class X> GDN_INLINE bool normalises(const gdn_gpu_gated_delta_net &p)
+{
+    return X::TYPED && p.qk_norm;
+}
+
 // A call with all that a model's layer does: raw gates, logits, normalised q and k. Code that is told so (ALL) has no
 // branches, so that chains that have nothing to do with one another, of exp, softplus and a square root, run side by
 // side.
 template <class X> GDN_INLINE bool does_all(const gdn_gpu_gated_delta_net &p)
 {
-    return X::TYPED && p.qk_norm && p.beta_form == GDN_GPU_BETA_LOGIT && p.g_form != GDN_GPU_G_LOG &&
+    constexpr bool KNOWS =
+        X::TYPED && !(X::CHANNEL && X::C < 4); // what registers hold of others is not enough for both
+    return KNOWS && normalises<X>(p) && p.beta_form == GDN_GPU_BETA_LOGIT && p.g_form != GDN_GPU_G_LOG &&
            p.g_form != GDN_GPU_G_LINEAR;
 }
 

@@ -138,7 +138,7 @@ template <class X> struct Preparing {
 #pragma unroll
         for (int n = 0; n < N_ROWS; n++)
             widen_rows<X>(rows[n], of_k(n) ? p.k_dtype : p.q_dtype);
-        if (p.qk_norm)
+        if (normalises<X>(p))
             normalise(p);
 #pragma unroll
         for (int n = 0; n < N_ROWS; n++)

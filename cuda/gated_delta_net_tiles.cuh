@@ -117,12 +117,6 @@ GDN_INLINE float fold_lane(float4 x)
     return __fadd_rn(__fadd_rn(x.x, x.z), __fadd_rn(x.y, x.w));
 }
 
-// Whether a call divides q and k by their length.
-template <class X> GDN_INLINE bool normalises(const gdn_gpu_gated_delta_net &p)
-{
-    return X::TYPED && p.qk_norm;
-}
-
 // 0: prepare, a row of q or k: of the eight lanes that have it, this is lane l. All lanes of a warp come here.
 template <class X> GDN_INLINE void normalise_row(const gdn_gpu_gated_delta_net &p, float4 *row, int l)
 {

@@ -145,7 +145,7 @@ GDN_INLINE bool is_tree(uint64_t parent, int first, int T, char *bad)
 // ---- Conversions.
 #ifdef GDN_HALF_BY_DEVICE
 // Instructions: to nearest, ties to even, as .rn says, subnormals kept; of a NaN they make a NaN, whose payload is not
-// the reference's, nor need it be. The emulator and sm_75, which has none for BF16, compute with bits.
+// the reference's, nor need it be. sm_75, which has none for BF16, and who is not nvcc compute with bits.
 GDN_INLINE float from_f16(uint32_t h)
 {
     float x;
