@@ -52,7 +52,7 @@ gdn_status gdn_cuda_probe(void *device, gdn_gpu_variants *variants)
     }
     gdn_cuda_leave(dev, &scope);
     if (!status)
-        gdn_gpu_add_variant(variants, gdn_cuda_implementation, 0, 0, reason);
+        gdn_gpu_add_variant(variants, gdn_cuda_implementation, 0, 0, reason[0] ? 0 : 1u << GDN_EXACT, reason);
     free(x.host);
     return status;
 }

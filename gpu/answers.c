@@ -68,6 +68,7 @@ static uint64_t implementation_of(const gdn_context *ctx)
     uint64_t h = mix(UINT64_C(0xcbf29ce484222325), ctx->backend->name, strlen(ctx->backend->name));
     h = mix(h, dev->about->name, strlen(dev->about->name));
     h = mix(h, dev->variant.name, strlen(dev->variant.name));
+    h = mix(h, &dev->level, sizeof dev->level);
     return mix(h, &device, sizeof device);
 }
 

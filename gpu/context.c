@@ -15,11 +15,17 @@ static const gdn_gpu_driver *driver_of(const gdn_backend *backend)
 
 /* ---- Implementations ---------------------------------------------------------------------------------- */
 
-void gdn_gpu_add_variant(gdn_gpu_variants *v, const char *name, int soft_fma, int subgroup, const char *reason)
+static int has_level(const gdn_gpu_variant *v, uint32_t level)
+{
+    return (int)(v->levels >> level & 1);
+}
+
+void gdn_gpu_add_variant(gdn_gpu_variants *v, const char *name, int soft_fma, int subgroup, uint32_t levels,
+                         const char *reason)
 {
     gdn_gpu_variant *to = &v->list[v->n++];
-    *to = (gdn_gpu_variant){ .soft_fma = soft_fma, .subgroup = subgroup, .exact = !reason[0],
-                             .levels = reason[0] ? 0 : 1u << GDN_EXACT };
+    *to = (gdn_gpu_variant){ .soft_fma = soft_fma, .subgroup = subgroup, .levels = levels };
+    to->exact = has_level(to, GDN_EXACT);
     (void)snprintf(to->name, sizeof to->name, "%s", name);
     (void)snprintf(to->reason, sizeof to->reason, "%s", reason);
 }
@@ -107,22 +113,27 @@ gdn_status gdn_gpu_describe_context(const gdn_context *ctx, gdn_device_info *dev
 
 /* ---- Contexts --------------------------------------------------------------------------------------- */
 
+/* Where none is named, the best that has the level, as core finds it in our list; 0 where none has it. */
 static gdn_status find_variant(const gdn_context *ctx, const char *name, uint32_t *index)
 {
     const gdn_gpu_context *dev = ctx->state;
     char have[256] = "";
-    for (*index = 0; name && *index < dev->variants.n; ++*index) {
+    if (!name) {
+        *index = 0;
+        for (uint32_t i = dev->variants.n; i--;)
+            if (has_level(&dev->variants.list[i], dev->level)) *index = i;
+        return GDN_OK;
+    }
+    for (*index = 0; *index < dev->variants.n; ++*index) {
         const size_t used = strlen(have);
         if (!strcmp(dev->variants.list[*index].name, name))
             return GDN_OK;
         (void)snprintf(have + used, sizeof have - used, "%s%s", *index ? ", " : "", dev->variants.list[*index].name);
     }
-    if (name && driver_of(ctx->backend)->only)
+    if (driver_of(ctx->backend)->only)
         return gdn_fail(GDN_NOT_FOUND, "desc->implementation is \"%.64s\"; the %s backend has %s", name,
                         ctx->backend->name, have);
-    if (name)
-        return gdn_fail(GDN_NOT_FOUND, "desc->implementation is \"%.64s\"; %s has %s", name, dev->about->name, have);
-    return GDN_OK;
+    return gdn_fail(GDN_NOT_FOUND, "desc->implementation is \"%.64s\"; %s has %s", name, dev->about->name, have);
 }
 
 gdn_status gdn_gpu_open(gdn_context *ctx, const gdn_context_desc *desc, uint32_t implementation)
@@ -134,6 +145,7 @@ gdn_status gdn_gpu_open(gdn_context *ctx, const gdn_context_desc *desc, uint32_t
         return gdn_fail(GDN_OUT_OF_MEMORY, "no memory for a %s context of %zu bytes", ctx->backend->name,
                         driver->device_bytes);
     memset(dev, 0, driver->device_bytes);
+    dev->level = desc->level;
     ctx->state = dev;
     if ((status = driver->open(dev, ctx, desc->device, desc->native)))
         return status;
@@ -147,7 +159,7 @@ gdn_status gdn_gpu_open(gdn_context *ctx, const gdn_context_desc *desc, uint32_t
     }
     dev->variant = dev->variants.list[implementation];
     if (desc->level == GDN_EXACT_FTZ) {
-        if (!(dev->variant.levels >> GDN_EXACT_FTZ & 1)) return gdn_no_level(dev->about->name);
+        if (!has_level(&dev->variant, GDN_EXACT_FTZ)) return gdn_no_level(dev->about->name);
         dev->variant.exact     = 1;
         dev->variant.reason[0] = 0;
     }

@@ -38,6 +38,7 @@ typedef struct gdn_gpu_about {
 typedef struct gdn_gpu_context {
     gdn_gpu_variants     variants; /* of the device                    */
     gdn_gpu_variant      variant;  /* the one that this context runs   */
+    uint32_t             level;    /* at which it runs it              */
     gdn_gpu_buffer      *buffers;
     /* Filled in by open: */
     const gdn_gpu_about *about;
@@ -88,8 +89,10 @@ void       gdn_gpu_buffer_destroy(gdn_context *ctx, gdn_span *span);
     .describe_context = gdn_gpu_describe_context, .open = gdn_gpu_open, .close = gdn_gpu_close,                        \
     .buffer_create = gdn_gpu_buffer_create, .buffer_destroy = gdn_gpu_buffer_destroy
 
-/* For a driver's probe: the next implementation, which is exact where there is no reason against it. */
-void gdn_gpu_add_variant(gdn_gpu_variants *v, const char *name, int soft_fma, int subgroup, const char *reason);
+/* For a driver's probe: the next implementation, and at which levels it is exact; reason: why it is not so at
+ * GDN_EXACT. */
+void gdn_gpu_add_variant(gdn_gpu_variants *v, const char *name, int soft_fma, int subgroup, uint32_t levels,
+                         const char *reason);
 /* For a driver's allocate: the failure that has just been reported, with the size that was wanted in front. */
 gdn_status gdn_gpu_no_buffer(gdn_status status, uint64_t bytes);
 /* What a plan's capability says of every kernel, which then says its part. */

@@ -30,7 +30,7 @@ static gdn_status run(void *user)
 
 gdn_status gdn_metal_probe(gdn_metal_device *dev, gdn_gpu_variants *variants)
 {
-    char reason[GDN_REASON_MAX];
+    char reason[GDN_REASON_MAX] = "";
     int flushes = 0;
     probe_t x = { .dev = dev };
     gdn_status status = gdn_metal_allocate(dev, GDN_PROBE_BYTES, &x.memory);
@@ -38,7 +38,7 @@ gdn_status gdn_metal_probe(gdn_metal_device *dev, gdn_gpu_variants *variants)
         status =
             gdn_gpu_probe_arithmetic(gdn_send(dev->rt, x.memory, dev->rt->sel.contents), run, &x, reason, &flushes);
     if (x.memory) dev->rt->release(x.memory);
-    if (!status) gdn_gpu_add_variant(variants, gdn_metal_implementation, 0, 0, reason);
-    if (!status && flushes) variants->list[variants->n - 1].levels = 1u << GDN_EXACT_FTZ;
+    const uint32_t levels = !reason[0] ? 1u << GDN_EXACT : flushes ? 1u << GDN_EXACT_FTZ : 0;
+    if (!status) gdn_gpu_add_variant(variants, gdn_metal_implementation, 0, 0, levels, reason);
     return status;
 }

@@ -1,14 +1,34 @@
 // The arithmetic of docs/numerics.md in GLSL. `precise` (NoContraction in SPIR-V) keeps a compiler from fusing or
-// reassociating; whether the device's fma() is fused is for the probe to find out (vulkan/probe.c).
+// reassociating; whether the device's fma() is fused is for the probe to find out (vulkan/probe.c), as is what becomes
+// of subnormal numbers.
 //
 // GDN_SOFT_FMA: an exact fma from binary64. The product of two binary32 is exact in binary64; the sum is not,
 // but its error is (two-sum). Where there is an error, the sum is rounded to odd, so that the last rounding, to
 // binary32, sees on which side of a tie the exact value lies. (Boldo, Melquiond 2008.)
 #ifdef GDN_SOFT_FMA
+// The level GDN_EXACT_FTZ. The device flushes arithmetic of binary32, or the probe does not find that level. But it
+// need not take conversions from and to binary64 for arithmetic, so that this fma flushes by itself.
+layout(constant_id = 4) const bool FLUSH = false;
+float flush(float x)
+{
+    const uint bits = floatBitsToUint(x);
+    return FLUSH && (bits & 0x7f800000u) == 0u ? uintBitsToFloat(bits & 0x80000000u) : x;
+}
+
+// A sum that was rounded to odd, as binary32. FLUSH: what is tiny, that is below 2^-126 when rounded to 24 bits as if
+// the exponent had no bound, is zero. The tie, 2^-126 - 2^-151, is not, and a sum that lies beside it still does.
+float to_binary32(int64_t sum)
+{
+    const int64_t magnitude = sum & 0x7fffffffffffffffL;
+    const float rounded = float(int64BitsToDouble(sum));
+    const uint least = magnitude < 0x380ffffff0000000L ? 0u : 0x00800000u;
+    return FLUSH && magnitude < 0x3810000000000000L ? uintBitsToFloat(uint(sum >> 32) & 0x80000000u | least) : rounded;
+}
+
 float fma1(float a, float b, float c)
 {
-    precise double product = double(a) * double(b);
-    precise double addend = double(c);
+    precise double product = double(flush(a)) * double(flush(b));
+    precise double addend = double(flush(c));
     precise double sum = product + addend;
     precise double rest = sum - product;
     precise double error = (product - (sum - rest)) + (addend - rest);
@@ -16,7 +36,7 @@ float fma1(float a, float b, float c)
     int64_t away = (bits ^ doubleBitsToInt64(error)) >> 63; // -1 where the sum lies beyond the exact value, else 0
     // An infinite or NaN sum has a NaN error, which is not greater than zero.
     bits += abs(error) > 0.0 && (bits & 1) == 0 ? (away | 1) : 0;
-    return float(int64BitsToDouble(bits));
+    return to_binary32(bits);
 }
 // Where a * b is exact in binary32, so that rounding it changes nothing.
 float fma_exact_product(float a, float b, float c)

@@ -38,7 +38,8 @@ typedef struct gdn_vulkan_traits {
     int      full_subgroups;    /* can be asked for whole subgroups                                     */
     int      float64, storage16;
     int      shader_fma;        /* VK_KHR_shader_fma with binary32: an fma that is one, by its definition */
-    int      denorm_preserve, inf_nan_preserve, round_to_even; /* float controls for binary32           */
+    int      denorm_preserve, denorm_flush, inf_nan_preserve, round_to_even; /* float controls for binary32 */
+    int      denorm_alone;      /* the first two without saying the same of binary64                    */
 } gdn_vulkan_traits;
 
 enum { GDN_VULKAN_RING = 8, GDN_VULKAN_STAGING_BYTES = 1 << 20 };
@@ -161,20 +162,23 @@ typedef struct gdn_vulkan_code {
 gdn_vulkan_code gdn_vulkan_shader(gdn_vulkan_kernel kernel, int general, int soft_fma, int subgroup, int storage16);
 /* Words that gdn_vulkan_fit() needs more than the code has. */
 enum { GDN_VULKAN_CONTROL_WORDS = 3 * (2 + 4) + 2 + 4 };
-/* Copies `code` to `to` with what the device allows of denorm-preserve, signed-zero-inf-nan-preserve and round-to-even,
- * and with its own fused multiply-add where it has one. Returns the number of words. */
-size_t gdn_vulkan_fit(const gdn_vulkan_traits *traits, gdn_vulkan_code code, uint32_t *to);
+/* Copies `code` to `to` with what the device allows of denorm-preserve, or at GDN_EXACT_FTZ denorm-flush-to-zero,
+ * signed-zero-inf-nan-preserve and round-to-even, and with its own fused multiply-add where it has one. Returns the
+ * number of words. */
+size_t gdn_vulkan_fit(const gdn_vulkan_traits *traits, uint32_t level, gdn_vulkan_code code, uint32_t *to);
 
 /* ---- pipelines.c ---- */
 gdn_status gdn_vulkan_pipelines_open(gdn_vulkan_device *dev);
 void       gdn_vulkan_pipelines_close(gdn_vulkan_device *dev);
-enum { GDN_VULKAN_CONSTANTS = GDN_PLAN_CONSTANTS }; /* constant 0 is the workgroup's size */
+/* Constant 0 is the workgroup's size; the one behind those of a plan says whether arithmetic flushes. */
+enum { GDN_VULKAN_CONSTANTS = GDN_PLAN_CONSTANTS };
 /* general: as for gdn_vulkan_shader(). */
 gdn_status gdn_vulkan_pipeline_get(gdn_vulkan_device *dev, gdn_vulkan_kernel kernel, int general,
                                    const uint32_t constants[GDN_VULKAN_CONSTANTS], VkPipeline *pipeline);
-/* The same for a given implementation: the probe's. Not kept. */
-gdn_status gdn_vulkan_pipeline_make(gdn_vulkan_device *dev, gdn_vulkan_kernel kernel, int general, int soft_fma,
-                                    int subgroup, const uint32_t constants[GDN_VULKAN_CONSTANTS], VkPipeline *pipeline);
+/* The same for a given implementation at a given level: the probe's. Not kept. */
+gdn_status gdn_vulkan_pipeline_make(gdn_vulkan_device *dev, gdn_vulkan_kernel kernel, int general,
+                                    const gdn_gpu_variant *of, uint32_t level,
+                                    const uint32_t constants[GDN_VULKAN_CONSTANTS], VkPipeline *pipeline);
 
 /* Of the device, its driver, and what shaders are made for it; see gdn_gpu_driver. */
 uint64_t gdn_vulkan_identity(const gdn_vulkan_device *dev);

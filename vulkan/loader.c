@@ -212,6 +212,8 @@ gdn_status gdn_vulkan_read_traits(const gdn_vulkan_functions *vk, VkPhysicalDevi
     t->storage16      = (int)f11.storageBuffer16BitAccess;
     t->shader_fma     = fmas && fma.shaderFmaFloat32;
     t->denorm_preserve  = (int)p12.shaderDenormPreserveFloat32;
+    t->denorm_flush     = (int)p12.shaderDenormFlushToZeroFloat32;
+    t->denorm_alone     = p12.denormBehaviorIndependence != VK_SHADER_FLOAT_CONTROLS_INDEPENDENCE_NONE;
     t->inf_nan_preserve = (int)p12.shaderSignedZeroInfNanPreserveFloat32;
     t->round_to_even    = (int)p12.shaderRoundingModeRTEFloat32;
     VkPhysicalDeviceMemoryProperties memory;

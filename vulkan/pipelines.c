@@ -147,11 +147,11 @@ uint64_t gdn_vulkan_identity(const gdn_vulkan_device *dev)
     const struct {
         uint64_t cached;
         uint32_t vendor, id, version, subgroup;
-        int      is[6];
+        int      is[8];
     } of = { .cached = dev->cache_load ? (uint64_t)(uintptr_t)dev->device : 0,
              .vendor = t->vendor, .id = t->id, .version = t->driver_version, .subgroup = t->subgroup_size,
-             .is = { t->full_subgroups, t->storage16, t->float64, t->denorm_preserve, t->inf_nan_preserve,
-                     t->round_to_even } };
+             .is = { t->full_subgroups, t->storage16, t->float64, t->denorm_preserve, t->denorm_flush, t->denorm_alone,
+                     t->inf_nan_preserve, t->round_to_even } };
     uint64_t h = hash_of((const unsigned char *)&of, sizeof of);
     h ^= 3 * hash_of(t->device_uuid, VK_UUID_SIZE);
     return h ^ 5 * hash_of(t->driver_uuid, VK_UUID_SIZE);
@@ -164,29 +164,33 @@ static double seconds(void)
     return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
 }
 
-gdn_status gdn_vulkan_pipeline_make(gdn_vulkan_device *dev, gdn_vulkan_kernel kernel, int general, int soft_fma,
-                                    int subgroup, const uint32_t constants[GDN_VULKAN_CONSTANTS], VkPipeline *pipeline)
+gdn_status gdn_vulkan_pipeline_make(gdn_vulkan_device *dev, gdn_vulkan_kernel kernel, int general,
+                                    const gdn_gpu_variant *of, uint32_t level,
+                                    const uint32_t constants[GDN_VULKAN_CONSTANTS], VkPipeline *pipeline)
 {
-    const gdn_vulkan_code code = gdn_vulkan_shader(kernel, general, soft_fma, subgroup, dev->traits.storage16);
+    enum { N = GDN_VULKAN_CONSTANTS + 1 };
+    const gdn_vulkan_code code = gdn_vulkan_shader(kernel, general, of->soft_fma, of->subgroup, dev->traits.storage16);
     uint32_t *words = gdn_vulkan_host_alloc(dev, (code.n + GDN_VULKAN_CONTROL_WORDS) * sizeof *words);
     VkShaderModule module = VK_NULL_HANDLE;
     if (!words)
         return gdn_fail(GDN_OUT_OF_MEMORY, "no memory for a shader of %zu words", code.n);
     const VkShaderModuleCreateInfo module_info = {
         .sType = VK_STRUCTURE_TYPE_SHADER_MODULE_CREATE_INFO, .pCode = words,
-        .codeSize = gdn_vulkan_fit(&dev->traits, code, words) * sizeof *words,
+        .codeSize = gdn_vulkan_fit(&dev->traits, level, code, words) * sizeof *words,
     };
     VkResult result = dev->vk.CreateShaderModule(dev->device, &module_info, NULL, &module);
     gdn_vulkan_host_free(dev, words);
     if (result != VK_SUCCESS)
         return gdn_vulkan_fail(dev, result, "vkCreateShaderModule");
 
-    VkSpecializationMapEntry entries[GDN_VULKAN_CONSTANTS];
-    for (uint32_t i = 0; i < GDN_VULKAN_CONSTANTS; i++)
-        entries[i] = (VkSpecializationMapEntry){ i, i * (uint32_t)sizeof constants[0], sizeof constants[0] };
-    const VkSpecializationInfo specialization = { GDN_VULKAN_CONSTANTS, entries,
-                                                  GDN_VULKAN_CONSTANTS * sizeof constants[0], constants };
-    const int whole = subgroup && dev->traits.full_subgroups && constants[0] % dev->traits.subgroup_size == 0;
+    VkSpecializationMapEntry entries[N];
+    uint32_t values[N];
+    for (uint32_t i = 0; i < N; i++) {
+        entries[i] = (VkSpecializationMapEntry){ i, i * (uint32_t)sizeof values[0], sizeof values[0] };
+        values[i] = i < GDN_VULKAN_CONSTANTS ? constants[i] : level == GDN_EXACT_FTZ;
+    }
+    const VkSpecializationInfo specialization = { N, entries, sizeof values, values };
+    const int whole = of->subgroup && dev->traits.full_subgroups && constants[0] % dev->traits.subgroup_size == 0;
     const VkPipelineShaderStageRequiredSubgroupSizeCreateInfo size = {
         .sType = VK_STRUCTURE_TYPE_PIPELINE_SHADER_STAGE_REQUIRED_SUBGROUP_SIZE_CREATE_INFO,
         .requiredSubgroupSize = dev->traits.subgroup_size,
@@ -221,8 +225,8 @@ gdn_status gdn_vulkan_pipeline_get(gdn_vulkan_device *dev, gdn_vulkan_kernel ker
     *p = (gdn_vulkan_pipeline){ .kernel = kernel, .general = general };
     memcpy(p->constants, constants, sizeof p->constants);
     const double before = seconds();
-    gdn_status status = gdn_vulkan_pipeline_make(dev, kernel, general, dev->gpu.variant.soft_fma,
-                                                 dev->gpu.variant.subgroup, constants, &p->pipeline);
+    gdn_status status =
+        gdn_vulkan_pipeline_make(dev, kernel, general, &dev->gpu.variant, dev->gpu.level, constants, &p->pipeline);
     if (status) {
         gdn_vulkan_host_free(dev, p);
         return status;

@@ -1,5 +1,5 @@
 /* The probe: runs the shaders' arithmetic on hard operands (gpu/probe.h).
- * What comes out decides which implementations a device has, which is the best, and whether they are exact. */
+ * What comes out decides which implementations a device has, which is the best, and at which levels they are exact. */
 #include "core/status.h"
 #include "gpu/probe.h"
 #include "vulkan/device.h"
@@ -7,7 +7,8 @@
 typedef struct probe_t {
     gdn_vulkan_device *dev;
     gdn_vulkan_buffer  memory;
-    int            soft_fma;
+    gdn_gpu_variant    of;
+    uint32_t           level;
 } probe_t;
 
 /* Run one probe shader. A status only where the device fails. */
@@ -22,7 +23,7 @@ static gdn_status run(void *user)
     const gdn_place workspace = { .data = (void *)x->memory.buffer, .offset = GDN_PROBE_BYTES };
     gdn_vulkan_dispatch dispatch = { .n_items = (GDN_PROBE_OPERANDS + constants[0] - 1) / constants[0] };
     gdn_status status =
-        gdn_vulkan_pipeline_make(dev, GDN_VULKAN_probe, 0, x->soft_fma, 0, constants, &dispatch.pipeline);
+        gdn_vulkan_pipeline_make(dev, GDN_VULKAN_probe, 0, &x->of, x->level, constants, &dispatch.pipeline);
     if (status)
         return status;
     if (!(status = gdn_vulkan_run(dev, &workspace, &params, sizeof params, 0, &dispatch, 1, NULL)))
@@ -32,20 +33,45 @@ static gdn_status run(void *user)
     return status;
 }
 
+/* One way of making fma: at which levels it is right, and why it is not so at GDN_EXACT. */
+typedef struct found_t {
+    uint32_t levels;
+    char reason[GDN_REASON_MAX];
+} found_t;
+
+/* At GDN_EXACT_FTZ shaders are others where the device can be asked to flush, and where the software fma flushes its
+ * operands and its result itself; else what has been found at GDN_EXACT says it. A device that keeps subnormals without
+ * being asked, and cannot be asked for anything else, is not asked. */
+static gdn_status ask(probe_t *x, int soft_fma, found_t *found)
+{
+    void *const memory = x->memory.mapped;
+    char reason[GDN_REASON_MAX] = "";
+    int flushes = 0;
+    x->of.soft_fma = soft_fma;
+    x->level = GDN_EXACT;
+    gdn_status status = gdn_gpu_probe_arithmetic(memory, run, x, found->reason, &flushes);
+    if (status) return status;
+    found->levels = !found->reason[0] ? 1u << GDN_EXACT : 0;
+    x->level = GDN_EXACT_FTZ;
+    if (x->dev->traits.denorm_flush || (soft_fma && found->reason[0]))
+        status = gdn_gpu_probe_arithmetic(memory, run, x, reason, &flushes);
+    found->levels |= flushes ? 1u << GDN_EXACT_FTZ : 0;
+    return status;
+}
+
 gdn_status gdn_vulkan_probe(void *device, gdn_gpu_variants *v)
 {
     gdn_vulkan_device *dev = device;
-    char hard[GDN_REASON_MAX] = "", soft[GDN_REASON_MAX] = "";
+    found_t hard = { 0 }, soft = { 0 };
     probe_t x = { .dev = dev };
     gdn_status status = gdn_vulkan_allocate(dev, GDN_PROBE_BYTES + GDN_VULKAN_PARAMS_BYTES, GDN_VULKAN_MEMORY_HOST,
                                             &x.memory);
     *v = (gdn_gpu_variants){ 0 };
     if (status)
         return status;
-    status = gdn_gpu_probe_arithmetic(x.memory.mapped, run, &x, hard, NULL);
-    x.soft_fma = 1;
+    status = ask(&x, 0, &hard);
     if (!status && dev->traits.float64)
-        status = gdn_gpu_probe_arithmetic(x.memory.mapped, run, &x, soft, NULL);
+        status = ask(&x, 1, &soft);
     if (status != GDN_TIMEOUT)
         gdn_vulkan_release(dev, &x.memory);
     if (status)
@@ -54,17 +80,20 @@ gdn_status gdn_vulkan_probe(void *device, gdn_gpu_variants *v)
     /* Lanes talk through subgroup shuffles where eight of them fit in a subgroup and no subgroup can be partly empty,
      * which nobody promises unless whole ones can be asked for; else through shared memory. */
     const int sub = dev->traits.shuffle && dev->traits.full_subgroups && dev->traits.subgroup_size >= 8;
-    if (!hard[0] || !dev->traits.float64 || soft[0]) {
+    /* Best first. Who asks for no level gets the first one, so that none that is right at GDN_EXACT comes behind one
+     * that is not; who asks for GDN_EXACT_FTZ gets the first that has it. */
+    const int soft_keeps = soft.levels >> GDN_EXACT & 1, hard_keeps = hard.levels >> GDN_EXACT & 1;
+    if (!soft.levels || (hard.levels && hard_keeps >= soft_keeps)) {
         if (sub)
-            gdn_gpu_add_variant(v, hard[0] ? "plain-fma" : "fma", 0, 1, hard);
-        gdn_gpu_add_variant(v, hard[0] ? "plain-fma-shared" : "fma-shared", 0, 0, hard);
-        if (!hard[0] && dev->traits.float64 && !soft[0])
-            gdn_gpu_add_variant(v, "soft-fma", 1, sub, soft);
+            gdn_gpu_add_variant(v, hard.levels ? "fma" : "plain-fma", 0, 1, hard.levels, hard.reason);
+        gdn_gpu_add_variant(v, hard.levels ? "fma-shared" : "plain-fma-shared", 0, 0, hard.levels, hard.reason);
+        if (soft.levels)
+            gdn_gpu_add_variant(v, "soft-fma", 1, sub, soft.levels, soft.reason);
     } else {
         if (sub)
-            gdn_gpu_add_variant(v, "soft-fma", 1, 1, soft);
-        gdn_gpu_add_variant(v, sub ? "soft-fma-shared" : "soft-fma", 1, 0, soft);
-        gdn_gpu_add_variant(v, "plain-fma", 0, sub, hard);
+            gdn_gpu_add_variant(v, "soft-fma", 1, 1, soft.levels, soft.reason);
+        gdn_gpu_add_variant(v, sub ? "soft-fma-shared" : "soft-fma", 1, 0, soft.levels, soft.reason);
+        gdn_gpu_add_variant(v, hard.levels ? "fma" : "plain-fma", 0, sub, hard.levels, hard.reason);
     }
     return GDN_OK;
 }

@@ -56,6 +56,7 @@ enum {
     OP_EXECUTION_MODE = 16,
     OP_CAPABILITY = 17,
     OP_FMA = 4427,
+    CAPABILITY_FLOAT64 = 10,
     CAPABILITY_FMA = 6030,
     GLSL_FMA = 50,
 };
@@ -75,15 +76,26 @@ static size_t put_fma_extension(uint32_t *to)
     return 4;
 }
 
-size_t gdn_vulkan_fit(const gdn_vulkan_traits *t, gdn_vulkan_code code, uint32_t *to)
+/* The software fma's. What becomes of its subnormals does not matter: none comes of binary32 operands, whose products
+ * are multiples of 2^-298. */
+static int has_binary64(gdn_vulkan_code code)
 {
+    for (size_t i = 5; (code.words[i] & 0xffff) == OP_CAPABILITY; i += 2)
+        if (code.words[i + 1] == CAPABILITY_FLOAT64) return 1;
+    return 0;
+}
+
+size_t gdn_vulkan_fit(const gdn_vulkan_traits *t, uint32_t level, gdn_vulkan_code code, uint32_t *to)
+{
+    const int flush = level == GDN_EXACT_FTZ, denorms = t->denorm_alone || !has_binary64(code);
     const struct {
         int      wanted;
         uint32_t capability, mode;
     } controls[] = {
-        { t->denorm_preserve, 4464, 4459 },  /* DenormPreserve           */
-        { t->inf_nan_preserve, 4466, 4461 }, /* SignedZeroInfNanPreserve */
-        { t->round_to_even, 4467, 4462 },    /* RoundingModeRTE          */
+        { denorms && t->denorm_preserve && !flush, 4464, 4459 }, /* DenormPreserve           */
+        { denorms && t->denorm_flush && flush, 4465, 4460 },     /* DenormFlushToZero        */
+        { t->inf_nan_preserve, 4466, 4461 },                     /* SignedZeroInfNanPreserve */
+        { t->round_to_even, 4467, 4462 },                        /* RoundingModeRTE          */
     };
     size_t   n = 5, words;
     int      declared = 0, named = 0;

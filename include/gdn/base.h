@@ -190,8 +190,8 @@ typedef struct gdn_context_desc {
 /* Levels: at GDN_EXACT a context may run an implementation that is not exact, and then says so. GDN_EXACT_FTZ is for
  * implementations that have it (gdn_implementation_info.levels): of a device's, the best that does where none is named,
  * and UNSUPPORTED where there is none. The reference has both levels, and so has the CPU on x86-64, at the same speed;
- * on Arm its implementation "scalar" has both, "neon" only GDN_EXACT. On Metal a probe finds out which of them a device
- * has; CUDA and Vulkan have GDN_EXACT. */
+ * on Arm its implementation "scalar" has both, "neon" only GDN_EXACT. On Metal and Vulkan a probe finds out which of
+ * them a device has, on Vulkan maybe both; CUDA has GDN_EXACT. */
 
 /* Create a context. On failure *ctx is NULL and nothing is left behind.
  * Thread-safe. Errors: INVALID_ARGUMENT, NOT_FOUND, UNAVAILABLE, OUT_OF_MEMORY, and UNSUPPORTED of a level; of a GPU

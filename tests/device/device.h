@@ -36,6 +36,7 @@ typedef struct step {
 void step_init(step *s, uint32_t seed);
 /* n steps with the same inputs, by the reference: state and out. */
 void step_reference(step *s, int n);
+void step_reference_at(step *s, int n, uint32_t level);
 
 /* The same on a context: buffers, a call, and a comparison. */
 typedef struct step_on {

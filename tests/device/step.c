@@ -30,8 +30,13 @@ void step_init(step *s, uint32_t seed)
 
 void step_reference(step *s, int n)
 {
+    step_reference_at(s, n, GDN_EXACT);
+}
+
+void step_reference_at(step *s, int n, uint32_t level)
+{
     gdn_context *ctx = NULL;
-    gdn_context_desc desc = { .size = sizeof desc, .backend = GDN_BACKEND_REFERENCE };
+    gdn_context_desc desc = { .size = sizeof desc, .backend = GDN_BACKEND_REFERENCE, .level = level };
     CHECK(gdn_context_create(&desc, &ctx) == GDN_OK);
     gdn_gated_delta_net_args a = s->args;
     a.q.data = s->q, a.k.data = s->k, a.v.data = s->v, a.g.data = s->g, a.beta.data = s->beta, a.out.data = s->out,

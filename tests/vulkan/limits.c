@@ -106,10 +106,10 @@ static void test_shader_fma(void)
                 gdn_vulkan_shader(kernel, variant >> 3, variant & 1, variant >> 1 & 1, variant >> 2 & 1);
             uint32_t *const words = malloc(2 * (code.n + GDN_VULKAN_CONTROL_WORDS) * sizeof *words);
             uint32_t *const back = words + code.n + GDN_VULKAN_CONTROL_WORDS;
-            CHECK(gdn_vulkan_fit(&without, code, words) == code.n &&
+            CHECK(gdn_vulkan_fit(&without, GDN_EXACT, code, words) == code.n &&
                   !memcmp(words, code.words, code.n * sizeof *words));
             const int before = count_of(code.words, code.n, 12, 50);
-            const size_t n = gdn_vulkan_fit(&with, code, words);
+            const size_t n = gdn_vulkan_fit(&with, GDN_EXACT, code, words);
             CHECK(count_of(words, n, 12, 50) == 0 && before >= 0 && count_of(words, n, 4427, 0) == before);
             uint32_t set = 0;
             size_t place = 5, order = 0; /* capabilities, then the extension, then everything else */

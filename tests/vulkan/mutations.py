@@ -1,11 +1,12 @@
 #!/usr/bin/env python3
 """Break gated_delta_net's shader on purpose, one mistake after another, and demand that `gdn check` notices each.
 
-    mutations.py --glslc GLSLC --cc CC --gdn GDN --shaders FOLDER --include FOLDER --objects OBJECT... [--only TEXT]
+    mutations.py --glslc GLSLC --cc CC --gdn GDN --shaders FOLDER --include FOLDER --objects OBJECT... [--flush LIBRARY] [--only TEXT]
 
 Each mistake of mistakes.txt becomes a libgdn of its own, in a temporary folder, linked from the library's objects but for
 the shaders; the device's best implementation has to fail its case. A mistake whose place is not there exactly once is an
-error. Without a mistake all of the cases pass. 77 = skipped, where there is no device.
+error. Without a mistake all of the cases pass. What is noticed at the level exact_ftz is left out but on lavapipe, which flushes
+with LIBRARY (flush.c) preloaded. 77 = skipped, where there is no device.
 """
 import argparse
 import concurrent.futures
@@ -28,10 +29,10 @@ DEFINES = {"soft": "-DGDN_SOFT_FMA", "subgroup": "-DGDN_SUBGROUP", "16": "-DGDN_
 
 
 def best_of(gdn):
-    """The implementation that the device's calls get, if there is a device."""
+    """The device, and the implementation that its calls get, if there is one."""
     info = subprocess.run([gdn, "info"], capture_output=True, text=True, check=True).stdout
-    found = re.search(r"^vulkan +available\n.*\n +(\S+) +exact$", info, flags=re.M)
-    return found[1] if found else None
+    found = re.search(r"^vulkan +available\n +0: (.*)\n +(\S+) +exact(?:, exact_ftz)?$", info, flags=re.M)
+    return found.groups() if found else (None, None)
 
 
 def build(args, tree, folder):
@@ -54,8 +55,10 @@ def build(args, tree, folder):
 
 def check(args, folder, arguments):
     command = [args.gdn, "check", "--stop", "--backend", "vulkan", "--impl", args.best, "--kernel", KERNEL, *arguments]
-    found = trial.run(command, "CRASH|HANG|differ|returned|FAILED|error", 
-                      env={**os.environ, "LD_LIBRARY_PATH": str(folder), "GDN_KNOWN_ANSWERS": "off"})  # the check has to notice
+    env = {**os.environ, "LD_LIBRARY_PATH": str(folder), "GDN_KNOWN_ANSWERS": "off"}  # the check has to notice
+    if "exact_ftz" in arguments:
+        env |= {"LD_PRELOAD": args.flush, "GDN_TEST_FLUSH": "both"}
+    found = trial.run(command, "CRASH|HANG|differ|returned|FAILED|error", env=env)
     if found.noticed() and not found.case:
         sys.exit(f"mutations: {' '.join(map(str, command))} has compared nothing: {found.status} {found.said}")
     return found
@@ -79,14 +82,17 @@ def main():
     parser.add_argument("--shaders", type=pathlib.Path, required=True, help="where the build has them")
     parser.add_argument("--include", required=True, help="of the Vulkan headers")
     parser.add_argument("--objects", nargs="+", required=True, help="the library's")
+    parser.add_argument("--flush", default="", help="the library to be preloaded")
     parser.add_argument("--only", default="", help="mistakes whose description contains this")
     args = parser.parse_args()
     args.objects = [o for o in args.objects if not o.endswith("vulkan/shaders.c.o")]
-    args.best = best_of(args.gdn)
+    device, args.best = best_of(args.gdn)
     if not args.best:
         print("skipped: no device with an exact implementation")
         return 77
-    wanted = [m for m in places.read_list("tests/vulkan/mistakes.txt") if args.only in m.what]
+    flushes = args.flush and "llvmpipe" in device
+    wanted = [m for m in places.read_list("tests/vulkan/mistakes.txt")
+              if args.only in m.what and (flushes or "exact_ftz" not in m.arguments)]
     begin = time.time()
     missed = 0
     tree = places.read_tree(["vulkan"])

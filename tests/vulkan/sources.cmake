@@ -1,9 +1,9 @@
 # Tests of the Vulkan backend, included by tests/CMakeLists.txt where the backend is built. Those that need a device, which
 # lavapipe is, are skipped where there is none; scripts/test.sh takes that for a failure.
 gdn_device_program(vulkan vulkan/test_vulkan.c vulkan/limits.c vulkan/long_sequences.c
-  vulkan/test_answers.c vulkan/parameters.c vulkan/support.c)
+  vulkan/test_answers.c vulkan/parameters.c vulkan/levels.c vulkan/support.c vulkan/flush.c)
 target_include_directories(test_vulkan PRIVATE "${GDN_VULKAN_INCLUDE}")
-set_target_properties(test_vulkan PROPERTIES ENABLE_EXPORTS ON) # its dlopen replaces the C library's
+set_target_properties(test_vulkan PROPERTIES ENABLE_EXPORTS ON) # its dlopen and pthread_create replace the C library's
 set(gdn_vulkan_tests robustness missing_loader long_sequences)
 add_test(NAME vulkan.robustness COMMAND test_vulkan)
 add_test(NAME vulkan.long_sequences COMMAND test_vulkan long-sequences)
@@ -32,6 +32,15 @@ if(GDN_BUILD_TOOLS)
   gdn_vulkan_script(control $<TARGET_FILE:gdn_tool>)
   gdn_vulkan_script(registers $<TARGET_FILE:gdn_tool>)
   gdn_vulkan_script(validation $<TARGET_FILE:gdn_tool> $<TARGET_FILE:test_vulkan>)
+  # A device that flushes subnormal numbers: a mode of x86's, which sanitizers' own pthread_create stands in the way of.
+  set(gdn_vulkan_flush "")
+  if(GDN_ARCH STREQUAL "x86_64" AND CMAKE_SYSTEM_NAME STREQUAL "Linux" AND NOT GDN_SANITIZE)
+    add_library(gdn_vulkan_flush MODULE vulkan/flush.c)
+    target_link_libraries(gdn_vulkan_flush PRIVATE gdn_build_options Threads::Threads ${CMAKE_DL_LIBS})
+    set(gdn_vulkan_flush $<TARGET_FILE:gdn_vulkan_flush>)
+    gdn_vulkan_script(flush $<TARGET_FILE:gdn_tool> ${gdn_vulkan_flush})
+    gdn_knows_all_answers(vulkan.flush)
+  endif()
   if(TARGET gdn)
     add_test(NAME vulkan.no_driver COMMAND sh "${CMAKE_CURRENT_SOURCE_DIR}/no_driver.sh" vulkan $<TARGET_FILE:gdn_tool>
       $<TARGET_FILE:gdn>)
@@ -39,7 +48,7 @@ if(GDN_BUILD_TOOLS)
     if(Python3_FOUND AND NOT GDN_SANITIZE)
       add_test(NAME vulkan.mutations COMMAND "${Python3_EXECUTABLE}" "${CMAKE_CURRENT_SOURCE_DIR}/vulkan/mutations.py"
         --glslc "${GDN_GLSLC}" --cc "${CMAKE_C_COMPILER}" --gdn $<TARGET_FILE:gdn_tool> --shaders "${gdn_shader_folder}"
-        --include "${GDN_VULKAN_INCLUDE}" --objects $<TARGET_OBJECTS:gdn_objects> COMMAND_EXPAND_LISTS)
+        --include "${GDN_VULKAN_INCLUDE}" "--flush=${gdn_vulkan_flush}" --objects $<TARGET_OBJECTS:gdn_objects> COMMAND_EXPAND_LISTS)
       set_tests_properties(vulkan.mutations PROPERTIES RUN_SERIAL ON) # takes all cores itself
       list(APPEND gdn_vulkan_tests mutations)
     endif()

@@ -1,5 +1,6 @@
 /* See support.h. */
 #include "support.h"
+#include "flush.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -14,7 +15,8 @@ static PFN_vkGetDeviceProcAddr   real_device;
     X(QueueSubmit)                                                                                                     \
     X(WaitSemaphores) X(AllocateMemory) X(FreeMemory) X(CreateComputePipelines) X(GetSemaphoreCounterValue)            \
         X(CreateBuffer) X(CreateShaderModule) X(CreateSemaphore) X(AllocateCommandBuffers) X(BeginCommandBuffer)       \
-            X(EndCommandBuffer) X(CmdPipelineBarrier) X(CmdUpdateBuffer) X(CmdFillBuffer) X(CmdDispatch)
+            X(EndCommandBuffer) X(CmdPipelineBarrier) X(CmdUpdateBuffer) X(CmdFillBuffer) X(CmdDispatch)     \
+                X(CmdBindPipeline)
 #define X(name) static PFN_vk##name real_##name;
 WRAPPED(X)
 #undef X
@@ -29,18 +31,64 @@ static void VKAPI_CALL fake_properties2(VkPhysicalDevice physical, VkPhysicalDev
     for (VkBaseOutStructure *next = p->pNext; next; next = next->pNext) {
         VkPhysicalDeviceSubgroupSizeControlProperties *const sizes = (void *)next;
         VkPhysicalDeviceVulkan11Properties *const p11 = (void *)next;
+        VkPhysicalDeviceVulkan12Properties *const p12 = (void *)next;
         if (next->sType == VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_SUBGROUP_SIZE_CONTROL_PROPERTIES) {
             if (fault.no_required_size) sizes->requiredSubgroupSizeStages = 0;
             if (fault.min_subgroup) sizes->minSubgroupSize = fault.min_subgroup;
         }
         if (next->sType == VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_VULKAN_1_1_PROPERTIES && fault.max_allocation)
             p11->maxMemoryAllocationSize = fault.max_allocation;
+        if (next->sType == VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_VULKAN_1_2_PROPERTIES) {
+            if (fault.can_flush) p12->shaderDenormFlushToZeroFloat32 = VK_TRUE;
+            if (fault.not_alone) p12->denormBehaviorIndependence = VK_SHADER_FLOAT_CONTROLS_INDEPENDENCE_NONE;
+        }
     }
+}
+
+/* ---- A device that flushes where it is asked to: the driver's threads have the mode of what is submitted. ---- */
+
+enum { MOST_ASKING = 64 };
+static VkPipeline asking[MOST_ASKING]; /* to flush */
+static int n_asking, module_asks, bound_asks;
+static PFN_vkQueueWaitIdle real_QueueWaitIdle;
+
+static int asks_to_flush(const VkShaderModuleCreateInfo *info)
+{
+    enum { HEADER = 5, OP_EXECUTION_MODE = 16, FLUSH_TO_ZERO = 4460 };
+    const uint32_t *const words = info->pCode;
+    int asks = 0;
+    for (size_t i = HEADER; i < info->codeSize / sizeof *words; i += words[i] >> 16)
+        asks |= (words[i] & 0xffff) == OP_EXECUTION_MODE && words[i + 2] == FLUSH_TO_ZERO && words[i + 3] == 32;
+    return asks;
+}
+
+static int find_asking(VkPipeline pipeline)
+{
+    int i = 0;
+    while (i < n_asking && asking[i] != pipeline) i++;
+    return i;
+}
+
+static void note_pipeline(VkPipeline pipeline)
+{
+    const int i = find_asking(pipeline);
+    if (module_asks && i == n_asking && n_asking < MOST_ASKING) asking[n_asking++] = pipeline;
+    if (!module_asks && i < n_asking) asking[i] = asking[--n_asking]; /* another of that name */
+}
+
+static void VKAPI_CALL fake_CmdBindPipeline(VkCommandBuffer commands, VkPipelineBindPoint point, VkPipeline pipeline)
+{
+    bound_asks = find_asking(pipeline) < n_asking;
+    real_CmdBindPipeline(commands, point, pipeline);
 }
 
 static VkResult VKAPI_CALL fake_QueueSubmit(VkQueue queue, uint32_t n, const VkSubmitInfo *info, VkFence fence)
 {
     fault.submissions++;
+    if (fault.flushes_asked) {
+        (void)real_QueueWaitIdle(queue);
+        gdn_test_flush_now(bound_asks ? GDN_TEST_FLUSH_BOTH : 0);
+    }
     return fault.submit ? fault.submit : real_QueueSubmit(queue, n, info, fence);
 }
 
@@ -75,7 +123,10 @@ static VkResult VKAPI_CALL fake_CreateComputePipelines(VkDevice device, VkPipeli
     fault.pipelines++;
     if (size) fault.required_size = size->requiredSubgroupSize;
     fault.sized += size != NULL;
-    return fault.pipeline ? fault.pipeline : real_CreateComputePipelines(device, cache, n, info, a, out);
+    const VkResult result =
+        fault.pipeline ? fault.pipeline : real_CreateComputePipelines(device, cache, n, info, a, out);
+    if (result == VK_SUCCESS) note_pipeline(*out);
+    return result;
 }
 
 static VkResult VKAPI_CALL fake_GetSemaphoreCounterValue(VkDevice device, VkSemaphore semaphore, uint64_t *value)
@@ -97,6 +148,7 @@ static VkResult VKAPI_CALL fake_CreateShaderModule(VkDevice device, const VkShad
     enum { HEADER = 5, OP_FADD = 129, OP_FSUB = 131 };
     const size_t n = info->codeSize / sizeof(uint32_t), of = fault.wrong_shader.n;
     fault.creations++;
+    module_asks = asks_to_flush(info);
     if (!of || n < of || n > of + GDN_VULKAN_CONTROL_WORDS)
         return real_CreateShaderModule(device, info, a, out);
     uint32_t *words = malloc(info->codeSize);
@@ -223,6 +275,7 @@ static PFN_vkVoidFunction VKAPI_CALL fake_device(VkDevice device, const char *na
     }
     WRAPPED(X)
 #undef X
+    real_QueueWaitIdle = (PFN_vkQueueWaitIdle)real_device(device, "vkQueueWaitIdle");
     return real_device(device, name);
 }
 

@@ -24,6 +24,9 @@ typedef struct faults {
     uint32_t required_size;       /* the last one                                            */
     gdn_vulkan_code wrong_shader; /* is compiled wrongly; no words: none is                  */
     int wrong_shaders;            /* so many times                                           */
+    int can_flush;                /* 1: the device says that it can be asked to flush subnormals of binary32, */
+    int not_alone;                /* and that it has one mode for all widths                 */
+    int flushes_asked;            /* 1: and flushes where it is asked to, and not elsewhere (flush.h)         */
 } faults;
 extern faults fault;
 /* A vkGetInstanceProcAddr through which `fault` has effect. */
@@ -33,6 +36,9 @@ gdn_status faulty_context(gdn_context **ctx, uint64_t timeout_ns);
 
 /* parameters.c */
 void test_parameters(void);
+
+/* levels.c */
+void test_levels(void);
 
 /* limits.c */
 void test_limits(void);

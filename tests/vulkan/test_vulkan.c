@@ -489,18 +489,19 @@ static void test_shaders(void)
 
 static int write_spirv(const char *folder)
 {
-    const gdn_vulkan_traits all = { .denorm_preserve = 1, .inf_nan_preserve = 1, .round_to_even = 1 };
+    const gdn_vulkan_traits all = { .denorm_preserve = 1, .denorm_flush = 1, .denorm_alone = 1, .inf_nan_preserve = 1,
+                                    .round_to_even = 1 };
     for (gdn_vulkan_kernel kernel = 0; kernel < GDN_VULKAN_KERNEL_COUNT; kernel++)
-        for (int variant = 0; variant < 16; variant++) {
+        for (int variant = 0; variant < 32; variant++) {
             const gdn_vulkan_code code =
-                gdn_vulkan_shader(kernel, variant >> 3, variant & 1, variant >> 1 & 1, variant >> 2 & 1);
+                gdn_vulkan_shader(kernel, variant >> 3 & 1, variant & 1, variant >> 1 & 1, variant >> 2 & 1);
             uint32_t *words = malloc((code.n + GDN_VULKAN_CONTROL_WORDS) * sizeof *words);
             char path[512];
             (void)snprintf(path, sizeof path, "%s/%s_%d_controls.spv", folder, gdn_vulkan_kernel_name(kernel), variant);
             FILE *file = fopen(path, "wb");
             if (!words || !file)
                 return 1;
-            const size_t n = gdn_vulkan_fit(&all, code, words);
+            const size_t n = gdn_vulkan_fit(&all, variant >> 4 ? GDN_EXACT_FTZ : GDN_EXACT, code, words);
             const int good = fwrite(words, sizeof *words, n, file) == n;
             free(words);
             if (fclose(file) || !good)
@@ -583,6 +584,7 @@ int main(int argc, char **argv)
         { "bounded waits", test_bounded_waits, 0 }, { "broken loader", test_broken_loader, 0 },
         { "no allocation", test_no_allocation, 0 }, { "bad maps", test_bad_maps, 0 },
         { "barriers", test_barriers, 0 }, { "limits", test_limits, 0 }, { "parameters", test_parameters, 0 },
+        { "levels", test_levels, 0 },
     };
     if (argc == 2 && !strcmp(argv[1], "missing-loader")) return missing_loader();
     if (argc == 3 && !strcmp(argv[1], "write-spirv")) return write_spirv(argv[2]);

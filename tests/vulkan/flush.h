@@ -1,0 +1,24 @@
+/* See flush.c. */
+#ifndef GDN_TEST_VULKAN_FLUSH_H
+#define GDN_TEST_VULKAN_FLUSH_H
+
+#if defined(__has_feature)
+#if __has_feature(address_sanitizer) || __has_feature(thread_sanitizer)
+#define GDN_TEST_SANITIZED
+#endif
+#endif
+#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
+#define GDN_TEST_SANITIZED
+#endif
+#if defined(__x86_64__) && defined(__linux__) && !defined(GDN_TEST_SANITIZED) /* they have a pthread_create() as well */
+#define GDN_TEST_CAN_FLUSH
+#endif
+
+/* Bits of MXCSR that the driver's threads have set; 0: none, and the device keeps subnormals. */
+enum { GDN_TEST_FLUSH_OPERANDS = 0x0040, GDN_TEST_FLUSH_RESULTS = 0x8000, GDN_TEST_FLUSH_BOTH = 0x8040 };
+/* Of the threads that the driver makes from now on. */
+void gdn_test_flush(unsigned bits);
+/* And of those that it has, which may do nothing at the time. */
+void gdn_test_flush_now(unsigned bits);
+
+#endif

@@ -1,0 +1,51 @@
+#!/bin/sh
+# flush.sh GDN FLUSH: the level exact_ftz on a device that flushes subnormal numbers, which lavapipe is with FLUSH (flush.c)
+# preloaded. Where operands and results are flushed the device has that level and no other, the kernels have the bits of the
+# reference there, and the check notices that they have not those of the usual level. A device that flushes only one of the two
+# has no level. A part of the suite, what has to do with subnormals first, since a driver takes long for a pipeline; `gdn check
+# --backend vulkan --level exact_ftz` with the same preloaded is the whole. 77 = skipped, where there is no such device.
+set -u
+gdn=$1 flush=$2
+log=$(mktemp)
+trap 'rm -f "$log"' EXIT
+fail() { cat "$log"; echo "$*"; exit 1; }
+flushing() { GDN_TEST_FLUSH=$mode LD_PRELOAD=$flush "$gdn" "$@" >"$log" 2>&1; }
+vulkan() { sed -n '/^vulkan/,/^metal/p' "$log"; }
+
+"$gdn" info >"$log" 2>&1
+vulkan | grep -q llvmpipe || { echo "skipped: no lavapipe"; exit 77; }
+vulkan | grep -q exact_ftz && fail "a device that keeps subnormals has exact_ftz"
+"$gdn" check --backend vulkan --level exact_ftz >"$log" 2>&1 && fail "and is checked there"
+
+for mode in operands results; do
+    flushing info || fail "gdn info failed"
+    vulkan | grep -q 'not exact: ' || fail "only $mode are flushed, and the device is exact"
+    vulkan | grep -q 'exact_ftz' && fail "only $mode are flushed, and the device has exact_ftz"
+    flushing check --backend vulkan --level exact_ftz && fail "and is checked there"
+done
+
+mode=both
+flushing info || fail "gdn info failed"
+vulkan | grep -q '^ *soft-fma  *not exact, exact_ftz: subnormal' || fail "a device that flushes has not exact_ftz"
+flushing check --backend vulkan && fail "a device that flushes is checked where subnormals are kept"
+grep -q 'no implementation here is exact' "$log" || fail "and nothing says why not"
+for of in gated_delta_net:values/subnormal_q_channel_vk ssm_conv:types/f32_f32_f32_f32_f16_T6_width4; do
+    flushing check --backend vulkan --impl soft-fma --kernel "${of%:*}" --case "${of#*:}" &&
+        fail "gdn check of $of found no mismatch where subnormals are flushed and should be kept"
+    grep -q "^MISMATCH ${of%:*}" "$log" || fail "gdn check of $of failed for another reason"
+done
+while read -r kernel case more; do
+    # shellcheck disable=SC2086
+    flushing check --backend vulkan --level exact_ftz --impl soft-fma --kernel "$kernel" --case "$case" $more || fail "$kernel $case"
+    echo "$kernel $case: $(tail -n 1 "$log")"
+done <<'CASES'
+gated_delta_net norms/*
+gated_delta_net values/subnormal*
+gated_delta_net tiny_scale/*
+gated_delta_net state16/f16_subnormal*
+gated_delta_net random/* --cases 6 --quick
+ssm_conv subnormal/*
+ssm_conv types/f32_*
+ssm_conv random/* --cases 12 --quick
+set_rows values/*
+CASES
