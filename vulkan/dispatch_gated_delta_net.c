@@ -47,17 +47,17 @@ static uint32_t width_of_loads(const gdn_vulkan_device *dev, const gdn_gpu_devic
 }
 
 /* Registers that a lane needs, counted by hand: the state, q, k and the decays of keys, once more for the token that is
- * loaded ahead, partial sums, and 24 for addresses and what is the token's. */
-static uint32_t needed(uint32_t blocks, int channel, uint32_t columns, int ahead)
+ * loaded ahead, where q and k of 16 bits are half as long, partial sums, and 24 for addresses and what is the token's.
+ */
+static uint32_t needed(uint32_t blocks, int channel, int narrow, uint32_t columns, int ahead)
 {
-    const uint32_t rows = channel ? 3 : 2;
-    return 4 * blocks * (columns + rows * (ahead ? 2 : 1)) + 4 * columns + 24;
+    const uint32_t rows = channel ? 3 : 2, rows_ahead = rows - (narrow ? 1 : 0);
+    return 4 * blocks * (columns + rows + (ahead ? rows_ahead : 0)) + 4 * columns + 24;
 }
 
 /* In SHAPE: how many columns eight lanes have, and whether the next token is loaded ahead, so that a lane's registers
  * are enough. Fewer columns cost loads, since each group of lanes reads all of q and k, and their loads wait where
- * nothing is loaded ahead; of the two, columns beyond two are given up first. Operands of 16 bits are not loaded ahead,
- * because they become numbers where they are loaded. */
+ * nothing is loaded ahead; of the two, columns beyond two are given up first. */
 static uint32_t columns_of(const gdn_vulkan_device *dev, uint32_t blocks, int channel, int narrow)
 {
     static const struct {
@@ -66,8 +66,7 @@ static uint32_t columns_of(const gdn_vulkan_device *dev, uint32_t blocks, int ch
     } ways[] = { { 0, 1 }, { 1, 1 }, { 0, 0 }, { 1, 0 } };
     if (!dev->traits.registers) return 0;
     for (size_t i = 0; i < sizeof ways / sizeof ways[0]; i++)
-        if ((!ways[i].ahead || !narrow) &&
-            needed(blocks, channel, MOST_COLUMNS >> ways[i].fewer, ways[i].ahead) <= dev->traits.registers)
+        if (needed(blocks, channel, narrow, MOST_COLUMNS >> ways[i].fewer, ways[i].ahead) <= dev->traits.registers)
             return ways[i].fewer << FEWER | (ways[i].ahead ? AHEAD : 0);
     return 2u << FEWER;
 }

@@ -512,8 +512,10 @@ void main()
     find_operands(int(item() % uint(p.blocks)));
     if (FORMS)
         load_gate();
+#ifndef GDN_GENERAL
     if (AHEAD && at.T != 0)
-        load_token();
+        load_ahead();
+#endif
     gdn_gpu_pool from = p.state_in;
     if (goes_on())
         from = between();

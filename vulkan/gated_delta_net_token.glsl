@@ -2,18 +2,6 @@
 // that no load is waited for at the head of the chain from state to state. Included by gated_delta_net.comp; step
 // numbers are as there.
 
-#ifdef GDN_GENERAL
-#define next_q q
-#define next_k k
-#define next_decay decay
-#define next_a a
-#define next_v v
-#define next_beta beta
-#else // what was loaded and is not yet this token's
-vec4  next_q[NB], next_k[NB], next_decay[NB];
-float next_a, next_v, next_beta;
-#endif
-
 void next_token()
 {
     q_at += p.q.token;
@@ -23,43 +11,132 @@ void next_token()
     beta_at += p.beta.token;
 }
 
-// 0: what a token brings, as it comes
+// 0: what a token brings, as it comes; decay and a have g
 void load_token()
 {
     EACH_BLOCK(m) {
-        next_k[m] = load_row(k_at, p.k_dtype, 32 * m + at.i0);
-        next_q[m] = load_row(q_at, p.q_dtype, 32 * m + at.i0);
+        k[m] = load_row(k_at, p.k_dtype, 32 * m + at.i0);
+        q[m] = load_row(q_at, p.q_dtype, 32 * m + at.i0);
     }
-    next_v = at.mine < at.columns ? load_typed(v_at, p.v_dtype) : 0.0;
-    next_beta = load_typed(beta_at, p.beta_dtype);
+    v = at.mine < at.columns ? load_typed(v_at, p.v_dtype) : 0.0;
+    beta = load_typed(beta_at, p.beta_dtype);
     if (!CHANNEL) {
-        next_a = load_typed(g_at, p.g_dtype);
+        a = load_typed(g_at, p.g_dtype);
     } else {
         EACH_BLOCK(m)
-            next_decay[m] = load_row(g_at, p.g_dtype, 32 * m + at.i0);
+            decay[m] = load_row(g_at, p.g_dtype, 32 * m + at.i0);
     }
 }
 
-// 0: and it becomes the token that is computed; decay and a have g. AHEAD: the loads of the next one are issued here.
+#ifndef GDN_GENERAL
+// AHEAD: what was loaded and is not yet this token's, as its bits, which become numbers where they are used. With
+// NARROW q and k have two elements in a word, and so half of the registers; where one of them is F32 there, it has no
+// room, and is loaded when its token is computed.
+uvec2 next_q[NB], next_k[NB];
+uvec2 more_q[NB], more_k[NB]; // the other two elements of four, unless NARROW
+uvec4 next_decay[NB];
+uint  next_a, next_v, next_beta;
+
+bool comes_ahead(int dtype)
+{
+    return !NARROW || dtype != GDN_GPU_F32;
+}
+
+uint load_bits(uint64_t at, int dtype)
+{
+#ifdef GDN_STORAGE_16
+    if (NARROW && dtype != GDN_GPU_F32)
+        return uint(Half(at).x);
+#endif
+    return Word(at).x;
+}
+float number_of(uint bits, int dtype)
+{
+    return !NARROW || dtype == GDN_GPU_F32 ? uintBitsToFloat(bits)
+           : dtype == GDN_GPU_F16          ? from_f16(bits)
+                                           : from_bf16(bits);
+}
+
+// Elements i .. i + 3 of a row.
+uvec4 load_row_bits(uint64_t row, int dtype, int i)
+{
+    if (!NARROW || dtype == GDN_GPU_F32)
+        return floatBitsToUint(load_quad(row + 4 * i));
+    row += 2 * i;
+    return uvec4(load_bits(row, dtype), load_bits(row + 2, dtype), load_bits(row + 4, dtype),
+                 load_bits(row + 6, dtype));
+}
+vec4 numbers_of(uvec4 x, int dtype)
+{
+    return vec4(number_of(x.x, dtype), number_of(x.y, dtype), number_of(x.z, dtype), number_of(x.w, dtype));
+}
+
+uvec2 first_words(uvec4 x)
+{
+    return NARROW ? x.xz | x.yw << 16 : x.xy;
+}
+uvec4 from_words(uvec2 first, uvec2 more)
+{
+    return NARROW ? uvec4(first & 0xffffu, first >> 16).xzyw : uvec4(first, more);
+}
+
+void load_ahead()
+{
+    EACH_BLOCK(m) {
+        const int i = 32 * m + at.i0;
+        if (comes_ahead(p.k_dtype)) {
+            const uvec4 x = load_row_bits(k_at, p.k_dtype, i);
+            next_k[m] = first_words(x);
+            more_k[m] = x.zw;
+        }
+        if (comes_ahead(p.q_dtype)) {
+            const uvec4 x = load_row_bits(q_at, p.q_dtype, i);
+            next_q[m] = first_words(x);
+            more_q[m] = x.zw;
+        }
+        if (CHANNEL)
+            next_decay[m] = load_row_bits(g_at, p.g_dtype, i);
+    }
+    next_v = at.mine < at.columns ? load_bits(v_at, p.v_dtype) : 0u;
+    next_beta = load_bits(beta_at, p.beta_dtype);
+    if (!CHANNEL)
+        next_a = load_bits(g_at, p.g_dtype);
+}
+
+void take_ahead()
+{
+    EACH_BLOCK(m) {
+        const int i = 32 * m + at.i0;
+        if (comes_ahead(p.k_dtype))
+            k[m] = numbers_of(from_words(next_k[m], more_k[m]), p.k_dtype);
+        else
+            k[m] = load_quad(k_at + 4 * i);
+        if (comes_ahead(p.q_dtype))
+            q[m] = numbers_of(from_words(next_q[m], more_q[m]), p.q_dtype);
+        else
+            q[m] = load_quad(q_at + 4 * i);
+        if (CHANNEL)
+            decay[m] = numbers_of(next_decay[m], p.g_dtype);
+    }
+    v = number_of(next_v, p.v_dtype);
+    beta = number_of(next_beta, p.beta_dtype);
+    if (!CHANNEL)
+        a = number_of(next_a, p.g_dtype);
+}
+#endif
+
+// 0: the token that is computed. AHEAD: the loads of the next one are issued here.
 void take_token(int t)
 {
-#ifdef GDN_GENERAL
-    load_token();
-#else
-    if (!AHEAD)
-        load_token();
-    EACH_BLOCK(m) {
-        k[m] = next_k[m];
-        q[m] = next_q[m];
-        if (CHANNEL)
-            decay[m] = next_decay[m];
+#ifndef GDN_GENERAL
+    if (AHEAD) {
+        take_ahead();
+        next_token();
+        if (t + 1 < tokens_end())
+            load_ahead();
+        return;
     }
-    v = next_v;
-    beta = next_beta;
-    if (!CHANNEL)
-        a = next_a;
 #endif
+    load_token();
     next_token();
-    if (AHEAD && t + 1 < tokens_end())
-        load_token();
 }

@@ -54,8 +54,11 @@ def build(args, tree, folder):
 
 
 def check(args, folder, arguments):
+    """Of a mistake's arguments, those with NAME=VALUE are for the environment."""
+    given = dict(word.split("=") for word in arguments if "=" in word)
+    arguments = [word for word in arguments if "=" not in word]
     command = [args.gdn, "check", "--stop", "--backend", "vulkan", "--impl", args.best, "--kernel", KERNEL, *arguments]
-    env = {**os.environ, "LD_LIBRARY_PATH": str(folder), "GDN_KNOWN_ANSWERS": "off"}  # the check has to notice
+    env = {**os.environ, **given, "LD_LIBRARY_PATH": str(folder), "GDN_KNOWN_ANSWERS": "off"}  # the check has to notice
     if "exact_ftz" in arguments:
         env |= {"LD_PRELOAD": args.flush, "GDN_TEST_FLUSH": "both"}
     found = trial.run(command, "CRASH|HANG|differ|returned|FAILED|error", env=env)

@@ -1,7 +1,8 @@
 #!/bin/sh
 # registers.sh GDN: gated_delta_net as it is cut for lanes with many registers, fewer, and few (GDN_VULKAN_REGISTERS, see
 # docs/backends/vulkan.md), on whatever device there is: each has the bits of the reference, and the four ways are four pipelines.
-# Two cases, since a driver takes long for a pipeline: a gate per channel and one per head, whose ways begin at other numbers.
+# Few cases, since a driver takes long for a pipeline: a gate per channel and one per head, whose ways begin at other numbers,
+# operands of 16 bits, which take fewer registers where they are loaded ahead, and some of 16 bits beside others of 32.
 # 77 = skipped, where there is no device.
 set -u
 gdn=$1
@@ -14,14 +15,19 @@ fi
 log=$(mktemp)
 shapes=$(mktemp)
 trap 'rm -f "$log" "$shapes"' EXIT
-for case in checkpoints/T3_N1_k128_kv log/T4_R3_k128_v64_vk; do
+for case in checkpoints/T3_N1_k128_kv log/T4_R3_k128_v64_vk prefill/k128_channel_bf16 prefill/k128_scalar_bf16 types/1 random/0; do
     : >"$shapes"
-    for registers in 200 168 128 96 64; do
+    case $case in
+    types/1) ways="112 80 64 32" ;; # F16, heads of 64 keys
+    random/0) ways=200 ;;           # F32 beside 16 bits
+    *) ways="200 168 128 96 64" ;;
+    esac
+    for registers in $ways; do
         GDN_LOG=debug GDN_VULKAN_REGISTERS=$registers "$gdn" check --backend vulkan --impl "$best" --kernel gated_delta_net \
             --case "$case" >"$log" 2>&1 || { tail -n 5 "$log"; echo "$registers registers: $case failed"; exit 1; }
         sed -n 's/.*pipeline of gated_delta_net, [0-9]* lanes (\([0-9]*, [0-9]*\), .*/\1/p' "$log" | sort -u | tr '\n' ' ' >>"$shapes"
         echo >>"$shapes"
         echo "$registers registers: $case $(tail -n 1 "$log")"
     done
-    [ "$(sort -u "$shapes" | grep -c '[0-9]')" -eq 4 ] || { cat "$shapes"; echo "$case has the same pipelines twice"; exit 1; }
+    [ "$ways" = 200 ] || [ "$(sort -u "$shapes" | grep -c '[0-9]')" -eq 4 ] || { cat "$shapes"; echo "$case has the same pipelines twice"; exit 1; }
 done
