@@ -1,6 +1,7 @@
 # What the scripts for devices share. Read by them with `.`, not run.
 
-# Options of the form --name VALUE set the variable of that name, --quick sets quick; --help prints the head of the script.
+# Options of the form --name VALUE set the variable of that name, --quick sets quick, --software software; --help prints the head of
+# the script.
 # options SCRIPT "NAMES" arguments...
 options() {
     script=$1 known=" $2"
@@ -9,6 +10,7 @@ options() {
         case "$1 $known " in
         "--help "* | "-h "*) sed -n '2,/^set /s/^# \{0,1\}//p' "scripts/$script.sh"; exit 0 ;;
         "--quick "*" quick "*) quick=--quick ;;
+        "--software "*" software "*) software=--software ;;
         --*" ${1#--} "*) eval "${1#--}=\$2"; shift ;;
         *) echo "$script: unknown argument '$1'; see --help" >&2; exit 2 ;;
         esac
