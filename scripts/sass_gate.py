@@ -10,10 +10,11 @@ No GPU is needed. nvdisasm is $NVDISASM, one in the PATH or beside nvcc, the one
 one that scripts/nvdisasm.sh has put below build-test/. scripts/sass_measure.py says what is measured, and what the estimates leave out.
 
 A line of the limits is KERNEL ARCHITECTURES MEASURE <= NUMBER, or >=, and why; KERNEL is a pattern such as delta_rows_*,
-ARCHITECTURES 80,90 or *. Of several lines for one measure of a kernel the last holds. In the place of NUMBER there may be
-another kernel's name: no more than that one. `tokens KERNEL NUMBER` says how many tokens a tile, or a pass of an unrolled
-loop, has; otherwise it is one. `tokens KERNEL NUMBER EACH`: and a pass of the loop over a tile's tokens takes EACH. A
-line for which there is no kernel is an error.
+ARCHITECTURES 80,90 or *, which is all from sm_80 on: sm_75 has no asynchronous copies, and is held to lines that name it.
+Of several lines for one measure of a kernel the last holds. In the place of NUMBER there may be another kernel's name: no
+more than that one. `tokens KERNEL NUMBER` says how many tokens a tile, or a pass of an unrolled loop, has; otherwise it is
+one. `tokens KERNEL NUMBER EACH`: and a pass of the loop over a tile's tokens takes EACH. A line for which there is no kernel
+is an error.
 """
 import argparse
 import fnmatch
@@ -88,12 +89,17 @@ def read_limits(text):
     return limits, tokens
 
 
+def holds(only, arch):
+    """Whether a limit for these architectures, or for None, is one for this one."""
+    return arch in only if only else arch >= 80
+
+
 def judge(measured, limits):
     """Sentences on what {(kernel, architecture): {measure: number}} exceeds."""
     archs, held = {arch for _, arch in measured}, {}
     for pattern, only, measure, sign, most, why in limits:
-        fits = [key for key in sorted(measured) if fnmatch.fnmatchcase(key[0], pattern) and (not only or key[1] in only)]
-        if not fits and (not only or archs & set(only)):
+        fits = [key for key in sorted(measured) if fnmatch.fnmatchcase(key[0], pattern) and holds(only, key[1])]
+        if not fits and any(holds(only, arch) for arch in archs):
             yield f"no kernel is called {pattern}, of which there is a limit for {measure}"
         for key in fits:
             held[(*key, measure, sign)] = most, why
