@@ -221,21 +221,36 @@ static gdn_cuda_kernel one_form(const gdn_cuda_device *dev, const gdn_gpu_device
     return narrow;
 }
 
+/* What a call runs on. */
+typedef struct choice_t {
+    const char *form;
+    gdn_cuda_kernel kernel;
+    uint32_t of_block; /* columns of a thread block of one form */
+    int mixed;
+} choice_t;
+
+static choice_t choose(const gdn_cuda_device *dev, const gdn_gpu_device *gpu, const problem_t *p)
+{
+    const int tiles = in_tiles(gpu, p);
+    const gdn_cuda_kernel mixed = mixed_kernel_of(gpu, p);
+    choice_t choice = { .form = tiles ? "tiles" : "rows" };
+    choice.kernel = one_form(dev, gpu, p, tiles, &choice.of_block);
+    if (choice.of_block == NARROW_COLUMNS || mixed == NO_KERNEL) return choice;
+    return (choice_t){ "mixed", mixed, choice.of_block, 1 };
+}
+
 gdn_status gdn_cuda_plan_gated_delta_net(const gdn_context *ctx, const problem_t *p, gdn_plan *plan)
 {
     const gdn_cuda_device *dev = ctx->state;
-    gdn_gpu_device gpu = gdn_cuda_gpu(dev);
-    const int tiles = in_tiles(&gpu, p);
-    uint32_t of_block;
+    gdn_gpu_device gpu = gdn_cuda_gpu(dev), nowhere = gpu;
+    const choice_t choice = choose(dev, &gpu, p);
+    nowhere.address = NULL; /* a query without data says the same: where operands begin has no say in the form's name */
     gdn_gpu_begin_plan(ctx, plan);
     gpu.most_blocks = UINT64_MAX; /* a grid of three dimensions */
-    plan->form = tiles ? "tiles" : "rows";
-    plan->variant = (int32_t)one_form(dev, &gpu, p, tiles, &of_block);
-    gdn_gpu_plan_gated_delta_net(&gpu, p, of_block, plan);
-    const gdn_cuda_kernel mixed = mixed_kernel_of(&gpu, p);
-    if (of_block != NARROW_COLUMNS && mixed != NO_KERNEL) {
-        plan->form = "mixed";
-        plan->variant = (int32_t)mixed;
+    plan->form = choose(dev, &nowhere, p).form;
+    plan->variant = (int32_t)choice.kernel;
+    gdn_gpu_plan_gated_delta_net(&gpu, p, choice.of_block, plan);
+    if (choice.mixed) {
         plan->blocks = gdn_gpu_parts((uint64_t)p->head_dim_v, 2 * NARROW_COLUMNS) +
                        gdn_gpu_parts((uint64_t)p->head_dim_v, GDN_CUDA_MIXED_COLUMNS);
         plan->n_items = (int64_t)gdn_gpu_product((uint64_t)p->n_seqs * (uint64_t)p->n_heads_v, plan->blocks);

@@ -50,10 +50,12 @@ GDN_INLINE void load_state(const gdn_gpu_gated_delta_net &p, const Item &w, cons
     const char *at = entry < 0 ? pool.base : state_at(pool, entry, n_slots, w.h);
     if (!X::GENERAL && entry >= 0 && !p.key_major) {
         // Nothing but loads, since each condition between them would wait for those before: in the place of columns
-        // that are not there the last one, of which nothing is ever stored.
+        // that are not there the first one of these lanes, or of the warp's, of which nothing more is ever stored. It
+        // is not one of another warp's, which may be storing it.
+        const int spare = w.j < p.head_dim_v ? w.j : w.j / (4 * X::C) * (4 * X::C);
 #pragma unroll
         for (int c = 0; c < X::C; c++) {
-            const int j = w.j + c < p.head_dim_v ? w.j + c : p.head_dim_v - 1;
+            const int j = w.j + c < p.head_dim_v ? w.j + c : spare;
 #pragma unroll
             for (int m = 0; m < X::NB; m++)
                 S[m][c] = load_quad<X>(at + (uint64_t)(j * pool.line + X::BYTES * (32 * m + 4 * w.l)));

@@ -1,6 +1,7 @@
 /* The calls whose answers are known. See answers.h. The files of kernels beside this one have theirs: as small
  * as a call can be that takes all steps of a kernel. Every number is a small integer times a
- * power of two, so that no compiler's arithmetic has a say in them, and so that each is exact in 16 bits. */
+ * power of two, so that no compiler's arithmetic has a say in them, and so that each is exact in 16 bits, but for those
+ * of set_rows, which rounds them. */
 #include <string.h>
 
 #include "gpu/answers.h"
@@ -93,6 +94,8 @@ static uint32_t value(const gdn_gpu_part *part, uint64_t *random)
         return element(part->dtype, 1 + (int)(x & 63), 6);
     case GDN_ANSWER_OF_SIXTEENTHS:
         return element(part->dtype, (int)(x & 255) - 128, 11);
+    case GDN_ANSWER_LONG:
+        return element(part->dtype, (int)(x & 0xfffff) - 0x80000, 20);
     default:
         return element(part->dtype, (int)(x & 255) - 128, 7);
     }

@@ -189,42 +189,55 @@ static void plan_all(gdn_context *ctx, void *data, asked_t *x)
         const gdn_status status = plan_call(ctx, number, data, &x->call, &x->p, &x->plan);
         const int runs = !status && x->plan.capability.supported;
         answers->known[number] = runs ? pipeline_of(ctx, x->call.kernel, &x->plan).id : 0;
+        answers->kind[number] = (unsigned char)x->call.kind;
     }
     answers->planned = 1;
 }
 
-/* The first call that runs on this pipeline. */
+/* Whether no call before this one is of its kind and runs on the same pipeline. */
+static int is_first(const gdn_gpu_answers *answers, int number)
+{
+    for (int i = 0; i < number; i++)
+        if (answers->known[i] == answers->known[number] && answers->kind[i] == answers->kind[number]) return 0;
+    return 1;
+}
+
+static gdn_status ask_call(gdn_context *ctx, const gdn_span *memory, int number, asked_t *x)
+{
+    const gdn_status status = plan_call(ctx, number, memory->data, &x->call, &x->p, &x->plan);
+    return status ? status : judge(ctx, memory, number, &x->call, &x->p, &x->plan);
+}
+
+/* Of those that run on this pipeline. */
 static gdn_status ask_one(gdn_context *ctx, const gdn_gpu_pipeline *pipeline, const gdn_span *memory, asked_t *x)
 {
     gdn_gpu_answers *answers = &((gdn_gpu_context *)ctx->state)->answers;
-    gdn_status status = GDN_OK;
-    int number = 0;
+    int asked = 0;
     plan_all(ctx, memory->data, x);
-    while (number < GDN_ANSWERS && answers->known[number] != pipeline->id) number++;
-    if (number == GDN_ANSWERS)
+    for (int number = 0; number < GDN_ANSWERS; number++) {
+        if (answers->known[number] != pipeline->id || !is_first(answers, number)) continue;
+        const gdn_status status = ask_call(ctx, memory, number, x);
+        if (status) return status;
+        asked++;
+    }
+    if (!asked)
         gdn_context_log(ctx, GDN_LOG_WARNING, "%s: no known answer for a pipeline of %s", ctx->backend->name,
                         kernel_name(pipeline->kernel));
-    else if (!(status = plan_call(ctx, number, memory->data, &x->call, &x->p, &x->plan)))
-        status = judge(ctx, memory, number, &x->call, &x->p, &x->plan);
-    if (status) return status;
     remember(answers, pipeline->id);
     prove(pipeline->id);
     return GDN_OK;
 }
 
-/* Every pipeline that one of the calls runs on, once. */
+/* Of every pipeline. */
 static gdn_status ask_all(gdn_context *ctx, const gdn_span *memory, asked_t *x)
 {
     gdn_gpu_answers *answers = &((gdn_gpu_context *)ctx->state)->answers;
-    gdn_status status;
     plan_all(ctx, memory->data, x);
     for (int number = 0; number < GDN_ANSWERS; number++) {
-        const uint64_t pipeline = answers->known[number];
-        if (!pipeline || is_right(answers, pipeline)) continue;
-        if ((status = plan_call(ctx, number, memory->data, &x->call, &x->p, &x->plan)) ||
-            (status = judge(ctx, memory, number, &x->call, &x->p, &x->plan)))
-            return status;
-        remember(answers, pipeline);
+        if (!answers->known[number] || !is_first(answers, number)) continue;
+        const gdn_status status = ask_call(ctx, memory, number, x);
+        if (status) return status;
+        remember(answers, answers->known[number]);
     }
     return GDN_OK;
 }

@@ -9,7 +9,7 @@
 
 /* ---- The calls, the same on every device ---- */
 enum {
-    GDN_ANSWERS = 2116, /* of all kernels, which is what the table has */
+    GDN_ANSWERS = 2120, /* of all kernels, which is what the table has */
     GDN_ANSWER_PARTS = 20,
     GDN_ANSWER_BYTES = 1 << 18 /* of memory that holds any call's operands and workspace */
 };
@@ -29,6 +29,7 @@ typedef struct gdn_gpu_answer_call {
 #undef GDN_KERNEL
     } args;
     void *data; /* of every span of the call */
+    int kind;   /* calls of one pipeline that differ in it take other ways through it: types, forms, layouts */
     gdn_gpu_part part[GDN_ANSWER_PARTS];
     uint32_t n_parts;
     uint64_t written, bytes; /* where what is written begins, and the end of it and of all operands */
@@ -50,7 +51,8 @@ enum { /* what an operand holds */
        GDN_ANSWER_OF_ONE /* n / 128 */,
        GDN_ANSWER_OF_SIXTEENTHS /* n / 2048, of keys */,
        GDN_ANSWER_GATES /* -(0 .. 63) / 64 */,
-       GDN_ANSWER_SHARES /* (1 .. 64) / 64 */
+       GDN_ANSWER_SHARES /* (1 .. 64) / 64 */,
+       GDN_ANSWER_LONG /* n / 2^20 of 20 bits, which 16 bits do not hold */
 };
 gdn_tensor gdn_gpu_answer_tensor(gdn_gpu_answer_call *c, int32_t dtype, int n, int values);
 gdn_span gdn_gpu_answer_map(gdn_gpu_answer_call *c, const int32_t *values, int n);
@@ -79,6 +81,7 @@ typedef struct gdn_gpu_answers {
     int planned;
     uint64_t
         known[GDN_ANSWERS]; /* pipelines of each known call, once they are planned; 0: the device does not take it */
+    unsigned char kind[GDN_ANSWERS];
     uint32_t n_right, n_later;
     uint64_t right[GDN_ANSWERS_KNOWN];         /* pipelines that gave the right answer */
     gdn_gpu_pipeline later[GDN_ANSWERS_LATER]; /* met by calls that only record */
@@ -86,7 +89,8 @@ typedef struct gdn_gpu_answers {
 
 /* Reads GDN_KNOWN_ANSWERS. */
 gdn_status gdn_gpu_answers_open(gdn_gpu_answers *answers);
-/* Asks all of the context's pipelines, as far as this process has not asked the same device before. UNSUPPORTED, with a
+/* Of a pipeline the first call of each kind is asked.
+ * Asks all of the context's pipelines, as far as this process has not asked the same device before. UNSUPPORTED, with a
  * text that names the pipeline, where an answer is wrong. */
 gdn_status gdn_gpu_answers_all(gdn_context *ctx);
 /* For a backend that makes pipelines when they are needed: asks the one of this plan, before a call runs there. A call

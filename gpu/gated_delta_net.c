@@ -125,6 +125,9 @@ int gdn_gpu_answers_gated_delta_net(int number, gdn_gpu_answer_call *c)
     const int gates = HEADS * (channel ? size : 1);
     const int log = form == LOG || form == MIXED_LOG || form == LONG_LOG || tree || half;
     const int columns = !log ? 0 : form == LONG_LOG || form == HALF_MANY ? 16 : 8;
+    /* Types that a device may tell apart only when it runs take turns. */
+    const int32_t narrow = key_major ? GDN_F16 : GDN_BF16, other = key_major ? GDN_BF16 : GDN_F16;
+    c->kind = number & 7;
     gdn_gated_delta_net_args *a = &c->args.gated_delta_net;
     *a = (gdn_gated_delta_net_args){ .size = sizeof *a,
                                      .n_seqs = rows,
@@ -141,11 +144,11 @@ int gdn_gpu_answers_gated_delta_net(int number, gdn_gpu_answer_call *c)
     a->flags = tree ? GDN_DELTA_TREE : 0;
     a->gate = channel ? GDN_GATE_CHANNEL : GDN_GATE_SCALAR;
     a->state_layout = key_major ? GDN_STATE_KV : GDN_STATE_VK;
-    a->q = gdn_gpu_answer_tensor(c, typed ? GDN_BF16 : GDN_F32, tokens * size, GDN_ANSWER_OF_ONE);
-    a->k = gdn_gpu_answer_tensor(c, typed ? GDN_BF16 : GDN_F32, tokens * size, GDN_ANSWER_OF_SIXTEENTHS);
-    a->v = gdn_gpu_answer_tensor(c, typed ? GDN_F16 : GDN_F32, tokens * HEADS * dim_v, GDN_ANSWER_OF_ONE);
+    a->q = gdn_gpu_answer_tensor(c, typed ? narrow : GDN_F32, tokens * size, GDN_ANSWER_OF_ONE);
+    a->k = gdn_gpu_answer_tensor(c, typed ? narrow : GDN_F32, tokens * size, GDN_ANSWER_OF_SIXTEENTHS);
+    a->v = gdn_gpu_answer_tensor(c, typed ? other : GDN_F32, tokens * HEADS * dim_v, GDN_ANSWER_OF_ONE);
     a->g = gdn_gpu_answer_tensor(c, GDN_F32, tokens * gates, forms ? GDN_ANSWER_OF_ONE : GDN_ANSWER_GATES);
-    a->beta = gdn_gpu_answer_tensor(c, typed ? GDN_BF16 : GDN_F32, tokens * HEADS,
+    a->beta = gdn_gpu_answer_tensor(c, typed ? narrow : GDN_F32, tokens * HEADS,
                                     forms ? GDN_ANSWER_OF_ONE : GDN_ANSWER_SHARES);
     if (forms) {
         a->qk_norm = GDN_NORM_ADD;
@@ -173,8 +176,8 @@ int gdn_gpu_answers_gated_delta_net(int number, gdn_gpu_answer_call *c)
     }
     if (tree) a->parent = gdn_gpu_answer_map(c, gdn_gpu_answer_parents, GDN_ANSWER_TREE_TOKENS);
     gdn_gpu_answer_results(c);
-    a->out = gdn_gpu_answer_tensor(c, typed ? GDN_BF16 : GDN_F32, tokens * HEADS * dim_v, GDN_ANSWER_OF_ONE);
-    a->state = gdn_gpu_answer_tensor(c, half ? GDN_BF16 : GDN_F32, SLOTS * HEADS * dim_v * size, GDN_ANSWER_OF_ONE);
+    a->out = gdn_gpu_answer_tensor(c, typed ? narrow : GDN_F32, tokens * HEADS * dim_v, GDN_ANSWER_OF_ONE);
+    a->state = gdn_gpu_answer_tensor(c, half ? narrow : GDN_F32, SLOTS * HEADS * dim_v * size, GDN_ANSWER_OF_ONE);
     if (log) { /* columns as kernels for whole blocks of keys want them */
         const int entry = (size + HEADS * COLUMNS + gates + 15) / 16 * 16;
         a->log = gdn_gpu_answer_tensor(c, GDN_F32, columns * entry, GDN_ANSWER_OF_SIXTEENTHS);

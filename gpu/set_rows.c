@@ -77,7 +77,7 @@ uint64_t gdn_gpu_enter_blocks(const gdn_gpu_set_rows *params, uint32_t threads)
 
 /* ---- Known answers ---- */
 
-enum { MOST_ROWS = 70, FEWEST_ROWS = 3, TARGETS = 80, ROW = 64, N_ANSWERS = 4 };
+enum { MOST_ROWS = 70, FEWEST_ROWS = 3, TARGETS = 80, ROW = 64, N_TYPES = 4, N_ANSWERS = 2 * N_TYPES };
 
 int gdn_gpu_answers_set_rows(int number, gdn_gpu_answer_call *c)
 {
@@ -88,14 +88,16 @@ int gdn_gpu_answers_set_rows(int number, gdn_gpu_answer_call *c)
                                               28, 29,       30, 31, 32, 33, 34, 35, 36, 37, 38, 39, 40, 41,
                                               42, 43,       44, 45, 46, 47, 48, 49, 50, 51, 52, 53, 54, 55,
                                               56, 57,       58, 59, 60, 61, 62, 63, 64, 65, 66, 67, 68, 69 };
-    const int typed = number & 1, n = number >> 1 ? MOST_ROWS : FEWEST_ROWS;
+    static const int32_t types[N_TYPES] = { GDN_F32, GDN_Q8_0, GDN_F16, GDN_BF16 };
+    const int n = number / N_TYPES ? MOST_ROWS : FEWEST_ROWS;
+    c->kind = number % N_TYPES;
     gdn_set_rows_args *a = &c->args.set_rows;
     *a = (gdn_set_rows_args){ .size = sizeof *a, .n_columns = ROW, .n_rows = n, .n_rows_dst = TARGETS };
     const gdn_span to = gdn_gpu_answer_map(c, index, n);
-    a->src = gdn_gpu_answer_tensor(c, GDN_F32, n * ROW, GDN_ANSWER_OF_SIXTEENTHS);
+    a->src = gdn_gpu_answer_tensor(c, GDN_F32, n * ROW, GDN_ANSWER_LONG);
     a->index = (gdn_tensor){ .data = to.data, .offset = to.offset, .bytes = to.bytes, .dtype = GDN_I32 };
     gdn_gpu_answer_results(c);
-    a->dst = gdn_gpu_answer_tensor(c, typed ? GDN_Q8_0 : GDN_F32, TARGETS * ROW, GDN_ANSWER_OF_ONE);
+    a->dst = gdn_gpu_answer_tensor(c, types[c->kind], TARGETS * ROW, GDN_ANSWER_OF_ONE);
     a->workspace = gdn_gpu_answer_workspace(c);
     return N_ANSWERS;
 }

@@ -93,6 +93,7 @@ int gdn_gpu_answers_ssm_conv(int number, gdn_gpu_answer_call *c)
     const int form = number / 4 / WIDTHS, tokens = form == CONV_TREE ? GDN_ANSWER_TREE_TOKENS : form == PIECES ? 70 : 5;
     const int columns = width - 1 + GDN_ANSWER_TREE_TOKENS, dtype = typed ? GDN_BF16 : GDN_F32;
     gdn_ssm_conv_args *a = &c->args.ssm_conv;
+    c->kind = number & 3;
     *a = (gdn_ssm_conv_args){ .size = sizeof *a,
                               .n_seqs = 1,
                               .n_tokens = tokens,
