@@ -61,12 +61,12 @@ def occupancy(arch, registers, shared, of_block=WARPS):
 
 
 def known_spills(name, arch):
-    """How many accesses of local memory scripts/sass_limits.txt lets this kernel have, which scripts/sass_gate.py counts, too; None: any."""
+    """How many accesses of local memory scripts/sass_limits.txt lets this kernel have, which scripts/sass_gate.py counts, too."""
     import sass_gate # which takes resources() and occupancy() from here
     limits, *_ = sass_gate.read_limits(sass_gate.LIMITS.read_text())
     most = [number for pattern, only, measure, sign, number, _ in limits if measure == "local" and sign == "<=" and sass_gate.holds(only, arch)
             and fnmatch.fnmatchcase(name.removeprefix(sass_gate.PREFIX), pattern)]
-    return most[-1] if most else 0 if arch >= 80 else None
+    return most[-1] if most else 0
 
 
 def main(folder):
@@ -82,7 +82,7 @@ def main(folder):
             rows.append(f"| {arch} | {name} | {registers} | {spills} | {shared} | {warps} | {blocks} | {percent}% | " + " | ".join(cells) + " |")
             where = f"{name} on sm_{arch}"
             known = known_spills(name, arch) if spills or stack else 0
-            if (spills or stack) and known == 0:
+            if (spills or stack) and not known:
                 problems.append(f"{where}: {spills} bytes of spills, {stack} bytes of stack")
             if not ops:
                 continue
@@ -99,7 +99,7 @@ def main(folder):
                 problems.append(f"{where}: no 128-bit stores")
             if exact_shape and "tiles" in name and not ops["shared"]:
                 problems.append(f"{where}: no 128-bit loads of shared memory")
-            if known is not None and ops["local"] > known:
+            if ops["local"] > known:
                 problems.append(f"{where}: {ops['local']} accesses of local memory")
             if ops["generic"]:
                 problems.append(f"{where}: {ops['generic']} accesses of memory of an unknown kind")
