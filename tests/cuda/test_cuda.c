@@ -228,6 +228,37 @@ static void test_bounded_waits(void)
 
 /* ---- Others ------------------------------------------------------------------------------------------- */
 
+/* Where q begins decides which kernel a call has, and a query without data cannot know it: both name one form. Calls
+ * that come to `rows` where q is not aligned and to `tiles` where it is, and those that are mixed. */
+static void test_name_of_form(void)
+{
+    static char memory[64]; /* nothing is read there: the calls are only asked about */
+    static const struct { int n_seqs, state16, log; } calls[] = { { 1, 1, 0 }, { 3, 0, 0 }, { 3, 0, 1 } };
+    gdn_context *ctx = open_cuda(NULL, 0);
+    for (size_t i = 0; i < sizeof calls / sizeof calls[0]; i++)
+        for (uint64_t offset = 0; offset < 6; offset += 2) {
+            gdn_gated_delta_net_args a = GDN_INIT(gdn_gated_delta_net_args);
+            gdn_capability without = GDN_INIT(gdn_capability), with = GDN_INIT(gdn_capability);
+            a.n_seqs = a.n_rows = calls[i].n_seqs;
+            a.n_tokens = 40;
+            a.n_heads_k = 2;
+            a.n_heads_v = 128; /* more blocks than there are multiprocessors */
+            a.head_dim_k = a.head_dim_v = 128;
+            a.q.dtype = a.k.dtype = GDN_BF16;
+            a.state.dtype = calls[i].state16 ? GDN_BF16 : GDN_F32;
+            if (calls[i].log) {
+                a.n_log_rows = 3;
+                a.n_log_columns = 16;
+            }
+            CHECK(gdn_gated_delta_net_query(ctx, &a, &without) == GDN_OK && without.supported);
+            a.q.data = memory;
+            a.q.offset = offset;
+            CHECK(gdn_gated_delta_net_query(ctx, &a, &with) == GDN_OK);
+            CHECK(strcmp(without.implementation, with.implementation) == 0);
+        }
+    gdn_context_destroy(ctx);
+}
+
 static void test_two_threads(void) { suite_two_threads(GDN_BACKEND_CUDA); }
 static void test_bad_maps(void) { suite_bad_maps(GDN_BACKEND_CUDA); }
 
@@ -251,6 +282,7 @@ int main(int argc, char **argv)
         { "out of memory", test_out_of_memory, 0 },
         { "lost context", test_lost, 0 },
         { "bounded waits", test_bounded_waits, 0 },
+        { "name of the form", test_name_of_form, 0 },
         { "two threads", test_two_threads, 0 },
         { "bad maps", test_bad_maps, 0 },
     };
