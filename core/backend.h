@@ -2,6 +2,9 @@
 #ifndef GDN_CORE_BACKEND_H
 #define GDN_CORE_BACKEND_H
 
+#include <pthread.h>
+#include <sys/types.h>
+
 #include "core/plan.h"
 #include "core/problem.h"
 
@@ -53,7 +56,7 @@ typedef struct gdn_backend {
     gdn_status (*poll)(gdn_context *ctx);
     gdn_status (*timeline)(gdn_context *ctx, void **semaphore, uint64_t *value); /* NULL where there is no such thing */
     gdn_status (*buffer_create)(gdn_context *ctx, uint64_t bytes, gdn_span *span);
-    void       (*buffer_destroy)(gdn_context *ctx, gdn_span *span);
+    gdn_status (*buffer_destroy)(gdn_context *ctx, const gdn_span *span);
     gdn_status (*buffer_write)(gdn_context *ctx, const gdn_span *span, uint64_t offset, const void *source,
                                uint64_t bytes);
     gdn_status (*buffer_read)(gdn_context *ctx, const gdn_span *span, uint64_t offset, void *target, uint64_t bytes);
@@ -77,11 +80,16 @@ extern const gdn_backend gdn_backend_vulkan;
 extern const gdn_backend gdn_backend_metal;
 #endif
 
+typedef struct gdn_host_buffer gdn_host_buffer;
+
 struct gdn_context {
     const gdn_backend *backend;
     gdn_context_desc   desc; /* the caller's, defaults filled in */
     uint32_t           implementation;
     void              *state; /* the backend's own */
+    gdn_host_buffer   *host_buffers; /* of gdn_buffer_create(), where memory is the host's */
+    pthread_mutex_t    host_buffers_lock;
+    pid_t              host_buffers_process;
 };
 
 /* The longest wait for a device: desc->timeout_ns, or the default. A device that is software shares the host's cores
@@ -104,7 +112,9 @@ void gdn_context_log(const gdn_context *ctx, int32_t level, const char *format, 
 gdn_status gdn_host_synchronize(gdn_context *ctx, gdn_stream stream);
 gdn_status gdn_host_poll(gdn_context *ctx);
 gdn_status gdn_host_buffer_create(gdn_context *ctx, uint64_t bytes, gdn_span *span);
-void       gdn_host_buffer_destroy(gdn_context *ctx, gdn_span *span);
+gdn_status gdn_host_buffer_destroy(gdn_context *ctx, const gdn_span *span);
+/* INVALID_ARGUMENT: of a span that no buffer of the context has. */
+gdn_status gdn_no_such_buffer(const gdn_span *span);
 gdn_status gdn_host_buffer_write(gdn_context *ctx, const gdn_span *span, uint64_t offset, const void *source,
                                  uint64_t bytes);
 gdn_status gdn_host_buffer_read(gdn_context *ctx, const gdn_span *span, uint64_t offset, void *target, uint64_t bytes);

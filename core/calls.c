@@ -3,6 +3,8 @@
 #include "core/status.h"
 #include "core/structs.h"
 
+#include <stdio.h>
+
 static gdn_status check_context(const gdn_context *ctx)
 {
     return ctx ? GDN_OK : gdn_fail(GDN_INVALID_ARGUMENT, "ctx is NULL");
@@ -12,6 +14,14 @@ static gdn_status check_context(const gdn_context *ctx)
 static gdn_status nothing_to_do(gdn_context *ctx, gdn_stream stream)
 {
     return ctx->backend->host_memory ? ctx->backend->synchronize(ctx, stream) : GDN_OK;
+}
+
+/* What a query that fails tells: supported is 0, and the reason is the error's text. */
+static gdn_capability not_supported(void)
+{
+    gdn_capability c = { .size = sizeof c };
+    (void)snprintf(c.reason, sizeof c.reason, "%s", gdn_last_error());
+    return c;
 }
 
 #define GDN_KERNEL(stem, number, title, last, end)                                                                     \
@@ -28,12 +38,13 @@ static gdn_status nothing_to_do(gdn_context *ctx, gdn_stream stream)
         gdn_##stem##_problem p;                                                                                        \
         gdn_plan   plan   = GDN_PLAN_INIT;                                                                             \
         gdn_status status = check_context(ctx);                                                                        \
-        if (status || (status = gdn_struct_check("capability", capability, GDN_FIRST_SIZE(gdn_capability))) ||         \
-            (status = read_##stem(args, 0, &a)) || (status = gdn_##stem##_resolve(ctx, &a, NULL, &p)) ||               \
-            (status = ctx->backend->stem.plan(ctx, &p, &plan)))                                                        \
+        if (status || (status = gdn_struct_check("capability", capability, GDN_FIRST_SIZE(gdn_capability))))           \
             return status;                                                                                             \
+        if ((status = read_##stem(args, 0, &a)) || (status = gdn_##stem##_resolve(ctx, &a, NULL, &p)) ||               \
+            (status = ctx->backend->stem.plan(ctx, &p, &plan)))                                                        \
+            plan.capability = not_supported();                                                                         \
         gdn_struct_write(capability, &plan.capability, sizeof plan.capability);                                        \
-        return GDN_OK;                                                                                                 \
+        return status;                                                                                                 \
     }                                                                                                                  \
                                                                                                                        \
     gdn_status gdn_##stem(gdn_context *ctx, const gdn_##stem##_args *args, gdn_stream stream)                         \

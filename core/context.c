@@ -1,8 +1,10 @@
 /* Backends, devices and implementations; creating and destroying contexts. */
+#include <pthread.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "core/backend.h"
 #include "core/environment.h"
@@ -244,13 +246,14 @@ gdn_status gdn_context_create(const gdn_context_desc *caller, gdn_context **out)
     if (!ctx)
         return gdn_fail(GDN_OUT_OF_MEMORY, "no memory for a context of %zu bytes", sizeof *ctx);
     *ctx = (gdn_context){ .backend = backend, .desc = desc, .implementation = implementation };
+    (void)pthread_mutex_init(&ctx->host_buffers_lock, NULL);
+    ctx->host_buffers_process = getpid();
     status = backend->open(ctx, &ctx->desc, implementation);
     /* These were the caller's strings and structs; they need not outlive this call. */
     ctx->desc.implementation = NULL;
     ctx->desc.native         = NULL;
     if (status) {
-        backend->close(ctx);
-        gdn_context_free(ctx, ctx);
+        gdn_context_destroy(ctx);
         return forced ? from_environment(status) : status;
     }
     gdn_implementation_info info = { .size = sizeof info };
@@ -266,6 +269,7 @@ void gdn_context_destroy(gdn_context *ctx)
     if (!ctx)
         return;
     ctx->backend->close(ctx);
+    (void)pthread_mutex_destroy(&ctx->host_buffers_lock);
     gdn_context_free(ctx, ctx);
 }
 

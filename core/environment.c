@@ -50,6 +50,16 @@ static gdn_status read_log(gdn_context_desc *desc)
                     "GDN_LOG in the environment is \"%.64s\"; error, warning, info and debug are allowed", value);
 }
 
+gdn_status gdn_environment_known_answers(int *on)
+{
+    const char *value = gdn_environment("GDN_KNOWN_ANSWERS");
+    *on = !value || !strcmp(value, "on");
+    if (*on || !strcmp(value, "off"))
+        return GDN_OK;
+    return gdn_fail(GDN_INVALID_ARGUMENT, "GDN_KNOWN_ANSWERS in the environment is \"%.64s\"; on and off are allowed",
+                    value);
+}
+
 static gdn_status read_implementation(gdn_context_desc *desc, const char *const *names)
 {
     const char *value = desc->implementation ? NULL : gdn_environment("GDN_IMPLEMENTATION");
@@ -72,6 +82,9 @@ static gdn_status read_implementation(gdn_context_desc *desc, const char *const 
 
 gdn_status gdn_environment_read(gdn_context_desc *desc, const char *const *names)
 {
-    gdn_status status = read_log(desc);
-    return status ? status : read_implementation(desc, names);
+    gdn_status status;
+    int known_answers;
+    if ((status = read_log(desc)) || (status = gdn_environment_known_answers(&known_answers)))
+        return status;
+    return read_implementation(desc, names);
 }

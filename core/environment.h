@@ -8,8 +8,12 @@
  * (setuid programs, as the C library tells them). */
 const char *gdn_environment(const char *name);
 
-/* Fills in what the caller left open: the log (GDN_LOG) and the implementation (GDN_IMPLEMENTATION), whose names for
- * other backends are passed over. `names` are those of all backends, GDN_BACKEND_COUNT of them. */
+/* Refuses values that are not allowed, and fills in what the caller left open: the log (GDN_LOG) and the implementation
+ * (GDN_IMPLEMENTATION), whose names for other backends are passed over. `names` are those of all backends,
+ * GDN_BACKEND_COUNT of them. */
 gdn_status gdn_environment_read(gdn_context_desc *desc, const char *const *names);
+
+/* GDN_KNOWN_ANSWERS: on, the default, or off. */
+gdn_status gdn_environment_known_answers(int *on);
 
 #endif

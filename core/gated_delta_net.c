@@ -5,6 +5,7 @@
 #include "core/status.h"
 #include "numerics/float_env.h"
 
+#include <float.h>
 #include <math.h>
 #include <string.h>
 
@@ -37,6 +38,9 @@ static gdn_status check_finite(const char *name, const float *x, const char *zer
                         bits >> 31 ? "-" : "", bits & 0x007fffffu ? "nan" : "inf", zero);
     return GDN_OK;
 }
+
+/* A call without checkpoints and without a log has no use for positions, and does not read them. */
+static int uses_position(const args_t *a) { return a->checkpoint_interval || a->n_log_columns; }
 
 static int is_raw(const args_t *a) { return a->g_form == GDN_G_RAW || a->g_form == GDN_G_RAW_A_LOG; }
 
@@ -157,12 +161,15 @@ static void resolve_norm(const args_t *a, problem_t *p)
         const gdn_float_env caller = gdn_float_env_enter();
         volatile float eps = a->qk_norm_eps, most = 1.0f / eps;
         gdn_float_env_leave(caller);
-        p->norm_most = most;
+        p->norm_most = bits_of(&(float){ most }) == 0x7f800000u ? FLT_MAX : most; /* so that a zero vector stays zero */
     }
 }
 
 gdn_status gdn_gated_delta_net_check(args_t *a, int launch)
 {
+    const char *const snapshots = a->n_snapshots    ? "n_snapshots"
+                                  : a->n_slots_out ? "n_snapshots (n_slots_out, the default)"
+                                                   : "n_snapshots (n_slots, the default)";
     gdn_status status;
     fill_defaults(a);
     if ((status = gdn_check_range("n_seqs", a->n_seqs, 0, 1 << 24)) ||
@@ -178,7 +185,7 @@ gdn_status gdn_gated_delta_net_check(args_t *a, int launch)
         (status = gdn_check_range("n_slots", a->n_slots, 1, INT32_MAX)) ||
         (status = gdn_check_range("n_rows_out", a->n_rows_out, 1, INT32_MAX)) ||
         (status = gdn_check_range("n_slots_out", a->n_slots_out, 1, INT32_MAX)) ||
-        (status = gdn_check_range("n_snapshots", a->n_snapshots, a->n_log_columns ? 0 : 1, 1 << 20)) ||
+        (status = gdn_check_range(snapshots, a->n_snapshots, a->n_log_columns ? 0 : 1, 1 << 20)) ||
         (status = gdn_check_range("n_seqs * n_snapshots", (int64_t)a->n_seqs * a->n_snapshots, 0, INT32_MAX)) ||
         (status = gdn_check_range("n_rows * n_slots", (int64_t)a->n_rows * a->n_slots, 1, INT32_MAX)) ||
         (status = gdn_check_range("n_rows_out * n_slots_out", (int64_t)a->n_rows_out * a->n_slots_out, 1, INT32_MAX)))
@@ -202,10 +209,6 @@ gdn_status gdn_gated_delta_net_check(args_t *a, int launch)
                                         a->n_checkpoints, a->n_seqs)) ||
         (status = check_log(a, launch)) || (status = check_tree(a, launch)) || (status = check_state_interval(a)))
         return status;
-    if (launch && !a->checkpoint_interval && !a->n_log_columns && a->position.data)
-        return gdn_fail(GDN_INVALID_ARGUMENT,
-                        "position is given and checkpoint_interval is 0; 1 to %d have it, and calls with a log",
-                        (int)INT32_MAX);
     if (a->n_tokens && !a->n_seqs)
         return gdn_fail(GDN_INVALID_ARGUMENT, "n_seqs is 0 and n_tokens is %d; tokens need a sequence",
                         (int)a->n_tokens);
@@ -218,12 +221,13 @@ gdn_status gdn_gated_delta_net_check(args_t *a, int launch)
 }
 
 static gdn_status resolve_tokens(const gdn_backend *b, const char *name, const gdn_tensor *t, uint32_t dtypes,
-                                 const args_t *a, int32_t longest, int64_t heads, int64_t inner, int written,
-                                 int needed, gdn_token_view *view, gdn_region *region)
+                                 const args_t *a, const gdn_place *seq_start, int32_t longest, int64_t heads,
+                                 int64_t inner, int needed, gdn_token_view *view, gdn_region *region)
 {
     const gdn_operand_spec spec = {
-        .name = name, .dtypes = dtypes, .n_axes = 3, .extent = { a->n_seqs, longest, heads }, .inner = inner,
-        .ragged = 1, .ragged_tokens = a->n_tokens, .written = written, .needed = needed,
+        .name = name, .dtypes = dtypes, .n_axes = 3, .axes = { "sequence", "token", "head" },
+        .extent = { a->n_seqs, longest, heads }, .inner = inner,
+        .ragged = 1, .ragged_tokens = a->n_tokens, .seq_start = seq_start, .needed = needed,
     };
     return gdn_tokens_resolve(b, &spec, t, view, region);
 }
@@ -233,7 +237,13 @@ static gdn_status resolve_heads(const gdn_backend *b, const char *name, const gd
                                 int64_t inner, int needed, gdn_token_view *view, gdn_region *region)
 {
     const gdn_operand_spec spec = {
-        .name = name, .dtypes = FLOATS, .n_axes = 1, .extent = { a->n_heads_v }, .inner = inner, .needed = needed,
+        .name = name,
+        .dtypes = FLOATS,
+        .n_axes = 1,
+        .axes = { "head" },
+        .extent = { a->n_heads_v },
+        .inner = inner,
+        .needed = needed,
     };
     int64_t stride[4];
     gdn_status status = gdn_operand_resolve(b, &spec, t, &view->at, stride, region);
@@ -247,9 +257,9 @@ static gdn_status resolve_state(const gdn_backend *b, const char *name, const gd
 {
     const int     kv   = a->state_layout == GDN_STATE_KV;
     const gdn_operand_spec spec = {
-        .name = name, .dtypes = FLOATS, .n_axes = 4,
+        .name = name, .dtypes = FLOATS, .n_axes = 4, .axes = { "row", "slot", "head", "line" },
         .extent = { n_rows, n_slots, a->n_heads_v, kv ? a->head_dim_k : a->head_dim_v },
-        .inner = kv ? a->head_dim_v : a->head_dim_k, .written = 1, .needed = needed,
+        .inner = kv ? a->head_dim_v : a->head_dim_k, .needed = needed,
     };
     return gdn_pool_resolve(b, &spec, t, view, region);
 }
@@ -266,8 +276,9 @@ static gdn_status resolve_log(const gdn_backend *b, const args_t *a, int launch,
     if (!a->n_log_columns)
         return GDN_OK;
     const gdn_operand_spec spec = {
-        .name = "log", .dtypes = 1u << GDN_F32, .n_axes = 2, .extent = { a->n_log_rows, a->n_log_columns },
-        .inner = keys + a->n_heads_v * (a->head_dim_v + decays), .written = 1, .needed = launch && a->n_seqs,
+        .name = "log", .dtypes = 1u << GDN_F32, .n_axes = 2, .axes = { "row", "column" },
+        .extent = { a->n_log_rows, a->n_log_columns },
+        .inner = keys + a->n_heads_v * (a->head_dim_v + decays), .needed = launch && a->n_seqs,
     };
     if ((status = gdn_span_resolve(b, "log_row", &a->log_row, bytes, 4, 0, &log->row, &r[LOG_ROW])) ||
         (status = gdn_span_resolve(b, "state_position", &a->state_position, bytes, 4, 0, &log->state_position,
@@ -325,7 +336,7 @@ gdn_status gdn_gated_delta_net_resolve(const gdn_context *ctx, const args_t *a, 
      * then. */
     const int judged =
         !b->host_memory && a->n_seqs &&
-        (a->seq_start.data || a->state_src.data || a->position.data || a->log.data);
+        (a->seq_start.data || a->state_src.data || (uses_position(a) && a->position.data) || a->log.data);
     const int committed = a->n_seqs && a->state_commit.data; /* of which a device knows no more */
     *p = (problem_t){
         .empty = !a->n_tokens && !judged && !committed,
@@ -348,8 +359,8 @@ gdn_status gdn_gated_delta_net_resolve(const gdn_context *ctx, const args_t *a, 
                                    &r[STATE_SRC])) ||
         (status = gdn_span_resolve(b, "state_dst", &a->state_dst, 4 * (uint64_t)a->n_seqs * (uint64_t)a->n_snapshots, 4,
                                    0, &p->state_dst, &r[STATE_DST])) ||
-        (status = gdn_span_resolve(b, "position", &a->position, 4 * (uint64_t)a->n_seqs, 4, 0, &p->position,
-                                   &r[POSITION])) ||
+        (uses_position(a) && (status = gdn_span_resolve(b, "position", &a->position, 4 * (uint64_t)a->n_seqs, 4, 0,
+                                                        &p->position, &r[POSITION]))) ||
         (status = gdn_span_resolve(b, "state_checkpoint", &a->state_checkpoint,
                                    4 * (uint64_t)a->n_seqs * (uint64_t)a->n_checkpoints, 4,
                                    launch && a->n_tokens && a->checkpoint_interval, &p->checkpoints.map,
@@ -363,17 +374,19 @@ gdn_status gdn_gated_delta_net_resolve(const gdn_context *ctx, const args_t *a, 
         return status;
     const int     needed = launch && a->n_tokens > 0;
     const int64_t gates  = a->gate == GDN_GATE_CHANNEL ? a->head_dim_k : 1;
-    if ((status =
-             resolve_tokens(b, "q", &a->q, FLOATS, a, longest, a->n_heads_k, a->head_dim_k, 0, needed, &p->q, &r[Q])) ||
-        (status =
-             resolve_tokens(b, "k", &a->k, FLOATS, a, longest, a->n_heads_k, a->head_dim_k, 0, needed, &p->k, &r[K])) ||
-        (status =
-             resolve_tokens(b, "v", &a->v, FLOATS, a, longest, a->n_heads_v, a->head_dim_v, 0, needed, &p->v, &r[V])) ||
-        (status = resolve_tokens(b, "g", &a->g, FLOATS, a, longest, a->n_heads_v, gates, 0, needed, &p->g, &r[G])) ||
-        (status =
-             resolve_tokens(b, "beta", &a->beta, FLOATS, a, longest, a->n_heads_v, 1, 0, needed, &p->beta, &r[BETA])) ||
-        (status = resolve_tokens(b, "out", &a->out, FLOATS, a, longest, a->n_heads_v, a->head_dim_v, 1, needed, &p->out,
-                                 &r[OUT])) ||
+    const gdn_place *starts = b->host_memory ? &p->seq_start : NULL;
+    if ((status = resolve_tokens(b, "q", &a->q, FLOATS, a, starts, longest, a->n_heads_k, a->head_dim_k, needed, &p->q,
+                                 &r[Q])) ||
+        (status = resolve_tokens(b, "k", &a->k, FLOATS, a, starts, longest, a->n_heads_k, a->head_dim_k, needed, &p->k,
+                                 &r[K])) ||
+        (status = resolve_tokens(b, "v", &a->v, FLOATS, a, starts, longest, a->n_heads_v, a->head_dim_v, needed, &p->v,
+                                 &r[V])) ||
+        (status = resolve_tokens(b, "g", &a->g, FLOATS, a, starts, longest, a->n_heads_v, gates, needed, &p->g,
+                                 &r[G])) ||
+        (status = resolve_tokens(b, "beta", &a->beta, FLOATS, a, starts, longest, a->n_heads_v, 1, needed, &p->beta,
+                                 &r[BETA])) ||
+        (status = resolve_tokens(b, "out", &a->out, FLOATS, a, starts, longest, a->n_heads_v, a->head_dim_v, needed,
+                                 &p->out, &r[OUT])) ||
         (status = resolve_heads(b, "ssm_a", &a->ssm_a, a, 1, needed && is_raw(a), &p->ssm_a, &r[SSM_A])) ||
         (status = resolve_heads(b, "dt_bias", &a->dt_bias, a, gates, 0, &p->dt_bias, &r[DT_BIAS])) ||
         (status = resolve_state(b, "state", &a->state, a, a->n_rows, a->n_slots, needed || (launch && committed),

@@ -203,6 +203,8 @@ static entry_name name_of(const gdn_pool_maps *m, int32_t s, const targets *used
     entry_name name;
     if (r >= used->n_kept)
         (void)snprintf(name.text, sizeof name.text, "%s[%d]", m->commit_name, (int)s);
+    else if (r < used->n_dst && m->dst_is_row)
+        (void)snprintf(name.text, sizeof name.text, "%s[%d]", m->dst_name, (int)s);
     else
         (void)snprintf(name.text, sizeof name.text, "%s[%d][%d]", r < used->n_dst ? m->dst_name : m->checkpoint_name,
                        (int)s, (int)(r < used->n_dst ? r : r - used->n_dst));
@@ -374,18 +376,29 @@ static int suspect(ledger *l, int64_t slot)
     return 1;
 }
 
-static gdn_status written_twice(const gdn_pool_maps *m, const entry *e)
+static int is_default(const gdn_pool_maps *m, const entry *e)
 {
-    return gdn_fail(GDN_INVALID_ARGUMENT, "%s is %lld, which another entry writes too",
-                    name_of(m, e->s, &e->used, e->r).text, (long long)e->slot);
+    return e->r < e->used.n_dst && !m->dst->base;
 }
 
-static gdn_status read_and_written(const gdn_pool_maps *m, const entry *e)
+static gdn_status written_twice(const gdn_pool_maps *m, const entry *e)
 {
-    const int kept = m->checkpoints && m->checkpoints->interval, committed = m->commit && m->commit->base;
-    return gdn_fail(GDN_INVALID_ARGUMENT, "%s[%d] is %lld, which another sequence's %s%s%s%s%s writes in the same call",
-                    m->src_name, (int)e->s, (long long)e->slot, m->dst_name, kept ? " or " : "",
-                    kept ? m->checkpoint_name : "", committed ? " or " : "", committed ? m->commit_name : "");
+    return gdn_fail(GDN_INVALID_ARGUMENT, "%s is %lld%s, which another entry writes too",
+                    name_of(m, e->s, &e->used, e->r).text, (long long)e->slot,
+                    is_default(m, e) ? " (the default)" : "");
+}
+
+/* Names the entry that writes the slot which sequence reader->s reads. */
+static gdn_status read_and_written(const gdn_pool_maps *m, const entry *reader)
+{
+    for (entry e = FIRST_ENTRY; next_written(m, &e);)
+        if (e.slot == reader->slot)
+            return gdn_fail(GDN_INVALID_ARGUMENT,
+                            "%s[%d] is %lld%s, which another sequence's %s%s writes in the same call",
+                            m->src_name, (int)reader->s, (long long)reader->slot, m->src->base ? "" : " (the default)",
+                            name_of(m, e.s, &e.used, e.r).text, is_default(m, &e) ? " (the default)" : "");
+    return gdn_fail(GDN_INTERNAL, "%s[%d] is %lld, of which no writer is found", m->src_name, (int)reader->s,
+                    (long long)reader->slot);
 }
 
 /* Looks at the entries of the range for suspects; *full where the table does not hold them. */

@@ -20,6 +20,7 @@ typedef struct gdn_pool_maps {
     int64_t          src_slots, dst_slots;  /* slots per row                                          */
     int64_t          src_size, dst_size;    /* slots of the pools                                     */
     int32_t          same_pool;             /* 1: source and destination are one pool                 */
+    int32_t          dst_is_row;            /* 1: dst has one entry for each sequence, without a second subscript */
     int32_t          check_unused;          /* 1: entries that are not written must be in range too   */
     int64_t         *n_visits;              /* grows by the visits of entries: a test's; or NULL      */
 } gdn_pool_maps;

@@ -1,5 +1,7 @@
 /* gdn_buffer_*: memory of a backend, and its implementation for backends whose memory is the host's. */
+#include <pthread.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "core/backend.h"
 #include "core/status.h"
@@ -25,19 +27,29 @@ gdn_status gdn_buffer_create(gdn_context *ctx, uint64_t bytes, gdn_span *span)
         return gdn_fail(GDN_INVALID_ARGUMENT, "ctx is NULL");
     if (!span)
         return gdn_fail(GDN_INVALID_ARGUMENT, "span is NULL");
-    *span = (gdn_span){ 0 };
     if (!bytes || bytes > (UINT64_C(1) << 46))
         return gdn_fail(GDN_INVALID_ARGUMENT, "bytes is %llu; 1 to 2^46 are allowed", (unsigned long long)bytes);
     return ctx->backend->buffer_create(ctx, bytes, span);
 }
 
-void gdn_buffer_destroy(gdn_context *ctx, gdn_span *span)
+gdn_status gdn_buffer_destroy(gdn_context *ctx, gdn_span *span)
 {
-    if (!ctx || !span)
-        return;
-    if (span->data)
-        ctx->backend->buffer_destroy(ctx, span);
-    *span = (gdn_span){ 0 };
+    if (!span || !span->data)
+        return GDN_OK;
+    if (!ctx)
+        return gdn_fail(GDN_INVALID_ARGUMENT, "ctx is NULL");
+    const gdn_status status = ctx->backend->buffer_destroy(ctx, span);
+    if (!status)
+        *span = (gdn_span){ 0 };
+    return status;
+}
+
+gdn_status gdn_no_such_buffer(const gdn_span *span)
+{
+    return gdn_fail(
+        GDN_INVALID_ARGUMENT,
+        "span->data is %p, which gdn_buffer_create() has not made with this context, or is destroyed already",
+        span->data);
 }
 
 gdn_status gdn_buffer_write(gdn_context *ctx, const gdn_span *span, uint64_t offset, const void *source, uint64_t bytes)
@@ -68,18 +80,48 @@ gdn_status gdn_host_poll(gdn_context *ctx)
     return GDN_OK;
 }
 
+/* In front of a buffer's bytes, in a list of the context's: what was not made here is not freed here. */
+struct gdn_host_buffer {
+    struct gdn_host_buffer *next;
+};
+enum { HEADER = 64 };
+
+/* A forked child may have been copied while another thread held the lock. The list itself is whole at any moment. */
+static void lock_buffers(gdn_context *ctx)
+{
+    if (ctx->host_buffers_process != getpid()) {
+        (void)pthread_mutex_init(&ctx->host_buffers_lock, NULL);
+        ctx->host_buffers_process = getpid();
+    }
+    (void)pthread_mutex_lock(&ctx->host_buffers_lock);
+}
+
+static void *data_of(gdn_host_buffer *b) { return (char *)b + HEADER; }
+
 gdn_status gdn_host_buffer_create(gdn_context *ctx, uint64_t bytes, gdn_span *span)
 {
-    void *data = gdn_context_alloc(ctx, bytes, 64);
-    if (!data)
+    gdn_host_buffer *b = gdn_context_alloc(ctx, HEADER + bytes, HEADER);
+    if (!b)
         return gdn_fail(GDN_OUT_OF_MEMORY, "no memory for a buffer of %llu bytes", (unsigned long long)bytes);
-    *span = (gdn_span){ .data = data, .bytes = bytes };
+    lock_buffers(ctx);
+    b->next           = ctx->host_buffers;
+    ctx->host_buffers = b;
+    (void)pthread_mutex_unlock(&ctx->host_buffers_lock);
+    *span = (gdn_span){ .data = data_of(b), .bytes = bytes };
     return GDN_OK;
 }
 
-void gdn_host_buffer_destroy(gdn_context *ctx, gdn_span *span)
+gdn_status gdn_host_buffer_destroy(gdn_context *ctx, const gdn_span *span)
 {
-    gdn_context_free(ctx, span->data);
+    lock_buffers(ctx);
+    gdn_host_buffer **at = &ctx->host_buffers, *found;
+    while (*at && data_of(*at) != span->data)
+        at = &(*at)->next;
+    if ((found = *at))
+        *at = found->next;
+    (void)pthread_mutex_unlock(&ctx->host_buffers_lock);
+    gdn_context_free(ctx, found);
+    return found ? GDN_OK : gdn_no_such_buffer(span);
 }
 
 gdn_status gdn_host_buffer_write(gdn_context *ctx, const gdn_span *span, uint64_t offset, const void *source,

@@ -96,28 +96,62 @@ static gdn_status resolve_strides(const gdn_operand_spec *spec, const gdn_tensor
     return GDN_OK;
 }
 
-/* Rows of a written operand must not share bytes: with the axes sorted by stride, each must step over
- * everything inside it. (Sufficient; exotic interleavings that would be disjoint all the same are refused.) */
-static gdn_status check_rows_apart(const gdn_operand_spec *spec, const int64_t extent[4], const int64_t stride[4],
-                                   uint64_t inner_bytes)
+/* Rows must not share bytes: with the axes sorted by stride, each must step over everything inside it. (Sufficient;
+ * interleavings that would be disjoint all the same are refused.) Strides in elements, or one of another axis, show
+ * here. The text blames a stride that the caller set: packed ones step over all that is inside them. */
+static gdn_status check_rows_apart(const gdn_operand_spec *spec, const gdn_tensor *t, const int64_t extent[4],
+                                   const int64_t stride[4], uint64_t inner_bytes)
 {
     uint64_t inside = inner_bytes;
     int      done[4] = { 0 };
     for (int n = 0; n < spec->n_axes; n++) {
         int least = -1;
-        for (int a = 0; a < spec->n_axes; a++)
+        for (int a = spec->n_axes - 1; a >= 0; a--)
             if (!done[a] && (least < 0 || stride[a] < stride[least]))
                 least = a;
         done[least] = 1;
         if (extent[least] <= 1)
             continue;
-        if ((uint64_t)stride[least] < inside)
-            return gdn_fail(GDN_INVALID_ARGUMENT,
-                            "%s.stride[%d] is %lld; %s is written, and the rows inside that axis cover %llu bytes",
-                            spec->name, least, (long long)stride[least], spec->name, (unsigned long long)inside);
-        inside = bounded(inside, (uint64_t)extent[least] - 1, (uint64_t)stride[least]);
+        if ((uint64_t)stride[least] >= inside) {
+            inside = bounded(inside, (uint64_t)extent[least] - 1, (uint64_t)stride[least]);
+            continue;
+        }
+        int      set  = least;
+        uint64_t need = inside, packed = inner_bytes;
+        if (!t->stride[least]) { /* packed, and so wide enough for the axes behind it: one before it is too narrow */
+            for (set = 0; !done[set] || !t->stride[set] || extent[set] <= 1; set++)
+                ;
+            need = inner_bytes;
+            for (int a = spec->n_axes - 1; a > set; a--)
+                need = bounded(need, (uint64_t)(extent[a] > 0 ? extent[a] - 1 : 0), (uint64_t)stride[a]);
+        }
+        for (int a = spec->n_axes - 1; a > set; a--)
+            packed = bounded(0, (uint64_t)(extent[a] > 0 ? extent[a] : 1),
+                             packed > (uint64_t)stride[a] ? packed : (uint64_t)stride[a]);
+        const int follow = set == 0 && spec->ragged; /* without a stride of its own */
+        return gdn_fail(GDN_INVALID_ARGUMENT,
+                        "%s.stride[%d] is %lld, of the %s axis, so that rows of %s overlap; 0 (%s%.0llu) and at least "
+                        "%llu bytes are allowed",
+                        spec->name, set, (long long)stride[set], spec->axes[set], spec->name,
+                        follow ? "sequences follow each other" : "packed, ", follow ? 0ull : (unsigned long long)packed,
+                        (unsigned long long)need);
     }
     return GDN_OK;
+}
+
+/* Of a ragged operand with a stride of its sequences: by how much its last token ends before the box of n_seqs times
+ * the longest sequence does. */
+static uint64_t unowned_end(const gdn_operand_spec *spec, const int64_t extent[4], const int64_t stride[4])
+{
+    const int32_t *start = spec->seq_start ? (const int32_t *)(const void *)spec->seq_start->base : NULL;
+    int64_t        end   = 0;
+    if (!spec->ragged || !start || !stride[0] || extent[0] < 1 || extent[1] < 1)
+        return 0;
+    for (int64_t s = 0; s < extent[0]; s++) {
+        const int64_t last = start[s + 1] - start[s] - 1, at = s * stride[0] + last * stride[1];
+        end = last >= 0 && at > end ? at : end;
+    }
+    return (uint64_t)((extent[0] - 1) * stride[0] + (extent[1] - 1) * stride[1] - end);
 }
 
 /* Address arithmetic and alignment shared by tensors and spans. */
@@ -196,7 +230,7 @@ gdn_status gdn_operand_resolve(const gdn_backend *backend, const gdn_operand_spe
         return status;
 
     const uint64_t inner_bytes = dtype_bytes(t->dtype, spec->inner);
-    if (spec->written && (status = check_rows_apart(spec, extent, stride, inner_bytes)))
+    if ((status = check_rows_apart(spec, t, extent, stride, inner_bytes)))
         return status;
 
     uint64_t covered = inner_bytes, outer = 0;
@@ -217,6 +251,8 @@ gdn_status gdn_operand_resolve(const gdn_backend *backend, const gdn_operand_spe
         region->outer_stride = outermost < 0 ? 0 : outer;
         if (outermost >= 0)
             covered = bounded(covered, (uint64_t)extent[outermost] - 1, outer);
+        if (covered < LARGEST_OFFSET)
+            covered -= unowned_end(spec, extent, stride);
         if (covered < LARGEST_OFFSET)
             fill_axes(region, spec->n_axes, extent, stride, inner_bytes);
     }

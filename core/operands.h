@@ -25,12 +25,13 @@ typedef struct gdn_operand_spec {
     const char *name;        /* as the caller knows it: "q", "state"                                  */
     uint32_t    dtypes;      /* allowed: bits 1 << GDN_F32, ...                                       */
     int32_t     n_axes;
+    const char *axes[4];     /* their names: "sequence", "token"                                      */
     int64_t     extent[4];
     int64_t     inner;       /* elements of the contiguous axis                                       */
     int32_t     ragged;      /* 1: axis 0 is the sequence axis, whose stride 0 means "not there", and
                                 then axis 1 has ragged_tokens entries                                 */
     int64_t     ragged_tokens;
-    int32_t     written;     /* 1: its rows must not overlap each other                               */
+    const gdn_place *seq_start; /* ragged: the map, as far as the host can read it; or NULL           */
     int32_t     needed;      /* 1: data must be given                                                 */
 } gdn_operand_spec;
 

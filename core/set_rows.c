@@ -59,12 +59,12 @@ static gdn_status check_index(const problem_t *p)
 }
 
 static gdn_status resolve_operand(const gdn_backend *b, const char *name, const gdn_tensor *t, uint32_t dtypes,
-                                  const int64_t batch[2], int64_t rows, int64_t inner, int written, int needed,
+                                  const int64_t batch[2], int64_t rows, int64_t inner, int needed,
                                   gdn_place *at, int64_t stride[3], gdn_region *region)
 {
     const gdn_operand_spec spec = {
-        .name = name, .dtypes = dtypes, .n_axes = 3, .extent = { batch[0], batch[1], rows }, .inner = inner,
-        .written = written, .needed = needed,
+        .name = name, .dtypes = dtypes, .n_axes = 3, .axes = { "batch 0", "batch 1", "row" },
+        .extent = { batch[0], batch[1], rows }, .inner = inner, .needed = needed,
     };
     int64_t all[4];
     gdn_status status = gdn_operand_resolve(b, &spec, t, at, all, region);
@@ -83,11 +83,11 @@ gdn_status gdn_set_rows_resolve(const gdn_context *ctx, const args_t *a, gdn_pla
         .src_dtype = a->src.dtype, .dst_dtype = a->dst.dtype, .index_dtype = a->index.dtype,
     };
     const int needed = plan && a->n_rows > 0;
-    if ((status = resolve_operand(b, "src", &a->src, FLOATS, a->n_batch, a->n_rows, a->n_columns, 0, needed, &p->src,
+    if ((status = resolve_operand(b, "src", &a->src, FLOATS, a->n_batch, a->n_rows, a->n_columns, needed, &p->src,
                                   p->src_stride, &r[SRC])) ||
         (status = resolve_operand(b, "dst", &a->dst, FLOATS | 1u << GDN_Q8_0, a->n_batch, a->n_rows_dst, a->n_columns,
-                                  1, needed, &p->dst, p->dst_stride, &r[DST])) ||
-        (status = resolve_operand(b, "index", &a->index, 1u << GDN_I32 | 1u << GDN_I64, a->index_batch, a->n_rows, 1, 0,
+                                  needed, &p->dst, p->dst_stride, &r[DST])) ||
+        (status = resolve_operand(b, "index", &a->index, 1u << GDN_I32 | 1u << GDN_I64, a->index_batch, a->n_rows, 1,
                                   needed, &p->index, p->index_stride, &r[INDEX])))
         return status;
     if (!plan)

@@ -84,11 +84,12 @@ gdn_status gdn_ssm_conv_check(args_t *a, int launch)
 }
 
 static gdn_status resolve_tokens(const gdn_backend *b, const char *name, const gdn_tensor *t, const args_t *a,
-                                 int32_t longest, int written, int needed, gdn_token_view *view, gdn_region *region)
+                                 const gdn_place *seq_start, int32_t longest, int needed, gdn_token_view *view,
+                                 gdn_region *region)
 {
     const gdn_operand_spec spec = {
-        .name = name, .dtypes = FLOATS, .n_axes = 2, .extent = { a->n_seqs, longest }, .inner = a->n_channels,
-        .ragged = 1, .ragged_tokens = a->n_tokens, .written = written, .needed = needed,
+        .name = name, .dtypes = FLOATS, .n_axes = 2, .axes = { "sequence", "token" }, .extent = { a->n_seqs, longest },
+        .inner = a->n_channels, .ragged = 1, .ragged_tokens = a->n_tokens, .seq_start = seq_start, .needed = needed,
     };
     return gdn_tokens_resolve(b, &spec, t, view, region);
 }
@@ -97,7 +98,8 @@ static gdn_status resolve_tokens(const gdn_backend *b, const char *name, const g
 static gdn_status resolve_weight(const gdn_backend *b, const args_t *a, int needed, problem_t *p, gdn_region *region)
 {
     const gdn_operand_spec spec = {
-        .name = "weight", .dtypes = FLOATS, .n_axes = 2, .extent = { a->n_channels, a->kernel_width }, .inner = 1,
+        .name = "weight", .dtypes = FLOATS, .n_axes = 2, .axes = { "channel", "tap" },
+        .extent = { a->n_channels, a->kernel_width }, .inner = 1,
         .needed = needed,
     };
     int64_t stride[4];
@@ -112,8 +114,8 @@ static gdn_status resolve_history(const gdn_backend *b, const char *name, const 
                                   int32_t n_rows, gdn_state_view *view, gdn_region *region)
 {
     const gdn_operand_spec spec = {
-        .name = name, .dtypes = FLOATS, .n_axes = 2, .extent = { n_rows, a->n_columns }, .inner = a->n_channels,
-        .written = 1,
+        .name = name, .dtypes = FLOATS, .n_axes = 2, .axes = { "row", "column" }, .extent = { n_rows, a->n_columns },
+        .inner = a->n_channels,
     };
     return gdn_pool_resolve(b, &spec, t, view, region);
 }
@@ -167,8 +169,9 @@ gdn_status gdn_ssm_conv_resolve(const gdn_context *ctx, const args_t *a, gdn_pla
     if (launch && (status = gdn_check_seq_start(&p->seq_start, b->host_memory, a->n_seqs, a->n_tokens, &longest)))
         return status;
     const int needed = launch && a->n_tokens > 0;
-    if ((status = resolve_tokens(b, "x", &a->x, a, longest, 0, needed, &p->x, &r[X])) ||
-        (status = resolve_tokens(b, "out", &a->out, a, longest, 1, needed, &p->out, &r[OUT])) ||
+    const gdn_place *starts = b->host_memory ? &p->seq_start : NULL;
+    if ((status = resolve_tokens(b, "x", &a->x, a, starts, longest, needed, &p->x, &r[X])) ||
+        (status = resolve_tokens(b, "out", &a->out, a, starts, longest, needed, &p->out, &r[OUT])) ||
         (status = resolve_weight(b, a, needed, p, &r[WEIGHT])))
         return status;
     const gdn_operand_spec bias = { .name = "bias", .dtypes = FLOATS, .inner = a->n_channels };
@@ -214,7 +217,7 @@ gdn_status gdn_ssm_conv_resolve(const gdn_context *ctx, const args_t *a, gdn_pla
         .seq_start = &p->seq_start, .src_slots = 1, .dst_slots = 1,
         .src_size = a->history.data ? a->n_rows : 0, .dst_size = a->history.data ? a->n_rows_out : 0,
         .checkpoint_name = "history_checkpoint", .checkpoints = &p->checkpoints, .position = &p->position,
-        .same_pool = pools, .check_unused = 1,
+        .same_pool = pools, .check_unused = 1, .dst_is_row = 1,
     };
     if ((a->history.data || p->history_src.base || p->history_dst.base) && (status = gdn_check_pool_maps(&maps)))
         return status;

@@ -57,7 +57,7 @@ gdn_status gdn_cuda_fail(gdn_cuda_device *dev, const gdn_cuda_driver *cu, CUresu
 {
     const gdn_status status = status_of(result);
     const int lost = status == GDN_DEVICE_LOST && dev;
-    if (lost && !dev->lost) dev->lost = result;
+    if (lost && !dev->lost) dev->lost = (int32_t)result;
     return gdn_fail(status, "%s returned %s (%d)%s%s%s", call, name_of(cu, result), (int)result, dev ? " on " : "",
                     dev ? dev->traits.about.name : "",
                     lost ? ": its CUDA context is lost, by this call or by work of anybody's that was queued before"
@@ -68,7 +68,7 @@ gdn_status gdn_cuda_enter(gdn_cuda_device *dev, gdn_cuda_scope *scope)
 {
     if (dev->lost)
         return gdn_fail(GDN_DEVICE_LOST, "the context on %s was lost; it can only be destroyed. The error was %s (%d)",
-                        dev->traits.about.name, name_of(dev->cu, dev->lost), (int)dev->lost);
+                        dev->traits.about.name, name_of(dev->cu, (CUresult)dev->lost), (int)dev->lost);
     CUresult result = dev->cu->CtxPushCurrent(dev->context);
     if (result == CUDA_ERROR_INVALID_CONTEXT) /* its owner has destroyed it */
         result = CUDA_ERROR_CONTEXT_IS_DESTROYED;

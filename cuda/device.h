@@ -62,7 +62,8 @@ typedef struct gdn_cuda_device {
     gdn_cuda_image    *image;
     uint32_t          *bad;         /* GDN_GPU_BAD_WORDS words of host memory that kernels set */
     CUdeviceptr        bad_address;
-    CUresult           lost;        /* the error with which the CUDA context was lost; 0: it was not */
+    _Atomic int32_t    lost;        /* the CUresult with which the CUDA context was lost, 0: it was not; read by
+                                       gdn_poll() on any thread */
 } gdn_cuda_device;
 
 /* ---- loader.c ---- */

@@ -258,7 +258,7 @@ static gdn_status with_memory(gdn_context *ctx, const gdn_gpu_pipeline *pipeline
         status = pipeline ? ask_one(ctx, pipeline, &memory, x) : ask_all(ctx, &memory, x);
         answers->busy = 0;
         if (status) (void)snprintf(text, sizeof text, "%s", gdn_last_error());
-        ctx->backend->buffer_destroy(ctx, &memory);
+        (void)ctx->backend->buffer_destroy(ctx, &memory);
         if (status) status = gdn_fail(status, "%s", text);
     }
     free(x);
@@ -267,13 +267,10 @@ static gdn_status with_memory(gdn_context *ctx, const gdn_gpu_pipeline *pipeline
 
 gdn_status gdn_gpu_answers_open(gdn_gpu_answers *answers)
 {
-    const char *value = gdn_environment("GDN_KNOWN_ANSWERS");
-    if (!value || !strcmp(value, "on") || !strcmp(value, "off")) {
-        answers->off = value && !strcmp(value, "off");
-        return GDN_OK;
-    }
-    return gdn_fail(GDN_INVALID_ARGUMENT, "GDN_KNOWN_ANSWERS in the environment is \"%.64s\"; on and off are allowed",
-                    value);
+    int on;
+    const gdn_status status = gdn_environment_known_answers(&on);
+    answers->off = !on;
+    return status;
 }
 
 gdn_status gdn_gpu_answers_all(gdn_context *ctx)
@@ -301,8 +298,12 @@ gdn_status gdn_gpu_answers_ask(gdn_context *ctx, gdn_kernel kernel, const gdn_pl
     if (!recording) return with_memory(ctx, &pipeline);
     for (uint32_t i = 0; i < answers->n_later; i++)
         if (answers->later[i].id == pipeline.id) return GDN_OK;
-    if (answers->n_later < GDN_ANSWERS_LATER) /* else a later call of its shape finds room */
-        answers->later[answers->n_later++] = pipeline;
+    if (answers->n_later == GDN_ANSWERS_LATER)
+        return gdn_fail(GDN_UNSUPPORTED,
+                        "%d kernels are recorded that have not been asked for their known answers; gdn_synchronize() "
+                        "with stream NULL asks them, and then others can be recorded",
+                        GDN_ANSWERS_LATER);
+    answers->later[answers->n_later++] = pipeline;
     return GDN_OK;
 }
 

@@ -66,7 +66,7 @@ extern const int32_t gdn_gpu_answer_parents[GDN_ANSWER_TREE_TOKENS];
 extern const uint64_t gdn_gpu_answer_table[GDN_ANSWERS]; /* what the reference's digest is */
 
 /* ---- answers.c ---- */
-enum { GDN_ANSWERS_KNOWN = 512, GDN_ANSWERS_LATER = 32 };
+enum { GDN_ANSWERS_KNOWN = 512, GDN_ANSWERS_LATER = 128 };
 
 /* What a call runs on: the kernel, and 64 bits of all that decides what the device's compiler makes of it. */
 typedef struct gdn_gpu_pipeline {

@@ -30,27 +30,36 @@ void gdn_gpu_add_variant(gdn_gpu_variants *v, const char *name, int soft_fma, in
     (void)snprintf(to->reason, sizeof to->reason, "%s", reason);
 }
 
-/* Those of a device of the list, which is probed once in a process. */
+static gdn_status probe_of(const gdn_gpu_driver *driver, uint32_t index, gdn_gpu_variants *variants)
+{
+    void *device = calloc(1, driver->device_bytes);
+    if (!device)
+        return gdn_fail(GDN_OUT_OF_MEMORY, "no memory for a device of %zu bytes, to be probed", driver->device_bytes);
+    gdn_status status = driver->open(device, NULL, index, NULL);
+    if (!status)
+        status = driver->probe(device, variants);
+    driver->close(device);
+    free(device);
+    return status;
+}
+
+/* Those of a device of the list. A process remembers what a probe found. The lock is not held while a device is probed,
+ * so that threads which open other devices do not wait; two that open one device at the same time both probe it. */
 static gdn_status variants_of(const gdn_gpu_driver *driver, uint32_t index, gdn_gpu_variants *variants)
 {
     static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
-    gdn_status status = GDN_OK;
     (void)pthread_mutex_lock(&lock);
-    if (!driver->known[index].n) {
-        void *device = calloc(1, driver->device_bytes);
-        if (!device) {
-            status =
-                gdn_fail(GDN_OUT_OF_MEMORY, "no memory for a device of %zu bytes, to be probed", driver->device_bytes);
-        } else {
-            if (!(status = driver->open(device, NULL, index, NULL)))
-                status = driver->probe(device, &driver->known[index]);
-            driver->close(device);
-        }
-        free(device);
-    }
     *variants = driver->known[index];
     (void)pthread_mutex_unlock(&lock);
-    return status;
+    if (variants->n)
+        return GDN_OK;
+    const gdn_status status = probe_of(driver, index, variants);
+    if (status)
+        return status;
+    (void)pthread_mutex_lock(&lock);
+    driver->known[index] = *variants;
+    (void)pthread_mutex_unlock(&lock);
+    return GDN_OK;
 }
 
 static void describe_device(const gdn_gpu_about *about, const gdn_gpu_variants *variants, gdn_device_info *info)
@@ -215,7 +224,7 @@ gdn_status gdn_gpu_no_buffer(gdn_status status, uint64_t bytes)
     return gdn_fail(status, "no buffer of %llu bytes: %s", (unsigned long long)bytes, why);
 }
 
-void gdn_gpu_buffer_destroy(gdn_context *ctx, gdn_span *span)
+gdn_status gdn_gpu_buffer_destroy(gdn_context *ctx, const gdn_span *span)
 {
     gdn_gpu_context *dev = ctx->state;
     for (gdn_gpu_buffer **at = &dev->buffers; *at; at = &(*at)->next) {
@@ -223,9 +232,10 @@ void gdn_gpu_buffer_destroy(gdn_context *ctx, gdn_span *span)
         if (b->data != span->data)
             continue;
         if (!driver_of(ctx->backend)->release(dev, b))
-            return; /* still in use: gdn_context_destroy() tries again */
+            return GDN_OK; /* still in use: gdn_context_destroy() tries again */
         *at = next;
         gdn_context_free(ctx, b);
-        return;
+        return GDN_OK;
     }
+    return gdn_no_such_buffer(span);
 }

@@ -80,7 +80,7 @@ gdn_status gdn_gpu_describe_context(const gdn_context *ctx, gdn_device_info *dev
 gdn_status gdn_gpu_open(gdn_context *ctx, const gdn_context_desc *desc, uint32_t implementation);
 void       gdn_gpu_close(gdn_context *ctx);
 gdn_status gdn_gpu_buffer_create(gdn_context *ctx, uint64_t bytes, gdn_span *span);
-void       gdn_gpu_buffer_destroy(gdn_context *ctx, gdn_span *span);
+gdn_status gdn_gpu_buffer_destroy(gdn_context *ctx, const gdn_span *span);
 
 /* All of them, for a table, with the backend's number and name and its driver. */
 #define GDN_GPU_BACKEND(number, word, driver)                                                                          \

@@ -19,6 +19,8 @@
 #include "metal/objc.h"
 #include "metal/shape.h"
 
+#include <pthread.h>
+
 _Static_assert(sizeof(void *) == 8 && sizeof(unsigned long) == 8,
                "NSUInteger, and int64_t in the kernels' params, have 64 bits");
 
@@ -44,7 +46,8 @@ typedef struct gdn_metal_device {
     uint32_t           ring_next;
     gdn_id             staging, bad_buffer;  /* shared memory */
     uint32_t          *bad;                  /* GDN_GPU_BAD_WORDS words that kernels set */
-    int                lost;
+    _Atomic int        lost;
+    pthread_mutex_t    ring_lock; /* gdn_poll() looks at the ring on any thread */
 } gdn_metal_device;
 
 /* ---- frameworks.c, in whose place a build with other libraries than Apple's has a file of its own ---- */

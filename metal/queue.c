@@ -15,9 +15,8 @@ static uint64_t now_ns(void)
     return (uint64_t)t.tv_sec * UINT64_C(1000000000) + (uint64_t)t.tv_nsec;
 }
 
-/* 1: the command buffer in this place of the ring is done, and given back; 0: not yet, or it failed, and *status says
- * so. */
-static int is_done(gdn_metal_device *dev, uint32_t i, gdn_status *status)
+/* The caller has the ring's lock. */
+static int is_done_locked(gdn_metal_device *dev, uint32_t i, gdn_status *status)
 {
     const gdn_objc *rt = dev->rt;
     const gdn_id commands = dev->ring[i];
@@ -34,6 +33,16 @@ static int is_done(gdn_metal_device *dev, uint32_t i, gdn_status *status)
     rt->release(commands);
     dev->ring[i] = NULL;
     return 1;
+}
+
+/* 1: the command buffer in this place of the ring is done, and given back; 0: not yet, or it failed, and *status says
+ * so. */
+static int is_done(gdn_metal_device *dev, uint32_t i, gdn_status *status)
+{
+    (void)pthread_mutex_lock(&dev->ring_lock);
+    const int done = is_done_locked(dev, i, status);
+    (void)pthread_mutex_unlock(&dev->ring_lock);
+    return done;
 }
 
 static gdn_status wait_for(gdn_metal_device *dev, uint32_t i)
@@ -78,7 +87,9 @@ gdn_status gdn_metal_begin(gdn_metal_device *dev, gdn_id *commands)
 
 void gdn_metal_submit(gdn_metal_device *dev, gdn_id commands)
 {
+    (void)pthread_mutex_lock(&dev->ring_lock);
     dev->ring[dev->ring_next] = dev->rt->retain(commands);
+    (void)pthread_mutex_unlock(&dev->ring_lock);
     dev->ring_next = (dev->ring_next + 1) % GDN_METAL_RING;
     gdn_tell(dev->rt, commands, dev->rt->sel.commit);
 }

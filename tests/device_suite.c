@@ -3,6 +3,8 @@
 #include "tests/device_suite.h"
 
 #include <pthread.h>
+#include <sched.h>
+#include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -120,16 +122,37 @@ typedef struct worker {
     int       good;
 } worker;
 
+/* gdn_poll() on another thread than the context's. */
+typedef struct poller {
+    pthread_t    thread;
+    gdn_context *ctx;
+    atomic_int   leave;
+    int          good;
+} poller;
+
+static void *poll_until_told(void *of)
+{
+    poller *p = of;
+    p->good = 1;
+    do
+        p->good &= gdn_poll(p->ctx) == GDN_OK && !sched_yield();
+    while (!atomic_load(&p->leave));
+    return NULL;
+}
+
 static void *work(void *of)
 {
     worker *mine = of;
     step_on on;
     gdn_context *ctx = suite_open(mine->backend, NULL, 0);
-    mine->good = 1;
+    poller p = { .ctx = ctx };
+    mine->good = pthread_create(&p.thread, NULL, poll_until_told, &p) == 0;
     for (int i = 0; i < 10; i++) {
         mine->good &= step_put(&on, ctx, &start) == GDN_OK && step_run(&on, NULL) == GDN_OK && step_same(&on, &wanted);
         step_drop(&on);
     }
+    atomic_store(&p.leave, 1);
+    mine->good &= pthread_join(p.thread, NULL) == 0 && p.good;
     gdn_context_destroy(ctx);
     return NULL;
 }

@@ -448,6 +448,19 @@ static void buffers(void **state)
             gdn_buffer_destroy(ctx, &span); /* twice is harmless */
         }
         gdn_span span = { 0 };
+        /* A call that fails leaves the span alone, and frees nothing that is not its own. */
+        gdn_span kept = { .data = &kept, .offset = 3, .bytes = 7 };
+        FAILS(gdn_buffer_create(ctx, 0, &kept), GDN_INVALID_ARGUMENT, "bytes is 0");
+        FAILS(gdn_buffer_destroy(ctx, &kept), GDN_INVALID_ARGUMENT, "span->data is", "gdn_buffer_create()");
+        assert_true(kept.data == &kept && kept.offset == 3 && kept.bytes == 7);
+        gdn_span twice;
+        assert_int_equal(gdn_buffer_create(ctx, 64, &twice), GDN_OK);
+        kept = twice;
+        FAILS(gdn_buffer_destroy(NULL, &twice), GDN_INVALID_ARGUMENT, "ctx is NULL");
+        assert_int_equal(gdn_buffer_destroy(ctx, &twice), GDN_OK);
+        assert_true(!twice.data && gdn_buffer_destroy(ctx, &twice) == GDN_OK &&
+                    gdn_buffer_destroy(ctx, NULL) == GDN_OK);
+        FAILS(gdn_buffer_destroy(ctx, &kept), GDN_INVALID_ARGUMENT, "destroyed already");
         FAILS(gdn_buffer_create(ctx, 0, &span), GDN_INVALID_ARGUMENT, "bytes is 0", "2^46");
         FAILS(gdn_buffer_create(ctx, (UINT64_C(1) << 46) + 1, &span), GDN_INVALID_ARGUMENT, "bytes is 70368744177665");
         FAILS(gdn_buffer_create(ctx, UINT64_MAX, &span), GDN_INVALID_ARGUMENT, "bytes is 18446744073709551615");
@@ -550,6 +563,9 @@ static void environment(void **state)
     cpu.log = count_line; /* the caller's own comes first, whatever the variable says */
     int lines = 0;
     cpu.log_user = &lines;
+    assert_int_equal(create_with("GDN_KNOWN_ANSWERS", "off", cpu, &info, said), GDN_OK);
+    FAILS(create_with("GDN_KNOWN_ANSWERS", "maybe", cpu, &info, said), GDN_INVALID_ARGUMENT,
+          "GDN_KNOWN_ANSWERS in the environment is \"maybe\"; on and off are allowed");
     assert_int_equal(create_with("GDN_LOG", "debug", cpu, &info, said), GDN_OK);
     assert_string_equal(said, "");
     assert_true(lines > 0);

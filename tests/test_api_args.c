@@ -57,6 +57,9 @@ static void delta_sizes(void **state)
     DELTA(n_rows_out, "1 to 2147483647 are allowed", -1);
     DELTA(n_slots_out, "1 to 2147483647 are allowed", -1);
     DELTA(n_snapshots, "1 to 1048576 are allowed", -1, 1048577);
+    REFUSED(delta_fixture, (d->n_snapshots = 0, d->n_slots_out = 1 << 21), "n_snapshots (n_slots_out, the default) is");
+    REFUSED(delta_fixture, (d->n_snapshots = d->n_rows_out = d->n_slots_out = 0, d->n_rows = 1, d->n_slots = 1 << 21),
+            "n_snapshots (n_slots, the default) is 2097152");
     REFUSED(delta_fixture, d->flags = 2, "flags is 0x2", "must be 0");
     REFUSED(delta_fixture, d->reserved = 1, "reserved is 0x1", "must be 0");
     REFUSED(delta_fixture, d->flags = 0x80000000u, "flags is 0x80000000");
@@ -257,7 +260,7 @@ static void overflows(void **state)
             "seq_start begins at 0x40", "beyond the end of memory");
 }
 
-/* Rows of what is written must not share bytes. */
+/* Rows of an operand must not share bytes, read or written. */
 typedef struct overlap { int axis, stride; const char *says; } overlap;
 static void refuse_overlaps(const api_fixture *f, gdn_tensor *t, const char *name, const overlap *of, size_t n)
 {
@@ -272,16 +275,30 @@ static void refuse_overlaps(const api_fixture *f, gdn_tensor *t, const char *nam
 #define OVERLAPS(f, args, operand, ...)                                                                \
     refuse_overlaps(&(f), &(args)->operand, #operand, (const overlap[]){ __VA_ARGS__ },                \
                     sizeof((const overlap[]){ __VA_ARGS__ }) / sizeof(overlap))
+/* A stride of sequence 0's place that is a token's, of a ragged operand; the text names what was set, not a packed one.
+ */
+static void strides_of_tokens(void **state)
+{
+    (void)state;
+    OVERLAPS(
+        delta_fixture, d, q, { 2, 60, "head axis" }, { 1, 64, "token axis" },
+        { 0, 320, "of the sequence axis, so that rows of q overlap; 0 (sequences follow each other) and at least" });
+    OVERLAPS(delta_fixture, d, v, { 1, 4, "token axis" });
+    OVERLAPS(delta_fixture, d, out, { 0, 512, "sequence axis" });
+    OVERLAPS(conv_fixture, c, x, { 1, 4, "token axis" }, { 0, 80, "sequence axis" });
+    OVERLAPS(rows_fixture, r, src, { 2, 4, "row axis" });
+}
+
 static void strides_of_results(void **state)
 {
     (void)state;
-    OVERLAPS(delta_fixture, d, out, { 2, 124, "cover 128 bytes" }, { 1, 508, "cover 512 bytes" },
-             { 0, 256, "is written" });
-    OVERLAPS(delta_fixture, d, state, { 3, 60, "cover 64 bytes" }, { 2, 1024, "cover 2048 bytes" },
-             { 1, 4, "is written" }, { 0, 12288, "is written" });
-    OVERLAPS(conv_fixture, c, out, { 1, 76, "cover 80 bytes" });
-    OVERLAPS(conv_fixture, c, history, { 1, 40, "cover 80 bytes" }, { 0, 240, "cover 400 bytes" });
-    OVERLAPS(rows_fixture, r, dst, { 2, 62, "cover 64 bytes" }, { 0, 2, "is written" });
+    OVERLAPS(delta_fixture, d, out, { 2, 124, "at least 128 bytes" }, { 1, 508, "at least 512 bytes" },
+             { 0, 256, "overlap" });
+    OVERLAPS(delta_fixture, d, state, { 3, 60, "at least 64 bytes" }, { 2, 1024, "at least 2048 bytes" },
+             { 1, 4, "overlap" }, { 0, 12288, "overlap" });
+    OVERLAPS(conv_fixture, c, out, { 1, 76, "at least 80 bytes" });
+    OVERLAPS(conv_fixture, c, history, { 1, 40, "at least 80 bytes" }, { 0, 240, "at least 400 bytes" });
+    OVERLAPS(rows_fixture, r, dst, { 2, 62, "at least 64 bytes" }, { 0, 2, "overlap" });
 }
 
 /* ---- Workspace, stream, struct sizes ---------------------------------------------------------------------- */
@@ -452,7 +469,8 @@ static void delta_default_maps(void **state)
     REFUSED(delta_fixture, (a->state_dst.data = NULL, a->n_snapshots = 3),
             "n_snapshots (without state_dst) is 3; 1 to 2");
     /* The default target of sequence 0 is the slot that sequence 1 reads. */
-    REFUSED(delta_fixture, a->state_dst.data = NULL; MAP(delta_mem.state_src, 2, 0), "state_src", "another sequence");
+    REFUSED(delta_fixture, a->state_dst.data = NULL; MAP(delta_mem.state_src, 2, 0),
+            "state_src[0] is 2, which another sequence's state_dst[1][0] (the default) writes");
 }
 
 static void conv_maps(void **state)
@@ -592,7 +610,7 @@ static void interleaved(void **state)
 const struct CMUnitTest api_argument_tests[] = {
     cmocka_unit_test(delta_sizes),        cmocka_unit_test(conv_sizes), cmocka_unit_test(rows_sizes),
     cmocka_unit_test(operands),           cmocka_unit_test(dtypes),       cmocka_unit_test(conv_dtypes),
-    cmocka_unit_test(overflows),          cmocka_unit_test(strides_of_results),
+    cmocka_unit_test(overflows),          cmocka_unit_test(strides_of_results), cmocka_unit_test(strides_of_tokens),
     cmocka_unit_test(workspaces),         cmocka_unit_test(streams),    cmocka_unit_test(struct_sizes),
     cmocka_unit_test(delta_maps),         cmocka_unit_test(delta_default_maps), cmocka_unit_test(conv_maps),
     cmocka_unit_test(rows_index),         cmocka_unit_test(overlaps), cmocka_unit_test(interleaved),

@@ -155,12 +155,21 @@ static void layouts(void **state)
     ACCEPTED(delta_fixture, d->beta = d->g);
     ACCEPTED(conv_fixture, c->bias = c->x);
     ACCEPTED(conv_fixture, (c->bias = c->weight, c->bias.bytes = 80));
-    /* Heads outermost; a weight by taps; strides of 0 heads that all read the same row do not exist, but
-     * rows of inputs may share bytes. */
+    /* Heads outermost; a weight by taps. */
     ACCEPTED(delta_fixture, STRIDES(d->q, 0, 64, 320); STRIDES(d->out, 0, 128, 640));
-    ACCEPTED(delta_fixture, STRIDES(d->v, 0, 4, 128));
     ACCEPTED(conv_fixture, STRIDES(c->weight, 4, 80));
-    ACCEPTED(conv_fixture, STRIDES(c->x, 0, 4));
+    /* Sequences at a stride of their own: the memory ends with the last token, not with a box of the longest. */
+    ACCEPTED(delta_fixture, MAP(delta_mem.seq_start, 0, 3, 5));
+    SAME(delta_fixture, MAP(delta_mem.seq_start, 0, 3, 5); d->out.stride[0] = d->v.stride[0] = 3 * 512);
+    REFUSED(delta_fixture, MAP(delta_mem.seq_start, 0, 3, 5); (d->out.stride[0] = 3 * 512, d->out.bytes -= 1),
+            "out.bytes is 2559; the call reaches 2560 bytes of it");
+    ACCEPTED(conv_fixture, MAP(conv_mem.seq_start, 0, 3, 5));
+    SAME(conv_fixture, MAP(conv_mem.seq_start, 0, 3, 5); c->x.stride[0] = c->out.stride[0] = 3 * 80);
+    /* A vector of zeros stays zero, however small eps is. */
+    ACCEPTED(delta_fixture, memset(delta_mem.k, 0, sizeof delta_mem.k);
+             (d->qk_norm = GDN_NORM_CLAMP, d->qk_norm_eps = 1e-20f));
+    SAME(delta_fixture, memset(delta_mem.k, 0, sizeof delta_mem.k);
+         (d->qk_norm = GDN_NORM_CLAMP, d->qk_norm_eps = 1e-40f));
     /* Types. */
     ACCEPTED(delta_fixture, (d->q.dtype = GDN_F16, d->k.dtype = GDN_BF16, d->v.dtype = GDN_F16);
              tame(delta_mem.q, sizeof delta_mem.q); tame(delta_mem.k, sizeof delta_mem.k);
@@ -238,9 +247,9 @@ static void unused_entries(void **state)
     REFUSED(delta_fixture, MAP(m->seq_start, 0, 1, 3); MAP(m->state_dst, 0, 6, 2, -3), "state_dst[1][1] is -3");
     REFUSED(delta_fixture, MAP(m->seq_start, 2, 2, 5); m->state_src[0] = 6, "state_src[0] is 6; 0 to 5");
     REFUSED(conv_fixture, MAP(conv_mem.seq_start, 2, 2, 5); conv_mem.history_src[0] = 3, "history_src[0] is 3");
-    REFUSED(conv_fixture, MAP(conv_mem.seq_start, 2, 2, 5); conv_mem.history_dst[0] = 3, "history_dst[0][0] is 3");
+    REFUSED(conv_fixture, MAP(conv_mem.seq_start, 2, 2, 5); conv_mem.history_dst[0] = 3, "history_dst[0] is 3");
     REFUSED(conv_fixture, MAP(conv_mem.seq_start, 2, 2, 5); conv_mem.position[0] = -1, "position[0] is -1");
-    REFUSED(conv_fixture, conv_mem.history_src[0] = GDN_SKIP; conv_mem.history_dst[0] = 3, "history_dst[0][0] is 3");
+    REFUSED(conv_fixture, conv_mem.history_src[0] = GDN_SKIP; conv_mem.history_dst[0] = 3, "history_dst[0] is 3");
 }
 
 /* Sizes at their limits. Nothing of them is in memory: queries, whose sums and products must not overflow (a
@@ -285,7 +294,7 @@ static void limits(void **state)
         s = (gdn_set_rows_args){ .size = sizeof s,
                                  .n_columns = (int64_t)1 << 34, .n_rows = (int64_t)1 << 34, .n_rows_dst = 1,
                                  .n_batch = { 256, 256 } };
-        s.src.stride[0] = s.src.stride[1] = s.src.stride[2] = 4; /* rows of an input may share bytes */
+        s.n_columns = 1, s.src.stride[0] = (int64_t)1 << 45, s.src.stride[1] = (int64_t)1 << 37, s.src.stride[2] = 4;
         s.dst.stride[0] = (int64_t)1 << 46, s.dst.stride[1] = (int64_t)1 << 37;
         s.index.dtype = GDN_I32;
         assert_int_equal(gdn_set_rows_query(ctx, &s, &cap), GDN_OK);

@@ -39,8 +39,6 @@ static void sizes(void **state)
     REFUSED(delta_fixture, states(1, 1048577), "n_checkpoints is 1048577; 1 to 1048576 are allowed");
     REFUSED(delta_fixture, d->n_checkpoints = 1, "n_checkpoints is 1 and checkpoint_interval is 0", "must be 0");
     REFUSED(delta_fixture, states(0, 0), "state_checkpoint is given and checkpoint_interval is 0", "1 to 2147483647");
-    REFUSED(delta_fixture, states(0, 0); d->state_checkpoint.data = NULL,
-            "position is given and checkpoint_interval is 0", "1 to 2147483647");
     REFUSED(delta_fixture, (d->n_seqs = 1 << 24, d->n_snapshots = 1, d->checkpoint_interval = 1,
                             d->n_checkpoints = 128), "n_seqs * n_checkpoints is 2147483648");
     REFUSED(conv_fixture, histories(INT32_MIN, 2), "checkpoint_interval is -2147483648; 0 to 2147483647 are allowed");
@@ -82,7 +80,7 @@ static void entries(void **state)
     REFUSED(delta_fixture, states(1, 2); map[0] = 2, "is 2, which another entry writes too");
     REFUSED(delta_fixture, states(1, 2); map[2] = 2, "state_checkpoint[1][0] is 2, which another entry writes too");
     REFUSED(delta_fixture, states(1, 2); MAP(map, 3, 5, 4, GDN_NONE), "state_src[1] is 3", "another sequence's",
-            "state_dst or state_checkpoint writes");
+            "state_checkpoint[0][0] writes");
     REFUSED(delta_fixture, states(1, 2); delta_mem.position[1] = -1, "position[1] is -1; 0 to 2147483644",
             "3 tokens");
     REFUSED(delta_fixture, states(1, 2); delta_mem.position[0] = INT32_MAX - 1, "position[0] is 2147483646",
@@ -96,7 +94,7 @@ static void entries(void **state)
     REFUSED(conv_fixture, histories(1, 2); rows[1] = 2, "history_checkpoint[0][1] is 2, which another entry writes");
     REFUSED(conv_fixture, histories(1, 2); rows[0] = 0, "is 0, which another entry writes too");
     REFUSED(conv_fixture, histories(1, 2); MAP(rows, 1, 2, GDN_NONE, GDN_NONE), "history_src[1] is 1",
-            "history_dst or history_checkpoint writes");
+            "history_checkpoint[0][0] writes");
 }
 
 /* Which entries are used: position and interval say after which tokens, and what is not used is not looked at. */

@@ -109,7 +109,7 @@ static void arguments(void **state)
             "state_out.dtype is 1 (F16) and state.dtype is 2 (BF16); they must be the same");
     REFUSED(delta_fixture, narrow(f); d->state.bytes -= 1, "state.bytes is 24575", "24576 bytes");
     REFUSED(delta_fixture, narrow(f); d->state.offset = 1, "state begins at", "multiple of 2");
-    REFUSED(delta_fixture, narrow(f); d->state.stride[3] = 2 * DIM_K - 2, "state.stride[3] is 30", "cover 32 bytes");
+    REFUSED(delta_fixture, narrow(f); d->state.stride[3] = 2 * DIM_K - 2, "state.stride[3] is 30", "at least 32 bytes");
     ACCEPTED(delta_fixture, narrow(f); d->state.offset = 2; d->state.bytes = 0);
     ACCEPTED(delta_fixture, narrow(f); d->state_interval = 1);
     SAME(delta_fixture, narrow(f));

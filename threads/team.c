@@ -329,7 +329,6 @@ static int *fork_mark(void)
 gdn_team *gdn_team_start(void *memory, int32_t n_threads)
 {
     const int32_t n_processors = processors();
-    const int32_t most = n_processors < 4 ? 16 : n_processors < 1024 ? 4 * n_processors : GDN_TEAM_MAX_THREADS;
     gdn_team *t = memory;
     *t = (gdn_team){ .pid = getpid() };
     t->spin = n_threads <= n_processors ? SPIN : SPIN_CROWDED;
@@ -339,7 +338,7 @@ gdn_team *gdn_team_start(void *memory, int32_t n_threads)
 #endif
     if (n_threads > 1) {
         t->here = fork_mark();
-        start_members(t, (n_threads < most ? n_threads : most) - 1);
+        start_members(t, n_threads - 1);
     }
     return t;
 }

@@ -76,7 +76,7 @@ typedef struct gdn_vulkan_device {
     uint32_t        ring_next;
     VkSemaphore     timeline;
     uint64_t        submitted; /* last value that will be signalled */
-    int             lost;
+    _Atomic int     lost; /* gdn_poll() reads it on any thread */
 
     /* memory.c */
     gdn_vulkan_buffer staging, bad; /* bad: GDN_GPU_BAD_WORDS words that shaders set */
@@ -86,6 +86,7 @@ typedef struct gdn_vulkan_device {
     VkPipelineLayout     layout;
     VkPipelineCache      cache;
     gdn_vulkan_pipeline *pipelines;
+    uint64_t        n_uses; /* of pipelines */
     uint64_t (*cache_load)(void *user, void *data, uint64_t capacity);
     void     (*cache_save)(void *user, const void *data, uint64_t bytes);
     void      *cache_user;
@@ -174,7 +175,8 @@ void       gdn_vulkan_pipelines_close(gdn_vulkan_device *dev);
 enum { GDN_VULKAN_CONSTANTS = GDN_PLAN_CONSTANTS };
 /* general: as for gdn_vulkan_shader(). */
 gdn_status gdn_vulkan_pipeline_get(gdn_vulkan_device *dev, gdn_vulkan_kernel kernel, int general,
-                                   const uint32_t constants[GDN_VULKAN_CONSTANTS], VkPipeline *pipeline);
+                                   const uint32_t constants[GDN_VULKAN_CONSTANTS], gdn_stream stream,
+                                   VkPipeline *pipeline);
 /* The same for a given implementation at a given level: the probe's. Not kept. */
 gdn_status gdn_vulkan_pipeline_make(gdn_vulkan_device *dev, gdn_vulkan_kernel kernel, int general,
                                     const gdn_gpu_variant *of, uint32_t level,

@@ -150,8 +150,8 @@ gdn_status gdn_vulkan_run_gated_delta_net(gdn_context *ctx, const problem_t *p, 
     const int32_t longest = p->seq_start.data ? p->n_tokens : p->n_tokens / p->n_seqs;
     gdn_vulkan_dispatch dispatch = { .n_items = (uint64_t)plan->n_items };
     gdn_vulkan_record record;
-    gdn_status status =
-        gdn_vulkan_pipeline_get(dev, GDN_VULKAN_gated_delta_net, plan->variant, plan->constants, &dispatch.pipeline);
+    gdn_status status = gdn_vulkan_pipeline_get(dev, GDN_VULKAN_gated_delta_net, plan->variant, plan->constants, stream,
+                                                &dispatch.pipeline);
     if (status || (status = gdn_vulkan_record_params(dev, &p->workspace, &params, sizeof params, 0, stream, &record)))
         return status;
     dispatch.most = most_of(p, plan);

@@ -29,8 +29,9 @@ gdn_status gdn_vulkan_run_set_rows(gdn_context *ctx, const gdn_set_rows_problem 
         { .n_items = (uint64_t)plan->n_items, .after_previous = table },
     };
     gdn_status status;
-    if ((table && (status = gdn_vulkan_pipeline_get(dev, GDN_VULKAN_set_rows, 0, enter, &dispatch[0].pipeline))) ||
-        (status = gdn_vulkan_pipeline_get(dev, GDN_VULKAN_set_rows, 0, write, &dispatch[1].pipeline)))
+    if ((table &&
+         (status = gdn_vulkan_pipeline_get(dev, GDN_VULKAN_set_rows, 0, enter, stream, &dispatch[0].pipeline))) ||
+        (status = gdn_vulkan_pipeline_get(dev, GDN_VULKAN_set_rows, 0, write, stream, &dispatch[1].pipeline)))
         return status;
     return gdn_vulkan_run(dev, &p->workspace, &params, sizeof params, 4 * (uint64_t)params.table_words,
                           dispatch + !table, 1 + table, stream);

@@ -55,7 +55,7 @@ gdn_status gdn_vulkan_run_ssm_conv(gdn_context *ctx, const gdn_ssm_conv_problem 
     };
     for (int i = 0; i < n; i++) {
         gdn_status status =
-            gdn_vulkan_pipeline_get(dev, GDN_VULKAN_ssm_conv, 0, i ? history : pieces, &dispatch[i].pipeline);
+            gdn_vulkan_pipeline_get(dev, GDN_VULKAN_ssm_conv, 0, i ? history : pieces, stream, &dispatch[i].pipeline);
         if (status) return status;
     }
     return gdn_vulkan_run(dev, &p->workspace, &params, sizeof params, 0, dispatch, n, stream);

@@ -1,6 +1,8 @@
-/* Pipelines: made when a call first needs them, kept until the device is closed. See device.h.
+/* Pipelines: made when a call first needs them. See device.h.
  *
- * None is ever thrown away, because a command buffer of the caller may use it for as long as the context lives. */
+ * A pipeline that a command buffer of the caller uses is kept until the device is closed. Of the others, which only our
+ * own queue uses, a device keeps the MOST_OWN that were used last: a program that calls with ever other shapes would
+ * grow otherwise, by megabytes for each pipeline on lavapipe. */
 #define _POSIX_C_SOURCE 200809L /* clock_gettime */
 #include <stdlib.h>
 #include <string.h>
@@ -15,7 +17,11 @@ struct gdn_vulkan_pipeline {
     int                  general;
     uint32_t             constants[GDN_VULKAN_CONSTANTS];
     VkPipeline           pipeline;
+    int                  recorded;  /* 1: in a command buffer of the caller */
+    uint64_t             last_use;  /* number of the call                   */
 };
+
+enum { MOST_OWN = 32 };
 
 /* ---- The cache, as the caller keeps it ---------------------------------------------------------------- */
 
@@ -211,18 +217,45 @@ gdn_status gdn_vulkan_pipeline_make(gdn_vulkan_device *dev, gdn_vulkan_kernel ke
     return result == VK_SUCCESS ? GDN_OK : gdn_vulkan_fail(dev, result, "vkCreateComputePipelines");
 }
 
-gdn_status gdn_vulkan_pipeline_get(gdn_vulkan_device *dev, gdn_vulkan_kernel kernel, int general,
-                                   const uint32_t constants[GDN_VULKAN_CONSTANTS], VkPipeline *pipeline)
+/* Destroys the least recently used of our own pipelines where there are MOST_OWN. Where the queue is not done in time,
+ * all are kept. */
+static void make_room(gdn_vulkan_device *dev)
 {
-    for (const gdn_vulkan_pipeline *p = dev->pipelines; p; p = p->next)
+    gdn_vulkan_pipeline **oldest = NULL;
+    int n_own = 0;
+    for (gdn_vulkan_pipeline **at = &dev->pipelines; *at; at = &(*at)->next) {
+        if ((*at)->recorded)
+            continue;
+        n_own++;
+        if (!oldest || (*at)->last_use < (*oldest)->last_use)
+            oldest = at;
+    }
+    if (n_own < MOST_OWN || gdn_vulkan_wait(dev))
+        return;
+    gdn_vulkan_pipeline *p = *oldest;
+    *oldest = p->next;
+    dev->vk.DestroyPipeline(dev->device, p->pipeline, NULL);
+    gdn_vulkan_host_free(dev, p);
+}
+
+gdn_status gdn_vulkan_pipeline_get(gdn_vulkan_device *dev, gdn_vulkan_kernel kernel, int general,
+                                   const uint32_t constants[GDN_VULKAN_CONSTANTS], gdn_stream stream,
+                                   VkPipeline *pipeline)
+{
+    dev->n_uses++;
+    for (gdn_vulkan_pipeline *p = dev->pipelines; p; p = p->next)
         if (p->kernel == kernel && p->general == general && !memcmp(p->constants, constants, sizeof p->constants)) {
+            p->last_use = dev->n_uses;
+            p->recorded |= stream != NULL;
             *pipeline = p->pipeline;
             return GDN_OK;
         }
+    make_room(dev);
     gdn_vulkan_pipeline *p = gdn_vulkan_host_alloc(dev, sizeof *p);
     if (!p)
         return gdn_fail(GDN_OUT_OF_MEMORY, "no memory for the record of a pipeline");
-    *p = (gdn_vulkan_pipeline){ .kernel = kernel, .general = general };
+    *p = (gdn_vulkan_pipeline){ .kernel = kernel, .general = general, .recorded = stream != NULL,
+                                .last_use = dev->n_uses };
     memcpy(p->constants, constants, sizeof p->constants);
     const double before = seconds();
     gdn_status status =

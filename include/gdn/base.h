@@ -183,8 +183,8 @@ typedef struct gdn_context_desc {
 
 /* Threads: a context on the CPU starts n_threads - 1 of its own when it is created and joins them when it
  * is destroyed. n_threads 0 means the environment's GDN_NUM_THREADS if that is a number from 1 to 4096,
- * otherwise one per processor that the process may use. Where the system gives fewer threads, or none,
- * calls take longer. In a forked child a context from before the fork has no threads and runs on the
+ * otherwise one per processor that the process may use. n_threads is at most 4096. Where the system gives fewer
+ * threads, or none, calls take longer. In a forked child a context from before the fork has no threads and runs on the
  * calling one; create a new context there for more. (A library built with OpenMP: docs/building.md.) */
 
 /* Levels: at GDN_EXACT a context may run an implementation that is not exact, and then says so. GDN_EXACT_FTZ is for
@@ -223,7 +223,8 @@ typedef void *gdn_stream;
  * failure that a device found since the last report (GDN_BAD_MAP, GDN_DEVICE_LOST, ...). */
 GDN_API gdn_status gdn_synchronize(gdn_context *ctx, gdn_stream stream);
 
-/* Report the first such failure without waiting; GDN_OK when there is none so far. Thread-safe. */
+/* Report the first such failure without waiting; GDN_OK when there is none so far. Thread-safe on every backend, also
+ * while another thread submits calls. */
 GDN_API gdn_status gdn_poll(gdn_context *ctx);
 
 /* Thread-safety of a context: on the CPU and the reference, any number of threads may run kernels on
@@ -239,14 +240,17 @@ GDN_API gdn_status gdn_poll(gdn_context *ctx);
 typedef struct gdn_span {
     void    *data;
     uint64_t offset; /* bytes from data to the first element                                         */
-    uint64_t bytes;  /* bytes that may be accessed from there; 0 = not stated, the caller vouches    */
+    uint64_t bytes;  /* bytes that may be accessed from there; 0 = unknown, bounds are not checked   */
 } gdn_span;
 
 /* Helpers for programs that have no allocator of their own for the device; engines that have one pass
- * their own memory. Alignment at least 64 bytes; contents undefined. read and write are synchronous and
- * are ordered after everything on the context's own queue. On the CPU they are memcpy. */
+ * their own memory. Alignment at least 64 bytes; contents undefined; 1 to 2^46 bytes. gdn_buffer_destroy() zeroes
+ * *span, accepts a span without data, and returns INVALID_ARGUMENT for data that gdn_buffer_create() has not made with
+ * this context. On a GPU a buffer that is in use past the timeout is freed with the context. read and write are
+ * synchronous and are ordered after everything on the context's own queue. On the CPU they are memcpy, and all four
+ * functions are thread-safe. */
 GDN_API gdn_status gdn_buffer_create(gdn_context *ctx, uint64_t bytes, gdn_span *span);
-GDN_API void       gdn_buffer_destroy(gdn_context *ctx, gdn_span *span); /* and zeroes *span */
+GDN_API gdn_status gdn_buffer_destroy(gdn_context *ctx, gdn_span *span);
 GDN_API gdn_status gdn_buffer_write(gdn_context *ctx, const gdn_span *span, uint64_t offset,
                                     const void *source, uint64_t bytes);
 GDN_API gdn_status gdn_buffer_read(gdn_context *ctx, const gdn_span *span, uint64_t offset,
@@ -268,7 +272,9 @@ enum {
  * axes outside it, outermost first, as each operand's documentation lists them; those it does not list
  * must be 0. A stride of 0 means "packed": the extent of everything inside that axis. Strides are not
  * negative and are multiples of the element's alignment (F32, I32: 4; F16, BF16, Q8_0: 2; I64: 8), to
- * which the first element must be aligned; more alignment is not required, though 64 is fastest. */
+ * which the first element must be aligned; more alignment is not required, though 64 is fastest.
+ * Rows of an operand do not overlap each other, read or written: sorted by stride, each axis steps over all bytes of
+ * the axes before it. Offsets and strides are below 2^56. */
 typedef struct gdn_tensor {
     void    *data;   /* as in gdn_span; NULL = the operand is absent                                 */
     uint64_t offset; /* as in gdn_span                                                               */
@@ -281,7 +287,9 @@ typedef struct gdn_tensor {
 /* Ragged batches. Tokens of all sequences lie one after another on one token axis of n_tokens:
  * sequence s owns the tokens seq_start[s] <= i < seq_start[s + 1], and may own none. Where a token
  * operand's sequence stride is not 0, token t of sequence s is instead found at
- * s * stride[sequence] + t * stride[token]; that expresses [n_seqs][...] tensors in any axis order.
+ * s * stride[sequence] + t * stride[token]; that expresses [n_seqs][...] tensors in any axis order. The sequence
+ * stride then steps over as many tokens as the longest sequence has, and the operand ends with its last token: behind
+ * that, but not in gaps between sequences, other operands may begin.
  *
  * For example: sequences of 3, 1 and 5 tokens have seq_start { 0, 3, 4, 9 }, n_seqs 3 and n_tokens 9. The sequence
  * stride stays 0, since the tokens of all sequences follow each other, also where operands are slices of one
@@ -302,7 +310,8 @@ enum {
     GDN_SKIP = -2  /* state_src, history_src: the sequence is padding; nothing of it is read/written */
 };
 
-/* What a kernel's query function tells about a call with these arguments, without running it. */
+/* What a kernel's query function tells about a call with these arguments, without running it. A query that fails
+ * leaves supported 0, and the error's text in reason. */
 typedef struct gdn_capability {
     uint32_t size;
     int32_t  supported;                    /* 1: the call would run                                  */
@@ -311,7 +320,8 @@ typedef struct gdn_capability {
     uint64_t workspace_bytes;              /* what args.workspace must hold, 64-byte aligned; or 0. With all else the
                                               same it never shrinks where n_tokens, n_seqs, rows or batches grow, so
                                               that the workspace of the largest call serves the smaller ones */
-    char     implementation[GDN_NAME_MAX]; /* which one would run, e.g. "avx512/columns"             */
+    char     implementation[GDN_NAME_MAX]; /* and the variant that is planned, e.g. "avx512/columns". Sequences whose
+                                              length or alignment the query cannot see may run another variant of it */
     char     reason[GDN_REASON_MAX];       /* why it is not supported or not exact, or ""            */
 } gdn_capability;
 

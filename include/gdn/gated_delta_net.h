@@ -26,7 +26,7 @@ enum {
 enum {
     GDN_NORM_NONE  = 0, /* they come as the recurrence wants them                                    */
     GDN_NORM_ADD   = 1, /* x / sqrt(sum x^2 + eps): FLA, HF transformers, vLLM (1e-6)                */
-    GDN_NORM_CLAMP = 2  /* x / max(sqrt(sum x^2), eps): ggml's l2_norm                               */
+    GDN_NORM_CLAMP = 2  /* x / max(sqrt(sum x^2), eps): ggml's l2_norm. With eps 0 a zero vector gives NaN */
 };
 /* What g holds, x being an element of it. */
 enum {
@@ -104,6 +104,7 @@ enum {
  * but of state_dst, state_checkpoint, state_commit and parent only those that are used: no backend looks at entries of
  * state_dst with r not less than the sequence's number of tokens, at checkpoints that it does not come to, nor at any
  * of padding. With n_seqs 0 no map is read.
+ * position is read only in calls with checkpoints or with a log; elsewhere it has no effect.
  * No slot may be written twice in one call, nor be written by one sequence and read by another. A sequence may write
  * the slot it reads: that is the in-place update. Memory that no map entry names is never touched, and a sequence
  * without tokens reads and writes nothing, unless it has a state to commit.
@@ -179,7 +180,10 @@ enum {
  *     args.state.dtype = GDN_BF16;   args.state_interval = 16;   args.n_log_columns = 16 + 15;
  *     args.state_position.data = stands;   // [n_seqs]: position of the call before, rounded down to a multiple of 16
  *
- * Limits: head_dim_k, head_dim_v 16..256; n_log_columns 1..2^20; n_heads_v a multiple of n_heads_k.
+ * Limits: head_dim_k, head_dim_v 16..256; n_heads_k, n_heads_v 1..2^16, n_heads_v a multiple of n_heads_k; n_seqs
+ *   0..2^24; n_tokens below 2^31; n_rows * n_slots, n_rows_out * n_slots_out, n_seqs * n_snapshots and n_seqs *
+ *   n_checkpoints below 2^31; n_snapshots, n_checkpoints and n_log_columns up to 2^20; position + number of tokens
+ *   below 2^31; scale, qk_norm_eps and beta_factor finite.
  * Aliasing: inputs may overlap each other. out, the log and the written states overlap nothing else; state_out
  *   is either absent, the same tensor as state, or apart from it.
  * Workspace: args.workspace, of the size the query tells; it may be absent when that is 0. Contents are

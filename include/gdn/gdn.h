@@ -47,9 +47,12 @@
  *   - gdn_span and gdn_tensor have no size, because they lie inside other structs and in arrays. They
  *     cannot grow, and stay as they are for as long as GDN_ABI_VERSION does.
  *   - Shapes are written outermost first: [a][b][c] has c contiguous. Strides are in bytes.
- *   - Nothing allocates after gdn_context_create() except gdn_buffer_create(). Where a kernel needs
- *     scratch memory, its query function says how much and the caller passes it in.
- *   - A call that returns anything but GDN_OK has written nothing. The library never aborts.
+ *   - Where a kernel needs scratch memory, its query function says how much and the caller passes it in. On the CPU,
+ *     the reference, CUDA and Metal nothing allocates after gdn_context_create() except gdn_buffer_create(). On CUDA
+ *     and Vulkan the first call of a kernel variant allocates for its self-test, on Vulkan also for its pipeline
+ *     (gdn/vulkan.h).
+ *   - A call that returns anything but GDN_OK has written nothing, but for the capability of a query. The library never
+ *     aborts. A call takes up to 160 KiB of the calling thread's stack.
  */
 #ifndef GDN_GDN_H
 #define GDN_GDN_H

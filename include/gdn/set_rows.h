@@ -17,7 +17,8 @@
  *          target the later one wins, on every backend.
  * Conversions round to nearest, ties to even; F16 overflow gives infinity. Q8_0 as docs/numerics.md says.
  *
- * Limits: n_columns a multiple of 32 for Q8_0; index_batch[k] divides n_batch[k].
+ * Limits: n_columns 1..2^40, a multiple of 32 for Q8_0; n_rows and n_rows_dst up to 2^40; n_batch[k] 1..2^30, and
+ *   index_batch[k] divides it.
  * Aliasing: dst overlaps neither src nor index.
  * Errors: as gated_delta_net. An index out of range is an error before anything is written on the CPU and
  *   the reference; on a device that row is skipped and BAD_MAP is reported.

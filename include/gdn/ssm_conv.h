@@ -62,9 +62,10 @@ enum { /* flags */
  * columns together as in gated_delta_net: with history_dst another row than history_src, which has the columns before
  * position as well, from there into the row that was read.
  *
- * Limits: kernel_width 1..16; position + number of tokens below 2^31. Workspace, errors, threads: as gated_delta_net.
- * Aliasing: inputs may overlap each other; out and written history overlap nothing else.
- * Source: the causal-conv1d of Mamba (Gu, Dao 2023); ggml's SSM_CONV fused with its concat, bias, SiLU.
+ * Limits: kernel_width 1..16; n_seqs 0..2^24; n_tokens, n_channels, n_rows and n_columns below 2^31; n_checkpoints up
+ * to 2^20, n_seqs * n_checkpoints below 2^31; position + number of tokens below 2^31. Workspace, errors, threads: as
+ * gated_delta_net. Aliasing: inputs may overlap each other; out and written history overlap nothing else. Source: the
+ * causal-conv1d of Mamba (Gu, Dao 2023); ggml's SSM_CONV fused with its concat, bias, SiLU.
  */
 typedef struct gdn_ssm_conv_args {
     uint32_t   size;

@@ -55,14 +55,16 @@
  * cannot be checked there: which write stays is then not defined.
  *
  * ---- Pipelines ----
- * A pipeline is created at the first call that needs it (a head size, a gate, an alignment) and kept until the
- * context is destroyed. That is the only allocation that a call can make. A caller that wants none runs every shape
- * once beforehand, on any data.
+ * A pipeline is created at the first call that needs it (a head size, a gate, an alignment). A pipeline of a command
+ * buffer of the program is kept until the context is destroyed; of the others the 32 that were used last are kept.
+ * Creating one allocates, and its self-test (below) allocates and frees a buffer. A caller that wants neither at a bad
+ * moment runs every shape once beforehand, on any data.
  *
  * A new pipeline of an exact implementation is asked for a known answer (GDN_KNOWN_ANSWERS, see gdn_context_create()),
  * unless this process has asked the same device and driver before: a small submission to the queue, for which the call
  * waits. A call that records submits nothing and does not wait; there gdn_synchronize(ctx, NULL) asks, and returns
- * UNSUPPORTED where the answer is wrong. A program that records only calls it once, when its queue can run.
+ * UNSUPPORTED where the answer is wrong. One more than 128 pipelines that wait for that is refused. A program that
+ * records only calls it once, when its queue can run.
  */
 #ifndef GDN_VULKAN_H
 #define GDN_VULKAN_H

@@ -152,7 +152,7 @@ static void test_every_call_fails(void)
 
 static void test_out_of_memory(void)
 {
-    gdn_span span;
+    gdn_span span = { 0 };
     gdn_context *ctx = open_cuda(NULL, 0);
     CHECK(gdn_buffer_create(ctx, UINT64_C(1) << 40, &span) == GDN_OUT_OF_MEMORY && !span.data);
     CHECK(strstr(gdn_last_error(), "no buffer of 1099511627776 bytes") &&

@@ -45,7 +45,7 @@ static void test_subgroup_size(void)
 static void test_allocation_size(void)
 {
     gdn_context *ctx = NULL;
-    gdn_span span;
+    gdn_span span = { 0 };
     memset(&fault, 0, sizeof fault);
     fault.max_allocation = UINT64_C(1) << 24;
     CHECK(faulty_context(&ctx, 0) == GDN_OK);

@@ -1,7 +1,7 @@
 # Tests of the Vulkan backend, included by tests/CMakeLists.txt where the backend is built. Those that need a device, which
 # lavapipe is, are skipped where there is none; scripts/test.sh takes that for a failure.
 gdn_device_program(vulkan vulkan/test_vulkan.c vulkan/limits.c vulkan/long_sequences.c
-  vulkan/test_answers.c vulkan/parameters.c vulkan/levels.c vulkan/support.c vulkan/flush.c)
+  vulkan/test_answers.c vulkan/pipelines.c vulkan/parameters.c vulkan/levels.c vulkan/support.c vulkan/flush.c)
 target_include_directories(test_vulkan PRIVATE "${GDN_VULKAN_INCLUDE}")
 set_target_properties(test_vulkan PROPERTIES ENABLE_EXPORTS ON) # its dlopen and pthread_create replace the C library's
 set(gdn_vulkan_tests robustness missing_loader long_sequences)

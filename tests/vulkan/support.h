@@ -49,4 +49,7 @@ int long_sequences(void); /* exit status */
 /* ---- test_answers.c ---- */
 void test_known_answers(void);
 
+/* ---- pipelines.c ---- */
+void test_pipelines_bounded(void);
+
 #endif

@@ -341,7 +341,7 @@ static void test_device_loss(void)
 static void test_out_of_memory(void)
 {
     gdn_context *ctx = NULL;
-    gdn_span span;
+    gdn_span span = { 0 };
     step_on on;
     for (int n = 0; n < 6; n++) { /* the n-th allocation of a context's creation fails */
         memset(&fault, 0, sizeof fault);
@@ -584,7 +584,7 @@ int main(int argc, char **argv)
         { "bounded waits", test_bounded_waits, 0 }, { "broken loader", test_broken_loader, 0 },
         { "no allocation", test_no_allocation, 0 }, { "bad maps", test_bad_maps, 0 },
         { "barriers", test_barriers, 0 }, { "limits", test_limits, 0 }, { "parameters", test_parameters, 0 },
-        { "levels", test_levels, 0 },
+        { "levels", test_levels, 0 }, { "pipelines", test_pipelines_bounded, 0 },
     };
     if (argc == 2 && !strcmp(argv[1], "missing-loader")) return missing_loader();
     if (argc == 3 && !strcmp(argv[1], "write-spirv")) return write_spirv(argv[2]);

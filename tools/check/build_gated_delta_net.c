@@ -480,7 +480,9 @@ const char *check_writes_gated_delta_net(const void *args, const check_writes *w
                 check_tokens_written(writes, &a->out, &out, q, s, a->n_heads_v,
                                      check_unit_bytes(a->out.dtype) * (uint64_t)a->head_dim_v);
             const int64_t position =
-                check_entry(writes, &a->position, s, 0, 0, INT32_MAX - q.length, "position", &wrong);
+                a->checkpoint_interval || a->n_log_columns
+                    ? check_entry(writes, &a->position, s, 0, 0, INT32_MAX - q.length, "position", &wrong)
+                    : 0;
             const int64_t kept = wrong ? 0 : check_checkpoints(a->checkpoint_interval, position, q.length);
             const int64_t n_dst = snapshots < q.length ? snapshots : q.length;
             const int64_t n = n_dst + (kept < n_checkpoints ? kept : n_checkpoints);
