@@ -118,14 +118,19 @@ def _tensors(values: Iterable[Any]) -> List[torch.Tensor]:
 
 def _readable(tensors: Iterable[torch.Tensor]) -> bool:
     """Can the library read these tensors? Integers are maps, and checked where they are used."""
-    return all(x.device.type == "cpu" and x.layout == torch.strided and (x.dtype in _layer.FLOATS or not x.dtype.is_floating_point
-                                                                          and not x.dtype.is_complex) for x in tensors)
+    for x in tensors:
+        if x.device.type != "cpu" or x.layout is not torch.strided:
+            return False
+        if x.dtype not in _layer.FLOATS and (x.dtype.is_floating_point or x.dtype.is_complex):
+            return False
+    return True
 
 
 def _transformed(tensors: Iterable[torch.Tensor]) -> bool:
     """Does functorch or forward-mode differentiation run?"""
-    return torch._C._functorch.peek_interpreter_stack() is not None or any(
-        torch.autograd.forward_ad.unpack_dual(x).tangent is not None for x in tensors)
+    forward = torch.autograd.forward_ad
+    return torch._C._functorch.peek_interpreter_stack() is not None or (
+        forward._current_level >= 0 and any(forward.unpack_dual(x).tangent is not None for x in tensors))
 
 
 def _in_place_of(original: Callable, of: _Function) -> Callable:
@@ -213,7 +218,7 @@ def _forward(layer, hidden, cache, past, state):
     batch, tokens, _ = hidden.shape
     projected = _projections(layer, hidden)
     qkv, z, b, a = projected
-    if any(type(x) is not torch.Tensor or x.dtype not in _layer.FLOATS or x.requires_grad for x in projected) or not _readable(projected):
+    if any(type(x) is not torch.Tensor or x.requires_grad for x in projected) or not _readable(projected):
         return None
     if qkv.stride(-1) != 1 or qkv.dtype != (hidden if past is None else past).dtype:
         return None
@@ -274,7 +279,7 @@ def _signature(function: Callable) -> str:
 def _digest(function: Callable, cache_name: str) -> str:
     """What a function computes, by its code: without annotations, comments, layout, and the name of its cache."""
     tree = ast.parse(textwrap.dedent(inspect.getsource(inspect.unwrap(function)))).body[0]
-    code = "\n".join(map(ast.unparse, tree.body))
+    code = re.sub(r"^( *)\(([\w, ]+)\) = ", r"\1\2 = ", "\n".join(map(ast.unparse, tree.body)), flags=re.M)  # Python before 3.11
     return hashlib.sha256(re.sub(rf"\b{cache_name}\b", "cache", code).encode()).hexdigest()[:16]
 
 

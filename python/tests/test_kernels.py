@@ -268,6 +268,12 @@ class GatedDeltaNet(unittest.TestCase):
                 gdn.ssm_conv(*conv, out=given, **maps)
                 self.assertTrue((out[rows] == 0).all() and (given[rows] == 7).all() and (out[rest] > 0).all())
 
+        padded = [x.reshape(2, 20, *x.shape[1:]) for x in operands]
+        out = gdn.gated_delta_net(*padded, np.zeros((2, 2, 32, 32), np.float32), state_src=[gdn.SKIP, gdn.NONE])
+        self.assertTrue((out[0] == 0).all() and (out[1] != 0).all())
+        out = gdn.ssm_conv(conv[0].reshape(2, 20, 64), conv[1], None, np.zeros((2, 3, 64), np.float32), history_src=[gdn.SKIP, gdn.NONE])
+        self.assertTrue((out[0] == 0).all() and (out[1] != 0).all())
+
     def test_nothing_to_do(self):
         operands = gdn_operands(np.random.default_rng(10), 2, 0, 1, 1, 16, 16)
         state = np.ones((2, 1, 16, 16), np.float32)

@@ -243,13 +243,15 @@ class Training(Used):
             one = model(name).requires_grad_(False)
             one.get_input_embeddings().requires_grad_(True)
             self.compare(one, name)
-        layer, hidden, factor = layers_of(model("qwen3_5").requires_grad_(False))[0], torch.randn(1, 5, 64), torch.ones(1, requires_grad=True)
-        layer.in_proj_z.register_forward_hook(lambda module, args, out: out * factor)
-        layer(hidden).sum().backward()
-        ours, factor.grad = factor.grad, None
-        with without(self.layers):
+        for child in ("in_proj_z", "in_proj_a", "in_proj_qkv"):
+            layer, hidden, factor = layers_of(model("qwen3_5").requires_grad_(False))[0], torch.randn(1, 5, 64), torch.ones(1, requires_grad=True)
+            getattr(layer, child).register_forward_hook(lambda module, args, out: out * factor)
             layer(hidden).sum().backward()
-        self.near(torch.cat((ours, ours + 1)), torch.cat((factor.grad, factor.grad + 1)))
+            ours, factor.grad = factor.grad, None
+            with without(self.layers):
+                layer(hidden).sum().backward()
+            self.assertGreater(factor.grad.abs(), 1e-4)
+            self.assertLess((ours - factor.grad).abs(), 1e-3 * factor.grad.abs(), child)
 
     def test_lora(self):
         try:
@@ -266,15 +268,22 @@ class Training(Used):
                         torch.nn.init.normal_(parameter, std=0.1)
                 self.compare(one, (name, some), exact=some is targets or self.layers and name in LAYERS)
 
-    def test_forward_mode(self):
-        hidden, tangent = torch.randn(1, 5, 64), torch.randn(1, 5, 64)
+    def test_transforms(self):
+        hidden, tangent = torch.randn(2, 5, 64), torch.randn(2, 5, 64)
         for name in NAMES:
             layer = layers_of(model(name).requires_grad_(False))[0]
-            run = lambda: torch.func.jvp(lambda x: layer(x), (hidden,), (tangent,))[1]
-            with torch.no_grad():
+            for run in (lambda: torch.func.jvp(layer, (hidden,), (tangent,))[1], lambda: torch.func.vjp(layer, hidden)[1](tangent)[0],
+                        lambda: torch.func.vmap(layer)(hidden[:, None])[:, 0]):
+                with torch.no_grad():
+                    ours = run()
+                    with without(self.layers):
+                        self.near(ours, run(), name)
+            forward = torch.autograd.forward_ad
+            with forward.dual_level():
+                run = lambda: forward.unpack_dual(layer(forward.make_dual(hidden, tangent))).tangent
                 ours = run()
-            with without(self.layers), torch.no_grad():
-                self.near(ours, run(), name)
+                with without(self.layers):
+                    self.near(ours, run(), name)
 
     def test_compile(self):
         hidden = torch.randn(2, 9, 64)
