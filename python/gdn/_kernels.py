@@ -172,7 +172,8 @@ def _build_gated_delta_net(q, k, v, g, beta, state=None, *, state_out=None, out=
 
     shape = v.shape
     if out is None:
-        out = result(call.context, shape, out_dtype if out_dtype is not None else _like(call, v))
+        out = result(call.context, shape, out_dtype if out_dtype is not None else _like(call, v),
+                     seq_start is not None or state_src is not None)
     elif out_dtype is not None:
         raise ValueError("out_dtype is for a new array; out is given")
     call.result = out
@@ -267,7 +268,8 @@ def gated_delta_net(q, k, v, g, beta, state=None, *, state_out=None, out=None, o
                   [head_dim_k][head_dim_v] for "kv"; as q; READ AND WRITTEN in place. Sequence s has row s, and slot r is the
                   state r tokens before its newest. None: sequences start from zero, and nothing is kept.
       state_out   as state: where states are written instead of `state`
-      out         as v; None: a new array of out_dtype, or of v's dtype
+      out         as v; None: a new array of out_dtype, or of v's dtype. Tokens that no sequence has (outside seq_start, or
+                  gdn.SKIP) are zeros in a new array, and stay as they are in an array that is given.
       seq_start   [n_seqs + 1] int32: tokens of sequence s are seq_start[s] <= i < seq_start[s + 1]
       state_src   [n_seqs] int32: row * n_slots + slot to start from, or gdn.NONE (zeros), or gdn.SKIP (padding)
       state_dst   [n_seqs] or [n_seqs][n_snapshots] int32: where the state r tokens before the newest goes, or gdn.NONE
@@ -328,7 +330,8 @@ def _build_ssm_conv(x, weight, bias=None, history=None, *, history_out=None, out
     n_seqs = _tokens(call, x, batched)
     args.n_channels, args.kernel_width, args.flags = channels, weight.shape[1], abi.GDN_CONV_SILU if silu else 0
     if out is None:
-        out = result(call.context, x.shape, out_dtype if out_dtype is not None else _like(call, x))
+        out = result(call.context, x.shape, out_dtype if out_dtype is not None else _like(call, x),
+                     seq_start is not None or history_src is not None)
     elif out_dtype is not None:
         raise ValueError("out_dtype is for a new array; out is given")
     call.result = out
@@ -373,7 +376,7 @@ def ssm_conv(x, weight, bias=None, history=None, *, history_out=None, out=None, 
       history      [n_rows][n_columns][n_channels], n_columns >= kernel_width - 1; READ AND WRITTEN in place. Sequence s has row
                    s. None: sequences start from zero, and nothing is kept.
       history_out  as history: where columns are written instead
-      out          as x; None: a new array of out_dtype, or of x's dtype
+      out          as x; None: a new array of out_dtype, or of x's dtype; tokens that no sequence has as in gated_delta_net
       seq_start, uint16, context, stream, members   as in gated_delta_net
       position     [n_seqs] int32: tokens before the call's first; None: 0. A smaller one rolls back.
       history_src, history_dst   [n_seqs] int32: row to read, gdn.NONE (zeros) or gdn.SKIP; row to write or gdn.NONE

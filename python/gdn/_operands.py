@@ -180,6 +180,8 @@ def map_(span: abi.gdn_span, name: str, operand, context: Context, shape: Sequen
     return of
 
 
-def result(context: Context, shape: Sequence[int], dtype) -> Any:
-    """A new array where the context's kernels can write it."""
-    return np.empty(shape, dtype) if context.device.shared_memory else context.empty(tuple(shape), dtype)
+def result(context: Context, shape: Sequence[int], dtype, zeros: bool) -> Any:
+    """A new array where the context's kernels can write it; with `zeros`, for a call that may leave some of it as it is."""
+    if context.device.shared_memory:
+        return (np.zeros if zeros else np.empty)(shape, dtype)
+    return context.array(np.zeros(shape, dtype)) if zeros else context.empty(tuple(shape), dtype)

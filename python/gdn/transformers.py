@@ -1,26 +1,40 @@
 """HF transformers with libgdn: use() puts the library's functions where an installed transformers has its slow fallbacks for
-Qwen3-Next, Qwen3.5 and Qwen3.5-MoE, undo() takes them away again.
+models with gated-delta layers (Qwen3-Next, Qwen3.5, OLMo-Hybrid, ...), undo() takes them away again.
 
     import gdn.transformers
     gdn.transformers.use()
     model = AutoModelForCausalLM.from_pretrained(...)     # also one that was loaded before
 
-The models' layers look these functions up in their module when they run, and there they are replaced; nothing is downloaded.
-So is the layers' own forward, by one that hands the library the projections as they are and keeps states in place.
-Tensors that are not on the CPU get what was there before. Forward only, see gdn.torch.
+The layers look these functions up in their module when they run, and there they are replaced; nothing is downloaded. So is the
+forward of layers whose code is known, by one that hands the library the projections as they are and keeps states in place.
+What the library does not serve runs as it did before: tensors that are not on the CPU, gradients, layers outside its limits.
 """
 from __future__ import annotations
 
+import ast
 import functools
+import hashlib
 import importlib
+import inspect
+import pathlib
+import re
+import textwrap
 import threading
-from typing import Any, Callable, Dict, Iterable, Optional, Tuple
+from typing import Any, Callable, Dict, Iterable, List, NamedTuple, Optional, Tuple
 
 import torch
 
 from .torch import _layer, causal_conv1d_fn, causal_conv1d_update, chunk_gated_delta_rule, fused_recurrent_gated_delta_rule
+from .torch import ssm_conv
 
-MODELS = ("qwen3_next", "qwen3_5", "qwen3_5_moe")
+# Keyword arguments that transformers' models hand down to these functions, and that say nothing about their result.
+_WITHOUT_MEANING = {"num_items_in_batch", "output_hidden_states", "output_attentions", "output_router_logits", "cu_seq_lens_q",
+                    "cu_seq_lens_k", "max_length_q", "max_length_k", "position_ids", "is_causal", "seq_idx", "use_cache"}
+# Those that have a meaning in the packages whose functions these are, and none here.
+_MEANINGS = {"transpose_state_layout", "head_first", "use_gate_in_kernel", "A_log", "dt_bias", "lower_bound"}.union(
+    *(inspect.signature(function).parameters for function in (chunk_gated_delta_rule, fused_recurrent_gated_delta_rule,
+                                                              causal_conv1d_fn, causal_conv1d_update))) - _WITHOUT_MEANING - {"kwargs"}
+_ACTIVATIONS = (None, "silu", "swish")
 
 
 # These have transformers' signatures.
@@ -37,24 +51,104 @@ def _recurrent(query, key, value, g, beta, initial_state=None, output_final_stat
                                             use_qk_l2norm_in_kernel=use_qk_l2norm_in_kernel, cu_seqlens=cu_seqlens)
 
 
-def _conv(hidden_states, weight, bias=None, activation=None, seq_idx=None, **kwargs):
+def _conv(hidden_states, weight, bias=None, activation=None, seq_idx=None, cu_seq_lens_q=None, **kwargs):
+    if seq_idx is None and cu_seq_lens_q is not None:
+        return ssm_conv(hidden_states.transpose(1, 2), weight, bias, None, cu_seq_lens_q, activation is not None).transpose(1, 2)
     return causal_conv1d_fn(hidden_states, weight, bias, seq_idx=seq_idx, activation=activation)
 
 
-def _update(hidden_states, conv_state, weight, bias=None, activation=None):
+def _update(hidden_states, conv_state, weight, bias=None, activation=None, **kwargs):
     return causal_conv1d_update(hidden_states, conv_state, weight, bias, activation)
 
 
-_OURS: Dict[str, Callable] = {"torch_chunk_gated_delta_rule": _chunk, "torch_recurrent_gated_delta_rule": _recurrent,
-                              "causal_conv1d_fn": _conv, "causal_conv1d_update": _update}
+def _dims(key_heads: int, value_heads: int, *dims: int) -> bool:
+    """Does the library have a delta rule of these heads?"""
+    return key_heads > 0 and value_heads % key_heads == 0 and all(16 <= dim <= 256 for dim in dims)
+
+
+def _serves_rule(query, key, value, *args, **kwargs) -> bool:
+    return all(x.dim() == 4 and x.numel() for x in (query, key, value)) and _dims(key.shape[2], value.shape[2], key.shape[3], value.shape[3])
+
+
+def _serves_conv(hidden_states, weight, bias=None, activation=None, **kwargs) -> bool:
+    return hidden_states.dim() == 3 and hidden_states.numel() > 0 and 1 <= weight.shape[-1] <= 16 and activation in _ACTIVATIONS
+
+
+def _serves_update(hidden_states, conv_state, weight, bias=None, activation=None, **kwargs) -> bool:
+    return _serves_conv(hidden_states, weight, bias, activation) and conv_state.shape[-1] >= weight.shape[-1] - 1
+
+
+class _Function(NamedTuple):
+    """A function of transformers' models: its signature, ours in its place, and what ours serves."""
+
+    signature: str
+    ours: Callable
+    serves: Callable[..., bool]
+
+
+_FUNCTIONS: Dict[str, _Function] = {
+    "torch_chunk_gated_delta_rule": _Function(
+        "(query, key, value, g, beta, chunk_size=64, initial_state=None, output_final_state=False, use_qk_l2norm_in_kernel=False, **kwargs)",
+        _chunk, _serves_rule),
+    "torch_recurrent_gated_delta_rule": _Function(
+        "(query, key, value, g, beta, initial_state=None, output_final_state=False, use_qk_l2norm_in_kernel=False, **kwargs)",
+        _recurrent, _serves_rule),
+    "causal_conv1d_fn": _Function("(hidden_states, weight, bias=None, activation=None, **kwargs)", _conv, _serves_conv),
+    "causal_conv1d_update": _Function("(hidden_states, conv_state, weight, bias=None, activation=None)", _update, _serves_update),
+}
+# The signatures of a layer's forward, and the parameter that is the cache in each.
+_FORWARDS = {"(self, hidden_states, cache_params=None, attention_mask=None, **kwargs)": "cache_params",
+             "(self, hidden_states, cache=None, attention_mask=None, **kwargs)": "cache"}
+# Digests of the forwards that _forward() computes; see _digest().
+_BODIES = {"93a2334a4ef341f5": "Qwen3-Next", "d63fe4b235075b95": "Qwen3.5, Qwen3.5-MoE, Qwen4-Exp, Lara-Mini"}
 _lock = threading.Lock()
 _replaced: Dict[Tuple[str, str], Tuple[Any, Callable, Callable]] = {}  # (model, name): module or class, what was there, what is there now
 
 
-def _in_place_of(original: Callable, ours: Callable) -> Callable:
+class _Thread(threading.local):
+    originals = False  # a layer runs transformers' forward for its gradients: its functions are transformers', too
+
+
+_thread = _Thread()
+
+
+def _tensors(values: Iterable[Any]) -> List[torch.Tensor]:
+    return [value for value in values if isinstance(value, torch.Tensor)]
+
+
+def _readable(tensors: Iterable[torch.Tensor]) -> bool:
+    """Can the library read these tensors? Integers are maps, and checked where they are used."""
+    for x in tensors:
+        if x.device.type != "cpu" or x.layout is not torch.strided:
+            return False
+        if x.dtype not in _layer.FLOATS and (x.dtype.is_floating_point or x.dtype.is_complex):
+            return False
+    return True
+
+
+def _transformed(tensors: Iterable[torch.Tensor]) -> bool:
+    """Does functorch or forward-mode differentiation run?"""
+    forward = torch.autograd.forward_ad
+    return torch._C._functorch.peek_interpreter_stack() is not None or (
+        forward._current_level >= 0 and any(forward.unpack_dual(x).tangent is not None for x in tensors))
+
+
+def _in_place_of(original: Callable, of: _Function) -> Callable:
+    known = _WITHOUT_MEANING | set(inspect.signature(of.ours).parameters)
+
     @functools.wraps(original)
-    def function(tensor, *args, **kwargs):
-        return (ours if tensor.device.type == "cpu" else original)(tensor, *args, **kwargs)
+    def function(*args, **kwargs):
+        tensors = _tensors((*args, *kwargs.values()))
+        if not _readable(tensors):
+            return original(*args, **kwargs)
+        strangers = set(kwargs) - known
+        for name in strangers & _MEANINGS:
+            raise TypeError(f"{original.__name__}: {name} is {kwargs[name]!r}; there is no argument {name!r}")
+        if strangers or torch.is_grad_enabled() and any(x.requires_grad for x in tensors) or not of.serves(*args, **kwargs):
+            return original(*args, **kwargs)
+        if not torch.compiler.is_compiling() and (_thread.originals or torch.jit.is_tracing() or _transformed(tensors)):
+            return original(*args, **kwargs)
+        return of.ours(*args, **kwargs)
 
     return function
 
@@ -62,26 +156,35 @@ def _in_place_of(original: Callable, ours: Callable) -> Callable:
 _NORM_ROWS = 1024  # of the norm behind the rule at a time: its many passes then find them in the processor's cache
 
 
+def _wants_gradients(layer, hidden) -> bool:
+    return torch.is_grad_enabled() and (hidden.requires_grad or any(x.requires_grad for x in layer.parameters()))
+
+
 def _plain(layer, hidden, kwargs: Dict[str, Any], past, state) -> bool:
     """Can a layer's forward be _forward() here? Where not, its own calls the functions above, with the same values."""
-    if type(hidden) is not torch.Tensor or hidden.device.type != "cpu" or hidden.dtype not in _layer.FLOATS or not hidden.numel():
+    if type(hidden) is not torch.Tensor or hidden.dim() != 3 or not hidden.numel() or not _readable((hidden,)):
         return False
-    if torch.is_grad_enabled() and (hidden.requires_grad or layer.out_proj.weight.requires_grad or layer.A_log.requires_grad):
+    if torch.jit.is_tracing() or torch.is_autocast_enabled("cpu") or _transformed((hidden,)):
         return False
-    if torch.compiler.is_compiling() or torch.jit.is_tracing() or torch.is_autocast_enabled("cpu"):
+    if kwargs.get("cu_seq_lens_q") is not None or kwargs.get("seq_idx") is not None or set(kwargs) - _WITHOUT_MEANING:
         return False
-    if kwargs.get("cu_seq_lens_q") is not None or kwargs.get("seq_idx") is not None:
+    if not _known(layer):
         return False
     if past is None or state is None:
-        return past is state and _known(layer)
+        return past is state
     shape = (hidden.shape[0], layer.num_v_heads, layer.head_k_dim, layer.head_v_dim)
     if state.dtype is not torch.float32 or state.shape != shape or not state.is_contiguous():
         return False
-    return past.dtype is hidden.dtype and past.shape[-1] >= max(layer.conv_kernel_size - 1, 1) and _known(layer)
+    return past.dtype is hidden.dtype and past.shape[-1] >= max(layer.conv_kernel_size - 1, 1)
 
 
 def _known(layer) -> bool:
-    return layer.activation in ("silu", "swish") and "_hf_hook" not in vars(layer.conv1d)
+    """Is a layer one that the library has, and are the tensors plain ones that it is given without a call of their module?"""
+    conv = layer.conv1d
+    own = [conv.weight, layer.A_log, layer.dt_bias] + ([] if conv.bias is None else [conv.bias])
+    return (layer.activation in ("silu", "swish") and "_hf_hook" not in vars(conv) and 1 <= layer.conv_kernel_size <= 16 and
+            _dims(layer.num_k_heads, layer.num_v_heads, layer.head_k_dim, layer.head_v_dim) and
+            all(type(x) in (torch.Tensor, torch.nn.Parameter) for x in own) and _readable(own) and not _transformed(own))
 
 
 def _projections(layer, hidden):
@@ -110,9 +213,15 @@ def _convolved(layer, qkv, cache, past):
 
 
 def _forward(layer, hidden, cache, past, state):
-    """A layer's forward: its own projections and norm, and the library's calls between them."""
+    """A layer's forward: its own projections and norm, and the library's calls between them. None, with nothing written, where
+    the projections are not what the library reads."""
     batch, tokens, _ = hidden.shape
-    qkv, z, b, a = _projections(layer, hidden)
+    projected = _projections(layer, hidden)
+    qkv, z, b, a = projected
+    if any(type(x) is not torch.Tensor or x.requires_grad for x in projected) or not _readable(projected):
+        return None
+    if qkv.stride(-1) != 1 or qkv.dtype != (hidden if past is None else past).dtype:
+        return None
     mixed = _convolved(layer, qkv, cache, past)
     begins = state is None
     if begins:
@@ -129,67 +238,149 @@ def _forward(layer, hidden, cache, past, state):
     return layer.out_proj(out.reshape(batch, tokens, -1))
 
 
-def _layers_forward(module, original: Callable) -> Callable:
+def _layers_forward(module, original: Callable, cache_name: str) -> Callable:
+    names = ("hidden_states", cache_name, "attention_mask")
+
     @functools.wraps(original)
-    def forward(self, hidden_states, cache_params=None, attention_mask=None, **kwargs):
+    def forward(self, *args, **kwargs):
+        if torch.compiler.is_compiling():
+            return original(self, *args, **kwargs)
+        given = dict(zip(names, args))
+        others = {name: value for name, value in kwargs.items() if name not in names}
+        hidden, cache, mask = (given.get(name, kwargs.get(name)) for name in names)
+        if len(args) > len(names) or given.keys() & kwargs.keys() or not isinstance(hidden, torch.Tensor):
+            return original(self, *args, **kwargs)
+        if _wants_gradients(self, hidden):
+            before, _thread.originals = _thread.originals, True
+            try:
+                return original(self, *args, **kwargs)
+            finally:
+                _thread.originals = before
         past = state = None
-        if cache_params is not None:
-            past = cache_params.get_conv_state(self.layer_idx, state_idx=0)
-            state = cache_params.get_recurrent_state(self.layer_idx, state_idx=0)
-        recorded = cache_params is not None and cache_params.is_recording_past(self.layer_idx)
-        if recorded or not _plain(self, hidden_states, kwargs, past, state):
-            return original(self, hidden_states, cache_params=cache_params, attention_mask=attention_mask, **kwargs)
-        return _forward(self, module.apply_mask_to_padding_states(hidden_states, attention_mask), cache_params, past, state)
+        if cache is not None:
+            past = cache.get_conv_state(self.layer_idx, state_idx=0)
+            state = cache.get_recurrent_state(self.layer_idx, state_idx=0)
+        if not (cache is not None and cache.is_recording_past(self.layer_idx)) and _plain(self, hidden, others, past, state):
+            out = _forward(self, module.apply_mask_to_padding_states(hidden, mask), cache, past, state)
+            if out is not None:
+                return out
+        return original(self, *args, **kwargs)
 
     return forward
 
 
-def _layer_of(module) -> Optional[type]:
-    """The class of a module's gated-delta layers, where it is arranged as _forward() knows it."""
-    for name, kind in vars(module).items():
-        if name.endswith("GatedDeltaNet") and isinstance(kind, type) and callable(getattr(module, "apply_mask_to_padding_states", None)):
-            return kind
-    return None
+def _signature(function: Callable) -> str:
+    """Names, kinds and defaults of a function's parameters."""
+    found = inspect.signature(function)
+    plain = [one.replace(annotation=inspect.Parameter.empty) for one in found.parameters.values()]
+    return str(found.replace(parameters=plain, return_annotation=inspect.Signature.empty))
+
+
+def _digest(function: Callable, cache_name: str) -> str:
+    """What a function computes, by its code: without annotations, comments, layout, and the name of its cache."""
+    tree = ast.parse(textwrap.dedent(inspect.getsource(inspect.unwrap(function)))).body[0]
+    code = re.sub(r"^( *)\(([\w, ]+)\) = ", r"\1\2 = ", "\n".join(map(ast.unparse, tree.body)), flags=re.M)  # Python before 3.11
+    return hashlib.sha256(re.sub(rf"\b{cache_name}\b", "cache", code).encode()).hexdigest()[:16]
+
+
+def _layer_of(module) -> Tuple[Optional[type], str, str]:
+    """(class, its forward's cache, "") of a module's gated-delta layers, or None and why _forward() cannot be their forward."""
+    kinds = [kind for name, kind in vars(module).items() if name.endswith("GatedDeltaNet") and isinstance(kind, type)]
+    if len(kinds) != 1:
+        return None, "", f"it has {len(kinds)} classes of gated-delta layers"
+    found = _signature(kinds[0].forward)
+    if found not in _FORWARDS:
+        return None, "", f"{kinds[0].__name__}.forward has the signature {found}; known are {' and '.join(_FORWARDS)}"
+    try:
+        digest = _digest(kinds[0].forward, _FORWARDS[found])
+    except (OSError, SyntaxError) as error:
+        return None, "", f"the code of {kinds[0].__name__}.forward cannot be read: {error}"
+    if digest not in _BODIES or _signature(getattr(module, "apply_mask_to_padding_states", len)) != "(hidden_states, attention_mask)":
+        return None, "", f"the code of {kinds[0].__name__}.forward is not one that is known"
+    return kinds[0], _FORWARDS[found], ""
+
+
+def _candidates() -> Dict[str, str]:
+    """The models of the installed transformers that define one of the functions, and "" or why they cannot be replaced, as far
+    as their files tell."""
+    folder = pathlib.Path(importlib.import_module("transformers.models").__path__[0])
+    found = {}
+    for path in sorted(folder.glob("*/modeling_*.py")):
+        name, text = path.parent.name, path.read_text(encoding="utf-8")
+        missing = [function for function in _FUNCTIONS if f"\ndef {function}(" not in text]
+        if path.stem == f"modeling_{name}" and len(missing) < len(_FUNCTIONS):
+            found[name] = f"modeling_{name} has no {', '.join(missing)}" if missing else ""
+    return found
+
+
+def _module(name: str):
+    """(the module of a model's layers, "") or (None, why its functions cannot be replaced)."""
+    try:
+        module = importlib.import_module(f"transformers.models.{name}.modeling_{name}")
+    except ImportError as error:
+        return None, f"modeling_{name} cannot be imported: {error}"
+    for function, known in _FUNCTIONS.items():
+        found = _signature(getattr(module, function))
+        if found != known.signature:
+            return None, f"modeling_{name}.{function} has the signature {found}; known is {known.signature}"
+    return module, ""
+
+
+def supported() -> Dict[str, str]:
+    """What use() replaces in the models of the installed transformers that have one of the functions: "layers" and functions;
+    "functions: ..." only, and why; or "nothing: ..." and why. Imports their modules."""
+    told = {}
+    for name, why in _candidates().items():
+        module = None
+        if not why:
+            module, why = _module(name)
+        if module is None:
+            told[name] = f"nothing: {why}"
+            continue
+        kind, _, why = _layer_of(module)
+        told[name] = "layers" if kind is not None else f"functions: {why}"
+    return told
 
 
 def use(models: Optional[Iterable[str]] = None, layers: bool = True) -> Tuple[str, ...]:
-    """Let transformers' models use libgdn: those of MODELS that the installed transformers has, or the ones that are named.
-    Returns their names. Models that are loaded already use it too. Once is enough. Thread-safe, but for models that run.
+    """Let transformers' models use libgdn: those that supported() tells, or the ones that are named. Returns their names.
+    Models that are loaded already use it too. Once is enough. Thread-safe, but for models that run.
     layers=False leaves the layers' forward as it is and replaces only the functions that it calls: what is left then is slower
-    by the copies of states, the gates and some small operations. Packed sequences, recorded pasts, gradients and torch.compile
-    have these functions in any case.
-    Errors: ImportError where transformers is not installed, has none of them, or has their functions under other names."""
-    wanted = MODELS if models is None else tuple(models)
-    modules = {}
+    by the copies of states, the gates and some small operations. Packed sequences, recorded pasts, autocast and torch.compile
+    have these functions in any case. Where a gradient is wanted, transformers' own code runs.
+    Errors: ImportError where transformers is not installed, or a named model (without names: every model) has functions that
+    are not known by their signatures; nothing is replaced then. ValueError: no such model."""
+    candidates = _candidates()
+    wanted = tuple(candidates) if models is None else tuple(models)
+    modules, reasons = {}, []
     for name in wanted:
-        if name not in MODELS:
-            raise ValueError(f"{name!r} is not among the models that gdn.transformers knows: {', '.join(MODELS)}")
-        try:
-            modules[name] = importlib.import_module(f"transformers.models.{name}.modeling_{name}")
-        except ModuleNotFoundError:
-            if models is not None:
-                raise
-    if not modules:
-        importlib.import_module("transformers")  # its own error where it is missing
-        raise ImportError(f"this transformers has none of {', '.join(wanted)}")
-    for name, module in modules.items():
-        missing = [function for function in _OURS if not callable(getattr(module, function, None))]
-        if missing:
-            raise ImportError(f"{module.__name__} has no {', '.join(missing)}; this transformers is arranged in another way")
+        if name not in candidates:
+            raise ValueError(f"{name!r} is not a model with these functions in this transformers; there are {', '.join(candidates)}")
+        module, why = (None, candidates[name]) if candidates[name] else _module(name)
+        if module is not None:
+            modules[name] = module
+        else:
+            reasons.append(f"{name}: {why}")
+    if reasons and (models is not None or not modules):
+        raise ImportError("; ".join(reasons))
+    if models is None and not modules:
+        raise ImportError("this transformers has no model with gated-delta layers")
     with _lock:
         for name, module in modules.items():
-            for function, ours in _OURS.items():
-                if (name, function) not in _replaced:
-                    original = getattr(module, function)
-                    now = _in_place_of(original, ours)
-                    _replaced[name, function] = module, original, now
-                    setattr(module, function, now)
-            kind = _layer_of(module) if layers else None
-            if kind is not None and (name, "forward") not in _replaced:
-                original = kind.forward
-                kind.forward = now = _layers_forward(module, original)
-                _replaced[name, "forward"] = kind, original, now
+            for function, known in _FUNCTIONS.items():
+                _replace(name, module, function, lambda original: _in_place_of(original, known))
+            kind, cache_name, _ = _layer_of(module) if layers else (None, "", "")
+            if kind is not None:
+                _replace(name, kind, "forward", lambda original: _layers_forward(module, original, cache_name))
     return tuple(modules)
+
+
+def _replace(model: str, where: Any, name: str, make: Callable[[Callable], Callable]) -> None:
+    if (model, name) not in _replaced:
+        original = getattr(where, name)
+        now = make(original)
+        _replaced[model, name] = where, original, now
+        setattr(where, name, now)
 
 
 def undo() -> None:
@@ -201,4 +392,4 @@ def undo() -> None:
         _replaced.clear()
 
 
-__all__ = ["MODELS", "undo", "use"]
+__all__ = ["supported", "undo", "use"]

@@ -242,6 +242,38 @@ class GatedDeltaNet(unittest.TestCase):
         formula, _ = gdn_formula(q, k, v, g, 2 / (1 + np.exp(-logit.astype(np.float64))), state)
         self.assertLess(np.abs(out - formula).max(), 2e-5)
 
+    def test_tokens_that_no_sequence_has(self):
+        """Outside seq_start, or of padding: zeros in a new array, what was there in one that is given."""
+        dirt = [np.full((40, 2, 32), np.nan, np.float32) for _ in range(8)]  # so that new memory is seldom zeros by itself
+        del dirt
+        operands = [x[0] for x in gdn_operands(np.random.default_rng(21), 1, 40, 1, 2, 32, 32)]
+        conv = np.ones((40, 64), np.float32), np.ones((64, 4), np.float32)
+        for named, nobodys in ((dict(seq_start=[2, 3, 38]), [0, 1, 38, 39]), (dict(seq_start=[0, 3, 38, 40]), [])):
+            for skipped in (False, True):
+                maps, rows = dict(named), list(nobodys)
+                count = len(named["seq_start"]) - 1
+                if skipped:
+                    maps["state_src"] = [gdn.SKIP] + [gdn.NONE] * (count - 1)
+                    rows += range(named["seq_start"][0], 3)
+                rest = [t for t in range(40) if t not in rows]
+                state = np.zeros((count, 2, 32, 32), np.float32)
+                out, given = gdn.gated_delta_net(*operands, state, **maps), np.full((40, 2, 32), 7, np.float32)
+                gdn.gated_delta_net(*operands, np.zeros_like(state), out=given, **maps)
+                self.assertTrue((out[rows] == 0).all() and (given[rows] == 7).all() and np.array_equal(out[rest], given[rest]))
+                self.assertTrue((np.abs(out[rest]).max(axis=(1, 2)) > 0).all())
+                if skipped:
+                    maps["history_src"] = maps.pop("state_src")
+                    maps["history"] = np.zeros((count, 3, 64), np.float32)
+                out, given = gdn.ssm_conv(*conv, **maps), np.full((40, 64), 7, np.float32)
+                gdn.ssm_conv(*conv, out=given, **maps)
+                self.assertTrue((out[rows] == 0).all() and (given[rows] == 7).all() and (out[rest] > 0).all())
+
+        padded = [x.reshape(2, 20, *x.shape[1:]) for x in operands]
+        out = gdn.gated_delta_net(*padded, np.zeros((2, 2, 32, 32), np.float32), state_src=[gdn.SKIP, gdn.NONE])
+        self.assertTrue((out[0] == 0).all() and (out[1] != 0).all())
+        out = gdn.ssm_conv(conv[0].reshape(2, 20, 64), conv[1], None, np.zeros((2, 3, 64), np.float32), history_src=[gdn.SKIP, gdn.NONE])
+        self.assertTrue((out[0] == 0).all() and (out[1] != 0).all())
+
     def test_nothing_to_do(self):
         operands = gdn_operands(np.random.default_rng(10), 2, 0, 1, 1, 16, 16)
         state = np.ones((2, 1, 16, 16), np.float32)

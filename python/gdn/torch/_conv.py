@@ -15,30 +15,48 @@ def _silu(activation: Optional[str]) -> bool:
     return activation is not None
 
 
+def _refuse(bad: Tensor, values: Tensor, text: str) -> None:
+    """Raise where `bad` is true somewhere. A device finds it when it runs, without a wait, and has no value to name."""
+    if bad.device.type != "cpu" or torch.compiler.is_compiling():
+        torch._assert_async(~bad.any(), text)
+    elif bad.any():
+        raise IndexError(f"{text}; found {values[bad][0].item()}")
+
+
+def _packed(x: Tensor, weight: Tensor, bias: Optional[Tensor], seq_idx: Tensor, silu: bool) -> Tensor:
+    """The convolution of sequences that seq_idx cuts; what it says of padding."""
+    batch, _, seqlen = x.shape
+    if seq_idx.shape != (batch, seqlen):
+        raise ValueError(f"seq_idx has shape {list(seq_idx.shape)}; it must be {[batch, seqlen]}, as x without its channels")
+    begins = torch.ones_like(seq_idx, dtype=torch.bool)
+    begins[:, 1:] = seq_idx[:, 1:] != seq_idx[:, :-1]
+    run = begins.cumsum(1)
+    for back in range(2, min(weight.shape[1], seqlen)):
+        again = (seq_idx[:, back:] == seq_idx[:, :-back]) & (seq_idx[:, back:] >= 0) & (run[:, back:] != run[:, :-back])
+        _refuse(again, seq_idx[:, back:], "seq_idx has a number again after another one; the tokens of a sequence lie side by side")
+    ends = seq_idx.new_tensor([batch * seqlen], dtype=torch.int64)
+    starts = torch.cat((begins.flatten().nonzero().flatten(), ends)) if batch * seqlen else ends
+    out = ssm_conv(x.transpose(1, 2).reshape(1, batch * seqlen, -1), weight, bias, None, starts, silu)
+    return out.reshape(batch, seqlen, -1).masked_fill_((seq_idx < 0).unsqueeze(-1), 0).transpose(1, 2)
+
+
 def causal_conv1d_fn(x: Tensor, weight: Tensor, bias: Optional[Tensor] = None, seq_idx: Optional[Tensor] = None,
                      initial_states: Optional[Tensor] = None, return_final_states: bool = False,
                      final_states_out: Optional[Tensor] = None,
                      activation: Optional[str] = None) -> Union[Tensor, Tuple[Tensor, Tensor]]:
     """x [batch, dim, seqlen], weight [dim, width], bias [dim], each of float32, float16 or bfloat16; initial_states and
-    final_states_out [batch, dim, width - 1]; seq_idx [batch, seqlen]: tokens of the same number, side by side, are a sequence.
-    Returns out as x, and the final states where they are asked for. x is read as it lies where its channels are contiguous, as
-    after transpose(1, 2), else copied. Forward only."""
+    final_states_out [batch, dim, width - 1]; seq_idx [batch, seqlen]: tokens of the same number, side by side, are a sequence;
+    a token of a negative number is padding: its output is 0. Returns out as x, and the final states where they are asked for.
+    x is read as it lies where its channels are contiguous, as after transpose(1, 2), else copied. Forward only."""
     silu = _silu(activation)
     one_device(x=x, weight=weight, bias=bias, seq_idx=seq_idx, initial_states=initial_states)
     before = weight.shape[1] - 1
-    tokens = x.transpose(1, 2)
     if seq_idx is not None:
         if initial_states is not None or return_final_states:
             raise ValueError("seq_idx is given; initial_states and return_final_states cannot be, then")
-        batch, seqlen = seq_idx.shape
-        begins = seq_idx.new_ones((batch, seqlen), dtype=torch.bool)
-        begins[:, 1:] = seq_idx[:, 1:] != seq_idx[:, :-1]
-        ends = seq_idx.new_tensor([batch * seqlen], dtype=torch.int64)
-        starts = torch.cat((begins.flatten().nonzero().flatten(), ends)) if batch * seqlen else ends
-        out = ssm_conv(tokens.reshape(1, batch * seqlen, -1), weight, bias, None, starts, silu)
-        return out.reshape(tokens.shape).transpose(1, 2)
+        return _packed(x, weight, bias, seq_idx, silu)
     initial = None if initial_states is None else initial_states.transpose(1, 2)
-    out = ssm_conv(tokens, weight, bias, initial, None, silu).transpose(1, 2)
+    out = ssm_conv(x.transpose(1, 2), weight, bias, initial, None, silu).transpose(1, 2)
     if not return_final_states:
         return out
     known = x if initial_states is None else torch.cat((initial_states.to(x.dtype), x), dim=-1)
@@ -54,14 +72,28 @@ def causal_conv1d_update(x: Tensor, conv_state: Tensor, weight: Tensor, bias: Op
                          conv_state_indices: Optional[Tensor] = None) -> Tensor:
     """x [batch, dim] or [batch, dim, seqlen]; conv_state [batch, dim, state_len], the tokens before, oldest first, which x is
     appended to, in place; state_len >= width - 1. cache_seqlens [batch]: conv_state is a ring instead, in which the token of
-    position p has column p % state_len. conv_state_indices [batch]: rows of conv_state. Returns out as x. Forward only."""
+    position p has column p % state_len. conv_state_indices [batch]: rows of conv_state; a negative one is padding: no state is
+    written, and the output is 0; one that is too large raises IndexError (RuntimeError, later, on a device). Returns out as x.
+    Forward only."""
     silu = _silu(activation)
     one_device(x=x, conv_state=conv_state, weight=weight, bias=bias, cache_seqlens=cache_seqlens, conv_state_indices=conv_state_indices)
     before, length = weight.shape[1] - 1, conv_state.shape[-1]
     if length < before:
         raise ValueError(f"conv_state has {length} columns; a width of {before + 1} needs {before}")
     new = x.unsqueeze(-1) if x.dim() == 2 else x
-    rows = conv_state if conv_state_indices is None else conv_state[conv_state_indices.long()]
+    batch = new.shape[0]
+    real = at = None
+    if conv_state_indices is not None and conv_state_indices.shape != (batch,):
+        raise ValueError(f"conv_state_indices has shape {list(conv_state_indices.shape)}; it must be {[batch]}")
+    if conv_state_indices is not None and batch:
+        # Padding does once more what the first real entry does, so that both write the same.
+        at = conv_state_indices.long()
+        _refuse(at >= conv_state.shape[0], at, f"conv_state_indices has to be below {conv_state.shape[0]}, conv_state's rows")
+        real = at >= 0
+        source = torch.where(real, torch.arange(batch, device=at.device), real.int().argmax())
+        at, new = at[source].clamp(min=0), new[source]
+        cache_seqlens = None if cache_seqlens is None else cache_seqlens[source]
+    rows = conv_state if at is None else conv_state[at]
     if cache_seqlens is None:
         past = rows[..., length - before:]
         kept = torch.cat((rows, new.to(rows.dtype)), dim=-1)[..., -length:] if length else rows
@@ -75,8 +107,9 @@ def causal_conv1d_update(x: Tensor, conv_state: Tensor, weight: Tensor, bias: Op
         kept = rows.scatter(2, to, new.to(rows.dtype))
     initial = past.transpose(1, 2).to(x.dtype).contiguous() if before else None
     out = ssm_conv(new.transpose(1, 2), weight, bias, initial, None, silu).transpose(1, 2)
-    if conv_state_indices is None:
+    if at is None:
         conv_state.copy_(kept)
     else:
-        conv_state[conv_state_indices.long()] = kept
+        conv_state[at] = torch.where(real.any(), kept, rows)
+        out = out.masked_fill(~real[:, None, None], 0)
     return out.squeeze(-1) if x.dim() == 2 else out

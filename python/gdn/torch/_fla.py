@@ -10,17 +10,30 @@ from ._operators import gated_delta_net, one_device
 
 # Arguments that say how a GPU computes, or gradients, and nothing about the result.
 _WITHOUT_MEANING = {"chunk_size", "cu_seqlens_cpu", "chunk_indices", "disable_recompute", "use_graph", "max_num_seqs"}
+# Arguments that change the result, and that libgdn has nothing like.
+_UNSUPPORTED = {"cp_context", "gv", "lower_bound", "return_intermediate_states", "safe_gate"}
 
 
 def _rule(kernel: str, q: Tensor, k: Tensor, v: Tensor, g: Tensor, beta: Optional[Tensor], scale: Optional[float],
           initial_state: Optional[Tensor], output_final_state: bool, l2norm: bool, beta_sigmoid: bool, neg_eigval: bool,
           state_v_first: bool, cu_seqlens: Optional[Tensor], gate: bool, a_log: Optional[Tensor], dt_bias: Optional[Tensor],
-          others: Dict[str, Any]) -> Tuple[Tensor, Optional[Tensor]]:
+          others: Dict[str, Any], channel: bool = False) -> Tuple[Tensor, Optional[Tensor]]:
     if "transpose_state_layout" in others:  # the older name
+        if state_v_first:
+            raise ValueError(f"{kernel}: state_v_first and transpose_state_layout are given; they are names of one argument")
         state_v_first = others.pop("transpose_state_layout")
+    if "head_first" in others:
+        raise ValueError(f"{kernel}: head_first is {others['head_first']!r}; fla has removed it: operands are [B, T, H, ...]")
+    sizes = (32, 64) if kernel == "chunk_kda" else (16, 32, 64)
+    if others.get("chunk_size", 64) not in sizes:
+        raise ValueError(f"{kernel}: chunk_size is {others['chunk_size']!r}; {', '.join(map(str, sizes))} are allowed")
     for name, value in others.items():
-        if name not in _WITHOUT_MEANING and value is not None and value is not False:
+        if name not in _WITHOUT_MEANING and name not in _UNSUPPORTED:
+            raise TypeError(f"{kernel}: there is no argument {name!r}")
+        if name in _UNSUPPORTED and value is not None and value is not False:
             raise NotImplementedError(f"{kernel}: {name} is {value!r}; libgdn has nothing like it")
+    if g.dim() != (4 if channel else 3):
+        raise ValueError(f"{kernel}: g has shape {list(g.shape)}; it must be {'[B, T, HV, K]' if channel else '[B, T, HV]'}")
     if neg_eigval and not beta_sigmoid:
         raise ValueError(f"{kernel}: allow_neg_eigval is True, which needs use_beta_sigmoid_in_kernel")
     if gate and a_log is None:
@@ -64,11 +77,13 @@ def fused_recurrent_gated_delta_rule(q: Tensor, k: Tensor, v: Tensor, g: Optiona
         if use_gate_in_kernel:
             raise NotImplementedError("fused_recurrent_gated_delta_rule: gk is given with use_gate_in_kernel; libgdn has nothing like it")
         g = gk if g is None else gk.float() + g.float().unsqueeze(-1)
+    elif g is None and use_gate_in_kernel:
+        raise ValueError("fused_recurrent_gated_delta_rule: use_gate_in_kernel is True, which needs g")
     elif g is None:
         g = v.new_zeros(v.shape[:3], dtype=torch.float32)
     return _rule("fused_recurrent_gated_delta_rule", q, k, v, g, beta, scale, initial_state, output_final_state,
                  use_qk_l2norm_in_kernel, use_beta_sigmoid_in_kernel, allow_neg_eigval, state_v_first, cu_seqlens,
-                 use_gate_in_kernel, A_log, dt_bias, {"gv": gv, **kwargs})
+                 use_gate_in_kernel, A_log, dt_bias, {"gv": gv, **kwargs}, gk is not None)
 
 
 def chunk_kda(q: Tensor, k: Tensor, v: Tensor, g: Tensor, beta: Tensor, scale: Optional[float] = None,
@@ -80,11 +95,13 @@ def chunk_kda(q: Tensor, k: Tensor, v: Tensor, g: Tensor, beta: Tensor, scale: O
               max_num_seqs: Optional[int] = None, **kwargs: Any) -> Tuple[Tensor, Optional[Tensor]]:
     """fla.ops.kda.chunk_kda: as chunk_gated_delta_rule, with a gate per key channel, g [B, T, HV, K]; with use_gate_in_kernel
     A_log [HV] and dt_bias [HV * K] or None. safe_gate, lower_bound, cp_context and return_intermediate_states are refused."""
+    if initial_state is not None and initial_state.dtype != torch.float32:
+        raise TypeError(f"chunk_kda: initial_state has dtype {initial_state.dtype}; torch.float32 is allowed")
     return _rule("chunk_kda", q, k, v, g, beta, scale, initial_state, output_final_state, use_qk_l2norm_in_kernel,
                  use_beta_sigmoid_in_kernel, allow_neg_eigval, state_v_first, cu_seqlens, use_gate_in_kernel,
                  kwargs.pop("A_log", None), kwargs.pop("dt_bias", None),
                  {"safe_gate": safe_gate, "lower_bound": lower_bound, "return_intermediate_states": return_intermediate_states,
-                  "cp_context": cp_context, **kwargs})
+                  "cp_context": cp_context, **kwargs}, True)
 
 
 def fused_recurrent_kda(q: Tensor, k: Tensor, v: Tensor, g: Tensor, beta: Tensor, A_log: Optional[Tensor] = None,
@@ -96,4 +113,4 @@ def fused_recurrent_kda(q: Tensor, k: Tensor, v: Tensor, g: Tensor, beta: Tensor
     """fla.ops.kda.fused_recurrent_kda: the same as chunk_kda, to the bit."""
     return _rule("fused_recurrent_kda", q, k, v, g, beta, scale, initial_state, output_final_state, use_qk_l2norm_in_kernel,
                  use_beta_sigmoid_in_kernel, allow_neg_eigval, state_v_first, cu_seqlens, use_gate_in_kernel, A_log, dt_bias,
-                 {"lower_bound": lower_bound, **kwargs})
+                 {"lower_bound": lower_bound, **kwargs}, True)

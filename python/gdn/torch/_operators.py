@@ -119,7 +119,8 @@ def gated_delta_net(q: Tensor, k: Tensor, v: Tensor, g: Tensor, beta: Tensor, in
                     scale: float = 0.0, qk_norm: bool = False, beta_logit: bool = False, beta_factor: float = 1.0,
                     state_v_first: bool = False, head_map: str = "grouped") -> Tuple[Tensor, Tensor]:
     """gdn.gated_delta_net on tensors: (out, final_state), neither an input. Shapes are [B, T, ...], or [1, T, ...] with cu_seqlens
-    [N + 1]; states [N, n_heads_v, head_dim_k, head_dim_v] in float32, the last two swapped with state_v_first; out has q's dtype.
+    [N + 1]; states [N, n_heads_v, head_dim_k, head_dim_v] in float32, the last two swapped with state_v_first; out has q's dtype;
+    tokens outside cu_seqlens are zeros in it.
     a_log, [n_heads_v]: g is the projection, and the decay exp(-exp(a_log) * softplus(g + dt_bias)). qk_norm adds 1e-6."""
     packed = cu_seqlens is not None
     if packed and q.shape[0] != 1:
@@ -129,7 +130,7 @@ def gated_delta_net(q: Tensor, k: Tensor, v: Tensor, g: Tensor, beta: Tensor, in
     if initial_state is not None and tuple(initial_state.shape) != shape:
         raise ValueError(f"initial_state has shape {list(initial_state.shape)}; it must be {list(shape)}")
     where = _where(q)
-    out = q.new_empty(v.shape)
+    out = q.new_zeros(v.shape) if packed else q.new_empty(v.shape)  # cu_seqlens may leave tokens out
     initial = None if initial_state is None else rows(initial_state.to(torch.float32), "initial_state").owner
     whole = not packed and q.shape[1] > 0
     if whole:
@@ -167,7 +168,8 @@ def _(q, k, v, g, beta, initial_state=None, cu_seqlens=None, a_log=None, dt_bias
 def ssm_conv(x: Tensor, weight: Tensor, bias: Optional[Tensor] = None, initial_states: Optional[Tensor] = None,
              cu_seqlens: Optional[Tensor] = None, silu: bool = False) -> Tensor:
     """gdn.ssm_conv on tensors: x [B, T, channels], or [1, T, channels] with cu_seqlens [N + 1]; weight [channels, width];
-    initial_states [N, width - 1, channels], the tokens before, oldest first; the result is as x."""
+    initial_states [N, width - 1, channels], the tokens before, oldest first; the result is as x, with zeros for tokens
+    outside cu_seqlens."""
     packed = cu_seqlens is not None
     if packed and x.shape[0] != 1:
         raise ValueError(f"x has {x.shape[0]} batches; with cu_seqlens, sequences lie one after another in one")
@@ -175,7 +177,7 @@ def ssm_conv(x: Tensor, weight: Tensor, bias: Optional[Tensor] = None, initial_s
     if initial_states is not None and tuple(initial_states.shape) != (n, before, x.shape[2]):
         raise ValueError(f"initial_states has shape {list(initial_states.shape)}; it must be {[n, before, x.shape[2]]}")
     where = _where(x)
-    out = x.new_empty(x.shape)
+    out = x.new_zeros(x.shape) if packed else x.new_empty(x.shape)
     history: Dict[str, Any] = {}
     if initial_states is not None and before:  # as if they were the first tokens of all
         history = {"history": rows(initial_states, "initial_states"), "position": where.map([before] * n),

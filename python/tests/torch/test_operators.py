@@ -105,8 +105,10 @@ class Rule(unittest.TestCase):
         self.assertTrue(same(final[1], state[1]))
         _, fresh = G.chunk_gated_delta_rule(*ops, output_final_state=True, cu_seqlens=starts)
         self.assertFalse(fresh[1].any())
-        before = state.clone()
-        self.assertTrue(same(state, before))
+        out, final = G.chunk_gated_delta_rule(*ops, output_final_state=True, cu_seqlens=torch.tensor([2, 7, 11]))  # 0, 1, 11... are nobody's
+        self.assertFalse(out[:, :2].any() or out[:, 11:].any())
+        alone, last = G.chunk_gated_delta_rule(*(x[:, 7:11] for x in ops), output_final_state=True)
+        self.assertTrue(same(alone[0], out[0, 7:11]) and same(last[0], final[1]))
 
     def test_layouts(self):
         row = torch.randn(2, 6, 4 * 3 * 32)
@@ -128,7 +130,18 @@ class Rule(unittest.TestCase):
                 (NotImplementedError, "q is on meta; gdn.torch runs on the CPU", lambda: rule(q.to("meta"), k, v, g, beta)),
                 (NotImplementedError, "lower_bound is -5", lambda: G.chunk_kda(q, k, v, g[..., None].expand(-1, -1, -1, 16), beta, lower_bound=-5)),
                 (NotImplementedError, "gv is", lambda: G.fused_recurrent_gated_delta_rule(q, k, v, g, beta=beta, gv=v)),
-                (NotImplementedError, "chunksize is 64", lambda: rule(q, k, v, g, beta, chunksize=64)),
+                (TypeError, "there is no argument 'chunksize'", lambda: rule(q, k, v, g, beta, chunksize=None)),
+                (ValueError, "head_first is False; fla has removed it", lambda: rule(q, k, v, g, beta, head_first=False)),
+                (ValueError, "chunk_size is 63; 16, 32, 64 are allowed", lambda: rule(q, k, v, g, beta, chunk_size=63)),
+                (ValueError, "chunk_size is 16; 32, 64 are allowed",
+                 lambda: G.chunk_kda(q, k, v, g[..., None].expand(-1, -1, -1, 16), beta, chunk_size=16)),
+                (ValueError, "names of one argument", lambda: rule(q, k, v, g, beta, state_v_first=True, transpose_state_layout=False)),
+                (ValueError, "use_gate_in_kernel is True, which needs g",
+                 lambda: G.fused_recurrent_gated_delta_rule(q, k, v, beta=beta, use_gate_in_kernel=True, A_log=torch.zeros(1))),
+                (ValueError, r"g has shape \[2, 4, 1\]; it must be \[B, T, HV, K\]", lambda: G.chunk_kda(q, k, v, g, beta)),
+                (ValueError, r"it must be \[B, T, HV\]", lambda: rule(q, k, v, g[..., None].expand(-1, -1, -1, 16), beta)),
+                (TypeError, "initial_state has dtype torch.float64",
+                 lambda: G.chunk_kda(q, k, v, q, beta, initial_state=torch.zeros(2, 1, 16, 16).double())),
                 (ValueError, "allow_neg_eigval", lambda: rule(q, k, v, g, beta, allow_neg_eigval=True)),
                 (ValueError, "needs A_log", lambda: rule(q, k, v, g, beta, use_gate_in_kernel=True)),
                 (ValueError, r"initial_state has shape \[1, 1, 16, 16\]; it must be \[2, 1, 16, 16\]",
@@ -251,6 +264,52 @@ class Conv(unittest.TestCase):
         for batch, begin, end in ((0, 0, 3), (0, 3, 8), (0, 8, 11), (1, 0, 10), (1, 10, 11)):
             alone = G.causal_conv1d_fn(self.x[batch:batch + 1, :, begin:end], self.weight, self.bias, activation="silu")
             self.assertTrue(same(alone[0], out[batch, :, begin:end]))
+
+    def test_packed_padding(self):
+        """Tokens of negative numbers, as causal_conv1d has them; and tokens outside cu_seqlens."""
+        index = torch.tensor([[-1, -1, 0, 0, 0, 0, 4, 4, 4, -1, -3], [7, 7, 7, 7, -1, -1, -1, -1, 2, 2, 2]], dtype=torch.int32)
+        x = self.x.masked_fill((index < 0)[:, None], float("nan"))
+        out = G.causal_conv1d_fn(x, self.weight, self.bias, seq_idx=index, activation="silu")
+        self.assertTrue(same(out.transpose(1, 2)[index < 0], torch.zeros(8, 24)))
+        for batch, begin, end in ((0, 2, 6), (0, 6, 9), (1, 0, 4), (1, 8, 11)):
+            alone = G.causal_conv1d_fn(self.x[batch:batch + 1, :, begin:end], self.weight, self.bias, activation="silu")
+            self.assertTrue(same(alone[0], out[batch, :, begin:end]))
+        tokens = self.x[:1].transpose(1, 2)
+        out = G.ssm_conv(tokens, self.weight, self.bias, None, torch.tensor([3, 5, 8]))
+        self.assertTrue(same(out[:, 5:8], G.ssm_conv(tokens[:, 5:8], self.weight, self.bias)) and not out[:, :3].any() and not out[:, 8:].any())
+        with self.assertRaisesRegex(IndexError, "seq_idx has a number again after another one.*found 3"):
+            G.causal_conv1d_fn(self.x[:1, :, :3], self.weight, seq_idx=torch.tensor([[3, -1, 3]]))
+        G.causal_conv1d_fn(self.x[:1, :, :5], self.weight, seq_idx=torch.tensor([[3, -1, -1, -1, 3]]))  # out of the width's reach
+        with self.assertRaisesRegex(ValueError, r"seq_idx has shape \[1, 11\]; it must be \[2, 11\]"):
+            G.causal_conv1d_fn(self.x, self.weight, seq_idx=torch.zeros(1, 11))
+
+    def test_update_padding(self):
+        x, before = self.x[..., :2], torch.randn(5, 24, 4)
+        for seqlens in (None, torch.tensor([6, 9], dtype=torch.int32)):
+            for index, real in (([3, -1], {0: 3}), ([-7, 0], {1: 0}), ([-1, -2], {}), ([4, 1], {0: 4, 1: 1})):
+                pool, index = before.clone(), torch.tensor(index, dtype=torch.int32)
+                given = x.masked_fill((index < 0)[:, None, None], float("nan"))
+                run = lambda index, pool: G.causal_conv1d_update(given, pool, self.weight, self.bias, "silu", seqlens, index)
+                out, want = run(index, pool), before.clone()
+                for batch in range(2):
+                    if batch in real:
+                        row = want[real[batch]:real[batch] + 1]
+                        alone = G.causal_conv1d_update(x[batch:batch + 1], row, self.weight, self.bias, "silu",
+                                                       None if seqlens is None else seqlens[batch:batch + 1])
+                        self.assertTrue(same(out[batch], alone[0]))
+                    else:
+                        self.assertTrue(same(out[batch], torch.zeros(24, 2)))
+                self.assertTrue(same(pool, want))
+                with torch.no_grad():
+                    again = before.clone()
+                    compiled = torch.compile(run, backend="aot_eager", fullgraph=True)(index, again)
+                self.assertTrue(same(compiled, out) and same(again, pool))
+        one = G.causal_conv1d_update(x[..., 0], before.clone(), self.weight, conv_state_indices=torch.tensor([2, -1]))
+        self.assertFalse(one[1].any())
+        with self.assertRaisesRegex(IndexError, "conv_state_indices has to be below 5, conv_state's rows; found 7"):
+            G.causal_conv1d_update(x, before.clone(), self.weight, conv_state_indices=torch.tensor([3, 7]))
+        with self.assertRaisesRegex(ValueError, r"conv_state_indices has shape \[1\]; it must be \[2\]"):
+            G.causal_conv1d_update(x, before.clone(), self.weight, conv_state_indices=torch.tensor([3]))
 
     def test_update(self):
         whole = G.causal_conv1d_fn(self.x, self.weight, self.bias, activation="silu")
