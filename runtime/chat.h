@@ -31,9 +31,11 @@ enum { RT_THINK_AUTO = -1, RT_THINK_OFF = 0, RT_THINK_ON = 1 }; /* the template'
 /* tokenizer.chat_template of the file. GDN_NOT_FOUND: it has none; GDN_UNSUPPORTED, with the reason: one that cannot be
  * followed to the letter, see template.h. The file may be closed afterwards. */
 gdn_status rt_chat_create(const rt_gguf *file, const rt_tokenizer *t, rt_chat **chat);
+/* The same with a template of the caller's, of `bytes` bytes, which may be freed afterwards. */
+gdn_status rt_chat_create_of(const char *form, uint64_t bytes, const rt_tokenizer *t, rt_chat **chat);
 void rt_chat_destroy(rt_chat *chat);
 
-/* GDN_UNSUPPORTED where `thinking` is on or off and the template has it no such way. */
+/* GDN_UNSUPPORTED where `thinking` is on or off and the template has no such switch, or refuses that value. */
 gdn_status rt_chat_check_thinking(const rt_chat *chat, int thinking);
 
 typedef struct rt_chat_prompt {

@@ -8,7 +8,6 @@ struct rt_chat {
     rt_template *form;
     const rt_tokenizer *tokenizer;
     uint64_t fingerprint;
-    int32_t eos; /* -1: the file names none */
 };
 
 /* ---- Rendering ---- */
@@ -51,8 +50,10 @@ static gdn_status text_of(const rt_chat *chat, const rt_message *messages, int32
         of[i].text = (rt_string){ m->text, m->bytes ? m->bytes : strlen(m->text) };
         of[i].reasoning = (rt_string){ m->reasoning, m->reasoning ? m->n_reasoning : 0 };
     }
-    rt_template_input input = { of, n_messages, opens, thinking, { NULL, 0 } };
-    if (chat->eos >= 0) input.eos = rt_token_bytes(chat->tokenizer, chat->eos);
+    const int32_t bos = rt_tokenizer_bos(chat->tokenizer), eos = rt_tokenizer_eos(chat->tokenizer);
+    rt_template_input input = { of, n_messages, opens, thinking, { NULL, 0 }, { NULL, 0 } };
+    if (bos >= 0) input.bos = rt_token_bytes(chat->tokenizer, bos);
+    if (eos >= 0) input.eos = rt_token_bytes(chat->tokenizer, eos);
     status = rt_template_render(chat->form, &input, text);
     rt_free(of);
     return status;
@@ -135,22 +136,24 @@ static gdn_status try(const rt_chat *chat)
 
 gdn_status rt_chat_create(const rt_gguf *file, const rt_tokenizer *t, rt_chat **chat)
 {
-    static const char key[] = "tokenizer.chat_template", eos[] = "tokenizer.ggml.eos_token_id";
+    static const char key[] = "tokenizer.chat_template";
     rt_string form;
-    int64_t end = -1;
     *chat = NULL;
     if (!rt_gguf_has(file, key)) return rt_fail(GDN_NOT_FOUND, "there is no %s", key);
-    gdn_status status = rt_gguf_get_string(file, key, &form);
-    if (!status && rt_gguf_has(file, eos)) status = rt_gguf_get_int(file, eos, 0, rt_tokenizer_n_tokens(t) - 1, &end);
-    if (status) return status;
+    const gdn_status status = rt_gguf_get_string(file, key, &form);
+    return status ? status : rt_chat_create_of(form.text, form.bytes, t, chat);
+}
+
+gdn_status rt_chat_create_of(const char *form, uint64_t bytes, const rt_tokenizer *t, rt_chat **chat)
+{
+    *chat = NULL;
     rt_chat *made = rt_calloc(1, sizeof *made, "a chat template");
     if (!made) return GDN_OUT_OF_MEMORY;
     made->tokenizer = t;
-    made->eos = (int32_t)end;
     made->fingerprint = UINT64_C(0xcbf29ce484222325); /* FNV-1a: tells, and protects nothing */
-    for (uint64_t i = 0; i < form.bytes && i < RT_TEMPLATE_MAX; i++)
-        made->fingerprint = (made->fingerprint ^ (unsigned char)form.text[i]) * UINT64_C(0x100000001b3);
-    status = rt_template_parse(form.text, form.bytes, &made->form);
+    for (uint64_t i = 0; i < bytes && i < RT_TEMPLATE_MAX; i++)
+        made->fingerprint = (made->fingerprint ^ (unsigned char)form[i]) * UINT64_C(0x100000001b3);
+    gdn_status status = rt_template_parse(form, bytes, &made->form);
     if (!status) status = try(made);
     if (status) rt_chat_destroy(made);
     else *chat = made;
@@ -178,7 +181,9 @@ gdn_status rt_chat_check_thinking(const rt_chat *chat, int thinking)
         return rt_fail(GDN_INVALID_ARGUMENT, "thinking is %d; -1 to 1 are allowed", thinking);
     gdn_status status = rt_chat_render(chat, &message, 1, thinking, 1, &way[0]);
     if (!status) status = rt_chat_render(chat, &message, 1, !thinking, 1, &way[1]);
-    const int same = !status && way[0].n == way[1].n &&
+    /* a template that refuses the other way has a switch */
+    if (status == GDN_UNSUPPORTED && way[0].tokens) status = GDN_OK;
+    const int same = !status && way[1].tokens && way[0].n == way[1].n &&
                      !memcmp(way[0].tokens, way[1].tokens, (size_t)way[0].n * sizeof *way[0].tokens);
     if (same && way[0].thinks != thinking)
         status = rt_fail(GDN_UNSUPPORTED, "the chat template has no switch: its answers always begin %s",

@@ -59,12 +59,17 @@ int64_t               rt_gguf_n_tensors(const rt_gguf *file);
 const rt_gguf_tensor *rt_gguf_tensor_at(const rt_gguf *file, int64_t index);
 const rt_gguf_tensor *rt_gguf_find(const rt_gguf *file, const char *name);
 
+/* ggml's name of an element type, "Q4_K"; "unknown" for a number that is not ggml's. */
+const char *rt_gguf_type_name(int32_t type);
+
 /* Metadata. The get functions return GDN_OK and fill *value; GDN_NOT_FOUND, with a text, when the key is
  * absent; GDN_INVALID_ARGUMENT when it has another kind or is out of the range asked for. Integers of every
  * width are accepted where an integer is wanted. */
 int        rt_gguf_has(const rt_gguf *file, const char *key);
 gdn_status rt_gguf_get_int(const rt_gguf *file, const char *key, int64_t low, int64_t high, int64_t *value);
 gdn_status rt_gguf_get_float(const rt_gguf *file, const char *key, float *value);
+/* A number of any kind, and bools as 0 and 1. */
+gdn_status rt_gguf_get_number(const rt_gguf *file, const char *key, double *value);
 gdn_status rt_gguf_get_bool(const rt_gguf *file, const char *key, int *value);
 gdn_status rt_gguf_get_string(const rt_gguf *file, const char *key, rt_string *value);
 /* An array of strings: count, then element by element, in O(1) (an index of every 16th is built when the file is

@@ -26,6 +26,7 @@ static int is_int(int32_t kind)
 /* What the questions below are answered with. */
 static int has_int(const gguf_key *key) { return is_int(key->kind); }
 static int has_float(const gguf_key *key) { return key->kind == RT_GGUF_F32 || key->kind == RT_GGUF_F64; }
+static int has_number(const gguf_key *key) { return gguf_kind_bytes(key->kind) != 0; }
 static int has_bool(const gguf_key *key) { return key->kind == RT_GGUF_BOOL; }
 static int has_string(const gguf_key *key) { return key->kind == RT_GGUF_STRING; }
 static int has_strings(const gguf_key *key) { return key->element == RT_GGUF_STRING; }
@@ -102,6 +103,26 @@ gdn_status rt_gguf_get_float(const rt_gguf *file, const char *name, float *value
         return rt_fail(GDN_INVALID_ARGUMENT, "%s is %g; %g to %g are allowed", name, wide, -(double)FLT_MAX,
                        (double)FLT_MAX);
     *value = (float)wide;
+    return GDN_OK;
+}
+
+gdn_status rt_gguf_get_number(const rt_gguf *file, const char *name, double *value)
+{
+    const gguf_key  *key;
+    int64_t          whole = 0;
+    const gdn_status status = find_kind(file, name, has_number, "a number", &key);
+    if (status)
+        return status;
+    const uint64_t bits = gguf_load(key->value, gguf_kind_bytes(key->kind));
+    float          narrow = 0;
+    if (key->kind == RT_GGUF_F64)
+        memcpy(value, &bits, sizeof *value);
+    else if (key->kind == RT_GGUF_F32) {
+        const uint32_t low = (uint32_t)bits;
+        memcpy(&narrow, &low, sizeof narrow);
+        *value = (double)narrow;
+    } else
+        *value = load_int(key->value, key->kind, &whole) ? (double)whole : (double)bits;
     return GDN_OK;
 }
 

@@ -31,19 +31,29 @@ typedef struct parser {
     char     what[SHOWN + 24]; /* "key "general.name"": what is being read       */
 } parser;
 
-/* Blocks of ggml's element types, by number; those that files hold. 0: unknown. */
-static const struct { uint16_t block, bytes; } types[] = {
-    [0]  = { 1, 4 },      /* F32     */ [1]  = { 1, 2 },      /* F16     */ [2]  = { 32, 18 },    /* Q4_0    */
-    [3]  = { 32, 20 },    /* Q4_1    */ [6]  = { 32, 22 },    /* Q5_0    */ [7]  = { 32, 24 },    /* Q5_1    */
-    [8]  = { 32, 34 },    /* Q8_0    */ [10] = { 256, 84 },   /* Q2_K    */ [11] = { 256, 110 },  /* Q3_K    */
-    [12] = { 256, 144 },  /* Q4_K    */ [13] = { 256, 176 },  /* Q5_K    */ [14] = { 256, 210 },  /* Q6_K    */
-    [16] = { 256, 66 },   /* IQ2_XXS */ [17] = { 256, 74 },   /* IQ2_XS  */ [18] = { 256, 98 },   /* IQ3_XXS */
-    [19] = { 256, 50 },   /* IQ1_S   */ [20] = { 32, 18 },    /* IQ4_NL  */ [21] = { 256, 110 },  /* IQ3_S   */
-    [22] = { 256, 82 },   /* IQ2_S   */ [23] = { 256, 136 },  /* IQ4_XS  */ [24] = { 1, 1 },      /* I8      */
-    [25] = { 1, 2 },      /* I16     */ [26] = { 1, 4 },      /* I32     */ [27] = { 1, 8 },      /* I64     */
-    [28] = { 1, 8 },      /* F64     */ [29] = { 256, 56 },   /* IQ1_M   */ [30] = { 1, 2 },      /* BF16    */
-    [34] = { 256, 54 },   /* TQ1_0   */ [35] = { 256, 66 },   /* TQ2_0   */ [39] = { 32, 17 },    /* MXFP4   */
+/* ggml's element types by number: names, for texts, and blocks of those that files hold. block 0: unknown. */
+static const struct { const char *name; uint16_t block, bytes; } types[] = {
+    [0]  = { "F32", 1, 4 },          [1]  = { "F16", 1, 2 },          [2]  = { "Q4_0", 32, 18 },
+    [3]  = { "Q4_1", 32, 20 },       [4]  = { "Q4_2", 0, 0 },         [5]  = { "Q4_3", 0, 0 },
+    [6]  = { "Q5_0", 32, 22 },       [7]  = { "Q5_1", 32, 24 },       [8]  = { "Q8_0", 32, 34 },
+    [9]  = { "Q8_1", 0, 0 },         [10] = { "Q2_K", 256, 84 },      [11] = { "Q3_K", 256, 110 },
+    [12] = { "Q4_K", 256, 144 },     [13] = { "Q5_K", 256, 176 },     [14] = { "Q6_K", 256, 210 },
+    [15] = { "Q8_K", 0, 0 },         [16] = { "IQ2_XXS", 256, 66 },   [17] = { "IQ2_XS", 256, 74 },
+    [18] = { "IQ3_XXS", 256, 98 },   [19] = { "IQ1_S", 256, 50 },     [20] = { "IQ4_NL", 32, 18 },
+    [21] = { "IQ3_S", 256, 110 },    [22] = { "IQ2_S", 256, 82 },     [23] = { "IQ4_XS", 256, 136 },
+    [24] = { "I8", 1, 1 },           [25] = { "I16", 1, 2 },          [26] = { "I32", 1, 4 },
+    [27] = { "I64", 1, 8 },          [28] = { "F64", 1, 8 },          [29] = { "IQ1_M", 256, 56 },
+    [30] = { "BF16", 1, 2 },         [31] = { "Q4_0_4_4", 0, 0 },     [32] = { "Q4_0_4_8", 0, 0 },
+    [33] = { "Q4_0_8_8", 0, 0 },     [34] = { "TQ1_0", 256, 54 },     [35] = { "TQ2_0", 256, 66 },
+    [36] = { "IQ4_NL_4_4", 0, 0 },   [37] = { "IQ4_NL_4_8", 0, 0 },   [38] = { "IQ4_NL_8_8", 0, 0 },
+    [39] = { "MXFP4", 32, 17 },      [40] = { "NVFP4", 64, 36 },      [41] = { "Q1_0", 0, 0 },
+    [42] = { "Q2_0", 0, 0 },
 };
+
+const char *rt_gguf_type_name(int32_t type)
+{
+    return type >= 0 && (size_t)type < sizeof types / sizeof *types ? types[type].name : "unknown";
+}
 
 int gguf_kind_bytes(int64_t kind)
 {
@@ -79,7 +89,7 @@ static uint64_t left(const parser *p) { return p->file->n_bytes - p->at; }
 static gdn_status take(parser *p, int bytes, const char *name, uint64_t *value)
 {
     if (left(p) < (uint64_t)bytes)
-        return fail(p, p->at, "the file ends in %s", name);
+        return fail(p, p->at, "the file ends in %s: the file is incomplete", name);
     *value = gguf_load(p->file->bytes + p->at, bytes);
     p->at += (uint64_t)bytes;
     return GDN_OK;
@@ -90,8 +100,8 @@ static gdn_status take_string(parser *p, const char *name, rt_string *string)
     const uint64_t at     = p->at;
     gdn_status     status = take(p, 8, name, &string->bytes);
     if (!status && string->bytes > left(p))
-        status = fail(p, at, "%s has %llu bytes; %llu are left in the file", name, (unsigned long long)string->bytes,
-                      (unsigned long long)left(p));
+        status = fail(p, at, "%s has %llu bytes; %llu are left in the file: the file is incomplete or damaged", name,
+                      (unsigned long long)string->bytes, (unsigned long long)left(p));
     if (!status) {
         string->text = (const char *)p->file->bytes + p->at;
         p->at += string->bytes;
@@ -135,7 +145,9 @@ static gdn_status parse_array(parser *p, gguf_key *key)
     const int      size  = gguf_kind_bytes((int64_t)element);
     const uint64_t least = size ? (uint64_t)size : 8; /* a string takes 8 bytes at least */
     if (!status && key->count > left(p) / least)
-        status = fail(p, at, "an array has %llu elements of at least %d bytes; %llu bytes are left in the file",
+        status = fail(p, at,
+                      "an array has %llu elements of at least %d bytes; %llu bytes are left in the file: the file is "
+                      "incomplete or damaged",
                       (unsigned long long)key->count, (int)least, (unsigned long long)left(p));
     if (status)
         return status;
@@ -274,20 +286,25 @@ static gdn_status place_tensor(parser *p, rt_gguf_tensor *t, uint64_t data, uint
     if (offset % alignment)
         return fail(p, at, "the offset %llu is not a multiple of the alignment, %llu", (unsigned long long)offset,
                     (unsigned long long)alignment);
-    if (data > p->file->n_bytes || offset > p->file->n_bytes - data)
-        return fail(p, at, "the data would begin at byte %llu + %llu; the file has %llu bytes",
-                    (unsigned long long)data, (unsigned long long)offset, (unsigned long long)p->file->n_bytes);
+    const uint64_t n_bytes = p->file->n_bytes;
+    if (data > n_bytes || offset > n_bytes - data)
+        return fail(p, at, "the file ends at byte %llu, and the tensor's data begins at byte %llu + %llu: the file is "
+                    "incomplete", (unsigned long long)n_bytes, (unsigned long long)data, (unsigned long long)offset);
     if (!known)
         return GDN_OK;
     const uint64_t block = types[t->type].block, block_bytes = types[t->type].bytes;
     if ((uint64_t)t->ne[0] % block)
-        return fail(p, at, "rows have %lld elements, which is no multiple of %d, the block of ggml type %d",
-                    (long long)t->ne[0], (int)block, (int)t->type);
+        return fail(p, at, "rows have %lld elements, which is no multiple of %d, the block of %s",
+                    (long long)t->ne[0], (int)block, rt_gguf_type_name(t->type));
     const uint64_t blocks = (uint64_t)t->ne[0] / block * (uint64_t)t->ne[1] * (uint64_t)t->ne[2] * (uint64_t)t->ne[3];
-    const uint64_t room   = p->file->n_bytes - data - offset;
-    if (blocks > room / block_bytes)
-        return fail(p, at, "the data has %llu blocks of %d bytes; %llu bytes are left after its offset",
-                    (unsigned long long)blocks, (int)block_bytes, (unsigned long long)room);
+    const uint64_t room   = n_bytes - data - offset;
+    if (blocks > UINT64_MAX / block_bytes)
+        return fail(p, at, "the data has %llu blocks of %d bytes; 2^64 - 1 bytes are allowed",
+                    (unsigned long long)blocks, (int)block_bytes);
+    if (blocks * block_bytes > room)
+        return fail(p, at, "the file ends at byte %llu, where the tensor needs %llu bytes from byte %llu on: the file "
+                    "is incomplete", (unsigned long long)n_bytes, (unsigned long long)(blocks * block_bytes),
+                    (unsigned long long)(data + offset));
     t->data  = p->file->bytes + data + offset;
     t->bytes = blocks * block_bytes;
     return GDN_OK;
@@ -311,11 +328,13 @@ static gdn_status parse_header(parser *p, uint64_t *n_tensors, uint64_t *n_keys)
     *n_keys    = gguf_load(bytes + 16, 8);
     p->at      = HEADER_BYTES;
     if (*n_keys > left(p) / MIN_KEY_BYTES)
-        return fail(p, 16, "%llu keys do not fit into the file", (unsigned long long)*n_keys);
+        return fail(p, 16, "%llu keys do not fit into the file: the file is incomplete or damaged",
+                    (unsigned long long)*n_keys);
     if (*n_keys > MAX_KEYS)
         return fail(p, 16, "there are %llu keys; at most %d are allowed", (unsigned long long)*n_keys, MAX_KEYS);
     if (*n_tensors > left(p) / MIN_TENSOR_BYTES)
-        return fail(p, 8, "%llu tensors do not fit into the file", (unsigned long long)*n_tensors);
+        return fail(p, 8, "%llu tensors do not fit into the file: the file is incomplete or damaged",
+                    (unsigned long long)*n_tensors);
     if (*n_tensors > MAX_TENSORS)
         return fail(p, 8, "there are %llu tensors; at most %d are allowed", (unsigned long long)*n_tensors,
                     MAX_TENSORS);

@@ -1,73 +1,8 @@
-/* Hyperparameters and tensors of a model file. See model.h. */
-#include "runtime/model.h"
-
-#include <math.h>
+/* Tensors of a model file. See model.h. */
 #include <stdio.h>
 #include <string.h>
 
-#include "runtime/error.h"
-
-/* A file being read: the first failure sticks, so that the lists below need no checks between them. */
-typedef struct reader {
-    rt_model   *model;
-    const char *arch;
-    gdn_status  status;
-    uint64_t    n_vectors; /* floats of vectors so far; where storage is given, also written          */
-    float      *storage;   /* NULL while counting                                                    */
-    unsigned char *used;   /* [tensors of the file] 1 where one was found by its name                */
-    int         trunk;     /* the MTP block is only checked                                          */
-    uint64_t    mtp_bytes; /* of the MTP block's tensors, which weight_bytes does not have at first   */
-} reader;
-
-static const char *key_of(reader *r, const char *name, char *buffer, size_t bytes)
-{
-    if (!r->status && !rt_key_is_used(r->model->hp.arch, name))
-        r->status = rt_fail(GDN_INTERNAL, "the key %s.%s is read, but model_names.def does not have it", r->arch, name);
-    snprintf(buffer, bytes, "%s.%s", r->arch, name);
-    return buffer;
-}
-
-static int64_t whole(reader *r, const char *name, int64_t low, int64_t high)
-{
-    char    key[128];
-    int64_t value = 0;
-    if (!r->status)
-        r->status = rt_gguf_get_int(r->model->file, key_of(r, name, key, sizeof key), low, high, &value);
-    return value;
-}
-
-static int64_t whole_or(reader *r, const char *name, int64_t low, int64_t high, int64_t otherwise)
-{
-    char key[128];
-    return rt_gguf_has(r->model->file, key_of(r, name, key, sizeof key)) ? whole(r, name, low, high) : otherwise;
-}
-
-static float real(reader *r, const char *name, float low, float high)
-{
-    char  key[128];
-    float value = 0;
-    if (!r->status)
-        r->status = rt_gguf_get_float(r->model->file, key_of(r, name, key, sizeof key), &value);
-    if (!r->status && !(value >= low && value <= high))
-        r->status = rt_fail(GDN_INVALID_ARGUMENT, "%s is %g; %g to %g are allowed", key, (double)value, (double)low,
-                            (double)high);
-    return value;
-}
-
-static float real_or(reader *r, const char *name, float low, float high, float otherwise)
-{
-    char key[128];
-    return rt_gguf_has(r->model->file, key_of(r, name, key, sizeof key)) ? real(r, name, low, high) : otherwise;
-}
-
-static int truth_or(reader *r, const char *name, int otherwise)
-{
-    char key[128];
-    int  value = otherwise;
-    if (!r->status && rt_gguf_has(r->model->file, key_of(r, name, key, sizeof key)))
-        r->status = rt_gguf_get_bool(r->model->file, key, &value);
-    return value;
-}
+#include "runtime/model_internal.h"
 
 static gdn_status find_arch(rt_model *m, const char **name)
 {
@@ -85,168 +20,6 @@ static gdn_status find_arch(rt_model *m, const char **name)
         return status;
     return rt_fail(GDN_UNSUPPORTED, "general.architecture is \"%.*s\"; qwen3next, qwen35 and qwen35moe can be run",
                    given.bytes > 64 ? 64 : (int)given.bytes, given.text);
-}
-
-static int has(reader *r, const char *name)
-{
-    char key[128];
-    return rt_gguf_has(r->model->file, key_of(r, name, key, sizeof key));
-}
-
-/* rope.scaling.*, of a model whose n_rot, rope_base and n_ctx_train are known. */
-static void read_rope_scaling(reader *r)
-{
-    static const char *const names[] = { "none", "linear", "yarn" };
-    rt_hparams      *hp = &r->model->hp;
-    rt_rope_scaling *s  = &hp->rope_scaling;
-    const float factor  = has(r, "rope.scaling.factor") ? real(r, "rope.scaling.factor", 0, 1e6f)
-                                                        : real_or(r, "rope.scale_linear", 0, 1e6f, 0);
-    s->factor      = factor == 0 ? 1 : factor;
-    s->kind        = s->factor == 1 ? RT_ROPE_PLAIN : RT_ROPE_LINEAR;
-    s->attn_factor = real_or(r, "rope.scaling.attn_factor", 1e-6f, 1e6f, 1);
-    if (has(r, "rope.scaling.type") && !r->status) {
-        char      key[128];
-        rt_string type;
-        int       kind = 0;
-        r->status = rt_gguf_get_string(r->model->file, key_of(r, "rope.scaling.type", key, sizeof key), &type);
-        while (!r->status && kind < 3 &&
-               (type.bytes != strlen(names[kind]) || memcmp(type.text, names[kind], (size_t)type.bytes)))
-            kind++;
-        if (kind == 3)
-            r->status = rt_fail(GDN_UNSUPPORTED, "%s is \"%.*s\"; none, linear and yarn can be run", key,
-                                type.bytes > 64 ? 64 : (int)type.bytes, type.text);
-        s->kind = (rt_rope_kind)kind;
-    }
-    const float ext = real_or(r, "rope.scaling.yarn_ext_factor", -1, 1, -1); /* below 0: not said */
-    if (!r->status && s->kind != RT_ROPE_YARN && ext > 0)
-        r->status = rt_fail(GDN_UNSUPPORTED, "%s.rope.scaling.yarn_ext_factor is %g, but rope.scaling.type is not yarn",
-                            r->arch, (double)ext);
-    if (r->status)
-        return;
-    s->ext_factor = ext < 0 ? 1 : ext;
-    s->beta_fast  = real_or(r, "rope.scaling.yarn_beta_fast", 0, 1e9f, 32);
-    s->beta_slow  = real_or(r, "rope.scaling.yarn_beta_slow", 0, 1e9f, 1);
-    s->n_original = (int32_t)whole_or(r, "rope.scaling.original_context_length", 0, INT32_MAX, 0);
-    s->n_original = s->n_original ? s->n_original : hp->n_ctx_train;
-    const float magnitude = real_or(r, "rope.scaling.yarn_attn_factor", -1e6f, 1e6f, 0);
-    if (!r->status && s->kind == RT_ROPE_YARN && has(r, "rope.scaling.yarn_attn_factor") &&
-        !(fabs((double)magnitude - rt_rope_yarn_magnitude(s->factor)) <= 1e-5))
-        r->status =
-            rt_fail(GDN_UNSUPPORTED,
-                    "%s.rope.scaling.yarn_attn_factor is %g; only %g, which YaRN recommends for a factor of %g, "
-                    "can be run",
-                    r->arch, (double)magnitude, rt_rope_yarn_magnitude(s->factor), (double)s->factor);
-    rt_rope *rope = NULL;
-    if (!r->status)
-        r->status = rt_rope_create_scaled(hp->n_rot, hp->rope_base, s, 0, &rope); /* says what cannot be */
-    rt_rope_destroy(rope);
-}
-
-/* Sections of M-RoPE matter for images: a text's token has one position. A fourth section would be of something else.
- */
-static void read_sections(reader *r)
-{
-    char    key[128];
-    int64_t sections[4] = { 0 }, count = 0;
-    if (!has(r, "rope.dimension_sections") || r->status)
-        return;
-    key_of(r, "rope.dimension_sections", key, sizeof key);
-    r->status = rt_gguf_get_ints(r->model->file, key, sections, 4, &count);
-    if (!r->status && (count > 4 || sections[3]))
-        r->status = rt_fail(GDN_UNSUPPORTED, "%s has %lld sections, the fourth of %lld; three can be run", key,
-                            (long long)count, (long long)sections[3]);
-}
-
-static void read_hparams(reader *r)
-{
-    rt_hparams *hp   = &r->model->hp;
-    hp->n_ctx_train  = (int32_t)whole(r, "context_length", 1, INT32_MAX);
-    hp->n_embd       = (int32_t)whole(r, "embedding_length", 32, 1 << 20);
-    hp->n_mtp        = (int32_t)whole_or(r, "nextn_predict_layers", 0, 1, 0);
-    hp->n_layer      = (int32_t)whole(r, "block_count", 1, 4096) - hp->n_mtp;
-    hp->rms_eps      = real(r, "attention.layer_norm_rms_epsilon", 0, 1);
-    hp->n_head       = (int32_t)whole(r, "attention.head_count", 1, 4096);
-    hp->n_head_kv    = (int32_t)whole(r, "attention.head_count_kv", 1, 4096);
-    hp->head_dim = (int32_t)whole_or(r, "attention.key_length", 2, 4096, hp->n_embd / (hp->n_head ? hp->n_head : 1));
-    hp->n_rot        = (int32_t)whole_or(r, "rope.dimension_count", 2, 4096, hp->head_dim);
-    hp->rope_base    = real_or(r, "rope.freq_base", 1, 1e12f, 10000.0f);
-    hp->attention_scale = real_or(r, "attention.scale", 0, 1e6f, 0);
-    hp->conv_kernel  = (int32_t)whole(r, "ssm.conv_kernel", 1, 16);
-    hp->state_size   = (int32_t)whole(r, "ssm.state_size", 16, 256);
-    hp->n_key_heads  = (int32_t)whole(r, "ssm.group_count", 1, 4096);
-    hp->n_value_heads = (int32_t)whole(r, "ssm.time_step_rank", 1, 4096);
-    hp->n_expert     = (int32_t)whole_or(r, "expert_count", 0, 65536, 0);
-    hp->head_map     = hp->arch == RT_QWEN3NEXT ? GDN_HEADS_GROUPED : GDN_HEADS_TILED;
-    hp->l2_eps       = 1e-6f; /* HF's and FLA's; converters do not record it */
-    hp->l2_mode      = 0;
-    if (hp->n_expert) {
-        hp->n_expert_used = (int32_t)whole(r, "expert_used_count", 1, hp->n_expert < 1024 ? hp->n_expert : 1024);
-        hp->n_ff_expert   = (int32_t)whole(r, "expert_feed_forward_length", 32, 1 << 24);
-        hp->n_ff_shared   = (int32_t)whole_or(r, "expert_shared_feed_forward_length", 0, 1 << 24, 0);
-        hp->expert_scale  = real_or(r, "expert_weights_scale", 0, 1e6f, 1.0f);
-        hp->expert_scale  = hp->expert_scale == 0.0f ? 1.0f : hp->expert_scale;
-        hp->expert_norm   = truth_or(r, "expert_weights_norm", 1);
-    } else {
-        hp->n_ff = (int32_t)whole(r, "feed_forward_length", 32, 1 << 24);
-    }
-    const int64_t inner  = whole(r, "ssm.inner_size", 16, 1 << 24);
-    const int64_t length = whole_or(r, "attention.value_length", 2, 4096, hp->head_dim);
-    if (r->status)
-        return;
-    hp->n_channels = hp->state_size * (2 * hp->n_key_heads + hp->n_value_heads);
-    if (hp->head_dim < 2 || hp->head_dim > 4096) /* where the file does not say it, it is derived */
-        r->status = rt_fail(GDN_INVALID_ARGUMENT,
-                            "%s.embedding_length / attention.head_count is %d; a head has 2 to 4096 elements", r->arch,
-                            (int)hp->head_dim);
-    else if (hp->n_layer < 1)
-        r->status = rt_fail(GDN_INVALID_ARGUMENT, "%s.block_count leaves no layers before the MTP block", r->arch);
-    else if (inner != (int64_t)hp->state_size * hp->n_value_heads)
-        r->status = rt_fail(GDN_INVALID_ARGUMENT,
-                            "%s.ssm.inner_size is %lld; ssm.state_size x ssm.time_step_rank = %d x %d is expected",
-                            r->arch, (long long)inner, (int)hp->state_size, (int)hp->n_value_heads);
-    else if (hp->n_value_heads % hp->n_key_heads)
-        r->status =
-            rt_fail(GDN_INVALID_ARGUMENT, "%s.ssm.time_step_rank is %d, which is no multiple of ssm.group_count, %d",
-                    r->arch, (int)hp->n_value_heads, (int)hp->n_key_heads);
-    else if (hp->n_head % hp->n_head_kv)
-        r->status =
-            rt_fail(GDN_INVALID_ARGUMENT, "%s.attention.head_count is %d, which is no multiple of head_count_kv, %d",
-                    r->arch, (int)hp->n_head, (int)hp->n_head_kv);
-    else if (length != hp->head_dim)
-        r->status = rt_fail(GDN_UNSUPPORTED, "%s.attention.value_length is %lld; only key_length, %d, can be run",
-                            r->arch, (long long)length, (int)hp->head_dim);
-    else if (hp->n_rot > hp->head_dim || hp->n_rot % 2)
-        r->status = rt_fail(GDN_INVALID_ARGUMENT, "%s.rope.dimension_count is %d; even numbers to %d are allowed",
-                            r->arch, (int)hp->n_rot, (int)hp->head_dim);
-    if (!r->status)
-        read_rope_scaling(r);
-    if (!r->status)
-        read_sections(r);
-}
-
-/* Which layers are recurrent: as listed, or all but every full_attention_interval-th. */
-static void read_layer_kinds(reader *r)
-{
-    rt_model *m = r->model;
-    char      key[128];
-    int64_t   count = 0, listed[4096];
-    key_of(r, "attention.recurrent_layers", key, sizeof key);
-    const int     listed_too = rt_gguf_has(m->file, key);
-    const int64_t interval = whole_or(r, "full_attention_interval", 1, 4096, 4);
-    if (!r->status && listed_too)
-        r->status = rt_gguf_get_ints(m->file, key, listed, 4096, &count);
-    if (!r->status && listed_too && count < m->hp.n_layer)
-        r->status = rt_fail(GDN_INVALID_ARGUMENT, "%s has %lld entries; %d layers are expected", key, (long long)count,
-                            (int)m->hp.n_layer);
-    for (int32_t l = 0; !r->status && l < m->hp.n_layer + m->hp.n_mtp; l++) {
-        rt_layer *layer      = &m->layer[l];
-        layer->recurrent     = l < m->hp.n_layer && (listed_too ? listed[l] != 0 : (l + 1) % interval != 0);
-        layer->index_in_kind = layer->recurrent ? m->n_recurrent++ : m->n_attention;
-        if (!layer->recurrent && l < m->hp.n_layer)
-            m->n_attention++;
-    }
-    if (!r->status && !m->n_recurrent)
-        r->status = rt_fail(GDN_UNSUPPORTED, "the model has no recurrent layers");
 }
 
 /* ---- Tensors ---- */
@@ -287,8 +60,8 @@ static rt_weight matrix(reader *r, int flags, int32_t n_columns, int32_t n_rows,
         return none;
     const rt_type_info *type = rt_type_describe(t->type);
     if (!type || !t->data) {
-        r->status = rt_fail(GDN_UNSUPPORTED,
-                            "tensor %s has ggml type %d; %s can be run", name, (int)t->type, rt_type_names());
+        r->status = rt_fail(GDN_UNSUPPORTED, "tensor %s has type %s (ggml type %d); %s can be run", name,
+                            rt_gguf_type_name(t->type), (int)t->type, rt_type_names());
         return none;
     }
     const int64_t rows = n_rows ? n_rows : t->ne[1]; /* 0: as many as there are, which is the vocabulary */
@@ -315,8 +88,8 @@ static const float *vector(reader *r, int flags, int64_t n, int32_t l, const cha
     const rt_type_info *type = rt_type_describe(t->type);
     const int64_t       have = t->ne[0] * t->ne[1] * t->ne[2] * t->ne[3];
     if (!type || !t->data || t->ne[0] % type->block) {
-        r->status =
-            rt_fail(GDN_UNSUPPORTED, "tensor %s has ggml type %d, which cannot be run here", name, (int)t->type);
+        r->status = rt_fail(GDN_UNSUPPORTED, "tensor %s has type %s (ggml type %d), which cannot be run here", name,
+                            rt_gguf_type_name(t->type), (int)t->type);
         return NULL;
     }
     if (have != n) {
@@ -339,13 +112,61 @@ static const float *vector(reader *r, int flags, int64_t n, int32_t l, const cha
     return r->storage + at;
 }
 
+static int has_tensor(const reader *r, int l, const char *tensor)
+{
+    char name[NAME_BYTES];
+    (void)snprintf(name, sizeof name, "blk.%d.%s", l, tensor);
+    return rt_gguf_find(r->model->file, name) != NULL;
+}
+
+static const unsigned char *copy_rows(const rt_weight *to, int64_t row, const unsigned char *from, int64_t n_rows)
+{
+    unsigned char *at;
+    memcpy(&at, &to->data, sizeof at); /* it is in the model's storage */
+    memcpy(at + row * to->row_bytes, from, (size_t)(n_rows * to->row_bytes));
+    return from + n_rows * to->row_bytes;
+}
+
+/* ssm_in has q, k, v and z of the first key head, then those of the second, and so on. Its rows are copied into the
+ * order of attn_qkv (q of all heads, k of all heads, v of all heads) and attn_gate (z of all heads). */
+static void split_qkvz(reader *r, rt_layer *layer, int l)
+{
+    const rt_hparams *hp    = &r->model->hp;
+    const int32_t     nk    = hp->n_key_heads, dk = hp->state_size;
+    const int32_t     inner = hp->n_value_heads * dk, of_head = inner / nk;
+    const rt_weight   all   = matrix(r, 0, hp->n_embd, hp->n_channels + inner, 1, l, "ssm_in.weight");
+    const uint64_t    at    = r->n_split;
+    if (r->status)
+        return;
+    layer->qkv  = all;
+    layer->gate = all;
+    layer->qkv.n_rows  = hp->n_channels;
+    layer->gate.n_rows = inner;
+    r->n_split += (uint64_t)(hp->n_channels + inner) * (uint64_t)all.row_bytes;
+    if (!r->split)
+        return;
+    layer->qkv.data           = r->split + at;
+    layer->gate.data          = layer->qkv.data + hp->n_channels * all.row_bytes;
+    const unsigned char *from = all.data;
+    for (int32_t h = 0; h < nk; h++) {
+        from = copy_rows(&layer->qkv, (int64_t)h * dk, from, dk);
+        from = copy_rows(&layer->qkv, (int64_t)(nk + h) * dk, from, dk);
+        from = copy_rows(&layer->qkv, 2 * (int64_t)nk * dk + (int64_t)h * of_head, from, of_head);
+        from = copy_rows(&layer->gate, (int64_t)h * of_head, from, of_head);
+    }
+}
+
 static void bind_recurrent(reader *r, rt_layer *layer, int l)
 {
     const rt_hparams *hp    = &r->model->hp;
     const int32_t     E     = hp->n_embd, nv = hp->n_value_heads;
     const int32_t     inner = nv * hp->state_size;
-    layer->qkv  = matrix(r, 0, E, hp->n_channels, 1, l, "attn_qkv.weight");
-    layer->gate = matrix(r, 0, E, inner, 1, l, "attn_gate.weight");
+    if (hp->arch == RT_QWEN3NEXT && !has_tensor(r, l, "attn_qkv.weight") && has_tensor(r, l, "ssm_in.weight")) {
+        split_qkvz(r, layer, l);
+    } else {
+        layer->qkv  = matrix(r, 0, E, hp->n_channels, 1, l, "attn_qkv.weight");
+        layer->gate = matrix(r, 0, E, inner, 1, l, "attn_gate.weight");
+    }
     if (hp->arch == RT_QWEN3NEXT) {
         layer->ba = matrix(r, 0, E, 2 * nv, 1, l, "ssm_ba.weight");
     } else {
@@ -353,7 +174,7 @@ static void bind_recurrent(reader *r, rt_layer *layer, int l)
         layer->alpha = matrix(r, 0, E, nv, 1, l, "ssm_alpha.weight");
     }
     layer->conv     = vector(r, 0, (int64_t)hp->n_channels * hp->conv_kernel, l, "ssm_conv1d.weight");
-    layer->dt_bias  = vector(r, 0, nv, l, "ssm_dt.bias");
+    layer->dt_bias  = vector(r, 0, nv, l, has_tensor(r, l, "ssm_dt") ? "ssm_dt" : "ssm_dt.bias");
     layer->a        = vector(r, 0, nv, l, "ssm_a");
     layer->ssm_norm = vector(r, 0, hp->state_size, l, "ssm_norm.weight");
     layer->ssm_out  = matrix(r, 0, inner, E, 1, l, "ssm_out.weight");
@@ -471,6 +292,39 @@ static uint64_t fingerprint(const rt_model *m, uint64_t weight_bytes)
     return hash;
 }
 
+/* Is there a tensor of block l? */
+static int has_block(const rt_gguf *file, int32_t l)
+{
+    char      prefix[32];
+    const int n = snprintf(prefix, sizeof prefix, "blk.%d.", (int)l);
+    for (int64_t i = 0; i < rt_gguf_n_tensors(file); i++) {
+        const rt_string name = rt_gguf_tensor_at(file, i)->name;
+        if (name.bytes > (uint64_t)n && !memcmp(name.text, prefix, (size_t)n))
+            return 1;
+    }
+    return 0;
+}
+
+/* A file may count an MTP block that it does not have. */
+static void check_last_block(reader *r)
+{
+    rt_hparams *hp = &r->model->hp;
+    if (has_block(r->model->file, hp->n_layer + hp->n_mtp - 1))
+        return;
+    if (!hp->n_mtp)
+        r->status = rt_fail(GDN_INVALID_ARGUMENT,
+                            "%s.block_count is %d, but the file has no tensor of block %d; if that is the MTP block, "
+                            "%s.nextn_predict_layers has to be 1", r->arch, (int)hp->n_layer, (int)hp->n_layer - 1,
+                            r->arch);
+    else if (!r->trunk)
+        r->status =
+            rt_fail(GDN_UNSUPPORTED,
+                    "%s.nextn_predict_layers is 1, but the file has no tensor of block %d, the MTP block; it can "
+                    "be run without drafts of that block (--spec off)",
+                    r->arch, (int)hp->n_layer);
+    hp->n_mtp = 0;
+}
+
 gdn_status rt_model_from_gguf(rt_gguf *file, rt_model **model) { return rt_model_from_gguf_within(file, NULL, model); }
 
 static gdn_status load(rt_gguf *file, rt_budget *budget, int trunk, rt_model **model)
@@ -488,7 +342,10 @@ static gdn_status load(rt_gguf *file, rt_budget *budget, int trunk, rt_model **m
     if (!r.status)
         r.status = rt_check_keys(file, m->hp.arch);
     if (!r.status)
-        read_hparams(&r);
+        model_read_hparams(&r);
+    if (!r.status)
+        check_last_block(&r);
+    model_read_recommended(&r);
     if (!r.status)
         r.status = rt_budget_take(budget, n_tensors, "which tensors are used");
     if (!r.status) {
@@ -502,7 +359,7 @@ static gdn_status load(rt_gguf *file, rt_budget *budget, int trunk, rt_model **m
         r.status = m->layer ? GDN_OK : GDN_OUT_OF_MEMORY;
     }
     if (!r.status)
-        read_layer_kinds(&r);
+        model_read_layer_kinds(&r);
     if (!r.status)
         r.status = rt_check_tensors(file, m->hp.arch, NULL);
     if (!r.status)
@@ -515,6 +372,14 @@ static gdn_status load(rt_gguf *file, rt_budget *budget, int trunk, rt_model **m
         r.status = rt_budget_take(budget, m->weight_bytes, "the weights");
     if (!r.status)
         r.status = rt_budget_take(budget, r.n_vectors * sizeof *m->vectors, "norms and other vectors, as F32,");
+    if (!r.status)
+        r.status = rt_budget_take(budget, r.n_split, "matrices that are split");
+    if (!r.status && r.n_split) {
+        m->split  = rt_calloc(r.n_split, 1, "matrices that are split");
+        r.status  = m->split ? GDN_OK : GDN_OUT_OF_MEMORY;
+        r.split   = m->split;
+        r.n_split = 0;
+    }
     if (!r.status) {
         m->vectors  = rt_calloc(r.n_vectors, sizeof *m->vectors, "norms and other vectors");
         r.status    = m->vectors ? GDN_OK : GDN_OUT_OF_MEMORY;
@@ -565,5 +430,6 @@ void rt_model_free(rt_model *model)
     rt_gguf_close(model->file);
     rt_free(model->layer);
     rt_free(model->vectors);
+    rt_free(model->split);
     rt_free(model);
 }

@@ -53,8 +53,18 @@ typedef struct rt_layer {
     const float *enorm, *hnorm, *head_norm;
 } rt_layer;
 
+/* general.sampling.*: what the model's makers recommend, for rt_sampling's fields of these names. A value that the file
+ * does not have, or that is out of its range, has the flag 0; rt_next_noted_key() names the latter. */
+typedef struct rt_recommended {
+    int     has_temperature, has_top_k, has_top_p, has_min_p, has_repeat_penalty, has_repeat_last;
+    float   temperature, top_p, min_p, repeat_penalty;
+    int32_t top_k;       /* 0: off                                                                         */
+    int32_t repeat_last; /* INT32_MAX: all of the context                                                  */
+} rt_recommended;
+
 typedef struct rt_model {
     rt_hparams   hp;
+    rt_recommended recommended;
     rt_gguf     *file;
     rt_layer    *layer;         /* [n_layer + n_mtp]                                                       */
     int32_t      n_recurrent, n_attention; /* of the trunk; the MTP block has one more attention layer      */
@@ -64,6 +74,7 @@ typedef struct rt_model {
     uint64_t     weight_bytes;
     uint64_t     fingerprint;   /* of hyperparameters and tensor shapes: saved states are checked against it */
     float       *vectors;       /* storage of all vectors                                                  */
+    unsigned char *split;       /* storage of matrices that the file has in another order                  */
 } rt_model;
 
 gdn_status rt_model_load(const char *path, rt_model **model);
@@ -73,7 +84,7 @@ gdn_status rt_model_from_gguf(rt_gguf *file, rt_model **model); /* takes the fil
 gdn_status rt_model_load_within(const char *path, rt_budget *budget, rt_model **model);
 gdn_status rt_model_from_gguf_within(rt_gguf *file, rt_budget *budget, rt_model **model);
 /* For engines that do not draft: the MTP block's tensors are checked, and neither counted nor converted; hp.n_mtp is 0.
- * Saves are those of the same model. */
+ * Saves are those of the same model. Only here the file may count an MTP block that it does not have. */
 gdn_status rt_model_load_trunk_within(const char *path, rt_budget *budget, rt_model **model);
 void       rt_model_free(rt_model *model);
 #endif

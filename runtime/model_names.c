@@ -8,13 +8,13 @@
 
 enum { N = 1 << RT_QWEN3NEXT, D = 1 << RT_QWEN35, M = 1 << RT_QWEN35MOE, A = N | D | M, NAME_BYTES = 128, SHOWN = 100 };
 
-typedef enum use { USED, ONLY, HARMLESS, REFUSED } use;
+typedef enum use { USED, ONLY, HARMLESS, ADVICE, NOTED, REFUSED } use;
 
 typedef struct known {
     const char *name;
     int         arches;
     use         use;
-    double      low, high; /* what an ONLY key may be */
+    double      low, high; /* what an ONLY key may be, and one of ADVICE or NOTED without a note */
     const char *why;
 } known;
 
@@ -72,28 +72,25 @@ static int is_used(const known *list, int n, rt_arch arch, const char *name)
 int rt_key_is_used(rt_arch arch, const char *key) { return is_used(known_keys, N_KEYS, arch, key); }
 int rt_tensor_is_used(rt_arch arch, const char *tensor) { return is_used(known_tensors, N_TENSORS, arch, tensor); }
 
-/* The value of an ONLY key, a number of any kind. */
-static gdn_status check_value(const rt_gguf *file, rt_string name, rt_gguf_kind kind, const known *entry)
+/* The value of a listed key, which has to be a number. */
+static gdn_status get_value(const rt_gguf *file, rt_string name, double *value)
 {
-    char       key[NAME_BYTES];
-    float      real   = 0;
-    int64_t    whole  = 0;
-    int        truth  = 0;
-    gdn_status status = GDN_OK;
+    char key[NAME_BYTES];
     (void)snprintf(key, sizeof key, "%.*s", (int)name.bytes, name.text); /* as long as a listed name: it fits */
-    if (kind == RT_GGUF_F32 || kind == RT_GGUF_F64)
-        status = rt_gguf_get_float(file, key, &real);
-    else if (kind == RT_GGUF_BOOL)
-        status = rt_gguf_get_bool(file, key, &truth);
-    else
-        status = rt_gguf_get_int(file, key, INT64_MIN, INT64_MAX, &whole);
-    const double value = (double)real + (double)whole + truth;
+    return rt_gguf_get_number(file, key, value);
+}
+
+static gdn_status check_value(const rt_gguf *file, rt_string name, const known *entry)
+{
+    double           value  = 0;
+    const gdn_status status = get_value(file, name, &value);
+    const int        n      = (int)name.bytes;
     if (status || (value >= entry->low && value <= entry->high))
         return status;
     if (entry->low < entry->high)
-        return rt_fail(GDN_UNSUPPORTED, "%s is %g; only %g to %g can be run: %s", key, value, entry->low, entry->high,
-                       entry->why);
-    return rt_fail(GDN_UNSUPPORTED, "%s is %g; only %g can be run: %s", key, value, entry->low, entry->why);
+        return rt_fail(GDN_UNSUPPORTED, "%.*s is %g; only %g to %g can be run: %s", n, name.text, value, entry->low,
+                       entry->high, entry->why);
+    return rt_fail(GDN_UNSUPPORTED, "%.*s is %g; only %g can be run: %s", n, name.text, value, entry->low, entry->why);
 }
 
 gdn_status rt_check_keys(const rt_gguf *file, rt_arch arch)
@@ -102,8 +99,7 @@ gdn_status rt_check_keys(const rt_gguf *file, rt_arch arch)
     const size_t bytes  = strlen(prefix);
     gdn_status   status = GDN_OK;
     for (int64_t i = 0; !status && i < rt_gguf_n_keys(file); i++) {
-        rt_gguf_kind    kind;
-        const rt_string name = rt_gguf_key_at(file, i, &kind);
+        const rt_string name = rt_gguf_key_at(file, i, NULL);
         if (name.bytes <= bytes || memcmp(name.text, prefix, bytes) || name.text[bytes] != '.')
             continue;
         const rt_string own   = { name.text + bytes + 1, name.bytes - bytes - 1 };
@@ -113,26 +109,55 @@ gdn_status rt_check_keys(const rt_gguf *file, rt_arch arch)
                              "the key %.*s is none that this runtime knows, and may change what the model computes",
                              name.bytes > SHOWN ? SHOWN : (int)name.bytes, name.text);
         else if (entry->use == ONLY)
-            status = check_value(file, name, kind, entry);
+            status = check_value(file, name, entry);
     }
     return status;
 }
 
+static const known *look_up_text(rt_string name) { return look_up(known_text_keys, N_TEXT_KEYS, A, name); }
+
 gdn_status rt_check_text_keys(const rt_gguf *file)
 {
-    static const char prefix[] = "tokenizer.ggml.";
-    gdn_status        status   = GDN_OK;
+    gdn_status status = GDN_OK;
     for (int64_t i = 0; !status && i < rt_gguf_n_keys(file); i++) {
-        rt_gguf_kind    kind;
-        const rt_string name = rt_gguf_key_at(file, i, &kind);
-        if (name.bytes <= sizeof prefix - 1 || memcmp(name.text, prefix, sizeof prefix - 1))
-            continue;
-        const rt_string own   = { name.text + sizeof prefix - 1, name.bytes - (sizeof prefix - 1) };
-        const known    *entry = look_up(known_text_keys, N_TEXT_KEYS, A, own);
+        const rt_string name  = rt_gguf_key_at(file, i, NULL);
+        const known    *entry = look_up_text(name);
         if (entry && entry->use == ONLY)
-            status = check_value(file, name, kind, entry);
+            status = check_value(file, name, entry);
     }
     return status;
+}
+
+static int begins(rt_string name, const char *with)
+{
+    return name.bytes >= strlen(with) && !memcmp(name.text, with, strlen(with));
+}
+
+static int in_range(const rt_gguf *file, rt_string name, const known *entry, double *value)
+{
+    return !get_value(file, name, value) && *value >= entry->low && *value <= entry->high;
+}
+
+int64_t rt_next_noted_key(const rt_gguf *file, int64_t from, const char **why)
+{
+    for (int64_t i = from; i < rt_gguf_n_keys(file); i++) {
+        const rt_string name  = rt_gguf_key_at(file, i, NULL);
+        const known    *entry = look_up_text(name);
+        double          value;
+        if (!begins(name, "tokenizer.") && !begins(name, "general."))
+            continue;
+        *why = entry ? entry->why : "this program does not know it";
+        if (!entry || ((entry->use == NOTED || entry->use == ADVICE) && !in_range(file, name, entry, &value)))
+            return i;
+    }
+    return -1;
+}
+
+int rt_get_advice(const rt_gguf *file, const char *key, double *value)
+{
+    const rt_string name  = { key, strlen(key) };
+    const known    *entry = look_up_text(name);
+    return entry && entry->use == ADVICE && rt_gguf_has(file, key) && in_range(file, name, entry, value);
 }
 
 /* A tensor's name without `blk.<n>.`. */

@@ -16,10 +16,16 @@ int rt_tensor_is_used(rt_arch arch, const char *tensor);
 /* GDN_UNSUPPORTED, with a text that names it, for a key `<arch>.*` that is not listed and for one whose value changes
  * what is computed in a way that the runtime does not have. */
 gdn_status rt_check_keys(const rt_gguf *file, rt_arch arch);
-/* The same for the tokenizer's keys; those that are not listed are let through. */
+/* The same for the keys `tokenizer.*` and `general.*`; those that are not listed are let through. */
 gdn_status rt_check_text_keys(const rt_gguf *file);
+/* The index of the next key from `from` on that may change tokens or texts and is not used, with the reason, for a
+ * note to the user: a key `tokenizer.*` or `general.*` that is not listed, or listed as such. -1: there is none. */
+int64_t rt_next_noted_key(const rt_gguf *file, int64_t from, const char **why);
 /* GDN_UNSUPPORTED for a tensor that is not marked in used[index in the file], unless it is known to be harmless.
  * Without `used`: for those alone that no model may have. */
 gdn_status rt_check_tensors(const rt_gguf *file, rt_arch arch, const unsigned char *used);
+
+/* The number of a key that the list has as advice; 0 where it is not there, or none, or not in its range. */
+int rt_get_advice(const rt_gguf *file, const char *key, double *value);
 
 #endif

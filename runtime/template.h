@@ -22,6 +22,7 @@ typedef struct rt_template_input {
     int32_t n_messages;
     int generation_prompt; /* add_generation_prompt                              */
     int thinking;          /* enable_thinking: 0 false, 1 true, -1 not defined   */
+    rt_string bos;         /* bos_token; NULL: not defined                       */
     rt_string eos;         /* eos_token; NULL: a template that asks is refused   */
 } rt_template_input;
 

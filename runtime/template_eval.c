@@ -14,11 +14,23 @@ static tpl_text text_of(const tpl_node *node)
 static tpl_value lookup(tpl_run *r, const tpl_scope *scope, tpl_text name)
 {
     /* transformers knows these, and a conversation of text cannot tell what they would be */
-    static const char *const unknown[] = {
-        "bos_token",  "eos_token", "unk_token", "pad_token", "sep_token",    "cls_token",
-        "mask_token", "caller",    "varargs",   "kwargs",    "strftime_now", "self",
-        "dict",       "lipsum",    "cycler",    "joiner",    "super",        "additional_special_tokens"
-    };
+    static const char *const unknown[] = { "eos_token",
+                                           "unk_token",
+                                           "pad_token",
+                                           "sep_token",
+                                           "cls_token",
+                                           "mask_token",
+                                           "caller",
+                                           "varargs",
+                                           "kwargs",
+                                           "strftime_now",
+                                           "self",
+                                           "dict",
+                                           "lipsum",
+                                           "cycler",
+                                           "joiner",
+                                           "super",
+                                           "additional_special_tokens" };
     static const char *const functions[] = { "raise_exception", "namespace", "range" };
     tpl_value v = { .kind = TPL_UNDEFINED };
     for (; scope; scope = scope->parent) {

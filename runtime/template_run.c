@@ -218,6 +218,12 @@ static void put(tpl_run *r, tpl_map *map, const char *name, tpl_value value)
     tpl_put(r, map, tpl_string(name).of.text, value);
 }
 
+static void put_token(tpl_run *r, tpl_map *map, const char *name, rt_string token)
+{
+    const tpl_text text = { token.text, NULL, token.bytes };
+    if (token.text) put(r, map, name, tpl_characters(text));
+}
+
 static tpl_value messages(tpl_run *r, const rt_template_input *input)
 {
     tpl_value all = tpl_list_of(r, (uint64_t)input->n_messages);
@@ -257,10 +263,8 @@ gdn_status rt_template_render(const rt_template *t, const rt_template_input *inp
     put(&r, &given.names, "documents", none);
     put(&r, &given.names, "add_generation_prompt", tpl_bool(input->generation_prompt));
     if (input->thinking >= 0) put(&r, &given.names, "enable_thinking", tpl_bool(input->thinking));
-    if (input->eos.text) {
-        const tpl_text eos = { input->eos.text, NULL, input->eos.bytes };
-        put(&r, &given.names, "eos_token", tpl_characters(eos));
-    }
+    put_token(&r, &given.names, "bos_token", input->bos);
+    put_token(&r, &given.names, "eos_token", input->eos);
     tpl_statements(&r, &own, t->program);
     if (!r.status) {
         out->text = rt_calloc(written.n + 1, 2, "a conversation");

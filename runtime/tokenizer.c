@@ -124,6 +124,30 @@ static gdn_status load_id(const rt_tokenizer *t, const rt_gguf *file, const char
     return status;
 }
 
+static void add_end(rt_tokenizer *t, int32_t id)
+{
+    if (id >= 0 && !rt_tokenizer_is_end(t, id))
+        t->end[t->n_end++] = id;
+}
+
+static gdn_status load_end_ids(rt_tokenizer *t, const rt_gguf *file)
+{
+    int64_t ids[TOK_MAX_END_IDS], count = 0;
+    if (!rt_gguf_has(file, KEY("eos_token_ids")))
+        return GDN_OK;
+    gdn_status status = rt_gguf_get_ints(file, KEY("eos_token_ids"), ids, TOK_MAX_END_IDS, &count);
+    if (!status && count > TOK_MAX_END_IDS)
+        status = rt_fail(GDN_UNSUPPORTED, KEY("eos_token_ids") " has %lld elements; at most %d are allowed",
+                         (long long)count, TOK_MAX_END_IDS);
+    for (int64_t i = 0; !status && i < count; i++)
+        if (ids[i] < 0 || ids[i] >= t->n_tokens)
+            status = rt_fail(GDN_INVALID_ARGUMENT, KEY("eos_token_ids") "[%lld] is %lld; 0 to %d are allowed",
+                             (long long)i, (long long)ids[i], (int)t->n_tokens - 1);
+        else
+            add_end(t, (int32_t)ids[i]);
+    return status;
+}
+
 static gdn_status load_ids(rt_tokenizer *t, const rt_gguf *file)
 {
     static const char *const keys[] = { KEY("eos_token_id"), KEY("eot_token_id"), KEY("eom_token_id") };
@@ -136,12 +160,13 @@ static gdn_status load_ids(rt_tokenizer *t, const rt_gguf *file)
     if (!status && t->add_bos && t->bos < 0)
         status = rt_fail(GDN_INVALID_ARGUMENT, KEY("add_bos_token") " is true, but there is no " KEY("bos_token_id"));
     for (size_t i = 0; !status && i < sizeof keys / sizeof *keys; i++) {
-        int32_t id;
+        int32_t id = -1;
         status = load_id(t, file, keys[i], &id);
-        if (!status && id >= 0)
-            t->end[t->n_end++] = id;
+        t->eos = i ? t->eos : id;
+        if (!status)
+            add_end(t, id);
     }
-    return status;
+    return status ? status : load_end_ids(t, file);
 }
 
 /* Tokens that frame a text must not come out of the text itself, whatever type a file gives them. */
@@ -266,11 +291,8 @@ static gdn_status sort_special(rt_tokenizer *t, rt_budget *budget)
 static void add_ends(rt_tokenizer *t)
 {
     static const char *const ends[] = { "<|im_end|>", "<|endoftext|>" };
-    for (size_t i = 0; i < sizeof ends / sizeof *ends; i++) {
-        const int32_t id = tok_find(t, ends[i], strlen(ends[i]), 1);
-        if (id >= 0 && !rt_tokenizer_is_end(t, id))
-            t->end[t->n_end++] = id;
-    }
+    for (size_t i = 0; i < sizeof ends / sizeof *ends; i++)
+        add_end(t, tok_find(t, ends[i], strlen(ends[i]), 1));
 }
 
 gdn_status rt_tokenizer_create(const rt_gguf *file, rt_tokenizer **tokenizer)
@@ -338,6 +360,7 @@ void rt_tokenizer_destroy(rt_tokenizer *t)
 
 int32_t rt_tokenizer_n_tokens(const rt_tokenizer *t) { return t->n_tokens; }
 int32_t rt_tokenizer_bos(const rt_tokenizer *t) { return t->bos; }
+int32_t rt_tokenizer_eos(const rt_tokenizer *t) { return t->eos; }
 int     rt_tokenizer_add_bos(const rt_tokenizer *t) { return t->add_bos; }
 
 int rt_tokenizer_is_end(const rt_tokenizer *t, int32_t id)

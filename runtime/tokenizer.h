@@ -20,8 +20,10 @@ void rt_tokenizer_destroy(rt_tokenizer *tokenizer);
 
 int32_t rt_tokenizer_n_tokens(const rt_tokenizer *t);
 int32_t rt_tokenizer_bos(const rt_tokenizer *t); /* -1: none; add_bos says whether to prepend */
+int32_t rt_tokenizer_eos(const rt_tokenizer *t); /* -1: none */
 int rt_tokenizer_add_bos(const rt_tokenizer *t);
-/* Generation ends after it: eos, eot and eom of the file, and <|im_end|> and <|endoftext|> where there are such. */
+/* Generation ends after it: eos, eot, eom and eos_token_ids of the file, and <|im_end|> and <|endoftext|> where there
+ * are such. */
 int rt_tokenizer_is_end(const rt_tokenizer *t, int32_t id);
 int32_t rt_tokenizer_find(const rt_tokenizer *t, const char *text); /* the token that is exactly this, or -1 */
 

@@ -18,7 +18,7 @@ typedef struct tok_merge {
 
 typedef struct tok_splitter tok_splitter; /* a form of cutting words */
 
-enum { TOK_MAX_END = 8 };
+enum { TOK_MAX_END_IDS = 32, TOK_MAX_END = TOK_MAX_END_IDS + 8 }; /* of eos_token_ids; and with all others */
 
 struct rt_tokenizer {
     int32_t        n_tokens;
@@ -35,7 +35,7 @@ struct rt_tokenizer {
     int32_t       *special;         /* user-defined and control tokens, in the order of their bytes   */
     int32_t        n_special;
     unsigned char  begins_special[256];
-    int32_t        bos, add_bos;
+    int32_t        bos, eos, add_bos; /* -1: the file names none */
     int32_t        end[TOK_MAX_END];
     int32_t        n_end;
     const tok_splitter *splitter;

@@ -18,7 +18,7 @@ import sys
 
 from transformers.utils.chat_template_utils import render_jinja_template
 
-EOS = "<|im_end|>"
+BOS, EOS = "<|begin|>", "<|im_end|>"
 
 FRAME = "{{ '<|im_start|>' + message.role + '\\n' + %s + '<|im_end|>\\n' }}"
 TURNS = "{%- for message in messages %}\n    " + FRAME % "message.content" + "\n{%- endfor %}\n"
@@ -123,6 +123,7 @@ x {#- remark -#} y {#--#} z {# a -#}  b
 {% if 0 %}a{% elif '' %}b{% elif [] %}c{% elif {} %}d{% elif none %}e{% else %}f{% endif %}{% if [0] %}g{% endif %}{% if ' ' %}h{% endif %}
 {{ 'a' + 'b' * 1 if false else 'c' }}{{ [1] + [2]|length if false else 'd' }}{{ 1 ~ (2 + 3) }}{{ 2 * 3 ~ 4 }}{{ -1|string ~ 'x' }}{{ 'x'.upper().lower() }}
 {{ [1, [2, 3]] == [1, [2, 3]] }}{{ [1] == [2] }}{{ none == none }}{{ 'a' == 1 }}{{ true == 1 }}{{ nothing == other }}{{ (1, 2) != [1, 3] }}
+{{ bos_token }}{{ bos_token is defined }}{{ bos_token ~ eos_token }}{% set bos_token = 'x' %}{{ bos_token }}
 {{ 'a{{b}}c' }}{{ '%}' }}{{ {'a': {'b': 1}}.a.b }}
 {{ 1 if true else raise_exception('no') }}{{ raise_exception('stop') if false }}{{ tools is none }}{{ documents is none }}{{ add_generation_prompt is boolean }}
 {{ messages is string }}{{ (messages|reverse|list)|length == messages|length }}{{ 5|string + 'x' }}{{ [1, 2]|last }}{{ []|first is defined }}
@@ -133,7 +134,7 @@ x {#- remark -#} y {#--#} z {# a -#}  b
 
 # What is refused, and what the reason has to say.
 REFUSED = {
-    "{{ messages | tojson }}": "filter tojson", "{{ strftime_now('%Y') }}": "strftime_now", "{{ bos_token }}": "bos_token",
+    "{{ messages | tojson }}": "filter tojson", "{{ strftime_now('%Y') }}": "strftime_now", "{{ unk_token }}": "unk_token",
     "{% include 'x' %}": "this tag is not known", "{{ 1.5 }}": "whole one", "{{ 'a'.title() }}": "method title", "{{ 1 / 2 }}": "'/'",
     "{{ nothing.x }}": "undefined", "{{ 'a' + 1 }}": "'+' of a string and a number", "{{ raise_exception('Why not') }}": "Why not",
     "{% for c in 'abc' %}{% endfor %}": "a loop through a string", "{{ ns.x }}": "undefined", "{% if 1 %}": "the end of a block",
@@ -173,7 +174,7 @@ def theirs(template, talk, opens, thinking):
     messages = [{"role": role, "content": text} | ({"reasoning_content": thought} if thought is not None else {}) for role, text, thought in talk]
     switch = {} if thinking < 0 else {"enable_thinking": bool(thinking)}
     try:
-        return render_jinja_template([messages], chat_template=template, add_generation_prompt=bool(opens), eos_token=EOS, **switch)[0][0]
+        return render_jinja_template([messages], chat_template=template, add_generation_prompt=bool(opens), bos_token=BOS, eos_token=EOS, **switch)[0][0]
     except Exception:  # Jinja's errors, Python's TypeErrors within it, and the template's own
         return None
 
@@ -193,7 +194,7 @@ class Ours:
 
     def render(self, talk, opens, thinking):
         """(text, None), or (None, why it was refused)."""
-        said = self.ask("render", str(opens), str(thinking), word(EOS), *(part for role, text, thought in talk for part in (role, word(text), word(thought))))
+        said = self.ask("render", str(opens), str(thinking), word(BOS), word(EOS), *(part for role, text, thought in talk for part in (role, word(text), word(thought))))
         if not said.startswith("ok "):
             return None, said
         return bytes.fromhex(said.split(" ")[1].replace("-", "")).decode(), None
@@ -236,7 +237,7 @@ def write(path):
         expected = theirs(piece, talks[0], 1, -1)
         assert expected is not None, piece
         cases.append({"name": piece, "template": piece, "renders": [[0, 1, -1, expected]]})
-    pathlib.Path(path).write_text(json.dumps({"eos": EOS, "conversations": talks, "cases": cases, "refused": REFUSED}, indent=1, ensure_ascii=True) + "\n")
+    pathlib.Path(path).write_text(json.dumps({"bos": BOS, "eos": EOS, "conversations": talks, "cases": cases, "refused": REFUSED}, indent=1, ensure_ascii=True) + "\n")
     return 0
 
 

@@ -37,7 +37,8 @@ PROGRAMS = {"test_api": [], "test_alloc": [], "test_float_env": [], "test_valida
 TARGETS = {"gdn": "gdn_tool", "gdn_trees": "gdn_tool", "gdn_state16": "gdn_tool", "gdn_flush": "gdn_tool"} # of programs that are named otherwise than what builds them
 FILES = {"gdn_trees": "gdn", "gdn_state16": "gdn", "gdn_flush": "gdn"} # and of those that are another one with other arguments
 # Tests in Python, with the program that they are of and what follows its path.
-SCRIPTS = {"test_names": ("test_rt_logits", []), "test_run_ends": ("gdn_tool", ["tests/runtime"]),
+SCRIPTS = {"test_names": ("test_rt_logits", []), "test_variants": ("test_rt_logits", ["tests/runtime"]),
+           "test_run_ends": ("gdn_tool", ["tests/runtime"]),
            "test_chat_text": ("test_rt_chat_text", ["tests/runtime"]), "test_talk": ("gdn_tool", ["tests/runtime"])}
 LISTS = tuple(f"tests/mutations/mistakes{part}.txt" for part in ("", "_runtime", "_scheduler", "_prefix", "_chat"))
 TREE = ("CMakeLists.txt", "bench", "cmake", "core", "cpu", "docs", "examples", "include", "models", "numerics", "reference",

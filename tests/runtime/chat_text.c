@@ -3,9 +3,9 @@
  *
  *   template HEX
  *       the template that is rendered from then on
- *   render OPENS THINKING EOS [ROLE TEXT REASONING]...
- *       the conversation: OPENS 0 or 1, THINKING -1 to 1, EOS and texts as HEX, and * where there is none. The answer
- *       has the text, and for each byte 0 or 1: is it of a message
+ *   render OPENS THINKING BOS EOS [ROLE TEXT REASONING]...
+ *       the conversation: OPENS 0 or 1, THINKING -1 to 1, BOS, EOS and texts as HEX, and * where there is none. The
+ *       answer has the text, and for each byte 0 or 1: is it of a message
  *   answer THINKS TEXT
  *       the text and the reasoning of what an assistant wrote
  *
@@ -53,6 +53,7 @@ static void render(const rt_template *t)
     rt_template_text text;
     input.generation_prompt = atoi(strtok(NULL, " \n"));
     input.thinking = atoi(strtok(NULL, " \n"));
+    input.bos = hex(strtok(NULL, " \n"));
     input.eos = hex(strtok(NULL, " \n"));
     for (char *role; input.n_messages < MESSAGES && (role = strtok(NULL, " \n"));) {
         rt_template_message *m = &messages[input.n_messages++];

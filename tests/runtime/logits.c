@@ -4,11 +4,17 @@
  *   logits PATH KV BATCH ROWS TOKEN...
  *       the logits after the last ROWS tokens, one after another; KV is f32, f16 or bf16, BATCH the rows of a
  *       micro-batch
+ *   trunk PATH KV BATCH ROWS TOKEN...
+ *       the same, loaded for engines that do not draft
  *   drafts PATH KV BATCH N TOKEN...
  *       up to N tokens that the MTP block drafts after the last token, which is not decoded yet
  *   text PATH HEX
  *       the tokens of a text, `;`, the tokens that end one, `;`, bos, and whether it is put in front. PATH may be `-`:
  *       that of the text before
+ *
+ *   advice PATH
+ *       temperature, top_k, top_p, min_p, repeat_penalty and repeat_last that the file recommends, - where it does not,
+ *       `;`, and the keys that are named in notes
  *
  * An answer is `ok` with numbers, or `refused STATUS` with a text. */
 #include <stdio.h>
@@ -70,7 +76,8 @@ static void run_model(const order *o)
 {
     rt_model  *model  = NULL;
     rt_engine *engine = NULL;
-    gdn_status status = rt_model_load(o->path, &model);
+    const int  trunk  = !strcmp(o->what, "trunk");
+    gdn_status status = trunk ? rt_model_load_trunk_within(o->path, NULL, &model) : rt_model_load(o->path, &model);
     if (!status) {
         rt_engine_desc d = { .model = model };
         d.n_threads  = 1;
@@ -87,6 +94,40 @@ static void run_model(const order *o)
     if (status)
         refused(status);
     rt_engine_destroy(engine);
+    rt_model_free(model);
+}
+
+static void print_advice(int has, double value)
+{
+    if (has)
+        printf(" %.9g", value);
+    else
+        printf(" -");
+}
+
+static void run_advice(const char *path)
+{
+    rt_model        *model  = NULL;
+    const char      *why    = NULL;
+    const gdn_status status = rt_model_load(path, &model);
+    if (status) {
+        refused(status);
+        return;
+    }
+    const rt_recommended *s = &model->recommended;
+    printf("ok");
+    print_advice(s->has_temperature, (double)s->temperature);
+    print_advice(s->has_top_k, s->top_k);
+    print_advice(s->has_top_p, (double)s->top_p);
+    print_advice(s->has_min_p, (double)s->min_p);
+    print_advice(s->has_repeat_penalty, (double)s->repeat_penalty);
+    print_advice(s->has_repeat_last, s->repeat_last);
+    printf(" ;");
+    for (int64_t i = 0; (i = rt_next_noted_key(model->file, i, &why)) >= 0; i++) {
+        const rt_string name = rt_gguf_key_at(model->file, i, NULL);
+        printf(" %.*s", (int)name.bytes, name.text);
+    }
+    printf("\n");
     rt_model_free(model);
 }
 
@@ -139,6 +180,8 @@ int main(void)
             return 2;
         if (!strcmp(o.what, "text")) {
             run_text(o.path, strtok(NULL, " \n"));
+        } else if (!strcmp(o.what, "advice")) {
+            run_advice(o.path);
         } else {
             const char *kv = strtok(NULL, " \n"), *batch = strtok(NULL, " \n"), *count = strtok(NULL, " \n");
             if (!kv || !batch || !count)

@@ -11,7 +11,7 @@ import struct
 import sys
 from operator import mul
 
-F32, BOOL, STRING, ARRAY, U32, I32 = 6, 7, 8, 9, 4, 5
+F32, BOOL, STRING, ARRAY, U32, I32, I64 = 6, 7, 8, 9, 4, 5, 11
 
 
 def f32(x):
@@ -39,7 +39,7 @@ def value(x):
     if isinstance(x, bool):
         return struct.pack("<I?", BOOL, x)
     if isinstance(x, int):
-        return struct.pack("<II", U32, x)
+        return struct.pack("<Iq", I64, x) if x < 0 else struct.pack("<II", U32, x)
     if isinstance(x, float):
         return struct.pack("<If", F32, x)
     if isinstance(x, str):

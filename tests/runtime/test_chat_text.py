@@ -31,9 +31,9 @@ class Chat:
     def template(self, text):
         return self.ask("template", word(text))
 
-    def render(self, talk, opens=1, thinking=-1):
+    def render(self, talk, opens=1, thinking=-1, bos=FIXTURES["bos"]):
         """(text, marks), or (None, the answer)."""
-        said = self.ask("render", str(opens), str(thinking), word(FIXTURES["eos"]), *(part for role, text, thought in talk for part in (role, word(text), word(thought))))
+        said = self.ask("render", str(opens), str(thinking), word(bos), word(FIXTURES["eos"]), *(part for role, text, thought in talk for part in (role, word(text), word(thought))))
         if not said.startswith("ok "):
             return None, said
         _, text, marks = said.split(" ")

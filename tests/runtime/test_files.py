@@ -136,7 +136,7 @@ def damaged(folder):
     struct.pack_into("<I", g.bytes, g.tensors["token_embd.weight"][0] - 4, 34)
     path = folder / "ternary.gguf"
     path.write_bytes(g.bytes)
-    refused("tensor token_embd.weight has ggml type 34; F32, F16, BF16, Q8_0", path)
+    refused("tensor token_embd.weight has type TQ1_0 (ggml type 34); F32, F16, BF16, Q8_0", path)
 
 
 def many_tokens(folder):

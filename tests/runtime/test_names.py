@@ -60,7 +60,7 @@ def verdict(use, low, high):
 
 
 def tables(entries):
-    heads = {"KEY": "key, after the architecture's name", "TEXT_KEY": "key, after `tokenizer.ggml.`", "TENSOR": "tensor"}
+    heads = {"KEY": "key, after the architecture's name", "TEXT_KEY": "key", "TENSOR": "tensor"}
     out = []
     for macro, head in heads.items():
         out += [f"| {head} | of | | |", "|---|---|---|---|"]
@@ -102,7 +102,7 @@ class Runtime:
         if not answer:
             sys.exit(f"test_names: {self.run.args[0]} ended with {self.run.wait()}: {command[:200]}")
         what, _, rest = answer.strip().partition(" ")
-        return rest if what == "refused" else rest.split() if command.startswith("text") else [float(x) for x in rest.split()]
+        return rest if what == "refused" else rest.split() if command.startswith(("text", "advice")) else [float(x) for x in rest.split()]
 
     def logits(self, model, tokens=TOKENS, rows=None, kv="f32", batch=64):
         return self.ask(model, f"logits {{}} {kv} {batch} {rows or len(tokens)} {' '.join(map(str, tokens))}")
@@ -260,6 +260,9 @@ def mtp_model(**changes):
     return Model("qwen35", **{"block_count": 3, "nextn_predict_layers": 1, "full_attention_interval": 2, **changes})
 
 
+VARIANTS = {"ssm_in.weight", "ssm_dt"}  # test_variants.py
+
+
 def check_tensors(runtime, entries):
     untied = [Model(arch, biases=True, tied=False) for arch in ARCHES.values()]
     base = {model.arch: oracle.logits(model, TOKENS) for model in untied}
@@ -289,16 +292,16 @@ def check_tensors(runtime, entries):
                 require(runtime.logits(with_tensor(model, full)) == runtime.logits(model), f"{full} is not harmless")
             elif use == "REFUSED":
                 refused(full, full, runtime.logits(with_tensor(model, full)))
-        require(use != "USED" or users, f"no case has the tensor {full}")
+        require(use != "USED" or users or name in VARIANTS, f"no case has the tensor {full}")
     # what stands for tensors that are not there
-    for arch, name, instead in (("qwen35moe", "blk.0.ffn_gate_up_exps.weight", "ffn_gate_exps"), ("qwen3next", "blk.0.ssm_in.weight", "attn_qkv")):
-        model = with_tensor(Model(arch), name)
-        del model.tensors[f"blk.0.{instead}.weight"]
-        refused(name, f"{name}: ", runtime.logits(model))
+    name = "blk.0.ffn_gate_up_exps.weight"
+    model = with_tensor(Model("qwen35moe"), name)
+    del model.tensors["blk.0.ffn_gate_exps.weight"]
+    refused(name, f"{name}: ", runtime.logits(model))
     # of layers of the other kind, of layers that are not there, and of nothing
     for name in ("blk.0.attn_q.weight", "blk.1.attn_qkv.weight", "blk.1.ssm_a", "blk.7.attn_norm.weight", "blk.0.attn_qkv.bias",
                  "blk.0.ssm_conv1d.bias", "blk.1.ffn_down.bias", "blk.1.attn_q.scale", "blk.x.attn_q.weight", "blk.0.v.weight", "whatever",
-                 "blk.2.nextn.eh_proj.weight"):
+                 "blk.2.nextn.eh_proj.weight", "blk.0.ssm_in.weight"):
         refused(name, name, runtime.logits(with_tensor(Model(), name)))
 
 
@@ -337,12 +340,13 @@ def check_mtp_tensor(runtime, name, want):
 # ---- the tokenizer ----
 
 def vocabulary(**changes):
+    """changes: of keys by their whole names, or without `tokenizer.ggml.`"""
     model = Model()
     tokens = ["a", "b", "c", "d", "ab", "abc", "<|x|>", "<|y|>", "<|z|>", "<|w|>"]
     keys = {"model": "gpt2", "pre": "qwen2", "tokens": tokens, "token_type": [1] * 6 + [3] * 4, "merges": ["a b", "ab c"], "bos_token_id": 6,
             "eos_token_id": 7}
     keys.update(changes)
-    model.keys.update({f"tokenizer.ggml.{name}": x for name, x in keys.items() if x is not None})
+    model.keys.update({name if "." in name else f"tokenizer.ggml.{name}": x for name, x in keys.items() if x is not None})
     return model
 
 
@@ -351,29 +355,60 @@ TEXT_USED = {  # other values, and what is answered then
     "tokens": [(["a", "b", "c", "d", "ab", "abd", "<|x|>", "<|y|>", "<|z|>", "<|w|>"], "tokenizer.ggml.merges")],
     "token_type": [([1] * 6 + [4] + [3] * 3, "5 4 ; 7 ; 6 0")], "merges": [(["b c", "a b"], None)],
     "bos_token_id": [(8, "5 4 ; 7 ; 8 0")], "add_bos_token": [(True, "5 4 ; 7 ; 6 1")], "eos_token_id": [(9, "5 4 ; 9 ; 6 0")],
+    "eos_token_ids": [([8, 7, 9, 8], "5 4 ; 7 8 9 ; 6 0"), ([8, 10], "eos_token_ids[1] is 10"), ([-1], "eos_token_ids[0] is -1"),
+                      ([8] * 33, "has 33 elements; at most 32"), (8, "eos_token_ids is of kind u32")],
     "eot_token_id": [(8, "5 4 ; 7 8 ; 6 0")], "eom_token_id": [(9, "5 4 ; 7 9 ; 6 0")],
 }
+
+
+def check_advice(runtime, keys, advice, noted):
+    model = Model()
+    model.keys.update(keys)
+    answer = runtime.ask(model, "advice {}")
+    want = ["-" if x is None else f"{oracle.f32(x):.9g}" if abs(x) < 1 << 30 else str(x) for x in advice] + [";"] + noted
+    require(answer == want, f"the advice of {keys}: {answer}, not {want}")
+
+
+ELSEWHERE = {"tokenizer.chat_template", "general.architecture", "general.alignment"}  # test_rt_tokenizer.c, test_rt_gguf.c
+ADVICE = ["temp", "top_k", "top_p", "min_p", "penalty_repeat", "penalty_last_n"]  # as logits.c prints it
 
 
 def check_text_keys(runtime, entries):
     base = "5 4 ; 7 ; 6 0"
     require(" ".join(runtime.text(vocabulary())) == base, f"a small vocabulary: {runtime.text(vocabulary())}")
-    for macro, name, _, _, use, *_ in entries:
+    for macro, name, _, _, use, low, high, _ in entries:
         if macro != "TEXT_KEY":
             continue
-        shown = name.replace("*", "pad_token_id")
-        if use == "USED":
-            require(TEXT_USED.get(name), f"the key tokenizer.ggml.{name} has no case in test_names.py")
-            for x, want in TEXT_USED.get(name, []):
+        shown, short = name.replace("*", "pad_token_id"), name.removeprefix("tokenizer.ggml.")
+        if use == "USED" and name not in ELSEWHERE:
+            require(TEXT_USED.get(short), f"the key {name} has no case in test_names.py")
+            for x, want in TEXT_USED.get(short, []):
                 answer = runtime.text(vocabulary(**{name: x}))
                 said = answer if isinstance(answer, str) else " ".join(answer)
                 require(said != base and want in (None, said) or isinstance(answer, str) and str(want) in answer
-                        or name == "token_type" and said == want, f"tokenizer.ggml.{name} = {x}: {said}")
+                        or short == "token_type" and said == want, f"{name} = {x}: {said}")
         elif use == "HARMLESS":
-            require(" ".join(runtime.text(vocabulary(**{shown: 1}))) == base, f"tokenizer.ggml.{shown} is not harmless")
-        else:
-            require(" ".join(runtime.text(vocabulary(**{shown: False}))) == base, f"tokenizer.ggml.{shown} = false is refused")
-            refused(shown, f"tokenizer.ggml.{shown}", runtime.text(vocabulary(**{shown: True})))
+            require(" ".join(runtime.text(vocabulary(**{shown: 1}))) == base, f"{shown} is not harmless")
+            check_advice(runtime, {shown: 1}, [None] * 6, [])
+        elif use == "ONLY":
+            require(" ".join(runtime.text(vocabulary(**{shown: False}))) == base, f"{shown} = false is refused")
+            refused(shown, shown, runtime.text(vocabulary(**{shown: True})))
+        elif use == "NOTED":
+            check_advice(runtime, {shown: 1}, [None] * 6, [shown])
+            check_advice(runtime, {shown: 0}, [None] * 6, [])
+        elif use == "ADVICE":
+            at = ADVICE.index(name.rsplit(".", 1)[1])
+            for x in (2 * low, high, 1, "1", math.nan, low - 1, high + 1):
+                if isinstance(x, float) and abs(x) > 1 << 30:  # no F32
+                    continue
+                good = isinstance(x, (int, float)) and low <= oracle.f32(x) <= high
+                read = {"top_k": max, "penalty_last_n": lambda x, _: x if x >= 0 else (1 << 31) - 1}.get(ADVICE[at], lambda x, _: x)
+                check_advice(runtime, {name: x}, [read(x, 0) if good and i == at else None for i in range(6)], [] if good else [name])
+    some = {f"general.sampling.{name}": x for name, x in zip(ADVICE, (0.6, 20, 0.95, 0.0, 1.05, 64))}
+    check_advice(runtime, some, [0.6, 20, 0.95, 0, 1.05, 64], [])
+    check_advice(runtime, {"general.sampling.top_k": -1}, [None, 0] + [None] * 4, [])
+    check_advice(runtime, {"general.sampling.sequence": "kp", "general.whatever": 1, "tokenizer.ggml.whatever": 1}, [None] * 6,
+                 ["general.sampling.sequence", "general.whatever", "tokenizer.ggml.whatever"])
     # a user-defined token is found in a text, a control token is not
     require(" ".join(runtime.text(vocabulary(token_type=[1] * 6 + [3, 3, 4, 3]), "ab<|z|>c")) == "4 8 2 ; 7 ; 6 0", "token types are not read")
 

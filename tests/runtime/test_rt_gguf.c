@@ -326,7 +326,7 @@ static void test_malformed_keys(void)
     expect_refused("kind 13", GDN_INVALID_ARGUMENT, "key \"k\", at byte 33: the kind is 13");
     put_key("k", RT_GGUF_U64);
     build_number(&file, 0, 7);
-    expect_refused("7 bytes of 8", GDN_INVALID_ARGUMENT, "key \"k\", at byte 37: the file ends in the value");
+    expect_refused("7 bytes of 8", GDN_INVALID_ARGUMENT, "at byte 37: the file ends in the value: the file is incomplete");
     put_key("k", RT_GGUF_BOOL);
     build_number(&file, 2, 1);
     expect_refused("a bool of 2", GDN_INVALID_ARGUMENT, "key \"k\", at byte 37: a bool is 2");
@@ -355,12 +355,12 @@ static void test_malformed_arrays(void)
     put_array(RT_GGUF_U32, 3);
     build_number(&file, 0, 8);
     build_number(&file, 0, 3);
-    expect_refused("11 bytes of 12", GDN_INVALID_ARGUMENT, "3 elements of at least 4 bytes; 11 bytes are left");
+    expect_refused("11 bytes of 12", GDN_INVALID_ARGUMENT, "3 elements of at least 4 bytes; 11 bytes are left in the");
     put_array(RT_GGUF_STRING, 2);
     build_string(&file, "ab");
     build_number(&file, 4, 8);
     build_bytes(&file, "abc", 3);
-    expect_refused("a string too long", GDN_INVALID_ARGUMENT, "a string of an array has 4 bytes; 3 are left");
+    expect_refused("a string too long", GDN_INVALID_ARGUMENT, "has 4 bytes; 3 are left in the file: the file is incomplete");
     put_array(RT_GGUF_STRING, 1000);
     build_string(&file, "ab");
     expect_refused("strings without end", GDN_INVALID_ARGUMENT, "an array has 1000 elements of at least 8 bytes");
@@ -407,23 +407,23 @@ static void test_malformed_tensors(void)
     expect_refused("2^128 elements", GDN_INVALID_ARGUMENT,
                    "dimension 1 is 4294967296; 1 or more are allowed, and 2^63 - 1 elements in all");
     put_tensor(2, huge, huge / 4, 1, 1, 0, 0); /* times 4 bytes it is 2^64, and 0 without care */
-    expect_refused("a size that overflows", GDN_INVALID_ARGUMENT, "blocks of 4 bytes; 64 bytes are left");
+    expect_refused("a size that overflows", GDN_INVALID_ARGUMENT, "blocks of 4 bytes; 2^64 - 1 bytes are allowed");
     put_tensor(1, 17, 1, 1, 1, 0, 0);
     expect_refused("68 bytes of 64", GDN_INVALID_ARGUMENT,
-                   "tensor \"t\", at byte 32: the data has 17 blocks of 4 bytes; 64 bytes are left");
+                   "tensor \"t\", at byte 32: the file ends at byte 128, where the tensor needs 68 bytes from byte 64 "
+                   "on: the file is incomplete");
     put_tensor(1, 16, 1, 1, 1, 0, 32);
-    expect_refused("64 bytes from 32", GDN_INVALID_ARGUMENT, "16 blocks of 4 bytes; 32 bytes are left");
+    expect_refused("64 bytes from 32", GDN_INVALID_ARGUMENT, "needs 64 bytes from byte 96 on: the file is incomplete");
     put_tensor(1, 4, 1, 1, 1, 0, 4);
     expect_refused("an offset of 4", GDN_INVALID_ARGUMENT, "the offset 4 is not a multiple of the alignment, 32");
     put_tensor(1, 4, 1, 1, 1, 0, 96);
     expect_refused("an offset outside", GDN_INVALID_ARGUMENT,
-                   "the data would begin at byte 64 + 96; the file has 128 bytes");
+                   "the file ends at byte 128, and the tensor's data begins at byte 64 + 96: the file is incomplete");
     put_tensor(1, 4, 1, 1, 1, 0, UINT64_MAX - 31);
-    expect_refused("an offset that overflows", GDN_INVALID_ARGUMENT,
-                   "the data would begin at byte 64 + 18446744073709551584");
+    expect_refused("an offset that overflows", GDN_INVALID_ARGUMENT, "begins at byte 64 + 18446744073709551584");
     put_tensor(1, 16, 1, 1, 1, 2, 0);
     expect_refused("half a block", GDN_INVALID_ARGUMENT,
-                   "rows have 16 elements, which is no multiple of 32, the block of ggml type 2");
+                   "rows have 16 elements, which is no multiple of 32, the block of Q4_0");
     put_tensor(1, 1, 1, 1, 1, 0x80000000, 0);
     expect_refused("type 2^31", GDN_INVALID_ARGUMENT, "the type is 2147483648");
     const uint64_t one[] = { 1 };

@@ -468,6 +468,59 @@ static void test_forgery_by_types(void)
     rt_tokenizer_destroy(t);
 }
 
+/* A switch is there where the two ways differ, and where the template refuses one of them. */
+static void test_switches(void)
+{
+    static const char on[] =
+        "{% if enable_thinking is defined and not enable_thinking %}{{ raise_exception('always on') }}"
+        "{% endif %}{{ messages[0].content }}",
+                      off[] = "{% if enable_thinking %}{{ raise_exception('always off') }}{% endif %}"
+                              "{{ messages[0].content }}",
+                      lost[] = "{% if enable_thinking is defined %}{{ raise_exception('neither') }}{% endif %}"
+                               "{{ messages[0].content }}";
+    static const struct { const char *form, *on, *off; } cases[] = {
+        { on, NULL, "always on" }, { off, "always off", NULL }, { lost, "neither", "neither" }
+    };
+    rt_tokenizer *t = create_built("qwen2");
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++)
+        for (int way = RT_THINK_OFF; way <= RT_THINK_ON; way++) {
+            const char *says = way == RT_THINK_ON ? cases[i].on : cases[i].off;
+            rt_chat    *chat;
+            EXPECT(!rt_chat_create_of(cases[i].form, strlen(cases[i].form), t, &chat), "%s", rt_last_error());
+            const gdn_status status = rt_chat_check_thinking(chat, way);
+            EXPECT(says ? status == GDN_UNSUPPORTED && strstr(rt_last_error(), says) : !status, "%s, %d: %d %s",
+                   cases[i].form, way, (int)status, rt_last_error());
+            rt_chat_destroy(chat);
+        }
+    rt_tokenizer_destroy(t);
+}
+
+/* bos_token is the file's token; without one it is not defined. */
+static void test_bos_token(void)
+{
+    static const char form[] = "{{ bos_token }}{{ messages[0].content }}{{ bos_token is defined }}{{ eos_token }}";
+    rt_chat_prompt    prompt;
+    rt_chat          *chat;
+    for (int has = 0; has < 2; has++) {
+        static const rt_message message = { .role = "user", .text = "x" };
+        build_vocabulary(&file, "qwen2");
+        if (has) {
+            build_key_number(&file, "tokenizer.ggml.bos_token_id", RT_GGUF_U32, BUILD_ENDOFTEXT);
+            file.bytes[16]++;
+        }
+        rt_tokenizer *t = create(file.bytes, file.n);
+        EXPECT(rt_tokenizer_eos(t) == BUILD_IM_END && rt_tokenizer_bos(t) == (has ? BUILD_ENDOFTEXT : -1), "ids");
+        EXPECT(!rt_chat_create_of(form, sizeof form - 1, t, &chat) &&
+               !rt_chat_render(chat, &message, 1, RT_THINK_AUTO, 1, &prompt), "%s", rt_last_error());
+        const uint64_t n = join(t, prompt.tokens, prompt.n);
+        EXPECT(holds(joined, n, has ? "<|endoftext|>xTrue<|im_end|>" : "xFalse<|im_end|>") &&
+               rt_token_is_special(t, prompt.tokens[0]) == has, "bos_token of %d", has);
+        rt_free(prompt.tokens);
+        rt_chat_destroy(chat);
+        rt_tokenizer_destroy(t);
+    }
+}
+
 /* Which templates a file may have: those that say what the user says, in control tokens of the vocabulary. */
 static void test_chat_templates(const char *folder)
 {
@@ -533,5 +586,7 @@ int main(int argc, char **argv)
     test_refused();
     test_small();
     test_chat_templates(argv[1]);
+    test_switches();
+    test_bos_token();
     return expect_summary();
 }

@@ -96,6 +96,36 @@ def thinking(folder):
         refused(says, 1, model=with_template(folder, "other.gguf", form))
 
 
+def renamed_key(folder, name, old, new):
+    """The model with a key of another name, of the same length."""
+    data = pathlib.Path(MODEL).read_bytes()
+    assert data.count(old) == 1 and len(old) == len(new), (old, new)
+    path = folder / name
+    path.write_bytes(data.replace(old, new))
+    return str(path)
+
+
+def given_template(folder):
+    """--chat-template is in the place of the file's, whatever that is."""
+    form, model, key = folder / "form.jinja", with_template(folder, "always.gguf", ALWAYS), b"tokenizer.chat_template"
+    form.write_bytes(ALWAYS)
+    want = tokens(talk(model=model))
+    without = renamed_key(folder, "without.gguf", key, b"tokenizer.chat_templatx")
+    refused("--chat-template gives one", 1, model=without)
+    for other in (MODEL, without, with_template(folder, "refused.gguf", b"{{ messages|tojson }}")):
+        require(tokens(talk("--chat-template", str(form), model=other)) == want, f"--chat-template with {other}")
+    refused("--chat-template gives another", 1, model=str(folder / "refused.gguf"))
+    refused("no switch", 1, "--chat-template", str(form), "--reasoning", "off")
+    done = gdn("-n", "2", "--chat-template", str(form), text=b"x\n", model=without)
+    require(b"note: the key tokenizer.chat_templatx of the model is not used" in done.stderr, "a note", done)
+    require(b"note" not in gdn("-n", "2", text=b"x\n").stderr, "no note")
+    for bad, says in ((b"{{ messages|tojson }}", "the filter tojson"), (b"", "a message of 1 byte as 0"), (b"x" * ((1 << 20) + 9), "at most 1048576")):
+        form.write_bytes(bad)
+        refused(says, 1, "--chat-template", str(form))
+    refused("--chat-template: cannot open", 1, "--chat-template", str(folder / "none"))
+    refused("--chat-template: cannot read", 1, "--chat-template", str(folder))
+
+
 def saving(folder):
     whole, saved = talk(), str(folder / "saved")
     first = talk("--save", saved, turns=TURNS[:2])
@@ -120,7 +150,7 @@ def arguments():
     for says, given in (("--parallel is 2", ("--parallel", "2")), ("--stop is for texts", ("--stop", "x")), ("--special is for texts", ("--special",)),
                         ("--reasoning is 'maybe'", ("--reasoning", "maybe"))):
         refused(says, 2, *given)
-    for name in ("--save", "--load", "--reasoning"):
+    for name in ("--save", "--load", "--reasoning", "--chat-template"):
         done = subprocess.run([TOOL, "run", "-m", MODEL, name, "off", "-p", "x"], capture_output=True)
         require(done.returncode == 2 and f"{name} needs --chat".encode() in done.stderr, f"{name} needs --chat", done)
 
@@ -188,6 +218,7 @@ def main():
         folder = pathlib.Path(name)
         pipes()
         thinking(folder)
+        given_template(folder)
         saving(folder)
         arguments()
         terminal(folder)

@@ -44,6 +44,8 @@ static const cli_option option_table[] = {
       "chat template writes them. Without -p and -f it is a\n"
       "conversation: each line of standard input is a message",
       0 },
+    { "chat-template", CLI_STRING, &run_opt.chat_template, "FILE",
+      "with --chat: a chat template, in the place of the model's", 0 },
     { "system", CLI_STRING, &run_opt.system, "TEXT", "with --chat: the system message", 0 },
     { "reasoning", CLI_STRING, &run_opt.reasoning, "WAY",
       "with --chat: on or off, where the template has such a switch, or\n"
@@ -266,6 +268,7 @@ static int check_options(void)
     if (run_opt.bench && run_opt.prefix_mib)
         return cli_error(&run_command, "--bench measures how fast prompts are read; --prefix-cache is for texts");
     const char *const needs = run_opt.system                      ? "system"
+                              : run_opt.chat_template             ? "chat-template"
                               : strcmp(run_opt.reasoning, "auto") ? "reasoning"
                               : run_opt.save                      ? "save"
                               : run_opt.load                      ? "load"

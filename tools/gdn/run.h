@@ -14,8 +14,8 @@
 #include "runtime/scheduler.h"
 
 typedef struct run_options {
-    const char *model, *system, *reasoning, *save, *load, *spec, *rollback, *draft_tree, *backend, *implementation,
-        *level, *isa, *kv;
+    const char *model, *system, *chat_template, *reasoning, *save, *load, *spec, *rollback, *draft_tree, *backend,
+        *implementation, *level, *isa, *kv;
     cli_texts   prompt, file, stop;
     cli_list    widths;
     int64_t n_predict, parallel, draft_max, draft_vocab, device, threads, context, batch, step_rows, cells, top_k,

@@ -1,4 +1,5 @@
 /* The model and the engine of `gdn run`. See run.h. */
+#include <errno.h>
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
@@ -34,18 +35,65 @@ static uint64_t available_memory(void)
     return (uint64_t)kib << 10;
 }
 
-static int load_template(run_session *s)
+/* The template of --chat-template. */
+static int read_template(run_session *s)
 {
-    const char *const way    = run_opt.reasoning;
-    const gdn_status  status = rt_chat_create(s->model->file, s->tokenizer, &s->chat);
-    s->thinking = !strcmp(way, "on") ? RT_THINK_ON : !strcmp(way, "off") ? RT_THINK_OFF : RT_THINK_AUTO;
-    if (status == GDN_NOT_FOUND) {
-        (void)fprintf(stderr, "gdn run: %s has no chat template; without --chat it continues texts\n", run_opt.model);
+    const char *const path = run_opt.chat_template;
+    FILE *const       f    = fopen(path, "rb");
+    char *const       text = f ? malloc(RT_TEMPLATE_MAX + 1) : NULL;
+    if (!f) {
+        (void)fprintf(stderr, "gdn run: --chat-template: cannot open %s: %s\n", path, strerror(errno));
         return 1;
     }
-    if (status)
-        return run_fail(run_opt.model);
+    const size_t bytes  = text ? fread(text, 1, RT_TEMPLATE_MAX + 1, f) : 0; /* more is refused */
+    const int    failed = ferror(f);
+    (void)fclose(f);
+    int code = 0;
+    if (!text)
+        (void)fprintf(stderr, "gdn run: out of memory\n");
+    else if (failed)
+        (void)fprintf(stderr, "gdn run: --chat-template: cannot read %s\n", path);
+    else if (rt_chat_create_of(text, bytes, s->tokenizer, &s->chat))
+        code = run_fail(path);
+    free(text);
+    return code || !s->chat;
+}
+
+static int load_template(run_session *s)
+{
+    const char *const way = run_opt.reasoning;
+    if (run_opt.chat_template && read_template(s))
+        return 1;
+    const gdn_status status = s->chat ? GDN_OK : rt_chat_create(s->model->file, s->tokenizer, &s->chat);
+    s->thinking = !strcmp(way, "on") ? RT_THINK_ON : !strcmp(way, "off") ? RT_THINK_OFF : RT_THINK_AUTO;
+    if (status == GDN_NOT_FOUND) {
+        (void)fprintf(stderr,
+                      "gdn run: %s has no chat template; --chat-template gives one, and without --chat it continues "
+                      "texts\n",
+                      run_opt.model);
+        return 1;
+    }
+    if (status) {
+        (void)run_fail(run_opt.model);
+        (void)fprintf(stderr, "gdn run: --chat-template gives another template\n");
+        return 1;
+    }
     return rt_chat_check_thinking(s->chat, s->thinking) ? run_fail("--reasoning") : 0;
+}
+
+/* Keys of the file that may change tokens or texts, and are not used. */
+static void tell_unused_keys(const rt_gguf *file)
+{
+    const char *why = "";
+    for (int64_t i = 0; (i = rt_next_noted_key(file, i, &why)) >= 0; i++) {
+        const rt_string name = rt_gguf_key_at(file, i, NULL);
+        char            shown[81];
+        const int       n = name.bytes < sizeof shown ? (int)name.bytes : (int)sizeof shown - 1;
+        for (int c = 0; c < n; c++)
+            shown[c] = name.text[c] >= ' ' && name.text[c] <= '~' ? name.text[c] : '?';
+        shown[n] = 0;
+        (void)fprintf(stderr, "gdn run: note: the key %s of the model is not used: %s\n", shown, why);
+    }
 }
 
 int run_load_model(run_session *s)
@@ -65,6 +113,7 @@ int run_load_model(run_session *s)
     }
     if (rt_tokenizer_create_within(s->model->file, &s->budget, &s->tokenizer))
         return run_fail(run_opt.model);
+    tell_unused_keys(s->model->file);
     return run_opt.chat ? load_template(s) : 0;
 }
 

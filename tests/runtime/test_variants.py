@@ -1,0 +1,261 @@
+#!/usr/bin/env python3
+"""Files of other converters: a fixture that is written in another way gives the same logits, to the bit, and the same drafts. What
+is close to such a file but cannot be run is refused by name, and so is a file that is cut.
+
+    test_variants.py LOGITS FOLDER        LOGITS is the program made of logits.c; FOLDER has fixtures/
+"""
+import copy
+import pathlib
+import struct
+import subprocess
+import sys
+import tempfile
+
+from tool import FOLDER, TOOL, failures, require
+
+U32, I32, ARRAY, STRING = 4, 5, 9, 8
+SIZES = {0: 1, 1: 1, 2: 2, 3: 2, 4: 4, 5: 4, 6: 4, 7: 1, 10: 8, 11: 8, 12: 8}
+TYPES = {0: (1, 4), 1: (1, 2), 2: (32, 18), 8: (32, 34), 12: (256, 144), 13: (256, 176), 14: (256, 210), 30: (1, 2)}
+TOKENS = "3 17 5 20 11 3 40 7 8 9 1 2 30"
+
+
+class File:
+    """A GGUF file: its keys' values with their kinds, and its tensors, as bytes."""
+
+    def __init__(self, path):
+        data, at = path.read_bytes(), 24
+        self.keys, self.tensors, described = {}, {}, []
+        n_tensors, n_keys = struct.unpack_from("<QQ", data, 8)
+        for _ in range(n_keys):
+            name, at = self.string(data, at)
+            end = self.skip(data, struct.unpack_from("<I", data, at)[0], at + 4)
+            self.keys[name] = data[at:end]
+            at = end
+        for _ in range(n_tensors):
+            name, at = self.string(data, at)
+            n_dims, = struct.unpack_from("<I", data, at)
+            *ne, kind, offset = struct.unpack_from(f"<{n_dims}QIQ", data, at + 4)
+            described.append((name, ne, kind, offset))
+            at += 4 + 8 * n_dims + 12
+        begin = -(-at // 32) * 32
+        for name, ne, kind, offset in described:
+            n = TYPES[kind][1]
+            for i, x in enumerate(ne):
+                n *= x if i else x // TYPES[kind][0]
+            self.tensors[name] = (ne, kind, data[begin + offset:begin + offset + n])
+        self.arch = self.keys["general.architecture"][12:].decode()
+
+    @staticmethod
+    def string(data, at):
+        n, = struct.unpack_from("<Q", data, at)
+        return data[at + 8:at + 8 + n].decode(), at + 8 + n
+
+    def skip(self, data, kind, at):
+        if kind != ARRAY:
+            return self.string(data, at)[1] if kind == STRING else at + SIZES[kind]
+        element, count = struct.unpack_from("<IQ", data, at)
+        at += 12
+        for _ in range(count):
+            at = self.skip(data, element, at)
+        return at
+
+    def write(self, path):
+        out = struct.pack("<4sIQQ", b"GGUF", 3, len(self.tensors), len(self.keys))
+        body = b""
+        for name, value in self.keys.items():
+            out += struct.pack("<Q", len(name)) + name.encode() + value
+        for name, (ne, kind, data) in self.tensors.items():
+            out += struct.pack("<Q", len(name)) + name.encode() + struct.pack(f"<I{len(ne)}QIQ", len(ne), *ne, kind, len(body))
+            body += data + bytes(-len(data) % 32)
+        path.write_bytes(out + bytes(-len(out) % 32) + body)
+
+    def number(self, name):
+        return struct.unpack_from("<I", self.keys[f"{self.arch}.{name}"], 4)[0]
+
+    def but(self, keys=None, tensors=None, rename=()):
+        """A copy with other keys (a number, an array of numbers, or None) and tensors (or None), and with renamed tensors."""
+        other = copy.copy(self)
+        other.keys, other.tensors = dict(self.keys), dict(self.tensors)
+        for name, value in (keys or {}).items():
+            whole = f"{self.arch}.{name}"
+            other.keys.pop(whole, None)
+            if isinstance(value, list):
+                other.keys[whole] = struct.pack(f"<IIQ{len(value)}i", ARRAY, I32, len(value), *value)
+            elif value is not None:
+                other.keys[whole] = struct.pack("<II", U32, value)
+        for name, value in (tensors or {}).items():
+            other.tensors.pop(name, None)
+            if value is not None:
+                other.tensors[name] = value
+        for old, new in rename:
+            other.tensors = {name.replace(old, new) if name.endswith(old) else name: x for name, x in other.tensors.items()}
+        return other
+
+
+class Runtime:
+    def __init__(self, folder):
+        self.process = subprocess.Popen([TOOL], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+        self.path = folder / "model.gguf"
+
+    def ask(self, file, what="logits"):
+        if isinstance(file, bytes):
+            self.path.write_bytes(file)
+        else:
+            file.write(self.path)
+        count = 5 if what == "drafts" else TOKENS.count(" ") + 1
+        self.process.stdin.write(f"{what} {self.path} f16 64 {count} {TOKENS}\n")
+        self.process.stdin.flush()
+        return self.process.stdout.readline()
+
+
+def same(runtime, what, file, plain, ways=("logits", "trunk")):
+    for way in ways:
+        have = runtime.ask(file, way)
+        require(have == runtime.ask(plain, way) and have.startswith("ok "), f"{what} ({file.arch}, {way}): {have[:200]}")
+
+
+def refused(runtime, what, file, *says, ways=("logits", "trunk")):
+    for way in ways:
+        have = runtime.ask(file, way)
+        require(have.startswith("refused ") and all(x in have for x in says), f"{what} ({way}) is not refused with {says}: {have[:300]}")
+
+
+def layers(file):
+    """The number of trunk layers, and which of them are attention."""
+    mtp = file.number("nextn_predict_layers") if f"{file.arch}.nextn_predict_layers" in file.keys else 0
+    n = file.number("block_count") - mtp
+    return n, mtp, [f"blk.{i}.attn_q.weight" in file.tensors for i in range(n)]
+
+
+def head_counts(runtime, plain):
+    n, mtp, attention = layers(plain)
+    for name in ("attention.head_count", "attention.head_count_kv"):
+        heads = plain.number(name)
+        zeros = [heads if x else 0 for x in attention]
+        for array in ([heads] * n, zeros, zeros + [heads] * mtp):
+            same(runtime, f"{name} as {array}", plain.but({name: array}), plain)
+        some = attention.index(True)
+        refused(runtime, f"{name}: 0 for attention", plain.but({name: [heads if i != some else 0 for i in range(n)]}),
+                f"{name}[{some}] is 0", f"layer {some} is one of attention")
+        refused(runtime, f"{name}: layers that differ", plain.but({name: [heads] * (n - 1) + [2 * heads]}),
+                f"{name}[0] is {heads} and", f"{name}[{n - 1}] is {2 * heads}")
+        refused(runtime, f"{name}: too few", plain.but({name: [heads] * (n - 1)}), f"{name} has {n - 1} elements; {n}")
+        refused(runtime, f"{name}: too many", plain.but({name: [heads] * (n + 2)}), f"{name} has {n + 2} elements; {n}")
+        refused(runtime, f"{name}: none", plain.but({name: [0] * n}), f"all elements of {plain.arch}.{name} are 0")
+        refused(runtime, f"{name}: below 0", plain.but({name: [-1] * n}), f"{name}[0] is -1; 1 to 4096")
+        if mtp:
+            refused(runtime, f"{name}: no heads of the MTP block", plain.but({name: zeros + [0]}), f"{name}[{n}] is 0")
+    name = "feed_forward_length"
+    if f"{plain.arch}.{name}" in plain.keys:
+        same(runtime, f"{name} as an array", plain.but({name: [plain.number(name)] * n}), plain)
+        refused(runtime, f"{name}: layers that differ", plain.but({name: [plain.number(name)] * (n - 1) + [64]}), f"{name}[0] is")
+        refused(runtime, f"{name}: 0", plain.but({name: [0] + [plain.number(name)] * (n - 1)}), f"{name}[0] is 0")
+
+
+def of_ollama(runtime, plain):
+    n, mtp, attention = layers(plain)
+    dt = plain.but(rename=[("ssm_dt.bias", "ssm_dt")])
+    same(runtime, "ssm_dt without .bias", dt, plain)
+    refused(runtime, "ssm_dt twice", dt.but(tensors={"blk.0.ssm_dt.bias": plain.tensors["blk.0.ssm_dt.bias"]}), "blk.0.ssm_dt")
+    refused(runtime, "no ssm_dt", plain.but(tensors={"blk.0.ssm_dt.bias": None}), "tensor blk.0.ssm_dt.bias is missing")
+    bundled = {"mtp.fc.weight": ([64, 2], 40, bytes(72)), "mtp.layers.0.self_attn.q_proj.weight": ([4], 0, bytes(16)), "v.blk.0.attn_q.weight": ([4], 0, bytes(16))}
+    blob = dt.but({"attention.head_count_kv": [plain.number("attention.head_count_kv") if x else 0 for x in attention], "mrope_sections": [2, 1, 1],
+                   "rope.mrope_section": [2, 1, 1], "rope.dimension_sections": [2, 1, 1]}, bundled)
+    same(runtime, "a blob of Ollama's", blob, plain)
+    if mtp:
+        same(runtime, "its drafts", blob, plain, ["drafts"])
+
+
+def join_qkvz(plain, layer):
+    """attn_qkv and attn_gate as ssm_in: q, k, v and z of each key head together."""
+    nk, nv, dk = (plain.number(f"ssm.{name}") for name in ("group_count", "time_step_rank", "state_size"))
+    at = f"blk.{layer}."
+    (width, n_qkv), kind, qkv = plain.tensors[at + "attn_qkv.weight"]
+    (_, n_z), kind_z, z = plain.tensors[at + "attn_gate.weight"]
+    assert kind == kind_z
+    rows = [qkv[i * len(qkv) // n_qkv:(i + 1) * len(qkv) // n_qkv] for i in range(n_qkv)]
+    z_rows = [z[i * len(z) // n_z:(i + 1) * len(z) // n_z] for i in range(n_z)]
+    v, of_head, joined = 2 * nk * dk, nv // nk * dk, []
+    for h in range(nk):
+        joined += rows[h * dk:(h + 1) * dk] + rows[(nk + h) * dk:(nk + h + 1) * dk]
+        joined += rows[v + h * of_head:v + (h + 1) * of_head] + z_rows[h * of_head:(h + 1) * of_head]
+    return at + "ssm_in.weight", ([width, n_qkv + n_z], kind, b"".join(joined))
+
+
+def early(runtime, plain):
+    n, _, attention = layers(plain)
+    nk, nv = plain.number("ssm.group_count"), plain.number("ssm.time_step_rank")
+    assert nk > 1 and nv > nk
+    changes = {}
+    for layer in range(n):
+        if not attention[layer]:
+            name, tensor = join_qkvz(plain, layer)
+            changes |= {name: tensor, f"blk.{layer}.attn_qkv.weight": None, f"blk.{layer}.attn_gate.weight": None}
+    file = plain.but(tensors=changes)
+    same(runtime, "ssm_in", file, plain)
+    name, (ne, kind, data) = join_qkvz(plain, 0)
+    refused(runtime, "ssm_in beside attn_qkv", plain.but(tensors={name: (ne, kind, data)}), f"tensor {name} is not used")
+    refused(runtime, "ssm_in beside attn_gate", file.but(tensors={"blk.0.attn_gate.weight": plain.tensors["blk.0.attn_gate.weight"]}),
+            "tensor blk.0.attn_gate.weight is not used")
+    refused(runtime, "a short ssm_in", file.but(tensors={name: ([ne[0], ne[1] - 1], kind, data[:-len(data) // ne[1]])}), name, f"{ne[1]}, 1, 1}} is expected")
+    refused(runtime, "neither", file.but(tensors={name: None}), "tensor blk.0.attn_qkv.weight is missing")
+
+
+def absent_mtp(runtime, plain):
+    n, mtp, _ = layers(plain)
+    assert mtp
+    file = plain.but(tensors={name: None for name in plain.tensors if name.startswith(f"blk.{n}.")})
+    same(runtime, "an MTP block that is counted only", file, plain, ["trunk"])
+    same(runtime, "no MTP block", file.but({"nextn_predict_layers": None, "block_count": n}), file, ["trunk"])
+    refused(runtime, "an MTP block that is counted only", file, "MTP", f"block {n}", "--spec off", ways=["logits"])
+    refused(runtime, "... without nextn_predict_layers", file.but({"nextn_predict_layers": None}), "MTP", f"no tensor of block {n}", "nextn_predict_layers")
+    refused(runtime, "a part of one", plain.but(tensors={f"blk.{n}.nextn.enorm.weight": None}), f"blk.{n}.nextn.enorm.weight is missing")
+
+
+def types(runtime, plain):
+    ne, _, data = plain.tensors["token_embd.weight"]
+    for number, name in ((34, "TQ1_0"), (35, "TQ2_0"), (40, "NVFP4"), (41, "Q1_0"), (42, "Q2_0"), (9, "Q8_1"), (15, "Q8_K"), (31, "Q4_0_4_4"), (24, "I8"),
+                         (28, "F64"), (43, "unknown"), (999, "unknown")):
+        bytes_of = {34: 54 / 256, 35: 66 / 256, 40: 36 / 64, 24: 1, 28: 8}.get(number, 0)
+        if ne[0] % {34: 256, 35: 256, 40: 64}.get(number, 1) == 0:
+            rest = bytes(int(ne[0] * ne[1] * bytes_of) or 32)
+            refused(runtime, f"type {number}", plain.but(tensors={"token_embd.weight": (ne, number, rest)}),
+                    f"token_embd.weight has type {name} (ggml type {number}); F32", "MXFP4")
+    for number, name in ((24, "I8"), (28, "F64"), (41, "Q1_0")):
+        ne = plain.tensors["blk.0.ssm_a"][0]
+        refused(runtime, f"a vector of type {number}", plain.but(tensors={"blk.0.ssm_a": (ne, number, bytes(ne[0] * 8))}), f"blk.0.ssm_a has type {name} (ggml type {number})")
+
+
+def cut(runtime, plain):
+    """At every length: within keys, within tensors' descriptions, within the data."""
+    plain.write(runtime.path)
+    whole = runtime.path.read_bytes()
+    last = [data for _, _, data in plain.tensors.values()][-1]
+    padding = -len(last) % 32
+    for n in list(range(24, len(whole), len(whole) // 150)) + [len(whole) - padding - 1, len(whole) // 32 * 32 - 32]:
+        refused(runtime, f"{n} of {len(whole)} bytes", whole[:n], "incomplete", ways=["logits"])
+    n = len(whole) - padding - 4
+    refused(runtime, "4 bytes are missing", whole[:n], f"the file ends at byte {n}, where the tensor needs {len(last)} bytes from byte {n + 4 - len(last)} on: "
+            "the file is incomplete", list(plain.tensors)[-1], ways=["logits"])
+
+
+def main():
+    with tempfile.TemporaryDirectory() as name:
+        runtime = Runtime(pathlib.Path(name))
+        fixture = {name: File(FOLDER / f"fixtures/tiny-{name}.gguf") for name in ("qwen35", "qwen35-mixed", "qwen35moe", "qwen3next")}
+        for plain in fixture.values():
+            head_counts(runtime, plain)
+            of_ollama(runtime, plain)
+        early(runtime, fixture["qwen3next"])
+        refused(runtime, "ssm_in of qwen35", fixture["qwen35"].but(tensors=dict([join_qkvz(fixture["qwen35"], 0)])), "blk.0.ssm_in.weight is not used")
+        absent_mtp(runtime, fixture["qwen35"])
+        absent_mtp(runtime, fixture["qwen35moe"])
+        types(runtime, fixture["qwen35-mixed"])
+        cut(runtime, fixture["qwen35"])
+        runtime.process.stdin.close()
+        require(runtime.process.wait() == 0, "the program that computes logits failed")
+    print(f"{len(failures)} failed")
+    return 1 if failures else 0
+
+
+sys.exit(main())
