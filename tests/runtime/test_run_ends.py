@@ -244,7 +244,7 @@ def signals():
 def interrupted_prompt(folder):
     """Ctrl-C within a prompt does not wait for its end: by what is counted, not by time. The text of what was read is empty."""
     file = folder / "long"
-    file.write_text("In the beginning God created the heaven and the earth. " * 1500)
+    file.write_text("In the beginning God created the heaven and the earth. " * 400)
     few = ("-m", MODEL, "-f", str(file), "-n", "4", "--ctx", "40960", "--threads", "1", "--batch", "16384", "--step", "16384")
     began = time.monotonic()
     whole = gdn(*few)
