@@ -1,16 +1,9 @@
 /* A conversation, turn after turn. See conversation.h. */
 #include <string.h>
-#include <time.h>
 
+#include "runtime/clock.h"
 #include "runtime/conversation_internal.h"
 #include "runtime/draft_ngram.h"
-
-static double now(void)
-{
-    struct timespec t;
-    timespec_get(&t, TIME_UTC);
-    return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
-}
 
 static rt_memory *memory(const rt_conversation *c)
 {
@@ -185,6 +178,16 @@ static gdn_status go_back(rt_conversation *c, const rt_chat_prompt *prompt, int3
     return status ? status : rt_seq_rm(memory(c), RT_LIVE, 0, -1);
 }
 
+/* A step that the engine's stop function ended may have lost the state, or has decoded drafts that nothing verified.
+ * The sequence goes on from a beginning of the tokens. */
+static gdn_status mend(rt_conversation *c)
+{
+    const int32_t length = rt_seq_length(memory(c), RT_LIVE), last = c->n_tokens - 1;
+    if (rt_seq_min_length(memory(c), RT_LIVE) <= length && (length <= last || !rt_seq_rm(memory(c), RT_LIVE, last, -1)))
+        return GDN_OK;
+    return c->n_anchor ? rt_seq_cp(memory(c), RT_ANCHOR, RT_LIVE) : rt_seq_rm(memory(c), RT_LIVE, 0, -1);
+}
+
 static gdn_status read_to(rt_conversation *c, int32_t to, const rt_turn *turn, int thinks)
 {
     const int follow = c->desc.spec == RT_SPEC_MTP && (c->desc.always || rt_payoff_pays(&c->payoff, 1));
@@ -193,6 +196,10 @@ static gdn_status read_to(rt_conversation *c, int32_t to, const rt_turn *turn, i
         const int32_t n = to - at < c->limits.n_batch ? to - at : c->limits.n_batch;
         const rt_batch batch = { n, c->tokens + at, c->row_seq, NULL, !follow };
         status = rt_decode(c->desc.engine, &batch);
+        if (status == RT_STOPPED) {
+            c->stopped = 1;
+            return mend(c);
+        }
         c->last_row = n - 1;
         at += n;
         c->stopped = !status && turn->on_reading && turn->on_reading(turn->user, at, c->n_tokens, thinks);
@@ -248,7 +255,7 @@ static gdn_status draft(rt_conversation *c, const answer *a, int32_t *batch, int
 static gdn_status step(rt_conversation *c, answer *a)
 {
     int32_t *const batch = c->batch;
-    const double begin = now();
+    const double begin = rt_now();
     const int want = c->desc.draft_max && (c->desc.always || rt_payoff_choose(&c->payoff, 1));
     const int follow = c->desc.spec == RT_SPEC_MTP && (want || rt_payoff_pays(&c->payoff, 1));
     const int32_t length = c->n_tokens - 1, before = c->n_tokens;
@@ -258,6 +265,10 @@ static gdn_status step(rt_conversation *c, answer *a)
     if (status) return status;
     const rt_batch rows = { n + 1, batch, c->row_seq, c->row_logits, !follow };
     status = rt_decode(c->desc.engine, &rows);
+    if (status == RT_STOPPED) {
+        a->finish = RT_FINISH_CANCELLED;
+        return mend(c);
+    }
     for (int32_t i = 0; !status && i <= n; i++) {
         status = draw(c, a, i);
         if (status || a->finish || i == n || c->tokens[c->n_tokens - 1] != batch[i + 1]) break;
@@ -266,7 +277,7 @@ static gdn_status step(rt_conversation *c, answer *a)
     a->n_drafted += n;
     a->n_accepted += accepted;
     if (!status && accepted < n) status = rt_seq_rm(memory(c), RT_LIVE, length + 1 + accepted, -1);
-    rt_payoff_record(&c->payoff, 1, want, c->n_tokens - before, now() - begin);
+    if (!status) rt_payoff_record(&c->payoff, 1, want, c->n_tokens - before, rt_now() - begin);
     return status;
 }
 

@@ -61,9 +61,10 @@ typedef struct rt_turn_result {
     int64_t n_drafted, n_accepted;
 } rt_turn_result;
 
-/* The user says something, and the assistant answers. An error leaves the conversation as it was before:
- * GDN_OUT_OF_MEMORY with a text where the context has no room for it; GDN_UNSUPPORTED where the template refuses it;
- * GDN_INTERNAL where the model computes no numbers. */
+/* The user says something, and the assistant answers. Where the engine's stop function (rt_engine_stop_when()) ends a
+ * step, the turn is taken back while its prompt is read, and otherwise the answer ends as cancelled. An error leaves
+ * the conversation as it was before: GDN_OUT_OF_MEMORY with a text where the context has no room for it;
+ * GDN_UNSUPPORTED where the template refuses it; GDN_INTERNAL where the model computes no numbers. */
 gdn_status rt_conversation_turn(rt_conversation *c, const rt_turn *turn, rt_turn_result *result);
 
 /* As after creation: the system message alone. */

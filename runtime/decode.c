@@ -11,6 +11,12 @@ static void tap(rt_engine *e, int32_t layer, const float *rows, int32_t n)
         e->tap(e->tap_user, layer, rows, n, e->model->hp.n_embd, e->row_of_batch);
 }
 
+/* RT_STOPPED where the caller wants no more. */
+static gdn_status check_stop(rt_engine *e)
+{
+    return e->stop && e->stop(e->stop_user) ? rt_fail(RT_STOPPED, "decoding was stopped by the caller") : GDN_OK;
+}
+
 static gdn_status trunk(rt_engine *e, const rt_step *step)
 {
     const rt_model   *m  = e->model;
@@ -24,7 +30,11 @@ static gdn_status trunk(rt_engine *e, const rt_step *step)
         return status;
     for (int32_t l = 0; l < hp->n_layer; l++) {
         const rt_layer *layer = &m->layer[l];
-        status = layer->recurrent ? rt_layer_recurrent(e, layer, step) : rt_layer_attention(e, layer, &rows);
+        status = check_stop(e);
+        if (!status)
+            status = layer->recurrent ? rt_layer_recurrent(e, layer, step) : rt_layer_attention(e, layer, &rows);
+        if (!status)
+            status = check_stop(e);
         if (status)
             return status;
         rt_layer_feed_forward(e, layer, n);

@@ -484,6 +484,12 @@ void rt_engine_tap(rt_engine *e, rt_tap_fn tap, void *user)
     e->tap_user = user;
 }
 
+void rt_engine_stop_when(rt_engine *e, rt_stop_fn stop, void *user)
+{
+    e->stop      = stop;
+    e->stop_user = user;
+}
+
 void rt_embed(const rt_weight *embeddings, const int32_t *token, int32_t n, int32_t n_embd, float *y)
 {
     for (int32_t i = 0; i < n; i++)

@@ -64,6 +64,13 @@ typedef struct rt_batch {
 } rt_batch;
 gdn_status rt_decode(rt_engine *engine, const rt_batch *batch);
 
+/* The engine calls `stop` between the parts of every layer, from the thread that decodes. Where it returns nonzero the
+ * call fails with RT_STOPPED, as it does after a failure of the device: a sequence of that micro-batch may have lost
+ * its state. NULL: none. */
+typedef int (*rt_stop_fn)(void *user);
+enum { RT_STOPPED = 1000 }; /* a gdn_status of the runtime alone */
+void rt_engine_stop_when(rt_engine *engine, rt_stop_fn stop, void *user);
+
 /* Logits of row i of the last batch, n_vocab of them; NULL if they were not asked for. */
 const float *rt_logits(const rt_engine *engine, int32_t row);
 

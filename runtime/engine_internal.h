@@ -67,6 +67,8 @@ struct rt_engine {
     rt_counters counters;
     rt_tap_fn   tap;
     void       *tap_user;
+    rt_stop_fn  stop;
+    void       *stop_user;
 };
 
 /* Before the layers of a step: its maps go to the device, where all recurrent layers read them. */

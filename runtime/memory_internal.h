@@ -70,7 +70,7 @@ struct rt_memory {
     uint64_t        log_bytes;            /* of a column of the log                                           */
     gdn_span       *state, *conv, *log, *k, *v; /* by layer */
     gdn_span        fold_maps, fold_workspace;  /* of calls without tokens (rollback.c)                       */
-    gdn_span        first_row;                  /* of the former: an index 0, for columns that are moved (tree.c) */
+    gdn_span        branch_map;                 /* which columns go where when a branch is taken (tree.c)     */
     uint64_t        n_folds;
     gdn_span        hidden;               /* [n_seqs][n_hidden][n_embd], in the host's memory                 */
     rt_resource     slots, rows, cells, log_rows;
@@ -153,7 +153,8 @@ static inline float *rt_hidden_at(const rt_memory *m, int32_t seq, int32_t posit
 /* GDN_INVALID_ARGUMENT or GDN_UNSUPPORTED where parent is none for these spans; otherwise there is memory for the lists
  * of their rows, and m->step has parent and depths. */
 gdn_status rt_tree_begin(rt_memory *m, const rt_token_run *spans, int32_t n_spans, const int32_t *parent);
-/* What moving a column takes of a workspace: m->fold_workspace, as nothing is folded at the same time. */
+/* What moving columns takes: a map, and of a workspace, which is m->fold_workspace, as nothing is folded then. */
+uint64_t rt_tree_map_bytes(void);
 gdn_status rt_tree_workspace(const rt_memory *m, uint64_t *bytes);
 /* Once the cells of span i are taken: its rows. *lists goes from span to span, 0 at first. */
 void rt_tree_rows(rt_memory *m, int32_t i, int64_t *lists);

@@ -61,9 +61,9 @@ gdn_status rt_log_create(rt_memory *m)
     gdn_status status = rt_tree_workspace(m, &moving);
     if (!status) status = gdn_gated_delta_net_query(m->device, &a, &can);
     if (moving > can.workspace_bytes) can.workspace_bytes = moving;
-    if (!status) status = gdn_buffer_create(m->device, (N_MAPS + 1) * MAP_BYTES, &m->fold_maps);
-    if (!status) status = gdn_buffer_write(m->device, &m->fold_maps, N_MAPS * MAP_BYTES, &(int32_t){ 0 }, 4);
-    m->first_row = map(m, N_MAPS);
+    if (!status) status = gdn_buffer_create(m->device, N_MAPS * MAP_BYTES, &m->fold_maps);
+    if (!status) status = gdn_buffer_create(m->device, rt_tree_map_bytes(), &m->branch_map);
+    if (!status) status = gdn_buffer_write(m->device, &m->branch_map, 0, &(int32_t){ 0 }, 4);
     if (!status && can.workspace_bytes) status = gdn_buffer_create(m->device, can.workspace_bytes, &m->fold_workspace);
     return status ? rt_fail_gdn(status, what) : GDN_OK;
 }
@@ -72,6 +72,7 @@ void rt_log_destroy(rt_memory *m)
 {
     gdn_buffer_destroy(m->device, &m->fold_maps);
     gdn_buffer_destroy(m->device, &m->fold_workspace);
+    gdn_buffer_destroy(m->device, &m->branch_map);
 }
 
 gdn_status rt_log_maps(rt_memory *m, const rt_sequence *s, int32_t to)

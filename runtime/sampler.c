@@ -31,6 +31,12 @@ gdn_status rt_sampling_check(const rt_sampling *s)
                        (double)s->repeat_penalty);
     if (s->repeat_last < 0)
         return rt_fail(GDN_INVALID_ARGUMENT, "repeat_last is %d; 0 and more are allowed", (int)s->repeat_last);
+    if (!(s->presence_penalty >= -100 && s->presence_penalty <= 100))
+        return rt_fail(GDN_INVALID_ARGUMENT, "presence_penalty is %g; -100 to 100 are allowed, 0 is off",
+                       (double)s->presence_penalty);
+    if (!(s->frequency_penalty >= -100 && s->frequency_penalty <= 100))
+        return rt_fail(GDN_INVALID_ARGUMENT, "frequency_penalty is %g; -100 to 100 are allowed, 0 is off",
+                       (double)s->frequency_penalty);
     return GDN_OK;
 }
 
@@ -62,18 +68,24 @@ static double uniform(uint64_t seed, int32_t position)
     return (double)(z >> 11) * 0x1p-53;
 }
 
-/* Each token of the window once, however often it occurs. */
+/* Each token of the window once. Counts are in s->index, which nothing else uses yet. */
 static void penalize(rt_sampler *s, const rt_sampling *c, const int32_t *tokens, int32_t n)
 {
     const int32_t from = n > c->repeat_last ? n - c->repeat_last : 0;
+    for (int32_t i = from; i < n; i++)
+        if (tokens[i] >= 0 && tokens[i] < s->n_vocab)
+            s->index[tokens[i]] = 0;
+    for (int32_t i = from; i < n; i++)
+        if (tokens[i] >= 0 && tokens[i] < s->n_vocab)
+            s->index[tokens[i]]++;
     for (int32_t i = from; i < n; i++) {
-        int seen = 0;
-        for (int32_t j = from; j < i && !seen; j++)
-            seen = tokens[j] == tokens[i];
-        if (seen || tokens[i] < 0 || tokens[i] >= s->n_vocab)
+        if (tokens[i] < 0 || tokens[i] >= s->n_vocab || !s->index[tokens[i]])
             continue;
-        float *logit = &s->logits[tokens[i]];
+        float      *logit = &s->logits[tokens[i]];
+        const float count = (float)s->index[tokens[i]];
+        s->index[tokens[i]] = 0;
         *logit = *logit > 0 ? *logit / c->repeat_penalty : *logit * c->repeat_penalty;
+        *logit -= count * c->frequency_penalty + c->presence_penalty;
     }
 }
 
@@ -137,7 +149,7 @@ static int32_t draw(rt_sampler *s, const rt_sampling *c, const float *logits, co
     if (!all_finite(logits, V))
         return -1;
     memcpy(s->logits, logits, 4 * (size_t)V);
-    if (c->repeat_penalty != 1.0f && c->repeat_last)
+    if ((c->repeat_penalty != 1.0f || c->presence_penalty != 0 || c->frequency_penalty != 0) && c->repeat_last)
         penalize(s, c, tokens, n);
     if (c->temperature == 0.0f) {
         int32_t best;

@@ -12,8 +12,10 @@ typedef struct rt_sampling {
     float    top_p;            /* 1 = off                                                                   */
     float    min_p;            /* 0 = off                                                                   */
     float    repeat_penalty;   /* 1 = off                                                                   */
-    int32_t  repeat_last;      /* how many tokens back the penalty looks                                    */
+    int32_t  repeat_last;      /* how many tokens back the penalties look                                   */
     uint64_t seed;
+    float    presence_penalty;  /* 0 = off: taken from the logit of each token of the last repeat_last ones */
+    float    frequency_penalty; /* 0 = off: likewise, times how often it is there                           */
 } rt_sampling;
 
 gdn_status rt_sampling_check(const rt_sampling *s);

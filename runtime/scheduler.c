@@ -106,7 +106,7 @@ void rt_scheduler_destroy(rt_scheduler *s)
 {
     if (!s)
         return;
-    for (int32_t i = 0; i < s->n_jobs; i++)
+    for (int32_t i = 0; i < s->end - s->first; i++)
         free_job(s->job[i]);
     void *arrays[] = { s->job,       (void *)s->running, s->batch_token, s->batch_seq, s->batch_logits,
                        s->draft,     s->n_draft,         s->ask,         s->ask_draft, s->ask_n,
@@ -138,9 +138,29 @@ static gdn_status check_request(const rt_scheduler *s, const rt_request *r)
     return rt_sampling_check(&r->sampling);
 }
 
+/* Room for one more request in s->job. */
+static gdn_status grow(rt_scheduler *s)
+{
+    const int32_t n = s->end - s->first;
+    if (n < s->room)
+        return GDN_OK;
+    rt_job **larger = rt_calloc(2 * (uint64_t)s->room + 64, sizeof *larger, "requests");
+    if (!larger)
+        return GDN_OUT_OF_MEMORY;
+    if (n)
+        memcpy(larger, s->job, (size_t)n * sizeof *larger);
+    rt_free(s->job);
+    s->job  = larger;
+    s->room = 2 * s->room + 64;
+    return GDN_OK;
+}
+
 gdn_status rt_submit(rt_scheduler *s, const rt_request *request, int32_t *id)
 {
     gdn_status status = check_request(s, request);
+    if (!status && s->end == INT32_MAX)
+        status = rt_fail(GDN_UNSUPPORTED,
+                         "this scheduler has had %d requests, and has no numbers for more; a new one has", (int)s->end);
     if (status)
         return status;
     const int32_t room  = s->n_ctx - request->n_prompt;
@@ -148,25 +168,16 @@ gdn_status rt_submit(rt_scheduler *s, const rt_request *request, int32_t *id)
     rt_job       *job   = rt_calloc(1, sizeof *job, "a request");
     int32_t      *stop  = rt_calloc((uint64_t)request->n_stop, 4, "a request");
     int32_t      *tokens = rt_calloc((uint64_t)(request->n_prompt + n_max), 4, "a request");
-    rt_job      **grown = s->n_jobs % 64 ? s->job : rt_calloc((uint64_t)s->n_jobs + 64, sizeof *grown, "requests");
-    if (!job || !stop || !tokens || !grown) {
+    if (!job || !stop || !tokens || grow(s)) {
         rt_free(job);
         rt_free(stop);
         rt_free(tokens);
-        if (grown != s->job)
-            rt_free(grown);
         return GDN_OUT_OF_MEMORY;
-    }
-    if (grown != s->job) {
-        if (s->n_jobs)
-            memcpy(grown, s->job, (size_t)s->n_jobs * sizeof *grown);
-        rt_free(s->job);
-        s->job = grown;
     }
     job->request  = *request;
     job->request.prompt = NULL; /* the caller's; copied */
     job->request.stop   = NULL;
-    job->id       = s->n_jobs;
+    job->id       = s->end;
     job->n_prompt = request->n_prompt;
     job->n_tokens = request->n_prompt;
     job->n_max    = n_max;
@@ -176,7 +187,7 @@ gdn_status rt_submit(rt_scheduler *s, const rt_request *request, int32_t *id)
     memcpy(tokens, request->prompt, 4 * (size_t)request->n_prompt);
     if (request->n_stop)
         memcpy(stop, request->stop, 4 * (size_t)request->n_stop);
-    s->job[s->n_jobs++] = job;
+    s->job[s->end++ - s->first] = job;
     *id = job->id;
     return GDN_OK;
 }
@@ -184,9 +195,12 @@ gdn_status rt_submit(rt_scheduler *s, const rt_request *request, int32_t *id)
 /* NULL, with a text, for an id that is none. */
 static rt_job *find(const rt_scheduler *s, int32_t id)
 {
-    if (id >= 0 && id < s->n_jobs)
-        return s->job[id];
-    (void)rt_fail(GDN_NOT_FOUND, "request %d: there are %d", (int)id, (int)s->n_jobs);
+    if (id < 0 || id >= s->end)
+        (void)rt_fail(GDN_NOT_FOUND, "request %d: %d were submitted", (int)id, (int)s->end);
+    else if (id < s->first || !s->job[id - s->first])
+        (void)rt_fail(GDN_NOT_FOUND, "request %d was released", (int)id);
+    else
+        return s->job[id - s->first];
     return NULL;
 }
 
@@ -199,6 +213,25 @@ gdn_status rt_cancel(rt_scheduler *s, int32_t id)
         job->finish = RT_FINISH_CANCELLED;
     if (job->finish == RT_FINISH_NONE)
         job->cancelled = 1; /* takes effect between tokens */
+    return GDN_OK;
+}
+
+gdn_status rt_release(rt_scheduler *s, int32_t id)
+{
+    rt_job *job = find(s, id);
+    if (!job)
+        return GDN_NOT_FOUND;
+    if (job->finish == RT_FINISH_NONE)
+        return rt_fail(GDN_INVALID_ARGUMENT, "request %d has not ended; rt_cancel() ends it", (int)id);
+    free_job(job);
+    s->job[id - s->first] = NULL;
+    int32_t n = 0;
+    while (s->first + n < s->end && !s->job[n])
+        n++;
+    s->first += n;
+    s->next = s->next > s->first ? s->next : s->first;
+    if (n)
+        memmove(s->job, s->job + n, (size_t)(s->end - s->first) * sizeof *s->job);
     return GDN_OK;
 }
 

@@ -74,6 +74,10 @@ gdn_status rt_cancel(rt_scheduler *s, int32_t id);
 /* One step; *busy = 0 when nothing is left to do. */
 gdn_status rt_step_run(rt_scheduler *s, int *busy);
 gdn_status rt_result_get(const rt_scheduler *s, int32_t id, rt_result *result);
+/* Frees a request that has ended, with its tokens and its result. What serves requests without end releases each, or
+ * its memory grows. Its id is not given again. GDN_INVALID_ARGUMENT: it has not ended. Not from on_token or on_prompt.
+ */
+gdn_status rt_release(rt_scheduler *s, int32_t id);
 /* Sums over all requests. The time of a step that both reads prompts and generates is split by rows. */
 typedef struct rt_totals {
     double  prompt_seconds, generation_seconds;

@@ -36,12 +36,15 @@ gdn_status rt_admit(rt_scheduler *s)
             wanted += cells_for(m, seq, soon(s->running[seq]) - rt_seq_length(m, seq));
             n_running++;
         }
-    for (int32_t seq = 0; seq < s->desc.n_parallel && s->next < s->n_jobs; seq++) {
+    for (int32_t seq = 0; seq < s->desc.n_parallel && s->next < s->end; seq++) {
         if (s->running[seq]) continue;
-        while (s->next < s->n_jobs && s->job[s->next]->finish != RT_FINISH_NONE)
-            s->next++; /* it was cancelled, or ended before one that has to be started again */
-        if (s->next == s->n_jobs) break;
-        rt_job *job = s->job[s->next];
+        rt_job *job = NULL;
+        for (; s->next < s->end && !job; s->next += !job) {
+            job = s->job[s->next - s->first];
+            if (job && job->finish != RT_FINISH_NONE)
+                job = NULL; /* it was cancelled, or ended before one that has to be started again */
+        }
+        if (!job) break;
         gdn_status status = rt_seq_rm(m, seq, 0, -1);
         if (!status) status = rt_begin_from_prefix(s, job, seq);
         if (status) return status;

@@ -28,8 +28,10 @@ struct rt_scheduler {
     rt_payoff         payoff;
     rt_payoff_tree    payoff_tree;
     rt_totals         totals;
-    rt_job          **job;       /* [n_jobs], in the order they were submitted, which is the order they start in */
-    int32_t           n_jobs, next; /* next: the first that may have to be started                             */
+    /* Requests by id, which is the order of submission and of starting: job[id - first], NULL once it is released. */
+    rt_job          **job;       /* [room]                                                                       */
+    int32_t           first, end, room; /* ids below first are released, ids from end on are not given yet       */
+    int32_t           next;      /* the id of the first that may have to be started                              */
     rt_job          **running;   /* [n_parallel] by sequence; NULL: free                                         */
 
     /* one step */

@@ -3,17 +3,10 @@
 #include <math.h>
 #include <stdio.h>
 #include <string.h>
-#include <time.h>
 
+#include "runtime/clock.h"
 #include "runtime/draft_ngram.h"
 #include "runtime/scheduler_internal.h"
-
-static double now(void)
-{
-    struct timespec t;
-    timespec_get(&t, TIME_UTC);
-    return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
-}
 
 static rt_memory *memory(const rt_scheduler *s) { return rt_engine_memory(s->desc.engine); }
 
@@ -280,10 +273,11 @@ gdn_status rt_step_run(rt_scheduler *s, int *busy)
     if (status)
         return status;
     if (!n_running) {
-        *busy = s->next < s->n_jobs;
+        *busy = s->next < s->end;
         return GDN_OK;
     }
-    const double begin = now();
+    *busy = 1;
+    const double begin = rt_now();
     /* A step that also reads a prompt says nothing about drafting, so it begins no try. */
     int want = s->desc.draft_max && n_generating;
     if (want && !s->desc.always)
@@ -306,7 +300,9 @@ gdn_status rt_step_run(rt_scheduler *s, int *busy)
     const rt_batch batch  = { n_rows,          s->batch_token, s->batch_seq,
                               s->batch_logits, !follow,        n_aside ? s->batch_parent : NULL };
     status = rt_decode(s->desc.engine, &batch);
-    const double decoded = now();
+    if (status)
+        return status; /* nothing was drawn, and its time is no measurement */
+    const double decoded = rt_now();
     int32_t n_drawn = 0, n_read = 0;
     for (int32_t seq = 0; !status && seq < s->desc.n_parallel; seq++) {
         rt_job *job = s->running[seq];
@@ -320,15 +316,14 @@ gdn_status rt_step_run(rt_scheduler *s, int *busy)
             status  = prompt(s, seq, decoded - begin);
         }
     }
-    const double seconds = now() - begin;
-    if (!n_read && n_generating)
+    const double seconds = rt_now() - begin;
+    if (!status && !n_read && n_generating)
         rt_payoff_record(&s->payoff, n_generating, want, n_drawn, seconds);
-    if (may)
+    if (!status && may)
         rt_payoff_tree_record(&s->payoff_tree, n_generating, n_aside > 0, n_drawn, n_second, seconds);
     s->totals.prompt_tokens      += n_read;
     s->totals.decoded_tokens     += n_drawn;
     s->totals.prompt_seconds     += seconds * n_read / n_rows;
     s->totals.generation_seconds += seconds * (n_rows - n_read) / n_rows;
-    *busy = 1;
     return status;
 }

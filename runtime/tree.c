@@ -82,27 +82,45 @@ void rt_tree_rows(rt_memory *m, int32_t i, int64_t *lists)
 
 /* ---- A branch ---- */
 
-static gdn_tensor column(const gdn_span *pool, int32_t row, int32_t n_columns, int32_t position, uint64_t bytes)
+/* Entries of the maps: each map by itself, as far apart as devices may want it, and the first one for a single column,
+ * which is written once. */
+enum { MAP_ALIGN = 16, MAP_ENTRIES = MAP_ALIGN + 2 * MOST_ROWS * (1 + MAP_ALIGN) };
+
+/* What one call moves of a pool's row: columns [from, from + n) to those at `to`, as the n entries of the map say. */
+typedef struct column_move {
+    int32_t from, to, n, n_to, map;
+} column_move;
+
+static gdn_tensor columns(const gdn_span *pool, int32_t row, int32_t n_columns, int32_t first, int32_t n,
+                          uint64_t bytes)
 {
-    const uint64_t at = ((uint64_t)row * (uint64_t)n_columns + (uint64_t)(position % n_columns)) * bytes;
-    return (gdn_tensor){ .data = pool->data, .offset = pool->offset + at, .bytes = bytes, .dtype = GDN_F32 };
+    const uint64_t at = ((uint64_t)row * (uint64_t)n_columns + (uint64_t)first) * bytes;
+    return (
+        gdn_tensor){ .data = pool->data, .offset = pool->offset + at, .bytes = (uint64_t)n * bytes, .dtype = GDN_F32 };
 }
 
-static gdn_set_rows_args one_row(uint64_t bytes)
+static gdn_set_rows_args some_rows(uint64_t bytes, int32_t n, int32_t n_to)
 {
     gdn_set_rows_args a = { sizeof a };
     a.n_columns = (int64_t)(bytes / 4);
-    a.n_rows = a.n_rows_dst = 1;
+    a.n_rows = n;
+    a.n_rows_dst = n_to;
     a.index.dtype = GDN_I32;
     return a;
+}
+
+uint64_t rt_tree_map_bytes(void)
+{
+    return MAP_ENTRIES * sizeof(int32_t);
 }
 
 gdn_status rt_tree_workspace(const rt_memory *m, uint64_t *bytes)
 {
     const uint64_t widths[] = { m->log_bytes, m->column_bytes };
     gdn_status status = GDN_OK;
-    for (int i = 0; i < 2 && !status; i++) {
-        const gdn_set_rows_args a = one_row(widths[i]);
+    for (int i = 0; i < 4 && !status; i++) {
+        const int32_t n = i < 2 ? 1 : m->n_rollback;
+        const gdn_set_rows_args a = some_rows(widths[i % 2], n, n);
         gdn_capability can = { sizeof can };
         status = gdn_set_rows_query(m->device, &a, &can);
         *bytes = can.workspace_bytes > *bytes ? can.workspace_bytes : *bytes;
@@ -110,33 +128,62 @@ gdn_status rt_tree_workspace(const rt_memory *m, uint64_t *bytes)
     return status;
 }
 
-/* A column of a sequence's row goes to the place of another position. */
-static gdn_status move(rt_memory *m, const gdn_span *pool, int32_t row, int32_t n_columns, uint64_t bytes, int32_t from,
-                       int32_t to)
+static gdn_status move(rt_memory *m, const gdn_span *pool, int32_t row, int32_t n_columns, uint64_t bytes,
+                       const column_move *what, int32_t n_moves)
 {
-    gdn_set_rows_args a = one_row(bytes);
-    a.src = column(pool, row, n_columns, from, bytes);
-    a.dst = column(pool, row, n_columns, to, bytes);
-    a.index.data = m->first_row.data;
-    a.index.offset = m->first_row.offset;
-    a.index.bytes = m->first_row.bytes;
-    a.workspace = m->fold_workspace;
-    const gdn_status status = gdn_set_rows(m->device, &a, NULL);
+    gdn_status status = GDN_OK;
+    for (int32_t i = 0; i < n_moves && !status; i++) {
+        gdn_set_rows_args a = some_rows(bytes, what[i].n, what[i].n_to);
+        a.src = columns(pool, row, n_columns, what[i].from, what[i].n, bytes);
+        a.dst = columns(pool, row, n_columns, what[i].to, what[i].n_to, bytes);
+        a.index.data = m->branch_map.data;
+        a.index.offset = m->branch_map.offset + 4 * (uint64_t)what[i].map;
+        a.index.bytes = 4 * (uint64_t)what[i].n;
+        a.workspace = m->fold_workspace;
+        status = gdn_set_rows(m->device, &a, NULL);
+    }
     return status ? rt_fail_gdn(status, "taking a branch") : GDN_OK;
 }
 
-/* Place path[i] goes to place i, of those that do not stand there, first ones first: none is needed where it is
- * written, as path[i] >= i. */
+/* How rows of n_columns columns get place path[i] into place i, for i in [first, n). A call must not write what it
+ * reads, and neither side may go around the row's end, so some paths take several calls. Places are moved in their
+ * order: path[i] >= i, so none is needed where it is written. Appends to the map at *used. */
+static int32_t plan_moves(const rt_sequence *s, const int32_t *path, int32_t first, int32_t n, int32_t n_columns,
+                          column_move *out, int32_t *map, int32_t *used)
+{
+    int32_t n_moves = 0;
+    for (int32_t i = first, end; i < n; i = end) {
+        column_move *to = &out[n_moves++];
+        *to = (column_move){ (s->tree_at + path[i]) % n_columns, (s->tree_at + i) % n_columns, 0, 0, *used };
+        for (end = i; end < n && end < path[i]; end++) {
+            const int32_t from = path[end] - path[i];
+            if (to->from + from >= n_columns || to->to + (end - i) >= n_columns) break;
+            while (to->n < from) map[*used + to->n++] = GDN_NONE;
+            map[*used + to->n++] = to->n_to++;
+        }
+        if (to->n == 1) to->map = 0;
+        else *used += (to->n + MAP_ALIGN - 1) / MAP_ALIGN * MAP_ALIGN;
+    }
+    return n_moves;
+}
+
+/* Places of the path that do not stand where the sequence will have them, of all layers. */
 static gdn_status move_columns(rt_memory *m, const rt_sequence *s, const int32_t *path, int32_t first, int32_t n)
 {
-    const int32_t at = s->tree_at;
+    column_move log[MOST_ROWS], conv[MOST_ROWS];
+    int32_t map[MAP_ENTRIES], used = MAP_ALIGN;
+    const int32_t n_log = plan_moves(s, path, first, n, m->n_log, log, map, &used);
+    const int32_t n_conv = m->n_columns ? plan_moves(s, path, first, n, m->n_columns, conv, map, &used) : 0;
     gdn_status status = GDN_OK;
-    for (int32_t layer = 0; layer < m->n_recurrent; layer++)
-        for (int32_t i = first; i < n && !status; i++) {
-            status = move(m, &m->log[layer], s->log_row, m->n_log, m->log_bytes, at + path[i], at + i);
-            if (!status && m->n_columns)
-                status = move(m, &m->conv[layer], s->conv_row, m->n_columns, m->column_bytes, at + path[i], at + i);
-        }
+    if (used > MAP_ALIGN) {
+        const uint64_t bytes = 4 * (uint64_t)(used - MAP_ALIGN);
+        status = gdn_buffer_write(m->device, &m->branch_map, 4 * MAP_ALIGN, map + MAP_ALIGN, bytes);
+        if (status) return rt_fail_gdn(status, "taking a branch");
+    }
+    for (int32_t layer = 0; layer < m->n_recurrent && !status; layer++) {
+        status = move(m, &m->log[layer], s->log_row, m->n_log, m->log_bytes, log, n_log);
+        if (!status) status = move(m, &m->conv[layer], s->conv_row, m->n_columns, m->column_bytes, conv, n_conv);
+    }
     return status;
 }
 

@@ -19,6 +19,12 @@ def plain(page):
     return text.replace("\\-", "-").replace("\\e", "\\")
 
 
+def section_of(page, title):
+    """The text of a section, in one line; "" where the page has none."""
+    section = re.search(rf"^\.SH {title}\n(.*?)(?=^\.SH |\Z)", page, flags=re.M | re.S)
+    return " ".join(plain(section.group(1)).split()) if section else ""
+
+
 def problems_of(name, text, page):
     entries = re.findall(r"^\.TP\n(.*)$", page, flags=re.M)
     bold = {option.replace("\\-", "-") for entry in entries for option in re.findall(r"\\fB(.*?)\\fR", entry)}
@@ -27,6 +33,17 @@ def problems_of(name, text, page):
     found = [f"{name}: no entry for {option}" for option in options if option not in bold]
     if "--help" not in options:
         found.append(f"{name}: --help itself is not among the options")
+    # The paragraph of the exit status is the section of that name, to its last word; other paragraphs are one piece of the page.
+    status = section_of(page, "EXIT STATUS")
+    for paragraph in re.split(r"\n\n+", "\n".join(text.split("\n")[3:])):
+        paragraph = paragraph.strip("\n")
+        whole = " ".join(paragraph.split())
+        if whole.startswith("Exit status: "):
+            whole = whole[len("Exit status: "):]
+            if whole[:1].upper() + whole[1:] != status:
+                found.append(f"{name}: EXIT STATUS is {status!r}, not {whole!r}")
+        elif whole and not re.match(r"[A-Z][A-Za-z ,-]*:(\n|$)", paragraph) and whole not in " ".join(plain(page).split()):
+            found.append(f"{name}: the page lacks the paragraph {whole!r}")
     # Words: the sections stand in another order on the page, so each line of the text is looked for by itself.
     words = " ".join(plain(page).split())
     for line in text.split("\n")[3:]:

@@ -32,6 +32,7 @@ function term(text,    words, n, i, out) { # options bold, their arguments itali
 NR == 1 { at = index($0, " - "); name = substr($0, 1, at - 1); summary = substr($0, at + 3); next }
 /^Usage: / { usage = substr($0, 8); next }
 /^[A-Z][A-Za-z ,-]*:$/ { list = substr($0, 1, length($0) - 1); lists[++n_lists] = list; next }
+/^$/ { status = 0 } # ends a paragraph
 /^$/ { if (list != "" && entries[list]) list = ""; paragraph = 1; next }
 list != "" && /^  [^ ]/ {
     text = substr($0, 3)
@@ -44,7 +45,8 @@ list != "" && /^  [^ ]/ {
     next
 }
 list != "" { sub(/^ +/, ""); add(list, literal($0)); next }
-/^Exit status: / { add("Status", literal(toupper(substr($0, 14, 1)) substr($0, 15))); next }
+/^Exit status: / { status = 1; add("Status", literal(toupper(substr($0, 14, 1)) substr($0, 15))); next }
+status { add("Status", literal($0)); next }
 {
     if (paragraph && body["Notes"] != "") add("Notes", ".PP")
     paragraph = 0

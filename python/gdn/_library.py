@@ -93,7 +93,7 @@ def _load() -> C.CDLL:
         "gdn_synchronize": (C.c_int32, context, pointer),
         "gdn_poll": (C.c_int32, context),
         "gdn_buffer_create": (C.c_int32, context, C.c_uint64, span),
-        "gdn_buffer_destroy": (status, context, span),
+        "gdn_buffer_destroy": (C.c_int32, context, span),
         "gdn_buffer_write": (C.c_int32, context, span, C.c_uint64, pointer, C.c_uint64),
         "gdn_buffer_read": (C.c_int32, context, span, C.c_uint64, pointer, C.c_uint64),
     }

@@ -10,6 +10,8 @@
 
 enum { V = 37, DRAWS = 20000 };
 
+void test_sampling_defaults(void); /* test_sampling_defaults.c */
+
 static const rt_sampling open_sampling = { 1, 0, 1, 0, 1, 64, 1 };
 
 /* How often each token is drawn at positions 1 .. DRAWS. */
@@ -116,8 +118,8 @@ static void sampler(rt_dense *dense)
     }
     EXPECT(equal == 999 && other < 500);
 
-    rt_sampling wrong[7];
-    for (int i = 0; i < 7; i++)
+    rt_sampling wrong[9];
+    for (int i = 0; i < 9; i++)
         wrong[i] = open_sampling;
     wrong[0].temperature = -1;
     wrong[1].top_k = -1;
@@ -126,9 +128,63 @@ static void sampler(rt_dense *dense)
     wrong[4].repeat_penalty = 0;
     wrong[5].repeat_last = -1;
     wrong[6].temperature = NAN;
-    for (int i = 0; i < 7; i++)
+    wrong[7].presence_penalty = NAN;
+    wrong[8].frequency_penalty = 101;
+    for (int i = 0; i < 9; i++)
         EXPECT(rt_sampling_check(&wrong[i]) == GDN_INVALID_ARGUMENT);
     EXPECT(!rt_sampling_check(&open_sampling));
+    rt_sampler_destroy(s);
+}
+
+/* Penalties as they are defined: each token of the window once, as often as it is there. */
+static void penalize(const rt_sampling *c, const int32_t *tokens, int32_t n, float *logits)
+{
+    for (int32_t i = n > c->repeat_last ? n - c->repeat_last : 0, from = i; i < n; i++) {
+        int32_t count = 0, earlier = 0;
+        for (int32_t j = from; j < n; j++) {
+            count += tokens[j] == tokens[i];
+            earlier += j < i && tokens[j] == tokens[i];
+        }
+        if (earlier || tokens[i] < 0 || tokens[i] >= V)
+            continue;
+        float *l = &logits[tokens[i]];
+        *l = *l > 0 ? *l / c->repeat_penalty : *l * c->repeat_penalty;
+        *l -= (float)count * c->frequency_penalty + c->presence_penalty;
+    }
+}
+
+/* A draw with penalties is, to the bit, a draw from logits that were penalized before. */
+static void penalties(rt_dense *dense)
+{
+    enum { LENGTH = 200 };
+    rt_sampler *s;
+    uint64_t    random = 7;
+    int32_t     text[LENGTH];
+    REQUIRE(!rt_sampler_create(V, dense, &s));
+    for (int32_t round = 0; round < 400; round++) {
+        float logits[V], after[V];
+        for (int32_t i = 0; i < V; i++)
+            after[i] = logits[i] = (float)(fixture_random(&random) % 2000) / 250.0f - 4;
+        for (int32_t i = 0; i < LENGTH; i++)
+            text[i] = (int32_t)(fixture_random(&random) % (V + 2)) - 1; /* and what is no token */
+        rt_sampling c = { round % 2 ? 1.0f : 0.0f, 0, 1, 0, round % 3 ? 1.3f : 1.0f, round % 5 ? 20 + round : 0, 3,
+                          round % 4 ? 0.5f : 0.0f, round % 7 ? 0.25f : 0.0f };
+        const rt_sampling without = { c.temperature, 0, 1, 0, 1, 64, 3, 0, 0 };
+        const int32_t     n = 1 + (int32_t)(fixture_random(&random) % LENGTH);
+        penalize(&c, text, n, after);
+        EXPECT(rt_sample(s, &c, logits, text, n) == rt_sample(s, &without, after, text, n));
+    }
+    /* by hand: 2 - 0.75 and 2 - 3 * 0.5 are less than 1.5 and more than 0.25 */
+    const float hand[V] = { 2, 1.5f, 1.25f, 0.5f };
+    rt_sampling c = { 0, 0, 1, 0, 1, 64, 1, 0, 0 };
+    EXPECT(rt_sample(s, &c, hand, (const int32_t[]){ 0, 0, 0 }, 3) == 0);
+    c.presence_penalty = 0.75f;
+    EXPECT(rt_sample(s, &c, hand, (const int32_t[]){ 0, 0, 0 }, 3) == 1);
+    c.presence_penalty = 0.25f;
+    EXPECT(rt_sample(s, &c, hand, (const int32_t[]){ 0, 0, 0 }, 3) == 0);
+    c.frequency_penalty = 0.125f;
+    EXPECT(rt_sample(s, &c, hand, (const int32_t[]){ 0, 0, 0 }, 3) == 1);
+    EXPECT(rt_sample(s, &c, hand, (const int32_t[]){ 0 }, 1) == 0);
     rt_sampler_destroy(s);
 }
 
@@ -319,6 +375,8 @@ int main(void)
     rt_dense   *dense;
     REQUIRE(!rt_threads_create(1, &threads) && !rt_dense_create(NULL, threads, &dense));
     sampler(dense);
+    penalties(dense);
+    test_sampling_defaults();
     lookup();
     payoff();
     catching_up();

@@ -328,6 +328,54 @@ static void resumed(const char *form, rt_spec spec, rt_engine *other)
     rt_chat_destroy(foreign);
 }
 
+/* The engine's stop function: while a prompt is read it takes the turn back, later it ends the answer; the turns after
+ * it are what they are from scratch, and the conversation can be saved at once. */
+static int64_t calls_left;
+static int stops(void *user)
+{
+    (void)user;
+    return calls_left > 0 && --calls_left == 0;
+}
+
+static void stopped(const char *form, rt_spec spec, rt_engine *other)
+{
+    rt_engine *engine = engine_of(spec, CONTEXT);
+    rt_chat *chat = chat_of(form);
+    rt_conversation_desc d = desc_of(engine, chat, spec, RT_THINK_AUTO);
+    rt_conversation *c;
+    int n_taken_back = 0, n_ended = 0;
+    rt_engine_stop_when(engine, stops, NULL);
+    for (int64_t at = 1; at < (once ? 200 : 1200); at += at / 4 + 3) {
+        watch w = { 0 };
+        rt_turn_result r;
+        int32_t n;
+        void *bytes;
+        uint64_t n_bytes;
+        REQUIRE(!rt_conversation_create(&d, &c));
+        turn(c, &d, said[0], other, &w);
+        const rt_turn what = { .text = said[1], .n_text = strlen(said[1]), .n_max = answer };
+        calls_left = at;
+        REQUIRE(!rt_conversation_turn(c, &what, &r));
+        const int hit = !calls_left;
+        calls_left = 0;
+        (void)rt_conversation_messages(c, &n);
+        if (hit) {
+            EXPECT(r.finish == RT_FINISH_CANCELLED && n == (r.n_tokens ? 4 : 2));
+            n_taken_back += !r.n_tokens;
+            n_ended += r.n_tokens > 0;
+        }
+        REQUIRE(!rt_conversation_save(c, &bytes, &n_bytes));
+        rt_free(bytes);
+        w = (watch){ 0 };
+        turn(c, &d, said[3], other, &w);
+        rt_conversation_destroy(c);
+    }
+    printf("%d turns taken back, %d answers ended by the engine's stop function\n", n_taken_back, n_ended);
+    EXPECT(n_taken_back > 1 && n_ended > 1);
+    rt_engine_destroy(engine);
+    rt_chat_destroy(chat);
+}
+
 int main(int argc, char **argv)
 {
     REQUIRE(argc == 2 || argc == 3);
@@ -347,6 +395,8 @@ int main(int argc, char **argv)
     talk(drops, RT_SPEC_MTP, RT_THINK_OFF, 24, other);
     nothing_in_common(turns, 2, other);
     without_trace(other);
+    stopped(plain, RT_SPEC_MTP, other);
+    if (!once) stopped(plain, RT_SPEC_NGRAM, other);
     resumed(drops, RT_SPEC_MTP, other);
     rt_engine_destroy(other);
     rt_tokenizer_destroy(tokenizer);

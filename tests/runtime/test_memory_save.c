@@ -256,8 +256,9 @@ static void sizes(world *sum)
         rt_memory *m = NULL;
         const uint64_t before = world_alloc.bytes;
         EXPECT(sum, rt_memory_size(&desc, &b) == GDN_OK && rt_memory_create(&desc, &m) == GDN_OK);
-        EXPECT(sum, world_alloc.bytes - before == b.state + b.conv + b.snapshots + b.log + b.kv + b.hidden +
-                                                      (log ? m->fold_maps.bytes + m->fold_workspace.bytes : 0));
+        EXPECT(sum, world_alloc.bytes - before ==
+                        b.state + b.conv + b.snapshots + b.log + b.kv + b.hidden +
+                            (log ? m->fold_maps.bytes + m->fold_workspace.bytes + m->branch_map.bytes : 0));
         EXPECT(sum, b.log == 2 * (uint64_t)desc.n_seqs * columns * 4 * (W_STATE + W_HEADS * W_STATE + W_HEADS));
         EXPECT(sum, !log || b.snapshots == 2 * (uint64_t)desc.n_seqs * (uint64_t)desc.n_rollback * W_CHANNELS * 4);
         EXPECT(sum, (b.snapshots == 0) == (desc.n_rollback == 0));

@@ -146,7 +146,7 @@ def text_and_files(folder):
     other = gdn("-m", MODEL, "-p", PROMPTS[1], *most)
     headers = [f"==> {i + 1}: {PROMPTS[i]} <==\n".encode() for i in range(2)]
     require(both.stdout == headers[0] + one.stdout + b"\n" + headers[1] + other.stdout, "texts of several prompts below their headers", both)
-    named = gdn("-m", MODEL, "-f", str(file), "-p", "x\ny" * 20, "--parallel", "3", "-n", "1", "--seed", "5").stdout.decode()
+    named = gdn("-m", MODEL, "-f", str(file), "-p", "x\ny" * 20, "--parallel", "3", "-n", "1", "--temp", "1", "--seed", "5").stdout.decode()
     headers = re.findall("^==> .*$", named, flags=re.MULTILINE)
     require(headers == [f"==> 1: {('x y' * 20)[:48]}... <==", f"==> 2: {file} <==", f"==> 3: {('x y' * 20)[:48]}..., seed 6 <=="],
             f"headers of files, long prompts and seeds: {headers}")
@@ -191,6 +191,10 @@ def bench_floors():
         check_floors(report)
         floor, size = report["results"][0]["generated_floor_tokens_per_second"], pathlib.Path(name).stat().st_size
         rates = report["floor_bytes_per_second"], report["floor_products_per_second"]
+        if least: # an instruction multiplies four times as many bytes as floats, and a prompt's floor is that of bytes
+            wide = json.loads(gdn("-m", name, "--bench", "--widths", "1", "-n", "4", "--bench-prompt", "512", "--spec", "off", "--json").stdout)
+            bytes_floor = wide["results"][0]["prompt_floor_tokens_per_second"]
+            require(bytes_floor * size > 2 * wide["floor_products_per_second"], f"the floor of a prompt: {bytes_floor}, {wide['floor_products_per_second']}, {size}")
         require(min(rates) / size / most <= floor and (not least or floor <= rates[0] / size / least), f"the floor of {name}: {floor}, {rates}, {size}")
 
 
@@ -287,8 +291,8 @@ def errors(folder):
     refused("--backend is 'abacus'", 2, "-m", MODEL, "-p", "x", "--backend", "abacus")
     refused("--kv is 'q4'", 2, "-m", MODEL, "-p", "x", "--kv", "q4")
     for value in ("0", "-2"):
-        refused(f"--predict is {value}", 2, "-m", MODEL, "-p", "x", "-n", value)
-    refused("--predict is -1", 2, "-m", MODEL, "-p", "x", "-n", "-1", "--bench")
+        refused(f"--predict is {value}; 1 to 67108864 are allowed, and -1", 2, "-m", MODEL, "-p", "x", "-n", value)
+    refused("--predict is -1; 1 to 67108864 are allowed", 2, "-m", MODEL, "-p", "x", "-n", "-1", "--bench")
     refused("--depth is -1", 2, "-m", MODEL, "--bench", "--depth", "-1")
     refused("--stop is empty", 2, "-m", MODEL, "-p", "x", "--stop", "")
     refused("not '\\q'", 2, "-m", MODEL, "-p", "\\q", "-e")
@@ -296,6 +300,38 @@ def errors(folder):
     refused("--device is 7; 0 to 0 are allowed, the devices of backend cpu", 2, "-m", MODEL, "-p", "x", "--device", "7")
     refused("--device is 1; 0 to 0 are allowed", 2, "-m", MODEL, "-p", "x", "--backend", "reference", "--device", "1")
     refused("needs --chat", 2, "-m", MODEL, "-p", "x", "--system", "y")
+
+
+def no_effect():
+    """An option that would change nothing is refused; one that says the default is not."""
+    text, talk, bench = ("-p", "x"), ("--chat",), ("--bench",)
+    for given in (("--widths", "1", *text), ("--bench-prompt", "4", *text), ("--depth", "9", *text), ("--prefix-interval", "4", *text), ("--keep-newline", *text),
+                  ("--keep-newline", *talk), ("--keep-newline", *bench), ("--escape", "-f", MODEL), ("-e", *bench), ("--chat", *bench), ("--save", "x", *bench),
+                  ("--load", "x", *bench), ("--stop", "x", *bench), ("--special", *bench), ("--ignore-end", *bench), ("--parallel", "2", *bench),
+                  ("--step", "8", *bench), ("--step", "8", *talk), ("--stats", *bench), ("--top-k", "4", *text), ("--top-p", "0.5", *text), ("--min-p", "0.1", *text),
+                  ("--seed", "3", *text), ("--top-k", "4", "--temp", "0", *talk), ("--seed", "3", "-p", "x", *bench), ("--repeat-last", "9", *text)):
+        name = given[0] if given[0] != "-e" else "--escape"
+        refused(f"gdn run: {name} ", 2, "-m", MODEL, *given)
+    for name in (("--draft-max", "3"), ("--p-min", "0.1"), ("--draft-vocab", "100"), ("--always-draft",), ("--rollback", "log"), ("--draft-tree", "auto")):
+        refused(f"{name[0]} ", 2, "-m", MODEL, *text, "--spec", "off", *name)
+        if name[0] != "--draft-tree":
+            refused(f"{name[0]} ", 2, "-m", str(FOLDER / "fixtures" / "tiny-qwen3next.gguf"), *text, *name)
+    for name in (("--p-min", "0.1"), ("--draft-vocab", "100"), ("--draft-tree", "auto")):
+        refused(f"{name[0]} ", 2, "-m", MODEL, *text, "--spec", "ngram", *name)
+    for given in (("--top-k", "0"), ("--top-p", "1"), ("--min-p", "0"), ("--spec", "auto", "--draft-tree", "auto"), ("--repeat-last", "9", "--presence-penalty", "0.5"),
+                  ("--spec", "ngram", "--draft-max", "3", "--rollback", "log"), ("--no-escape",), ("--frequency-penalty", "0.5")):
+        done = gdn("-m", MODEL, *text, "-n", "2", *given)
+        require(done.returncode == 0 and not said(done), f"{given} is taken", done)
+    none, much = ("-m", MODEL, "-p", "And the LORD spake", "-n", "40", "--ignore-end"), {}
+    for option in ((), ("--presence-penalty", "3"), ("--frequency-penalty", "1"), ("--repeat-penalty", "1.5")):
+        much[option] = gdn(*none, *option).stdout
+    require(len(set(much.values())) == 4, f"penalties change the text: {much}")
+    refused("presence_penalty is 200", 2, "-m", MODEL, *text, "--presence-penalty", "200")
+    refused("--seed is '-2'; -1 (random) and 0 to 2^64 - 1 are allowed", 2, "-m", MODEL, *text, "--temp", "1", "--seed", "-2")
+    done = gdn("-m", MODEL, *text, "-n", "1", "-c", "2049")
+    require(done.returncode == 0 and said(done) == "gdn run: note: --ctx is 2049; the model was made for contexts of 2048 tokens\n", "a long context", done)
+    done = gdn("-m", MODEL, *text, "-n", "1", "-c", "2048")
+    require(not said(done), "as long as it was made for", done)
 
 
 def main():
@@ -309,6 +345,7 @@ def main():
         small_pool()
         prefixes()
         errors(folder)
+        no_effect()
     print(f"{len(failures)} failed")
     return 1 if failures else 0
 

@@ -12,6 +12,7 @@ import subprocess
 import sys
 import tempfile
 import threading
+import time
 
 import oracle
 from tool import BRIEF, MODEL, TOOL, failures, require
@@ -27,8 +28,12 @@ def gdn(*arguments, text=b"", **options):
 
 
 def said(done):
-    """What standard error says besides progress, which a busy machine may have time for."""
-    return re.sub(rb"^progress: .*\n", b"", done.stderr, flags=re.MULTILINE).decode()
+    """What standard error says besides progress, which a busy machine may have time for, and the note on ENDLESS' --ctx."""
+    return without_notes(done.stderr).decode()
+
+
+def without_notes(text):
+    return re.sub(rb"^(progress|gdn run: note): .*\n", b"", text, flags=re.MULTILINE)
 
 
 def report(*arguments, model=MODEL, **options):
@@ -202,7 +207,7 @@ def lost():
         begun = process.stdout.read(4)
         process.stdout.close()
         process.wait(timeout=600)
-        errors = re.sub(rb"progress: .*\n", b"", process.stderr.read())
+        errors = without_notes(process.stderr.read())
         require(len(begun) == 4 and process.returncode == status and not errors, f"a broken pipe: {process.returncode}, {errors}")
 
 
@@ -229,10 +234,53 @@ def signals():
         require(done.stdout == f"status {status}\n".encode(), f"{number}: in a shell", done)
     json_ = subprocess.Popen([TOOL, "run", *ENDLESS, "--json"], stdout=subprocess.PIPE, stderr=subprocess.PIPE,
                              env={**os.environ, "GDN_PROGRESS": "0"}, preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL))
-    json_.stderr.readline()
+    while not json_.stderr.readline().startswith(b"progress"):
+        pass
     json_.send_signal(signal.SIGINT)
     out, _ = json_.communicate(timeout=600)
     require(json_.returncode == -signal.SIGINT and json.loads(out)["requests"][0]["finish"] == "cancelled", f"--json after a signal: {out[-200:]}")
+
+
+def interrupted_prompt(folder):
+    """Ctrl-C within a prompt does not wait for its end: by what is counted, not by time. The text of what was read is empty."""
+    file = folder / "long"
+    file.write_text("In the beginning God created the heaven and the earth. " * 400)
+    few = ("-m", MODEL, "-f", str(file), "-n", "4", "--ctx", "40960", "--threads", "1", "--batch", "16384", "--step", "16384")
+    began = time.monotonic()
+    whole = gdn(*few)
+    whole_seconds = time.monotonic() - began
+    require(whole.returncode == 0, "a long prompt", whole)
+    for arguments in ((), ("--stats",)):
+        process = subprocess.Popen([TOOL, "run", *few, *arguments], stdout=subprocess.PIPE, stderr=subprocess.PIPE,
+                                   preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL))
+        while not caught(process.pid) & 1 << (signal.SIGINT - 1):
+            time.sleep(0.001)
+        time.sleep(whole_seconds / 20)
+        sent = time.monotonic()
+        process.send_signal(signal.SIGINT)
+        out, errors = process.communicate(timeout=600)
+        seconds = time.monotonic() - sent
+        require(process.returncode == -signal.SIGINT and out == b"\n", f"Ctrl-C within a prompt: {process.returncode}, {out}, {errors}")
+        require(seconds < whole_seconds / 3, f"Ctrl-C within a prompt of {whole_seconds} s ends it after {seconds} s")
+
+
+def caught(process):
+    return int(pathlib.Path(f"/proc/{process}/status").read_text().split("SigCgt:")[1].split()[0], 16)
+
+
+def bench_progress():
+    """A round of --bench that goes on for long says so, not only when the next begins."""
+    few = ("-m", MODEL, "--bench", "--widths", "1", "-n", "8", "--bench-prompt", "24000", "--threads", "1", "--spec", "off", "--batch", "8192")
+    process = subprocess.Popen([TOOL, "run", *few], stdout=subprocess.PIPE, stderr=subprocess.PIPE, env={**os.environ, "GDN_PROGRESS": "0"})
+    lines = []
+    while len(lines) < 3 or not all(line.startswith(b"progress: 1/3") for line in lines[-3:]):
+        line = process.stderr.readline()
+        if not line:
+            break
+        lines.append(line)
+    process.kill()
+    process.communicate()
+    require(len(lines) >= 3 and lines[-1].startswith(b"progress: 1/3"), f"progress within a round: {lines}")
 
 
 def bench_rows():
@@ -271,6 +319,9 @@ def main():
     lost()
     signals()
     bench_rows()
+    bench_progress()
+    with tempfile.TemporaryDirectory() as name:
+        interrupted_prompt(pathlib.Path(name))
     progress()
     print(f"{len(failures)} failed")
     return 1 if failures else 0

@@ -5,21 +5,28 @@
  *   test_scheduler FOLDER    as test_streams
  *
  * Linked with --wrap=gdn_gated_delta_net, so that launches fail on request, and with --wrap of payoff's answers, which
- * depend on time otherwise. */
+ * depend on time otherwise; of what payoff is told, of clocks and of allocations, which are looked at. */
+#define _POSIX_C_SOURCE 200809L
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 
 #include "engine_fixture.h"
 #include "runtime/payoff.h"
+#include "runtime/scheduler_internal.h"
 
 enum { N = 7, CONTEXT = 96, MAX_STEPS = 4000 };
 
 static int64_t launches, fail_at = -1; /* the launch that fails; -1: none */
+static int failed_in_step;
 gdn_status __real_gdn_gated_delta_net(gdn_context *ctx, const gdn_gated_delta_net_args *args, void *queue);
 gdn_status __wrap_gdn_gated_delta_net(gdn_context *ctx, const gdn_gated_delta_net_args *args, void *queue);
 gdn_status __wrap_gdn_gated_delta_net(gdn_context *ctx, const gdn_gated_delta_net_args *args, void *queue)
 {
-    if (launches++ == fail_at) return GDN_DEVICE_LOST;
+    if (launches++ == fail_at) {
+        failed_in_step = 1;
+        return GDN_DEVICE_LOST;
+    }
     return __real_gdn_gated_delta_net(ctx, args, queue);
 }
 
@@ -44,6 +51,54 @@ int __wrap_rt_payoff_pays(const rt_payoff *p, int32_t width)
     (void)p;
     (void)width;
     return answer();
+}
+
+/* A step that failed is no measurement. */
+static int64_t n_records;
+static double longest, shortest; /* seconds of a record */
+void __real_rt_payoff_record(rt_payoff *p, int32_t width, int drafted, int32_t n_tokens, double seconds);
+void __wrap_rt_payoff_record(rt_payoff *p, int32_t width, int drafted, int32_t n_tokens, double seconds);
+void __wrap_rt_payoff_record(rt_payoff *p, int32_t width, int drafted, int32_t n_tokens, double seconds)
+{
+    EXPECT(!failed_in_step && n_tokens > 0);
+    longest = !n_records || seconds > longest ? seconds : longest;
+    shortest = !n_records || seconds < shortest ? seconds : shortest;
+    n_records++;
+    __real_rt_payoff_record(p, width, drafted, n_tokens, seconds);
+}
+
+/* The system's time, which somebody sets back by a minute whenever it is asked for, where `set_back` is 1. */
+static int set_back;
+static int64_t n_asked;
+int __real_clock_gettime(clockid_t clock, struct timespec *t);
+int __wrap_clock_gettime(clockid_t clock, struct timespec *t);
+int __wrap_clock_gettime(clockid_t clock, struct timespec *t)
+{
+    const int result = __real_clock_gettime(clock, t);
+    if (set_back && clock == CLOCK_REALTIME) t->tv_sec -= 60 * ++n_asked;
+    return result;
+}
+int __wrap_timespec_get(struct timespec *t, int base);
+int __wrap_timespec_get(struct timespec *t, int base)
+{
+    return __wrap_clock_gettime(CLOCK_REALTIME, t) ? 0 : base;
+}
+
+static int64_t n_blocks; /* allocated and not freed */
+void *__real_rt_calloc(uint64_t n, uint64_t size, const char *what);
+void *__wrap_rt_calloc(uint64_t n, uint64_t size, const char *what);
+void *__wrap_rt_calloc(uint64_t n, uint64_t size, const char *what)
+{
+    void *block = __real_rt_calloc(n, size, what);
+    n_blocks += block != NULL;
+    return block;
+}
+void __real_rt_free(void *block);
+void __wrap_rt_free(void *block);
+void __wrap_rt_free(void *block)
+{
+    n_blocks -= block != NULL;
+    __real_rt_free(block);
 }
 
 typedef struct request {
@@ -128,6 +183,7 @@ static totals run(const rt_model *model, const request *r, int32_t n, const way 
     answers = w->answers;
     fail_at = w->fail_every ? w->fail_every - 1 : -1;
     for (int busy = 1; busy && all.steps < MAX_STEPS; all.steps++) {
+        failed_in_step = 0;
         if (rt_step_run(s, &busy)) {
             REQUIRE(w->fail_every);
             fail_at = launches + w->fail_every + all.failed++; /* later and later: a step must pass some time */
@@ -143,6 +199,7 @@ static totals run(const rt_model *model, const request *r, int32_t n, const way 
         all.most_running = running > all.most_running ? running : all.most_running;
     }
     fail_at = -1;
+    failed_in_step = 0;
     REQUIRE(all.steps < MAX_STEPS); /* or somebody waits for ever */
     for (int32_t i = 0; i < n; i++) {
         fixture_result(s, i, &out[i]);
@@ -316,6 +373,144 @@ static void ends(const rt_model *model)
     EXPECT(rt_engine_create(&d, &e) == GDN_INVALID_ARGUMENT && strstr(rt_last_error(), "for each of 4096 sequences"));
 }
 
+/* A clock that is set back changes no measurement. */
+static void clocks(const rt_model *model)
+{
+    request r[N];
+    static fixture_stream out[N];
+    const way w = { 4, 0, 3, 64, 0, 0, RT_SPEC_NGRAM, 0, TURNS };
+    make_requests(model, 5, r);
+    set_back = 1;
+    n_records = 0;
+    const totals all = run(model, r, N, &w, out);
+    set_back = 0;
+    EXPECT(n_records > 10 && shortest >= 0 && longest < 50);
+    EXPECT(all.t.generation_seconds > 0 && all.t.generation_seconds < 50 && all.t.prompt_seconds < 50);
+}
+
+/* Serving without end: requests that are released leave nothing behind, also where cells run out and requests give way,
+ * and their streams are what they are alone. */
+static void released(const rt_model *model)
+{
+    enum { MANY = 10000, LITTLE_TOKENS = 3, HELD = 8 };
+    const fixture_engine with = { .n_seqs = 4, .n_ctx = CONTEXT, .n_cells = CONTEXT, .n_batch = 64 };
+    const rt_scheduler_desc like = { .spec = RT_SPEC_OFF };
+    rt_engine *engine;
+    rt_scheduler *s = fixture_schedule(model, &with, &like, &engine);
+    request r[N];
+    static fixture_stream truth[N];
+    fixture_stream got;
+    int64_t blocks = 0;
+    int32_t n_submitted = 0, n_released = 0, id;
+    rt_result result;
+    make_requests(model, 11, r);
+    for (int32_t i = 0; i < N; i++) {
+        const way alone = { .parallel = 1, .n_batch = 64 };
+        r[i].n_max = i == 3 ? 60 : LITTLE_TOKENS; /* one in seven is long, and gives way now and then */
+        run(model, &r[i], 1, &alone, &truth[i]);
+    }
+    for (int busy = 1; n_released < MANY;) {
+        for (; n_submitted < MANY && n_submitted < n_released + HELD; n_submitted++) {
+            const request *q = &r[n_submitted % N];
+            const rt_request ask = {
+                .prompt = q->prompt, .n_prompt = q->n_prompt, .n_max = q->n_max, .sampling = q->sampling
+            };
+            REQUIRE(!rt_submit(s, &ask, &id) && id == n_submitted);
+        }
+        REQUIRE(!rt_step_run(s, &busy) && busy);
+        for (int32_t i = s->first; i < s->end; i++) {
+            if (i < s->first || !s->job[i - s->first]) continue;
+            REQUIRE(!rt_result_get(s, i, &result));
+            if (result.finish == RT_FINISH_NONE) {
+                EXPECT(rt_release(s, i) == GDN_INVALID_ARGUMENT && strstr(rt_last_error(), "has not ended"));
+                continue;
+            }
+            fixture_result(s, i, &got);
+            EXPECT(fixture_same(&truth[i % N], &got));
+            EXPECT(!rt_release(s, i));
+            EXPECT(rt_release(s, i) == GDN_NOT_FOUND && strstr(rt_last_error(), "was released"));
+            EXPECT(rt_result_get(s, i, &result) == GDN_NOT_FOUND && rt_cancel(s, i) == GDN_NOT_FOUND);
+            n_released++;
+        }
+        EXPECT(s->room == 64);
+        if (n_released == n_submitted) EXPECT(!blocks || blocks == n_blocks);
+        if (n_released == n_submitted) blocks = n_blocks;
+    }
+    EXPECT(s->first == MANY && s->end == MANY && rt_scheduler_totals(s).preemptions > 10);
+    const int64_t idle = n_blocks;
+    REQUIRE(!rt_submit(s, &(rt_request){ .prompt = r[0].prompt, .n_prompt = 1, .n_max = 1, .sampling = r[0].sampling },
+                       &id));
+    EXPECT(n_blocks > idle && !rt_cancel(s, id) && !rt_release(s, id) && n_blocks == idle);
+    /* one that nobody releases costs its own block and a pointer for each of the others */
+    REQUIRE(!rt_submit(s, &(rt_request){ .prompt = r[0].prompt, .n_prompt = 1, .n_max = 1, .sampling = r[0].sampling },
+                       &id));
+    EXPECT(!rt_cancel(s, id));
+    for (int32_t i = 0; i < 100; i++) {
+        int32_t other;
+        REQUIRE(!rt_submit(
+            s, &(rt_request){ .prompt = r[0].prompt, .n_prompt = 1, .n_max = 1, .sampling = r[0].sampling }, &other));
+        EXPECT(!rt_cancel(s, other) && !rt_release(s, other));
+    }
+    EXPECT(!rt_release(s, id) && s->first == s->end && n_blocks == idle);
+    printf("%d requests served, %lld gave way\n", (int)MANY, (long long)rt_scheduler_totals(s).preemptions);
+    rt_scheduler_destroy(s);
+    rt_engine_destroy(engine);
+}
+
+/* The caller ends a step between the layers: what was read and drawn until then holds, and going on gives the same. */
+typedef struct stopper {
+    int64_t n, at; /* calls until one says stop */
+} stopper;
+
+static int stops(void *user)
+{
+    stopper *p = user;
+    return ++p->n == p->at;
+}
+
+static void stopped(const rt_model *model)
+{
+    request r[N];
+    static fixture_stream truth[N];
+    const way plain = { .parallel = 1, .n_batch = 64 };
+    make_requests(model, 5, r);
+    run(model, r, N, &plain, truth);
+    for (int tree = 0; tree < 2; tree++) {
+        const fixture_engine with = { .n_seqs = 4,
+                                      .n_ctx = CONTEXT,
+                                      .n_batch = 8,
+                                      .n_rollback = 3,
+                                      .rollback = tree ? RT_ROLLBACK_LOG : RT_ROLLBACK_SNAPSHOTS };
+        const rt_scheduler_desc like = { .spec = RT_SPEC_NGRAM, .draft_max = 3, .always = 1 };
+        rt_engine *engine;
+        rt_scheduler *s = fixture_schedule(model, &with, &like, &engine);
+        stopper p = { 0, 5 };
+        int32_t n_stopped = 0;
+        rt_engine_stop_when(engine, stops, &p);
+        for (int32_t i = 0, id; i < N; i++)
+            REQUIRE(!rt_submit(
+                s,
+                &(rt_request){
+                    .prompt = r[i].prompt, .n_prompt = r[i].n_prompt, .n_max = r[i].n_max, .sampling = r[i].sampling },
+                &id));
+        for (int busy = 1; busy;) {
+            const gdn_status status = rt_step_run(s, &busy);
+            REQUIRE(!status || status == RT_STOPPED);
+            if (!status) continue;
+            EXPECT(busy && strstr(rt_last_error(), "stopped"));
+            p = (stopper){ 0, 5 + 13 * ++n_stopped };
+        }
+        for (int32_t i = 0; i < N; i++) {
+            fixture_stream got;
+            fixture_result(s, i, &got);
+            EXPECT(fixture_same(&truth[i], &got));
+        }
+        EXPECT(n_stopped > 5);
+        rt_scheduler_destroy(s);
+        rt_engine_destroy(engine);
+    }
+}
+
 int main(int argc, char **argv)
 {
     static const char *const names[] = { "fixtures/tiny-qwen35.gguf", "fixtures/tiny-qwen3next.gguf",
@@ -329,7 +524,12 @@ int main(int argc, char **argv)
         /* one with every type of cells, others in F16, as gdn run */
         small_pools(model, name, i || n < all ? 1 : 0, i || n < all ? 2 : 3);
         if (i < 2) failures(model, name);
-        if (i == 0) ends(model);
+        if (i == 0) {
+            ends(model);
+            clocks(model);
+            released(model);
+        }
+        if (i < 2) stopped(model);
         if (i == 2) declined(model);
         rt_model_free(model);
     }

@@ -9,6 +9,7 @@ import os
 import pathlib
 import pty
 import signal
+import struct
 import subprocess
 import sys
 import tempfile
@@ -71,10 +72,56 @@ def pipes():
     plain = gdn("-n", MOST, "--stats", text="\n".join(TURNS).encode())
     texts = "".join(turn["text"] + "\n" for turn in whole)
     require(plain.returncode == 0 and plain.stdout.decode() == texts and "3 turns" in plain.stderr.decode(), "texts one after another", plain)
-    done = gdn("--ctx", "64", "--ignore-end", text=b"Go on.\nAnd on.\n")
+    done = gdn("--ctx", "64", "-n", "-1", "--ignore-end", text=b"Go on.\nAnd on.\n")
     require(done.returncode == 1 and b"the context of 64 tokens is full" in done.stderr and b"the context holds 64" in done.stderr, "a full context is said", done)
     done = gdn("-n", "2", text=b"\xff\0\xc3<|im_end|>\n")
     require(done.returncode == 0, "any bytes", done)
+
+
+def sampled(folder):
+    """A conversation draws its tokens, says how, and ends its answers; options go before the file, and the file before usual values."""
+    done = gdn(text=b"Why is the sky blue?\n")
+    require(done.returncode == 0 and len(done.stdout.split(b"\n")) == 2 and len(done.stdout) > 4, "an answer ends", done)
+    require(done.stderr.startswith(b"gdn run: sampling: temp 0.8, top-k 40, top-p 0.95, min-p 0.05, seed 1\n"), "how tokens are drawn", done)
+    usual = ("--temp", "0.8", "--top-k", "40", "--top-p", "0.95", "--min-p", "0.05", "--seed", "1")
+    require(tokens(talk(*usual)) == tokens(talk()) != tokens(talk("--temp", "0")), "by the usual values")
+    endless = gdn("--ctx", "400", "--temp", "0", "--ignore-end", text=b"Hello\nHello\n")
+    require(endless.returncode == 0 and endless.stderr.count(b"stopped: the answer has 100 tokens, which is the limit (-n; -1: ") == 2, "answers are limited, which is told", endless)
+    single = gdn("--ctx", "400", "--temp", "0", "--ignore-end", "-p", "Hello", "-p", "Moses")
+    require(b"text 2 stopped: the answer has 100 tokens" in single.stderr, "also of -p", single)
+    plain = subprocess.run([TOOL, "run", "-m", MODEL, "-p", "In the beginning", "-n", "4"], capture_output=True)
+    require(plain.returncode == 0 and not plain.stderr, "a text that is continued is greedy, and -n says its length", plain)
+    seeds = {gdn("-s", "-1", "-n", "1", "-p", "x").stderr.split(b"seed ")[1].split(b"\n")[0] for _ in range(3)}
+    require(len(seeds) > 1, f"random seeds: {seeds}")
+    seed = seeds.pop().decode()
+    drawn = ("-n", "8", "-p", "x", "--temp", "1", "--json")
+    again = [json.loads(gdn(*drawn, "-s", value).stdout)["requests"][0] for value in (seed, seed)]
+    require(again[0]["tokens"] == again[1]["tokens"] and again[0]["seed"] == int(seed), "a seed that was told can be given")
+
+    data = pathlib.Path(MODEL).read_bytes()
+    own = folder / "own.gguf"
+    key = b"general.sampling.temp"
+    n_keys = int.from_bytes(data[16:24], "little")
+    put = lambda name, kind, value: len(name).to_bytes(8, "little") + name + kind.to_bytes(4, "little") + value
+    extra = put(key, 6, struct.pack("<f", 0.5)) + put(b"general.sampling.top_k", 5, (7).to_bytes(4, "little")) + put(b"general.sampling.mirostat", 5, (2).to_bytes(4, "little"))
+    extra += put(b"general.pad", 9, (0).to_bytes(4, "little") + (-(len(extra) + 35) % 64 or 64).to_bytes(8, "little") + bytes(-(len(extra) + 35) % 64 or 64))
+    assert len(extra) % 32 == 0, len(extra)
+    own.write_bytes(data[:16] + (n_keys + 4).to_bytes(8, "little") + extra + data[24:])
+    done = gdn("-n", "2", text=b"x\n", model=str(own))
+    require(b"sampling: temp 0.5, top-k 7, top-p 0.95, min-p 0.05, seed 1; the file's general.sampling.* are the defaults; "
+            b"not supported, and left out: general.sampling.mirostat\n" in done.stderr, "the file's values", done)
+    require(tokens(talk(model=str(own))) == tokens(talk("--temp", "0.5", "--top-k", "7")) != tokens(talk()), "are drawn with")
+    require(tokens(talk("--temp", "0.8", "--top-k", "40", model=str(own))) == tokens(talk()), "options go before them")
+
+
+def commands():
+    done = gdn("-n", "2", text=b"/help\n")
+    require(done.returncode == 0 and b"/clear begins anew" in done.stderr and not done.stdout, "/help", done)
+    for wrong in (b"/clear all", b"/exit now", b"/help me", b"/clear\t"):
+        done = gdn("-n", "2", text=wrong + b"\n")
+        require(done.returncode == 1 and not done.stdout and b"takes nothing behind it" in done.stderr, f"{wrong} is refused", done)
+    turns = talk(turns=["/clearly", " /clear all"], most="2")
+    require([turn["user"] for turn in turns] == ["/clearly", " /clear all"], "what only begins like a command is a message")
 
 
 def thinking(folder):
@@ -148,7 +195,7 @@ def saving(folder):
 
 def arguments():
     for says, given in (("--parallel is 2", ("--parallel", "2")), ("--stop is for texts", ("--stop", "x")), ("--special is for texts", ("--special",)),
-                        ("--reasoning is 'maybe'", ("--reasoning", "maybe"))):
+                        ("--reasoning is 'maybe'", ("--reasoning", "maybe")), ("--step is for texts", ("--step", "4"))):
         refused(says, 2, *given)
     for name in ("--save", "--load", "--reasoning", "--chat-template"):
         done = subprocess.run([TOOL, "run", "-m", MODEL, name, "off", "-p", "x"], capture_output=True)
@@ -159,7 +206,7 @@ def terminal(folder):
     """Ctrl-C stops the answer and not the program; where a message is waited for it ends the conversation, which is saved."""
     saved = folder / "typed"
     ours, theirs = pty.openpty()
-    process = subprocess.Popen([TOOL, "run", "-m", MODEL, "--chat", "--ctx", "2048", "--ignore-end", "--stats", "--save", str(saved)], stdin=theirs, stdout=subprocess.PIPE,
+    process = subprocess.Popen([TOOL, "run", "-m", MODEL, "--chat", "--ctx", "2048", "-n", "-1", "--ignore-end", "--stats", "--save", str(saved)], stdin=theirs, stdout=subprocess.PIPE,
                                stderr=subprocess.PIPE, start_new_session=True, preexec_fn=lambda: __import__("fcntl").ioctl(0, __import__("termios").TIOCSCTTY, 0))
     os.close(theirs)
 
@@ -217,6 +264,8 @@ def main():
     with tempfile.TemporaryDirectory() as name:
         folder = pathlib.Path(name)
         pipes()
+        sampled(folder)
+        commands()
         thinking(folder)
         given_template(folder)
         saving(folder)

@@ -19,10 +19,12 @@
 enum { N_SEQS = 4, R = 8, MAX_LENGTH = 44, N_CELLS = 140, MOST = 16, MAX_ROWS = N_SEQS * MOST, N_DRAFTS = 3 };
 
 static int fail_in = -1; /* calls of set_rows until one fails; -1: never */
+static int64_t n_calls;  /* of set_rows */
 gdn_status __real_gdn_set_rows(gdn_context *ctx, const gdn_set_rows_args *args, gdn_stream stream);
 gdn_status __wrap_gdn_set_rows(gdn_context *ctx, const gdn_set_rows_args *args, gdn_stream stream);
 gdn_status __wrap_gdn_set_rows(gdn_context *ctx, const gdn_set_rows_args *args, gdn_stream stream)
 {
+    n_calls++;
     if (fail_in >= 0 && fail_in-- == 0) return GDN_DEVICE_LOST;
     return __real_gdn_set_rows(ctx, args, stream);
 }
@@ -304,6 +306,33 @@ static void refusals(const rt_model *model)
     rt_engine_destroy(e);
 }
 
+/* A branch of four tokens behind a chain of six takes one call for each layer and pool, however its rows lie; one that
+ * lies where it is to go takes as many as keep a call from writing what it reads. */
+static void calls(const rt_model *model)
+{
+    enum { ROWS = 10 };
+    static const struct {
+        int32_t parent[ROWS], row, n_calls;
+    } cases[] = { { { GDN_NONE, 0, 1, 2, 3, 4, 1, 6, 7, 8 }, 9, 1 },   /* 6 7 8 9 to 2 3 4 5 */
+                  { { GDN_NONE, 0, 1, 2, 3, 4, 0, 1, 7, 7 }, 9, 1 },   /* 7 9 to 2 3: a row between is skipped */
+                  { { GDN_NONE, 0, 1, 2, 3, 4, 0, 1, 7, 7 }, 6, 1 },   /* 6 to 1 */
+                  { { GDN_NONE, 0, 0, 2, 3, 4, 5, 6, 7, 8 }, 9, 8 } }; /* 2 .. 9 to 1 .. 8 */
+    const int32_t token[ROWS] = { 1, 2, 3, 4, 5, 6, 7, 8, 9, 10 }, seq[ROWS] = { 0 };
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+        rt_engine *e =
+            fixture_open(model, &(fixture_engine){ .n_batch = 16, .n_rollback = ROWS, .rollback = RT_ROLLBACK_LOG });
+        const rt_batch batch = { .n_rows = ROWS, .token = token, .seq = seq, .parent = cases[i].parent };
+        REQUIRE(!rt_decode(e, &batch));
+        n_calls = 0;
+        EXPECT(!rt_seq_branch(rt_engine_memory(e), 0, cases[i].row));
+        if (n_calls != 2 * (int64_t)cases[i].n_calls * model->n_recurrent)
+            printf("case %d: %lld calls of set_rows for %d layers\n", (int)i, (long long)n_calls,
+                   (int)model->n_recurrent);
+        EXPECT(n_calls == 2 * (int64_t)cases[i].n_calls * model->n_recurrent);
+        rt_engine_destroy(e);
+    }
+}
+
 static void drive(const rt_model *model, const char *name, int32_t n_operations, uint64_t seed)
 {
     world w = { .model = model, .random = seed };
@@ -334,6 +363,7 @@ int main(int argc, char **argv)
     for (int i = 0; i < FIXTURE_TINY; i++) {
         rt_model *model = fixture_tiny_model(argv[1], i);
         if (!i) refusals(model);
+        if (!i) calls(model);
         drive(model, fixture_tiny[i], argc > 2 ? (int32_t)strtol(argv[2], NULL, 10) : 240,
               argc > 3 ? strtoull(argv[3], NULL, 0) : 1);
         rt_model_free(model);

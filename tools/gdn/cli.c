@@ -63,7 +63,7 @@ static int parse_int64(const char *text, int64_t *value)
     return end != text && *end == 0 && errno == 0;
 }
 
-static int parse_uint64(const char *text, uint64_t *value)
+int cli_parse_uint64(const char *text, uint64_t *value)
 {
     char *end;
     errno = 0;
@@ -137,7 +137,7 @@ static const char *store(const cli_option *option, const char *text)
     case CLI_UNFLAG: *(int *)option->target = 0; return NULL;
     case CLI_STRING: *(const char **)option->target = text; return NULL;
     case CLI_INT: return parse_int64(text, option->target) ? NULL : "an integer";
-    case CLI_UINT64: return parse_uint64(text, option->target) ? NULL : "an integer from 0 to 2^64 - 1";
+    case CLI_UINT64: return cli_parse_uint64(text, option->target) ? NULL : "an integer from 0 to 2^64 - 1";
     case CLI_DOUBLE: return parse_double(text, option->target) ? NULL : "a number";
     case CLI_LIST: return parse_list(text, option->target) ? NULL : "up to 16 positive integers like 1,2,8, in all";
     case CLI_NAMES: return parse_names(text, option->target) ? NULL : "names like a,b";
@@ -162,10 +162,19 @@ static const cli_option *find(const cli_command *command, const char *arg, size_
     return NULL;
 }
 
+static uint64_t given; /* options of the command line that was parsed, by their number in the table */
+
+int cli_given(const cli_command *command, const char *name)
+{
+    for (const cli_option *o = command->options; o && o->name; o++)
+        if (!strcmp(o->name, name)) return (int)(given >> (o - command->options) & 1);
+    return 0;
+}
+
 int cli_parse(const cli_command *command, int argc, char **argv)
 {
     int only_operands = 0;
-    uint64_t given = 0; /* options, by their number in the table */
+    given = 0;
     for (int i = 1; i < argc; i++) {
         char *arg = argv[i];
         if (only_operands || arg[0] != '-' || arg[1] == 0) {

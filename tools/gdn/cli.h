@@ -16,6 +16,7 @@
 #ifndef GDN_TOOL_CLI_H
 #define GDN_TOOL_CLI_H
 
+#include <stdint.h>
 #include <stdio.h>
 
 /* Kinds of option, and what `target` points to. Numbers may be written in decimal, 0x hex or 0 octal.
@@ -70,6 +71,12 @@ enum { CLI_RUN = 0, CLI_HELPED = 1, CLI_BAD = 2 };
 
 /* Parse argv[1..argc), which are options: CLI_BAD has printed to stderr what is wrong. */
 int cli_parse(const cli_command *command, int argc, char **argv);
+
+/* Was the option given in the command line that was parsed last? */
+int cli_given(const cli_command *command, const char *name);
+
+/* Whole of `text` as an integer; 0: it is none. */
+int cli_parse_uint64(const char *text, uint64_t *value);
 
 /* 1 if `name` is among the names, or if none were given. The first of the names that is not one of
  * name(0) .. name(n - 1), or NULL. */

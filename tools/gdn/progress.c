@@ -15,12 +15,16 @@
 #  define is_terminal(file) isatty(fileno(file))
 #endif
 
-enum { BAR_CELLS = 24, REDRAW_MS = 50, LINE_MS = 10000 };
+enum { BAR_CELLS = 24, REDRAW_MS = 50, LINE_MS = 10000, FIRST_LINE_MS = 5000, WAIT_MS = 1000 };
 
 static int64_t now_ms(void)
 {
     struct timespec t;
+#if defined(_WIN32)
     timespec_get(&t, TIME_UTC);
+#else
+    (void)clock_gettime(CLOCK_MONOTONIC, &t); /* the system's time may be set meanwhile */
+#endif
     return (int64_t)t.tv_sec * 1000 + t.tv_nsec / 1000000;
 }
 
@@ -76,16 +80,26 @@ void progress_begin(progress_bar *bar, int64_t total)
         const double seconds = strtod(pause, &end);
         if (end != pause && *end == 0 && seconds >= 0 && seconds <= 1e6) bar->pause = (int64_t)(1000 * seconds);
     }
-    if (bar->kind == PROGRESS_LINES) bar->drawn_at = now_ms(); /* what is soon done needs no line */
+    if (bar->kind == PROGRESS_LINES) /* what is soon done needs no line */
+        bar->drawn_at = now_ms() - (bar->pause == LINE_MS ? LINE_MS - FIRST_LINE_MS : 0);
     if (bar->kind == PROGRESS_BAR) wipe_on_signals(1);
 }
 
 void progress_step(progress_bar *bar, const char *label) { progress_to(bar, bar->done + 1, label); }
 
+void progress_wait(progress_bar *bar)
+{
+    const int64_t pause = bar->pause;
+    if (bar->kind == PROGRESS_LINES && pause < WAIT_MS) bar->pause = WAIT_MS;
+    progress_to(bar, bar->done, bar->label);
+    bar->pause = pause;
+}
+
 void progress_to(progress_bar *bar, int64_t n, const char *label)
 {
     int64_t now;
     bar->done = n;
+    bar->label = label;
     if (bar->kind == PROGRESS_OFF || (now = now_ms()) - bar->drawn_at < bar->pause) return;
     bar->drawn_at = now;
     int64_t done = bar->done < bar->total ? bar->done : bar->total;

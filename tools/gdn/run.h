@@ -1,5 +1,5 @@
-/* `gdn run`: what its parts share. run.c reads the command line and generates; run_load.c opens the model and the
- * engine; run_prompt.c reads prompts; run_chat.c is a conversation; run_text.c has the text that comes out;
+/* `gdn run`: what its parts share. run_options.c reads the command line, run.c generates; run_load.c opens the model
+ * and the engine; run_prompt.c reads prompts; run_chat.c is a conversation; run_text.c has the text that comes out;
  * run_report.c the statistics; run_bench.c is `gdn run --bench`, run_depth.c its --depth and bench/runtime_floor.c its
  * floors. */
 #ifndef GDN_TOOL_RUN_H
@@ -21,10 +21,12 @@ typedef struct run_options {
     int64_t n_predict, parallel, draft_max, draft_vocab, device, threads, context, batch, step_rows, cells, top_k,
         repeat_last;
     int64_t memory_mib, bench_prompt, prefix_mib, prefix_interval, depth;
-    double      temperature, top_p, min_p, repeat_penalty, p_min;
+    double      temperature, top_p, min_p, repeat_penalty, presence_penalty, frequency_penalty, p_min;
+    const char *seed_text;
     uint64_t    seed;
-    int         chat, ignore_end, always_draft, stats, json, bench, raw, escape, keep_newline;
+    int         random_seed, chat, ignore_end, always_draft, stats, json, bench, raw, escape, keep_newline;
 } run_options;
+#define RUN_NOT_GIVEN INT64_MIN /* n_predict, until it is known what is generated */
 extern run_options       run_opt;
 extern const cli_command run_command;
 
@@ -105,12 +107,30 @@ int run_print_json(const run_session *s, const rt_scheduler *scheduler, const ru
 int         run_bench(run_session *s);
 void        run_print_memory(const run_session *s);
 rt_sampling run_sampling(uint64_t seed);
+
+/* The command line (run_options.c). Functions that check print what is wrong and return 2. */
+void    run_set_defaults(void);
+int     run_check_options(void);
+int     run_talks(void);                 /* is it a conversation, rather than a message for each of -p and -f? */
+int32_t run_tree_of(const char *text);   /* --draft-tree; -1 where it is nothing that it may be; auto is 1     */
+int     run_spec_named(const char *name, rt_spec *spec); /* 0: it is not the name of one, as auto is not       */
+int     run_check_drafts(rt_spec spec);  /* options of drafts, once it is known which there are                */
+/* How tokens are drawn: in a chat by the model's file or the usual values, of which standard error is told. */
+int     run_choose_sampling(const run_session *s);
+/* On standard error: a text or an answer was cut. */
+void    run_tell_full(const run_session *s, const char *number, const char *hint);
+void    run_tell_cut(const char *number);
+
 /* A conversation: these texts, or where there are none the lines of standard input. */
 int         run_talk(run_session *s, const run_prompt *prompts, int32_t n);
 
-/* What the machine can do with all threads: bytes that it reads of the model's weights, and products of floats. */
+/* What the machine can do with all threads: bytes that it reads of the model's weights, and products of floats.
+ * Products of bytes, as quantised weights have, are four for one of floats: an instruction multiplies four times as
+ * many. */
 typedef struct run_floor { double bytes_per_second, products_per_second; } run_floor;
-int    run_floor_measure(const run_session *s, run_floor *f); /* 0 = fine, as above                          */
+/* Measures again and keeps the better of both, which is zero at first. 0 = fine, as above. `wait` is told that it goes
+ * on. */
+int    run_floor_measure(const run_session *s, progress_bar *wait, run_floor *f);
 /* Least seconds of a step of n_rows tokens each of n_seqs sequences that see n_cells; of prompts. */
 double run_floor_step(const run_session *s, const run_floor *f, int32_t n_seqs, int32_t n_rows, double n_cells);
 double run_floor_prompts(const run_session *s, const run_floor *f, int32_t n_seqs, int32_t length);
@@ -122,7 +142,8 @@ typedef struct run_depth {
     int32_t n_rows[RUN_DEPTHS];                      /* of a step                                       */
     double  step[RUN_DEPTHS], floor[RUN_DEPTHS];     /* seconds                                         */
 } run_depth;
-int  run_depth_measure(run_session *s, const run_floor *f, const int32_t *tokens, run_depth *d);
+int  run_depth_measure(run_session *s, run_floor *f, const int32_t *tokens, progress_bar *bar, run_depth *d);
+int  run_bench_wait(void *bar); /* a stop function of an engine, which shows that it works: a progress_bar  */
 void run_depth_print(const run_depth *d);
 void run_depth_json(json_writer *w, const run_depth *d);
 

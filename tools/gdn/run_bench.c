@@ -91,7 +91,8 @@ static int begin_round(setting *at, const int32_t *tokens, int32_t length)
         r.sampling =
             (rt_sampling){ (float)run_opt.temperature, (int32_t)run_opt.top_k,        (float)run_opt.top_p,
                            (float)run_opt.min_p,       (float)run_opt.repeat_penalty, (int32_t)run_opt.repeat_last,
-                           run_opt.seed + (uint64_t)i };
+                           run_opt.seed + (uint64_t)i,  (float)run_opt.presence_penalty,
+                           (float)run_opt.frequency_penalty };
         r.ignore_end = 1;
         if (rt_submit(at->scheduler, &r, &at->last))
             return run_fail("the benchmark");
@@ -144,6 +145,8 @@ static int end_round(setting *at, int round)
     at->drafted      = t.drafted;
     at->accepted     = t.accepted;
     at->rounds       = t.rounds;
+    for (int32_t i = at->last - at->width + 1; i <= at->last; i++)
+        (void)rt_release(at->scheduler, i);
     return 0;
 }
 
@@ -248,7 +251,8 @@ static void print_row(const setting *at)
 static void print_end(const run_session *s, double alone_to_one, double alone, const cost *costs, int32_t n_costs,
                       const run_floor *floors, const run_depth *depth)
 {
-    printf("\nThe floor: %.1f GB/s of the weights read, %.1f G products of floats a second.",
+    printf("\nThe floor: %.1f GB/s of the weights read, %.1f G products of floats a second, or four times as many of "
+           "bytes.",
            1e-9 * floors->bytes_per_second, 1e-9 * floors->products_per_second);
     printf("\nOne sequence on an engine made for one: %.1f tok/s; on this one %.3f of that.", alone, 1 / alone_to_one);
     printf("\nA step of one sequence, in milliseconds:");
@@ -330,9 +334,25 @@ static double middle_ratio(const setting *of, const setting *to)
     return r[ROUNDS / 2];
 }
 
+int run_bench_wait(void *bar)
+{
+    progress_wait(bar);
+    return 0;
+}
+
+/* Of plain decoding, which stands first. A sequence sees half of what it generates, on the average. */
+static void set_floors(const run_session *s, const run_floor *floors, setting *row, int32_t length)
+{
+    const double cells = length + (double)run_opt.n_predict / 2;
+    row->prompt_floor = row->width * (double)length / run_floor_prompts(s, floors, row->width, length);
+    row->floor        = row->width / run_floor_step(s, floors, row->width, 1, cells);
+}
+
 /* The n rows of one width, plain decoding first, and plain decoding of one sequence; then the rows are printed.
- * `alone`, where it is not NULL, is measured with the latter, which runs on the first row's engine. */
-static int measure_width(setting *rows, int n, setting *alone, const int32_t *tokens, int32_t length, progress_bar *bar)
+ * `alone`, where it is not NULL, is measured with the latter, which runs on the first row's engine. The floors are
+ * measured again before and behind each round: in the same moments of the machine as what is compared with them. */
+static int measure_width(const run_session *s, setting *rows, int n, setting *alone, const int32_t *tokens,
+                         int32_t length, progress_bar *bar, run_floor *floors)
 {
     setting   one  = { .width = 1, .engine = rows->engine };
     const int more = rows->width > 1;
@@ -340,6 +360,8 @@ static int measure_width(setting *rows, int n, setting *alone, const int32_t *to
     for (int round = 0; !code && round < ROUNDS; round++) {
         progress_step(bar, "rounds of a width");
         code = measure(rows, n, round, tokens, length);
+        if (!code)
+            code = run_floor_measure(s, bar, floors);
         if (!code && more)
             code = measure(&one, 1, round, tokens, length);
         if (!code && alone)
@@ -354,6 +376,7 @@ static int measure_width(setting *rows, int n, setting *alone, const int32_t *to
     if (alone)
         alone->to_one = alone->generation / plain->generation;
     progress_clear(bar);
+    set_floors(s, floors, rows, length);
     for (int i = 0; i < n; i++) {
         rows[i].to_one   = rows[i].generation / plain->generation;
         rows[i].to_off   = middle_ratio(&rows[i], rows);
@@ -362,14 +385,6 @@ static int measure_width(setting *rows, int n, setting *alone, const int32_t *to
             print_row(&rows[i]);
     }
     return output_flush();
-}
-
-/* Of plain decoding, which stands first. A sequence sees half of what it generates, on the average. */
-static void set_floors(const run_session *s, const run_floor *floors, setting *row, int32_t length)
-{
-    const double cells = length + (double)run_opt.n_predict / 2;
-    row->prompt_floor = row->width * (double)length / run_floor_prompts(s, floors, row->width, length);
-    row->floor        = row->width / run_floor_step(s, floors, row->width, 1, cells);
 }
 
 /* Is the kind measured? Both ways of rolling back are, unless one was asked for. */
@@ -404,6 +419,9 @@ int run_bench(run_session *s)
     /* an engine for each kind of drafts, so that none pays for another's snapshots; and one for a single sequence */
     rt_engine *engines[KINDS + 1] = { NULL }, *costly = NULL;
     int        code = 0;
+    progress_bar bar;
+    progress_begin(&bar, (int64_t)widths.n * ROUNDS);
+    progress_to(&bar, 0, "what the machine can do");
     for (int kind = 0; !code && kind < KINDS; kind++)
         if (wanted(s, kind)) {
             code = run_open_engine(s, widest, kinds[kind].spec, kinds[kind].rollback, &engines[kind]);
@@ -412,32 +430,32 @@ int run_bench(run_session *s)
         }
     if (!code)
         code = run_open_engine(s, 1, RT_SPEC_OFF, s->rollback, &engines[KINDS]);
+    for (int i = 0; !code && i <= KINDS; i++)
+        if (engines[i])
+            rt_engine_stop_when(engines[i], run_bench_wait, &bar);
     run_floor floors = { 0, 0 };
     run_depth depth  = { 0 };
     if (!code)
-        code = run_floor_measure(s, &floors);
+        code = run_floor_measure(s, &bar, &floors);
     int32_t *tokens = NULL;
     cost     costs[80] = { { 0, 0 } };
     setting  rows[MAX_ROWS] = { { 0 } }, alone = { .width = 1, .engine = engines[KINDS] };
     int      n = 0;
     if (!code)
         code = make_prompts(s, widest, length, &tokens);
+    progress_clear(&bar);
     if (!code)
         print_header(s, engines[0], length);
-    progress_bar bar;
-    int          n_kinds = 0;
+    int n_kinds = 0;
     for (int kind = 0; kind < KINDS; kind++)
         n_kinds += engines[kind] != NULL;
-    progress_begin(&bar, (int64_t)widths.n * ROUNDS);
     for (int i = 0; !code && i < widths.n; i++) {
         for (int kind = 0; kind < KINDS; kind++)
             if (engines[kind])
                 rows[n++] = (setting){ .width = widths.value[i], .spec = kinds[kind].spec,
                                        .rollback = kinds[kind].rollback, .engine = engines[kind] };
-        set_floors(s, &floors, &rows[n - n_kinds], length);
-        code = measure_width(&rows[n - n_kinds], n_kinds, i ? NULL : &alone, tokens, length, &bar);
+        code = measure_width(s, &rows[n - n_kinds], n_kinds, i ? NULL : &alone, tokens, length, &bar, &floors);
     }
-    progress_end(&bar);
     if (!code)
         code = measure_costs(s, costly, tokens, length, costs, n_costs);
     free(tokens);
@@ -449,7 +467,10 @@ int run_bench(run_session *s)
         engines[i] = NULL;
     }
     if (!code && run_opt.depth)
-        code = run_depth_measure(s, &floors, tokens, &depth);
+        code = run_depth_measure(s, &floors, tokens, &bar, &depth);
+    progress_end(&bar);
+    for (int i = 0; i < n; i += n_kinds) /* by what was measured until the end */
+        set_floors(s, &floors, &rows[i], length);
     if (!code && run_opt.json)
         code = print_json(s, rows, n, &alone, costs, n_costs, length, &floors, &depth);
     else if (!code)

@@ -159,9 +159,8 @@ static int turn(talk *t, const run_bytes *said)
         t->drafted += r.n_drafted;
         t->accepted += r.n_accepted;
         if (run_opt.json) print_turn(t, said, &r);
-        if (r.finish == RT_FINISH_CONTEXT)
-            (void)fprintf(stderr, "gdn run: stopped: the context of %d tokens is full (--ctx)%s\n",
-                          (int)t->session->context, t->terminal ? "; /clear begins anew" : "");
+        if (r.finish == RT_FINISH_CONTEXT) run_tell_full(t->session, "", t->terminal ? "; /clear begins anew" : "");
+        if (r.finish == RT_FINISH_LENGTH) run_tell_cut("");
     }
     run_output_destroy(t->output);
     t->output = NULL;
@@ -240,19 +239,40 @@ static int interrupted(const talk *t)
     return 0;
 }
 
+static void help(void)
+{
+    (void)fprintf(stderr, "A line is a message; one that ends with \\ goes on in the next. Ctrl-C stops an answer,\n"
+                          "/clear begins anew, /exit or Ctrl-D ends the conversation, /help prints this.\n");
+}
+
+/* A command with words behind it is no message that somebody meant. */
+static int is_wrong(const run_bytes *line)
+{
+    static const char *const commands[] = { "/clear", "/exit", "/help" };
+    for (size_t i = 0; i < sizeof commands / sizeof commands[0]; i++) {
+        const size_t n = strlen(commands[i]);
+        if (line->n <= n || memcmp(line->bytes, commands[i], n) != 0 || !strchr(" \t", line->bytes[n])) continue;
+        (void)fprintf(stderr,
+                      "gdn run: %s takes nothing behind it, so nothing was done; a message that begins so wants a "
+                      "space before it\n",
+                      commands[i]);
+        return 1;
+    }
+    return 0;
+}
+
 static int from_input(talk *t)
 {
     run_bytes line = { NULL, 0 };
     int code = 0;
-    if (t->terminal)
-        (void)fprintf(stderr,
-                      "A line is a message; one that ends with \\ goes on in the next. Ctrl-C stops an answer,\n"
-                      "/clear begins anew, /exit or Ctrl-D ends the conversation.\n");
+    if (t->terminal) help();
     while (!code) {
         const input what = read_line(t, &line);
         if (what == IN_TROUBLE) code = 1;
         if (what != IN_TEXT || is(&line, "/exit")) break;
         if (is(&line, "/clear")) rt_conversation_clear(t->conversation);
+        else if (is(&line, "/help")) help();
+        else if (is_wrong(&line)) code = 1;
         else if (line.n) code = turn(t, &line);
         if (code && t->terminal && !t->lost) code = 0; /* was told: another message, or /clear, may do */
         if (interrupted(t)) break;

@@ -32,16 +32,17 @@ static gdn_status read_tokens(rt_engine *engine, const int32_t *tokens, double *
     return status;
 }
 
-int run_depth_measure(run_session *s, const run_floor *f, const int32_t *tokens, run_depth *d)
+int run_depth_measure(run_session *s, run_floor *f, const int32_t *tokens, progress_bar *bar, run_depth *d)
 {
     static const int32_t rows[RUN_DEPTHS] = { 1, 4, RUN_DEPTH_ROWS };
     const int64_t context = run_opt.context;
     rt_engine *engine = NULL;
-    *d = (run_depth){ .prompt_floor = run_floor_prompts(s, f, 1, (int32_t)run_opt.depth) };
+    *d = (run_depth){ 0 };
     run_opt.context = run_opt.depth + ROUNDS * (1 + 4 + RUN_DEPTH_ROWS);
-    const int code = run_open_engine(s, 1, RT_SPEC_OFF, s->rollback, &engine);
+    int code = run_open_engine(s, 1, RT_SPEC_OFF, s->rollback, &engine);
     run_opt.context = context;
     if (code) return code;
+    rt_engine_stop_when(engine, run_bench_wait, bar);
     gdn_status status = read_tokens(engine, tokens, &d->prompt);
     for (int round = 0; !status && round < ROUNDS; round++)
         for (int i = 0; !status && i < RUN_DEPTHS; i++) {
@@ -49,10 +50,13 @@ int run_depth_measure(run_session *s, const run_floor *f, const int32_t *tokens,
             status = step(engine, tokens, rows[i], &seconds);
             if (!round || seconds < d->step[i]) d->step[i] = seconds;
             d->n_rows[i] = rows[i];
-            d->floor[i] = run_floor_step(s, f, 1, rows[i], (double)run_opt.depth);
         }
     rt_engine_destroy(engine);
-    return status ? run_fail("the benchmark") : 0;
+    if (status) return run_fail("the benchmark");
+    code = run_floor_measure(s, bar, f);
+    d->prompt_floor = run_floor_prompts(s, f, 1, (int32_t)run_opt.depth);
+    for (int i = 0; i < RUN_DEPTHS; i++) d->floor[i] = run_floor_step(s, f, 1, rows[i], (double)run_opt.depth);
+    return code;
 }
 
 void run_depth_print(const run_depth *d)

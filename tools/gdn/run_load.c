@@ -2,18 +2,13 @@
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
 
 #include "fault.h"
 #include "run.h"
+#include "runtime/clock.h"
 #include "target.h"
 
-double run_now(void)
-{
-    struct timespec t;
-    timespec_get(&t, TIME_UTC);
-    return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
-}
+double run_now(void) { return rt_now(); }
 
 int run_fail(const char *what)
 {

@@ -15,6 +15,20 @@ const char *run_finish_name(const rt_scheduler *scheduler, const run_request *re
     }
 }
 
+void run_tell_full(const run_session *s, const char *number, const char *hint)
+{
+    (void)fprintf(stderr, "gdn run: %sstopped: the context of %d tokens is full (--ctx)%s\n", number, (int)s->context,
+                  hint);
+}
+
+void run_tell_cut(const char *number)
+{
+    (void)fprintf(stderr,
+                  "gdn run: %sstopped: the answer has %lld tokens, which is the limit (-n; -1: until the context is "
+                  "full)\n",
+                  number, (long long)run_opt.n_predict);
+}
+
 static double rate(int64_t n, double seconds) { return seconds > 0 ? (double)n / seconds : 0; }
 static double mib(uint64_t bytes) { return (double)bytes / (1 << 20); }
 

@@ -17,6 +17,7 @@ if(GDN_BUILD_RUNTIME)
     tools/gdn/run_chat.c
     tools/gdn/run_depth.c
     tools/gdn/run_load.c
+    tools/gdn/run_options.c
     tools/gdn/run_prompt.c
     tools/gdn/run_report.c
     tools/gdn/run_text.c)
