@@ -15,9 +15,6 @@ if(NOT GDN_CUDA_EMULATED AND NOT GDN_NVCC)
   set(GDN_CUDA_MISSING "the CUDA compiler nvcc was not found")
 elseif(NOT CMAKE_SIZEOF_VOID_P EQUAL 8)
   set(GDN_CUDA_MISSING "it needs 64-bit pointers")
-elseif(GDN_CUDA STREQUAL "AUTO" AND NOT GDN_CUDA_EMULATED AND
-       (NOT PROJECT_IS_TOP_LEVEL OR CMAKE_CROSSCOMPILING OR GDN_SANITIZE OR GDN_FUZZ))
-  set(GDN_CUDA_MISSING "AUTO compiles kernels, which takes minutes, in plain builds of libgdn itself only")
 endif()
 
 set(gdn_cuda_folder "${PROJECT_BINARY_DIR}/cuda")

@@ -1,7 +1,8 @@
 #!/bin/sh
 # Run all tests of libgdn. On a bare Debian 12: sh scripts/test.sh
 #
-#   test.sh                     all stages
+#   test.sh                     what a change can break: every stage that is not marked `full`
+#   test.sh --full              what a release needs: all stages, and all tests of each
 #   test.sh --quick             for work in progress, a few minutes: lint, build, unit, golden, selftest, and the stage quick
 #   test.sh --stage NAME ...    these stages only (and `build` before those that need it)
 #   test.sh --lanes N           stages that run side by side: 2 where there are 2 cores or more, else 1
@@ -30,32 +31,34 @@ fi
 export GALLIVM_PERF=nopt
 
 # In the order in which they start: what is soon known first, then the longest before the shorter, so that the lanes end together.
-# vulkan stands before asan and clang, which find in the driver's cache on disk what it had compiled.
+# `full` in the second column: with --full only. --full also runs the tests that tests/list.txt marks so, and longer parts of others.
 stages() {
     cat <<'STAGES'
-deps        install what is missing
-lint        the tree against the registry of kernels; and that the lint finds what is broken
-build       the Release build in build-test/, with all tests that tests/list.txt has
-unit        the tool, the public interface, errors; those of vulkan, cuda and metal are in their stages
-golden      accuracy against results of other implementations
-selftest    gdn check finds mistakes that are planted
-check       gdn check: every instruction set of this machine, bit for bit against the reference
-vulkan      gdn check and more on every Vulkan device (lavapipe will do), validation layer, spirv-val, a control
-asan        the whole project with clang: the check, unit, golden and runtime tests under AddressSanitizer and UndefinedBehaviorSanitizer
-fuzz        the seed corpus and a short run of every fuzz target
-clang       the library and the tool as clang optimises them: gdn check, and the text of the small model
-arm64       cross build for 64-bit Arm, gdn check on NEON under qemu
-elementary  the elementary functions over all 2^32 floats
-tsan        the team of threads, the check with many threads, and API tests with threads, under ThreadSanitizer
-cuda        the CUDA kernels on an emulator: gdn check, contexts, graphs, faults, mistakes that must be noticed
-package     the Debian packages and the archive; where nvcc is, the machine code of their CUDA kernels, which must not exceed its limits
-metal       the Metal kernels on the emulator, behind a fake Metal: gdn check, its objects, faults, mistakes that must be noticed
-runtime     the runtime: models against goldens, streams in many ways, random operations, text, saves
-consumers   the installed library in other projects: CMake, pkg-config, C++, Python; configuring where something is missing
-python      sdist, wheel, its tests; SKIPPED without PyPI; gdn.torch where GDN_TORCH_PYTHON names a Python with torch, transformers
-abi         exported symbols, layout of structs, abidiff
-ggml        the plugin for ggml in a real llama.cpp, where GDN_GGML_SOURCE (and GDN_GGML_BUILD) say where one is
-quick       with --quick only: gdn check --quick on every backend, the shorter tests of the runtime
+deps        -    install what is missing
+lint        -    the tree against the registry of kernels; and that the lint finds what is broken
+build       -    the Release build in build-test/, with all tests that tests/list.txt has
+unit        -    the tool, the public interface, errors; those of vulkan, cuda and metal are in their stages
+golden      -    accuracy against results of other implementations
+selftest    full gdn check finds mistakes that are planted
+check       -    gdn check: every instruction set of this machine, bit for bit against the reference
+vulkan      -    the Vulkan backend on lavapipe: faults, shaders, a quick check; --full: the whole check, validation layer, a control
+asan        -    unit tests and the random check under AddressSanitizer and UndefinedBehaviorSanitizer; --full: golden and runtime too
+fuzz        -    the seed corpus of every fuzz target under both sanitizers; --full: and a search of 10 s each
+clang       full the library and the tool as clang optimises them: gdn check, and the text of the small model
+arm64       full cross build for 64-bit Arm, gdn check on NEON under qemu
+elementary  full the elementary functions over all 2^32 floats
+tsan        -    the team of threads, the check with many threads, and API tests with threads, under ThreadSanitizer
+openmp      -    a build with threads of OpenMP: gdn check, API tests with threads
+cuda        -    the CUDA kernels on an emulator: gdn check, contexts, graphs, faults; --full: mistakes that must be noticed
+package     -    the Debian packages and the archive; --full and nvcc: the machine code of CUDA kernels, held to its limits
+metal       -    the Metal kernels on the emulator, behind a fake Metal: gdn check, its objects, faults; --full: mistakes
+runtime     -    the runtime: models against goldens, streams in many ways, random operations, text, saves
+consumers   -    the installed library in other projects: CMake, pkg-config, C++; --full: configuring where something is missing
+python      -    sdist, wheel, its tests; SKIPPED without PyPI; gdn.torch where GDN_TORCH_PYTHON names Pythons with torch, transformers
+abi         -    exported symbols, layout of structs, abidiff
+ggml        -    the plugin for ggml in a real llama.cpp, where GDN_GGML_SOURCE (and GDN_GGML_BUILD) say where one is
+mutations   full mistakes planted in the library and the runtime, each of which a test has to notice (hours)
+quick       -    with --quick only: gdn check --quick on every backend, the shorter tests of the runtime
 STAGES
 }
 
@@ -74,8 +77,12 @@ capture() {
 
 # The tests of a preset's build that have a label, and none of the others: all that tests/list.txt has, and none skipped.
 run_ctest() { # preset label [not-label]; both are regular expressions
-    want=$(python3 tests/list.py count "$@")
-    capture ctest --test-dir "build-$1" --no-tests=error --parallel "$jobs" --timeout 7200 -L "$2" ${3:+-LE "$3"}
+    # GDN_TEST_FULL is --full, or empty.
+    # shellcheck disable=SC2086
+    want=$(python3 tests/list.py count "$@" $GDN_TEST_FULL)
+    leave_out='^$'
+    [ -n "$GDN_TEST_FULL" ] || leave_out=$(python3 tests/list.py only-full)
+    capture ctest --test-dir "build-$1" --no-tests=error --parallel "$jobs" --timeout 7200 -L "$2" ${3:+-LE "$3"} -E "$leave_out"
     ran=$(sed -n 's/.*tests passed, 0 tests failed out of \([0-9]*\)/\1/p' "$GDN_STAGE_NOTE.out")
     if [ "$ran" != "$want" ]; then
         echo "test: ctest ran $ran tests of the label '$2' in build-$1, but tests/list.txt has $want"
@@ -140,6 +147,7 @@ stage_check() {
 # All of it needs a device, and deps installs one; tests that skip for want of it have not shown anything.
 stage_vulkan() {
     build-test/bin/gdn info
+    [ -n "$GDN_TEST_FULL" ] || build-test/bin/gdn check --backend vulkan --quick
     run_ctest test vulkan
 }
 
@@ -228,15 +236,21 @@ python_torch() {
 }
 
 stage_package() {
+    [ -n "$GDN_TEST_FULL" ] || { build package; packages_of "CUDA is left out"; return; }
     # Where there is nvcc, its code for one architecture is looked at, and is what the packages have; a release has them all. The
     # gate on it is here and not in stage cuda, which needs no nvcc, so that the kernels are compiled once: of the CUDA image
     # that is most of this stage's time, and another architecture would take as long again.
-    build package -DGDN_CUDA_ARCHITECTURES=90 -DGDN_CUDA_KEEP=ON
+    build package -DGDN_CUDA=AUTO -DGDN_CUDA_ARCHITECTURES=90 -DGDN_CUDA_KEEP=ON
     kernels="no nvcc here, so nothing was compiled for a device"
     if command -v nvcc >/dev/null 2>&1 || [ -x /usr/local/cuda/bin/nvcc ]; then
         capture sh scripts/cuda_report.sh --built build-package/cuda --out build-package/cuda-report
         kernels=$(cat "$GDN_STAGE_NOTE")
     fi
+    packages_of "$kernels"
+}
+
+packages_of() { # what the note says of CUDA's kernels
+    kernels=$1
     rm -rf build-package/packages
     cpack --preset package
     ls build-package/packages
@@ -255,9 +269,32 @@ stage_package() {
 }
 
 stage_asan() {
+    if [ -n "$GDN_TEST_FULL" ]; then
+        build asan
+        run_ctest asan 'unit|golden|check|runtime'
+        return
+    fi
+    targets="gdn_tool test_api test_alloc test_edges_fork test_edges_limits test_edges_pool test_edges_team test_validation"
     build asan
-    run_ctest asan 'unit|golden|check|runtime'
+    for program in test_api test_alloc test_edges_fork test_edges_limits test_edges_pool test_edges_team test_validation; do
+        "build-asan/bin/$program" || [ $? = 77 ]
+    done
+    capture build-asan/bin/gdn check --backend cpu --quick --reference "$PWD/build-test/bin/gdn"
+    capture build-asan/bin/gdn check --backend cpu --seed 4 --cases 300 --case 'random/*' --reference "$PWD/build-test/bin/gdn"
 }
+
+# Threads of OpenMP in the place of the library's own.
+stage_openmp() {
+    targets="gdn_tool test_api"
+    build openmp
+    for tests in threads parallel_for untouched; do
+        capture sh -c 'exec build-openmp/bin/test_api "$1" 2>&1' - "$tests"
+        grep -q 'PASSED.* 1 test' "$GDN_STAGE_NOTE.out"
+    done
+    capture build-openmp/bin/gdn check --backend cpu --quick --threads 1,2,3,5
+}
+
+stage_mutations() { capture python3 tests/mutations/mutations.py; }
 
 stage_tsan() {
     targets="gdn_tool test_api test_alloc test_edges_team test_edges_team_portable"
@@ -301,7 +338,7 @@ stage_arm64() {
     run_ctest arm64-qemu 'check|golden|unit|abi'
 }
 
-stage_fuzz() { sh scripts/fuzz.sh; }
+stage_fuzz() { if [ -n "$GDN_TEST_FULL" ]; then sh scripts/fuzz.sh; else sh scripts/fuzz.sh 0; fi; }
 
 # Against the user's own ggml: there is none in this repository, and a fake of it would prove nothing. docs/ggml.md.
 stage_ggml() {
@@ -337,6 +374,8 @@ stage_quick() {
 usage() { echo "test: $*" >&2; exit 2; }
 
 names=$(stages | cut -d ' ' -f 1)
+of_every_change=$(stages | awk '$2 == "-" && $1 != "quick" { print $1 }')
+GDN_TEST_FULL=${GDN_TEST_FULL:-}
 wanted=
 lanes=2
 [ "$jobs" -gt 1 ] || lanes=1
@@ -350,6 +389,7 @@ while [ $# -gt 0 ]; do
         "stage_$2"
         exit 0
         ;;
+    --full) GDN_TEST_FULL=--full ;;
     --quick) wanted="$wanted deps lint build unit golden selftest quick" ;;
     --stage)
         [ $# -gt 1 ] || usage "--stage needs a name; see --list"
@@ -370,12 +410,15 @@ done
 
 needs_build() {
     case $1 in
-    unit | golden | selftest | check | vulkan | runtime | cuda | metal | elementary | arm64 | clang | tsan | consumers | abi | python | quick) return 0 ;;
-    *) return 1 ;;
+    deps | lint | build | fuzz | package | ggml) return 1 ;;
+    *) return 0 ;;
     esac
 }
 
-if [ -z "$wanted" ]; then
+export GDN_TEST_FULL
+if [ -z "$wanted" ] && [ -z "$GDN_TEST_FULL" ]; then
+    wanted=$of_every_change
+elif [ -z "$wanted" ]; then
     wanted=$(printf '%s\n' "$names" | grep -vx quick)
 else
     for name in $wanted; do
@@ -401,6 +444,14 @@ processors() {
     awk 'NR == 2 { for (i = 1; i <= 2; i++) { split($i, t, /[ms]/); sum += t[1] * 60 + t[2] } } END { printf "%d", sum + 0.5 }' "$1" 2>/dev/null
 }
 
+# From a log: the lines around the first failure, or its last 40 lines where no line looks like one. ctest prints what a test
+# said behind its result.
+first_failure() {
+    line=$(grep -nE '\*\*\*(Failed|Exception|Timeout)|FAILED:|(^|[^a-z])error:|: FAIL|MISSED|differs|not so:|Traceback' "$1" | head -n 1 | cut -d : -f 1)
+    if [ -z "$line" ]; then tail -n 40 "$1"; return; fi
+    sed -n "$((line > 5 ? line - 5 : 1)),$((line + 35))p" "$1"
+}
+
 run_stage() { # name; its line is printed at once, so that lanes do not mix
     export GDN_STAGE_NOTE="$state/$1.note"
     start=$(date +%s)
@@ -420,8 +471,8 @@ run_stage() { # name; its line is printed at once, so that lanes do not mix
     text=$(printf '%5d s, processors %5s s' "$seconds" "$(processors "$GDN_STAGE_NOTE.times")")
     case $word in
     failed)
-        printf '[%2d/%d] %-11s FAILED  %s; the end of %s/%s.log:\n' "$number" "$total" "$1" "$text" "$logs" "$1"
-        tail -n 40 "$logs/$1.log" | sed 's/^/    /'
+        printf '[%2d/%d] %-11s FAILED  %s; from %s/%s.log:\n' "$number" "$total" "$1" "$text" "$logs" "$1"
+        first_failure "$logs/$1.log" | sed 's/^/    /'
         ;;
     *) printf '[%2d/%d] %-11s %-7s %s  %s\n' "$number" "$total" "$1" "$(echo "$word" | sed 's/passed/ok/; s/skipped/SKIPPED/')" "$text" \
         "$(cat "$GDN_STAGE_NOTE" 2>/dev/null)" ;;

@@ -2,12 +2,14 @@
 """The tests that there must be: tests/list.txt against what ctest knows of a build, so that none goes missing unnoticed.
 
     list.py check PRESET            the tests of build-PRESET are those of the list
-    list.py count PRESET [LABEL [NOT-LABEL]]
+    list.py count PRESET [LABEL [NOT-LABEL]] [--full]
                                     how many of PRESET's have a label that LABEL, and none that NOT-LABEL, a regular expression,
-                                    is found in: what `ctest -L LABEL -LE NOT-LABEL` has to run
+                                    is found in: what `ctest -L LABEL -LE NOT-LABEL` has to run. Without --full only those of
+                                    the tier that every change runs
+    list.py only-full               a regular expression of the names that `scripts/test.sh --full` alone runs
     list.py update PRESET...        configures these presets and writes what they have into the list
 
-A line of the list is a test's name, its labels, and the presets that have it.
+A line of the list is a test's name, its labels, the presets that have it, and `full` where only `scripts/test.sh --full` runs it.
 """
 import json
 import os
@@ -29,9 +31,14 @@ def read():
     tests = {}
     for line in LIST.read_text().splitlines():
         if line and not line.startswith("#"):
-            name, labels, presets = line.split()
+            name, labels, presets, *_ = line.split()
             tests.setdefault((name, labels), set()).update(presets.split(","))
     return tests
+
+
+def only_full():
+    """Names of the tests of the full tier."""
+    return sorted({line.split()[0] for line in LIST.read_text().splitlines() if not line.startswith("#") and line.split()[3:] == ["full"]})
 
 
 def of_preset(tests, preset):
@@ -79,8 +86,9 @@ def update(presets):
             known.discard(preset)
         for key in have:
             tests.setdefault(key, set()).add(preset)
+    full = only_full()
     comments = [line for line in LIST.read_text().splitlines() if line.startswith("#")]
-    lines = [f"{name:32} {labels:16} {','.join(p for p in PRESETS if p in known)}" for (name, labels), known in sorted(tests.items()) if known]
+    lines = [f"{name:32} {labels:16} {','.join(p for p in PRESETS if p in known):24} {'full' if name in full else ''}".rstrip() for (name, labels), known in sorted(tests.items()) if known]
     LIST.write_text("\n".join(comments + lines) + "\n")
     return 0
 
@@ -89,11 +97,15 @@ def main(arguments):
     if not arguments or arguments[0] in ("--help", "-h"):
         print(__doc__)
         return 0
-    what, *rest = arguments
+    if arguments == ["only-full"]:
+        print("^(" + "|".join(re.escape(name) for name in only_full()) + ")$")
+        return 0
+    whole = "--full" in arguments
+    what, *rest = [argument for argument in arguments if argument != "--full"]
     if not rest or any(p not in PRESETS for p in (rest if what == "update" else rest[:1])) or what not in ("check", "count", "update"):
         sys.exit(f"list: check, count or update, then {' or '.join(PRESETS)}; see --help")
     if what == "count":
-        print(count(of_preset(read(), rest[0]), *rest[1:3]))
+        print(count({key for key in of_preset(read(), rest[0]) if whole or key[0] not in only_full()}, *rest[1:3]))
         return 0
     return check(rest[0]) if what == "check" else update(rest)
 

@@ -220,6 +220,7 @@ static float small(int i)
         gdn_capability can = GDN_INIT(gdn_capability);                                                                 \
         FILLS(gdn_capability, "capability", gdn_##stem##_query((ctx), put(&(a), sizeof(a)), at));                      \
         READS(gdn_##stem##_args, "args", a, gdn_##stem##_query((ctx), at, &can), GDN_OK, "");                          \
+        CHECK(gdn_##stem##_query((ctx), put(&(a), sizeof(a)), &can) == GDN_OK); /* those that fail leave it empty */   \
         CHECK(can.supported && can.exact && can.implementation[0]);                                                    \
         CHECK(!can.workspace_bytes || gdn_buffer_create((ctx), can.workspace_bytes, &(a).workspace) == GDN_OK);        \
         (a).workspace.bytes = can.workspace_bytes;                                                                     \

@@ -326,7 +326,8 @@ static void test_malformed_keys(void)
     expect_refused("kind 13", GDN_INVALID_ARGUMENT, "key \"k\", at byte 33: the kind is 13");
     put_key("k", RT_GGUF_U64);
     build_number(&file, 0, 7);
-    expect_refused("7 bytes of 8", GDN_INVALID_ARGUMENT, "at byte 37: the file ends in the value: the file is incomplete");
+    expect_refused("7 bytes of 8", GDN_INVALID_ARGUMENT,
+                   "at byte 37: the file ends in the value: the file is incomplete");
     put_key("k", RT_GGUF_BOOL);
     build_number(&file, 2, 1);
     expect_refused("a bool of 2", GDN_INVALID_ARGUMENT, "key \"k\", at byte 37: a bool is 2");
@@ -360,7 +361,8 @@ static void test_malformed_arrays(void)
     build_string(&file, "ab");
     build_number(&file, 4, 8);
     build_bytes(&file, "abc", 3);
-    expect_refused("a string too long", GDN_INVALID_ARGUMENT, "has 4 bytes; 3 are left in the file: the file is incomplete");
+    expect_refused("a string too long", GDN_INVALID_ARGUMENT,
+                   "has 4 bytes; 3 are left in the file: the file is incomplete");
     put_array(RT_GGUF_STRING, 1000);
     build_string(&file, "ab");
     expect_refused("strings without end", GDN_INVALID_ARGUMENT, "an array has 1000 elements of at least 8 bytes");
