@@ -589,14 +589,12 @@ int main(int argc, char **argv)
         cmocka_unit_test(implementations), cmocka_unit_test(buffers),  cmocka_unit_test(environment),
     };
     int failed = cmocka_run_group_tests_name("general", general, api_open_targets, api_close_targets);
-    failed += _cmocka_run_group_tests("arguments", api_argument_tests, api_n_argument_tests, api_open_targets,
-                                      api_close_targets);
-    failed += _cmocka_run_group_tests("calls", api_call_tests, api_n_call_tests, api_open_targets, api_close_targets);
-    failed += _cmocka_run_group_tests("checkpoints", api_checkpoint_tests, api_n_checkpoint_tests, api_open_targets,
-                                      api_close_targets);
-    failed += _cmocka_run_group_tests("log", api_log_tests, api_n_log_tests, api_open_targets, api_close_targets);
-    failed += _cmocka_run_group_tests("tree", api_tree_tests, api_n_tree_tests, api_open_targets, api_close_targets);
-    failed += _cmocka_run_group_tests("state16", api_state16_tests, api_n_state16_tests, api_open_targets,
-                                      api_close_targets);
+#define GROUP(name, tests, n) failed += _cmocka_run_group_tests(name, tests, n, api_open_targets, api_close_targets)
+    GROUP("arguments", api_argument_tests, api_n_argument_tests);
+    GROUP("calls", api_call_tests, api_n_call_tests);
+    GROUP("checkpoints", api_checkpoint_tests, api_n_checkpoint_tests);
+    GROUP("log", api_log_tests, api_n_log_tests);
+    GROUP("tree", api_tree_tests, api_n_tree_tests);
+    GROUP("state16", api_state16_tests, api_n_state16_tests);
     return failed != 0;
 }

@@ -456,23 +456,6 @@ static void delta_maps(void **state)
     REFUSED(delta_fixture, MAP(m->state_src, 0, 1), "state_src[1] is 1", "another sequence", "state_dst");
 }
 
-static void delta_default_maps(void **state)
-{
-    (void)state;
-    gdn_gated_delta_net_args *a = d;
-    REFUSED(delta_fixture, a->seq_start.data = NULL, "n_tokens is 5 and n_seqs is 2", "n_tokens / n_seqs");
-    /* As many rows as sequences, where the maps that say otherwise are absent. */
-    REFUSED(delta_fixture, (a->state_src.data = NULL, a->n_rows = 1, a->n_slots = 6, a->n_snapshots = 2),
-            "n_seqs (without state_src) is 2; 0 to 1");
-    REFUSED(delta_fixture, (a->state_dst.data = NULL, a->n_rows = 1, a->n_slots = 6),
-            "n_seqs (without state_dst) is 2; 0 to 1");
-    REFUSED(delta_fixture, (a->state_dst.data = NULL, a->n_snapshots = 3),
-            "n_snapshots (without state_dst) is 3; 1 to 2");
-    /* The default target of sequence 0 is the slot that sequence 1 reads. */
-    REFUSED(delta_fixture, a->state_dst.data = NULL; MAP(delta_mem.state_src, 2, 0),
-            "state_src[0] is 2, which another sequence's state_dst[1][0] (the default) writes");
-}
-
 static void conv_maps(void **state)
 {
     (void)state;
@@ -493,20 +476,6 @@ static void conv_maps(void **state)
     REFUSED(conv_fixture, (c->history_dst.data = NULL, c->n_rows = 1, MAP(m->history_src, 0, -1)),
             "n_seqs (without history_dst) is 2; 0 to 1");
     REFUSED(conv_fixture, c->seq_start.data = NULL, "n_tokens is 5 and n_seqs is 2");
-}
-
-static void rows_index(void **state)
-{
-    (void)state;
-    REFUSED(rows_fixture, rows_mem.index[1] = 5, "index[0][0][1] is 5; 0 to 4 and GDN_NONE are allowed");
-    REFUSED(rows_fixture, rows_mem.index[2] = -2, "index[0][0][2] is -2");
-    REFUSED(rows_fixture, rows_mem.index[0] = (int64_t)1 << 32, "index[0][0][0] is 4294967296");
-    REFUSED(rows_fixture, rows_mem.index[0] = INT64_MIN, "index[0][0][0] is -9223372036854775808");
-    rows_fixture.reset();
-    r->index = (gdn_tensor){ .data = rows_mem.index32, .bytes = 12, .dtype = GDN_I32 };
-    rows_mem.index32[2] = 5;
-    api_refuse(&rows_fixture, __LINE__, GDN_INVALID_ARGUMENT,
-               (const char *const[]){ "index[0][0][2] is 5; 0 to 4", NULL });
 }
 
 /* ---- Overlaps -------------------------------------------------------------------------------------------- */
@@ -608,11 +577,21 @@ static void interleaved(void **state)
 }
 
 const struct CMUnitTest api_argument_tests[] = {
-    cmocka_unit_test(delta_sizes),        cmocka_unit_test(conv_sizes), cmocka_unit_test(rows_sizes),
-    cmocka_unit_test(operands),           cmocka_unit_test(dtypes),       cmocka_unit_test(conv_dtypes),
-    cmocka_unit_test(overflows),          cmocka_unit_test(strides_of_results), cmocka_unit_test(strides_of_tokens),
-    cmocka_unit_test(workspaces),         cmocka_unit_test(streams),    cmocka_unit_test(struct_sizes),
-    cmocka_unit_test(delta_maps),         cmocka_unit_test(delta_default_maps), cmocka_unit_test(conv_maps),
-    cmocka_unit_test(rows_index),         cmocka_unit_test(overlaps), cmocka_unit_test(interleaved),
+    cmocka_unit_test(delta_sizes),
+    cmocka_unit_test(conv_sizes),
+    cmocka_unit_test(rows_sizes),
+    cmocka_unit_test(operands),
+    cmocka_unit_test(dtypes),
+    cmocka_unit_test(conv_dtypes),
+    cmocka_unit_test(overflows),
+    cmocka_unit_test(strides_of_results),
+    cmocka_unit_test(strides_of_tokens),
+    cmocka_unit_test(workspaces),
+    cmocka_unit_test(streams),
+    cmocka_unit_test(struct_sizes),
+    cmocka_unit_test(delta_maps),
+    cmocka_unit_test(conv_maps),
+    cmocka_unit_test(overlaps),
+    cmocka_unit_test(interleaved),
 };
 const size_t api_n_argument_tests = sizeof api_argument_tests / sizeof api_argument_tests[0];

@@ -195,6 +195,38 @@ static void layouts(void **state)
              c->history_out = ((gdn_tensor){ .data = conv_mem.history_out, .bytes = sizeof conv_mem.history_out }));
 }
 
+/* Maps that are absent, and indices. */
+static void delta_default_maps(void **state)
+{
+    (void)state;
+    gdn_gated_delta_net_args *a = d;
+    REFUSED(delta_fixture, a->seq_start.data = NULL, "n_tokens is 5 and n_seqs is 2", "n_tokens / n_seqs");
+    /* As many rows as sequences, where the maps that say otherwise are absent. */
+    REFUSED(delta_fixture, (a->state_src.data = NULL, a->n_rows = 1, a->n_slots = 6, a->n_snapshots = 2),
+            "n_seqs (without state_src) is 2; 0 to 1");
+    REFUSED(delta_fixture, (a->state_dst.data = NULL, a->n_rows = 1, a->n_slots = 6),
+            "n_seqs (without state_dst) is 2; 0 to 1");
+    REFUSED(delta_fixture, (a->state_dst.data = NULL, a->n_snapshots = 3),
+            "n_snapshots (without state_dst) is 3; 1 to 2");
+    /* The default target of sequence 0 is the slot that sequence 1 reads. */
+    REFUSED(delta_fixture, a->state_dst.data = NULL; MAP(delta_mem.state_src, 2, 0),
+            "state_src[0] is 2, which another sequence's state_dst[1][0] (the default) writes");
+}
+
+static void rows_index(void **state)
+{
+    (void)state;
+    REFUSED(rows_fixture, rows_mem.index[1] = 5, "index[0][0][1] is 5; 0 to 4 and GDN_NONE are allowed");
+    REFUSED(rows_fixture, rows_mem.index[2] = -2, "index[0][0][2] is -2");
+    REFUSED(rows_fixture, rows_mem.index[0] = (int64_t)1 << 32, "index[0][0][0] is 4294967296");
+    REFUSED(rows_fixture, rows_mem.index[0] = INT64_MIN, "index[0][0][0] is -9223372036854775808");
+    rows_fixture.reset();
+    r->index = (gdn_tensor){ .data = rows_mem.index32, .bytes = 12, .dtype = GDN_I32 };
+    rows_mem.index32[2] = 5;
+    api_refuse(&rows_fixture, __LINE__, GDN_INVALID_ARGUMENT,
+               (const char *const[]){ "index[0][0][2] is 5; 0 to 4", NULL });
+}
+
 /* Memory that an accepted call may not touch, by hand. */
 static void untouched(void **state)
 {
@@ -533,9 +565,10 @@ static void parallel_for(void **state)
 }
 
 const struct CMUnitTest api_call_tests[] = {
-    cmocka_unit_test(delta_defaults), cmocka_unit_test(conv_defaults), cmocka_unit_test(rows_defaults),
-    cmocka_unit_test(layouts),        cmocka_unit_test(untouched),     cmocka_unit_test(nothing_to_do),
-    cmocka_unit_test(queries),        cmocka_unit_test(threads),       cmocka_unit_test(parallel_for),
-    cmocka_unit_test(unused_entries), cmocka_unit_test(limits),
+    cmocka_unit_test(delta_defaults), cmocka_unit_test(conv_defaults),      cmocka_unit_test(rows_defaults),
+    cmocka_unit_test(layouts),        cmocka_unit_test(delta_default_maps), cmocka_unit_test(rows_index),
+    cmocka_unit_test(untouched),      cmocka_unit_test(nothing_to_do),      cmocka_unit_test(queries),
+    cmocka_unit_test(threads),        cmocka_unit_test(parallel_for),       cmocka_unit_test(unused_entries),
+    cmocka_unit_test(limits),
 };
 const size_t api_n_call_tests = sizeof api_call_tests / sizeof api_call_tests[0];

@@ -589,10 +589,7 @@ int main(int argc, char **argv)
     test_many();
     test_many_strings();
     test_budget();
-    test_malformed_header();
-    test_malformed_keys();
-    test_malformed_arrays();
-    test_malformed_tensors();
+    test_malformed_header(), test_malformed_keys(), test_malformed_arrays(), test_malformed_tensors();
     test_too_many();
     test_overlaps();
     test_alignment();
