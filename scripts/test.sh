@@ -223,16 +223,19 @@ python_cuda() { # python file
 # gdn.torch and gdn.transformers, with the packages of a Python that has them: PyTorch is too large to be installed for a test.
 python_torch() {
     if [ -z "${GDN_TORCH_PYTHON:-}" ]; then
-        note "$(cat "$GDN_STAGE_NOTE"); gdn.torch SKIPPED: GDN_TORCH_PYTHON does not name a Python with torch and transformers"
+        note "$(cat "$GDN_STAGE_NOTE"); gdn.torch SKIPPED: GDN_TORCH_PYTHON names no Python with torch and transformers"
         return
     fi
     numpy=$(cat "$GDN_STAGE_NOTE")
     "$bin/pip" install -q --no-deps --no-index --target "$folder/site" "$folder"/dist/*.whl
-    (cd python/tests/torch && capture env PYTHONDONTWRITEBYTECODE=1 PYTHONPATH="$folder/site" \
-        sh -c '"$0" -m unittest -v 2>&1' "$GDN_TORCH_PYTHON")
-    ran=$(sed -n 's/^Ran \([0-9]*\) tests.*/\1/p' "$GDN_STAGE_NOTE.out")
-    [ "${ran:-0}" -gt 0 ]
-    note "$numpy; $ran of gdn.torch and gdn.transformers"
+    for python in $GDN_TORCH_PYTHON; do # the newest release of transformers, and the one before
+        (cd python/tests/torch && capture env PYTHONDONTWRITEBYTECODE=1 PYTHONPATH="$folder/site" \
+            sh -c '"$0" -m unittest -v 2>&1' "$python")
+        ran=$(sed -n 's/^Ran \([0-9]*\) tests.*/\1/p' "$GDN_STAGE_NOTE.out")
+        [ "${ran:-0}" -gt 0 ]
+        numpy="$numpy; $ran of gdn.torch with transformers $("$python" -c 'import transformers; print(transformers.__version__)')"
+    done
+    note "$numpy"
 }
 
 stage_package() {
