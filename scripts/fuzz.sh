@@ -1,6 +1,6 @@
 #!/bin/sh
 # fuzz.sh [SECONDS]: build the fuzz targets with clang's libFuzzer, run all their seeds, then search until SECONDS (10) are over
-# for each; a search that is to find something takes hours. What fails is written to build-fuzz/findings/ and makes the script fail.
+# for each, or not at all where SECONDS is 0; a search that is to find something takes hours. What fails is written to build-fuzz/findings/ and makes the script fail.
 # An input that takes 300 s is a hang: they take milliseconds, also where other programs keep the machine busy.
 # A finding becomes a seed: append its bytes to tests/fuzz/TARGET.seeds, in hexadecimal on a line.
 set -eu
@@ -25,6 +25,8 @@ lines = [line for line in path.read_text().splitlines() if not line.startswith("
 for number, line in enumerate(lines):
     pathlib.Path(sys.argv[2], str(number)).write_bytes(bytes.fromhex(line))
 UNPACK
-    "build-fuzz/bin/$target" -max_total_time="$seconds" -max_len=512 -timeout=300 -print_final_stats=1 \
+    limit=-max_total_time=$seconds # which has no limit where it is 0
+    [ "$seconds" -gt 0 ] || limit=-runs=0
+    "build-fuzz/bin/$target" "$limit" -max_len=512 -timeout=300 -print_final_stats=1 \
         -artifact_prefix=build-fuzz/findings/ "build-fuzz/corpus/$target" "build-fuzz/seeds/$target"
 done
