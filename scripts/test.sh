@@ -147,7 +147,7 @@ stage_check() {
 # All of it needs a device, and deps installs one; tests that skip for want of it have not shown anything.
 stage_vulkan() {
     build-test/bin/gdn info
-    [ -n "$GDN_TEST_FULL" ] || build-test/bin/gdn check --backend vulkan --quick
+    [ -n "$GDN_TEST_FULL" ] || build-test/bin/gdn check --backend vulkan --quick --cases 60
     run_ctest test vulkan
 }
 
