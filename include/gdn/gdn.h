@@ -52,7 +52,7 @@
  *     and Vulkan the first call of a kernel variant allocates for its self-test, on Vulkan also for its pipeline
  *     (gdn/vulkan.h).
  *   - A call that returns anything but GDN_OK has written nothing, but for the capability of a query. The library never
- *     aborts. A call takes up to 160 KiB of the calling thread's stack.
+ *     aborts. A call takes up to 128 KiB of the calling thread's stack.
  */
 #ifndef GDN_GDN_H
 #define GDN_GDN_H
