@@ -60,12 +60,12 @@ static void stream_share(const floor_isa *isa, int variant, const floor_stream *
     }
 }
 
-static gdn_team *team; /* of team_threads threads, the floors' and the kernels'; NULL = none */
-static int       team_threads;
+static gdn_team *team; /* the floors' and the kernels' threads; NULL = none, as in a build with OpenMP */
 
 gdn_parallel_for_fn floor_threads(int threads, void **user)
 {
 #if !defined(_OPENMP)
+    static int team_threads;
     if (threads > 1 && threads != team_threads) {
         if (team) gdn_team_stop(team);
         free(team);
