@@ -166,13 +166,14 @@ static void conclude_error(check_result *r, gdn_status status, const char *what)
     conclude(r, CHECK_ERROR, "%s failed: %s: %s", what, gdn_status_name(status), gdn_last_error());
 }
 
-/* A buffer of at least `bytes` bytes at *span, whose size is kept in *have. Contents are lost. */
-static gdn_status grow_buffer(gdn_context *ctx, gdn_span *span, uint64_t *have, uint64_t bytes)
+/* A buffer of at least `bytes` bytes at *span, whose size is kept in *have. Contents are lost. It is of the first
+ * context, whose device the others share, since the context that made a buffer has to destroy it. */
+static gdn_status grow_buffer(const check_target *t, gdn_span *span, uint64_t *have, uint64_t bytes)
 {
     if (span->data && *have >= bytes)
         return GDN_OK;
-    if (span->data)
-        gdn_buffer_destroy(ctx, span);
+    gdn_context *ctx = t->entry[0].ctx;
+    gdn_buffer_destroy(ctx, span);
     *have = bytes + bytes / 2 + 4096;
     memset(span, 0, sizeof *span);
     return gdn_buffer_create(ctx, *have, span);
@@ -207,7 +208,7 @@ static gdn_status put_memory(check_target *t, gdn_context *ctx, const check_case
         *where = (gdn_span){ at, 0, memory->bytes };
         return GDN_OK;
     }
-    gdn_status status = grow_buffer(ctx, &p->span, &p->bytes, memory->bytes);
+    gdn_status status = grow_buffer(t, &p->span, &p->bytes, memory->bytes);
     if (!status)
         status = gdn_buffer_write(ctx, &p->span, 0, memory->image, memory->bytes);
     *where = p->span;
@@ -237,7 +238,7 @@ gdn_status check_target_workspace(check_target *t, gdn_context *ctx, uint64_t by
     gdn_status status;
     if (!bytes)
         return GDN_OK;
-    if ((status = grow_buffer(ctx, &t->workspace, &t->workspace_bytes, bytes + 2 * WORKSPACE_CANARY)))
+    if ((status = grow_buffer(t, &t->workspace, &t->workspace_bytes, bytes + 2 * WORKSPACE_CANARY)))
         return status;
     if (!t->scratch || had != t->workspace_bytes) {
         free(t->scratch);
