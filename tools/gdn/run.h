@@ -128,8 +128,8 @@ int         run_talk(run_session *s, const run_prompt *prompts, int32_t n);
  * Products of bytes, as quantised weights have, are four for one of floats: an instruction multiplies four times as
  * many. */
 typedef struct run_floor { double bytes_per_second, products_per_second; } run_floor;
-/* Measures the machine's limits and keeps the larger of these and *f, which is zeros at first. Reports progress to `wait`.
- * Returns 0, or an exit status as above. */
+/* Measures the machine's limits and keeps the larger of these and *f, which is zeros at first. Reports progress to
+ * `wait`. Returns 0, or an exit status as above. */
 int    run_floor_measure(const run_session *s, progress_bar *wait, run_floor *f);
 /* Least seconds of a step of n_rows tokens each of n_seqs sequences that see n_cells; of prompts. */
 double run_floor_step(const run_session *s, const run_floor *f, int32_t n_seqs, int32_t n_rows, double n_cells);
