@@ -345,7 +345,6 @@ static gdn_status load(rt_gguf *file, rt_budget *budget, int trunk, rt_model **m
         model_read_hparams(&r);
     if (!r.status)
         check_last_block(&r);
-    model_read_recommended(&r);
     if (!r.status)
         r.status = rt_budget_take(budget, n_tensors, "which tensors are used");
     if (!r.status) {

@@ -53,18 +53,8 @@ typedef struct rt_layer {
     const float *enorm, *hnorm, *head_norm;
 } rt_layer;
 
-/* general.sampling.*: what the model's makers recommend, for rt_sampling's fields of these names. A value that the file
- * does not have, or that is out of its range, has the flag 0; rt_next_noted_key() names the latter. */
-typedef struct rt_recommended {
-    int     has_temperature, has_top_k, has_top_p, has_min_p, has_repeat_penalty, has_repeat_last;
-    float   temperature, top_p, min_p, repeat_penalty;
-    int32_t top_k;       /* 0: off                                                                         */
-    int32_t repeat_last; /* INT32_MAX: all of the context                                                  */
-} rt_recommended;
-
 typedef struct rt_model {
     rt_hparams   hp;
-    rt_recommended recommended;
     rt_gguf     *file;
     rt_layer    *layer;         /* [n_layer + n_mtp]                                                       */
     int32_t      n_recurrent, n_attention; /* of the trunk; the MTP block has one more attention layer      */

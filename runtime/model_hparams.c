@@ -267,22 +267,3 @@ void model_read_layer_kinds(reader *r)
     if (!r->status && !m->n_recurrent)
         r->status = rt_fail(GDN_UNSUPPORTED, "the model has no recurrent layers");
 }
-
-void model_read_recommended(reader *r)
-{
-    rt_recommended *s    = &r->model->recommended;
-    rt_gguf        *file = r->model->file;
-    double          temperature = 0, top_k = 0, top_p = 0, min_p = 0, penalty = 0, last = 0;
-    s->has_temperature    = rt_get_advice(file, "general.sampling.temp", &temperature);
-    s->has_top_k          = rt_get_advice(file, "general.sampling.top_k", &top_k);
-    s->has_top_p          = rt_get_advice(file, "general.sampling.top_p", &top_p);
-    s->has_min_p          = rt_get_advice(file, "general.sampling.min_p", &min_p);
-    s->has_repeat_penalty = rt_get_advice(file, "general.sampling.penalty_repeat", &penalty);
-    s->has_repeat_last    = rt_get_advice(file, "general.sampling.penalty_last_n", &last);
-    s->temperature        = (float)temperature;
-    s->top_k              = top_k < 0 ? 0 : (int32_t)top_k;
-    s->top_p              = (float)top_p;
-    s->min_p              = (float)min_p;
-    s->repeat_penalty     = (float)penalty;
-    s->repeat_last        = last < 0 ? INT32_MAX : (int32_t)last;
-}

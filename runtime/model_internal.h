@@ -19,9 +19,8 @@ typedef struct reader {
     unsigned char *split;  /* NULL while counting                                                     */
 } reader;
 
-/* Fill model->hp, layer[].recurrent and index_in_kind, and model->recommended. A failure is the reader's status. */
+/* Fill model->hp, layer[].recurrent and index_in_kind. A failure is the reader's status. */
 void model_read_hparams(reader *r);
 void model_read_layer_kinds(reader *r);
-void model_read_recommended(reader *r);
 
 #endif

@@ -11,11 +11,9 @@
 /* For a conversation where neither the user nor the file says anything; as in llama.cpp. */
 rt_sampling rt_sampling_usual(uint64_t seed);
 
-/* Replaces the values of *s that the file has; *n_found: how many. unsupported: names of keys, separated by ", ", that
- * ask for what this sampler has not, such as mirostat; cut to n_unsupported bytes, "" where there are none. Values that
- * turn a filter off in llama.cpp do so here; others are not checked: see rt_sampling_check(). GDN_INVALID_ARGUMENT: a
- * key is of the wrong kind. */
-gdn_status rt_sampling_of_model(const rt_gguf *file, rt_sampling *s, int *n_found, char *unsupported,
-                                size_t n_unsupported);
+/* Sets the values of *s that the file recommends (general.sampling.*), and returns how many. A value outside the range
+ * of model_names.def leaves the default; rt_next_noted_key() names it. Values that switch a filter off in llama.cpp do
+ * so here. */
+int rt_sampling_of_model(const rt_gguf *file, rt_sampling *s);
 
 #endif

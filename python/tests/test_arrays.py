@@ -93,7 +93,7 @@ class Operands(unittest.TestCase):
         self.refused(TypeError, "state_src has dtype float64", {}, state_src=np.array([0.0, 1.0]))
         self.refused(ValueError, "int32 is what maps hold", {}, state_src=[0, 1 << 40])
         self.refused(ValueError, r"state_src has shape \[3\]", {}, state_src=[0, 1, 1])
-        self.refused(gdn.InvalidArgument, "the call reaches", {}, seq_start=[0, 6, 10])
+        self.refused(gdn.InvalidArgument, "rows of q overlap", {}, seq_start=[0, 6, 10])
         self.refused(gdn.InvalidArgument, "state_src", {}, state_src=[0, 2])
         self.refused(gdn.InvalidArgument, "state_dst", {}, state_dst=[1, 1])
         self.refused(gdn.InvalidArgument, "scale is nan", {}, scale=float("nan"))

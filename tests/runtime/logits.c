@@ -12,7 +12,7 @@
  *       the tokens of a text, `;`, the tokens that end one, `;`, bos, and whether it is put in front. PATH may be `-`:
  *       that of the text before
  *
- *   advice PATH
+ *   notes PATH
  *       temperature, top_k, top_p, min_p, repeat_penalty and repeat_last that the file recommends, - where it does not,
  *       `;`, and the keys that are named in notes
  *
@@ -97,15 +97,7 @@ static void run_model(const order *o)
     rt_model_free(model);
 }
 
-static void print_advice(int has, double value)
-{
-    if (has)
-        printf(" %.9g", value);
-    else
-        printf(" -");
-}
-
-static void run_advice(const char *path)
+static void run_notes(const char *path)
 {
     rt_model        *model  = NULL;
     const char      *why    = NULL;
@@ -114,15 +106,7 @@ static void run_advice(const char *path)
         refused(status);
         return;
     }
-    const rt_recommended *s = &model->recommended;
     printf("ok");
-    print_advice(s->has_temperature, (double)s->temperature);
-    print_advice(s->has_top_k, s->top_k);
-    print_advice(s->has_top_p, (double)s->top_p);
-    print_advice(s->has_min_p, (double)s->min_p);
-    print_advice(s->has_repeat_penalty, (double)s->repeat_penalty);
-    print_advice(s->has_repeat_last, s->repeat_last);
-    printf(" ;");
     for (int64_t i = 0; (i = rt_next_noted_key(model->file, i, &why)) >= 0; i++) {
         const rt_string name = rt_gguf_key_at(model->file, i, NULL);
         printf(" %.*s", (int)name.bytes, name.text);
@@ -180,8 +164,8 @@ int main(void)
             return 2;
         if (!strcmp(o.what, "text")) {
             run_text(o.path, strtok(NULL, " \n"));
-        } else if (!strcmp(o.what, "advice")) {
-            run_advice(o.path);
+        } else if (!strcmp(o.what, "notes")) {
+            run_notes(o.path);
         } else {
             const char *kv = strtok(NULL, " \n"), *batch = strtok(NULL, " \n"), *count = strtok(NULL, " \n");
             if (!kv || !batch || !count)

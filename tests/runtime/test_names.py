@@ -102,7 +102,7 @@ class Runtime:
         if not answer:
             sys.exit(f"test_names: {self.run.args[0]} ended with {self.run.wait()}: {command[:200]}")
         what, _, rest = answer.strip().partition(" ")
-        return rest if what == "refused" else rest.split() if command.startswith(("text", "advice")) else [float(x) for x in rest.split()]
+        return rest if what == "refused" else rest.split() if command.startswith(("text", "notes")) else [float(x) for x in rest.split()]
 
     def logits(self, model, tokens=TOKENS, rows=None, kv="f32", batch=64):
         return self.ask(model, f"logits {{}} {kv} {batch} {rows or len(tokens)} {' '.join(map(str, tokens))}")
@@ -361,16 +361,14 @@ TEXT_USED = {  # other values, and what is answered then
 }
 
 
-def check_advice(runtime, keys, advice, noted):
+def check_notes(runtime, keys, noted):
     model = Model()
     model.keys.update(keys)
-    answer = runtime.ask(model, "advice {}")
-    want = ["-" if x is None else f"{oracle.f32(x):.9g}" if abs(x) < 1 << 30 else str(x) for x in advice] + [";"] + noted
-    require(answer == want, f"the advice of {keys}: {answer}, not {want}")
+    answer = runtime.ask(model, "notes {}")
+    require(answer == noted, f"the notes of {keys}: {answer}, not {noted}")
 
 
 ELSEWHERE = {"tokenizer.chat_template", "general.architecture", "general.alignment"}  # test_rt_tokenizer.c, test_rt_gguf.c
-ADVICE = ["temp", "top_k", "top_p", "min_p", "penalty_repeat", "penalty_last_n"]  # as logits.c prints it
 
 
 def check_text_keys(runtime, entries):
@@ -389,26 +387,21 @@ def check_text_keys(runtime, entries):
                         or short == "token_type" and said == want, f"{name} = {x}: {said}")
         elif use == "HARMLESS":
             require(" ".join(runtime.text(vocabulary(**{shown: 1}))) == base, f"{shown} is not harmless")
-            check_advice(runtime, {shown: 1}, [None] * 6, [])
+            check_notes(runtime, {shown: 1}, [])
         elif use == "ONLY":
             require(" ".join(runtime.text(vocabulary(**{shown: False}))) == base, f"{shown} = false is refused")
             refused(shown, shown, runtime.text(vocabulary(**{shown: True})))
         elif use == "NOTED":
-            check_advice(runtime, {shown: 1}, [None] * 6, [shown])
-            check_advice(runtime, {shown: 0}, [None] * 6, [])
+            check_notes(runtime, {shown: 1}, [shown])
+            check_notes(runtime, {shown: 0}, [])
         elif use == "ADVICE":
-            at = ADVICE.index(name.rsplit(".", 1)[1])
             for x in (2 * low, high, 1, "1", math.nan, low - 1, high + 1):
                 if isinstance(x, float) and abs(x) > 1 << 30:  # no F32
                     continue
                 good = isinstance(x, (int, float)) and low <= oracle.f32(x) <= high
-                read = {"top_k": max, "penalty_last_n": lambda x, _: x if x >= 0 else (1 << 31) - 1}.get(ADVICE[at], lambda x, _: x)
-                check_advice(runtime, {name: x}, [read(x, 0) if good and i == at else None for i in range(6)], [] if good else [name])
-    some = {f"general.sampling.{name}": x for name, x in zip(ADVICE, (0.6, 20, 0.95, 0.0, 1.05, 64))}
-    check_advice(runtime, some, [0.6, 20, 0.95, 0, 1.05, 64], [])
-    check_advice(runtime, {"general.sampling.top_k": -1}, [None, 0] + [None] * 4, [])
-    check_advice(runtime, {"general.sampling.sequence": "kp", "general.whatever": 1, "tokenizer.ggml.whatever": 1}, [None] * 6,
-                 ["general.sampling.sequence", "general.whatever", "tokenizer.ggml.whatever"])
+                check_notes(runtime, {name: x}, [] if good else [name])
+    check_notes(runtime, {"general.sampling.sequence": "kp", "general.whatever": 1, "tokenizer.ggml.whatever": 1},
+                ["general.sampling.sequence", "general.whatever", "tokenizer.ggml.whatever"])
     # a user-defined token is found in a text, a control token is not
     require(" ".join(runtime.text(vocabulary(token_type=[1] * 6 + [3, 3, 4, 3]), "ab<|z|>c")) == "4 8 2 ; 7 ; 6 0", "token types are not read")
 

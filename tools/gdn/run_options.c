@@ -420,11 +420,10 @@ static int check_sampling_effects(void)
 
 int run_choose_sampling(const run_session *s)
 {
-    char other[256] = "";
     int n_found = 0;
     if (run_opt.chat && !run_opt.bench) {
         rt_sampling of = rt_sampling_usual(run_opt.seed);
-        if (rt_sampling_of_model(s->model->file, &of, &n_found, other, sizeof other)) return run_fail(run_opt.model);
+        n_found = rt_sampling_of_model(s->model->file, &of);
         UNLESS_GIVEN("temp", temperature, (double)of.temperature);
         UNLESS_GIVEN("top-k", top_k, of.top_k);
         UNLESS_GIVEN("top-p", top_p, (double)of.top_p);
@@ -450,8 +449,7 @@ int run_choose_sampling(const run_session *s)
                           (unsigned long long)run_opt.seed);
         if (run_opt.repeat_penalty != 1)
             (void)fprintf(stderr, ", repeat-penalty %g", (double)chosen.repeat_penalty);
-        (void)fprintf(stderr, "%s", n_found ? "; the file's general.sampling.* are the defaults" : "");
-        (void)fprintf(stderr, "%s%s\n", *other ? "; not supported, and left out: " : "", other);
+        (void)fprintf(stderr, "%s\n", n_found ? "; the file's general.sampling.* are the defaults" : "");
     } else if (run_opt.random_seed) {
         (void)fprintf(stderr, "gdn run: seed %llu\n", (unsigned long long)run_opt.seed);
     }
