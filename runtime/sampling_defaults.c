@@ -1,6 +1,7 @@
 /* See sampling_defaults.h. */
 #include "runtime/sampling_defaults.h"
 
+#include "runtime/error.h"
 #include "runtime/model_names.h"
 
 #define PREFIX "general.sampling."
@@ -16,30 +17,40 @@ rt_sampling rt_sampling_usual(uint64_t seed)
                           .seed = seed };
 }
 
-/* 1: the file has the key, with a value in the range of model_names.def. */
-static int get_float(const rt_gguf *file, const char *key, float *value)
+/* Reads the value of a key that the file has and counts it. One that model_names.def does not allow is refused. */
+static gdn_status get(const rt_gguf *file, const char *key, double *value, int *n_found)
 {
-    double x;
-    if (!rt_get_advice(file, key, &x)) return 0;
-    *value = (float)x;
-    return 1;
+    if (!rt_gguf_has(file, key)) return GDN_OK;
+    if (!rt_get_advice(file, key, value))
+        return rt_fail(GDN_INVALID_ARGUMENT,
+                       "%s of the model is not a number that can be used; docs/runtime.md has the range", key);
+    ++*n_found;
+    return GDN_OK;
 }
 
-int rt_sampling_of_model(const rt_gguf *file, rt_sampling *s)
+gdn_status rt_sampling_of_model(const rt_gguf *file, rt_sampling *s, int *n_found)
 {
-    double x;
-    int n = get_float(file, PREFIX "temp", &s->temperature) + get_float(file, PREFIX "top_p", &s->top_p) +
-            get_float(file, PREFIX "min_p", &s->min_p) + get_float(file, PREFIX "penalty_repeat", &s->repeat_penalty);
-    if (rt_get_advice(file, PREFIX "top_k", &x)) {
-        s->top_k = x > 0 ? (int32_t)x : 0;
-        n++;
+    double temp = (double)s->temperature, top_p = (double)s->top_p, min_p = (double)s->min_p,
+           penalty = (double)s->repeat_penalty, top_k = s->top_k, last = s->repeat_last;
+    const struct {
+        const char *key;
+        double *value;
+    } keys[] = { { PREFIX "temp", &temp },
+                 { PREFIX "top_p", &top_p },
+                 { PREFIX "min_p", &min_p },
+                 { PREFIX "top_k", &top_k },
+                 { PREFIX "penalty_repeat", &penalty },
+                 { PREFIX "penalty_last_n", &last } };
+    *n_found = 0;
+    for (size_t i = 0; i < sizeof keys / sizeof keys[0]; i++) {
+        const gdn_status status = get(file, keys[i].key, keys[i].value, n_found);
+        if (status) return status;
     }
-    if (rt_get_advice(file, PREFIX "penalty_last_n", &x)) {
-        s->repeat_last = x < 0 ? INT32_MAX : (int32_t)x; /* -1: the whole context */
-        n++;
-    }
-    s->temperature = s->temperature < 0 ? 0 : s->temperature;
-    s->top_p = s->top_p > 1 ? 1 : s->top_p;
-    s->min_p = s->min_p < 0 ? 0 : s->min_p;
-    return n;
+    s->temperature = temp < 0 ? 0 : (float)temp;
+    s->top_p = top_p > 1 ? 1 : (float)top_p;
+    s->min_p = min_p < 0 ? 0 : (float)min_p;
+    s->top_k = top_k > 0 ? (int32_t)top_k : 0;
+    s->repeat_penalty = (float)penalty;
+    s->repeat_last = last < 0 ? INT32_MAX : (int32_t)last; /* -1: the whole context */
+    return GDN_OK;
 }

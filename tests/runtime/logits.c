@@ -13,8 +13,7 @@
  *       that of the text before
  *
  *   notes PATH
- *       temperature, top_k, top_p, min_p, repeat_penalty and repeat_last that the file recommends, - where it does not,
- *       `;`, and the keys that are named in notes
+ *       the keys that are named in notes
  *
  * An answer is `ok` with numbers, or `refused STATUS` with a text. */
 #include <stdio.h>

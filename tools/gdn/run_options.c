@@ -423,7 +423,7 @@ int run_choose_sampling(const run_session *s)
     int n_found = 0;
     if (run_opt.chat && !run_opt.bench) {
         rt_sampling of = rt_sampling_usual(run_opt.seed);
-        n_found = rt_sampling_of_model(s->model->file, &of);
+        if (rt_sampling_of_model(s->model->file, &of, &n_found)) return run_fail(run_opt.model);
         UNLESS_GIVEN("temp", temperature, (double)of.temperature);
         UNLESS_GIVEN("top-k", top_k, of.top_k);
         UNLESS_GIVEN("top-p", top_p, (double)of.top_p);
