@@ -25,22 +25,14 @@ static gdn_capability not_supported(void)
 }
 
 #define GDN_KERNEL(stem, number, title, last, end)                                                                     \
-    static gdn_status read_##stem(const gdn_##stem##_args *caller, int launch, gdn_##stem##_args *args)                \
-    {                                                                                                                  \
-        const size_t first = GDN_FIRST_SIZE(gdn_##stem##_args);                                                        \
-        gdn_status status  = gdn_struct_read("args", caller, first, sizeof *args, args);                               \
-        return status ? status : gdn_##stem##_check(args, launch);                                                     \
-    }                                                                                                                  \
-                                                                                                                       \
     gdn_status gdn_##stem##_query(const gdn_context *ctx, const gdn_##stem##_args *args, gdn_capability *capability)  \
     {                                                                                                                  \
-        gdn_##stem##_args a;                                                                                           \
         gdn_##stem##_problem p;                                                                                        \
         gdn_plan   plan   = GDN_PLAN_INIT;                                                                             \
         gdn_status status = check_context(ctx);                                                                        \
         if (status || (status = gdn_struct_check("capability", capability, GDN_FIRST_SIZE(gdn_capability))))           \
             return status;                                                                                             \
-        if ((status = read_##stem(args, 0, &a)) || (status = gdn_##stem##_resolve(ctx, &a, NULL, &p)) ||               \
+        if ((status = gdn_##stem##_prepare(ctx, args, NULL, &p)) ||                                                    \
             (status = ctx->backend->stem.plan(ctx, &p, &plan)))                                                        \
             plan.capability = not_supported();                                                                         \
         gdn_struct_write(capability, &plan.capability, sizeof plan.capability);                                        \
@@ -49,11 +41,10 @@ static gdn_capability not_supported(void)
                                                                                                                        \
     gdn_status gdn_##stem(gdn_context *ctx, const gdn_##stem##_args *args, gdn_stream stream)                         \
     {                                                                                                                  \
-        gdn_##stem##_args a;                                                                                           \
         gdn_##stem##_problem p;                                                                                        \
         gdn_plan   plan   = GDN_PLAN_INIT;                                                                             \
         gdn_status status = check_context(ctx);                                                                        \
-        if (status || (status = read_##stem(args, 1, &a)) || (status = gdn_##stem##_resolve(ctx, &a, &plan, &p)))     \
+        if (status || (status = gdn_##stem##_prepare(ctx, args, &plan, &p)))                                           \
             return status;                                                                                             \
         return p.empty ? nothing_to_do(ctx, stream) : ctx->backend->stem.run(ctx, &p, &plan, stream);                 \
     }

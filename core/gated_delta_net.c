@@ -3,6 +3,7 @@
 #include "core/maps.h"
 #include "core/operands.h"
 #include "core/status.h"
+#include "core/structs.h"
 #include "numerics/float_env.h"
 
 #include <float.h>
@@ -14,7 +15,7 @@ typedef gdn_gated_delta_net_problem problem_t;
 
 enum {
     Q, K, V, G, BETA, SSM_A, DT_BIAS, OUT, WORKSPACE, STATE, STATE_OUT, SEQ_START, STATE_SRC, STATE_DST, POSITION,
-    STATE_CHECKPOINT, LOG, LOG_ROW, STATE_POSITION, STATE_COMMIT, PARENT, N_REGIONS
+    CHECKPOINTS, LOG, LOG_ROW, BASE_POSITION, COMMIT, PARENT, N_REGIONS
 };
 
 #define FLOATS (1u << GDN_F32 | 1u << GDN_F16 | 1u << GDN_BF16)
@@ -30,148 +31,156 @@ static uint32_t bits_of(const float *x)
 
 static int is_zero(const float *x) { return !(bits_of(x) & 0x7fffffffu); }
 
-static gdn_status check_finite(const char *name, const float *x, const char *zero)
+static gdn_status check_finite(const char *name, const float *x)
 {
     const uint32_t bits = bits_of(x);
     if ((bits & 0x7f800000u) == 0x7f800000u)
-        return gdn_fail(GDN_INVALID_ARGUMENT, "%s is %s%s; finite values are allowed, and 0 for %s", name,
-                        bits >> 31 ? "-" : "", bits & 0x007fffffu ? "nan" : "inf", zero);
+        return gdn_fail(GDN_INVALID_ARGUMENT, "%s is %s%s; finite values are allowed", name, bits >> 31 ? "-" : "",
+                        bits & 0x007fffffu ? "nan" : "inf");
     return GDN_OK;
+}
+
+/* A factor of 0 comes from a struct that was only zeroed. */
+static gdn_status check_factor(const char *name, const float *x, const char *usual)
+{
+    if (is_zero(x))
+        return gdn_fail(GDN_INVALID_ARGUMENT,
+                        "%s is 0; set it, %s (a struct is initialised by GDN_INIT, zeros alone do not)", name, usual);
+    return check_finite(name, x);
+}
+
+/* The caller's structs, copied: what is checked is what is used. Parts that the call does not use have their defaults. */
+typedef struct call_t {
+    gdn_gated_delta_net_args a;
+    gdn_delta_inputs         inputs;
+    gdn_replay_log           log;
+    gdn_checkpoints          checkpoints;
+    gdn_token_tree           tree;
+    gdn_state_rounding       rounding;
+} call_t;
+
+static gdn_status read_call(const gdn_gated_delta_net_args *args, call_t *c)
+{
+    gdn_status status;
+    *c = (call_t){ .inputs = GDN_INIT(gdn_delta_inputs) };
+    if ((status = gdn_struct_read("args", args, GDN_FIRST_SIZE(gdn_gated_delta_net_args), sizeof c->a, &c->a)) ||
+        (status = gdn_part_read("inputs", c->a.inputs, GDN_FIRST_SIZE(gdn_delta_inputs), sizeof c->inputs,
+                                &c->inputs)) ||
+        (status = gdn_part_read("log", c->a.log, GDN_FIRST_SIZE(gdn_replay_log), sizeof c->log, &c->log)) ||
+        (status = gdn_part_read("checkpoints", c->a.checkpoints, GDN_FIRST_SIZE(gdn_checkpoints),
+                                sizeof c->checkpoints, &c->checkpoints)) ||
+        (status = gdn_part_read("tree", c->a.tree, GDN_FIRST_SIZE(gdn_token_tree), sizeof c->tree, &c->tree)))
+        return status;
+    return gdn_part_read("rounding", c->a.rounding, GDN_FIRST_SIZE(gdn_state_rounding), sizeof c->rounding,
+                         &c->rounding);
 }
 
 /* A call without checkpoints and without a log has no use for positions, and does not read them. */
-static int uses_position(const args_t *a) { return a->checkpoint_interval || a->n_log_columns; }
+static int uses_position(const args_t *a) { return a->checkpoints || a->log; }
 
-static int is_raw(const args_t *a) { return a->g_form == GDN_G_RAW || a->g_form == GDN_G_RAW_A_LOG; }
+static int is_raw(const gdn_delta_inputs *in)
+{
+    return in->gate_input == GDN_G_RAW || in->gate_input == GDN_G_RAW_A_LOG;
+}
 
-/* How q, k, g and beta are prepared. What is given and would not be used is a mistake of the caller's. */
-static gdn_status check_forms(const args_t *a, int launch)
+/* An operand that is given and would not be used is a mistake of the caller's. */
+static gdn_status check_inputs(const gdn_delta_inputs *in, int launch)
 {
     gdn_status status;
-    if ((status = gdn_check_range("qk_norm", a->qk_norm, GDN_NORM_NONE, GDN_NORM_CLAMP)) ||
-        (status = gdn_check_range("g_form", a->g_form, GDN_G_LOG, GDN_G_RAW_A_LOG)) ||
-        (status = gdn_check_range("beta_form", a->beta_form, GDN_BETA_PLAIN, GDN_BETA_LOGIT)) ||
-        (status = check_finite("qk_norm_eps", &a->qk_norm_eps, "none")) ||
-        (status = check_finite("beta_factor", &a->beta_factor, "1")))
+    if ((status = gdn_check_range("inputs.qk_norm", in->qk_norm, GDN_NORM_NONE, GDN_NORM_CLAMP)) ||
+        (status = gdn_check_range("inputs.gate_input", in->gate_input, GDN_G_LOG, GDN_G_RAW_A_LOG)) ||
+        (status = gdn_check_range("inputs.beta_input", in->beta_input, GDN_BETA_PLAIN, GDN_BETA_LOGIT)) ||
+        (status = check_finite("inputs.qk_norm_eps", &in->qk_norm_eps)) ||
+        (status = check_factor("inputs.beta_factor", &in->beta_factor, "1 by GDN_INIT")))
         return status;
-    if (!is_zero(&a->qk_norm_eps) && (bits_of(&a->qk_norm_eps) >> 31 || a->qk_norm == GDN_NORM_NONE))
-        return gdn_fail(GDN_INVALID_ARGUMENT, "qk_norm_eps is %s; %s",
-                        bits_of(&a->qk_norm_eps) >> 31 ? "negative" : "given",
-                        a->qk_norm == GDN_NORM_NONE ? "with GDN_NORM_NONE it must be 0" : "0 and above are allowed");
-    if (launch && !is_raw(a) && (a->ssm_a.data || a->dt_bias.data))
+    if (!is_zero(&in->qk_norm_eps) && (bits_of(&in->qk_norm_eps) >> 31 || in->qk_norm == GDN_NORM_NONE))
+        return gdn_fail(GDN_INVALID_ARGUMENT, "inputs.qk_norm_eps is %s; %s",
+                        bits_of(&in->qk_norm_eps) >> 31 ? "negative" : "given",
+                        in->qk_norm == GDN_NORM_NONE ? "with GDN_NORM_NONE it must be 0" : "0 and above are allowed");
+    if (launch && !is_raw(in) && (in->ssm_a.data || in->dt_bias.data))
         return gdn_fail(GDN_INVALID_ARGUMENT,
-                        "%s is given and g_form is %d; GDN_G_RAW (%d) and GDN_G_RAW_A_LOG (%d) have it",
-                        a->ssm_a.data ? "ssm_a" : "dt_bias", (int)a->g_form, GDN_G_RAW, GDN_G_RAW_A_LOG);
+                        "inputs.%s is given and inputs.gate_input is %d; GDN_G_RAW (%d) and GDN_G_RAW_A_LOG (%d) use it",
+                        in->ssm_a.data ? "ssm_a" : "dt_bias", (int)in->gate_input, GDN_G_RAW, GDN_G_RAW_A_LOG);
     return GDN_OK;
 }
 
-/* The log, and the maps that are for calls with one only. */
-static gdn_status check_log(const args_t *a, int launch)
+static gdn_status check_log(const call_t *c)
 {
     gdn_status status;
-    if ((status = gdn_check_range("n_log_columns", a->n_log_columns, 0, 1 << 20)))
+    if (!c->a.log)
+        return GDN_OK;
+    if ((status = gdn_check_range("log.entries.n_slots", c->log.entries.n_slots, 1, 1 << 20)))
         return status;
-    if (a->n_log_columns) {
-        if (launch && !a->n_snapshots && a->state_dst.data)
-            return gdn_fail(GDN_INVALID_ARGUMENT, "n_snapshots is 0 and state_dst is given; with a log, which has it "
-                                                  "mean none, 1 to %d have it", 1 << 20);
-        return gdn_check_range("n_log_rows", a->n_log_rows, 1, INT32_MAX);
-    }
-    if (a->n_log_rows)
-        return gdn_fail(GDN_INVALID_ARGUMENT, "n_log_rows is %d and n_log_columns is 0; then it must be 0, too",
-                        (int)a->n_log_rows);
-    const char *given = a->log.data              ? "log"
-                        : a->log_row.data        ? "log_row"
-                        : a->state_position.data ? "state_position"
-                        : a->state_commit.data   ? "state_commit"
-                                                 : NULL;
-    if (launch && given)
-        return gdn_fail(GDN_INVALID_ARGUMENT, "%s is given and n_log_columns is 0; 1 to %d have it", given, 1 << 20);
+    return gdn_check_range("log.entries.n_rows", c->log.entries.n_rows, 1, INT32_MAX);
+}
+
+/* A tree's entries are in a log, and no states are kept after its tokens. */
+static gdn_status check_tree(const call_t *c)
+{
+    if (!c->a.tree)
+        return GDN_OK;
+    if (!c->a.log)
+        return gdn_fail(GDN_INVALID_ARGUMENT, "tree is given and log is NULL; a tree needs a log");
+    if (c->a.n_snapshots || c->a.checkpoints)
+        return gdn_fail(GDN_INVALID_ARGUMENT,
+                        "%s and tree is given; it must be %s: a tree keeps no states but those of log.commit",
+                        c->a.n_snapshots ? "n_snapshots is not 0" : "checkpoints is given",
+                        c->a.n_snapshots ? "0" : "NULL");
     return GDN_OK;
 }
 
-/* A tree has columns in a log, and no states behind its tokens. */
-static gdn_status check_tree(const args_t *a, int launch)
+/* Between two roundings a state has more than 16 bits, and only a log holds it. */
+static gdn_status check_rounding(const call_t *c)
 {
-    const int tree = (a->flags & GDN_DELTA_TREE) != 0;
-    gdn_status status = gdn_check_tree_flag("GDN_DELTA_TREE", GDN_DELTA_TREE, tree, launch && a->parent.data);
-    if (status || !tree)
+    const int32_t interval = c->rounding.interval;
+    gdn_status    status;
+    if (!c->a.rounding)
+        return GDN_OK;
+    if ((status = gdn_check_range("rounding.interval", interval, 1, INT32_MAX)))
         return status;
-    if (!a->n_log_columns)
+    if (c->a.state.dtype == GDN_F32)
         return gdn_fail(GDN_INVALID_ARGUMENT,
-                        "flags has GDN_DELTA_TREE and n_log_columns is 0; a tree needs a log, of 1 to %d columns",
-                        1 << 20);
-    if (a->n_snapshots || a->checkpoint_interval)
+                        "rounding is given and state.dtype is %d (F32); F16 and BF16 have it, with F32 it must be NULL",
+                        GDN_F32);
+    if (interval > 1 && !c->a.log)
+        return gdn_fail(GDN_INVALID_ARGUMENT, "rounding.interval is %d and log is NULL; above 1 it needs a log",
+                        (int)interval);
+    if (c->a.checkpoints && c->checkpoints.interval % interval)
         return gdn_fail(GDN_INVALID_ARGUMENT,
-                        "%s is %d and flags has GDN_DELTA_TREE; it must be 0: of a tree's states none is kept but that "
-                        "of state_commit",
-                        a->n_snapshots ? "n_snapshots" : "checkpoint_interval",
-                        (int)(a->n_snapshots ? a->n_snapshots : a->checkpoint_interval));
+                        "checkpoints.interval is %d and rounding.interval is %d; it must be a multiple",
+                        (int)c->checkpoints.interval, (int)interval);
     return GDN_OK;
-}
-
-/* States of 16 bits. Between two roundings a state has more than that, and only a log holds it. */
-static gdn_status check_state_interval(const args_t *a)
-{
-    const int32_t interval = a->state_interval;
-    gdn_status status = gdn_check_range("state_interval", interval, 0, INT32_MAX);
-    if (status)
-        return status;
-    if (interval && a->state.dtype == GDN_F32)
-        return gdn_fail(GDN_INVALID_ARGUMENT,
-                        "state_interval is %d and state.dtype is %d (F32); F16 and BF16 have it, with F32 it must be 0",
-                        (int)interval, GDN_F32);
-    if (interval > 1 && !a->n_log_columns)
-        return gdn_fail(GDN_INVALID_ARGUMENT,
-                        "state_interval is %d and n_log_columns is 0; above 1 it needs a log, of 1 to %d columns",
-                        (int)interval, 1 << 20);
-    if (interval > 1 && a->checkpoint_interval % interval)
-        return gdn_fail(GDN_INVALID_ARGUMENT,
-                        "checkpoint_interval is %d and state_interval is %d; it must be a multiple",
-                        (int)a->checkpoint_interval, (int)interval);
-    return GDN_OK;
-}
-
-static void fill_defaults(args_t *a)
-{
-    a->n_slots     = a->n_slots ? a->n_slots : 1;
-    a->n_rows_out  = a->n_rows_out ? a->n_rows_out : a->n_rows;
-    a->n_slots_out = a->n_slots_out ? a->n_slots_out : a->n_slots;
-    if (!a->n_snapshots && !a->n_log_columns) /* with a log, 0 is none */
-        a->n_snapshots = a->n_slots_out;
-    if (is_zero(&a->scale)) { /* the default is not computed in whatever mode the caller rounds in */
-        const gdn_float_env caller = gdn_float_env_enter();
-        volatile double dim = a->head_dim_k; /* the division must not move out of here */
-        volatile float  scale = (float)(1.0 / sqrt(dim));
-        gdn_float_env_leave(caller);
-        a->scale = scale;
-    }
-    if (is_zero(&a->beta_factor))
-        a->beta_factor = 1;
 }
 
 /* The two norms as one, see gdn_norm_factor(). */
-static void resolve_norm(const args_t *a, problem_t *p)
+static void resolve_norm(const gdn_delta_inputs *in, problem_t *p)
 {
-    const int clamp = a->qk_norm == GDN_NORM_CLAMP;
-    p->qk_norm  = a->qk_norm != GDN_NORM_NONE;
-    p->norm_add = clamp ? 0 : a->qk_norm_eps;
+    const int clamp = in->qk_norm == GDN_NORM_CLAMP;
+    p->qk_norm  = in->qk_norm != GDN_NORM_NONE;
+    p->norm_add = clamp ? 0 : in->qk_norm_eps;
     p->norm_most = INFINITY;
-    if (clamp && !is_zero(&a->qk_norm_eps)) {
+    if (clamp && !is_zero(&in->qk_norm_eps)) { /* not in whatever mode the caller rounds in */
         const gdn_float_env caller = gdn_float_env_enter();
-        volatile float eps = a->qk_norm_eps, most = 1.0f / eps;
+        volatile float eps = in->qk_norm_eps, most = 1.0f / eps;
         gdn_float_env_leave(caller);
         p->norm_most = bits_of(&(float){ most }) == 0x7f800000u ? FLT_MAX : most; /* so that a zero vector stays zero */
     }
 }
 
-gdn_status gdn_gated_delta_net_check(args_t *a, int launch)
+static gdn_status check_pool(const char *names[3], const gdn_pool *pool)
 {
-    const char *const snapshots = a->n_snapshots    ? "n_snapshots"
-                                  : a->n_slots_out ? "n_snapshots (n_slots_out, the default)"
-                                                   : "n_snapshots (n_slots, the default)";
     gdn_status status;
-    fill_defaults(a);
+    if ((status = gdn_check_range(names[0], pool->n_rows, 1, INT32_MAX)) ||
+        (status = gdn_check_range(names[1], pool->n_slots, 1, INT32_MAX)))
+        return status;
+    return gdn_check_range(names[2], (int64_t)pool->n_rows * pool->n_slots, 1, INT32_MAX);
+}
+
+/* Sizes, enumerations, and what parts demand of each other. */
+static gdn_status check_call(call_t *c, int launch)
+{
+    args_t    *a = &c->a;
+    gdn_status status;
     if ((status = gdn_check_range("n_seqs", a->n_seqs, 0, 1 << 24)) ||
         (status = gdn_check_range("n_tokens", a->n_tokens, 0, INT32_MAX)) ||
         (status = gdn_check_range("n_heads_k", a->n_heads_k, 1, 1 << 16)) ||
@@ -181,118 +190,142 @@ gdn_status gdn_gated_delta_net_check(args_t *a, int launch)
         (status = gdn_check_range("head_map", a->head_map, GDN_HEADS_GROUPED, GDN_HEADS_TILED)) ||
         (status = gdn_check_range("gate", a->gate, GDN_GATE_SCALAR, GDN_GATE_CHANNEL)) ||
         (status = gdn_check_range("state_layout", a->state_layout, GDN_STATE_VK, GDN_STATE_KV)) ||
-        (status = gdn_check_range("n_rows", a->n_rows, 1, INT32_MAX)) ||
-        (status = gdn_check_range("n_slots", a->n_slots, 1, INT32_MAX)) ||
-        (status = gdn_check_range("n_rows_out", a->n_rows_out, 1, INT32_MAX)) ||
-        (status = gdn_check_range("n_slots_out", a->n_slots_out, 1, INT32_MAX)) ||
-        (status = gdn_check_range(snapshots, a->n_snapshots, a->n_log_columns ? 0 : 1, 1 << 20)) ||
+        (status = check_factor("scale", &a->scale, "usually 1 / sqrt(head_dim_k)")) ||
+        (status = gdn_check_range("n_snapshots", a->n_snapshots, 0, 1 << 20)) ||
         (status = gdn_check_range("n_seqs * n_snapshots", (int64_t)a->n_seqs * a->n_snapshots, 0, INT32_MAX)) ||
-        (status = gdn_check_range("n_rows * n_slots", (int64_t)a->n_rows * a->n_slots, 1, INT32_MAX)) ||
-        (status = gdn_check_range("n_rows_out * n_slots_out", (int64_t)a->n_rows_out * a->n_slots_out, 1, INT32_MAX)))
+        (status = check_pool((const char *[]){ "state.n_rows", "state.n_slots", "state.n_rows * n_slots" }, &a->state)))
         return status;
+    if (!gdn_pool_given(&a->state_out)) {
+        a->state_out = a->state;
+        a->state_out.data = NULL;
+    } else if ((status = check_pool(
+                    (const char *[]){ "state_out.n_rows", "state_out.n_slots", "state_out.n_rows * n_slots" },
+                    &a->state_out)))
+        return status;
+    else if (launch && !a->state_out.data)
+        return gdn_fail(GDN_INVALID_ARGUMENT, "state_out.n_rows is %d and state_out.data is NULL; give both or neither",
+                        (int)a->state_out.n_rows);
     if (a->n_heads_v % a->n_heads_k)
         return gdn_fail(GDN_INVALID_ARGUMENT, "n_heads_v is %d and n_heads_k is %d; it must be a multiple",
                         (int)a->n_heads_v, (int)a->n_heads_k);
-    if (a->flags & ~(uint32_t)GDN_DELTA_TREE)
-        return gdn_fail(GDN_INVALID_ARGUMENT, "flags is %#x; it must be 0 or GDN_DELTA_TREE (%#x)", (unsigned)a->flags,
-                        (unsigned)GDN_DELTA_TREE);
-    if (a->reserved || a->reserved2 || a->reserved3)
-        return gdn_fail(GDN_INVALID_ARGUMENT, "%s is %#x; it must be 0",
-                        a->reserved    ? "reserved"
-                        : a->reserved2 ? "reserved2"
-                                       : "reserved3",
-                        a->reserved    ? (unsigned)a->reserved
-                        : a->reserved2 ? (unsigned)a->reserved2
-                                       : (unsigned)a->reserved3);
-    if ((status = check_finite("scale", &a->scale, "1 / sqrt(head_dim_k)")) || (status = check_forms(a, launch)) ||
-        (status = gdn_check_checkpoints("state_checkpoint", launch && a->state_checkpoint.data, a->checkpoint_interval,
-                                        a->n_checkpoints, a->n_seqs)) ||
-        (status = check_log(a, launch)) || (status = check_tree(a, launch)) || (status = check_state_interval(a)))
+    if (launch && !a->n_snapshots && a->state_dst.data)
+        return gdn_fail(GDN_INVALID_ARGUMENT,
+                        "n_snapshots is 0 and state_dst is given; it has n_snapshots entries per sequence");
+    if ((status = check_inputs(&c->inputs, launch)) ||
+        (status = gdn_check_checkpoints(a->checkpoints ? &c->checkpoints : NULL, a->n_seqs)) ||
+        (status = check_log(c)) || (status = check_tree(c)) || (status = check_rounding(c)))
         return status;
     if (a->n_tokens && !a->n_seqs)
         return gdn_fail(GDN_INVALID_ARGUMENT, "n_seqs is 0 and n_tokens is %d; tokens need a sequence",
                         (int)a->n_tokens);
-    if (launch && !a->state_out.data && (a->n_rows_out != a->n_rows || a->n_slots_out != a->n_slots))
-        return gdn_fail(
-            GDN_INVALID_ARGUMENT,
-            "n_rows_out is %d and n_slots_out is %d, but state_out is absent; leave them 0 or give state_out",
-            (int)a->n_rows_out, (int)a->n_slots_out);
     return GDN_OK;
 }
 
-static gdn_status resolve_tokens(const gdn_backend *b, const char *name, const gdn_tensor *t, uint32_t dtypes,
-                                 const args_t *a, const gdn_place *seq_start, int32_t longest, int64_t heads,
-                                 int64_t inner, int needed, gdn_token_view *view, gdn_region *region)
+/* The operands over tokens, and those per value head that all tokens share. */
+static gdn_status resolve_operands(const gdn_backend *b, const call_t *c, int launch, int32_t longest, problem_t *p,
+                                   gdn_region *r)
 {
-    const gdn_operand_spec spec = {
-        .name = name, .dtypes = dtypes, .n_axes = 3, .axes = { "sequence", "token", "head" },
-        .extent = { a->n_seqs, longest, heads }, .inner = inner,
-        .ragged = 1, .ragged_tokens = a->n_tokens, .seq_start = seq_start, .needed = needed,
+    const args_t    *a = &c->a;
+    const int        needed = launch && a->n_tokens > 0;
+    const int64_t    gates  = a->gate == GDN_GATE_CHANNEL ? a->head_dim_k : 1;
+    const gdn_place *starts = b->host_memory ? &p->seq_start : NULL;
+    const struct {
+        const char       *name;
+        const gdn_tensor *tensor;
+        int64_t           heads, inner;
+        gdn_token_view   *view;
+        int               region, per_head, needed;
+    } operands[] = {
+        { "q", &a->q, a->n_heads_k, a->head_dim_k, &p->q, Q, 0, needed },
+        { "k", &a->k, a->n_heads_k, a->head_dim_k, &p->k, K, 0, needed },
+        { "v", &a->v, a->n_heads_v, a->head_dim_v, &p->v, V, 0, needed },
+        { "g", &a->g, a->n_heads_v, gates, &p->g, G, 0, needed },
+        { "beta", &a->beta, a->n_heads_v, 1, &p->beta, BETA, 0, needed },
+        { "out", &a->out, a->n_heads_v, a->head_dim_v, &p->out, OUT, 0, needed },
+        { "inputs.ssm_a", &c->inputs.ssm_a, a->n_heads_v, 1, &p->ssm_a, SSM_A, 1, needed && is_raw(&c->inputs) },
+        { "inputs.dt_bias", &c->inputs.dt_bias, a->n_heads_v, gates, &p->dt_bias, DT_BIAS, 1, 0 },
     };
-    return gdn_tokens_resolve(b, &spec, t, view, region);
+    for (size_t i = 0; i < sizeof operands / sizeof operands[0]; i++) {
+        gdn_operand_spec spec = {
+            .name = operands[i].name, .dtypes = FLOATS, .n_axes = 3, .axes = { "sequence", "token", "head" },
+            .extent = { a->n_seqs, longest, operands[i].heads }, .inner = operands[i].inner, .ragged = 1,
+            .ragged_tokens = a->n_tokens, .seq_start = starts, .needed = operands[i].needed,
+        };
+        if (operands[i].per_head)
+            spec = (gdn_operand_spec){ .name = operands[i].name, .dtypes = FLOATS, .n_axes = 1, .axes = { "head" },
+                                       .extent = { operands[i].heads }, .inner = operands[i].inner,
+                                       .needed = operands[i].needed };
+        gdn_token_view  *view   = operands[i].view;
+        const gdn_status status = gdn_tokens_resolve(b, &spec, operands[i].tensor, view, &r[operands[i].region]);
+        if (status)
+            return status;
+        if (operands[i].per_head) {
+            view->stride_head = view->stride_seq;
+            view->stride_seq  = 0;
+        }
+    }
+    return GDN_OK;
 }
 
-/* An operand per value head that all tokens share. */
-static gdn_status resolve_heads(const gdn_backend *b, const char *name, const gdn_tensor *t, const args_t *a,
-                                int64_t inner, int needed, gdn_token_view *view, gdn_region *region)
-{
-    const gdn_operand_spec spec = {
-        .name = name,
-        .dtypes = FLOATS,
-        .n_axes = 1,
-        .axes = { "head" },
-        .extent = { a->n_heads_v },
-        .inner = inner,
-        .needed = needed,
-    };
-    int64_t stride[4];
-    gdn_status status = gdn_operand_resolve(b, &spec, t, &view->at, stride, region);
-    view->stride_head = stride[0];
-    view->dtype       = t->dtype;
-    return status;
-}
-
-static gdn_status resolve_state(const gdn_backend *b, const char *name, const gdn_tensor *t, const args_t *a,
-                                int32_t n_rows, int32_t n_slots, int needed, gdn_state_view *view, gdn_region *region)
+static gdn_status resolve_state(const gdn_backend *b, const char *name, const gdn_pool *pool, const args_t *a,
+                                int needed, gdn_state_view *view, gdn_region *region)
 {
     const int     kv   = a->state_layout == GDN_STATE_KV;
     const gdn_operand_spec spec = {
-        .name = name, .dtypes = FLOATS, .n_axes = 4, .axes = { "row", "slot", "head", "line" },
-        .extent = { n_rows, n_slots, a->n_heads_v, kv ? a->head_dim_k : a->head_dim_v },
+        .name = name, .dtypes = FLOATS, .n_axes = 4, .axes = { "row", "slot", "head", kv ? "key" : "value" },
+        .extent = { pool->n_rows, pool->n_slots, a->n_heads_v, kv ? a->head_dim_k : a->head_dim_v },
         .inner = kv ? a->head_dim_v : a->head_dim_k, .needed = needed,
     };
-    return gdn_pool_resolve(b, &spec, t, view, region);
+    return gdn_pool_resolve(b, &spec, pool, view, region);
 }
 
-static gdn_status resolve_log(const gdn_backend *b, const args_t *a, int launch, gdn_log_view *log, gdn_region *r)
+static gdn_status resolve_states(const gdn_backend *b, const call_t *c, int needed, problem_t *p, gdn_region *r,
+                                 int *one_pool)
 {
+    const args_t *a = &c->a;
+    gdn_status    status;
+    if ((status = resolve_state(b, "state", &a->state, a, needed, &p->state_in, &r[STATE])) ||
+        (a->state_out.data &&
+         (status = resolve_state(b, "state_out", &a->state_out, a, 1, &p->state_out, &r[STATE_OUT]))))
+        return status;
+    if (a->state_out.data && a->state_out.dtype != a->state.dtype)
+        return gdn_fail(GDN_INVALID_ARGUMENT,
+                        "state_out.dtype is %d (%s) and state.dtype is %d (%s); they must be the same",
+                        (int)a->state_out.dtype, gdn_dtype_name(a->state_out.dtype), (int)a->state.dtype,
+                        gdn_dtype_name(a->state.dtype));
+    *one_pool = gdn_one_pool(a->state_out.data != NULL, &p->state_in, &p->state_out, &r[STATE], &r[STATE_OUT]);
+    return GDN_OK;
+}
+
+static gdn_status resolve_log(const gdn_backend *b, const call_t *c, int launch, gdn_log_view *log, gdn_region *r)
+{
+    const args_t  *a = &c->a;
     const uint64_t bytes = 4 * (uint64_t)a->n_seqs;
     const int64_t  keys = (int64_t)a->n_heads_k * a->head_dim_k;
     const int64_t  decays = a->gate == GDN_GATE_CHANNEL ? a->head_dim_k : 1;
     gdn_state_view view;
     gdn_status     status;
-    log->n_rows    = a->n_log_rows;
-    log->n_columns = a->n_log_columns;
-    if (!a->n_log_columns)
+    if (!a->log)
         return GDN_OK;
+    log->n_rows    = c->log.entries.n_rows;
+    log->n_columns = c->log.entries.n_slots;
     const gdn_operand_spec spec = {
-        .name = "log", .dtypes = 1u << GDN_F32, .n_axes = 2, .axes = { "row", "column" },
-        .extent = { a->n_log_rows, a->n_log_columns },
+        .name = "log.entries", .dtypes = 1u << GDN_F32, .n_axes = 2, .axes = { "row", "slot" },
+        .extent = { log->n_rows, log->n_columns },
         .inner = keys + a->n_heads_v * (a->head_dim_v + decays), .needed = launch && a->n_seqs,
     };
-    if ((status = gdn_span_resolve(b, "log_row", &a->log_row, bytes, 4, 0, &log->row, &r[LOG_ROW])) ||
-        (status = gdn_span_resolve(b, "state_position", &a->state_position, bytes, 4, 0, &log->state_position,
-                                   &r[STATE_POSITION])) ||
-        (status = gdn_span_resolve(b, "state_commit", &a->state_commit, bytes, 4, 0, &log->state_commit,
-                                   &r[STATE_COMMIT])) ||
-        (status = gdn_pool_resolve(b, &spec, &a->log, &view, &r[LOG])))
+    if ((status = gdn_span_resolve(b, "log.row", &c->log.row, bytes, 4, 0, &log->row, &r[LOG_ROW])) ||
+        (status = gdn_span_resolve(b, "log.base_position", &c->log.base_position, bytes, 4, 0, &log->state_position,
+                                   &r[BASE_POSITION])) ||
+        (status = gdn_span_resolve(b, "log.commit", &c->log.commit, bytes, 4, 0, &log->state_commit, &r[COMMIT])) ||
+        (status = gdn_pool_resolve(b, &spec, &c->log.entries, &view, &r[LOG])))
         return status;
     log->at            = view.at;
     log->stride_row    = view.stride_row;
     log->stride_column = view.stride_line;
     r[LOG].written     = 1;
-    if (launch && !a->log_row.data)
-        return gdn_check_range("n_seqs (without log_row)", a->n_seqs, 0, a->n_log_rows);
+    if (launch && !c->log.row.data)
+        return gdn_check_range("n_seqs (without log.row)", a->n_seqs, 0, log->n_rows);
     return GDN_OK;
 }
 
@@ -305,10 +338,11 @@ static gdn_status check_maps(const args_t *a, const problem_t *p, int one_pool)
     const gdn_pool_maps states = {
         .src_name = "state_src", .dst_name = "state_dst", .src = &p->state_src, .dst = &p->state_dst,
         .n_seqs = a->n_seqs, .n_tokens = a->n_tokens, .n_entries = a->n_snapshots, .seq_start = &p->seq_start,
-        .src_slots = a->n_slots, .dst_slots = a->n_slots_out,
-        .src_size = (int64_t)a->n_rows * a->n_slots, .dst_size = (int64_t)a->n_rows_out * a->n_slots_out,
-        .same_pool = one_pool, .checkpoint_name = "state_checkpoint", .checkpoints = &p->checkpoints,
-        .position = &p->position, .commit_name = "state_commit", .commit = &p->log.state_commit,
+        .src_slots = a->state.n_slots, .dst_slots = a->state_out.n_slots,
+        .src_size = (int64_t)a->state.n_rows * a->state.n_slots,
+        .dst_size = (int64_t)a->state_out.n_rows * a->state_out.n_slots,
+        .same_pool = one_pool, .checkpoints = &p->checkpoints,
+        .position = &p->position, .commit_name = "log.commit", .commit = &p->log.state_commit,
     };
     if ((status = gdn_check_positions(&p->position, &p->seq_start, a->n_seqs, a->n_tokens)) ||
         (status = gdn_check_pool_maps(&states)) || (status = gdn_check_log(p)) || (status = gdn_check_rounded(p)) ||
@@ -321,94 +355,61 @@ static gdn_status check_maps(const args_t *a, const problem_t *p, int one_pool)
     rows.dst_size    = p->log.n_rows;
     rows.same_pool   = 0;
     rows.checkpoints = NULL;
-    rows.commit_name = "log_row";
+    rows.commit_name = "log.row";
     rows.commit      = &p->log.row;
     return gdn_check_pool_maps(&rows);
 }
 
-gdn_status gdn_gated_delta_net_resolve(const gdn_context *ctx, const args_t *a, gdn_plan *plan, problem_t *p)
+static gdn_status resolve_call(const gdn_context *ctx, const call_t *c, gdn_plan *plan, problem_t *p)
 {
+    const args_t *a = &c->a;
     const int launch = plan != NULL;
     const gdn_backend *b = ctx->backend;
     gdn_region r[N_REGIONS] = { 0 };
     gdn_status status;
-    /* Without tokens the maps are judged all the same, those of a device by its kernels; of state_dst nothing is used
-     * then. */
-    const int judged =
-        !b->host_memory && a->n_seqs &&
-        (a->seq_start.data || a->state_src.data || (uses_position(a) && a->position.data) || a->log.data);
-    const int committed = a->n_seqs && a->state_commit.data; /* of which a device knows no more */
+    /* A device's kernels judge the maps also of a call without tokens. */
+    const int judged = !b->host_memory && a->n_seqs &&
+                       (a->seq_start.data || a->state_src.data || (uses_position(a) && a->position.data) || a->log);
+    const int committed = a->n_seqs && c->log.commit.data; /* of which a device knows no more */
     *p = (problem_t){
         .empty = !a->n_tokens && !judged && !committed,
         .n_seqs = a->n_seqs, .n_tokens = a->n_tokens, .n_heads_k = a->n_heads_k,
         .n_heads_v = a->n_heads_v, .head_dim_k = a->head_dim_k, .head_dim_v = a->head_dim_v, .head_map = a->head_map,
         .gate = a->gate, .state_layout = a->state_layout, .n_snapshots = a->n_snapshots, .scale = a->scale,
-        .g_form = a->g_form, .beta_form = a->beta_form, .beta_factor = a->beta_factor,
-        .checkpoints = { .interval = a->checkpoint_interval, .n = a->n_checkpoints },
-        .tree = (a->flags & GDN_DELTA_TREE) != 0,
-        .state_interval = a->state.dtype == GDN_F32 ? 0 : a->state_interval ? a->state_interval : 1,
+        .g_form = a->n_tokens ? c->inputs.gate_input : GDN_G_LOG, /* without tokens there is no ssm_a to read */
+        .beta_form = c->inputs.beta_input, .beta_factor = c->inputs.beta_factor,
+        .checkpoints = { .interval = c->checkpoints.interval, .n = c->checkpoints.n }, .tree = a->tree != NULL,
+        .state_interval = a->state.dtype == GDN_F32 ? 0 : a->rounding ? c->rounding.interval : 1,
     };
-    if (!a->n_tokens) /* nothing to prepare, and no ssm_a to read */
-        p->g_form = GDN_G_LOG;
-    resolve_norm(a, p);
+    resolve_norm(&c->inputs, p);
 
     /* Maps first: the longest sequence says how far the token operands reach. */
-    if ((status = gdn_span_resolve(b, "seq_start", &a->seq_start, 4 * ((uint64_t)a->n_seqs + 1), 4, 0, &p->seq_start,
-                                   &r[SEQ_START])) ||
-        (status = gdn_span_resolve(b, "state_src", &a->state_src, 4 * (uint64_t)a->n_seqs, 4, 0, &p->state_src,
-                                   &r[STATE_SRC])) ||
-        (status = gdn_span_resolve(b, "state_dst", &a->state_dst, 4 * (uint64_t)a->n_seqs * (uint64_t)a->n_snapshots, 4,
-                                   0, &p->state_dst, &r[STATE_DST])) ||
-        (uses_position(a) && (status = gdn_span_resolve(b, "position", &a->position, 4 * (uint64_t)a->n_seqs, 4, 0,
-                                                        &p->position, &r[POSITION]))) ||
-        (status = gdn_span_resolve(b, "state_checkpoint", &a->state_checkpoint,
-                                   4 * (uint64_t)a->n_seqs * (uint64_t)a->n_checkpoints, 4,
-                                   launch && a->n_tokens && a->checkpoint_interval, &p->checkpoints.map,
-                                   &r[STATE_CHECKPOINT])) ||
-        (status = gdn_span_resolve(b, "parent", &a->parent, 4 * (uint64_t)a->n_tokens, 4, 0, &p->parent, &r[PARENT])))
-        return status;
-    if ((status = resolve_log(b, a, launch, &p->log, r)))
+    const uint64_t bytes = 4 * (uint64_t)a->n_seqs;
+    if ((status = gdn_span_resolve(b, "seq_start", &a->seq_start, bytes + 4, 4, 0, &p->seq_start, &r[SEQ_START])) ||
+        (status = gdn_span_resolve(b, "state_src", &a->state_src, bytes, 4, 0, &p->state_src, &r[STATE_SRC])) ||
+        (status = gdn_span_resolve(b, "state_dst", &a->state_dst, bytes * (uint64_t)a->n_snapshots, 4, 0,
+                                   &p->state_dst, &r[STATE_DST])) ||
+        (uses_position(a) &&
+         (status = gdn_span_resolve(b, "position", &a->position, bytes, 4, 0, &p->position, &r[POSITION]))) ||
+        (status = gdn_span_resolve(b, "checkpoints.dst", &c->checkpoints.dst, bytes * (uint64_t)c->checkpoints.n, 4,
+                                   launch && a->n_tokens && a->checkpoints, &p->checkpoints.map, &r[CHECKPOINTS])) ||
+        (status = gdn_span_resolve(b, "tree.parent", &c->tree.parent, 4 * (uint64_t)a->n_tokens, 4, 0, &p->parent,
+                                   &r[PARENT])) ||
+        (status = resolve_log(b, c, launch, &p->log, r)))
         return status;
     int32_t longest = 0; /* also of a query, which may come before the map */
-    if (launch && (status = gdn_check_seq_start(&p->seq_start, b->host_memory, a->n_seqs, a->n_tokens, &longest)))
+    int     one_pool = 0;
+    if ((launch && (status = gdn_check_seq_start(&p->seq_start, b->host_memory, a->n_seqs, a->n_tokens, &longest))) ||
+        (status = resolve_operands(b, c, launch, longest, p, r)) ||
+        (status = resolve_states(b, c, launch && (a->n_tokens || committed), p, r, &one_pool)) || !launch)
         return status;
-    const int     needed = launch && a->n_tokens > 0;
-    const int64_t gates  = a->gate == GDN_GATE_CHANNEL ? a->head_dim_k : 1;
-    const gdn_place *starts = b->host_memory ? &p->seq_start : NULL;
-    if ((status = resolve_tokens(b, "q", &a->q, FLOATS, a, starts, longest, a->n_heads_k, a->head_dim_k, needed, &p->q,
-                                 &r[Q])) ||
-        (status = resolve_tokens(b, "k", &a->k, FLOATS, a, starts, longest, a->n_heads_k, a->head_dim_k, needed, &p->k,
-                                 &r[K])) ||
-        (status = resolve_tokens(b, "v", &a->v, FLOATS, a, starts, longest, a->n_heads_v, a->head_dim_v, needed, &p->v,
-                                 &r[V])) ||
-        (status = resolve_tokens(b, "g", &a->g, FLOATS, a, starts, longest, a->n_heads_v, gates, needed, &p->g,
-                                 &r[G])) ||
-        (status = resolve_tokens(b, "beta", &a->beta, FLOATS, a, starts, longest, a->n_heads_v, 1, needed, &p->beta,
-                                 &r[BETA])) ||
-        (status = resolve_tokens(b, "out", &a->out, FLOATS, a, starts, longest, a->n_heads_v, a->head_dim_v, needed,
-                                 &p->out, &r[OUT])) ||
-        (status = resolve_heads(b, "ssm_a", &a->ssm_a, a, 1, needed && is_raw(a), &p->ssm_a, &r[SSM_A])) ||
-        (status = resolve_heads(b, "dt_bias", &a->dt_bias, a, gates, 0, &p->dt_bias, &r[DT_BIAS])) ||
-        (status = resolve_state(b, "state", &a->state, a, a->n_rows, a->n_slots, needed || (launch && committed),
-                                &p->state_in, &r[STATE])))
-        return status;
-    if (a->state_out.data && (status = resolve_state(b, "state_out", &a->state_out, a, a->n_rows_out, a->n_slots_out, 1,
-                                                     &p->state_out, &r[STATE_OUT])))
-        return status;
-    if (a->state_out.data && p->state_out.dtype != p->state_in.dtype)
-        return gdn_fail(GDN_INVALID_ARGUMENT,
-                        "state_out.dtype is %d (%s) and state.dtype is %d (%s); they must be the same",
-                        (int)p->state_out.dtype, gdn_dtype_name(p->state_out.dtype), (int)p->state_in.dtype,
-                        gdn_dtype_name(p->state_in.dtype));
-    const int pools = gdn_one_pool(a->state_out.data != NULL, &p->state_in, &p->state_out, &r[STATE], &r[STATE_OUT]);
-    if (!launch)
-        return GDN_OK;
 
-    if (!a->state_src.data && (status = gdn_check_range("n_seqs (without state_src)", a->n_seqs, 0, a->n_rows)))
+    if (!a->state_src.data &&
+        (status = gdn_check_range("n_seqs (without state_src)", a->n_seqs, 0, a->state.n_rows)))
         return status;
     if (!a->state_dst.data && a->n_snapshots &&
-        ((status = gdn_check_range("n_seqs (without state_dst)", a->n_seqs, 0, a->n_rows_out)) ||
-         (status = gdn_check_range("n_snapshots (without state_dst)", a->n_snapshots, 1, a->n_slots_out))))
+        ((status = gdn_check_range("n_seqs (without state_dst)", a->n_seqs, 0, a->state_out.n_rows)) ||
+         (status = gdn_check_range("n_snapshots (without state_dst)", a->n_snapshots, 1, a->state_out.n_slots))))
         return status;
     r[OUT].written = r[STATE_OUT].written = 1;
     if ((status = b->gated_delta_net.plan(ctx, p, plan)) ||
@@ -416,5 +417,26 @@ gdn_status gdn_gated_delta_net_resolve(const gdn_context *ctx, const args_t *a, 
                                         N_REGIONS)) ||
         !b->host_memory)
         return status;
-    return check_maps(a, p, pools);
+    return check_maps(a, p, one_pool);
+}
+
+gdn_status gdn_gated_delta_net_prepare(const gdn_context *ctx, const args_t *args, gdn_plan *plan, problem_t *p)
+{
+    call_t     c;
+    gdn_status status = read_call(args, &c);
+    if (status || (status = check_call(&c, plan != NULL)))
+        return status;
+    return resolve_call(ctx, &c, plan, p);
+}
+
+gdn_status gdn_gated_delta_net_args_init(gdn_gated_delta_net_args *args, uint32_t size)
+{
+    const gdn_gated_delta_net_args defaults = GDN_INIT(gdn_gated_delta_net_args);
+    return gdn_struct_init("args", args, size, GDN_FIRST_SIZE(gdn_gated_delta_net_args), &defaults, sizeof defaults);
+}
+
+gdn_status gdn_delta_inputs_init(gdn_delta_inputs *inputs, uint32_t size)
+{
+    const gdn_delta_inputs defaults = GDN_INIT(gdn_delta_inputs);
+    return gdn_struct_init("inputs", inputs, size, GDN_FIRST_SIZE(gdn_delta_inputs), &defaults, sizeof defaults);
 }

@@ -56,29 +56,29 @@ gdn_status gdn_check_log(const gdn_gated_delta_net_problem *p)
         const int32_t stands = gdn_map_at(&p->log.state_position, s, position);
         const int32_t length = gdn_seq_length(&p->seq_start, p->n_seqs, p->n_tokens, s);
         if (row < GDN_NONE || row >= p->log.n_rows)
-            return gdn_fail(GDN_INVALID_ARGUMENT, "log_row[%d] is %d%s; 0 to %d and GDN_NONE are allowed", (int)s,
+            return gdn_fail(GDN_INVALID_ARGUMENT, "log.row[%d] is %d%s; 0 to %d and GDN_NONE are allowed", (int)s,
                             (int)row, p->log.row.base ? "" : " (the default)", (int)p->log.n_rows - 1);
         if (stands < 0 || stands > position)
             return gdn_fail(GDN_INVALID_ARGUMENT,
-                            "state_position[%d] is %d; 0 to %d (the sequence's position) are allowed", (int)s,
+                            "log.base_position[%d] is %d; 0 to %d (the sequence's position) are allowed", (int)s,
                             (int)stands, (int)position);
         if (gdn_state_src_at(p, s) == GDN_SKIP)
             continue;
         if (row == GDN_NONE && stands != position)
             return gdn_fail(GDN_INVALID_ARGUMENT,
-                            "state_position[%d] is %d and log_row[%d] is GDN_NONE; without a log it must be %d, the "
+                            "log.base_position[%d] is %d and log.row[%d] is GDN_NONE; without a log it must be %d, the "
                             "sequence's position",
                             (int)s, (int)stands, (int)s, (int)position);
         if (row == GDN_NONE && p->tree && length)
             return gdn_fail(
                 GDN_INVALID_ARGUMENT,
-                "log_row[%d] is GDN_NONE and flags has GDN_DELTA_TREE; with a tree the sequence's %d tokens "
+                "log.row[%d] is GDN_NONE and tree is given; with it the sequence's %d tokens "
                 "need a row, 0 to %d",
                 (int)s, (int)length, (int)p->log.n_rows - 1);
         if (row != GDN_NONE && (int64_t)position + length - stands > p->log.n_columns)
             return gdn_fail(GDN_INVALID_ARGUMENT,
-                            "n_log_columns is %d; sequence %d has %d tokens from position %d on and its state stands "
-                            "at %d, for which at least %lld are needed",
+                            "log.entries.n_slots is %d; sequence %d has %d tokens from position %d on and the base "
+                            "position of its state is %d, for which at least %lld are needed",
                             (int)p->log.n_columns, (int)s, (int)length, (int)position, (int)stands,
                             (long long)position + length - stands);
     }
@@ -95,14 +95,14 @@ gdn_status gdn_check_rounded(const gdn_gated_delta_net_problem *p)
             continue;
         if (stands % n)
             return gdn_fail(GDN_INVALID_ARGUMENT,
-                            "state_position[%d] is %d%s and state_interval is %d; multiples of that are allowed",
+                            "log.base_position[%d] is %d%s and rounding.interval is %d; multiples of that are allowed",
                             (int)s, (int)stands, p->log.state_position.base ? "" : " (the default, its position)",
                             (int)n);
         for (int32_t r = 0; r < length && r < p->n_snapshots; r++)
             if (gdn_state_dst_at(p, s, r) >= 0 && (position + length - r) % n)
                 return gdn_fail(
                     GDN_INVALID_ARGUMENT,
-                    "state_dst[%d][%d] is %d%s, for the state behind %d tokens, and state_interval is %d; of "
+                    "state_dst[%d][%d] is %d%s, for the state behind %d tokens, and rounding.interval is %d; of "
                     "others than multiples of that GDN_NONE is allowed",
                     (int)s, (int)r, (int)gdn_state_dst_at(p, s, r), p->state_dst.base ? "" : " (the default)",
                     (int)(position + length - r), (int)n);
@@ -122,39 +122,26 @@ gdn_status gdn_check_parents(const gdn_place *parent, const gdn_place *padding, 
                 continue; /* GDN_NONE is -1, the number before the first */
             if (!t)
                 return gdn_fail(GDN_INVALID_ARGUMENT,
-                                "parent[%d] is %d; it is the first token of sequence %d, for which GDN_NONE is allowed",
+                                "tree.parent[%d] is %d; it is the first token of sequence %d, for which GDN_NONE is allowed",
                                 (int)first, (int)of, (int)s);
             return gdn_fail(
                 GDN_INVALID_ARGUMENT,
-                "parent[%d] is %d; it is token %d of sequence %d, for which 0 to %d and GDN_NONE are allowed",
+                "tree.parent[%d] is %d; it is token %d of sequence %d, for which 0 to %d and GDN_NONE are allowed",
                 (int)(first + t), (int)of, (int)t, (int)s, (int)(t - 1));
         }
     }
     return GDN_OK;
 }
 
-gdn_status gdn_check_tree_flag(const char *name, uint32_t value, int tree, int given)
+gdn_status gdn_check_checkpoints(const gdn_checkpoints *part, int32_t n_seqs)
 {
-    if (given && !tree)
-        return gdn_fail(GDN_INVALID_ARGUMENT, "parent is given and flags has no %s (%#x), with which it is allowed",
-                        name, (unsigned)value);
-    return GDN_OK;
-}
-
-gdn_status gdn_check_checkpoints(const char *map, int given, int32_t interval, int32_t n_checkpoints, int32_t n_seqs)
-{
-    gdn_status status = gdn_check_range("checkpoint_interval", interval, 0, INT32_MAX);
-    if (status)
+    gdn_status status;
+    if (!part)
+        return GDN_OK;
+    if ((status = gdn_check_range("checkpoints.interval", part->interval, 1, INT32_MAX)) ||
+        (status = gdn_check_range("checkpoints.n", part->n, 1, 1 << 20)))
         return status;
-    if (!interval && n_checkpoints)
-        return gdn_fail(GDN_INVALID_ARGUMENT,
-                        "n_checkpoints is %d and checkpoint_interval is 0; then it must be 0, too", (int)n_checkpoints);
-    if (!interval && given)
-        return gdn_fail(GDN_INVALID_ARGUMENT, "%s is given and checkpoint_interval is 0; 1 to %d have it", map,
-                        (int)INT32_MAX);
-    if (interval && (status = gdn_check_range("n_checkpoints", n_checkpoints, 1, 1 << 20)))
-        return status;
-    return gdn_check_range("n_seqs * n_checkpoints", (int64_t)n_seqs * n_checkpoints, 0, INT32_MAX);
+    return gdn_check_range("n_seqs * checkpoints.n", (int64_t)n_seqs * part->n, 0, INT32_MAX);
 }
 
 static int64_t source_of(const gdn_pool_maps *m, int32_t s)
@@ -206,7 +193,7 @@ static entry_name name_of(const gdn_pool_maps *m, int32_t s, const targets *used
     else if (r < used->n_dst && m->dst_is_row)
         (void)snprintf(name.text, sizeof name.text, "%s[%d]", m->dst_name, (int)s);
     else
-        (void)snprintf(name.text, sizeof name.text, "%s[%d][%d]", r < used->n_dst ? m->dst_name : m->checkpoint_name,
+        (void)snprintf(name.text, sizeof name.text, "%s[%d][%d]", r < used->n_dst ? m->dst_name : "checkpoints.dst",
                        (int)s, (int)(r < used->n_dst ? r : r - used->n_dst));
     return name;
 }

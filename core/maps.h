@@ -12,8 +12,7 @@ typedef struct gdn_pool_maps {
                                                GDN_NONE where there is no pool                        */
     int32_t          n_seqs, n_tokens, n_entries;
     const gdn_place *seq_start;
-    const char      *checkpoint_name;
-    const gdn_checkpoints *checkpoints;     /* NULL: none                                             */
+    const gdn_checkpoint_view *checkpoints;    /* NULL: none                                             */
     const gdn_place *position;              /* checked already; of checkpoints                        */
     const char      *commit_name;
     const gdn_place *commit;                /* NULL or absent: GDN_NONE                               */
@@ -48,11 +47,8 @@ gdn_status gdn_check_rounded(const gdn_gated_delta_net_problem *p);
 gdn_status gdn_check_parents(const gdn_place *parent, const gdn_place *padding, const gdn_place *seq_start,
                              int32_t n_seqs, int32_t n_tokens);
 
-/* `parent` is for calls with the flag `name`, of this value. */
-gdn_status gdn_check_tree_flag(const char *name, uint32_t value, int tree, int given);
-
-/* The interval and the entries of `map`, its name as the caller knows it, which `given` says is there. */
-gdn_status gdn_check_checkpoints(const char *map, int given, int32_t interval, int32_t n_checkpoints, int32_t n_seqs);
+/* The interval and the number of entries; NULL: the call has no checkpoints. */
+gdn_status gdn_check_checkpoints(const gdn_checkpoints *part, int32_t n_seqs);
 
 /* All entries that are used are in range, no slot is written twice, none is written by one sequence and read by
  * another. */

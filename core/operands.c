@@ -278,19 +278,21 @@ gdn_status gdn_tokens_resolve(const gdn_backend *backend, const gdn_operand_spec
     return status;
 }
 
-gdn_status gdn_pool_resolve(const gdn_backend *backend, const gdn_operand_spec *spec, const gdn_tensor *t,
+gdn_status gdn_pool_resolve(const gdn_backend *backend, const gdn_operand_spec *spec, const gdn_pool *pool,
                             gdn_state_view *view, gdn_region *region)
 {
+    const gdn_tensor t = { .data = pool->data, .offset = pool->offset, .bytes = pool->bytes, .dtype = pool->dtype,
+                           .stride = { pool->stride[0], pool->stride[1], pool->stride[2], pool->stride[3] } };
     const int slots = spec->n_axes == 4;
     int64_t stride[4] = { 0 };
-    gdn_status status = gdn_operand_resolve(backend, spec, t, &view->at, stride, region);
+    gdn_status status = gdn_operand_resolve(backend, spec, &t, &view->at, stride, region);
     view->stride_row  = stride[0];
     view->stride_slot = slots ? stride[1] : 0;
     view->stride_head = slots ? stride[2] : 0;
     view->stride_line = stride[spec->n_axes - 1];
     view->n_rows      = (int32_t)spec->extent[0];
     view->n_slots     = slots ? (int32_t)spec->extent[1] : 1;
-    view->dtype       = t->dtype;
+    view->dtype       = t.dtype;
     return status;
 }
 

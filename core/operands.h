@@ -42,8 +42,11 @@ gdn_status gdn_operand_resolve(const gdn_backend *backend, const gdn_operand_spe
 /* The same for an operand over tokens, and for a pool: axes row, slot, head, line, or row, line. */
 gdn_status gdn_tokens_resolve(const gdn_backend *backend, const gdn_operand_spec *spec, const gdn_tensor *tensor,
                               gdn_token_view *view, gdn_region *region);
-gdn_status gdn_pool_resolve(const gdn_backend *backend, const gdn_operand_spec *spec, const gdn_tensor *tensor,
+gdn_status gdn_pool_resolve(const gdn_backend *backend, const gdn_operand_spec *spec, const gdn_pool *pool,
                             gdn_state_view *view, gdn_region *region);
+
+/* 1: the call has this pool. A query may leave out its data. */
+static inline int gdn_pool_given(const gdn_pool *pool) { return pool->data || pool->n_rows || pool->n_slots > 1; }
 
 /* The side of a pool that is written becomes the one that is read where it was not `given`. Says whether they are one
  * pool, seen in the same way, and tells their regions. */

@@ -62,11 +62,11 @@ typedef struct gdn_log_view {
 } gdn_log_view;
 
 /* What is kept on the way: see gdn_checkpoint_at(). */
-typedef struct gdn_checkpoints {
+typedef struct gdn_checkpoint_view {
     int32_t   interval; /* tokens; 0 = there are none       */
     int32_t   n;        /* entries of the map per sequence  */
     gdn_place map;
-} gdn_checkpoints;
+} gdn_checkpoint_view;
 
 typedef struct gdn_gated_delta_net_problem {
     gdn_place      workspace;
@@ -83,7 +83,7 @@ typedef struct gdn_gated_delta_net_problem {
     gdn_state_view state_in, state_out; /* equal unless the caller gave a state_out of its own */
     gdn_place      seq_start, state_src, state_dst;
     gdn_place      position; /* of the first tokens; for checkpoints and the log only */
-    gdn_checkpoints checkpoints;
+    gdn_checkpoint_view checkpoints;
     gdn_log_view   log;
     int32_t        tree;     /* 1: tokens follow those that `parent` names, see gdn_parent_at() */
     gdn_place      parent;
@@ -95,7 +95,7 @@ typedef struct gdn_ssm_conv_problem {
     int32_t        empty; /* 1: there is nothing to do */
     int32_t        n_seqs, n_tokens, n_channels, kernel_width;
     int32_t        n_columns; /* of the ring; 0 = no history */
-    uint32_t       flags;
+    int32_t        silu; /* 1: out goes through silu */
     gdn_token_view x, out;    /* stride_head unused */
     gdn_place      weight;
     int64_t        weight_stride_channel, weight_stride_tap;
@@ -103,7 +103,7 @@ typedef struct gdn_ssm_conv_problem {
     int32_t        weight_dtype, bias_dtype;
     gdn_state_view history_in, history_out;
     gdn_place      seq_start, position, history_src, history_dst;
-    gdn_checkpoints checkpoints;
+    gdn_checkpoint_view checkpoints;
     int32_t        tree; /* as of gated_delta_net */
     gdn_place      parent;
 } gdn_ssm_conv_problem;
@@ -166,14 +166,14 @@ static inline int32_t gdn_state_dst_at(const gdn_gated_delta_net_problem *p, int
 
 /* How many entries of the map a sequence uses that has `position` tokens before its `length` ones: one for each
  * multiple of the interval that its length becomes, as far as there are entries. */
-static inline int32_t gdn_checkpoints_used(const gdn_checkpoints *c, int32_t position, int32_t length)
+static inline int32_t gdn_checkpoints_used(const gdn_checkpoint_view *c, int32_t position, int32_t length)
 {
     const int32_t n = c->interval ? (position + length) / c->interval - position / c->interval : 0;
     return n < c->n ? n : c->n;
 }
 
 /* Where the checkpoint after token t of sequence s goes, or GDN_NONE where there is none. */
-static inline int32_t gdn_checkpoint_at(const gdn_checkpoints *c, int32_t s, int32_t position, int32_t t)
+static inline int32_t gdn_checkpoint_at(const gdn_checkpoint_view *c, int32_t s, int32_t position, int32_t t)
 {
     const int32_t length = position + t + 1;
     if (!c->interval || length % c->interval)

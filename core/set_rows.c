@@ -2,6 +2,7 @@
 #include "core/kernels.h"
 #include "core/operands.h"
 #include "core/status.h"
+#include "core/structs.h"
 
 #include <string.h>
 
@@ -13,24 +14,18 @@ enum { SRC, DST, INDEX, WORKSPACE, N_REGIONS };
 #define FLOATS (1u << GDN_F32 | 1u << GDN_F16 | 1u << GDN_BF16)
 #define LARGEST ((int64_t)1 << 40)
 
-static void fill_defaults(args_t *a)
-{
-    for (int i = 0; i < 2; i++) {
-        a->n_batch[i]     = a->n_batch[i] ? a->n_batch[i] : 1;
-        a->index_batch[i] = a->index_batch[i] ? a->index_batch[i] : 1;
-    }
-}
-
-gdn_status gdn_set_rows_check(args_t *a, int launch)
+static gdn_status check_args(const args_t *a)
 {
     gdn_status status;
-    (void)launch;
-    fill_defaults(a);
     if ((status = gdn_check_range("n_columns", a->n_columns, 1, LARGEST)) ||
         (status = gdn_check_range("n_rows", a->n_rows, 0, LARGEST)) ||
         (status = gdn_check_range("n_rows_dst", a->n_rows_dst, a->n_rows ? 1 : 0, LARGEST)))
         return status;
     for (int i = 0; i < 2; i++) {
+        if (!a->n_batch[i] || !a->index_batch[i])
+            return gdn_fail(GDN_INVALID_ARGUMENT,
+                            "%s[%d] is 0; set it, 1 by GDN_INIT (zeros alone do not initialise a struct)",
+                            a->n_batch[i] ? "index_batch" : "n_batch", i);
         const char *const names[2][2] = { { "n_batch[0]", "index_batch[0]" }, { "n_batch[1]", "index_batch[1]" } };
         if ((status = gdn_check_range(names[i][0], a->n_batch[i], 1, 1 << 30)) ||
             (status = gdn_check_range(names[i][1], a->index_batch[i], 1, a->n_batch[i])))
@@ -72,11 +67,16 @@ static gdn_status resolve_operand(const gdn_backend *b, const char *name, const 
     return status;
 }
 
-gdn_status gdn_set_rows_resolve(const gdn_context *ctx, const args_t *a, gdn_plan *plan, problem_t *p)
+gdn_status gdn_set_rows_prepare(const gdn_context *ctx, const args_t *args, gdn_plan *plan, problem_t *p)
 {
+    args_t        copy; /* what is checked is what is used */
+    const args_t *a = &copy;
     const gdn_backend *b = ctx->backend;
     gdn_region r[N_REGIONS] = { 0 };
     gdn_status status;
+    if ((status = gdn_struct_read("args", args, GDN_FIRST_SIZE(gdn_set_rows_args), sizeof copy, &copy)) ||
+        (status = check_args(a)))
+        return status;
     *p = (problem_t){
         .empty = !a->n_rows, .n_columns = a->n_columns, .n_rows = a->n_rows, .n_rows_dst = a->n_rows_dst,
         .n_batch = { a->n_batch[0], a->n_batch[1] }, .index_batch = { a->index_batch[0], a->index_batch[1] },
@@ -99,4 +99,10 @@ gdn_status gdn_set_rows_resolve(const gdn_context *ctx, const args_t *a, gdn_pla
                                         N_REGIONS)))
         return status;
     return b->host_memory && a->n_rows ? check_index(p) : GDN_OK;
+}
+
+gdn_status gdn_set_rows_args_init(gdn_set_rows_args *args, uint32_t size)
+{
+    const gdn_set_rows_args defaults = GDN_INIT(gdn_set_rows_args);
+    return gdn_struct_init("args", args, size, GDN_FIRST_SIZE(gdn_set_rows_args), &defaults, sizeof defaults);
 }

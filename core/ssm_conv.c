@@ -3,6 +3,7 @@
 #include "core/maps.h"
 #include "core/operands.h"
 #include "core/status.h"
+#include "core/structs.h"
 
 #include <string.h>
 
@@ -21,62 +22,72 @@ enum {
     POSITION,
     HISTORY_SRC,
     HISTORY_DST,
-    HISTORY_CHECKPOINT,
+    CHECKPOINTS,
     PARENT,
     N_REGIONS
 };
 
 #define FLOATS (1u << GDN_F32 | 1u << GDN_F16 | 1u << GDN_BF16)
 
-static void fill_defaults(args_t *a)
-{
-    a->n_rows_out = a->n_rows_out ? a->n_rows_out : a->n_rows;
-    if ((a->history.data || a->n_rows) && !a->n_columns && a->kernel_width > 0) /* it is checked only afterwards */
-        a->n_columns = a->kernel_width - 1;
-}
+/* The caller's structs, copied: what is checked is what is used. */
+typedef struct call_t {
+    gdn_ssm_conv_args a;
+    gdn_checkpoints   checkpoints;
+    gdn_token_tree    tree;
+} call_t;
 
-gdn_status gdn_ssm_conv_check(args_t *a, int launch)
+static gdn_status read_call(const gdn_ssm_conv_args *args, call_t *c)
 {
     gdn_status status;
-    fill_defaults(a);
+    *c = (call_t){ 0 };
+    if ((status = gdn_struct_read("args", args, GDN_FIRST_SIZE(gdn_ssm_conv_args), sizeof c->a, &c->a)) ||
+        (status = gdn_part_read("checkpoints", c->a.checkpoints, GDN_FIRST_SIZE(gdn_checkpoints),
+                                sizeof c->checkpoints, &c->checkpoints)))
+        return status;
+    return gdn_part_read("tree", c->a.tree, GDN_FIRST_SIZE(gdn_token_tree), sizeof c->tree, &c->tree);
+}
+
+/* Sizes, enumerations, and what parts demand of each other. */
+static gdn_status check_call(call_t *c, int launch)
+{
+    args_t    *a = &c->a;
+    gdn_status status;
     if ((status = gdn_check_range("n_seqs", a->n_seqs, 0, 1 << 24)) ||
         (status = gdn_check_range("n_tokens", a->n_tokens, 0, INT32_MAX)) ||
         (status = gdn_check_range("n_channels", a->n_channels, 1, INT32_MAX)) ||
-        (status = gdn_check_range("kernel_width", a->kernel_width, 1, 16)))
+        (status = gdn_check_range("kernel_width", a->kernel_width, 1, 16)) ||
+        (status = gdn_check_range("activation", a->activation, GDN_ACTIVATION_NONE, GDN_ACTIVATION_SILU)))
         return status;
-    if (a->history.data || a->n_rows || a->n_columns) {
-        if ((status = gdn_check_range("n_rows", a->n_rows, 1, INT32_MAX)) ||
-            (status = gdn_check_range("n_rows_out", a->n_rows_out, 1, INT32_MAX)) ||
-            (status = gdn_check_range("n_columns", a->n_columns, a->kernel_width - 1, INT32_MAX)))
-            return status;
-    }
-    if (a->history_out.data && !a->history.data)
+    const int history = gdn_pool_given(&a->history), out = gdn_pool_given(&a->history_out);
+    if (history && ((status = gdn_check_range("history.n_rows", a->history.n_rows, 1, INT32_MAX)) ||
+                    (status = gdn_check_range("history.n_slots", a->history.n_slots, a->kernel_width - 1, INT32_MAX))))
+        return status;
+    if (out && !history)
         return gdn_fail(GDN_INVALID_ARGUMENT,
                         "history_out is given and history is absent; give both, or history alone");
-    if (launch && !a->history_out.data && a->n_rows_out != a->n_rows)
+    if (launch && history && !a->history.data)
+        return gdn_fail(GDN_INVALID_ARGUMENT, "history.n_rows is %d and history.data is NULL; give both or neither",
+                        (int)a->history.n_rows);
+    if (launch && out && !a->history_out.data)
         return gdn_fail(GDN_INVALID_ARGUMENT,
-                        "n_rows_out is %d, but history_out is absent; leave it 0 or give history_out",
-                        (int)a->n_rows_out);
-    if (a->flags & ~(uint32_t)(GDN_CONV_SILU | GDN_CONV_TREE))
+                        "history_out.n_rows is %d and history_out.data is NULL; give both or neither",
+                        (int)a->history_out.n_rows);
+    if (!out) {
+        a->history_out = a->history;
+        a->history_out.data = NULL;
+    } else if ((status = gdn_check_range("history_out.n_rows", a->history_out.n_rows, 1, INT32_MAX))) {
+        return status;
+    } else if (a->history_out.n_slots != a->history.n_slots) {
         return gdn_fail(GDN_INVALID_ARGUMENT,
-                        "flags is %#x; GDN_CONV_SILU (%#x), GDN_CONV_TREE (%#x), both or 0 are allowed",
-                        (unsigned)a->flags, (unsigned)GDN_CONV_SILU, (unsigned)GDN_CONV_TREE);
-    if ((status = gdn_check_tree_flag("GDN_CONV_TREE", GDN_CONV_TREE, (a->flags & GDN_CONV_TREE) != 0,
-                                      launch && a->parent.data)))
+                        "history_out.n_slots is %d and history.n_slots is %d; they must be the same",
+                        (int)a->history_out.n_slots, (int)a->history.n_slots);
+    }
+    if ((status = gdn_check_checkpoints(a->checkpoints ? &c->checkpoints : NULL, a->n_seqs)))
         return status;
-    if (a->reserved)
-        return gdn_fail(GDN_INVALID_ARGUMENT, "reserved is %d; it must be 0", (int)a->reserved);
-    if ((status = gdn_check_checkpoints("history_checkpoint", launch && a->history_checkpoint.data,
-                                        a->checkpoint_interval, a->n_checkpoints, a->n_seqs)))
-        return status;
-    if (a->checkpoint_interval && a->flags & GDN_CONV_TREE)
-        return gdn_fail(
-            GDN_INVALID_ARGUMENT,
-            "checkpoint_interval is %d and flags has GDN_CONV_TREE; it must be 0: a tree has no checkpoints",
-            (int)a->checkpoint_interval);
-    if (launch && a->checkpoint_interval && !a->history.data)
-        return gdn_fail(GDN_INVALID_ARGUMENT, "checkpoint_interval is %d and history is absent; it must be 0 then",
-                        (int)a->checkpoint_interval);
+    if (a->checkpoints && a->tree)
+        return gdn_fail(GDN_INVALID_ARGUMENT, "checkpoints and tree are given; a tree has no checkpoints");
+    if (launch && a->checkpoints && !a->history.data)
+        return gdn_fail(GDN_INVALID_ARGUMENT, "checkpoints is given and history is absent; it must be NULL then");
     if (a->n_tokens && !a->n_seqs)
         return gdn_fail(GDN_INVALID_ARGUMENT, "n_seqs is 0 and n_tokens is %d; tokens need a sequence",
                         (int)a->n_tokens);
@@ -110,14 +121,14 @@ static gdn_status resolve_weight(const gdn_backend *b, const args_t *a, int need
     return status;
 }
 
-static gdn_status resolve_history(const gdn_backend *b, const char *name, const gdn_tensor *t, const args_t *a,
-                                  int32_t n_rows, gdn_state_view *view, gdn_region *region)
+static gdn_status resolve_history(const gdn_backend *b, const char *name, const gdn_pool *pool, const args_t *a,
+                                  gdn_state_view *view, gdn_region *region)
 {
     const gdn_operand_spec spec = {
-        .name = name, .dtypes = FLOATS, .n_axes = 2, .axes = { "row", "column" }, .extent = { n_rows, a->n_columns },
-        .inner = a->n_channels,
+        .name = name, .dtypes = FLOATS, .n_axes = 2, .axes = { "row", "slot" },
+        .extent = { pool->n_rows, pool->n_slots }, .inner = a->n_channels,
     };
-    return gdn_pool_resolve(b, &spec, t, view, region);
+    return gdn_pool_resolve(b, &spec, pool, view, region);
 }
 
 /* What the host can read of a tree. */
@@ -126,18 +137,18 @@ static gdn_status check_tree(const args_t *a, const problem_t *p)
     for (int32_t s = 0; p->tree && a->history.data && s < a->n_seqs; s++) {
         const int32_t length = gdn_seq_length(&p->seq_start, a->n_seqs, a->n_tokens, s);
         if (gdn_map_at(&p->history_src, s, 0) != GDN_SKIP && length &&
-            (int64_t)a->kernel_width - 1 + length > a->n_columns)
-            return gdn_fail(
-                GDN_INVALID_ARGUMENT,
-                "n_columns is %d and flags has GDN_CONV_TREE; sequence %d has %d tokens, for which at least "
-                "%lld are needed",
-                (int)a->n_columns, (int)s, (int)length, (long long)a->kernel_width - 1 + length);
+            (int64_t)a->kernel_width - 1 + length > a->history.n_slots)
+            return gdn_fail(GDN_INVALID_ARGUMENT,
+                            "history.n_slots is %d and tree is given; sequence %d has %d tokens, for which at least "
+                            "%lld are needed",
+                            (int)a->history.n_slots, (int)s, (int)length, (long long)a->kernel_width - 1 + length);
     }
     return gdn_check_parents(&p->parent, &p->history_src, &p->seq_start, a->n_seqs, a->n_tokens);
 }
 
-gdn_status gdn_ssm_conv_resolve(const gdn_context *ctx, const args_t *a, gdn_plan *plan, problem_t *p)
+static gdn_status resolve_call(const gdn_context *ctx, const call_t *c, gdn_plan *plan, problem_t *p)
 {
+    const args_t *a = &c->a;
     const int launch = plan != NULL;
     const gdn_backend *b = ctx->backend;
     gdn_region r[N_REGIONS] = { 0 };
@@ -147,9 +158,8 @@ gdn_status gdn_ssm_conv_resolve(const gdn_context *ctx, const args_t *a, gdn_pla
                        (a->seq_start.data || a->position.data || a->history_src.data || a->history_dst.data);
     *p = (problem_t){
         .empty = !a->n_tokens && !judged, .n_seqs = a->n_seqs, .n_tokens = a->n_tokens, .n_channels = a->n_channels,
-        .kernel_width = a->kernel_width, .n_columns = a->n_columns, .flags = a->flags,
-        .checkpoints = { .interval = a->checkpoint_interval, .n = a->n_checkpoints },
-        .tree = (a->flags & GDN_CONV_TREE) != 0,
+        .kernel_width = a->kernel_width, .n_columns = a->history.n_slots, .silu = a->activation == GDN_ACTIVATION_SILU,
+        .checkpoints = { .interval = c->checkpoints.interval, .n = c->checkpoints.n }, .tree = a->tree != NULL,
     };
 
     const uint64_t map_bytes = 4 * (uint64_t)a->n_seqs;
@@ -159,11 +169,10 @@ gdn_status gdn_ssm_conv_resolve(const gdn_context *ctx, const args_t *a, gdn_pla
              gdn_span_resolve(b, "history_src", &a->history_src, map_bytes, 4, 0, &p->history_src, &r[HISTORY_SRC])) ||
         (status =
              gdn_span_resolve(b, "history_dst", &a->history_dst, map_bytes, 4, 0, &p->history_dst, &r[HISTORY_DST])) ||
-        (status = gdn_span_resolve(b, "history_checkpoint", &a->history_checkpoint,
-                                   map_bytes * (uint64_t)a->n_checkpoints, 4,
-                                   launch && a->n_tokens && a->checkpoint_interval, &p->checkpoints.map,
-                                   &r[HISTORY_CHECKPOINT])) ||
-        (status = gdn_span_resolve(b, "parent", &a->parent, 4 * (uint64_t)a->n_tokens, 4, 0, &p->parent, &r[PARENT])))
+        (status = gdn_span_resolve(b, "checkpoints.dst", &c->checkpoints.dst, map_bytes * (uint64_t)c->checkpoints.n,
+                                   4, launch && a->n_tokens && a->checkpoints, &p->checkpoints.map, &r[CHECKPOINTS])) ||
+        (status = gdn_span_resolve(b, "tree.parent", &c->tree.parent, 4 * (uint64_t)a->n_tokens, 4, 0, &p->parent,
+                                   &r[PARENT])))
         return status;
     int32_t longest = 0; /* also of a query, which may come before the map */
     if (launch && (status = gdn_check_seq_start(&p->seq_start, b->host_memory, a->n_seqs, a->n_tokens, &longest)))
@@ -177,7 +186,7 @@ gdn_status gdn_ssm_conv_resolve(const gdn_context *ctx, const args_t *a, gdn_pla
     const gdn_operand_spec bias = { .name = "bias", .dtypes = FLOATS, .inner = a->n_channels };
     int64_t none[4];
     if ((status = gdn_operand_resolve(b, &bias, &a->bias, &p->bias, none, &r[BIAS])) ||
-        (status = resolve_history(b, "history", &a->history, a, a->n_rows, &p->history_in, &r[HISTORY])))
+        (status = resolve_history(b, "history", &a->history, a, &p->history_in, &r[HISTORY])))
         return status;
     p->bias_dtype = a->bias.dtype;
     if (a->history_out.data) {
@@ -186,8 +195,7 @@ gdn_status gdn_ssm_conv_resolve(const gdn_context *ctx, const args_t *a, gdn_pla
                             "history_out.dtype is %d (%s) and history.dtype is %d (%s); they must be the same",
                             (int)a->history_out.dtype, gdn_dtype_name(a->history_out.dtype), (int)a->history.dtype,
                             gdn_dtype_name(a->history.dtype));
-        if ((status = resolve_history(b, "history_out", &a->history_out, a, a->n_rows_out, &p->history_out,
-                                      &r[HISTORY_OUT])))
+        if ((status = resolve_history(b, "history_out", &a->history_out, a, &p->history_out, &r[HISTORY_OUT])))
             return status;
     }
     const int pools =
@@ -200,9 +208,9 @@ gdn_status gdn_ssm_conv_resolve(const gdn_context *ctx, const args_t *a, gdn_pla
         p->history_in.dtype = p->history_out.dtype = a->x.dtype; /* whatever type an absent operand states */
     }
     if (a->history.data && ((!a->history_src.data &&
-                             (status = gdn_check_range("n_seqs (without history_src)", a->n_seqs, 0, a->n_rows))) ||
+                             (status = gdn_check_range("n_seqs (without history_src)", a->n_seqs, 0, a->history.n_rows))) ||
                             (!a->history_dst.data &&
-                             (status = gdn_check_range("n_seqs (without history_dst)", a->n_seqs, 0, a->n_rows_out)))))
+                             (status = gdn_check_range("n_seqs (without history_dst)", a->n_seqs, 0, a->history_out.n_rows)))))
         return status;
     r[OUT].written = r[HISTORY_OUT].written = 1;
     if ((status = b->ssm_conv.plan(ctx, p, plan)) ||
@@ -215,11 +223,20 @@ gdn_status gdn_ssm_conv_resolve(const gdn_context *ctx, const args_t *a, gdn_pla
         .src_name = "history_src", .dst_name = "history_dst", .src = &p->history_src, .dst = &p->history_dst,
         .n_seqs = a->n_seqs, .n_tokens = a->n_tokens, .n_entries = a->history.data || p->history_dst.base ? 1 : 0,
         .seq_start = &p->seq_start, .src_slots = 1, .dst_slots = 1,
-        .src_size = a->history.data ? a->n_rows : 0, .dst_size = a->history.data ? a->n_rows_out : 0,
-        .checkpoint_name = "history_checkpoint", .checkpoints = &p->checkpoints, .position = &p->position,
+        .src_size = a->history.data ? a->history.n_rows : 0, .dst_size = a->history.data ? a->history_out.n_rows : 0,
+        .checkpoints = &p->checkpoints, .position = &p->position,
         .same_pool = pools, .check_unused = 1, .dst_is_row = 1,
     };
     if ((a->history.data || p->history_src.base || p->history_dst.base) && (status = gdn_check_pool_maps(&maps)))
         return status;
     return check_tree(a, p);
+}
+
+gdn_status gdn_ssm_conv_prepare(const gdn_context *ctx, const args_t *args, gdn_plan *plan, problem_t *p)
+{
+    call_t     c;
+    gdn_status status = read_call(args, &c);
+    if (status || (status = check_call(&c, plan != NULL)))
+        return status;
+    return resolve_call(ctx, &c, plan, p);
 }

@@ -15,9 +15,14 @@
 #define GDN_FIRST_STRUCTS(STRUCT)                                                                                      \
     STRUCT(gdn_backend_info, reason, 280)                                                                              \
     STRUCT(gdn_device_info, name, 160)                                                                                 \
-    STRUCT(gdn_implementation_info, reason, 264)                                                                       \
-    STRUCT(gdn_context_desc, native, 96)                                                                               \
+    STRUCT(gdn_implementation_info, levels, 268)                                                                       \
+    STRUCT(gdn_context_desc, level, 100)                                                                               \
     STRUCT(gdn_capability, reason, 280)                                                                                \
+    STRUCT(gdn_checkpoints, dst, 40)                                                                                   \
+    STRUCT(gdn_token_tree, parent, 32)                                                                                 \
+    STRUCT(gdn_delta_inputs, dt_bias, 152)                                                                             \
+    STRUCT(gdn_replay_log, commit, 152)                                                                                \
+    STRUCT(gdn_state_rounding, interval, 8)                                                                              \
     STRUCT(gdn_cuda_desc, context, 16)                                                                                 \
     STRUCT(gdn_vulkan_desc, cache_user, 112)                                                                           \
     STRUCT(gdn_metal_desc, queue, 24)
@@ -43,6 +48,6 @@ GDN_FIRST_STRUCTS(GDN_FIRST_ASSERT)
 #undef GDN_FIRST_ASSERT
 
 /* These have no size: they lie inside other structs and in arrays of callers, and stay as they are. */
-_Static_assert(sizeof(void *) != 8 || (sizeof(gdn_span) == 24 && sizeof(gdn_tensor) == 64), "gdn_span, gdn_tensor");
+_Static_assert(sizeof(void *) != 8 || (sizeof(gdn_span) == 24 && sizeof(gdn_tensor) == 64 && sizeof(gdn_pool) == 72), "gdn_span, gdn_tensor, gdn_pool");
 
 #endif

@@ -35,6 +35,24 @@ gdn_status gdn_struct_read(const char *name, const void *caller, size_t first, s
     return GDN_OK;
 }
 
+gdn_status gdn_part_read(const char *name, const void *part, size_t first, size_t known, void *copy)
+{
+    return part ? gdn_struct_read(name, part, first, known, copy) : GDN_OK;
+}
+
+gdn_status gdn_struct_init(const char *name, void *caller, uint32_t size, size_t first, const void *defaults,
+                           size_t known)
+{
+    if (!caller) return gdn_fail(GDN_INVALID_ARGUMENT, "%s is NULL", name);
+    if (size < first || size > 65536)
+        return gdn_fail(GDN_INVALID_ARGUMENT, "size is %u; pass sizeof the struct, at least %zu", (unsigned)size,
+                        first);
+    memset(caller, 0, size);
+    memcpy(caller, defaults, size < known ? size : known);
+    memcpy(caller, &size, sizeof size);
+    return GDN_OK;
+}
+
 void gdn_struct_write(void *caller, const void *full, size_t known)
 {
     uint32_t size;

@@ -11,6 +11,13 @@
  * GDN_FIRST_SIZE(type): never today's sizeof, which would refuse every program built before the struct grew. */
 gdn_status gdn_struct_read(const char *name, const void *caller, size_t first, size_t known, void *copy);
 
+/* The same for a part of the arguments, which may be NULL: then `copy` stays as it is. */
+gdn_status gdn_part_read(const char *name, const void *part, size_t first, size_t known, void *copy);
+
+/* Fills a caller's struct of this size with `defaults`, zeros behind them, and its size. */
+gdn_status gdn_struct_init(const char *name, void *caller, uint32_t size, size_t first, const void *defaults,
+                           size_t known);
+
 /* Whether a caller's struct may be filled in: before anything is computed for it. */
 gdn_status gdn_struct_check(const char *name, const void *caller, size_t first);
 

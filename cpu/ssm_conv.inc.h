@@ -196,7 +196,7 @@ static __attribute__((noinline)) void conv_rest(const conv_item *it, const char 
                                                 int64_t c, int n_out)
 {
     const gdn_ssm_conv_problem *p = it->p;
-    const conv_form form = { ANY, ANY, p->kernel_width, (p->flags & GDN_CONV_SILU) != 0, it->packed };
+    const conv_form form = { ANY, ANY, p->kernel_width, p->silu, it->packed };
     for (vf u[TOKENS]; c < it->width; c += GDN_VL) {
         const int n = (int)(it->width - c < GDN_VL ? it->width - c : GDN_VL);
         conv_taps(it, form, row, c, n, n_out, u);
@@ -257,7 +257,7 @@ static void conv_dispatch(const conv_item *it, const char *const *row, char *con
     const gdn_ssm_conv_problem *p = it->p;
     const int kernel_width = p->kernel_width, weight = it->weight_dtype, rows = p->x.dtype;
     const int one = is_alike(p, weight);
-    const int silu = (p->flags & GDN_CONV_SILU) != 0;
+    const int silu = p->silu;
 #define CONV(ROWS, WEIGHT, KW, SILU, PACKED)                                                                       \
     do {                                                                                                           \
         const conv_form form = { ROWS, WEIGHT, KW, SILU, PACKED };                                                 \

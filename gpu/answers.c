@@ -124,8 +124,7 @@ static gdn_status plan_call(const gdn_context *ctx, int number, void *data, gdn_
     switch (call->kernel) {
 #define GDN_KERNEL(stem, number, title, last, end)                                                                     \
     case GDN_KERNEL_##stem:                                                                                            \
-        if (!(status = gdn_##stem##_check(&call->args.stem, 1)))                                                       \
-            status = gdn_##stem##_resolve(ctx, &call->args.stem, plan, &p->stem);                                      \
+        status = gdn_##stem##_prepare(ctx, &call->args.stem, plan, &p->stem);                                          \
         break;
 #include "core/kernels.def"
 #undef GDN_KERNEL

@@ -28,6 +28,11 @@ typedef struct gdn_gpu_answer_call {
 #include "core/kernels.def"
 #undef GDN_KERNEL
     } args;
+    gdn_delta_inputs inputs; /* parts that the arguments point to: a call is not copied */
+    gdn_replay_log log;
+    gdn_checkpoints checkpoints;
+    gdn_token_tree tree;
+    gdn_state_rounding rounding;
     void *data; /* of every span of the call */
     int kind;   /* calls of one pipeline that differ in it take other ways through it: types, forms, layouts */
     gdn_gpu_part part[GDN_ANSWER_PARTS];
@@ -55,6 +60,7 @@ enum { /* what an operand holds */
        GDN_ANSWER_LONG /* n / 2^20 of 20 bits, which 16 bits do not hold */
 };
 gdn_tensor gdn_gpu_answer_tensor(gdn_gpu_answer_call *c, int32_t dtype, int n, int values);
+gdn_pool gdn_gpu_answer_pool(gdn_gpu_answer_call *c, int32_t dtype, int n_rows, int n_slots, int slot, int values);
 gdn_span gdn_gpu_answer_map(gdn_gpu_answer_call *c, const int32_t *values, int n);
 gdn_span gdn_gpu_answer_workspace(const gdn_gpu_answer_call *c);
 void gdn_gpu_answer_results(gdn_gpu_answer_call *c); /* what comes now is written by the call */

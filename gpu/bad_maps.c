@@ -12,12 +12,12 @@ gdn_status gdn_gpu_take_bad_maps(uint32_t bad[GDN_GPU_BAD_WORDS], gdn_status sta
         [GDN_GPU_BAD_HISTORY_SRC] = "history_src",
         [GDN_GPU_BAD_HISTORY_DST] = "history_dst",
         [GDN_GPU_BAD_INDEX] = "index",
-        [GDN_GPU_BAD_STATE_CHECKPOINT] = "state_checkpoint",
-        [GDN_GPU_BAD_HISTORY_CHECKPOINT] = "history_checkpoint",
-        [GDN_GPU_BAD_STATE_POSITION] = "state_position",
-        [GDN_GPU_BAD_LOG_ROW] = "log_row",
-        [GDN_GPU_BAD_STATE_COMMIT] = "state_commit",
-        [GDN_GPU_BAD_PARENT] = "parent",
+        [GDN_GPU_BAD_STATE_CHECKPOINT] = "checkpoints.dst",
+        [GDN_GPU_BAD_HISTORY_CHECKPOINT] = "checkpoints.dst",
+        [GDN_GPU_BAD_STATE_POSITION] = "log.base_position",
+        [GDN_GPU_BAD_LOG_ROW] = "log.row",
+        [GDN_GPU_BAD_STATE_COMMIT] = "log.commit",
+        [GDN_GPU_BAD_PARENT] = "tree.parent",
     };
     for (int i = 0; i < GDN_GPU_BAD_WORDS; i++)
         if (__atomic_exchange_n(&bad[i], 0, __ATOMIC_ACQ_REL) && !status)

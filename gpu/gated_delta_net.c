@@ -1,7 +1,9 @@
 /* gated_delta_net on GPUs: a thread block has some columns of one head of one sequence, and all of its tokens. */
 #include "gpu/answers.h"
 #include "gpu/plan.h"
+#include "numerics/float_env.h"
 
+#include <math.h>
 #include <string.h>
 
 typedef gdn_gated_delta_net_problem problem_t;
@@ -108,6 +110,16 @@ static const int32_t head_sizes[] = { 32, 64, 96, 128, 160, 192, 224, 256, 48, 2
 enum { N_HEAD_SIZES = sizeof head_sizes / sizeof head_sizes[0], HEADS = 2, COLUMNS = 16, SLOTS = 3 };
 enum { N_ANSWERS = (MIXED + 1) * N_HEAD_SIZES * 16, WIDE_COLUMNS = 32 };
 
+/* 1 / sqrt(head_dim_k), rounded to nearest whatever mode the caller rounds in. */
+static float scale_of(int32_t head_dim_k)
+{
+    const gdn_float_env caller = gdn_float_env_enter();
+    volatile double dim = head_dim_k; /* the division must not move out of here */
+    volatile float  scale = (float)(1.0 / sqrt(dim));
+    gdn_float_env_leave(caller);
+    return scale;
+}
+
 int gdn_gpu_answers_gated_delta_net(int number, gdn_gpu_answer_call *c)
 {
     if (number < 0) return N_ANSWERS;
@@ -136,12 +148,10 @@ int gdn_gpu_answers_gated_delta_net(int number, gdn_gpu_answer_call *c)
                                      .n_heads_v = HEADS,
                                      .head_dim_k = size,
                                      .head_dim_v = dim_v,
-                                     .n_rows = form == MIXED_LOG ? SLOTS : rows,
-                                     .n_slots = rows > 1 ? 1 : SLOTS,
                                      .n_snapshots = rows > 1 ? 1
                                                     : !log   ? 2
-                                                             : half && !tree };
-    a->flags = tree ? GDN_DELTA_TREE : 0;
+                                                             : half && !tree,
+                                     .scale = scale_of(size) };
     a->gate = channel ? GDN_GATE_CHANNEL : GDN_GATE_SCALAR;
     a->state_layout = key_major ? GDN_STATE_KV : GDN_STATE_VK;
     a->q = gdn_gpu_answer_tensor(c, typed ? narrow : GDN_F32, tokens * size, GDN_ANSWER_OF_ONE);
@@ -151,38 +161,49 @@ int gdn_gpu_answers_gated_delta_net(int number, gdn_gpu_answer_call *c)
     a->beta = gdn_gpu_answer_tensor(c, typed ? narrow : GDN_F32, tokens * HEADS,
                                     forms ? GDN_ANSWER_OF_ONE : GDN_ANSWER_SHARES);
     if (forms) {
-        a->qk_norm = GDN_NORM_ADD;
-        a->qk_norm_eps = 0x1p-20f;
-        a->g_form = GDN_G_RAW;
-        a->beta_form = GDN_BETA_LOGIT;
-        a->ssm_a = gdn_gpu_answer_tensor(c, GDN_F32, HEADS, GDN_ANSWER_GATES);
-        a->dt_bias = gdn_gpu_answer_tensor(c, GDN_F32, gates, GDN_ANSWER_OF_ONE);
+        c->inputs = (gdn_delta_inputs)GDN_INIT(gdn_delta_inputs);
+        c->inputs.qk_norm = GDN_NORM_ADD;
+        c->inputs.qk_norm_eps = 0x1p-20f;
+        c->inputs.gate_input = GDN_G_RAW;
+        c->inputs.beta_input = GDN_BETA_LOGIT;
+        a->inputs = &c->inputs;
+        c->inputs.ssm_a = gdn_gpu_answer_tensor(c, GDN_F32, HEADS, GDN_ANSWER_GATES);
+        c->inputs.dt_bias = gdn_gpu_answer_tensor(c, GDN_F32, gates, GDN_ANSWER_OF_ONE);
     }
     if (mixed) a->seq_start = gdn_gpu_answer_map(c, starts, 3);
     if (form == CHECKPOINTS) {
-        a->checkpoint_interval = 2;
-        a->n_checkpoints = 1;
+        c->checkpoints = (gdn_checkpoints){ .size = sizeof c->checkpoints, .interval = 2, .n = 1 };
         a->position = gdn_gpu_answer_map(c, zero, 1);
-        a->state_checkpoint = gdn_gpu_answer_map(c, third, 1);
+        c->checkpoints.dst = gdn_gpu_answer_map(c, third, 1);
+        a->checkpoints = &c->checkpoints;
     }
     if (log) {
-        a->n_log_rows = 1;
-        a->n_log_columns = columns;
+        c->log = (gdn_replay_log)GDN_INIT(gdn_replay_log);
         a->position = gdn_gpu_answer_map(c, mixed ? positions : position, rows);
-        a->state_position = gdn_gpu_answer_map(c, mixed ? both_stand : half ? zero : stands, rows);
-        a->state_commit = gdn_gpu_answer_map(c, mixed ? one_commit : second, rows);
-        if (mixed) a->log_row = gdn_gpu_answer_map(c, one_row, rows);
-        a->state_interval = half ? 2 : 0;
+        c->log.base_position = gdn_gpu_answer_map(c, mixed ? both_stand : half ? zero : stands, rows);
+        c->log.commit = gdn_gpu_answer_map(c, mixed ? one_commit : second, rows);
+        if (mixed) c->log.row = gdn_gpu_answer_map(c, one_row, rows);
+        a->log = &c->log;
     }
-    if (tree) a->parent = gdn_gpu_answer_map(c, gdn_gpu_answer_parents, GDN_ANSWER_TREE_TOKENS);
+    if (half) {
+        c->rounding = (gdn_state_rounding){ .size = sizeof c->rounding, .interval = 2 };
+        a->rounding = &c->rounding;
+    }
+    if (tree) {
+        c->tree = (gdn_token_tree)GDN_INIT(gdn_token_tree);
+        c->tree.parent = gdn_gpu_answer_map(c, gdn_gpu_answer_parents, GDN_ANSWER_TREE_TOKENS);
+        a->tree = &c->tree;
+    }
     gdn_gpu_answer_results(c);
     a->out = gdn_gpu_answer_tensor(c, typed ? narrow : GDN_F32, tokens * HEADS * dim_v, GDN_ANSWER_OF_ONE);
-    a->state = gdn_gpu_answer_tensor(c, half ? narrow : GDN_F32, SLOTS * HEADS * dim_v * size, GDN_ANSWER_OF_ONE);
+    a->state = gdn_gpu_answer_pool(c, half ? narrow : GDN_F32, 1, SLOTS, HEADS * dim_v * size, GDN_ANSWER_OF_ONE);
+    a->state.n_rows = rows > 1 ? form == MIXED_LOG ? SLOTS : rows : 1;
+    a->state.n_slots = rows > 1 ? 1 : SLOTS;
     if (log) { /* columns as kernels for whole blocks of keys want them */
         const int entry = (size + HEADS * COLUMNS + gates + 15) / 16 * 16;
-        a->log = gdn_gpu_answer_tensor(c, GDN_F32, columns * entry, GDN_ANSWER_OF_SIXTEENTHS);
-        a->log.stride[0] = 4 * (int64_t)columns * entry;
-        a->log.stride[1] = 4 * (int64_t)entry;
+        c->log.entries = gdn_gpu_answer_pool(c, GDN_F32, 1, columns, entry, GDN_ANSWER_OF_SIXTEENTHS);
+        c->log.entries.stride[0] = 4 * (int64_t)columns * entry;
+        c->log.entries.stride[1] = 4 * (int64_t)entry;
     }
     a->workspace = gdn_gpu_answer_workspace(c);
     return N_ANSWERS;

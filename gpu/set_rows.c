@@ -92,7 +92,10 @@ int gdn_gpu_answers_set_rows(int number, gdn_gpu_answer_call *c)
     const int n = number / N_TYPES ? MOST_ROWS : FEWEST_ROWS;
     c->kind = number % N_TYPES;
     gdn_set_rows_args *a = &c->args.set_rows;
-    *a = (gdn_set_rows_args){ .size = sizeof *a, .n_columns = ROW, .n_rows = n, .n_rows_dst = TARGETS };
+    *a = (gdn_set_rows_args)GDN_INIT(gdn_set_rows_args);
+    a->n_columns = ROW;
+    a->n_rows = n;
+    a->n_rows_dst = TARGETS;
     const gdn_span to = gdn_gpu_answer_map(c, index, n);
     a->src = gdn_gpu_answer_tensor(c, GDN_F32, n * ROW, GDN_ANSWER_LONG);
     a->index = (gdn_tensor){ .data = to.data, .offset = to.offset, .bytes = to.bytes, .dtype = GDN_I32 };

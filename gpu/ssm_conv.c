@@ -54,7 +54,7 @@ gdn_gpu_ssm_conv gdn_gpu_params_ssm_conv(const gdn_gpu_device *dev, const proble
         .checkpoint_interval = p->checkpoints.interval, .n_checkpoints = p->checkpoints.n,
         .bad = dev->bad, .n_seqs = p->n_seqs, .n_tokens = p->n_tokens, .n_channels = p->n_channels,
         .n_columns = p->n_columns, .rows_in = rows(&p->history_in), .rows_out = rows(&p->history_out),
-        .kernel_width = p->kernel_width, .silu = !!(p->flags & GDN_CONV_SILU),
+        .kernel_width = p->kernel_width, .silu = p->silu,
         .part = plan->cut ? GDN_GPU_CONV_PIECES : GDN_GPU_CONV_WHOLE, .x_dtype = p->x.dtype,
         .weight_dtype = p->weight_dtype, .bias_dtype = p->bias_dtype, .result_dtype = p->out.dtype,
         .history_dtype = p->history_out.dtype, .blocks = (int32_t)plan->blocks, .chunk = CHUNK,
@@ -99,17 +99,19 @@ int gdn_gpu_answers_ssm_conv(int number, gdn_gpu_answer_call *c)
                               .n_tokens = tokens,
                               .n_channels = CHANNELS,
                               .kernel_width = width,
-                              .n_rows = 1,
-                              .n_columns = columns };
-    a->flags = (uint32_t)((silu ? GDN_CONV_SILU : 0) | (form == CONV_TREE ? GDN_CONV_TREE : 0));
+                              .activation = silu ? GDN_ACTIVATION_SILU : GDN_ACTIVATION_NONE };
     a->x = gdn_gpu_answer_tensor(c, dtype, tokens * CHANNELS, GDN_ANSWER_OF_ONE);
     a->weight = gdn_gpu_answer_tensor(c, typed ? GDN_F16 : GDN_F32, CHANNELS * width, GDN_ANSWER_OF_ONE);
     a->bias = gdn_gpu_answer_tensor(c, GDN_F32, CHANNELS, GDN_ANSWER_OF_ONE);
     a->position = gdn_gpu_answer_map(c, position, 1);
-    if (form == CONV_TREE) a->parent = gdn_gpu_answer_map(c, gdn_gpu_answer_parents, GDN_ANSWER_TREE_TOKENS);
+    if (form == CONV_TREE) {
+        c->tree = (gdn_token_tree)GDN_INIT(gdn_token_tree);
+        c->tree.parent = gdn_gpu_answer_map(c, gdn_gpu_answer_parents, GDN_ANSWER_TREE_TOKENS);
+        a->tree = &c->tree;
+    }
     gdn_gpu_answer_results(c);
     a->out = gdn_gpu_answer_tensor(c, dtype, tokens * CHANNELS, GDN_ANSWER_OF_ONE);
-    a->history = gdn_gpu_answer_tensor(c, dtype, columns * CHANNELS, GDN_ANSWER_OF_ONE);
+    a->history = gdn_gpu_answer_pool(c, dtype, 1, columns, CHANNELS, GDN_ANSWER_OF_ONE);
     a->workspace = gdn_gpu_answer_workspace(c);
     return N_ANSWERS;
 }

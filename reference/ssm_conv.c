@@ -85,7 +85,7 @@ static void channel(const gdn_ssm_conv_problem *p, int32_t s, int32_t c)
             u = gdn_fma(w, x, u);
         }
         /* 3: activation, 4: output */
-        const float y = p->flags & GDN_CONV_SILU ? gdn_silu(u) : u;
+        const float y = p->silu ? gdn_silu(u) : u;
         gdn_store_elements(gdn_token_at(&p->out, s, first, t, 0) + c * bytes_of(p->out.dtype), p->out.dtype, &y, 1);
     }
 

@@ -31,7 +31,7 @@ gdn_status gdn_vulkan_plan_ssm_conv(const gdn_context *ctx, const gdn_ssm_conv_p
     need_rounds(dev, p, plan);
     plan->constants[0] = gdn_vulkan_lanes(dev);
     plan->constants[1] = (uint32_t)p->kernel_width;
-    plan->constants[2] = !!(p->flags & GDN_CONV_SILU);
+    plan->constants[2] = (uint32_t)p->silu;
     plan->constants[3] = (plan->cut ? GDN_GPU_CONV_PIECES : GDN_GPU_CONV_WHOLE) |
                          (gdn_gpu_ssm_conv_is_typed(p) ? TYPED : 0) | (p->tree ? TREE : 0);
     return GDN_OK;

@@ -21,21 +21,34 @@
 #  define GDN_API GDN_LINKAGE
 #endif
 
-/* What a struct that begins with `size` is declared with: its size, and zeros. In C a list of initialisers, so
- * that it does for objects with static storage too; in C++ an expression. */
+/* Initialises a struct that begins with `size`: its size, its defaults (GDN_DEFAULTS_*), and zeros.
+ *
+ *     gdn_set_rows_args args = GDN_INIT(gdn_set_rows_args);
+ *
+ * In C it is a list of initialisers, which also serves objects with static storage. In C++ it is an expression. Other
+ * languages call the gdn_*_init() function of a struct that has defaults. */
 #ifdef __cplusplus
 #  define GDN_INIT(type) (::gdn_initialised<type>())
 extern "C++" { /* also for those who include this within extern "C" */
+template <class type> inline void gdn_set_defaults(type &) {} /* specialised where a struct has defaults */
 template <class type> inline type gdn_initialised()
 {
     type object = type();
     object.size = static_cast<uint32_t>(sizeof object);
+    gdn_set_defaults(object);
     return object;
 }
 }
 #else
-#  define GDN_INIT(type) { .size = (uint32_t)sizeof(type) }
+#  define GDN_INIT(type) { .size = (uint32_t)sizeof(type) GDN_DEFAULTS_##type }
 #endif
+#define GDN_DEFAULTS_gdn_backend_info
+#define GDN_DEFAULTS_gdn_device_info
+#define GDN_DEFAULTS_gdn_implementation_info
+#define GDN_DEFAULTS_gdn_context_desc
+#define GDN_DEFAULTS_gdn_capability
+#define GDN_DEFAULTS_gdn_checkpoints
+#define GDN_DEFAULTS_gdn_token_tree
 
 /* ---- 2  Status and errors ---------------------------------------------------------------------- */
 
@@ -259,6 +272,7 @@ GDN_API gdn_status gdn_buffer_read(gdn_context *ctx, const gdn_span *span, uint6
 /* ---- 7  Operands --------------------------------------------------------------------------------- */
 
 /* Element types. Values are pinned. */
+typedef int32_t gdn_dtype;
 enum {
     GDN_F32  = 0,
     GDN_F16  = 1, /* IEEE binary16                                                                   */
@@ -280,9 +294,21 @@ typedef struct gdn_tensor {
     uint64_t offset; /* as in gdn_span                                                               */
     uint64_t bytes;  /* as in gdn_span                                                               */
     int64_t  stride[4];
-    int32_t  dtype;  /* GDN_F32, ...                                                                 */
-    int32_t  reserved;
+    gdn_dtype dtype;
+    int32_t  reserved; /* 0                                                                          */
 } gdn_tensor;
+
+/* A pool of rows with n_slots slots each: the states of sequences, the histories of a convolution, or the entries of a
+ * replay log. It is a tensor [n_rows][n_slots]... with its two outermost sizes. Each kernel says what a slot is. */
+typedef struct gdn_pool {
+    void    *data; /* as in gdn_tensor, up to dtype                                                  */
+    uint64_t offset;
+    uint64_t bytes;
+    int64_t  stride[4];
+    gdn_dtype dtype;
+    int32_t  n_rows;
+    int32_t  n_slots;
+} gdn_pool;
 
 /* Ragged batches. Tokens of all sequences lie one after another on one token axis of n_tokens:
  * sequence s owns the tokens seq_start[s] <= i < seq_start[s + 1], and may own none. Where a token
@@ -309,6 +335,42 @@ enum {
     GDN_NONE = -1, /* state_src, history_src: start from zero.  *_dst, index: write nothing          */
     GDN_SKIP = -2  /* state_src, history_src: the sequence is padding; nothing of it is read/written */
 };
+
+/* ---- Parts that gated_delta_net and ssm_conv share -------------------------------------------------
+ *
+ * The arguments of a kernel hold what every call needs. Each other capability is a part: a struct of its own that the
+ * arguments point to. NULL means that the call does not use it. A part is read during the call only. */
+
+/* Prefix checkpoints: the call keeps the state after every `interval` tokens of a sequence, for example for a prefix
+ * cache. It counts tokens from the sequence's beginning, so it needs args.position. A sequence with T tokens from
+ * position p uses its first min((p + T) / interval - p / interval, n) entries of dst. Later checkpoints are not kept.
+ * A token may have a snapshot and a checkpoint: both are written.
+ *
+ * Example: keep the prefixes of 256, 512, ... tokens of a prompt that is read in calls of at most 1024 tokens.
+ *
+ *     gdn_checkpoints keep = GDN_INIT(gdn_checkpoints);
+ *     keep.interval = 256;  keep.n = 4;  keep.dst.data = slots; // [n_seqs][4]: slots or rows that no sequence uses
+ *     args.position.data = position;                            // [n_seqs]: 0, in the next call 1024, ...
+ *     args.checkpoints = &keep;
+ *
+ * Limits: interval 1 to 2^31 - 1; n 1 to 2^20; n_seqs * n below 2^31. */
+typedef struct gdn_checkpoints {
+    uint32_t size;
+    int32_t  interval; /* tokens                                                                     */
+    int32_t  n;        /* entries of dst per sequence                                                */
+    gdn_span dst;      /* int32 [n_seqs][n]: as state_dst or history_dst has them; or GDN_NONE       */
+} gdn_checkpoints;
+
+/* A tree of drafts (experimental): several tokens may follow the same one, and one call verifies them all. `parent`
+ * says which token a token follows: the index of an earlier token of its sequence, counted from 0, or GDN_NONE for the
+ * token before the sequence's first one. Each output is, bit for bit, what decoding the token's branch alone gives. The
+ * kernels say what else a tree needs.
+ *
+ * Limits: a parent comes before its children. Entries of padding are not read. */
+typedef struct gdn_token_tree {
+    uint32_t size;
+    gdn_span parent; /* int32 [n_tokens]; absent: each token follows the one before it               */
+} gdn_token_tree;
 
 /* What a kernel's query function tells about a call with these arguments, without running it. A query that fails
  * leaves supported 0, and the error's text in reason. */

@@ -73,5 +73,6 @@ typedef struct gdn_cuda_desc {
     void *context;  /* CUcontext, which must outlive the gdn_context; gdn_context_desc.device is not used.
                        NULL: the primary context of that device                                           */
 } gdn_cuda_desc;
+#define GDN_DEFAULTS_gdn_cuda_desc
 
 #endif /* GDN_CUDA_H */

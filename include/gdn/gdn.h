@@ -22,8 +22,8 @@
  *     if (gdn_context_create(&desc, &ctx)) fail(gdn_last_error());
  *
  *     gdn_gated_delta_net_args a = GDN_INIT(gdn_gated_delta_net_args); // one token for each of 8 sequences
- *     a.n_seqs = a.n_tokens = a.n_rows = 8;  a.n_slots = 1;
- *     a.n_heads_k = 16; a.n_heads_v = 32;  a.head_dim_k = a.head_dim_v = 128;
+ *     a.n_seqs = a.n_tokens = a.state.n_rows = 8;
+ *     a.n_heads_k = 16; a.n_heads_v = 32;  a.head_dim_k = a.head_dim_v = 128;  a.scale = 1 / sqrtf(128);
  *     a.q.data = q; a.k.data = k; a.v.data = v; a.g.data = g; a.beta.data = beta; a.out.data = out;
  *     a.state.data = state;                                    // [8][1][32][128][128], updated in place
  *
@@ -37,15 +37,14 @@
  *     gdn_context_destroy(ctx);
  *
  * Conventions
- *   - Structs that are passed by pointer begin with `uint32_t size`: set it to sizeof the struct, as
- *     GDN_INIT does. Reserved members and unknown flag bits must be zero.
- *   - They only ever grow at the end, and zero always means "the default". So a program that was built against an
- *     older header keeps working: every size from that of the first release on is accepted, and nothing behind it is
- *     read or written. A program whose header is newer than the library works too, as long as the members that the
- *     library does not have are zero; where one is not, the call is refused and the text says that the library is
- *     older. In structs that the library fills in, such members become zero.
- *   - gdn_span and gdn_tensor have no size, because they lie inside other structs and in arrays. They
- *     cannot grow, and stay as they are for as long as GDN_ABI_VERSION does.
+ *   - Structs that are passed by pointer begin with `uint32_t size`. GDN_INIT sets it, and the defaults that are not
+ *     zero. A struct that was only zeroed is refused. Reserved members must be zero.
+ *   - Structs only grow at their end, from version 0.1.0 on, and a new member's zero is what there was before. So a
+ *     program that was built against an older header keeps working: the library reads and writes nothing behind the
+ *     caller's size. A program with a newer header works too while the members that the library lacks are zero. Where
+ *     one is not, the call is refused with a text that says that the library is older.
+ *   - gdn_span, gdn_tensor and gdn_pool have no size, because they lie inside other structs. They cannot grow while
+ *     GDN_ABI_VERSION stays.
  *   - Shapes are written outermost first: [a][b][c] has c contiguous. Strides are in bytes.
  *   - Where a kernel needs scratch memory, its query function says how much and the caller passes it in. On the CPU,
  *     the reference, CUDA and Metal nothing allocates after gdn_context_create() except gdn_buffer_create(). On CUDA

@@ -69,5 +69,6 @@ typedef struct gdn_metal_desc {
     void *queue;    /* id<MTLCommandQueue> of that device; NULL: one of the library's own. Both NULL: the
                        system's default device                                                            */
 } gdn_metal_desc;
+#define GDN_DEFAULTS_gdn_metal_desc
 
 #endif /* GDN_METAL_H */

@@ -29,11 +29,23 @@ typedef struct gdn_set_rows_args {
     uint32_t   size;
     uint32_t   flags;          /* none yet, 0                                                        */
     int64_t    n_columns, n_rows, n_rows_dst;
-    int64_t    n_batch[2];     /* 0 = 1                                                              */
-    int64_t    index_batch[2]; /* 0 = 1                                                              */
+    int64_t    n_batch[2];     /* 1 by GDN_INIT                                                      */
+    int64_t    index_batch[2]; /* 1 by GDN_INIT                                                      */
     gdn_tensor src, dst, index;
     gdn_span   workspace;
 } gdn_set_rows_args;
+
+#define GDN_DEFAULTS_gdn_set_rows_args , .n_batch = { 1, 1 }, .index_batch = { 1, 1 }
+#ifdef __cplusplus
+extern "C++" {
+template <> inline void gdn_set_defaults(gdn_set_rows_args &args)
+{
+    args.n_batch[0] = args.n_batch[1] = args.index_batch[0] = args.index_batch[1] = 1;
+}
+}
+#endif
+/* What GDN_INIT does, for other languages. size: of the caller's struct. */
+GDN_API gdn_status gdn_set_rows_args_init(gdn_set_rows_args *args, uint32_t size);
 
 GDN_API gdn_status gdn_set_rows_query(const gdn_context *ctx, const gdn_set_rows_args *args,
                                       gdn_capability *capability);

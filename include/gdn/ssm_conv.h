@@ -7,81 +7,82 @@
 
 /* ---- 9  ssm_conv ---------------------------------------------------------------------------------- */
 
-enum { /* flags */
-    GDN_CONV_SILU = 1, /* out = silu(sum)                                  */
-    GDN_CONV_TREE = 2  /* a sequence's tokens are a tree, see parent       */
+typedef int32_t gdn_activation;
+enum {
+    GDN_ACTIVATION_NONE = 0, /* out = u               */
+    GDN_ACTIVATION_SILU = 1  /* out = u / (1 + exp(-u)) */
 };
 
-/*
- * Causal depthwise convolution along the tokens of each sequence, with its history kept as a ring that
- * rolls back by position. For channel c of the token at position p, taps oldest first:
+/* Causal depthwise convolution along the tokens of each sequence. The history of a sequence is a ring of inputs that
+ * rolls back by position. For channel c of the token at position p, oldest tap first:
  *
  *     u = bias[c];  for j = 0 .. kernel_width - 1:  u = weight[c][j] * x(p - kernel_width + 1 + j)[c] + u
- *     out[c] = u, or u / (1 + exp(-u)) with GDN_CONV_SILU
+ *     out[c] = activation(u)
  *
- * where x(p') is a token of this call, a column of the history, or zero for p' < 0.
+ * where x(p') is a token of this call, an entry of the history, or zero for p' < 0.
  *
- * Operands:
- *   x        [n_tokens][n_channels]              F32 F16 BF16   stride: sequence, token
- *   weight   [n_channels][kernel_width]          F32 F16 BF16   stride: channel, tap; tap-major: { 4, 4 * n_channels }
- *   bias     [n_channels]                        F32 F16 BF16   optional
- *   out      [n_tokens][n_channels]              F32 F16 BF16, rounded once   stride: sequence, token
- *   history  [n_rows][n_columns][n_channels]     F32 F16 BF16   stride: row, column. Optional: absent means that every
- *            sequence starts from zero and none is kept. The column of position p is p % n_columns, n_columns >=
- *            kernel_width - 1; each column more allows a rollback one token deeper: to verify N drafts, kernel_width
- *            - 1 + N. Read and written.
- *   history_out  as history, of its type, n_rows_out rows: where columns are written. Absent = history itself.
+ * Operands. F32, F16 and BF16 are allowed:
+ *   x        [n_tokens][n_channels]       stride: sequence, token
+ *   weight   [n_channels][kernel_width]   stride: channel, tap; tap-major: { 4, 4 * n_channels }
+ *   bias     [n_channels]                 optional
+ *   out      [n_tokens][n_channels]       stride: sequence, token.  Rounded once
+ *   history  [n_rows][n_slots][n_channels]   stride: row, slot.  Optional; read and written
+ *            A slot holds the input of one token: position p is in slot p % n_slots, n_slots >= kernel_width - 1. Each
+ *            slot more allows a rollback of one token more. To verify N drafts: kernel_width - 1 + N. Absent: every
+ *            sequence starts from zero, and no input is kept.
+ *   history_out  as history, and of its type: where inputs are written. Absent: history itself.
  * 16-bit elements are widened exactly; sums are F32. The history takes x's bits where it has x's type, else its values,
- * rounded once. A history of x's type, or of F32, is exact; any other is not, and then results depend on where tokens
- * are cut into calls.
+ * rounded once. A history of x's type or of F32 is exact. With any other, results depend on how tokens are divided into
+ * calls.
  *
- * Maps, int32, as in gated_delta_net; each may be absent:
- *   seq_start   [n_seqs + 1]
- *   position    [n_seqs]   position of the sequence's first token in this call = number of tokens before it, >= 0.
- *                          Absent: 0. Rolling back is passing a smaller position.
- *   history_src [n_seqs]   row to read, GDN_NONE for a zero history, GDN_SKIP. Absent: row s.
- *   history_dst [n_seqs]   row to write, or GDN_NONE. Absent: row s.
- *   history_checkpoint [n_seqs][n_checkpoints]  rows for checkpoints, or GDN_NONE. With checkpoint_interval only.
- *   parent      [n_tokens] which token a token follows, as in gated_delta_net. Absent: the token before it. With
- *                          GDN_CONV_TREE only.
- * Every entry has to be in range, also those of padding and of sequences without tokens, as in gated_delta_net, but of
- * history_checkpoint and parent only those that are used. After the call the written row holds the columns of the
- * newest min(position + T, n_columns) positions; where it is another than the row that was read, the older of them are
- * copied over (or are zero), so that it rolls back as deep. No row may be written twice, nor be written by one sequence
- * and read by another. Sequences without tokens read and write nothing.
+ * Maps, int32; each may be absent:
+ *   seq_start   [n_seqs + 1]  as in gated_delta_net.
+ *   position    [n_seqs]      how many tokens come before the sequence's first token, >= 0. Absent: 0. To roll back,
+ *                             pass a smaller position.
+ *   history_src [n_seqs]      row to read, GDN_NONE for a zero history, or GDN_SKIP for padding. Absent: row s.
+ *   history_dst [n_seqs]      row to write, or GDN_NONE. Absent: row s.
+ * Every entry must be in range, also of padding and of sequences without tokens; of checkpoints.dst and tree.parent
+ * only the entries that are used. After the call the written row holds the inputs of the newest min(position + T,
+ * n_slots) positions. Where another row was read, the older of them are copied (or are zero), so that both roll back as
+ * deep. No row may be written twice, nor be written by one sequence and read by another. A sequence without tokens is a
+ * no-op.
  *
- * Checkpoints come after the same tokens, and use as many entries, as in gated_delta_net; they need a history. Of the
- * row, the columns of the newest min(p, kernel_width - 1) positions are written, where p is the number of tokens by
- * then, and no others: a sequence goes on from it at position p, and cannot be rolled back behind that.
+ *     gdn_ssm_conv_args args = GDN_INIT(gdn_ssm_conv_args); // one token of each of 8 sequences
+ *     args.n_seqs = args.n_tokens = args.history.n_rows = 8;
+ *     args.n_channels = 8192;  args.kernel_width = 4;  args.activation = GDN_ACTIVATION_SILU;
+ *     args.x.data = x;  args.weight.data = weight;  args.out.data = out;
+ *     args.history.data = history;  args.history.n_slots = 3 + n_drafts; // [8][3 + n_drafts][8192]
+ *     args.position.data = position;                                     // [8]
  *
- * With GDN_CONV_TREE x(p - 1), x(p - 2), ... are the inputs of the token's ancestors in the call, the nearest first,
- * and behind the last of them the history's, from that of position - 1 on. A token's out is what its branch alone would
- * give, bit for bit. The history takes the tokens' columns by their places in the call, position + i for the sequence's
- * token i; so that they leave what the next call reads, n_columns must be at least kernel_width - 1 and the sequence's
- * tokens, where there is a history. There are no checkpoints then. When a path has been accepted, the caller moves its
- * columns together as in gated_delta_net: with history_dst another row than history_src, which has the columns before
- * position as well, from there into the row that was read.
+ * Checkpoints (gdn_checkpoints in base.h) need a history; dst names rows. Of a row the call writes the inputs of the
+ * newest min(p, kernel_width - 1) positions, with p the number of tokens so far. A sequence continues from it at
+ * position p, and cannot be rolled back further.
  *
- * Limits: kernel_width 1..16; n_seqs 0..2^24; n_tokens, n_channels, n_rows and n_columns below 2^31; n_checkpoints up
- * to 2^20, n_seqs * n_checkpoints below 2^31; position + number of tokens below 2^31. Workspace, errors, threads: as
- * gated_delta_net. Aliasing: inputs may overlap each other; out and written history overlap nothing else. Source: the
- * causal-conv1d of Mamba (Gu, Dao 2023); ggml's SSM_CONV fused with its concat, bias, SiLU.
- */
+ * A tree (experimental; gdn_token_tree in base.h): x(p - 1), x(p - 2), ... are the inputs of the token's ancestors in
+ * the call, and before them those of the history. The history takes inputs by their index, position + i for the
+ * sequence's token i. With a history, n_slots is at least kernel_width - 1 and the sequence's tokens, and there are no
+ * checkpoints. When a path is accepted, the caller moves its inputs together as in gated_delta_net.
+ *
+ * Limits: kernel_width 1 to 16; n_seqs 0 to 2^24; n_tokens, n_channels, n_rows and n_slots below 2^31; position +
+ *   number of tokens below 2^31.
+ * Aliasing: inputs may overlap each other; out and the written history overlap nothing else.
+ * Workspace, errors, thread-safety: as gated_delta_net.
+ * Source: causal-conv1d of Mamba (Gu, Dao 2023); ggml's SSM_CONV fused with its concat, bias and SiLU. */
 typedef struct gdn_ssm_conv_args {
-    uint32_t   size;
-    uint32_t   flags;        /* GDN_CONV_*                                                           */
-    int32_t    n_seqs, n_tokens, n_channels, kernel_width, n_rows;
-    int32_t    n_columns;    /* 0 = kernel_width - 1                                                 */
-    int32_t    n_rows_out;   /* of history_out; 0 = n_rows                                           */
-    int32_t    reserved;
-    gdn_tensor x, weight, bias, out, history, history_out;
-    gdn_span   seq_start, position, history_src, history_dst;
-    gdn_span   workspace;
-    int32_t    checkpoint_interval; /* N tokens; 0 = no checkpoints                                  */
-    int32_t    n_checkpoints; /* entries of history_checkpoint per sequence; 0 without an interval   */
-    gdn_span   history_checkpoint;
-    gdn_span   parent;
+    uint32_t       size;
+    int32_t        n_seqs;
+    int32_t        n_tokens; /* of all sequences together                                            */
+    int32_t        n_channels, kernel_width;
+    gdn_activation activation;
+    gdn_tensor     x, weight, bias, out;
+    gdn_pool       history, history_out;
+    gdn_span       seq_start, position, history_src, history_dst;
+    gdn_span       workspace;
+    const gdn_checkpoints *checkpoints;
+    const gdn_token_tree  *tree;
 } gdn_ssm_conv_args;
+
+#define GDN_DEFAULTS_gdn_ssm_conv_args
 
 GDN_API gdn_status gdn_ssm_conv_query(const gdn_context *ctx, const gdn_ssm_conv_args *args,
                                       gdn_capability *capability);

@@ -116,6 +116,7 @@ typedef struct gdn_vulkan_desc {
     gdn_vulkan_cache_save_fn cache_save;
     void               *cache_user;
 } gdn_vulkan_desc;
+#define GDN_DEFAULTS_gdn_vulkan_desc
 
 /* For a program whose own submissions need what calls with stream = NULL compute: the timeline semaphore (VkSemaphore)
  * of the context's submissions, and the value that it has when everything queued so far is done. A submission that
