@@ -21,7 +21,7 @@ typedef struct conv_call {
 } conv_call;
 
 /* The arguments that point to the parts of *c. They live as long as *c does. */
-static inline gdn_gated_delta_net_args delta_args(const delta_call *c)
+static inline gdn_gated_delta_net_args delta_args_of(const delta_call *c)
 {
     gdn_gated_delta_net_args a = c->args;
     a.inputs      = c->inputs.size ? &c->inputs : NULL;
@@ -32,7 +32,7 @@ static inline gdn_gated_delta_net_args delta_args(const delta_call *c)
     return a;
 }
 
-static inline gdn_ssm_conv_args conv_args(const conv_call *c)
+static inline gdn_ssm_conv_args conv_args_of(const conv_call *c)
 {
     gdn_ssm_conv_args a = c->args;
     a.checkpoints = c->checkpoints.size ? &c->checkpoints : NULL;
@@ -42,25 +42,25 @@ static inline gdn_ssm_conv_args conv_args(const conv_call *c)
 
 static inline gdn_status delta_run(gdn_context *ctx, const delta_call *c, gdn_stream stream)
 {
-    const gdn_gated_delta_net_args a = delta_args(c);
+    const gdn_gated_delta_net_args a = delta_args_of(c);
     return gdn_gated_delta_net(ctx, &a, stream);
 }
 
 static inline gdn_status delta_query(const gdn_context *ctx, const delta_call *c, gdn_capability *can)
 {
-    const gdn_gated_delta_net_args a = delta_args(c);
+    const gdn_gated_delta_net_args a = delta_args_of(c);
     return gdn_gated_delta_net_query(ctx, &a, can);
 }
 
 static inline gdn_status conv_run(gdn_context *ctx, const conv_call *c, gdn_stream stream)
 {
-    const gdn_ssm_conv_args a = conv_args(c);
+    const gdn_ssm_conv_args a = conv_args_of(c);
     return gdn_ssm_conv(ctx, &a, stream);
 }
 
 static inline gdn_status conv_query(const gdn_context *ctx, const conv_call *c, gdn_capability *can)
 {
-    const gdn_ssm_conv_args a = conv_args(c);
+    const gdn_ssm_conv_args a = conv_args_of(c);
     return gdn_ssm_conv_query(ctx, &a, can);
 }
 
