@@ -35,9 +35,10 @@ static void vulkan(VkResult result, const char *what)
 
 static int missing(const char *what) { return fprintf(stderr, "%s\n", what), 77; }
 
+/* memory->data is a VkBuffer; on the CPU an address. */
 static gdn_tensor tensor(const gdn_span *memory, size_t offset)
 {
-    return (gdn_tensor){ .data = memory->data /* a VkBuffer; on the CPU an address */, .offset = memory->offset + offset };
+    return (gdn_tensor){ .data = memory->data, .offset = memory->offset + offset };
 }
 
 static gdn_pool pool(const gdn_span *memory, size_t offset, int32_t n_slots)

@@ -25,7 +25,8 @@ template <class type> static bool same_defaults(gdn_status (*init)(type *, uint3
 int main()
 {
     if (!same_defaults(gdn_gated_delta_net_args_init, "gdn_gated_delta_net_args") ||
-        !same_defaults(gdn_delta_inputs_init, "gdn_delta_inputs") || !same_defaults(gdn_set_rows_args_init, "gdn_set_rows_args"))
+        !same_defaults(gdn_delta_inputs_init, "gdn_delta_inputs") ||
+        !same_defaults(gdn_set_rows_args_init, "gdn_set_rows_args"))
         return 1;
     gdn_context_desc desc = {};
     desc.size = sizeof desc;
