@@ -8,8 +8,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-static gdn_gated_delta_net_args *const d = &delta_args;
-static gdn_ssm_conv_args *const c = &conv_args;
+static gdn_gated_delta_net_args *const d = &delta_args.args;
+static gdn_ssm_conv_args *const c = &conv_args.args;
 static gdn_set_rows_args *const r = &rows_args;
 
 #define STRIDES(tensor, ...) memcpy((tensor).stride, (int64_t[4]){ __VA_ARGS__ }, 4 * sizeof(int64_t))
@@ -20,7 +20,7 @@ static void delta_defaults(void **state)
 {
     (void)state;
     ACCEPTED(delta_fixture, (void)0);
-    SAME(delta_fixture, (d->n_rows_out = 3, d->n_slots_out = 2));
+    SAME(delta_fixture, (d->state_out.n_rows = 3, d->state_out.n_slots = 2));
     SAME(delta_fixture, d->n_snapshots = 2);
     SAME(delta_fixture, d->scale = 0.25f); /* 1 / sqrt(16) */
     SAME(delta_fixture, d->state_out = d->state);
@@ -35,8 +35,8 @@ static void delta_defaults(void **state)
     SAME(delta_fixture, (d->seq_start.data = (char *)d->seq_start.data - 8, d->seq_start.offset = 8));
 
     /* Slots: 0 is 1. */
-    ACCEPTED(delta_fixture, (d->n_slots = 0, d->n_snapshots = 1, d->n_rows = 6); MAP(delta_mem.state_dst, 1, 3));
-    SAME(delta_fixture, (d->n_slots = 1, d->n_snapshots = 0, d->n_rows = 6); MAP(delta_mem.state_dst, 1, 3));
+    ACCEPTED(delta_fixture, (d->state.n_slots = 0, d->n_snapshots = 1, d->state.n_rows = 6); MAP(delta_mem.state_dst, 1, 3));
+    SAME(delta_fixture, (d->state.n_slots = 1, d->n_snapshots = 0, d->state.n_rows = 6); MAP(delta_mem.state_dst, 1, 3));
 
     /* Maps: row s, slot 0; slot r of row s; the same number of tokens each. */
     ACCEPTED(delta_fixture, (d->n_tokens = 4, d->seq_start.data = d->state_src.data = d->state_dst.data = NULL));
@@ -65,15 +65,15 @@ static void conv_defaults(void **state)
 {
     (void)state;
     ACCEPTED(conv_fixture, (void)0);
-    SAME(conv_fixture, c->n_rows_out = 3);
+    SAME(conv_fixture, c->history_out.n_rows = 3);
     SAME(conv_fixture, c->history_out = c->history);
     SAME(conv_fixture, STRIDES(c->x, 0, 80));
     SAME(conv_fixture, STRIDES(c->out, 0, 80));
     SAME(conv_fixture, STRIDES(c->weight, 16, 4));
     SAME(conv_fixture, STRIDES(c->history, 400, 80));
     /* Columns: as many as the kernel looks back. */
-    ACCEPTED(conv_fixture, c->n_columns = 0);
-    SAME(conv_fixture, c->n_columns = 3);
+    ACCEPTED(conv_fixture, c->history.n_slots = 0);
+    SAME(conv_fixture, c->history.n_slots = 3);
     /* Maps: row s, position 0, equal shares. */
     ACCEPTED(conv_fixture, c->n_tokens = 4;
              c->seq_start.data = c->position.data = c->history_src.data = c->history_dst.data = NULL);
@@ -89,12 +89,12 @@ static void conv_defaults(void **state)
     SAME(conv_fixture, memset(conv_mem.bias, 0, sizeof conv_mem.bias));
     /* Without a history: zeros, and none is kept. */
     ACCEPTED(conv_fixture, c->history.data = c->history_src.data = c->history_dst.data = NULL;
-             c->n_rows = c->n_columns = 0);
+             c->history.n_rows = c->history.n_slots = 0);
     SAME(conv_fixture, MAP(conv_mem.history_src, -1, -1); MAP(conv_mem.history_dst, -1, -1);
          MAP(FIRST->history_src, -1, -1); MAP(FIRST->history_dst, -1, -1));
-    SAME(conv_fixture, c->history.data = NULL; c->n_rows = c->n_columns = 0; MAP(conv_mem.history_src, -1, -1);
+    SAME(conv_fixture, c->history.data = NULL; c->history.n_rows = c->history.n_slots = 0; MAP(conv_mem.history_src, -1, -1);
          MAP(conv_mem.history_dst, -1, -1));
-    SAME(conv_fixture, c->history.data = c->history_src.data = NULL; c->n_rows = c->n_columns = 0;
+    SAME(conv_fixture, c->history.data = c->history_src.data = NULL; c->history.n_rows = c->history.n_slots = 0;
          MAP(conv_mem.history_src, -1, -1); MAP(conv_mem.history_dst, -1, -1));
 #undef FIRST
 }
@@ -167,9 +167,9 @@ static void layouts(void **state)
     SAME(conv_fixture, MAP(conv_mem.seq_start, 0, 3, 5); c->x.stride[0] = c->out.stride[0] = 3 * 80);
     /* A vector of zeros stays zero, however small eps is. */
     ACCEPTED(delta_fixture, memset(delta_mem.k, 0, sizeof delta_mem.k);
-             (d->qk_norm = GDN_NORM_CLAMP, d->qk_norm_eps = 1e-20f));
+             (delta_inputs()->qk_norm = GDN_NORM_CLAMP, delta_inputs()->qk_norm_eps = 1e-20f));
     SAME(delta_fixture, memset(delta_mem.k, 0, sizeof delta_mem.k);
-         (d->qk_norm = GDN_NORM_CLAMP, d->qk_norm_eps = 1e-40f));
+         (delta_inputs()->qk_norm = GDN_NORM_CLAMP, delta_inputs()->qk_norm_eps = 1e-40f));
     /* Types. */
     ACCEPTED(delta_fixture, (d->q.dtype = GDN_F16, d->k.dtype = GDN_BF16, d->v.dtype = GDN_F16);
              tame(delta_mem.q, sizeof delta_mem.q); tame(delta_mem.k, sizeof delta_mem.k);
@@ -190,7 +190,7 @@ static void layouts(void **state)
              d->state_out = ((gdn_tensor){ .data = delta_mem.state_out, .bytes = sizeof delta_mem.state_out }));
     ACCEPTED(delta_fixture,
              d->state_out = ((gdn_tensor){ .data = delta_mem.state_out, .bytes = sizeof delta_mem.state_out });
-             d->n_rows_out = 1; d->n_slots_out = 4; d->n_snapshots = 2; MAP(delta_mem.state_src, 3, 3));
+             d->state_out.n_rows = 1; d->state_out.n_slots = 4; d->n_snapshots = 2; MAP(delta_mem.state_src, 3, 3));
     ACCEPTED(conv_fixture,
              c->history_out = ((gdn_tensor){ .data = conv_mem.history_out, .bytes = sizeof conv_mem.history_out }));
 }
@@ -420,8 +420,8 @@ static void queries(void **state)
         }
     /* Another pool to write to can be asked about before it exists. */
     delta_fixture.reset();
-    d->n_rows_out = 7;
-    d->n_slots_out = 3;
+    d->state_out.n_rows = 7;
+    d->state_out.n_slots = 3;
     strip(&delta_fixture);
     gdn_capability cap = { .size = sizeof cap };
     if (gdn_gated_delta_net_query(api_target_list[0].ctx, d, &cap))
