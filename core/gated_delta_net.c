@@ -57,6 +57,7 @@ typedef struct call_t {
     gdn_checkpoints          checkpoints;
     gdn_token_tree           tree;
     gdn_state_rounding       rounding;
+    int                      two_pools; /* 1: state_out is given */
 } call_t;
 
 static gdn_status read_call(const gdn_gated_delta_net_args *args, call_t *c)
@@ -195,9 +196,9 @@ static gdn_status check_call(call_t *c, int launch)
         (status = gdn_check_range("n_seqs * n_snapshots", (int64_t)a->n_seqs * a->n_snapshots, 0, INT32_MAX)) ||
         (status = check_pool((const char *[]){ "state.n_rows", "state.n_slots", "state.n_rows * n_slots" }, &a->state)))
         return status;
-    if (!gdn_pool_given(&a->state_out)) {
+    c->two_pools = gdn_pool_given(&a->state_out);
+    if (!c->two_pools) {
         a->state_out = a->state;
-        a->state_out.data = NULL;
     } else if ((status = check_pool(
                     (const char *[]){ "state_out.n_rows", "state_out.n_slots", "state_out.n_rows * n_slots" },
                     &a->state_out)))
@@ -285,15 +286,15 @@ static gdn_status resolve_states(const gdn_backend *b, const call_t *c, int need
     const args_t *a = &c->a;
     gdn_status    status;
     if ((status = resolve_state(b, "state", &a->state, a, needed, &p->state_in, &r[STATE])) ||
-        (a->state_out.data &&
-         (status = resolve_state(b, "state_out", &a->state_out, a, 1, &p->state_out, &r[STATE_OUT]))))
+        (c->two_pools &&
+         (status = resolve_state(b, "state_out", &a->state_out, a, 0, &p->state_out, &r[STATE_OUT]))))
         return status;
-    if (a->state_out.data && a->state_out.dtype != a->state.dtype)
+    if (a->state_out.dtype != a->state.dtype)
         return gdn_fail(GDN_INVALID_ARGUMENT,
                         "state_out.dtype is %d (%s) and state.dtype is %d (%s); they must be the same",
                         (int)a->state_out.dtype, gdn_dtype_name(a->state_out.dtype), (int)a->state.dtype,
                         gdn_dtype_name(a->state.dtype));
-    *one_pool = gdn_one_pool(a->state_out.data != NULL, &p->state_in, &p->state_out, &r[STATE], &r[STATE_OUT]);
+    *one_pool = gdn_one_pool(c->two_pools, &p->state_in, &p->state_out, &r[STATE], &r[STATE_OUT]);
     return GDN_OK;
 }
 

@@ -34,6 +34,7 @@ typedef struct call_t {
     gdn_ssm_conv_args a;
     gdn_checkpoints   checkpoints;
     gdn_token_tree    tree;
+    int               history, two_pools; /* 1: history, history_out is given */
 } call_t;
 
 static gdn_status read_call(const gdn_ssm_conv_args *args, call_t *c)
@@ -58,7 +59,8 @@ static gdn_status check_call(call_t *c, int launch)
         (status = gdn_check_range("kernel_width", a->kernel_width, 1, 16)) ||
         (status = gdn_check_range("activation", a->activation, GDN_ACTIVATION_NONE, GDN_ACTIVATION_SILU)))
         return status;
-    const int history = gdn_pool_given(&a->history), out = gdn_pool_given(&a->history_out);
+    const int history = c->history = gdn_pool_given(&a->history);
+    const int out = c->two_pools = gdn_pool_given(&a->history_out);
     if (history && ((status = gdn_check_range("history.n_rows", a->history.n_rows, 1, INT32_MAX)) ||
                     (status = gdn_check_range("history.n_slots", a->history.n_slots, a->kernel_width - 1, INT32_MAX))))
         return status;
@@ -74,7 +76,6 @@ static gdn_status check_call(call_t *c, int launch)
                         (int)a->history_out.n_rows);
     if (!out) {
         a->history_out = a->history;
-        a->history_out.data = NULL;
     } else if ((status = gdn_check_range("history_out.n_rows", a->history_out.n_rows, 1, INT32_MAX))) {
         return status;
     } else if (a->history_out.n_slots != a->history.n_slots) {
@@ -86,7 +87,7 @@ static gdn_status check_call(call_t *c, int launch)
         return status;
     if (a->checkpoints && a->tree)
         return gdn_fail(GDN_INVALID_ARGUMENT, "checkpoints and tree are given; a tree has no checkpoints");
-    if (launch && a->checkpoints && !a->history.data)
+    if (a->checkpoints && !history)
         return gdn_fail(GDN_INVALID_ARGUMENT, "checkpoints is given and history is absent; it must be NULL then");
     if (a->n_tokens && !a->n_seqs)
         return gdn_fail(GDN_INVALID_ARGUMENT, "n_seqs is 0 and n_tokens is %d; tokens need a sequence",
@@ -132,9 +133,10 @@ static gdn_status resolve_history(const gdn_backend *b, const char *name, const 
 }
 
 /* What the host can read of a tree. */
-static gdn_status check_tree(const args_t *a, const problem_t *p)
+static gdn_status check_tree(const call_t *c, const problem_t *p)
 {
-    for (int32_t s = 0; p->tree && a->history.data && s < a->n_seqs; s++) {
+    const args_t *a = &c->a;
+    for (int32_t s = 0; p->tree && c->history && s < a->n_seqs; s++) {
         const int32_t length = gdn_seq_length(&p->seq_start, a->n_seqs, a->n_tokens, s);
         if (gdn_map_at(&p->history_src, s, 0) != GDN_SKIP && length &&
             (int64_t)a->kernel_width - 1 + length > a->history.n_slots)
@@ -189,7 +191,7 @@ static gdn_status resolve_call(const gdn_context *ctx, const call_t *c, gdn_plan
         (status = resolve_history(b, "history", &a->history, a, &p->history_in, &r[HISTORY])))
         return status;
     p->bias_dtype = a->bias.dtype;
-    if (a->history_out.data) {
+    if (c->two_pools) {
         if (a->history_out.dtype != a->history.dtype)
             return gdn_fail(GDN_INVALID_ARGUMENT,
                             "history_out.dtype is %d (%s) and history.dtype is %d (%s); they must be the same",
@@ -199,15 +201,15 @@ static gdn_status resolve_call(const gdn_context *ctx, const call_t *c, gdn_plan
             return status;
     }
     const int pools =
-        gdn_one_pool(a->history_out.data != NULL, &p->history_in, &p->history_out, &r[HISTORY], &r[HISTORY_OUT]);
-    if (!launch)
-        return GDN_OK;
-
-    if (!a->history.data) {
+        gdn_one_pool(c->two_pools, &p->history_in, &p->history_out, &r[HISTORY], &r[HISTORY_OUT]);
+    if (!c->history) {
         p->n_columns = 0;
         p->history_in.dtype = p->history_out.dtype = a->x.dtype; /* whatever type an absent operand states */
     }
-    if (a->history.data && ((!a->history_src.data &&
+    if (!launch)
+        return GDN_OK;
+
+    if (c->history && ((!a->history_src.data &&
                              (status = gdn_check_range("n_seqs (without history_src)", a->n_seqs, 0, a->history.n_rows))) ||
                             (!a->history_dst.data &&
                              (status = gdn_check_range("n_seqs (without history_dst)", a->n_seqs, 0, a->history_out.n_rows)))))
@@ -221,15 +223,15 @@ static gdn_status resolve_call(const gdn_context *ctx, const call_t *c, gdn_plan
     /* Without a pool the maps may still say GDN_NONE or GDN_SKIP: a pool of no rows allows just these. */
     const gdn_pool_maps maps = {
         .src_name = "history_src", .dst_name = "history_dst", .src = &p->history_src, .dst = &p->history_dst,
-        .n_seqs = a->n_seqs, .n_tokens = a->n_tokens, .n_entries = a->history.data || p->history_dst.base ? 1 : 0,
+        .n_seqs = a->n_seqs, .n_tokens = a->n_tokens, .n_entries = c->history || p->history_dst.base ? 1 : 0,
         .seq_start = &p->seq_start, .src_slots = 1, .dst_slots = 1,
-        .src_size = a->history.data ? a->history.n_rows : 0, .dst_size = a->history.data ? a->history_out.n_rows : 0,
+        .src_size = c->history ? a->history.n_rows : 0, .dst_size = c->history ? a->history_out.n_rows : 0,
         .checkpoints = &p->checkpoints, .position = &p->position,
         .same_pool = pools, .check_unused = 1, .dst_is_row = 1,
     };
-    if ((a->history.data || p->history_src.base || p->history_dst.base) && (status = gdn_check_pool_maps(&maps)))
+    if ((c->history || p->history_src.base || p->history_dst.base) && (status = gdn_check_pool_maps(&maps)))
         return status;
-    return check_tree(a, p);
+    return check_tree(c, p);
 }
 
 gdn_status gdn_ssm_conv_prepare(const gdn_context *ctx, const args_t *args, gdn_plan *plan, problem_t *p)

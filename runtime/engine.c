@@ -123,48 +123,61 @@ static uint64_t map_ints(const rt_engine *e)
            ((uint64_t)maps + 1) * 16 + 16 + parents;
 }
 
+static uint64_t larger_of(uint64_t a, uint64_t b) { return a > b ? a : b; }
+
+static uint64_t delta_workspace(const rt_engine *e, const gdn_gated_delta_net_args *a)
+{
+    gdn_capability can = GDN_INIT(gdn_capability);
+    return gdn_gated_delta_net_query(e->device, a, &can) ? 0 : can.workspace_bytes;
+}
+
+static uint64_t conv_workspace(const rt_engine *e, const gdn_ssm_conv_args *c)
+{
+    gdn_capability can = GDN_INIT(gdn_capability);
+    return gdn_ssm_conv_query(e->device, c, &can) ? 0 : can.workspace_bytes;
+}
+
 /* Workspace for a micro-batch of n_rows in n_spans sequences, both kernels. */
 static uint64_t workspace_bytes(const rt_engine *e, int32_t n_spans, int32_t n_rows)
 {
     const rt_hparams        *hp  = &e->model->hp;
-    gdn_gated_delta_net_args a   = { sizeof a };
-    gdn_ssm_conv_args        c   = { sizeof c };
-    gdn_capability           can = { sizeof can };
+    gdn_gated_delta_net_args a    = GDN_INIT(gdn_gated_delta_net_args);
+    gdn_ssm_conv_args        c    = GDN_INIT(gdn_ssm_conv_args);
+    gdn_replay_log           log  = GDN_INIT(gdn_replay_log);
+    gdn_checkpoints          keep = GDN_INIT(gdn_checkpoints);
+    gdn_token_tree           tree = GDN_INIT(gdn_token_tree);
     uint64_t                 most = 0;
+    keep.interval = e->prefix_interval;
+    keep.n        = checkpoints(n_rows, e->prefix_interval);
+    log.entries.n_rows  = e->n_seqs;
+    log.entries.n_slots = e->n_log;
     a.n_seqs = c.n_seqs = n_spans;
     a.n_tokens = c.n_tokens = n_rows;
     a.n_heads_k  = hp->n_key_heads;
     a.n_heads_v  = hp->n_value_heads;
     a.head_dim_k = a.head_dim_v = hp->state_size;
     a.head_map   = hp->head_map;
-    a.n_rows     = e->n_seqs * e->n_snapshots + e->n_prefixes;
-    a.n_slots    = 1;
-    a.n_snapshots = e->n_snapshots;
+    a.scale      = rt_delta_scale(hp);
+    a.state.n_rows = e->n_seqs * e->n_snapshots + e->n_prefixes;
+    a.n_snapshots  = e->n_snapshots;
     a.seq_start = c.seq_start = e->maps.span; /* ragged; a query reads no maps */
-    a.checkpoint_interval = c.checkpoint_interval = e->prefix_interval;
-    a.n_checkpoints = c.n_checkpoints = checkpoints(n_rows, e->prefix_interval);
-    if (!gdn_gated_delta_net_query(e->device, &a, &can))
-        most = can.workspace_bytes;
-    a.n_log_columns = e->n_log; /* steps with a log, and without */
-    a.n_log_rows    = e->n_log ? e->n_seqs : 0;
-    if (e->n_log && !gdn_gated_delta_net_query(e->device, &a, &can) && can.workspace_bytes > most)
-        most = can.workspace_bytes;
+    a.checkpoints = c.checkpoints = keep.n ? &keep : NULL;
     c.n_channels   = hp->n_channels;
     c.kernel_width = hp->conv_kernel;
-    c.n_rows       = e->n_seqs + e->n_prefixes;
-    c.flags        = GDN_CONV_SILU;
-    if (!gdn_ssm_conv_query(e->device, &c, &can) && can.workspace_bytes > most)
-        most = can.workspace_bytes;
+    c.activation   = GDN_ACTIVATION_SILU;
+    c.history.n_rows  = e->n_seqs + e->n_prefixes;
+    c.history.n_slots = hp->conv_kernel - 1;
+    most = larger_of(most, delta_workspace(e, &a));
+    most = larger_of(most, conv_workspace(e, &c));
     if (!e->n_log)
         return most;
-    a.flags |= GDN_DELTA_TREE; /* which have neither snapshots nor checkpoints */
-    c.flags |= GDN_CONV_TREE;
-    a.n_snapshots = a.checkpoint_interval = a.n_checkpoints = c.checkpoint_interval = c.n_checkpoints = 0;
-    if (!gdn_gated_delta_net_query(e->device, &a, &can) && can.workspace_bytes > most)
-        most = can.workspace_bytes;
-    if (!gdn_ssm_conv_query(e->device, &c, &can) && can.workspace_bytes > most)
-        most = can.workspace_bytes;
-    return most;
+    a.log = &log; /* steps with a log, and without */
+    most = larger_of(most, delta_workspace(e, &a));
+    a.tree = c.tree = &tree; /* which have neither snapshots nor checkpoints */
+    a.n_snapshots = 0;
+    a.checkpoints = c.checkpoints = NULL;
+    most = larger_of(most, delta_workspace(e, &a));
+    return larger_of(most, conv_workspace(e, &c));
 }
 
 gdn_status rt_reserve_workspace(rt_engine *e, int32_t n_spans, int32_t n_rows)

@@ -17,9 +17,10 @@ static gdn_tensor operand(const gdn_span *span, int64_t offset, int64_t token_st
 }
 
 /* A pool of rows, which the maps choose from. */
-static gdn_tensor pooled(gdn_span pool)
+static gdn_pool pooled(gdn_span pool, int32_t n_rows, int32_t n_slots)
 {
-    return (gdn_tensor){ .data = pool.data, .offset = pool.offset, .bytes = pool.bytes };
+    return (gdn_pool){ .data = pool.data, .offset = pool.offset, .bytes = pool.bytes, .n_rows = n_rows,
+                       .n_slots = n_slots };
 }
 
 static gdn_span put(rt_engine *e, int64_t *at, const int32_t *values, int64_t n)
@@ -58,30 +59,31 @@ static gdn_status convolve(rt_engine *e, const rt_layer *layer, const rt_step *s
 {
     const rt_hparams   *hp = &e->model->hp;
     const rt_step_maps *m  = &e->step_maps;
-    gdn_ssm_conv_args a  = { sizeof a };
-    a.flags        = GDN_CONV_SILU;
+    gdn_ssm_conv_args a  = GDN_INIT(gdn_ssm_conv_args);
+    gdn_checkpoints   keep = GDN_INIT(gdn_checkpoints);
+    gdn_token_tree    tree = GDN_INIT(gdn_token_tree);
+    a.activation   = GDN_ACTIVATION_SILU;
     a.n_seqs       = step->n_spans;
     a.n_tokens     = step->n_rows;
     a.n_channels   = hp->n_channels;
     a.kernel_width = hp->conv_kernel;
-    a.n_rows       = pool->n_conv_rows;
-    a.n_columns    = pool->n_columns;
     a.x            = operand(&e->mixed.span, 0, mixed_width(hp), 0);
     a.out          = operand(&e->conv_out, 0, hp->n_channels, 0);
     a.weight       = operand(&e->recurrent_weight[layer->index_in_kind].span, 0, 0, 0);
     if (pool->n_columns) {
-        a.history     = pooled(pool->conv);
+        a.history     = pooled(pool->conv, pool->n_conv_rows, pool->n_columns);
         a.history_src = m->conv_src;
         a.history_dst = m->conv_dst;
         if (step->n_checkpoints) {
-            a.checkpoint_interval = step->checkpoint_interval;
-            a.n_checkpoints       = step->n_checkpoints;
-            a.history_checkpoint  = m->conv_checkpoint;
+            keep.interval = step->checkpoint_interval;
+            keep.n        = step->n_checkpoints;
+            keep.dst      = m->conv_checkpoint;
+            a.checkpoints = &keep;
         }
     }
     if (step->parent) {
-        a.flags |= GDN_CONV_TREE;
-        a.parent = m->parent;
+        tree.parent = m->parent;
+        a.tree      = &tree;
     }
     a.seq_start = m->seq_start;
     a.position  = m->position;
@@ -97,51 +99,54 @@ static gdn_status delta(rt_engine *e, const rt_layer *layer, const rt_step *step
     const gdn_span     *w  = &e->recurrent_weight[layer->index_in_kind].span;
     const int64_t       W  = mixed_width(hp), conv = (int64_t)hp->n_channels * hp->conv_kernel;
     const int64_t     d = hp->state_size, C = hp->n_channels, nk = hp->n_key_heads, nv = hp->n_value_heads;
-    gdn_gated_delta_net_args a = { sizeof a };
+    gdn_gated_delta_net_args a    = GDN_INIT(gdn_gated_delta_net_args);
+    gdn_delta_inputs         in   = GDN_INIT(gdn_delta_inputs);
+    gdn_replay_log           log  = GDN_INIT(gdn_replay_log);
+    gdn_checkpoints          keep = GDN_INIT(gdn_checkpoints);
+    gdn_token_tree           tree = GDN_INIT(gdn_token_tree);
     a.n_seqs      = step->n_spans;
     a.n_tokens    = step->n_rows;
     a.n_heads_k   = hp->n_key_heads;
     a.n_heads_v   = hp->n_value_heads;
     a.head_dim_k  = a.head_dim_v = hp->state_size;
     a.head_map    = hp->head_map;
-    a.n_rows      = pool->n_slots; /* a flat pool: slots need not lie in rows */
-    a.n_slots     = 1;
+    a.scale       = rt_delta_scale(hp);
     a.n_snapshots = step->n_snapshots;
     a.q           = operand(&e->conv_out, 0, C, d);
     a.k           = operand(&e->conv_out, nk * d, C, d);
     a.v           = operand(&e->conv_out, 2 * nk * d, C, d);
     a.beta        = operand(&e->mixed.span, C, W, 1);
     a.g           = operand(&e->mixed.span, C + nv, W, 1);
-    a.ssm_a       = operand(w, conv, 0, 0);
-    a.dt_bias     = operand(w, conv + nv, 0, 0);
-    a.g_form      = GDN_G_RAW;
-    a.beta_form   = GDN_BETA_LOGIT;
-    a.qk_norm     = hp->l2_mode ? GDN_NORM_CLAMP : GDN_NORM_ADD;
-    a.qk_norm_eps = hp->l2_eps;
+    in.ssm_a       = operand(w, conv, 0, 0);
+    in.dt_bias     = operand(w, conv + nv, 0, 0);
+    in.gate_input  = GDN_G_RAW;
+    in.beta_input  = GDN_BETA_LOGIT;
+    in.qk_norm     = hp->l2_mode ? GDN_NORM_CLAMP : GDN_NORM_ADD;
+    in.qk_norm_eps = hp->l2_eps;
+    a.inputs      = &in;
     a.out         = operand(&e->delta_out.span, 0, nv * d, d);
-    a.state       = pooled(pool->state);
+    a.state       = pooled(pool->state, pool->n_slots, 1); /* a flat pool: slots need not lie in rows */
     a.seq_start   = m->seq_start;
+    a.position    = m->position;
     a.state_src   = m->state_src;
     if (step->n_snapshots)
         a.state_dst = m->state_dst;
     if (step->n_log) {
-        a.n_log_rows     = pool->n_log_rows;
-        a.n_log_columns  = step->n_log;
-        a.log            = pooled(pool->log);
-        a.log_row        = m->log_row;
-        a.state_position = m->state_position;
-        a.state_commit   = m->state_commit;
-        a.position       = m->position;
+        log.entries       = pooled(pool->log, pool->n_log_rows, step->n_log);
+        log.row           = m->log_row;
+        log.base_position = m->state_position;
+        log.commit        = m->state_commit;
+        a.log             = &log;
     }
     if (step->n_checkpoints) {
-        a.checkpoint_interval = step->checkpoint_interval;
-        a.n_checkpoints       = step->n_checkpoints;
-        a.position            = m->position;
-        a.state_checkpoint    = m->state_checkpoint;
+        keep.interval = step->checkpoint_interval;
+        keep.n        = step->n_checkpoints;
+        keep.dst      = m->state_checkpoint;
+        a.checkpoints = &keep;
     }
     if (step->parent) {
-        a.flags |= GDN_DELTA_TREE;
-        a.parent = m->parent;
+        tree.parent = m->parent;
+        a.tree      = &tree;
     }
     a.workspace   = e->workspace;
     e->counters.recurrent_launches++;
@@ -209,7 +214,7 @@ gdn_status rt_layer_recurrent(rt_engine *e, const rt_layer *layer, const rt_step
 static gdn_status store(rt_engine *e, const float *rows, const rt_rows *at, unsigned char *cache)
 {
     const rt_hparams *hp = &e->model->hp;
-    gdn_set_rows_args a  = { sizeof a };
+    gdn_set_rows_args a  = GDN_INIT(gdn_set_rows_args);
     a.n_columns  = (int64_t)hp->n_head_kv * hp->head_dim;
     a.n_rows     = at->n;
     a.n_rows_dst = e->n_cells;

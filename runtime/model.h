@@ -3,6 +3,8 @@
 #ifndef GDN_RUNTIME_MODEL_H
 #define GDN_RUNTIME_MODEL_H
 
+#include <math.h>
+
 #include "runtime/model_names.h"
 #include "runtime/rope.h"
 #include "runtime/weights.h"
@@ -29,6 +31,9 @@ typedef struct rt_hparams {
     float   expert_scale;      /* of the experts' weights after they were made to sum to 1               */
     int32_t expert_norm;       /* 1: they are made to sum to 1; 0: they stay shares of all experts       */
 } rt_hparams;
+
+/* The factor of a gated-delta layer's outputs. */
+static inline float rt_delta_scale(const rt_hparams *hp) { return (float)(1.0 / sqrt((double)hp->state_size)); }
 
 /* Vectors are F32, converted at load and aligned; matrices are views. Absent ones have data == NULL. */
 typedef struct rt_layer {

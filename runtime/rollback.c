@@ -35,17 +35,24 @@ static const char *const what = "folding a log";
 static gdn_gated_delta_net_args call(const rt_memory *m)
 {
     const rt_hparams *hp = &m->model->hp;
-    gdn_gated_delta_net_args a = { sizeof a };
+    gdn_gated_delta_net_args a = GDN_INIT(gdn_gated_delta_net_args);
     a.n_seqs = 1;
     a.n_heads_k = hp->n_key_heads;
     a.n_heads_v = hp->n_value_heads;
     a.head_dim_k = a.head_dim_v = hp->state_size;
     a.head_map = hp->head_map;
-    a.n_rows = m->slots.n;
-    a.n_slots = 1;
-    a.n_log_rows = m->log_rows.n;
-    a.n_log_columns = m->n_log;
+    a.scale = rt_delta_scale(hp);
+    a.n_snapshots = 0;
+    a.state.n_rows = m->slots.n;
     return a;
+}
+
+static gdn_replay_log log_of(const rt_memory *m)
+{
+    gdn_replay_log log = GDN_INIT(gdn_replay_log);
+    log.entries.n_rows = m->log_rows.n;
+    log.entries.n_slots = m->n_log;
+    return log;
 }
 
 static gdn_span map(const rt_memory *m, uint64_t i)
@@ -56,7 +63,9 @@ static gdn_span map(const rt_memory *m, uint64_t i)
 gdn_status rt_log_create(rt_memory *m)
 {
     gdn_capability can = { sizeof can };
-    const gdn_gated_delta_net_args a = call(m);
+    const gdn_replay_log log = log_of(m);
+    gdn_gated_delta_net_args a = call(m);
+    a.log = &log;
     uint64_t moving = 0;
     gdn_status status = rt_tree_workspace(m, &moving);
     if (!status) status = gdn_gated_delta_net_query(m->device, &a, &can);
@@ -84,25 +93,29 @@ gdn_status rt_log_maps(rt_memory *m, const rt_sequence *s, int32_t to)
     return status ? rt_fail_gdn(status, what) : GDN_OK;
 }
 
-static gdn_tensor whole(const gdn_span *span)
+static void put_whole(gdn_pool *pool, const gdn_span *span)
 {
-    return (gdn_tensor){ .data = span->data, .offset = span->offset, .bytes = span->bytes };
+    pool->data = span->data;
+    pool->offset = span->offset;
+    pool->bytes = span->bytes;
 }
 
 gdn_status rt_log_repeat(rt_memory *m, int32_t layer, const gdn_span *out)
 {
     gdn_gated_delta_net_args a = call(m);
-    a.state = whole(&m->state[layer]);
-    a.log = whole(&m->log[layer]);
+    gdn_replay_log log = log_of(m);
+    put_whole(&a.state, &m->state[layer]);
+    put_whole(&log.entries, &m->log[layer]);
     a.state_src = map(m, 0);
     a.position = map(m, 1);
-    a.log_row = map(m, 2);
-    a.state_position = map(m, 3);
-    a.state_commit = map(m, 4);
+    log.row = map(m, 2);
+    log.base_position = map(m, 3);
+    log.commit = map(m, 4);
+    a.log = &log;
     a.workspace = m->fold_workspace;
     if (out) {
-        a.state_out = whole(out);
-        a.n_rows_out = a.n_slots_out = 1;
+        put_whole(&a.state_out, out);
+        a.state_out.n_rows = 1;
     }
     const gdn_status status = gdn_gated_delta_net(m->device, &a, NULL);
     return status ? rt_fail_gdn(status, what) : GDN_OK;

@@ -101,7 +101,7 @@ static gdn_tensor columns(const gdn_span *pool, int32_t row, int32_t n_columns, 
 
 static gdn_set_rows_args some_rows(uint64_t bytes, int32_t n, int32_t n_to)
 {
-    gdn_set_rows_args a = { sizeof a };
+    gdn_set_rows_args a = GDN_INIT(gdn_set_rows_args);
     a.n_columns = (int64_t)(bytes / 4);
     a.n_rows = n;
     a.n_rows_dst = n_to;

@@ -22,7 +22,7 @@ class Again:
         self._run = getattr(lib, f"gdn_{call.kernel}")
         self._context, self._args = call.context, call.args
         self._maps = [of for of in call.kept if of is not None and of.dtype == abi.GDN_I32]
-        self._operands = [getattr(call.args, name) for name in operands]
+        self._operands = [call.operand(name) for name in operands]
 
     def __call__(self, *addresses: int) -> None:
         for operand, address in zip(self._operands, addresses):

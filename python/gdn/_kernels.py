@@ -1,6 +1,8 @@
 """The kernels on arrays. The headers gdn/<kernel>.h have the formulas; what stands here is how arguments become operands."""
 from __future__ import annotations
 
+import ctypes as C
+import math
 from typing import Any, Callable, Dict, Optional
 
 import numpy as np
@@ -15,12 +17,13 @@ SKIP = abi.GDN_SKIP  #: in state_src, history_src: the sequence is padding
 _HEAD_MAPS = {"grouped": abi.GDN_HEADS_GROUPED, "tiled": abi.GDN_HEADS_TILED}
 _LAYOUTS = {"vk": abi.GDN_STATE_VK, "kv": abi.GDN_STATE_KV}
 _NORMS = {None: abi.GDN_NORM_NONE, "add": abi.GDN_NORM_ADD, "clamp": abi.GDN_NORM_CLAMP}
-_G_FORMS = {"log": abi.GDN_G_LOG, "linear": abi.GDN_G_LINEAR, "raw": abi.GDN_G_RAW, "raw_a_log": abi.GDN_G_RAW_A_LOG}
-_BETA_FORMS = {"plain": abi.GDN_BETA_PLAIN, "logit": abi.GDN_BETA_LOGIT}
+_GATE_INPUTS = {"log": abi.GDN_G_LOG, "linear": abi.GDN_G_LINEAR, "raw": abi.GDN_G_RAW, "raw_a_log": abi.GDN_G_RAW_A_LOG}
+_BETA_INPUTS = {"plain": abi.GDN_BETA_PLAIN, "logit": abi.GDN_BETA_LOGIT}
 
 
-_SET_HERE = {"size", "workspace", "n_seqs", "n_tokens", "n_heads_k", "n_heads_v", "head_dim_k", "head_dim_v", "gate", "n_rows", "n_slots",
-             "n_rows_out", "n_slots_out", "n_checkpoints", "n_log_rows", "n_log_columns", "n_channels", "kernel_width", "n_columns", "n_rows_dst", "n_batch", "index_batch"}
+_PARTS = {"inputs", "log", "checkpoints", "tree", "rounding"}
+_SET_HERE = _PARTS | {"size", "workspace", "n_seqs", "n_tokens", "n_heads_k", "n_heads_v", "head_dim_k", "head_dim_v", "gate", "n_channels",
+                      "kernel_width", "activation", "n_rows", "n_columns", "n_rows_dst", "n_batch", "index_batch"}
 
 
 class _Call:
@@ -31,6 +34,7 @@ class _Call:
         self.context = default_context() if context is None else context
         self.uint16 = uint16
         self.args = new(getattr(abi, f"gdn_{kernel}_args"))
+        self.parts: Dict[str, Any] = {}
         self.kept: list = []
         self.result: Any = None
 
@@ -39,24 +43,30 @@ class _Call:
         self.kept.append(of)
         return of
 
-    def map(self, name: str, operand, shape, why: str) -> Optional[View]:
-        of = map_(getattr(self.args, name), name, operand, self.context, shape, why)
+    def part(self, name: str):
+        """The part of that name, a new one, to which the arguments point from now on."""
+        made = self.parts[name] = new(dict(self.args._fields_)[name]._type_)
+        setattr(self.args, name, C.pointer(made))
+        return made
+
+    def operand(self, name: str):
+        """A member of the arguments, or of a part that the call uses: inputs.ssm_a."""
+        part, _, member = name.rpartition(".")
+        return getattr(self.parts[part] if part else self.args, member)
+
+    def map(self, name: str, operand, shape, why: str, span=None) -> Optional[View]:
+        """Set a map: a span of a part, else the arguments' of that name."""
+        of = map_(getattr(self.args, name) if span is None else span, name, operand, self.context, shape, why)
         self.kept.append(of)
         return of
 
     def members(self, given: dict) -> None:
-        """Members of the struct that have no parameter here: numbers, maps of int32, tensors whose last axis is contiguous."""
-        kinds = dict(self.args._fields_)
+        """Numbers of the struct that have no parameter here."""
+        known = {name for name, _ in self.args._fields_} - _SET_HERE
         for name, value in given.items():
-            if name in _SET_HERE or name not in kinds:
+            if name not in known:
                 raise TypeError(f"gdn.{self.kernel}() has no argument {name!r}, nor has gdn_{self.kernel}_args such a member")
-            if kinds[name] is abi.gdn_span:
-                self.map(name, value, [None] * (len(value.shape) if hasattr(value, "shape") else np.ndim(value)), "a map")
-            elif kinds[name] is abi.gdn_tensor:
-                of = self.view(name, value, True)
-                fill(getattr(self.args, name), of, range(len(of.shape) - 1))
-            else:
-                setattr(self.args, name, value)
+            setattr(self.args, name, value)
 
     def capability(self) -> Capability:
         can = new(abi.gdn_capability)
@@ -108,44 +118,58 @@ def _start(call: _Call, seq_start, of: View, batched: bool) -> None:
         raise ValueError("seq_start is empty; it has n_seqs + 1 entries")
 
 
-def _checkpoints(call: _Call, name: str, slots, interval: int, n_seqs: int) -> None:
-    """A map of checkpoints, [n_seqs] or [n_seqs][n_checkpoints]."""
-    call.args.checkpoint_interval = interval
-    if slots is None:
+def _pool(call: _Call, name: str, of: View, axes) -> None:
+    """An array as a pool of the arguments; `axes` are those of its rows, its slots and what follows, None for one it has not."""
+    pool = getattr(call.args, name)
+    pool.n_rows, pool.n_slots = of.shape[0], 1 if axes[1] is None else of.shape[1]
+    if not pool.n_rows or not pool.n_slots:
+        raise ValueError(f"{name} has shape {list(of.shape)}; it needs at least one row and slot")
+    fill(pool, of, axes)
+
+
+def _checkpoints(call: _Call, slots, interval: Optional[int], n_seqs: int) -> None:
+    """Checkpoints, whose map is [n_seqs] or [n_seqs][n]."""
+    if slots is None and interval is None:
         return
-    axes = len(slots.shape) if hasattr(slots, "shape") else np.ndim(slots)
-    of = call.map(name, slots, [n_seqs] + [None] * (axes - 1), "[n_seqs], or [n_seqs][n_checkpoints]")
-    call.args.n_checkpoints = of.shape[1] if axes == 2 else 1
+    part = call.part("checkpoints")
+    part.interval = 0 if interval is None else interval
+    if slots is not None:
+        axes = len(slots.shape) if hasattr(slots, "shape") else np.ndim(slots)
+        of = call.map("checkpoints", slots, [n_seqs] + [None] * (axes - 1), "[n_seqs], or [n_seqs][n]", part.dst)
+        part.n = of.shape[1] if axes == 2 else 1
 
 
-def _log(call: _Call, log, maps: dict, n_seqs: int, entry: int) -> None:
+def _log(call: _Call, log, row, base_position, commit, n_seqs: int, entry: int) -> None:
     """The log, and the maps that only calls with one have."""
-    if log is not None:
-        of = expect(call.view("log", log, True), [None, None, entry],
-                    "[n_log_rows][n_log_columns], and k of all key heads, d and a of all value heads", (abi.GDN_F32,))
-        if not of.shape[0] or not of.shape[1]:
-            raise ValueError(f"log has shape {list(of.shape)}; it needs at least one row and column")
-        call.args.n_log_rows, call.args.n_log_columns = of.shape[:2]
-        fill(call.args.log, of, [0, 1])
-    for name, given in maps.items():
-        if given is not None and log is None:
-            raise ValueError(f"{name} is given, but no log")
-        call.map(name, given, [n_seqs], "[n_seqs]")
+    maps = {"log_row": row, "base_position": base_position, "commit": commit}
+    if log is None:
+        for name, given in maps.items():
+            if given is not None:
+                raise ValueError(f"{name} is given, but no log")
+        return
+    part = call.part("log")
+    of = expect(call.view("log", log, True), [None, None, entry],
+                "[n_rows][n_slots], and k of all key heads, d and a of all value heads", (abi.GDN_F32,))
+    if not of.shape[0] or not of.shape[1]:
+        raise ValueError(f"log has shape {list(of.shape)}; it needs at least one row and slot")
+    part.entries.n_rows, part.entries.n_slots = of.shape[:2]
+    fill(part.entries, of, [0, 1])
+    for (name, given), span in zip(maps.items(), (part.row, part.base_position, part.commit)):
+        call.map(name, given, [n_seqs], "[n_seqs]", span)
 
 
-def _tree(call: _Call, parent, flag: int) -> None:
+def _tree(call: _Call, parent) -> None:
     """The map that makes a sequence's tokens a tree."""
     if parent is not None:
-        call.map("parent", parent, [call.args.n_tokens], "[n_tokens]")
-        call.args.flags |= flag
+        call.map("parent", parent, [call.args.n_tokens], "[n_tokens]", call.part("tree").parent)
 
 
 def _build_gated_delta_net(q, k, v, g, beta, state=None, *, state_out=None, out=None, out_dtype=None, seq_start=None,
-                           state_src=None, state_dst=None, position=None, checkpoint_interval=0, state_checkpoint=None,
-                           log=None, log_row=None, state_position=None, state_commit=None, parent=None, state_interval=0,
-                           scale=0.0, head_map="grouped", state_layout="vk", qk_norm=None,
-                           qk_norm_eps=0.0, g_form="log", beta_form="plain", beta_factor=1.0, ssm_a=None, dt_bias=None,
-                           uint16=None, context=None, **members) -> _Call:
+                           state_src=None, state_dst=None, position=None, checkpoint_interval=None, checkpoints=None,
+                           log=None, log_row=None, base_position=None, commit=None, parent=None, rounding_interval=None,
+                           scale=None, head_map="grouped", state_layout="vk", qk_norm=None, qk_norm_eps=0.0, gate_input="log",
+                           beta_input="plain", beta_factor=1.0, ssm_a=None, dt_bias=None, uint16=None, context=None,
+                           **members) -> _Call:
     call = _Call("gated_delta_net", context, uint16)
     args = call.args
     q, k, v, g, beta = (call.view(*pair) for pair in (("q", q), ("k", k), ("v", v), ("g", g), ("beta", beta)))
@@ -164,11 +188,11 @@ def _build_gated_delta_net(q, k, v, g, beta, state=None, *, state_out=None, out=
     args.n_heads_k, args.n_heads_v, args.head_dim_k, args.head_dim_v = q.shape[-2], heads, dim_k, dim_v
     args.head_map, args.state_layout = _choice("head_map", head_map, _HEAD_MAPS), _choice("state_layout", state_layout, _LAYOUTS)
     args.gate = abi.GDN_GATE_CHANNEL if channel else abi.GDN_GATE_SCALAR
-    args.scale, args.beta_factor, args.qk_norm_eps = scale, beta_factor, qk_norm_eps
-    args.qk_norm, args.g_form = _choice("qk_norm", qk_norm, _NORMS), _choice("g_form", g_form, _G_FORMS)
-    args.beta_form = _choice("beta_form", beta_form, _BETA_FORMS)
-    if beta_factor == 0:
-        raise ValueError("beta_factor is 0; leave it out for 1")
+    args.scale = 1 / math.sqrt(dim_k) if scale is None and dim_k else scale or 0
+    inputs = call.part("inputs")
+    inputs.qk_norm, inputs.qk_norm_eps = _choice("qk_norm", qk_norm, _NORMS), qk_norm_eps
+    inputs.gate_input = _choice("gate_input", gate_input, _GATE_INPUTS)
+    inputs.beta_input, inputs.beta_factor = _choice("beta_input", beta_input, _BETA_INPUTS), beta_factor
 
     shape = v.shape
     if out is None:
@@ -185,31 +209,27 @@ def _build_gated_delta_net(q, k, v, g, beta, state=None, *, state_out=None, out=
         if operand is not None:
             of = call.view(name, operand)
             per_channel = channel and name == "dt_bias"
-            fill(getattr(args, name), expect(of, [heads, dim_k] if per_channel else [heads], "[n_heads_v], dt_bias [head_dim_k] too "
+            fill(getattr(inputs, name), expect(of, [heads, dim_k] if per_channel else [heads], "[n_heads_v], dt_bias [head_dim_k] too "
                                              "for a gate per channel"), [0])
 
     lines = [dim_v, dim_k] if state_layout == "vk" else [dim_k, dim_v]
     if state is None:
         if any(one is not None for one in (state_out, state_src, state_dst)):
             raise ValueError("state_out, state_src and state_dst are given, but no state")
-        for name, one in (("state_checkpoint", state_checkpoint), ("log", log), ("state_commit", state_commit)):
+        for name, one in (("checkpoints", checkpoints), ("log", log), ("commit", commit)):
             if one is not None:
                 raise ValueError(f"{name} is given, but no state")
         if not call.context.device.shared_memory:
             raise TypeError(f"state is None; on {call.context!r} it has to be given")
         state = np.empty((1, heads, *lines), np.float32)  # a place that is neither read nor written
         state_src = state_dst = np.full(n_seqs, NONE, np.int32)
-    for name, pool, rows, slots in (("state", state, "n_rows", "n_slots"), ("state_out", state_out, "n_rows_out", "n_slots_out")):
+    for name, pool in (("state", state), ("state_out", state_out)):
         if pool is None:
             continue
         of = call.view(name, pool, True)
         with_slots = len(of.shape) == 5
         expect(of, [None] * (1 + with_slots) + [heads, *lines], f"[n_rows], [n_slots] or not, [n_heads_v], and {lines} for {state_layout!r}")
-        setattr(args, rows, of.shape[0])
-        setattr(args, slots, of.shape[1] if with_slots else 1)
-        fill(getattr(args, name), of, [0, 1, 2, 3] if with_slots else [0, None, 1, 2])
-        if not all(of.shape[: 1 + with_slots]):
-            raise ValueError(f"{name} has shape {list(of.shape)}; it needs at least one row and slot")
+        _pool(call, name, of, [0, 1, 2, 3] if with_slots else [0, None, 1, 2])
     call.map("state_src", state_src, [n_seqs], "[n_seqs]")
     if state_dst is not None:
         per_sequence = len(state_dst.shape) if hasattr(state_dst, "shape") else np.ndim(state_dst)
@@ -217,12 +237,14 @@ def _build_gated_delta_net(q, k, v, g, beta, state=None, *, state_out=None, out=
         args.n_snapshots = dst.shape[1] if dst and per_sequence == 2 else 1
         if not args.n_snapshots:
             raise ValueError(f"state_dst has shape [{n_seqs}, 0]; it needs at least one snapshot")
+    else:
+        args.n_snapshots = 0 if log is not None else (args.state if state_out is None else args.state_out).n_slots
     call.map("position", position, [n_seqs], "[n_seqs]")
-    _checkpoints(call, "state_checkpoint", state_checkpoint, checkpoint_interval, n_seqs)
-    _log(call, log, {"log_row": log_row, "state_position": state_position, "state_commit": state_commit}, n_seqs,
-         args.n_heads_k * dim_k + heads * (dim_v + (dim_k if channel else 1)))
-    _tree(call, parent, abi.GDN_DELTA_TREE)
-    args.state_interval = state_interval
+    _checkpoints(call, checkpoints, checkpoint_interval, n_seqs)
+    _log(call, log, log_row, base_position, commit, n_seqs, args.n_heads_k * dim_k + heads * (dim_v + (dim_k if channel else 1)))
+    _tree(call, parent)
+    if rounding_interval is not None:
+        call.part("rounding").interval = rounding_interval
     call.members(members)
     return call
 
@@ -245,11 +267,10 @@ def _bfloat16(call: _Call):
 
 
 def gated_delta_net(q, k, v, g, beta, state=None, *, state_out=None, out=None, out_dtype=None, seq_start=None,
-                    state_src=None, state_dst=None, position=None, checkpoint_interval: int = 0, state_checkpoint=None,
-                    log=None, log_row=None, state_position=None, state_commit=None, parent=None, state_interval: int = 0,
-                    scale: float = 0.0,
-                    head_map: str = "grouped", state_layout: str = "vk",
-                    qk_norm: Optional[str] = None, qk_norm_eps: float = 0.0, g_form: str = "log", beta_form: str = "plain",
+                    state_src=None, state_dst=None, position=None, checkpoint_interval: Optional[int] = None, checkpoints=None,
+                    log=None, log_row=None, base_position=None, commit=None, parent=None, rounding_interval: Optional[int] = None,
+                    scale: Optional[float] = None, head_map: str = "grouped", state_layout: str = "vk",
+                    qk_norm: Optional[str] = None, qk_norm_eps: float = 0.0, gate_input: str = "log", beta_input: str = "plain",
                     beta_factor: float = 1.0, ssm_a=None, dt_bias=None, uint16: Optional[str] = None,
                     context: Optional[Context] = None, stream: Optional[int] = None, **members):
     """The gated delta rule, token by token, for every value head of every sequence:
@@ -262,8 +283,8 @@ def gated_delta_net(q, k, v, g, beta, state=None, *, state_out=None, out=None, o
 
       q, k        [n][n_heads_k][head_dim_k]                             float32, float16, bfloat16, each for itself
       v           [n][n_heads_v][head_dim_v]                             as q
-      g           [n][n_heads_v], or [n][n_heads_v][head_dim_k] for a gate per key channel (KDA); as q; what g_form says
-      beta        [n][n_heads_v]; as q; what beta_form says
+      g           [n][n_heads_v], or [n][n_heads_v][head_dim_k] for a gate per key channel (KDA); as q; what gate_input says
+      beta        [n][n_heads_v]; as q; what beta_input says
       state       [n_rows][n_heads_v] or [n_rows][n_slots][n_heads_v], then [head_dim_v][head_dim_k] for state_layout "vk",
                   [head_dim_k][head_dim_v] for "kv"; as q; READ AND WRITTEN in place. Sequence s has row s, and slot r is the
                   state r tokens before its newest. None: sequences start from zero, and nothing is kept.
@@ -272,34 +293,35 @@ def gated_delta_net(q, k, v, g, beta, state=None, *, state_out=None, out=None, o
                   gdn.SKIP) are zeros in a new array, and stay as they are in an array that is given.
       seq_start   [n_seqs + 1] int32: tokens of sequence s are seq_start[s] <= i < seq_start[s + 1]
       state_src   [n_seqs] int32: row * n_slots + slot to start from, or gdn.NONE (zeros), or gdn.SKIP (padding)
-      state_dst   [n_seqs] or [n_seqs][n_snapshots] int32: where the state r tokens before the newest goes, or gdn.NONE
+      state_dst   [n_seqs] or [n_seqs][n_snapshots] int32: where the state r tokens before the newest goes, or gdn.NONE. None: slot
+                  r of row s, for all slots; with a log nowhere
       position    [n_seqs] int32: tokens before the call's first, for checkpoints and the log; None: 0
-      state_checkpoint  [n_seqs] or [n_seqs][n_checkpoints] int32: where the state goes after each token that makes the
-                  sequence's length a multiple of checkpoint_interval, one entry after another, or gdn.NONE
-      log         [n_log_rows][n_log_columns][n_heads_k * head_dim_k + n_heads_v * (head_dim_v + 1)], with head_dim_k for the 1
-                  where the gate is per channel; float32; READ AND WRITTEN: what each token did to the states, in column
-                  position % n_log_columns. No state is written then but those that state_dst, state_checkpoint and
-                  state_commit name. The call repeats the columns from state_position to position before its tokens.
+      checkpoints [n_seqs] or [n_seqs][n] int32: where the state goes after each token that makes the sequence's length a
+                  multiple of checkpoint_interval, one entry after another, or gdn.NONE
+      log         [n_rows][n_slots][n_heads_k * head_dim_k + n_heads_v * (head_dim_v + 1)], with head_dim_k for the 1 where the
+                  gate is per channel; float32; READ AND WRITTEN: an entry for each token, in slot position % n_slots. The call
+                  replays the entries from base_position to position before its tokens. It writes the states that state_dst,
+                  checkpoints and commit name, and no other.
       log_row     [n_seqs] int32: the sequence's row of the log, or gdn.NONE; None: row s
-      state_position  [n_seqs] int32: where the state that is read stands; None: at position
-      state_commit    [n_seqs] int32: where the state at position goes, before the first token, or gdn.NONE; None: nowhere
+      base_position   [n_seqs] int32: how many tokens the state that is read has seen; None: position
+      commit      [n_seqs] int32: where the state at position goes, before the first token, or gdn.NONE; None: nowhere
       parent      [n_tokens] int32: the number, within its sequence, of the token that a token follows, or gdn.NONE: it follows
                   the state at position; None: each follows the one before it. With a log, and without state_dst and checkpoints
-      state_interval  of states of 16 bits: they are rounded after each token that makes the sequence's length a multiple of it;
-                  0 is 1. Above 1 with a log, position and states that stand where they were rounded only
-      scale       of out; 0 = 1 / sqrt(head_dim_k)
+      rounding_interval   states of 16 bits are rounded after each token that makes the sequence's length a multiple of it;
+                  None: after every token. Above 1 it needs a log, position, and states at such lengths only
+      scale       of out; None = 1 / sqrt(head_dim_k)
       head_map    which key head value head h has: "grouped" h // (n_heads_v // n_heads_k), "tiled" h % n_heads_k
       qk_norm     q and k are divided by their length: "add" sqrt(sum x^2 + qk_norm_eps), "clamp" max(sqrt(sum x^2), eps)
-      g_form      "log" of the decay; "linear": the decay; "raw": the projection x, decay = exp(ssm_a * softplus(x + dt_bias));
+      gate_input  "log" of the decay; "linear": the decay; "raw": the projection x, decay = exp(ssm_a * softplus(x + dt_bias));
                   "raw_a_log": the same with A_log in ssm_a, decay = exp(-exp(ssm_a) * softplus(x + dt_bias))
-      beta_form   "plain", or "logit": its sigmoid is taken; times beta_factor
+      beta_input  "plain", or "logit": its sigmoid is taken; times beta_factor
       ssm_a       [n_heads_v];  dt_bias [n_heads_v], or [n_heads_v][head_dim_k] for a gate per channel
       uint16      "bfloat16" or "float16": what the bits of operands of dtype uint16 are
       context     None: gdn.default_context(). On a device operands are gdn.DeviceArray, on CUDA also what has DLPack there, and
                   the call returns when it is queued.
       stream      on a device: its queue, as an address; None is the context's own. Work that makes or frees operands of DLPack
                   has to be on it, or done.
-      members     any other member of gdn_gated_delta_net_args by its name, as n_snapshots: a number, a map, a tensor
+      members     any other member of gdn_gated_delta_net_args by its name, as n_snapshots: a number
 
     Returns out. The bits do not depend on how tokens are cut into calls, on batches, strides, threads or the backend.
     Limits: head_dim 16 to 256; n_heads_v a multiple of n_heads_k. Aliasing: inputs may overlap each other; out and written
@@ -307,17 +329,16 @@ def gated_delta_net(q, k, v, g, beta, state=None, *, state_out=None, out=None, o
     written then. Thread-safety: see gdn.Context; the GIL is released while it runs."""
     return _build_gated_delta_net(q, k, v, g, beta, state, state_out=state_out, out=out, out_dtype=out_dtype, seq_start=seq_start,
                                   state_src=state_src, state_dst=state_dst, position=position,
-                                  checkpoint_interval=checkpoint_interval, state_checkpoint=state_checkpoint, log=log,
-                                  log_row=log_row, state_position=state_position, state_commit=state_commit, parent=parent,
-                                  state_interval=state_interval, scale=scale,
-                                  head_map=head_map,
-                                  state_layout=state_layout, qk_norm=qk_norm, qk_norm_eps=qk_norm_eps, g_form=g_form,
-                                  beta_form=beta_form, beta_factor=beta_factor, ssm_a=ssm_a, dt_bias=dt_bias, uint16=uint16,
+                                  checkpoint_interval=checkpoint_interval, checkpoints=checkpoints, log=log, log_row=log_row,
+                                  base_position=base_position, commit=commit, parent=parent, rounding_interval=rounding_interval,
+                                  scale=scale, head_map=head_map, state_layout=state_layout, qk_norm=qk_norm,
+                                  qk_norm_eps=qk_norm_eps, gate_input=gate_input, beta_input=beta_input, beta_factor=beta_factor,
+                                  ssm_a=ssm_a, dt_bias=dt_bias, uint16=uint16,
                                   context=context, **members).run(stream)
 
 
 def _build_ssm_conv(x, weight, bias=None, history=None, *, history_out=None, out=None, out_dtype=None, silu=False, seq_start=None,
-                    position=None, history_src=None, history_dst=None, checkpoint_interval=0, history_checkpoint=None, parent=None,
+                    position=None, history_src=None, history_dst=None, checkpoint_interval=None, checkpoints=None, parent=None,
                     uint16=None, context=None, **members) -> _Call:
     call = _Call("ssm_conv", context, uint16)
     args = call.args
@@ -328,7 +349,8 @@ def _build_ssm_conv(x, weight, bias=None, history=None, *, history_out=None, out
     expect(weight, [channels, None], "[n_channels][kernel_width]")
     _start(call, seq_start, x, batched)
     n_seqs = _tokens(call, x, batched)
-    args.n_channels, args.kernel_width, args.flags = channels, weight.shape[1], abi.GDN_CONV_SILU if silu else 0
+    args.n_channels, args.kernel_width = channels, weight.shape[1]
+    args.activation = abi.GDN_ACTIVATION_SILU if silu else abi.GDN_ACTIVATION_NONE
     if out is None:
         out = result(call.context, x.shape, out_dtype if out_dtype is not None else _like(call, x),
                      seq_start is not None or history_src is not None)
@@ -341,46 +363,39 @@ def _build_ssm_conv(x, weight, bias=None, history=None, *, history_out=None, out
     fill(args.weight, weight, [0, 1])
     if bias is not None:
         fill(args.bias, expect(call.view("bias", bias), [channels], "[n_channels]"), [])
-    for name, pool, rows in (("history", history, "n_rows"), ("history_out", history_out, "n_rows_out")):
-        if pool is None:
-            continue
-        of = expect(call.view(name, pool, True), [None, None if name == "history" else args.n_columns, channels],
-                    "[n_rows][n_columns][n_channels]")
-        setattr(args, rows, of.shape[0])
-        if not of.shape[0] or not of.shape[1]:
-            raise ValueError(f"{name} has shape {list(of.shape)}; it needs at least one row and column")
-        args.n_columns = of.shape[1]
-        fill(getattr(args, name), of, [0, 1])
+    for name, pool in (("history", history), ("history_out", history_out)):
+        if pool is not None:
+            of = expect(call.view(name, pool, True), [None, None, channels], "[n_rows][n_slots][n_channels]")
+            _pool(call, name, of, [0, 1])
     for name, given in (("position", position), ("history_src", history_src), ("history_dst", history_dst)):
         call.map(name, given, [n_seqs], "[n_seqs]")
-    _checkpoints(call, "history_checkpoint", history_checkpoint, checkpoint_interval, n_seqs)
-    _tree(call, parent, abi.GDN_CONV_TREE)
+    _checkpoints(call, checkpoints, checkpoint_interval, n_seqs)
+    _tree(call, parent)
     call.members(members)
     return call
 
 
 def ssm_conv(x, weight, bias=None, history=None, *, history_out=None, out=None, out_dtype=None, silu: bool = False, seq_start=None,
-             position=None, history_src=None, history_dst=None, checkpoint_interval: int = 0, history_checkpoint=None, parent=None,
-             uint16: Optional[str] = None, context: Optional[Context] = None,
-             stream: Optional[int] = None, **members):
+             position=None, history_src=None, history_dst=None, checkpoint_interval: Optional[int] = None, checkpoints=None,
+             parent=None, uint16: Optional[str] = None, context: Optional[Context] = None, stream: Optional[int] = None, **members):
     """Causal depthwise convolution along the tokens of each sequence, taps oldest first, and silu where it is asked for:
 
         u = bias[c] + sum_j weight[c][j] * x(p - kernel_width + 1 + j)[c];  out = u, or u / (1 + exp(-u))
 
-    x of positions before the call comes from the history, a ring in which position p has column p % n_columns.
+    x of positions before the call comes from the history, a ring in which position p has slot p % n_slots.
 
       x            [n][n_channels]; float32, float16, bfloat16, as are weight, bias, history and out, each for itself.
                    [n] is [n_tokens] or [n_seqs][tokens of each], as in gated_delta_net
       weight       [n_channels][kernel_width], any strides
       bias         [n_channels] or None
-      history      [n_rows][n_columns][n_channels], n_columns >= kernel_width - 1; READ AND WRITTEN in place. Sequence s has row
+      history      [n_rows][n_slots][n_channels], n_slots >= kernel_width - 1; READ AND WRITTEN in place. Sequence s has row
                    s. None: sequences start from zero, and nothing is kept.
-      history_out  as history: where columns are written instead
+      history_out  as history: where inputs are written instead
       out          as x; None: a new array of out_dtype, or of x's dtype; tokens that no sequence has as in gated_delta_net
       seq_start, uint16, context, stream, members   as in gated_delta_net
       position     [n_seqs] int32: tokens before the call's first; None: 0. A smaller one rolls back.
       history_src, history_dst   [n_seqs] int32: row to read, gdn.NONE (zeros) or gdn.SKIP; row to write or gdn.NONE
-      history_checkpoint   [n_seqs] or [n_seqs][n_checkpoints] int32: rows for the histories after each token that makes the
+      checkpoints  [n_seqs] or [n_seqs][n] int32: rows for the histories after each token that makes the
                    sequence's length a multiple of checkpoint_interval, or gdn.NONE
       parent       as in gated_delta_net; each row of the history then has room for kernel_width - 1 and a sequence's tokens
 
@@ -388,7 +403,7 @@ def ssm_conv(x, weight, bias=None, history=None, *, history_out=None, out=None, 
     float32 is exact, any other is not."""
     return _build_ssm_conv(x, weight, bias, history, history_out=history_out, out=out, out_dtype=out_dtype, silu=silu,
                            seq_start=seq_start, position=position, history_src=history_src, history_dst=history_dst,
-                           checkpoint_interval=checkpoint_interval, history_checkpoint=history_checkpoint, parent=parent,
+                           checkpoint_interval=checkpoint_interval, checkpoints=checkpoints, parent=parent,
                            uint16=uint16, context=context, **members).run(stream)
 
 

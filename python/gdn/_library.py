@@ -101,6 +101,8 @@ def _load() -> C.CDLL:
         args = C.POINTER(getattr(abi, f"gdn_{kernel}_args"))
         signatures[f"gdn_{kernel}"] = (C.c_int32, context, args, pointer)
         signatures[f"gdn_{kernel}_query"] = (C.c_int32, context, args, C.POINTER(abi.gdn_capability))
+    for name in abi.WITH_DEFAULTS:
+        signatures[f"{name}_init"] = (C.c_int32, C.POINTER(getattr(abi, name)), C.c_uint32)
     for name, (result, *arguments) in signatures.items():
         function = getattr(library, name)
         function.restype, function.argtypes = result, arguments
@@ -119,9 +121,11 @@ def version() -> str:
 
 
 def new(kind):
-    """A struct that begins with its size: that, and zeros."""
+    """A struct that begins with its size: that, its defaults, and zeros, as GDN_INIT does it."""
     made = kind()
     made.size = C.sizeof(kind)
+    if kind.__name__ in abi.WITH_DEFAULTS:
+        check(getattr(lib, f"{kind.__name__}_init")(made, made.size))
     return made
 
 

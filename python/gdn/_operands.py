@@ -2,7 +2,7 @@
 from __future__ import annotations
 
 import ctypes as C
-from typing import Any, NamedTuple, Optional, Sequence, Tuple
+from typing import Any, NamedTuple, Optional, Sequence, Tuple, Union
 
 import numpy as np
 
@@ -149,8 +149,8 @@ def expect(of: View, shape: Sequence[Optional[int]], why: str, dtypes: Sequence[
     return of
 
 
-def fill(tensor: abi.gdn_tensor, of: View, axes: Sequence[Optional[int]], dtype: Optional[int] = None) -> None:
-    """Set a tensor operand; `axes` are those of the array that its strides belong to, None for one that it has not. The axis
+def fill(tensor: Union[abi.gdn_tensor, abi.gdn_pool], of: View, axes: Sequence[Optional[int]], dtype: Optional[int] = None) -> None:
+    """Set a tensor or a pool; `axes` are those of the array that its strides belong to, None for one that it has not. The axis
     that is left, if any, is contiguous."""
     tensor.data, tensor.offset, tensor.bytes = of.data or None, of.offset, of.n_bytes
     tensor.dtype = of.dtype if dtype is None else dtype

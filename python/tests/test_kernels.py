@@ -84,16 +84,16 @@ class GatedDeltaNet(unittest.TestCase):
         v, beta, g = row[..., 256:384].reshape(2, 6, 4, 32), row[..., 384:388], row[..., 388:]
         self.assertIs(q.base if q.base is not None else q, row)  # views, not copies
         state = np.zeros((2, 4, 32, 64), np.float32)
-        out = gdn.gated_delta_net(q, k, v, g, beta, state, qk_norm="add", qk_norm_eps=1e-6, beta_form="logit")
+        out = gdn.gated_delta_net(q, k, v, g, beta, state, qk_norm="add", qk_norm_eps=1e-6, beta_input="logit")
         packed = [np.ascontiguousarray(x) for x in (q, k, v, g, beta)]
         other = np.zeros_like(state)
-        self.assertTrue(same(out, gdn.gated_delta_net(*packed, other, qk_norm="add", qk_norm_eps=1e-6, beta_form="logit")))
+        self.assertTrue(same(out, gdn.gated_delta_net(*packed, other, qk_norm="add", qk_norm_eps=1e-6, beta_input="logit")))
         self.assertTrue(same(state, other))
         # Tokens outside sequences, every second head, and every second row of a pool of states.
         by_token = [np.ascontiguousarray(x.swapaxes(0, 1)).swapaxes(0, 1) for x in packed]
         pool = np.zeros((4, 8, 32, 64), np.float32)
         wide = np.zeros((2, 6, 8, 32), np.float32)
-        gdn.gated_delta_net(*by_token, pool[::2, 1::2], out=wide[:, :, ::2], qk_norm="add", qk_norm_eps=1e-6, beta_form="logit")
+        gdn.gated_delta_net(*by_token, pool[::2, 1::2], out=wide[:, :, ::2], qk_norm="add", qk_norm_eps=1e-6, beta_input="logit")
         self.assertTrue(same(wide[:, :, ::2], out) and same(pool[::2, 1::2], state))
         self.assertFalse(wide[:, :, 1::2].any() or pool[1::2].any() or pool[:, ::2].any())
 
@@ -145,15 +145,15 @@ class GatedDeltaNet(unittest.TestCase):
     def test_checkpoints(self):
         operands = gdn_operands(np.random.default_rng(15), 2, 9, 1, 2, 32, 32)
         pool, plain = np.zeros((6, 2, 32, 32), np.float32), np.zeros((2, 2, 32, 32), np.float32)
-        out = gdn.gated_delta_net(*operands, pool, position=[1, 0], checkpoint_interval=4, state_checkpoint=[[2, 3], [4, gdn.NONE]])
+        out = gdn.gated_delta_net(*operands, pool, position=[1, 0], checkpoint_interval=4, checkpoints=[[2, 3], [4, gdn.NONE]])
         self.assertTrue(same(out, gdn.gated_delta_net(*operands, plain)) and same(pool[:2], plain))
         for row, s, tokens in ((2, 0, 3), (3, 0, 7), (4, 1, 4)):
             prefix = np.zeros((1, 2, 32, 32), np.float32)
             gdn.gated_delta_net(*(x[s, :tokens] for x in operands), prefix)
             self.assertTrue(same(prefix[0], pool[row]), row)
         self.assertFalse(pool[5].any())
-        with self.assertRaisesRegex(ValueError, "state_checkpoint is given, but no state"):
-            gdn.gated_delta_net(*operands, checkpoint_interval=4, state_checkpoint=[2, 3])
+        with self.assertRaisesRegex(ValueError, "checkpoints is given, but no state"):
+            gdn.gated_delta_net(*operands, checkpoint_interval=4, checkpoints=[2, 3])
 
     def test_log(self):
         """Drafts are verified, rejected and rolled back without a state being written; what is left is plain decoding."""
@@ -168,17 +168,17 @@ class GatedDeltaNet(unittest.TestCase):
                 drafts = [x[0, at:at + tokens].copy() for x in operands]
                 drafts[2][kept:] += 1
                 before = state.copy()
-                out = gdn.gated_delta_net(*drafts, state, position=[at], state_position=[stands], log=log, state_commit=[0] if commit else None)
+                out = gdn.gated_delta_net(*drafts, state, position=[at], base_position=[stands], log=log, commit=[0] if commit else None)
                 self.assertTrue(same(out[:kept], want[0, at:at + kept]))
                 self.assertTrue(commit or same(state, before))
                 stands, at = at if commit else stands, at + kept
             self.assertTrue(at == stands == 12 and same(state, plain))
         operands = [x[0] for x in operands]
         for text, bad in (("log has shape", {"log": log[:, :, 1:]}), ("log_row is given, but no log", {"log_row": [0]}),
-                          ("it needs at least one row and column", {"log": log[:, :0]})):
+                          ("it needs at least one row and slot", {"log": log[:, :0]})):
             with self.assertRaisesRegex(ValueError, text):
                 gdn.gated_delta_net(*operands, state, **bad)
-        with self.assertRaisesRegex(gdn.InvalidArgument, "n_log_columns is 8; sequence 0 has 12 tokens"):
+        with self.assertRaisesRegex(gdn.InvalidArgument, "log.entries.n_slots is 8; sequence 0 has 12 tokens"):
             gdn.gated_delta_net(*operands, state, log=log)
 
     def test_trees(self):
@@ -190,7 +190,7 @@ class GatedDeltaNet(unittest.TestCase):
         for branch in ([0, 1, 3], [0, 2]):
             alone = gdn.gated_delta_net(*(x[:, branch] for x in operands), state.copy())
             self.assertTrue(same(out[0, branch], alone[0]), branch)
-        with self.assertRaisesRegex(gdn.InvalidArgument, r"parent\[2\] is 2; it is token 2 of sequence 0"):
+        with self.assertRaisesRegex(gdn.InvalidArgument, r"tree.parent\[2\] is 2; it is token 2 of sequence 0"):
             gdn.gated_delta_net(*operands, state.copy(), log=log, parent=[gdn.NONE, 0, 2, 1])
         with self.assertRaisesRegex(gdn.InvalidArgument, "a tree needs a log"):
             gdn.gated_delta_net(*operands, state.copy(), parent=[gdn.NONE, 0, 0, 1])
@@ -208,14 +208,14 @@ class GatedDeltaNet(unittest.TestCase):
             wide = wide.astype(np.float16).astype(np.float32)
         self.assertTrue(same(state, wide.astype(np.float16)))
         log = np.zeros((1, 8, 32 + 2 * 33), np.float32)
-        every = {"position": [0], "state_interval": 2, "log": log}
+        every = {"position": [0], "rounding_interval": 2, "log": log}
         whole = gdn.gated_delta_net(*operands, begin.copy(), **every)
         first = gdn.gated_delta_net(*(x[:, :3] for x in operands), begin.copy(), **every)
         rest = gdn.gated_delta_net(*(x[:, 3:] for x in operands), begin.copy(), **{**every, "position": [3]},
-                                   state_position=[0])
+                                   base_position=[0])
         self.assertTrue(same(whole, np.concatenate((first, rest), axis=1)))
-        with self.assertRaisesRegex(gdn.InvalidArgument, "state_interval is 2 and n_log_columns is 0"):
-            gdn.gated_delta_net(*operands, state, state_interval=2)
+        with self.assertRaisesRegex(gdn.InvalidArgument, "rounding.interval is 2 and"):
+            gdn.gated_delta_net(*operands, state, rounding_interval=2)
 
     def test_members_without_a_parameter(self):
         operands = gdn_operands(np.random.default_rng(14), 1, 3, 1, 1, 16, 16)
@@ -224,8 +224,8 @@ class GatedDeltaNet(unittest.TestCase):
         gdn.gated_delta_net(*operands, all_)
         self.assertTrue(same(few[:, :2], all_[:, :2]) and all_[:, 2].any() and not few[:, 2].any())
         with self.assertRaisesRegex(gdn.InvalidArgument, "flags is 0x2; it must be 0"):
-            gdn.gated_delta_net(*operands, flags=2)
-        for name in ("chunk_size", "q_norm", "_fields_", "size", "q", "n_tokens"):
+            gdn.set_rows(np.zeros((2, 4), np.float32), np.array([1]), np.ones((1, 4), np.float32), flags=2)
+        for name in ("chunk_size", "q_norm", "_fields_", "size", "q", "n_tokens", "inputs", "rounding"):
             with self.assertRaises(TypeError):
                 gdn.gated_delta_net(*operands, **{name: 1})
 
@@ -235,7 +235,7 @@ class GatedDeltaNet(unittest.TestCase):
         raw, logit = (rng.standard_normal((1, 6, 2)).astype(np.float32) for _ in range(2))
         a_log, bias = np.array([0.3, -1], np.float32), np.array([0.1, 0.2], np.float32)
         state = np.zeros((1, 2, 32, 32), np.float32)
-        named = dict(qk_norm="clamp", qk_norm_eps=1e-6, g_form="raw_a_log", ssm_a=a_log, dt_bias=bias, beta_form="logit", beta_factor=2.0)
+        named = dict(qk_norm="clamp", qk_norm_eps=1e-6, gate_input="raw_a_log", ssm_a=a_log, dt_bias=bias, beta_input="logit", beta_factor=2.0)
         (out, after), (want, want_after) = both(gdn.gated_delta_net, (3 * q, 5 * k, v, raw, logit), [state], **named)
         self.assertTrue(same(out, want) and same(after, want_after))
         g = -np.exp(a_log.astype(np.float64)) * np.logaddexp(0, raw.astype(np.float64) + bias)

@@ -1,4 +1,5 @@
 /* Building gated_delta_net calls from specifications. See specs.h. */
+#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -6,10 +7,12 @@
 #include "numerics/convert.h"
 #include "specs.h"
 
-#define FIELD(member) offsetof(gdn_gated_delta_net_args, member)
+#define ARG(member)  offsetof(delta_call, args.member)
+#define PART(member) offsetof(delta_call, member)
 
 const check_operand check_operands_gated_delta_net[] = {
-#define OPERAND(member, ...) { #member, FIELD(member), __VA_ARGS__ }
+#define OPERAND(member, ...) { #member, ARG(member), __VA_ARGS__ }
+#define IN_PART(member, ...) { #member, PART(member), __VA_ARGS__ }
     OPERAND(q, 3, 0, 0),
     OPERAND(k, 3, 0, 0),
     OPERAND(v, 3, 0, 0),
@@ -21,17 +24,18 @@ const check_operand check_operands_gated_delta_net[] = {
     OPERAND(seq_start, CHECK_MAP, 0, 1),
     OPERAND(state_src, CHECK_MAP, 0, 1),
     OPERAND(state_dst, CHECK_MAP, 0, 1),
-    OPERAND(ssm_a, 1, 0, 1),
-    OPERAND(dt_bias, 1, 0, 1),
+    IN_PART(inputs.ssm_a, 1, 0, 1),
+    IN_PART(inputs.dt_bias, 1, 0, 1),
     OPERAND(position, CHECK_MAP, 0, 1),
-    OPERAND(state_checkpoint, CHECK_MAP, 0, 1),
-    OPERAND(log, 2, 1, 1),
-    OPERAND(log_row, CHECK_MAP, 0, 1),
-    OPERAND(state_position, CHECK_MAP, 0, 1),
-    OPERAND(state_commit, CHECK_MAP, 0, 1),
-    OPERAND(parent, CHECK_MAP, 0, 1),
+    IN_PART(checkpoints.dst, CHECK_MAP, 0, 1),
+    IN_PART(log.entries, 2, 1, 1),
+    IN_PART(log.row, CHECK_MAP, 0, 1),
+    IN_PART(log.base_position, CHECK_MAP, 0, 1),
+    IN_PART(log.commit, CHECK_MAP, 0, 1),
+    IN_PART(tree.parent, CHECK_MAP, 0, 1),
     { NULL, 0, 0, 0, 0 },
 #undef OPERAND
+#undef IN_PART
 };
 
 void delta_defaults(delta_spec *spec, int n_heads_k, int n_heads_v, int dim_k, int dim_v)
@@ -197,7 +201,7 @@ static void add_fused(check_case *c, const delta_spec *spec, int n, const char *
 static void add_inputs(check_case *c, const delta_spec *spec, check_rng *rng)
 {
     static const char *const names[] = { "q", "k", "v", "g", "beta" };
-    static const size_t fields[] = { FIELD(q), FIELD(k), FIELD(v), FIELD(g), FIELD(beta) };
+    static const size_t fields[] = { ARG(q), ARG(k), ARG(v), ARG(g), ARG(beta) };
     const int heads[] = { spec->n_heads_k, spec->n_heads_k, spec->n_heads_v, spec->n_heads_v, spec->n_heads_v };
     const int inner[] = { spec->dim_k, spec->dim_k, spec->dim_v, spec->gate == GDN_GATE_CHANNEL ? spec->dim_k : 1, 1 };
     const int one_type = spec->dtype[0] == spec->dtype[1] && spec->dtype[1] == spec->dtype[2];
@@ -276,7 +280,7 @@ static void fill_state(check_case *c, const delta_spec *spec, const check_view *
 
 static unsigned char *column_at(const check_case *c, unsigned char *const *image, int row, int position)
 {
-    const check_view *v = check_find(c, "log");
+    const check_view *v = check_find(c, "log.entries");
     return check_at(c, v, image[v->memory], row, position % v->extent[1], 0, 0);
 }
 
@@ -301,7 +305,7 @@ static void add_log(check_case *c, const delta_spec *spec, check_rng *rng)
     const int64_t extent[3] = { spec->log_rows, spec->log_columns,
                                 spec->n_heads_k * spec->dim_k + spec->n_heads_v * (spec->dim_v + decays) };
     const int turned[] = { 1, 0, 2 }, plain[] = { 0, 1, 2 };
-    check_view v = { .name = "log", .field = FIELD(log), .axis = { "row", "column", "element" } };
+    check_view v = { .name = "log.entries", .field = PART(log.entries), .axis = { "row", "slot", "element" } };
     unsigned char *image[CHECK_MAX_MEMORIES];
     check_add_operand(c, &v, GDN_F32, 3, extent, spec->strided && check_one_in(rng, 4) ? turned : plain,
                       spec->strided ? 7 : 0, 1, spec->strided ? rng : NULL);
@@ -335,58 +339,90 @@ static void add_maps(check_case *c, const delta_spec *spec, check_rng *rng)
         commit[s] = spec->seq[s].commit;
     }
     if (spec->map_start)
-        check_add_map(c, "seq_start", FIELD(seq_start), start, spec->n_seqs + 1, "seq", rng);
+        check_add_map(c, "seq_start", ARG(seq_start), start, spec->n_seqs + 1, "seq", rng);
     if (spec->map_src)
-        check_add_map(c, "state_src", FIELD(state_src), src, spec->n_seqs, "seq", rng);
+        check_add_map(c, "state_src", ARG(state_src), src, spec->n_seqs, "seq", rng);
     if (spec->map_dst)
-        check_add_map(c, "state_dst", FIELD(state_dst), dst, spec->n_seqs * spec->n_snapshots, "seq * snapshot", rng);
+        check_add_map(c, "state_dst", ARG(state_dst), dst, spec->n_seqs * spec->n_snapshots, "seq * snapshot", rng);
     if ((spec->interval || spec->log_columns) && spec->map_position)
-        check_add_map(c, "position", FIELD(position), position, spec->n_seqs, "seq", rng);
+        check_add_map(c, "position", ARG(position), position, spec->n_seqs, "seq", rng);
     if (spec->interval)
-        check_add_map(c, "state_checkpoint", FIELD(state_checkpoint), checkpoint, spec->n_seqs * spec->n_checkpoints,
+        check_add_map(c, "checkpoints.dst", PART(checkpoints.dst), checkpoint, spec->n_seqs * spec->n_checkpoints,
                       "seq * checkpoint", rng);
     if (spec->log_columns && spec->map_log_row)
-        check_add_map(c, "log_row", FIELD(log_row), log_row, spec->n_seqs, "seq", rng);
+        check_add_map(c, "log.row", PART(log.row), log_row, spec->n_seqs, "seq", rng);
     if (spec->log_columns && spec->map_stands)
-        check_add_map(c, "state_position", FIELD(state_position), stands, spec->n_seqs, "seq", rng);
+        check_add_map(c, "log.base_position", PART(log.base_position), stands, spec->n_seqs, "seq", rng);
     if (spec->log_columns && spec->map_commit)
-        check_add_map(c, "state_commit", FIELD(state_commit), commit, spec->n_seqs, "seq", rng);
+        check_add_map(c, "log.commit", PART(log.commit), commit, spec->n_seqs, "seq", rng);
     if (spec->tree && spec->map_parent)
-        check_add_parents(c, FIELD(parent), tree, spec->n_seqs, total_tokens(spec), rng);
+        check_add_parents(c, PART(tree.parent), tree, spec->n_seqs, total_tokens(spec), rng);
+}
+
+/* The parts that the call uses, without their operands. The inputs may be left out where they have their defaults. */
+static void add_parts(delta_call *call, const delta_spec *spec, int shorten)
+{
+    const int plain = !spec->qk_norm && spec->g_form == GDN_G_LOG && spec->beta_form == GDN_BETA_PLAIN &&
+                      (spec->beta_factor == 0 || spec->beta_factor == 1);
+    if (!plain || !shorten) {
+        call->inputs = (gdn_delta_inputs)GDN_INIT(gdn_delta_inputs);
+        call->inputs.qk_norm = spec->qk_norm;
+        call->inputs.qk_norm_eps = spec->eps;
+        call->inputs.gate_input = spec->g_form;
+        call->inputs.beta_input = spec->beta_form;
+        call->inputs.beta_factor = spec->beta_factor == 0 ? 1 : spec->beta_factor;
+    }
+    if (spec->interval)
+        call->checkpoints = (gdn_checkpoints){ .size = sizeof call->checkpoints, .interval = spec->interval,
+                                               .n = spec->n_checkpoints };
+    if (spec->log_columns) {
+        call->log = (gdn_replay_log)GDN_INIT(gdn_replay_log);
+        call->log.entries.n_rows = spec->log_rows;
+        call->log.entries.n_slots = spec->log_columns;
+    }
+    if (spec->tree)
+        call->tree = (gdn_token_tree)GDN_INIT(gdn_token_tree);
+    if (spec->state_interval)
+        call->rounding = (gdn_state_rounding){ .size = sizeof call->rounding, .interval = spec->state_interval };
 }
 
 void check_build_gated_delta_net(check_case *c, const check_spec *any, check_rng *rng)
 {
     const delta_spec *spec = &any->gated_delta_net;
-    gdn_gated_delta_net_args *a = &c->args.gated_delta_net;
-    const int shorten = spec->strided && check_one_in(rng, 2); /* leave to defaults what can be */
-    *a = (gdn_gated_delta_net_args){
-        .size = sizeof *a, .n_seqs = spec->n_seqs, .n_tokens = total_tokens(spec), .n_heads_k = spec->n_heads_k,
-        .n_heads_v = spec->n_heads_v, .head_dim_k = spec->dim_k, .head_dim_v = spec->dim_v, .head_map = spec->head_map,
-        .gate = spec->gate, .state_layout = spec->layout, .n_rows = spec->n_rows,
-        .n_slots = shorten && spec->n_slots == 1 ? 0 : spec->n_slots,
-        .n_rows_out = shorten && spec->n_rows_out == spec->n_rows ? 0 : spec->n_rows_out,
-        .n_slots_out = shorten && spec->n_slots_out == spec->n_slots ? 0 : spec->n_slots_out,
-        .n_snapshots = shorten && spec->n_snapshots == spec->n_slots_out && !spec->log_columns ? 0 : spec->n_snapshots,
-        .scale = spec->scale,
-        .qk_norm = spec->qk_norm, .qk_norm_eps = spec->eps, .g_form = spec->g_form, .beta_form = spec->beta_form,
-        .beta_factor = spec->beta_factor, .checkpoint_interval = spec->interval, .n_checkpoints = spec->n_checkpoints,
-        .n_log_rows = spec->log_rows, .n_log_columns = spec->log_columns, .flags = spec->tree ? GDN_DELTA_TREE : 0,
-        .state_interval = spec->state_interval,
-    };
+    delta_call *call = &c->args.gated_delta_net;
+    *call = (delta_call){ .args = GDN_INIT(gdn_gated_delta_net_args) };
+    gdn_gated_delta_net_args *a = &call->args;
+    a->n_seqs = spec->n_seqs;
+    a->n_tokens = total_tokens(spec);
+    a->n_heads_k = spec->n_heads_k;
+    a->n_heads_v = spec->n_heads_v;
+    a->head_dim_k = spec->dim_k;
+    a->head_dim_v = spec->dim_v;
+    a->head_map = spec->head_map;
+    a->gate = spec->gate;
+    a->state_layout = spec->layout;
+    a->n_snapshots = spec->n_snapshots;
+    a->scale = spec->scale == 0 ? (float)(1.0 / sqrt((double)spec->dim_k)) : spec->scale;
+    a->state.n_rows = spec->n_rows;
+    a->state.n_slots = spec->n_slots;
+    if (spec->where != DELTA_IN_PLACE) {
+        a->state_out.n_rows = spec->n_rows_out;
+        a->state_out.n_slots = spec->n_slots_out;
+    }
+    add_parts(call, spec, spec->strided && check_one_in(rng, 2));
     add_inputs(c, spec, rng);
     if (spec->g_form == GDN_G_RAW || spec->g_form == GDN_G_RAW_A_LOG) {
-        add_heads(c, spec, "ssm_a", FIELD(ssm_a), DELTA_A, spec->dtype_a, 1, rng);
+        add_heads(c, spec, "inputs.ssm_a", PART(inputs.ssm_a), DELTA_A, spec->dtype_a, 1, rng);
         if (spec->has_bias)
-            add_heads(c, spec, "dt_bias", FIELD(dt_bias), DELTA_BIAS, spec->dtype_bias,
+            add_heads(c, spec, "inputs.dt_bias", PART(inputs.dt_bias), DELTA_BIAS, spec->dtype_bias,
                       spec->gate == GDN_GATE_CHANNEL ? spec->dim_k : 1, rng);
     }
-    add_tokens(c, spec, "out", FIELD(out), spec->dtype_out, spec->n_heads_v, spec->dim_v, 1, rng);
-    add_pool(c, spec, "state", FIELD(state), spec->n_rows, spec->n_slots, spec->where != DELTA_APART, rng);
+    add_tokens(c, spec, "out", ARG(out), spec->dtype_out, spec->n_heads_v, spec->dim_v, 1, rng);
+    add_pool(c, spec, "state", ARG(state), spec->n_rows, spec->n_slots, spec->where != DELTA_APART, rng);
     if (spec->where == DELTA_APART)
-        add_pool(c, spec, "state_out", FIELD(state_out), spec->n_rows_out, spec->n_slots_out, 1, rng);
+        add_pool(c, spec, "state_out", ARG(state_out), spec->n_rows_out, spec->n_slots_out, 1, rng);
     else if (spec->where == DELTA_SAME)
-        check_add_same(c, "state", "state_out", FIELD(state_out));
+        check_add_same(c, "state", "state_out", ARG(state_out));
     const check_view *state = check_find(c, "state");
     for (int s = 0; s < spec->n_seqs; s++)
         if (spec->seq[s].src >= 0 && has_work(spec, s))
@@ -437,7 +473,7 @@ void delta_copy_column(const check_case *from, unsigned char *const *image, int 
     unsigned char *target[CHECK_MAX_MEMORIES];
     check_initial(to, target);
     memcpy(column_at(to, target, to_row, to_position), column_at(from, image, from_row, position),
-           4 * (size_t)check_find(to, "log")->extent[2]);
+           4 * (size_t)check_find(to, "log.entries")->extent[2]);
 }
 
 void delta_copy_log(const check_case *from, unsigned char *const *image, int from_row, check_case *to, int to_row,
@@ -448,31 +484,32 @@ void delta_copy_log(const check_case *from, unsigned char *const *image, int fro
 
 /* ---- What a call may write -------------------------------------------------------------------------------------- */
 
-const char *check_writes_gated_delta_net(const void *args, const check_writes *writes)
+const char *check_writes_gated_delta_net(const void *any, const check_writes *writes)
 {
-    const gdn_gated_delta_net_args *a = args;
+    const delta_call *call = any;
+    const gdn_gated_delta_net_args *a = &call->args;
     const char *wrong = NULL;
-    const int own = a->state_out.data != NULL, kv = a->state_layout == GDN_STATE_KV;
-    const int64_t slots_in = a->n_slots ? a->n_slots : 1, slots = own && a->n_slots_out ? a->n_slots_out : slots_in;
-    const int64_t rows = own && a->n_rows_out ? a->n_rows_out : a->n_rows,
-                  snapshots = a->n_snapshots || a->n_log_columns ? a->n_snapshots : slots;
+    const int own = a->state_out.data != NULL, kv = a->state_layout == GDN_STATE_KV, logged = call->log.size != 0;
+    const gdn_pool *to = own ? &a->state_out : &a->state;
+    const int64_t slots_in = a->state.n_slots, slots = to->n_slots, rows = to->n_rows, snapshots = a->n_snapshots;
     const int64_t lines = kv ? a->head_dim_k : a->head_dim_v, inner = kv ? a->head_dim_v : a->head_dim_k;
-    const int64_t read[4] = { a->n_rows, slots_in, a->n_heads_v, lines },
+    const int64_t read[4] = { a->state.n_rows, slots_in, a->n_heads_v, lines },
                   written[4] = { rows, slots, a->n_heads_v, lines };
-    const gdn_tensor *states = own ? &a->state_out : &a->state;
-    const int64_t n_checkpoints = a->checkpoint_interval ? a->n_checkpoints : 0;
+    const gdn_tensor state = pool_tensor(&a->state), states = pool_tensor(to), entries = pool_tensor(&call->log.entries);
+    const int64_t n_checkpoints = call->checkpoints.size ? call->checkpoints.n : 0;
     const check_place out =
         check_resolve(&a->out, 3, (int64_t[]){ a->n_seqs, a->n_tokens, a->n_heads_v }, a->head_dim_v, 1);
-    const int64_t log_extent[4] = { a->n_log_rows, a->n_log_columns, 1, 1 };
+    const int64_t log_rows = call->log.entries.n_rows, log_slots = call->log.entries.n_slots;
+    const int64_t log_extent[4] = { log_rows, log_slots, 1, 1 };
     const int64_t decays = a->gate == GDN_GATE_CHANNEL ? a->head_dim_k : 1;
     const int64_t entry = a->n_heads_k * a->head_dim_k + a->n_heads_v * (a->head_dim_v + decays);
-    const check_place log = check_resolve(&a->log, 2, log_extent, entry, 0);
-    const check_place source = check_resolve(&a->state, 4, read, inner, 0),
-                      target = check_resolve(states, 4, written, inner, 0);
-    for (int pass = 0; pass < 2 && (a->n_tokens || a->state_commit.data) && !wrong; pass++) {
+    const check_place log = check_resolve(&entries, 2, log_extent, entry, 0);
+    const check_place source = check_resolve(&state, 4, read, inner, 0),
+                      target = check_resolve(&states, 4, written, inner, 0);
+    for (int pass = 0; pass < 2 && (a->n_tokens || (logged && call->log.commit.data)) && !wrong; pass++) {
         for (int64_t s = 0; s < a->n_seqs && !wrong; s++) {
             const check_sequence q = check_sequence_of(writes, &a->seq_start, s, a->n_seqs, a->n_tokens, &wrong);
-            const int64_t src = check_entry(writes, &a->state_src, s, s * slots_in, GDN_SKIP, a->n_rows * slots_in - 1,
+            const int64_t src = check_entry(writes, &a->state_src, s, s * slots_in, GDN_SKIP, a->state.n_rows * slots_in - 1,
                                             "state_src", &wrong);
             if (src == GDN_SKIP || wrong)
                 continue;
@@ -480,38 +517,39 @@ const char *check_writes_gated_delta_net(const void *args, const check_writes *w
                 check_tokens_written(writes, &a->out, &out, q, s, a->n_heads_v,
                                      check_unit_bytes(a->out.dtype) * (uint64_t)a->head_dim_v);
             const int64_t position =
-                a->checkpoint_interval || a->n_log_columns
+                call->checkpoints.size || logged
                     ? check_entry(writes, &a->position, s, 0, 0, INT32_MAX - q.length, "position", &wrong)
                     : 0;
-            const int64_t kept = wrong ? 0 : check_checkpoints(a->checkpoint_interval, position, q.length);
+            const int64_t kept = wrong ? 0 : check_checkpoints(n_checkpoints ? call->checkpoints.interval : 0, position, q.length);
             const int64_t n_dst = snapshots < q.length ? snapshots : q.length;
             const int64_t n = n_dst + (kept < n_checkpoints ? kept : n_checkpoints);
-            const int64_t row = a->n_log_columns ? check_entry(writes, &a->log_row, s, s, GDN_NONE, a->n_log_rows - 1,
-                                                               "log_row", &wrong)
-                                                 : GDN_NONE;
-            check_parents(writes, &a->parent, q, &wrong);
+            const int64_t row = logged ? check_entry(writes, &call->log.row, s, s, GDN_NONE, log_rows - 1, "log.row", &wrong)
+                                       : GDN_NONE;
+            if (call->tree.size)
+                check_parents(writes, &call->tree.parent, q, &wrong);
             for (int64_t t = 0; pass && t < q.length && row >= 0 && !wrong; t++)
-                writes->may(writes->user, &a->log,
-                            log.at + row * log.stride[0] + (position + t) % a->n_log_columns * log.stride[1],
+                writes->may(writes->user, &entries,
+                            log.at + row * log.stride[0] + (position + t) % log_slots * log.stride[1],
                             4 * (uint64_t)entry);
             for (int64_t r = 0; pass && r < n + 1 && !wrong; r++) {
-                const int64_t dst = r == n ? check_entry(writes, &a->state_commit, s, GDN_NONE, GDN_NONE,
-                                                         rows * slots - 1, "state_commit", &wrong)
+                const int64_t dst = r == n ? !logged ? GDN_NONE
+                                             : check_entry(writes, &call->log.commit, s, GDN_NONE, GDN_NONE,
+                                                           rows * slots - 1, "log.commit", &wrong)
                                     : r < n_dst ? check_entry(writes, &a->state_dst, s * snapshots + r, s * slots + r,
                                                             GDN_NONE, rows * slots - 1, "state_dst", &wrong)
-                                              : check_entry(writes, &a->state_checkpoint,
+                                              : check_entry(writes, &call->checkpoints.dst,
                                                             s * n_checkpoints + r - n_dst, GDN_NONE, GDN_NONE,
-                                                            rows * slots - 1, "state_checkpoint", &wrong);
+                                                            rows * slots - 1, "checkpoints.dst", &wrong);
                 unsigned char *slot = target.at + dst / slots * target.stride[0] + dst % slots * target.stride[1];
                 for (int64_t i = 0; dst >= 0 && !wrong && i < a->n_heads_v * lines; i++)
-                    writes->may(writes->user, states,
+                    writes->may(writes->user, &states,
                                 slot + i / lines * target.stride[2] + i % lines * target.stride[3],
-                                check_row_bytes(states->dtype, inner));
+                                check_row_bytes(states.dtype, inner));
             }
         }
         if (pass == 0 && !wrong) {
-            check_pool_lines(writes, &source, read, check_row_bytes(a->state.dtype, inner));
-            check_pool_lines(writes, &target, written, check_row_bytes(states->dtype, inner));
+            check_pool_lines(writes, &source, read, check_row_bytes(state.dtype, inner));
+            check_pool_lines(writes, &target, written, check_row_bytes(states.dtype, inner));
             check_pool_lines(writes, &log, log_extent, 4 * (uint64_t)entry);
         }
     }

@@ -59,12 +59,11 @@ void check_build_set_rows(check_case *c, const check_spec *any, check_rng *rng)
 {
     const rows_spec *spec = &any->set_rows;
     gdn_set_rows_args *a = &c->args.set_rows;
-    const int shorten = check_one_in(rng, 2);
     *a = (gdn_set_rows_args){ .size = sizeof *a, .n_columns = spec->n_columns, .n_rows = spec->n_rows,
                               .n_rows_dst = spec->n_rows_dst };
     for (int k = 0; k < 2; k++) {
-        a->n_batch[k] = shorten && spec->n_batch[k] == 1 ? 0 : spec->n_batch[k];
-        a->index_batch[k] = shorten && spec->index_batch[k] == 1 ? 0 : spec->index_batch[k];
+        a->n_batch[k] = spec->n_batch[k];
+        a->index_batch[k] = spec->index_batch[k];
     }
     const check_view *src =
         add_operand(c, spec, "src", FIELD(src), spec->src_type, spec->n_batch, spec->n_rows, spec->n_columns, 0, rng);
@@ -92,8 +91,8 @@ void check_build_set_rows(check_case *c, const check_spec *any, check_rng *rng)
 const char *check_writes_set_rows(const void *args, const check_writes *writes)
 {
     const gdn_set_rows_args *a = args;
-    const int64_t n[2] = { a->n_batch[0] ? a->n_batch[0] : 1, a->n_batch[1] ? a->n_batch[1] : 1 };
-    const int64_t m[2] = { a->index_batch[0] ? a->index_batch[0] : 1, a->index_batch[1] ? a->index_batch[1] : 1 };
+    const int64_t n[2] = { a->n_batch[0], a->n_batch[1] };
+    const int64_t m[2] = { a->index_batch[0], a->index_batch[1] };
     const check_place dst = check_resolve(&a->dst, 3, (int64_t[]){ n[0], n[1], a->n_rows_dst }, a->n_columns, 0);
     const check_place index = check_resolve(&a->index, 3, (int64_t[]){ m[0], m[1], a->n_rows }, 1, 0);
     const size_t width = check_unit_bytes(a->index.dtype);

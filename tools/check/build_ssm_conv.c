@@ -7,15 +7,16 @@
 #include "entries.h"
 #include "specs.h"
 
-#define FIELD(member) offsetof(gdn_ssm_conv_args, member)
+#define FIELD(member) offsetof(conv_call, args.member)
+#define PART(member)  offsetof(conv_call, member)
 
 const check_operand check_operands_ssm_conv[] = {
 #define OPERAND(member, ...) { #member, FIELD(member), __VA_ARGS__ }
     OPERAND(x, 2, 0, 0), OPERAND(weight, 2, 0, 0), OPERAND(bias, 0, 0, 1), OPERAND(out, 2, 1, 0),
     OPERAND(history, 2, 1, 1), OPERAND(history_out, 2, 1, 1), OPERAND(seq_start, CHECK_MAP, 0, 1),
     OPERAND(position, CHECK_MAP, 0, 1), OPERAND(history_src, CHECK_MAP, 0, 1),
-    OPERAND(history_dst, CHECK_MAP, 0, 1), OPERAND(history_checkpoint, CHECK_MAP, 0, 1),
-    OPERAND(parent, CHECK_MAP, 0, 1), { NULL, 0, 0, 0, 0 },
+    OPERAND(history_dst, CHECK_MAP, 0, 1), { "checkpoints.dst", PART(checkpoints.dst), CHECK_MAP, 0, 1 },
+    { "tree.parent", PART(tree.parent), CHECK_MAP, 0, 1 }, { NULL, 0, 0, 0, 0 },
 #undef OPERAND
 };
 
@@ -113,7 +114,7 @@ static void add_history(check_case *c, const conv_spec *spec, const char *name, 
 {
     const int64_t extent[3] = { n_rows, spec->n_columns, spec->n_channels };
     int order[2] = { 0, 1 };
-    check_view v = { .name = name, .field = field, .axis = { "row", "column", "channel" } };
+    check_view v = { .name = name, .field = field, .axis = { "row", "slot", "channel" } };
     if (spec->strided && check_one_in(rng, 3))
         check_shuffle(rng, order, 2);
     const uint64_t bytes =
@@ -185,30 +186,37 @@ static void add_maps(check_case *c, const conv_spec *spec, check_rng *rng)
     if (spec->map_dst)
         check_add_map(c, "history_dst", FIELD(history_dst), dst, spec->n_seqs, "seq", rng);
     if (spec->interval)
-        check_add_map(c, "history_checkpoint", FIELD(history_checkpoint), checkpoint,
+        check_add_map(c, "checkpoints.dst", PART(checkpoints.dst), checkpoint,
                       spec->n_seqs * spec->n_checkpoints, "seq * checkpoint", rng);
     if (spec->tree && spec->map_parent)
-        check_add_parents(c, FIELD(parent), tree, spec->n_seqs, first_token(spec, spec->n_seqs) + spec->tail, rng);
+        check_add_parents(c, PART(tree.parent), tree, spec->n_seqs, first_token(spec, spec->n_seqs) + spec->tail, rng);
 }
 
 void check_build_ssm_conv(check_case *c, const check_spec *any, check_rng *rng)
 {
     const conv_spec *spec = &any->ssm_conv;
-    gdn_ssm_conv_args *a = &c->args.ssm_conv;
-    const int shorten = spec->strided && check_one_in(rng, 2), history = spec->where != CONV_NOWHERE;
-    *a = (gdn_ssm_conv_args){
-        .size = sizeof *a,
-        .flags = (spec->silu ? GDN_CONV_SILU : 0u) | (spec->tree ? GDN_CONV_TREE : 0u),
-        .n_seqs = spec->n_seqs,
-        .n_tokens = first_token(spec, spec->n_seqs) + spec->tail,
-        .n_channels = spec->n_channels,
-        .kernel_width = spec->width,
-        .n_rows = history ? spec->n_rows : 0,
-        .n_columns = !history || (shorten && spec->n_columns == spec->width - 1) ? 0 : spec->n_columns,
-        .n_rows_out = !history || (shorten && spec->n_rows_out == spec->n_rows) ? 0 : spec->n_rows_out,
-        .checkpoint_interval = spec->interval,
-        .n_checkpoints = spec->n_checkpoints,
-    };
+    conv_call *call = &c->args.ssm_conv;
+    gdn_ssm_conv_args *a = &call->args;
+    const int history = spec->where != CONV_NOWHERE;
+    *call = (conv_call){ .args = GDN_INIT(gdn_ssm_conv_args) };
+    a->n_seqs = spec->n_seqs;
+    a->n_tokens = first_token(spec, spec->n_seqs) + spec->tail;
+    a->n_channels = spec->n_channels;
+    a->kernel_width = spec->width;
+    a->activation = spec->silu ? GDN_ACTIVATION_SILU : GDN_ACTIVATION_NONE;
+    if (history) {
+        a->history.n_rows = spec->n_rows;
+        a->history.n_slots = spec->n_columns;
+    }
+    if (history && spec->where != CONV_IN_PLACE) {
+        a->history_out.n_rows = spec->n_rows_out;
+        a->history_out.n_slots = spec->n_columns;
+    }
+    if (spec->interval)
+        call->checkpoints = (gdn_checkpoints){ .size = sizeof call->checkpoints, .interval = spec->interval,
+                                               .n = spec->n_checkpoints };
+    if (spec->tree)
+        call->tree = (gdn_token_tree)GDN_INIT(gdn_token_tree);
     add_tokens(c, spec, "x", FIELD(x), spec->dtype_x, 0, rng);
     add_weights(c, spec, rng);
     add_tokens(c, spec, "out", FIELD(out), spec->dtype_out, 1, rng);
@@ -226,23 +234,24 @@ void check_build_ssm_conv(check_case *c, const check_spec *any, check_rng *rng)
 
 /* ---- What a call may write -------------------------------------------------------------------------------------- */
 
-const char *check_writes_ssm_conv(const void *args, const check_writes *writes)
+const char *check_writes_ssm_conv(const void *any, const check_writes *writes)
 {
-    const gdn_ssm_conv_args *a = args;
+    const conv_call *call = any;
+    const gdn_ssm_conv_args *a = &call->args;
     const char *wrong = NULL;
-    const gdn_tensor *histories = a->history_out.data ? &a->history_out : &a->history;
-    const int apart = (uintptr_t)histories->data + histories->offset != (uintptr_t)a->history.data + a->history.offset;
-    const int64_t W = !a->history.data ? 0 : a->n_columns ? a->n_columns : a->kernel_width - 1;
-    const int64_t rows = a->history_out.data && a->n_rows_out ? a->n_rows_out : a->n_rows;
-    const int64_t read[4] = { a->n_rows, W, 1, 1 }, written[4] = { rows, W, 1, 1 };
-    const uint64_t channels = (uint64_t)a->n_channels, bytes = check_unit_bytes(histories->dtype) * channels;
+    const gdn_pool  *to = a->history_out.data ? &a->history_out : &a->history;
+    const gdn_tensor history = pool_tensor(&a->history), histories = pool_tensor(to);
+    const int apart = (uintptr_t)to->data + to->offset != (uintptr_t)a->history.data + a->history.offset;
+    const int64_t W = a->history.data ? a->history.n_slots : 0, rows = to->n_rows;
+    const int64_t read[4] = { a->history.n_rows, W, 1, 1 }, written[4] = { rows, W, 1, 1 };
+    const uint64_t channels = (uint64_t)a->n_channels, bytes = check_unit_bytes(histories.dtype) * channels;
     const check_place out = check_resolve(&a->out, 2, (int64_t[]){ a->n_seqs, a->n_tokens }, a->n_channels, 1);
-    const check_place source = check_resolve(&a->history, 2, read, a->n_channels, 0);
-    const check_place target = check_resolve(histories, 2, written, a->n_channels, 0);
+    const check_place source = check_resolve(&history, 2, read, a->n_channels, 0);
+    const check_place target = check_resolve(&histories, 2, written, a->n_channels, 0);
     for (int pass = 0; pass < 2 && a->n_tokens && !wrong; pass++) {
         for (int64_t s = 0; s < a->n_seqs && !wrong; s++) {
             const check_sequence q = check_sequence_of(writes, &a->seq_start, s, a->n_seqs, a->n_tokens, &wrong);
-            const int64_t last_row = a->history.data ? a->n_rows - 1 : GDN_NONE;
+            const int64_t last_row = a->history.data ? a->history.n_rows - 1 : GDN_NONE;
             const int64_t src = check_entry(writes, &a->history_src, s, a->history.data ? s : GDN_NONE, GDN_SKIP,
                                             last_row, "history_src", &wrong);
             const int64_t dst = check_entry(writes, &a->history_dst, s, a->history.data ? s : GDN_NONE, GDN_NONE,
@@ -251,26 +260,27 @@ const char *check_writes_ssm_conv(const void *args, const check_writes *writes)
                 check_entry(writes, &a->position, s, 0, 0, INT32_MAX - q.length, "position", &wrong);
             if (src == GDN_SKIP || wrong)
                 continue;
-            check_parents(writes, &a->parent, q, &wrong);
+            if (call->tree.size)
+                check_parents(writes, &call->tree.parent, q, &wrong);
             if (pass == 0)
                 check_tokens_written(writes, &a->out, &out, q, s, 1, check_unit_bytes(a->out.dtype) * channels);
             /* The newest columns; where the row is the one that was read, the older of them are there already. */
             const int64_t end = position + q.length, oldest = end > W ? end - W : 0,
                           kept = !apart && src == dst ? position : 0;
             for (int64_t p = oldest > kept ? oldest : kept; pass && p < end && q.length && dst >= 0; p++)
-                writes->may(writes->user, histories, target.at + dst * target.stride[0] + p % W * target.stride[1],
+                writes->may(writes->user, &histories, target.at + dst * target.stride[0] + p % W * target.stride[1],
                             bytes);
             /* Of a checkpoint, what the next token reads; of those, what lay before this call's tokens is there already
              * in the row that was read. */
-            for (int64_t t = 0, i = 0; pass && t < q.length && i < a->n_checkpoints; t++) {
+            for (int64_t t = 0, i = 0; pass && t < q.length && call->checkpoints.size && i < call->checkpoints.n; t++) {
                 const int64_t length = position + t + 1, reach = a->kernel_width - 1;
-                if (length % a->checkpoint_interval)
+                if (length % call->checkpoints.interval)
                     continue;
-                const int64_t row = check_entry(writes, &a->history_checkpoint, s * a->n_checkpoints + i++, GDN_NONE,
-                                                GDN_NONE, rows - 1, "history_checkpoint", &wrong);
+                const int64_t row = check_entry(writes, &call->checkpoints.dst, s * call->checkpoints.n + i++, GDN_NONE,
+                                                GDN_NONE, rows - 1, "checkpoints.dst", &wrong);
                 const int64_t given = !apart && src == row ? position : 0, least = length > reach ? length - reach : 0;
                 for (int64_t p = least > given ? least : given; row >= 0 && !wrong && p < length; p++)
-                    writes->may(writes->user, histories,
+                    writes->may(writes->user, &histories,
                                 target.at + row * target.stride[0] + p % W * target.stride[1], bytes);
             }
         }

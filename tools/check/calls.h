@@ -20,6 +20,13 @@ typedef struct conv_call {
     gdn_token_tree    tree;
 } conv_call;
 
+/* A pool as a tensor, without its sizes. */
+static inline gdn_tensor pool_tensor(const gdn_pool *p)
+{
+    return (gdn_tensor){ .data = p->data, .offset = p->offset, .bytes = p->bytes, .dtype = p->dtype,
+                         .stride = { p->stride[0], p->stride[1], p->stride[2], p->stride[3] } };
+}
+
 /* The arguments that point to the parts of *c. They live as long as *c does. */
 static inline gdn_gated_delta_net_args delta_args_of(const delta_call *c)
 {

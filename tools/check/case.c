@@ -207,9 +207,9 @@ void check_bind(const check_case *c, const gdn_span *where, int use_offset, chec
             gdn_span *span = (gdn_span *)(void *)((char *)args + v->field);
             *span = (gdn_span){ data, offset, v->stated };
         } else {
-            gdn_tensor *tensor = (gdn_tensor *)(void *)((char *)args + v->field);
-            *tensor = (gdn_tensor){ .data = data, .offset = offset, .bytes = v->stated, .dtype = v->dtype };
-            memcpy(tensor->stride, v->given, sizeof tensor->stride);
+            gdn_tensor tensor = { .data = data, .offset = offset, .bytes = v->stated, .dtype = v->dtype };
+            memcpy(tensor.stride, v->given, sizeof tensor.stride);
+            check_set_tensor(args, v->field, &tensor);
         }
     }
 }

@@ -38,7 +38,7 @@ typedef struct check_view {
     int64_t     extent[CHECK_MAX_AXES], stride[CHECK_MAX_AXES]; /* all axes, the contiguous one last; in
                                                                    blocks of 34 bytes for Q8_0        */
     const char *axis[CHECK_MAX_AXES];
-    size_t      field;    /* offset of the gdn_tensor or gdn_span in the arguments */
+    size_t      field;    /* offset of the gdn_tensor, gdn_pool or gdn_span in the call */
     int         is_span;
     int64_t     given[4]; /* gdn_tensor.stride */
     uint64_t    stated;   /* .bytes            */

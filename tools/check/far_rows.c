@@ -126,13 +126,13 @@ void check_far_states(check_trial *trial, check_rng *rng)
         for (int side = 0; side < 2; side++) {
             gdn_gated_delta_net_args a = {
                 .size = sizeof a, .n_seqs = 1, .n_tokens = TOKENS, .n_heads_k = 1, .n_heads_v = HEADS,
-                .head_dim_k = DIM, .head_dim_v = DIM, .n_rows = (int32_t)n_rows, .q.data = q, .k.data = k, .v.data = v,
+                .head_dim_k = DIM, .head_dim_v = DIM, .n_snapshots = 1, .scale = 0.125f, .q.data = q, .k.data = k, .v.data = v,
                 .g.data = g, .beta.data = beta, .out.data = out[side],
-                .state = { .data = pool.at[side], .stride = { wide ? stride : 0 } },
+                .state = { .data = pool.at[side], .stride = { wide ? stride : 0 }, .n_rows = (int32_t)n_rows, .n_slots = 1 },
                 .state_src.data = (void *)(uintptr_t)&src,
                 .state_dst.data = (void *)(uintptr_t)&dst,
             };
-            if (!call(trial, side, &check_kernel_gated_delta_net, &a))
+            if (!call(trial, side, &check_kernel_gated_delta_net, &(delta_call){ .args = a }))
                 break;
         }
         check_trial_same(trial, out[0], out[1], TOKENS * HEADS * DIM, "out from a far state");
@@ -158,13 +158,14 @@ void check_far_histories(check_trial *trial, check_rng *rng)
         for (int side = 0; side < 2; side++) {
             gdn_ssm_conv_args a = {
                 .size = sizeof a, .n_seqs = 1, .n_tokens = TOKENS, .n_channels = CHANNELS, .kernel_width = WIDTH,
-                .n_rows = (int32_t)n_rows, .n_columns = COLUMNS, .x.data = x, .weight.data = weight,
+                .x.data = x, .weight.data = weight,
                 .out.data = out[side],
-                .history = { .data = pool.at[side], .stride = { wide ? stride : 0 } },
+                .history = { .data = pool.at[side], .stride = { wide ? stride : 0 }, .n_rows = (int32_t)n_rows,
+                             .n_slots = COLUMNS },
                 .position.data = (void *)(uintptr_t)&position, .history_src.data = (void *)(uintptr_t)&src,
                 .history_dst.data = (void *)(uintptr_t)&dst,
             };
-            if (!call(trial, side, &check_kernel_ssm_conv, &a))
+            if (!call(trial, side, &check_kernel_ssm_conv, &(conv_call){ .args = a }))
                 break;
         }
         check_trial_same(trial, out[0], out[1], TOKENS * CHANNELS, "out from a far history");
@@ -187,7 +188,8 @@ void check_far_rows(check_trial *trial, check_rng *rng)
         check_fill(src, GDN_F32, ROWS * COLUMNS, CHECK_NORMAL, check_next(rng));
         for (int side = 0; side < 2; side++) {
             gdn_set_rows_args a = {
-                .size = sizeof a, .n_columns = COLUMNS, .n_rows = ROWS, .n_rows_dst = n_rows, .src.data = src,
+                .size = sizeof a, .n_columns = COLUMNS, .n_rows = ROWS, .n_rows_dst = n_rows,
+                .n_batch = { 1, 1 }, .index_batch = { 1, 1 }, .src.data = src,
                 .dst = { .data = dst.at[side], .stride = { 0, 0, wide ? stride : 0 } },
                 .index = { .data = (void *)(uintptr_t)index, .dtype = GDN_I64 },
             };

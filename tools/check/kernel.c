@@ -6,21 +6,23 @@
 
 #include "case.h"
 
-#define GDN_KERNEL(stem, number, title, last, end)                                                             \
-    static gdn_status query_##stem(const gdn_context *ctx, const void *args, gdn_capability *capability)       \
+#define KERNEL(stem, call_t, workspace_at, query_call, run_call)                                               \
+    static gdn_status query_##stem(const gdn_context *ctx, const void *call, gdn_capability *capability)       \
     {                                                                                                          \
-        return gdn_##stem##_query(ctx, args, capability);                                                      \
+        return query_call(ctx, call, capability);                                                              \
     }                                                                                                          \
-    static gdn_status run_##stem(gdn_context *ctx, const void *args, gdn_stream stream)                        \
+    static gdn_status run_##stem(gdn_context *ctx, const void *call, gdn_stream stream)                        \
     {                                                                                                          \
-        return gdn_##stem(ctx, args, stream);                                                                  \
+        return run_call(ctx, call, stream);                                                                    \
     }                                                                                                          \
     const check_kernel check_kernel_##stem = {                                                                 \
-        #stem, sizeof(gdn_##stem##_args), offsetof(gdn_##stem##_args, workspace), check_operands_##stem,       \
-        query_##stem, run_##stem, check_build_##stem, check_writes_##stem,                                     \
+        #stem, sizeof(call_t), offsetof(call_t, workspace_at), check_operands_##stem, query_##stem,            \
+        run_##stem, check_build_##stem, check_writes_##stem,                                                   \
     };
-#include "core/kernels.def"
-#undef GDN_KERNEL
+KERNEL(gated_delta_net, delta_call, args.workspace, delta_query, delta_run)
+KERNEL(ssm_conv, conv_call, args.workspace, conv_query, conv_run)
+KERNEL(set_rows, gdn_set_rows_args, workspace, gdn_set_rows_query, gdn_set_rows)
+#undef KERNEL
 
 const check_kernel *const check_kernels[CHECK_KERNEL_COUNT] = {
 #define GDN_KERNEL(stem, number, title, last, end) [number] = &check_kernel_##stem,
@@ -79,7 +81,7 @@ int64_t check_checkpoints(int64_t interval, int64_t position, int64_t length)
 void check_parents(const check_writes *writes, const gdn_span *parent, check_sequence q, const char **wrong)
 {
     for (int64_t t = 0; parent->data && t < q.length && !*wrong; t++)
-        check_entry(writes, parent, q.first + t, t - 1, GDN_NONE, t - 1, "parent", wrong);
+        check_entry(writes, parent, q.first + t, t - 1, GDN_NONE, t - 1, "tree.parent", wrong);
 }
 
 static int drawn_parent(uint64_t key, int t)
@@ -97,7 +99,7 @@ void check_add_parents(struct check_case *c, size_t field, const check_tree *tre
     for (const check_tree *q = tree; q < tree + n_trees; q++)
         for (int t = 0; t < q->length; t++)
             parent[q->first + t] = q->parent ? q->parent[t] : drawn_parent(q->key, t);
-    check_add_map(c, "parent", field, parent, n_tokens, "token", rng);
+    check_add_map(c, "tree.parent", field, parent, n_tokens, "token", rng);
     free(parent);
 }
 

@@ -6,34 +6,43 @@
 
 #include <stddef.h>
 #include <stdint.h>
+#include <string.h>
 
+#include "calls.h"
 #include "gdn/gdn.h"
 #include "rng.h"
 
 struct check_case;
 union check_spec;
 
-/* The arguments of any kernel. */
+/* A call of any kernel. */
 typedef union check_args {
-    uint32_t size; /* every struct begins with it */
-#define GDN_KERNEL(stem, number, title, last, end) gdn_##stem##_args stem;
-#include "core/kernels.def"
-#undef GDN_KERNEL
+    uint32_t          size; /* each begins with it */
+    delta_call        gated_delta_net;
+    conv_call         ssm_conv;
+    gdn_set_rows_args set_rows;
 } check_args;
 
-/* An operand or a map: where it lies in the arguments. */
+/* An operand or a map: where it lies in the call. */
 typedef struct check_operand {
     const char *name;
-    size_t      field;    /* offset of its gdn_tensor, or of its gdn_span        */
+    size_t      field;    /* offset of its gdn_tensor, gdn_pool or gdn_span      */
     int         n_axes;   /* of a tensor: how many strides apply; or CHECK_MAP */
     int         written;  /* holds results                                     */
     int         optional; /* may be absent                                     */
 } check_operand;
 enum { CHECK_MAP = -1 };
 
+/* Of a pool, which begins as a tensor does, up to reserved. */
 static inline gdn_tensor *check_tensor(const void *args, const check_operand *o)
 {
     return (gdn_tensor *)(void *)((char *)(uintptr_t)args + o->field);
+}
+
+/* Sets it, and leaves the sizes of a pool. */
+static inline void check_set_tensor(void *args, size_t field, const gdn_tensor *t)
+{
+    memcpy((char *)args + field, t, offsetof(gdn_tensor, reserved));
 }
 
 static inline gdn_span *check_span(const void *args, const check_operand *o)

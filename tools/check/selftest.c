@@ -332,7 +332,7 @@ static int oldest_snapshot_first(check_case *c)
 
 static int other_head_map(check_case *c)
 {
-    gdn_gated_delta_net_args *a = &c->args.gated_delta_net;
+    gdn_gated_delta_net_args *a = &c->args.gated_delta_net.args;
     if (c->kernel != &check_kernel_gated_delta_net || a->n_heads_k == 1 || a->n_heads_v == a->n_heads_k)
         return 0; /* both maps are the same */
     a->head_map ^= 1;
@@ -343,7 +343,7 @@ static int other_flags(check_case *c)
 {
     if (c->kernel != &check_kernel_ssm_conv)
         return 0;
-    c->args.ssm_conv.flags ^= GDN_CONV_SILU;
+    c->args.ssm_conv.args.activation ^= GDN_ACTIVATION_SILU;
     return 1;
 }
 

@@ -43,7 +43,7 @@ def _rule(kernel: str, q: Tensor, k: Tensor, v: Tensor, g: Tensor, beta: Optiona
     beta = v.new_ones(v.shape[:3], dtype=torch.float32) if beta is None else beta
     one_device(q=q, k=k, v=v, g=g, beta=beta, initial_state=initial_state, cu_seqlens=cu_seqlens, A_log=a_log, dt_bias=dt_bias)
     out, final = gated_delta_net(q, k, v, g, beta, initial_state, cu_seqlens, a_log if gate else None, dt_bias if gate else None,
-                                 0.0 if scale is None else float(scale), l2norm, beta_sigmoid, 2.0 if neg_eigval else 1.0,
+                                 None if scale is None else float(scale), l2norm, beta_sigmoid, 2.0 if neg_eigval else 1.0,
                                  state_v_first)
     return out, final if output_final_state else None
 

@@ -75,9 +75,10 @@ def rule(qkv: Tensor, b: Tensor, a: Tensor, a_log: Tensor, dt_bias: Tensor, stat
         return Again(_build_gated_delta_net(view(q.unflatten(-1, (heads_k, dim_k)), "q"), view(k.unflatten(-1, (heads_k, dim_k)), "k"),
                                             view(v.unflatten(-1, (heads, dim_v)), "v"), view(a, "a"), view(b, "b"),
                                             view(state, "state"), out=view(out, "out"), state_layout="kv", qk_norm="add",
-                                            qk_norm_eps=1e-6, g_form="raw_a_log", beta_form="logit", ssm_a=view(a_log, "a_log"),
+                                            qk_norm_eps=1e-6, gate_input="raw_a_log", beta_input="logit", ssm_a=view(a_log, "a_log"),
                                             dt_bias=view(dt_bias, "dt_bias"), state_src=[gdn.NONE] * n if begins else None,
-                                            context=on), "q", "k", "v", "g", "beta", "ssm_a", "dt_bias", "state", "out")
+                                            context=on), "q", "k", "v", "g", "beta", "inputs.ssm_a", "inputs.dt_bias", "state",
+                     "out")
 
     call = again(("rule", on, _form(qkv), _form(b), _form(a), a_log.dtype, dt_bias.dtype, state.shape, begins, heads_k), make)
     at, step = qkv.data_ptr(), width * qkv.element_size()

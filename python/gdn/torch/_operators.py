@@ -116,7 +116,7 @@ def _n_sequences(x: Tensor, cu_seqlens: Optional[Tensor]) -> int:
 @torch.library.custom_op("gdn::gated_delta_net", mutates_args=(), device_types=("cpu", "cuda"))
 def gated_delta_net(q: Tensor, k: Tensor, v: Tensor, g: Tensor, beta: Tensor, initial_state: Optional[Tensor] = None,
                     cu_seqlens: Optional[Tensor] = None, a_log: Optional[Tensor] = None, dt_bias: Optional[Tensor] = None,
-                    scale: float = 0.0, qk_norm: bool = False, beta_logit: bool = False, beta_factor: float = 1.0,
+                    scale: Optional[float] = None, qk_norm: bool = False, beta_logit: bool = False, beta_factor: float = 1.0,
                     state_v_first: bool = False, head_map: str = "grouped") -> Tuple[Tensor, Tensor]:
     """gdn.gated_delta_net on tensors: (out, final_state), neither an input. Shapes are [B, T, ...], or [1, T, ...] with cu_seqlens
     [N + 1]; states [N, n_heads_v, head_dim_k, head_dim_v] in float32, the last two swapped with state_v_first; out has q's dtype;
@@ -138,7 +138,7 @@ def gated_delta_net(q: Tensor, k: Tensor, v: Tensor, g: Tensor, beta: Tensor, in
     else:  # sequences without tokens write nothing: their state is what it was
         final = q.new_zeros(shape, dtype=torch.float32) if initial is None else initial.clone(memory_format=torch.contiguous_format)
     one = [x[0] if packed else x for x in (q, k, v, g, beta, out)]  # one sequence after another, or an axis of them
-    named: Dict[str, Any] = {} if a_log is None else {"g_form": "raw_a_log", "ssm_a": view(a_log.reshape(heads), "a_log")}
+    named: Dict[str, Any] = {} if a_log is None else {"gate_input": "raw_a_log", "ssm_a": view(a_log.reshape(heads), "a_log")}
     if a_log is not None and dt_bias is not None:
         named["dt_bias"] = rows(dt_bias.reshape(g.shape[2:]), "dt_bias")
     if qk_norm:
@@ -151,13 +151,13 @@ def gated_delta_net(q: Tensor, k: Tensor, v: Tensor, g: Tensor, beta: Tensor, in
     where.run(_build_gated_delta_net(rows(one[0], "q"), rows(one[1], "k"), rows(one[2], "v"),
                                      rows(one[3], "g") if g.dim() == 4 else view(one[3], "g"), view(one[4], "beta"), state,
                                      out=view(one[5], "out"), seq_start=where.starts(cu_seqlens), scale=scale, head_map=head_map,
-                                     state_layout="vk" if state_v_first else "kv", beta_form="logit" if beta_logit else "plain",
+                                     state_layout="vk" if state_v_first else "kv", beta_input="logit" if beta_logit else "plain",
                                      beta_factor=beta_factor, context=where.context, **named))
     return out, final
 
 
 @gated_delta_net.register_fake
-def _(q, k, v, g, beta, initial_state=None, cu_seqlens=None, a_log=None, dt_bias=None, scale=0.0, qk_norm=False, beta_logit=False,
+def _(q, k, v, g, beta, initial_state=None, cu_seqlens=None, a_log=None, dt_bias=None, scale=None, qk_norm=False, beta_logit=False,
       beta_factor=1.0, state_v_first=False, head_map="grouped"):
     dims = (q.shape[-1], v.shape[-1])
     state = (_n_sequences(q, cu_seqlens), v.shape[2], *(dims[::-1] if state_v_first else dims))
