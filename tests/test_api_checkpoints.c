@@ -5,6 +5,7 @@
 
 static gdn_gated_delta_net_args *const d = &delta_args.args;
 static gdn_ssm_conv_args *const c = &conv_args.args;
+static gdn_checkpoints *const kept = &delta_args.checkpoints, *const kept_rows = &conv_args.checkpoints;
 
 /* The valid calls, of 2 and of 3 tokens. States are read in slots 0 and 3 and written to 1, 0 and 2, so that 3 is
  * left for the second sequence and 4 and 5 are for anybody; of three rows of a history 0 and 1 are read, and 0 is
@@ -13,19 +14,16 @@ enum { SLOT = 4 * 32 * 16, ROW = 5 * 20, COLUMN = 20 };
 
 static void states(int32_t interval, int32_t n)
 {
-    kept->interval = interval;
-    kept->n       = n;
-    d->position            = SPAN(delta_mem.position);
-    kept->dst    = SPAN(delta_mem.checkpoint);
+    *kept = (gdn_checkpoints){ .size = sizeof *kept, .interval = interval, .n = n, .dst = SPAN(delta_mem.checkpoint) };
+    d->position = SPAN(delta_mem.position);
     MAP(delta_mem.position, 7, 0);
     MAP(delta_mem.checkpoint, 4, 5, 3, GDN_NONE);
 }
 
 static void histories(int32_t interval, int32_t n)
 {
-    kept_rows->interval = interval;
-    kept_rows->n       = n;
-    kept_rows->dst  = SPAN(conv_mem.checkpoint);
+    *kept_rows =
+        (gdn_checkpoints){ .size = sizeof *kept_rows, .interval = interval, .n = n, .dst = SPAN(conv_mem.checkpoint) };
     MAP(conv_mem.history_dst, 0, GDN_NONE);
     MAP(conv_mem.checkpoint, 2, GDN_NONE, 1, GDN_NONE);
 }
@@ -33,21 +31,23 @@ static void histories(int32_t interval, int32_t n)
 static void sizes(void **state)
 {
     (void)state;
-    REFUSED(delta_fixture, states(-1, 2), "checkpoints.interval is -1; 0 to 2147483647 are allowed");
+    REFUSED(delta_fixture, states(-1, 2), "checkpoints.interval is -1; 1 to 2147483647 are allowed");
     REFUSED(delta_fixture, states(1, 0), "checkpoints.n is 0; 1 to 1048576 are allowed");
     REFUSED(delta_fixture, states(1, -1), "checkpoints.n is -1; 1 to 1048576 are allowed");
     REFUSED(delta_fixture, states(1, 1048577), "checkpoints.n is 1048577; 1 to 1048576 are allowed");
-    REFUSED(delta_fixture, kept->n = 1, "checkpoints.n is 1 and checkpoints.interval is 0", "must be 0");
-    REFUSED(delta_fixture, states(0, 0), "checkpoints.dst is given and checkpoints.interval is 0", "1 to 2147483647");
-    REFUSED(delta_fixture, (d->n_seqs = 1 << 24, d->n_snapshots = 1, kept->interval = 1,
-                            kept->n = 128), "n_seqs * checkpoints.n is 2147483648");
-    REFUSED(conv_fixture, histories(INT32_MIN, 2), "checkpoints.interval is -2147483648; 0 to 2147483647 are allowed");
+    REFUSED(delta_fixture, states(0, 1), "checkpoints.interval is 0; 1 to 2147483647 are allowed");
+    REFUSED(delta_fixture, states(0, 0), "checkpoints.interval is 0; 1 to");
+    REFUSED(delta_fixture, kept->size = sizeof *kept, "checkpoints.interval is 0; 1 to");
+    REFUSED(delta_fixture, states(1, 128); (d->n_seqs = 1 << 24, d->n_snapshots = 1),
+            "n_seqs * checkpoints.n is 2147483648");
+    REFUSED(conv_fixture, histories(INT32_MIN, 2), "checkpoints.interval is -2147483648; 1 to 2147483647 are allowed");
     REFUSED(conv_fixture, histories(3, 0), "checkpoints.n is 0; 1 to 1048576 are allowed");
-    REFUSED(conv_fixture, kept_rows->n = -1, "checkpoints.n is -1 and checkpoints.interval is 0", "must be 0");
-    REFUSED(conv_fixture, histories(0, 0), "checkpoints.dst is given and checkpoints.interval is 0");
-    REFUSED(conv_fixture, histories(1, 2); c->history.data = c->history_src.data = c->history_dst.data = NULL,
-            "checkpoints.interval is 1 and history is absent", "must be 0");
-    REFUSED(conv_fixture, (c->n_seqs = 1 << 24, kept_rows->interval = 1, kept_rows->n = 128),
+    REFUSED(conv_fixture, histories(3, -1), "checkpoints.n is -1; 1 to 1048576 are allowed");
+    REFUSED(conv_fixture, histories(0, 0), "checkpoints.interval is 0; 1 to");
+    REFUSED(conv_fixture, kept_rows->size = sizeof *kept_rows, "checkpoints.interval is 0; 1 to");
+    REFUSED(conv_fixture, histories(1, 2); c->history.data = c->history_src.data = c->history_dst.data = NULL;
+            c->history.n_rows = c->history.n_slots = 0, "checkpoints is given and history is absent", "must be NULL");
+    REFUSED(conv_fixture, histories(1, 128); c->n_seqs = 1 << 24,
             "n_seqs * checkpoints.n is 2147483648");
 }
 

@@ -6,6 +6,7 @@
 
 static gdn_gated_delta_net_args *const d = &delta_args.args;
 static gdn_ssm_conv_args *const c = &conv_args.args;
+static gdn_token_tree *const tree = &delta_args.tree, *const conv_tree = &conv_args.tree;
 
 /* The valid calls, of 2 and of 3 tokens: two that follow the state, and a root with two behind it. */
 enum { HEADS = 4, DIM_K = 16, DIM_V = 32, SLOT = HEADS * DIM_V * DIM_K, COLUMNS = API_LOG_COLUMNS, CHANNELS = 20 };
@@ -15,48 +16,45 @@ static const int firsts[5] = { 0, 0, 2, 2, 2 };
 static void states(void)
 {
     delta_with_log();
-    d->flags = GDN_DELTA_TREE;
     d->n_snapshots = 0;
     d->state_dst.data = NULL;
-    tree->parent = SPAN(delta_mem.parent);
+    *tree = (gdn_token_tree){ .size = sizeof *tree, .parent = SPAN(delta_mem.parent) };
     memcpy(delta_mem.parent, parents, sizeof parents);
 }
 
 static void histories(void)
 {
-    c->flags = GDN_CONV_TREE;
-    c->kernel_width = 3; /* of 5 columns 3 are left for tokens */
-    conv_tree->parent = SPAN(conv_mem.parent);
+    c->activation = GDN_ACTIVATION_NONE;
+    c->kernel_width = 3; /* of 5 slots 3 are left for tokens */
+    *conv_tree = (gdn_token_tree){ .size = sizeof *conv_tree, .parent = SPAN(conv_mem.parent) };
     memcpy(conv_mem.parent, parents, sizeof parents);
+}
+
+static gdn_checkpoints kept(int32_t map[4])
+{
+    return (gdn_checkpoints){ .size = sizeof(gdn_checkpoints), .interval = 3, .n = 1, .dst = { .data = map } };
 }
 
 static void arguments(void **state)
 {
     (void)state;
-    REFUSED(delta_fixture, states(); d->flags = 3, "flags is 0x3; it must be 0 or GDN_DELTA_TREE (0x1)");
-    REFUSED(delta_fixture, states(); d->flags = 0, "tree.parent is given and flags has no GDN_DELTA_TREE (0x1)");
-    REFUSED(delta_fixture, d->flags = GDN_DELTA_TREE, "flags has GDN_DELTA_TREE and log.entries.n_slots is 0",
-            "1 to 1048576");
-    REFUSED(delta_fixture, states(); d->n_snapshots = 2, "n_snapshots is 2 and flags has GDN_DELTA_TREE; it must be 0");
-    REFUSED(delta_fixture, states(); kept->interval = 3; kept->n = 1;
-            kept->dst = SPAN(delta_mem.checkpoint),
-            "checkpoints.interval is 3 and flags has GDN_DELTA_TREE; it must be 0");
+    REFUSED(delta_fixture, states(); delta_args.log.size = 0, "tree is given and log is NULL", "needs a log");
+    REFUSED(delta_fixture, tree->size = sizeof *tree, "tree is given and log is NULL");
+    REFUSED(delta_fixture, states(); d->n_snapshots = 2, "n_snapshots is not 0 and tree is given; it must be 0");
+    REFUSED(delta_fixture, states(); delta_args.checkpoints = kept(delta_mem.checkpoint),
+            "checkpoints is given and tree is given; it must be NULL");
     REFUSED(delta_fixture, states(); tree->parent.bytes = 19, "tree.parent.bytes is 19", "20 bytes");
     REFUSED(delta_fixture, states(); tree->parent.offset = 2, "tree.parent begins at", "multiple of 4");
     REFUSED(delta_fixture, states(); tree->parent.data = delta_mem.out; tree->parent.bytes = 0, "overlaps", "parent");
     REFUSED(
         delta_fixture, states(); MAP(delta_mem.log_row, 2, GDN_NONE);
         MAP(delta_mem.base_position, 4, 4),
-        "log.row[1] is GDN_NONE and flags has GDN_DELTA_TREE; with a tree the sequence's 3 tokens need a row, 0 to 2");
-    REFUSED(conv_fixture, histories(); c->flags = 4, "flags is 0x4", "GDN_CONV_SILU (0x1)", "GDN_CONV_TREE (0x2)");
-    REFUSED(conv_fixture, histories();
-            c->flags = GDN_CONV_SILU, "tree.parent is given and flags has no GDN_CONV_TREE (0x2)");
-    REFUSED(conv_fixture, histories(); kept_rows->interval = 3; kept_rows->n = 1;
-            kept_rows->dst = SPAN(conv_mem.checkpoint),
-            "checkpoints.interval is 3 and flags has GDN_CONV_TREE; it must be 0");
+        "log.row[1] is GDN_NONE and tree is given; with it the sequence's 3 tokens need a row, 0 to 2");
+    REFUSED(conv_fixture, histories(); conv_args.checkpoints = kept(conv_mem.checkpoint),
+            "checkpoints and tree are given; a tree has no checkpoints");
     REFUSED(conv_fixture, histories();
             c->kernel_width = 4,
-            "n_columns is 5 and flags has GDN_CONV_TREE; sequence 1 has 3 tokens, for which at least 6 are needed");
+            "history.n_slots is 5 and tree is given; sequence 1 has 3 tokens, for which at least 6 are needed");
     REFUSED(conv_fixture, histories(); conv_tree->parent.bytes = 19, "tree.parent.bytes is 19", "20 bytes");
     REFUSED(conv_fixture, histories(); conv_tree->parent.data = conv_mem.history; conv_tree->parent.bytes = 0, "overlaps", "parent");
 }
@@ -72,7 +70,7 @@ static void entries(void **state)
             of[1] = 1, "tree.parent[1] is 1; it is token 1 of sequence 0, for which 0 to 0 and GDN_NONE are allowed");
     REFUSED(delta_fixture, states(); of[4] = 2, "tree.parent[4] is 2; it is token 2 of sequence 1, for which 0 to 1 and");
     REFUSED(delta_fixture, states(); of[4] = INT32_MIN, "tree.parent[4] is -2147483648; it is token 2 of sequence 1");
-    REFUSED(delta_fixture, states(); log->row.data = NULL; of[3] = 7, "tree.parent[3] is 7");
+    REFUSED(delta_fixture, states(); delta_args.log.row.data = NULL; of[3] = 7, "tree.parent[3] is 7");
     REFUSED(conv_fixture, histories(); in[2] = 1, "tree.parent[2] is 1; it is the first token of sequence 1");
     REFUSED(conv_fixture, histories(); in[3] = 1, "tree.parent[3] is 1; it is token 1 of sequence 1", "0 to 0 and GDN_NONE");
     REFUSED(conv_fixture, histories(); in[4] = -2, "tree.parent[4] is -2; it is token 2 of sequence 1");
@@ -95,10 +93,10 @@ static void chains(void **state)
     (void)state;
     ACCEPTED(delta_fixture, states(); MAP(delta_mem.parent, -1, 0, -1, 0, 1));
     SAME(delta_fixture, states(); MAP(delta_mem.parent, -1, 0, -1, 0, 1); tree->parent.data = NULL);
-    SAME(delta_fixture, states(); MAP(delta_mem.parent, -1, 0, -1, 0, 1); tree->parent.data = NULL; d->flags = 0);
+    SAME(delta_fixture, states(); MAP(delta_mem.parent, -1, 0, -1, 0, 1); tree->size = 0);
     ACCEPTED(conv_fixture, histories(); MAP(conv_mem.parent, -1, 0, -1, 0, 1));
     SAME(conv_fixture, histories(); MAP(conv_mem.parent, -1, 0, -1, 0, 1); conv_tree->parent.data = NULL);
-    SAME(conv_fixture, histories(); MAP(conv_mem.parent, -1, 0, -1, 0, 1); conv_tree->parent.data = NULL; c->flags = 0);
+    SAME(conv_fixture, histories(); MAP(conv_mem.parent, -1, 0, -1, 0, 1); conv_tree->size = 0);
 }
 
 /* Value row j of a head after a token: that after the token which it follows, or as it is in the slot, updated. What
