@@ -1,8 +1,10 @@
 /* gated_delta_net: from the caller's arguments to a problem, and on to the backend. */
+#include "core/calls.h"
 #include "core/kernels.h"
 #include "core/maps.h"
 #include "core/operands.h"
 #include "core/status.h"
+#include "core/structs.h"
 #include "numerics/float_env.h"
 
 #include <float.h>
@@ -165,7 +167,7 @@ static void resolve_norm(const args_t *a, problem_t *p)
     }
 }
 
-gdn_status gdn_gated_delta_net_check(args_t *a, int launch)
+static gdn_status gdn_gated_delta_net_check(args_t *a, int launch)
 {
     const char *const snapshots = a->n_snapshots    ? "n_snapshots"
                                   : a->n_slots_out ? "n_snapshots (n_slots_out, the default)"
@@ -326,7 +328,7 @@ static gdn_status check_maps(const args_t *a, const problem_t *p, int one_pool)
     return gdn_check_pool_maps(&rows);
 }
 
-gdn_status gdn_gated_delta_net_resolve(const gdn_context *ctx, const args_t *a, gdn_plan *plan, problem_t *p)
+static gdn_status gdn_gated_delta_net_resolve(const gdn_context *ctx, const args_t *a, gdn_plan *plan, problem_t *p)
 {
     const int launch = plan != NULL;
     const gdn_backend *b = ctx->backend;
@@ -411,10 +413,42 @@ gdn_status gdn_gated_delta_net_resolve(const gdn_context *ctx, const args_t *a, 
          (status = gdn_check_range("n_snapshots (without state_dst)", a->n_snapshots, 1, a->n_slots_out))))
         return status;
     r[OUT].written = r[STATE_OUT].written = 1;
-    if ((status = b->gated_delta_net.plan(ctx, p, plan)) ||
-        (status = gdn_workspace_resolve(b, &plan->capability, &a->workspace, !p->empty, &p->workspace, r, WORKSPACE,
-                                        N_REGIONS)) ||
+    if ((status = gdn_plan_resolve(ctx, GDN_KERNEL_gated_delta_net, p, plan, &a->workspace, !p->empty, &p->workspace, r,
+                                   WORKSPACE, N_REGIONS)) ||
         !b->host_memory)
         return status;
     return check_maps(a, p, pools);
+}
+
+/* ---- The public functions ---------------------------------------------------------------------------- */
+
+gdn_status gdn_gated_delta_net_prepare(const gdn_context *ctx, const args_t *args, gdn_plan *plan, problem_t *p)
+{
+    args_t     a;
+    gdn_status status = gdn_struct_read("args", args, GDN_FIRST_SIZE(gdn_gated_delta_net_args), sizeof a, &a);
+    if (status || (status = gdn_gated_delta_net_check(&a, plan != NULL)))
+        return status;
+    return gdn_gated_delta_net_resolve(ctx, &a, plan, p);
+}
+
+gdn_status gdn_gated_delta_net_query(const gdn_context *ctx, const args_t *args, gdn_capability *capability)
+{
+    problem_t  p;
+    gdn_status status = gdn_query_check(ctx, capability);
+    if (status)
+        return status;
+    status = gdn_gated_delta_net_prepare(ctx, args, NULL, &p);
+    return gdn_query_answer(ctx, GDN_KERNEL_gated_delta_net, &p, status, capability);
+}
+
+gdn_status gdn_gated_delta_net(gdn_context *ctx, const args_t *args, gdn_stream stream)
+{
+    problem_t  p;
+    gdn_plan   plan;
+    gdn_status status = gdn_check_context(ctx);
+    if (status || (status = gdn_gated_delta_net_prepare(ctx, args, &plan, &p)))
+        return status;
+    if (p.empty)
+        return gdn_nothing_to_do(ctx, stream);
+    return ctx->backend->run(ctx, GDN_KERNEL_gated_delta_net, &p, &plan, stream);
 }

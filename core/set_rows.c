@@ -1,7 +1,9 @@
 /* set_rows: from the caller's arguments to a problem, and on to the backend. */
+#include "core/calls.h"
 #include "core/kernels.h"
 #include "core/operands.h"
 #include "core/status.h"
+#include "core/structs.h"
 
 #include <string.h>
 
@@ -21,7 +23,7 @@ static void fill_defaults(args_t *a)
     }
 }
 
-gdn_status gdn_set_rows_check(args_t *a, int launch)
+static gdn_status gdn_set_rows_check(args_t *a, int launch)
 {
     gdn_status status;
     (void)launch;
@@ -72,7 +74,7 @@ static gdn_status resolve_operand(const gdn_backend *b, const char *name, const 
     return status;
 }
 
-gdn_status gdn_set_rows_resolve(const gdn_context *ctx, const args_t *a, gdn_plan *plan, problem_t *p)
+static gdn_status gdn_set_rows_resolve(const gdn_context *ctx, const args_t *a, gdn_plan *plan, problem_t *p)
 {
     const gdn_backend *b = ctx->backend;
     gdn_region r[N_REGIONS] = { 0 };
@@ -94,9 +96,41 @@ gdn_status gdn_set_rows_resolve(const gdn_context *ctx, const args_t *a, gdn_pla
         return GDN_OK;
 
     r[DST].written = 1;
-    if ((status = b->set_rows.plan(ctx, p, plan)) ||
-        (status = gdn_workspace_resolve(b, &plan->capability, &a->workspace, !p->empty, &p->workspace, r, WORKSPACE,
-                                        N_REGIONS)))
+    if ((status = gdn_plan_resolve(ctx, GDN_KERNEL_set_rows, p, plan, &a->workspace, !p->empty, &p->workspace, r,
+                                   WORKSPACE, N_REGIONS)))
         return status;
     return b->host_memory && a->n_rows ? check_index(p) : GDN_OK;
+}
+
+/* ---- The public functions ---------------------------------------------------------------------------- */
+
+gdn_status gdn_set_rows_prepare(const gdn_context *ctx, const args_t *args, gdn_plan *plan, problem_t *p)
+{
+    args_t     a;
+    gdn_status status = gdn_struct_read("args", args, GDN_FIRST_SIZE(gdn_set_rows_args), sizeof a, &a);
+    if (status || (status = gdn_set_rows_check(&a, plan != NULL)))
+        return status;
+    return gdn_set_rows_resolve(ctx, &a, plan, p);
+}
+
+gdn_status gdn_set_rows_query(const gdn_context *ctx, const args_t *args, gdn_capability *capability)
+{
+    problem_t  p;
+    gdn_status status = gdn_query_check(ctx, capability);
+    if (status)
+        return status;
+    status = gdn_set_rows_prepare(ctx, args, NULL, &p);
+    return gdn_query_answer(ctx, GDN_KERNEL_set_rows, &p, status, capability);
+}
+
+gdn_status gdn_set_rows(gdn_context *ctx, const args_t *args, gdn_stream stream)
+{
+    problem_t  p;
+    gdn_plan   plan;
+    gdn_status status = gdn_check_context(ctx);
+    if (status || (status = gdn_set_rows_prepare(ctx, args, &plan, &p)))
+        return status;
+    if (p.empty)
+        return gdn_nothing_to_do(ctx, stream);
+    return ctx->backend->run(ctx, GDN_KERNEL_set_rows, &p, &plan, stream);
 }

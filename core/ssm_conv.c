@@ -1,8 +1,10 @@
 /* ssm_conv: from the caller's arguments to a problem, and on to the backend. */
+#include "core/calls.h"
 #include "core/kernels.h"
 #include "core/maps.h"
 #include "core/operands.h"
 #include "core/status.h"
+#include "core/structs.h"
 
 #include <string.h>
 
@@ -35,7 +37,7 @@ static void fill_defaults(args_t *a)
         a->n_columns = a->kernel_width - 1;
 }
 
-gdn_status gdn_ssm_conv_check(args_t *a, int launch)
+static gdn_status gdn_ssm_conv_check(args_t *a, int launch)
 {
     gdn_status status;
     fill_defaults(a);
@@ -136,7 +138,7 @@ static gdn_status check_tree(const args_t *a, const problem_t *p)
     return gdn_check_parents(&p->parent, &p->history_src, &p->seq_start, a->n_seqs, a->n_tokens);
 }
 
-gdn_status gdn_ssm_conv_resolve(const gdn_context *ctx, const args_t *a, gdn_plan *plan, problem_t *p)
+static gdn_status gdn_ssm_conv_resolve(const gdn_context *ctx, const args_t *a, gdn_plan *plan, problem_t *p)
 {
     const int launch = plan != NULL;
     const gdn_backend *b = ctx->backend;
@@ -205,9 +207,8 @@ gdn_status gdn_ssm_conv_resolve(const gdn_context *ctx, const args_t *a, gdn_pla
                              (status = gdn_check_range("n_seqs (without history_dst)", a->n_seqs, 0, a->n_rows_out)))))
         return status;
     r[OUT].written = r[HISTORY_OUT].written = 1;
-    if ((status = b->ssm_conv.plan(ctx, p, plan)) ||
-        (status = gdn_workspace_resolve(b, &plan->capability, &a->workspace, !p->empty, &p->workspace, r, WORKSPACE,
-                                        N_REGIONS)) ||
+    if ((status = gdn_plan_resolve(ctx, GDN_KERNEL_ssm_conv, p, plan, &a->workspace, !p->empty, &p->workspace, r,
+                                   WORKSPACE, N_REGIONS)) ||
         !b->host_memory || (status = gdn_check_positions(&p->position, &p->seq_start, a->n_seqs, a->n_tokens)))
         return status;
     /* Without a pool the maps may still say GDN_NONE or GDN_SKIP: a pool of no rows allows just these. */
@@ -222,4 +223,37 @@ gdn_status gdn_ssm_conv_resolve(const gdn_context *ctx, const args_t *a, gdn_pla
     if ((a->history.data || p->history_src.base || p->history_dst.base) && (status = gdn_check_pool_maps(&maps)))
         return status;
     return check_tree(a, p);
+}
+
+/* ---- The public functions ---------------------------------------------------------------------------- */
+
+gdn_status gdn_ssm_conv_prepare(const gdn_context *ctx, const args_t *args, gdn_plan *plan, problem_t *p)
+{
+    args_t     a;
+    gdn_status status = gdn_struct_read("args", args, GDN_FIRST_SIZE(gdn_ssm_conv_args), sizeof a, &a);
+    if (status || (status = gdn_ssm_conv_check(&a, plan != NULL)))
+        return status;
+    return gdn_ssm_conv_resolve(ctx, &a, plan, p);
+}
+
+gdn_status gdn_ssm_conv_query(const gdn_context *ctx, const args_t *args, gdn_capability *capability)
+{
+    problem_t  p;
+    gdn_status status = gdn_query_check(ctx, capability);
+    if (status)
+        return status;
+    status = gdn_ssm_conv_prepare(ctx, args, NULL, &p);
+    return gdn_query_answer(ctx, GDN_KERNEL_ssm_conv, &p, status, capability);
+}
+
+gdn_status gdn_ssm_conv(gdn_context *ctx, const args_t *args, gdn_stream stream)
+{
+    problem_t  p;
+    gdn_plan   plan;
+    gdn_status status = gdn_check_context(ctx);
+    if (status || (status = gdn_ssm_conv_prepare(ctx, args, &plan, &p)))
+        return status;
+    if (p.empty)
+        return gdn_nothing_to_do(ctx, stream);
+    return ctx->backend->run(ctx, GDN_KERNEL_ssm_conv, &p, &plan, stream);
 }
