@@ -109,7 +109,7 @@ static bool view_item(const gdn_gated_delta_net_problem *p, int32_t group, int64
     return true;
 }
 
-static void run_item(const head_view *view, int32_t group, float *scratch)
+GDN_INLINE void run_item(const head_view *view, int32_t group, float *scratch)
 {
     const gdn_gated_delta_net_problem *p = view->p;
     const head_view x = *view;

@@ -350,7 +350,7 @@ static int tree_rows(const conv_item *it, int32_t t, int n, int n_out, const cha
 }
 
 /* The tokens of a tree: several go together where each follows the one before it. */
-static void conv_tree(conv_item *it, int in_place)
+GDN_INLINE void conv_tree(conv_item *it, int in_place)
 {
     const gdn_ssm_conv_problem *p = it->p;
     const char *row[MAX_WIDTH + TOKENS];
@@ -376,7 +376,7 @@ static int64_t near_of(int dtype, int64_t width)
     return near < part ? near : part;
 }
 
-static void conv_sequence(conv_item *it)
+GDN_INLINE void conv_sequence(conv_item *it)
 {
     const gdn_ssm_conv_problem *p = it->p;
     const int kernel_width = p->kernel_width;
