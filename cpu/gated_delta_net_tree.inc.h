@@ -153,7 +153,8 @@ static void tree_follow(const head_view *x, const tree_rows *rows, const chunk *
 }
 
 /* A chunk of tokens for one block of columns. */
-GDN_INLINE void tree_tokens(const head_view *x, const tree_rows *rows, const chunk *c, const columns_block *b, float *base)
+GDN_INLINE void tree_tokens(const head_view *x, const tree_rows *rows, const chunk *c, const columns_block *b,
+                            float *base)
 {
     const gdn_gated_delta_net_problem *p = x->p;
     const vf scale = v_set1(p->scale);
@@ -185,8 +186,7 @@ GDN_INLINE void tree_tokens(const head_view *x, const tree_rows *rows, const chu
         }
         have = t + 1 < c->n_tokens && gdn_parent_at(&p->parent, x->first, token + 1) == token;
         if (have) pass.read += x->pitch; /* 5: the update, with 6: the sums of the output and 3 */
-        const bool rounds =
-            x->type != GDN_F32 && rounds_at(x, gdn_length_at(&p->parent, x->first, x->position, token));
+        const bool rounds = x->type != GDN_F32 && rounds_at(x, gdn_length_at(&p->parent, x->first, x->position, token));
         if (have || rounds) sum = columns_next_typed(&pass, rounds ? x->type : GDN_F32, b->width, x->channel);
         else sum = columns_last(&pass, b->width, x->channel);
         char *const out = gdn_token_at(&p->out, x->s, x->first, token, x->h);

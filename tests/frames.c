@@ -1,5 +1,5 @@
-/* Calls for tests/frames.py, which looks at the stack in their loops: `frames CALL` makes one, on one thread of the best
- * instruction set. */
+/* Calls for tests/frames.py, which looks at the stack in their loops: `frames CALL` makes one, on one thread of the
+ * best instruction set. */
 #include <stdio.h>
 #include <string.h>
 
