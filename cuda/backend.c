@@ -45,23 +45,11 @@ static void explain(const void *device, gdn_kernel kernel, const void *problem, 
 }
 
 static const gdn_gpu_driver driver = {
-    .limit = "2^31 thread blocks or more",
-    .rows_piece = GDN_CUDA_ROWS_PIECE,
-    .explain = explain,
-    .makes_all = 1,
-    .identity = identity,
-    .pipeline_name = gdn_cuda_kernel_name,
-    .only = gdn_cuda_implementation,
-    .known = known,
-    .device_bytes = sizeof(gdn_cuda_device),
-    .buffer_bytes = sizeof(gdn_gpu_buffer),
-    .count = count,
-    .about = about,
-    .open = gdn_cuda_device_open,
-    .close = gdn_cuda_device_close,
-    .probe = gdn_cuda_probe,
-    .allocate = gdn_cuda_allocate,
-    .release = gdn_cuda_release,
+    .limit = "2^31 thread blocks or more", .rows_piece = GDN_CUDA_ROWS_PIECE, .explain = explain,
+    .makes_all = 1, .identity = identity, .pipeline_name = gdn_cuda_kernel_name,
+    .only = gdn_cuda_implementation, .known = known, .device_bytes = sizeof(gdn_cuda_device),
+    .buffer_bytes = sizeof(gdn_gpu_buffer), .count = count, .about = about, .open = gdn_cuda_device_open,
+    .close = gdn_cuda_device_close, .probe = gdn_cuda_probe, .allocate = gdn_cuda_allocate, .release = gdn_cuda_release,
 };
 
 /* ---- Running ---------------------------------------------------------------------------------------- */
@@ -87,23 +75,6 @@ static void describe_plan(const gdn_context *ctx, gdn_kernel kernel, const void 
     gdn_gpu_describe_plan(ctx, kernel, problem, &named, capability);
 }
 
-static gdn_status launch(gdn_cuda_device *dev, gdn_kernel kernel, const void *problem, const gdn_plan *plan,
-                         CUstream stream)
-{
-    gdn_status status = GDN_INTERNAL;
-    switch (kernel) {
-#define GDN_KERNEL(stem, number, title, last, end)                                                                     \
-    case GDN_KERNEL_##stem:                                                                                            \
-        RANGE_BEGIN("gdn_" #stem);                                                                                     \
-        status = gdn_cuda_run_##stem(dev, problem, plan, stream);                                                      \
-        RANGE_END();                                                                                                   \
-        break;
-#include "core/kernels.def"
-#undef GDN_KERNEL
-    }
-    return status;
-}
-
 static gdn_status run_cuda(gdn_context *ctx, gdn_kernel kernel, const void *problem, const gdn_plan *plan,
                            gdn_stream stream)
 {
@@ -114,7 +85,16 @@ static gdn_status run_cuda(gdn_context *ctx, gdn_kernel kernel, const void *prob
     if (status)
         return status;
     if (!(status = gdn_cuda_stream(dev, stream, &on)))
-        status = launch(dev, kernel, problem, plan, on);
+        switch (kernel) {
+#define GDN_KERNEL(stem, number, title, last, end)                                                                     \
+    case GDN_KERNEL_##stem:                                                                                            \
+        RANGE_BEGIN("gdn_" #stem);                                                                                     \
+        status = gdn_cuda_run_##stem(dev, problem, plan, on);                                                          \
+        RANGE_END();                                                                                                   \
+        break;
+#include "core/kernels.def"
+#undef GDN_KERNEL
+        }
     gdn_cuda_leave(dev, &scope);
     return status;
 }

@@ -89,7 +89,7 @@ static void plan_vulkan(const gdn_context *ctx, gdn_kernel kernel, const void *p
 }
 
 static gdn_status run_vulkan(gdn_context *ctx, gdn_kernel kernel, const void *problem, const gdn_plan *plan,
-                    gdn_stream stream)
+                             gdn_stream stream)
 {
     const gdn_status status = gdn_gpu_answers_ask(ctx, kernel, plan, stream != NULL);
     if (status) return status;
