@@ -14,12 +14,12 @@
 
 /* The kernels, and nothing else: a switch over one has no default, so that the compiler names what it lacks. */
 typedef enum gdn_kernel {
-#define GDN_KERNEL(stem, number, title, last, end) GDN_KERNEL_##stem = number,
+#define GDN_KERNEL(stem, number, title) GDN_KERNEL_##stem = number,
 #include "core/kernels.def"
 #undef GDN_KERNEL
 } gdn_kernel;
 enum {
-#define GDN_KERNEL(stem, number, title, last, end) +1
+#define GDN_KERNEL(stem, number, title) +1
     GDN_KERNEL_COUNT = 0
 #include "core/kernels.def"
 #undef GDN_KERNEL

@@ -17,7 +17,7 @@ typedef struct gdn_cpu_kernel {
     void (*run)(const void *problem, const gdn_plan *plan, int64_t first, int64_t last, void *scratch);
 } gdn_cpu_kernel;
 
-#define GDN_KERNEL(stem, number, title, last, end)                                                                     \
+#define GDN_KERNEL(stem, number, title)                                                                                \
     extern const gdn_cpu_kernel gdn_cpu_##stem##_scalar, gdn_cpu_##stem##_flush, gdn_cpu_##stem##_avx2,                \
         gdn_cpu_##stem##_avx512, gdn_cpu_##stem##_neon;
 #include "core/kernels.def"

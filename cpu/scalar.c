@@ -11,7 +11,7 @@
     }                                                                                                                  \
     const gdn_cpu_kernel gdn_cpu_##stem##table = { plan_##stem, run_##stem##level };
 
-#define GDN_KERNEL(stem, number, title, last, end)                                                                     \
+#define GDN_KERNEL(stem, number, title)                                                                                \
     static void plan_##stem(const void *problem, int32_t n_threads, gdn_plan *plan)                                    \
     {                                                                                                                  \
         (void)n_threads;                                                                                               \

@@ -10,7 +10,7 @@ static int always(void)
 
 /* The scalar tier at GDN_EXACT_FTZ. */
 static const gdn_cpu_table in_software = { "scalar", always, {
-#define GDN_KERNEL(stem, number, title, last, end) [number] = &gdn_cpu_##stem##_flush,
+#define GDN_KERNEL(stem, number, title) [number] = &gdn_cpu_##stem##_flush,
 #include "core/kernels.def"
 #undef GDN_KERNEL
       },
@@ -19,14 +19,14 @@ static const gdn_cpu_table in_software = { "scalar", always, {
 static const gdn_cpu_table tables[] = {
 #if defined(__x86_64__)
     { "avx512", gdn_simd_has_avx512, {
-#define GDN_KERNEL(stem, number, title, last, end) [number] = &gdn_cpu_##stem##_avx512,
+#define GDN_KERNEL(stem, number, title) [number] = &gdn_cpu_##stem##_avx512,
 #include "core/kernels.def"
 #undef GDN_KERNEL
       },
       .flush = &tables[0],
     },
     { "avx2", gdn_simd_has_avx2, {
-#define GDN_KERNEL(stem, number, title, last, end) [number] = &gdn_cpu_##stem##_avx2,
+#define GDN_KERNEL(stem, number, title) [number] = &gdn_cpu_##stem##_avx2,
 #include "core/kernels.def"
 #undef GDN_KERNEL
       },
@@ -34,7 +34,7 @@ static const gdn_cpu_table tables[] = {
     },
 #elif defined(__aarch64__)
     { "neon", always, {
-#define GDN_KERNEL(stem, number, title, last, end) [number] = &gdn_cpu_##stem##_neon,
+#define GDN_KERNEL(stem, number, title) [number] = &gdn_cpu_##stem##_neon,
 #include "core/kernels.def"
 #undef GDN_KERNEL
       },
@@ -42,7 +42,7 @@ static const gdn_cpu_table tables[] = {
     },
 #endif
     { "scalar", always, {
-#define GDN_KERNEL(stem, number, title, last, end) [number] = &gdn_cpu_##stem##_scalar,
+#define GDN_KERNEL(stem, number, title) [number] = &gdn_cpu_##stem##_scalar,
 #include "core/kernels.def"
 #undef GDN_KERNEL
       },

@@ -57,7 +57,7 @@ static const gdn_gpu_driver driver = {
 static void plan_cuda(const gdn_context *ctx, gdn_kernel kernel, const void *problem, gdn_plan *plan)
 {
     switch (kernel) {
-#define GDN_KERNEL(stem, number, title, last, end)                                                                     \
+#define GDN_KERNEL(stem, number, title)                                                                                \
     case GDN_KERNEL_##stem:                                                                                            \
         gdn_cuda_plan_##stem(ctx, problem, plan);                                                                      \
         break;
@@ -86,7 +86,7 @@ static gdn_status run_cuda(gdn_context *ctx, gdn_kernel kernel, const void *prob
         return status;
     if (!(status = gdn_cuda_stream(dev, stream, &on)))
         switch (kernel) {
-#define GDN_KERNEL(stem, number, title, last, end)                                                                     \
+#define GDN_KERNEL(stem, number, title)                                                                                \
     case GDN_KERNEL_##stem:                                                                                            \
         RANGE_BEGIN("gdn_" #stem);                                                                                     \
         status = gdn_cuda_run_##stem(dev, problem, plan, on);                                                          \

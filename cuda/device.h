@@ -137,7 +137,7 @@ gdn_form gdn_cuda_form_of(const gdn_cuda_device *dev, const gdn_gated_delta_net_
 gdn_gpu_device gdn_cuda_gpu(const gdn_cuda_device *dev);
 
 /* ---- dispatch_<kernel>.c: run is called within enter and leave ---- */
-#define GDN_KERNEL(stem, number, title, last, end)                                                                     \
+#define GDN_KERNEL(stem, number, title)                                                                                \
     void gdn_cuda_plan_##stem(const gdn_context *ctx, const gdn_##stem##_problem *p, gdn_plan *plan);                  \
     gdn_status gdn_cuda_run_##stem(gdn_cuda_device *dev, const gdn_##stem##_problem *p, const gdn_plan *plan,          \
                                    CUstream stream);

@@ -84,7 +84,7 @@ static gdn_gpu_pipeline pipeline_of(const gdn_context *ctx, gdn_kernel kernel, c
 static const char *kernel_name(gdn_kernel kernel)
 {
     static const char *const names[GDN_KERNEL_COUNT] = {
-#define GDN_KERNEL(stem, number, title, last, end) [GDN_KERNEL_##stem] = #stem,
+#define GDN_KERNEL(stem, number, title) [GDN_KERNEL_##stem] = #stem,
 #include "core/kernels.def"
 #undef GDN_KERNEL
     };
@@ -111,7 +111,7 @@ static void name_pipeline(const gdn_context *ctx, gdn_kernel kernel, const gdn_p
 /* ---- A call ---- */
 
 typedef union problem_t {
-#define GDN_KERNEL(stem, number, title, last, end) gdn_##stem##_problem stem;
+#define GDN_KERNEL(stem, number, title) gdn_##stem##_problem stem;
 #include "core/kernels.def"
 #undef GDN_KERNEL
 } problem_t;
@@ -123,7 +123,7 @@ static gdn_status plan_call(const gdn_context *ctx, int number, void *data, gdn_
     gdn_status status = GDN_OK;
     gdn_gpu_answer_call_of(number, data, call);
     switch (call->kernel) {
-#define GDN_KERNEL(stem, number, title, last, end)                                                                     \
+#define GDN_KERNEL(stem, number, title)                                                                                \
     case GDN_KERNEL_##stem:                                                                                            \
         status = gdn_##stem##_prepare(ctx, &call->args.stem, plan, &p->stem);                                          \
         break;

@@ -19,7 +19,7 @@ typedef struct gdn_gpu_device {
 /* Plans and parameter blocks. plan->blocks, n_items and more are decided in gpu/<kernel>.c. `width` is of a thread
  * block: value columns of gated_delta_net, whose plan->form is the caller's, threads of ssm_conv, elements of a row of
  * set_rows. Parameters are of a plan that was made for the problem. */
-#define GDN_KERNEL(stem, number, title, last, end)                                                                     \
+#define GDN_KERNEL(stem, number, title)                                                                                \
     void gdn_gpu_plan_##stem(const gdn_gpu_device *dev, const gdn_##stem##_problem *p, uint32_t width,                 \
                              gdn_plan *plan);                                                                          \
     gdn_gpu_##stem gdn_gpu_params_##stem(const gdn_gpu_device *dev, const gdn_##stem##_problem *p,                     \

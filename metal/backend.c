@@ -89,7 +89,7 @@ static const gdn_gpu_driver driver = {
 static void plan_metal(const gdn_context *ctx, gdn_kernel kernel, const void *problem, gdn_plan *plan)
 {
     switch (kernel) {
-#define GDN_KERNEL(stem, number, title, last, end)                                                                     \
+#define GDN_KERNEL(stem, number, title)                                                                                \
     case GDN_KERNEL_##stem:                                                                                            \
         gdn_metal_plan_##stem(ctx, problem, plan);                                                                     \
         break;
@@ -104,7 +104,7 @@ static gdn_status run_metal(gdn_context *ctx, gdn_kernel kernel, const void *pro
     const gdn_status status = gdn_gpu_answers_ask(ctx, kernel, plan, stream != NULL);
     if (status) return status;
     switch (kernel) {
-#define GDN_KERNEL(stem, number, title, last, end)                                                                     \
+#define GDN_KERNEL(stem, number, title)                                                                                \
     case GDN_KERNEL_##stem:                                                                                            \
         return gdn_metal_run_##stem(ctx, problem, plan, stream);
 #include "core/kernels.def"

@@ -126,7 +126,7 @@ extern const char gdn_metal_implementation[]; /* the one that there is */
 gdn_status gdn_metal_probe(gdn_metal_device *dev, gdn_gpu_variants *variants); /* within a pool */
 
 /* ---- dispatch_<kernel>.c ---- */
-#define GDN_KERNEL(stem, number, title, last, end)                                                                     \
+#define GDN_KERNEL(stem, number, title)                                                                                \
     void gdn_metal_plan_##stem(const gdn_context *ctx, const gdn_##stem##_problem *p, gdn_plan *plan);                 \
     gdn_status gdn_metal_run_##stem(gdn_context *ctx, const gdn_##stem##_problem *p, const gdn_plan *plan,             \
                                     gdn_stream stream);

@@ -50,7 +50,7 @@ static void plan_reference(const gdn_context *ctx, gdn_kernel kernel, const void
 {
     (void)ctx;
     switch (kernel) {
-#define GDN_KERNEL(stem, number, title, last, end)                                                                     \
+#define GDN_KERNEL(stem, number, title)                                                                                \
     case GDN_KERNEL_##stem:                                                                                            \
         plan->n_items = gdn_ref_##stem##_items(problem);                                                               \
         break;
@@ -70,7 +70,7 @@ static void describe_plan(const gdn_context *ctx, gdn_kernel kernel, const void 
 static void run_item(gdn_kernel kernel, const void *problem, int64_t item, int flushes)
 {
     switch (kernel) {
-#define GDN_KERNEL(stem, number, title, last, end)                                                                     \
+#define GDN_KERNEL(stem, number, title)                                                                                \
     case GDN_KERNEL_##stem:                                                                                            \
         (flushes ? gdn_ref_##stem##_flush : gdn_ref_##stem)(problem, item);                                            \
         break;

@@ -26,7 +26,6 @@ check libcmocka-dev
 check binutils
 check gdb
 check clang-format
-check abigail-tools
 vulkan glslc
 vulkan libvulkan-dev
 vulkan mesa-vulkan-drivers

@@ -79,7 +79,7 @@ static const gdn_gpu_driver driver = {
 static void plan_vulkan(const gdn_context *ctx, gdn_kernel kernel, const void *problem, gdn_plan *plan)
 {
     switch (kernel) {
-#define GDN_KERNEL(stem, number, title, last, end)                                                                     \
+#define GDN_KERNEL(stem, number, title)                                                                                \
     case GDN_KERNEL_##stem:                                                                                            \
         gdn_vulkan_plan_##stem(ctx, problem, plan);                                                                    \
         break;
@@ -94,7 +94,7 @@ static gdn_status run_vulkan(gdn_context *ctx, gdn_kernel kernel, const void *pr
     const gdn_status status = gdn_gpu_answers_ask(ctx, kernel, plan, stream != NULL);
     if (status) return status;
     switch (kernel) {
-#define GDN_KERNEL(stem, number, title, last, end)                                                                     \
+#define GDN_KERNEL(stem, number, title)                                                                                \
     case GDN_KERNEL_##stem:                                                                                            \
         return gdn_vulkan_run_##stem(ctx, problem, plan, stream);
 #include "core/kernels.def"

@@ -148,7 +148,7 @@ uint64_t   gdn_vulkan_address(const gdn_vulkan_device *dev, const gdn_place *at)
 /* ---- shaders.c ---- */
 /* A file of shaders, all of its variants: a kernel's, or the probe's. */
 typedef enum gdn_vulkan_kernel {
-#define GDN_KERNEL(stem, number, title, last, end) GDN_VULKAN_##stem = number,
+#define GDN_KERNEL(stem, number, title) GDN_VULKAN_##stem = number,
 #include "core/kernels.def"
 #undef GDN_KERNEL
     GDN_VULKAN_probe,
@@ -232,7 +232,7 @@ enum { GDN_VULKAN_ROWS_PIECE = 1024 }; /* columns of a workgroup of set_rows */
 /* The rounds that an invocation of ssm_conv takes: the loops along tokens, one in all where sequences have pieces, and
  * those over what is kept. */
 int64_t gdn_vulkan_conv_rounds(const gdn_ssm_conv_problem *p, const gdn_plan *plan);
-#define GDN_KERNEL(stem, number, title, last, end)                                                                     \
+#define GDN_KERNEL(stem, number, title)                                                                                \
     void gdn_vulkan_plan_##stem(const gdn_context *ctx, const gdn_##stem##_problem *p, gdn_plan *plan);                \
     gdn_status gdn_vulkan_run_##stem(gdn_context *ctx, const gdn_##stem##_problem *p, const gdn_plan *plan,            \
                                      gdn_stream stream);

@@ -9,7 +9,7 @@
 #include "core/status.h"
 #include "vulkan/device.h"
 
-#define GDN_KERNEL(stem, number, title, last, end)                                                                     \
+#define GDN_KERNEL(stem, number, title)                                                                                \
     _Static_assert(sizeof(gdn_gpu_##stem) <= GDN_VULKAN_PARAMS_BYTES, "the parameter block of " #stem);
 #include "core/kernels.def"
 #undef GDN_KERNEL
