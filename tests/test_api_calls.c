@@ -2,6 +2,7 @@
  * may call at the same time. Every one is run on every target and compared with the reference's bits. */
 #include "test_api.h"
 
+#include <math.h>
 #include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -59,6 +60,10 @@ static void delta_defaults(void **state)
     ACCEPTED(delta_fixture, (d->n_tokens = 4, d->seq_start.data = d->state_src.data = d->state_dst.data = NULL));
     SAME(delta_fixture, (d->n_tokens = 4, d->seq_start.data = d->state_src.data = d->state_dst.data = NULL);
          STRIDES(d->q, 256); STRIDES(d->out, 1024); STRIDES(d->v, 1024));
+
+    /* A dimension that has no exact square root. */
+    ACCEPTED(delta_fixture, d->n_tokens = 4; d->n_heads_k = d->n_heads_v = 1; d->head_dim_k = 20; d->seq_start.data = NULL;
+             d->scale = (float)(1.0 / sqrt(20.0)));
 }
 
 static void conv_defaults(void **state)
