@@ -39,6 +39,7 @@ typedef struct bench_operand {
 int bench_add_operand(bench_row *row, int64_t bytes, void *content);
 
 gdn_tensor bench_tensor(const bench_row *row, int operand, int copy); /* packed F32 */
+gdn_pool   bench_pool(const bench_row *row, int operand, int copy, int32_t n_rows, int32_t n_slots); /* likewise */
 
 /* malloc that ends the program when memory runs out: a benchmark cannot go on without. */
 void *bench_alloc(int64_t bytes);
@@ -145,6 +146,9 @@ struct bench_row {
 #include "core/kernels.def"
 #undef GDN_KERNEL
     } args;
+    gdn_delta_inputs inputs; /* parts that the arguments may point to */
+    gdn_replay_log   log;
+    gdn_checkpoints  checkpoints;
     gdn_capability capability;
     gdn_span       workspace;
     gdn_status (*launch)(bench_row *row, int copy); /* run the kernel once on a copy */

@@ -68,10 +68,25 @@ enum { N_CASES = sizeof cases / sizeof cases[0] };
 
 gdn_gated_delta_net_args bench_delta_args(int seqs, int64_t tokens)
 {
-    return (gdn_gated_delta_net_args){ .size = sizeof(gdn_gated_delta_net_args), .n_seqs = seqs,
-                                       .n_tokens = (int32_t)tokens, .n_heads_k = HEADS_K, .n_heads_v = HEADS_V,
-                                       .head_dim_k = HEAD_DIM, .head_dim_v = HEAD_DIM, .head_map = GDN_HEADS_TILED,
-                                       .n_rows = seqs, .n_slots = 1 };
+    gdn_gated_delta_net_args a = GDN_INIT(gdn_gated_delta_net_args);
+    a.n_seqs = a.state.n_rows = seqs;
+    a.n_tokens = (int32_t)tokens;
+    a.n_heads_k = HEADS_K;
+    a.n_heads_v = HEADS_V;
+    a.head_dim_k = a.head_dim_v = HEAD_DIM;
+    a.head_map = GDN_HEADS_TILED;
+    a.scale = 1.0f / sqrtf(HEAD_DIM);
+    return a;
+}
+
+gdn_delta_inputs bench_raw_inputs(void)
+{
+    gdn_delta_inputs in = GDN_INIT(gdn_delta_inputs);
+    in.qk_norm = GDN_NORM_ADD;
+    in.qk_norm_eps = 1e-6f;
+    in.gate_input = GDN_G_RAW;
+    in.beta_input = GDN_BETA_LOGIT;
+    return in;
 }
 
 float *bench_unit_rows(uint64_t seed, int64_t n_rows)
@@ -90,14 +105,24 @@ enum { Q, K, V, G, BETA, OUT, STATES, SSM_A, DT_BIAS, N_OPERANDS, SLOTS = SSM_A 
 static gdn_status launch(bench_row *row, int copy)
 {
     gdn_gated_delta_net_args *a = &row->args.gated_delta_net;
-    gdn_tensor *const tensor[N_OPERANDS] = { &a->q,   &a->k,     &a->v,     &a->g,      &a->beta,
-                                             &a->out, &a->state, &a->ssm_a, &a->dt_bias };
-    for (int i = 0; i < (a->g_form == GDN_G_RAW ? N_OPERANDS : SSM_A); i++) {
+    gdn_tensor *const tensor[] = { &a->q, &a->k, &a->v, &a->g, &a->beta, &a->out };
+    for (int i = Q; i <= OUT; i++) {
         const int32_t dtype = tensor[i]->dtype;
         *tensor[i] = bench_tensor(row, i, copy);
         tensor[i]->dtype = dtype;
     }
-    if (a->checkpoint_interval) a->state_checkpoint = row->operand[SLOTS].copy[copy];
+    const int32_t state_dtype = a->state.dtype;
+    a->state = bench_pool(row, STATES, copy, a->state.n_rows, a->state.n_slots);
+    a->state.dtype = state_dtype;
+    if (a->inputs) {
+        row->inputs.ssm_a = bench_tensor(row, SSM_A, copy);
+        row->inputs.dt_bias = bench_tensor(row, DT_BIAS, copy);
+        a->inputs = &row->inputs;
+    }
+    if (a->checkpoints) {
+        row->checkpoints.dst = row->operand[SLOTS].copy[copy];
+        a->checkpoints = &row->checkpoints;
+    }
     a->workspace = row->workspace;
     return gdn_gated_delta_net(row->ctx, a, NULL);
 }
@@ -163,18 +188,17 @@ static gdn_status setup(bench_row *row, int index)
     *a = bench_delta_args(seqs, tokens);
     a->gate = c->gate;
     a->state_layout = c->layout;
-    a->n_slots = c->slots;
+    a->state.n_slots = c->slots;
     a->state.dtype = c->state;
+    a->n_snapshots = c->interval ? 1 : c->slots;
     if (c->interval) {
-        a->n_snapshots = 1;
-        a->checkpoint_interval = c->interval;
-        a->n_checkpoints = c->slots - 1;
+        row->checkpoints = (gdn_checkpoints){ .size = sizeof row->checkpoints, .interval = c->interval,
+                                              .n = c->slots - 1 };
+        a->checkpoints = &row->checkpoints;
     }
     if (c->raw) {
-        a->qk_norm = GDN_NORM_ADD;
-        a->qk_norm_eps = 1e-6f;
-        a->g_form = GDN_G_RAW;
-        a->beta_form = GDN_BETA_LOGIT;
+        row->inputs = bench_raw_inputs();
+        a->inputs = &row->inputs;
     }
     if (c->narrow) a->q.dtype = a->k.dtype = a->v.dtype = a->g.dtype = a->beta.dtype = a->out.dtype = GDN_BF16;
     row->launch = launch;

@@ -7,8 +7,10 @@
 /* Qwen3-Next and Qwen3.5 */
 enum { HEADS_V = 32, HEADS_K = 16, HEAD_DIM = 128, STATE = HEADS_V * HEAD_DIM * HEAD_DIM };
 
-/* The shape, of `tokens` tokens in all, with a row of one slot for each sequence. */
+/* The shape, of `tokens` tokens in all, with a state for each sequence. */
 gdn_gated_delta_net_args bench_delta_args(int seqs, int64_t tokens);
+/* Inputs as a model's projections give them: normalised, with raw gates. */
+gdn_delta_inputs bench_raw_inputs(void);
 
 /* Rows of HEAD_DIM with an l2 norm of 1; malloc. */
 float *bench_unit_rows(uint64_t seed, int64_t n_rows);

@@ -44,17 +44,15 @@ static gdn_ssm_conv_args conv_args(const bench_row *row, int copy)
 {
     return (gdn_ssm_conv_args){
         .size = sizeof(gdn_ssm_conv_args),
-        .flags = GDN_CONV_SILU,
+        .activation = GDN_ACTIVATION_SILU,
         .n_seqs = row->work.seqs,
         .n_tokens = row->work.seqs,
         .n_channels = CHANNELS,
         .kernel_width = WIDTH,
-        .n_rows = row->work.seqs,
-        .n_columns = COLUMNS,
         .x = bench_tensor(row, X, copy),
         .weight = bench_tensor(row, WEIGHT, copy),
         .out = bench_tensor(row, MIXED, copy),
-        .history = bench_tensor(row, HISTORY, copy),
+        .history = bench_pool(row, HISTORY, copy, row->work.seqs, COLUMNS),
         .position = row->operand[POSITIONS].copy[copy],
         .workspace = row->workspace,
     };
@@ -70,31 +68,31 @@ static gdn_tensor slice(const bench_row *row, int copy, int64_t channel)
     return t;
 }
 
-static gdn_gated_delta_net_args delta_args(const bench_row *row, int copy, int inside)
+/* inside: the call normalises and makes the gates, with *in. */
+static gdn_gated_delta_net_args delta_args(const bench_row *row, int copy, int inside, gdn_delta_inputs *in)
 {
     gdn_gated_delta_net_args a = bench_delta_args(row->work.seqs, row->work.seqs);
     a.v = slice(row, copy, (int64_t)2 * KEYS);
     a.out = bench_tensor(row, OUT, copy);
-    a.state = bench_tensor(row, STATES, copy);
+    a.state = bench_pool(row, STATES, copy, row->work.seqs, 1);
     a.workspace = row->workspace;
     a.q = inside ? slice(row, copy, 0) : bench_tensor(row, Q_READY, copy);
     a.k = inside ? slice(row, copy, KEYS) : bench_tensor(row, K_READY, copy);
     a.g = bench_tensor(row, inside ? G : G_READY, copy);
     a.beta = bench_tensor(row, inside ? BETA : BETA_READY, copy);
     if (!inside) return a;
-    a.qk_norm = GDN_NORM_ADD;
-    a.qk_norm_eps = 1e-6f;
-    a.g_form = GDN_G_RAW;
-    a.beta_form = GDN_BETA_LOGIT;
-    a.ssm_a = bench_tensor(row, SSM_A, copy);
-    a.dt_bias = bench_tensor(row, DT_BIAS, copy);
+    *in = bench_raw_inputs();
+    in->ssm_a = bench_tensor(row, SSM_A, copy);
+    in->dt_bias = bench_tensor(row, DT_BIAS, copy);
+    a.inputs = in;
     return a;
 }
 
 static gdn_status launch_inside(bench_row *row, int copy)
 {
     const gdn_ssm_conv_args conv = conv_args(row, copy);
-    const gdn_gated_delta_net_args delta = delta_args(row, copy, 1);
+    gdn_delta_inputs in;
+    const gdn_gated_delta_net_args delta = delta_args(row, copy, 1, &in);
     const gdn_status status = gdn_ssm_conv(row->ctx, &conv, NULL);
     return status ? status : gdn_gated_delta_net(row->ctx, &delta, NULL);
 }
@@ -158,7 +156,7 @@ static void run_pass(bench_row *row, int copy, void (*task)(void *, int32_t), in
 static gdn_status launch_outside(bench_row *row, int copy)
 {
     const gdn_ssm_conv_args conv = conv_args(row, copy);
-    const gdn_gated_delta_net_args delta = delta_args(row, copy, 0);
+    const gdn_gated_delta_net_args delta = delta_args(row, copy, 0, NULL);
     const gdn_status status = gdn_ssm_conv(row->ctx, &conv, NULL);
     if (status) return status;
     run_pass(row, copy, norm_task, 0, Q_READY);
@@ -217,7 +215,8 @@ gdn_status bench_layer_setup(bench_row *row, int seqs)
 
     gdn_capability conv = { .size = sizeof conv }, outside = { .size = sizeof outside };
     const gdn_ssm_conv_args conv_call = conv_args(row, 0);
-    const gdn_gated_delta_net_args call = delta_args(row, 0, 1), plain = delta_args(row, 0, 0);
+    gdn_delta_inputs in;
+    const gdn_gated_delta_net_args call = delta_args(row, 0, 1, &in), plain = delta_args(row, 0, 0, NULL);
     row->capability.size = sizeof row->capability;
     status = gdn_gated_delta_net_query(row->ctx, &call, &row->capability);
     if (!status) status = gdn_ssm_conv_query(row->ctx, &conv_call, &conv);

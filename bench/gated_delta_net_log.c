@@ -36,29 +36,33 @@ static void set_tokens(const bench_row *row, gdn_gated_delta_net_args *a, int co
     a->workspace = row->workspace;
 }
 
-static gdn_gated_delta_net_args with_log(const bench_row *row, int round, int copy)
+static gdn_gated_delta_net_args with_log(const bench_row *row, int round, int copy, gdn_replay_log *log)
 {
     gdn_gated_delta_net_args a = row->args.gated_delta_net;
     set_tokens(row, &a, copy);
-    a.state = bench_tensor(row, STATES, copy);
-    a.log = bench_tensor(row, LOG, copy);
+    a.state = bench_pool(row, STATES, copy, a.n_seqs, 1);
+    *log = row->log;
+    log->entries = bench_pool(row, LOG, copy, a.n_seqs, LOG_COLUMNS);
     if (round) {
         a.position = map_of(row, POSITION_3, copy);
-        a.state_position = map_of(row, POSITION_0, copy);
-        a.state_commit = map_of(row, SLOTS, copy);
+        log->base_position = map_of(row, POSITION_0, copy);
+        log->commit = map_of(row, SLOTS, copy);
     }
+    a.log = log;
     return a;
 }
 
 static gdn_status launch_verify(bench_row *row, int copy)
 {
-    const gdn_gated_delta_net_args a = with_log(row, 0, copy);
+    gdn_replay_log log;
+    const gdn_gated_delta_net_args a = with_log(row, 0, copy, &log);
     return gdn_gated_delta_net(row->ctx, &a, NULL);
 }
 
 static gdn_status launch_round(bench_row *row, int copy)
 {
-    const gdn_gated_delta_net_args a = with_log(row, 1, copy);
+    gdn_replay_log log;
+    const gdn_gated_delta_net_args a = with_log(row, 1, copy, &log);
     return gdn_gated_delta_net(row->ctx, &a, NULL);
 }
 
@@ -66,9 +70,9 @@ static gdn_gated_delta_net_args with_snapshots(const bench_row *row, int copy)
 {
     gdn_gated_delta_net_args a = row->args.gated_delta_net;
     if (row->work.n_copies) set_tokens(row, &a, copy);
-    if (row->work.n_copies) a.state = bench_tensor(row, SNAPSHOTS, copy);
-    a.n_slots = TOKENS;
-    a.n_log_rows = a.n_log_columns = 0;
+    if (row->work.n_copies) a.state = bench_pool(row, SNAPSHOTS, copy, a.n_seqs, TOKENS);
+    a.state.n_slots = a.n_snapshots = TOKENS;
+    a.log = NULL;
     return a;
 }
 
@@ -126,7 +130,8 @@ static gdn_status compare(bench_row *row, int seq, const plain_input *x)
     const gdn_span *outs = &row->operand[OUT].copy[0], *states = &row->operand[STATES].copy[0];
     gdn_status status = gdn_buffer_write(row->ctx, states, (uint64_t)seq * 4 * STATE, x->state, 4 * STATE);
     for (int round = 0; round < 2 && !status; round++) {
-        const gdn_gated_delta_net_args a = with_log(row, round, 0);
+        gdn_replay_log log;
+        const gdn_gated_delta_net_args a = with_log(row, round, 0, &log);
         status = gdn_gated_delta_net(row->ctx, &a, NULL);
         if (!status) status = gdn_synchronize(row->ctx, NULL);
         if (!status)
@@ -208,8 +213,11 @@ gdn_status bench_log_setup(bench_row *row, int seqs, int round)
 
     gdn_gated_delta_net_args *a = &row->args.gated_delta_net;
     *a = bench_delta_args(seqs, tokens);
-    a->n_log_rows = seqs;
-    a->n_log_columns = LOG_COLUMNS;
+    a->n_snapshots = 0;
+    row->log = (gdn_replay_log)GDN_INIT(gdn_replay_log);
+    row->log.entries.n_rows = seqs;
+    row->log.entries.n_slots = LOG_COLUMNS;
+    a->log = &row->log;
     row->launch = round ? launch_round : launch_verify;
     row->other = launch_snapshots;
     row->other_ratio = "snapshot_ratio";

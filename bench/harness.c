@@ -112,6 +112,13 @@ gdn_tensor bench_tensor(const bench_row *row, int operand, int copy)
     return t;
 }
 
+gdn_pool bench_pool(const bench_row *row, int operand, int copy, int32_t n_rows, int32_t n_slots)
+{
+    const gdn_span *span = &row->operand[operand].copy[copy];
+    return (gdn_pool){ .data = span->data, .offset = span->offset, .bytes = span->bytes, .n_rows = n_rows,
+                       .n_slots = n_slots };
+}
+
 /* On the host one buffer holds all copies of an operand, begins at a huge page and asks for huge pages;
  * elsewhere every copy is a buffer of its own, because binding ranges of devices are limited. */
 static gdn_status create_copies(bench_row *row, bench_operand *o)

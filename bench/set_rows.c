@@ -55,7 +55,10 @@ static gdn_status setup(bench_row *row, int index)
     bench_add_operand(row, ROWS * 4, random_rows(2));
 
     gdn_set_rows_args *a = &row->args.set_rows;
-    *a = (gdn_set_rows_args){ .size = sizeof *a, .n_columns = COLUMNS, .n_rows = ROWS, .n_rows_dst = ROWS_DST };
+    *a = (gdn_set_rows_args)GDN_INIT(gdn_set_rows_args);
+    a->n_columns = COLUMNS;
+    a->n_rows = ROWS;
+    a->n_rows_dst = ROWS_DST;
     a->src.dtype = GDN_F32;
     a->dst.dtype = c->dtype;
     a->index.dtype = GDN_I32;

@@ -44,7 +44,7 @@ static void set_operands(bench_row *row, int copy)
     a->x = bench_tensor(row, X, copy);
     a->weight = bench_tensor(row, WEIGHT, copy);
     a->out = bench_tensor(row, OUT, copy);
-    a->history = bench_tensor(row, HISTORY, copy);
+    a->history = bench_pool(row, HISTORY, copy, a->history.n_rows, COLUMNS);
     a->x.dtype = a->weight.dtype = a->out.dtype = a->history.dtype = dtype;
     a->position = row->operand[POSITIONS].copy[copy];
 }
@@ -84,15 +84,17 @@ static gdn_status setup(bench_row *row, int index)
     bench_add_operand(row, seqs * (int64_t)sizeof *positions, positions);
 
     gdn_ssm_conv_args *a = &row->args.ssm_conv;
-    *a = (gdn_ssm_conv_args){
-        .size = sizeof *a,        .flags = GDN_CONV_SILU, .n_seqs = seqs,      .n_tokens = (int32_t)tokens,
-        .n_channels = CHANNELS,   .kernel_width = WIDTH,  .n_rows = seqs,      .n_columns = COLUMNS,
-        .x.dtype = c->dtype,
-    };
+    *a = (gdn_ssm_conv_args)GDN_INIT(gdn_ssm_conv_args);
+    a->activation = GDN_ACTIVATION_SILU;
+    a->n_seqs = a->history.n_rows = seqs;
+    a->n_tokens = (int32_t)tokens;
+    a->n_channels = CHANNELS;
+    a->kernel_width = WIDTH;
+    a->x.dtype = c->dtype;
     row->launch = launch;
     row->work.seqs = seqs;
     row->work.tokens = c->tokens;
-    gdn_status status = bench_fill(row); /* first: without an address the history would count as absent */
+    gdn_status status = bench_fill(row);
     if (status) return status;
     set_operands(row, 0);
     row->capability.size = sizeof row->capability;

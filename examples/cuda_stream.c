@@ -7,6 +7,7 @@
 #include "example.h"
 
 #include <dlfcn.h>
+#include <math.h>
 #include <stddef.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -63,9 +64,10 @@ static int open_driver(void)
 static gdn_gated_delta_net_args arguments(void)
 {
     gdn_gated_delta_net_args a = GDN_INIT(gdn_gated_delta_net_args);
-    a.n_seqs = a.n_tokens = a.n_rows = SEQS;
+    a.n_seqs = a.n_tokens = a.state.n_rows = SEQS;
     a.n_heads_k = a.n_heads_v = HEADS;
     a.head_dim_k = a.head_dim_v = DIM;
+    a.scale = 1 / sqrtf(DIM);
     return a;
 }
 

@@ -31,11 +31,8 @@ static float outputs[2][SEQS][LONGEST + DECODED][HEADS_V][DIM], state[2][SEQS][S
 
 static void make_token(token *t)
 {
-    for (int h = 0; h < 2 * HEADS_K; h++) { /* q and k of length 1, as the models have them */
-        float *x = h < HEADS_K ? t->q[h] : t->k[h - HEADS_K], sum = 0.0f;
-        for (int i = 0; i < DIM; i++) x[i] = next_number(), sum += x[i] * x[i];
-        for (int i = 0; i < DIM; i++) x[i] /= sqrtf(sum);
-    }
+    for (int h = 0; h < HEADS_K; h++)
+        for (int i = 0; i < DIM; i++) t->q[h][i] = next_number(), t->k[h][i] = next_number();
     for (int h = 0; h < HEADS_V; h++) {
         for (int i = 0; i < DIM; i++) t->v[h][i] = next_number();
         t->g[h]    = 0.05f * (next_number() - 1.0f); /* the logarithm of a decay: <= 0 */
@@ -46,9 +43,12 @@ static void make_token(token *t)
 /* Arguments for sequences that lie one after another in `in`, the states of which are rows of `pool`. */
 static gdn_gated_delta_net_args arguments(int32_t n_seqs, int32_t n_tokens, float *pool)
 {
+    static gdn_delta_inputs normalised = GDN_INIT(gdn_delta_inputs);
     gdn_gated_delta_net_args a = GDN_INIT(gdn_gated_delta_net_args);
-    a.n_seqs = a.n_rows = n_seqs; a.n_tokens = n_tokens;
-    a.n_heads_k = HEADS_K; a.n_heads_v = HEADS_V; a.head_dim_k = a.head_dim_v = DIM;
+    normalised.qk_norm = GDN_NORM_ADD; normalised.qk_norm_eps = 1e-6f; /* of each head's q and k, as models do */
+    a.inputs = &normalised;
+    a.n_seqs = a.state.n_rows = n_seqs; a.n_tokens = n_tokens;
+    a.n_heads_k = HEADS_K; a.n_heads_v = HEADS_V; a.head_dim_k = a.head_dim_v = DIM; a.scale = 1 / sqrtf(DIM);
     a.q.data = in[0].q; a.k.data = in[0].k; a.v.data = in[0].v; a.g.data = in[0].g; a.beta.data = in[0].beta;
     /* Strides are bytes: sequence, token, head. 0 for the sequence, since it is ragged, and for heads, which are
      * packed. */

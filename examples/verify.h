@@ -5,6 +5,8 @@
 
 #include "example.h"
 
+#include <math.h>
+
 /* A number in [-1, 1) that depends on its arguments only. */
 static float number(uint32_t a, uint32_t b, uint32_t c)
 {
@@ -26,13 +28,16 @@ static inline void put_gates(float *g, float *beta, int heads, uint32_t id, uint
 /* Calls of the delta rule: heads and sequences, whose states are each one row of a pool. */
 static inline gdn_gated_delta_net_args heads_of(int seqs, const int32_t *start, int heads, int dim)
 {
+    static gdn_delta_inputs normalised = GDN_INIT(gdn_delta_inputs);
     gdn_gated_delta_net_args a = GDN_INIT(gdn_gated_delta_net_args);
-    a.n_seqs = a.n_rows = seqs;
+    a.n_seqs = a.state.n_rows = seqs;
     a.n_tokens = start[seqs];
     a.n_heads_k = a.n_heads_v = heads;
     a.head_dim_k = a.head_dim_v = dim;
-    a.qk_norm = GDN_NORM_ADD;
-    a.qk_norm_eps = 1e-6f;
+    a.scale = 1 / sqrtf((float)dim);
+    normalised.qk_norm = GDN_NORM_ADD; /* of each head's q and k, as models do */
+    normalised.qk_norm_eps = 1e-6f;
+    a.inputs = &normalised;
     a.seq_start.data = (void *)start;
     return a;
 }

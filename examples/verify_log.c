@@ -1,11 +1,11 @@
 /* verify_log.c - speculative decoding with a replay log: drafts are verified and rejected, and of states there is one
  * for each sequence, however many drafts may be rejected.
  *
- * A call leaves what each token did to the state in a column of the log, and writes no state. The next call names where
- * its sequences stand now (`position`, the number of tokens that hold) and where their states stand (`state_position`):
- * it repeats the columns in between, with the bits of the tokens themselves, and goes on from there. Here it also keeps
- * what it has repeated, in the slot that it has read (`state_commit`), so that a call never repeats more than the one
- * before accepted. Prompts are read without a log, and leave their states.
+ * A call leaves an entry in the log for each token, and writes no state. The next call says how many tokens of a
+ * sequence hold (`position`) and how many its state has seen (`base_position`). It replays the entries in between, with
+ * the bits of the tokens themselves, and goes on from there. Here it also keeps the replayed state in the slot that it
+ * has read (`commit`), so that a call never replays more than the call before accepted. Prompts are read without a log,
+ * and leave their states.
  *
  * verify_rollback.c does the same with snapshots, and has the convolution, which is no different here. At the end each
  * output and state is compared with that of plain decoding, one token after another. Exit status: 0 = the same bits. */
@@ -21,7 +21,7 @@ enum {
     PART = HEADS * DIM,
     STATE = HEADS * DIM * DIM,
     MOST = 4, /* tokens of a call: one that holds, and drafts */
-    COLUMNS = 2 * MOST,
+    SLOTS = 2 * MOST, /* of the log */
     ENTRY = 2 * PART + HEADS, /* of a token: k and d of all heads, and their decays */
     SEQS = 4,
     PROMPT = 9,
@@ -32,7 +32,7 @@ enum {
 
 static float q[MAX_TOKENS][PART], k[MAX_TOKENS][PART], v[MAX_TOKENS][PART], out[MAX_TOKENS][PART];
 static float g[MAX_TOKENS][HEADS], beta[MAX_TOKENS][HEADS];
-static float states[SEQS][STATE], plain_states[SEQS][STATE], columns[SEQS][COLUMNS][ENTRY];
+static float states[SEQS][STATE], plain_states[SEQS][STATE], entries[SEQS][SLOTS][ENTRY];
 static float outputs[2][SEQS][ROOM][PART]; /* of tokens that hold, and of plain decoding */
 static gdn_context *ctx;
 static gdn_span workspace;
@@ -61,7 +61,7 @@ static gdn_gated_delta_net_args call(float (*state)[STATE], const int32_t *start
 
 int main(void)
 {
-    int32_t start[SEQS + 1] = { 0 }, position[SEQS] = { 0 }, stands[SEQS], zero[SEQS], slots[SEQS];
+    int32_t start[SEQS + 1] = { 0 }, position[SEQS] = { 0 }, base[SEQS], zero[SEQS], slots[SEQS];
     int n[SEQS], good[SEQS], rounds = 0, rejected = 0, more;
     gdn_context_desc desc = GDN_INIT(gdn_context_desc); /* the rest is 0: the CPU, all its cores */
     gdn_capability can = GDN_INIT(gdn_capability);
@@ -81,8 +81,12 @@ int main(void)
     a.workspace = workspace;
     must(gdn_gated_delta_net(ctx, &a, NULL), "prompts");
     for (int s = 0; s < SEQS; s++) memcpy(outputs[0][s], out[start[s]], (size_t)position[s] * sizeof out[0]);
-    memcpy(stands, position, sizeof stands);
+    memcpy(base, position, sizeof base);
 
+    gdn_replay_log log = GDN_INIT(gdn_replay_log);
+    log.entries.data = entries; log.entries.n_rows = SEQS; log.entries.n_slots = SLOTS;
+    log.base_position.data = base; /* what held in the call before */
+    log.commit.data = slots;       /* the slots of the states: their entries begin anew */
     do { /* rounds of one token that holds and 0 to 3 drafts for each sequence */
         more = 0;
         for (int s = 0; s < SEQS; s++) {
@@ -95,14 +99,12 @@ int main(void)
             more |= going;
         }
         a = call(states, start);
-        a.n_log_columns = COLUMNS; a.n_log_rows = SEQS; a.log.data = columns;
-        a.position.data = position;    /* the number of tokens that hold */
-        a.state_position.data = stands; /* where the states stand: what held in the call before */
-        a.state_commit.data = slots;    /* keep what is repeated where it was read; the columns begin anew */
+        a.log = &log; a.n_snapshots = 0;
+        a.position.data = position; /* the number of tokens that hold */
         must(gdn_gated_delta_net(ctx, &a, NULL), "a round");
         for (int s = 0; s < SEQS; s++) {
             memcpy(outputs[0][s][position[s]], out[start[s]], (size_t)good[s] * sizeof out[0]);
-            stands[s] = position[s];
+            base[s] = position[s];
             position[s] += good[s]; /* the rollback */
             rejected += n[s] - good[s];
         }
@@ -122,7 +124,7 @@ int main(void)
     const int bad = memcmp(outputs[0], outputs[1], sizeof outputs[0]) || memcmp(states, plain_states, sizeof states);
     for (int s = 0; s < SEQS; s++) printf("sequence %d: %d tokens\n", s, (int)position[s]);
     printf("%d rounds, %d drafts rejected, %zu bytes of log beside %zu of states: %s plain decoding\n", rounds,
-           rejected, sizeof columns, sizeof states, bad ? "OTHER BITS than" : "the bits of");
+           rejected, sizeof entries, sizeof states, bad ? "OTHER BITS than" : "the bits of");
     gdn_buffer_destroy(ctx, &workspace);
     gdn_context_destroy(ctx);
     return bad;

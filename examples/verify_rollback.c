@@ -2,9 +2,9 @@
  * that are rejected are rolled back without computing anything again.
  *
  * The layer is the one of Qwen3-Next: ssm_conv over q, k and v together, then gated_delta_net. Both remember: the
- * convolution its last columns, the delta rule its state. Each is a ring that is tagged by position:
+ * convolution its last inputs, the delta rule its state. Each is a ring that is tagged by position:
  *   - a sequence has SLOTS = DRAFTS + 1 snapshots; the state after p tokens lies in slot p % SLOTS;
- *   - its history has WIDTH - 1 + DRAFTS columns; that of position p is column p % COLUMNS (the kernel does that).
+ *   - its history has WIDTH - 1 + DRAFTS inputs; that of position p is in slot p % INPUTS (the kernel does that).
  * A round verifies the newest token and its drafts. If n of these tokens hold, the sequence goes on at position + n:
  * that is all of the rollback, since both rings still have what was there.
  *
@@ -13,7 +13,6 @@
  * bits. */
 #include "verify.h"
 
-#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -27,7 +26,7 @@ enum {
     WIDTH = 4,
     DRAFTS = 3,
     SLOTS = DRAFTS + 1,
-    COLUMNS = WIDTH - 1 + DRAFTS,
+    INPUTS = WIDTH - 1 + DRAFTS,
     SEQS = 4,
     PROMPT = 9,
     LENGTH = 40,
@@ -35,11 +34,11 @@ enum {
     MAX_TOKENS = SEQS * PROMPT /* PROMPT: the longest prompt */
 };
 
-/* A layer with its memory. Plain decoding needs one slot and WIDTH - 1 columns: nothing is rolled back. */
+/* A layer with its memory. Plain decoding needs one state and WIDTH - 1 inputs: nothing is rolled back. */
 typedef struct layer {
     gdn_context *ctx;
-    int32_t slots, columns;
-    float state[SEQS][SLOTS * STATE], history[SEQS][COLUMNS * CHANNELS];
+    int32_t slots, inputs;
+    float state[SEQS][SLOTS * STATE], history[SEQS][INPUTS * CHANNELS];
     gdn_span conv_workspace, delta_workspace;
 } layer;
 
@@ -62,40 +61,30 @@ static void put_token(batch *b, int i, uint32_t seq, uint32_t position, uint32_t
     put_gates(b->g[i], b->beta[i], HEADS, id, wrong);
 }
 
-/* gated_delta_net wants queries and keys of length 1, as the models do. */
-static void normalise(float *x)
-{
-    float sum = 1e-6f;
-    for (int i = 0; i < DIM; i++) sum += x[i] * x[i];
-    for (int i = 0; i < DIM; i++) x[i] /= sqrtf(sum);
-}
-
 /* Run the layer over a batch; `measure`: ask for the workspaces instead, which serve all calls that are no larger. */
 static void run(layer *l, batch *b, int measure)
 {
     static float qkv[MAX_TOKENS][CHANNELS];
     int32_t src[SEQS], dst[SEQS][SLOTS];
-    const int32_t n = b->seq_start[SEQS];
     gdn_ssm_conv_args c = GDN_INIT(gdn_ssm_conv_args);
-    c.flags = GDN_CONV_SILU;
-    c.n_seqs = c.n_rows = SEQS;
-    c.n_tokens = n;
+    c.activation = GDN_ACTIVATION_SILU;
+    c.n_seqs = c.history.n_rows = SEQS;
+    c.n_tokens = b->seq_start[SEQS];
     c.n_channels = CHANNELS;
     c.kernel_width = WIDTH;
-    c.n_columns = l->columns;
+    c.history.n_slots = l->inputs;
     c.x.data = b->x; c.weight.data = weight; c.out.data = qkv; c.history.data = l->history;
     c.history.stride[0] = sizeof l->history[0]; /* a row of the array; 0 would mean packed */
     c.seq_start.data = b->seq_start; c.position.data = b->position;
     c.workspace = l->conv_workspace;
 
-    gdn_gated_delta_net_args a = GDN_INIT(gdn_gated_delta_net_args);
-    a.n_seqs = a.n_rows = SEQS; a.n_tokens = n; a.n_heads_k = a.n_heads_v = HEADS; a.head_dim_k = a.head_dim_v = DIM;
-    a.n_slots = l->slots;
+    gdn_gated_delta_net_args a = heads_of(SEQS, b->seq_start, HEADS, DIM);
+    a.state.n_slots = l->slots;
     a.q.data = qkv[0]; a.k.data = qkv[0] + PART; a.v.data = qkv[0] + 2 * PART; /* strides: sequence, token, head */
     a.q.stride[1] = a.k.stride[1] = a.v.stride[1] = sizeof qkv[0];             /* 0 for sequence: ragged */
     a.g.data = b->g; a.beta.data = b->beta; a.out.data = b->out;
     a.state.data = l->state; a.state.stride[0] = sizeof l->state[0];
-    a.seq_start.data = b->seq_start; a.state_src.data = src; a.state_dst.data = dst;
+    a.state_src.data = src; a.state_dst.data = dst;
     a.n_snapshots = SLOTS;
     a.workspace = l->delta_workspace;
 
@@ -114,8 +103,6 @@ static void run(layer *l, batch *b, int measure)
             dst[s][r] = r < tokens && r < l->slots ? s * l->slots + (p + tokens - r) % l->slots : GDN_NONE;
     }
     must(gdn_ssm_conv(l->ctx, &c, NULL), "gdn_ssm_conv");
-    for (int i = 0; i < n; i++)
-        for (int h = 0; h < 2 * HEADS; h++) normalise(qkv[i] + h * DIM);
     must(gdn_gated_delta_net(l->ctx, &a, NULL), "gdn_gated_delta_net");
 }
 
@@ -147,8 +134,8 @@ int main(void)
     for (uint32_t c = 0; c < CHANNELS; c++)
         for (uint32_t j = 0; j < WIDTH; j++) weight[c][j] = number(c, j, 7);
     speculative.ctx = plain.ctx = ctx;
-    speculative.slots = SLOTS, speculative.columns = COLUMNS;
-    plain.slots = 1, plain.columns = WIDTH - 1;
+    speculative.slots = SLOTS, speculative.inputs = INPUTS;
+    plain.slots = 1, plain.inputs = WIDTH - 1;
     for (int s = 0; s <= SEQS; s++) work.seq_start[s] = s * PROMPT; /* the largest call there will be */
     run(&speculative, &work, 1);
     run(&plain, &work, 1);
@@ -178,7 +165,7 @@ int main(void)
     for (int s = 0; s < SEQS; s++) {
         bad |= memcmp(speculative.state[s] + end[s] % SLOTS * STATE, plain.state[s], STATE * sizeof(float)) != 0;
         for (int p = end[s] - (WIDTH - 1); p < end[s]; p++)
-            bad |= memcmp(speculative.history[s] + p % COLUMNS * CHANNELS,
+            bad |= memcmp(speculative.history[s] + p % INPUTS * CHANNELS,
                           plain.history[s] + p % (WIDTH - 1) * CHANNELS, CHANNELS * sizeof(float)) != 0;
         printf("sequence %d: %d tokens\n", s, (int)end[s]);
     }

@@ -3,14 +3,14 @@
  *
  * A layer here is a convolution and the gated delta rule. `parent` says which token of its sequence a token follows;
  * the bits of each branch are those of a call with that branch alone. A call writes no state of a draft: tokens leave
- * columns in a replay log (see verify_log.c) and in the convolution's history, by their places in the call. Of those
- * the accepted path's are moved together with gdn_set_rows(), one call for all sequences. It does not read what it
- * writes, so there are two halves of each: a call leaves its columns in one, and the path goes into the other.
+ * entries in a replay log (see verify_log.c) and inputs in the convolution's history, by their places in the call. Of
+ * those the accepted path's are moved together with gdn_set_rows(), one call for all sequences. It does not read what
+ * it writes, so there are two halves of each: a call leaves its entries in one, and the path goes into the other.
  *
- *   the log       a call has one half, the next call the other. What was accepted before is in the state by then, as
- * each call commits what it repeats; otherwise those columns would go along. the history   the first half has what
- * holds, and calls read it there. They write the second half, out of which the path comes back; nothing else of the
- * first half changes.
+ *   the log: a call has one half, the next call the other. What was accepted before is in the state by then, as each
+ *   call commits what it replays; otherwise those entries would go along.
+ *   the history: the first half has what holds, and calls read it there. They write the second half, out of which the
+ *   path comes back; nothing else of the first half changes.
  *
  * At the end each output and state is compared with that of plain decoding. Exit status: 0 = the same bits. */
 #include "verify.h"
@@ -28,8 +28,8 @@ enum {
     STATE = HEADS * DIM * DIM,
     TREE = 6, /* tokens of a call: one that holds, and drafts */
     DEPTH = 3,
-    COLUMNS = DEPTH + TREE,     /* what a call repeats is at most what the one before accepted */
-    KEPT = WIDTH - 1 + TREE,    /* columns of a history */
+    SLOTS = DEPTH + TREE,       /* of the log: a call replays at most what the one before accepted */
+    KEPT = WIDTH - 1 + TREE,    /* slots of a history */
     ENTRY = 2 * PART + HEADS,   /* of the log: k and d of all heads, and their decays */
     SEQS = 3,
     LENGTH = 30,
@@ -42,10 +42,10 @@ static const int32_t parents[TREE] = { GDN_NONE, 0, 0, 1, 1, 2 };
 
 static float x[MAX_TOKENS][CHANNELS], qkv[MAX_TOKENS][CHANNELS], out[MAX_TOKENS][PART];
 static float g[MAX_TOKENS][HEADS], beta[MAX_TOKENS][HEADS], weight[CHANNELS][WIDTH];
-static float states[SEQS][STATE], plain_states[SEQS][STATE], columns[2][SEQS][COLUMNS][ENTRY];
+static float states[SEQS][STATE], plain_states[SEQS][STATE], entries[2][SEQS][SLOTS][ENTRY];
 static float history[2][SEQS][KEPT][CHANNELS], plain_history[SEQS][KEPT][CHANNELS];
 static float outputs[2][SEQS][ROOM][PART]; /* of tokens that hold, and of plain decoding */
-static int32_t to_column[SEQS * COLUMNS], to_kept[SEQS * KEPT];
+static int32_t to_entry[SEQS * SLOTS], to_kept[SEQS * KEPT];
 static gdn_context *ctx;
 static gdn_span workspace;
 
@@ -61,10 +61,10 @@ static void put_token(int i, uint32_t seq, uint32_t position, uint32_t wrong)
 static gdn_ssm_conv_args conv_call(float (*rows)[KEPT][CHANNELS], const int32_t *start, const int32_t *position)
 {
     gdn_ssm_conv_args a = GDN_INIT(gdn_ssm_conv_args);
-    a.flags = GDN_CONV_SILU;
-    a.n_seqs = a.n_rows = SEQS;
+    a.activation = GDN_ACTIVATION_SILU;
+    a.n_seqs = a.history.n_rows = SEQS;
     a.n_tokens = start[SEQS];
-    a.n_channels = CHANNELS; a.kernel_width = WIDTH; a.n_columns = KEPT;
+    a.n_channels = CHANNELS; a.kernel_width = WIDTH; a.history.n_slots = KEPT;
     a.x.data = x; a.weight.data = weight; a.out.data = qkv; a.history.data = rows;
     a.seq_start.data = (void *)start; a.position.data = (void *)position;
     a.workspace = workspace;
@@ -98,7 +98,7 @@ static void move_rows(void *from, void *to, int32_t *index, int n, int size)
 
 int main(void)
 {
-    int32_t start[SEQS + 1] = { 0 }, position[SEQS] = { 0 }, stands[SEQS] = { 0 }, from[SEQS], slots[SEQS];
+    int32_t start[SEQS + 1] = { 0 }, position[SEQS] = { 0 }, base[SEQS] = { 0 }, from[SEQS], slots[SEQS];
     int32_t parent[MAX_TOKENS], log_row[SEQS], written[SEQS];
     int rounds = 0, rejected = 0, more;
     gdn_context_desc desc = GDN_INIT(gdn_context_desc); /* the rest is 0: the CPU, all its cores */
@@ -107,6 +107,11 @@ int main(void)
     for (uint32_t c = 0; c < CHANNELS; c++)
         for (uint32_t j = 0; j < WIDTH; j++) weight[c][j] = number(c, j, 300);
     for (int s = 0; s < SEQS; s++) slots[s] = s, written[s] = SEQS + s;
+    gdn_token_tree tree = GDN_INIT(gdn_token_tree);
+    gdn_replay_log log = GDN_INIT(gdn_replay_log);
+    tree.parent.data = parent;
+    log.entries.data = entries; log.entries.n_rows = 2 * SEQS; log.entries.n_slots = SLOTS;
+    log.row.data = log_row; log.base_position.data = base; log.commit.data = slots;
 
     do { /* rounds of one token that holds and 5 drafts for each sequence */
         const int half = rounds % 2;
@@ -137,14 +142,11 @@ int main(void)
 
         gdn_ssm_conv_args c = conv_call(history[0], start, position);
         gdn_gated_delta_net_args a = delta_call(states, start);
-        c.flags |= GDN_CONV_TREE; c.parent.data = parent;
-        c.n_rows = 2 * SEQS; c.history_src.data = slots; c.history_dst.data = written;
-        a.flags = GDN_DELTA_TREE; a.parent.data = parent;
-        a.n_log_columns = COLUMNS; a.n_log_rows = 2 * SEQS; a.log.data = columns; a.log_row.data = log_row;
+        c.tree = a.tree = &tree;
+        c.history.n_rows = 2 * SEQS; c.history_src.data = slots; c.history_dst.data = written;
+        a.log = &log; a.n_snapshots = 0;
         a.state_src.data = from;
         a.position.data = position;
-        a.state_position.data = stands;
-        a.state_commit.data = slots;
         if (!rounds) { /* of the largest calls there will be; set_rows takes none here */
             gdn_capability also = GDN_INIT(gdn_capability);
             must(gdn_ssm_conv_query(ctx, &c, &can), "gdn_ssm_conv_query");
@@ -156,20 +158,20 @@ int main(void)
         must(gdn_ssm_conv(ctx, &c, NULL), "the convolution of a round");
         must(gdn_gated_delta_net(ctx, &a, NULL), "a round");
 
-        for (int i = 0; i < SEQS * COLUMNS; i++) to_column[i] = GDN_NONE;
+        for (int i = 0; i < SEQS * SLOTS; i++) to_entry[i] = GDN_NONE;
         for (int i = 0; i < SEQS * KEPT; i++) to_kept[i] = GDN_NONE;
         for (int s = 0; s < SEQS; s++) {
             for (int m = 0; m < n_path[s]; m++) {
                 const int at = position[s] + path[s][m], to = position[s] + m;
-                to_column[s * COLUMNS + at % COLUMNS] = s * COLUMNS + to % COLUMNS;
+                to_entry[s * SLOTS + at % SLOTS] = s * SLOTS + to % SLOTS;
                 to_kept[s * KEPT + at % KEPT] = s * KEPT + to % KEPT;
                 memcpy(outputs[0][s][to], out[start[s] + path[s][m]], sizeof out[0]);
             }
-            stands[s] = position[s];
+            base[s] = position[s];
             position[s] += n_path[s];
             rejected += start[s + 1] - start[s] - n_path[s];
         }
-        move_rows(columns[half], columns[1 - half], to_column, SEQS * COLUMNS, ENTRY);
+        move_rows(entries[half], entries[1 - half], to_entry, SEQS * SLOTS, ENTRY);
         move_rows(history[1], history[0], to_kept, SEQS * KEPT, CHANNELS);
         rounds += more;
     } while (more); /* the last call had no tokens: it committed what was left */

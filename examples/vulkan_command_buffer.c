@@ -8,6 +8,7 @@
 #include <gdn/vulkan.h>
 #include <vulkan/vulkan.h>
 
+#include <math.h>
 #include <stddef.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -34,12 +35,15 @@ static void vulkan(VkResult result, const char *what)
 
 static int missing(const char *what) { return fprintf(stderr, "%s\n", what), 77; }
 
+/* memory->data is a VkBuffer; on the CPU an address. */
 static gdn_tensor tensor(const gdn_span *memory, size_t offset)
 {
-    gdn_tensor t = { 0 };
-    t.data   = memory->data; /* a VkBuffer; on the CPU an address */
-    t.offset = memory->offset + offset;
-    return t;
+    return (gdn_tensor){ .data = memory->data, .offset = memory->offset + offset };
+}
+
+static gdn_pool pool(const gdn_span *memory, size_t offset, int32_t n_slots)
+{
+    return (gdn_pool){ .data = memory->data, .offset = memory->offset + offset, .n_rows = SEQS, .n_slots = n_slots };
 }
 
 /* Both calls over operands in `memory`; `workspace` is made at the first of them. */
@@ -48,16 +52,17 @@ static void run(gdn_context *ctx, const gdn_span *memory, gdn_span workspace[2],
     const int first = !workspace[0].data && !workspace[1].data;
     gdn_capability can = GDN_INIT(gdn_capability);
     gdn_ssm_conv_args c = GDN_INIT(gdn_ssm_conv_args);
-    c.n_seqs = c.n_tokens = c.n_rows = SEQS; c.n_channels = CHANNELS; c.kernel_width = WIDTH;
+    c.n_seqs = c.n_tokens = SEQS; c.n_channels = CHANNELS; c.kernel_width = WIDTH;
     c.x = tensor(memory, offsetof(operands, x));
     c.weight = tensor(memory, offsetof(operands, weight));
     c.out = tensor(memory, offsetof(operands, qkv));
-    c.history = tensor(memory, offsetof(operands, history));
+    c.history = pool(memory, offsetof(operands, history), WIDTH - 1);
     c.position.data = memory->data;
     c.position.offset = memory->offset + offsetof(operands, position);
 
     gdn_gated_delta_net_args a = GDN_INIT(gdn_gated_delta_net_args);
-    a.n_seqs = a.n_tokens = a.n_rows = SEQS; a.n_heads_k = a.n_heads_v = HEADS; a.head_dim_k = a.head_dim_v = DIM;
+    a.n_seqs = a.n_tokens = SEQS; a.n_heads_k = a.n_heads_v = HEADS; a.head_dim_k = a.head_dim_v = DIM;
+    a.scale = 1 / sqrtf(DIM);
     a.q = tensor(memory, offsetof(operands, qkv));
     a.k = tensor(memory, offsetof(operands, qkv[0][PART]));
     a.v = tensor(memory, offsetof(operands, qkv[0][2 * PART]));
@@ -65,7 +70,7 @@ static void run(gdn_context *ctx, const gdn_span *memory, gdn_span workspace[2],
     a.g = tensor(memory, offsetof(operands, g));
     a.beta = tensor(memory, offsetof(operands, beta));
     a.out = tensor(memory, offsetof(operands, out));
-    a.state = tensor(memory, offsetof(operands, state));
+    a.state = pool(memory, offsetof(operands, state), 1);
 
     must(gdn_ssm_conv_query(ctx, &c, &can), "gdn_ssm_conv_query");
     if (first && can.workspace_bytes) must(gdn_buffer_create(ctx, can.workspace_bytes, &workspace[0]), "workspace");

@@ -100,20 +100,19 @@ static gdn_status convolve(engine *e, const conv_call *c, const block *b, int64_
 {
     const int64_t columns = c->width - 1;
     gdn_ssm_conv_args a = GDN_INIT(gdn_ssm_conv_args);
-    a.flags = c->silu ? GDN_CONV_SILU : 0;
+    a.activation = c->silu ? GDN_ACTIVATION_SILU : GDN_ACTIVATION_NONE;
     a.n_seqs = (int32_t)n_seqs;
     a.n_tokens = (int32_t)(n_seqs * n);
     a.n_channels = (int32_t)b->n;
     a.kernel_width = (int32_t)c->width;
-    a.n_rows = (int32_t)n_seqs;
-    a.n_columns = (int32_t)columns;
     a.x = input_of(c, b, s, t, n);
     a.weight = (gdn_tensor){ .data = (void *)(c->weight + (size_t)b->channel * c->weight_stride),
                              .stride = { (int64_t)c->weight_stride } };
     a.out = (gdn_tensor){ .data = c->out + (size_t)s * c->out_stride[0] + (size_t)t * c->out_stride[1] +
                                   (size_t)b->channel * 4,
                           .stride = { (int64_t)c->out_stride[0], (int64_t)c->out_stride[1] } };
-    a.history = (gdn_tensor){ .data = b->history + s * b->by_sequence };
+    a.history =
+        (gdn_pool){ .data = b->history + s * b->by_sequence, .n_rows = (int32_t)n_seqs, .n_slots = (int32_t)columns };
     a.position.data = position;
     a.history_dst.data = none;
     a.workspace =

@@ -7,6 +7,8 @@
  *                   result: [S, Hv, T, B], then for each snapshot r < K, newest first, [S, S, Hv, B] */
 #include "engine.h"
 
+#include <math.h>
+
 /* Elements of states by tokens. Below, the work is a few microseconds, and to hand it out costs more than it saves:
  * measured on the model that ships, whose layers have 16 Ki for a sequence. */
 enum { WORTH = 32 * 1024 };
@@ -70,6 +72,7 @@ static bool describe(const struct ggml_tensor *node, shape *s, gdn_gated_delta_n
     a->head_map = GDN_HEADS_TILED;
     a->gate = s->kda ? GDN_GATE_CHANNEL : GDN_GATE_SCALAR;
     a->state_layout = GDN_STATE_VK;
+    a->scale = (float)(1.0 / sqrt((double)s->dim));
     a->q = tokens_of(src[0]);
     a->k = tokens_of(src[1]);
     a->v = tokens_of(src[2]);
@@ -164,9 +167,7 @@ static bool into_cache(gdn_gated_delta_net_args *a, const shape *s, const copies
             }
             dst[b * n_dst + r] = (int32_t)row;
         }
-    a->state_out = (gdn_tensor){ .data = c->cache->data };
-    a->n_rows_out = (int32_t)n_rows;
-    a->n_slots_out = 1;
+    a->state_out = (gdn_pool){ .data = c->cache->data, .n_rows = (int32_t)n_rows, .n_slots = 1 };
     return true;
 }
 
@@ -193,18 +194,15 @@ static bool from_cache(const engine *e, const struct ggml_cgraph *graph, int i, 
         if (touched_between(e, graph, gather, i, (range){ row, row + row_bytes }, false)) return false;
     }
     const bool same = cache && ranges_meet(range_of(states), range_of(cache)); /* as what is written */
-    if (same) first = row_number(cache->data, row_bytes, a->n_rows_out, states->data);
+    if (same) first = row_number(cache->data, row_bytes, a->state_out.n_rows, states->data);
     if (first < 0) return false;
     for (int64_t b = 0; b < s->seqs; b++) src[b] = (int32_t)(first + rows[b]);
     if (same && crosses(src, dst, s->seqs, n_dst)) return false;
     if (same) {
         a->state = a->state_out;
-        a->n_rows = a->n_rows_out;
-        a->state_out = (gdn_tensor){ 0 };
-        a->n_rows_out = a->n_slots_out = 0;
+        a->state_out = (gdn_pool){ 0 };
     } else {
-        a->state = (gdn_tensor){ .data = states->data };
-        a->n_rows = (int32_t)states->ne[1];
+        a->state = (gdn_pool){ .data = states->data, .n_rows = (int32_t)states->ne[1], .n_slots = 1 };
     }
     a->state_src.data = src;
     return true;
@@ -225,7 +223,6 @@ void plan_gdn(engine *e, const struct ggml_cgraph *graph, int i)
     const int64_t row = s.dim * s.dim * s.heads_v, n_dst = s.slots < s.tokens ? s.slots : s.tokens;
     int32_t *src = e->maps + e->n_maps, *dst = src + s.seqs;
     const int gather = gathered(e, graph, i, node->src[5], s.seqs, (size_t)row * 4);
-    a->n_slots = 1;
     a->n_snapshots = (int32_t)n_dst;
     a->state_dst.data = dst;
     if (find_copies(e, graph, i, &s, &behind) && !planned_in(e, range_of(behind.cache)) &&
@@ -235,16 +232,13 @@ void plan_gdn(engine *e, const struct ggml_cgraph *graph, int i)
     const bool in = gather >= 0 && from_cache(e, graph, i, gather, a, &s, cache, src, dst, n_dst);
     if (!in && cache && ranges_meet(range_of(node->src[5]), range_of(cache))) cache = NULL;
     if (!cache) { /* behind the attention, as ggml's operator does */
-        a->state_out = (gdn_tensor){ .data = (char *)node->data + (size_t)(s.dim * s.heads_v * s.tokens * s.seqs) * 4 };
-        a->n_rows_out = (int32_t)(n_dst * s.seqs);
-        a->n_slots_out = 1;
+        a->state_out = (gdn_pool){ .data = (char *)node->data + (size_t)(s.dim * s.heads_v * s.tokens * s.seqs) * 4,
+                                   .n_rows = (int32_t)(n_dst * s.seqs),
+                                   .n_slots = 1 };
         for (int64_t b = 0; b < s.seqs; b++)
             for (int64_t r = 0; r < n_dst; r++) dst[b * n_dst + r] = (int32_t)(r * s.seqs + b);
     }
-    if (!in) {
-        a->state = (gdn_tensor){ .data = node->src[5]->data };
-        a->n_rows = (int32_t)s.seqs;
-    }
+    if (!in) a->state = (gdn_pool){ .data = node->src[5]->data, .n_rows = (int32_t)s.seqs, .n_slots = 1 };
     gdn_capability can = GDN_INIT(gdn_capability);
     if (gdn_gated_delta_net_query(e->single, a, &can) || !can.supported) return;
     for (int k = 0; cache && k < behind.n; k++) e->instead[behind.nodes[k]] = GONE;

@@ -11,15 +11,13 @@ static int run(gdn_context *ctx)
 {
     float q[HEAD_DIM] = { 1.0f }, k[HEAD_DIM] = { 1.0f }, v[HEAD_DIM], out[HEAD_DIM], g = 0.0f, beta = 0.5f;
     float state[HEAD_DIM * HEAD_DIM] = { 0.0f };
-    gdn_gated_delta_net_args a;
+    gdn_gated_delta_net_args a = GDN_INIT(gdn_gated_delta_net_args);
     gdn_capability capability;
     gdn_status status;
     int i;
 
     for (i = 0; i < HEAD_DIM; i++) v[i] = (float)(i - 5);
-    memset(&a, 0, sizeof a);
-    a.size = (uint32_t)sizeof a;
-    a.n_seqs = a.n_tokens = a.n_rows = a.n_slots = a.n_heads_k = a.n_heads_v = 1;
+    a.n_seqs = a.n_tokens = a.state.n_rows = a.n_heads_k = a.n_heads_v = 1;
     a.head_dim_k = a.head_dim_v = HEAD_DIM;
     a.scale = 1.0f;
     a.q.data = q;

@@ -2,14 +2,32 @@
 #include <gdn/gdn.h>
 
 #include <cstdio>
+#include <cstring>
 #include <memory>
 #include <type_traits>
 
 static_assert(std::is_standard_layout<gdn_gated_delta_net_args>::value, "arguments must be plain data");
 static_assert(std::is_trivial<gdn_context_desc>::value, "descriptions must be plain data");
 
+// What GDN_INIT gives in C++ is what the library's function writes. Every byte is compared, so both begin with others.
+template <class type> static bool same_defaults(gdn_status (*init)(type *, uint32_t), const char *name)
+{
+    type here, there;
+    std::memset(&here, 0x55, sizeof here);
+    std::memset(&there, 0xaa, sizeof there);
+    here = GDN_INIT(type);
+    const gdn_status status = init(&there, static_cast<uint32_t>(sizeof there));
+    const bool same = status == GDN_OK && std::memcmp(&here, &there, sizeof here) == 0;
+    if (!same) std::fprintf(stderr, "%s: GDN_INIT and the function differ\n", name);
+    return same;
+}
+
 int main()
 {
+    if (!same_defaults(gdn_gated_delta_net_args_init, "gdn_gated_delta_net_args") ||
+        !same_defaults(gdn_delta_inputs_init, "gdn_delta_inputs") ||
+        !same_defaults(gdn_set_rows_args_init, "gdn_set_rows_args"))
+        return 1;
     gdn_context_desc desc = {};
     desc.size = sizeof desc;
     desc.backend = GDN_BACKEND_REFERENCE;
@@ -20,8 +38,7 @@ int main()
     }
     std::unique_ptr<gdn_context, void (*)(gdn_context *)> ctx(raw, gdn_context_destroy);
 
-    gdn_ssm_conv_args args = {};
-    args.size = sizeof args;
+    gdn_ssm_conv_args args = GDN_INIT(gdn_ssm_conv_args);
     args.n_seqs = args.n_tokens = 1;
     args.n_channels = args.kernel_width = 4;
     gdn_capability capability = {};

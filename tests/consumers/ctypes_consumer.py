@@ -21,6 +21,11 @@ class Tensor(C.Structure):
                 ("stride", C.c_int64 * 4), ("dtype", C.c_int32), ("reserved", C.c_int32)]
 
 
+class Pool(C.Structure):
+    _fields_ = [("data", C.c_void_p), ("offset", C.c_uint64), ("bytes", C.c_uint64),
+                ("stride", C.c_int64 * 4), ("dtype", C.c_int32), ("n_rows", C.c_int32), ("n_slots", C.c_int32)]
+
+
 class Capability(C.Structure):
     _fields_ = [("size", C.c_uint32), ("supported", C.c_int32), ("exact", C.c_int32), ("emulated", C.c_int32),
                 ("workspace_bytes", C.c_uint64), ("implementation", C.c_char * 64), ("reason", C.c_char * 192)]
@@ -30,17 +35,20 @@ class ContextDesc(C.Structure):
     _fields_ = [("size", C.c_uint32), ("backend", C.c_uint32), ("device", C.c_uint32), ("n_threads", C.c_uint32),
                 ("implementation", C.c_char_p), ("parallel_for", C.c_void_p), ("parallel_user", C.c_void_p),
                 ("log", C.c_void_p), ("log_user", C.c_void_p), ("alloc", C.c_void_p), ("free", C.c_void_p),
-                ("alloc_user", C.c_void_p), ("timeout_ns", C.c_uint64), ("native", C.c_void_p)]
+                ("alloc_user", C.c_void_p), ("timeout_ns", C.c_uint64), ("native", C.c_void_p),
+                ("level", C.c_uint32), ("reserved", C.c_uint32)]
 
 
 class GatedDeltaNetArgs(C.Structure):
-    _fields_ = ([("size", C.c_uint32), ("flags", C.c_uint32)] +
+    _fields_ = ([("size", C.c_uint32)] +
                 [(name, C.c_int32) for name in (
                     "n_seqs", "n_tokens", "n_heads_k", "n_heads_v", "head_dim_k", "head_dim_v", "head_map", "gate",
-                    "state_layout", "n_rows", "n_slots", "n_rows_out", "n_slots_out", "n_snapshots")] +
-                [("scale", C.c_float), ("reserved", C.c_int32)] +
-                [(name, Tensor) for name in ("q", "k", "v", "g", "beta", "out", "state", "state_out")] +
-                [(name, Span) for name in ("seq_start", "state_src", "state_dst", "workspace")])
+                    "state_layout", "n_snapshots")] +
+                [("scale", C.c_float)] +
+                [(name, Tensor) for name in ("q", "k", "v", "g", "beta", "out")] +
+                [(name, Pool) for name in ("state", "state_out")] +
+                [(name, Span) for name in ("seq_start", "position", "state_src", "state_dst", "workspace")] +
+                [(name, C.c_void_p) for name in ("inputs", "log", "checkpoints", "tree", "rounding")])
 
 
 def main(path):
@@ -68,8 +76,11 @@ def main(path):
 
     ctx = C.c_void_p()
     call(lib.gdn_context_create, C.byref(ContextDesc(size=C.sizeof(ContextDesc))), C.byref(ctx))
-    args = GatedDeltaNetArgs(size=C.sizeof(GatedDeltaNetArgs), n_seqs=1, n_tokens=1, n_heads_k=1, n_heads_v=1,
-                             head_dim_k=dim, head_dim_v=dim, n_rows=1, n_slots=1)
+    args = GatedDeltaNetArgs()
+    call(lib.gdn_gated_delta_net_args_init, C.byref(args), C.c_uint32(C.sizeof(args)))
+    args.n_seqs = args.n_tokens = args.n_heads_k = args.n_heads_v = args.state.n_rows = 1
+    args.head_dim_k = args.head_dim_v = dim
+    args.scale = 1 / math.sqrt(dim)
     for name, array in dict(q=q, k=k, v=v, g=g, beta=beta, out=out, state=state).items():
         getattr(args, name).data = C.addressof(array)
     capability = Capability(size=C.sizeof(Capability))

@@ -13,6 +13,7 @@ STRICT = ["-Wall", "-Wextra", "-Wpedantic", "-Wshadow", "-Werror", "-fsyntax-onl
 
 # What "Five minutes" takes for granted. Local functions would be no C++, nor nested ones C.
 BEFORE = """#include <gdn/gdn.h>
+#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
