@@ -15,7 +15,7 @@
 #include "tools/gdn/target.h"
 
 static const bench_kernel *const kernels[] = {
-#define GDN_KERNEL(stem, number, title, last, end) &bench_##stem,
+#define GDN_KERNEL(stem, number, title) &bench_##stem,
 #include "core/kernels.def"
 #undef GDN_KERNEL
 };

@@ -142,7 +142,7 @@ struct bench_row {
     int           n_floors;
     bench_peer    peer;
     union {
-#define GDN_KERNEL(stem, number, title, last, end) gdn_##stem##_args stem;
+#define GDN_KERNEL(stem, number, title) gdn_##stem##_args stem;
 #include "core/kernels.def"
 #undef GDN_KERNEL
     } args;
@@ -180,7 +180,7 @@ typedef struct bench_kernel {
     gdn_status (*setup)(bench_row *row, int index);
 } bench_kernel;
 
-#define GDN_KERNEL(stem, number, title, last, end) extern const bench_kernel bench_##stem;
+#define GDN_KERNEL(stem, number, title) extern const bench_kernel bench_##stem;
 #include "core/kernels.def"
 #undef GDN_KERNEL
 

@@ -2,7 +2,8 @@
  *
  * The public argument structs leave much to defaults. core/<kernel>.c checks them once and turns them
  * into a problem: every stride filled in, every default map noted as NULL, every address resolved. All
- * backends, the reference included, compute from a problem, so no default is written down twice. */
+ * backends, the reference included, compute from a problem, so no default is written down twice. A problem begins with
+ * the call's workspace. */
 #ifndef GDN_CORE_PROBLEM_H
 #define GDN_CORE_PROBLEM_H
 
@@ -13,12 +14,12 @@
 
 /* The kernels, and nothing else: a switch over one has no default, so that the compiler names what it lacks. */
 typedef enum gdn_kernel {
-#define GDN_KERNEL(stem, number, title, last, end) GDN_KERNEL_##stem = number,
+#define GDN_KERNEL(stem, number, title) GDN_KERNEL_##stem = number,
 #include "core/kernels.def"
 #undef GDN_KERNEL
 } gdn_kernel;
 enum {
-#define GDN_KERNEL(stem, number, title, last, end) +1
+#define GDN_KERNEL(stem, number, title) +1
     GDN_KERNEL_COUNT = 0
 #include "core/kernels.def"
 #undef GDN_KERNEL

@@ -1,5 +1,5 @@
-/* How long each struct that begins with `size` was when it was first released, which is the least that a caller may
- * say, for ever. A line is added with a new struct and never changed after the release that brought it. */
+/* How long each struct that begins with `size` was when it was first released: the least that a caller may say. A line
+ * is added with a new struct, and never changes after the release that brought it. */
 #ifndef GDN_CORE_STRUCT_SIZES_H
 #define GDN_CORE_STRUCT_SIZES_H
 
@@ -10,19 +10,21 @@
 #include "gdn/metal.h"
 #include "gdn/vulkan.h"
 
-/* The struct, the member that was its last one then, and where that ended on targets of 64 bits. core/kernels.def has
- * those of the kernels' arguments. */
+/* The struct, its last member then, and where that ended on targets of 64 bits. */
 #define GDN_FIRST_STRUCTS(STRUCT)                                                                                      \
     STRUCT(gdn_backend_info, reason, 280)                                                                              \
     STRUCT(gdn_device_info, name, 160)                                                                                 \
     STRUCT(gdn_implementation_info, levels, 268)                                                                       \
     STRUCT(gdn_context_desc, level, 100)                                                                               \
+    STRUCT(gdn_gated_delta_net_args, rounding, 736)                                                                    \
+    STRUCT(gdn_ssm_conv_args, tree, 560)                                                                               \
+    STRUCT(gdn_set_rows_args, workspace, 280)                                                                          \
     STRUCT(gdn_capability, reason, 280)                                                                                \
     STRUCT(gdn_checkpoints, dst, 40)                                                                                   \
     STRUCT(gdn_token_tree, parent, 32)                                                                                 \
     STRUCT(gdn_delta_inputs, dt_bias, 152)                                                                             \
     STRUCT(gdn_replay_log, commit, 152)                                                                                \
-    STRUCT(gdn_state_rounding, interval, 8)                                                                              \
+    STRUCT(gdn_state_rounding, interval, 8)                                                                            \
     STRUCT(gdn_cuda_desc, context, 16)                                                                                 \
     STRUCT(gdn_vulkan_desc, cache_user, 112)                                                                           \
     STRUCT(gdn_metal_desc, queue, 24)
@@ -31,23 +33,16 @@
 
 /* Counted from the member, so that it holds for every size of pointers. */
 #define GDN_FIRST_ENUM(type, last, size) GDN_FIRST_SIZE_##type = offsetof(type, last) + sizeof(((type *)0)->last),
-enum {
-    GDN_FIRST_STRUCTS(GDN_FIRST_ENUM)
-#define GDN_KERNEL(stem, number, title, last, end) GDN_FIRST_ENUM(gdn_##stem##_args, last, end)
-#include "core/kernels.def"
-#undef GDN_KERNEL
-};
+enum { GDN_FIRST_STRUCTS(GDN_FIRST_ENUM) };
 #undef GDN_FIRST_ENUM
 
 #define GDN_FIRST_ASSERT(type, last, size)                                                                             \
     _Static_assert(sizeof(void *) != 8 || GDN_FIRST_SIZE_##type == (size), "structs grow at their end only: " #type);
 GDN_FIRST_STRUCTS(GDN_FIRST_ASSERT)
-#define GDN_KERNEL(stem, number, title, last, end) GDN_FIRST_ASSERT(gdn_##stem##_args, last, end)
-#include "core/kernels.def"
-#undef GDN_KERNEL
 #undef GDN_FIRST_ASSERT
 
 /* These have no size: they lie inside other structs and in arrays of callers, and stay as they are. */
-_Static_assert(sizeof(void *) != 8 || (sizeof(gdn_span) == 24 && sizeof(gdn_tensor) == 64 && sizeof(gdn_pool) == 72), "gdn_span, gdn_tensor, gdn_pool");
+_Static_assert(sizeof(void *) != 8 || (sizeof(gdn_span) == 24 && sizeof(gdn_tensor) == 64 && sizeof(gdn_pool) == 72),
+               "gdn_span, gdn_tensor, gdn_pool");
 
 #endif

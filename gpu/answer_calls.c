@@ -57,7 +57,7 @@ void gdn_gpu_answer_call_of(int number, void *data, gdn_gpu_answer_call *c)
 {
     memset(c, 0, sizeof *c);
     c->data = data;
-#define GDN_KERNEL(stem, order, title, last, end)                                                                      \
+#define GDN_KERNEL(stem, order, title)                                                                                 \
     c->kernel = GDN_KERNEL_##stem;                                                                                     \
     if (number < gdn_gpu_answers_##stem(-1, c)) {                                                                      \
         (void)gdn_gpu_answers_##stem(number, c);                                                                       \

@@ -24,7 +24,7 @@ typedef struct gdn_gpu_part { /* an operand, or a map, in the call's memory */
 typedef struct gdn_gpu_answer_call {
     gdn_kernel kernel;
     union {
-#define GDN_KERNEL(stem, number, title, last, end) gdn_##stem##_args stem;
+#define GDN_KERNEL(stem, number, title) gdn_##stem##_args stem;
 #include "core/kernels.def"
 #undef GDN_KERNEL
     } args;
@@ -43,7 +43,7 @@ typedef struct gdn_gpu_answer_call {
 /* The call of that number, 0 to GDN_ANSWERS - 1, over memory of GDN_ANSWER_BYTES that spans name as `data`. */
 void gdn_gpu_answer_call_of(int number, void *data, gdn_gpu_answer_call *call);
 /* Of one kernel, in its file here: makes its call of that number, from 0 on; the number of them. -1: only that. */
-#define GDN_KERNEL(stem, number, title, last, end) int gdn_gpu_answers_##stem(int which, gdn_gpu_answer_call *call);
+#define GDN_KERNEL(stem, number, title) int gdn_gpu_answers_##stem(int which, gdn_gpu_answer_call *call);
 #include "core/kernels.def"
 #undef GDN_KERNEL
 /* What the memory holds before the call, `bytes` of it. */
@@ -103,14 +103,5 @@ gdn_status gdn_gpu_answers_all(gdn_context *ctx);
  * that only records does not wait for the device, so that it is gdn_gpu_answers_later() that asks then. */
 gdn_status gdn_gpu_answers_ask(gdn_context *ctx, gdn_kernel kernel, const gdn_plan *plan, int recording);
 gdn_status gdn_gpu_answers_later(gdn_context *ctx);
-
-/* Defines run_<stem>(), which does that before it runs the backend's own function. */
-#define GDN_GPU_RUN(backend, stem)                                                                                     \
-    static gdn_status run_##stem(gdn_context *ctx, const gdn_##stem##_problem *p, const gdn_plan *plan,                \
-                                 gdn_stream stream)                                                                    \
-    {                                                                                                                  \
-        const gdn_status status = gdn_gpu_answers_ask(ctx, GDN_KERNEL_##stem, plan, stream != NULL);                   \
-        return status ? status : gdn_##backend##_run_##stem(ctx, p, plan, stream);                                     \
-    }
 
 #endif

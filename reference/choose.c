@@ -17,6 +17,6 @@
     {                                                                                                                  \
         GDN_CHOOSE(stem, level)(p, item);                                                                              \
     }
-#define GDN_KERNEL(stem, number, title, last, end) GDN_AT_LEVEL(stem, ) GDN_AT_LEVEL(stem, _flush)
+#define GDN_KERNEL(stem, number, title) GDN_AT_LEVEL(stem, ) GDN_AT_LEVEL(stem, _flush)
 #include "core/kernels.def"
 #undef GDN_KERNEL

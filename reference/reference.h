@@ -22,7 +22,7 @@
 #define GDN_REF_DECLARE(stem, suffix)                                                                                  \
     int64_t gdn_ref_##stem##_items##suffix(const gdn_##stem##_problem *p);                                             \
     void gdn_ref_##stem##suffix(const gdn_##stem##_problem *p, int64_t item);
-#define GDN_KERNEL(stem, number, title, last, end)                                                                     \
+#define GDN_KERNEL(stem, number, title)                                                                                \
     GDN_REF_DECLARE(stem, )                                                                                            \
     GDN_REF_DECLARE(stem, _any)                                                                                        \
     GDN_REF_DECLARE(stem, _fma)                                                                                        \

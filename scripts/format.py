@@ -18,13 +18,12 @@ ROOT = pathlib.Path(__file__).resolve().parent.parent
 LISTED = ROOT / "scripts" / "formatted.txt"
 COLUMNS = 120
 SOURCES = re.compile(r"\.(c|h|cc|cpp|cu|cuh|m|comp|glsl|metal)$")
-FROZEN = "tests/abi/first/" # the headers of the first release
 
 
 def sources():
     listed = subprocess.run(["git", "-C", ROOT, "ls-files", "-co", "--exclude-standard"], capture_output=True, text=True)
     names = listed.stdout.split("\n") if listed.returncode == 0 else [str(p.relative_to(ROOT)) for p in ROOT.rglob("*")]
-    return sorted(name for name in names if SOURCES.search(name) and not name.startswith((FROZEN, "build"))
+    return sorted(name for name in names if SOURCES.search(name) and not name.startswith("build")
                   and (ROOT / name).is_file())
 
 

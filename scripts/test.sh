@@ -55,7 +55,7 @@ metal       -    the Metal kernels on the emulator, behind a fake Metal: gdn che
 runtime     -    the runtime: models against goldens, streams in many ways, random operations, text, saves
 consumers   -    the installed library in other projects: CMake, pkg-config, C++; --full: configuring where something is missing
 python      -    sdist, wheel, its tests; SKIPPED without PyPI; gdn.torch where GDN_TORCH_PYTHON names Pythons with torch, transformers
-abi         -    exported symbols, layout of structs, abidiff
+abi         -    exported symbols; the structs and constants of 0.1.0
 ggml        -    the plugin for ggml in a real llama.cpp, where GDN_GGML_SOURCE (and GDN_GGML_BUILD) say where one is
 mutations   full mistakes planted in the library and the runtime, each of which a test has to notice (hours)
 quick       -    with --quick only: gdn check --quick on every backend, the shorter tests of the runtime

@@ -11,7 +11,7 @@
 static gdn_status run(gdn_context *ctx, const gdn_gpu_answer_call *call)
 {
     switch (call->kernel) {
-#define GDN_KERNEL(stem, number, title, last, end)                                                                     \
+#define GDN_KERNEL(stem, number, title)                                                                                \
     case GDN_KERNEL_##stem:                                                                                            \
         return gdn_##stem(ctx, &call->args.stem, NULL);
 #include "core/kernels.def"
@@ -51,7 +51,7 @@ static int all_answers(void)
 {
     gdn_gpu_answer_call call;
     int n = 0;
-#define GDN_KERNEL(stem, number, title, last, end) n += gdn_gpu_answers_##stem(-1, &call);
+#define GDN_KERNEL(stem, number, title) n += gdn_gpu_answers_##stem(-1, &call);
 #include "core/kernels.def"
 #undef GDN_KERNEL
     return n;

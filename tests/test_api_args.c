@@ -400,7 +400,7 @@ static void streams(void **state)
 }
 
 /* A kernel's functions, for arguments that are not in a call object: parts of other sizes, and newer structs. */
-#define GDN_KERNEL(stem, number, title, last, end)                                                     \
+#define GDN_KERNEL(stem, number, title)                                                                \
     static gdn_status query_##stem(const gdn_context *ctx, const void *args, gdn_capability *can)      \
     {                                                                                                  \
         return gdn_##stem##_query(ctx, args, can);                                                     \
@@ -416,7 +416,7 @@ static const struct plain {
     gdn_status (*run)(gdn_context *ctx, const void *args, gdn_stream stream);
     uint32_t size, first;
 } plain[CHECK_KERNEL_COUNT] = {
-#define GDN_KERNEL(stem, number, title, last, end)                                                     \
+#define GDN_KERNEL(stem, number, title)                                                                \
     { query_##stem, run_##stem, sizeof(gdn_##stem##_args), GDN_FIRST_SIZE(gdn_##stem##_args) },
 #include "core/kernels.def"
 #undef GDN_KERNEL

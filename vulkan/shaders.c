@@ -34,7 +34,7 @@ gdn_vulkan_code gdn_vulkan_shader(gdn_vulkan_kernel kernel, int general, int sof
 const char *gdn_vulkan_kernel_name(gdn_vulkan_kernel kernel)
 {
     static const char *const names[GDN_VULKAN_KERNEL_COUNT] = {
-#define GDN_KERNEL(stem, number, title, last, end) [GDN_VULKAN_##stem] = #stem,
+#define GDN_KERNEL(stem, number, title) [GDN_VULKAN_##stem] = #stem,
 #include "core/kernels.def"
 #undef GDN_KERNEL
         [GDN_VULKAN_probe] = "probe"

@@ -1,37 +1,26 @@
 #!/usr/bin/env python3
-"""The binary interface, held against what is stored next to this script.
+"""The binary interface: what the library exports, and that programs built against 0.1.0's headers keep working.
 
-    abi.py exports --library libgdn.so      what the shared library exports and what it needs
-    abi.py layout  [--cc CC] [--run CMD]    sizes and offsets of structs, values of constants, signatures
-    abi.py diff    [--cc CC]                abidiff of a debug build against the stored description
-    abi.py update  [--cc CC]                store the present interface as the new one
-    abi.py first                            store the present headers as those of the first release, in first/; only before that
-                                            release. Later, what is new is added there by hand, and nothing in it changes.
+    abi.py exports --library libgdn.so      the shared library exports what the headers declare, and needs libc and libm only
+    abi.py base [--cc CC] [--run CMD]       the present headers keep what 0.1.0.txt has
+    abi.py write [--cc CC]                  write 0.1.0.txt; only before that release
 
-exports.txt and layout.txt are for readers and hold for every 64-bit target; libgdn-x86_64.abi is abidw's.
-Exit status: 0 the same, 1 different, 2 wrong use, 77 a tool is missing.
+The rule: a struct that begins with `size` grows at its end only, and other structs do not change; constants keep their
+values, functions their signatures. 0.1.0.txt has sizes and offsets of every 64-bit target.
+Exit status: 0 kept, 1 not kept, 2 wrong use.
 """
 import argparse
-import difflib
 import pathlib
-import platform
 import re
 import shlex
-import shutil
 import subprocess
 import sys
 import tempfile
 
 HERE = pathlib.Path(__file__).resolve().parent
-ROOT = HERE.parent.parent
-INCLUDE = ROOT / "include"
-BASELINE = HERE / "libgdn-x86_64.abi"
+INCLUDE = HERE.parent.parent / "include"
+BASE = HERE / "0.1.0.txt"
 NEEDED = re.compile(r"^(libc|libm|libgomp|ld-linux[-\w]*)\.so\.\d+$")
-UPDATE = """
-If the change is meant: does it keep programs working that were built before? Structs grow at their end only,
-constants and functions keep their values and meaning. If it does not, GDN_ABI_VERSION must grow. Then run
-    python3 tests/abi/abi.py update
-read its diff, and add the change to CHANGELOG.md."""
 
 
 class Different(Exception):
@@ -120,16 +109,37 @@ def layout(cc, emulator):
     return f"{text}\n# functions\n{signatures}\n"
 
 
-def exports_text():
-    return "\n".join(sorted(functions())) + "\n"
+def parts(text):
+    """The structs of a layout, name -> (size, lines of members), and its other lines."""
+    found, rest = {}, []
+    for line in text.splitlines():
+        if line.startswith("struct "):
+            name, size = re.match(r"struct (\w+): size (\d+)", line).groups()
+            members = found[name] = []
+            found[name] = (int(size), members)
+        elif line.startswith("  "):
+            members.append(line)
+        elif line and not line.startswith("#"):
+            rest.append(line)
+    return found, rest
 
 
-def compare(path, new):
-    old = path.read_text() if path.exists() else ""
-    if old != new:
-        diff = difflib.unified_diff(old.splitlines(), new.splitlines(), "stored", "present", lineterm="", n=2)
-        raise Different(f"The interface is not the one stored in {path.relative_to(ROOT)}:\n"
-                        + "\n".join(diff) + "\n" + UPDATE)
+def check_base(present_text):
+    (old, old_rest), (new, new_rest) = parts(BASE.read_text()), parts(present_text)
+    wrong = [f"gone or changed: {line}" for line in old_rest if line not in new_rest]
+    for name, (size, members) in old.items():
+        size_now, now = new.get(name, (0, []))
+        if now[:len(members)] != members:
+            wrong.append(f"struct {name}: {set(members) - set(now) or 'its members'} changed; it grows at its end only")
+        elif size_now != size and not members[0].endswith(" size"):
+            wrong.append(f"struct {name} has grown, and begins with no size")
+    for name, (size, members) in new.items():
+        offset, bytes_ = map(int, members[-1].split()[:2])
+        if offset + bytes_ != size and members[0].endswith(" size"):
+            wrong.append(f"struct {name} ends in padding, where older callers have anything; fill it with a reserved member")
+    if wrong:
+        raise Different("\n".join(wrong))
+    print(f"{len(old)} structs and {len(old_rest)} constants and functions of 0.1.0 are kept")
 
 
 def check_same_set(what, have, want):
@@ -146,70 +156,12 @@ def check_exports(library):
     wrong = [name for name in needed if not NEEDED.match(name)]
     if wrong:
         raise Different(f"{library} needs {wrong}; it may need libc, libm and libgomp only")
-    compare(HERE / "exports.txt", exports_text())
     print(f"{len(exported)} functions exported, needs {', '.join(needed)}")
-
-
-def check_ends(text):
-    """A struct that ends in padding would get its next member there, where older callers have anything."""
-    for name, body in re.findall(r"^struct (.*)\n((?:  .*\n)+)", text, flags=re.M):
-        offset, size = map(int, body.splitlines()[-1].split()[:2])
-        if f" size {offset + size}," not in name:
-            raise Different(f"struct {name}, ends in padding: its last member ends at {offset + size}. Fill it with reserved members.")
-
-
-def store_first():
-    """Without the comments: first/ is no documentation."""
-    for name in headers():
-        text = re.sub(r"/\*.*?\*/", "", (INCLUDE / name).read_text(), flags=re.S)
-        text = re.sub(r"\s*\n(\s*\n)+", "\n", re.sub(r"[ \t]+$", "", text, flags=re.M)).lstrip()
-        target = HERE / "first" / name
-        target.parent.mkdir(parents=True, exist_ok=True)
-        target.write_text("/* As first released: see tests/abi/growth.c. */\n" + text)
-
-
-# ---- abidiff ------------------------------------------------------------------------------------------------------
-
-def describe(cc, folder, target):
-    """Build the shared library with debug information and let abidw describe it."""
-    build = pathlib.Path(folder, "build")
-    # Without CUDA's kernels, which take nvcc minutes and are no part of the interface.
-    run("cmake", "-S", ROOT, "-B", build, f"-DCMAKE_C_COMPILER={cc}", "-DCMAKE_BUILD_TYPE=Debug", "-DGDN_CUDA=OFF",
-        "-DGDN_BUILD_STATIC=OFF", "-DGDN_BUILD_TOOLS=OFF", "-DGDN_BUILD_TESTS=OFF",
-        f"-DCMAKE_C_FLAGS=-O0 -ffile-prefix-map={ROOT}=.")
-    run("cmake", "--build", build, "--parallel", "2")
-    run("abidw", "--headers-dir", INCLUDE, "--no-corpus-path", "--no-comp-dir-path", "--no-show-locs",
-        "--drop-private-types", "--out-file", target, build / "libgdn.so")
-
-
-def check_diff(cc):
-    missing = [tool for tool in ("abidw", "abidiff", "cmake") if not shutil.which(tool)]
-    if missing or platform.machine() != "x86_64" or not sys.platform.startswith("linux"):
-        print(f"SKIPPED: {'needs ' + ', '.join(missing) if missing else 'the description is of x86_64 Linux'}")
-        return 77
-    with tempfile.TemporaryDirectory() as folder:
-        present = pathlib.Path(folder, "present.abi")
-        describe(cc, folder, present)
-        done = subprocess.run(["abidiff", "--no-corpus-path", BASELINE, present], text=True, capture_output=True)
-    if done.returncode:
-        raise Different(f"abidiff finds changes:\n{done.stdout}{done.stderr}\n{UPDATE}")
-    print("abidiff finds no change")
-    return 0
-
-
-def update(cc):
-    (HERE / "exports.txt").write_text(exports_text())
-    (HERE / "layout.txt").write_text(layout(cc, ""))
-    if shutil.which("abidw") and platform.machine() == "x86_64":
-        with tempfile.TemporaryDirectory() as folder:
-            describe(cc, folder, BASELINE)
-    else:
-        print("abidw is missing: libgdn-x86_64.abi is left as it was")
 
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("what", choices=("exports", "layout", "diff", "update", "first"))
+    parser.add_argument("what", choices=("exports", "base", "write"))
     parser.add_argument("--library", help="the shared library to look into")
     parser.add_argument("--cc", default="cc", help="C compiler")
     parser.add_argument("--run", default="", help="what runs the compiler's programs, for cross builds")
@@ -219,17 +171,10 @@ def main():
             if not args.library:
                 parser.error("exports needs --library")
             check_exports(args.library)
-        elif args.what == "layout":
-            present = layout(args.cc, args.run)
-            check_ends(present)
-            compare(HERE / "layout.txt", present)
-            print(f"{len(structs())} structs, {len(constants())} constants, {len(functions())} functions as stored")
-        elif args.what == "diff":
-            return check_diff(args.cc)
-        elif args.what == "first":
-            store_first()
+        elif args.what == "base":
+            check_base(layout(args.cc, args.run))
         else:
-            update(args.cc)
+            BASE.write_text(layout(args.cc, args.run))
     except Different as difference:
         print(difference)
         return 1

@@ -25,7 +25,7 @@ KERNEL(set_rows, gdn_set_rows_args, workspace, gdn_set_rows_query, gdn_set_rows)
 #undef KERNEL
 
 const check_kernel *const check_kernels[CHECK_KERNEL_COUNT] = {
-#define GDN_KERNEL(stem, number, title, last, end) [number] = &check_kernel_##stem,
+#define GDN_KERNEL(stem, number, title) [number] = &check_kernel_##stem,
 #include "core/kernels.def"
 #undef GDN_KERNEL
 };

@@ -83,13 +83,13 @@ typedef struct check_kernel {
 } check_kernel;
 
 enum {
-#define GDN_KERNEL(stem, number, title, last, end) CHECK_KERNEL_##stem = number,
+#define GDN_KERNEL(stem, number, title) CHECK_KERNEL_##stem = number,
 #include "core/kernels.def"
 #undef GDN_KERNEL
     CHECK_KERNEL_COUNT
 };
 extern const check_kernel *const check_kernels[CHECK_KERNEL_COUNT];
-#define GDN_KERNEL(stem, number, title, last, end) extern const check_kernel check_kernel_##stem;
+#define GDN_KERNEL(stem, number, title) extern const check_kernel check_kernel_##stem;
 #include "core/kernels.def"
 #undef GDN_KERNEL
 
@@ -101,7 +101,7 @@ static inline gdn_span *check_workspace(const check_kernel *kernel, const void *
 /* ---- For build_<stem>.c --------------------------------------------------------------------------------------- */
 
 /* What it has, for the descriptor. */
-#define GDN_KERNEL(stem, number, title, last, end)                                                         \
+#define GDN_KERNEL(stem, number, title)                                                                    \
     extern const check_operand check_operands_##stem[];                                                    \
     void        check_build_##stem(struct check_case *c, const union check_spec *spec, check_rng *rng);    \
     const char *check_writes_##stem(const void *args, const check_writes *writes);

@@ -6,7 +6,7 @@
 #include "target.h"
 
 const check_suite *const check_suites[CHECK_KERNEL_COUNT] = {
-#define GDN_KERNEL(stem, number, title, last, end) [number] = &check_suite_##stem,
+#define GDN_KERNEL(stem, number, title) [number] = &check_suite_##stem,
 #include "core/kernels.def"
 #undef GDN_KERNEL
 };

@@ -41,7 +41,7 @@ typedef struct check_suite {
 } check_suite;
 
 extern const check_suite *const check_suites[CHECK_KERNEL_COUNT];
-#define GDN_KERNEL(stem, number, title, last, end) extern const check_suite check_suite_##stem;
+#define GDN_KERNEL(stem, number, title) extern const check_suite check_suite_##stem;
 #include "core/kernels.def"
 #undef GDN_KERNEL
 
