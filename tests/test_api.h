@@ -114,8 +114,8 @@ extern const api_fixture *const api_fixtures[CHECK_KERNEL_COUNT];
 #define SPAN(array)     ((gdn_span){ .data = (array), .bytes = sizeof(array) })
 #define POOL(array, rows, slots) { .data = (array), .bytes = sizeof(array), .n_rows = (rows), .n_slots = (slots) }
 
-/* The valid call gets a log of 3 rows and 6 slots: the base positions of its sequences are 3 and 2 tokens back, they have
- * rows 2 and 0, and commit to slots 4 and 3. */
+/* The valid call gets a log of 3 rows and 6 slots: the base positions of its sequences are 3 and 2 tokens back, they
+ * have rows 2 and 0, and commit to slots 4 and 3. */
 void delta_with_log(void);
 /* Its inputs; the part as GDN_INIT makes it where the call had none. */
 gdn_delta_inputs *delta_inputs(void);

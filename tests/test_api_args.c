@@ -83,12 +83,15 @@ static void delta_sizes(void **state)
     REFUSED(delta_fixture, delta_inputs()->beta_factor = 0, "inputs.beta_factor is 0; set it", "1 by GDN_INIT");
     REFUSED(delta_fixture, delta_inputs()->beta_factor = -0.0f, "inputs.beta_factor is 0; set it");
     REFUSED(delta_fixture, delta_inputs()->beta_factor = INFINITY, "inputs.beta_factor is inf", "finite");
-    REFUSED(delta_fixture, (delta_inputs()->qk_norm = GDN_NORM_ADD, delta_inputs()->qk_norm_eps = NAN), "inputs.qk_norm_eps is nan", "finite");
-    REFUSED(delta_fixture, (delta_inputs()->qk_norm = GDN_NORM_ADD, delta_inputs()->qk_norm_eps = -1e-6f), "inputs.qk_norm_eps is negative",
-            "0 and above");
+    REFUSED(delta_fixture, (delta_inputs()->qk_norm = GDN_NORM_ADD, delta_inputs()->qk_norm_eps = NAN),
+            "inputs.qk_norm_eps is nan", "finite");
+    REFUSED(delta_fixture, (delta_inputs()->qk_norm = GDN_NORM_ADD, delta_inputs()->qk_norm_eps = -1e-6f),
+            "inputs.qk_norm_eps is negative", "0 and above");
     REFUSED(delta_fixture, delta_inputs()->qk_norm_eps = 1e-6f, "inputs.qk_norm_eps is given", "GDN_NORM_NONE");
-    REFUSED(delta_fixture, delta_inputs()->ssm_a = d->beta, "inputs.ssm_a is given and inputs.gate_input is 0", "GDN_G_RAW (2)");
-    REFUSED(delta_fixture, (delta_inputs()->gate_input = GDN_G_LINEAR, delta_inputs()->dt_bias = d->beta), "inputs.dt_bias is given and inputs.gate_input is 1");
+    REFUSED(delta_fixture, delta_inputs()->ssm_a = d->beta, "inputs.ssm_a is given and inputs.gate_input is 0",
+            "GDN_G_RAW (2)");
+    REFUSED(delta_fixture, (delta_inputs()->gate_input = GDN_G_LINEAR, delta_inputs()->dt_bias = d->beta),
+            "inputs.dt_bias is given and inputs.gate_input is 1");
     REFUSED(delta_fixture, delta_inputs()->gate_input = GDN_G_RAW, "inputs.ssm_a.data is NULL");
     REFUSED(delta_fixture, d->n_seqs = 0, "n_seqs is 0 and n_tokens is 5");
     REFUSED(delta_fixture, (d->state_out.n_rows = 2, d->state_out.n_slots = 1),
@@ -117,7 +120,8 @@ static void conv_sizes(void **state)
             "history_out.n_rows is 2 and history_out.data is NULL", "both or neither");
     REFUSED(conv_fixture, c->history.data = NULL, "history.n_rows is 3 and history.data is NULL", "both or neither");
     REFUSED(conv_fixture, (c->history.data = NULL, c->history.n_rows = 0), "history.n_rows is 0; 1 to");
-    REFUSED(conv_fixture, (c->history_out = c->history, c->history.data = NULL, c->history.n_rows = c->history.n_slots = 0),
+    REFUSED(conv_fixture,
+            (c->history_out = c->history, c->history.data = NULL, c->history.n_rows = c->history.n_slots = 0),
             "history_out is given and history is absent");
 }
 
@@ -134,7 +138,8 @@ static void rows_sizes(void **state)
     ROWS(index_batch[1], "1 to 1 are allowed", -1, 2);
     for (int i = 0; i < 2; i++) { /* of a struct that was only zeroed */
         REFUSED(rows_fixture, r->n_batch[i] = 0, i ? "n_batch[1] is 0" : "n_batch[0] is 0", "set it, 1 by GDN_INIT");
-        REFUSED(rows_fixture, r->index_batch[i] = 0, i ? "index_batch[1] is 0" : "index_batch[0] is 0", "set it, 1 by GDN_INIT");
+        REFUSED(rows_fixture, r->index_batch[i] = 0, i ? "index_batch[1] is 0" : "index_batch[0] is 0",
+                "set it, 1 by GDN_INIT");
     }
     REFUSED(rows_fixture, (r->n_batch[0] = 3, r->index_batch[0] = 2), "index_batch[0] is 2", "n_batch[0]", "3");
     REFUSED(rows_fixture, r->flags = 1, "flags is 0x1", "must be 0");
@@ -251,7 +256,9 @@ static void dtypes(void **state)
             }
         }
     }
-    REFUSED(delta_fixture, (delta_inputs()->gate_input = GDN_G_RAW, delta_inputs()->ssm_a = d->beta, delta_inputs()->ssm_a.dtype = GDN_Q8_0),
+    REFUSED(delta_fixture,
+            (delta_inputs()->gate_input = GDN_G_RAW, delta_inputs()->ssm_a = d->beta,
+             delta_inputs()->ssm_a.dtype = GDN_Q8_0),
             "inputs.ssm_a.dtype is 3 (Q8_0)", "allowed: F32, F16, BF16");
     REFUSED(delta_fixture, (d->state_out = d->state, d->state_out.dtype = GDN_Q8_0), "state_out.dtype is 3 (Q8_0)",
             "allowed: F32, F16, BF16");
@@ -527,8 +534,9 @@ static void part_sizes(void **state)
     {
         delta_fixture.reset();
         d->state.dtype = GDN_BF16, d->state.bytes = 0;
-        delta_args.checkpoints =
-            (gdn_checkpoints){ .size = sizeof(gdn_checkpoints), .interval = 9, .n = 2, .dst = SPAN(delta_mem.checkpoint) };
+        delta_args.checkpoints = (gdn_checkpoints){
+            .size = sizeof(gdn_checkpoints), .interval = 9, .n = 2, .dst = SPAN(delta_mem.checkpoint)
+        };
         delta_args.rounding = (gdn_state_rounding){ .size = sizeof(gdn_state_rounding), .interval = 1 };
         gdn_gated_delta_net_args a = delta_args_of(&delta_args);
         PART(delta_fixture, delta, delta_args, gdn_checkpoints, checkpoints);
@@ -662,9 +670,11 @@ static void overlaps(void **state)
     /* A second pool: the same one shifted, or with other strides, is neither the same nor apart. */
     REFUSED(delta_fixture, (d->state_out = d->state, d->state_out.bytes = 0, d->state_out.offset = 4), "state_out",
             "overlaps state ");
-    REFUSED(delta_fixture, (d->state_out = d->state, d->state_out.n_rows = 6, d->state_out.n_slots = 1, d->n_snapshots = 2),
+    REFUSED(delta_fixture,
+            (d->state_out = d->state, d->state_out.n_rows = 6, d->state_out.n_slots = 1, d->n_snapshots = 2),
             "state_out", "overlaps state ");
-    REFUSED(delta_fixture, d->state_out = ((gdn_pool){ .data = delta_mem.out, .n_rows = 3, .n_slots = 2 }), "out", "overlaps");
+    REFUSED(delta_fixture, d->state_out = ((gdn_pool){ .data = delta_mem.out, .n_rows = 3, .n_slots = 2 }), "out",
+            "overlaps");
     REFUSED(conv_fixture, (c->history_out = c->history, c->history_out.bytes = 0, c->history_out.offset = 80),
             "history_out", "overlaps history ");
 }

@@ -2,6 +2,7 @@
  * may call at the same time. Every one is run on every target and compared with the reference's bits. */
 #include "test_api.h"
 
+#include <math.h>
 #include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -34,7 +35,8 @@ static void delta_defaults(void **state)
     SAME(delta_fixture, (d->seq_start.data = (char *)d->seq_start.data - 8, d->seq_start.offset = 8));
 
     /* One slot, one snapshot; and none, for which nothing is written. */
-    ACCEPTED(delta_fixture, (d->state.n_slots = 1, d->n_snapshots = 1, d->state.n_rows = 6); MAP(delta_mem.state_dst, 1, 3));
+    ACCEPTED(delta_fixture, (d->state.n_slots = 1, d->n_snapshots = 1, d->state.n_rows = 6);
+             MAP(delta_mem.state_dst, 1, 3));
     ACCEPTED(delta_fixture, (d->n_snapshots = 0, d->state_dst.data = NULL));
     assert_memory_equal(((delta_memory *)delta_fixture.first)->state, delta_mem.state, sizeof delta_mem.state);
     assert_memory_equal(delta_mem.state, ((delta_memory *)delta_fixture.before)->state, sizeof delta_mem.state);
@@ -59,6 +61,10 @@ static void delta_defaults(void **state)
     ACCEPTED(delta_fixture, (d->n_tokens = 4, d->seq_start.data = d->state_src.data = d->state_dst.data = NULL));
     SAME(delta_fixture, (d->n_tokens = 4, d->seq_start.data = d->state_src.data = d->state_dst.data = NULL);
          STRIDES(d->q, 256); STRIDES(d->out, 1024); STRIDES(d->v, 1024));
+
+    /* A dimension that has no exact square root. */
+    ACCEPTED(delta_fixture, d->n_tokens = 4; d->n_heads_k = d->n_heads_v = 1; d->head_dim_k = 20;
+             d->seq_start.data = NULL; d->scale = (float)(1.0 / sqrt(20.0)));
 }
 
 static void conv_defaults(void **state)
@@ -90,8 +96,8 @@ static void conv_defaults(void **state)
              c->history.n_rows = c->history.n_slots = 0);
     SAME(conv_fixture, MAP(conv_mem.history_src, -1, -1); MAP(conv_mem.history_dst, -1, -1);
          MAP(FIRST->history_src, -1, -1); MAP(FIRST->history_dst, -1, -1));
-    SAME(conv_fixture, c->history.data = NULL; c->history.n_rows = c->history.n_slots = 0; MAP(conv_mem.history_src, -1, -1);
-         MAP(conv_mem.history_dst, -1, -1));
+    SAME(conv_fixture, c->history.data = NULL; c->history.n_rows = c->history.n_slots = 0;
+         MAP(conv_mem.history_src, -1, -1); MAP(conv_mem.history_dst, -1, -1));
     SAME(conv_fixture, c->history.data = c->history_src.data = NULL; c->history.n_rows = c->history.n_slots = 0;
          MAP(conv_mem.history_src, -1, -1); MAP(conv_mem.history_dst, -1, -1));
 #undef FIRST

@@ -167,19 +167,22 @@ static void rows_reset(void)
     }
     memcpy(&rows_mem, &m, sizeof m);
     rows_args = (gdn_set_rows_args){
-        .size = sizeof rows_args, .n_columns = 32, .n_rows = 3, .n_rows_dst = 5, .n_batch = { 2, 1 }, .index_batch = { 1, 1 },
+        .size = sizeof rows_args, .n_columns = 32, .n_rows = 3, .n_rows_dst = 5, .n_batch = { 2, 1 },
+        .index_batch = { 1, 1 },
         .src = TENSOR(rows_mem.src), .dst = { .data = rows_mem.dst, .bytes = sizeof rows_mem.dst, .dtype = GDN_F16 },
         .index = { .data = rows_mem.index, .bytes = sizeof rows_mem.index, .dtype = GDN_I64 },
         .workspace = SPAN(rows_mem.workspace),
     };
 }
 
-#define FIXTURE(stem, short, type)                                                                                        \
-    static short##_memory      short##_before, short##_first;                                                      \
-    static type                short##_args_copy;                                                                   \
-    const api_fixture short##_fixture = { &check_kernel_##stem,     &short##_args,    &short##_args_copy,            \
-                                          &short##_mem,             &short##_before,  &short##_first,                \
-                                          sizeof short##_mem,       offsetof(short##_memory, workspace), short##_reset }
+#define FIXTURE(stem, short, type)                                                                                     \
+    static short##_memory short##_before, short##_first;                                                               \
+    static type short##_args_copy;                                                                                     \
+    const api_fixture short##_fixture = { &check_kernel_##stem, &short##_args,                                         \
+                                          &short##_args_copy,   &short##_mem,                                          \
+                                          &short##_before,      &short##_first,                                        \
+                                          sizeof short##_mem,   offsetof(short##_memory, workspace),                   \
+                                          short##_reset }
 FIXTURE(gated_delta_net, delta, delta_call);
 FIXTURE(ssm_conv, conv, conv_call);
 FIXTURE(set_rows, rows, gdn_set_rows_args);

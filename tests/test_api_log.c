@@ -29,11 +29,16 @@ static void only_logged(void)
 static void sizes(void **state)
 {
     (void)state;
-    REFUSED(delta_fixture, delta_with_log(); replay->entries.n_slots = -1, "log.entries.n_slots is -1; 1 to 1048576 are allowed");
-    REFUSED(delta_fixture, delta_with_log(); replay->entries.n_slots = 1048577, "log.entries.n_slots is 1048577; 1 to 1048576");
-    REFUSED(delta_fixture, delta_with_log(); replay->entries.n_rows = 0, "log.entries.n_rows is 0; 1 to 2147483647 are allowed");
-    REFUSED(delta_fixture, delta_with_log(); replay->entries.n_rows = -5, "log.entries.n_rows is -5; 1 to 2147483647 are allowed");
-    REFUSED(delta_fixture, delta_with_log(); replay->entries.n_slots = 0, "log.entries.n_slots is 0; 1 to 1048576 are allowed");
+    REFUSED(delta_fixture, delta_with_log();
+            replay->entries.n_slots = -1, "log.entries.n_slots is -1; 1 to 1048576 are allowed");
+    REFUSED(delta_fixture, delta_with_log();
+            replay->entries.n_slots = 1048577, "log.entries.n_slots is 1048577; 1 to 1048576");
+    REFUSED(delta_fixture, delta_with_log();
+            replay->entries.n_rows = 0, "log.entries.n_rows is 0; 1 to 2147483647 are allowed");
+    REFUSED(delta_fixture, delta_with_log();
+            replay->entries.n_rows = -5, "log.entries.n_rows is -5; 1 to 2147483647 are allowed");
+    REFUSED(delta_fixture, delta_with_log();
+            replay->entries.n_slots = 0, "log.entries.n_slots is 0; 1 to 1048576 are allowed");
     REFUSED(delta_fixture, replay->size = sizeof *replay, "log.entries.n_slots is 0; 1 to");
     /* A call that has no use for positions does not read them. */
     ACCEPTED(delta_fixture, (void)0);
@@ -52,13 +57,18 @@ static void operands(void **state)
     REFUSED(delta_fixture, delta_with_log(); replay->entries.bytes -= 1, "log.entries.bytes is 11807", "11808 bytes");
     REFUSED(delta_fixture, delta_with_log(); replay->entries.dtype = GDN_F16, "log.entries.dtype is 1");
     REFUSED(delta_fixture, delta_with_log(); replay->entries.offset = 2, "log.entries begins at", "multiple of 4");
-    REFUSED(delta_fixture, delta_with_log(); replay->entries.stride[1] = 4 * ENTRY - 4, "log.entries.stride[1] is 652", "at least 656 bytes");
+    REFUSED(delta_fixture, delta_with_log();
+            replay->entries.stride[1] = 4 * ENTRY - 4, "log.entries.stride[1] is 652", "at least 656 bytes");
     REFUSED(delta_fixture, delta_with_log(); replay->entries.stride[2] = 4, "log.entries.stride[2] is 4");
-    REFUSED(delta_fixture, delta_with_log(); replay->entries.data = delta_mem.state; replay->entries.bytes = 0, "overlaps", "log.entries");
-    REFUSED(delta_fixture, delta_with_log(); replay->entries.data = delta_mem.out; replay->entries.bytes = 0, "overlaps", "log.entries");
-    REFUSED(delta_fixture, delta_with_log(); replay->entries.data = delta_mem.k; replay->entries.bytes = 0, "overlaps", "log.entries");
+    REFUSED(delta_fixture, delta_with_log(); replay->entries.data = delta_mem.state;
+            replay->entries.bytes = 0, "overlaps", "log.entries");
+    REFUSED(delta_fixture, delta_with_log(); replay->entries.data = delta_mem.out;
+            replay->entries.bytes = 0, "overlaps", "log.entries");
+    REFUSED(delta_fixture, delta_with_log(); replay->entries.data = delta_mem.k;
+            replay->entries.bytes = 0, "overlaps", "log.entries");
     REFUSED(delta_fixture, delta_with_log(); replay->row.bytes = 7, "log.row.bytes is 7", "8 bytes");
-    REFUSED(delta_fixture, delta_with_log(); replay->base_position.offset = 1, "log.base_position begins at", "multiple of 4");
+    REFUSED(delta_fixture, delta_with_log();
+            replay->base_position.offset = 1, "log.base_position begins at", "multiple of 4");
     REFUSED(delta_fixture, delta_with_log(); replay->commit.data = delta_mem.log;
             replay->commit.bytes = 0, "overlaps", "log.commit");
 }
@@ -73,8 +83,8 @@ static void entries(void **state)
     REFUSED(delta_fixture, delta_with_log();
             m->base_position[0] = 8, "log.base_position[0] is 8; 0 to 7 (the sequence's position)");
     REFUSED(delta_fixture, delta_with_log(); m->base_position[1] = -1, "log.base_position[1] is -1; 0 to 4");
-    REFUSED(delta_fixture, delta_with_log(); m->base_position[0] = 2,
-                                     "log.entries.n_slots is 6; sequence 0 has 2 tokens from position 7 "
+    REFUSED(delta_fixture, delta_with_log();
+            m->base_position[0] = 2, "log.entries.n_slots is 6; sequence 0 has 2 tokens from position 7 "
                                      "on and the base position of its state is 2, for which at least 7 are needed");
     REFUSED(delta_fixture, delta_with_log();
             MAP(m->log_row, GDN_NONE, 0), "log.base_position[0] is 4 and log.row[0] is GDN_NONE", "must be 7");
@@ -93,7 +103,8 @@ static void entries(void **state)
             m->base_position[0] = INT32_MAX - 1, "position[0] is 2147483646", "2 tokens");
     /* Of padding the row and the place of the state are judged, and nothing else. */
     REFUSED(delta_fixture, delta_with_log(); m->state_src[0] = GDN_SKIP; m->log_row[0] = 3, "log.row[0] is 3");
-    REFUSED(delta_fixture, delta_with_log(); m->state_src[0] = GDN_SKIP; m->base_position[0] = 8, "log.base_position[0] is 8");
+    REFUSED(delta_fixture, delta_with_log(); m->state_src[0] = GDN_SKIP;
+            m->base_position[0] = 8, "log.base_position[0] is 8");
     ACCEPTED(delta_fixture, delta_with_log(); m->state_src[0] = GDN_SKIP; m->log_row[0] = 0; m->base_position[0] = 0;
              m->commit[0] = 77);
 }
@@ -176,12 +187,12 @@ static void results(void **state)
     assert_memory_equal(now->state + 4 * SLOT, with.state + 4 * SLOT, slot);
     assert_memory_equal(now->state + 3 * SLOT, with.state + 3 * SLOT, slot);
     assert_memory_equal(now->log, before->log, sizeof now->log);
-    ACCEPTED(delta_fixture, only_logged(); d->n_tokens = 0; d->seq_start.data = NULL;
-             delta_mem.commit[1] = GDN_NONE;
+    ACCEPTED(delta_fixture, only_logged(); d->n_tokens = 0; d->seq_start.data = NULL; delta_mem.commit[1] = GDN_NONE;
              d->q.data = d->k.data = d->v.data = d->g.data = d->beta.data = d->out.data = NULL);
     assert_memory_equal(now->state + 4 * SLOT, with.state + 4 * SLOT, slot);
     assert_memory_equal(now->state + 3 * SLOT, before->state + 3 * SLOT, slot);
-    ACCEPTED(delta_fixture, only_logged(); d->n_tokens = 0; d->seq_start.data = NULL; delta_inputs()->gate_input = GDN_G_RAW);
+    ACCEPTED(delta_fixture, only_logged(); d->n_tokens = 0; d->seq_start.data = NULL;
+             delta_inputs()->gate_input = GDN_G_RAW);
     /* Rolled back by a token: another state, and the last column makes it the former one. */
     ACCEPTED(delta_fixture, only_logged(); d->n_tokens = 0; d->seq_start.data = NULL; MAP(delta_mem.position, 6, 3));
     assert_memory_not_equal(now->state + 4 * SLOT, with.state + 4 * SLOT, slot);

@@ -104,8 +104,8 @@ static void arguments(void **state)
     REFUSED(delta_fixture, narrow(f); every(0), "rounding.interval is 0; 1 to 2147483647 are allowed");
     REFUSED(delta_fixture, narrow(f); every(2), "rounding.interval is 2 and log is NULL", "needs a log");
     REFUSED(delta_fixture, logged(f);
-            delta_args.checkpoints = ((gdn_checkpoints){ .size = sizeof(gdn_checkpoints), .interval = 4, .n = 1,
-                                                         .dst = SPAN(delta_mem.checkpoint) }),
+            delta_args.checkpoints = ((gdn_checkpoints){
+                .size = sizeof(gdn_checkpoints), .interval = 4, .n = 1, .dst = SPAN(delta_mem.checkpoint) }),
             "checkpoints.interval is 4 and rounding.interval is 3; it must be a multiple");
     REFUSED(delta_fixture, d->state.dtype = GDN_Q8_0, "state.dtype is 3 (Q8_0)", "allowed: F32, F16, BF16");
     REFUSED(delta_fixture, narrow(f); d->state_out = d->state;
@@ -126,9 +126,11 @@ static void entries(void **state)
     delta_memory *const m = &delta_mem;
     ACCEPTED(delta_fixture, logged(f));
     REFUSED(delta_fixture, logged(f);
-            m->base_position[0] = 4, "log.base_position[0] is 4 and rounding.interval is 3; multiples of that are allowed");
-    REFUSED(delta_fixture, logged(f); delta_args.log.base_position.data = NULL,
-                                      "log.base_position[0] is 7 (the default, its position) and rounding.interval is 3");
+            m->base_position[0] = 4,
+            "log.base_position[0] is 4 and rounding.interval is 3; multiples of that are allowed");
+    REFUSED(delta_fixture, logged(f);
+            delta_args.log.base_position.data = NULL,
+            "log.base_position[0] is 7 (the default, its position) and rounding.interval is 3");
     REFUSED(delta_fixture, logged(f);
             m->state_dst[1] = 0, "state_dst[0][1] is 0, for the state behind 8 tokens, and rounding.interval is 3");
     REFUSED(delta_fixture, logged(f); m->state_dst[2] = 5, "state_dst[1][0] is 5, for the state behind 7 tokens");
@@ -286,7 +288,8 @@ static void branches(void **state)
     (void)state;
     for (int type = 0, fork = 0; type < 2; type += fork, fork = !fork) {
         ACCEPTED(delta_fixture, logged(&formats[type]); every(2); d->n_snapshots = 0; d->state_dst.data = NULL;
-                 delta_args.tree = ((gdn_token_tree){ .size = sizeof(gdn_token_tree), .parent = SPAN(delta_mem.parent) });
+                 delta_args.tree =
+                     ((gdn_token_tree){ .size = sizeof(gdn_token_tree), .parent = SPAN(delta_mem.parent) });
                  MAP(delta_mem.position, 8, 5); MAP(delta_mem.base_position, 8, 4);
                  MAP(delta_mem.parent, -1, -1, -1, fork ? 0 : -1, fork ? 0 : 1));
         each_row(&formats[type], look_at_branches, fork);

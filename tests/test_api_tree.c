@@ -42,21 +42,21 @@ static void arguments(void **state)
     REFUSED(delta_fixture, tree->size = sizeof *tree, "tree is given and log is NULL");
     REFUSED(delta_fixture, states(); d->n_snapshots = 2, "n_snapshots is not 0 and tree is given; it must be 0");
     REFUSED(delta_fixture, states(); delta_args.checkpoints = kept(delta_mem.checkpoint),
-            "checkpoints is given and tree is given; it must be NULL");
+                                     "checkpoints is given and tree is given; it must be NULL");
     REFUSED(delta_fixture, states(); tree->parent.bytes = 19, "tree.parent.bytes is 19", "20 bytes");
     REFUSED(delta_fixture, states(); tree->parent.offset = 2, "tree.parent begins at", "multiple of 4");
     REFUSED(delta_fixture, states(); tree->parent.data = delta_mem.out; tree->parent.bytes = 0, "overlaps", "parent");
-    REFUSED(
-        delta_fixture, states(); MAP(delta_mem.log_row, 2, GDN_NONE);
-        MAP(delta_mem.base_position, 4, 4),
-        "log.row[1] is GDN_NONE and tree is given; with it the sequence's 3 tokens need a row, 0 to 2");
+    REFUSED(delta_fixture, states(); MAP(delta_mem.log_row, 2, GDN_NONE);
+            MAP(delta_mem.base_position, 4, 4),
+            "log.row[1] is GDN_NONE and tree is given; with it the sequence's 3 tokens need a row, 0 to 2");
     REFUSED(conv_fixture, histories(); conv_args.checkpoints = kept(conv_mem.checkpoint),
-            "checkpoints and tree are given; a tree has no checkpoints");
+                                       "checkpoints and tree are given; a tree has no checkpoints");
     REFUSED(conv_fixture, histories();
             c->kernel_width = 4,
             "history.n_slots is 5 and tree is given; sequence 1 has 3 tokens, for which at least 6 are needed");
     REFUSED(conv_fixture, histories(); conv_tree->parent.bytes = 19, "tree.parent.bytes is 19", "20 bytes");
-    REFUSED(conv_fixture, histories(); conv_tree->parent.data = conv_mem.history; conv_tree->parent.bytes = 0, "overlaps", "parent");
+    REFUSED(conv_fixture, histories(); conv_tree->parent.data = conv_mem.history;
+            conv_tree->parent.bytes = 0, "overlaps", "parent");
 }
 
 static void entries(void **state)
@@ -68,11 +68,13 @@ static void entries(void **state)
     REFUSED(delta_fixture, states(); of[2] = -2, "tree.parent[2] is -2; it is the first token of sequence 1");
     REFUSED(delta_fixture, states();
             of[1] = 1, "tree.parent[1] is 1; it is token 1 of sequence 0, for which 0 to 0 and GDN_NONE are allowed");
-    REFUSED(delta_fixture, states(); of[4] = 2, "tree.parent[4] is 2; it is token 2 of sequence 1, for which 0 to 1 and");
+    REFUSED(delta_fixture, states();
+            of[4] = 2, "tree.parent[4] is 2; it is token 2 of sequence 1, for which 0 to 1 and");
     REFUSED(delta_fixture, states(); of[4] = INT32_MIN, "tree.parent[4] is -2147483648; it is token 2 of sequence 1");
     REFUSED(delta_fixture, states(); delta_args.log.row.data = NULL; of[3] = 7, "tree.parent[3] is 7");
     REFUSED(conv_fixture, histories(); in[2] = 1, "tree.parent[2] is 1; it is the first token of sequence 1");
-    REFUSED(conv_fixture, histories(); in[3] = 1, "tree.parent[3] is 1; it is token 1 of sequence 1", "0 to 0 and GDN_NONE");
+    REFUSED(conv_fixture, histories();
+            in[3] = 1, "tree.parent[3] is 1; it is token 1 of sequence 1", "0 to 0 and GDN_NONE");
     REFUSED(conv_fixture, histories(); in[4] = -2, "tree.parent[4] is -2; it is token 2 of sequence 1");
     /* Nobody looks at those of padding and of no sequence. */
     ACCEPTED(delta_fixture, states(); MAP(of, 9, -9, -1, 0, 0); delta_mem.state_src[0] = GDN_SKIP);

@@ -49,11 +49,15 @@ static void reset(void)
     fill(m.history, 3 * C, 1e-19f);
 }
 
-static gdn_status run(gdn_context *ctx, int32_t dim, float scale)
+/* eps: of a norm that clamps, or 0 for none. Its reciprocal is rounded outside of the kernels. */
+static gdn_status run(gdn_context *ctx, int32_t dim, float scale, float eps)
 {
     gdn_gated_delta_net_args a = { .size = sizeof a, .n_seqs = 1, .n_tokens = T, .n_heads_k = H, .n_heads_v = H,
                                    .head_dim_k = dim, .head_dim_v = dim, .n_snapshots = 1, .scale = scale,
                                    .state = { .n_rows = 1, .n_slots = 1 } };
+    gdn_delta_inputs inputs = GDN_INIT(gdn_delta_inputs);
+    inputs.qk_norm = GDN_NORM_CLAMP, inputs.qk_norm_eps = eps;
+    if (eps > 0) a.inputs = &inputs;
     a.q.data = m.q, a.k.data = m.k, a.v.data = m.v, a.g.data = m.g, a.beta.data = m.beta, a.out.data = m.out;
     a.state.data = m.state;
     a.workspace = (gdn_span){ .data = m.workspace, .bytes = sizeof m.workspace };
@@ -95,13 +99,13 @@ static void on_trap(int number)
 enum { TRAPPED = -1 };
 
 /* Run in a mode; and the mode afterwards. */
-static gdn_status run_in(gdn_context *ctx, int32_t dim, float scale, uint64_t mode, uint64_t *after)
+static gdn_status run_in(gdn_context *ctx, int32_t dim, float scale, float eps, uint64_t mode, uint64_t *after)
 {
     const uint64_t old = check_environment_get();
     volatile gdn_status status = TRAPPED; /* survives the jump */
     if (!sigsetjmp(trapped, 1)) {
         check_environment_put(mode);
-        status = run(ctx, dim, scale);
+        status = run(ctx, dim, scale, eps);
     }
     *after = check_environment_get();
     check_environment_put(old);
@@ -122,17 +126,17 @@ static uint64_t mode_bits(int mode, const char **name)
     return bits;
 }
 
-static void modes(gdn_context *ctx, uint32_t backend, const char *implementation, int32_t dim, float scale)
+static void modes(gdn_context *ctx, uint32_t backend, const char *implementation, int32_t dim, float scale, float eps)
 {
     reset();
-    REQUIRE(run(ctx, dim, scale) == GDN_OK, "%s", gdn_last_error());
+    REQUIRE(run(ctx, dim, scale, eps) == GDN_OK, "%s", gdn_last_error());
     memcpy(&first, &m, offsetof(memory, workspace));
     for (int mode = 0; mode < N_MODES; mode++) {
         const char *name;
         const uint64_t before = mode_bits(mode, &name);
         uint64_t after;
         reset();
-        const gdn_status status = run_in(ctx, dim, scale, before, &after);
+        const gdn_status status = run_in(ctx, dim, scale, eps, before, &after);
         if (status == TRAPPED) {
             REQUIRE(0, "backend %u, %s, dim %d, scale %a: a trap outside of the kernels", (unsigned)backend,
                     implementation, (int)dim, (double)scale);
@@ -169,7 +173,7 @@ static void refusals(gdn_context *ctx)
             uint64_t after;
             float scale;
             memcpy(&scale, &scales[i].bits, 4);
-            REQUIRE(run_in(ctx, 16, scale, mode_bits(mode, &name), &after) == GDN_INVALID_ARGUMENT,
+            REQUIRE(run_in(ctx, 16, scale, 0, mode_bits(mode, &name), &after) == GDN_INVALID_ARGUMENT,
                     "%s is not refused with %s", scales[i].text, name);
             REQUIRE(!strncmp(gdn_last_error(), scales[i].text, strlen(scales[i].text)), "\"%s\" with %s",
                     gdn_last_error(), name);
@@ -185,9 +189,11 @@ static void target(uint32_t backend, const char *implementation)
     gdn_context *ctx = NULL;
     REQUIRE(gdn_context_create(&desc, &ctx) == GDN_OK, "%s", gdn_last_error());
     for (size_t d = 0; ctx && d < sizeof dims / sizeof dims[0]; d++)
-        modes(ctx, backend, implementation, dims[d], (float)(1.0 / sqrt((double)dims[d])));
+        modes(ctx, backend, implementation, dims[d], (float)(1.0 / sqrt((double)dims[d])), 0);
     for (int i = 0; ctx && i < 2; i++) /* subnormal: to compare one is enough to trap, or to find it zero */
-        modes(ctx, backend, implementation, 64, i ? -0x1p-149f : 1e-39f);
+        modes(ctx, backend, implementation, 64, i ? -0x1p-149f : 1e-39f, 0);
+    if (ctx)
+        modes(ctx, backend, implementation, 64, 0.125f, 3e-7f);
     if (ctx)
         refusals(ctx);
     gdn_context_destroy(ctx);

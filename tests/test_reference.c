@@ -74,7 +74,7 @@ static void gated_delta_net(int32_t gate, int32_t layout)
     compare("gated_delta_net: state", state[0], state[1], STATE);
 }
 
-static void ssm_conv(uint32_t flags)
+static void ssm_conv(int32_t silu)
 {
     enum { CHANNELS = 100, WIDTH = 4, COLUMNS = 3, N = TOKENS * CHANNELS, KEPT = SEQS * COLUMNS * CHANNELS };
     static float x[N], weight[CHANNELS * WIDTH], bias[CHANNELS], out[2][N], history[2][KEPT];
@@ -83,7 +83,7 @@ static void ssm_conv(uint32_t flags)
     for (int i = 0; i < 2; i++) {
         gdn_ssm_conv_problem p = { .n_seqs = SEQS,
                                    .n_tokens = TOKENS, .n_channels = CHANNELS, .kernel_width = WIDTH,
-                                   .n_columns = COLUMNS, .flags = flags, .weight = at(weight),
+                                   .n_columns = COLUMNS, .silu = silu, .weight = at(weight),
                                    .weight_stride_channel = 4 * WIDTH, .weight_stride_tap = 4,
                                    .bias = at(bias) };
         p.x   = (gdn_token_view){ .at = at(x), .stride_token = 4 * CHANNELS, .dtype = GDN_F32 };
@@ -136,7 +136,7 @@ int main(void)
         gated_delta_net(GDN_GATE_SCALAR, GDN_STATE_VK);
         gated_delta_net(GDN_GATE_CHANNEL, GDN_STATE_KV);
         ssm_conv(0);
-        ssm_conv(GDN_CONV_SILU);
+        ssm_conv(1);
         set_rows(GDN_F32), set_rows(GDN_F16), set_rows(GDN_BF16), set_rows(GDN_Q8_0);
     }
     (void)printf("%d failed\n", failures);

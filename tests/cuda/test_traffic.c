@@ -93,8 +93,7 @@ static gdn_status run(gdn_context *ctx, char *at, const call *c, const gdn_span 
     a.n_seqs = N_SEQS, a.n_tokens = N_SEQS * c->tokens, a.state.n_rows = N_SEQS + 1;
     a.scale = 0.125f;
     a.n_heads_k = HEADS_K, a.n_heads_v = HEADS_V, a.head_dim_k = a.head_dim_v = c->dim;
-    void **const data[] = { &a.q.data,    &a.k.data,   &a.v.data,    &a.g.data,
-                            &a.beta.data, &a.out.data, &a.state.data };
+    void **const data[] = { &a.q.data, &a.k.data, &a.v.data, &a.g.data, &a.beta.data, &a.out.data, &a.state.data };
     static const size_t offsets[] = { offsetof(operands, q),    offsetof(operands, k),    offsetof(operands, v),
                                       offsetof(operands, g),    offsetof(operands, beta), offsetof(operands, out),
                                       offsetof(operands, state) };

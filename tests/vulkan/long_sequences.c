@@ -217,8 +217,7 @@ static delta_call delta(const call *c, room *r)
         a.args.n_snapshots = 0;
         a.tree.size = sizeof a.tree;
         a.log = (gdn_replay_log){ .size = sizeof a.log, .entries = { .n_rows = c->n_seqs, .n_slots = slots } };
-        in_pool(&a.log.entries,
-                values(r, (uint64_t)c->n_seqs * (uint64_t)slots * (keys + VALUES + 1), 0.25f, 0.25f));
+        in_pool(&a.log.entries, values(r, (uint64_t)c->n_seqs * (uint64_t)slots * (keys + VALUES + 1), 0.25f, 0.25f));
         int32_t *const stands = map(r, (uint64_t)c->n_seqs, &a.log.base_position);
         for (int s = 0; stands && s < c->n_seqs; s++) stands[s] = c->columns ? 0 : 3;
         int32_t *const commit = map(r, (uint64_t)c->n_seqs, &a.log.commit);
@@ -237,8 +236,11 @@ enum { CHANNELS = 2 };
 
 static conv_call conv(const call *c, room *r)
 {
-    conv_call a = { .args = { .size = sizeof a.args, .n_seqs = c->n_seqs, .n_channels = CHANNELS,
-                              .kernel_width = KERNEL, .activation = GDN_ACTIVATION_SILU } };
+    conv_call a = { .args = { .size = sizeof a.args,
+                              .n_seqs = c->n_seqs,
+                              .n_channels = CHANNELS,
+                              .kernel_width = KERNEL,
+                              .activation = GDN_ACTIVATION_SILU } };
     int32_t *const begins = map(r, (uint64_t)c->n_seqs + 1, &a.args.seq_start);
     int32_t first = 0; /* sequences of 40 tokens, of lengths[1] tokens as many as there are, and of lengths[0] */
     for (int32_t s = 0; s <= c->n_seqs; s++) {
@@ -283,7 +285,7 @@ static gdn_set_rows_args rows(const call *c, room *r)
 
 /* ---- Calling ---- */
 
-#define CALL(name, type, workspace_of, query, run)                                                                                             \
+#define CALL(name, type, workspace_of, query, run)                                                                     \
     static gdn_status call_##name(gdn_context *ctx, const call *c, room *r, const gdn_span *workspace,                 \
                                   gdn_capability *can)                                                                 \
     {                                                                                                                  \

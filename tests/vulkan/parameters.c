@@ -6,14 +6,26 @@
 enum { PARAMS = GDN_VULKAN_PARAMS_BYTES };
 
 /* A step that differs from others in its parameters alone, and what comes of it shows in the state. */
-static float factor_of(int i)
+static gdn_delta_inputs inputs_of(int i)
 {
-    return 1.0f + 0.0625f * (float)(i + 1);
+    gdn_delta_inputs inputs = GDN_INIT(gdn_delta_inputs);
+    inputs.beta_factor = 1.0f + 0.0625f * (float)(i + 1);
+    return inputs;
 }
 static gdn_status numbered_step(step_on *on, int i)
 {
-    on->args.beta_factor = factor_of(i);
-    return step_run(on, NULL);
+    const gdn_delta_inputs inputs = inputs_of(i);
+    on->args.inputs = &inputs;
+    const gdn_status status = step_run(on, NULL);
+    on->args.inputs = NULL;
+    return status;
+}
+static void expected_step(step *expected, int i)
+{
+    const gdn_delta_inputs inputs = inputs_of(i);
+    expected->args.inputs = &inputs;
+    step_reference(expected, 1);
+    expected->args.inputs = NULL;
 }
 
 /* While the device waits for us, calls are queued until no command buffer is free: each has a block of its own, which
@@ -30,8 +42,7 @@ static void test_ring(void)
     expected = start;
     CHECK(step_put(&on, ctx, &start) == GDN_OK);
     for (int i = 0; i < 2; i++) { /* the pipeline is made, asked, and compiled */
-        expected.args.beta_factor = factor_of(i);
-        step_reference(&expected, 1);
+        expected_step(&expected, i);
         CHECK(numbered_step(&on, i) == GDN_OK);
         CHECK(gdn_synchronize(ctx, NULL) == GDN_OK);
     }
@@ -56,8 +67,7 @@ static void test_ring(void)
     for (int i = 0; i < GDN_VULKAN_RING; i++) {
         const uint32_t own = dev->ring_next;
         memcpy(before, dev->params.mapped, sizeof before);
-        expected.args.beta_factor = factor_of(2 + i);
-        step_reference(&expected, 1);
+        expected_step(&expected, 2 + i);
         CHECK(numbered_step(&on, 2 + i) == GDN_OK);
         CHECK(memcmp(before + own * PARAMS, (char *)dev->params.mapped + own * PARAMS, PARAMS) != 0);
         memcpy(before + own * PARAMS, (char *)dev->params.mapped + own * PARAMS, PARAMS);
