@@ -130,9 +130,9 @@ static int run_kernel(gdn_context *ctx, const check_kernel *kernel, check_args *
         if (o->n_axes == CHECK_MAP)
             *check_span(args, o) = span[i];
         else
-            *check_tensor(args, o) =
-                (gdn_tensor){ .data = span[i].data, .offset = span[i].offset, .bytes = span[i].bytes,
-                              .dtype = parts[i].dtype };
+            check_set_tensor(args, o->field,
+                             &(gdn_tensor){ .data = span[i].data, .offset = span[i].offset, .bytes = span[i].bytes,
+                                            .dtype = parts[i].dtype });
     }
     gdn_status status = kernel->query(ctx, args, &cap);
     if (!status && cap.workspace_bytes)
@@ -237,19 +237,22 @@ static void widen(float *x, size_t n, int32_t type)
 }
 
 /* 1 if it ran. v_factor perturbs; head_map is the right one or not. */
-static int delta_run(gdn_context *ctx, const delta_case *c, float v_factor, int head_map, float *out, float *state)
+static int run_delta(gdn_context *ctx, const delta_case *c, float v_factor, int head_map, float *out, float *state)
 {
     const size_t tokens = (size_t)c->B * (size_t)c->T, n_q = tokens * (size_t)(c->Hk * c->Sk);
     const size_t n_v = out_size(c), n_beta = tokens * (size_t)c->Hv, n_g = n_beta * (size_t)(c->channel ? c->Sk : 1);
     const size_t element = c->type == GDN_BF16 ? 2 : 4, n_heads = (size_t)c->Hv;
     const gdn_gated_delta_net_args call = {
         .size = sizeof call, .n_seqs = c->B, .n_tokens = c->B * c->T, .n_heads_k = c->Hk, .n_heads_v = c->Hv,
-        .head_dim_k = c->Sk, .head_dim_v = c->Sv, .n_rows = c->B, .head_map = head_map,
-        .gate = c->channel ? GDN_GATE_CHANNEL : GDN_GATE_SCALAR, .state_layout = GDN_STATE_KV,
-        .qk_norm = c->forms ? GDN_NORM_ADD : GDN_NORM_NONE, .qk_norm_eps = c->forms ? 1e-6f : 0, .g_form = c->g_form,
-        .beta_form = c->forms ? GDN_BETA_LOGIT : GDN_BETA_PLAIN,
+        .head_dim_k = c->Sk, .head_dim_v = c->Sv, .head_map = head_map,
+        .gate = c->channel ? GDN_GATE_CHANNEL : GDN_GATE_SCALAR, .state_layout = GDN_STATE_KV, .n_snapshots = 1,
+        .scale = (float)(1.0 / sqrt((double)c->Sk)), .state = { .n_rows = c->B, .n_slots = 1 },
     };
-    check_args a = { .gated_delta_net = call };
+    check_args a = { .gated_delta_net = { .args = call } };
+    if (c->forms)
+        a.gated_delta_net.inputs =
+            (gdn_delta_inputs){ .size = sizeof(gdn_delta_inputs), .qk_norm = GDN_NORM_ADD, .qk_norm_eps = 1e-6f,
+                                .gate_input = c->g_form, .beta_input = GDN_BETA_LOGIT, .beta_factor = 1 };
     float *scaled = check_alloc(4 * (uint64_t)n_v), *start = check_alloc(4 * (uint64_t)state_size(c));
     for (size_t i = 0; i < n_v; i++)
         scaled[i] = c->v[i] * v_factor;
@@ -267,8 +270,8 @@ static int delta_run(gdn_context *ctx, const delta_case *c, float v_factor, int 
         { "v", v, n_v * element, NULL, c->type },
         { "beta", beta, n_beta * element, NULL, c->type },
         { "g", g, n_g * element, NULL, c->type },
-        { "ssm_a", c->ssm_a, n_heads * 4, NULL, GDN_F32 },
-        { "dt_bias", c->dt_bias, n_heads * 4, NULL, GDN_F32 },
+        { "inputs.ssm_a", c->ssm_a, n_heads * 4, NULL, GDN_F32 },
+        { "inputs.dt_bias", c->dt_bias, n_heads * 4, NULL, GDN_F32 },
         { "out", v, n_v * element, out, c->type },
         { "state", start, state_size(c) * 4, state, GDN_F32 },
         { "state_src", none, (size_t)c->B * 4, NULL, GDN_I32 },
@@ -284,16 +287,16 @@ static int delta_run(gdn_context *ctx, const delta_case *c, float v_factor, int 
 static void delta_judge(gdn_context *ctx, const char *target, const char *name, const delta_case *c)
 {
     float *out = check_alloc(4 * (uint64_t)out_size(c)), *state = check_alloc(4 * (uint64_t)state_size(c));
-    if (!delta_run(ctx, c, 1.0f, GDN_HEADS_GROUPED, out, state)) {
+    if (!run_delta(ctx, c, 1.0f, GDN_HEADS_GROUPED, out, state)) {
         no_run(target, name);
     } else {
         require_close(target, name, "out", out, &c->out, c->bound_out);
         require_close(target, name, "state", state, &c->state, c->bound_state);
-        if (delta_run(ctx, c, c->type == GDN_BF16 ? PERTURBED_BF16 : PERTURBED, GDN_HEADS_GROUPED, out, state)) {
+        if (run_delta(ctx, c, c->type == GDN_BF16 ? PERTURBED_BF16 : PERTURBED, GDN_HEADS_GROUPED, out, state)) {
             require_far(target, name, "out", out, &c->out, c->bound_out);
             require_far(target, name, "state", state, &c->state, c->bound_state);
         }
-        if (c->Hk > 1 && c->Hk < c->Hv && delta_run(ctx, c, 1.0f, GDN_HEADS_TILED, out, state))
+        if (c->Hk > 1 && c->Hk < c->Hv && run_delta(ctx, c, 1.0f, GDN_HEADS_TILED, out, state))
             require_far(target, name, "out", out, &c->out, c->bound_out);
     }
     free(out);
@@ -316,15 +319,16 @@ static int first_position(const conv_case *c)
     return c->history ? 3 * (c->kc + 1) + 1 : 0;
 }
 
-static int conv_run(gdn_context *ctx, const conv_case *c, float x_factor, int reversed, float *out, float *ring)
+static int run_conv(gdn_context *ctx, const conv_case *c, float x_factor, int reversed, float *out, float *ring)
 {
     const int    W = c->kc + 1, P = first_position(c); /* two columns more than the kernel looks back */
     const size_t n = (size_t)c->B * (size_t)c->T * (size_t)c->C, n_ring = (size_t)c->B * (size_t)W * (size_t)c->C;
     const gdn_ssm_conv_args call = {
-        .size = sizeof call, .flags = c->silu ? GDN_CONV_SILU : 0, .n_seqs = c->B, .n_tokens = c->B * c->T,
-        .n_channels = c->C, .kernel_width = c->kc, .n_rows = c->B, .n_columns = W,
+        .size = sizeof call, .n_seqs = c->B, .n_tokens = c->B * c->T, .n_channels = c->C, .kernel_width = c->kc,
+        .activation = c->silu ? GDN_ACTIVATION_SILU : GDN_ACTIVATION_NONE,
+        .history = { .n_rows = c->B, .n_slots = W },
     };
-    check_args a = { .ssm_conv = call };
+    check_args a = { .ssm_conv = { .args = call } };
     float *x = check_alloc(4 * (uint64_t)n);
     for (size_t i = 0; i < n; i++)
         x[i] = c->x[i] * x_factor;
@@ -358,7 +362,7 @@ static void conv_judge(gdn_context *ctx, const char *target, const char *name, c
     const int W = c->kc + 1, P = first_position(c);
     float *out  = check_alloc(4 * (uint64_t)(c->B * c->T * c->C));
     float *ring = check_alloc(4 * (uint64_t)(c->B * W * c->C));
-    if (!conv_run(ctx, c, 1.0f, 0, out, ring)) {
+    if (!run_conv(ctx, c, 1.0f, 0, out, ring)) {
         no_run(target, name);
     } else {
         require_close(target, name, "out", out, &c->out, c->bound);
@@ -374,9 +378,9 @@ static void conv_judge(gdn_context *ctx, const char *target, const char *name, c
                            b);
                 }
             }
-        if (conv_run(ctx, c, PERTURBED, 0, out, ring))
+        if (run_conv(ctx, c, PERTURBED, 0, out, ring))
             require_far(target, name, "out", out, &c->out, c->bound);
-        if (c->history && c->kc > 2 && conv_run(ctx, c, 1.0f, 1, out, ring))
+        if (c->history && c->kc > 2 && run_conv(ctx, c, 1.0f, 1, out, ring))
             require_far(target, name, "out", out, &c->out, c->bound);
     }
     free(out);

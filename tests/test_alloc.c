@@ -209,8 +209,8 @@ static void delta_args(gdn_gated_delta_net_args *a, const operands *o, int n_tok
 {
     *a = (gdn_gated_delta_net_args){ .size = sizeof *a,
                                      .n_seqs = 2, .n_tokens = n_tokens, .n_heads_k = H, .n_heads_v = H, .head_dim_k = D,
-                                     .head_dim_v = D, .n_rows = 2, .n_slots = 2, .state_layout = layout,
-                                     .gate = gate };
+                                     .head_dim_v = D, .state_layout = layout, .gate = gate, .n_snapshots = 2,
+                                     .scale = 0.125f, .state = { .n_rows = 2, .n_slots = 2 } };
     a->q.data = a->k.data = o->q.data;
     a->v.data     = o->v.data;
     a->g.data     = o->g.data;
@@ -230,9 +230,9 @@ static gdn_status run_all(gdn_context *ctx, const operands *o, gdn_span *workspa
         if ((status = gdn_gated_delta_net_query(ctx, &a, &c)) == GDN_OK)
             status = gdn_gated_delta_net(ctx, &a, NULL);
     }
-    for (int flags = 0; flags < 2 && !status; flags++) {
-        gdn_ssm_conv_args a = { .size = sizeof a, .flags = (uint32_t)flags, .n_seqs = 2, .n_tokens = T, .n_channels = C,
-                                .kernel_width = 4, .n_rows = 2 };
+    for (int silu = 0; silu < 2 && !status; silu++) {
+        gdn_ssm_conv_args a = { .size = sizeof a, .n_seqs = 2, .n_tokens = T, .n_channels = C, .kernel_width = 4,
+                                .activation = silu, .history = { .n_rows = 2, .n_slots = 3 } };
         a.x.data = o->q.data, a.weight.data = o->weight.data, a.out.data = o->out.data,
         a.history.data = o->history.data;
         a.workspace = *workspace;
@@ -241,7 +241,8 @@ static gdn_status run_all(gdn_context *ctx, const operands *o, gdn_span *workspa
     }
     for (int32_t dtype = GDN_F32; dtype <= GDN_Q8_0 && !status; dtype++) {
         gdn_set_rows_args a = {
-            .size = sizeof a, .n_columns = C, .n_rows = ROWS, .n_rows_dst = ROWS, .n_batch = { 2, 2 }
+            .size = sizeof a, .n_columns = C, .n_rows = ROWS, .n_rows_dst = ROWS, .n_batch = { 2, 2 },
+            .index_batch = { 1, 1 }
         };
         a.src.data = o->q.data, a.dst.data = o->rows.data, a.index.data = o->index.data;
         a.dst.dtype = dtype, a.index.dtype = GDN_I32;
@@ -257,7 +258,8 @@ static void refuse_all(gdn_context *ctx)
 {
     gdn_gated_delta_net_args a = { .size = sizeof a, .n_seqs = -1 };
     gdn_ssm_conv_args b = { .size = sizeof b, .n_seqs = 1, .n_tokens = 1, .n_channels = 1, .kernel_width = 1 };
-    gdn_set_rows_args c = { .size = sizeof c, .n_columns = 1, .src.dtype = 77 };
+    gdn_set_rows_args c = { .size = sizeof c, .n_columns = 1, .n_batch = { 1, 1 }, .index_batch = { 1, 1 },
+                            .src.dtype = 77 };
     assert_int_equal(gdn_gated_delta_net(ctx, &a, NULL), GDN_INVALID_ARGUMENT);
     assert_int_equal(gdn_ssm_conv(ctx, &b, NULL), GDN_INVALID_ARGUMENT);
     assert_int_equal(gdn_set_rows(ctx, &c, NULL), GDN_INVALID_ARGUMENT);

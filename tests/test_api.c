@@ -197,7 +197,7 @@ static void described_sizes(void **state)
     DESCRIBED(gdn_device_info, gdn_device_describe(GDN_BACKEND_CPU, 0, at));
     DESCRIBED(gdn_implementation_info, gdn_implementation_describe(GDN_BACKEND_CPU, 0, 0, at));
     delta_fixture.reset();
-    DESCRIBED(gdn_capability, gdn_gated_delta_net_query(ctx, &delta_args, at));
+    DESCRIBED(gdn_capability, delta_query(ctx, &delta_args, at));
 
     /* gdn_context_describe: either may be NULL, and a failure of one writes none of the two. */
     assert_int_equal(gdn_context_describe(ctx, NULL, NULL), GDN_OK);
@@ -358,7 +358,7 @@ static void levels(void **state)
                 for (size_t t = 0; t < sizeof tests / sizeof tests[0]; t++) {
                     float weight = *tests[t].weight, x = *tests[t].x, out = 1, history = 0;
                     gdn_ssm_conv_args a = { .size = sizeof a, .n_seqs = 1, .n_tokens = 1, .n_channels = 1,
-                                            .kernel_width = 1, .n_rows = 1 };
+                                            .kernel_width = 1, .history.n_rows = 1 };
                     a.x.data = &x, a.weight.data = &weight, a.history.data = &history, a.out.data = &out;
                     assert_int_equal(gdn_ssm_conv(ctx, &a, NULL), GDN_OK);
                     assert_memory_equal(&out, &tests[t].at[level], 4);

@@ -14,6 +14,7 @@
 
 #include <cmocka.h>
 
+#include "tools/check/calls.h"
 #include "tools/check/case.h"
 
 /* ---- Contexts: the reference first, then every implementation whose memory is the host's ------------- */
@@ -66,11 +67,11 @@ typedef struct delta_memory {
     _Alignas(64) int32_t state_src[2];
     _Alignas(64) int32_t state_dst[4];
     _Alignas(64) int32_t position[2]; /* of calls with checkpoints only */
-    _Alignas(64) int32_t state_checkpoint[4];
+    _Alignas(64) int32_t checkpoint[4];
     _Alignas(64) float log[API_LOG_ROWS * API_LOG_COLUMNS * API_LOG_ENTRY]; /* of calls with a log only */
     _Alignas(64) int32_t log_row[2];
-    _Alignas(64) int32_t state_position[2];
-    _Alignas(64) int32_t state_commit[2];
+    _Alignas(64) int32_t base_position[2];
+    _Alignas(64) int32_t commit[2];
     _Alignas(64) int32_t parent[5]; /* of trees only */
     _Alignas(64) unsigned char workspace[API_WORKSPACE];
 } delta_memory;
@@ -86,7 +87,7 @@ typedef struct conv_memory {
     _Alignas(64) int32_t position[2];
     _Alignas(64) int32_t history_src[2];
     _Alignas(64) int32_t history_dst[2];
-    _Alignas(64) int32_t history_checkpoint[4];
+    _Alignas(64) int32_t checkpoint[4];
     _Alignas(64) int32_t parent[5];
     _Alignas(64) unsigned char workspace[API_WORKSPACE];
 } conv_memory;
@@ -99,22 +100,25 @@ typedef struct rows_memory {
     _Alignas(64) unsigned char workspace[API_WORKSPACE];
 } rows_memory;
 
-extern gdn_gated_delta_net_args delta_args;
-extern gdn_ssm_conv_args        conv_args;
-extern gdn_set_rows_args        rows_args;
-extern delta_memory             delta_mem;
-extern conv_memory              conv_mem;
-extern rows_memory              rows_mem;
-extern const api_fixture        delta_fixture, conv_fixture, rows_fixture;
+extern delta_call        delta_args;
+extern conv_call         conv_args;
+extern gdn_set_rows_args rows_args;
+extern delta_memory      delta_mem;
+extern conv_memory       conv_mem;
+extern rows_memory       rows_mem;
+extern const api_fixture delta_fixture, conv_fixture, rows_fixture;
 extern const api_fixture *const api_fixtures[CHECK_KERNEL_COUNT];
 
 /* The numbers of a map, and memory as a span. */
 #define MAP(array, ...) memcpy(array, (int32_t[]){ __VA_ARGS__ }, sizeof((int32_t[]){ __VA_ARGS__ }))
 #define SPAN(array)     ((gdn_span){ .data = (array), .bytes = sizeof(array) })
+#define POOL(array, rows, slots) { .data = (array), .bytes = sizeof(array), .n_rows = (rows), .n_slots = (slots) }
 
-/* The valid call gets a log of 3 rows and 6 columns: its sequences stand 3 and 2 tokens back, have rows 2 and 0, and
- * commit to slots 4 and 3. */
+/* The valid call gets a log of 3 rows and 6 slots: the base positions of its sequences are 3 and 2 tokens back, they have
+ * rows 2 and 0, and commit to slots 4 and 3. */
 void delta_with_log(void);
+/* Its inputs; the part as GDN_INIT makes it where the call had none. */
+gdn_delta_inputs *delta_inputs(void);
 /* The recurrence's sum of 16 products, for what comes out by the words of the header. */
 float api_dot(const float *x, const float *y);
 

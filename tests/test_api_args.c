@@ -7,8 +7,8 @@
 #include <stdio.h>
 #include <string.h>
 
-static gdn_gated_delta_net_args *const d = &delta_args;
-static gdn_ssm_conv_args *const c = &conv_args;
+static gdn_gated_delta_net_args *const d = &delta_args.args;
+static gdn_ssm_conv_args *const c = &conv_args.args;
 static gdn_set_rows_args *const r = &rows_args;
 
 /* "member is value": what every text about a number begins with. */
@@ -23,22 +23,30 @@ static const char *is(const char *member, long long value)
 
 /* ---- Sizes --------------------------------------------------------------------------------------------- */
 
-static void refuse_sizes(const api_fixture *f, const char *member, size_t field, const int64_t *values, size_t n,
-                         int wide, const char *allowed)
+/* `with` makes the part whose member it is. */
+static void refuse_sizes(const api_fixture *f, void (*with)(void), const char *member, size_t field,
+                         const int64_t *values, size_t n, int wide, const char *allowed)
 {
     for (size_t i = 0; i < n; i++) {
         f->reset();
+        if (with) with();
         const int32_t narrow = (int32_t)values[i];
         memcpy((char *)f->args + field, wide ? (const void *)&values[i] : (const void *)&narrow, wide ? 8 : 4);
         api_refuse(f, __LINE__, GDN_INVALID_ARGUMENT, (const char *const[]){ is(member, values[i]), allowed, NULL });
     }
 }
-#define SIZES(f, args, member, wide, allowed, ...)                                                     \
-    refuse_sizes(&(f), #member, offsetof(args, member), (const int64_t[]){ __VA_ARGS__ },              \
+#define SIZES(f, with, call, of, member, wide, allowed, ...)                                           \
+    refuse_sizes(&(f), with, #member, offsetof(call, of member), (const int64_t[]){ __VA_ARGS__ },     \
                  sizeof((const int64_t[]){ __VA_ARGS__ }) / 8, wide, allowed)
-#define DELTA(member, allowed, ...) SIZES(delta_fixture, gdn_gated_delta_net_args, member, 0, allowed, __VA_ARGS__)
-#define CONV(member, allowed, ...)  SIZES(conv_fixture, gdn_ssm_conv_args, member, 0, allowed, __VA_ARGS__)
-#define ROWS(member, allowed, ...)  SIZES(rows_fixture, gdn_set_rows_args, member, 1, allowed, __VA_ARGS__)
+#define DELTA(member, allowed, ...) SIZES(delta_fixture, NULL, delta_call, args., member, 0, allowed, __VA_ARGS__)
+#define INPUT(member, allowed, ...) SIZES(delta_fixture, with_inputs, delta_call, , member, 0, allowed, __VA_ARGS__)
+#define CONV(member, allowed, ...)  SIZES(conv_fixture, NULL, conv_call, args., member, 0, allowed, __VA_ARGS__)
+#define ROWS(member, allowed, ...)  SIZES(rows_fixture, NULL, gdn_set_rows_args, , member, 1, allowed, __VA_ARGS__)
+
+static void with_inputs(void)
+{
+    (void)delta_inputs();
+}
 
 static void delta_sizes(void **state)
 {
@@ -52,39 +60,40 @@ static void delta_sizes(void **state)
     DELTA(head_map, "0 to 1 are allowed", -1, 2);
     DELTA(gate, "0 to 1 are allowed", -1, 2);
     DELTA(state_layout, "0 to 1 are allowed", -1, 2);
-    DELTA(n_rows, "1 to 2147483647 are allowed", 0, -1);
-    DELTA(n_slots, "1 to 2147483647 are allowed", -1);
-    DELTA(n_rows_out, "1 to 2147483647 are allowed", -1);
-    DELTA(n_slots_out, "1 to 2147483647 are allowed", -1);
-    DELTA(n_snapshots, "1 to 1048576 are allowed", -1, 1048577);
-    REFUSED(delta_fixture, (d->n_snapshots = 0, d->n_slots_out = 1 << 21), "n_snapshots (n_slots_out, the default) is");
-    REFUSED(delta_fixture, (d->n_snapshots = d->n_rows_out = d->n_slots_out = 0, d->n_rows = 1, d->n_slots = 1 << 21),
-            "n_snapshots (n_slots, the default) is 2097152");
-    REFUSED(delta_fixture, d->flags = 2, "flags is 0x2", "must be 0");
-    REFUSED(delta_fixture, d->reserved = 1, "reserved is 0x1", "must be 0");
-    REFUSED(delta_fixture, d->flags = 0x80000000u, "flags is 0x80000000");
+    DELTA(state.n_rows, "1 to 2147483647 are allowed", 0, -1, INT32_MIN);
+    DELTA(state.n_slots, "1 to 2147483647 are allowed", 0, -1);
+    DELTA(state_out.n_rows, "1 to 2147483647 are allowed", -1, INT32_MIN);
+    DELTA(n_snapshots, "0 to 1048576 are allowed", -1, 1048577);
+    REFUSED(delta_fixture, (d->state_out.n_rows = 3, d->state_out.n_slots = 0), "state_out.n_slots is 0; 1 to");
+    REFUSED(delta_fixture, (d->state_out = d->state, d->state_out.n_slots = -1), "state_out.n_slots is -1; 1 to");
+    REFUSED(delta_fixture, (d->state_out = d->state, d->state_out.n_rows = 0), "state_out.n_rows is 0; 1 to");
+    REFUSED(delta_fixture, d->n_snapshots = 0, "n_snapshots is 0 and state_dst is given");
     REFUSED(delta_fixture, d->n_heads_v = 3, "n_heads_v is 3 and n_heads_k is 2", "multiple");
-    REFUSED(delta_fixture, (d->n_rows = 65536, d->n_slots = 32768), "n_rows * n_slots is 2147483648");
+    REFUSED(delta_fixture, (d->state.n_rows = 65536, d->state.n_slots = 32768), "state.n_rows * n_slots is 2147483648");
     REFUSED(delta_fixture, (d->n_seqs = 1 << 24, d->n_snapshots = 1 << 10), "n_seqs * n_snapshots is 17179869184");
-    REFUSED(delta_fixture, (d->state_out = d->state, d->n_rows_out = 65536, d->n_slots_out = 32768),
-            "n_rows_out * n_slots_out is 2147483648");
+    REFUSED(delta_fixture, (d->state_out = d->state, d->state_out.n_rows = 65536, d->state_out.n_slots = 32768),
+            "state_out.n_rows * n_slots is 2147483648");
     REFUSED(delta_fixture, d->scale = NAN, "scale is nan", "finite");
     REFUSED(delta_fixture, d->scale = -INFINITY, "scale is -inf", "finite");
-    DELTA(qk_norm, "0 to 2 are allowed", -1, 3);
-    DELTA(g_form, "0 to 3 are allowed", -1, 4, INT32_MAX);
-    DELTA(beta_form, "0 to 1 are allowed", -1, 2);
-    REFUSED(delta_fixture, d->reserved2 = 1, "reserved2 is 0x1", "must be 0");
-    REFUSED(delta_fixture, d->beta_factor = INFINITY, "beta_factor is inf", "finite");
-    REFUSED(delta_fixture, (d->qk_norm = GDN_NORM_ADD, d->qk_norm_eps = NAN), "qk_norm_eps is nan", "finite");
-    REFUSED(delta_fixture, (d->qk_norm = GDN_NORM_ADD, d->qk_norm_eps = -1e-6f), "qk_norm_eps is negative",
+    REFUSED(delta_fixture, d->scale = 0, "scale is 0; set it", "GDN_INIT");
+    REFUSED(delta_fixture, d->scale = -0.0f, "scale is 0; set it");
+    INPUT(inputs.qk_norm, "0 to 2 are allowed", -1, 3);
+    INPUT(inputs.gate_input, "0 to 3 are allowed", -1, 4, INT32_MAX);
+    INPUT(inputs.beta_input, "0 to 1 are allowed", -1, 2);
+    REFUSED(delta_fixture, delta_inputs()->beta_factor = 0, "inputs.beta_factor is 0; set it", "1 by GDN_INIT");
+    REFUSED(delta_fixture, delta_inputs()->beta_factor = -0.0f, "inputs.beta_factor is 0; set it");
+    REFUSED(delta_fixture, delta_inputs()->beta_factor = INFINITY, "inputs.beta_factor is inf", "finite");
+    REFUSED(delta_fixture, (delta_inputs()->qk_norm = GDN_NORM_ADD, delta_inputs()->qk_norm_eps = NAN), "inputs.qk_norm_eps is nan", "finite");
+    REFUSED(delta_fixture, (delta_inputs()->qk_norm = GDN_NORM_ADD, delta_inputs()->qk_norm_eps = -1e-6f), "inputs.qk_norm_eps is negative",
             "0 and above");
-    REFUSED(delta_fixture, d->qk_norm_eps = 1e-6f, "qk_norm_eps is given", "GDN_NORM_NONE");
-    REFUSED(delta_fixture, d->ssm_a = d->beta, "ssm_a is given and g_form is 0", "GDN_G_RAW (2)");
-    REFUSED(delta_fixture, (d->g_form = GDN_G_LINEAR, d->dt_bias = d->beta), "dt_bias is given and g_form is 1");
-    REFUSED(delta_fixture, d->g_form = GDN_G_RAW, "ssm_a.data is NULL");
+    REFUSED(delta_fixture, delta_inputs()->qk_norm_eps = 1e-6f, "inputs.qk_norm_eps is given", "GDN_NORM_NONE");
+    REFUSED(delta_fixture, delta_inputs()->ssm_a = d->beta, "inputs.ssm_a is given and inputs.gate_input is 0", "GDN_G_RAW (2)");
+    REFUSED(delta_fixture, (delta_inputs()->gate_input = GDN_G_LINEAR, delta_inputs()->dt_bias = d->beta), "inputs.dt_bias is given and inputs.gate_input is 1");
+    REFUSED(delta_fixture, delta_inputs()->gate_input = GDN_G_RAW, "inputs.ssm_a.data is NULL");
     REFUSED(delta_fixture, d->n_seqs = 0, "n_seqs is 0 and n_tokens is 5");
-    REFUSED(delta_fixture, d->n_rows_out = 2, "n_rows_out is 2", "state_out is absent");
-    REFUSED(delta_fixture, d->n_slots_out = 1, "n_slots_out is 1", "state_out is absent");
+    REFUSED(delta_fixture, (d->state_out.n_rows = 2, d->state_out.n_slots = 1),
+            "state_out.n_rows is 2 and state_out.data is NULL", "both or neither");
+    REFUSED(delta_fixture, d->state_out.n_slots = 2, "state_out.n_rows is 0");
 }
 
 static void conv_sizes(void **state)
@@ -94,16 +103,21 @@ static void conv_sizes(void **state)
     CONV(n_tokens, "0 to 2147483647 are allowed", -1, INT32_MIN);
     CONV(n_channels, "1 to 2147483647 are allowed", 0, -1, INT32_MIN);
     CONV(kernel_width, "1 to 16 are allowed", 0, 17, -1, INT32_MAX);
-    REFUSED(conv_fixture, (c->kernel_width = INT32_MIN, c->n_columns = 0), "kernel_width is -2147483648");
-    CONV(n_rows, "1 to 2147483647 are allowed", 0, -1);
-    CONV(n_columns, "3 to 2147483647 are allowed", 2, 1, -1);
-    CONV(n_rows_out, "1 to 2147483647 are allowed", -1);
-    CONV(reserved, "must be 0", 1, -1);
-    REFUSED(conv_fixture, c->flags = 4, "flags is 0x4", "GDN_CONV_SILU");
-    REFUSED(conv_fixture, c->flags = 0x80000001u, "flags is 0x80000001", "GDN_CONV_SILU");
+    REFUSED(conv_fixture, (c->kernel_width = INT32_MIN, c->history.n_slots = 0), "kernel_width is -2147483648");
+    CONV(activation, "0 to 1 are allowed", -1, 2, INT32_MIN, INT32_MAX);
+    CONV(history.n_rows, "1 to 2147483647 are allowed", 0, -1);
+    CONV(history.n_slots, "3 to 2147483647 are allowed", 2, 1, 0, -1);
+    REFUSED(conv_fixture, (c->history_out = c->history, c->history_out.n_rows = -1), "history_out.n_rows is -1; 1 to");
+    REFUSED(conv_fixture, (c->history_out = c->history, c->history_out.n_rows = 0), "history_out.n_rows is 0; 1 to");
+    REFUSED(conv_fixture, (c->history_out = c->history, c->history_out.n_slots = 4),
+            "history_out.n_slots is 4 and history.n_slots is 5; they must be the same");
+    REFUSED(conv_fixture, (c->history_out = c->history, c->history_out.n_slots = 0), "history_out.n_slots is 0 and");
     REFUSED(conv_fixture, c->n_seqs = 0, "n_seqs is 0 and n_tokens is 5");
-    REFUSED(conv_fixture, c->n_rows_out = 2, "n_rows_out is 2", "history_out is absent");
-    REFUSED(conv_fixture, (c->history_out = c->history, c->history.data = NULL),
+    REFUSED(conv_fixture, (c->history_out.n_rows = 2, c->history_out.n_slots = 5),
+            "history_out.n_rows is 2 and history_out.data is NULL", "both or neither");
+    REFUSED(conv_fixture, c->history.data = NULL, "history.n_rows is 3 and history.data is NULL", "both or neither");
+    REFUSED(conv_fixture, (c->history.data = NULL, c->history.n_rows = 0), "history.n_rows is 0; 1 to");
+    REFUSED(conv_fixture, (c->history_out = c->history, c->history.data = NULL, c->history.n_rows = c->history.n_slots = 0),
             "history_out is given and history is absent");
 }
 
@@ -118,6 +132,10 @@ static void rows_sizes(void **state)
     ROWS(n_batch[1], "1 to 1073741824 are allowed", -1, 1073741825);
     ROWS(index_batch[0], "1 to 2 are allowed", -1, 3, INT64_MAX);
     ROWS(index_batch[1], "1 to 1 are allowed", -1, 2);
+    for (int i = 0; i < 2; i++) { /* of a struct that was only zeroed */
+        REFUSED(rows_fixture, r->n_batch[i] = 0, i ? "n_batch[1] is 0" : "n_batch[0] is 0", "set it, 1 by GDN_INIT");
+        REFUSED(rows_fixture, r->index_batch[i] = 0, i ? "index_batch[1] is 0" : "index_batch[0] is 0", "set it, 1 by GDN_INIT");
+    }
     REFUSED(rows_fixture, (r->n_batch[0] = 3, r->index_batch[0] = 2), "index_batch[0] is 2", "n_batch[0]", "3");
     REFUSED(rows_fixture, r->flags = 1, "flags is 0x1", "must be 0");
     REFUSED(rows_fixture, (r->dst.dtype = GDN_Q8_0, r->n_columns = 31), "dst has rows of 31 elements",
@@ -130,6 +148,12 @@ static gdn_tensor *tensor_of(const api_fixture *f, const check_operand *o)
 {
     f->reset();
     return check_tensor(f->args, o);
+}
+
+/* It begins as a tensor does. */
+static int is_pool(const check_operand *o)
+{
+    return !strncmp(o->name, "state", 5) || !strncmp(o->name, "history", 7) || !strcmp(o->name, "log.entries");
 }
 
 static void refuse_operand(const api_fixture *f, int line, const char *name, const char *member, const char *text)
@@ -179,7 +203,7 @@ static void operands(void **state)
             OPERAND(t->dtype = 6, ".dtype is 6 (?)", "allowed: ");
             OPERAND(t->dtype = INT32_MAX, ".dtype is ", "allowed: ");
             OPERAND(t->dtype = strcmp(o->name, "index") ? GDN_I32 : GDN_F32, ".dtype is ", "allowed: ");
-            OPERAND(t->reserved = 1, ".reserved is 1", "must be 0");
+            if (!is_pool(o)) OPERAND(t->reserved = 1, ".reserved is 1", "must be 0");
             OPERAND(t->bytes--, "", bytes);
             OPERAND(t->bytes = 1, ".bytes is 1", "the call reaches");
             OPERAND(t->offset = (uint64_t)1 << 56, ".offset is", "below 2^56");
@@ -227,8 +251,8 @@ static void dtypes(void **state)
             }
         }
     }
-    REFUSED(delta_fixture, (d->g_form = GDN_G_RAW, d->ssm_a = d->beta, d->ssm_a.dtype = GDN_Q8_0),
-            "ssm_a.dtype is 3 (Q8_0)", "allowed: F32, F16, BF16");
+    REFUSED(delta_fixture, (delta_inputs()->gate_input = GDN_G_RAW, delta_inputs()->ssm_a = d->beta, delta_inputs()->ssm_a.dtype = GDN_Q8_0),
+            "inputs.ssm_a.dtype is 3 (Q8_0)", "allowed: F32, F16, BF16");
     REFUSED(delta_fixture, (d->state_out = d->state, d->state_out.dtype = GDN_Q8_0), "state_out.dtype is 3 (Q8_0)",
             "allowed: F32, F16, BF16");
 }
@@ -262,18 +286,18 @@ static void overflows(void **state)
 
 /* Rows of an operand must not share bytes, read or written. */
 typedef struct overlap { int axis, stride; const char *says; } overlap;
-static void refuse_overlaps(const api_fixture *f, gdn_tensor *t, const char *name, const overlap *of, size_t n)
+static void refuse_overlaps(const api_fixture *f, int64_t *stride, const char *name, const overlap *of, size_t n)
 {
     for (size_t i = 0; i < n; i++) {
         char member[32];
         (void)snprintf(member, sizeof member, ".stride[%d] is %d", of[i].axis, of[i].stride);
         f->reset();
-        t->stride[of[i].axis] = of[i].stride;
+        stride[of[i].axis] = of[i].stride;
         refuse_operand(f, __LINE__, name, member, of[i].says);
     }
 }
 #define OVERLAPS(f, args, operand, ...)                                                                \
-    refuse_overlaps(&(f), &(args)->operand, #operand, (const overlap[]){ __VA_ARGS__ },                \
+    refuse_overlaps(&(f), (args)->operand.stride, #operand, (const overlap[]){ __VA_ARGS__ },                \
                     sizeof((const overlap[]){ __VA_ARGS__ }) / sizeof(overlap))
 /* A stride of sequence 0's place that is a token's, of a ragged operand; the text names what was set, not a packed one.
  */
@@ -368,47 +392,94 @@ static void streams(void **state)
         }
 }
 
+/* A kernel's functions, for arguments that are not in a call object: parts of other sizes, and newer structs. */
+#define GDN_KERNEL(stem, number, title, last, end)                                                     \
+    static gdn_status query_##stem(const gdn_context *ctx, const void *args, gdn_capability *can)      \
+    {                                                                                                  \
+        return gdn_##stem##_query(ctx, args, can);                                                     \
+    }                                                                                                  \
+    static gdn_status run_##stem(gdn_context *ctx, const void *args, gdn_stream stream)                \
+    {                                                                                                  \
+        return gdn_##stem(ctx, args, stream);                                                          \
+    }
+#include "core/kernels.def"
+#undef GDN_KERNEL
+static const struct plain {
+    gdn_status (*query)(const gdn_context *ctx, const void *args, gdn_capability *capability);
+    gdn_status (*run)(gdn_context *ctx, const void *args, gdn_stream stream);
+    uint32_t size, first;
+} plain[CHECK_KERNEL_COUNT] = {
+#define GDN_KERNEL(stem, number, title, last, end)                                                     \
+    { query_##stem, run_##stem, sizeof(gdn_##stem##_args), GDN_FIRST_SIZE(gdn_##stem##_args) },
+#include "core/kernels.def"
+#undef GDN_KERNEL
+};
+
+/* Both functions refuse the arguments on every target with this text, and nothing is written. */
+static void refuse_plain(const api_fixture *f, const struct plain *of, int line, const void *args, const char *text)
+{
+    memcpy(f->before, f->memory, f->memory_bytes);
+    for (int i = 0; i < api_target_count; i++) {
+        gdn_capability cap = { .size = sizeof cap };
+        for (int run = 0; run < 2; run++) {
+            const gdn_status got = run ? of->run(api_target_list[i].ctx, args, NULL)
+                                       : of->query(api_target_list[i].ctx, args, &cap);
+            if (got != GDN_INVALID_ARGUMENT || !strstr(gdn_last_error(), text))
+                fail_msg("line %d: %s on %s gave %s, \"%s\" without \"%s\"", line, f->kernel->name,
+                         api_target_list[i].name, gdn_status_name(got), gdn_last_error(), text);
+        }
+        assert_memory_equal(f->memory, f->before, f->memory_bytes);
+    }
+}
+
+static void accept_plain(const api_fixture *f, const struct plain *of, int line, const void *args)
+{
+    memcpy(f->before, f->memory, f->memory_bytes);
+    for (int i = 0; i < api_target_count; i++) {
+        gdn_capability cap = { .size = sizeof cap };
+        memcpy(f->memory, f->before, f->memory_bytes);
+        if (of->query(api_target_list[i].ctx, args, &cap) || of->run(api_target_list[i].ctx, args, NULL))
+            fail_msg("line %d: %s on %s: %s", line, f->kernel->name, api_target_list[i].name, gdn_last_error());
+    }
+}
+
+/* A struct as older, newer and wrong callers have it: `copy` of `size` bytes, with room behind it, which is in *args or
+ * is pointed to from there. */
+static void sizes_of_struct(const api_fixture *f, const struct plain *of, const void *args, const char *name,
+                            unsigned char *copy, uint32_t size, uint32_t first)
+{
+    const uint32_t sizes[] = { 0, 1, 3, 4, first - 8, first - 1, 65537, UINT32_MAX }, newer = size + 64;
+    char text[64];
+    for (size_t i = 0; i < sizeof sizes / sizeof sizes[0]; i++) {
+        memcpy(copy, &sizes[i], 4);
+        (void)snprintf(text, sizeof text, "%s->size is %u;", name, (unsigned)sizes[i]);
+        refuse_plain(f, of, __LINE__, args, text);
+    }
+    /* A newer caller: what we do not know must be zero. */
+    memcpy(copy, &newer, 4);
+    memset(copy + size, 0, 65);
+    for (uint32_t at = size; at < newer; at += 21) {
+        copy[at] = 1;
+        (void)snprintf(text, sizeof text, "%s has a member at byte %u ", name, (unsigned)at);
+        refuse_plain(f, of, __LINE__, args, text);
+        copy[at] = 0;
+    }
+    copy[newer] = 1; /* beyond what the caller says it has */
+    accept_plain(f, of, __LINE__, args);
+    memcpy(copy, &first, 4); /* the first caller */
+    memset(copy + first, 0x77, size - first + 1);
+    accept_plain(f, of, __LINE__, args);
+}
+
 static void struct_sizes(void **state)
 {
     (void)state;
     _Alignas(16) static unsigned char grown[2048];
-#define GDN_KERNEL(stem, number, title, last, end) [CHECK_KERNEL_##stem] = (uint32_t)GDN_FIRST_SIZE(gdn_##stem##_args),
-    static const uint32_t first[] = {
-#include "core/kernels.def"
-    };
-#undef GDN_KERNEL
     for (int k = 0; k < CHECK_KERNEL_COUNT; k++) {
         const api_fixture *f = api_fixtures[k];
-        const uint32_t sizes[] = { 0, 1, 3, 4, 8, first[k] - 1, first[k] - 8, 65537, UINT32_MAX };
-        for (size_t i = 0; i < sizeof sizes / sizeof sizes[0]; i++) {
-            f->reset();
-            memcpy(f->args, &sizes[i], 4);
-            api_refuse(f, __LINE__, GDN_INVALID_ARGUMENT, (const char *const[]){ is("args->size", sizes[i]), NULL });
-        }
-        /* A newer caller: what we do not know must be zero. */
-        for (int i = 0; i < api_target_count; i++) {
-            gdn_context *ctx = api_target_list[i].ctx;
-            const uint32_t size = (uint32_t)f->kernel->args_size + 64;
-            gdn_capability cap = { .size = sizeof cap };
-            f->reset();
-            memset(grown, 0, sizeof grown);
-            memcpy(grown, f->args, f->kernel->args_size);
-            memcpy(grown, &size, 4);
-            memcpy(f->before, f->memory, f->memory_bytes);
-            for (uint32_t at = (uint32_t)f->kernel->args_size; at < size; at += 21) {
-                char text[64];
-                grown[at] = 1;
-                (void)snprintf(text, sizeof text, "a member at byte %u", (unsigned)at);
-                assert_int_equal(f->kernel->run(ctx, grown, NULL), GDN_INVALID_ARGUMENT);
-                assert_non_null(strstr(gdn_last_error(), text));
-                assert_int_equal(f->kernel->query(ctx, grown, &cap), GDN_INVALID_ARGUMENT);
-                assert_memory_equal(f->memory, f->before, f->memory_bytes);
-                grown[at] = 0;
-            }
-            grown[size] = 1; /* beyond what the caller says it has */
-            assert_int_equal(f->kernel->query(ctx, grown, &cap), GDN_OK);
-            assert_int_equal(f->kernel->run(ctx, grown, NULL), GDN_OK);
-        }
+        f->reset();
+        memcpy(grown, f->args, plain[k].size);
+        sizes_of_struct(f, &plain[k], grown, "args", grown, plain[k].size, plain[k].first);
         /* NULL for each pointer. */
         f->reset();
         memcpy(f->before, f->memory, f->memory_bytes);
@@ -417,16 +488,103 @@ static void struct_sizes(void **state)
 #define NULLS(call, text)                                                                              \
     assert_int_equal(call, GDN_INVALID_ARGUMENT);                                                      \
     assert_non_null(strstr(gdn_last_error(), text " is NULL"))
-        NULLS(f->kernel->run(NULL, f->args, NULL), "ctx");
-        NULLS(f->kernel->run(ctx, NULL, NULL), "args");
-        NULLS(f->kernel->query(NULL, f->args, &cap), "ctx");
-        NULLS(f->kernel->query(ctx, NULL, &cap), "args");
-        NULLS(f->kernel->query(ctx, f->args, NULL), "capability");
+        NULLS(plain[k].run(NULL, f->args, NULL), "ctx");
+        NULLS(plain[k].run(ctx, NULL, NULL), "args");
+        NULLS(plain[k].query(NULL, f->args, &cap), "ctx");
+        NULLS(plain[k].query(ctx, NULL, &cap), "args");
+        NULLS(plain[k].query(ctx, f->args, NULL), "capability");
         cap.size = sizeof cap - 1;
-        assert_int_equal(f->kernel->query(ctx, f->args, &cap), GDN_INVALID_ARGUMENT);
+        assert_int_equal(plain[k].query(ctx, f->args, &cap), GDN_INVALID_ARGUMENT);
         assert_non_null(strstr(gdn_last_error(), "capability->size is"));
         assert_memory_equal(f->memory, f->before, f->memory_bytes);
     }
+}
+
+/* Each part has a size of its own, which is judged as that of the arguments is. Its defaults are zeros, but for inputs.
+ */
+static void part_sizes(void **state)
+{
+    (void)state;
+    _Alignas(16) static unsigned char part[512];
+    const struct plain *const delta = &plain[CHECK_KERNEL_gated_delta_net], *const conv = &plain[CHECK_KERNEL_ssm_conv];
+#define PART(f, of, whole, type, name)                                                                 \
+    memcpy(part, &(whole).name, sizeof(type));                                                         \
+    a.name = (const void *)part;                                                                       \
+    sizes_of_struct(&(f), of, &a, #name, part, sizeof(type), GDN_FIRST_SIZE(type))
+    { /* a chain of tokens, as a tree */
+        delta_fixture.reset();
+        delta_with_log();
+        d->n_snapshots = 0, d->state_dst.data = NULL;
+        (void)delta_inputs();
+        delta_args.tree.size = sizeof(gdn_token_tree);
+        gdn_gated_delta_net_args a = delta_args_of(&delta_args);
+        PART(delta_fixture, delta, delta_args, gdn_replay_log, log);
+        a = delta_args_of(&delta_args);
+        PART(delta_fixture, delta, delta_args, gdn_delta_inputs, inputs);
+        a = delta_args_of(&delta_args);
+        PART(delta_fixture, delta, delta_args, gdn_token_tree, tree);
+    }
+    {
+        delta_fixture.reset();
+        d->state.dtype = GDN_BF16, d->state.bytes = 0;
+        delta_args.checkpoints =
+            (gdn_checkpoints){ .size = sizeof(gdn_checkpoints), .interval = 9, .n = 2, .dst = SPAN(delta_mem.checkpoint) };
+        delta_args.rounding = (gdn_state_rounding){ .size = sizeof(gdn_state_rounding), .interval = 1 };
+        gdn_gated_delta_net_args a = delta_args_of(&delta_args);
+        PART(delta_fixture, delta, delta_args, gdn_checkpoints, checkpoints);
+        a = delta_args_of(&delta_args);
+        PART(delta_fixture, delta, delta_args, gdn_state_rounding, rounding);
+    }
+    for (int tree = 0; tree < 2; tree++) {
+        conv_fixture.reset();
+        c->kernel_width = 3;
+        if (tree) conv_args.tree.size = sizeof(gdn_token_tree);
+        else
+            conv_args.checkpoints = (gdn_checkpoints){ .size = sizeof(gdn_checkpoints), .interval = 99, .n = 2,
+                                                       .dst = SPAN(conv_mem.checkpoint) };
+        gdn_ssm_conv_args a = conv_args_of(&conv_args);
+        if (tree) {
+            PART(conv_fixture, conv, conv_args, gdn_token_tree, tree);
+        } else {
+            PART(conv_fixture, conv, conv_args, gdn_checkpoints, checkpoints);
+        }
+    }
+}
+
+/* Zeros are not what GDN_INIT makes: of the valid call one member after another that it sets. The functions that do the
+ * same give what it does, at any size. */
+static void initialised(void **state)
+{
+    (void)state;
+    const gdn_gated_delta_net_args delta = GDN_INIT(gdn_gated_delta_net_args);
+    const gdn_delta_inputs inputs = GDN_INIT(gdn_delta_inputs);
+    const gdn_set_rows_args rows = GDN_INIT(gdn_set_rows_args);
+    const gdn_gated_delta_net_args zeroed = { .size = sizeof zeroed };
+    assert_true(delta.n_snapshots == 1 && delta.state.n_slots == 1 && delta.state_out.n_slots == 1 && delta.scale == 0);
+    assert_true(inputs.beta_factor == 1 && rows.n_batch[0] == 1 && rows.n_batch[1] == 1 && rows.index_batch[0] == 1 &&
+                rows.index_batch[1] == 1);
+    delta_fixture.reset();
+    refuse_plain(&delta_fixture, &plain[CHECK_KERNEL_gated_delta_net], __LINE__, &zeroed, " is 0; ");
+    REFUSED(delta_fixture, (d->state.n_slots = 0, d->n_snapshots = 0, d->scale = 0), "scale is 0; set it",
+            "usually 1 / sqrt(head_dim_k)", "zeros alone do not");
+    REFUSED(delta_fixture, d->state.n_slots = 0, "state.n_slots is 0; 1 to");
+    REFUSED(delta_fixture, delta_args.inputs.size = sizeof inputs, "inputs.beta_factor is 0");
+    REFUSED(rows_fixture, memset(r->n_batch, 0, sizeof r->n_batch + sizeof r->index_batch), "n_batch[0] is 0");
+#define INIT(type, value)                                                                              \
+    do {                                                                                               \
+        type now;                                                                                      \
+        assert_int_equal(type##_init(&now, sizeof now), GDN_OK);                                       \
+        assert_memory_equal(&now, &(value), sizeof now);                                               \
+        assert_int_equal(type##_init(NULL, sizeof now), GDN_INVALID_ARGUMENT);                         \
+        assert_int_equal(type##_init(&now, 0), GDN_INVALID_ARGUMENT);                                  \
+        assert_non_null(strstr(gdn_last_error(), "size is 0; pass sizeof the struct"));                \
+        assert_int_equal(type##_init(&now, (uint32_t)GDN_FIRST_SIZE(type) - 1), GDN_INVALID_ARGUMENT); \
+        assert_int_equal(type##_init(&now, 65537), GDN_INVALID_ARGUMENT);                              \
+        assert_memory_equal(&now, &(value), sizeof now);                                               \
+    } while (0)
+    INIT(gdn_gated_delta_net_args, delta);
+    INIT(gdn_delta_inputs, inputs);
+    INIT(gdn_set_rows_args, rows);
 }
 
 /* ---- Contents of maps ------------------------------------------------------------------------------------ */
@@ -470,10 +628,10 @@ static void conv_maps(void **state)
     REFUSED(conv_fixture, m->history_dst[1] = GDN_SKIP, "history_dst[1]", "is -2");
     REFUSED(conv_fixture, MAP(m->history_dst, 2, 2), "history_dst[1]", "is 2", "another entry writes");
     REFUSED(conv_fixture, MAP(m->history_dst, 1, 2), "history_src[1] is 1", "another sequence", "history_dst");
-    REFUSED(conv_fixture, (c->history.data = NULL, c->n_rows = c->n_columns = 0), "history_src[0] is 0");
-    REFUSED(conv_fixture, (c->history_src.data = NULL, c->n_rows = 1, MAP(m->history_dst, 0, -1)),
+    REFUSED(conv_fixture, (c->history.data = NULL, c->history.n_rows = c->history.n_slots = 0), "history_src[0] is 0");
+    REFUSED(conv_fixture, (c->history_src.data = NULL, c->history.n_rows = 1, MAP(m->history_dst, 0, -1)),
             "n_seqs (without history_src) is 2; 0 to 1");
-    REFUSED(conv_fixture, (c->history_dst.data = NULL, c->n_rows = 1, MAP(m->history_src, 0, -1)),
+    REFUSED(conv_fixture, (c->history_dst.data = NULL, c->history.n_rows = 1, MAP(m->history_src, 0, -1)),
             "n_seqs (without history_dst) is 2; 0 to 1");
     REFUSED(conv_fixture, c->seq_start.data = NULL, "n_tokens is 5 and n_seqs is 2");
 }
@@ -504,9 +662,9 @@ static void overlaps(void **state)
     /* A second pool: the same one shifted, or with other strides, is neither the same nor apart. */
     REFUSED(delta_fixture, (d->state_out = d->state, d->state_out.bytes = 0, d->state_out.offset = 4), "state_out",
             "overlaps state ");
-    REFUSED(delta_fixture, (d->state_out = d->state, d->n_rows_out = 6, d->n_slots_out = 1, d->n_snapshots = 2),
+    REFUSED(delta_fixture, (d->state_out = d->state, d->state_out.n_rows = 6, d->state_out.n_slots = 1, d->n_snapshots = 2),
             "state_out", "overlaps state ");
-    REFUSED(delta_fixture, (d->state_out = d->out, d->state_out.bytes = 0), "out", "overlaps");
+    REFUSED(delta_fixture, d->state_out = ((gdn_pool){ .data = delta_mem.out, .n_rows = 3, .n_slots = 2 }), "out", "overlaps");
     REFUSED(conv_fixture, (c->history_out = c->history, c->history_out.bytes = 0, c->history_out.offset = 80),
             "history_out", "overlaps history ");
 }
@@ -517,14 +675,13 @@ enum { SLOT = 2 * 32 * 16 * 4, COLUMN = 20 * 4 };
 static void apart_slots(int row_units, int n_rows, int n_rows_out)
 {
     d->n_heads_v = 2;
-    d->n_rows = n_rows;
+    d->state.n_rows = n_rows;
     d->state.bytes = d->out.bytes = 0;
     d->state.stride[0] = row_units * SLOT, d->state.stride[1] = 2 * SLOT;
     d->out.data = (char *)d->state.data + SLOT, d->out.stride[1] = 2 * SLOT;
     if (n_rows_out) {
-        d->state_out   = d->state;
-        d->n_rows_out  = n_rows_out;
-        d->n_slots_out = 2;
+        d->state_out = d->state;
+        d->state_out.n_rows = n_rows_out;
     }
     MAP(delta_mem.state_src, GDN_NONE, 1);
     MAP(delta_mem.state_dst, 0, GDN_NONE, 1, GDN_NONE);
@@ -532,12 +689,12 @@ static void apart_slots(int row_units, int n_rows, int n_rows_out)
 
 static void apart_columns(int row_units, int n_rows, int n_rows_out)
 {
-    c->n_rows = n_rows, c->n_columns = 3;
+    c->history.n_rows = n_rows, c->history.n_slots = 3;
     c->history.bytes = c->out.bytes = 0;
     c->history.stride[0] = row_units * COLUMN, c->history.stride[1] = 2 * COLUMN;
     c->out.data = (char *)c->history.data + COLUMN, c->out.stride[1] = 2 * COLUMN;
     if (n_rows_out)
-        c->history_out = c->history, c->n_rows_out = n_rows_out;
+        c->history_out = c->history, c->history_out.n_rows = n_rows_out;
     MAP(conv_mem.history_src, GDN_NONE, 0);
     MAP(conv_mem.history_dst, GDN_NONE, 0);
 }
@@ -568,12 +725,12 @@ static void interleaved(void **state)
     ACCEPTED(delta_fixture, apart_slots(4, 2, 2); d->out = ((gdn_tensor){ .data = delta_mem.out });
              d->state_out.offset = SLOT);
     /* The same tensor cut into other slots is another pool, on the same memory. */
-    REFUSED(delta_fixture, d->state_out = d->state; d->n_rows_out = 1; d->n_slots_out = 4;
+    REFUSED(delta_fixture, d->state_out = d->state; d->state_out.n_rows = 1; d->state_out.n_slots = 4;
             d->n_snapshots = 2, "state_out", "overlaps state ");
     REFUSED(delta_fixture, d->state_out = d->state; d->state_out.stride[0] = 2 * 16384;
-            d->n_rows_out = 1, "state_out", "overlaps state ");
+            d->state_out.n_rows = 1, "state_out", "overlaps state ");
     REFUSED(conv_fixture, c->history_out = c->history; c->history_out.stride[0] = 480;
-            c->n_rows_out = 2, "history_out", "overlaps history ");
+            c->history_out.n_rows = 2, "history_out", "overlaps history ");
 }
 
 const struct CMUnitTest api_argument_tests[] = {
@@ -589,6 +746,8 @@ const struct CMUnitTest api_argument_tests[] = {
     cmocka_unit_test(workspaces),
     cmocka_unit_test(streams),
     cmocka_unit_test(struct_sizes),
+    cmocka_unit_test(part_sizes),
+    cmocka_unit_test(initialised),
     cmocka_unit_test(delta_maps),
     cmocka_unit_test(conv_maps),
     cmocka_unit_test(overlaps),

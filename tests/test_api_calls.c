@@ -2,14 +2,13 @@
  * may call at the same time. Every one is run on every target and compared with the reference's bits. */
 #include "test_api.h"
 
-#include <math.h>
 #include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-static gdn_gated_delta_net_args *const d = &delta_args;
-static gdn_ssm_conv_args *const c = &conv_args;
+static gdn_gated_delta_net_args *const d = &delta_args.args;
+static gdn_ssm_conv_args *const c = &conv_args.args;
 static gdn_set_rows_args *const r = &rows_args;
 
 #define STRIDES(tensor, ...) memcpy((tensor).stride, (int64_t[4]){ __VA_ARGS__ }, 4 * sizeof(int64_t))
@@ -20,10 +19,10 @@ static void delta_defaults(void **state)
 {
     (void)state;
     ACCEPTED(delta_fixture, (void)0);
-    SAME(delta_fixture, (d->n_rows_out = 3, d->n_slots_out = 2));
-    SAME(delta_fixture, d->n_snapshots = 2);
-    SAME(delta_fixture, d->scale = 0.25f); /* 1 / sqrt(16) */
     SAME(delta_fixture, d->state_out = d->state);
+    SAME(delta_fixture, d->state_out.n_slots = 1); /* as GDN_INIT has it */
+    SAME(delta_fixture, (void)delta_inputs());
+    SAME(delta_fixture, (delta_inputs()->qk_norm = GDN_NORM_NONE, delta_inputs()->beta_factor = 1));
     SAME(delta_fixture, STRIDES(d->q, 0, 128, 64));
     SAME(delta_fixture, STRIDES(d->v, 0, 512, 128));
     SAME(delta_fixture, STRIDES(d->g, 0, 16, 4));
@@ -34,9 +33,17 @@ static void delta_defaults(void **state)
     SAME(delta_fixture, (d->k.data = (char *)d->k.data - 4096, d->k.offset = 4096));
     SAME(delta_fixture, (d->seq_start.data = (char *)d->seq_start.data - 8, d->seq_start.offset = 8));
 
-    /* Slots: 0 is 1. */
-    ACCEPTED(delta_fixture, (d->n_slots = 0, d->n_snapshots = 1, d->n_rows = 6); MAP(delta_mem.state_dst, 1, 3));
-    SAME(delta_fixture, (d->n_slots = 1, d->n_snapshots = 0, d->n_rows = 6); MAP(delta_mem.state_dst, 1, 3));
+    /* One slot, one snapshot; and none, for which nothing is written. */
+    ACCEPTED(delta_fixture, (d->state.n_slots = 1, d->n_snapshots = 1, d->state.n_rows = 6); MAP(delta_mem.state_dst, 1, 3));
+    ACCEPTED(delta_fixture, (d->n_snapshots = 0, d->state_dst.data = NULL));
+    assert_memory_equal(((delta_memory *)delta_fixture.first)->state, delta_mem.state, sizeof delta_mem.state);
+    assert_memory_equal(delta_mem.state, ((delta_memory *)delta_fixture.before)->state, sizeof delta_mem.state);
+    SAME(delta_fixture, MAP(delta_mem.state_dst, -1, -1, -1, -1);
+         MAP(((delta_memory *)delta_fixture.first)->state_dst, -1, -1, -1, -1));
+    ACCEPTED(delta_fixture, (d->n_snapshots = 0, d->state_dst.data = NULL);
+             d->state_out = ((gdn_pool)POOL(delta_mem.state_out, 3, 2)));
+    assert_memory_equal(delta_mem.state_out, ((delta_memory *)delta_fixture.before)->state_out,
+                        sizeof delta_mem.state_out);
 
     /* Maps: row s, slot 0; slot r of row s; the same number of tokens each. */
     ACCEPTED(delta_fixture, (d->n_tokens = 4, d->seq_start.data = d->state_src.data = d->state_dst.data = NULL));
@@ -52,28 +59,19 @@ static void delta_defaults(void **state)
     ACCEPTED(delta_fixture, (d->n_tokens = 4, d->seq_start.data = d->state_src.data = d->state_dst.data = NULL));
     SAME(delta_fixture, (d->n_tokens = 4, d->seq_start.data = d->state_src.data = d->state_dst.data = NULL);
          STRIDES(d->q, 256); STRIDES(d->out, 1024); STRIDES(d->v, 1024));
-
-    /* The scale of a dimension that has no exact square root. */
-    const float scale = (float)(1.0 / sqrt(20.0));
-    ACCEPTED(delta_fixture, d->n_tokens = 4; d->n_heads_k = d->n_heads_v = 1; d->head_dim_k = 20;
-             d->seq_start.data = NULL);
-    SAME(delta_fixture, d->n_tokens = 4; d->n_heads_k = d->n_heads_v = 1; d->head_dim_k = 20; d->seq_start.data = NULL;
-         d->scale = scale);
 }
 
 static void conv_defaults(void **state)
 {
     (void)state;
     ACCEPTED(conv_fixture, (void)0);
-    SAME(conv_fixture, c->n_rows_out = 3);
     SAME(conv_fixture, c->history_out = c->history);
     SAME(conv_fixture, STRIDES(c->x, 0, 80));
     SAME(conv_fixture, STRIDES(c->out, 0, 80));
     SAME(conv_fixture, STRIDES(c->weight, 16, 4));
     SAME(conv_fixture, STRIDES(c->history, 400, 80));
-    /* Columns: as many as the kernel looks back. */
-    ACCEPTED(conv_fixture, c->n_columns = 0);
-    SAME(conv_fixture, c->n_columns = 3);
+    /* As few slots as the kernel looks back. */
+    ACCEPTED(conv_fixture, c->history.n_slots = 3);
     /* Maps: row s, position 0, equal shares. */
     ACCEPTED(conv_fixture, c->n_tokens = 4;
              c->seq_start.data = c->position.data = c->history_src.data = c->history_dst.data = NULL);
@@ -89,12 +87,12 @@ static void conv_defaults(void **state)
     SAME(conv_fixture, memset(conv_mem.bias, 0, sizeof conv_mem.bias));
     /* Without a history: zeros, and none is kept. */
     ACCEPTED(conv_fixture, c->history.data = c->history_src.data = c->history_dst.data = NULL;
-             c->n_rows = c->n_columns = 0);
+             c->history.n_rows = c->history.n_slots = 0);
     SAME(conv_fixture, MAP(conv_mem.history_src, -1, -1); MAP(conv_mem.history_dst, -1, -1);
          MAP(FIRST->history_src, -1, -1); MAP(FIRST->history_dst, -1, -1));
-    SAME(conv_fixture, c->history.data = NULL; c->n_rows = c->n_columns = 0; MAP(conv_mem.history_src, -1, -1);
+    SAME(conv_fixture, c->history.data = NULL; c->history.n_rows = c->history.n_slots = 0; MAP(conv_mem.history_src, -1, -1);
          MAP(conv_mem.history_dst, -1, -1));
-    SAME(conv_fixture, c->history.data = c->history_src.data = NULL; c->n_rows = c->n_columns = 0;
+    SAME(conv_fixture, c->history.data = c->history_src.data = NULL; c->history.n_rows = c->history.n_slots = 0;
          MAP(conv_mem.history_src, -1, -1); MAP(conv_mem.history_dst, -1, -1));
 #undef FIRST
 }
@@ -103,12 +101,11 @@ static void rows_defaults(void **state)
 {
     (void)state;
     ACCEPTED(rows_fixture, (void)0);
-    SAME(rows_fixture, (r->n_batch[1] = 1, r->index_batch[0] = 1, r->index_batch[1] = 1));
     SAME(rows_fixture, STRIDES(r->src, 384, 384, 128));
     SAME(rows_fixture, STRIDES(r->dst, 320, 320, 64));
     SAME(rows_fixture, STRIDES(r->index, 24, 24, 8));
     SAME(rows_fixture, r->index = ((gdn_tensor){ .data = rows_mem.index32, .bytes = 12, .dtype = GDN_I32 }));
-    SAME(rows_fixture, (r->n_batch[0] = 0, r->n_batch[1] = 2));
+    SAME(rows_fixture, (r->n_batch[0] = 1, r->n_batch[1] = 2));
 }
 
 /* ---- What may lie where ------------------------------------------------------------------------------------ */
@@ -167,9 +164,9 @@ static void layouts(void **state)
     SAME(conv_fixture, MAP(conv_mem.seq_start, 0, 3, 5); c->x.stride[0] = c->out.stride[0] = 3 * 80);
     /* A vector of zeros stays zero, however small eps is. */
     ACCEPTED(delta_fixture, memset(delta_mem.k, 0, sizeof delta_mem.k);
-             (d->qk_norm = GDN_NORM_CLAMP, d->qk_norm_eps = 1e-20f));
+             (delta_inputs()->qk_norm = GDN_NORM_CLAMP, delta_inputs()->qk_norm_eps = 1e-20f));
     SAME(delta_fixture, memset(delta_mem.k, 0, sizeof delta_mem.k);
-         (d->qk_norm = GDN_NORM_CLAMP, d->qk_norm_eps = 1e-40f));
+         (delta_inputs()->qk_norm = GDN_NORM_CLAMP, delta_inputs()->qk_norm_eps = 1e-40f));
     /* Types. */
     ACCEPTED(delta_fixture, (d->q.dtype = GDN_F16, d->k.dtype = GDN_BF16, d->v.dtype = GDN_F16);
              tame(delta_mem.q, sizeof delta_mem.q); tame(delta_mem.k, sizeof delta_mem.k);
@@ -183,33 +180,28 @@ static void layouts(void **state)
     ACCEPTED(delta_fixture, (d->gate = GDN_GATE_CHANNEL, d->g.bytes = 0));
     ACCEPTED(delta_fixture, d->state_layout = GDN_STATE_KV);
     ACCEPTED(delta_fixture, d->head_map = GDN_HEADS_TILED);
-    ACCEPTED(conv_fixture, c->flags = 0);
+    ACCEPTED(conv_fixture, c->activation = GDN_ACTIVATION_NONE);
     ACCEPTED(conv_fixture, (c->kernel_width = 1, c->weight.bytes = 80));
     /* Another pool to write to. */
-    ACCEPTED(delta_fixture,
-             d->state_out = ((gdn_tensor){ .data = delta_mem.state_out, .bytes = sizeof delta_mem.state_out }));
-    ACCEPTED(delta_fixture,
-             d->state_out = ((gdn_tensor){ .data = delta_mem.state_out, .bytes = sizeof delta_mem.state_out });
-             d->n_rows_out = 1; d->n_slots_out = 4; d->n_snapshots = 2; MAP(delta_mem.state_src, 3, 3));
-    ACCEPTED(conv_fixture,
-             c->history_out = ((gdn_tensor){ .data = conv_mem.history_out, .bytes = sizeof conv_mem.history_out }));
+    ACCEPTED(delta_fixture, d->state_out = ((gdn_pool)POOL(delta_mem.state_out, 3, 2)));
+    ACCEPTED(delta_fixture, d->state_out = ((gdn_pool)POOL(delta_mem.state_out, 1, 4)); MAP(delta_mem.state_src, 3, 3));
+    ACCEPTED(conv_fixture, c->history_out = ((gdn_pool)POOL(conv_mem.history_out, 3, 5)));
 }
 
 /* Maps that are absent, and indices. */
 static void delta_default_maps(void **state)
 {
     (void)state;
-    gdn_gated_delta_net_args *a = d;
-    REFUSED(delta_fixture, a->seq_start.data = NULL, "n_tokens is 5 and n_seqs is 2", "n_tokens / n_seqs");
+    REFUSED(delta_fixture, d->seq_start.data = NULL, "n_tokens is 5 and n_seqs is 2", "n_tokens / n_seqs");
     /* As many rows as sequences, where the maps that say otherwise are absent. */
-    REFUSED(delta_fixture, (a->state_src.data = NULL, a->n_rows = 1, a->n_slots = 6, a->n_snapshots = 2),
+    REFUSED(delta_fixture, (d->state_src.data = NULL, d->state.n_rows = 1, d->state.n_slots = 6),
             "n_seqs (without state_src) is 2; 0 to 1");
-    REFUSED(delta_fixture, (a->state_dst.data = NULL, a->n_rows = 1, a->n_slots = 6),
+    REFUSED(delta_fixture, (d->state_dst.data = NULL, d->state.n_rows = 1, d->state.n_slots = 6),
             "n_seqs (without state_dst) is 2; 0 to 1");
-    REFUSED(delta_fixture, (a->state_dst.data = NULL, a->n_snapshots = 3),
+    REFUSED(delta_fixture, (d->state_dst.data = NULL, d->n_snapshots = 3),
             "n_snapshots (without state_dst) is 3; 1 to 2");
     /* The default target of sequence 0 is the slot that sequence 1 reads. */
-    REFUSED(delta_fixture, a->state_dst.data = NULL; MAP(delta_mem.state_src, 2, 0),
+    REFUSED(delta_fixture, d->state_dst.data = NULL; MAP(delta_mem.state_src, 2, 0),
             "state_src[0] is 2, which another sequence's state_dst[1][0] (the default) writes");
 }
 
@@ -299,24 +291,24 @@ static void limits(void **state)
         gdn_context *ctx = api_target_list[i].ctx;
         gdn_capability cap = { .size = sizeof cap };
         gdn_gated_delta_net_args a = { .size = sizeof a,
-                                       .n_seqs = 2, .n_tokens = INT32_MAX, .n_rows = 2, .n_heads_k = 1, .n_heads_v = 1,
-                                       .head_dim_k = 64,
-                                       .head_dim_v = 64 };
+                                       .n_seqs = 2, .n_tokens = INT32_MAX, .n_heads_k = 1, .n_heads_v = 1,
+                                       .head_dim_k = 64, .head_dim_v = 64, .n_snapshots = 1, .scale = 1,
+                                       .state = { .n_rows = 2, .n_slots = 1 } };
         assert_int_equal(gdn_gated_delta_net_query(ctx, &a, &cap), GDN_OK);
         if (!strstr(cap.implementation, "scalar")) /* long prompts */
             assert_non_null(strstr(cap.implementation, "/columns"));
         a.n_seqs = 1 << 24, a.n_heads_k = a.n_heads_v = 1 << 16, a.head_dim_k = a.head_dim_v = 256;
-        a.n_rows = 1 << 20, a.n_snapshots = 127;
+        a.state.n_rows = 1 << 20, a.n_snapshots = 127;
         assert_int_equal(gdn_gated_delta_net_query(ctx, &a, &cap), GDN_OK);
         gdn_ssm_conv_args b = { .size = sizeof b,
                                 .n_seqs = 1 << 24, .n_tokens = INT32_MAX, .n_channels = INT32_MAX, .kernel_width = 16,
-                                .n_rows = INT32_MAX,
-                                .n_columns = 15 };
+                                .history = { .n_rows = INT32_MAX, .n_slots = 15 } };
         assert_int_equal(gdn_ssm_conv_query(ctx, &b, &cap),
                          GDN_OK); /* data is absent, so how far it reaches is not judged */
-        b.n_rows = b.n_columns = 0;
+        b.history.n_rows = b.history.n_slots = 0;
         assert_int_equal(gdn_ssm_conv_query(ctx, &b, &cap), GDN_OK);
-        gdn_set_rows_args s = { .size = sizeof s, .n_columns = large, .n_rows = large, .n_rows_dst = 1 };
+        gdn_set_rows_args s = { .size = sizeof s, .n_columns = large, .n_rows = large, .n_rows_dst = 1,
+                                .n_batch = { 1, 1 }, .index_batch = { 1, 1 } };
         s.index.dtype = GDN_I32;
         (void)gdn_set_rows_query(ctx, &s, &cap); /* which of them are too large is the operands' matter */
         s.n_columns = 1, s.n_batch[0] = s.n_batch[1] = 1 << 30;
@@ -325,7 +317,7 @@ static void limits(void **state)
         (void)gdn_set_rows_query(ctx, &s, &cap);
         s = (gdn_set_rows_args){ .size = sizeof s,
                                  .n_columns = (int64_t)1 << 34, .n_rows = (int64_t)1 << 34, .n_rows_dst = 1,
-                                 .n_batch = { 256, 256 } };
+                                 .n_batch = { 256, 256 }, .index_batch = { 1, 1 } };
         s.n_columns = 1, s.src.stride[0] = (int64_t)1 << 45, s.src.stride[1] = (int64_t)1 << 37, s.src.stride[2] = 4;
         s.dst.stride[0] = (int64_t)1 << 46, s.dst.stride[1] = (int64_t)1 << 37;
         s.index.dtype = GDN_I32;
@@ -340,9 +332,9 @@ static void limits(void **state)
         _Alignas(64) static unsigned char workspace[API_WORKSPACE];
         float out[16];
         a = (gdn_gated_delta_net_args){ .size = sizeof a,
-                                        .n_seqs = SEQS, .n_tokens = 1, .n_rows = 1, .n_slots = SLOTS, .n_snapshots = 1,
-                                        .n_heads_k = 1, .n_heads_v = 1, .head_dim_k = 16,
-                                        .head_dim_v = 16 };
+                                        .n_seqs = SEQS, .n_tokens = 1, .n_snapshots = 1, .n_heads_k = 1,
+                                        .n_heads_v = 1, .head_dim_k = 16, .head_dim_v = 16, .scale = 0.25f,
+                                        .state = { .n_rows = 1, .n_slots = SLOTS } };
         a.q.data = a.k.data = a.v.data = a.g.data = a.beta.data = row;
         a.out.data = out, a.state.data = pool;
         a.seq_start.data = start, a.state_src.data = src, a.state_dst.data = dst;
@@ -420,11 +412,11 @@ static void queries(void **state)
         }
     /* Another pool to write to can be asked about before it exists. */
     delta_fixture.reset();
-    d->n_rows_out = 7;
-    d->n_slots_out = 3;
+    d->state_out.n_rows = 7;
+    d->state_out.n_slots = 3;
     strip(&delta_fixture);
     gdn_capability cap = { .size = sizeof cap };
-    if (gdn_gated_delta_net_query(api_target_list[0].ctx, d, &cap))
+    if (delta_query(api_target_list[0].ctx, &delta_args, &cap))
         fail_msg("a query about a state_out without data: %s", gdn_last_error());
 }
 
@@ -460,24 +452,24 @@ static void *move_args(const api_fixture *f, void *memory, void *args)
 static void *work(void *arg)
 {
     worker *w = arg;
-    gdn_gated_delta_net_args da;
-    gdn_ssm_conv_args ca;
+    delta_call da;
+    conv_call ca;
     gdn_set_rows_args ra;
     for (int i = 0; i < ROUNDS && !w->failed; i++) {
         memcpy(&w->delta, delta_fixture.before, sizeof w->delta);
         memcpy(&w->conv, conv_fixture.before, sizeof w->conv);
         memcpy(&w->rows, rows_fixture.before, sizeof w->rows);
-        w->failed = gdn_gated_delta_net(w->ctx, move_args(&delta_fixture, &w->delta, &da), NULL) ||
-                    gdn_ssm_conv(w->ctx, move_args(&conv_fixture, &w->conv, &ca), NULL) ||
+        w->failed = delta_run(w->ctx, move_args(&delta_fixture, &w->delta, &da), NULL) ||
+                    conv_run(w->ctx, move_args(&conv_fixture, &w->conv, &ca), NULL) ||
                     gdn_set_rows(w->ctx, move_args(&rows_fixture, &w->rows, &ra), NULL) ||
                     memcmp(&w->delta, delta_fixture.first, delta_fixture.result_bytes) ||
                     memcmp(&w->conv, conv_fixture.first, conv_fixture.result_bytes) ||
                     memcmp(&w->rows, rows_fixture.first, rows_fixture.result_bytes);
         /* Errors are the thread's own. */
-        ca.n_channels = -1 - i - w->number * ROUNDS;
+        ca.args.n_channels = -1 - i - w->number * ROUNDS;
         char text[32];
-        (void)snprintf(text, sizeof text, "n_channels is %d;", (int)ca.n_channels);
-        if (gdn_ssm_conv(w->ctx, &ca, NULL) != GDN_INVALID_ARGUMENT || !strstr(gdn_last_error(), text))
+        (void)snprintf(text, sizeof text, "n_channels is %d;", (int)ca.args.n_channels);
+        if (conv_run(w->ctx, &ca, NULL) != GDN_INVALID_ARGUMENT || !strstr(gdn_last_error(), text))
             w->failed = 1;
     }
     return NULL;

@@ -3,8 +3,9 @@
 
 #include <string.h>
 
-static gdn_gated_delta_net_args *const d = &delta_args;
-static gdn_ssm_conv_args *const c = &conv_args;
+static gdn_gated_delta_net_args *const d = &delta_args.args;
+static gdn_ssm_conv_args *const c = &conv_args.args;
+static gdn_checkpoints *const kept = &delta_args.checkpoints, *const kept_rows = &conv_args.checkpoints;
 
 /* The valid calls, of 2 and of 3 tokens. States are read in slots 0 and 3 and written to 1, 0 and 2, so that 3 is
  * left for the second sequence and 4 and 5 are for anybody; of three rows of a history 0 and 1 are read, and 0 is
@@ -13,74 +14,73 @@ enum { SLOT = 4 * 32 * 16, ROW = 5 * 20, COLUMN = 20 };
 
 static void states(int32_t interval, int32_t n)
 {
-    d->checkpoint_interval = interval;
-    d->n_checkpoints       = n;
-    d->position            = SPAN(delta_mem.position);
-    d->state_checkpoint    = SPAN(delta_mem.state_checkpoint);
+    *kept = (gdn_checkpoints){ .size = sizeof *kept, .interval = interval, .n = n, .dst = SPAN(delta_mem.checkpoint) };
+    d->position = SPAN(delta_mem.position);
     MAP(delta_mem.position, 7, 0);
-    MAP(delta_mem.state_checkpoint, 4, 5, 3, GDN_NONE);
+    MAP(delta_mem.checkpoint, 4, 5, 3, GDN_NONE);
 }
 
 static void histories(int32_t interval, int32_t n)
 {
-    c->checkpoint_interval = interval;
-    c->n_checkpoints       = n;
-    c->history_checkpoint  = SPAN(conv_mem.history_checkpoint);
+    *kept_rows =
+        (gdn_checkpoints){ .size = sizeof *kept_rows, .interval = interval, .n = n, .dst = SPAN(conv_mem.checkpoint) };
     MAP(conv_mem.history_dst, 0, GDN_NONE);
-    MAP(conv_mem.history_checkpoint, 2, GDN_NONE, 1, GDN_NONE);
+    MAP(conv_mem.checkpoint, 2, GDN_NONE, 1, GDN_NONE);
 }
 
 static void sizes(void **state)
 {
     (void)state;
-    REFUSED(delta_fixture, states(-1, 2), "checkpoint_interval is -1; 0 to 2147483647 are allowed");
-    REFUSED(delta_fixture, states(1, 0), "n_checkpoints is 0; 1 to 1048576 are allowed");
-    REFUSED(delta_fixture, states(1, -1), "n_checkpoints is -1; 1 to 1048576 are allowed");
-    REFUSED(delta_fixture, states(1, 1048577), "n_checkpoints is 1048577; 1 to 1048576 are allowed");
-    REFUSED(delta_fixture, d->n_checkpoints = 1, "n_checkpoints is 1 and checkpoint_interval is 0", "must be 0");
-    REFUSED(delta_fixture, states(0, 0), "state_checkpoint is given and checkpoint_interval is 0", "1 to 2147483647");
-    REFUSED(delta_fixture, (d->n_seqs = 1 << 24, d->n_snapshots = 1, d->checkpoint_interval = 1,
-                            d->n_checkpoints = 128), "n_seqs * n_checkpoints is 2147483648");
-    REFUSED(conv_fixture, histories(INT32_MIN, 2), "checkpoint_interval is -2147483648; 0 to 2147483647 are allowed");
-    REFUSED(conv_fixture, histories(3, 0), "n_checkpoints is 0; 1 to 1048576 are allowed");
-    REFUSED(conv_fixture, c->n_checkpoints = -1, "n_checkpoints is -1 and checkpoint_interval is 0", "must be 0");
-    REFUSED(conv_fixture, histories(0, 0), "history_checkpoint is given and checkpoint_interval is 0");
-    REFUSED(conv_fixture, histories(1, 2); c->history.data = c->history_src.data = c->history_dst.data = NULL,
-            "checkpoint_interval is 1 and history is absent", "must be 0");
-    REFUSED(conv_fixture, (c->n_seqs = 1 << 24, c->checkpoint_interval = 1, c->n_checkpoints = 128),
-            "n_seqs * n_checkpoints is 2147483648");
+    REFUSED(delta_fixture, states(-1, 2), "checkpoints.interval is -1; 1 to 2147483647 are allowed");
+    REFUSED(delta_fixture, states(1, 0), "checkpoints.n is 0; 1 to 1048576 are allowed");
+    REFUSED(delta_fixture, states(1, -1), "checkpoints.n is -1; 1 to 1048576 are allowed");
+    REFUSED(delta_fixture, states(1, 1048577), "checkpoints.n is 1048577; 1 to 1048576 are allowed");
+    REFUSED(delta_fixture, states(0, 1), "checkpoints.interval is 0; 1 to 2147483647 are allowed");
+    REFUSED(delta_fixture, states(0, 0), "checkpoints.interval is 0; 1 to");
+    REFUSED(delta_fixture, kept->size = sizeof *kept, "checkpoints.interval is 0; 1 to");
+    REFUSED(delta_fixture, states(1, 128); (d->n_seqs = 1 << 24, d->n_snapshots = 1),
+            "n_seqs * checkpoints.n is 2147483648");
+    REFUSED(conv_fixture, histories(INT32_MIN, 2), "checkpoints.interval is -2147483648; 1 to 2147483647 are allowed");
+    REFUSED(conv_fixture, histories(3, 0), "checkpoints.n is 0; 1 to 1048576 are allowed");
+    REFUSED(conv_fixture, histories(3, -1), "checkpoints.n is -1; 1 to 1048576 are allowed");
+    REFUSED(conv_fixture, histories(0, 0), "checkpoints.interval is 0; 1 to");
+    REFUSED(conv_fixture, kept_rows->size = sizeof *kept_rows, "checkpoints.interval is 0; 1 to");
+    REFUSED(conv_fixture, histories(1, 2); c->history.data = c->history_src.data = c->history_dst.data = NULL;
+            c->history.n_rows = c->history.n_slots = 0, "checkpoints is given and history is absent", "must be NULL");
+    REFUSED(conv_fixture, histories(1, 128); c->n_seqs = 1 << 24,
+            "n_seqs * checkpoints.n is 2147483648");
 }
 
 static void operands(void **state)
 {
     (void)state;
-    REFUSED(delta_fixture, states(1, 2); d->state_checkpoint.data = NULL, "state_checkpoint.data is NULL; 16 bytes");
-    REFUSED(delta_fixture, states(1, 2); d->state_checkpoint.bytes = 15, "state_checkpoint.bytes is 15", "16 bytes");
-    REFUSED(delta_fixture, states(1, 2); d->state_checkpoint.offset = 2, "state_checkpoint begins at",
+    REFUSED(delta_fixture, states(1, 2); kept->dst.data = NULL, "checkpoints.dst.data is NULL; 16 bytes");
+    REFUSED(delta_fixture, states(1, 2); kept->dst.bytes = 15, "checkpoints.dst.bytes is 15", "16 bytes");
+    REFUSED(delta_fixture, states(1, 2); kept->dst.offset = 2, "checkpoints.dst begins at",
             "multiple of 4");
     REFUSED(delta_fixture, states(1, 2); d->position.bytes = 7, "position.bytes is 7", "8 bytes");
     REFUSED(delta_fixture, states(1, 2); d->position.data = delta_mem.out; d->position.bytes = 0, "out", "overlaps",
             "position");
-    REFUSED(delta_fixture, states(1, 2); d->state_checkpoint.data = delta_mem.state; d->state_checkpoint.bytes = 0,
-            "overlaps", "state_checkpoint");
-    REFUSED(conv_fixture, histories(1, 2); c->history_checkpoint.data = NULL,
-            "history_checkpoint.data is NULL; 16 bytes");
-    REFUSED(conv_fixture, histories(1, 2); c->history_checkpoint.bytes = 12, "history_checkpoint.bytes is 12");
-    REFUSED(conv_fixture, histories(1, 2); c->history_checkpoint.data = conv_mem.history;
-            c->history_checkpoint.bytes = 0, "overlaps", "history_checkpoint");
+    REFUSED(delta_fixture, states(1, 2); kept->dst.data = delta_mem.state; kept->dst.bytes = 0,
+            "overlaps", "checkpoints.dst");
+    REFUSED(conv_fixture, histories(1, 2); kept_rows->dst.data = NULL,
+            "checkpoints.dst.data is NULL; 16 bytes");
+    REFUSED(conv_fixture, histories(1, 2); kept_rows->dst.bytes = 12, "checkpoints.dst.bytes is 12");
+    REFUSED(conv_fixture, histories(1, 2); kept_rows->dst.data = conv_mem.history;
+            kept_rows->dst.bytes = 0, "overlaps", "checkpoints.dst");
 }
 
 static void entries(void **state)
 {
     (void)state;
-    int32_t *const map = delta_mem.state_checkpoint, *const rows = conv_mem.history_checkpoint;
-    REFUSED(delta_fixture, states(1, 2); map[1] = 6, "state_checkpoint[0][1] is 6; 0 to 5 and GDN_NONE are allowed");
-    REFUSED(delta_fixture, states(1, 2); map[2] = GDN_SKIP, "state_checkpoint[1][0] is -2; 0 to 5");
-    REFUSED(delta_fixture, states(1, 2); map[3] = 4, "state_checkpoint[1][1] is 4, which another entry writes too");
+    int32_t *const map = delta_mem.checkpoint, *const rows = conv_mem.checkpoint;
+    REFUSED(delta_fixture, states(1, 2); map[1] = 6, "checkpoints.dst[0][1] is 6; 0 to 5 and GDN_NONE are allowed");
+    REFUSED(delta_fixture, states(1, 2); map[2] = GDN_SKIP, "checkpoints.dst[1][0] is -2; 0 to 5");
+    REFUSED(delta_fixture, states(1, 2); map[3] = 4, "checkpoints.dst[1][1] is 4, which another entry writes too");
     REFUSED(delta_fixture, states(1, 2); map[0] = 2, "is 2, which another entry writes too");
-    REFUSED(delta_fixture, states(1, 2); map[2] = 2, "state_checkpoint[1][0] is 2, which another entry writes too");
+    REFUSED(delta_fixture, states(1, 2); map[2] = 2, "checkpoints.dst[1][0] is 2, which another entry writes too");
     REFUSED(delta_fixture, states(1, 2); MAP(map, 3, 5, 4, GDN_NONE), "state_src[1] is 3", "another sequence's",
-            "state_checkpoint[0][0] writes");
+            "checkpoints.dst[0][0] writes");
     REFUSED(delta_fixture, states(1, 2); delta_mem.position[1] = -1, "position[1] is -1; 0 to 2147483644",
             "3 tokens");
     REFUSED(delta_fixture, states(1, 2); delta_mem.position[0] = INT32_MAX - 1, "position[0] is 2147483646",
@@ -90,11 +90,11 @@ static void entries(void **state)
             "is 1, which another entry writes too");
     REFUSED(delta_fixture, states(1, 2); d->state_src.data = d->state_dst.data = NULL; MAP(map, 4, 1, 5, GDN_NONE),
             "is 1, which another entry writes too");
-    REFUSED(conv_fixture, histories(1, 2); rows[2] = 3, "history_checkpoint[1][0] is 3; 0 to 2 and GDN_NONE");
-    REFUSED(conv_fixture, histories(1, 2); rows[1] = 2, "history_checkpoint[0][1] is 2, which another entry writes");
+    REFUSED(conv_fixture, histories(1, 2); rows[2] = 3, "checkpoints.dst[1][0] is 3; 0 to 2 and GDN_NONE");
+    REFUSED(conv_fixture, histories(1, 2); rows[1] = 2, "checkpoints.dst[0][1] is 2, which another entry writes");
     REFUSED(conv_fixture, histories(1, 2); rows[0] = 0, "is 0, which another entry writes too");
     REFUSED(conv_fixture, histories(1, 2); MAP(rows, 1, 2, GDN_NONE, GDN_NONE), "history_src[1] is 1",
-            "history_checkpoint[0][0] writes");
+            "checkpoints.dst[0][0] writes");
 }
 
 /* Which entries are used: position and interval say after which tokens, and what is not used is not looked at. */
@@ -103,7 +103,7 @@ static void used(void **state)
     (void)state;
     const delta_memory *before = delta_fixture.before, *now = delta_fixture.first;
     const size_t slot = SLOT * 4;
-    int32_t *const map = delta_mem.state_checkpoint;
+    int32_t *const map = delta_mem.checkpoint;
     ACCEPTED(delta_fixture, states(1, 2));
     for (int i = 3; i < 6; i++)
         assert_memory_not_equal(now->state + i * SLOT, before->state + i * SLOT, slot);
@@ -131,21 +131,21 @@ static void used(void **state)
     ACCEPTED(delta_fixture, states(1, 2); MAP(delta_mem.seq_start, 2, 2, 5); MAP(map, 77, 77, 4, 5));
     ACCEPTED(delta_fixture, states(1, 2); MAP(map, -1, -1, -1, -1));
     SAME(delta_fixture, MAP(((delta_memory *)delta_fixture.first)->position, 0, 0);
-         MAP(((delta_memory *)delta_fixture.first)->state_checkpoint, 0, 0, 0, 0));
+         MAP(((delta_memory *)delta_fixture.first)->checkpoint, 0, 0, 0, 0));
     /* The slot that the sequence reads may take its checkpoint. */
     ACCEPTED(delta_fixture, states(1, 2); delta_mem.state_dst[0] = 4; MAP(map, 5, 1, 3, GDN_NONE);
              delta_mem.state_dst[1] = GDN_NONE; map[1] = 0);
     assert_memory_equal(now->state, now->state + 4 * SLOT, slot);
     /* Nothing is looked at where nothing is computed. */
     ACCEPTED(delta_fixture, states(1, 2); d->n_tokens = 0; d->seq_start.data = NULL; MAP(map, 77, 77, 77, 77));
-    ACCEPTED(delta_fixture, states(1, 2); d->n_tokens = 0; d->seq_start.data = d->state_checkpoint.data = NULL);
+    ACCEPTED(delta_fixture, states(1, 2); d->n_tokens = 0; d->seq_start.data = kept->dst.data = NULL);
 }
 
 static void used_of_histories(void **state)
 {
     (void)state;
     const conv_memory *before = conv_fixture.before, *now = conv_fixture.first;
-    int32_t *const rows = conv_mem.history_checkpoint;
+    int32_t *const rows = conv_mem.checkpoint;
     /* Positions 7 and 1, of 5 columns: after 8 tokens row 2 gets the columns of positions 5, 6 and 7. */
     ACCEPTED(conv_fixture, histories(8, 2); MAP(rows, 2, 77, 77, 77));
     assert_memory_equal(now->history + 2 * ROW + 0 * COLUMN, before->history + 0 * COLUMN, COLUMN * 4); /* 5 */
@@ -164,7 +164,7 @@ static void used_of_histories(void **state)
     ACCEPTED(conv_fixture, histories(1, 2); c->n_tokens = 0; c->seq_start.data = NULL; MAP(rows, 77, 77, 77, 77));
     /* A kernel of one tap has nothing to keep, but its map is judged. */
     ACCEPTED(conv_fixture, histories(1, 2); c->kernel_width = 1);
-    REFUSED(conv_fixture, histories(1, 2); c->kernel_width = 1; rows[0] = 3, "history_checkpoint[0][0] is 3");
+    REFUSED(conv_fixture, histories(1, 2); c->kernel_width = 1; rows[0] = 3, "checkpoints.dst[0][0] is 3");
 }
 
 const struct CMUnitTest api_checkpoint_tests[] = {

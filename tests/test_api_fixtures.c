@@ -8,12 +8,12 @@
 api_target api_target_list[API_MAX_TARGETS];
 int        api_target_count;
 
-gdn_gated_delta_net_args delta_args;
-gdn_ssm_conv_args        conv_args;
-gdn_set_rows_args        rows_args;
-delta_memory             delta_mem;
-conv_memory              conv_mem;
-rows_memory              rows_mem;
+delta_call        delta_args;
+conv_call         conv_args;
+gdn_set_rows_args rows_args;
+delta_memory      delta_mem;
+conv_memory       conv_mem;
+rows_memory       rows_mem;
 
 /* ---- Contexts ------------------------------------------------------------------------------------------ */
 
@@ -88,31 +88,35 @@ static void delta_reset(void)
         made = 1;
     }
     memcpy(&delta_mem, &m, sizeof m);
-    delta_args = (gdn_gated_delta_net_args){
-        .size = sizeof delta_args, .n_seqs = 2, .n_tokens = 5, .n_heads_k = 2, .n_heads_v = 4, .head_dim_k = 16,
-        .head_dim_v = 32, .n_rows = 3, .n_slots = 2,
+    delta_args = (delta_call){ .args = {
+        .size = sizeof delta_args.args, .n_seqs = 2, .n_tokens = 5, .n_heads_k = 2, .n_heads_v = 4, .head_dim_k = 16,
+        .head_dim_v = 32, .n_snapshots = 2, .scale = 0.25f,
         .q = TENSOR(delta_mem.q), .k = TENSOR(delta_mem.k), .v = TENSOR(delta_mem.v),
         .g = { .data = delta_mem.g, .bytes = 5 * 4 * 4 }, .beta = TENSOR(delta_mem.beta), .out = TENSOR(delta_mem.out),
-        .state = TENSOR(delta_mem.state), .seq_start = SPAN(delta_mem.seq_start),
+        .state = POOL(delta_mem.state, 3, 2), .seq_start = SPAN(delta_mem.seq_start),
         .state_src = SPAN(delta_mem.state_src), .state_dst = SPAN(delta_mem.state_dst),
         .workspace = SPAN(delta_mem.workspace),
-    };
+    } };
 }
 
 void delta_with_log(void)
 {
-    gdn_gated_delta_net_args *const d = &delta_args;
-    d->n_log_rows = API_LOG_ROWS;
-    d->n_log_columns = API_LOG_COLUMNS;
-    d->log = (gdn_tensor)TENSOR(delta_mem.log);
-    d->position = SPAN(delta_mem.position);
-    d->log_row = SPAN(delta_mem.log_row);
-    d->state_position = SPAN(delta_mem.state_position);
-    d->state_commit = SPAN(delta_mem.state_commit);
+    delta_args.args.position = SPAN(delta_mem.position);
+    delta_args.log = (gdn_replay_log)GDN_INIT(gdn_replay_log);
+    delta_args.log.entries = (gdn_pool)POOL(delta_mem.log, API_LOG_ROWS, API_LOG_COLUMNS);
+    delta_args.log.row = SPAN(delta_mem.log_row);
+    delta_args.log.base_position = SPAN(delta_mem.base_position);
+    delta_args.log.commit = SPAN(delta_mem.commit);
     MAP(delta_mem.position, 7, 4);
-    MAP(delta_mem.state_position, 4, 2);
+    MAP(delta_mem.base_position, 4, 2);
     MAP(delta_mem.log_row, 2, 0);
-    MAP(delta_mem.state_commit, 4, 3);
+    MAP(delta_mem.commit, 4, 3);
+}
+
+gdn_delta_inputs *delta_inputs(void)
+{
+    if (!delta_args.inputs.size) delta_args.inputs = (gdn_delta_inputs)GDN_INIT(gdn_delta_inputs);
+    return &delta_args.inputs;
 }
 
 float api_dot(const float *x, const float *y)
@@ -139,14 +143,14 @@ static void conv_reset(void)
         made = 1;
     }
     memcpy(&conv_mem, &m, sizeof m);
-    conv_args = (gdn_ssm_conv_args){
-        .size = sizeof conv_args, .flags = GDN_CONV_SILU, .n_seqs = 2, .n_tokens = 5, .n_channels = 20,
-        .kernel_width = 4, .n_rows = 3, .n_columns = 5,
+    conv_args = (conv_call){ .args = {
+        .size = sizeof conv_args.args, .n_seqs = 2, .n_tokens = 5, .n_channels = 20, .kernel_width = 4,
+        .activation = GDN_ACTIVATION_SILU,
         .x = TENSOR(conv_mem.x), .weight = TENSOR(conv_mem.weight), .bias = TENSOR(conv_mem.bias),
-        .out = TENSOR(conv_mem.out), .history = TENSOR(conv_mem.history), .seq_start = SPAN(conv_mem.seq_start),
+        .out = TENSOR(conv_mem.out), .history = POOL(conv_mem.history, 3, 5), .seq_start = SPAN(conv_mem.seq_start),
         .position = SPAN(conv_mem.position), .history_src = SPAN(conv_mem.history_src),
         .history_dst = SPAN(conv_mem.history_dst), .workspace = SPAN(conv_mem.workspace),
-    };
+    } };
 }
 
 static void rows_reset(void)
@@ -163,22 +167,22 @@ static void rows_reset(void)
     }
     memcpy(&rows_mem, &m, sizeof m);
     rows_args = (gdn_set_rows_args){
-        .size = sizeof rows_args, .n_columns = 32, .n_rows = 3, .n_rows_dst = 5, .n_batch = { 2, 1 },
+        .size = sizeof rows_args, .n_columns = 32, .n_rows = 3, .n_rows_dst = 5, .n_batch = { 2, 1 }, .index_batch = { 1, 1 },
         .src = TENSOR(rows_mem.src), .dst = { .data = rows_mem.dst, .bytes = sizeof rows_mem.dst, .dtype = GDN_F16 },
         .index = { .data = rows_mem.index, .bytes = sizeof rows_mem.index, .dtype = GDN_I64 },
         .workspace = SPAN(rows_mem.workspace),
     };
 }
 
-#define FIXTURE(stem, short)                                                                                        \
+#define FIXTURE(stem, short, type)                                                                                        \
     static short##_memory      short##_before, short##_first;                                                      \
-    static gdn_##stem##_args   short##_args_copy;                                                                   \
+    static type                short##_args_copy;                                                                   \
     const api_fixture short##_fixture = { &check_kernel_##stem,     &short##_args,    &short##_args_copy,            \
                                           &short##_mem,             &short##_before,  &short##_first,                \
                                           sizeof short##_mem,       offsetof(short##_memory, workspace), short##_reset }
-FIXTURE(gated_delta_net, delta);
-FIXTURE(ssm_conv, conv);
-FIXTURE(set_rows, rows);
+FIXTURE(gated_delta_net, delta, delta_call);
+FIXTURE(ssm_conv, conv, conv_call);
+FIXTURE(set_rows, rows, gdn_set_rows_args);
 const api_fixture *const api_fixtures[CHECK_KERNEL_COUNT] = { &delta_fixture, &conv_fixture, &rows_fixture };
 
 const check_operand *api_next(const api_fixture *f, const check_operand *o, int map)

@@ -4,7 +4,8 @@
 #include <math.h>
 #include <string.h>
 
-static gdn_gated_delta_net_args *const d = &delta_args;
+static gdn_gated_delta_net_args *const d = &delta_args.args;
+static gdn_replay_log *const replay = &delta_args.log;
 
 /* The valid call has sequences of 2 and 3 tokens, 2 key heads of 16, 4 value heads of 32; states are read in slots 0
  * and 3 and written to 1, 0 and 2, so that 3 is left for the second sequence and 4 and 5 are for anybody. */
@@ -17,16 +18,10 @@ enum {
     ROW = COLUMNS * ENTRY
 };
 
-static void logged(void)
-{
-    delta_with_log();
-    d->n_snapshots = 2;
-}
-
-/* The same, without a state that the tokens leave. */
+/* Without a state that the tokens leave. */
 static void only_logged(void)
 {
-    logged();
+    delta_with_log();
     d->n_snapshots = 0;
     d->state_dst.data = NULL;
 }
@@ -34,79 +29,73 @@ static void only_logged(void)
 static void sizes(void **state)
 {
     (void)state;
-    REFUSED(delta_fixture, logged(); d->n_log_columns = -1, "n_log_columns is -1; 0 to 1048576 are allowed");
-    REFUSED(delta_fixture, logged(); d->n_log_columns = 1048577, "n_log_columns is 1048577; 0 to 1048576");
-    REFUSED(delta_fixture, logged(); d->n_log_rows = 0, "n_log_rows is 0; 1 to 2147483647 are allowed");
-    REFUSED(delta_fixture, logged(); d->n_log_rows = -5, "n_log_rows is -5; 1 to 2147483647 are allowed");
-    REFUSED(delta_fixture, d->n_log_rows = 1, "n_log_rows is 1 and n_log_columns is 0", "must be 0");
-    REFUSED(delta_fixture, logged();
-            d->n_log_columns = d->n_log_rows = 0, "log is given and n_log_columns is 0", "1 to 1048576");
-    REFUSED(delta_fixture, d->log_row = SPAN(delta_mem.log_row), "log_row is given and n_log_columns is 0");
-    REFUSED(delta_fixture, d->state_position = SPAN(delta_mem.log_row), "state_position is given and n_log_columns is");
-    REFUSED(delta_fixture, d->state_commit = SPAN(delta_mem.log_row), "state_commit is given and n_log_columns is 0");
+    REFUSED(delta_fixture, delta_with_log(); replay->entries.n_slots = -1, "log.entries.n_slots is -1; 1 to 1048576 are allowed");
+    REFUSED(delta_fixture, delta_with_log(); replay->entries.n_slots = 1048577, "log.entries.n_slots is 1048577; 1 to 1048576");
+    REFUSED(delta_fixture, delta_with_log(); replay->entries.n_rows = 0, "log.entries.n_rows is 0; 1 to 2147483647 are allowed");
+    REFUSED(delta_fixture, delta_with_log(); replay->entries.n_rows = -5, "log.entries.n_rows is -5; 1 to 2147483647 are allowed");
+    REFUSED(delta_fixture, delta_with_log(); replay->entries.n_slots = 0, "log.entries.n_slots is 0; 1 to 1048576 are allowed");
+    REFUSED(delta_fixture, replay->size = sizeof *replay, "log.entries.n_slots is 0; 1 to");
     /* A call that has no use for positions does not read them. */
     ACCEPTED(delta_fixture, (void)0);
     static int32_t unread[] = { -1, INT32_MIN };
     SAME(delta_fixture, d->position = SPAN(unread));
-    REFUSED(delta_fixture, logged(); d->n_snapshots = 0, "n_snapshots is 0 and state_dst is given", "1 to 1048576");
-    REFUSED(delta_fixture, logged(); d->n_snapshots = -1, "n_snapshots is -1; 0 to 1048576 are allowed");
-    REFUSED(delta_fixture, d->n_snapshots = -1, "n_snapshots is -1; 1 to 1048576 are allowed");
-    REFUSED(delta_fixture, logged(); d->log_row.data = NULL;
-            d->n_log_rows = 1, "n_seqs (without log_row) is 2; 0 to 1");
+    REFUSED(delta_fixture, delta_with_log(); d->n_snapshots = 0, "n_snapshots is 0 and state_dst is given");
+    REFUSED(delta_fixture, delta_with_log(); d->n_snapshots = -1, "n_snapshots is -1; 0 to 1048576 are allowed");
+    REFUSED(delta_fixture, delta_with_log(); replay->row.data = NULL;
+            replay->entries.n_rows = 1, "n_seqs (without log.row) is 2; 0 to 1");
 }
 
 static void operands(void **state)
 {
     (void)state;
-    REFUSED(delta_fixture, logged(); d->log.data = NULL, "log.data is NULL");
-    REFUSED(delta_fixture, logged(); d->log.bytes -= 1, "log.bytes is 11807", "11808 bytes");
-    REFUSED(delta_fixture, logged(); d->log.dtype = GDN_F16, "log.dtype is 1");
-    REFUSED(delta_fixture, logged(); d->log.offset = 2, "log begins at", "multiple of 4");
-    REFUSED(delta_fixture, logged(); d->log.stride[1] = 4 * ENTRY - 4, "log.stride[1] is 652", "at least 656 bytes");
-    REFUSED(delta_fixture, logged(); d->log.stride[2] = 4, "log.stride[2] is 4");
-    REFUSED(delta_fixture, logged(); d->log.reserved = 1, "log.reserved is 1");
-    REFUSED(delta_fixture, logged(); d->log.data = delta_mem.state; d->log.bytes = 0, "overlaps", "log");
-    REFUSED(delta_fixture, logged(); d->log.data = delta_mem.out; d->log.bytes = 0, "overlaps", "log");
-    REFUSED(delta_fixture, logged(); d->log.data = delta_mem.k; d->log.bytes = 0, "overlaps", "log");
-    REFUSED(delta_fixture, logged(); d->log_row.bytes = 7, "log_row.bytes is 7", "8 bytes");
-    REFUSED(delta_fixture, logged(); d->state_position.offset = 1, "state_position begins at", "multiple of 4");
-    REFUSED(delta_fixture, logged(); d->state_commit.data = delta_mem.log;
-            d->state_commit.bytes = 0, "overlaps", "state_commit");
+    REFUSED(delta_fixture, delta_with_log(); replay->entries.data = NULL, "log.entries.data is NULL");
+    REFUSED(delta_fixture, delta_with_log(); replay->entries.bytes -= 1, "log.entries.bytes is 11807", "11808 bytes");
+    REFUSED(delta_fixture, delta_with_log(); replay->entries.dtype = GDN_F16, "log.entries.dtype is 1");
+    REFUSED(delta_fixture, delta_with_log(); replay->entries.offset = 2, "log.entries begins at", "multiple of 4");
+    REFUSED(delta_fixture, delta_with_log(); replay->entries.stride[1] = 4 * ENTRY - 4, "log.entries.stride[1] is 652", "at least 656 bytes");
+    REFUSED(delta_fixture, delta_with_log(); replay->entries.stride[2] = 4, "log.entries.stride[2] is 4");
+    REFUSED(delta_fixture, delta_with_log(); replay->entries.data = delta_mem.state; replay->entries.bytes = 0, "overlaps", "log.entries");
+    REFUSED(delta_fixture, delta_with_log(); replay->entries.data = delta_mem.out; replay->entries.bytes = 0, "overlaps", "log.entries");
+    REFUSED(delta_fixture, delta_with_log(); replay->entries.data = delta_mem.k; replay->entries.bytes = 0, "overlaps", "log.entries");
+    REFUSED(delta_fixture, delta_with_log(); replay->row.bytes = 7, "log.row.bytes is 7", "8 bytes");
+    REFUSED(delta_fixture, delta_with_log(); replay->base_position.offset = 1, "log.base_position begins at", "multiple of 4");
+    REFUSED(delta_fixture, delta_with_log(); replay->commit.data = delta_mem.log;
+            replay->commit.bytes = 0, "overlaps", "log.commit");
 }
 
 static void entries(void **state)
 {
     (void)state;
     delta_memory *const m = &delta_mem;
-    REFUSED(delta_fixture, logged(); m->log_row[1] = 3, "log_row[1] is 3; 0 to 2 and GDN_NONE are allowed");
-    REFUSED(delta_fixture, logged(); m->log_row[0] = GDN_SKIP, "log_row[0] is -2; 0 to 2 and GDN_NONE");
-    REFUSED(delta_fixture, logged(); m->log_row[1] = 2, "log_row[1] is 2, which another entry writes too");
-    REFUSED(delta_fixture, logged();
-            m->state_position[0] = 8, "state_position[0] is 8; 0 to 7 (the sequence's position)");
-    REFUSED(delta_fixture, logged(); m->state_position[1] = -1, "state_position[1] is -1; 0 to 4");
-    REFUSED(delta_fixture, logged(); m->state_position[0] = 2,
-                                     "n_log_columns is 6; sequence 0 has 2 tokens from "
-                                     "position 7 on and its state stands at 2, for which at least 7 are needed");
-    REFUSED(delta_fixture, logged();
-            MAP(m->log_row, GDN_NONE, 0), "state_position[0] is 4 and log_row[0] is GDN_NONE", "must be 7");
-    REFUSED(delta_fixture, logged(); m->state_commit[0] = 6, "state_commit[0] is 6; 0 to 5 and GDN_NONE are allowed");
-    REFUSED(delta_fixture, logged(); m->state_commit[0] = 2, "is 2, which another entry writes too");
-    REFUSED(delta_fixture, logged();
-            MAP(m->state_commit, 5, 5), "state_commit[1] is 5, which another entry writes too");
-    REFUSED(delta_fixture, logged();
-            MAP(m->state_commit, 3, 4), "state_src[1] is 3, which another sequence's", "state_commit[0] writes");
+    REFUSED(delta_fixture, delta_with_log(); m->log_row[1] = 3, "log.row[1] is 3; 0 to 2 and GDN_NONE are allowed");
+    REFUSED(delta_fixture, delta_with_log(); m->log_row[0] = GDN_SKIP, "log.row[0] is -2; 0 to 2 and GDN_NONE");
+    REFUSED(delta_fixture, delta_with_log(); m->log_row[1] = 2, "log.row[1] is 2, which another entry writes too");
+    REFUSED(delta_fixture, delta_with_log();
+            m->base_position[0] = 8, "log.base_position[0] is 8; 0 to 7 (the sequence's position)");
+    REFUSED(delta_fixture, delta_with_log(); m->base_position[1] = -1, "log.base_position[1] is -1; 0 to 4");
+    REFUSED(delta_fixture, delta_with_log(); m->base_position[0] = 2,
+                                     "log.entries.n_slots is 6; sequence 0 has 2 tokens from position 7 "
+                                     "on and the base position of its state is 2, for which at least 7 are needed");
+    REFUSED(delta_fixture, delta_with_log();
+            MAP(m->log_row, GDN_NONE, 0), "log.base_position[0] is 4 and log.row[0] is GDN_NONE", "must be 7");
+    REFUSED(delta_fixture, delta_with_log(); m->commit[0] = 6, "log.commit[0] is 6; 0 to 5 and GDN_NONE are allowed");
+    REFUSED(delta_fixture, delta_with_log(); m->commit[0] = 2, "is 2, which another entry writes too");
+    REFUSED(delta_fixture, delta_with_log();
+            MAP(m->commit, 5, 5), "log.commit[1] is 5, which another entry writes too");
+    REFUSED(delta_fixture, delta_with_log();
+            MAP(m->commit, 3, 4), "state_src[1] is 3, which another sequence's", "log.commit[0] writes");
     /* A sequence without tokens reads where it has something to commit, and only then. */
     REFUSED(delta_fixture, only_logged(); MAP(m->seq_start, 0, 0, 5);
-            MAP(m->state_commit, 5, 0), "state_src[0] is 0, which another sequence's");
-    ACCEPTED(delta_fixture, only_logged(); MAP(m->seq_start, 0, 0, 5); MAP(m->state_commit, GDN_NONE, 0);
-             m->state_position[1] = 3);
-    REFUSED(delta_fixture, logged(); m->position[0] = INT32_MAX - 1;
-            m->state_position[0] = INT32_MAX - 1, "position[0] is 2147483646", "2 tokens");
+            MAP(m->commit, 5, 0), "state_src[0] is 0, which another sequence's");
+    ACCEPTED(delta_fixture, only_logged(); MAP(m->seq_start, 0, 0, 5); MAP(m->commit, GDN_NONE, 0);
+             m->base_position[1] = 3);
+    REFUSED(delta_fixture, delta_with_log(); m->position[0] = INT32_MAX - 1;
+            m->base_position[0] = INT32_MAX - 1, "position[0] is 2147483646", "2 tokens");
     /* Of padding the row and the place of the state are judged, and nothing else. */
-    REFUSED(delta_fixture, logged(); m->state_src[0] = GDN_SKIP; m->log_row[0] = 3, "log_row[0] is 3");
-    REFUSED(delta_fixture, logged(); m->state_src[0] = GDN_SKIP; m->state_position[0] = 8, "state_position[0] is 8");
-    ACCEPTED(delta_fixture, logged(); m->state_src[0] = GDN_SKIP; m->log_row[0] = 0; m->state_position[0] = 0;
-             m->state_commit[0] = 77);
+    REFUSED(delta_fixture, delta_with_log(); m->state_src[0] = GDN_SKIP; m->log_row[0] = 3, "log.row[0] is 3");
+    REFUSED(delta_fixture, delta_with_log(); m->state_src[0] = GDN_SKIP; m->base_position[0] = 8, "log.base_position[0] is 8");
+    ACCEPTED(delta_fixture, delta_with_log(); m->state_src[0] = GDN_SKIP; m->log_row[0] = 0; m->base_position[0] = 0;
+             m->commit[0] = 77);
 }
 
 /* An entry is what the token had: from a state of zeros, with the decay and beta as they come, k, beta * v and g are
@@ -116,8 +105,8 @@ static void contents(void **state)
     (void)state;
     const delta_memory *now = delta_fixture.first;
     for (int tiled = 0; tiled < 2; tiled++) {
-        ACCEPTED(delta_fixture, only_logged(); d->g_form = GDN_G_LINEAR; d->head_map = tiled;
-                 MAP(delta_mem.state_src, GDN_NONE, GDN_NONE); MAP(delta_mem.state_position, 7, 4));
+        ACCEPTED(delta_fixture, only_logged(); delta_inputs()->gate_input = GDN_G_LINEAR; d->head_map = tiled;
+                 MAP(delta_mem.state_src, GDN_NONE, GDN_NONE); MAP(delta_mem.base_position, 7, 4));
         for (int s = 0; s < 2; s++) {
             const float *entry = now->log + (s ? 0 : 2) * ROW + (s ? 4 : 7) % COLUMNS * ENTRY;
             const int token = s ? 2 : 0;
@@ -159,7 +148,7 @@ static void results(void **state)
     static delta_memory with, back;
     const delta_memory *before = delta_fixture.before, *now = delta_fixture.first;
     const size_t slot = SLOT * 4;
-    ACCEPTED(delta_fixture, logged());
+    ACCEPTED(delta_fixture, delta_with_log());
     for (int row = 0; row < 3; row++)
         for (int column = 0; column < COLUMNS; column++) {
             const int first = row == 2 ? 7 : 4, n = row == 2 ? 2 : row == 0 ? 3 : 0; /* positions of its tokens */
@@ -171,8 +160,8 @@ static void results(void **state)
         }
     with = *now;
     /* From the committed states, without anything to repeat: the same. */
-    ACCEPTED(delta_fixture, logged(); memcpy(delta_mem.state + 0 * SLOT, with.state + 4 * SLOT, slot);
-             memcpy(delta_mem.state + 3 * SLOT, with.state + 3 * SLOT, slot); MAP(delta_mem.state_position, 7, 4));
+    ACCEPTED(delta_fixture, delta_with_log(); memcpy(delta_mem.state + 0 * SLOT, with.state + 4 * SLOT, slot);
+             memcpy(delta_mem.state + 3 * SLOT, with.state + 3 * SLOT, slot); MAP(delta_mem.base_position, 7, 4));
     assert_memory_equal(now->out, with.out, sizeof with.out);
     assert_memory_equal(now->state + 0 * SLOT, with.state + 0 * SLOT, 3 * slot);
     assert_memory_equal(now->log + 7 % COLUMNS * ENTRY + 2 * ROW, with.log + 7 % COLUMNS * ENTRY + 2 * ROW, 4 * ENTRY);
@@ -188,22 +177,22 @@ static void results(void **state)
     assert_memory_equal(now->state + 3 * SLOT, with.state + 3 * SLOT, slot);
     assert_memory_equal(now->log, before->log, sizeof now->log);
     ACCEPTED(delta_fixture, only_logged(); d->n_tokens = 0; d->seq_start.data = NULL;
-             delta_mem.state_commit[1] = GDN_NONE;
+             delta_mem.commit[1] = GDN_NONE;
              d->q.data = d->k.data = d->v.data = d->g.data = d->beta.data = d->out.data = NULL);
     assert_memory_equal(now->state + 4 * SLOT, with.state + 4 * SLOT, slot);
     assert_memory_equal(now->state + 3 * SLOT, before->state + 3 * SLOT, slot);
-    ACCEPTED(delta_fixture, only_logged(); d->n_tokens = 0; d->seq_start.data = NULL; d->g_form = GDN_G_RAW);
+    ACCEPTED(delta_fixture, only_logged(); d->n_tokens = 0; d->seq_start.data = NULL; delta_inputs()->gate_input = GDN_G_RAW);
     /* Rolled back by a token: another state, and the last column makes it the former one. */
     ACCEPTED(delta_fixture, only_logged(); d->n_tokens = 0; d->seq_start.data = NULL; MAP(delta_mem.position, 6, 3));
     assert_memory_not_equal(now->state + 4 * SLOT, with.state + 4 * SLOT, slot);
     back = *now;
     ACCEPTED(delta_fixture, only_logged(); d->n_tokens = 0; d->seq_start.data = NULL;
              memcpy(delta_mem.state + 0 * SLOT, back.state + 4 * SLOT, slot);
-             memcpy(delta_mem.state + 3 * SLOT, back.state + 3 * SLOT, slot); MAP(delta_mem.state_position, 6, 3));
+             memcpy(delta_mem.state + 3 * SLOT, back.state + 3 * SLOT, slot); MAP(delta_mem.base_position, 6, 3));
     assert_memory_equal(now->state + 4 * SLOT, with.state + 4 * SLOT, slot);
     assert_memory_equal(now->state + 3 * SLOT, with.state + 3 * SLOT, slot);
     /* No tokens, no commit, nothing. */
-    ACCEPTED(delta_fixture, only_logged(); d->n_tokens = 0; d->seq_start.data = NULL; d->state_commit.data = NULL);
+    ACCEPTED(delta_fixture, only_logged(); d->n_tokens = 0; d->seq_start.data = NULL; replay->commit.data = NULL);
     assert_memory_equal(now->state, before->state, sizeof now->state);
 }
 
@@ -213,17 +202,17 @@ static void defaults(void **state)
     (void)state;
     delta_memory *const first = delta_fixture.first;
     const delta_memory *before = delta_fixture.before;
-    ACCEPTED(delta_fixture, only_logged(); MAP(delta_mem.state_position, 7, 4); MAP(delta_mem.state_commit, -1, -1));
+    ACCEPTED(delta_fixture, only_logged(); MAP(delta_mem.base_position, 7, 4); MAP(delta_mem.commit, -1, -1));
     assert_memory_equal(first->state, before->state, sizeof first->state);
-    SAME(delta_fixture, only_logged(); d->state_position.data = d->state_commit.data = NULL;
-         MAP(first->state_position, 4, 2); MAP(first->state_commit, 4, 3));
+    SAME(delta_fixture, only_logged(); replay->base_position.data = replay->commit.data = NULL;
+         MAP(first->base_position, 4, 2); MAP(first->commit, 4, 3));
     ACCEPTED(delta_fixture, only_logged(); MAP(delta_mem.log_row, 0, 1));
-    SAME(delta_fixture, only_logged(); d->log_row.data = NULL; MAP(first->log_row, 2, 0));
-    ACCEPTED(delta_fixture, only_logged(); MAP(delta_mem.position, 0, 0); MAP(delta_mem.state_position, 0, 0));
-    SAME(delta_fixture, only_logged(); d->position.data = d->state_position.data = NULL; MAP(first->position, 7, 4);
-         MAP(first->state_position, 4, 2));
+    SAME(delta_fixture, only_logged(); replay->row.data = NULL; MAP(first->log_row, 2, 0));
+    ACCEPTED(delta_fixture, only_logged(); MAP(delta_mem.position, 0, 0); MAP(delta_mem.base_position, 0, 0));
+    SAME(delta_fixture, only_logged(); d->position.data = replay->base_position.data = NULL; MAP(first->position, 7, 4);
+         MAP(first->base_position, 4, 2));
     /* A sequence without a row: as without a log. */
-    ACCEPTED(delta_fixture, only_logged(); MAP(delta_mem.log_row, GDN_NONE, 1); MAP(delta_mem.state_position, 7, 2));
+    ACCEPTED(delta_fixture, only_logged(); MAP(delta_mem.log_row, GDN_NONE, 1); MAP(delta_mem.base_position, 7, 2));
     assert_memory_equal(first->state + 4 * SLOT, before->state, SLOT * 4);
     assert_memory_equal(first->log, before->log, 4 * ROW);
     assert_memory_equal(first->log + 2 * ROW, before->log + 2 * ROW, 4 * ROW);

@@ -5,7 +5,7 @@
 #include <math.h>
 #include <string.h>
 
-static gdn_gated_delta_net_args *const d = &delta_args;
+static gdn_gated_delta_net_args *const d = &delta_args.args;
 
 /* The valid call has sequences of 2 and 3 tokens, 2 key heads of 16, 4 value heads of 32; states are read in slots 0
  * and 3 and written to 1, 0 and 2. */
@@ -78,16 +78,20 @@ static void narrow(const format *f)
     memcpy(delta_mem.state, code, sizeof code);
     d->state.dtype = f->dtype;
     d->state.bytes = sizeof code;
-    d->g_form = GDN_G_LINEAR;
+    delta_inputs()->gate_input = GDN_G_LINEAR;
+}
+
+static void every(int32_t interval)
+{
+    delta_args.rounding = (gdn_state_rounding){ .size = sizeof(gdn_state_rounding), .interval = interval };
 }
 
 static void logged(const format *f)
 {
     narrow(f);
     delta_with_log();
-    d->state_interval = 3;
-    d->n_snapshots = 2;
-    MAP(delta_mem.state_position, 3, 3);
+    every(3);
+    MAP(delta_mem.base_position, 3, 3);
     MAP(delta_mem.state_dst, 1, GDN_NONE, GDN_NONE, 2);
 }
 
@@ -95,14 +99,14 @@ static void arguments(void **state)
 {
     (void)state;
     const format *f = &formats[1];
-    REFUSED(delta_fixture, d->state_interval = 1, "state_interval is 1 and state.dtype is 0 (F32)", "must be 0");
-    REFUSED(delta_fixture, narrow(f); d->state_interval = -1, "state_interval is -1; 0 to 2147483647 are allowed");
-    REFUSED(delta_fixture, narrow(f);
-            d->state_interval = 2, "state_interval is 2 and n_log_columns is 0", "needs a log");
-    REFUSED(delta_fixture, logged(f); d->checkpoint_interval = 4; d->n_checkpoints = 1;
-            d->state_checkpoint = SPAN(delta_mem.state_checkpoint),
-            "checkpoint_interval is 4 and state_interval is 3; it must be a multiple");
-    REFUSED(delta_fixture, d->reserved3 = 7, "reserved3 is 0x7; it must be 0");
+    REFUSED(delta_fixture, every(1), "rounding is given and state.dtype is 0 (F32)", "must be NULL");
+    REFUSED(delta_fixture, narrow(f); every(-1), "rounding.interval is -1; 1 to 2147483647 are allowed");
+    REFUSED(delta_fixture, narrow(f); every(0), "rounding.interval is 0; 1 to 2147483647 are allowed");
+    REFUSED(delta_fixture, narrow(f); every(2), "rounding.interval is 2 and log is NULL", "needs a log");
+    REFUSED(delta_fixture, logged(f);
+            delta_args.checkpoints = ((gdn_checkpoints){ .size = sizeof(gdn_checkpoints), .interval = 4, .n = 1,
+                                                         .dst = SPAN(delta_mem.checkpoint) }),
+            "checkpoints.interval is 4 and rounding.interval is 3; it must be a multiple");
     REFUSED(delta_fixture, d->state.dtype = GDN_Q8_0, "state.dtype is 3 (Q8_0)", "allowed: F32, F16, BF16");
     REFUSED(delta_fixture, narrow(f); d->state_out = d->state;
             d->state_out.dtype = GDN_F16,
@@ -111,7 +115,7 @@ static void arguments(void **state)
     REFUSED(delta_fixture, narrow(f); d->state.offset = 1, "state begins at", "multiple of 2");
     REFUSED(delta_fixture, narrow(f); d->state.stride[3] = 2 * DIM_K - 2, "state.stride[3] is 30", "at least 32 bytes");
     ACCEPTED(delta_fixture, narrow(f); d->state.offset = 2; d->state.bytes = 0);
-    ACCEPTED(delta_fixture, narrow(f); d->state_interval = 1);
+    ACCEPTED(delta_fixture, narrow(f); every(1));
     SAME(delta_fixture, narrow(f));
 }
 
@@ -122,16 +126,16 @@ static void entries(void **state)
     delta_memory *const m = &delta_mem;
     ACCEPTED(delta_fixture, logged(f));
     REFUSED(delta_fixture, logged(f);
-            m->state_position[0] = 4, "state_position[0] is 4 and state_interval is 3; multiples of that are allowed");
-    REFUSED(delta_fixture, logged(f); d->state_position.data = NULL,
-                                      "state_position[0] is 7 (the default, its position) and state_interval is 3");
+            m->base_position[0] = 4, "log.base_position[0] is 4 and rounding.interval is 3; multiples of that are allowed");
+    REFUSED(delta_fixture, logged(f); delta_args.log.base_position.data = NULL,
+                                      "log.base_position[0] is 7 (the default, its position) and rounding.interval is 3");
     REFUSED(delta_fixture, logged(f);
-            m->state_dst[1] = 0, "state_dst[0][1] is 0, for the state behind 8 tokens, and state_interval is 3");
+            m->state_dst[1] = 0, "state_dst[0][1] is 0, for the state behind 8 tokens, and rounding.interval is 3");
     REFUSED(delta_fixture, logged(f); m->state_dst[2] = 5, "state_dst[1][0] is 5, for the state behind 7 tokens");
-    REFUSED(delta_fixture, logged(f); d->state_dst.data = NULL; m->state_commit[0] = GDN_NONE;
-            m->state_commit[1] = GDN_NONE, "state_dst[0][1] is 1 (the default), for the state behind 8 tokens");
+    REFUSED(delta_fixture, logged(f); d->state_dst.data = NULL; m->commit[0] = GDN_NONE;
+            m->commit[1] = GDN_NONE, "state_dst[0][1] is 1 (the default), for the state behind 8 tokens");
     /* Of padding nothing is looked at, nor what is not used. */
-    ACCEPTED(delta_fixture, logged(f); m->state_src[0] = GDN_SKIP; m->state_position[0] = 4; m->state_dst[1] = 0);
+    ACCEPTED(delta_fixture, logged(f); m->state_src[0] = GDN_SKIP; m->base_position[0] = 4; m->state_dst[1] = 0);
     ACCEPTED(delta_fixture, logged(f); MAP(m->seq_start, 0, 0, 3); MAP(m->state_dst, 0, 0, GDN_NONE, 2));
 }
 
@@ -281,9 +285,9 @@ static void branches(void **state)
 {
     (void)state;
     for (int type = 0, fork = 0; type < 2; type += fork, fork = !fork) {
-        ACCEPTED(delta_fixture, logged(&formats[type]); d->flags = GDN_DELTA_TREE; d->state_interval = 2;
-                 d->n_snapshots = 0; d->state_dst.data = NULL; d->parent = SPAN(delta_mem.parent);
-                 MAP(delta_mem.position, 8, 5); MAP(delta_mem.state_position, 8, 4);
+        ACCEPTED(delta_fixture, logged(&formats[type]); every(2); d->n_snapshots = 0; d->state_dst.data = NULL;
+                 delta_args.tree = ((gdn_token_tree){ .size = sizeof(gdn_token_tree), .parent = SPAN(delta_mem.parent) });
+                 MAP(delta_mem.position, 8, 5); MAP(delta_mem.base_position, 8, 4);
                  MAP(delta_mem.parent, -1, -1, -1, fork ? 0 : -1, fork ? 0 : 1));
         each_row(&formats[type], look_at_branches, fork);
     }

@@ -4,8 +4,9 @@
 #include <math.h>
 #include <string.h>
 
-static gdn_gated_delta_net_args *const d = &delta_args;
-static gdn_ssm_conv_args *const c = &conv_args;
+static gdn_gated_delta_net_args *const d = &delta_args.args;
+static gdn_ssm_conv_args *const c = &conv_args.args;
+static gdn_token_tree *const tree = &delta_args.tree, *const conv_tree = &conv_args.tree;
 
 /* The valid calls, of 2 and of 3 tokens: two that follow the state, and a root with two behind it. */
 enum { HEADS = 4, DIM_K = 16, DIM_V = 32, SLOT = HEADS * DIM_V * DIM_K, COLUMNS = API_LOG_COLUMNS, CHANNELS = 20 };
@@ -15,50 +16,47 @@ static const int firsts[5] = { 0, 0, 2, 2, 2 };
 static void states(void)
 {
     delta_with_log();
-    d->flags = GDN_DELTA_TREE;
     d->n_snapshots = 0;
     d->state_dst.data = NULL;
-    d->parent = SPAN(delta_mem.parent);
+    *tree = (gdn_token_tree){ .size = sizeof *tree, .parent = SPAN(delta_mem.parent) };
     memcpy(delta_mem.parent, parents, sizeof parents);
 }
 
 static void histories(void)
 {
-    c->flags = GDN_CONV_TREE;
-    c->kernel_width = 3; /* of 5 columns 3 are left for tokens */
-    c->parent = SPAN(conv_mem.parent);
+    c->activation = GDN_ACTIVATION_NONE;
+    c->kernel_width = 3; /* of 5 slots 3 are left for tokens */
+    *conv_tree = (gdn_token_tree){ .size = sizeof *conv_tree, .parent = SPAN(conv_mem.parent) };
     memcpy(conv_mem.parent, parents, sizeof parents);
+}
+
+static gdn_checkpoints kept(int32_t map[4])
+{
+    return (gdn_checkpoints){ .size = sizeof(gdn_checkpoints), .interval = 3, .n = 1, .dst = { .data = map } };
 }
 
 static void arguments(void **state)
 {
     (void)state;
-    REFUSED(delta_fixture, states(); d->flags = 3, "flags is 0x3; it must be 0 or GDN_DELTA_TREE (0x1)");
-    REFUSED(delta_fixture, states(); d->flags = 0, "parent is given and flags has no GDN_DELTA_TREE (0x1)");
-    REFUSED(delta_fixture, d->flags = GDN_DELTA_TREE, "flags has GDN_DELTA_TREE and n_log_columns is 0",
-            "1 to 1048576");
-    REFUSED(delta_fixture, states(); d->n_snapshots = 2, "n_snapshots is 2 and flags has GDN_DELTA_TREE; it must be 0");
-    REFUSED(delta_fixture, states(); d->checkpoint_interval = 3; d->n_checkpoints = 1;
-            d->state_checkpoint = SPAN(delta_mem.state_checkpoint),
-            "checkpoint_interval is 3 and flags has GDN_DELTA_TREE; it must be 0");
-    REFUSED(delta_fixture, states(); d->parent.bytes = 19, "parent.bytes is 19", "20 bytes");
-    REFUSED(delta_fixture, states(); d->parent.offset = 2, "parent begins at", "multiple of 4");
-    REFUSED(delta_fixture, states(); d->parent.data = delta_mem.out; d->parent.bytes = 0, "overlaps", "parent");
+    REFUSED(delta_fixture, states(); delta_args.log.size = 0, "tree is given and log is NULL", "needs a log");
+    REFUSED(delta_fixture, tree->size = sizeof *tree, "tree is given and log is NULL");
+    REFUSED(delta_fixture, states(); d->n_snapshots = 2, "n_snapshots is not 0 and tree is given; it must be 0");
+    REFUSED(delta_fixture, states(); delta_args.checkpoints = kept(delta_mem.checkpoint),
+            "checkpoints is given and tree is given; it must be NULL");
+    REFUSED(delta_fixture, states(); tree->parent.bytes = 19, "tree.parent.bytes is 19", "20 bytes");
+    REFUSED(delta_fixture, states(); tree->parent.offset = 2, "tree.parent begins at", "multiple of 4");
+    REFUSED(delta_fixture, states(); tree->parent.data = delta_mem.out; tree->parent.bytes = 0, "overlaps", "parent");
     REFUSED(
         delta_fixture, states(); MAP(delta_mem.log_row, 2, GDN_NONE);
-        MAP(delta_mem.state_position, 4, 4),
-        "log_row[1] is GDN_NONE and flags has GDN_DELTA_TREE; with a tree the sequence's 3 tokens need a row, 0 to 2");
-    REFUSED(conv_fixture, histories(); c->flags = 4, "flags is 0x4", "GDN_CONV_SILU (0x1)", "GDN_CONV_TREE (0x2)");
-    REFUSED(conv_fixture, histories();
-            c->flags = GDN_CONV_SILU, "parent is given and flags has no GDN_CONV_TREE (0x2)");
-    REFUSED(conv_fixture, histories(); c->checkpoint_interval = 3; c->n_checkpoints = 1;
-            c->history_checkpoint = SPAN(conv_mem.history_checkpoint),
-            "checkpoint_interval is 3 and flags has GDN_CONV_TREE; it must be 0");
+        MAP(delta_mem.base_position, 4, 4),
+        "log.row[1] is GDN_NONE and tree is given; with it the sequence's 3 tokens need a row, 0 to 2");
+    REFUSED(conv_fixture, histories(); conv_args.checkpoints = kept(conv_mem.checkpoint),
+            "checkpoints and tree are given; a tree has no checkpoints");
     REFUSED(conv_fixture, histories();
             c->kernel_width = 4,
-            "n_columns is 5 and flags has GDN_CONV_TREE; sequence 1 has 3 tokens, for which at least 6 are needed");
-    REFUSED(conv_fixture, histories(); c->parent.bytes = 19, "parent.bytes is 19", "20 bytes");
-    REFUSED(conv_fixture, histories(); c->parent.data = conv_mem.history; c->parent.bytes = 0, "overlaps", "parent");
+            "history.n_slots is 5 and tree is given; sequence 1 has 3 tokens, for which at least 6 are needed");
+    REFUSED(conv_fixture, histories(); conv_tree->parent.bytes = 19, "tree.parent.bytes is 19", "20 bytes");
+    REFUSED(conv_fixture, histories(); conv_tree->parent.data = conv_mem.history; conv_tree->parent.bytes = 0, "overlaps", "parent");
 }
 
 static void entries(void **state)
@@ -66,16 +64,16 @@ static void entries(void **state)
     (void)state;
     int32_t *const of = delta_mem.parent, *const in = conv_mem.parent;
     REFUSED(delta_fixture, states();
-            of[0] = 0, "parent[0] is 0; it is the first token of sequence 0, for which GDN_NONE is allowed");
-    REFUSED(delta_fixture, states(); of[2] = -2, "parent[2] is -2; it is the first token of sequence 1");
+            of[0] = 0, "tree.parent[0] is 0; it is the first token of sequence 0, for which GDN_NONE is allowed");
+    REFUSED(delta_fixture, states(); of[2] = -2, "tree.parent[2] is -2; it is the first token of sequence 1");
     REFUSED(delta_fixture, states();
-            of[1] = 1, "parent[1] is 1; it is token 1 of sequence 0, for which 0 to 0 and GDN_NONE are allowed");
-    REFUSED(delta_fixture, states(); of[4] = 2, "parent[4] is 2; it is token 2 of sequence 1, for which 0 to 1 and");
-    REFUSED(delta_fixture, states(); of[4] = INT32_MIN, "parent[4] is -2147483648; it is token 2 of sequence 1");
-    REFUSED(delta_fixture, states(); d->log_row.data = NULL; of[3] = 7, "parent[3] is 7");
-    REFUSED(conv_fixture, histories(); in[2] = 1, "parent[2] is 1; it is the first token of sequence 1");
-    REFUSED(conv_fixture, histories(); in[3] = 1, "parent[3] is 1; it is token 1 of sequence 1", "0 to 0 and GDN_NONE");
-    REFUSED(conv_fixture, histories(); in[4] = -2, "parent[4] is -2; it is token 2 of sequence 1");
+            of[1] = 1, "tree.parent[1] is 1; it is token 1 of sequence 0, for which 0 to 0 and GDN_NONE are allowed");
+    REFUSED(delta_fixture, states(); of[4] = 2, "tree.parent[4] is 2; it is token 2 of sequence 1, for which 0 to 1 and");
+    REFUSED(delta_fixture, states(); of[4] = INT32_MIN, "tree.parent[4] is -2147483648; it is token 2 of sequence 1");
+    REFUSED(delta_fixture, states(); delta_args.log.row.data = NULL; of[3] = 7, "tree.parent[3] is 7");
+    REFUSED(conv_fixture, histories(); in[2] = 1, "tree.parent[2] is 1; it is the first token of sequence 1");
+    REFUSED(conv_fixture, histories(); in[3] = 1, "tree.parent[3] is 1; it is token 1 of sequence 1", "0 to 0 and GDN_NONE");
+    REFUSED(conv_fixture, histories(); in[4] = -2, "tree.parent[4] is -2; it is token 2 of sequence 1");
     /* Nobody looks at those of padding and of no sequence. */
     ACCEPTED(delta_fixture, states(); MAP(of, 9, -9, -1, 0, 0); delta_mem.state_src[0] = GDN_SKIP);
     ACCEPTED(delta_fixture, states(); MAP(of, 9, -1, 0, -1, 9); MAP(delta_mem.seq_start, 1, 3, 4));
@@ -83,10 +81,10 @@ static void entries(void **state)
     ACCEPTED(conv_fixture, histories(); MAP(in, 9, -1, 0, -1, 9); MAP(conv_mem.seq_start, 1, 3, 4));
     /* Nor at columns where there are none; padding needs no row of a log. */
     ACCEPTED(conv_fixture, histories(); c->kernel_width = 4; conv_mem.history_src[1] = GDN_SKIP);
-    ACCEPTED(conv_fixture, histories(); c->kernel_width = 4; c->n_columns = c->n_rows = 0;
+    ACCEPTED(conv_fixture, histories(); c->kernel_width = 4; c->history.n_slots = c->history.n_rows = 0;
              c->history.data = c->history_src.data = c->history_dst.data = NULL);
     ACCEPTED(delta_fixture, states(); MAP(delta_mem.log_row, GDN_NONE, 0); delta_mem.state_src[0] = GDN_SKIP;
-             delta_mem.state_position[0] = 7);
+             delta_mem.base_position[0] = 7);
 }
 
 /* Where each token follows the one before it, the map says what its absence says. */
@@ -94,11 +92,11 @@ static void chains(void **state)
 {
     (void)state;
     ACCEPTED(delta_fixture, states(); MAP(delta_mem.parent, -1, 0, -1, 0, 1));
-    SAME(delta_fixture, states(); MAP(delta_mem.parent, -1, 0, -1, 0, 1); d->parent.data = NULL);
-    SAME(delta_fixture, states(); MAP(delta_mem.parent, -1, 0, -1, 0, 1); d->parent.data = NULL; d->flags = 0);
+    SAME(delta_fixture, states(); MAP(delta_mem.parent, -1, 0, -1, 0, 1); tree->parent.data = NULL);
+    SAME(delta_fixture, states(); MAP(delta_mem.parent, -1, 0, -1, 0, 1); tree->size = 0);
     ACCEPTED(conv_fixture, histories(); MAP(conv_mem.parent, -1, 0, -1, 0, 1));
-    SAME(conv_fixture, histories(); MAP(conv_mem.parent, -1, 0, -1, 0, 1); c->parent.data = NULL);
-    SAME(conv_fixture, histories(); MAP(conv_mem.parent, -1, 0, -1, 0, 1); c->parent.data = NULL; c->flags = 0);
+    SAME(conv_fixture, histories(); MAP(conv_mem.parent, -1, 0, -1, 0, 1); conv_tree->parent.data = NULL);
+    SAME(conv_fixture, histories(); MAP(conv_mem.parent, -1, 0, -1, 0, 1); conv_tree->size = 0);
 }
 
 /* Value row j of a head after a token: that after the token which it follows, or as it is in the slot, updated. What
@@ -122,7 +120,7 @@ static void branches(void **state)
 {
     (void)state;
     const delta_memory *before = delta_fixture.before, *now = delta_fixture.first;
-    ACCEPTED(delta_fixture, states(); d->g_form = GDN_G_LINEAR; MAP(delta_mem.state_position, 7, 4));
+    ACCEPTED(delta_fixture, states(); delta_inputs()->gate_input = GDN_G_LINEAR; MAP(delta_mem.base_position, 7, 4));
     for (int token = 0; token < 5; token++)
         for (int h = 0; h < HEADS; h++)
             for (int j = 0; j < DIM_V; j++) {

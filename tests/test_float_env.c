@@ -1,7 +1,8 @@
 /* The caller's floating-point mode: results are the same bits in all of them, and the mode is as it was
  * afterwards. gdn check runs whole suites in these modes; this is about what lies around the kernels, such
- * as defaults that are computed, and about callers that let exceptions trap. */
+ * as factors that are checked and computed, and about callers that let exceptions trap. */
 #define _POSIX_C_SOURCE 200809L /* sigsetjmp */
+#include <math.h>
 #include <setjmp.h>
 #include <signal.h>
 #include <stddef.h>
@@ -13,7 +14,7 @@
 #include "tests/require.h"
 #include "tools/check/environment.h"
 
-/* Small enough that subnormals appear, and with a dimension whose default scale is not a power of two. */
+/* Small enough that subnormals appear, and with dimensions whose scale is not a power of two. */
 enum { T = 6, H = 2, MAX_DIM = 256, C = 40 };
 
 typedef struct memory {
@@ -51,7 +52,8 @@ static void reset(void)
 static gdn_status run(gdn_context *ctx, int32_t dim, float scale)
 {
     gdn_gated_delta_net_args a = { .size = sizeof a, .n_seqs = 1, .n_tokens = T, .n_heads_k = H, .n_heads_v = H,
-                                   .head_dim_k = dim, .head_dim_v = dim, .n_rows = 1, .scale = scale };
+                                   .head_dim_k = dim, .head_dim_v = dim, .n_snapshots = 1, .scale = scale,
+                                   .state = { .n_rows = 1, .n_slots = 1 } };
     a.q.data = m.q, a.k.data = m.k, a.v.data = m.v, a.g.data = m.g, a.beta.data = m.beta, a.out.data = m.out;
     a.state.data = m.state;
     a.workspace = (gdn_span){ .data = m.workspace, .bytes = sizeof m.workspace };
@@ -61,15 +63,16 @@ static gdn_status run(gdn_context *ctx, int32_t dim, float scale)
     if (status)
         return status;
 
-    gdn_ssm_conv_args b = { .size = sizeof b, .flags = GDN_CONV_SILU, .n_seqs = 1, .n_tokens = T, .n_channels = C,
-                            .kernel_width = 4, .n_rows = 1 };
+    gdn_ssm_conv_args b = { .size = sizeof b, .n_seqs = 1, .n_tokens = T, .n_channels = C, .kernel_width = 4,
+                            .activation = GDN_ACTIVATION_SILU, .history = { .n_rows = 1, .n_slots = 3 } };
     b.x.data = m.v, b.weight.data = m.weight, b.history.data = m.history, b.out.data = m.conv_out;
     b.workspace = a.workspace;
     if ((status = gdn_ssm_conv(ctx, &b, NULL)))
         return status;
 
     static const int32_t index[T] = { 0, 1, 2, 3, 4, 5 };
-    gdn_set_rows_args c = { .size = sizeof c, .n_columns = C, .n_rows = T, .n_rows_dst = T };
+    gdn_set_rows_args c = { .size = sizeof c, .n_columns = C, .n_rows = T, .n_rows_dst = T,
+                            .n_batch = { 1, 1 }, .index_batch = { 1, 1 } };
     c.src.data = m.q, c.dst.data = m.rows, c.dst.dtype = GDN_F16, c.index.data = (void *)index, c.index.dtype = GDN_I32;
     c.workspace = a.workspace;
     return gdn_set_rows(ctx, &c, NULL);
@@ -154,6 +157,8 @@ static void refusals(gdn_context *ctx)
         uint32_t    bits;
         const char *text;
     } scales[] = { { 0x7f800000u, "scale is inf;" },
+                   { 0x00000000u, "scale is 0;" },
+                   { 0x80000000u, "scale is 0;" },
                    { 0xff800000u, "scale is -inf;" },
                    { 0x7fc00000u, "scale is nan;" },
                    { 0x7f800001u, "scale is nan;" },
@@ -180,7 +185,7 @@ static void target(uint32_t backend, const char *implementation)
     gdn_context *ctx = NULL;
     REQUIRE(gdn_context_create(&desc, &ctx) == GDN_OK, "%s", gdn_last_error());
     for (size_t d = 0; ctx && d < sizeof dims / sizeof dims[0]; d++)
-        modes(ctx, backend, implementation, dims[d], 0.0f);
+        modes(ctx, backend, implementation, dims[d], (float)(1.0 / sqrt((double)dims[d])));
     for (int i = 0; ctx && i < 2; i++) /* subnormal: to compare one is enough to trap, or to find it zero */
         modes(ctx, backend, implementation, 64, i ? -0x1p-149f : 1e-39f);
     if (ctx)

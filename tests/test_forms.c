@@ -281,13 +281,18 @@ static int state_at(const form *f, int h, int j, int i)
 static gdn_status run(gdn_context *ctx, const form *f, const operand *in, void *out, float *state)
 {
     gdn_gated_delta_net_args a = {
-        .size = sizeof a, .n_seqs = 1, .n_tokens = f->T, .n_heads_k = f->Hk, .n_heads_v = f->Hv, .n_rows = 1,
+        .size = sizeof a, .n_seqs = 1, .n_tokens = f->T, .n_heads_k = f->Hk, .n_heads_v = f->Hv,
         .head_dim_k = f->Sk, .head_dim_v = f->Sv, .head_map = GDN_HEADS_GROUPED, .state_layout = f->layout,
-        .gate = f->channel ? GDN_GATE_CHANNEL : GDN_GATE_SCALAR, .qk_norm = f->norm, .qk_norm_eps = (float)f->eps,
-        .g_form = f->g_form, .beta_form = f->beta_form, .beta_factor = (float)f->factor,
-        .out = { .data = out, .dtype = f->out }, .state.data = state,
+        .gate = f->channel ? GDN_GATE_CHANNEL : GDN_GATE_SCALAR, .n_snapshots = 1,
+        .scale = (float)(1.0 / sqrt((double)f->Sk)), .out = { .data = out, .dtype = f->out },
+        .state = { .data = state, .n_rows = 1, .n_slots = 1 },
     };
-    gdn_tensor *const operands[] = { &a.q, &a.k, &a.v, &a.g, &a.beta, &a.ssm_a, &a.dt_bias };
+    gdn_delta_inputs inputs = GDN_INIT(gdn_delta_inputs);
+    inputs.qk_norm = f->norm, inputs.qk_norm_eps = (float)f->eps;
+    inputs.gate_input = f->g_form, inputs.beta_input = f->beta_form;
+    if (f->factor != 0) inputs.beta_factor = (float)f->factor;
+    a.inputs = &inputs;
+    gdn_tensor *const operands[] = { &a.q, &a.k, &a.v, &a.g, &a.beta, &inputs.ssm_a, &inputs.dt_bias };
     const int raw = f->g_form == GDN_G_RAW || f->g_form == GDN_G_RAW_A_LOG;
     for (int o = Q; o < STATE; o++)
         if (o < SSM_A || (raw && (o == SSM_A || f->has_bias)))

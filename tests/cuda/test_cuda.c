@@ -238,8 +238,10 @@ static void test_name_of_form(void)
     for (size_t i = 0; i < sizeof calls / sizeof calls[0]; i++)
         for (uint64_t offset = 0; offset < 6; offset += 2) {
             gdn_gated_delta_net_args a = GDN_INIT(gdn_gated_delta_net_args);
+            gdn_replay_log log = GDN_INIT(gdn_replay_log);
             gdn_capability without = GDN_INIT(gdn_capability), with = GDN_INIT(gdn_capability);
-            a.n_seqs = a.n_rows = calls[i].n_seqs;
+            a.n_seqs = a.state.n_rows = calls[i].n_seqs;
+            a.scale = 1;
             a.n_tokens = 40;
             a.n_heads_k = 2;
             a.n_heads_v = 128; /* more blocks than there are multiprocessors */
@@ -247,8 +249,9 @@ static void test_name_of_form(void)
             a.q.dtype = a.k.dtype = GDN_BF16;
             a.state.dtype = calls[i].state16 ? GDN_BF16 : GDN_F32;
             if (calls[i].log) {
-                a.n_log_rows = 3;
-                a.n_log_columns = 16;
+                log.entries.n_rows = 3;
+                log.entries.n_slots = 16;
+                a.log = &log;
             }
             CHECK(gdn_gated_delta_net_query(ctx, &a, &without) == GDN_OK && without.supported);
             a.q.data = memory;

@@ -103,16 +103,17 @@ static void fill(everything *e, uint32_t seed)
 static gdn_status run_everything(gdn_context *ctx, char *at, const gdn_span *workspace, gdn_stream stream)
 {
     gdn_ssm_conv_args c = { .size = sizeof c,
-                            .flags = GDN_CONV_SILU,
                             .n_seqs = 1,
                             .n_tokens = T,
                             .n_channels = CHANNELS,
                             .kernel_width = WIDTH,
-                            .n_rows = 2 };
+                            .activation = GDN_ACTIVATION_SILU,
+                            .history = { .n_rows = 2, .n_slots = WIDTH - 1 } };
     c.x.data = at + offsetof(everything, x), c.weight.data = at + offsetof(everything, weight),
     c.out.data = at + offsetof(everything, out);
     c.history.data = at + offsetof(everything, history), c.position.data = at + offsetof(everything, position);
-    gdn_set_rows_args r = { .size = sizeof r, .n_columns = COLUMNS, .n_rows = ROWS, .n_rows_dst = TARGETS };
+    gdn_set_rows_args r = GDN_INIT(gdn_set_rows_args);
+    r.n_columns = COLUMNS, r.n_rows = ROWS, r.n_rows_dst = TARGETS;
     r.src.data = at + offsetof(everything, src), r.dst.data = at + offsetof(everything, dst),
     r.index.data = at + offsetof(everything, index);
     r.index.dtype = GDN_I32;
@@ -192,15 +193,17 @@ static gdn_status run_layers(gdn_context *ctx, char *at, gdn_stream stream)
     for (int i = 0; i < LAYERS && !status; i++) {
         char *own = at + offsetof(layers, of) + (size_t)i * sizeof(layer);
         gdn_gated_delta_net_args a = GDN_INIT(gdn_gated_delta_net_args);
-        a.n_seqs = a.n_rows = a.n_log_rows = N_SEQS, a.n_tokens = TOKENS, a.n_log_columns = LOGGED;
+        gdn_replay_log log = GDN_INIT(gdn_replay_log);
+        a.n_seqs = a.state.n_rows = log.entries.n_rows = N_SEQS, a.n_tokens = TOKENS, log.entries.n_slots = LOGGED;
+        a.n_snapshots = 0, a.scale = 0.125f, a.log = &log;
         a.n_heads_k = HEADS_K, a.n_heads_v = HEADS_V, a.head_dim_k = a.head_dim_v = HEAD;
         a.q.data = own + offsetof(layer, q), a.k.data = own + offsetof(layer, k);
         a.v.data = i ? own - sizeof(layer) + offsetof(layer, out) : at + offsetof(layers, v);
         a.g.data = own + offsetof(layer, g), a.beta.data = own + offsetof(layer, beta);
         a.out.data = own + offsetof(layer, out), a.state.data = own + offsetof(layer, state);
-        a.log.data = own + offsetof(layer, log);
-        a.position.data = at + offsetof(layers, position), a.state_position.data = at + offsetof(layers, stands);
-        a.state_commit.data = at + offsetof(layers, commit);
+        log.entries.data = own + offsetof(layer, log);
+        a.position.data = at + offsetof(layers, position), log.base_position.data = at + offsetof(layers, stands);
+        log.commit.data = at + offsetof(layers, commit);
         status = gdn_gated_delta_net(ctx, &a, stream);
     }
     return status;

@@ -90,28 +90,33 @@ static gdn_span map(char *at, size_t offset, size_t n)
 static gdn_status run(gdn_context *ctx, char *at, const call *c, const gdn_span *workspace)
 {
     gdn_gated_delta_net_args a = GDN_INIT(gdn_gated_delta_net_args);
-    a.n_seqs = N_SEQS, a.n_tokens = N_SEQS * c->tokens, a.n_rows = N_SEQS + 1;
+    a.n_seqs = N_SEQS, a.n_tokens = N_SEQS * c->tokens, a.state.n_rows = N_SEQS + 1;
+    a.scale = 0.125f;
     a.n_heads_k = HEADS_K, a.n_heads_v = HEADS_V, a.head_dim_k = a.head_dim_v = c->dim;
-    gdn_tensor *const tensors[] = { &a.q, &a.k, &a.v, &a.g, &a.beta, &a.out, &a.state };
+    void **const data[] = { &a.q.data,    &a.k.data,   &a.v.data,    &a.g.data,
+                            &a.beta.data, &a.out.data, &a.state.data };
     static const size_t offsets[] = { offsetof(operands, q),    offsetof(operands, k),    offsetof(operands, v),
                                       offsetof(operands, g),    offsetof(operands, beta), offsetof(operands, out),
                                       offsetof(operands, state) };
-    for (int i = 0; i < 7; i++) tensors[i]->data = at + offsets[i];
+    for (int i = 0; i < 7; i++) *data[i] = at + offsets[i];
     a.seq_start = map(at, offsetof(operands, start), N_SEQS + 1);
     a.state_src = map(at, offsetof(operands, src), N_SEQS);
     a.workspace = *workspace;
     if (c->snapshots) {
-        a.n_slots = SLOTS, a.n_snapshots = c->snapshots;
+        a.state.n_slots = SLOTS, a.n_snapshots = c->snapshots;
         a.state_dst = map(at, offsetof(operands, dst), (size_t)(N_SEQS * c->snapshots));
         return gdn_gated_delta_net(ctx, &a, NULL);
     }
-    a.n_log_rows = N_SEQS, a.n_log_columns = COLUMNS, a.log.data = at + offsetof(operands, log);
+    gdn_replay_log log = GDN_INIT(gdn_replay_log);
+    gdn_token_tree tree = GDN_INIT(gdn_token_tree);
+    a.n_snapshots = 0, a.log = &log;
+    log.entries.n_rows = N_SEQS, log.entries.n_slots = COLUMNS, log.entries.data = at + offsetof(operands, log);
     a.position = map(at, offsetof(operands, position), N_SEQS);
-    a.state_position = map(at, offsetof(operands, stands), N_SEQS);
-    a.state_commit = map(at, offsetof(operands, commit), N_SEQS);
+    log.base_position = map(at, offsetof(operands, stands), N_SEQS);
+    log.commit = map(at, offsetof(operands, commit), N_SEQS);
     if (c->parent) {
-        a.flags |= GDN_DELTA_TREE;
-        a.parent = map(at, offsetof(operands, parent), (size_t)(N_SEQS * c->tokens));
+        a.tree = &tree;
+        tree.parent = map(at, offsetof(operands, parent), (size_t)(N_SEQS * c->tokens));
     }
     return gdn_gated_delta_net(ctx, &a, NULL);
 }
@@ -184,7 +189,8 @@ static void count_mixed(void)
     for (int host = 0; host < 2; host++) {
         gdn_gated_delta_net_args a = GDN_INIT(gdn_gated_delta_net_args);
         char *const base = host ? (char *)&here : memory.data;
-        a.n_seqs = a.n_rows = MIXED_SEQS, a.n_tokens = starts[MIXED_SEQS], a.n_snapshots = 1;
+        a.n_seqs = a.state.n_rows = MIXED_SEQS, a.n_tokens = starts[MIXED_SEQS];
+        a.scale = 0.125f;
         a.n_heads_k = HEADS_K, a.n_heads_v = HEADS_V, a.head_dim_k = a.head_dim_v = MOST;
         a.q.data = base + offsetof(operands, q), a.k.data = base + offsetof(operands, k);
         a.v.data = base + offsetof(operands, v), a.g.data = base + offsetof(operands, g);

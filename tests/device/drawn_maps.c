@@ -91,7 +91,7 @@ static void run_alone(sides *on, const batch *b, int s, const int32_t *dst, unsi
     sides_build(&c, b->kernel, &whole);
     for (int m = 0; after && m < sides_memory(&c, "seq_start"); m++) /* maps come after all operands */
         memcpy(c.memory[m].image, after[m], c.memory[m].bytes);
-    *(delta ? &c.args.gated_delta_net.n_seqs : &c.args.ssm_conv.n_seqs) = 1;
+    *(delta ? &c.args.gated_delta_net.args.n_seqs : &c.args.ssm_conv.args.n_seqs) = 1;
     for (int m = START; m < N_MAPS; m++)
         if (map_name(b, m)) { /* of which one sequence's entries are looked at, the first ones */
             int32_t values[2 * MAX_SEQS + 1] = { 0 };

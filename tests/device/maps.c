@@ -83,7 +83,7 @@ static void bad_state_checkpoints(sides *s, int length)
         memcpy(bad_at, at, sizeof at), memcpy(good_src, src, sizeof src);
         bad_map[2 * (i % 3)]  = bad[i]; /* the first of a sequence: 3 tokens come to one at least */
         good_map[2 * (i % 3)] = GDN_NONE;
-        judge(s, &check_kernel_gated_delta_net, &spec, "state_checkpoint", bad_map, "state_checkpoint", good_map, 0);
+        judge(s, &check_kernel_gated_delta_net, &spec, "checkpoints.dst", bad_map, "checkpoints.dst", good_map, 0);
         bad_at[i % 3]   = i % 2 ? INT32_MAX - length + 1 : -1 - i;
         good_src[i % 3] = GDN_SKIP;
         judge(s, &check_kernel_gated_delta_net, &spec, "position", bad_at, "state_src", good_src, 0);
@@ -131,7 +131,7 @@ static void bad_roundings(sides *s)
         memcpy(bad, stands, sizeof bad), memcpy(good, src, sizeof good);
         bad[i] += 1 + i % 2;
         good[i] = GDN_SKIP;
-        judge(s, &check_kernel_gated_delta_net, &spec, "state_position", bad, "state_src", good, 0);
+        judge(s, &check_kernel_gated_delta_net, &spec, "log.base_position", bad, "state_src", good, 0);
         memcpy(bad, dst, sizeof bad), memcpy(good, dst, sizeof good);
         d->seq[i].length = 2; /* its state is behind one that was rounded */
         good[i] = GDN_NONE;
@@ -182,12 +182,12 @@ static void bad_logs(sides *s, int length)
         int         seq;
         int32_t     bad;
     } values[] = {
-        { "log_row", 0, 3 }, { "log_row", 1, INT32_MAX }, { "log_row", 2, GDN_SKIP }, { "log_row", 0, INT32_MIN },
-        { "state_position", 0, 12 }, { "state_position", 0, 7 }, { "state_position", 0, -1 },
-        { "state_position", 1, 4 }, { "state_position", 2, INT32_MIN }, { "state_position", 2, 0 },
-        { "state_position", 2, INT32_MAX - columns - 1 },
-        { "state_commit", 0, G_LAST }, { "state_commit", 1, INT32_MAX }, { "state_commit", 2, GDN_SKIP },
-        { "state_commit", 2, INT32_MIN },
+        { "log.row", 0, 3 }, { "log.row", 1, INT32_MAX }, { "log.row", 2, GDN_SKIP }, { "log.row", 0, INT32_MIN },
+        { "log.base_position", 0, 12 }, { "log.base_position", 0, 7 }, { "log.base_position", 0, -1 },
+        { "log.base_position", 1, 4 }, { "log.base_position", 2, INT32_MIN }, { "log.base_position", 2, 0 },
+        { "log.base_position", 2, INT32_MAX - columns - 1 },
+        { "log.commit", 0, G_LAST }, { "log.commit", 1, INT32_MAX }, { "log.commit", 2, GDN_SKIP },
+        { "log.commit", 2, INT32_MIN },
     };
     check_spec spec;
     check_case c;
@@ -210,13 +210,13 @@ static void bad_logs(sides *s, int length)
     if (s->got.outcome == CHECK_SKIPPED) /* not every backend knows the log yet */
         return;
     for (size_t i = 0; i < sizeof values / sizeof values[0]; i++) {
-        const int at_commit = !strcmp(values[i].map, "state_commit"), at_row = !strcmp(values[i].map, "log_row");
+        const int at_commit = !strcmp(values[i].map, "log.commit"), at_row = !strcmp(values[i].map, "log.row");
         int32_t bad[3], good[3];
         memcpy(bad, at_commit ? commit : at_row ? row : stands, sizeof bad);
         memcpy(good, at_commit ? commit : src, sizeof good);
         bad[values[i].seq] = values[i].bad;
         good[values[i].seq] = at_commit ? GDN_NONE : GDN_SKIP;
-        judge(s, &check_kernel_gated_delta_net, &spec, values[i].map, bad, at_commit ? "state_commit" : "state_src",
+        judge(s, &check_kernel_gated_delta_net, &spec, values[i].map, bad, at_commit ? "log.commit" : "state_src",
               good, 0);
     }
     d->seq[1].src = GDN_SKIP; /* padding: its row and where it stands have to be in range, and that is all */
@@ -229,8 +229,8 @@ static void bad_logs(sides *s, int length)
     check_case_free(&c);
     static const int32_t skipped[] = { 6, GDN_SKIP, 2 };
     const int32_t behind[] = { 8, 6, INT32_MAX - 2 }, beyond[] = { 2, 3, 0 };
-    judge(s, &check_kernel_gated_delta_net, &spec, "state_position", behind, "state_src", skipped, 0);
-    judge(s, &check_kernel_gated_delta_net, &spec, "log_row", beyond, "state_src", skipped, 0);
+    judge(s, &check_kernel_gated_delta_net, &spec, "log.base_position", behind, "state_src", skipped, 0);
+    judge(s, &check_kernel_gated_delta_net, &spec, "log.row", beyond, "state_src", skipped, 0);
 }
 
 /* Entries of state_dst that are not used hold anything: of more snapshots than tokens, of padding, and of a sequence
@@ -299,7 +299,7 @@ static void bad_ssm_conv(sides *s, int32_t length)
         memcpy(bad, checkpoint, sizeof bad), memcpy(none, checkpoint, sizeof none);
         bad[i % C_SEQS]  = rows[i];
         none[i % C_SEQS] = GDN_NONE;
-        judge(s, k, &any, "history_checkpoint", bad, "history_checkpoint", none, 0);
+        judge(s, k, &any, "checkpoints.dst", bad, "checkpoints.dst", none, 0);
     }
     const int32_t total = C_SEQS * length, between[] = { total + 1, -1, INT32_MAX, INT32_MIN },
                   without[] = { GDN_SKIP, GDN_SKIP, 0 };
@@ -344,14 +344,14 @@ static void bad_trees(sides *s)
         int32_t bad[9];
         memcpy(bad, parent, sizeof bad);
         bad[values[i].token] = values[i].bad;
-        judge(s, &check_kernel_gated_delta_net, &delta, "parent", bad, "state_src", skipped, 0);
-        judge(s, &check_kernel_ssm_conv, &conv, "parent", bad, "history_src", without, 0);
+        judge(s, &check_kernel_gated_delta_net, &delta, "tree.parent", bad, "state_src", skipped, 0);
+        judge(s, &check_kernel_ssm_conv, &conv, "tree.parent", bad, "history_src", without, 0);
     }
-    judge(s, &check_kernel_gated_delta_net, &delta, "log_row", row, "state_src", skipped, 0);
+    judge(s, &check_kernel_gated_delta_net, &delta, "log.row", row, "state_src", skipped, 0);
     c->n_columns--;
     c->seq[0].length = c->seq[2].length = 2;
     static const int32_t fewer[] = { -1, 0, -1, -1, 0, -1, 0 };
-    judge(s, &check_kernel_ssm_conv, &conv, "parent", fewer, "history_src", without, 0);
+    judge(s, &check_kernel_ssm_conv, &conv, "tree.parent", fewer, "history_src", without, 0);
     /* Of padding nothing is looked at. */
     check_case quiet;
     d->seq[1].src = GDN_SKIP;
@@ -359,7 +359,7 @@ static void bad_trees(sides *s)
     int32_t any[9];
     memcpy(any, parent, sizeof any);
     any[3] = any[4] = 77;
-    check_put_map(&quiet, "parent", any);
+    check_put_map(&quiet, "tree.parent", any);
     sides_expect(s, &quiet, &s->expected);
     sides_run(s, &quiet, NULL);
     CHECK(!count_wrong(s, &quiet, 0, -1, -1));

@@ -24,8 +24,9 @@ void step_init(step *s, uint32_t seed)
         s->src[i] = s->dst[i] = i;
     s->args = (gdn_gated_delta_net_args){ .size = sizeof s->args,
                                           .n_seqs = SEQS, .n_tokens = SEQS, .n_heads_k = HEADS, .n_heads_v = HEADS,
-                                          .head_dim_k = DIM, .head_dim_v = DIM, .n_rows = SEQS,
-                                          .n_slots = 1 };
+                                          .head_dim_k = DIM, .head_dim_v = DIM, .n_snapshots = 1,
+                                          .scale = 0.125f,
+                                          .state = { .n_rows = SEQS, .n_slots = 1 } };
 }
 
 void step_reference(step *s, int n)
@@ -60,14 +61,14 @@ gdn_status step_put(step_on *on, gdn_context *ctx, const step *s)
     };
     gdn_status status;
     *on = (step_on){ .ctx = ctx, .args = s->args };
-    gdn_tensor *const tensors[] = { &on->args.q,    &on->args.k,   &on->args.v,    &on->args.g,
-                                    &on->args.beta, &on->args.out, &on->args.state };
+    void **const data[] = { &on->args.q.data,    &on->args.k.data,   &on->args.v.data,    &on->args.g.data,
+                            &on->args.beta.data, &on->args.out.data, &on->args.state.data };
     for (int i = 0; i < WORKSPACE; i++) {
         if ((status = gdn_buffer_create(ctx, parts[i].bytes, &on->span[i])) ||
             (status = gdn_buffer_write(ctx, &on->span[i], 0, parts[i].data, parts[i].bytes)))
             return status;
         if (i <= STATE)
-            tensors[i]->data = on->span[i].data;
+            *data[i] = on->span[i].data;
     }
     on->args.state_src = on->span[7];
     on->args.state_dst = on->span[8];

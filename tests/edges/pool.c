@@ -28,9 +28,9 @@ static void run(gdn_context *ctx, char *pool, const int64_t stride[3], operands 
     gdn_gated_delta_net_args a = GDN_INIT(gdn_gated_delta_net_args);
     gdn_capability c = GDN_INIT(gdn_capability);
     a.n_seqs = a.n_tokens = SEQS;
-    a.n_rows = ROWS;
-    a.n_slots = SLOTS;
-    a.n_snapshots = 1;
+    a.state.n_rows = ROWS;
+    a.state.n_slots = SLOTS;
+    a.scale = 0.25f;
     a.n_heads_k = a.n_heads_v = HEADS;
     a.head_dim_k = a.head_dim_v = DIM;
     a.q.data = a.k.data = a.v.data = o->x;

@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "support.h"
+#include "tools/check/calls.h"
 
 enum { VALUES = 16, PLACE = 256, MOST = 6, KERNEL = 4, LEAVES = 30 };
 
@@ -55,6 +56,12 @@ static gdn_tensor halves(room *r, uint64_t n, int32_t dtype)
         memcpy(r->host + t.offset + 2 * i, &half, 2);
     }
     return t;
+}
+
+/* The memory of a pool. */
+static void in_pool(gdn_pool *pool, gdn_tensor t)
+{
+    pool->data = t.data, pool->offset = t.offset, pool->bytes = t.bytes, pool->dtype = t.dtype;
 }
 
 /* A map. Its words are returned where they can still be written, else NULL. */
@@ -149,70 +156,74 @@ static void compare(gdn_context *ctx, gdn_context *host, const call *c, call_fn 
 
 /* ---- gated_delta_net ---- */
 
-static gdn_gated_delta_net_args delta(const call *c, room *r)
+static delta_call delta(const call *c, room *r)
 {
-    gdn_gated_delta_net_args a = { .size = sizeof a, .n_seqs = c->n_seqs, .n_heads_k = 1, .n_heads_v = 1 };
-    const int32_t T = starts(r, c->n_seqs, c->lengths, &a.seq_start);
+    delta_call a = { .args = GDN_INIT(gdn_gated_delta_net_args) };
+    a.args.n_seqs = c->n_seqs;
+    a.args.n_heads_k = a.args.n_heads_v = 1;
+    a.args.scale = 0.125f;
+    const int32_t T = starts(r, c->n_seqs, c->lengths, &a.args.seq_start);
     const uint64_t t = (uint64_t)T, keys = (uint64_t)c->keys, state = keys * VALUES;
     int32_t longest = 0;
     for (int s = 0; s < c->n_seqs; s++) longest = c->lengths[s] > longest ? c->lengths[s] : longest;
-    a.n_tokens = T;
-    a.head_dim_k = c->keys;
-    a.head_dim_v = VALUES;
-    a.n_rows = c->n_seqs;
-    a.n_slots = c->full ? 2 * T + 1 : 3;
-    a.gate = c->full ? GDN_GATE_CHANNEL : GDN_GATE_SCALAR;
-    a.q = values(r, t * keys, -0.5f, 1);
-    a.k = values(r, t * keys, -0.5f, 1);
-    a.v = values(r, t * VALUES, -0.5f, 1);
-    a.g = values(r, c->full ? t * keys : t, -0.1f, 0.1f);
-    a.beta = values(r, t, 0, 1);
-    const uint64_t numbers = (uint64_t)a.n_rows * (uint64_t)a.n_slots * state;
-    a.state = c->state ? halves(r, numbers, c->state) : values(r, numbers, -0.5f, 1);
-    a.state_interval = c->every;
-    a.out = place(r, t * VALUES);
+    a.args.n_tokens = T;
+    a.args.head_dim_k = c->keys;
+    a.args.head_dim_v = VALUES;
+    a.args.state.n_rows = c->n_seqs;
+    a.args.state.n_slots = c->full ? 2 * T + 1 : 3;
+    a.args.gate = c->full ? GDN_GATE_CHANNEL : GDN_GATE_SCALAR;
+    a.args.q = values(r, t * keys, -0.5f, 1);
+    a.args.k = values(r, t * keys, -0.5f, 1);
+    a.args.v = values(r, t * VALUES, -0.5f, 1);
+    a.args.g = values(r, c->full ? t * keys : t, -0.1f, 0.1f);
+    a.args.beta = values(r, t, 0, 1);
+    const uint64_t numbers = (uint64_t)a.args.state.n_rows * (uint64_t)a.args.state.n_slots * state;
+    in_pool(&a.args.state, c->state ? halves(r, numbers, c->state) : values(r, numbers, -0.5f, 1));
+    if (c->every) a.rounding = (gdn_state_rounding){ .size = sizeof a.rounding, .interval = c->every };
+    a.args.out = place(r, t * VALUES);
     if (c->every > 1 && !c->tree) { /* which takes a log; nobody has a row */
-        a.n_log_rows = a.n_log_columns = 1;
-        a.log = values(r, keys + VALUES + 1, 0.25f, 0.25f);
-        int32_t *const row = map(r, (uint64_t)c->n_seqs, &a.log_row);
+        a.log = (gdn_replay_log){ .size = sizeof a.log, .entries = { .n_rows = 1, .n_slots = 1 } };
+        in_pool(&a.log.entries, values(r, keys + VALUES + 1, 0.25f, 0.25f));
+        int32_t *const row = map(r, (uint64_t)c->n_seqs, &a.log.row);
         for (int s = 0; row && s < c->n_seqs; s++) row[s] = GDN_NONE;
     }
     if (c->full || c->checkpoints || c->tree || c->every > 1) {
-        int32_t *const position = map(r, (uint64_t)c->n_seqs, &a.position);
+        int32_t *const position = map(r, (uint64_t)c->n_seqs, &a.args.position);
         for (int s = 0; position && s < c->n_seqs; s++) position[s] = c->tree ? 3 : 0;
     }
     if (c->full || c->checkpoints) { /* the plain form keeps the first token's state, and those around its bound */
-        a.checkpoint_interval = 1;
-        a.n_checkpoints = longest;
-        int32_t *const entry = map(r, (uint64_t)c->n_seqs * (uint64_t)longest, &a.state_checkpoint);
+        a.checkpoints = (gdn_checkpoints){ .size = sizeof a.checkpoints, .interval = 1, .n = longest };
+        int32_t *const entry = map(r, (uint64_t)c->n_seqs * (uint64_t)longest, &a.checkpoints.dst);
         for (int64_t i = 0; entry && i < (int64_t)c->n_seqs * longest; i++)
             entry[i] = c->full ? 1 + (int32_t)i
                        : i % longest == 16358 || i % longest == 20000
                            ? 3 * (int32_t)(i / longest) + (i % longest == 20000 ? 2 : 1)
                            : GDN_NONE;
     }
-    if (c->full) { /* of one sequence */
-        a.n_snapshots = T;
-        int32_t *const entry = map(r, t, &a.state_dst);
-        for (int32_t i = 0; entry && i < T; i++) entry[i] = 1 + T + i;
-        a.g_form = GDN_G_RAW;
-        a.ssm_a = values(r, 1, -0.5f, 0);
-    }
-    if (!c->full && !c->tree) a.n_snapshots = 1;
     if (c->full || c->tree) {
-        a.qk_norm = GDN_NORM_ADD;
-        a.qk_norm_eps = 1e-6f;
+        a.inputs = (gdn_delta_inputs)GDN_INIT(gdn_delta_inputs);
+        a.inputs.qk_norm = GDN_NORM_ADD;
+        a.inputs.qk_norm_eps = 1e-6f;
+    }
+    if (c->full) { /* of one sequence */
+        a.args.n_snapshots = T;
+        int32_t *const entry = map(r, t, &a.args.state_dst);
+        for (int32_t i = 0; entry && i < T; i++) entry[i] = 1 + T + i;
+        a.inputs.gate_input = GDN_G_RAW;
+        a.inputs.ssm_a = values(r, 1, -0.5f, 0);
     }
     if (c->tree) {
-        a.n_log_rows = c->n_seqs;
-        a.n_log_columns = longest + c->columns;
-        a.log = values(r, (uint64_t)a.n_log_rows * (uint64_t)a.n_log_columns * (keys + VALUES + 1), 0.25f, 0.25f);
-        a.flags = GDN_DELTA_TREE;
-        int32_t *const stands = map(r, (uint64_t)c->n_seqs, &a.state_position);
+        const int32_t slots = longest + c->columns;
+        a.args.n_snapshots = 0;
+        a.tree.size = sizeof a.tree;
+        a.log = (gdn_replay_log){ .size = sizeof a.log, .entries = { .n_rows = c->n_seqs, .n_slots = slots } };
+        in_pool(&a.log.entries,
+                values(r, (uint64_t)c->n_seqs * (uint64_t)slots * (keys + VALUES + 1), 0.25f, 0.25f));
+        int32_t *const stands = map(r, (uint64_t)c->n_seqs, &a.log.base_position);
         for (int s = 0; stands && s < c->n_seqs; s++) stands[s] = c->columns ? 0 : 3;
-        int32_t *const commit = map(r, (uint64_t)c->n_seqs, &a.state_commit);
+        int32_t *const commit = map(r, (uint64_t)c->n_seqs, &a.log.commit);
         for (int s = 0; commit && s < c->n_seqs; s++) commit[s] = s % 2 ? GDN_NONE : 3 * s + 1;
-        int32_t *const parent = map(r, t, &a.parent);
+        int32_t *const parent = map(r, t, &a.tree.parent);
         for (int32_t s = 0, first = 0; parent && s < c->n_seqs; first += c->lengths[s++])
             for (int32_t i = 0; i < c->lengths[s]; i++)
                 parent[first + i] = i < c->lengths[s] - LEAVES ? i - 1 : c->lengths[s] - LEAVES - 1;
@@ -224,30 +235,30 @@ static gdn_gated_delta_net_args delta(const call *c, room *r)
 
 enum { CHANNELS = 2 };
 
-static gdn_ssm_conv_args conv(const call *c, room *r)
+static conv_call conv(const call *c, room *r)
 {
-    gdn_ssm_conv_args a = { .size = sizeof a, .n_seqs = c->n_seqs, .n_channels = CHANNELS, .kernel_width = KERNEL };
-    int32_t *const begins = map(r, (uint64_t)c->n_seqs + 1, &a.seq_start);
+    conv_call a = { .args = { .size = sizeof a.args, .n_seqs = c->n_seqs, .n_channels = CHANNELS,
+                              .kernel_width = KERNEL, .activation = GDN_ACTIVATION_SILU } };
+    int32_t *const begins = map(r, (uint64_t)c->n_seqs + 1, &a.args.seq_start);
     int32_t first = 0; /* sequences of 40 tokens, of lengths[1] tokens as many as there are, and of lengths[0] */
     for (int32_t s = 0; s <= c->n_seqs; s++) {
         if (begins) begins[s] = first;
         first += s == 0 ? 40 : s == c->n_seqs - 1 ? c->lengths[0] : s < c->n_seqs ? c->lengths[1] : 0;
     }
-    a.n_tokens = first;
-    a.n_rows = c->n_seqs;
-    a.n_columns = KERNEL - 1 + c->columns;
-    a.flags = GDN_CONV_SILU;
-    a.x = values(r, (uint64_t)first * CHANNELS, -1, 2);
-    a.weight = values(r, CHANNELS * KERNEL, -1, 2);
-    a.history = values(r, (uint64_t)a.n_rows * (uint64_t)a.n_columns * CHANNELS, -1, 2);
-    a.out = place(r, (uint64_t)first * CHANNELS);
-    int32_t *const position = map(r, (uint64_t)c->n_seqs, &a.position);
+    a.args.n_tokens = first;
+    a.args.history.n_rows = c->n_seqs;
+    a.args.history.n_slots = KERNEL - 1 + c->columns;
+    a.args.x = values(r, (uint64_t)first * CHANNELS, -1, 2);
+    a.args.weight = values(r, CHANNELS * KERNEL, -1, 2);
+    in_pool(&a.args.history,
+            values(r, (uint64_t)a.args.history.n_rows * (uint64_t)a.args.history.n_slots * CHANNELS, -1, 2));
+    a.args.out = place(r, (uint64_t)first * CHANNELS);
+    int32_t *const position = map(r, (uint64_t)c->n_seqs, &a.args.position);
     for (int32_t s = 0; position && s < c->n_seqs; s++) position[s] = s % 3 * 2;
     if (c->checkpoints) {
-        a.checkpoint_interval = 1;
-        a.n_checkpoints = c->lengths[0];
-        int32_t *const row = map(r, (uint64_t)c->n_seqs * (uint64_t)a.n_checkpoints, &a.history_checkpoint);
-        for (int64_t i = 0; row && i < (int64_t)c->n_seqs * a.n_checkpoints; i++) row[i] = GDN_NONE;
+        a.checkpoints = (gdn_checkpoints){ .size = sizeof a.checkpoints, .interval = 1, .n = c->lengths[0] };
+        int32_t *const row = map(r, (uint64_t)c->n_seqs * (uint64_t)a.checkpoints.n, &a.checkpoints.dst);
+        for (int64_t i = 0; row && i < (int64_t)c->n_seqs * a.checkpoints.n; i++) row[i] = GDN_NONE;
     }
     return a;
 }
@@ -256,7 +267,8 @@ static gdn_ssm_conv_args conv(const call *c, room *r)
 
 static gdn_set_rows_args rows(const call *c, room *r)
 {
-    gdn_set_rows_args a = { .size = sizeof a, .n_columns = 2, .n_rows = c->lengths[0], .n_rows_dst = c->lengths[1] };
+    gdn_set_rows_args a = GDN_INIT(gdn_set_rows_args);
+    a.n_columns = 2, a.n_rows = c->lengths[0], a.n_rows_dst = c->lengths[1];
     a.src = values(r, 2 * (uint64_t)c->lengths[0], -1, 2);
     a.dst = values(r, 2 * (uint64_t)c->lengths[1], -1, 2);
     gdn_span span;
@@ -271,19 +283,19 @@ static gdn_set_rows_args rows(const call *c, room *r)
 
 /* ---- Calling ---- */
 
-#define CALL(name, stem)                                                                                               \
+#define CALL(name, type, workspace_of, query, run)                                                                                             \
     static gdn_status call_##name(gdn_context *ctx, const call *c, room *r, const gdn_span *workspace,                 \
                                   gdn_capability *can)                                                                 \
     {                                                                                                                  \
         r->at = 0;                                                                                                     \
-        gdn_##stem##_args a = name(c, r);                                                                              \
+        type a = name(c, r);                                                                                           \
         if (!ctx) return GDN_OK;                                                                                       \
-        a.workspace = *workspace;                                                                                      \
-        return can ? gdn_##stem##_query(ctx, &a, can) : gdn_##stem(ctx, &a, NULL);                                     \
+        a.workspace_of = *workspace;                                                                                   \
+        return can ? query(ctx, &a, can) : run(ctx, &a, NULL);                                                         \
     }
-CALL(delta, gated_delta_net)
-CALL(conv, ssm_conv)
-CALL(rows, set_rows)
+CALL(delta, delta_call, args.workspace, delta_query, delta_run)
+CALL(conv, conv_call, args.workspace, conv_query, conv_run)
+CALL(rows, gdn_set_rows_args, workspace, gdn_set_rows_query, gdn_set_rows)
 
 int long_sequences(void)
 {
