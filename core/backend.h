@@ -8,16 +8,6 @@
 #include "core/plan.h"
 #include "core/problem.h"
 
-/* What a backend does for a kernel: gdn_plan_gated_delta_net_fn and so on. A plan function fills all of
- * plan->capability but its size, and what the run wants to know; a run function may rely on everything core has
- * validated, and on the plan made for this problem. */
-#define GDN_KERNEL(stem, number, title, last, end)                                                                     \
-    typedef gdn_status gdn_plan_##stem##_fn(const gdn_context *ctx, const gdn_##stem##_problem *p, gdn_plan *plan);    \
-    typedef gdn_status gdn_run_##stem##_fn(gdn_context *ctx, const gdn_##stem##_problem *p, const gdn_plan *plan,      \
-                                           gdn_stream stream);
-#include "core/kernels.def"
-#undef GDN_KERNEL
-
 typedef struct gdn_backend {
     uint32_t    id;
     const char *name;
@@ -43,14 +33,14 @@ typedef struct gdn_backend {
     int32_t host_memory;     /* 1: operands are host memory, so core checks map contents before run   */
     int32_t data_is_address; /* 1: a span's data is an address; 0: a buffer object                    */
 
-    /* One pair per kernel, backend->gated_delta_net.plan() and so on. */
-#define GDN_KERNEL(stem, number, title, last, end)                                                                     \
-    struct {                                                                                                           \
-        gdn_plan_##stem##_fn *plan;                                                                                    \
-        gdn_run_##stem##_fn  *run;                                                                                     \
-    } stem;
-#include "core/kernels.def"
-#undef GDN_KERNEL
+    /* Of a kernel's problem, gdn_<stem>_problem. plan fills in what the run wants to know of a plan of zeros with a
+     * grain of 1; describe_plan says the rest of what a query is told, whose `supported` and workspace_bytes core has
+     * set. run may rely on everything core has validated, and on the plan made for this problem. */
+    void       (*plan)(const gdn_context *ctx, gdn_kernel kernel, const void *problem, gdn_plan *plan);
+    void       (*describe_plan)(const gdn_context *ctx, gdn_kernel kernel, const void *problem, const gdn_plan *plan,
+                                gdn_capability *capability);
+    gdn_status (*run)(gdn_context *ctx, gdn_kernel kernel, const void *problem, const gdn_plan *plan,
+                      gdn_stream stream);
 
     gdn_status (*synchronize)(gdn_context *ctx, gdn_stream stream);
     gdn_status (*poll)(gdn_context *ctx);

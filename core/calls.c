@@ -1,52 +1,71 @@
-/* The public functions of every kernel: validate, plan, run. */
-#include "core/kernels.h"
-#include "core/status.h"
-#include "core/structs.h"
+/* What the public functions of all kernels have in common. See calls.h. */
+#include "core/calls.h"
 
 #include <stdio.h>
 
-static gdn_status check_context(const gdn_context *ctx)
+#include "core/status.h"
+#include "core/structs.h"
+
+gdn_status gdn_check_context(const gdn_context *ctx)
 {
     return ctx ? GDN_OK : gdn_fail(GDN_INVALID_ARGUMENT, "ctx is NULL");
 }
 
-/* What a call without work returns: host backends refuse a stream all the same. */
-static gdn_status nothing_to_do(gdn_context *ctx, gdn_stream stream)
+gdn_status gdn_nothing_to_do(gdn_context *ctx, gdn_stream stream)
 {
     return ctx->backend->host_memory ? ctx->backend->synchronize(ctx, stream) : GDN_OK;
 }
 
-/* What a query that fails tells: supported is 0, and the reason is the error's text. */
-static gdn_capability not_supported(void)
+const char *gdn_form_name(gdn_form form)
 {
-    gdn_capability c = { .size = sizeof c };
-    (void)snprintf(c.reason, sizeof c.reason, "%s", gdn_last_error());
-    return c;
+    static const char *const names[] = {
+        [GDN_FORM_REFERENCE] = "reference", [GDN_FORM_ROWS] = "rows",
+        [GDN_FORM_LINES] = "lines",         [GDN_FORM_COLUMNS] = "columns",
+        [GDN_FORM_TREE] = "tree",           [GDN_FORM_TILES] = "tiles",
+        [GDN_FORM_MIXED] = "mixed",         [GDN_FORM_SUBGROUP] = "subgroup",
+        [GDN_FORM_SHARED] = "shared",       [GDN_FORM_CHANNELS] = "channels",
+        [GDN_FORM_PIECES] = "pieces",       [GDN_FORM_SEQUENCES] = "sequences",
+        [GDN_FORM_TABLE] = "table",         [GDN_FORM_COMPARE] = "compare",
+    };
+    return names[form];
 }
 
-#define GDN_KERNEL(stem, number, title, last, end)                                                                     \
-    gdn_status gdn_##stem##_query(const gdn_context *ctx, const gdn_##stem##_args *args, gdn_capability *capability)  \
-    {                                                                                                                  \
-        gdn_##stem##_problem p;                                                                                        \
-        gdn_plan   plan   = GDN_PLAN_INIT;                                                                             \
-        gdn_status status = check_context(ctx);                                                                        \
-        if (status || (status = gdn_struct_check("capability", capability, GDN_FIRST_SIZE(gdn_capability))))           \
-            return status;                                                                                             \
-        if ((status = gdn_##stem##_prepare(ctx, args, NULL, &p)) ||                                                    \
-            (status = ctx->backend->stem.plan(ctx, &p, &plan)))                                                        \
-            plan.capability = not_supported();                                                                         \
-        gdn_struct_write(capability, &plan.capability, sizeof plan.capability);                                        \
-        return status;                                                                                                 \
-    }                                                                                                                  \
-                                                                                                                       \
-    gdn_status gdn_##stem(gdn_context *ctx, const gdn_##stem##_args *args, gdn_stream stream)                         \
-    {                                                                                                                  \
-        gdn_##stem##_problem p;                                                                                        \
-        gdn_plan   plan   = GDN_PLAN_INIT;                                                                             \
-        gdn_status status = check_context(ctx);                                                                        \
-        if (status || (status = gdn_##stem##_prepare(ctx, args, &plan, &p)))                                           \
-            return status;                                                                                             \
-        return p.empty ? nothing_to_do(ctx, stream) : ctx->backend->stem.run(ctx, &p, &plan, stream);                 \
+static void make_plan(const gdn_context *ctx, gdn_kernel kernel, const void *problem, gdn_plan *plan)
+{
+    *plan = (gdn_plan){ .grain = 1 };
+    ctx->backend->plan(ctx, kernel, problem, plan);
+}
+
+gdn_status gdn_plan_resolve(const gdn_context *ctx, gdn_kernel kernel, const void *problem, gdn_plan *plan,
+                            const gdn_span *span, int needed, gdn_place *at, gdn_region *r, int workspace, int n)
+{
+    gdn_capability c; /* of which only two numbers count, unless the call is refused */
+    make_plan(ctx, kernel, problem, plan);
+    c.supported       = !plan->refused;
+    c.workspace_bytes = plan->workspace_bytes;
+    if (plan->refused) ctx->backend->describe_plan(ctx, kernel, problem, plan, &c);
+    return gdn_workspace_resolve(ctx->backend, &c, span, needed, at, r, workspace, n);
+}
+
+gdn_status gdn_query_check(const gdn_context *ctx, const gdn_capability *capability)
+{
+    const gdn_status status = gdn_check_context(ctx);
+    return status ? status : gdn_struct_check("capability", capability, GDN_FIRST_SIZE(gdn_capability));
+}
+
+gdn_status gdn_query_answer(const gdn_context *ctx, gdn_kernel kernel, const void *problem, gdn_status status,
+                            gdn_capability *capability)
+{
+    gdn_capability c = { .size = sizeof c };
+    gdn_plan plan;
+    if (status) {
+        (void)snprintf(c.reason, sizeof c.reason, "%s", gdn_last_error());
+    } else {
+        make_plan(ctx, kernel, problem, &plan);
+        c.supported       = !plan.refused;
+        c.workspace_bytes = plan.workspace_bytes;
+        ctx->backend->describe_plan(ctx, kernel, problem, &plan, &c);
     }
-#include "core/kernels.def"
-#undef GDN_KERNEL
+    gdn_struct_write(capability, &c, sizeof c);
+    return status;
+}

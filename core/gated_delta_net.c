@@ -1,4 +1,5 @@
 /* gated_delta_net: from the caller's arguments to a problem, and on to the backend. */
+#include "core/calls.h"
 #include "core/kernels.h"
 #include "core/maps.h"
 #include "core/operands.h"
@@ -413,9 +414,8 @@ static gdn_status resolve_call(const gdn_context *ctx, const call_t *c, gdn_plan
          (status = gdn_check_range("n_snapshots (without state_dst)", a->n_snapshots, 1, a->state_out.n_slots))))
         return status;
     r[OUT].written = r[STATE_OUT].written = 1;
-    if ((status = b->gated_delta_net.plan(ctx, p, plan)) ||
-        (status = gdn_workspace_resolve(b, &plan->capability, &a->workspace, !p->empty, &p->workspace, r, WORKSPACE,
-                                        N_REGIONS)) ||
+    if ((status = gdn_plan_resolve(ctx, GDN_KERNEL_gated_delta_net, p, plan, &a->workspace, !p->empty, &p->workspace, r,
+                                   WORKSPACE, N_REGIONS)) ||
         !b->host_memory)
         return status;
     return check_maps(a, p, one_pool);
@@ -440,4 +440,28 @@ gdn_status gdn_delta_inputs_init(gdn_delta_inputs *inputs, uint32_t size)
 {
     const gdn_delta_inputs defaults = GDN_INIT(gdn_delta_inputs);
     return gdn_struct_init("inputs", inputs, size, GDN_FIRST_SIZE(gdn_delta_inputs), &defaults, sizeof defaults);
+}
+
+/* ---- The public functions ---------------------------------------------------------------------------- */
+
+gdn_status gdn_gated_delta_net_query(const gdn_context *ctx, const args_t *args, gdn_capability *capability)
+{
+    problem_t  p;
+    gdn_status status = gdn_query_check(ctx, capability);
+    if (status)
+        return status;
+    status = gdn_gated_delta_net_prepare(ctx, args, NULL, &p);
+    return gdn_query_answer(ctx, GDN_KERNEL_gated_delta_net, &p, status, capability);
+}
+
+gdn_status gdn_gated_delta_net(gdn_context *ctx, const args_t *args, gdn_stream stream)
+{
+    problem_t  p;
+    gdn_plan   plan;
+    gdn_status status = gdn_check_context(ctx);
+    if (status || (status = gdn_gated_delta_net_prepare(ctx, args, &plan, &p)))
+        return status;
+    if (p.empty)
+        return gdn_nothing_to_do(ctx, stream);
+    return ctx->backend->run(ctx, GDN_KERNEL_gated_delta_net, &p, &plan, stream);
 }

@@ -1,4 +1,4 @@
-/* Validation of each kernel (core/<stem>.c): from the caller's arguments to a problem. */
+/* Validation of each kernel (core/<stem>.c): from the caller's arguments to a problem and its plan. */
 #ifndef GDN_CORE_KERNELS_H
 #define GDN_CORE_KERNELS_H
 

@@ -2,7 +2,8 @@
  *
  * The public argument structs leave much to defaults. core/<kernel>.c checks them once and turns them
  * into a problem: every stride filled in, every default map noted as NULL, every address resolved. All
- * backends, the reference included, compute from a problem, so no default is written down twice. */
+ * backends, the reference included, compute from a problem, so no default is written down twice. A problem begins with
+ * the call's workspace. */
 #ifndef GDN_CORE_PROBLEM_H
 #define GDN_CORE_PROBLEM_H
 

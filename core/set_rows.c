@@ -1,4 +1,5 @@
 /* set_rows: from the caller's arguments to a problem, and on to the backend. */
+#include "core/calls.h"
 #include "core/kernels.h"
 #include "core/operands.h"
 #include "core/status.h"
@@ -94,9 +95,8 @@ gdn_status gdn_set_rows_prepare(const gdn_context *ctx, const args_t *args, gdn_
         return GDN_OK;
 
     r[DST].written = 1;
-    if ((status = b->set_rows.plan(ctx, p, plan)) ||
-        (status = gdn_workspace_resolve(b, &plan->capability, &a->workspace, !p->empty, &p->workspace, r, WORKSPACE,
-                                        N_REGIONS)))
+    if ((status = gdn_plan_resolve(ctx, GDN_KERNEL_set_rows, p, plan, &a->workspace, !p->empty, &p->workspace, r,
+                                   WORKSPACE, N_REGIONS)))
         return status;
     return b->host_memory && a->n_rows ? check_index(p) : GDN_OK;
 }
@@ -105,4 +105,28 @@ gdn_status gdn_set_rows_args_init(gdn_set_rows_args *args, uint32_t size)
 {
     const gdn_set_rows_args defaults = GDN_INIT(gdn_set_rows_args);
     return gdn_struct_init("args", args, size, GDN_FIRST_SIZE(gdn_set_rows_args), &defaults, sizeof defaults);
+}
+
+/* ---- The public functions ---------------------------------------------------------------------------- */
+
+gdn_status gdn_set_rows_query(const gdn_context *ctx, const args_t *args, gdn_capability *capability)
+{
+    problem_t  p;
+    gdn_status status = gdn_query_check(ctx, capability);
+    if (status)
+        return status;
+    status = gdn_set_rows_prepare(ctx, args, NULL, &p);
+    return gdn_query_answer(ctx, GDN_KERNEL_set_rows, &p, status, capability);
+}
+
+gdn_status gdn_set_rows(gdn_context *ctx, const args_t *args, gdn_stream stream)
+{
+    problem_t  p;
+    gdn_plan   plan;
+    gdn_status status = gdn_check_context(ctx);
+    if (status || (status = gdn_set_rows_prepare(ctx, args, &plan, &p)))
+        return status;
+    if (p.empty)
+        return gdn_nothing_to_do(ctx, stream);
+    return ctx->backend->run(ctx, GDN_KERNEL_set_rows, &p, &plan, stream);
 }

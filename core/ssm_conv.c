@@ -1,4 +1,5 @@
 /* ssm_conv: from the caller's arguments to a problem, and on to the backend. */
+#include "core/calls.h"
 #include "core/kernels.h"
 #include "core/maps.h"
 #include "core/operands.h"
@@ -215,9 +216,8 @@ static gdn_status resolve_call(const gdn_context *ctx, const call_t *c, gdn_plan
                              (status = gdn_check_range("n_seqs (without history_dst)", a->n_seqs, 0, a->history_out.n_rows)))))
         return status;
     r[OUT].written = r[HISTORY_OUT].written = 1;
-    if ((status = b->ssm_conv.plan(ctx, p, plan)) ||
-        (status = gdn_workspace_resolve(b, &plan->capability, &a->workspace, !p->empty, &p->workspace, r, WORKSPACE,
-                                        N_REGIONS)) ||
+    if ((status = gdn_plan_resolve(ctx, GDN_KERNEL_ssm_conv, p, plan, &a->workspace, !p->empty, &p->workspace, r,
+                                   WORKSPACE, N_REGIONS)) ||
         !b->host_memory || (status = gdn_check_positions(&p->position, &p->seq_start, a->n_seqs, a->n_tokens)))
         return status;
     /* Without a pool the maps may still say GDN_NONE or GDN_SKIP: a pool of no rows allows just these. */
@@ -241,4 +241,28 @@ gdn_status gdn_ssm_conv_prepare(const gdn_context *ctx, const args_t *args, gdn_
     if (status || (status = check_call(&c, plan != NULL)))
         return status;
     return resolve_call(ctx, &c, plan, p);
+}
+
+/* ---- The public functions ---------------------------------------------------------------------------- */
+
+gdn_status gdn_ssm_conv_query(const gdn_context *ctx, const args_t *args, gdn_capability *capability)
+{
+    problem_t  p;
+    gdn_status status = gdn_query_check(ctx, capability);
+    if (status)
+        return status;
+    status = gdn_ssm_conv_prepare(ctx, args, NULL, &p);
+    return gdn_query_answer(ctx, GDN_KERNEL_ssm_conv, &p, status, capability);
+}
+
+gdn_status gdn_ssm_conv(gdn_context *ctx, const args_t *args, gdn_stream stream)
+{
+    problem_t  p;
+    gdn_plan   plan;
+    gdn_status status = gdn_check_context(ctx);
+    if (status || (status = gdn_ssm_conv_prepare(ctx, args, &plan, &p)))
+        return status;
+    if (p.empty)
+        return gdn_nothing_to_do(ctx, stream);
+    return ctx->backend->run(ctx, GDN_KERNEL_ssm_conv, &p, &plan, stream);
 }

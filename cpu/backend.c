@@ -8,6 +8,7 @@
 #endif
 
 #include "core/backend.h"
+#include "core/calls.h"
 #include "core/environment.h"
 #include "core/status.h"
 #include "cpu/cpu.h"
@@ -137,22 +138,29 @@ static uint64_t scratch_stride(const gdn_plan *plan)
     return (plan->scratch_bytes + 63) / 64 * 64;
 }
 
-/* The capability, from what the kernel has planned. */
-static void complete(const cpu_state *state, gdn_plan *plan)
+static void plan_cpu(const gdn_context *ctx, gdn_kernel kernel, const void *problem, gdn_plan *plan)
 {
-    gdn_capability *c = &plan->capability;
-    c->supported       = !c->reason[0];
-    c->exact           = 1;
-    c->workspace_bytes = scratch_stride(plan) * (uint64_t)state->n_threads;
-    (void)snprintf(c->implementation, sizeof c->implementation, "%s/%s", state->table->name, plan->form);
+    const cpu_state *state = ctx->state;
+    state->table->kernels[kernel]->plan(problem, state->n_threads, plan);
+    plan->workspace_bytes = scratch_stride(plan) * (uint64_t)state->n_threads;
+}
+
+static void describe_plan(const gdn_context *ctx, gdn_kernel kernel, const void *problem, const gdn_plan *plan,
+                          gdn_capability *capability)
+{
+    const cpu_state *state = ctx->state;
+    (void)kernel, (void)problem;
+    capability->exact = 1;
+    (void)snprintf(capability->implementation, sizeof capability->implementation, "%s/%s", state->table->name,
+                   gdn_form_name(plan->form));
 }
 
 typedef struct job {
-    void (*run)(const struct job *j, int64_t first, int64_t last, void *scratch); /* knows the problem's type */
-    const cpu_state *state;
+    const gdn_cpu_kernel *kernel;
     const void     *problem;
     const gdn_plan *plan;
     char           *scratch;
+    int             flushes;
     _Atomic int64_t next; /* first item that no thread has taken */
 } job;
 
@@ -160,7 +168,7 @@ typedef struct job {
 static gdn_float_env enter(const job *j)
 {
 #if defined(__x86_64__)
-    if (j->state->flushes)
+    if (j->flushes)
         return gdn_float_env_enter_flushing();
 #endif
     (void)j;
@@ -178,63 +186,39 @@ static void work(void *arg, int32_t worker)
         const int64_t first = atomic_fetch_add_explicit(&j->next, grain, memory_order_relaxed);
         if (first >= n_items)
             break;
-        j->run(j, first, n_items - first < grain ? n_items : first + grain, scratch);
+        j->kernel->run(j->problem, j->plan, first, n_items - first < grain ? n_items : first + grain, scratch);
     }
     gdn_float_env_leave(caller);
 }
 
-static void run_workers(const gdn_context *ctx, job *j, int32_t n)
+/* Every kernel's call: as many workers as have something to do, one on this very thread. */
+static gdn_status run_cpu(gdn_context *ctx, gdn_kernel kernel, const void *problem, const gdn_plan *plan,
+                          gdn_stream stream)
 {
     const cpu_state *state = ctx->state;
+    const gdn_place *workspace = problem; /* each problem begins with it */
+    job j = { .kernel = state->table->kernels[kernel], .problem = problem, .plan = plan, .scratch = workspace->base,
+              .flushes = state->flushes };
+    const int64_t portions = (plan->n_items + plan->grain - 1) / plan->grain;
+    const int32_t n = portions < state->n_threads ? (int32_t)portions : state->n_threads;
+    gdn_status status = gdn_host_synchronize(ctx, stream); /* refuses a stream */
+    if (status)
+        return status;
     if (n <= 1) {
-        work(j, 0);
+        work(&j, 0);
     } else if (ctx->desc.parallel_for) {
-        ctx->desc.parallel_for(ctx->desc.parallel_user, n, work, j);
+        ctx->desc.parallel_for(ctx->desc.parallel_user, n, work, &j);
     } else if (state->team) {
-        gdn_team_run(state->team, n, work, j);
+        gdn_team_run(state->team, n, work, &j);
     } else {
 #if defined(_OPENMP)
 #pragma omp parallel for num_threads(n) schedule(static, 1)
 #endif
         for (int32_t i = 0; i < n; i++)
-            work(j, i);
+            work(&j, i);
     }
-}
-
-static gdn_status run_job(gdn_context *ctx, job *j, gdn_stream stream)
-{
-    const cpu_state *state = ctx->state;
-    gdn_status status = gdn_host_synchronize(ctx, stream); /* refuses a stream */
-    if (status)
-        return status;
-    j->state = state;
-    const int64_t portions = (j->plan->n_items + j->plan->grain - 1) / j->plan->grain;
-    run_workers(ctx, j, portions < state->n_threads ? (int32_t)portions : state->n_threads);
     return GDN_OK;
 }
-
-#define GDN_KERNEL(stem, number, title, last, end)                                                                     \
-    static gdn_status plan_##stem(const gdn_context *ctx, const gdn_##stem##_problem *p, gdn_plan *plan)               \
-    {                                                                                                                  \
-        const cpu_state *state = ctx->state;                                                                           \
-        state->table->stem->plan(p, state->n_threads, plan);                                                           \
-        complete(state, plan);                                                                                         \
-        return GDN_OK;                                                                                                 \
-    }                                                                                                                  \
-                                                                                                                       \
-    static void items_##stem(const job *j, int64_t first, int64_t last, void *scratch)                                 \
-    {                                                                                                                  \
-        j->state->table->stem->run(j->problem, j->plan, first, last, scratch);                                         \
-    }                                                                                                                  \
-                                                                                                                       \
-    static gdn_status run_##stem(gdn_context *ctx, const gdn_##stem##_problem *p, const gdn_plan *plan,                \
-                                 gdn_stream stream)                                                                    \
-    {                                                                                                                  \
-        job j = { .run = items_##stem, .problem = p, .plan = plan, .scratch = p->workspace.base };                     \
-        return run_job(ctx, &j, stream);                                                                               \
-    }
-#include "core/kernels.def"
-#undef GDN_KERNEL
 
 const gdn_backend gdn_backend_cpu = {
     .id = GDN_BACKEND_CPU,
@@ -242,7 +226,5 @@ const gdn_backend gdn_backend_cpu = {
     .device_count = device_count, .describe_device = describe_device,
     .describe_implementation = describe_implementation, .open = open_cpu, .close = close_cpu,
     GDN_HOST_MEMORY,
-#define GDN_KERNEL(stem, number, title, last, end) .stem = { plan_##stem, run_##stem },
-#include "core/kernels.def"
-#undef GDN_KERNEL
+    .plan = plan_cpu, .describe_plan = describe_plan, .run = run_cpu,
 };

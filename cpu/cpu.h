@@ -9,15 +9,16 @@
 #include "core/plan.h"
 #include "core/problem.h"
 
-/* How an instruction set runs each kernel. plan fills n_items, grain, scratch_bytes, cut and form. run computes items
- * [first, last); scratch is plan->scratch_bytes of 64-byte aligned memory of this thread. The driver has set
- * round-to-nearest, and that subnormals are kept or flushed. */
+/* How an instruction set runs a kernel, whose problem is gdn_<stem>_problem. plan fills n_items, grain, scratch_bytes,
+ * cut and form. run computes items [first, last); scratch is plan->scratch_bytes of 64-byte aligned memory of this
+ * thread. The driver has set round-to-nearest, and that subnormals are kept or flushed. */
+typedef struct gdn_cpu_kernel {
+    void (*plan)(const void *problem, int32_t n_threads, gdn_plan *plan);
+    void (*run)(const void *problem, const gdn_plan *plan, int64_t first, int64_t last, void *scratch);
+} gdn_cpu_kernel;
+
 #define GDN_KERNEL(stem, number, title, last, end)                                                                     \
-    typedef struct gdn_cpu_##stem {                                                                                    \
-        void (*plan)(const gdn_##stem##_problem *p, int32_t n_threads, gdn_plan *plan);                                \
-        void (*run)(const gdn_##stem##_problem *p, const gdn_plan *plan, int64_t first, int64_t last, void *scratch);  \
-    } gdn_cpu_##stem;                                                                                                  \
-    extern const gdn_cpu_##stem gdn_cpu_##stem##_scalar, gdn_cpu_##stem##_flush, gdn_cpu_##stem##_avx2,                \
+    extern const gdn_cpu_kernel gdn_cpu_##stem##_scalar, gdn_cpu_##stem##_flush, gdn_cpu_##stem##_avx2,                \
         gdn_cpu_##stem##_avx512, gdn_cpu_##stem##_neon;
 #include "core/kernels.def"
 #undef GDN_KERNEL
@@ -26,9 +27,7 @@
 typedef struct gdn_cpu_table {
     const char *name;
     int (*present)(void);
-#define GDN_KERNEL(stem, number, title, last, end) const gdn_cpu_##stem *stem;
-#include "core/kernels.def"
-#undef GDN_KERNEL
+    const gdn_cpu_kernel *kernels[GDN_KERNEL_COUNT];
     /* At GDN_EXACT_FTZ: this very table, in a mode of the processor that flushes; one that flushes in software, in the
      * usual mode; NULL: not at that level. */
     const struct gdn_cpu_table *flush;

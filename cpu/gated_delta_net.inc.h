@@ -54,8 +54,9 @@ static int64_t run_of_items(const gdn_gated_delta_net_problem *p, int32_t group,
     return run > 1 ? run : 1;
 }
 
-static void plan(const gdn_gated_delta_net_problem *p, int32_t n_threads, gdn_plan *plan)
+static void gated_delta_net_plan(const void *problem, int32_t n_threads, gdn_plan *plan)
 {
+    const gdn_gated_delta_net_problem *p = problem;
     const int32_t group = group_of(p, n_threads), pitch = pitch_of(p);
     const int32_t n_tokens = p->n_seqs ? (int32_t)(((int64_t)p->n_tokens + p->n_seqs - 1) / p->n_seqs) : 0;
     const bool rows = rows_serves(p, n_tokens), lines = lines_serves(p, n_tokens);
@@ -70,7 +71,7 @@ static void plan(const gdn_gated_delta_net_problem *p, int32_t n_threads, gdn_pl
     const uint64_t for_tree = p->tree ? 4 * (uint64_t)tree_scratch(p, group) : 0;
     if (plan->scratch_bytes < for_tree) plan->scratch_bytes = for_tree;
     plan->cut = group;
-    plan->form = p->tree ? "tree" : rows ? "rows" : lines ? "lines" : "columns";
+    plan->form = p->tree ? GDN_FORM_TREE : rows ? GDN_FORM_ROWS : lines ? GDN_FORM_LINES : GDN_FORM_COLUMNS;
 }
 
 /* False where there is nothing to do. */
@@ -108,7 +109,7 @@ static bool view_item(const gdn_gated_delta_net_problem *p, int32_t group, int64
     return true;
 }
 
-static void run_item(const head_view *view, int32_t group, float *scratch)
+GDN_INLINE void run_item(const head_view *view, int32_t group, float *scratch)
 {
     const gdn_gated_delta_net_problem *p = view->p;
     const head_view x = *view;
@@ -146,8 +147,9 @@ static void run_item(const head_view *view, int32_t group, float *scratch)
     if (by_rows || by_lines) copy_checkpoints(&x, x.n_tokens);
 }
 
-static void run(const gdn_gated_delta_net_problem *p, const gdn_plan *plan, int64_t first, int64_t last, void *scratch)
+static void gated_delta_net_run(const void *problem, const gdn_plan *plan, int64_t first, int64_t last, void *scratch)
 {
+    const gdn_gated_delta_net_problem *p = problem;
     head_view view[2];
     bool any = view_item(p, plan->cut, first, &view[first & 1]);
     for (int64_t item = first; item < last; item++) {

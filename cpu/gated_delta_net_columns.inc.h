@@ -43,11 +43,15 @@ COLUMNS_ONCE(columns_one_channel_last, COLUMNS_LAST(1, true))
 #undef COLUMNS_LAST
 #undef COLUMNS_READ
 
-typedef dots columns_fn(const delta_pass *pass);
-static columns_fn *columns_last(int32_t width, bool channel)
+GDN_INLINE dots columns_read(const delta_pass *pass, int32_t width)
 {
-    if (width < COLUMN_VECTORS) return channel ? columns_one_channel_last : columns_one_last;
-    return channel ? columns_wide_channel_last : columns_wide_last;
+    return width < COLUMN_VECTORS ? columns_one_read(pass) : columns_wide_read(pass);
+}
+
+GDN_INLINE dots columns_last(const delta_pass *pass, int32_t width, bool channel)
+{
+    if (width < COLUMN_VECTORS) return channel ? columns_one_channel_last(pass) : columns_one_last(pass);
+    return channel ? columns_wide_channel_last(pass) : columns_wide_last(pass);
 }
 
 /* A pass behind which the same state, rounded to a type or as it is, is read with the next token's key: of the usual
@@ -71,15 +75,18 @@ COLUMNS_NEXTS(columns_next_bf16, GDN_BF16)
 #undef COLUMNS_NEXTS
 #undef COLUMNS_NEXT
 
-static columns_fn *columns_next(int32_t type, int32_t width, int32_t n, bool channel)
+GDN_INLINE dots columns_next_typed(const delta_pass *pass, int32_t type, int32_t width, bool channel)
 {
-#define COLUMNS_NEXT(name) \
-    {{name##_one, name##_one_channel}, {name##_wide, name##_wide_channel}, {name##_wide_128, name##_wide_channel_128}}
-    static columns_fn *const next[3][3][2] = {[GDN_F32] = COLUMNS_NEXT(columns_next),
-                                              [GDN_F16] = COLUMNS_NEXT(columns_next_f16),
-                                              [GDN_BF16] = COLUMNS_NEXT(columns_next_bf16)};
+#define COLUMNS_NEXT(name)                                                                           \
+    do {                                                                                             \
+        if (width < COLUMN_VECTORS) return channel ? name##_one_channel(pass) : name##_one(pass);    \
+        if (pass->n == 128) return channel ? name##_wide_channel_128(pass) : name##_wide_128(pass);  \
+        return channel ? name##_wide_channel(pass) : name##_wide(pass);                              \
+    } while (0)
+    if (type == GDN_F16) COLUMNS_NEXT(columns_next_f16);
+    if (type == GDN_BF16) COLUMNS_NEXT(columns_next_bf16);
+    COLUMNS_NEXT(columns_next);
 #undef COLUMNS_NEXT
-    return next[type][width < COLUMN_VECTORS ? 0 : n == 128 ? 2 : 1][channel];
 }
 
 /* Up to GDN_VL columns or keys of a snapshot. */
@@ -231,7 +238,7 @@ GDN_INLINE void columns_tokens(const head_view *x, const chunk *c, const columns
     if (c->first == 0) {
         columns_begin(x, b);
         if (!c->n_tokens) return;
-        sum = form.width == 1 ? columns_one_read(&pass) : columns_wide_read(&pass);
+        sum = columns_read(&pass, form.width);
     } else {
         for (int32_t w = 0; w < form.width; w++) sum.k[w] = v_load(c->kv + j + w * GDN_VL);
     }
@@ -247,10 +254,11 @@ GDN_INLINE void columns_tokens(const head_view *x, const chunk *c, const columns
         pass.decay = c->decay[t];
         pass.read += x->pitch;
         pass.ahead = n_ahead > 0 && t < ahead[0].count ? ahead[0].at + t * ahead[0].step : (const char *)pass.q;
-        if (t < n_next && narrow) sum = columns_next(rounds_at(x, x->position + c->first + t + 1) ? x->type : GDN_F32,
-                                                     form.width, x->n, x->channel)(&pass);
+        if (t < n_next && narrow)
+            sum = columns_next_typed(&pass, rounds_at(x, x->position + c->first + t + 1) ? x->type : GDN_F32,
+                                     form.width, x->channel);
         else if (t < n_next) sum = columns_pass(&pass, form);
-        else sum = columns_last(form.width, x->channel)(&pass);
+        else sum = columns_last(&pass, form.width, x->channel);
         pass.q += x->pitch;
         pass.k += x->pitch;
         pass.a += x->pitch;
@@ -289,7 +297,7 @@ static void columns_block_general(const head_view *x, const chunk *tokens, const
 }
 
 /* A chunk of tokens. */
-static void columns(const head_view *x, const chunk *c, float *state)
+GDN_INLINE void columns(const head_view *x, const chunk *c, float *state)
 {
     for (int32_t j = 0; j < x->n_columns;) {
         const int32_t width = x->n_columns - j >= COLUMN_VECTORS * GDN_VL ? COLUMN_VECTORS : 1;

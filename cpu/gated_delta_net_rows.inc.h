@@ -162,7 +162,7 @@ ROWS_VERSIONS(rows_block_bf16, GDN_BF16)
 #undef ROWS_VERSIONS
 
 /* All tokens of a sequence, which fit one chunk. */
-static void rows(const head_view *x, const chunk *c)
+GDN_INLINE void rows(const head_view *x, const chunk *c)
 {
     rows_block b = rows_block_of(x, c);
     if (x->type == GDN_F16) rows_block_f16(&b);

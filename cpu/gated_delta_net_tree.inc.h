@@ -153,13 +153,10 @@ static void tree_follow(const head_view *x, const tree_rows *rows, const chunk *
 }
 
 /* A chunk of tokens for one block of columns. */
-static void tree_tokens(const head_view *x, const tree_rows *rows, const chunk *c, const columns_block *b, float *base)
+GDN_INLINE void tree_tokens(const head_view *x, const tree_rows *rows, const chunk *c, const columns_block *b,
+                            float *base)
 {
     const gdn_gated_delta_net_problem *p = x->p;
-    columns_fn *const next = columns_next(GDN_F32, b->width, x->n, x->channel),
-                      *const rounded = columns_next(x->type, b->width, x->n, x->channel),
-                      *const last = columns_last(b->width, x->channel),
-                      *const read = b->width == 1 ? columns_one_read : columns_wide_read;
     const vf scale = v_set1(p->scale);
     dots sum;
     bool have = false;   /* sum.k is what the state holds under the token's key */
@@ -180,7 +177,7 @@ static void tree_tokens(const head_view *x, const tree_rows *rows, const chunk *
                             .read = c->ak + row,
                             .decay = c->decay[t] };
         if (!token || parent != token - 1) tree_follow(x, rows, c, b, base, parent);
-        if (!have) sum = read(&pass); /* 3: read kv */
+        if (!have) sum = columns_read(&pass, b->width); /* 3: read kv */
         for (int32_t w = 0; w < b->width; w++) {
             const vf v = v_load(c->v + t * c->group + b->j + w * GDN_VL);
             pass.d[w] = v_mul(v_set1(c->beta[t]), v_sub(v, v_mul(v_set1(c->decay[t]), sum.k[w]))); /* 4: delta d */
@@ -189,9 +186,9 @@ static void tree_tokens(const head_view *x, const tree_rows *rows, const chunk *
         }
         have = t + 1 < c->n_tokens && gdn_parent_at(&p->parent, x->first, token + 1) == token;
         if (have) pass.read += x->pitch; /* 5: the update, with 6: the sums of the output and 3 */
-        if (x->type != GDN_F32 && rounds_at(x, gdn_length_at(&p->parent, x->first, x->position, token)))
-            sum = rounded(&pass);
-        else sum = have ? next(&pass) : last(&pass);
+        const bool rounds = x->type != GDN_F32 && rounds_at(x, gdn_length_at(&p->parent, x->first, x->position, token));
+        if (have || rounds) sum = columns_next_typed(&pass, rounds ? x->type : GDN_F32, b->width, x->channel);
+        else sum = columns_last(&pass, b->width, x->channel);
         char *const out = gdn_token_at(&p->out, x->s, x->first, token, x->h);
         for (int32_t w = 0; w < b->width; w++)
             v_store_typed(out, p->out.dtype, x->j0 + b->j + w * GDN_VL, v_mul(scale, sum.q[w]),

@@ -250,8 +250,9 @@ static int64_t product(int64_t a, int64_t b)
     return __builtin_mul_overflow(a, b, &result) ? INT64_MAX : result;
 }
 
-static void plan(const gdn_set_rows_problem *p, int32_t n_threads, gdn_plan *plan)
+static void set_rows_plan(const void *problem, int32_t n_threads, gdn_plan *plan)
 {
+    const gdn_set_rows_problem *p = problem;
     const int64_t n_batches = p->n_batch[0] * p->n_batch[1];
     const int64_t bytes = product(product(p->n_rows, p->n_columns), p->src_dtype == GDN_F32 ? 4 : 2);
     /* Every share looks at the whole index, so there are no more of them than threads. */
@@ -262,7 +263,7 @@ static void plan(const gdn_set_rows_problem *p, int32_t n_threads, gdn_plan *pla
     const int64_t per_run = bytes > 0 ? SHARE_BYTES * n_shares / bytes : n_batches; /* batches may be small */
     plan->grain = per_run > 1 ? per_run : 1;
     plan->cut = (int32_t)n_shares;
-    plan->form = "rows";
+    plan->form = GDN_FORM_ROWS;
 }
 
 /* Whole cache lines that are not in a cache anyway need not be fetched before they are written. */
@@ -274,8 +275,9 @@ static int streams(const gdn_set_rows_problem *p)
             (uintptr_t)p->dst_stride[2]) % 64 == 0;
 }
 
-static void run(const gdn_set_rows_problem *p, const gdn_plan *plan, int64_t first, int64_t last, void *scratch)
+static void set_rows_run(const void *problem, const gdn_plan *plan, int64_t first, int64_t last, void *scratch)
 {
+    const gdn_set_rows_problem *p = problem;
     const int stream = streams(p);
     (void)scratch;
     for (int64_t item = first; item < last; item++) {

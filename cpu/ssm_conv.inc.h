@@ -350,7 +350,7 @@ static int tree_rows(const conv_item *it, int32_t t, int n, int n_out, const cha
 }
 
 /* The tokens of a tree: several go together where each follows the one before it. */
-static void conv_tree(conv_item *it, int in_place)
+GDN_INLINE void conv_tree(conv_item *it, int in_place)
 {
     const gdn_ssm_conv_problem *p = it->p;
     const char *row[MAX_WIDTH + TOKENS];
@@ -376,7 +376,7 @@ static int64_t near_of(int dtype, int64_t width)
     return near < part ? near : part;
 }
 
-static void conv_sequence(conv_item *it)
+GDN_INLINE void conv_sequence(conv_item *it)
 {
     const gdn_ssm_conv_problem *p = it->p;
     const int kernel_width = p->kernel_width;
@@ -460,8 +460,9 @@ static void deal_weight(int64_t width, float *weight, int64_t stride_tap)
 /* Floats from a tap to the next in gathered weights: whole pages and SKEW. */
 static int64_t gathered_stride(int64_t width) { return (width < PAGE / 4 ? PAGE / 4 : width) + SKEW; }
 
-static void plan(const gdn_ssm_conv_problem *p, int32_t n_threads, gdn_plan *plan)
+static void ssm_conv_plan(const void *problem, int32_t n_threads, gdn_plan *plan)
 {
+    const gdn_ssm_conv_problem *p = problem;
     const int64_t n_outputs = (int64_t)p->n_tokens * p->n_channels;
     /* Wide blocks stream best; narrower ones only so that every thread has two items. */
     int64_t width = WIDTH_MAX, n_blocks;
@@ -476,7 +477,7 @@ static void plan(const gdn_ssm_conv_problem *p, int32_t n_threads, gdn_plan *pla
     const int64_t n_runs = n_outputs < SMALL * (int64_t)n_threads ? n_threads : 4 * (int64_t)n_threads;
     plan->grain = plan->n_items > n_runs ? (plan->n_items + n_runs - 1) / n_runs : 1;
     plan->cut = (int32_t)width;
-    plan->form = "channels";
+    plan->form = GDN_FORM_CHANNELS;
     /* Weights are gathered unless they are tap-major, or packed while no sequence can be LONG. */
     if (!is_tap_major(p) && !(is_packed(p) && p->n_tokens < LONG))
         plan->scratch_bytes = 4 * (uint64_t)(p->kernel_width * gathered_stride(width) + PAGE / 4);
@@ -497,8 +498,9 @@ static int64_t lead_of(const gdn_ssm_conv_problem *p, int64_t c0, const float *g
                  PAGE / 4);
 }
 
-static void run(const gdn_ssm_conv_problem *p, const gdn_plan *plan, int64_t first, int64_t last, void *scratch)
+static void ssm_conv_run(const void *problem, const gdn_plan *plan, int64_t first, int64_t last, void *scratch)
 {
+    const gdn_ssm_conv_problem *p = problem;
     const int64_t width = plan->cut; /* of a block */
     const int stream =
         (int64_t)p->n_tokens * p->n_channels >= STREAM / row_bytes(p->out.dtype, 1) && aligned64(&p->out);

@@ -9,38 +9,43 @@ static int always(void)
 }
 
 /* The scalar tier at GDN_EXACT_FTZ. */
-static const gdn_cpu_table in_software = { "scalar", always, 
-#define GDN_KERNEL(stem, number, title, last, end) .stem = &gdn_cpu_##stem##_flush,
+static const gdn_cpu_table in_software = { "scalar", always, {
+#define GDN_KERNEL(stem, number, title, last, end) [number] = &gdn_cpu_##stem##_flush,
 #include "core/kernels.def"
 #undef GDN_KERNEL
+      },
 };
 
 static const gdn_cpu_table tables[] = {
 #if defined(__x86_64__)
-    { "avx512", gdn_simd_has_avx512, 
-#define GDN_KERNEL(stem, number, title, last, end) .stem = &gdn_cpu_##stem##_avx512,
+    { "avx512", gdn_simd_has_avx512, {
+#define GDN_KERNEL(stem, number, title, last, end) [number] = &gdn_cpu_##stem##_avx512,
 #include "core/kernels.def"
 #undef GDN_KERNEL
+      },
       .flush = &tables[0],
     },
-    { "avx2", gdn_simd_has_avx2, 
-#define GDN_KERNEL(stem, number, title, last, end) .stem = &gdn_cpu_##stem##_avx2,
+    { "avx2", gdn_simd_has_avx2, {
+#define GDN_KERNEL(stem, number, title, last, end) [number] = &gdn_cpu_##stem##_avx2,
 #include "core/kernels.def"
 #undef GDN_KERNEL
+      },
       .flush = &tables[1],
     },
 #elif defined(__aarch64__)
-    { "neon", always, 
-#define GDN_KERNEL(stem, number, title, last, end) .stem = &gdn_cpu_##stem##_neon,
+    { "neon", always, {
+#define GDN_KERNEL(stem, number, title, last, end) [number] = &gdn_cpu_##stem##_neon,
 #include "core/kernels.def"
 #undef GDN_KERNEL
+      },
       .flush = NULL, /* its mode flushes by another rule */
     },
 #endif
-    { "scalar", always, 
-#define GDN_KERNEL(stem, number, title, last, end) .stem = &gdn_cpu_##stem##_scalar,
+    { "scalar", always, {
+#define GDN_KERNEL(stem, number, title, last, end) [number] = &gdn_cpu_##stem##_scalar,
 #include "core/kernels.def"
 #undef GDN_KERNEL
+      },
       .flush = &in_software,
     },
 };

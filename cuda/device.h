@@ -129,12 +129,16 @@ static inline uint64_t gdn_cuda_address(const gdn_place *at) /* 0 where it is ab
 extern const char gdn_cuda_implementation[]; /* the one that there is */
 gdn_status gdn_cuda_probe(void *device, gdn_gpu_variants *variants);
 
+/* ---- dispatch_gated_delta_net.c ---- */
+/* The name of the form, in which where operands begin has no say: a query without data gets the same. */
+gdn_form gdn_cuda_form_of(const gdn_cuda_device *dev, const gdn_gated_delta_net_problem *p);
+
 /* ---- queue.c, for gpu/plan.h ---- */
 gdn_gpu_device gdn_cuda_gpu(const gdn_cuda_device *dev);
 
 /* ---- dispatch_<kernel>.c: run is called within enter and leave ---- */
 #define GDN_KERNEL(stem, number, title, last, end)                                                                     \
-    gdn_plan_##stem##_fn gdn_cuda_plan_##stem;                                                                         \
+    void gdn_cuda_plan_##stem(const gdn_context *ctx, const gdn_##stem##_problem *p, gdn_plan *plan);                  \
     gdn_status gdn_cuda_run_##stem(gdn_cuda_device *dev, const gdn_##stem##_problem *p, const gdn_plan *plan,          \
                                    CUstream stream);
 #include "core/kernels.def"

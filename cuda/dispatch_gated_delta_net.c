@@ -223,7 +223,7 @@ static gdn_cuda_kernel one_form(const gdn_cuda_device *dev, const gdn_gpu_device
 
 /* What a call runs on. */
 typedef struct choice_t {
-    const char *form;
+    gdn_form form;
     gdn_cuda_kernel kernel;
     uint32_t of_block; /* columns of a thread block of one form */
     int mixed;
@@ -233,21 +233,29 @@ static choice_t choose(const gdn_cuda_device *dev, const gdn_gpu_device *gpu, co
 {
     const int tiles = in_tiles(gpu, p);
     const gdn_cuda_kernel mixed = mixed_kernel_of(gpu, p);
-    choice_t choice = { .form = tiles ? "tiles" : "rows" };
+    choice_t choice = { .form = tiles ? GDN_FORM_TILES : GDN_FORM_ROWS };
     choice.kernel = one_form(dev, gpu, p, tiles, &choice.of_block);
     if (choice.of_block == NARROW_COLUMNS || mixed == NO_KERNEL) return choice;
-    return (choice_t){ "mixed", mixed, choice.of_block, 1 };
+    choice.form = GDN_FORM_MIXED;
+    /* Without a map all sequences have as many tokens, and one form is enough, unless a log tells them apart. */
+    if (!p->seq_start.data && traits_of(p) != LOG) return choice;
+    return (choice_t){ GDN_FORM_MIXED, mixed, choice.of_block, 1 };
 }
 
-gdn_status gdn_cuda_plan_gated_delta_net(const gdn_context *ctx, const problem_t *p, gdn_plan *plan)
+gdn_form gdn_cuda_form_of(const gdn_cuda_device *dev, const problem_t *p)
+{
+    gdn_gpu_device nowhere = gdn_cuda_gpu(dev);
+    nowhere.address = NULL;
+    return choose(dev, &nowhere, p).form;
+}
+
+void gdn_cuda_plan_gated_delta_net(const gdn_context *ctx, const problem_t *p, gdn_plan *plan)
 {
     const gdn_cuda_device *dev = ctx->state;
-    gdn_gpu_device gpu = gdn_cuda_gpu(dev), nowhere = gpu;
+    gdn_gpu_device gpu = gdn_cuda_gpu(dev);
     const choice_t choice = choose(dev, &gpu, p);
-    nowhere.address = NULL; /* a query without data says the same: where operands begin has no say in the form's name */
-    gdn_gpu_begin_plan(ctx, plan);
     gpu.most_blocks = UINT64_MAX; /* a grid of three dimensions */
-    plan->form = choose(dev, &nowhere, p).form;
+    plan->form = choice.form;
     plan->variant = (int32_t)choice.kernel;
     gdn_gpu_plan_gated_delta_net(&gpu, p, choice.of_block, plan);
     if (choice.mixed) {
@@ -255,25 +263,14 @@ gdn_status gdn_cuda_plan_gated_delta_net(const gdn_context *ctx, const problem_t
                        gdn_gpu_parts((uint64_t)p->head_dim_v, GDN_CUDA_MIXED_COLUMNS);
         plan->n_items = (int64_t)gdn_gpu_product((uint64_t)p->n_seqs * (uint64_t)p->n_heads_v, plan->blocks);
     }
-    if (p->n_heads_v > GDN_CUDA_MAX_BLOCKS_YZ)
-        gdn_gpu_refuse(plan, "n_heads_v is %d; a CUDA grid has at most %d of them", (int)p->n_heads_v,
-                       GDN_CUDA_MAX_BLOCKS_YZ);
-    return GDN_OK;
+    if (p->n_heads_v > GDN_CUDA_MAX_BLOCKS_YZ) plan->refused = GDN_REFUSED_HEADS;
 }
 
 gdn_status gdn_cuda_run_gated_delta_net(gdn_cuda_device *dev, const problem_t *p, const gdn_plan *plan, CUstream stream)
 {
     const gdn_gpu_device gpu = gdn_cuda_gpu(dev);
-    gdn_plan own = *plan;
-    const int mixed = own.variant == GDN_CUDA_delta_mixed_4 || own.variant == GDN_CUDA_delta_mixed_4_typed ||
-                      own.variant == GDN_CUDA_delta_mixed_4_channel_typed;
-    if (mixed && !p->seq_start.data) { /* a plan is made without maps; here it is known that all have as many tokens */
-        uint32_t of_block;
-        own.variant = (int32_t)one_form(dev, &gpu, p, in_tiles(&gpu, p), &of_block);
-        own.blocks = gdn_gpu_parts((uint64_t)p->head_dim_v, of_block);
-    }
-    const gdn_gpu_gated_delta_net params = gdn_gpu_params_gated_delta_net(&gpu, p, &own);
-    const uint32_t grid[3] = { (uint32_t)p->n_seqs, (uint32_t)p->n_heads_v, (uint32_t)own.blocks };
-    const gdn_cuda_kernel kernel = (gdn_cuda_kernel)own.variant;
+    const gdn_gpu_gated_delta_net params = gdn_gpu_params_gated_delta_net(&gpu, p, plan);
+    const uint32_t grid[3] = { (uint32_t)p->n_seqs, (uint32_t)p->n_heads_v, (uint32_t)plan->blocks };
+    const gdn_cuda_kernel kernel = (gdn_cuda_kernel)plan->variant;
     return gdn_cuda_launch_3d(dev, kernel, stream, grid, 32 * warps_of(kernel), &params);
 }

@@ -16,12 +16,9 @@ static uint64_t address(const void *backend, const gdn_place *at)
 
 gdn_gpu_device gdn_cuda_gpu(const gdn_cuda_device *dev)
 {
-    return (gdn_gpu_device){ .name = gdn_cuda_implementation,
-                             .most_blocks = GDN_CUDA_MAX_BLOCKS,
-                             .limit = "2^31 thread blocks or more",
-                             .most_slots = UINT64_MAX,
-                             .address = address,
-                             .bad = dev->bad_address };
+    return (gdn_gpu_device){
+        .most_blocks = GDN_CUDA_MAX_BLOCKS, .most_slots = UINT64_MAX, .address = address, .bad = dev->bad_address
+    };
 }
 
 /* A green context is a part of the multiprocessors of a device's primary context, whose memory and kernels are its own.

@@ -95,14 +95,16 @@ static void name_pipeline(const gdn_context *ctx, gdn_kernel kernel, const gdn_p
 {
     const gdn_gpu_driver *driver = ctx->backend->own;
     const uint32_t *constants = plan->constants;
+    char implementation[GDN_NAME_MAX];
+    gdn_gpu_name_plan(ctx, plan, implementation);
     if (!driver->pipeline_name)
-        (void)snprintf(text, bytes, "%s (%s, shader %d, constants %u %u %u %u)", kernel_name(kernel),
-                       plan->capability.implementation, (int)plan->variant, (unsigned)constants[0],
-                       (unsigned)constants[1], (unsigned)constants[2], (unsigned)constants[3]);
+        (void)snprintf(text, bytes, "%s (%s, shader %d, constants %u %u %u %u)", kernel_name(kernel), implementation,
+                       (int)plan->variant, (unsigned)constants[0], (unsigned)constants[1], (unsigned)constants[2],
+                       (unsigned)constants[3]);
     else if (plan->variant < 0) /* a kernel without variants */
-        (void)snprintf(text, bytes, "%s (%s)", kernel_name(kernel), plan->capability.implementation);
+        (void)snprintf(text, bytes, "%s (%s)", kernel_name(kernel), implementation);
     else
-        (void)snprintf(text, bytes, "%s (%s, kernel %s)", kernel_name(kernel), plan->capability.implementation,
+        (void)snprintf(text, bytes, "%s (%s, kernel %s)", kernel_name(kernel), implementation,
                        driver->pipeline_name(plan->variant));
 }
 
@@ -119,7 +121,6 @@ static gdn_status plan_call(const gdn_context *ctx, int number, void *data, gdn_
                             gdn_plan *plan)
 {
     gdn_status status = GDN_OK;
-    *plan = (gdn_plan)GDN_PLAN_INIT;
     gdn_gpu_answer_call_of(number, data, call);
     switch (call->kernel) {
 #define GDN_KERNEL(stem, number, title, last, end)                                                                     \
@@ -130,18 +131,6 @@ static gdn_status plan_call(const gdn_context *ctx, int number, void *data, gdn_
 #undef GDN_KERNEL
     }
     return status;
-}
-
-static gdn_status run_call(gdn_context *ctx, const gdn_gpu_answer_call *call, const problem_t *p, const gdn_plan *plan)
-{
-    switch (call->kernel) {
-#define GDN_KERNEL(stem, number, title, last, end)                                                                     \
-    case GDN_KERNEL_##stem:                                                                                            \
-        return ctx->backend->stem.run(ctx, &p->stem, plan, NULL);
-#include "core/kernels.def"
-#undef GDN_KERNEL
-    }
-    return gdn_fail(GDN_INTERNAL, "a known answer of no kernel");
 }
 
 /* The call as it is planned, run and compared. */
@@ -155,7 +144,7 @@ static gdn_status judge(gdn_context *ctx, const gdn_span *memory, int number, co
                         (unsigned long long)call->bytes);
     gdn_gpu_answer_fill(call, host);
     if (!(status = ctx->backend->buffer_write(ctx, memory, 0, host, call->bytes)) &&
-        !(status = run_call(ctx, call, p, plan)) &&
+        !(status = ctx->backend->run(ctx, call->kernel, p, plan, NULL)) &&
         !(status = ctx->backend->buffer_read(ctx, memory, call->written, host + call->written,
                                              call->bytes - call->written))) {
         const uint64_t got = gdn_gpu_answer_digest(call, host);
@@ -186,8 +175,7 @@ static void plan_all(gdn_context *ctx, void *data, asked_t *x)
     gdn_gpu_answers *answers = &((gdn_gpu_context *)ctx->state)->answers;
     for (int number = 0; !answers->planned && number < GDN_ANSWERS; number++) {
         const gdn_status status = plan_call(ctx, number, data, &x->call, &x->p, &x->plan);
-        const int runs = !status && x->plan.capability.supported;
-        answers->known[number] = runs ? pipeline_of(ctx, x->call.kernel, &x->plan).id : 0;
+        answers->known[number] = !status ? pipeline_of(ctx, x->call.kernel, &x->plan).id : 0;
         answers->kind[number] = (unsigned char)x->call.kind;
     }
     answers->planned = 1;

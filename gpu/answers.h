@@ -104,13 +104,4 @@ gdn_status gdn_gpu_answers_all(gdn_context *ctx);
 gdn_status gdn_gpu_answers_ask(gdn_context *ctx, gdn_kernel kernel, const gdn_plan *plan, int recording);
 gdn_status gdn_gpu_answers_later(gdn_context *ctx);
 
-/* Defines run_<stem>(), which does that before it runs the backend's own function. */
-#define GDN_GPU_RUN(backend, stem)                                                                                     \
-    static gdn_status run_##stem(gdn_context *ctx, const gdn_##stem##_problem *p, const gdn_plan *plan,                \
-                                 gdn_stream stream)                                                                    \
-    {                                                                                                                  \
-        const gdn_status status = gdn_gpu_answers_ask(ctx, GDN_KERNEL_##stem, plan, stream != NULL);                   \
-        return status ? status : gdn_##backend##_run_##stem(ctx, p, plan, stream);                                     \
-    }
-
 #endif

@@ -6,6 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "core/calls.h"
 #include "core/status.h"
 
 static const gdn_gpu_driver *driver_of(const gdn_backend *backend)
@@ -185,14 +186,43 @@ void gdn_gpu_close(gdn_context *ctx)
     ctx->state = NULL;
 }
 
-void gdn_gpu_begin_plan(const gdn_context *ctx, gdn_plan *plan)
+void gdn_gpu_name_plan(const gdn_context *ctx, const gdn_plan *plan, char name[GDN_NAME_MAX])
 {
     const gdn_gpu_context *dev = ctx->state;
-    gdn_capability *c = &plan->capability;
-    c->supported = 1; /* unless the kernel says otherwise */
-    c->exact     = dev->variant.exact;
-    c->emulated  = dev->about->emulated;
-    (void)snprintf(c->reason, sizeof c->reason, "%s", dev->variant.reason);
+    (void)snprintf(name, GDN_NAME_MAX, "%.40s/%s", dev->variant.name, gdn_form_name(plan->form));
+}
+
+static void explain_blocks(const gdn_gpu_driver *driver, gdn_kernel kernel, char reason[GDN_REASON_MAX])
+{
+    switch (kernel) {
+    case GDN_KERNEL_gated_delta_net:
+        (void)snprintf(reason, GDN_REASON_MAX, "the call has %s (sequences x heads x blocks of columns)",
+                       driver->limit);
+        break;
+    case GDN_KERNEL_ssm_conv:
+        (void)snprintf(reason, GDN_REASON_MAX, "the call has %s (tokens or sequences x blocks of channels)",
+                       driver->limit);
+        break;
+    case GDN_KERNEL_set_rows:
+        (void)snprintf(reason, GDN_REASON_MAX, "the call has %s (batches x rows x %u columns)", driver->limit,
+                       (unsigned)driver->rows_piece);
+        break;
+    }
+}
+
+void gdn_gpu_describe_plan(const gdn_context *ctx, gdn_kernel kernel, const void *problem, const gdn_plan *plan,
+                           gdn_capability *capability)
+{
+    const gdn_gpu_context *dev = ctx->state;
+    const gdn_gpu_driver *driver = driver_of(ctx->backend);
+    capability->exact    = dev->variant.exact;
+    capability->emulated = dev->about->emulated;
+    gdn_gpu_name_plan(ctx, plan, capability->implementation);
+    (void)snprintf(capability->reason, sizeof capability->reason, "%s", dev->variant.reason);
+    if (plan->refused == GDN_REFUSED_BLOCKS)
+        explain_blocks(driver, kernel, capability->reason);
+    else if (plan->refused)
+        driver->explain(dev, kernel, problem, plan, capability->reason);
 }
 
 /* ---- Buffers for programs ---------------------------------------------------------------------------- */

@@ -52,6 +52,8 @@ typedef struct gdn_gpu_driver {
     const char       *only;  /* name of the implementation, where all devices have one and the same; else NULL */
     gdn_gpu_variants *known; /* of each device of the list, once they have been probed; room for all of them   */
     size_t            device_bytes, buffer_bytes;
+    const char       *limit;      /* what a call has that is too large: "2^31 thread blocks or more"   */
+    uint32_t          rows_piece; /* columns of a thread block of set_rows                             */
     int               makes_all; /* 1: open makes all pipelines, and the known answers are asked of all of them */
 
     uint32_t   (*count)(const char **reason);
@@ -65,6 +67,9 @@ typedef struct gdn_gpu_driver {
     uint64_t   (*identity)(const void *device);
     /* Of a plan's variant; NULL where variants and constants say more. */
     const char *(*pipeline_name)(int32_t variant);
+    /* Why it refuses a plan, where that is not GDN_REFUSED_BLOCKS; NULL where there is nothing else. */
+    void        (*explain)(const void *device, gdn_kernel kernel, const void *problem, const gdn_plan *plan,
+                           char reason[GDN_REASON_MAX]);
     /* Fills in the record, whose `data` is the span's. Release says 0 where the device may still use the buffer. */
     gdn_status (*allocate)(void *device, uint64_t bytes, gdn_gpu_buffer *buffer);
     int        (*release)(void *device, gdn_gpu_buffer *buffer);
@@ -79,6 +84,8 @@ gdn_status gdn_gpu_describe_context(const gdn_context *ctx, gdn_device_info *dev
                                     gdn_implementation_info *implementation);
 gdn_status gdn_gpu_open(gdn_context *ctx, const gdn_context_desc *desc, uint32_t implementation);
 void       gdn_gpu_close(gdn_context *ctx);
+void       gdn_gpu_describe_plan(const gdn_context *ctx, gdn_kernel kernel, const void *problem, const gdn_plan *plan,
+                                 gdn_capability *capability);
 gdn_status gdn_gpu_buffer_create(gdn_context *ctx, uint64_t bytes, gdn_span *span);
 gdn_status gdn_gpu_buffer_destroy(gdn_context *ctx, const gdn_span *span);
 
@@ -95,7 +102,7 @@ void gdn_gpu_add_variant(gdn_gpu_variants *v, const char *name, int soft_fma, in
                          const char *reason);
 /* For a driver's allocate: the failure that has just been reported, with the size that was wanted in front. */
 gdn_status gdn_gpu_no_buffer(gdn_status status, uint64_t bytes);
-/* What a plan's capability says of every kernel, which then says its part. */
-void gdn_gpu_begin_plan(const gdn_context *ctx, gdn_plan *plan);
+/* The implementation of a plan as a capability names it: the context's, and the plan's form. */
+void gdn_gpu_name_plan(const gdn_context *ctx, const gdn_plan *plan, char name[GDN_NAME_MAX]);
 
 #endif

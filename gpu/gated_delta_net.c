@@ -18,12 +18,10 @@ int gdn_gpu_has_forms(const problem_t *p)
 
 void gdn_gpu_plan_gated_delta_net(const gdn_gpu_device *dev, const problem_t *p, uint32_t columns, gdn_plan *plan)
 {
-    gdn_gpu_name(dev, plan);
-    plan->capability.workspace_bytes = dev->params_bytes;
+    plan->workspace_bytes = dev->params_bytes;
     plan->blocks = gdn_gpu_parts((uint64_t)p->head_dim_v, columns);
     plan->n_items = (int64_t)gdn_gpu_product((uint64_t)p->n_seqs * (uint64_t)p->n_heads_v, plan->blocks);
-    if ((uint64_t)plan->n_items > dev->most_blocks)
-        gdn_gpu_refuse(plan, "the call has %s (sequences x heads x blocks of columns)", dev->limit);
+    if ((uint64_t)plan->n_items > dev->most_blocks) plan->refused = GDN_REFUSED_BLOCKS;
 }
 
 gdn_gpu_gated_delta_net gdn_gpu_params_gated_delta_net(const gdn_gpu_device *dev, const problem_t *p,

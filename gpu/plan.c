@@ -1,9 +1,6 @@
 /* What the plans and parameter blocks of all kernels have in common. See plan.h. */
 #include "gpu/plan.h"
 
-#include <stdarg.h>
-#include <stdio.h>
-
 _Static_assert(GDN_GPU_F32 == (int)GDN_F32 && GDN_GPU_F16 == (int)GDN_F16 && GDN_GPU_BF16 == (int)GDN_BF16 &&
                    GDN_GPU_Q8_0 == (int)GDN_Q8_0 && GDN_GPU_I64 == (int)GDN_I64,
                "kernels know the element types by the same numbers");
@@ -50,19 +47,4 @@ uint64_t gdn_gpu_product(uint64_t a, uint64_t b)
 uint64_t gdn_gpu_parts(uint64_t n, uint64_t of)
 {
     return n / of + (n % of != 0);
-}
-
-void gdn_gpu_name(const gdn_gpu_device *dev, gdn_plan *plan)
-{
-    (void)snprintf(plan->capability.implementation, sizeof plan->capability.implementation, "%.40s/%s", dev->name,
-                   plan->form);
-}
-
-void gdn_gpu_refuse(gdn_plan *plan, const char *format, ...)
-{
-    va_list arguments;
-    va_start(arguments, format);
-    plan->capability.supported = 0;
-    (void)vsnprintf(plan->capability.reason, sizeof plan->capability.reason, format, arguments);
-    va_end(arguments);
 }

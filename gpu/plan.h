@@ -7,9 +7,7 @@
 #include "gpu/params.h"
 
 typedef struct gdn_gpu_device {
-    const char *name;        /* of the implementation, the first part of what a capability names     */
     uint64_t    most_blocks; /* of a launch                                                          */
-    const char *limit;       /* what a call has that needs more: "2^31 thread blocks or more"        */
     uint64_t    most_slots;  /* of the tables of set_rows                                            */
     uint64_t    most_rounds; /* of ssm_conv along a sequence that is not cut into pieces; 0: any     */
     uint64_t    params_bytes; /* at the start of each workspace, for the parameter block             */
@@ -18,10 +16,9 @@ typedef struct gdn_gpu_device {
     uint64_t    bad;         /* address of the words for bad maps                                    */
 } gdn_gpu_device;
 
-/* Plans and parameter blocks. plan->capability holds what is the same for every kernel; plan->blocks, n_items and more
- * are decided in gpu/<kernel>.c. `width` is of a thread block: value columns of gated_delta_net, whose plan->form is
- * the caller's, threads of ssm_conv, elements of a row of set_rows. Parameters are of a plan that was made for the
- * problem. */
+/* Plans and parameter blocks. plan->blocks, n_items and more are decided in gpu/<kernel>.c. `width` is of a thread
+ * block: value columns of gated_delta_net, whose plan->form is the caller's, threads of ssm_conv, elements of a row of
+ * set_rows. Parameters are of a plan that was made for the problem. */
 #define GDN_KERNEL(stem, number, title, last, end)                                                                     \
     void gdn_gpu_plan_##stem(const gdn_gpu_device *dev, const gdn_##stem##_problem *p, uint32_t width,                 \
                              gdn_plan *plan);                                                                          \
@@ -32,8 +29,6 @@ typedef struct gdn_gpu_device {
 
 /* Whether q, k, g or beta come in another form than the recurrence takes them. */
 int gdn_gpu_has_forms(const gdn_gated_delta_net_problem *p);
-/* The call would not run; the format is of the reason. */
-void gdn_gpu_refuse(gdn_plan *plan, const char *format, ...) __attribute__((format(printf, 2, 3)));
 
 /* 1: something in the call is F16 or BF16. */
 int gdn_gpu_ssm_conv_is_typed(const gdn_ssm_conv_problem *p);
@@ -57,8 +52,6 @@ int32_t        gdn_gpu_one_pool(const gdn_place *in, const gdn_place *out, int64
 uint64_t       gdn_gpu_product(uint64_t a, uint64_t b);
 /* n / of, rounded up. */
 uint64_t       gdn_gpu_parts(uint64_t n, uint64_t of);
-/* The capability's implementation, of the device's name and the plan's form. */
-void           gdn_gpu_name(const gdn_gpu_device *dev, gdn_plan *plan);
 
 /* ---- bad_maps.c ---- */
 /* Takes the words that kernels have set: `status` where that is a failure already, else BAD_MAP where there is one. */

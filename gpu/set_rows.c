@@ -25,16 +25,15 @@ void gdn_gpu_plan_set_rows(const gdn_gpu_device *dev, const problem_t *p, uint32
 {
     const uint64_t rows =
         gdn_gpu_product(gdn_gpu_product((uint64_t)p->n_batch[0], (uint64_t)p->n_batch[1]), (uint64_t)p->n_rows);
-    plan->form    = p->n_rows > GDN_GPU_ROWS_FEW ? "table" : "compare";
+    plan->form    = p->n_rows > GDN_GPU_ROWS_FEW ? GDN_FORM_TABLE : GDN_FORM_COMPARE;
     plan->blocks  = gdn_gpu_parts((uint64_t)p->n_columns, piece);
     plan->n_items = (int64_t)gdn_gpu_product(rows, plan->blocks);
-    gdn_gpu_name(dev, plan);
     plan->table_slots = p->n_rows > 1 << 30 ? 0 : slots(p);
     const uint64_t words = gdn_gpu_product(index_batches(p), plan->table_slots);
     if (p->n_rows > 1 << 30 || (uint64_t)plan->n_items > dev->most_blocks || words > dev->most_slots)
-        gdn_gpu_refuse(plan, "the call has %s (batches x rows x %u columns)", dev->limit, (unsigned)piece);
+        plan->refused = GDN_REFUSED_BLOCKS;
     else
-        plan->capability.workspace_bytes = dev->params_bytes + 4 * words;
+        plan->workspace_bytes = dev->params_bytes + 4 * words;
 }
 
 gdn_gpu_set_rows gdn_gpu_params_set_rows(const gdn_gpu_device *dev, const problem_t *p, const gdn_plan *plan)

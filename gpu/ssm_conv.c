@@ -22,17 +22,16 @@ void gdn_gpu_plan_ssm_conv(const gdn_gpu_device *dev, const problem_t *p, uint32
     const int any  = !dev->most_rounds || (uint64_t)p->n_tokens <= dev->most_rounds; /* may be of one sequence */
     const int cut  = !p->tree && ((int64_t)p->n_tokens > SHORT * (int64_t)p->n_seqs || !any); /* a tree has no pieces */
     plan->cut     = cut;
-    plan->form    = cut ? "pieces" : "sequences";
+    plan->form    = cut ? GDN_FORM_PIECES : GDN_FORM_SEQUENCES;
     plan->blocks  = blocks;
     plan->n_items = (int64_t)(cut ? of_pieces : of_sequences);
     /* Pieces look only at the sequences that they meet. The launch behind them looks at each, and so also finds the bad
      * values of those that none met; without a history and without maps there is nothing for it to do. */
     if (cut)
         plan->n_after = rows(&p->history_out) ? (int64_t)of_sequences : maps ? p->n_seqs : 0;
-    plan->capability.workspace_bytes = dev->params_bytes;
-    gdn_gpu_name(dev, plan);
+    plan->workspace_bytes = dev->params_bytes;
     if (of_sequences > dev->most_blocks || of_pieces > dev->most_blocks)
-        gdn_gpu_refuse(plan, "the call has %s (tokens or sequences x blocks of channels)", dev->limit);
+        plan->refused = GDN_REFUSED_BLOCKS;
 }
 
 int gdn_gpu_ssm_conv_is_typed(const problem_t *p)

@@ -68,6 +68,8 @@ static uint64_t identity(const void *device)
 
 static const gdn_gpu_driver driver = {
     .identity = identity,
+    .limit = "2^31 threadgroups or more",
+    .rows_piece = GDN_METAL_ROWS_PIECE,
     .pipeline_name = gdn_metal_kernel_name,
     .only = gdn_metal_implementation,
     .known = known,
@@ -84,9 +86,32 @@ static const gdn_gpu_driver driver = {
 
 /* ---- Running ---------------------------------------------------------------------------------------- */
 
-#define GDN_KERNEL(stem, number, title, last, end) GDN_GPU_RUN(metal, stem)
+static void plan_metal(const gdn_context *ctx, gdn_kernel kernel, const void *problem, gdn_plan *plan)
+{
+    switch (kernel) {
+#define GDN_KERNEL(stem, number, title, last, end)                                                                     \
+    case GDN_KERNEL_##stem:                                                                                            \
+        gdn_metal_plan_##stem(ctx, problem, plan);                                                                     \
+        break;
 #include "core/kernels.def"
 #undef GDN_KERNEL
+    }
+}
+
+static gdn_status run_metal(gdn_context *ctx, gdn_kernel kernel, const void *problem, const gdn_plan *plan,
+                            gdn_stream stream)
+{
+    const gdn_status status = gdn_gpu_answers_ask(ctx, kernel, plan, stream != NULL);
+    if (status) return status;
+    switch (kernel) {
+#define GDN_KERNEL(stem, number, title, last, end)                                                                     \
+    case GDN_KERNEL_##stem:                                                                                            \
+        return gdn_metal_run_##stem(ctx, problem, plan, stream);
+#include "core/kernels.def"
+#undef GDN_KERNEL
+    }
+    return gdn_fail(GDN_INTERNAL, "a call of no kernel");
+}
 
 static gdn_status wait_and_report(gdn_metal_device *dev)
 {
@@ -126,7 +151,7 @@ const gdn_backend gdn_backend_metal = {
     .poll = poll_metal,
     .buffer_write = gdn_metal_buffer_write,
     .buffer_read = gdn_metal_buffer_read,
-#define GDN_KERNEL(stem, number, title, last, end) .stem = { gdn_metal_plan_##stem, run_##stem },
-#include "core/kernels.def"
-#undef GDN_KERNEL
+    .plan = plan_metal,
+    .describe_plan = gdn_gpu_describe_plan,
+    .run = run_metal,
 };

@@ -127,8 +127,9 @@ gdn_status gdn_metal_probe(gdn_metal_device *dev, gdn_gpu_variants *variants); /
 
 /* ---- dispatch_<kernel>.c ---- */
 #define GDN_KERNEL(stem, number, title, last, end)                                                                     \
-    gdn_plan_##stem##_fn gdn_metal_plan_##stem;                                                                        \
-    gdn_run_##stem##_fn gdn_metal_run_##stem;
+    void gdn_metal_plan_##stem(const gdn_context *ctx, const gdn_##stem##_problem *p, gdn_plan *plan);                 \
+    gdn_status gdn_metal_run_##stem(gdn_context *ctx, const gdn_##stem##_problem *p, const gdn_plan *plan,             \
+                                    gdn_stream stream);
 #include "core/kernels.def"
 #undef GDN_KERNEL
 

@@ -45,32 +45,32 @@ static int in_tiles(const problem_t *p)
     return (int64_t)p->n_tokens > FEW_TOKENS * (int64_t)p->n_seqs;
 }
 
-static gdn_status plan_tiles(const gdn_context *ctx, const problem_t *p, gdn_plan *plan)
+static void plan_tiles(const problem_t *p, gdn_plan *plan)
 {
     static const gdn_metal_kernel tiles[3][2] = { { GDN_METAL_delta_tiles_2, GDN_METAL_delta_tiles_2_channel },
                                                   { GDN_METAL_delta_tiles_4, GDN_METAL_delta_tiles_4_channel },
                                                   { GDN_METAL_delta_tiles_8, GDN_METAL_delta_tiles_8_channel } };
     const gdn_gpu_device gpu = gdn_metal_gpu();
-    gdn_gpu_begin_plan(ctx, plan);
-    plan->form = "tiles";
+    plan->form = GDN_FORM_TILES;
     plan->variant = (int32_t)tiles[size_of(p)][p->gate == GDN_GATE_CHANNEL];
     gdn_gpu_plan_gated_delta_net(&gpu, p, GDN_METAL_TILES_THREADS / 8 * 2, plan);
-    return GDN_OK;
 }
 
-gdn_status gdn_metal_plan_gated_delta_net(const gdn_context *ctx, const problem_t *p, gdn_plan *plan)
+void gdn_metal_plan_gated_delta_net(const gdn_context *ctx, const problem_t *p, gdn_plan *plan)
 {
-    if (in_tiles(p)) return plan_tiles(ctx, p, plan);
+    (void)ctx;
+    if (in_tiles(p)) {
+        plan_tiles(p, plan);
+        return;
+    }
     const gdn_gpu_device gpu = gdn_metal_gpu();
     const int general = p->head_dim_k != 64 << size_of(p), channel = p->gate == GDN_GATE_CHANNEL;
-    gdn_gpu_begin_plan(ctx, plan);
-    plan->form = "rows";
+    plan->form = GDN_FORM_ROWS;
     plan->variant = (int32_t)kernels[size_of(p)][general][channel][p->log.n_columns > 0];
     if (p->tree) plan->variant = channel ? GDN_METAL_delta_8_general_channel_tree : GDN_METAL_delta_8_general_tree;
     if (p->state_interval) plan->variant = (int32_t)half_kernel_of(p);
     const int four = p->state_interval ? p->head_dim_k == 128 : size_of(p) < 2; /* columns of eight lanes */
     gdn_gpu_plan_gated_delta_net(&gpu, p, GDN_METAL_DELTA_THREADS / 8 * (!p->tree && four ? 4 : 2), plan);
-    return GDN_OK;
 }
 
 gdn_status gdn_metal_run_gated_delta_net(gdn_context *ctx, const problem_t *p, const gdn_plan *plan, gdn_stream stream)
@@ -108,7 +108,8 @@ gdn_status gdn_metal_run_gated_delta_net(gdn_context *ctx, const problem_t *p, c
                                     .params = &params,
                                     .params_bytes = sizeof params,
                                     .groups = (uint64_t)plan->n_items,
-                                    .threads = in_tiles(p) ? GDN_METAL_TILES_THREADS : GDN_METAL_DELTA_THREADS };
+                                    .threads = plan->form == GDN_FORM_TILES ? GDN_METAL_TILES_THREADS
+                                                                            : GDN_METAL_DELTA_THREADS };
     gdn_metal_bind_all(&dispatch, operands, n);
     return gdn_metal_run(dev, &dispatch, 1, stream);
 }

@@ -1,13 +1,12 @@
 /* set_rows: one dispatch or three. The kernels say how the work is cut. */
 #include "metal/device.h"
 
-gdn_status gdn_metal_plan_set_rows(const gdn_context *ctx, const gdn_set_rows_problem *p, gdn_plan *plan)
+void gdn_metal_plan_set_rows(const gdn_context *ctx, const gdn_set_rows_problem *p, gdn_plan *plan)
 {
+    (void)ctx;
     const gdn_gpu_device gpu = gdn_metal_gpu();
-    gdn_gpu_begin_plan(ctx, plan);
     gdn_gpu_plan_set_rows(&gpu, p, GDN_METAL_ROWS_PIECE, plan);
     plan->variant = -1; /* the kernels are always the same */
-    return GDN_OK;
 }
 
 gdn_status gdn_metal_run_set_rows(gdn_context *ctx, const gdn_set_rows_problem *p, const gdn_plan *plan,

@@ -1,16 +1,15 @@
 /* ssm_conv: one dispatch or two. The kernels say how the work is cut. */
 #include "metal/device.h"
 
-gdn_status gdn_metal_plan_ssm_conv(const gdn_context *ctx, const gdn_ssm_conv_problem *p, gdn_plan *plan)
+void gdn_metal_plan_ssm_conv(const gdn_context *ctx, const gdn_ssm_conv_problem *p, gdn_plan *plan)
 {
+    (void)ctx;
     const gdn_gpu_device gpu = gdn_metal_gpu();
-    gdn_gpu_begin_plan(ctx, plan);
     if (gdn_gpu_ssm_conv_is_typed(p))
         plan->variant = p->kernel_width == 4 ? GDN_METAL_conv_4_typed : GDN_METAL_conv_general_typed;
     else plan->variant = p->kernel_width == 4 ? GDN_METAL_conv_4 : GDN_METAL_conv_general;
     gdn_gpu_plan_ssm_conv(&gpu, p, GDN_METAL_CONV_THREADS, plan);
     if (p->tree) plan->variant = GDN_METAL_conv_tree;
-    return GDN_OK;
 }
 
 gdn_status gdn_metal_run_ssm_conv(gdn_context *ctx, const gdn_ssm_conv_problem *p, const gdn_plan *plan,

@@ -5,9 +5,7 @@
 
 gdn_gpu_device gdn_metal_gpu(void)
 {
-    return (gdn_gpu_device){ .name = gdn_metal_implementation,
-                             .most_blocks = GDN_METAL_MAX_GROUPS,
-                             .limit = "2^31 threadgroups or more",
+    return (gdn_gpu_device){ .most_blocks = GDN_METAL_MAX_GROUPS,
                              .most_slots = UINT64_MAX };
 }
 

@@ -46,30 +46,50 @@ static void close_reference(gdn_context *ctx)
     (void)ctx;
 }
 
+static void plan_reference(const gdn_context *ctx, gdn_kernel kernel, const void *problem, gdn_plan *plan)
+{
+    (void)ctx;
+    switch (kernel) {
 #define GDN_KERNEL(stem, number, title, last, end)                                                                     \
-    static gdn_status plan_##stem(const gdn_context *ctx, const gdn_##stem##_problem *p, gdn_plan *plan)               \
-    {                                                                                                                  \
-        gdn_capability *c = &plan->capability;                                                                         \
-        (void)ctx;                                                                                                     \
-        c->supported = c->exact = 1;                                                                                   \
-        (void)snprintf(c->implementation, sizeof c->implementation, "scalar");                                         \
-        plan->n_items = gdn_ref_##stem##_items(p);                                                                     \
-        return GDN_OK;                                                                                                 \
-    }                                                                                                                  \
-                                                                                                                       \
-    static gdn_status run_##stem(gdn_context *ctx, const gdn_##stem##_problem *p, const gdn_plan *plan,                \
-                                 gdn_stream stream)                                                                    \
-    {                                                                                                                  \
-        gdn_status status = gdn_host_synchronize(ctx, stream); /* refuses a stream */                                  \
-        if (status) return status;                                                                                     \
-        const gdn_float_env caller = gdn_float_env_enter();                                                            \
-        for (int64_t item = 0; item < plan->n_items; item++)                                                           \
-            (ctx->desc.level == GDN_EXACT_FTZ ? gdn_ref_##stem##_flush : gdn_ref_##stem)(p, item);                     \
-        gdn_float_env_leave(caller);                                                                                   \
-        return GDN_OK;                                                                                                 \
-    }
+    case GDN_KERNEL_##stem:                                                                                            \
+        plan->n_items = gdn_ref_##stem##_items(problem);                                                               \
+        break;
 #include "core/kernels.def"
 #undef GDN_KERNEL
+    }
+}
+
+static void describe_plan(const gdn_context *ctx, gdn_kernel kernel, const void *problem, const gdn_plan *plan,
+                          gdn_capability *capability)
+{
+    (void)ctx, (void)kernel, (void)problem, (void)plan;
+    capability->exact = 1;
+    (void)snprintf(capability->implementation, sizeof capability->implementation, "scalar");
+}
+
+static void run_item(gdn_kernel kernel, const void *problem, int64_t item, int flushes)
+{
+    switch (kernel) {
+#define GDN_KERNEL(stem, number, title, last, end)                                                                     \
+    case GDN_KERNEL_##stem:                                                                                            \
+        (flushes ? gdn_ref_##stem##_flush : gdn_ref_##stem)(problem, item);                                            \
+        break;
+#include "core/kernels.def"
+#undef GDN_KERNEL
+    }
+}
+
+static gdn_status run_reference(gdn_context *ctx, gdn_kernel kernel, const void *problem, const gdn_plan *plan,
+                                gdn_stream stream)
+{
+    gdn_status status = gdn_host_synchronize(ctx, stream); /* refuses a stream */
+    if (status) return status;
+    const gdn_float_env caller = gdn_float_env_enter();
+    for (int64_t item = 0; item < plan->n_items; item++)
+        run_item(kernel, problem, item, ctx->desc.level == GDN_EXACT_FTZ);
+    gdn_float_env_leave(caller);
+    return GDN_OK;
+}
 
 const gdn_backend gdn_backend_reference = {
     .id = GDN_BACKEND_REFERENCE,
@@ -80,7 +100,7 @@ const gdn_backend gdn_backend_reference = {
     .open = open_reference,
     .close = close_reference,
     GDN_HOST_MEMORY,
-#define GDN_KERNEL(stem, number, title, last, end) .stem = { plan_##stem, run_##stem },
-#include "core/kernels.def"
-#undef GDN_KERNEL
+    .plan = plan_reference,
+    .describe_plan = describe_plan,
+    .run = run_reference,
 };

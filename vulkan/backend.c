@@ -1,4 +1,6 @@
 /* The Vulkan backend's entry in core's table. See device.h. */
+#include <stdio.h>
+
 #include "core/backend.h"
 #include "core/status.h"
 #include "vulkan/device.h"
@@ -41,7 +43,31 @@ static uint64_t identity(const void *device)
     return gdn_vulkan_identity(device);
 }
 
+static void explain(const void *device, gdn_kernel kernel, const void *problem, const gdn_plan *plan,
+                    char reason[GDN_REASON_MAX])
+{
+    const gdn_vulkan_device *dev = device;
+    const char *name = dev->traits.about.name;
+    const gdn_gated_delta_net_problem *delta = problem;
+    const gdn_ssm_conv_problem *conv = problem;
+    if (plan->refused == GDN_REFUSED_TYPES)
+        (void)snprintf(reason, GDN_REASON_MAX, "%s need storageBuffer16BitAccess, which %.100s does not have",
+                       kernel == GDN_KERNEL_set_rows ? "F16, BF16 and Q8_0" : "F16 and BF16", name);
+    else if (kernel == GDN_KERNEL_gated_delta_net)
+        (void)snprintf(reason, GDN_REASON_MAX,
+                       "n_tokens is %d with n_log_columns = %d; to repeat so many takes more rounds of loops than "
+                       "%.60s lets an invocation have",
+                       (int)delta->n_tokens, (int)delta->log.n_columns, name);
+    else if (kernel == GDN_KERNEL_ssm_conv)
+        (void)snprintf(reason, GDN_REASON_MAX,
+                       "n_tokens is %d with n_columns = %d and n_checkpoints = %d, which takes %lld rounds of loops; "
+                       "%.60s lets an invocation have %lld",
+                       (int)conv->n_tokens, (int)conv->n_columns, (int)conv->checkpoints.n,
+                       (long long)gdn_vulkan_conv_rounds(conv, plan), name, (long long)gdn_vulkan_rounds(dev));
+}
+
 static const gdn_gpu_driver driver = {
+    .limit = "more than 65535 x 65535 workgroups", .rows_piece = GDN_VULKAN_ROWS_PIECE, .explain = explain,
     .identity = identity,
     .known = known, .device_bytes = sizeof(gdn_vulkan_device), .buffer_bytes = sizeof(gdn_vulkan_buffer),
     .count = count, .about = about, .open = gdn_vulkan_device_open, .close = gdn_vulkan_device_close,
@@ -50,9 +76,32 @@ static const gdn_gpu_driver driver = {
 
 /* ---- Running ---------------------------------------------------------------------------------------- */
 
-#define GDN_KERNEL(stem, number, title, last, end) GDN_GPU_RUN(vulkan, stem)
+static void plan_vulkan(const gdn_context *ctx, gdn_kernel kernel, const void *problem, gdn_plan *plan)
+{
+    switch (kernel) {
+#define GDN_KERNEL(stem, number, title, last, end)                                                                     \
+    case GDN_KERNEL_##stem:                                                                                            \
+        gdn_vulkan_plan_##stem(ctx, problem, plan);                                                                    \
+        break;
 #include "core/kernels.def"
 #undef GDN_KERNEL
+    }
+}
+
+static gdn_status run_vulkan(gdn_context *ctx, gdn_kernel kernel, const void *problem, const gdn_plan *plan,
+                             gdn_stream stream)
+{
+    const gdn_status status = gdn_gpu_answers_ask(ctx, kernel, plan, stream != NULL);
+    if (status) return status;
+    switch (kernel) {
+#define GDN_KERNEL(stem, number, title, last, end)                                                                     \
+    case GDN_KERNEL_##stem:                                                                                            \
+        return gdn_vulkan_run_##stem(ctx, problem, plan, stream);
+#include "core/kernels.def"
+#undef GDN_KERNEL
+    }
+    return gdn_fail(GDN_INTERNAL, "a call of no kernel");
+}
 
 static gdn_status synchronize(gdn_context *ctx, gdn_stream stream)
 {
@@ -83,7 +132,5 @@ const gdn_backend gdn_backend_vulkan = {
     GDN_GPU_BACKEND(GDN_BACKEND_VULKAN, "vulkan", &driver), .host_memory = 0, .data_is_address = 0,
     .synchronize = synchronize, .poll = poll_vulkan, .timeline = timeline,
     .buffer_write = gdn_vulkan_buffer_write, .buffer_read = gdn_vulkan_buffer_read,
-#define GDN_KERNEL(stem, number, title, last, end) .stem = { gdn_vulkan_plan_##stem, run_##stem },
-#include "core/kernels.def"
-#undef GDN_KERNEL
+    .plan = plan_vulkan, .describe_plan = gdn_gpu_describe_plan, .run = run_vulkan,
 };

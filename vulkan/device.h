@@ -211,7 +211,7 @@ gdn_status gdn_vulkan_run(gdn_vulkan_device *dev, const gdn_place *workspace, co
                           uint64_t zeroed_bytes, const gdn_vulkan_dispatch *dispatches, int n, gdn_stream stream);
 gdn_gpu_device gdn_vulkan_gpu(const gdn_vulkan_device *dev); /* for gpu/plan.h */
 /* The call would not run where the device lacks what operands of these types need. */
-void gdn_vulkan_need_storage16(const gdn_vulkan_device *dev, const char *types, gdn_plan *plan);
+void gdn_vulkan_need_storage16(const gdn_vulkan_device *dev, gdn_plan *plan);
 /* Lanes of a workgroup, where they need nothing of each other. A CPU's driver runs workgroups one after another on each
  * thread, so there the smallest are the best. */
 static inline uint32_t gdn_vulkan_lanes(const gdn_vulkan_device *dev)
@@ -228,9 +228,14 @@ uint64_t gdn_vulkan_rounds(const gdn_vulkan_device *dev); /* of a simple loop, 0
 int32_t gdn_vulkan_tokens_end(const gdn_gated_delta_net_problem *p, int general, int32_t begin);
 
 /* ---- dispatch_<kernel>.c ---- */
+enum { GDN_VULKAN_ROWS_PIECE = 1024 }; /* columns of a workgroup of set_rows */
+/* The rounds that an invocation of ssm_conv takes: the loops along tokens, one in all where sequences have pieces, and
+ * those over what is kept. */
+int64_t gdn_vulkan_conv_rounds(const gdn_ssm_conv_problem *p, const gdn_plan *plan);
 #define GDN_KERNEL(stem, number, title, last, end)                                                                     \
-    gdn_plan_##stem##_fn gdn_vulkan_plan_##stem;                                                                       \
-    gdn_run_##stem##_fn gdn_vulkan_run_##stem;
+    void gdn_vulkan_plan_##stem(const gdn_context *ctx, const gdn_##stem##_problem *p, gdn_plan *plan);                \
+    gdn_status gdn_vulkan_run_##stem(gdn_context *ctx, const gdn_##stem##_problem *p, const gdn_plan *plan,            \
+                                     gdn_stream stream);
 #include "core/kernels.def"
 #undef GDN_KERNEL
 

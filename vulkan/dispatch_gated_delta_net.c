@@ -106,16 +106,13 @@ static void cut(const gdn_vulkan_device *dev, const problem_t *p, gdn_plan *plan
     if (!gdn_vulkan_ends_loops(dev)) return;
     const int32_t first = gdn_vulkan_tokens_end(p, plan->variant, 0);
     if (first < (p->n_tokens > 0)) {
-        gdn_gpu_refuse(plan,
-                       "n_tokens is %d with n_log_columns = %d; to repeat so many takes more rounds of loops than "
-                       "%.60s lets an invocation have",
-                       (int)p->n_tokens, (int)p->log.n_columns, dev->traits.about.name);
+        plan->refused = GDN_REFUSED_ROUNDS;
         return;
     }
     const int key_major = (plan->constants[2] & KEY_MAJOR) != 0;
     const uint64_t line = ((uint64_t)(key_major ? p->head_dim_v : p->head_dim_k) + 3) / 4 * 16,
                    lines = (uint64_t)(key_major ? p->head_dim_k : p->head_dim_v) * (uint64_t)p->n_heads_v;
-    plan->capability.workspace_bytes += (uint64_t)(p->n_tokens / (first + 1)) * lines * line;
+    plan->workspace_bytes += (uint64_t)(p->n_tokens / (first + 1)) * lines * line;
     if (p->n_tokens > first || p->tree || p->state_interval) plan->constants[2] |= PARTS;
 }
 
@@ -128,17 +125,15 @@ static int32_t most_of(const problem_t *p, const gdn_plan *plan)
     return end;
 }
 
-gdn_status gdn_vulkan_plan_gated_delta_net(const gdn_context *ctx, const problem_t *p, gdn_plan *plan)
+void gdn_vulkan_plan_gated_delta_net(const gdn_context *ctx, const problem_t *p, gdn_plan *plan)
 {
     const gdn_vulkan_device *dev = ctx->state;
     const gdn_gpu_device gpu = gdn_vulkan_gpu(dev);
-    gdn_gpu_begin_plan(ctx, plan);
     specialize(dev, p, width_of_loads(dev, &gpu, p), plan);
-    plan->form = dev->gpu.variant.subgroup ? "subgroup" : "shared";
+    plan->form = dev->gpu.variant.subgroup ? GDN_FORM_SUBGROUP : GDN_FORM_SHARED;
     gdn_gpu_plan_gated_delta_net(&gpu, p, lanes(dev) / 8 * (MOST_COLUMNS >> (plan->constants[2] >> FEWER & 3)), plan);
-    if (is_narrow(p) || p->state_interval) gdn_vulkan_need_storage16(dev, "F16 and BF16", plan);
+    if (is_narrow(p) || p->state_interval) gdn_vulkan_need_storage16(dev, plan);
     cut(dev, p, plan);
-    return GDN_OK;
 }
 
 gdn_status gdn_vulkan_run_gated_delta_net(gdn_context *ctx, const problem_t *p, const gdn_plan *plan, gdn_stream stream)

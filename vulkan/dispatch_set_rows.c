@@ -1,19 +1,15 @@
 /* set_rows: one dispatch or two. The shader says how the work is cut. */
 #include "vulkan/device.h"
 
-enum { PIECE = 1024 }; /* columns of a workgroup */
-
-gdn_status gdn_vulkan_plan_set_rows(const gdn_context *ctx, const gdn_set_rows_problem *p, gdn_plan *plan)
+void gdn_vulkan_plan_set_rows(const gdn_context *ctx, const gdn_set_rows_problem *p, gdn_plan *plan)
 {
     const gdn_vulkan_device *dev = ctx->state;
     const gdn_gpu_device gpu = gdn_vulkan_gpu(dev);
-    gdn_gpu_begin_plan(ctx, plan);
-    gdn_gpu_plan_set_rows(&gpu, p, PIECE, plan);
+    gdn_gpu_plan_set_rows(&gpu, p, GDN_VULKAN_ROWS_PIECE, plan);
     plan->constants[0] = gdn_vulkan_lanes(dev);
     plan->constants[1] = 0; /* 1: enters rows into the table */
-    plan->constants[2] = PIECE;
-    if (p->src_dtype != GDN_F32 || p->dst_dtype != GDN_F32) gdn_vulkan_need_storage16(dev, "F16, BF16 and Q8_0", plan);
-    return GDN_OK;
+    plan->constants[2] = GDN_VULKAN_ROWS_PIECE;
+    if (p->src_dtype != GDN_F32 || p->dst_dtype != GDN_F32) gdn_vulkan_need_storage16(dev, plan);
 }
 
 gdn_status gdn_vulkan_run_set_rows(gdn_context *ctx, const gdn_set_rows_problem *p, const gdn_plan *plan,

@@ -3,38 +3,29 @@
 
 enum { TYPED = 4, TREE = 8 }; /* beside the part: operands of 16 bits, and parents */
 
-/* The loops along tokens, one in all where sequences have pieces, and those over what is kept: vulkan/rounds.c. */
-static void need_rounds(const gdn_vulkan_device *dev, const gdn_ssm_conv_problem *p, gdn_plan *plan)
+int64_t gdn_vulkan_conv_rounds(const gdn_ssm_conv_problem *p, const gdn_plan *plan)
 {
     const int64_t T = p->n_tokens; /* any sequence may have them */
     const int64_t n = p->checkpoints.interval ? T / p->checkpoints.interval + 1 : 0;
-    const int64_t rounds = (n < p->checkpoints.n ? n : p->checkpoints.n) * (p->kernel_width + 1) + p->n_columns +
-                           (plan->cut ? 0
-                            : p->tree ? 2 * T
-                                      : T);
-    const int64_t most = (int64_t)gdn_vulkan_rounds(dev);
-    if (most && rounds > most)
-        gdn_gpu_refuse(plan,
-                       "n_tokens is %d with n_columns = %d and n_checkpoints = %d, which takes %lld rounds of loops; "
-                       "%.60s lets an invocation have %lld",
-                       (int)p->n_tokens, (int)p->n_columns, (int)p->checkpoints.n, (long long)rounds,
-                       dev->traits.about.name, (long long)most);
+    return (n < p->checkpoints.n ? n : p->checkpoints.n) * (p->kernel_width + 1) + p->n_columns +
+           (plan->cut ? 0
+            : p->tree ? 2 * T
+                      : T);
 }
 
-gdn_status gdn_vulkan_plan_ssm_conv(const gdn_context *ctx, const gdn_ssm_conv_problem *p, gdn_plan *plan)
+void gdn_vulkan_plan_ssm_conv(const gdn_context *ctx, const gdn_ssm_conv_problem *p, gdn_plan *plan)
 {
     const gdn_vulkan_device *dev = ctx->state;
     const gdn_gpu_device gpu = gdn_vulkan_gpu(dev);
-    gdn_gpu_begin_plan(ctx, plan);
     gdn_gpu_plan_ssm_conv(&gpu, p, gdn_vulkan_lanes(dev), plan);
-    if (gdn_gpu_ssm_conv_is_typed(p)) gdn_vulkan_need_storage16(dev, "F16 and BF16", plan);
-    need_rounds(dev, p, plan);
+    if (gdn_gpu_ssm_conv_is_typed(p)) gdn_vulkan_need_storage16(dev, plan);
+    const int64_t most = (int64_t)gdn_vulkan_rounds(dev);
+    if (most && gdn_vulkan_conv_rounds(p, plan) > most) plan->refused = GDN_REFUSED_ROUNDS;
     plan->constants[0] = gdn_vulkan_lanes(dev);
     plan->constants[1] = (uint32_t)p->kernel_width;
     plan->constants[2] = (uint32_t)p->silu;
     plan->constants[3] = (plan->cut ? GDN_GPU_CONV_PIECES : GDN_GPU_CONV_WHOLE) |
                          (gdn_gpu_ssm_conv_is_typed(p) ? TYPED : 0) | (p->tree ? TREE : 0);
-    return GDN_OK;
 }
 
 gdn_status gdn_vulkan_run_ssm_conv(gdn_context *ctx, const gdn_ssm_conv_problem *p, const gdn_plan *plan,

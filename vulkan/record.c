@@ -24,9 +24,7 @@ static uint64_t address(const void *backend, const gdn_place *at)
 
 gdn_gpu_device gdn_vulkan_gpu(const gdn_vulkan_device *dev)
 {
-    return (gdn_gpu_device){ .name = dev->gpu.variant.name,
-                             .most_blocks = (uint64_t)GRID * GRID,
-                             .limit = "more than 65535 x 65535 workgroups",
+    return (gdn_gpu_device){ .most_blocks = (uint64_t)GRID * GRID,
                              .most_slots = UINT32_MAX - 1,
                              .most_rounds = gdn_vulkan_rounds(dev),
                              .params_bytes = GDN_VULKAN_PARAMS_BYTES,
@@ -35,11 +33,9 @@ gdn_gpu_device gdn_vulkan_gpu(const gdn_vulkan_device *dev)
                              .bad = dev->bad.address };
 }
 
-void gdn_vulkan_need_storage16(const gdn_vulkan_device *dev, const char *types, gdn_plan *plan)
+void gdn_vulkan_need_storage16(const gdn_vulkan_device *dev, gdn_plan *plan)
 {
-    if (!dev->traits.storage16)
-        gdn_gpu_refuse(plan, "%s need storageBuffer16BitAccess, which %.100s does not have", types,
-                       dev->traits.about.name);
+    if (!dev->traits.storage16) plan->refused = GDN_REFUSED_TYPES;
 }
 
 /* Workgroups of the grid for n, in each direction; plans refuse what does not fit. */

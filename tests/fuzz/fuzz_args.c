@@ -57,15 +57,32 @@ static void open_targets(void)
     }
 }
 
-/* The struct in memory of exactly the size that it says it has. */
-static void place_args(const fuzz_call *call, slab *at)
+/* Each struct in memory of exactly the size that it says it has; the arguments first. */
+static void place_args(fuzz_call *call, slab *const at[MAX_PIECES])
 {
-    const size_t known = sizeof call->args < call->args_bytes ? sizeof call->args : call->args_bytes;
-    const size_t first = call->kernel->args_size;
-    memset(at->at, 0, at->bytes);
-    memcpy(at->at, &call->args, known < first ? known : first);
-    if (call->dirty_tail && at->bytes > first)
-        at->at[at->bytes - 1] = 1;
+    for (int i = 0; i < call->n_pieces; i++) {
+        const fuzz_piece *p = &call->piece[i];
+        void *const to = call->used[i] && i ? at[i]->at : NULL;
+        if (p->pointer)
+            memcpy((char *)&call->args + p->pointer, &to, sizeof to);
+    }
+    for (int i = 0; i < call->n_pieces; i++) {
+        const fuzz_piece *p = &call->piece[i];
+        if (!call->used[i])
+            continue;
+        memset(at[i]->at, 0, at[i]->bytes);
+        memcpy(at[i]->at, (char *)&call->args + p->at, p->known < at[i]->bytes ? p->known : at[i]->bytes);
+        if (call->dirty[i] && at[i]->bytes > p->known)
+            at[i]->at[at[i]->bytes - 1] = 1;
+    }
+}
+
+static void take_args(fuzz_call *call, slab *at[MAX_PIECES])
+{
+    for (int i = 0; i < call->n_pieces; i++) {
+        const uint32_t size = *fuzz_size(call, i);
+        at[i] = call->used[i] ? arena_take(&memory, size > 65536 || size < 4 ? 4 : size, 8, 1) : NULL;
+    }
 }
 
 static void require_unwritten(const char *what, gdn_status status)
@@ -78,6 +95,21 @@ static void require_unwritten(const char *what, gdn_status status)
     }
 }
 
+/* The library's functions, with the structs as they lie in memory. */
+static gdn_status query_kernel(const fuzz_call *call, gdn_context *ctx, const void *args, gdn_capability *answer)
+{
+    return call->kernel == &check_kernel_gated_delta_net ? gdn_gated_delta_net_query(ctx, args, answer)
+           : call->kernel == &check_kernel_ssm_conv      ? gdn_ssm_conv_query(ctx, args, answer)
+                                                         : gdn_set_rows_query(ctx, args, answer);
+}
+
+static gdn_status run_kernel(const fuzz_call *call, gdn_context *ctx, const void *args)
+{
+    return call->kernel == &check_kernel_gated_delta_net ? gdn_gated_delta_net(ctx, args, NULL)
+           : call->kernel == &check_kernel_ssm_conv      ? gdn_ssm_conv(ctx, args, NULL)
+                                                         : gdn_set_rows(ctx, args, NULL);
+}
+
 /* The answer in memory of its own, which the query may fill and nothing else. */
 static gdn_status ask(gdn_context *ctx, const fuzz_call *call, const slab *args, gdn_capability *answer)
 {
@@ -85,7 +117,7 @@ static gdn_status ask(gdn_context *ctx, const fuzz_call *call, const slab *args,
     const uint32_t size = (uint32_t)s->bytes;
     memset(s->at, 0xab, s->bytes);
     memcpy(s->at, &size, 4);
-    const gdn_status status = call->kernel->query(ctx, args->at, (void *)s->at);
+    const gdn_status status = query_kernel(call, ctx, args->at, (void *)s->at);
     memcpy(answer, s->at, sizeof *answer);
     FUZZ_REQUIRE(!status ||
                      (!answer->supported && !strncmp(answer->reason, gdn_last_error(), sizeof answer->reason - 1)),
@@ -214,7 +246,7 @@ static void say(const char *format, ...)
 
 static const char *few(int64_t n) { return n > 1 ? "some" : n ? "1" : "no"; }
 static const char *given(const void *data) { return data ? "given" : "absent"; }
-static const char *pool_of(const gdn_tensor *in, const gdn_tensor *out)
+static const char *pool_of(const gdn_pool *in, const gdn_pool *out)
 {
     return !in->data ? "none" : !out->data ? "in place" : out->data == in->data ? "the same" : "apart";
 }
@@ -239,8 +271,10 @@ static void say_refused(const fuzz_call *call, const char *text)
 
 static void say_ran(const fuzz_call *call)
 {
-    const gdn_gated_delta_net_args *d = &call->args.gated_delta_net;
-    const gdn_ssm_conv_args *c = &call->args.ssm_conv;
+    const delta_call *delta = &call->args.gated_delta_net;
+    const conv_call *conv = &call->args.ssm_conv;
+    const gdn_gated_delta_net_args *d = &delta->args;
+    const gdn_ssm_conv_args *c = &conv->args;
     const gdn_set_rows_args *r = &call->args.set_rows;
     if (call->kernel == &check_kernel_gated_delta_net) {
         say("gated_delta_net ran: gate %d, layout %d, pool %s\n", (int)d->gate, (int)d->state_layout,
@@ -252,33 +286,33 @@ static void say_ran(const fuzz_call *call)
             given(d->state_dst.data), few(d->n_snapshots), pool_of(&d->state, &d->state_out));
         say("gated_delta_net ran: head_map %d, head_dim_k %d\n", (int)d->head_map, (int)d->head_dim_k);
         say("gated_delta_net ran: q %s, out %s\n", form_of(&d->q), form_of(&d->out));
-        say("gated_delta_net ran: qk_norm %d, g_form %d, beta_form %d\n", (int)d->qk_norm, (int)d->g_form,
-            (int)d->beta_form);
-        if (d->n_log_columns)
-            say("gated_delta_net ran: log, log_row %s, state_position %s, state_commit %s, %s snapshots\n",
-                given(d->log_row.data), given(d->state_position.data), given(d->state_commit.data),
+        say("gated_delta_net ran: qk_norm %d, g_form %d, beta_form %d\n", (int)delta->inputs.qk_norm,
+            (int)delta->inputs.gate_input, (int)delta->inputs.beta_input);
+        if (delta->log.size)
+            say("gated_delta_net ran: log, row %s, base_position %s, commit %s, %s snapshots\n",
+                given(delta->log.row.data), given(delta->log.base_position.data), given(delta->log.commit.data),
                 few(d->n_snapshots));
-        if (d->flags & GDN_DELTA_TREE)
-            say("gated_delta_net ran: tree, parent %s, gate %d, layout %d\n", given(d->parent.data), (int)d->gate,
+        if (delta->tree.size)
+            say("gated_delta_net ran: tree, parent %s, gate %d, layout %d\n", given(delta->tree.parent.data), (int)d->gate,
                 (int)d->state_layout);
         if (d->state.dtype != GDN_F32)
             say("gated_delta_net ran: state %d, interval %s, gate %d, layout %d\n", (int)d->state.dtype,
-                few(d->state_interval), (int)d->gate, (int)d->state_layout);
-        if (d->checkpoint_interval)
-            say("gated_delta_net ran: %s checkpoints, position %s, pool %s\n", few(d->n_checkpoints),
+                few(delta->rounding.interval), (int)d->gate, (int)d->state_layout);
+        if (delta->checkpoints.size)
+            say("gated_delta_net ran: %s checkpoints, position %s, pool %s\n", few(delta->checkpoints.n),
                 given(d->position.data), pool_of(&d->state, &d->state_out));
         say("gated_delta_net ran: g %d, beta %d, out %d\n", (int)d->g.dtype, (int)d->beta.dtype, (int)d->out.dtype);
     } else if (call->kernel == &check_kernel_ssm_conv) {
-        say("ssm_conv ran: width %d, flags %d\n", (int)c->kernel_width, (int)c->flags);
+        say("ssm_conv ran: width %d, activation %d\n", (int)c->kernel_width, (int)c->activation);
         say("ssm_conv ran: %s sequences, %s tokens, seq_start %s, position %s\n", few(c->n_seqs), few(c->n_tokens),
             given(c->seq_start.data), given(c->position.data));
         say("ssm_conv ran: history_src %s, history_dst %s, pool %s\n", given(c->history_src.data),
             given(c->history_dst.data), pool_of(&c->history, &c->history_out));
-        if (c->flags & GDN_CONV_TREE)
-            say("ssm_conv ran: tree, parent %s, pool %s\n", given(c->parent.data),
+        if (conv->tree.size)
+            say("ssm_conv ran: tree, parent %s, pool %s\n", given(conv->tree.parent.data),
                 pool_of(&c->history, &c->history_out));
-        if (c->checkpoint_interval)
-            say("ssm_conv ran: %s checkpoints, position %s, pool %s\n", few(c->n_checkpoints), given(c->position.data),
+        if (conv->checkpoints.size)
+            say("ssm_conv ran: %s checkpoints, position %s, pool %s\n", few(conv->checkpoints.n), given(c->position.data),
                 pool_of(&c->history, &c->history_out));
         say("ssm_conv ran: bias %s, x %s, out %s\n", given(c->bias.data), form_of(&c->x), form_of(&c->out));
         say("ssm_conv ran: x %d, weight %d, out %d, history %d\n", (int)c->x.dtype, (int)c->weight.dtype,
@@ -300,9 +334,11 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
         open_targets();
     fuzz_decode(data, size, &memory, &call);
     gdn_context *ctx = target[call.implementation % n_targets];
-    slab *args = arena_take(&memory, call.args_bytes, 8, 1);
+    slab *pieces[MAX_PIECES], *args;
+    take_args(&call, pieces);
+    args = pieces[0];
     const int operands = memory.n;
-    place_args(&call, args);
+    place_args(&call, pieces);
     arena_remember(&memory);
 
     const gdn_status asked = ask(ctx, &call, args, &answer);
@@ -312,10 +348,10 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     (void)snprintf(said, sizeof said, "%s", gdn_last_error());
     if (!asked) {
         give_workspace(&call, answer.workspace_bytes);
-        place_args(&call, args);
+        place_args(&call, pieces);
         arena_remember(&memory);
     }
-    const gdn_status status = call.kernel->run(ctx, args->at, NULL);
+    const gdn_status status = run_kernel(&call, ctx, args->at);
     arena_check_canaries(&memory);
     count(&call, status);
     FUZZ_REQUIRE(call.mutations || !status, "a valid call was refused: %s", gdn_last_error());
@@ -327,8 +363,6 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
         require_unwritten("the call", status);
     } else {
         const check_writes writes = { &memory, mask_element, require_apart, is_ours };
-        if (call.args_bytes < sizeof call.args) /* members that the caller's struct does not have */
-            memset((char *)&call.args + call.args_bytes, 0, sizeof call.args - call.args_bytes);
         const char *wrong = call.kernel->writes(&call.args, &writes);
         FUZZ_REQUIRE(!wrong, "an accepted call has a bad value in %s, or reads beyond it", wrong);
         for (int i = 0; i < memory.n; i++)
@@ -344,11 +378,11 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     memory.n = operands;
     arena_restore(&memory);
     *check_workspace(call.kernel, &call.args) = (gdn_span){ 0 };
-    place_args(&call, args);
+    place_args(&call, pieces);
     memcpy(args->before, args->at, args->bytes); /* the workspace is absent now */
     memcpy(args->result, args->at, args->bytes);
     FUZZ_REQUIRE(ask(reference, &call, args, &other) == asked, "the reference's query disagrees");
-    const gdn_status expected = call.kernel->run(reference, args->at, NULL);
+    const gdn_status expected = run_kernel(&call, reference, args->at);
     arena_check_canaries(&memory);
     if (call.workspace != WORKSPACE_GOOD && status) {
         FUZZ_REQUIRE(expected ? !strcmp(said, gdn_last_error()) || strstr(said, "workspace") != NULL

@@ -1,7 +1,6 @@
 /* The fuzz target for kernel arguments, in parts:
  *   fuzz_args_arena.c   memory whose every stray access is seen
- *   fuzz_args_decode.c  bytes to a valid call
- *   fuzz_args_later.c   and what calls have learned since the first seeds
+ *   fuzz_args_decode.c  bytes to a valid call, made by gdn check's builder
  *   fuzz_args_break.c   up to three things wrong with it
  *   fuzz_args.c         runs the call and judges it
  * Which bytes a call that succeeds may write is known to tools/check/kernel.h, from the header's words alone. */
@@ -23,7 +22,7 @@ void fuzz_fail(const char *format, ...) __attribute__((format(printf, 1, 2), nor
 
 /* ---- Arena -------------------------------------------------------------------------------------------- */
 
-enum { SLAB_BYTES = 1 << 20, MAX_SLABS = 24 };
+enum { SLAB_BYTES = 1 << 20, MAX_SLABS = 40 };
 
 /* Of a byte that may be written: 1 + the type of the element that begins there; MASK_INSIDE is the rest of one. */
 enum { MASK_NO = 0, MASK_INSIDE = 255 };
@@ -53,18 +52,31 @@ void  arena_check_canaries(arena *a);
 
 /* ---- Calls -------------------------------------------------------------------------------------------- */
 
+/* A struct of the call: the arguments, or a part. */
+typedef struct fuzz_piece {
+    size_t at, known, first, pointer; /* in check_args; sizes; where the arguments point to it */
+} fuzz_piece;
+enum { MAX_PIECES = 6 };
+
 typedef struct fuzz_call {
     arena     *arena;
     const check_kernel *kernel;
     int        implementation;
     check_args args;
-    size_t     args_bytes; /* what the struct really has in memory */
-    int        dirty_tail; /* its bytes beyond what we know are not zero */
+    const fuzz_piece *piece;
+    int        n_pieces, used[MAX_PIECES];
+    int        dirty[MAX_PIECES]; /* bytes beyond what we know are not zero */
     int        mutations;
     /* The workspace is known only after the query, so its mistakes are kept until then. */
     enum { WORKSPACE_GOOD = 0, WORKSPACE_ABSENT, WORKSPACE_SHORT, WORKSPACE_SKEWED, WORKSPACE_SHARED } workspace;
     int        capability_extra;
 } fuzz_call;
+
+/* The size that a piece says it has. */
+static inline uint32_t *fuzz_size(fuzz_call *c, int i)
+{
+    return (uint32_t *)(void *)((char *)&c->args + c->piece[i].at);
+}
 
 void fuzz_decode(const uint8_t *data, size_t size, arena *a, fuzz_call *call);
 

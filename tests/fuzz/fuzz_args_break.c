@@ -3,8 +3,6 @@
 
 #include <string.h>
 
-#include "core/struct_sizes.h"
-
 static const int64_t nasty[] = { 0,
                                  1,
                                  -1,
@@ -26,36 +24,58 @@ static const int64_t nasty[] = { 0,
                                  4,
                                  -4 };
 
-typedef struct layout {
-    size_t tensors, spans, end; /* offsets in the argument struct: scalars are in front */
-    int    wide;                /* scalars are int64 */
-} layout;
-
-static layout layout_of(const check_kernel *kernel)
+/* The operands (map 0) or maps (map 1) of the parts that the call uses; their number. */
+static int operands_of(const fuzz_call *c, int map, const check_operand *list[])
 {
-    const check_operand *o = kernel->operand;
-    while (o->name && o->n_axes != CHECK_MAP)
-        o++;
-    return (layout){ kernel->operand->field, o->name ? o->field : kernel->workspace, kernel->workspace,
-                     kernel == &check_kernel_set_rows };
+    int n = 0;
+    for (const check_operand *o = c->kernel->operand; o->name; o++) {
+        int owner = 0;
+        for (int i = 0; i < c->n_pieces; i++)
+            if (o->field >= c->piece[i].at && o->field < c->piece[i].at + c->piece[i].known)
+                owner = i;
+        if ((o->n_axes == CHECK_MAP) == map && c->used[owner])
+            list[n++] = o;
+    }
+    return n;
 }
 
-static void break_scalar(source *in, fuzz_call *c, layout l)
+/* A number of the arguments or of a part, in front of its operands. */
+static void break_scalar(source *in, fuzz_call *c)
 {
-    char *at = (char *)&c->args + 4; /* size is another mistake */
-    if (l.wide && below(in, 8)) {
-        const int i = below(in, (int)(l.tensors - 8) / 8);
+    const int wanted = below(in, c->n_pieces), i = c->used[wanted] ? wanted : 0;
+    const int wide = c->kernel == &check_kernel_set_rows;
+    size_t end = c->piece[i].known;
+    for (const check_operand *o = c->kernel->operand; o->name; o++)
+        if (o->field > c->piece[i].at && o->field < c->piece[i].at + end)
+            end = o->field - c->piece[i].at;
+    char *at = (char *)&c->args + c->piece[i].at;
+    if (wide && below(in, 8)) {
+        const int k = 1 + below(in, (int)(end / 8) - 1);
         int64_t value;
-        memcpy(&value, at + 4 + 8 * i, 8);
+        memcpy(&value, at + 8 * k, 8);
         value = below(in, 2) ? PICK(in, nasty) : value + PICK(in, nasty) % 3;
-        memcpy(at + 4 + 8 * i, &value, 8);
-    } else {
-        const int i = l.wide ? 0 : below(in, (int)(l.tensors - 4) / 4);
+        memcpy(at + 8 * k, &value, 8);
+    } else if (end >= 8) { /* size is another mistake */
+        const int k = 1 + below(in, wide ? 1 : (int)(end / 4) - 1);
         int32_t value;
-        memcpy(&value, at + 4 * i, 4);
+        memcpy(&value, at + 4 * k, 4);
         value = (int32_t)(uint32_t)(below(in, 2) ? PICK(in, nasty) : value + PICK(in, nasty) % 3);
-        memcpy(at + 4 * i, &value, 4);
+        memcpy(at + 4 * k, &value, 4);
     }
+}
+
+/* The sizes of a pool. */
+static void break_pool_sizes(source *in, fuzz_call *c)
+{
+    gdn_gated_delta_net_args *d = &c->args.gated_delta_net.args;
+    gdn_ssm_conv_args *v = &c->args.ssm_conv.args;
+    gdn_pool *const of_delta[] = { &d->state, &d->state_out, &c->args.gated_delta_net.log.entries };
+    gdn_pool *const of_conv[] = { &v->history, &v->history_out };
+    if (c->kernel == &check_kernel_set_rows)
+        return;
+    gdn_pool *pool = c->kernel == &check_kernel_ssm_conv ? of_conv[below(in, 2)] : of_delta[below(in, 3)];
+    int32_t  *n = below(in, 2) ? &pool->n_rows : &pool->n_slots;
+    *n = (int32_t)(uint32_t)(below(in, 2) ? PICK(in, nasty) : *n + PICK(in, nasty) % 3);
 }
 
 /* True bytes from a tensor's or span's first element to the end of its slab; 1 where it is in none, which
@@ -90,10 +110,11 @@ static void break_place(source *in, fuzz_call *c, void **data, uint64_t *offset,
     *bytes = *data ? honest_bytes(c, *data, *offset) : 0;
 }
 
-static void break_tensor(source *in, fuzz_call *c, layout l)
+static void break_tensor(source *in, fuzz_call *c)
 {
-    const int i = below(in, (int)((l.spans - l.tensors) / sizeof(gdn_tensor)));
-    gdn_tensor *t = (gdn_tensor *)(void *)((char *)&c->args + l.tensors) + i;
+    const check_operand *list[CHECK_MAX_VIEWS];
+    const check_operand *o = list[below(in, operands_of(c, 0, list))];
+    gdn_tensor *t = check_tensor(&c->args, o); /* or a pool, which has its number of rows in place of `reserved` */
     const int a = below(in, 4);
     switch (below(in, 8)) {
     case 0: t->dtype = below(in, 8) - 1; break;
@@ -105,18 +126,19 @@ static void break_tensor(source *in, fuzz_call *c, layout l)
     }
 }
 
-static void break_map(source *in, fuzz_call *c, layout l)
+static void break_map(source *in, fuzz_call *c)
 {
-    const size_t n = (l.end - l.spans) / sizeof(gdn_span);
-    gdn_span *s = (gdn_span *)(void *)((char *)&c->args + l.spans) + (n ? below(in, (int)n) : 0);
-    gdn_span index = { c->args.set_rows.index.data, c->args.set_rows.index.offset, c->args.set_rows.index.bytes };
-    s = n ? s : &index;
+    const check_operand *list[CHECK_MAX_VIEWS];
+    const int n = operands_of(c, 1, list);
+    const gdn_tensor *rows = &c->args.set_rows.index;
+    gdn_span index = { rows->data, rows->offset, rows->bytes };
+    gdn_span *s = n ? check_span(&c->args, list[below(in, n)]) : &index;
     const int what = below(in, 4);
     if (what == 3 && n) {
         break_place(in, c, &s->data, &s->offset, &s->bytes);
         return;
     }
-    const size_t at = (size_t)take(in) * 4 % (s->bytes > 3 ? s->bytes - 3 : 1) / 4 * 4;
+    const size_t at = (size_t)take(in) * 4 % (s->bytes > 3 ? (size_t)s->bytes - 3 : 64) / 4 * 4;
     void *entry = (void *)((uintptr_t)s->data + (uintptr_t)s->offset + at); /* may lie anywhere by now */
     if (!s->data || !arena_find(c->arena, entry, 4))
         return;
@@ -129,10 +151,10 @@ static void break_map(source *in, fuzz_call *c, layout l)
  * is judged. */
 static void break_pool(source *in, fuzz_call *c)
 {
-    gdn_gated_delta_net_args *d = &c->args.gated_delta_net;
-    gdn_ssm_conv_args *v = &c->args.ssm_conv;
+    gdn_gated_delta_net_args *d = &c->args.gated_delta_net.args;
+    gdn_ssm_conv_args *v = &c->args.ssm_conv.args;
     const int delta = c->kernel == &check_kernel_gated_delta_net;
-    gdn_tensor *pool = delta ? &d->state : &v->history, *written = delta ? &d->state_out : &v->history_out;
+    gdn_pool *pool = delta ? &d->state : &v->history, *written = delta ? &d->state_out : &v->history_out;
     gdn_tensor *out = delta ? &d->out : &v->out;
     if (c->kernel == &check_kernel_set_rows || !pool->data)
         return;
@@ -143,17 +165,15 @@ static void break_pool(source *in, fuzz_call *c)
         pool->stride[1] = spread * unit;
         const int slots = 1 + below(in, 4), more = below(in, 2);
         pool->stride[0] = pool->stride[1] * slots + (more ? unit : 0);
+        pool->n_rows = 1 + below(in, 2);
         if (delta)
-            d->n_rows = 1 + below(in, 2), d->n_slots = 1 + below(in, 3);
-        else
-            v->n_rows = 1 + below(in, 2);
+            pool->n_slots = 1 + below(in, 3);
     }
     if (below(in, 4)) {
         *written = *pool;
-        if (delta)
-            d->n_rows_out = below(in, 4), d->n_slots_out = below(in, 3) ? d->n_slots : below(in, 4);
-        else
-            v->n_rows_out = below(in, 4);
+        written->n_rows = below(in, 4);
+        if (delta && !below(in, 3))
+            written->n_slots = below(in, 4);
         if (!below(in, 4))
             written->stride[below(in, 2)] += unit;
     }
@@ -167,45 +187,54 @@ static void break_pool(source *in, fuzz_call *c)
     }
 }
 
-/* What a caller of the first release says, which is the least that is allowed. */
-static const uint32_t first_size[CHECK_KERNEL_COUNT] = {
-#define GDN_KERNEL(stem, number, title, last, end) [number] = (uint32_t)GDN_FIRST_SIZE(gdn_##stem##_args),
-#include "core/kernels.def"
-#undef GDN_KERNEL
-};
-
 static void break_struct(source *in, fuzz_call *c)
 {
     static const uint32_t sizes[] = { 0, 3, 4, 100, 65536, 65537, UINT32_MAX };
-    uint32_t known = c->args.size, first = known;
-    for (int k = 0; k < CHECK_KERNEL_COUNT; k++)
-        first = c->kernel == check_kernels[k] ? first_size[k] : first;
+    const int wanted = below(in, c->n_pieces), i = c->used[wanted] ? wanted : 0;
+    const fuzz_piece *p = &c->piece[i];
     const int more = below(in, 2) ? 1 + below(in, 200) : 0, less = below(in, 32);
-    c->args.size  = more ? known + (uint32_t)more : below(in, 2) ? PICK(in, sizes) : first - (uint32_t)less;
-    c->dirty_tail = more && below(in, 2);
+    *fuzz_size(c, i) = more           ? (uint32_t)p->known + (uint32_t)more
+                       : below(in, 2) ? PICK(in, sizes)
+                                      : (uint32_t)p->first - (uint32_t)less;
+    c->dirty[i] = more && below(in, 2);
 }
 
-static void forget_bytes(fuzz_call *c, layout l)
+/* A part more, with what memory of zeros says, or one less. */
+static void break_parts(source *in, fuzz_call *c)
 {
-    char *args = (char *)&c->args;
-    for (size_t at = l.tensors; at < l.spans; at += sizeof(gdn_tensor))
-        ((gdn_tensor *)(void *)(args + at))->bytes = 0;
-    for (size_t at = l.spans; at < l.end; at += sizeof(gdn_span))
-        ((gdn_span *)(void *)(args + at))->bytes = 0;
+    const int i = below(in, c->n_pieces);
+    if (!i)
+        return;
+    c->used[i] = !c->used[i];
+    *fuzz_size(c, i) = c->used[i] ? (uint32_t)c->piece[i].known : 0;
+}
+
+/* A wrong call says how many bytes there are, so that what it reaches beyond them is refused. */
+static void state_bytes(fuzz_call *c)
+{
+    for (const check_operand *o = c->kernel->operand; o->name; o++)
+        if (o->n_axes == CHECK_MAP) {
+            gdn_span *s = check_span(&c->args, o);
+            s->bytes = s->data ? honest_bytes(c, s->data, s->offset) : 0;
+        } else {
+            gdn_tensor *t = check_tensor(&c->args, o);
+            t->bytes = t->data ? honest_bytes(c, t->data, t->offset) : 0;
+        }
 }
 
 void fuzz_break(source *in, fuzz_call *c)
 {
-    const layout l = layout_of(c->kernel);
-    if (!c->mutations && one_in(in, 4)) /* a caller that vouches for them */
-        forget_bytes(c, l);
+    if (c->mutations)
+        state_bytes(c);
     for (int i = 0; i < c->mutations; i++)
-        switch (below(in, 16)) {
-        case 0: case 1: case 2: break_scalar(in, c, l); break;
+        switch (below(in, 18)) {
+        case 0: case 1: case 2: break_scalar(in, c); break;
         case 3: break_struct(in, c); break;
-        case 15: case 14: break_pool(in, c); break;
         case 4: c->workspace = 1 + below(in, 4); break;
-        case 5: case 6: case 7: case 8: case 9: break_map(in, c, l); break;
-        default: break_tensor(in, c, l); break;
+        case 5: case 6: case 7: case 8: case 9: break_map(in, c); break;
+        case 14: case 15: break_pool(in, c); break;
+        case 16: break_pool_sizes(in, c); break;
+        case 17: break_parts(in, c); break;
+        default: break_tensor(in, c); break;
         }
 }

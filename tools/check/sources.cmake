@@ -5,7 +5,6 @@ target_sources(gdn_tool PRIVATE
   tools/check/crash.c
   tools/check/elsewhere.c
   tools/check/far_rows.c
-  tools/check/gated_delta_net_forms.c
   tools/check/ggml_cases.c
   tools/check/invariances_gated_delta_net.c
   tools/check/invariances_log.c
@@ -13,12 +12,10 @@ target_sources(gdn_tool PRIVATE
   tools/check/invariances_state16.c
   tools/check/invariances_tree.c
   tools/check/same.c
-  tools/check/log.c
   tools/check/memo.c
   tools/check/model.c
   tools/check/report.c
   tools/check/selftest.c
-  tools/check/state16.c
   tools/check/suite.c
   tools/check/trial.c)
 target_link_libraries(gdn_tool PRIVATE gdn_cases)

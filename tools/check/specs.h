@@ -66,6 +66,8 @@ void delta_batch(delta_spec *spec, int n, int length);
 /* A ring: sequence s in row `row` with K slots, at position p before its tokens. */
 void delta_ring(delta_spec *spec, int s, int row, int position);
 
+/* A call with at most about `budget` state elements times tokens. */
+void delta_random(delta_spec *spec, check_rng *rng, int64_t budget);
 void delta_random_forms(delta_spec *spec, check_rng *rng); /* all but dtype_out */
 /* Checkpoints beside what a third of the calls do already: drawn from a copy, so that the rest is as without. */
 void delta_random_checkpoints(delta_spec *spec, check_rng own);
