@@ -50,7 +50,8 @@ static gdn_status check_factor(const char *name, const float *x, const char *usu
     return check_finite(name, x);
 }
 
-/* The caller's structs, copied: what is checked is what is used. Parts that the call does not use have their defaults. */
+/* The caller's structs, copied: what is checked is what is used. Parts that the call does not use have their defaults.
+ */
 typedef struct call_t {
     gdn_gated_delta_net_args a;
     gdn_delta_inputs         inputs;
@@ -255,7 +256,8 @@ static gdn_status resolve_operands(const gdn_backend *b, const call_t *c, int la
         { "g", &a->g, a->n_heads_v, gates, &p->g, G, 0, needed },
         { "beta", &a->beta, a->n_heads_v, 1, &p->beta, BETA, 0, needed },
         { "out", &a->out, a->n_heads_v, a->head_dim_v, &p->out, OUT, 0, needed },
-        { "inputs.ssm_a", &c->inputs.ssm_a, a->n_heads_v, 1, &p->ssm_a, SSM_A, 1, needed && is_raw(&c->inputs) && c->inputs.gate_input != GDN_G_BOUNDED },
+        { "inputs.ssm_a", &c->inputs.ssm_a, a->n_heads_v, 1, &p->ssm_a, SSM_A, 1,
+          needed && is_raw(&c->inputs) && c->inputs.gate_input != GDN_G_BOUNDED },
         { "inputs.dt_bias", &c->inputs.dt_bias, a->n_heads_v, gates, &p->dt_bias, DT_BIAS, 1, 0 },
     };
     for (size_t i = 0; i < sizeof operands / sizeof operands[0]; i++) {

@@ -4,8 +4,8 @@
 
 #include "core/backend.h"
 
-/* Reads the caller's structs, checks them, and makes a problem. A query, where data may be absent and maps are not read,
- * has no plan. For a call, plan receives the backend's. */
+/* Reads the caller's structs, checks them, and makes a problem. A query, where data may be absent and maps are not
+ * read, has no plan. For a call, plan receives the backend's. */
 #define GDN_KERNEL(stem, number, title)                                                                                \
     gdn_status gdn_##stem##_prepare(const gdn_context *ctx, const gdn_##stem##_args *args, gdn_plan *plan,             \
                                     gdn_##stem##_problem *p);

@@ -121,9 +121,10 @@ gdn_status gdn_check_parents(const gdn_place *parent, const gdn_place *padding, 
             if (of >= GDN_NONE && of < t)
                 continue; /* GDN_NONE is -1, the number before the first */
             if (!t)
-                return gdn_fail(GDN_INVALID_ARGUMENT,
-                                "tree.parent[%d] is %d; it is the first token of sequence %d, for which GDN_NONE is allowed",
-                                (int)first, (int)of, (int)s);
+                return gdn_fail(
+                    GDN_INVALID_ARGUMENT,
+                    "tree.parent[%d] is %d; it is the first token of sequence %d, for which GDN_NONE is allowed",
+                    (int)first, (int)of, (int)s);
             return gdn_fail(
                 GDN_INVALID_ARGUMENT,
                 "tree.parent[%d] is %d; it is token %d of sequence %d, for which 0 to %d and GDN_NONE are allowed",

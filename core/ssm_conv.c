@@ -211,9 +211,9 @@ static gdn_status resolve_call(const gdn_context *ctx, const call_t *c, gdn_plan
         return GDN_OK;
 
     if (c->history && ((!a->history_src.data &&
-                             (status = gdn_check_range("n_seqs (without history_src)", a->n_seqs, 0, a->history.n_rows))) ||
-                            (!a->history_dst.data &&
-                             (status = gdn_check_range("n_seqs (without history_dst)", a->n_seqs, 0, a->history_out.n_rows)))))
+                        (status = gdn_check_range("n_seqs (without history_src)", a->n_seqs, 0, a->history.n_rows))) ||
+                       (!a->history_dst.data && (status = gdn_check_range("n_seqs (without history_dst)", a->n_seqs, 0,
+                                                                          a->history_out.n_rows)))))
         return status;
     r[OUT].written = r[HISTORY_OUT].written = 1;
     if ((status = gdn_plan_resolve(ctx, GDN_KERNEL_ssm_conv, p, plan, &a->workspace, !p->empty, &p->workspace, r,

@@ -30,8 +30,9 @@ gdn_tensor gdn_gpu_answer_tensor(gdn_gpu_answer_call *c, int32_t dtype, int n, i
 gdn_pool gdn_gpu_answer_pool(gdn_gpu_answer_call *c, int32_t dtype, int n_rows, int n_slots, int slot, int values)
 {
     const gdn_tensor t = gdn_gpu_answer_tensor(c, dtype, n_rows * n_slots * slot, values);
-    return (gdn_pool){ .data = t.data, .offset = t.offset, .bytes = t.bytes, .dtype = dtype, .n_rows = n_rows,
-                       .n_slots = n_slots };
+    return (gdn_pool){
+        .data = t.data, .offset = t.offset, .bytes = t.bytes, .dtype = dtype, .n_rows = n_rows, .n_slots = n_slots
+    };
 }
 
 gdn_span gdn_gpu_answer_map(gdn_gpu_answer_call *c, const int32_t *values, int n)

@@ -115,7 +115,7 @@ static float scale_of(int32_t head_dim_k)
 {
     const gdn_float_env caller = gdn_float_env_enter();
     volatile double dim = head_dim_k; /* the division must not move out of here */
-    volatile float  scale = (float)(1.0 / sqrt(dim));
+    volatile float scale = (float)(1.0 / sqrt(dim));
     gdn_float_env_leave(caller);
     return scale;
 }

@@ -596,5 +596,6 @@ int main(int argc, char **argv)
     GROUP("log", api_log_tests, api_n_log_tests);
     GROUP("tree", api_tree_tests, api_n_tree_tests);
     GROUP("state16", api_state16_tests, api_n_state16_tests);
+    GROUP("structs", api_struct_tests, api_n_struct_tests);
     return failed != 0;
 }

@@ -149,8 +149,8 @@ void api_same_as_first(const api_fixture *f, int line);
 
 /* The tests of the other files, for main() in test_api.c. */
 extern const struct CMUnitTest api_argument_tests[], api_call_tests[], api_checkpoint_tests[], api_log_tests[],
-    api_tree_tests[], api_state16_tests[];
+    api_tree_tests[], api_state16_tests[], api_struct_tests[];
 extern const size_t api_n_argument_tests, api_n_call_tests, api_n_checkpoint_tests, api_n_log_tests, api_n_tree_tests,
-    api_n_state16_tests;
+    api_n_state16_tests, api_n_struct_tests;
 
 #endif

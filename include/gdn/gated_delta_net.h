@@ -185,15 +185,12 @@ typedef struct gdn_state_rounding {
  * ---- 8.2  Maps
  *
  * int32, in memory that the device can read (host memory on the CPU and the reference). Each may be absent:
- *   seq_start [n_seqs + 1]  where each sequence's tokens begin: not descending, 0 to n_tokens. Absent: n_tokens / n_seqs
- *                           tokens each.
- *   position  [n_seqs]      how many tokens come before the sequence's first token, >= 0. Absent: 0. Only the parts log
- *                           and checkpoints read it.
- *   state_src [n_seqs]      the state to start from: row * n_slots + slot, GDN_NONE for a zero state, or GDN_SKIP for
- *                           padding. Absent: slot 0 of row s.
- *   state_dst [n_seqs][n_snapshots]  where states go, newest first: entry r is the state r tokens before the newest,
- *                           row * n_slots + slot of state_out, or GDN_NONE. Absent: slot r of row s.
- * Rules:
+ *   seq_start [n_seqs + 1]  where each sequence's tokens begin: not descending, 0 to n_tokens. Absent: n_tokens /
+ * n_seqs tokens each. position  [n_seqs]      how many tokens come before the sequence's first token, >= 0. Absent: 0.
+ * Only the parts log and checkpoints read it. state_src [n_seqs]      the state to start from: row * n_slots + slot,
+ * GDN_NONE for a zero state, or GDN_SKIP for padding. Absent: slot 0 of row s. state_dst [n_seqs][n_snapshots]  where
+ * states go, newest first: entry r is the state r tokens before the newest, row * n_slots + slot of state_out, or
+ * GDN_NONE. Absent: slot r of row s. Rules:
  *   - Every entry must be in range, also of padding and of sequences without tokens. Of state_dst, checkpoints.dst,
  *     log.commit and tree.parent only the entries that are used: the call does not read entries r of state_dst from the
  *     sequence's number of tokens on, nor any of padding. With n_seqs 0 the call reads no map.
@@ -204,9 +201,9 @@ typedef struct gdn_state_rounding {
  * ---- 8.4  Snapshots
  *
  * n_snapshots is how many of its newest states a sequence keeps: 1 by GDN_INIT, 0 for none, K to roll back up to K - 1
- * tokens. A ring of snapshots needs no copies: the state after p tokens is in slot p % n_slots. So state_src = row * K +
- * p % K and state_dst[r] = row * K + (p + T - r) % K for T tokens, and rolling back is choosing a smaller p. To verify
- * N drafts, pass N + 1 tokens (the last accepted one and the drafts) with K = N + 1 slots.
+ * tokens. A ring of snapshots needs no copies: the state after p tokens is in slot p % n_slots. So state_src = row * K
+ * + p % K and state_dst[r] = row * K + (p + T - r) % K for T tokens, and rolling back is choosing a smaller p. To
+ * verify N drafts, pass N + 1 tokens (the last accepted one and the drafts) with K = N + 1 slots.
  *
  * ---- 8.6  A tree of drafts (experimental): gdn_token_tree in base.h
  *
@@ -260,7 +257,8 @@ typedef struct gdn_gated_delta_net_args {
     const gdn_state_rounding *rounding;
 } gdn_gated_delta_net_args;
 
-#define GDN_DEFAULTS_gdn_gated_delta_net_args , .n_snapshots = 1, .state = { .n_slots = 1 }, .state_out = { .n_slots = 1 }
+#define GDN_DEFAULTS_gdn_gated_delta_net_args                                                                          \
+    , .n_snapshots = 1, .state = { .n_slots = 1 }, .state_out = { .n_slots = 1 }
 #define GDN_DEFAULTS_gdn_delta_inputs         , .beta_factor = 1
 #define GDN_DEFAULTS_gdn_replay_log
 #define GDN_DEFAULTS_gdn_state_rounding

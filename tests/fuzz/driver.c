@@ -5,9 +5,9 @@
  * A FILE is one input, a FOLDER has such files, FILE.seeds is text with one input per line in hexadecimal
  * and comments after #. Lines "#= TEXT" are kinds that the next input has to be of, as the target says in
  * fuzz_outcome(). Then N random inputs; input I of seed S is always the same, so that a failure, whose number is
- * printed by a handler, can be run alone with --first I --random 1. With --kinds K, all inputs together have to be of at
- * least K kinds. With --pick, those random inputs that are of
- * kinds which none before was of, files included, are printed as a FILE.seeds, cut as short as they can be. */
+ * printed by a handler, can be run alone with --first I --random 1. With --kinds K, all inputs together have to be of
+ * at least K kinds. With --pick, those random inputs that are of kinds which none before was of, files included, are
+ * printed as a FILE.seeds, cut as short as they can be. */
 #define _DEFAULT_SOURCE
 #include <dirent.h>
 #include <signal.h>
@@ -196,8 +196,8 @@ int main(int argc, char **argv)
         } else if (number && i + 1 < argc) {
             *number = strtoull(argv[++i], NULL, 0);
         } else if (number || argv[i][0] == '-') {
-            (void)fprintf(
-                stderr, "usage: driver [--random N] [--seed S] [--first I] [--kinds K] [--pick] [FILE | FOLDER | FILE.seeds]...\n");
+            (void)fprintf(stderr, "usage: driver [--random N] [--seed S] [--first I] [--kinds K] [--pick] [FILE | "
+                                  "FOLDER | FILE.seeds]...\n");
             return 2;
         } else if (run_path(argv[i])) {
             return 2;

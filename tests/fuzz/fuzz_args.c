@@ -293,8 +293,8 @@ static void say_ran(const fuzz_call *call)
                 given(delta->log.row.data), given(delta->log.base_position.data), given(delta->log.commit.data),
                 few(d->n_snapshots));
         if (delta->tree.size)
-            say("gated_delta_net ran: tree, parent %s, gate %d, layout %d\n", given(delta->tree.parent.data), (int)d->gate,
-                (int)d->state_layout);
+            say("gated_delta_net ran: tree, parent %s, gate %d, layout %d\n", given(delta->tree.parent.data),
+                (int)d->gate, (int)d->state_layout);
         if (d->state.dtype != GDN_F32)
             say("gated_delta_net ran: state %d, interval %s, gate %d, layout %d\n", (int)d->state.dtype,
                 few(delta->rounding.interval), (int)d->gate, (int)d->state_layout);
@@ -312,8 +312,8 @@ static void say_ran(const fuzz_call *call)
             say("ssm_conv ran: tree, parent %s, pool %s\n", given(conv->tree.parent.data),
                 pool_of(&c->history, &c->history_out));
         if (conv->checkpoints.size)
-            say("ssm_conv ran: %s checkpoints, position %s, pool %s\n", few(conv->checkpoints.n), given(c->position.data),
-                pool_of(&c->history, &c->history_out));
+            say("ssm_conv ran: %s checkpoints, position %s, pool %s\n", few(conv->checkpoints.n),
+                given(c->position.data), pool_of(&c->history, &c->history_out));
         say("ssm_conv ran: bias %s, x %s, out %s\n", given(c->bias.data), form_of(&c->x), form_of(&c->out));
         say("ssm_conv ran: x %d, weight %d, out %d, history %d\n", (int)c->x.dtype, (int)c->weight.dtype,
             (int)c->out.dtype, (int)c->history.dtype);

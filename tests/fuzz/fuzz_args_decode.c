@@ -14,8 +14,12 @@
 #define DELTA(member, type) PIECE(delta_call, member, type, offsetof(gdn_gated_delta_net_args, member))
 #define CONV(member, type)  PIECE(conv_call, member, type, offsetof(gdn_ssm_conv_args, member))
 static const fuzz_piece delta_pieces[] = {
-    PIECE(delta_call, args, gdn_gated_delta_net_args, 0), DELTA(inputs, gdn_delta_inputs), DELTA(log, gdn_replay_log),
-    DELTA(checkpoints, gdn_checkpoints),                  DELTA(tree, gdn_token_tree),     DELTA(rounding, gdn_state_rounding),
+    PIECE(delta_call, args, gdn_gated_delta_net_args, 0),
+    DELTA(inputs, gdn_delta_inputs),
+    DELTA(log, gdn_replay_log),
+    DELTA(checkpoints, gdn_checkpoints),
+    DELTA(tree, gdn_token_tree),
+    DELTA(rounding, gdn_state_rounding),
 };
 static const fuzz_piece conv_pieces[] = {
     PIECE(conv_call, args, gdn_ssm_conv_args, 0),

@@ -497,7 +497,8 @@ const char *check_writes_gated_delta_net(const void *any, const check_writes *wr
     const int64_t lines = kv ? a->head_dim_k : a->head_dim_v, inner = kv ? a->head_dim_v : a->head_dim_k;
     const int64_t read[4] = { a->state.n_rows, slots_in, a->n_heads_v, lines },
                   written[4] = { rows, slots, a->n_heads_v, lines };
-    const gdn_tensor state = pool_tensor(&a->state), states = pool_tensor(to), entries = pool_tensor(&call->log.entries);
+    const gdn_tensor state = pool_tensor(&a->state), states = pool_tensor(to),
+                     entries = pool_tensor(&call->log.entries);
     const int64_t n_checkpoints = call->checkpoints.size ? call->checkpoints.n : 0;
     const check_place out =
         check_resolve(&a->out, 3, (int64_t[]){ a->n_seqs, a->n_tokens, a->n_heads_v }, a->head_dim_v, 1);
@@ -511,8 +512,8 @@ const char *check_writes_gated_delta_net(const void *any, const check_writes *wr
     for (int pass = 0; pass < 2 && (a->n_tokens || (logged && call->log.commit.data)) && !wrong; pass++) {
         for (int64_t s = 0; s < a->n_seqs && !wrong; s++) {
             const check_sequence q = check_sequence_of(writes, &a->seq_start, s, a->n_seqs, a->n_tokens, &wrong);
-            const int64_t src = check_entry(writes, &a->state_src, s, s * slots_in, GDN_SKIP, a->state.n_rows * slots_in - 1,
-                                            "state_src", &wrong);
+            const int64_t src = check_entry(writes, &a->state_src, s, s * slots_in, GDN_SKIP,
+                                            a->state.n_rows * slots_in - 1, "state_src", &wrong);
             if (src == GDN_SKIP || wrong)
                 continue;
             if (pass == 0)
@@ -522,11 +523,13 @@ const char *check_writes_gated_delta_net(const void *any, const check_writes *wr
                 call->checkpoints.size || logged
                     ? check_entry(writes, &a->position, s, 0, 0, INT32_MAX - q.length, "position", &wrong)
                     : 0;
-            const int64_t kept = wrong ? 0 : check_checkpoints(n_checkpoints ? call->checkpoints.interval : 0, position, q.length);
+            const int64_t kept =
+                wrong ? 0 : check_checkpoints(n_checkpoints ? call->checkpoints.interval : 0, position, q.length);
             const int64_t n_dst = snapshots < q.length ? snapshots : q.length;
             const int64_t n = n_dst + (kept < n_checkpoints ? kept : n_checkpoints);
-            const int64_t row = logged ? check_entry(writes, &call->log.row, s, s, GDN_NONE, log_rows - 1, "log.row", &wrong)
-                                       : GDN_NONE;
+            const int64_t row =
+                logged ? check_entry(writes, &call->log.row, s, s, GDN_NONE, log_rows - 1, "log.row", &wrong)
+                       : GDN_NONE;
             if (call->tree.size)
                 check_parents(writes, &call->tree.parent, q, &wrong);
             for (int64_t t = 0; pass && t < q.length && row >= 0 && !wrong; t++)

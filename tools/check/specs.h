@@ -39,14 +39,14 @@ typedef struct delta_spec {
     float scale;
     int dtype[3]; /* of q, k, v                                      */
     int dtype_g, dtype_beta, dtype_a, dtype_bias, dtype_out;
-    int qk_norm, g_form, beta_form; /* GDN_NORM_*, GDN_G_*, GDN_BETA_*                 */
-    int has_bias;                   /* 1: dt_bias is given                             */
+    int qk_norm, g_form, beta_form;      /* GDN_NORM_*, GDN_G_*, GDN_BETA_*                 */
+    int has_bias;                        /* 1: dt_bias is given                             */
     float eps, beta_factor, lower_bound; /* lower_bound: GDN_G_BOUNDED */
-    int no_a;                       /* 1: a bounded gate without ssm_a             */
-    int narrow[3];                   /* round values to this type first; GDN_F32 = not  */
-    int values[DELTA_OPERANDS];      /* check_values                                    */
-    int lead, tail;                  /* tokens before the first and after the last sequence */
-    int map_start, map_src, map_dst; /* 1: the map is given; 0: absent, and seq[] holds the defaults */
+    int no_a;                            /* 1: a bounded gate without ssm_a             */
+    int narrow[3];                       /* round values to this type first; GDN_F32 = not  */
+    int values[DELTA_OPERANDS];          /* check_values                                    */
+    int lead, tail;                      /* tokens before the first and after the last sequence */
+    int map_start, map_src, map_dst;     /* 1: the map is given; 0: absent, and seq[] holds the defaults */
     int map_position;
     int interval, n_checkpoints; /* 0: no checkpoints                               */
     int log_rows, log_columns;   /* 0: no log                                       */
