@@ -1,5 +1,5 @@
-"""The package's description of the C interface against what a compiler says of it (tests/abi/layout.txt, which the test
-abi.layout holds against the headers)."""
+"""The package's description of the C interface against what a compiler says of it (tests/abi/0.1.0.txt, the interface
+of the first release, which the tests of the ABI hold against the headers: structs only grow at their end)."""
 import ctypes
 import pathlib
 import re
@@ -9,7 +9,7 @@ import gdn._abi as abi
 import gdn._library as library
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
-LAYOUT = (ROOT / "tests/abi/layout.txt").read_text(encoding="utf-8")
+LAYOUT = (ROOT / "tests/abi/0.1.0.txt").read_text(encoding="utf-8")
 OTHERS = ("gdn_cuda_desc", "gdn_metal_desc", "gdn_vulkan_desc")  # of the backends' own headers
 
 
@@ -33,9 +33,8 @@ class Abi(unittest.TestCase):
         self.assertGreaterEqual(len(structs), 10)
         for name, (size, members) in structs.items():
             mine = getattr(abi, name)
-            self.assertEqual(ctypes.sizeof(mine), size, name)
-            self.assertEqual({member: (getattr(mine, member).offset, getattr(mine, member).size) for member, _ in mine._fields_},
-                             members, name)
+            self.assertGreaterEqual(ctypes.sizeof(mine), size, name)
+            self.assertEqual({member: (getattr(mine, member).offset, getattr(mine, member).size) for member in members}, members, name)
 
     def test_constants(self):
         values = dict(re.findall(r"^(GDN_\w+) = (-?\d+)$", LAYOUT, flags=re.M))
@@ -45,7 +44,7 @@ class Abi(unittest.TestCase):
             self.assertEqual(getattr(abi, name), int(value), name)
 
     def test_functions(self):
-        names = (ROOT / "tests/abi/exports.txt").read_text(encoding="utf-8").split()
+        names = re.findall(r"\b(gdn_\w+)\(", LAYOUT.split("\n# functions")[1])
         names = [name for name in names if not name.startswith(("gdn_cuda_", "gdn_metal_", "gdn_vulkan_"))]
         self.assertGreater(len(names), 20)
         for name in names:
