@@ -80,17 +80,15 @@ static gdn_status read_call(const gdn_gated_delta_net_args *args, call_t *c)
 /* A call without checkpoints and without a log has no use for positions, and does not read them. */
 static int uses_position(const args_t *a) { return a->checkpoints || a->log; }
 
-static int is_raw(const gdn_delta_inputs *in)
-{
-    return in->gate_input == GDN_G_RAW || in->gate_input == GDN_G_RAW_A_LOG;
-}
+/* g is a projection. */
+static int is_raw(const gdn_delta_inputs *in) { return in->gate_input >= GDN_G_RAW; }
 
 /* An operand that is given and would not be used is a mistake of the caller's. */
 static gdn_status check_inputs(const gdn_delta_inputs *in, int launch)
 {
     gdn_status status;
     if ((status = gdn_check_range("inputs.qk_norm", in->qk_norm, GDN_NORM_NONE, GDN_NORM_CLAMP)) ||
-        (status = gdn_check_range("inputs.gate_input", in->gate_input, GDN_G_LOG, GDN_G_RAW_A_LOG)) ||
+        (status = gdn_check_range("inputs.gate_input", in->gate_input, GDN_G_LOG, GDN_G_BOUNDED)) ||
         (status = gdn_check_range("inputs.beta_input", in->beta_input, GDN_BETA_PLAIN, GDN_BETA_LOGIT)) ||
         (status = check_finite("inputs.qk_norm_eps", &in->qk_norm_eps)) ||
         (status = check_factor("inputs.beta_factor", &in->beta_factor, "1 by GDN_INIT")))
@@ -101,8 +99,21 @@ static gdn_status check_inputs(const gdn_delta_inputs *in, int launch)
                         in->qk_norm == GDN_NORM_NONE ? "with GDN_NORM_NONE it must be 0" : "0 and above are allowed");
     if (launch && !is_raw(in) && (in->ssm_a.data || in->dt_bias.data))
         return gdn_fail(GDN_INVALID_ARGUMENT,
-                        "inputs.%s is given and inputs.gate_input is %d; GDN_G_RAW (%d) and GDN_G_RAW_A_LOG (%d) use it",
-                        in->ssm_a.data ? "ssm_a" : "dt_bias", (int)in->gate_input, GDN_G_RAW, GDN_G_RAW_A_LOG);
+                        "inputs.%s is given and inputs.gate_input is %d; GDN_G_RAW (%d), GDN_G_RAW_A_LOG (%d) and "
+                        "GDN_G_BOUNDED (%d) use it",
+                        in->ssm_a.data ? "ssm_a" : "dt_bias", (int)in->gate_input, GDN_G_RAW, GDN_G_RAW_A_LOG,
+                        GDN_G_BOUNDED);
+    const int bounded = in->gate_input == GDN_G_BOUNDED;
+    if ((status = check_finite("inputs.lower_bound", &in->lower_bound)))
+        return status;
+    if (bounded ? is_zero(&in->lower_bound) || !(bits_of(&in->lower_bound) >> 31) : !is_zero(&in->lower_bound))
+        return gdn_fail(GDN_INVALID_ARGUMENT, "inputs.lower_bound is %s and inputs.gate_input is %d; %s",
+                        is_zero(&in->lower_bound)         ? "0"
+                        : bits_of(&in->lower_bound) >> 31 ? "negative"
+                                                          : "positive",
+                        (int)in->gate_input,
+                        bounded ? "GDN_G_BOUNDED needs a negative one, usually -5"
+                                : "without GDN_G_BOUNDED it must be 0");
     return GDN_OK;
 }
 
@@ -244,7 +255,7 @@ static gdn_status resolve_operands(const gdn_backend *b, const call_t *c, int la
         { "g", &a->g, a->n_heads_v, gates, &p->g, G, 0, needed },
         { "beta", &a->beta, a->n_heads_v, 1, &p->beta, BETA, 0, needed },
         { "out", &a->out, a->n_heads_v, a->head_dim_v, &p->out, OUT, 0, needed },
-        { "inputs.ssm_a", &c->inputs.ssm_a, a->n_heads_v, 1, &p->ssm_a, SSM_A, 1, needed && is_raw(&c->inputs) },
+        { "inputs.ssm_a", &c->inputs.ssm_a, a->n_heads_v, 1, &p->ssm_a, SSM_A, 1, needed && is_raw(&c->inputs) && c->inputs.gate_input != GDN_G_BOUNDED },
         { "inputs.dt_bias", &c->inputs.dt_bias, a->n_heads_v, gates, &p->dt_bias, DT_BIAS, 1, 0 },
     };
     for (size_t i = 0; i < sizeof operands / sizeof operands[0]; i++) {
@@ -380,6 +391,7 @@ static gdn_status resolve_call(const gdn_context *ctx, const call_t *c, gdn_plan
         .gate = a->gate, .state_layout = a->state_layout, .n_snapshots = a->n_snapshots, .scale = a->scale,
         .g_form = a->n_tokens ? c->inputs.gate_input : GDN_G_LOG, /* without tokens there is no ssm_a to read */
         .beta_form = c->inputs.beta_input, .beta_factor = c->inputs.beta_factor,
+        .lower_bound = c->inputs.lower_bound,
         .checkpoints = { .interval = c->checkpoints.interval, .n = c->checkpoints.n }, .tree = a->tree != NULL,
         .state_interval = a->state.dtype == GDN_F32 ? 0 : a->rounding ? c->rounding.interval : 1,
     };

@@ -78,7 +78,7 @@ typedef struct gdn_gated_delta_net_problem {
     int32_t        qk_norm;             /* 1: q and k are multiplied by gdn_norm_factor()              */
     float          norm_add, norm_most; /* its arguments                                               */
     int32_t        g_form, beta_form;
-    float          beta_factor;
+    float          beta_factor, lower_bound;
     gdn_token_view q, k, v, g, beta, out;
     gdn_token_view ssm_a, dt_bias;      /* the same for all tokens; dt_bias may be absent              */
     gdn_state_view state_in, state_out; /* equal unless the caller gave a state_out of its own */

@@ -101,9 +101,10 @@ static bool view_item(const gdn_gated_delta_net_problem *p, int32_t group, int64
         x->n_commit = x->n_repeat - (x->position - gdn_commit_position(p, x->position));
         x->commit = commit < 0 ? NULL : gdn_state_at(&p->state_out, commit, x->h);
     }
-    if (p->g_form == GDN_G_RAW || p->g_form == GDN_G_RAW_A_LOG) {
-        const float a = gdn_load_element(gdn_token_at(&p->ssm_a, 0, 0, 0, x->h), p->ssm_a.dtype, 0);
-        x->rate = p->g_form == GDN_G_RAW ? a : -gdn_expf(a);
+    if (p->g_form >= GDN_G_RAW) {
+        const float a =
+            p->ssm_a.at.base ? gdn_load_element(gdn_token_at(&p->ssm_a, 0, 0, 0, x->h), p->ssm_a.dtype, 0) : 0;
+        x->rate = p->g_form == GDN_G_RAW ? a : p->g_form == GDN_G_RAW_A_LOG ? -gdn_expf(a) : gdn_expf(a);
         x->bias = p->dt_bias.at.base ? gdn_token_at(&p->dt_bias, 0, 0, 0, x->h) : NULL;
     }
     return true;

@@ -124,7 +124,10 @@ GDN_INLINE vf decay_of(const head_view *x, vf g, vf bias)
 {
     if (x->p->g_form == GDN_G_LINEAR) return g;
     if (x->p->g_form == GDN_G_LOG) return v_exp(g);
-    return v_exp(v_mul(v_set1(x->rate), v_softplus(v_add(g, bias))));
+    g = v_add(g, bias);
+    if (x->p->g_form == GDN_G_BOUNDED)
+        return v_exp(v_mul(v_set1(x->p->lower_bound), v_sigmoid(v_mul(v_set1(x->rate), g))));
+    return v_exp(v_mul(v_set1(x->rate), v_softplus(g)));
 }
 
 /* The same for count vectors of channels from i on of a token, whose row of g is given; where fewer channels are left,
@@ -138,8 +141,13 @@ GDN_INLINE void channel_decays(const head_view *x, const char *g, int32_t i, vf 
     if (p->g_form != GDN_G_LOG) {
         for (int m = 0; m < count; m++)
             a[m] = v_add(a[m], x->bias ? v_load_typed(x->bias, p->dt_bias.dtype, i + m * GDN_VL, n) : v_zero());
-        v_softplus_n(a, count);
-        for (int m = 0; m < count; m++) a[m] = v_mul(v_set1(x->rate), a[m]);
+        if (p->g_form == GDN_G_BOUNDED) {
+            for (int m = 0; m < count; m++)
+                a[m] = v_mul(v_set1(p->lower_bound), v_sigmoid(v_mul(v_set1(x->rate), a[m])));
+        } else {
+            v_softplus_n(a, count);
+            for (int m = 0; m < count; m++) a[m] = v_mul(v_set1(x->rate), a[m]);
+        }
     }
     v_exp_n(a, count);
 }

@@ -294,7 +294,7 @@ template <class X> GDN_INLINE bool does_all(const gdn_gpu_gated_delta_net &p)
     constexpr bool KNOWS =
         X::TYPED && !(X::CHANNEL && X::C < 4); // what registers hold of others is not enough for both
     return KNOWS && normalises<X>(p) && p.beta_form == GDN_GPU_BETA_LOGIT && p.g_form != GDN_GPU_G_LOG &&
-           p.g_form != GDN_GPU_G_LINEAR;
+           p.g_form != GDN_GPU_G_LINEAR && p.g_form != GDN_GPU_G_BOUNDED;
 }
 
 // 0: prepare, beta
@@ -323,9 +323,9 @@ template <class X> GDN_INLINE float4 read_bias(const gdn_gpu_gated_delta_net &p,
 template <class X> GDN_INLINE float gate_rate(const gdn_gpu_gated_delta_net &p, float raw)
 {
     if (!X::TYPED || !p.ssm_a.base)
-        return 0.0f;
+        return 1.0f; // of a bounded gate without A_log
     const float A = widen(gdn_bits(raw), p.ssm_a_dtype);
-    return p.g_form == GDN_GPU_G_RAW_A_LOG ? -gdn_expf(A) : A;
+    return p.g_form == GDN_GPU_G_RAW_A_LOG ? -gdn_expf(A) : p.g_form == GDN_GPU_G_BOUNDED ? gdn_expf(A) : A;
 }
 template <class X> GDN_INLINE float4 gate_bias(const gdn_gpu_gated_delta_net &p, float4 raw)
 {
@@ -344,6 +344,15 @@ GDN_INLINE float4 raw_gate(float4 g, float rate, float4 bias)
     return make_float4(gdn_raw_gate(g.x, rate, bias.x), gdn_raw_gate(g.y, rate, bias.y),
                        gdn_raw_gate(g.z, rate, bias.z), gdn_raw_gate(g.w, rate, bias.w));
 }
+GDN_INLINE float bounded_gate(const gdn_gpu_gated_delta_net &p, float g, float rate, float bias)
+{
+    return gdn_bounded_gate(g, rate, bias, p.lower_bound);
+}
+GDN_INLINE float4 bounded_gate(const gdn_gpu_gated_delta_net &p, float4 g, float rate, float4 bias)
+{
+    return make_float4(bounded_gate(p, g.x, rate, bias.x), bounded_gate(p, g.y, rate, bias.y),
+                       bounded_gate(p, g.z, rate, bias.z), bounded_gate(p, g.w, rate, bias.w));
+}
 GDN_INLINE float exp_of(float x)
 {
     return gdn_expf(x);
@@ -357,6 +366,8 @@ GDN_INLINE Gate decay_of(const gdn_gpu_gated_delta_net &p, Gate g, float rate, G
 {
     if (X::TYPED && !ALL && p.g_form == GDN_GPU_G_LINEAR)
         return g;
+    if (X::TYPED && !ALL && p.g_form == GDN_GPU_G_BOUNDED)
+        return exp_of(bounded_gate(p, g, rate, bias));
     return exp_of(X::TYPED && (ALL || p.g_form != GDN_GPU_G_LOG) ? raw_gate(g, rate, bias) : g);
 }
 

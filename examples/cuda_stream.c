@@ -65,9 +65,7 @@ static gdn_gated_delta_net_args arguments(void)
 {
     gdn_gated_delta_net_args a = GDN_INIT(gdn_gated_delta_net_args);
     a.n_seqs = a.n_tokens = a.state.n_rows = SEQS;
-    a.n_heads_k = a.n_heads_v = HEADS;
-    a.head_dim_k = a.head_dim_v = DIM;
-    a.scale = 1 / sqrtf(DIM);
+    a.n_heads_k = a.n_heads_v = HEADS; a.head_dim_k = a.head_dim_v = DIM; a.scale = 1 / sqrtf(DIM);
     return a;
 }
 

@@ -75,6 +75,7 @@ gdn_gpu_gated_delta_net gdn_gpu_params_gated_delta_net(const gdn_gpu_device *dev
         .g_form = p->g_form,
         .beta_form = p->beta_form,
         .beta_factor = p->beta_factor,
+        .lower_bound = p->lower_bound,
         .key_major = p->state_layout == GDN_STATE_KV,
         .blocks = (int32_t)plan->blocks,
         .even_tokens = p->n_tokens / p->n_seqs,
@@ -90,7 +91,8 @@ gdn_gpu_gated_delta_net gdn_gpu_params_gated_delta_net(const gdn_gpu_device *dev
                (p->position.data ? GDN_GPU_HAS_POSITION : 0) |
                (p->log.state_position.data ? GDN_GPU_HAS_STATE_POSITION : 0) |
                (p->log.row.data ? GDN_GPU_HAS_LOG_ROW : 0) | (p->log.state_commit.data ? GDN_GPU_HAS_STATE_COMMIT : 0) |
-               (p->tree ? GDN_GPU_TREE : 0) | (p->parent.data ? GDN_GPU_HAS_PARENT : 0),
+               (p->tree ? GDN_GPU_TREE : 0) | (p->parent.data ? GDN_GPU_HAS_PARENT : 0) |
+               (p->ssm_a.at.data ? GDN_GPU_HAS_SSM_A : 0),
     };
     x.has |= gdn_gpu_one_pool(&p->state_in.at, &p->state_out.at, &x.pool_offset);
     return x;

@@ -57,6 +57,7 @@
 #define GDN_GPU_G_LINEAR 1
 #define GDN_GPU_G_RAW 2
 #define GDN_GPU_G_RAW_A_LOG 3
+#define GDN_GPU_G_BOUNDED 4
 #define GDN_GPU_BETA_LOGIT 1
 
 /* `has`: which optional operands are there. */
@@ -74,6 +75,7 @@
 #define GDN_GPU_HAS_STATE_COMMIT 512
 #define GDN_GPU_TREE 1024      /* tokens follow those that `parent` names, or without it the ones before them */
 #define GDN_GPU_HAS_PARENT 2048
+#define GDN_GPU_HAS_SSM_A 4096
 
 GDN_GPU_STRUCT(gdn_gpu_tokens)
 {
@@ -90,7 +92,7 @@ GDN_GPU_STRUCT(gdn_gpu_pool)
 GDN_GPU_STRUCT(gdn_gpu_gated_delta_net)
 {
     gdn_gpu_tokens q, k, v, g, beta, result;
-    gdn_gpu_tokens ssm_a, dt_bias; /* of all tokens: head only; ssm_a absent unless g_form is raw */
+    gdn_gpu_tokens ssm_a, dt_bias; /* of all tokens: head only; ssm_a absent unless g_form is raw, or bounded */
     gdn_gpu_pool   state_in, state_out;
     gdn_gpu_pool   log;            /* row, and line: a column. Base 0, and no columns: there is none */
     int64_t        pool_offset;
@@ -109,7 +111,8 @@ GDN_GPU_STRUCT(gdn_gpu_gated_delta_net)
     GDN_GPU_I32 checkpoint_interval, n_checkpoints; /* 0: no checkpoints */
     GDN_GPU_I32 log_rows, log_columns;              /* 0: no log */
     GDN_GPU_I32 state_dtype, state_interval;        /* interval 0: states are F32, and are not rounded */
-    GDN_GPU_I32 has, unused;
+    GDN_GPU_I32 has;
+    float       lower_bound; /* of GDN_GPU_G_BOUNDED */
     float       scale, norm_add, norm_most, beta_factor;
 };
 

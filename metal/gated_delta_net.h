@@ -225,17 +225,24 @@ GDN_INLINE bool has_linear_gate(constant gdn_gpu_gated_delta_net &p) { return p.
 // What a raw gate is multiplied by, of a head.
 GDN_INLINE float gate_rate(constant gdn_gpu_gated_delta_net &p, thread const DeltaBuffers &b, int h)
 {
+    if (!(p.has & GDN_GPU_HAS_SSM_A))
+        return 1.0f; // of a bounded gate without A_log
     const float rate = read_element(b.ssm_a + h * p.ssm_a.head, p.ssm_a_dtype);
-    return p.g_form == GDN_GPU_G_RAW_A_LOG ? -gdn_expf(rate) : rate;
+    return p.g_form == GDN_GPU_G_RAW_A_LOG ? -gdn_expf(rate) : p.g_form == GDN_GPU_G_BOUNDED ? gdn_expf(rate) : rate;
+}
+GDN_INLINE float raw_gate(constant gdn_gpu_gated_delta_net &p, float g, float rate, float bias)
+{
+    return p.g_form == GDN_GPU_G_BOUNDED ? gdn_bounded_gate(g, rate, bias, p.lower_bound) : gdn_raw_gate(g, rate, bias);
 }
 // Raw gates and exps of a head, which is x, or of four channels.
-template <bool CHANNEL> GDN_INLINE float4 raw_gates(float4 g, float rate, float4 bias)
+template <bool CHANNEL>
+GDN_INLINE float4 raw_gates(constant gdn_gpu_gated_delta_net &p, float4 g, float rate, float4 bias)
 {
-    g.x = gdn_raw_gate(g.x, rate, bias.x);
+    g.x = raw_gate(p, g.x, rate, bias.x);
     if (CHANNEL) {
-        g.y = gdn_raw_gate(g.y, rate, bias.y);
-        g.z = gdn_raw_gate(g.z, rate, bias.z);
-        g.w = gdn_raw_gate(g.w, rate, bias.w);
+        g.y = raw_gate(p, g.y, rate, bias.y);
+        g.z = raw_gate(p, g.z, rate, bias.z);
+        g.w = raw_gate(p, g.w, rate, bias.w);
     }
     return g;
 }

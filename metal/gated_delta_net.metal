@@ -129,7 +129,7 @@ GDN_INLINE void make_decay(constant gdn_gpu_gated_delta_net &p, device const uch
             float4 b = float4(bias);
             if (CHANNEL && (p.has & GDN_GPU_HAS_BIAS))
                 b = read_row<GENERAL>(bias_at, p.dt_bias_dtype, 32 * m + 4 * l, p.head_dim_k);
-            g[m] = raw_gates<CHANNEL>(g[m], rate, b);
+            g[m] = raw_gates<CHANNEL>(p, g[m], rate, b);
         }
     }
     if (!has_linear_gate(p)) {

@@ -151,7 +151,7 @@ template <bool CHANNEL>
 GDN_INLINE float4 tile_decay(constant gdn_gpu_gated_delta_net &p, float rate, float4 bias, float4 g)
 {
     if (has_raw_gate(p))
-        g = raw_gates<CHANNEL>(g, rate, bias);
+        g = raw_gates<CHANNEL>(p, g, rate, bias);
     return has_linear_gate(p) ? g : gate_exps<CHANNEL>(g);
 }
 

@@ -19,4 +19,10 @@ GDN_ELEMENTARY_FUNCTION float gdn_raw_gate(float x, float rate, float bias)
     return gdn_mul(rate, gdn_softplus(gdn_add(x, bias)));
 }
 
+/* GDN_G_BOUNDED's; rate is exp(A_log), or 1. */
+GDN_ELEMENTARY_FUNCTION float gdn_bounded_gate(float x, float rate, float bias, float lower_bound)
+{
+    return gdn_mul(lower_bound, gdn_sigmoid(gdn_mul(rate, gdn_add(x, bias))));
+}
+
 #endif

@@ -52,10 +52,13 @@ static float decay(const gdn_gated_delta_net_problem *p, const char *g, int32_t 
         return x;
     if (p->g_form == GDN_G_LOG)
         return gdn_expf(x);
-    const float A    = gdn_load_element(gdn_token_at(&p->ssm_a, 0, 0, 0, h), p->ssm_a.dtype, 0);
-    const float rate = p->g_form == GDN_G_RAW_A_LOG ? -gdn_expf(A) : A;
+    const float A =
+        p->ssm_a.at.base ? gdn_load_element(gdn_token_at(&p->ssm_a, 0, 0, 0, h), p->ssm_a.dtype, 0) : 0;
     const float bias =
         p->dt_bias.at.base ? gdn_load_element(gdn_token_at(&p->dt_bias, 0, 0, 0, h), p->dt_bias.dtype, i) : 0;
+    if (p->g_form == GDN_G_BOUNDED)
+        return gdn_expf(gdn_bounded_gate(x, p->ssm_a.at.base ? gdn_expf(A) : 1, bias, p->lower_bound));
+    const float rate = p->g_form == GDN_G_RAW_A_LOG ? -gdn_expf(A) : A;
     return gdn_expf(gdn_raw_gate(x, rate, bias));
 }
 

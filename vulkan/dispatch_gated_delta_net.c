@@ -16,7 +16,7 @@ static uint32_t lanes(const gdn_vulkan_device *dev)
 
 static int is_raw(const problem_t *p)
 {
-    return p->g_form == GDN_G_RAW || p->g_form == GDN_G_RAW_A_LOG;
+    return p->g_form >= GDN_G_RAW;
 }
 
 /* Whether an operand other than the state has 16 bits. */

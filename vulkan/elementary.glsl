@@ -245,3 +245,11 @@ float gdn_raw_gate(float x, float rate, float bias)
     precise float gate = rate * gdn_softplus(biased);
     return gate;
 }
+
+float gdn_bounded_gate(float x, float rate, float bias, float lower_bound)
+{
+    precise float biased = x + bias;
+    precise float scaled = rate * biased;
+    precise float gate = lower_bound * gdn_sigmoid(scaled);
+    return gate;
+}

@@ -28,11 +28,11 @@ void normalise()
 // 0: a raw gate's constants of the head
 void load_gate()
 {
-    const bool raw = p.g_form == GDN_GPU_G_RAW || p.g_form == GDN_GPU_G_RAW_A_LOG,
+    const bool raw = (p.has & GDN_GPU_HAS_SSM_A) != 0 && p.g_form >= GDN_GPU_G_RAW,
                biased = (p.has & GDN_GPU_HAS_BIAS) != 0;
     const uint64_t bias_at = p.dt_bias.base + at.h * p.dt_bias.head;
     rate = raw ? load_typed(p.ssm_a.base + at.h * p.ssm_a.head, p.ssm_a_dtype) : 0.0;
-    rate = p.g_form == GDN_GPU_G_RAW_A_LOG ? -gdn_exp(rate) : rate;
+    rate = p.g_form == GDN_GPU_G_RAW_A_LOG ? -gdn_exp(rate) : p.g_form == GDN_GPU_G_BOUNDED ? gdn_exp(rate) : rate;
     if (!CHANNEL) {
         bias = biased ? load_typed(bias_at, p.dt_bias_dtype) : 0.0;
     } else {
@@ -53,7 +53,9 @@ float decay_of(float x, float bias)
 {
     if (FORMS && p.g_form == GDN_GPU_G_LINEAR)
         return x;
-    if (FORMS && p.g_form != GDN_GPU_G_LOG)
+    if (FORMS && p.g_form == GDN_GPU_G_BOUNDED)
+        x = gdn_bounded_gate(x, rate, bias, p.lower_bound);
+    else if (FORMS && p.g_form != GDN_GPU_G_LOG)
         x = gdn_raw_gate(x, rate, bias);
     return gdn_exp(x);
 }

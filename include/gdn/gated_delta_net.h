@@ -53,7 +53,9 @@ enum {
     GDN_G_LOG       = 0, /* the logarithm of the decay: a = exp(x)                                   */
     GDN_G_LINEAR    = 1, /* the decay: a = x                                                         */
     GDN_G_RAW       = 2, /* a projection: a = exp(ssm_a * softplus(x + dt_bias)), ssm_a = -exp(A_log): GGUF files */
-    GDN_G_RAW_A_LOG = 3  /* the same, with A_log in ssm_a: HF transformers, FLA                      */
+    GDN_G_RAW_A_LOG = 3, /* the same, with A_log in ssm_a: HF transformers, FLA                      */
+    GDN_G_BOUNDED   = 4  /* a projection: a = exp(lower_bound * sigmoid(exp(ssm_a) * (x + dt_bias))), A_log in ssm_a, or
+                            absent for a factor of 1: Kimi K3, GLM-5.3-Flash, Ling-3.0; FLA's safe_gate */
 };
 /* What an element x of beta holds. */
 typedef int32_t gdn_beta_input;
@@ -76,7 +78,7 @@ enum {
  *
  * Models normalise q and k: with a k much longer than 1 the states grow without bound.
  * Limits: qk_norm_eps finite and >= 0, and 0 without a norm; beta_factor finite and not 0; ssm_a and dt_bias only with
- * GDN_G_RAW and GDN_G_RAW_A_LOG. */
+ * GDN_G_RAW, GDN_G_RAW_A_LOG and GDN_G_BOUNDED; lower_bound finite and below 0 with GDN_G_BOUNDED, else 0. */
 typedef struct gdn_delta_inputs {
     uint32_t       size;
     gdn_norm       qk_norm;
@@ -84,7 +86,8 @@ typedef struct gdn_delta_inputs {
     gdn_gate_input gate_input;
     gdn_beta_input beta_input;
     float          beta_factor; /* 1 by GDN_INIT; 2 for models with negative eigenvalues                  */
-    gdn_tensor     ssm_a;       /* [n_heads_v]; F32 F16 BF16; stride: head                                */
+    float          lower_bound; /* of GDN_G_BOUNDED, usually -5                                           */
+    gdn_tensor     ssm_a;       /* [n_heads_v]; F32 F16 BF16; stride: head.  Optional with GDN_G_BOUNDED  */
     gdn_tensor     dt_bias;     /* [n_heads_v], GATE_CHANNEL: [n_heads_v][head_dim_k]; as ssm_a; optional */
 } gdn_delta_inputs;
 

@@ -51,6 +51,20 @@ class Abi(unittest.TestCase):
         for name in names:
             self.assertIsNotNone(getattr(library.lib, name).argtypes, f"gdn/_library.py does not declare {name}")
 
+    def test_defaults(self):
+        """Every struct of the headers with defaults gets them, and the others are zeros behind their size."""
+        headers = "".join(path.read_text(encoding="utf-8") for path in sorted((ROOT / "include/gdn").glob("*.h")))
+        listed = re.findall(r"^#define GDN_DEFAULTS_(\w+)[ \t]*(\S?)", headers, flags=re.M)
+        listed = [(name, some) for name, some in listed if name not in OTHERS]
+        self.assertEqual(sorted(abi.WITH_DEFAULTS), sorted(name for name, some in listed if some))
+        for name, some in listed:
+            made = library.new(getattr(abi, name))
+            self.assertEqual(made.size, ctypes.sizeof(made), name)
+            self.assertEqual(any(bytes(made)[4:]), bool(some), name)
+        args, rows = library.new(abi.gdn_gated_delta_net_args), library.new(abi.gdn_set_rows_args)
+        self.assertEqual((args.n_snapshots, args.state.n_slots, args.state_out.n_slots, args.scale), (1, 1, 1, 0))
+        self.assertEqual((library.new(abi.gdn_delta_inputs).beta_factor, *rows.n_batch, *rows.index_batch), (1, 1, 1, 1, 1))
+
     def test_versions(self):
         header = (ROOT / "include/gdn/base.h").read_text(encoding="utf-8")
         want = ".".join(re.search(rf"#define GDN_VERSION_{part} (\d+)", header)[1] for part in ("MAJOR", "MINOR", "PATCH"))

@@ -217,6 +217,24 @@ class GatedDeltaNet(unittest.TestCase):
         with self.assertRaisesRegex(gdn.InvalidArgument, "rounding.interval is 2 and"):
             gdn.gated_delta_net(*operands, state, rounding_interval=2)
 
+    def test_what_is_left_out(self):
+        """scale, and the states that are written; zeros do not mean that something is left out."""
+        operands = gdn_operands(np.random.default_rng(22), 1, 3, 1, 1, 32, 16)
+        pool, other = (np.zeros((1, 3, 1, 16, 32), np.float32) for _ in range(2))
+        out = gdn.gated_delta_net(*operands, pool)
+        self.assertTrue(same(out, gdn.gated_delta_net(*operands, other, scale=1 / np.sqrt(32), state_dst=[[0, 1, 2]])))
+        self.assertTrue(same(pool, other) and pool.any(axis=(2, 3, 4)).all())
+        gdn.gated_delta_net(*operands, np.zeros((1, 1, 16, 32), np.float32), state_out=other)
+        self.assertTrue(same(pool, other))
+        kept = pool.copy()
+        self.assertTrue(same(out, gdn.gated_delta_net(*operands, pool, state_src=[gdn.NONE], log=np.zeros((1, 3, 32 + 17), np.float32))))
+        self.assertTrue(same(pool, kept))
+        for text, bad in (("scale is 0", {"scale": 0}), ("inputs.beta_factor is 0", {"beta_factor": 0}),
+                          ("rounding.interval is 0", {"rounding_interval": 0}), ("checkpoints.interval is 0", {"checkpoints": [0]}),
+                          ("checkpoints.n is 0", {"checkpoint_interval": 4})):
+            with self.assertRaisesRegex(gdn.InvalidArgument, text):
+                gdn.gated_delta_net(*operands, pool, **bad)
+
     def test_members_without_a_parameter(self):
         operands = gdn_operands(np.random.default_rng(14), 1, 3, 1, 1, 16, 16)
         few, all_ = np.zeros((1, 3, 1, 16, 16), np.float32), np.zeros((1, 3, 1, 16, 16), np.float32)

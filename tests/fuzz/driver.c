@@ -1,11 +1,12 @@
 /* Runs a fuzz target without libFuzzer, with any compiler:
  *
- *   driver [--random N] [--seed S] [--first I] [--pick] [FILE | FOLDER | FILE.seeds]...
+ *   driver [--random N] [--seed S] [--first I] [--kinds K] [--pick] [FILE | FOLDER | FILE.seeds]...
  *
  * A FILE is one input, a FOLDER has such files, FILE.seeds is text with one input per line in hexadecimal
  * and comments after #. Lines "#= TEXT" are kinds that the next input has to be of, as the target says in
  * fuzz_outcome(). Then N random inputs; input I of seed S is always the same, so that a failure, whose number is
- * printed by a handler, can be run alone with --first I --random 1. With --pick, those random inputs that are of
+ * printed by a handler, can be run alone with --first I --random 1. With --kinds K, all inputs together have to be of at
+ * least K kinds. With --pick, those random inputs that are of
  * kinds which none before was of, files included, are printed as a FILE.seeds, cut as short as they can be. */
 #define _DEFAULT_SOURCE
 #include <dirent.h>
@@ -179,7 +180,7 @@ static uint64_t splitmix(uint64_t *state)
 
 int main(int argc, char **argv)
 {
-    uint64_t n = 0, seed = 1, first = 0;
+    uint64_t n = 0, seed = 1, first = 0, kinds_wanted = 0;
     int picks = 0;
     (void)signal(SIGABRT, on_abort);
     (void)signal(SIGSEGV, on_abort);
@@ -188,6 +189,7 @@ int main(int argc, char **argv)
         uint64_t *number = !strcmp(argv[i], "--random") ? &n
                            : !strcmp(argv[i], "--seed") ? &seed
                            : !strcmp(argv[i], "--first") ? &first
+                           : !strcmp(argv[i], "--kinds") ? &kinds_wanted
                                                          : NULL;
         if (!strcmp(argv[i], "--pick")) {
             picks = 1;
@@ -195,7 +197,7 @@ int main(int argc, char **argv)
             *number = strtoull(argv[++i], NULL, 0);
         } else if (number || argv[i][0] == '-') {
             (void)fprintf(
-                stderr, "usage: driver [--random N] [--seed S] [--first I] [--pick] [FILE | FOLDER | FILE.seeds]...\n");
+                stderr, "usage: driver [--random N] [--seed S] [--first I] [--kinds K] [--pick] [FILE | FOLDER | FILE.seeds]...\n");
             return 2;
         } else if (run_path(argv[i])) {
             return 2;
@@ -211,8 +213,12 @@ int main(int argc, char **argv)
         run(size);
         if (picks)
             pick(size);
+        else
+            (void)learn(0);
     }
     if (!picks)
-        printf("%ld inputs of %d kinds in files ran\n", count, n_kinds);
-    return count == 0;
+        printf("%ld inputs of %d kinds ran\n", count, n_kinds);
+    if ((uint64_t)n_kinds < kinds_wanted)
+        (void)fprintf(stderr, "driver: %d kinds, and %llu are wanted\n", n_kinds, (unsigned long long)kinds_wanted);
+    return count == 0 || (uint64_t)n_kinds < kinds_wanted;
 }

@@ -370,6 +370,7 @@ static void add_parts(delta_call *call, const delta_spec *spec, int shorten)
         call->inputs.qk_norm_eps = spec->eps;
         call->inputs.gate_input = spec->g_form;
         call->inputs.beta_input = spec->beta_form;
+        call->inputs.lower_bound = spec->lower_bound;
         call->inputs.beta_factor = spec->beta_factor == 0 ? 1 : spec->beta_factor;
     }
     if (spec->interval)
@@ -411,8 +412,9 @@ void check_build_gated_delta_net(check_case *c, const check_spec *any, check_rng
     }
     add_parts(call, spec, spec->strided && check_one_in(rng, 2));
     add_inputs(c, spec, rng);
-    if (spec->g_form == GDN_G_RAW || spec->g_form == GDN_G_RAW_A_LOG) {
-        add_heads(c, spec, "inputs.ssm_a", PART(inputs.ssm_a), DELTA_A, spec->dtype_a, 1, rng);
+    if (spec->g_form >= GDN_G_RAW) {
+        if (!spec->no_a)
+            add_heads(c, spec, "inputs.ssm_a", PART(inputs.ssm_a), DELTA_A, spec->dtype_a, 1, rng);
         if (spec->has_bias)
             add_heads(c, spec, "inputs.dt_bias", PART(inputs.dt_bias), DELTA_BIAS, spec->dtype_bias,
                       spec->gate == GDN_GATE_CHANNEL ? spec->dim_k : 1, rng);

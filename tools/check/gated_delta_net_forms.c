@@ -24,10 +24,15 @@ void delta_random_forms(delta_spec *spec, check_rng *rng)
         if (check_one_in(rng, 2))
             spec->values[DELTA_Q] = spec->values[DELTA_K] = CHECK_NORMAL;
     }
-    spec->g_form = check_between(rng, GDN_G_LOG, GDN_G_RAW_A_LOG);
+    static const float bounds[] = { -5, -5, -1, -80, -1e-40f };
+    spec->g_form = check_between(rng, GDN_G_LOG, GDN_G_BOUNDED);
+    if (spec->g_form == GDN_G_BOUNDED) {
+        spec->lower_bound = CHECK_PICK(rng, bounds);
+        spec->no_a = check_one_in(rng, 3);
+    }
     if (spec->g_form == GDN_G_LINEAR && !check_one_in(rng, 4))
         spec->values[DELTA_G] = CHECK_UNIT;
-    if (spec->g_form == GDN_G_RAW || spec->g_form == GDN_G_RAW_A_LOG) {
+    if (spec->g_form >= GDN_G_RAW) {
         spec->values[DELTA_G] = CHECK_PICK(rng, raw);
         spec->values[DELTA_A] = spec->g_form == GDN_G_RAW ? CHECK_PICK(rng, rates) : CHECK_NORMAL;
         spec->values[DELTA_BIAS] = check_one_in(rng, 4) ? CHECK_GATE_GGML : CHECK_NORMAL;
@@ -46,13 +51,13 @@ static void forms(check_walk *w)
 {
     delta_spec *const spec = &w->spec->gated_delta_net;
     static const char *const norms[] = { "plain", "add", "clamp" }, *const gates[] = { "log", "linear", "raw",
-                                                                                       "a_log" };
+                                                                                       "a_log", "bounded" };
     static const int shapes[][3] = {
         { 1, 128, 64 }, { 5, 33, 40 }, { 40, 64, 48 }, { 20, 33, 40 } /* tokens, dimensions */
     };
     for (int shape = 0; shape < 4; shape++)
         for (int norm = 0; norm < 3; norm++)
-            for (int g = 0; g < 4; g++)
+            for (int g = 0; g < 5; g++)
                 for (int logit = 0; logit < 2; logit++)
                     for (int gate = 0; gate < 2; gate++)
                         for (int layout = 0; layout < 2; layout++) {
@@ -65,6 +70,8 @@ static void forms(check_walk *w)
                             spec->qk_norm = norm;
                             spec->eps = norm ? 1e-6f : 0;
                             spec->g_form = g;
+                            spec->lower_bound = g == GDN_G_BOUNDED ? -5 : 0;
+                            spec->no_a = g == GDN_G_BOUNDED && norm;
                             spec->beta_form = logit;
                             spec->beta_factor = logit ? 2 : 0;
                             spec->has_bias = g >= GDN_G_RAW;

@@ -41,7 +41,8 @@ typedef struct delta_spec {
     int dtype_g, dtype_beta, dtype_a, dtype_bias, dtype_out;
     int qk_norm, g_form, beta_form; /* GDN_NORM_*, GDN_G_*, GDN_BETA_*                 */
     int has_bias;                   /* 1: dt_bias is given                             */
-    float eps, beta_factor;
+    float eps, beta_factor, lower_bound; /* lower_bound: GDN_G_BOUNDED */
+    int no_a;                       /* 1: a bounded gate without ssm_a             */
     int narrow[3];                   /* round values to this type first; GDN_F32 = not  */
     int values[DELTA_OPERANDS];      /* check_values                                    */
     int lead, tail;                  /* tokens before the first and after the last sequence */
