@@ -117,7 +117,6 @@ stage_lint() {
     python3 scripts/format.py
     python3 scripts/draw_includes.py
     python3 scripts/draw_includes.py --self-test
-    python3 scripts/count_places.py
     python3 scripts/lint_metal.py
     python3 scripts/lint_metal.py --self-test
     python3 tests/cuda/test_sass.py

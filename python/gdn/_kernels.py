@@ -17,7 +17,8 @@ SKIP = abi.GDN_SKIP  #: in state_src, history_src: the sequence is padding
 _HEAD_MAPS = {"grouped": abi.GDN_HEADS_GROUPED, "tiled": abi.GDN_HEADS_TILED}
 _LAYOUTS = {"vk": abi.GDN_STATE_VK, "kv": abi.GDN_STATE_KV}
 _NORMS = {None: abi.GDN_NORM_NONE, "add": abi.GDN_NORM_ADD, "clamp": abi.GDN_NORM_CLAMP}
-_GATE_INPUTS = {"log": abi.GDN_G_LOG, "linear": abi.GDN_G_LINEAR, "raw": abi.GDN_G_RAW, "raw_a_log": abi.GDN_G_RAW_A_LOG}
+_GATE_INPUTS = {"log": abi.GDN_G_LOG, "linear": abi.GDN_G_LINEAR, "raw": abi.GDN_G_RAW, "raw_a_log": abi.GDN_G_RAW_A_LOG,
+                "bounded": abi.GDN_G_BOUNDED}
 _BETA_INPUTS = {"plain": abi.GDN_BETA_PLAIN, "logit": abi.GDN_BETA_LOGIT}
 
 
