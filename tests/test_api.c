@@ -1,6 +1,5 @@
-/* The public interface: every function of include/gdn/gdn.h with what it accepts and what it refuses. Here:
- * versions, lists, contexts and buffers. test_api_args.c has the bad arguments of the kernels,
- * test_api_calls.c the calls that are allowed. */
+/* The public interface: what every function accepts and refuses. Here: versions, lists, contexts and buffers.
+ * test_api_args.c has the bad arguments of the kernels, test_api_calls.c the calls that are allowed. */
 #define _POSIX_C_SOURCE 200809L /* setenv */
 #include "test_api.h"
 

@@ -169,7 +169,7 @@ def _build_gated_delta_net(q, k, v, g, beta, state=None, *, state_out=None, out=
                            state_src=None, state_dst=None, position=None, checkpoint_interval=None, checkpoints=None,
                            log=None, log_row=None, base_position=None, commit=None, parent=None, rounding_interval=None,
                            scale=None, head_map="grouped", state_layout="vk", qk_norm=None, qk_norm_eps=0.0, gate_input="log",
-                           beta_input="plain", beta_factor=1.0, ssm_a=None, dt_bias=None, uint16=None, context=None,
+                           beta_input="plain", beta_factor=1.0, lower_bound=0.0, ssm_a=None, dt_bias=None, uint16=None, context=None,
                            **members) -> _Call:
     call = _Call("gated_delta_net", context, uint16)
     args = call.args
@@ -194,6 +194,7 @@ def _build_gated_delta_net(q, k, v, g, beta, state=None, *, state_out=None, out=
     inputs.qk_norm, inputs.qk_norm_eps = _choice("qk_norm", qk_norm, _NORMS), qk_norm_eps
     inputs.gate_input = _choice("gate_input", gate_input, _GATE_INPUTS)
     inputs.beta_input, inputs.beta_factor = _choice("beta_input", beta_input, _BETA_INPUTS), beta_factor
+    inputs.lower_bound = lower_bound
 
     shape = v.shape
     if out is None:
@@ -272,7 +273,7 @@ def gated_delta_net(q, k, v, g, beta, state=None, *, state_out=None, out=None, o
                     log=None, log_row=None, base_position=None, commit=None, parent=None, rounding_interval: Optional[int] = None,
                     scale: Optional[float] = None, head_map: str = "grouped", state_layout: str = "vk",
                     qk_norm: Optional[str] = None, qk_norm_eps: float = 0.0, gate_input: str = "log", beta_input: str = "plain",
-                    beta_factor: float = 1.0, ssm_a=None, dt_bias=None, uint16: Optional[str] = None,
+                    beta_factor: float = 1.0, lower_bound: float = 0.0, ssm_a=None, dt_bias=None, uint16: Optional[str] = None,
                     context: Optional[Context] = None, stream: Optional[int] = None, **members):
     """The gated delta rule, token by token, for every value head of every sequence:
 
@@ -314,7 +315,10 @@ def gated_delta_net(q, k, v, g, beta, state=None, *, state_out=None, out=None, o
       head_map    which key head value head h has: "grouped" h // (n_heads_v // n_heads_k), "tiled" h % n_heads_k
       qk_norm     q and k are divided by their length: "add" sqrt(sum x^2 + qk_norm_eps), "clamp" max(sqrt(sum x^2), eps)
       gate_input  "log" of the decay; "linear": the decay; "raw": the projection x, decay = exp(ssm_a * softplus(x + dt_bias));
-                  "raw_a_log": the same with A_log in ssm_a, decay = exp(-exp(ssm_a) * softplus(x + dt_bias))
+                  "raw_a_log": the same with A_log in ssm_a, decay = exp(-exp(ssm_a) * softplus(x + dt_bias));
+                  "bounded": decay = exp(lower_bound * sigmoid(exp(ssm_a) * (x + dt_bias))), without ssm_a a factor of 1; Kimi K3,
+                  GLM-5.3-Flash, Ling-3.0
+      lower_bound of "bounded": below 0, usually -5
       beta_input  "plain", or "logit": its sigmoid is taken; times beta_factor
       ssm_a       [n_heads_v];  dt_bias [n_heads_v], or [n_heads_v][head_dim_k] for a gate per channel
       uint16      "bfloat16" or "float16": what the bits of operands of dtype uint16 are
@@ -334,7 +338,7 @@ def gated_delta_net(q, k, v, g, beta, state=None, *, state_out=None, out=None, o
                                   base_position=base_position, commit=commit, parent=parent, rounding_interval=rounding_interval,
                                   scale=scale, head_map=head_map, state_layout=state_layout, qk_norm=qk_norm,
                                   qk_norm_eps=qk_norm_eps, gate_input=gate_input, beta_input=beta_input, beta_factor=beta_factor,
-                                  ssm_a=ssm_a, dt_bias=dt_bias, uint16=uint16,
+                                  lower_bound=lower_bound, ssm_a=ssm_a, dt_bias=dt_bias, uint16=uint16,
                                   context=context, **members).run(stream)
 
 

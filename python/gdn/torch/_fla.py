@@ -9,15 +9,15 @@ from torch import Tensor
 from ._operators import gated_delta_net, one_device
 
 # Arguments that say how a GPU computes, or gradients, and nothing about the result.
-_WITHOUT_MEANING = {"chunk_size", "cu_seqlens_cpu", "chunk_indices", "disable_recompute", "use_graph", "max_num_seqs"}
+_WITHOUT_MEANING = {"chunk_size", "cu_seqlens_cpu", "chunk_indices", "disable_recompute", "safe_gate", "use_graph", "max_num_seqs"}
 # Arguments that change the result, and that libgdn has nothing like.
-_UNSUPPORTED = {"cp_context", "gv", "lower_bound", "return_intermediate_states", "safe_gate"}
+_UNSUPPORTED = {"cp_context", "gv", "return_intermediate_states"}
 
 
 def _rule(kernel: str, q: Tensor, k: Tensor, v: Tensor, g: Tensor, beta: Optional[Tensor], scale: Optional[float],
           initial_state: Optional[Tensor], output_final_state: bool, l2norm: bool, beta_sigmoid: bool, neg_eigval: bool,
           state_v_first: bool, cu_seqlens: Optional[Tensor], gate: bool, a_log: Optional[Tensor], dt_bias: Optional[Tensor],
-          others: Dict[str, Any], channel: bool = False) -> Tuple[Tensor, Optional[Tensor]]:
+          others: Dict[str, Any], channel: bool = False, lower_bound: Optional[float] = None) -> Tuple[Tensor, Optional[Tensor]]:
     if "transpose_state_layout" in others:  # the older name
         if state_v_first:
             raise ValueError(f"{kernel}: state_v_first and transpose_state_layout are given; they are names of one argument")
@@ -36,7 +36,13 @@ def _rule(kernel: str, q: Tensor, k: Tensor, v: Tensor, g: Tensor, beta: Optiona
         raise ValueError(f"{kernel}: g has shape {list(g.shape)}; it must be {'[B, T, HV, K]' if channel else '[B, T, HV]'}")
     if neg_eigval and not beta_sigmoid:
         raise ValueError(f"{kernel}: allow_neg_eigval is True, which needs use_beta_sigmoid_in_kernel")
-    if gate and a_log is None:
+    if others.get("safe_gate") and gate and lower_bound is None:
+        raise ValueError(f"{kernel}: safe_gate and use_gate_in_kernel are True, which needs lower_bound")
+    if lower_bound is not None and not gate:
+        raise ValueError(f"{kernel}: lower_bound is {lower_bound!r}, which needs use_gate_in_kernel")
+    if lower_bound is not None and not -5 <= lower_bound < 0:
+        raise ValueError(f"{kernel}: lower_bound is {lower_bound!r}; -5 and above, below 0, is allowed")
+    if gate and a_log is None and lower_bound is None:
         raise ValueError(f"{kernel}: use_gate_in_kernel is True, which needs A_log")
     if scale == 0:
         raise ValueError(f"{kernel}: scale is 0; None is 1 / sqrt(K)")
@@ -44,7 +50,7 @@ def _rule(kernel: str, q: Tensor, k: Tensor, v: Tensor, g: Tensor, beta: Optiona
     one_device(q=q, k=k, v=v, g=g, beta=beta, initial_state=initial_state, cu_seqlens=cu_seqlens, A_log=a_log, dt_bias=dt_bias)
     out, final = gated_delta_net(q, k, v, g, beta, initial_state, cu_seqlens, a_log if gate else None, dt_bias if gate else None,
                                  None if scale is None else float(scale), l2norm, beta_sigmoid, 2.0 if neg_eigval else 1.0,
-                                 state_v_first)
+                                 state_v_first, lower_bound=float(lower_bound or 0))
     return out, final if output_final_state else None
 
 
@@ -94,14 +100,15 @@ def chunk_kda(q: Tensor, k: Tensor, v: Tensor, g: Tensor, beta: Tensor, scale: O
               cu_seqlens_cpu: Optional[Tensor] = None, cp_context: Any = None, use_graph: bool = False,
               max_num_seqs: Optional[int] = None, **kwargs: Any) -> Tuple[Tensor, Optional[Tensor]]:
     """fla.ops.kda.chunk_kda: as chunk_gated_delta_rule, with a gate per key channel, g [B, T, HV, K]; with use_gate_in_kernel
-    A_log [HV] and dt_bias [HV * K] or None. safe_gate, lower_bound, cp_context and return_intermediate_states are refused."""
+    A_log [HV] and dt_bias [HV * K] or None; with lower_bound too the gate is lower_bound * sigmoid(exp(A_log) * (g + dt_bias)), and
+    A_log may be None. cp_context and return_intermediate_states are refused."""
     if initial_state is not None and initial_state.dtype != torch.float32:
         raise TypeError(f"chunk_kda: initial_state has dtype {initial_state.dtype}; torch.float32 is allowed")
     return _rule("chunk_kda", q, k, v, g, beta, scale, initial_state, output_final_state, use_qk_l2norm_in_kernel,
                  use_beta_sigmoid_in_kernel, allow_neg_eigval, state_v_first, cu_seqlens, use_gate_in_kernel,
                  kwargs.pop("A_log", None), kwargs.pop("dt_bias", None),
-                 {"safe_gate": safe_gate, "lower_bound": lower_bound, "return_intermediate_states": return_intermediate_states,
-                  "cp_context": cp_context, **kwargs}, True)
+                 {"safe_gate": safe_gate, "return_intermediate_states": return_intermediate_states, "cp_context": cp_context,
+                  **kwargs}, True, lower_bound)
 
 
 def fused_recurrent_kda(q: Tensor, k: Tensor, v: Tensor, g: Tensor, beta: Tensor, A_log: Optional[Tensor] = None,
@@ -113,4 +120,4 @@ def fused_recurrent_kda(q: Tensor, k: Tensor, v: Tensor, g: Tensor, beta: Tensor
     """fla.ops.kda.fused_recurrent_kda: the same as chunk_kda, to the bit."""
     return _rule("fused_recurrent_kda", q, k, v, g, beta, scale, initial_state, output_final_state, use_qk_l2norm_in_kernel,
                  use_beta_sigmoid_in_kernel, allow_neg_eigval, state_v_first, cu_seqlens, use_gate_in_kernel, A_log, dt_bias,
-                 {"lower_bound": lower_bound, **kwargs}, True)
+                 kwargs, True, lower_bound)

@@ -117,11 +117,12 @@ def _n_sequences(x: Tensor, cu_seqlens: Optional[Tensor]) -> int:
 def gated_delta_net(q: Tensor, k: Tensor, v: Tensor, g: Tensor, beta: Tensor, initial_state: Optional[Tensor] = None,
                     cu_seqlens: Optional[Tensor] = None, a_log: Optional[Tensor] = None, dt_bias: Optional[Tensor] = None,
                     scale: Optional[float] = None, qk_norm: bool = False, beta_logit: bool = False, beta_factor: float = 1.0,
-                    state_v_first: bool = False, head_map: str = "grouped") -> Tuple[Tensor, Tensor]:
+                    state_v_first: bool = False, head_map: str = "grouped", lower_bound: float = 0.0) -> Tuple[Tensor, Tensor]:
     """gdn.gated_delta_net on tensors: (out, final_state), neither an input. Shapes are [B, T, ...], or [1, T, ...] with cu_seqlens
     [N + 1]; states [N, n_heads_v, head_dim_k, head_dim_v] in float32, the last two swapped with state_v_first; out has q's dtype;
     tokens outside cu_seqlens are zeros in it.
-    a_log, [n_heads_v]: g is the projection, and the decay exp(-exp(a_log) * softplus(g + dt_bias)). qk_norm adds 1e-6."""
+    a_log, [n_heads_v]: g is the projection, and the decay exp(-exp(a_log) * softplus(g + dt_bias)). With lower_bound below 0 the
+    decay is exp(lower_bound * sigmoid(exp(a_log) * (g + dt_bias))), and a_log optional. qk_norm adds 1e-6."""
     packed = cu_seqlens is not None
     if packed and q.shape[0] != 1:
         raise ValueError(f"q has {q.shape[0]} batches; with cu_seqlens, sequences lie one after another in one")
@@ -138,8 +139,14 @@ def gated_delta_net(q: Tensor, k: Tensor, v: Tensor, g: Tensor, beta: Tensor, in
     else:  # sequences without tokens write nothing: their state is what it was
         final = q.new_zeros(shape, dtype=torch.float32) if initial is None else initial.clone(memory_format=torch.contiguous_format)
     one = [x[0] if packed else x for x in (q, k, v, g, beta, out)]  # one sequence after another, or an axis of them
-    named: Dict[str, Any] = {} if a_log is None else {"gate_input": "raw_a_log", "ssm_a": view(a_log.reshape(heads), "a_log")}
-    if a_log is not None and dt_bias is not None:
+    named: Dict[str, Any] = {}
+    if lower_bound:
+        named = {"gate_input": "bounded", "lower_bound": lower_bound}
+    elif a_log is not None:
+        named = {"gate_input": "raw_a_log"}
+    if a_log is not None:
+        named["ssm_a"] = view(a_log.reshape(heads), "a_log")
+    if named and dt_bias is not None:
         named["dt_bias"] = rows(dt_bias.reshape(g.shape[2:]), "dt_bias")
     if qk_norm:
         named.update(qk_norm="add", qk_norm_eps=1e-6)
@@ -158,7 +165,7 @@ def gated_delta_net(q: Tensor, k: Tensor, v: Tensor, g: Tensor, beta: Tensor, in
 
 @gated_delta_net.register_fake
 def _(q, k, v, g, beta, initial_state=None, cu_seqlens=None, a_log=None, dt_bias=None, scale=None, qk_norm=False, beta_logit=False,
-      beta_factor=1.0, state_v_first=False, head_map="grouped"):
+      beta_factor=1.0, state_v_first=False, head_map="grouped", lower_bound=0.0):
     dims = (q.shape[-1], v.shape[-1])
     state = (_n_sequences(q, cu_seqlens), v.shape[2], *(dims[::-1] if state_v_first else dims))
     return q.new_empty(v.shape), q.new_empty(state, dtype=torch.float32)

@@ -64,6 +64,18 @@ class Rule(unittest.TestCase):
         self.assertLess((out - torch.from_numpy(want)).abs().max(), 2e-5)
         self.assertTrue(same(out, G.fused_recurrent_kda(q, k, v, raw, logit, **named)[0]))
 
+    def test_bounded_gate(self):
+        q, k, v, _, beta = operands(4, 1, 7, 2, 4, 32, 32)
+        raw, a_log, bias = 3 * torch.randn(1, 7, 4, 32), torch.tensor([0.1, -1, 0.5, 1]), torch.randn(4 * 32)
+        for given in (a_log, None):
+            factor = 1 if given is None else a_log.double().exp()[:, None]
+            g = -5 * torch.sigmoid(factor * (raw.double() + bias.view(4, 32)))
+            want, _ = gdn_formula(q, k, v, g, beta, torch.zeros(1, 4, 32, 32))
+            named = dict(use_gate_in_kernel=True, A_log=given, dt_bias=bias, lower_bound=-5)
+            out, _ = G.chunk_kda(q, k, v, raw, beta, safe_gate=True, **named)
+            self.assertLess((out - torch.from_numpy(want)).abs().max(), 2e-5)
+            self.assertTrue(same(out, G.fused_recurrent_kda(q, k, v, raw, beta, **named)[0]))
+
     def test_gates_of_the_recurrent_form(self):
         q, k, v, gk, beta = operands(3, 1, 6, 2, 2, 32, 32, channel=True)
         g = -torch.rand(1, 6, 2)
@@ -128,7 +140,12 @@ class Rule(unittest.TestCase):
         rule = G.chunk_gated_delta_rule
         for kind, text, call in (
                 (NotImplementedError, "q is on meta; gdn.torch runs on the CPU", lambda: rule(q.to("meta"), k, v, g, beta)),
-                (NotImplementedError, "lower_bound is -5", lambda: G.chunk_kda(q, k, v, g[..., None].expand(-1, -1, -1, 16), beta, lower_bound=-5)),
+                (ValueError, "lower_bound is -5, which needs use_gate_in_kernel",
+                 lambda: G.chunk_kda(q, k, v, g[..., None].expand(-1, -1, -1, 16), beta, lower_bound=-5)),
+                (ValueError, "lower_bound is -6; -5 and above",
+                 lambda: G.chunk_kda(q, k, v, g[..., None].expand(-1, -1, -1, 16), beta, lower_bound=-6, use_gate_in_kernel=True)),
+                (ValueError, "which needs lower_bound", lambda: G.chunk_kda(
+                    q, k, v, g[..., None].expand(-1, -1, -1, 16), beta, safe_gate=True, use_gate_in_kernel=True)),
                 (NotImplementedError, "gv is", lambda: G.fused_recurrent_gated_delta_rule(q, k, v, g, beta=beta, gv=v)),
                 (TypeError, "there is no argument 'chunksize'", lambda: rule(q, k, v, g, beta, chunksize=None)),
                 (ValueError, "head_first is False; fla has removed it", lambda: rule(q, k, v, g, beta, head_first=False)),
