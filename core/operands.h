@@ -45,8 +45,11 @@ gdn_status gdn_tokens_resolve(const gdn_backend *backend, const gdn_operand_spec
 gdn_status gdn_pool_resolve(const gdn_backend *backend, const gdn_operand_spec *spec, const gdn_pool *pool,
                             gdn_state_view *view, gdn_region *region);
 
-/* 1: the call has this pool. A query may leave out its data. */
-static inline int gdn_pool_given(const gdn_pool *pool) { return pool->data || pool->n_rows || pool->n_slots > 1; }
+/* 1: the call has this pool. A query may leave out its data. 1 slot is what GDN_INIT gives some pools. */
+static inline int gdn_pool_given(const gdn_pool *pool)
+{
+    return pool->data || pool->n_rows || (pool->n_slots != 0 && pool->n_slots != 1);
+}
 
 /* The side of a pool that is written becomes the one that is read where it was not `given`. Says whether they are one
  * pool, seen in the same way, and tells their regions. */

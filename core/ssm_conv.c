@@ -68,13 +68,6 @@ static gdn_status check_call(call_t *c, int launch)
     if (out && !history)
         return gdn_fail(GDN_INVALID_ARGUMENT,
                         "history_out is given and history is absent; give both, or history alone");
-    if (launch && history && !a->history.data)
-        return gdn_fail(GDN_INVALID_ARGUMENT, "history.n_rows is %d and history.data is NULL; give both or neither",
-                        (int)a->history.n_rows);
-    if (launch && out && !a->history_out.data)
-        return gdn_fail(GDN_INVALID_ARGUMENT,
-                        "history_out.n_rows is %d and history_out.data is NULL; give both or neither",
-                        (int)a->history_out.n_rows);
     if (!out) {
         a->history_out = a->history;
     } else if ((status = gdn_check_range("history_out.n_rows", a->history_out.n_rows, 1, INT32_MAX))) {
@@ -84,6 +77,13 @@ static gdn_status check_call(call_t *c, int launch)
                         "history_out.n_slots is %d and history.n_slots is %d; they must be the same",
                         (int)a->history_out.n_slots, (int)a->history.n_slots);
     }
+    if (launch && history && !a->history.data)
+        return gdn_fail(GDN_INVALID_ARGUMENT, "history.n_rows is %d and history.data is NULL; give both or neither",
+                        (int)a->history.n_rows);
+    if (launch && out && !a->history_out.data)
+        return gdn_fail(GDN_INVALID_ARGUMENT,
+                        "history_out.n_rows is %d and history_out.data is NULL; give both or neither",
+                        (int)a->history_out.n_rows);
     if ((status = gdn_check_checkpoints(a->checkpoints ? &c->checkpoints : NULL, a->n_seqs)))
         return status;
     if (a->checkpoints && a->tree)

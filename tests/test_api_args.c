@@ -76,7 +76,13 @@ static void delta_sizes(void **state)
     REFUSED(delta_fixture, d->scale = 0, "scale is 0; set it", "GDN_INIT");
     REFUSED(delta_fixture, d->scale = -0.0f, "scale is 0; set it");
     INPUT(inputs.qk_norm, "0 to 2 are allowed", -1, 3);
-    INPUT(inputs.gate_input, "0 to 3 are allowed", -1, 4, INT32_MAX);
+    INPUT(inputs.gate_input, "0 to 4 are allowed", -1, 5, INT32_MAX);
+    REFUSED(delta_fixture, delta_inputs()->lower_bound = -5, "inputs.lower_bound is negative", "must be 0");
+    REFUSED(delta_fixture, delta_inputs()->gate_input = GDN_G_BOUNDED, "inputs.lower_bound is 0", "a negative one");
+    REFUSED(delta_fixture, (delta_inputs()->gate_input = GDN_G_BOUNDED, delta_inputs()->lower_bound = 5),
+            "inputs.lower_bound is positive", "a negative one");
+    REFUSED(delta_fixture, (delta_inputs()->gate_input = GDN_G_BOUNDED, delta_inputs()->lower_bound = -INFINITY),
+            "inputs.lower_bound is -inf", "finite");
     INPUT(inputs.beta_input, "0 to 1 are allowed", -1, 2);
     REFUSED(delta_fixture, delta_inputs()->beta_factor = 0, "inputs.beta_factor is 0; set it", "1 by GDN_INIT");
     REFUSED(delta_fixture, delta_inputs()->beta_factor = -0.0f, "inputs.beta_factor is 0; set it");
