@@ -107,6 +107,7 @@ static void delta_sizes(void **state)
     REFUSED(delta_fixture, (d->state_out.n_rows = 2, d->state_out.n_slots = 1),
             "state_out.n_rows is 2 and state_out.data is NULL", "both or neither");
     REFUSED(delta_fixture, d->state_out.n_slots = 2, "state_out.n_rows is 0");
+    REFUSED(delta_fixture, d->state_out.n_slots = -1, "state_out.n_rows is 0");
 }
 
 static void conv_sizes(void **state)
@@ -126,6 +127,9 @@ static void conv_sizes(void **state)
             "history_out.n_slots is 4 and history.n_slots is 5; they must be the same");
     REFUSED(conv_fixture, (c->history_out = c->history, c->history_out.n_slots = 0), "history_out.n_slots is 0 and");
     REFUSED(conv_fixture, c->n_seqs = 0, "n_seqs is 0 and n_tokens is 5");
+    REFUSED(conv_fixture, c->history_out.n_rows = -1, "history_out.n_rows is -1; 1 to");
+    REFUSED(conv_fixture, c->history_out.n_slots = 5, "history_out.n_rows is 0; 1 to");
+    REFUSED(conv_fixture, c->history_out.n_slots = -7, "history_out.n_rows is 0; 1 to");
     REFUSED(conv_fixture, (c->history_out.n_rows = 2, c->history_out.n_slots = 5),
             "history_out.n_rows is 2 and history_out.data is NULL", "both or neither");
     REFUSED(conv_fixture, c->history.data = NULL, "history.n_rows is 3 and history.data is NULL", "both or neither");

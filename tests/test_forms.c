@@ -171,6 +171,8 @@ static void normalise(const form *f, const double *row, double *x)
                                            : row[i];
 }
 
+#define LOWER_BOUND (-5.0f)
+
 /* Mamba's gate: exp(A softplus(x + bias)), A = -exp(A_log). */
 static double decay(const form *f, const operand *in, double x, int h, int i, double *off)
 {
@@ -179,8 +181,14 @@ static double decay(const form *f, const operand *in, double x, int h, int i, do
         return x;
     if (f->g_form == GDN_G_LOG)
         return exp(x);
-    const double A = f->g_form == GDN_G_RAW_A_LOG ? -exp(in[SSM_A].x[h]) : in[SSM_A].x[h];
     const double z = f->has_bias ? x + in[DT_BIAS].x[h * gates(f) + i] : x;
+    if (f->g_form == GDN_G_BOUNDED) { /* lower_bound * sigmoid(exp(A_log) * (x + bias)): FLA's safe gate */
+        const double u = exp(in[SSM_A].x[h]) * z, s = LOWER_BOUND / (1 + exp(-u));
+        /* Of s: sigmoid's slope is a quarter at most; u has the roundings of exp(A_log), z and the product. */
+        *off += fabs(LOWER_BOUND * u) / 4 * (2 * 0.69 + 2) + fabs(s) * (2 * 2 + 1);
+        return exp(s);
+    }
+    const double A = f->g_form == GDN_G_RAW_A_LOG ? -exp(in[SSM_A].x[h]) : in[SSM_A].x[h];
     const double y = A * (z > 20 ? z : log1p(exp(z)));
     /* Of y: z is rounded, and softplus' slope is 1 at most; softplus itself, exp(A_log), their product. */
     *off += fabs(A * z) + fabs(y) * (2 * 1.6 + 2 * 0.69 + 1);
@@ -293,7 +301,8 @@ static gdn_status run(gdn_context *ctx, const form *f, const operand *in, void *
     if (f->factor != 0) inputs.beta_factor = (float)f->factor;
     a.inputs = &inputs;
     gdn_tensor *const operands[] = { &a.q, &a.k, &a.v, &a.g, &a.beta, &inputs.ssm_a, &inputs.dt_bias };
-    const int raw = f->g_form == GDN_G_RAW || f->g_form == GDN_G_RAW_A_LOG;
+    inputs.lower_bound = f->g_form == GDN_G_BOUNDED ? LOWER_BOUND : 0;
+    const int raw = f->g_form >= GDN_G_RAW;
     for (int o = Q; o < STATE; o++)
         if (o < SSM_A || (raw && (o == SSM_A || f->has_bias)))
             *operands[o] = (gdn_tensor){ .data = in[o].bytes, .dtype = f->types[o] };
@@ -332,8 +341,8 @@ static void measure(const form *f, const result *r, const void *out, const float
 /* Another form that is near: number n of them, or NULL where it is no other than f. */
 static const char *another(const form *f, int n, form *other)
 {
-    static const int near[] = { GDN_G_LINEAR, GDN_G_LOG, GDN_G_RAW_A_LOG, GDN_G_RAW };
-    const int raw = f->g_form == GDN_G_RAW || f->g_form == GDN_G_RAW_A_LOG;
+    static const int near[] = { GDN_G_LINEAR, GDN_G_LOG, GDN_G_RAW_A_LOG, GDN_G_RAW, GDN_G_RAW_A_LOG };
+    const int raw = f->g_form >= GDN_G_RAW;
     *other = *f;
     switch (n) {
     case 0: other->norm = f->norm == GDN_NORM_ADD ? GDN_NORM_CLAMP : GDN_NORM_ADD; return "another norm";
@@ -394,6 +403,7 @@ static void judge(gdn_context *ctx, const char *target, const form *f)
 #define KV .layout = GDN_STATE_KV
 #define RAW .g_form = GDN_G_RAW, .g = { -3, 3 }, .a = { -3, 0 }
 #define A_LOG .g_form = GDN_G_RAW_A_LOG, .g = { -3, 3 }, .a = { -3, 0 }
+#define BOUNDED .g_form = GDN_G_BOUNDED, .g = { -3, 3 }, .a = { -1, 1 }
 #define LINEAR .g_form = GDN_G_LINEAR, .g = { 0.5, 1 }
 #define LOG .g_form = GDN_G_LOG, .g = { -0.5, 0 }
 #define LOGIT .beta_form = GDN_BETA_LOGIT
@@ -419,6 +429,9 @@ static const form forms[] = {
     { "kda_raw",    20, 2, 2,  64, 32, 1, VK, RAW, BIAS, .length = 1 },
     { "kda_a_log",   1, 1, 2, 128, 32, 1, VK, A_LOG, BIAS, .length = 1 },
     { "kda_bare",    9, 1, 2,  17, 16, 1, KV, A_LOG, .length = 1 },
+    { "bounded",    12, 1, 2,  64, 32, 0, VK, BOUNDED, BIAS, .length = 1 },
+    { "kda_bounded", 20, 2, 2, 64, 32, 1, KV, BOUNDED, BIAS, .length = 1 },
+    { "kda_bounded_bare", 1, 1, 2, 128, 32, 1, VK, BOUNDED, .length = 1 },
     /* beta, and its factor */
     { "logit",      10, 1, 2,  64, 32, 0, VK, LOG, LOGIT, .length = 1 },
     { "logit_twice", 10, 1, 2, 64, 32, 0, KV, LOG, LOGIT, .factor = 2, .length = 1 },
