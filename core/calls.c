@@ -39,12 +39,13 @@ static void make_plan(const gdn_context *ctx, gdn_kernel kernel, const void *pro
 gdn_status gdn_plan_resolve(const gdn_context *ctx, gdn_kernel kernel, const void *problem, gdn_plan *plan,
                             const gdn_span *span, int needed, gdn_place *at, gdn_region *r, int workspace, int n)
 {
-    gdn_capability c; /* of which only two numbers count, unless the call is refused */
     make_plan(ctx, kernel, problem, plan);
-    c.supported       = !plan->refused;
-    c.workspace_bytes = plan->workspace_bytes;
-    if (plan->refused) ctx->backend->describe_plan(ctx, kernel, problem, plan, &c);
-    return gdn_workspace_resolve(ctx->backend, &c, span, needed, at, r, workspace, n);
+    if (plan->refused) {
+        gdn_capability c;
+        ctx->backend->describe_plan(ctx, kernel, problem, plan, &c);
+        return gdn_fail(GDN_UNSUPPORTED, "%s", c.reason);
+    }
+    return gdn_workspace_resolve(ctx->backend, plan->workspace_bytes, span, needed, at, r, workspace, n);
 }
 
 gdn_status gdn_query_check(const gdn_context *ctx, const gdn_capability *capability)

@@ -65,7 +65,6 @@ typedef struct call_t {
 static gdn_status read_call(const gdn_gated_delta_net_args *args, call_t *c)
 {
     gdn_status status;
-    *c = (call_t){ .inputs = GDN_INIT(gdn_delta_inputs) };
     if ((status = gdn_struct_read("args", args, GDN_FIRST_SIZE(gdn_gated_delta_net_args), sizeof c->a, &c->a)) ||
         (status = gdn_part_read("inputs", c->a.inputs, GDN_FIRST_SIZE(gdn_delta_inputs), sizeof c->inputs,
                                 &c->inputs)) ||
@@ -74,6 +73,8 @@ static gdn_status read_call(const gdn_gated_delta_net_args *args, call_t *c)
                                 sizeof c->checkpoints, &c->checkpoints)) ||
         (status = gdn_part_read("tree", c->a.tree, GDN_FIRST_SIZE(gdn_token_tree), sizeof c->tree, &c->tree)))
         return status;
+    if (!c->a.inputs)
+        c->inputs.beta_factor = 1;
     return gdn_part_read("rounding", c->a.rounding, GDN_FIRST_SIZE(gdn_state_rounding), sizeof c->rounding,
                          &c->rounding);
 }
@@ -380,8 +381,9 @@ static gdn_status resolve_call(const gdn_context *ctx, const call_t *c, gdn_plan
     const args_t *a = &c->a;
     const int launch = plan != NULL;
     const gdn_backend *b = ctx->backend;
-    gdn_region r[N_REGIONS] = { 0 };
+    gdn_region r[N_REGIONS];
     gdn_status status;
+    gdn_regions_clear(r, N_REGIONS);
     /* A device's kernels judge the maps also of a call without tokens. */
     const int judged = !b->host_memory && a->n_seqs &&
                        (a->seq_start.data || a->state_src.data || (uses_position(a) && a->position.data) || a->log);

@@ -62,6 +62,16 @@ static gdn_status check_dtype(const gdn_operand_spec *spec, int32_t dtype)
                     gdn_dtype_name(dtype), allowed);
 }
 
+/* Whatever is not set here is not read before it is set, or while n_axes is 0. */
+static void clear_region(gdn_region *region, const char *name)
+{
+    gdn_regions_clear(region, 1);
+    region->name         = name;
+    region->object       = 0;
+    region->outer_stride = region->inner_span = region->piece = 0;
+    region->n_axes       = 0;
+}
+
 /* Fill packed strides and check the given ones. extent[] may be lowered to what is really there. */
 static gdn_status resolve_strides(const gdn_operand_spec *spec, const gdn_tensor *t, int64_t extent[4],
                                   int64_t stride[4])
@@ -216,7 +226,7 @@ gdn_status gdn_operand_resolve(const gdn_backend *backend, const gdn_operand_spe
     int64_t extent[4];
     gdn_status status;
     *at     = (gdn_place){ 0 };
-    *region = (gdn_region){ .name = spec->name };
+    clear_region(region, spec->name);
     for (int a = 0; a < 4; a++)
         extent[a] = a < spec->n_axes ? spec->extent[a] : 1;
     if ((status = check_dtype(spec, t->dtype)))
@@ -315,7 +325,8 @@ gdn_status gdn_span_resolve(const gdn_backend *backend, const char *name, const 
                             uint64_t alignment, int needed, gdn_place *at, gdn_region *region)
 {
     *at     = (gdn_place){ 0 };
-    *region = (gdn_region){ .name = name, .inner_span = bytes, .piece = bytes };
+    clear_region(region, name);
+    region->inner_span = region->piece = bytes;
     if (!span->data) {
         if (needed && bytes)
             return gdn_fail(GDN_INVALID_ARGUMENT, "%s.data is NULL; %llu bytes are needed", name,
@@ -401,16 +412,13 @@ static gdn_status check_apart(const gdn_region *written, const gdn_region *other
     return GDN_OK;
 }
 
-gdn_status gdn_workspace_resolve(const gdn_backend *backend, const gdn_capability *plan, const gdn_span *span,
-                                 int needed, gdn_place *at, gdn_region *r, int workspace, int n)
+gdn_status gdn_workspace_resolve(const gdn_backend *backend, uint64_t bytes, const gdn_span *span, int needed,
+                                 gdn_place *at, gdn_region *r, int workspace, int n)
 {
-    if (!plan->supported)
-        return gdn_fail(GDN_UNSUPPORTED, "%s", plan->reason);
-    gdn_status status = gdn_span_resolve(backend, "workspace", span, plan->workspace_bytes,
-                                         plan->workspace_bytes ? 64 : 1, needed, at, &r[workspace]);
+    gdn_status status = gdn_span_resolve(backend, "workspace", span, bytes, bytes ? 64 : 1, needed, at, &r[workspace]);
     r[workspace].written = 1;
     for (int i = 0; i < n && !status; i++)
-        if (r[i].written)
+        if (r[i].written && r[i].begin != r[i].end)
             status = check_apart(&r[i], r, n);
     return status;
 }

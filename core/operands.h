@@ -20,6 +20,15 @@ typedef struct gdn_region {
                                that the two sides are not held against each other                                  */
 } gdn_region;
 
+/* No operand is there yet. */
+static inline void gdn_regions_clear(gdn_region *r, int n)
+{
+    for (int i = 0; i < n; i++) {
+        r[i].begin = r[i].end = 0;
+        r[i].written = r[i].one_pool = 0;
+    }
+}
+
 /* What an operand has to look like. Axes outermost first; the contiguous one is not among them. */
 typedef struct gdn_operand_spec {
     const char *name;        /* as the caller knows it: "q", "state"                                  */
@@ -63,11 +72,10 @@ gdn_status gdn_span_resolve(const gdn_backend *backend, const char *name, const 
 /* 1 when the two may share a byte: 0 is certain, and so is 1 but where that would take thousands of steps to find. */
 int gdn_regions_overlap(const gdn_region *a, const gdn_region *b);
 
-/* What every call ends with: the workspace that its plan asks for, 64-byte aligned, whose region is r[workspace], and
- * that none of its n regions which are written, the workspace among them, overlaps another. GDN_UNSUPPORTED where the
- * plan says that the call would not run. */
-gdn_status gdn_workspace_resolve(const gdn_backend *backend, const gdn_capability *plan, const gdn_span *span,
-                                 int needed, gdn_place *at, gdn_region *r, int workspace, int n);
+/* The last checks of a call: its workspace of `bytes` bytes, 64-byte aligned, whose region is r[workspace]; and none of
+ * its n regions that are written, the workspace among them, overlaps another. */
+gdn_status gdn_workspace_resolve(const gdn_backend *backend, uint64_t bytes, const gdn_span *span, int needed,
+                                 gdn_place *at, gdn_region *r, int workspace, int n);
 
 const char *gdn_dtype_name(int32_t dtype);
 

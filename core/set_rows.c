@@ -73,8 +73,9 @@ gdn_status gdn_set_rows_prepare(const gdn_context *ctx, const args_t *args, gdn_
     args_t        copy; /* what is checked is what is used */
     const args_t *a = &copy;
     const gdn_backend *b = ctx->backend;
-    gdn_region r[N_REGIONS] = { 0 };
+    gdn_region r[N_REGIONS];
     gdn_status status;
+    gdn_regions_clear(r, N_REGIONS);
     if ((status = gdn_struct_read("args", args, GDN_FIRST_SIZE(gdn_set_rows_args), sizeof copy, &copy)) ||
         (status = check_args(a)))
         return status;

@@ -41,7 +41,6 @@ typedef struct call_t {
 static gdn_status read_call(const gdn_ssm_conv_args *args, call_t *c)
 {
     gdn_status status;
-    *c = (call_t){ 0 };
     if ((status = gdn_struct_read("args", args, GDN_FIRST_SIZE(gdn_ssm_conv_args), sizeof c->a, &c->a)) ||
         (status = gdn_part_read("checkpoints", c->a.checkpoints, GDN_FIRST_SIZE(gdn_checkpoints),
                                 sizeof c->checkpoints, &c->checkpoints)))
@@ -154,8 +153,9 @@ static gdn_status resolve_call(const gdn_context *ctx, const call_t *c, gdn_plan
     const args_t *a = &c->a;
     const int launch = plan != NULL;
     const gdn_backend *b = ctx->backend;
-    gdn_region r[N_REGIONS] = { 0 };
+    gdn_region r[N_REGIONS];
     gdn_status status;
+    gdn_regions_clear(r, N_REGIONS);
     /* Without tokens the maps are judged all the same, those of a device by its kernels. */
     const int judged = !b->host_memory && a->n_seqs &&
                        (a->seq_start.data || a->position.data || a->history_src.data || a->history_dst.data);

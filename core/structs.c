@@ -24,8 +24,9 @@ gdn_status gdn_struct_read(const char *name, const void *caller, size_t first, s
     if (status) return status;
     uint32_t size;
     memcpy(&size, caller, sizeof size);
-    memset(copy, 0, known);
-    memcpy(copy, caller, size < known ? size : known);
+    const size_t have = size < known ? size : known;
+    memcpy(copy, caller, have);
+    memset((char *)copy + have, 0, known - have);
     for (size_t i = known; i < size; i++)
         if (((const unsigned char *)caller)[i])
             return gdn_fail(GDN_INVALID_ARGUMENT,
@@ -37,7 +38,9 @@ gdn_status gdn_struct_read(const char *name, const void *caller, size_t first, s
 
 gdn_status gdn_part_read(const char *name, const void *part, size_t first, size_t known, void *copy)
 {
-    return part ? gdn_struct_read(name, part, first, known, copy) : GDN_OK;
+    if (part) return gdn_struct_read(name, part, first, known, copy);
+    memset(copy, 0, known);
+    return GDN_OK;
 }
 
 gdn_status gdn_struct_init(const char *name, void *caller, uint32_t size, size_t first, const void *defaults,

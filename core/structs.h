@@ -11,7 +11,7 @@
  * GDN_FIRST_SIZE(type): never today's sizeof, which would refuse every program built before the struct grew. */
 gdn_status gdn_struct_read(const char *name, const void *caller, size_t first, size_t known, void *copy);
 
-/* The same for a part of the arguments, which may be NULL: then `copy` stays as it is. */
+/* The same for a part of the arguments, which may be NULL: then `copy` is zeros. */
 gdn_status gdn_part_read(const char *name, const void *part, size_t first, size_t known, void *copy);
 
 /* Fills a caller's struct of this size with `defaults`, zeros behind them, and its size. */
