@@ -22,55 +22,60 @@ static gdn_span workspace(void)
     return (gdn_span){ .data = memory + (1 << 17), .bytes = 4 << 17 };
 }
 
-static gdn_status delta(gdn_context *ctx, int n_tokens, int keys, int32_t layout, uint32_t flags)
+static gdn_pool pool(int n, int32_t n_rows, int32_t n_slots)
+{
+    const gdn_tensor t = floats(n, GDN_F32);
+    return (gdn_pool){ .data = t.data, .bytes = t.bytes, .n_rows = n_rows, .n_slots = n_slots };
+}
+
+static gdn_status delta(gdn_context *ctx, int n_tokens, int keys, int32_t layout, int with_tree)
 {
     static const int32_t parent[] = { GDN_NONE, 0, 0 };
-    gdn_gated_delta_net_args a = { .size = sizeof a,
-                                   .n_seqs = 1,
-                                   .n_tokens = n_tokens,
-                                   .n_heads_k = 1,
-                                   .n_heads_v = 1,
-                                   .head_dim_k = keys,
-                                   .head_dim_v = keys,
-                                   .n_rows = 1,
-                                   .n_slots = 1,
-                                   .n_snapshots = flags ? 0 : 1,
-                                   .scale = 1,
-                                   .state_layout = layout,
-                                   .flags = flags };
+    gdn_gated_delta_net_args a = GDN_INIT(gdn_gated_delta_net_args);
+    gdn_replay_log log = GDN_INIT(gdn_replay_log);
+    gdn_token_tree tree = GDN_INIT(gdn_token_tree);
+    a.n_seqs = a.n_heads_k = a.n_heads_v = 1;
+    a.n_tokens = n_tokens;
+    a.head_dim_k = a.head_dim_v = keys;
+    a.state_layout = layout;
+    a.scale = 1;
     a.q = floats(n_tokens * keys, GDN_F32);
     a.k = floats(n_tokens * keys, GDN_F32);
     a.v = floats(n_tokens * keys, GDN_F32);
     a.g = floats(n_tokens, GDN_F32);
     a.beta = floats(n_tokens, GDN_F32);
     a.out = floats(n_tokens * keys, GDN_F32);
-    a.state = floats(keys * keys, GDN_F32);
+    a.state = pool(keys * keys, 1, 1);
     a.workspace = workspace();
-    if (flags) {
-        a.n_log_rows = 1;
-        a.n_log_columns = MOST;
-        a.log = floats(MOST * (2 * keys + 1), GDN_F32);
-        a.parent = (gdn_span){ .data = (void *)(uintptr_t)parent, .bytes = sizeof parent };
-        a.log_row = (gdn_span){ .data = floats(1, GDN_F32).data, .bytes = 4 };
+    if (with_tree) {
+        log.entries = pool(MOST * (2 * keys + 1), 1, MOST);
+        tree.parent = (gdn_span){ .data = (void *)(uintptr_t)parent, .bytes = sizeof parent };
+        a.log = &log;
+        a.tree = &tree;
+        a.n_snapshots = 0;
     }
     return gdn_gated_delta_net(ctx, &a, NULL);
 }
 
 static gdn_status conv(gdn_context *ctx)
 {
-    gdn_ssm_conv_args a = { .size = sizeof a, .n_seqs = 1, .n_tokens = 1, .n_channels = ROW, .kernel_width = 4,
-                            .n_columns = 3, .n_rows = 1 };
+    gdn_ssm_conv_args a = GDN_INIT(gdn_ssm_conv_args);
+    a.n_seqs = a.n_tokens = 1;
+    a.n_channels = ROW;
+    a.kernel_width = 4;
     a.x = floats(ROW, GDN_F32);
     a.weight = floats(4 * ROW, GDN_F32);
     a.out = floats(ROW, GDN_F32);
-    a.history = floats(3 * ROW, GDN_F32);
+    a.history = pool(3 * ROW, 1, 3);
     a.workspace = workspace();
     return gdn_ssm_conv(ctx, &a, NULL);
 }
 
 static gdn_status rows(gdn_context *ctx)
 {
-    gdn_set_rows_args a = { .size = sizeof a, .n_columns = ROW, .n_rows = 1, .n_rows_dst = 1 };
+    gdn_set_rows_args a = GDN_INIT(gdn_set_rows_args);
+    a.n_columns = ROW;
+    a.n_rows = a.n_rows_dst = 1;
     a.src = floats(ROW, GDN_F32);
     a.dst = floats(ROW, GDN_F16);
     a.index = floats(1, GDN_I32);
@@ -84,7 +89,7 @@ static gdn_status call(gdn_context *ctx, const char *name)
     if (!strcmp(name, "decode")) return delta(ctx, 1, 128, GDN_STATE_VK, 0);
     if (!strcmp(name, "lines")) return delta(ctx, 2, 16, GDN_STATE_KV, 0);
     if (!strcmp(name, "columns")) return delta(ctx, MOST, 128, GDN_STATE_VK, 0);
-    if (!strcmp(name, "tree")) return delta(ctx, 3, 128, GDN_STATE_VK, GDN_DELTA_TREE);
+    if (!strcmp(name, "tree")) return delta(ctx, 3, 128, GDN_STATE_VK, 1);
     return !strcmp(name, "ssm_conv") ? conv(ctx) : rows(ctx);
 }
 
