@@ -177,10 +177,10 @@ typedef struct gdn_state_rounding {
  *
  * Slices of one projection need no copies. With x = [n_tokens][2 * K + V] from ssm_conv, K = n_heads_k * head_dim_k:
  *
- *     const int64_t token = 4 * (2 * K + V);
- *     args.q = (gdn_tensor){ .data = x, .stride = { 0, token } };
- *     args.k = (gdn_tensor){ .data = x, .offset = 4 * K, .stride = { 0, token } };
- *     args.v = (gdn_tensor){ .data = x, .offset = 8 * K, .stride = { 0, token } };
+ *     args.q.data = args.k.data = args.v.data = x;
+ *     args.q.stride[1] = args.k.stride[1] = args.v.stride[1] = 4 * (2 * K + V); // [0], of sequences, stays 0
+ *     args.k.offset = 4 * K;
+ *     args.v.offset = 8 * K;
  *
  * ---- 8.2  Maps
  *

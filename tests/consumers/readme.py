@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
 """The code that readers copy compiles without warnings: readme.py README INCLUDE CC CXX
 
-The README's C blocks, as they are, and the example at the top of gdn.h, inside a function with what it leaves out, as C99, C11,
-C++11 and C++17.
+The README's C blocks, as they are, and the examples in the comments of the headers below, each inside a function with what it
+leaves out, as C99, C11, C++11 and C++17.
 """
 import pathlib
 import re
@@ -11,7 +11,9 @@ import sys
 
 STRICT = ["-Wall", "-Wextra", "-Wpedantic", "-Wshadow", "-Werror", "-fsyntax-only"]
 
-# What "Five minutes" takes for granted. Local functions would be no C++, nor nested ones C.
+HEADERS = ("gdn.h", "base.h", "gated_delta_net.h", "ssm_conv.h")
+
+# What the examples take for granted. Local functions would be no C++, nor nested ones C.
 BEFORE = """#include <gdn/gdn.h>
 #include <math.h>
 #include <stdio.h>
@@ -19,11 +21,19 @@ BEFORE = """#include <gdn/gdn.h>
 #include <string.h>
 
 static void fail(const char *text) { fprintf(stderr, "%s\\n", text); exit(1); }
+static float *q, *k, *v, *g, *beta, *out, *state, *x, *weight, *history, *A_log, *dt_bias, *entries;
+static int32_t *slots, *position, *base, *index_map, n_seqs, n_slots, N, K, V, entry, half, n_drafts;
 
-void five_minutes(float *q, float *k, float *v, float *g, float *beta, float *out, float *state);
-void five_minutes(float *q, float *k, float *v, float *g, float *beta, float *out, float *state)
+void example(@);
+void example(@)
 {
+    (void)q, (void)k, (void)v, (void)g, (void)beta, (void)out, (void)state, (void)x, (void)weight, (void)history;
+    (void)A_log, (void)dt_bias, (void)entries, (void)slots, (void)position, (void)base, (void)index_map, (void)n_seqs;
+    (void)n_slots, (void)N, (void)K, (void)V, (void)entry, (void)half, (void)n_drafts, (void)fail;
+    {
 """
+# Structs that an example changes and another one has introduced.
+GIVEN = {"args": "gdn_gated_delta_net_args args", "rows": "gdn_set_rows_args rows", "log": "gdn_replay_log log"}
 
 
 def blocks_of_readme(path):
@@ -32,24 +42,41 @@ def blocks_of_readme(path):
     return [(f"{path.name}, C block {i + 1}", block) for i, block in enumerate(blocks)]
 
 
-def five_minutes(path):
-    """The indented lines between the headings "Five minutes" and "Conventions" of the header's first comment."""
-    match = re.search(r"^ \* ---- 1  Five minutes.*?\n(.*?)^ \* Conventions", path.read_text(), flags=re.M | re.S)
-    if not match:
-        return []
-    lines = [line[7:] for line in match.group(1).splitlines() if line.startswith(" *     ")]
-    return [(f"{path.name}, Five minutes", BEFORE + "\n".join(lines) + "\n}\n")]
+def first_line(text):
+    return next((line for line in text.splitlines() if not line.startswith("//")), "")
+
+
+def is_code(text):
+    first = first_line(text)
+    return "for j =" not in first and (first.endswith(";") or re.search(r";  |; // ", first) is not None)
+
+
+def examples(path):
+    """The indented lines of code in the comments of a header: statements, some of which begin with a comment."""
+    found = []
+    for comment in re.findall(r"/\*.*?\*/", path.read_text(), flags=re.S):
+        for block in re.findall(r"(?:^ \*     .*\n(?:^ \*\n)*)+", comment, flags=re.M):
+            paragraphs = "\n".join(line[7:] for line in block.splitlines()).split("\n\n")
+            while paragraphs and not is_code(paragraphs[0]):
+                del paragraphs[0] # a formula, or words
+            if not paragraphs:
+                continue
+            first = first_line(paragraphs[0])
+            code = "\n\n".join(paragraphs).replace("index.data = index;", "index.data = index_map;") + "\n}\n}\n"
+            given = [text for name, text in GIVEN.items() if re.search(rf"\b{name}\.", code) and f" {name} = GDN_INIT" not in code]
+            found.append((f"{path.name}, {first}", BEFORE.replace("@", ", ".join(given) or "void") + code))
+    return found
 
 
 def main(readme, include, cc, cxx):
-    parts = blocks_of_readme(pathlib.Path(readme)), five_minutes(pathlib.Path(include) / "gdn" / "gdn.h")
-    for found, what in zip(parts, ("C block in the README", "example in gdn.h")):
-        if not found:
-            sys.exit(f"there is no {what}: this test must learn where it went")
+    parts = [blocks_of_readme(pathlib.Path(readme)), *(examples(pathlib.Path(include) / "gdn" / name) for name in HEADERS)]
+    for found, where, least in zip(parts, ("the README", *HEADERS), (1, 1, 2, 5, 1)):
+        if len(found) < least:
+            sys.exit(f"{where} has {len(found)} examples of {least}: this test must learn where they went")
     failed = 0
-    for name, code in parts[0] + parts[1]:
-        # An initialiser of the first member alone is C and C++, but -Wextra does not like it.
-        lenient = ["-Wno-missing-field-initializers"] if name.startswith("gdn.h") and "= { sizeof" in code else []
+    for name, code in sum(parts, []):
+        # Examples set what other code uses.
+        lenient = [f"-Wno-unused-{what}" for what in ("variable", "but-set-variable", "but-set-parameter")] if "void example" in code else []
         for language, compiler in (("c99", cc), ("c11", cc), ("c++11", cxx), ("c++17", cxx)):
             kind = "c++" if "+" in language else "c"
             result = subprocess.run([compiler, "-x", kind, f"-std={language}", *STRICT, *lenient, "-I", include, "-"],
@@ -57,7 +84,7 @@ def main(readme, include, cc, cxx):
             if result.returncode:
                 failed += 1
                 print(f"{name} as {language}:\n{result.stderr}")
-    print(f"{len(parts[0]) + len(parts[1])} pieces of code, {failed} failures")
+    print(f"{sum(map(len, parts))} pieces of code, {failed} failures")
     return 1 if failed else 0
 
 
