@@ -133,41 +133,67 @@ static gdn_status plan_call(const gdn_context *ctx, int number, void *data, gdn_
     return status;
 }
 
-/* The call as it is planned, run and compared. */
-static gdn_status judge(gdn_context *ctx, const gdn_span *memory, int number, const gdn_gpu_answer_call *call,
-                        const problem_t *p, const gdn_plan *plan)
+typedef struct asked_t {
+    gdn_gpu_answer_call call;
+    problem_t p;
+    gdn_plan plan;
+    unsigned char *host; /* of GDN_ANSWER_BYTES, 64-byte aligned */
+} asked_t;
+
+/* What the reference makes of the call, in host memory. Every call writes something. */
+static gdn_status expected_of(int number, unsigned char *host, uint64_t *digest)
 {
-    unsigned char *host = malloc(call->bytes);
-    gdn_status status;
-    if (!host)
-        return gdn_fail(GDN_OUT_OF_MEMORY, "no memory for a known answer of %llu bytes",
-                        (unsigned long long)call->bytes);
+    gdn_context reference = { .backend = &gdn_backend_reference };
+    asked_t *x = malloc(sizeof *x);
+    if (!x) return gdn_fail(GDN_OUT_OF_MEMORY, "no memory for a known answer's call of %zu bytes", sizeof *x);
+    gdn_gpu_answer_call_of(number, host, &x->call);
+    gdn_gpu_answer_fill(&x->call, host); /* first: the reference reads maps when it plans */
+    const uint64_t before = gdn_gpu_answer_digest(&x->call, host);
+    gdn_status status = plan_call(&reference, number, host, &x->call, &x->p, &x->plan);
+    if (!status) status = gdn_backend_reference.run(&reference, x->call.kernel, &x->p, &x->plan, NULL);
+    *digest = gdn_gpu_answer_digest(&x->call, host);
+    if (!status && *digest == before)
+        status = gdn_fail(GDN_INTERNAL, "known answer %d: the reference writes nothing", number);
+    free(x);
+    return status;
+}
+
+/* The call as it is planned, run and compared. */
+static gdn_status judge(gdn_context *ctx, const gdn_span *memory, int number, const asked_t *x)
+{
+    const gdn_gpu_answer_call *call = &x->call;
+    unsigned char *host = x->host;
+    uint64_t expected = 0;
+    gdn_status status = expected_of(number, host, &expected);
+    if (status) return status;
     gdn_gpu_answer_fill(call, host);
     if (!(status = ctx->backend->buffer_write(ctx, memory, 0, host, call->bytes)) &&
-        !(status = ctx->backend->run(ctx, call->kernel, p, plan, NULL)) &&
+        !(status = ctx->backend->run(ctx, call->kernel, &x->p, &x->plan, NULL)) &&
         !(status = ctx->backend->buffer_read(ctx, memory, call->written, host + call->written,
                                              call->bytes - call->written))) {
         const uint64_t got = gdn_gpu_answer_digest(call, host);
         char name[256];
-        name_pipeline(ctx, call->kernel, plan, name, sizeof name);
-        if (got != gdn_gpu_answer_table[number])
+        name_pipeline(ctx, call->kernel, &x->plan, name, sizeof name);
+        if (got != expected)
             status =
                 gdn_fail(GDN_UNSUPPORTED,
                          "%s computes wrong results in %s: known answer %d comes out as %016llx and not as %016llx. "
                          "The driver, or the compiler in it, is at fault; GDN_KNOWN_ANSWERS=off in the environment "
                          "goes on all the same",
                          ((const gdn_gpu_context *)ctx->state)->about->name, name, number, (unsigned long long)got,
-                         (unsigned long long)gdn_gpu_answer_table[number]);
+                         (unsigned long long)expected);
     }
-    free(host);
     return status;
 }
 
-typedef struct asked_t {
-    gdn_gpu_answer_call call;
-    problem_t p;
-    gdn_plan plan;
-} asked_t;
+static int count_calls(gdn_gpu_answer_call *call)
+{
+    int n = 0;
+#define GDN_KERNEL(stem, number, title) n += gdn_gpu_answers_##stem(-1, call);
+#include "core/kernels.def"
+#undef GDN_KERNEL
+    return n;
+}
 
 /* Where each call runs. The context's memory is as well aligned another time. */
 static void plan_all(gdn_context *ctx, void *data, asked_t *x)
@@ -192,7 +218,7 @@ static int is_first(const gdn_gpu_answers *answers, int number)
 static gdn_status ask_call(gdn_context *ctx, const gdn_span *memory, int number, asked_t *x)
 {
     const gdn_status status = plan_call(ctx, number, memory->data, &x->call, &x->p, &x->plan);
-    return status ? status : judge(ctx, memory, number, &x->call, &x->p, &x->plan);
+    return status ? status : judge(ctx, memory, number, x);
 }
 
 /* Of those that run on this pipeline. */
@@ -236,8 +262,13 @@ static gdn_status with_memory(gdn_context *ctx, const gdn_gpu_pipeline *pipeline
 {
     gdn_gpu_answers *answers = &((gdn_gpu_context *)ctx->state)->answers;
     gdn_span memory = { 0 };
-    asked_t *x = malloc(sizeof *x);
+    asked_t *x = malloc(sizeof *x + GDN_ANSWER_BYTES + 64);
     if (!x) return gdn_fail(GDN_OUT_OF_MEMORY, "no memory for a known answer's call of %zu bytes", sizeof *x);
+    if (count_calls(&x->call) != GDN_ANSWERS) {
+        free(x);
+        return gdn_fail(GDN_INTERNAL, "GDN_ANSWERS is %d, and the kernels have another number", (int)GDN_ANSWERS);
+    }
+    x->host = (unsigned char *)(((uintptr_t)(x + 1) + 63) / 64 * 64);
     gdn_status status = ctx->backend->buffer_create(ctx, GDN_ANSWER_BYTES, &memory);
     if (!status) {
         char text[1024] = "";

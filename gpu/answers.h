@@ -1,7 +1,7 @@
 /* Known answers: small fixed calls through a device's real kernels, whose results are compared bit for bit with what
- * the reference makes of them. The probe (gpu/probe.h) says what a device's arithmetic does; this says whether its
- * compiler has made of a kernel what the source says. It is asked once for each pipeline, before a call gets its
- * results from there. */
+ * the reference makes of them in this process. The probe (gpu/probe.h) says what a device's arithmetic does; this says
+ * whether its compiler has made of a kernel what the source says. It is asked once for each pipeline, before a call
+ * gets its results from there. */
 #ifndef GDN_GPU_ANSWERS_H
 #define GDN_GPU_ANSWERS_H
 
@@ -9,7 +9,7 @@
 
 /* ---- The calls, the same on every device ---- */
 enum {
-    GDN_ANSWERS = 2120, /* of all kernels, which is what the table has */
+    GDN_ANSWERS = 2120, /* of all kernels */
     GDN_ANSWER_PARTS = 20,
     GDN_ANSWER_BYTES = 1 << 18 /* of memory that holds any call's operands and workspace */
 };
@@ -67,9 +67,6 @@ void gdn_gpu_answer_results(gdn_gpu_answer_call *c); /* what comes now is writte
 /* A tree: the first token follows the state, the next two follow it, the last one the second. */
 enum { GDN_ANSWER_TREE_TOKENS = 4 };
 extern const int32_t gdn_gpu_answer_parents[GDN_ANSWER_TREE_TOKENS];
-
-/* ---- answer_table.c, which tests/answers.c writes ---- */
-extern const uint64_t gdn_gpu_answer_table[GDN_ANSWERS]; /* what the reference's digest is */
 
 /* ---- answers.c ---- */
 enum { GDN_ANSWERS_KNOWN = 512, GDN_ANSWERS_LATER = 128 };

@@ -2,7 +2,6 @@
 gdn_kernel_sources(gdn_objects gpu/)
 target_sources(gdn_objects PRIVATE
   gpu/answer_calls.c
-  gpu/answer_table.c
   gpu/answers.c
   gpu/bad_maps.c
   gpu/context.c
