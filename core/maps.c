@@ -296,19 +296,17 @@ static int next_foreign(const gdn_pool_maps *m, entry *e)
 
 /* ---- No slot is written twice, none is written by one sequence and read by another -------------------------------
  *
- * A pool may be of any size, there may be any number of entries, and there is no memory but some of the stack. Every
- * slot has a key of 32 bits that no other slot has: its upper bits are a class, its lower ones a number in a bitmap.
- * For a range of classes at a time the written slots of these classes mark their numbers. Whoever finds one marked
- * is a suspect; there are few. If there are any, the entries are looked at again, now with a small table of the
- * suspects. In a range of one class no two slots have the same number, so that a suspect is guilty at once; and where a
- * range has more suspects than the table holds, it is halved.
+ * The check uses a fixed amount of stack, for pools of any size and any number of entries. Each slot has a distinct key
+ * of 32 bits. The upper bits are the key's class, the lower bits its number in a bitmap. The check takes a range of
+ * classes at a time. The first pass over the entries sets the bit of each written slot. A slot whose bit is set already
+ * is a candidate: the slots are the same, or only their numbers are. The second pass looks the candidates up in a small
+ * hash table and decides. In a range of one class numbers are distinct, so the first pass decides alone. If a range has
+ * more candidates than the table holds, the check halves the range.
  *
- * The work: where the slots that are written lie within 2^18 of each other, keys are the slots themselves and one look
- * is enough. Otherwise keys are scrambled slots, and for each 2^14 entries there is expected to be a range of about 500
- * suspects, two looks at all entries: few calls have more than one range. The size of the pool does not matter.
- * Nobody's choice of slots makes more than 42 looks more for each 1024 entries, since a range is halved, at most 14
- * times in a row, only where it has more than 1024 suspects. Most calls have targets that ascend and sequences that
- * read what they write, or a pool that nobody reads: then there is nothing to be marked at all. */
+ * Cost: if the written slots lie within 2^18 of each other, keys are the slots themselves and one pass is enough.
+ * Otherwise keys are scrambled slots. For each 2^14 entries there is then about one range with 500 candidates and two
+ * passes. In the worst case there are 42 more passes for each 1024 entries, because a range is halved at most 14 times.
+ * Most calls need no marks: their targets ascend, and each sequence reads what it writes. */
 enum {
     NUMBER_BITS = 18,
     CLASS_BITS = 14,       /* NUMBER_BITS and CLASS_BITS: 32 */
@@ -316,15 +314,15 @@ enum {
     TABLE = 2048,          /* a power of two, half of it in use at most */
 };
 
-typedef struct ledger {
+typedef struct slot_marks {
     uint64_t marked[1 << NUMBER_BITS >> 6];
-    int32_t  slot[TABLE];   /* suspects, by hash; -1 = free */
-    int32_t  writer[TABLE]; /* -1 = nobody yet */
+    int32_t  slot[TABLE];   /* candidates, by hash; -1 = free */
+    int32_t  writer[TABLE]; /* the sequence that writes the slot; -1 = none yet */
     int32_t  n;
     uint32_t words;         /* of marked that have numbers                               */
     int64_t  base;          /* keys are slot - base, or scrambled where base is negative */
     uint32_t first, n_classes;
-} ledger;
+} slot_marks;
 
 /* One to one: odd factors and shifts can be undone. */
 static uint32_t scrambled(uint32_t x)
@@ -335,15 +333,15 @@ static uint32_t scrambled(uint32_t x)
 }
 
 /* 1 where the slot is of the range's classes and may have been marked; *number is its number then. */
-static int in_range(const ledger *l, int64_t slot, uint32_t *number)
+static int in_range(const slot_marks *l, int64_t slot, uint32_t *number)
 {
     const uint32_t key = l->base < 0 ? scrambled((uint32_t)slot) : (uint32_t)(slot - l->base);
     *number = key & ((1u << NUMBER_BITS) - 1);
     return (key >> NUMBER_BITS) - l->first < l->n_classes && *number / 64 < l->words;
 }
 
-/* Where the suspect is in the table, or the free entry that it would have. */
-static int32_t find_suspect(const ledger *l, int64_t slot)
+/* Index of the candidate in the table, or of the free entry where it belongs. */
+static int32_t find_candidate(const slot_marks *l, int64_t slot)
 {
     uint32_t at = scrambled((uint32_t)slot) * 0x9e3779b1u >> 21;
     while (l->slot[at] >= 0 && l->slot[at] != slot)
@@ -352,9 +350,9 @@ static int32_t find_suspect(const ledger *l, int64_t slot)
 }
 
 /* 0 when the table is full. */
-static int suspect(ledger *l, int64_t slot)
+static int add_candidate(slot_marks *l, int64_t slot)
 {
-    const int32_t at = find_suspect(l, slot);
+    const int32_t at = find_candidate(l, slot);
     if (l->slot[at] >= 0)
         return 1;
     if (l->n == TABLE / 2)
@@ -389,8 +387,8 @@ static gdn_status read_and_written(const gdn_pool_maps *m, const entry *reader)
                     (long long)reader->slot);
 }
 
-/* Looks at the entries of the range for suspects; *full where the table does not hold them. */
-static gdn_status mark(const gdn_pool_maps *m, ledger *l, int *full)
+/* First pass: mark the slots of the range and collect candidates. *full: the table is too small. */
+static gdn_status mark(const gdn_pool_maps *m, slot_marks *l, int *full)
 {
     uint32_t number;
     *full = 0;
@@ -406,7 +404,7 @@ static gdn_status mark(const gdn_pool_maps *m, ledger *l, int *full)
         const uint64_t bit = UINT64_C(1) << number % 64, word = l->marked[number / 64];
         if (word & bit && l->n_classes == 1)
             return written_twice(m, &e);
-        *full = word & bit && !suspect(l, e.slot);
+        *full = word & bit && !add_candidate(l, e.slot);
         l->marked[number / 64] = word | bit;
     }
     for (entry e = FIRST_ENTRY; !*full && next_foreign(m, &e);) {
@@ -414,16 +412,16 @@ static gdn_status mark(const gdn_pool_maps *m, ledger *l, int *full)
             continue;
         if (l->n_classes == 1)
             return read_and_written(m, &e);
-        *full = !suspect(l, e.slot);
+        *full = !add_candidate(l, e.slot);
     }
     return GDN_OK;
 }
 
-/* The suspects' second chance. */
-static gdn_status try_suspects(const gdn_pool_maps *m, ledger *l)
+/* Second pass: decide which candidates are the same slot. */
+static gdn_status decide_candidates(const gdn_pool_maps *m, slot_marks *l)
 {
     for (entry e = FIRST_ENTRY; next_written(m, &e);) {
-        const int32_t at = find_suspect(l, e.slot);
+        const int32_t at = find_candidate(l, e.slot);
         if (l->slot[at] < 0)
             continue;
         if (l->writer[at] >= 0)
@@ -431,7 +429,7 @@ static gdn_status try_suspects(const gdn_pool_maps *m, ledger *l)
         l->writer[at] = e.s;
     }
     for (entry e = FIRST_ENTRY; next_foreign(m, &e);) {
-        const int32_t at = find_suspect(l, e.slot);
+        const int32_t at = find_candidate(l, e.slot);
         if (l->slot[at] >= 0 && l->writer[at] >= 0)
             return read_and_written(m, &e);
     }
@@ -450,7 +448,7 @@ gdn_status gdn_check_pool_maps(const gdn_pool_maps *m)
     if (all.ascending && !next_foreign(m, &(entry)FIRST_ENTRY))
         return GDN_OK;
 
-    ledger         l;
+    slot_marks         l;
     const uint32_t windows = (uint32_t)((all.high - all.low) >> NUMBER_BITS) + 1;
     uint32_t       ranges = 1, widest;
     while (ranges < 1u << CLASS_BITS && (int64_t)ranges * RANGE_ENTRIES < all.n_written)
@@ -463,7 +461,7 @@ gdn_status gdn_check_pool_maps(const gdn_pool_maps *m)
     l.n_classes = widest;
     for (l.first = 0; l.first < end;) {
         int full;
-        if ((status = mark(m, &l, &full)) || (!full && l.n && (status = try_suspects(m, &l))))
+        if ((status = mark(m, &l, &full)) || (!full && l.n && (status = decide_candidates(m, &l))))
             return status;
         if (full) {
             l.n_classes /= 2;
