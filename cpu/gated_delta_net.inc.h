@@ -126,7 +126,6 @@ GDN_INLINE void run_item(const head_view *view, int32_t group, float *scratch)
     c.k = c.q + n_tokens * x.pitch;
     c.a = c.k + n_keys * x.pitch;
     c.ak = x.channel ? c.a + n_keys * x.pitch : x.reads ? c.a : c.k;
-    c.r = x.reads ? c.ak : c.k;
     c.v = c.ak + n_keys * x.pitch;
     c.out = c.v + n_tokens * group;
     c.kv = c.out + n_tokens * group;

@@ -42,8 +42,7 @@ typedef struct chunk {
     bool    more;            /* k, a and ak have one row more, of the token after the chunk            */
     float  *q, *k;           /* [token][pitch]                                                         */
     float  *a;               /* exp(g) per channel; GATE_CHANNEL only                                  */
-    float  *r;               /* the key that it is read with: k, or rows in ak                         */
-    float  *ak;              /* what the state is read with: a * r; GATE_SCALAR: r itself              */
+    float  *ak;              /* what the state is read with: a * r, r of read_key_of(); GATE_SCALAR: r */
     float  *v, *out;         /* [token][group]: out is what scale is still to be applied to; not for columns */
     float  *kv;              /* [group]: what the state holds under the next chunk's first key         */
     int32_t group;           /* value columns per item, a multiple of 16                               */
@@ -175,25 +174,29 @@ static void factors_ready(const head_view *x, int32_t t, int32_t n_tokens, float
     }
 }
 
-GDN_INLINE void channel_store(const chunk *c, int64_t at, vf a)
+/* Where the keys lie that the state is read with: those of the token, or a read key's, which become ak in place. */
+static float *read_key_of(const chunk *c, const head_view *x) { return x->reads ? c->ak : c->k; }
+
+GDN_INLINE void channel_store(const chunk *c, const float *r, int64_t at, vf a)
 {
     v_store(c->a + at, a);
-    v_store(c->ak + at, v_mul(a, v_load(c->r + at)));
+    v_store(c->ak + at, v_mul(a, v_load(r + at)));
 }
 
 /* a and ak of token t, as row `row` of the chunk, in which r is ready. */
 static void chunk_fill_channels(const chunk *c, const head_view *x, int32_t t, int64_t row)
 {
     const char *g = gdn_token_at(&x->p->g, x->s, x->first, t, x->h);
+    const float *r = read_key_of(c, x);
     int32_t i = 0;
     vf a[GDN_GROUP];
     for (; i + GDN_GROUP * GDN_VL <= x->n; i += GDN_GROUP * GDN_VL) {
         channel_decays(x, g, i, a, GDN_GROUP);
-        for (int m = 0; m < GDN_GROUP; m++) channel_store(c, row + i + m * GDN_VL, a[m]);
+        for (int m = 0; m < GDN_GROUP; m++) channel_store(c, r, row + i + m * GDN_VL, a[m]);
     }
     for (; i < x->n; i += GDN_VL) {
         channel_decays(x, g, i, a, 1);
-        channel_store(c, row + i, a[0]);
+        channel_store(c, r, row + i, a[0]);
     }
 }
 
@@ -224,7 +227,7 @@ static void chunk_fill(chunk *c, const head_view *x, int32_t first)
     rows_norm(x, c->q, c->n_tokens);
     rows_norm(x, c->k + begin * x->pitch, end - begin);
     for (int32_t t = begin; x->reads && t < end; t++)
-        make_ready(c->r + (int64_t)t * x->pitch, gdn_token_at(&p->read_key, x->s, x->first, first + t, x->key_head),
+        make_ready(c->ak + (int64_t)t * x->pitch, gdn_token_at(&p->read_key, x->s, x->first, first + t, x->key_head),
                    p->read_key.dtype, 0, x->n);
     for (int32_t t = begin; x->channel && t < end; t++) chunk_fill_channels(c, x, first + t, (int64_t)t * x->pitch);
     factors_ready(x, first, c->n_tokens, c->decay, c->beta);
