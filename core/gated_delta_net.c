@@ -15,8 +15,8 @@ typedef gdn_gated_delta_net_args    args_t;
 typedef gdn_gated_delta_net_problem problem_t;
 
 enum {
-    Q, K, V, G, BETA, SSM_A, DT_BIAS, OUT, WORKSPACE, STATE, STATE_OUT, SEQ_START, STATE_SRC, STATE_DST, POSITION,
-    CHECKPOINTS, LOG, LOG_ROW, BASE_POSITION, COMMIT, PARENT, N_REGIONS
+    Q, K, V, G, BETA, SSM_A, DT_BIAS, READ_KEY, OUT, WORKSPACE, STATE, STATE_OUT, SEQ_START, STATE_SRC, STATE_DST,
+    POSITION, CHECKPOINTS, LOG, LOG_ROW, BASE_POSITION, COMMIT, PARENT, N_REGIONS
 };
 
 #define FLOATS (1u << GDN_F32 | 1u << GDN_F16 | 1u << GDN_BF16)
@@ -260,6 +260,7 @@ static gdn_status resolve_operands(const gdn_backend *b, const call_t *c, int la
         { "inputs.ssm_a", &c->inputs.ssm_a, a->n_heads_v, 1, &p->ssm_a, SSM_A, 1,
           needed && is_raw(&c->inputs) && c->inputs.gate_input != GDN_G_BOUNDED },
         { "inputs.dt_bias", &c->inputs.dt_bias, a->n_heads_v, gates, &p->dt_bias, DT_BIAS, 1, 0 },
+        { "inputs.read_key", &c->inputs.read_key, a->n_heads_k, a->head_dim_k, &p->read_key, READ_KEY, 0, 0 },
     };
     for (size_t i = 0; i < sizeof operands / sizeof operands[0]; i++) {
         gdn_operand_spec spec = {

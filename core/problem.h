@@ -81,6 +81,7 @@ typedef struct gdn_gated_delta_net_problem {
     float          beta_factor, lower_bound;
     gdn_token_view q, k, v, g, beta, out;
     gdn_token_view ssm_a, dt_bias;      /* the same for all tokens; dt_bias may be absent              */
+    gdn_token_view read_key;            /* takes the place of k where the state is read; may be absent */
     gdn_state_view state_in, state_out; /* equal unless the caller gave a state_out of its own */
     gdn_place      seq_start, state_src, state_dst;
     gdn_place      position; /* of the first tokens; for checkpoints and the log only */
@@ -139,6 +140,9 @@ static inline char *gdn_token_at(const gdn_token_view *view, int32_t s, int32_t 
                                      : ((int64_t)first + t) * view->stride_token;
     return view->at.base + token + (int64_t)head * view->stride_head;
 }
+
+/* 1 where the state is read with a key of its own. */
+static inline int gdn_has_read_key(const gdn_gated_delta_net_problem *p) { return p->read_key.at.data != NULL; }
 
 /* The matrix of one head in the slot that a map entry names. */
 static inline char *gdn_state_at(const gdn_state_view *view, int32_t entry, int32_t head)

@@ -22,7 +22,7 @@
     STRUCT(gdn_capability, reason, 280)                                                                                \
     STRUCT(gdn_checkpoints, dst, 40)                                                                                   \
     STRUCT(gdn_token_tree, parent, 32)                                                                                 \
-    STRUCT(gdn_delta_inputs, dt_bias, 160)                                                                             \
+    STRUCT(gdn_delta_inputs, read_key, 224)                                                                            \
     STRUCT(gdn_replay_log, commit, 152)                                                                                \
     STRUCT(gdn_state_rounding, interval, 8)                                                                            \
     STRUCT(gdn_cuda_desc, context, 16)                                                                                 \

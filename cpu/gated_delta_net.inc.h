@@ -61,13 +61,13 @@ static void gated_delta_net_plan(const void *problem, int32_t n_threads, gdn_pla
     const int32_t n_tokens = p->n_seqs ? (int32_t)(((int64_t)p->n_tokens + p->n_seqs - 1) / p->n_seqs) : 0;
     const bool rows = rows_serves(p, n_tokens), lines = lines_serves(p, n_tokens);
     const int64_t tokens = min_i32(p->n_tokens, CHUNK_TOKENS), keys = tokens + 1;
+    const int64_t of_key = p->gate == GDN_GATE_CHANNEL ? 3 : gdn_has_read_key(p) ? 2 : 1; /* rows: k, a, ak */
     const int64_t for_columns = (int64_t)round_up(p->head_dim_k, 32) * group, for_lines = lines_scratch(pitch, group);
     const int64_t state = for_columns > for_lines ? for_columns : for_lines;
 
     plan->n_items = (int64_t)p->n_seqs * p->n_heads_v * ((p->head_dim_v + group - 1) / group);
     plan->grain = run_of_items(p, group, plan->n_items, n_threads, rows || lines);
-    plan->scratch_bytes = 4 * (uint64_t)((tokens + keys * (p->gate == GDN_GATE_CHANNEL ? 3 : 1)) * pitch +
-                                         (2 * tokens + 1) * group + state);
+    plan->scratch_bytes = 4 * (uint64_t)((tokens + keys * of_key) * pitch + (2 * tokens + 1) * group + state);
     const uint64_t for_tree = p->tree ? 4 * (uint64_t)tree_scratch(p, group) : 0;
     if (plan->scratch_bytes < for_tree) plan->scratch_bytes = for_tree;
     plan->cut = group;
@@ -94,6 +94,7 @@ static bool view_item(const gdn_gated_delta_net_problem *p, int32_t group, int64
     x->n = p->head_dim_k;
     x->pitch = pitch_of(p);
     x->channel = p->gate == GDN_GATE_CHANNEL;
+    x->reads = gdn_has_read_key(p);
     x->log_row = gdn_log_row_at(&p->log, s);
     if (p->log.n_columns) {
         const int32_t commit = gdn_state_commit_at(&p->log, s);
@@ -124,7 +125,7 @@ GDN_INLINE void run_item(const head_view *view, int32_t group, float *scratch)
     c.q = scratch;
     c.k = c.q + n_tokens * x.pitch;
     c.a = c.k + n_keys * x.pitch;
-    c.ak = x.channel ? c.a + n_keys * x.pitch : c.k;
+    c.ak = x.channel ? c.a + n_keys * x.pitch : x.reads ? c.a : c.k;
     c.v = c.ak + n_keys * x.pitch;
     c.out = c.v + n_tokens * group;
     c.kv = c.out + n_tokens * group;

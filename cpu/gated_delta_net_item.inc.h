@@ -26,6 +26,7 @@ typedef struct head_view {
     int32_t      n;      /* head_dim_k                                                     */
     int32_t      pitch;  /* of rows of n floats in scratch                                 */
     bool         channel;
+    bool         reads; /* the state is read with a key of its own                            */
     float        rate;  /* of a raw gate                                                      */
     const char  *bias;  /* of a raw gate, one or n elements; NULL = 0                         */
     int32_t      log_row;  /* GDN_NONE: the sequence has none                                 */
@@ -41,7 +42,7 @@ typedef struct chunk {
     bool    more;            /* k, a and ak have one row more, of the token after the chunk            */
     float  *q, *k;           /* [token][pitch]                                                         */
     float  *a;               /* exp(g) per channel; GATE_CHANNEL only                                  */
-    float  *ak;              /* what the state is read with: a * k; GATE_SCALAR: k itself              */
+    float  *ak;              /* what the state is read with: a * r, r of read_key_of(); GATE_SCALAR: r */
     float  *v, *out;         /* [token][group]: out is what scale is still to be applied to; not for columns */
     float  *kv;              /* [group]: what the state holds under the next chunk's first key         */
     int32_t group;           /* value columns per item, a multiple of 16                               */
@@ -173,25 +174,29 @@ static void factors_ready(const head_view *x, int32_t t, int32_t n_tokens, float
     }
 }
 
-GDN_INLINE void channel_store(const chunk *c, int64_t at, vf a)
+/* Where the keys lie that the state is read with: those of the token, or a read key's, which become ak in place. */
+static float *read_key_of(const chunk *c, const head_view *x) { return x->reads ? c->ak : c->k; }
+
+GDN_INLINE void channel_store(const chunk *c, const float *r, int64_t at, vf a)
 {
     v_store(c->a + at, a);
-    v_store(c->ak + at, v_mul(a, v_load(c->k + at)));
+    v_store(c->ak + at, v_mul(a, v_load(r + at)));
 }
 
-/* a and ak of token t, as row `row` of the chunk, in which k is ready. */
+/* a and ak of token t, as row `row` of the chunk, in which r is ready. */
 static void chunk_fill_channels(const chunk *c, const head_view *x, int32_t t, int64_t row)
 {
     const char *g = gdn_token_at(&x->p->g, x->s, x->first, t, x->h);
+    const float *r = read_key_of(c, x);
     int32_t i = 0;
     vf a[GDN_GROUP];
     for (; i + GDN_GROUP * GDN_VL <= x->n; i += GDN_GROUP * GDN_VL) {
         channel_decays(x, g, i, a, GDN_GROUP);
-        for (int m = 0; m < GDN_GROUP; m++) channel_store(c, row + i + m * GDN_VL, a[m]);
+        for (int m = 0; m < GDN_GROUP; m++) channel_store(c, r, row + i + m * GDN_VL, a[m]);
     }
     for (; i < x->n; i += GDN_VL) {
         channel_decays(x, g, i, a, 1);
-        channel_store(c, row + i, a[0]);
+        channel_store(c, r, row + i, a[0]);
     }
 }
 
@@ -207,7 +212,7 @@ static void chunk_fill(chunk *c, const head_view *x, int32_t first)
     if (first > 0) { /* the chunk before has made it ready */
         copy_ready(c->k, c->k + after, x->pitch);
         if (x->channel) copy_ready(c->a, c->a + after, x->pitch);
-        if (x->channel) copy_ready(c->ak, c->ak + after, x->pitch);
+        if (c->ak != c->k) copy_ready(c->ak, c->ak + after, x->pitch);
     }
     for (int32_t t = 0; t < c->n_tokens; t++) {
         const int64_t row = (int64_t)t * x->pitch;
@@ -221,6 +226,9 @@ static void chunk_fill(chunk *c, const head_view *x, int32_t first)
                    p->k.dtype, 0, x->n);
     rows_norm(x, c->q, c->n_tokens);
     rows_norm(x, c->k + begin * x->pitch, end - begin);
+    for (int32_t t = begin; x->reads && t < end; t++)
+        make_ready(c->ak + (int64_t)t * x->pitch, gdn_token_at(&p->read_key, x->s, x->first, first + t, x->key_head),
+                   p->read_key.dtype, 0, x->n);
     for (int32_t t = begin; x->channel && t < end; t++) chunk_fill_channels(c, x, first + t, (int64_t)t * x->pitch);
     factors_ready(x, first, c->n_tokens, c->decay, c->beta);
 }

@@ -175,12 +175,12 @@ GDN_INLINE void rows(const head_view *x, const chunk *c)
  * k and q stay in registers for all rows, so that the loads that are left are those of the state: loads of k and q
  * from the L1 cache were measured to slow the memory down by a twentieth. Nothing that a token brings is copied
  * where it can be used in place, because a copy is read back while its stores still wait behind those of the head
- * before: another twentieth. */
+ * before: another twentieth. A read key has no registers left: such calls take the rows above. */
 enum { DECODE_KEYS = 128, DECODE_VECTORS = DECODE_KEYS / GDN_VL, DECODE_AHEAD = 16 };
 
 static bool rows_decode_serves(const head_view *x)
 {
-    return x->n_tokens == 1 && x->n == DECODE_KEYS && x->source && !x->p->log.n_columns;
+    return x->n_tokens == 1 && x->n == DECODE_KEYS && x->source && !x->p->log.n_columns && !x->reads;
 }
 
 /* The rows of an item. */

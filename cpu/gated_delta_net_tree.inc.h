@@ -81,13 +81,16 @@ static void tree_fill(const head_view *x, const tree_rows *rows, chunk *c, int32
     c->more = false;
     c->k = rows->k + (int64_t)row * x->pitch;
     c->a = rows->a + (int64_t)row * rows->a_pitch;
-    c->ak = x->channel ? ak : c->k;
+    c->ak = x->channel || x->reads ? ak : c->k;
     for (int32_t t = 0; t < c->n_tokens; t++) {
         const int64_t at = (int64_t)t * x->pitch;
         key_ready(x, &p->q, first + t, c->q + at);
         tree_row(x, rows, first + t, row + t);
+        if (x->reads)
+            make_ready(ak + at, gdn_token_at(&p->read_key, x->s, x->first, first + t, x->key_head), p->read_key.dtype,
+                       0, x->n);
         for (int32_t i = 0; x->channel && i < x->n; i += GDN_VL)
-            v_store(ak + at + i, v_mul(v_load(c->a + at + i), v_load(c->k + at + i)));
+            v_store(ak + at + i, v_mul(v_load(c->a + at + i), v_load(read_key_of(c, x) + at + i)));
         make_ready(c->v + (int64_t)t * c->group, gdn_token_at(&p->v, x->s, x->first, first + t, x->h), p->v.dtype,
                    x->j0, x->n_columns);
     }

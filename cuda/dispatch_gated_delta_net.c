@@ -39,7 +39,7 @@ static int blocks_of_keys(const gdn_gpu_device *gpu, const problem_t *p, int til
     uint64_t bits = token_bits(gpu, &p->q) | token_bits(gpu, &p->k);
     bits |= p->gate == GDN_GATE_CHANNEL ? token_bits(gpu, &p->g) | token_bits(gpu, &p->dt_bias) : 0;
     bits |= tiles ? 0 : pool_bits(gpu, &p->state_in) | pool_bits(gpu, &p->state_out) | log_bits(gpu, p);
-    if (bits % 16) return GENERAL;
+    if (bits % 16 || gdn_has_read_key(p)) return GENERAL;
     if (p->state_interval || p->tree) return p->head_dim_k == 128 ? NB_4 : GENERAL;
     return p->head_dim_k == 64 ? NB_2 : p->head_dim_k == 128 ? NB_4 : p->head_dim_k == 256 ? NB_8 : GENERAL;
 }
@@ -57,12 +57,13 @@ static int has_many_tokens(const problem_t *p)
 }
 
 /* Which kernel: `tiles` for many tokens per sequence on average, `rows` for few. Sequences of a batch may differ, and
- * maps are the device's to read; either kernel takes any length and gives the same bits. Trees are rows. With a log and
- * a gate per channel there are only the smaller kernels of `tiles`, since the others would have more than all
- * registers; nor are there larger ones for states of 16 bits. */
+ * maps are the device's to read; either kernel takes any length and gives the same bits. Trees are rows, and so are
+ * calls with a read key, of which only the general kernels of rows know. With a log and a gate per channel there are
+ * only the smaller kernels of `tiles`, since the others would have more than all registers; nor are there larger ones
+ * for states of 16 bits. */
 static int in_tiles(const gdn_gpu_device *gpu, const problem_t *p)
 {
-    if (p->tree) return 0;
+    if (p->tree || gdn_has_read_key(p)) return 0;
     if (p->state_interval && size_of(gpu, p, 1) == GENERAL) return 0;
     if (may_have_log(p) && p->gate == GDN_GATE_CHANNEL && size_of(gpu, p, 1) > NB_4) return 0;
     return has_many_tokens(p);

@@ -13,7 +13,7 @@ int gdn_gpu_has_forms(const problem_t *p)
 {
     static const float one = 1;
     return p->qk_norm || p->g_form != GDN_G_LOG || p->beta_form != GDN_BETA_PLAIN ||
-           memcmp(&p->beta_factor, &one, sizeof one);
+           memcmp(&p->beta_factor, &one, sizeof one) || gdn_has_read_key(p);
 }
 
 void gdn_gpu_plan_gated_delta_net(const gdn_gpu_device *dev, const problem_t *p, uint32_t columns, gdn_plan *plan)
@@ -36,6 +36,7 @@ gdn_gpu_gated_delta_net gdn_gpu_params_gated_delta_net(const gdn_gpu_device *dev
         .result = gdn_gpu_tokens_of(dev, &p->out),
         .ssm_a = gdn_gpu_tokens_of(dev, &p->ssm_a),
         .dt_bias = gdn_gpu_tokens_of(dev, &p->dt_bias),
+        .read_key = gdn_gpu_tokens_of(dev, &p->read_key),
         .state_in = gdn_gpu_pool_of(dev, &p->state_in),
         .state_out = gdn_gpu_pool_of(dev, &p->state_out),
         .seq_start = gdn_gpu_address(dev, &p->seq_start),
@@ -69,6 +70,7 @@ gdn_gpu_gated_delta_net gdn_gpu_params_gated_delta_net(const gdn_gpu_device *dev
         .result_dtype = p->out.dtype,
         .ssm_a_dtype = p->ssm_a.dtype,
         .dt_bias_dtype = p->dt_bias.dtype,
+        .read_key_dtype = p->read_key.dtype,
         .qk_norm = p->qk_norm,
         .norm_add = p->norm_add,
         .norm_most = p->norm_most,
@@ -92,7 +94,7 @@ gdn_gpu_gated_delta_net gdn_gpu_params_gated_delta_net(const gdn_gpu_device *dev
                (p->log.state_position.data ? GDN_GPU_HAS_STATE_POSITION : 0) |
                (p->log.row.data ? GDN_GPU_HAS_LOG_ROW : 0) | (p->log.state_commit.data ? GDN_GPU_HAS_STATE_COMMIT : 0) |
                (p->tree ? GDN_GPU_TREE : 0) | (p->parent.data ? GDN_GPU_HAS_PARENT : 0) |
-               (p->ssm_a.at.data ? GDN_GPU_HAS_SSM_A : 0),
+               (p->ssm_a.at.data ? GDN_GPU_HAS_SSM_A : 0) | (gdn_has_read_key(p) ? GDN_GPU_HAS_READ_KEY : 0),
     };
     x.has |= gdn_gpu_one_pool(&p->state_in.at, &p->state_out.at, &x.pool_offset);
     return x;

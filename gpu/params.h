@@ -76,6 +76,7 @@
 #define GDN_GPU_TREE 1024      /* tokens follow those that `parent` names, or without it the ones before them */
 #define GDN_GPU_HAS_PARENT 2048
 #define GDN_GPU_HAS_SSM_A 4096
+#define GDN_GPU_HAS_READ_KEY 8192
 
 GDN_GPU_STRUCT(gdn_gpu_tokens)
 {
@@ -93,6 +94,7 @@ GDN_GPU_STRUCT(gdn_gpu_gated_delta_net)
 {
     gdn_gpu_tokens q, k, v, g, beta, result;
     gdn_gpu_tokens ssm_a, dt_bias; /* of all tokens: head only; ssm_a absent unless g_form is raw, or bounded */
+    gdn_gpu_tokens read_key;       /* takes the place of k where the state is read; may be absent */
     gdn_gpu_pool   state_in, state_out;
     gdn_gpu_pool   log;            /* row, and line: a column. Base 0, and no columns: there is none */
     int64_t        pool_offset;
@@ -103,6 +105,7 @@ GDN_GPU_STRUCT(gdn_gpu_gated_delta_net)
     GDN_GPU_I32 head_dim_k, head_dim_v, head_map, n_snapshots;
     GDN_GPU_I32 slots_in, entries_in, slots_out, entries_out;
     GDN_GPU_I32 q_dtype, k_dtype, v_dtype, g_dtype, beta_dtype, result_dtype, ssm_a_dtype, dt_bias_dtype;
+    GDN_GPU_I32 read_key_dtype, unused;
     GDN_GPU_I32 qk_norm;     /* 1: q and k are multiplied by gdn_norm_factor(dot32, norm_add, norm_most) */
     GDN_GPU_I32 g_form, beta_form;
     GDN_GPU_I32 key_major;   /* 1: the state's lines are keys */

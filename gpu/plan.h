@@ -27,7 +27,7 @@ typedef struct gdn_gpu_device {
 #include "core/kernels.def"
 #undef GDN_KERNEL
 
-/* Whether q, k, g or beta come in another form than the recurrence takes them. */
+/* Whether q, k, g or beta come in another form than the recurrence takes them, or there is a read key. */
 int gdn_gpu_has_forms(const gdn_gated_delta_net_problem *p);
 
 /* 1: something in the call is F16 or BF16. */

@@ -102,7 +102,7 @@ gdn_status gdn_metal_buffer_write(gdn_context *ctx, const gdn_span *span, uint64
 gdn_status gdn_metal_buffer_read(gdn_context *ctx, const gdn_span *span, uint64_t offset, void *target, uint64_t bytes);
 
 /* ---- record.c ---- */
-enum { GDN_METAL_MAX_BINDINGS = 21, GDN_METAL_MAX_GROUPS = INT32_MAX };
+enum { GDN_METAL_MAX_BINDINGS = 22, GDN_METAL_MAX_GROUPS = INT32_MAX };
 typedef struct gdn_metal_binding { /* of buffer i + 1; data NULL: an operand that is not there */
     gdn_id   data;
     uint64_t offset;

@@ -24,14 +24,25 @@ static const gdn_metal_kernel kernels[3][2][2][2] = { SIZE(2), SIZE(4), SIZE(8) 
 #undef SIZE
 #undef LOG
 
+/* Only the general kernels know of a read key. */
+static int is_general(const problem_t *p)
+{
+    return p->head_dim_k != 64 << size_of(p) || gdn_has_read_key(p);
+}
+
 /* States of 16 bits: the usual size, or any and trees. */
+static int is_usual_half(const problem_t *p)
+{
+    return p->head_dim_k == 128 && !p->tree && !gdn_has_read_key(p);
+}
+
 static gdn_metal_kernel half_kernel_of(const problem_t *p)
 {
     static const gdn_metal_kernel of_16_bits[2][2] = {
         { GDN_METAL_delta_8_general_half, GDN_METAL_delta_8_general_channel_half },
         { GDN_METAL_delta_4_half, GDN_METAL_delta_4_channel_half },
     };
-    return of_16_bits[p->head_dim_k == 128 && !p->tree][p->gate == GDN_GATE_CHANNEL];
+    return of_16_bits[is_usual_half(p)][p->gate == GDN_GATE_CHANNEL];
 }
 
 /* Which form: `tiles` for many tokens per sequence on average, `rows` for few. Sequences of a batch may differ, and
@@ -41,7 +52,7 @@ enum { FEW_TOKENS = 8 };
 
 static int in_tiles(const problem_t *p)
 {
-    if (p->tree || p->log.n_columns || p->state_interval || p->head_dim_k != 64 << size_of(p)) return 0;
+    if (p->tree || p->log.n_columns || p->state_interval || is_general(p)) return 0;
     return (int64_t)p->n_tokens > FEW_TOKENS * (int64_t)p->n_seqs;
 }
 
@@ -64,12 +75,12 @@ void gdn_metal_plan_gated_delta_net(const gdn_context *ctx, const problem_t *p, 
         return;
     }
     const gdn_gpu_device gpu = gdn_metal_gpu();
-    const int general = p->head_dim_k != 64 << size_of(p), channel = p->gate == GDN_GATE_CHANNEL;
+    const int general = is_general(p), channel = p->gate == GDN_GATE_CHANNEL;
     plan->form = GDN_FORM_ROWS;
     plan->variant = (int32_t)kernels[size_of(p)][general][channel][p->log.n_columns > 0];
     if (p->tree) plan->variant = channel ? GDN_METAL_delta_8_general_channel_tree : GDN_METAL_delta_8_general_tree;
     if (p->state_interval) plan->variant = (int32_t)half_kernel_of(p);
-    const int four = p->state_interval ? p->head_dim_k == 128 : size_of(p) < 2; /* columns of eight lanes */
+    const int four = p->state_interval ? is_usual_half(p) : size_of(p) < 2; /* columns of eight lanes */
     gdn_gpu_plan_gated_delta_net(&gpu, p, GDN_METAL_DELTA_THREADS / 8 * (!p->tree && four ? 4 : 2), plan);
 }
 
@@ -96,6 +107,7 @@ gdn_status gdn_metal_run_gated_delta_net(gdn_context *ctx, const problem_t *p, c
                                           &p->position,
                                           &p->checkpoints.map,
                                           &bad,
+                                          &p->read_key.at,
                                           &log->at,
                                           &log->row,
                                           &log->state_position,

@@ -26,6 +26,7 @@ struct DeltaBuffers {
     device const uchar *state_commit;
     device const uchar *parent; // in kernels for trees only
     device atomic_uint *bad;
+    device const uchar *read_key; // in general kernels only
 };
 
 // This simdgroup's part of the item: all that does not change from token to token.
@@ -218,6 +219,7 @@ template <bool GENERAL> GDN_INLINE float4 read_row(device const uchar *row, int 
 }
 
 // What a call asks for, where kernels differ by it.
+GDN_INLINE bool has_read_key(constant gdn_gpu_gated_delta_net &p) { return (p.has & GDN_GPU_HAS_READ_KEY) != 0; }
 GDN_INLINE bool has_norm(constant gdn_gpu_gated_delta_net &p) { return p.qk_norm != 0; }
 GDN_INLINE bool has_raw_gate(constant gdn_gpu_gated_delta_net &p) { return p.g_form >= GDN_GPU_G_RAW; }
 GDN_INLINE bool has_linear_gate(constant gdn_gpu_gated_delta_net &p) { return p.g_form == GDN_GPU_G_LINEAR; }

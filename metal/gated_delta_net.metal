@@ -14,6 +14,8 @@
 //   0 prepare   1 load state, repeat the log, commit   2 decay   3 read kv   4 delta   5 update   6 output
 //   7 round, snapshot, checkpoint, log
 //
+// A read key is for the general kernels only, and read where it is used: others have no registers for it.
+//
 // Kernels: delta_2 delta_2_channel delta_2_general delta_2_general_channel delta_2_log delta_2_channel_log
 // Kernels: delta_2_general_log delta_2_general_channel_log delta_4 delta_4_channel delta_4_general
 // Kernels: delta_4_general_channel delta_4_log delta_4_channel_log delta_4_general_log delta_4_general_channel_log
@@ -272,6 +274,7 @@ GDN_INLINE void gated_delta_net(constant gdn_gpu_gated_delta_net &p, thread cons
     const ushort eight = ushort(me & 24u); // the first of the eight lanes
     device const uchar *q_at = b.q + token_at(p.q, w, w.kappa);
     device const uchar *k_at = b.k + token_at(p.k, w, w.kappa);
+    device const uchar *read_at = b.read_key + token_at(p.read_key, w, w.kappa);
     device const uchar *v_at = b.v + token_at(p.v, w, w.h) + (w.j + mine) * element_bytes(p.v_dtype);
     device const uchar *g_at = b.g + token_at(p.g, w, w.h);
     device const uchar *beta_at = b.beta + token_at(p.beta, w, w.h);
@@ -337,7 +340,10 @@ GDN_INLINE void gated_delta_net(constant gdn_gpu_gated_delta_net &p, thread cons
             sum[c] = float4(0.0f);
 #pragma unroll
         for (int m = 0; m < NB; m++) {
-            const float4 with = CHANNEL ? decay[CHANNEL ? m : 0] * k[m] : k[m];
+            float4 key = k[m];
+            if (GENERAL && has_read_key(p))
+                key = read_row<GENERAL>(read_at, p.read_key_dtype, 32 * m + 4 * w.l, n_keys);
+            const float4 with = CHANNEL ? decay[CHANNEL ? m : 0] * key : key;
 #pragma unroll
             for (int c = 0; c < C; c++)
                 sum[c] = sum_step<GENERAL>(S[m][c], with, sum[c], 32 * m + 4 * w.l, n_keys);
@@ -372,6 +378,7 @@ GDN_INLINE void gated_delta_net(constant gdn_gpu_gated_delta_net &p, thread cons
         // summed up and what is kept is stored. Its q follows when the token begins.
         q_at += p.q.token;
         k_at += p.k.token;
+        read_at += p.read_key.token;
         v_at += p.v.token;
         g_at += p.g.token;
         beta_at += p.beta.token;
@@ -405,10 +412,11 @@ GDN_INLINE void gated_delta_net(constant gdn_gpu_gated_delta_net &p, thread cons
                device const uchar *seq_start [[buffer(11)]], device const uchar *state_src [[buffer(12)]],            \
                device const uchar *state_dst [[buffer(13)]], device const uchar *position [[buffer(14)]],             \
                device const uchar *state_checkpoint [[buffer(15)]], device atomic_uint *bad [[buffer(16)]],           \
+               device const uchar *read_key [[buffer(17)]],                                                           \
                GDN_THREAD)                                                                                             \
     {                                                                                                                 \
         const DeltaBuffers b = { q, k, v, g, beta, ssm_a, dt_bias, result, state_in, state_out, seq_start, state_src, \
-                                 state_dst, position, state_checkpoint, 0, 0, 0, 0, 0, bad };                         \
+                                 state_dst, position, state_checkpoint, 0, 0, 0, 0, 0, bad, read_key };               \
         gated_delta_net<__VA_ARGS__, false, false, false>(p, b, group.x, me);                                         \
     }
 #define GDN_DELTA_TILES(name, NB, CHANNEL)                                                                            \
@@ -421,12 +429,13 @@ GDN_INLINE void gated_delta_net(constant gdn_gpu_gated_delta_net &p, thread cons
                device const uchar *seq_start [[buffer(11)]], device const uchar *state_src [[buffer(12)]],            \
                device const uchar *state_dst [[buffer(13)]], device const uchar *position [[buffer(14)]],             \
                device const uchar *state_checkpoint [[buffer(15)]], device atomic_uint *bad [[buffer(16)]],           \
+               device const uchar *read_key [[buffer(17)]],                                                           \
                GDN_THREAD)                                                                                             \
     {                                                                                                                 \
         typedef Tile<NB, CHANNEL> DeltaTile;                                                                          \
         GDN_THREADGROUP(DeltaTile, tiles, 2);                                                                         \
         const DeltaBuffers b = { q, k, v, g, beta, ssm_a, dt_bias, result, state_in, state_out, seq_start, state_src, \
-                                 state_dst, position, state_checkpoint, 0, 0, 0, 0, 0, bad };                         \
+                                 state_dst, position, state_checkpoint, 0, 0, 0, 0, 0, bad, read_key };               \
         gated_delta_net_tiles<NB, CHANNEL>(p, b, group.x, me, tiles);                                                 \
     }
 #define GDN_DELTA_LOG(name, ...)                                                                                      \
@@ -439,13 +448,14 @@ GDN_INLINE void gated_delta_net(constant gdn_gpu_gated_delta_net &p, thread cons
                device const uchar *seq_start [[buffer(11)]], device const uchar *state_src [[buffer(12)]],            \
                device const uchar *state_dst [[buffer(13)]], device const uchar *position [[buffer(14)]],             \
                device const uchar *state_checkpoint [[buffer(15)]], device atomic_uint *bad [[buffer(16)]],           \
-               device uchar *log [[buffer(17)]], device const uchar *log_row [[buffer(18)]],                          \
-               device const uchar *state_position [[buffer(19)]], device const uchar *state_commit [[buffer(20)]],    \
+               device const uchar *read_key [[buffer(17)]],                                                           \
+               device uchar *log [[buffer(18)]], device const uchar *log_row [[buffer(19)]],                          \
+               device const uchar *state_position [[buffer(20)]], device const uchar *state_commit [[buffer(21)]],    \
                GDN_THREAD)                                                                                             \
     {                                                                                                                 \
         const DeltaBuffers b = { q, k, v, g, beta, ssm_a, dt_bias, result, state_in, state_out, seq_start, state_src, \
                                  state_dst, position, state_checkpoint, log, log_row, state_position, state_commit,   \
-                                 0, bad };                                                                            \
+                                 0, bad, read_key };                                                                  \
         gated_delta_net<__VA_ARGS__, true, false, false>(p, b, group.x, me);                                          \
     }
 #define GDN_DELTA_ALL(name, ...)                                                                                     \
@@ -458,14 +468,15 @@ GDN_INLINE void gated_delta_net(constant gdn_gpu_gated_delta_net &p, thread cons
                device const uchar *seq_start [[buffer(11)]], device const uchar *state_src [[buffer(12)]],            \
                device const uchar *state_dst [[buffer(13)]], device const uchar *position [[buffer(14)]],             \
                device const uchar *state_checkpoint [[buffer(15)]], device atomic_uint *bad [[buffer(16)]],           \
-               device uchar *log [[buffer(17)]], device const uchar *log_row [[buffer(18)]],                          \
-               device const uchar *state_position [[buffer(19)]], device const uchar *state_commit [[buffer(20)]],    \
-               device const uchar *parent [[buffer(21)]],                                                             \
+               device const uchar *read_key [[buffer(17)]],                                                           \
+               device uchar *log [[buffer(18)]], device const uchar *log_row [[buffer(19)]],                          \
+               device const uchar *state_position [[buffer(20)]], device const uchar *state_commit [[buffer(21)]],    \
+               device const uchar *parent [[buffer(22)]],                                                             \
                GDN_THREAD)                                                                                             \
     {                                                                                                                 \
         const DeltaBuffers b = { q, k, v, g, beta, ssm_a, dt_bias, result, state_in, state_out, seq_start, state_src, \
                                  state_dst, position, state_checkpoint, log, log_row, state_position, state_commit,   \
-                                 parent, bad };                                                                       \
+                                 parent, bad, read_key };                                                             \
         gated_delta_net<__VA_ARGS__>(p, b, group.x, me);                                                              \
     }
 #define GDN_DELTAS(NB, C)                                \

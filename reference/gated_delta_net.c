@@ -32,12 +32,12 @@ static void round_column(const gdn_gated_delta_net_problem *p, int32_t length, f
         S[i] = p->state_in.dtype == GDN_F16 ? gdn_from_f16(gdn_to_f16(S[i])) : gdn_from_bf16(gdn_to_bf16(S[i]));
 }
 
-/* 0, q and k: as they come, or divided by their length */
+/* 0, q and k, and a read key: as they come; q and k divided by their length where the call says so */
 static void load_key(const gdn_gated_delta_net_problem *p, const gdn_token_view *view, const char *row, float *x)
 {
     for (int32_t i = 0; i < p->head_dim_k; i++)
         x[i] = gdn_load_element(row, view->dtype, i);
-    if (!p->qk_norm)
+    if (!p->qk_norm || view == &p->read_key)
         return;
     const float factor = gdn_norm_factor(gdn_dot32(x, x, p->head_dim_k), p->norm_add, p->norm_most);
     for (int32_t i = 0; i < p->head_dim_k; i++)
@@ -152,7 +152,8 @@ static void columns(const gdn_gated_delta_net_problem *p, int32_t s, int32_t h, 
     const int32_t n     = p->head_dim_k;
     const int32_t position = gdn_map_at(&p->position, s, 0), committed = gdn_commit_position(p, position);
     const int32_t stands = gdn_map_at(&p->log.state_position, s, position);
-    float columns_of_state[COLUMNS][MAX_DIM], q[MAX_DIM], k[MAX_DIM], a[MAX_DIM], ak[MAX_DIM];
+    const gdn_token_view *const read_key = gdn_has_read_key(p) ? &p->read_key : &p->k;
+    float columns_of_state[COLUMNS][MAX_DIM], q[MAX_DIM], k[MAX_DIM], r[MAX_DIM], a[MAX_DIM], ar[MAX_DIM];
     float base[COLUMNS][MAX_DIM]; /* of a tree: the state at the position */
 
     /* 1: load state, repeat the log, commit */
@@ -178,19 +179,20 @@ static void columns(const gdn_gated_delta_net_problem *p, int32_t s, int32_t h, 
         /* 0: prepare */
         load_key(p, &p->q, gdn_token_at(&p->q, s, first, t, kappa), q);
         load_key(p, &p->k, gdn_token_at(&p->k, s, first, t, kappa), k);
+        load_key(p, read_key, gdn_token_at(read_key, s, first, t, kappa), r);
         const float beta = delta_factor(p, gdn_token_at(&p->beta, s, first, t, h));
 
         /* 2: decay */
         load_decays(p, s, first, t, h, a);
         for (int32_t i = 0; i < n; i++)
-            ak[i] = gdn_mul(a[i], k[i]);
+            ar[i] = gdn_mul(a[i], r[i]);
 
         for (int32_t j = j0; j < end; j++) {
             float *const S = columns_of_state[j - j0];
             const float  v = gdn_load_element(gdn_token_at(&p->v, s, first, t, h), p->v.dtype, j);
 
             /* 3: read kv */
-            const float kv = p->gate == GDN_GATE_CHANNEL ? gdn_dot32(S, ak, n) : gdn_mul(a[0], gdn_dot32(S, k, n));
+            const float kv = p->gate == GDN_GATE_CHANNEL ? gdn_dot32(S, ar, n) : gdn_mul(a[0], gdn_dot32(S, r, n));
 
             /* 4: delta */
             const float d = gdn_mul(beta, gdn_sub(v, kv));
@@ -204,10 +206,10 @@ static void columns(const gdn_gated_delta_net_problem *p, int32_t s, int32_t h, 
             gdn_store_elements(gdn_token_at(&p->out, s, first, t, h) + (p->out.dtype == GDN_F32 ? 4 : 2) * (int64_t)j,
                                p->out.dtype, &o, 1);
 
-            /* 7: round, snapshot, r tokens before the newest, checkpoint, log */
-            const int32_t r = T - 1 - t;
+            /* 7: round, snapshot, `back` tokens before the newest, checkpoint, log */
+            const int32_t back = T - 1 - t;
             round_column(p, gdn_length_at(&p->parent, first, position, t), S);
-            store_column(p, r < p->n_snapshots ? gdn_state_dst_at(p, s, r) : GDN_NONE, h, j, S);
+            store_column(p, back < p->n_snapshots ? gdn_state_dst_at(p, s, back) : GDN_NONE, h, j, S);
             store_column(p, gdn_checkpoint_at(&p->checkpoints, s, position, t), h, j, S);
             log_token(p, s, h, j, position + t, k, a, d);
         }

@@ -380,10 +380,12 @@ static void nothing_to_do(void **state)
 
 /* ---- Queries ------------------------------------------------------------------------------------------------ */
 
+/* But for the read key: that there is one is known by its data. */
 static void strip(const api_fixture *f)
 {
     for (const check_operand *o = f->kernel->operand; o->name; o++)
-        *check_data(f->args, o) = NULL;
+        if (strcmp(o->name, "inputs.read_key"))
+            *check_data(f->args, o) = NULL;
     check_workspace(f->kernel, f->args)->data = NULL;
 }
 

@@ -97,6 +97,7 @@ static void delta_reset(void)
         .state_src = SPAN(delta_mem.state_src), .state_dst = SPAN(delta_mem.state_dst),
         .workspace = SPAN(delta_mem.workspace),
     } };
+    delta_inputs()->read_key = delta_args.args.k;
 }
 
 void delta_with_log(void)

@@ -188,7 +188,7 @@ static void initialised(void **state)
     REFUSED(delta_fixture, (d->state.n_slots = 0, d->n_snapshots = 0, d->scale = 0), "scale is 0; set it",
             "usually 1 / sqrt(head_dim_k)", "zeros alone do not");
     REFUSED(delta_fixture, d->state.n_slots = 0, "state.n_slots is 0; 1 to");
-    REFUSED(delta_fixture, delta_args.inputs.size = sizeof inputs, "inputs.beta_factor is 0");
+    REFUSED(delta_fixture, delta_inputs()->beta_factor = 0, "inputs.beta_factor is 0");
     REFUSED(rows_fixture, memset(r->n_batch, 0, sizeof r->n_batch + sizeof r->index_batch), "n_batch[0] is 0");
 #define INIT(type, value)                                                                              \
     do {                                                                                               \

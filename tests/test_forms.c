@@ -15,8 +15,9 @@
  *   norm                 no cancellation; eps is one addition more; the root halves; the root and the product: 2 u
  *   exp, softplus, sigmoid   0.69, 1.6 and 2 ulps, as numerics-elementary.md in docs promises; an ulp is at most 2 u
  *   state                a column's error is one vector E. A step maps it to (I - beta k k^T) Diag(a) E, of length at
- * most max(1, |1 - beta |k|^2|) max(a) |E|, and adds its own roundings, which step() lists out                  |q|
- * |E|, and the roundings of its own sum; in 16 bits, half a unit of its last place */
+ *                        most max(1, |1 - beta |k|^2|) max(a) |E|, with a read key r (1 + |beta k| |r|) max(a) |E|, and
+ *                        adds its own roundings, which step() lists
+ *   out                  |q| |E|, and the roundings of its own sum; in 16 bits, half a unit of its last place */
 #include <math.h>
 #include <stdint.h>
 #include <stdio.h>
@@ -26,7 +27,7 @@
 #include "gdn/gdn.h"
 
 enum { MAX_KEYS = 256 };
-enum { Q, K, V, G, BETA, SSM_A, DT_BIAS, STATE, OPERANDS };
+enum { Q, K, V, G, BETA, SSM_A, DT_BIAS, STATE, READ, OPERANDS };
 
 typedef struct form {
     const char *name;
@@ -38,6 +39,7 @@ typedef struct form {
     int    beta_form;
     double factor;
     int    types[OPERANDS], out; /* zero: F32 */
+    int    reads;                /* the state is read with a key of its own */
     double v_off;                /* only the formula's: v is larger by this part of it */
 } form;
 
@@ -114,18 +116,20 @@ static int gates(const form *f) { return f->channel ? f->Sk : 1; }
 static void make_operands(const form *f, operand *in)
 {
     const int keys = f->T * f->Hk, heads = f->T * f->Hv;
-    const int rows[OPERANDS] = { keys, keys, heads, heads, heads, f->Hv, f->Hv, f->Hv * f->Sv };
-    const int columns[OPERANDS] = { f->Sk, f->Sk, f->Sv, gates(f), 1, 1, gates(f), f->Sk };
+    const int rows[OPERANDS] = { keys, keys, heads, heads, heads, f->Hv, f->Hv, f->Hv * f->Sv, keys };
+    const int columns[OPERANDS] = { f->Sk, f->Sk, f->Sv, gates(f), 1, 1, gates(f), f->Sk, f->Sk };
     static const double unit[2] = { -1, 1 }, bias[2] = { -2, 2 }, lengths[2] = { 0.25, 1 };
     static const double beta[2][2] = { { 0, 1 }, { -4, 4 } }; /* plain, logit */
-    const double *const ranges[OPERANDS] = { unit, unit, unit, f->g, beta[f->beta_form], f->a, bias, unit };
+    const double *const ranges[OPERANDS] = { unit, unit, unit, f->g, beta[f->beta_form], f->a, bias, unit, unit };
     uint64_t seed = 1;
     for (int o = 0; o < OPERANDS; o++) {
         in[o].n     = (size_t)rows[o] * (size_t)columns[o];
         in[o].bytes = allocate(in[o].n, 4);
         in[o].x     = allocate(in[o].n, 8);
         for (int r = 0; r < rows[o]; r++) {
-            const double times = o > K ? 1 : f->length * uniform(&seed, lengths) * sqrt(3.0 / f->Sk);
+            const double length = o <= K ? f->length : 1;
+            const double times =
+                o > K && o != READ ? 1 : length * uniform(&seed, lengths) * sqrt(3.0 / f->Sk);
             for (int i = 0; i < columns[o]; i++) {
                 const double x = times * uniform(&seed, ranges[o]);
                 const int    rate = o == SSM_A && f->g_form == GDN_G_RAW;
@@ -148,8 +152,8 @@ static void free_operands(operand *in)
 #define UNIT (1.01 * 0x1p-24)
 
 typedef struct token { /* of a head; off_: relative errors of each element */
-    double q[MAX_KEYS], k[MAX_KEYS], a[MAX_KEYS], beta;
-    double off_key, off_a, off_beta;
+    double q[MAX_KEYS], k[MAX_KEYS], r[MAX_KEYS], a[MAX_KEYS], beta;
+    double off_key, off_read, off_a, off_beta;
 } token;
 
 static double length_of(const double *x, int n)
@@ -202,6 +206,8 @@ static void prepare(const form *f, const operand *in, int t, int h, token *x)
     normalise(f, in[Q].x + key, x->q);
     normalise(f, in[K].x + key, x->k);
     x->off_key = f->norm ? (sum_off(f) + 1) / 2 + 2 : 0;
+    memcpy(x->r, f->reads ? in[READ].x + key : x->k, sizeof(double) * (size_t)f->Sk);
+    x->off_read = f->reads ? 0 : x->off_key;
     x->off_a = 0;
     for (int i = 0; i < f->Sk; i++) {
         double    off;
@@ -213,14 +219,16 @@ static void prepare(const form *f, const operand *in, int t, int h, token *x)
     x->off_beta = f->beta_form == GDN_BETA_LOGIT ? 2 * 2 + 1 : 1;
 }
 
-/* S = (I - beta k k^T) Diag(a) S + beta k v, o = S^T q / sqrt(d_k), for one column of which E is the error. */
+/* S = (I - beta k r^T) Diag(a) S + beta k v, o = S^T q / sqrt(d_k), for one column of which E is the error; r is k, or
+ * the read key. */
 static void step(const form *f, const token *x, double v, double *S, double *E, double *o, double *o_bound)
 {
-    const double before = length_of(S, f->Sk), k = length_of(x->k, f->Sk), scale = 1 / sqrt(f->Sk);
+    const double before = length_of(S, f->Sk), k = length_of(x->k, f->Sk), read = length_of(x->r, f->Sk);
+    const double scale = 1 / sqrt(f->Sk);
     double kv = 0, most = 0;
     for (int i = 0; i < f->Sk; i++) {
         S[i] *= x->a[i];
-        kv += x->k[i] * S[i];
+        kv += x->r[i] * S[i];
         most = fmax(most, x->a[i]);
     }
     const double d = x->beta * (v - kv);
@@ -230,12 +238,13 @@ static void step(const form *f, const token *x, double v, double *S, double *E, 
         *o += S[i] * x->q[i] * scale;
     }
     const double after = length_of(S, f->Sk);
-    /* kv: its sum, k, a, and a product with a. d: kv, the difference, beta, the product. S: d, k, the product with a,
+    /* kv: its sum, r, a, and a product with a. d: kv, the difference, beta, the product. S: d, k, the product with a,
      * the fma */
-    const double kv_off = most * k * before * (sum_off(f) + x->off_key + x->off_a + 1);
+    const double kv_off = most * read * before * (sum_off(f) + x->off_read + x->off_a + 1);
     const double d_off  = fabs(x->beta) * (kv_off + fabs(v - kv)) + fabs(d) * (x->off_beta + 1);
     const double S_off  = k * (d_off + fabs(d) * x->off_key) + most * before * (x->off_a + 1) + after;
-    *E = fmax(1, fabs(1 - x->beta * k * k)) * most * *E + UNIT * S_off;
+    const double grows = f->reads ? 1 + fabs(x->beta) * k * read : fmax(1, fabs(1 - x->beta * k * k));
+    *E = grows * most * *E + UNIT * S_off;
     /* The sum and q; scale and the product with it */
     *o_bound = scale * length_of(x->q, f->Sk) * (*E + UNIT * after * (sum_off(f) + x->off_key)) + UNIT * 2 * fabs(*o);
     if (f->out == GDN_F16)
@@ -306,6 +315,8 @@ static gdn_status run(gdn_context *ctx, const form *f, const operand *in, void *
     for (int o = Q; o < STATE; o++)
         if (o < SSM_A || (raw && (o == SSM_A || f->has_bias)))
             *operands[o] = (gdn_tensor){ .data = in[o].bytes, .dtype = f->types[o] };
+    if (f->reads)
+        inputs.read_key = (gdn_tensor){ .data = in[READ].bytes, .dtype = f->types[READ] };
     for (int h = 0; h < f->Hv; h++)
         for (int j = 0; j < f->Sv; j++)
             for (int i = 0; i < f->Sk; i++)
@@ -351,6 +362,7 @@ static const char *another(const form *f, int n, form *other)
     case 3: other->has_bias = !f->has_bias; return raw ? "with and without dt_bias" : NULL;
     case 4: other->beta_form = !f->beta_form; return "another beta";
     case 5: other->factor = f->factor == 2 ? 1 : 2; return "another factor of beta";
+    case 6: other->reads = !f->reads; return "the other key to read with";
     default: other->v_off = 0x1p-12; return f->out == GDN_F32 ? "another v" : NULL;
     }
 }
@@ -377,7 +389,7 @@ static void judge(gdn_context *ctx, const char *target, const form *f)
         if (!good || verbose)
             printf("%s %-20s %-14s out %.3g, state %.3g of their bounds\n", good ? "ok    " : "FAILED", target, f->name,
                    off[0], off[1]);
-        for (int n = 0; n < 7; n++) {
+        for (int n = 0; n < 8; n++) {
             const char *what = another(f, n, &other);
             if (!what)
                 continue;
@@ -436,6 +448,10 @@ static const form forms[] = {
     { "logit",      10, 1, 2,  64, 32, 0, VK, LOG, LOGIT, .length = 1 },
     { "logit_twice", 10, 1, 2, 64, 32, 0, KV, LOG, LOGIT, .factor = 2, .length = 1 },
     { "negative",   10, 1, 2,  64, 32, 0, VK, LOG, .factor = -0.75, .length = 1 },
+    /* A key to read with: Comba, and GDN-2, whose factors of v and k are the caller's */
+    { "comba",      12, 1, 2, 128, 32, 0, VK, ADD, 1e-6, 2e-3, A_LOG, BIAS, LOGIT, .reads = 1 },
+    { "gdn2",        8, 2, 4,  64, 32, 1, KV, LOG, .length = 1, .reads = 1, .types = { [READ] = GDN_BF16 } },
+    { "gdn2_1",      1, 1, 2,  33, 16, 1, VK, LOG, .length = 1, .reads = 1 },
     /* All of it, as models have it; types */
     { "qwen3_next", 40, 2, 4, 128, 32, 0, VK, ADD, 1e-6, 2e-3, RAW, BIAS, LOGIT,
       TYPES(GDN_BF16, GDN_BF16, GDN_F32, GDN_BF16) },

@@ -25,7 +25,7 @@ static int is_narrow(const problem_t *p)
     const gdn_token_view *const view[] = { &p->q, &p->k, &p->v, &p->g, &p->beta, &p->out, &p->ssm_a, &p->dt_bias };
     int narrow = 0;
     for (int i = 0; i < (is_raw(p) ? 8 : 6); i++) narrow |= view[i]->dtype != GDN_F32;
-    return narrow;
+    return narrow || (gdn_has_read_key(p) && p->read_key.dtype != GDN_F32);
 }
 
 /* How rows of four elements can be loaded: constant WIDE of the shader. Drivers for CPUs load element by element
@@ -34,11 +34,12 @@ static uint32_t width_of_loads(const gdn_vulkan_device *dev, const gdn_gpu_devic
 {
     const gdn_gpu_pool pools[] = { gdn_gpu_pool_of(gpu, &p->state_in), gdn_gpu_pool_of(gpu, &p->state_out) };
     const gdn_gpu_tokens tokens[] = { gdn_gpu_tokens_of(gpu, &p->q), gdn_gpu_tokens_of(gpu, &p->k),
-                                      gdn_gpu_tokens_of(gpu, &p->g) };
+                                      gdn_gpu_tokens_of(gpu, &p->g), gdn_gpu_tokens_of(gpu, &p->read_key) };
     uint64_t bits = gdn_gpu_pool_bits(&pools[0]) | gdn_gpu_pool_bits(&pools[1]);
     bits |= p->q.dtype == GDN_F32 ? gdn_gpu_token_bits(&tokens[0]) : 0;
     bits |= p->k.dtype == GDN_F32 ? gdn_gpu_token_bits(&tokens[1]) : 0;
     bits |= p->gate == GDN_GATE_CHANNEL && p->g.dtype == GDN_F32 ? gdn_gpu_token_bits(&tokens[2]) : 0;
+    bits |= gdn_has_read_key(p) && p->read_key.dtype == GDN_F32 ? gdn_gpu_token_bits(&tokens[3]) : 0;
     if (p->log.n_columns) /* a column's parts: keys are whole blocks of 32, deltas rows of head_dim_v */
         bits |= gdn_gpu_address(gpu, &p->log.at) | (uint64_t)p->log.stride_row | (uint64_t)p->log.stride_column |
                 4 * (uint64_t)p->head_dim_v;

@@ -38,7 +38,9 @@ layout(constant_id = 3) const int WIDE = 0;    // rows of four: 0 element by ele
 const bool CHANNEL = (SHAPE & 1) != 0;   // a gate per key channel
 const bool KEY_MAJOR = (SHAPE & 2) != 0; // the state's lines are keys
 const bool NARROW = (SHAPE & 4) != 0;    // operands may be of 16 bits
-const bool FORMS = (SHAPE & 8) != 0;     // q, k, g or beta may come in another form than the recurrence takes them
+const bool FORMS = (SHAPE & 8) != 0;     // q, k, g or beta may come in another form than the recurrence takes them, or
+                                         // the state is read with a key of its own
+#define has_read_key() (FORMS && (p.has & GDN_GPU_HAS_READ_KEY) != 0)
 const bool CHECKPOINTS = (SHAPE & 16) != 0;
 const bool LOG = (SHAPE & 32) != 0;      // a replay log; with CHECKPOINTS, which may be none then
 #ifdef GDN_GENERAL
@@ -178,6 +180,7 @@ uint64_t log_base, key_in_log, delta_in_log, decay_in_log;
 
 // What is this token's, or the next's before it is loaded.
 uint64_t q_at, k_at, v_at, g_at, beta_at, out_at;
+uint64_t read_at; // this token's read key, if there is one
 vec4     q[NB], k[NB];
 vec4     decay[NB]; // of keys; CHANNEL only
 float    a;         // of the head, else
@@ -239,6 +242,8 @@ void find_operands(int block)
     const int kappa = p.head_map == HEADS_TILED ? at.h % p.n_heads_k : at.h / (p.n_heads_v / p.n_heads_k);
     q_at = token_at(p.q, kappa);
     k_at = token_at(p.k, kappa);
+    if (has_read_key())
+        read_at = token_at(p.read_key, kappa);
     v_at = token_at(p.v, at.h) + (at.j + at.mine) * element_bytes(p.v_dtype);
     g_at = token_at(p.g, at.h);
     beta_at = token_at(p.beta, at.h);
@@ -368,10 +373,13 @@ float read_kv()
     EACH_COLUMN(c)
         sum[c] = vec4(0);
     EACH_BLOCK(m) {
-        precise vec4 with = !CHANNEL ? k[m] : decay[m] * k[m];
+        const vec4 key = has_read_key() ? load_row(read_at, p.read_key_dtype, 32 * m + at.i0) : k[m];
+        precise vec4 with = !CHANNEL ? key : decay[m] * key;
         EACH_COLUMN(c)
             sum[c] = sum_step(S[m][c], with, sum[c], 32 * m + at.i0);
     }
+    if (has_read_key())
+        read_at += p.read_key.token;
     precise float kv = fold(sum, at.l, 0, 1, 2);
     if (!CHANNEL)
         kv = a * kv;

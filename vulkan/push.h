@@ -5,7 +5,7 @@
 
 #include "gpu/params.h"
 
-#define GDN_VULKAN_PARAMS_BYTES 640 /* of the block, for which there is room at the start of every workspace */
+#define GDN_VULKAN_PARAMS_BYTES 704 /* of the block, for which there is room at the start of every workspace */
 
 GDN_GPU_STRUCT(gdn_vulkan_push)
 {

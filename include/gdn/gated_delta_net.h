@@ -77,6 +77,11 @@ enum {
  *     args.inputs = &in;
  *
  * Models normalise q and k: with a k much longer than 1 the states grow without bound.
+ *
+ * read_key r takes the place of k in kv, where the state is read: sum_i S[i][j] r[i] (GATE_CHANNEL: a[i] r[i]). k still
+ * writes, and the log holds k. It is used as given: qk_norm does not normalise it. Comba and GDN-2 have one. The delta
+ * of GDN-2 is w * v - S^T (b * k): pass w * v as v, b * k as read_key, with k normalised, and a beta of 1. A query
+ * takes it as given where its data is not NULL. On GPUs such calls take kernels for any head_dim_k.
  * Limits: qk_norm_eps finite and >= 0, and 0 without a norm; beta_factor finite and not 0; ssm_a and dt_bias only with
  * GDN_G_RAW, GDN_G_RAW_A_LOG and GDN_G_BOUNDED; lower_bound finite and below 0 with GDN_G_BOUNDED, else 0. */
 typedef struct gdn_delta_inputs {
@@ -89,6 +94,7 @@ typedef struct gdn_delta_inputs {
     float          lower_bound; /* of GDN_G_BOUNDED, usually -5                                           */
     gdn_tensor     ssm_a;       /* [n_heads_v]; F32 F16 BF16; stride: head.  Optional with GDN_G_BOUNDED  */
     gdn_tensor     dt_bias;     /* [n_heads_v], GATE_CHANNEL: [n_heads_v][head_dim_k]; as ssm_a; optional */
+    gdn_tensor     read_key;    /* [n_tokens][n_heads_k][head_dim_k], as k; optional. Absent: k           */
 } gdn_delta_inputs;
 
 /* ---- 8.5  The replay log --------------------------------------------------------------------------

@@ -169,8 +169,8 @@ def _build_gated_delta_net(q, k, v, g, beta, state=None, *, state_out=None, out=
                            state_src=None, state_dst=None, position=None, checkpoint_interval=None, checkpoints=None,
                            log=None, log_row=None, base_position=None, commit=None, parent=None, rounding_interval=None,
                            scale=None, head_map="grouped", state_layout="vk", qk_norm=None, qk_norm_eps=0.0, gate_input="log",
-                           beta_input="plain", beta_factor=1.0, lower_bound=0.0, ssm_a=None, dt_bias=None, uint16=None, context=None,
-                           **members) -> _Call:
+                           beta_input="plain", beta_factor=1.0, lower_bound=0.0, ssm_a=None, dt_bias=None, read_key=None, uint16=None,
+                           context=None, **members) -> _Call:
     call = _Call("gated_delta_net", context, uint16)
     args = call.args
     q, k, v, g, beta = (call.view(*pair) for pair in (("q", q), ("k", k), ("v", v), ("g", g), ("beta", beta)))
@@ -213,6 +213,9 @@ def _build_gated_delta_net(q, k, v, g, beta, state=None, *, state_out=None, out=
             per_channel = channel and name == "dt_bias"
             fill(getattr(inputs, name), expect(of, [heads, dim_k] if per_channel else [heads], "[n_heads_v], dt_bias [head_dim_k] too "
                                              "for a gate per channel"), [0])
+
+    if read_key is not None:
+        fill(inputs.read_key, expect(call.view("read_key", read_key), list(q.shape), "as k"), first)
 
     lines = [dim_v, dim_k] if state_layout == "vk" else [dim_k, dim_v]
     if state is None:
@@ -273,7 +276,7 @@ def gated_delta_net(q, k, v, g, beta, state=None, *, state_out=None, out=None, o
                     log=None, log_row=None, base_position=None, commit=None, parent=None, rounding_interval: Optional[int] = None,
                     scale: Optional[float] = None, head_map: str = "grouped", state_layout: str = "vk",
                     qk_norm: Optional[str] = None, qk_norm_eps: float = 0.0, gate_input: str = "log", beta_input: str = "plain",
-                    beta_factor: float = 1.0, lower_bound: float = 0.0, ssm_a=None, dt_bias=None, uint16: Optional[str] = None,
+                    beta_factor: float = 1.0, lower_bound: float = 0.0, ssm_a=None, dt_bias=None, read_key=None, uint16: Optional[str] = None,
                     context: Optional[Context] = None, stream: Optional[int] = None, **members):
     """The gated delta rule, token by token, for every value head of every sequence:
 
@@ -321,6 +324,8 @@ def gated_delta_net(q, k, v, g, beta, state=None, *, state_out=None, out=None, o
       lower_bound of "bounded": below 0, usually -5
       beta_input  "plain", or "logit": its sigmoid is taken; times beta_factor
       ssm_a       [n_heads_v];  dt_bias [n_heads_v], or [n_heads_v][head_dim_k] for a gate per channel
+      read_key    as k; takes the place of k in kv = a * S^T k, where the state is read, as it is: qk_norm is not for it (Comba;
+                  GDN-2: w * v as v, b * k as read_key with k normalised, beta 1); None: k
       uint16      "bfloat16" or "float16": what the bits of operands of dtype uint16 are
       context     None: gdn.default_context(). On a device operands are gdn.DeviceArray, on CUDA also what has DLPack there, and
                   the call returns when it is queued.
@@ -338,7 +343,7 @@ def gated_delta_net(q, k, v, g, beta, state=None, *, state_out=None, out=None, o
                                   base_position=base_position, commit=commit, parent=parent, rounding_interval=rounding_interval,
                                   scale=scale, head_map=head_map, state_layout=state_layout, qk_norm=qk_norm,
                                   qk_norm_eps=qk_norm_eps, gate_input=gate_input, beta_input=beta_input, beta_factor=beta_factor,
-                                  lower_bound=lower_bound, ssm_a=ssm_a, dt_bias=dt_bias, uint16=uint16,
+                                  lower_bound=lower_bound, ssm_a=ssm_a, dt_bias=dt_bias, read_key=read_key, uint16=uint16,
                                   context=context, **members).run(stream)
 
 

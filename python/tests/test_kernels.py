@@ -260,6 +260,28 @@ class GatedDeltaNet(unittest.TestCase):
         formula, _ = gdn_formula(q, k, v, g, 2 / (1 + np.exp(-logit.astype(np.float64))), state)
         self.assertLess(np.abs(out - formula).max(), 2e-5)
 
+    def test_read_key(self):
+        """k writes and another key reads, as in GDN-2; with k itself it is the call without one."""
+        rng = np.random.default_rng(12)
+        q, k, v, g, beta = gdn_operands(rng, 1, 6, 2, 2, 32, 32)
+        state = rng.standard_normal((1, 2, 32, 32)).astype(np.float32)
+        read = (k * rng.random(k.shape, np.float32)).astype(np.float32)
+        (out, after), (want, want_after) = both(gdn.gated_delta_net, (q, k, v, g, beta), [state], read_key=read)
+        self.assertTrue(same(out, want) and same(after, want_after))
+        plain, plain_after = both(gdn.gated_delta_net, (q, k, v, g, beta), [state])[0]
+        again, again_after = both(gdn.gated_delta_net, (q, k, v, g, beta), [state], read_key=k)[0]
+        self.assertTrue(same(plain, again) and same(plain_after, again_after) and not same(plain, out))
+        S, formula = state[0].astype(np.float64), np.empty(v.shape)
+        for t in range(6):
+            for h in range(2):
+                S[h] *= np.exp(np.float64(g[0, t, h]))
+                d = np.float64(beta[0, t, h]) * (v[0, t, h] - S[h] @ read[0, t, h].astype(np.float64))
+                S[h] += np.outer(d, k[0, t, h])
+                formula[0, t, h] = S[h] @ q[0, t, h].astype(np.float64) / np.sqrt(32)
+        self.assertLess(np.abs(out - formula).max(), 2e-5)
+        with self.assertRaisesRegex(ValueError, "read_key"):
+            gdn.gated_delta_net(q, k, v, g, beta, state, read_key=read[:, :5])
+
     def test_tokens_that_no_sequence_has(self):
         """Outside seq_start, or of padding: zeros in a new array, what was there in one that is given."""
         dirt = [np.full((40, 2, 32), np.nan, np.float32) for _ in range(8)]  # so that new memory is seldom zeros by itself

@@ -26,6 +26,7 @@ const check_operand check_operands_gated_delta_net[] = {
     OPERAND(state_dst, CHECK_MAP, 0, 1),
     IN_PART(inputs.ssm_a, 1, 0, 1),
     IN_PART(inputs.dt_bias, 1, 0, 1),
+    IN_PART(inputs.read_key, 3, 0, 1),
     OPERAND(position, CHECK_MAP, 0, 1),
     IN_PART(checkpoints.dst, CHECK_MAP, 0, 1),
     IN_PART(log.entries, 2, 1, 1),
@@ -47,7 +48,7 @@ void delta_defaults(delta_spec *spec, int n_heads_k, int n_heads_v, int dim_k, i
     spec->dim_v = dim_v;
     spec->n_slots = spec->n_slots_out = spec->n_snapshots = 1;
     spec->n_rows = spec->n_rows_out = 1;
-    spec->values[DELTA_Q] = spec->values[DELTA_K] = CHECK_SMALL;
+    spec->values[DELTA_Q] = spec->values[DELTA_K] = spec->values[DELTA_READ] = CHECK_SMALL;
     spec->values[DELTA_BETA] = CHECK_UNIT;
     spec->values[DELTA_G] = CHECK_GATE_MODEL;
     spec->seed = 1;
@@ -119,9 +120,11 @@ static unsigned char *token_at(const check_case *c, const delta_spec *spec, cons
 static uint64_t row_seed(const delta_spec *spec, int operand, const delta_seq *seq, int t, int h)
 {
     const int r = spec->n_heads_v / spec->n_heads_k;
-    const int head = spec->permuted && operand >= DELTA_V ? h % spec->n_heads_k * r + h / spec->n_heads_k : h;
-    const uint64_t key = t < seq->length - seq->rejected || operand >= DELTA_STATE ? seq->key : ~seq->key;
-    const int number = seq->first + (seq->order && operand < DELTA_STATE ? seq->order[t] : t);
+    const int of_value = operand >= DELTA_V && operand != DELTA_READ;
+    const int head = spec->permuted && of_value ? h % spec->n_heads_k * r + h / spec->n_heads_k : h;
+    const int of_token = operand < DELTA_STATE || operand == DELTA_READ;
+    const uint64_t key = t < seq->length - seq->rejected || !of_token ? seq->key : ~seq->key;
+    const int number = seq->first + (seq->order && of_token ? seq->order[t] : t);
     return check_mix(check_mix(check_mix(spec->seed, (uint64_t)operand), key + (uint64_t)number), (uint64_t)head);
 }
 
@@ -223,6 +226,9 @@ static void add_inputs(check_case *c, const delta_spec *spec, check_rng *rng)
                        rng);
     for (int i = 0; i < 5; i++)
         fill_tokens(c, spec, check_find(c, names[i]), i);
+    if (spec->read_key)
+        fill_tokens(c, spec, add_tokens(c, spec, "inputs.read_key", PART(inputs.read_key), spec->dtype_read,
+                                        spec->n_heads_k, spec->dim_k, 0, rng), DELTA_READ);
 }
 
 /* An operand per value head that all tokens share. */
@@ -363,7 +369,7 @@ static void add_maps(check_case *c, const delta_spec *spec, check_rng *rng)
 static void add_parts(delta_call *call, const delta_spec *spec, int shorten)
 {
     const int plain = !spec->qk_norm && spec->g_form == GDN_G_LOG && spec->beta_form == GDN_BETA_PLAIN &&
-                      (spec->beta_factor == 0 || spec->beta_factor == 1);
+                      (spec->beta_factor == 0 || spec->beta_factor == 1) && !spec->read_key;
     if (!plain || !shorten) {
         call->inputs = (gdn_delta_inputs)GDN_INIT(gdn_delta_inputs);
         call->inputs.qk_norm = spec->qk_norm;

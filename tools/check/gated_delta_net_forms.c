@@ -44,6 +44,10 @@ void delta_random_forms(delta_spec *spec, check_rng *rng)
     spec->beta_factor = CHECK_PICK(rng, factors);
     if (spec->beta_form == GDN_BETA_LOGIT && check_one_in(rng, 2))
         spec->values[DELTA_BETA] = CHECK_PICK(rng, raw);
+    /* By the seed, so that what else is drawn stays as without. A norm is not for the read key. */
+    spec->read_key = !(spec->seed >> 44 & 3);
+    spec->dtype_read = types[spec->seed >> 46 & 3];
+    spec->values[DELTA_READ] = spec->qk_norm ? CHECK_SMALL : spec->values[DELTA_K];
 }
 
 /* Every form of each of the three, for one token of the usual head, a few tokens, and more than a chunk. */
@@ -164,10 +168,72 @@ static void alone(check_walk *w)
             }
 }
 
+/* A log behind which each sequence has a token or more to repeat, and for trees no snapshots. */
+static void read_key_log(delta_spec *spec, int length, int tree)
+{
+    spec->log_rows = 2;
+    spec->log_columns = length + 4;
+    spec->map_position = spec->map_stands = spec->map_commit = spec->map_dst = 1;
+    for (int s = 0; s < 2; s++) {
+        delta_seq *const seq = &spec->seq[s];
+        seq->log_row = s;
+        seq->repeated = 2 * (s + 1);
+        seq->position = 3 * spec->log_columns + 2 + s % 2;
+        seq->position -= (seq->position - seq->repeated) % 2; /* states of 16 bits stand at even positions */
+        seq->commit = tree ? seq->src : GDN_NONE;
+        for (int r = 0; r < spec->n_snapshots; r++)
+            if (spec->state_interval > 1 && (seq->position + length - r) % spec->state_interval) seq->dst[r] = GDN_NONE;
+    }
+    if (tree) {
+        spec->tree = spec->map_parent = 1;
+        spec->n_snapshots = spec->map_dst = 0;
+    }
+}
+
+/* A key of its own for the reads: every order of loops, with all that a call may have besides. */
+static void read_keys(check_walk *w)
+{
+    delta_spec *const spec = &w->spec->gated_delta_net;
+    static const int lengths[] = { 1, 5, 20, 40 }, dims[][2] = { { 128, 64 }, { 33, 40 }, { 64, 48 } };
+    static const char *const words[] = { "plain", "log", "tree", "half", "half_log", "half_tree" };
+    enum { PLAIN, OF_LOG, OF_TREE, HALF, HALF_LOG, HALF_TREE, N };
+    for (int what = 0; what < N; what++)
+        for (int i = 0; i < 4; i++)
+            for (int d = 0; d < 3; d++)
+                for (int gate = 0; gate < 2; gate++)
+                    for (int layout = 0; layout < 2; layout++) {
+                        if (!check_here(w))
+                            continue;
+                        const int turn = what + i + d + gate + layout;
+                        delta_defaults(spec, 2, 4, dims[d][0], dims[d][1]);
+                        delta_batch(spec, 2, lengths[i]);
+                        spec->gate = gate;
+                        spec->layout = layout;
+                        spec->read_key = 1;
+                        spec->dtype_read = turn % 3;
+                        if (what >= HALF) {
+                            spec->dtype_state = GDN_F16 + turn % 2;
+                            spec->state_interval = what > HALF ? 2 : 1;
+                        }
+                        if (what != PLAIN && what != HALF)
+                            read_key_log(spec, lengths[i], what == OF_TREE || what == HALF_TREE);
+                        if (turn % 2) { /* which leaves the read key as it is */
+                            spec->qk_norm = GDN_NORM_ADD;
+                            spec->eps = 1e-6f;
+                            spec->values[DELTA_Q] = spec->values[DELTA_K] = CHECK_NORMAL;
+                        }
+                        spec->values[DELTA_V] = CHECK_NORMAL;
+                        spec->values[DELTA_STATE] = CHECK_NORMAL;
+                        CHECK_NAME(w, "read_key/%s_T%d_k%d_%s_%s", words[what], lengths[i], dims[d][0],
+                                   gate ? "channel" : "scalar", layout ? "kv" : "vk");
+                    }
+}
+
 void delta_fixed_forms(check_walk *w)
 {
     forms(w);
     norms(w);
     types(w);
     alone(w);
+    read_keys(w);
 }

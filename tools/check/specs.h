@@ -11,7 +11,7 @@
  * same sequence can be built into any batch, layout, or part of a call. */
 
 enum { DELTA_MAX_SEQS = 12, DELTA_MAX_SNAPSHOTS = 24, DELTA_MAX_CHECKPOINTS = 12 };
-enum { DELTA_Q, DELTA_K, DELTA_V, DELTA_G, DELTA_BETA, DELTA_STATE, DELTA_A, DELTA_BIAS, DELTA_OPERANDS };
+enum { DELTA_Q, DELTA_K, DELTA_V, DELTA_G, DELTA_BETA, DELTA_STATE, DELTA_A, DELTA_BIAS, DELTA_READ, DELTA_OPERANDS };
 /* Where states are written: state_out absent, the same tensor as state, or apart. */
 enum { DELTA_IN_PLACE, DELTA_SAME, DELTA_APART };
 
@@ -41,6 +41,7 @@ typedef struct delta_spec {
     int dtype_g, dtype_beta, dtype_a, dtype_bias, dtype_out;
     int qk_norm, g_form, beta_form;      /* GDN_NORM_*, GDN_G_*, GDN_BETA_*                 */
     int has_bias;                        /* 1: dt_bias is given                             */
+    int read_key, dtype_read;            /* 1: a read key is given                          */
     float eps, beta_factor, lower_bound; /* lower_bound: GDN_G_BOUNDED */
     int no_a;                            /* 1: a bounded gate without ssm_a             */
     int narrow[3];                       /* round values to this type first; GDN_F32 = not  */
