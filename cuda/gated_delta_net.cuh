@@ -48,10 +48,16 @@ template <class X> GDN_INLINE bool rounds_at(const gdn_gpu_gated_delta_net &p, i
     return X::HALF && (p.state_interval == 1 || length % p.state_interval == 0);
 }
 
+// Kernels with a log whose call may have none: of states of 16 bits, and general ones, for a read key.
+template <class X> GDN_INLINE constexpr bool may_lack_log()
+{
+    return X::HALF || (X::GENERAL && X::CHANNEL);
+}
+
 // The log's maps, of calls that have one, as they are.
 template <class X> GDN_INLINE void read_log_maps(const gdn_gpu_gated_delta_net &p, int position, Item &at)
 {
-    const bool none = X::HALF && !p.log_columns;
+    const bool none = may_lack_log<X>() && !p.log_columns;
     at.row = none ? GDN_GPU_NONE : map_at(p.log_row, at.s, at.s);
     at.stands = none ? position : map_at(p.state_position, at.s, position);
     at.commit = none ? GDN_GPU_NONE : map_at(p.state_commit, at.s, GDN_GPU_NONE);
@@ -63,7 +69,7 @@ template <class X> GDN_INLINE bool find_log(const gdn_gpu_gated_delta_net &p, It
 {
     const bool padding = at.src == GDN_GPU_SKIP;
     at.kept = X::HALF ? at.position - at.position % p.state_interval : at.position;
-    if (X::HALF && !p.log_columns)
+    if (may_lack_log<X>() && !p.log_columns)
         return true;
     if (padding)
         at.commit = GDN_GPU_NONE;
@@ -114,6 +120,11 @@ template <int LANES> struct Lanes {
     }
 };
 
+GDN_INLINE int key_head_of(const gdn_gpu_gated_delta_net &p, int h)
+{
+    return p.head_map ? h % p.n_heads_k : h / (p.n_heads_v / p.n_heads_k);
+}
+
 // False where there is nothing to do: another's sequence, padding, no tokens and no state to commit, or a bad map,
 // which is reported. The same for the whole block. LANES have X::C columns per eight of them, side by side. LOGGED: the
 // call has a log, of which X need not know.
@@ -161,7 +172,7 @@ GDN_INLINE bool find_item(const gdn_gpu_gated_delta_net &p, Item &at, Share shar
         if (!is_tree(p.parent, at.first, at.T, p.bad))
             return false;
     }
-    at.kappa = p.head_map ? at.h % p.n_heads_k : at.h / (p.n_heads_v / p.n_heads_k);
+    at.kappa = key_head_of(p, at.h);
     constexpr int columns = X::C * LANES / 8;
     at.l = Lanes<LANES>::lane((int)threadIdx.x);
     at.j = share.column + Lanes<LANES>::group((int)threadIdx.x) * columns;
