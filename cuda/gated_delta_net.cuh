@@ -393,6 +393,34 @@ template <class X> GDN_INLINE float4 sum_step(float4 x, float4 y, float4 sum, in
                        i + 2 * step < n_keys ? next.z : sum.z, i + 3 * step < n_keys ? next.w : sum.w);
 }
 
+// Only general kernels know of a read key, and with a gate per channel only those of a log: others have no registers
+// for it.
+template <class X> GDN_INLINE bool has_read_key(const gdn_gpu_gated_delta_net &p)
+{
+    return X::GENERAL && (X::LOG || !X::CHANNEL) && p.read_key.base;
+}
+
+// 3: where token t's read key lies. It is found anew, and loaded where it is used, so that nothing is kept for it.
+GDN_INLINE const char *read_key_at(const gdn_gpu_gated_delta_net &p, int t)
+{
+    Item w;
+    w.s = here((int)blockIdx.x);
+    w.h = here((int)blockIdx.y);
+    w.first = map_at(p.seq_start, w.s, w.s * p.even_tokens);
+    return token_at(p.read_key, w, key_head_of(p, w.h)) + (uint64_t)(t * p.read_key.token);
+}
+
+// 3: the keys of block m, of all columns.
+template <class X>
+GDN_INLINE void read_step(const Item &w, int m, float4 key, const float4 (&decay)[X::CHANNEL ? X::NB : 1],
+                          const float4 (&S)[X::NB][X::C], float4 (&sum)[X::C])
+{
+    const float4 with = X::CHANNEL ? mul4(decay[X::CHANNEL ? m : 0], key) : key;
+#pragma unroll
+    for (int c = 0; c < X::C; c++)
+        sum[c] = sum_step<X>(S[m][c], with, sum[c], 32 * m + 4 * w.l, 1, w.n_keys);
+}
+
 // All of a row. The second question is hidden from the compiler, which makes of both a jump to an address in a table.
 template <class X, int N> GDN_INLINE void widen_rows(float4 (&x)[N], int dtype)
 {
