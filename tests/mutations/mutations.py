@@ -25,7 +25,7 @@ import places  # noqa: E402
 import trial  # noqa: E402
 
 SEEDS = "tests/fuzz/fuzz_args.seeds"
-PROGRAMS = {"test_api": [], "test_alloc": [], "test_float_env": [], "test_validation": [], "fuzz_args": ["--random", "500", SEEDS],
+PROGRAMS = {"test_api": [], "test_alloc": [], "test_float_env": [], "test_validation": [], "test_forms": [], "fuzz_args": ["--random", "500", SEEDS],
             "test_growth_first_grown": ["grown"], "test_rt_tokenizer": ["tests/runtime"],
             "test_rt_scheduler": ["tests/runtime"], "test_rt_drafts": ["tests/runtime"], "test_rt_choices": [],
             "test_edges_pool": [], "test_rt_prefix_cache": ["tests/runtime"], "test_rt_attention": [], "test_rt_experts": [],
