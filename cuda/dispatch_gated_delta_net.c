@@ -69,12 +69,19 @@ static int in_tiles(const gdn_gpu_device *gpu, const problem_t *p)
     return has_many_tokens(p);
 }
 
+/* A read key with a gate per channel, of which only kernels with a log know, whether the call has one or not. */
+static int reads_channels(const problem_t *p)
+{
+    return gdn_has_read_key(p) && p->gate == GDN_GATE_CHANNEL;
+}
+
 /* What a call has that its kernel has to know: Shape::TYPED and Shape::LOG of the kernels. */
 enum { PLAIN, TYPED, LOG };
 
 static int traits_of(const problem_t *p)
 {
     const int types = p->q.dtype | p->k.dtype | p->v.dtype | p->g.dtype | p->beta.dtype | p->out.dtype;
+    if (reads_channels(p)) return LOG;
     return p->log.n_columns ? LOG : types != GDN_F32 || gdn_gpu_has_forms(p) ? TYPED : PLAIN;
 }
 
@@ -129,7 +136,7 @@ enum { NARROW_COLUMNS = 4 * GDN_CUDA_DELTA_WARPS };
 
 static uint32_t columns(const problem_t *p, int tiles, int nb)
 {
-    const int channel_log = p->log.n_columns && p->gate == GDN_GATE_CHANNEL;
+    const int channel_log = (p->log.n_columns && p->gate == GDN_GATE_CHANNEL) || reads_channels(p);
     const int fewest = nb == GENERAL && (channel_log || p->state_interval);
     return GDN_CUDA_DELTA_WARPS * 4 * (fewest ? 1 : !tiles && !p->tree && nb <= NB_4 ? 4 : 2);
 }

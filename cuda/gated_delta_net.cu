@@ -294,15 +294,6 @@ GDN_INLINE void make_ready(const gdn_gpu_gated_delta_net &p, int l, float rate, 
     }
 }
 
-// 3: token t's read key, of the keys of block m. Only the general kernels know of one, and load it where it is used:
-// others have no registers for it.
-template <class X>
-GDN_INLINE float4 read_key_of(const gdn_gpu_gated_delta_net &p, const Item &w, int t, int m)
-{
-    const char *row = token_at(p.read_key, w, w.kappa) + (uint64_t)(t * p.read_key.token);
-    return widen_row<X>(read_row<X>(row, p.read_key_dtype, 32 * m + 4 * w.l, w.n_keys), p.read_key_dtype);
-}
-
 // A tree's tokens are looked at by 32, of which each lane of a warp has one: what its token of the n-th 32 follows. So
 // a path along a tree is walked by exchanges, and not by loads of which each waits for the one before.
 GDN_INLINE int parents_of(const gdn_gpu_gated_delta_net &p, const Item &w, int n)
@@ -425,18 +416,22 @@ template <class X> GDN_INLINE void gated_delta_net_rows(const gdn_gpu_gated_delt
         make_ready<X>(p, w.l, rate, bias, x, decay); // 0, 2
 
         // 3: read kv
-        const bool reads = X::GENERAL && p.read_key.base;
         float4 sum[X::C];
 #pragma unroll
         for (int c = 0; c < X::C; c++)
             sum[c] = zero4();
+        if (has_read_key<X>(p)) {
+            const char *const row = read_key_at(p, t);
+            const int l = here(w.l);
 #pragma unroll
-        for (int m = 0; m < X::NB; m++) {
-            const float4 key = reads ? read_key_of<X>(p, w, t, m) : x.k[m];
-            const float4 with = X::CHANNEL ? mul4(decay[X::CHANNEL ? m : 0], key) : key;
+            for (int m = 0; m < X::NB; m++) {
+                const float4 key = read_row<X>(row, p.read_key_dtype, 32 * m + 4 * l, p.head_dim_k);
+                read_step<X>(w, m, widen_row<X>(key, p.read_key_dtype), decay, S, sum);
+            }
+        } else {
 #pragma unroll
-            for (int c = 0; c < X::C; c++)
-                sum[c] = sum_step<X>(S[m][c], with, sum[c], 32 * m + 4 * w.l, 1, w.n_keys);
+            for (int m = 0; m < X::NB; m++)
+                read_step<X>(w, m, x.k[m], decay, S, sum);
         }
         float kv = fold<X::C>(sum, w.l);
         if (!X::CHANNEL)

@@ -48,10 +48,16 @@ template <class X> GDN_INLINE bool rounds_at(const gdn_gpu_gated_delta_net &p, i
     return X::HALF && (p.state_interval == 1 || length % p.state_interval == 0);
 }
 
+// Kernels with a log whose call may have none: of states of 16 bits, and general ones, for a read key.
+template <class X> GDN_INLINE constexpr bool may_lack_log()
+{
+    return X::HALF || (X::GENERAL && X::CHANNEL);
+}
+
 // The log's maps, of calls that have one, as they are.
 template <class X> GDN_INLINE void read_log_maps(const gdn_gpu_gated_delta_net &p, int position, Item &at)
 {
-    const bool none = X::HALF && !p.log_columns;
+    const bool none = may_lack_log<X>() && !p.log_columns;
     at.row = none ? GDN_GPU_NONE : map_at(p.log_row, at.s, at.s);
     at.stands = none ? position : map_at(p.state_position, at.s, position);
     at.commit = none ? GDN_GPU_NONE : map_at(p.state_commit, at.s, GDN_GPU_NONE);
@@ -63,7 +69,7 @@ template <class X> GDN_INLINE bool find_log(const gdn_gpu_gated_delta_net &p, It
 {
     const bool padding = at.src == GDN_GPU_SKIP;
     at.kept = X::HALF ? at.position - at.position % p.state_interval : at.position;
-    if (X::HALF && !p.log_columns)
+    if (may_lack_log<X>() && !p.log_columns)
         return true;
     if (padding)
         at.commit = GDN_GPU_NONE;
@@ -114,6 +120,11 @@ template <int LANES> struct Lanes {
     }
 };
 
+GDN_INLINE int key_head_of(const gdn_gpu_gated_delta_net &p, int h)
+{
+    return p.head_map ? h % p.n_heads_k : h / (p.n_heads_v / p.n_heads_k);
+}
+
 // False where there is nothing to do: another's sequence, padding, no tokens and no state to commit, or a bad map,
 // which is reported. The same for the whole block. LANES have X::C columns per eight of them, side by side. LOGGED: the
 // call has a log, of which X need not know.
@@ -161,7 +172,7 @@ GDN_INLINE bool find_item(const gdn_gpu_gated_delta_net &p, Item &at, Share shar
         if (!is_tree(p.parent, at.first, at.T, p.bad))
             return false;
     }
-    at.kappa = p.head_map ? at.h % p.n_heads_k : at.h / (p.n_heads_v / p.n_heads_k);
+    at.kappa = key_head_of(p, at.h);
     constexpr int columns = X::C * LANES / 8;
     at.l = Lanes<LANES>::lane((int)threadIdx.x);
     at.j = share.column + Lanes<LANES>::group((int)threadIdx.x) * columns;
@@ -380,6 +391,34 @@ template <class X> GDN_INLINE float4 sum_step(float4 x, float4 y, float4 sum, in
         return next;
     return make_float4(i < n_keys ? next.x : sum.x, i + step < n_keys ? next.y : sum.y,
                        i + 2 * step < n_keys ? next.z : sum.z, i + 3 * step < n_keys ? next.w : sum.w);
+}
+
+// Only general kernels know of a read key, and with a gate per channel only those of a log: others have no registers
+// for it.
+template <class X> GDN_INLINE bool has_read_key(const gdn_gpu_gated_delta_net &p)
+{
+    return X::GENERAL && (X::LOG || !X::CHANNEL) && p.read_key.base;
+}
+
+// 3: where token t's read key lies. It is found anew, and loaded where it is used, so that nothing is kept for it.
+GDN_INLINE const char *read_key_at(const gdn_gpu_gated_delta_net &p, int t)
+{
+    Item w;
+    w.s = here((int)blockIdx.x);
+    w.h = here((int)blockIdx.y);
+    w.first = map_at(p.seq_start, w.s, w.s * p.even_tokens);
+    return token_at(p.read_key, w, key_head_of(p, w.h)) + (uint64_t)(t * p.read_key.token);
+}
+
+// 3: the keys of block m, of all columns.
+template <class X>
+GDN_INLINE void read_step(const Item &w, int m, float4 key, const float4 (&decay)[X::CHANNEL ? X::NB : 1],
+                          const float4 (&S)[X::NB][X::C], float4 (&sum)[X::C])
+{
+    const float4 with = X::CHANNEL ? mul4(decay[X::CHANNEL ? m : 0], key) : key;
+#pragma unroll
+    for (int c = 0; c < X::C; c++)
+        sum[c] = sum_step<X>(S[m][c], with, sum[c], 32 * m + 4 * w.l, 1, w.n_keys);
 }
 
 // All of a row. The second question is hidden from the compiler, which makes of both a jump to an address in a table.

@@ -81,7 +81,8 @@ enum {
  * read_key r takes the place of k in kv, where the state is read: sum_i S[i][j] r[i] (GATE_CHANNEL: a[i] r[i]). k still
  * writes, and the log holds k. It is used as given: qk_norm does not normalise it. Comba and GDN-2 have one. The delta
  * of GDN-2 is w * v - S^T (b * k): pass w * v as v, b * k as read_key, with k normalised, and a beta of 1. A query
- * takes it as given where its data is not NULL. On GPUs such calls take kernels for any head_dim_k.
+ * takes it as given where its data is not NULL. On CUDA and Metal such calls take the kernels for any head_dim_k, which
+ * are slower.
  * Limits: qk_norm_eps finite and >= 0, and 0 without a norm; beta_factor finite and not 0; ssm_a and dt_bias only with
  * GDN_G_RAW, GDN_G_RAW_A_LOG and GDN_G_BOUNDED; lower_bound finite and below 0 with GDN_G_BOUNDED, else 0. */
 typedef struct gdn_delta_inputs {

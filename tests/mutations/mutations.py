@@ -24,8 +24,8 @@ sys.path.insert(0, str(HERE))
 import places  # noqa: E402
 import trial  # noqa: E402
 
-PROGRAMS = {"test_api": [], "test_alloc": [], "test_float_env": [], "test_validation": [], "fuzz_args": ["--random", "12000"],
-            "test_rt_tokenizer": ["tests/runtime"],
+PROGRAMS = {"test_api": [], "test_alloc": [], "test_float_env": [], "test_validation": [], "test_forms": [],
+            "fuzz_args": ["--random", "12000"], "test_rt_tokenizer": ["tests/runtime"],
             "test_rt_scheduler": ["tests/runtime"], "test_rt_drafts": ["tests/runtime"], "test_rt_choices": [],
             "test_edges_pool": [], "test_rt_prefix_cache": ["tests/runtime"], "test_rt_attention": [], "test_rt_experts": [],
             "test_rt_conversation": ["tests/runtime"], "test_rt_engine_random": ["tests/runtime", "1600"], "test_rt_trees": ["tests/runtime"],
