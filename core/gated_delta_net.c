@@ -9,6 +9,7 @@
 
 #include <float.h>
 #include <math.h>
+#include <stdio.h>
 #include <string.h>
 
 typedef gdn_gated_delta_net_args    args_t;
@@ -31,6 +32,20 @@ static uint32_t bits_of(const float *x)
 }
 
 static int is_zero(const float *x) { return !(bits_of(x) & 0x7fffffffu); }
+
+/* For a text, in the default mode of floating point. */
+typedef struct number_text {
+    char text[32];
+} number_text;
+
+static number_text number(const float *x)
+{
+    const gdn_float_env caller = gdn_float_env_enter();
+    number_text n;
+    (void)snprintf(n.text, sizeof n.text, "%g", (double)*x);
+    gdn_float_env_leave(caller);
+    return n;
+}
 
 static gdn_status check_finite(const char *name, const float *x)
 {
@@ -86,7 +101,7 @@ static int uses_position(const args_t *a) { return a->checkpoints || a->log; }
 static int is_raw(const gdn_delta_inputs *in) { return in->gate_input >= GDN_G_RAW; }
 
 /* An operand that is given and would not be used is a mistake of the caller's. */
-static gdn_status check_inputs(const gdn_delta_inputs *in, int launch)
+static gdn_status check_inputs(const gdn_delta_inputs *in)
 {
     gdn_status status;
     if ((status = gdn_check_range("inputs.qk_norm", in->qk_norm, GDN_NORM_NONE, GDN_NORM_CLAMP)) ||
@@ -96,10 +111,9 @@ static gdn_status check_inputs(const gdn_delta_inputs *in, int launch)
         (status = check_factor("inputs.beta_factor", &in->beta_factor, "1 by GDN_INIT")))
         return status;
     if (!is_zero(&in->qk_norm_eps) && (bits_of(&in->qk_norm_eps) >> 31 || in->qk_norm == GDN_NORM_NONE))
-        return gdn_fail(GDN_INVALID_ARGUMENT, "inputs.qk_norm_eps is %s; %s",
-                        bits_of(&in->qk_norm_eps) >> 31 ? "negative" : "given",
+        return gdn_fail(GDN_INVALID_ARGUMENT, "inputs.qk_norm_eps is %s; %s", number(&in->qk_norm_eps).text,
                         in->qk_norm == GDN_NORM_NONE ? "with GDN_NORM_NONE it must be 0" : "0 and above are allowed");
-    if (launch && !is_raw(in) && (in->ssm_a.data || in->dt_bias.data))
+    if (!is_raw(in) && (in->ssm_a.data || in->dt_bias.data))
         return gdn_fail(GDN_INVALID_ARGUMENT,
                         "inputs.%s is given and inputs.gate_input is %d; GDN_G_RAW (%d), GDN_G_RAW_A_LOG (%d) and "
                         "GDN_G_BOUNDED (%d) use it",
@@ -110,10 +124,7 @@ static gdn_status check_inputs(const gdn_delta_inputs *in, int launch)
         return status;
     if (bounded ? is_zero(&in->lower_bound) || !(bits_of(&in->lower_bound) >> 31) : !is_zero(&in->lower_bound))
         return gdn_fail(GDN_INVALID_ARGUMENT, "inputs.lower_bound is %s and inputs.gate_input is %d; %s",
-                        is_zero(&in->lower_bound)         ? "0"
-                        : bits_of(&in->lower_bound) >> 31 ? "negative"
-                                                          : "positive",
-                        (int)in->gate_input,
+                        number(&in->lower_bound).text, (int)in->gate_input,
                         bounded ? "GDN_G_BOUNDED needs a negative one, usually -5"
                                 : "without GDN_G_BOUNDED it must be 0");
     return GDN_OK;
@@ -136,11 +147,15 @@ static gdn_status check_tree(const call_t *c)
         return GDN_OK;
     if (!c->a.log)
         return gdn_fail(GDN_INVALID_ARGUMENT, "tree is given and log is NULL; a tree needs a log");
-    if (c->a.n_snapshots || c->a.checkpoints)
+    if (c->a.n_snapshots)
         return gdn_fail(GDN_INVALID_ARGUMENT,
-                        "%s and tree is given; it must be %s: a tree keeps no states but those of log.commit",
-                        c->a.n_snapshots ? "n_snapshots is not 0" : "checkpoints is given",
-                        c->a.n_snapshots ? "0" : "NULL");
+                        "n_snapshots is %d and tree is given; it must be 0: a tree keeps no states but those of "
+                        "log.commit",
+                        (int)c->a.n_snapshots);
+    if (c->a.checkpoints)
+        return gdn_fail(
+            GDN_INVALID_ARGUMENT,
+            "checkpoints and tree are given; one must be NULL: a tree keeps no states but those of log.commit");
     return GDN_OK;
 }
 
@@ -162,7 +177,8 @@ static gdn_status check_rounding(const call_t *c)
                         (int)interval);
     if (c->a.checkpoints && c->checkpoints.interval % interval)
         return gdn_fail(GDN_INVALID_ARGUMENT,
-                        "checkpoints.interval is %d and rounding.interval is %d; it must be a multiple",
+                        "checkpoints.interval is %d and rounding.interval is %d; the first must be a multiple of the "
+                        "second",
                         (int)c->checkpoints.interval, (int)interval);
     return GDN_OK;
 }
@@ -223,10 +239,10 @@ static gdn_status check_call(call_t *c, int launch)
     if (a->n_heads_v % a->n_heads_k)
         return gdn_fail(GDN_INVALID_ARGUMENT, "n_heads_v is %d and n_heads_k is %d; it must be a multiple",
                         (int)a->n_heads_v, (int)a->n_heads_k);
-    if (launch && !a->n_snapshots && a->state_dst.data)
+    if (!a->n_snapshots && a->state_dst.data)
         return gdn_fail(GDN_INVALID_ARGUMENT,
                         "n_snapshots is 0 and state_dst is given; it has n_snapshots entries per sequence");
-    if ((status = check_inputs(&c->inputs, launch)) ||
+    if ((status = check_inputs(&c->inputs)) ||
         (status = gdn_check_checkpoints(a->checkpoints ? &c->checkpoints : NULL, a->n_seqs)) ||
         (status = check_log(c)) || (status = check_tree(c)) || (status = check_rounding(c)))
         return status;

@@ -66,7 +66,7 @@ gdn_status gdn_check_log(const gdn_gated_delta_net_problem *p)
             continue;
         if (row == GDN_NONE && stands != position)
             return gdn_fail(GDN_INVALID_ARGUMENT,
-                            "log.base_position[%d] is %d and log.row[%d] is GDN_NONE; without a log it must be %d, the "
+                            "log.base_position[%d] is %d and log.row[%d] is GDN_NONE; without a row it must be %d, the "
                             "sequence's position",
                             (int)s, (int)stands, (int)s, (int)position);
         if (row == GDN_NONE && p->tree && length)
@@ -199,6 +199,15 @@ static entry_name name_of(const gdn_pool_maps *m, int32_t s, const targets *used
     return name;
 }
 
+/* The numbers that name a slot of a pool, and what follows them. A call without the pool has none. */
+static entry_name up_to(int64_t size, const char *then)
+{
+    entry_name name = { "without a pool only " };
+    if (size)
+        (void)snprintf(name.text, sizeof name.text, "0 to %lld%s", (long long)size - 1, then);
+    return name;
+}
+
 static void visit(const gdn_pool_maps *m, int64_t entries)
 {
     if (m->n_visits)
@@ -218,9 +227,9 @@ static gdn_status check_ranges(const gdn_pool_maps *m, survey *all)
     for (int32_t s = 0; s < m->n_seqs; s++) {
         const int64_t source = source_of(m, s);
         if (source < GDN_SKIP || source >= m->src_size)
-            return gdn_fail(GDN_INVALID_ARGUMENT, "%s[%d] is %lld%s; 0 to %lld, GDN_NONE and GDN_SKIP are allowed",
-                            m->src_name, (int)s, (long long)source, m->src->base ? "" : " (the default)",
-                            (long long)m->src_size - 1);
+            return gdn_fail(GDN_INVALID_ARGUMENT, "%s[%d] is %lld%s; %sGDN_NONE and GDN_SKIP are allowed", m->src_name,
+                            (int)s, (long long)source, m->src->base ? "" : " (the default)",
+                            up_to(m->src_size, ", ").text);
         const targets used = targets_of(m, s);
         const int32_t more = m->check_unused ? m->n_entries - used.n_dst : 0; /* of dst, which are not written */
         const targets seen = { used.n_dst + more, used.n_kept + more, used.n + more };
@@ -229,9 +238,10 @@ static gdn_status check_ranges(const gdn_pool_maps *m, survey *all)
             const int64_t target = target_of(m, s, &seen, r);
             const int     of_dst = r < seen.n_dst;
             if (target < GDN_NONE || target >= m->dst_size)
-                return gdn_fail(GDN_INVALID_ARGUMENT, "%s is %lld%s; 0 to %lld and GDN_NONE are allowed",
+                return gdn_fail(GDN_INVALID_ARGUMENT, "%s is %lld%s; %sGDN_NONE %s allowed",
                                 name_of(m, s, &seen, r).text, (long long)target,
-                                !of_dst || m->dst->base ? "" : " (the default)", (long long)m->dst_size - 1);
+                                !of_dst || m->dst->base ? "" : " (the default)", up_to(m->dst_size, " and ").text,
+                                m->dst_size ? "are" : "is");
             if (target < 0 || (of_dst && r >= used.n_dst))
                 continue;
             all->ascending &= target > all->high;

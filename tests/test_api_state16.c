@@ -106,7 +106,7 @@ static void arguments(void **state)
     REFUSED(delta_fixture, logged(f);
             delta_args.checkpoints = ((gdn_checkpoints){
                 .size = sizeof(gdn_checkpoints), .interval = 4, .n = 1, .dst = SPAN(delta_mem.checkpoint) }),
-            "checkpoints.interval is 4 and rounding.interval is 3; it must be a multiple");
+            "checkpoints.interval is 4 and rounding.interval is 3; the first must be a multiple");
     REFUSED(delta_fixture, d->state.dtype = GDN_Q8_0, "state.dtype is 3 (Q8_0)", "allowed: F32, F16, BF16");
     REFUSED(delta_fixture, narrow(f); d->state_out = d->state;
             d->state_out.dtype = GDN_F16,

@@ -40,9 +40,9 @@ static void arguments(void **state)
     (void)state;
     REFUSED(delta_fixture, states(); delta_args.log.size = 0, "tree is given and log is NULL", "needs a log");
     REFUSED(delta_fixture, tree->size = sizeof *tree, "tree is given and log is NULL");
-    REFUSED(delta_fixture, states(); d->n_snapshots = 2, "n_snapshots is not 0 and tree is given; it must be 0");
-    REFUSED(delta_fixture, states(); delta_args.checkpoints = kept(delta_mem.checkpoint),
-                                     "checkpoints is given and tree is given; it must be NULL");
+    REFUSED(delta_fixture, states(); d->n_snapshots = 2, "n_snapshots is 2 and tree is given; it must be 0");
+    REFUSED(delta_fixture, states();
+            delta_args.checkpoints = kept(delta_mem.checkpoint), "checkpoints and tree are given; one must be NULL");
     REFUSED(delta_fixture, states(); tree->parent.bytes = 19, "tree.parent.bytes is 19", "20 bytes");
     REFUSED(delta_fixture, states(); tree->parent.offset = 2, "tree.parent begins at", "multiple of 4");
     REFUSED(delta_fixture, states(); tree->parent.data = delta_mem.out; tree->parent.bytes = 0, "overlaps", "parent");

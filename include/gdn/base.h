@@ -253,7 +253,7 @@ GDN_API gdn_status gdn_poll(gdn_context *ctx);
 typedef struct gdn_span {
     void    *data;
     uint64_t offset; /* bytes from data to the first element                                         */
-    uint64_t bytes;  /* bytes that may be accessed from there; 0 = unknown, bounds are not checked   */
+    uint64_t bytes;  /* bytes that may be accessed from data + offset; 0 = unknown, not checked      */
 } gdn_span;
 
 /* Helpers for programs that have no allocator of their own for the device; engines that have one pass
@@ -288,7 +288,8 @@ enum {
  * negative and are multiples of the element's alignment (F32, I32: 4; F16, BF16, Q8_0: 2; I64: 8), to
  * which the first element must be aligned; more alignment is not required, though 64 is fastest.
  * Rows of an operand do not overlap each other, read or written: sorted by stride, each axis steps over all bytes of
- * the axes before it. Offsets and strides are below 2^56. */
+ * the axes before it. Offsets and strides are below 2^56. Of an absent operand, leave all members as GDN_INIT has set
+ * them. */
 typedef struct gdn_tensor {
     void    *data;   /* as in gdn_span; NULL = the operand is absent                                 */
     uint64_t offset; /* as in gdn_span                                                               */
@@ -299,7 +300,8 @@ typedef struct gdn_tensor {
 } gdn_tensor;
 
 /* A pool of rows with n_slots slots each: the states of sequences, the histories of a convolution, or the entries of a
- * replay log. It is a tensor [n_rows][n_slots]... with its two outermost sizes. Each kernel says what a slot is. */
+ * replay log. It is a tensor [n_rows][n_slots]... with its two outermost sizes. Each kernel says what a slot is. An
+ * optional pool is given if n_rows is not 0. Then a call needs its data, and a query does not. */
 typedef struct gdn_pool {
     void    *data; /* as in gdn_tensor, up to dtype                                                  */
     uint64_t offset;

@@ -19,6 +19,8 @@
  * | halve the memory of the states                 | state.dtype; rounding                   | 8.7     |
  * | fork a sequence                                | state_src names the other's slot        | 8.2     |
  *
+ * The parts come first because C needs them first. Begin reading at 8.1.
+ *
  * Stable: 8.1 to 8.5 and checkpoints. Experimental, and may change with a minor version: 8.6 and 8.7.
  */
 
@@ -78,11 +80,10 @@ enum {
  *
  * Models normalise q and k: with a k much longer than 1 the states grow without bound.
  *
- * read_key r takes the place of k in kv, where the state is read: sum_i S[i][j] r[i] (GATE_CHANNEL: a[i] r[i]). k still
- * writes, and the log holds k. It is used as given: qk_norm does not normalise it. Comba and GDN-2 have one. The delta
- * of GDN-2 is w * v - S^T (b * k): pass w * v as v, b * k as read_key, with k normalised, and a beta of 1. A query
- * takes it as given where its data is not NULL. On CUDA and Metal such calls take the kernels for any head_dim_k, which
- * are slower.
+ * read_key r replaces k where the state is read: kv[j] = a * sum_i S[i][j] r[i], for GATE_CHANNEL sum_i S[i][j] (a[i]
+ * r[i]). k still writes, and the log holds k. qk_norm does not normalise r. Comba and GDN-2 have one. GDN-2's delta is
+ * w * v - S^T (b * k): pass w * v as v, b * k as read_key with k normalised, and a beta of 1. A query uses it if its
+ * data is not NULL. On CUDA and Metal such calls take the kernels for any head_dim_k, which are slower.
  * Limits: qk_norm_eps finite and >= 0, and 0 without a norm; beta_factor finite and not 0; ssm_a and dt_bias only with
  * GDN_G_RAW, GDN_G_RAW_A_LOG and GDN_G_BOUNDED; lower_bound finite and below 0 with GDN_G_BOUNDED, else 0. */
 typedef struct gdn_delta_inputs {
@@ -107,14 +108,19 @@ typedef struct gdn_delta_inputs {
  * of plain decoding.
  *
  * The entry of position p is in slot p % n_slots of the sequence's row. An entry is F32: k [n_heads_k][head_dim_k],
- * d [n_heads_v][head_dim_v], then a [n_heads_v], for GATE_CHANNEL [n_heads_v][head_dim_k].
+ * d [n_heads_v][head_dim_v], then a [n_heads_v], for GATE_CHANNEL [n_heads_v][head_dim_k]. So it has n_heads_k *
+ * head_dim_k + n_heads_v * (head_dim_v + 1) floats, with head_dim_k for the 1 for GATE_CHANNEL.
  *
- * Example: verify drafts with at most N tokens a call. Each call first folds what was accepted into the state.
+ * A prompt may be longer than n_slots: read it without a log, or with GDN_NONE for its row. The first call with a log
+ * then has base_position = position.
+ *
+ * Example: verify at most N drafts a call, which are N + 1 tokens. Each call first folds what was accepted into the
+ * state.
  *
  *     gdn_replay_log log = GDN_INIT(gdn_replay_log);
- *     log.entries.data = entries;  log.entries.n_rows = n_seqs;  log.entries.n_slots = 2 * N;
+ *     log.entries.data = entries;  log.entries.n_rows = n_seqs;  log.entries.n_slots = 2 * (N + 1);
  *     log.base_position.data = base;        // [n_seqs]: the position of the call before
- *     log.commit.data = slots;              // [n_seqs]: the slots of state_src
+ *     log.commit.data = slots;              // [n_seqs]: the slots of state_src; where that is GDN_NONE, the sequence's
  *     args.position.data = position;        // [n_seqs]: how many tokens have been accepted
  *     args.log = &log;  args.n_snapshots = 0;
  *
@@ -132,7 +138,7 @@ typedef struct gdn_replay_log {
     gdn_span base_position; /* int32 [n_seqs]: how many tokens the state of state_src has seen, 0 to the
                                sequence's position. Absent: the position                                    */
     gdn_span commit;        /* int32 [n_seqs]: where the state at the sequence's position goes, as in
-                               state_dst. Absent: GDN_NONE                                                  */
+                               state_dst. Absent: the call writes no state from the log                     */
 } gdn_replay_log;
 
 /* ---- 8.7  States of 16 bits (experimental) ----------------------------------------------------------
@@ -147,11 +153,11 @@ typedef struct gdn_replay_log {
  * two of them the state is the last rounded state and the log's entries since. So N > 1 needs a log, and:
  *   - base_position and checkpoints.interval are multiples of N;
  *   - state_dst has GDN_NONE for states after other tokens than multiples of N;
- *   - log.commit keeps the state at the last multiple of N up to the sequence's position, which is its base_position
- *     then. So the log needs N - 1 slots more.
+ *   - log.commit keeps the state at the last multiple of N up to the sequence's position. The next call's base_position
+ *     is that multiple. So the log needs N - 1 slots more.
  *
  *     gdn_state_rounding rounding = GDN_INIT(gdn_state_rounding);
- *     rounding.interval = 16;  args.state.dtype = GDN_BF16;  log.entries.n_slots = 16 + 15;
+ *     rounding.interval = 16;  args.state.dtype = GDN_BF16;  log.entries.n_slots = 2 * 8 + 15; // 8 tokens a call
  *     args.rounding = &rounding; // log.base_position: the position of the call before, rounded down to 16
  *
  * Limits: interval 1 to 2^31 - 1, with F16 and BF16 states only. */
@@ -170,7 +176,8 @@ typedef struct gdn_state_rounding {
  *     S[i][j] = k[i] * d[j] + a * S[i][j]           (GATE_CHANNEL: a[i])
  *     out[j]  = scale * sum_i S[i][j] q[i]
  *
- * Operands, axes outermost first, with the axes that their strides belong to. F32, F16 and BF16 are allowed:
+ * Operands, axes outermost first, with the axes that their strides belong to: `stride: sequence, token, head` means
+ * stride[0] of sequences, [1] of tokens and [2] of heads. F32, F16 and BF16 are allowed:
  *   q, k   [n_tokens][n_heads_k][head_dim_k]   stride: sequence, token, head
  *   v      [n_tokens][n_heads_v][head_dim_v]   stride: sequence, token, head
  *   g      [n_tokens][n_heads_v], GATE_CHANNEL: [n_tokens][n_heads_v][head_dim_k]   stride: sequence, token, head
@@ -192,12 +199,16 @@ typedef struct gdn_state_rounding {
  * ---- 8.2  Maps
  *
  * int32, in memory that the device can read (host memory on the CPU and the reference). Each may be absent:
- *   seq_start [n_seqs + 1]  where each sequence's tokens begin: not descending, 0 to n_tokens. Absent: n_tokens /
- * n_seqs tokens each. position  [n_seqs]      how many tokens come before the sequence's first token, >= 0. Absent: 0.
- * Only the parts log and checkpoints read it. state_src [n_seqs]      the state to start from: row * n_slots + slot,
- * GDN_NONE for a zero state, or GDN_SKIP for padding. Absent: slot 0 of row s. state_dst [n_seqs][n_snapshots]  where
- * states go, newest first: entry r is the state r tokens before the newest, row * n_slots + slot of state_out, or
- * GDN_NONE. Absent: slot r of row s. Rules:
+ *   seq_start [n_seqs + 1]  where each sequence's tokens begin: not descending, 0 to n_tokens.
+ *                           Absent: n_tokens / n_seqs tokens each.
+ *   position  [n_seqs]      how many tokens come before the sequence's first token, >= 0. Absent: 0.
+ *                           Without log and checkpoints the call does not read it.
+ *   state_src [n_seqs]      the state to start from: row * n_slots + slot, GDN_NONE for a zero state, or
+ *                           GDN_SKIP for padding. Absent: slot 0 of row s.
+ *   state_dst [n_seqs][n_snapshots]  where states go, newest first: entry r is the state r tokens before
+ *                           the newest, row * n_slots + slot of state_out, or GDN_NONE. Absent: slot r of row s.
+ *
+ * Rules:
  *   - Every entry must be in range, also of padding and of sequences without tokens. Of state_dst, checkpoints.dst,
  *     log.commit and tree.parent only the entries that are used: the call does not read entries r of state_dst from the
  *     sequence's number of tokens on, nor any of padding. With n_seqs 0 the call reads no map.
@@ -220,20 +231,22 @@ typedef struct gdn_state_rounding {
  * that does not follow the token before it also replays its ancestors, for at most a third of a step each.
  *
  * When a path i0 < i1 < ... is accepted, the caller moves its entries to those of position, position + 1, ... As
- * gdn_set_rows does not read what it writes, they go to another row, which the next call names. With two halves of a
- * log, log.row[s] = half * n_seqs + s, for all sequences:
+ * gdn_set_rows does not read what it writes, they go to another row, which the next call names. The entries from
+ * base_position to position move as well. If each call commits, there are none. With two halves of a log, log.row[s] =
+ * half * n_seqs + s, m counted from 0, for all sequences that commit:
  *
  *     // index[s * n_slots + (position[s] + i) % n_slots] = GDN_NONE, or for the m-th accepted token i
  *     //     s * n_slots + (position[s] + m) % n_slots
  *     rows.n_columns = entry;   rows.n_rows = rows.n_rows_dst = n_seqs * n_slots;   rows.index.data = index;
+ *     rows.index.dtype = GDN_I32;
  *     rows.src.data = entries + half * n_seqs * n_slots * entry;
  *     rows.dst.data = entries + (1 - half) * n_seqs * n_slots * entry;
  *
  * ---- Reference
  *
  * Limits: head_dim_k, head_dim_v 16 to 256; n_heads_k, n_heads_v 1 to 2^16, n_heads_v a multiple of n_heads_k; n_seqs 0
- *   to 2^24; n_tokens below 2^31; n_rows * n_slots of each pool and n_seqs * n_snapshots below 2^31; n_snapshots up to
- *   2^20; position + number of tokens below 2^31; scale finite and not 0.
+ *   to 2^24; n_tokens below 2^31; n_rows and n_slots of a pool at least 1, their product and n_seqs * n_snapshots below
+ *   2^31; n_snapshots up to 2^20; position + number of tokens below 2^31; scale finite and not 0.
  * Aliasing: inputs may overlap each other. out, the log and the written states overlap nothing else. state_out is
  *   absent, the same pool as state, or apart from it.
  * Workspace: args.workspace, of the size that the query returns. It may be absent when that is 0. Its contents have no
@@ -284,7 +297,7 @@ GDN_API gdn_status gdn_gated_delta_net_args_init(gdn_gated_delta_net_args *args,
 GDN_API gdn_status gdn_delta_inputs_init(gdn_delta_inputs *inputs, uint32_t size);
 
 /* Would the call run, would it be exact, which implementation runs it, and how much workspace does it need. The query
- * does not read maps. data, maps and workspace may be absent. */
+ * does not read maps. data, maps and workspace may be absent; optional tensors that are given are judged. */
 GDN_API gdn_status gdn_gated_delta_net_query(const gdn_context *ctx, const gdn_gated_delta_net_args *args,
                                              gdn_capability *capability);
 /* Run it. */

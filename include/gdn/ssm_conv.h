@@ -23,7 +23,8 @@ enum {
  *
  * Operands. F32, F16 and BF16 are allowed:
  *   x        [n_tokens][n_channels]       stride: sequence, token
- *   weight   [n_channels][kernel_width]   stride: channel, tap; tap-major: { 4, 4 * n_channels }
+ *   weight   [n_channels][kernel_width]   stride: channel, tap; tap-major: { 4, 4 * n_channels }. A channel stride of 0
+ *            means kernel_width times the tap stride.
  *   bias     [n_channels]                 optional
  *   out      [n_tokens][n_channels]       stride: sequence, token.  Rounded once
  *   history  [n_rows][n_slots][n_channels]   stride: row, slot.  Optional; read and written
