@@ -10,7 +10,8 @@
  *   _every64  a state is kept after each 64 tokens
  *   _raw      q and k are normalised and the gates are made from the projections, inside the call
  *   _bf16     the same, and all but the state is BF16
- *   _state_*  the state has 16 bits, and is rounded behind every token */
+ *   _state_*  the state has 16 bits, and is rounded behind every token
+ *   calls1000 1000 calls of one head of 16x16 with one token: what a call itself costs */
 #include <math.h>
 #include <stdlib.h>
 
@@ -27,6 +28,7 @@ typedef struct gated_delta_net_case {
     int        log;      /* 1: verification, 2: a round */
     int        layer;    /* 1: with the convolution */
     int32_t    state;    /* its type                */
+    int        calls;    /* of the smallest shape, in one repetition; 0 = one call of the model's shape */
 } gated_delta_net_case;
 
 static const gated_delta_net_case cases[] = {
@@ -63,6 +65,7 @@ static const gated_delta_net_case cases[] = {
     { { "prefill512_every64", 1, 0 }, 512, 9, GDN_GATE_SCALAR, GDN_STATE_VK, .interval = 64 },
     { { "prefill512_every256", 1, 0 }, 512, 3, GDN_GATE_SCALAR, GDN_STATE_VK, .interval = 256 },
     { { "prefill2048", 1, 0 }, 2048, 1, GDN_GATE_SCALAR, GDN_STATE_VK },
+    { { "calls1000", 1, 0 }, .calls = 1000 },
 };
 enum { N_CASES = sizeof cases / sizeof cases[0] };
 
@@ -141,10 +144,37 @@ int bench_token_streams(const bench_row *row, bench_stream *streams, int first_r
     return n;
 }
 
+static gdn_status launch_calls(bench_row *row, int copy)
+{
+    gdn_status status = launch(row, copy);
+    for (int i = 1; i < row->work.tokens && !status; i++)
+        status = gdn_gated_delta_net(row->ctx, &row->args.gated_delta_net, NULL);
+    return status;
+}
+
+static gdn_status setup_calls(bench_row *row, int calls)
+{
+    enum { DIM = 16 };
+    const int64_t floats[SSM_A] = { DIM, DIM, DIM, 1, 1, DIM, DIM * DIM };
+    for (int i = Q; i < SSM_A; i++) bench_add_operand(row, floats[i] * 4, NULL);
+    gdn_gated_delta_net_args *a = &row->args.gated_delta_net;
+    *a = bench_delta_args(1, 1);
+    a->n_heads_k = a->n_heads_v = 1;
+    a->head_dim_k = a->head_dim_v = DIM;
+    row->launch = launch_calls;
+    row->work.seqs = 1;
+    row->work.tokens = calls;
+    row->capability.size = sizeof row->capability;
+    gdn_status status = gdn_gated_delta_net_query(row->ctx, a, &row->capability);
+    if (status || !row->capability.supported) return status;
+    return (status = bench_fill(row)) ? status : bench_create_workspace(row);
+}
+
 static gdn_status setup(bench_row *row, int index)
 {
     const gated_delta_net_case *c = &cases[index];
     const int seqs = c->info.seqs;
+    if (c->calls) return setup_calls(row, c->calls);
     if (c->layer) return bench_layer_setup(row, seqs);
     if (c->log) return bench_log_setup(row, seqs, c->log == 2);
     const int64_t tokens = (int64_t)c->tokens * seqs;

@@ -252,7 +252,7 @@ static gdn_status check_call(call_t *c, int launch)
     return GDN_OK;
 }
 
-/* The operands over tokens, and those per value head that all tokens share. */
+/* The operands over tokens, and those per value head that all tokens share; the last three are of inputs. */
 static gdn_status resolve_operands(const gdn_backend *b, const call_t *c, int launch, int32_t longest, problem_t *p,
                                    gdn_region *r)
 {
@@ -278,7 +278,8 @@ static gdn_status resolve_operands(const gdn_backend *b, const call_t *c, int la
         { "inputs.dt_bias", &c->inputs.dt_bias, a->n_heads_v, gates, &p->dt_bias, DT_BIAS, 1, 0 },
         { "inputs.read_key", &c->inputs.read_key, a->n_heads_k, a->head_dim_k, &p->read_key, READ_KEY, 0, 0 },
     };
-    for (size_t i = 0; i < sizeof operands / sizeof operands[0]; i++) {
+    const size_t n = sizeof operands / sizeof operands[0] - (a->inputs ? 0 : 3);
+    for (size_t i = 0; i < n; i++) {
         gdn_operand_spec spec = {
             .name = operands[i].name, .dtypes = FLOATS, .n_axes = 3, .axes = { "sequence", "token", "head" },
             .extent = { a->n_seqs, longest, operands[i].heads }, .inner = operands[i].inner, .ragged = 1,
@@ -400,6 +401,7 @@ static gdn_status resolve_call(const gdn_context *ctx, const call_t *c, gdn_plan
     const gdn_backend *b = ctx->backend;
     gdn_region r[N_REGIONS];
     gdn_status status;
+    _Static_assert((int)N_REGIONS <= (int)GDN_MAX_REGIONS, "regions of a call");
     gdn_regions_clear(r, N_REGIONS);
     /* A device's kernels judge the maps also of a call without tokens. */
     const int judged = !b->host_memory && a->n_seqs &&

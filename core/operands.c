@@ -115,6 +115,8 @@ static gdn_status check_rows_apart(const gdn_operand_spec *spec, const gdn_tenso
 {
     uint64_t inside = inner_bytes;
     int      done[4] = { 0 };
+    if (!(t->stride[0] | t->stride[1] | t->stride[2] | t->stride[3]))
+        return GDN_OK;
     for (int n = 0; n < spec->n_axes; n++) {
         int least = -1;
         for (int a = spec->n_axes - 1; a >= 0; a--)
@@ -401,15 +403,15 @@ int gdn_regions_overlap(const gdn_region *a, const gdn_region *b)
     return meet(a, 0, b, 0, (int64_t)(b->begin - a->begin), &steps);
 }
 
-static gdn_status check_apart(const gdn_region *written, const gdn_region *others, int n)
+static gdn_status check_apart(const gdn_region *written, const gdn_region *const *others, int n)
 {
     for (int i = 0; i < n; i++)
-        if (&others[i] != written && !(others[i].one_pool && written->one_pool) &&
-            gdn_regions_overlap(written, &others[i]))
+        if (others[i] != written && !(others[i]->one_pool && written->one_pool) &&
+            gdn_regions_overlap(written, others[i]))
             return gdn_fail(GDN_INVALID_ARGUMENT,
                             "%s (bytes %#llx to %#llx) is written and overlaps %s (bytes %#llx to %#llx)",
                             written->name, (unsigned long long)written->begin, (unsigned long long)written->end,
-                            others[i].name, (unsigned long long)others[i].begin, (unsigned long long)others[i].end);
+                            others[i]->name, (unsigned long long)others[i]->begin, (unsigned long long)others[i]->end);
     return GDN_OK;
 }
 
@@ -417,9 +419,14 @@ gdn_status gdn_workspace_resolve(const gdn_backend *backend, uint64_t bytes, con
                                  gdn_place *at, gdn_region *r, int workspace, int n)
 {
     gdn_status status = gdn_span_resolve(backend, "workspace", span, bytes, bytes ? 64 : 1, needed, at, &r[workspace]);
+    const gdn_region *used[GDN_MAX_REGIONS]; /* n is at most that */
+    int               n_used = 0;
     r[workspace].written = 1;
-    for (int i = 0; i < n && !status; i++)
-        if (r[i].written && r[i].begin != r[i].end)
-            status = check_apart(&r[i], r, n);
+    for (int i = 0; i < n; i++)
+        if (r[i].begin != r[i].end)
+            used[n_used++] = &r[i];
+    for (int i = 0; i < n_used && !status; i++)
+        if (used[i]->written)
+            status = check_apart(used[i], used, n_used);
     return status;
 }

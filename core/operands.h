@@ -20,6 +20,8 @@ typedef struct gdn_region {
                                that the two sides are not held against each other                                  */
 } gdn_region;
 
+enum { GDN_MAX_REGIONS = 32 }; /* of a call */
+
 /* No operand is there yet. */
 static inline void gdn_regions_clear(gdn_region *r, int n)
 {

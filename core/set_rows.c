@@ -75,6 +75,7 @@ gdn_status gdn_set_rows_prepare(const gdn_context *ctx, const args_t *args, gdn_
     const gdn_backend *b = ctx->backend;
     gdn_region r[N_REGIONS];
     gdn_status status;
+    _Static_assert((int)N_REGIONS <= (int)GDN_MAX_REGIONS, "regions of a call");
     gdn_regions_clear(r, N_REGIONS);
     if ((status = gdn_struct_read("args", args, GDN_FIRST_SIZE(gdn_set_rows_args), sizeof copy, &copy)) ||
         (status = check_args(a)))

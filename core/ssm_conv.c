@@ -155,6 +155,7 @@ static gdn_status resolve_call(const gdn_context *ctx, const call_t *c, gdn_plan
     const gdn_backend *b = ctx->backend;
     gdn_region r[N_REGIONS];
     gdn_status status;
+    _Static_assert((int)N_REGIONS <= (int)GDN_MAX_REGIONS, "regions of a call");
     gdn_regions_clear(r, N_REGIONS);
     /* Without tokens the maps are judged all the same, those of a device by its kernels. */
     const int judged = !b->host_memory && a->n_seqs &&
