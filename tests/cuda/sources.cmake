@@ -10,7 +10,7 @@ if(GDN_SIMT) # a C++ compiler was found
   get_target_property(gdn_simt_cuda_folder gdn_simt_cuda GDN_SIMT_FOLDER)
   gdn_device_program(cuda cuda/test_cuda.c cuda/test_answers.c cuda/test_graphs.c cuda/test_streams.c)
   target_link_libraries(test_cuda PRIVATE gdn_simt_cuda)
-  gdn_emulated_tests(cuda "${gdn_simt_cuda_folder}" gdn_simt_objects no_driver)
+  gdn_emulated_tests(cuda "${gdn_simt_cuda_folder}" no_driver)
   if(GDN_BUILD_TOOLS)
     add_test(NAME cuda.check_shuffled COMMAND gdn_tool check --backend cuda --quick --cases 100)
     set_tests_properties(cuda.check_shuffled PROPERTIES LABELS cuda

@@ -35,7 +35,7 @@ if(GDN_SIMT AND GDN_METAL_EMULATED) # a C++ compiler was found
   gdn_metal_fake(gdn_metal_plain)
   gdn_device_program(metal metal/test_metal.c)
   target_link_libraries(test_metal PRIVATE gdn_metal_plain)
-  gdn_emulated_tests(metal "${CMAKE_BINARY_DIR}/tests/metal/gdn_metal_plain" gdn_metal_fake_objects no_metal)
+  gdn_emulated_tests(metal "${CMAKE_BINARY_DIR}/tests/metal/gdn_metal_plain" no_metal)
   if(GDN_BUILD_TOOLS AND GDN_ARCH STREQUAL "x86_64") # a device that flushes subnormal numbers
     add_test(NAME metal.check_flush COMMAND gdn_tool check --backend metal --level exact_ftz --quick --cases 10)
     set_tests_properties(metal.check_flush PROPERTIES LABELS metal ENVIRONMENT

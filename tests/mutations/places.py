@@ -1,8 +1,7 @@
 #!/usr/bin/env python3
 """Where a planted mistake goes: a place in the code, found by what stands there and not by how it is written.
 
-    places.py --verify      has every mistake of the library and of the kernels its place, once? (the default)
-    places.py --self-test   and would it still, were the code formatted anew, renamed or moved? Is what is gone missed?
+    places.py       has every mistake of every list its place, once?
 
 A list of mistakes is a text. Each begins with what is wrong; what follows is indented:
 
@@ -31,11 +30,9 @@ import subprocess
 import sys
 import typing
 
-ROOT = pathlib.Path(__file__).resolve().parent.parent.parent
-LISTS = tuple(f"tests/{name}.txt" for name in (
-    "mutations/mistakes", "mutations/mistakes_runtime", "mutations/mistakes_scheduler", "mutations/mistakes_prefix",
-    "mutations/mistakes_chat",
-    "cuda/mistakes", "metal/mistakes", "vulkan/mistakes"))
+HERE = pathlib.Path(__file__).resolve().parent
+ROOT = HERE.parent.parent
+LISTS = ("library", "runtime", "cuda", "metal", "vulkan")
 SUFFIXES = (".c", ".h", ".cu", ".cuh", ".metal", ".comp", ".glsl")
 
 TOKEN = re.compile(r"""(?P<skip>\s+|\\\n|//[^\n]*|/\*.*?\*/)|(?P<string>"(?:\\.|[^"\\])*")|(?P<char>'(?:\\.|[^'\\])*')
@@ -157,19 +154,20 @@ class Place:
 def find(tree, folder, function, code):
     """The places of a code. tree: the text of each path."""
     before, marked, _ = code.split("@") if "@" in code else ("", "", code)
-    parts, cut = [[]], None
+    parts, first_cut, behind_cut = [[]], None, None # (part, token) where what is replaced begins, and behind its end
     for token in tokens_of(code.replace("@", "")):
         if token.text == "...":
             parts.append([])
             continue
         parts[-1].append(token)
-        if cut is None and not marked and token.end == len(before): # what comes between two tokens belongs to the first
-            cut = [len(parts) - 1, len(parts[-1]), len(parts[-1])]
-        if cut is None and token.end > len(before): # the part, and which of its tokens are replaced
-            cut = [len(parts) - 1, len(parts[-1]) - 1, len(parts[-1]) - 1]
-        if cut and token.begin < len(before) + len(marked):
-            cut[2] = len(parts[-1])
-    cut = cut or [len(parts) - 1, len(parts[-1]), len(parts[-1])]
+        last = len(parts) - 1, len(parts[-1])
+        if first_cut is None and not marked and token.end == len(before): # what comes between two tokens belongs to the first
+            first_cut = behind_cut = last
+        if first_cut is None and token.end > len(before):
+            first_cut = behind_cut = last[0], last[1] - 1
+        if first_cut and token.begin < len(before) + len(marked):
+            behind_cut = last
+    first_cut, behind_cut = (first_cut, behind_cut) if first_cut else (last, last)
     found = {}
     for path, text in tree.items():
         if path.rpartition("/")[0] != folder or function.split("##")[0] not in text and function != "-":
@@ -177,8 +175,8 @@ def find(tree, folder, function, code):
         tokens = tokens_of(text)
         for name, begin, end in functions_of(text) if function != "-" else [("-", 0, len(tokens))]:
             for starts, names in matches(parts, tokens, begin, end, {}) if name == function else ():
-                first, last = (starts[cut[0]] + offset for offset in cut[1:])
-                replaced = (tokens[first].begin, tokens[last - 1].end) if last > first else (tokens[first - 1].end,) * 2
+                first, behind = (starts[part] + offset for part, offset in (first_cut, behind_cut))
+                replaced = (tokens[first].begin, tokens[behind - 1].end) if behind > first else (tokens[first - 1].end,) * 2
                 whole = tokens[starts[0]].begin, tokens[starts[-1] + len(parts[-1]) - 1].end
                 place = Place(path, *replaced, tuple(sorted(names.items())), whole)
                 found[place] = place
@@ -219,7 +217,7 @@ class Mistake:
         return place.path, f"{tree[place.path][:place.begin]} {by} {tree[place.path][place.end:]}"
 
 
-def read_list(path):
+def read_list(name):
     """The mistakes of a list."""
     mistakes, fields = [], {}
 
@@ -234,7 +232,7 @@ def read_list(path):
             fields.clear()
 
     key = None
-    for line in (ROOT / path).read_text().splitlines():
+    for line in (HERE / f"{name}.txt").read_text().splitlines():
         words = line.split(None, 1)
         if not words or line.startswith("#"):
             continue
@@ -255,100 +253,6 @@ def read_tree(folders, root=ROOT):
     return {str(path.relative_to(root)): path.read_text() for path in paths}
 
 
-# ---- The self-test: the same mistake in code that was changed ----
-@functools.lru_cache(maxsize=None)
-def texts_of_piece(piece):
-    return tuple(token.text for token in tokens_of(piece))
-
-
-def texts(text):
-    """Piece by piece, each with a function at its end: a mistake changes one, and the others have been cut into tokens before."""
-    return [one for piece in re.split(r"(?<=\n}\n)", text) for one in texts_of_piece(piece)]
-
-
-def one_token_a_line(text):
-    """Formatted as no formatter does; macros keep their line."""
-    lines = re.split(r"(^[ \t]*#[^\n]*(?:(?<=\\)\n[^\n]*)*\n)", text, flags=re.M)
-    return "".join(part if i % 2 else "\n".join([*texts(part), ""]) for i, part in enumerate(lines))
-
-
-def clang_formatted(text):
-    style = "{BasedOnStyle: GNU, Standard: c++17, ColumnLimit: 50, SortIncludes: Never, PointerAlignment: Left}"
-    command = ["clang-format", "--assume-filename=x.cc", f"--style={style}"]
-    return subprocess.run(command, input=text, capture_output=True, text=True, check=True).stdout
-
-
-def renamed(text):
-    """Other names for all variables and members, but for functions whose head a macro makes."""
-    functions = {name for name, _, _ in functions_of(text)}
-    out, at = "", 0
-    for token in tokens_of(text):
-        other = {"variable": "_local", "member": "_field"}.get(token.kind, "")
-        if token.kind != "string" and token.text not in functions:
-            out += text[at:token.begin] + token.text + other
-            at = token.end
-    return out + text[at:]
-
-
-def moved(tree, path, begin, function):
-    """The function around a place in a new file of its folder: the one that the mistake names, and not a loop that a macro makes."""
-    text = tree[path]
-    tokens = tokens_of(text)
-    around = [(last - first, first, last) for name, first, last in functions_of(text)
-              if function in ("-", name) and tokens[first].begin <= begin <= tokens[last - 1].end]
-    if not around:
-        return tree
-    _, first, last = min(around)
-    cut, end = tokens[first].begin, tokens[last - 1].end
-    new = str(pathlib.PurePosixPath(path).parent / "a_new_file.h")
-    return {**tree, path: text[:cut] + text[end:], new: text[cut:end] + "\n"}
-
-
-def self_test(mistakes, tree):
-    """How many mistakes do not survive. Names who."""
-    formats = {"one token a line": one_token_a_line}
-    if shutil.which("clang-format"):
-        formats["clang-format"] = clang_formatted
-    ways = {**formats, "renamed": renamed}
-    trees = {way: {path: change(text) for path, text in tree.items()} for way, change in ways.items()}
-    lost = 0
-
-    def must(holds, mistake, what):
-        nonlocal lost
-        if not holds:
-            print(f"places: '{mistake.what}': {what}")
-            lost += 1
-
-    for mistake in mistakes:
-        path, planted = mistake.plant(tree)
-        place, _ = mistake.place(tree)
-        must(texts(planted) != texts(tree[path]), mistake, "changes nothing")
-        for way, change in ways.items():
-            try:
-                there, text = mistake.plant(trees[way])
-                same_mistake = texts(text) == texts(planted if way in formats else change(planted))
-                must(there == path and same_mistake, mistake, f"another mistake: {way}")
-            except LookupError as error:
-                must(False, mistake, f"lost: {way}: {error}")
-        try:
-            elsewhere = moved(tree, path, place.begin, mistake.function)
-            there, text = mistake.plant(elsewhere)
-            longer = len(texts(planted)) - len(texts(tree[path]))
-            must(len(texts(text)) - len(texts(elsewhere[there])) == longer, mistake, "another mistake: moved")
-            must(there != path or elsewhere is tree, mistake, "was not moved")
-        except LookupError as error:
-            must(False, mistake, f"lost: moved: {error}")
-        for way, other in (("is gone", {**tree, path: tree[path][:place.whole[0]] + tree[path][place.whole[1]:]}),
-                           ("stands twice", {**tree, path + "_again.h": tree[path]})):
-            try:
-                mistake.plant(other)
-                must(False, mistake, f"nobody sees that its place {way}")
-            except LookupError:
-                pass
-    print(f"places: {len(mistakes)} mistakes, {', '.join(ways)}, moved, gone, twice: {lost} wrong")
-    return lost
-
-
 def verify(mistakes, tree):
     """How many have no place, or more than one. Names them."""
     lost = 0
@@ -363,15 +267,12 @@ def verify(mistakes, tree):
 
 
 def main(arguments):
-    if arguments not in ([], ["--verify"], ["--self-test"]):
+    if arguments:
         print(__doc__)
         return 0 if arguments in (["-h"], ["--help"]) else 2
-    mistakes = [mistake for path in LISTS for mistake in read_list(path)]
+    mistakes = [mistake for name in LISTS for mistake in read_list(name)]
     tree = read_tree({mistake.folder for mistake in mistakes})
-    lost = verify(mistakes, tree)
-    if not lost and arguments == ["--self-test"]:
-        lost = self_test(mistakes, tree)
-    return 1 if lost else 0
+    return 1 if verify(mistakes, tree) else 0
 
 
 if __name__ == "__main__":

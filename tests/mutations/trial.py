@@ -18,8 +18,11 @@ class Trial(typing.NamedTuple):
 def run(command, signs, **how):
     """signs: a regular expression, of which a line that says what is wrong has a match. how: for subprocess.run()."""
     # What does not end is noticed by the processor time that it takes: a busy machine slows every program down.
-    done = subprocess.run(["sh", "-c", f'ulimit -t {SECONDS}; exec "$@"', "sh", *command], capture_output=True, text=True,
-                          errors="replace", check=False, **how)
+    try:
+        done = subprocess.run(["sh", "-c", f'ulimit -t {SECONDS}; exec "$@"', "sh", *command], capture_output=True, text=True,
+                              errors="replace", check=False, timeout=6 * SECONDS, **how)
+    except subprocess.TimeoutExpired:
+        return Trial(124, f"has not ended after {6 * SECONDS} s, and waits for something", ())
     text = done.stderr + done.stdout
     if "nothing was run" in text or done.returncode in (126, 127) or done.returncode == 2 and "check" in map(str, command):
         raise LookupError(f"{' '.join(map(str, command))} has tried nothing: {text.strip()[:300]}")

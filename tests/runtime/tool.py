@@ -1,6 +1,10 @@
 """What the tests of gdn run share: the tool and the folder that they are called with, and what they demand."""
 import pathlib
+import signal
 import sys
+
+# A shell has what it runs in the background ignore Ctrl-C, and so would the tool.
+signal.signal(signal.SIGINT, signal.default_int_handler)
 
 TOOL, FOLDER = sys.argv[1], pathlib.Path(sys.argv[2])
 # --brief, for builds under sanitizers, which take ten times as long: the same calls of the tool with the same options, and so the

@@ -45,22 +45,13 @@ if(GDN_BUILD_TOOLS)
     add_test(NAME vulkan.no_driver COMMAND sh "${CMAKE_CURRENT_SOURCE_DIR}/no_driver.sh" vulkan $<TARGET_FILE:gdn_tool>
       $<TARGET_FILE:gdn>)
     list(APPEND gdn_vulkan_tests no_driver)
-    if(Python3_FOUND AND NOT GDN_SANITIZE)
-      add_test(NAME vulkan.mutations COMMAND "${Python3_EXECUTABLE}" "${CMAKE_CURRENT_SOURCE_DIR}/vulkan/mutations.py"
-        --glslc "${GDN_GLSLC}" --cc "${CMAKE_C_COMPILER}" --gdn $<TARGET_FILE:gdn_tool> --shaders "${gdn_shader_folder}"
-        --include "${GDN_VULKAN_INCLUDE}" "--flush=${gdn_vulkan_flush}" --objects $<TARGET_OBJECTS:gdn_objects> COMMAND_EXPAND_LISTS)
-      set_tests_properties(vulkan.mutations PROPERTIES RUN_SERIAL ON) # takes all cores itself
-      list(APPEND gdn_vulkan_tests mutations)
-    endif()
   endif()
 endif()
 # Drivers keep what they have compiled on disk. What needs the pipelines of the whole check comes after it and finds them there,
 # instead of having each compiled once more beside it.
-foreach(name validation mutations)
-  if(TEST vulkan.${name})
-    set_tests_properties(vulkan.${name} PROPERTIES DEPENDS "vulkan.check_gated_delta_net;vulkan.check_others")
-  endif()
-endforeach()
+if(TEST vulkan.validation)
+  set_tests_properties(vulkan.validation PROPERTIES DEPENDS "vulkan.check_gated_delta_net;vulkan.check_others")
+endif()
 # Part of `unit` too, which sanitizers run.
 set_tests_properties(vulkan.robustness vulkan.missing_loader PROPERTIES LABELS unit)
 foreach(name IN LISTS gdn_vulkan_tests)

@@ -177,6 +177,8 @@ static void intervals(check_walk *w, delta_spec *spec)
 static void trees(check_walk *w, delta_spec *spec)
 {
     static const int lengths[] = { 3, 8, 40 }, every[] = { 1, 2, 5 };
+    static int       long_branches[40]; /* from a trunk of 30 tokens, so that each repeats 18 to 24 ancestors */
+    for (int t = 0; t < 40; t++) long_branches[t] = t < 30 ? t - 1 : 17 + t % 7;
     for (int type = GDN_F16; type <= GDN_BF16; type++)
         for (int i = 0; i < CHECK_COUNT(lengths); i++)
             for (int n = 0; n < CHECK_COUNT(every); n++)
@@ -197,6 +199,7 @@ static void trees(check_walk *w, delta_spec *spec)
                             seq->position = 4 * interval + (i + s) % interval;
                             seq->repeated = seq->position % interval + s * interval;
                             seq->commit = s ? seq->src : GDN_NONE;
+                            seq->parent = i == 2 && s ? long_branches : NULL;
                         }
                         CHECK_NAME(w, "state16/%s_tree_every%d_T%d_%s", types[type], interval, length,
                                    layout ? "kv" : "vk");
