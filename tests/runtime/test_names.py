@@ -460,7 +460,7 @@ def check_kept(runtime):
         some = tokens if kv == "f16" else tokens[:40]
         want = oracle.logits(model, some, 4, rounded)
         # a key or value that lies between two numbers of the type may be rounded to either
-        gap, bound = apart(runtime.logits(model, some, 4, kv), want), {"f32": CLOSE, "f16": 2e-4, "bf16": 2e-3}[kv]
+        gap, bound = apart(runtime.logits(model, some, 4, kv), want), {"f32": CLOSE, "f16": CLOSE, "bf16": 2e-3}[kv]
         require(gap < bound, f"{len(some)} tokens with {kv} cells: logits are off by {gap:.2g}")
         if kv == "f16":
             fine = apart(runtime.logits(model, some, 4, "f32"), want)
