@@ -38,7 +38,7 @@ typedef enum gdn_cuda_kernel {
 typedef struct gdn_cuda_traits {
     CUdevice device;
     gdn_gpu_about about;
-    int      major, minor, multiprocessors;
+    int      major, minor;
 } gdn_cuda_traits;
 
 /* The kernels in a CUDA context: one for all gdn_contexts that run there (kernels.c). */

@@ -5,11 +5,8 @@ void gdn_cuda_plan_ssm_conv(const gdn_context *ctx, const gdn_ssm_conv_problem *
 {
     const gdn_cuda_device *dev = ctx->state;
     const gdn_gpu_device gpu = gdn_cuda_gpu(dev);
-    if (gdn_gpu_ssm_conv_is_typed(p))
-        plan->variant = p->kernel_width == 4 ? GDN_CUDA_conv_4_typed : GDN_CUDA_conv_general_typed;
-    else plan->variant = p->kernel_width == 4 ? GDN_CUDA_conv_4 : GDN_CUDA_conv_general;
+    plan->variant = p->tree ? GDN_CUDA_conv_tree : p->kernel_width == 4 ? GDN_CUDA_conv_4 : GDN_CUDA_conv_general;
     gdn_gpu_plan_ssm_conv(&gpu, p, GDN_CUDA_CONV_THREADS, plan);
-    if (p->tree) plan->variant = GDN_CUDA_conv_tree;
 }
 
 gdn_status gdn_cuda_run_ssm_conv(gdn_cuda_device *dev, const gdn_ssm_conv_problem *p, const gdn_plan *plan,

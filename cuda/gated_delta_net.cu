@@ -11,25 +11,13 @@
 //   5 update   6 output
 //   7 round, snapshot, checkpoint, log
 //
-// Kernels: delta_mixed_2_channel_log delta_mixed_2_log delta_mixed_4 delta_mixed_4_channel_log
-// Kernels: delta_mixed_4_channel_typed delta_mixed_4_log delta_mixed_4_typed delta_rows_2 delta_rows_2_channel
-// Kernels: delta_rows_2_channel_log delta_rows_2_channel_typed delta_rows_2_log delta_rows_2_typed delta_rows_4
-// Kernels: delta_rows_4_channel delta_rows_4_channel_half delta_rows_4_channel_log delta_rows_4_channel_tree
-// Kernels: delta_rows_4_channel_typed delta_rows_4_half delta_rows_4_log delta_rows_4_tree delta_rows_4_typed
-// Kernels: delta_rows_8 delta_rows_8_channel delta_rows_8_channel_log delta_rows_8_channel_typed delta_rows_8_log
-// Kernels: delta_rows_8_typed delta_rows_general delta_rows_general_channel delta_rows_general_channel_half
-// Kernels: delta_rows_general_channel_log delta_rows_general_channel_tree delta_rows_general_channel_tree_half
-// Kernels: delta_rows_general_half delta_rows_general_log delta_rows_general_tree delta_rows_general_tree_half
-// Kernels: delta_tiles_2 delta_tiles_2_channel delta_tiles_2_channel_typed delta_tiles_2_typed delta_tiles_4
-// Kernels: delta_tiles_4_channel delta_tiles_4_channel_half delta_tiles_4_channel_narrow delta_tiles_4_channel_typed
-// Kernels: delta_tiles_4_channel_typed_narrow delta_tiles_4_half delta_tiles_4_narrow delta_tiles_4_typed
-// Kernels: delta_tiles_4_typed_narrow delta_tiles_8 delta_tiles_8_channel delta_tiles_8_channel_typed
-// Kernels: delta_tiles_8_log delta_tiles_8_typed delta_tiles_general delta_tiles_general_channel
-// Kernels: delta_tiles_general_log
+// Kernels: delta_rows_4 delta_rows_4_f32 delta_rows_4_channel delta_rows_4_tree delta_rows_4_channel_tree
+// Kernels: delta_rows_4_half delta_rows_general delta_rows_general_channel delta_rows_general_tree
+// Kernels: delta_rows_general_channel_tree delta_rows_general_half delta_rows_general_channel_half
+// Kernels: delta_tiles_4 delta_tiles_4_f32 delta_tiles_4_channel delta_mixed_4 delta_mixed_4_channel
 #include "cuda/gated_delta_net.cuh"
 #include "cuda/gated_delta_net_ahead.cuh"
 #include "cuda/gated_delta_net_log.cuh"
-#include "cuda/gated_delta_net_tiles.cuh"
 
 // Four keys of four columns each, as four columns of four keys each.
 template <int C> GDN_INLINE void transpose(float4 (&x)[C])
@@ -259,7 +247,7 @@ GDN_INLINE void log_gates(const gdn_gpu_gated_delta_net &p, const Item &w, int t
     char *row = log_decay<X>(p, w, log_at(p, w, w.position + t));
 #pragma unroll
     for (int u = 0; u < Token<X>::GATES; u++)
-        store_keys<X, 1>(row, 32 * gate_block<X>(u) + 4 * w.l, w.n_keys, x.g[u]);
+        store_keys<X>(row, 32 * gate_block<X>(u) + 4 * w.l, w.n_keys, x.g[u]);
 }
 
 // 2: decay
@@ -332,7 +320,7 @@ GDN_INLINE int follow(const gdn_gpu_gated_delta_net &p, Item w, int mine, int t,
         w.stands = w.kept;
     } else
         load_state<X>(p, w, p.state_in, w.src, p.slots_in, S);
-    repeat_log<X, 1>(p, w, w.stands, w.position, S);
+    repeat_log<X>(p, w, w.stands, w.position, S);
     int depth = 0;
 #pragma unroll 1
     for (int n = 0; 32 * n <= parent; n++) {
@@ -372,6 +360,9 @@ template <class X> GDN_INLINE void gated_delta_net_rows(const gdn_gpu_gated_delt
                   token_at(p.result, w, w.h) + (uint64_t)((w.j + mine) * element_bytes(out_type)) };
 
     const Cursor first = at; // of trees
+    // A token is loaded when its turn comes, where its registers serve its ancestors or the rounding of a state.
+    // Otherwise it is prefetched while the one before it is computed.
+    constexpr bool LATE = X::TREE || (X::GENERAL && X::HALF);
     // The state before all else: the compiler has whoever asks where it lies wait for what has been loaded so far.
     float4 S[X::NB][X::C];
     load_state<X>(p, w, p.state_in, w.src, p.slots_in, S); // 1
@@ -385,8 +376,8 @@ template <class X> GDN_INLINE void gated_delta_net_rows(const gdn_gpu_gated_delt
     // With a log the registers of the first token are those of the entries before it.
 #pragma unroll 1
     for (int part = 0; X::LOG && part < (X::HALF ? 2 : 1); part++) {
-        repeat_log<X, 1>(p, w, part ? w.kept : w.stands, part ? w.position : w.kept, S);
-        if (w.T > 0 && !X::TREE && (part || !X::HALF))
+        repeat_log<X>(p, w, part ? w.kept : w.stands, part ? w.position : w.kept, S);
+        if (w.T > 0 && !LATE && (part || !X::HALF))
             load_token<X>(p, w, mine, at, x);
         else
             x = Token<X>(); // nobody looks at it, which compilers do not see
@@ -400,18 +391,18 @@ template <class X> GDN_INLINE void gated_delta_net_rows(const gdn_gpu_gated_delt
     for (int u = 0; u < Token<X>::GATES; u++)
         bias[u] = gate_bias<X>(p, bias[u]);
 
-    constexpr bool LATE = X::GENERAL && X::HALF; // while a state is rounded there are no registers for the next token
     int parents = GDN_GPU_NONE, depth = 0; // of trees: depth counts the tokens on the branch of this one, with it
     for (int t = 0; t < w.T; t++) {
-        if (X::TREE) {
+        if (has_tree<X>(p)) {
             if (t % 32 == 0)
                 parents = parents_of(p, w, t / 32);
             const int parent = __shfl_sync(GDN_FULL_WARP, parents, t & 31);
             if (parent != t - 1)
                 depth = follow<X>(p, w, mine, t, parent, parents, first, rate, bias, S); // 1
             depth++;
-            load_token<X>(p, w, mine, at, x); // not before: its registers are those of the token's ancestors
         }
+        if (LATE)
+            load_token<X>(p, w, mine, at, x);
         float4 decay[X::CHANNEL ? X::NB : 1];
         make_ready<X>(p, w.l, rate, bias, x, decay); // 0, 2
 
@@ -444,7 +435,7 @@ template <class X> GDN_INLINE void gated_delta_net_rows(const gdn_gpu_gated_delt
         for (int c = 0; c < X::C; c++)
             delta[c] = __shfl_sync(GDN_FULL_WARP, d, group + lane_of_column<X::C>(c));
         if (X::LOG) { // 7, before the next token takes the registers
-            log_token<X, 1>(p, w, t, x.k, decay, delta);
+            log_token<X>(p, w, t, x.k, decay, delta);
             log_gates<X>(p, w, t, x);
         }
 
@@ -459,7 +450,7 @@ template <class X> GDN_INLINE void gated_delta_net_rows(const gdn_gpu_gated_delt
                 S[m][c] = update(S[m][c], x.k[m], delta[c], decay[X::CHANNEL ? m : 0]);
                 sum[c] = sum_step<X>(S[m][c], x.q[m], sum[c], 32 * m + 4 * w.l, 1, w.n_keys);
             }
-        if (t + 1 < w.T && !X::TREE && !LATE)
+        if (t + 1 < w.T && !LATE)
             load_token<X>(p, w, mine, at, x);
         const float o = __fmul_rn(p.scale, fold<X::C>(sum, w.l));
         if (w.l == lane_of_column<X::C>(mine) && mine < w.columns)
@@ -467,7 +458,7 @@ template <class X> GDN_INLINE void gated_delta_net_rows(const gdn_gpu_gated_delt
         at.out += p.result.token;
 
         // 7: round; snapshot, r tokens before the newest, and checkpoint. Two stores: a loop for both spilled registers
-        round_state<X>(p, w.position + (X::TREE ? depth : t + 1), S);
+        round_state<X>(p, w.position + (has_tree<X>(p) ? depth : t + 1), S);
         Item there = w;
         there.l = here(w.l);
         int dst = snapshot_of<X>(p, w, t);
@@ -476,14 +467,12 @@ template <class X> GDN_INLINE void gated_delta_net_rows(const gdn_gpu_gated_delt
         dst = p.checkpoint_interval ? checkpoint_of(p, w, t) : GDN_GPU_NONE;
         if (dst >= 0)
             store_state<X>(p, there, dst, S);
-        if (t + 1 < w.T && !X::TREE && LATE)
-            load_token<X>(p, there, mine, at, x);
     }
 }
 
-// ---- Kernels: gdn_cuda_delta_<rows, tiles or mixed>_<NB>[_channel][_typed or _log]; the general ones have no NB.
-// `typed`: types besides F32, and forms besides the usual (Shape::TYPED), which the general ones have, too, and those
-// of a log. WARPS of a block: GDN_CUDA_DELTA_WARPS, and as many again where tokens are prepared (shape.h).
+// ---- Kernels: gdn_cuda_delta_<rows, tiles or mixed>_<size>[_what]. Size 4 is heads of 128 keys (NB = 4 blocks) whose
+// rows are aligned to 16 bytes; the general ones take any head. All take every type, gate and norm, except that `f32`
+// has F32 alone, with g and beta as they are used. Those of rows take a log; those of `half` have states of 16 bits.
 #define GDN_DELTA_KERNEL(name, warps, blocks)                                                                          \
     GDN_KERNEL(gdn_cuda_delta_##name, gdn_gpu_gated_delta_net, GDN_BLOCKS(32 * (warps), blocks))
 #define GDN_DELTA_ROWS(name, blocks, ...)                                                                              \
@@ -492,97 +481,43 @@ template <class X> GDN_INLINE void gated_delta_net_rows(const gdn_gpu_gated_delt
         typedef Shape<__VA_ARGS__> X;                                                                                  \
         gated_delta_net_rows<X>(p, { Share::ALL, (int)blockIdx.z * X::COLUMNS });                                      \
     }
-#define GDN_DELTA_TILES(name, blocks, ...)                                                                             \
-    GDN_DELTA_KERNEL(tiles_##name, GDN_CUDA_DELTA_WARPS, blocks)                                                       \
-    {                                                                                                                  \
-        typedef Shape<__VA_ARGS__> X;                                                                                  \
-        __shared__ Tile<X> tiles[2];                                                                                   \
-        gated_delta_net_tiles<X>(p, tiles);                                                                            \
-    }
-#define GDN_DELTA_AHEAD(name, blocks, NB, C, CHANNEL, TYPED)                                                           \
+#define GDN_DELTA_TILES(name, blocks, CHANNEL, TYPED)                                                                  \
     GDN_DELTA_KERNEL(tiles_##name, TYPED ? GDN_CUDA_PREPARED_WARPS : GDN_CUDA_DELTA_WARPS, blocks)                     \
     {                                                                                                                  \
-        typedef Shape<NB, C, CHANNEL, TYPED, false, false> X;                                                          \
+        typedef Shape<4, 2, CHANNEL, TYPED, false, false> X;                                                           \
         __shared__ Strip<X> strips[2];                                                                                 \
         gated_delta_net_ahead<X>(p, strips, { Share::ALL, (int)blockIdx.z * X::COLUMNS });                             \
     }
-// Both forms, each for the sequences that it is made for. Blocks of long sequences stand first in the grid, because
-// they take longest: one that began among the last would keep the call waiting. With a log, these have nothing to do
-// with it, as prompts that nothing is taken back of; sequences with columns to repeat or to write are few tokens.
-#define GDN_DELTA_MIXED(name, blocks, NB, C_FEW, CHANNEL, TYPED, LOG)                                                  \
-    GDN_DELTA_KERNEL(mixed_##name, TYPED ? GDN_CUDA_PREPARED_WARPS : GDN_CUDA_DELTA_WARPS, blocks)                     \
+// Prefill and decode in one batch. Blocks of long sequences stand first in the grid, because they take longest. With a
+// log they are prompts that have nothing to do with it; sequences with entries to replay or to write are few tokens.
+#define GDN_DELTA_MIXED(name, CHANNEL)                                                                                 \
+    GDN_DELTA_KERNEL(mixed_##name, GDN_CUDA_PREPARED_WARPS, 2)                                                         \
     {                                                                                                                  \
-        typedef Shape<NB, 2, CHANNEL, TYPED, false, false> Many;                                                       \
-        typedef Shape<NB, C_FEW, CHANNEL, TYPED, false, LOG> Few;                                                      \
+        typedef Shape<4, 2, CHANNEL, true, false, false> Many;                                                         \
+        typedef Shape<4, 2, CHANNEL, true, false, true> Few;                                                           \
         __shared__ Strip<Many> strips[2];                                                                              \
         const int parts = (p.head_dim_v + Many::COLUMNS - 1) / Many::COLUMNS, part = (int)blockIdx.z;                  \
         if (part < parts)                                                                                              \
-            gated_delta_net_ahead<Many, LOG>(p, strips, { Share::MANY, part * Many::COLUMNS });                        \
+            gated_delta_net_ahead<Many, true>(p, strips, { Share::MANY, part * Many::COLUMNS });                       \
         else                                                                                                           \
             gated_delta_net_rows<Few>(p, { Share::FEW, (part - parts) * GDN_CUDA_MIXED_COLUMNS });                     \
     }
-#define GDN_DELTAS_TYPED(form, NB, C, typed_blocks, channel_blocks) \
-    form(NB##_typed, typed_blocks, NB, C, false, true, false, false) \
-    form(NB##_log, typed_blocks, NB, C, false, true, false, true) \
-    form(NB##_channel_typed, channel_blocks, NB, C, true, true, false, false)
-#define GDN_DELTAS(form, NB, C, blocks, typed_blocks, channel_blocks) \
-    form(NB, blocks, NB, C, false, false, false, false) \
-    form(NB##_channel, channel_blocks, NB, C, true, false, false, false) \
-    GDN_DELTAS_TYPED(form, NB, C, typed_blocks, channel_blocks)
-#define GDN_DELTAS_GENERAL(form)                            \
-    form(general, 1, 8, 2, false, true, true, false)        \
-    form(general_log, 1, 8, 2, false, true, true, true)     \
-    form(general_channel, 1, 8, 2, true, true, true, false)
 
-// From sm_100 on three blocks would take the registers of numbers that are computed with in pairs.
-#if defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 1000
-#define GDN_TILES_4_HALF 2
-#else
-#define GDN_TILES_4_HALF 3
-#endif
-
-GDN_DELTAS(GDN_DELTA_ROWS, 2, 4, 4, 4, 3)
-GDN_DELTAS(GDN_DELTA_ROWS, 4, 4, 3, 3, 2)
-GDN_DELTAS(GDN_DELTA_ROWS, 8, 2, 2, 2, 1)
-GDN_DELTAS_GENERAL(GDN_DELTA_ROWS)
-GDN_DELTA_AHEAD(2, 4, 2, 2, false, false)
-GDN_DELTA_AHEAD(2_channel, 4, 2, 2, true, false)
-GDN_DELTA_AHEAD(2_typed, 2, 2, 2, false, true)
-GDN_DELTA_AHEAD(2_channel_typed, 2, 2, 2, true, true)
-GDN_DELTA_AHEAD(4, 3, 4, 2, false, false)
-GDN_DELTA_AHEAD(4_channel, 3, 4, 2, true, false)
-GDN_DELTA_AHEAD(4_typed, 2, 4, 2, false, true)
-GDN_DELTA_AHEAD(4_channel_typed, 2, 4, 2, true, true)
-// Half the columns, where so a call takes twice as many multiprocessors, which would otherwise have nothing to do.
-GDN_DELTA_AHEAD(4_narrow, 1, 4, 1, false, false)
-GDN_DELTA_AHEAD(4_channel_narrow, 1, 4, 1, true, false)
-GDN_DELTA_AHEAD(4_typed_narrow, 1, 4, 1, false, true)
-GDN_DELTA_AHEAD(4_channel_typed_narrow, 1, 4, 1, true, true)
-GDN_DELTA_MIXED(4, 3, 4, 4, false, false, false)
-GDN_DELTA_MIXED(4_typed, 2, 4, 2, false, true, false)
-GDN_DELTA_MIXED(4_channel_typed, 2, 4, 2, true, true, false)
-GDN_DELTA_MIXED(2_log, 2, 2, 2, false, true, true)
-GDN_DELTA_MIXED(2_channel_log, 2, 2, 2, true, true, true)
-GDN_DELTA_MIXED(4_log, 2, 4, 2, false, true, true)
-GDN_DELTA_MIXED(4_channel_log, 2, 4, 2, true, true, true)
-GDN_DELTAS(GDN_DELTA_TILES, 8, 2, 2, 2, 1)
-GDN_DELTAS_GENERAL(GDN_DELTA_TILES)
-// With a log and a gate per channel. What is not here would have more than all registers: such calls take rows.
-GDN_DELTA_ROWS(2_channel_log, 3, 2, 4, true, true, false, true)
-GDN_DELTA_ROWS(4_channel_log, 2, 4, 4, true, true, false, true)
-GDN_DELTA_ROWS(8_channel_log, 1, 8, 2, true, true, false, true)
-GDN_DELTA_ROWS(general_channel_log, 1, 8, 1, true, true, true, true)
-// Trees are rows, of the usual size and of any.
+//             name, blocks per multiprocessor, NB, C, CHANNEL, TYPED, GENERAL, LOG, TREE, HALF
+GDN_DELTA_ROWS(4_f32, 3, 4, 4, false, false, false, false)
+GDN_DELTA_ROWS(4, 3, 4, 4, false, true, false, true)
+GDN_DELTA_ROWS(4_channel, 2, 4, 4, true, true, false, true)
 GDN_DELTA_ROWS(4_tree, 2, 4, 2, false, true, false, true, true)
 GDN_DELTA_ROWS(4_channel_tree, 2, 4, 2, true, true, false, true, true)
+GDN_DELTA_ROWS(4_half, 3, 4, 4, false, true, false, true, false, true)
+GDN_DELTA_ROWS(general, 1, 8, 2, false, true, true, true)
+GDN_DELTA_ROWS(general_channel, 1, 8, 1, true, true, true, true)
 GDN_DELTA_ROWS(general_tree, 1, 8, 2, false, true, true, true, true)
 GDN_DELTA_ROWS(general_channel_tree, 1, 8, 1, true, true, true, true, true)
-// States of 16 bits, with a log or without one, and trees of them.
-GDN_DELTA_ROWS(4_half, 3, 4, 4, false, true, false, true, false, true)
-GDN_DELTA_ROWS(4_channel_half, 2, 4, 4, true, true, false, true, false, true)
-GDN_DELTA_ROWS(general_half, 1, 8, 1, false, true, true, true, false, true)
-GDN_DELTA_ROWS(general_channel_half, 1, 8, 1, true, true, true, true, false, true)
-GDN_DELTA_ROWS(general_tree_half, 1, 8, 1, false, true, true, true, true, true)
-GDN_DELTA_ROWS(general_channel_tree_half, 1, 8, 1, true, true, true, true, true, true)
-GDN_DELTA_TILES(4_half, GDN_TILES_4_HALF, 4, 2, false, true, false, true, false, true)
-GDN_DELTA_TILES(4_channel_half, 2, 4, 2, true, true, false, true, false, true)
+GDN_DELTA_ROWS(general_half, 1, 8, 1, false, true, true, true, true, true)
+GDN_DELTA_ROWS(general_channel_half, 1, 8, 1, true, true, true, true, true, true)
+GDN_DELTA_TILES(4_f32, 3, false, false)
+GDN_DELTA_TILES(4, 2, false, true)
+GDN_DELTA_TILES(4_channel, 2, true, true)
+GDN_DELTA_MIXED(4, false)
+GDN_DELTA_MIXED(4_channel, true)

@@ -1,11 +1,5 @@
-// gated_delta_net, what its two forms share: which head a warp has, where things lie, how rows and states move.
-//
-// Eight lanes hold C value columns of a head's state in registers over all tokens of the call; a warp has 4 C columns.
-// Of each 32 keys a lane has four. Which four differs:
-//
-//   rows   (decode, verification; gated_delta_net.cu)    keys 4l .. 4l+3: rows of k, q and the state are 16-byte
-//   accesses tiles  (prefill; gated_delta_net_tiles.cuh)          keys l, l+8, l+16, l+24: two of dot32's five steps
-//   stay in a lane
+// gated_delta_net, what decode (gated_delta_net.cu) and prefill (gated_delta_net_ahead.cuh) share: which head a warp
+// has, where operands are in memory, how rows and states move.
 #ifndef GDN_CUDA_GATED_DELTA_NET_CUH
 #define GDN_CUDA_GATED_DELTA_NET_CUH
 
@@ -21,9 +15,9 @@ struct Shape {
     static constexpr bool CHANNEL = CHANNEL_;   // a gate per key channel
     static constexpr bool TYPED = TYPED_;       // types besides F32, qk_norm, and any form of g and beta
     static constexpr bool GENERAL = GENERAL_;
-    static constexpr bool LOG = LOG_;           // the call has a replay log
-    static constexpr bool TREE = TREE_;         // and its tokens are a tree
-    static constexpr bool HALF = HALF_;         // states of 16 bits; the call may have no log then
+    static constexpr bool LOG = LOG_;           // the call may have a replay log
+    static constexpr bool TREE = TREE_;         // and its tokens may be a tree
+    static constexpr bool HALF = HALF_;         // states of 16 bits
     static constexpr int BYTES = HALF ? 2 : 4;  // of an element of a state
     static constexpr int COLUMNS = GDN_CUDA_DELTA_WARPS * 4 * C; // of a thread block
 };
@@ -48,16 +42,10 @@ template <class X> GDN_INLINE bool rounds_at(const gdn_gpu_gated_delta_net &p, i
     return X::HALF && (p.state_interval == 1 || length % p.state_interval == 0);
 }
 
-// Kernels with a log whose call may have none: of states of 16 bits, and general ones, for a read key.
-template <class X> GDN_INLINE constexpr bool may_lack_log()
+// The log's maps as they are. Kernels that know of a log also serve calls that have none.
+GDN_INLINE void read_log_maps(const gdn_gpu_gated_delta_net &p, int position, Item &at)
 {
-    return X::HALF || (X::GENERAL && X::CHANNEL);
-}
-
-// The log's maps, of calls that have one, as they are.
-template <class X> GDN_INLINE void read_log_maps(const gdn_gpu_gated_delta_net &p, int position, Item &at)
-{
-    const bool none = may_lack_log<X>() && !p.log_columns;
+    const bool none = !p.log_columns;
     at.row = none ? GDN_GPU_NONE : map_at(p.log_row, at.s, at.s);
     at.stands = none ? position : map_at(p.state_position, at.s, position);
     at.commit = none ? GDN_GPU_NONE : map_at(p.state_commit, at.s, GDN_GPU_NONE);
@@ -69,7 +57,7 @@ template <class X> GDN_INLINE bool find_log(const gdn_gpu_gated_delta_net &p, It
 {
     const bool padding = at.src == GDN_GPU_SKIP;
     at.kept = X::HALF ? at.position - at.position % p.state_interval : at.position;
-    if (may_lack_log<X>() && !p.log_columns)
+    if (!p.log_columns)
         return true;
     if (padding)
         at.commit = GDN_GPU_NONE;
@@ -125,6 +113,12 @@ GDN_INLINE int key_head_of(const gdn_gpu_gated_delta_net &p, int h)
     return p.head_map ? h % p.n_heads_k : h / (p.n_heads_v / p.n_heads_k);
 }
 
+// The general kernels of 16-bit states serve trees and calls without one.
+template <class X> GDN_INLINE bool has_tree(const gdn_gpu_gated_delta_net &p)
+{
+    return X::TREE && (!X::HALF || (p.has & GDN_GPU_TREE));
+}
+
 // False where there is nothing to do: another's sequence, padding, no tokens and no state to commit, or a bad map,
 // which is reported. The same for the whole block. LANES have X::C columns per eight of them, side by side. LOGGED: the
 // call has a log, of which X need not know.
@@ -139,7 +133,7 @@ GDN_INLINE bool find_item(const gdn_gpu_gated_delta_net &p, Item &at, Share shar
     const int position = map_at(p.position, at.s, 0);
     at.src = map_at(p.state_src, at.s, entry_of(at.s, p.slots_in, 0));
     if (LOGGED)
-        read_log_maps<X>(p, position, at);
+        read_log_maps(p, position, at);
     at.first = begin;
     if (at.first < 0 || after < at.first || after > p.n_tokens) {
         report(p.bad, GDN_GPU_BAD_SEQ_START);
@@ -164,7 +158,7 @@ GDN_INLINE bool find_item(const gdn_gpu_gated_delta_net &p, Item &at, Share shar
         if (share.of != Share::ALL && (share.of == Share::MANY) != many)
             return false;
     }
-    if (X::TREE && at.src != GDN_GPU_SKIP) {
+    if (has_tree<X>(p) && at.src != GDN_GPU_SKIP) {
         if (at.T > 0 && at.row < 0) {
             report(p.bad, GDN_GPU_BAD_LOG_ROW);
             return false;
@@ -393,11 +387,10 @@ template <class X> GDN_INLINE float4 sum_step(float4 x, float4 y, float4 sum, in
                        i + 2 * step < n_keys ? next.z : sum.z, i + 3 * step < n_keys ? next.w : sum.w);
 }
 
-// Only general kernels know of a read key, and with a gate per channel only those of a log: others have no registers
-// for it.
+// Only general kernels know of a read key: others have no registers for it.
 template <class X> GDN_INLINE bool has_read_key(const gdn_gpu_gated_delta_net &p)
 {
-    return X::GENERAL && (X::LOG || !X::CHANNEL) && p.read_key.base;
+    return X::GENERAL && p.read_key.base;
 }
 
 // 3: where token t's read key lies. It is found anew, and loaded where it is used, so that nothing is kept for it.

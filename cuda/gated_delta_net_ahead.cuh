@@ -1,6 +1,5 @@
-// gated_delta_net, tiles, for heads of 64 and 128 without a log, with states of F32: as gated_delta_net_tiles.cuh,
-// whose numbers it gives, but ordered so that as little as possible stands in the chain from token to token, which is
-// what a prefill waits for.
+// gated_delta_net for many tokens per sequence: prefill, of heads of 128 and states of F32, without a log. It is bound
+// by arithmetic and by the chain from token to token, which is kept as short as possible.
 //
 // Sixteen lanes hold 2 C value columns. Lane l has the keys l and l + 16 of each 32, which are two of dot32's partial
 // sums: of its five steps h = 16 stays within a lane, and h = 8, 4, 2, 1 exchange with the lanes l^8, l^4, l^2, l^1. Of
@@ -44,6 +43,12 @@ template <class X> GDN_INLINE Lane<X> load_lane(const typename Strip<X>::Row &ro
     return lane;
 }
 
+// Where element i of column j of a head's state is.
+GDN_INLINE char *element_at(const gdn_gpu_pool &pool, bool key_major, char *head, int j, int i)
+{
+    return head + (uint64_t)(key_major ? i * pool.line + 4 * j : j * pool.line + 4 * i);
+}
+
 // A state's elements that this lane has, where they lie in a head of a pool.
 template <class X, class Each>
 GDN_INLINE void each_element(const gdn_gpu_pool &pool, bool key_major, char *head, const Item &w, Each each)
@@ -54,7 +59,7 @@ GDN_INLINE void each_element(const gdn_gpu_pool &pool, bool key_major, char *hea
         for (int c = 0; c < Group<X>::N; c++) {
             const int key = 32 * (i % X::NB) + 16 * (i / X::NB) + w.l, column = c ^ Group<X>::number(w.l);
             if (column < w.columns)
-                each(i, c, element_at<X>(pool, key_major, head, w.j + column, key));
+                each(i, c, element_at(pool, key_major, head, w.j + column, key));
         }
 }
 
@@ -187,6 +192,20 @@ GDN_INLINE void take_token(const gdn_gpu_gated_delta_net &p, const Item &w, Stri
 #pragma unroll
     for (int i = 0; i < 2 * X::NB; i++)
         fma_columns(at.S[i], d, k.key(i)); // 5: update
+}
+
+// 7: the state behind token t, where a snapshot or a checkpoint of it is wanted
+template <class X, class Store>
+GDN_INLINE void keep_state(const gdn_gpu_gated_delta_net &p, const Item &w, int t, Store store)
+{
+    Item there = w;
+    there.l = here(w.l);
+#pragma unroll 1
+    for (int way = 0; way < (p.checkpoint_interval ? 2 : 1); way++) {
+        const int dst = way ? checkpoint_of(p, w, t) : snapshot_of<X>(p, w, t);
+        if (dst >= 0)
+            store(there, dst);
+    }
 }
 
 // Two strips, in shared memory. LOGGED: the call has a log, and this block a sequence that has nothing to do with it.

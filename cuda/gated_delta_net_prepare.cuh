@@ -1,4 +1,4 @@
-// gated_delta_net, tiles, for heads of 64 and 128 whose tokens have to be prepared: some elements have 16 bits, q and k
+// gated_delta_net, prefill of tokens that have to be prepared: some elements have 16 bits, q and k
 // are to be normalised, or betas and decays to be made of what the projections gave.
 //
 // Half of a block's warps compute, and the others do nothing else than make the next strip ready, and store the outputs

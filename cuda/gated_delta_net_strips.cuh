@@ -1,4 +1,4 @@
-// gated_delta_net, tiles, for heads of 64 and 128: tokens on their way to shared memory, a strip of them at a time, two
+// gated_delta_net, prefill: tokens on their way to shared memory, a strip of them at a time, two
 // strips in turns. gated_delta_net_ahead.cuh computes with them.
 //
 // Where nothing is to be done to them but exp(g), the warps that compute copy them, asynchronously and without
@@ -7,7 +7,7 @@
 #ifndef GDN_CUDA_GATED_DELTA_NET_STRIPS_CUH
 #define GDN_CUDA_GATED_DELTA_NET_STRIPS_CUH
 
-#include "cuda/gated_delta_net_tiles.cuh"
+#include "cuda/gated_delta_net.cuh"
 
 // Of the 2 NB keys of a row that a lane has, four that it loads at once. The i-th is key 32 (i % NB) + 16 (i / NB) + l.
 struct alignas(16) Quad {

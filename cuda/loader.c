@@ -55,8 +55,6 @@ gdn_status gdn_cuda_read_traits(const gdn_cuda_driver *cu, CUdevice device, gdn_
     if ((result = cu->DeviceGetAttribute(&t->major, CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MAJOR, device)) !=
             CUDA_SUCCESS ||
         (result = cu->DeviceGetAttribute(&t->minor, CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MINOR, device)) !=
-            CUDA_SUCCESS ||
-        (result = cu->DeviceGetAttribute(&t->multiprocessors, CU_DEVICE_ATTRIBUTE_MULTIPROCESSOR_COUNT, device)) !=
             CUDA_SUCCESS)
         return gdn_cuda_fail(NULL, cu, result, "cuDeviceGetAttribute");
     if ((result = cu->DeviceTotalMem(&bytes, device)) != CUDA_SUCCESS)

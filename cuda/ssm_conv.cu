@@ -7,7 +7,7 @@
 // Steps, numbered as in docs/kernels/ssm_conv.md and in every other version:
 //   1 history   2 taps   3 activation   4 output   5 keep history
 //
-// Kernels: conv_4 conv_general conv_4_typed conv_general_typed conv_tree
+// Kernels: conv_4 conv_general conv_tree
 #include "cuda/kernel.cuh"
 
 struct Sequence {
@@ -80,17 +80,12 @@ GDN_INLINE void store_bits(char *at, uint32_t bits, int dtype)
         store_half(at, bits);
 }
 
-// The types of a call; without TYPED they are constants.
 struct Types {
     int x, weight, bias, result, history;
 };
-template <bool TYPED> GDN_INLINE Types types_of(const gdn_gpu_ssm_conv &p)
+GDN_INLINE Types types_of(const gdn_gpu_ssm_conv &p)
 {
-    Types t = { GDN_GPU_F32, GDN_GPU_F32, GDN_GPU_F32, GDN_GPU_F32, GDN_GPU_F32 };
-    if (TYPED)
-        t.x = p.x_dtype, t.weight = p.weight_dtype, t.bias = p.bias_dtype, t.result = p.result_dtype,
-        t.history = p.history_dtype;
-    return t;
+    return { p.x_dtype, p.weight_dtype, p.bias_dtype, p.result_dtype, p.history_dtype };
 }
 
 // Taps of a kernel of width kw lie at the end of KW registers, so that the newest is always the last; those before it
@@ -105,7 +100,7 @@ template <int KW> GDN_INLINE float taps(const float (&weight)[KW], const float (
 }
 
 // Tokens t0 .. t1 - 1 of a sequence, for channel c. kernel_width is KW, or at most KW where GENERAL.
-template <int KW, bool GENERAL, bool TYPED>
+template <int KW, bool GENERAL>
 GDN_INLINE void convolve(const gdn_gpu_ssm_conv &p, const Types &types, const Sequence &q, int t0, int t1, int c)
 {
     constexpr int AHEAD = 4; // tokens whose inputs are loaded together
@@ -142,7 +137,7 @@ GDN_INLINE void convolve(const gdn_gpu_ssm_conv &p, const Types &types, const Se
             old_type[j] = types.history;
         }
     }
-    if (wide && TYPED && types.weight != GDN_GPU_F32) {
+    if (wide && types.weight != GDN_GPU_F32) {
         const uint2 w = __ldg((const uint2 *)weight_at);
         weight_bits[0] = w.x & 0xffffu, weight_bits[KW > 1] = w.x >> 16, weight_bits[KW / 2] = w.y & 0xffffu,
         weight_bits[KW - 1] = w.y >> 16;
@@ -249,9 +244,9 @@ GDN_INLINE int sequence_of(const gdn_gpu_ssm_conv &p, int i)
     return low;
 }
 
-template <int KW, bool GENERAL, bool TYPED> GDN_INLINE void ssm_conv(const gdn_gpu_ssm_conv &p)
+template <int KW, bool GENERAL> GDN_INLINE void ssm_conv(const gdn_gpu_ssm_conv &p)
 {
-    const Types types = types_of<TYPED>(p);
+    const Types types = types_of(p);
     const int unit = (int)(blockIdx.x / (unsigned)p.blocks);
     const int64_t wide_c = (int64_t)(blockIdx.x % (unsigned)p.blocks) * GDN_CUDA_CONV_THREADS + threadIdx.x;
     if (wide_c >= p.n_channels)
@@ -260,7 +255,7 @@ template <int KW, bool GENERAL, bool TYPED> GDN_INLINE void ssm_conv(const gdn_g
     if (p.part != GDN_GPU_CONV_PIECES) {
         const Sequence q = sequence(p, unit);
         if (q.run && p.part == GDN_GPU_CONV_WHOLE)
-            convolve<KW, GENERAL, TYPED>(p, types, q, 0, q.T, c);
+            convolve<KW, GENERAL>(p, types, q, 0, q.T, c);
         if (q.run)
             keep(p, types, q, c);
         return;
@@ -272,7 +267,7 @@ template <int KW, bool GENERAL, bool TYPED> GDN_INLINE void ssm_conv(const gdn_g
             continue;
         const int t0 = begin - q.first > 0 ? begin - q.first : 0, t1 = end - q.first < q.T ? end - q.first : q.T;
         if (t0 < t1)
-            convolve<KW, GENERAL, TYPED>(p, types, q, t0, t1, c);
+            convolve<KW, GENERAL>(p, types, q, t0, t1, c);
     }
 }
 
@@ -316,7 +311,7 @@ GDN_INLINE void convolve_tree(const gdn_gpu_ssm_conv &p, const Types &types, con
 // A tree's tokens leave what the next call reads in the history, so that it has to have room for all of them.
 GDN_INLINE void ssm_conv_tree(const gdn_gpu_ssm_conv &p)
 {
-    const Types types = types_of<true>(p);
+    const Types types = types_of(p);
     const int64_t c = (int64_t)(blockIdx.x % (unsigned)p.blocks) * GDN_CUDA_CONV_THREADS + threadIdx.x;
     const Sequence q = sequence(p, (int)(blockIdx.x / (unsigned)p.blocks));
     if (!q.run)
@@ -331,22 +326,14 @@ GDN_INLINE void ssm_conv_tree(const gdn_gpu_ssm_conv &p)
     keep(p, types, q, (int)c);
 }
 
-// The widths that models have, and any up to 16; F32 alone, and any types.
+// The width that models have, and any up to 16.
 GDN_KERNEL(gdn_cuda_conv_4, gdn_gpu_ssm_conv, GDN_CUDA_CONV_THREADS)
 {
-    ssm_conv<4, false, false>(p);
+    ssm_conv<4, false>(p);
 }
-GDN_KERNEL(gdn_cuda_conv_general, gdn_gpu_ssm_conv, GDN_CUDA_CONV_THREADS)
+GDN_KERNEL(gdn_cuda_conv_general, gdn_gpu_ssm_conv, GDN_BLOCKS(GDN_CUDA_CONV_THREADS, 1))
 {
-    ssm_conv<16, true, false>(p);
-}
-GDN_KERNEL(gdn_cuda_conv_4_typed, gdn_gpu_ssm_conv, GDN_CUDA_CONV_THREADS)
-{
-    ssm_conv<4, false, true>(p);
-}
-GDN_KERNEL(gdn_cuda_conv_general_typed, gdn_gpu_ssm_conv, GDN_BLOCKS(GDN_CUDA_CONV_THREADS, 1))
-{
-    ssm_conv<16, true, true>(p);
+    ssm_conv<16, true>(p);
 }
 GDN_KERNEL(gdn_cuda_conv_tree, gdn_gpu_ssm_conv, GDN_BLOCKS(GDN_CUDA_CONV_THREADS, 1))
 {

@@ -14,7 +14,7 @@ if(GDN_SIMT) # a C++ compiler was found
   if(GDN_BUILD_TOOLS)
     add_test(NAME cuda.check_shuffled COMMAND gdn_tool check --backend cuda --quick --cases 100)
     set_tests_properties(cuda.check_shuffled PROPERTIES LABELS cuda
-      ENVIRONMENT "LD_LIBRARY_PATH=${gdn_simt_cuda_folder};GDN_SIMT_SEED=2;GDN_SIMT_CONTROL=async=2,multiprocessors=132")
+      ENVIRONMENT "LD_LIBRARY_PATH=${gdn_simt_cuda_folder};GDN_SIMT_SEED=2;GDN_SIMT_CONTROL=async=2")
   endif()
   if(GDN_BUILD_TOOLS AND Python3_FOUND)
     add_test(NAME cuda.bench COMMAND "${Python3_EXECUTABLE}" "${CMAKE_CURRENT_SOURCE_DIR}/cuda/test_bench.py" $<TARGET_FILE:gdn_tool>)

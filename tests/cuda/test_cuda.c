@@ -244,7 +244,7 @@ static void test_name_of_form(void)
             a.scale = 1;
             a.n_tokens = 40;
             a.n_heads_k = 2;
-            a.n_heads_v = 128; /* more blocks than there are multiprocessors */
+            a.n_heads_v = 128;
             a.head_dim_k = a.head_dim_v = 128;
             a.q.dtype = a.k.dtype = GDN_BF16;
             a.state.dtype = calls[i].state16 ? GDN_BF16 : GDN_F32;

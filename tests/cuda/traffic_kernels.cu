@@ -1,10 +1,9 @@
 // The CUDA backend's kernels for test_traffic.c, which counts the bytes that they move: compiled with a call before
 // each access to memory (CHECKED, tests/simt/README.md), which takes long, so that of the others there is a name only:
 // they are templates, of which nothing is ever made. Those that run are none, for their __shared__ variables' sake.
+#define RUNS_gdn_cuda_delta_rows_4_f32 , RUN
 #define RUNS_gdn_cuda_delta_rows_4 , RUN
-#define RUNS_gdn_cuda_delta_rows_4_log , RUN
-#define RUNS_gdn_cuda_delta_rows_2_log , RUN
-#define RUNS_gdn_cuda_delta_rows_general_log , RUN
+#define RUNS_gdn_cuda_delta_rows_general , RUN
 #define RUNS_gdn_cuda_delta_rows_4_tree , RUN
 #define RUNS_gdn_cuda_delta_mixed_4 , RUN
 #define RUNS_gdn_cuda_probe_arithmetic , RUN
