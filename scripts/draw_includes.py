@@ -2,7 +2,7 @@
 """Draw who includes whom, and hold the tree against the order of its floors.
 
     draw_includes.py              check; exit status 1 where something is wrong
-    draw_includes.py --write      write the drawing into docs/architecture.md
+    draw_includes.py --write      write the drawing into docs/design/architecture.md
     draw_includes.py --self-test  break the order in every way, and see that each is found
 
 Rules
@@ -11,7 +11,7 @@ Rules
   only     the runtime, the tool and the bench see no more of the library than ONLY says
   folders  folders form no circle
   files    files form no circle
-  drawing  docs/architecture.md is what the sources say
+  drawing  docs/design/architecture.md is what the sources say
 What the tree is allowed against the rules stands in EXCEPTIONS and CIRCLES, each with its reason. What stands there and is
 no longer so is an error too, so that they only shrink.
 """
@@ -23,7 +23,7 @@ import sys
 from lint_kernels import C_SOURCE, tracked
 from lint_main import ROOT
 
-DRAWING = "docs/architecture.md"
+DRAWING = "docs/design/architecture.md"
 BEGIN, END = "<!-- made by scripts/draw_includes.py --write -->\n", "<!-- end -->\n"
 FLOORS = (  # from the ground up; folders of one floor, and what they are
     {"include": "the public interface"},

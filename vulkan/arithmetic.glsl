@@ -1,4 +1,4 @@
-// The arithmetic of docs/numerics.md in GLSL. `precise` (NoContraction in SPIR-V) keeps a compiler from fusing or
+// The arithmetic of docs/reference/numerics.md in GLSL. `precise` (NoContraction in SPIR-V) keeps a compiler from fusing or
 // reassociating; whether the device's fma() is fused is for the probe to find out (vulkan/probe.c), as is what becomes
 // of subnormal numbers.
 //

@@ -6,7 +6,7 @@
  * K snapshots per row and is addressed through maps, so that one call serves many sequences and a
  * rejected draft is rolled back by choosing another snapshot instead of computing anything again.
  *
- * Every backend gives the bits of the scalar reference (docs/numerics.md), and the bits do not depend
+ * Every backend gives the bits of the scalar reference (docs/reference/numerics.md), and the bits do not depend
  * on how the work is cut: into calls, into batches, over threads, or in place against out of place.
  *
  *   1  Five minutes            here            6  Memory of a backend          base.h
