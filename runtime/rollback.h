@@ -1,7 +1,7 @@
-/* Rolling back with a replay log (docs/design/runtime.md, "Rolling back"): one state for each sequence, which stands at some
- * earlier length, and a row of columns that say what each token since then did to it. This file has the policy, when
- * the columns are folded into the state, and the calls that fold them. With snapshots nothing here is used. Parts of
- * the memory (memory_internal.h).
+/* Rolling back with a replay log (docs/design/runtime.md, "Rolling back"): one state for each sequence, which stands at
+ * some earlier length, and a row of columns that say what each token since then did to it. This file has the policy,
+ * when the columns are folded into the state, and the calls that fold them. With snapshots nothing here is used. Parts
+ * of the memory (memory_internal.h).
  *
  * Of a sequence, snapshot[0] is the state: `tag` is the length at which it stands. slot GDN_NONE with tag 0 is the
  * state before the first token, zero. What holds between steps: the columns of the positions [tag, length) are in its

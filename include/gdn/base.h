@@ -134,8 +134,8 @@ typedef struct gdn_implementation_info {
     uint32_t levels;                 /* bit GDN_EXACT, bit GDN_EXACT_FTZ: at which levels it is exact */
 } gdn_implementation_info;
 
-/* Levels of the contract (docs/reference/numerics.md): what becomes of binary32's subnormal numbers. At each, results are the
- * reference's bits, so that two devices agree that run at one level. Values are pinned. */
+/* Levels of the contract (docs/reference/numerics.md): what becomes of binary32's subnormal numbers. At each, results
+ * are the reference's bits, so that two devices agree that run at one level. Values are pinned. */
 enum {
     GDN_EXACT     = 0, /* they are kept, as IEEE says                                                */
     GDN_EXACT_FTZ = 1, /* arithmetic flushes them to zeros of their sign, as operands and as results; for devices

@@ -177,7 +177,7 @@ static void intervals(check_walk *w, delta_spec *spec)
 static void trees(check_walk *w, delta_spec *spec)
 {
     static const int lengths[] = { 3, 8, 40 }, every[] = { 1, 2, 5 };
-    static int       long_branches[40]; /* from a trunk of 30 tokens, so that each repeats 18 to 24 ancestors */
+    static int long_branches[40]; /* from a trunk of 30 tokens, so that each repeats 18 to 24 ancestors */
     for (int t = 0; t < 40; t++) long_branches[t] = t < 30 ? t - 1 : 17 + t % 7;
     for (int type = GDN_F16; type <= GDN_BF16; type++)
         for (int i = 0; i < CHECK_COUNT(lengths); i++)
