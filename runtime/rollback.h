@@ -16,7 +16,7 @@
 
 #include "runtime/memory_internal.h"
 
-/* A step that begins with this many columns to repeat, or more, commits. Measured: docs/design/runtime.md. */
+/* A step that begins with this many columns to repeat, or more, commits. Measured: docs/benchmarks/runtime-cpu.md. */
 enum { RT_COMMIT_AFTER = 2 };
 
 /* Columns of a row: each step finds room for n_rollback + 1 tokens, whatever the one before has left. */
