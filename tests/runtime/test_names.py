@@ -60,10 +60,12 @@ def verdict(use, low, high):
 
 
 def tables(entries):
+    """Neighbours of which the same is said share a row."""
     heads = {"KEY": "key, after the architecture's name", "TEXT_KEY": "key", "TENSOR": "tensor"}
     out = []
     for macro, head in heads.items():
         out += [f"| {head} | of | | |", "|---|---|---|---|"]
+        said = None
         for kind, name, arches, where, use, low, high, why in entries:
             if kind != macro:
                 continue
@@ -71,7 +73,9 @@ def tables(entries):
             if where and where != "FILE":
                 of += {"BLOCK": "; any block", "RECURRENT": "; recurrent blocks", "ATTENTION": "; attention blocks",
                        "MTP": "; the MTP block"}[where]
-            out.append(f"| `{name}` | {of} | {verdict(use, low, high)} | {why} |")
+            before, said = said, f"| {of} | {verdict(use, low, high)} | {why} |"
+            names = out.pop().removesuffix(f" {said}") + ", " if said == before else "| "
+            out.append(f"{names}`{name}` {said}")
         out.append("")
     return "\n".join(out)
 
