@@ -150,12 +150,12 @@ def drawing(graph):
     for number in reversed(range(len(here) - 1)):  # the tests see everything
         lines += [f"  subgraph floor{number}[\" \"]", "    direction LR", *(f"    {folder}" for folder in here[number]), "  end"]
     for floor in reversed(here[:-1]):
-        lines += [f"  {folder} --> {other}" for folder in floor for other in sorted(between[folder])]
-    lines += ["```", "", "| floor | folder | what it is | includes |", "|---|---|---|---|"]
+        lines += [f"  {folder} --> {' & '.join(sorted(between[folder]))}" for folder in floor if between[folder]]
+    lines += ["```", "", "| layer | folder | what it is | includes |", "|---|---|---|---|"]
     for number in reversed(range(len(here))):
         lines += [f"| {number} | `{folder}/` | {FLOORS[number][folder]} | {', '.join(sorted(between[folder])) or 'nothing'} |"
                   for folder in here[number]]
-    lines += ["", "Against the order, for now:", ""]
+    lines += ["", "Exceptions:"]
     lines += [f"- `{path}` includes `{other}`: {why}" for (path, other), why in sorted(EXCEPTIONS.items())]
     lines += [f"- {', '.join(f'`{f}`' for f in sorted(files))} include each other: {why}" for files, why in CIRCLES]
     lines += ["- nothing"] * (not EXCEPTIONS and not CIRCLES)
