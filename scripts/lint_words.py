@@ -26,8 +26,7 @@ BANNED = (  # what, as a regular expression; what to write instead
     (r"(?:is|are) told", "is reported"),
     (r"somebody|nobody|whoever|everybody", "name the actor"),
     (r"as ever|of before|until then|had been|used to be", "present tense; history is git's"),
-    (r"makes? ready|made ready", "convert, load, prepare"),
-    (r"vouch(?:es)?", "unknown; not checked"),
+    (r"makes? ready|made ready|vouch(?:es)?", "convert, load, prepare; not checked"),
 )
 ALLOWED = {  # (file, text of the hit): reason
     ("docs/reference/glossary.md", "known answers"): "names the sources' word for self-test vectors",
