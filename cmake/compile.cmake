@@ -42,7 +42,7 @@ set(CMAKE_C_VISIBILITY_PRESET hidden)
 target_compile_definitions(gdn_compile_options INTERFACE
   $<$<STREQUAL:${GDN_ARCH},x86_64>:GDN_ARCH_X86=1>
   $<$<STREQUAL:${GDN_ARCH},arm64>:GDN_ARCH_ARM64=1>)
-# The bits are the contract (docs/numerics.md). Contraction would change them, so it is off; errno and
+# The bits are the contract (docs/reference/numerics.md). Contraction would change them, so it is off; errno and
 # floating-point exception flags are no part of it, so nothing is spent on them. Never -ffast-math.
 target_compile_options(gdn_compile_options INTERFACE
   -ffp-contract=off -fno-math-errno -fno-trapping-math

@@ -6,7 +6,7 @@
 // and h = 2, 1 stay within a lane. The addition commutes, so it does not matter which of the two lanes adds. All loads
 // of a state are issued before the first is used, and the next token's before the snapshot is stored.
 //
-// Steps, numbered as in docs/kernels/gated_delta_net.md and in every other version:
+// Steps, numbered as in docs/reference/kernels/gated_delta_net.md and in every other version:
 //   0 prepare   1 load state, repeat the log, commit; in a tree, follow a branch   2 decay   3 read kv   4 delta
 //   5 update   6 output
 //   7 round, snapshot, checkpoint, log

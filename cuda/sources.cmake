@@ -24,7 +24,7 @@ if(NOT GDN_CUDA_MISSING AND NOT GDN_CUDA_EMULATED)
   if(gdn_cuda_failed)
     message(FATAL_ERROR "${GDN_NVCC} --list-gpu-arch failed; it has to be of CUDA 11.4 or newer.")
   endif()
-  # What drivers the image needs depends on the release of CUDA that made it (docs/backends/cuda.md).
+  # What drivers the image needs depends on the release of CUDA that made it (docs/reference/backends/cuda.md).
   execute_process(COMMAND "${GDN_NVCC}" --version OUTPUT_VARIABLE gdn_cuda_version)
   if(NOT gdn_cuda_version MATCHES "release ([0-9]+)\\.([0-9]+)")
     message(FATAL_ERROR "${GDN_NVCC} --version does not say which release of CUDA it is of.")

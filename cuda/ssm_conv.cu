@@ -4,7 +4,7 @@
 // Three ways to cut a call (p.part): whole sequences, for decode, where one launch does everything; or else pieces of
 // the token axis, and then, in a launch behind it since it may overwrite history that pieces read, the history.
 //
-// Steps, numbered as in docs/kernels/ssm_conv.md and in every other version:
+// Steps, numbered as in docs/reference/kernels/ssm_conv.md and in every other version:
 //   1 history   2 taps   3 activation   4 output   5 keep history
 //
 // Kernels: conv_4 conv_general conv_tree

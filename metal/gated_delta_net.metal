@@ -10,7 +10,7 @@
 //
 // The replay log is in kernels of its own: others know nothing of it.
 //
-// Steps, numbered as in docs/kernels/gated_delta_net.md and in every other version:
+// Steps, numbered as in docs/reference/kernels/gated_delta_net.md and in every other version:
 //   0 prepare   1 load state, repeat the log, commit   2 decay   3 read kv   4 delta   5 update   6 output
 //   7 round, snapshot, checkpoint, log
 //

@@ -1,8 +1,8 @@
 /* The operations of binary32 that scalar code which defines bits is made of, at the two levels of the contract
- * (docs/numerics.md). As it stands, a file that includes this computes at GDN_EXACT, and they are C's own operators
- * and fmaf. Where GDN_FLUSH is defined, it computes at GDN_EXACT_FTZ: a subnormal operand counts as the zero of its
- * sign, and a result that is tiny is the zero of its sign, whatever the processor would do. Conversions between types
- * are not arithmetic, and keep subnormals at both. */
+ * (docs/reference/numerics.md). As it stands, a file that includes this computes at GDN_EXACT, and they are C's own
+ * operators and fmaf. Where GDN_FLUSH is defined, it computes at GDN_EXACT_FTZ: a subnormal operand counts as the zero
+ * of its sign, and a result that is tiny is the zero of its sign, whatever the processor would do. Conversions between
+ * types are not arithmetic, and keep subnormals at both. */
 #ifndef GDN_NUMERICS_ARITHMETIC_H
 #define GDN_NUMERICS_ARITHMETIC_H
 

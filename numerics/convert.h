@@ -1,6 +1,6 @@
 /* Conversions between element types, on the bits: round to nearest, ties to even, subnormals kept. The one version for
  * all that runs on the host in plain C; simd/ has the same over vectors, and the GPU backends over their languages'
- * types. Rows may have any alignment. docs/numerics.md describes Q8_0. */
+ * types. Rows may have any alignment. docs/reference/numerics.md describes Q8_0. */
 #ifndef GDN_NUMERICS_CONVERT_H
 #define GDN_NUMERICS_CONVERT_H
 

@@ -15,7 +15,8 @@ static inline gdn_float_env gdn_float_env_enter(void)
     _mm_setcsr(0x1f80);
     return caller;
 }
-/* The mode of GDN_EXACT_FTZ: FTZ and DAZ as well. Other processors have none by the same rule (docs/numerics.md). */
+/* The mode of GDN_EXACT_FTZ: FTZ and DAZ as well. Other processors have none by the same rule
+ * (docs/reference/numerics.md). */
 static inline gdn_float_env gdn_float_env_enter_flushing(void)
 {
     const uint32_t caller = _mm_getcsr();

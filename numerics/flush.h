@@ -1,7 +1,8 @@
-/* Arithmetic that flushes to zero, in software: what GDN_EXACT_FTZ means (docs/numerics.md), for the reference and for
- * processors that have no such mode. A subnormal operand counts as the zero of its sign, and a result that is tiny is
- * the zero of its sign. Tiny is what is below 2^-126 when it is rounded to 24 bits as if the exponent had no bound: the
- * rule of x86's FTZ, of which the processor needs nothing here. To be run where subnormals are kept. */
+/* Arithmetic that flushes to zero, in software: what GDN_EXACT_FTZ means (docs/reference/numerics.md), for the
+ * reference and for processors that have no such mode. A subnormal operand counts as the zero of its sign, and a result
+ * that is tiny is the zero of its sign. Tiny is what is below 2^-126 when it is rounded to 24 bits as if the exponent
+ * had no bound: the rule of x86's FTZ, of which the processor needs nothing here. To be run where subnormals are kept.
+ */
 #ifndef GDN_NUMERICS_FLUSH_H
 #define GDN_NUMERICS_FLUSH_H
 

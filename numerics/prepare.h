@@ -1,5 +1,5 @@
-/* What gated_delta_net does to q, k, g and beta before the recurrence, as docs/numerics.md says. CUDA and Metal kernels
- * include this file, as they do numerics/elementary.h, and so does the reference. */
+/* What gated_delta_net does to q, k, g and beta before the recurrence, as docs/reference/numerics.md says. CUDA and
+ * Metal kernels include this file, as they do numerics/elementary.h, and so does the reference. */
 #ifndef GDN_NUMERICS_PREPARE_H
 #define GDN_NUMERICS_PREPARE_H
 

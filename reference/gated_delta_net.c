@@ -2,7 +2,7 @@
  * which is also what the GPU backends do. Columns do not depend on each other: they are together only because what
  * steps 0 and 2 make of a token is the same for all of them, and is most of the work.
  *
- * Steps, numbered as in docs/kernels/gated_delta_net.md and in every other version:
+ * Steps, numbered as in docs/reference/kernels/gated_delta_net.md and in every other version:
  *   0 prepare   1 load state, repeat the log, commit; in a tree, follow a branch   2 decay   3 read kv   4 delta   5
  * update   6 output 7 round, snapshot, checkpoint, log */
 #include "reference/reference.h"

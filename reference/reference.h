@@ -1,4 +1,4 @@
-/* The reference: scalar C that defines the bits. Read it beside docs/numerics.md.
+/* The reference: scalar C that defines the bits. Read it beside docs/reference/numerics.md.
  *
  * Each kernel is written as a function of one independent item, and nothing in an item depends on how
  * many others there are. The reference backend and the CPU backend's scalar tier both run these.

@@ -1,6 +1,6 @@
 /* set_rows, scalar: the specification. Rows in order, so that the later of two rows with one target wins.
  *
- * Steps, numbered as in docs/kernels/set_rows.md and in every other version:
+ * Steps, numbered as in docs/reference/kernels/set_rows.md and in every other version:
  *   1 target   2 load   3 convert and store */
 #include "reference/reference.h"
 

@@ -1,6 +1,6 @@
 /* ssm_conv, scalar: the specification. One channel at a time.
  *
- * Steps, numbered as in docs/kernels/ssm_conv.md and in every other version:
+ * Steps, numbered as in docs/reference/kernels/ssm_conv.md and in every other version:
  *   1 history   2 taps   3 activation   4 output   5 keep history */
 #include "reference/reference.h"
 

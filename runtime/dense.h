@@ -1,8 +1,8 @@
 /* The dense kernels around the recurrent ones: matrix products, norms, rotary embedding, attention, activations.
  *
- * They follow the numerical contract of docs/numerics.md and docs/runtime.md: a row's bits depend on that row
- * alone, never on what else is in the batch, on the number of threads, or on the instruction set. Every function
- * has a scalar version, which is the specification, and AVX2 and AVX-512 versions with the same bits.
+ * They follow the numerical contract of docs/reference/numerics.md and docs/design/runtime.md: a row's bits depend on
+ * that row alone, never on what else is in the batch, on the number of threads, or on the instruction set. Every
+ * function has a scalar version, which is the specification, and AVX2 and AVX-512 versions with the same bits.
  *
  * Rows are packed F32 unless a stride is given; strides are in elements. Sizes are trusted: callers have checked. */
 #ifndef GDN_RUNTIME_DENSE_H

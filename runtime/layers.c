@@ -1,4 +1,4 @@
-/* The two mixers: gated delta net and gated attention. Formulas: docs/runtime.md. */
+/* The two mixers: gated delta net and gated attention. Formulas: docs/design/runtime.md. */
 #include <string.h>
 
 #include "runtime/engine_internal.h"

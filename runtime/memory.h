@@ -1,5 +1,5 @@
 /* What a model remembers: recurrent states, convolution history, attention and draft KV cells, and the hidden rows
- * that the draft head needs, for many sequences, as ONE transactional object (docs/runtime.md, "Memory").
+ * that the draft head needs, for many sequences, as ONE transactional object (docs/design/runtime.md, "Memory").
  *
  * A sequence is a list of n tokens. Position p is the index of a token in it, 0-based; "length n" means that the
  * tokens 0 .. n-1 are in. With n_rollback = R sequences can be rolled back, in one of two ways.
@@ -143,7 +143,7 @@ void       rt_step_cancel(rt_memory *m, rt_step *step, int started);
  * of gated_delta_net per recurrent layer; so is each sequence that is saved where its state stands behind. */
 uint64_t   rt_memory_folds(const rt_memory *m);
 
-/* ---- Trees of drafts, for memories with a log (docs/runtime.md, "Trees") ---- */
+/* ---- Trees of drafts, for memories with a log (docs/design/runtime.md, "Trees") ---- */
 /* As rt_step_begin(), where several rows of a span may follow the same one: parent[row] is the row of its span, counted
  * from 0, that it follows; of a span's first row GDN_NONE. Rows stand at the positions of their depths. A span has at
  * most n_rollback rows, all of them are logged, and the prefix cache takes no checkpoints. What is committed of a span

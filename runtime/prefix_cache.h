@@ -1,5 +1,5 @@
 /* The prefix cache: beginnings of token lists whose states, histories and KV cells are kept when their sequences are
- * gone, so that a sequence that begins alike starts from there (docs/runtime.md, "Prefixes").
+ * gone, so that a sequence that begins alike starts from there (docs/design/runtime.md, "Prefixes").
  *
  * What is kept is a checkpoint: the state, the convolution's history, the KV cells and the hidden row after the first
  * c tokens of a sequence, where c is a multiple of the interval. The kernels write states and histories in passing, to

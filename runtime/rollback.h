@@ -1,7 +1,7 @@
-/* Rolling back with a replay log (docs/runtime.md, "Rolling back"): one state for each sequence, which stands at some
- * earlier length, and a row of columns that say what each token since then did to it. This file has the policy, when
- * the columns are folded into the state, and the calls that fold them. With snapshots nothing here is used. Parts of
- * the memory (memory_internal.h).
+/* Rolling back with a replay log (docs/design/runtime.md, "Rolling back"): one state for each sequence, which stands at
+ * some earlier length, and a row of columns that say what each token since then did to it. This file has the policy,
+ * when the columns are folded into the state, and the calls that fold them. With snapshots nothing here is used. Parts
+ * of the memory (memory_internal.h).
  *
  * Of a sequence, snapshot[0] is the state: `tag` is the length at which it stands. slot GDN_NONE with tag 0 is the
  * state before the first token, zero. What holds between steps: the columns of the positions [tag, length) are in its
@@ -16,7 +16,7 @@
 
 #include "runtime/memory_internal.h"
 
-/* A step that begins with this many columns to repeat, or more, commits. Measured: docs/runtime.md. */
+/* A step that begins with this many columns to repeat, or more, commits. Measured: docs/benchmarks/runtime-cpu.md. */
 enum { RT_COMMIT_AFTER = 2 };
 
 /* Columns of a row: each step finds room for n_rollback + 1 tokens, whatever the one before has left. */

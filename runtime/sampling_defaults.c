@@ -23,7 +23,8 @@ static gdn_status get(const rt_gguf *file, const char *key, double *value, int *
     if (!rt_gguf_has(file, key)) return GDN_OK;
     if (!rt_get_advice(file, key, value))
         return rt_fail(GDN_INVALID_ARGUMENT,
-                       "%s of the model is not a number that can be used; docs/runtime.md has the range", key);
+                       "%s of the model is not a number that can be used; docs/reference/model-files.md has the range",
+                       key);
     ++*n_found;
     return GDN_OK;
 }

@@ -39,7 +39,7 @@ king="And the king said unto his servants,"
 drawn() { run --temp 0.6 --top-p 0.9 --min-p 0.02 --repeat-penalty 1.1 -e "$@"; }
 
 say "2. The main job: text from a hybrid model with gated delta net layers, token by token"
-echo "(models/kjv-small-q8_0.gguf, 5.7 million weights, trained on the King James Bible; see docs/models.md)"
+echo "(models/kjv-small-q8_0.gguf, 5.7 million weights, trained on the King James Bible; see docs/reference/models.md)"
 printf '%s' "$king"
 drawn -p "$king" -s 3 --stop '\n15' --spec off --stats | tee "$out/plain.txt"
 

@@ -2,7 +2,7 @@
 """Draw who includes whom, and hold the tree against the order of its floors.
 
     draw_includes.py              check; exit status 1 where something is wrong
-    draw_includes.py --write      write the drawing into docs/architecture.md
+    draw_includes.py --write      write the drawing into docs/design/architecture.md
     draw_includes.py --self-test  break the order in every way, and see that each is found
 
 Rules
@@ -11,7 +11,7 @@ Rules
   only     the runtime, the tool and the bench see no more of the library than ONLY says
   folders  folders form no circle
   files    files form no circle
-  drawing  docs/architecture.md is what the sources say
+  drawing  docs/design/architecture.md is what the sources say
 What the tree is allowed against the rules stands in EXCEPTIONS and CIRCLES, each with its reason. What stands there and is
 no longer so is an error too, so that they only shrink.
 """
@@ -23,7 +23,7 @@ import sys
 from lint_kernels import C_SOURCE, tracked
 from lint_main import ROOT
 
-DRAWING = "docs/architecture.md"
+DRAWING = "docs/design/architecture.md"
 BEGIN, END = "<!-- made by scripts/draw_includes.py --write -->\n", "<!-- end -->\n"
 FLOORS = (  # from the ground up; folders of one floor, and what they are
     {"include": "the public interface"},
@@ -46,13 +46,11 @@ CIRCLES = (  # files that include each other, and why
 )
 INCLUDE = re.compile(r'^[ \t]*#[ \t]*include[ \t]+"([^"]+)"', re.M)
 
-
 def read(root):
     """{path: text} of the sources of all floors."""
     folders = tuple(f"{folder}/" for floor in FLOORS for folder in floor)
     return {name: (root / name).read_text(errors="replace") for name in tracked(root)
             if name.endswith(C_SOURCE) and name.startswith(folders)}
-
 
 def includes_of(sources):
     """{path: paths}; what is generated, or of other projects, is left out."""
@@ -68,7 +66,6 @@ def includes_of(sources):
                     found[path].append("/".join(parts))
                     break
     return found
-
 
 def circles(graph):
     """The sets of nodes that reach each other (Tarjan), and nodes that point to themselves."""
@@ -94,10 +91,8 @@ def circles(graph):
             visit(node)
     return out
 
-
 def top(path):
     return path.split("/")[0]
-
 
 def folders_of(graph):
     """{folder: folders}, without the registry and without what is excepted."""
@@ -107,7 +102,6 @@ def folders_of(graph):
             top(other) for other in others
             if top(other) != top(path) and other != REGISTRY and (path, other) not in EXCEPTIONS)
     return found
-
 
 def check(graph, exceptions=()):
     exceptions = {*EXCEPTIONS, *exceptions}
@@ -142,25 +136,23 @@ def check(graph, exceptions=()):
         if circle not in found:
             yield f"the files {', '.join(sorted(circle))} no longer include each other: remove or shorten it in CIRCLES"
 
-
 def drawing(graph):
     between = folders_of(graph)
     here = [[folder for folder in floor if folder in between] for floor in FLOORS]
     lines = ["```mermaid", "flowchart TD"]
     for number in reversed(range(len(here) - 1)):  # the tests see everything
-        lines += [f"  subgraph floor{number}[\" \"]", "    direction LR", *(f"    {folder}" for folder in here[number]), "  end"]
+        lines += [f"  subgraph floor{number}[\" \"]", "    direction LR", f"    {'; '.join(here[number])}", "  end"]
     for floor in reversed(here[:-1]):
-        lines += [f"  {folder} --> {other}" for folder in floor for other in sorted(between[folder])]
-    lines += ["```", "", "| floor | folder | what it is | includes |", "|---|---|---|---|"]
+        lines += [f"  {folder} --> {' & '.join(sorted(between[folder]))}" for folder in floor if between[folder]]
+    lines += ["```", "", "| layer | folder | what it is | includes |", "|---|---|---|---|"]
     for number in reversed(range(len(here))):
         lines += [f"| {number} | `{folder}/` | {FLOORS[number][folder]} | {', '.join(sorted(between[folder])) or 'nothing'} |"
                   for folder in here[number]]
-    lines += ["", "Against the order, for now:", ""]
+    lines += ["", "Exceptions:"]
     lines += [f"- `{path}` includes `{other}`: {why}" for (path, other), why in sorted(EXCEPTIONS.items())]
     lines += [f"- {', '.join(f'`{f}`' for f in sorted(files))} include each other: {why}" for files, why in CIRCLES]
     lines += ["- nothing"] * (not EXCEPTIONS and not CIRCLES)
     return BEGIN + "\n".join(lines) + "\n" + END
-
 
 def parts(text):
     """What stands before and after the drawing, or None."""
@@ -168,12 +160,10 @@ def parts(text):
     _, end, after = rest.partition(END)
     return (before, after) if begin and end else None
 
-
 def check_drawing(text, graph):
     around = parts(text)
     if not around or around[0] + drawing(graph) + around[1] != text:
         yield f"{DRAWING} is not what the sources say: run scripts/draw_includes.py --write"
-
 
 def self_test(sources, text):
     """Each of these changes to the sources has to be found."""
@@ -211,7 +201,6 @@ def self_test(sources, text):
     print(f"self-test: {count - failed} of {count} breakages found")
     return failed == 0
 
-
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--write", action="store_true")
@@ -232,7 +221,6 @@ def main():
         print(problem)
     print(f"includes: {len(graph)} files, {sum(map(len, graph.values()))} includes, {len(problems)} problems")
     return 1 if problems else 0
-
 
 if __name__ == "__main__":
     sys.setrecursionlimit(10000)

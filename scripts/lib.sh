@@ -78,6 +78,6 @@ device_report() {
         echo "JSON: [$name.json]($name.json). Times are from $4 to the end of \`gdn_synchronize()\`, see [README](README.md)."
     } >"$out/$name.md"
     cat "$out/$name.md"
-    echo "written: $out/$name.md; add it to the table in docs/backends/$backend.md"
+    echo "written: $out/$name.md; add it to the table in docs/reference/backends/$backend.md"
     exit $((failed != 0))
 }

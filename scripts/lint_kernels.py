@@ -2,21 +2,21 @@
 """Hold the tree against core/kernels.def and against the rules that a reader relies on.
 
     lint_kernels.py                check; exit status 1 where something is wrong
-    lint_kernels.py --write-index  write docs/kernels/README.md from the registry
+    lint_kernels.py --write-index  write docs/reference/kernels/README.md from the registry
     lint_kernels.py --self-test    break a copy of the tree in every way, and see that each is found
     lint_kernels.py --root DIR     another tree
 
 Rules
   kernel    every kernel has its public functions, validation, reference, CPU versions, plan for GPUs, check, bench and page
-  index     docs/kernels/README.md is what the registry says
+  index     docs/reference/kernels/README.md is what the registry says
   listed    every C source stands in a CMake source list, so that none is forgotten
   length    no source has more than 600 lines
   ascii     C sources are ASCII
-  negated   no result of fma() is negated: gcc 12 changes the sign of a zero (docs/numerics.md)
+  negated   no result of fma() is negated: gcc 12 changes the sign of a zero (docs/reference/numerics.md)
   machine   no file names a folder of somebody's machine
   tests     nothing of the library and its tool includes or compiles what is in tests/
   emulator  their sources do not know the tests' emulator: devices report `emulated` as their driver says of itself
-  names     no source has a name that docs/glossary.md lists under "Names that are not used"
+  names     no source has a name that docs/reference/glossary.md lists under "Names that are not used"
 """
 import fnmatch
 import functools
@@ -30,8 +30,8 @@ import tempfile
 import lint_main
 
 REGISTRY = "core/kernels.def"
-INDEX = "docs/kernels/README.md"
-GLOSSARY = "docs/glossary.md"
+INDEX = "docs/reference/kernels/README.md"
+GLOSSARY = "docs/reference/glossary.md"
 ISAS = ("avx2", "avx512", "neon")
 BACKENDS = {"cuda": "cuda/{}.cu", "vulkan": "vulkan/{}.comp", "metal": "metal/{}.metal"}
 MAX_LINES = 600
@@ -80,7 +80,7 @@ def check_kernels(root):
             if text not in header:
                 yield f"{stem}: include/gdn/{stem}.h has no {text.rstrip('(;').lstrip('} ')}"
         need = [f"core/{stem}.c", f"reference/{stem}.c", f"tools/check/{stem}.c", f"bench/{stem}.c",
-                f"docs/kernels/{stem}.md"]
+                f"docs/reference/kernels/{stem}.md"]
         need += [path.format(stem) for backend, path in BACKENDS.items() if (root / backend / "sources.cmake").exists()]
         need += [f"gpu/{stem}.c"] if any((root / backend / "sources.cmake").exists() for backend in BACKENDS) else []
         for path in need:
@@ -94,8 +94,8 @@ def index_text(root):
     lines = ["# Kernels", "", "Made from core/kernels.def by `scripts/lint_kernels.py --write-index`.", "",
              "| kernel | what it is | reference | check | bench |", "|---|---|---|---|---|"]
     for stem, _, title in kernels(root):
-        lines.append(f"| [{stem}]({stem}.md) | {title} | [{stem}.c](../../reference/{stem}.c) "
-                     f"| [{stem}.c](../../tools/check/{stem}.c) | [{stem}.c](../../bench/{stem}.c) |")
+        lines.append(f"| [{stem}]({stem}.md) | {title} | [{stem}.c](../../../reference/{stem}.c) "
+                     f"| [{stem}.c](../../../tools/check/{stem}.c) | [{stem}.c](../../../bench/{stem}.c) |")
     return "\n".join(lines) + "\n"
 
 
@@ -219,7 +219,7 @@ def breakages(root):
 
     stem = kernels(root)[0][0]
     for path in (f"core/{stem}.c", f"reference/{stem}.c", f"tools/check/{stem}.c", f"bench/{stem}.c", f"gpu/{stem}.c",
-                 f"docs/kernels/{stem}.md"):
+                 f"docs/reference/kernels/{stem}.md"):
         yield remove(path)
 
     def remove_templates(r):

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""What a state kept in 16 bits does to a trained model: docs/numerics-states.md has the table and says what the forms are.
+"""What a state kept in 16 bits does to a trained model: docs/reference/numerics-states.md has the table and says what the forms are.
 
     measure_states.py MEASURE LOGITS MODEL TEXT [--tokens N] [--window N] [--forms NAME,...]
 

@@ -344,7 +344,7 @@ stage_arm64() {
 
 stage_fuzz() { if [ -n "$GDN_TEST_FULL" ]; then sh scripts/fuzz.sh; else sh scripts/fuzz.sh 0; fi; }
 
-# Against the user's own ggml: there is none in this repository, and a fake of it would prove nothing. docs/ggml.md.
+# Against the user's own ggml: there is none in this repository, and a fake of it would prove nothing. docs/guide/llama-cpp.md.
 stage_ggml() {
     [ -n "${GDN_GGML_SOURCE:-}" ] || skip "GDN_GGML_SOURCE is not set: the sources of a ggml or llama.cpp to build against"
     rm -rf build-ggml

@@ -1,4 +1,5 @@
-/* How exact is a recurrent state that is kept in 16 bits? docs/numerics-states.md has the results and what they mean.
+/* How exact is a recurrent state that is kept in 16 bits? docs/reference/numerics-states.md has the results and what
+ * they mean.
  *
  *   measure_states [--tokens N] [--case NAME] [--form NAME]   a table: random sequences, forms of the state, errors
  *   measure_states --check                                    a short run, held against what the page says of the forms
@@ -6,11 +7,11 @@
  *   measure_states --run FORM before|after WINDOW             one form over a model's operands, standard input to
  * output
  *
- * The recurrence is that of gated_delta_net, with the operations of docs/numerics.md for a gate per head; a form says
- * what happens to a column of the state behind each token. The yardstick is the same recurrence in binary64, from the
- * same binary32 operands. An error is the root of the mean square of the difference, over that of the yardstick: of the
- * state after the last token, and of the outputs of the second half of the tokens, once read from the state before it
- * was rounded and once after.
+ * The recurrence is that of gated_delta_net, with the operations of docs/reference/numerics.md for a gate per head; a
+ * form says what happens to a column of the state behind each token. The yardstick is the same recurrence in binary64,
+ * from the same binary32 operands. An error is the root of the mean square of the difference, over that of the
+ * yardstick: of the state after the last token, and of the outputs of the second half of the tokens, once read from the
+ * state before it was rounded and once after.
  *
  * --run reads int32 n_tokens, n_heads, head_dim_k, head_dim_v, then F32 q and k [n_tokens][n_heads][head_dim_k],
  * v [..][head_dim_v], g and beta [n_tokens][n_heads], and writes out [n_tokens][n_heads][head_dim_v], F32; before each

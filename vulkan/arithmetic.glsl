@@ -1,6 +1,6 @@
-// The arithmetic of docs/numerics.md in GLSL. `precise` (NoContraction in SPIR-V) keeps a compiler from fusing or
-// reassociating; whether the device's fma() is fused is for the probe to find out (vulkan/probe.c), as is what becomes
-// of subnormal numbers.
+// The arithmetic of docs/reference/numerics.md in GLSL. `precise` (NoContraction in SPIR-V) keeps a compiler from
+// fusing or reassociating; whether the device's fma() is fused is for the probe to find out (vulkan/probe.c), as is
+// what becomes of subnormal numbers.
 //
 // GDN_SOFT_FMA: an exact fma from binary64. The product of two binary32 is exact in binary64; the sum is not,
 // but its error is (two-sum). Where there is an error, the sum is rounded to odd, so that the last rounding, to

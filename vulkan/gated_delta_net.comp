@@ -6,7 +6,7 @@
 // the lanes l^4, l^2, l^1, and h = 2, 1 stay within a lane. The addition commutes, so it does not matter which of
 // the two lanes adds. The exchanges are subgroup shuffles, or go through shared memory (no GDN_SUBGROUP).
 //
-// Steps, numbered as in docs/kernels/gated_delta_net.md and in every other version:
+// Steps, numbered as in docs/reference/kernels/gated_delta_net.md and in every other version:
 //   0 prepare   1 load state, repeat the log, commit, follow a branch   2 decay   3 read kv   4 delta   5 update
 //   6 output   7 round, snapshot, checkpoint, log
 //

@@ -2,7 +2,7 @@
 // later has to be known beforehand: few rows are compared with all that follow them; for many, a first dispatch
 // (PART 1) enters them into a hash table in the workspace, whose slots keep the largest row number of their target.
 //
-// Steps, numbered as in docs/kernels/set_rows.md and in every other version:
+// Steps, numbered as in docs/reference/kernels/set_rows.md and in every other version:
 //   1 target   2 load   3 convert and store
 //
 // Variants: fma storage

@@ -3,7 +3,7 @@
 // Three ways to cut a call (PART): whole sequences, for decode, where one dispatch does everything; or else pieces
 // of the token axis, and then, behind a barrier since it may overwrite history that pieces read, the history.
 //
-// Steps, numbered as in docs/kernels/ssm_conv.md and in every other version:
+// Steps, numbered as in docs/reference/kernels/ssm_conv.md and in every other version:
 //   1 history   2 taps   3 activation   4 output   5 keep history
 //
 // Variants: fma storage

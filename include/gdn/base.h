@@ -134,8 +134,8 @@ typedef struct gdn_implementation_info {
     uint32_t levels;                 /* bit GDN_EXACT, bit GDN_EXACT_FTZ: at which levels it is exact */
 } gdn_implementation_info;
 
-/* Levels of the contract (docs/numerics.md): what becomes of binary32's subnormal numbers. At each, results are the
- * reference's bits, so that two devices agree that run at one level. Values are pinned. */
+/* Levels of the contract (docs/reference/numerics.md): what becomes of binary32's subnormal numbers. At each, results
+ * are the reference's bits, so that two devices agree that run at one level. Values are pinned. */
 enum {
     GDN_EXACT     = 0, /* they are kept, as IEEE says                                                */
     GDN_EXACT_FTZ = 1, /* arithmetic flushes them to zeros of their sign, as operands and as results; for devices
@@ -198,7 +198,7 @@ typedef struct gdn_context_desc {
  * is destroyed. n_threads 0 means the environment's GDN_NUM_THREADS if that is a number from 1 to 4096,
  * otherwise one per processor that the process may use. n_threads is at most 4096. Where the system gives fewer
  * threads, or none, calls take longer. In a forked child a context from before the fork has no threads and runs on the
- * calling one; create a new context there for more. (A library built with OpenMP: docs/building.md.) */
+ * calling one; create a new context there for more. (A library built with OpenMP: docs/guide/build.md.) */
 
 /* Levels: at GDN_EXACT a context may run an implementation that is not exact, and then says so. GDN_EXACT_FTZ is for
  * implementations that have it (gdn_implementation_info.levels): of a device's, the best that does where none is named,

@@ -143,11 +143,11 @@ typedef struct gdn_replay_log {
 
 /* ---- 8.7  States of 16 bits (experimental) ----------------------------------------------------------
  *
- * F16 and BF16 states take half the memory, and half the time where memory is the limit. docs/numerics-states.md has
- * what they cost in accuracy. A call rounds the state to nearest even after each token whose place in its sequence is a
- * multiple of `interval`, counted from 1 (in a tree: the place on its branch). out is read before the rounding, and the
- * next token reads the rounded state. So the bits do not depend on how tokens are divided into calls. A state that is
- * too large becomes infinity.
+ * F16 and BF16 states take half the memory, and half the time where memory is the limit.
+ * docs/reference/numerics-states.md has what they cost in accuracy. A call rounds the state to nearest even after each
+ * token whose place in its sequence is a multiple of `interval`, counted from 1 (in a tree: the place on its branch).
+ * out is read before the rounding, and the next token reads the rounded state. So the bits do not depend on how tokens
+ * are divided into calls. A state that is too large becomes infinity.
  *
  * Without this part the state is rounded after every token. A larger interval N has N times fewer roundings. Between
  * two of them the state is the last rounded state and the log's entries since. So N > 1 needs a log, and:
@@ -169,7 +169,7 @@ typedef struct gdn_state_rounding {
 /* ---- 8.1  The call ----------------------------------------------------------------------------------
  *
  * The gated delta rule, token by token, for every value head of every sequence, in place of attention. S is the head's
- * state (key x value) and a = exp(g) its decay, in the order of operations of docs/numerics.md:
+ * state (key x value) and a = exp(g) its decay, in the order of operations of docs/reference/numerics.md:
  *
  *     kv[j]   = a * sum_i S[i][j] k[i]              (GATE_CHANNEL: sum_i S[i][j] (a[i] k[i]))
  *     d[j]    = beta * (v[j] - kv[j])

@@ -6,7 +6,7 @@
  * K snapshots per row and is addressed through maps, so that one call serves many sequences and a
  * rejected draft is rolled back by choosing another snapshot instead of computing anything again.
  *
- * Every backend gives the bits of the scalar reference (docs/numerics.md), and the bits do not depend
+ * Every backend gives the bits of the scalar reference (docs/reference/numerics.md), and the bits do not depend
  * on how the work is cut: into calls, into batches, over threads, or in place against out of place.
  *
  *   1  Five minutes            here            6  Memory of a backend          base.h
@@ -47,9 +47,9 @@
  *     GDN_ABI_VERSION stays.
  *   - Shapes are written outermost first: [a][b][c] has c contiguous. Strides are in bytes.
  *   - Where a kernel needs scratch memory, its query function says how much and the caller passes it in. On the CPU,
- *     the reference, CUDA and Metal nothing allocates after gdn_context_create() except gdn_buffer_create(). On CUDA
- *     and Vulkan the first call of a kernel variant allocates for its self-test, on Vulkan also for its pipeline
- *     (gdn/vulkan.h).
+ *     the reference and CUDA nothing allocates after gdn_context_create() except gdn_buffer_create(). On Vulkan and
+ *     Metal the first call of a kernel variant allocates for its pipeline and its self-test (gdn/vulkan.h,
+ *     gdn/metal.h).
  *   - A call that returns anything but GDN_OK has written nothing, but for the capability of a query. The library never
  *     aborts. A call takes up to 128 KiB of the calling thread's stack.
  */

@@ -15,7 +15,7 @@
  *   index  [index_batch[0]][index_batch[1]][n_rows]          I32 I64            stride: batch 0, batch 1, row
  *          0 <= index < n_rows_dst, or GDN_NONE: that row is not written. Where two rows name the same
  *          target the later one wins, on every backend.
- * Conversions round to nearest, ties to even; F16 overflow gives infinity. Q8_0 as docs/numerics.md says.
+ * Conversions round to nearest, ties to even; F16 overflow gives infinity. Q8_0 as docs/reference/numerics.md says.
  *
  * Limits: n_columns 1..2^40, a multiple of 32 for Q8_0; n_rows and n_rows_dst up to 2^40; n_batch[k] 1..2^30, and
  *   index_batch[k] divides it.

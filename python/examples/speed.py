@@ -7,7 +7,7 @@
                                          draw what was measured before
     speed.py model [--tokens 2048]       a random Qwen3.5 of 0.8B shapes: prompt, then generation; its gated-delta layers, what they
                                          consist of, all of it
-    speed.py all --plot FILE.svg         both, the model in float32 and bfloat16, and with 8 sequences: what docs/python.md has
+    speed.py all --plot FILE.svg         both, the model in float32 and bfloat16, and with 8 sequences: what docs/guide/python.md has
 
 Both sides run by turns in one process, on one thread unless --threads says otherwise; what is compared is the processor's time, of which another program takes
 none, and the least of the repetitions. Needs torch and transformers, and matplotlib for the plot.

@@ -28,7 +28,7 @@ class Documents(unittest.TestCase):
         self.assertGreaterEqual(ran, least)
 
     def test_python_md(self):
-        self.run_blocks("docs/python.md", 1)
+        self.run_blocks("docs/guide/python.md", 1)
 
     def test_readme(self):
         self.run_blocks("python/README.md", 1)

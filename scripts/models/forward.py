@@ -1,5 +1,5 @@
 """The forward pass straight from a GGUF file, in numpy float64: a second opinion on the converter and on HF's classes.
-Token by token, head by head, as docs/runtime.md and the kernels' pages write it; slow, and meant to be read."""
+Token by token, head by head, as docs/design/runtime.md and the kernels' pages write it; slow, and meant to be read."""
 import gguf
 import numpy as np
 

@@ -1,6 +1,6 @@
 /* How many bytes of the states and of the replay log calls of gated_delta_net move on CUDA, counted by the emulator: a
  * verification reads each state once and writes none without a commit, and one with it; it writes its tokens' columns
- * of the log once each and reads those that it repeats and no others. docs/backends/cuda.md has the table.
+ * of the log once each and reads those that it repeats and no others. docs/reference/backends/cuda.md has the table.
  *
  * The states are pools with a row more than there are sequences, of which nothing may be touched. Counts would be right
  * as well where a kernel did nothing of use, so each result is compared with the reference's. */

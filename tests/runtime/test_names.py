@@ -1,10 +1,10 @@
 #!/usr/bin/env python3
 """Every line of runtime/model_names.def has a case here, which fails where the line is not true: what is used changes the
 logits as it changes those of oracle.py, a forward pass in Python that shares nothing with the runtime; what is refused is
-refused by name; what is harmless changes nothing. And docs/runtime.md has the list as it is.
+refused by name; what is harmless changes nothing. And docs/reference/model-files.md has the list as it is.
 
     test_names.py LOGITS        LOGITS is the program made of logits.c
-    test_names.py --write       write the tables of docs/runtime.md
+    test_names.py --write       write the tables of docs/reference/model-files.md
 """
 import copy
 import math
@@ -20,7 +20,7 @@ import oracle
 from oracle import Model
 
 HERE = pathlib.Path(__file__).resolve().parent
-LIST, PAGE = HERE / "../../runtime/model_names.def", HERE / "../../docs/runtime.md"
+LIST, PAGE = HERE / "../../runtime/model_names.def", HERE / "../../docs/reference/model-files.md"
 ARCHES = {"N": "qwen3next", "D": "qwen35", "M": "qwen35moe"}
 TOKENS = [3, 17, 5, 20, 11, 3]
 DRAFTED, N_DRAFTS = (2, 6), 6  # after so many tokens, so many more
@@ -60,10 +60,12 @@ def verdict(use, low, high):
 
 
 def tables(entries):
+    """Neighbours of which the same is said share a row."""
     heads = {"KEY": "key, after the architecture's name", "TEXT_KEY": "key", "TENSOR": "tensor"}
     out = []
     for macro, head in heads.items():
         out += [f"| {head} | of | | |", "|---|---|---|---|"]
+        said = None
         for kind, name, arches, where, use, low, high, why in entries:
             if kind != macro:
                 continue
@@ -71,7 +73,9 @@ def tables(entries):
             if where and where != "FILE":
                 of += {"BLOCK": "; any block", "RECURRENT": "; recurrent blocks", "ATTENTION": "; attention blocks",
                        "MTP": "; the MTP block"}[where]
-            out.append(f"| `{name}` | {of} | {verdict(use, low, high)} | {why} |")
+            before, said = said, f"| {of} | {verdict(use, low, high)} | {why} |"
+            names = out.pop().removesuffix(f" {said}") + ", " if said == before else "| "
+            out.append(f"{names}`{name}` {said}")
         out.append("")
     return "\n".join(out)
 
@@ -83,7 +87,7 @@ def check_page(entries, write):
     new = before + marks[0] + tables(entries) + marks[1] + after
     if write:
         PAGE.write_text(new)
-    require(write or new == text, "docs/runtime.md has other names than runtime/model_names.def; write them with --write")
+    require(write or new == text, "docs/reference/model-files.md has other names than runtime/model_names.def; write them with --write")
 
 
 # ---- the runtime's answers ----

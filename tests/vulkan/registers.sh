@@ -1,6 +1,6 @@
 #!/bin/sh
 # registers.sh GDN: gated_delta_net as it is cut for lanes with many registers, fewer, and few (GDN_VULKAN_REGISTERS, see
-# docs/backends/vulkan.md), on whatever device there is: each has the bits of the reference, and the four ways are four pipelines.
+# docs/reference/backends/vulkan.md), on whatever device there is: each has the bits of the reference, and the four ways are four pipelines.
 # Few cases, since a driver takes long for a pipeline: a gate per channel and one per head, whose ways begin at other numbers,
 # operands of 16 bits, which take fewer registers where they are loaded ahead, and some of 16 bits beside others of 32.
 # 77 = skipped, where there is no device.

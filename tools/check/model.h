@@ -1,4 +1,4 @@
-/* The kernels once more, written from the header and docs/numerics.md alone, for the self-test: with fused
+/* The kernels once more, written from the header and docs/reference/numerics.md alone, for the self-test: with fused
  * multiply-adds they must be the reference's bits, without them the check must see the difference.
  * Plain cases only: packed, in place, one sequence, scalar gate of 0; convolution without SiLU. */
 #ifndef GDN_CHECK_MODEL_H

@@ -235,11 +235,11 @@ class Arrays(unittest.TestCase):
 
 class Documents(unittest.TestCase):
     def test_python_md(self):
-        text = (pathlib.Path(__file__).resolve().parents[3] / "docs/python.md").read_text(encoding="utf-8")
+        text = (pathlib.Path(__file__).resolve().parents[3] / "docs/guide/python.md").read_text(encoding="utf-8")
         blocks = [block for block in re.findall(r"^```python\n(.*?)^```", text, flags=re.M | re.S) if "torch" in block]
         self.assertGreaterEqual(len(blocks), 2)
         for block in blocks:
-            exec(compile(block, "docs/python.md", "exec"), {})
+            exec(compile(block, "docs/guide/python.md", "exec"), {})
 
 
 class Conv(unittest.TestCase):
