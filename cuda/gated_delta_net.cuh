@@ -144,8 +144,6 @@ GDN_INLINE bool find_item(const gdn_gpu_gated_delta_net &p, Item &at, Share shar
         return false;
     }
     at.T = after - at.first;
-    if (share.of != Share::ALL && !LOGGED && (share.of == Share::MANY) != (at.T > GDN_CUDA_FEW_TOKENS))
-        return false;
     if (position < 0 || position > 2147483647 - at.T) {
         report(p.bad, GDN_GPU_BAD_POSITION);
         return false;

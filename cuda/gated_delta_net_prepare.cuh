@@ -31,10 +31,7 @@ template <class X> GDN_INLINE void store_row(Quad *row, int l, const float4 (&x)
 #pragma unroll
     for (int e = 0; e < 4; e++) {
         float *at = place_of<X>(row, l, e);
-        if (X::NB == 4)
-            *(float4 *)at = make_float4(part(x[0], e), part(x[1], e), part(x[X::NB / 2], e), part(x[X::NB - 1], e));
-        else
-            *(uint2 *)at = make_uint2(gdn_bits(part(x[0], e)), gdn_bits(part(x[1], e)));
+        *(float4 *)at = make_float4(part(x[0], e), part(x[1], e), part(x[2], e), part(x[3], e));
     }
 }
 

@@ -7,8 +7,8 @@
 #   2  gdn check --backend cuda: the whole suite, bit for bit against the reference
 #   3  compute-sanitizer: memcheck, racecheck, initcheck, synccheck over a part of the check
 #   4  gdn bench --backend cuda, beside the device's own copies
-#   5  scripts/cuda_report.sh: registers, spills, occupancy, SASS, held to scripts/sass_limits.txt
-#   6  scripts/cuda_count.py: what ncu counts of a decode and of prefills, beside what 5 says of them
+#   5  scripts/cuda_report.py: registers, spills, occupancy, loads in flight, held to scripts/cuda_limits.txt
+#   6  ncu: registers, instructions, cycles and sectors of a decode and of prefills
 #
 # --quick: a part of 2 and 4. Results: docs/benchmarks/cuda-<device>.md and .json, with device, driver and date. Every
 # step runs even where one before it failed; the exit status is 0 where all passed. 3 and 6 say NOT RUN where their tool is
@@ -64,18 +64,33 @@ fi
 # shellcheck disable=SC2086
 step bench env GDN_PROGRESS=off "$gdn" bench --backend cuda $quick --rotate-mib "$rotate" --json "$out/$name.json"
 cp "$logs/bench.log" "$logs/table"
-step report sh scripts/cuda_report.sh --arch "$arch" --out "$logs/report"
-rm -f "$logs/count/counts.md"
-step ncu python3 scripts/cuda_count.py "$gdn" --report "$logs/report" --out "$logs/count"
-
-{
-    if [ -s "$logs/count/counts.md" ]; then
-        echo "What the machine code says and estimates (scripts/sass_measure.py), and what the device's counters say:"
-        echo
-        cat "$logs/count/counts.md"
-        echo
-    fi
-} >"$logs/counts"
+step report python3 scripts/cuda_report.py --arch "$arch" --out "$logs/report"
+# Of each row the first launch. Self-test vectors would be launches of the same kernels before it.
+count() {
+    for row in decode/seqs:8 prefill512/seqs:1 prefill512/seqs:8; do
+        echo "gated_delta_net/$row"
+        counted=0
+        GDN_KNOWN_ANSWERS=off ncu --kernel-name regex:gdn_cuda_delta_ --launch-count 1 --metrics "$metrics" \
+            "$gdn" bench --backend cuda --filter "gated_delta_net/$row/" --min-reps 1 --min-time 0.001 --max-time 1 --rotate-mib 256 \
+            --no-peer >"$logs/counted" 2>&1 || counted=$?
+        cat "$logs/counted"
+        if grep -q ERR_NVGPUCTRPERM "$logs/counted"; then
+            echo "this user may not read the device's counters (ERR_NVGPUCTRPERM)"
+            return 77
+        fi
+        [ "$counted" -eq 0 ] && grep -q smsp__inst_executed "$logs/counted" || { echo "ncu counted nothing of $row"; return 1; }
+    done
+    echo "3 calls counted"
+}
+metrics=launch__registers_per_thread,smsp__inst_executed.sum,sm__cycles_elapsed.max,gpu__time_duration.sum
+metrics=$metrics,l1tex__t_sectors_pipe_lsu_mem_global_op_ld.sum,l1tex__t_sectors_pipe_lsu_mem_local_op_ld.sum
+: >"$logs/counts"
+if ! command -v ncu >/dev/null 2>&1; then
+    not_run ncu "it is not on this machine"
+else
+    step ncu count
+    { echo 'ncu:'; echo; grep -E '^gated_delta_net|gdn_cuda_|__' "$logs/ncu.log" | sed 's/^/    /'; echo; } >"$logs/counts" || :
+fi
 compiler=$(nvcc --version | grep release | sed 's/.*release/nvcc/')
 device_report cuda_device CUDA "driver $driver,
 $compiler, $(uname -sr); clocks and power limit: $clocks" launch <"$logs/counts"

@@ -119,7 +119,7 @@ stage_lint() {
     python3 scripts/draw_includes.py --self-test
     python3 scripts/lint_metal.py
     python3 scripts/lint_metal.py --self-test
-    python3 tests/cuda/test_sass.py
+    python3 tests/cuda/test_report.py
     python3 tests/cuda/test_device_script.py
     python3 tests/mutations/places.py
     capture python3 scripts/lint_kernels.py --self-test
@@ -247,7 +247,7 @@ stage_package() {
     build package -DGDN_CUDA=AUTO -DGDN_CUDA_ARCHITECTURES=90 -DGDN_CUDA_KEEP=ON
     kernels="no nvcc here, so nothing was compiled for a device"
     if command -v nvcc >/dev/null 2>&1 || [ -x /usr/local/cuda/bin/nvcc ]; then
-        capture sh scripts/cuda_report.sh --built build-package/cuda --out build-package/cuda-report
+        capture python3 scripts/cuda_report.py --built build-package/cuda --out build-package/cuda-report
         kernels=$(cat "$GDN_STAGE_NOTE")
     fi
     packages_of "$kernels"

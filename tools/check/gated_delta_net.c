@@ -52,7 +52,7 @@ static void fixed_sizes(check_walk *w)
         for (int gate = 0; gate < 2; gate++)
             for (int layout = 0; layout < 2; layout++)
                 if (check_here(w)) {
-                    delta_defaults(spec, 1, 2, 64, 64);
+                    delta_defaults(spec, 1, 2, 128, 64);
                     delta_batch(spec, 1, lengths[i]);
                     spec->gate = gate;
                     spec->layout = layout;

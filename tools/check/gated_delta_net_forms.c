@@ -57,7 +57,7 @@ static void forms(check_walk *w)
     static const char *const norms[] = { "plain", "add", "clamp" }, *const gates[] = { "log", "linear", "raw",
                                                                                        "a_log", "bounded" };
     static const int shapes[][3] = {
-        { 1, 128, 64 }, { 5, 33, 40 }, { 40, 64, 48 }, { 20, 33, 40 } /* tokens, dimensions */
+        { 1, 128, 64 }, { 5, 33, 40 }, { 40, 128, 48 }, { 20, 33, 40 } /* tokens, dimensions */
     };
     for (int shape = 0; shape < 4; shape++)
         for (int norm = 0; norm < 3; norm++)
