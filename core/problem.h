@@ -25,7 +25,7 @@ enum {
 };
 
 /* The location of an operand: `data` and `offset` as the caller gave them (GPU backends bind these), and for host
- * backends `base`, their sum. NULL data = absent. */
+ * backends `base`, their sum. An absent operand has NULL in both. */
 typedef struct gdn_place {
     void    *data;
     uint64_t offset;
