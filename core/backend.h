@@ -87,7 +87,8 @@ struct gdn_context {
  * programs, so a long wait does not show that it has failed. Its default is an hour. ctx may be NULL. */
 uint64_t gdn_timeout_ns(const gdn_context *ctx, int software);
 
-/* A driver that emulates hardware exports an object of this name. Its devices are reported as emulated. */
+/* A software driver that replaces a hardware driver exports an object of this name. Its devices are reported as
+ * emulated. */
 #define GDN_EMULATED_DRIVER "gdn_emulated_driver"
 
 /* Memory through the context's allocator; NULL when it runs out. */
