@@ -195,7 +195,7 @@ GDN_INLINE void take_token(const gdn_gpu_gated_delta_net &p, const Item &w, Stri
         fma_columns(at.S[i], d, k.key(i)); // 5: update
 }
 
-// 7: stores the state after token t, as a snapshot and as a checkpoint where the maps ask for them
+// 7: stores the state after token t, as a snapshot and as a checkpoint, if the maps have entries for them
 template <class X, class Store>
 GDN_INLINE void keep_state(const gdn_gpu_gated_delta_net &p, const Item &w, int t, Store store)
 {

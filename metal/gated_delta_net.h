@@ -93,7 +93,7 @@ GDN_INLINE int entry_of(int s, int slots, int slot)
 
 // Fills the item. False if there is nothing to do: padding, no tokens and no commit, no value channels, or a bad map,
 // which is reported. The result is uniform for THREADS threads, except for simdgroups without value channels. If these
-// must reach barriers (THREADS above a simdgroup), they get at.columns instead of false.
+// must reach barriers (`tiles` kernels), they get true with at.columns 0.
 template <int C, int THREADS, bool LOG, bool HALF>
 GDN_INLINE bool find_item(constant gdn_gpu_gated_delta_net &p, thread const DeltaBuffers &b, uint group, uint me,
                           bool tree, thread Item &at)

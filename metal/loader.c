@@ -1,6 +1,6 @@
 /* The functions of the frameworks, and the process's default device. See device.h.
  *
- * Both are kept for the life of the process: they are the only process-wide objects of this backend. To use Metal's
+ * Both are kept for the life of the process, and so is the probe's result (backend.c). To use Metal's
  * other devices (a Mac may have several GPUs), pass them as native->device. */
 #include <dlfcn.h>
 #include <pthread.h>

@@ -1,7 +1,8 @@
 /* The loader library, instances, and the process's list of devices. See device.h.
  *
  * The list is kept for the life of the process: describing devices must be cheap, and opening and closing loaders and
- * drivers often is unreliable. It is the only process-wide object of this backend. */
+ * drivers often is unreliable. The backend's other process-wide objects are the results of probes
+ * (backend.c). */
 #include <dlfcn.h>
 #include <pthread.h>
 #include <stdio.h>

@@ -64,7 +64,7 @@ enum {
     GDN_DEVICE_LOST      = 6, /* the device failed; the context can only be destroyed                */
     GDN_TIMEOUT          = 7, /* a bounded wait ran out                                              */
     GDN_BAD_MAP          = 8, /* found on a device after launch: a map held a value out of range     */
-    GDN_INTERNAL         = 9  /* a driver call failed in a way it should not; the text has details   */
+    GDN_INTERNAL         = 9  /* an unexpected failure of a driver call; the text has details        */
 };
 
 /* The text of the last failure on the calling thread: names the argument, what was given and what is
@@ -134,12 +134,12 @@ typedef struct gdn_implementation_info {
     uint32_t levels;                 /* bit GDN_EXACT, bit GDN_EXACT_FTZ: at which levels it is exact */
 } gdn_implementation_info;
 
-/* Levels of the contract (docs/reference/numerics.md): what becomes of binary32's subnormal numbers. At each, results
- * are the reference's bits, so that two devices agree that run at one level. Values are pinned. */
+/* Levels of the contract (docs/reference/numerics.md): how arithmetic treats binary32's subnormal numbers. At each
+ * level results are the reference's bits, so two devices at one level agree. Values are pinned. */
 enum {
-    GDN_EXACT     = 0, /* they are kept, as IEEE says                                                */
-    GDN_EXACT_FTZ = 1, /* arithmetic flushes them to zeros of their sign, as operands and as results; for devices
-                          that cannot keep them, and for others that shall agree with such a device */
+    GDN_EXACT     = 0, /* kept, as in IEEE 754                                                       */
+    GDN_EXACT_FTZ = 1, /* flushed to zeros of their sign, as operands and as results; for devices that
+                          cannot keep them, and for others that must agree with such a device        */
     GDN_LEVEL_COUNT = 2
 };
 
@@ -152,7 +152,7 @@ GDN_API gdn_status gdn_implementation_describe(uint32_t backend, uint32_t device
 
 /* ---- 5  Contexts ------------------------------------------------------------------------------- */
 
-typedef struct gdn_context gdn_context; /* opaque: one device of one backend, ready to run */
+typedef struct gdn_context gdn_context; /* opaque: one open device of one backend */
 
 /* Callbacks must return to their caller. To leave one by longjmp() or by an exception is undefined: memory, locks and
  * the floating-point mode are then not restored. They may call the library, but not with the context that calls
@@ -183,7 +183,7 @@ typedef struct gdn_context_desc {
     const char         *implementation; /* a name from gdn_implementation_describe(); NULL = best    */
     gdn_parallel_for_fn parallel_for;   /* CPU: the caller's threads; NULL = the context's own       */
     void               *parallel_user;
-    gdn_log_fn          log;            /* NULL = silent, but for GDN_LOG                            */
+    gdn_log_fn          log;            /* NULL = silent, except for GDN_LOG                         */
     void               *log_user;
     gdn_alloc_fn        alloc;          /* NULL = the C library's; alloc and free go together        */
     gdn_free_fn         free;
