@@ -5,8 +5,7 @@
  * four operations per token; the order saves everything else:
  *   - ROWS_ALONG rows are processed together, so that one load of k or q serves them all.
  *   - v_sums() does the horizontal part of the tree for all rows of a group at once. Its result has a lane for each
- *   row,
- *     which is the order of d and out.
+ *     row, which is the order of d and out.
  * States that are written are copied from the cache. If writing them is most of the work, gated_delta_net_rows.inc.h
  * distributes it better.
  *

@@ -7,9 +7,8 @@
  * Prefetches:
  *   one token       rows are needed evenly and in order. They are prefetched 16 rows ahead (DECODE_AHEAD), into the L2
  *                   cache, which can wait for more lines at once than L1.
- *   several tokens  the processor's prefetchers stop, because a row takes long. Each token prefetches a part of a row
- *   to
- *                   come; a whole row at once is slower. */
+ *   several tokens  the processor's prefetchers stop, because a row takes long. Each token prefetches a part of a
+ *                   row to come; a whole row at once is slower. */
 #ifndef GDN_CPU_GATED_DELTA_NET_ROWS_INC_H
 #define GDN_CPU_GATED_DELTA_NET_ROWS_INC_H
 

@@ -6,9 +6,8 @@
  *   - If no target repeats, which is usual, a share is a range of source rows. An increasing index, as for appending to
  *     a cache, proves that at once. For any other index a bitmap of its range decides.
  *   - Otherwise, or if the range is too large for the bitmap, a share is a set of target rows. One thread writes them
- *   in
- *     order. A hash chooses the sets, so that neither runs nor strides of targets fall into one share. It keeps GROUP
- *     adjacent rows together, so that threads seldom write to one cache line.
+ *     in order. A hash chooses the sets, so that neither runs nor strides of targets fall into one share. It keeps
+ *     GROUP adjacent rows together, so that threads seldom write to one cache line.
  * Shares of source rows are faster: with shares of target rows, every thread's prefetchers also read the rows of
  * others. Splitting by columns would need no scan of the index, but is slower still.
  *

@@ -454,8 +454,7 @@ template <class X> GDN_INLINE void store_columns(char *at, int columns, const fl
     }
 }
 
-// column_of_lane(): the channel whose sum fold() leaves in lane l. lane_of_column(): the first lane with channel c's
-// sum.
+// column_of_lane(): the channel whose sum fold() leaves in lane l. lane_of_column(): the first lane with that of c.
 template <int C> GDN_INLINE int column_of_lane(int l)
 {
     return C == 4 ? l >> 1 : C == 2 ? l >> 2 : 0;

@@ -1,7 +1,7 @@
 /* The driver library, its functions, and the process's list of devices. See device.h.
  *
- * Both are kept for the life of the process: a driver cannot be unloaded. The backend's
- * other process-wide objects are the loaded images (kernels.c) and the results of probes (backend.c). */
+ * Both are kept for the life of the process: a driver cannot be unloaded. The backend's other process-wide objects are
+ * the loaded images (kernels.c) and the results of probes (backend.c). */
 #include <dlfcn.h>
 #include <pthread.h>
 #include <stdio.h>

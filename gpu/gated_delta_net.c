@@ -108,8 +108,7 @@ gdn_gpu_gated_delta_net gdn_gpu_params_gated_delta_net(const gdn_gpu_device *dev
  *               pipelines have both trees and chains.
  *   WIDE        more value channels, which some devices give to more thread blocks, with other kernels.
  *   MIXED       one sequence of many tokens and one of few. MIXED_LOG also has a log row for the latter. It comes
- *   before
- *               LONG_LOG, because some devices run both alike. */
+ *               before LONG_LOG, because some devices run both alike. */
 enum { FEW, MANY, CHECKPOINTS, LOG, MIXED_LOG, LONG_LOG, TREE, HALF_TREE, HALF_FEW, HALF_MANY, WIDE, MIXED };
 static const int32_t head_sizes[] = { 32, 64, 96, 128, 160, 192, 224, 256, 48, 200 };
 enum { N_HEAD_SIZES = sizeof head_sizes / sizeof head_sizes[0], HEADS = 2, COLUMNS = 16, SLOTS = 3 };

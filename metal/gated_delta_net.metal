@@ -35,8 +35,7 @@ template <bool GENERAL> GDN_INLINE float4 sum_step(float4 x, float4 y, float4 su
                 i + 3 < n_keys ? next.w : sum.w);
 }
 
-// column_of_lane(): the channel whose sum fold() leaves in lane l. lane_of_column(): the first lane with channel c's
-// sum.
+// column_of_lane(): the channel whose sum fold() leaves in lane l. lane_of_column(): the first lane with that of c.
 template <int C> GDN_INLINE int column_of_lane(int l)
 {
     return C == 4 ? l >> 1 : l >> 2;
@@ -207,8 +206,7 @@ GDN_INLINE void store_state(constant gdn_gpu_gated_delta_net &p, thread const De
     }
 }
 
-// What the tokens of a sequence share when a branch is replayed: addresses of the first token, and the raw gate's
-// values.
+// What the tokens of a sequence share when a branch is replayed: the first token's addresses, and the raw gate.
 struct FirstToken {
     device const uchar *k;
     device const uchar *v;

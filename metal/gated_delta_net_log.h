@@ -51,8 +51,7 @@ GDN_INLINE void load_logged(constant gdn_gpu_gated_delta_net &p, thread const De
         x.delta[c] = c < w.columns ? read_float(entry + log_delta(p, w) + 4 * c) : 0.0f;
 }
 
-// 1: replays the log, from one position to another. The next entry's loads are issued before the arithmetic of this
-// one.
+// 1: replays the log, from one position to another. Loads of the next entry are issued before this one's arithmetic.
 template <int NB, int C, bool CHANNEL, bool GENERAL, bool HALF>
 GDN_INLINE void repeat_log(constant gdn_gpu_gated_delta_net &p, thread const DeltaBuffers &b,
                            thread const Item &w, int from, int to, thread float4 (&S)[NB][C])

@@ -17,8 +17,7 @@
  *   instruction set (here the even or the odd ones, so that no lane has to move). v_deal(a, b, h) selects the same half
  *   of 2 GDN_VL floats, the first GDN_VL in a. v_store_bf16_halves(p, half 0, half 1) stores both in order
  * - v_stream, v_stream_f16, v_stream_bf16, v_stream_bf16_halves: non-temporal if the instruction set has such a store;
- * p
- *   is aligned to what is stored. v_fence comes after the last one, before another thread may read. v_stream_f16_pair
+ *   p is aligned to what is stored. v_fence comes after the last one, before another thread may read. v_stream_f16_pair
  *   and v_stream_bf16_pair: two vectors, one after the other, in one store if registers are that long
  * - v_sum: for h = VL/2, ..., 1: p[l] = p[l] + p[l+h]; the order is part of the contract
  * - v_sums: lane i is v_sum(x[i]), of GDN_VL vectors at once

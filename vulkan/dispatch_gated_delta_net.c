@@ -75,12 +75,10 @@ static uint32_t columns_of(const gdn_vulkan_device *dev, uint32_t blocks, int ch
  * own. The others share general ones (NB = 0).
  *   - head_dim_k a multiple of 32, aligned operands: a pipeline of its own.
  *   - With a log: only heads of 128 keys have their own. Each includes checkpoints and FORMS: logs are for
- *   verification,
- *     in models whose heads have that size and whose gates are raw.
+ *     verification, in models whose heads have that size and whose gates are raw.
  *   - Trees: general, for every size.
  *   - 16-bit states: heads of 128 keys, and general, for either gate. Each serves both layouts, all parametrisations
- *   and
- *     types, with or without checkpoints and a log. The general ones also serve trees. */
+ *     and types, with or without checkpoints and a log. The general ones also serve trees. */
 static void specialize(const gdn_vulkan_device *dev, const problem_t *p, uint32_t width, gdn_plan *plan)
 {
     const int half = p->state_interval > 0, log = half || p->log.n_columns > 0;

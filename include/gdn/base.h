@@ -206,8 +206,8 @@ typedef struct gdn_context_desc {
  *   reference   both levels
  *   CPU         x86-64: both, at the same speed. Arm: "scalar" has both, "neon" only GDN_EXACT
  *   CUDA        GDN_EXACT
- *   Metal       one of the two; a probe of the device decides
- *   Vulkan      one of the two or both; a probe of the device decides */
+ *   Metal       at most one of the two; a probe of the device decides
+ *   Vulkan      none, one or both; a probe of the device decides */
 
 /* Create a context. On failure *ctx is NULL and nothing is left behind.
  * Thread-safe. Errors: INVALID_ARGUMENT, NOT_FOUND, UNAVAILABLE, OUT_OF_MEMORY, and UNSUPPORTED for a level. A GPU
