@@ -199,7 +199,7 @@ static entry_name name_of(const gdn_pool_maps *m, int32_t s, const targets *used
     return name;
 }
 
-/* The range of the entries that name a slot, followed by `then`, for error texts. It is empty without a pool. */
+/* The range of the entries that name a slot, for error texts: "0 to 7" and `then`, or that there is no pool. */
 static entry_name up_to(int64_t size, const char *then)
 {
     entry_name name = { "without a pool only " };

@@ -297,7 +297,7 @@ template <class X> GDN_INLINE bool normalises(const gdn_gpu_gated_delta_net &p)
 template <class X> GDN_INLINE bool does_all(const gdn_gpu_gated_delta_net &p)
 {
     constexpr bool KNOWS =
-        X::TYPED && !(X::CHANNEL && X::C < 4); // smaller kernels lack the registers for both code paths
+        X::TYPED && !(X::CHANNEL && X::C < 4); // kernels with few channels lack registers for both paths
     return KNOWS && normalises<X>(p) && p.beta_form == GDN_GPU_BETA_LOGIT && p.g_form != GDN_GPU_G_LOG &&
            p.g_form != GDN_GPU_G_LINEAR && p.g_form != GDN_GPU_G_BOUNDED;
 }

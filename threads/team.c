@@ -163,8 +163,8 @@ static int is_done(gdn_team *t)
     return atomic_load(&t->n_done) == count_of(atomic_load_explicit(&t->word, memory_order_relaxed));
 }
 
-/* Waits until there is a task. Members spin as long as the last job took to come. They stop spinning long when jobs
- * turn out to be rare, or the machine busy. */
+/* Waits until there is a task. A member spins longer if its last wait was short. It does not if the system has recently
+ * taken its processor away. */
 static void idle(gdn_team *t, int64_t *patience, int64_t *careful_until)
 {
     const int64_t begin = now();
