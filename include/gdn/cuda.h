@@ -68,7 +68,7 @@
 
 typedef struct gdn_cuda_desc {
     uint32_t size;
-    uint32_t flags; /* none yet, 0                                                                        */
+    uint32_t flags; /* 0: no flags are defined                                                            */
     void *context;  /* CUcontext, which must outlive the gdn_context; gdn_context_desc.device is not used.
                        NULL: the primary context of that device                                           */
 } gdn_cuda_desc;
