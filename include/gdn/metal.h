@@ -64,7 +64,7 @@
 
 typedef struct gdn_metal_desc {
     uint32_t size;
-    uint32_t flags; /* none yet, 0                                                                        */
+    uint32_t flags; /* 0: no flags are defined                                                            */
     void *device;   /* id<MTLDevice>; NULL: the queue's. gdn_context_desc.device is then not used         */
     void *queue;    /* id<MTLCommandQueue> of that device; NULL: one of the library's own. Both NULL: the
                        system's default device                                                            */

@@ -7,7 +7,8 @@
 /* ---- 10  set_rows --------------------------------------------------------------------------------- */
 
 /*
- * Scatter rows into a tensor and convert them, for batches b < n_batch[0] and c < n_batch[1]:
+ * Scatter rows into a tensor and convert them. For batches b < n_batch[0] and c < n_batch[1]:
+ *
  *     r = index[b % index_batch[0]][c % index_batch[1]][i];  dst[b][c][r] = convert(src[b][c][i])
  *
  * Operands:
